@@ -1,0 +1,108 @@
+/* warmpool/base.h: version, status codes, the last error of a thread.
+ *
+ * Every function of the library that can fail returns a warm_status. A status
+ * is one of a few values below; what exactly was wrong, and the driver's or
+ * library's own code and text, can be read with warm_last_error() by the same
+ * thread until its next failing call. The library never prints (a log
+ * callback does), never aborts and never exits.
+ *
+ * Outputs come last in every argument list and are written on success only.
+ * Structs that cross this interface start with their size in bytes; set it,
+ * and leave every other field zero to get its default.
+ */
+#ifndef WARMPOOL_BASE_H
+#define WARMPOOL_BASE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The version stands here only; the build and warmpool.pc read it. */
+#define WARM_VERSION_MAJOR 0
+#define WARM_VERSION_MINOR 1
+#define WARM_VERSION_PATCH 0
+
+#if defined(__GNUC__)
+#define WARM_API __attribute__((visibility("default")))
+#else
+#define WARM_API
+#endif
+
+/* name, value, text */
+#define WARM_STATUS_MAP(X)                                                     \
+    X(OK, 0, "success")                                                        \
+    X(NOT_READY, 1, "the work has not finished yet")                           \
+    X(NOT_FOUND, 2, "the pointer is not part of a live block")                 \
+    X(INVALID_ARGUMENT, 3, "an argument is not valid")                         \
+    X(INVALID_OPTION, 4, "an option is unknown or its value is not allowed")   \
+    X(INVALID_POINTER, 5, "the pointer is not the start of a live block")      \
+    X(INVALID_STREAM, 6, "the stream or event is not known to the driver")     \
+    X(OUT_OF_MEMORY, 7, "out of memory")                                       \
+    X(UNSUPPORTED, 8, "not supported by this build, driver or device")         \
+    X(UNAVAILABLE, 9, "a device, driver or library could not be used")         \
+    X(DRIVER_ERROR, 10, "the device driver reported an error")                 \
+    X(LIBRARY_ERROR, 11, "a library reported an error")                        \
+    X(CAPTURE_ERROR, 12, "not allowed while a stream captures")                \
+    X(RUNTIME_GONE, 13, "the runtime has been destroyed")                      \
+    X(FORKED, 14, "the runtime was made before this process was forked")       \
+    X(EXITING, 15, "the process is exiting; the driver is not called any more")
+
+typedef enum warm_status {
+#define WARM_STATUS_ENUM(name, value, text) WARM_##name = value,
+    WARM_STATUS_MAP(WARM_STATUS_ENUM)
+#undef WARM_STATUS_ENUM
+} warm_status;
+
+/* What the last failing call of the calling thread left behind. */
+typedef struct warm_error {
+    size_t size;        /* sizeof(warm_error), set by the caller */
+    warm_status status; /* WARM_OK if no call of this thread failed yet */
+    int code;           /* the driver's or library's own code, 0 if none */
+    char origin[32];    /* who reported code: "cudart", "cublas", "host", … */
+    char code_text[96]; /* the origin's own text for code, or "" */
+    char message[384];  /* one line for people that names the thing */
+} warm_error;
+
+/* The library's version, "major.minor.patch". Any thread; never blocks. */
+WARM_API const char *warm_version(void);
+
+/* The name of a status ("OUT_OF_MEMORY"), or "UNKNOWN". Static string. */
+WARM_API const char *warm_status_name(warm_status status);
+
+/* One sentence for a status. Static string, any thread, never blocks. */
+WARM_API const char *warm_status_text(warm_status status);
+
+/* Copies the calling thread's last error to *error (row G6).
+ * error: borrowed, size set; a smaller size gets the fields that fit whole.
+ * Null is ignored. A success leaves the last error as it was. */
+WARM_API void warm_last_error(warm_error *error);
+
+/* The message of the calling thread's last error; "" if there was none.
+ * Borrowed: valid until this thread's next failing call. */
+WARM_API const char *warm_last_error_message(void);
+
+/* A stream, as the driver names it: on CUDA the cudaStream_t itself, so that
+ * one can be passed where the other is asked for, without a cast. */
+typedef void *warm_stream;
+
+/* The legacy default stream, and the default stream of the calling thread
+ * (one name, another stream in every thread). On CUDA these are the values of
+ * cudaStreamLegacy and cudaStreamPerThread; a null stream means the former. */
+#define WARM_STREAM_LEGACY     ((warm_stream)(uintptr_t)1)
+#define WARM_STREAM_PER_THREAD ((warm_stream)(uintptr_t)2)
+
+/* An event, as the driver names it: on CUDA the cudaEvent_t. */
+typedef void *warm_event;
+
+/* A runtime: pools, caches and the driver they work on. Opaque; the pointer
+ * stays a valid argument for ever, also after warm_runtime_destroy(), where
+ * every call answers WARM_RUNTIME_GONE. */
+typedef struct warm_runtime warm_runtime;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

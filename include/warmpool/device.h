@@ -1,0 +1,113 @@
+/* warmpool/device.h: devices, streams, events, host functions and graphs.
+ *
+ * A thin, portable face of the driver under a runtime, so that a program runs
+ * unchanged on CUDA and on the host device (row G3). On CUDA a program may as
+ * well call cudart itself: streams and events are cudart's own. Semantics are
+ * those of the CUDA Runtime API unless said otherwise; on the host device all
+ * streams are of the non-blocking sort, so that the legacy default stream
+ * does not wait for the others.
+ *
+ * All functions: any thread. Common status: INVALID_ARGUMENT (null output or
+ * runtime, device out of range), INVALID_STREAM, DRIVER_ERROR (see
+ * warm_last_error()), CAPTURE_ERROR, RUNTIME_GONE, FORKED, EXITING.
+ */
+#ifndef WARMPOOL_DEVICE_H
+#define WARMPOOL_DEVICE_H
+
+#include "warmpool/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* device: 0 … count - 1. */
+WARM_API warm_status warm_device_count(warm_runtime *runtime, int *count);
+
+typedef struct warm_device_info {
+    size_t size;          /* sizeof(warm_device_info) */
+    char name[128];       /* "NVIDIA H200", "host device 0" */
+    uint64_t total_bytes; /* memory of the device */
+    uint64_t free_bytes;  /* 0 while the program does not use the device yet:
+                             asking would create a context (row B13) */
+    int compute_major;    /* CUDA compute capability; 0 on the host device */
+    int compute_minor;
+    int numa_node; /* the node next to the device, -1 if unknown */
+} warm_device_info;
+
+WARM_API warm_status warm_device_get_info(warm_runtime *runtime, int device,
+                                          warm_device_info *info);
+
+/* Creates a stream that does not wait for the legacy default stream. Owned:
+ * ended by warm_stream_destroy(). A pooled one comes from
+ * warm_stream_reserve() (handle.h). */
+WARM_API warm_status warm_stream_create(warm_runtime *runtime, int device,
+                                        warm_stream *stream);
+
+/* Retires (memory.h) and destroys a stream; returns at once, the work queued
+ * on it goes on. Blocks that it uses stay stream-safe. Null does nothing. */
+WARM_API warm_status warm_stream_destroy(warm_runtime *runtime,
+                                         warm_stream stream);
+
+/* Waits until all work queued on the stream so far has finished. */
+WARM_API warm_status warm_stream_synchronize(warm_runtime *runtime,
+                                             warm_stream stream);
+
+/* WARM_OK if all work queued so far has finished, else WARM_NOT_READY. */
+WARM_API warm_status warm_stream_query(warm_runtime *runtime,
+                                       warm_stream stream);
+
+/* Makes later work on the stream wait for the event. */
+WARM_API warm_status warm_stream_wait_event(warm_runtime *runtime,
+                                            warm_stream stream,
+                                            warm_event event);
+
+/* Runs function(argument) in the order of the stream, on a thread of the
+ * driver. The function may not call the driver or wait for other work. */
+typedef void (*warm_host_fn)(void *argument);
+WARM_API warm_status warm_stream_host_func(warm_runtime *runtime,
+                                           warm_stream stream,
+                                           warm_host_fn function,
+                                           void *argument);
+
+/* Events without timing. A query of one never recorded answers WARM_OK. */
+WARM_API warm_status warm_event_create(warm_runtime *runtime, int device,
+                                       warm_event *event);
+WARM_API warm_status warm_event_destroy(warm_runtime *runtime,
+                                        warm_event event);
+WARM_API warm_status warm_event_record(warm_runtime *runtime, warm_event event,
+                                       warm_stream stream);
+WARM_API warm_status warm_event_query(warm_runtime *runtime, warm_event event);
+WARM_API warm_status warm_event_synchronize(warm_runtime *runtime,
+                                            warm_event event);
+
+/* An executable graph; owned, ended by warm_graph_destroy(). */
+typedef void *warm_graph;
+
+/* Captures what is queued on the stream (and on streams that wait for its
+ * events) instead of running it; in the thread-local mode of CUDA. */
+WARM_API warm_status warm_capture_begin(warm_runtime *runtime,
+                                        warm_stream stream);
+
+/* Ends the capture and makes a graph of it. A capture that was invalidated is
+ * ended all the same, with CAPTURE_ERROR and no graph. */
+WARM_API warm_status warm_capture_end(warm_runtime *runtime, warm_stream stream,
+                                      warm_graph *graph);
+
+/* Queues one run of the graph on the stream. */
+WARM_API warm_status warm_graph_launch(warm_runtime *runtime, warm_graph graph,
+                                       warm_stream stream);
+WARM_API warm_status warm_graph_destroy(warm_runtime *runtime,
+                                        warm_graph graph);
+
+/* Memory of a device, straight from the driver: slow, and not cached. The
+ * free waits for the device, as cudaFree does. Null does nothing. */
+WARM_API warm_status warm_device_alloc_uncached(warm_runtime *runtime,
+                                                int device, size_t bytes,
+                                                void **pointer);
+WARM_API warm_status warm_device_free_uncached(warm_runtime *runtime,
+                                               int device, void *pointer);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

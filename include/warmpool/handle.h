@@ -1,0 +1,135 @@
+/* warmpool/handle.h: the handle pool (rows A1 to A10, A14, A15).
+ *
+ * A handle is a stateful library context (cuBLAS, cuDNN, a stream, …) bound to
+ * one device and used by one thread at a time. A thread that reserves one gets
+ * the same handle on every call for as long as it lives; when it exits, in
+ * whatever way, the handle goes back to the pool by itself, is put back into
+ * the library's default state and serves the next thread. There is no cap and
+ * no waiting for other threads, except that the very first handle of a kind
+ * on a device is created by one thread alone.
+ *
+ * Handles are borrowed: never destroy one, never pass one to another thread.
+ * Typed helpers stand in warmpool/cublas.h and its neighbours, which include
+ * the vendor's header.
+ *
+ * Common status: INVALID_ARGUMENT (runtime or output null, kind or device out
+ * of range), RUNTIME_GONE, FORKED, EXITING.
+ */
+#ifndef WARMPOOL_HANDLE_H
+#define WARMPOOL_HANDLE_H
+
+#include "warmpool/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The kinds every runtime has; kinds of the user follow after them. A built-in
+ * kind whose library or device is missing answers UNAVAILABLE, one that this
+ * build left out UNSUPPORTED. */
+enum {
+    WARM_KIND_STREAM = 0,   /* warm_stream; adopted by the runtime */
+    WARM_KIND_CUBLAS = 1,   /* cublasHandle_t */
+    WARM_KIND_CUBLASLT = 2, /* cublasLtHandle_t; takes no stream */
+    WARM_KIND_CUDNN = 3,    /* cudnnHandle_t */
+    WARM_KIND_CUSPARSE = 4, /* cusparseHandle_t */
+    WARM_KIND_CUSOLVER = 5, /* cusolverDnHandle_t */
+    WARM_KIND_ONEDNN = 6,   /* dnnl_engine_t of the CPU; host device only */
+    WARM_KIND_BUILTIN = 7,  /* how many are built in */
+    WARM_KIND_MAX = 32      /* most kinds of a runtime */
+};
+typedef int warm_kind;
+
+/* What a kind of the user consists of. Every callback answers 0 or the
+ * library's own error code; it is called with no lock of warmpool held, from
+ * the thread that reserves (create, bind_stream, reset) or destroys the
+ * runtime (destroy), and may call warmpool with other kinds. */
+typedef struct warm_kind_ops {
+    size_t size;      /* sizeof(warm_kind_ops) */
+    const char *name; /* copied; names the kind in errors and statistics */
+    void *context;    /* passed to every callback; outlives the runtime */
+    /* Makes a handle that is not null. Required. */
+    int (*create)(void *context, int device, void **handle);
+    /* Required. */
+    int (*destroy)(void *context, int device, void *handle);
+    /* Makes the handle work on stream. Null: the kind takes no streams. */
+    int (*bind_stream)(void *context, int device, void *handle,
+                       warm_stream stream);
+    /* Puts a used handle back into its default state; one that fails is
+     * destroyed. Null: there is no state. */
+    int (*reset)(void *context, int device, void *handle);
+    /* The library's text for a code. Null: no text. */
+    const char *(*error_text)(void *context, int code);
+} warm_kind_ops;
+
+/* Adds a kind to the runtime (row A9).
+ * ops: borrowed for the call. kind: valid as long as the runtime.
+ * Status: INVALID_ARGUMENT (also: WARM_KIND_MAX reached, name taken). */
+WARM_API warm_status warm_kind_register(warm_runtime *runtime,
+                                        const warm_kind_ops *ops,
+                                        warm_kind *kind);
+
+/* The kind's name, or null if there is none. Lives as long as the runtime. */
+WARM_API const char *warm_kind_name(warm_runtime *runtime, warm_kind kind);
+
+/* The calling thread's handle of a kind on a device (rows A1 to A8).
+ * handle: borrowed until the thread exits or warm_thread_release().
+ * Status: UNAVAILABLE, UNSUPPORTED, OUT_OF_MEMORY; LIBRARY_ERROR and
+ * DRIVER_ERROR with the library's own code and text in warm_last_error().
+ * A failed call changes nothing. Held already: no lock, no system call, no
+ * driver call. Else it may create a handle, which takes milliseconds. */
+WARM_API warm_status warm_reserve(warm_runtime *runtime, warm_kind kind,
+                                  int device, void **handle);
+
+/* As warm_reserve(), and the handle is bound to stream (row A10): for cuBLAS
+ * with a workspace that no other stream uses. Bound to it already: no call.
+ * stream: borrowed; one of the same device, or a default stream.
+ * Status: also INVALID_STREAM; INVALID_ARGUMENT (the stream belongs to
+ * another device); UNSUPPORTED (the kind takes no streams). */
+WARM_API warm_status warm_reserve_on(warm_runtime *runtime, warm_kind kind,
+                                     int device, warm_stream stream,
+                                     void **handle);
+
+/* The calling thread's own pooled stream: a handle of kind WARM_KIND_STREAM.
+ * Work may still be queued on it when the thread exits. */
+WARM_API warm_status warm_stream_reserve(warm_runtime *runtime, int device,
+                                         warm_stream *stream);
+
+/* Gives back now what the calling thread holds of the runtime, as its exit
+ * would. Handles it has got before must not be used any more. */
+WARM_API warm_status warm_thread_release(warm_runtime *runtime);
+
+/* Statistics of one kind on one device (row A14): name, unit, meaning. */
+#define WARM_HANDLE_STATS_MAP(X)                                               \
+    X(created, "handles", "handles created so far")                            \
+    X(destroyed, "handles", "handles destroyed so far")                        \
+    X(failed, "handles", "creations that failed")                              \
+    X(idle, "handles", "handles in the pool")                                  \
+    X(in_use, "handles", "handles held by threads")                            \
+    X(in_use_peak, "handles", "most handles held at once")                     \
+    X(leaked, "handles", "handles left behind at exit or destroy")             \
+    X(binds, "calls", "stream bindings that called the library")               \
+    X(create_ns, "ns", "time spent creating handles, in all")                  \
+    X(create_max_ns, "ns", "longest creation of a handle")                     \
+    X(device_bytes, "bytes", "device memory taken by creations, as measured")  \
+    X(workspaces, "workspaces", "workspaces held, kind cuBLAS only")           \
+    X(workspace_bytes, "bytes", "device memory of those")
+
+typedef struct warm_handle_stats {
+    size_t size; /* sizeof(warm_handle_stats) */
+#define WARM_HANDLE_STATS_FIELD(name, unit, meaning) uint64_t name;
+    WARM_HANDLE_STATS_MAP(WARM_HANDLE_STATS_FIELD)
+#undef WARM_HANDLE_STATS_FIELD
+} warm_handle_stats;
+
+/* created = destroyed + idle + in_use + leaked, at any moment. device_bytes
+ * is the fall of free device memory across each creation; it counts what
+ * others took in the meantime, and nothing where a library takes it later. */
+WARM_API warm_status warm_handle_get_stats(warm_runtime *runtime,
+                                           warm_kind kind, int device,
+                                           warm_handle_stats *stats);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,63 @@
+/* warmpool/options.h: how a runtime is set up (row G4).
+ *
+ * Every option can be given in a struct or in the environment variable
+ * WARMPOOL_CONF as "key:value,key:value". A field that is not zero wins over
+ * the variable, which wins over the default. Sizes take a suffix K, M, G or T
+ * (powers of 1024). An unknown key or a value that is not allowed is refused
+ * with WARM_INVALID_OPTION and a message that lists what is allowed. The
+ * variable is not read in a set-user-ID program (secure_getenv).
+ */
+#ifndef WARMPOOL_OPTIONS_H
+#define WARMPOOL_OPTIONS_H
+
+#include "warmpool/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Rows of the one table: X_SIZE(name, default, min, max, help) for sizes and
+ * counts, X_ENUM(name, default, "choice|choice", help), X_TEXT(name, help). */
+#define WARM_OPTION_MAP(X_SIZE, X_ENUM, X_TEXT)                                \
+    X_ENUM(device, "auto", "auto|cuda|host",                                   \
+           "which driver: CUDA where it works, else the host device")          \
+    X_SIZE(host_devices, 1, 1, 64, "number of host devices")                   \
+    X_SIZE(host_memory, (uint64_t)4 << 30, 4096, (uint64_t)1 << 46,            \
+           "bytes of memory of each host device")                              \
+    X_SIZE(segment, (uint64_t)4 << 20, 1 << 16, (uint64_t)1 << 34,             \
+           "bytes pinned at once for requests smaller than that")              \
+    X_SIZE(pinned_limit, 0, 0, (uint64_t)1 << 50,                              \
+           "most bytes of pinned memory held at once, 0 for no limit")         \
+    X_SIZE(decay_ms, 0, 0, (uint64_t)1 << 40,                                  \
+           "idle segments older than this many ms go back, 0 for never")       \
+    X_ENUM(log, "warning", "none|warning|info|debug",                          \
+           "least severe message given to the log callback")                   \
+    X_TEXT(cudart, "path of the CUDA runtime library")                         \
+    X_TEXT(cublas, "path of the cuBLAS library")                               \
+    X_TEXT(cublaslt, "path of the cuBLASLt library")                           \
+    X_TEXT(cudnn, "path of the cuDNN library")                                 \
+    X_TEXT(cusparse, "path of the cuSPARSE library")                           \
+    X_TEXT(cusolver, "path of the cuSOLVER library")
+
+/* Zero or null in any field means: as WARMPOOL_CONF says, else the default.
+ * Texts are borrowed for the call that takes the struct. */
+typedef struct warm_options {
+    size_t size; /* sizeof(warm_options) */
+#define WARM_OPTION_SIZE(name, def, min, max, help) uint64_t name;
+#define WARM_OPTION_ENUM(name, def, choices, help)  const char *name;
+#define WARM_OPTION_TEXT(name, help)                const char *name;
+    WARM_OPTION_MAP(WARM_OPTION_SIZE, WARM_OPTION_ENUM, WARM_OPTION_TEXT)
+#undef WARM_OPTION_SIZE
+#undef WARM_OPTION_ENUM
+#undef WARM_OPTION_TEXT
+} warm_options;
+
+/* Writes the table of options, one line each with default, range and help,
+ * into text (at most bytes, always terminated). Returns the bytes that the
+ * whole table needs, the terminator included. Any thread. */
+WARM_API size_t warm_options_help(char *text, size_t bytes);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,80 @@
+/* warmpool/runtime.h: making and ending runtimes, log (rows G2, G3, G5, G6).
+ *
+ * Processes and threads. Any thread may call any function at any time. A
+ * thread that exits, in whatever way, gives its handles back by itself. After
+ * exit() has begun the library calls no driver any more and leaks what is
+ * left on purpose. In a child made by fork() every call on a runtime of the
+ * parent answers WARM_FORKED; the child can make a new one with device:host.
+ * Deferred cancellation (the default of pthreads) is safe everywhere;
+ * asynchronous cancellation is not.
+ */
+#ifndef WARMPOOL_RUNTIME_H
+#define WARMPOOL_RUNTIME_H
+
+#include "warmpool/options.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Makes a runtime.
+ * options: borrowed; null means all defaults. runtime: owned by the caller,
+ * ended with warm_runtime_destroy(). With device:auto (the default) and no
+ * working CUDA the host device is taken, with one warning that says why.
+ * Status: INVALID_ARGUMENT (runtime null, options size wrong);
+ * INVALID_OPTION; UNAVAILABLE (device:cuda, and CUDA cannot be used: the
+ * message says why); OUT_OF_MEMORY; EXITING.
+ * Loads libraries and may take milliseconds; creates no device context. */
+WARM_API warm_status warm_runtime_create(const warm_options *options,
+                                         warm_runtime **runtime);
+
+/* What was still in use when a runtime was destroyed. Such things are not
+ * destroyed: handles and memory stay usable, and are never given back. */
+typedef struct warm_destroy_report {
+    size_t size;           /* sizeof(warm_destroy_report) */
+    uint64_t handles;      /* held by live threads */
+    uint64_t blocks;       /* not freed by their owner */
+    uint64_t block_bytes;  /* bytes of those */
+    uint64_t pending;      /* freed, but a device still works on them */
+    uint64_t host_streams; /* host device: held streams dropped with work */
+} warm_destroy_report;
+
+/* Ends a runtime: idle handles and memory are given back to the driver, what
+ * is in use is left alone and reported (row G2).
+ * runtime: null is ignored; destroyed twice answers RUNTIME_GONE.
+ * report: null or borrowed with size set.
+ * Waits for work queued on the host device; with CUDA it waits for nothing.
+ * No other thread may be inside a call on the runtime, except by exiting.
+ * In a forked child, or while the process exits, it touches no driver. */
+WARM_API warm_status warm_runtime_destroy(warm_runtime *runtime,
+                                          warm_destroy_report *report);
+
+/* The process's default runtime, made with default options by the first call.
+ * Borrowed; it may be destroyed, after which the next call makes a new one.
+ * Status: as warm_runtime_create(). */
+WARM_API warm_status warm_runtime_default(warm_runtime **runtime);
+
+/* The name of the runtime's driver: "cuda" or "host"; "gone" after destroy.
+ * Static string. */
+WARM_API const char *warm_runtime_driver(const warm_runtime *runtime);
+
+typedef enum warm_log_level {
+    WARM_LOG_WARNING = 1,
+    WARM_LOG_INFO = 2,
+    WARM_LOG_DEBUG = 3
+} warm_log_level;
+
+/* Called by any thread, one line at a time, no lock of the library held. It
+ * may call the library, except for creating and destroying runtimes. */
+typedef void (*warm_log_fn)(void *context, warm_log_level level,
+                            const char *line);
+
+/* Sets the process's log callback; null takes it away. Without one the first
+ * warning goes to standard error, and nothing else is ever printed.
+ * A call that is under way in another thread may still use the old one. */
+WARM_API void warm_log_set(warm_log_fn log, void *context);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

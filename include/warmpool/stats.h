@@ -1,0 +1,97 @@
+/* warmpool/stats.h: statistics of the pinned space, as struct and JSON (B14).
+ *
+ * All functions: any thread, while everything runs; the figures of one call
+ * belong to one moment. Status: INVALID_ARGUMENT, RUNTIME_GONE, FORKED,
+ * EXITING.
+ */
+#ifndef WARMPOOL_STATS_H
+#define WARMPOOL_STATS_H
+
+#include "warmpool/handle.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* current = allocated - freed; peak is the highest current since the last
+ * reset of peaks. */
+typedef struct warm_stat {
+    uint64_t current, peak, allocated, freed;
+} warm_stat;
+
+/* Calls and their time; min_ns is 0 while count is 0. */
+typedef struct warm_duration {
+    uint64_t count, total_ns, min_ns, max_ns;
+} warm_duration;
+
+/* name, unit, meaning; of type warm_stat */
+#define WARM_SPACE_STAT_MAP(X)                                                 \
+    X(requests, "blocks", "blocks with their callers")                         \
+    X(requested_bytes, "bytes", "bytes asked for in those")                    \
+    X(block_bytes, "bytes", "bytes handed out in those")                       \
+    X(segments, "segments", "regions obtained from the driver")                \
+    X(held_bytes, "bytes", "bytes of those")                                   \
+    X(pending, "blocks", "freed blocks that wait for streams")                 \
+    X(pending_bytes, "bytes", "bytes of those")
+
+/* name, unit, meaning; of type warm_duration */
+#define WARM_SPACE_DURATION_MAP(X)                                             \
+    X(driver_alloc, "ns", "calls to the driver that obtain memory")            \
+    X(driver_free, "ns", "calls to the driver that give memory back")
+
+/* name, unit, meaning; of type uint64_t */
+#define WARM_SPACE_COUNT_MAP(X)                                                \
+    X(idle_bytes, "bytes", "bytes held and free to be handed out")             \
+    X(cache_hits, "blocks", "requests served without asking the driver")       \
+    X(retries, "calls", "requests retried after memory was short")             \
+    X(failures, "calls", "requests that ended out of memory")                  \
+    X(lost, "blocks", "blocks kept for ever after an error of the driver")     \
+    X(lost_bytes, "bytes", "bytes of those")                                   \
+    X(captured, "blocks", "blocks kept because a graph capture used them")     \
+    X(captured_bytes, "bytes", "bytes of those")
+
+typedef struct warm_space_stats {
+    size_t size; /* sizeof(warm_space_stats) */
+#define WARM_STAT_FIELD(name, unit, meaning)     warm_stat name;
+#define WARM_DURATION_FIELD(name, unit, meaning) warm_duration name;
+#define WARM_COUNT_FIELD(name, unit, meaning)    uint64_t name;
+    WARM_SPACE_STAT_MAP(WARM_STAT_FIELD)
+    WARM_SPACE_DURATION_MAP(WARM_DURATION_FIELD)
+    WARM_SPACE_COUNT_MAP(WARM_COUNT_FIELD)
+#undef WARM_STAT_FIELD
+#undef WARM_DURATION_FIELD
+#undef WARM_COUNT_FIELD
+} warm_space_stats;
+
+WARM_API warm_status warm_pinned_get_stats(warm_runtime *runtime,
+                                           warm_space_stats *stats);
+
+/* One size class: the requests that it serves, and their bytes. */
+typedef struct warm_class_stats {
+    size_t size;        /* sizeof(warm_class_stats) */
+    size_t block_bytes; /* what a block of the class holds; 0 for the last
+                           class, of whole pages in any number */
+    warm_stat requests, requested_bytes, handed_bytes;
+} warm_class_stats;
+
+/* index: 0 … warm_pinned_class_count() - 1, by rising size. */
+WARM_API int warm_pinned_class_count(void);
+WARM_API warm_status warm_pinned_get_class_stats(warm_runtime *runtime,
+                                                 int index,
+                                                 warm_class_stats *stats);
+
+/* Sets every peak to its current figure / every total (allocated, freed,
+ * counts and durations) to what is current. The two do not touch each other. */
+WARM_API warm_status warm_stats_reset_peaks(warm_runtime *runtime);
+WARM_API warm_status warm_stats_reset_totals(warm_runtime *runtime);
+
+/* Writes all statistics of the runtime as one JSON object into text (at most
+ * bytes, always terminated). needed: bytes of the whole text with terminator,
+ * may be null. */
+WARM_API warm_status warm_stats_json(warm_runtime *runtime, char *text,
+                                     size_t bytes, size_t *needed);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

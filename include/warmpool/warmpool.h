@@ -1,0 +1,16 @@
+/* warmpool/warmpool.h: the whole interface but for the typed handle helpers,
+ * which include their vendor's header (warmpool/cublas.h and its neighbours).
+ */
+#ifndef WARMPOOL_WARMPOOL_H
+#define WARMPOOL_WARMPOOL_H
+
+#include "warmpool/base.h"
+#include "warmpool/options.h"
+#include "warmpool/runtime.h"
+#include "warmpool/device.h"
+#include "warmpool/handle.h"
+#include "warmpool/memory.h"
+#include "warmpool/stats.h"
+#include "warmpool/testing.h"
+
+#endif

@@ -1,0 +1,27 @@
+/* clock.c: monotonic time, or a test's. */
+#include "runtime/base/clock.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <time.h>
+
+/* Set by tests before their threads start. Relaxed for that reason. */
+static uint64_t (*_Atomic test_clock)(void);
+
+uint64_t wm_clock_ns(void)
+{
+    uint64_t (*clock)(void) =
+        atomic_load_explicit(&test_clock, memory_order_relaxed);
+    struct timespec now;
+
+    if (clock != NULL) {
+        return clock();
+    }
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+void wm_clock_set(uint64_t (*clock)(void))
+{
+    atomic_store_explicit(&test_clock, clock, memory_order_relaxed);
+}

@@ -1,0 +1,40 @@
+/* counter.h: a count that many threads raise and few read.
+ *
+ * Each thread adds to one of a few cache lines; a read sums them. The sum is
+ * exact once the writers are quiet. */
+#ifndef WM_COUNTER_H
+#define WM_COUNTER_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+enum { WM_COUNTER_SHARDS = 8 };
+
+typedef struct wm_counter {
+    struct {
+        _Alignas(64) _Atomic uint64_t value;
+    } shard[WM_COUNTER_SHARDS];
+} wm_counter;
+
+/* The calling thread's shard. */
+unsigned wm_counter_shard(void);
+
+/* Relaxed: a count orders nothing. */
+static inline void wm_counter_add(wm_counter *counter, uint64_t n)
+{
+    atomic_fetch_add_explicit(&counter->shard[wm_counter_shard()].value, n,
+                              memory_order_relaxed);
+}
+
+static inline uint64_t wm_counter_read(wm_counter *counter)
+{
+    uint64_t sum = 0;
+
+    for (int i = 0; i < WM_COUNTER_SHARDS; i++) {
+        sum += atomic_load_explicit(&counter->shard[i].value,
+                                    memory_order_relaxed);
+    }
+    return sum;
+}
+
+#endif

@@ -1,0 +1,101 @@
+/* lock.c: ranked locks; the order is checked in debug builds. */
+#include "runtime/base/lock.h"
+
+#include "runtime/base/status.h"
+
+#ifndef NDEBUG
+enum { MAX_HELD = 8 };
+static _Thread_local struct {
+    enum wm_rank rank[MAX_HELD];
+    unsigned count;
+} held;
+
+static void note_acquire(enum wm_rank rank)
+{
+    wm_assert(held.count < MAX_HELD);
+    wm_assert(held.count == 0 || held.rank[held.count - 1] < rank);
+    held.rank[held.count++] = rank;
+}
+
+static void note_release(enum wm_rank rank)
+{
+    wm_assert(held.count > 0 && held.rank[held.count - 1] == rank);
+    held.count--;
+}
+
+bool wm_lock_driver_call_allowed(void)
+{
+    for (unsigned i = 0; i < held.count; i++) {
+        if (held.rank[i] != WM_RANK_GROWTH) {
+            return false;
+        }
+    }
+    return true;
+}
+#else
+static void note_acquire(enum wm_rank rank)
+{
+    (void)rank;
+}
+
+static void note_release(enum wm_rank rank)
+{
+    (void)rank;
+}
+
+bool wm_lock_driver_call_allowed(void)
+{
+    return true;
+}
+#endif
+
+void wm_lock_init(wm_lock *lock, enum wm_rank rank)
+{
+    pthread_mutex_init(&lock->mutex, NULL);
+    lock->rank = rank;
+}
+
+void wm_lock_fini(wm_lock *lock)
+{
+    pthread_mutex_destroy(&lock->mutex);
+}
+
+void wm_lock_acquire(wm_lock *lock)
+{
+    note_acquire(lock->rank);
+    pthread_mutex_lock(&lock->mutex);
+}
+
+void wm_lock_release(wm_lock *lock)
+{
+    pthread_mutex_unlock(&lock->mutex);
+    note_release(lock->rank);
+}
+
+void wm_cond_init(wm_cond *cond)
+{
+    pthread_cond_init(&cond->cond, NULL);
+}
+
+void wm_cond_fini(wm_cond *cond)
+{
+    pthread_cond_destroy(&cond->cond);
+}
+
+void wm_cond_wait(wm_cond *cond, wm_lock *lock)
+{
+    int cancel = wm_cancel_off();
+
+    pthread_cond_wait(&cond->cond, &lock->mutex);
+    wm_cancel_restore(cancel);
+}
+
+void wm_cond_signal(wm_cond *cond)
+{
+    pthread_cond_signal(&cond->cond);
+}
+
+void wm_cond_broadcast(wm_cond *cond)
+{
+    pthread_cond_broadcast(&cond->cond);
+}

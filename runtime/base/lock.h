@@ -1,0 +1,76 @@
+/* lock.h: the only lock of the library, ranked.
+ *
+ * A thread takes locks by rising rank only. Debug builds keep the ranks that
+ * a thread holds, and stop on a reversal and on a driver call under any lock
+ * but WM_RANK_GROWTH. A callee never drops its caller's lock: work for the
+ * driver is collected under the lock, done after it, written back under it.
+ *
+ * Deferred cancellation: no code under a lock is a cancellation point, and
+ * wm_cond_wait() is none either. */
+#ifndef WM_LOCK_H
+#define WM_LOCK_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+/* The lock order, outermost first. */
+enum wm_rank {
+    WM_RANK_PROCESS = 1, /* log sink, list of runtimes, default runtime */
+    WM_RANK_WINDOWS,     /* a runtime's list of windows */
+    WM_RANK_KINDS,       /* a runtime's table of kinds */
+    WM_RANK_POOL,        /* idle handles of one kind on one device */
+    WM_RANK_WORKSPACES,  /* workspaces of one device */
+    WM_RANK_GROWTH,      /* one thread obtains memory from the driver */
+    WM_RANK_TIMELINES,   /* table of timelines by stream id */
+    WM_RANK_TIMELINE,    /* pending blocks of one stream */
+    WM_RANK_ARENA,       /* free lists, segments and counters of an arena */
+    WM_RANK_EVENTS,      /* idle events of a device */
+    WM_RANK_LOADER,      /* libraries loaded so far */
+    WM_RANK_DRIVER,      /* inside a driver: never held across the table */
+};
+
+typedef struct wm_lock {
+    pthread_mutex_t mutex;
+    enum wm_rank rank; /* const after init */
+} wm_lock;
+
+typedef struct wm_cond {
+    pthread_cond_t cond;
+} wm_cond;
+
+#define WM_LOCK_INIT(r)                                                        \
+    {                                                                          \
+        .mutex = PTHREAD_MUTEX_INITIALIZER, .rank = (r)                        \
+    }
+
+void wm_lock_init(wm_lock *lock, enum wm_rank rank);
+void wm_lock_fini(wm_lock *lock);
+void wm_lock_acquire(wm_lock *lock);
+void wm_lock_release(wm_lock *lock);
+
+void wm_cond_init(wm_cond *cond);
+void wm_cond_fini(wm_cond *cond);
+/* Not a cancellation point; may wake up early. */
+void wm_cond_wait(wm_cond *cond, wm_lock *lock);
+void wm_cond_signal(wm_cond *cond);
+void wm_cond_broadcast(wm_cond *cond);
+
+/* Debug builds: true unless the thread holds a lock that may not be held
+ * across a driver call. Always true in release builds. */
+bool wm_lock_driver_call_allowed(void);
+
+/* Puts cancellation off around code that must not be left half done. */
+static inline int wm_cancel_off(void)
+{
+    int old = PTHREAD_CANCEL_ENABLE;
+
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
+    return old;
+}
+
+static inline void wm_cancel_restore(int old)
+{
+    pthread_setcancelstate(old, NULL);
+}
+
+#endif

@@ -1,0 +1,60 @@
+/* meta.c: metadata from the C library, with a fault for tests. */
+#include "runtime/base/meta.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Relaxed: counts, tied to no other data. */
+static _Atomic int64_t live;
+static _Atomic int64_t fail_in; /* 0: never */
+static _Atomic bool fail_on;
+
+static bool fails(void)
+{
+    int64_t left = atomic_load_explicit(&fail_in, memory_order_relaxed);
+
+    if (left <= 0) {
+        return false;
+    }
+    left = atomic_fetch_sub_explicit(&fail_in, 1, memory_order_relaxed);
+    if (left == 1 && atomic_load_explicit(&fail_on, memory_order_relaxed)) {
+        atomic_store_explicit(&fail_in, 1, memory_order_relaxed);
+    }
+    return left == 1;
+}
+
+void *wm_meta_alloc(size_t bytes)
+{
+    void *pointer;
+
+    if (fails() || bytes > SIZE_MAX - 63) {
+        return NULL;
+    }
+    bytes = (bytes + 63) & ~(size_t)63;
+    pointer = aligned_alloc(64, bytes);
+    if (pointer != NULL) {
+        memset(pointer, 0, bytes);
+        atomic_fetch_add_explicit(&live, 1, memory_order_relaxed);
+    }
+    return pointer;
+}
+
+void wm_meta_free(void *pointer)
+{
+    if (pointer != NULL) {
+        atomic_fetch_sub_explicit(&live, 1, memory_order_relaxed);
+        free(pointer);
+    }
+}
+
+void wm_meta_fail(uint64_t n, bool persistent)
+{
+    atomic_store_explicit(&fail_on, persistent, memory_order_relaxed);
+    atomic_store_explicit(&fail_in, (int64_t)n, memory_order_relaxed);
+}
+
+int64_t wm_meta_live(void)
+{
+    return atomic_load_explicit(&live, memory_order_relaxed);
+}

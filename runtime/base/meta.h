@@ -1,0 +1,22 @@
+/* meta.h: the library's own memory: records, never what users get.
+ *
+ * Any thread. Tests can make the n-th allocation fail, once or from then on,
+ * and read how many are live. */
+#ifndef WM_META_H
+#define WM_META_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Zeroed memory aligned to 64 bytes, or null. */
+void *wm_meta_alloc(size_t bytes);
+/* Null is ignored. */
+void wm_meta_free(void *pointer);
+
+/* For tests: the n-th allocation from now fails; 0 for none. */
+void wm_meta_fail(uint64_t n, bool persistent);
+/* For tests: allocations not freed. */
+int64_t wm_meta_live(void);
+
+#endif

@@ -1,0 +1,26 @@
+/* options.h: options resolved from a struct, WARMPOOL_CONF and defaults. */
+#ifndef WM_OPTIONS_H
+#define WM_OPTIONS_H
+
+#include "warmpool/options.h"
+
+enum { WM_OPTION_TEXT_MAX = 256 };
+
+/* Every option with its final value; texts are copies, "" when not given. */
+typedef struct wm_options {
+#define WM_OPTION_SIZE(name, def, min, max, help) uint64_t name;
+#define WM_OPTION_ENUM(name, def, choices, help)  char name[16];
+#define WM_OPTION_TEXT(name, help)                char name[WM_OPTION_TEXT_MAX];
+    WARM_OPTION_MAP(WM_OPTION_SIZE, WM_OPTION_ENUM, WM_OPTION_TEXT)
+#undef WM_OPTION_SIZE
+#undef WM_OPTION_ENUM
+#undef WM_OPTION_TEXT
+} wm_options;
+
+/* Resolves given (may be null) over conf (the text of WARMPOOL_CONF, may be
+ * null) over defaults. *options is written on success only.
+ * Status: INVALID_OPTION, INVALID_ARGUMENT (struct size). */
+warm_status wm_options_resolve(const warm_options *given, const char *conf,
+                               wm_options *options);
+
+#endif

@@ -1,0 +1,74 @@
+/* process.c: exit and fork handlers, and the process lock. */
+#include "runtime/base/process.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+wm_lock wm_process_lock = WM_LOCK_INIT(WM_RANK_PROCESS);
+
+/* Written once, from false to true. Relaxed: a call that races with exit()
+ * was under way before it, as far as anyone can tell. */
+static _Atomic bool exiting;
+/* Written in a child while it has one thread only. Relaxed for that reason. */
+static _Atomic unsigned generation;
+static void (*_Atomic fork_hook)(void);
+
+static void at_exit(void)
+{
+    wm_process_set_exiting();
+}
+
+static void before_fork(void)
+{
+    wm_lock_acquire(&wm_process_lock);
+}
+
+static void after_fork_parent(void)
+{
+    wm_lock_release(&wm_process_lock);
+}
+
+static void after_fork_child(void)
+{
+    void (*hook)(void);
+
+    wm_lock_release(&wm_process_lock);
+    atomic_fetch_add_explicit(&generation, 1, memory_order_relaxed);
+    hook = atomic_load_explicit(&fork_hook, memory_order_relaxed);
+    if (hook != NULL) {
+        hook();
+    }
+}
+
+static void init_once(void)
+{
+    atexit(at_exit);
+    pthread_atfork(before_fork, after_fork_parent, after_fork_child);
+}
+
+void wm_process_init(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, init_once);
+}
+
+bool wm_process_exiting(void)
+{
+    return atomic_load_explicit(&exiting, memory_order_relaxed);
+}
+
+void wm_process_set_exiting(void)
+{
+    atomic_store_explicit(&exiting, true, memory_order_relaxed);
+}
+
+unsigned wm_process_generation(void)
+{
+    return atomic_load_explicit(&generation, memory_order_relaxed);
+}
+
+void wm_process_on_fork(void (*fn)(void))
+{
+    atomic_store_explicit(&fork_hook, fn, memory_order_relaxed);
+}

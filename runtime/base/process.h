@@ -1,0 +1,30 @@
+/* process.h: what holds for the whole process: exit, fork, and its one lock.
+ *
+ * The process lock is taken before a fork and released on both sides, so that
+ * what it guards is whole in the child. */
+#ifndef WM_PROCESS_H
+#define WM_PROCESS_H
+
+#include "runtime/base/lock.h"
+
+#include <stdbool.h>
+
+/* Installs the atexit and fork handlers; cheap when done already. */
+void wm_process_init(void);
+
+/* True once exit() has run our handler, or a driver said it is unloading:
+ * no driver may be called any more (row A6). */
+bool wm_process_exiting(void);
+void wm_process_set_exiting(void);
+
+/* Counts the forks that led to this process; a runtime made under another
+ * number belongs to an ancestor (row G5). */
+unsigned wm_process_generation(void);
+
+/* Runs fn in the child of every fork, in the thread that forked. There is
+ * room for one: the thread module clears its window there. */
+void wm_process_on_fork(void (*fn)(void));
+
+extern wm_lock wm_process_lock;
+
+#endif

@@ -1,0 +1,33 @@
+/* status.h: failing with words, for all of the library.
+ *
+ * The function that first decides that a call fails calls wm_fail() once and
+ * returns what it returns; callers pass the status on. The last error belongs
+ * to the thread; no lock is taken and nothing is allocated. */
+#ifndef WM_STATUS_H
+#define WM_STATUS_H
+
+#include "warmpool/base.h"
+
+/* Stores the thread's last error and returns status. */
+warm_status wm_fail(warm_status status, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* As wm_fail(), with the code and the text of a driver or library: origin
+ * "cudart", "cublas", "host", …; code_text may be null. */
+warm_status wm_fail_code(warm_status status, const char *origin, int code,
+                         const char *code_text, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+
+/* For our own bugs: stops debug builds, costs nothing in release builds. */
+#ifdef NDEBUG
+#define wm_assert(condition) ((void)sizeof(condition))
+#else
+#define wm_assert(condition)                                                   \
+    ((condition) ? (void)0 : wm_assert_failed(#condition, __FILE__, __LINE__))
+_Noreturn void wm_assert_failed(const char *text, const char *file, int line);
+#endif
+
+#define wm_likely(x)   __builtin_expect(!!(x), 1)
+#define wm_unlikely(x) __builtin_expect(!!(x), 0)
+
+#endif

@@ -1,0 +1,119 @@
+/* driver.c: what is true of every driver call, written once. */
+#include "runtime/driver/driver.h"
+
+#include "runtime/base/lock.h"
+#include "runtime/base/process.h"
+#include "runtime/base/status.h"
+
+#include <string.h>
+
+static const char *const call_names[WM_CALLS] = {
+#define NAME(name, parameters, arguments) #name,
+    WM_DRIVER_CALLS(NAME)
+#undef NAME
+};
+
+static warm_status injected(wm_driver *d, int call)
+{
+    int64_t left =
+        atomic_load_explicit(&d->fail_in[call], memory_order_relaxed);
+    warm_status status = WARM_DRIVER_ERROR;
+
+    if (left <= 0) {
+        return WARM_OK;
+    }
+    left =
+        atomic_fetch_sub_explicit(&d->fail_in[call], 1, memory_order_relaxed);
+    if (left != 1) {
+        return WARM_OK;
+    }
+    if (atomic_load_explicit(&d->fail_on[call], memory_order_relaxed)) {
+        atomic_store_explicit(&d->fail_in[call], 1, memory_order_relaxed);
+    }
+    if (call == WM_CALL_pinned_alloc || call == WM_CALL_pinned_register ||
+        call == WM_CALL_device_alloc) {
+        status = WARM_OUT_OF_MEMORY;
+    }
+    return wm_fail_code(status, d->name, -1, "injected fault",
+                        "%s was made to fail by a test", call_names[call]);
+}
+
+static warm_status call_begin(wm_driver *d, int call)
+{
+    wm_assert(wm_lock_driver_call_allowed());
+    if (wm_unlikely(wm_process_exiting())) {
+        return wm_fail(WARM_EXITING, "%s: the process is exiting",
+                       call_names[call]);
+    }
+    if (wm_unlikely(d->generation != wm_process_generation())) {
+        return wm_fail(WARM_FORKED,
+                       "%s: the runtime was made before this process was "
+                       "forked; make a new one with device:host",
+                       call_names[call]);
+    }
+    wm_counter_add(&d->calls[call], 1);
+    if (wm_unlikely(atomic_load_explicit(&d->armed, memory_order_relaxed))) {
+        return injected(d, call);
+    }
+    return WARM_OK;
+}
+
+#define DEFINE(name, parameters, arguments)                                    \
+    warm_status wm_driver_##name parameters                                    \
+    {                                                                          \
+        int cancel = wm_cancel_off();                                          \
+        warm_status status = call_begin(d, WM_CALL_##name);                    \
+                                                                               \
+        if (status == WARM_OK) {                                               \
+            status = d->ops->name arguments;                                   \
+        }                                                                      \
+        wm_cancel_restore(cancel);                                             \
+        return status;                                                         \
+    }
+WM_DRIVER_CALLS(DEFINE)
+#undef DEFINE
+
+void wm_driver_init(wm_driver *d, const wm_driver_ops *ops, const char *name,
+                    int devices)
+{
+    d->ops = ops;
+    d->name = name;
+    d->devices = devices;
+    d->generation = wm_process_generation();
+}
+
+uint64_t wm_driver_close(wm_driver *d)
+{
+    uint64_t dropped = 0;
+
+    if (d != NULL && !wm_process_exiting() &&
+        d->generation == wm_process_generation()) {
+        int cancel = wm_cancel_off();
+
+        d->ops->close(d, &dropped);
+        wm_cancel_restore(cancel);
+    }
+    return dropped;
+}
+
+int wm_driver_call_index(const char *name)
+{
+    for (int i = 0; i < WM_CALLS; i++) {
+        if (strcmp(call_names[i], name) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+const char *wm_driver_call_name(int call)
+{
+    return call >= 0 && call < WM_CALLS ? call_names[call] : NULL;
+}
+
+void wm_driver_fail(wm_driver *d, int call, uint64_t n, bool persistent)
+{
+    atomic_store_explicit(&d->fail_on[call], persistent, memory_order_relaxed);
+    atomic_store_explicit(&d->fail_in[call], (int64_t)n, memory_order_relaxed);
+    atomic_store_explicit(&d->armed, true, memory_order_relaxed);
+}

@@ -1,0 +1,196 @@
+/* driver.h: the contract between warmpool and what runs work: CUDA or host.
+ *
+ * A driver embeds a wm_driver and fills its ops. The rest of the library calls
+ * only the wm_driver_<call>() functions below; they hold what is true of every
+ * call, once:
+ *
+ * - nothing is called once the process exits (WARM_EXITING) or in a child of
+ *   the process that opened the driver (WARM_FORKED);
+ * - no lock of the library is held but WM_RANK_GROWTH (checked in debug);
+ * - the call is no cancellation point;
+ * - the call is counted, and may be made to fail by a test, before it does
+ *   anything;
+ * - devices are in range, streams and events as the driver gave them, outputs
+ *   not null, and written on success only.
+ *
+ * What every driver promises in turn: any thread may call; the calling
+ * thread's current device is as before when a call returns; no context is
+ * made on a device that the program does not use, unless the call works on
+ * that very device (row B13); a failed call has changed nothing and has left
+ * the thread's last error (wm_fail_code with the driver's code and text);
+ * WARM_NOT_READY is an answer, not an error.
+ */
+#ifndef WM_DRIVER_H
+#define WM_DRIVER_H
+
+#include "warmpool/device.h"
+#include "warmpool/memory.h"
+#include "runtime/base/counter.h"
+#include "runtime/base/options.h"
+
+#include <stdbool.h>
+
+typedef struct wm_driver wm_driver;
+
+/* What tells a stream from every other one of the process's life, also from
+ * one that gets a destroyed one's address later. */
+typedef struct wm_stream_info {
+    uint64_t id;
+    int device;
+} wm_stream_info;
+
+/* Whether a stream captures now. BLOCKED: it does not, but nothing may be
+ * queued on it because another one does (the legacy stream in CUDA). */
+typedef enum wm_capture {
+    WM_CAPTURE_NONE,
+    WM_CAPTURE_ACTIVE,
+    WM_CAPTURE_BLOCKED
+} wm_capture;
+
+/* Result type of every op is warm_status. X(name, parameters, arguments);
+ * each op and each wm_driver_ function takes the driver first.
+ *
+ * device_info          fills *info but for size; makes no context
+ * current_device       device of the calling thread (0 if never set)
+ * pinned_alloc         page-locked memory visible to all devices, page-aligned
+ * pinned_free          of pinned_alloc
+ * pinned_register      page-locks memory that is there already
+ * pinned_unregister    of pinned_register
+ * device_alloc/_free   memory of a device; the free may wait for it
+ * device_memory        free and total bytes; makes a context if there is none
+ * stream_create        non-blocking stream
+ * stream_destroy       returns at once, the work goes on
+ * stream_info          resolves the default streams for the calling thread
+ *                      and its current device; INVALID_STREAM if unknown
+ * stream_query         OK or NOT_READY
+ * stream_synchronize   waits; not in a capture
+ * stream_wait_event    later work on stream waits for event
+ * stream_capture       see wm_capture; legal at any time
+ * event_create         no timing; belongs to device
+ * event_record         event and stream of the same device
+ * event_query          OK (also if never recorded) or NOT_READY
+ * event_synchronize    waits
+ * copy                 asynchronous, WARM_COPY_TO_DEVICE or _TO_HOST
+ * host_func            function(argument) in stream order
+ * capture_begin        thread-local mode
+ * capture_end          instantiates; *graph is executable
+ * graph_launch, graph_destroy
+ * capture_mode         exchanges the calling thread's capture mode: *relaxed
+ *                      true lets it query and allocate while others capture
+ *                      (cudaThreadExchangeStreamCaptureMode); pairs nest
+ */
+#define WM_DRIVER_CALLS(X)                                                     \
+    X(device_info, (wm_driver * d, int device, warm_device_info *info),        \
+      (d, device, info))                                                       \
+    X(current_device, (wm_driver * d, int *device), (d, device))               \
+    X(pinned_alloc, (wm_driver * d, size_t bytes, void **pointer),             \
+      (d, bytes, pointer))                                                     \
+    X(pinned_free, (wm_driver * d, void *pointer, size_t bytes),               \
+      (d, pointer, bytes))                                                     \
+    X(pinned_register, (wm_driver * d, void *pointer, size_t bytes),           \
+      (d, pointer, bytes))                                                     \
+    X(pinned_unregister, (wm_driver * d, void *pointer), (d, pointer))         \
+    X(device_alloc, (wm_driver * d, int device, size_t bytes, void **pointer), \
+      (d, device, bytes, pointer))                                             \
+    X(device_free, (wm_driver * d, int device, void *pointer),                 \
+      (d, device, pointer))                                                    \
+    X(device_memory, (wm_driver * d, int device, size_t *free, size_t *total), \
+      (d, device, free, total))                                                \
+    X(stream_create, (wm_driver * d, int device, warm_stream *stream),         \
+      (d, device, stream))                                                     \
+    X(stream_destroy, (wm_driver * d, warm_stream stream), (d, stream))        \
+    X(stream_info, (wm_driver * d, warm_stream stream, wm_stream_info * info), \
+      (d, stream, info))                                                       \
+    X(stream_query, (wm_driver * d, warm_stream stream), (d, stream))          \
+    X(stream_synchronize, (wm_driver * d, warm_stream stream), (d, stream))    \
+    X(stream_wait_event,                                                       \
+      (wm_driver * d, warm_stream stream, warm_event event),                   \
+      (d, stream, event))                                                      \
+    X(stream_capture,                                                          \
+      (wm_driver * d, warm_stream stream, wm_capture * capture),               \
+      (d, stream, capture))                                                    \
+    X(event_create, (wm_driver * d, int device, warm_event *event),            \
+      (d, device, event))                                                      \
+    X(event_destroy, (wm_driver * d, warm_event event), (d, event))            \
+    X(event_record, (wm_driver * d, warm_event event, warm_stream stream),     \
+      (d, event, stream))                                                      \
+    X(event_query, (wm_driver * d, warm_event event), (d, event))              \
+    X(event_synchronize, (wm_driver * d, warm_event event), (d, event))        \
+    X(copy,                                                                    \
+      (wm_driver * d, void *destination, const void *source, size_t bytes,     \
+       warm_copy_direction direction, warm_stream stream),                     \
+      (d, destination, source, bytes, direction, stream))                      \
+    X(host_func,                                                               \
+      (wm_driver * d, warm_stream stream, warm_host_fn function,               \
+       void *argument),                                                        \
+      (d, stream, function, argument))                                         \
+    X(capture_begin, (wm_driver * d, warm_stream stream), (d, stream))         \
+    X(capture_end, (wm_driver * d, warm_stream stream, warm_graph * graph),    \
+      (d, stream, graph))                                                      \
+    X(graph_launch, (wm_driver * d, warm_graph graph, warm_stream stream),     \
+      (d, graph, stream))                                                      \
+    X(graph_destroy, (wm_driver * d, warm_graph graph), (d, graph))            \
+    X(capture_mode, (wm_driver * d, bool *relaxed), (d, relaxed))
+
+enum wm_driver_call {
+#define WM_DRIVER_ENUM(name, parameters, arguments) WM_CALL_##name,
+    WM_DRIVER_CALLS(WM_DRIVER_ENUM)
+#undef WM_DRIVER_ENUM
+        WM_CALLS
+};
+
+typedef struct wm_driver_ops {
+#define WM_DRIVER_OP(name, parameters, arguments) warm_status(*name) parameters;
+    WM_DRIVER_CALLS(WM_DRIVER_OP)
+#undef WM_DRIVER_OP
+    /* Ends the driver. Work still queued on the host device is finished,
+     * except on held streams: *dropped counts those. Called unless the process
+     * exits or was forked. */
+    void (*close)(wm_driver *d, uint64_t *dropped);
+    /* For tests, host device only, else null: hold (count 0), let count
+     * pieces of work run and wait for them, or resume (UINT_MAX). */
+    warm_status (*control)(wm_driver *d, warm_stream stream, unsigned count);
+} wm_driver_ops;
+
+enum { WM_CONTROL_HOLD = 0 };
+#define WM_CONTROL_RESUME UINT_MAX
+
+struct wm_driver {
+    const wm_driver_ops *ops; /* const after open */
+    const char *name;         /* const: "cuda" or "host" */
+    int devices;              /* const: how many, at least 1 */
+    unsigned generation;      /* const: wm_process_generation() at open */
+    wm_counter calls[WM_CALLS];
+    /* Faults for tests. Relaxed: a test arms them before its calls. */
+    _Atomic bool armed;
+    _Atomic int64_t fail_in[WM_CALLS]; /* 0: never */
+    _Atomic bool fail_on[WM_CALLS];
+};
+
+/* One function for each call: wm_driver_event_record(d, event, stream), … */
+#define WM_DRIVER_DECLARE(name, parameters, arguments)                         \
+    warm_status wm_driver_##name parameters;
+WM_DRIVER_CALLS(WM_DRIVER_DECLARE)
+#undef WM_DRIVER_DECLARE
+
+/* Opens a driver; *d is owned and ended by wm_driver_close().
+ * Status: UNAVAILABLE with the reason in words, UNSUPPORTED (built without
+ * CUDA), OUT_OF_MEMORY. No context is created. */
+warm_status wm_cuda_open(const wm_options *options, wm_driver **d);
+warm_status wm_host_open(const wm_options *options, wm_driver **d);
+
+/* Ends a driver. In a forked child, or while the process exits, it leaves
+ * everything as it is. Returns the host streams dropped with work. */
+uint64_t wm_driver_close(wm_driver *d);
+
+/* Fills what is common; called by the two open functions. */
+void wm_driver_init(wm_driver *d, const wm_driver_ops *ops, const char *name,
+                    int devices);
+
+/* For tests: see warmpool/testing.h. call: index from wm_driver_call_index(),
+ * -1 if there is none of that name. */
+int wm_driver_call_index(const char *name);
+const char *wm_driver_call_name(int call);
+void wm_driver_fail(wm_driver *d, int call, uint64_t n, bool persistent);
+
+#endif

@@ -1,0 +1,87 @@
+/* check_options.c: the table of options (row G4). */
+#include "wt.h"
+
+#include "runtime/base/options.h"
+
+#include <string.h>
+
+START_TEST(test_G4_defaults_are_the_tables)
+{
+    wm_options o;
+
+    wt_ok(wm_options_resolve(NULL, NULL, &o));
+    ck_assert_str_eq(o.device, "auto");
+    ck_assert_uint_eq(o.host_devices, 1);
+    ck_assert_uint_eq(o.segment, 4 << 20);
+    ck_assert_str_eq(o.cudart, "");
+}
+END_TEST
+
+START_TEST(test_G4_struct_wins_over_conf_wins_over_default)
+{
+    warm_options given = {.size = sizeof given, .host_devices = 3};
+    wm_options o;
+
+    wt_ok(wm_options_resolve(&given, "host_devices:2,segment:8M,device:host",
+                             &o));
+    ck_assert_uint_eq(o.host_devices, 3);
+    ck_assert_uint_eq(o.segment, 8 << 20);
+    ck_assert_str_eq(o.device, "host");
+}
+END_TEST
+
+static const struct {
+    const char *conf, *named;
+} refused[] = {
+    {"colour:red", "host_devices"}, {"device:metal", "auto|cuda|host"},
+    {"host_devices:0", "1 to 64"},  {"host_devices:65", "1 to 64"},
+    {"host_devices:-1", "1 to 64"}, {"host_devices:1x", "1 to 64"},
+    {"segment:99999999999T", "T"},  {"segment", "key:value"},
+    {"device:", "auto|cuda|host"},  {"device:auto|cuda", "auto|cuda|host"},
+};
+
+START_TEST(test_G4_bad_conf_is_refused_and_named)
+{
+    wm_options o = {.host_devices = 77};
+
+    wt_fails(WARM_INVALID_OPTION,
+             wm_options_resolve(NULL, refused[_i].conf, &o));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), refused[_i].named));
+    ck_assert_uint_eq(o.host_devices, 77);
+}
+END_TEST
+
+START_TEST(test_G4_wrong_struct_size_is_refused)
+{
+    warm_options given = {.size = 8};
+    wm_options o;
+
+    wt_fails(WARM_INVALID_ARGUMENT, wm_options_resolve(&given, NULL, &o));
+}
+END_TEST
+
+START_TEST(test_G4_help_lists_every_option)
+{
+    char text[8192];
+    size_t needed = warm_options_help(text, sizeof text);
+
+    ck_assert_uint_eq(needed, strlen(text) + 1);
+    ck_assert_ptr_nonnull(strstr(text, "cusolver"));
+    ck_assert_uint_eq(warm_options_help(NULL, 0), needed);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("options");
+    TCase *tcase = tcase_create("table");
+
+    tcase_add_test(tcase, test_G4_defaults_are_the_tables);
+    tcase_add_test(tcase, test_G4_struct_wins_over_conf_wins_over_default);
+    tcase_add_loop_test(tcase, test_G4_bad_conf_is_refused_and_named, 0,
+                        sizeof refused / sizeof refused[0]);
+    tcase_add_test(tcase, test_G4_wrong_struct_size_is_refused);
+    tcase_add_test(tcase, test_G4_help_lists_every_option);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}

@@ -1,0 +1,74 @@
+/* wt.c: see wt.h. */
+#include "wt.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+int wt_main(Suite *suite)
+{
+    SRunner *runner = srunner_create(suite);
+    int failed;
+
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+struct call {
+    void (*fn)(void *argument, unsigned index);
+    void *argument;
+    unsigned index;
+};
+
+static void *run_call(void *argument)
+{
+    struct call *call = argument;
+
+    call->fn(call->argument, call->index);
+    return NULL;
+}
+
+void wt_threads(unsigned count, void (*fn)(void *argument, unsigned index),
+                void *argument)
+{
+    pthread_t *threads = calloc(count, sizeof *threads);
+    struct call *calls = calloc(count, sizeof *calls);
+
+    ck_assert(threads != NULL && calls != NULL);
+    for (unsigned i = 0; i < count; i++) {
+        calls[i] = (struct call){fn, argument, i};
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, run_call, &calls[i]),
+                         0);
+    }
+    for (unsigned i = 0; i < count; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    free(calls);
+    free(threads);
+}
+
+uint64_t wt_seed(void)
+{
+    const char *text = getenv("WT_SEED");
+    uint64_t seed = text != NULL ? strtoull(text, NULL, 0) : 20260101;
+
+    return seed != 0 ? seed : 1;
+}
+
+uint64_t wt_random(uint64_t *state)
+{
+    *state ^= *state >> 12;
+    *state ^= *state << 25;
+    *state ^= *state >> 27;
+    return *state * UINT64_C(2685821657736338717);
+}
+
+unsigned wt_scaled(unsigned full)
+{
+    const char *text = getenv("WT_SCALE");
+    unsigned percent = text != NULL ? (unsigned)strtoul(text, NULL, 10) : 100;
+    unsigned scaled = (unsigned)((uint64_t)full * percent / 100);
+
+    return scaled > 0 ? scaled : 1;
+}

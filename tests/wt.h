@@ -1,0 +1,70 @@
+/* wt.h: what every test program shares. Helpers start with wt_.
+ *
+ * A test's name begins with the rows of the contract that it shows:
+ * START_TEST(test_B4_B5_held_stream_delays_only_its_blocks); tests that show
+ * no row start with test_<what>. `make rows` reads the names.
+ *
+ * The same programs run on several backends, chosen by WT_BACKEND:
+ *   host     the host device (default)
+ *   standin  the CUDA driver over the stand-in libraries
+ *   gpu      the CUDA driver over the real ones
+ * Worker threads never assert: they fill a result, the test asserts after the
+ * join. Nothing sleeps, and nothing is asserted of wall-clock time.
+ */
+#ifndef WT_H
+#define WT_H
+
+#include "warmpool/warmpool.h"
+
+#include <check.h>
+#include <stdbool.h>
+
+/* Runs the suite and returns main's result; prints why tests were skipped. */
+int wt_main(Suite *suite);
+
+/* "host", "standin" or "gpu". */
+const char *wt_backend(void);
+bool wt_on_host(void);
+
+/* A runtime on the chosen backend, with options (may be null) on top; the
+ * test fails if there is none. */
+warm_runtime *wt_runtime(const warm_options *options);
+/* Destroys it and asserts that nothing was left in use. */
+void wt_runtime_end(warm_runtime *runtime);
+
+#define wt_ok(call)                                                            \
+    do {                                                                       \
+        warm_status wt_status_ = (call);                                       \
+        ck_assert_msg(wt_status_ == WARM_OK, "%s: %s: %s", #call,              \
+                      warm_status_name(wt_status_),                            \
+                      warm_last_error_message());                              \
+    } while (0)
+
+#define wt_fails(expected, call)                                               \
+    do {                                                                       \
+        warm_status wt_status_ = (call);                                       \
+        ck_assert_msg(wt_status_ == (expected), "%s: %s, not %s", #call,       \
+                      warm_status_name(wt_status_),                            \
+                      warm_status_name(expected));                             \
+    } while (0)
+
+/* A gate on a stream: work queued behind it waits until the gate opens. Works
+ * on every backend (a host function that waits). */
+typedef struct wt_gate wt_gate;
+wt_gate *wt_gate_close(warm_runtime *runtime, warm_stream stream);
+void wt_gate_open(wt_gate *gate); /* and waits until it has let go; frees */
+
+/* Runs fn(argument, index) in count threads at once and joins them. */
+void wt_threads(unsigned count, void (*fn)(void *argument, unsigned index),
+                void *argument);
+
+/* A seed that is printed if the test fails: WT_SEED, or a fixed one. */
+uint64_t wt_seed(void);
+/* xorshift64*; *state is not 0. */
+uint64_t wt_random(uint64_t *state);
+
+/* Load for random and churn tests: full, or a part of it under sanitizers
+ * and valgrind (WT_SCALE=percent). */
+unsigned wt_scaled(unsigned full);
+
+#endif

@@ -1,0 +1,87 @@
+/* wt_runtime.c: runtimes and gates for tests; see wt.h. */
+#include "wt.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *wt_backend(void)
+{
+    const char *name = getenv("WT_BACKEND");
+
+    return name != NULL ? name : "host";
+}
+
+bool wt_on_host(void)
+{
+    return strcmp(wt_backend(), "host") == 0;
+}
+
+warm_runtime *wt_runtime(const warm_options *options)
+{
+    warm_options o = {.size = sizeof o};
+    warm_runtime *runtime = NULL;
+
+    if (options != NULL) {
+        o = *options;
+    }
+    if (o.device == NULL) {
+        o.device = wt_on_host() ? "host" : "cuda";
+    }
+    wt_ok(warm_runtime_create(&o, &runtime));
+    return runtime;
+}
+
+void wt_runtime_end(warm_runtime *runtime)
+{
+    warm_destroy_report report = {.size = sizeof report};
+
+    wt_ok(warm_runtime_destroy(runtime, &report));
+    ck_assert_uint_eq(report.handles, 0);
+    ck_assert_uint_eq(report.blocks, 0);
+    ck_assert_uint_eq(report.pending, 0);
+}
+
+struct wt_gate {
+    pthread_mutex_t mutex;
+    pthread_cond_t cond;
+    bool open, left;
+};
+
+static void wait_at_gate(void *argument)
+{
+    wt_gate *gate = argument;
+
+    pthread_mutex_lock(&gate->mutex);
+    while (!gate->open) {
+        pthread_cond_wait(&gate->cond, &gate->mutex);
+    }
+    gate->left = true;
+    pthread_cond_broadcast(&gate->cond);
+    pthread_mutex_unlock(&gate->mutex);
+}
+
+wt_gate *wt_gate_close(warm_runtime *runtime, warm_stream stream)
+{
+    wt_gate *gate = calloc(1, sizeof *gate);
+
+    ck_assert_ptr_nonnull(gate);
+    pthread_mutex_init(&gate->mutex, NULL);
+    pthread_cond_init(&gate->cond, NULL);
+    wt_ok(warm_stream_host_func(runtime, stream, wait_at_gate, gate));
+    return gate;
+}
+
+void wt_gate_open(wt_gate *gate)
+{
+    pthread_mutex_lock(&gate->mutex);
+    gate->open = true;
+    pthread_cond_broadcast(&gate->cond);
+    while (!gate->left) {
+        pthread_cond_wait(&gate->cond, &gate->mutex);
+    }
+    pthread_mutex_unlock(&gate->mutex);
+    pthread_cond_destroy(&gate->cond);
+    pthread_mutex_destroy(&gate->mutex);
+    free(gate);
+}
