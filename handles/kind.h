@@ -1,0 +1,49 @@
+/* kind.h: what the pool knows of a kind of handle; one file a built-in kind.
+ *
+ * The pool calls ops with no lock held, cancellation off, and only for
+ * devices in range. Every op returns a status and has left the thread's last
+ * error (wm_fail_code with the library's own code and text) when it fails; a
+ * failed op has changed nothing. A library is loaded by the first create. */
+#ifndef WM_KIND_H
+#define WM_KIND_H
+
+#include "runtime/driver/driver.h"
+#include "warmpool/handle.h"
+
+typedef struct wm_kind wm_kind;
+
+typedef struct wm_kind_ops {
+    const char *name;
+    warm_status (*create)(wm_kind *kind, int device, void **handle);
+    warm_status (*destroy)(wm_kind *kind, int device, void *handle);
+    /* Binds the stream and then, because binding resets it, the workspace
+     * (null: the library's own). Null: the kind takes no streams. */
+    warm_status (*bind)(wm_kind *kind, int device, void *handle,
+                        warm_stream stream, void *workspace, size_t bytes);
+    /* Puts everything a user can set back to the library's default. */
+    warm_status (*reset)(wm_kind *kind, int device, void *handle);
+    /* Bytes of a workspace on the device; null or 0: no workspaces. */
+    size_t (*workspace_bytes)(wm_kind *kind, int device);
+    /* Ends the kind with its runtime; may be null. */
+    void (*close)(wm_kind *kind);
+} wm_kind_ops;
+
+struct wm_kind {
+    const wm_kind_ops *ops;    /* const */
+    wm_driver *driver;         /* const */
+    const wm_options *options; /* const, borrowed from the runtime */
+    void *context;             /* the kind's own */
+};
+
+/* The built-in kinds. Each exists in every build and on every driver; where
+ * it cannot work its create says why (UNSUPPORTED: left out of this build;
+ * UNAVAILABLE: needs CUDA, or the library is missing, named). */
+extern const wm_kind_ops wm_kind_stream;
+extern const wm_kind_ops wm_kind_cublas;
+extern const wm_kind_ops wm_kind_cublaslt;
+extern const wm_kind_ops wm_kind_cudnn;
+extern const wm_kind_ops wm_kind_cusparse;
+extern const wm_kind_ops wm_kind_cusolver;
+extern const wm_kind_ops wm_kind_onednn;
+
+#endif

@@ -1,0 +1,28 @@
+/* loader.h: shared libraries, loaded at first use and never unloaded.
+ *
+ * Any thread; takes WM_RANK_LOADER around its own table only, not around
+ * dlopen. Not a cancellation point. */
+#ifndef WM_LOADER_H
+#define WM_LOADER_H
+
+#include "warmpool/base.h"
+
+/* Opens the first of the null-terminated sonames that loads, or path alone if
+ * it is not empty. what ("cuBLAS") names the library in errors.
+ * Status: UNAVAILABLE with dlopen's own words for each name tried. */
+warm_status wm_library_open(const char *what, const char *path,
+                            const char *const *sonames, void **library);
+
+/* A row of symbols to fill in; optional ones may stay null. */
+typedef struct wm_symbol {
+    const char *name;
+    void **slot;
+    int optional;
+} wm_symbol;
+
+/* Fills count slots; on failure all are null again.
+ * Status: UNAVAILABLE, names the first symbol that is missing. */
+warm_status wm_library_symbols(const char *what, void *library,
+                               const wm_symbol *symbols, int count);
+
+#endif
