@@ -1,0 +1,116 @@
+/* page_map.c: growing the map, and look-ups inside a segment. */
+#include "alloc/page_map.h"
+
+#include "runtime/base/status.h"
+
+#include <sys/mman.h>
+
+_Atomic(wm_leaf *) wm_page_root[(size_t)1 << WM_ROOT_SHIFT];
+
+static warm_status add_leaf(size_t index)
+{
+    wm_leaf *expected = NULL;
+    wm_leaf *leaf;
+
+    if (atomic_load_explicit(&wm_page_root[index], memory_order_relaxed)) {
+        return WARM_OK;
+    }
+    leaf = mmap(NULL, sizeof *leaf, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (leaf == MAP_FAILED) {
+        return wm_fail(WARM_OUT_OF_MEMORY, "no memory for the page map");
+    }
+    /* Release: who finds the leaf finds it zeroed. */
+    if (!atomic_compare_exchange_strong_explicit(
+            &wm_page_root[index], &expected, leaf, memory_order_release,
+            memory_order_relaxed)) {
+        munmap(leaf, sizeof *leaf);
+    }
+    return WARM_OK;
+}
+
+warm_status wm_page_map_reserve(const void *base, size_t bytes)
+{
+    uintptr_t first = (uintptr_t)base >> WM_PAGE_SHIFT;
+    uintptr_t last = ((uintptr_t)base + bytes - 1) >> WM_PAGE_SHIFT;
+    warm_status status = WARM_OK;
+
+    if (last >> (WM_LEAF_SHIFT + WM_ROOT_SHIFT) != 0) {
+        return wm_fail(WARM_UNSUPPORTED,
+                       "the driver gave memory at %p, above 48 bits", base);
+    }
+    for (uintptr_t i = first >> WM_LEAF_SHIFT;
+         i <= last >> WM_LEAF_SHIFT && status == WARM_OK; i++) {
+        status = add_leaf(i);
+    }
+    return status;
+}
+
+void wm_page_map_set(const void *address, const void *record,
+                     enum wm_entry_kind kind)
+{
+    uintptr_t page = (uintptr_t)address >> WM_PAGE_SHIFT;
+    wm_leaf *leaf = atomic_load_explicit(&wm_page_root[page >> WM_LEAF_SHIFT],
+                                         memory_order_relaxed);
+
+    page &= ((uintptr_t)1 << WM_LEAF_SHIFT) - 1;
+    /* Release pairs with the acquire of wm_page_map_get(). */
+    atomic_store_explicit(&(*leaf)[page],
+                          record != NULL ? (uintptr_t)record | kind : 0,
+                          memory_order_release);
+}
+
+void wm_page_map_fill(const void *base, size_t bytes, const void *record,
+                      enum wm_entry_kind kind)
+{
+    const char *address = base;
+
+    for (size_t at = 0; at < bytes; at += WM_PAGE) {
+        wm_page_map_set(address + at, record, kind);
+    }
+}
+
+static void *record_of(uintptr_t entry)
+{
+    return (void *)(entry & ~(uintptr_t)3);
+}
+
+/* The run that holds an inner page: the nearest start at or before it. The
+ * first page of a segment is always a start. */
+static wm_block *run_around(wm_segment *segment, const void *address)
+{
+    size_t page = (size_t)((const char *)address - segment->base) / WM_PAGE;
+    size_t word = page / 64;
+    uint64_t bits =
+        atomic_load_explicit(&segment->starts[word], memory_order_relaxed) &
+        (UINT64_MAX >> (63 - page % 64));
+
+    while (bits == 0 && word > 0) {
+        word--;
+        bits =
+            atomic_load_explicit(&segment->starts[word], memory_order_relaxed);
+    }
+    if (bits == 0) {
+        return NULL;
+    }
+    page = word * 64 + 63 - (size_t)__builtin_clzll(bits);
+    return record_of(wm_page_map_get(segment->base + page * WM_PAGE));
+}
+
+wm_block *wm_block_at(const void *address)
+{
+    uintptr_t entry = wm_page_map_get(address);
+
+    switch (entry & 3) {
+    case WM_ENTRY_SLAB: {
+        wm_slab *slab = record_of(entry);
+        size_t offset = (size_t)((const char *)address - slab->base);
+
+        return &slab->slot[offset / slab->slot_bytes];
+    }
+    case WM_ENTRY_INNER:
+        return run_around(record_of(entry), address);
+    default:
+        return record_of(entry);
+    }
+}

@@ -1,0 +1,56 @@
+/* page_map.h: from any address to what lies there, for the whole process.
+ *
+ * A radix tree of two levels over 48 bits of address: 2^18 leaves of 2^18
+ * pages of 4 KiB. Look-ups are two dependent loads and take no lock. Leaves
+ * are made when a segment is added and stay for ever. Segments of different
+ * runtimes and spaces share the one map, since addresses are unique in a
+ * process (also between devices, by unified addressing). */
+#ifndef WM_PAGE_MAP_H
+#define WM_PAGE_MAP_H
+
+#include "alloc/block.h"
+#include "runtime/base/status.h"
+
+enum { WM_PAGE_SHIFT = 12, WM_LEAF_SHIFT = 18, WM_ROOT_SHIFT = 18 };
+
+/* What an entry of the map says; the kind is in its low bits. */
+enum wm_entry_kind { WM_ENTRY_RUN = 0, WM_ENTRY_SLAB = 1, WM_ENTRY_INNER = 2 };
+
+typedef _Atomic(uintptr_t) wm_leaf[(size_t)1 << WM_LEAF_SHIFT];
+
+extern _Atomic(wm_leaf *) wm_page_root[(size_t)1 << WM_ROOT_SHIFT];
+
+/* The entry of the page that holds address, 0 if it is not ours. Acquire
+ * pairs with wm_page_map_set(): the record behind it is initialised. */
+static inline uintptr_t wm_page_map_get(const void *address)
+{
+    uintptr_t page = (uintptr_t)address >> WM_PAGE_SHIFT;
+    wm_leaf *leaf;
+
+    if (wm_unlikely(page >> (WM_LEAF_SHIFT + WM_ROOT_SHIFT) != 0)) {
+        return 0;
+    }
+    leaf = atomic_load_explicit(&wm_page_root[page >> WM_LEAF_SHIFT],
+                                memory_order_acquire);
+    if (wm_unlikely(leaf == NULL)) {
+        return 0;
+    }
+    page &= ((uintptr_t)1 << WM_LEAF_SHIFT) - 1;
+    return atomic_load_explicit(&(*leaf)[page], memory_order_acquire);
+}
+
+/* Makes the leaves for a range; the entries stay as they are.
+ * Status: OUT_OF_MEMORY; UNSUPPORTED (address above 48 bits). */
+warm_status wm_page_map_reserve(const void *base, size_t bytes);
+
+/* Sets the entry of one page, or of every page of a range; reserved before. */
+void wm_page_map_set(const void *address, const void *record,
+                     enum wm_entry_kind kind);
+void wm_page_map_fill(const void *base, size_t bytes, const void *record,
+                      enum wm_entry_kind kind);
+
+/* The block that holds address, whatever its state, or null. The caller looks
+ * at the state before anything else. */
+wm_block *wm_block_at(const void *address);
+
+#endif

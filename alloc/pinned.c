@@ -1,0 +1,381 @@
+/* pinned.c: page-locked memory as a space, and its public functions. */
+#include "alloc/pinned.h"
+
+#include "runtime/base/meta.h"
+#include "runtime/base/status.h"
+#include "warmpool/memory.h"
+
+static warm_status obtain(wm_driver *driver, size_t bytes, void **base)
+{
+    return wm_driver_pinned_alloc(driver, bytes, base);
+}
+
+static warm_status give_back(wm_driver *driver, void *base, size_t bytes)
+{
+    return wm_driver_pinned_free(driver, base, bytes);
+}
+
+static const wm_space_traits pinned_traits = {
+    .name = "pinned", .obtain = obtain, .give_back = give_back};
+
+static void finish(wm_block *block, bool lost)
+{
+    wm_arena_finish(block->segment->arena, block, lost);
+}
+
+/* ---- for runtime.c ---------------------------------------------------- */
+
+warm_status wm_pinned_open(warm_runtime *runtime, const wm_options *options,
+                           wm_pinned **pinned)
+{
+    wm_pinned *p = wm_meta_alloc(sizeof *p);
+    warm_status status;
+
+    if (p == NULL) {
+        return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a runtime");
+    }
+    status = wm_event_pool_init(&p->events, runtime->driver);
+    if (status != WARM_OK) {
+        wm_meta_free(p);
+        return status;
+    }
+    wm_timelines_init(&p->timelines, runtime->driver, &p->events, finish);
+    wm_space_init(&p->space, &pinned_traits, runtime, &p->timelines, options);
+    *pinned = p;
+    return WARM_OK;
+}
+
+static void report_left(wm_pinned *pinned, warm_destroy_report *report)
+{
+    const warm_space_stats *stats = &pinned->space.arena.stats;
+
+    if (report != NULL) {
+        report->blocks += stats->requests.current;
+        report->block_bytes += stats->block_bytes.current;
+        report->pending += stats->pending.current;
+    }
+}
+
+void wm_pinned_close(wm_pinned *pinned, bool driver_usable,
+                     warm_destroy_report *report)
+{
+    if (pinned == NULL) {
+        return;
+    }
+    if (!driver_usable) {
+        report_left(pinned, report);
+        return;
+    }
+    (void)wm_space_trim(&pinned->space, 0);
+    report_left(pinned, report);
+    wm_space_forget(&pinned->space);
+    wm_timelines_fini(&pinned->timelines);
+    (void)wm_event_pool_fini(&pinned->events);
+    wm_space_fini(&pinned->space);
+    wm_meta_free(pinned);
+}
+
+void wm_pinned_retire(wm_pinned *pinned, warm_stream stream,
+                      const wm_stream_info *info)
+{
+    wm_timelines_retire(&pinned->timelines, stream, info);
+}
+
+/* ---- blocks (memory.h) ------------------------------------------------ */
+
+warm_status warm_pinned_alloc(warm_runtime *runtime, size_t bytes,
+                              void **pointer)
+{
+    warm_status status = wm_runtime_check(runtime);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    if (pointer == NULL) {
+        return wm_fail(WARM_INVALID_ARGUMENT, "pointer is null");
+    }
+    if (bytes == 0) {
+        *pointer = NULL;
+        return WARM_OK;
+    }
+    if (bytes > WM_REQUEST_MAX) {
+        return wm_fail(WARM_OUT_OF_MEMORY,
+                       "%zu bytes of pinned memory were asked for, more than "
+                       "any machine has",
+                       bytes);
+    }
+    return wm_space_alloc(&runtime->pinned->space, bytes, pointer);
+}
+
+static warm_status not_a_block(const void *pointer, const wm_block *block)
+{
+    if (block != NULL) {
+        return wm_fail(WARM_INVALID_POINTER,
+                       "%p is not the start of a live block: it points into "
+                       "one, or was freed already",
+                       pointer);
+    }
+    return wm_fail(WARM_INVALID_POINTER,
+                   "%p was not allocated here, or its runtime is gone",
+                   pointer);
+}
+
+/* LIVE → FREEING, so that of two frees of one pointer one is refused. */
+static bool claim(wm_block *block, const void *pointer)
+{
+    int live = WM_BLOCK_LIVE;
+
+    if (!atomic_compare_exchange_strong_explicit(
+            &block->state, &live, WM_BLOCK_FREEING, memory_order_acquire,
+            memory_order_relaxed)) {
+        return false;
+    }
+    if (block->base != pointer) {
+        atomic_store_explicit(&block->state, WM_BLOCK_LIVE,
+                              memory_order_release);
+        return false;
+    }
+    return true;
+}
+
+warm_status warm_free(void *pointer)
+{
+    wm_block *block;
+    warm_status status;
+
+    if (pointer == NULL) {
+        return WARM_OK;
+    }
+    block = wm_block_at(pointer);
+    /* The state first: only a live block says truly whose it is. */
+    if (block == NULL || wm_space_find(pointer) != block) {
+        return not_a_block(pointer, block);
+    }
+    status = wm_runtime_check(wm_space_of(block)->runtime);
+    if (status != WARM_OK) {
+        return status;
+    }
+    if (!claim(block, pointer)) {
+        return not_a_block(pointer, block);
+    }
+    wm_space_free(wm_space_of(block), block);
+    return WARM_OK;
+}
+
+static warm_status find_live(const void *pointer, wm_block **block)
+{
+    *block = wm_space_find(pointer);
+    if (*block == NULL) {
+        return wm_fail(WARM_NOT_FOUND, "%p is not part of a live block",
+                       pointer);
+    }
+    return wm_runtime_check(wm_space_of(*block)->runtime);
+}
+
+warm_status warm_record_stream(const void *pointer, warm_stream stream)
+{
+    wm_block *block;
+    warm_status status = find_live(pointer, &block);
+
+    if (status == WARM_OK) {
+        status = wm_space_record(wm_space_of(block), block, stream);
+    }
+    return status;
+}
+
+warm_status warm_block_get_info(const void *pointer, warm_block_info *info)
+{
+    wm_block *block;
+    warm_status status;
+
+    if (info == NULL || info->size != sizeof *info) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "info is null or its size is not set");
+    }
+    status = find_live(pointer, &block);
+    if (status == WARM_OK) {
+        info->base = block->base;
+        info->bytes = block->bytes;
+        info->requested = block->requested;
+        info->runtime = wm_space_of(block)->runtime;
+        info->streams = wm_timelines_streams(block);
+    }
+    return status;
+}
+
+/* ---- copies ----------------------------------------------------------- */
+
+/* Records stream on the block that holds the range, if one of ours does. */
+static warm_status use_range(const void *pointer, size_t bytes,
+                             const char *what, warm_stream stream)
+{
+    wm_block *block = wm_space_find(pointer);
+    size_t offset;
+
+    if (block == NULL) {
+        return WARM_OK;
+    }
+    offset = (size_t)((const char *)pointer - block->base);
+    if (bytes > block->bytes - offset) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "copy of %zu bytes: %s %p lies in a block that ends "
+                       "after %zu",
+                       bytes, what, pointer, block->bytes - offset);
+    }
+    return wm_space_record(wm_space_of(block), block, stream);
+}
+
+warm_status warm_copy_async(warm_runtime *runtime, void *destination,
+                            const void *source, size_t bytes,
+                            warm_copy_direction direction, warm_stream stream)
+{
+    warm_status status = wm_runtime_check(runtime);
+
+    if (status != WARM_OK || bytes == 0) {
+        return status;
+    }
+    if (destination == NULL || source == NULL) {
+        return wm_fail(WARM_INVALID_ARGUMENT, "copy: %s is null",
+                       destination == NULL ? "destination" : "source");
+    }
+    if (direction != WARM_COPY_TO_DEVICE && direction != WARM_COPY_TO_HOST) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "copy: direction %d is neither WARM_COPY_TO_DEVICE "
+                       "nor WARM_COPY_TO_HOST",
+                       (int)direction);
+    }
+    status = use_range(source, bytes, "source", stream);
+    if (status == WARM_OK) {
+        status = use_range(destination, bytes, "destination", stream);
+    }
+    if (status == WARM_OK) {
+        status = wm_driver_copy(runtime->driver, destination, source, bytes,
+                                direction, stream);
+    }
+    return status;
+}
+
+/* ---- the cache -------------------------------------------------------- */
+
+warm_status warm_poll(warm_runtime *runtime)
+{
+    warm_status status = wm_runtime_check(runtime);
+
+    if (status == WARM_OK) {
+        wm_space_poll(&runtime->pinned->space);
+    }
+    return status;
+}
+
+warm_status warm_trim(warm_runtime *runtime, size_t target, size_t *released)
+{
+    warm_status status = wm_runtime_check(runtime);
+    size_t bytes;
+
+    if (status == WARM_OK) {
+        bytes = wm_space_trim(&runtime->pinned->space, target);
+        if (released != NULL) {
+            *released = bytes;
+        }
+    }
+    return status;
+}
+
+warm_status warm_empty_cache(warm_runtime *runtime, size_t *released)
+{
+    return warm_trim(runtime, 0, released);
+}
+
+warm_status warm_memory_callback_add(warm_runtime *runtime,
+                                     warm_memory_fn function, void *context)
+{
+    warm_status status = wm_runtime_check(runtime);
+
+    if (status == WARM_OK && function == NULL) {
+        status = wm_fail(WARM_INVALID_ARGUMENT, "function is null");
+    }
+    if (status == WARM_OK) {
+        status =
+            wm_space_callback_add(&runtime->pinned->space, function, context);
+    }
+    return status;
+}
+
+warm_status warm_memory_callback_remove(warm_runtime *runtime,
+                                        warm_memory_fn function, void *context)
+{
+    warm_status status = wm_runtime_check(runtime);
+
+    if (status == WARM_OK && function == NULL) {
+        status = wm_fail(WARM_INVALID_ARGUMENT, "function is null");
+    }
+    if (status == WARM_OK) {
+        status = wm_space_callback_remove(&runtime->pinned->space, function,
+                                          context);
+    }
+    return status;
+}
+
+/* ---- statistics (stats.h) --------------------------------------------- */
+
+warm_status warm_pinned_get_stats(warm_runtime *runtime,
+                                  warm_space_stats *stats)
+{
+    warm_status status = wm_runtime_check(runtime);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    if (stats == NULL || stats->size != sizeof *stats) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "stats is null or its size is not set");
+    }
+    wm_arena_stats(&runtime->pinned->space.arena, stats);
+    return WARM_OK;
+}
+
+int warm_pinned_class_count(void)
+{
+    return WM_CLASSES_ALL;
+}
+
+warm_status warm_pinned_get_class_stats(warm_runtime *runtime, int index,
+                                        warm_class_stats *stats)
+{
+    warm_status status = wm_runtime_check(runtime);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    if (stats == NULL || stats->size != sizeof *stats) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "stats is null or its size is not set");
+    }
+    if (index < 0 || index >= WM_CLASSES_ALL) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "size class %d is not one of 0 to %d", index,
+                       WM_CLASSES_ALL - 1);
+    }
+    wm_arena_class_stats(&runtime->pinned->space.arena, (unsigned)index, stats);
+    return WARM_OK;
+}
+
+warm_status warm_stats_reset_peaks(warm_runtime *runtime)
+{
+    warm_status status = wm_runtime_check(runtime);
+
+    if (status == WARM_OK) {
+        wm_arena_reset_peaks(&runtime->pinned->space.arena);
+    }
+    return status;
+}
+
+warm_status warm_stats_reset_totals(warm_runtime *runtime)
+{
+    warm_status status = wm_runtime_check(runtime);
+
+    if (status == WARM_OK) {
+        wm_arena_reset_totals(&runtime->pinned->space.arena);
+    }
+    return status;
+}

@@ -1,0 +1,46 @@
+/* size_class.h: to what a request is rounded (row B8).
+ *
+ *   up to 4 KiB        multiples of 512 bytes        classes 0 … 7
+ *   up to 4 MiB        eight steps to a doubling     classes 8 … 87
+ *   above              whole pages                   class 88
+ *
+ * From 4 KiB on a block is at most 12.5 % larger than the request. Classes
+ * under WM_SLAB_LIMIT are slots of a slab, the others runs of pages; from
+ * there on every class is a whole number of pages. Pure functions. */
+#ifndef WM_SIZE_CLASS_H
+#define WM_SIZE_CLASS_H
+
+#include <stddef.h>
+
+enum {
+    WM_PAGE = 4096,
+    WM_GRAIN = 512,
+    WM_CLASSES = 88,     /* of a fixed size */
+    WM_CLASS_PAGES = 88, /* whole pages, any number */
+    WM_CLASSES_ALL = 89,
+    WM_SLAB_LIMIT = 32 << 10, /* smallest size that is a run of pages */
+    WM_CLASS_LIMIT = 4 << 20  /* largest fixed size */
+};
+
+/* Largest request: room to round up without a wrap. */
+#define WM_REQUEST_MAX ((size_t)1 << 46)
+
+/* Class of a request of 1 … WM_REQUEST_MAX bytes. */
+unsigned wm_size_class(size_t bytes);
+
+/* Bytes of a block of a class; 0 for WM_CLASS_PAGES. */
+size_t wm_class_bytes(unsigned size_class);
+
+/* Bytes that a request is rounded to. */
+size_t wm_size_round(size_t bytes);
+
+static inline size_t wm_page_round(size_t bytes)
+{
+    return (bytes + WM_PAGE - 1) & ~(size_t)(WM_PAGE - 1);
+}
+
+/* Slots of the slab of a class below WM_SLAB_LIMIT: a multiple of 8, so that
+ * the slab is a whole number of pages, and at most 64. */
+unsigned wm_slab_slots(unsigned size_class);
+
+#endif

@@ -1,0 +1,423 @@
+/* space.c: the ladder of an allocation, frees and returns of segments. */
+#include "alloc/space.h"
+
+#include "alloc/page_map.h"
+#include "runtime/base/bytes.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+
+#include <string.h>
+
+/* ---- capture ---------------------------------------------------------- */
+
+/* Lets this thread allocate and query while somebody captures (row B7). */
+static bool begin_relaxed(wm_driver *driver, bool *previous)
+{
+    *previous = true;
+    return wm_driver_capture_mode(driver, previous) == WARM_OK;
+}
+
+static void end_relaxed(wm_driver *driver, bool previous)
+{
+    (void)wm_driver_capture_mode(driver, &previous);
+}
+
+/* ---- returning segments ----------------------------------------------- */
+
+static size_t give_back(wm_space *space, wm_segment *segment)
+{
+    size_t bytes = segment->bytes;
+    uint64_t start = wm_clock_ns();
+    warm_status status =
+        space->traits->give_back(space->driver, segment->base, bytes);
+
+    wm_arena_count_driver(&space->arena, true, wm_clock_ns() - start);
+    if (status != WARM_OK) {
+        wm_log(WARM_LOG_WARNING,
+               "the driver did not take %s of %s memory back, which stays in "
+               "the cache: %s",
+               wm_bytes(bytes).text, space->traits->name,
+               warm_last_error_message());
+        wm_arena_reattach(&space->arena, segment);
+        return 0;
+    }
+    wm_arena_released(&space->arena, segment);
+    return bytes;
+}
+
+static size_t give_back_idle(wm_space *space, size_t target, uint64_t before_ns)
+{
+    wm_segment *segment = wm_arena_detach(&space->arena, target, before_ns);
+    size_t released = 0;
+
+    while (segment != NULL) {
+        wm_segment *next = segment->next;
+
+        released += give_back(space, segment);
+        segment = next;
+    }
+    return released;
+}
+
+static void decay(wm_space *space)
+{
+    uint64_t now;
+
+    if (space->decay_ns == 0) {
+        return;
+    }
+    now = wm_clock_ns();
+    if (now > space->decay_ns) {
+        (void)give_back_idle(space, 0, now - space->decay_ns);
+    }
+}
+
+static void poll_relaxed(wm_space *space)
+{
+    wm_timelines_poll(space->timelines);
+    decay(space);
+}
+
+void wm_space_poll(wm_space *space)
+{
+    bool previous;
+
+    if (begin_relaxed(space->driver, &previous)) {
+        poll_relaxed(space);
+        end_relaxed(space->driver, previous);
+    }
+}
+
+size_t wm_space_trim(wm_space *space, size_t target)
+{
+    size_t released = 0;
+    bool previous;
+
+    if (begin_relaxed(space->driver, &previous)) {
+        wm_timelines_poll(space->timelines);
+        released = give_back_idle(space, target, UINT64_MAX);
+        end_relaxed(space->driver, previous);
+    }
+    return released;
+}
+
+/* ---- growth ----------------------------------------------------------- */
+
+static bool within_limit(wm_space *space, size_t bytes)
+{
+    warm_space_stats stats = {.size = sizeof stats};
+
+    if (space->limit_bytes == 0) {
+        return true;
+    }
+    wm_arena_stats(&space->arena, &stats);
+    return stats.held_bytes.current <= space->limit_bytes &&
+           bytes <= space->limit_bytes - stats.held_bytes.current;
+}
+
+/* Obtains segment_bytes and takes the block from them; lock growth held. */
+static warm_status grow_by(wm_space *space, size_t segment_bytes, size_t bytes,
+                           wm_block **block)
+{
+    uint64_t start = wm_clock_ns();
+    void *base = NULL;
+    warm_status status;
+
+    if (!within_limit(space, segment_bytes)) {
+        return wm_fail(WARM_OUT_OF_MEMORY, "the limit of %s is reached",
+                       wm_bytes(space->limit_bytes).text);
+    }
+    status = space->traits->obtain(space->driver, segment_bytes, &base);
+    wm_arena_count_driver(&space->arena, false, wm_clock_ns() - start);
+    if (status == WARM_OK) {
+        status =
+            wm_arena_grow(&space->arena, base, segment_bytes, bytes, block);
+        if (status != WARM_OK) {
+            (void)space->traits->give_back(space->driver, base, segment_bytes);
+        }
+    }
+    return status;
+}
+
+/* One thread grows; those that waited look again first. A whole segment is
+ * asked for, and what the request needs where that cannot be had. */
+static warm_status grow(wm_space *space, size_t bytes, wm_block **block)
+{
+    size_t needed = wm_arena_run_bytes(bytes);
+    warm_status status;
+
+    wm_lock_acquire(&space->growth);
+    status = wm_arena_take(&space->arena, bytes, true, block);
+    if (status == WARM_OK && *block == NULL) {
+        status = WARM_OUT_OF_MEMORY;
+        if (needed < space->segment_bytes) {
+            status = grow_by(space, space->segment_bytes, bytes, block);
+        }
+        if (status == WARM_OUT_OF_MEMORY) {
+            status = grow_by(space, needed, bytes, block);
+        }
+    }
+    wm_lock_release(&space->growth);
+    return status;
+}
+
+static bool ask_callbacks(wm_space *space, size_t bytes)
+{
+    bool again = false;
+
+    for (int i = 0; i < WM_CALLBACKS; i++) {
+        warm_memory_fn function;
+        void *context;
+
+        wm_lock_acquire(&space->growth);
+        function = space->callback[i].function;
+        context = space->callback[i].context;
+        wm_lock_release(&space->growth);
+        if (function != NULL && function(context, bytes)) {
+            again = true;
+        }
+    }
+    return again;
+}
+
+static warm_status out_of_memory(wm_space *space, warm_status status,
+                                 size_t bytes)
+{
+    warm_space_stats s = {.size = sizeof s};
+    warm_error cause = {.size = sizeof cause};
+
+    warm_last_error(&cause);
+    wm_arena_stats(&space->arena, &s);
+    wm_arena_count_failure(&space->arena);
+    return wm_fail_code(
+        status, cause.origin, cause.code, cause.code_text,
+        "%s of %s memory were asked for and cannot be had (%s); held %s, in "
+        "use %s, idle %s, pending %s, lost %s, limit %s",
+        wm_bytes(bytes).text, space->traits->name, cause.message,
+        wm_bytes(s.held_bytes.current).text,
+        wm_bytes(s.block_bytes.current).text, wm_bytes(s.idle_bytes).text,
+        wm_bytes(s.pending_bytes.current).text, wm_bytes(s.lost_bytes).text,
+        space->limit_bytes != 0 ? wm_bytes(space->limit_bytes).text : "none");
+}
+
+/* The ladder below a cache that misses (row B12). */
+static warm_status climb(wm_space *space, size_t bytes, wm_block **block)
+{
+    warm_status status;
+
+    poll_relaxed(space);
+    status = wm_arena_take(&space->arena, bytes, true, block);
+    if (status != WARM_OK || *block != NULL) {
+        return status;
+    }
+    status = grow(space, bytes, block);
+    if (status == WARM_OUT_OF_MEMORY &&
+        give_back_idle(space, 0, UINT64_MAX) > 0) {
+        wm_arena_count_retry(&space->arena);
+        status = grow(space, bytes, block);
+    }
+    if (status == WARM_OUT_OF_MEMORY && ask_callbacks(space, bytes)) {
+        wm_arena_count_retry(&space->arena);
+        wm_timelines_poll(space->timelines);
+        (void)give_back_idle(space, 0, UINT64_MAX);
+        status = grow(space, bytes, block);
+    }
+    return status;
+}
+
+static warm_status alloc_slow(wm_space *space, size_t bytes, wm_block **block)
+{
+    int cancel = wm_cancel_off();
+    bool previous = true;
+    warm_status status = wm_driver_capture_mode(space->driver, &previous);
+
+    if (status == WARM_OK) {
+        status = climb(space, bytes, block);
+        (void)wm_driver_capture_mode(space->driver, &previous);
+    }
+    wm_cancel_restore(cancel);
+    return status == WARM_OUT_OF_MEMORY ? out_of_memory(space, status, bytes)
+                                        : status;
+}
+
+warm_status wm_space_alloc(wm_space *space, size_t bytes, void **pointer)
+{
+    wm_block *block = NULL;
+    warm_status status = wm_arena_take(&space->arena, bytes, true, &block);
+
+    if (status == WARM_OK && block == NULL) {
+        status = alloc_slow(space, bytes, &block);
+    }
+    if (status == WARM_OK) {
+        *pointer = block->base;
+    }
+    return status;
+}
+
+/* ---- blocks ----------------------------------------------------------- */
+
+wm_block *wm_space_find(const void *pointer)
+{
+    wm_block *block = wm_block_at(pointer);
+
+    /* Acquire: the fields were written before LIVE. */
+    if (block == NULL ||
+        atomic_load_explicit(&block->state, memory_order_acquire) !=
+            WM_BLOCK_LIVE) {
+        return NULL;
+    }
+    return (size_t)((const char *)pointer - block->base) < block->bytes ? block
+                                                                        : NULL;
+}
+
+wm_space *wm_space_of(const wm_block *block)
+{
+    return block->segment->arena->owner;
+}
+
+static void keep(wm_space *space, wm_block *block, int state)
+{
+    size_t bytes = block->bytes;
+
+    wm_arena_free_kept(&space->arena, block, state);
+    /* Once: a broken driver would say it at every free. Relaxed: a flag. */
+    if (atomic_exchange_explicit(&space->kept, true, memory_order_relaxed)) {
+        return;
+    }
+    wm_log(WARM_LOG_WARNING, "a block of %s is kept for ever: %s",
+           wm_bytes(bytes).text,
+           state == WM_BLOCK_LOST ? warm_last_error_message()
+                                  : "a graph capture used it");
+}
+
+static void free_used(wm_space *space, wm_block *block)
+{
+    int cancel = wm_cancel_off();
+    bool previous;
+    enum wm_uses uses = WM_USES_LOST;
+
+    if (begin_relaxed(space->driver, &previous)) {
+        uses = wm_timelines_prepare(space->timelines, block);
+        end_relaxed(space->driver, previous);
+    } else {
+        wm_timelines_forget(space->timelines, block);
+    }
+    switch (uses) {
+    case WM_USES_NONE:
+        wm_arena_free(&space->arena, block);
+        break;
+    case WM_USES_PENDING:
+        wm_arena_free_pending(&space->arena, block);
+        wm_timelines_publish(space->timelines, block);
+        break;
+    case WM_USES_LOST:
+        keep(space, block, WM_BLOCK_LOST);
+        break;
+    case WM_USES_CAPTURED:
+        keep(space, block, WM_BLOCK_CAPTURED);
+        break;
+    }
+    wm_cancel_restore(cancel);
+}
+
+void wm_space_free(wm_space *space, wm_block *block)
+{
+    /* Acquire pairs with the push of a use by another thread. */
+    if (atomic_load_explicit(&block->uses, memory_order_acquire) == NULL &&
+        !atomic_load_explicit(&block->captured, memory_order_relaxed)) {
+        wm_arena_free(&space->arena, block);
+    } else {
+        free_used(space, block);
+    }
+}
+
+warm_status wm_space_record(wm_space *space, wm_block *block,
+                            warm_stream stream)
+{
+    return wm_timelines_use(space->timelines, block, stream);
+}
+
+/* ---- callbacks -------------------------------------------------------- */
+
+static int find_callback_locked(wm_space *space, warm_memory_fn function,
+                                void *context)
+{
+    for (int i = 0; i < WM_CALLBACKS; i++) {
+        if (space->callback[i].function == function &&
+            (function == NULL || space->callback[i].context == context)) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+warm_status wm_space_callback_add(wm_space *space, warm_memory_fn function,
+                                  void *context)
+{
+    int i;
+
+    wm_lock_acquire(&space->growth);
+    i = find_callback_locked(space, NULL, NULL);
+    if (i >= 0) {
+        space->callback[i].function = function;
+        space->callback[i].context = context;
+    }
+    wm_lock_release(&space->growth);
+    return i >= 0
+               ? WARM_OK
+               : wm_fail(WARM_INVALID_ARGUMENT,
+                         "there are %d memory callbacks already", WM_CALLBACKS);
+}
+
+warm_status wm_space_callback_remove(wm_space *space, warm_memory_fn function,
+                                     void *context)
+{
+    int i;
+
+    wm_lock_acquire(&space->growth);
+    i = find_callback_locked(space, function, context);
+    if (i >= 0) {
+        space->callback[i].function = NULL;
+    }
+    wm_lock_release(&space->growth);
+    return i >= 0 ? WARM_OK
+                  : wm_fail(WARM_NOT_FOUND,
+                            "that memory callback is not registered");
+}
+
+/* ---- begin and end ---------------------------------------------------- */
+
+void wm_space_init(wm_space *space, const wm_space_traits *traits,
+                   warm_runtime *runtime, wm_timelines *timelines,
+                   const wm_options *options)
+{
+    memset(space, 0, sizeof *space);
+    space->traits = traits;
+    space->runtime = runtime;
+    space->driver = runtime->driver;
+    space->timelines = timelines;
+    space->segment_bytes = wm_page_round(options->segment);
+    space->limit_bytes = options->pinned_limit;
+    space->decay_ns = options->decay_ms * 1000000u;
+    wm_lock_init(&space->growth, WM_RANK_GROWTH);
+    wm_arena_init(&space->arena, space);
+}
+
+static void forget_block(void *context, wm_block *block)
+{
+    wm_space *space = context;
+
+    wm_timelines_forget(space->timelines, block);
+}
+
+void wm_space_forget(wm_space *space)
+{
+    wm_arena_each_live(&space->arena, forget_block, space);
+}
+
+void wm_space_fini(wm_space *space)
+{
+    wm_arena_fini(&space->arena);
+    wm_lock_fini(&space->growth);
+}
