@@ -1,6 +1,7 @@
 /* pinned.c: page-locked memory as a space, and its public functions. */
 #include "alloc/pinned.h"
 
+#include "alloc/page_map.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/status.h"
 #include "warmpool/memory.h"

@@ -1,0 +1,344 @@
+/* check_arena.c: the arena and the page map, without a driver. */
+#include "wt.h"
+
+#include "alloc/arena.h"
+#include "alloc/page_map.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/meta.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { SEGMENT = 1 << 20 };
+
+static wm_arena arena;
+
+static void setup(void)
+{
+    wm_arena_init(&arena, NULL);
+}
+
+static void unmap_idle(size_t target)
+{
+    wm_segment *segment = wm_arena_detach(&arena, target, UINT64_MAX);
+
+    while (segment != NULL) {
+        wm_segment *next = segment->next;
+
+        munmap(segment->base, segment->bytes);
+        wm_arena_released(&arena, segment);
+        segment = next;
+    }
+}
+
+static void teardown(void)
+{
+    wm_clock_set(NULL);
+    ck_assert(wm_arena_check(&arena));
+    unmap_idle(0);
+    ck_assert_ptr_null(arena.segments);
+    wm_arena_fini(&arena);
+    ck_assert_int_eq(wm_meta_live(), 0);
+}
+
+/* A block, from a new segment if need be; null if records cannot be had. */
+static wm_block *take(size_t bytes)
+{
+    size_t run = wm_arena_run_bytes(bytes);
+    size_t segment = run > SEGMENT ? run : SEGMENT;
+    wm_block *block = NULL;
+    void *base;
+
+    if (wm_arena_take(&arena, bytes, true, &block) != WARM_OK ||
+        block != NULL) {
+        return block;
+    }
+    base = mmap(NULL, segment, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    ck_assert(base != MAP_FAILED);
+    if (wm_arena_grow(&arena, base, segment, bytes, &block) != WARM_OK) {
+        munmap(base, segment);
+        return NULL;
+    }
+    return block;
+}
+
+static void give(wm_block *block)
+{
+    atomic_store_explicit(&block->state, WM_BLOCK_FREEING,
+                          memory_order_relaxed);
+    wm_arena_free(&arena, block);
+}
+
+START_TEST(test_B2_freed_block_is_handed_out_again)
+{
+    wm_block *block = take(100000);
+    char *base = block->base;
+
+    give(block);
+    block = take(100000);
+    ck_assert_ptr_eq(block->base, base);
+    ck_assert_uint_eq(arena.stats.segments.current, 1);
+    ck_assert_uint_eq(arena.stats.cache_hits, 1);
+    give(block);
+}
+END_TEST
+
+START_TEST(test_B8_block_is_never_smaller_than_its_request)
+{
+    uint64_t random = wt_seed();
+
+    for (int i = 0; i < 2000; i++) {
+        size_t bytes = 1 + wt_random(&random) % 300000;
+        wm_block *block = take(bytes);
+
+        ck_assert_uint_ge(block->bytes, bytes);
+        ck_assert_uint_eq(block->bytes, wm_size_round(bytes));
+        give(block);
+    }
+}
+END_TEST
+
+START_TEST(test_B3_every_address_of_a_block_leads_to_it)
+{
+    static const size_t sizes[] = {1,     512,   4096,    4097,   5000,
+                                   30000, 32768, 1 << 20, 9 << 20};
+
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        wm_block *low = take(sizes[i]);
+        wm_block *block = take(sizes[i]);
+        wm_block *high = take(sizes[i]);
+
+        for (size_t at = 0; at < block->bytes; at += 509) {
+            ck_assert_ptr_eq(wm_block_at(block->base + at), block);
+        }
+        ck_assert_ptr_eq(wm_block_at(block->base + block->bytes - 1), block);
+        ck_assert_uint_eq((uintptr_t)block->base % 512, 0);
+        give(low);
+        give(high);
+        give(block);
+    }
+}
+END_TEST
+
+START_TEST(test_B3_foreign_addresses_lead_nowhere)
+{
+    int local;
+    void *heap = malloc(100);
+
+    ck_assert_ptr_null(wm_block_at(NULL));
+    ck_assert_ptr_null(wm_block_at(&local));
+    ck_assert_ptr_null(wm_block_at(heap));
+    ck_assert_ptr_null(wm_block_at((void *)UINTPTR_MAX));
+    free(heap);
+}
+END_TEST
+
+START_TEST(test_neighbours_merge_on_both_sides)
+{
+    wm_block *block[8];
+
+    for (int i = 0; i < 8; i++) {
+        block[i] = take(SEGMENT / 8);
+    }
+    ck_assert_uint_eq(arena.stats.segments.current, 1);
+    for (int i = 0; i < 8; i += 2) {
+        give(block[i]);
+    }
+    ck_assert(wm_arena_check(&arena));
+    for (int i = 1; i < 8; i += 2) {
+        give(block[i]);
+    }
+    ck_assert(wm_arena_check(&arena));
+    block[0] = take(SEGMENT);
+    ck_assert_uint_eq(arena.stats.segments.current, 1);
+    give(block[0]);
+}
+END_TEST
+
+START_TEST(test_best_fit_takes_the_smallest_hole)
+{
+    wm_block *big = take(384 << 10);
+    wm_block *wall = take(64 << 10);
+    wm_block *small = take(128 << 10);
+    wm_block *end = take(448 << 10);
+    char *hole = small->base;
+
+    give(big);
+    give(small);
+    small = take(112 << 10);
+    ck_assert_ptr_eq(small->base, hole);
+    give(small);
+    give(wall);
+    give(end);
+}
+END_TEST
+
+START_TEST(test_B11_trim_takes_the_largest_idle_segments_first)
+{
+    wm_block *small = take(SEGMENT);
+    wm_block *large = take(8 * SEGMENT);
+    wm_block *live = take(SEGMENT);
+
+    give(small);
+    give(large);
+    unmap_idle(3 * SEGMENT);
+    ck_assert_uint_eq(arena.stats.held_bytes.current, 2 * SEGMENT);
+    unmap_idle(0);
+    ck_assert_uint_eq(arena.stats.held_bytes.current, SEGMENT);
+    ck_assert_uint_eq(arena.stats.segments.current, 1);
+    give(live);
+}
+END_TEST
+
+static uint64_t now_ns;
+
+static uint64_t clock_of_test(void)
+{
+    return now_ns;
+}
+
+START_TEST(test_B11_only_segments_idle_for_long_go)
+{
+    wm_block *a, *b;
+    wm_segment *segment;
+
+    wm_clock_set(clock_of_test);
+    a = take(SEGMENT);
+    b = take(SEGMENT);
+    now_ns = 100;
+    give(a);
+    now_ns = 200;
+    give(b);
+    segment = wm_arena_detach(&arena, 0, 99);
+    ck_assert_ptr_null(segment);
+    segment = wm_arena_detach(&arena, 0, 150);
+    ck_assert_ptr_nonnull(segment);
+    ck_assert_ptr_null(segment->next);
+    ck_assert_uint_eq(segment->idle_since_ns, 100);
+    wm_arena_reattach(&arena, segment);
+    ck_assert(wm_arena_check(&arena));
+}
+END_TEST
+
+/* Fails the n-th allocation of a record, n = 1, 2, … until the flow passes:
+ * nothing may be lost, and nothing broken, in between. */
+START_TEST(test_B12_failing_records_lose_nothing)
+{
+    for (uint64_t n = 1;; n++) {
+        wm_block *block[40];
+        int got = 0;
+
+        wm_meta_fail(n, _i != 0);
+        for (int i = 0; i < 40; i++) {
+            block[got] = take((size_t)1000 * (size_t)(i * i + 1));
+            got += block[got] != NULL;
+        }
+        wm_meta_fail(0, false);
+        ck_assert(wm_arena_check(&arena));
+        ck_assert_uint_eq(arena.stats.requests.current, (uint64_t)got);
+        for (int i = 0; i < got; i++) {
+            give(block[i]);
+        }
+        ck_assert(wm_arena_check(&arena));
+        unmap_idle(0);
+        ck_assert_uint_eq(arena.stats.held_bytes.current, 0);
+        if (got == 40) {
+            ck_assert_uint_gt(n, 1);
+            return;
+        }
+        wm_arena_fini(&arena);
+        wm_arena_init(&arena, NULL);
+    }
+}
+END_TEST
+
+START_TEST(test_random_steps_keep_every_invariant)
+{
+    enum { SLOTS = 300 };
+    wm_block *block[SLOTS] = {NULL};
+    uint64_t random = wt_seed();
+    unsigned steps = wt_scaled(60000);
+
+    for (unsigned step = 0; step < steps; step++) {
+        size_t slot = wt_random(&random) % SLOTS;
+
+        if (block[slot] != NULL) {
+            memset(block[slot]->base, 0xdd, 1);
+            give(block[slot]);
+            block[slot] = NULL;
+        } else {
+            size_t bytes = 1 + wt_random(&random) %
+                                   ((size_t)1 << (wt_random(&random) % 22));
+
+            block[slot] = take(bytes);
+            ck_assert_uint_ge(block[slot]->bytes, bytes);
+        }
+        if (step % 500 == 0) {
+            unmap_idle(wt_random(&random) % (8 * SEGMENT));
+            ck_assert_msg(wm_arena_check(&arena), "seed %lu step %u",
+                          (unsigned long)wt_seed(), step);
+        }
+    }
+    for (int i = 0; i < SLOTS; i++) {
+        if (block[i] != NULL) {
+            give(block[i]);
+        }
+    }
+    ck_assert_uint_eq(arena.stats.block_bytes.current, 0);
+}
+END_TEST
+
+START_TEST(test_B14_figures_are_exact_and_resets_apart)
+{
+    wm_block *a = take(5000); /* class of 5120 */
+    wm_block *b = take(6 << 20);
+    warm_class_stats of_class = {.size = sizeof of_class};
+    warm_space_stats stats = {.size = sizeof stats};
+
+    wm_arena_stats(&arena, &stats);
+    ck_assert_uint_eq(stats.requests.current, 2);
+    ck_assert_uint_eq(stats.requested_bytes.current, 5000 + (6 << 20));
+    ck_assert_uint_eq(stats.block_bytes.current, 5120 + (6 << 20));
+    ck_assert_uint_eq(stats.held_bytes.current, SEGMENT + (6 << 20));
+    ck_assert_uint_eq(stats.idle_bytes, SEGMENT - 5120);
+    wm_arena_class_stats(&arena, wm_size_class(5000), &of_class);
+    ck_assert_uint_eq(of_class.requests.current, 1);
+    ck_assert_uint_eq(of_class.requested_bytes.current, 5000);
+    ck_assert_uint_eq(of_class.handed_bytes.current, 5120);
+    give(a);
+    wm_arena_reset_peaks(&arena);
+    wm_arena_stats(&arena, &stats);
+    ck_assert_uint_eq(stats.requests.peak, 1);
+    ck_assert_uint_eq(stats.requests.allocated, 2);
+    wm_arena_reset_totals(&arena);
+    wm_arena_stats(&arena, &stats);
+    ck_assert_uint_eq(stats.requests.allocated, 1);
+    ck_assert_uint_eq(stats.requests.freed, 0);
+    ck_assert_uint_eq(stats.requests.peak, 1);
+    give(b);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("arena");
+    TCase *tcase = tcase_create("arena");
+
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_set_timeout(tcase, 60);
+    tcase_add_test(tcase, test_B2_freed_block_is_handed_out_again);
+    tcase_add_test(tcase, test_B8_block_is_never_smaller_than_its_request);
+    tcase_add_test(tcase, test_B3_every_address_of_a_block_leads_to_it);
+    tcase_add_test(tcase, test_B3_foreign_addresses_lead_nowhere);
+    tcase_add_test(tcase, test_neighbours_merge_on_both_sides);
+    tcase_add_test(tcase, test_best_fit_takes_the_smallest_hole);
+    tcase_add_test(tcase, test_B11_trim_takes_the_largest_idle_segments_first);
+    tcase_add_test(tcase, test_B11_only_segments_idle_for_long_go);
+    tcase_add_loop_test(tcase, test_B12_failing_records_lose_nothing, 0, 2);
+    tcase_add_test(tcase, test_random_steps_keep_every_invariant);
+    tcase_add_test(tcase, test_B14_figures_are_exact_and_resets_apart);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}
