@@ -1,19 +1,40 @@
-# warmpool: `make help` lists the targets.
+# warmpool. `make help` lists the targets; README.md says how to start.
+#
+#   make [V=1] [FLAVOUR=…] [CUDA=no | CUDA_HOME=dir] [CC=…] [CI=1] [target]
+#
+# Flavours: debug (tests), release (everything else), asan, tsan, cov. What is
+# built lies in build/<flavour>/. CI=1 makes warnings errors. Three parts of
+# the tree bring rules of their own and use the variables of this file:
+# tests/standin/standin.mk, tests/gpu/gpu.mk and examples/examples.mk.
 .DEFAULT_GOAL := all
-MAKEFLAGS += --no-builtin-rules
+.DELETE_ON_ERROR:
+.SECONDARY:
+MAKEFLAGS += --no-builtin-rules --no-print-directory
 SHELL := /bin/bash
 
-CC      ?= gcc
-FLAVOUR ?= debug
-B       ?= build/$(FLAVOUR)
-V       ?= 0
-Q       := $(if $(filter 1,$(V)),,@)
+# ---- what to build, and where ---------------------------------------------
 
-# CUDA=no leaves CUDA out; CUDA_HOME says where its headers are.
+# A goal below build/<flavour>/ says its flavour itself.
+GIVEN_FLAVOUR := $(FLAVOUR)
+FLAVOUR ?= $(or $(word 2,$(subst /, ,$(filter build/%,$(MAKECMDGOALS)))),release)
+TEST_FLAVOUR := $(or $(GIVEN_FLAVOUR),debug)
+B ?= build/$(FLAVOUR)
+V ?= 0
+Q := $(if $(filter 1,$(V)),,@)
+say = $(if $(filter 1,$(V)),,@printf '%-5s%s\n' $(1) $(2))
+
+# The version stands in the header only.
+version = $(shell sed -n 's/^.define WARM_VERSION_$(1) //p' include/warmpool/base.h)
+MAJOR   := $(call version,MAJOR)
+VERSION := $(MAJOR).$(call version,MINOR).$(call version,PATCH)
+
+# CUDA's headers are compiled against where they are found; its libraries are
+# never linked, only loaded at run time.
 CUDA_HOME ?= $(firstword $(patsubst %/include/cuda_runtime_api.h,%,$(wildcard \
     /usr/local/cuda/include/cuda_runtime_api.h \
     /opt/cuda/include/cuda_runtime_api.h /usr/include/cuda_runtime_api.h)))
-HAVE_CUDA := $(if $(filter no,$(CUDA)),,$(wildcard $(CUDA_HOME)/include/cuda_runtime_api.h))
+HAVE_CUDA := $(if $(filter no,$(CUDA)),,$(wildcard \
+    $(CUDA_HOME)/include/cuda_runtime_api.h))
 CUDA_FLAGS := $(if $(HAVE_CUDA),-isystem $(CUDA_HOME)/include,-DWM_NO_CUDA)
 
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes \
@@ -21,60 +42,209 @@ WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes \
     -Wimplicit-fallthrough -Wnull-dereference $(if $(CI),-Werror)
 OPT_debug   := -O1 -g
 OPT_release := -O2 -g -DNDEBUG
-OPT_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+OPT_asan    := -O1 -g -fsanitize=address,undefined \
+    -fno-sanitize-recover=all -fno-omit-frame-pointer
 OPT_tsan    := -O1 -g -fsanitize=thread
 OPT_cov     := -O0 -g --coverage
+ifeq ($(origin OPT_$(FLAVOUR)),undefined)
+$(error FLAVOUR=$(FLAVOUR): use debug, release, asan, tsan or cov)
+endif
 FLAGS := -std=c17 -D_GNU_SOURCE -fPIC -fvisibility=hidden -pthread $(WARN) \
     $(OPT_$(FLAVOUR)) -I. -Iinclude -MMD -MP
 LIBS  := -pthread -ldl
 
+# ---- library --------------------------------------------------------------
+
 LIB_SRC := $(wildcard runtime/*.c runtime/*/*.c handles/*.c alloc/*.c)
 LIB_OBJ := $(LIB_SRC:%.c=$(B)/%.o)
 STATIC  := $(B)/libwarmpool.a
-SHARED  := $(B)/libwarmpool.so.0
+SHARED  := $(B)/libwarmpool.so.$(MAJOR)
+MAP     := runtime/warmpool.map
+comma   := ,
+# clang leaves the sanitizers' own symbols to the program.
+Z_DEFS  := $(if $(filter asan tsan,$(FLAVOUR)),,-Wl$(comma)-z$(comma)defs)
 
 all: $(STATIC) $(SHARED)
 
-$(B)/%.o: %.c
+# Whatever was compiled with other flags is compiled again.
+FLAGS_TEXT := $(CC) $(FLAGS) $(CUDA_FLAGS) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS)
+$(B)/flags: FORCE
 	@mkdir -p $(@D)
-	$(if $(filter 1,$(V)),,@echo "cc   $<")
-	$(Q)$(CC) $(FLAGS) $(CUDA_FLAGS) $(CFLAGS) -c $< -o $@
+	@echo '$(FLAGS_TEXT)' | cmp -s - $@ || echo '$(FLAGS_TEXT)' >$@
+
+$(B)/%.o: %.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,cc,$<)
+	$(Q)$(CC) $(FLAGS) $(CUDA_FLAGS) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
 
 $(STATIC): $(LIB_OBJ)
-	$(Q)rm -f $@ && ar rcs $@ $^
+	$(call say,ar,$@)
+	$(Q)rm -f $@ && ar rcs $@ $(LIB_OBJ)
 
-$(SHARED): $(LIB_OBJ) runtime/warmpool.map
-	$(Q)$(CC) -shared $(OPT_$(FLAVOUR)) $(LDFLAGS) -Wl,-soname,libwarmpool.so.0 \
-	    -Wl,--version-script=runtime/warmpool.map -Wl,-z,defs -Wl,-z,nodelete \
-	    $(LIB_OBJ) $(LIBS) -o $@
-	$(Q)ln -sf libwarmpool.so.0 $(B)/libwarmpool.so
+$(SHARED): $(LIB_OBJ) $(MAP)
+	$(call say,ld,$@)
+	$(Q)$(CC) -shared $(OPT_$(FLAVOUR)) $(LDFLAGS) \
+	    -Wl,-soname,libwarmpool.so.$(MAJOR) -Wl,--version-script=$(MAP) \
+	    $(Z_DEFS) -Wl,-z,nodelete $(LIB_OBJ) $(LIBS) -o $@
+	$(Q)ln -sf libwarmpool.so.$(MAJOR) $(B)/libwarmpool.so
 
-# Tests: tests/api sees the shared library only, the others the internals.
+# ---- test programs --------------------------------------------------------
+
+# tests/api sees the public headers and the shared library, the others the
+# library's insides.
 CHECK_LIBS := $(shell pkg-config --libs check 2>/dev/null)
-TEST_SRC := $(wildcard tests/unit/check_*.c tests/fault/check_*.c tests/stress/check_*.c tests/model/check_*.c)
-API_SRC  := $(wildcard tests/api/check_*.c)
+TEST_SRC := $(sort $(wildcard $(addsuffix /check_*.c,tests/unit tests/fault \
+    tests/stress tests/model)))
+API_SRC  := $(sort $(wildcard tests/api/check_*.c))
 TEST_BIN := $(TEST_SRC:%.c=$(B)/%) $(API_SRC:%.c=$(B)/%)
+WT_OBJ   := $(patsubst %.c,$(B)/%.o,$(wildcard tests/wt*.c))
+WT       := $(B)/tests/libwt.a
 
-WT_OBJ := $(B)/tests/wt.o $(B)/tests/wt_runtime.o
-WT := $(B)/tests/libwt.a
+$(B)/tests/%: private FLAGS += -Itests
+
 $(WT): $(WT_OBJ)
 	$(Q)rm -f $@ && ar rcs $@ $^
 
 $(TEST_SRC:%.c=$(B)/%): $(B)/%: $(B)/%.o $(WT) $(STATIC)
+	$(call say,ld,$@)
 	$(Q)$(CC) $(OPT_$(FLAVOUR)) $(LDFLAGS) $^ $(CHECK_LIBS) $(LIBS) -o $@
 
 $(API_SRC:%.c=$(B)/%): $(B)/%: $(B)/%.o $(WT) $(SHARED)
-	$(Q)$(CC) $(OPT_$(FLAVOUR)) $(LDFLAGS) $(filter %.o,$^) $(WT) -L$(B) -lwarmpool -Wl,-rpath,'$$ORIGIN/../..' \
-	    $(CHECK_LIBS) $(LIBS) -o $@
+	$(call say,ld,$@)
+	$(Q)$(CC) $(OPT_$(FLAVOUR)) $(LDFLAGS) $< $(WT) -L$(B) -lwarmpool \
+	    -Wl,-rpath,'$$ORIGIN/../..' $(CHECK_LIBS) $(LIBS) -o $@
 
-$(B)/tests/%: FLAGS += -Itests
+# ---- running tests --------------------------------------------------------
 
-check: $(TEST_BIN)
-	$(Q)for t in $(TEST_BIN); do $$t || exit 1; done
+# A program runs on the host device; those of tests/api, and every other one
+# that says `backends: …standin…` in a comment, on the stand-in as well (or
+# only there, if the comment leaves host out).
+says = $(shell grep -lE 'backends:.*\b$(1)\b' $(TEST_SRC) /dev/null)
+ONLY_STANDIN := $(filter-out $(call says,host),$(call says,standin))
+HOST_TESTS := $(filter-out $(ONLY_STANDIN),$(TEST_SRC)) $(API_SRC)
+STANDIN := $(and $(HAVE_CUDA),$(wildcard tests/standin/standin.mk))
+STANDIN_TESTS := $(if $(STANDIN),$(call says,standin) $(API_SRC))
+TOOL_TESTS := $(wildcard tests/tools/test_*.sh)
+# Seconds that one program may take; run.sh adds what it adds up to.
+LIMIT ?= 120
+JOBS  ?= $(shell nproc)
+RUN = tests/run.sh -l $(B)/log -s $(CURDIR)/$(B)/standin -j $(JOBS)
+HOST_RUNS := $(HOST_TESTS:%.c=host:$(B)/%)
+STANDIN_RUNS := $(STANDIN_TESTS:%.c=standin:$(B)/%)
+
+SANITIZER_OPTIONS := \
+    ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1 \
+    UBSAN_OPTIONS=print_stacktrace=1 \
+    LSAN_OPTIONS=suppressions=$(CURDIR)/tests/lsan.supp:print_suppressions=0 \
+    TSAN_OPTIONS=halt_on_error=1:suppressions=$(CURDIR)/tests/tsan.supp
+
+test-programs: $(TEST_BIN) $(if $(STANDIN),standin)
+
+run-tests: test-programs
+	$(if $(STANDIN),,@echo 'skip: tests on the stand-in CUDA libraries:' \
+	    '$(if $(filter no,$(CUDA)),CUDA=no,CUDA headers not found (CUDA_HOME))')
+	@$(SANITIZER_OPTIONS) $(RUN) -t $(LIMIT) $(HOST_RUNS) $(STANDIN_RUNS) \
+	    $(TOOL_TESTS:%=host:%)
+
+need-check:
+	@tests/need.sh pkg-config check libsubunit-dev
+
+check: need-check
+	+@$(MAKE) FLAVOUR=$(TEST_FLAVOUR) run-tests
+
+check-long: need-check
+	+@WT_SCALE=1000 $(MAKE) FLAVOUR=$(TEST_FLAVOUR) LIMIT=3600 run-tests
+
+asan: need-check
+	+@WT_SCALE=$${WT_SCALE:-50} $(MAKE) FLAVOUR=asan B=build/asan \
+	    LIMIT=300 TOOL_TESTS= run-tests
+
+tsan: need-check
+	+@WT_SCALE=$${WT_SCALE:-20} $(MAKE) FLAVOUR=tsan B=build/tsan \
+	    LIMIT=300 TOOL_TESTS= run-tests
+
+# Memcheck follows each test's own process, so that a leak has a test's name.
+MEMCHECK := valgrind -q --error-exitcode=99 --leak-check=full \
+    --errors-for-leak-kinds=definite,indirect --show-leak-kinds=definite,indirect \
+    --suppressions=tests/valgrind.supp --num-callers=20
+run-valgrind: test-programs
+	@$(RUN) -t 600 -b valgrind -w '$(MEMCHECK)' $(HOST_RUNS) $(STANDIN_RUNS)
+
+valgrind: need-check
+	@tests/need.sh valgrind
+	+@WT_SCALE=$${WT_SCALE:-2} $(MAKE) FLAVOUR=debug B=build/debug \
+	    run-valgrind
+
+cov: need-check
+	+@$(MAKE) FLAVOUR=cov B=build/cov run-tests
+	@tests/tools/coverage.sh build/cov
+
+rows:
+	@tests/tools/rows.sh tests/ROWS.md build
+
+# ---- install --------------------------------------------------------------
+
+prefix     ?= /usr/local
+libdir     ?= $(prefix)/lib
+includedir ?= $(prefix)/include
+DEST_LIB := $(DESTDIR)$(libdir)
+DEST_INC := $(DESTDIR)$(includedir)/warmpool
+
+$(B)/warmpool.pc: runtime/warmpool.pc.in $(B)/flags FORCE
+	@mkdir -p $(@D)
+	@sed -e 's|@prefix@|$(prefix)|' -e 's|@version@|$(VERSION)|' \
+	    -e 's|@libdir@|$(libdir)|' -e 's|@includedir@|$(includedir)|' \
+	    $< >$@
+
+install: all $(B)/warmpool.pc
+	install -d $(DEST_LIB)/pkgconfig $(DEST_INC)
+	install -m 644 include/warmpool/*.h $(DEST_INC)
+	install -m 644 $(STATIC) $(DEST_LIB)
+	install -m 755 $(SHARED) $(DEST_LIB)
+	ln -sf libwarmpool.so.$(MAJOR) $(DEST_LIB)/libwarmpool.so
+	install -m 644 $(B)/warmpool.pc $(DEST_LIB)/pkgconfig
+
+uninstall:
+	rm -f $(DEST_LIB)/libwarmpool.a $(DEST_LIB)/libwarmpool.so \
+	    $(DEST_LIB)/libwarmpool.so.$(MAJOR) \
+	    $(DEST_LIB)/pkgconfig/warmpool.pc $(DEST_INC)/*.h
+	-rmdir $(DEST_INC)
+
+# ---- lint: one target a rule, all of them run -------------------------------
+
+include tests/tools/lint.mk
+
+# ---- the rest ---------------------------------------------------------------
 
 clean:
 	rm -rf build
 
+-include tests/standin/standin.mk tests/gpu/gpu.mk examples/examples.mk
 -include $(LIB_OBJ:.o=.d) $(TEST_BIN:=.d) $(WT_OBJ:.o=.d)
-.PHONY: all check clean
-.SECONDARY:
+
+## all            build the library, static and shared (release)
+## examples       build the examples
+## demo           train a classifier, serve 10,000 images, compare with naive
+## check          run the tests (debug; installs what they need on Debian)
+## check-long     the same with ten times the load
+## check-examples test the examples' server end to end
+## check-gpu      run the tests on this machine's GPU
+## gpu-bundle     collect the tests to run on another machine's GPU
+## asan           run the tests under AddressSanitizer and UBSan
+## tsan           run the tests under ThreadSanitizer
+## valgrind       run the tests under memcheck
+## cov            run the tests and print the share of lines they reach
+## lint           format, compilers, clang-tidy, cppcheck, house rules
+## format         rewrite the C files in the house format
+## rows           rows of the contract, with the tests that show them
+## standin        build the stand-ins for the CUDA libraries
+## install        to $(DESTDIR)$(prefix); also: libdir, includedir
+## uninstall      take it away again
+## clean          remove build/
+help:
+	@echo 'warmpool $(VERSION): make [V=1] [FLAVOUR=…] [CUDA=no] [CI=1] target'
+	@sed -n 's/^## /  /p' Makefile
+
+FORCE:
+.PHONY: all test-programs run-tests need-check check check-long asan tsan \
+    run-valgrind valgrind cov rows install uninstall clean help FORCE
