@@ -1,0 +1,81 @@
+# lint.mk: the rules of the house, one target each; `make lint` runs them all
+# and says at the end which failed.
+
+LINTS := format includes words marks lines headers readme scripts tools \
+    symbols globals gcc clang tidy cppcheck
+
+C_FILES  := $(shell git ls-files '*.c' '*.h' 2>/dev/null || \
+    find include runtime handles alloc tests examples -name '*.[ch]')
+LIB_FILES := $(filter include/% runtime/% handles/% alloc/%,$(C_FILES))
+SCRIPTS  := $(wildcard tests/*.sh tests/*/*.sh examples/*/*.sh .ci/run)
+L := build/lint
+
+lint:
+	@tests/need.sh pkg-config check libsubunit-dev clang clang-format \
+	    clang-tidy cppcheck shellcheck
+	+@tests/tools/steps.sh $(LINTS:%=lint-%)
+
+lint-format:
+	@clang-format --dry-run -Werror $(C_FILES)
+
+lint-includes:
+	@awk -f tests/tools/includes.awk $(LIB_FILES)
+
+lint-words:
+	@tests/tools/words.sh $(LIB_FILES)
+
+# The words are put together here, or this line would be found.
+lint-marks:
+	@! git grep -nE 'TO''DO|FIX''ME|X''XX' -- .
+
+lint-lines:
+	@tests/tools/lines.sh
+
+lint-headers:
+	@tests/tools/headers.sh $(CUDA_FLAGS)
+
+lint-readme:
+	@tests/tools/readme.sh
+
+lint-scripts:
+	@shellcheck -x $(SCRIPTS)
+
+lint-tools:
+	@mkdir -p $(L) && tests/run.sh -l $(L)/log -t 60 $(TOOL_TESTS:%=host:%) >$(L)/tools.out \
+	    2>&1 || { cat $(L)/tools.out; exit 1; }
+
+lint-symbols: $(SHARED)
+	@tests/tools/symbols.sh $(SHARED)
+
+lint-globals: $(SHARED)
+	@tests/tools/globals.sh $(SHARED) tests/globals.txt
+
+# Both compilers, both ways of building, every program: no warning.
+lint-gcc lint-clang: lint-%:
+	+@$(MAKE) CI=1 CC=$* FLAVOUR=debug B=$(L)/$*-debug all test-programs
+	+@$(MAKE) CI=1 CC=$* FLAVOUR=release B=$(L)/$*-release all \
+	    $(if $(wildcard examples/examples.mk),examples)
+
+# One stamp a file, so that only what has changed is looked at again. Each in
+# a run of its own: clang-tidy 14 takes va_lists for uninitialised otherwise.
+TIDY_OK := $(patsubst %,$(L)/tidy/%.ok,$(filter %.c,$(C_FILES)))
+lint-tidy: $(TIDY_OK)
+
+$(L)/tidy/%.ok: % .clang-tidy $(filter %.h,$(C_FILES))
+	@mkdir -p $(@D)
+	@clang-tidy --quiet $< -- $(filter -D% -I% -std=%,$(FLAGS)) $(CUDA_FLAGS) \
+	    -Itests $(TIDY_FLAGS) 2>$@.err || { cat $@.err; exit 1; }
+	@mv $@.err $@
+
+lint-cppcheck:
+	@mkdir -p $(L)/cppcheck
+	@cppcheck --quiet --std=c11 --inline-suppr --error-exitcode=1 \
+	    --enable=warning,performance,portability \
+	    --suppress=missingIncludeSystem -D_GNU_SOURCE -I. -Iinclude -Itests \
+	    --cppcheck-build-dir=$(L)/cppcheck -j 2 \
+	    $(wildcard runtime handles alloc tests examples)
+
+format:
+	@clang-format -i $(C_FILES)
+
+.PHONY: lint format $(LINTS:%=lint-%)

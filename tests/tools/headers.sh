@@ -1,0 +1,37 @@
+#!/bin/sh
+# headers.sh FLAGS...: every public header compiles alone, as C11 and C++17,
+# with both compilers. Typed headers are left out aloud where the vendor's
+# header is missing.
+set -u
+failed=0
+warn='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wundef -Werror'
+
+# Calls of one header; $1: compiler, $2: language, $3: standard, $4: header.
+compile() {
+    # shellcheck disable=SC2086 # words on purpose
+    echo "#include \"warmpool/$4\"" |
+        "$1" -x "$2" -std="$3" $warn $flags -Iinclude -fsyntax-only - ||
+        { echo "headers: $4 does not compile with $1 as $3"; failed=1; }
+}
+
+flags="$*"
+for path in include/warmpool/*.h; do
+    header=$(basename "$path")
+    vendor=$(sed -n 's/^#include <\(.*[a-z]\.h\)>$/\1/p' "$path" |
+        grep -E '^(cu|dnnl)' | head -n 1)
+    # shellcheck disable=SC2086 # words on purpose
+    if [ -n "$vendor" ] && ! echo "#include <$vendor>" |
+        ${CC:-cc} $flags -E - >/dev/null 2>&1; then
+        echo "skip: $header: <$vendor> not found"
+        continue
+    fi
+    for compiler in gcc clang; do
+        command -v $compiler >/dev/null || continue
+        compile $compiler c c11 "$header"
+    done
+    for compiler in g++ clang++; do
+        command -v $compiler >/dev/null || continue
+        compile $compiler c++ c++17 "$header"
+    done
+done
+exit "$failed"

@@ -1,0 +1,44 @@
+#!/bin/sh
+# symbols.sh LIBRARY: the shared library exports warm_* and nothing else.
+set -u
+failed=0
+export LC_ALL=C
+
+others=$(nm -D --defined-only "$1" |
+    awk '$2 != "A" && $3 !~ /^warm_[a-z0-9_]+@@WARMPOOL_[0-9]+$/ { print $3 }')
+if [ -n "$others" ]; then
+    echo "$1 exports what is not warm_*: $others"
+    failed=1
+fi
+
+# Every function of the headers is there, and nothing that they do not have.
+exported=$(mktemp)
+declared=$(mktemp)
+trap 'rm -f "$exported" "$declared"' EXIT
+nm -D --defined-only "$1" | awk '$2 == "T" { sub(/@.*/, "", $3); print $3 }' |
+    sort >"$exported"
+awk -f "$(dirname "$0")/strip.awk" include/warmpool/*.h | cut -d: -f3- |
+    tr '\n' ' ' | grep -oE 'WARM_API[^;(]*\(' |
+    grep -oE 'warm_[a-z0-9_]+\($' | tr -d '(' | sort >"$declared"
+for name in $(comm -23 "$declared" "$exported"); do
+    echo "$1 lacks $name(), which a header declares"
+    failed=1
+done
+for name in $(comm -13 "$declared" "$exported"); do
+    echo "$1 exports $name(), which no header declares"
+    failed=1
+done
+
+soname=$(readelf -d "$1" | sed -n 's/.*soname: \[\(.*\)\]/\1/p')
+case $soname in
+libwarmpool.so.[0-9]*) ;;
+*)
+    echo "$1 has the soname '$soname'"
+    failed=1
+    ;;
+esac
+readelf -d "$1" | grep -q NODELETE || {
+    echo "$1 was not linked with -z nodelete"
+    failed=1
+}
+exit "$failed"

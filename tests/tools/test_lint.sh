@@ -1,0 +1,177 @@
+#!/bin/bash
+# test_lint.sh: the house rules' own tools, on made-up sources.
+# shellcheck source=tests/tools/tap.sh disable=SC2317
+. "$(dirname "$0")/tap.sh"
+
+# file PATH: makes a file of the lines that follow.
+file() {
+    mkdir -p "$(dirname "$1")"
+    cat >"$1"
+}
+
+includes() {
+    awk -f "$tools/includes.awk" "$@"
+}
+
+words() {
+    "$tools/words.sh" "$@"
+}
+
+refused() {
+    if "$@"; then
+        echo "not refused: $*"
+        return 1
+    fi
+}
+
+test_strip_takes_comments_and_literals() {
+    file x.c <<'END'
+int a; /* abort() */ int b; // exit(1)
+/* over
+   abort() */ char *s = "puts(\"x\")"; char c = '"'; int d;
+END
+    same "$(awk -f "$tools/strip.awk" x.c)" 'x.c:1:int a;   int b; 
+x.c:2:
+x.c:3:  char *s = ""; char c = '"''"'; int d;'
+}
+
+test_includes_downwards_pass() {
+    file alloc/a.c <<'END'
+#include "alloc/b.h"
+#include "runtime/driver/driver.h"
+#include "runtime/base/lock.h"
+#include "warmpool/base.h"
+#include <stdio.h>
+END
+    file handles/kind_cublas.c <<'END'
+#include <cublas_v2.h>
+END
+    includes alloc/a.c handles/kind_cublas.c
+}
+
+test_includes_upwards_or_sideways_are_refused() {
+    i=0
+    while read -r path header; do
+        i=$((i + 1))
+        file "$i/x" </dev/null
+        (
+            cd "$i"
+            echo "#include $header" | file "$path"
+            refused includes "$path"
+        )
+    done <<'END'
+alloc/a.c "handles/pool.h"
+handles/a.c "alloc/pinned.h"
+runtime/base/a.c "runtime/driver/driver.h"
+runtime/driver/a.c "runtime/thread/window.h"
+runtime/thread/a.c "handles/pool.h"
+include/warmpool/a.h "runtime/base/lock.h"
+alloc/a.c "runtime/stats.h"
+alloc/a.c "b.h"
+alloc/a.c "../alloc/b.h"
+alloc/a.c <cuda_runtime_api.h>
+runtime/runtime.c <cublas_v2.h>
+END
+    same "$i" 11
+}
+
+test_words_of_cuda_stay_in_their_files() {
+    file alloc/a.c <<'END'
+/* as cudaFree() does */ const char *s = "cudaMalloc"; int warm_cublas;
+END
+    words alloc/a.c
+    file runtime/driver/cuda_a.c <<'END'
+    cudaFree(p);
+END
+    words runtime/driver/cuda_a.c
+    for name in 'cudaFree(p)' 'cublasHandle_t h' 'cuInit(0)' 'CUdevice d' \
+        'CUDA_SUCCESS' 'cudnnStatus_t s'; do
+        echo "    $name;" | file alloc/b.c
+        refused words alloc/b.c
+    done
+}
+
+test_words_that_print_or_end_are_refused() {
+    for call in 'printf("x")' 'fprintf (f, "x")' 'abort()' 'exit(1)' 'puts(s)' \
+        'assert(x)' '_exit(0)'; do
+        echo "    if (x) { $call; }" | file alloc/b.c
+        refused words alloc/b.c
+    done
+    echo '    snprintf(s, n, "x"); wm_assert(x); wm_exit(1);' | file alloc/b.c
+    words alloc/b.c
+}
+
+test_words_allowed_are_allowed_so_often() {
+    echo '    fprintf(stderr, "x");' | file runtime/base/log.c
+    words runtime/base/log.c
+    echo '    fprintf(stderr, "x"); fprintf(stderr, "y");' |
+        file runtime/base/log.c
+    refused words runtime/base/log.c
+}
+
+# library SOURCE...: builds libwarmpool.so.0 of the lines that follow.
+library() {
+    file x.c
+    cc -shared -fPIC -fvisibility=hidden x.c -Wl,-soname,libwarmpool.so.0 \
+        -Wl,--version-script=x.map -Wl,-z,nodelete -o x.so
+}
+
+symbols_project() {
+    echo 'WARMPOOL_0 { global: *; };' >x.map
+    file include/warmpool/base.h <<'END'
+WARM_API int warm_a(void);
+/* WARM_API int warm_not(void); */
+END
+}
+
+test_symbols_other_than_ours_are_refused() {
+    symbols_project
+    echo '__attribute__((visibility("default"))) int warm_a(void) {return 0;}' |
+        library
+    "$tools/symbols.sh" x.so
+    {
+        echo '__attribute__((visibility("default"))) int warm_a(void);'
+        echo 'int warm_a(void) {return 0;}'
+        echo '__attribute__((visibility("default"))) int other(void);'
+        echo 'int other(void) {return 0;}'
+    } | library
+    refused "$tools/symbols.sh" x.so
+}
+
+test_symbols_and_headers_agree() {
+    symbols_project
+    echo '__attribute__((visibility("default"))) int warm_b(void) {return 0;}' |
+        library
+    out=$("$tools/symbols.sh" x.so) || true
+    has_line "$out" "x.so lacks warm_a(), which a header declares"
+    has_line "$out" "x.so exports warm_b(), which no header declares"
+}
+
+test_globals_not_listed_are_refused() {
+    symbols_project
+    library <<'END'
+static int *counter(void) { static int n; return &n; }
+static const char *const names[] = {"a", "b"};
+__attribute__((visibility("default"))) int warm_a(int i) {
+    return names[i][0] + ++*counter();
+}
+END
+    echo 'n x.c counts for the test' >list
+    "$tools/globals.sh" x.so list
+    echo '# nothing' >list
+    refused "$tools/globals.sh" x.so list
+    printf 'n x.c counts for the test\nm x.c is no more\n' >list
+    refused "$tools/globals.sh" x.so list
+    echo 'n x.c' >list
+    refused "$tools/globals.sh" x.so list
+}
+
+tap_run test_strip_takes_comments_and_literals \
+    test_includes_downwards_pass \
+    test_includes_upwards_or_sideways_are_refused \
+    test_words_of_cuda_stay_in_their_files \
+    test_words_that_print_or_end_are_refused \
+    test_words_allowed_are_allowed_so_often \
+    test_symbols_other_than_ours_are_refused \
+    test_symbols_and_headers_agree \
+    test_globals_not_listed_are_refused

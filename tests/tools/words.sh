@@ -1,0 +1,43 @@
+#!/bin/sh
+# words.sh FILE...: names that may stand only in some files of the library.
+#
+# - CUDA's names: the CUDA driver, the CUDA kinds and their typed headers;
+# - what prints or ends the process: where tests/tools/words.txt says so, as
+#   often as it says, each with its reason.
+set -u
+tools=$(dirname "$0")
+code=$(mktemp)
+trap 'rm -f "$code"' EXIT
+awk -f "$tools/strip.awk" "$@" >"$code"
+
+failed=0
+edge='(^|[^A-Za-z0-9_])'
+
+# cudaMalloc, cublasHandle_t, cuInit, CU_…, CUDNN_…
+cuda='(cuda|cublas|cudnn|cusparse|cusolver|cu)[A-Z][A-Za-z0-9_]*|cu(da|blas|dnn|sparse|solver)_[a-z_]+|CU(DA|BLAS|DNN|SPARSE|SOLVER)?_[A-Z0-9_]+|CU[a-z]+'
+if grep -vE '^(runtime/driver/cuda|handles/kind_cu|include/warmpool/cu)' \
+    "$code" | grep -E "$edge($cuda)([^A-Za-z0-9_]|\$)"; then
+    echo "words: a CUDA name outside of the CUDA driver and the CUDA kinds"
+    failed=1
+fi
+
+ends='printf|fprintf|vprintf|vfprintf|dprintf|vdprintf|puts|fputs|putchar|putc|fputc|fwrite|perror|psignal|syslog|abort|exit|_exit|_Exit|quick_exit|raise|assert|err|errx|warn|warnx'
+grep -oE "^[^:]*:[0-9]+:|$edge($ends)[[:space:]]*\(" "$code" |
+    awk -F: '
+        NF == 3 { file = $1; line = $2; next }
+        { gsub(/[^A-Za-z_]/, ""); print file, $0, line }' |
+    awk -v list="$tools/words.txt" '
+        BEGIN {
+            while ((getline text < list) > 0) {
+                split(text, part, " ")
+                if (text !~ /^(#|$)/) {
+                    allowed[part[1] " " part[2]] = part[3]
+                }
+            }
+        }
+        ++seen[$1 " " $2] > allowed[$1 " " $2] {
+            print $1 ":" $3 ": " $2 "() does not belong in the library"
+            failed = 1
+        }
+        END { exit failed }' || failed=1
+exit "$failed"
