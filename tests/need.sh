@@ -12,10 +12,16 @@ found() {
     pkg-config | clang | clang-tidy | clang-format | cppcheck | valgrind | \
         shellcheck | jq) command -v "$1" >/dev/null ;;
     check) pkg_config check ;;
+    # Only some builds of Check want it.
+    libsubunit-dev) pkg_config libsubunit ||
+        { pkg_config check && ! pkg-config --libs check | grep -q subunit; } ;;
     libmicrohttpd-dev) pkg_config libmicrohttpd ;;
     libpng-dev) pkg_config libpng ;;
     zlib1g-dev) pkg_config zlib ;;
     libcurl4-openssl-dev) pkg_config libcurl ;;
+    libdnnl-dev) header dnnl.h ;;
+    libopenblas-dev) header cblas.h ;;
+    dataset-fashion-mnist) [ -d /usr/share/datasets/fashion-mnist ] ;;
     *) dpkg-query -W -f '${Status}\n' "$1" 2>/dev/null |
         grep -q '^install ok installed' ;;
     esac
@@ -23,6 +29,10 @@ found() {
 
 pkg_config() {
     pkg-config --exists "$1" 2>/dev/null
+}
+
+header() {
+    echo "#include <$1>" | ${CC:-cc} -E - >/dev/null 2>&1
 }
 
 missing_of() {

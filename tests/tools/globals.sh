@@ -15,7 +15,8 @@ objdump -t "$1" |
         sub(/\.[0-9]+$/, "", name)
         print name
     }' |
-    grep -vE '^(completed|__dso_handle|__TMC_END__|_edata|_end|__bss_start|__data_start)$' |
+    # The compiler's and the linker's own.
+    grep -vE '^(completed|__dso_handle|__TMC_END__|__bss_start|_edata|_end)$' |
     sort -u >"$found"
 
 awk -v library="$1" -v list="$2" '

@@ -12,10 +12,10 @@ complain() {
 }
 
 listed() {
-    git ls-files -- "$@"
+    "$(dirname "$0")/files.sh" "$@"
 }
 
-for file in $(listed '*.c' '*.h' '*.sh' '*.awk' .ci/run); do
+for file in $(listed '*.c' '*.h' '*.sh' '*.awk' run); do
     grep -nE '^.{81,}' "$file" /dev/null && complain "$file: over 80 columns"
     grep -nE '[[:blank:]]+$' "$file" /dev/null && complain "$file: blank at end"
     lines=$(wc -l <"$file")
@@ -25,14 +25,15 @@ for file in $(listed '*.c' '*.h'); do
     grep -nP '\t' "$file" /dev/null && complain "$file: a tab"
     head -n 1 "$file" | grep -q '^/\* .*' || complain "$file: no head comment"
 done
-for file in $(listed '*.sh' '*.awk' .ci/run); do
-    head -n 2 "$file" | grep -qE '^# [a-z.]+' || complain "$file: no head comment"
+for file in $(listed '*.sh' '*.awk' run); do
+    head -n 2 "$file" | grep -qE '^# [a-z.]+' ||
+        complain "$file: no head comment"
 done
 for folder in runtime handles alloc tests examples; do
     [ -d "$folder" ] || continue
     [ -f "$folder/README.md" ] || complain "$folder: no README.md"
 done
-for file in $(listed '*/README.md'); do
+for file in $(listed README.md | grep /); do
     lines=$(wc -l <"$file")
     [ "$lines" -le 40 ] || complain "$file has $lines lines, not at most 40"
 done

@@ -4,10 +4,9 @@
 LINTS := format includes words marks lines headers readme scripts tools \
     symbols globals gcc clang tidy cppcheck
 
-C_FILES  := $(shell git ls-files '*.c' '*.h' 2>/dev/null || \
-    find include runtime handles alloc tests examples -name '*.[ch]')
+C_FILES   := $(shell tests/tools/files.sh '*.c' '*.h')
 LIB_FILES := $(filter include/% runtime/% handles/% alloc/%,$(C_FILES))
-SCRIPTS  := $(wildcard tests/*.sh tests/*/*.sh examples/*/*.sh .ci/run)
+SCRIPTS   := $(shell tests/tools/files.sh '*.sh' run)
 L := build/lint
 
 lint:
@@ -26,7 +25,7 @@ lint-words:
 
 # The words are put together here, or this line would be found.
 lint-marks:
-	@! git grep -nE 'TO''DO|FIX''ME|X''XX' -- .
+	@! tests/tools/files.sh '*' | xargs grep -InE 'TO''DO|FIX''ME|X''XX'
 
 lint-lines:
 	@tests/tools/lines.sh

@@ -1,5 +1,5 @@
 #!/bin/bash
-# steps.sh [make arguments] TARGET...: makes every target, whatever the others do.
+# steps.sh TARGET...: makes every target, whatever the others do.
 #
 # Prints a line a target, the whole output of one that failed, and at last
 # `N passed, N failed`; fails if one failed.

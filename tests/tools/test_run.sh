@@ -24,8 +24,8 @@ last() {
 
 passing() {
     program "$1" <<'END'
-printf 'ok 1 - x.c:case:test_a: Passed\nok 2 - x.c:case:test_b: Passed\n1..2\n' \
-    >"$CK_TAP_LOG_FILE_NAME"
+printf '%s\n' 'ok 1 - x.c:case:test_a: Passed' \
+    'ok 2 - x.c:case:test_b: Passed' 1..2 >"$CK_TAP_LOG_FILE_NAME"
 echo "chatter of $WT_BACKEND"
 END
 }

@@ -14,14 +14,17 @@ failed=0
 edge='(^|[^A-Za-z0-9_])'
 
 # cudaMalloc, cublasHandle_t, cuInit, CU_…, CUDNN_…
-cuda='(cuda|cublas|cudnn|cusparse|cusolver|cu)[A-Z][A-Za-z0-9_]*|cu(da|blas|dnn|sparse|solver)_[a-z_]+|CU(DA|BLAS|DNN|SPARSE|SOLVER)?_[A-Z0-9_]+|CU[a-z]+'
+cuda='(cuda|cublas|cudnn|cusparse|cusolver|cu)[A-Z][A-Za-z0-9_]*'
+cuda="$cuda|cu(da|blas|dnn|sparse|solver)_[a-z_]+|CU[a-z]+"
+cuda="$cuda|CU(DA|BLAS|DNN|SPARSE|SOLVER)?_[A-Z0-9_]+"
 if grep -vE '^(runtime/driver/cuda|handles/kind_cu|include/warmpool/cu)' \
     "$code" | grep -E "$edge($cuda)([^A-Za-z0-9_]|\$)"; then
     echo "words: a CUDA name outside of the CUDA driver and the CUDA kinds"
     failed=1
 fi
 
-ends='printf|fprintf|vprintf|vfprintf|dprintf|vdprintf|puts|fputs|putchar|putc|fputc|fwrite|perror|psignal|syslog|abort|exit|_exit|_Exit|quick_exit|raise|assert|err|errx|warn|warnx'
+ends='v?f?printf|v?dprintf|f?puts|putchar|f?putc|fwrite|perror|psignal|syslog'
+ends="$ends|abort|_?exit|_Exit|quick_exit|raise|assert|errx?|warnx?"
 grep -oE "^[^:]*:[0-9]+:|$edge($ends)[[:space:]]*\(" "$code" |
     awk -F: '
         NF == 3 { file = $1; line = $2; next }
