@@ -51,8 +51,8 @@ lint-globals: $(SHARED)
 
 # Both compilers, both ways of building, every program: no warning.
 lint-gcc lint-clang: lint-%:
-	+@$(MAKE) CI=1 CC=$* FLAVOUR=debug B=$(L)/$*-debug all test-programs
-	+@$(MAKE) CI=1 CC=$* FLAVOUR=release B=$(L)/$*-release all \
+	+@$(MAKE) -k CI=1 CC=$* FLAVOUR=debug B=$(L)/$*-debug all test-programs
+	+@$(MAKE) -k CI=1 CC=$* FLAVOUR=release B=$(L)/$*-release all \
 	    $(if $(wildcard examples/examples.mk),examples)
 
 # One stamp a file, so that only what has changed is looked at again. Each in
