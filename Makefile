@@ -39,7 +39,8 @@ CUDA_FLAGS := $(if $(HAVE_CUDA),-isystem $(CUDA_HOME)/include,-DWM_NO_CUDA)
 
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes \
     -Wmissing-prototypes -Wcast-qual -Wundef -Wvla -Wformat=2 -Wswitch-enum \
-    -Wimplicit-fallthrough -Wnull-dereference $(if $(CI),-Werror)
+    -Wimplicit-fallthrough -Wnull-dereference \
+    -Werror=implicit-function-declaration $(if $(CI),-Werror)
 OPT_debug   := -O1 -g
 OPT_release := -O2 -g -DNDEBUG
 OPT_asan    := -O1 -g -fsanitize=address,undefined \
