@@ -28,6 +28,7 @@
 #include "runtime/base/counter.h"
 #include "runtime/base/options.h"
 
+#include <limits.h>
 #include <stdbool.h>
 
 typedef struct wm_driver wm_driver;

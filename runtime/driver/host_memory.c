@@ -1,0 +1,283 @@
+/* host_memory.c: page-locked and device memory of the host device.
+ *
+ * Both are anonymous mappings, so page-aligned and zeroed. Pinned pages are
+ * locked where the limit on locked memory (RLIMIT_MEMLOCK) allows it; where
+ * it does not they are ordinary pages, counted in host.unlocked and reported
+ * when the driver is closed. Device memory is limited by the option
+ * host_memory, in bytes as asked for. What a free does: host_region.c. */
+#include "runtime/driver/host.h"
+
+#include "runtime/base/meta.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static warm_status allowed(wm_host *host, const char *call)
+{
+    warm_status status;
+
+    wm_host_lock(host);
+    status = wm_host_unsafe_locked(host, call);
+    wm_host_unlock(host);
+    return status;
+}
+
+/* Makes region known; false if there is no memory for that. */
+static bool publish(wm_host *host, wm_host_region *region)
+{
+    bool known;
+
+    wm_host_lock(host);
+    known =
+        wm_host_map_put(&host->map, region->pointer, WM_HOST_REGION, region);
+    if (known) {
+        wm_host_region_link(&host->regions, region);
+    }
+    wm_host_unlock(host);
+    return known;
+}
+
+/* Locks the pages if it may; counts them if not. */
+static void lock_pages(wm_host *host, wm_host_region *region)
+{
+    region->locked = mlock(region->pointer, region->bytes) == 0;
+    if (!region->locked) {
+        /* Relaxed: a count, tied to no other data. */
+        atomic_fetch_add_explicit(&host->unlocked, region->bytes,
+                                  memory_order_relaxed);
+    }
+}
+
+/* Maps a region of either kind and publishes it. No lock held. */
+static warm_status map_region(wm_host *host, enum wm_host_region_kind kind,
+                              int device, size_t bytes, void **pointer)
+{
+    wm_host_region *region = wm_meta_alloc(sizeof *region);
+    size_t pages = wm_host_region_pages(host, bytes);
+    int error = ENOMEM;
+    void *mapped = MAP_FAILED;
+
+    if (region != NULL && pages != 0) {
+        mapped = mmap(NULL, pages, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        error = errno;
+    }
+    if (mapped == MAP_FAILED) {
+        goto fail;
+    }
+    *region = (wm_host_region){
+        .kind = kind, .device = device, .pointer = mapped, .bytes = bytes};
+    if (kind == WM_HOST_PINNED) {
+        lock_pages(host, region);
+    }
+    if (!publish(host, region)) {
+        munmap(mapped, pages);
+        error = ENOMEM;
+        goto fail;
+    }
+    *pointer = mapped;
+    return WARM_OK;
+
+fail:
+    wm_meta_free(region);
+    return wm_host_fail(
+        WM_HOST_ERROR_MEMORY, "%zu bytes of %s memory could not be mapped: %s",
+        bytes, kind == WM_HOST_PINNED ? "pinned" : "device", strerror(error));
+}
+
+/* Takes a live region of that kind out of the table, and lets go of it. */
+static warm_status release(wm_host *host, void *pointer,
+                           enum wm_host_region_kind kind, const char *call,
+                           wm_host_region *freed)
+{
+    wm_host_region *region;
+    warm_status status;
+
+    wm_host_lock(host);
+    status = wm_host_unsafe_locked(host, call);
+    if (status != WARM_OK) {
+        goto out;
+    }
+    region = wm_host_map_get(&host->map, pointer, WM_HOST_REGION);
+    if (region == NULL || region->kind != kind ||
+        (kind == WM_HOST_DEVICE && region->device != freed->device) ||
+        (kind == WM_HOST_PINNED && region->bytes != freed->bytes)) {
+        status = wm_host_fail(
+            kind == WM_HOST_REGISTERED ? WM_HOST_ERROR_NOT_REGISTERED
+                                       : WM_HOST_ERROR_POINTER,
+            "%s: %p was not handed out so, or has been freed", call, pointer);
+        goto out;
+    }
+    wm_host_map_remove(&host->map, pointer);
+    wm_host_region_unlink(&host->regions, region);
+    if (kind == WM_HOST_DEVICE) {
+        host->device[region->device].used -= region->bytes;
+    }
+    wm_host_region_bury_locked(host, region);
+
+out:
+    wm_host_unlock(host);
+    if (status == WARM_OK) {
+        wm_host_memory_reap(host);
+    }
+    return status;
+}
+
+warm_status wm_host_pinned_alloc(wm_driver *d, size_t bytes, void **pointer)
+{
+    wm_host *host = wm_host_of(d);
+    warm_status status = allowed(host, "pinned_alloc");
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    if (bytes == 0) {
+        return wm_host_fail(WM_HOST_ERROR_VALUE, "pinned_alloc of 0 bytes");
+    }
+    return map_region(host, WM_HOST_PINNED, 0, bytes, pointer);
+}
+
+warm_status wm_host_pinned_free(wm_driver *d, void *pointer, size_t bytes)
+{
+    wm_host_region freed = {.bytes = bytes};
+
+    return release(wm_host_of(d), pointer, WM_HOST_PINNED, "pinned_free",
+                   &freed);
+}
+
+/* The list is walked: registering is rare and slow anyhow. */
+static bool overlaps_locked(const wm_host *host, const char *pointer,
+                            size_t bytes)
+{
+    uintptr_t begin = (uintptr_t)pointer, end = begin + bytes;
+
+    for (wm_host_region *r = host->regions; r != NULL; r = r->next) {
+        uintptr_t first = (uintptr_t)r->pointer;
+
+        if (begin < first + r->bytes && first < end) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static warm_status register_locked(wm_host *host, wm_host_region *region)
+{
+    if (overlaps_locked(host, region->pointer, region->bytes)) {
+        return wm_host_fail(WM_HOST_ERROR_REGISTERED,
+                            "%zu bytes at %p overlap memory that is known "
+                            "already",
+                            region->bytes, (void *)region->pointer);
+    }
+    if (!wm_host_map_put(&host->map, region->pointer, WM_HOST_REGION, region)) {
+        return wm_host_fail(WM_HOST_ERROR_MEMORY,
+                            "no memory to register %zu bytes", region->bytes);
+    }
+    wm_host_region_link(&host->regions, region);
+    return WARM_OK;
+}
+
+warm_status wm_host_pinned_register(wm_driver *d, void *pointer, size_t bytes)
+{
+    wm_host *host = wm_host_of(d);
+    warm_status status = allowed(host, "pinned_register");
+    wm_host_region *region;
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    if (pointer == NULL || bytes == 0) {
+        return wm_host_fail(WM_HOST_ERROR_VALUE, "%zu bytes at %p to register",
+                            bytes, pointer);
+    }
+    region = wm_meta_alloc(sizeof *region);
+    if (region == NULL) {
+        return wm_host_fail(WM_HOST_ERROR_MEMORY,
+                            "no memory to register %zu bytes", bytes);
+    }
+    region->kind = WM_HOST_REGISTERED;
+    region->pointer = pointer;
+    region->bytes = bytes;
+    lock_pages(host, region);
+    wm_host_lock(host);
+    status = register_locked(host, region);
+    wm_host_unlock(host);
+    if (status != WARM_OK) {
+        wm_meta_free(region);
+    }
+    return status;
+}
+
+warm_status wm_host_pinned_unregister(wm_driver *d, void *pointer)
+{
+    wm_host_region freed = {0};
+
+    return release(wm_host_of(d), pointer, WM_HOST_REGISTERED,
+                   "pinned_unregister", &freed);
+}
+
+/* Takes bytes of the device's memory, before anything is mapped. */
+static warm_status charge(wm_host *host, int device, size_t bytes)
+{
+    warm_status status;
+    uint64_t used;
+
+    wm_host_lock(host);
+    status = wm_host_unsafe_locked(host, "device_alloc");
+    used = host->device[device].used;
+    if (status == WARM_OK && bytes <= host->memory - used) {
+        host->device[device].used += bytes;
+    } else if (status == WARM_OK) {
+        status = wm_host_fail(WM_HOST_ERROR_MEMORY,
+                              "host device %d: %zu bytes asked, %llu of %llu "
+                              "free",
+                              device, bytes,
+                              (unsigned long long)(host->memory - used),
+                              (unsigned long long)host->memory);
+    }
+    wm_host_unlock(host);
+    return status;
+}
+
+warm_status wm_host_device_alloc(wm_driver *d, int device, size_t bytes,
+                                 void **pointer)
+{
+    wm_host *host = wm_host_of(d);
+    warm_status status;
+
+    if (bytes == 0) {
+        return wm_host_fail(WM_HOST_ERROR_VALUE, "device_alloc of 0 bytes");
+    }
+    status = charge(host, device, bytes);
+    if (status != WARM_OK) {
+        return status;
+    }
+    status = map_region(host, WM_HOST_DEVICE, device, bytes, pointer);
+    if (status != WARM_OK) {
+        wm_host_lock(host);
+        host->device[device].used -= bytes;
+        wm_host_unlock(host);
+    }
+    return status;
+}
+
+warm_status wm_host_device_free(wm_driver *d, int device, void *pointer)
+{
+    wm_host_region freed = {.device = device};
+
+    return release(wm_host_of(d), pointer, WM_HOST_DEVICE, "device_free",
+                   &freed);
+}
+
+warm_status wm_host_device_memory(wm_driver *d, int device, size_t *free,
+                                  size_t *total)
+{
+    wm_host *host = wm_host_of(d);
+
+    wm_host_lock(host);
+    *free = (size_t)(host->memory - host->device[device].used);
+    *total = (size_t)host->memory;
+    wm_host_unlock(host);
+    return WARM_OK;
+}

@@ -1,0 +1,147 @@
+/* host_object.c: what is live on the host device, by address; errors.
+ *
+ * Everything that a user passes in is looked up here first, so that a stale
+ * or wrong pointer is refused and never followed. */
+#include "runtime/driver/host.h"
+
+#include "runtime/base/meta.h"
+#include "runtime/base/status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { FIRST_CAPACITY = 64 };
+
+static const struct {
+    int code;
+    warm_status status;
+    const char *text;
+} errors[] = {
+#define ROW(name, code, status, text) {code, WARM_##status, text},
+    WM_HOST_ERROR_MAP(ROW)
+#undef ROW
+};
+
+warm_status wm_host_fail(enum wm_host_error error, const char *format, ...)
+{
+    char message[384];
+    va_list list;
+
+    va_start(list, format);
+    vsnprintf(message, sizeof message, format, list);
+    va_end(list);
+    return wm_fail_code(errors[error].status, "host", errors[error].code,
+                        errors[error].text, "%s", message);
+}
+
+/* Addresses are multiples of 64 or more: the low bits say nothing. */
+static size_t home(const wm_host_map *map, uintptr_t key)
+{
+    uint64_t mixed = (uint64_t)key * UINT64_C(0x9e3779b97f4a7c15);
+
+    return (size_t)(mixed >> 32) & (map->capacity - 1);
+}
+
+static wm_host_slot *find(const wm_host_map *map, uintptr_t key)
+{
+    size_t i = home(map, key);
+
+    while (map->slot[i].key != 0 && map->slot[i].key != key) {
+        i = (i + 1) & (map->capacity - 1);
+    }
+    return &map->slot[i];
+}
+
+static bool grow(wm_host_map *map)
+{
+    wm_host_map wider = {.count = map->count};
+
+    wider.capacity = map->capacity > 0 ? map->capacity * 2 : FIRST_CAPACITY;
+    wider.slot = wm_meta_alloc(wider.capacity * sizeof *wider.slot);
+    if (wider.slot == NULL) {
+        return false;
+    }
+    for (size_t i = 0; i < map->capacity; i++) {
+        if (map->slot[i].key != 0) {
+            *find(&wider, map->slot[i].key) = map->slot[i];
+        }
+    }
+    wm_meta_free(map->slot);
+    *map = wider;
+    return true;
+}
+
+bool wm_host_map_put(wm_host_map *map, const void *key, enum wm_host_type type,
+                     void *object)
+{
+    if ((map->count + 1) * 2 > map->capacity && !grow(map)) {
+        return false;
+    }
+    *find(map, (uintptr_t)key) = (wm_host_slot){(uintptr_t)key, object, type};
+    map->count++;
+    return true;
+}
+
+void *wm_host_map_get(const wm_host_map *map, const void *key,
+                      enum wm_host_type type)
+{
+    const wm_host_slot *slot;
+
+    if (key == NULL || map->capacity == 0) {
+        return NULL;
+    }
+    slot = find(map, (uintptr_t)key);
+    return slot->key != 0 && slot->type == type ? slot->object : NULL;
+}
+
+/* Moves later entries of the run back into the hole, so that no lookup stops
+ * too early and no tombstone is needed. */
+void wm_host_map_remove(wm_host_map *map, const void *key)
+{
+    size_t mask = map->capacity - 1;
+    size_t hole = (size_t)(find(map, (uintptr_t)key) - map->slot);
+    size_t i = hole;
+
+    wm_assert(map->slot[hole].key == (uintptr_t)key);
+    for (;;) {
+        i = (i + 1) & mask;
+        if (map->slot[i].key == 0) {
+            break;
+        }
+        if (((i - home(map, map->slot[i].key)) & mask) >= ((i - hole) & mask)) {
+            map->slot[hole] = map->slot[i];
+            hole = i;
+        }
+    }
+    map->slot[hole] = (wm_host_slot){0};
+    map->count--;
+}
+
+void *wm_host_cell_take(wm_host_cells *cells)
+{
+    void *cell = cells->free;
+
+    if (cell == NULL) {
+        return wm_meta_alloc(cells->bytes);
+    }
+    memcpy(&cells->free, cell, sizeof cells->free);
+    memset(cell, 0, cells->bytes);
+    return cell;
+}
+
+void wm_host_cell_put(wm_host_cells *cells, void *cell)
+{
+    memcpy(cell, &cells->free, sizeof cells->free);
+    cells->free = cell;
+}
+
+void wm_host_cells_fini(wm_host_cells *cells)
+{
+    while (cells->free != NULL) {
+        void *cell = cells->free;
+
+        memcpy(&cells->free, cell, sizeof cells->free);
+        wm_meta_free(cell);
+    }
+}
