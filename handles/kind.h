@@ -32,7 +32,7 @@ struct wm_kind {
     const wm_kind_ops *ops;    /* const */
     wm_driver *driver;         /* const */
     const wm_options *options; /* const, borrowed from the runtime */
-    void *context;             /* the kind's own */
+    _Atomic(void *) context;   /* the kind's own; two devices may race to it */
 };
 
 /* The built-in kinds. Each exists in every build and on every driver; where

@@ -1,7 +1,6 @@
 /* loader.h: shared libraries, loaded at first use and never unloaded.
  *
- * Any thread; takes WM_RANK_LOADER around its own table only, not around
- * dlopen. Not a cancellation point. */
+ * Any thread; takes no lock of ours. Not a cancellation point. */
 #ifndef WM_LOADER_H
 #define WM_LOADER_H
 

@@ -1,0 +1,160 @@
+/* cuda.h: what the files of the CUDA driver share, and what the CUDA kinds
+ * may use of it.
+ *
+ * Two interfaces of CUDA are used side by side: cudart for all work, so that
+ * streams, events and errors are the user's own, and libcuda for contexts,
+ * because cudaSetDevice() changes the thread's device and, since CUDA 12,
+ * creates a context. Every op runs like this:
+ *
+ *   enter (push a context if the thread has none or another device's is
+ *   needed) ── cudart call ── result (read and clear the error) ── leave (pop)
+ *
+ * Primary contexts are retained by the first op that needs one and never
+ * released: handles and memory that outlive a runtime stay usable (row G2),
+ * and cudart keeps its own reference for the life of the process anyway. */
+#ifndef WM_CUDA_H
+#define WM_CUDA_H
+
+#include "runtime/driver/driver.h"
+
+#if !defined(WM_NO_CUDA) && defined(__has_include)
+#if __has_include(<cuda_runtime_api.h>) && __has_include(<cuda.h>)
+#define WM_HAVE_CUDA 1
+#endif
+#endif
+#ifndef WM_HAVE_CUDA
+#define WM_HAVE_CUDA 0
+#endif
+
+/* What push did and pop has to undo. */
+typedef struct wm_cuda_scope {
+    bool pushed;
+} wm_cuda_scope;
+
+/* True if d was opened by wm_cuda_open(); in every build. */
+bool wm_cuda_is(const wm_driver *d);
+
+/* Makes the primary context of device current until pop; it is created if the
+ * device had none. Status: DRIVER_ERROR, EXITING; nothing changed then. */
+warm_status wm_cuda_device_push(wm_driver *d, int device, wm_cuda_scope *scope);
+void wm_cuda_device_pop(wm_driver *d, const wm_cuda_scope *scope);
+
+/* Compute capability, major number; 0 if unknown. Makes no context. */
+int wm_cuda_compute_major(wm_driver *d, int device);
+
+#if WM_HAVE_CUDA
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+/* Functions whose binary interface is the same in CUDA 12 and 13. */
+#define WM_CUDART_CALLS(X)                                                     \
+    X(cudaRuntimeGetVersion)                                                   \
+    X(cudaGetErrorString)                                                      \
+    X(cudaGetLastError)                                                        \
+    X(cudaGetDeviceCount)                                                      \
+    X(cudaGetDevice)                                                           \
+    X(cudaMemGetInfo)                                                          \
+    X(cudaHostAlloc)                                                           \
+    X(cudaFreeHost)                                                            \
+    X(cudaHostRegister)                                                        \
+    X(cudaHostUnregister)                                                      \
+    X(cudaMalloc)                                                              \
+    X(cudaFree)                                                                \
+    X(cudaStreamCreateWithFlags)                                               \
+    X(cudaStreamDestroy)                                                       \
+    X(cudaStreamGetId)                                                         \
+    X(cudaStreamQuery)                                                         \
+    X(cudaStreamSynchronize)                                                   \
+    X(cudaStreamWaitEvent)                                                     \
+    X(cudaStreamIsCapturing)                                                   \
+    X(cudaEventCreateWithFlags)                                                \
+    X(cudaEventDestroy)                                                        \
+    X(cudaEventRecord)                                                         \
+    X(cudaEventQuery)                                                          \
+    X(cudaEventSynchronize)                                                    \
+    X(cudaMemcpyAsync)                                                         \
+    X(cudaLaunchHostFunc)                                                      \
+    X(cudaStreamBeginCapture)                                                  \
+    X(cudaStreamEndCapture)                                                    \
+    X(cudaGraphInstantiateWithFlags)                                           \
+    X(cudaGraphDestroy)                                                        \
+    X(cudaGraphExecDestroy)                                                    \
+    X(cudaGraphLaunch)                                                         \
+    X(cudaThreadExchangeStreamCaptureMode)
+
+/* Names as the library exports them, with their version. Its device handles
+ * are the numbers of the devices. */
+#define WM_CUDA_API_CALLS(X)                                                   \
+    X(cuInit)                                                                  \
+    X(cuGetErrorString)                                                        \
+    X(cuDeviceGetName)                                                         \
+    X(cuDeviceTotalMem_v2)                                                     \
+    X(cuDeviceGetAttribute)                                                    \
+    X(cuDevicePrimaryCtxRetain)                                                \
+    X(cuDevicePrimaryCtxRelease_v2)                                            \
+    X(cuDevicePrimaryCtxGetState)                                              \
+    X(cuCtxGetCurrent)                                                         \
+    X(cuCtxPushCurrent_v2)                                                     \
+    X(cuCtxPopCurrent_v2)                                                      \
+    X(cuCtxGetDevice)                                                          \
+    X(cuStreamGetCtx)
+
+/* __typeof__: the header's own prototypes, so that arguments are checked. */
+#define WM_CUDA_FIELD(name) __typeof__(name) *name;
+
+typedef struct wm_cuda {
+    wm_driver base; /* first: the two pointers are one */
+    struct {
+        WM_CUDART_CALLS(WM_CUDA_FIELD)
+    } rt; /* const after open */
+    struct {
+        WM_CUDA_API_CALLS(WM_CUDA_FIELD)
+    } cu; /* const after open */
+    /* By device: null, then the retained primary context for ever. */
+    _Atomic(CUcontext) context[];
+} wm_cuda;
+
+static inline wm_cuda *wm_cuda_of(wm_driver *d)
+{
+    return (wm_cuda *)d;
+}
+
+/* Fills rt and cu, and answers how many devices there are. */
+warm_status wm_cuda_load(const wm_options *options, wm_cuda *c, int *devices);
+
+/* Turns a code into a status; not OK: leaves the thread's last error, and
+ * clears cudart's. what names the function. */
+warm_status wm_cuda_result(wm_cuda *c, cudaError_t code, const char *what);
+warm_status wm_cuda_api_result(wm_cuda *c, CUresult code, const char *what);
+
+/* For work that belongs to no device in particular: the thread's context if
+ * it has one, else one that is active already, else that of its device. */
+warm_status wm_cuda_enter(wm_cuda *c, wm_cuda_scope *scope);
+/* As wm_cuda_enter(), but a default stream means the thread's own device. */
+warm_status wm_cuda_enter_stream(wm_cuda *c, warm_stream stream,
+                                 wm_cuda_scope *scope);
+
+/* True if the device has a primary context already. */
+bool wm_cuda_active(wm_cuda *c, int device);
+
+/* The ops, by file. */
+#define WM_CUDA_OP(name, parameters, arguments)                                \
+    warm_status wm_cuda_##name parameters;
+WM_DRIVER_CALLS(WM_CUDA_OP)
+#undef WM_CUDA_OP
+
+/* One cudart call inside a scope that was entered: result, leave, return. */
+#define WM_CUDA_CALL(c, scope, call, ...)                                      \
+    wm_cuda_leave((c), (scope),                                                \
+                  wm_cuda_result((c), (c)->rt.call(__VA_ARGS__), #call))
+
+/* Leaves a scope and passes the status on. */
+static inline warm_status wm_cuda_leave(wm_cuda *c, const wm_cuda_scope *scope,
+                                        warm_status status)
+{
+    wm_cuda_device_pop(&c->base, scope);
+    return status;
+}
+
+#endif
+#endif

@@ -1,0 +1,207 @@
+/* cuda_context.c: contexts, current devices, and errors in words.
+ *
+ * No lock: a context is published by one compare-and-swap, and the thread's
+ * stack of contexts belongs to the thread. */
+#include "runtime/driver/cuda.h"
+
+#if WM_HAVE_CUDA
+#include "runtime/base/process.h"
+#include "runtime/base/status.h"
+
+static warm_status status_of(cudaError_t code)
+{
+    if (code == cudaErrorMemoryAllocation) {
+        return WARM_OUT_OF_MEMORY;
+    }
+    if (code == cudaErrorInvalidResourceHandle) {
+        return WARM_INVALID_STREAM;
+    }
+    if (code >= cudaErrorStreamCaptureUnsupported &&
+        code <= cudaErrorStreamCaptureWrongThread) {
+        return WARM_CAPTURE_ERROR;
+    }
+    if (code == cudaErrorCudartUnloading) {
+        return WARM_EXITING;
+    }
+    return WARM_DRIVER_ERROR;
+}
+
+warm_status wm_cuda_result(wm_cuda *c, cudaError_t code, const char *what)
+{
+    warm_status status;
+    const char *text;
+
+    if (wm_likely(code == cudaSuccess)) {
+        return WARM_OK;
+    }
+    status = status_of(code);
+    if (status == WARM_EXITING) {
+        /* The driver is gone, though our exit handler has not run yet. */
+        wm_process_set_exiting();
+        return wm_fail_code(status, "cudart", (int)code, NULL,
+                            "%s: the CUDA driver is shutting down", what);
+    }
+    /* Else the user's next check of cudart would report our failure. */
+    (void)c->rt.cudaGetLastError();
+    if (code == cudaErrorNotReady) {
+        return WARM_NOT_READY;
+    }
+    text = c->rt.cudaGetErrorString(code);
+    return wm_fail_code(status, "cudart", (int)code, text, "%s: %s", what,
+                        text);
+}
+
+warm_status wm_cuda_api_result(wm_cuda *c, CUresult code, const char *what)
+{
+    const char *text = NULL;
+
+    if (wm_likely(code == CUDA_SUCCESS)) {
+        return WARM_OK;
+    }
+    if (code == CUDA_ERROR_DEINITIALIZED) {
+        wm_process_set_exiting();
+        return wm_fail_code(WARM_EXITING, "cuda", (int)code, NULL,
+                            "%s: the CUDA driver is shutting down", what);
+    }
+    c->cu.cuGetErrorString(code, &text);
+    return wm_fail_code(code == CUDA_ERROR_OUT_OF_MEMORY ? WARM_OUT_OF_MEMORY
+                                                         : WARM_DRIVER_ERROR,
+                        "cuda", (int)code, text, "%s: %s", what,
+                        text != NULL ? text : "unknown error");
+}
+
+static warm_status retain(wm_cuda *c, int device, CUcontext *context)
+{
+    CUcontext mine = NULL;
+    CUcontext none = NULL;
+    warm_status status =
+        wm_cuda_api_result(c, c->cu.cuDevicePrimaryCtxRetain(&mine, device),
+                           "cuDevicePrimaryCtxRetain");
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    /* Relaxed is enough: the handle is all that is published, and what it
+     * stands for is the driver's to order. Whoever loses drops its reference,
+     * so that one driver holds one per device. */
+    if (!atomic_compare_exchange_strong_explicit(&c->context[device], &none,
+                                                 mine, memory_order_relaxed,
+                                                 memory_order_relaxed)) {
+        c->cu.cuDevicePrimaryCtxRelease_v2(device);
+        mine = none;
+    }
+    *context = mine;
+    return WARM_OK;
+}
+
+warm_status wm_cuda_device_push(wm_driver *d, int device, wm_cuda_scope *scope)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    CUcontext current = NULL;
+    /* Relaxed: see retain(). */
+    CUcontext wanted =
+        atomic_load_explicit(&c->context[device], memory_order_relaxed);
+    warm_status status = WARM_OK;
+
+    scope->pushed = false;
+    if (wanted == NULL) {
+        status = retain(c, device, &wanted);
+    }
+    if (status == WARM_OK) {
+        status = wm_cuda_api_result(c, c->cu.cuCtxGetCurrent(&current),
+                                    "cuCtxGetCurrent");
+    }
+    if (status == WARM_OK && current != wanted) {
+        status = wm_cuda_api_result(c, c->cu.cuCtxPushCurrent_v2(wanted),
+                                    "cuCtxPushCurrent");
+        scope->pushed = status == WARM_OK;
+    }
+    return status;
+}
+
+void wm_cuda_device_pop(wm_driver *d, const wm_cuda_scope *scope)
+{
+    CUcontext popped;
+
+    if (scope->pushed) {
+        (void)wm_cuda_of(d)->cu.cuCtxPopCurrent_v2(&popped);
+    }
+}
+
+bool wm_cuda_active(wm_cuda *c, int device)
+{
+    unsigned flags = 0;
+    int active = 0;
+
+    return c->cu.cuDevicePrimaryCtxGetState(device, &flags, &active) ==
+               CUDA_SUCCESS &&
+           active != 0;
+}
+
+/* A device with a context, the thread's own first; if no device has one, the
+ * thread's own, because the work needs some context (row B13). */
+static int some_device(wm_cuda *c)
+{
+    int own = 0;
+
+    (void)c->rt.cudaGetDevice(&own);
+    if (wm_cuda_active(c, own)) {
+        return own;
+    }
+    for (int i = 0; i < c->base.devices; i++) {
+        if (wm_cuda_active(c, i)) {
+            return i;
+        }
+    }
+    return own;
+}
+
+static bool has_context(wm_cuda *c)
+{
+    CUcontext current = NULL;
+
+    return c->cu.cuCtxGetCurrent(&current) == CUDA_SUCCESS && current != NULL;
+}
+
+warm_status wm_cuda_enter(wm_cuda *c, wm_cuda_scope *scope)
+{
+    scope->pushed = false;
+    if (wm_likely(has_context(c))) {
+        return WARM_OK;
+    }
+    return wm_cuda_device_push(&c->base, some_device(c), scope);
+}
+
+warm_status wm_cuda_enter_stream(wm_cuda *c, warm_stream stream,
+                                 wm_cuda_scope *scope)
+{
+    int own = 0;
+
+    if ((uintptr_t)stream > (uintptr_t)WARM_STREAM_PER_THREAD) {
+        return wm_cuda_enter(c, scope);
+    }
+    scope->pushed = false;
+    if (has_context(c)) {
+        return WARM_OK;
+    }
+    (void)c->rt.cudaGetDevice(&own);
+    return wm_cuda_device_push(&c->base, own, scope);
+}
+
+#else
+
+/* Without CUDA no driver of that sort exists, so that nobody gets here. */
+warm_status wm_cuda_device_push(wm_driver *d, int device, wm_cuda_scope *scope)
+{
+    (void)d;
+    (void)device;
+    scope->pushed = false;
+    return WARM_UNSUPPORTED;
+}
+
+void wm_cuda_device_pop(wm_driver *d, const wm_cuda_scope *scope)
+{
+    (void)d;
+    (void)scope;
+}
+#endif

@@ -1,0 +1,134 @@
+/* cuda_driver.c: opens the CUDA driver and describes its devices. */
+#include "runtime/driver/cuda.h"
+
+#include "runtime/base/meta.h"
+#include "runtime/base/status.h"
+
+#if WM_HAVE_CUDA
+
+/* What devices are asked for by number: older headers lack the name. */
+enum { ATTRIBUTE_HOST_NUMA_ID = 134 };
+
+static int attribute(wm_cuda *c, int device, int which, int otherwise)
+{
+    int value = otherwise;
+
+    if (c->cu.cuDeviceGetAttribute(&value, (CUdevice_attribute)which, device) !=
+        CUDA_SUCCESS) {
+        value = otherwise;
+    }
+    return value;
+}
+
+int wm_cuda_compute_major(wm_driver *d, int device)
+{
+    return attribute(wm_cuda_of(d), device,
+                     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0);
+}
+
+/* Through libcuda: none of these calls makes a context. */
+warm_status wm_cuda_device_info(wm_driver *d, int device,
+                                warm_device_info *info)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    warm_device_info found = {.size = info->size};
+    size_t total = 0, available = 0;
+    warm_status status = wm_cuda_api_result(
+        c, c->cu.cuDeviceGetName(found.name, sizeof found.name, device),
+        "cuDeviceGetName");
+
+    if (status == WARM_OK) {
+        status = wm_cuda_api_result(
+            c, c->cu.cuDeviceTotalMem_v2(&total, device), "cuDeviceTotalMem");
+    }
+    if (status == WARM_OK && wm_cuda_active(c, device)) {
+        status = wm_cuda_device_memory(d, device, &available, &total);
+    }
+    if (status != WARM_OK) {
+        return status;
+    }
+    found.total_bytes = total;
+    found.free_bytes = available;
+    found.compute_major = wm_cuda_compute_major(d, device);
+    found.compute_minor =
+        attribute(c, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0);
+    found.numa_node = attribute(c, device, ATTRIBUTE_HOST_NUMA_ID, -1);
+    *info = found;
+    return WARM_OK;
+}
+
+warm_status wm_cuda_current_device(wm_driver *d, int *device)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    int current = 0;
+    warm_status status =
+        wm_cuda_result(c, c->rt.cudaGetDevice(&current), "cudaGetDevice");
+
+    if (status == WARM_OK) {
+        *device = current;
+    }
+    return status;
+}
+
+/* Contexts stay retained: see cuda.h. */
+static void close_driver(wm_driver *d, uint64_t *dropped)
+{
+    *dropped = 0;
+    wm_meta_free(wm_cuda_of(d));
+}
+
+static const wm_driver_ops cuda_ops = {
+#define OP(name, parameters, arguments) .name = wm_cuda_##name,
+    WM_DRIVER_CALLS(OP)
+#undef OP
+        .close = close_driver,
+};
+
+bool wm_cuda_is(const wm_driver *d)
+{
+    return d->ops == &cuda_ops;
+}
+
+warm_status wm_cuda_open(const wm_options *options, wm_driver **d)
+{
+    wm_cuda loaded = {0};
+    wm_cuda *c;
+    int devices = 0;
+    warm_status status = wm_cuda_load(options, &loaded, &devices);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    c = wm_meta_alloc(sizeof *c + (size_t)devices * sizeof c->context[0]);
+    if (c == NULL) {
+        return wm_fail(WARM_OUT_OF_MEMORY, "no memory for the CUDA driver");
+    }
+    c->rt = loaded.rt;
+    c->cu = loaded.cu;
+    wm_driver_init(&c->base, &cuda_ops, "cuda", devices);
+    *d = &c->base;
+    return WARM_OK;
+}
+
+#else
+
+bool wm_cuda_is(const wm_driver *d)
+{
+    (void)d;
+    return false;
+}
+
+int wm_cuda_compute_major(wm_driver *d, int device)
+{
+    (void)d;
+    (void)device;
+    return 0;
+}
+
+warm_status wm_cuda_open(const wm_options *options, wm_driver **d)
+{
+    (void)options;
+    (void)d;
+    return wm_fail(WARM_UNSUPPORTED, "warmpool was built without CUDA");
+}
+#endif

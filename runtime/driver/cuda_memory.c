@@ -1,0 +1,109 @@
+/* cuda_memory.c: page-locked and device memory of the CUDA driver. */
+#include "runtime/driver/cuda.h"
+
+#if WM_HAVE_CUDA
+
+/* Portable: every device may use the memory, also one whose context is made
+ * later; so it does not matter which context the call runs in (row B13). */
+warm_status wm_cuda_pinned_alloc(wm_driver *d, size_t bytes, void **pointer)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    wm_cuda_scope scope;
+    void *got = NULL;
+    warm_status status = wm_cuda_enter(c, &scope);
+
+    if (status == WARM_OK) {
+        status = WM_CUDA_CALL(c, &scope, cudaHostAlloc, &got, bytes,
+                              cudaHostAllocPortable);
+    }
+    if (status == WARM_OK) {
+        *pointer = got;
+    }
+    return status;
+}
+
+warm_status wm_cuda_pinned_free(wm_driver *d, void *pointer, size_t bytes)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    wm_cuda_scope scope;
+    warm_status status = wm_cuda_enter(c, &scope);
+
+    (void)bytes;
+    if (status == WARM_OK) {
+        status = WM_CUDA_CALL(c, &scope, cudaFreeHost, pointer);
+    }
+    return status;
+}
+
+warm_status wm_cuda_pinned_register(wm_driver *d, void *pointer, size_t bytes)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    wm_cuda_scope scope;
+    warm_status status = wm_cuda_enter(c, &scope);
+
+    if (status == WARM_OK) {
+        status = WM_CUDA_CALL(c, &scope, cudaHostRegister, pointer, bytes,
+                              cudaHostRegisterPortable);
+    }
+    return status;
+}
+
+warm_status wm_cuda_pinned_unregister(wm_driver *d, void *pointer)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    wm_cuda_scope scope;
+    warm_status status = wm_cuda_enter(c, &scope);
+
+    if (status == WARM_OK) {
+        status = WM_CUDA_CALL(c, &scope, cudaHostUnregister, pointer);
+    }
+    return status;
+}
+
+warm_status wm_cuda_device_alloc(wm_driver *d, int device, size_t bytes,
+                                 void **pointer)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    wm_cuda_scope scope;
+    void *got = NULL;
+    warm_status status = wm_cuda_device_push(d, device, &scope);
+
+    if (status == WARM_OK) {
+        status = WM_CUDA_CALL(c, &scope, cudaMalloc, &got, bytes);
+    }
+    if (status == WARM_OK) {
+        *pointer = got;
+    }
+    return status;
+}
+
+warm_status wm_cuda_device_free(wm_driver *d, int device, void *pointer)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    wm_cuda_scope scope;
+    warm_status status = wm_cuda_device_push(d, device, &scope);
+
+    if (status == WARM_OK) {
+        status = WM_CUDA_CALL(c, &scope, cudaFree, pointer);
+    }
+    return status;
+}
+
+warm_status wm_cuda_device_memory(wm_driver *d, int device, size_t *free,
+                                  size_t *total)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    wm_cuda_scope scope;
+    size_t available = 0, all = 0;
+    warm_status status = wm_cuda_device_push(d, device, &scope);
+
+    if (status == WARM_OK) {
+        status = WM_CUDA_CALL(c, &scope, cudaMemGetInfo, &available, &all);
+    }
+    if (status == WARM_OK) {
+        *free = available;
+        *total = all;
+    }
+    return status;
+}
+#endif

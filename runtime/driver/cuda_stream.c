@@ -1,0 +1,246 @@
+/* cuda_stream.c: streams, events, copies and captures of the CUDA driver.
+ *
+ * Translation only. A stream or event that was created works whatever device
+ * is current; a context is entered all the same, because cudart would make
+ * one for a thread that has none (row B13). */
+#include "runtime/driver/cuda.h"
+
+#if WM_HAVE_CUDA
+#include "runtime/base/status.h"
+
+warm_status wm_cuda_stream_create(wm_driver *d, int device, warm_stream *stream)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    wm_cuda_scope scope;
+    cudaStream_t made = NULL;
+    warm_status status = wm_cuda_device_push(d, device, &scope);
+
+    if (status == WARM_OK) {
+        status = WM_CUDA_CALL(c, &scope, cudaStreamCreateWithFlags, &made,
+                              cudaStreamNonBlocking);
+    }
+    if (status == WARM_OK) {
+        *stream = made;
+    }
+    return status;
+}
+
+/* Every op on one stream: STREAM_OP(op, cudart function, arguments …). */
+#define STREAM_OP(op, parameters, call, ...)                                   \
+    warm_status wm_cuda_##op parameters                                        \
+    {                                                                          \
+        wm_cuda *c = wm_cuda_of(d);                                            \
+        wm_cuda_scope scope;                                                   \
+        warm_status status = wm_cuda_enter_stream(c, stream, &scope);          \
+                                                                               \
+        if (status == WARM_OK) {                                               \
+            status = WM_CUDA_CALL(c, &scope, call, __VA_ARGS__);               \
+        }                                                                      \
+        return status;                                                         \
+    }
+
+/* Every op on one event or graph that is bound to no stream. */
+#define OBJECT_OP(op, parameters, call, ...)                                   \
+    warm_status wm_cuda_##op parameters                                        \
+    {                                                                          \
+        wm_cuda *c = wm_cuda_of(d);                                            \
+        wm_cuda_scope scope;                                                   \
+        warm_status status = wm_cuda_enter(c, &scope);                         \
+                                                                               \
+        if (status == WARM_OK) {                                               \
+            status = WM_CUDA_CALL(c, &scope, call, __VA_ARGS__);               \
+        }                                                                      \
+        return status;                                                         \
+    }
+
+STREAM_OP(stream_destroy, (wm_driver * d, warm_stream stream),
+          cudaStreamDestroy, stream)
+STREAM_OP(stream_query, (wm_driver * d, warm_stream stream), cudaStreamQuery,
+          stream)
+STREAM_OP(stream_synchronize, (wm_driver * d, warm_stream stream),
+          cudaStreamSynchronize, stream)
+STREAM_OP(stream_wait_event,
+          (wm_driver * d, warm_stream stream, warm_event event),
+          cudaStreamWaitEvent, stream, event, 0)
+STREAM_OP(event_record, (wm_driver * d, warm_event event, warm_stream stream),
+          cudaEventRecord, event, stream)
+STREAM_OP(host_func,
+          (wm_driver * d, warm_stream stream, warm_host_fn function,
+           void *argument),
+          cudaLaunchHostFunc, stream, function, argument)
+STREAM_OP(capture_begin, (wm_driver * d, warm_stream stream),
+          cudaStreamBeginCapture, stream, cudaStreamCaptureModeThreadLocal)
+STREAM_OP(graph_launch, (wm_driver * d, warm_graph graph, warm_stream stream),
+          cudaGraphLaunch, graph, stream)
+
+OBJECT_OP(event_destroy, (wm_driver * d, warm_event event), cudaEventDestroy,
+          event)
+OBJECT_OP(event_query, (wm_driver * d, warm_event event), cudaEventQuery, event)
+OBJECT_OP(event_synchronize, (wm_driver * d, warm_event event),
+          cudaEventSynchronize, event)
+OBJECT_OP(graph_destroy, (wm_driver * d, warm_graph graph),
+          cudaGraphExecDestroy, graph)
+
+STREAM_OP(copy,
+          (wm_driver * d, void *destination, const void *source, size_t bytes,
+           warm_copy_direction direction, warm_stream stream),
+          cudaMemcpyAsync, destination, source, bytes,
+          direction == WARM_COPY_TO_DEVICE ? cudaMemcpyHostToDevice
+                                           : cudaMemcpyDeviceToHost,
+          stream)
+
+warm_status wm_cuda_event_create(wm_driver *d, int device, warm_event *event)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    wm_cuda_scope scope;
+    cudaEvent_t made = NULL;
+    warm_status status = wm_cuda_device_push(d, device, &scope);
+
+    if (status == WARM_OK) {
+        status = WM_CUDA_CALL(c, &scope, cudaEventCreateWithFlags, &made,
+                              cudaEventDisableTiming);
+    }
+    if (status == WARM_OK) {
+        *event = made;
+    }
+    return status;
+}
+
+/* cudart has a call for this from 12.8 on only; the stream's context, which
+ * libcuda can always tell, names the device as well. */
+static warm_status device_of(wm_cuda *c, warm_stream stream, int *device)
+{
+    CUcontext context = NULL, popped;
+    CUdevice found = 0;
+    warm_status status = wm_cuda_api_result(
+        c, c->cu.cuStreamGetCtx(stream, &context), "cuStreamGetCtx");
+
+    if (status == WARM_OK) {
+        status = wm_cuda_api_result(c, c->cu.cuCtxPushCurrent_v2(context),
+                                    "cuCtxPushCurrent");
+    }
+    if (status != WARM_OK) {
+        return status;
+    }
+    status =
+        wm_cuda_api_result(c, c->cu.cuCtxGetDevice(&found), "cuCtxGetDevice");
+    (void)c->cu.cuCtxPopCurrent_v2(&popped);
+    if (status == WARM_OK) {
+        *device = found;
+    }
+    return status;
+}
+
+warm_status wm_cuda_stream_info(wm_driver *d, warm_stream stream,
+                                wm_stream_info *info)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    wm_cuda_scope scope;
+    unsigned long long id = 0;
+    int device = 0;
+    warm_status status = wm_cuda_enter_stream(c, stream, &scope);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    status = wm_cuda_result(c, c->rt.cudaStreamGetId(stream, &id),
+                            "cudaStreamGetId");
+    if (status == WARM_OK) {
+        status = device_of(c, stream, &device);
+    }
+    if (status == WARM_OK) {
+        *info = (wm_stream_info){.id = id, .device = device};
+    }
+    return wm_cuda_leave(c, &scope, status);
+}
+
+/* Legal at any time, also on the legacy stream, where cudart answers with an
+ * error that spoils nobody's capture. */
+warm_status wm_cuda_stream_capture(wm_driver *d, warm_stream stream,
+                                   wm_capture *capture)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    wm_cuda_scope scope;
+    enum cudaStreamCaptureStatus now = cudaStreamCaptureStatusNone;
+    cudaError_t code;
+    warm_status status = wm_cuda_enter_stream(c, stream, &scope);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    code = c->rt.cudaStreamIsCapturing(stream, &now);
+    if (code == cudaErrorStreamCaptureImplicit) {
+        (void)c->rt.cudaGetLastError();
+        *capture = WM_CAPTURE_BLOCKED;
+        return wm_cuda_leave(c, &scope, WARM_OK);
+    }
+    status = wm_cuda_result(c, code, "cudaStreamIsCapturing");
+    if (status == WARM_OK) {
+        /* An invalidated capture is one until it is ended. */
+        *capture = now == cudaStreamCaptureStatusNone ? WM_CAPTURE_NONE
+                                                      : WM_CAPTURE_ACTIVE;
+    }
+    return wm_cuda_leave(c, &scope, status);
+}
+
+static warm_status instantiate(wm_cuda *c, cudaGraph_t graph, warm_graph *exec)
+{
+    cudaGraphExec_t made = NULL;
+    warm_status status =
+        wm_cuda_result(c, c->rt.cudaGraphInstantiateWithFlags(&made, graph, 0),
+                       "cudaGraphInstantiateWithFlags");
+
+    (void)c->rt.cudaGraphDestroy(graph);
+    if (status == WARM_OK) {
+        *exec = made;
+    }
+    return status;
+}
+
+warm_status wm_cuda_capture_end(wm_driver *d, warm_stream stream,
+                                warm_graph *graph)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    wm_cuda_scope scope;
+    cudaGraph_t captured = NULL;
+    warm_status status = wm_cuda_enter_stream(c, stream, &scope);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    status = wm_cuda_result(c, c->rt.cudaStreamEndCapture(stream, &captured),
+                            "cudaStreamEndCapture");
+    if (status == WARM_OK && captured == NULL) {
+        status = wm_fail(WARM_CAPTURE_ERROR,
+                         "cudaStreamEndCapture: the capture was invalidated");
+    }
+    if (status == WARM_OK) {
+        status = instantiate(c, captured, graph);
+    }
+    return wm_cuda_leave(c, &scope, status);
+}
+
+/* The mode a thread had before it went relaxed. The contract speaks of two
+ * modes and CUDA has three: what the user chose must come back. */
+static _Thread_local enum cudaStreamCaptureMode mode_before =
+    cudaStreamCaptureModeGlobal;
+
+warm_status wm_cuda_capture_mode(wm_driver *d, bool *relaxed)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    enum cudaStreamCaptureMode mode =
+        *relaxed ? cudaStreamCaptureModeRelaxed : mode_before;
+    warm_status status =
+        wm_cuda_result(c, c->rt.cudaThreadExchangeStreamCaptureMode(&mode),
+                       "cudaThreadExchangeStreamCaptureMode");
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    if (mode != cudaStreamCaptureModeRelaxed) {
+        mode_before = mode;
+    }
+    *relaxed = mode == cudaStreamCaptureModeRelaxed;
+    return WARM_OK;
+}
+#endif
