@@ -1,0 +1,218 @@
+/* kind_cuda.c: see kind_cuda.h. No locks: the table is published by one
+ * compare-and-swap; whoever loses drops its own copy. */
+#include "handles/kind_cuda.h"
+
+#include "runtime/base/meta.h"
+#include "runtime/base/status.h"
+#include "runtime/driver/loader.h"
+
+enum { MOST_ENTRIES = 32 };
+
+warm_status wm_kind_left_out(const char *what)
+{
+    return wm_fail(WARM_UNSUPPORTED, "warmpool was built without %s", what);
+}
+
+/* Acquire: pairs with the release in publish(), so that the functions and
+ * defaults in the table are seen. */
+void *wm_cuda_kind_table(wm_kind *kind)
+{
+    return atomic_load_explicit(&kind->context, memory_order_acquire);
+}
+
+static warm_status load(wm_kind *kind, const wm_cuda_library *library,
+                        void **table)
+{
+    const char *path = (const char *)kind->options + library->path_offset;
+    wm_symbol symbols[MOST_ENTRIES];
+    void *loaded = NULL;
+    char *made = wm_meta_alloc(library->table_bytes);
+    warm_status status;
+
+    wm_assert(library->entry_count <= MOST_ENTRIES);
+    if (made == NULL) {
+        return wm_fail(WARM_OUT_OF_MEMORY, "no memory for the functions of %s",
+                       library->what);
+    }
+    for (int i = 0; i < library->entry_count; i++) {
+        const wm_cuda_entry *entry = &library->entries[i];
+
+        symbols[i] =
+            (wm_symbol){entry->name, (void **)(void *)(made + entry->offset),
+                        entry->optional};
+    }
+    status = wm_library_open(library->what, path, library->sonames, &loaded);
+    if (status == WARM_OK) {
+        status = wm_library_symbols(library->what, loaded, symbols,
+                                    library->entry_count);
+    }
+    if (status != WARM_OK) {
+        wm_meta_free(made);
+        return status;
+    }
+    *table = made;
+    return WARM_OK;
+}
+
+static void publish(wm_kind *kind, void *table)
+{
+    void *none = NULL;
+
+    /* Release: pairs with the acquire in wm_cuda_kind_table(). Relaxed where
+     * it fails: the other table is not looked at here. */
+    if (!atomic_compare_exchange_strong_explicit(&kind->context, &none, table,
+                                                 memory_order_release,
+                                                 memory_order_relaxed)) {
+        wm_meta_free(table);
+    }
+}
+
+static warm_status result(const wm_cuda_library *library, const void *table,
+                          int device, wm_cuda_answer answer)
+{
+    const char *text;
+
+    if (wm_likely(answer.code == 0)) {
+        return WARM_OK;
+    }
+    text = library->text(table, answer.code);
+    return wm_fail_code(WARM_LIBRARY_ERROR, library->origin, answer.code, text,
+                        "%s on device %d: %s", answer.call, device,
+                        text != NULL ? text : "unknown error");
+}
+
+/* The device current, and the thread free to allocate although it, or
+ * another thread, captures. */
+typedef struct scope {
+    wm_cuda_scope device;
+    bool mode; /* the thread's capture mode before */
+} scope;
+
+static warm_status enter(wm_kind *kind, int device, scope *s)
+{
+    warm_status status = wm_cuda_device_push(kind->driver, device, &s->device);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    s->mode = true;
+    status = wm_driver_capture_mode(kind->driver, &s->mode);
+    if (status != WARM_OK) {
+        wm_cuda_device_pop(kind->driver, &s->device);
+    }
+    return status;
+}
+
+/* A mode that cannot be put back is no reason to lose what was made. */
+static void leave(wm_kind *kind, scope *s)
+{
+    (void)wm_driver_capture_mode(kind->driver, &s->mode);
+    wm_cuda_device_pop(kind->driver, &s->device);
+}
+
+/* Makes a handle and, for a table not published yet, learns the defaults. */
+static warm_status make(const wm_cuda_library *library, void *table, bool learn,
+                        int device, void **handle)
+{
+    void *made = NULL;
+    warm_status status =
+        result(library, table, device, library->create(table, &made));
+
+    if (status == WARM_OK && learn && library->learn != NULL) {
+        status = result(library, table, device, library->learn(table, made));
+        if (status != WARM_OK) {
+            (void)library->destroy(table, made);
+        }
+    }
+    if (status == WARM_OK) {
+        *handle = made;
+    }
+    return status;
+}
+
+warm_status wm_cuda_kind_create(wm_kind *kind, const wm_cuda_library *library,
+                                int device, void **handle)
+{
+    void *table = wm_cuda_kind_table(kind);
+    bool fresh = table == NULL;
+    scope s;
+    warm_status status = WARM_OK;
+
+    if (!wm_cuda_is(kind->driver)) {
+        return wm_fail(WARM_UNAVAILABLE, "%s needs a CUDA device",
+                       library->what);
+    }
+    if (fresh) {
+        status = load(kind, library, &table);
+    }
+    if (status != WARM_OK) {
+        return status;
+    }
+    status = enter(kind, device, &s);
+    if (status == WARM_OK) {
+        status = make(library, table, fresh, device, handle);
+        leave(kind, &s);
+    }
+    if (fresh && status == WARM_OK) {
+        publish(kind, table);
+    } else if (fresh) {
+        wm_meta_free(table);
+    }
+    return status;
+}
+
+warm_status wm_cuda_kind_destroy(wm_kind *kind, const wm_cuda_library *library,
+                                 int device, void *handle)
+{
+    void *table = wm_cuda_kind_table(kind);
+    scope s;
+    warm_status status = enter(kind, device, &s);
+
+    if (status == WARM_OK) {
+        status =
+            result(library, table, device, library->destroy(table, handle));
+        leave(kind, &s);
+    }
+    return status;
+}
+
+warm_status wm_cuda_kind_bind(wm_kind *kind, const wm_cuda_library *library,
+                              int device, void *handle, warm_stream stream,
+                              void *workspace, size_t bytes)
+{
+    void *table = wm_cuda_kind_table(kind);
+    wm_cuda_scope s;
+    warm_status status = wm_cuda_device_push(kind->driver, device, &s);
+
+    if (status == WARM_OK) {
+        status = result(library, table, device,
+                        library->bind(table, handle, stream, workspace, bytes));
+        wm_cuda_device_pop(kind->driver, &s);
+    }
+    return status;
+}
+
+warm_status wm_cuda_kind_reset(wm_kind *kind, const wm_cuda_library *library,
+                               int device, void *handle)
+{
+    void *table = wm_cuda_kind_table(kind);
+    wm_cuda_scope s;
+    warm_status status;
+
+    if (library->reset == NULL) {
+        return WARM_OK;
+    }
+    status = wm_cuda_device_push(kind->driver, device, &s);
+    if (status == WARM_OK) {
+        status = result(library, table, device, library->reset(table, handle));
+        wm_cuda_device_pop(kind->driver, &s);
+    }
+    return status;
+}
+
+void wm_cuda_kind_close(wm_kind *kind)
+{
+    /* Relaxed: nobody else is inside the kind any more. */
+    wm_meta_free(
+        atomic_exchange_explicit(&kind->context, NULL, memory_order_relaxed));
+}
