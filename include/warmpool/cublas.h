@@ -1,0 +1,49 @@
+/* warmpool/cublas.h: typed handles of cuBLAS (rows A1, A9, A10).
+ *
+ * Includes cuBLAS's own header (from the CUDA toolkit). The
+ * functions are inline: they add no symbol, and nothing is linked or loaded
+ * before the first call that needs the library. */
+#ifndef WARMPOOL_CUBLAS_H
+#define WARMPOOL_CUBLAS_H
+
+#include "warmpool/handle.h"
+
+#include <cublas_v2.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The calling thread's cuBLAS handle on a device, bound to a stream.
+ * runtime: borrowed. device: 0 … count - 1. stream: borrowed, of the same
+ * device, or a default stream (null is the legacy one);
+ * the handle gets a workspace that no other stream uses. handle:
+ * borrowed until the thread exits or warm_thread_release(); never destroy it
+ * and never pass it to another thread. Written on success only.
+ * Settings made on it last until the handle goes back to the pool, where all
+ * are put back to cuBLAS's defaults (row A15). Bound to the stream already: no
+ * library call, no lock. A first use may load cuBLAS and create a handle,
+ * which takes milliseconds.
+ * Status: as warm_reserve_on(): INVALID_ARGUMENT, INVALID_STREAM;
+ * UNAVAILABLE (no CUDA device, or cuBLAS is missing, named); UNSUPPORTED
+ * (built without cuBLAS); LIBRARY_ERROR with cuBLAS's own code and text in
+ * warm_last_error(); OUT_OF_MEMORY, DRIVER_ERROR, RUNTIME_GONE, FORKED,
+ * EXITING. A failed call changes nothing. Any thread. */
+static inline warm_status warm_cublas_handle(warm_runtime *runtime, int device,
+                                             warm_stream stream,
+                                             cublasHandle_t *handle)
+{
+    void *reserved = NULL;
+    warm_status status =
+        warm_reserve_on(runtime, WARM_KIND_CUBLAS, device, stream, &reserved);
+
+    if (status == WARM_OK) {
+        *handle = (cublasHandle_t)reserved;
+    }
+    return status;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,45 @@
+/* warmpool/cublaslt.h: typed handles of cuBLASLt (rows A1, A9, A10).
+ *
+ * Includes cuBLASLt's own header (from the CUDA toolkit). The
+ * functions are inline: they add no symbol, and nothing is linked or loaded
+ * before the first call that needs the library. */
+#ifndef WARMPOOL_CUBLASLT_H
+#define WARMPOOL_CUBLASLT_H
+
+#include "warmpool/handle.h"
+
+#include <cublasLt.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The calling thread's cuBLASLt handle on a device. It has no stream and no
+ * settings: both are arguments of cuBLASLt's calls, and so is the workspace.
+ * runtime: borrowed. device: 0 … count - 1. handle: borrowed until the thread
+ * exits or warm_thread_release(); never destroy it and never pass it to
+ * another thread. Written on success only. Held already: no lock and no
+ * library call; a first use may load cuBLASLt and create a handle.
+ * Status: as warm_reserve(): INVALID_ARGUMENT; UNAVAILABLE (no CUDA device,
+ * or cuBLASLt is missing, named); UNSUPPORTED (built without cuBLASLt);
+ * LIBRARY_ERROR with cuBLASLt's own code and text in warm_last_error();
+ * OUT_OF_MEMORY, DRIVER_ERROR, RUNTIME_GONE, FORKED, EXITING. A failed call
+ * changes nothing. Any thread. */
+static inline warm_status warm_cublaslt_handle(warm_runtime *runtime,
+                                               int device,
+                                               cublasLtHandle_t *handle)
+{
+    void *reserved = NULL;
+    warm_status status =
+        warm_reserve(runtime, WARM_KIND_CUBLASLT, device, &reserved);
+
+    if (status == WARM_OK) {
+        *handle = (cublasLtHandle_t)reserved;
+    }
+    return status;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,48 @@
+/* warmpool/cusparse.h: typed handles of cuSPARSE (rows A1, A9, A10).
+ *
+ * Includes cuSPARSE's own header (from the CUDA toolkit). The
+ * functions are inline: they add no symbol, and nothing is linked or loaded
+ * before the first call that needs the library. */
+#ifndef WARMPOOL_CUSPARSE_H
+#define WARMPOOL_CUSPARSE_H
+
+#include "warmpool/handle.h"
+
+#include <cusparse.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The calling thread's cuSPARSE handle on a device, bound to a stream.
+ * runtime: borrowed. device: 0 … count - 1. stream: borrowed, of the same
+ * device, or a default stream (null is the legacy one). handle:
+ * borrowed until the thread exits or warm_thread_release(); never destroy it
+ * and never pass it to another thread. Written on success only.
+ * Settings made on it last until the handle goes back to the pool, where all
+ * are put back to cuSPARSE's defaults (row A15). Bound to the stream already:
+ * no library call, no lock. A first use may load cuSPARSE and create a handle,
+ * which takes milliseconds.
+ * Status: as warm_reserve_on(): INVALID_ARGUMENT, INVALID_STREAM;
+ * UNAVAILABLE (no CUDA device, or cuSPARSE is missing, named); UNSUPPORTED
+ * (built without cuSPARSE); LIBRARY_ERROR with cuSPARSE's own code and text in
+ * warm_last_error(); OUT_OF_MEMORY, DRIVER_ERROR, RUNTIME_GONE, FORKED,
+ * EXITING. A failed call changes nothing. Any thread. */
+static inline warm_status warm_cusparse_handle(warm_runtime *runtime,
+                                               int device, warm_stream stream,
+                                               cusparseHandle_t *handle)
+{
+    void *reserved = NULL;
+    warm_status status =
+        warm_reserve_on(runtime, WARM_KIND_CUSPARSE, device, stream, &reserved);
+
+    if (status == WARM_OK) {
+        *handle = (cusparseHandle_t)reserved;
+    }
+    return status;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif
