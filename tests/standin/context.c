@@ -1,0 +1,353 @@
+/* context.c: the stand-in libcuda.so.1: devices, primary contexts, and each
+ * thread's stack of current ones.
+ *
+ * A primary context is created by the first retain and stays: the count of
+ * creations is what tests ask for (row B13). */
+#include "standin.h"
+
+#include "runtime/base/process.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct CUctx_st {
+    int device;
+    unsigned references; /* mutex */
+    uint64_t created;    /* mutex */
+};
+
+enum { STACK = 16 };
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct CUctx_st primary[STANDIN_DEVICES_MAX]; /* mutex */
+static wm_driver *host;                              /* const after start */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static _Atomic int device_count, compute_major = 9, too_old;
+
+static _Thread_local CUcontext stack[STACK];
+static _Thread_local int depth;
+static _Thread_local int wanted_device; /* cudart's, while no context is */
+
+static void start(void)
+{
+    const char *text = getenv("STANDIN_DEVICES");
+    int count = text != NULL ? atoi(text) : 1;
+    warm_options given = {.size = sizeof given,
+                          .host_devices = STANDIN_DEVICES_MAX};
+    wm_options options;
+
+    wm_process_init();
+    for (int i = 0; i < STANDIN_DEVICES_MAX; i++) {
+        primary[i].device = i;
+    }
+    if (device_count == 0) {
+        device_count = count;
+    }
+    if (wm_options_resolve(&given, NULL, &options) != WARM_OK ||
+        wm_host_open(&options, &host) != WARM_OK) {
+        host = NULL;
+    }
+}
+
+wm_driver *standin_driver(void)
+{
+    pthread_once(&once, start);
+    if (host == NULL || wm_process_exiting() ||
+        host->generation != wm_process_generation()) {
+        return NULL;
+    }
+    return host;
+}
+
+/* The host device numbers its errors as cudart does. */
+int standin_code(warm_status status)
+{
+    warm_error error = {.size = sizeof error};
+
+    if (status == WARM_OK) {
+        return cudaSuccess;
+    }
+    if (status == WARM_NOT_READY) {
+        return cudaErrorNotReady;
+    }
+    warm_last_error(&error);
+    if (error.code > 0) {
+        return error.code;
+    }
+    return status == WARM_OUT_OF_MEMORY ? cudaErrorMemoryAllocation
+                                        : cudaErrorUnknown;
+}
+
+int standin_device_count(void)
+{
+    pthread_once(&once, start);
+    return too_old ? -1 : device_count;
+}
+
+int standin_compute_major(void)
+{
+    return compute_major;
+}
+
+void standin_devices(int count)
+{
+    pthread_once(&once, start);
+    device_count = count;
+}
+
+void standin_compute(int major)
+{
+    compute_major = major;
+}
+
+void standin_driver_too_old(int answer)
+{
+    too_old = answer;
+}
+
+static CUcontext retain(int device)
+{
+    CUcontext context = &primary[device];
+
+    pthread_once(&once, start);
+    pthread_mutex_lock(&mutex);
+    if (context->references++ == 0) {
+        context->created++;
+    }
+    pthread_mutex_unlock(&mutex);
+    return context;
+}
+
+uint64_t standin_contexts(int device)
+{
+    uint64_t created;
+
+    pthread_mutex_lock(&mutex);
+    created = primary[device].created;
+    pthread_mutex_unlock(&mutex);
+    return created;
+}
+
+int standin_current_device(void)
+{
+    return depth > 0 && stack[depth - 1] != NULL ? stack[depth - 1]->device
+                                                 : wanted_device;
+}
+
+cudaError_t standin_set_device(int device)
+{
+    if (device < 0 || device >= standin_device_count()) {
+        return cudaErrorInvalidDevice;
+    }
+    wanted_device = device;
+    if (depth == 0) {
+        depth = 1;
+    }
+    stack[depth - 1] = retain(device);
+    return cudaSuccess;
+}
+
+void standin_need_context(void)
+{
+    if (depth == 0 || stack[depth - 1] == NULL) {
+        (void)standin_set_device(wanted_device);
+    }
+}
+
+/* The host device knows one current device only, so the default streams of
+ * the others are ordinary streams here: one a device, and one a thread. */
+static warm_stream legacy_of[STANDIN_DEVICES_MAX]; /* mutex */
+static _Thread_local warm_stream own_of[STANDIN_DEVICES_MAX];
+
+static warm_stream made(warm_stream *slot, int device)
+{
+    warm_stream stream;
+
+    pthread_mutex_lock(&mutex);
+    if (*slot == NULL) {
+        (void)host->ops->stream_create(host, device, slot);
+    }
+    stream = *slot;
+    pthread_mutex_unlock(&mutex);
+    return stream;
+}
+
+warm_stream standin_stream(void *stream)
+{
+    int device = standin_current_device();
+
+    if (stream == NULL) {
+        stream = WARM_STREAM_LEGACY;
+    }
+    if (device == 0 || (uintptr_t)stream > 2 || standin_driver() == NULL) {
+        return stream;
+    }
+    return made(stream == WARM_STREAM_LEGACY ? &legacy_of[device]
+                                             : &own_of[device],
+                device);
+}
+
+/* ---- libcuda.so.1 ---- */
+
+#define ENTER(function) STANDIN_ENTER(CUresult, function)
+
+static bool known(int device)
+{
+    return device >= 0 && device < standin_device_count();
+}
+
+CUresult cuInit(unsigned flags)
+{
+    ENTER(cuInit)
+    (void)flags;
+    return standin_device_count() < 1 ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;
+}
+
+CUresult cuGetErrorString(CUresult code, const char **text)
+{
+    ENTER(cuGetErrorString)
+    *text = code == CUDA_ERROR_OUT_OF_MEMORY ? "out of memory"
+            : code == CUDA_SUCCESS           ? "no error"
+                                             : "an error of the stand-in";
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetName(char *name, int bytes, CUdevice device)
+{
+    ENTER(cuDeviceGetName)
+    if (!known(device)) {
+        return CUDA_ERROR_INVALID_DEVICE;
+    }
+    snprintf(name, (size_t)bytes, "stand-in GPU %d", device);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
+{
+    size_t available;
+    wm_driver *d = standin_driver();
+
+    ENTER(cuDeviceTotalMem_v2)
+    if (!known(device)) {
+        return CUDA_ERROR_INVALID_DEVICE;
+    }
+    if (d == NULL) {
+        return CUDA_ERROR_DEINITIALIZED;
+    }
+    (void)d->ops->device_memory(d, device, &available, bytes);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute,
+                              CUdevice device)
+{
+    ENTER(cuDeviceGetAttribute)
+    if (!known(device)) {
+        return CUDA_ERROR_INVALID_DEVICE;
+    }
+    *value = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
+                 ? standin_compute_major()
+                 : 0;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
+{
+    ENTER(cuDevicePrimaryCtxRetain)
+    if (!known(device)) {
+        return CUDA_ERROR_INVALID_DEVICE;
+    }
+    *context = retain(device);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
+{
+    CUresult answer = CUDA_SUCCESS;
+
+    ENTER(cuDevicePrimaryCtxRelease_v2)
+    if (!known(device)) {
+        return CUDA_ERROR_INVALID_DEVICE;
+    }
+    pthread_mutex_lock(&mutex);
+    if (primary[device].references == 0) {
+        answer = CUDA_ERROR_INVALID_CONTEXT;
+    } else {
+        primary[device].references--;
+    }
+    pthread_mutex_unlock(&mutex);
+    return answer;
+}
+
+CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags,
+                                    int *active)
+{
+    ENTER(cuDevicePrimaryCtxGetState)
+    if (!known(device)) {
+        return CUDA_ERROR_INVALID_DEVICE;
+    }
+    *flags = 0;
+    pthread_mutex_lock(&mutex);
+    *active = primary[device].references > 0;
+    pthread_mutex_unlock(&mutex);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetCurrent(CUcontext *context)
+{
+    ENTER(cuCtxGetCurrent)
+    *context = depth > 0 ? stack[depth - 1] : NULL;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxPushCurrent_v2(CUcontext context)
+{
+    ENTER(cuCtxPushCurrent_v2)
+    if (depth == STACK) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    stack[depth++] = context;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxPopCurrent_v2(CUcontext *context)
+{
+    ENTER(cuCtxPopCurrent_v2)
+    if (depth == 0) {
+        return CUDA_ERROR_INVALID_CONTEXT;
+    }
+    *context = stack[--depth];
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetDevice(CUdevice *device)
+{
+    ENTER(cuCtxGetDevice)
+    if (depth == 0 || stack[depth - 1] == NULL) {
+        return CUDA_ERROR_INVALID_CONTEXT;
+    }
+    *device = stack[depth - 1]->device;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetCtx(CUstream stream, CUcontext *context)
+{
+    wm_driver *d = standin_driver();
+    wm_stream_info info;
+
+    ENTER(cuStreamGetCtx)
+    if (d == NULL) {
+        return CUDA_ERROR_DEINITIALIZED;
+    }
+    if ((uintptr_t)stream <= 2) {
+        *context = depth > 0 ? stack[depth - 1] : NULL;
+        return *context != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+    }
+    if (d->ops->stream_info(d, stream, &info) != WARM_OK) {
+        return CUDA_ERROR_INVALID_HANDLE;
+    }
+    *context = &primary[info.device];
+    return CUDA_SUCCESS;
+}

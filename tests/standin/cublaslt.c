@@ -1,0 +1,18 @@
+/* cublaslt.c: the stand-in libcublasLt.so.13: handles. */
+#include <cublasLt.h>
+
+#define LIBRARY "cublaslt"
+#define STATUS  cublasStatus_t
+#define BAD     CUBLAS_STATUS_NOT_INITIALIZED
+#define MEMORY  CUBLAS_STATUS_ALLOC_FAILED
+
+#include "handle.h"
+
+const char *cublasLtGetStatusString(cublasStatus_t status)
+{
+    return status == CUBLAS_STATUS_ALLOC_FAILED
+               ? "the resource allocation failed"
+               : "an error of the stand-in";
+}
+
+CREATE_DESTROY(cublasLtHandle_t, cublasLtCreate, cublasLtDestroy)

@@ -1,0 +1,450 @@
+/* cudart.c: the stand-in libcudart.so.13. Each function needs a context as
+ * the real one does, keeps the thread's last error, and passes the work on to
+ * the host device, whose codes are cudart's own. */
+#include "standin.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static _Thread_local cudaError_t last = cudaSuccess;
+static _Thread_local enum cudaStreamCaptureMode mode =
+    cudaStreamCaptureModeGlobal;
+
+static cudaError_t answer(int code)
+{
+    if (code != cudaSuccess) {
+        last = (cudaError_t)code;
+    }
+    return (cudaError_t)code;
+}
+
+/* A function without a context of its own. */
+#define ENTER_PLAIN(function)                                                  \
+    static standin_point point_ = {.name = #function};                         \
+    int fault_ = standin_hit(&point_);                                         \
+                                                                               \
+    if (fault_ != 0) {                                                         \
+        return answer(fault_);                                                 \
+    }
+
+/* A function that starts cudart on the thread's device; leaves d. */
+#define ENTER(function)                                                        \
+    wm_driver *d = standin_driver();                                           \
+    ENTER_PLAIN(function)                                                      \
+    if (d == NULL) {                                                           \
+        return answer(cudaErrorCudartUnloading);                               \
+    }                                                                          \
+    standin_need_context();
+
+#define CALL(op, ...) answer(standin_code(d->ops->op(d, __VA_ARGS__)))
+
+cudaError_t cudaGetLastError(void)
+{
+    cudaError_t code = last;
+
+    last = cudaSuccess;
+    return code;
+}
+
+cudaError_t cudaPeekAtLastError(void)
+{
+    return last;
+}
+
+static const struct {
+    int code;
+    const char *name, *text;
+} errors[] = {
+    {0, "cudaSuccess", "no error"},
+    {1, "cudaErrorInvalidValue", "invalid argument"},
+    {2, "cudaErrorMemoryAllocation", "out of memory"},
+    {3, "cudaErrorInitializationError", "initialization error"},
+    {4, "cudaErrorCudartUnloading", "driver shutting down"},
+    {35, "cudaErrorInsufficientDriver",
+     "CUDA driver version is insufficient for CUDA runtime version"},
+    {100, "cudaErrorNoDevice", "no CUDA-capable device is detected"},
+    {101, "cudaErrorInvalidDevice", "invalid device ordinal"},
+    {400, "cudaErrorInvalidResourceHandle", "invalid resource handle"},
+    {600, "cudaErrorNotReady", "device not ready"},
+    {900, "cudaErrorStreamCaptureUnsupported",
+     "operation not permitted when stream is capturing"},
+    {901, "cudaErrorStreamCaptureInvalidated",
+     "operation failed due to a previous error during capture"},
+    {906, "cudaErrorStreamCaptureImplicit",
+     "operation would make the legacy stream depend on a capturing blocking "
+     "stream"},
+    {999, "cudaErrorUnknown", "unknown error"},
+};
+
+enum { ERRORS = sizeof errors / sizeof errors[0] };
+
+const char *cudaGetErrorString(cudaError_t code)
+{
+    for (int i = 0; i < ERRORS; i++) {
+        if (errors[i].code == (int)code) {
+            return errors[i].text;
+        }
+    }
+    return "an error of the stand-in";
+}
+
+const char *cudaGetErrorName(cudaError_t code)
+{
+    for (int i = 0; i < ERRORS; i++) {
+        if (errors[i].code == (int)code) {
+            return errors[i].name;
+        }
+    }
+    return "cudaErrorOfTheStandIn";
+}
+
+cudaError_t cudaRuntimeGetVersion(int *version)
+{
+    ENTER_PLAIN(cudaRuntimeGetVersion)
+    *version = CUDART_VERSION;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDriverGetVersion(int *version)
+{
+    ENTER_PLAIN(cudaDriverGetVersion)
+    *version = CUDART_VERSION;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceCount(int *count)
+{
+    int devices = standin_device_count();
+
+    ENTER_PLAIN(cudaGetDeviceCount)
+    if (devices < 0) {
+        return answer(cudaErrorInsufficientDriver);
+    }
+    *count = devices;
+    return answer(devices == 0 ? cudaErrorNoDevice : cudaSuccess);
+}
+
+cudaError_t cudaGetDevice(int *device)
+{
+    ENTER_PLAIN(cudaGetDevice)
+    *device = standin_current_device();
+    return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int device)
+{
+    ENTER_PLAIN(cudaSetDevice)
+    return answer((int)standin_set_device(device));
+}
+
+cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
+{
+    ENTER(cudaMemGetInfo)
+    return CALL(device_memory, standin_current_device(), available, total);
+}
+
+/* ---- Memory ---- */
+
+cudaError_t cudaHostAlloc(void **pointer, size_t bytes, unsigned flags)
+{
+    ENTER(cudaHostAlloc)
+    (void)flags;
+    return CALL(pinned_alloc, bytes, pointer);
+}
+
+cudaError_t cudaFreeHost(void *pointer)
+{
+    ENTER(cudaFreeHost)
+    if (pointer == NULL) {
+        return cudaSuccess;
+    }
+    return CALL(pinned_free, pointer, 0);
+}
+
+cudaError_t cudaHostRegister(void *pointer, size_t bytes, unsigned flags)
+{
+    ENTER(cudaHostRegister)
+    (void)flags;
+    return CALL(pinned_register, pointer, bytes);
+}
+
+cudaError_t cudaHostUnregister(void *pointer)
+{
+    ENTER(cudaHostUnregister)
+    return CALL(pinned_unregister, pointer);
+}
+
+cudaError_t cudaMalloc(void **pointer, size_t bytes)
+{
+    ENTER(cudaMalloc)
+    return CALL(device_alloc, standin_current_device(), bytes, pointer);
+}
+
+/* The pointer does not say whose it is; a wrong guess changes nothing. */
+cudaError_t cudaFree(void *pointer)
+{
+    warm_status status = WARM_OK;
+
+    ENTER(cudaFree)
+    if (pointer == NULL) {
+        return cudaSuccess;
+    }
+    for (int i = 0; i < STANDIN_DEVICES_MAX; i++) {
+        status = d->ops->device_free(d, i, pointer);
+        if (status != WARM_INVALID_POINTER) {
+            break;
+        }
+    }
+    return answer(standin_code(status));
+}
+
+struct move {
+    void *destination;
+    const void *source;
+    size_t bytes;
+    int value;
+};
+
+static void run_copy(void *argument)
+{
+    const struct move *m = argument;
+
+    memmove(m->destination, m->source, m->bytes);
+}
+
+static void run_set(void *argument)
+{
+    const struct move *m = argument;
+
+    memset(m->destination, m->value, m->bytes);
+}
+
+cudaError_t cudaMemcpyAsync(void *destination, const void *source, size_t bytes,
+                            enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+    struct move m = {destination, source, bytes, 0};
+
+    ENTER(cudaMemcpyAsync)
+    if (kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToHost) {
+        return CALL(copy, destination, source, bytes, (warm_copy_direction)kind,
+                    standin_stream(stream));
+    }
+    return answer(standin_launch(stream, run_copy, &m, sizeof m));
+}
+
+cudaError_t cudaMemsetAsync(void *destination, int value, size_t bytes,
+                            cudaStream_t stream)
+{
+    struct move m = {destination, NULL, bytes, value};
+
+    ENTER(cudaMemsetAsync)
+    return answer(standin_launch(stream, run_set, &m, sizeof m));
+}
+
+/* ---- Streams and events ---- */
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
+{
+    ENTER(cudaStreamCreateWithFlags)
+    (void)flags;
+    return CALL(stream_create, standin_current_device(),
+                (warm_stream *)(void *)stream);
+}
+
+cudaError_t cudaStreamCreate(cudaStream_t *stream)
+{
+    return cudaStreamCreateWithFlags(stream, cudaStreamDefault);
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+    ENTER(cudaStreamDestroy)
+    return CALL(stream_destroy, stream);
+}
+
+cudaError_t cudaStreamGetId(cudaStream_t stream, unsigned long long *id)
+{
+    wm_stream_info info = {0};
+    cudaError_t code;
+
+    ENTER(cudaStreamGetId)
+    code = CALL(stream_info, standin_stream(stream), &info);
+    *id = info.id;
+    return code;
+}
+
+cudaError_t cudaStreamGetDevice(cudaStream_t stream, int *device)
+{
+    wm_stream_info info = {0};
+    cudaError_t code;
+
+    ENTER(cudaStreamGetDevice)
+    code = CALL(stream_info, standin_stream(stream), &info);
+    *device = info.device;
+    return code;
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t stream)
+{
+    ENTER(cudaStreamQuery)
+    return CALL(stream_query, standin_stream(stream));
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream)
+{
+    ENTER(cudaStreamSynchronize)
+    return CALL(stream_synchronize, standin_stream(stream));
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
+                                unsigned flags)
+{
+    ENTER(cudaStreamWaitEvent)
+    (void)flags;
+    return CALL(stream_wait_event, standin_stream(stream), event);
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
+{
+    ENTER(cudaEventCreateWithFlags)
+    (void)flags;
+    return CALL(event_create, standin_current_device(),
+                (warm_event *)(void *)event);
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t *event)
+{
+    return cudaEventCreateWithFlags(event, cudaEventDefault);
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+    ENTER(cudaEventDestroy)
+    return CALL(event_destroy, event);
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+    ENTER(cudaEventRecord)
+    return CALL(event_record, event, standin_stream(stream));
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event)
+{
+    ENTER(cudaEventQuery)
+    return CALL(event_query, event);
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event)
+{
+    ENTER(cudaEventSynchronize)
+    return CALL(event_synchronize, event);
+}
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function,
+                               void *argument)
+{
+    ENTER(cudaLaunchHostFunc)
+    return CALL(host_func, standin_stream(stream), function, argument);
+}
+
+/* ---- Captures and graphs ---- */
+
+/* The host device makes an executable graph at once; a graph here keeps it
+ * until it is instantiated, which works once. */
+struct CUgraph_st {
+    warm_graph exec;
+};
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream,
+                                   enum cudaStreamCaptureMode wanted)
+{
+    ENTER(cudaStreamBeginCapture)
+    (void)wanted; /* the host device has the thread-local mode only */
+    return CALL(capture_begin, standin_stream(stream));
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
+{
+    warm_graph exec = NULL;
+    cudaError_t code;
+
+    ENTER(cudaStreamEndCapture)
+    code = CALL(capture_end, standin_stream(stream), &exec);
+    *graph = NULL;
+    if (code == cudaSuccess) {
+        *graph = calloc(1, sizeof **graph);
+        (*graph)->exec = exec;
+    }
+    return code;
+}
+
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream,
+                                  enum cudaStreamCaptureStatus *status)
+{
+    wm_capture capture = WM_CAPTURE_NONE;
+    cudaError_t code;
+
+    ENTER(cudaStreamIsCapturing)
+    code = CALL(stream_capture, standin_stream(stream), &capture);
+    if (capture == WM_CAPTURE_BLOCKED) {
+        return answer(cudaErrorStreamCaptureImplicit);
+    }
+    *status = capture == WM_CAPTURE_ACTIVE ? cudaStreamCaptureStatusActive
+                                           : cudaStreamCaptureStatusNone;
+    return code;
+}
+
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *exec,
+                                          cudaGraph_t graph,
+                                          unsigned long long flags)
+{
+    ENTER(cudaGraphInstantiateWithFlags)
+    (void)flags;
+    if (graph->exec == NULL) {
+        return answer(cudaErrorNotSupported);
+    }
+    *exec = graph->exec;
+    graph->exec = NULL;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph)
+{
+    warm_graph exec = graph->exec;
+
+    ENTER(cudaGraphDestroy)
+    free(graph);
+    return exec != NULL ? CALL(graph_destroy, exec) : cudaSuccess;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
+{
+    ENTER(cudaGraphExecDestroy)
+    return CALL(graph_destroy, exec);
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
+{
+    ENTER(cudaGraphLaunch)
+    return CALL(graph_launch, exec, standin_stream(stream));
+}
+
+cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *m)
+{
+    enum cudaStreamCaptureMode before = mode;
+    bool relaxed = *m == cudaStreamCaptureModeRelaxed;
+    wm_driver *d = standin_driver();
+    cudaError_t code;
+
+    ENTER_PLAIN(cudaThreadExchangeStreamCaptureMode)
+    if (d == NULL) {
+        return answer(cudaErrorCudartUnloading);
+    }
+    code = CALL(capture_mode, &relaxed);
+    if (code == cudaSuccess) {
+        mode = *m;
+        *m = before;
+    }
+    return code;
+}

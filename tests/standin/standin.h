@@ -1,0 +1,118 @@
+/* standin.h: the stand-in CUDA libraries: what tests control and ask, and
+ * what the libraries share. Exported by the stand-in libcuda.so.1.
+ *
+ *   libcublas libcublasLt libcudnn libcusparse libcusolver
+ *        └────────┴────────┬────────┴──────────┘
+ *                     libcudart ──► libcuda: control.c, context.c,
+ *                                   and the host device, hidden inside
+ *
+ * Everything runs on the host device: streams, events, captures and copies
+ * are real. On top of that the libraries keep contexts as CUDA does, count
+ * their calls, fail when asked, and note every misuse. Any thread. */
+#ifndef STANDIN_H
+#define STANDIN_H
+
+#include "runtime/driver/driver.h"
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+enum { STANDIN_DEVICES_MAX = 8 };
+
+/* ---- For tests ---- */
+
+/* How often the function was called, failures included. */
+uint64_t standin_calls(const char *function);
+/* The n-th call from now (1 = the next) answers code and does nothing: that
+ * one alone, or all from then on. n 0 takes the fault away. */
+void standin_fail(const char *function, uint64_t n, int persistent, int code);
+/* The name of the i-th function called so far, or null past the last. */
+const char *standin_function(unsigned i);
+
+/* Misuse noted so far: a handle used by two threads at once, on the wrong
+ * device, or after its destruction. text: the last one's; may be null. */
+uint64_t standin_misuse(char *text, size_t bytes);
+
+/* Contexts created on the device so far. */
+uint64_t standin_contexts(int device);
+/* How many devices there are: 1, or as the environment's STANDIN_DEVICES. */
+void standin_devices(int count);
+/* Major number of the compute capability; 9 at first. */
+void standin_compute(int major);
+/* Initialisation fails with cudaErrorInsufficientDriver. */
+void standin_driver_too_old(int too_old);
+
+/* What a handle is set to. */
+typedef struct standin_state {
+    int device;
+    void *stream, *workspace; /* workspace: null for the library's own */
+    size_t workspace_bytes;
+} standin_state;
+void standin_handle_state(const void *handle, standin_state *state);
+/* Handles of the library ("cublas") that were not destroyed. */
+int64_t standin_handles_live(const char *library);
+
+/* ---- Between the libraries ---- */
+
+/* One in each function; find out its record once. */
+typedef struct standin_point {
+    const char *name;
+    _Atomic(void *) record;
+} standin_point;
+/* Counts a call; 0, or the code it must answer. */
+int standin_hit(standin_point *point);
+
+#define STANDIN_ENTER(type, function)                                          \
+    static standin_point point_ = {.name = #function};                         \
+    int fault_ = standin_hit(&point_);                                         \
+                                                                               \
+    if (fault_ != 0) {                                                         \
+        return (type)fault_;                                                   \
+    }
+
+/* The host device, or null once the process exits or in a forked child. */
+wm_driver *standin_driver(void);
+/* The code behind the calling thread's last status of the host device. */
+int standin_code(warm_status status);
+int standin_device_count(void); /* -1: the driver is too old */
+int standin_compute_major(void);
+
+/* Contexts of the calling thread. */
+int standin_current_device(void);
+/* As cudart's lazy start: makes a primary context current if none is. */
+void standin_need_context(void);
+cudaError_t standin_set_device(int device);
+/* The host device's stream behind a CUDA stream: default streams mean the
+ * current device. */
+warm_stream standin_stream(void *stream);
+
+void standin_note_misuse(const char *format, ...)
+    __attribute__((format(printf, 1, 2)));
+
+/* Runs function(copy of argument) in stream order; the copy is freed after
+ * the run, unless a capture took it: a graph may run it again. 0 or a code. */
+int standin_launch(void *stream, warm_host_fn function, const void *argument,
+                   size_t bytes);
+
+/* What all handles of all libraries begin with; never freed, so that a use
+ * after the destruction can be told. */
+enum { STANDIN_SETTINGS = 12 };
+typedef struct standin_handle {
+    const char *library; /* const */
+    int device;          /* const */
+    struct standin_handle *next;
+    _Atomic int live, busy;
+    void *stream, *workspace, *own; /* of the thread that uses it */
+    size_t workspace_bytes;
+    intptr_t setting[STANDIN_SETTINGS];
+} standin_handle;
+
+/* Null if device memory for the handle cannot be had (in a capture, say). */
+standin_handle *standin_handle_create(const char *library);
+void standin_handle_destroy(const char *function, standin_handle *handle);
+/* Around every use; false: not a live handle of that library. */
+bool standin_handle_use(const char *function, const char *library,
+                        standin_handle *handle);
+void standin_handle_done(standin_handle *handle);
+
+#endif

@@ -1,0 +1,61 @@
+# standin.mk: stand-ins for the CUDA libraries, for tests only: never
+# installed. Real sonames, compiled against the real headers, over the host
+# device. `make standin` builds them into $(B)/standin; a program uses them
+# through LD_LIBRARY_PATH=$(B)/standin or the options that name library paths.
+
+STANDIN_DIR := $(B)/standin
+STANDIN_HOST := $(wildcard runtime/driver/host_*.c)
+# Which toolkit the headers are of: sonames follow it.
+STANDIN_MAJOR := $(if $(HAVE_CUDA),$(shell awk '/define CUDART_VERSION/ { print int($$3 / 1000); exit }' \
+    $(CUDA_HOME)/include/cuda_runtime_api.h))
+
+# soname of a library, if its header is there: $(call standin,header,soname)
+standin = $(if $(wildcard $(CUDA_HOME)/include/$(1)),$(2))
+STANDIN_cuda     := libcuda.so.1
+STANDIN_cudart   := libcudart.so.$(STANDIN_MAJOR)
+STANDIN_cublas   := $(call standin,cublas_v2.h,libcublas.so.$(STANDIN_MAJOR))
+STANDIN_cublaslt := $(call standin,cublasLt.h,libcublasLt.so.$(STANDIN_MAJOR))
+STANDIN_cudnn    := $(call standin,cudnn.h,libcudnn.so.9)
+STANDIN_cusparse := $(call standin,cusparse.h,libcusparse.so.12)
+STANDIN_cusolver := $(call standin,cusolverDn.h,libcusolver.so.$(if $(filter 12,$(STANDIN_MAJOR)),11,12))
+STANDIN_HANDLES  := $(foreach l,cublas cublaslt cudnn cusparse cusolver,$(if $(STANDIN_$(l)),$(l)))
+
+ifneq ($(and $(HAVE_CUDA),$(STANDIN_HOST)),)
+
+STANDIN_LIBS := $(foreach l,cuda cudart $(STANDIN_HANDLES),$(STANDIN_DIR)/$(STANDIN_$(l)))
+STANDIN_MAP := tests/standin/standin.map
+STANDIN_CORE := $(patsubst %.c,$(B)/%.o,$(wildcard runtime/base/*.c) runtime/driver/driver.c \
+    $(STANDIN_HOST) tests/standin/control.c tests/standin/context.c)
+STANDIN_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard tests/standin/*.c))
+
+# What real headers declare must be visible; the map keeps the rest inside.
+$(B)/tests/standin/%.o: FLAGS += -Itests/standin -fvisibility=default
+$(B)/tests/standin/gemm.o: FLAGS += -O3
+
+# $(call standin_link,soname): of the objects and libraries in $^
+standin_link = @mkdir -p $(STANDIN_DIR); $(CC) -shared $(OPT_$(FLAVOUR)) $(LDFLAGS) -Wl,-soname,$(1) \
+    -Wl,--version-script=$(STANDIN_MAP) -Wl,-rpath,'$$ORIGIN' $^ -lm $(LIBS) -o $@
+
+$(STANDIN_DIR)/$(STANDIN_cuda): $(STANDIN_CORE)
+	$(call standin_link,$(@F))
+$(STANDIN_DIR)/$(STANDIN_cudart): $(B)/tests/standin/cudart.o $(STANDIN_DIR)/$(STANDIN_cuda)
+	$(call standin_link,$(@F))
+
+define standin_rule
+$(STANDIN_DIR)/$(STANDIN_$(1)): $(B)/tests/standin/$(1).o $(if $(filter cublas,$(1)),$(B)/tests/standin/gemm.o) \
+    $(STANDIN_DIR)/$(STANDIN_cudart) $(STANDIN_DIR)/$(STANDIN_cuda)
+	$$(call standin_link,$$(@F))
+endef
+$(foreach l,$(STANDIN_HANDLES),$(eval $(call standin_rule,$(l))))
+
+standin: $(STANDIN_LIBS)
+# The tests that load them find them beside themselves, in ../../standin.
+$(B)/tests/unit/check_cuda_driver $(B)/tests/unit/check_cuda_kinds: | $(STANDIN_LIBS)
+-include $(STANDIN_OBJ:.o=.d)
+
+else
+STANDIN_LIBS :=
+standin:
+	@echo "standin: skipped, $(if $(HAVE_CUDA),there is no host device,CUDA's headers were not found)"
+endif
+.PHONY: standin
