@@ -12,10 +12,16 @@ static _Atomic bool exiting;
 /* Written in a child while it has one thread only. Relaxed for that reason. */
 static _Atomic unsigned generation;
 static void (*_Atomic fork_hook)(void);
+static void (*_Atomic exit_hook)(void);
 
 static void at_exit(void)
 {
+    void (*hook)(void) = atomic_load_explicit(&exit_hook, memory_order_relaxed);
+
     wm_process_set_exiting();
+    if (hook != NULL) {
+        hook();
+    }
 }
 
 static void before_fork(void)
@@ -71,4 +77,9 @@ unsigned wm_process_generation(void)
 void wm_process_on_fork(void (*fn)(void))
 {
     atomic_store_explicit(&fork_hook, fn, memory_order_relaxed);
+}
+
+void wm_process_on_exit(void (*fn)(void))
+{
+    atomic_store_explicit(&exit_hook, fn, memory_order_relaxed);
 }

@@ -25,6 +25,10 @@ unsigned wm_process_generation(void);
  * room for one: the thread module clears its window there. */
 void wm_process_on_fork(void (*fn)(void));
 
+/* Runs fn once exit() has begun and wm_process_exiting() is true. There is
+ * room for one: the runtimes count there what they leak. */
+void wm_process_on_exit(void (*fn)(void));
+
 extern wm_lock wm_process_lock;
 
 #endif

@@ -95,6 +95,11 @@ void warm_last_error(warm_error *error)
            bytes - sizeof error->size);
 }
 
+void wm_error_restore(const warm_error *error)
+{
+    last_error = *error;
+}
+
 const char *warm_last_error_message(void)
 {
     return last_error.message;

@@ -18,6 +18,10 @@ warm_status wm_fail_code(warm_status status, const char *origin, int code,
                          const char *code_text, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
+/* Puts back what warm_last_error() gave: for a caller that recovers from a
+ * failure inside, because a success leaves the last error as it was. */
+void wm_error_restore(const warm_error *error);
+
 /* For our own bugs: stops debug builds, costs nothing in release builds. */
 #ifdef NDEBUG
 #define wm_assert(condition) ((void)sizeof(condition))

@@ -57,4 +57,26 @@ warm_status wm_runtime_check(warm_runtime *runtime);
 /* As wm_runtime_check(), and device is in range. */
 warm_status wm_runtime_check_device(warm_runtime *runtime, int device);
 
+/* As wm_runtime_check(), but fine while the process exits: for calls that
+ * only read memory, so that what exit leaks can be counted (row A6). */
+warm_status wm_runtime_check_read(warm_runtime *runtime);
+
+/* Keeps a live runtime from being taken down until wm_runtime_unpin(); false
+ * once it is not LIVE. No user code runs in between. */
+bool wm_runtime_pin(warm_runtime *runtime);
+void wm_runtime_unpin(warm_runtime *runtime);
+
+/* LIVE → CLOSING, and waits until nobody is pinned; false if it was not LIVE,
+ * which happens to all but one of the threads that try. */
+bool wm_runtime_begin_close(warm_runtime *runtime);
+void wm_runtime_end_close(warm_runtime *runtime);
+
+/* Adds a runtime to the list of all that were ever made. */
+void wm_runtime_enlist(warm_runtime *runtime);
+
+/* Calls fn for every live runtime of this process, pinned, under the process
+ * lock: fn may take inner locks, may not log and may not call the driver. */
+void wm_runtime_each(void (*fn)(warm_runtime *runtime, void *argument),
+                     void *argument);
+
 #endif

@@ -1,0 +1,46 @@
+/* kind_stream.c: streams as handles of the pool.
+ *
+ * A stream has no settings, but the thread that had it may have died while it
+ * captured. Such a capture can only be ended by that thread, so the stream
+ * fails its reset, which makes the pool destroy it. Work still queued is
+ * fine: it runs before that of the next thread. */
+#include "handles/pools.h"
+#include "runtime/base/status.h"
+
+static warm_status create(wm_kind *kind, int device, void **handle)
+{
+    return wm_driver_stream_create(kind->driver, device, handle);
+}
+
+static warm_status destroy(wm_kind *kind, int device, void *handle)
+{
+    const wm_stream_end *end = kind->context;
+
+    (void)device;
+    if (end != NULL) {
+        end->retire(end->context, handle);
+    }
+    return wm_driver_stream_destroy(kind->driver, handle);
+}
+
+static warm_status reset(wm_kind *kind, int device, void *handle)
+{
+    wm_capture capture = WM_CAPTURE_NONE;
+    warm_status status;
+
+    (void)device;
+    status = wm_driver_stream_capture(kind->driver, handle, &capture);
+    if (status == WARM_OK && capture != WM_CAPTURE_NONE) {
+        status = wm_fail(WARM_CAPTURE_ERROR,
+                         "the stream was left capturing by a thread that "
+                         "has gone");
+    }
+    return status;
+}
+
+const wm_kind_ops wm_kind_stream = {
+    .name = "stream",
+    .create = create,
+    .destroy = destroy,
+    .reset = reset,
+};

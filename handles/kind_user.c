@@ -1,0 +1,148 @@
+/* kind_user.c: a kind made of the user's callbacks (warm_kind_ops).
+ *
+ * The callbacks answer 0 or the library's own code; here that becomes a status
+ * with the code and the kind's own text for it. */
+#include "handles/pools.h"
+#include "runtime/base/meta.h"
+#include "runtime/base/status.h"
+
+#include <string.h>
+
+enum { NAME_MAX_BYTES = 64 };
+
+struct user_kind {
+    warm_kind_ops user;
+    wm_kind_ops ops;
+    char name[NAME_MAX_BYTES];
+};
+
+static warm_status answer(const struct user_kind *kind, const char *what,
+                          int device, int code)
+{
+    const char *text = NULL;
+
+    if (code == 0) {
+        return WARM_OK;
+    }
+    if (kind->user.error_text != NULL) {
+        text = kind->user.error_text(kind->user.context, code);
+    }
+    return wm_fail_code(WARM_LIBRARY_ERROR, kind->name, code, text,
+                        "%s: %s failed on device %d with code %d%s%s",
+                        kind->name, what, device, code,
+                        text != NULL ? ": " : "", text != NULL ? text : "");
+}
+
+static warm_status create(wm_kind *kind, int device, void **handle)
+{
+    const struct user_kind *user = kind->context;
+    void *made = NULL;
+    warm_status status =
+        answer(user, "create", device,
+               user->user.create(user->user.context, device, &made));
+
+    if (status == WARM_OK && made == NULL) {
+        status = wm_fail_code(WARM_LIBRARY_ERROR, user->name, 0, NULL,
+                              "%s: create made no handle on device %d",
+                              user->name, device);
+    }
+    if (status == WARM_OK) {
+        *handle = made;
+    }
+    return status;
+}
+
+static warm_status destroy(wm_kind *kind, int device, void *handle)
+{
+    const struct user_kind *user = kind->context;
+
+    return answer(user, "destroy", device,
+                  user->user.destroy(user->user.context, device, handle));
+}
+
+static warm_status bind(wm_kind *kind, int device, void *handle,
+                        warm_stream stream, void *workspace, size_t bytes)
+{
+    const struct user_kind *user = kind->context;
+
+    (void)workspace;
+    (void)bytes;
+    return answer(
+        user, "bind_stream", device,
+        user->user.bind_stream(user->user.context, device, handle, stream));
+}
+
+static warm_status reset(wm_kind *kind, int device, void *handle)
+{
+    const struct user_kind *user = kind->context;
+
+    return answer(user, "reset", device,
+                  user->user.reset(user->user.context, device, handle));
+}
+
+static void close_kind(wm_kind *kind)
+{
+    wm_meta_free(kind->context);
+    kind->context = NULL;
+}
+
+static warm_status check(const warm_kind_ops *ops)
+{
+    if (ops == NULL || ops->size != sizeof *ops) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "warm_kind_ops is null or its size is not %zu",
+                       sizeof *ops);
+    }
+    if (ops->name == NULL || ops->name[0] == '\0' ||
+        strlen(ops->name) >= NAME_MAX_BYTES) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "a kind needs a name of at most %d characters",
+                       NAME_MAX_BYTES - 1);
+    }
+    if (ops->create == NULL || ops->destroy == NULL) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "kind %s needs create and destroy", ops->name);
+    }
+    return WARM_OK;
+}
+
+static struct user_kind *make(const warm_kind_ops *ops)
+{
+    struct user_kind *kind = wm_meta_alloc(sizeof *kind);
+
+    if (kind == NULL) {
+        return NULL;
+    }
+    kind->user = *ops;
+    strcpy(kind->name, ops->name);
+    kind->user.name = kind->name;
+    kind->ops = (wm_kind_ops){
+        .name = kind->name,
+        .create = create,
+        .destroy = destroy,
+        .bind = ops->bind_stream != NULL ? bind : NULL,
+        .reset = ops->reset != NULL ? reset : NULL,
+        .close = close_kind,
+    };
+    return kind;
+}
+
+warm_status wm_kind_user_add(struct wm_pools *pools, const warm_kind_ops *ops,
+                             warm_kind *kind)
+{
+    warm_status status = check(ops);
+    struct user_kind *made;
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    made = make(ops);
+    if (made == NULL) {
+        return wm_fail(WARM_OUT_OF_MEMORY, "no memory for kind %s", ops->name);
+    }
+    status = wm_pools_add(pools, &made->ops, made, kind);
+    if (status != WARM_OK) {
+        wm_meta_free(made);
+    }
+    return status;
+}

@@ -1,0 +1,69 @@
+/* pool.h: the handles of one kind on one device (rows A3, A4, A8, A14, A15).
+ *
+ *            take                 give
+ *   idle ───────────► a window ───────────► idle      last in, first out
+ *     ▲    reset first    ▲    takes no call at all
+ *     └── never created   └── created when nothing is idle; no cap
+ *
+ * A handle is reset when it is taken, not when it is given back: a thread that
+ * exits makes no call, and no handle serves a new thread without a reset.
+ * Every call of the kind is made with no lock held. Any thread; the lock is
+ * WM_RANK_POOL. created = destroyed + idle + in_use + leaked whenever the lock
+ * is free. */
+#ifndef WM_POOL_H
+#define WM_POOL_H
+
+#include "handles/kind.h"
+#include "runtime/base/lock.h"
+
+enum wm_pool_first { WM_FIRST_NONE, WM_FIRST_RUNNING, WM_FIRST_DONE };
+
+/* Embedded in the table of pools; fields belong to pool.c. */
+typedef struct wm_pool {
+    wm_kind *kind; /* const */
+    int device;    /* const */
+    wm_lock lock;
+    wm_cond first_ended;
+    enum wm_pool_first first; /* lock pool: the very first creation */
+    bool closed;              /* lock pool: what comes now is leaked */
+    void **all;               /* lock pool: every live handle, any order */
+    void **idle;              /* lock pool: stack of stats.idle handles */
+    unsigned alive;           /* lock pool: handles in all */
+    unsigned promised;        /* lock pool: creations under way */
+    unsigned room;            /* lock pool: of all, and of idle */
+    _Atomic uint64_t binds;
+    warm_handle_stats stats; /* lock pool, but for binds */
+} wm_pool;
+
+void wm_pool_init(wm_pool *pool, wm_kind *kind, int device);
+
+/* Destroys what is idle, if the driver can be used, and leaks what is in use.
+ * Returns how many were in use. The pool has no memory after it. */
+uint64_t wm_pool_close(wm_pool *pool, bool driver_usable);
+
+/* Counts everything as leaked, from now on too, and calls nothing; returns
+ * how many that were. For the end of the process (row A6). */
+uint64_t wm_pool_leak(wm_pool *pool);
+
+/* An idle handle, reset, or a new one. Never waits for another thread but for
+ * the pool's very first creation. Status: as create of the kind;
+ * OUT_OF_MEMORY. A failure has changed nothing but the count of failures. */
+warm_status wm_pool_take(wm_pool *pool, void **handle);
+
+/* Gives a taken handle back. One lock, no call, cannot fail. */
+void wm_pool_give(wm_pool *pool, void *handle);
+
+/* Binds a taken handle to stream; see wm_kind_ops.bind. */
+warm_status wm_pool_bind(wm_pool *pool, void *handle, warm_stream stream,
+                         void *workspace, size_t bytes);
+
+/* Whether handle is alive and came from this pool. */
+bool wm_pool_owns(wm_pool *pool, const void *handle);
+
+/* Fills all but the size and the workspaces. */
+void wm_pool_get_stats(wm_pool *pool, warm_handle_stats *stats);
+
+/* For tests: whether the pool's invariants hold. */
+bool wm_pool_check(wm_pool *pool);
+
+#endif

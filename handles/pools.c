@@ -1,0 +1,231 @@
+/* pools.c: the table of kinds; see pools.h. WM_RANK_KINDS to add a kind. */
+#include "handles/pools.h"
+
+#include "runtime/base/meta.h"
+#include "runtime/base/status.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+struct entry {
+    wm_kind kind;
+    wm_pool *pools; /* [device] */
+};
+
+struct wm_pools {
+    wm_driver *driver;    /* const */
+    wm_options options;   /* const */
+    wm_stream_end retire; /* const once the runtime is live */
+    wm_lock lock;
+    /* Release by the thread that added a kind under the lock, partner of the
+     * acquire in wm_pools_kinds(): who sees the count sees the entry. */
+    _Atomic int count;
+    struct entry entries[WARM_KIND_MAX]; /* const below count */
+    wm_workspaces *workspaces;           /* const; [device] */
+};
+
+static const wm_kind_ops *const builtin[WARM_KIND_BUILTIN] = {
+    [WARM_KIND_STREAM] = &wm_kind_stream,
+    [WARM_KIND_CUBLAS] = &wm_kind_cublas,
+    [WARM_KIND_CUBLASLT] = &wm_kind_cublaslt,
+    [WARM_KIND_CUDNN] = &wm_kind_cudnn,
+    [WARM_KIND_CUSPARSE] = &wm_kind_cusparse,
+    [WARM_KIND_CUSOLVER] = &wm_kind_cusolver,
+    [WARM_KIND_ONEDNN] = &wm_kind_onednn,
+};
+
+int wm_pools_kinds(struct wm_pools *pools)
+{
+    /* Acquire: see the field. */
+    return atomic_load_explicit(&pools->count, memory_order_acquire);
+}
+
+wm_kind *wm_pools_kind(struct wm_pools *pools, warm_kind kind)
+{
+    return &pools->entries[kind].kind;
+}
+
+wm_pool *wm_pools_at(struct wm_pools *pools, warm_kind kind, int device)
+{
+    return &pools->entries[kind].pools[device];
+}
+
+wm_workspaces *wm_pools_workspaces(struct wm_pools *pools, int device)
+{
+    return &pools->workspaces[device];
+}
+
+static bool name_taken_locked(struct wm_pools *pools, const char *name)
+{
+    for (int i = 0; i < wm_pools_kinds(pools); i++) {
+        if (strcmp(pools->entries[i].kind.ops->name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static warm_status add_locked(struct wm_pools *pools, const struct entry *entry,
+                              warm_kind *kind)
+{
+    int count = wm_pools_kinds(pools);
+
+    if (count == WARM_KIND_MAX) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "no room for kind %s; a runtime has %d at most",
+                       entry->kind.ops->name, WARM_KIND_MAX);
+    }
+    if (name_taken_locked(pools, entry->kind.ops->name)) {
+        return wm_fail(WARM_INVALID_ARGUMENT, "there is a kind %s already",
+                       entry->kind.ops->name);
+    }
+    pools->entries[count] = *entry;
+    for (int i = 0; i < pools->driver->devices; i++) {
+        wm_pool_init(&entry->pools[i], &pools->entries[count].kind, i);
+    }
+    /* Release: see the field. */
+    atomic_store_explicit(&pools->count, count + 1, memory_order_release);
+    *kind = count;
+    return WARM_OK;
+}
+
+warm_status wm_pools_add(struct wm_pools *pools, const wm_kind_ops *ops,
+                         void *context, warm_kind *kind)
+{
+    struct entry entry = {
+        .kind = {.ops = ops,
+                 .driver = pools->driver,
+                 .options = &pools->options,
+                 .context = context},
+    };
+    warm_status status;
+
+    entry.pools =
+        wm_meta_alloc((size_t)pools->driver->devices * sizeof *entry.pools);
+    if (entry.pools == NULL) {
+        return wm_fail(WARM_OUT_OF_MEMORY, "no memory for kind %s", ops->name);
+    }
+    wm_lock_acquire(&pools->lock);
+    status = add_locked(pools, &entry, kind);
+    wm_lock_release(&pools->lock);
+    if (status != WARM_OK) {
+        wm_meta_free(entry.pools);
+    }
+    return status;
+}
+
+static warm_status add_builtin(struct wm_pools *pools)
+{
+    warm_status status = WARM_OK;
+    warm_kind kind;
+
+    for (int i = 0; i < WARM_KIND_BUILTIN && status == WARM_OK; i++) {
+        status = wm_pools_add(pools, builtin[i], NULL, &kind);
+    }
+    return status;
+}
+
+warm_status wm_pools_open(wm_driver *driver, const wm_options *options,
+                          struct wm_pools **out)
+{
+    struct wm_pools *pools = wm_meta_alloc(sizeof *pools);
+    uint64_t in_use;
+
+    if (pools == NULL) {
+        return wm_fail(WARM_OUT_OF_MEMORY, "no memory for the handle pools");
+    }
+    pools->driver = driver;
+    pools->options = *options;
+    wm_lock_init(&pools->lock, WM_RANK_KINDS);
+    pools->workspaces =
+        wm_meta_alloc((size_t)driver->devices * sizeof *pools->workspaces);
+    if (pools->workspaces == NULL) {
+        wm_lock_fini(&pools->lock);
+        wm_meta_free(pools);
+        return wm_fail(WARM_OUT_OF_MEMORY, "no memory for the workspaces");
+    }
+    for (int i = 0; i < driver->devices; i++) {
+        wm_workspaces_init(&pools->workspaces[i], driver, i);
+    }
+    if (add_builtin(pools) != WARM_OK) {
+        wm_pools_close(pools, true, &in_use);
+        return WARM_OUT_OF_MEMORY;
+    }
+    *out = pools;
+    return WARM_OK;
+}
+
+/* Closes the pools of one kind. Where a handle that may have a workspace stays
+ * in use, the workspaces of the device stay too. */
+static uint64_t close_entry(struct wm_pools *pools, struct entry *entry,
+                            bool driver_usable)
+{
+    const wm_kind_ops *ops = entry->kind.ops;
+    uint64_t in_use = 0;
+
+    for (int i = 0; i < pools->driver->devices; i++) {
+        uint64_t count = wm_pool_close(&entry->pools[i], driver_usable);
+
+        in_use += count;
+        if (count > 0 && ops->workspace_bytes != NULL) {
+            wm_workspaces_keep(&pools->workspaces[i]);
+        }
+    }
+    wm_meta_free(entry->pools);
+    if (ops->close != NULL && driver_usable) {
+        ops->close(&entry->kind);
+    }
+    return in_use;
+}
+
+void wm_pools_close(struct wm_pools *pools, bool driver_usable,
+                    uint64_t *in_use)
+{
+    *in_use = 0;
+    pools->entries[WARM_KIND_STREAM].kind.context = NULL;
+    /* Streams are kind 0 and go last: libraries may be bound to them. */
+    for (int i = wm_pools_kinds(pools) - 1; i >= 0; i--) {
+        *in_use += close_entry(pools, &pools->entries[i], driver_usable);
+    }
+    for (int i = 0; i < pools->driver->devices; i++) {
+        wm_workspaces_close(&pools->workspaces[i], driver_usable);
+    }
+    wm_meta_free(pools->workspaces);
+    wm_lock_fini(&pools->lock);
+    wm_meta_free(pools);
+}
+
+void wm_pools_set_retire(struct wm_pools *pools, const wm_stream_end *retire)
+{
+    pools->retire = *retire;
+    pools->entries[WARM_KIND_STREAM].kind.context = &pools->retire;
+}
+
+uint64_t wm_pools_leak(struct wm_pools *pools)
+{
+    uint64_t count = 0;
+
+    for (int i = 0; i < wm_pools_kinds(pools); i++) {
+        for (int k = 0; k < pools->driver->devices; k++) {
+            count += wm_pool_leak(wm_pools_at(pools, i, k));
+        }
+    }
+    return count;
+}
+
+bool wm_pools_own_stream(struct wm_pools *pools, int device, warm_stream stream)
+{
+    return wm_pool_owns(wm_pools_at(pools, WARM_KIND_STREAM, device), stream);
+}
+
+bool wm_pools_check(struct wm_pools *pools)
+{
+    bool good = true;
+
+    for (int i = 0; i < wm_pools_kinds(pools); i++) {
+        for (int k = 0; k < pools->driver->devices; k++) {
+            good = wm_pool_check(wm_pools_at(pools, i, k)) && good;
+        }
+    }
+    return good;
+}

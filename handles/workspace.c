@@ -1,0 +1,333 @@
+/* workspace.c: see workspace.h.
+ *
+ * A record is SERVING a stream, PASSING (its stream retired; work may still
+ * run), IDLE, TAKEN out of the list's reach by one thread that talks to the
+ * driver about it, or LOST: the driver did not say when the work ends, so it
+ * is kept for ever. Records stay in the list until the runtime goes. */
+#include "handles/workspace.h"
+
+#include "runtime/base/log.h"
+#include "runtime/base/meta.h"
+#include "runtime/base/status.h"
+
+enum state { SERVING, PASSING, IDLE, TAKEN, LOST };
+
+struct wm_workspace {
+    wm_workspace *next; /* lock workspaces; all below too */
+    enum state state;
+    bool captured;
+    uint64_t stream_id;
+    size_t bytes;
+    void *memory;     /* const */
+    warm_event event; /* null until first retired; kept */
+};
+
+void wm_workspaces_init(wm_workspaces *workspaces, wm_driver *driver,
+                        int device)
+{
+    workspaces->driver = driver;
+    workspaces->device = device;
+    wm_lock_init(&workspaces->lock, WM_RANK_WORKSPACES);
+}
+
+static wm_workspace *serving_locked(wm_workspaces *workspaces,
+                                    uint64_t stream_id, size_t bytes)
+{
+    for (wm_workspace *w = workspaces->list; w != NULL; w = w->next) {
+        if (w->state == SERVING && w->stream_id == stream_id &&
+            w->bytes >= bytes) {
+            return w;
+        }
+    }
+    return NULL;
+}
+
+/* Takes an idle one, or one whose old stream may have passed. */
+static wm_workspace *candidate_locked(wm_workspaces *workspaces, size_t bytes,
+                                      enum state state)
+{
+    for (wm_workspace *w = workspaces->list; w != NULL; w = w->next) {
+        if (w->state == state && w->bytes >= bytes) {
+            w->state = TAKEN;
+            return w;
+        }
+    }
+    return NULL;
+}
+
+static void set_state(wm_workspaces *workspaces, wm_workspace *workspace,
+                      enum state state)
+{
+    wm_lock_acquire(&workspaces->lock);
+    workspace->state = state;
+    wm_lock_release(&workspaces->lock);
+}
+
+static wm_workspace *take(wm_workspaces *workspaces, size_t bytes,
+                          enum state state)
+{
+    wm_workspace *workspace;
+
+    wm_lock_acquire(&workspaces->lock);
+    workspace = candidate_locked(workspaces, bytes, state);
+    wm_lock_release(&workspaces->lock);
+    return workspace;
+}
+
+/* The driver failed to say when the work ends: never hand the memory out. */
+static void lose(wm_workspaces *workspaces, wm_workspace *workspace)
+{
+    set_state(workspaces, workspace, LOST);
+    wm_log(WARM_LOG_WARNING,
+           "a workspace of %zu bytes on device %d is kept for ever: %s",
+           workspace->bytes, workspaces->device, warm_last_error_message());
+}
+
+/* Asks each passing one in turn, so that a stuck stream holds up only its
+ * own; those asked in vain are chained up and put back after the search. */
+static wm_workspace *take_passed(wm_workspaces *workspaces, size_t bytes)
+{
+    wm_workspace *found = NULL;
+    wm_workspace *asked[16];
+    unsigned count = 0;
+
+    while (found == NULL && count < sizeof asked / sizeof asked[0]) {
+        wm_workspace *w = take(workspaces, bytes, PASSING);
+        warm_status status;
+
+        if (w == NULL) {
+            break;
+        }
+        status = wm_driver_event_query(workspaces->driver, w->event);
+        if (status == WARM_OK) {
+            found = w;
+        } else if (status == WARM_NOT_READY) {
+            asked[count++] = w;
+        } else {
+            lose(workspaces, w);
+        }
+    }
+    while (count > 0) {
+        set_state(workspaces, asked[--count], PASSING);
+    }
+    return found;
+}
+
+static void warn_once(wm_workspaces *workspaces, size_t bytes)
+{
+    bool warned;
+
+    wm_lock_acquire(&workspaces->lock);
+    warned = workspaces->warned;
+    workspaces->warned = true;
+    wm_lock_release(&workspaces->lock);
+    if (!warned) {
+        wm_log(WARM_LOG_WARNING,
+               "no workspace of %zu bytes on device %d, the library uses its "
+               "own: %s",
+               bytes, workspaces->device, warm_last_error_message());
+    }
+}
+
+static wm_workspace *make(wm_workspaces *workspaces, size_t bytes)
+{
+    wm_workspace *w = wm_meta_alloc(sizeof *w);
+
+    if (w == NULL) {
+        (void)wm_fail(WARM_OUT_OF_MEMORY, "no memory to keep a workspace");
+        return NULL;
+    }
+    if (wm_driver_device_alloc(workspaces->driver, workspaces->device, bytes,
+                               &w->memory) != WARM_OK) {
+        wm_meta_free(w);
+        return NULL;
+    }
+    w->bytes = bytes;
+    w->state = TAKEN;
+    wm_lock_acquire(&workspaces->lock);
+    w->next = workspaces->list;
+    workspaces->list = w;
+    workspaces->count++;
+    workspaces->held_bytes += bytes;
+    wm_lock_release(&workspaces->lock);
+    return w;
+}
+
+/* A workspace in state TAKEN, or null. The relaxed mode lets the thread
+ * allocate and query while it, or another one in global mode, captures (row
+ * B7). */
+static wm_workspace *obtain(wm_workspaces *workspaces, size_t bytes)
+{
+    bool mode = true;
+    bool relaxed = wm_driver_capture_mode(workspaces->driver, &mode) == WARM_OK;
+    wm_workspace *w = take(workspaces, bytes, IDLE);
+
+    if (w == NULL) {
+        w = take_passed(workspaces, bytes);
+    }
+    if (w == NULL) {
+        w = make(workspaces, bytes);
+    }
+    if (relaxed) {
+        (void)wm_driver_capture_mode(workspaces->driver, &mode);
+    }
+    return w;
+}
+
+/* Makes w serve the stream, unless another thread gave it one meanwhile. */
+static wm_workspace *serve(wm_workspaces *workspaces, wm_workspace *w,
+                           uint64_t stream_id, size_t bytes)
+{
+    wm_workspace *other;
+
+    wm_lock_acquire(&workspaces->lock);
+    other = serving_locked(workspaces, stream_id, bytes);
+    if (other != NULL) {
+        w->state = IDLE;
+        w = other;
+    } else {
+        w->state = SERVING;
+        w->stream_id = stream_id;
+        w->captured = false;
+    }
+    wm_lock_release(&workspaces->lock);
+    return w;
+}
+
+/* Whether a graph may hold what is queued on the stream now. An error counts
+ * as yes: the memory is then kept, which is safe. */
+static bool captures(wm_workspaces *workspaces, warm_stream stream)
+{
+    wm_capture capture = WM_CAPTURE_ACTIVE;
+
+    return wm_driver_stream_capture(workspaces->driver, stream, &capture) !=
+               WARM_OK ||
+           capture == WM_CAPTURE_ACTIVE;
+}
+
+void wm_workspaces_get(wm_workspaces *workspaces, warm_stream stream,
+                       uint64_t stream_id, size_t bytes, void **memory)
+{
+    warm_error before = {.size = sizeof before};
+    wm_workspace *w;
+
+    warm_last_error(&before);
+    wm_lock_acquire(&workspaces->lock);
+    w = serving_locked(workspaces, stream_id, bytes);
+    wm_lock_release(&workspaces->lock);
+    if (w == NULL) {
+        w = obtain(workspaces, bytes);
+        if (w == NULL) {
+            warn_once(workspaces, bytes);
+        } else {
+            w = serve(workspaces, w, stream_id, bytes);
+        }
+    }
+    if (w != NULL && captures(workspaces, stream)) {
+        wm_workspaces_captured(workspaces, stream_id);
+    }
+    wm_error_restore(&before);
+    *memory = w != NULL ? w->memory : NULL;
+}
+
+void wm_workspaces_captured(wm_workspaces *workspaces, uint64_t stream_id)
+{
+    wm_lock_acquire(&workspaces->lock);
+    for (wm_workspace *w = workspaces->list; w != NULL; w = w->next) {
+        if (w->state == SERVING && w->stream_id == stream_id) {
+            w->captured = true;
+        }
+    }
+    wm_lock_release(&workspaces->lock);
+}
+
+/* A workspace of the stream that may serve another one later, as TAKEN. */
+static wm_workspace *take_of_stream(wm_workspaces *workspaces,
+                                    uint64_t stream_id)
+{
+    wm_workspace *w;
+
+    wm_lock_acquire(&workspaces->lock);
+    for (w = workspaces->list; w != NULL; w = w->next) {
+        if (w->state == SERVING && w->stream_id == stream_id && !w->captured) {
+            w->state = TAKEN;
+            break;
+        }
+    }
+    wm_lock_release(&workspaces->lock);
+    return w;
+}
+
+/* Records the event behind the stream's last work. */
+static warm_status mark(wm_workspaces *workspaces, wm_workspace *w,
+                        warm_stream stream)
+{
+    warm_status status = WARM_OK;
+
+    if (w->event == NULL) {
+        status = wm_driver_event_create(workspaces->driver, workspaces->device,
+                                        &w->event);
+    }
+    if (status == WARM_OK) {
+        status = wm_driver_event_record(workspaces->driver, w->event, stream);
+    }
+    return status;
+}
+
+void wm_workspaces_retire(wm_workspaces *workspaces, warm_stream stream,
+                          uint64_t stream_id)
+{
+    warm_error before = {.size = sizeof before};
+    wm_workspace *w;
+
+    warm_last_error(&before);
+    wm_lock_acquire(&workspaces->lock);
+    w = serving_locked(workspaces, stream_id, 0);
+    wm_lock_release(&workspaces->lock);
+    /* A capture under way takes the workspace into its graph, and an event
+     * recorded now would not tell when the graph runs. */
+    if (w != NULL && captures(workspaces, stream)) {
+        wm_workspaces_captured(workspaces, stream_id);
+    }
+    while ((w = take_of_stream(workspaces, stream_id)) != NULL) {
+        if (mark(workspaces, w, stream) == WARM_OK) {
+            set_state(workspaces, w, PASSING);
+        } else {
+            lose(workspaces, w);
+        }
+    }
+    wm_error_restore(&before);
+}
+
+void wm_workspaces_get_stats(wm_workspaces *workspaces, uint64_t *count,
+                             uint64_t *bytes)
+{
+    wm_lock_acquire(&workspaces->lock);
+    *count = workspaces->count;
+    *bytes = workspaces->held_bytes;
+    wm_lock_release(&workspaces->lock);
+}
+
+void wm_workspaces_keep(wm_workspaces *workspaces)
+{
+    workspaces->keep = true;
+}
+
+void wm_workspaces_close(wm_workspaces *workspaces, bool driver_usable)
+{
+    wm_driver *driver = workspaces->driver;
+
+    while (workspaces->list != NULL) {
+        wm_workspace *w = workspaces->list;
+
+        workspaces->list = w->next;
+        if (w->event != NULL && driver_usable) {
+            (void)wm_driver_event_destroy(driver, w->event);
+        }
+        if (!workspaces->keep && driver_usable) {
+            (void)wm_driver_device_free(driver, workspaces->device, w->memory);
+        }
+        wm_meta_free(w);
+    }
+    wm_lock_fini(&workspaces->lock);
+}

@@ -1,0 +1,269 @@
+/* device.c: the driver's face for programs (warmpool/device.h).
+ *
+ * Checks arguments and passes on; whatever else holds of a driver call is in
+ * driver.c. Takes no lock. */
+#include "runtime/runtime.h"
+
+#include "handles/pools.h"
+#include "runtime/base/status.h"
+
+#include <string.h>
+
+/* runtime usable, and nothing of the call is null. */
+static warm_status check(warm_runtime *runtime, bool given, const char *what)
+{
+    warm_status status = wm_runtime_check(runtime);
+
+    if (status == WARM_OK && !given) {
+        status = wm_fail(WARM_INVALID_ARGUMENT, "%s is null", what);
+    }
+    return status;
+}
+
+static warm_status check_at(warm_runtime *runtime, int device, bool given,
+                            const char *what)
+{
+    warm_status status = wm_runtime_check_device(runtime, device);
+
+    if (status == WARM_OK && !given) {
+        status = wm_fail(WARM_INVALID_ARGUMENT, "%s is null", what);
+    }
+    return status;
+}
+
+warm_status warm_device_count(warm_runtime *runtime, int *count)
+{
+    warm_status status = check(runtime, count != NULL, "count");
+
+    if (status == WARM_OK) {
+        *count = runtime->devices;
+    }
+    return status;
+}
+
+warm_status warm_device_get_info(warm_runtime *runtime, int device,
+                                 warm_device_info *info)
+{
+    warm_device_info all = {.size = sizeof all};
+    size_t size = info != NULL ? info->size : 0;
+    warm_status status = check_at(runtime, device, size >= sizeof info->size,
+                                  "info, or its size,");
+
+    if (status == WARM_OK) {
+        status = wm_driver_device_info(runtime->driver, device, &all);
+    }
+    if (status == WARM_OK) {
+        all.size = size;
+        memcpy(info, &all, size < sizeof all ? size : sizeof all);
+    }
+    return status;
+}
+
+warm_status warm_stream_create(warm_runtime *runtime, int device,
+                               warm_stream *stream)
+{
+    warm_status status = check_at(runtime, device, stream != NULL, "stream");
+
+    return status == WARM_OK
+               ? wm_driver_stream_create(runtime->driver, device, stream)
+               : status;
+}
+
+static warm_status check_destroy(warm_runtime *runtime, warm_stream stream,
+                                 wm_stream_info *info)
+{
+    warm_status status;
+
+    if (stream == WARM_STREAM_LEGACY || stream == WARM_STREAM_PER_THREAD) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "a default stream cannot be destroyed");
+    }
+    status = wm_driver_stream_info(runtime->driver, stream, info);
+    if (status == WARM_OK &&
+        wm_pools_own_stream(runtime->pools, info->device, stream)) {
+        status =
+            wm_fail(WARM_INVALID_ARGUMENT, "the stream belongs to the pool "
+                                           "(warm_stream_reserve)");
+    }
+    return status;
+}
+
+warm_status warm_stream_destroy(warm_runtime *runtime, warm_stream stream)
+{
+    wm_stream_info info = {0, 0};
+    warm_status status = wm_runtime_check(runtime);
+    int cancel;
+
+    if (status != WARM_OK || stream == NULL) {
+        return status;
+    }
+    cancel = wm_cancel_off();
+    status = check_destroy(runtime, stream, &info);
+    if (status == WARM_OK) {
+        wm_runtime_retire(runtime, stream, &info);
+        status = wm_driver_stream_destroy(runtime->driver, stream);
+    }
+    wm_cancel_restore(cancel);
+    return status;
+}
+
+warm_status warm_stream_synchronize(warm_runtime *runtime, warm_stream stream)
+{
+    warm_status status = wm_runtime_check(runtime);
+
+    return status == WARM_OK
+               ? wm_driver_stream_synchronize(runtime->driver, stream)
+               : status;
+}
+
+warm_status warm_stream_query(warm_runtime *runtime, warm_stream stream)
+{
+    warm_status status = wm_runtime_check(runtime);
+
+    return status == WARM_OK ? wm_driver_stream_query(runtime->driver, stream)
+                             : status;
+}
+
+warm_status warm_stream_wait_event(warm_runtime *runtime, warm_stream stream,
+                                   warm_event event)
+{
+    warm_status status = check(runtime, event != NULL, "event");
+
+    return status == WARM_OK
+               ? wm_driver_stream_wait_event(runtime->driver, stream, event)
+               : status;
+}
+
+warm_status warm_stream_host_func(warm_runtime *runtime, warm_stream stream,
+                                  warm_host_fn function, void *argument)
+{
+    warm_status status = check(runtime, function != NULL, "function");
+
+    return status == WARM_OK ? wm_driver_host_func(runtime->driver, stream,
+                                                   function, argument)
+                             : status;
+}
+
+warm_status warm_event_create(warm_runtime *runtime, int device,
+                              warm_event *event)
+{
+    warm_status status = check_at(runtime, device, event != NULL, "event");
+
+    return status == WARM_OK
+               ? wm_driver_event_create(runtime->driver, device, event)
+               : status;
+}
+
+warm_status warm_event_destroy(warm_runtime *runtime, warm_event event)
+{
+    warm_status status = wm_runtime_check(runtime);
+
+    return status == WARM_OK && event != NULL
+               ? wm_driver_event_destroy(runtime->driver, event)
+               : status;
+}
+
+warm_status warm_event_record(warm_runtime *runtime, warm_event event,
+                              warm_stream stream)
+{
+    warm_status status = check(runtime, event != NULL, "event");
+
+    return status == WARM_OK
+               ? wm_driver_event_record(runtime->driver, event, stream)
+               : status;
+}
+
+warm_status warm_event_query(warm_runtime *runtime, warm_event event)
+{
+    warm_status status = check(runtime, event != NULL, "event");
+
+    return status == WARM_OK ? wm_driver_event_query(runtime->driver, event)
+                             : status;
+}
+
+warm_status warm_event_synchronize(warm_runtime *runtime, warm_event event)
+{
+    warm_status status = check(runtime, event != NULL, "event");
+
+    return status == WARM_OK
+               ? wm_driver_event_synchronize(runtime->driver, event)
+               : status;
+}
+
+/* What is bound to the stream already will be part of the graph: its
+ * workspaces never serve another stream. */
+static void mark_captured(warm_runtime *runtime, warm_stream stream)
+{
+    wm_stream_info info = {0, 0};
+
+    if (wm_driver_stream_info(runtime->driver, stream, &info) == WARM_OK) {
+        wm_workspaces_captured(wm_pools_workspaces(runtime->pools, info.device),
+                               info.id);
+    }
+}
+
+warm_status warm_capture_begin(warm_runtime *runtime, warm_stream stream)
+{
+    warm_status status = wm_runtime_check(runtime);
+
+    if (status == WARM_OK) {
+        status = wm_driver_capture_begin(runtime->driver, stream);
+    }
+    if (status == WARM_OK) {
+        mark_captured(runtime, stream);
+    }
+    return status;
+}
+
+warm_status warm_capture_end(warm_runtime *runtime, warm_stream stream,
+                             warm_graph *graph)
+{
+    warm_status status = check(runtime, graph != NULL, "graph");
+
+    return status == WARM_OK
+               ? wm_driver_capture_end(runtime->driver, stream, graph)
+               : status;
+}
+
+warm_status warm_graph_launch(warm_runtime *runtime, warm_graph graph,
+                              warm_stream stream)
+{
+    warm_status status = check(runtime, graph != NULL, "graph");
+
+    return status == WARM_OK
+               ? wm_driver_graph_launch(runtime->driver, graph, stream)
+               : status;
+}
+
+warm_status warm_graph_destroy(warm_runtime *runtime, warm_graph graph)
+{
+    warm_status status = wm_runtime_check(runtime);
+
+    return status == WARM_OK && graph != NULL
+               ? wm_driver_graph_destroy(runtime->driver, graph)
+               : status;
+}
+
+warm_status warm_device_alloc_uncached(warm_runtime *runtime, int device,
+                                       size_t bytes, void **pointer)
+{
+    warm_status status = check_at(runtime, device, pointer != NULL, "pointer");
+
+    if (status == WARM_OK && bytes == 0) {
+        *pointer = NULL;
+        return WARM_OK;
+    }
+    return status == WARM_OK
+               ? wm_driver_device_alloc(runtime->driver, device, bytes, pointer)
+               : status;
+}
+
+warm_status warm_device_free_uncached(warm_runtime *runtime, int device,
+                                      void *pointer)
+{
+    warm_status status = wm_runtime_check_device(runtime, device);
+
+    return status == WARM_OK && pointer != NULL
+               ? wm_driver_device_free(runtime->driver, device, pointer)
+               : status;
+}

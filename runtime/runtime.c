@@ -1,0 +1,354 @@
+/* runtime.c: makes and ends runtimes; the only file that knows everybody.
+ *
+ * Made from the driver up and ended from the caches down: buffers, handles
+ * (libraries before streams), workspaces, driver. Locks: the process lock for
+ * the default runtime, nothing else here. */
+#include "runtime/runtime.h"
+
+#include "alloc/pinned.h"
+#include "handles/pools.h"
+#include "handles/reserve.h"
+#include "runtime/base/log.h"
+#include "runtime/base/meta.h"
+#include "runtime/base/process.h"
+#include "runtime/base/status.h"
+#include "runtime/thread/window.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The default runtime, or null; busy while a thread makes it. */
+static struct {
+    warm_runtime *runtime; /* lock wm_process_lock */
+    bool busy;             /* lock wm_process_lock */
+    wm_cond made;
+} standard = {.made = {PTHREAD_COND_INITIALIZER}};
+
+static void count_leaks(warm_runtime *runtime, void *argument)
+{
+    uint64_t *count = argument;
+
+    *count += wm_pools_leak(runtime->pools);
+}
+
+/* Row A6: from here on nothing is destroyed and no driver is called. */
+static void on_exit_of_process(void)
+{
+    uint64_t count = 0;
+
+    wm_runtime_each(count_leaks, &count);
+    if (count > 0) {
+        wm_log(WARM_LOG_INFO,
+               "the process exits; %" PRIu64
+               " handles are left to the system on purpose",
+               count);
+    }
+}
+
+/* Row G5. The thread that was making the default runtime may not exist here,
+ * and the runtime of the parent is of no use. */
+static void on_fork_in_child(void)
+{
+    wm_window_forked();
+    standard.runtime = NULL;
+    standard.busy = false;
+    wm_cond_init(&standard.made);
+}
+
+static void log_level_from(const wm_options *options)
+{
+    static const char *const names[] = {"none", "warning", "info", "debug"};
+
+    for (int i = 0; i <= WARM_LOG_DEBUG; i++) {
+        if (strcmp(options->log, names[i]) == 0) {
+            wm_log_set_level(i);
+        }
+    }
+}
+
+/* Row G3: the choice is never silent. */
+static warm_status open_driver(const wm_options *options, wm_driver **driver)
+{
+    warm_error before = {.size = sizeof before};
+    warm_status status;
+
+    if (strcmp(options->device, "host") == 0) {
+        return wm_host_open(options, driver);
+    }
+    warm_last_error(&before);
+    status = wm_cuda_open(options, driver);
+    if (status == WARM_OK || strcmp(options->device, "cuda") == 0) {
+        return status;
+    }
+    wm_log(WARM_LOG_WARNING, "CUDA is not used, the host device is: %s",
+           warm_last_error_message());
+    wm_error_restore(&before);
+    return wm_host_open(options, driver);
+}
+
+static void retire_pooled(void *context, warm_stream stream)
+{
+    warm_runtime *runtime = context;
+    wm_stream_info info = {0, 0};
+
+    if (wm_driver_stream_info(runtime->driver, stream, &info) == WARM_OK) {
+        wm_runtime_retire(runtime, stream, &info);
+    }
+}
+
+static warm_status open_caches(warm_runtime *runtime, const wm_options *options)
+{
+    wm_stream_end end = {retire_pooled, runtime};
+    uint64_t in_use;
+    warm_status status =
+        wm_pools_open(runtime->driver, options, &runtime->pools);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    wm_pools_set_retire(runtime->pools, &end);
+    status = wm_pinned_open(runtime, options, &runtime->pinned);
+    if (status != WARM_OK) {
+        wm_pools_close(runtime->pools, true, &in_use);
+    }
+    return status;
+}
+
+static warm_status open_runtime(warm_runtime *runtime,
+                                const wm_options *options)
+{
+    warm_status status = open_driver(options, &runtime->driver);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    runtime->devices = runtime->driver->devices;
+    status = open_caches(runtime, options);
+    if (status != WARM_OK) {
+        (void)wm_driver_close(runtime->driver);
+    }
+    return status;
+}
+
+static warm_status make(const wm_options *options, warm_runtime **out)
+{
+    warm_runtime *runtime = wm_meta_alloc(sizeof *runtime);
+    warm_status status;
+
+    if (runtime == NULL) {
+        return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a runtime");
+    }
+    runtime->generation = wm_process_generation();
+    runtime->window_release = wm_reserve_release;
+    wm_lock_init(&runtime->windows_lock, WM_RANK_WINDOWS);
+    /* Relaxed: published by state below. 0 means unbound in a window. */
+    atomic_store_explicit(&runtime->stream_epoch, 1, memory_order_relaxed);
+    status = open_runtime(runtime, options);
+    if (status != WARM_OK) {
+        wm_lock_fini(&runtime->windows_lock);
+        wm_meta_free(runtime);
+        return status;
+    }
+    /* Release, partner of the acquire in wm_runtime_check_read(). */
+    atomic_store_explicit(&runtime->state, WM_RUNTIME_LIVE,
+                          memory_order_release);
+    wm_runtime_enlist(runtime);
+    wm_log(WARM_LOG_INFO, "runtime made: driver %s, devices %d",
+           runtime->driver->name, runtime->devices);
+    *out = runtime;
+    return WARM_OK;
+}
+
+static warm_status create(const warm_options *given, warm_runtime **runtime)
+{
+    wm_options options;
+    warm_status status;
+
+    if (runtime == NULL) {
+        return wm_fail(WARM_INVALID_ARGUMENT, "runtime is null");
+    }
+    wm_process_init();
+    wm_process_on_fork(on_fork_in_child);
+    wm_process_on_exit(on_exit_of_process);
+    if (wm_process_exiting()) {
+        return wm_fail(WARM_EXITING, "the process is exiting");
+    }
+    status =
+        wm_options_resolve(given, secure_getenv("WARMPOOL_CONF"), &options);
+    if (status != WARM_OK) {
+        return status;
+    }
+    log_level_from(&options);
+    return make(&options, runtime);
+}
+
+warm_status warm_runtime_create(const warm_options *options,
+                                warm_runtime **runtime)
+{
+    int cancel = wm_cancel_off();
+    warm_status status = create(options, runtime);
+
+    wm_cancel_restore(cancel);
+    return status;
+}
+
+static warm_status check_destroy(warm_runtime *runtime,
+                                 const warm_destroy_report *report)
+{
+    if (report != NULL && report->size < sizeof report->size) {
+        return wm_fail(WARM_INVALID_ARGUMENT, "report has no size");
+    }
+    return wm_runtime_check(runtime);
+}
+
+static void end(warm_runtime *runtime, warm_destroy_report *report)
+{
+    wm_window_cut_all(runtime);
+    wm_pinned_close(runtime->pinned, true, report);
+    runtime->pinned = NULL;
+    wm_pools_close(runtime->pools, true, &report->handles);
+    runtime->pools = NULL;
+    report->host_streams = wm_driver_close(runtime->driver);
+    runtime->driver = NULL;
+    wm_runtime_end_close(runtime);
+    if (report->handles > 0 || report->blocks > 0) {
+        wm_log(WARM_LOG_WARNING,
+               "a runtime was destroyed with %" PRIu64 " handles and %" PRIu64
+               " blocks in use",
+               report->handles, report->blocks);
+    }
+}
+
+static warm_status destroy(warm_runtime *runtime, warm_destroy_report *report)
+{
+    warm_destroy_report all = {.size = sizeof all};
+    warm_status status = check_destroy(runtime, report);
+    size_t size = report != NULL ? report->size : 0;
+
+    if (status == WARM_OK) {
+        /* The caller uses no handle of it any more. */
+        status = wm_window_drop(runtime);
+    }
+    if (status != WARM_OK) {
+        return status;
+    }
+    if (!wm_runtime_begin_close(runtime)) {
+        return wm_fail(WARM_RUNTIME_GONE, "another thread destroys it");
+    }
+    end(runtime, &all);
+    all.size = size;
+    if (report != NULL) {
+        memcpy(report, &all, size < sizeof all ? size : sizeof all);
+    }
+    return WARM_OK;
+}
+
+warm_status warm_runtime_destroy(warm_runtime *runtime,
+                                 warm_destroy_report *report)
+{
+    int cancel;
+    warm_status status;
+
+    if (runtime == NULL) {
+        return WARM_OK;
+    }
+    cancel = wm_cancel_off();
+    status = destroy(runtime, report);
+    wm_cancel_restore(cancel);
+    return status;
+}
+
+/* True if the caller is to make the default runtime; else *runtime is it. */
+static bool claim_default(warm_runtime **runtime)
+{
+    bool claimed;
+
+    wm_lock_acquire(&wm_process_lock);
+    while (standard.busy) {
+        wm_cond_wait(&standard.made, &wm_process_lock);
+    }
+    /* Acquire: one that was destroyed is replaced. */
+    claimed = standard.runtime == NULL ||
+              atomic_load_explicit(&standard.runtime->state,
+                                   memory_order_acquire) != WM_RUNTIME_LIVE;
+    standard.busy = claimed;
+    if (!claimed) {
+        *runtime = standard.runtime;
+    }
+    wm_lock_release(&wm_process_lock);
+    return claimed;
+}
+
+static void settle_default(warm_runtime *runtime)
+{
+    wm_lock_acquire(&wm_process_lock);
+    standard.busy = false;
+    if (runtime != NULL) {
+        standard.runtime = runtime;
+    }
+    wm_cond_broadcast(&standard.made);
+    wm_lock_release(&wm_process_lock);
+}
+
+warm_status warm_runtime_default(warm_runtime **runtime)
+{
+    warm_runtime *made = NULL;
+    warm_status status = WARM_OK;
+    int cancel;
+
+    if (runtime == NULL) {
+        return wm_fail(WARM_INVALID_ARGUMENT, "runtime is null");
+    }
+    cancel = wm_cancel_off();
+    /* Before the first use of the lock that the fork handlers take. */
+    wm_process_init();
+    wm_process_on_fork(on_fork_in_child);
+    if (claim_default(&made)) {
+        status = create(NULL, &made);
+        settle_default(made);
+    }
+    wm_cancel_restore(cancel);
+    if (status == WARM_OK) {
+        *runtime = made;
+    }
+    return status;
+}
+
+const char *warm_runtime_driver(const warm_runtime *runtime)
+{
+    /* Acquire: LIVE means that driver is there. */
+    if (runtime == NULL ||
+        atomic_load_explicit(&runtime->state, memory_order_acquire) !=
+            WM_RUNTIME_LIVE) {
+        return "gone";
+    }
+    return runtime->driver->name;
+}
+
+void wm_runtime_retire(warm_runtime *runtime, warm_stream stream,
+                       const wm_stream_info *info)
+{
+    /* Relaxed: see warm_reserve_on(). */
+    atomic_fetch_add_explicit(&runtime->stream_epoch, 1, memory_order_relaxed);
+    wm_workspaces_retire(wm_pools_workspaces(runtime->pools, info->device),
+                         stream, info->id);
+    wm_pinned_retire(runtime->pinned, stream, info);
+}
+
+warm_status warm_stream_retire(warm_runtime *runtime, warm_stream stream)
+{
+    int cancel = wm_cancel_off();
+    wm_stream_info info = {0, 0};
+    warm_status status = wm_runtime_check(runtime);
+
+    if (status == WARM_OK) {
+        status = wm_driver_stream_info(runtime->driver, stream, &info);
+    }
+    if (status == WARM_OK) {
+        wm_runtime_retire(runtime, stream, &info);
+    }
+    wm_cancel_restore(cancel);
+    return status;
+}

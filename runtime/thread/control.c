@@ -1,0 +1,124 @@
+/* control.c: the state of a runtime: live, closing, gone; pins; the list.
+ *
+ * Takes the process lock for the list only. Pins are a Dekker pair with the
+ * state: a thread raises pinned_threads and then reads state, destroy sets
+ * state and then reads pinned_threads. Both sides are sequentially consistent,
+ * or both could miss the other and a thread would work on freed pools. */
+#include "runtime/thread/control.h"
+
+#include "runtime/base/process.h"
+#include "runtime/base/status.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+
+/* lock: wm_process_lock */
+static warm_runtime *runtimes;
+
+warm_status wm_runtime_check_read(warm_runtime *runtime)
+{
+    if (wm_unlikely(runtime == NULL)) {
+        return wm_fail(WARM_INVALID_ARGUMENT, "the runtime is null");
+    }
+    /* Acquire, partner of the release in warm_runtime_create(): a caller that
+     * got the pointer through a relaxed variable still sees the fields. */
+    if (wm_unlikely(
+            atomic_load_explicit(&runtime->state, memory_order_acquire) !=
+            WM_RUNTIME_LIVE)) {
+        return wm_fail(WARM_RUNTIME_GONE, "the runtime has been destroyed");
+    }
+    if (wm_unlikely(runtime->generation != wm_process_generation())) {
+        return wm_fail(WARM_FORKED,
+                       "the runtime was made before this process was forked; "
+                       "make a new one with device:host");
+    }
+    return WARM_OK;
+}
+
+warm_status wm_runtime_check(warm_runtime *runtime)
+{
+    warm_status status = wm_runtime_check_read(runtime);
+
+    if (status == WARM_OK && wm_unlikely(wm_process_exiting())) {
+        return wm_fail(WARM_EXITING, "the process is exiting");
+    }
+    return status;
+}
+
+warm_status wm_runtime_check_device(warm_runtime *runtime, int device)
+{
+    warm_status status = wm_runtime_check(runtime);
+
+    if (status == WARM_OK && (device < 0 || device >= runtime->devices)) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "device %d is out of range; there are %d", device,
+                       runtime->devices);
+    }
+    return status;
+}
+
+bool wm_runtime_pin(warm_runtime *runtime)
+{
+    /* Sequentially consistent: see the top of the file. */
+    atomic_fetch_add_explicit(&runtime->pinned_threads, 1,
+                              memory_order_seq_cst);
+    if (atomic_load_explicit(&runtime->state, memory_order_seq_cst) ==
+        WM_RUNTIME_LIVE) {
+        return true;
+    }
+    wm_runtime_unpin(runtime);
+    return false;
+}
+
+void wm_runtime_unpin(warm_runtime *runtime)
+{
+    /* Release, partner of the load in wm_runtime_begin_close(): what this
+     * thread did to the pools is seen by the thread that takes them down. */
+    atomic_fetch_sub_explicit(&runtime->pinned_threads, 1,
+                              memory_order_release);
+}
+
+bool wm_runtime_begin_close(warm_runtime *runtime)
+{
+    int live = WM_RUNTIME_LIVE;
+
+    /* Sequentially consistent: see the top of the file. */
+    if (!atomic_compare_exchange_strong_explicit(
+            &runtime->state, &live, WM_RUNTIME_CLOSING, memory_order_seq_cst,
+            memory_order_seq_cst)) {
+        return false;
+    }
+    while (atomic_load_explicit(&runtime->pinned_threads,
+                                memory_order_seq_cst) != 0) {
+        sched_yield();
+    }
+    return true;
+}
+
+void wm_runtime_end_close(warm_runtime *runtime)
+{
+    /* Release: whoever sees GONE sees everything taken down. */
+    atomic_store_explicit(&runtime->state, WM_RUNTIME_GONE,
+                          memory_order_release);
+}
+
+void wm_runtime_enlist(warm_runtime *runtime)
+{
+    wm_lock_acquire(&wm_process_lock);
+    runtime->next_runtime = runtimes;
+    runtimes = runtime;
+    wm_lock_release(&wm_process_lock);
+}
+
+void wm_runtime_each(void (*fn)(warm_runtime *runtime, void *argument),
+                     void *argument)
+{
+    wm_lock_acquire(&wm_process_lock);
+    for (warm_runtime *r = runtimes; r != NULL; r = r->next_runtime) {
+        if (r->generation == wm_process_generation() && wm_runtime_pin(r)) {
+            fn(r, argument);
+            wm_runtime_unpin(r);
+        }
+    }
+    wm_lock_release(&wm_process_lock);
+}
