@@ -54,7 +54,7 @@ typedef enum wm_capture {
  * device_info          fills *info but for size; makes no context
  * current_device       device of the calling thread (0 if never set)
  * pinned_alloc         page-locked memory visible to all devices, page-aligned
- * pinned_free          of pinned_alloc
+ * pinned_free          of pinned_alloc; bytes as there, or 0 if not known
  * pinned_register      page-locks memory that is there already
  * pinned_unregister    of pinned_register
  * device_alloc/_free   memory of a device; the free may wait for it

@@ -102,7 +102,8 @@ static warm_status release(wm_host *host, void *pointer,
     region = wm_host_map_get(&host->map, pointer, WM_HOST_REGION);
     if (region == NULL || region->kind != kind ||
         (kind == WM_HOST_DEVICE && region->device != freed->device) ||
-        (kind == WM_HOST_PINNED && region->bytes != freed->bytes)) {
+        (kind == WM_HOST_PINNED && freed->bytes != 0 &&
+         region->bytes != freed->bytes)) {
         status = wm_host_fail(
             kind == WM_HOST_REGISTERED ? WM_HOST_ERROR_NOT_REGISTERED
                                        : WM_HOST_ERROR_POINTER,

@@ -133,10 +133,22 @@ static void dispose_all(wm_host *host, wm_host_region *list)
     }
 }
 
+/* Memory that somebody still has stays mapped (row G2: what is in use is left
+ * alone); only its record ends. */
+static void forget_all(wm_host_region *list)
+{
+    while (list != NULL) {
+        wm_host_region *next = list->next;
+
+        wm_meta_free(list);
+        list = next;
+    }
+}
+
 /* At close: no worker is left, and no other thread inside. */
 void wm_host_memory_fini(wm_host *host)
 {
-    dispose_all(host, host->regions);
+    forget_all(host->regions);
     dispose_all(host, host->zombies);
     dispose_all(host, host->reaped);
     host->regions = host->zombies = host->reaped = NULL;
