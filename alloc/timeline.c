@@ -367,7 +367,12 @@ static enum wm_uses record_use(wm_timelines *set, wm_use *use)
     wm_capture capture;
 
     if (!is_same_stream(set, t)) {
-        return use->event != NULL ? WM_USES_PENDING : WM_USES_LOST;
+        if (use->event != NULL) {
+            return WM_USES_PENDING;
+        }
+        (void)wm_fail(WARM_INVALID_STREAM, "a stream that uses it was "
+                                           "destroyed and not retired before");
+        return WM_USES_LOST;
     }
     if (wm_driver_stream_capture(set->driver, t->stream, &capture) != WARM_OK) {
         return wait_instead(set, use);
@@ -392,7 +397,12 @@ static enum wm_uses prepare_use(wm_timelines *set, wm_use *use)
 
     if (!begin_record(t)) {
         drop_event(set, use); /* the final event is the later one */
-        return t->dead ? WM_USES_LOST : WM_USES_PENDING;
+        if (!t->dead) {
+            return WM_USES_PENDING;
+        }
+        (void)wm_fail(WARM_DRIVER_ERROR, "the end of a stream that uses it "
+                                         "could not be recorded");
+        return WM_USES_LOST;
     }
     outcome = record_use(set, use);
     end_record(t);

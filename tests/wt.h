@@ -32,20 +32,27 @@ warm_runtime *wt_runtime(const warm_options *options);
 /* Destroys it and asserts that nothing was left in use. */
 void wt_runtime_end(warm_runtime *runtime);
 
+/* Check writes a line to a file at every ck_assert; these cost nothing until
+ * they fail, and may stand in loops of a million steps. */
+#define wt_require(condition, ...)                                             \
+    do {                                                                       \
+        if (!(condition)) {                                                    \
+            ck_abort_msg(__VA_ARGS__);                                         \
+        }                                                                      \
+    } while (0)
+
 #define wt_ok(call)                                                            \
     do {                                                                       \
         warm_status wt_status_ = (call);                                       \
-        ck_assert_msg(wt_status_ == WARM_OK, "%s: %s: %s", #call,              \
-                      warm_status_name(wt_status_),                            \
-                      warm_last_error_message());                              \
+        wt_require(wt_status_ == WARM_OK, "%s: %s: %s", #call,                 \
+                   warm_status_name(wt_status_), warm_last_error_message());   \
     } while (0)
 
 #define wt_fails(expected, call)                                               \
     do {                                                                       \
         warm_status wt_status_ = (call);                                       \
-        ck_assert_msg(wt_status_ == (expected), "%s: %s, not %s", #call,       \
-                      warm_status_name(wt_status_),                            \
-                      warm_status_name(expected));                             \
+        wt_require(wt_status_ == (expected), "%s: %s, not %s", #call,          \
+                   warm_status_name(wt_status_), warm_status_name(expected));  \
     } while (0)
 
 /* A gate on a stream: work queued behind it waits until the gate opens. Works

@@ -1,0 +1,328 @@
+/* check_timeline.c: frees with streams when the driver fails, streams die and
+ * addresses return (rows B4 to B6). Host device; drives it by hand. */
+#include "wt.h"
+
+#include "alloc/pinned.h"
+
+enum { SIZE = 100000 };
+
+static warm_runtime *runtime;
+static warm_stream stream;
+
+static void setup(void)
+{
+    warm_options options = {.size = sizeof options, .device = "host"};
+
+    runtime = wt_runtime(&options);
+    wt_ok(warm_stream_create(runtime, 0, &stream));
+}
+
+static void teardown(void)
+{
+    warm_destroy_report report = {.size = sizeof report};
+
+    ck_assert(wm_arena_check(&runtime->pinned->space.arena));
+    wt_ok(warm_runtime_destroy(runtime, &report));
+    ck_assert_uint_eq(report.blocks, 0);
+}
+
+static void *take(void)
+{
+    void *pointer = NULL;
+
+    wt_ok(warm_pinned_alloc(runtime, SIZE, &pointer));
+    return pointer;
+}
+
+static warm_space_stats stats_now(void)
+{
+    warm_space_stats stats = {.size = sizeof stats};
+
+    wt_ok(warm_pinned_get_stats(runtime, &stats));
+    return stats;
+}
+
+static void fail_call(const char *call, uint64_t n, int persistent)
+{
+    wt_ok(warm_testing_fail(runtime, call, n, persistent));
+}
+
+static uint64_t calls_of(const char *call)
+{
+    uint64_t count = 0;
+
+    wt_ok(warm_testing_calls(runtime, call, &count));
+    return count;
+}
+
+static const char *const record_calls[] = {"event_create", "event_record",
+                                           "stream_capture"};
+
+/* The driver cannot record: the stream is waited for instead. */
+START_TEST(test_B4_failed_record_waits_for_the_stream)
+{
+    void *block = take();
+    uint64_t waits = calls_of("stream_synchronize");
+
+    wt_ok(warm_record_stream(block, stream));
+    fail_call(record_calls[_i], 1, 0);
+    wt_ok(warm_free(block));
+    ck_assert_uint_eq(calls_of("stream_synchronize"), waits + 1);
+    ck_assert_uint_eq(stats_now().pending.current, 0);
+    ck_assert_uint_eq(stats_now().lost, 0);
+    ck_assert_ptr_eq(take(), block);
+    wt_ok(warm_free(block));
+}
+END_TEST
+
+START_TEST(test_B4_block_is_lost_when_waiting_fails_as_well)
+{
+    void *block = take();
+    void *next;
+
+    wt_ok(warm_record_stream(block, stream));
+    fail_call(record_calls[_i], 1, 1);
+    fail_call("stream_synchronize", 1, 0);
+    wt_ok(warm_free(block));
+    fail_call(record_calls[_i], 0, 0);
+    ck_assert_uint_eq(stats_now().lost, 1);
+    ck_assert_uint_eq(stats_now().lost_bytes, 106496);
+    ck_assert_ptr_ne(next = take(), block);
+    wt_fails(WARM_INVALID_POINTER, warm_free(block));
+    wt_ok(warm_free(next));
+}
+END_TEST
+
+START_TEST(test_B4_failed_query_is_asked_again)
+{
+    void *block = take();
+
+    wt_ok(warm_record_stream(block, stream));
+    wt_ok(warm_free(block));
+    wt_ok(warm_stream_synchronize(runtime, stream));
+    fail_call("event_query", 1, 0);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(stats_now().pending.current, 1);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(stats_now().pending.current, 0);
+    ck_assert_uint_eq(stats_now().lost, 0);
+}
+END_TEST
+
+START_TEST(test_B4_query_that_always_fails_loses_the_block)
+{
+    void *block = take();
+    void *next;
+
+    wt_ok(warm_record_stream(block, stream));
+    wt_ok(warm_free(block));
+    fail_call("event_query", 1, 1);
+    for (int i = 0; i < 10; i++) {
+        wt_ok(warm_poll(runtime));
+    }
+    fail_call("event_query", 0, 0);
+    ck_assert_uint_eq(stats_now().pending.current, 0);
+    ck_assert_uint_eq(stats_now().lost, 1);
+    ck_assert_ptr_ne(next = take(), block);
+    wt_ok(warm_free(next));
+}
+END_TEST
+
+/* Destroyed behind the library's back, by the driver's own call. */
+static void destroy_unannounced(warm_stream s)
+{
+    wt_ok(wm_driver_stream_destroy(runtime->driver, s));
+}
+
+START_TEST(test_B6_block_of_a_stream_that_vanished_is_kept)
+{
+    warm_stream brief;
+    void *block = take();
+
+    wt_ok(warm_stream_create(runtime, 0, &brief));
+    wt_ok(warm_record_stream(block, brief));
+    destroy_unannounced(brief);
+    wt_ok(warm_free(block));
+    ck_assert_uint_eq(stats_now().lost, 1);
+}
+END_TEST
+
+/* A new stream at a destroyed one's address is another stream: recording on
+ * it would say nothing of the old one's work. */
+START_TEST(test_B6_address_that_returns_is_another_stream)
+{
+    warm_stream first, second = NULL;
+    wm_stream_info info = {0}, again = {0};
+    void *block = take();
+
+    wt_ok(warm_stream_create(runtime, 0, &first));
+    wt_ok(wm_driver_stream_info(runtime->driver, first, &info));
+    wt_ok(warm_record_stream(block, first));
+    destroy_unannounced(first);
+    for (int i = 0; i < 100 && second != first; i++) {
+        if (second != NULL) {
+            destroy_unannounced(second);
+        }
+        wt_ok(warm_stream_create(runtime, 0, &second));
+    }
+    ck_assert_ptr_eq(second, first);
+    wt_ok(wm_driver_stream_info(runtime->driver, second, &again));
+    ck_assert_uint_ne(info.id, again.id);
+    wt_ok(warm_free(block));
+    ck_assert_uint_eq(stats_now().lost, 1);
+    ck_assert_uint_eq(stats_now().pending.current, 0);
+}
+END_TEST
+
+START_TEST(test_B6_retired_stream_is_never_named_again)
+{
+    warm_stream brief;
+    void *block = take();
+
+    wt_ok(warm_stream_create(runtime, 0, &brief));
+    wt_ok(warm_testing_hold(runtime, brief));
+    wt_ok(warm_record_stream(block, brief));
+    wt_ok(warm_stream_retire(runtime, brief));
+    ck_assert_uint_eq(stats_now().lost, 0);
+    wt_ok(warm_free(block));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(stats_now().pending.current, 1);
+    wt_ok(warm_testing_resume(runtime, brief));
+    wt_ok(warm_stream_synchronize(runtime, brief));
+    destroy_unannounced(brief);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(stats_now().pending.current, 0);
+}
+END_TEST
+
+START_TEST(test_B6_retire_that_cannot_record_waits)
+{
+    warm_stream brief;
+    void *block = take();
+
+    wt_ok(warm_stream_create(runtime, 0, &brief));
+    wt_ok(warm_record_stream(block, brief));
+    fail_call("event_record", 1, 0);
+    wt_ok(warm_stream_destroy(runtime, brief));
+    wt_ok(warm_free(block));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(stats_now().pending.current, 0);
+    ck_assert_uint_eq(stats_now().lost, 0);
+}
+END_TEST
+
+START_TEST(test_B6_retire_that_fails_keeps_its_blocks)
+{
+    warm_stream brief;
+    void *block = take();
+
+    wt_ok(warm_stream_create(runtime, 0, &brief));
+    wt_ok(warm_record_stream(block, brief));
+    fail_call("event_record", 1, 1);
+    fail_call("stream_synchronize", 1, 1);
+    wt_ok(warm_stream_destroy(runtime, brief));
+    fail_call("event_record", 0, 0);
+    fail_call("stream_synchronize", 0, 0);
+    wt_ok(warm_free(block));
+    ck_assert_uint_eq(stats_now().lost, 1);
+}
+END_TEST
+
+/* RMM's map of streams grows with every stream ever seen (PEERS §1f). */
+START_TEST(test_B6_streams_that_are_gone_leave_nothing_behind)
+{
+    wm_event_counts events;
+
+    for (int i = 0; i < 1000; i++) {
+        warm_stream brief;
+        void *block = take();
+
+        wt_ok(warm_stream_create(runtime, 0, &brief));
+        wt_ok(warm_record_stream(block, brief));
+        wt_ok(warm_free(block));
+        wt_ok(warm_stream_synchronize(runtime, brief));
+        if (i % 2 == 0) {
+            wt_ok(warm_stream_destroy(runtime, brief));
+        } else {
+            destroy_unannounced(brief);
+        }
+        wt_ok(warm_poll(runtime));
+    }
+    ck_assert_uint_eq(stats_now().pending.current, 0);
+    ck_assert_uint_eq(stats_now().segments.current, 1);
+    ck_assert_uint_le(wm_timelines_count(&runtime->pinned->timelines), 64);
+    wm_event_pool_counts(&runtime->pinned->events, 0, &events);
+    ck_assert_uint_le(events.created, 4);
+    ck_assert_uint_eq(events.out, 0);
+}
+END_TEST
+
+START_TEST(test_B4_refused_record_changes_nothing)
+{
+    static const char *const calls[] = {"stream_info", "stream_capture"};
+    void *block = take();
+    warm_block_info info = {.size = sizeof info};
+
+    for (int i = 0; i < 2; i++) {
+        fail_call(calls[i], 1, 0);
+        wt_fails(WARM_DRIVER_ERROR, warm_record_stream(block, stream));
+    }
+    wt_fails(WARM_INVALID_STREAM,
+             warm_record_stream(block, (warm_stream)(uintptr_t)0xdead00));
+    fail_call("event_record", 1, 0);
+    wt_fails(WARM_DRIVER_ERROR, warm_record_stream(block, NULL));
+    wt_ok(warm_block_get_info(block, &info));
+    ck_assert_uint_eq(info.streams, 0);
+    wt_ok(warm_free(block));
+    ck_assert_uint_eq(stats_now().pending.allocated, 0);
+}
+END_TEST
+
+/* The event is recorded before the block is published, whatever the order of
+ * calls in between: nobody can see an older state of a reused event. */
+START_TEST(test_B4_reused_event_does_not_free_early)
+{
+    void *first = take();
+    void *second;
+
+    wt_ok(warm_record_stream(first, stream));
+    wt_ok(warm_free(first));
+    wt_ok(warm_stream_synchronize(runtime, stream));
+    wt_ok(warm_poll(runtime));
+    second = take();
+    wt_ok(warm_testing_hold(runtime, stream));
+    wt_ok(warm_record_stream(second, stream));
+    wt_ok(warm_free(second));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(stats_now().pending.current, 1);
+    wt_ok(warm_testing_step(runtime, stream, 1));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(stats_now().pending.current, 0);
+    wt_ok(warm_testing_resume(runtime, stream));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("timeline");
+    TCase *tcase = tcase_create("timeline");
+
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_set_timeout(tcase, 60);
+    tcase_add_loop_test(tcase, test_B4_failed_record_waits_for_the_stream, 0,
+                        3);
+    tcase_add_loop_test(tcase, test_B4_block_is_lost_when_waiting_fails_as_well,
+                        0, 3);
+    tcase_add_test(tcase, test_B4_failed_query_is_asked_again);
+    tcase_add_test(tcase, test_B4_query_that_always_fails_loses_the_block);
+    tcase_add_test(tcase, test_B6_block_of_a_stream_that_vanished_is_kept);
+    tcase_add_test(tcase, test_B6_address_that_returns_is_another_stream);
+    tcase_add_test(tcase, test_B6_retired_stream_is_never_named_again);
+    tcase_add_test(tcase, test_B6_retire_that_cannot_record_waits);
+    tcase_add_test(tcase, test_B6_retire_that_fails_keeps_its_blocks);
+    tcase_add_test(tcase, test_B6_streams_that_are_gone_leave_nothing_behind);
+    tcase_add_test(tcase, test_B4_refused_record_changes_nothing);
+    tcase_add_test(tcase, test_B4_reused_event_does_not_free_early);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}
