@@ -7,6 +7,7 @@
 
 /* Relaxed: counts, tied to no other data. */
 static _Atomic int64_t live;
+static _Atomic uint64_t calls;
 static _Atomic int64_t fail_in; /* 0: never */
 static _Atomic bool fail_on;
 
@@ -28,6 +29,7 @@ void *wm_meta_alloc(size_t bytes)
 {
     void *pointer;
 
+    atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
     if (fails() || bytes > SIZE_MAX - 63) {
         return NULL;
     }
@@ -52,6 +54,11 @@ void wm_meta_fail(uint64_t n, bool persistent)
 {
     atomic_store_explicit(&fail_on, persistent, memory_order_relaxed);
     atomic_store_explicit(&fail_in, (int64_t)n, memory_order_relaxed);
+}
+
+uint64_t wm_meta_calls(void)
+{
+    return atomic_load_explicit(&calls, memory_order_relaxed);
 }
 
 int64_t wm_meta_live(void)

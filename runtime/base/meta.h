@@ -16,6 +16,8 @@ void wm_meta_free(void *pointer);
 
 /* For tests: the n-th allocation from now fails; 0 for none. */
 void wm_meta_fail(uint64_t n, bool persistent);
+/* For tests: allocations asked for so far. */
+uint64_t wm_meta_calls(void);
 /* For tests: allocations not freed. */
 int64_t wm_meta_live(void);
 

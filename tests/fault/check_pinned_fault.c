@@ -1,0 +1,252 @@
+/* check_pinned_fault.c: every driver call fails in turn, and every allocation
+ * of a record, at its n-th call, once and from then on (rows B4, B12).
+ *
+ * One flow over all that the pinned space does is played for n = 1, 2, … until
+ * it passes without meeting the fault. Calls may fail; what must hold each
+ * time: a refused call changed nothing, no memory is handed out while a stream
+ * works on it, the walker finds nothing wrong, and the counters balance once
+ * the fault is gone.
+ */
+#include "wt.h"
+
+#include "alloc/pinned.h"
+#include "runtime/base/meta.h"
+
+#include <string.h>
+
+enum { BLOCKS = 12, N_MAX = 400 };
+
+static struct flow {
+    warm_runtime *runtime;
+    warm_stream stream, brief;
+    void *device;
+    char *block[BLOCKS];
+    unsigned errors;
+} f;
+
+static bool good(warm_status status)
+{
+    f.errors += status != WARM_OK;
+    return status == WARM_OK;
+}
+
+static warm_space_stats stats_now(void)
+{
+    warm_space_stats stats = {.size = sizeof stats};
+
+    wt_ok(warm_pinned_get_stats(f.runtime, &stats));
+    return stats;
+}
+
+static size_t size_of(int i)
+{
+    return (size_t)3000 << i;
+}
+
+static void allocate(int i)
+{
+    warm_space_stats before = stats_now(), after;
+    void *pointer = NULL;
+
+    if (good(warm_pinned_alloc(f.runtime, size_of(i), &pointer))) {
+        f.block[i] = pointer;
+        memset(pointer, i, size_of(i));
+        return;
+    }
+    after = stats_now();
+    wt_require(pointer == NULL &&
+                   after.requests.allocated == before.requests.allocated &&
+                   after.block_bytes.current == before.block_bytes.current,
+               "a refused allocation changed something");
+}
+
+static void give(int i)
+{
+    if (f.block[i] != NULL) {
+        wt_ok(warm_free(f.block[i]));
+        f.block[i] = NULL;
+    }
+}
+
+/* What a user does all day, and in the end what a stream's end brings. */
+static void play(void)
+{
+    for (int i = 0; i < BLOCKS; i++) {
+        allocate(i);
+    }
+    for (int i = 0; i < BLOCKS; i++) {
+        warm_stream s = i % 3 == 0 ? f.brief : f.stream;
+
+        if (f.block[i] != NULL) {
+            (void)good(warm_copy_async(f.runtime, f.device, f.block[i], 3000,
+                                       WARM_COPY_TO_DEVICE, s));
+            (void)good(warm_record_stream(f.block[i] + 1, NULL));
+        }
+    }
+    for (int i = 0; i < BLOCKS; i += 2) {
+        give(i);
+    }
+    (void)good(warm_stream_destroy(f.runtime, f.brief));
+    for (int i = 1; i < BLOCKS; i += 2) {
+        give(i);
+    }
+    (void)good(warm_poll(f.runtime));
+    for (int i = 0; i < BLOCKS; i++) {
+        allocate(i);
+    }
+    for (int i = 0; i < BLOCKS; i++) {
+        give(i);
+    }
+    (void)good(warm_trim(f.runtime, (size_t)6 << 20, NULL));
+    (void)good(warm_empty_cache(f.runtime, NULL));
+}
+
+static void begin(void)
+{
+    warm_options options = {
+        .size = sizeof options, .device = "host", .segment = 1 << 20};
+
+    memset(&f, 0, sizeof f);
+    f.runtime = wt_runtime(&options);
+    wt_ok(warm_stream_create(f.runtime, 0, &f.stream));
+    wt_ok(warm_stream_create(f.runtime, 0, &f.brief));
+    wt_ok(warm_device_alloc_uncached(f.runtime, 0, 3000, &f.device));
+}
+
+/* The fault is gone: everything must come back but what was counted lost. */
+static void end(void)
+{
+    wm_arena *arena = &f.runtime->pinned->space.arena;
+    warm_space_stats stats;
+
+    wt_require(wm_arena_check(arena), "the arena is broken");
+    wt_ok(warm_stream_synchronize(f.runtime, f.stream));
+    wt_ok(warm_stream_synchronize(f.runtime, NULL));
+    do {
+        wt_ok(warm_poll(f.runtime));
+        stats = stats_now();
+    } while (stats.pending.current != 0);
+    wt_ok(warm_empty_cache(f.runtime, NULL));
+    stats = stats_now();
+    wt_require(stats.requests.current == 0, "a block is still in use");
+    wt_require(stats.lost_bytes != 0 || stats.held_bytes.current == 0,
+               "%lu bytes are held though nothing was lost",
+               (unsigned long)stats.held_bytes.current);
+    wt_require(stats.held_bytes.current >= stats.lost_bytes &&
+                   stats.held_bytes.current ==
+                       stats.held_bytes.allocated - stats.held_bytes.freed,
+               "the counters do not balance");
+    wt_require(wm_arena_check(arena), "the arena is broken in the end");
+    wt_ok(warm_device_free_uncached(f.runtime, 0, f.device));
+    wt_runtime_end(f.runtime);
+}
+
+static void play_with_fault(const char *call, uint64_t n, int persistent)
+{
+    begin();
+    wt_ok(warm_testing_fail(f.runtime, call, n, persistent));
+    play();
+    wt_ok(warm_testing_fail(f.runtime, call, 0, 0));
+    end();
+}
+
+START_TEST(test_B4_B12_every_driver_call_may_fail)
+{
+    const char *call = warm_testing_call_name(_i / 2);
+    uint64_t calls;
+
+    for (uint64_t n = 1; n < N_MAX; n++) {
+        play_with_fault(call, n, _i % 2);
+        if (f.errors == 0) {
+            /* It passed: is that because the flow makes fewer calls? */
+            begin();
+            play();
+            wt_ok(warm_testing_calls(f.runtime, call, &calls));
+            end();
+            if (n > calls) {
+                return;
+            }
+        }
+    }
+    ck_abort_msg("%s is called more than %d times", call, N_MAX);
+}
+END_TEST
+
+START_TEST(test_B12_every_record_may_fail)
+{
+    uint64_t calls;
+
+    begin();
+    calls = wm_meta_calls();
+    play();
+    calls = wm_meta_calls() - calls;
+    end();
+    ck_assert_uint_gt(calls, 10);
+    for (uint64_t n = 1; n <= calls; n++) {
+        begin();
+        wm_meta_fail(n, _i != 0);
+        play();
+        wm_meta_fail(0, false);
+        end();
+    }
+}
+END_TEST
+
+/* A stream at work, every record and query failing from then on: the block is
+ * never handed out, however often it is asked for. */
+START_TEST(test_B4_memory_at_work_is_never_handed_out_after_a_failure)
+{
+    static const char *const calls[] = {"event_record",   "event_query",
+                                        "event_create",   "stream_info",
+                                        "stream_capture", "capture_mode"};
+
+    for (size_t c = 0; c < sizeof calls / sizeof calls[0]; c++) {
+        void *used = NULL, *other = NULL;
+
+        begin();
+        wt_ok(warm_pinned_alloc(f.runtime, 100000, &used));
+        wt_ok(warm_record_stream(used, f.stream));
+        wt_ok(warm_testing_hold(f.runtime, f.stream));
+        wt_ok(warm_testing_fail(f.runtime, calls[c], 1, 1));
+        wt_ok(warm_testing_fail(f.runtime, "stream_synchronize", 1, 1));
+        wt_ok(warm_free(used));
+        for (int i = 0; i < 20; i++) {
+            (void)warm_poll(f.runtime);
+            if (warm_pinned_alloc(f.runtime, 100000, &other) == WARM_OK) {
+                wt_require(other != used, "%s: handed out early", calls[c]);
+                wt_ok(warm_free(other));
+            }
+        }
+        wt_ok(warm_testing_fail(f.runtime, calls[c], 0, 0));
+        wt_ok(warm_testing_fail(f.runtime, "stream_synchronize", 0, 0));
+        wt_ok(warm_testing_resume(f.runtime, f.stream));
+        wt_ok(warm_stream_destroy(f.runtime, f.brief));
+        end();
+    }
+}
+END_TEST
+
+static int call_count(void)
+{
+    int count = 0;
+
+    while (warm_testing_call_name(count) != NULL) {
+        count++;
+    }
+    return count;
+}
+
+int main(void)
+{
+    Suite *suite = suite_create("pinned_fault");
+    TCase *tcase = tcase_create("fault");
+
+    tcase_set_timeout(tcase, 120);
+    tcase_add_loop_test(tcase, test_B4_B12_every_driver_call_may_fail, 0,
+                        2 * call_count());
+    tcase_add_loop_test(tcase, test_B12_every_record_may_fail, 0, 2);
+    tcase_add_test(tcase,
+                   test_B4_memory_at_work_is_never_handed_out_after_a_failure);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}
