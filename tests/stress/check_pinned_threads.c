@@ -1,0 +1,224 @@
+/* check_pinned_threads.c: many threads on one pinned space (rows B2 to B6).
+ *
+ * Blocks travel between threads through a table of slots: whoever swaps one
+ * out checks that its stamp is still whole, and frees it. Each thread has a
+ * stream of its own that it replaces now and then: others may free a block at
+ * the very moment at which a stream that uses it is retired. A further thread
+ * trims, polls, reads statistics and walks the arena all the while.
+ */
+#include "wt.h"
+
+#include "alloc/pinned.h"
+
+#include <pthread.h>
+#include <string.h>
+
+enum { THREADS = 8, SLOTS = 256, KEEPER = THREADS };
+
+static struct shared {
+    warm_runtime *runtime;
+    _Atomic(char *) slot[SLOTS];
+    _Atomic unsigned working;
+    unsigned failures[THREADS + 1];
+    unsigned steps;
+} s;
+
+/* The first bytes of a block: its size, and a stamp made of its address. */
+struct head {
+    size_t bytes;
+    uintptr_t stamp;
+};
+
+static void stamp(char *block, size_t bytes)
+{
+    struct head head = {bytes, (uintptr_t)block ^ bytes};
+
+    memcpy(block, &head, sizeof head);
+    block[bytes - 1] = (char)bytes;
+}
+
+static bool is_whole(const char *block)
+{
+    struct head head;
+
+    memcpy(&head, block, sizeof head);
+    return head.stamp == ((uintptr_t)block ^ head.bytes) &&
+           block[head.bytes - 1] == (char)head.bytes;
+}
+
+/* Work on a block: reads it on the stream, as a copy to the device would. */
+static void look(void *argument)
+{
+    volatile const char *block = argument;
+
+    (void)block[0];
+}
+
+static unsigned put_new(uint64_t *random, warm_stream stream)
+{
+    size_t bytes = sizeof(struct head) + 1 + wt_random(random) % 60000;
+    void *pointer = NULL;
+    char *old;
+    unsigned failures = 0;
+
+    if (warm_pinned_alloc(s.runtime, bytes, &pointer) != WARM_OK) {
+        return 1;
+    }
+    stamp(pointer, bytes);
+    if (wt_random(random) % 2 == 0) {
+        failures +=
+            warm_stream_host_func(s.runtime, stream, look, pointer) != WARM_OK;
+        failures += warm_record_stream(pointer, stream) != WARM_OK;
+        failures +=
+            warm_record_stream((char *)pointer + bytes / 2, stream) != WARM_OK;
+        failures += !is_whole(pointer);
+    }
+    old = atomic_exchange_explicit(&s.slot[wt_random(random) % SLOTS],
+                                   (char *)pointer, memory_order_acq_rel);
+    if (old != NULL) {
+        failures += !is_whole(old);
+        failures += warm_free(old) != WARM_OK;
+    }
+    return failures;
+}
+
+static void work(unsigned index)
+{
+    uint64_t random = wt_seed() + index + 1;
+    warm_stream stream = NULL;
+    unsigned failures = 0;
+
+    failures += warm_stream_create(s.runtime, 0, &stream) != WARM_OK;
+    for (unsigned i = 0; i < s.steps; i++) {
+        failures += put_new(&random, stream);
+        if (wt_random(&random) % 200 == 0) {
+            failures += warm_stream_destroy(s.runtime, stream) != WARM_OK;
+            failures += warm_stream_create(s.runtime, 0, &stream) != WARM_OK;
+        }
+    }
+    failures += warm_stream_destroy(s.runtime, stream) != WARM_OK;
+    s.failures[index] = failures;
+    atomic_fetch_sub_explicit(&s.working, 1, memory_order_release);
+}
+
+static void keep_house(void)
+{
+    uint64_t random = wt_seed();
+    unsigned failures = 0;
+
+    while (atomic_load_explicit(&s.working, memory_order_acquire) > 0) {
+        warm_space_stats stats = {.size = sizeof stats};
+
+        failures += warm_poll(s.runtime) != WARM_OK;
+        failures += warm_trim(s.runtime, wt_random(&random) % (8u << 20),
+                              NULL) != WARM_OK;
+        failures += warm_pinned_get_stats(s.runtime, &stats) != WARM_OK;
+        failures += stats.held_bytes.current <
+                    stats.block_bytes.current + stats.pending_bytes.current;
+        failures += !wm_arena_check(&s.runtime->pinned->space.arena);
+    }
+    s.failures[KEEPER] = failures;
+}
+
+static void run(void *argument, unsigned index)
+{
+    (void)argument;
+    if (index == KEEPER) {
+        keep_house();
+    } else {
+        work(index);
+    }
+}
+
+START_TEST(test_B2_B4_B6_threads_share_one_space)
+{
+    warm_options options = {
+        .size = sizeof options, .device = "host", .segment = 1 << 20};
+    warm_space_stats stats = {.size = sizeof stats};
+
+    memset(&s, 0, sizeof s);
+    s.runtime = wt_runtime(&options);
+    s.steps = wt_scaled(20000);
+    atomic_store_explicit(&s.working, THREADS, memory_order_relaxed);
+    wt_threads(THREADS + 1, run, NULL);
+    for (int i = 0; i <= THREADS; i++) {
+        ck_assert_msg(s.failures[i] == 0, "thread %d: %u failures", i,
+                      s.failures[i]);
+    }
+    for (int i = 0; i < SLOTS; i++) {
+        char *block = atomic_load_explicit(&s.slot[i], memory_order_relaxed);
+
+        wt_require(block == NULL || is_whole(block), "slot %d", i);
+        wt_ok(warm_free(block));
+    }
+    do {
+        wt_ok(warm_poll(s.runtime));
+        wt_ok(warm_pinned_get_stats(s.runtime, &stats));
+    } while (stats.pending.current != 0);
+    ck_assert_uint_eq(stats.requests.current, 0);
+    ck_assert_uint_eq(stats.lost, 0);
+    ck_assert_uint_eq(stats.requests.allocated, (uint64_t)THREADS * s.steps);
+    ck_assert(wm_arena_check(&s.runtime->pinned->space.arena));
+    wt_runtime_end(s.runtime);
+}
+END_TEST
+
+/* One block and many threads that record on it at once: each stream is one
+ * use, whoever comes first. */
+static warm_stream streams[THREADS];
+static void *common;
+
+static void record_all(void *argument, unsigned index)
+{
+    unsigned *failures = argument;
+
+    for (unsigned i = 0; i < 4u * THREADS; i++) {
+        failures[index] +=
+            warm_record_stream(common, streams[(i + index) % THREADS]) !=
+            WARM_OK;
+    }
+}
+
+START_TEST(test_B4_concurrent_records_of_a_stream_are_one_use)
+{
+    unsigned rounds = wt_scaled(300);
+
+    s.runtime = wt_runtime(
+        &(warm_options){.size = sizeof(warm_options), .device = "host"});
+    for (int i = 0; i < THREADS; i++) {
+        wt_ok(warm_stream_create(s.runtime, 0, &streams[i]));
+    }
+    for (unsigned round = 0; round < rounds; round++) {
+        unsigned failures[THREADS] = {0};
+        warm_block_info info = {.size = sizeof info};
+
+        wt_ok(warm_pinned_alloc(s.runtime, 5000, &common));
+        wt_threads(THREADS, record_all, failures);
+        for (int i = 0; i < THREADS; i++) {
+            wt_require(failures[i] == 0, "thread %d failed", i);
+        }
+        wt_ok(warm_block_get_info(common, &info));
+        wt_require(info.streams == THREADS, "%u uses, not %d", info.streams,
+                   THREADS);
+        wt_ok(warm_free(common));
+    }
+    for (int i = 0; i < THREADS; i++) {
+        wt_ok(warm_stream_synchronize(s.runtime, streams[i]));
+        wt_ok(warm_stream_destroy(s.runtime, streams[i]));
+    }
+    wt_ok(warm_poll(s.runtime));
+    wt_runtime_end(s.runtime);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("pinned_threads");
+    TCase *tcase = tcase_create("threads");
+
+    tcase_set_timeout(tcase, 300);
+    tcase_add_test(tcase, test_B2_B4_B6_threads_share_one_space);
+    tcase_add_test(tcase, test_B4_concurrent_records_of_a_stream_are_one_use);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}
