@@ -1,0 +1,156 @@
+/* check_event_pool.c: the pool of idle events (row B4 rests on it). */
+#include "wt_host.h"
+
+#include "runtime/driver/event_pool.h"
+
+static wm_event_counts counts(wm_event_pool *pool, int device)
+{
+    wm_event_counts c;
+
+    wm_event_pool_counts(pool, device, &c);
+    ck_assert_uint_eq(c.created, c.idle + c.out);
+    return c;
+}
+
+START_TEST(test_event_pool_last_in_first_out)
+{
+    wm_driver *d = wt_host_open(1, 0);
+    wm_event_pool pool;
+    warm_event a, b, c;
+
+    wt_ok(wm_event_pool_init(&pool, d));
+    wt_ok(wm_event_pool_take(&pool, 0, &a));
+    wt_ok(wm_event_pool_take(&pool, 0, &b));
+    ck_assert_ptr_ne(a, b);
+    ck_assert_uint_eq(counts(&pool, 0).out, 2);
+    wm_event_pool_put(&pool, 0, a);
+    wm_event_pool_put(&pool, 0, b);
+    ck_assert_uint_eq(counts(&pool, 0).idle, 2);
+    wt_ok(wm_event_pool_take(&pool, 0, &c));
+    ck_assert_ptr_eq(c, b);
+    wt_ok(wm_event_pool_take(&pool, 0, &c));
+    ck_assert_ptr_eq(c, a);
+    ck_assert_uint_eq(counts(&pool, 0).created, 2);
+    ck_assert_uint_eq(wm_event_pool_fini(&pool), 2);
+    wt_host_close(d, 0);
+}
+END_TEST
+
+START_TEST(test_event_pool_never_crosses_devices)
+{
+    wm_driver *d = wt_host_open(2, 0);
+    warm_stream s = wt_host_stream(d, 1);
+    wm_event_pool pool;
+    warm_event a, b;
+
+    wt_ok(wm_event_pool_init(&pool, d));
+    wt_ok(wm_event_pool_take(&pool, 0, &a));
+    wm_event_pool_put(&pool, 0, a);
+    wt_ok(wm_event_pool_take(&pool, 1, &b));
+    ck_assert_ptr_ne(a, b);
+    wt_ok(wm_driver_event_record(d, b, s));
+    ck_assert_uint_eq(counts(&pool, 0).created, 1);
+    ck_assert_uint_eq(counts(&pool, 1).created, 1);
+    wm_event_pool_put(&pool, 1, b);
+    ck_assert_uint_eq(wm_event_pool_fini(&pool), 0);
+    ck_assert_uint_eq(wm_host_of(d)->map.count, 3); /* all events are gone */
+    wt_host_close(d, 0);
+}
+END_TEST
+
+/* Every failure on the way leaves the pool as it was. */
+START_TEST(test_event_pool_failed_take_changes_nothing)
+{
+    wm_driver *d = wt_host_open(1, 0);
+    warm_event event = NULL, many[70];
+    wm_event_pool pool;
+
+    wm_meta_fail(1, false);
+    wt_fails(WARM_OUT_OF_MEMORY, wm_event_pool_init(&pool, d));
+    wt_ok(wm_event_pool_init(&pool, d));
+    wm_meta_fail(1, false);
+    wt_fails(WARM_OUT_OF_MEMORY, wm_event_pool_take(&pool, 0, &event));
+    wm_driver_fail(d, WM_CALL_event_create, 1, false);
+    wt_fails(WARM_DRIVER_ERROR, wm_event_pool_take(&pool, 0, &event));
+    ck_assert_ptr_null(event);
+    ck_assert_uint_eq(counts(&pool, 0).created, 0);
+    for (int i = 0; i < 70; i++) {
+        wt_ok(wm_event_pool_take(&pool, 0, &many[i]));
+    }
+    wm_meta_fail(1, true); /* put has its room */
+    for (int i = 0; i < 70; i++) {
+        wm_event_pool_put(&pool, 0, many[i]);
+    }
+    wm_meta_fail(0, false);
+    ck_assert_uint_eq(counts(&pool, 0).idle, 70);
+    wm_driver_fail(d, WM_CALL_event_create, 1, true);
+    wt_ok(wm_event_pool_take(&pool, 0, &event));
+    wm_driver_fail(d, WM_CALL_event_create, 0, false);
+    ck_assert_ptr_eq(event, many[69]);
+    ck_assert_uint_eq(wm_event_pool_fini(&pool), 1);
+    wt_host_close(d, 0);
+}
+END_TEST
+
+struct churn {
+    wm_event_pool pool;
+    unsigned rounds;
+    _Atomic unsigned failed;
+};
+
+enum { HELD = 5, THREADS = 4 };
+
+static void take_and_put(void *argument, unsigned index)
+{
+    struct churn *c = argument;
+    uint64_t random = wt_seed() + index;
+    warm_event held[HELD] = {0};
+
+    for (unsigned i = 0; i < c->rounds; i++) {
+        unsigned k = (unsigned)(wt_random(&random) % HELD);
+
+        if (held[k] != NULL) {
+            wm_event_pool_put(&c->pool, (int)k % 2, held[k]);
+            held[k] = NULL;
+        } else if (wm_event_pool_take(&c->pool, (int)k % 2, &held[k]) !=
+                   WARM_OK) {
+            atomic_fetch_add_explicit(&c->failed, 1, memory_order_relaxed);
+        }
+    }
+    for (unsigned k = 0; k < HELD; k++) {
+        if (held[k] != NULL) {
+            wm_event_pool_put(&c->pool, (int)k % 2, held[k]);
+        }
+    }
+}
+
+START_TEST(test_event_pool_creates_no_more_than_were_out_at_once)
+{
+    wm_driver *d = wt_host_open(2, 0);
+    struct churn c = {.rounds = wt_scaled(20000)};
+
+    wt_ok(wm_event_pool_init(&c.pool, d));
+    wt_threads(THREADS, take_and_put, &c);
+    ck_assert_uint_eq(c.failed, 0);
+    ck_assert_uint_eq(counts(&c.pool, 0).out, 0);
+    ck_assert_uint_le(counts(&c.pool, 0).created, 3 * THREADS);
+    ck_assert_uint_le(counts(&c.pool, 1).created, 2 * THREADS);
+    ck_assert_uint_eq(wm_event_pool_fini(&c.pool), 0);
+    wt_host_close(d, 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("event_pool");
+    TCase *tcase = tcase_create("event_pool");
+
+    tcase_set_timeout(tcase, 60);
+    tcase_add_test(tcase, test_event_pool_last_in_first_out);
+    tcase_add_test(tcase, test_event_pool_never_crosses_devices);
+    tcase_add_test(tcase, test_event_pool_failed_take_changes_nothing);
+    tcase_add_test(tcase,
+                   test_event_pool_creates_no_more_than_were_out_at_once);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}

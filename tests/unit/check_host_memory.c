@@ -1,0 +1,365 @@
+/* check_host_memory.c: memory of the host device (row G3). */
+#include "wt_host.h"
+
+#include "runtime/base/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <unistd.h>
+
+static size_t free_bytes(wm_driver *d, int device)
+{
+    size_t free = 0, total = 0;
+
+    wt_ok(wm_driver_device_memory(d, device, &free, &total));
+    ck_assert_uint_eq(total, 1 << 20);
+    return free;
+}
+
+START_TEST(test_G3_device_memory_is_limited_exactly)
+{
+    wm_driver *d = wt_host_open(2, 1 << 20);
+    void *a = NULL, *b = NULL, *c = NULL;
+
+    wt_ok(wm_driver_device_alloc(d, 0, 1000, &a));
+    ck_assert_uint_eq(free_bytes(d, 0), (1 << 20) - 1000);
+    ck_assert_uint_eq(free_bytes(d, 1), 1 << 20);
+    wt_ok(wm_driver_device_alloc(d, 0, (1 << 20) - 1000, &b));
+    ck_assert_uint_eq(free_bytes(d, 0), 0);
+    wt_fails(WARM_OUT_OF_MEMORY, wm_driver_device_alloc(d, 0, 1, &c));
+    wt_host_error(2);
+    ck_assert_ptr_nonnull(
+        strstr(warm_last_error_message(), "1 bytes asked, 0 of 1048576 free"));
+    ck_assert_ptr_null(c);
+    wt_ok(wm_driver_device_alloc(d, 1, 1 << 20, &c));
+    memset(a, 1, 1000);
+    memset(b, 2, (1 << 20) - 1000);
+    memset(c, 3, 1 << 20);
+    wt_ok(wm_driver_device_free(d, 0, a));
+    ck_assert_uint_eq(free_bytes(d, 0), 1000);
+    wt_ok(wm_driver_device_free(d, 0, b));
+    wt_ok(wm_driver_device_free(d, 1, c));
+    ck_assert_uint_eq(free_bytes(d, 0), 1 << 20);
+    ck_assert_uint_eq(free_bytes(d, 1), 1 << 20);
+    wt_host_close(d, 0);
+}
+END_TEST
+
+START_TEST(test_G3_memory_is_page_aligned)
+{
+    wm_driver *d = wt_host_open(1, 1 << 20);
+    uintptr_t mask = (uintptr_t)sysconf(_SC_PAGESIZE) - 1;
+    void *pointer = NULL;
+
+    for (size_t bytes = 1; bytes < 20000; bytes += 3777) {
+        wt_ok(wm_driver_device_alloc(d, 0, bytes, &pointer));
+        ck_assert_uint_eq((uintptr_t)pointer & mask, 0);
+        wt_ok(wm_driver_pinned_alloc(d, bytes, &pointer));
+        ck_assert_uint_eq((uintptr_t)pointer & mask, 0);
+        memset(pointer, 1, bytes);
+        wt_ok(wm_driver_pinned_free(d, pointer, bytes));
+    }
+    wt_host_close(d, 0);
+}
+END_TEST
+
+START_TEST(test_G3_unknown_and_freed_pointers_are_refused)
+{
+    wm_driver *d = wt_host_open(2, 1 << 20);
+    void *device = NULL, *pinned = NULL;
+    char local;
+
+    wt_ok(wm_driver_device_alloc(d, 0, 8192, &device));
+    wt_ok(wm_driver_pinned_alloc(d, 8192, &pinned));
+    wt_fails(WARM_INVALID_POINTER, wm_driver_device_free(d, 0, &local));
+    wt_fails(WARM_INVALID_POINTER, wm_driver_device_free(d, 0, pinned));
+    wt_fails(WARM_INVALID_POINTER, wm_driver_device_free(d, 1, device));
+    wt_fails(WARM_INVALID_POINTER,
+             wm_driver_device_free(d, 0, (char *)device + 4096));
+    wt_fails(WARM_INVALID_POINTER, wm_driver_pinned_free(d, device, 8192));
+    wt_fails(WARM_INVALID_POINTER, wm_driver_pinned_free(d, pinned, 4096));
+    wt_fails(WARM_INVALID_POINTER, wm_driver_pinned_unregister(d, pinned));
+    wt_host_error(713);
+    ck_assert_uint_eq(free_bytes(d, 0), (1 << 20) - 8192);
+    wt_ok(wm_driver_device_free(d, 0, device));
+    wt_fails(WARM_INVALID_POINTER, wm_driver_device_free(d, 0, device));
+    wt_ok(wm_driver_pinned_free(d, pinned, 8192));
+    wt_fails(WARM_INVALID_POINTER, wm_driver_pinned_free(d, pinned, 8192));
+    wt_host_error(1);
+    ck_assert_uint_eq(free_bytes(d, 0), 1 << 20);
+    wt_host_close(d, 0);
+}
+END_TEST
+
+START_TEST(test_G3_impossible_sizes_are_out_of_memory)
+{
+    wm_driver *d = wt_host_open(1, 1 << 20);
+    void *pointer = NULL;
+
+    wt_fails(WARM_OUT_OF_MEMORY,
+             wm_driver_pinned_alloc(d, (size_t)1 << 60, &pointer));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "1152921504606"));
+    wt_fails(WARM_OUT_OF_MEMORY,
+             wm_driver_pinned_alloc(d, SIZE_MAX - 5, &pointer));
+    wt_fails(WARM_OUT_OF_MEMORY,
+             wm_driver_device_alloc(d, 0, SIZE_MAX - 5, &pointer));
+    wt_fails(WARM_INVALID_ARGUMENT, wm_driver_pinned_alloc(d, 0, &pointer));
+    wt_fails(WARM_INVALID_ARGUMENT, wm_driver_device_alloc(d, 0, 0, &pointer));
+    ck_assert_ptr_null(pointer);
+    ck_assert_uint_eq(free_bytes(d, 0), 1 << 20);
+    wt_host_close(d, 0);
+}
+END_TEST
+
+START_TEST(test_G3_no_memory_for_records_changes_nothing)
+{
+    wm_driver *d = wt_host_open(1, 1 << 20);
+    void *pointer = NULL;
+
+    wm_meta_fail(1, true);
+    wt_fails(WARM_OUT_OF_MEMORY, wm_driver_device_alloc(d, 0, 10, &pointer));
+    wt_fails(WARM_OUT_OF_MEMORY, wm_driver_pinned_alloc(d, 10, &pointer));
+    wt_fails(WARM_OUT_OF_MEMORY, wm_driver_pinned_register(d, &d, sizeof d));
+    wm_meta_fail(0, false);
+    ck_assert_uint_eq(free_bytes(d, 0), 1 << 20);
+    wt_host_close(d, 0);
+}
+END_TEST
+
+START_TEST(test_G3_register_and_unregister)
+{
+    wm_driver *d = wt_host_open(1, 1 << 20);
+    char *memory = aligned_alloc(4096, 16384);
+    void *pinned = NULL;
+
+    ck_assert_ptr_nonnull(memory);
+    wt_ok(wm_driver_pinned_alloc(d, 4096, &pinned));
+    wt_ok(wm_driver_pinned_register(d, memory, 8192));
+    wt_fails(WARM_INVALID_ARGUMENT, wm_driver_pinned_register(d, memory, 8192));
+    wt_host_error(712);
+    wt_fails(WARM_INVALID_ARGUMENT,
+             wm_driver_pinned_register(d, memory + 8191, 10));
+    wt_fails(WARM_INVALID_ARGUMENT, wm_driver_pinned_register(d, pinned, 10));
+    wt_fails(WARM_INVALID_ARGUMENT, wm_driver_pinned_register(d, NULL, 10));
+    wt_fails(WARM_INVALID_ARGUMENT, wm_driver_pinned_register(d, memory, 0));
+    wt_ok(wm_driver_pinned_register(d, memory + 8192, 10));
+    wt_ok(wm_driver_pinned_unregister(d, memory));
+    wt_fails(WARM_INVALID_POINTER, wm_driver_pinned_unregister(d, memory));
+    wt_fails(WARM_INVALID_POINTER, wm_driver_pinned_free(d, memory, 8192));
+    wt_ok(wm_driver_pinned_register(d, memory, 8192));
+    /* The memory stays its owner's; close unregisters the rest. */
+    wt_host_close(d, 0);
+    memset(memory, 1, 16384);
+    free(memory);
+}
+END_TEST
+
+#if WT_MLOCK_WORKS
+/* Bytes of this process that are locked, as the kernel tells it. */
+static unsigned long locked_kib(void)
+{
+    FILE *file = fopen("/proc/self/status", "r");
+    unsigned long kib = 0;
+    char line[256];
+
+    ck_assert_ptr_nonnull(file);
+    while (fgets(line, sizeof line, file) != NULL) {
+        if (sscanf(line, "VmLck: %lu", &kib) == 1) {
+            break;
+        }
+    }
+    fclose(file);
+    return kib;
+}
+
+static uint64_t unlocked(wm_driver *d)
+{
+    return atomic_load_explicit(&wm_host_of(d)->unlocked, memory_order_relaxed);
+}
+
+/* Honest: what the device says of its pages is what the kernel says. */
+START_TEST(test_G3_pinned_pages_are_locked_or_counted)
+{
+    enum { BYTES = 1 << 18 };
+    wm_driver *d = wt_host_open(1, 1 << 20);
+    unsigned long before = locked_kib();
+    void *pointer = NULL;
+
+    wt_ok(wm_driver_pinned_alloc(d, BYTES, &pointer));
+    ck_assert_uint_eq((locked_kib() - before) * 1024 + unlocked(d), BYTES);
+    wt_ok(wm_driver_pinned_free(d, pointer, BYTES));
+    ck_assert_uint_eq(locked_kib(), before);
+    wt_host_close(d, 0);
+}
+END_TEST
+
+static struct {
+    unsigned count;
+    char line[512];
+} told;
+
+static void tell(void *context, warm_log_level level, const char *line)
+{
+    (void)context;
+    if (level == WARM_LOG_INFO && strstr(line, "not page-locked") != NULL) {
+        told.count++;
+        snprintf(told.line, sizeof told.line, "%s", line);
+    }
+}
+
+/* mlock of pages that cannot be had fails for everybody, also for root. */
+START_TEST(test_G3_pages_that_cannot_be_locked_are_told)
+{
+    wm_driver *d = wt_host_open(1, 1 << 20);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *hole =
+        mmap(NULL, 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    ck_assert_ptr_ne(hole, MAP_FAILED);
+    wm_log_set_level(WARM_LOG_INFO);
+    warm_log_set(tell, NULL);
+    munmap(hole, 2 * page);
+    wt_ok(wm_driver_pinned_register(d, hole, page));
+    ck_assert_uint_eq(unlocked(d), page);
+    wt_ok(wm_driver_pinned_unregister(d, hole));
+    wt_host_close(d, 0);
+    ck_assert_uint_eq(told.count, 1);
+    ck_assert_ptr_nonnull(strstr(told.line, "4096"));
+}
+END_TEST
+#endif
+
+/* The pages stay until the copy that uses them is done, the count does not. */
+START_TEST(test_G3_free_with_work_queued_waits_for_nobody)
+{
+    wm_driver *d = wt_host_open(1, 1 << 20);
+    warm_stream s = wt_host_stream(d, 0), held = wt_host_stream(d, 0);
+    void *device = NULL, *pinned = NULL;
+    char back[4096] = "";
+
+    wt_ok(wm_driver_device_alloc(d, 0, 4096, &device));
+    wt_ok(wm_driver_pinned_alloc(d, 4096, &pinned));
+    strcpy(pinned, "kept");
+    wt_hold(d, s);
+    wt_hold(d, held);
+    wt_ok(wm_driver_event_record(d, wt_host_event(d, 0), held));
+    wt_ok(wm_driver_copy(d, device, pinned, 4096, WARM_COPY_TO_DEVICE, s));
+    wt_ok(wm_driver_copy(d, back, device, 4096, WARM_COPY_TO_HOST, s));
+    wt_ok(wm_driver_device_free(d, 0, device));
+    wt_ok(wm_driver_pinned_free(d, pinned, 4096));
+    ck_assert_uint_eq(free_bytes(d, 0), 1 << 20);
+    wt_fails(WARM_INVALID_POINTER, wm_driver_device_free(d, 0, device));
+    wt_resume(d, s);
+    wt_ok(wm_driver_stream_synchronize(d, s));
+    ck_assert_str_eq(back, "kept");
+    ck_assert_ptr_nonnull(wm_host_of(d)->zombies);
+    wt_resume(d, held);
+    wt_ok(wm_driver_stream_synchronize(d, held));
+    wm_host_lock(wm_host_of(d));
+    ck_assert_ptr_null(wm_host_of(d)->zombies);
+    wm_host_unlock(wm_host_of(d));
+    wt_host_close(d, 0);
+}
+END_TEST
+
+/* Without memory to note what it waits for, it is kept until close. */
+START_TEST(test_G3_free_without_memory_keeps_the_pages)
+{
+    wm_driver *d = wt_host_open(1, 1 << 20);
+    warm_stream s = wt_host_stream(d, 0);
+    void *device = NULL;
+    char back[4] = "";
+
+    wt_ok(wm_driver_device_alloc(d, 0, 4096, &device));
+    strcpy(device, "abc");
+    wt_hold(d, s);
+    wt_ok(wm_driver_copy(d, back, device, 4, WARM_COPY_TO_HOST, s));
+    wm_meta_fail(1, true);
+    wt_ok(wm_driver_device_free(d, 0, device));
+    wm_meta_fail(0, false);
+    wt_resume(d, s);
+    wt_ok(wm_driver_stream_synchronize(d, s));
+    ck_assert_str_eq(back, "abc");
+    wt_host_close(d, 0);
+}
+END_TEST
+
+/* Threads that allocate, copy and free at once; frees come while copies of
+ * others are queued. */
+struct churn {
+    wm_driver *d;
+    unsigned rounds;
+    uint64_t seed;
+    _Atomic unsigned failed;
+};
+
+static void churn_memory(void *argument, unsigned index)
+{
+    struct churn *c = argument;
+    wm_driver *d = c->d;
+    uint64_t random = c->seed + index;
+    warm_stream s = NULL;
+    unsigned bad = wm_driver_stream_create(d, 0, &s) != WARM_OK;
+
+    for (unsigned i = 0; i < c->rounds; i++) {
+        size_t bytes = 1 + wt_random(&random) % 30000;
+        void *device = NULL, *pinned = NULL;
+
+        bad += wm_driver_device_alloc(d, 0, bytes, &device) != WARM_OK;
+        bad += wm_driver_pinned_alloc(d, bytes, &pinned) != WARM_OK;
+        if (bad > 0) {
+            break;
+        }
+        memset(pinned, (int)i, bytes);
+        bad += wm_driver_copy(d, device, pinned, bytes, WARM_COPY_TO_DEVICE,
+                              s) != WARM_OK;
+        if (wt_random(&random) % 2 == 0) {
+            bad += wm_driver_copy(d, pinned, device, bytes, WARM_COPY_TO_HOST,
+                                  s) != WARM_OK;
+            bad += wm_driver_stream_synchronize(d, s) != WARM_OK;
+            bad += ((unsigned char *)pinned)[bytes - 1] != (i & 255);
+        }
+        bad += wm_driver_device_free(d, 0, device) != WARM_OK;
+        bad += wm_driver_pinned_free(d, pinned, bytes) != WARM_OK;
+    }
+    atomic_fetch_add_explicit(&c->failed, bad, memory_order_relaxed);
+}
+
+START_TEST(test_G3_memory_by_many_threads)
+{
+    struct churn c = {.d = wt_host_open(1, 1 << 20),
+                      .rounds = wt_scaled(1000),
+                      .seed = wt_seed()};
+
+    wt_threads(4, churn_memory, &c);
+    ck_assert_uint_eq(c.failed, 0);
+    ck_assert_uint_eq(free_bytes(c.d, 0), 1 << 20);
+    wt_host_close(c.d, 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("host_memory");
+    TCase *tcase = tcase_create("memory");
+
+    tcase_set_timeout(tcase, 60);
+    tcase_add_test(tcase, test_G3_device_memory_is_limited_exactly);
+    tcase_add_test(tcase, test_G3_memory_is_page_aligned);
+    tcase_add_test(tcase, test_G3_unknown_and_freed_pointers_are_refused);
+    tcase_add_test(tcase, test_G3_impossible_sizes_are_out_of_memory);
+    tcase_add_test(tcase, test_G3_no_memory_for_records_changes_nothing);
+    tcase_add_test(tcase, test_G3_register_and_unregister);
+#if WT_MLOCK_WORKS
+    tcase_add_test(tcase, test_G3_pinned_pages_are_locked_or_counted);
+    tcase_add_test(tcase, test_G3_pages_that_cannot_be_locked_are_told);
+#endif
+    tcase_add_test(tcase, test_G3_free_with_work_queued_waits_for_nobody);
+    tcase_add_test(tcase, test_G3_free_without_memory_keeps_the_pages);
+    tcase_add_test(tcase, test_G3_memory_by_many_threads);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}
