@@ -204,9 +204,9 @@ struct wm_host_capture {
 
 /* Outlives the driver while a thread has a record of it. */
 typedef struct wm_host_root {
-    wm_lock lock;        /* the lock of the driver */
-    unsigned references; /* lock: the driver and every thread's record */
-    wm_host *host;       /* lock: null once closed */
+    wm_lock lock;                /* the lock of the driver */
+    _Atomic unsigned references; /* the driver and every thread's record */
+    wm_host *host;               /* lock: null once closed */
 } wm_host_root;
 
 typedef struct wm_host_thread {

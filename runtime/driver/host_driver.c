@@ -183,7 +183,8 @@ static void init(wm_host *host, const wm_options *options)
     host->clocks.bytes = WM_HOST_CAPTURE_STREAMS * sizeof(uint32_t);
     host->next_id = FIRST_ID;
     host->next_token = 1;
-    host->root->references = 1;
+    /* Relaxed: nobody else knows of it yet. */
+    atomic_store_explicit(&host->root->references, 1, memory_order_relaxed);
     host->root->host = host;
     wm_lock_init(&host->root->lock, WM_RANK_DRIVER);
     wm_cond_init(&host->work);

@@ -14,18 +14,20 @@
 #include "runtime/base/meta.h"
 #include "runtime/base/process.h"
 
-static pthread_once_t key_once = PTHREAD_ONCE_INIT;
-static pthread_key_t key; /* const after key_once */
-static bool key_made;     /* const after key_once */
+static struct {
+    pthread_once_t once;
+    pthread_key_t key; /* const after once */
+    bool made;         /* const after once */
+} list = {.once = PTHREAD_ONCE_INIT};
 
 void wm_host_root_release(wm_host_root *root)
 {
-    bool last;
-
-    wm_lock_acquire(&root->lock);
-    last = --root->references == 0;
-    wm_lock_release(&root->lock);
-    if (last) {
+    /* Release: what this thread did under the lock, the unlock included, comes
+     * before the drop; acquire: the last one sees all of that before it frees.
+     * Counted under the lock instead, the last one could free it while
+     * another thread is still about to leave it. */
+    if (atomic_fetch_sub_explicit(&root->references, 1, memory_order_acq_rel) ==
+        1) {
         wm_lock_fini(&root->lock);
         wm_meta_free(root);
     }
@@ -66,7 +68,14 @@ static void thread_exit(void *argument)
 
 static void make_key(void)
 {
-    key_made = pthread_key_create(&key, thread_exit) == 0;
+    list.made = pthread_key_create(&list.key, thread_exit) == 0;
+}
+
+/* False if the process has no key left for us. */
+static bool have_key(void)
+{
+    pthread_once(&list.once, make_key);
+    return list.made;
 }
 
 static wm_host_thread *make_locked(wm_host *host, wm_host_thread *first)
@@ -82,11 +91,12 @@ static wm_host_thread *make_locked(wm_host *host, wm_host_thread *first)
     thread->root = host->root;
     thread->generation = host->driver.generation;
     thread->token = host->next_token++;
-    if (pthread_setspecific(key, thread) != 0) {
+    if (pthread_setspecific(list.key, thread) != 0) {
         wm_meta_free(thread);
         return NULL;
     }
-    host->root->references++;
+    /* Relaxed: the driver's own reference is there meanwhile. */
+    atomic_fetch_add_explicit(&host->root->references, 1, memory_order_relaxed);
     return thread;
 }
 
@@ -94,11 +104,10 @@ wm_host_thread *wm_host_thread_locked(wm_host *host, bool make)
 {
     wm_host_thread *first;
 
-    pthread_once(&key_once, make_key);
-    if (!key_made) {
+    if (!have_key()) {
         return NULL;
     }
-    first = pthread_getspecific(key);
+    first = pthread_getspecific(list.key);
     for (wm_host_thread *t = first; t != NULL; t = t->next) {
         if (t->root == host->root) {
             return t;
@@ -111,8 +120,7 @@ void wm_host_thread_prune(void)
 {
     wm_host_thread *thread, *kept = NULL;
 
-    pthread_once(&key_once, make_key);
-    thread = key_made ? pthread_getspecific(key) : NULL;
+    thread = have_key() ? pthread_getspecific(list.key) : NULL;
     if (thread == NULL) {
         return;
     }
@@ -134,5 +142,5 @@ void wm_host_thread_prune(void)
         }
         thread = next;
     }
-    pthread_setspecific(key, kept);
+    pthread_setspecific(list.key, kept);
 }

@@ -12,7 +12,7 @@
 #include <signal.h>
 
 /* Host functions of users run on it; only what they touch is ever there. */
-enum { STACK_BYTES = 1 << 20 };
+enum { STACK_BYTES = 1 << 20, BURST = 64 };
 
 static void *worker_main(void *argument);
 
@@ -168,14 +168,21 @@ static void run_locked(wm_host *host, wm_host_core *core, wm_host_item *item)
     }
 }
 
+/* Records and waits run under the lock; a long row of them lets others in. */
 static void serve_locked(wm_host *host, wm_host_core *core)
 {
+    unsigned count = 0;
+
     core->references++;
     while (core->first != NULL && core->started < core->limit) {
         if (stall_locked(core, core->first)) {
             break;
         }
         run_locked(host, core, core->first);
+        if (++count % BURST == 0) {
+            wm_host_unlock(host);
+            wm_host_lock(host);
+        }
     }
     if (core->state == WM_HOST_CORE_RUNNING) {
         core->state = WM_HOST_CORE_IDLE;

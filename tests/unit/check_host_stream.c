@@ -1,6 +1,8 @@
 /* check_host_stream.c: streams of the host device (row G3). */
 #include "wt_host.h"
 
+#include <sched.h>
+#include <signal.h>
 #include <string.h>
 
 START_TEST(test_G3_streams_keep_order_and_copy)
@@ -312,6 +314,72 @@ START_TEST(test_A5_G3_thread_may_outlive_the_device)
 }
 END_TEST
 
+/* Host function: the signals that its thread blocks. */
+static void note_mask(void *argument)
+{
+    if (argument != NULL) {
+        pthread_sigmask(SIG_SETMASK, NULL, argument);
+    }
+}
+
+/* Threads exit, and give their default streams back, while the device goes. */
+struct leavers {
+    wm_driver *d;
+    _Atomic unsigned done;
+    _Atomic unsigned failed;
+};
+
+static void use_and_leave(void *argument, unsigned index)
+{
+    struct leavers *l = argument;
+    unsigned bad = 0;
+
+    if (index == 0) {
+        /* Acquire: pairs with the release below, so that no call of another
+         * thread is under way when the device closes. */
+        while (atomic_load_explicit(&l->done, memory_order_acquire) < 3) {
+            sched_yield();
+        }
+        bad += wm_driver_close(l->d) != 0;
+    } else {
+        bad += wm_driver_host_func(l->d, WARM_STREAM_PER_THREAD, note_mask,
+                                   NULL) != WARM_OK;
+        bad += wm_driver_stream_synchronize(l->d, WARM_STREAM_PER_THREAD) !=
+               WARM_OK;
+        atomic_fetch_add_explicit(&l->done, 1, memory_order_release);
+    }
+    atomic_fetch_add_explicit(&l->failed, bad, memory_order_relaxed);
+}
+
+START_TEST(test_A5_G3_threads_exit_while_the_device_closes)
+{
+    for (unsigned i = 0; i < wt_scaled(200); i++) {
+        struct leavers l = {.d = wt_host_open(1, 0)};
+
+        wt_threads(4, use_and_leave, &l);
+        ck_assert_uint_eq(l.failed, 0);
+        ck_assert_int_eq(wm_meta_live(), 0);
+    }
+}
+END_TEST
+
+START_TEST(test_G3_workers_take_no_signals)
+{
+    wm_driver *d = wt_host_open(1, 0);
+    sigset_t mask, mine;
+
+    sigemptyset(&mask);
+    wt_ok(wm_driver_host_func(d, NULL, note_mask, &mask));
+    wt_ok(wm_driver_stream_synchronize(d, NULL));
+    ck_assert_int_eq(sigismember(&mask, SIGTERM), 1);
+    ck_assert_int_eq(sigismember(&mask, SIGUSR1), 1);
+    ck_assert_int_eq(sigismember(&mask, SIGALRM), 1);
+    pthread_sigmask(SIG_SETMASK, NULL, &mine);
+    ck_assert_int_eq(sigismember(&mine, SIGTERM), 0);
+    wt_host_close(d, 0);
+}
+END_TEST
+
 START_TEST(test_G3_hold_step_resume)
 {
     wm_driver *d = wt_host_open(1, 0);
@@ -507,6 +575,8 @@ int main(void)
     tcase_add_test(tcase, test_B6_G3_default_streams);
     tcase_add_test(tcase, test_B6_G3_work_of_a_gone_threads_stream_goes_on);
     tcase_add_test(tcase, test_A5_G3_thread_may_outlive_the_device);
+    tcase_add_test(tcase, test_A5_G3_threads_exit_while_the_device_closes);
+    tcase_add_test(tcase, test_G3_workers_take_no_signals);
     tcase_add_test(tcase, test_G3_hold_step_resume);
     tcase_add_test(tcase, test_G3_hold_lets_running_work_finish);
     tcase_add_test(tcase,
