@@ -5,6 +5,7 @@
 #include "runtime/driver/cuda.h"
 
 #if WM_HAVE_CUDA
+#include "runtime/base/log.h"
 #include "runtime/base/process.h"
 #include "runtime/base/status.h"
 
@@ -123,8 +124,11 @@ void wm_cuda_device_pop(wm_driver *d, const wm_cuda_scope *scope)
 {
     CUcontext popped;
 
-    if (scope->pushed) {
-        (void)wm_cuda_of(d)->cu.cuCtxPopCurrent_v2(&popped);
+    /* It fails only if somebody has destroyed the context meanwhile. */
+    if (scope->pushed &&
+        wm_cuda_of(d)->cu.cuCtxPopCurrent_v2(&popped) != CUDA_SUCCESS) {
+        wm_log(WARM_LOG_WARNING, "cuCtxPopCurrent failed: the thread's "
+                                 "current CUDA context may have changed");
     }
 }
 
@@ -138,13 +142,15 @@ bool wm_cuda_active(wm_cuda *c, int device)
            active != 0;
 }
 
+static warm_status own_device(wm_cuda *c, int *device)
+{
+    return wm_cuda_result(c, c->rt.cudaGetDevice(device), "cudaGetDevice");
+}
+
 /* A device with a context, the thread's own first; if no device has one, the
  * thread's own, because the work needs some context (row B13). */
-static int some_device(wm_cuda *c)
+static int with_context(wm_cuda *c, int own)
 {
-    int own = 0;
-
-    (void)c->rt.cudaGetDevice(&own);
     if (wm_cuda_active(c, own)) {
         return own;
     }
@@ -163,29 +169,33 @@ static bool has_context(wm_cuda *c)
     return c->cu.cuCtxGetCurrent(&current) == CUDA_SUCCESS && current != NULL;
 }
 
-warm_status wm_cuda_enter(wm_cuda *c, wm_cuda_scope *scope)
+static warm_status enter(wm_cuda *c, bool own_only, wm_cuda_scope *scope)
 {
+    int device = 0;
+    warm_status status;
+
     scope->pushed = false;
     if (wm_likely(has_context(c))) {
         return WARM_OK;
     }
-    return wm_cuda_device_push(&c->base, some_device(c), scope);
+    status = own_device(c, &device);
+    if (status == WARM_OK) {
+        status = wm_cuda_device_push(
+            &c->base, own_only ? device : with_context(c, device), scope);
+    }
+    return status;
+}
+
+warm_status wm_cuda_enter(wm_cuda *c, wm_cuda_scope *scope)
+{
+    return enter(c, false, scope);
 }
 
 warm_status wm_cuda_enter_stream(wm_cuda *c, warm_stream stream,
                                  wm_cuda_scope *scope)
 {
-    int own = 0;
-
-    if ((uintptr_t)stream > (uintptr_t)WARM_STREAM_PER_THREAD) {
-        return wm_cuda_enter(c, scope);
-    }
-    scope->pushed = false;
-    if (has_context(c)) {
-        return WARM_OK;
-    }
-    (void)c->rt.cudaGetDevice(&own);
-    return wm_cuda_device_push(&c->base, own, scope);
+    return enter(c, (uintptr_t)stream <= (uintptr_t)WARM_STREAM_PER_THREAD,
+                 scope);
 }
 
 #else

@@ -6,6 +6,7 @@
 #include "runtime/driver/cuda.h"
 
 #if WM_HAVE_CUDA
+#include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
 warm_status wm_cuda_stream_create(wm_driver *d, int device, warm_stream *stream)
@@ -190,7 +191,10 @@ static warm_status instantiate(wm_cuda *c, cudaGraph_t graph, warm_graph *exec)
         wm_cuda_result(c, c->rt.cudaGraphInstantiateWithFlags(&made, graph, 0),
                        "cudaGraphInstantiateWithFlags");
 
-    (void)c->rt.cudaGraphDestroy(graph);
+    if (c->rt.cudaGraphDestroy(graph) != cudaSuccess) {
+        (void)c->rt.cudaGetLastError();
+        wm_log(WARM_LOG_WARNING, "cudaGraphDestroy failed: a graph leaks");
+    }
     if (status == WARM_OK) {
         *exec = made;
     }

@@ -35,20 +35,22 @@ const char *cublasGetStatusName(cublasStatus_t status)
 
 CREATE_DESTROY(cublasHandle_t, cublasCreate_v2, cublasDestroy_v2)
 SET_STREAM(cublasHandle_t, cublasSetStream_v2, cublasGetStream_v2)
-SETTING(cublasHandle_t, cublas, PointerMode_v2, cublasPointerMode_t, 0)
-SETTING(cublasHandle_t, cublas, MathMode, cublasMath_t, 1)
-SETTING(cublasHandle_t, cublas, AtomicsMode, cublasAtomicsMode_t, 2)
-SETTING(cublasHandle_t, cublas, SmCountTarget, int, 3)
+SETTING(cublasHandle_t, cublas, PointerMode_v2, cublasPointerMode_t, 0, 0)
+SETTING(cublasHandle_t, cublas, MathMode, cublasMath_t, 1, 0)
+SETTING(cublasHandle_t, cublas, AtomicsMode, cublasAtomicsMode_t, 2, 0)
+SETTING(cublasHandle_t, cublas, SmCountTarget, int, 3, 0)
 #if CUBLAS_VERSION >= 130100
-SETTING(cublasHandle_t, cublas, EmulationStrategy, cublasEmulationStrategy_t, 4)
+SETTING(cublasHandle_t, cublas, EmulationStrategy, cublasEmulationStrategy_t, 4,
+        0)
 SETTING(cublasHandle_t, cublas, EmulationSpecialValuesSupport,
-        cudaEmulationSpecialValuesSupport, 5)
+        cudaEmulationSpecialValuesSupport, 5, 0xFFFF)
 SETTING(cublasHandle_t, cublas, FixedPointEmulationMantissaControl,
-        cudaEmulationMantissaControl, 6)
-SETTING(cublasHandle_t, cublas, FixedPointEmulationMaxMantissaBitCount, int, 7)
-SETTING(cublasHandle_t, cublas, FixedPointEmulationMantissaBitOffset, int, 8)
+        cudaEmulationMantissaControl, 6, 0)
+SETTING(cublasHandle_t, cublas, FixedPointEmulationMaxMantissaBitCount, int, 7,
+        79)
+SETTING(cublasHandle_t, cublas, FixedPointEmulationMantissaBitOffset, int, 8, 0)
 SETTING(cublasHandle_t, cublas, FixedPointEmulationMantissaBitCountPointer,
-        int *, 9)
+        int *, 9, 0)
 #endif
 
 cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t handle, void *workspace,

@@ -3,6 +3,7 @@
  * the host device, whose codes are cudart's own. */
 #include "standin.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -145,20 +146,88 @@ cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
 
 /* ---- Memory ---- */
 
+/* The host device wants the bytes back with the pointer, cudart does not. */
+typedef struct pinned {
+    struct pinned *next;
+    void *pointer;
+    size_t bytes;
+} pinned;
+
+enum { BUCKETS = 1024 };
+
+static pthread_mutex_t pinned_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pinned *pinned_blocks[BUCKETS]; /* pinned_mutex */
+
+static pinned **bucket_of(const void *pointer)
+{
+    return &pinned_blocks[((uintptr_t)pointer >> 12) % BUCKETS];
+}
+
+static void pinned_add(pinned *p)
+{
+    pinned **bucket = bucket_of(p->pointer);
+
+    pthread_mutex_lock(&pinned_mutex);
+    p->next = *bucket;
+    *bucket = p;
+    pthread_mutex_unlock(&pinned_mutex);
+}
+
+/* Out of the table, or null; whoever takes it out is alone with it. */
+static pinned *pinned_take(const void *pointer)
+{
+    pinned **at = bucket_of(pointer);
+    pinned *p;
+
+    pthread_mutex_lock(&pinned_mutex);
+    while (*at != NULL && (*at)->pointer != pointer) {
+        at = &(*at)->next;
+    }
+    p = *at;
+    if (p != NULL) {
+        *at = p->next;
+    }
+    pthread_mutex_unlock(&pinned_mutex);
+    return p;
+}
+
 cudaError_t cudaHostAlloc(void **pointer, size_t bytes, unsigned flags)
 {
+    pinned *p;
+    cudaError_t code;
+
     ENTER(cudaHostAlloc)
     (void)flags;
-    return CALL(pinned_alloc, bytes, pointer);
+    code = CALL(pinned_alloc, bytes, pointer);
+    if (code == cudaSuccess) {
+        p = calloc(1, sizeof *p);
+        p->pointer = *pointer;
+        p->bytes = bytes;
+        pinned_add(p);
+    }
+    return code;
 }
 
 cudaError_t cudaFreeHost(void *pointer)
 {
+    pinned *p;
+    cudaError_t code;
+
     ENTER(cudaFreeHost)
     if (pointer == NULL) {
         return cudaSuccess;
     }
-    return CALL(pinned_free, pointer, 0);
+    p = pinned_take(pointer);
+    if (p == NULL) {
+        return answer(cudaErrorInvalidValue);
+    }
+    code = CALL(pinned_free, pointer, p->bytes);
+    if (code == cudaSuccess) {
+        free(p);
+    } else {
+        pinned_add(p);
+    }
+    return code;
 }
 
 cudaError_t cudaHostRegister(void *pointer, size_t bytes, unsigned flags)

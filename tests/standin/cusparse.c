@@ -16,4 +16,4 @@ const char *cusparseGetErrorString(cusparseStatus_t status)
 
 CREATE_DESTROY(cusparseHandle_t, cusparseCreate, cusparseDestroy)
 SET_STREAM(cusparseHandle_t, cusparseSetStream, cusparseGetStream)
-SETTING(cusparseHandle_t, cusparse, PointerMode, cusparsePointerMode_t, 0)
+SETTING(cusparseHandle_t, cusparse, PointerMode, cusparsePointerMode_t, 0, 0)

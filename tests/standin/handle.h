@@ -55,18 +55,18 @@
         LEAVE(0);                                                              \
     }
 
-/* A setting kept in a slot; its default is 0. */
-#define SETTING(handle_type, prefix, name, type, slot)                         \
+/* A setting kept in a slot, as the difference to what a new handle has. */
+#define SETTING(handle_type, prefix, name, type, slot, initial)                \
     STATUS prefix##Set##name(handle_type handle, type value)                   \
     {                                                                          \
         ENTER(prefix##Set##name, handle)                                       \
-        h->setting[slot] = (intptr_t)value;                                    \
+        h->setting[slot] = (intptr_t)value ^ (initial);                        \
         LEAVE(0);                                                              \
     }                                                                          \
     STATUS prefix##Get##name(handle_type handle, type *value)                  \
     {                                                                          \
         ENTER(prefix##Get##name, handle)                                       \
-        *value = (type)h->setting[slot];                                       \
+        *value = (type)(h->setting[slot] ^ (initial));                         \
         LEAVE(0);                                                              \
     }
 

@@ -1,0 +1,696 @@
+/* check_cuda_driver.c: the CUDA driver over the stand-in libraries.
+ * backends: standin
+ *
+ * Each test is a process of its own (Check forks), and so starts without any
+ * context. */
+#include "runtime/driver/cuda.h"
+
+#if WM_HAVE_CUDA
+#include "standin_load.h"
+
+#include "runtime/base/process.h"
+
+#include <stdatomic.h>
+
+enum { DEVICES = 4 };
+
+static wm_driver *d;
+
+static void setup(void)
+{
+    standin_load();
+    standin.standin_devices(DEVICES);
+}
+
+static void setup_open(void)
+{
+    setup();
+    wt_ok(standin_open(&d));
+    ck_assert_int_eq(d->devices, DEVICES);
+}
+
+static void close_driver(void)
+{
+    ck_assert_uint_eq(wm_driver_close(d), 0);
+}
+
+/* Contexts created on each device so far, as decimal digits. */
+static unsigned contexts(void)
+{
+    unsigned digits = 0;
+
+    for (int i = 0; i < DEVICES; i++) {
+        digits = digits * 10 + (unsigned)standin.standin_contexts(i);
+    }
+    return digits;
+}
+
+static bool has_context(void)
+{
+    CUcontext context = NULL;
+
+    ck_assert_int_eq(standin.cuCtxGetCurrent(&context), CUDA_SUCCESS);
+    return context != NULL;
+}
+
+/* ---- Starting ---- */
+
+START_TEST(test_G3_driver_too_old_says_so_in_words)
+{
+    warm_error error = {.size = sizeof error};
+
+    standin.standin_driver_too_old(1);
+    wt_fails(WARM_UNAVAILABLE, standin_open(&d));
+    warm_last_error(&error);
+    ck_assert_int_eq(error.code, cudaErrorInsufficientDriver);
+    ck_assert_str_eq(error.origin, "cudart");
+    ck_assert_ptr_nonnull(
+        strstr(error.message,
+               "CUDA driver version is insufficient for CUDA runtime version"));
+}
+END_TEST
+
+START_TEST(test_G3_no_device_says_so_in_words)
+{
+    standin.standin_devices(0);
+    wt_fails(WARM_UNAVAILABLE, standin_open(&d));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(),
+                                 "no CUDA-capable device is detected"));
+}
+END_TEST
+
+START_TEST(test_A9_missing_runtime_library_is_named)
+{
+    wm_options options;
+
+    standin_options(&options);
+    strcpy(options.cudart, "/no/libcudart.so.13");
+    wt_fails(WARM_UNAVAILABLE, wm_cuda_open(&options, &d));
+    ck_assert_ptr_nonnull(
+        strstr(warm_last_error_message(), "/no/libcudart.so.13"));
+}
+END_TEST
+
+/* A library that is no CUDA runtime: libcuda has none of its functions. */
+START_TEST(test_A9_wrong_runtime_library_names_the_function)
+{
+    wm_options options;
+
+    standin_options(&options);
+    strcpy(options.cudart, standin_path("libcuda.so.1"));
+    wt_fails(WARM_UNAVAILABLE, wm_cuda_open(&options, &d));
+    ck_assert_ptr_nonnull(
+        strstr(warm_last_error_message(), "cudaRuntimeGetVersion"));
+}
+END_TEST
+
+START_TEST(test_G3_driver_that_cannot_start_says_why)
+{
+    standin.standin_fail("cuInit", 1, 0, CUDA_ERROR_OUT_OF_MEMORY);
+    wt_fails(WARM_UNAVAILABLE, standin_open(&d));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "out of memory"));
+}
+END_TEST
+
+/* ---- Contexts and current devices ---- */
+
+START_TEST(test_B13_asking_about_devices_makes_no_context)
+{
+    warm_device_info info = {.size = sizeof info};
+    int device = -1;
+
+    for (int i = 0; i < DEVICES; i++) {
+        wt_ok(wm_driver_device_info(d, i, &info));
+        ck_assert_int_eq(info.compute_major, 9);
+        ck_assert_uint_gt(info.total_bytes, 0);
+        ck_assert_uint_eq(info.free_bytes, 0);
+        ck_assert_uint_eq(info.size, sizeof info);
+    }
+    wt_ok(wm_driver_current_device(d, &device));
+    ck_assert_int_eq(device, 0);
+    ck_assert_uint_eq(contexts(), 0);
+    ck_assert(!has_context());
+    close_driver();
+}
+END_TEST
+
+static void pin_and_unpin(void)
+{
+    static _Alignas(4096) char mine[8192];
+    void *pinned = NULL;
+
+    wt_ok(wm_driver_pinned_alloc(d, 10000, &pinned));
+    wt_ok(wm_driver_pinned_register(d, mine, sizeof mine));
+    wt_ok(wm_driver_pinned_unregister(d, mine));
+    wt_ok(wm_driver_pinned_free(d, pinned, 10000));
+}
+
+START_TEST(test_B13_pinning_uses_the_context_that_is_there)
+{
+    warm_device_info info = {.size = sizeof info};
+    warm_stream stream;
+
+    wt_ok(wm_driver_stream_create(d, 2, &stream));
+    ck_assert_uint_eq(contexts(), 10);
+    pin_and_unpin();
+    ck_assert_uint_eq(contexts(), 10);
+    ck_assert(!has_context());
+    wt_ok(wm_driver_device_info(d, 2, &info));
+    ck_assert_uint_gt(info.free_bytes, 0);
+    wt_ok(wm_driver_stream_destroy(d, stream));
+    close_driver();
+}
+END_TEST
+
+START_TEST(test_B13_pinning_first_uses_the_threads_device_only)
+{
+    ck_assert_int_eq(standin.cudaSetDevice(1), cudaSuccess);
+    pin_and_unpin();
+    ck_assert_uint_eq(contexts(), 100);
+    close_driver();
+}
+END_TEST
+
+START_TEST(test_B13_pinning_with_no_context_at_all_makes_one)
+{
+    pin_and_unpin();
+    ck_assert_uint_eq(contexts(), 1000);
+    ck_assert(!has_context());
+    close_driver();
+}
+END_TEST
+
+/* What one pass over every op of the driver makes; kept apart from the calls
+ * so that a pass that fails half-way can be cleaned up. */
+struct pass {
+    warm_stream stream;
+    warm_event event;
+    warm_graph graph;
+    void *pinned, *memory;
+    bool capturing;
+    _Atomic int ran;
+};
+
+static void count_run(void *argument)
+{
+    struct pass *p = argument;
+
+    atomic_fetch_add(&p->ran, 1);
+}
+
+static warm_status capture_and_launch(struct pass *p)
+{
+    wm_capture capture = WM_CAPTURE_NONE;
+    warm_status status = wm_driver_capture_begin(d, p->stream);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    p->capturing = true;
+    if ((status = wm_driver_stream_capture(d, p->stream, &capture)) !=
+            WARM_OK ||
+        (status = wm_driver_host_func(d, p->stream, count_run, p)) != WARM_OK) {
+        return status;
+    }
+    ck_assert_int_eq(capture, WM_CAPTURE_ACTIVE);
+    p->capturing = false;
+    if ((status = wm_driver_capture_end(d, p->stream, &p->graph)) != WARM_OK ||
+        (status = wm_driver_graph_launch(d, p->graph, p->stream)) != WARM_OK) {
+        return status;
+    }
+    return wm_driver_stream_synchronize(d, p->stream);
+}
+
+static warm_status use_memory(struct pass *p, int device)
+{
+    size_t available, total;
+    warm_status status;
+
+    if ((status = wm_driver_pinned_alloc(d, 4096, &p->pinned)) != WARM_OK ||
+        (status = wm_driver_device_alloc(d, device, 4096, &p->memory)) !=
+            WARM_OK ||
+        (status = wm_driver_device_memory(d, device, &available, &total)) !=
+            WARM_OK) {
+        return status;
+    }
+    memset(p->pinned, 7, 4096);
+    if ((status = wm_driver_copy(d, p->memory, p->pinned, 4096,
+                                 WARM_COPY_TO_DEVICE, p->stream)) != WARM_OK) {
+        return status;
+    }
+    return wm_driver_stream_synchronize(d, p->stream);
+}
+
+static warm_status use_event(struct pass *p, int device)
+{
+    wm_stream_info info;
+    warm_status status;
+
+    if ((status = wm_driver_event_create(d, device, &p->event)) != WARM_OK ||
+        (status = wm_driver_event_record(d, p->event, p->stream)) != WARM_OK ||
+        (status = wm_driver_stream_wait_event(d, p->stream, p->event)) !=
+            WARM_OK ||
+        (status = wm_driver_event_synchronize(d, p->event)) != WARM_OK ||
+        (status = wm_driver_event_query(d, p->event)) != WARM_OK ||
+        (status = wm_driver_stream_synchronize(d, p->stream)) != WARM_OK ||
+        (status = wm_driver_stream_query(d, p->stream)) != WARM_OK) {
+        return status;
+    }
+    return wm_driver_stream_info(d, p->stream, &info);
+}
+
+static warm_status whole_pass(struct pass *p, int device)
+{
+    bool relaxed = true;
+    warm_status status = wm_driver_stream_create(d, device, &p->stream);
+
+    if (status == WARM_OK) {
+        status = use_event(p, device);
+    }
+    if (status == WARM_OK) {
+        status = use_memory(p, device);
+    }
+    if (status == WARM_OK) {
+        status = capture_and_launch(p);
+    }
+    if (status == WARM_OK) {
+        status = wm_driver_capture_mode(d, &relaxed);
+    }
+    if (status == WARM_OK) {
+        status = wm_driver_capture_mode(d, &relaxed);
+    }
+    return status;
+}
+
+/* Undoes what a pass made; answers the first failure. */
+static warm_status undo_pass(struct pass *p, int device)
+{
+    warm_status worst = WARM_OK, status;
+#define UNDO(thing, call)                                                      \
+    if ((thing) != 0) {                                                        \
+        status = call;                                                         \
+        worst = worst == WARM_OK ? status : worst;                             \
+        if (status == WARM_OK) {                                               \
+            thing = 0;                                                         \
+        }                                                                      \
+    }
+
+    if (p->capturing) {
+        (void)wm_driver_capture_end(d, p->stream, &p->graph);
+        p->capturing = false;
+    }
+    UNDO(p->graph, wm_driver_graph_destroy(d, p->graph))
+    UNDO(p->event, wm_driver_event_destroy(d, p->event))
+    UNDO(p->memory, wm_driver_device_free(d, device, p->memory))
+    UNDO(p->pinned, wm_driver_pinned_free(d, p->pinned, 4096))
+    UNDO(p->stream, wm_driver_stream_destroy(d, p->stream))
+#undef UNDO
+    return worst;
+}
+
+START_TEST(test_B13_G3_every_call_leaves_the_current_device_alone)
+{
+    struct pass p = {0};
+    int device = -1;
+
+    ck_assert_int_eq(standin.cudaSetDevice(1), cudaSuccess);
+    wt_ok(whole_pass(&p, 3));
+    ck_assert_int_eq(p.ran, 1);
+    wt_ok(undo_pass(&p, 3));
+    ck_assert_int_eq(standin.cudaGetDevice(&device), cudaSuccess);
+    ck_assert_int_eq(device, 1);
+    ck_assert_uint_eq(contexts(), 101);
+    close_driver();
+}
+END_TEST
+
+START_TEST(test_B13_a_thread_without_a_context_gets_none)
+{
+    struct pass p = {0};
+
+    wt_ok(whole_pass(&p, 3));
+    wt_ok(undo_pass(&p, 3));
+    ck_assert(!has_context());
+    ck_assert_uint_eq(contexts(), 1);
+    close_driver();
+}
+END_TEST
+
+static void push_and_pop(void *argument, unsigned index)
+{
+    _Atomic int *failed = argument;
+    int device = (int)(index % DEVICES);
+    wm_cuda_scope scope;
+
+    for (int i = 0; i < 100; i++) {
+        if (wm_cuda_device_push(d, device, &scope) != WARM_OK) {
+            atomic_fetch_add(failed, 1);
+            return;
+        }
+        wm_cuda_device_pop(d, &scope);
+    }
+}
+
+START_TEST(test_B13_threads_retain_one_context_a_device)
+{
+    _Atomic int failed = 0;
+
+    wt_threads(8, push_and_pop, &failed);
+    ck_assert_int_eq(failed, 0);
+    ck_assert_uint_eq(contexts(), 1111);
+    ck_assert_uint_eq(standin.standin_calls("cuDevicePrimaryCtxRetain") -
+                          standin.standin_calls("cuDevicePrimaryCtxRelease_v2"),
+                      DEVICES);
+    close_driver();
+}
+END_TEST
+
+/* ---- Streams ---- */
+
+START_TEST(test_B6_stream_ids_are_never_used_twice)
+{
+    wm_stream_info first, second;
+    warm_stream stream;
+
+    wt_ok(wm_driver_stream_create(d, 1, &stream));
+    wt_ok(wm_driver_stream_info(d, stream, &first));
+    wt_ok(wm_driver_stream_destroy(d, stream));
+    wt_ok(wm_driver_stream_create(d, 1, &stream));
+    wt_ok(wm_driver_stream_info(d, stream, &second));
+    ck_assert_uint_ne(first.id, second.id);
+    ck_assert_int_eq(first.device, 1);
+    ck_assert_int_eq(second.device, 1);
+    wt_ok(wm_driver_stream_destroy(d, stream));
+    close_driver();
+}
+END_TEST
+
+START_TEST(test_B6_default_streams_are_those_of_the_current_device)
+{
+    wm_stream_info zero, legacy, own;
+
+    ck_assert_int_eq(standin.cudaSetDevice(2), cudaSuccess);
+    wt_ok(wm_driver_stream_info(d, NULL, &zero));
+    wt_ok(wm_driver_stream_info(d, WARM_STREAM_LEGACY, &legacy));
+    wt_ok(wm_driver_stream_info(d, WARM_STREAM_PER_THREAD, &own));
+    ck_assert_int_eq(zero.device, 2);
+    ck_assert_int_eq(own.device, 2);
+    ck_assert_uint_eq(zero.id, legacy.id);
+    ck_assert_uint_ne(zero.id, own.id);
+    close_driver();
+}
+END_TEST
+
+START_TEST(test_B13_default_stream_means_the_threads_own_device)
+{
+    warm_stream other;
+    wm_stream_info info;
+
+    wt_ok(wm_driver_stream_create(d, 2, &other));
+    wt_ok(wm_driver_stream_info(d, NULL, &info));
+    ck_assert_int_eq(info.device, 0);
+    wt_ok(wm_driver_stream_destroy(d, other));
+    close_driver();
+}
+END_TEST
+
+static void wait_for_flag(void *argument)
+{
+    _Atomic int *open = argument;
+
+    while (!atomic_load(open)) {
+        sched_yield();
+    }
+}
+
+START_TEST(test_B4_not_ready_is_an_answer_and_leaves_no_error_behind)
+{
+    _Atomic int open = 0;
+    warm_stream stream;
+    warm_event event;
+
+    wt_ok(wm_driver_stream_create(d, 0, &stream));
+    wt_ok(wm_driver_event_create(d, 0, &event));
+    wt_ok(wm_driver_host_func(d, stream, wait_for_flag, &open));
+    wt_ok(wm_driver_event_record(d, event, stream));
+    wt_fails(WARM_NOT_READY, wm_driver_stream_query(d, stream));
+    wt_fails(WARM_NOT_READY, wm_driver_event_query(d, event));
+    ck_assert_int_eq(standin.cudaPeekAtLastError(), cudaSuccess);
+    atomic_store(&open, 1);
+    wt_ok(wm_driver_event_synchronize(d, event));
+    wt_ok(wm_driver_event_query(d, event));
+    wt_ok(wm_driver_event_destroy(d, event));
+    wt_ok(wm_driver_stream_destroy(d, stream));
+    close_driver();
+}
+END_TEST
+
+/* ---- Captures ---- */
+
+START_TEST(test_B7_legacy_stream_is_blocked_while_another_captures)
+{
+    wm_capture capture = WM_CAPTURE_NONE;
+
+    standin.standin_fail("cudaStreamIsCapturing", 1, 0,
+                         cudaErrorStreamCaptureImplicit);
+    wt_ok(wm_driver_stream_capture(d, NULL, &capture));
+    ck_assert_int_eq(capture, WM_CAPTURE_BLOCKED);
+    ck_assert_int_eq(standin.cudaPeekAtLastError(), cudaSuccess);
+    wt_ok(wm_driver_stream_capture(d, NULL, &capture));
+    ck_assert_int_eq(capture, WM_CAPTURE_NONE);
+    close_driver();
+}
+END_TEST
+
+START_TEST(test_B7_relaxed_mode_gives_the_users_mode_back)
+{
+    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeThreadLocal;
+    bool outer = true, inner = true;
+
+    ck_assert_int_eq(standin.cudaThreadExchangeStreamCaptureMode(&mode),
+                     cudaSuccess);
+    wt_ok(wm_driver_capture_mode(d, &outer));
+    wt_ok(wm_driver_capture_mode(d, &inner));
+    ck_assert(!outer);
+    ck_assert(inner);
+    wt_ok(wm_driver_capture_mode(d, &inner));
+    wt_ok(wm_driver_capture_mode(d, &outer));
+    mode = cudaStreamCaptureModeGlobal;
+    ck_assert_int_eq(standin.cudaThreadExchangeStreamCaptureMode(&mode),
+                     cudaSuccess);
+    ck_assert_int_eq(mode, cudaStreamCaptureModeThreadLocal);
+    close_driver();
+}
+END_TEST
+
+START_TEST(test_B7_failed_end_of_a_capture_gives_no_graph)
+{
+    warm_stream stream;
+    warm_graph graph = NULL;
+
+    wt_ok(wm_driver_stream_create(d, 0, &stream));
+    wt_ok(wm_driver_capture_begin(d, stream));
+    standin.standin_fail("cudaGraphInstantiateWithFlags", 1, 0,
+                         cudaErrorMemoryAllocation);
+    wt_fails(WARM_OUT_OF_MEMORY, wm_driver_capture_end(d, stream, &graph));
+    ck_assert_ptr_null(graph);
+    ck_assert_uint_eq(standin.standin_calls("cudaGraphDestroy"), 1);
+    wt_ok(wm_driver_stream_destroy(d, stream));
+    close_driver();
+}
+END_TEST
+
+/* ---- Errors ---- */
+
+static const struct {
+    int code;
+    warm_status status;
+} codes[] = {
+    {cudaErrorMemoryAllocation, WARM_OUT_OF_MEMORY},
+    {cudaErrorInvalidResourceHandle, WARM_INVALID_STREAM},
+    {cudaErrorStreamCaptureUnsupported, WARM_CAPTURE_ERROR},
+    {cudaErrorStreamCaptureInvalidated, WARM_CAPTURE_ERROR},
+    {cudaErrorStreamCaptureWrongThread, WARM_CAPTURE_ERROR},
+    {cudaErrorTimeout, WARM_DRIVER_ERROR},
+    {cudaErrorUnknown, WARM_DRIVER_ERROR},
+};
+
+START_TEST(test_G6_code_becomes_a_status_and_cudarts_error_is_cleared)
+{
+    warm_error error = {.size = sizeof error};
+    void *memory = &memory;
+
+    standin.standin_fail("cudaMalloc", 1, 0, codes[_i].code);
+    wt_fails(codes[_i].status, wm_driver_device_alloc(d, 0, 4096, &memory));
+    ck_assert_ptr_eq(memory, &memory);
+    warm_last_error(&error);
+    ck_assert_int_eq(error.code, codes[_i].code);
+    ck_assert_str_eq(error.origin, "cudart");
+    ck_assert_str_ne(error.code_text, "");
+    ck_assert_ptr_nonnull(strstr(error.message, "cudaMalloc"));
+    ck_assert_int_eq(standin.cudaPeekAtLastError(), cudaSuccess);
+    ck_assert(!has_context());
+    close_driver();
+}
+END_TEST
+
+START_TEST(test_A6_driver_that_unloads_is_not_called_any_more)
+{
+    void *memory = NULL;
+    uint64_t calls;
+
+    standin.standin_fail("cudaMalloc", 1, 0, cudaErrorCudartUnloading);
+    wt_fails(WARM_EXITING, wm_driver_device_alloc(d, 0, 4096, &memory));
+    ck_assert(wm_process_exiting());
+    calls = standin.standin_calls("cudaMalloc");
+    wt_fails(WARM_EXITING, wm_driver_device_alloc(d, 0, 4096, &memory));
+    ck_assert_uint_eq(standin.standin_calls("cudaMalloc"), calls);
+}
+END_TEST
+
+/* Every function of both libraries that an op needs. */
+static const char *const functions[] = {
+#define NAME(name) #name,
+    WM_CUDART_CALLS(NAME) WM_CUDA_API_CALLS(NAME)
+#undef NAME
+};
+
+enum { FUNCTIONS = sizeof functions / sizeof functions[0] };
+
+static size_t free_bytes(void)
+{
+    size_t available = 0, total;
+
+    wt_ok(wm_driver_device_memory(d, 1, &available, &total));
+    return available;
+}
+
+/* Fails the n-th call of one function, n = 1, 2, … until a pass and its undo
+ * do not meet the fault; after each, everything can be given back, nothing is
+ * left current and no error is left behind. */
+START_TEST(test_G6_any_function_may_fail_at_any_call)
+{
+    const char *function = functions[_i];
+    struct pass p = {0};
+    uint64_t n = 0, calls = 0;
+    size_t before;
+
+    wt_ok(whole_pass(&p, 1));
+    wt_ok(undo_pass(&p, 1));
+    before = free_bytes();
+    do {
+        warm_status first, second;
+
+        p = (struct pass){0};
+        n++;
+        calls = standin.standin_calls(function);
+        standin.standin_fail(function, n, 0, 999);
+        first = whole_pass(&p, 1);
+        second = undo_pass(&p, 1);
+        calls = standin.standin_calls(function) - calls;
+        standin.standin_fail(function, 0, 0, 0);
+        wt_ok(undo_pass(&p, 1));
+        /* A pop that fails cannot be made good; all else must be balanced. */
+        if (strcmp(function, "cuCtxPopCurrent_v2") == 0 && has_context()) {
+            CUcontext popped;
+
+            ck_assert_int_eq(standin.cuCtxPopCurrent_v2(&popped), 0);
+        }
+        ck_assert_msg(!has_context(), "%s %d", function, (int)n);
+        ck_assert_int_eq(standin.cudaPeekAtLastError(), cudaSuccess);
+        ck_assert_uint_eq(free_bytes(), before);
+        ck_assert_msg(calls >= n || (first == WARM_OK && second == WARM_OK),
+                      "%s %d failed without a fault", function, (int)n);
+    } while (calls >= n);
+    ck_assert_uint_eq(standin.standin_misuse(NULL, 0), 0);
+    close_driver();
+}
+END_TEST
+
+static void add_starting(Suite *suite)
+{
+    TCase *tcase = tcase_create("starting");
+
+    tcase_add_checked_fixture(tcase, setup, NULL);
+    tcase_add_test(tcase, test_G3_driver_too_old_says_so_in_words);
+    tcase_add_test(tcase, test_G3_no_device_says_so_in_words);
+    tcase_add_test(tcase, test_A9_missing_runtime_library_is_named);
+    tcase_add_test(tcase, test_A9_wrong_runtime_library_names_the_function);
+    tcase_add_test(tcase, test_G3_driver_that_cannot_start_says_why);
+    suite_add_tcase(suite, tcase);
+}
+
+static void add_contexts(Suite *suite)
+{
+    TCase *tcase = tcase_create("contexts");
+
+    tcase_add_checked_fixture(tcase, setup_open, NULL);
+    tcase_add_test(tcase, test_B13_asking_about_devices_makes_no_context);
+    tcase_add_test(tcase, test_B13_pinning_uses_the_context_that_is_there);
+    tcase_add_test(tcase, test_B13_pinning_first_uses_the_threads_device_only);
+    tcase_add_test(tcase, test_B13_pinning_with_no_context_at_all_makes_one);
+    tcase_add_test(tcase,
+                   test_B13_G3_every_call_leaves_the_current_device_alone);
+    tcase_add_test(tcase, test_B13_a_thread_without_a_context_gets_none);
+    tcase_add_test(tcase, test_B13_threads_retain_one_context_a_device);
+    suite_add_tcase(suite, tcase);
+}
+
+static void add_streams(Suite *suite)
+{
+    TCase *tcase = tcase_create("streams");
+
+    tcase_add_checked_fixture(tcase, setup_open, NULL);
+    tcase_add_test(tcase, test_B6_stream_ids_are_never_used_twice);
+    tcase_add_test(tcase,
+                   test_B6_default_streams_are_those_of_the_current_device);
+    tcase_add_test(tcase, test_B13_default_stream_means_the_threads_own_device);
+    tcase_add_test(tcase,
+                   test_B4_not_ready_is_an_answer_and_leaves_no_error_behind);
+    tcase_add_test(tcase,
+                   test_B7_legacy_stream_is_blocked_while_another_captures);
+    tcase_add_test(tcase, test_B7_relaxed_mode_gives_the_users_mode_back);
+    tcase_add_test(tcase, test_B7_failed_end_of_a_capture_gives_no_graph);
+    suite_add_tcase(suite, tcase);
+}
+
+static void add_errors(Suite *suite)
+{
+    TCase *tcase = tcase_create("errors");
+
+    tcase_add_checked_fixture(tcase, setup_open, NULL);
+    tcase_add_loop_test(
+        tcase, test_G6_code_becomes_a_status_and_cudarts_error_is_cleared, 0,
+        sizeof codes / sizeof codes[0]);
+    tcase_add_test(tcase, test_A6_driver_that_unloads_is_not_called_any_more);
+    tcase_add_loop_test(tcase, test_G6_any_function_may_fail_at_any_call, 0,
+                        FUNCTIONS);
+    suite_add_tcase(suite, tcase);
+}
+
+int main(void)
+{
+    Suite *suite;
+
+    if (!standin_find()) {
+        return standin_skip("check_cuda_driver",
+                            "the stand-in libraries are not built");
+    }
+    suite = suite_create("cuda_driver");
+    add_starting(suite);
+    add_contexts(suite);
+    add_streams(suite);
+    add_errors(suite);
+    return wt_main(suite);
+}
+
+#else
+#include <stdio.h>
+
+int main(void)
+{
+    puts("check_cuda_driver: skipped: built without CUDA's headers\n"
+         "1..0 # SKIP built without CUDA's headers");
+    return 0;
+}
+#endif

@@ -1,0 +1,86 @@
+/* check_loader.c: libraries and their functions, found at run time (row A9). */
+#include "wt.h"
+
+#include "runtime/driver/loader.h"
+
+#include <string.h>
+
+static const char *const maths[] = {"libnone.so.7", "libm.so.6", NULL};
+static const char *const none[] = {"libnone.so.7", "libnone.so.6", NULL};
+
+START_TEST(test_A9_first_soname_that_loads_is_taken)
+{
+    void *library = NULL;
+
+    wt_ok(wm_library_open("maths", "", maths, &library));
+    ck_assert_ptr_nonnull(library);
+    wt_ok(wm_library_open("maths", NULL, maths, &library));
+}
+END_TEST
+
+START_TEST(test_A9_missing_library_names_all_that_was_tried)
+{
+    void *library = &library;
+
+    wt_fails(WARM_UNAVAILABLE, wm_library_open("maths", "", none, &library));
+    ck_assert_ptr_eq(library, &library);
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "maths"));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "libnone.so.7"));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "libnone.so.6"));
+}
+END_TEST
+
+START_TEST(test_A9_path_wins_and_is_tried_alone)
+{
+    void *library = NULL;
+
+    wt_fails(WARM_UNAVAILABLE,
+             wm_library_open("maths", "/no/libm.so.6", maths, &library));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "/no/libm.so.6"));
+    ck_assert_ptr_null(library);
+}
+END_TEST
+
+START_TEST(test_A9_missing_function_is_named_and_none_is_filled)
+{
+    void *library, *sine = NULL, *other = &other, *spare = &spare;
+    const wm_symbol symbols[] = {{"sin", &sine, 0},
+                                 {"no_such_spare", &spare, 1},
+                                 {"no_such", &other, 0}};
+
+    wt_ok(wm_library_open("maths", "", maths, &library));
+    wt_fails(WARM_UNAVAILABLE,
+             wm_library_symbols("maths", library, symbols, 3));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "no_such"));
+    ck_assert_ptr_null(sine);
+    ck_assert_ptr_null(other);
+    ck_assert_ptr_null(spare);
+}
+END_TEST
+
+START_TEST(test_A9_optional_function_may_be_missing)
+{
+    void *library, *sine = NULL, *spare = &spare;
+    const wm_symbol symbols[] = {{"sin", &sine, 0},
+                                 {"no_such_spare", &spare, 1}};
+
+    wt_ok(wm_library_open("maths", "", maths, &library));
+    wt_ok(wm_library_symbols("maths", library, symbols, 2));
+    ck_assert_ptr_nonnull(sine);
+    ck_assert_ptr_null(spare);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("loader");
+    TCase *tcase = tcase_create("libraries");
+
+    tcase_add_test(tcase, test_A9_first_soname_that_loads_is_taken);
+    tcase_add_test(tcase, test_A9_missing_library_names_all_that_was_tried);
+    tcase_add_test(tcase, test_A9_path_wins_and_is_tried_alone);
+    tcase_add_test(tcase, test_A9_missing_function_is_named_and_none_is_filled);
+    tcase_add_test(tcase, test_A9_optional_function_may_be_missing);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}
