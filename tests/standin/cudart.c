@@ -420,10 +420,25 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function,
 /* ---- Captures and graphs ---- */
 
 /* The host device makes an executable graph at once; a graph here keeps it
- * until it is instantiated, which works once. */
+ * until it is instantiated, which works once. Never freed, and in a list, so
+ * that one whose destruction was made to fail is no leak of the stand-in. */
 struct CUgraph_st {
+    struct CUgraph_st *next;
     warm_graph exec;
 };
+
+static _Atomic(struct CUgraph_st *) graphs;
+
+static cudaGraph_t graph_of(warm_graph exec)
+{
+    struct CUgraph_st *graph = calloc(1, sizeof *graph);
+
+    graph->exec = exec;
+    graph->next = atomic_load(&graphs);
+    while (!atomic_compare_exchange_weak(&graphs, &graph->next, graph)) {
+    }
+    return graph;
+}
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream,
                                    enum cudaStreamCaptureMode wanted)
@@ -442,8 +457,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
     code = CALL(capture_end, standin_stream(stream), &exec);
     *graph = NULL;
     if (code == cudaSuccess) {
-        *graph = calloc(1, sizeof **graph);
-        (*graph)->exec = exec;
+        *graph = graph_of(exec);
     }
     return code;
 }
@@ -480,10 +494,11 @@ cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *exec,
 
 cudaError_t cudaGraphDestroy(cudaGraph_t graph)
 {
-    warm_graph exec = graph->exec;
+    warm_graph exec;
 
     ENTER(cudaGraphDestroy)
-    free(graph);
+    exec = graph->exec;
+    graph->exec = NULL;
     return exec != NULL ? CALL(graph_destroy, exec) : cudaSuccess;
 }
 
