@@ -47,7 +47,7 @@ extern _Thread_local const wm_window *wm_window_current
 
 static inline size_t wm_window_index(warm_kind kind, int device)
 {
-    return (unsigned)device * (unsigned)WARM_KIND_MAX + (unsigned)kind;
+    return (size_t)(unsigned)device * WARM_KIND_MAX + (unsigned)kind;
 }
 
 /* The calling thread's window of a live runtime, made if there is none; it is

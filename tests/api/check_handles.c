@@ -1,0 +1,716 @@
+/* check_handles.c: the handle pool through the public interface (rows A1 to
+ * A10, A14, A15), with a user's kind that tests can stop and fail. */
+#include "wt.h"
+#include "wt_kind.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static warm_runtime *runtime;
+static wt_toy toy;
+static warm_kind kind;
+
+static void set_up(void)
+{
+    runtime = wt_runtime(NULL);
+    wt_toy_init(&toy);
+    kind = wt_toy_register(&toy, runtime, "toy");
+    ck_assert_int_ge(kind, WARM_KIND_BUILTIN);
+}
+
+static void tear_down(void)
+{
+    wt_runtime_end(runtime);
+    ck_assert_int_eq(toy.alive, 0);
+    ck_assert_int_eq(toy.shared, 0);
+    ck_assert_int_eq(toy.unreset, 0);
+}
+
+START_TEST(test_A1_A7_same_thread_gets_same_handle_without_any_call)
+{
+    void *first = NULL;
+    uint64_t calls[2][64] = {{0}};
+    const char *name;
+
+    wt_ok(warm_reserve(runtime, kind, 0, &first));
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; (name = warm_testing_call_name(i)) != NULL; i++) {
+            ck_assert_int_lt(i, 64);
+            wt_ok(warm_testing_calls(runtime, name, &calls[round][i]));
+        }
+        for (int i = 0; round == 0 && i < 1000; i++) {
+            void *again = NULL;
+
+            ck_assert_int_eq(warm_reserve(runtime, kind, 0, &again), WARM_OK);
+            ck_assert_ptr_eq(again, first);
+        }
+    }
+    ck_assert_int_eq(memcmp(calls[0], calls[1], sizeof calls[0]), 0);
+    ck_assert_uint_eq(toy.creates, 1);
+    ck_assert_uint_eq(toy.resets, 0);
+}
+END_TEST
+
+struct meeting {
+    pthread_barrier_t barrier;
+    void *handle[16];
+    warm_status status[16];
+};
+
+static void meet(void *argument, unsigned index)
+{
+    struct meeting *m = argument;
+
+    pthread_barrier_wait(&m->barrier);
+    m->status[index] = warm_reserve(runtime, kind, 0, &m->handle[index]);
+    if (m->status[index] == WARM_OK) {
+        wt_toy_use(m->handle[index]);
+    }
+    pthread_barrier_wait(&m->barrier);
+    if (m->status[index] == WARM_OK) {
+        wt_toy_leave(m->handle[index]);
+    }
+}
+
+/* count threads that hold a handle each at the same time. */
+static void hold_at_once(unsigned count)
+{
+    struct meeting m = {.handle = {NULL}};
+
+    pthread_barrier_init(&m.barrier, NULL, count);
+    wt_threads(count, meet, &m);
+    pthread_barrier_destroy(&m.barrier);
+    for (unsigned i = 0; i < count; i++) {
+        ck_assert_int_eq(m.status[i], WARM_OK);
+        for (unsigned k = 0; k < i; k++) {
+            ck_assert_ptr_ne(m.handle[i], m.handle[k]);
+        }
+    }
+}
+
+START_TEST(test_A2_A3_five_threads_meet_while_four_handles_are_idle)
+{
+    hold_at_once(4);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, idle), 4);
+    hold_at_once(5);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, created), 5);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, idle), 5);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, in_use), 0);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, in_use_peak), 5);
+}
+END_TEST
+
+START_TEST(test_A4_created_equals_most_held_at_once)
+{
+    for (unsigned round = 0; round < 20; round++) {
+        hold_at_once(8);
+    }
+    ck_assert_uint_eq(toy.creates, 8);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, created), 8);
+    ck_assert(wt_balanced(runtime, kind, 0));
+}
+END_TEST
+
+static void reserve_one(void *argument, unsigned index)
+{
+    void **handles = argument;
+
+    (void)warm_reserve(runtime, kind, 0, &handles[index]);
+}
+
+START_TEST(test_A3_last_in_is_first_out)
+{
+    void *seen[1] = {NULL};
+    void *last;
+
+    hold_at_once(3);
+    wt_threads(1, reserve_one, seen);
+    last = seen[0];
+    for (int i = 0; i < 5; i++) {
+        wt_threads(1, reserve_one, seen);
+        ck_assert_ptr_eq(seen[0], last);
+    }
+}
+END_TEST
+
+struct worker {
+    pthread_t thread;
+    void *handle;
+    warm_status status;
+    warm_error error;
+};
+
+static void *work(void *argument)
+{
+    struct worker *worker = argument;
+
+    worker->status = warm_reserve(runtime, kind, 0, &worker->handle);
+    worker->error.size = sizeof worker->error;
+    warm_last_error(&worker->error);
+    return NULL;
+}
+
+static void start(struct worker *worker)
+{
+    worker->handle = NULL;
+    ck_assert_int_eq(pthread_create(&worker->thread, NULL, work, worker), 0);
+}
+
+static void finish(struct worker *worker)
+{
+    ck_assert_int_eq(pthread_join(worker->thread, NULL), 0);
+}
+
+START_TEST(test_A8_creations_do_not_wait_for_each_other)
+{
+    struct worker first, a, b, c;
+
+    start(&first); /* the pool's very first creation */
+    finish(&first);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, idle), 1);
+    wt_ok(warm_reserve(runtime, kind, 0, &c.handle)); /* nothing is idle */
+    wt_toy_close_gate(&toy);
+    start(&a);
+    start(&b);
+    wt_toy_await(&toy, 2); /* hangs if a creation held the lock */
+    /* Meanwhile the pool answers, gives back and hands out. */
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, in_use), 1);
+    wt_ok(warm_thread_release(runtime));
+    start(&c);
+    finish(&c);
+    wt_ok(c.status);
+    wt_toy_open_gate(&toy);
+    finish(&a);
+    finish(&b);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, created), 3);
+    ck_assert(wt_balanced(runtime, kind, 0));
+}
+END_TEST
+
+START_TEST(test_A8_failed_creation_changes_nothing_and_tells_the_code)
+{
+    warm_error error = {.size = sizeof error};
+    void *handle = &toy;
+
+    wt_toy_fail(&toy, WT_CREATE, 1, false);
+    wt_fails(WARM_LIBRARY_ERROR, warm_reserve(runtime, kind, 0, &handle));
+    ck_assert_ptr_eq(handle, &toy);
+    warm_last_error(&error);
+    ck_assert_int_eq(error.code, WT_TOY_CODE);
+    ck_assert_str_eq(error.origin, "toy");
+    ck_assert_str_eq(error.code_text, "the toy is broken");
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, created), 0);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, in_use), 0);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, in_use_peak), 0);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, failed), 1);
+    wt_ok(warm_reserve(runtime, kind, 0, &handle));
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, created), 1);
+}
+END_TEST
+
+/* Both threads fail on their own: the second is not told of the first's. */
+START_TEST(test_A8_after_a_failed_first_creation_the_next_thread_tries)
+{
+    struct worker a, b;
+
+    wt_toy_fail(&toy, WT_CREATE, 1, false);
+    wt_toy_close_gate(&toy);
+    start(&a);
+    wt_toy_await(&toy, 1);
+    start(&b);
+    wt_toy_open_gate(&toy);
+    finish(&a);
+    finish(&b);
+    ck_assert_int_eq((a.status == WARM_OK) + (b.status == WARM_OK), 1);
+    ck_assert_uint_eq(toy.creates, 2);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, failed), 1);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, created), 1);
+}
+END_TEST
+
+START_TEST(test_A9_kinds_are_checked_when_registered)
+{
+    warm_kind_ops ops = {.size = sizeof ops,
+                         .name = "other",
+                         .create = wt_toy_create,
+                         .destroy = wt_toy_destroy};
+    warm_kind_ops bad = ops;
+    warm_kind made = -1;
+    char name[16];
+
+    bad.name = "toy";
+    wt_fails(WARM_INVALID_ARGUMENT, warm_kind_register(runtime, &bad, &made));
+    bad = ops;
+    bad.destroy = NULL;
+    wt_fails(WARM_INVALID_ARGUMENT, warm_kind_register(runtime, &bad, &made));
+    bad = ops;
+    bad.size = 8;
+    wt_fails(WARM_INVALID_ARGUMENT, warm_kind_register(runtime, &bad, &made));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_kind_register(runtime, NULL, &made));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_kind_register(runtime, &ops, NULL));
+    ck_assert_int_eq(made, -1);
+    for (int i = kind + 1; i < WARM_KIND_MAX; i++) {
+        snprintf(name, sizeof name, "k%d", i);
+        ops.name = name;
+        wt_ok(warm_kind_register(runtime, &ops, &made));
+        ck_assert_int_eq(made, i);
+    }
+    ck_assert_str_eq(warm_kind_name(runtime, WARM_KIND_MAX - 1), "k31");
+    ops.name = "one too many";
+    wt_fails(WARM_INVALID_ARGUMENT, warm_kind_register(runtime, &ops, &made));
+    ck_assert_ptr_null(warm_kind_name(runtime, WARM_KIND_MAX));
+}
+END_TEST
+
+static const struct {
+    warm_kind kind;
+    const char *name;
+} builtin[] = {
+    {WARM_KIND_STREAM, "stream"},     {WARM_KIND_CUBLAS, "cublas"},
+    {WARM_KIND_CUBLASLT, "cublaslt"}, {WARM_KIND_CUDNN, "cudnn"},
+    {WARM_KIND_CUSPARSE, "cusparse"}, {WARM_KIND_CUSOLVER, "cusolver"},
+    {WARM_KIND_ONEDNN, "onednn"},
+};
+
+START_TEST(test_A9_builtin_kind_works_or_says_why_not)
+{
+    bool for_host = builtin[_i].kind == WARM_KIND_STREAM ||
+                    (wt_on_host() && builtin[_i].kind == WARM_KIND_ONEDNN);
+    bool for_cuda = builtin[_i].kind != WARM_KIND_ONEDNN;
+    void *handle = NULL;
+    warm_status status = warm_reserve(runtime, builtin[_i].kind, 0, &handle);
+
+    ck_assert_str_eq(warm_kind_name(runtime, builtin[_i].kind),
+                     builtin[_i].name);
+    if (status == WARM_OK) {
+        ck_assert(for_host || for_cuda);
+        ck_assert_ptr_nonnull(handle);
+    } else {
+        ck_assert(status == WARM_UNAVAILABLE || status == WARM_UNSUPPORTED);
+        ck_assert_int_gt((int)strlen(warm_last_error_message()), 10);
+        ck_assert_ptr_null(handle);
+        ck_assert(builtin[_i].kind != WARM_KIND_STREAM);
+    }
+    /* CUDA's libraries need CUDA, and the CPU's engine the host device. */
+    if (wt_on_host() ? !for_host : !for_cuda) {
+        ck_assert_int_ne(status, WARM_OK);
+    }
+}
+END_TEST
+
+static warm_stream new_stream(void)
+{
+    warm_stream stream = NULL;
+
+    wt_ok(warm_stream_create(runtime, 0, &stream));
+    return stream;
+}
+
+START_TEST(test_A10_binding_again_costs_no_call)
+{
+    warm_stream a = new_stream(), b = new_stream();
+    wt_toy_handle *h = NULL;
+    void *handle = NULL;
+
+    for (int i = 0; i < 100; i++) {
+        wt_ok(warm_reserve_on(runtime, kind, 0, a, &handle));
+    }
+    ck_assert_uint_eq(toy.binds, 1);
+    h = handle;
+    ck_assert_ptr_eq(h->stream, a);
+    wt_ok(warm_reserve_on(runtime, kind, 0, b, &handle));
+    wt_ok(warm_reserve_on(runtime, kind, 0, b, &handle));
+    ck_assert_ptr_eq(handle, h);
+    ck_assert_ptr_eq(h->stream, b);
+    ck_assert_uint_eq(toy.binds, 2);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, binds), 2);
+    wt_ok(warm_reserve(runtime, kind, 0, &handle)); /* leaves the binding */
+    ck_assert_ptr_eq(h->stream, b);
+    wt_ok(warm_stream_destroy(runtime, a));
+    /* Another stream retired: looked at again, but not bound again. */
+    wt_ok(warm_reserve_on(runtime, kind, 0, b, &handle));
+    ck_assert_uint_eq(toy.binds, 2);
+    wt_ok(warm_stream_destroy(runtime, b));
+}
+END_TEST
+
+/* A later stream may get the address of one that was destroyed. */
+START_TEST(test_A10_B6_a_new_stream_at_an_old_address_is_bound_again)
+{
+    void *handle = NULL;
+    unsigned expected = 0;
+
+    for (int i = 0; i < 50; i++) {
+        warm_stream stream = new_stream();
+
+        wt_ok(warm_reserve_on(runtime, kind, 0, stream, &handle));
+        ck_assert_uint_eq(toy.binds, ++expected);
+        wt_ok(warm_stream_destroy(runtime, stream));
+    }
+}
+END_TEST
+
+START_TEST(test_A10_default_streams_can_be_bound)
+{
+    void *handle = NULL;
+
+    wt_ok(warm_reserve_on(runtime, kind, 0, NULL, &handle));
+    wt_ok(warm_reserve_on(runtime, kind, 0, WARM_STREAM_PER_THREAD, &handle));
+    ck_assert_ptr_eq(((wt_toy_handle *)handle)->stream, WARM_STREAM_PER_THREAD);
+    ck_assert_uint_eq(toy.binds, 2);
+}
+END_TEST
+
+START_TEST(test_A10_a_failed_binding_changes_nothing)
+{
+    warm_stream a = new_stream();
+    warm_error error = {.size = sizeof error};
+    void *handle = &toy;
+
+    wt_toy_fail(&toy, WT_BIND, 1, false);
+    wt_fails(WARM_LIBRARY_ERROR, warm_reserve_on(runtime, kind, 0, a, &handle));
+    warm_last_error(&error);
+    ck_assert_int_eq(error.code, WT_TOY_CODE);
+    ck_assert_ptr_eq(handle, &toy);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, in_use), 0);
+    ck_assert(wt_balanced(runtime, kind, 0));
+    wt_ok(warm_reserve_on(runtime, kind, 0, a, &handle));
+    ck_assert_ptr_eq(((wt_toy_handle *)handle)->stream, a);
+    /* One that is held stays held, and is bound again by the next call. */
+    wt_toy_fail(&toy, WT_BIND, 1, false);
+    wt_fails(WARM_LIBRARY_ERROR,
+             warm_reserve_on(runtime, kind, 0, NULL, &handle));
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, in_use), 1);
+    wt_ok(warm_reserve_on(runtime, kind, 0, a, &handle));
+    ck_assert_uint_eq(toy.binds, 4);
+    wt_ok(warm_stream_destroy(runtime, a));
+}
+END_TEST
+
+START_TEST(test_A10_bad_streams_are_refused_before_anything_is_done)
+{
+    warm_kind_ops ops = {.size = sizeof ops,
+                         .name = "no streams",
+                         .context = &toy,
+                         .create = wt_toy_create,
+                         .destroy = wt_toy_destroy};
+    warm_kind plain = -1;
+    void *handle = &toy;
+
+    wt_ok(warm_kind_register(runtime, &ops, &plain));
+    wt_fails(WARM_UNSUPPORTED,
+             warm_reserve_on(runtime, plain, 0, NULL, &handle));
+    wt_fails(WARM_UNSUPPORTED,
+             warm_reserve_on(runtime, WARM_KIND_STREAM, 0, NULL, &handle));
+    if (wt_on_host()) { /* CUDA does not promise to tell */
+        wt_fails(WARM_INVALID_STREAM,
+                 warm_reserve_on(runtime, kind, 0, &toy, &handle));
+    }
+    ck_assert_ptr_eq(handle, &toy);
+    ck_assert_uint_eq(toy.creates, 0);
+}
+END_TEST
+
+START_TEST(test_A10_a_stream_of_another_device_is_refused)
+{
+    warm_stream other = NULL;
+    void *handle = &toy;
+    int devices = 0;
+
+    wt_ok(warm_device_count(runtime, &devices));
+    if (devices < 2) {
+        return; /* two host devices are asked for in main() */
+    }
+    wt_ok(warm_stream_create(runtime, 1, &other));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_reserve_on(runtime, kind, 0, other, &handle));
+    ck_assert_uint_eq(toy.creates, 0);
+    wt_ok(warm_reserve_on(runtime, kind, 1, other, &handle));
+    ck_assert_int_eq(((wt_toy_handle *)handle)->device, 1);
+    wt_ok(warm_stream_destroy(runtime, other));
+}
+END_TEST
+
+START_TEST(test_A9_B6_streams_are_a_kind_and_cannot_be_destroyed)
+{
+    warm_stream mine = NULL, again = NULL;
+
+    wt_ok(warm_stream_reserve(runtime, 0, &mine));
+    wt_ok(warm_stream_reserve(runtime, 0, &again));
+    ck_assert_ptr_eq(mine, again);
+    wt_fails(WARM_INVALID_ARGUMENT, warm_stream_destroy(runtime, mine));
+    wt_ok(warm_thread_release(runtime));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_stream_destroy(runtime, mine));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_stream_destroy(runtime, WARM_STREAM_LEGACY));
+    wt_ok(warm_stream_destroy(runtime, NULL));
+    wt_ok(warm_stream_synchronize(runtime, mine));
+}
+END_TEST
+
+static void leave_capturing(void *argument, unsigned index)
+{
+    warm_stream *stream = argument;
+
+    (void)index;
+    if (warm_stream_reserve(runtime, 0, stream) != WARM_OK ||
+        warm_capture_begin(runtime, *stream) != WARM_OK) {
+        *stream = NULL;
+    }
+}
+
+START_TEST(test_A15_a_stream_left_capturing_serves_nobody)
+{
+    warm_stream left = NULL, next = NULL;
+
+    wt_threads(1, leave_capturing, &left);
+    ck_assert_ptr_nonnull(left);
+    wt_ok(warm_stream_reserve(runtime, 0, &next));
+    wt_ok(warm_stream_query(runtime, next));
+    ck_assert_int_eq(wt_stat(runtime, WARM_KIND_STREAM, 0, created), 2);
+    ck_assert_int_eq(wt_stat(runtime, WARM_KIND_STREAM, 0, destroyed) +
+                         wt_stat(runtime, WARM_KIND_STREAM, 0, leaked),
+                     1);
+}
+END_TEST
+
+static void set_and_go(void *argument, unsigned index)
+{
+    void **handles = argument;
+
+    if (warm_reserve_on(runtime, kind, 0, NULL, &handles[index]) == WARM_OK) {
+        wt_toy_use(handles[index]);
+        wt_toy_leave(handles[index]);
+    }
+}
+
+START_TEST(test_A15_the_next_thread_inherits_no_setting)
+{
+    void *seen[1] = {NULL};
+    void *first;
+
+    wt_threads(1, set_and_go, seen);
+    first = seen[0];
+    ck_assert_int_eq(((wt_toy_handle *)first)->setting, 1); /* not yet */
+    ck_assert_uint_eq(toy.resets, 0);
+    for (unsigned i = 1; i <= 10; i++) {
+        wt_threads(1, set_and_go, seen); /* counts toy.unreset */
+        ck_assert_ptr_eq(seen[0], first);
+        ck_assert_uint_eq(toy.resets, i);
+        ck_assert_uint_eq(toy.binds, i + 1); /* the binding is gone, too */
+    }
+}
+END_TEST
+
+START_TEST(test_A15_a_handle_that_cannot_be_reset_is_destroyed)
+{
+    void *handle = NULL;
+
+    hold_at_once(3);
+    wt_toy_fail(&toy, WT_RESET, 1, true);
+    wt_ok(warm_reserve(runtime, kind, 0, &handle));
+    ck_assert_int_eq(((wt_toy_handle *)handle)->setting, 0);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, destroyed), 3);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, created), 4);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, in_use), 1);
+    ck_assert(wt_balanced(runtime, kind, 0));
+    wt_toy_fail(&toy, WT_RESET, 0, false);
+}
+END_TEST
+
+START_TEST(test_A14_creations_are_timed_and_counted)
+{
+    hold_at_once(2);
+    ck_assert_int_gt(wt_stat(runtime, kind, 0, create_ns), 0);
+    ck_assert_int_ge(wt_stat(runtime, kind, 0, create_ns),
+                     wt_stat(runtime, kind, 0, create_max_ns));
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, workspaces), 0);
+}
+END_TEST
+
+START_TEST(test_A14_bad_arguments_are_refused)
+{
+    warm_handle_stats stats = {.size = sizeof stats, .created = 99};
+    void *handle = &toy;
+
+    wt_fails(WARM_INVALID_ARGUMENT, warm_reserve(NULL, kind, 0, &handle));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_reserve(runtime, -1, 0, &handle));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_reserve(runtime, kind + 1, 0, &handle));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_reserve(runtime, 32, 0, &handle));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_reserve(runtime, kind, -1, &handle));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_reserve(runtime, kind, 999, &handle));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_reserve(runtime, kind, 0, NULL));
+    ck_assert_ptr_eq(handle, &toy);
+    wt_ok(warm_reserve(runtime, kind, 0, &handle));
+    /* Now the hot path answers: it must refuse as well. */
+    wt_fails(WARM_INVALID_ARGUMENT, warm_reserve(runtime, kind, 0, NULL));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_reserve(runtime, -1, 0, &handle));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_reserve(runtime, kind - 32, 1, &handle));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_reserve(runtime, kind, -1, &handle));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_reserve_on(runtime, kind, 0, NULL, NULL));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_handle_get_stats(runtime, kind, 999, &stats));
+    stats.size = 0;
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_handle_get_stats(runtime, kind, 0, &stats));
+    ck_assert_uint_eq(stats.created, 99);
+    /* An older program's struct gets the fields that it has. */
+    stats.size = offsetof(warm_handle_stats, destroyed);
+    stats.destroyed = 99;
+    wt_ok(warm_handle_get_stats(runtime, kind, 0, &stats));
+    ck_assert_uint_eq(stats.created, 1);
+    ck_assert_uint_eq(stats.destroyed, 99);
+}
+END_TEST
+
+static int nested_create(void *context, int device, void **handle)
+{
+    void *inner = NULL;
+
+    (void)context;
+    /* A kind may be made of another; its thread cannot be emptied meanwhile. */
+    if (warm_reserve(runtime, kind, device, &inner) != WARM_OK ||
+        warm_thread_release(runtime) != WARM_INVALID_ARGUMENT) {
+        return 1;
+    }
+    *handle = inner;
+    return 0;
+}
+
+static int nested_destroy(void *context, int device, void *handle)
+{
+    (void)context;
+    (void)device;
+    (void)handle;
+    return 0;
+}
+
+START_TEST(test_A9_a_callback_may_reserve_another_kind)
+{
+    warm_kind_ops ops = {.size = sizeof ops,
+                         .name = "nested",
+                         .create = nested_create,
+                         .destroy = nested_destroy};
+    warm_kind nested = -1;
+    void *outer = NULL, *inner = NULL;
+
+    wt_ok(warm_kind_register(runtime, &ops, &nested));
+    wt_ok(warm_reserve(runtime, nested, 0, &outer));
+    wt_ok(warm_reserve(runtime, kind, 0, &inner));
+    ck_assert_ptr_eq(outer, inner);
+    ck_assert_uint_eq(toy.creates, 1);
+}
+END_TEST
+
+/* Each of the calls that a thread makes fails, once and from then on. */
+static const enum wt_toy_call faulty[] = {WT_CREATE, WT_BIND, WT_RESET,
+                                          WT_DESTROY};
+
+START_TEST(test_A8_A14_A15_counters_balance_after_every_fault)
+{
+    enum wt_toy_call call = faulty[_i / 2];
+    bool on = _i % 2 != 0;
+    void *seen[1];
+
+    for (unsigned n = 1; n <= 4; n++) {
+        wt_toy_fail(&toy, call, n, on);
+        for (unsigned i = 0; i < 6; i++) {
+            wt_threads(1, set_and_go, seen);
+            ck_assert(wt_balanced(runtime, kind, 0));
+            ck_assert_int_eq(wt_stat(runtime, kind, 0, in_use), 0);
+        }
+        wt_toy_fail(&toy, call, 0, false);
+        wt_threads(1, set_and_go, seen);
+        ck_assert_ptr_nonnull(seen[0]);
+    }
+    ck_assert_int_eq(toy.alive, wt_stat(runtime, kind, 0, idle));
+}
+END_TEST
+
+static const char *const driver_calls[] = {"stream_info", "device_info",
+                                           "stream_create", "stream_capture"};
+
+static void reserve_both(void *argument, unsigned index)
+{
+    warm_stream stream = NULL;
+    void *handle = NULL;
+    warm_status *status = argument;
+
+    (void)index;
+    status[0] = warm_stream_reserve(runtime, 0, &stream);
+    status[1] = warm_reserve_on(runtime, kind, 0, stream, &handle);
+}
+
+START_TEST(test_A8_A14_counters_balance_after_every_driver_fault)
+{
+    const char *call = driver_calls[_i / 2];
+    int on = _i % 2;
+    warm_status status[2];
+
+    for (unsigned n = 1; n <= 4; n++) {
+        wt_ok(warm_testing_fail(runtime, call, n, on));
+        for (unsigned i = 0; i < 4; i++) {
+            wt_threads(1, reserve_both, status);
+            ck_assert(wt_balanced(runtime, kind, 0));
+            ck_assert(wt_balanced(runtime, WARM_KIND_STREAM, 0));
+            ck_assert_int_eq(wt_stat(runtime, kind, 0, in_use), 0);
+            ck_assert_int_eq(wt_stat(runtime, WARM_KIND_STREAM, 0, in_use), 0);
+        }
+        wt_ok(warm_testing_fail(runtime, call, 0, 0));
+        wt_threads(1, reserve_both, status);
+        ck_assert_int_eq(status[0], WARM_OK);
+        ck_assert_int_eq(status[1], WARM_OK);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("handles");
+    TCase *tcase = tcase_create("pool");
+
+    setenv("WARMPOOL_CONF", "host_devices:2", 0);
+    tcase_set_timeout(tcase, 120);
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_test(tcase,
+                   test_A1_A7_same_thread_gets_same_handle_without_any_call);
+    tcase_add_test(tcase,
+                   test_A2_A3_five_threads_meet_while_four_handles_are_idle);
+    tcase_add_test(tcase, test_A4_created_equals_most_held_at_once);
+    tcase_add_test(tcase, test_A3_last_in_is_first_out);
+    tcase_add_test(tcase, test_A8_creations_do_not_wait_for_each_other);
+    tcase_add_test(tcase,
+                   test_A8_failed_creation_changes_nothing_and_tells_the_code);
+    tcase_add_test(tcase,
+                   test_A8_after_a_failed_first_creation_the_next_thread_tries);
+    tcase_add_test(tcase, test_A9_kinds_are_checked_when_registered);
+    tcase_add_loop_test(tcase, test_A9_builtin_kind_works_or_says_why_not, 0,
+                        sizeof builtin / sizeof builtin[0]);
+    tcase_add_test(tcase,
+                   test_A9_B6_streams_are_a_kind_and_cannot_be_destroyed);
+    tcase_add_test(tcase, test_A9_a_callback_may_reserve_another_kind);
+    tcase_add_test(tcase, test_A10_binding_again_costs_no_call);
+    tcase_add_test(tcase,
+                   test_A10_B6_a_new_stream_at_an_old_address_is_bound_again);
+    tcase_add_test(tcase, test_A10_default_streams_can_be_bound);
+    tcase_add_test(tcase, test_A10_a_failed_binding_changes_nothing);
+    tcase_add_test(tcase,
+                   test_A10_bad_streams_are_refused_before_anything_is_done);
+    tcase_add_test(tcase, test_A10_a_stream_of_another_device_is_refused);
+    tcase_add_test(tcase, test_A15_a_stream_left_capturing_serves_nobody);
+    tcase_add_test(tcase, test_A15_the_next_thread_inherits_no_setting);
+    tcase_add_test(tcase, test_A15_a_handle_that_cannot_be_reset_is_destroyed);
+    tcase_add_test(tcase, test_A14_creations_are_timed_and_counted);
+    tcase_add_test(tcase, test_A14_bad_arguments_are_refused);
+    tcase_add_loop_test(tcase,
+                        test_A8_A14_A15_counters_balance_after_every_fault, 0,
+                        2 * sizeof faulty / sizeof faulty[0]);
+    tcase_add_loop_test(tcase,
+                        test_A8_A14_counters_balance_after_every_driver_fault,
+                        0, 2 * sizeof driver_calls / sizeof driver_calls[0]);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}

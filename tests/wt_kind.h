@@ -1,0 +1,244 @@
+/* wt_kind.h: a library that tests can fail, stop and count: a user's kind.
+ *
+ * Its handles remember their device, stream and one setting, and who uses them
+ * now, so that a handle with two users at once is seen. A closed gate stops
+ * every create inside the callback until it is opened. Counters are atomic;
+ * the gate has a lock of its own. Header only, for unit and api tests. */
+#ifndef WT_KIND_H
+#define WT_KIND_H
+
+#include "warmpool/warmpool.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct wt_toy {
+    atomic_uint creates, destroys, binds, resets; /* calls, failures too */
+    atomic_int alive;
+    atomic_int shared;      /* handles seen with two users */
+    atomic_int unreset;     /* handles seen with another's setting */
+    atomic_uint fail_in[4]; /* by wt_toy_call; the n-th from now, 0 never */
+    atomic_bool fail_on;    /* and all after it */
+    pthread_mutex_t mutex;
+    pthread_cond_t cond;
+    bool closed;     /* lock mutex: the gate */
+    unsigned inside; /* lock mutex: threads at the gate */
+} wt_toy;
+
+enum wt_toy_call { WT_CREATE, WT_DESTROY, WT_BIND, WT_RESET };
+enum { WT_TOY_CODE = 37 };
+
+typedef struct wt_toy_handle {
+    wt_toy *toy;
+    int device;
+    warm_stream stream;
+    atomic_int setting; /* what a user may set; 0 is the default */
+    atomic_int users;
+} wt_toy_handle;
+
+static inline void wt_toy_init(wt_toy *toy)
+{
+    memset(toy, 0, sizeof *toy);
+    pthread_mutex_init(&toy->mutex, NULL);
+    pthread_cond_init(&toy->cond, NULL);
+}
+
+/* n = 1: the next call fails; on: all from then on; n = 0: none. */
+static inline void wt_toy_fail(wt_toy *toy, enum wt_toy_call call, unsigned n,
+                               bool on)
+{
+    toy->fail_on = on;
+    toy->fail_in[call] = n;
+}
+
+static inline bool wt_toy_fails(wt_toy *toy, enum wt_toy_call call)
+{
+    unsigned left = toy->fail_in[call];
+
+    while (left > 0) {
+        unsigned next = left == 1 && toy->fail_on ? 1 : left - 1;
+
+        if (atomic_compare_exchange_weak(&toy->fail_in[call], &left, next)) {
+            return left == 1;
+        }
+    }
+    return false;
+}
+
+static inline void wt_toy_gate(wt_toy *toy)
+{
+    pthread_mutex_lock(&toy->mutex);
+    toy->inside++;
+    pthread_cond_broadcast(&toy->cond);
+    while (toy->closed) {
+        pthread_cond_wait(&toy->cond, &toy->mutex);
+    }
+    toy->inside--;
+    pthread_mutex_unlock(&toy->mutex);
+}
+
+static inline void wt_toy_close_gate(wt_toy *toy)
+{
+    pthread_mutex_lock(&toy->mutex);
+    toy->closed = true;
+    pthread_mutex_unlock(&toy->mutex);
+}
+
+static inline void wt_toy_open_gate(wt_toy *toy)
+{
+    pthread_mutex_lock(&toy->mutex);
+    toy->closed = false;
+    pthread_cond_broadcast(&toy->cond);
+    pthread_mutex_unlock(&toy->mutex);
+}
+
+static inline unsigned wt_toy_inside(wt_toy *toy)
+{
+    unsigned inside;
+
+    pthread_mutex_lock(&toy->mutex);
+    inside = toy->inside;
+    pthread_mutex_unlock(&toy->mutex);
+    return inside;
+}
+
+/* Waits until count threads stand at the closed gate. */
+static inline void wt_toy_await(wt_toy *toy, unsigned count)
+{
+    pthread_mutex_lock(&toy->mutex);
+    while (toy->inside < count) {
+        pthread_cond_wait(&toy->cond, &toy->mutex);
+    }
+    pthread_mutex_unlock(&toy->mutex);
+}
+
+static inline int wt_toy_create(void *context, int device, void **handle)
+{
+    wt_toy *toy = context;
+    wt_toy_handle *made;
+
+    toy->creates++;
+    wt_toy_gate(toy);
+    if (wt_toy_fails(toy, WT_CREATE)) {
+        return WT_TOY_CODE;
+    }
+    made = calloc(1, sizeof *made);
+    if (made == NULL) {
+        return 1;
+    }
+    made->toy = toy;
+    made->device = device;
+    toy->alive++;
+    *handle = made;
+    return 0;
+}
+
+static inline int wt_toy_destroy(void *context, int device, void *handle)
+{
+    wt_toy *toy = context;
+    wt_toy_handle *h = handle;
+
+    toy->destroys++;
+    if (h->device != device || h->users != 0) {
+        toy->shared++;
+    }
+    if (wt_toy_fails(toy, WT_DESTROY)) {
+        return WT_TOY_CODE;
+    }
+    toy->alive--;
+    free(h);
+    return 0;
+}
+
+static inline int wt_toy_bind(void *context, int device, void *handle,
+                              warm_stream stream)
+{
+    wt_toy *toy = context;
+
+    (void)device;
+    toy->binds++;
+    if (wt_toy_fails(toy, WT_BIND)) {
+        return WT_TOY_CODE;
+    }
+    ((wt_toy_handle *)handle)->stream = stream;
+    return 0;
+}
+
+static inline int wt_toy_reset(void *context, int device, void *handle)
+{
+    wt_toy *toy = context;
+    wt_toy_handle *h = handle;
+
+    (void)device;
+    toy->resets++;
+    if (wt_toy_fails(toy, WT_RESET)) {
+        return WT_TOY_CODE;
+    }
+    h->stream = NULL;
+    h->setting = 0;
+    return 0;
+}
+
+static inline const char *wt_toy_text(void *context, int code)
+{
+    (void)context;
+    return code == WT_TOY_CODE ? "the toy is broken" : "no memory for a toy";
+}
+
+static inline warm_kind wt_toy_register(wt_toy *toy, warm_runtime *runtime,
+                                        const char *name)
+{
+    warm_kind_ops ops = {.size = sizeof ops,
+                         .name = name,
+                         .context = toy,
+                         .create = wt_toy_create,
+                         .destroy = wt_toy_destroy,
+                         .bind_stream = wt_toy_bind,
+                         .reset = wt_toy_reset,
+                         .error_text = wt_toy_text};
+    warm_kind kind = -1;
+
+    return warm_kind_register(runtime, &ops, &kind) == WARM_OK ? kind : -1;
+}
+
+/* A thread begins to use a handle, and leaves its own setting in it. */
+static inline void wt_toy_use(void *handle)
+{
+    wt_toy_handle *h = handle;
+
+    if (atomic_fetch_add(&h->users, 1) != 0) {
+        h->toy->shared++;
+    }
+    if (atomic_exchange(&h->setting, 1) != 0) {
+        h->toy->unreset++;
+    }
+}
+
+static inline void wt_toy_leave(void *handle)
+{
+    atomic_fetch_sub(&((wt_toy_handle *)handle)->users, 1);
+}
+
+/* One statistic, read by name; -1 if the call fails. */
+#define wt_stat(runtime, kind, device, field)                                  \
+    __extension__({                                                            \
+        warm_handle_stats wt_s_ = {.size = sizeof wt_s_};                      \
+        warm_handle_get_stats(runtime, kind, device, &wt_s_) == WARM_OK        \
+            ? (long)wt_s_.field                                                \
+            : -1L;                                                             \
+    })
+
+/* created = destroyed + idle + in_use + leaked. */
+static inline bool wt_balanced(warm_runtime *runtime, warm_kind kind,
+                               int device)
+{
+    warm_handle_stats s = {.size = sizeof s};
+
+    return warm_handle_get_stats(runtime, kind, device, &s) == WARM_OK &&
+           s.created == s.destroyed + s.idle + s.in_use + s.leaked &&
+           s.in_use_peak >= s.in_use;
+}
+
+#endif
