@@ -1,0 +1,375 @@
+/* check_window.c: windows of threads, and their ends (rows A4, A5, A7, G1). */
+#include "wt.h"
+#include "wt_kind.h"
+
+#include "handles/pools.h"
+#include "runtime/base/meta.h"
+#include "runtime/thread/window.h"
+
+#include <limits.h>
+
+static warm_runtime *runtime;
+static wt_toy toy;
+static warm_kind kind;
+
+static void reserve_again(void *value);
+/* Keys made before and after the library's own. */
+static pthread_key_t older, newer;
+
+static void set_up(void)
+{
+    warm_stream stream;
+
+    pthread_key_create(&older, reserve_again);
+    runtime = wt_runtime(NULL);
+    wt_toy_init(&toy);
+    kind = wt_toy_register(&toy, runtime, "toy");
+    wt_ok(warm_stream_reserve(runtime, 0, &stream)); /* makes the key */
+    wt_ok(warm_thread_release(runtime));
+    pthread_key_create(&newer, reserve_again);
+}
+
+static void tear_down(void)
+{
+    wt_runtime_end(runtime);
+    ck_assert_int_eq(toy.alive, 0);
+}
+
+static unsigned windows_of(warm_runtime *r)
+{
+    unsigned count = 0;
+
+    wm_lock_acquire(&r->windows_lock);
+    for (wm_window *w = r->windows; w != NULL; w = w->next) {
+        count++;
+    }
+    wm_lock_release(&r->windows_lock);
+    return count;
+}
+
+START_TEST(test_A7_one_window_per_thread_and_runtime)
+{
+    warm_runtime *second = wt_runtime(NULL);
+    warm_kind other = wt_toy_register(&toy, second, "toy");
+    const wm_window *first_window;
+    void *a = NULL, *b = NULL, *again = NULL;
+
+    ck_assert_uint_eq(wm_window_current->devices, 0);
+    wt_ok(warm_reserve(runtime, kind, 0, &a));
+    first_window = wm_window_current;
+    wt_ok(warm_reserve(second, other, 0, &b));
+    ck_assert_ptr_ne(wm_window_current, first_window);
+    for (int i = 0; i < 10; i++) {
+        wt_ok(warm_reserve(runtime, kind, 0, &again));
+        ck_assert_ptr_eq(again, a);
+        ck_assert_ptr_eq(wm_window_current, first_window);
+        wt_ok(warm_reserve(second, other, 0, &again));
+        ck_assert_ptr_eq(again, b);
+    }
+    ck_assert_uint_eq(windows_of(runtime), 1);
+    ck_assert_uint_eq(windows_of(second), 1);
+    wt_runtime_end(second);
+    /* The window of a runtime that has gone is met and let go. */
+    wt_fails(WARM_RUNTIME_GONE, warm_reserve(second, other, 0, &again));
+    wt_ok(warm_reserve(runtime, kind, 0, &again));
+    ck_assert_ptr_eq(again, a);
+}
+END_TEST
+
+START_TEST(test_G1_release_ends_the_window)
+{
+    void *handle = NULL;
+    int64_t live;
+
+    wt_ok(warm_reserve(runtime, kind, 0, &handle));
+    wt_ok(warm_thread_release(runtime));
+    live = wm_meta_live();
+    ck_assert_uint_eq(windows_of(runtime), 0);
+    ck_assert_uint_eq(wm_window_current->devices, 0);
+    wt_ok(warm_thread_release(runtime)); /* nothing held: nothing happens */
+    wt_ok(warm_reserve(runtime, kind, 0, &handle));
+    wt_ok(warm_thread_release(runtime));
+    ck_assert_int_eq(wm_meta_live(), live);
+    ck_assert_uint_eq(toy.creates, 1);
+}
+END_TEST
+
+/* Ways to end a thread that holds a handle. */
+enum end { END_RETURN, END_PTHREAD_EXIT, END_CANCEL, END_RELEASE_FIRST, ENDS };
+
+struct leaver {
+    enum end end;
+    pthread_barrier_t barrier;
+    warm_status status;
+};
+
+static void *leave(void *argument)
+{
+    struct leaver *leaver = argument;
+    warm_stream stream = NULL;
+    void *handle = NULL;
+
+    leaver->status = warm_reserve(runtime, kind, 0, &handle);
+    if (leaver->status == WARM_OK) {
+        leaver->status = warm_stream_reserve(runtime, 0, &stream);
+    }
+    switch (leaver->end) {
+    case END_PTHREAD_EXIT:
+        pthread_exit(NULL);
+    case END_CANCEL:
+        pthread_barrier_wait(&leaver->barrier);
+        for (;;) {
+            pthread_testcancel();
+        }
+    case END_RELEASE_FIRST:
+        leaver->status = warm_thread_release(runtime);
+        break;
+    case END_RETURN:
+    case ENDS:
+        break;
+    }
+    return NULL;
+}
+
+START_TEST(test_A4_G1_handles_go_back_however_the_thread_ends)
+{
+    struct leaver leaver = {.end = (enum end)_i};
+    int64_t live = 0;
+
+    pthread_barrier_init(&leaver.barrier, NULL, 2);
+    for (int round = 0; round < 3; round++) {
+        pthread_t thread;
+
+        ck_assert_int_eq(pthread_create(&thread, NULL, leave, &leaver), 0);
+        if (leaver.end == END_CANCEL) {
+            pthread_barrier_wait(&leaver.barrier);
+            pthread_cancel(thread);
+        }
+        pthread_join(thread, NULL);
+        wt_ok(leaver.status);
+        ck_assert_int_eq(wt_stat(runtime, kind, 0, idle), 1);
+        ck_assert_int_eq(wt_stat(runtime, kind, 0, in_use), 0);
+        ck_assert_int_eq(wt_stat(runtime, WARM_KIND_STREAM, 0, in_use), 0);
+        ck_assert_uint_eq(windows_of(runtime), 0);
+        ck_assert(round == 0 || wm_meta_live() == live);
+        live = wm_meta_live();
+    }
+    ck_assert_uint_eq(toy.creates, 1);
+    pthread_barrier_destroy(&leaver.barrier);
+}
+END_TEST
+
+/* A create that is cancelled from outside: it is no cancellation point. */
+static void *reserve_gated(void *argument)
+{
+    void *handle = NULL;
+    warm_status *status = argument;
+
+    *status = warm_reserve(runtime, kind, 0, &handle);
+    pthread_testcancel();
+    return argument;
+}
+
+START_TEST(test_A4_cancelled_while_creating)
+{
+    warm_status status = WARM_NOT_FOUND;
+    pthread_t thread;
+    void *result = NULL;
+
+    wt_toy_close_gate(&toy);
+    ck_assert_int_eq(pthread_create(&thread, NULL, reserve_gated, &status), 0);
+    wt_toy_await(&toy, 1);
+    pthread_cancel(thread);
+    wt_toy_open_gate(&toy);
+    pthread_join(thread, &result);
+    ck_assert_ptr_eq(result, PTHREAD_CANCELED);
+    wt_ok(status);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, idle), 1);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, in_use), 0);
+}
+END_TEST
+
+/* Destructors of the other keys, that reserve. */
+static pthread_key_t armed;
+static unsigned rounds_wanted;
+static _Thread_local unsigned rounds;
+static _Atomic unsigned refused;
+
+static void reserve_again(void *value)
+{
+    void *handle = NULL;
+
+    if (warm_reserve(runtime, kind, 0, &handle) != WARM_OK) {
+        refused++;
+    }
+    if (++rounds < rounds_wanted) {
+        pthread_setspecific(armed, value);
+    }
+}
+
+static void *exit_with_key(void *argument)
+{
+    void *handle = NULL;
+
+    (void)warm_reserve(runtime, kind, 0, &handle);
+    pthread_setspecific(armed, argument);
+    return NULL;
+}
+
+START_TEST(test_A4_a_destructor_that_reserves_again)
+{
+    pthread_t thread;
+
+    rounds_wanted = 1;
+    for (int i = 0; i < 4; i++) {
+        armed = i % 2 == 0 ? older : newer;
+        pthread_create(&thread, NULL, exit_with_key, &armed);
+        pthread_join(thread, NULL);
+        ck_assert_int_eq(wt_stat(runtime, kind, 0, in_use), 0);
+        ck_assert_int_eq(wt_stat(runtime, kind, 0, idle), 1);
+        ck_assert_uint_eq(windows_of(runtime), 0);
+    }
+    ck_assert_uint_eq(refused, 0);
+    ck_assert_uint_eq(toy.creates, 1);
+}
+END_TEST
+
+/* One that reserves in every round: the last time it is refused, because
+ * nothing would give the handle back any more. */
+START_TEST(test_A4_a_destructor_that_never_stops_reserving)
+{
+    pthread_t thread;
+
+    rounds_wanted = UINT_MAX;
+    for (int i = 0; i < 2; i++) {
+        armed = i == 0 ? older : newer;
+        pthread_create(&thread, NULL, exit_with_key, &armed);
+        pthread_join(thread, NULL);
+        ck_assert_int_eq(wt_stat(runtime, kind, 0, in_use), 0);
+        ck_assert_uint_eq(windows_of(runtime), 0);
+        ck_assert_uint_eq(refused, (unsigned)i); /* by the newer one */
+    }
+}
+END_TEST
+
+struct outliver {
+    pthread_barrier_t barrier;
+    warm_status before, after, release;
+    void *handle;
+};
+
+static void *outlive(void *argument)
+{
+    struct outliver *o = argument;
+    void *again = NULL;
+
+    o->before = warm_reserve(runtime, kind, 0, &o->handle);
+    pthread_barrier_wait(&o->barrier); /* holds the handle now */
+    pthread_barrier_wait(&o->barrier); /* the runtime has gone */
+    o->after = warm_reserve(runtime, kind, 0, &again);
+    o->release = warm_thread_release(runtime);
+    return NULL;
+}
+
+START_TEST(test_A5_G2_a_thread_that_outlives_the_runtime)
+{
+    struct outliver o = {.handle = NULL};
+    warm_destroy_report report = {.size = sizeof report};
+    pthread_t thread;
+    int64_t live;
+
+    pthread_barrier_init(&o.barrier, NULL, 2);
+    pthread_create(&thread, NULL, outlive, &o);
+    pthread_barrier_wait(&o.barrier);
+    wt_ok(warm_runtime_destroy(runtime, &report));
+    ck_assert_uint_eq(report.handles, 1);
+    ck_assert_int_eq(toy.alive, 1); /* left alone */
+    live = wm_meta_live();
+    pthread_barrier_wait(&o.barrier);
+    pthread_join(thread, NULL);
+    wt_ok(o.before);
+    ck_assert_int_eq(o.after, WARM_RUNTIME_GONE);
+    ck_assert_int_eq(o.release, WARM_RUNTIME_GONE);
+    ck_assert_int_eq(wm_meta_live(), live - 1); /* its window */
+    ck_assert_int_eq(toy.alive, 1);
+    free(o.handle);
+    toy.alive--;
+    pthread_barrier_destroy(&o.barrier);
+    runtime = wt_runtime(NULL); /* for tear_down() */
+}
+END_TEST
+
+struct racer {
+    pthread_barrier_t barrier;
+    _Atomic unsigned held;
+    void *handle[8];
+};
+
+static void race(void *argument, unsigned index)
+{
+    struct racer *r = argument;
+    warm_destroy_report report = {.size = sizeof report};
+
+    if (index == 0) {
+        pthread_barrier_wait(&r->barrier);
+        if (warm_runtime_destroy(runtime, &report) == WARM_OK) {
+            r->held = (unsigned)report.handles;
+        }
+        return;
+    }
+    (void)warm_reserve(runtime, kind, 0, &r->handle[index]);
+    pthread_barrier_wait(&r->barrier);
+    /* Exits while the runtime is being destroyed. */
+}
+
+START_TEST(test_A5_G2_destroy_while_threads_exit)
+{
+    for (unsigned round = 0; round < wt_scaled(200); round++) {
+        struct racer r = {.held = UINT_MAX};
+
+        pthread_barrier_init(&r.barrier, NULL, 5);
+        wt_threads(5, race, &r);
+        pthread_barrier_destroy(&r.barrier);
+        /* Every handle was given back and destroyed, or reported and left. */
+        ck_assert_uint_le(r.held, 4);
+        ck_assert_int_eq(toy.alive, (int)r.held);
+        toy.alive = 0;
+        runtime = wt_runtime(NULL);
+        kind = wt_toy_register(&toy, runtime, "toy");
+    }
+}
+END_TEST
+
+START_TEST(test_A4_a_window_without_memory_changes_nothing)
+{
+    void *handle = NULL;
+
+    wm_meta_fail(1, false);
+    wt_fails(WARM_OUT_OF_MEMORY, warm_reserve(runtime, kind, 0, &handle));
+    wm_meta_fail(0, false);
+    ck_assert_uint_eq(windows_of(runtime), 0);
+    ck_assert_uint_eq(toy.creates, 0);
+    wt_ok(warm_reserve(runtime, kind, 0, &handle));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("window");
+    TCase *tcase = tcase_create("window");
+
+    tcase_set_timeout(tcase, 120);
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_test(tcase, test_A7_one_window_per_thread_and_runtime);
+    tcase_add_test(tcase, test_G1_release_ends_the_window);
+    tcase_add_loop_test(
+        tcase, test_A4_G1_handles_go_back_however_the_thread_ends, 0, ENDS);
+    tcase_add_test(tcase, test_A4_cancelled_while_creating);
+    tcase_add_test(tcase, test_A4_a_destructor_that_reserves_again);
+    tcase_add_test(tcase, test_A4_a_destructor_that_never_stops_reserving);
+    tcase_add_test(tcase, test_A5_G2_a_thread_that_outlives_the_runtime);
+    tcase_add_test(tcase, test_A5_G2_destroy_while_threads_exit);
+    tcase_add_test(tcase, test_A4_a_window_without_memory_changes_nothing);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}
