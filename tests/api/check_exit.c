@@ -1,0 +1,247 @@
+/* check_exit.c: what happens when the process ends (row A6).
+ *
+ * Children exit while handles are held and idle. What they saw goes into
+ * memory shared with the test: a handler that is registered before the first
+ * runtime runs after the library's own, and a destroy callback that runs at
+ * all is a failure. */
+#include "wt.h"
+#include "wt_kind.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct report {
+    wt_toy toy;
+    long leaked, idle, in_use, created; /* seen by the late handler */
+    warm_status reserve, destroy, pinned;
+    unsigned leak_lines;
+    char leak_line[256];
+    atomic_bool handler_ran;
+} * report;
+
+static warm_runtime *runtime;
+static warm_kind kind;
+
+static void set_up(void)
+{
+    report = mmap(NULL, sizeof *report, PROT_READ | PROT_WRITE,
+                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(report, MAP_FAILED);
+}
+
+static void tear_down(void)
+{
+    munmap(report, sizeof *report);
+}
+
+static void log_line(void *context, warm_log_level level, const char *line)
+{
+    (void)context;
+    (void)level;
+    if (strstr(line, "left to the system") != NULL) {
+        report->leak_lines++;
+        snprintf(report->leak_line, sizeof report->leak_line, "%s", line);
+    }
+}
+
+static void late_handler(void)
+{
+    warm_handle_stats stats = {.size = sizeof stats};
+    void *handle = NULL;
+
+    /* Reading memory is allowed to the end; other threads may still run. */
+    (void)warm_handle_get_stats(runtime, kind, 0, &stats);
+    report->leaked = (long)stats.leaked;
+    report->idle = (long)stats.idle;
+    report->in_use = (long)stats.in_use;
+    report->created = (long)stats.created;
+    report->reserve = warm_reserve(runtime, kind, 1000, &handle);
+    report->pinned = warm_pinned_alloc(runtime, 1 << 20, &handle);
+    report->destroy = warm_runtime_destroy(runtime, NULL);
+    report->handler_ran = true;
+}
+
+static void reserve_one(void *argument, unsigned index)
+{
+    pthread_barrier_t *barrier = argument;
+    void *handle = NULL;
+
+    (void)index;
+    (void)warm_reserve(runtime, kind, 0, &handle);
+    pthread_barrier_wait(barrier);
+}
+
+/* Leaves two handles idle and one held, and gets streams and blocks. */
+static void prepare(void)
+{
+    warm_options options = {.size = sizeof options,
+                            .device = wt_on_host() ? "host" : "cuda",
+                            .log = "info"};
+    pthread_barrier_t barrier;
+    warm_stream stream = NULL;
+    void *handle = NULL, *block = NULL;
+
+    atexit(late_handler);
+    warm_log_set(log_line, NULL);
+    if (warm_runtime_create(&options, &runtime) != WARM_OK) {
+        _exit(2);
+    }
+    wt_toy_init(&report->toy);
+    kind = wt_toy_register(&report->toy, runtime, "toy");
+    pthread_barrier_init(&barrier, NULL, 3);
+    wt_threads(3, reserve_one, &barrier);
+    if (warm_reserve(runtime, kind, 0, &handle) != WARM_OK ||
+        warm_stream_reserve(runtime, 0, &stream) != WARM_OK ||
+        warm_pinned_alloc(runtime, 10000, &block) != WARM_OK ||
+        warm_record_stream(block, stream) != WARM_OK) {
+        _exit(3);
+    }
+}
+
+static void leave_by_exit(void)
+{
+    prepare();
+    exit(0);
+}
+
+static void *exit_from_here(void *argument)
+{
+    void *handle = NULL;
+
+    (void)warm_reserve(runtime, kind, 0, &handle);
+    exit(0);
+    return argument;
+}
+
+static void leave_by_exit_in_a_thread(void)
+{
+    pthread_t thread;
+
+    prepare();
+    pthread_create(&thread, NULL, exit_from_here, NULL);
+    pthread_join(thread, NULL);
+    _exit(4);
+}
+
+/* The last thread of the process ends: its destructors run, then exit(). */
+static void leave_by_pthread_exit(void)
+{
+    prepare();
+    pthread_exit(NULL);
+}
+
+static pthread_barrier_t all_hold;
+
+static void *run_on(void *argument)
+{
+    void *handle = NULL;
+    warm_status status = warm_reserve(runtime, kind, 0, &handle);
+
+    pthread_barrier_wait(&all_hold);
+    while (status == WARM_OK || status == WARM_EXITING) {
+        /* Gives back and takes, until the process is gone. */
+        (void)warm_thread_release(runtime);
+        status = warm_reserve(runtime, kind, 0, &handle);
+    }
+    return argument;
+}
+
+static void leave_while_threads_run(void)
+{
+    pthread_t thread;
+
+    prepare();
+    pthread_barrier_init(&all_hold, NULL, 4);
+    for (int i = 0; i < 3; i++) {
+        pthread_create(&thread, NULL, run_on, NULL);
+    }
+    pthread_barrier_wait(&all_hold);
+    exit(0);
+}
+
+static void run(void (*fn)(void))
+{
+    int status = 0;
+    pid_t pid = fork();
+
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        fn();
+        _exit(5);
+    }
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_msg(WIFEXITED(status), "the child died of signal %d",
+                  WTERMSIG(status));
+    ck_assert_int_eq(WEXITSTATUS(status), 0);
+    ck_assert(report->handler_ran);
+}
+
+static void check_nothing_was_called(void)
+{
+    ck_assert_uint_eq(report->toy.destroys, 0);
+    ck_assert_int_eq(report->toy.alive, (int)report->toy.creates);
+    ck_assert_int_eq(report->reserve, WARM_EXITING);
+    ck_assert_int_eq(report->pinned, WARM_EXITING);
+    ck_assert_int_eq(report->destroy, WARM_EXITING);
+    ck_assert_int_eq(report->idle, 0);
+    ck_assert_int_eq(report->in_use, 0);
+    ck_assert_int_eq(report->leaked, report->created);
+    ck_assert_uint_eq(report->leak_lines, 1);
+}
+
+START_TEST(test_A6_exit_with_held_and_idle_handles)
+{
+    run(leave_by_exit);
+    check_nothing_was_called();
+    ck_assert_int_eq(report->leaked, 3);
+    /* With the stream of the main thread, and of all kinds. */
+    ck_assert_ptr_nonnull(strstr(report->leak_line, " 4 handles"));
+}
+END_TEST
+
+START_TEST(test_A6_exit_called_by_another_thread)
+{
+    run(leave_by_exit_in_a_thread);
+    check_nothing_was_called();
+    ck_assert_int_eq(report->leaked, 3);
+}
+END_TEST
+
+START_TEST(test_A6_A4_last_thread_leaves_by_pthread_exit)
+{
+    run(leave_by_pthread_exit);
+    check_nothing_was_called();
+    ck_assert_int_eq(report->leaked, 3);
+}
+END_TEST
+
+START_TEST(test_A6_exit_while_other_threads_reserve)
+{
+    for (unsigned i = 0; i < wt_scaled(20); i++) {
+        memset(report, 0, sizeof *report);
+        run(leave_while_threads_run);
+        ck_assert_uint_eq(report->toy.destroys, 0);
+        ck_assert_int_eq(report->idle, 0);
+        ck_assert_int_eq(report->in_use, 0);
+        ck_assert_int_eq(report->leaked, report->created);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("exit");
+    TCase *tcase = tcase_create("exit");
+
+    tcase_set_timeout(tcase, 120);
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_test(tcase, test_A6_exit_with_held_and_idle_handles);
+    tcase_add_test(tcase, test_A6_exit_called_by_another_thread);
+    tcase_add_test(tcase, test_A6_A4_last_thread_leaves_by_pthread_exit);
+    tcase_add_test(tcase, test_A6_exit_while_other_threads_reserve);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}

@@ -1,0 +1,284 @@
+/* check_fork.c: what a child made by fork() can and cannot do (row G5).
+ *
+ * Each test forks a child that reports through its exit code: 0, or the number
+ * of its first check that failed. */
+#include "wt.h"
+#include "wt_kind.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#if defined(__SANITIZE_THREAD__)
+#define THREAD_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define THREAD_SANITIZER 1
+#endif
+#endif
+#ifdef THREAD_SANITIZER
+/* The child starts threads on purpose: of its own runtime. */
+const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+    return "die_after_fork=0";
+}
+#endif
+
+static warm_runtime *runtime;
+static wt_toy toy;
+static warm_kind kind;
+
+static void set_up(void)
+{
+    runtime = wt_runtime(NULL);
+    wt_toy_init(&toy);
+    kind = wt_toy_register(&toy, runtime, "toy");
+}
+
+static void tear_down(void)
+{
+    wt_runtime_end(runtime);
+    ck_assert_int_eq(toy.alive, 0);
+}
+
+/* Runs fn in a child, which exits normally with its result. */
+static void in_child(int (*fn)(void))
+{
+    int status = 0;
+    pid_t pid = fork();
+
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        exit(fn());
+    }
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_msg(WIFEXITED(status), "the child died of signal %d",
+                  WTERMSIG(status));
+    ck_assert_msg(WEXITSTATUS(status) == 0, "check %d of the child failed",
+                  WEXITSTATUS(status));
+}
+
+#define must(condition)                                                        \
+    do {                                                                       \
+        check++;                                                               \
+        if (!(condition)) {                                                    \
+            return check;                                                      \
+        }                                                                      \
+    } while (0)
+
+static int use_parents_runtime(void)
+{
+    warm_handle_stats stats = {.size = sizeof stats};
+    warm_destroy_report report = {.size = sizeof report, .handles = 7};
+    warm_error error = {.size = sizeof error};
+    warm_stream stream = NULL;
+    void *pointer = NULL;
+    char text[8];
+    int check = 0;
+    int count = 0;
+
+    must(warm_reserve(runtime, kind, 0, &pointer) == WARM_FORKED);
+    must(warm_reserve_on(runtime, kind, 0, NULL, &pointer) == WARM_FORKED);
+    must(pointer == NULL);
+    warm_last_error(&error);
+    must(error.status == WARM_FORKED && error.message[0] != '\0');
+    must(warm_stream_reserve(runtime, 0, &stream) == WARM_FORKED);
+    must(warm_thread_release(runtime) == WARM_FORKED);
+    must(warm_handle_get_stats(runtime, kind, 0, &stats) == WARM_FORKED);
+    must(warm_stats_json(runtime, text, sizeof text, NULL) == WARM_FORKED);
+    must(warm_stream_create(runtime, 0, &stream) == WARM_FORKED);
+    must(warm_stream_synchronize(runtime, NULL) == WARM_FORKED);
+    must(warm_stream_retire(runtime, NULL) == WARM_FORKED);
+    must(warm_device_count(runtime, &count) == WARM_FORKED);
+    must(warm_pinned_alloc(runtime, 1, &pointer) == WARM_FORKED);
+    must(warm_kind_name(runtime, 0) == NULL);
+    must(warm_runtime_destroy(runtime, &report) == WARM_FORKED);
+    must(report.handles == 7);
+    must(warm_runtime_destroy(runtime, NULL) == WARM_FORKED);
+    must(toy.destroys == 0);
+    return 0;
+}
+
+START_TEST(test_G5_every_call_on_the_parents_runtime_answers_forked)
+{
+    void *handle = NULL, *again = NULL;
+
+    wt_ok(warm_reserve(runtime, kind, 0, &handle));
+    in_child(use_parents_runtime);
+    /* The parent goes on as if nothing had been. */
+    wt_ok(warm_reserve(runtime, kind, 0, &again));
+    ck_assert_ptr_eq(again, handle);
+    ck_assert(wt_balanced(runtime, kind, 0));
+}
+END_TEST
+
+static int make_own_runtime(void)
+{
+    warm_options options = {.size = sizeof options, .device = "host"};
+    warm_runtime *own = NULL;
+    warm_destroy_report report = {.size = sizeof report};
+    warm_stream stream = NULL;
+    void *handle = NULL, *block = NULL;
+    wt_toy mine;
+    warm_kind k;
+    int check = 0;
+
+    wt_toy_init(&mine);
+    must(warm_runtime_create(&options, &own) == WARM_OK);
+    k = wt_toy_register(&mine, own, "toy");
+    must(k >= 0);
+    must(warm_stream_reserve(own, 0, &stream) == WARM_OK);
+    must(warm_reserve_on(own, k, 0, stream, &handle) == WARM_OK);
+    must(warm_pinned_alloc(own, 10000, &block) == WARM_OK);
+    must(warm_record_stream(block, stream) == WARM_OK);
+    must(warm_free(block) == WARM_OK);
+    must(warm_stream_synchronize(own, stream) == WARM_OK);
+    must(warm_reserve(runtime, kind, 0, &handle) == WARM_FORKED);
+    must(warm_runtime_destroy(own, &report) == WARM_OK);
+    must(report.handles == 0 && report.blocks == 0);
+    must(mine.alive == 0);
+    return 0;
+}
+
+START_TEST(test_G5_the_child_can_make_its_own_runtime)
+{
+    void *handle = NULL;
+    warm_stream stream = NULL;
+
+    if (_i == 1) { /* with a window and a driver's threads in the parent */
+        wt_ok(warm_reserve(runtime, kind, 0, &handle));
+        wt_ok(warm_stream_reserve(runtime, 0, &stream));
+    }
+    in_child(make_own_runtime);
+}
+END_TEST
+
+static void *reserve_in_child(void *argument)
+{
+    void *handle = NULL;
+
+    *(warm_status *)argument = warm_reserve(runtime, kind, 0, &handle);
+    return NULL;
+}
+
+static int leave_by_pthread_exit(void)
+{
+    warm_status status = WARM_OK;
+    pthread_t thread;
+    int check = 0;
+
+    must(pthread_create(&thread, NULL, reserve_in_child, &status) == 0);
+    must(pthread_join(thread, NULL) == 0);
+    must(status == WARM_FORKED);
+    pthread_exit(NULL); /* runs the key destructors of the thread that forked */
+}
+
+START_TEST(test_G5_A5_the_childs_thread_exits_without_the_parents_pool)
+{
+    void *handle = NULL;
+
+    wt_ok(warm_reserve(runtime, kind, 0, &handle));
+    in_child(leave_by_pthread_exit);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, in_use), 1);
+}
+END_TEST
+
+static warm_runtime *standard;
+
+static int use_default(void)
+{
+    warm_runtime *own = NULL;
+    warm_stream stream = NULL;
+    int check = 0;
+
+    must(warm_stream_reserve(standard, 0, &stream) == WARM_FORKED);
+    must(warm_runtime_default(&own) == WARM_OK);
+    must(own != standard);
+    must(warm_stream_reserve(own, 0, &stream) == WARM_OK);
+    return 0; /* exits with a live runtime and a held handle */
+}
+
+START_TEST(test_G5_G2_the_child_gets_a_default_runtime_of_its_own)
+{
+    setenv("WARMPOOL_CONF", "device:host", 1);
+    wt_ok(warm_runtime_default(&standard));
+    in_child(use_default);
+    wt_runtime_end(standard);
+}
+END_TEST
+
+/* Forks while other threads create, give back and read: the child must not
+ * meet a lock that one of them held. */
+static atomic_bool stop;
+
+static void *churn_once(void *argument)
+{
+    void *handle = NULL;
+
+    if (warm_reserve(runtime, kind, 0, &handle) == WARM_OK) {
+        wt_toy_use(handle);
+        wt_toy_leave(handle);
+    }
+    return argument;
+}
+
+static void *churn(void *argument)
+{
+    pthread_t thread;
+
+    while (!stop) {
+        if (pthread_create(&thread, NULL, churn_once, NULL) == 0) {
+            pthread_join(thread, NULL);
+        }
+    }
+    return argument;
+}
+
+static int quick_look(void)
+{
+    int check = 0;
+    void *handle = NULL;
+
+    must(warm_reserve(runtime, kind, 0, &handle) == WARM_FORKED);
+    return make_own_runtime();
+}
+
+START_TEST(test_G5_fork_in_the_middle_of_other_threads_work)
+{
+    pthread_t threads[2];
+
+    stop = false;
+    for (int i = 0; i < 2; i++) {
+        pthread_create(&threads[i], NULL, churn, NULL);
+    }
+    for (unsigned i = 0; i < wt_scaled(50); i++) {
+        in_child(quick_look);
+    }
+    stop = true;
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    ck_assert_int_eq(toy.shared, 0);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, in_use), 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("fork");
+    TCase *tcase = tcase_create("fork");
+
+    tcase_set_timeout(tcase, 120);
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_test(tcase,
+                   test_G5_every_call_on_the_parents_runtime_answers_forked);
+    tcase_add_loop_test(tcase, test_G5_the_child_can_make_its_own_runtime, 0,
+                        2);
+    tcase_add_test(tcase,
+                   test_G5_A5_the_childs_thread_exits_without_the_parents_pool);
+    tcase_add_test(tcase,
+                   test_G5_G2_the_child_gets_a_default_runtime_of_its_own);
+    tcase_add_test(tcase, test_G5_fork_in_the_middle_of_other_threads_work);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}

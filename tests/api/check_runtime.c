@@ -1,0 +1,539 @@
+/* check_runtime.c: making and ending runtimes, options, log, default runtime,
+ * devices, statistics as JSON, faults (rows A5, G2 to G4, G6, A14). */
+#include "wt.h"
+#include "wt_kind.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct {
+    unsigned lines[4];
+    char last[4][512];
+} logged;
+
+static void log_line(void *context, warm_log_level level, const char *line)
+{
+    (void)context;
+    logged.lines[level]++;
+    snprintf(logged.last[level], sizeof logged.last[level], "%s", line);
+}
+
+static void set_up(void)
+{
+    memset(&logged, 0, sizeof logged);
+    warm_log_set(log_line, NULL);
+}
+
+static void tear_down(void)
+{
+    warm_log_set(NULL, NULL);
+}
+
+START_TEST(test_G2_several_runtimes_live_at_once)
+{
+    warm_runtime *r[4];
+    warm_stream s[4];
+    warm_stream again = NULL;
+
+    for (int i = 0; i < 4; i++) {
+        r[i] = wt_runtime(NULL);
+        wt_ok(warm_stream_reserve(r[i], 0, &s[i]));
+    }
+    for (int i = 0; i < 4; i++) {
+        wt_ok(warm_stream_reserve(r[i], 0, &again));
+        ck_assert_ptr_eq(again, s[i]);
+        ck_assert_int_eq(wt_stat(r[i], WARM_KIND_STREAM, 0, created), 1);
+    }
+    wt_runtime_end(r[1]);
+    wt_runtime_end(r[0]);
+    wt_ok(warm_stream_reserve(r[2], 0, &again));
+    ck_assert_ptr_eq(again, s[2]);
+    wt_fails(WARM_RUNTIME_GONE, warm_stream_reserve(r[1], 0, &again));
+    wt_runtime_end(r[3]);
+    wt_runtime_end(r[2]);
+}
+END_TEST
+
+START_TEST(test_A5_G2_every_call_on_a_gone_runtime_says_so)
+{
+    warm_runtime *r = wt_runtime(NULL);
+    warm_handle_stats stats = {.size = sizeof stats};
+    warm_kind_ops ops = {.size = sizeof ops,
+                         .name = "late",
+                         .create = wt_toy_create,
+                         .destroy = wt_toy_destroy};
+    warm_destroy_report report = {.size = sizeof report, .handles = 77};
+    warm_device_info info = {.size = sizeof info};
+    warm_stream stream = NULL;
+    warm_event event = NULL;
+    warm_kind kind = 0;
+    void *pointer = NULL;
+    char text[64];
+    int count = 0;
+    uint64_t calls = 0;
+
+    ck_assert_str_eq(warm_runtime_driver(r), wt_on_host() ? "host" : "cuda");
+    wt_runtime_end(r);
+    ck_assert_str_eq(warm_runtime_driver(r), "gone");
+    ck_assert_str_eq(warm_runtime_driver(NULL), "gone");
+    wt_fails(WARM_RUNTIME_GONE, warm_runtime_destroy(r, &report));
+    ck_assert_uint_eq(report.handles, 77);
+    wt_fails(WARM_RUNTIME_GONE, warm_reserve(r, 0, 0, &pointer));
+    wt_fails(WARM_RUNTIME_GONE, warm_reserve_on(r, 0, 0, NULL, &pointer));
+    wt_fails(WARM_RUNTIME_GONE, warm_stream_reserve(r, 0, &stream));
+    wt_fails(WARM_RUNTIME_GONE, warm_thread_release(r));
+    wt_fails(WARM_RUNTIME_GONE, warm_kind_register(r, &ops, &kind));
+    ck_assert_ptr_null(warm_kind_name(r, 0));
+    wt_fails(WARM_RUNTIME_GONE, warm_handle_get_stats(r, 0, 0, &stats));
+    wt_fails(WARM_RUNTIME_GONE, warm_stats_json(r, text, sizeof text, NULL));
+    wt_fails(WARM_RUNTIME_GONE, warm_stream_retire(r, NULL));
+    wt_fails(WARM_RUNTIME_GONE, warm_device_count(r, &count));
+    wt_fails(WARM_RUNTIME_GONE, warm_device_get_info(r, 0, &info));
+    wt_fails(WARM_RUNTIME_GONE, warm_stream_create(r, 0, &stream));
+    wt_fails(WARM_RUNTIME_GONE, warm_stream_destroy(r, NULL));
+    wt_fails(WARM_RUNTIME_GONE, warm_stream_synchronize(r, NULL));
+    wt_fails(WARM_RUNTIME_GONE, warm_event_create(r, 0, &event));
+    wt_fails(WARM_RUNTIME_GONE, warm_testing_calls(r, "copy", &calls));
+    wt_fails(WARM_RUNTIME_GONE, warm_testing_fail(r, "copy", 1, 0));
+    wt_fails(WARM_RUNTIME_GONE, warm_testing_hold(r, NULL));
+    wt_fails(WARM_RUNTIME_GONE, warm_pinned_alloc(r, 1, &pointer));
+    ck_assert_ptr_null(pointer);
+    ck_assert_int_eq(count, 0);
+}
+END_TEST
+
+struct holder {
+    warm_runtime *runtime;
+    pthread_barrier_t barrier;
+    warm_status status;
+};
+
+static void *hold(void *argument)
+{
+    struct holder *h = argument;
+    warm_stream stream = NULL;
+
+    h->status = warm_stream_reserve(h->runtime, 0, &stream);
+    pthread_barrier_wait(&h->barrier);
+    pthread_barrier_wait(&h->barrier);
+    return NULL;
+}
+
+START_TEST(test_G2_what_is_in_use_is_reported_and_left_alone)
+{
+    struct holder h = {.runtime = wt_runtime(NULL)};
+    warm_destroy_report report = {.size = sizeof report};
+    warm_stream mine = NULL;
+    void *block = NULL;
+    pthread_t thread;
+
+    pthread_barrier_init(&h.barrier, NULL, 2);
+    pthread_create(&thread, NULL, hold, &h);
+    pthread_barrier_wait(&h.barrier);
+    /* The caller's own handles are given back, not reported. */
+    wt_ok(warm_stream_reserve(h.runtime, 0, &mine));
+    wt_ok(warm_pinned_alloc(h.runtime, 5000, &block));
+    wt_ok(warm_runtime_destroy(h.runtime, &report));
+    ck_assert_uint_eq(report.handles, 1);
+    ck_assert_uint_eq(report.blocks, 1);
+    ck_assert_uint_ge(report.block_bytes, 5000);
+    ck_assert_uint_eq(logged.lines[WARM_LOG_WARNING], 1);
+    memset(block, 1, 5000); /* still there */
+    pthread_barrier_wait(&h.barrier);
+    pthread_join(thread, NULL);
+    wt_ok(h.status);
+    pthread_barrier_destroy(&h.barrier);
+}
+END_TEST
+
+START_TEST(test_G2_destroy_checks_its_arguments)
+{
+    warm_runtime *r = wt_runtime(NULL);
+    warm_destroy_report report = {.size = 0};
+
+    wt_ok(warm_runtime_destroy(NULL, NULL));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_runtime_destroy(r, &report));
+    report.size = offsetof(warm_destroy_report, blocks);
+    report.blocks = 77; /* an older program's struct ends before */
+    wt_ok(warm_runtime_destroy(r, &report));
+    ck_assert_uint_eq(report.blocks, 77);
+    wt_fails(WARM_INVALID_ARGUMENT, warm_runtime_create(NULL, NULL));
+}
+END_TEST
+
+static void get_default(void *argument, unsigned index)
+{
+    warm_runtime **seen = argument;
+
+    (void)warm_runtime_default(&seen[index]);
+}
+
+START_TEST(test_G2_one_default_runtime_for_all_threads)
+{
+    warm_runtime *seen[8] = {NULL};
+    warm_runtime *next = NULL;
+
+    setenv("WARMPOOL_CONF", wt_on_host() ? "device:host" : "device:cuda", 1);
+    wt_threads(8, get_default, seen);
+    ck_assert_ptr_nonnull(seen[0]);
+    for (int i = 1; i < 8; i++) {
+        ck_assert_ptr_eq(seen[i], seen[0]);
+    }
+    wt_ok(warm_runtime_destroy(seen[0], NULL));
+    wt_ok(warm_runtime_default(&next));
+    ck_assert_ptr_ne(next, seen[0]);
+    ck_assert_str_ne(warm_runtime_driver(next), "gone");
+    wt_fails(WARM_INVALID_ARGUMENT, warm_runtime_default(NULL));
+    wt_runtime_end(next);
+    setenv("WARMPOOL_CONF", "device:none", 1);
+    wt_fails(WARM_INVALID_OPTION, warm_runtime_default(&next));
+    setenv("WARMPOOL_CONF", "device:host", 1); /* it can be tried again */
+    wt_ok(warm_runtime_default(&next));
+    wt_runtime_end(next);
+}
+END_TEST
+
+START_TEST(test_G3_device_can_be_forced_and_is_never_silent)
+{
+    warm_options options = {.size = sizeof options, .log = "info"};
+    warm_runtime *r = NULL;
+
+    options.device = "host";
+    wt_ok(warm_runtime_create(&options, &r));
+    ck_assert_str_eq(warm_runtime_driver(r), "host");
+    ck_assert_uint_eq(logged.lines[WARM_LOG_WARNING], 0);
+    ck_assert_ptr_nonnull(strstr(logged.last[WARM_LOG_INFO], "host"));
+    wt_runtime_end(r);
+}
+END_TEST
+
+/* A path that is no CUDA runtime: the same reason on every machine. */
+START_TEST(test_G3_without_cuda_auto_warns_once_and_takes_the_host)
+{
+    warm_options options = {.size = sizeof options,
+                            .device = "auto",
+                            .cudart = "/nonexistent/libcudart.so"};
+    warm_runtime *r = NULL;
+
+    wt_ok(warm_runtime_create(&options, &r));
+    ck_assert_str_eq(warm_runtime_driver(r), "host");
+    ck_assert_uint_eq(logged.lines[WARM_LOG_WARNING], 1);
+    ck_assert_int_gt((int)strlen(logged.last[WARM_LOG_WARNING]), 50);
+    wt_runtime_end(r);
+    options.device = "cuda";
+    r = NULL;
+    ck_assert_int_ne(warm_runtime_create(&options, &r), WARM_OK);
+    ck_assert_ptr_null(r);
+    ck_assert_int_gt((int)strlen(warm_last_error_message()), 10);
+}
+END_TEST
+
+START_TEST(test_G4_options_from_struct_and_environment)
+{
+    warm_options options = {.size = sizeof options, .device = "host"};
+    warm_runtime *r = NULL;
+    int count = 0;
+
+    setenv("WARMPOOL_CONF", "host_devices:3,log:info", 1);
+    wt_ok(warm_runtime_create(&options, &r));
+    wt_ok(warm_device_count(r, &count));
+    ck_assert_int_eq(count, 3);
+    ck_assert_uint_gt(logged.lines[WARM_LOG_INFO], 0);
+    wt_runtime_end(r);
+    options.host_devices = 2;
+    wt_ok(warm_runtime_create(&options, &r));
+    wt_ok(warm_device_count(r, &count));
+    ck_assert_int_eq(count, 2);
+    wt_runtime_end(r);
+    r = NULL;
+    setenv("WARMPOOL_CONF", "colour:red", 1);
+    wt_fails(WARM_INVALID_OPTION, warm_runtime_create(&options, &r));
+    ck_assert_ptr_null(r);
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "colour"));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "host_devices"));
+    unsetenv("WARMPOOL_CONF");
+    options.log = "loud";
+    wt_fails(WARM_INVALID_OPTION, warm_runtime_create(&options, &r));
+    options.log = NULL;
+    options.size = 4;
+    wt_fails(WARM_INVALID_ARGUMENT, warm_runtime_create(&options, &r));
+}
+END_TEST
+
+START_TEST(test_G6_log_level_is_obeyed)
+{
+    static const struct {
+        const char *level;
+        bool infos;
+    } rows[] = {
+        {"none", false}, {"warning", false}, {"info", true}, {"debug", true}};
+    warm_options options = {
+        .size = sizeof options, .device = "host", .log = rows[_i].level};
+    warm_runtime *r = NULL;
+
+    wt_ok(warm_runtime_create(&options, &r));
+    ck_assert_int_eq(logged.lines[WARM_LOG_INFO] > 0, rows[_i].infos);
+    wt_runtime_end(r);
+}
+END_TEST
+
+START_TEST(test_G6_last_error_has_code_and_text_of_the_driver)
+{
+    warm_runtime *r = wt_runtime(NULL);
+    warm_error error = {.size = sizeof error};
+    warm_stream stream = NULL;
+
+    wt_ok(warm_testing_fail(r, "stream_create", 1, 0));
+    wt_fails(WARM_DRIVER_ERROR, warm_stream_reserve(r, 0, &stream));
+    ck_assert_ptr_null(stream);
+    warm_last_error(&error);
+    ck_assert_int_eq(error.status, WARM_DRIVER_ERROR);
+    ck_assert_int_eq(error.code, -1);
+    ck_assert_str_eq(error.code_text, "injected fault");
+    ck_assert_str_eq(error.origin, warm_runtime_driver(r));
+    ck_assert_int_eq(wt_stat(r, WARM_KIND_STREAM, 0, failed), 1);
+    wt_ok(warm_stream_reserve(r, 0, &stream)); /* keeps the last error */
+    warm_last_error(&error);
+    ck_assert_int_eq(error.status, WARM_DRIVER_ERROR);
+    wt_runtime_end(r);
+}
+END_TEST
+
+START_TEST(test_G6_unknown_driver_call_is_named)
+{
+    warm_runtime *r = wt_runtime(NULL);
+    uint64_t count = 7;
+
+    wt_fails(WARM_INVALID_ARGUMENT, warm_testing_fail(r, "coffee", 1, 0));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "coffee"));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "event_record"));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_testing_calls(r, NULL, &count));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_testing_calls(r, "copy", NULL));
+    ck_assert_uint_eq(count, 7);
+    ck_assert_ptr_null(warm_testing_call_name(-1));
+    ck_assert_ptr_null(warm_testing_call_name(1000));
+    wt_runtime_end(r);
+}
+END_TEST
+
+START_TEST(test_G3_device_calls_check_their_arguments)
+{
+    warm_runtime *r = wt_runtime(NULL);
+    warm_device_info info = {.size = sizeof info};
+    warm_stream stream = NULL;
+    warm_event event = NULL;
+    warm_graph graph = NULL;
+    void *pointer = &info;
+
+    wt_ok(warm_device_get_info(r, 0, &info));
+    ck_assert_int_gt((int)strlen(info.name), 0);
+    ck_assert_uint_gt(info.total_bytes, 0);
+    ck_assert_uint_eq(info.size, sizeof info);
+    info.size = 0;
+    wt_fails(WARM_INVALID_ARGUMENT, warm_device_get_info(r, 0, &info));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_device_get_info(r, 0, NULL));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_device_count(r, NULL));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_device_count(NULL, NULL));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_stream_create(r, 0, NULL));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_stream_create(r, -1, &stream));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_stream_create(r, 64, &stream));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_event_create(r, 0, NULL));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_event_create(r, 64, &event));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_event_record(r, NULL, NULL));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_event_query(r, NULL));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_event_synchronize(r, NULL));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_stream_wait_event(r, NULL, NULL));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_stream_host_func(r, NULL, NULL, NULL));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_capture_end(r, NULL, NULL));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_graph_launch(r, NULL, NULL));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_device_alloc_uncached(r, 0, 1, NULL));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_device_alloc_uncached(r, 64, 1, &pointer));
+    ck_assert_ptr_eq(pointer, &info);
+    wt_ok(warm_device_alloc_uncached(r, 0, 0, &pointer));
+    ck_assert_ptr_null(pointer);
+    wt_ok(warm_device_free_uncached(r, 0, NULL));
+    wt_ok(warm_event_destroy(r, NULL));
+    wt_ok(warm_graph_destroy(r, graph));
+    wt_ok(warm_device_alloc_uncached(r, 0, 256, &pointer));
+    wt_ok(warm_device_free_uncached(r, 0, pointer));
+    wt_runtime_end(r);
+}
+END_TEST
+
+static void set_flag(void *argument)
+{
+    *(atomic_int *)argument = 1;
+}
+
+START_TEST(test_G3_streams_events_and_graphs_work_through_the_runtime)
+{
+    warm_runtime *r = wt_runtime(NULL);
+    warm_stream stream = NULL, other = NULL;
+    warm_event event = NULL;
+    warm_graph graph = NULL;
+    atomic_int flag = 0;
+
+    wt_ok(warm_stream_create(r, 0, &stream));
+    wt_ok(warm_stream_create(r, 0, &other));
+    wt_ok(warm_event_create(r, 0, &event));
+    wt_ok(warm_event_query(r, event));
+    wt_ok(warm_stream_host_func(r, stream, set_flag, &flag));
+    wt_ok(warm_event_record(r, event, stream));
+    wt_ok(warm_stream_wait_event(r, other, event));
+    wt_ok(warm_stream_synchronize(r, other));
+    ck_assert_int_eq(flag, 1);
+    wt_ok(warm_event_synchronize(r, event));
+    wt_ok(warm_stream_query(r, stream));
+    flag = 0;
+    wt_ok(warm_capture_begin(r, stream));
+    wt_ok(warm_stream_host_func(r, stream, set_flag, &flag));
+    wt_ok(warm_capture_end(r, stream, &graph));
+    ck_assert_int_eq(flag, 0);
+    wt_ok(warm_graph_launch(r, graph, other));
+    wt_ok(warm_stream_synchronize(r, other));
+    ck_assert_int_eq(flag, 1);
+    wt_ok(warm_graph_destroy(r, graph));
+    wt_ok(warm_event_destroy(r, event));
+    wt_ok(warm_stream_destroy(r, stream));
+    wt_ok(warm_stream_destroy(r, other));
+    wt_runtime_end(r);
+}
+END_TEST
+
+START_TEST(test_G3_held_streams_can_be_stepped)
+{
+    warm_runtime *r = wt_runtime(NULL);
+    warm_stream stream = NULL;
+    atomic_int flag = 0;
+
+    wt_ok(warm_stream_create(r, 0, &stream));
+    if (!wt_on_host()) {
+        wt_fails(WARM_UNSUPPORTED, warm_testing_hold(r, stream));
+    } else {
+        wt_ok(warm_testing_hold(r, stream));
+        wt_ok(warm_stream_host_func(r, stream, set_flag, &flag));
+        wt_ok(warm_testing_step(r, stream, 0));
+        wt_fails(WARM_NOT_READY, warm_stream_query(r, stream));
+        wt_ok(warm_testing_step(r, stream, UINT_MAX));
+        ck_assert_int_eq(flag, 1);
+        wt_ok(warm_testing_resume(r, stream));
+    }
+    wt_ok(warm_stream_destroy(r, stream));
+    wt_runtime_end(r);
+}
+END_TEST
+
+/* Enough of JSON to tell whether a text is one whole value. */
+static const char *skip_json(const char *at);
+
+static const char *skip_string(const char *at)
+{
+    while (*++at != '"') {
+        if (*at == '\0' || (unsigned char)*at < 0x20) {
+            return NULL;
+        }
+        at += *at == '\\';
+    }
+    return at + 1;
+}
+
+static const char *skip_members(const char *at, char close, bool named)
+{
+    if (*++at == close) {
+        return at + 1;
+    }
+    for (;;) {
+        if (named &&
+            (*at != '"' || (at = skip_string(at)) == NULL || *at++ != ':')) {
+            return NULL;
+        }
+        at = skip_json(at);
+        if (at == NULL || (*at != ',' && *at != close)) {
+            return NULL;
+        }
+        if (*at++ == close) {
+            return at;
+        }
+    }
+}
+
+static const char *skip_json(const char *at)
+{
+    size_t digits = strspn(at, "0123456789");
+
+    if (*at == '{') {
+        return skip_members(at, '}', true);
+    }
+    if (*at == '[') {
+        return skip_members(at, ']', false);
+    }
+    if (*at == '"') {
+        return skip_string(at);
+    }
+    return digits > 0 ? at + digits : NULL;
+}
+
+START_TEST(test_A14_B14_statistics_are_valid_json)
+{
+    static char text[1 << 16], part[64];
+    warm_runtime *r = wt_runtime(NULL);
+    const char *end;
+    void *handle = NULL, *block = NULL;
+    wt_toy toy;
+    warm_kind kind;
+    size_t needed = 0;
+
+    wt_toy_init(&toy);
+    kind = wt_toy_register(&toy, r, "a \"toy\"\\\n");
+    wt_ok(warm_reserve(r, kind, 0, &handle));
+    wt_ok(warm_pinned_alloc(r, 10000, &block));
+    wt_ok(warm_stats_json(r, text, sizeof text, &needed));
+    ck_assert_uint_eq(needed, strlen(text) + 1);
+    end = skip_json(text);
+    ck_assert_msg(end != NULL && *end == '\0', "not JSON: %s", text);
+    ck_assert_ptr_nonnull(strstr(text, "a \\\"toy\\\"\\\\\\u000a"));
+    ck_assert_ptr_nonnull(strstr(text, "\"in_use\":1"));
+    ck_assert_ptr_nonnull(strstr(text, "\"requests\":{\"current\":1"));
+    ck_assert_ptr_nonnull(strstr(text, "\"held_bytes\":{"));
+    ck_assert_ptr_nonnull(strstr(text, warm_runtime_driver(r)));
+    wt_ok(warm_stats_json(r, NULL, 0, &needed));
+    ck_assert_uint_eq(needed, strlen(text) + 1);
+    wt_ok(warm_stats_json(r, part, sizeof part, &needed));
+    ck_assert_uint_eq(strlen(part), sizeof part - 1);
+    ck_assert_int_eq(strncmp(part, text, sizeof part - 1), 0);
+    wt_fails(WARM_INVALID_ARGUMENT, warm_stats_json(r, NULL, 8, &needed));
+    wt_ok(warm_free(block));
+    wt_runtime_end(r);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("runtime");
+    TCase *tcase = tcase_create("runtime");
+
+    unsetenv("WARMPOOL_CONF");
+    tcase_set_timeout(tcase, 120);
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_test(tcase, test_G2_several_runtimes_live_at_once);
+    tcase_add_test(tcase, test_A5_G2_every_call_on_a_gone_runtime_says_so);
+    tcase_add_test(tcase, test_G2_what_is_in_use_is_reported_and_left_alone);
+    tcase_add_test(tcase, test_G2_destroy_checks_its_arguments);
+    tcase_add_test(tcase, test_G2_one_default_runtime_for_all_threads);
+    tcase_add_test(tcase, test_G3_device_can_be_forced_and_is_never_silent);
+    tcase_add_test(tcase,
+                   test_G3_without_cuda_auto_warns_once_and_takes_the_host);
+    tcase_add_test(tcase, test_G3_device_calls_check_their_arguments);
+    tcase_add_test(tcase,
+                   test_G3_streams_events_and_graphs_work_through_the_runtime);
+    tcase_add_test(tcase, test_G3_held_streams_can_be_stepped);
+    tcase_add_test(tcase, test_G4_options_from_struct_and_environment);
+    tcase_add_loop_test(tcase, test_G6_log_level_is_obeyed, 0, 4);
+    tcase_add_test(tcase, test_G6_last_error_has_code_and_text_of_the_driver);
+    tcase_add_test(tcase, test_G6_unknown_driver_call_is_named);
+    tcase_add_test(tcase, test_A14_B14_statistics_are_valid_json);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}
