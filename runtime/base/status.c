@@ -42,8 +42,9 @@ const char *warm_status_text(warm_status status)
     return "unknown status";
 }
 
-static void fail(warm_status status, const char *origin, int code,
-                 const char *code_text, const char *format, va_list list)
+__attribute__((format(printf, 5, 0))) static void
+fail(warm_status status, const char *origin, int code, const char *code_text,
+     const char *format, va_list list)
 {
     char message[sizeof last_error.message];
 

@@ -8,21 +8,25 @@ export LC_ALL=C
 found=$(mktemp)
 trap 'rm -f "$found"' EXIT
 
-# Number after the dot: a static variable inside a function.
+# Symbol and source, "-" where the linker does not tell (shared by files). A
+# number after the dot is that of a variable inside a function.
 objdump -t "$1" |
-    awk '/[ \t]\.(data|bss|tdata|tbss)[ \t]/ && $2 != "d" && !/ d  / {
-        name = $NF
-        sub(/\.[0-9]+$/, "", name)
-        print name
-    }' |
+    awk '
+        / df \*ABS\*/ { source = NF == 5 ? "-" : $NF; next }
+        / g / { source = "-" }
+        /[ \t]\.(data|bss|tdata|tbss)[ \t]/ && !/ d  / {
+            name = $NF
+            sub(/\.[0-9]+$/, "", name)
+            print name, source
+        }' |
     # The compiler's and the linker's own.
-    grep -vE '^(completed|__dso_handle|__TMC_END__|__bss_start|_edata|_end)$' |
+    grep -vE '^(completed|__dso_handle|__TMC_END__|__bss_start|_edata|_end) ' |
     sort -u >"$found"
 
 awk -v library="$1" -v list="$2" '
     FILENAME == list {
         if ($0 !~ /^(#|$)/) {
-            allowed[$1] = 1
+            allowed[$1, $2] = where[$1] = $2
             if (NF < 4) {
                 print list ":" FNR ": " $1 " has no source or reason"
                 failed = 1
@@ -30,15 +34,17 @@ awk -v library="$1" -v list="$2" '
         }
         next
     }
-    { seen[$1] = 1 }
-    !($1 in allowed) {
-        print library ": writable symbol " $1 " is not in " list
+    $2 == "-" && $1 in where { $2 = where[$1] }
+    { seen[$1, $2] = 1 }
+    !(($1, $2) in allowed) {
+        print library ": writable symbol " $1 " of " $2 " is not in " list
         failed = 1
     }
     END {
-        for (name in allowed) {
-            if (!(name in seen)) {
-                print list ": " name " is not in " library " any more"
+        for (pair in allowed) {
+            if (!(pair in seen)) {
+                split(pair, part, SUBSEP)
+                print list ": " part[1] " of " part[2] " is not in " library
                 failed = 1
             }
         }

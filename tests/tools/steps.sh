@@ -10,7 +10,7 @@ out=$(mktemp)
 trap 'rm -f "$out"' EXIT
 for target in "$@"; do
     start=$SECONDS
-    if ${MAKE:-make} "$target" >"$out" 2>&1; then
+    if ${MAKE:-make} -k "$target" >"$out" 2>&1; then
         word=ok passed=$((passed + 1))
     else
         word=FAIL failed=$((failed + 1))
