@@ -1,7 +1,7 @@
 #!/bin/sh
 # lines.sh: no line over 80 columns, no blank at the end of a line, no tab in
 # C, a comment at the head of every C file and script, a README of at most 40
-# lines in every folder that has one to have. Files over 400 lines are named.
+# lines in every folder, which names its files. Files over 400 lines are named.
 set -u
 export LC_ALL=C.UTF-8
 failed=0
@@ -32,6 +32,15 @@ done
 for folder in runtime handles alloc tests examples; do
     [ -d "$folder" ] || continue
     [ -f "$folder/README.md" ] || complain "$folder: no README.md"
+done
+# A README of a folder of the library names every file in it and below.
+for folder in runtime handles alloc; do
+    for file in "$folder"/*.[ch] "$folder"/*/*.[ch]; do
+        [ -f "$file" ] || continue
+        stem=$(basename "$file")
+        grep -qwF "${stem%.*}" "$folder/README.md" ||
+            complain "$folder/README.md does not name $stem"
+    done
 done
 for file in $(listed README.md | grep /); do
     lines=$(wc -l <"$file")
