@@ -94,8 +94,9 @@ $(SHARED): $(LIB_OBJ) $(MAP)
 # tests/api sees the public headers and the shared library, the others the
 # library's insides.
 CHECK_LIBS := $(shell pkg-config --libs check 2>/dev/null)
-TEST_SRC := $(sort $(wildcard $(addsuffix /check_*.c,tests/unit tests/fault \
-    tests/stress tests/model)))
+# Long ones first: they run beside the many short ones.
+TEST_SRC := $(foreach folder,model stress fault unit, \
+    $(sort $(wildcard tests/$(folder)/check_*.c)))
 API_SRC  := $(sort $(wildcard tests/api/check_*.c))
 TEST_BIN := $(TEST_SRC:%.c=$(B)/%) $(API_SRC:%.c=$(B)/%)
 WT_OBJ   := $(patsubst %.c,$(B)/%.o,$(wildcard tests/wt*.c))
