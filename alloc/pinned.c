@@ -60,6 +60,8 @@ static void report_left(wm_pinned *pinned, warm_destroy_report *report)
 void wm_pinned_close(wm_pinned *pinned, bool driver_usable,
                      warm_destroy_report *report)
 {
+    size_t released;
+
     if (pinned == NULL) {
         return;
     }
@@ -67,7 +69,7 @@ void wm_pinned_close(wm_pinned *pinned, bool driver_usable,
         report_left(pinned, report);
         return;
     }
-    (void)wm_space_trim(&pinned->space, 0);
+    (void)wm_space_trim(&pinned->space, 0, &released);
     report_left(pinned, report);
     wm_space_forget(&pinned->space);
     wm_timelines_fini(&pinned->timelines);
@@ -79,7 +81,7 @@ void wm_pinned_close(wm_pinned *pinned, bool driver_usable,
 void wm_pinned_retire(wm_pinned *pinned, warm_stream stream,
                       const wm_stream_info *info)
 {
-    wm_timelines_retire(&pinned->timelines, stream, info);
+    wm_space_retire(&pinned->space, stream, info);
 }
 
 /* ---- blocks (memory.h) ------------------------------------------------ */
@@ -262,22 +264,19 @@ warm_status warm_poll(warm_runtime *runtime)
 {
     warm_status status = wm_runtime_check(runtime);
 
-    if (status == WARM_OK) {
-        wm_space_poll(&runtime->pinned->space);
-    }
-    return status;
+    return status != WARM_OK ? status : wm_space_poll(&runtime->pinned->space);
 }
 
 warm_status warm_trim(warm_runtime *runtime, size_t target, size_t *released)
 {
     warm_status status = wm_runtime_check(runtime);
-    size_t bytes;
+    size_t bytes = 0;
 
     if (status == WARM_OK) {
-        bytes = wm_space_trim(&runtime->pinned->space, target);
-        if (released != NULL) {
-            *released = bytes;
-        }
+        status = wm_space_trim(&runtime->pinned->space, target, &bytes);
+    }
+    if (status == WARM_OK && released != NULL) {
+        *released = bytes;
     }
     return status;
 }

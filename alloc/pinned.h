@@ -25,7 +25,7 @@ warm_status wm_pinned_open(warm_runtime *runtime, const wm_options *options,
 void wm_pinned_close(wm_pinned *pinned, bool driver_usable,
                      warm_destroy_report *report);
 
-/* The stream will be destroyed; see wm_timelines_retire(). */
+/* The stream will be destroyed; see wm_space_retire(). */
 void wm_pinned_retire(wm_pinned *pinned, warm_stream stream,
                       const wm_stream_info *info);
 

@@ -1,6 +1,8 @@
 /* size_class.c: the table of sizes, computed. */
 #include "alloc/size_class.h"
 
+#include "runtime/base/status.h"
+
 #include <stdint.h>
 
 enum { LINEAR = 8, STEPS_LOG2 = 3, FIRST_LOG2 = 12 };
@@ -46,8 +48,11 @@ size_t wm_size_round(size_t bytes)
 
 unsigned wm_slab_slots(unsigned size_class)
 {
-    size_t slots = (64u << 10) / wm_class_bytes(size_class);
+    size_t bytes = wm_class_bytes(size_class);
+    size_t slots;
 
+    wm_assert(bytes != 0 && bytes < WM_SLAB_LIMIT);
+    slots = (64u << 10) / bytes;
     slots = (slots + 7) & ~(size_t)7;
     return slots > 64 ? 64 : (unsigned)slots;
 }

@@ -9,18 +9,40 @@
 
 #include <string.h>
 
-/* ---- capture ---------------------------------------------------------- */
+/* ---- slow work -------------------------------------------------------- */
 
-/* Lets this thread allocate and query while somebody captures (row B7). */
-static bool begin_relaxed(wm_driver *driver, bool *previous)
+/* What surrounds all slow work: it is no cancellation point; it may allocate
+ * and query while somebody captures (row B7); and a failure that it recovers
+ * from leaves no error behind. */
+struct section {
+    int cancel;
+    bool mode; /* of the thread's captures, before */
+    warm_error error;
+};
+
+/* Fails, and needs no leave(), if the capture mode cannot be set. */
+static warm_status enter(wm_space *space, struct section *section)
 {
-    *previous = true;
-    return wm_driver_capture_mode(driver, previous) == WARM_OK;
+    warm_status status;
+
+    section->cancel = wm_cancel_off();
+    section->mode = true;
+    section->error.size = sizeof section->error;
+    warm_last_error(&section->error);
+    status = wm_driver_capture_mode(space->driver, &section->mode);
+    if (status != WARM_OK) {
+        wm_cancel_restore(section->cancel);
+    }
+    return status;
 }
 
-static void end_relaxed(wm_driver *driver, bool previous)
+static void leave(wm_space *space, struct section *section, bool recovered)
 {
-    (void)wm_driver_capture_mode(driver, &previous);
+    (void)wm_driver_capture_mode(space->driver, &section->mode);
+    if (recovered) {
+        wm_error_restore(&section->error);
+    }
+    wm_cancel_restore(section->cancel);
 }
 
 /* ---- returning segments ----------------------------------------------- */
@@ -73,33 +95,35 @@ static void decay(wm_space *space)
     }
 }
 
-static void poll_relaxed(wm_space *space)
+static void poll(wm_space *space)
 {
     wm_timelines_poll(space->timelines);
     decay(space);
 }
 
-void wm_space_poll(wm_space *space)
+warm_status wm_space_poll(wm_space *space)
 {
-    bool previous;
+    struct section section;
+    warm_status status = enter(space, &section);
 
-    if (begin_relaxed(space->driver, &previous)) {
-        poll_relaxed(space);
-        end_relaxed(space->driver, previous);
+    if (status == WARM_OK) {
+        poll(space);
+        leave(space, &section, true);
     }
+    return status;
 }
 
-size_t wm_space_trim(wm_space *space, size_t target)
+warm_status wm_space_trim(wm_space *space, size_t target, size_t *released)
 {
-    size_t released = 0;
-    bool previous;
+    struct section section;
+    warm_status status = enter(space, &section);
 
-    if (begin_relaxed(space->driver, &previous)) {
+    if (status == WARM_OK) {
         wm_timelines_poll(space->timelines);
-        released = give_back_idle(space, target, UINT64_MAX);
-        end_relaxed(space->driver, previous);
+        *released = give_back_idle(space, target, UINT64_MAX);
+        leave(space, &section, true);
     }
-    return released;
+    return status;
 }
 
 /* ---- growth ----------------------------------------------------------- */
@@ -206,7 +230,7 @@ static warm_status climb(wm_space *space, size_t bytes, wm_block **block)
 {
     warm_status status;
 
-    poll_relaxed(space);
+    poll(space);
     status = wm_arena_take(&space->arena, bytes, true, block);
     if (status != WARM_OK || *block != NULL) {
         return status;
@@ -226,19 +250,23 @@ static warm_status climb(wm_space *space, size_t bytes, wm_block **block)
     return status;
 }
 
-static warm_status alloc_slow(wm_space *space, size_t bytes, wm_block **block)
+static warm_status alloc_slow(wm_space *space, size_t bytes, void **pointer)
 {
-    int cancel = wm_cancel_off();
-    bool previous = true;
-    warm_status status = wm_driver_capture_mode(space->driver, &previous);
+    struct section section;
+    wm_block *block = NULL;
+    warm_status status = enter(space, &section);
 
-    if (status == WARM_OK) {
-        status = climb(space, bytes, block);
-        (void)wm_driver_capture_mode(space->driver, &previous);
+    if (status != WARM_OK) {
+        return status;
     }
-    wm_cancel_restore(cancel);
-    return status == WARM_OUT_OF_MEMORY ? out_of_memory(space, status, bytes)
-                                        : status;
+    status = climb(space, bytes, &block);
+    if (status == WARM_OK) {
+        *pointer = block->base;
+    } else if (status == WARM_OUT_OF_MEMORY) {
+        status = out_of_memory(space, status, bytes);
+    }
+    leave(space, &section, status == WARM_OK);
+    return status;
 }
 
 warm_status wm_space_alloc(wm_space *space, size_t bytes, void **pointer)
@@ -246,13 +274,14 @@ warm_status wm_space_alloc(wm_space *space, size_t bytes, void **pointer)
     wm_block *block = NULL;
     warm_status status = wm_arena_take(&space->arena, bytes, true, &block);
 
-    if (status == WARM_OK && block == NULL) {
-        status = alloc_slow(space, bytes, &block);
+    if (status != WARM_OK) {
+        return status;
     }
-    if (status == WARM_OK) {
-        *pointer = block->base;
+    if (block == NULL) {
+        return alloc_slow(space, bytes, pointer);
     }
-    return status;
+    *pointer = block->base;
+    return WARM_OK;
 }
 
 /* ---- blocks ----------------------------------------------------------- */
@@ -291,18 +320,8 @@ static void keep(wm_space *space, wm_block *block, int state)
                                   : "a graph capture used it");
 }
 
-static void free_used(wm_space *space, wm_block *block)
+static void settle(wm_space *space, wm_block *block, enum wm_uses uses)
 {
-    int cancel = wm_cancel_off();
-    bool previous;
-    enum wm_uses uses = WM_USES_LOST;
-
-    if (begin_relaxed(space->driver, &previous)) {
-        uses = wm_timelines_prepare(space->timelines, block);
-        end_relaxed(space->driver, previous);
-    } else {
-        wm_timelines_forget(space->timelines, block);
-    }
     switch (uses) {
     case WM_USES_NONE:
         wm_arena_free(&space->arena, block);
@@ -318,7 +337,19 @@ static void free_used(wm_space *space, wm_block *block)
         keep(space, block, WM_BLOCK_CAPTURED);
         break;
     }
-    wm_cancel_restore(cancel);
+}
+
+static void free_used(wm_space *space, wm_block *block)
+{
+    struct section section;
+
+    if (enter(space, &section) != WARM_OK) {
+        wm_timelines_forget(space->timelines, block);
+        keep(space, block, WM_BLOCK_LOST);
+        return;
+    }
+    settle(space, block, wm_timelines_prepare(space->timelines, block));
+    leave(space, &section, true);
 }
 
 void wm_space_free(wm_space *space, wm_block *block)
@@ -336,6 +367,18 @@ warm_status wm_space_record(wm_space *space, wm_block *block,
                             warm_stream stream)
 {
     return wm_timelines_use(space->timelines, block, stream);
+}
+
+void wm_space_retire(wm_space *space, warm_stream stream,
+                     const wm_stream_info *info)
+{
+    struct section section;
+    warm_status status = enter(space, &section);
+
+    wm_timelines_retire(space->timelines, stream, info);
+    if (status == WARM_OK) {
+        leave(space, &section, true);
+    }
 }
 
 /* ---- callbacks -------------------------------------------------------- */

@@ -61,10 +61,15 @@ void wm_space_free(wm_space *space, wm_block *block);
 warm_status wm_space_record(wm_space *space, wm_block *block,
                             warm_stream stream);
 
-void wm_space_poll(wm_space *space);
+/* The stream will be destroyed; see wm_timelines_retire(). */
+void wm_space_retire(wm_space *space, warm_stream stream,
+                     const wm_stream_info *info);
 
+/* Both fail only if the driver does not let this thread set its capture mode;
+ * nothing was done then. */
+warm_status wm_space_poll(wm_space *space);
 /* Returns idle segments until at most target bytes are held. */
-size_t wm_space_trim(wm_space *space, size_t target);
+warm_status wm_space_trim(wm_space *space, size_t target, size_t *released);
 
 warm_status wm_space_callback_add(wm_space *space, warm_memory_fn function,
                                   void *context);

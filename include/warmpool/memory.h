@@ -71,8 +71,10 @@ WARM_API warm_status warm_copy_async(warm_runtime *runtime, void *destination,
                                      warm_copy_direction direction,
                                      warm_stream stream);
 
-/* Takes back blocks whose streams have passed. Allocation does this by itself
- * when it misses; never waits. */
+/* Takes back blocks whose streams have passed, and gives back segments idle
+ * for longer than option decay_ms. Allocation does this by itself when it
+ * misses; never waits. Status of this and the next two: also DRIVER_ERROR (the
+ * driver did not let the thread set its capture mode; nothing was done). */
 WARM_API warm_status warm_poll(warm_runtime *runtime);
 
 /* Returns every segment without live or pending blocks to the system (row

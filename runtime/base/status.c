@@ -59,25 +59,23 @@ fail(warm_status status, const char *origin, int code, const char *code_text,
     memcpy(last_error.message, message, sizeof message);
 }
 
-warm_status wm_fail(warm_status status, const char *format, ...)
+void wm_fail_note(warm_status status, const char *format, ...)
 {
     va_list list;
 
     va_start(list, format);
     fail(status, "warmpool", 0, NULL, format, list);
     va_end(list);
-    return status;
 }
 
-warm_status wm_fail_code(warm_status status, const char *origin, int code,
-                         const char *code_text, const char *format, ...)
+void wm_fail_note_code(warm_status status, const char *origin, int code,
+                       const char *code_text, const char *format, ...)
 {
     va_list list;
 
     va_start(list, format);
     fail(status, origin, code, code_text, format, list);
     va_end(list);
-    return status;
 }
 
 void warm_last_error(warm_error *error)

@@ -8,14 +8,20 @@
 
 #include "warmpool/base.h"
 
-/* Stores the thread's last error and returns status. */
-warm_status wm_fail(warm_status status, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+/* Stores the thread's last error; the value is status, also for analysers. A
+ * status is written twice in the expansion: it has no side effects. */
+#define wm_fail(status, ...) (wm_fail_note((status), __VA_ARGS__), (status))
 
 /* As wm_fail(), with the code and the text of a driver or library: origin
  * "cudart", "cublas", "host", …; code_text may be null. */
-warm_status wm_fail_code(warm_status status, const char *origin, int code,
-                         const char *code_text, const char *format, ...)
+#define wm_fail_code(status, origin, code, code_text, ...)                     \
+    (wm_fail_note_code((status), (origin), (code), (code_text), __VA_ARGS__),  \
+     (status))
+
+void wm_fail_note(warm_status status, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void wm_fail_note_code(warm_status status, const char *origin, int code,
+                       const char *code_text, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
 /* Puts back what warm_last_error() gave: for a caller that recovers from a
