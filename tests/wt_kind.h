@@ -23,8 +23,9 @@ typedef struct wt_toy {
     atomic_bool fail_on;    /* and all after it */
     pthread_mutex_t mutex;
     pthread_cond_t cond;
-    bool closed;     /* lock mutex: the gate */
-    unsigned inside; /* lock mutex: threads at the gate */
+    bool closed;                /* lock mutex: the gate */
+    unsigned inside;            /* lock mutex: threads at the gate */
+    struct wt_toy_handle *live; /* lock mutex: list of those alive */
 } wt_toy;
 
 enum wt_toy_call { WT_CREATE, WT_DESTROY, WT_BIND, WT_RESET };
@@ -32,6 +33,7 @@ enum { WT_TOY_CODE = 37 };
 
 typedef struct wt_toy_handle {
     wt_toy *toy;
+    struct wt_toy_handle *next, **link; /* lock mutex of toy */
     int device;
     warm_stream stream;
     atomic_int setting; /* what a user may set; 0 is the default */
@@ -114,6 +116,41 @@ static inline void wt_toy_await(wt_toy *toy, unsigned count)
     pthread_mutex_unlock(&toy->mutex);
 }
 
+static inline void wt_toy_link(wt_toy *toy, wt_toy_handle *h)
+{
+    pthread_mutex_lock(&toy->mutex);
+    h->next = toy->live;
+    h->link = &toy->live;
+    if (h->next != NULL) {
+        h->next->link = &h->next;
+    }
+    toy->live = h;
+    toy->alive++;
+    pthread_mutex_unlock(&toy->mutex);
+}
+
+static inline void wt_toy_unlink(wt_toy *toy, wt_toy_handle *h)
+{
+    pthread_mutex_lock(&toy->mutex);
+    *h->link = h->next;
+    if (h->next != NULL) {
+        h->next->link = h->link;
+    }
+    toy->alive--;
+    pthread_mutex_unlock(&toy->mutex);
+}
+
+/* Frees the handles that a runtime left alone, once no thread uses them. */
+static inline void wt_toy_free_left(wt_toy *toy)
+{
+    while (toy->live != NULL) {
+        wt_toy_handle *h = toy->live;
+
+        wt_toy_unlink(toy, h);
+        free(h);
+    }
+}
+
 static inline int wt_toy_create(void *context, int device, void **handle)
 {
     wt_toy *toy = context;
@@ -130,7 +167,7 @@ static inline int wt_toy_create(void *context, int device, void **handle)
     }
     made->toy = toy;
     made->device = device;
-    toy->alive++;
+    wt_toy_link(toy, made);
     *handle = made;
     return 0;
 }
@@ -147,7 +184,7 @@ static inline int wt_toy_destroy(void *context, int device, void *handle)
     if (wt_toy_fails(toy, WT_DESTROY)) {
         return WT_TOY_CODE;
     }
-    toy->alive--;
+    wt_toy_unlink(toy, h);
     free(h);
     return 0;
 }

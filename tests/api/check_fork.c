@@ -8,21 +8,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#if defined(__SANITIZE_THREAD__)
-#define THREAD_SANITIZER 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define THREAD_SANITIZER 1
-#endif
-#endif
-#ifdef THREAD_SANITIZER
-/* The child starts threads on purpose: of its own runtime. */
-const char *__tsan_default_options(void);
+/* For ThreadSanitizer: the child starts the threads of its own runtime. */
+WARM_API const char *__tsan_default_options(void);
 const char *__tsan_default_options(void)
 {
     return "die_after_fork=0";
 }
-#endif
+
+/* For AddressSanitizer: a child that ends by exit(), or whose first thread has
+ * gone, leaves the memory of the test framework behind. */
+WARM_API const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return "detect_leaks=0";
+}
 
 static warm_runtime *runtime;
 static wt_toy toy;

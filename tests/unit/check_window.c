@@ -292,8 +292,7 @@ START_TEST(test_A5_G2_a_thread_that_outlives_the_runtime)
     ck_assert_int_eq(o.release, WARM_RUNTIME_GONE);
     ck_assert_int_eq(wm_meta_live(), live - 1); /* its window */
     ck_assert_int_eq(toy.alive, 1);
-    free(o.handle);
-    toy.alive--;
+    wt_toy_free_left(&toy);
     pthread_barrier_destroy(&o.barrier);
     runtime = wt_runtime(NULL); /* for tear_down() */
 }
@@ -333,7 +332,7 @@ START_TEST(test_A5_G2_destroy_while_threads_exit)
         /* Every handle was given back and destroyed, or reported and left. */
         ck_assert_uint_le(r.held, 4);
         ck_assert_int_eq(toy.alive, (int)r.held);
-        toy.alive = 0;
+        wt_toy_free_left(&toy);
         runtime = wt_runtime(NULL);
         kind = wt_toy_register(&toy, runtime, "toy");
     }
