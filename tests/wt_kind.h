@@ -14,6 +14,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Whether ThreadSanitizer runs the tests. Its own thread counts as one of the
+ * process, and it takes its state down in the last round of key destructors:
+ * tests about just these two cannot run under it. */
+#if defined(__SANITIZE_THREAD__)
+#define WT_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define WT_TSAN 1
+#endif
+#endif
+#ifndef WT_TSAN
+#define WT_TSAN 0
+#endif
+
 typedef struct wt_toy {
     atomic_uint creates, destroys, binds, resets; /* calls, failures too */
     atomic_int alive;

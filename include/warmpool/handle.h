@@ -96,7 +96,8 @@ WARM_API warm_status warm_stream_reserve(warm_runtime *runtime, int device,
                                          warm_stream *stream);
 
 /* Gives back now what the calling thread holds of the runtime, as its exit
- * would. Handles it has got before must not be used any more. */
+ * would. Handles it has got before must not be used any more.
+ * Status: INVALID_ARGUMENT also from a callback of a call that reserves. */
 WARM_API warm_status warm_thread_release(warm_runtime *runtime);
 
 /* Statistics of one kind on one device (row A14): name, unit, meaning. */
@@ -122,7 +123,8 @@ typedef struct warm_handle_stats {
 #undef WARM_HANDLE_STATS_FIELD
 } warm_handle_stats;
 
-/* created = destroyed + idle + in_use + leaked, at any moment. device_bytes
+/* Can be read to the very end of the process, after exit() has begun, too.
+ * created = destroyed + idle + in_use + leaked, at any moment. device_bytes
  * is the fall of free device memory across each creation; it counts what
  * others took in the meantime, and nothing where a library takes it later. */
 WARM_API warm_status warm_handle_get_stats(warm_runtime *runtime,

@@ -40,12 +40,14 @@ typedef struct warm_destroy_report {
 } warm_destroy_report;
 
 /* Ends a runtime: idle handles and memory are given back to the driver, what
- * is in use is left alone and reported (row G2).
+ * is in use is left alone and reported (row G2). What the calling thread holds
+ * of it is given back first.
  * runtime: null is ignored; destroyed twice answers RUNTIME_GONE.
  * report: null or borrowed with size set.
  * Waits for work queued on the host device; with CUDA it waits for nothing.
  * No other thread may be inside a call on the runtime, except by exiting.
- * In a forked child, or while the process exits, it touches no driver. */
+ * Status: INVALID_ARGUMENT, RUNTIME_GONE; FORKED in a forked child and EXITING
+ * while the process exits, where it changes nothing and touches no driver. */
 WARM_API warm_status warm_runtime_destroy(warm_runtime *runtime,
                                           warm_destroy_report *report);
 

@@ -248,7 +248,9 @@ int main(void)
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, test_A6_exit_with_held_and_idle_handles);
     tcase_add_test(tcase, test_A6_exit_called_by_another_thread);
-    tcase_add_test(tcase, test_A6_A4_last_thread_leaves_by_pthread_exit);
+    if (!WT_TSAN) {
+        tcase_add_test(tcase, test_A6_A4_last_thread_leaves_by_pthread_exit);
+    }
     tcase_add_test(tcase, test_A6_exit_while_other_threads_reserve);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);

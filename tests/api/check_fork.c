@@ -273,8 +273,10 @@ int main(void)
                    test_G5_every_call_on_the_parents_runtime_answers_forked);
     tcase_add_loop_test(tcase, test_G5_the_child_can_make_its_own_runtime, 0,
                         2);
-    tcase_add_test(tcase,
-                   test_G5_A5_the_childs_thread_exits_without_the_parents_pool);
+    if (!WT_TSAN) {
+        tcase_add_test(
+            tcase, test_G5_A5_the_childs_thread_exits_without_the_parents_pool);
+    }
     tcase_add_test(tcase,
                    test_G5_G2_the_child_gets_a_default_runtime_of_its_own);
     tcase_add_test(tcase, test_G5_fork_in_the_middle_of_other_threads_work);

@@ -365,7 +365,9 @@ int main(void)
         tcase, test_A4_G1_handles_go_back_however_the_thread_ends, 0, ENDS);
     tcase_add_test(tcase, test_A4_cancelled_while_creating);
     tcase_add_test(tcase, test_A4_a_destructor_that_reserves_again);
-    tcase_add_test(tcase, test_A4_a_destructor_that_never_stops_reserving);
+    if (!WT_TSAN) {
+        tcase_add_test(tcase, test_A4_a_destructor_that_never_stops_reserving);
+    }
     tcase_add_test(tcase, test_A5_G2_a_thread_that_outlives_the_runtime);
     tcase_add_test(tcase, test_A5_G2_destroy_while_threads_exit);
     tcase_add_test(tcase, test_A4_a_window_without_memory_changes_nothing);
