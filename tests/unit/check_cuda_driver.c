@@ -4,6 +4,7 @@
  * Each test is a process of its own (Check forks), and so starts without any
  * context. */
 #include "runtime/driver/cuda.h"
+#include "tests/unit/skip.h"
 
 #if WM_HAVE_CUDA
 #include "standin_load.h"
@@ -673,7 +674,7 @@ int main(void)
     Suite *suite;
 
     if (!standin_find()) {
-        return standin_skip("check_cuda_driver",
+        return skip_program("check_cuda_driver",
                             "the stand-in libraries are not built");
     }
     suite = suite_create("cuda_driver");
@@ -685,12 +686,9 @@ int main(void)
 }
 
 #else
-#include <stdio.h>
 
 int main(void)
 {
-    puts("check_cuda_driver: skipped: built without CUDA's headers\n"
-         "1..0 # SKIP built without CUDA's headers");
-    return 0;
+    return skip_program("check_cuda_driver", "built without CUDA's headers");
 }
 #endif

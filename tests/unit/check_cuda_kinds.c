@@ -7,6 +7,7 @@
 
 #include "handles/kind_cuda.h"
 #include "handles/workspace_config.h"
+#include "tests/unit/skip.h"
 
 #if WM_HAVE_CUDA && __has_include(<cublas_v2.h>) && \
     __has_include(<cublasLt.h>) && __has_include(<cudnn.h>) && \
@@ -605,7 +606,7 @@ int main(void)
     Suite *suite;
 
     if (!standin_find()) {
-        return standin_skip("check_cuda_kinds",
+        return skip_program("check_cuda_kinds",
                             "the stand-in libraries are not built");
     }
     unsetenv("CUBLAS_WORKSPACE_CONFIG");
@@ -616,12 +617,9 @@ int main(void)
 }
 
 #else
-#include <stdio.h>
 
 int main(void)
 {
-    puts("check_cuda_kinds: skipped: built without the CUDA headers\n"
-         "1..0 # SKIP built without the CUDA headers");
-    return 0;
+    return skip_program("check_cuda_kinds", "built without CUDA's headers");
 }
 #endif

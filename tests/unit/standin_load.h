@@ -111,12 +111,4 @@ static inline warm_status standin_open(wm_driver **d)
     return wm_cuda_open(&options, d);
 }
 
-/* main's result where there is nothing to test with: said aloud, in words and
- * as a line of TAP. */
-static inline int standin_skip(const char *program, const char *why)
-{
-    printf("%s: skipped: %s\n1..0 # SKIP %s\n", program, why, why);
-    return EXIT_SUCCESS;
-}
-
 #endif

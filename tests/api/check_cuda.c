@@ -1,0 +1,287 @@
+/* check_cuda.c: what a program on CUDA sees, on the stand-in and on a GPU:
+ * handles of every library through the typed headers, and real work. Skipped
+ * on the host device, and where the toolkit's headers are missing. */
+#include "wt.h"
+
+#include "tests/unit/skip.h"
+
+#if !defined(WM_NO_CUDA) && __has_include(<cublas_v2.h>) && \
+    __has_include(<cublasLt.h>) && __has_include(<cudnn.h>) && \
+    __has_include(<cusparse.h>) && __has_include(<cusolverDn.h>)
+#include "warmpool/cublas.h"
+#include "warmpool/cublaslt.h"
+#include "warmpool/cudnn.h"
+#include "warmpool/cusolver.h"
+#include "warmpool/cusparse.h"
+
+#include <cuda.h>
+#include <dlfcn.h>
+#include <string.h>
+
+static warm_runtime *runtime;
+
+static void setup(void)
+{
+    runtime = wt_runtime(NULL);
+}
+
+static void teardown(void)
+{
+    wt_runtime_end(runtime);
+}
+
+/* A function of a library that warmpool has loaded already. */
+static void *function_of(const char *const *sonames, const char *name)
+{
+    void *library = NULL;
+    void *found;
+
+    for (; library == NULL && *sonames != NULL; sonames++) {
+        library = dlopen(*sonames, RTLD_NOW | RTLD_NOLOAD);
+    }
+    ck_assert_msg(library != NULL, "no library for %s", name);
+    found = dlsym(library, name);
+    ck_assert_msg(found != NULL, "%s", name);
+    return found;
+}
+
+static const char *const cublas_names[] = {"libcublas.so.13", "libcublas.so.12",
+                                           NULL};
+static const char *const cudart_names[] = {"libcudart.so.13", "libcudart.so.12",
+                                           NULL};
+static const char *const cuda_names[] = {"libcuda.so.1", NULL};
+
+#define FIND(pointer, sonames, name)                                           \
+    __typeof__(name) *pointer;                                                 \
+    *(void **)(void *)&pointer = function_of(sonames, #name)
+
+START_TEST(test_A1_A9_every_library_gives_the_same_handle_again)
+{
+    warm_stream stream;
+    cublasHandle_t blas = NULL, blas_again = NULL;
+    cublasLtHandle_t light = NULL, light_again = NULL;
+    cudnnHandle_t dnn = NULL, dnn_again = NULL;
+    cusparseHandle_t sparse = NULL, sparse_again = NULL;
+    cusolverDnHandle_t solver = NULL, solver_again = NULL;
+
+    wt_ok(warm_stream_reserve(runtime, 0, &stream));
+    for (int again = 0; again < 2; again++) {
+        wt_ok(warm_cublas_handle(runtime, 0, stream,
+                                 again ? &blas_again : &blas));
+        wt_ok(warm_cublaslt_handle(runtime, 0, again ? &light_again : &light));
+        wt_ok(warm_cudnn_handle(runtime, 0, stream, again ? &dnn_again : &dnn));
+        wt_ok(warm_cusparse_handle(runtime, 0, stream,
+                                   again ? &sparse_again : &sparse));
+        wt_ok(warm_cusolver_handle(runtime, 0, stream,
+                                   again ? &solver_again : &solver));
+    }
+    ck_assert(blas != NULL && blas == blas_again);
+    ck_assert(light != NULL && light == light_again);
+    ck_assert(dnn != NULL && dnn == dnn_again);
+    ck_assert(sparse != NULL && sparse == sparse_again);
+    ck_assert(solver != NULL && solver == solver_again);
+    wt_ok(warm_thread_release(runtime));
+}
+END_TEST
+
+struct setting {
+    cublasHandle_t handle;
+    cublasMath_t found;
+    int bad;
+};
+
+/* Finds the handle's math mode and leaves another one behind. */
+static void leave_a_setting(void *argument, unsigned index)
+{
+    struct setting *s = argument;
+    __typeof__(cublasGetMathMode) *get;
+    __typeof__(cublasSetMathMode) *set;
+    void *library = NULL;
+
+    (void)index;
+    if (warm_cublas_handle(runtime, 0, NULL, &s->handle) != WARM_OK) {
+        s->bad = 1;
+        return;
+    }
+    for (int i = 0; library == NULL && cublas_names[i] != NULL; i++) {
+        library = dlopen(cublas_names[i], RTLD_NOW | RTLD_NOLOAD);
+    }
+    *(void **)(void *)&get = dlsym(library, "cublasGetMathMode");
+    *(void **)(void *)&set = dlsym(library, "cublasSetMathMode");
+    s->bad = get(s->handle, &s->found) != CUBLAS_STATUS_SUCCESS ||
+             set(s->handle, CUBLAS_PEDANTIC_MATH) != CUBLAS_STATUS_SUCCESS;
+}
+
+START_TEST(test_A4_A15_next_thread_gets_the_handle_without_its_settings)
+{
+    struct setting first = {0}, second = {0};
+
+    wt_threads(1, leave_a_setting, &first);
+    wt_threads(1, leave_a_setting, &second);
+    ck_assert(!first.bad && !second.bad);
+    ck_assert_ptr_eq(first.handle, second.handle);
+    ck_assert_int_eq(first.found, CUBLAS_DEFAULT_MATH);
+    ck_assert_int_eq(second.found, CUBLAS_DEFAULT_MATH);
+}
+END_TEST
+
+enum { M = 37, N = 29, K = 53 };
+
+static float value(int i)
+{
+    return (float)(i * 7 % 13 - 6);
+}
+
+static float element(const float *matrix, bool transposed, int row, int column,
+                     int leading)
+{
+    return matrix[transposed ? column + row * leading : row + column * leading];
+}
+
+/* What cublasSgemm() promises, in the slowest way. */
+static float expected(const float *a, bool of_a, const float *b, bool of_b,
+                      int row, int column)
+{
+    float sum = 0;
+
+    for (int l = 0; l < K; l++) {
+        sum += element(a, of_a, row, l, of_a ? K : M) *
+               element(b, of_b, l, column, of_b ? N : K);
+    }
+    return 2 * sum + 3 * value(row + column * M);
+}
+
+/* Pinned buffers, copies and a product on one stream: whole numbers, so that
+ * every order of adding gives the same. _i chooses the two transposes. */
+START_TEST(test_A10_B16_product_of_pinned_matrices_is_right)
+{
+    static const float alpha = 2, beta = 3;
+    bool of_a = (_i & 1) != 0, of_b = (_i & 2) != 0;
+    size_t bytes[] = {M * K * sizeof(float), K * N * sizeof(float),
+                      M * N * sizeof(float)};
+    float *host[3];
+    void *device[3];
+    warm_stream stream;
+    cublasHandle_t handle;
+
+    wt_ok(warm_stream_reserve(runtime, 0, &stream));
+    wt_ok(warm_cublas_handle(runtime, 0, stream, &handle));
+    for (int i = 0; i < 3; i++) {
+        wt_ok(warm_pinned_alloc(runtime, bytes[i], (void **)&host[i]));
+        wt_ok(warm_device_alloc_uncached(runtime, 0, bytes[i], &device[i]));
+        for (size_t j = 0; j < bytes[i] / sizeof(float); j++) {
+            host[i][j] = value((int)j);
+        }
+        wt_ok(warm_copy_async(runtime, device[i], host[i], bytes[i],
+                              WARM_COPY_TO_DEVICE, stream));
+    }
+    {
+        FIND(gemm, cublas_names, cublasSgemm_v2);
+        ck_assert_int_eq(gemm(handle, of_a ? CUBLAS_OP_T : CUBLAS_OP_N,
+                              of_b ? CUBLAS_OP_T : CUBLAS_OP_N, M, N, K, &alpha,
+                              device[0], of_a ? K : M, device[1], of_b ? N : K,
+                              &beta, device[2], M),
+                         CUBLAS_STATUS_SUCCESS);
+    }
+    wt_ok(warm_copy_async(runtime, host[2], device[2], bytes[2],
+                          WARM_COPY_TO_HOST, stream));
+    wt_ok(warm_stream_synchronize(runtime, stream));
+    for (int column = 0; column < N; column++) {
+        for (int row = 0; row < M; row++) {
+            ck_assert_float_eq(
+                host[2][row + column * M],
+                expected(host[0], of_a, host[1], of_b, row, column));
+        }
+    }
+    for (int i = 0; i < 3; i++) {
+        wt_ok(warm_device_free_uncached(runtime, 0, device[i]));
+        wt_ok(warm_free(host[i]));
+    }
+    wt_ok(warm_thread_release(runtime));
+}
+END_TEST
+
+START_TEST(test_B13_a_runtime_alone_makes_no_context)
+{
+    warm_device_info info = {.size = sizeof info};
+    unsigned flags = 0;
+    int devices = 0, active = 1;
+    FIND(state, cuda_names, cuDevicePrimaryCtxGetState);
+
+    wt_ok(warm_device_count(runtime, &devices));
+    for (int i = 0; i < devices; i++) {
+        wt_ok(warm_device_get_info(runtime, i, &info));
+        ck_assert_uint_gt(info.total_bytes, 0);
+        ck_assert_uint_eq(info.free_bytes, 0);
+        ck_assert_int_eq(state(i, &flags, &active), CUDA_SUCCESS);
+        ck_assert_int_eq(active, 0);
+    }
+}
+END_TEST
+
+START_TEST(test_B13_a_thread_keeps_having_no_context)
+{
+    warm_stream stream;
+    cublasHandle_t handle;
+    CUcontext context = NULL;
+    void *buffer = NULL;
+    FIND(current, cuda_names, cuCtxGetCurrent);
+
+    wt_ok(warm_stream_reserve(runtime, 0, &stream));
+    wt_ok(warm_cublas_handle(runtime, 0, stream, &handle));
+    wt_ok(warm_pinned_alloc(runtime, 100000, &buffer));
+    wt_ok(warm_free(buffer));
+    wt_ok(warm_stream_synchronize(runtime, stream));
+    ck_assert_int_eq(current(&context), CUDA_SUCCESS);
+    ck_assert_ptr_null(context);
+    wt_ok(warm_thread_release(runtime));
+}
+END_TEST
+
+START_TEST(test_B4_query_of_a_busy_stream_leaves_no_error_in_cudart)
+{
+    warm_stream stream;
+    wt_gate *gate;
+    FIND(peek, cudart_names, cudaPeekAtLastError);
+
+    wt_ok(warm_stream_reserve(runtime, 0, &stream));
+    gate = wt_gate_close(runtime, stream);
+    wt_fails(WARM_NOT_READY, warm_stream_query(runtime, stream));
+    ck_assert_int_eq(peek(), cudaSuccess);
+    wt_gate_open(gate);
+    wt_ok(warm_stream_synchronize(runtime, stream));
+    wt_ok(warm_thread_release(runtime));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite;
+    TCase *tcase;
+
+    if (wt_on_host()) {
+        return skip_program("check_cuda", "the host device has no cuBLAS");
+    }
+    suite = suite_create("cuda");
+    tcase = tcase_create("program");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, test_A1_A9_every_library_gives_the_same_handle_again);
+    tcase_add_test(
+        tcase, test_A4_A15_next_thread_gets_the_handle_without_its_settings);
+    tcase_add_loop_test(tcase, test_A10_B16_product_of_pinned_matrices_is_right,
+                        0, 4);
+    tcase_add_test(tcase, test_B13_a_runtime_alone_makes_no_context);
+    tcase_add_test(tcase, test_B13_a_thread_keeps_having_no_context);
+    tcase_add_test(tcase,
+                   test_B4_query_of_a_busy_stream_leaves_no_error_in_cudart);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}
+
+#else
+
+int main(void)
+{
+    return skip_program("check_cuda", "built without CUDA's headers");
+}
+#endif
