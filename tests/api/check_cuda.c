@@ -3,7 +3,7 @@
  * on the host device, and where the toolkit's headers are missing. */
 #include "wt.h"
 
-#include "tests/unit/skip.h"
+#include "tests/skip.h"
 
 #if !defined(WM_NO_CUDA) && __has_include(<cublas_v2.h>) && \
     __has_include(<cublasLt.h>) && __has_include(<cudnn.h>) && \

@@ -4,7 +4,7 @@
  * Each test is a process of its own (Check forks), and so starts without any
  * context. */
 #include "runtime/driver/cuda.h"
-#include "tests/unit/skip.h"
+#include "tests/skip.h"
 
 #if WM_HAVE_CUDA
 #include "standin_load.h"

@@ -7,7 +7,7 @@
 
 #include "handles/kind_cuda.h"
 #include "handles/workspace_config.h"
-#include "tests/unit/skip.h"
+#include "tests/skip.h"
 
 #if WM_HAVE_CUDA && __has_include(<cublas_v2.h>) && \
     __has_include(<cublasLt.h>) && __has_include(<cudnn.h>) && \

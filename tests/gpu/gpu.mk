@@ -1,0 +1,39 @@
+# gpu.mk: the tests of the public interface as programs that run on another
+# machine, one with a GPU, from any folder: build/gpu-bundle holds all of it.
+
+GPU_BUNDLE := build/gpu-bundle
+# Check's static libraries, because the other machine may not have Check; the
+# compiler prints the bare name of one that it cannot find.
+GPU_CHECK := $(firstword $(foreach l,libcheck_pic.a libcheck.a,$(filter /%,$(shell $(CC) -print-file-name=$(l)))))
+GPU_SUBUNIT := $(filter /%,$(shell $(CC) -print-file-name=libsubunit.a))
+GPU_PROGRAMS := $(patsubst tests/api/%.c,$(GPU_BUNDLE)/%,$(API_SRC))
+GPU_FILES := $(GPU_BUNDLE)/libwarmpool.so.0 $(GPU_BUNDLE)/run.sh $(GPU_BUNDLE)/tap.sh
+
+# oneDNN stays out: the other machine need not have it.
+gpu-bundle:
+	+@$(MAKE) FLAVOUR=debug B=build/gpu ONEDNN=no gpu-bundle-files
+
+gpu-bundle-files: $(if $(HAVE_CUDA),$(GPU_PROGRAMS) $(GPU_FILES),gpu-no-headers)
+	@echo "gpu-bundle: $(words $(GPU_PROGRAMS)) programs in $(GPU_BUNDLE)"
+
+gpu-no-headers:
+	@echo "gpu-bundle: CUDA's headers were not found (CUDA_HOME)" >&2; exit 1
+
+$(GPU_BUNDLE)/check_%: $(B)/tests/api/check_%.o $(WT) $(SHARED)
+	@mkdir -p $(@D)
+	@$(if $(GPU_CHECK),,echo "gpu-bundle: no static libcheck" >&2; exit 1)
+	@$(CC) $(OPT_$(FLAVOUR)) $(LDFLAGS) $< $(WT) -L$(B) -lwarmpool -Wl,-rpath,'$$ORIGIN' \
+	    $(GPU_CHECK) $(GPU_SUBUNIT) -lrt -lm $(LIBS) -o $@
+
+$(GPU_BUNDLE)/libwarmpool.so.0: $(SHARED)
+	@mkdir -p $(@D) && cp $< $@
+$(GPU_BUNDLE)/run.sh: tests/gpu/run.sh
+	@mkdir -p $(@D) && cp $< $@
+$(GPU_BUNDLE)/tap.sh: tests/run.sh
+	@mkdir -p $(@D) && cp $< $@
+
+# On this machine's own GPU; says so and succeeds where there is none.
+check-gpu: gpu-bundle
+	@OUT=build/gpu/log $(GPU_BUNDLE)/run.sh
+
+.PHONY: gpu-bundle gpu-bundle-files gpu-no-headers check-gpu
