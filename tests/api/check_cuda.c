@@ -157,8 +157,8 @@ START_TEST(test_A10_B16_product_of_pinned_matrices_is_right)
 {
     static const float alpha = 2, beta = 3;
     bool of_a = (_i & 1) != 0, of_b = (_i & 2) != 0;
-    size_t bytes[] = {M * K * sizeof(float), K * N * sizeof(float),
-                      M * N * sizeof(float)};
+    size_t bytes[] = {sizeof(float) * M * K, sizeof(float) * K * N,
+                      sizeof(float) * M * N};
     float *host[3];
     void *device[3];
     warm_stream stream;

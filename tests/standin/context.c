@@ -24,7 +24,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct CUctx_st primary[STANDIN_DEVICES_MAX]; /* mutex */
 static wm_driver *host;                              /* const after start */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static _Atomic int device_count, compute_major = 9, too_old;
+static _Atomic int device_count, compute_major = 9, driver_too_old;
 
 static _Thread_local CUcontext stack[STACK];
 static _Thread_local int depth;
@@ -33,7 +33,7 @@ static _Thread_local int wanted_device; /* cudart's, while no context is */
 static void start(void)
 {
     const char *text = getenv("STANDIN_DEVICES");
-    int count = text != NULL ? atoi(text) : 1;
+    int count = text != NULL ? (int)strtol(text, NULL, 10) : 1;
     warm_options given = {.size = sizeof given,
                           .host_devices = STANDIN_DEVICES_MAX};
     wm_options options;
@@ -83,7 +83,7 @@ int standin_code(warm_status status)
 int standin_device_count(void)
 {
     pthread_once(&once, start);
-    return too_old ? -1 : device_count;
+    return driver_too_old ? -1 : device_count;
 }
 
 int standin_compute_major(void)
@@ -102,9 +102,9 @@ void standin_compute(int major)
     compute_major = major;
 }
 
-void standin_driver_too_old(int answer)
+void standin_driver_too_old(int too_old)
 {
-    too_old = answer;
+    driver_too_old = too_old;
 }
 
 static CUcontext retain(int device)

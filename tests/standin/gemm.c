@@ -45,7 +45,7 @@ static void columns4(const standin_gemm *g, int row, int rows, int depth,
     float *restrict c3 = c2 + g->ldc;
 
     for (int l = 0; l < depths; l++) {
-        const float *restrict a = packed + l * ROWS;
+        const float *restrict a = packed + (long)l * ROWS;
         float b0 = element_b(g, depth + l, j);
         float b1 = element_b(g, depth + l, j + 1);
         float b2 = element_b(g, depth + l, j + 2);
@@ -66,7 +66,7 @@ static void column(const standin_gemm *g, int row, int rows, int depth,
     float *restrict c = g->c + row + (long)j * g->ldc;
 
     for (int l = 0; l < depths; l++) {
-        const float *restrict a = packed + l * ROWS;
+        const float *restrict a = packed + (long)l * ROWS;
         float b = element_b(g, depth + l, j);
 
         for (int i = 0; i < rows; i++) {

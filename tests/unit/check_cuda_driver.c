@@ -7,7 +7,7 @@
 #include "tests/skip.h"
 
 #if WM_HAVE_CUDA
-#include "standin_load.h"
+#include "tests/unit/standin_load.h"
 
 #include "runtime/base/process.h"
 

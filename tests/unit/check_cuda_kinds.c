@@ -12,7 +12,7 @@
 #if WM_HAVE_CUDA && __has_include(<cublas_v2.h>) && \
     __has_include(<cublasLt.h>) && __has_include(<cudnn.h>) && \
     __has_include(<cusparse.h>) && __has_include(<cusolverDn.h>)
-#include "standin_load.h"
+#include "tests/unit/standin_load.h"
 
 #include "runtime/base/log.h"
 
@@ -436,9 +436,9 @@ static const struct {
     bool good;
     size_t bytes;
 } configs[] = {
-    {":4096:2:16:8", true, (4096 * 2 + 16 * 8) * 1024},
-    {":4096:8", true, 4096 * 8 * 1024},
-    {":16:8", true, 16 * 8 * 1024},
+    {":4096:2:16:8", true, (size_t)1024 * (4096 * 2 + 16 * 8)},
+    {":4096:8", true, (size_t)1024 * 4096 * 8},
+    {":16:8", true, (size_t)1024 * 16 * 8},
     {":0:0", true, 0},
     {":1073741824:1", true, (size_t)1 << 40},
     {":1073741824:1:1:1", false, 0},
@@ -489,7 +489,7 @@ START_TEST(test_A10_workspace_config_wins_and_is_read_once)
     handle = create_on(0, 0);
     setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8", 1);
     ck_assert_uint_eq(wm_kind_cublas.workspace_bytes(&kinds[0], 0),
-                      (4096 * 2 + 16 * 8) * 1024);
+                      (size_t)1024 * (4096 * 2 + 16 * 8));
     wt_ok(wm_kind_cublas.destroy(&kinds[0], 0, handle));
     ck_assert_uint_eq(warnings, 0);
     teardown();
