@@ -373,6 +373,8 @@ START_TEST(test_B6_stream_ids_are_never_used_twice)
     wm_stream_info first, second;
     warm_stream stream;
 
+    /* Another device than the stream's is current. */
+    ck_assert_int_eq(standin.cudaSetDevice(0), cudaSuccess);
     wt_ok(wm_driver_stream_create(d, 1, &stream));
     wt_ok(wm_driver_stream_info(d, stream, &first));
     wt_ok(wm_driver_stream_destroy(d, stream));

@@ -216,6 +216,24 @@ START_TEST(test_A8_failed_create_gives_the_librarys_code_and_text)
 }
 END_TEST
 
+/* The defaults are read from the first handle; if they cannot be, that handle
+ * goes again and the next create is the first. */
+START_TEST(test_A8_failed_first_look_at_the_defaults_leaves_nothing)
+{
+    void *handle = NULL;
+
+    standin.standin_fail("cublasGetMathMode", 1, 0,
+                         CUBLAS_STATUS_INVALID_VALUE);
+    wt_fails(WARM_LIBRARY_ERROR, wm_kind_cublas.create(&kinds[0], 0, &handle));
+    ck_assert_ptr_null(handle);
+    ck_assert_ptr_null(wm_cuda_kind_table(&kinds[0]));
+    ck_assert_int_eq(standin.standin_handles_live("cublas"), 0);
+    handle = create_on(0, 0);
+    wt_ok(wm_kind_cublas.destroy(&kinds[0], 0, handle));
+    teardown();
+}
+END_TEST
+
 START_TEST(test_A8_failed_destroy_gives_the_librarys_code)
 {
     warm_error error = {.size = sizeof error};
@@ -576,6 +594,8 @@ static void add_all(Suite *suite)
     EACH(test_A8_first_creates_of_many_threads_load_one_table);
     EACH(test_A15_failed_reset_gives_the_librarys_code);
 #undef EACH
+    tcase_add_test(tcase,
+                   test_A8_failed_first_look_at_the_defaults_leaves_nothing);
     tcase_add_loop_test(tcase, test_A15_every_setting_is_put_back, 0,
                         sizeof tries / sizeof tries[0]);
     suite_add_tcase(suite, tcase);
