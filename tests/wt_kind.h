@@ -14,18 +14,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+#if defined(__has_feature)
+#define WT_HAS_FEATURE(feature) __has_feature(feature)
+#else
+#define WT_HAS_FEATURE(feature) 0
+#endif
+
 /* Whether ThreadSanitizer runs the tests. Its own thread counts as one of the
  * process, and it takes its state down in the last round of key destructors:
  * tests about just these two cannot run under it. */
-#if defined(__SANITIZE_THREAD__)
+#if defined(__SANITIZE_THREAD__) || WT_HAS_FEATURE(thread_sanitizer)
 #define WT_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define WT_TSAN 1
-#endif
-#endif
-#ifndef WT_TSAN
+#else
 #define WT_TSAN 0
+#endif
+
+/* AddressSanitizer's allocator takes no care of a fork: in a child that was
+ * forked while another thread allocated, its lock stays taken for ever. */
+#if defined(__SANITIZE_ADDRESS__) || WT_HAS_FEATURE(address_sanitizer)
+#define WT_ASAN 1
+#else
+#define WT_ASAN 0
 #endif
 
 typedef struct wt_toy {

@@ -279,7 +279,9 @@ int main(void)
     }
     tcase_add_test(tcase,
                    test_G5_G2_the_child_gets_a_default_runtime_of_its_own);
-    tcase_add_test(tcase, test_G5_fork_in_the_middle_of_other_threads_work);
+    if (!WT_ASAN) {
+        tcase_add_test(tcase, test_G5_fork_in_the_middle_of_other_threads_work);
+    }
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
 }
