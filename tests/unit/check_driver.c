@@ -206,6 +206,64 @@ START_TEST(test_G5_forked_child_gets_an_error_and_can_open_its_own)
 }
 END_TEST
 
+/* A thread of the parent forks and exits in the child, where the device's
+ * lock is held for ever by a thread that is not there. */
+static struct {
+    wm_driver *d;
+    wt_door known, locked;
+    int pipes[2];
+    pthread_key_t key;
+    warm_status status;
+} forker = {.known = WT_DOOR_INIT, .locked = WT_DOOR_INIT};
+
+/* Runs after the destructor of the device's own, older key. */
+static void answer_and_end(void *argument)
+{
+    if (write(forker.pipes[1], argument, 1) == 1) {
+        kill(getpid(), SIGKILL);
+    }
+    _exit(1);
+}
+
+static void *fork_and_exit(void *argument)
+{
+    wm_stream_info info;
+    pid_t pid;
+
+    forker.status =
+        wm_driver_stream_info(forker.d, WARM_STREAM_PER_THREAD, &info);
+    wt_door_open(&forker.known);
+    wt_door_run(&forker.locked);
+    pid = fork();
+    if (pid == 0) {
+        pthread_setspecific(forker.key, "y");
+        return NULL;
+    }
+    waitpid(pid, NULL, 0);
+    return argument;
+}
+
+START_TEST(test_A6_G5_thread_that_exits_in_a_forked_child_leaves_all_alone)
+{
+    pthread_t thread;
+    char answer = 'n';
+
+    forker.d = wt_host_open(1, 0);
+    ck_assert_int_eq(pipe(forker.pipes), 0);
+    ck_assert_int_eq(pthread_create(&thread, NULL, fork_and_exit, NULL), 0);
+    wt_door_run(&forker.known);
+    ck_assert_int_eq(pthread_key_create(&forker.key, answer_and_end), 0);
+    wm_host_lock(wm_host_of(forker.d));
+    wt_door_open(&forker.locked);
+    ck_assert_int_eq(read(forker.pipes[0], &answer, 1), 1);
+    ck_assert_int_eq(answer, 'y');
+    wm_host_unlock(wm_host_of(forker.d));
+    pthread_join(thread, NULL);
+    wt_ok(forker.status);
+    wt_host_close(forker.d, 0);
+}
+END_TEST
+
 START_TEST(test_A6_nothing_is_called_once_the_process_exits)
 {
     static wm_driver *d; /* static: what is left behind can be reached */
@@ -279,6 +337,8 @@ int main(void)
     tcase_add_test(tcase, test_driver_call_under_the_growth_lock_is_allowed);
     tcase_add_test(tcase,
                    test_G5_forked_child_gets_an_error_and_can_open_its_own);
+    tcase_add_test(
+        tcase, test_A6_G5_thread_that_exits_in_a_forked_child_leaves_all_alone);
     tcase_add_test(tcase, test_A6_nothing_is_called_once_the_process_exits);
     tcase_add_test(tcase, test_driver_call_is_no_cancellation_point);
     suite_add_tcase(suite, tcase);

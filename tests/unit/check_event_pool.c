@@ -73,7 +73,13 @@ START_TEST(test_event_pool_failed_take_changes_nothing)
     wm_driver_fail(d, WM_CALL_event_create, 1, false);
     wt_fails(WARM_DRIVER_ERROR, wm_event_pool_take(&pool, 0, &event));
     ck_assert_ptr_null(event);
+    wm_driver_fail(d, WM_CALL_event_create, 1, true);
+    for (int i = 0; i < 100; i++) {
+        wt_fails(WARM_DRIVER_ERROR, wm_event_pool_take(&pool, 0, &event));
+    }
+    wm_driver_fail(d, WM_CALL_event_create, 0, false);
     ck_assert_uint_eq(counts(&pool, 0).created, 0);
+    ck_assert_uint_eq(pool.device[0].promised, 0);
     for (int i = 0; i < 70; i++) {
         wt_ok(wm_event_pool_take(&pool, 0, &many[i]));
     }

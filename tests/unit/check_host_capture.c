@@ -312,6 +312,17 @@ static warm_status call_wait_outside(struct device *x)
     return wm_driver_stream_wait_event(x->d, x->a, x->event);
 }
 
+static warm_status call_wait_pending(struct device *x)
+{
+    warm_status status;
+
+    wt_hold(x->d, x->b);
+    wt_ok(wm_driver_event_record(x->d, x->event, x->b));
+    status = wm_driver_stream_wait_event(x->d, x->a, x->event);
+    wt_resume(x->d, x->b);
+    return status;
+}
+
 static warm_status call_join_legacy(struct device *x)
 {
     wt_ok(wm_driver_event_record(x->d, x->event, x->a));
@@ -339,7 +350,8 @@ static const struct {
     {call_pinned_alloc, 900, true},    {call_pinned_free, 900, true},
     {call_pinned_register, 900, true}, {call_device_alloc, 900, true},
     {call_device_free, 900, true},     {call_wait_outside, 905, false},
-    {call_join_legacy, 900, false},    {call_end_of_joined, 903, false},
+    {call_wait_pending, 905, false},   {call_join_legacy, 900, false},
+    {call_end_of_joined, 903, false},
 };
 enum { REFUSED = sizeof refused / sizeof refused[0] };
 
@@ -405,8 +417,12 @@ struct other_thread {
 static void run_in_other(void *argument, unsigned index)
 {
     struct other_thread *o = argument;
+    bool relaxed = true;
 
     (void)index;
+    /* So that the driver knows this thread. */
+    wm_driver_capture_mode(o->x->d, &relaxed);
+    wm_driver_capture_mode(o->x->d, &relaxed);
     o->status = o->which < REFUSED
                     ? refused[o->which].call(o->x)
                     : wm_driver_capture_end(o->x->d, o->x->a, &o->graph);

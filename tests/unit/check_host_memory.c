@@ -271,18 +271,20 @@ START_TEST(test_G3_free_without_memory_keeps_the_pages)
     wm_driver *d = wt_host_open(1, 1 << 20);
     warm_stream s = wt_host_stream(d, 0);
     void *device = NULL;
-    char back[4] = "";
+    char back[4] = "", again[4] = "";
 
     wt_ok(wm_driver_device_alloc(d, 0, 4096, &device));
     strcpy(device, "abc");
     wt_hold(d, s);
     wt_ok(wm_driver_copy(d, back, device, 4, WARM_COPY_TO_HOST, s));
+    wt_ok(wm_driver_copy(d, again, device, 4, WARM_COPY_TO_HOST, s));
     wm_meta_fail(1, true);
     wt_ok(wm_driver_device_free(d, 0, device));
     wm_meta_fail(0, false);
     wt_resume(d, s);
     wt_ok(wm_driver_stream_synchronize(d, s));
     ck_assert_str_eq(back, "abc");
+    ck_assert_str_eq(again, "abc");
     wt_host_close(d, 0);
 }
 END_TEST

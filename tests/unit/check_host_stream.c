@@ -280,6 +280,21 @@ START_TEST(test_B6_G3_work_of_a_gone_threads_stream_goes_on)
 }
 END_TEST
 
+START_TEST(test_G1_G3_threads_give_their_default_streams_back)
+{
+    struct identity id = {.d = wt_host_open(1, 0)};
+    size_t before = wm_host_of(id.d)->map.count;
+
+    for (int i = 0; i < 50; i++) {
+        wt_threads(2, identify, &id);
+        wt_ok(id.status[0]);
+        wt_ok(id.status[1]);
+        ck_assert_uint_eq(wm_host_of(id.d)->map.count, before);
+    }
+    wt_host_close(id.d, 0);
+}
+END_TEST
+
 /* The thread is still there when the driver goes, and exits later. */
 struct outliver {
     wm_driver *d;
@@ -574,6 +589,7 @@ int main(void)
         tcase, test_B6_G3_destroyed_stream_finishes_and_its_address_returns);
     tcase_add_test(tcase, test_B6_G3_default_streams);
     tcase_add_test(tcase, test_B6_G3_work_of_a_gone_threads_stream_goes_on);
+    tcase_add_test(tcase, test_G1_G3_threads_give_their_default_streams_back);
     tcase_add_test(tcase, test_A5_G3_thread_may_outlive_the_device);
     tcase_add_test(tcase, test_A5_G3_threads_exit_while_the_device_closes);
     tcase_add_test(tcase, test_G3_workers_take_no_signals);
