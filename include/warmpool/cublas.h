@@ -24,6 +24,9 @@ extern "C" {
  * are put back to cuBLAS's defaults (row A15). Bound to the stream already: no
  * library call, no lock. A first use may load cuBLAS and create a handle,
  * which takes milliseconds.
+ * cuBLAS itself wants the device current in the thread that calls it: on a
+ * machine with several, cudaSetDevice(device) is the caller's to do, since
+ * warmpool never changes a thread's device.
  * Status: as warm_reserve_on(): INVALID_ARGUMENT, INVALID_STREAM;
  * UNAVAILABLE (no CUDA device, or cuBLAS is missing, named); UNSUPPORTED
  * (built without cuBLAS); LIBRARY_ERROR with cuBLAS's own code and text in

@@ -20,6 +20,9 @@ extern "C" {
  * exits or warm_thread_release(); never destroy it and never pass it to
  * another thread. Written on success only. Held already: no lock and no
  * library call; a first use may load cuBLASLt and create a handle.
+ * cuBLASLt itself wants the device current in the thread that calls it: on a
+ * machine with several, cudaSetDevice(device) is the caller's to do, since
+ * warmpool never changes a thread's device.
  * Status: as warm_reserve(): INVALID_ARGUMENT; UNAVAILABLE (no CUDA device,
  * or cuBLASLt is missing, named); UNSUPPORTED (built without cuBLASLt);
  * LIBRARY_ERROR with cuBLASLt's own code and text in warm_last_error();

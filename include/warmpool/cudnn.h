@@ -23,6 +23,9 @@ extern "C" {
  * are put back to cuDNN's defaults (row A15). Bound to the stream already: no
  * library call, no lock. A first use may load cuDNN and create a handle,
  * which takes milliseconds.
+ * cuDNN itself wants the device current in the thread that calls it: on a
+ * machine with several, cudaSetDevice(device) is the caller's to do, since
+ * warmpool never changes a thread's device.
  * Status: as warm_reserve_on(): INVALID_ARGUMENT, INVALID_STREAM;
  * UNAVAILABLE (no CUDA device, or cuDNN is missing, named); UNSUPPORTED
  * (built without cuDNN); LIBRARY_ERROR with cuDNN's own code and text in

@@ -23,6 +23,9 @@ extern "C" {
  * are put back to cuSPARSE's defaults (row A15). Bound to the stream already:
  * no library call, no lock. A first use may load cuSPARSE and create a handle,
  * which takes milliseconds.
+ * cuSPARSE itself wants the device current in the thread that calls it: on a
+ * machine with several, cudaSetDevice(device) is the caller's to do, since
+ * warmpool never changes a thread's device.
  * Status: as warm_reserve_on(): INVALID_ARGUMENT, INVALID_STREAM;
  * UNAVAILABLE (no CUDA device, or cuSPARSE is missing, named); UNSUPPORTED
  * (built without cuSPARSE); LIBRARY_ERROR with cuSPARSE's own code and text in

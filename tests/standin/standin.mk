@@ -55,7 +55,7 @@ $(foreach l,$(STANDIN_HANDLES),$(eval $(call standin_rule,$(l))))
 
 standin: $(STANDIN_LIBS)
 # The tests that load them find them beside themselves, in ../../standin.
-$(B)/tests/unit/check_cuda_driver $(B)/tests/unit/check_cuda_kinds: | $(STANDIN_LIBS)
+$(B)/tests/unit/check_cuda_driver $(B)/tests/unit/check_cuda_kinds $(B)/tests/unit/check_standin: | $(STANDIN_LIBS)
 -include $(STANDIN_OBJ:.o=.d)
 
 else
