@@ -1,8 +1,8 @@
 /* warmpool/cublas.h: typed handles of cuBLAS (rows A1, A9, A10).
  *
- * Includes cuBLAS's own header (from the CUDA toolkit). The
- * functions are inline: they add no symbol, and nothing is linked or loaded
- * before the first call that needs the library. */
+ * Includes cuBLAS's own header. The functions are inline: they add no symbol,
+ * and nothing is linked or loaded before the first call that needs the
+ * library. */
 #ifndef WARMPOOL_CUBLAS_H
 #define WARMPOOL_CUBLAS_H
 
@@ -16,10 +16,10 @@ extern "C" {
 
 /* The calling thread's cuBLAS handle on a device, bound to a stream.
  * runtime: borrowed. device: 0 … count - 1. stream: borrowed, of the same
- * device, or a default stream (null is the legacy one);
- * the handle gets a workspace that no other stream uses. handle:
- * borrowed until the thread exits or warm_thread_release(); never destroy it
- * and never pass it to another thread. Written on success only.
+ * device, or a default stream (null is the legacy one); the handle gets a
+ * workspace that no other stream uses. handle: borrowed until the thread
+ * exits or warm_thread_release(); never destroy it and never pass it to
+ * another thread. Written on success only.
  * Settings made on it last until the handle goes back to the pool, where all
  * are put back to cuBLAS's defaults (row A15). Bound to the stream already: no
  * library call, no lock. A first use may load cuBLAS and create a handle,

@@ -1,8 +1,8 @@
 /* warmpool/cublaslt.h: typed handles of cuBLASLt (rows A1, A9, A10).
  *
- * Includes cuBLASLt's own header (from the CUDA toolkit). The
- * functions are inline: they add no symbol, and nothing is linked or loaded
- * before the first call that needs the library. */
+ * Includes cuBLASLt's own header. The functions are inline: they add no symbol,
+ * and nothing is linked or loaded before the first call that needs the
+ * library. */
 #ifndef WARMPOOL_CUBLASLT_H
 #define WARMPOOL_CUBLASLT_H
 

@@ -1,8 +1,8 @@
 /* warmpool/cudnn.h: typed handles of cuDNN (rows A1, A9, A10).
  *
- * Includes cuDNN's own header. The
- * functions are inline: they add no symbol, and nothing is linked or loaded
- * before the first call that needs the library. */
+ * Includes cuDNN's own header. The functions are inline: they add no symbol,
+ * and nothing is linked or loaded before the first call that needs the
+ * library. */
 #ifndef WARMPOOL_CUDNN_H
 #define WARMPOOL_CUDNN_H
 

@@ -1,8 +1,8 @@
 /* warmpool/cusolver.h: typed handles of cuSOLVER (rows A1, A9, A10).
  *
- * Includes cuSOLVER's own header (from the CUDA toolkit). The
- * functions are inline: they add no symbol, and nothing is linked or loaded
- * before the first call that needs the library. */
+ * Includes cuSOLVER's own header. The functions are inline: they add no symbol,
+ * and nothing is linked or loaded before the first call that needs the
+ * library. */
 #ifndef WARMPOOL_CUSOLVER_H
 #define WARMPOOL_CUSOLVER_H
 

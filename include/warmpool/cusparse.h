@@ -1,8 +1,8 @@
 /* warmpool/cusparse.h: typed handles of cuSPARSE (rows A1, A9, A10).
  *
- * Includes cuSPARSE's own header (from the CUDA toolkit). The
- * functions are inline: they add no symbol, and nothing is linked or loaded
- * before the first call that needs the library. */
+ * Includes cuSPARSE's own header. The functions are inline: they add no symbol,
+ * and nothing is linked or loaded before the first call that needs the
+ * library. */
 #ifndef WARMPOOL_CUSPARSE_H
 #define WARMPOOL_CUSPARSE_H
 

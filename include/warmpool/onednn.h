@@ -1,8 +1,8 @@
 /* warmpool/onednn.h: typed handles of oneDNN (rows A1, A9, A10).
  *
- * Includes oneDNN's own header. The
- * functions are inline: they add no symbol, and nothing is linked or loaded
- * before the first call that needs the library. */
+ * Includes oneDNN's own header. The functions are inline: they add no symbol,
+ * and nothing is linked or loaded before the first call that needs the
+ * library. */
 #ifndef WARMPOOL_ONEDNN_H
 #define WARMPOOL_ONEDNN_H
 
