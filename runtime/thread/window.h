@@ -45,9 +45,11 @@ struct wm_window {
 extern _Thread_local const wm_window *wm_window_current
     __attribute__((visibility("hidden"), tls_model("initial-exec")));
 
-static inline size_t wm_window_index(warm_kind kind, int device)
+_Static_assert(WARM_KIND_MAX == 1 << 5, "wm_window_index() shifts by it");
+
+static inline unsigned wm_window_index(warm_kind kind, int device)
 {
-    return (size_t)(unsigned)device * WARM_KIND_MAX + (unsigned)kind;
+    return ((unsigned)device << 5) | (unsigned)kind;
 }
 
 /* The calling thread's window of a live runtime, made if there is none; it is
