@@ -68,8 +68,9 @@ void wm_lock_acquire(wm_lock *lock)
 
 void wm_lock_release(wm_lock *lock)
 {
-    pthread_mutex_unlock(&lock->mutex);
+    /* The lock may be gone with its object as soon as it is free. */
     note_release(lock->rank);
+    pthread_mutex_unlock(&lock->mutex);
 }
 
 void wm_cond_init(wm_cond *cond)
