@@ -312,7 +312,7 @@ void wm_host_item_free_locked(wm_host *host, wm_host_item *item);
 /* host_stream.c */
 wm_host_stream *wm_host_stream_make_locked(wm_host *host, int device);
 void wm_host_stream_close_locked(wm_host *host, wm_host_stream *stream);
-warm_status wm_host_core_find_locked(wm_host *host, warm_stream stream,
+warm_status wm_host_core_find_locked(wm_host *host, warm_stream name,
                                      wm_host_core **core);
 
 /* host_event.c */

@@ -28,8 +28,9 @@ static warm_status find_locked(wm_host *host, warm_event name,
 {
     *event = wm_host_map_get(&host->map, name, WM_HOST_EVENT);
     if (*event == NULL) {
-        return wm_host_fail(WM_HOST_ERROR_HANDLE,
-                            "%p is not a live event of the host device", name);
+        wm_host_fail(WM_HOST_ERROR_HANDLE,
+                     "%p is not a live event of the host device", name);
+        return WARM_INVALID_STREAM;
     }
     return WARM_OK;
 }

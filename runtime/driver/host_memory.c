@@ -10,7 +10,6 @@
 #include "runtime/base/meta.h"
 
 #include <errno.h>
-#include <string.h>
 #include <sys/mman.h>
 
 static warm_status allowed(wm_host *host, const char *call)
@@ -81,9 +80,10 @@ static warm_status map_region(wm_host *host, enum wm_host_region_kind kind,
 
 fail:
     wm_meta_free(region);
-    return wm_host_fail(
-        WM_HOST_ERROR_MEMORY, "%zu bytes of %s memory could not be mapped: %s",
-        bytes, kind == WM_HOST_PINNED ? "pinned" : "device", strerror(error));
+    return wm_host_fail(WM_HOST_ERROR_MEMORY,
+                        "%zu bytes of %s memory could not be mapped (errno %d)",
+                        bytes, kind == WM_HOST_PINNED ? "pinned" : "device",
+                        error);
 }
 
 /* Takes a live region of that kind out of the table, and lets go of it. */
