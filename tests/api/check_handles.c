@@ -26,31 +26,6 @@ static void tear_down(void)
     ck_assert_int_eq(toy.unreset, 0);
 }
 
-START_TEST(test_A1_A7_same_thread_gets_same_handle_without_any_call)
-{
-    void *first = NULL;
-    uint64_t calls[2][64] = {{0}};
-    const char *name;
-
-    wt_ok(warm_reserve(runtime, kind, 0, &first));
-    for (int round = 0; round < 2; round++) {
-        for (int i = 0; (name = warm_testing_call_name(i)) != NULL; i++) {
-            ck_assert_int_lt(i, 64);
-            wt_ok(warm_testing_calls(runtime, name, &calls[round][i]));
-        }
-        for (int i = 0; round == 0 && i < 1000; i++) {
-            void *again = NULL;
-
-            ck_assert_int_eq(warm_reserve(runtime, kind, 0, &again), WARM_OK);
-            ck_assert_ptr_eq(again, first);
-        }
-    }
-    ck_assert_int_eq(memcmp(calls[0], calls[1], sizeof calls[0]), 0);
-    ck_assert_uint_eq(toy.creates, 1);
-    ck_assert_uint_eq(toy.resets, 0);
-}
-END_TEST
-
 struct meeting {
     pthread_barrier_t barrier;
     void *handle[16];
@@ -108,6 +83,76 @@ START_TEST(test_A4_created_equals_most_held_at_once)
     ck_assert_uint_eq(toy.creates, 8);
     ck_assert_int_eq(wt_stat(runtime, kind, 0, created), 8);
     ck_assert(wt_balanced(runtime, kind, 0));
+}
+END_TEST
+
+enum { CALLS_MAX = 64 };
+
+static void count_calls(uint64_t *counts)
+{
+    const char *name;
+
+    for (int i = 0; (name = warm_testing_call_name(i)) != NULL; i++) {
+        ck_assert_int_lt(i, CALLS_MAX);
+        wt_ok(warm_testing_calls(runtime, name, &counts[i]));
+    }
+}
+
+START_TEST(test_A1_A7_same_thread_gets_same_handle_without_any_call)
+{
+    uint64_t before[CALLS_MAX] = {0}, after[CALLS_MAX] = {0};
+    void *first = NULL;
+
+    wt_ok(warm_reserve(runtime, kind, 0, &first));
+    count_calls(before);
+    for (int i = 0; i < 1000; i++) {
+        void *again = NULL;
+
+        ck_assert_int_eq(warm_reserve(runtime, kind, 0, &again), WARM_OK);
+        ck_assert_ptr_eq(again, first);
+    }
+    count_calls(after);
+    ck_assert_int_eq(memcmp(before, after, sizeof before), 0);
+    ck_assert_uint_eq(toy.creates, 1);
+    ck_assert_uint_eq(toy.resets, 0);
+}
+END_TEST
+
+static void *hold_until_told(void *argument)
+{
+    pthread_barrier_t *barrier = argument;
+    warm_stream stream = NULL;
+    void *handle = NULL;
+
+    (void)warm_stream_reserve(runtime, 0, &stream);
+    (void)warm_reserve_on(runtime, kind, 0, stream, &handle);
+    pthread_barrier_wait(barrier);
+    pthread_barrier_wait(barrier);
+    return NULL;
+}
+
+START_TEST(test_A4_an_exiting_thread_calls_nothing)
+{
+    uint64_t before[CALLS_MAX] = {0}, after[CALLS_MAX] = {0};
+    pthread_barrier_t barrier;
+    pthread_t thread;
+    unsigned resets;
+
+    pthread_barrier_init(&barrier, NULL, 2);
+    pthread_create(&thread, NULL, hold_until_told, &barrier);
+    pthread_barrier_wait(&barrier);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, in_use), 1);
+    resets = toy.resets;
+    count_calls(before);
+    pthread_barrier_wait(&barrier);
+    pthread_join(thread, NULL);
+    count_calls(after);
+    ck_assert_int_eq(memcmp(before, after, sizeof before), 0);
+    ck_assert_uint_eq(toy.resets, resets);
+    ck_assert_uint_eq(toy.destroys, 0);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, idle), 1);
+    ck_assert_int_eq(wt_stat(runtime, WARM_KIND_STREAM, 0, idle), 1);
+    pthread_barrier_destroy(&barrier);
 }
 END_TEST
 
@@ -681,6 +726,7 @@ int main(void)
                    test_A2_A3_five_threads_meet_while_four_handles_are_idle);
     tcase_add_test(tcase, test_A4_created_equals_most_held_at_once);
     tcase_add_test(tcase, test_A3_last_in_is_first_out);
+    tcase_add_test(tcase, test_A4_an_exiting_thread_calls_nothing);
     tcase_add_test(tcase, test_A8_creations_do_not_wait_for_each_other);
     tcase_add_test(tcase,
                    test_A8_failed_creation_changes_nothing_and_tells_the_code);
