@@ -3,7 +3,8 @@
  *
  * Threads come in rounds of eight that hold their handles at the same time
  * (two barriers), so that the most held at once is exactly eight, and exactly
- * eight may be created for each kind and device. */
+ * eight may be created for each kind and device.
+ * backends: host, standin */
 #include "wt.h"
 #include "wt_kind.h"
 

@@ -1,5 +1,6 @@
 /* check_pool.c: the pool's first creation, its walk, and workspaces (rows A8,
- * A10, A14), with kinds made of internal operations over the host device. */
+ * A10, A14), with kinds made of internal operations.
+ * backends: host, standin */
 #include "wt.h"
 #include "wt_kind.h"
 

@@ -1,5 +1,6 @@
 /* check_runtime.c: pins, the list of runtimes, and faults while one is made
- * (rows A5, G2, G6). */
+ * (rows A5, G2, G6).
+ * backends: host, standin */
 #include "wt.h"
 
 #include "runtime/base/meta.h"

@@ -1,4 +1,5 @@
-/* check_window.c: windows of threads, and their ends (rows A4, A5, A7, G1). */
+/* check_window.c: windows of threads, and their ends (rows A4, A5, A7, G1).
+ * backends: host, standin */
 #include "wt.h"
 #include "wt_kind.h"
 
