@@ -79,8 +79,7 @@ int wm_cuda_compute_major(wm_driver *d, int device);
     X(cudaGraphInstantiateWithFlags)                                           \
     X(cudaGraphDestroy)                                                        \
     X(cudaGraphExecDestroy)                                                    \
-    X(cudaGraphLaunch)                                                         \
-    X(cudaThreadExchangeStreamCaptureMode)
+    X(cudaGraphLaunch)
 
 /* Names as the library exports them, with their version. Its device handles
  * are the numbers of the devices. */
@@ -97,7 +96,8 @@ int wm_cuda_compute_major(wm_driver *d, int device);
     X(cuCtxPushCurrent_v2)                                                     \
     X(cuCtxPopCurrent_v2)                                                      \
     X(cuCtxGetDevice)                                                          \
-    X(cuStreamGetCtx)
+    X(cuStreamGetCtx)                                                          \
+    X(cuThreadExchangeStreamCaptureMode)
 
 /* __typeof__: the header's own prototypes, so that arguments are checked. */
 #define WM_CUDA_FIELD(name) __typeof__(name) *name;

@@ -226,25 +226,26 @@ warm_status wm_cuda_capture_end(wm_driver *d, warm_stream stream,
 
 /* The mode a thread had before it went relaxed. The contract speaks of two
  * modes and CUDA has three: what the user chose must come back. */
-static _Thread_local enum cudaStreamCaptureMode mode_before =
-    cudaStreamCaptureModeGlobal;
+static _Thread_local CUstreamCaptureMode mode_before =
+    CU_STREAM_CAPTURE_MODE_GLOBAL;
 
+/* Through libcuda, which needs no context for it. */
 warm_status wm_cuda_capture_mode(wm_driver *d, bool *relaxed)
 {
     wm_cuda *c = wm_cuda_of(d);
-    enum cudaStreamCaptureMode mode =
-        *relaxed ? cudaStreamCaptureModeRelaxed : mode_before;
+    CUstreamCaptureMode mode =
+        *relaxed ? CU_STREAM_CAPTURE_MODE_RELAXED : mode_before;
     warm_status status =
-        wm_cuda_result(c, c->rt.cudaThreadExchangeStreamCaptureMode(&mode),
-                       "cudaThreadExchangeStreamCaptureMode");
+        wm_cuda_api_result(c, c->cu.cuThreadExchangeStreamCaptureMode(&mode),
+                           "cuThreadExchangeStreamCaptureMode");
 
     if (status != WARM_OK) {
         return status;
     }
-    if (mode != cudaStreamCaptureModeRelaxed) {
+    if (mode != CU_STREAM_CAPTURE_MODE_RELAXED) {
         mode_before = mode;
     }
-    *relaxed = mode == cudaStreamCaptureModeRelaxed;
+    *relaxed = mode == CU_STREAM_CAPTURE_MODE_RELAXED;
     return WARM_OK;
 }
 #endif

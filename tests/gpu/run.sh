@@ -49,7 +49,8 @@ if ! has_gpu; then
     exit 0
 fi
 
-LD_LIBRARY_PATH=$(cuda_folders | sort -u | paste -sd: -)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+# What the caller has set comes first.
+LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$(cuda_folders | sort -u | paste -sd: -)
 export LD_LIBRARY_PATH
 describe >"$out/machine.txt"
 

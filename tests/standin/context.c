@@ -351,3 +351,24 @@ CUresult cuStreamGetCtx(CUstream stream, CUcontext *context)
     *context = &primary[info.device];
     return CUDA_SUCCESS;
 }
+
+static _Thread_local CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+
+/* The host device knows two modes; the third is kept here. */
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *m)
+{
+    CUstreamCaptureMode before = mode;
+    bool relaxed = *m == CU_STREAM_CAPTURE_MODE_RELAXED;
+    wm_driver *d = standin_driver();
+
+    ENTER(cuThreadExchangeStreamCaptureMode)
+    if (d == NULL) {
+        return CUDA_ERROR_DEINITIALIZED;
+    }
+    if (d->ops->capture_mode(d, &relaxed) != WARM_OK) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    mode = *m;
+    *m = before;
+    return CUDA_SUCCESS;
+}

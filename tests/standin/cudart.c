@@ -8,8 +8,6 @@
 #include <string.h>
 
 static _Thread_local cudaError_t last = cudaSuccess;
-static _Thread_local enum cudaStreamCaptureMode mode =
-    cudaStreamCaptureModeGlobal;
 
 static cudaError_t answer(int code)
 {
@@ -514,21 +512,14 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
     return CALL(graph_launch, exec, standin_stream(stream));
 }
 
+/* The values of the modes are the same in both interfaces. */
 cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *m)
 {
-    enum cudaStreamCaptureMode before = mode;
-    bool relaxed = *m == cudaStreamCaptureModeRelaxed;
-    wm_driver *d = standin_driver();
+    CUstreamCaptureMode mode = (CUstreamCaptureMode)*m;
     cudaError_t code;
 
     ENTER_PLAIN(cudaThreadExchangeStreamCaptureMode)
-    if (d == NULL) {
-        return answer(cudaErrorCudartUnloading);
-    }
-    code = CALL(capture_mode, &relaxed);
-    if (code == cudaSuccess) {
-        mode = *m;
-        *m = before;
-    }
+    code = answer((int)cuThreadExchangeStreamCaptureMode(&mode));
+    *m = (enum cudaStreamCaptureMode)mode;
     return code;
 }

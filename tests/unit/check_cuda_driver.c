@@ -118,6 +118,7 @@ END_TEST
 START_TEST(test_B13_asking_about_devices_makes_no_context)
 {
     warm_device_info info = {.size = sizeof info};
+    bool relaxed = true;
     int device = -1;
 
     for (int i = 0; i < DEVICES; i++) {
@@ -129,6 +130,8 @@ START_TEST(test_B13_asking_about_devices_makes_no_context)
     }
     wt_ok(wm_driver_current_device(d, &device));
     ck_assert_int_eq(device, 0);
+    wt_ok(wm_driver_capture_mode(d, &relaxed));
+    wt_ok(wm_driver_capture_mode(d, &relaxed));
     ck_assert_uint_eq(contexts(), 0);
     ck_assert(!has_context());
     close_driver();
