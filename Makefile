@@ -149,6 +149,7 @@ test-programs: $(TEST_BIN) $(if $(STANDIN),standin)
 run-tests: test-programs
 	$(if $(STANDIN),,@echo 'skip: tests on the stand-in CUDA libraries:' \
 	    '$(if $(filter no,$(CUDA)),CUDA=no,no CUDA headers found (CUDA_HOME))')
+	@rm -rf $(B)/log/host $(B)/log/standin
 	@$(SANITIZER_OPTIONS) $(RUN) -t $(LIMIT) $(HOST_RUNS) $(STANDIN_RUNS) \
 	    $(TOOL_TESTS:%=host:%)
 

@@ -25,6 +25,23 @@ while getopts l:t:j:s:w:b: option; do
     esac
 done
 shift $((OPTIND - 1))
+runs=("$@")
+
+# The program's name; with its folder's before it if another one of the same
+# backend has that name too, so that each has a log of its own.
+name_of() {
+    local backend=${1%%:*} name same=0 other
+    name=$(basename "${1#*:}" .sh)
+    for other in "${runs[@]}"; do
+        case $other in
+        "$backend:"*"/$name" | "$backend:$name") same=$((same + 1)) ;;
+        esac
+    done
+    if [ "$same" -gt 1 ]; then
+        name=$(basename "$(dirname "${1#*:}")")-$name
+    fi
+    echo "$name"
+}
 
 # Words of the line of one program, from its log and exit status.
 # Sets passed, failed, skipped and reason.
@@ -53,7 +70,7 @@ judge() {
 
 run_one() {
     local backend=${1%%:*} program=${1#*:} name log out status start
-    name=$(basename "$program" .sh)
+    name=$(name_of "$1")
     log=$logs/$backend$suffix/$name.tap
     out=$logs/$backend$suffix/$name.out
     mkdir -p "$(dirname "$log")"
@@ -103,7 +120,7 @@ done
 wait
 
 for run in "$@"; do
-    name=$(basename "${run#*:}" .sh)
+    name=$(name_of "$run")
     cat "$logs/${run%%:*}$suffix/$name.count"
 done | awk '{ p += $1; f += $2; s += $3 }
     END {

@@ -124,6 +124,18 @@ END
     same "$(last)" "1 passed, 0 failed, 1 skipped"
 }
 
+test_programs_of_one_name_have_logs_of_their_own() {
+    mkdir unit api
+    passing unit/same
+    program api/same <<'END'
+printf 'not ok 1 - test_c: broken\n1..1\n' >"$CK_TAP_LOG_FILE_NAME"
+exit 1
+END
+    run 10 host:unit/same host:api/same
+    same "$(last)" "2 passed, 1 failed"
+    [ -s log/host/unit-same.tap ] && [ -s log/host/api-same.tap ]
+}
+
 test_stale_log_counts_for_nothing() {
     mkdir -p log/host
     printf 'ok 1 - test_a: Passed\n1..1\n' >log/host/empty.tap
@@ -144,4 +156,5 @@ tap_run test_sums_over_programs_and_backends \
     test_hang_is_stopped_and_is_a_failure \
     test_missing_program_is_a_failure \
     test_skips_are_counted_apart_and_said \
+    test_programs_of_one_name_have_logs_of_their_own \
     test_stale_log_counts_for_nothing
