@@ -282,8 +282,10 @@ static bool run(trainer *t, const plan *p, message *why)
     if (good) {
         order = count_up(images.count);
         in_line = count_up(images.count);
-        good =
-            (order != NULL && in_line != NULL) || failed(why, "out of memory");
+        if (order == NULL || in_line == NULL) {
+            (void)failed(why, "out of memory");
+            good = false;
+        }
     }
     good = good && allocate(t, why) && set_up(t, (uint64_t)p->seed, why) &&
            train(t, p, &images, &tests, order, in_line, why);
