@@ -8,7 +8,10 @@
  *
  * Outputs come last in every argument list and are written on success only.
  * Structs that cross this interface start with their size in bytes; set it,
- * and leave every other field zero to get its default.
+ * and leave every other field zero to get its default. They grow at their end:
+ * a smaller size, from a program built with an older header, is accepted, and
+ * the fields past it are taken as zero or not written. One that is larger than
+ * the library's, or no struct's at all, is refused with INVALID_ARGUMENT.
  */
 #ifndef WARMPOOL_BASE_H
 #define WARMPOOL_BASE_H
@@ -76,7 +79,7 @@ WARM_API const char *warm_status_name(warm_status status);
 WARM_API const char *warm_status_text(warm_status status);
 
 /* Copies the calling thread's last error to *error (row G6).
- * error: borrowed, size set; a smaller size gets the fields that fit whole.
+ * error: borrowed, size set; of a larger one the fields known here are written.
  * Null is ignored. A success leaves the last error as it was. */
 WARM_API void warm_last_error(warm_error *error);
 

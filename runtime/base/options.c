@@ -1,6 +1,7 @@
 /* options.c: one table of options: parsed, checked and printed from here. */
 #include "runtime/base/options.h"
 
+#include "runtime/base/sized.h"
 #include "runtime/base/status.h"
 
 #include <inttypes.h>
@@ -204,16 +205,16 @@ static warm_status apply_conf(wm_options *options, const char *conf)
 
 static warm_status apply_given(wm_options *options, const warm_options *given)
 {
-    warm_status status = WARM_OK;
+    warm_options all;
+    warm_status status = wm_sized_check(given, sizeof all, "warm_options");
 
-    if (given->size != sizeof *given) {
-        return wm_fail(WARM_INVALID_ARGUMENT,
-                       "warm_options.size is %zu, this library's is %zu",
-                       given->size, sizeof *given);
+    if (status != WARM_OK) {
+        return status;
     }
+    wm_sized_in(&all, given, sizeof all);
     for (int i = 0; i < OPTIONS && status == WARM_OK; i++) {
         const struct option *o = &table[i];
-        const char *field = (const char *)given + o->given;
+        const char *field = (const char *)&all + o->given;
 
         if (o->type == TYPE_SIZE) {
             uint64_t value = *(const uint64_t *)(const void *)field;
