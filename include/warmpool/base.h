@@ -66,7 +66,7 @@ typedef struct warm_error {
     int code;           /* the driver's or library's own code, 0 if none */
     char origin[32];    /* who reported code: "cudart", "cublas", "host", … */
     char code_text[96]; /* the origin's own text for code, or "" */
-    char message[384];  /* one line for people that names the thing */
+    char message[512];  /* one line for people that names the thing */
 } warm_error;
 
 /* The library's version, "major.minor.patch". Any thread; never blocks. */
