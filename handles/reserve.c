@@ -221,23 +221,23 @@ static warm_status bind(warm_runtime *runtime, wm_window *window,
     size_t index = wm_window_index(kind, device);
     wm_binding *binding = &window->bindings[index];
     size_t bytes = 0;
-    void *memory;
+    void *memory = workspace(runtime, wm_pools_kind(runtime->pools, kind),
+                             device, stream, info, &bytes);
     warm_status status;
 
-    /* Some other stream has retired since, not this one: same id. */
+    /* Some other stream has retired since, not this one: same id. One that
+     * retired and is used on has lost its workspace, perhaps to another. */
     if (binding->epoch != 0 && binding->stream == stream &&
-        binding->stream_id == info->id) {
+        binding->stream_id == info->id && binding->workspace == memory) {
         binding->epoch = epoch;
         return WARM_OK;
     }
     /* Not bound to anything until the call has worked. */
     binding->epoch = 0;
-    memory = workspace(runtime, wm_pools_kind(runtime->pools, kind), device,
-                       stream, info, &bytes);
     status = wm_pool_bind(wm_pools_at(runtime->pools, kind, device),
                           window->handles[index], stream, memory, bytes);
     if (status == WARM_OK) {
-        *binding = (wm_binding){stream, info->id, epoch};
+        *binding = (wm_binding){stream, info->id, epoch, memory};
     }
     return status;
 }

@@ -24,6 +24,7 @@ typedef struct wm_binding {
     warm_stream stream;
     uint64_t stream_id; /* the driver's, never used twice */
     uint64_t epoch;     /* runtime's stream_epoch before it was bound, or 0 */
+    void *workspace;    /* that it was bound with, or null */
 } wm_binding;
 
 struct wm_window {

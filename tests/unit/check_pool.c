@@ -304,6 +304,25 @@ START_TEST(test_A10_B6_retired_workspace_waits_for_its_stream)
 }
 END_TEST
 
+/* Retired, but not destroyed: or its destruction failed. */
+START_TEST(test_A10_B6_a_stream_used_on_after_it_retired_has_another)
+{
+    warm_stream a = new_stream(), b = new_stream();
+    void *memory[3] = {NULL, NULL, b};
+    void *of_a;
+
+    kind = add_bound();
+    of_a = bind_to(kind, a);
+    wt_ok(warm_stream_retire(runtime, a));
+    wt_ok(warm_stream_synchronize(runtime, a));
+    wt_threads(1, bind_in_thread, memory);
+    ck_assert_ptr_eq(memory[0], of_a);
+    ck_assert_ptr_ne(bind_to(kind, a), of_a);
+    wt_ok(warm_stream_destroy(runtime, a));
+    wt_ok(warm_stream_destroy(runtime, b));
+}
+END_TEST
+
 START_TEST(test_A10_a_workspace_of_a_capture_serves_no_other_stream)
 {
     bool before = _i == 0; /* bound before, or during, the capture */
@@ -472,6 +491,8 @@ int main(void)
     tcase_add_test(tcase,
                    test_A10_two_threads_on_one_stream_share_its_workspace);
     tcase_add_test(tcase, test_A10_B6_retired_workspace_waits_for_its_stream);
+    tcase_add_test(tcase,
+                   test_A10_B6_a_stream_used_on_after_it_retired_has_another);
     tcase_add_loop_test(
         tcase, test_A10_a_workspace_of_a_capture_serves_no_other_stream, 0, 2);
     tcase_add_test(tcase, test_A10_without_memory_the_library_uses_its_own);
