@@ -124,14 +124,25 @@ warm_status warm_stream_query(warm_runtime *runtime, warm_stream stream)
                              : status;
 }
 
+/* The event of a capture draws the stream into it. What has to be known then
+ * is asked first, so that nothing can fail once it has happened. */
 warm_status warm_stream_wait_event(warm_runtime *runtime, warm_stream stream,
                                    warm_event event)
 {
+    wm_stream_info info = {0, 0};
     warm_status status = check(runtime, event != NULL, "event");
 
-    return status == WARM_OK
-               ? wm_driver_stream_wait_event(runtime->driver, stream, event)
-               : status;
+    if (status == WARM_OK) {
+        status = wm_driver_stream_info(runtime->driver, stream, &info);
+    }
+    if (status == WARM_OK) {
+        status = wm_driver_stream_wait_event(runtime->driver, stream, event);
+    }
+    if (status == WARM_OK) {
+        wm_workspaces_note(wm_pools_workspaces(runtime->pools, info.device),
+                           stream, info.id);
+    }
+    return status;
 }
 
 warm_status warm_stream_host_func(warm_runtime *runtime, warm_stream stream,
@@ -192,25 +203,20 @@ warm_status warm_event_synchronize(warm_runtime *runtime, warm_event event)
 
 /* What is bound to the stream already will be part of the graph: its
  * workspaces never serve another stream. */
-static void mark_captured(warm_runtime *runtime, warm_stream stream)
-{
-    wm_stream_info info = {0, 0};
-
-    if (wm_driver_stream_info(runtime->driver, stream, &info) == WARM_OK) {
-        wm_workspaces_captured(wm_pools_workspaces(runtime->pools, info.device),
-                               info.id);
-    }
-}
-
 warm_status warm_capture_begin(warm_runtime *runtime, warm_stream stream)
 {
+    wm_stream_info info = {0, 0};
     warm_status status = wm_runtime_check(runtime);
 
+    if (status == WARM_OK) {
+        status = wm_driver_stream_info(runtime->driver, stream, &info);
+    }
     if (status == WARM_OK) {
         status = wm_driver_capture_begin(runtime->driver, stream);
     }
     if (status == WARM_OK) {
-        mark_captured(runtime, stream);
+        wm_workspaces_captured(wm_pools_workspaces(runtime->pools, info.device),
+                               info.id);
     }
     return status;
 }
