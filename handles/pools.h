@@ -16,9 +16,9 @@ warm_status wm_pools_open(wm_driver *driver, const wm_options *options,
                           struct wm_pools **pools);
 
 /* What is to be told before a stream of the pool is destroyed; the context of
- * the stream kind, or null. */
+ * the stream kind, or null. If it fails the stream is not destroyed. */
 typedef struct wm_stream_end {
-    void (*retire)(void *context, warm_stream stream);
+    warm_status (*retire)(void *context, warm_stream stream);
     void *context;
 } wm_stream_end;
 

@@ -88,14 +88,20 @@ static warm_status open_driver(const wm_options *options, wm_driver **driver)
     return wm_host_open(options, driver);
 }
 
-static void retire_pooled(void *context, warm_stream stream)
+static warm_status retire(warm_runtime *runtime, warm_stream stream)
 {
-    warm_runtime *runtime = context;
     wm_stream_info info = {0, 0};
+    warm_status status = wm_driver_stream_info(runtime->driver, stream, &info);
 
-    if (wm_driver_stream_info(runtime->driver, stream, &info) == WARM_OK) {
+    if (status == WARM_OK) {
         wm_runtime_retire(runtime, stream, &info);
     }
+    return status;
+}
+
+static warm_status retire_pooled(void *context, warm_stream stream)
+{
+    return retire(context, stream);
 }
 
 static warm_status open_caches(warm_runtime *runtime, const wm_options *options)
@@ -340,14 +346,10 @@ void wm_runtime_retire(warm_runtime *runtime, warm_stream stream,
 warm_status warm_stream_retire(warm_runtime *runtime, warm_stream stream)
 {
     int cancel = wm_cancel_off();
-    wm_stream_info info = {0, 0};
     warm_status status = wm_runtime_check(runtime);
 
     if (status == WARM_OK) {
-        status = wm_driver_stream_info(runtime->driver, stream, &info);
-    }
-    if (status == WARM_OK) {
-        wm_runtime_retire(runtime, stream, &info);
+        status = retire(runtime, stream);
     }
     wm_cancel_restore(cancel);
     return status;

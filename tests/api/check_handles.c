@@ -519,6 +519,26 @@ START_TEST(test_A15_a_stream_left_capturing_serves_nobody)
 }
 END_TEST
 
+/* What uses it could not be told that it ends: it must not. */
+START_TEST(test_A15_B6_a_stream_that_cannot_retire_is_not_destroyed)
+{
+    warm_stream left = NULL, next = NULL;
+    uint64_t before = 0, after = 0;
+
+    wt_threads(1, leave_capturing, &left);
+    ck_assert_ptr_nonnull(left);
+    wt_ok(warm_testing_calls(runtime, "stream_destroy", &before));
+    wt_ok(warm_testing_fail(runtime, "stream_info", 1, 0));
+    wt_ok(warm_stream_reserve(runtime, 0, &next));
+    wt_ok(warm_testing_fail(runtime, "stream_info", 0, 0));
+    wt_ok(warm_testing_calls(runtime, "stream_destroy", &after));
+    ck_assert_uint_eq(after, before);
+    ck_assert_int_eq(wt_stat(runtime, WARM_KIND_STREAM, 0, leaked), 1);
+    ck_assert_int_eq(wt_stat(runtime, WARM_KIND_STREAM, 0, destroyed), 0);
+    ck_assert(wt_balanced(runtime, WARM_KIND_STREAM, 0));
+}
+END_TEST
+
 static void set_and_go(void *argument, unsigned index)
 {
     void **handles = argument;
@@ -747,6 +767,8 @@ int main(void)
                    test_A10_bad_streams_are_refused_before_anything_is_done);
     tcase_add_test(tcase, test_A10_a_stream_of_another_device_is_refused);
     tcase_add_test(tcase, test_A15_a_stream_left_capturing_serves_nobody);
+    tcase_add_test(tcase,
+                   test_A15_B6_a_stream_that_cannot_retire_is_not_destroyed);
     tcase_add_test(tcase, test_A15_the_next_thread_inherits_no_setting);
     tcase_add_test(tcase, test_A15_a_handle_that_cannot_be_reset_is_destroyed);
     tcase_add_test(tcase, test_A14_creations_are_timed_and_counted);
