@@ -27,18 +27,25 @@ typedef struct wm_binding {
     void *workspace;    /* that it was bound with, or null */
 } wm_binding;
 
+/* A call that works on the window; on the stack of its owner, which may be in
+ * several at once: a callback of one makes the next. */
+typedef struct wm_window_call {
+    const struct wm_window_call *outer;
+    size_t index; /* of the handle that it wants */
+} wm_window_call;
+
 struct wm_window {
     /* Relaxed loads by the owner (a pointer that is compared, and followed
      * only by threads that may call the runtime); stored under the windows
      * lock. */
     _Atomic(warm_runtime *) runtime;
-    unsigned devices;          /* const; 0 in the window of no runtime */
-    unsigned busy;             /* owner thread: calls that will return to it */
-    wm_window *next_of_thread; /* owner thread */
-    wm_window *next, **link;   /* lock windows */
-    wm_binding *bindings;      /* const; as handles */
-    uint32_t *held;            /* const; [device], bit = kind */
-    void *handles[];           /* owner thread; [device][kind], null: none */
+    unsigned devices;           /* const; 0 in the window of no runtime */
+    const wm_window_call *call; /* owner thread: the innermost, or null */
+    wm_window *next_of_thread;  /* owner thread */
+    wm_window *next, **link;    /* lock windows */
+    wm_binding *bindings;       /* const; as handles */
+    uint32_t *held;             /* const; [device], bit = kind */
+    void *handles[];            /* owner thread; [device][kind], null: none */
 };
 
 /* Never null. Initial-exec: one load through the GOT and no call; 8 bytes of

@@ -670,6 +670,51 @@ START_TEST(test_A9_a_callback_may_reserve_another_kind)
 }
 END_TEST
 
+struct narcissus {
+    warm_kind kind;
+    warm_status own, other;
+    unsigned depth;
+    char message[384];
+};
+
+static int want_myself(void *context, int device, void **handle)
+{
+    struct narcissus *n = context;
+    void *mine = NULL, *inner = NULL;
+
+    if (n->depth++ == 0) {
+        n->other = warm_reserve(runtime, kind, device, &inner);
+        n->own = warm_reserve(runtime, n->kind, device, &mine);
+        snprintf(n->message, sizeof n->message, "%s",
+                 warm_last_error_message());
+    }
+    *handle = n;
+    return 0;
+}
+
+/* It would wait for its own first creation for ever, or create without end. */
+START_TEST(test_A8_A9_a_callback_cannot_reserve_its_own_handle)
+{
+    struct narcissus n = {.own = WARM_OK, .other = WARM_NOT_FOUND};
+    warm_kind_ops ops = {.size = sizeof ops,
+                         .name = "narcissus",
+                         .context = &n,
+                         .create = want_myself,
+                         .destroy = nested_destroy};
+    void *handle = NULL;
+
+    wt_ok(warm_kind_register(runtime, &ops, &n.kind));
+    wt_ok(warm_reserve(runtime, n.kind, 0, &handle));
+    ck_assert_ptr_eq(handle, &n);
+    ck_assert_int_eq(n.own, WARM_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(n.message, "narcissus"));
+    ck_assert_int_eq(n.other, WARM_OK);
+    ck_assert_uint_eq(n.depth, 1);
+    ck_assert_int_eq(wt_stat(runtime, n.kind, 0, created), 1);
+    wt_ok(warm_thread_release(runtime)); /* no call is under way any more */
+}
+END_TEST
+
 /* Each of the calls that a thread makes fails, once and from then on. */
 static const enum wt_toy_call faulty[] = {WT_CREATE, WT_BIND, WT_RESET,
                                           WT_DESTROY};
@@ -758,6 +803,7 @@ int main(void)
     tcase_add_test(tcase,
                    test_A9_B6_streams_are_a_kind_and_cannot_be_destroyed);
     tcase_add_test(tcase, test_A9_a_callback_may_reserve_another_kind);
+    tcase_add_test(tcase, test_A8_A9_a_callback_cannot_reserve_its_own_handle);
     tcase_add_test(tcase, test_A10_binding_again_costs_no_call);
     tcase_add_test(tcase,
                    test_A10_B6_a_new_stream_at_an_old_address_is_bound_again);
