@@ -13,7 +13,7 @@ struct wm_pools;
 
 /* Status: OUT_OF_MEMORY. options are copied, driver is borrowed. */
 warm_status wm_pools_open(wm_driver *driver, const wm_options *options,
-                          struct wm_pools **pools);
+                          struct wm_pools **out);
 
 /* What is to be told before a stream of the pool is destroyed; the context of
  * the stream kind, or null. If it fails the stream is not destroyed. */

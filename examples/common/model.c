@@ -1,0 +1,132 @@
+/* model.c: see model.h. */
+#include "examples/common/model.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char file_head[] = "warmpool-mlp 784 128 10 float32\n";
+
+uint64_t random_next(uint64_t *state)
+{
+    *state ^= *state >> 12;
+    *state ^= *state << 25;
+    *state ^= *state >> 27;
+    return *state * UINT64_C(2685821657736338717);
+}
+
+/* Uniform with the deviation that keeps a layer of inputs at variance 1
+ * (He and others, 2015). */
+static void fill(float *weights, int inputs, int outputs, uint64_t *state)
+{
+    float limit = sqrtf(6.0f / (float)inputs);
+
+    for (int i = 0; i < inputs * outputs; i++) {
+        float unit = (float)(random_next(state) >> 40) / (float)(1 << 24);
+
+        weights[i] = (2 * unit - 1) * limit;
+    }
+}
+
+void model_init(float *weights, uint64_t seed)
+{
+    uint64_t state = seed != 0 ? seed : 1;
+
+    memset(weights, 0, MODEL_FLOATS * sizeof *weights);
+    fill(weights, IMAGE_BYTES, HIDDEN, &state);
+    fill(weights + MODEL_W2, HIDDEN, CLASSES, &state);
+}
+
+bool model_save(const char *path, const float *weights, message *why)
+{
+    char part[1024];
+    FILE *file;
+    bool good;
+
+    /* A reader never sees half a file. */
+    snprintf(part, sizeof part, "%s.part", path);
+    file = fopen(part, "wb");
+    if (file == NULL) {
+        return failed(why, "%s: %s", part, strerrordesc_np(errno));
+    }
+    good = fwrite(file_head, sizeof file_head - 1, 1, file) == 1 &&
+           fwrite(weights, sizeof *weights, MODEL_FLOATS, file) == MODEL_FLOATS;
+    good = fclose(file) == 0 && good;
+    if (!good || rename(part, path) != 0) {
+        return failed(why, "%s: %s", path, strerrordesc_np(errno));
+    }
+    return true;
+}
+
+bool model_load(const char *path, float *weights, message *why)
+{
+    char head[sizeof file_head - 1];
+    FILE *file = fopen(path, "rb");
+    bool good;
+
+    if (file == NULL) {
+        return failed(why, "%s: %s; data_parallel writes it", path,
+                      strerrordesc_np(errno));
+    }
+    good =
+        fread(head, sizeof head, 1, file) == 1 &&
+        memcmp(head, file_head, sizeof head) == 0 &&
+        fread(weights, sizeof *weights, MODEL_FLOATS, file) == MODEL_FLOATS &&
+        fgetc(file) == EOF;
+    fclose(file);
+    return good ? true
+                : failed(why,
+                         "%s does not hold the weights of a 784-128-10 "
+                         "network; data_parallel writes it",
+                         path);
+}
+
+bool model_room_init(model_room *room, warm_runtime *runtime, int device,
+                     int capacity, message *why)
+{
+    size_t bytes = (size_t)capacity * ROW_FLOATS * sizeof(float);
+    void *memory;
+
+    if (warm_device_alloc_uncached(runtime, device, bytes, &memory) !=
+        WARM_OK) {
+        return failed(why, "%s", warm_last_error_message());
+    }
+    room->capacity = capacity;
+    room->x = memory;
+    room->h = room->x + (size_t)capacity * IMAGE_BYTES;
+    room->p = room->h + (size_t)capacity * HIDDEN;
+    return true;
+}
+
+void model_room_fini(model_room *room, warm_runtime *runtime, int device)
+{
+    warm_device_free_uncached(runtime, device, room->x);
+    room->x = NULL;
+}
+
+void model_forward(maths *m, const float *weights, const model_room *room,
+                   int rows)
+{
+    maths_product first = {
+        .rows = rows, .columns = HIDDEN, .inner = IMAGE_BYTES, .alpha = 1};
+    maths_product second = {
+        .rows = rows, .columns = CLASSES, .inner = HIDDEN, .alpha = 1};
+
+    maths_gemm(m, &first, room->x, weights, room->h);
+    maths_add_row(m, rows, HIDDEN, weights + MODEL_B1, room->h);
+    maths_relu(m, rows, HIDDEN, room->h);
+    maths_gemm(m, &second, room->h, weights + MODEL_W2, room->p);
+    maths_add_row(m, rows, CLASSES, weights + MODEL_B2, room->p);
+    maths_softmax(m, rows, CLASSES, room->p);
+}
+
+int model_best(const float *probabilities)
+{
+    int best = 0;
+
+    for (int c = 1; c < CLASSES; c++) {
+        best = probabilities[c] > probabilities[best] ? c : best;
+    }
+    return best;
+}

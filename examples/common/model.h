@@ -1,0 +1,48 @@
+/* model.h: the classifier, 784 → 128 (ReLU) → 10 (softmax).
+ *
+ * Weights are one array, on the device and in the file alike:
+ *   w1[784][128]  b1[128]  w2[128][10]  b2[10] */
+#ifndef EXAMPLE_MODEL_H
+#define EXAMPLE_MODEL_H
+
+#include "examples/common/maths.h"
+
+#include <stdint.h>
+
+enum {
+    HIDDEN = 128,
+    MODEL_B1 = IMAGE_BYTES * HIDDEN,
+    MODEL_W2 = MODEL_B1 + HIDDEN,
+    MODEL_B2 = MODEL_W2 + HIDDEN * CLASSES,
+    MODEL_FLOATS = MODEL_B2 + CLASSES,
+    /* floats a row of images needs on the device */
+    ROW_FLOATS = IMAGE_BYTES + HIDDEN + CLASSES,
+};
+
+/* Small random weights; the same seed gives the same. */
+void model_init(float *weights, uint64_t seed);
+bool model_save(const char *path, const float *weights, message *why);
+bool model_load(const char *path, float *weights, message *why);
+
+/* Room on the device for up to capacity images on their way through. */
+typedef struct model_room {
+    int capacity;
+    float *x; /* images, normalized: capacity × IMAGE_BYTES */
+    float *h; /* hidden layer: capacity × HIDDEN */
+    float *p; /* probabilities: capacity × CLASSES */
+} model_room;
+bool model_room_init(model_room *room, warm_runtime *runtime, int device,
+                     int capacity, message *why);
+void model_room_fini(model_room *room, warm_runtime *runtime, int device);
+
+/* Queues room->x → room->p. weights: on the device. */
+void model_forward(maths *m, const float *weights, const model_room *room,
+                   int rows);
+
+/* Where the larger of CLASSES probabilities is. */
+int model_best(const float *probabilities);
+
+/* xorshift64*; *state is not 0. */
+uint64_t random_next(uint64_t *state);
+
+#endif

@@ -1,0 +1,22 @@
+/* options.h: --name value options of the example programs, in one table. */
+#ifndef EXAMPLE_OPTIONS_H
+#define EXAMPLE_OPTIONS_H
+
+#include <stdbool.h>
+
+typedef struct option_row {
+    const char *name;  /* without the dashes */
+    const char *help;  /* one line */
+    const char **text; /* one of these three is set: any text, */
+    int *number;       /* a number from least to most, */
+    bool *flag;        /* or no value at all */
+    int least, most;
+} option_row;
+
+/* Reads the arguments into the rows, whose variables hold the defaults. The
+ * table ends with a row without a name. Returns -1 if the program can go on,
+ * else the status to exit with, after printing the list of options: 0 for
+ * --help, 2 for what is not an option or not its value. */
+int options_read(int argc, char **argv, const option_row *rows);
+
+#endif

@@ -1,0 +1,45 @@
+/* step.h: what the trainer and the threads of one step share. */
+#ifndef EXAMPLE_STEP_H
+#define EXAMPLE_STEP_H
+
+#include "examples/common/model.h"
+
+enum { MAX_THREADS = 64 };
+
+/* One slice of a batch: what a fresh thread gets, and what it answers. */
+typedef struct slice {
+    struct trainer *t;
+    const image_set *set;
+    const int *order; /* which images, rows of them */
+    int rows;
+    bool learn; /* or only look */
+    /* on the device, one for each slice */
+    model_room room;
+    float *y;        /* labels, one-hot: rows × CLASSES */
+    float *dh;       /* rows × HIDDEN */
+    float *gradient; /* MODEL_FLOATS */
+    /* answers */
+    bool good;
+    message why;
+    double loss;
+    int right;
+} slice;
+
+typedef struct trainer {
+    warm_runtime *runtime;
+    int device, threads, batch;
+    float *memory;  /* on the device: everything that follows */
+    float *weights; /* MODEL_FLOATS */
+    float *speed;   /* MODEL_FLOATS: momentum */
+    float *ones;    /* a slice's rows */
+    slice slices[MAX_THREADS];
+    uint64_t threads_started;
+} trainer;
+
+/* One thread for each slice of count images, all at once; slices differ by
+ * one image at most, and there are min(count, threads) of them. False: the
+ * first of them that failed says why. */
+bool run_slices(trainer *t, const image_set *set, const int *order, int count,
+                bool learn, message *why);
+
+#endif

@@ -1,0 +1,344 @@
+/* train.c: trains an image classifier with fresh threads for every step.
+ *
+ * That is how DataParallel works: each step starts one thread a slice of the
+ * batch, and the threads are gone when the step is done. Without a pool each
+ * of them would create its library handles and page-lock its buffers anew;
+ * with warmpool they find those of the threads before them:
+ *
+ *   step ──┬── thread: reserve, stage, forward, backward, exit ──┬── update
+ *          └── thread: reserve, stage, forward, backward, exit ──┘
+ *
+ * Weights and gradients stay on the device. */
+#include "examples/common/options.h"
+#include "examples/data_parallel/step.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static double seconds(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* speed = 0.9 speed + gradients; weights -= rate speed. */
+static bool update(trainer *t, maths *m, float rate)
+{
+    maths_scale(m, MODEL_FLOATS, 0.9f, t->speed);
+    for (int i = 0; i < t->threads; i++) {
+        maths_axpy(m, MODEL_FLOATS, 1, t->slices[i].gradient, t->speed);
+    }
+    maths_axpy(m, MODEL_FLOATS, -rate, t->speed, t->weights);
+    return maths_finish(m);
+}
+
+static void shuffle(int *order, int count, uint64_t *state)
+{
+    for (int i = count - 1; i > 0; i--) {
+        int j = (int)(random_next(state) % (uint64_t)(i + 1));
+        int keep = order[i];
+
+        order[i] = order[j];
+        order[j] = keep;
+    }
+}
+
+/* Once through the training images; the rate falls in a straight line over
+ * all epochs, from rate (of the first step) by fall a step. */
+static bool train_epoch(trainer *t, const image_set *set, const int *order,
+                        float rate, float fall, double *loss, message *why)
+{
+    int steps = set->count / t->batch;
+    maths m;
+    bool good = maths_begin(&m, t->runtime, t->device);
+
+    if (!good) {
+        *why = m.why;
+        return false;
+    }
+    *loss = 0;
+    for (int step = 0; good && step < steps; step++) {
+        good = run_slices(t, set, order + (size_t)step * (size_t)t->batch,
+                          t->batch, true, why);
+        for (int i = 0; good && i < t->threads; i++) {
+            *loss += t->slices[i].loss;
+        }
+        if (good && !update(t, &m, rate - fall * (float)step)) {
+            good = failed(why, "%s", m.why.text);
+        }
+    }
+    *loss /= (double)steps * t->batch;
+    maths_end(&m);
+    return good;
+}
+
+static bool test(trainer *t, const image_set *set, const int *in_line,
+                 double *accuracy, message *why)
+{
+    int right = 0;
+
+    for (int next = 0; next < set->count; next += t->batch) {
+        int rows = set->count - next < t->batch ? set->count - next : t->batch;
+
+        if (!run_slices(t, set, in_line + next, rows, false, why)) {
+            return false;
+        }
+        for (int i = 0; i < t->threads && i < rows; i++) {
+            right += t->slices[i].right;
+        }
+    }
+    *accuracy = (double)right / set->count;
+    return true;
+}
+
+/* Copies an array of the host to the device, or back. */
+static bool move(trainer *t, float *device, float *host, size_t count,
+                 bool to_device, message *why)
+{
+    maths m;
+
+    if (maths_begin(&m, t->runtime, t->device)) {
+        if (to_device) {
+            maths_upload(&m, device, host, count);
+        } else {
+            maths_download(&m, host, device, count);
+        }
+        maths_finish(&m);
+        maths_end(&m);
+    }
+    *why = m.why;
+    return !m.bad;
+}
+
+/* The memory of the device, once for the whole run. */
+static bool allocate(trainer *t, message *why)
+{
+    size_t rows =
+        ((size_t)t->batch + (size_t)t->threads - 1) / (size_t)t->threads;
+    size_t per_slice = rows * (CLASSES + HIDDEN) + MODEL_FLOATS;
+    size_t floats =
+        (size_t)2 * MODEL_FLOATS + rows + (size_t)t->threads * per_slice;
+    void *memory;
+
+    if (warm_device_alloc_uncached(t->runtime, t->device,
+                                   floats * sizeof(float),
+                                   &memory) != WARM_OK) {
+        return failed(why, "%s", warm_last_error_message());
+    }
+    t->memory = memory;
+    t->weights = t->memory;
+    t->speed = t->weights + MODEL_FLOATS;
+    t->ones = t->speed + MODEL_FLOATS;
+    for (int i = 0; i < t->threads; i++) {
+        slice *s = &t->slices[i];
+
+        s->t = t;
+        s->gradient = t->ones + rows + (size_t)i * per_slice;
+        s->y = s->gradient + MODEL_FLOATS;
+        s->dh = s->y + rows * CLASSES;
+        if (!model_room_init(&s->room, t->runtime, t->device, (int)rows, why)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void release(trainer *t)
+{
+    for (int i = 0; i < t->threads; i++) {
+        if (t->slices[i].room.x != NULL) {
+            model_room_fini(&t->slices[i].room, t->runtime, t->device);
+        }
+    }
+    warm_device_free_uncached(t->runtime, t->device, t->memory);
+}
+
+/* First weights, no speed, and ones, through one array of the host. */
+static bool set_up(trainer *t, uint64_t seed, message *why)
+{
+    size_t rows =
+        ((size_t)t->batch + (size_t)t->threads - 1) / (size_t)t->threads;
+    size_t count = (size_t)2 * MODEL_FLOATS + rows;
+    float *start = calloc(count, sizeof *start);
+    bool good;
+
+    if (start == NULL) {
+        return failed(why, "out of memory");
+    }
+    model_init(start, seed);
+    for (size_t i = 0; i < rows; i++) {
+        start[count - rows + i] = 1;
+    }
+    good = move(t, t->weights, start, count, true, why);
+    free(start);
+    return good;
+}
+
+static bool save(trainer *t, const char *path, message *why)
+{
+    float *weights = calloc(MODEL_FLOATS, sizeof *weights);
+    bool good = weights != NULL &&
+                move(t, t->weights, weights, MODEL_FLOATS, false, why) &&
+                model_save(path, weights, why);
+
+    free(weights);
+    return good;
+}
+
+static uint64_t handles_created(warm_runtime *runtime, int device)
+{
+    uint64_t created = 0;
+
+    for (warm_kind kind = 0; kind < WARM_KIND_BUILTIN; kind++) {
+        warm_handle_stats stats = {.size = sizeof stats};
+
+        if (warm_handle_get_stats(runtime, kind, device, &stats) == WARM_OK) {
+            created += stats.created;
+        }
+    }
+    return created;
+}
+
+static void print_usage(const trainer *t, const char *before)
+{
+    warm_space_stats stats = {.size = sizeof stats};
+
+    warm_pinned_get_stats(t->runtime, &stats);
+    printf("%sthreads=%" PRIu64 " handles_created=%" PRIu64 " pinned=%" PRIu64
+           " reused=%" PRIu64,
+           before, t->threads_started, handles_created(t->runtime, t->device),
+           stats.requests.allocated, stats.cache_hits);
+}
+
+typedef struct plan {
+    const char *data, *weights, *driver;
+    int epochs, rate, seed;
+} plan;
+
+static bool train(trainer *t, const plan *p, const image_set *images,
+                  const image_set *tests, int *order, const int *in_line,
+                  message *why)
+{
+    uint64_t state = (uint64_t)p->seed;
+    float rate = (float)p->rate / 1000;
+    int epoch_steps = images->count / t->batch;
+    float fall = rate / (float)(p->epochs * epoch_steps + 1);
+    double begin = seconds(), accuracy = 0, loss;
+
+    for (int epoch = 0; epoch < p->epochs; epoch++) {
+        double start = seconds();
+        int steps = epoch * epoch_steps;
+
+        shuffle(order, images->count, &state);
+        if (!train_epoch(t, images, order, rate - fall * (float)steps, fall,
+                         &loss, why)) {
+            return false;
+        }
+        printf("epoch %2d/%d  loss %.4f  %7.0f images/s", epoch + 1, p->epochs,
+               loss, images->count / (seconds() - start));
+        if (!test(t, tests, in_line, &accuracy, why)) {
+            return false;
+        }
+        printf("  accuracy %.4f", accuracy);
+        print_usage(t, "  ");
+        putchar('\n');
+        fflush(stdout);
+    }
+    if (!save(t, p->weights, why)) {
+        return false;
+    }
+    printf("train: ok accuracy=%.4f seconds=%.1f", accuracy, seconds() - begin);
+    print_usage(t, " ");
+    printf(" weights=%s\n", p->weights);
+    return true;
+}
+
+/* 0, 1, … count - 1; owned, or null. */
+static int *count_up(int count)
+{
+    int *numbers = malloc((size_t)count * sizeof *numbers);
+
+    for (int i = 0; numbers != NULL && i < count; i++) {
+        numbers[i] = i;
+    }
+    return numbers;
+}
+
+static bool run(trainer *t, const plan *p, message *why)
+{
+    image_set images = {0}, tests = {0};
+    int *order = NULL, *in_line = NULL;
+    bool good = images_load(p->data, "train", &images, why) &&
+                images_load(p->data, "t10k", &tests, why);
+
+    if (good && (images.count < t->batch || tests.count > images.count)) {
+        good = failed(why, "too few training images");
+    }
+    if (good) {
+        order = count_up(images.count);
+        in_line = count_up(images.count);
+        if (order == NULL || in_line == NULL) {
+            (void)failed(why, "out of memory");
+            good = false;
+        }
+    }
+    good = good && allocate(t, why) && set_up(t, (uint64_t)p->seed, why) &&
+           train(t, p, &images, &tests, order, in_line, why);
+    release(t);
+    free(order);
+    free(in_line);
+    images_free(&images);
+    images_free(&tests);
+    return good;
+}
+
+int main(int argc, char **argv)
+{
+    plan p = {IMAGES_FOLDER, "fashion-mnist.weights", "auto", 8, 100, 1};
+    static trainer t = {.threads = 2, .batch = 120};
+    const option_row rows[] = {
+        {"data", "folder of the images", .text = &p.data},
+        {"weights", "file to write", .text = &p.weights},
+        {"driver", "auto, cuda or host", .text = &p.driver},
+        {"device", "which device", .number = &t.device, .most = 63},
+        {"threads", "threads a step", .number = &t.threads, .least = 1,
+         .most = MAX_THREADS},
+        {"batch", "images a step", .number = &t.batch, .least = MAX_THREADS,
+         .most = 10000},
+        {"epochs", "times through the images", .number = &p.epochs, .least = 1,
+         .most = 1000},
+        {"rate", "thousandths a step", .number = &p.rate, .least = 1,
+         .most = 10000},
+        {"seed", "of weights and order", .number = &p.seed, .least = 1,
+         .most = 1 << 30},
+        {.name = NULL}};
+    warm_options options = {.size = sizeof options};
+    warm_destroy_report report = {.size = sizeof report};
+    message why = {""};
+    int status = options_read(argc, argv, rows);
+    bool good;
+
+    if (status >= 0) {
+        return status;
+    }
+    options.device = strcmp(p.driver, "auto") == 0 ? NULL : p.driver;
+    if (warm_runtime_create(&options, &t.runtime) != WARM_OK) {
+        fprintf(stderr, "train: failed %s\n", warm_last_error_message());
+        return EXIT_FAILURE;
+    }
+    good = run(&t, &p, &why);
+    if (warm_runtime_destroy(t.runtime, &report) == WARM_OK && good &&
+        report.blocks > 0) {
+        good = failed(&why, "%" PRIu64 " pinned buffers were not freed",
+                      report.blocks);
+    }
+    if (!good) {
+        fprintf(stderr, "train: failed %s\n", why.text);
+    }
+    return good ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,68 @@
+# examples.mk: the examples, the demo and their test; included by Makefile.
+#
+#   make examples         programs in $(EX_BIN)
+#   make demo             train, serve 10,000 images, compare (DEMO=options)
+#   make check-examples   tests of the server
+EX_BIN := $(B)/examples/bin
+EX_PACKAGES := libmicrohttpd-dev libdnnl-dev zlib1g-dev libpng-dev
+EX_DATA := dataset-fashion-mnist
+EX_TSAN := TSAN_OPTIONS=halt_on_error=1:suppressions=$(CURDIR)/examples/tsan.supp
+
+EX_MATHS  := $(addprefix common/,images maths maths_host maths_cuda model options)
+EX_CLIENT := $(addprefix common/,images http json options process)
+
+EX_PROGRAMS := quickstart data_parallel inference_server demo
+EX_CHECKS   := check_maths check_server
+EX_quickstart       := quickstart
+EX_data_parallel    := $(addprefix data_parallel/,train step) $(EX_MATHS)
+EX_inference_server := $(addprefix inference_server/,server routes classify decode) $(EX_MATHS)
+EX_demo             := $(addprefix demo/,demo load) $(EX_CLIENT)
+EX_check_maths      := common/check_maths $(EX_MATHS)
+EX_check_server     := inference_server/check_server demo/load $(EX_CLIENT)
+
+EX_WARMPOOL := -L$(B) -lwarmpool -Wl,-rpath,'$$ORIGIN/../..'
+EX_LIBS_quickstart       := $(EX_WARMPOOL)
+EX_LIBS_data_parallel    := $(EX_WARMPOOL) -ldnnl -lgomp -lz -lm
+EX_LIBS_inference_server := $(EX_WARMPOOL) -lmicrohttpd -lpng -ldnnl -lgomp -lz -lm
+EX_LIBS_demo             := -lz
+EX_LIBS_check_maths      := $(WT) $(EX_WARMPOOL) -ldnnl -lgomp -lz -lm $(CHECK_LIBS)
+EX_LIBS_check_server     := $(WT) $(EX_WARMPOOL) -lpng -lz $(CHECK_LIBS)
+
+ex_objects = $(EX_$(1):%=$(B)/examples/%.o)
+EX_OBJECTS := $(sort $(foreach p,$(EX_PROGRAMS) $(EX_CHECKS),$(call ex_objects,$(p))))
+
+# Packages first: the objects need their headers.
+$(EX_OBJECTS): | examples-need
+examples-need:
+	@CC='$(CC)' tests/need.sh $(EX_PACKAGES)
+examples-data:
+	@tests/need.sh $(EX_DATA)
+
+define ex_rule
+$(EX_BIN)/$(1): $(call ex_objects,$(1)) $(2) $(SHARED)
+	@mkdir -p $$(@D)
+	@echo "ld   $$@"
+	$$(Q)$$(CC) $$(OPT_$$(FLAVOUR)) $$(LDFLAGS) $(call ex_objects,$(1)) \
+	    $$(EX_LIBS_$(1)) $$(LIBS) -o $$@
+endef
+$(foreach p,$(EX_PROGRAMS),$(eval $(call ex_rule,$(p))))
+$(foreach p,$(EX_CHECKS),$(eval $(call ex_rule,$(p),$(WT))))
+
+examples: $(EX_PROGRAMS:%=$(EX_BIN)/%)
+
+demo: examples examples-data
+	@$(EX_BIN)/demo --bin $(EX_BIN) $(DEMO)
+
+# A moment of training is enough to tell classes apart.
+$(EX_BIN)/check.weights: $(EX_BIN)/data_parallel | examples-data
+	$(Q)$(SANITIZER_OPTIONS) $(EX_TSAN) $< --driver host --epochs 1 \
+	    --batch 300 --weights $@
+
+check-examples: need-check examples $(EX_CHECKS:%=$(EX_BIN)/%) \
+    $(EX_BIN)/check.weights $(if $(STANDIN),standin)
+	@$(SANITIZER_OPTIONS) $(EX_TSAN) tests/run.sh -l $(B)/log -t 300 \
+	    -s $(CURDIR)/$(B)/standin $(EX_CHECKS:%=host:$(EX_BIN)/%) \
+	    $(if $(STANDIN),$(EX_CHECKS:%=standin:$(EX_BIN)/%))
+
+-include $(EX_OBJECTS:.o=.d)
+.PHONY: examples demo check-examples examples-need examples-data

@@ -1,0 +1,313 @@
+/* routes.c: see routes.h.
+ *
+ * handle() is called with the head of a request, then with each part of its
+ * body, then once more; at that last call the answer is queued. */
+#include "examples/inference_server/routes.h"
+
+#include "examples/inference_server/decode.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One request, from its head until its answer has been sent. */
+typedef struct request {
+    int status;        /* decided by the head already: what to answer, or 0 */
+    const char *allow; /* the header of a 405 */
+    bool admitted;     /* counted in in_flight */
+    size_t bytes, room;
+    unsigned char *body;
+} request;
+
+/* Queues the text, which is taken and freed, as the answer. */
+static enum MHD_Result answer_text(server *s, struct MHD_Connection *connection,
+                                   int status, const char *allow, char *text)
+{
+    struct MHD_Response *response;
+    enum MHD_Result result;
+    bool draining;
+
+    if (text == NULL) {
+        return MHD_NO; /* out of memory: the connection is closed */
+    }
+    response = MHD_create_response_from_buffer(strlen(text), text,
+                                               MHD_RESPMEM_MUST_FREE);
+    if (response == NULL) {
+        free(text);
+        return MHD_NO;
+    }
+    MHD_add_response_header(response, "Content-Type", "application/json");
+    if (allow != NULL) {
+        MHD_add_response_header(response, "Allow", allow);
+    }
+    if (status == MHD_HTTP_SERVICE_UNAVAILABLE) {
+        MHD_add_response_header(response, "Retry-After", "1");
+    }
+    pthread_mutex_lock(&s->mutex);
+    draining = s->draining;
+    pthread_mutex_unlock(&s->mutex);
+    if (draining) {
+        MHD_add_response_header(response, "Connection", "close");
+    }
+    result = MHD_queue_response(connection, (unsigned)status, response);
+    MHD_destroy_response(response);
+    return result;
+}
+
+/* An error; the text is plain ASCII but for what libpng may have quoted. */
+static enum MHD_Result answer_error(server *s,
+                                    struct MHD_Connection *connection,
+                                    int status, const char *allow,
+                                    const char *text)
+{
+    char clean[sizeof(message)];
+    char *json = NULL;
+
+    snprintf(clean, sizeof clean, "%s", text);
+    for (char *at = clean; *at != '\0'; at++) {
+        if (*at == '"' || *at == '\\' || *at < ' ') {
+            *at = '\'';
+        }
+    }
+    if (asprintf(&json, "{\"error\":\"%s\"}\n", clean) < 0) {
+        json = NULL;
+    }
+    return answer_text(s, connection, status, allow, json);
+}
+
+static size_t print_answer(char *text, size_t room, const answer *a)
+{
+    int length = snprintf(
+        text, room, "{\"class\":%d,\"label\":\"%s\",\"probability\":%.4f}",
+        a->class, class_names[a->class], (double)a->probability);
+
+    return (size_t)length;
+}
+
+/* One object for one image, a list for a file of several. */
+static char *print_answers(const answer *answers, int count)
+{
+    size_t room = (size_t)count * 80 + 64, length = 0;
+    char *text = malloc(room);
+
+    if (text == NULL) {
+        return NULL;
+    }
+    if (count > 1) {
+        length = (size_t)snprintf(text, room,
+                                  "{\"images\":%d,\"predictions\":[", count);
+    }
+    for (int i = 0; i < count; i++) {
+        if (i > 0) {
+            text[length++] = ',';
+        }
+        length += print_answer(text + length, room - length, &answers[i]);
+    }
+    snprintf(text + length, room - length, "%s\n", count > 1 ? "]}" : "");
+    return text;
+}
+
+static void count_request(server *s, unsigned long long *which,
+                          unsigned long long images)
+{
+    pthread_mutex_lock(&s->mutex);
+    *which += 1;
+    s->images += images;
+    pthread_mutex_unlock(&s->mutex);
+}
+
+static enum MHD_Result
+answer_classify(server *s, struct MHD_Connection *connection, request *r)
+{
+    unsigned char png[IMAGE_BYTES];
+    const unsigned char *pixels;
+    answer answers[MAX_IMAGES];
+    message why = {""};
+    int count;
+
+    if (!decode_images(r->body, r->bytes, png, &pixels, &count, &why)) {
+        count_request(s, &s->bad, 0);
+        return answer_error(s, connection, MHD_HTTP_BAD_REQUEST, NULL,
+                            why.text);
+    }
+    if (!classify(s->classifier, pixels, count, answers, &why)) {
+        count_request(s, &s->errors, 0);
+        return answer_error(s, connection, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL,
+                            why.text);
+    }
+    count_request(s, &s->requests, (unsigned long long)count);
+    return answer_text(s, connection, MHD_HTTP_OK, NULL,
+                       print_answers(answers, count));
+}
+
+static enum MHD_Result answer_stats(server *s,
+                                    struct MHD_Connection *connection)
+{
+    classifier_stats c;
+    char *warm = classifier_json(s->classifier), *text = NULL;
+    int length;
+
+    classifier_get_stats(s->classifier, &c);
+    pthread_mutex_lock(&s->mutex);
+    length = asprintf(
+        &text,
+        "{\"server\":{\"mode\":\"%s\",\"driver\":\"%s\",\"device\":\"%s\","
+        "\"threads\":%d,\"max_in_flight\":%d,\"in_flight\":%d,"
+        "\"requests\":%llu,\"images\":%llu,\"bad\":%llu,\"refused\":%llu,"
+        "\"errors\":%llu,\"handles_created\":%llu,\"pinned\":%llu,"
+        "\"pinned_reused\":%llu,\"pinned_live\":%llu},\"warmpool\":%s}\n",
+        s->mode, c.driver, c.device, s->threads, s->max_in_flight, s->in_flight,
+        s->requests, s->images, s->bad, s->refused, s->errors,
+        c.handles_created, c.pinned, c.pinned_reused, c.pinned_live,
+        warm != NULL ? warm : "null");
+    pthread_mutex_unlock(&s->mutex);
+    free(warm);
+    return answer_text(s, connection, MHD_HTTP_OK, NULL,
+                       length < 0 ? NULL : text);
+}
+
+static const char *error_of(int status)
+{
+    switch (status) {
+    case MHD_HTTP_NOT_FOUND:
+        return "there are POST /classify, GET /health and GET /stats";
+    case MHD_HTTP_METHOD_NOT_ALLOWED:
+        return "this method does not go with this path";
+    case MHD_HTTP_CONTENT_TOO_LARGE:
+        return "the body is larger than an IDX3 file of 1024 images";
+    case MHD_HTTP_SERVICE_UNAVAILABLE:
+        return "too many requests at once; try again";
+    default:
+        return "out of memory";
+    }
+}
+
+/* What the head decides: an error, or 0. */
+static int judge(server *s, struct MHD_Connection *connection, request *r,
+                 const char *path, const char *method)
+{
+    const char *length = MHD_lookup_connection_value(
+        connection, MHD_HEADER_KIND, "Content-Length");
+
+    if (length != NULL && strtoull(length, NULL, 10) > MAX_BODY) {
+        return MHD_HTTP_CONTENT_TOO_LARGE;
+    }
+    if (strcmp(path, "/health") == 0 || strcmp(path, "/stats") == 0) {
+        r->allow = "GET, HEAD";
+        return strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0
+                   ? 0
+                   : MHD_HTTP_METHOD_NOT_ALLOWED;
+    }
+    if (strcmp(path, "/classify") != 0) {
+        return MHD_HTTP_NOT_FOUND;
+    }
+    r->allow = "POST";
+    if (strcmp(method, "POST") != 0) {
+        return MHD_HTTP_METHOD_NOT_ALLOWED;
+    }
+    pthread_mutex_lock(&s->mutex);
+    r->admitted = !s->draining && s->in_flight < s->max_in_flight;
+    s->in_flight += r->admitted;
+    s->refused += !r->admitted;
+    pthread_mutex_unlock(&s->mutex);
+    return r->admitted ? 0 : MHD_HTTP_SERVICE_UNAVAILABLE;
+}
+
+/* Adds a part to the body; that of a refused request is dropped. */
+static void collect(request *r, const char *part, size_t bytes)
+{
+    if (r->status != 0) {
+        return;
+    }
+    if (r->bytes + bytes > MAX_BODY) {
+        r->status = MHD_HTTP_CONTENT_TOO_LARGE;
+        return;
+    }
+    if (r->bytes + bytes > r->room) {
+        size_t room = 2 * (r->bytes + bytes);
+        unsigned char *body = realloc(r->body, room);
+
+        if (body == NULL) {
+            r->status = MHD_HTTP_INTERNAL_SERVER_ERROR;
+            return;
+        }
+        r->body = body;
+        r->room = room;
+    }
+    memcpy(r->body + r->bytes, part, bytes);
+    r->bytes += bytes;
+}
+
+static enum MHD_Result answer_request(server *s,
+                                      struct MHD_Connection *connection,
+                                      const char *path, request *r)
+{
+    char *health;
+
+    if (r->status != 0) {
+        return answer_error(s, connection, r->status,
+                            r->status == MHD_HTTP_METHOD_NOT_ALLOWED ? r->allow
+                                                                     : NULL,
+                            error_of(r->status));
+    }
+    if (strcmp(path, "/classify") == 0) {
+        return answer_classify(s, connection, r);
+    }
+    if (strcmp(path, "/stats") == 0) {
+        return answer_stats(s, connection);
+    }
+    health = strdup("{\"status\":\"ok\"}\n");
+    return answer_text(s, connection, MHD_HTTP_OK, NULL, health);
+}
+
+enum MHD_Result handle(void *context, struct MHD_Connection *connection,
+                       const char *path, const char *method,
+                       const char *version, const char *part,
+                       size_t *part_bytes, void **state)
+{
+    server *s = context;
+    request *r = *state;
+
+    (void)version;
+    if (r == NULL) {
+        r = calloc(1, sizeof *r);
+        if (r == NULL) {
+            return MHD_NO;
+        }
+        *state = r;
+        r->status = judge(s, connection, r, path, method);
+        /* A body that is too large is not even read; the connection ends. */
+        return r->status == MHD_HTTP_CONTENT_TOO_LARGE
+                   ? answer_request(s, connection, path, r)
+                   : MHD_YES;
+    }
+    if (*part_bytes > 0) {
+        collect(r, part, *part_bytes);
+        *part_bytes = 0;
+        return MHD_YES;
+    }
+    return answer_request(s, connection, path, r);
+}
+
+void completed(void *context, struct MHD_Connection *connection, void **state,
+               enum MHD_RequestTerminationCode code)
+{
+    server *s = context;
+    request *r = *state;
+
+    (void)connection;
+    (void)code;
+    if (r == NULL) {
+        return;
+    }
+    if (r->admitted) {
+        pthread_mutex_lock(&s->mutex);
+        if (--s->in_flight == 0) {
+            pthread_cond_signal(&s->idle);
+        }
+        pthread_mutex_unlock(&s->mutex);
+    }
+    free(r->body);
+    free(r);
+    *state = NULL;
+}
