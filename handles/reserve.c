@@ -171,6 +171,10 @@ static warm_status check_stream(warm_runtime *runtime, warm_kind kind,
                        k->ops->name);
     }
     status = wm_driver_stream_info(runtime->driver, stream, info);
+    /* While it captures, the caller's word is all there is. */
+    if (status == WARM_OK && info->device == WM_DEVICE_UNKNOWN) {
+        info->device = device;
+    }
     if (status == WARM_OK && info->device != device && !is_default(stream)) {
         status = wm_fail(WARM_INVALID_ARGUMENT,
                          "the stream belongs to device %d, the handle to %d",

@@ -395,6 +395,27 @@ START_TEST(test_A10_B6_a_new_stream_at_an_old_address_is_bound_again)
 }
 END_TEST
 
+START_TEST(test_A10_B7_binding_to_a_stream_that_captures_spoils_nothing)
+{
+    warm_stream a = new_stream(), b = new_stream();
+    warm_graph graph = NULL;
+    void *handle = NULL;
+
+    wt_ok(warm_reserve_on(runtime, kind, 0, a, &handle));
+    wt_ok(warm_capture_begin(runtime, b));
+    wt_ok(warm_reserve_on(runtime, kind, 0, b, &handle));
+    wt_ok(warm_reserve_on(runtime, kind, 0, b, &handle));
+    ck_assert_ptr_eq(((wt_toy_handle *)handle)->stream, b);
+    ck_assert_uint_eq(toy.binds, 2);
+    wt_ok(warm_capture_end(runtime, b, &graph));
+    wt_ok(warm_graph_launch(runtime, graph, b));
+    wt_ok(warm_stream_synchronize(runtime, b));
+    wt_ok(warm_graph_destroy(runtime, graph));
+    wt_ok(warm_stream_destroy(runtime, a));
+    wt_ok(warm_stream_destroy(runtime, b));
+}
+END_TEST
+
 START_TEST(test_A10_default_streams_can_be_bound)
 {
     void *handle = NULL;
@@ -807,6 +828,8 @@ int main(void)
     tcase_add_test(tcase, test_A10_binding_again_costs_no_call);
     tcase_add_test(tcase,
                    test_A10_B6_a_new_stream_at_an_old_address_is_bound_again);
+    tcase_add_test(
+        tcase, test_A10_B7_binding_to_a_stream_that_captures_spoils_nothing);
     tcase_add_test(tcase, test_A10_default_streams_can_be_bound);
     tcase_add_test(tcase, test_A10_a_failed_binding_changes_nothing);
     tcase_add_test(tcase,
