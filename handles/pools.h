@@ -26,8 +26,7 @@ typedef struct wm_stream_end {
 void wm_pools_set_retire(struct wm_pools *pools, const wm_stream_end *retire);
 
 /* Destroys what is idle and reports what is in use. */
-void wm_pools_close(struct wm_pools *pools, bool driver_usable,
-                    uint64_t *in_use);
+void wm_pools_close(struct wm_pools *pools, uint64_t *in_use);
 
 /* Counts everything as leaked (row A6); calls nothing. */
 uint64_t wm_pools_leak(struct wm_pools *pools);

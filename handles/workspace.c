@@ -327,7 +327,7 @@ void wm_workspaces_keep(wm_workspaces *workspaces)
     workspaces->keep = true;
 }
 
-void wm_workspaces_close(wm_workspaces *workspaces, bool driver_usable)
+void wm_workspaces_close(wm_workspaces *workspaces)
 {
     wm_driver *driver = workspaces->driver;
 
@@ -335,10 +335,10 @@ void wm_workspaces_close(wm_workspaces *workspaces, bool driver_usable)
         wm_workspace *w = workspaces->list;
 
         workspaces->list = w->next;
-        if (w->event != NULL && driver_usable) {
+        if (w->event != NULL) {
             (void)wm_driver_event_destroy(driver, w->event);
         }
-        if (!workspaces->keep && driver_usable) {
+        if (!workspaces->keep) {
             (void)wm_driver_device_free(driver, workspaces->device, w->memory);
         }
         wm_meta_free(w);

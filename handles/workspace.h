@@ -31,8 +31,8 @@ void wm_workspaces_init(wm_workspaces *workspaces, wm_driver *driver,
 /* Handles that may use the workspaces outlive them: leave the memory. */
 void wm_workspaces_keep(wm_workspaces *workspaces);
 
-/* Gives the memory back, if the driver can be used. */
-void wm_workspaces_close(wm_workspaces *workspaces, bool driver_usable);
+/* Gives the memory back. */
+void wm_workspaces_close(wm_workspaces *workspaces);
 
 /* The workspace of the stream, at least bytes large; *memory is null if there
  * is no memory for one: the library then uses its own. Cannot fail. */

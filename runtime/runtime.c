@@ -117,7 +117,7 @@ static warm_status open_caches(warm_runtime *runtime, const wm_options *options)
     wm_pools_set_retire(runtime->pools, &end);
     status = wm_pinned_open(runtime, options, &runtime->pinned);
     if (status != WARM_OK) {
-        wm_pools_close(runtime->pools, true, &in_use);
+        wm_pools_close(runtime->pools, &in_use);
     }
     return status;
 }
@@ -214,7 +214,7 @@ static void end(warm_runtime *runtime, warm_destroy_report *report)
     wm_window_cut_all(runtime);
     wm_pinned_close(runtime->pinned, true, report);
     runtime->pinned = NULL;
-    wm_pools_close(runtime->pools, true, &report->handles);
+    wm_pools_close(runtime->pools, &report->handles);
     runtime->pools = NULL;
     report->host_streams = wm_driver_close(runtime->driver);
     runtime->driver = NULL;
