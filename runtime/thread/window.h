@@ -9,7 +9,10 @@
  * window through the runtime's list, under the windows lock, and does nothing
  * but cut its link to the runtime. The memory belongs to the thread. Windows
  * go when the thread exits, by one destructor of one pthread key; one that is
- * made again by a later destructor is released in the next round of them. */
+ * made again by a later destructor is released in the next round of them. In
+ * the last round it is refused, if ours ran in each: a destructor that kept
+ * quiet until then is not told from the thread itself, and what it reserves
+ * stays in use. */
 #ifndef WM_WINDOW_H
 #define WM_WINDOW_H
 
