@@ -79,7 +79,8 @@ WARM_API const char *warm_status_name(warm_status status);
 WARM_API const char *warm_status_text(warm_status status);
 
 /* Copies the calling thread's last error to *error (row G6).
- * error: borrowed, size set; of a larger one the fields known here are written.
+ * error: borrowed, size set; a smaller one, of an older program, gets the
+ * fields that it has, a larger one those known here.
  * Null is ignored. A success leaves the last error as it was. */
 WARM_API void warm_last_error(warm_error *error);
 
