@@ -276,17 +276,18 @@ warm_status wm_timelines_use(wm_timelines *set, wm_block *block,
     wm_capture capture = WM_CAPTURE_NONE;
     wm_stream_info info;
     wm_timeline *t;
-    warm_status status = wm_driver_stream_info(set->driver, stream, &info);
+    warm_status status =
+        wm_driver_stream_capture(set->driver, stream, &capture);
 
+    if (status == WARM_OK && capture == WM_CAPTURE_ACTIVE) {
+        atomic_store_explicit(&block->captured, true, memory_order_relaxed);
+        return WARM_OK;
+    }
     if (status == WARM_OK) {
-        status = wm_driver_stream_capture(set->driver, stream, &capture);
+        status = wm_driver_stream_info(set->driver, stream, &info);
     }
     if (status != WARM_OK) {
         return status;
-    }
-    if (capture == WM_CAPTURE_ACTIVE) {
-        atomic_store_explicit(&block->captured, true, memory_order_relaxed);
-        return WARM_OK;
     }
     t = get_timeline(set, stream, &info);
     if (t == NULL) {
@@ -364,8 +365,14 @@ static enum wm_uses wait_instead(wm_timelines *set, wm_use *use)
 static enum wm_uses record_use(wm_timelines *set, wm_use *use)
 {
     wm_timeline *t = use->timeline;
-    wm_capture capture;
+    wm_capture capture = WM_CAPTURE_NONE;
+    warm_status status =
+        wm_driver_stream_capture(set->driver, t->stream, &capture);
 
+    /* First: a stream that captures cannot be told from another one. */
+    if (status == WARM_OK && capture == WM_CAPTURE_ACTIVE) {
+        return WM_USES_CAPTURED;
+    }
     if (!is_same_stream(set, t)) {
         if (use->event != NULL) {
             return WM_USES_PENDING;
@@ -374,11 +381,8 @@ static enum wm_uses record_use(wm_timelines *set, wm_use *use)
                                            "destroyed and not retired before");
         return WM_USES_LOST;
     }
-    if (wm_driver_stream_capture(set->driver, t->stream, &capture) != WARM_OK) {
+    if (status != WARM_OK) {
         return wait_instead(set, use);
-    }
-    if (capture == WM_CAPTURE_ACTIVE) {
-        return WM_USES_CAPTURED;
     }
     if (capture == WM_CAPTURE_BLOCKED) {
         drop_event(set, use); /* to be recorded once it may be */
@@ -718,13 +722,30 @@ void wm_timelines_poll(wm_timelines *set)
 
 /* ---- retiring --------------------------------------------------------- */
 
-/* The stream's timeline, out of the table, with a reference. */
-static wm_timeline *take_out(wm_timelines *set, uint64_t id)
+static wm_timeline *find_stream_locked(wm_timelines *set, warm_stream stream)
+{
+    for (int i = 0; i < WM_TIMELINE_BUCKETS; i++) {
+        for (wm_timeline *t = set->bucket[i]; t != NULL;
+             t = t->next_in_bucket) {
+            if (t->stream == stream) {
+                return t;
+            }
+        }
+    }
+    return NULL;
+}
+
+/* The stream's timeline, out of the table, with a reference. By its address
+ * while it captures and has no id: a stream that lives is its only owner,
+ * unless an earlier one there was destroyed and not retired. */
+static wm_timeline *take_out(wm_timelines *set, warm_stream stream,
+                             const wm_stream_info *info)
 {
     wm_timeline *t;
 
     wm_lock_acquire(&set->lock);
-    t = find_locked(set, id);
+    t = info->device != WM_DEVICE_UNKNOWN ? find_locked(set, info->id)
+                                          : find_stream_locked(set, stream);
     if (t != NULL) {
         t->references++;
         remove_locked(set, t);
@@ -762,9 +783,8 @@ static void record_final(wm_timelines *set, wm_timeline *t)
 void wm_timelines_retire(wm_timelines *set, warm_stream stream,
                          const wm_stream_info *info)
 {
-    wm_timeline *t = take_out(set, info->id);
+    wm_timeline *t = take_out(set, stream, info);
 
-    (void)stream;
     if (t == NULL) {
         return; /* no use depends on it */
     }

@@ -15,12 +15,16 @@ static warm_status create(wm_kind *kind, int device, void **handle)
 static warm_status destroy(wm_kind *kind, int device, void *handle)
 {
     const wm_stream_end *end = kind->context;
+    warm_status status = WARM_OK;
 
     (void)device;
+    /* Blocks and workspaces that use a stream cannot do without its end being
+     * told: it is leaked rather than destroyed behind their back. */
     if (end != NULL) {
-        end->retire(end->context, handle);
+        status = end->retire(end->context, handle);
     }
-    return wm_driver_stream_destroy(kind->driver, handle);
+    return status == WARM_OK ? wm_driver_stream_destroy(kind->driver, handle)
+                             : status;
 }
 
 static warm_status reset(wm_kind *kind, int device, void *handle)

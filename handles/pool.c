@@ -7,6 +7,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/meta.h"
+#include "runtime/base/process.h"
 #include "runtime/base/status.h"
 
 #include <inttypes.h>
@@ -330,7 +331,7 @@ uint64_t wm_pool_leak(wm_pool *pool)
     return count;
 }
 
-uint64_t wm_pool_close(wm_pool *pool, bool driver_usable)
+uint64_t wm_pool_close(wm_pool *pool)
 {
     uint64_t idle, in_use;
 
@@ -339,8 +340,9 @@ uint64_t wm_pool_close(wm_pool *pool, bool driver_usable)
     in_use = pool->stats.in_use;
     leak_locked(pool);
     wm_lock_release(&pool->lock);
-    /* Nobody else is in here: the runtime is closing and no thread pins it. */
-    for (uint64_t i = 0; driver_usable && i < idle; i++) {
+    /* Nobody else is in here: the runtime is closing and no thread pins it.
+     * But another thread may call exit(): then the rest is left (row A6). */
+    for (uint64_t i = 0; i < idle && !wm_process_exiting(); i++) {
         (void)destroy(pool, pool->idle[i]);
     }
     wm_meta_free(pool->all);

@@ -37,9 +37,9 @@ typedef struct wm_pool {
 
 void wm_pool_init(wm_pool *pool, wm_kind *kind, int device);
 
-/* Destroys what is idle, if the driver can be used, and leaks what is in use.
+/* Destroys what is idle, until the process exits, and leaks what is in use.
  * Returns how many were in use. The pool has no memory after it. */
-uint64_t wm_pool_close(wm_pool *pool, bool driver_usable);
+uint64_t wm_pool_close(wm_pool *pool);
 
 /* Counts everything as leaked, from now on too, and calls nothing; returns
  * how many that were. For the end of the process (row A6). */

@@ -148,7 +148,7 @@ warm_status wm_pools_open(wm_driver *driver, const wm_options *options,
         wm_workspaces_init(&pools->workspaces[i], driver, i);
     }
     if (add_builtin(pools) != WARM_OK) {
-        wm_pools_close(pools, true, &in_use);
+        wm_pools_close(pools, &in_use);
         return WARM_OUT_OF_MEMORY;
     }
     *out = pools;
@@ -157,14 +157,13 @@ warm_status wm_pools_open(wm_driver *driver, const wm_options *options,
 
 /* Closes the pools of one kind. Where a handle that may have a workspace stays
  * in use, the workspaces of the device stay too. */
-static uint64_t close_entry(struct wm_pools *pools, struct entry *entry,
-                            bool driver_usable)
+static uint64_t close_entry(struct wm_pools *pools, struct entry *entry)
 {
     const wm_kind_ops *ops = entry->kind.ops;
     uint64_t in_use = 0;
 
     for (int i = 0; i < pools->driver->devices; i++) {
-        uint64_t count = wm_pool_close(&entry->pools[i], driver_usable);
+        uint64_t count = wm_pool_close(&entry->pools[i]);
 
         in_use += count;
         if (count > 0 && ops->workspace_bytes != NULL) {
@@ -172,23 +171,22 @@ static uint64_t close_entry(struct wm_pools *pools, struct entry *entry,
         }
     }
     wm_meta_free(entry->pools);
-    if (ops->close != NULL && driver_usable) {
+    if (ops->close != NULL) {
         ops->close(&entry->kind);
     }
     return in_use;
 }
 
-void wm_pools_close(struct wm_pools *pools, bool driver_usable,
-                    uint64_t *in_use)
+void wm_pools_close(struct wm_pools *pools, uint64_t *in_use)
 {
     *in_use = 0;
     pools->entries[WARM_KIND_STREAM].kind.context = NULL;
     /* Streams are kind 0 and go last: libraries may be bound to them. */
     for (int i = wm_pools_kinds(pools) - 1; i >= 0; i--) {
-        *in_use += close_entry(pools, &pools->entries[i], driver_usable);
+        *in_use += close_entry(pools, &pools->entries[i]);
     }
     for (int i = 0; i < pools->driver->devices; i++) {
-        wm_workspaces_close(&pools->workspaces[i], driver_usable);
+        wm_workspaces_close(&pools->workspaces[i]);
     }
     wm_meta_free(pools->workspaces);
     wm_lock_fini(&pools->lock);

@@ -16,9 +16,9 @@ warm_status wm_pools_open(wm_driver *driver, const wm_options *options,
                           struct wm_pools **out);
 
 /* What is to be told before a stream of the pool is destroyed; the context of
- * the stream kind, or null. */
+ * the stream kind, or null. If it fails the stream is not destroyed. */
 typedef struct wm_stream_end {
-    void (*retire)(void *context, warm_stream stream);
+    warm_status (*retire)(void *context, warm_stream stream);
     void *context;
 } wm_stream_end;
 
@@ -26,8 +26,7 @@ typedef struct wm_stream_end {
 void wm_pools_set_retire(struct wm_pools *pools, const wm_stream_end *retire);
 
 /* Destroys what is idle and reports what is in use. */
-void wm_pools_close(struct wm_pools *pools, bool driver_usable,
-                    uint64_t *in_use);
+void wm_pools_close(struct wm_pools *pools, uint64_t *in_use);
 
 /* Counts everything as leaked (row A6); calls nothing. */
 uint64_t wm_pools_leak(struct wm_pools *pools);

@@ -116,53 +116,40 @@ static void give(warm_runtime *runtime, wm_window *window, warm_kind kind,
     wm_pool_give(wm_pools_at(runtime->pools, kind, device), handle);
 }
 
+/* Whether an outer call of this thread wants the handle that the innermost one
+ * wants: its callback would then wait for itself, or never come to an end. */
+static bool is_wanted_already(const wm_window *window)
+{
+    const wm_window_call *outer = window->call->outer;
+
+    while (outer != NULL && outer->index != window->call->index) {
+        outer = outer->outer;
+    }
+    return outer != NULL;
+}
+
 /* Makes the window hold the handle; *fresh: it did not before. */
 static warm_status hold(warm_runtime *runtime, wm_window *window,
                         warm_kind kind, int device, bool *fresh)
 {
-    wm_pool *pool = wm_pools_at(runtime->pools, kind, device);
-    size_t index = wm_window_index(kind, device);
     void *handle = NULL;
     warm_status status;
 
     *fresh = false;
-    if (window->handles[index] != NULL) {
+    if (window->handles[wm_window_index(kind, device)] != NULL) {
         return WARM_OK;
     }
-    status = wm_pool_take(pool, &handle);
-    if (status != WARM_OK) {
-        return status;
+    if (is_wanted_already(window)) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "a callback asks for the %s handle of device %d that "
+                       "its thread is about to get",
+                       wm_pools_kind(runtime->pools, kind)->ops->name, device);
     }
-    /* A callback (of a user's kind, of the log) may have reserved it too. */
-    if (window->handles[index] != NULL) {
-        wm_pool_give(pool, handle);
-        return WARM_OK;
-    }
-    put(window, kind, device, handle);
-    *fresh = true;
-    return WARM_OK;
-}
-
-static warm_status reserve_slow(warm_runtime *runtime, warm_kind kind,
-                                int device, void **handle)
-{
-    int cancel = wm_cancel_off();
-    warm_status status = check(runtime, kind, device, handle);
-    wm_window *window = NULL;
-    bool fresh;
-
+    status = wm_pool_take(wm_pools_at(runtime->pools, kind, device), &handle);
     if (status == WARM_OK) {
-        status = wm_window_get(runtime, &window);
+        put(window, kind, device, handle);
+        *fresh = true;
     }
-    if (status == WARM_OK) {
-        window->busy++;
-        status = hold(runtime, window, kind, device, &fresh);
-        window->busy--;
-    }
-    if (status == WARM_OK) {
-        *handle = window->handles[wm_window_index(kind, device)];
-    }
-    wm_cancel_restore(cancel);
     return status;
 }
 
@@ -184,6 +171,10 @@ static warm_status check_stream(warm_runtime *runtime, warm_kind kind,
                        k->ops->name);
     }
     status = wm_driver_stream_info(runtime->driver, stream, info);
+    /* While it captures, the caller's word is all there is. */
+    if (status == WARM_OK && info->device == WM_DEVICE_UNKNOWN) {
+        info->device = device;
+    }
     if (status == WARM_OK && info->device != device && !is_default(stream)) {
         status = wm_fail(WARM_INVALID_ARGUMENT,
                          "the stream belongs to device %d, the handle to %d",
@@ -221,23 +212,23 @@ static warm_status bind(warm_runtime *runtime, wm_window *window,
     size_t index = wm_window_index(kind, device);
     wm_binding *binding = &window->bindings[index];
     size_t bytes = 0;
-    void *memory;
+    void *memory = workspace(runtime, wm_pools_kind(runtime->pools, kind),
+                             device, stream, info, &bytes);
     warm_status status;
 
-    /* Some other stream has retired since, not this one: same id. */
+    /* Some other stream has retired since, not this one: same id. One that
+     * retired and is used on has lost its workspace, perhaps to another. */
     if (binding->epoch != 0 && binding->stream == stream &&
-        binding->stream_id == info->id) {
+        binding->stream_id == info->id && binding->workspace == memory) {
         binding->epoch = epoch;
         return WARM_OK;
     }
     /* Not bound to anything until the call has worked. */
     binding->epoch = 0;
-    memory = workspace(runtime, wm_pools_kind(runtime->pools, kind), device,
-                       stream, info, &bytes);
     status = wm_pool_bind(wm_pools_at(runtime->pools, kind, device),
                           window->handles[index], stream, memory, bytes);
     if (status == WARM_OK) {
-        *binding = (wm_binding){stream, info->id, epoch};
+        *binding = (wm_binding){stream, info->id, epoch, memory};
     }
     return status;
 }
@@ -265,9 +256,21 @@ static warm_status hold_bound(warm_runtime *runtime, wm_window *window,
     return status;
 }
 
-static warm_status reserve_on_slow(warm_runtime *runtime, warm_kind kind,
-                                   int device, warm_stream stream,
-                                   void **handle)
+/* What a slow call does with the window. */
+typedef warm_status hold_fn(warm_runtime *runtime, wm_window *window,
+                            warm_kind kind, int device, warm_stream stream);
+
+static warm_status hold_any(warm_runtime *runtime, wm_window *window,
+                            warm_kind kind, int device, warm_stream stream)
+{
+    bool fresh;
+
+    (void)stream;
+    return hold(runtime, window, kind, device, &fresh);
+}
+
+static warm_status reserve(warm_runtime *runtime, warm_kind kind, int device,
+                           warm_stream stream, hold_fn *fn, void **handle)
 {
     int cancel = wm_cancel_off();
     warm_status status = check(runtime, kind, device, handle);
@@ -277,15 +280,30 @@ static warm_status reserve_on_slow(warm_runtime *runtime, warm_kind kind,
         status = wm_window_get(runtime, &window);
     }
     if (status == WARM_OK) {
-        window->busy++;
-        status = hold_bound(runtime, window, kind, device, stream);
-        window->busy--;
+        wm_window_call call = {window->call, wm_window_index(kind, device)};
+
+        window->call = &call;
+        status = fn(runtime, window, kind, device, stream);
+        window->call = call.outer;
     }
     if (status == WARM_OK) {
         *handle = window->handles[wm_window_index(kind, device)];
     }
     wm_cancel_restore(cancel);
     return status;
+}
+
+static warm_status reserve_slow(warm_runtime *runtime, warm_kind kind,
+                                int device, void **handle)
+{
+    return reserve(runtime, kind, device, NULL, hold_any, handle);
+}
+
+static warm_status reserve_on_slow(warm_runtime *runtime, warm_kind kind,
+                                   int device, warm_stream stream,
+                                   void **handle)
+{
+    return reserve(runtime, kind, device, stream, hold_bound, handle);
 }
 
 warm_status warm_stream_reserve(warm_runtime *runtime, int device,

@@ -241,6 +241,25 @@ void wm_workspaces_captured(wm_workspaces *workspaces, uint64_t stream_id)
     wm_lock_release(&workspaces->lock);
 }
 
+void wm_workspaces_note(wm_workspaces *workspaces, warm_stream stream,
+                        uint64_t stream_id)
+{
+    warm_error before = {.size = sizeof before};
+    bool serving;
+
+    wm_lock_acquire(&workspaces->lock);
+    serving = serving_locked(workspaces, stream_id, 0) != NULL;
+    wm_lock_release(&workspaces->lock);
+    if (!serving) {
+        return;
+    }
+    warm_last_error(&before);
+    if (captures(workspaces, stream)) {
+        wm_workspaces_captured(workspaces, stream_id);
+    }
+    wm_error_restore(&before);
+}
+
 /* A workspace of the stream that may serve another one later, as TAKEN. */
 static wm_workspace *take_of_stream(wm_workspaces *workspaces,
                                     uint64_t stream_id)
@@ -281,14 +300,9 @@ void wm_workspaces_retire(wm_workspaces *workspaces, warm_stream stream,
     wm_workspace *w;
 
     warm_last_error(&before);
-    wm_lock_acquire(&workspaces->lock);
-    w = serving_locked(workspaces, stream_id, 0);
-    wm_lock_release(&workspaces->lock);
     /* A capture under way takes the workspace into its graph, and an event
      * recorded now would not tell when the graph runs. */
-    if (w != NULL && captures(workspaces, stream)) {
-        wm_workspaces_captured(workspaces, stream_id);
-    }
+    wm_workspaces_note(workspaces, stream, stream_id);
     while ((w = take_of_stream(workspaces, stream_id)) != NULL) {
         if (mark(workspaces, w, stream) == WARM_OK) {
             set_state(workspaces, w, PASSING);
@@ -313,7 +327,7 @@ void wm_workspaces_keep(wm_workspaces *workspaces)
     workspaces->keep = true;
 }
 
-void wm_workspaces_close(wm_workspaces *workspaces, bool driver_usable)
+void wm_workspaces_close(wm_workspaces *workspaces)
 {
     wm_driver *driver = workspaces->driver;
 
@@ -321,10 +335,10 @@ void wm_workspaces_close(wm_workspaces *workspaces, bool driver_usable)
         wm_workspace *w = workspaces->list;
 
         workspaces->list = w->next;
-        if (w->event != NULL && driver_usable) {
+        if (w->event != NULL) {
             (void)wm_driver_event_destroy(driver, w->event);
         }
-        if (!workspaces->keep && driver_usable) {
+        if (!workspaces->keep) {
             (void)wm_driver_device_free(driver, workspaces->device, w->memory);
         }
         wm_meta_free(w);

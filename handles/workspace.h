@@ -31,8 +31,8 @@ void wm_workspaces_init(wm_workspaces *workspaces, wm_driver *driver,
 /* Handles that may use the workspaces outlive them: leave the memory. */
 void wm_workspaces_keep(wm_workspaces *workspaces);
 
-/* Gives the memory back, if the driver can be used. */
-void wm_workspaces_close(wm_workspaces *workspaces, bool driver_usable);
+/* Gives the memory back. */
+void wm_workspaces_close(wm_workspaces *workspaces);
 
 /* The workspace of the stream, at least bytes large; *memory is null if there
  * is no memory for one: the library then uses its own. Cannot fail. */
@@ -41,6 +41,10 @@ void wm_workspaces_get(wm_workspaces *workspaces, warm_stream stream,
 
 /* The stream captures, or will from now on. */
 void wm_workspaces_captured(wm_workspaces *workspaces, uint64_t stream_id);
+
+/* Asks whether the stream captures, and if so does the same. Cannot fail. */
+void wm_workspaces_note(wm_workspaces *workspaces, warm_stream stream,
+                        uint64_t stream_id);
 
 /* The stream is about to be destroyed. */
 void wm_workspaces_retire(wm_workspaces *workspaces, warm_stream stream,

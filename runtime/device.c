@@ -69,6 +69,16 @@ warm_status warm_stream_create(warm_runtime *runtime, int device,
                : status;
 }
 
+static bool is_pooled(warm_runtime *runtime, warm_stream stream)
+{
+    bool found = false;
+
+    for (int i = 0; i < runtime->devices && !found; i++) {
+        found = wm_pools_own_stream(runtime->pools, i, stream);
+    }
+    return found;
+}
+
 static warm_status check_destroy(warm_runtime *runtime, warm_stream stream,
                                  wm_stream_info *info)
 {
@@ -79,8 +89,7 @@ static warm_status check_destroy(warm_runtime *runtime, warm_stream stream,
                        "a default stream cannot be destroyed");
     }
     status = wm_driver_stream_info(runtime->driver, stream, info);
-    if (status == WARM_OK &&
-        wm_pools_own_stream(runtime->pools, info->device, stream)) {
+    if (status == WARM_OK && is_pooled(runtime, stream)) {
         status =
             wm_fail(WARM_INVALID_ARGUMENT, "the stream belongs to the pool "
                                            "(warm_stream_reserve)");
@@ -124,14 +133,25 @@ warm_status warm_stream_query(warm_runtime *runtime, warm_stream stream)
                              : status;
 }
 
+/* The event of a capture draws the stream into it. What has to be known then
+ * is asked first: it cannot be told while the stream captures. */
 warm_status warm_stream_wait_event(warm_runtime *runtime, warm_stream stream,
                                    warm_event event)
 {
+    wm_stream_info info = {0, WM_DEVICE_UNKNOWN};
     warm_status status = check(runtime, event != NULL, "event");
 
-    return status == WARM_OK
-               ? wm_driver_stream_wait_event(runtime->driver, stream, event)
-               : status;
+    if (status == WARM_OK) {
+        status = wm_driver_stream_info(runtime->driver, stream, &info);
+    }
+    if (status == WARM_OK) {
+        status = wm_driver_stream_wait_event(runtime->driver, stream, event);
+    }
+    if (status == WARM_OK && info.device != WM_DEVICE_UNKNOWN) {
+        wm_workspaces_note(wm_pools_workspaces(runtime->pools, info.device),
+                           stream, info.id);
+    }
+    return status;
 }
 
 warm_status warm_stream_host_func(warm_runtime *runtime, warm_stream stream,
@@ -190,27 +210,23 @@ warm_status warm_event_synchronize(warm_runtime *runtime, warm_event event)
                : status;
 }
 
-/* What is bound to the stream already will be part of the graph: its
- * workspaces never serve another stream. */
-static void mark_captured(warm_runtime *runtime, warm_stream stream)
-{
-    wm_stream_info info = {0, 0};
-
-    if (wm_driver_stream_info(runtime->driver, stream, &info) == WARM_OK) {
-        wm_workspaces_captured(wm_pools_workspaces(runtime->pools, info.device),
-                               info.id);
-    }
-}
-
 warm_status warm_capture_begin(warm_runtime *runtime, warm_stream stream)
 {
     warm_status status = wm_runtime_check(runtime);
+    wm_stream_info info = {0, WM_DEVICE_UNKNOWN};
 
+    /* Asked before, since it cannot be told while the stream captures. */
+    if (status == WARM_OK) {
+        status = wm_driver_stream_info(runtime->driver, stream, &info);
+    }
     if (status == WARM_OK) {
         status = wm_driver_capture_begin(runtime->driver, stream);
     }
-    if (status == WARM_OK) {
-        mark_captured(runtime, stream);
+    /* What is bound to the stream already will be part of the graph: its
+     * workspaces never serve another stream. */
+    if (status == WARM_OK && info.device != WM_DEVICE_UNKNOWN) {
+        wm_workspaces_captured(wm_pools_workspaces(runtime->pools, info.device),
+                               info.id);
     }
     return status;
 }

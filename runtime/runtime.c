@@ -88,14 +88,20 @@ static warm_status open_driver(const wm_options *options, wm_driver **driver)
     return wm_host_open(options, driver);
 }
 
-static void retire_pooled(void *context, warm_stream stream)
+static warm_status retire(warm_runtime *runtime, warm_stream stream)
 {
-    warm_runtime *runtime = context;
     wm_stream_info info = {0, 0};
+    warm_status status = wm_driver_stream_info(runtime->driver, stream, &info);
 
-    if (wm_driver_stream_info(runtime->driver, stream, &info) == WARM_OK) {
+    if (status == WARM_OK) {
         wm_runtime_retire(runtime, stream, &info);
     }
+    return status;
+}
+
+static warm_status retire_pooled(void *context, warm_stream stream)
+{
+    return retire(context, stream);
 }
 
 static warm_status open_caches(warm_runtime *runtime, const wm_options *options)
@@ -111,7 +117,7 @@ static warm_status open_caches(warm_runtime *runtime, const wm_options *options)
     wm_pools_set_retire(runtime->pools, &end);
     status = wm_pinned_open(runtime, options, &runtime->pinned);
     if (status != WARM_OK) {
-        wm_pools_close(runtime->pools, true, &in_use);
+        wm_pools_close(runtime->pools, &in_use);
     }
     return status;
 }
@@ -208,7 +214,7 @@ static void end(warm_runtime *runtime, warm_destroy_report *report)
     wm_window_cut_all(runtime);
     wm_pinned_close(runtime->pinned, true, report);
     runtime->pinned = NULL;
-    wm_pools_close(runtime->pools, true, &report->handles);
+    wm_pools_close(runtime->pools, &report->handles);
     runtime->pools = NULL;
     report->host_streams = wm_driver_close(runtime->driver);
     runtime->driver = NULL;
@@ -332,22 +338,22 @@ void wm_runtime_retire(warm_runtime *runtime, warm_stream stream,
 {
     /* Relaxed: see warm_reserve_on(). */
     atomic_fetch_add_explicit(&runtime->stream_epoch, 1, memory_order_relaxed);
-    wm_workspaces_retire(wm_pools_workspaces(runtime->pools, info->device),
-                         stream, info->id);
+    /* One that retires while it captures keeps its workspace: so would any
+     * other that was used in a capture. */
+    if (info->device != WM_DEVICE_UNKNOWN) {
+        wm_workspaces_retire(wm_pools_workspaces(runtime->pools, info->device),
+                             stream, info->id);
+    }
     wm_pinned_retire(runtime->pinned, stream, info);
 }
 
 warm_status warm_stream_retire(warm_runtime *runtime, warm_stream stream)
 {
     int cancel = wm_cancel_off();
-    wm_stream_info info = {0, 0};
     warm_status status = wm_runtime_check(runtime);
 
     if (status == WARM_OK) {
-        status = wm_driver_stream_info(runtime->driver, stream, &info);
-    }
-    if (status == WARM_OK) {
-        wm_runtime_retire(runtime, stream, &info);
+        status = retire(runtime, stream);
     }
     wm_cancel_restore(cancel);
     return status;

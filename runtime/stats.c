@@ -34,18 +34,55 @@ static void put(struct text *text, const char *format, ...)
     text->used += (size_t)length;
 }
 
-/* A JSON string: kinds of the user may have any name. */
+/* Bytes of the UTF-8 sequence at c that is longer than one byte, or 0. The
+ * second byte decides what is too long, a surrogate or beyond Unicode. */
+static int sequence(const unsigned char *c)
+{
+    static const struct {
+        unsigned char first, last, from, to;
+        int bytes;
+    } rows[] = {{0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
+                {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3},
+                {0xee, 0xef, 0x80, 0xbf, 3}, {0xf0, 0xf0, 0x90, 0xbf, 4},
+                {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4}};
+    size_t i = 0;
+
+    while (i < sizeof rows / sizeof rows[0] && c[0] > rows[i].last) {
+        i++;
+    }
+    if (i == sizeof rows / sizeof rows[0] || c[0] < rows[i].first ||
+        c[1] < rows[i].from || c[1] > rows[i].to) {
+        return 0;
+    }
+    for (int k = 2; k < rows[i].bytes; k++) {
+        if (c[k] < 0x80 || c[k] > 0xbf) {
+            return 0;
+        }
+    }
+    return rows[i].bytes;
+}
+
+/* A JSON string: kinds of the user may have any name. What is not UTF-8 in it
+ * becomes the replacement character. */
 static void put_string(struct text *text, const char *string)
 {
+    const unsigned char *c = (const unsigned char *)string;
+
     put(text, "\"");
-    for (const char *c = string; *c != '\0'; c++) {
-        if (*c == '"' || *c == '\\') {
+    while (*c != '\0') {
+        int bytes = *c < 0x80 ? 1 : sequence(c);
+
+        if (bytes == 0) {
+            put(text, "\\ufffd");
+            bytes = 1;
+        } else if (*c == '"' || *c == '\\') {
             put(text, "\\%c", *c);
-        } else if ((unsigned char)*c < 0x20) {
-            put(text, "\\u%04x", (unsigned)(unsigned char)*c);
+        } else if (*c < 0x20) {
+            put(text, "\\u%04x", *c);
         } else {
-            put(text, "%c", *c);
+            put(text, "%.*s", bytes, (const char *)c);
         }
+        c += bytes;
     }
     put(text, "\"");
 }

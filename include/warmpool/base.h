@@ -76,7 +76,8 @@ WARM_API const char *warm_status_name(warm_status status);
 WARM_API const char *warm_status_text(warm_status status);
 
 /* Copies the calling thread's last error to *error (row G6).
- * error: borrowed, size set; a smaller size gets the fields that fit whole.
+ * error: borrowed, size set; a smaller size, of an older program, gets the
+ * fields that it has.
  * Null is ignored. A success leaves the last error as it was. */
 WARM_API void warm_last_error(warm_error *error);
 

@@ -42,8 +42,10 @@ typedef int warm_kind;
 
 /* What a kind of the user consists of. Every callback answers 0 or the
  * library's own error code; it is called with no lock of warmpool held, from
- * the thread that reserves (create, bind_stream, reset) or destroys the
- * runtime (destroy), and may call warmpool with other kinds. */
+ * the thread that reserves (all of them) or destroys the runtime (destroy),
+ * and may call warmpool. The handle that its thread is about to get it cannot
+ * reserve: INVALID_ARGUMENT; nor anything of a runtime that is being
+ * destroyed: RUNTIME_GONE. */
 typedef struct warm_kind_ops {
     size_t size;      /* sizeof(warm_kind_ops) */
     const char *name; /* copied; names the kind in errors and statistics */

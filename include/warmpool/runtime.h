@@ -44,7 +44,8 @@ typedef struct warm_destroy_report {
  * of it is given back first.
  * runtime: null is ignored; destroyed twice answers RUNTIME_GONE.
  * report: null or borrowed with size set.
- * Waits for work queued on the host device; with CUDA it waits for nothing.
+ * Waits for work queued on the host device; with CUDA as far as the libraries
+ * do (cublasDestroy, cudnnDestroy and cudaFreeHost wait for the device).
  * No other thread may be inside a call on the runtime, except by exiting.
  * Status: INVALID_ARGUMENT, RUNTIME_GONE; FORKED in a forked child and EXITING
  * while the process exits, where it changes nothing and touches no driver. */
@@ -72,7 +73,8 @@ typedef void (*warm_log_fn)(void *context, warm_log_level level,
                             const char *line);
 
 /* Sets the process's log callback; null takes it away. Without one the first
- * warning goes to standard error, and nothing else is ever printed.
+ * warning goes to standard error, and nothing else is ever printed. Which
+ * lines pass is said by option log of the runtime that was made last.
  * A call that is under way in another thread may still use the old one. */
 WARM_API void warm_log_set(warm_log_fn log, void *context);
 

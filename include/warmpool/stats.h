@@ -1,6 +1,6 @@
 /* warmpool/stats.h: statistics of the pinned space, as struct and JSON (B14).
  *
- * All functions: any thread, while everything runs; the figures of one call
+ * All functions: any thread, while everything runs; the figures of one struct
  * belong to one moment. Status: INVALID_ARGUMENT, RUNTIME_GONE, FORKED,
  * EXITING.
  */
@@ -86,8 +86,9 @@ WARM_API warm_status warm_stats_reset_peaks(warm_runtime *runtime);
 WARM_API warm_status warm_stats_reset_totals(warm_runtime *runtime);
 
 /* Writes all statistics of the runtime as one JSON object into text (at most
- * bytes, always terminated). needed: bytes of the whole text with terminator,
- * may be null. */
+ * bytes, always terminated; cut short it is no JSON). needed: bytes of the
+ * whole text with terminator, may be null; while things change, the next call
+ * may need more. The figures of each part belong to one moment. */
 WARM_API warm_status warm_stats_json(warm_runtime *runtime, char *text,
                                      size_t bytes, size_t *needed);
 

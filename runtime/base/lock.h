@@ -25,7 +25,6 @@ enum wm_rank {
     WM_RANK_TIMELINE,    /* pending blocks of one stream */
     WM_RANK_ARENA,       /* free lists, segments and counters of an arena */
     WM_RANK_EVENTS,      /* idle events of a device */
-    WM_RANK_LOADER,      /* libraries loaded so far */
     WM_RANK_DRIVER,      /* inside a driver: never held across the table */
 };
 

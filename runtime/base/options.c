@@ -110,7 +110,7 @@ static warm_status set_size(wm_options *options, const struct option *o,
 {
     if (value < o->min || value > o->max) {
         return wm_fail(WARM_INVALID_OPTION,
-                       "option %s: %s is out of range; allowed is %" PRIu64
+                       "option %s: %.64s is out of range; allowed is %" PRIu64
                        " to %" PRIu64 ", also with suffix K, M, G or T",
                        o->name, text, o->min, o->max);
     }
@@ -123,8 +123,8 @@ static warm_status set_text(wm_options *options, const struct option *o,
 {
     if (o->type == TYPE_ENUM && !is_choice(o->choices, text)) {
         return wm_fail(WARM_INVALID_OPTION,
-                       "option %s: '%s' is not allowed; allowed is %s", o->name,
-                       text, o->choices);
+                       "option %s: '%.64s' is not allowed; allowed is %s",
+                       o->name, text, o->choices);
     }
     if (strlen(text) >= o->room) {
         return wm_fail(WARM_INVALID_OPTION,
@@ -145,7 +145,7 @@ static warm_status set_from_text(wm_options *options, const struct option *o,
     }
     if (!parse_size(text, &value)) {
         return wm_fail(WARM_INVALID_OPTION,
-                       "option %s: '%s' is not a number; allowed is %" PRIu64
+                       "option %s: '%.64s' is not a number; allowed is %" PRIu64
                        " to %" PRIu64 ", also with suffix K, M, G or T",
                        o->name, text, o->min, o->max);
     }
@@ -161,8 +161,8 @@ static warm_status unknown_key(const char *key)
         used += (size_t)snprintf(names + used, sizeof names - used, "%s%s",
                                  i > 0 ? ", " : "", table[i].name);
     }
-    return wm_fail(WARM_INVALID_OPTION, "unknown option '%s'; allowed are %s",
-                   key, names);
+    return wm_fail(WARM_INVALID_OPTION,
+                   "unknown option '%.64s'; allowed are %s", key, names);
 }
 
 static warm_status apply_pair(wm_options *options, char *pair)
@@ -171,7 +171,7 @@ static warm_status apply_pair(wm_options *options, char *pair)
 
     if (colon == NULL) {
         return wm_fail(WARM_INVALID_OPTION,
-                       "WARMPOOL_CONF: '%s' is not of the form key:value",
+                       "WARMPOOL_CONF: '%.64s' is not of the form key:value",
                        pair);
     }
     *colon = '\0';

@@ -132,48 +132,20 @@ static warm_status device_of(wm_cuda *c, warm_stream stream, int *device)
     return status;
 }
 
-warm_status wm_cuda_stream_info(wm_driver *d, warm_stream stream,
-                                wm_stream_info *info)
+/* The one question about a stream that is legal at any time, also about the
+ * legacy stream, where cudart answers with an error that spoils nobody's
+ * capture. A context is entered. */
+static warm_status capture_of(wm_cuda *c, warm_stream stream,
+                              wm_capture *capture)
 {
-    wm_cuda *c = wm_cuda_of(d);
-    wm_cuda_scope scope;
-    unsigned long long id = 0;
-    int device = 0;
-    warm_status status = wm_cuda_enter_stream(c, stream, &scope);
-
-    if (status != WARM_OK) {
-        return status;
-    }
-    status = wm_cuda_result(c, c->rt.cudaStreamGetId(stream, &id),
-                            "cudaStreamGetId");
-    if (status == WARM_OK) {
-        status = device_of(c, stream, &device);
-    }
-    if (status == WARM_OK) {
-        *info = (wm_stream_info){.id = id, .device = device};
-    }
-    return wm_cuda_leave(c, &scope, status);
-}
-
-/* Legal at any time, also on the legacy stream, where cudart answers with an
- * error that spoils nobody's capture. */
-warm_status wm_cuda_stream_capture(wm_driver *d, warm_stream stream,
-                                   wm_capture *capture)
-{
-    wm_cuda *c = wm_cuda_of(d);
-    wm_cuda_scope scope;
     enum cudaStreamCaptureStatus now = cudaStreamCaptureStatusNone;
-    cudaError_t code;
-    warm_status status = wm_cuda_enter_stream(c, stream, &scope);
+    cudaError_t code = c->rt.cudaStreamIsCapturing(stream, &now);
+    warm_status status;
 
-    if (status != WARM_OK) {
-        return status;
-    }
-    code = c->rt.cudaStreamIsCapturing(stream, &now);
     if (code == cudaErrorStreamCaptureImplicit) {
         (void)c->rt.cudaGetLastError();
         *capture = WM_CAPTURE_BLOCKED;
-        return wm_cuda_leave(c, &scope, WARM_OK);
+        return WARM_OK;
     }
     status = wm_cuda_result(c, code, "cudaStreamIsCapturing");
     if (status == WARM_OK) {
@@ -181,7 +153,87 @@ warm_status wm_cuda_stream_capture(wm_driver *d, warm_stream stream,
         *capture = now == cudaStreamCaptureStatusNone ? WM_CAPTURE_NONE
                                                       : WM_CAPTURE_ACTIVE;
     }
+    return status;
+}
+
+/* Ids of our own, where the driver must not be asked for one. Its ids count
+ * the streams up from 1, and no address has the highest bits set. */
+static const uint64_t capture_id = UINT64_C(2) << 62;
+static const uint64_t legacy_id = UINT64_C(3) << 62;
+
+/* Of the legacy stream of the current context, without a call that names the
+ * stream: it is refused, and spoils the capture, while another one captures. */
+static warm_status legacy_info(wm_cuda *c, wm_stream_info *info)
+{
+    CUcontext context = NULL;
+    CUdevice device = 0;
+    warm_status status = wm_cuda_api_result(c, c->cu.cuCtxGetCurrent(&context),
+                                            "cuCtxGetCurrent");
+
+    if (status == WARM_OK) {
+        status = wm_cuda_api_result(c, c->cu.cuCtxGetDevice(&device),
+                                    "cuCtxGetDevice");
+    }
+    if (status == WARM_OK) {
+        *info = (wm_stream_info){.id = legacy_id | (uintptr_t)context,
+                                 .device = device};
+    }
+    return status;
+}
+
+static warm_status created_info(wm_cuda *c, warm_stream stream,
+                                wm_stream_info *info)
+{
+    unsigned long long id = 0;
+    int device = 0;
+    warm_status status = wm_cuda_result(c, c->rt.cudaStreamGetId(stream, &id),
+                                        "cudaStreamGetId");
+
+    if (status == WARM_OK) {
+        status = device_of(c, stream, &device);
+    }
+    if (status == WARM_OK) {
+        *info = (wm_stream_info){.id = id, .device = device};
+    }
+    return status;
+}
+
+/* While the stream captures, asking for its id or context fails and, worse,
+ * invalidates the capture. */
+warm_status wm_cuda_stream_info(wm_driver *d, warm_stream stream,
+                                wm_stream_info *info)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    wm_cuda_scope scope;
+    wm_capture capture = WM_CAPTURE_NONE;
+    warm_status status = wm_cuda_enter_stream(c, stream, &scope);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    if (stream == NULL || stream == WARM_STREAM_LEGACY) {
+        return wm_cuda_leave(c, &scope, legacy_info(c, info));
+    }
+    status = capture_of(c, stream, &capture);
+    if (status == WARM_OK && capture != WM_CAPTURE_NONE) {
+        *info = (wm_stream_info){.id = capture_id | (uintptr_t)stream,
+                                 .device = WM_DEVICE_UNKNOWN};
+    } else if (status == WARM_OK) {
+        status = created_info(c, stream, info);
+    }
     return wm_cuda_leave(c, &scope, status);
+}
+
+warm_status wm_cuda_stream_capture(wm_driver *d, warm_stream stream,
+                                   wm_capture *capture)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    wm_cuda_scope scope;
+    warm_status status = wm_cuda_enter_stream(c, stream, &scope);
+
+    return status == WARM_OK
+               ? wm_cuda_leave(c, &scope, capture_of(c, stream, capture))
+               : status;
 }
 
 static warm_status instantiate(wm_cuda *c, cudaGraph_t graph, warm_graph *exec)

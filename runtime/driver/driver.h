@@ -34,11 +34,15 @@
 typedef struct wm_driver wm_driver;
 
 /* What tells a stream from every other one of the process's life, also from
- * one that gets a destroyed one's address later. */
+ * one that gets a destroyed one's address later. While a stream captures CUDA
+ * answers no question about it but that: device is then WM_DEVICE_UNKNOWN, and
+ * id one that it has for this capture only. */
 typedef struct wm_stream_info {
     uint64_t id;
     int device;
 } wm_stream_info;
+
+enum { WM_DEVICE_UNKNOWN = -1 };
 
 /* Whether a stream captures now. BLOCKED: it does not, but nothing may be
  * queued on it because another one does (the legacy stream in CUDA). */
@@ -62,7 +66,8 @@ typedef enum wm_capture {
  * stream_create        non-blocking stream
  * stream_destroy       returns at once, the work goes on
  * stream_info          resolves the default streams for the calling thread
- *                      and its current device; INVALID_STREAM if unknown
+ *                      and its current device; INVALID_STREAM if unknown;
+ *                      legal at any time, see wm_stream_info
  * stream_query         OK or NOT_READY
  * stream_synchronize   waits; not in a capture
  * stream_wait_event    later work on stream waits for event

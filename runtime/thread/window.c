@@ -180,7 +180,7 @@ warm_status wm_window_drop(warm_runtime *runtime)
     if (window == NULL) {
         return WARM_OK;
     }
-    if (window->busy > 0) {
+    if (window->call != NULL) {
         return wm_fail(WARM_INVALID_ARGUMENT,
                        "a callback cannot release what the thread is about "
                        "to use");

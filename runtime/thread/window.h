@@ -9,7 +9,10 @@
  * window through the runtime's list, under the windows lock, and does nothing
  * but cut its link to the runtime. The memory belongs to the thread. Windows
  * go when the thread exits, by one destructor of one pthread key; one that is
- * made again by a later destructor is released in the next round of them. */
+ * made again by a later destructor is released in the next round of them. In
+ * the last round it is refused, if ours ran in each: a destructor that kept
+ * quiet until then is not told from the thread itself, and what it reserves
+ * stays in use. */
 #ifndef WM_WINDOW_H
 #define WM_WINDOW_H
 
@@ -24,20 +27,28 @@ typedef struct wm_binding {
     warm_stream stream;
     uint64_t stream_id; /* the driver's, never used twice */
     uint64_t epoch;     /* runtime's stream_epoch before it was bound, or 0 */
+    void *workspace;    /* that it was bound with, or null */
 } wm_binding;
+
+/* A call that works on the window; on the stack of its owner, which may be in
+ * several at once: a callback of one makes the next. */
+typedef struct wm_window_call {
+    const struct wm_window_call *outer;
+    size_t index; /* of the handle that it wants */
+} wm_window_call;
 
 struct wm_window {
     /* Relaxed loads by the owner (a pointer that is compared, and followed
      * only by threads that may call the runtime); stored under the windows
      * lock. */
     _Atomic(warm_runtime *) runtime;
-    unsigned devices;          /* const; 0 in the window of no runtime */
-    unsigned busy;             /* owner thread: calls that will return to it */
-    wm_window *next_of_thread; /* owner thread */
-    wm_window *next, **link;   /* lock windows */
-    wm_binding *bindings;      /* const; as handles */
-    uint32_t *held;            /* const; [device], bit = kind */
-    void *handles[];           /* owner thread; [device][kind], null: none */
+    unsigned devices;           /* const; 0 in the window of no runtime */
+    const wm_window_call *call; /* owner thread: the innermost, or null */
+    wm_window *next_of_thread;  /* owner thread */
+    wm_window *next, **link;    /* lock windows */
+    wm_binding *bindings;       /* const; as handles */
+    uint32_t *held;             /* const; [device], bit = kind */
+    void *handles[];            /* owner thread; [device][kind], null: none */
 };
 
 /* Never null. Initial-exec: one load through the GOT and no call; 8 bytes of

@@ -201,6 +201,28 @@ START_TEST(test_A10_B16_product_of_pinned_matrices_is_right)
 }
 END_TEST
 
+/* The stream and a workspace are set, and memory is obtained for it. */
+START_TEST(test_A10_B7_cublas_can_be_bound_to_a_stream_that_captures)
+{
+    warm_stream before = NULL, captured = NULL;
+    warm_graph graph = NULL;
+    cublasHandle_t handle = NULL, again = NULL;
+
+    wt_ok(warm_stream_create(runtime, 0, &before));
+    wt_ok(warm_stream_create(runtime, 0, &captured));
+    wt_ok(warm_cublas_handle(runtime, 0, before, &handle));
+    wt_ok(warm_capture_begin(runtime, captured));
+    wt_ok(warm_cublas_handle(runtime, 0, captured, &again));
+    wt_ok(warm_capture_end(runtime, captured, &graph));
+    ck_assert_ptr_eq(handle, again);
+    wt_ok(warm_cublas_handle(runtime, 0, before, &handle));
+    wt_ok(warm_thread_release(runtime));
+    wt_ok(warm_graph_destroy(runtime, graph));
+    wt_ok(warm_stream_destroy(runtime, before));
+    wt_ok(warm_stream_destroy(runtime, captured));
+}
+END_TEST
+
 START_TEST(test_B13_a_runtime_alone_makes_no_context)
 {
     warm_device_info info = {.size = sizeof info};
@@ -270,6 +292,8 @@ int main(void)
         tcase, test_A4_A15_next_thread_gets_the_handle_without_its_settings);
     tcase_add_loop_test(tcase, test_A10_B16_product_of_pinned_matrices_is_right,
                         0, 4);
+    tcase_add_test(tcase,
+                   test_A10_B7_cublas_can_be_bound_to_a_stream_that_captures);
     tcase_add_test(tcase, test_B13_a_runtime_alone_makes_no_context);
     tcase_add_test(tcase, test_B13_a_thread_keeps_having_no_context);
     tcase_add_test(tcase,

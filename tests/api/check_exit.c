@@ -19,7 +19,7 @@ static struct report {
     warm_status reserve, destroy, pinned;
     unsigned leak_lines;
     char leak_line[256];
-    atomic_bool handler_ran;
+    atomic_bool handler_ran, destroyed;
 } * report;
 
 /* For AddressSanitizer: a child that ends by exit(), or whose first thread has
@@ -141,6 +141,14 @@ static void leave_by_pthread_exit(void)
     pthread_exit(NULL);
 }
 
+/* The last of the handlers that a child has. */
+static void wait_for_destroy(void)
+{
+    while (!report->destroyed) {
+        sched_yield();
+    }
+}
+
 static pthread_barrier_t all_hold;
 
 static void *run_on(void *argument)
@@ -168,6 +176,45 @@ static void leave_while_threads_run(void)
     }
     pthread_barrier_wait(&all_hold);
     exit(0);
+}
+
+static int destroy_and_exit(void *context, int device, void *handle)
+{
+    static atomic_bool called;
+
+    if (!atomic_exchange(&called, true)) {
+        pthread_t thread;
+
+        /* The process begins to end while its runtime is being destroyed. */
+        pthread_create(&thread, NULL, exit_from_here, NULL);
+        while (!report->handler_ran) {
+            sched_yield();
+        }
+    }
+    return wt_toy_destroy(context, device, handle);
+}
+
+/* The other thread ends the process while this one destroys the runtime; the
+ * late handler keeps it alive until this one is through. */
+static void leave_while_destroying(void)
+{
+    warm_kind_ops ops = {.size = sizeof ops,
+                         .name = "slow",
+                         .context = &report->toy,
+                         .create = wt_toy_create,
+                         .destroy = destroy_and_exit};
+    pthread_barrier_t barrier;
+
+    atexit(wait_for_destroy);
+    prepare();
+    if (warm_kind_register(runtime, &ops, &kind) != WARM_OK) {
+        _exit(2);
+    }
+    pthread_barrier_init(&barrier, NULL, 3);
+    wt_threads(3, reserve_one, &barrier);
+    report->destroy = warm_runtime_destroy(runtime, NULL);
+    report->destroyed = true;
+    pause();
 }
 
 static void run(void (*fn)(void))
@@ -239,6 +286,14 @@ START_TEST(test_A6_exit_while_other_threads_reserve)
 }
 END_TEST
 
+START_TEST(test_A6_G2_exit_while_the_runtime_is_destroyed)
+{
+    run(leave_while_destroying);
+    ck_assert_int_eq(report->destroy, WARM_OK);
+    ck_assert_uint_eq(report->toy.destroys, 1); /* that was under way */
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("exit");
@@ -252,6 +307,7 @@ int main(void)
         tcase_add_test(tcase, test_A6_A4_last_thread_leaves_by_pthread_exit);
     }
     tcase_add_test(tcase, test_A6_exit_while_other_threads_reserve);
+    tcase_add_test(tcase, test_A6_G2_exit_while_the_runtime_is_destroyed);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
 }

@@ -395,6 +395,27 @@ START_TEST(test_A10_B6_a_new_stream_at_an_old_address_is_bound_again)
 }
 END_TEST
 
+START_TEST(test_A10_B7_binding_to_a_stream_that_captures_spoils_nothing)
+{
+    warm_stream a = new_stream(), b = new_stream();
+    warm_graph graph = NULL;
+    void *handle = NULL;
+
+    wt_ok(warm_reserve_on(runtime, kind, 0, a, &handle));
+    wt_ok(warm_capture_begin(runtime, b));
+    wt_ok(warm_reserve_on(runtime, kind, 0, b, &handle));
+    wt_ok(warm_reserve_on(runtime, kind, 0, b, &handle));
+    ck_assert_ptr_eq(((wt_toy_handle *)handle)->stream, b);
+    ck_assert_uint_eq(toy.binds, 2);
+    wt_ok(warm_capture_end(runtime, b, &graph));
+    wt_ok(warm_graph_launch(runtime, graph, b));
+    wt_ok(warm_stream_synchronize(runtime, b));
+    wt_ok(warm_graph_destroy(runtime, graph));
+    wt_ok(warm_stream_destroy(runtime, a));
+    wt_ok(warm_stream_destroy(runtime, b));
+}
+END_TEST
+
 START_TEST(test_A10_default_streams_can_be_bound)
 {
     void *handle = NULL;
@@ -516,6 +537,26 @@ START_TEST(test_A15_a_stream_left_capturing_serves_nobody)
     ck_assert_int_eq(wt_stat(runtime, WARM_KIND_STREAM, 0, destroyed) +
                          wt_stat(runtime, WARM_KIND_STREAM, 0, leaked),
                      1);
+}
+END_TEST
+
+/* What uses it could not be told that it ends: it must not. */
+START_TEST(test_A15_B6_a_stream_that_cannot_retire_is_not_destroyed)
+{
+    warm_stream left = NULL, next = NULL;
+    uint64_t before = 0, after = 0;
+
+    wt_threads(1, leave_capturing, &left);
+    ck_assert_ptr_nonnull(left);
+    wt_ok(warm_testing_calls(runtime, "stream_destroy", &before));
+    wt_ok(warm_testing_fail(runtime, "stream_info", 1, 0));
+    wt_ok(warm_stream_reserve(runtime, 0, &next));
+    wt_ok(warm_testing_fail(runtime, "stream_info", 0, 0));
+    wt_ok(warm_testing_calls(runtime, "stream_destroy", &after));
+    ck_assert_uint_eq(after, before);
+    ck_assert_int_eq(wt_stat(runtime, WARM_KIND_STREAM, 0, leaked), 1);
+    ck_assert_int_eq(wt_stat(runtime, WARM_KIND_STREAM, 0, destroyed), 0);
+    ck_assert(wt_balanced(runtime, WARM_KIND_STREAM, 0));
 }
 END_TEST
 
@@ -650,6 +691,51 @@ START_TEST(test_A9_a_callback_may_reserve_another_kind)
 }
 END_TEST
 
+struct narcissus {
+    warm_kind kind;
+    warm_status own, other;
+    unsigned depth;
+    char message[384];
+};
+
+static int want_myself(void *context, int device, void **handle)
+{
+    struct narcissus *n = context;
+    void *mine = NULL, *inner = NULL;
+
+    if (n->depth++ == 0) {
+        n->other = warm_reserve(runtime, kind, device, &inner);
+        n->own = warm_reserve(runtime, n->kind, device, &mine);
+        snprintf(n->message, sizeof n->message, "%s",
+                 warm_last_error_message());
+    }
+    *handle = n;
+    return 0;
+}
+
+/* It would wait for its own first creation for ever, or create without end. */
+START_TEST(test_A8_A9_a_callback_cannot_reserve_its_own_handle)
+{
+    struct narcissus n = {.own = WARM_OK, .other = WARM_NOT_FOUND};
+    warm_kind_ops ops = {.size = sizeof ops,
+                         .name = "narcissus",
+                         .context = &n,
+                         .create = want_myself,
+                         .destroy = nested_destroy};
+    void *handle = NULL;
+
+    wt_ok(warm_kind_register(runtime, &ops, &n.kind));
+    wt_ok(warm_reserve(runtime, n.kind, 0, &handle));
+    ck_assert_ptr_eq(handle, &n);
+    ck_assert_int_eq(n.own, WARM_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(n.message, "narcissus"));
+    ck_assert_int_eq(n.other, WARM_OK);
+    ck_assert_uint_eq(n.depth, 1);
+    ck_assert_int_eq(wt_stat(runtime, n.kind, 0, created), 1);
+    wt_ok(warm_thread_release(runtime)); /* no call is under way any more */
+}
+END_TEST
+
 /* Each of the calls that a thread makes fails, once and from then on. */
 static const enum wt_toy_call faulty[] = {WT_CREATE, WT_BIND, WT_RESET,
                                           WT_DESTROY};
@@ -738,15 +824,20 @@ int main(void)
     tcase_add_test(tcase,
                    test_A9_B6_streams_are_a_kind_and_cannot_be_destroyed);
     tcase_add_test(tcase, test_A9_a_callback_may_reserve_another_kind);
+    tcase_add_test(tcase, test_A8_A9_a_callback_cannot_reserve_its_own_handle);
     tcase_add_test(tcase, test_A10_binding_again_costs_no_call);
     tcase_add_test(tcase,
                    test_A10_B6_a_new_stream_at_an_old_address_is_bound_again);
+    tcase_add_test(
+        tcase, test_A10_B7_binding_to_a_stream_that_captures_spoils_nothing);
     tcase_add_test(tcase, test_A10_default_streams_can_be_bound);
     tcase_add_test(tcase, test_A10_a_failed_binding_changes_nothing);
     tcase_add_test(tcase,
                    test_A10_bad_streams_are_refused_before_anything_is_done);
     tcase_add_test(tcase, test_A10_a_stream_of_another_device_is_refused);
     tcase_add_test(tcase, test_A15_a_stream_left_capturing_serves_nobody);
+    tcase_add_test(tcase,
+                   test_A15_B6_a_stream_that_cannot_retire_is_not_destroyed);
     tcase_add_test(tcase, test_A15_the_next_thread_inherits_no_setting);
     tcase_add_test(tcase, test_A15_a_handle_that_cannot_be_reset_is_destroyed);
     tcase_add_test(tcase, test_A14_creations_are_timed_and_counted);

@@ -261,6 +261,48 @@ START_TEST(test_B6_retired_stream_may_go_on)
 }
 END_TEST
 
+/* Its last work cannot be told any more, and after this call its address may
+ * be another stream's: the driver hears nothing of it when the block goes. */
+START_TEST(test_B6_B7_a_stream_retired_in_a_capture_is_not_named_again)
+{
+    uint64_t before = 0, after = 0;
+    warm_stream brief = NULL;
+    warm_graph graph = NULL;
+    void *block = take(SIZE);
+
+    wt_ok(warm_stream_create(runtime, 0, &brief));
+    wt_ok(warm_record_stream(block, brief));
+    wt_ok(warm_capture_begin(runtime, brief));
+    wt_ok(warm_stream_retire(runtime, brief));
+    wt_ok(warm_testing_calls(runtime, "stream_capture", &before));
+    wt_ok(warm_free(block));
+    wt_ok(warm_testing_calls(runtime, "stream_capture", &after));
+    ck_assert_uint_eq(after, before);
+    ck_assert_uint_eq(stats_now().lost, 1);
+    wt_ok(warm_capture_end(runtime, brief, &graph));
+    wt_ok(warm_graph_destroy(runtime, graph));
+    wt_ok(warm_stream_destroy(runtime, brief));
+}
+END_TEST
+
+/* Recorded before the capture, freed in it: part of a graph from now on. */
+START_TEST(test_B7_block_freed_while_its_stream_captures_is_kept)
+{
+    warm_graph graph = NULL;
+    void *block = take(SIZE), *next;
+
+    wt_ok(warm_record_stream(block, stream));
+    wt_ok(warm_capture_begin(runtime, stream));
+    wt_ok(warm_free(block));
+    wt_ok(warm_capture_end(runtime, stream, &graph));
+    ck_assert_uint_eq(stats_now().captured, 1);
+    ck_assert_uint_eq(stats_now().lost, 0);
+    ck_assert_ptr_ne(next = take(SIZE), block);
+    wt_ok(warm_free(next));
+    wt_ok(warm_graph_destroy(runtime, graph));
+}
+END_TEST
+
 struct per_thread {
     void *block;
     wt_gate *gate;
@@ -748,6 +790,10 @@ static void add_streams(Suite *suite)
                    test_B6_per_thread_stream_of_another_thread_is_waited_for);
     tcase_add_loop_test(tcase, test_B6_default_streams_are_streams, 0, 3);
     tcase_add_test(tcase, test_B7_allocator_leaves_a_capture_alone);
+    tcase_add_test(tcase,
+                   test_B6_B7_a_stream_retired_in_a_capture_is_not_named_again);
+    tcase_add_test(tcase,
+                   test_B7_block_freed_while_its_stream_captures_is_kept);
     tcase_add_test(tcase, test_B16_copy_keeps_its_buffer_until_it_has_run);
     tcase_add_test(tcase, test_B16_bad_copies_are_refused_and_change_nothing);
     suite_add_tcase(suite, tcase);

@@ -509,6 +509,38 @@ START_TEST(test_A14_B14_statistics_are_valid_json)
 }
 END_TEST
 
+static const struct {
+    const char *name, *shown;
+} odd_names[] = {
+    {"gr\303\274n \360\237\216\250", "\"gr\303\274n \360\237\216\250\""},
+    {"gr\374n", "\"gr\\ufffdn\""}, /* Latin-1 */
+    {"a\302", "\"a\\ufffd\""},     /* ends within a character */
+    {"\360\237\216", "\"\\ufffd\\ufffd\\ufffd\""},
+    {"\300\257", "\"\\ufffd\\ufffd\""},              /* '/' in two bytes */
+    {"\355\240\200x", "\"\\ufffd\\ufffd\\ufffdx\""}, /* a surrogate */
+    {"\364\220\200\200", "\"\\ufffd\\ufffd\\ufffd\\ufffd\""},
+    {"\1\t\177", "\"\\u0001\\u0009\177\""},
+};
+
+START_TEST(test_A14_G7_json_is_utf8_whatever_a_kind_is_called)
+{
+    static char text[1 << 16];
+    warm_runtime *r = wt_runtime(NULL);
+    wt_toy toy;
+    const char *end;
+    void *handle = NULL;
+
+    wt_toy_init(&toy);
+    wt_ok(warm_reserve(r, wt_toy_register(&toy, r, odd_names[_i].name), 0,
+                       &handle));
+    wt_ok(warm_stats_json(r, text, sizeof text, NULL));
+    end = skip_json(text);
+    ck_assert_msg(end != NULL && *end == '\0', "not JSON: %s", text);
+    ck_assert_msg(strstr(text, odd_names[_i].shown) != NULL, "%s", text);
+    wt_runtime_end(r);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("runtime");
@@ -534,6 +566,9 @@ int main(void)
     tcase_add_test(tcase, test_G6_last_error_has_code_and_text_of_the_driver);
     tcase_add_test(tcase, test_G6_unknown_driver_call_is_named);
     tcase_add_test(tcase, test_A14_B14_statistics_are_valid_json);
+    tcase_add_loop_test(tcase,
+                        test_A14_G7_json_is_utf8_whatever_a_kind_is_called, 0,
+                        sizeof odd_names / sizeof odd_names[0]);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
 }

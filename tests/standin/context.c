@@ -189,6 +189,21 @@ warm_stream standin_stream(void *stream)
                 device);
 }
 
+/* As in CUDA: refused while the stream captures, which spoils the capture,
+ * and of the legacy stream while another one does. */
+int standin_stream_info(wm_driver *d, warm_stream stream, wm_stream_info *info)
+{
+    wm_capture capture = WM_CAPTURE_NONE;
+
+    (void)d->ops->stream_capture(d, stream, &capture);
+    if (capture == WM_CAPTURE_ACTIVE) {
+        return standin_code(d->ops->stream_query(d, stream));
+    }
+    return capture == WM_CAPTURE_BLOCKED
+               ? (int)cudaErrorStreamCaptureImplicit
+               : standin_code(d->ops->stream_info(d, stream, info));
+}
+
 /* ---- libcuda.so.1 ---- */
 
 #define ENTER(function) STANDIN_ENTER(CUresult, function)
@@ -336,6 +351,7 @@ CUresult cuStreamGetCtx(CUstream stream, CUcontext *context)
 {
     wm_driver *d = standin_driver();
     wm_stream_info info;
+    int code;
 
     ENTER(cuStreamGetCtx)
     if (d == NULL) {
@@ -345,8 +361,8 @@ CUresult cuStreamGetCtx(CUstream stream, CUcontext *context)
         *context = depth > 0 ? stack[depth - 1] : NULL;
         return *context != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
     }
-    if (d->ops->stream_info(d, stream, &info) != WARM_OK) {
-        return CUDA_ERROR_INVALID_HANDLE;
+    if ((code = standin_stream_info(d, stream, &info)) != 0) {
+        return (CUresult)code;
     }
     *context = &primary[info.device];
     return CUDA_SUCCESS;

@@ -335,7 +335,7 @@ cudaError_t cudaStreamGetId(cudaStream_t stream, unsigned long long *id)
     cudaError_t code;
 
     ENTER(cudaStreamGetId)
-    code = CALL(stream_info, standin_stream(stream), &info);
+    code = answer(standin_stream_info(d, standin_stream(stream), &info));
     *id = info.id;
     return code;
 }
@@ -346,7 +346,7 @@ cudaError_t cudaStreamGetDevice(cudaStream_t stream, int *device)
     cudaError_t code;
 
     ENTER(cudaStreamGetDevice)
-    code = CALL(stream_info, standin_stream(stream), &info);
+    code = answer(standin_stream_info(d, standin_stream(stream), &info));
     *device = info.device;
     return code;
 }

@@ -453,6 +453,52 @@ END_TEST
 
 /* ---- Captures ---- */
 
+/* CUDA refuses to name a stream that captures, and spoils the capture. */
+START_TEST(test_B7_asking_about_a_stream_that_captures_spoils_nothing)
+{
+    wm_stream_info before, during, legacy, during_legacy, after;
+    warm_graph graph = NULL;
+    warm_stream stream;
+
+    wt_ok(wm_driver_stream_create(d, 1, &stream));
+    wt_ok(wm_driver_stream_info(d, stream, &before));
+    wt_ok(wm_driver_stream_info(d, NULL, &legacy));
+    wt_ok(wm_driver_capture_begin(d, stream));
+    wt_ok(wm_driver_stream_info(d, stream, &during));
+    wt_ok(wm_driver_stream_info(d, NULL, &during_legacy));
+    wt_ok(wm_driver_capture_end(d, stream, &graph));
+    wt_ok(wm_driver_stream_info(d, stream, &after));
+    ck_assert_int_eq(during.device, WM_DEVICE_UNKNOWN);
+    ck_assert_uint_ne(during.id, before.id);
+    ck_assert_uint_eq(after.id, before.id);
+    ck_assert_int_eq(after.device, 1);
+    ck_assert_uint_eq(during_legacy.id, legacy.id);
+    ck_assert_int_eq(during_legacy.device, legacy.device);
+    ck_assert_uint_ne(legacy.id, during.id);
+    wt_ok(wm_driver_graph_destroy(d, graph));
+    wt_ok(wm_driver_stream_destroy(d, stream));
+    close_driver();
+}
+END_TEST
+
+/* The legacy stream has an id though nothing may be asked about it now. */
+START_TEST(test_B6_B7_a_blocked_legacy_stream_is_told_apart_by_device)
+{
+    wm_stream_info zero, two;
+
+    standin.standin_fail("cudaStreamGetId", 1, 1,
+                         cudaErrorStreamCaptureImplicit);
+    standin.standin_fail("cuStreamGetCtx", 1, 1, 906);
+    wt_ok(wm_driver_stream_info(d, NULL, &zero));
+    ck_assert_int_eq(standin.cudaSetDevice(2), cudaSuccess);
+    wt_ok(wm_driver_stream_info(d, NULL, &two));
+    ck_assert_int_eq(zero.device, 0);
+    ck_assert_int_eq(two.device, 2);
+    ck_assert_uint_ne(zero.id, two.id);
+    close_driver();
+}
+END_TEST
+
 START_TEST(test_B7_legacy_stream_is_blocked_while_another_captures)
 {
     wm_capture capture = WM_CAPTURE_NONE;
@@ -653,6 +699,10 @@ static void add_streams(Suite *suite)
     tcase_add_test(tcase, test_B13_default_stream_means_the_threads_own_device);
     tcase_add_test(tcase,
                    test_B4_not_ready_is_an_answer_and_leaves_no_error_behind);
+    tcase_add_test(tcase,
+                   test_B7_asking_about_a_stream_that_captures_spoils_nothing);
+    tcase_add_test(tcase,
+                   test_B6_B7_a_blocked_legacy_stream_is_told_apart_by_device);
     tcase_add_test(tcase,
                    test_B7_legacy_stream_is_blocked_while_another_captures);
     tcase_add_test(tcase, test_B7_relaxed_mode_gives_the_users_mode_back);

@@ -3,6 +3,7 @@
 
 #include "runtime/base/options.h"
 
+#include <stdio.h>
 #include <string.h>
 
 START_TEST(test_G4_defaults_are_the_tables)
@@ -51,6 +52,29 @@ START_TEST(test_G4_bad_conf_is_refused_and_named)
 }
 END_TEST
 
+/* However long it is: what is allowed is still said. */
+static const char *const before_long[][3] = {
+    {"", ":1", "cusolver"},
+    {"device:", "", "auto|cuda|host"},
+    {"host_devices:", "", "1 to 64"},
+    {"", "", "key:value"},
+};
+
+START_TEST(test_G4_long_conf_is_refused_and_what_is_allowed_is_listed)
+{
+    char conf[1024], filler[512];
+    wm_options o;
+
+    memset(filler, '7', sizeof filler);
+    snprintf(conf, sizeof conf, "%s%.500s%s", before_long[_i][0], filler,
+             before_long[_i][1]);
+    wt_fails(WARM_INVALID_OPTION, wm_options_resolve(NULL, conf, &o));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "7777"));
+    ck_assert_ptr_nonnull(
+        strstr(warm_last_error_message(), before_long[_i][2]));
+}
+END_TEST
+
 START_TEST(test_G4_wrong_struct_size_is_refused)
 {
     warm_options given = {.size = 8};
@@ -80,6 +104,9 @@ int main(void)
     tcase_add_test(tcase, test_G4_struct_wins_over_conf_wins_over_default);
     tcase_add_loop_test(tcase, test_G4_bad_conf_is_refused_and_named, 0,
                         sizeof refused / sizeof refused[0]);
+    tcase_add_loop_test(
+        tcase, test_G4_long_conf_is_refused_and_what_is_allowed_is_listed, 0,
+        sizeof before_long / sizeof before_long[0]);
     tcase_add_test(tcase, test_G4_wrong_struct_size_is_refused);
     tcase_add_test(tcase, test_G4_help_lists_every_option);
     suite_add_tcase(suite, tcase);

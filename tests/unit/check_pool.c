@@ -304,6 +304,25 @@ START_TEST(test_A10_B6_retired_workspace_waits_for_its_stream)
 }
 END_TEST
 
+/* Retired, but not destroyed: or its destruction failed. */
+START_TEST(test_A10_B6_a_stream_used_on_after_it_retired_has_another)
+{
+    warm_stream a = new_stream(), b = new_stream();
+    void *memory[3] = {NULL, NULL, b};
+    void *of_a;
+
+    kind = add_bound();
+    of_a = bind_to(kind, a);
+    wt_ok(warm_stream_retire(runtime, a));
+    wt_ok(warm_stream_synchronize(runtime, a));
+    wt_threads(1, bind_in_thread, memory);
+    ck_assert_ptr_eq(memory[0], of_a);
+    ck_assert_ptr_ne(bind_to(kind, a), of_a);
+    wt_ok(warm_stream_destroy(runtime, a));
+    wt_ok(warm_stream_destroy(runtime, b));
+}
+END_TEST
+
 START_TEST(test_A10_a_workspace_of_a_capture_serves_no_other_stream)
 {
     bool before = _i == 0; /* bound before, or during, the capture */
@@ -329,6 +348,56 @@ START_TEST(test_A10_a_workspace_of_a_capture_serves_no_other_stream)
         ck_assert_ptr_ne(bind_to(bound, next), of_a);
         wt_ok(warm_stream_destroy(runtime, next));
     }
+    wt_ok(warm_graph_destroy(runtime, graph));
+}
+END_TEST
+
+/* A stream that joins a capture through an event is part of the graph, too. */
+START_TEST(test_A10_a_workspace_that_joined_a_capture_serves_no_other_stream)
+{
+    warm_kind bound = add_bound();
+    warm_stream a = new_stream(), b = new_stream(), next;
+    warm_event event = NULL;
+    warm_graph graph = NULL;
+    void *of_b = bind_to(bound, b);
+
+    wt_ok(warm_event_create(runtime, 0, &event));
+    wt_ok(warm_capture_begin(runtime, a));
+    wt_ok(warm_event_record(runtime, event, a));
+    wt_ok(warm_stream_wait_event(runtime, b, event));
+    ck_assert_ptr_eq(bind_to(bound, b), of_b); /* costs no call */
+    wt_ok(warm_event_record(runtime, event, b));
+    wt_ok(warm_stream_wait_event(runtime, a, event));
+    wt_ok(warm_capture_end(runtime, a, &graph));
+    wt_ok(warm_stream_destroy(runtime, b));
+    next = new_stream();
+    ck_assert_ptr_ne(bind_to(bound, next), of_b);
+    wt_ok(warm_stream_destroy(runtime, next));
+    wt_ok(warm_stream_destroy(runtime, a));
+    wt_ok(warm_graph_destroy(runtime, graph));
+    wt_ok(warm_event_destroy(runtime, event));
+}
+END_TEST
+
+START_TEST(test_A10_a_capture_that_cannot_be_noted_does_not_begin)
+{
+    warm_kind bound = add_bound();
+    warm_stream a = new_stream(), next;
+    warm_graph graph = NULL;
+    warm_status status;
+    void *of_a = bind_to(bound, a);
+
+    wt_ok(warm_testing_fail(runtime, "stream_info", 1, 0));
+    status = warm_capture_begin(runtime, a);
+    wt_ok(warm_testing_fail(runtime, "stream_info", 0, 0));
+    if (status == WARM_OK) {
+        wt_ok(warm_capture_end(runtime, a, &graph));
+    }
+    wt_ok(warm_stream_destroy(runtime, a));
+    next = new_stream();
+    /* No graph, or none of its memory for another stream. */
+    ck_assert(graph == NULL || bind_to(bound, next) != of_a);
+    wt_ok(warm_stream_destroy(runtime, next));
     wt_ok(warm_graph_destroy(runtime, graph));
 }
 END_TEST
@@ -472,8 +541,15 @@ int main(void)
     tcase_add_test(tcase,
                    test_A10_two_threads_on_one_stream_share_its_workspace);
     tcase_add_test(tcase, test_A10_B6_retired_workspace_waits_for_its_stream);
+    tcase_add_test(tcase,
+                   test_A10_B6_a_stream_used_on_after_it_retired_has_another);
     tcase_add_loop_test(
         tcase, test_A10_a_workspace_of_a_capture_serves_no_other_stream, 0, 2);
+    tcase_add_test(
+        tcase,
+        test_A10_a_workspace_that_joined_a_capture_serves_no_other_stream);
+    tcase_add_test(tcase,
+                   test_A10_a_capture_that_cannot_be_noted_does_not_begin);
     tcase_add_test(tcase, test_A10_without_memory_the_library_uses_its_own);
     tcase_add_loop_test(tcase,
                         test_A10_A14_workspaces_stay_apart_after_every_fault, 0,
