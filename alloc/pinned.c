@@ -3,6 +3,7 @@
 
 #include "alloc/page_map.h"
 #include "runtime/base/meta.h"
+#include "runtime/base/sized.h"
 #include "runtime/base/status.h"
 #include "warmpool/memory.h"
 
@@ -189,19 +190,19 @@ warm_status warm_record_stream(const void *pointer, warm_stream stream)
 warm_status warm_block_get_info(const void *pointer, warm_block_info *info)
 {
     wm_block *block;
-    warm_status status;
+    warm_status status = wm_sized_check(info, sizeof *info, "warm_block_info");
 
-    if (info == NULL || info->size != sizeof *info) {
-        return wm_fail(WARM_INVALID_ARGUMENT,
-                       "info is null or its size is not set");
-    }
-    status = find_live(pointer, &block);
     if (status == WARM_OK) {
-        info->base = block->base;
-        info->bytes = block->bytes;
-        info->requested = block->requested;
-        info->runtime = wm_space_of(block)->runtime;
-        info->streams = wm_timelines_streams(block);
+        status = find_live(pointer, &block);
+    }
+    if (status == WARM_OK) {
+        warm_block_info all = {.base = block->base,
+                               .bytes = block->bytes,
+                               .requested = block->requested,
+                               .runtime = wm_space_of(block)->runtime,
+                               .streams = wm_timelines_streams(block)};
+
+        wm_sized_out(info, &all, sizeof all);
     }
     return status;
 }
@@ -321,17 +322,17 @@ warm_status warm_memory_callback_remove(warm_runtime *runtime,
 warm_status warm_pinned_get_stats(warm_runtime *runtime,
                                   warm_space_stats *stats)
 {
+    warm_space_stats all = {.size = sizeof all};
     warm_status status = wm_runtime_check(runtime);
 
-    if (status != WARM_OK) {
-        return status;
+    if (status == WARM_OK) {
+        status = wm_sized_check(stats, sizeof all, "warm_space_stats");
     }
-    if (stats == NULL || stats->size != sizeof *stats) {
-        return wm_fail(WARM_INVALID_ARGUMENT,
-                       "stats is null or its size is not set");
+    if (status == WARM_OK) {
+        wm_arena_stats(&runtime->pinned->space.arena, &all);
+        wm_sized_out(stats, &all, sizeof all);
     }
-    wm_arena_stats(&runtime->pinned->space.arena, stats);
-    return WARM_OK;
+    return status;
 }
 
 int warm_pinned_class_count(void)
@@ -342,21 +343,22 @@ int warm_pinned_class_count(void)
 warm_status warm_pinned_get_class_stats(warm_runtime *runtime, int index,
                                         warm_class_stats *stats)
 {
+    warm_class_stats all = {.size = sizeof all};
     warm_status status = wm_runtime_check(runtime);
 
+    if (status == WARM_OK) {
+        status = wm_sized_check(stats, sizeof all, "warm_class_stats");
+    }
     if (status != WARM_OK) {
         return status;
-    }
-    if (stats == NULL || stats->size != sizeof *stats) {
-        return wm_fail(WARM_INVALID_ARGUMENT,
-                       "stats is null or its size is not set");
     }
     if (index < 0 || index >= WM_CLASSES_ALL) {
         return wm_fail(WARM_INVALID_ARGUMENT,
                        "size class %d is not one of 0 to %d", index,
                        WM_CLASSES_ALL - 1);
     }
-    wm_arena_class_stats(&runtime->pinned->space.arena, (unsigned)index, stats);
+    wm_arena_class_stats(&runtime->pinned->space.arena, (unsigned)index, &all);
+    wm_sized_out(stats, &all, sizeof all);
     return WARM_OK;
 }
 

@@ -165,8 +165,13 @@ static void created_locked(wm_pool *pool, void *handle, const struct cost *cost)
     stats->device_bytes += cost->bytes;
     if (pool->closed) {
         stats->leaked++;
-    } else {
-        count_in_use_locked(pool);
+        return;
+    }
+    count_in_use_locked(pool);
+    /* Nothing was idle when this creation was begun: what is idle by now was
+     * held meanwhile, by threads that this one could not take it from. */
+    if (pool->alive > stats->in_use_peak) {
+        stats->in_use_peak = pool->alive;
     }
 }
 

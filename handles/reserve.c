@@ -6,10 +6,10 @@
 #include "handles/reserve.h"
 
 #include "handles/pools.h"
+#include "runtime/base/sized.h"
 #include "runtime/base/status.h"
 
 #include <stdatomic.h>
-#include <string.h>
 
 static warm_status reserve_slow(warm_runtime *runtime, warm_kind kind,
                                 int device, void **handle)
@@ -360,18 +360,16 @@ warm_status warm_handle_get_stats(warm_runtime *runtime, warm_kind kind,
                                   int device, warm_handle_stats *stats)
 {
     warm_handle_stats all;
-    size_t size = stats != NULL ? stats->size : 0;
     warm_status status = wm_runtime_check_read(runtime);
 
     if (status == WARM_OK) {
         status = check_kind(runtime, kind);
     }
-    if (status == WARM_OK &&
-        (size < sizeof all.size || device < 0 || device >= runtime->devices)) {
-        status = wm_fail(WARM_INVALID_ARGUMENT,
-                         "stats null or without its size, or device %d out of "
-                         "range",
-                         device);
+    if (status == WARM_OK) {
+        status = wm_runtime_check_range(runtime, device);
+    }
+    if (status == WARM_OK) {
+        status = wm_sized_check(stats, sizeof all, "warm_handle_stats");
     }
     if (status != WARM_OK) {
         return status;
@@ -381,7 +379,6 @@ warm_status warm_handle_get_stats(warm_runtime *runtime, warm_kind kind,
         wm_workspaces_get_stats(wm_pools_workspaces(runtime->pools, device),
                                 &all.workspaces, &all.workspace_bytes);
     }
-    all.size = size;
-    memcpy(stats, &all, size < sizeof all ? size : sizeof all);
+    wm_sized_out(stats, &all, sizeof all);
     return WARM_OK;
 }

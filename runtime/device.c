@@ -5,9 +5,8 @@
 #include "runtime/runtime.h"
 
 #include "handles/pools.h"
+#include "runtime/base/sized.h"
 #include "runtime/base/status.h"
-
-#include <string.h>
 
 /* runtime usable, and nothing of the call is null. */
 static warm_status check(warm_runtime *runtime, bool given, const char *what)
@@ -45,16 +44,16 @@ warm_status warm_device_get_info(warm_runtime *runtime, int device,
                                  warm_device_info *info)
 {
     warm_device_info all = {.size = sizeof all};
-    size_t size = info != NULL ? info->size : 0;
-    warm_status status = check_at(runtime, device, size >= sizeof info->size,
-                                  "info, or its size,");
+    warm_status status = wm_runtime_check_device(runtime, device);
 
+    if (status == WARM_OK) {
+        status = wm_sized_check(info, sizeof all, "warm_device_info");
+    }
     if (status == WARM_OK) {
         status = wm_driver_device_info(runtime->driver, device, &all);
     }
     if (status == WARM_OK) {
-        all.size = size;
-        memcpy(info, &all, size < sizeof all ? size : sizeof all);
+        wm_sized_out(info, &all, sizeof all);
     }
     return status;
 }

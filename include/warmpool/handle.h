@@ -109,7 +109,7 @@ WARM_API warm_status warm_thread_release(warm_runtime *runtime);
     X(failed, "handles", "creations that failed")                              \
     X(idle, "handles", "handles in the pool")                                  \
     X(in_use, "handles", "handles held by threads")                            \
-    X(in_use_peak, "handles", "most handles held at once")                     \
+    X(in_use_peak, "handles", "most handles held or being made at once")       \
     X(leaked, "handles", "handles left behind at exit or destroy")             \
     X(binds, "calls", "stream bindings that called the library")               \
     X(create_ns, "ns", "time spent creating handles, in all")                  \

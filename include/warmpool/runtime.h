@@ -21,7 +21,7 @@ extern "C" {
  * options: borrowed; null means all defaults. runtime: owned by the caller,
  * ended with warm_runtime_destroy(). With device:auto (the default) and no
  * working CUDA the host device is taken, with one warning that says why.
- * Status: INVALID_ARGUMENT (runtime null, options size wrong);
+ * Status: INVALID_ARGUMENT (runtime null, size of options refused);
  * INVALID_OPTION; UNAVAILABLE (device:cuda, and CUDA cannot be used: the
  * message says why); OUT_OF_MEMORY; EXITING.
  * Loads libraries and may take milliseconds; creates no device context. */

@@ -103,6 +103,27 @@ START_TEST(test_A8_first_creation_is_made_by_one_thread_alone)
 }
 END_TEST
 
+/* Created equals the high-water mark also if a handle comes back too late for
+ * the thread that is making one already. */
+START_TEST(test_A4_A14_a_handle_given_back_during_a_creation_counts_as_held)
+{
+    struct worker worker = {.status = -1};
+    void *handle = NULL;
+
+    wt_ok(warm_reserve(runtime, kind, 0, &handle));
+    wt_toy_close_gate(&toy);
+    ck_assert_int_eq(pthread_create(&worker.thread, NULL, work, &worker), 0);
+    await_sleep(&worker, 1);
+    ck_assert_uint_eq(wt_toy_inside(&toy), 1);
+    wt_ok(warm_thread_release(runtime));
+    wt_toy_open_gate(&toy);
+    pthread_join(worker.thread, NULL);
+    ck_assert_int_eq(worker.status, WARM_OK);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, created), 2);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, in_use_peak), 2);
+}
+END_TEST
+
 START_TEST(test_A8_a_failed_first_creation_fails_one_thread_only)
 {
     struct worker workers[4];
@@ -533,6 +554,9 @@ int main(void)
     tcase_set_timeout(tcase, 120);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, test_A8_first_creation_is_made_by_one_thread_alone);
+    tcase_add_test(
+        tcase,
+        test_A4_A14_a_handle_given_back_during_a_creation_counts_as_held);
     tcase_add_test(tcase,
                    test_A8_a_failed_first_creation_fails_one_thread_only);
     tcase_add_test(tcase, test_A14_creation_time_is_measured);
