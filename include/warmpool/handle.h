@@ -77,7 +77,8 @@ WARM_API const char *warm_kind_name(warm_runtime *runtime, warm_kind kind);
  * Status: UNAVAILABLE, UNSUPPORTED, OUT_OF_MEMORY; LIBRARY_ERROR and
  * DRIVER_ERROR with the library's own code and text in warm_last_error().
  * A failed call changes nothing. Held already: no lock, no system call, no
- * driver call. Else it may create a handle, which takes milliseconds. */
+ * driver call. Else it may create a handle, which takes milliseconds, or
+ * destroy one that cannot be reset, for which CUDA waits for the device. */
 WARM_API warm_status warm_reserve(warm_runtime *runtime, warm_kind kind,
                                   int device, void **handle);
 

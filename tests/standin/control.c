@@ -156,6 +156,7 @@ void standin_handle_destroy(const char *function, standin_handle *h)
         return;
     }
     if (d != NULL) {
+        standin_wait_for_devices(d);
         (void)d->ops->device_free(d, h->device, h->own);
     }
 }

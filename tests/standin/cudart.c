@@ -219,6 +219,7 @@ cudaError_t cudaFreeHost(void *pointer)
     if (p == NULL) {
         return answer(cudaErrorInvalidValue);
     }
+    standin_wait_for_devices(d);
     code = CALL(pinned_free, pointer, p->bytes);
     if (code == cudaSuccess) {
         free(p);
@@ -256,6 +257,7 @@ cudaError_t cudaFree(void *pointer)
     if (pointer == NULL) {
         return cudaSuccess;
     }
+    standin_wait_for_devices(d);
     for (int i = 0; i < STANDIN_DEVICES_MAX; i++) {
         status = d->ops->device_free(d, i, pointer);
         if (status != WARM_INVALID_POINTER) {
@@ -408,11 +410,31 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
     return CALL(event_synchronize, event);
 }
 
+/* CUDA may run the host functions of all streams one after another. */
+struct call {
+    cudaHostFn_t function;
+    void *argument;
+};
+
+static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+
+static void run_call(void *argument)
+{
+    const struct call *c = argument;
+
+    pthread_mutex_lock(&one_at_a_time);
+    c->function(c->argument);
+    pthread_mutex_unlock(&one_at_a_time);
+}
+
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function,
                                void *argument)
 {
+    struct call c = {function, argument};
+
     ENTER(cudaLaunchHostFunc)
-    return CALL(host_func, standin_stream(stream), function, argument);
+    (void)d;
+    return answer(standin_launch(stream, run_call, &c, sizeof c));
 }
 
 /* ---- Captures and graphs ---- */

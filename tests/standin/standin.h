@@ -85,6 +85,8 @@ cudaError_t standin_set_device(int device);
 /* The host device's stream behind a CUDA stream: default streams mean the
  * current device. */
 warm_stream standin_stream(void *stream);
+/* As cudaFree, cudaFreeHost and the end of a library's handle do. */
+void standin_wait_for_devices(wm_driver *d);
 /* What the driver tells about a stream, or a code. */
 int standin_stream_info(wm_driver *d, warm_stream stream, wm_stream_info *info);
 
