@@ -195,7 +195,7 @@ cudaError_t cudaHostAlloc(void **pointer, size_t bytes, unsigned flags)
     cudaError_t code;
 
     ENTER(cudaHostAlloc)
-    (void)flags;
+    standin_flagged("cudaHostAlloc", flags);
     code = CALL(pinned_alloc, bytes, pointer);
     if (code == cudaSuccess) {
         p = calloc(1, sizeof *p);
@@ -232,7 +232,7 @@ cudaError_t cudaFreeHost(void *pointer)
 cudaError_t cudaHostRegister(void *pointer, size_t bytes, unsigned flags)
 {
     ENTER(cudaHostRegister)
-    (void)flags;
+    standin_flagged("cudaHostRegister", flags);
     return CALL(pinned_register, pointer, bytes);
 }
 
@@ -315,7 +315,7 @@ cudaError_t cudaMemsetAsync(void *destination, int value, size_t bytes,
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
 {
     ENTER(cudaStreamCreateWithFlags)
-    (void)flags;
+    standin_flagged("cudaStreamCreateWithFlags", flags);
     return CALL(stream_create, standin_current_device(),
                 (warm_stream *)(void *)stream);
 }
@@ -376,7 +376,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
 {
     ENTER(cudaEventCreateWithFlags)
-    (void)flags;
+    standin_flagged("cudaEventCreateWithFlags", flags);
     return CALL(event_create, standin_current_device(),
                 (warm_event *)(void *)event);
 }
@@ -464,7 +464,8 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream,
                                    enum cudaStreamCaptureMode wanted)
 {
     ENTER(cudaStreamBeginCapture)
-    (void)wanted; /* the host device has the thread-local mode only */
+    /* The host device has the thread-local mode only. */
+    standin_flagged("cudaStreamBeginCapture", (unsigned)wanted);
     return CALL(capture_begin, standin_stream(stream));
 }
 
