@@ -43,7 +43,9 @@ typedef int warm_kind;
 /* What a kind of the user consists of. Every callback answers 0 or the
  * library's own error code; it is called with no lock of warmpool held, from
  * the thread that reserves (create, bind_stream, reset) or destroys the
- * runtime (destroy), and may call warmpool with other kinds. */
+ * runtime (destroy), and may call warmpool with other kinds. Where the thread
+ * captures, create and destroy run in CUDA's relaxed mode: they may allocate
+ * and free. */
 typedef struct warm_kind_ops {
     size_t size;      /* sizeof(warm_kind_ops) */
     const char *name; /* copied; names the kind in errors and statistics */
