@@ -123,7 +123,8 @@ static warm_status not_a_block(const void *pointer, const wm_block *block)
                    pointer);
 }
 
-/* LIVE → FREEING, so that of two frees of one pointer one is refused. */
+/* LIVE → FREEING, so that of two frees of one pointer one is refused. The base
+ * is looked at again: the record of a stale pointer may serve another block. */
 static bool claim(wm_block *block, const void *pointer)
 {
     int live = WM_BLOCK_LIVE;
@@ -150,8 +151,11 @@ warm_status warm_free(void *pointer)
         return WARM_OK;
     }
     block = wm_block_at(pointer);
-    /* The state first: only a live block says truly whose it is. */
-    if (block == NULL || wm_space_find(pointer) != block) {
+    /* The state first: only a live block says truly whose it is. And nothing
+     * is claimed for a pointer into the middle, not even for a moment: the
+     * block's owner may free it right now. */
+    if (block == NULL || wm_space_find(pointer) != block ||
+        block->base != pointer) {
         return not_a_block(pointer, block);
     }
     status = wm_runtime_check(wm_space_of(block)->runtime);
@@ -204,13 +208,14 @@ warm_status warm_block_get_info(const void *pointer, warm_block_info *info)
         info->streams = wm_timelines_streams(block);
     }
     return status;
+    *found = block;
 }
 
 /* ---- copies ----------------------------------------------------------- */
 
-/* Records stream on the block that holds the range, if one of ours does. */
-static warm_status use_range(const void *pointer, size_t bytes,
-                             const char *what, warm_stream stream)
+/* The block of ours that holds the range, or null if none does. */
+static warm_status find_range(const void *pointer, size_t bytes,
+                              const char *what, wm_block **found)
 {
     wm_block *block = wm_space_find(pointer);
     size_t offset;
@@ -225,17 +230,34 @@ static warm_status use_range(const void *pointer, size_t bytes,
                        "after %zu",
                        bytes, what, pointer, block->bytes - offset);
     }
-    return wm_space_record(wm_space_of(block), block, stream);
+    return WARM_OK;
 }
 
-warm_status warm_copy_async(warm_runtime *runtime, void *destination,
-                            const void *source, size_t bytes,
-                            warm_copy_direction direction, warm_stream stream)
+static warm_status use(wm_block *block, warm_stream stream)
 {
-    warm_status status = wm_runtime_check(runtime);
+    return block != NULL ? wm_space_record(wm_space_of(block), block, stream)
+                         : WARM_OK;
+}
 
-    if (status != WARM_OK || bytes == 0) {
-        return status;
+    if (status == WARM_OK) {
+        status = use(from, stream);
+    }
+    return status == WARM_OK ? use(to, stream) : status;
+}
+
+static warm_status check_copy(const void *destination, const void *source,
+                              warm_copy_direction direction)
+{
+/* Both ranges are checked before a stream is recorded on either block. */
+static warm_status use_ranges(const void *destination, const void *source,
+                              size_t bytes, warm_stream stream)
+{
+    wm_block *from = NULL;
+    wm_block *to = NULL;
+    warm_status status = find_range(source, bytes, "source", &from);
+
+    if (status == WARM_OK) {
+        status = find_range(destination, bytes, "destination", &to);
     }
     if (destination == NULL || source == NULL) {
         return wm_fail(WARM_INVALID_ARGUMENT, "copy: %s is null",
@@ -247,9 +269,21 @@ warm_status warm_copy_async(warm_runtime *runtime, void *destination,
                        "nor WARM_COPY_TO_HOST",
                        (int)direction);
     }
-    status = use_range(source, bytes, "source", stream);
+    return WARM_OK;
+}
+
+warm_status warm_copy_async(warm_runtime *runtime, void *destination,
+                            const void *source, size_t bytes,
+                            warm_copy_direction direction, warm_stream stream)
+{
+    warm_status status = wm_runtime_check(runtime);
+
+    if (status != WARM_OK || bytes == 0) {
+        return status;
+    }
+    status = check_copy(destination, source, direction);
     if (status == WARM_OK) {
-        status = use_range(destination, bytes, "destination", stream);
+        status = use_ranges(destination, source, bytes, stream);
     }
     if (status == WARM_OK) {
         status = wm_driver_copy(runtime->driver, destination, source, bytes,

@@ -523,6 +523,25 @@ START_TEST(test_B16_bad_copies_are_refused_and_change_nothing)
 }
 END_TEST
 
+/* One end is good, the other is not: neither block has a use then. */
+START_TEST(test_B16_copy_refused_for_one_end_records_on_neither)
+{
+    char *from = take(SIZE);
+    char *to = take(SIZE);
+
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_copy_async(runtime, to + 10000, from, SIZE, WARM_COPY_TO_HOST,
+                             stream));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_copy_async(runtime, to, from + 10000, SIZE, WARM_COPY_TO_HOST,
+                             stream));
+    ck_assert_uint_eq(streams_of(from), 0);
+    ck_assert_uint_eq(streams_of(to), 0);
+    wt_ok(warm_free(from));
+    wt_ok(warm_free(to));
+}
+END_TEST
+
 START_TEST(test_C10_bad_frees_are_refused_and_corrupt_nothing)
 {
     char *block = take(SIZE);
@@ -776,3 +795,4 @@ int main(void)
     add_limited(suite);
     return wt_main(suite);
 }
+    tcase_add_test(tcase, test_B16_copy_refused_for_one_end_records_on_neither);
