@@ -19,6 +19,8 @@ typedef struct wm_arena {
     void *owner; /* const: the space */
     /* All below: lock arena. */
     wm_segment *segments;
+    wm_segment *spare_segments; /* records, chained by next */
+    wm_segment *all_segments;   /* every record made, chained by next_made */
     wm_fit_tree idle;
     wm_block *spare_blocks;     /* records, chained by left */
     void *record_chunks;        /* what they were cut from */
