@@ -354,26 +354,15 @@ static wm_block *take_locked(wm_arena *arena, size_t bytes, bool *failed)
     return block;
 }
 
-static warm_status no_records(void)
+wm_block *wm_arena_take(wm_arena *arena, size_t bytes, bool *starved)
 {
-    return wm_fail(WARM_OUT_OF_MEMORY, "no memory for the allocator's records");
-}
-
-warm_status wm_arena_take(wm_arena *arena, size_t bytes, bool hit,
-                          wm_block **block)
-{
-    bool failed = false;
-    wm_block *taken;
+    wm_block *block;
 
     wm_lock_acquire(&arena->lock);
-    taken = take_locked(arena, bytes, &failed);
-    arena->stats.cache_hits += hit && taken != NULL;
+    block = take_locked(arena, bytes, starved);
+    arena->stats.cache_hits += block != NULL;
     wm_lock_release(&arena->lock);
-    if (failed) {
-        return no_records();
-    }
-    *block = taken;
-    return WARM_OK;
+    return block;
 }
 
 size_t wm_arena_run_bytes(size_t bytes)
@@ -599,7 +588,6 @@ wm_segment *wm_arena_detach(wm_arena *arena, size_t target, uint64_t before_ns)
         arena->detached_bytes += segment->bytes;
         segment->next = chain;
         chain = segment;
-    give_segment_record_locked(arena, segment);
     }
     wm_lock_release(&arena->lock);
     return chain;
@@ -611,6 +599,7 @@ void wm_arena_released(wm_arena *arena, wm_segment *segment)
     arena->detached_bytes -= segment->bytes;
     wm_arena_note_segment_locked(arena, segment->bytes, false);
     give_record_locked(arena, segment->whole);
+    give_segment_record_locked(arena, segment);
     wm_lock_release(&arena->lock);
 }
 

@@ -19,11 +19,6 @@ static warm_status give_back(wm_driver *driver, void *base, size_t bytes)
 static const wm_space_traits pinned_traits = {
     .name = "pinned", .obtain = obtain, .give_back = give_back};
 
-static void finish(wm_block *block, bool lost)
-{
-    wm_arena_finish(block->segment->arena, block, lost);
-}
-
 /* ---- for runtime.c ---------------------------------------------------- */
 
 warm_status wm_pinned_open(warm_runtime *runtime, const wm_options *options,
@@ -40,7 +35,8 @@ warm_status wm_pinned_open(warm_runtime *runtime, const wm_options *options,
         wm_meta_free(p);
         return status;
     }
-    wm_timelines_init(&p->timelines, runtime->driver, &p->events, finish);
+    wm_timelines_init(&p->timelines, runtime->driver, &p->events,
+                      wm_space_finish);
     wm_space_init(&p->space, &pinned_traits, runtime, &p->timelines, options);
     *pinned = p;
     return WARM_OK;
@@ -50,23 +46,16 @@ static void report_left(wm_pinned *pinned, warm_destroy_report *report)
 {
     const warm_space_stats *stats = &pinned->space.arena.stats;
 
-    if (report != NULL) {
-        report->blocks += stats->requests.current;
-        report->block_bytes += stats->block_bytes.current;
-        report->pending += stats->pending.current;
-    }
+    report->blocks += stats->requests.current;
+    report->block_bytes += stats->block_bytes.current;
+    report->pending += stats->pending.current;
 }
 
-void wm_pinned_close(wm_pinned *pinned, bool driver_usable,
-                     warm_destroy_report *report)
+void wm_pinned_close(wm_pinned *pinned, warm_destroy_report *report)
 {
     size_t released;
 
     if (pinned == NULL) {
-        return;
-    }
-    if (!driver_usable) {
-        report_left(pinned, report);
         return;
     }
     (void)wm_space_trim(&pinned->space, 0, &released);
@@ -208,7 +197,6 @@ warm_status warm_block_get_info(const void *pointer, warm_block_info *info)
         info->streams = wm_timelines_streams(block);
     }
     return status;
-    *found = block;
 }
 
 /* ---- copies ----------------------------------------------------------- */
@@ -220,6 +208,7 @@ static warm_status find_range(const void *pointer, size_t bytes,
     wm_block *block = wm_space_find(pointer);
     size_t offset;
 
+    *found = block;
     if (block == NULL) {
         return WARM_OK;
     }
@@ -239,15 +228,6 @@ static warm_status use(wm_block *block, warm_stream stream)
                          : WARM_OK;
 }
 
-    if (status == WARM_OK) {
-        status = use(from, stream);
-    }
-    return status == WARM_OK ? use(to, stream) : status;
-}
-
-static warm_status check_copy(const void *destination, const void *source,
-                              warm_copy_direction direction)
-{
 /* Both ranges are checked before a stream is recorded on either block. */
 static warm_status use_ranges(const void *destination, const void *source,
                               size_t bytes, warm_stream stream)
@@ -259,6 +239,15 @@ static warm_status use_ranges(const void *destination, const void *source,
     if (status == WARM_OK) {
         status = find_range(destination, bytes, "destination", &to);
     }
+    if (status == WARM_OK) {
+        status = use(from, stream);
+    }
+    return status == WARM_OK ? use(to, stream) : status;
+}
+
+static warm_status check_copy(const void *destination, const void *source,
+                              warm_copy_direction direction)
+{
     if (destination == NULL || source == NULL) {
         return wm_fail(WARM_INVALID_ARGUMENT, "copy: %s is null",
                        destination == NULL ? "destination" : "source");

@@ -23,7 +23,7 @@
 
 typedef struct wm_window wm_window;
 struct wm_pools;  /* handles/pool.h */
-struct wm_pinned; /* alloc/space_pinned.h */
+struct wm_pinned; /* alloc/pinned.h */
 
 enum wm_runtime_state {
     WM_RUNTIME_LIVE = 1,

@@ -47,11 +47,11 @@ static wm_block *take(size_t bytes)
 {
     size_t run = wm_arena_run_bytes(bytes);
     size_t segment = run > SEGMENT ? run : SEGMENT;
-    wm_block *block = NULL;
+    bool starved = false;
+    wm_block *block = wm_arena_take(&arena, bytes, &starved);
     void *base;
 
-    if (wm_arena_take(&arena, bytes, true, &block) != WARM_OK ||
-        block != NULL) {
+    if (block != NULL || starved) {
         return block;
     }
     base = mmap(NULL, segment, PROT_READ | PROT_WRITE,
