@@ -753,7 +753,7 @@ static void record_final(wm_timelines *set, wm_timeline *t)
         wm_driver_stream_capture(set->driver, t->stream, &capture);
 
     if (status == WARM_OK && capture != WM_CAPTURE_NONE) {
-        status = WARM_CAPTURE_ERROR;
+        status = wm_fail(WARM_CAPTURE_ERROR, "a capture is under way");
     } else {
         status = mark(set, &last, t->stream);
         t->final = last.event;

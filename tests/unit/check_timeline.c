@@ -59,6 +59,12 @@ static uint64_t calls_of(const char *call)
     return count;
 }
 
+/* Destroyed behind the library's back, by the driver's own call. */
+static void destroy_unannounced(warm_stream s)
+{
+    wt_ok(wm_driver_stream_destroy(runtime->driver, s));
+}
+
 static const char *const record_calls[] = {"event_create", "event_record",
                                            "stream_capture"};
 
@@ -157,12 +163,20 @@ END_TEST
 
 enum { YIELDS = 20000 };
 
+/* The host device with one call replaced. */
 static struct {
     wm_driver_ops ops;
     const wm_driver_ops *real;
     _Atomic bool asked, open, done;
     _Atomic unsigned queries;
 } slow;
+
+static void replace_ops(void)
+{
+    slow.real = runtime->driver->ops;
+    slow.ops = *slow.real;
+    runtime->driver->ops = &slow.ops;
+}
 
 /* The first query has its answer, and is late to bring it. */
 static warm_status slow_query(wm_driver *d, warm_event event)
@@ -220,15 +234,77 @@ START_TEST(test_B4_B12_poll_beside_a_slow_one_takes_back_what_has_passed)
     wt_ok(warm_testing_hold(runtime, stream));
     wt_ok(warm_record_stream(block, stream));
     wt_ok(warm_free(block));
-    slow.real = runtime->driver->ops;
-    slow.ops = *slow.real;
+    replace_ops();
     slow.ops.event_query = slow_query;
-    runtime->driver->ops = &slow.ops;
     wt_threads(3, poll_both, status);
     runtime->driver->ops = slow.real;
     wt_ok(status[0]);
     wt_ok(status[1]);
     ck_assert_uint_eq(stats_now().pending.current, 0);
+}
+END_TEST
+
+/* ---- nothing may be recorded for a while ------------------------------ */
+
+static warm_status say_blocked(wm_driver *d, warm_stream s, wm_capture *capture)
+{
+    (void)d;
+    (void)s;
+    *capture = WM_CAPTURE_BLOCKED;
+    return WARM_OK;
+}
+
+/* Another stream captures, so that nothing may be queued on this one: it is
+ * recorded on once that is over, and waited for from then on. */
+START_TEST(test_B7_blocked_stream_is_recorded_on_later)
+{
+    warm_stream used = _i == 0 ? NULL : stream;
+    void *block = take();
+    uint64_t records;
+
+    replace_ops();
+    slow.ops.stream_capture = say_blocked;
+    records = calls_of("event_record");
+    wt_ok(warm_record_stream(block, used));
+    wt_ok(warm_free(block));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(calls_of("event_record"), records);
+    ck_assert_uint_eq(stats_now().pending.current, 1);
+    slow.ops.stream_capture = slow.real->stream_capture;
+    wt_ok(warm_testing_hold(runtime, used));
+    wt_ok(warm_poll(runtime));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(calls_of("event_record"), records + 1);
+    ck_assert_uint_eq(stats_now().pending.current, 1);
+    wt_ok(warm_testing_resume(runtime, used));
+    wt_ok(warm_stream_synchronize(runtime, used));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(stats_now().pending.current, 0);
+    ck_assert_uint_eq(stats_now().lost, 0);
+}
+END_TEST
+
+/* Retired before it could be recorded on: its final event counts. */
+START_TEST(test_B6_B7_final_event_stands_for_an_unrecorded_use)
+{
+    warm_stream brief;
+    void *block = take();
+
+    wt_ok(warm_stream_create(runtime, 0, &brief));
+    wt_ok(warm_record_stream(block, brief));
+    replace_ops();
+    slow.ops.stream_capture = say_blocked;
+    wt_ok(warm_free(block));
+    slow.ops.stream_capture = slow.real->stream_capture;
+    wt_ok(warm_testing_hold(runtime, brief));
+    wt_ok(warm_stream_retire(runtime, brief));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(stats_now().pending.current, 1);
+    wt_ok(warm_testing_resume(runtime, brief));
+    wt_ok(warm_stream_synchronize(runtime, brief));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(stats_now().pending.current, 0);
+    destroy_unannounced(brief);
 }
 END_TEST
 
@@ -318,12 +394,6 @@ START_TEST(test_G6_recovered_failures_leave_no_error)
     wt_ok(warm_poll(runtime));
 }
 END_TEST
-
-/* Destroyed behind the library's back, by the driver's own call. */
-static void destroy_unannounced(warm_stream s)
-{
-    wt_ok(wm_driver_stream_destroy(runtime->driver, s));
-}
 
 START_TEST(test_B6_block_of_a_stream_that_vanished_is_kept)
 {
@@ -509,6 +579,9 @@ int main(void)
     tcase_add_test(tcase, test_B4_failures_count_in_a_row_only);
     tcase_add_test(
         tcase, test_B4_B12_poll_beside_a_slow_one_takes_back_what_has_passed);
+    tcase_add_loop_test(tcase, test_B7_blocked_stream_is_recorded_on_later, 0,
+                        2);
+    tcase_add_test(tcase, test_B6_B7_final_event_stands_for_an_unrecorded_use);
     tcase_add_test(tcase, test_B6_log_of_a_failed_retire_may_free_its_blocks);
     tcase_add_test(tcase, test_B4_block_lost_by_polling_is_said_once);
     tcase_add_test(tcase, test_G6_recovered_failures_leave_no_error);
