@@ -45,11 +45,11 @@ typedef struct warm_destroy_report {
  * runtime: null is ignored; destroyed twice answers RUNTIME_GONE.
  * report: null or borrowed with size set.
  * Waits for work queued on the host device; with CUDA for all work of the
- * devices, if there is memory to give back or a handle to destroy (cudaFreeHost,
- * cublasDestroy and their like wait for the device).
- * No other thread may be inside a call on the runtime, except by exiting.
- * Status: INVALID_ARGUMENT, RUNTIME_GONE; FORKED in a forked child and EXITING
- * while the process exits, where it changes nothing and touches no driver. */
+ * devices, if there is memory to give back or a handle to destroy
+ * (cudaFreeHost, cublasDestroy and their like wait for the device). No other
+ * thread may be inside a call on the runtime, except by exiting. Status:
+ * INVALID_ARGUMENT, RUNTIME_GONE; FORKED in a forked child and EXITING while
+ * the process exits, where it changes nothing and touches no driver. */
 WARM_API warm_status warm_runtime_destroy(warm_runtime *runtime,
                                           warm_destroy_report *report);
 

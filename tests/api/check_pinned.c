@@ -601,6 +601,25 @@ START_TEST(test_B16_bad_copies_are_refused_and_change_nothing)
 }
 END_TEST
 
+/* One end is good, the other is not: neither block has a use then. */
+START_TEST(test_B16_copy_refused_for_one_end_records_on_neither)
+{
+    char *from = take(SIZE);
+    char *to = take(SIZE);
+
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_copy_async(runtime, to + 10000, from, SIZE, WARM_COPY_TO_HOST,
+                             stream));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_copy_async(runtime, to, from + 10000, SIZE, WARM_COPY_TO_HOST,
+                             stream));
+    ck_assert_uint_eq(streams_of(from), 0);
+    ck_assert_uint_eq(streams_of(to), 0);
+    wt_ok(warm_free(from));
+    wt_ok(warm_free(to));
+}
+END_TEST
+
 START_TEST(test_C10_bad_frees_are_refused_and_corrupt_nothing)
 {
     char *block = take(SIZE);
@@ -795,6 +814,78 @@ START_TEST(test_B12_callbacks_are_asked_before_an_error)
 }
 END_TEST
 
+/* What a callback frees serves the request; it does not go to the system and
+ * come back. */
+START_TEST(test_B12_block_freed_by_a_callback_is_handed_out)
+{
+    struct hoard hoard = {.block = take(20 << 20)};
+    void *freed = hoard.block;
+    void *pointer;
+
+    wt_ok(warm_memory_callback_add(runtime, give_hoard, &hoard));
+    pointer = take(20 << 20);
+    ck_assert_ptr_eq(pointer, freed);
+    ck_assert_uint_eq(stats_now().driver_free.count, 0);
+    ck_assert_uint_eq(stats_now().driver_alloc.count, 1);
+    ck_assert_uint_eq(stats_now().retries, 1);
+    wt_ok(warm_free(pointer));
+}
+END_TEST
+
+static int fail_inside(void *context, size_t bytes)
+{
+    (void)bytes;
+    return warm_free(context) == WARM_OK;
+}
+
+START_TEST(test_B12_failure_inside_a_callback_is_not_the_cause)
+{
+    void *block = take(20 << 20);
+    void *pointer = NULL;
+    int local = 0;
+
+    wt_ok(warm_memory_callback_add(runtime, fail_inside, &local));
+    wt_fails(WARM_OUT_OF_MEMORY,
+             warm_pinned_alloc(runtime, 20 << 20, &pointer));
+    ck_assert_ptr_nonnull(
+        strstr(warm_last_error_message(), "the limit of 32.0 MiB is reached"));
+    wt_ok(warm_free(block));
+}
+END_TEST
+
+/* Three threads with one block each, of many sizes: there is always room for
+ * all three, if what is idle goes back in time. */
+enum { SHARERS = 3 };
+
+static void share_limit(void *argument, unsigned index)
+{
+    unsigned *failures = argument;
+    uint64_t random = wt_seed() + index;
+    unsigned rounds = wt_scaled(150);
+
+    for (unsigned i = 0; i < rounds; i++) {
+        size_t pages = 2200 + (size_t)wt_random(&random) % 500;
+        void *pointer = NULL;
+
+        failures[index] +=
+            warm_pinned_alloc(runtime, pages * 4096, &pointer) != WARM_OK;
+        (void)warm_free(pointer);
+    }
+}
+
+START_TEST(test_B12_threads_within_the_limit_never_run_out)
+{
+    unsigned failures[SHARERS] = {0};
+
+    wt_threads(SHARERS, share_limit, failures);
+    for (int i = 0; i < SHARERS; i++) {
+        ck_assert_uint_eq(failures[i], 0);
+    }
+    ck_assert_uint_eq(stats_now().failures, 0);
+    ck_assert_uint_eq(stats_now().requests.current, 0);
+}
+END_TEST
+
 static void add_limited(Suite *suite)
 {
     TCase *tcase = tcase_create("limit");
@@ -805,6 +896,9 @@ static void add_limited(Suite *suite)
     tcase_add_test(tcase, test_B12_finished_work_is_collected_before_an_error);
     tcase_add_test(tcase, test_B12_small_request_fits_where_a_segment_does_not);
     tcase_add_test(tcase, test_B12_callbacks_are_asked_before_an_error);
+    tcase_add_test(tcase, test_B12_block_freed_by_a_callback_is_handed_out);
+    tcase_add_test(tcase, test_B12_failure_inside_a_callback_is_not_the_cause);
+    tcase_add_test(tcase, test_B12_threads_within_the_limit_never_run_out);
     suite_add_tcase(suite, tcase);
 }
 
@@ -833,6 +927,7 @@ static void add_streams(Suite *suite)
                    test_B7_block_freed_while_its_stream_captures_is_kept);
     tcase_add_test(tcase, test_B16_copy_keeps_its_buffer_until_it_has_run);
     tcase_add_test(tcase, test_B16_bad_copies_are_refused_and_change_nothing);
+    tcase_add_test(tcase, test_B16_copy_refused_for_one_end_records_on_neither);
     suite_add_tcase(suite, tcase);
 }
 
