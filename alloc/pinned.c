@@ -20,11 +20,6 @@ static warm_status give_back(wm_driver *driver, void *base, size_t bytes)
 static const wm_space_traits pinned_traits = {
     .name = "pinned", .obtain = obtain, .give_back = give_back};
 
-static void finish(wm_block *block, bool lost)
-{
-    wm_arena_finish(block->segment->arena, block, lost);
-}
-
 /* ---- for runtime.c ---------------------------------------------------- */
 
 warm_status wm_pinned_open(warm_runtime *runtime, const wm_options *options,
@@ -41,7 +36,8 @@ warm_status wm_pinned_open(warm_runtime *runtime, const wm_options *options,
         wm_meta_free(p);
         return status;
     }
-    wm_timelines_init(&p->timelines, runtime->driver, &p->events, finish);
+    wm_timelines_init(&p->timelines, runtime->driver, &p->events,
+                      wm_space_finish);
     wm_space_init(&p->space, &pinned_traits, runtime, &p->timelines, options);
     *pinned = p;
     return WARM_OK;
@@ -51,23 +47,16 @@ static void report_left(wm_pinned *pinned, warm_destroy_report *report)
 {
     const warm_space_stats *stats = &pinned->space.arena.stats;
 
-    if (report != NULL) {
-        report->blocks += stats->requests.current;
-        report->block_bytes += stats->block_bytes.current;
-        report->pending += stats->pending.current;
-    }
+    report->blocks += stats->requests.current;
+    report->block_bytes += stats->block_bytes.current;
+    report->pending += stats->pending.current;
 }
 
-void wm_pinned_close(wm_pinned *pinned, bool driver_usable,
-                     warm_destroy_report *report)
+void wm_pinned_close(wm_pinned *pinned, warm_destroy_report *report)
 {
     size_t released;
 
     if (pinned == NULL) {
-        return;
-    }
-    if (!driver_usable) {
-        report_left(pinned, report);
         return;
     }
     (void)wm_space_trim(&pinned->space, 0, &released);
@@ -124,7 +113,8 @@ static warm_status not_a_block(const void *pointer, const wm_block *block)
                    pointer);
 }
 
-/* LIVE → FREEING, so that of two frees of one pointer one is refused. */
+/* LIVE → FREEING, so that of two frees of one pointer one is refused. The base
+ * is looked at again: the record of a stale pointer may serve another block. */
 static bool claim(wm_block *block, const void *pointer)
 {
     int live = WM_BLOCK_LIVE;
@@ -151,8 +141,11 @@ warm_status warm_free(void *pointer)
         return WARM_OK;
     }
     block = wm_block_at(pointer);
-    /* The state first: only a live block says truly whose it is. */
-    if (block == NULL || wm_space_find(pointer) != block) {
+    /* The state first: only a live block says truly whose it is. And nothing
+     * is claimed for a pointer into the middle, not even for a moment: the
+     * block's owner may free it right now. */
+    if (block == NULL || wm_space_find(pointer) != block ||
+        block->base != pointer) {
         return not_a_block(pointer, block);
     }
     status = wm_runtime_check(wm_space_of(block)->runtime);
@@ -209,13 +202,14 @@ warm_status warm_block_get_info(const void *pointer, warm_block_info *info)
 
 /* ---- copies ----------------------------------------------------------- */
 
-/* Records stream on the block that holds the range, if one of ours does. */
-static warm_status use_range(const void *pointer, size_t bytes,
-                             const char *what, warm_stream stream)
+/* The block of ours that holds the range, or null if none does. */
+static warm_status find_range(const void *pointer, size_t bytes,
+                              const char *what, wm_block **found)
 {
     wm_block *block = wm_space_find(pointer);
     size_t offset;
 
+    *found = block;
     if (block == NULL) {
         return WARM_OK;
     }
@@ -226,7 +220,46 @@ static warm_status use_range(const void *pointer, size_t bytes,
                        "after %zu",
                        bytes, what, pointer, block->bytes - offset);
     }
-    return wm_space_record(wm_space_of(block), block, stream);
+    return WARM_OK;
+}
+
+static warm_status use(wm_block *block, warm_stream stream)
+{
+    return block != NULL ? wm_space_record(wm_space_of(block), block, stream)
+                         : WARM_OK;
+}
+
+/* Both ranges are checked before a stream is recorded on either block. */
+static warm_status use_ranges(const void *destination, const void *source,
+                              size_t bytes, warm_stream stream)
+{
+    wm_block *from = NULL;
+    wm_block *to = NULL;
+    warm_status status = find_range(source, bytes, "source", &from);
+
+    if (status == WARM_OK) {
+        status = find_range(destination, bytes, "destination", &to);
+    }
+    if (status == WARM_OK) {
+        status = use(from, stream);
+    }
+    return status == WARM_OK ? use(to, stream) : status;
+}
+
+static warm_status check_copy(const void *destination, const void *source,
+                              warm_copy_direction direction)
+{
+    if (destination == NULL || source == NULL) {
+        return wm_fail(WARM_INVALID_ARGUMENT, "copy: %s is null",
+                       destination == NULL ? "destination" : "source");
+    }
+    if (direction != WARM_COPY_TO_DEVICE && direction != WARM_COPY_TO_HOST) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "copy: direction %d is neither WARM_COPY_TO_DEVICE "
+                       "nor WARM_COPY_TO_HOST",
+                       (int)direction);
+    }
+    return WARM_OK;
 }
 
 warm_status warm_copy_async(warm_runtime *runtime, void *destination,
@@ -238,19 +271,9 @@ warm_status warm_copy_async(warm_runtime *runtime, void *destination,
     if (status != WARM_OK || bytes == 0) {
         return status;
     }
-    if (destination == NULL || source == NULL) {
-        return wm_fail(WARM_INVALID_ARGUMENT, "copy: %s is null",
-                       destination == NULL ? "destination" : "source");
-    }
-    if (direction != WARM_COPY_TO_DEVICE && direction != WARM_COPY_TO_HOST) {
-        return wm_fail(WARM_INVALID_ARGUMENT,
-                       "copy: direction %d is neither WARM_COPY_TO_DEVICE "
-                       "nor WARM_COPY_TO_HOST",
-                       (int)direction);
-    }
-    status = use_range(source, bytes, "source", stream);
+    status = check_copy(destination, source, direction);
     if (status == WARM_OK) {
-        status = use_range(destination, bytes, "destination", stream);
+        status = use_ranges(destination, source, bytes, stream);
     }
     if (status == WARM_OK) {
         status = wm_driver_copy(runtime->driver, destination, source, bytes,

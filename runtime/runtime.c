@@ -215,7 +215,7 @@ static warm_status check_destroy(warm_runtime *runtime,
 static void end(warm_runtime *runtime, warm_destroy_report *report)
 {
     wm_window_cut_all(runtime);
-    wm_pinned_close(runtime->pinned, true, report);
+    wm_pinned_close(runtime->pinned, report);
     runtime->pinned = NULL;
     wm_pools_close(runtime->pools, &report->handles);
     runtime->pools = NULL;

@@ -45,7 +45,8 @@ typedef int warm_kind;
  * the thread that reserves (all of them) or destroys the runtime (destroy),
  * and may call warmpool. The handle that its thread is about to get it cannot
  * reserve: INVALID_ARGUMENT; nor anything of a runtime that is being
- * destroyed: RUNTIME_GONE. */
+ * destroyed: RUNTIME_GONE. Where the thread captures, create and destroy run
+ * in CUDA's relaxed mode: they may allocate and free. */
 typedef struct warm_kind_ops {
     size_t size;      /* sizeof(warm_kind_ops) */
     const char *name; /* copied; names the kind in errors and statistics */
@@ -79,7 +80,8 @@ WARM_API const char *warm_kind_name(warm_runtime *runtime, warm_kind kind);
  * Status: UNAVAILABLE, UNSUPPORTED, OUT_OF_MEMORY; LIBRARY_ERROR and
  * DRIVER_ERROR with the library's own code and text in warm_last_error().
  * A failed call changes nothing. Held already: no lock, no system call, no
- * driver call. Else it may create a handle, which takes milliseconds. */
+ * driver call. Else it may create a handle, which takes milliseconds, or
+ * destroy one that cannot be reset, for which CUDA waits for the device. */
 WARM_API warm_status warm_reserve(warm_runtime *runtime, warm_kind kind,
                                   int device, void **handle);
 

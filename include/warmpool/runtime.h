@@ -47,11 +47,12 @@ typedef struct warm_destroy_report {
  * of it is given back first.
  * runtime: null is ignored; destroyed twice answers RUNTIME_GONE.
  * report: null or borrowed with size set.
- * Waits for work queued on the host device; with CUDA as far as the libraries
- * do (cublasDestroy, cudnnDestroy and cudaFreeHost wait for the device).
- * No other thread may be inside a call on the runtime, except by exiting.
- * Status: INVALID_ARGUMENT, RUNTIME_GONE; FORKED in a forked child and EXITING
- * while the process exits, where it changes nothing and touches no driver. */
+ * Waits for work queued on the host device; with CUDA for all work of the
+ * devices, if there is memory to give back or a handle to destroy
+ * (cudaFreeHost, cublasDestroy and their like wait for the device). No other
+ * thread may be inside a call on the runtime, except by exiting. Status:
+ * INVALID_ARGUMENT, RUNTIME_GONE; FORKED in a forked child and EXITING while
+ * the process exits, where it changes nothing and touches no driver. */
 WARM_API warm_status warm_runtime_destroy(warm_runtime *runtime,
                                           warm_destroy_report *report);
 

@@ -388,6 +388,7 @@ START_TEST(test_G3_streams_events_and_graphs_work_through_the_runtime)
     wt_ok(warm_stream_synchronize(r, other));
     ck_assert_int_eq(flag, 1);
     wt_ok(warm_event_synchronize(r, event));
+    wt_ok(warm_stream_synchronize(r, stream));
     wt_ok(warm_stream_query(r, stream));
     flag = 0;
     wt_ok(warm_capture_begin(r, stream));

@@ -47,11 +47,11 @@ static wm_block *take(size_t bytes)
 {
     size_t run = wm_arena_run_bytes(bytes);
     size_t segment = run > SEGMENT ? run : SEGMENT;
-    wm_block *block = NULL;
+    bool starved = false;
+    wm_block *block = wm_arena_take(&arena, bytes, &starved);
     void *base;
 
-    if (wm_arena_take(&arena, bytes, true, &block) != WARM_OK ||
-        block != NULL) {
+    if (block != NULL || starved) {
         return block;
     }
     base = mmap(NULL, segment, PROT_READ | PROT_WRITE,
@@ -132,6 +132,60 @@ START_TEST(test_B3_foreign_addresses_lead_nowhere)
     ck_assert_ptr_null(wm_block_at(heap));
     ck_assert_ptr_null(wm_block_at((void *)UINTPTR_MAX));
     free(heap);
+}
+END_TEST
+
+/* A look-up that read its entry of the map before the records were recycled:
+ * it may answer wrongly, but reads nothing outside the record. */
+START_TEST(test_C10_stale_look_up_stays_inside_its_record)
+{
+    wm_block *old = take(600);
+    wm_slab *slab = old->slab;
+    char *stale = old->base;
+    wm_block *wall, *small, *found;
+
+    give(old); /* the slab ends */
+    wall = take(SEGMENT / 2);
+    ck_assert_ptr_eq(wall->base, stale);
+    small = take(600);
+    ck_assert_ptr_eq(small->slab, slab);
+    wm_page_map_set(stale, slab, WM_ENTRY_SLAB);
+    found = wm_block_at(stale);
+    ck_assert(found == NULL ||
+              (found >= slab->slot && found < slab->slot + slab->slots));
+    wm_page_map_set(stale, wall, WM_ENTRY_RUN);
+    give(wall);
+    give(small);
+}
+END_TEST
+
+START_TEST(test_C10_stale_look_up_reads_no_freed_segment)
+{
+    wm_block *block = take(16 * SEGMENT);
+    wm_segment *segment = block->segment;
+    char *middle = block->base + 12 * SEGMENT;
+    int64_t records;
+
+    give(block);
+    records = wm_meta_live();
+    unmap_idle(0);
+    ck_assert_int_eq(wm_meta_live(), records);
+    wm_page_map_set(middle, segment, WM_ENTRY_INNER);
+    ck_assert_ptr_null(wm_block_at(middle));
+    wm_page_map_set(middle, NULL, WM_ENTRY_RUN);
+    /* The record serves again, and what does not fit gets another one. */
+    block = take(8 * SEGMENT);
+    ck_assert_ptr_eq(block->segment, segment);
+    ck_assert_int_eq(wm_meta_live(), records);
+    wm_page_map_set(block->base + 20 * (size_t)SEGMENT, segment,
+                    WM_ENTRY_INNER);
+    ck_assert_ptr_null(wm_block_at(block->base + 20 * (size_t)SEGMENT));
+    wm_page_map_set(block->base + 20 * (size_t)SEGMENT, NULL, WM_ENTRY_RUN);
+    give(block);
+    unmap_idle(0);
+    block = take(32 * SEGMENT);
+    ck_assert_ptr_ne(block->segment, segment);
+    give(block);
 }
 END_TEST
 
@@ -332,6 +386,8 @@ int main(void)
     tcase_add_test(tcase, test_B8_block_is_never_smaller_than_its_request);
     tcase_add_test(tcase, test_B3_every_address_of_a_block_leads_to_it);
     tcase_add_test(tcase, test_B3_foreign_addresses_lead_nowhere);
+    tcase_add_test(tcase, test_C10_stale_look_up_stays_inside_its_record);
+    tcase_add_test(tcase, test_C10_stale_look_up_reads_no_freed_segment);
     tcase_add_test(tcase, test_neighbours_merge_on_both_sides);
     tcase_add_test(tcase, test_best_fit_takes_the_smallest_hole);
     tcase_add_test(tcase, test_B11_trim_takes_the_largest_idle_segments_first);
