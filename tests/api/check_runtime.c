@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct {
     unsigned lines[4];
@@ -216,7 +217,10 @@ START_TEST(test_G3_without_cuda_auto_warns_once_and_takes_the_host)
                             .cudart = "/nonexistent/libcudart.so"};
     warm_runtime *r = NULL;
 
+    wt_fails(WARM_INVALID_ARGUMENT, warm_device_count(NULL, NULL));
     wt_ok(warm_runtime_create(&options, &r));
+    /* It has worked: the last error is what it was. */
+    ck_assert_ptr_null(strstr(warm_last_error_message(), "nonexistent"));
     ck_assert_str_eq(warm_runtime_driver(r), "host");
     ck_assert_uint_eq(logged.lines[WARM_LOG_WARNING], 1);
     ck_assert_int_gt((int)strlen(logged.last[WARM_LOG_WARNING]), 50);
@@ -226,6 +230,34 @@ START_TEST(test_G3_without_cuda_auto_warns_once_and_takes_the_host)
     ck_assert_int_ne(warm_runtime_create(&options, &r), WARM_OK);
     ck_assert_ptr_null(r);
     ck_assert_int_gt((int)strlen(warm_last_error_message()), 10);
+}
+END_TEST
+
+START_TEST(test_G6_without_a_callback_one_warning_is_printed)
+{
+    warm_options options = {.size = sizeof options,
+                            .device = "auto",
+                            .cudart = "/nonexistent/libcudart.so"};
+    FILE *file = tmpfile();
+    int before = dup(STDERR_FILENO);
+    char text[2048] = "";
+
+    ck_assert(file != NULL && before >= 0);
+    warm_log_set(NULL, NULL);
+    dup2(fileno(file), STDERR_FILENO);
+    for (int i = 0; i < 3; i++) {
+        warm_runtime *r = NULL;
+
+        (void)warm_runtime_create(&options, &r);
+        (void)warm_runtime_destroy(r, NULL);
+    }
+    dup2(before, STDERR_FILENO);
+    close(before);
+    rewind(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    ck_assert_ptr_nonnull(strstr(text, "warmpool: warning: "));
+    ck_assert_ptr_eq(strchr(text, '\n') + 1, strchr(text, '\0'));
 }
 END_TEST
 
@@ -329,6 +361,9 @@ START_TEST(test_G3_device_calls_check_their_arguments)
     warm_graph graph = NULL;
     void *pointer = &info;
 
+    wt_fails(WARM_INVALID_ARGUMENT, warm_stream_destroy(r, WARM_STREAM_LEGACY));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_stream_destroy(r, WARM_STREAM_PER_THREAD));
     wt_ok(warm_device_get_info(r, 0, &info));
     ck_assert_int_gt((int)strlen(info.name), 0);
     ck_assert_uint_gt(info.total_bytes, 0);
@@ -567,6 +602,7 @@ int main(void)
     tcase_add_test(tcase, test_G3_held_streams_can_be_stepped);
     tcase_add_test(tcase, test_G4_options_from_struct_and_environment);
     tcase_add_loop_test(tcase, test_G6_log_level_is_obeyed, 0, 4);
+    tcase_add_test(tcase, test_G6_without_a_callback_one_warning_is_printed);
     tcase_add_test(tcase, test_G6_last_error_has_code_and_text_of_the_driver);
     tcase_add_test(tcase, test_G6_unknown_driver_call_is_named);
     tcase_add_test(tcase, test_A14_B14_statistics_are_valid_json);
