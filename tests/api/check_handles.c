@@ -577,6 +577,47 @@ START_TEST(test_A9_B6_streams_are_a_kind_and_cannot_be_destroyed)
 }
 END_TEST
 
+struct leftover {
+    warm_stream stream;
+    wt_gate *gate;
+};
+
+static void leave_work(void *argument, unsigned index)
+{
+    struct leftover *l = argument;
+
+    (void)index;
+    if (warm_stream_reserve(runtime, 0, &l->stream) == WARM_OK) {
+        l->gate = wt_gate_close(runtime, l->stream);
+    }
+}
+
+static void raise_flag(void *argument)
+{
+    *(atomic_int *)argument = 1;
+}
+
+/* Work queued by a thread that has gone runs before that of the next one. */
+START_TEST(test_A9_A15_a_pooled_stream_keeps_its_order_across_threads)
+{
+    struct leftover l = {.stream = NULL};
+    warm_stream mine = NULL;
+    atomic_int flag = 0;
+
+    wt_threads(1, leave_work, &l);
+    ck_assert_ptr_nonnull(l.gate);
+    wt_ok(warm_stream_reserve(runtime, 0, &mine));
+    ck_assert_ptr_eq(mine, l.stream);
+    ck_assert_int_eq(wt_stat(runtime, WARM_KIND_STREAM, 0, created), 1);
+    wt_ok(warm_stream_host_func(runtime, mine, raise_flag, &flag));
+    wt_fails(WARM_NOT_READY, warm_stream_query(runtime, mine));
+    ck_assert_int_eq(flag, 0);
+    wt_gate_open(l.gate);
+    wt_ok(warm_stream_synchronize(runtime, mine));
+    ck_assert_int_eq(flag, 1);
+}
+END_TEST
+
 static void leave_capturing(void *argument, unsigned index)
 {
     warm_stream *stream = argument;
@@ -901,6 +942,8 @@ int main(void)
     tcase_add_test(tcase,
                    test_A10_bad_streams_are_refused_before_anything_is_done);
     tcase_add_test(tcase, test_A10_a_stream_of_another_device_is_refused);
+    tcase_add_test(tcase,
+                   test_A9_A15_a_pooled_stream_keeps_its_order_across_threads);
     tcase_add_test(tcase, test_A15_a_stream_left_capturing_serves_nobody);
     tcase_add_test(tcase,
                    test_A15_B6_a_stream_that_cannot_retire_is_not_destroyed);

@@ -513,6 +513,62 @@ START_TEST(test_A10_G2_a_handle_in_use_keeps_its_workspace)
 }
 END_TEST
 
+struct grower {
+    wm_pool *pool;
+    pthread_barrier_t barrier;
+    warm_status status;
+    void *handle;
+};
+
+static void *take_one(void *argument)
+{
+    struct grower *g = argument;
+
+    pthread_barrier_wait(&g->barrier);
+    g->status = wm_pool_take(g->pool, &g->handle);
+    return NULL;
+}
+
+/* A handle comes back while another thread finds the arrays full. */
+START_TEST(test_A3_A14_a_pool_that_grows_keeps_what_comes_back)
+{
+    for (unsigned round = 0; round < wt_scaled(300); round++) {
+        struct grower g = {.status = WARM_NOT_FOUND};
+        warm_kind bound = -1;
+        struct wm_pools *pools = open_pools(&bound);
+        void *held[16] = {NULL};
+        pthread_t thread;
+        uint64_t left = 0;
+
+        g.pool = wm_pools_at(pools, bound, 0);
+        for (int i = 0; i < 16; i++) {
+            wt_ok(wm_pool_take(g.pool, &held[i]));
+        }
+        ck_assert_uint_eq(g.pool->room,
+                          16); /* else all of this is for nought */
+        pthread_barrier_init(&g.barrier, NULL, 2);
+        pthread_create(&thread, NULL, take_one, &g);
+        pthread_barrier_wait(&g.barrier);
+        for (unsigned i = 0; i < round % 32; i++) {
+            (void)wm_pool_owns(g.pool, held[0]);
+        }
+        wm_pool_give(g.pool, held[15]);
+        pthread_join(thread, NULL);
+        wt_ok(g.status);
+        ck_assert_ptr_nonnull(g.handle);
+        ck_assert(wm_pool_check(g.pool));
+        for (int i = 0; i < 15; i++) {
+            wm_pool_give(g.pool, held[i]);
+        }
+        wm_pool_give(g.pool, g.handle);
+        ck_assert(wm_pool_check(g.pool));
+        wm_pools_close(pools, &left);
+        ck_assert_uint_eq(left, 0);
+        pthread_barrier_destroy(&g.barrier);
+    }
+}
+END_TEST
+
 static uint64_t streams_ended;
 
 static warm_status note_destroy(wm_kind *k, int device, void *handle)
@@ -701,6 +757,7 @@ int main(void)
                         0, 2);
     tcase_add_test(
         tcase, test_A9_G2_streams_are_destroyed_after_what_is_bound_to_them);
+    tcase_add_test(tcase, test_A3_A14_a_pool_that_grows_keeps_what_comes_back);
     tcase_add_test(tcase, test_A10_without_memory_the_library_uses_its_own);
     tcase_add_loop_test(tcase,
                         test_A10_A14_workspaces_stay_apart_after_every_fault, 0,
