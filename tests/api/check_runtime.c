@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct {
     unsigned lines[4];
@@ -226,6 +227,40 @@ START_TEST(test_G3_without_cuda_auto_warns_once_and_takes_the_host)
     ck_assert_int_ne(warm_runtime_create(&options, &r), WARM_OK);
     ck_assert_ptr_null(r);
     ck_assert_int_gt((int)strlen(warm_last_error_message()), 10);
+}
+END_TEST
+
+/* Without a callback the first warning is printed, and nothing else. */
+START_TEST(test_G6_only_the_first_warning_is_printed)
+{
+    warm_options options = {.size = sizeof options,
+                            .cudart = "/nonexistent/libcudart.so",
+                            .log = "debug"};
+    FILE *file = tmpfile();
+    char text[2048] = "";
+    const char *first, *second;
+    int error = dup(STDERR_FILENO);
+
+    ck_assert_ptr_nonnull(file);
+    warm_log_set(NULL, NULL);
+    ck_assert_int_ge(dup2(fileno(file), STDERR_FILENO), 0);
+    for (int i = 0; i < 3; i++) {
+        warm_runtime *r = NULL;
+
+        if (warm_runtime_create(&options, &r) == WARM_OK) {
+            (void)warm_runtime_destroy(r, NULL);
+        }
+    }
+    dup2(error, STDERR_FILENO);
+    close(error);
+    rewind(file);
+    (void)!fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    first = strstr(text, "warmpool: warning: CUDA is not used");
+    ck_assert_msg(first == text, "%s", text);
+    second = strchr(text, '\n');
+    ck_assert_ptr_nonnull(second);
+    ck_assert_str_eq(second + 1, "");
 }
 END_TEST
 
@@ -682,6 +717,7 @@ int main(void)
     tcase_add_test(tcase, test_G3_held_streams_can_be_stepped);
     tcase_add_test(tcase, test_G4_options_from_struct_and_environment);
     tcase_add_loop_test(tcase, test_G6_log_level_is_obeyed, 0, 4);
+    tcase_add_test(tcase, test_G6_only_the_first_warning_is_printed);
     tcase_add_test(tcase, test_G6_last_error_has_code_and_text_of_the_driver);
     tcase_add_test(tcase, test_G6_unknown_driver_call_is_named);
     tcase_add_test(tcase, test_A4_G6_no_call_is_a_cancellation_point);

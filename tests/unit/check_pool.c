@@ -445,6 +445,66 @@ START_TEST(test_A10_a_capture_that_cannot_be_noted_does_not_begin)
 }
 END_TEST
 
+static size_t larger_bytes(wm_kind *k, int device)
+{
+    return 4 * bound_bytes(k, device);
+}
+
+START_TEST(test_A10_a_workspace_is_as_large_as_the_kind_wants)
+{
+    static wm_kind_ops ops;
+    warm_kind small = add_bound(), large = -1;
+    warm_stream a = new_stream(), b = new_stream(), c = new_stream();
+    void *of_a;
+
+    ops = bound_ops;
+    ops.name = "larger";
+    ops.workspace_bytes = larger_bytes;
+    wt_ok(wm_pools_add(runtime->pools, &ops, NULL, &large));
+    of_a = bind_to(small, a);
+    wt_ok(warm_stream_retire(runtime, a));
+    wt_ok(warm_stream_synchronize(runtime, a));
+    ck_assert_ptr_ne(bind_to(large, b), of_a); /* that is free, but small */
+    ck_assert_uint_eq(last.bytes, 4 * WORKSPACE);
+    ck_assert_ptr_eq(bind_to(small, c), of_a);
+    ck_assert_ptr_ne(bind_to(large, c), of_a); /* that is c's, but small */
+    ck_assert_uint_eq(last.bytes, 4 * WORKSPACE);
+    wt_ok(warm_stream_destroy(runtime, a));
+    wt_ok(warm_stream_destroy(runtime, b));
+    wt_ok(warm_stream_destroy(runtime, c));
+}
+END_TEST
+
+static unsigned warnings;
+
+static void count_warnings(void *context, warm_log_level level,
+                           const char *line)
+{
+    (void)context;
+    (void)line;
+    warnings += level == WARM_LOG_WARNING;
+}
+
+START_TEST(test_A10_G6_short_memory_for_workspaces_is_told_once)
+{
+    warm_kind bound = add_bound();
+    void *handle = NULL;
+
+    wt_ok(warm_reserve(runtime, bound, 0, &handle));
+    warm_log_set(count_warnings, NULL);
+    wt_ok(warm_testing_fail(runtime, "device_alloc", 1, 1));
+    for (int i = 0; i < 3; i++) {
+        warm_stream stream = new_stream();
+
+        ck_assert_ptr_null(bind_to(bound, stream));
+        ck_assert_uint_eq(warnings, 1);
+        wt_ok(warm_stream_destroy(runtime, stream));
+    }
+    wt_ok(warm_testing_fail(runtime, "device_alloc", 0, 0));
+    warm_log_set(NULL, NULL);
+}
+END_TEST
+
 /* Its id would be that of the thread's device, not of the handle's. */
 START_TEST(test_A10_no_workspace_for_the_default_stream_of_another_device)
 {
@@ -515,7 +575,7 @@ END_TEST
 
 struct grower {
     wm_pool *pool;
-    pthread_barrier_t barrier;
+    atomic_bool ready, go;
     warm_status status;
     void *handle;
 };
@@ -524,7 +584,9 @@ static void *take_one(void *argument)
 {
     struct grower *g = argument;
 
-    pthread_barrier_wait(&g->barrier);
+    g->ready = true;
+    while (!g->go) {
+    }
     g->status = wm_pool_take(g->pool, &g->handle);
     return NULL;
 }
@@ -546,11 +608,13 @@ START_TEST(test_A3_A14_a_pool_that_grows_keeps_what_comes_back)
         }
         ck_assert_uint_eq(g.pool->room,
                           16); /* else all of this is for nought */
-        pthread_barrier_init(&g.barrier, NULL, 2);
         pthread_create(&thread, NULL, take_one, &g);
-        pthread_barrier_wait(&g.barrier);
-        for (unsigned i = 0; i < round % 32; i++) {
-            (void)wm_pool_owns(g.pool, held[0]);
+        while (!g.ready) {
+            sched_yield();
+        }
+        g.go = true;
+        for (unsigned i = 0; i < round * 7 % 256; i++) {
+            (void)atomic_load(&g.go); /* now a little earlier, now later */
         }
         wm_pool_give(g.pool, held[15]);
         pthread_join(thread, NULL);
@@ -564,7 +628,6 @@ START_TEST(test_A3_A14_a_pool_that_grows_keeps_what_comes_back)
         ck_assert(wm_pool_check(g.pool));
         wm_pools_close(pools, &left);
         ck_assert_uint_eq(left, 0);
-        pthread_barrier_destroy(&g.barrier);
     }
 }
 END_TEST
@@ -758,6 +821,8 @@ int main(void)
     tcase_add_test(
         tcase, test_A9_G2_streams_are_destroyed_after_what_is_bound_to_them);
     tcase_add_test(tcase, test_A3_A14_a_pool_that_grows_keeps_what_comes_back);
+    tcase_add_test(tcase, test_A10_a_workspace_is_as_large_as_the_kind_wants);
+    tcase_add_test(tcase, test_A10_G6_short_memory_for_workspaces_is_told_once);
     tcase_add_test(tcase, test_A10_without_memory_the_library_uses_its_own);
     tcase_add_loop_test(tcase,
                         test_A10_A14_workspaces_stay_apart_after_every_fault, 0,
