@@ -101,7 +101,6 @@ static void put(wm_window *window, warm_kind kind, int device, void *handle)
 
     window->handles[index] = handle;
     window->held[device] |= UINT32_C(1) << kind;
-    window->bindings[index].epoch = 0;
 }
 
 static void give(warm_runtime *runtime, wm_window *window, warm_kind kind,
