@@ -7,8 +7,7 @@ START_TEST(test_B8_every_size_wastes_at_most_an_eighth_above_4_kib)
 {
     size_t bytes = 4097;
 
-    while (bytes <= WM_CLASS_LIMIT + WM_PAGE &&
-           wm_size_round(bytes) >= bytes &&
+    while (bytes <= WM_CLASS_LIMIT + WM_PAGE && wm_size_round(bytes) >= bytes &&
            (wm_size_round(bytes) - bytes) * 8 <= bytes) {
         bytes++;
     }
