@@ -38,7 +38,7 @@ static warm_status enter(wm_space *space, struct section *section)
 
 static void leave(wm_space *space, struct section *section, bool recovered)
 {
-    (void)wm_driver_capture_mode(space->driver, &section->mode);
+    wm_driver_unrelax(space->driver, &section->mode);
     if (recovered) {
         wm_error_restore(&section->error);
     }

@@ -135,17 +135,16 @@ struct calm {
 
 static struct calm calm_begin(wm_pool *pool)
 {
-    struct calm calm = {.mode = true};
+    struct calm calm;
 
-    calm.relaxed =
-        wm_driver_capture_mode(pool->kind->driver, &calm.mode) == WARM_OK;
+    calm.relaxed = wm_driver_relax(pool->kind->driver, &calm.mode);
     return calm;
 }
 
 static void calm_end(wm_pool *pool, struct calm *calm)
 {
     if (calm->relaxed) {
-        (void)wm_driver_capture_mode(pool->kind->driver, &calm->mode);
+        wm_driver_unrelax(pool->kind->driver, &calm->mode);
     }
 }
 

@@ -160,8 +160,8 @@ static wm_workspace *make(wm_workspaces *workspaces, size_t bytes)
  * B7). */
 static wm_workspace *obtain(wm_workspaces *workspaces, size_t bytes)
 {
-    bool mode = true;
-    bool relaxed = wm_driver_capture_mode(workspaces->driver, &mode) == WARM_OK;
+    bool mode;
+    bool relaxed = wm_driver_relax(workspaces->driver, &mode);
     wm_workspace *w = take(workspaces, bytes, IDLE);
 
     if (w == NULL) {
@@ -171,7 +171,7 @@ static wm_workspace *obtain(wm_workspaces *workspaces, size_t bytes)
         w = make(workspaces, bytes);
     }
     if (relaxed) {
-        (void)wm_driver_capture_mode(workspaces->driver, &mode);
+        wm_driver_unrelax(workspaces->driver, &mode);
     }
     return w;
 }

@@ -46,7 +46,9 @@ typedef int warm_kind;
  * and may call warmpool. The handle that its thread is about to get it cannot
  * reserve: INVALID_ARGUMENT; nor anything of a runtime that is being
  * destroyed: RUNTIME_GONE. Where the thread captures, create and destroy run
- * in CUDA's relaxed mode: they may allocate and free. */
+ * in CUDA's relaxed mode: they may allocate and free. A callback ends by
+ * returning: no exception, longjmp() or pthread_exit() may leave it. destroy
+ * is also what becomes of a handle whose reset failed. */
 typedef struct warm_kind_ops {
     size_t size;      /* sizeof(warm_kind_ops) */
     const char *name; /* copied; names the kind in errors and statistics */

@@ -1,12 +1,15 @@
 /* warmpool/runtime.h: making and ending runtimes, log (rows G2, G3, G5, G6).
  *
- * Processes and threads. Any thread may call any function at any time. A
- * thread that exits, in whatever way, gives its handles back by itself. After
- * exit() has begun the library calls no driver any more and leaks what is
- * left on purpose. In a child made by fork() every call on a runtime of the
- * parent answers WARM_FORKED; the child can make a new one with device:host.
+ * Processes and threads. Any thread may call any function at any time, but
+ * for warm_runtime_destroy(), which says what it asks for. A thread that
+ * exits, in whatever way, gives its handles back by itself. After exit() has
+ * begun the library calls no driver any more and leaks what is left on
+ * purpose. In a child made by fork() every call on a runtime of the parent
+ * answers WARM_FORKED; the child can make a new one with device:host.
  * Deferred cancellation (the default of pthreads) is safe everywhere;
- * asynchronous cancellation is not.
+ * asynchronous cancellation is not. The host device's threads keep a process
+ * whose main thread has called pthread_exit() alive until the runtime is
+ * destroyed, or somebody calls exit().
  */
 #ifndef WARMPOOL_RUNTIME_H
 #define WARMPOOL_RUNTIME_H

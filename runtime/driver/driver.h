@@ -179,6 +179,13 @@ struct wm_driver {
 WM_DRIVER_CALLS(WM_DRIVER_DECLARE)
 #undef WM_DRIVER_DECLARE
 
+/* Enters CUDA's relaxed capture mode if it can, and gives back what there was;
+ * for a section that goes on without it, too. *mode belongs to the section. A
+ * failure of either leaves the thread's last error as it was: the section's
+ * own is what matters. */
+bool wm_driver_relax(wm_driver *d, bool *mode);
+void wm_driver_unrelax(wm_driver *d, bool *mode);
+
 /* Opens a driver; *d is owned and ended by wm_driver_close().
  * Status: UNAVAILABLE with the reason in words, UNSUPPORTED (built without
  * CUDA), OUT_OF_MEMORY. No context is created. */

@@ -756,6 +756,27 @@ START_TEST(test_A14_bad_arguments_are_refused)
 }
 END_TEST
 
+/* The mode around a creation is the pool's affair: what a call that fails says
+ * is why it failed, and one that works says nothing. */
+START_TEST(test_A8_G6_capture_mode_that_fails_does_not_hide_the_reason)
+{
+    warm_error error = {.size = sizeof error};
+    void *handle = NULL;
+
+    wt_toy_fail(&toy, WT_CREATE, 1, false);
+    wt_ok(warm_testing_fail(runtime, "capture_mode", 2, 0));
+    wt_fails(WARM_LIBRARY_ERROR, warm_reserve(runtime, kind, 0, &handle));
+    warm_last_error(&error);
+    ck_assert_int_eq(error.status, WARM_LIBRARY_ERROR);
+    ck_assert_int_eq(error.code, WT_TOY_CODE);
+    wt_ok(warm_testing_fail(runtime, "capture_mode", 1, 1));
+    wt_ok(warm_reserve(runtime, kind, 0, &handle));
+    wt_ok(warm_testing_fail(runtime, "capture_mode", 0, 0));
+    warm_last_error(&error);
+    ck_assert_int_eq(error.code, WT_TOY_CODE);
+}
+END_TEST
+
 static int nested_create(void *context, int device, void **handle)
 {
     void *inner = NULL;
@@ -958,6 +979,8 @@ int main(void)
     setenv("WARMPOOL_CONF", "host_devices:2", 0);
     tcase_set_timeout(tcase, 120);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_test(tcase,
+                   test_A8_G6_capture_mode_that_fails_does_not_hide_the_reason);
     tcase_add_test(tcase,
                    test_A1_A7_same_thread_gets_same_handle_without_any_call);
     tcase_add_test(tcase,

@@ -969,6 +969,23 @@ START_TEST(test_B12_threads_within_the_limit_never_run_out)
 }
 END_TEST
 
+START_TEST(test_B12_G6_capture_mode_that_fails_does_not_hide_the_reason)
+{
+    warm_options options = {.size = sizeof options, .pinned_limit = 1 << 20};
+    warm_runtime *r = wt_runtime(&options);
+    warm_error error = {.size = sizeof error};
+    void *pointer = NULL;
+
+    wt_ok(warm_testing_fail(r, "capture_mode", 2, 0));
+    wt_fails(WARM_OUT_OF_MEMORY, warm_pinned_alloc(r, 2 << 20, &pointer));
+    warm_last_error(&error);
+    ck_assert_int_eq(error.status, WARM_OUT_OF_MEMORY);
+    ck_assert_ptr_nonnull(strstr(error.message, "2.0 MiB"));
+    wt_ok(warm_testing_fail(r, "capture_mode", 0, 0));
+    wt_runtime_end(r);
+}
+END_TEST
+
 static void add_limited(Suite *suite)
 {
     TCase *tcase = tcase_create("limit");
@@ -1039,6 +1056,8 @@ int main(void)
     tcase_add_test(tcase, test_G2_block_goes_back_to_the_runtime_it_came_from);
     tcase_add_test(tcase, test_G2_live_blocks_are_reported_and_stay_usable);
     tcase_add_test(tcase, test_G6_null_arguments_are_named);
+    tcase_add_test(
+        tcase, test_B12_G6_capture_mode_that_fails_does_not_hide_the_reason);
     suite_add_tcase(suite, tcase);
     add_streams(suite);
     add_limited(suite);
