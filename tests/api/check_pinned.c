@@ -287,24 +287,6 @@ START_TEST(test_B6_B7_a_stream_retired_in_a_capture_is_not_named_again)
 }
 END_TEST
 
-/* Recorded before the capture, freed in it: part of a graph from now on. */
-START_TEST(test_B7_block_freed_while_its_stream_captures_is_kept)
-{
-    warm_graph graph = NULL;
-    void *block = take(SIZE), *next;
-
-    wt_ok(warm_record_stream(block, stream));
-    wt_ok(warm_capture_begin(runtime, stream));
-    wt_ok(warm_free(block));
-    wt_ok(warm_capture_end(runtime, stream, &graph));
-    ck_assert_uint_eq(stats_now().captured, 1);
-    ck_assert_uint_eq(stats_now().lost, 0);
-    ck_assert_ptr_ne(next = take(SIZE), block);
-    wt_ok(warm_free(next));
-    wt_ok(warm_graph_destroy(runtime, graph));
-}
-END_TEST
-
 struct per_thread {
     pthread_barrier_t barrier;
     void *block;
