@@ -23,7 +23,7 @@ struct wm_timeline {
     uint64_t round; /* when it was polled last */
     wm_timeline *next_in_bucket, *next_busy;
     wm_lock lock;
-    wm_cond changed; /* recorders or retiring */
+    wm_cond no_recorders;
     /* lock timeline */
     unsigned recorders; /* threads about to record on stream */
     bool retiring;
@@ -96,7 +96,7 @@ static wm_timeline *new_timeline(warm_stream stream, const wm_stream_info *info)
         t->device = info->device;
         t->stream = stream;
         wm_lock_init(&t->lock, WM_RANK_TIMELINE);
-        wm_cond_init(&t->changed);
+        wm_cond_init(&t->no_recorders);
     }
     return t;
 }
@@ -106,7 +106,7 @@ static void end_timeline(wm_timelines *set, wm_timeline *t)
     if (t->final != NULL) {
         wm_event_pool_put(set->events, t->device, t->final);
     }
-    wm_cond_fini(&t->changed);
+    wm_cond_fini(&t->no_recorders);
     wm_lock_fini(&t->lock);
     wm_meta_free(t);
 }
@@ -309,15 +309,12 @@ unsigned wm_timelines_streams(wm_block *block)
 /* ---- freeing ---------------------------------------------------------- */
 
 /* Between begin and end the stream is not retired, so that it may be named to
- * the driver. False: it is retired already or, without wait, about to be. */
-static bool begin_record(wm_timeline *t, bool wait)
+ * the driver. False: it is retired, or about to be; its final event counts. */
+static bool begin_record(wm_timeline *t)
 {
     bool refused;
 
     wm_lock_acquire(&t->lock);
-    while (t->retiring && wait) {
-        wm_cond_wait(&t->changed, &t->lock);
-    }
     refused = t->retiring || is_retired(t);
     t->recorders += !refused;
     wm_lock_release(&t->lock);
@@ -329,7 +326,7 @@ static void end_record(wm_timeline *t)
     wm_lock_acquire(&t->lock);
     t->recorders--;
     if (t->recorders == 0) {
-        wm_cond_broadcast(&t->changed);
+        wm_cond_broadcast(&t->no_recorders);
     }
     wm_lock_release(&t->lock);
 }
@@ -398,9 +395,9 @@ static enum wm_uses prepare_use(wm_timelines *set, wm_use *use)
     wm_timeline *t = use->timeline;
     enum wm_uses outcome;
 
-    if (!begin_record(t, true)) {
+    if (!begin_record(t)) {
         drop_event(set, use); /* the final event is the later one */
-        if (!t->dead) {
+        if (!is_retired(t) || !t->dead) {
             return WM_USES_PENDING;
         }
         (void)wm_fail(WARM_DRIVER_ERROR, "the end of a stream that uses it "
@@ -574,7 +571,7 @@ static warm_status record_late(wm_timelines *set, wm_timeline *t, wm_use *use)
 {
     wm_capture capture = WM_CAPTURE_BLOCKED;
 
-    if (!begin_record(t, false)) {
+    if (!begin_record(t)) {
         return WARM_NOT_READY; /* a later poll finds the final event */
     }
     if (is_same_stream(set, t) &&
@@ -796,7 +793,7 @@ void wm_timelines_retire(wm_timelines *set, warm_stream stream,
     wm_lock_acquire(&t->lock);
     t->retiring = true;
     while (t->recorders > 0) {
-        wm_cond_wait(&t->changed, &t->lock);
+        wm_cond_wait(&t->no_recorders, &t->lock);
     }
     wm_lock_release(&t->lock);
     record_final(set, t);
@@ -804,9 +801,8 @@ void wm_timelines_retire(wm_timelines *set, warm_stream stream,
     /* Release: final and dead before it. */
     atomic_store_explicit(&t->retired, true, memory_order_release);
     t->retiring = false;
-    wm_cond_broadcast(&t->changed);
     wm_lock_release(&t->lock);
-    /* Now only: the callback may free a block that waits for the retiring. */
+    /* Not before: the callback may free a block of the stream. */
     if (t->dead) {
         wm_log(WARM_LOG_WARNING,
                "a stream was retired, but its end could not be recorded (%s); "

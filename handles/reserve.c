@@ -101,7 +101,6 @@ static void put(wm_window *window, warm_kind kind, int device, void *handle)
 
     window->handles[index] = handle;
     window->held[device] |= UINT32_C(1) << kind;
-    window->bindings[index].epoch = 0;
 }
 
 static void give(warm_runtime *runtime, wm_window *window, warm_kind kind,
@@ -159,6 +158,12 @@ static bool is_default(warm_stream stream)
            stream == WARM_STREAM_PER_THREAD;
 }
 
+/* While a stream captures, the caller's word is all there is. */
+static bool may_be_on(const wm_stream_info *info, int device)
+{
+    return info->device == device || info->device == WM_DEVICE_UNKNOWN;
+}
+
 static warm_status check_stream(warm_runtime *runtime, warm_kind kind,
                                 int device, warm_stream stream,
                                 wm_stream_info *info)
@@ -171,11 +176,7 @@ static warm_status check_stream(warm_runtime *runtime, warm_kind kind,
                        k->ops->name);
     }
     status = wm_driver_stream_info(runtime->driver, stream, info);
-    /* While it captures, the caller's word is all there is. */
-    if (status == WARM_OK && info->device == WM_DEVICE_UNKNOWN) {
-        info->device = device;
-    }
-    if (status == WARM_OK && info->device != device && !is_default(stream)) {
+    if (status == WARM_OK && !may_be_on(info, device) && !is_default(stream)) {
         status = wm_fail(WARM_INVALID_ARGUMENT,
                          "the stream belongs to device %d, the handle to %d",
                          info->device, device);
@@ -197,7 +198,7 @@ static void *workspace(warm_runtime *runtime, wm_kind *kind, int device,
                  ? kind->ops->workspace_bytes(kind, device)
                  : 0;
     if (*bytes > 0 && stream != WARM_STREAM_PER_THREAD &&
-        info->device == device) {
+        may_be_on(info, device)) {
         wm_workspaces_get(wm_pools_workspaces(runtime->pools, device), stream,
                           info->id, *bytes, &memory);
     }
@@ -217,9 +218,11 @@ static warm_status bind(warm_runtime *runtime, wm_window *window,
     warm_status status;
 
     /* Some other stream has retired since, not this one: same id. One that
-     * retired and is used on has lost its workspace, perhaps to another. */
+     * retired and is used on has lost its workspace, perhaps to another; and
+     * the id of one that captures does not tell it from an earlier one. */
     if (binding->epoch != 0 && binding->stream == stream &&
-        binding->stream_id == info->id && binding->workspace == memory) {
+        binding->stream_id == info->id && info->device != WM_DEVICE_UNKNOWN &&
+        binding->workspace == memory) {
         binding->epoch = epoch;
         return WARM_OK;
     }

@@ -209,6 +209,14 @@ warm_status warm_event_synchronize(warm_runtime *runtime, warm_event event)
                : status;
 }
 
+/* Bindings are looked at again by the next reserve: while the stream captures
+ * it has another workspace than before and after (row A10). */
+static void look_again(warm_runtime *runtime)
+{
+    /* Relaxed: see warm_reserve_on(). */
+    atomic_fetch_add_explicit(&runtime->stream_epoch, 1, memory_order_relaxed);
+}
+
 warm_status warm_capture_begin(warm_runtime *runtime, warm_stream stream)
 {
     warm_status status = wm_runtime_check(runtime);
@@ -226,6 +234,7 @@ warm_status warm_capture_begin(warm_runtime *runtime, warm_stream stream)
     if (status == WARM_OK && info.device != WM_DEVICE_UNKNOWN) {
         wm_workspaces_captured(wm_pools_workspaces(runtime->pools, info.device),
                                info.id);
+        look_again(runtime);
     }
     return status;
 }
@@ -235,9 +244,11 @@ warm_status warm_capture_end(warm_runtime *runtime, warm_stream stream,
 {
     warm_status status = check(runtime, graph != NULL, "graph");
 
-    return status == WARM_OK
-               ? wm_driver_capture_end(runtime->driver, stream, graph)
-               : status;
+    if (status == WARM_OK) {
+        status = wm_driver_capture_end(runtime->driver, stream, graph);
+        look_again(runtime);
+    }
+    return status;
 }
 
 warm_status warm_graph_launch(warm_runtime *runtime, warm_graph graph,

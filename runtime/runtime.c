@@ -339,11 +339,13 @@ void wm_runtime_retire(warm_runtime *runtime, warm_stream stream,
 {
     /* Relaxed: see warm_reserve_on(). */
     atomic_fetch_add_explicit(&runtime->stream_epoch, 1, memory_order_relaxed);
-    /* One that retires while it captures keeps its workspace: so would any
-     * other that was used in a capture. */
-    if (info->device != WM_DEVICE_UNKNOWN) {
-        wm_workspaces_retire(wm_pools_workspaces(runtime->pools, info->device),
-                             stream, info->id);
+    /* One that captures may be on any device: there it finds by its address
+     * what graphs of it have, and nothing else. */
+    for (int i = 0; i < runtime->devices; i++) {
+        if (info->device == i || info->device == WM_DEVICE_UNKNOWN) {
+            wm_workspaces_retire(wm_pools_workspaces(runtime->pools, i), stream,
+                                 info->id);
+        }
     }
     wm_pinned_retire(runtime->pinned, stream, info);
 }

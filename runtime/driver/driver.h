@@ -36,7 +36,7 @@ typedef struct wm_driver wm_driver;
 /* What tells a stream from every other one of the process's life, also from
  * one that gets a destroyed one's address later. While a stream captures CUDA
  * answers no question about it but that: device is then WM_DEVICE_UNKNOWN, and
- * id one that it has for this capture only. */
+ * id one for captures of streams at that address. */
 typedef struct wm_stream_info {
     uint64_t id;
     int device;

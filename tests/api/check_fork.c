@@ -236,6 +236,32 @@ START_TEST(test_G5_A5_the_childs_thread_exits_without_the_parents_pool)
 }
 END_TEST
 
+static void refuse_leaks(void *context, warm_log_level level, const char *line)
+{
+    (void)context;
+    (void)level;
+    if (strstr(line, "left to the system") != NULL) {
+        _exit(100);
+    }
+}
+
+static int exit_beside_parents_handles(void)
+{
+    warm_log_set(refuse_leaks, NULL); /* at level info, by own runtime */
+    return make_own_runtime();
+}
+
+/* The parent's locks may be held for ever: its pools are not looked at. */
+START_TEST(test_G5_A6_the_childs_exit_leaves_the_parents_handles_alone)
+{
+    void *handle = NULL;
+
+    wt_ok(warm_reserve(runtime, kind, 0, &handle));
+    setenv("WARMPOOL_CONF", "log:info", 1);
+    in_child(exit_beside_parents_handles);
+}
+END_TEST
+
 static warm_runtime *standard;
 
 static int use_default(void)
@@ -332,6 +358,8 @@ int main(void)
         tcase_add_test(
             tcase, test_G5_A5_the_childs_thread_exits_without_the_parents_pool);
     }
+    tcase_add_test(tcase,
+                   test_G5_A6_the_childs_exit_leaves_the_parents_handles_alone);
     tcase_add_test(tcase,
                    test_G5_G2_the_child_gets_a_default_runtime_of_its_own);
     if (!WT_ASAN) {

@@ -281,7 +281,7 @@ START_TEST(test_A9_kinds_are_checked_when_registered)
                          .destroy = wt_toy_destroy};
     warm_kind_ops bad = ops;
     warm_kind made = -1;
-    char name[16];
+    char name[16], longest[65] = "";
 
     bad.name = "toy";
     wt_fails(WARM_INVALID_ARGUMENT, warm_kind_register(runtime, &bad, &made));
@@ -289,12 +289,21 @@ START_TEST(test_A9_kinds_are_checked_when_registered)
     bad.destroy = NULL;
     wt_fails(WARM_INVALID_ARGUMENT, warm_kind_register(runtime, &bad, &made));
     bad = ops;
+    memset(longest, 'n', sizeof longest - 1);
+    bad.name = longest; /* 64 characters */
+    wt_fails(WARM_INVALID_ARGUMENT, warm_kind_register(runtime, &bad, &made));
+    bad.name = "";
+    wt_fails(WARM_INVALID_ARGUMENT, warm_kind_register(runtime, &bad, &made));
+    bad = ops;
     bad.size = 8;
     wt_fails(WARM_INVALID_ARGUMENT, warm_kind_register(runtime, &bad, &made));
     wt_fails(WARM_INVALID_ARGUMENT, warm_kind_register(runtime, NULL, &made));
     wt_fails(WARM_INVALID_ARGUMENT, warm_kind_register(runtime, &ops, NULL));
     ck_assert_int_eq(made, -1);
-    for (int i = kind + 1; i < WARM_KIND_MAX; i++) {
+    ops.name = longest + 1;
+    wt_ok(warm_kind_register(runtime, &ops, &made));
+    ck_assert_str_eq(warm_kind_name(runtime, made), longest + 1);
+    for (int i = kind + 2; i < WARM_KIND_MAX; i++) {
         snprintf(name, sizeof name, "k%d", i);
         ops.name = name;
         wt_ok(warm_kind_register(runtime, &ops, &made));
@@ -304,6 +313,60 @@ START_TEST(test_A9_kinds_are_checked_when_registered)
     ops.name = "one too many";
     wt_fails(WARM_INVALID_ARGUMENT, warm_kind_register(runtime, &ops, &made));
     ck_assert_ptr_null(warm_kind_name(runtime, WARM_KIND_MAX));
+}
+END_TEST
+
+static int create_nothing(void *context, int device, void **handle)
+{
+    (void)context;
+    (void)device;
+    (void)handle;
+    return 0;
+}
+
+START_TEST(test_A8_A9_a_create_that_makes_nothing_is_an_error)
+{
+    warm_kind_ops ops = {.size = sizeof ops,
+                         .name = "nothing",
+                         .create = create_nothing,
+                         .destroy = wt_toy_destroy};
+    warm_kind made = -1;
+    void *handle = &toy;
+
+    wt_ok(warm_kind_register(runtime, &ops, &made));
+    wt_fails(WARM_LIBRARY_ERROR, warm_reserve(runtime, made, 0, &handle));
+    ck_assert_ptr_eq(handle, &toy);
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "nothing"));
+    ck_assert_int_eq(wt_stat(runtime, made, 0, created), 0);
+    ck_assert_int_eq(wt_stat(runtime, made, 0, failed), 1);
+}
+END_TEST
+
+/* What failed inside of a call that succeeds is nobody's last error. */
+START_TEST(test_A15_G6_a_recovered_failure_leaves_the_last_error)
+{
+    warm_error error = {.size = sizeof error};
+    void *handle = NULL;
+
+    wt_fails(WARM_INVALID_ARGUMENT, warm_reserve(NULL, kind, 0, &handle));
+    if (_i == 0) { /* nobody knows what the handle costs */
+        wt_ok(warm_testing_fail(runtime, "device_info", 1, 1));
+    } else { /* the idle one has to be destroyed, or cannot be */
+        hold_at_once(1);
+        wt_toy_fail(&toy, WT_RESET, 1, true);
+        wt_toy_fail(&toy, WT_DESTROY, _i == 2 ? 1 : 0, false);
+    }
+    wt_ok(warm_reserve(runtime, kind, 0, &handle));
+    warm_last_error(&error);
+    ck_assert_int_eq(error.status, WARM_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(error.message, "null"));
+    wt_ok(warm_testing_fail(runtime, "device_info", 0, 0));
+    if (_i == 2) {
+        ck_assert_int_eq(wt_stat(runtime, kind, 0, leaked), 1);
+        wt_runtime_end(runtime);
+        wt_toy_free_left(&toy);
+        runtime = wt_runtime(NULL); /* for tear_down() */
+    }
 }
 END_TEST
 
@@ -511,6 +574,47 @@ START_TEST(test_A9_B6_streams_are_a_kind_and_cannot_be_destroyed)
              warm_stream_destroy(runtime, WARM_STREAM_LEGACY));
     wt_ok(warm_stream_destroy(runtime, NULL));
     wt_ok(warm_stream_synchronize(runtime, mine));
+}
+END_TEST
+
+struct leftover {
+    warm_stream stream;
+    wt_gate *gate;
+};
+
+static void leave_work(void *argument, unsigned index)
+{
+    struct leftover *l = argument;
+
+    (void)index;
+    if (warm_stream_reserve(runtime, 0, &l->stream) == WARM_OK) {
+        l->gate = wt_gate_close(runtime, l->stream);
+    }
+}
+
+static void raise_flag(void *argument)
+{
+    *(atomic_int *)argument = 1;
+}
+
+/* Work queued by a thread that has gone runs before that of the next one. */
+START_TEST(test_A9_A15_a_pooled_stream_keeps_its_order_across_threads)
+{
+    struct leftover l = {.stream = NULL};
+    warm_stream mine = NULL;
+    atomic_int flag = 0;
+
+    wt_threads(1, leave_work, &l);
+    ck_assert_ptr_nonnull(l.gate);
+    wt_ok(warm_stream_reserve(runtime, 0, &mine));
+    ck_assert_ptr_eq(mine, l.stream);
+    ck_assert_int_eq(wt_stat(runtime, WARM_KIND_STREAM, 0, created), 1);
+    wt_ok(warm_stream_host_func(runtime, mine, raise_flag, &flag));
+    wt_fails(WARM_NOT_READY, warm_stream_query(runtime, mine));
+    ck_assert_int_eq(flag, 0);
+    wt_gate_open(l.gate);
+    wt_ok(warm_stream_synchronize(runtime, mine));
+    ck_assert_int_eq(flag, 1);
 }
 END_TEST
 
@@ -890,6 +994,9 @@ int main(void)
     tcase_add_test(tcase,
                    test_A8_after_a_failed_first_creation_the_next_thread_tries);
     tcase_add_test(tcase, test_A9_kinds_are_checked_when_registered);
+    tcase_add_test(tcase, test_A8_A9_a_create_that_makes_nothing_is_an_error);
+    tcase_add_loop_test(
+        tcase, test_A15_G6_a_recovered_failure_leaves_the_last_error, 0, 3);
     tcase_add_loop_test(tcase, test_A9_builtin_kind_works_or_says_why_not, 0,
                         sizeof builtin / sizeof builtin[0]);
     tcase_add_test(tcase,
@@ -908,6 +1015,8 @@ int main(void)
     tcase_add_test(tcase,
                    test_A10_bad_streams_are_refused_before_anything_is_done);
     tcase_add_test(tcase, test_A10_a_stream_of_another_device_is_refused);
+    tcase_add_test(tcase,
+                   test_A9_A15_a_pooled_stream_keeps_its_order_across_threads);
     tcase_add_test(tcase, test_A15_a_stream_left_capturing_serves_nobody);
     tcase_add_test(tcase,
                    test_A15_B6_a_stream_that_cannot_retire_is_not_destroyed);

@@ -287,24 +287,6 @@ START_TEST(test_B6_B7_a_stream_retired_in_a_capture_is_not_named_again)
 }
 END_TEST
 
-/* Recorded before the capture, freed in it: part of a graph from now on. */
-START_TEST(test_B7_block_freed_while_its_stream_captures_is_kept)
-{
-    warm_graph graph = NULL;
-    void *block = take(SIZE), *next;
-
-    wt_ok(warm_record_stream(block, stream));
-    wt_ok(warm_capture_begin(runtime, stream));
-    wt_ok(warm_free(block));
-    wt_ok(warm_capture_end(runtime, stream, &graph));
-    ck_assert_uint_eq(stats_now().captured, 1);
-    ck_assert_uint_eq(stats_now().lost, 0);
-    ck_assert_ptr_ne(next = take(SIZE), block);
-    wt_ok(warm_free(next));
-    wt_ok(warm_graph_destroy(runtime, graph));
-}
-END_TEST
-
 struct per_thread {
     pthread_barrier_t barrier;
     void *block;
@@ -399,6 +381,30 @@ START_TEST(test_B7_allocator_leaves_a_capture_alone)
     ck_assert_ptr_ne(more = take(SIZE), used);
     wt_ok(warm_free(more));
     settle(other);
+}
+END_TEST
+
+/* Used before the capture, freed in it: the graph may use the block as well,
+ * since the stream was recorded and captures. */
+START_TEST(test_B7_block_freed_while_its_stream_captures_is_kept)
+{
+    void *used = take(SIZE);
+    void *next;
+    warm_graph graph;
+
+    wt_ok(warm_record_stream(used, stream));
+    wt_ok(warm_record_stream(used, other));
+    wt_ok(warm_capture_begin(runtime, stream));
+    wt_ok(warm_free(used));
+    wt_ok(warm_capture_end(runtime, stream, &graph));
+    wt_ok(warm_graph_destroy(runtime, graph));
+    settle(stream);
+    settle(other);
+    ck_assert_uint_eq(stats_now().captured, 1);
+    ck_assert_uint_eq(stats_now().captured_bytes, 106496);
+    ck_assert_uint_eq(stats_now().pending.allocated, 0);
+    ck_assert_ptr_ne(next = take(SIZE), used);
+    wt_ok(warm_free(next));
 }
 END_TEST
 
@@ -832,6 +838,65 @@ START_TEST(test_B12_block_freed_by_a_callback_is_handed_out)
 }
 END_TEST
 
+/* As above, but a stream used the block. */
+static int give_hoard_used(void *context, size_t bytes)
+{
+    return give_hoard(context, bytes) &&
+           warm_stream_synchronize(runtime, stream) == WARM_OK;
+}
+
+START_TEST(test_B12_used_block_freed_by_a_callback_is_collected)
+{
+    struct hoard hoard = {.block = take(20 << 20)};
+    void *freed = hoard.block;
+    void *pointer;
+
+    wt_ok(warm_record_stream(freed, stream));
+    wt_ok(warm_memory_callback_add(runtime, give_hoard_used, &hoard));
+    pointer = take(20 << 20);
+    ck_assert_ptr_eq(pointer, freed);
+    wt_ok(warm_free(pointer));
+}
+END_TEST
+
+START_TEST(test_B12_callbacks_are_told_apart_by_their_context)
+{
+    struct hoard first = {.calls = 0}, second = {.calls = 0};
+    void *pointer = NULL;
+
+    wt_ok(warm_memory_callback_add(runtime, give_hoard, &first));
+    wt_ok(warm_memory_callback_add(runtime, give_hoard, &second));
+    wt_ok(warm_memory_callback_remove(runtime, give_hoard, &second));
+    wt_fails(WARM_OUT_OF_MEMORY,
+             warm_pinned_alloc(runtime, 40 << 20, &pointer));
+    ck_assert_int_eq(first.calls, 1);
+    ck_assert_int_eq(second.calls, 0);
+}
+END_TEST
+
+START_TEST(test_B14_totals_begin_at_what_is_current)
+{
+    void *block = take(20 << 20);
+    void *pointer = NULL;
+    warm_space_stats s;
+
+    wt_ok(warm_free(block));
+    block = take(20 << 20);
+    wt_ok(warm_free(block));
+    block = take(28 << 20);
+    wt_fails(WARM_OUT_OF_MEMORY,
+             warm_pinned_alloc(runtime, 28 << 20, &pointer));
+    s = stats_now();
+    ck_assert(s.cache_hits == 1 && s.retries == 1 && s.failures == 1);
+    wt_ok(warm_stats_reset_totals(runtime));
+    s = stats_now();
+    ck_assert(s.cache_hits == 0 && s.retries == 0 && s.failures == 0);
+    ck_assert_uint_eq(s.held_bytes.allocated, 28 << 20);
+    ck_assert_uint_eq(s.held_bytes.freed, 0);
+    wt_ok(warm_free(block));
+}
+END_TEST
+
 static int fail_inside(void *context, size_t bytes)
 {
     (void)bytes;
@@ -914,6 +979,9 @@ static void add_limited(Suite *suite)
     tcase_add_test(tcase, test_B12_small_request_fits_where_a_segment_does_not);
     tcase_add_test(tcase, test_B12_callbacks_are_asked_before_an_error);
     tcase_add_test(tcase, test_B12_block_freed_by_a_callback_is_handed_out);
+    tcase_add_test(tcase, test_B12_used_block_freed_by_a_callback_is_collected);
+    tcase_add_test(tcase, test_B12_callbacks_are_told_apart_by_their_context);
+    tcase_add_test(tcase, test_B14_totals_begin_at_what_is_current);
     tcase_add_test(tcase, test_B12_failure_inside_a_callback_is_not_the_cause);
     tcase_add_test(tcase, test_B12_threads_within_the_limit_never_run_out);
     suite_add_tcase(suite, tcase);

@@ -233,31 +233,37 @@ START_TEST(test_G3_without_cuda_auto_warns_once_and_takes_the_host)
 }
 END_TEST
 
-START_TEST(test_G6_without_a_callback_one_warning_is_printed)
+/* Without a callback the first warning is printed, and nothing else. */
+START_TEST(test_G6_only_the_first_warning_is_printed)
 {
     warm_options options = {.size = sizeof options,
-                            .device = "auto",
-                            .cudart = "/nonexistent/libcudart.so"};
+                            .cudart = "/nonexistent/libcudart.so",
+                            .log = "debug"};
     FILE *file = tmpfile();
-    int before = dup(STDERR_FILENO);
     char text[2048] = "";
+    const char *first, *second;
+    int error = dup(STDERR_FILENO);
 
-    ck_assert(file != NULL && before >= 0);
+    ck_assert_ptr_nonnull(file);
     warm_log_set(NULL, NULL);
-    dup2(fileno(file), STDERR_FILENO);
+    ck_assert_int_ge(dup2(fileno(file), STDERR_FILENO), 0);
     for (int i = 0; i < 3; i++) {
         warm_runtime *r = NULL;
 
-        (void)warm_runtime_create(&options, &r);
-        (void)warm_runtime_destroy(r, NULL);
+        if (warm_runtime_create(&options, &r) == WARM_OK) {
+            (void)warm_runtime_destroy(r, NULL);
+        }
     }
-    dup2(before, STDERR_FILENO);
-    close(before);
+    dup2(error, STDERR_FILENO);
+    close(error);
     rewind(file);
-    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    (void)!fread(text, 1, sizeof text - 1, file);
     fclose(file);
-    ck_assert_ptr_nonnull(strstr(text, "warmpool: warning: "));
-    ck_assert_ptr_eq(strchr(text, '\n') + 1, strchr(text, '\0'));
+    first = strstr(text, "warmpool: warning: CUDA is not used");
+    ck_assert_msg(first == text, "%s", text);
+    second = strchr(text, '\n');
+    ck_assert_ptr_nonnull(second);
+    ck_assert_str_eq(second + 1, "");
 }
 END_TEST
 
@@ -580,6 +586,125 @@ START_TEST(test_A14_G7_json_is_utf8_whatever_a_kind_is_called)
 }
 END_TEST
 
+/* Callbacks in which a thread could be cancelled, if it were let. */
+static int cancel_create(void *context, int device, void **handle)
+{
+    pthread_testcancel();
+    return wt_toy_create(context, device, handle);
+}
+
+static int cancel_destroy(void *context, int device, void *handle)
+{
+    pthread_testcancel();
+    return wt_toy_destroy(context, device, handle);
+}
+
+static int cancel_bind(void *context, int device, void *handle,
+                       warm_stream stream)
+{
+    pthread_testcancel();
+    return wt_toy_bind(context, device, handle, stream);
+}
+
+static int cancel_reset(void *context, int device, void *handle)
+{
+    pthread_testcancel();
+    return wt_toy_reset(context, device, handle);
+}
+
+static void cancel_log(void *context, warm_log_level level, const char *line)
+{
+    (void)context;
+    (void)level;
+    (void)line;
+    pthread_testcancel();
+}
+
+struct cancelled {
+    wt_toy toy;
+    atomic_int step;
+    warm_status status;
+};
+
+/* Goes on as long as calls answer OK, so that the step tells where it ended. */
+#define step(call)                                                             \
+    do {                                                                       \
+        c->status = (call);                                                    \
+        if (c->status != WARM_OK) {                                            \
+            return NULL;                                                       \
+        }                                                                      \
+        c->step++;                                                             \
+    } while (0)
+
+static void *call_everything(void *argument)
+{
+    struct cancelled *c = argument;
+    static char text[1 << 16];
+    warm_options options = {.size = sizeof options,
+                            .device = wt_on_host() ? "host" : "cuda",
+                            .log = "debug"};
+    warm_kind_ops ops = {.size = sizeof ops,
+                         .name = "cancelled",
+                         .context = &c->toy,
+                         .create = cancel_create,
+                         .destroy = cancel_destroy,
+                         .bind_stream = cancel_bind,
+                         .reset = cancel_reset};
+    warm_runtime *r = NULL;
+    warm_stream stream = NULL, other = NULL;
+    warm_event event = NULL;
+    void *handle = NULL, *block = NULL, *memory = NULL;
+    warm_kind kind = -1;
+
+    pthread_cancel(pthread_self()); /* from now on at every chance */
+    step(warm_runtime_create(&options, &r));
+    step(warm_kind_register(r, &ops, &kind));
+    step(warm_stream_reserve(r, 0, &stream));
+    step(warm_reserve(r, kind, 0, &handle));
+    step(warm_reserve_on(r, kind, 0, stream, &handle));
+    step(warm_stream_create(r, 0, &other));
+    step(warm_event_create(r, 0, &event));
+    step(warm_pinned_alloc(r, 100000, &block));
+    step(warm_device_alloc_uncached(r, 0, 100000, &memory));
+    step(warm_copy_async(r, memory, block, 100000, WARM_COPY_TO_DEVICE, other));
+    step(warm_event_record(r, event, other));
+    step(warm_stream_wait_event(r, stream, event));
+    step(warm_free(block));
+    step(warm_stream_synchronize(r, stream));
+    step(warm_event_synchronize(r, event));
+    step(warm_poll(r));
+    step(warm_stats_json(r, text, sizeof text, NULL));
+    step(warm_event_destroy(r, event));
+    step(warm_stream_destroy(r, other));
+    step(warm_device_free_uncached(r, 0, memory));
+    step(warm_empty_cache(r, NULL));
+    step(warm_thread_release(r));
+    wt_toy_fail(&c->toy, WT_RESET, 1, false); /* logs, and destroys */
+    wt_toy_fail(&c->toy, WT_DESTROY, 1, false);
+    step(warm_reserve(r, kind, 0, &handle));
+    step(warm_runtime_destroy(r, NULL));
+    pthread_testcancel();
+    return NULL;
+}
+
+START_TEST(test_A4_G6_no_call_is_a_cancellation_point)
+{
+    struct cancelled c = {.status = WARM_OK};
+    pthread_t thread;
+    void *result = NULL;
+
+    wt_toy_init(&c.toy);
+    warm_log_set(cancel_log, NULL);
+    pthread_create(&thread, NULL, call_everything, &c);
+    pthread_join(thread, &result);
+    ck_assert_msg(c.status == WARM_OK, "step %d: %s", c.step,
+                  warm_status_name(c.status));
+    ck_assert_int_eq(c.step, 24);
+    ck_assert_ptr_eq(result, PTHREAD_CANCELED);
+    wt_toy_free_left(&c.toy);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("runtime");
@@ -602,9 +727,10 @@ int main(void)
     tcase_add_test(tcase, test_G3_held_streams_can_be_stepped);
     tcase_add_test(tcase, test_G4_options_from_struct_and_environment);
     tcase_add_loop_test(tcase, test_G6_log_level_is_obeyed, 0, 4);
-    tcase_add_test(tcase, test_G6_without_a_callback_one_warning_is_printed);
+    tcase_add_test(tcase, test_G6_only_the_first_warning_is_printed);
     tcase_add_test(tcase, test_G6_last_error_has_code_and_text_of_the_driver);
     tcase_add_test(tcase, test_G6_unknown_driver_call_is_named);
+    tcase_add_test(tcase, test_A4_G6_no_call_is_a_cancellation_point);
     tcase_add_test(tcase, test_A14_B14_statistics_are_valid_json);
     tcase_add_loop_test(tcase,
                         test_A14_G7_json_is_utf8_whatever_a_kind_is_called, 0,

@@ -54,7 +54,8 @@ if ! has_gpu; then
 fi
 
 # What the caller has set comes first.
-LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$(cuda_folders | sort -u | paste -sd: -)
+found=$(cuda_folders | sort -u | paste -sd: -)
+LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$found
 export LD_LIBRARY_PATH
 describe >"$out/machine.txt" 2>&1
 

@@ -15,7 +15,7 @@ struct mark {
 
 static size_t count_locked(const wm_host *host)
 {
-    size_t count = 0;
+    size_t count = 1; /* the array is never empty */
 
     for (const wm_host_core *c = host->all_cores; c != NULL; c = c->next) {
         count++;

@@ -263,6 +263,57 @@ START_TEST(test_C10_refused_free_never_disturbs_the_owner)
 }
 END_TEST
 
+/* One pointer freed by all at once: one free is the block's, the others are
+ * refused. */
+enum { FREERS = 2 };
+static _Atomic(void *) target[1000];
+static _Atomic unsigned frees;
+
+static void free_targets(void *argument, unsigned index)
+{
+    unsigned *good = argument;
+    unsigned rounds = wt_scaled(1000);
+
+    for (unsigned i = 0; i < rounds; i++) {
+        void *block = atomic_load_explicit(&target[i], memory_order_relaxed);
+
+        /* Together: each waits until the other one is here. */
+        atomic_fetch_add_explicit(&frees, 1, memory_order_relaxed);
+        while (atomic_load_explicit(&frees, memory_order_relaxed) <
+               FREERS * (i + 1)) {
+            sched_yield();
+        }
+        good[index] += warm_free(block) == WARM_OK;
+    }
+}
+
+START_TEST(test_C10_of_concurrent_frees_one_counts)
+{
+    unsigned rounds = wt_scaled(1000);
+    warm_space_stats stats = {.size = sizeof stats};
+    unsigned good[FREERS] = {0};
+
+    s.runtime = wt_runtime(
+        &(warm_options){.size = sizeof(warm_options), .device = "host"});
+    for (unsigned i = 0; i < rounds; i++) {
+        void *block = NULL;
+
+        wt_ok(warm_pinned_alloc(s.runtime, 5000, &block));
+        /* A use makes the free take longer. */
+        wt_ok(warm_record_stream(block, NULL));
+        atomic_store_explicit(&target[i], block, memory_order_relaxed);
+    }
+    wt_threads(FREERS, free_targets, good);
+    ck_assert_uint_eq(good[0] + good[1], rounds);
+    wt_ok(warm_pinned_get_stats(s.runtime, &stats));
+    ck_assert_uint_eq(stats.requests.freed, rounds);
+    wt_ok(warm_stream_synchronize(s.runtime, NULL));
+    wt_ok(warm_poll(s.runtime));
+    ck_assert(wm_arena_check(&s.runtime->pinned->space.arena));
+    wt_runtime_end(s.runtime);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("pinned_threads");
@@ -271,6 +322,7 @@ int main(void)
     tcase_set_timeout(tcase, 300);
     tcase_add_test(tcase, test_B2_B4_B6_threads_share_one_space);
     tcase_add_test(tcase, test_B4_concurrent_records_of_a_stream_are_one_use);
+    tcase_add_test(tcase, test_C10_of_concurrent_frees_one_counts);
     tcase_add_test(tcase, test_C10_refused_free_never_disturbs_the_owner);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);

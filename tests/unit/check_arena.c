@@ -177,10 +177,11 @@ START_TEST(test_C10_stale_look_up_reads_no_freed_segment)
     block = take(8 * SEGMENT);
     ck_assert_ptr_eq(block->segment, segment);
     ck_assert_int_eq(wm_meta_live(), records);
-    wm_page_map_set(block->base + 20 * (size_t)SEGMENT, segment,
-                    WM_ENTRY_INNER);
-    ck_assert_ptr_null(wm_block_at(block->base + 20 * (size_t)SEGMENT));
-    wm_page_map_set(block->base + 20 * (size_t)SEGMENT, NULL, WM_ENTRY_RUN);
+    middle = block->base + 20 * (size_t)SEGMENT; /* beyond the record */
+    wt_ok(wm_page_map_reserve(middle, 1));
+    wm_page_map_set(middle, segment, WM_ENTRY_INNER);
+    ck_assert_ptr_null(wm_block_at(middle));
+    wm_page_map_set(middle, NULL, WM_ENTRY_RUN);
     give(block);
     unmap_idle(0);
     block = take(32 * SEGMENT);
@@ -231,12 +232,12 @@ END_TEST
 
 START_TEST(test_B11_trim_takes_the_largest_idle_segments_first)
 {
-    wm_block *small = take(SEGMENT);
     wm_block *large = take(8 * SEGMENT);
+    wm_block *small = take(SEGMENT);
     wm_block *live = take(SEGMENT);
 
-    give(small);
     give(large);
+    give(small);
     unmap_idle(3 * SEGMENT);
     ck_assert_uint_eq(arena.stats.held_bytes.current, 2 * SEGMENT);
     unmap_idle(0);
@@ -372,6 +373,39 @@ START_TEST(test_B14_figures_are_exact_and_resets_apart)
     ck_assert_uint_eq(stats.requests.freed, 0);
     ck_assert_uint_eq(stats.requests.peak, 1);
     give(b);
+    wm_arena_stats(&arena, &stats);
+    ck_assert_uint_eq(stats.requests.peak, 1);
+    ck_assert_uint_eq(stats.block_bytes.peak, 6 << 20);
+    wm_arena_class_stats(&arena, wm_size_class(5000), &of_class);
+    ck_assert_uint_eq(of_class.requested_bytes.current, 0);
+    ck_assert_uint_eq(of_class.handed_bytes.current, 0);
+    ck_assert_uint_eq(of_class.requested_bytes.peak, 0);
+}
+END_TEST
+
+/* Peaks are those since they were reset, of the whole and of the classes. */
+START_TEST(test_B14_peaks_stay_until_reset)
+{
+    wm_block *block[5];
+    warm_class_stats of_class = {.size = sizeof of_class};
+
+    for (int i = 0; i < 5; i++) {
+        block[i] = take(5000);
+    }
+    for (int i = 0; i < 4; i++) {
+        give(block[i]);
+    }
+    wm_arena_class_stats(&arena, wm_size_class(5000), &of_class);
+    ck_assert_uint_eq(of_class.requests.peak, 5);
+    ck_assert_uint_eq(of_class.handed_bytes.peak, 5 * 5120);
+    ck_assert_uint_eq(arena.stats.requests.peak, 5);
+    ck_assert_uint_eq(arena.stats.requested_bytes.peak, 25000);
+    ck_assert_uint_eq(arena.stats.held_bytes.peak, SEGMENT);
+    wm_arena_reset_peaks(&arena);
+    wm_arena_class_stats(&arena, wm_size_class(5000), &of_class);
+    ck_assert_uint_eq(of_class.requests.peak, 1);
+    ck_assert_uint_eq(arena.stats.requests.peak, 1);
+    give(block[4]);
 }
 END_TEST
 
@@ -395,6 +429,7 @@ int main(void)
     tcase_add_loop_test(tcase, test_B12_failing_records_lose_nothing, 0, 2);
     tcase_add_test(tcase, test_random_steps_keep_every_invariant);
     tcase_add_test(tcase, test_B14_figures_are_exact_and_resets_apart);
+    tcase_add_test(tcase, test_B14_peaks_stay_until_reset);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
 }

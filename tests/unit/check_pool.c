@@ -145,6 +145,49 @@ START_TEST(test_A8_a_failed_first_creation_fails_one_thread_only)
     }
     ck_assert_int_eq(failed, 1);
     ck_assert_int_eq(wt_stat(runtime, kind, 0, failed), 1);
+    ck_assert_uint_eq(wm_pools_at(runtime->pools, kind, 0)->promised, 0);
+}
+END_TEST
+
+/* A reset that fails takes the handle off the list of live ones. */
+START_TEST(test_A15_what_was_discarded_is_forgotten)
+{
+    wm_pool *pool = wm_pools_at(runtime->pools, kind, 0);
+    void *old = NULL, *next = NULL;
+
+    wt_ok(warm_reserve(runtime, kind, 0, &old));
+    wt_ok(warm_thread_release(runtime));
+    ck_assert(wm_pool_owns(pool, old));
+    wt_toy_fail(&toy, WT_RESET, 1, false);
+    wt_toy_fail(&toy, WT_DESTROY, (unsigned)_i, false); /* or leaked */
+    wt_ok(warm_reserve(runtime, kind, 0, &next));
+    ck_assert(next == old || !wm_pool_owns(pool, old));
+    ck_assert(wm_pool_owns(pool, next));
+    ck_assert_uint_eq(pool->alive, 1);
+    ck_assert(wm_pool_check(pool));
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, leaked), _i);
+    if (_i == 1) {
+        ck_assert_int_eq(toy.alive, 2);
+        wt_ok(warm_thread_release(runtime));
+        wt_runtime_end(runtime);
+        wt_toy_free_left(&toy);
+        runtime = wt_runtime(NULL); /* for tear_down() */
+    }
+}
+END_TEST
+
+/* What comes back after the end was counted is not counted again. */
+START_TEST(test_A6_A14_given_back_after_the_process_began_to_exit)
+{
+    void *handle = NULL;
+
+    wt_ok(warm_reserve(runtime, kind, 0, &handle));
+    ck_assert_uint_eq(wm_pools_leak(runtime->pools), 1);
+    wt_ok(warm_thread_release(runtime));
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, leaked), 1);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, in_use), 0);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, idle), 0);
+    wt_toy_free_left(&toy);
 }
 END_TEST
 
@@ -380,19 +423,20 @@ START_TEST(test_A10_a_workspace_that_joined_a_capture_serves_no_other_stream)
     warm_stream a = new_stream(), b = new_stream(), next;
     warm_event event = NULL;
     warm_graph graph = NULL;
-    void *of_b = bind_to(bound, b);
+    void *of_b = bind_to(bound, b), *of_graph;
 
     wt_ok(warm_event_create(runtime, 0, &event));
     wt_ok(warm_capture_begin(runtime, a));
     wt_ok(warm_event_record(runtime, event, a));
     wt_ok(warm_stream_wait_event(runtime, b, event));
-    ck_assert_ptr_eq(bind_to(bound, b), of_b); /* costs no call */
+    of_graph = bind_to(bound, b);
+    ck_assert_ptr_ne(of_graph, of_b);
     wt_ok(warm_event_record(runtime, event, b));
     wt_ok(warm_stream_wait_event(runtime, a, event));
     wt_ok(warm_capture_end(runtime, a, &graph));
     wt_ok(warm_stream_destroy(runtime, b));
     next = new_stream();
-    ck_assert_ptr_ne(bind_to(bound, next), of_b);
+    ck_assert_ptr_ne(bind_to(bound, next), of_graph);
     wt_ok(warm_stream_destroy(runtime, next));
     wt_ok(warm_stream_destroy(runtime, a));
     wt_ok(warm_graph_destroy(runtime, graph));
@@ -420,6 +464,279 @@ START_TEST(test_A10_a_capture_that_cannot_be_noted_does_not_begin)
     ck_assert(graph == NULL || bind_to(bound, next) != of_a);
     wt_ok(warm_stream_destroy(runtime, next));
     wt_ok(warm_graph_destroy(runtime, graph));
+}
+END_TEST
+
+static size_t larger_bytes(wm_kind *k, int device)
+{
+    return 4 * bound_bytes(k, device);
+}
+
+START_TEST(test_A10_a_workspace_is_as_large_as_the_kind_wants)
+{
+    static wm_kind_ops ops;
+    warm_kind small = add_bound(), large = -1;
+    warm_stream a = new_stream(), b = new_stream(), c = new_stream();
+    void *of_a;
+
+    ops = bound_ops;
+    ops.name = "larger";
+    ops.workspace_bytes = larger_bytes;
+    wt_ok(wm_pools_add(runtime->pools, &ops, NULL, &large));
+    of_a = bind_to(small, a);
+    wt_ok(warm_stream_retire(runtime, a));
+    wt_ok(warm_stream_synchronize(runtime, a));
+    ck_assert_ptr_ne(bind_to(large, b), of_a); /* that is free, but small */
+    ck_assert_uint_eq(last.bytes, 4 * WORKSPACE);
+    ck_assert_ptr_eq(bind_to(small, c), of_a);
+    ck_assert_ptr_ne(bind_to(large, c), of_a); /* that is c's, but small */
+    ck_assert_uint_eq(last.bytes, 4 * WORKSPACE);
+    wt_ok(warm_stream_destroy(runtime, a));
+    wt_ok(warm_stream_destroy(runtime, b));
+    wt_ok(warm_stream_destroy(runtime, c));
+}
+END_TEST
+
+static unsigned warnings;
+
+static void count_warnings(void *context, warm_log_level level,
+                           const char *line)
+{
+    (void)context;
+    (void)line;
+    warnings += level == WARM_LOG_WARNING;
+}
+
+START_TEST(test_A10_G6_short_memory_for_workspaces_is_told_once)
+{
+    warm_kind bound = add_bound();
+    void *handle = NULL;
+
+    wt_ok(warm_reserve(runtime, bound, 0, &handle));
+    warm_log_set(count_warnings, NULL);
+    wt_ok(warm_testing_fail(runtime, "device_alloc", 1, 1));
+    for (int i = 0; i < 3; i++) {
+        warm_stream stream = new_stream();
+
+        ck_assert_ptr_null(bind_to(bound, stream));
+        ck_assert_uint_eq(warnings, 1);
+        wt_ok(warm_stream_destroy(runtime, stream));
+    }
+    wt_ok(warm_testing_fail(runtime, "device_alloc", 0, 0));
+    warm_log_set(NULL, NULL);
+}
+END_TEST
+
+/* Its id would be that of the thread's device, not of the handle's. */
+START_TEST(test_A10_no_workspace_for_the_default_stream_of_another_device)
+{
+    warm_kind bound = add_bound();
+    void *handle = NULL;
+
+    if (runtime->devices < 2) {
+        return; /* two host devices are asked for */
+    }
+    ck_assert_ptr_nonnull(bind_to(bound, NULL));
+    last.workspace = &last;
+    wt_ok(warm_reserve_on(runtime, bound, 1, NULL, &handle));
+    ck_assert_ptr_null(last.workspace);
+}
+END_TEST
+
+static uint64_t driver_calls(const char *name)
+{
+    uint64_t count = 0;
+
+    wt_ok(warm_testing_calls(runtime, name, &count));
+    return count;
+}
+
+/* Pools of their own on the runtime's driver: after their end it can still be
+ * asked what became of things. */
+static struct wm_pools *open_pools(warm_kind *bound)
+{
+    struct wm_pools *pools = NULL;
+    wm_options options;
+
+    wt_ok(wm_options_resolve(NULL, NULL, &options));
+    wt_ok(wm_pools_open(runtime->driver, &options, &pools));
+    wt_ok(wm_pools_add(pools, &bound_ops, NULL, bound));
+    return pools;
+}
+
+START_TEST(test_A10_G2_a_handle_in_use_keeps_its_workspace)
+{
+    bool in_use = _i != 0;
+    warm_kind bound = -1;
+    struct wm_pools *pools = open_pools(&bound);
+    warm_stream stream = new_stream();
+    wm_stream_info info = {0, 0};
+    void *handle = NULL, *memory = NULL;
+    uint64_t freed, left = 99;
+
+    wt_ok(wm_driver_stream_info(runtime->driver, stream, &info));
+    wt_ok(wm_pool_take(wm_pools_at(pools, bound, 0), &handle));
+    wm_workspaces_get(wm_pools_workspaces(pools, 0), stream, info.id, WORKSPACE,
+                      &memory);
+    ck_assert_ptr_nonnull(memory);
+    if (!in_use) {
+        wm_pool_give(wm_pools_at(pools, bound, 0), handle);
+    }
+    freed = driver_calls("device_free");
+    wm_pools_close(pools, &left);
+    freed = driver_calls("device_free") - freed;
+    ck_assert_uint_eq(left, in_use ? 1 : 0);
+    ck_assert_uint_eq(freed, in_use ? 0 : 2); /* handle and workspace */
+    if (in_use) {
+        wt_ok(wm_driver_device_free(runtime->driver, 0, memory));
+        wt_ok(wm_driver_device_free(runtime->driver, 0, handle));
+    }
+    wt_ok(warm_stream_destroy(runtime, stream));
+}
+END_TEST
+
+struct grower {
+    wm_pool *pool;
+    atomic_bool ready, go;
+    warm_status status;
+    void *handle;
+};
+
+static void *take_one(void *argument)
+{
+    struct grower *g = argument;
+
+    g->ready = true;
+    while (!g->go) {
+    }
+    g->status = wm_pool_take(g->pool, &g->handle);
+    return NULL;
+}
+
+/* A handle comes back while another thread finds the arrays full. */
+START_TEST(test_A3_A14_a_pool_that_grows_keeps_what_comes_back)
+{
+    for (unsigned round = 0; round < wt_scaled(300); round++) {
+        struct grower g = {.status = WARM_NOT_FOUND};
+        warm_kind bound = -1;
+        struct wm_pools *pools = open_pools(&bound);
+        void *held[16] = {NULL};
+        pthread_t thread;
+        uint64_t left = 0;
+
+        g.pool = wm_pools_at(pools, bound, 0);
+        for (int i = 0; i < 16; i++) {
+            wt_ok(wm_pool_take(g.pool, &held[i]));
+        }
+        ck_assert_uint_eq(g.pool->room,
+                          16); /* else all of this is for nought */
+        pthread_create(&thread, NULL, take_one, &g);
+        while (!g.ready) {
+            sched_yield();
+        }
+        g.go = true;
+        for (unsigned i = 0; i < round * 7 % 256; i++) {
+            (void)atomic_load(&g.go); /* now a little earlier, now later */
+        }
+        wm_pool_give(g.pool, held[15]);
+        pthread_join(thread, NULL);
+        wt_ok(g.status);
+        ck_assert_ptr_nonnull(g.handle);
+        ck_assert(wm_pool_check(g.pool));
+        for (int i = 0; i < 15; i++) {
+            wm_pool_give(g.pool, held[i]);
+        }
+        wm_pool_give(g.pool, g.handle);
+        ck_assert(wm_pool_check(g.pool));
+        wm_pools_close(pools, &left);
+        ck_assert_uint_eq(left, 0);
+    }
+}
+END_TEST
+
+/* A graph may run on any stream, beside eager work on the one that captured
+ * it: what the graph uses is not what the stream uses. */
+START_TEST(test_A10_eager_work_and_graphs_share_no_workspace)
+{
+    warm_kind bound = add_bound();
+    warm_stream a = new_stream();
+    warm_graph graph = NULL;
+    void *eager, *of_graph;
+
+    eager = bind_to(bound, a);
+    wt_ok(warm_capture_begin(runtime, a));
+    of_graph = bind_to(bound, a);
+    ck_assert_ptr_nonnull(of_graph);
+    ck_assert_ptr_ne(of_graph, eager);
+    ck_assert_ptr_eq(bind_to(bound, a), of_graph);
+    wt_ok(warm_capture_end(runtime, a, &graph));
+    ck_assert_ptr_eq(bind_to(bound, a), eager);
+    ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 2);
+    wt_ok(warm_graph_destroy(runtime, graph));
+    /* The next capture of the stream costs no memory again. */
+    wt_ok(warm_capture_begin(runtime, a));
+    ck_assert_ptr_eq(bind_to(bound, a), of_graph);
+    wt_ok(warm_capture_end(runtime, a, &graph));
+    wt_ok(warm_graph_destroy(runtime, graph));
+    wt_ok(warm_stream_destroy(runtime, a));
+}
+END_TEST
+
+/* The graph of a stream that is gone keeps its workspace for itself, also if
+ * the stream went while it captured (_i 1). */
+START_TEST(test_A10_B6_a_capture_at_an_old_address_gets_a_workspace_of_its_own)
+{
+    warm_kind bound = add_bound();
+    warm_graph graph[8] = {NULL};
+    void *of_graph[8] = {NULL};
+
+    for (int i = 0; i < 8; i++) {
+        warm_stream a = new_stream();
+
+        wt_ok(warm_capture_begin(runtime, a));
+        of_graph[i] = bind_to(bound, a);
+        if (_i == 0) {
+            wt_ok(warm_capture_end(runtime, a, &graph[i]));
+        }
+        wt_ok(warm_stream_destroy(runtime, a));
+        for (int k = 0; k < i; k++) {
+            ck_assert_ptr_ne(of_graph[i], of_graph[k]);
+        }
+    }
+    for (int i = 0; i < 8; i++) {
+        wt_ok(warm_graph_destroy(runtime, graph[i]));
+    }
+}
+END_TEST
+
+static uint64_t streams_ended;
+
+static warm_status note_destroy(wm_kind *k, int device, void *handle)
+{
+    streams_ended = driver_calls("stream_destroy");
+    return bound_destroy(k, device, handle);
+}
+
+/* A library may look at the stream that its handle is bound to. */
+START_TEST(test_A9_G2_streams_are_destroyed_after_what_is_bound_to_them)
+{
+    static wm_kind_ops ops;
+    warm_kind bound = -1, noting = -1;
+    struct wm_pools *pools = open_pools(&bound);
+    void *handle = NULL, *stream = NULL;
+    uint64_t before = driver_calls("stream_destroy"), left;
+
+    ops = bound_ops;
+    ops.name = "noting";
+    ops.destroy = note_destroy;
+    wt_ok(wm_pools_add(pools, &ops, NULL, &noting));
+    wt_ok(wm_pool_take(wm_pools_at(pools, WARM_KIND_STREAM, 0), &stream));
+    wt_ok(wm_pool_take(wm_pools_at(pools, noting, 0), &handle));
+    wm_pool_give(wm_pools_at(pools, WARM_KIND_STREAM, 0), stream);
+    wm_pool_give(wm_pools_at(pools, noting, 0), handle);
+    wm_pools_close(pools, &left);
+    ck_assert_uint_eq(streams_ended, before);
+    ck_assert_uint_eq(driver_calls("stream_destroy"), before + 1);
 }
 END_TEST
 
@@ -559,6 +876,9 @@ int main(void)
         test_A4_A14_a_handle_given_back_during_a_creation_counts_as_held);
     tcase_add_test(tcase,
                    test_A8_a_failed_first_creation_fails_one_thread_only);
+    tcase_add_loop_test(tcase, test_A15_what_was_discarded_is_forgotten, 0, 2);
+    tcase_add_test(tcase,
+                   test_A6_A14_given_back_after_the_process_began_to_exit);
     tcase_add_test(tcase, test_A14_creation_time_is_measured);
     tcase_add_test(tcase, test_A14_device_memory_of_a_handle_is_measured);
     tcase_add_test(tcase, test_A10_two_streams_never_share_a_workspace);
@@ -574,6 +894,20 @@ int main(void)
         test_A10_a_workspace_that_joined_a_capture_serves_no_other_stream);
     tcase_add_test(tcase,
                    test_A10_a_capture_that_cannot_be_noted_does_not_begin);
+    tcase_add_test(
+        tcase, test_A10_no_workspace_for_the_default_stream_of_another_device);
+    tcase_add_loop_test(tcase, test_A10_G2_a_handle_in_use_keeps_its_workspace,
+                        0, 2);
+    tcase_add_test(
+        tcase, test_A9_G2_streams_are_destroyed_after_what_is_bound_to_them);
+    tcase_add_test(tcase, test_A3_A14_a_pool_that_grows_keeps_what_comes_back);
+    tcase_add_test(tcase, test_A10_a_workspace_is_as_large_as_the_kind_wants);
+    tcase_add_test(tcase, test_A10_G6_short_memory_for_workspaces_is_told_once);
+    tcase_add_test(tcase, test_A10_eager_work_and_graphs_share_no_workspace);
+    tcase_add_loop_test(
+        tcase,
+        test_A10_B6_a_capture_at_an_old_address_gets_a_workspace_of_its_own, 0,
+        2);
     tcase_add_test(tcase, test_A10_without_memory_the_library_uses_its_own);
     tcase_add_loop_test(tcase,
                         test_A10_A14_workspaces_stay_apart_after_every_fault, 0,

@@ -6,7 +6,9 @@
 #include "alloc/pinned.h"
 #include "runtime/base/clock.h"
 
+#include <pthread.h>
 #include <sched.h>
+#include <string.h>
 
 /* How often a thread yields that waits for what must not happen. */
 enum { YIELDS = 20000 };
@@ -224,6 +226,103 @@ START_TEST(test_B9_B12_others_are_served_while_one_grows)
 }
 END_TEST
 
+/* ---- what a call leaves behind ---------------------------------------- */
+
+/* False also while the thread's captures may be disturbed. */
+static bool mode_is_back(void)
+{
+    bool relaxed = true;
+    bool before;
+
+    wt_ok(wm_driver_capture_mode(runtime->driver, &relaxed));
+    before = relaxed;
+    wt_ok(wm_driver_capture_mode(runtime->driver, &relaxed));
+    return !before;
+}
+
+START_TEST(test_B7_threads_capture_mode_is_as_before)
+{
+    warm_stream stream = NULL;
+    void *block, *pointer = NULL;
+
+    begin(&(warm_options){.size = sizeof(warm_options),
+                          .pinned_limit = 32 * MIB});
+    wt_ok(warm_stream_create(runtime, 0, &stream));
+    block = take(20 * MIB);
+    ck_assert(mode_is_back());
+    wt_ok(warm_record_stream(block, stream));
+    wt_ok(warm_free(block));
+    ck_assert(mode_is_back());
+    wt_ok(warm_stream_retire(runtime, stream));
+    ck_assert(mode_is_back());
+    wt_fails(WARM_OUT_OF_MEMORY,
+             warm_pinned_alloc(runtime, 40 * MIB, &pointer));
+    ck_assert(mode_is_back());
+    wt_ok(warm_stream_synchronize(runtime, stream));
+    wt_ok(warm_poll(runtime));
+    wt_ok(warm_trim(runtime, 0, NULL));
+    ck_assert(mode_is_back());
+    wt_ok(warm_stream_destroy(runtime, stream));
+    end();
+}
+END_TEST
+
+START_TEST(test_G6_request_that_recovers_leaves_no_error)
+{
+    void *block;
+
+    begin(&(warm_options){.size = sizeof(warm_options)});
+    wt_fails(WARM_INVALID_POINTER, warm_free(&block));
+    wt_ok(warm_testing_fail(runtime, "pinned_alloc", 1, 0));
+    block = take(5000);
+    ck_assert_uint_eq(stats_now().driver_alloc.count, 2);
+    ck_assert_ptr_nonnull(
+        strstr(warm_last_error_message(), "was not allocated here"));
+    wt_ok(warm_free(block));
+    end();
+}
+END_TEST
+
+static bool returned;
+
+static int be_cancelled(void *context, size_t bytes)
+{
+    (void)context;
+    (void)bytes;
+    pthread_testcancel();
+    return 0;
+}
+
+static void *allocate_cancelled(void *argument)
+{
+    void *pointer = NULL;
+
+    (void)pthread_cancel(pthread_self());
+    act.status[0] = warm_pinned_alloc(runtime, 40 * MIB, &pointer);
+    returned = true;
+    pthread_testcancel();
+    return argument;
+}
+
+/* No call is a cancellation point, whatever a callback of the user is. */
+START_TEST(test_B12_cancelled_thread_finishes_its_call)
+{
+    pthread_t thread;
+    void *result = NULL;
+
+    begin(&(warm_options){.size = sizeof(warm_options),
+                          .pinned_limit = 32 * MIB});
+    wt_ok(warm_memory_callback_add(runtime, be_cancelled, NULL));
+    ck_assert_int_eq(pthread_create(&thread, NULL, allocate_cancelled, NULL),
+                     0);
+    ck_assert_int_eq(pthread_join(thread, &result), 0);
+    ck_assert(returned);
+    ck_assert_ptr_eq(result, PTHREAD_CANCELED);
+    wt_fails(WARM_OUT_OF_MEMORY, act.status[0]);
+    end();
+}
+END_TEST
+
 /* ---- decay ------------------------------------------------------------ */
 
 START_TEST(test_B11_segments_idle_for_decay_ms_go_back_at_a_poll)
@@ -281,6 +380,9 @@ int main(void)
     tcase_add_test(tcase,
                    test_B12_segment_that_another_request_gives_back_is_room);
     tcase_add_test(tcase, test_B9_B12_others_are_served_while_one_grows);
+    tcase_add_test(tcase, test_B7_threads_capture_mode_is_as_before);
+    tcase_add_test(tcase, test_G6_request_that_recovers_leaves_no_error);
+    tcase_add_test(tcase, test_B12_cancelled_thread_finishes_its_call);
     tcase_add_test(tcase,
                    test_B11_segments_idle_for_decay_ms_go_back_at_a_poll);
     tcase_add_test(tcase, test_B11_nothing_decays_unless_asked);

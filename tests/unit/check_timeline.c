@@ -3,6 +3,7 @@
 #include "wt.h"
 
 #include "alloc/pinned.h"
+#include "runtime/base/meta.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -65,6 +66,14 @@ static void destroy_unannounced(warm_stream s)
     wt_ok(wm_driver_stream_destroy(runtime->driver, s));
 }
 
+static uint64_t events_out(void)
+{
+    wm_event_counts events;
+
+    wm_event_pool_counts(&runtime->pinned->events, 0, &events);
+    return events.out;
+}
+
 static const char *const record_calls[] = {"event_create", "event_record",
                                            "stream_capture"};
 
@@ -78,6 +87,7 @@ START_TEST(test_B4_failed_record_waits_for_the_stream)
     fail_call(record_calls[_i], 1, 0);
     wt_ok(warm_free(block));
     ck_assert_uint_eq(calls_of("stream_synchronize"), waits + 1);
+    ck_assert_uint_eq(events_out(), 0);
     ck_assert_uint_eq(stats_now().pending.current, 0);
     ck_assert_uint_eq(stats_now().lost, 0);
     ck_assert_ptr_eq(take(), block);
@@ -241,6 +251,149 @@ START_TEST(test_B4_B12_poll_beside_a_slow_one_takes_back_what_has_passed)
     wt_ok(status[0]);
     wt_ok(status[1]);
     ck_assert_uint_eq(stats_now().pending.current, 0);
+}
+END_TEST
+
+/* ---- a stream is retired while a block of it is freed ------------------ */
+
+static struct {
+    warm_stream stream;
+    void *block;
+    bool retires_first;
+    _Atomic bool gone;
+    warm_status freed, retired;
+} meeting;
+
+/* The first to record waits until the other thread records as well, or is
+ * through; the second until the stream is gone; or both for long enough. */
+static warm_status slow_record(wm_driver *d, warm_event event, warm_stream s)
+{
+    unsigned n =
+        atomic_fetch_add_explicit(&slow.queries, 1, memory_order_acq_rel);
+    _Atomic bool *until = n == 0 ? &slow.done : &meeting.gone;
+
+    atomic_store_explicit(&slow.asked, true, memory_order_release);
+    for (int i = 0;
+         i < YIELDS && !atomic_load_explicit(until, memory_order_acquire) &&
+         (n > 0 ||
+          atomic_load_explicit(&slow.queries, memory_order_acquire) == 1);
+         i++) {
+        sched_yield();
+    }
+    return slow.real->event_record(d, event, s);
+}
+
+static void meet(void *argument, unsigned index)
+{
+    (void)argument;
+    while (index == 1 &&
+           !atomic_load_explicit(&slow.asked, memory_order_acquire)) {
+        sched_yield();
+    }
+    if (meeting.retires_first == (index == 0)) {
+        meeting.retired = warm_stream_destroy(runtime, meeting.stream);
+        atomic_store_explicit(&meeting.gone, true, memory_order_release);
+    } else {
+        meeting.freed = warm_free(meeting.block);
+    }
+    if (index == 1) {
+        atomic_store_explicit(&slow.done, true, memory_order_release);
+    }
+}
+
+/* Whoever comes first: no stream is named after its end, and no block lost. */
+START_TEST(test_B6_retire_and_free_of_one_stream_at_once)
+{
+    meeting.block = take();
+    meeting.retires_first = _i != 0;
+    wt_ok(warm_stream_create(runtime, 0, &meeting.stream));
+    wt_ok(warm_record_stream(meeting.block, meeting.stream));
+    replace_ops();
+    slow.ops.event_record = slow_record;
+    wt_threads(2, meet, NULL);
+    runtime->driver->ops = slow.real;
+    wt_ok(meeting.freed);
+    wt_ok(meeting.retired);
+    while (stats_now().pending.current != 0) {
+        wt_ok(warm_poll(runtime));
+    }
+    ck_assert_uint_eq(stats_now().lost, 0);
+}
+END_TEST
+
+/* The use of a default stream has an event since its record; work may have
+ * been queued between that and the retiring. */
+START_TEST(test_B6_final_event_is_later_than_that_of_a_record)
+{
+    void *block = take();
+
+    wt_ok(warm_record_stream(block, NULL));
+    wt_ok(warm_stream_synchronize(runtime, NULL));
+    wt_ok(warm_testing_hold(runtime, NULL));
+    wt_ok(warm_stream_retire(runtime, NULL));
+    wt_ok(warm_free(block));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(stats_now().pending.current, 1);
+    wt_ok(warm_testing_resume(runtime, NULL));
+    wt_ok(warm_stream_synchronize(runtime, NULL));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(stats_now().pending.current, 0);
+}
+END_TEST
+
+/* Nothing is recorded into the capture; the block is kept. */
+START_TEST(test_B6_B7_stream_retired_while_it_captures)
+{
+    void *block = take();
+    warm_graph graph = NULL;
+    uint64_t records;
+
+    wt_ok(warm_record_stream(block, stream));
+    wt_ok(warm_capture_begin(runtime, stream));
+    records = calls_of("event_record");
+    wt_ok(warm_stream_retire(runtime, stream));
+    wt_ok(warm_free(block));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(calls_of("event_record"), records);
+    wt_ok(warm_capture_end(runtime, stream, &graph));
+    wt_ok(warm_graph_destroy(runtime, graph));
+    ck_assert_uint_eq(stats_now().lost, 1);
+}
+END_TEST
+
+/* ---- the end ---------------------------------------------------------- */
+
+/* Blocks with uses on two streams, some freed and some not: all records go. */
+START_TEST(test_G2_runtime_ends_with_live_and_pending_blocks)
+{
+    warm_options options = {.size = sizeof options, .device = "host"};
+    warm_destroy_report report = {.size = sizeof report};
+    warm_runtime *first = runtime;
+    int64_t records = wm_meta_live();
+    warm_stream pair[2];
+    void *block[6];
+
+    runtime = wt_runtime(&options);
+    for (int i = 0; i < 2; i++) {
+        wt_ok(warm_stream_create(runtime, 0, &pair[i]));
+        wt_ok(warm_testing_hold(runtime, pair[i]));
+    }
+    for (int i = 0; i < 6; i++) {
+        block[i] = take();
+        wt_ok(warm_record_stream(block[i], pair[0]));
+        wt_ok(warm_record_stream(block[i], pair[1]));
+        wt_ok(warm_record_stream(block[i], NULL));
+    }
+    wt_ok(warm_free(block[0]));
+    wt_ok(warm_free(block[1]));
+    wt_ok(warm_stream_destroy(runtime, pair[1]));
+    wt_ok(warm_free(block[2]));
+    wt_ok(warm_runtime_destroy(runtime, &report));
+    ck_assert_uint_eq(report.blocks, 3);
+    ck_assert_uint_eq(report.pending, 3);
+    /* What stays is the runtime's own body, by which it is known as gone. */
+    ck_assert_int_eq(wm_meta_live(), records + 1);
+    runtime = first;
 }
 END_TEST
 
@@ -579,6 +732,11 @@ int main(void)
     tcase_add_test(tcase, test_B4_failures_count_in_a_row_only);
     tcase_add_test(
         tcase, test_B4_B12_poll_beside_a_slow_one_takes_back_what_has_passed);
+    tcase_add_loop_test(tcase, test_B6_retire_and_free_of_one_stream_at_once, 0,
+                        2);
+    tcase_add_test(tcase, test_B6_final_event_is_later_than_that_of_a_record);
+    tcase_add_test(tcase, test_B6_B7_stream_retired_while_it_captures);
+    tcase_add_test(tcase, test_G2_runtime_ends_with_live_and_pending_blocks);
     tcase_add_loop_test(tcase, test_B7_blocked_stream_is_recorded_on_later, 0,
                         2);
     tcase_add_test(tcase, test_B6_B7_final_event_stands_for_an_unrecorded_use);

@@ -299,6 +299,49 @@ START_TEST(test_A5_G2_a_thread_that_outlives_the_runtime)
 }
 END_TEST
 
+struct meeter {
+    pthread_barrier_t barrier;
+    warm_runtime *second;
+    warm_status status;
+    int64_t before, after;
+};
+
+static void *meet_gone(void *argument)
+{
+    struct meeter *m = argument;
+    warm_stream stream = NULL;
+
+    m->status = warm_stream_reserve(runtime, 0, &stream);
+    if (m->status == WARM_OK) {
+        m->status = warm_stream_reserve(m->second, 0, &stream);
+    }
+    pthread_barrier_wait(&m->barrier);
+    pthread_barrier_wait(&m->barrier); /* the second has gone */
+    m->before = wm_meta_live();
+    if (m->status == WARM_OK) {
+        m->status = warm_stream_reserve(runtime, 0, &stream);
+    }
+    m->after = wm_meta_live();
+    return NULL;
+}
+
+START_TEST(test_A5_G2_the_window_of_a_gone_runtime_is_let_go)
+{
+    struct meeter m = {.second = wt_runtime(NULL)};
+    pthread_t thread;
+
+    pthread_barrier_init(&m.barrier, NULL, 2);
+    pthread_create(&thread, NULL, meet_gone, &m);
+    pthread_barrier_wait(&m.barrier);
+    wt_ok(warm_runtime_destroy(m.second, NULL));
+    pthread_barrier_wait(&m.barrier);
+    pthread_join(thread, NULL);
+    wt_ok(m.status);
+    ck_assert_int_eq(m.after, m.before - 1);
+    pthread_barrier_destroy(&m.barrier);
+}
+END_TEST
+
 struct racer {
     pthread_barrier_t barrier;
     _Atomic unsigned held;
@@ -370,6 +413,7 @@ int main(void)
         tcase_add_test(tcase, test_A4_a_destructor_that_never_stops_reserving);
     }
     tcase_add_test(tcase, test_A5_G2_a_thread_that_outlives_the_runtime);
+    tcase_add_test(tcase, test_A5_G2_the_window_of_a_gone_runtime_is_let_go);
     tcase_add_test(tcase, test_A5_G2_destroy_while_threads_exit);
     tcase_add_test(tcase, test_A4_a_window_without_memory_changes_nothing);
     suite_add_tcase(suite, tcase);
