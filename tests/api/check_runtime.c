@@ -217,7 +217,10 @@ START_TEST(test_G3_without_cuda_auto_warns_once_and_takes_the_host)
                             .cudart = "/nonexistent/libcudart.so"};
     warm_runtime *r = NULL;
 
+    wt_fails(WARM_INVALID_ARGUMENT, warm_device_count(NULL, NULL));
     wt_ok(warm_runtime_create(&options, &r));
+    /* It has worked: the last error is what it was. */
+    ck_assert_ptr_null(strstr(warm_last_error_message(), "nonexistent"));
     ck_assert_str_eq(warm_runtime_driver(r), "host");
     ck_assert_uint_eq(logged.lines[WARM_LOG_WARNING], 1);
     ck_assert_int_gt((int)strlen(logged.last[WARM_LOG_WARNING]), 50);
@@ -364,6 +367,9 @@ START_TEST(test_G3_device_calls_check_their_arguments)
     warm_graph graph = NULL;
     void *pointer = &info;
 
+    wt_fails(WARM_INVALID_ARGUMENT, warm_stream_destroy(r, WARM_STREAM_LEGACY));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_stream_destroy(r, WARM_STREAM_PER_THREAD));
     wt_ok(warm_device_get_info(r, 0, &info));
     ck_assert_int_gt((int)strlen(info.name), 0);
     ck_assert_uint_gt(info.total_bytes, 0);

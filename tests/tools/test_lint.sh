@@ -102,6 +102,12 @@ test_words_that_print_or_end_are_refused() {
     words alloc/b.c
 }
 
+test_words_that_trust_the_environment_are_refused() {
+    echo '    x = getenv("X");' | file alloc/b.c
+    refused words alloc/b.c
+    echo '    x = secure_getenv("X"); /* getenv() */' | file alloc/b.c
+    words alloc/b.c
+}
 test_words_allowed_are_allowed_so_often() {
     echo '    fprintf(stderr, "x");' | file runtime/base/log.c
     words runtime/base/log.c
@@ -172,6 +178,7 @@ tap_run test_strip_takes_comments_and_literals \
     test_includes_upwards_or_sideways_are_refused \
     test_words_of_cuda_stay_in_their_files \
     test_words_that_print_or_end_are_refused \
+    test_words_that_trust_the_environment_are_refused \
     test_words_allowed_are_allowed_so_often \
     test_symbols_other_than_ours_are_refused \
     test_symbols_and_headers_agree \

@@ -2,6 +2,7 @@
 # words.sh FILE...: names that may stand only in some files of the library.
 #
 # - CUDA's names: the CUDA driver, the CUDA kinds and their typed headers;
+# - getenv, which trusts the environment of a set-user-ID program;
 # - what prints or ends the process: where tests/tools/words.txt says so, as
 #   often as it says, each with its reason.
 set -u
@@ -20,6 +21,11 @@ cuda="$cuda|CU(DA|BLAS|DNN|SPARSE|SOLVER)?_[A-Z0-9_]+"
 if grep -vE '^(runtime/driver/cuda|handles/kind_cu|include/warmpool/cu)' \
     "$code" | grep -E "$edge($cuda)([^A-Za-z0-9_]|\$)"; then
     echo "words: a CUDA name outside of the CUDA driver and the CUDA kinds"
+    failed=1
+fi
+
+if grep -E "${edge}getenv[[:space:]]*\(" "$code"; then
+    echo "words: getenv(), where a set-user-ID program needs secure_getenv()"
     failed=1
 fi
 

@@ -22,7 +22,7 @@ START_TEST(test_G4_struct_wins_over_conf_wins_over_default)
     warm_options given = {.size = sizeof given, .host_devices = 3};
     wm_options o;
 
-    wt_ok(wm_options_resolve(&given, "host_devices:2,segment:8M,device:host",
+    wt_ok(wm_options_resolve(&given, ",host_devices:2,,segment:8M,device:host,",
                              &o));
     ck_assert_uint_eq(o.host_devices, 3);
     ck_assert_uint_eq(o.segment, 8 << 20);
@@ -33,11 +33,17 @@ END_TEST
 static const struct {
     const char *conf, *named;
 } refused[] = {
-    {"colour:red", "host_devices"}, {"device:metal", "auto|cuda|host"},
-    {"host_devices:0", "1 to 64"},  {"host_devices:65", "1 to 64"},
-    {"host_devices:-1", "1 to 64"}, {"host_devices:1x", "1 to 64"},
-    {"segment:99999999999T", "T"},  {"segment", "key:value"},
-    {"device:", "auto|cuda|host"},  {"device:auto|cuda", "auto|cuda|host"},
+    {"colour:red", "host_devices"},
+    {"device:metal", "auto|cuda|host"},
+    {"host_devices:0", "1 to 64"},
+    {"host_devices:65", "1 to 64"},
+    {"host_devices:-1", "1 to 64"},
+    {"host_devices:1x", "1 to 64"},
+    {"segment:17592186044417M", "T"},
+    {"segment:99999999999T", "T"},
+    {"segment", "key:value"},
+    {"device:", "auto|cuda|host"},
+    {"device:auto|cuda", "auto|cuda|host"},
 };
 
 START_TEST(test_G4_bad_conf_is_refused_and_named)
