@@ -197,10 +197,14 @@ includedir ?= $(prefix)/include
 DEST_LIB := $(DESTDIR)$(libdir)
 DEST_INC := $(DESTDIR)$(includedir)/warmpool
 
+# Below the prefix, so that pkg-config can move the whole tree.
+below = $(patsubst $(prefix)/%,$${prefix}/%,$(1))
+
 $(B)/warmpool.pc: runtime/warmpool.pc.in $(B)/flags FORCE
 	@mkdir -p $(@D)
 	@sed -e 's|@prefix@|$(prefix)|' -e 's|@version@|$(VERSION)|' \
-	    -e 's|@libdir@|$(libdir)|' -e 's|@includedir@|$(includedir)|' \
+	    -e 's|@libdir@|$(call below,$(libdir))|' \
+	    -e 's|@includedir@|$(call below,$(includedir))|' \
 	    $< >$@
 
 install: all $(B)/warmpool.pc

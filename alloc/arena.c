@@ -354,26 +354,15 @@ static wm_block *take_locked(wm_arena *arena, size_t bytes, bool *failed)
     return block;
 }
 
-static warm_status no_records(void)
+wm_block *wm_arena_take(wm_arena *arena, size_t bytes, bool *starved)
 {
-    return wm_fail(WARM_OUT_OF_MEMORY, "no memory for the allocator's records");
-}
-
-warm_status wm_arena_take(wm_arena *arena, size_t bytes, bool hit,
-                          wm_block **block)
-{
-    bool failed = false;
-    wm_block *taken;
+    wm_block *block;
 
     wm_lock_acquire(&arena->lock);
-    taken = take_locked(arena, bytes, &failed);
-    arena->stats.cache_hits += hit && taken != NULL;
+    block = take_locked(arena, bytes, starved);
+    arena->stats.cache_hits += block != NULL;
     wm_lock_release(&arena->lock);
-    if (failed) {
-        return no_records();
-    }
-    *block = taken;
-    return WARM_OK;
+    return block;
 }
 
 size_t wm_arena_run_bytes(size_t bytes)
@@ -477,44 +466,85 @@ static void detach_locked(wm_arena *arena, wm_segment *segment, wm_block *block)
     unlink_segment_locked(arena, segment);
 }
 
-warm_status wm_arena_grow(wm_arena *arena, void *base, size_t segment_bytes,
-                          size_t bytes, wm_block **block)
+/* The pages of a recycled record all lie idle: none is a start. */
+static wm_segment *take_segment_record_locked(wm_arena *arena, size_t bytes)
 {
-    size_t words = (segment_bytes / WM_PAGE + 63) / 64;
-    wm_segment *segment =
+    size_t words = (bytes / WM_PAGE + 63) / 64;
+    wm_segment **link = &arena->spare_segments;
+    wm_segment *segment;
+
+    while (*link != NULL && (*link)->words < words) {
+        link = &(*link)->next;
+    }
+    segment = *link;
+    if (segment != NULL) {
+        *link = segment->next;
+        return segment;
+    }
+    segment =
         wm_meta_alloc(sizeof *segment + words * sizeof segment->starts[0]);
-    warm_status status;
+    if (segment != NULL) {
+        segment->words = words;
+        segment->next_made = arena->all_segments;
+        arena->all_segments = segment;
+    }
+    return segment;
+}
+
+static void give_segment_record_locked(wm_arena *arena, wm_segment *segment)
+{
+    segment->next = arena->spare_segments;
+    arena->spare_segments = segment;
+}
+
+/* A block for the request from memory that joins the arena in the same step;
+ * null, and nothing joined, without records. */
+static wm_block *grow_locked(wm_arena *arena, void *base, size_t segment_bytes,
+                             size_t bytes)
+{
+    wm_segment *segment = take_segment_record_locked(arena, segment_bytes);
     bool failed = false;
-    wm_block *taken = NULL;
+    wm_block *run;
+    wm_block *taken;
 
     if (segment == NULL) {
-        return no_records();
+        return NULL;
+    }
+    if (!have_record_locked(arena)) {
+        give_segment_record_locked(arena, segment);
+        return NULL;
     }
     segment->base = base;
     segment->bytes = segment_bytes;
     segment->arena = arena;
-    status = wm_page_map_reserve(base, segment_bytes);
+    run = take_record_locked(arena);
+    attach_locked(arena, segment, run);
+    taken = take_locked(arena, bytes, &failed);
+    if (taken != NULL) {
+        wm_arena_note_segment_locked(arena, segment_bytes, true);
+        return taken;
+    }
+    detach_locked(arena, segment, run);
+    give_record_locked(arena, run);
+    give_segment_record_locked(arena, segment);
+    return NULL;
+}
+
+warm_status wm_arena_grow(wm_arena *arena, void *base, size_t segment_bytes,
+                          size_t bytes, wm_block **block)
+{
+    warm_status status = wm_page_map_reserve(base, segment_bytes);
+    wm_block *taken;
+
     if (status != WARM_OK) {
-        wm_meta_free(segment);
         return status;
     }
     wm_lock_acquire(&arena->lock);
-    if (have_record_locked(arena)) {
-        wm_block *run = take_record_locked(arena);
-
-        attach_locked(arena, segment, run);
-        taken = take_locked(arena, bytes, &failed);
-        if (taken == NULL) {
-            detach_locked(arena, segment, run);
-            give_record_locked(arena, run);
-        } else {
-            wm_arena_note_segment_locked(arena, segment_bytes, true);
-        }
-    }
+    taken = grow_locked(arena, base, segment_bytes, bytes);
     wm_lock_release(&arena->lock);
     if (taken == NULL) {
-        wm_meta_free(segment);
-        return no_records();
+        return wm_fail(WARM_OUT_OF_MEMORY,
+                       "no memory for the allocator's records");
     }
     *block = taken;
     return WARM_OK;
@@ -569,8 +599,8 @@ void wm_arena_released(wm_arena *arena, wm_segment *segment)
     arena->detached_bytes -= segment->bytes;
     wm_arena_note_segment_locked(arena, segment->bytes, false);
     give_record_locked(arena, segment->whole);
+    give_segment_record_locked(arena, segment);
     wm_lock_release(&arena->lock);
-    wm_meta_free(segment);
 }
 
 void wm_arena_reattach(wm_arena *arena, wm_segment *segment)
@@ -623,11 +653,13 @@ void wm_arena_fini(wm_arena *arena)
 {
     struct chunk *chunk = arena->record_chunks;
 
-    while (arena->segments != NULL) {
-        wm_segment *segment = arena->segments;
+    for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
+        wm_page_map_fill(s->base, s->bytes, NULL, WM_ENTRY_RUN);
+    }
+    while (arena->all_segments != NULL) {
+        wm_segment *segment = arena->all_segments;
 
-        arena->segments = segment->next;
-        wm_page_map_fill(segment->base, segment->bytes, NULL, WM_ENTRY_RUN);
+        arena->all_segments = segment->next_made;
         wm_meta_free(segment);
     }
     while (arena->all_slabs != NULL) {

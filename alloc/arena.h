@@ -19,6 +19,8 @@ typedef struct wm_arena {
     void *owner; /* const: the space */
     /* All below: lock arena. */
     wm_segment *segments;
+    wm_segment *spare_segments; /* records, chained by next */
+    wm_segment *all_segments;   /* every record made, chained by next_made */
     wm_fit_tree idle;
     wm_block *spare_blocks;     /* records, chained by left */
     void *record_chunks;        /* what they were cut from */
@@ -37,11 +39,10 @@ void wm_arena_init(wm_arena *arena, void *owner);
  * entries leave the page map, their memory stays as it is. */
 void wm_arena_fini(wm_arena *arena);
 
-/* Hands out a LIVE block of at least bytes (1 … WM_REQUEST_MAX) in *block,
- * null on a miss. hit: counts as served without the driver.
- * Status: OK, or OUT_OF_MEMORY (no memory for records). */
-warm_status wm_arena_take(wm_arena *arena, size_t bytes, bool hit,
-                          wm_block **block);
+/* A LIVE block of at least bytes (1 … WM_REQUEST_MAX), counted as served from
+ * the cache, or null on a miss. *starved is set if there was memory for it,
+ * but none for a record. */
+wm_block *wm_arena_take(wm_arena *arena, size_t bytes, bool *starved);
 
 /* Bytes of the run that a request needs: its own, or a slab for it. */
 size_t wm_arena_run_bytes(size_t bytes);

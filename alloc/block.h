@@ -6,9 +6,10 @@
  *
  * The page map leads from the first page of every run to its block, from all
  * pages of a slab to the slab, and from the other pages to the segment. A
- * block's record is stable while it is not IDLE. Blocks and slabs are recycled
- * but never given back before their arena ends, so that a stale look-up reads
- * a record, if the wrong one; a segment's entries go before its record does.
+ * block's record is stable while it is not IDLE. All records are recycled as
+ * what they are, and never given back before their arena ends, so that a look-
+ * up of a pointer freed already reads a record, if the wrong one; it stays
+ * inside the record, whatever the address.
  *
  * Whoever owns a block owns its fields: the arena while IDLE (lock arena), the
  * caller while LIVE, the free that took it LIVE → FREEING, the timelines
@@ -94,9 +95,11 @@ struct wm_segment {
     char *base;
     size_t bytes;
     struct wm_arena *arena;
-    wm_segment *previous, *next; /* lock arena */
+    wm_segment *previous, *next; /* lock arena; next chains spare ones */
     uint64_t idle_since_ns;      /* lock arena: valid while wholly idle */
     wm_block *whole;             /* its run's record while detached */
+    size_t words;                /* const: of starts */
+    wm_segment *next_made;       /* lock arena */
     /* Bit i: a run starts at page i. Written under lock arena; read without,
      * relaxed: the caller of a look-up knows that its own block is live, and
      * its bit was set before the block was handed out. */

@@ -81,10 +81,13 @@ static wm_block *run_around(wm_segment *segment, const void *address)
 {
     size_t page = (size_t)((const char *)address - segment->base) / WM_PAGE;
     size_t word = page / 64;
-    uint64_t bits =
-        atomic_load_explicit(&segment->starts[word], memory_order_relaxed) &
-        (UINT64_MAX >> (63 - page % 64));
+    uint64_t bits;
 
+    if (wm_unlikely(word >= segment->words)) {
+        return NULL; /* stale: the record serves another segment */
+    }
+    bits = atomic_load_explicit(&segment->starts[word], memory_order_relaxed) &
+           (UINT64_MAX >> (63 - page % 64));
     while (bits == 0 && word > 0) {
         word--;
         bits =
@@ -104,9 +107,11 @@ wm_block *wm_block_at(const void *address)
     switch (entry & 3) {
     case WM_ENTRY_SLAB: {
         wm_slab *slab = record_of(entry);
-        size_t offset = (size_t)((const char *)address - slab->base);
+        size_t i =
+            (size_t)((const char *)address - slab->base) / slab->slot_bytes;
 
-        return &slab->slot[offset / slab->slot_bytes];
+        /* Stale beyond: the record serves another run. */
+        return wm_likely(i < slab->slots) ? &slab->slot[i] : NULL;
     }
     case WM_ENTRY_INNER:
         return run_around(record_of(entry), address);

@@ -3,6 +3,7 @@
 
 #include "alloc/page_map.h"
 #include "runtime/base/meta.h"
+#include "runtime/base/sized.h"
 #include "runtime/base/status.h"
 #include "warmpool/memory.h"
 
@@ -18,11 +19,6 @@ static warm_status give_back(wm_driver *driver, void *base, size_t bytes)
 
 static const wm_space_traits pinned_traits = {
     .name = "pinned", .obtain = obtain, .give_back = give_back};
-
-static void finish(wm_block *block, bool lost)
-{
-    wm_arena_finish(block->segment->arena, block, lost);
-}
 
 /* ---- for runtime.c ---------------------------------------------------- */
 
@@ -40,7 +36,8 @@ warm_status wm_pinned_open(warm_runtime *runtime, const wm_options *options,
         wm_meta_free(p);
         return status;
     }
-    wm_timelines_init(&p->timelines, runtime->driver, &p->events, finish);
+    wm_timelines_init(&p->timelines, runtime->driver, &p->events,
+                      wm_space_finish);
     wm_space_init(&p->space, &pinned_traits, runtime, &p->timelines, options);
     *pinned = p;
     return WARM_OK;
@@ -50,23 +47,16 @@ static void report_left(wm_pinned *pinned, warm_destroy_report *report)
 {
     const warm_space_stats *stats = &pinned->space.arena.stats;
 
-    if (report != NULL) {
-        report->blocks += stats->requests.current;
-        report->block_bytes += stats->block_bytes.current;
-        report->pending += stats->pending.current;
-    }
+    report->blocks += stats->requests.current;
+    report->block_bytes += stats->block_bytes.current;
+    report->pending += stats->pending.current;
 }
 
-void wm_pinned_close(wm_pinned *pinned, bool driver_usable,
-                     warm_destroy_report *report)
+void wm_pinned_close(wm_pinned *pinned, warm_destroy_report *report)
 {
     size_t released;
 
     if (pinned == NULL) {
-        return;
-    }
-    if (!driver_usable) {
-        report_left(pinned, report);
         return;
     }
     (void)wm_space_trim(&pinned->space, 0, &released);
@@ -123,7 +113,8 @@ static warm_status not_a_block(const void *pointer, const wm_block *block)
                    pointer);
 }
 
-/* LIVE → FREEING, so that of two frees of one pointer one is refused. */
+/* LIVE → FREEING, so that of two frees of one pointer one is refused. The base
+ * is looked at again: the record of a stale pointer may serve another block. */
 static bool claim(wm_block *block, const void *pointer)
 {
     int live = WM_BLOCK_LIVE;
@@ -150,8 +141,11 @@ warm_status warm_free(void *pointer)
         return WARM_OK;
     }
     block = wm_block_at(pointer);
-    /* The state first: only a live block says truly whose it is. */
-    if (block == NULL || wm_space_find(pointer) != block) {
+    /* The state first: only a live block says truly whose it is. And nothing
+     * is claimed for a pointer into the middle, not even for a moment: the
+     * block's owner may free it right now. */
+    if (block == NULL || wm_space_find(pointer) != block ||
+        block->base != pointer) {
         return not_a_block(pointer, block);
     }
     status = wm_runtime_check(wm_space_of(block)->runtime);
@@ -189,32 +183,33 @@ warm_status warm_record_stream(const void *pointer, warm_stream stream)
 warm_status warm_block_get_info(const void *pointer, warm_block_info *info)
 {
     wm_block *block;
-    warm_status status;
+    warm_status status = wm_sized_check(info, sizeof *info, "warm_block_info");
 
-    if (info == NULL || info->size != sizeof *info) {
-        return wm_fail(WARM_INVALID_ARGUMENT,
-                       "info is null or its size is not set");
-    }
-    status = find_live(pointer, &block);
     if (status == WARM_OK) {
-        info->base = block->base;
-        info->bytes = block->bytes;
-        info->requested = block->requested;
-        info->runtime = wm_space_of(block)->runtime;
-        info->streams = wm_timelines_streams(block);
+        status = find_live(pointer, &block);
+    }
+    if (status == WARM_OK) {
+        warm_block_info all = {.base = block->base,
+                               .bytes = block->bytes,
+                               .requested = block->requested,
+                               .runtime = wm_space_of(block)->runtime,
+                               .streams = wm_timelines_streams(block)};
+
+        wm_sized_out(info, &all, sizeof all);
     }
     return status;
 }
 
 /* ---- copies ----------------------------------------------------------- */
 
-/* Records stream on the block that holds the range, if one of ours does. */
-static warm_status use_range(const void *pointer, size_t bytes,
-                             const char *what, warm_stream stream)
+/* The block of ours that holds the range, or null if none does. */
+static warm_status find_range(const void *pointer, size_t bytes,
+                              const char *what, wm_block **found)
 {
     wm_block *block = wm_space_find(pointer);
     size_t offset;
 
+    *found = block;
     if (block == NULL) {
         return WARM_OK;
     }
@@ -225,7 +220,46 @@ static warm_status use_range(const void *pointer, size_t bytes,
                        "after %zu",
                        bytes, what, pointer, block->bytes - offset);
     }
-    return wm_space_record(wm_space_of(block), block, stream);
+    return WARM_OK;
+}
+
+static warm_status use(wm_block *block, warm_stream stream)
+{
+    return block != NULL ? wm_space_record(wm_space_of(block), block, stream)
+                         : WARM_OK;
+}
+
+/* Both ranges are checked before a stream is recorded on either block. */
+static warm_status use_ranges(const void *destination, const void *source,
+                              size_t bytes, warm_stream stream)
+{
+    wm_block *from = NULL;
+    wm_block *to = NULL;
+    warm_status status = find_range(source, bytes, "source", &from);
+
+    if (status == WARM_OK) {
+        status = find_range(destination, bytes, "destination", &to);
+    }
+    if (status == WARM_OK) {
+        status = use(from, stream);
+    }
+    return status == WARM_OK ? use(to, stream) : status;
+}
+
+static warm_status check_copy(const void *destination, const void *source,
+                              warm_copy_direction direction)
+{
+    if (destination == NULL || source == NULL) {
+        return wm_fail(WARM_INVALID_ARGUMENT, "copy: %s is null",
+                       destination == NULL ? "destination" : "source");
+    }
+    if (direction != WARM_COPY_TO_DEVICE && direction != WARM_COPY_TO_HOST) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "copy: direction %d is neither WARM_COPY_TO_DEVICE "
+                       "nor WARM_COPY_TO_HOST",
+                       (int)direction);
+    }
+    return WARM_OK;
 }
 
 warm_status warm_copy_async(warm_runtime *runtime, void *destination,
@@ -237,19 +271,9 @@ warm_status warm_copy_async(warm_runtime *runtime, void *destination,
     if (status != WARM_OK || bytes == 0) {
         return status;
     }
-    if (destination == NULL || source == NULL) {
-        return wm_fail(WARM_INVALID_ARGUMENT, "copy: %s is null",
-                       destination == NULL ? "destination" : "source");
-    }
-    if (direction != WARM_COPY_TO_DEVICE && direction != WARM_COPY_TO_HOST) {
-        return wm_fail(WARM_INVALID_ARGUMENT,
-                       "copy: direction %d is neither WARM_COPY_TO_DEVICE "
-                       "nor WARM_COPY_TO_HOST",
-                       (int)direction);
-    }
-    status = use_range(source, bytes, "source", stream);
+    status = check_copy(destination, source, direction);
     if (status == WARM_OK) {
-        status = use_range(destination, bytes, "destination", stream);
+        status = use_ranges(destination, source, bytes, stream);
     }
     if (status == WARM_OK) {
         status = wm_driver_copy(runtime->driver, destination, source, bytes,
@@ -321,17 +345,17 @@ warm_status warm_memory_callback_remove(warm_runtime *runtime,
 warm_status warm_pinned_get_stats(warm_runtime *runtime,
                                   warm_space_stats *stats)
 {
+    warm_space_stats all = {.size = sizeof all};
     warm_status status = wm_runtime_check(runtime);
 
-    if (status != WARM_OK) {
-        return status;
+    if (status == WARM_OK) {
+        status = wm_sized_check(stats, sizeof all, "warm_space_stats");
     }
-    if (stats == NULL || stats->size != sizeof *stats) {
-        return wm_fail(WARM_INVALID_ARGUMENT,
-                       "stats is null or its size is not set");
+    if (status == WARM_OK) {
+        wm_arena_stats(&runtime->pinned->space.arena, &all);
+        wm_sized_out(stats, &all, sizeof all);
     }
-    wm_arena_stats(&runtime->pinned->space.arena, stats);
-    return WARM_OK;
+    return status;
 }
 
 int warm_pinned_class_count(void)
@@ -342,21 +366,22 @@ int warm_pinned_class_count(void)
 warm_status warm_pinned_get_class_stats(warm_runtime *runtime, int index,
                                         warm_class_stats *stats)
 {
+    warm_class_stats all = {.size = sizeof all};
     warm_status status = wm_runtime_check(runtime);
 
+    if (status == WARM_OK) {
+        status = wm_sized_check(stats, sizeof all, "warm_class_stats");
+    }
     if (status != WARM_OK) {
         return status;
-    }
-    if (stats == NULL || stats->size != sizeof *stats) {
-        return wm_fail(WARM_INVALID_ARGUMENT,
-                       "stats is null or its size is not set");
     }
     if (index < 0 || index >= WM_CLASSES_ALL) {
         return wm_fail(WARM_INVALID_ARGUMENT,
                        "size class %d is not one of 0 to %d", index,
                        WM_CLASSES_ALL - 1);
     }
-    wm_arena_class_stats(&runtime->pinned->space.arena, (unsigned)index, stats);
+    wm_arena_class_stats(&runtime->pinned->space.arena, (unsigned)index, &all);
+    wm_sized_out(stats, &all, sizeof all);
     return WARM_OK;
 }
 

@@ -18,12 +18,9 @@ typedef struct wm_pinned {
 warm_status wm_pinned_open(warm_runtime *runtime, const wm_options *options,
                            wm_pinned **pinned);
 
-/* Ends it (null is ignored): idle segments go back to the driver; what is
- * live, pending or lost is added to report (may be null) and left alone. With
- * !driver_usable (a forked child, a process that exits) nothing is touched,
- * no lock is taken, and the records are leaked. */
-void wm_pinned_close(wm_pinned *pinned, bool driver_usable,
-                     warm_destroy_report *report);
+/* Ends it (null is ignored): idle segments go back to the driver; what is live,
+ * pending or lost stays where it is, and the first two are added to report. */
+void wm_pinned_close(wm_pinned *pinned, warm_destroy_report *report);
 
 /* The stream will be destroyed; see wm_space_retire(). */
 void wm_pinned_retire(wm_pinned *pinned, warm_stream stream,

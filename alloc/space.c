@@ -38,7 +38,7 @@ static warm_status enter(wm_space *space, struct section *section)
 
 static void leave(wm_space *space, struct section *section, bool recovered)
 {
-    (void)wm_driver_capture_mode(space->driver, &section->mode);
+    wm_driver_unrelax(space->driver, &section->mode);
     if (recovered) {
         wm_error_restore(&section->error);
     }
@@ -47,57 +47,118 @@ static void leave(wm_space *space, struct section *section, bool recovered)
 
 /* ---- returning segments ----------------------------------------------- */
 
-static size_t give_back(wm_space *space, wm_segment *segment)
+/* What became of the idle segments that were to go back. */
+struct returned {
+    size_t bytes;     /* with the driver again */
+    size_t refused;   /* the driver did not take */
+    warm_error cause; /* of the last refusal */
+};
+
+static warm_status driver_free(wm_space *space, void *base, size_t bytes)
 {
-    size_t bytes = segment->bytes;
     uint64_t start = wm_clock_ns();
-    warm_status status =
-        space->traits->give_back(space->driver, segment->base, bytes);
+    warm_status status = space->traits->give_back(space->driver, base, bytes);
 
     wm_arena_count_driver(&space->arena, true, wm_clock_ns() - start);
-    if (status != WARM_OK) {
-        wm_log(WARM_LOG_WARNING,
-               "the driver did not take %s of %s memory back, which stays in "
-               "the cache: %s",
-               wm_bytes(bytes).text, space->traits->name,
-               warm_last_error_message());
-        wm_arena_reattach(&space->arena, segment);
-        return 0;
-    }
-    wm_arena_released(&space->arena, segment);
-    return bytes;
+    return status;
 }
 
-static size_t give_back_idle(wm_space *space, size_t target, uint64_t before_ns)
+static void give_back_locked(wm_space *space, wm_segment *segment,
+                             struct returned *returned)
+{
+    size_t bytes = segment->bytes;
+
+    if (driver_free(space, segment->base, bytes) == WARM_OK) {
+        returned->bytes += bytes;
+        wm_arena_released(&space->arena, segment);
+        return;
+    }
+    returned->refused += bytes;
+    returned->cause.size = sizeof returned->cause;
+    warm_last_error(&returned->cause);
+    wm_arena_reattach(&space->arena, segment);
+}
+
+/* Under lock growth: a segment on its way back is neither cached nor room
+ * under the limit, and whoever grows then would find less than there is. */
+static void give_back_idle_locked(wm_space *space, size_t target,
+                                  uint64_t before_ns, struct returned *returned)
 {
     wm_segment *segment = wm_arena_detach(&space->arena, target, before_ns);
-    size_t released = 0;
 
     while (segment != NULL) {
         wm_segment *next = segment->next;
 
-        released += give_back(space, segment);
+        give_back_locked(space, segment, returned);
         segment = next;
     }
-    return released;
 }
 
+static void say_refused(wm_space *space, const struct returned *returned)
+{
+    if (returned->refused > 0) {
+        wm_log(WARM_LOG_WARNING,
+               "the driver did not take %s of %s memory back, which stays in "
+               "the cache: %s",
+               wm_bytes(returned->refused).text, space->traits->name,
+               returned->cause.message);
+    }
+}
+
+/* Not while somebody grows, who may take long: the next poll comes. */
 static void decay(wm_space *space)
 {
+    struct returned returned = {0};
     uint64_t now;
 
     if (space->decay_ns == 0) {
         return;
     }
     now = wm_clock_ns();
-    if (now > space->decay_ns) {
-        (void)give_back_idle(space, 0, now - space->decay_ns);
+    if (now > space->decay_ns && wm_lock_acquire_try(&space->growth)) {
+        give_back_idle_locked(space, 0, now - space->decay_ns, &returned);
+        wm_lock_release(&space->growth);
+        say_refused(space, &returned);
     }
+}
+
+/* Once: a broken driver would say it at every free. */
+static void say_kept(wm_space *space, size_t bytes, const char *why)
+{
+    /* Relaxed: a flag. */
+    if (!atomic_exchange_explicit(&space->kept, true, memory_order_relaxed)) {
+        wm_log(WARM_LOG_WARNING, "a block of %s is kept for ever: %s",
+               wm_bytes(bytes).text, why);
+    }
+}
+
+/* Takes back what has passed. What a round of polling lost is said after it:
+ * the log callback may come back here. */
+static void collect(wm_space *space)
+{
+    size_t bytes;
+
+    wm_timelines_poll(space->timelines);
+    /* Relaxed: a size for a message. */
+    bytes = atomic_exchange_explicit(&space->lost, 0, memory_order_relaxed);
+    if (bytes > 0) {
+        say_kept(space, bytes, "the driver does not say whether it is in use");
+    }
+}
+
+void wm_space_finish(wm_block *block, bool lost)
+{
+    wm_space *space = wm_space_of(block);
+
+    if (lost) {
+        atomic_store_explicit(&space->lost, block->bytes, memory_order_relaxed);
+    }
+    wm_arena_finish(&space->arena, block, lost);
 }
 
 static void poll(wm_space *space)
 {
-    wm_timelines_poll(space->timelines);
+    collect(space);
     decay(space);
 }
 
@@ -116,11 +177,16 @@ warm_status wm_space_poll(wm_space *space)
 warm_status wm_space_trim(wm_space *space, size_t target, size_t *released)
 {
     struct section section;
+    struct returned returned = {0};
     warm_status status = enter(space, &section);
 
     if (status == WARM_OK) {
-        wm_timelines_poll(space->timelines);
-        *released = give_back_idle(space, target, UINT64_MAX);
+        collect(space);
+        wm_lock_acquire(&space->growth);
+        give_back_idle_locked(space, target, UINT64_MAX, &returned);
+        wm_lock_release(&space->growth);
+        say_refused(space, &returned);
+        *released = returned.bytes;
         leave(space, &section, true);
     }
     return status;
@@ -140,9 +206,9 @@ static bool within_limit(wm_space *space, size_t bytes)
            bytes <= space->limit_bytes - stats.held_bytes.current;
 }
 
-/* Obtains segment_bytes and takes the block from them; lock growth held. */
-static warm_status grow_by(wm_space *space, size_t segment_bytes, size_t bytes,
-                           wm_block **block)
+/* Obtains segment_bytes and takes the block from them. */
+static warm_status obtain_locked(wm_space *space, size_t segment_bytes,
+                                 size_t bytes, wm_block **block)
 {
     uint64_t start = wm_clock_ns();
     void *base = NULL;
@@ -158,38 +224,62 @@ static warm_status grow_by(wm_space *space, size_t segment_bytes, size_t bytes,
         status =
             wm_arena_grow(&space->arena, base, segment_bytes, bytes, block);
         if (status != WARM_OK) {
-            (void)space->traits->give_back(space->driver, base, segment_bytes);
+            (void)driver_free(space, base, segment_bytes);
         }
     }
     return status;
 }
 
-/* One thread grows; those that waited look again first. A whole segment is
- * asked for, and what the request needs where that cannot be had. */
-static warm_status grow(wm_space *space, size_t bytes, wm_block **block)
+/* Looks again, then asks for a whole segment, and for what the request needs
+ * where that cannot be had. */
+static warm_status grow_locked(wm_space *space, size_t bytes, wm_block **block)
 {
     size_t needed = wm_arena_run_bytes(bytes);
+    bool starved = false;
+    warm_status status = WARM_OUT_OF_MEMORY;
+
+    *block = wm_arena_take(&space->arena, bytes, &starved);
+    if (*block != NULL) {
+        return WARM_OK;
+    }
+    if (starved) {
+        return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a record of it");
+    }
+    if (needed < space->segment_bytes) {
+        status = obtain_locked(space, space->segment_bytes, bytes, block);
+    }
+    if (status == WARM_OUT_OF_MEMORY) {
+        status = obtain_locked(space, needed, bytes, block);
+    }
+    return status;
+}
+
+/* One thread grows; those that waited look again first. */
+static warm_status grow(wm_space *space, size_t bytes, wm_block **block)
+{
+    struct returned returned = {0};
     warm_status status;
 
     wm_lock_acquire(&space->growth);
-    status = wm_arena_take(&space->arena, bytes, true, block);
-    if (status == WARM_OK && *block == NULL) {
-        status = WARM_OUT_OF_MEMORY;
-        if (needed < space->segment_bytes) {
-            status = grow_by(space, space->segment_bytes, bytes, block);
-        }
-        if (status == WARM_OUT_OF_MEMORY) {
-            status = grow_by(space, needed, bytes, block);
-        }
+    status = grow_locked(space, bytes, block);
+    if (status == WARM_OUT_OF_MEMORY) {
+        give_back_idle_locked(space, 0, UINT64_MAX, &returned);
+    }
+    if (returned.bytes > 0) {
+        wm_arena_count_retry(&space->arena);
+        status = grow_locked(space, bytes, block);
     }
     wm_lock_release(&space->growth);
+    say_refused(space, &returned);
     return status;
 }
 
 static bool ask_callbacks(wm_space *space, size_t bytes)
 {
+    warm_error cause = {.size = sizeof cause};
     bool again = false;
 
+    warm_last_error(&cause);
     for (int i = 0; i < WM_CALLBACKS; i++) {
         warm_memory_fn function;
         void *context;
@@ -202,6 +292,8 @@ static bool ask_callbacks(wm_space *space, size_t bytes)
             again = true;
         }
     }
+    /* What failed in a callback is not why the request does. */
+    wm_error_restore(&cause);
     return again;
 }
 
@@ -228,23 +320,17 @@ static warm_status out_of_memory(wm_space *space, warm_status status,
 /* The ladder below a cache that misses (row B12). */
 static warm_status climb(wm_space *space, size_t bytes, wm_block **block)
 {
-    warm_status status;
+    bool starved = false;
+    warm_status status = WARM_OK;
 
     poll(space);
-    status = wm_arena_take(&space->arena, bytes, true, block);
-    if (status != WARM_OK || *block != NULL) {
-        return status;
-    }
-    status = grow(space, bytes, block);
-    if (status == WARM_OUT_OF_MEMORY &&
-        give_back_idle(space, 0, UINT64_MAX) > 0) {
-        wm_arena_count_retry(&space->arena);
+    *block = wm_arena_take(&space->arena, bytes, &starved);
+    if (*block == NULL) {
         status = grow(space, bytes, block);
     }
     if (status == WARM_OUT_OF_MEMORY && ask_callbacks(space, bytes)) {
         wm_arena_count_retry(&space->arena);
-        wm_timelines_poll(space->timelines);
-        (void)give_back_idle(space, 0, UINT64_MAX);
+        collect(space);
         status = grow(space, bytes, block);
     }
     return status;
@@ -256,6 +342,9 @@ static warm_status alloc_slow(wm_space *space, size_t bytes, void **pointer)
     wm_block *block = NULL;
     warm_status status = enter(space, &section);
 
+    if (status == WARM_OUT_OF_MEMORY) {
+        return out_of_memory(space, status, bytes);
+    }
     if (status != WARM_OK) {
         return status;
     }
@@ -271,12 +360,9 @@ static warm_status alloc_slow(wm_space *space, size_t bytes, void **pointer)
 
 warm_status wm_space_alloc(wm_space *space, size_t bytes, void **pointer)
 {
-    wm_block *block = NULL;
-    warm_status status = wm_arena_take(&space->arena, bytes, true, &block);
+    bool starved = false;
+    wm_block *block = wm_arena_take(&space->arena, bytes, &starved);
 
-    if (status != WARM_OK) {
-        return status;
-    }
     if (block == NULL) {
         return alloc_slow(space, bytes, pointer);
     }
@@ -310,14 +396,9 @@ static void keep(wm_space *space, wm_block *block, int state)
     size_t bytes = block->bytes;
 
     wm_arena_free_kept(&space->arena, block, state);
-    /* Once: a broken driver would say it at every free. Relaxed: a flag. */
-    if (atomic_exchange_explicit(&space->kept, true, memory_order_relaxed)) {
-        return;
-    }
-    wm_log(WARM_LOG_WARNING, "a block of %s is kept for ever: %s",
-           wm_bytes(bytes).text,
-           state == WM_BLOCK_LOST ? warm_last_error_message()
-                                  : "a graph capture used it");
+    say_kept(space, bytes,
+             state == WM_BLOCK_LOST ? warm_last_error_message()
+                                    : "a graph capture used it");
 }
 
 static void settle(wm_space *space, wm_block *block, enum wm_uses uses)
@@ -346,6 +427,7 @@ static void free_used(wm_space *space, wm_block *block)
     if (enter(space, &section) != WARM_OK) {
         wm_timelines_forget(space->timelines, block);
         keep(space, block, WM_BLOCK_LOST);
+        wm_error_restore(&section.error);
         return;
     }
     settle(space, block, wm_timelines_prepare(space->timelines, block));
@@ -378,6 +460,8 @@ void wm_space_retire(wm_space *space, warm_stream stream,
     wm_timelines_retire(space->timelines, stream, info);
     if (status == WARM_OK) {
         leave(space, &section, true);
+    } else {
+        wm_error_restore(&section.error);
     }
 }
 

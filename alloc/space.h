@@ -31,7 +31,8 @@ typedef struct wm_space {
     size_t segment_bytes;          /* const: least that is obtained */
     size_t limit_bytes;            /* const: most that is held, 0: no limit */
     uint64_t decay_ns;             /* const: 0: never */
-    _Atomic bool kept; /* a block was kept for ever, and it was said */
+    _Atomic bool kept;   /* a block was kept for ever, and it was said */
+    _Atomic size_t lost; /* bytes of one that polling lost, to be said */
     wm_lock growth;
     wm_arena arena;
     struct {
@@ -54,6 +55,9 @@ warm_status wm_space_alloc(wm_space *space, size_t bytes, void **pointer);
 /* The LIVE block that holds pointer, else null. */
 wm_block *wm_space_find(const void *pointer);
 wm_space *wm_space_of(const wm_block *block);
+
+/* The last timeline has let go of a PENDING block; see wm_timelines_init(). */
+void wm_space_finish(wm_block *block, bool lost);
 
 /* Frees a block that this thread has taken from LIVE to FREEING. */
 void wm_space_free(wm_space *space, wm_block *block);

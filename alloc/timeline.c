@@ -23,11 +23,10 @@ struct wm_timeline {
     uint64_t round; /* when it was polled last */
     wm_timeline *next_in_bucket, *next_busy;
     wm_lock lock;
-    wm_cond changed; /* recorders or retiring */
+    wm_cond no_recorders;
     /* lock timeline */
     unsigned recorders; /* threads about to record on stream */
     bool retiring;
-    bool polling;
     unsigned failures; /* in a row, of the head */
     wm_use *head, *tail;
     /* Written before retired, const after; retired's release pairs with the
@@ -97,7 +96,7 @@ static wm_timeline *new_timeline(warm_stream stream, const wm_stream_info *info)
         t->device = info->device;
         t->stream = stream;
         wm_lock_init(&t->lock, WM_RANK_TIMELINE);
-        wm_cond_init(&t->changed);
+        wm_cond_init(&t->no_recorders);
     }
     return t;
 }
@@ -107,7 +106,7 @@ static void end_timeline(wm_timelines *set, wm_timeline *t)
     if (t->final != NULL) {
         wm_event_pool_put(set->events, t->device, t->final);
     }
-    wm_cond_fini(&t->changed);
+    wm_cond_fini(&t->no_recorders);
     wm_lock_fini(&t->lock);
     wm_meta_free(t);
 }
@@ -310,19 +309,16 @@ unsigned wm_timelines_streams(wm_block *block)
 /* ---- freeing ---------------------------------------------------------- */
 
 /* Between begin and end the stream is not retired, so that it may be named to
- * the driver. False: it is retired already. */
+ * the driver. False: it is retired, or about to be; its final event counts. */
 static bool begin_record(wm_timeline *t)
 {
-    bool retired;
+    bool refused;
 
     wm_lock_acquire(&t->lock);
-    while (t->retiring) {
-        wm_cond_wait(&t->changed, &t->lock);
-    }
-    retired = is_retired(t);
-    t->recorders += !retired;
+    refused = t->retiring || is_retired(t);
+    t->recorders += !refused;
     wm_lock_release(&t->lock);
-    return !retired;
+    return !refused;
 }
 
 static void end_record(wm_timeline *t)
@@ -330,7 +326,7 @@ static void end_record(wm_timeline *t)
     wm_lock_acquire(&t->lock);
     t->recorders--;
     if (t->recorders == 0) {
-        wm_cond_broadcast(&t->changed);
+        wm_cond_broadcast(&t->no_recorders);
     }
     wm_lock_release(&t->lock);
 }
@@ -401,7 +397,7 @@ static enum wm_uses prepare_use(wm_timelines *set, wm_use *use)
 
     if (!begin_record(t)) {
         drop_event(set, use); /* the final event is the later one */
-        if (!t->dead) {
+        if (!is_retired(t) || !t->dead) {
             return WM_USES_PENDING;
         }
         (void)wm_fail(WARM_DRIVER_ERROR, "the end of a stream that uses it "
@@ -526,26 +522,15 @@ void wm_timelines_publish(wm_timelines *set, wm_block *block)
 
 /* ---- polling ---------------------------------------------------------- */
 
-/* The oldest entry, if nobody else is asking; the queue is ours until
- * end_poll(). */
-static wm_use *begin_poll(wm_timeline *t)
+/* The oldest entry. */
+static wm_use *first(wm_timeline *t)
 {
-    wm_use *use = NULL;
+    wm_use *use;
 
     wm_lock_acquire(&t->lock);
-    if (!t->polling && t->head != NULL) {
-        t->polling = true;
-        use = t->head;
-    }
+    use = t->head;
     wm_lock_release(&t->lock);
     return use;
-}
-
-static void end_poll(wm_timeline *t)
-{
-    wm_lock_acquire(&t->lock);
-    t->polling = false;
-    wm_lock_release(&t->lock);
 }
 
 /* Takes the head off and answers the new one. */
@@ -587,7 +572,7 @@ static warm_status record_late(wm_timelines *set, wm_timeline *t, wm_use *use)
     wm_capture capture = WM_CAPTURE_BLOCKED;
 
     if (!begin_record(t)) {
-        return WARM_NOT_READY; /* the next poll finds the final event */
+        return WARM_NOT_READY; /* a later poll finds the final event */
     }
     if (is_same_stream(set, t) &&
         wm_driver_stream_capture(set->driver, t->stream, &capture) == WARM_OK &&
@@ -614,13 +599,13 @@ static warm_status query(wm_timelines *set, wm_timeline *t, wm_use *use)
     return wm_driver_event_query(set->driver, event);
 }
 
-/* A query failed: asked again later, and given up in the end. */
-static bool gives_up(wm_timeline *t)
+/* Whether the head is given up: its queries failed too often in a row. */
+static bool gives_up(wm_timeline *t, warm_status status)
 {
     bool lost;
 
     wm_lock_acquire(&t->lock);
-    t->failures++;
+    t->failures = status == WARM_NOT_READY ? 0 : t->failures + 1;
     lost = t->failures >= MAX_FAILURES;
     wm_lock_release(&t->lock);
     return lost;
@@ -628,13 +613,11 @@ static bool gives_up(wm_timeline *t)
 
 static void poll_timeline(wm_timelines *set, wm_timeline *t)
 {
-    wm_use *use = begin_poll(t);
-    bool ours = use != NULL;
+    wm_use *use = first(t);
 
     while (use != NULL) {
         warm_status status = query(set, t, use);
-        bool lost =
-            status != WARM_OK && status != WARM_NOT_READY && gives_up(t);
+        bool lost = status != WARM_OK && gives_up(t, status);
         wm_use *done = use;
 
         if (status != WARM_OK && !lost) {
@@ -642,9 +625,6 @@ static void poll_timeline(wm_timelines *set, wm_timeline *t)
         }
         use = pop(t);
         complete(set, done, lost);
-    }
-    if (ours) {
-        end_poll(t);
     }
 }
 
@@ -706,18 +686,46 @@ static void drop_polled(wm_timelines *set, wm_timeline *t)
     drop_reference(set, t);
 }
 
+/* True: a round begins, and is the caller's. False: one that began after the
+ * call has finished. */
+static bool begin_round(wm_timelines *set, uint64_t *round)
+{
+    uint64_t wanted;
+    bool ours;
+
+    wm_lock_acquire(&set->lock);
+    wanted = set->begun + 1;
+    while (set->begun != set->finished && set->finished < wanted) {
+        wm_cond_wait(&set->round_over, &set->lock);
+    }
+    ours = set->finished < wanted;
+    set->begun += ours;
+    *round = set->begun;
+    wm_lock_release(&set->lock);
+    return ours;
+}
+
+static void end_round(wm_timelines *set)
+{
+    wm_lock_acquire(&set->lock);
+    set->finished = set->begun;
+    wm_cond_broadcast(&set->round_over);
+    wm_lock_release(&set->lock);
+}
+
 void wm_timelines_poll(wm_timelines *set)
 {
     uint64_t round;
     wm_timeline *t;
 
-    wm_lock_acquire(&set->lock);
-    round = ++set->round;
-    wm_lock_release(&set->lock);
+    if (!begin_round(set, &round)) {
+        return;
+    }
     while ((t = next_busy(set, round)) != NULL) {
         poll_timeline(set, t);
         drop_polled(set, t);
     }
+    end_round(set);
 }
 
 /* ---- retiring --------------------------------------------------------- */
@@ -763,7 +771,7 @@ static void record_final(wm_timelines *set, wm_timeline *t)
         wm_driver_stream_capture(set->driver, t->stream, &capture);
 
     if (status == WARM_OK && capture != WM_CAPTURE_NONE) {
-        status = WARM_CAPTURE_ERROR;
+        status = wm_fail(WARM_CAPTURE_ERROR, "a capture is under way");
     } else {
         status = mark(set, &last, t->stream);
         t->final = last.event;
@@ -772,12 +780,6 @@ static void record_final(wm_timelines *set, wm_timeline *t)
         }
     }
     t->dead = status != WARM_OK;
-    if (t->dead) {
-        wm_log(WARM_LOG_WARNING,
-               "a stream was retired, but its end could not be recorded (%s); "
-               "blocks that it uses will not be handed out again",
-               warm_last_error_message());
-    }
 }
 
 void wm_timelines_retire(wm_timelines *set, warm_stream stream,
@@ -791,7 +793,7 @@ void wm_timelines_retire(wm_timelines *set, warm_stream stream,
     wm_lock_acquire(&t->lock);
     t->retiring = true;
     while (t->recorders > 0) {
-        wm_cond_wait(&t->changed, &t->lock);
+        wm_cond_wait(&t->no_recorders, &t->lock);
     }
     wm_lock_release(&t->lock);
     record_final(set, t);
@@ -799,8 +801,14 @@ void wm_timelines_retire(wm_timelines *set, warm_stream stream,
     /* Release: final and dead before it. */
     atomic_store_explicit(&t->retired, true, memory_order_release);
     t->retiring = false;
-    wm_cond_broadcast(&t->changed);
     wm_lock_release(&t->lock);
+    /* Not before: the callback may free a block of the stream. */
+    if (t->dead) {
+        wm_log(WARM_LOG_WARNING,
+               "a stream was retired, but its end could not be recorded (%s); "
+               "blocks that it uses will not be handed out again",
+               warm_last_error_message());
+    }
     drop_reference(set, t);
 }
 
@@ -815,6 +823,7 @@ void wm_timelines_init(wm_timelines *set, wm_driver *driver,
     set->events = events;
     set->finish = finish;
     wm_lock_init(&set->lock, WM_RANK_TIMELINES);
+    wm_cond_init(&set->round_over);
 }
 
 static void forget_entries(wm_timelines *set, wm_timeline *t)
@@ -844,6 +853,7 @@ void wm_timelines_fini(wm_timelines *set)
             end_timeline(set, t);
         }
     }
+    wm_cond_fini(&set->round_over);
     wm_lock_fini(&set->lock);
 }
 

@@ -14,7 +14,9 @@
  * query can never see an older state of it.
  *
  * Locks: TIMELINES for the table, references and the busy list, TIMELINE for
- * one queue; none across a driver call. One thread at a time polls a queue. */
+ * one queue; none across a driver call. One thread at a time polls; who comes
+ * meanwhile waits for the next round, so that a call returns when all that had
+ * passed before it is back. */
 #ifndef WM_TIMELINE_H
 #define WM_TIMELINE_H
 
@@ -34,7 +36,8 @@ typedef struct wm_timelines {
     wm_timeline *bucket[WM_TIMELINE_BUCKETS]; /* by id; not the retired */
     wm_timeline *busy_head, *busy_tail;       /* with entries, or polled */
     size_t count;                             /* in the table */
-    uint64_t round;                           /* of polling */
+    uint64_t begun, finished;                 /* rounds of polling */
+    wm_cond round_over;
 } wm_timelines;
 
 void wm_timelines_init(wm_timelines *set, wm_driver *driver,
@@ -68,7 +71,8 @@ void wm_timelines_publish(wm_timelines *set, wm_block *block);
 /* Drops the uses of a block that nobody will free any more. */
 void wm_timelines_forget(wm_timelines *set, wm_block *block);
 
-/* Asks every queue with entries once. Never waits for a stream. */
+/* Takes back what had passed when the call began: asks every queue with
+ * entries, or waits while another thread does. Never waits for a stream. */
 void wm_timelines_poll(wm_timelines *set);
 
 /* The stream will be destroyed: from now on its final event counts. */

@@ -8,7 +8,6 @@
 
 #if WM_HAVE_CUDA && __has_include(<cublas_v2.h>)
 #include "handles/workspace_config.h"
-#include "runtime/base/log.h"
 
 #include <cublas_v2.h>
 #include <stdlib.h>
@@ -102,7 +101,8 @@ static wm_cuda_answer learn(void *functions, void *handle)
     read_config(t);
 #define LEARN(name, type) WM_CUDA_SETTING_LEARN(cublas, name)
     SETTINGS(LEARN)
-    EMULATION(LEARN)
+#define TRY(name, type) WM_CUDA_SETTING_TRY(cublas, name)
+    EMULATION(TRY)
     return answer;
 }
 

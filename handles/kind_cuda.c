@@ -106,7 +106,7 @@ static warm_status enter(wm_kind *kind, int device, scope *s)
 /* A mode that cannot be put back is no reason to lose what was made. */
 static void leave(wm_kind *kind, scope *s)
 {
-    (void)wm_driver_capture_mode(kind->driver, &s->mode);
+    wm_driver_unrelax(kind->driver, &s->mode);
     wm_cuda_device_pop(kind->driver, &s->device);
 }
 

@@ -13,6 +13,7 @@
 #define WM_KIND_CUDA_H
 
 #include "handles/kind.h"
+#include "runtime/base/log.h"
 #include "runtime/driver/cuda.h"
 
 /* A library call and what it answered; 0 is success in all of them. */
@@ -71,11 +72,23 @@ void *wm_cuda_kind_table(wm_kind *kind);
 #define WM_CUDA_SETTING_ENTRIES(table, prefix, name, optional)                 \
     {#prefix "Get" #name, offsetof(table, prefix##Get##name), optional},       \
         {#prefix "Set" #name, offsetof(table, prefix##Set##name), optional},
-/* Both go on only while answer is good, and skip what the library lacks. */
+/* All go on only while answer is good, and skip what the library lacks. */
 #define WM_CUDA_SETTING_LEARN(prefix, name)                                    \
     if (answer.code == 0 && t->prefix##Get##name != NULL) {                    \
         answer =                                                               \
             WM_CUDA_ANSWER(prefix##Get##name, handle, &t->name##_default);     \
+    }
+/* The same for a setting that came later: a library may have the functions and
+ * refuse them on this device. It is put back once to find out, and left alone
+ * from then on if it is refused; else no handle could be made, or reset. */
+#define WM_CUDA_SETTING_TRY(prefix, name)                                      \
+    if (answer.code == 0 && t->prefix##Get##name != NULL &&                    \
+        (t->prefix##Set##name == NULL ||                                       \
+         (int)t->prefix##Get##name(handle, &t->name##_default) != 0 ||         \
+         (int)t->prefix##Set##name(handle, t->name##_default) != 0)) {         \
+        t->prefix##Get##name = NULL;                                           \
+        wm_log(WARM_LOG_INFO,                                                  \
+               #prefix "Set" #name " is refused; threads may inherit it");     \
     }
 #define WM_CUDA_SETTING_RESET(prefix, name)                                    \
     if (answer.code == 0 && t->prefix##Get##name != NULL &&                    \

@@ -62,9 +62,9 @@ static wm_cuda_answer learn(void *functions, void *handle)
 
     (void)t;
     (void)handle;
-#define LEARN(name, type) WM_CUDA_SETTING_LEARN(cusolverDn, name)
-    DETERMINISM(LEARN)
-    EMULATION(LEARN)
+#define TRY(name, type) WM_CUDA_SETTING_TRY(cusolverDn, name)
+    DETERMINISM(TRY)
+    EMULATION(TRY)
     return answer;
 }
 

@@ -4,6 +4,7 @@
  * with the code and the kind's own text for it. */
 #include "handles/pools.h"
 #include "runtime/base/meta.h"
+#include "runtime/base/sized.h"
 #include "runtime/base/status.h"
 
 #include <string.h>
@@ -88,11 +89,6 @@ static void close_kind(wm_kind *kind)
 
 static warm_status check(const warm_kind_ops *ops)
 {
-    if (ops == NULL || ops->size != sizeof *ops) {
-        return wm_fail(WARM_INVALID_ARGUMENT,
-                       "warm_kind_ops is null or its size is not %zu",
-                       sizeof *ops);
-    }
     if (ops->name == NULL || ops->name[0] == '\0' ||
         strlen(ops->name) >= NAME_MAX_BYTES) {
         return wm_fail(WARM_INVALID_ARGUMENT,
@@ -130,15 +126,20 @@ static struct user_kind *make(const warm_kind_ops *ops)
 warm_status wm_kind_user_add(struct wm_pools *pools, const warm_kind_ops *ops,
                              warm_kind *kind)
 {
-    warm_status status = check(ops);
+    warm_kind_ops all;
     struct user_kind *made;
+    warm_status status = wm_sized_check(ops, sizeof all, "warm_kind_ops");
 
+    if (status == WARM_OK) {
+        wm_sized_in(&all, ops, sizeof all);
+        status = check(&all);
+    }
     if (status != WARM_OK) {
         return status;
     }
-    made = make(ops);
+    made = make(&all);
     if (made == NULL) {
-        return wm_fail(WARM_OUT_OF_MEMORY, "no memory for kind %s", ops->name);
+        return wm_fail(WARM_OUT_OF_MEMORY, "no memory for kind %s", all.name);
     }
     status = wm_pools_add(pools, &made->ops, made, kind);
     if (status != WARM_OK) {

@@ -125,6 +125,29 @@ static uint64_t free_bytes(wm_pool *pool)
     return info.free_bytes;
 }
 
+/* Libraries allocate when a handle is made, free when it goes, and asking for
+ * free memory is no better: in relaxed mode none of it spoils the capture of a
+ * thread that needs a handle in the middle of one (row B7). */
+struct calm {
+    bool mode;    /* the thread's capture mode before */
+    bool relaxed; /* and whether it was exchanged */
+};
+
+static struct calm calm_begin(wm_pool *pool)
+{
+    struct calm calm;
+
+    calm.relaxed = wm_driver_relax(pool->kind->driver, &calm.mode);
+    return calm;
+}
+
+static void calm_end(wm_pool *pool, struct calm *calm)
+{
+    if (calm->relaxed) {
+        wm_driver_unrelax(pool->kind->driver, &calm->mode);
+    }
+}
+
 struct cost {
     uint64_t ns, bytes;
 };
@@ -165,8 +188,13 @@ static void created_locked(wm_pool *pool, void *handle, const struct cost *cost)
     stats->device_bytes += cost->bytes;
     if (pool->closed) {
         stats->leaked++;
-    } else {
-        count_in_use_locked(pool);
+        return;
+    }
+    count_in_use_locked(pool);
+    /* Nothing was idle when this creation was begun: what is idle by now was
+     * held meanwhile, by threads that this one could not take it from. */
+    if (pool->alive > stats->in_use_peak) {
+        stats->in_use_peak = pool->alive;
     }
 }
 
@@ -174,8 +202,10 @@ static warm_status create(wm_pool *pool, bool first, void **handle)
 {
     struct cost cost = {0, 0};
     void *made = NULL;
+    struct calm calm = calm_begin(pool);
     warm_status status = create_measured(pool, &made, &cost);
 
+    calm_end(pool, &calm);
     wm_lock_acquire(&pool->lock);
     pool->promised--;
     if (status == WARM_OK) {
@@ -199,10 +229,13 @@ static bool destroy(wm_pool *pool, void *handle)
 {
     const wm_kind_ops *ops = pool->kind->ops;
     warm_error before = {.size = sizeof before};
+    struct calm calm;
     bool done;
 
     warm_last_error(&before);
+    calm = calm_begin(pool);
     done = ops->destroy(pool->kind, pool->device, handle) == WARM_OK;
+    calm_end(pool, &calm);
     if (!done) {
         wm_log(WARM_LOG_WARNING, "a %s handle of device %d is leaked: %s",
                ops->name, pool->device, warm_last_error_message());

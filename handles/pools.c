@@ -52,6 +52,7 @@ wm_pool *wm_pools_at(struct wm_pools *pools, warm_kind kind, int device)
 
 wm_workspaces *wm_pools_workspaces(struct wm_pools *pools, int device)
 {
+    wm_assert(device >= 0 && device < pools->driver->devices);
     return &pools->workspaces[device];
 }
 

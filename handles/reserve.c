@@ -6,10 +6,10 @@
 #include "handles/reserve.h"
 
 #include "handles/pools.h"
+#include "runtime/base/sized.h"
 #include "runtime/base/status.h"
 
 #include <stdatomic.h>
-#include <string.h>
 
 static warm_status reserve_slow(warm_runtime *runtime, warm_kind kind,
                                 int device, void **handle)
@@ -158,6 +158,12 @@ static bool is_default(warm_stream stream)
            stream == WARM_STREAM_PER_THREAD;
 }
 
+/* While a stream captures, the caller's word is all there is. */
+static bool may_be_on(const wm_stream_info *info, int device)
+{
+    return info->device == device || info->device == WM_DEVICE_UNKNOWN;
+}
+
 static warm_status check_stream(warm_runtime *runtime, warm_kind kind,
                                 int device, warm_stream stream,
                                 wm_stream_info *info)
@@ -170,11 +176,7 @@ static warm_status check_stream(warm_runtime *runtime, warm_kind kind,
                        k->ops->name);
     }
     status = wm_driver_stream_info(runtime->driver, stream, info);
-    /* While it captures, the caller's word is all there is. */
-    if (status == WARM_OK && info->device == WM_DEVICE_UNKNOWN) {
-        info->device = device;
-    }
-    if (status == WARM_OK && info->device != device && !is_default(stream)) {
+    if (status == WARM_OK && !may_be_on(info, device) && !is_default(stream)) {
         status = wm_fail(WARM_INVALID_ARGUMENT,
                          "the stream belongs to device %d, the handle to %d",
                          info->device, device);
@@ -196,7 +198,7 @@ static void *workspace(warm_runtime *runtime, wm_kind *kind, int device,
                  ? kind->ops->workspace_bytes(kind, device)
                  : 0;
     if (*bytes > 0 && stream != WARM_STREAM_PER_THREAD &&
-        info->device == device) {
+        may_be_on(info, device)) {
         wm_workspaces_get(wm_pools_workspaces(runtime->pools, device), stream,
                           info->id, *bytes, &memory);
     }
@@ -216,9 +218,11 @@ static warm_status bind(warm_runtime *runtime, wm_window *window,
     warm_status status;
 
     /* Some other stream has retired since, not this one: same id. One that
-     * retired and is used on has lost its workspace, perhaps to another. */
+     * retired and is used on has lost its workspace, perhaps to another; and
+     * the id of one that captures does not tell it from an earlier one. */
     if (binding->epoch != 0 && binding->stream == stream &&
-        binding->stream_id == info->id && binding->workspace == memory) {
+        binding->stream_id == info->id && info->device != WM_DEVICE_UNKNOWN &&
+        binding->workspace == memory) {
         binding->epoch = epoch;
         return WARM_OK;
     }
@@ -359,18 +363,16 @@ warm_status warm_handle_get_stats(warm_runtime *runtime, warm_kind kind,
                                   int device, warm_handle_stats *stats)
 {
     warm_handle_stats all;
-    size_t size = stats != NULL ? stats->size : 0;
     warm_status status = wm_runtime_check_read(runtime);
 
     if (status == WARM_OK) {
         status = check_kind(runtime, kind);
     }
-    if (status == WARM_OK &&
-        (size < sizeof all.size || device < 0 || device >= runtime->devices)) {
-        status = wm_fail(WARM_INVALID_ARGUMENT,
-                         "stats null or without its size, or device %d out of "
-                         "range",
-                         device);
+    if (status == WARM_OK) {
+        status = wm_runtime_check_range(runtime, device);
+    }
+    if (status == WARM_OK) {
+        status = wm_sized_check(stats, sizeof all, "warm_handle_stats");
     }
     if (status != WARM_OK) {
         return status;
@@ -380,7 +382,6 @@ warm_status warm_handle_get_stats(warm_runtime *runtime, warm_kind kind,
         wm_workspaces_get_stats(wm_pools_workspaces(runtime->pools, device),
                                 &all.workspaces, &all.workspace_bytes);
     }
-    all.size = size;
-    memcpy(stats, &all, size < sizeof all ? size : sizeof all);
+    wm_sized_out(stats, &all, sizeof all);
     return WARM_OK;
 }

@@ -2,8 +2,9 @@
  *
  * A record is SERVING a stream, PASSING (its stream retired; work may still
  * run), IDLE, TAKEN out of the list's reach by one thread that talks to the
- * driver about it, or LOST: the driver did not say when the work ends, so it
- * is kept for ever. Records stay in the list until the runtime goes. */
+ * driver about it, or LOST: kept for ever, because the driver did not say when
+ * the work ends, or because a graph of a stream that is gone has it. Records
+ * stay in the list until the runtime goes. */
 #include "handles/workspace.h"
 
 #include "runtime/base/log.h"
@@ -17,6 +18,7 @@ struct wm_workspace {
     enum state state;
     bool captured;
     uint64_t stream_id;
+    warm_stream stream; /* to compare only */
     size_t bytes;
     void *memory;     /* const */
     warm_event event; /* null until first retired; kept */
@@ -158,8 +160,8 @@ static wm_workspace *make(wm_workspaces *workspaces, size_t bytes)
  * B7). */
 static wm_workspace *obtain(wm_workspaces *workspaces, size_t bytes)
 {
-    bool mode = true;
-    bool relaxed = wm_driver_capture_mode(workspaces->driver, &mode) == WARM_OK;
+    bool mode;
+    bool relaxed = wm_driver_relax(workspaces->driver, &mode);
     wm_workspace *w = take(workspaces, bytes, IDLE);
 
     if (w == NULL) {
@@ -169,14 +171,14 @@ static wm_workspace *obtain(wm_workspaces *workspaces, size_t bytes)
         w = make(workspaces, bytes);
     }
     if (relaxed) {
-        (void)wm_driver_capture_mode(workspaces->driver, &mode);
+        wm_driver_unrelax(workspaces->driver, &mode);
     }
     return w;
 }
 
 /* Makes w serve the stream, unless another thread gave it one meanwhile. */
 static wm_workspace *serve(wm_workspaces *workspaces, wm_workspace *w,
-                           uint64_t stream_id, size_t bytes)
+                           warm_stream stream, uint64_t stream_id, size_t bytes)
 {
     wm_workspace *other;
 
@@ -188,6 +190,7 @@ static wm_workspace *serve(wm_workspaces *workspaces, wm_workspace *w,
     } else {
         w->state = SERVING;
         w->stream_id = stream_id;
+        w->stream = stream;
         w->captured = false;
     }
     wm_lock_release(&workspaces->lock);
@@ -220,7 +223,7 @@ void wm_workspaces_get(wm_workspaces *workspaces, warm_stream stream,
         if (w == NULL) {
             warn_once(workspaces, bytes);
         } else {
-            w = serve(workspaces, w, stream_id, bytes);
+            w = serve(workspaces, w, stream, stream_id, bytes);
         }
     }
     if (w != NULL && captures(workspaces, stream)) {
@@ -277,6 +280,19 @@ static wm_workspace *take_of_stream(wm_workspaces *workspaces,
     return w;
 }
 
+/* What the stream's graphs use. The id of captures is that of an address, and
+ * a stream that comes there later must not find it. */
+static void leave_to_graphs(wm_workspaces *workspaces, warm_stream stream)
+{
+    wm_lock_acquire(&workspaces->lock);
+    for (wm_workspace *w = workspaces->list; w != NULL; w = w->next) {
+        if (w->state == SERVING && w->captured && w->stream == stream) {
+            w->state = LOST;
+        }
+    }
+    wm_lock_release(&workspaces->lock);
+}
+
 /* Records the event behind the stream's last work. */
 static warm_status mark(wm_workspaces *workspaces, wm_workspace *w,
                         warm_stream stream)
@@ -310,6 +326,7 @@ void wm_workspaces_retire(wm_workspaces *workspaces, warm_stream stream,
             lose(workspaces, w);
         }
     }
+    leave_to_graphs(workspaces, stream);
     wm_error_restore(&before);
 }
 

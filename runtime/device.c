@@ -5,9 +5,8 @@
 #include "runtime/runtime.h"
 
 #include "handles/pools.h"
+#include "runtime/base/sized.h"
 #include "runtime/base/status.h"
-
-#include <string.h>
 
 /* runtime usable, and nothing of the call is null. */
 static warm_status check(warm_runtime *runtime, bool given, const char *what)
@@ -45,16 +44,16 @@ warm_status warm_device_get_info(warm_runtime *runtime, int device,
                                  warm_device_info *info)
 {
     warm_device_info all = {.size = sizeof all};
-    size_t size = info != NULL ? info->size : 0;
-    warm_status status = check_at(runtime, device, size >= sizeof info->size,
-                                  "info, or its size,");
+    warm_status status = wm_runtime_check_device(runtime, device);
 
+    if (status == WARM_OK) {
+        status = wm_sized_check(info, sizeof all, "warm_device_info");
+    }
     if (status == WARM_OK) {
         status = wm_driver_device_info(runtime->driver, device, &all);
     }
     if (status == WARM_OK) {
-        all.size = size;
-        memcpy(info, &all, size < sizeof all ? size : sizeof all);
+        wm_sized_out(info, &all, sizeof all);
     }
     return status;
 }
@@ -210,6 +209,14 @@ warm_status warm_event_synchronize(warm_runtime *runtime, warm_event event)
                : status;
 }
 
+/* Bindings are looked at again by the next reserve: while the stream captures
+ * it has another workspace than before and after (row A10). */
+static void look_again(warm_runtime *runtime)
+{
+    /* Relaxed: see warm_reserve_on(). */
+    atomic_fetch_add_explicit(&runtime->stream_epoch, 1, memory_order_relaxed);
+}
+
 warm_status warm_capture_begin(warm_runtime *runtime, warm_stream stream)
 {
     warm_status status = wm_runtime_check(runtime);
@@ -227,6 +234,7 @@ warm_status warm_capture_begin(warm_runtime *runtime, warm_stream stream)
     if (status == WARM_OK && info.device != WM_DEVICE_UNKNOWN) {
         wm_workspaces_captured(wm_pools_workspaces(runtime->pools, info.device),
                                info.id);
+        look_again(runtime);
     }
     return status;
 }
@@ -236,9 +244,11 @@ warm_status warm_capture_end(warm_runtime *runtime, warm_stream stream,
 {
     warm_status status = check(runtime, graph != NULL, "graph");
 
-    return status == WARM_OK
-               ? wm_driver_capture_end(runtime->driver, stream, graph)
-               : status;
+    if (status == WARM_OK) {
+        status = wm_driver_capture_end(runtime->driver, stream, graph);
+        look_again(runtime);
+    }
+    return status;
 }
 
 warm_status warm_graph_launch(warm_runtime *runtime, warm_graph graph,

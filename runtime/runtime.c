@@ -11,6 +11,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/process.h"
+#include "runtime/base/sized.h"
 #include "runtime/base/status.h"
 #include "runtime/thread/window.h"
 
@@ -203,16 +204,18 @@ warm_status warm_runtime_create(const warm_options *options,
 static warm_status check_destroy(warm_runtime *runtime,
                                  const warm_destroy_report *report)
 {
-    if (report != NULL && report->size < sizeof report->size) {
-        return wm_fail(WARM_INVALID_ARGUMENT, "report has no size");
+    warm_status status = wm_runtime_check(runtime);
+
+    if (status == WARM_OK && report != NULL) {
+        status = wm_sized_check(report, sizeof *report, "warm_destroy_report");
     }
-    return wm_runtime_check(runtime);
+    return status;
 }
 
 static void end(warm_runtime *runtime, warm_destroy_report *report)
 {
     wm_window_cut_all(runtime);
-    wm_pinned_close(runtime->pinned, true, report);
+    wm_pinned_close(runtime->pinned, report);
     runtime->pinned = NULL;
     wm_pools_close(runtime->pools, &report->handles);
     runtime->pools = NULL;
@@ -231,7 +234,6 @@ static warm_status destroy(warm_runtime *runtime, warm_destroy_report *report)
 {
     warm_destroy_report all = {.size = sizeof all};
     warm_status status = check_destroy(runtime, report);
-    size_t size = report != NULL ? report->size : 0;
 
     if (status == WARM_OK) {
         /* The caller uses no handle of it any more. */
@@ -244,9 +246,8 @@ static warm_status destroy(warm_runtime *runtime, warm_destroy_report *report)
         return wm_fail(WARM_RUNTIME_GONE, "another thread destroys it");
     }
     end(runtime, &all);
-    all.size = size;
     if (report != NULL) {
-        memcpy(report, &all, size < sizeof all ? size : sizeof all);
+        wm_sized_out(report, &all, sizeof all);
     }
     return WARM_OK;
 }
@@ -338,11 +339,13 @@ void wm_runtime_retire(warm_runtime *runtime, warm_stream stream,
 {
     /* Relaxed: see warm_reserve_on(). */
     atomic_fetch_add_explicit(&runtime->stream_epoch, 1, memory_order_relaxed);
-    /* One that retires while it captures keeps its workspace: so would any
-     * other that was used in a capture. */
-    if (info->device != WM_DEVICE_UNKNOWN) {
-        wm_workspaces_retire(wm_pools_workspaces(runtime->pools, info->device),
-                             stream, info->id);
+    /* One that captures may be on any device: there it finds by its address
+     * what graphs of it have, and nothing else. */
+    for (int i = 0; i < runtime->devices; i++) {
+        if (info->device == i || info->device == WM_DEVICE_UNKNOWN) {
+            wm_workspaces_retire(wm_pools_workspaces(runtime->pools, i), stream,
+                                 info->id);
+        }
     }
     wm_pinned_retire(runtime->pinned, stream, info);
 }

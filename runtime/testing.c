@@ -9,7 +9,7 @@
 
 static warm_status unknown_call(const char *call)
 {
-    char names[320] = "";
+    char names[448] = "";
     size_t used = 0;
 
     for (int i = 0; i < WM_CALLS && used < sizeof names; i++) {

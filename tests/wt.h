@@ -25,6 +25,7 @@ int wt_main(Suite *suite);
 /* "host", "standin" or "gpu". */
 const char *wt_backend(void);
 bool wt_on_host(void);
+bool wt_on_gpu(void);
 
 /* A runtime on the chosen backend, with options (may be null) on top; the
  * test fails if there is none. */
@@ -56,10 +57,16 @@ void wt_runtime_end(warm_runtime *runtime);
     } while (0)
 
 /* A gate on a stream: work queued behind it waits until the gate opens. Works
- * on every backend (a host function that waits). */
+ * on every backend (a host function that waits), if the test keeps to what
+ * CUDA promises. While a gate is closed nothing may be given back to CUDA
+ * (warm_empty_cache(), warm_trim(), the end of a runtime or of a handle, device
+ * memory): it waits for the device. And host functions of several streams may
+ * run one at a time: of two gates the first one is awaited before the second
+ * is closed, and opened first. */
 typedef struct wt_gate wt_gate;
 wt_gate *wt_gate_close(warm_runtime *runtime, warm_stream stream);
-void wt_gate_open(wt_gate *gate); /* and waits until it has let go; frees */
+void wt_gate_await(wt_gate *gate); /* until the stream stands before it */
+void wt_gate_open(wt_gate *gate);  /* and waits until it has let go; frees */
 
 /* Runs fn(argument, index) in count threads at once and joins them. */
 void wt_threads(unsigned count, void (*fn)(void *argument, unsigned index),

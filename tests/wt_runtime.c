@@ -17,6 +17,11 @@ bool wt_on_host(void)
     return strcmp(wt_backend(), "host") == 0;
 }
 
+bool wt_on_gpu(void)
+{
+    return strcmp(wt_backend(), "gpu") == 0;
+}
+
 warm_runtime *wt_runtime(const warm_options *options)
 {
     warm_options o = {.size = sizeof o};
@@ -45,7 +50,7 @@ void wt_runtime_end(warm_runtime *runtime)
 struct wt_gate {
     pthread_mutex_t mutex;
     pthread_cond_t cond;
-    bool open, left;
+    bool reached, open, left;
 };
 
 static void wait_at_gate(void *argument)
@@ -53,6 +58,8 @@ static void wait_at_gate(void *argument)
     wt_gate *gate = argument;
 
     pthread_mutex_lock(&gate->mutex);
+    gate->reached = true;
+    pthread_cond_broadcast(&gate->cond);
     while (!gate->open) {
         pthread_cond_wait(&gate->cond, &gate->mutex);
     }
@@ -70,6 +77,15 @@ wt_gate *wt_gate_close(warm_runtime *runtime, warm_stream stream)
     pthread_cond_init(&gate->cond, NULL);
     wt_ok(warm_stream_host_func(runtime, stream, wait_at_gate, gate));
     return gate;
+}
+
+void wt_gate_await(wt_gate *gate)
+{
+    pthread_mutex_lock(&gate->mutex);
+    while (!gate->reached) {
+        pthread_cond_wait(&gate->cond, &gate->mutex);
+    }
+    pthread_mutex_unlock(&gate->mutex);
 }
 
 void wt_gate_open(wt_gate *gate)

@@ -8,7 +8,10 @@
  *
  * Outputs come last in every argument list and are written on success only.
  * Structs that cross this interface start with their size in bytes; set it,
- * and leave every other field zero to get its default.
+ * and leave every other field zero to get its default. They grow at their end:
+ * a smaller size, from a program built with an older header, is accepted, and
+ * the fields past it are taken as zero or not written. One that is larger than
+ * the library's, or no struct's at all, is refused with INVALID_ARGUMENT.
  */
 #ifndef WARMPOOL_BASE_H
 #define WARMPOOL_BASE_H
@@ -63,7 +66,7 @@ typedef struct warm_error {
     int code;           /* the driver's or library's own code, 0 if none */
     char origin[32];    /* who reported code: "cudart", "cublas", "host", … */
     char code_text[96]; /* the origin's own text for code, or "" */
-    char message[384];  /* one line for people that names the thing */
+    char message[512];  /* one line for people that names the thing */
 } warm_error;
 
 /* The library's version, "major.minor.patch". Any thread; never blocks. */
@@ -76,8 +79,8 @@ WARM_API const char *warm_status_name(warm_status status);
 WARM_API const char *warm_status_text(warm_status status);
 
 /* Copies the calling thread's last error to *error (row G6).
- * error: borrowed, size set; a smaller size, of an older program, gets the
- * fields that it has.
+ * error: borrowed, size set; a smaller one, of an older program, gets the
+ * fields that it has, a larger one those known here.
  * Null is ignored. A success leaves the last error as it was. */
 WARM_API void warm_last_error(warm_error *error);
 

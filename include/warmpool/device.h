@@ -62,7 +62,14 @@ WARM_API warm_status warm_stream_wait_event(warm_runtime *runtime,
                                             warm_event event);
 
 /* Runs function(argument) in the order of the stream, on a thread of the
- * driver. The function may not call the driver or wait for other work. */
+ * driver. The function may not call the driver or wait for other work, nor for
+ * a thread that may be inside a call which gives something back to CUDA: those
+ * wait for the device, which waits for the function. They are warm_trim(),
+ * warm_empty_cache(), warm_poll() with option decay_ms, an allocation of pinned
+ * memory when memory is short or with decay_ms, warm_device_free_uncached(),
+ * warm_runtime_destroy(), and a reserve that creates a handle, or destroys one
+ * that cannot be reset. CUDA may also run the functions of all streams one
+ * after another. */
 typedef void (*warm_host_fn)(void *argument);
 WARM_API warm_status warm_stream_host_func(warm_runtime *runtime,
                                            warm_stream stream,

@@ -45,7 +45,10 @@ typedef int warm_kind;
  * the thread that reserves (all of them) or destroys the runtime (destroy),
  * and may call warmpool. The handle that its thread is about to get it cannot
  * reserve: INVALID_ARGUMENT; nor anything of a runtime that is being
- * destroyed: RUNTIME_GONE. */
+ * destroyed: RUNTIME_GONE. Where the thread captures, create and destroy run
+ * in CUDA's relaxed mode: they may allocate and free. A callback ends by
+ * returning: no exception, longjmp() or pthread_exit() may leave it. destroy
+ * is also what becomes of a handle whose reset failed. */
 typedef struct warm_kind_ops {
     size_t size;      /* sizeof(warm_kind_ops) */
     const char *name; /* copied; names the kind in errors and statistics */
@@ -79,7 +82,8 @@ WARM_API const char *warm_kind_name(warm_runtime *runtime, warm_kind kind);
  * Status: UNAVAILABLE, UNSUPPORTED, OUT_OF_MEMORY; LIBRARY_ERROR and
  * DRIVER_ERROR with the library's own code and text in warm_last_error().
  * A failed call changes nothing. Held already: no lock, no system call, no
- * driver call. Else it may create a handle, which takes milliseconds. */
+ * driver call. Else it may create a handle, which takes milliseconds, or
+ * destroy one that cannot be reset, for which CUDA waits for the device. */
 WARM_API warm_status warm_reserve(warm_runtime *runtime, warm_kind kind,
                                   int device, void **handle);
 
@@ -109,7 +113,7 @@ WARM_API warm_status warm_thread_release(warm_runtime *runtime);
     X(failed, "handles", "creations that failed")                              \
     X(idle, "handles", "handles in the pool")                                  \
     X(in_use, "handles", "handles held by threads")                            \
-    X(in_use_peak, "handles", "most handles held at once")                     \
+    X(in_use_peak, "handles", "most handles held or being made at once")       \
     X(leaked, "handles", "handles left behind at exit or destroy")             \
     X(binds, "calls", "stream bindings that called the library")               \
     X(create_ns, "ns", "time spent creating handles, in all")                  \

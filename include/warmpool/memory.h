@@ -27,7 +27,8 @@ extern "C" {
  * Status: OUT_OF_MEMORY (row B12), after finished work has been collected,
  * idle segments given back and the memory callbacks asked; the message says
  * how much was asked, held, idle and pending. Nothing has changed then.
- * A miss calls the driver and can take milliseconds. */
+ * A miss calls the driver and can take milliseconds; where it gives segments
+ * back (memory is short, or option decay_ms), CUDA waits for the device. */
 WARM_API warm_status warm_pinned_alloc(warm_runtime *runtime, size_t bytes,
                                        void **pointer);
 
@@ -73,8 +74,10 @@ WARM_API warm_status warm_copy_async(warm_runtime *runtime, void *destination,
 
 /* Takes back blocks whose streams have passed, and gives back segments idle
  * for longer than option decay_ms. Allocation does this by itself when it
- * misses; never waits. Status of this and the next two: also DRIVER_ERROR (the
- * driver did not let the thread set its capture mode; nothing was done). */
+ * misses. Never waits for a stream; giving a segment back to CUDA waits for the
+ * whole device (cudaFreeHost), here and in the next two.
+ * Status of all three: also DRIVER_ERROR (the driver did not let the thread
+ * set its capture mode; nothing was done). */
 WARM_API warm_status warm_poll(warm_runtime *runtime);
 
 /* Returns every segment without live or pending blocks to the system (row

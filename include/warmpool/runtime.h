@@ -1,12 +1,15 @@
 /* warmpool/runtime.h: making and ending runtimes, log (rows G2, G3, G5, G6).
  *
- * Processes and threads. Any thread may call any function at any time. A
- * thread that exits, in whatever way, gives its handles back by itself. After
- * exit() has begun the library calls no driver any more and leaks what is
- * left on purpose. In a child made by fork() every call on a runtime of the
- * parent answers WARM_FORKED; the child can make a new one with device:host.
+ * Processes and threads. Any thread may call any function at any time, but
+ * for warm_runtime_destroy(), which says what it asks for. A thread that
+ * exits, in whatever way, gives its handles back by itself. After exit() has
+ * begun the library calls no driver any more and leaks what is left on
+ * purpose. In a child made by fork() every call on a runtime of the parent
+ * answers WARM_FORKED; the child can make a new one with device:host.
  * Deferred cancellation (the default of pthreads) is safe everywhere;
- * asynchronous cancellation is not.
+ * asynchronous cancellation is not. The host device's threads keep a process
+ * whose main thread has called pthread_exit() alive until the runtime is
+ * destroyed, or somebody calls exit().
  */
 #ifndef WARMPOOL_RUNTIME_H
 #define WARMPOOL_RUNTIME_H
@@ -21,7 +24,7 @@ extern "C" {
  * options: borrowed; null means all defaults. runtime: owned by the caller,
  * ended with warm_runtime_destroy(). With device:auto (the default) and no
  * working CUDA the host device is taken, with one warning that says why.
- * Status: INVALID_ARGUMENT (runtime null, options size wrong);
+ * Status: INVALID_ARGUMENT (runtime null, size of options refused);
  * INVALID_OPTION; UNAVAILABLE (device:cuda, and CUDA cannot be used: the
  * message says why); OUT_OF_MEMORY; EXITING.
  * Loads libraries and may take milliseconds; creates no device context. */
@@ -44,11 +47,12 @@ typedef struct warm_destroy_report {
  * of it is given back first.
  * runtime: null is ignored; destroyed twice answers RUNTIME_GONE.
  * report: null or borrowed with size set.
- * Waits for work queued on the host device; with CUDA as far as the libraries
- * do (cublasDestroy, cudnnDestroy and cudaFreeHost wait for the device).
- * No other thread may be inside a call on the runtime, except by exiting.
- * Status: INVALID_ARGUMENT, RUNTIME_GONE; FORKED in a forked child and EXITING
- * while the process exits, where it changes nothing and touches no driver. */
+ * Waits for work queued on the host device; with CUDA for all work of the
+ * devices, if there is memory to give back or a handle to destroy
+ * (cudaFreeHost, cublasDestroy and their like wait for the device). No other
+ * thread may be inside a call on the runtime, except by exiting. Status:
+ * INVALID_ARGUMENT, RUNTIME_GONE; FORKED in a forked child and EXITING while
+ * the process exits, where it changes nothing and touches no driver. */
 WARM_API warm_status warm_runtime_destroy(warm_runtime *runtime,
                                           warm_destroy_report *report);
 

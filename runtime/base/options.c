@@ -1,6 +1,7 @@
 /* options.c: one table of options: parsed, checked and printed from here. */
 #include "runtime/base/options.h"
 
+#include "runtime/base/sized.h"
 #include "runtime/base/status.h"
 
 #include <inttypes.h>
@@ -47,6 +48,13 @@ struct option {
      .text_default = "",                                                       \
      .room = sizeof((wm_options *)NULL)->n,                                    \
      .help = (h)},
+
+/* Where options are written, for messages. */
+static const char in_conf[] = "WARMPOOL_CONF", in_struct[] = "warm_options";
+
+/* Of a text that is not allowed this much is shown, or there would be no room
+ * to say what is. */
+#define SHOWN "%.48s"
 
 static const struct option table[] = {
     WARM_OPTION_MAP(ROW_SIZE, ROW_ENUM, ROW_TEXT)};
@@ -106,30 +114,32 @@ static bool is_choice(const char *choices, const char *value)
 }
 
 static warm_status set_size(wm_options *options, const struct option *o,
-                            uint64_t value, const char *text)
+                            const char *where, uint64_t value, const char *text)
 {
     if (value < o->min || value > o->max) {
         return wm_fail(WARM_INVALID_OPTION,
-                       "option %s: %.64s is out of range; allowed is %" PRIu64
+                       "%s: option %s: %s is out of range; allowed is %" PRIu64
                        " to %" PRIu64 ", also with suffix K, M, G or T",
-                       o->name, text, o->min, o->max);
+                       where, o->name, text, o->min, o->max);
     }
     *size_slot(options, o) = value;
     return WARM_OK;
 }
 
 static warm_status set_text(wm_options *options, const struct option *o,
-                            const char *text)
+                            const char *where, const char *text)
 {
     if (o->type == TYPE_ENUM && !is_choice(o->choices, text)) {
         return wm_fail(WARM_INVALID_OPTION,
-                       "option %s: '%.64s' is not allowed; allowed is %s",
-                       o->name, text, o->choices);
+                       "%s: option %s: '" SHOWN
+                       "' is not allowed; allowed is %s",
+                       where, o->name, text, o->choices);
     }
     if (strlen(text) >= o->room) {
         return wm_fail(WARM_INVALID_OPTION,
-                       "option %s: longer than %zu characters", o->name,
-                       o->room - 1);
+                       "%s: option %s: '" SHOWN
+                       "...' is too long; allowed are %zu characters",
+                       where, o->name, text, o->room - 1);
     }
     strcpy(text_slot(options, o), text);
     return WARM_OK;
@@ -141,15 +151,16 @@ static warm_status set_from_text(wm_options *options, const struct option *o,
     uint64_t value = 0;
 
     if (o->type != TYPE_SIZE) {
-        return set_text(options, o, text);
+        return set_text(options, o, in_conf, text);
     }
     if (!parse_size(text, &value)) {
         return wm_fail(WARM_INVALID_OPTION,
-                       "option %s: '%.64s' is not a number; allowed is %" PRIu64
-                       " to %" PRIu64 ", also with suffix K, M, G or T",
-                       o->name, text, o->min, o->max);
+                       "%s: option %s: '" SHOWN
+                       "' is not a number; allowed is %" PRIu64 " to %" PRIu64
+                       ", also with suffix K, M, G or T",
+                       in_conf, o->name, text, o->min, o->max);
     }
-    return set_size(options, o, value, text);
+    return set_size(options, o, in_conf, value, text);
 }
 
 static warm_status unknown_key(const char *key)
@@ -162,7 +173,8 @@ static warm_status unknown_key(const char *key)
                                  i > 0 ? ", " : "", table[i].name);
     }
     return wm_fail(WARM_INVALID_OPTION,
-                   "unknown option '%.64s'; allowed are %s", key, names);
+                   "%s: unknown option '" SHOWN "'; allowed are %s", in_conf,
+                   key, names);
 }
 
 static warm_status apply_pair(wm_options *options, char *pair)
@@ -171,7 +183,7 @@ static warm_status apply_pair(wm_options *options, char *pair)
 
     if (colon == NULL) {
         return wm_fail(WARM_INVALID_OPTION,
-                       "WARMPOOL_CONF: '%.64s' is not of the form key:value",
+                       "%s: '" SHOWN "' is not of the form key:value", in_conf,
                        pair);
     }
     *colon = '\0';
@@ -204,27 +216,29 @@ static warm_status apply_conf(wm_options *options, const char *conf)
 
 static warm_status apply_given(wm_options *options, const warm_options *given)
 {
-    warm_status status = WARM_OK;
+    warm_options all;
+    warm_status status = wm_sized_check(given, sizeof all, "warm_options");
 
-    if (given->size != sizeof *given) {
-        return wm_fail(WARM_INVALID_ARGUMENT,
-                       "warm_options.size is %zu, this library's is %zu",
-                       given->size, sizeof *given);
+    if (status != WARM_OK) {
+        return status;
     }
+    wm_sized_in(&all, given, sizeof all);
     for (int i = 0; i < OPTIONS && status == WARM_OK; i++) {
         const struct option *o = &table[i];
-        const char *field = (const char *)given + o->given;
+        const char *field = (const char *)&all + o->given;
 
         if (o->type == TYPE_SIZE) {
             uint64_t value = *(const uint64_t *)(const void *)field;
             char text[24];
 
             snprintf(text, sizeof text, "%" PRIu64, value);
-            status = value != 0 ? set_size(options, o, value, text) : WARM_OK;
+            status = value != 0 ? set_size(options, o, in_struct, value, text)
+                                : WARM_OK;
         } else {
             const char *text = *(const char *const *)(const void *)field;
 
-            status = text != NULL ? set_text(options, o, text) : WARM_OK;
+            status =
+                text != NULL ? set_text(options, o, in_struct, text) : WARM_OK;
         }
     }
     return status;

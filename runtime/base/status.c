@@ -1,6 +1,8 @@
 /* status.c: status texts and the last error of each thread. */
 #include "runtime/base/status.h"
 
+#include "runtime/base/sized.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,18 +82,10 @@ void wm_fail_note_code(warm_status status, const char *origin, int code,
 
 void warm_last_error(warm_error *error)
 {
-    size_t bytes;
-
     if (error == NULL || error->size < sizeof error->size) {
         return;
     }
-    bytes = error->size;
-    if (bytes > sizeof last_error) {
-        bytes = sizeof last_error;
-    }
-    memcpy((char *)error + sizeof error->size,
-           (const char *)&last_error + sizeof error->size,
-           bytes - sizeof error->size);
+    wm_sized_out(error, &last_error, sizeof last_error);
 }
 
 void wm_error_restore(const warm_error *error)

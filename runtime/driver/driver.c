@@ -73,6 +73,31 @@ static warm_status call_begin(wm_driver *d, int call)
 WM_DRIVER_CALLS(DEFINE)
 #undef DEFINE
 
+/* Sets the mode, which becomes what there was; no failure is told of. */
+static bool set_mode(wm_driver *d, bool *mode)
+{
+    warm_error before = {.size = sizeof before};
+    bool done;
+
+    warm_last_error(&before);
+    done = wm_driver_capture_mode(d, mode) == WARM_OK;
+    if (!done) {
+        wm_error_restore(&before);
+    }
+    return done;
+}
+
+bool wm_driver_relax(wm_driver *d, bool *mode)
+{
+    *mode = true;
+    return set_mode(d, mode);
+}
+
+void wm_driver_unrelax(wm_driver *d, bool *mode)
+{
+    (void)set_mode(d, mode);
+}
+
 void wm_driver_init(wm_driver *d, const wm_driver_ops *ops, const char *name,
                     int devices)
 {

@@ -36,7 +36,7 @@ typedef struct wm_driver wm_driver;
 /* What tells a stream from every other one of the process's life, also from
  * one that gets a destroyed one's address later. While a stream captures CUDA
  * answers no question about it but that: device is then WM_DEVICE_UNKNOWN, and
- * id one that it has for this capture only. */
+ * id one for captures of streams at that address. */
 typedef struct wm_stream_info {
     uint64_t id;
     int device;
@@ -178,6 +178,13 @@ struct wm_driver {
     warm_status wm_driver_##name parameters;
 WM_DRIVER_CALLS(WM_DRIVER_DECLARE)
 #undef WM_DRIVER_DECLARE
+
+/* Enters CUDA's relaxed capture mode if it can, and gives back what there was;
+ * for a section that goes on without it, too. *mode belongs to the section. A
+ * failure of either leaves the thread's last error as it was: the section's
+ * own is what matters. */
+bool wm_driver_relax(wm_driver *d, bool *mode);
+void wm_driver_unrelax(wm_driver *d, bool *mode);
 
 /* Opens a driver; *d is owned and ended by wm_driver_close().
  * Status: UNAVAILABLE with the reason in words, UNSUPPORTED (built without

@@ -194,6 +194,9 @@ warm_status wm_host_stream_destroy(wm_driver *d, warm_stream stream)
     return WARM_OK;
 }
 
+/* Apart from the ids of streams, which count up. */
+static const uint64_t capture_id = UINT64_C(1) << 63;
+
 warm_status wm_host_stream_info(wm_driver *d, warm_stream stream,
                                 wm_stream_info *info)
 {
@@ -204,8 +207,10 @@ warm_status wm_host_stream_info(wm_driver *d, warm_stream stream,
     wm_host_lock(host);
     status = wm_host_core_find_locked(host, stream, &core);
     if (status == WARM_OK) {
-        info->id = core->id;
-        info->device = core->device;
+        /* No more than CUDA would tell: see wm_stream_info. */
+        info->id =
+            core->capture != NULL ? capture_id | (uintptr_t)stream : core->id;
+        info->device = core->capture != NULL ? WM_DEVICE_UNKNOWN : core->device;
     }
     wm_host_unlock(host);
     return status;

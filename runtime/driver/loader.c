@@ -28,6 +28,19 @@ static void *open_one(const char *name, char *reasons, size_t bytes)
     return library;
 }
 
+static void *open_any(const char *const *sonames, char *reasons, size_t bytes)
+{
+    void *library = NULL;
+
+    for (int i = 0; library == NULL && sonames[i] != NULL; i++) {
+        library = dlopen(sonames[i], OPEN_FLAGS | RTLD_NOLOAD);
+    }
+    for (int i = 0; library == NULL && sonames[i] != NULL; i++) {
+        library = open_one(sonames[i], reasons, bytes);
+    }
+    return library;
+}
+
 warm_status wm_library_open(const char *what, const char *path,
                             const char *const *sonames, void **library)
 {
@@ -38,9 +51,7 @@ warm_status wm_library_open(const char *what, const char *path,
     if (path != NULL && path[0] != '\0') {
         found = open_one(path, reasons, sizeof reasons);
     } else {
-        for (; found == NULL && *sonames != NULL; sonames++) {
-            found = open_one(*sonames, reasons, sizeof reasons);
-        }
+        found = open_any(sonames, reasons, sizeof reasons);
     }
     wm_cancel_restore(cancel);
     if (found == NULL) {

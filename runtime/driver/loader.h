@@ -6,8 +6,10 @@
 
 #include "warmpool/base.h"
 
-/* Opens the first of the null-terminated sonames that loads, or path alone if
- * it is not empty. what ("cuBLAS") names the library in errors.
+/* Opens path alone if it is not empty; else the first of the null-terminated
+ * sonames that the program has loaded already, because its handles are passed
+ * to functions of that very version; else the first that loads.
+ * what ("cuBLAS") names the library in errors.
  * Status: UNAVAILABLE with dlopen's own words for each name tried. */
 warm_status wm_library_open(const char *what, const char *path,
                             const char *const *sonames, void **library);

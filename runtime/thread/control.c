@@ -45,16 +45,21 @@ warm_status wm_runtime_check(warm_runtime *runtime)
     return status;
 }
 
+warm_status wm_runtime_check_range(const warm_runtime *runtime, int device)
+{
+    if (device < 0 || device >= runtime->devices) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "device %d is out of range; the last one is %d", device,
+                       runtime->devices - 1);
+    }
+    return WARM_OK;
+}
+
 warm_status wm_runtime_check_device(warm_runtime *runtime, int device)
 {
     warm_status status = wm_runtime_check(runtime);
 
-    if (status == WARM_OK && (device < 0 || device >= runtime->devices)) {
-        return wm_fail(WARM_INVALID_ARGUMENT,
-                       "device %d is out of range; there are %d", device,
-                       runtime->devices);
-    }
-    return status;
+    return status == WARM_OK ? wm_runtime_check_range(runtime, device) : status;
 }
 
 bool wm_runtime_pin(warm_runtime *runtime)

@@ -54,6 +54,9 @@ struct warm_runtime {
  * RUNTIME_GONE, FORKED, EXITING, or OK. Takes no lock. */
 warm_status wm_runtime_check(warm_runtime *runtime);
 
+/* INVALID_ARGUMENT unless device is one of a usable runtime's. */
+warm_status wm_runtime_check_range(const warm_runtime *runtime, int device);
+
 /* As wm_runtime_check(), and device is in range. */
 warm_status wm_runtime_check_device(warm_runtime *runtime, int device);
 

@@ -111,6 +111,60 @@ START_TEST(test_G5_every_call_on_the_parents_runtime_answers_forked)
 }
 END_TEST
 
+/* A block of the parent, used by a stream of the parent. */
+static char *parents;
+
+static int use_parents_block(void)
+{
+    warm_options options = {.size = sizeof options, .device = "host"};
+    warm_space_stats stats = {.size = sizeof stats};
+    warm_block_info info = {.size = sizeof info};
+    warm_runtime *own = NULL;
+    void *block = NULL;
+    size_t bytes = 7;
+    int check = 0;
+
+    must(warm_free(parents) == WARM_FORKED);
+    must(warm_free(parents + 1) == WARM_INVALID_POINTER);
+    must(warm_record_stream(parents + 1, NULL) == WARM_FORKED);
+    must(warm_block_get_info(parents, &info) == WARM_FORKED);
+    must(warm_copy_async(runtime, parents, parents, 1, WARM_COPY_TO_DEVICE,
+                         NULL) == WARM_FORKED);
+    must(warm_poll(runtime) == WARM_FORKED);
+    must(warm_empty_cache(runtime, &bytes) == WARM_FORKED && bytes == 7);
+    must(warm_trim(runtime, 0, &bytes) == WARM_FORKED && bytes == 7);
+    must(warm_pinned_get_stats(runtime, &stats) == WARM_FORKED);
+    /* Its own memory lies beside the parent's in one page map. */
+    must(warm_runtime_create(&options, &own) == WARM_OK);
+    must(warm_pinned_alloc(own, 100000, &block) == WARM_OK);
+    must(warm_free(parents) == WARM_FORKED);
+    must(warm_record_stream(block, NULL) == WARM_OK);
+    must(warm_free(block) == WARM_OK);
+    must(warm_runtime_destroy(own, NULL) == WARM_OK);
+    return 0;
+}
+
+START_TEST(test_G5_parents_blocks_stay_with_the_parent)
+{
+    void *block = NULL;
+    warm_stream stream = NULL;
+    warm_space_stats stats = {.size = sizeof stats};
+
+    wt_ok(warm_pinned_alloc(runtime, 100000, &block));
+    wt_ok(warm_stream_create(runtime, 0, &stream));
+    wt_ok(warm_record_stream(block, stream));
+    parents = block;
+    in_child(use_parents_block);
+    wt_ok(warm_free(block));
+    wt_ok(warm_stream_synchronize(runtime, stream));
+    wt_ok(warm_stream_destroy(runtime, stream));
+    wt_ok(warm_poll(runtime));
+    wt_ok(warm_pinned_get_stats(runtime, &stats));
+    ck_assert_uint_eq(stats.pending.current, 0);
+    ck_assert_uint_eq(stats.requests.freed, 1);
+}
+END_TEST
+
 static int make_own_runtime(void)
 {
     warm_options options = {.size = sizeof options, .device = "host"};
@@ -297,6 +351,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase,
                    test_G5_every_call_on_the_parents_runtime_answers_forked);
+    tcase_add_test(tcase, test_G5_parents_blocks_stay_with_the_parent);
     tcase_add_loop_test(tcase, test_G5_the_child_can_make_its_own_runtime, 0,
                         2);
     if (!WT_TSAN) {

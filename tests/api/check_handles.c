@@ -756,6 +756,27 @@ START_TEST(test_A14_bad_arguments_are_refused)
 }
 END_TEST
 
+/* The mode around a creation is the pool's affair: what a call that fails says
+ * is why it failed, and one that works says nothing. */
+START_TEST(test_A8_G6_capture_mode_that_fails_does_not_hide_the_reason)
+{
+    warm_error error = {.size = sizeof error};
+    void *handle = NULL;
+
+    wt_toy_fail(&toy, WT_CREATE, 1, false);
+    wt_ok(warm_testing_fail(runtime, "capture_mode", 2, 0));
+    wt_fails(WARM_LIBRARY_ERROR, warm_reserve(runtime, kind, 0, &handle));
+    warm_last_error(&error);
+    ck_assert_int_eq(error.status, WARM_LIBRARY_ERROR);
+    ck_assert_int_eq(error.code, WT_TOY_CODE);
+    wt_ok(warm_testing_fail(runtime, "capture_mode", 1, 1));
+    wt_ok(warm_reserve(runtime, kind, 0, &handle));
+    wt_ok(warm_testing_fail(runtime, "capture_mode", 0, 0));
+    warm_last_error(&error);
+    ck_assert_int_eq(error.code, WT_TOY_CODE);
+}
+END_TEST
+
 static int nested_create(void *context, int device, void **handle)
 {
     void *inner = NULL;
@@ -840,6 +861,54 @@ START_TEST(test_A8_A9_a_callback_cannot_reserve_its_own_handle)
 }
 END_TEST
 
+static int memory_create(void *context, int device, void **handle)
+{
+    (void)context;
+    return (int)warm_device_alloc_uncached(runtime, device, 4096, handle);
+}
+
+static int memory_destroy(void *context, int device, void *handle)
+{
+    (void)context;
+    return (int)warm_device_free_uncached(runtime, device, handle);
+}
+
+static int cannot_reset(void *context, int device, void *handle)
+{
+    (void)context;
+    (void)device;
+    (void)handle;
+    return 1;
+}
+
+/* Most libraries allocate when a handle is made and free when it goes, which
+ * would spoil the capture of the thread that happens to need one. */
+START_TEST(test_B7_A9_callbacks_may_allocate_while_the_thread_captures)
+{
+    warm_kind_ops ops = {.size = sizeof ops,
+                         .name = "memory",
+                         .create = memory_create,
+                         .destroy = memory_destroy,
+                         .reset = cannot_reset};
+    warm_stream stream = new_stream(), pooled = NULL;
+    warm_kind memory = -1;
+    warm_graph graph = NULL;
+    void *handle = NULL;
+
+    wt_ok(warm_kind_register(runtime, &ops, &memory));
+    wt_ok(warm_reserve(runtime, memory, 0, &handle));
+    wt_ok(warm_thread_release(runtime));
+    wt_ok(warm_capture_begin(runtime, stream));
+    wt_ok(warm_reserve(runtime, memory, 0, &handle));
+    wt_ok(warm_stream_reserve(runtime, 0, &pooled));
+    wt_ok(warm_capture_end(runtime, stream, &graph));
+    ck_assert_int_eq(wt_stat(runtime, memory, 0, destroyed), 1);
+    ck_assert_int_eq(wt_stat(runtime, memory, 0, created), 2);
+    wt_ok(warm_graph_destroy(runtime, graph));
+    wt_ok(warm_stream_destroy(runtime, stream));
+}
+END_TEST
+
 /* Each of the calls that a thread makes fails, once and from then on. */
 static const enum wt_toy_call faulty[] = {WT_CREATE, WT_BIND, WT_RESET,
                                           WT_DESTROY};
@@ -911,6 +980,8 @@ int main(void)
     tcase_set_timeout(tcase, 120);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase,
+                   test_A8_G6_capture_mode_that_fails_does_not_hide_the_reason);
+    tcase_add_test(tcase,
                    test_A1_A7_same_thread_gets_same_handle_without_any_call);
     tcase_add_test(tcase,
                    test_A2_A3_five_threads_meet_while_four_handles_are_idle);
@@ -932,6 +1003,8 @@ int main(void)
                    test_A9_B6_streams_are_a_kind_and_cannot_be_destroyed);
     tcase_add_test(tcase, test_A9_a_callback_may_reserve_another_kind);
     tcase_add_test(tcase, test_A8_A9_a_callback_cannot_reserve_its_own_handle);
+    tcase_add_test(tcase,
+                   test_B7_A9_callbacks_may_allocate_while_the_thread_captures);
     tcase_add_test(tcase, test_A10_binding_again_costs_no_call);
     tcase_add_test(tcase,
                    test_A10_B6_a_new_stream_at_an_old_address_is_bound_again);

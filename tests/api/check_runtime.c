@@ -342,7 +342,10 @@ START_TEST(test_G6_unknown_driver_call_is_named)
 
     wt_fails(WARM_INVALID_ARGUMENT, warm_testing_fail(r, "coffee", 1, 0));
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "coffee"));
-    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "event_record"));
+    for (int i = 0; warm_testing_call_name(i) != NULL; i++) {
+        ck_assert_ptr_nonnull(
+            strstr(warm_last_error_message(), warm_testing_call_name(i)));
+    }
     wt_fails(WARM_INVALID_ARGUMENT, warm_testing_calls(r, NULL, &count));
     wt_fails(WARM_INVALID_ARGUMENT, warm_testing_calls(r, "copy", NULL));
     ck_assert_uint_eq(count, 7);
@@ -420,6 +423,7 @@ START_TEST(test_G3_streams_events_and_graphs_work_through_the_runtime)
     wt_ok(warm_stream_synchronize(r, other));
     ck_assert_int_eq(flag, 1);
     wt_ok(warm_event_synchronize(r, event));
+    wt_ok(warm_stream_synchronize(r, stream));
     wt_ok(warm_stream_query(r, stream));
     flag = 0;
     wt_ok(warm_capture_begin(r, stream));

@@ -46,6 +46,7 @@ static size_t size_of(int i)
 static void allocate(int i)
 {
     warm_space_stats before = stats_now(), after;
+    warm_error error = {.size = sizeof error};
     void *pointer = NULL;
 
     if (good(warm_pinned_alloc(f.runtime, size_of(i), &pointer))) {
@@ -58,6 +59,11 @@ static void allocate(int i)
                    after.requests.allocated == before.requests.allocated &&
                    after.block_bytes.current == before.block_bytes.current,
                "a refused allocation changed something");
+    warm_last_error(&error);
+    wt_require(error.status != WARM_OUT_OF_MEMORY ||
+                   (after.failures == before.failures + 1 &&
+                    strstr(error.message, "held ") != NULL),
+               "not counted, or without figures: %s", error.message);
 }
 
 static void give(int i)
@@ -116,6 +122,14 @@ static void begin(void)
     f.device = device;
 }
 
+static uint64_t calls_of(const char *call)
+{
+    uint64_t count = 0;
+
+    wt_ok(warm_testing_calls(f.runtime, call, &count));
+    return count;
+}
+
 /* The fault is gone: everything must come back but what was counted lost. */
 static void end(void)
 {
@@ -139,6 +153,9 @@ static void end(void)
                    stats.held_bytes.current ==
                        stats.held_bytes.allocated - stats.held_bytes.freed,
                "the counters do not balance");
+    wt_require(stats.driver_alloc.count == calls_of("pinned_alloc") &&
+                   stats.driver_free.count == calls_of("pinned_free"),
+               "a call to the driver was not counted");
     wt_require(wm_arena_check(arena), "the arena is broken in the end");
     wt_ok(warm_device_free_uncached(f.runtime, 0, f.device));
     wt_runtime_end(f.runtime);

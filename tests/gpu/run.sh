@@ -5,6 +5,8 @@
 #
 # OUT names the folder for results (default: ./log): gpu/<program>.tap, the
 # programs' output, machine.txt, and all of it again in gpu-logs.tar.gz.
+# LIMIT: seconds that one program may take (default: 240). One test may take
+# half of its own limit, so that one that hangs leaves time for the others.
 # CUDA's libraries are looked for where the system's loader looks, in
 # CUDA_HOME, and in Python's packages named nvidia. Without a GPU it says so
 # and succeeds; CUDA libraries that are missing let the tests fail, by name.
@@ -25,6 +27,8 @@ has_gpu() {
 # Prints the folders, one a line, that hold CUDA's libraries.
 cuda_folders() {
     local home
+    # The driver's own, where containers mount it.
+    ls -d /usr/local/nvidia/lib64 /usr/local/nvidia/lib 2>/dev/null
     for home in "${CUDA_HOME:-}" /usr/local/cuda /opt/cuda; do
         [ -n "$home" ] && ls -d "$home/lib64" "$home/lib" 2>/dev/null
     done
@@ -50,13 +54,19 @@ if ! has_gpu; then
 fi
 
 # What the caller has set comes first.
-LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$(cuda_folders | sort -u | paste -sd: -)
+found=$(cuda_folders | sort -u | paste -sd: -)
+LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$found
 export LD_LIBRARY_PATH
-describe >"$out/machine.txt"
+describe >"$out/machine.txt" 2>&1
+
+# Streams that share a queue of the GPU wait for each other, and tests hold
+# some of them up: with the default of 8 queues they could meet.
+export CUDA_DEVICE_MAX_CONNECTIONS=32
+export CK_TIMEOUT_MULTIPLIER=${CK_TIMEOUT_MULTIPLIER:-0.5}
 
 programs=("$@")
 [ $# -gt 0 ] || programs=("$here"/check_*)
-bash "$here/tap.sh" -l "$out" -t "${LIMIT:-120}" "${programs[@]/#/gpu:}" |
+bash "$here/tap.sh" -l "$out" -t "${LIMIT:-240}" "${programs[@]/#/gpu:}" |
     tee "$out/summary.txt"
 status=${PIPESTATUS[0]}
 tar -C "$out" -czf "$out/gpu-logs.tar.gz" gpu machine.txt summary.txt

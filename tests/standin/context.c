@@ -350,7 +350,7 @@ CUresult cuCtxGetDevice(CUdevice *device)
 CUresult cuStreamGetCtx(CUstream stream, CUcontext *context)
 {
     wm_driver *d = standin_driver();
-    wm_stream_info info;
+    wm_stream_info info = {0, 0};
     int code;
 
     ENTER(cuStreamGetCtx)

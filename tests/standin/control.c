@@ -16,6 +16,7 @@ typedef struct record {
     _Atomic uint64_t calls;
     _Atomic int64_t fail_in;
     _Atomic int fail_on, code;
+    _Atomic unsigned flags;
 } record;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -36,11 +37,22 @@ static record *record_of(const char *name)
         r = calloc(1, sizeof *r);
         r->name = strdup(name);
         r->index = record_count++;
+        r->flags = ~0u;
         r->next = records;
         records = r;
     }
     pthread_mutex_unlock(&mutex);
     return r;
+}
+
+void standin_flagged(const char *function, unsigned flags)
+{
+    record_of(function)->flags = flags;
+}
+
+unsigned standin_flags(const char *function)
+{
+    return record_of(function)->flags;
 }
 
 int standin_hit(standin_point *point)
@@ -156,6 +168,7 @@ void standin_handle_destroy(const char *function, standin_handle *h)
         return;
     }
     if (d != NULL) {
+        standin_wait_for_devices(d);
         (void)d->ops->device_free(d, h->device, h->own);
     }
 }

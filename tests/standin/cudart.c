@@ -195,7 +195,7 @@ cudaError_t cudaHostAlloc(void **pointer, size_t bytes, unsigned flags)
     cudaError_t code;
 
     ENTER(cudaHostAlloc)
-    (void)flags;
+    standin_flagged("cudaHostAlloc", flags);
     code = CALL(pinned_alloc, bytes, pointer);
     if (code == cudaSuccess) {
         p = calloc(1, sizeof *p);
@@ -219,6 +219,7 @@ cudaError_t cudaFreeHost(void *pointer)
     if (p == NULL) {
         return answer(cudaErrorInvalidValue);
     }
+    standin_wait_for_devices(d);
     code = CALL(pinned_free, pointer, p->bytes);
     if (code == cudaSuccess) {
         free(p);
@@ -231,7 +232,7 @@ cudaError_t cudaFreeHost(void *pointer)
 cudaError_t cudaHostRegister(void *pointer, size_t bytes, unsigned flags)
 {
     ENTER(cudaHostRegister)
-    (void)flags;
+    standin_flagged("cudaHostRegister", flags);
     return CALL(pinned_register, pointer, bytes);
 }
 
@@ -256,6 +257,7 @@ cudaError_t cudaFree(void *pointer)
     if (pointer == NULL) {
         return cudaSuccess;
     }
+    standin_wait_for_devices(d);
     for (int i = 0; i < STANDIN_DEVICES_MAX; i++) {
         status = d->ops->device_free(d, i, pointer);
         if (status != WARM_INVALID_POINTER) {
@@ -313,7 +315,7 @@ cudaError_t cudaMemsetAsync(void *destination, int value, size_t bytes,
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
 {
     ENTER(cudaStreamCreateWithFlags)
-    (void)flags;
+    standin_flagged("cudaStreamCreateWithFlags", flags);
     return CALL(stream_create, standin_current_device(),
                 (warm_stream *)(void *)stream);
 }
@@ -374,7 +376,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
 {
     ENTER(cudaEventCreateWithFlags)
-    (void)flags;
+    standin_flagged("cudaEventCreateWithFlags", flags);
     return CALL(event_create, standin_current_device(),
                 (warm_event *)(void *)event);
 }
@@ -408,11 +410,31 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
     return CALL(event_synchronize, event);
 }
 
+/* CUDA may run the host functions of all streams one after another. */
+struct call {
+    cudaHostFn_t function;
+    void *argument;
+};
+
+static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+
+static void run_call(void *argument)
+{
+    const struct call *c = argument;
+
+    pthread_mutex_lock(&one_at_a_time);
+    c->function(c->argument);
+    pthread_mutex_unlock(&one_at_a_time);
+}
+
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function,
                                void *argument)
 {
+    struct call c = {function, argument};
+
     ENTER(cudaLaunchHostFunc)
-    return CALL(host_func, standin_stream(stream), function, argument);
+    (void)d;
+    return answer(standin_launch(stream, run_call, &c, sizeof c));
 }
 
 /* ---- Captures and graphs ---- */
@@ -442,7 +464,8 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream,
                                    enum cudaStreamCaptureMode wanted)
 {
     ENTER(cudaStreamBeginCapture)
-    (void)wanted; /* the host device has the thread-local mode only */
+    /* The host device has the thread-local mode only. */
+    standin_flagged("cudaStreamBeginCapture", (unsigned)wanted);
     return CALL(capture_begin, standin_stream(stream));
 }
 

@@ -29,6 +29,10 @@ void standin_fail(const char *function, uint64_t n, int persistent, int code);
 /* The name of the i-th function called so far, or null past the last. */
 const char *standin_function(unsigned i);
 
+/* The flags, or the mode, of the function's last call; ~0u before the first,
+ * and for functions whose flags are not kept. */
+unsigned standin_flags(const char *function);
+
 /* Misuse noted so far: a handle used by two threads at once, on the wrong
  * device, or after its destruction. text: the last one's; may be null. */
 uint64_t standin_misuse(char *text, size_t bytes);
@@ -59,6 +63,8 @@ typedef struct standin_point {
     const char *name;
     _Atomic(void *) record;
 } standin_point;
+/* Keeps the flags of a call. */
+void standin_flagged(const char *function, unsigned flags);
 /* Counts a call; 0, or the code it must answer. */
 int standin_hit(standin_point *point);
 
@@ -85,6 +91,8 @@ cudaError_t standin_set_device(int device);
 /* The host device's stream behind a CUDA stream: default streams mean the
  * current device. */
 warm_stream standin_stream(void *stream);
+/* As cudaFree, cudaFreeHost and the end of a library's handle do. */
+void standin_wait_for_devices(wm_driver *d);
 /* What the driver tells about a stream, or a code. */
 int standin_stream_info(wm_driver *d, warm_stream stream, wm_stream_info *info);
 

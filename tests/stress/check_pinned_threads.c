@@ -11,6 +11,7 @@
 #include "alloc/pinned.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
 
 enum { THREADS = 8, SLOTS = 256, KEEPER = THREADS };
@@ -211,6 +212,108 @@ START_TEST(test_B4_concurrent_records_of_a_stream_are_one_use)
 }
 END_TEST
 
+/* A thread that frees pointers into the middle of somebody else's block is
+ * refused, and disturbs the owner not even for a moment. */
+static _Atomic(char *) victim;
+static _Atomic unsigned refused;
+
+static void free_or_disturb(void *argument, unsigned index)
+{
+    unsigned *failures = argument;
+    unsigned rounds = wt_scaled(20000);
+
+    if (index > 0) {
+        char *block;
+
+        while ((block = atomic_load_explicit(&victim, memory_order_acquire)) !=
+               NULL) {
+            failures[index] += warm_free(block + 512) != WARM_INVALID_POINTER;
+            atomic_fetch_add_explicit(&refused, 1, memory_order_relaxed);
+        }
+        return;
+    }
+    while (atomic_load_explicit(&refused, memory_order_relaxed) == 0) {
+        sched_yield();
+    }
+    for (unsigned i = 0; i < rounds; i++) {
+        char *block = atomic_load_explicit(&victim, memory_order_relaxed);
+
+        failures[0] += warm_record_stream(block, streams[0]) != WARM_OK;
+    }
+    atomic_store_explicit(&victim, NULL, memory_order_release);
+}
+
+START_TEST(test_C10_refused_free_never_disturbs_the_owner)
+{
+    unsigned failures[2] = {0};
+    void *block = NULL;
+
+    s.runtime = wt_runtime(
+        &(warm_options){.size = sizeof(warm_options), .device = "host"});
+    wt_ok(warm_stream_create(s.runtime, 0, &streams[0]));
+    wt_ok(warm_pinned_alloc(s.runtime, 100000, &block));
+    atomic_store_explicit(&victim, (char *)block, memory_order_relaxed);
+    wt_threads(2, free_or_disturb, failures);
+    ck_assert_uint_eq(failures[0], 0);
+    ck_assert_uint_eq(failures[1], 0);
+    wt_ok(warm_free(block));
+    wt_ok(warm_stream_destroy(s.runtime, streams[0]));
+    wt_ok(warm_poll(s.runtime));
+    wt_runtime_end(s.runtime);
+}
+END_TEST
+
+/* One pointer freed by all at once: one free is the block's, the others are
+ * refused. */
+enum { FREERS = 2 };
+static _Atomic(void *) target[1000];
+static _Atomic unsigned frees;
+
+static void free_targets(void *argument, unsigned index)
+{
+    unsigned *good = argument;
+    unsigned rounds = wt_scaled(1000);
+
+    for (unsigned i = 0; i < rounds; i++) {
+        void *block = atomic_load_explicit(&target[i], memory_order_relaxed);
+
+        /* Together: each waits until the other one is here. */
+        atomic_fetch_add_explicit(&frees, 1, memory_order_relaxed);
+        while (atomic_load_explicit(&frees, memory_order_relaxed) <
+               FREERS * (i + 1)) {
+            sched_yield();
+        }
+        good[index] += warm_free(block) == WARM_OK;
+    }
+}
+
+START_TEST(test_C10_of_concurrent_frees_one_counts)
+{
+    unsigned rounds = wt_scaled(1000);
+    warm_space_stats stats = {.size = sizeof stats};
+    unsigned good[FREERS] = {0};
+
+    s.runtime = wt_runtime(
+        &(warm_options){.size = sizeof(warm_options), .device = "host"});
+    for (unsigned i = 0; i < rounds; i++) {
+        void *block = NULL;
+
+        wt_ok(warm_pinned_alloc(s.runtime, 5000, &block));
+        /* A use makes the free take longer. */
+        wt_ok(warm_record_stream(block, NULL));
+        atomic_store_explicit(&target[i], block, memory_order_relaxed);
+    }
+    wt_threads(FREERS, free_targets, good);
+    ck_assert_uint_eq(good[0] + good[1], rounds);
+    wt_ok(warm_pinned_get_stats(s.runtime, &stats));
+    ck_assert_uint_eq(stats.requests.freed, rounds);
+    wt_ok(warm_stream_synchronize(s.runtime, NULL));
+    wt_ok(warm_poll(s.runtime));
+    ck_assert(wm_arena_check(&s.runtime->pinned->space.arena));
+    wt_runtime_end(s.runtime);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("pinned_threads");
@@ -219,6 +322,8 @@ int main(void)
     tcase_set_timeout(tcase, 300);
     tcase_add_test(tcase, test_B2_B4_B6_threads_share_one_space);
     tcase_add_test(tcase, test_B4_concurrent_records_of_a_stream_are_one_use);
+    tcase_add_test(tcase, test_C10_of_concurrent_frees_one_counts);
+    tcase_add_test(tcase, test_C10_refused_free_never_disturbs_the_owner);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
 }

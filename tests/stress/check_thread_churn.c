@@ -13,6 +13,12 @@
 
 enum { AT_ONCE = 8, MANY = 40, DEVICES = 2, TOYS = 2, THREADS = 10000 };
 
+/* Beside the kinds of this test; where there is CUDA, or a stand-in for it. */
+static const warm_kind libraries[] = {WARM_KIND_CUBLAS, WARM_KIND_CUBLASLT,
+                                      WARM_KIND_CUDNN, WARM_KIND_CUSPARSE,
+                                      WARM_KIND_CUSOLVER};
+enum { LIBRARIES = sizeof libraries / sizeof libraries[0] };
+
 static warm_runtime *runtime;
 static wt_toy toys[TOYS];
 static warm_kind kinds[TOYS];
@@ -52,6 +58,16 @@ struct held {
     void *handle[TOYS][DEVICES];
 };
 
+static bool reserve_library(warm_kind kind, int device, warm_stream stream)
+{
+    void *handle = NULL;
+
+    return (kind == WARM_KIND_CUBLASLT
+                ? warm_reserve(runtime, kind, device, &handle)
+                : warm_reserve_on(runtime, kind, device, stream, &handle)) ==
+           WARM_OK;
+}
+
 static void reserve_all(struct round *round, struct held *held)
 {
     for (int device = 0; device < devices; device++) {
@@ -64,6 +80,10 @@ static void reserve_all(struct round *round, struct held *held)
                                 &held->handle[i][device]) != WARM_OK) {
                 round->failures++;
             }
+        }
+        for (int i = 0; !wt_on_host() && i < LIBRARIES; i++) {
+            round->failures +=
+                !reserve_library(libraries[i], device, held->stream[device]);
         }
     }
 }
@@ -115,7 +135,7 @@ static void check_pool(warm_kind kind, int device)
     ck_assert(wt_balanced(runtime, kind, device));
 }
 
-START_TEST(test_A1_A2_A4_G1_ten_thousand_threads_create_eight_handles)
+START_TEST(test_A1_A2_A4_A9_G1_ten_thousand_threads_create_eight_handles)
 {
     struct round round = {.failures = 0};
     /* All of them under ThreadSanitizer too: it takes seconds. */
@@ -133,6 +153,9 @@ START_TEST(test_A1_A2_A4_G1_ten_thousand_threads_create_eight_handles)
         check_pool(WARM_KIND_STREAM, device);
         for (int i = 0; i < TOYS; i++) {
             check_pool(kinds[i], device);
+        }
+        for (int i = 0; !wt_on_host() && i < LIBRARIES; i++) {
+            check_pool(libraries[i], device);
         }
     }
     for (int i = 0; i < TOYS; i++) {
@@ -189,8 +212,8 @@ int main(void)
 
     tcase_set_timeout(tcase, 300);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_test(tcase,
-                   test_A1_A2_A4_G1_ten_thousand_threads_create_eight_handles);
+    tcase_add_test(
+        tcase, test_A1_A2_A4_A9_G1_ten_thousand_threads_create_eight_handles);
     tcase_add_test(tcase, test_A2_A4_A15_threads_that_release_at_any_moment);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);

@@ -47,11 +47,11 @@ static wm_block *take(size_t bytes)
 {
     size_t run = wm_arena_run_bytes(bytes);
     size_t segment = run > SEGMENT ? run : SEGMENT;
-    wm_block *block = NULL;
+    bool starved = false;
+    wm_block *block = wm_arena_take(&arena, bytes, &starved);
     void *base;
 
-    if (wm_arena_take(&arena, bytes, true, &block) != WARM_OK ||
-        block != NULL) {
+    if (block != NULL || starved) {
         return block;
     }
     base = mmap(NULL, segment, PROT_READ | PROT_WRITE,
@@ -135,6 +135,61 @@ START_TEST(test_B3_foreign_addresses_lead_nowhere)
 }
 END_TEST
 
+/* A look-up that read its entry of the map before the records were recycled:
+ * it may answer wrongly, but reads nothing outside the record. */
+START_TEST(test_C10_stale_look_up_stays_inside_its_record)
+{
+    wm_block *old = take(600);
+    wm_slab *slab = old->slab;
+    char *stale = old->base;
+    wm_block *wall, *small, *found;
+
+    give(old); /* the slab ends */
+    wall = take(SEGMENT / 2);
+    ck_assert_ptr_eq(wall->base, stale);
+    small = take(600);
+    ck_assert_ptr_eq(small->slab, slab);
+    wm_page_map_set(stale, slab, WM_ENTRY_SLAB);
+    found = wm_block_at(stale);
+    ck_assert(found == NULL ||
+              (found >= slab->slot && found < slab->slot + slab->slots));
+    wm_page_map_set(stale, wall, WM_ENTRY_RUN);
+    give(wall);
+    give(small);
+}
+END_TEST
+
+START_TEST(test_C10_stale_look_up_reads_no_freed_segment)
+{
+    wm_block *block = take(16 * SEGMENT);
+    wm_segment *segment = block->segment;
+    char *middle = block->base + 12 * SEGMENT;
+    int64_t records;
+
+    give(block);
+    records = wm_meta_live();
+    unmap_idle(0);
+    ck_assert_int_eq(wm_meta_live(), records);
+    wm_page_map_set(middle, segment, WM_ENTRY_INNER);
+    ck_assert_ptr_null(wm_block_at(middle));
+    wm_page_map_set(middle, NULL, WM_ENTRY_RUN);
+    /* The record serves again, and what does not fit gets another one. */
+    block = take(8 * SEGMENT);
+    ck_assert_ptr_eq(block->segment, segment);
+    ck_assert_int_eq(wm_meta_live(), records);
+    middle = block->base + 20 * (size_t)SEGMENT; /* beyond the record */
+    wt_ok(wm_page_map_reserve(middle, 1));
+    wm_page_map_set(middle, segment, WM_ENTRY_INNER);
+    ck_assert_ptr_null(wm_block_at(middle));
+    wm_page_map_set(middle, NULL, WM_ENTRY_RUN);
+    give(block);
+    unmap_idle(0);
+    block = take(32 * SEGMENT);
+    ck_assert_ptr_ne(block->segment, segment);
+    give(block);
+}
+END_TEST
+
 START_TEST(test_neighbours_merge_on_both_sides)
 {
     wm_block *block[8];
@@ -177,12 +232,12 @@ END_TEST
 
 START_TEST(test_B11_trim_takes_the_largest_idle_segments_first)
 {
-    wm_block *small = take(SEGMENT);
     wm_block *large = take(8 * SEGMENT);
+    wm_block *small = take(SEGMENT);
     wm_block *live = take(SEGMENT);
 
-    give(small);
     give(large);
+    give(small);
     unmap_idle(3 * SEGMENT);
     ck_assert_uint_eq(arena.stats.held_bytes.current, 2 * SEGMENT);
     unmap_idle(0);
@@ -318,6 +373,39 @@ START_TEST(test_B14_figures_are_exact_and_resets_apart)
     ck_assert_uint_eq(stats.requests.freed, 0);
     ck_assert_uint_eq(stats.requests.peak, 1);
     give(b);
+    wm_arena_stats(&arena, &stats);
+    ck_assert_uint_eq(stats.requests.peak, 1);
+    ck_assert_uint_eq(stats.block_bytes.peak, 6 << 20);
+    wm_arena_class_stats(&arena, wm_size_class(5000), &of_class);
+    ck_assert_uint_eq(of_class.requested_bytes.current, 0);
+    ck_assert_uint_eq(of_class.handed_bytes.current, 0);
+    ck_assert_uint_eq(of_class.requested_bytes.peak, 0);
+}
+END_TEST
+
+/* Peaks are those since they were reset, of the whole and of the classes. */
+START_TEST(test_B14_peaks_stay_until_reset)
+{
+    wm_block *block[5];
+    warm_class_stats of_class = {.size = sizeof of_class};
+
+    for (int i = 0; i < 5; i++) {
+        block[i] = take(5000);
+    }
+    for (int i = 0; i < 4; i++) {
+        give(block[i]);
+    }
+    wm_arena_class_stats(&arena, wm_size_class(5000), &of_class);
+    ck_assert_uint_eq(of_class.requests.peak, 5);
+    ck_assert_uint_eq(of_class.handed_bytes.peak, 5 * 5120);
+    ck_assert_uint_eq(arena.stats.requests.peak, 5);
+    ck_assert_uint_eq(arena.stats.requested_bytes.peak, 25000);
+    ck_assert_uint_eq(arena.stats.held_bytes.peak, SEGMENT);
+    wm_arena_reset_peaks(&arena);
+    wm_arena_class_stats(&arena, wm_size_class(5000), &of_class);
+    ck_assert_uint_eq(of_class.requests.peak, 1);
+    ck_assert_uint_eq(arena.stats.requests.peak, 1);
+    give(block[4]);
 }
 END_TEST
 
@@ -332,6 +420,8 @@ int main(void)
     tcase_add_test(tcase, test_B8_block_is_never_smaller_than_its_request);
     tcase_add_test(tcase, test_B3_every_address_of_a_block_leads_to_it);
     tcase_add_test(tcase, test_B3_foreign_addresses_lead_nowhere);
+    tcase_add_test(tcase, test_C10_stale_look_up_stays_inside_its_record);
+    tcase_add_test(tcase, test_C10_stale_look_up_reads_no_freed_segment);
     tcase_add_test(tcase, test_neighbours_merge_on_both_sides);
     tcase_add_test(tcase, test_best_fit_takes_the_smallest_hole);
     tcase_add_test(tcase, test_B11_trim_takes_the_largest_idle_segments_first);
@@ -339,6 +429,7 @@ int main(void)
     tcase_add_loop_test(tcase, test_B12_failing_records_lose_nothing, 0, 2);
     tcase_add_test(tcase, test_random_steps_keep_every_invariant);
     tcase_add_test(tcase, test_B14_figures_are_exact_and_resets_apart);
+    tcase_add_test(tcase, test_B14_peaks_stay_until_reset);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
 }

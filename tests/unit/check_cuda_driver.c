@@ -451,6 +451,42 @@ START_TEST(test_B4_not_ready_is_an_answer_and_leaves_no_error_behind)
 }
 END_TEST
 
+/* What the flags promise cannot be seen over the stand-in: memory for devices
+ * used later, streams that the legacy one does not hold up, events that cost
+ * little, captures that other threads do not spoil. */
+START_TEST(test_B7_B13_G3_calls_carry_the_flags_that_the_contract_needs)
+{
+    static _Alignas(4096) char memory[4096];
+    warm_stream stream;
+    warm_event event;
+    warm_graph graph = NULL;
+    void *pinned = NULL;
+
+    wt_ok(wm_driver_pinned_alloc(d, 4096, &pinned));
+    wt_ok(wm_driver_pinned_register(d, memory, sizeof memory));
+    wt_ok(wm_driver_stream_create(d, 0, &stream));
+    wt_ok(wm_driver_event_create(d, 0, &event));
+    wt_ok(wm_driver_capture_begin(d, stream));
+    wt_ok(wm_driver_capture_end(d, stream, &graph));
+    ck_assert_uint_eq(standin.standin_flags("cudaHostAlloc"),
+                      cudaHostAllocPortable);
+    ck_assert_uint_eq(standin.standin_flags("cudaHostRegister"),
+                      cudaHostRegisterPortable);
+    ck_assert_uint_eq(standin.standin_flags("cudaStreamCreateWithFlags"),
+                      cudaStreamNonBlocking);
+    ck_assert_uint_eq(standin.standin_flags("cudaEventCreateWithFlags"),
+                      cudaEventDisableTiming);
+    ck_assert_uint_eq(standin.standin_flags("cudaStreamBeginCapture"),
+                      cudaStreamCaptureModeThreadLocal);
+    wt_ok(wm_driver_graph_destroy(d, graph));
+    wt_ok(wm_driver_event_destroy(d, event));
+    wt_ok(wm_driver_stream_destroy(d, stream));
+    wt_ok(wm_driver_pinned_unregister(d, memory));
+    wt_ok(wm_driver_pinned_free(d, pinned, 4096));
+    close_driver();
+}
+END_TEST
+
 /* ---- Captures ---- */
 
 /* CUDA refuses to name a stream that captures, and spoils the capture. */
@@ -699,6 +735,8 @@ static void add_streams(Suite *suite)
     tcase_add_test(tcase, test_B13_default_stream_means_the_threads_own_device);
     tcase_add_test(tcase,
                    test_B4_not_ready_is_an_answer_and_leaves_no_error_behind);
+    tcase_add_test(
+        tcase, test_B7_B13_G3_calls_carry_the_flags_that_the_contract_needs);
     tcase_add_test(tcase,
                    test_B7_asking_about_a_stream_that_captures_spoils_nothing);
     tcase_add_test(tcase,

@@ -447,6 +447,35 @@ START_TEST(test_A15_every_setting_is_put_back)
 }
 END_TEST
 
+static const struct {
+    int row;
+    const char *function;
+    int code;
+} refusals[] = {
+    {0, "cublasGetEmulationStrategy", CUBLAS_STATUS_NOT_SUPPORTED},
+    {0, "cublasSetEmulationStrategy", CUBLAS_STATUS_NOT_SUPPORTED},
+    {0, "cublasSetFixedPointEmulationMantissaBitCountPointer",
+     CUBLAS_STATUS_INVALID_VALUE},
+    {4, "cusolverDnGetDeterministicMode", CUSOLVER_STATUS_NOT_SUPPORTED},
+    {4, "cusolverDnSetMathMode", CUSOLVER_STATUS_INVALID_VALUE},
+};
+
+/* A function that is there need not work on every device. */
+START_TEST(test_A15_a_late_setting_that_is_refused_is_left_alone)
+{
+    int row = refusals[_i].row;
+    void *handle;
+
+    standin.standin_fail(refusals[_i].function, 1, 1, refusals[_i].code);
+    handle = create_on(row, 0);
+    wt_ok(rows[row].ops->reset(&kinds[row], 0, handle));
+    wt_ok(rows[row].ops->destroy(&kinds[row], 0, handle));
+    ck_assert_uint_eq(warnings, 0);
+    standin.standin_fail(refusals[_i].function, 0, 0, 0);
+    teardown();
+}
+END_TEST
+
 /* ---- Workspace ---- */
 
 static const struct {
@@ -598,6 +627,9 @@ static void add_all(Suite *suite)
                    test_A8_failed_first_look_at_the_defaults_leaves_nothing);
     tcase_add_loop_test(tcase, test_A15_every_setting_is_put_back, 0,
                         sizeof tries / sizeof tries[0]);
+    tcase_add_loop_test(tcase,
+                        test_A15_a_late_setting_that_is_refused_is_left_alone,
+                        0, sizeof refusals / sizeof refusals[0]);
     suite_add_tcase(suite, tcase);
 }
 

@@ -3,6 +3,7 @@
 
 #include "runtime/driver/loader.h"
 
+#include <dlfcn.h>
 #include <string.h>
 
 static const char *const maths[] = {"libnone.so.7", "libm.so.6", NULL};
@@ -15,6 +16,24 @@ START_TEST(test_A9_first_soname_that_loads_is_taken)
     wt_ok(wm_library_open("maths", "", maths, &library));
     ck_assert_ptr_nonnull(library);
     wt_ok(wm_library_open("maths", NULL, maths, &library));
+}
+END_TEST
+
+/* Of two versions the one that the program uses: a handle of the other would
+ * go to functions that do not know it. */
+START_TEST(test_A9_library_of_the_program_is_preferred)
+{
+    static const char *const versions[] = {"libBrokenLocale.so.1", "libc.so.6",
+                                           NULL};
+    void *library = NULL;
+    void *loaded = dlopen("libBrokenLocale.so.1", RTLD_NOW | RTLD_NOLOAD);
+
+    ck_assert_ptr_null(loaded);
+    loaded = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
+    ck_assert_ptr_nonnull(loaded);
+    wt_ok(wm_library_open("C", "", versions, &library));
+    ck_assert_ptr_null(dlopen("libBrokenLocale.so.1", RTLD_NOW | RTLD_NOLOAD));
+    ck_assert_ptr_eq(library, loaded);
 }
 END_TEST
 
@@ -77,6 +96,7 @@ int main(void)
     TCase *tcase = tcase_create("libraries");
 
     tcase_add_test(tcase, test_A9_first_soname_that_loads_is_taken);
+    tcase_add_test(tcase, test_A9_library_of_the_program_is_preferred);
     tcase_add_test(tcase, test_A9_missing_library_names_all_that_was_tried);
     tcase_add_test(tcase, test_A9_path_wins_and_is_tried_alone);
     tcase_add_test(tcase, test_A9_missing_function_is_named_and_none_is_filled);

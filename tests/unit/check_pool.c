@@ -103,6 +103,27 @@ START_TEST(test_A8_first_creation_is_made_by_one_thread_alone)
 }
 END_TEST
 
+/* Created equals the high-water mark also if a handle comes back too late for
+ * the thread that is making one already. */
+START_TEST(test_A4_A14_a_handle_given_back_during_a_creation_counts_as_held)
+{
+    struct worker worker = {.status = -1};
+    void *handle = NULL;
+
+    wt_ok(warm_reserve(runtime, kind, 0, &handle));
+    wt_toy_close_gate(&toy);
+    ck_assert_int_eq(pthread_create(&worker.thread, NULL, work, &worker), 0);
+    await_sleep(&worker, 1);
+    ck_assert_uint_eq(wt_toy_inside(&toy), 1);
+    wt_ok(warm_thread_release(runtime));
+    wt_toy_open_gate(&toy);
+    pthread_join(worker.thread, NULL);
+    ck_assert_int_eq(worker.status, WARM_OK);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, created), 2);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, in_use_peak), 2);
+}
+END_TEST
+
 START_TEST(test_A8_a_failed_first_creation_fails_one_thread_only)
 {
     struct worker workers[4];
@@ -402,19 +423,20 @@ START_TEST(test_A10_a_workspace_that_joined_a_capture_serves_no_other_stream)
     warm_stream a = new_stream(), b = new_stream(), next;
     warm_event event = NULL;
     warm_graph graph = NULL;
-    void *of_b = bind_to(bound, b);
+    void *of_b = bind_to(bound, b), *of_graph;
 
     wt_ok(warm_event_create(runtime, 0, &event));
     wt_ok(warm_capture_begin(runtime, a));
     wt_ok(warm_event_record(runtime, event, a));
     wt_ok(warm_stream_wait_event(runtime, b, event));
-    ck_assert_ptr_eq(bind_to(bound, b), of_b); /* costs no call */
+    of_graph = bind_to(bound, b);
+    ck_assert_ptr_ne(of_graph, of_b);
     wt_ok(warm_event_record(runtime, event, b));
     wt_ok(warm_stream_wait_event(runtime, a, event));
     wt_ok(warm_capture_end(runtime, a, &graph));
     wt_ok(warm_stream_destroy(runtime, b));
     next = new_stream();
-    ck_assert_ptr_ne(bind_to(bound, next), of_b);
+    ck_assert_ptr_ne(bind_to(bound, next), of_graph);
     wt_ok(warm_stream_destroy(runtime, next));
     wt_ok(warm_stream_destroy(runtime, a));
     wt_ok(warm_graph_destroy(runtime, graph));
@@ -632,6 +654,61 @@ START_TEST(test_A3_A14_a_pool_that_grows_keeps_what_comes_back)
 }
 END_TEST
 
+/* A graph may run on any stream, beside eager work on the one that captured
+ * it: what the graph uses is not what the stream uses. */
+START_TEST(test_A10_eager_work_and_graphs_share_no_workspace)
+{
+    warm_kind bound = add_bound();
+    warm_stream a = new_stream();
+    warm_graph graph = NULL;
+    void *eager, *of_graph;
+
+    eager = bind_to(bound, a);
+    wt_ok(warm_capture_begin(runtime, a));
+    of_graph = bind_to(bound, a);
+    ck_assert_ptr_nonnull(of_graph);
+    ck_assert_ptr_ne(of_graph, eager);
+    ck_assert_ptr_eq(bind_to(bound, a), of_graph);
+    wt_ok(warm_capture_end(runtime, a, &graph));
+    ck_assert_ptr_eq(bind_to(bound, a), eager);
+    ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 2);
+    wt_ok(warm_graph_destroy(runtime, graph));
+    /* The next capture of the stream costs no memory again. */
+    wt_ok(warm_capture_begin(runtime, a));
+    ck_assert_ptr_eq(bind_to(bound, a), of_graph);
+    wt_ok(warm_capture_end(runtime, a, &graph));
+    wt_ok(warm_graph_destroy(runtime, graph));
+    wt_ok(warm_stream_destroy(runtime, a));
+}
+END_TEST
+
+/* The graph of a stream that is gone keeps its workspace for itself, also if
+ * the stream went while it captured (_i 1). */
+START_TEST(test_A10_B6_a_capture_at_an_old_address_gets_a_workspace_of_its_own)
+{
+    warm_kind bound = add_bound();
+    warm_graph graph[8] = {NULL};
+    void *of_graph[8] = {NULL};
+
+    for (int i = 0; i < 8; i++) {
+        warm_stream a = new_stream();
+
+        wt_ok(warm_capture_begin(runtime, a));
+        of_graph[i] = bind_to(bound, a);
+        if (_i == 0) {
+            wt_ok(warm_capture_end(runtime, a, &graph[i]));
+        }
+        wt_ok(warm_stream_destroy(runtime, a));
+        for (int k = 0; k < i; k++) {
+            ck_assert_ptr_ne(of_graph[i], of_graph[k]);
+        }
+    }
+    for (int i = 0; i < 8; i++) {
+        wt_ok(warm_graph_destroy(runtime, graph[i]));
+    }
+}
+END_TEST
+
 static uint64_t streams_ended;
 
 static warm_status note_destroy(wm_kind *k, int device, void *handle)
@@ -794,6 +871,9 @@ int main(void)
     tcase_set_timeout(tcase, 120);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, test_A8_first_creation_is_made_by_one_thread_alone);
+    tcase_add_test(
+        tcase,
+        test_A4_A14_a_handle_given_back_during_a_creation_counts_as_held);
     tcase_add_test(tcase,
                    test_A8_a_failed_first_creation_fails_one_thread_only);
     tcase_add_loop_test(tcase, test_A15_what_was_discarded_is_forgotten, 0, 2);
@@ -823,6 +903,11 @@ int main(void)
     tcase_add_test(tcase, test_A3_A14_a_pool_that_grows_keeps_what_comes_back);
     tcase_add_test(tcase, test_A10_a_workspace_is_as_large_as_the_kind_wants);
     tcase_add_test(tcase, test_A10_G6_short_memory_for_workspaces_is_told_once);
+    tcase_add_test(tcase, test_A10_eager_work_and_graphs_share_no_workspace);
+    tcase_add_loop_test(
+        tcase,
+        test_A10_B6_a_capture_at_an_old_address_gets_a_workspace_of_its_own, 0,
+        2);
     tcase_add_test(tcase, test_A10_without_memory_the_library_uses_its_own);
     tcase_add_loop_test(tcase,
                         test_A10_A14_workspaces_stay_apart_after_every_fault, 0,

@@ -11,6 +11,7 @@
 #include <cublas_v2.h>
 #include <cudnn.h>
 #include <math.h>
+#include <sched.h>
 
 /* X(function): what the tests call */
 #define CUDART_CALLS(X)                                                        \
@@ -23,7 +24,12 @@
     X(cudaGraphLaunch)                                                         \
     X(cudaGraphExecDestroy)                                                    \
     X(cudaGraphDestroy)                                                        \
-    X(cudaMemsetAsync)
+    X(cudaMemsetAsync)                                                         \
+    X(cudaLaunchHostFunc)                                                      \
+    X(cudaHostAlloc)                                                           \
+    X(cudaFreeHost)                                                            \
+    X(cudaMalloc)                                                              \
+    X(cudaFree)
 #define CUBLAS_CALLS(X)                                                        \
     X(cublasCreate_v2)                                                         \
     X(cublasDestroy_v2)                                                        \
@@ -293,6 +299,57 @@ START_TEST(test_bias_relu_and_softmax)
 }
 END_TEST
 
+/* Host functions as CUDA runs them at worst: never two at the same time. */
+struct tally {
+    _Atomic int inside, together, done;
+};
+
+static void count_call(void *argument)
+{
+    struct tally *t = argument;
+
+    if (atomic_fetch_add(&t->inside, 1) != 0) {
+        t->together++;
+    }
+    sched_yield();
+    t->inside--;
+    t->done++;
+}
+
+static void launch(struct tally *t, cudaStream_t other)
+{
+    t->done = 0;
+    for (int i = 0; i < 100; i++) {
+        ck_assert_int_eq(
+            call.cudaLaunchHostFunc(i % 2 ? stream : other, count_call, t),
+            cudaSuccess);
+    }
+}
+
+/* And what CUDA gives back, or destroys, waits for the whole device. */
+START_TEST(test_frees_and_destroys_wait_for_host_functions_in_turn)
+{
+    struct tally t = {0};
+    cudaStream_t other;
+    void *pinned = NULL, *memory = NULL;
+
+    ck_assert_int_eq(call.cudaStreamCreate(&other), cudaSuccess);
+    ck_assert_int_eq(call.cudaHostAlloc(&pinned, 4096, 0), cudaSuccess);
+    ck_assert_int_eq(call.cudaMalloc(&memory, 4096), cudaSuccess);
+    launch(&t, other);
+    ck_assert_int_eq(call.cudaFreeHost(pinned), cudaSuccess);
+    ck_assert_int_eq(t.done, 100);
+    launch(&t, other);
+    ck_assert_int_eq(call.cudaFree(memory), cudaSuccess);
+    ck_assert_int_eq(t.done, 100);
+    launch(&t, other);
+    ck_assert_int_eq(call.cublasDestroy_v2(blas), CUBLAS_STATUS_SUCCESS);
+    ck_assert_int_eq(t.done, 100);
+    ck_assert_int_eq(t.together, 0);
+    ck_assert_int_eq(call.cudaStreamDestroy(other), cudaSuccess);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite;
@@ -310,6 +367,8 @@ int main(void)
     tcase_add_test(misuse, test_misuse_handle_of_another_library);
     tcase_add_test(misuse, test_misuse_handle_used_by_two_threads_at_once);
     tcase_add_test(misuse, test_misuse_workspace_that_is_not_aligned);
+    tcase_add_test(misuse,
+                   test_frees_and_destroys_wait_for_host_functions_in_turn);
     tcase_add_test(misuse, test_A10_set_stream_resets_the_workspace);
     suite_add_tcase(suite, misuse);
     maths = tcase_create("maths");

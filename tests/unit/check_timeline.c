@@ -3,6 +3,11 @@
 #include "wt.h"
 
 #include "alloc/pinned.h"
+#include "runtime/base/meta.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
 
 enum { SIZE = 100000 };
 
@@ -55,6 +60,20 @@ static uint64_t calls_of(const char *call)
     return count;
 }
 
+/* Destroyed behind the library's back, by the driver's own call. */
+static void destroy_unannounced(warm_stream s)
+{
+    wt_ok(wm_driver_stream_destroy(runtime->driver, s));
+}
+
+static uint64_t events_out(void)
+{
+    wm_event_counts events;
+
+    wm_event_pool_counts(&runtime->pinned->events, 0, &events);
+    return events.out;
+}
+
 static const char *const record_calls[] = {"event_create", "event_record",
                                            "stream_capture"};
 
@@ -68,6 +87,7 @@ START_TEST(test_B4_failed_record_waits_for_the_stream)
     fail_call(record_calls[_i], 1, 0);
     wt_ok(warm_free(block));
     ck_assert_uint_eq(calls_of("stream_synchronize"), waits + 1);
+    ck_assert_uint_eq(events_out(), 0);
     ck_assert_uint_eq(stats_now().pending.current, 0);
     ck_assert_uint_eq(stats_now().lost, 0);
     ck_assert_ptr_eq(take(), block);
@@ -128,11 +148,405 @@ START_TEST(test_B4_query_that_always_fails_loses_the_block)
 }
 END_TEST
 
-/* Destroyed behind the library's back, by the driver's own call. */
-static void destroy_unannounced(warm_stream s)
+/* Three failures, but an answer between any two of them. */
+START_TEST(test_B4_failures_count_in_a_row_only)
 {
-    wt_ok(wm_driver_stream_destroy(runtime->driver, s));
+    void *block = take();
+
+    wt_ok(warm_testing_hold(runtime, stream));
+    wt_ok(warm_record_stream(block, stream));
+    wt_ok(warm_free(block));
+    for (int i = 0; i < 5; i++) {
+        fail_call("event_query", 1, 0);
+        wt_ok(warm_poll(runtime));
+        wt_ok(warm_poll(runtime));
+    }
+    ck_assert_uint_eq(stats_now().lost, 0);
+    wt_ok(warm_testing_resume(runtime, stream));
+    wt_ok(warm_stream_synchronize(runtime, stream));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(stats_now().pending.current, 0);
 }
+END_TEST
+
+/* ---- several threads poll --------------------------------------------- */
+
+enum { YIELDS = 20000 };
+
+/* The host device with one call replaced. */
+static struct {
+    wm_driver_ops ops;
+    const wm_driver_ops *real;
+    _Atomic bool asked, open, done;
+    _Atomic unsigned queries;
+} slow;
+
+static void replace_ops(void)
+{
+    slow.real = runtime->driver->ops;
+    slow.ops = *slow.real;
+    runtime->driver->ops = &slow.ops;
+}
+
+/* The first query has its answer, and is late to bring it. */
+static warm_status slow_query(wm_driver *d, warm_event event)
+{
+    warm_status status = slow.real->event_query(d, event);
+
+    if (atomic_fetch_add_explicit(&slow.queries, 1, memory_order_acq_rel) ==
+        0) {
+        atomic_store_explicit(&slow.asked, true, memory_order_release);
+        while (!atomic_load_explicit(&slow.open, memory_order_acquire)) {
+            sched_yield();
+        }
+    }
+    return status;
+}
+
+static void poll_both(void *argument, unsigned index)
+{
+    warm_status *status = argument;
+
+    if (index == 0) {
+        status[0] = warm_poll(runtime);
+        return;
+    }
+    if (index == 2) {
+        /* The second is either back too early, or waits for the first. */
+        for (int i = 0; i < YIELDS &&
+                        !atomic_load_explicit(&slow.done, memory_order_acquire);
+             i++) {
+            sched_yield();
+        }
+        atomic_store_explicit(&slow.open, true, memory_order_release);
+        return;
+    }
+    while (!atomic_load_explicit(&slow.asked, memory_order_acquire)) {
+        sched_yield();
+    }
+    status[1] = warm_testing_resume(runtime, stream);
+    if (status[1] == WARM_OK) {
+        status[1] = warm_stream_synchronize(runtime, stream);
+    }
+    if (status[1] == WARM_OK) {
+        status[1] = warm_poll(runtime);
+    }
+    atomic_store_explicit(&slow.done, true, memory_order_release);
+}
+
+/* A poll takes back what had passed before it, although another thread polls
+ * and was answered that it had not. */
+START_TEST(test_B4_B12_poll_beside_a_slow_one_takes_back_what_has_passed)
+{
+    warm_status status[3] = {WARM_OK, WARM_OK, WARM_OK};
+    void *block = take();
+
+    wt_ok(warm_testing_hold(runtime, stream));
+    wt_ok(warm_record_stream(block, stream));
+    wt_ok(warm_free(block));
+    replace_ops();
+    slow.ops.event_query = slow_query;
+    wt_threads(3, poll_both, status);
+    runtime->driver->ops = slow.real;
+    wt_ok(status[0]);
+    wt_ok(status[1]);
+    ck_assert_uint_eq(stats_now().pending.current, 0);
+}
+END_TEST
+
+/* ---- a stream is retired while a block of it is freed ------------------ */
+
+static struct {
+    warm_stream stream;
+    void *block;
+    bool retires_first;
+    _Atomic bool gone;
+    warm_status freed, retired;
+} meeting;
+
+/* The first to record waits until the other thread records as well, or is
+ * through; the second until the stream is gone; or both for long enough. */
+static warm_status slow_record(wm_driver *d, warm_event event, warm_stream s)
+{
+    unsigned n =
+        atomic_fetch_add_explicit(&slow.queries, 1, memory_order_acq_rel);
+    _Atomic bool *until = n == 0 ? &slow.done : &meeting.gone;
+
+    atomic_store_explicit(&slow.asked, true, memory_order_release);
+    for (int i = 0;
+         i < YIELDS && !atomic_load_explicit(until, memory_order_acquire) &&
+         (n > 0 ||
+          atomic_load_explicit(&slow.queries, memory_order_acquire) == 1);
+         i++) {
+        sched_yield();
+    }
+    return slow.real->event_record(d, event, s);
+}
+
+static void meet(void *argument, unsigned index)
+{
+    (void)argument;
+    while (index == 1 &&
+           !atomic_load_explicit(&slow.asked, memory_order_acquire)) {
+        sched_yield();
+    }
+    if (meeting.retires_first == (index == 0)) {
+        meeting.retired = warm_stream_destroy(runtime, meeting.stream);
+        atomic_store_explicit(&meeting.gone, true, memory_order_release);
+    } else {
+        meeting.freed = warm_free(meeting.block);
+    }
+    if (index == 1) {
+        atomic_store_explicit(&slow.done, true, memory_order_release);
+    }
+}
+
+/* Whoever comes first: no stream is named after its end, and no block lost. */
+START_TEST(test_B6_retire_and_free_of_one_stream_at_once)
+{
+    meeting.block = take();
+    meeting.retires_first = _i != 0;
+    wt_ok(warm_stream_create(runtime, 0, &meeting.stream));
+    wt_ok(warm_record_stream(meeting.block, meeting.stream));
+    replace_ops();
+    slow.ops.event_record = slow_record;
+    wt_threads(2, meet, NULL);
+    runtime->driver->ops = slow.real;
+    wt_ok(meeting.freed);
+    wt_ok(meeting.retired);
+    while (stats_now().pending.current != 0) {
+        wt_ok(warm_poll(runtime));
+    }
+    ck_assert_uint_eq(stats_now().lost, 0);
+}
+END_TEST
+
+/* The use of a default stream has an event since its record; work may have
+ * been queued between that and the retiring. */
+START_TEST(test_B6_final_event_is_later_than_that_of_a_record)
+{
+    void *block = take();
+
+    wt_ok(warm_record_stream(block, NULL));
+    wt_ok(warm_stream_synchronize(runtime, NULL));
+    wt_ok(warm_testing_hold(runtime, NULL));
+    wt_ok(warm_stream_retire(runtime, NULL));
+    wt_ok(warm_free(block));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(stats_now().pending.current, 1);
+    wt_ok(warm_testing_resume(runtime, NULL));
+    wt_ok(warm_stream_synchronize(runtime, NULL));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(stats_now().pending.current, 0);
+}
+END_TEST
+
+/* Nothing is recorded into the capture; the block is kept. */
+START_TEST(test_B6_B7_stream_retired_while_it_captures)
+{
+    void *block = take();
+    warm_graph graph = NULL;
+    uint64_t records;
+
+    wt_ok(warm_record_stream(block, stream));
+    wt_ok(warm_capture_begin(runtime, stream));
+    records = calls_of("event_record");
+    wt_ok(warm_stream_retire(runtime, stream));
+    wt_ok(warm_free(block));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(calls_of("event_record"), records);
+    wt_ok(warm_capture_end(runtime, stream, &graph));
+    wt_ok(warm_graph_destroy(runtime, graph));
+    ck_assert_uint_eq(stats_now().lost, 1);
+}
+END_TEST
+
+/* ---- the end ---------------------------------------------------------- */
+
+/* Blocks with uses on two streams, some freed and some not: all records go. */
+START_TEST(test_G2_runtime_ends_with_live_and_pending_blocks)
+{
+    warm_options options = {.size = sizeof options, .device = "host"};
+    warm_destroy_report report = {.size = sizeof report};
+    warm_runtime *first = runtime;
+    int64_t records = wm_meta_live();
+    warm_stream pair[2];
+    void *block[6];
+
+    runtime = wt_runtime(&options);
+    for (int i = 0; i < 2; i++) {
+        wt_ok(warm_stream_create(runtime, 0, &pair[i]));
+        wt_ok(warm_testing_hold(runtime, pair[i]));
+    }
+    for (int i = 0; i < 6; i++) {
+        block[i] = take();
+        wt_ok(warm_record_stream(block[i], pair[0]));
+        wt_ok(warm_record_stream(block[i], pair[1]));
+        wt_ok(warm_record_stream(block[i], NULL));
+    }
+    wt_ok(warm_free(block[0]));
+    wt_ok(warm_free(block[1]));
+    wt_ok(warm_stream_destroy(runtime, pair[1]));
+    wt_ok(warm_free(block[2]));
+    wt_ok(warm_runtime_destroy(runtime, &report));
+    ck_assert_uint_eq(report.blocks, 3);
+    ck_assert_uint_eq(report.pending, 3);
+    /* What stays is the runtime's own body, by which it is known as gone. */
+    ck_assert_int_eq(wm_meta_live(), records + 1);
+    runtime = first;
+}
+END_TEST
+
+/* ---- nothing may be recorded for a while ------------------------------ */
+
+static warm_status say_blocked(wm_driver *d, warm_stream s, wm_capture *capture)
+{
+    (void)d;
+    (void)s;
+    *capture = WM_CAPTURE_BLOCKED;
+    return WARM_OK;
+}
+
+/* Another stream captures, so that nothing may be queued on this one: it is
+ * recorded on once that is over, and waited for from then on. */
+START_TEST(test_B7_blocked_stream_is_recorded_on_later)
+{
+    warm_stream used = _i == 0 ? NULL : stream;
+    void *block = take();
+    uint64_t records;
+
+    replace_ops();
+    slow.ops.stream_capture = say_blocked;
+    records = calls_of("event_record");
+    wt_ok(warm_record_stream(block, used));
+    wt_ok(warm_free(block));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(calls_of("event_record"), records);
+    ck_assert_uint_eq(stats_now().pending.current, 1);
+    slow.ops.stream_capture = slow.real->stream_capture;
+    wt_ok(warm_testing_hold(runtime, used));
+    wt_ok(warm_poll(runtime));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(calls_of("event_record"), records + 1);
+    ck_assert_uint_eq(stats_now().pending.current, 1);
+    wt_ok(warm_testing_resume(runtime, used));
+    wt_ok(warm_stream_synchronize(runtime, used));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(stats_now().pending.current, 0);
+    ck_assert_uint_eq(stats_now().lost, 0);
+}
+END_TEST
+
+/* Retired before it could be recorded on: its final event counts. */
+START_TEST(test_B6_B7_final_event_stands_for_an_unrecorded_use)
+{
+    warm_stream brief;
+    void *block = take();
+
+    wt_ok(warm_stream_create(runtime, 0, &brief));
+    wt_ok(warm_record_stream(block, brief));
+    replace_ops();
+    slow.ops.stream_capture = say_blocked;
+    wt_ok(warm_free(block));
+    slow.ops.stream_capture = slow.real->stream_capture;
+    wt_ok(warm_testing_hold(runtime, brief));
+    wt_ok(warm_stream_retire(runtime, brief));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(stats_now().pending.current, 1);
+    wt_ok(warm_testing_resume(runtime, brief));
+    wt_ok(warm_stream_synchronize(runtime, brief));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(stats_now().pending.current, 0);
+    destroy_unannounced(brief);
+}
+END_TEST
+
+/* ---- the log callback comes back in ----------------------------------- */
+
+static struct {
+    void *block;
+    unsigned lines;
+    char last[256];
+} heard;
+
+static void free_from_log(void *context, warm_log_level level, const char *line)
+{
+    void *block = heard.block;
+    void *more = NULL;
+
+    (void)context;
+    (void)level;
+    heard.lines++;
+    snprintf(heard.last, sizeof heard.last, "%s", line);
+    heard.block = NULL;
+    if (block != NULL) {
+        wt_ok(warm_free(block));
+        wt_ok(warm_pinned_alloc(runtime, (size_t)16 << 20, &more));
+        wt_ok(warm_free(more));
+    }
+}
+
+START_TEST(test_B6_log_of_a_failed_retire_may_free_its_blocks)
+{
+    warm_stream brief;
+
+    heard.block = take();
+    wt_ok(warm_stream_create(runtime, 0, &brief));
+    wt_ok(warm_record_stream(heard.block, brief));
+    warm_log_set(free_from_log, NULL);
+    fail_call("event_record", 1, 0);
+    fail_call("stream_synchronize", 1, 0);
+    wt_ok(warm_stream_destroy(runtime, brief));
+    warm_log_set(NULL, NULL);
+    ck_assert_ptr_nonnull(strstr(heard.last, "kept for ever"));
+    ck_assert_uint_eq(heard.lines, 2);
+    ck_assert_uint_eq(stats_now().lost, 1);
+}
+END_TEST
+
+/* Said once, and while nobody waits for the one who says it. */
+START_TEST(test_B4_block_lost_by_polling_is_said_once)
+{
+    void *block = take();
+
+    heard.block = take();
+    wt_ok(warm_record_stream(block, stream));
+    wt_ok(warm_free(block));
+    warm_log_set(free_from_log, NULL);
+    fail_call("event_query", 1, 1);
+    for (int i = 0; i < 5; i++) {
+        wt_ok(warm_poll(runtime));
+    }
+    fail_call("event_query", 0, 0);
+    warm_log_set(NULL, NULL);
+    ck_assert_uint_eq(heard.lines, 1);
+    ck_assert_ptr_nonnull(strstr(heard.last, "kept for ever"));
+    ck_assert_uint_eq(stats_now().lost, 1);
+}
+END_TEST
+
+/* A success leaves the last error as it was, also where the driver failed. */
+START_TEST(test_G6_recovered_failures_leave_no_error)
+{
+    warm_stream brief;
+    void *block = take();
+    void *other = take();
+
+    wt_ok(warm_stream_create(runtime, 0, &brief));
+    wt_ok(warm_record_stream(block, stream));
+    wt_ok(warm_record_stream(other, brief));
+    wt_fails(WARM_INVALID_POINTER, warm_free((char *)block + 1));
+    fail_call("capture_mode", 1, 0);
+    wt_ok(warm_free(block));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "not the start"));
+    fail_call("capture_mode", 1, 0);
+    wt_ok(warm_stream_destroy(runtime, brief));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "not the start"));
+    ck_assert_uint_eq(stats_now().lost, 1);
+    wt_ok(warm_free(other));
+    wt_ok(warm_poll(runtime));
+}
+END_TEST
 
 START_TEST(test_B6_block_of_a_stream_that_vanished_is_kept)
 {
@@ -315,6 +729,20 @@ int main(void)
                         0, 3);
     tcase_add_test(tcase, test_B4_failed_query_is_asked_again);
     tcase_add_test(tcase, test_B4_query_that_always_fails_loses_the_block);
+    tcase_add_test(tcase, test_B4_failures_count_in_a_row_only);
+    tcase_add_test(
+        tcase, test_B4_B12_poll_beside_a_slow_one_takes_back_what_has_passed);
+    tcase_add_loop_test(tcase, test_B6_retire_and_free_of_one_stream_at_once, 0,
+                        2);
+    tcase_add_test(tcase, test_B6_final_event_is_later_than_that_of_a_record);
+    tcase_add_test(tcase, test_B6_B7_stream_retired_while_it_captures);
+    tcase_add_test(tcase, test_G2_runtime_ends_with_live_and_pending_blocks);
+    tcase_add_loop_test(tcase, test_B7_blocked_stream_is_recorded_on_later, 0,
+                        2);
+    tcase_add_test(tcase, test_B6_B7_final_event_stands_for_an_unrecorded_use);
+    tcase_add_test(tcase, test_B6_log_of_a_failed_retire_may_free_its_blocks);
+    tcase_add_test(tcase, test_B4_block_lost_by_polling_is_said_once);
+    tcase_add_test(tcase, test_G6_recovered_failures_leave_no_error);
     tcase_add_test(tcase, test_B6_block_of_a_stream_that_vanished_is_kept);
     tcase_add_test(tcase, test_B6_address_that_returns_is_another_stream);
     tcase_add_test(tcase, test_B6_retired_stream_is_never_named_again);

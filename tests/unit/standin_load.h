@@ -18,6 +18,7 @@
 #define STANDIN_CONTROL(X)                                                     \
     X(standin_calls)                                                           \
     X(standin_fail)                                                            \
+    X(standin_flags)                                                           \
     X(standin_misuse)                                                          \
     X(standin_contexts)                                                        \
     X(standin_devices)                                                         \

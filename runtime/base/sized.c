@@ -1,0 +1,52 @@
+/* sized.c: see sized.h. */
+#include "runtime/base/sized.h"
+
+#include "runtime/base/status.h"
+
+#include <string.h>
+
+static size_t size_of(const void *given)
+{
+    size_t size;
+
+    memcpy(&size, given, sizeof size);
+    return size;
+}
+
+warm_status wm_sized_check(const void *given, size_t known, const char *name)
+{
+    size_t size;
+
+    if (given == NULL) {
+        return wm_fail(WARM_INVALID_ARGUMENT, "%s is null", name);
+    }
+    size = size_of(given);
+    if (size > known) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "%s.size is %zu, more than this library's %zu: not "
+                       "set, or of a newer release",
+                       name, size, known);
+    }
+    /* More than the size alone; and every one of them is aligned as it. */
+    if (size <= sizeof size || size % sizeof size != 0) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "%s.size is %zu; set it to sizeof(%s), here %zu", name,
+                       size, name, known);
+    }
+    return WARM_OK;
+}
+
+void wm_sized_in(void *full, const void *given, size_t known)
+{
+    memset(full, 0, known);
+    memcpy(full, given, size_of(given));
+}
+
+void wm_sized_out(void *given, const void *full, size_t known)
+{
+    size_t size = size_of(given);
+    size_t bytes = size < known ? size : known;
+
+    memcpy((char *)given + sizeof size, (const char *)full + sizeof size,
+           bytes - sizeof size);
+}
