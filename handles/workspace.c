@@ -244,23 +244,22 @@ void wm_workspaces_captured(wm_workspaces *workspaces, uint64_t stream_id)
     wm_lock_release(&workspaces->lock);
 }
 
-void wm_workspaces_note(wm_workspaces *workspaces, warm_stream stream,
+bool wm_workspaces_note(wm_workspaces *workspaces, warm_stream stream,
                         uint64_t stream_id)
 {
     warm_error before = {.size = sizeof before};
-    bool serving;
+    bool noted;
 
-    wm_lock_acquire(&workspaces->lock);
-    serving = serving_locked(workspaces, stream_id, 0) != NULL;
-    wm_lock_release(&workspaces->lock);
-    if (!serving) {
-        return;
-    }
     warm_last_error(&before);
-    if (captures(workspaces, stream)) {
+    wm_lock_acquire(&workspaces->lock);
+    noted = serving_locked(workspaces, stream_id, 0) != NULL;
+    wm_lock_release(&workspaces->lock);
+    noted = noted && captures(workspaces, stream);
+    if (noted) {
         wm_workspaces_captured(workspaces, stream_id);
     }
     wm_error_restore(&before);
+    return noted;
 }
 
 /* A workspace of the stream that may serve another one later, as TAKEN. */
@@ -318,7 +317,7 @@ void wm_workspaces_retire(wm_workspaces *workspaces, warm_stream stream,
     warm_last_error(&before);
     /* A capture under way takes the workspace into its graph, and an event
      * recorded now would not tell when the graph runs. */
-    wm_workspaces_note(workspaces, stream, stream_id);
+    (void)wm_workspaces_note(workspaces, stream, stream_id);
     while ((w = take_of_stream(workspaces, stream_id)) != NULL) {
         if (mark(workspaces, w, stream) == WARM_OK) {
             set_state(workspaces, w, PASSING);

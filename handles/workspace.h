@@ -42,8 +42,9 @@ void wm_workspaces_get(wm_workspaces *workspaces, warm_stream stream,
 /* The stream captures, or will from now on. */
 void wm_workspaces_captured(wm_workspaces *workspaces, uint64_t stream_id);
 
-/* Asks whether the stream captures, and if so does the same. Cannot fail. */
-void wm_workspaces_note(wm_workspaces *workspaces, warm_stream stream,
+/* Asks whether the stream captures, and if so does the same. True if it had a
+ * workspace and captures. */
+bool wm_workspaces_note(wm_workspaces *workspaces, warm_stream stream,
                         uint64_t stream_id);
 
 /* The stream is about to be destroyed. */

@@ -132,6 +132,14 @@ warm_status warm_stream_query(warm_runtime *runtime, warm_stream stream)
                              : status;
 }
 
+/* Bindings are looked at again by the next reserve: while the stream captures
+ * it has another workspace than before and after (row A10). */
+static void look_again(warm_runtime *runtime)
+{
+    /* Relaxed: see warm_reserve_on(). */
+    atomic_fetch_add_explicit(&runtime->stream_epoch, 1, memory_order_relaxed);
+}
+
 /* The event of a capture draws the stream into it. What has to be known then
  * is asked first: it cannot be told while the stream captures. */
 warm_status warm_stream_wait_event(warm_runtime *runtime, warm_stream stream,
@@ -146,9 +154,10 @@ warm_status warm_stream_wait_event(warm_runtime *runtime, warm_stream stream,
     if (status == WARM_OK) {
         status = wm_driver_stream_wait_event(runtime->driver, stream, event);
     }
-    if (status == WARM_OK && info.device != WM_DEVICE_UNKNOWN) {
+    if (status == WARM_OK && info.device != WM_DEVICE_UNKNOWN &&
         wm_workspaces_note(wm_pools_workspaces(runtime->pools, info.device),
-                           stream, info.id);
+                           stream, info.id)) {
+        look_again(runtime);
     }
     return status;
 }
@@ -207,14 +216,6 @@ warm_status warm_event_synchronize(warm_runtime *runtime, warm_event event)
     return status == WARM_OK
                ? wm_driver_event_synchronize(runtime->driver, event)
                : status;
-}
-
-/* Bindings are looked at again by the next reserve: while the stream captures
- * it has another workspace than before and after (row A10). */
-static void look_again(warm_runtime *runtime)
-{
-    /* Relaxed: see warm_reserve_on(). */
-    atomic_fetch_add_explicit(&runtime->stream_epoch, 1, memory_order_relaxed);
 }
 
 warm_status warm_capture_begin(warm_runtime *runtime, warm_stream stream)

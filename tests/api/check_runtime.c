@@ -622,24 +622,23 @@ static void cancel_log(void *context, warm_log_level level, const char *line)
 
 struct cancelled {
     wt_toy toy;
+    warm_runtime *runtime;
+    warm_kind kind;
+    warm_stream stream; /* pooled */
     atomic_int step;
     warm_status status;
 };
 
-/* Goes on as long as calls answer OK, so that the step tells where it ended. */
-#define step(call)                                                             \
-    do {                                                                       \
-        c->status = (call);                                                    \
-        if (c->status != WARM_OK) {                                            \
-            return NULL;                                                       \
-        }                                                                      \
-        c->step++;                                                             \
-    } while (0)
-
-static void *call_everything(void *argument)
+/* Counts a call that answered OK: the count tells which one ended it all. */
+static bool stepped(struct cancelled *c, warm_status status)
 {
-    struct cancelled *c = argument;
-    static char text[1 << 16];
+    c->status = status;
+    c->step += status == WARM_OK;
+    return status == WARM_OK;
+}
+
+static bool call_handles(struct cancelled *c)
+{
     warm_options options = {.size = sizeof options,
                             .device = wt_on_host() ? "host" : "cuda",
                             .log = "debug"};
@@ -650,40 +649,65 @@ static void *call_everything(void *argument)
                          .destroy = cancel_destroy,
                          .bind_stream = cancel_bind,
                          .reset = cancel_reset};
-    warm_runtime *r = NULL;
-    warm_stream stream = NULL, other = NULL;
-    warm_event event = NULL;
-    void *handle = NULL, *block = NULL, *memory = NULL;
-    warm_kind kind = -1;
+    void *handle = NULL;
 
-    pthread_cancel(pthread_self()); /* from now on at every chance */
-    step(warm_runtime_create(&options, &r));
-    step(warm_kind_register(r, &ops, &kind));
-    step(warm_stream_reserve(r, 0, &stream));
-    step(warm_reserve(r, kind, 0, &handle));
-    step(warm_reserve_on(r, kind, 0, stream, &handle));
-    step(warm_stream_create(r, 0, &other));
-    step(warm_event_create(r, 0, &event));
-    step(warm_pinned_alloc(r, 100000, &block));
-    step(warm_device_alloc_uncached(r, 0, 100000, &memory));
-    step(warm_copy_async(r, memory, block, 100000, WARM_COPY_TO_DEVICE, other));
-    step(warm_event_record(r, event, other));
-    step(warm_stream_wait_event(r, stream, event));
-    step(warm_free(block));
-    step(warm_stream_synchronize(r, stream));
-    step(warm_event_synchronize(r, event));
-    step(warm_poll(r));
-    step(warm_stats_json(r, text, sizeof text, NULL));
-    step(warm_event_destroy(r, event));
-    step(warm_stream_destroy(r, other));
-    step(warm_device_free_uncached(r, 0, memory));
-    step(warm_empty_cache(r, NULL));
-    step(warm_thread_release(r));
+    return stepped(c, warm_runtime_create(&options, &c->runtime)) &&
+           stepped(c, warm_kind_register(c->runtime, &ops, &c->kind)) &&
+           stepped(c, warm_stream_reserve(c->runtime, 0, &c->stream)) &&
+           stepped(c, warm_reserve(c->runtime, c->kind, 0, &handle)) &&
+           stepped(c,
+                   warm_reserve_on(c->runtime, c->kind, 0, c->stream, &handle));
+}
+
+static bool call_device(struct cancelled *c)
+{
+    enum { BYTES = 100000 };
+    warm_runtime *r = c->runtime;
+    warm_stream other = NULL;
+    warm_event event = NULL;
+    void *block = NULL, *memory = NULL;
+
+    return stepped(c, warm_stream_create(r, 0, &other)) &&
+           stepped(c, warm_event_create(r, 0, &event)) &&
+           stepped(c, warm_pinned_alloc(r, BYTES, &block)) &&
+           stepped(c, warm_device_alloc_uncached(r, 0, BYTES, &memory)) &&
+           stepped(c, warm_copy_async(r, memory, block, BYTES,
+                                      WARM_COPY_TO_DEVICE, other)) &&
+           stepped(c, warm_event_record(r, event, other)) &&
+           stepped(c, warm_stream_wait_event(r, c->stream, event)) &&
+           stepped(c, warm_free(block)) &&
+           stepped(c, warm_stream_synchronize(r, c->stream)) &&
+           stepped(c, warm_event_synchronize(r, event)) &&
+           stepped(c, warm_event_destroy(r, event)) &&
+           stepped(c, warm_stream_destroy(r, other)) &&
+           stepped(c, warm_device_free_uncached(r, 0, memory));
+}
+
+static bool call_the_rest(struct cancelled *c)
+{
+    static char text[1 << 16];
+    warm_runtime *r = c->runtime;
+    void *handle = NULL;
+
+    if (!stepped(c, warm_poll(r)) || !stepped(c, warm_empty_cache(r, NULL)) ||
+        !stepped(c, warm_stats_json(r, text, sizeof text, NULL)) ||
+        !stepped(c, warm_thread_release(r))) {
+        return false;
+    }
     wt_toy_fail(&c->toy, WT_RESET, 1, false); /* logs, and destroys */
     wt_toy_fail(&c->toy, WT_DESTROY, 1, false);
-    step(warm_reserve(r, kind, 0, &handle));
-    step(warm_runtime_destroy(r, NULL));
-    pthread_testcancel();
+    return stepped(c, warm_reserve(r, c->kind, 0, &handle)) &&
+           stepped(c, warm_runtime_destroy(r, NULL));
+}
+
+static void *call_everything(void *argument)
+{
+    struct cancelled *c = argument;
+
+    pthread_cancel(pthread_self()); /* from now on at every chance */
+    if (call_handles(c) && call_device(c) && call_the_rest(c)) {
+        pthread_testcancel();
+    }
     return NULL;
 }
 
