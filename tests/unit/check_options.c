@@ -1,6 +1,7 @@
 /* check_options.c: the table of options (row G4). */
 #include "wt.h"
 
+#include "runtime/base/bytes.h"
 #include "runtime/base/options.h"
 
 #include <string.h>
@@ -33,11 +34,13 @@ END_TEST
 static const struct {
     const char *conf, *named;
 } refused[] = {
-    {"colour:red", "host_devices"}, {"device:metal", "auto|cuda|host"},
-    {"host_devices:0", "1 to 64"},  {"host_devices:65", "1 to 64"},
-    {"host_devices:-1", "1 to 64"}, {"host_devices:1x", "1 to 64"},
-    {"segment:99999999999T", "T"},  {"segment", "key:value"},
-    {"device:", "auto|cuda|host"},  {"device:auto|cuda", "auto|cuda|host"},
+    {"colour:red", "host_devices"},  {"device:metal", "auto|cuda|host"},
+    {"host_devices:0", "1 to 64"},   {"host_devices:65", "1 to 64"},
+    {"host_devices:-1", "1 to 64"},  {"host_devices:1x", "1 to 64"},
+    {"segment:99999999999T", "T"},   {"segment", "key:value"},
+    {"device:ho", "auto|cuda|host"}, {"host_devices: 1", "1 to 64"},
+    {"host_devices:+1", "1 to 64"},  {"segment:18014398509483008K", "T"},
+    {"device:", "auto|cuda|host"},   {"device:auto|cuda", "auto|cuda|host"},
 };
 
 START_TEST(test_G4_bad_conf_is_refused_and_named)
@@ -48,6 +51,31 @@ START_TEST(test_G4_bad_conf_is_refused_and_named)
              wm_options_resolve(NULL, refused[_i].conf, &o));
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), refused[_i].named));
     ck_assert_uint_eq(o.host_devices, 77);
+}
+END_TEST
+
+START_TEST(test_G4_text_that_does_not_fit_is_refused)
+{
+    char path[WM_OPTION_TEXT_MAX + 1];
+    warm_options given = {.size = sizeof given, .cudart = path};
+    wm_options o;
+
+    memset(path, 'p', sizeof path);
+    path[WM_OPTION_TEXT_MAX] = '\0';
+    wt_fails(WARM_INVALID_OPTION, wm_options_resolve(&given, NULL, &o));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "cudart"));
+    path[WM_OPTION_TEXT_MAX - 1] = '\0';
+    wt_ok(wm_options_resolve(&given, NULL, &o));
+    ck_assert_str_eq(o.cudart, path);
+}
+END_TEST
+
+START_TEST(test_F10_sizes_are_for_people)
+{
+    ck_assert_str_eq(wm_bytes(1023).text, "1023 B");
+    ck_assert_str_eq(wm_bytes(1536).text, "1.5 KiB");
+    ck_assert_str_eq(wm_bytes((uint64_t)5 << 40).text, "5.0 TiB");
+    ck_assert_str_eq(wm_bytes((uint64_t)5000 << 40).text, "5000.0 TiB");
 }
 END_TEST
 
@@ -80,6 +108,8 @@ int main(void)
     tcase_add_test(tcase, test_G4_struct_wins_over_conf_wins_over_default);
     tcase_add_loop_test(tcase, test_G4_bad_conf_is_refused_and_named, 0,
                         sizeof refused / sizeof refused[0]);
+    tcase_add_test(tcase, test_G4_text_that_does_not_fit_is_refused);
+    tcase_add_test(tcase, test_F10_sizes_are_for_people);
     tcase_add_test(tcase, test_G4_wrong_struct_size_is_refused);
     tcase_add_test(tcase, test_G4_help_lists_every_option);
     suite_add_tcase(suite, tcase);
