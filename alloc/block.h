@@ -68,7 +68,7 @@ struct wm_block {
     /* Pushed with release, walked with acquire: any thread may record. */
     _Atomic(wm_use *) uses;
     wm_use first_use;             /* spares an allocation for the usual case */
-    _Atomic bool first_use_taken; /* relaxed: claims only first_use */
+    _Atomic bool first_use_taken; /* acquire to claim, release to give up */
     _Atomic bool captured;        /* relaxed: read by the free, which the
                                      caller orders after its records */
     _Atomic unsigned queued;      /* timelines that still hold it */

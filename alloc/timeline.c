@@ -168,8 +168,10 @@ static wm_use *new_use(wm_block *block, wm_timeline *t)
 {
     wm_use *use = &block->first_use;
 
+    /* Acquire pairs with the release in end_use(): what another thread wrote
+     * to first_use, and gave up, does not come after what is written now. */
     if (atomic_exchange_explicit(&block->first_use_taken, true,
-                                 memory_order_relaxed)) {
+                                 memory_order_acquire)) {
         use = wm_meta_alloc(sizeof *use);
         if (use == NULL) {
             return NULL;
@@ -190,8 +192,9 @@ static void end_use(wm_timelines *set, wm_use *use)
         wm_event_pool_put(set->events, t->device, use->event);
     }
     if (use == &block->first_use) {
+        /* Release: see new_use(). */
         atomic_store_explicit(&block->first_use_taken, false,
-                              memory_order_relaxed);
+                              memory_order_release);
     } else {
         wm_meta_free(use);
     }

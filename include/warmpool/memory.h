@@ -53,7 +53,8 @@ WARM_API warm_status warm_record_stream(const void *pointer,
 
 /* Says that a stream will be destroyed (row B6): to be called before
  * cudaStreamDestroy() on every stream that was recorded on a block still
- * live, or bound to a handle. warm_stream_destroy() does it by itself. */
+ * live, or bound to a handle, for every runtime where it was.
+ * warm_stream_destroy() does it by itself, for its own runtime. */
 WARM_API warm_status warm_stream_retire(warm_runtime *runtime,
                                         warm_stream stream);
 
@@ -73,15 +74,17 @@ WARM_API warm_status warm_copy_async(warm_runtime *runtime, void *destination,
                                      warm_stream stream);
 
 /* Takes back blocks whose streams have passed, and gives back segments idle
- * for longer than option decay_ms. Allocation does this by itself when it
- * misses. Never waits for a stream; giving a segment back to CUDA waits for the
- * whole device (cudaFreeHost), here and in the next two.
+ * for longer than option decay_ms (not while another thread grows the cache).
+ * Allocation does this by itself when it misses. Never waits for a stream;
+ * giving a segment back to CUDA waits for the whole device (cudaFreeHost), here
+ * and in the next two.
  * Status of all three: also DRIVER_ERROR (the driver did not let the thread
  * set its capture mode; nothing was done). */
 WARM_API warm_status warm_poll(warm_runtime *runtime);
 
 /* Returns every segment without live or pending blocks to the system (row
- * B11). released: bytes returned, may be null. */
+ * B11). Waits while another thread obtains memory. released: bytes returned,
+ * may be null. */
 WARM_API warm_status warm_empty_cache(warm_runtime *runtime, size_t *released);
 
 /* As warm_empty_cache(), but stops once at most target bytes are held;

@@ -314,6 +314,66 @@ START_TEST(test_C10_of_concurrent_frees_one_counts)
 }
 END_TEST
 
+/* One thread's records fail, those of the others on the same block do not:
+ * what the one gives up serves another, and nothing of it is left. */
+enum { RECORDERS = 3 };
+static _Atomic unsigned arrived;
+
+static void record_or_fail(void *argument, unsigned index)
+{
+    unsigned *good = argument;
+    unsigned rounds = wt_scaled(1000);
+
+    for (unsigned i = 0; i < rounds; i++) {
+        void *block = atomic_load_explicit(&target[i], memory_order_relaxed);
+
+        atomic_fetch_add_explicit(&arrived, 1, memory_order_relaxed);
+        while (atomic_load_explicit(&arrived, memory_order_relaxed) <
+               RECORDERS * (i + 1)) {
+            sched_yield();
+        }
+        /* A default stream is recorded on at once, which fails. */
+        good[index] += warm_record_stream(block, index > 0 ? streams[index]
+                                                           : NULL) == WARM_OK;
+    }
+}
+
+START_TEST(test_B4_failed_records_beside_good_ones)
+{
+    unsigned rounds = wt_scaled(1000);
+    unsigned good[RECORDERS] = {0};
+
+    s.runtime = wt_runtime(
+        &(warm_options){.size = sizeof(warm_options), .device = "host"});
+    for (unsigned i = 0; i < rounds; i++) {
+        void *block = NULL;
+
+        wt_ok(warm_pinned_alloc(s.runtime, 5000, &block));
+        atomic_store_explicit(&target[i], block, memory_order_relaxed);
+    }
+    for (int i = 1; i < RECORDERS; i++) {
+        wt_ok(warm_stream_create(s.runtime, 0, &streams[i]));
+    }
+    wt_ok(warm_testing_fail(s.runtime, "event_record", 1, 1));
+    wt_threads(RECORDERS, record_or_fail, good);
+    wt_ok(warm_testing_fail(s.runtime, "event_record", 0, 0));
+    ck_assert_uint_lt(good[0], rounds);
+    ck_assert_uint_eq(good[1], rounds);
+    ck_assert_uint_eq(good[2], rounds);
+    for (unsigned i = 0; i < rounds; i++) {
+        wt_ok(
+            warm_free(atomic_load_explicit(&target[i], memory_order_relaxed)));
+    }
+    for (int i = 1; i < RECORDERS; i++) {
+        wt_ok(warm_stream_synchronize(s.runtime, streams[i]));
+        wt_ok(warm_stream_destroy(s.runtime, streams[i]));
+    }
+    wt_ok(warm_stream_synchronize(s.runtime, NULL));
+    wt_ok(warm_poll(s.runtime));
+    wt_runtime_end(s.runtime);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("pinned_threads");
@@ -322,6 +382,7 @@ int main(void)
     tcase_set_timeout(tcase, 300);
     tcase_add_test(tcase, test_B2_B4_B6_threads_share_one_space);
     tcase_add_test(tcase, test_B4_concurrent_records_of_a_stream_are_one_use);
+    tcase_add_test(tcase, test_B4_failed_records_beside_good_ones);
     tcase_add_test(tcase, test_C10_of_concurrent_frees_one_counts);
     tcase_add_test(tcase, test_C10_refused_free_never_disturbs_the_owner);
     suite_add_tcase(suite, tcase);

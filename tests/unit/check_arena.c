@@ -190,6 +190,17 @@ START_TEST(test_C10_stale_look_up_reads_no_freed_segment)
 }
 END_TEST
 
+START_TEST(test_B3_addresses_above_48_bits_are_refused)
+{
+    const char *high = (const char *)((uintptr_t)1 << 48);
+
+    wt_fails(WARM_UNSUPPORTED, wm_page_map_reserve(high, WM_PAGE));
+    wt_fails(WARM_UNSUPPORTED, wm_page_map_reserve(high - WM_PAGE, 8192));
+    wt_ok(wm_page_map_reserve(high - WM_PAGE, WM_PAGE));
+    ck_assert_ptr_null(wm_block_at(high));
+}
+END_TEST
+
 START_TEST(test_neighbours_merge_on_both_sides)
 {
     wm_block *block[8];
@@ -422,6 +433,7 @@ int main(void)
     tcase_add_test(tcase, test_B3_foreign_addresses_lead_nowhere);
     tcase_add_test(tcase, test_C10_stale_look_up_stays_inside_its_record);
     tcase_add_test(tcase, test_C10_stale_look_up_reads_no_freed_segment);
+    tcase_add_test(tcase, test_B3_addresses_above_48_bits_are_refused);
     tcase_add_test(tcase, test_neighbours_merge_on_both_sides);
     tcase_add_test(tcase, test_best_fit_takes_the_smallest_hole);
     tcase_add_test(tcase, test_B11_trim_takes_the_largest_idle_segments_first);

@@ -113,6 +113,16 @@ START_TEST(test_driver_call_under_a_lock_stops)
     wm_driver_current_device(d, &device);
 }
 END_TEST
+
+START_TEST(test_lock_taken_against_the_order_stops)
+{
+    static wm_lock inner = WM_LOCK_INIT(WM_RANK_ARENA);
+    static wm_lock outer = WM_LOCK_INIT(WM_RANK_GROWTH);
+
+    wm_lock_acquire(&inner);
+    wm_lock_acquire(&outer);
+}
+END_TEST
 #endif
 
 START_TEST(test_driver_call_under_the_growth_lock_is_allowed)
@@ -332,6 +342,8 @@ int main(void)
     tcase_add_test(tcase, test_G6_memory_calls_fail_out_of_memory);
 #ifndef NDEBUG
     tcase_add_test_raise_signal(tcase, test_driver_call_under_a_lock_stops,
+                                SIGABRT);
+    tcase_add_test_raise_signal(tcase, test_lock_taken_against_the_order_stops,
                                 SIGABRT);
 #endif
     tcase_add_test(tcase, test_driver_call_under_the_growth_lock_is_allowed);

@@ -1,6 +1,7 @@
 /* check_options.c: the table of options (row G4). */
 #include "wt.h"
 
+#include "runtime/base/bytes.h"
 #include "runtime/base/options.h"
 
 #include <string.h>
@@ -44,6 +45,10 @@ static const struct {
     {"segment", "key:value"},
     {"device:", "auto|cuda|host"},
     {"device:auto|cuda", "auto|cuda|host"},
+    {"segment:18014398509483008K", "T"},
+    {"device:ho", "auto|cuda|host"},
+    {"host_devices: 1", "1 to 64"},
+    {"host_devices:+1", "1 to 64"},
 };
 
 START_TEST(test_G4_bad_conf_is_refused_and_named)
@@ -100,6 +105,31 @@ START_TEST(test_G4_the_message_says_where_the_option_stands)
 }
 END_TEST
 
+START_TEST(test_G4_text_that_does_not_fit_is_refused)
+{
+    char path[WM_OPTION_TEXT_MAX + 1];
+    warm_options given = {.size = sizeof given, .cudart = path};
+    wm_options o;
+
+    memset(path, 'p', sizeof path);
+    path[WM_OPTION_TEXT_MAX] = '\0';
+    wt_fails(WARM_INVALID_OPTION, wm_options_resolve(&given, NULL, &o));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "cudart"));
+    path[WM_OPTION_TEXT_MAX - 1] = '\0';
+    wt_ok(wm_options_resolve(&given, NULL, &o));
+    ck_assert_str_eq(o.cudart, path);
+}
+END_TEST
+
+START_TEST(test_F10_sizes_are_for_people)
+{
+    ck_assert_str_eq(wm_bytes(1023).text, "1023 B");
+    ck_assert_str_eq(wm_bytes(1536).text, "1.5 KiB");
+    ck_assert_str_eq(wm_bytes((uint64_t)5 << 40).text, "5.0 TiB");
+    ck_assert_str_eq(wm_bytes((uint64_t)5000 << 40).text, "5000.0 TiB");
+}
+END_TEST
+
 START_TEST(test_G4_wrong_struct_size_is_refused)
 {
     warm_options given = {.size = 8};
@@ -133,6 +163,8 @@ int main(void)
                         test_G4_a_long_value_does_not_hide_what_is_allowed, 0,
                         sizeof too_long / sizeof too_long[0]);
     tcase_add_test(tcase, test_G4_the_message_says_where_the_option_stands);
+    tcase_add_test(tcase, test_G4_text_that_does_not_fit_is_refused);
+    tcase_add_test(tcase, test_F10_sizes_are_for_people);
     tcase_add_test(tcase, test_G4_wrong_struct_size_is_refused);
     tcase_add_test(tcase, test_G4_help_lists_every_option);
     suite_add_tcase(suite, tcase);
