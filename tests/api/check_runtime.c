@@ -567,7 +567,7 @@ static const struct {
     {"\1\t\177", "\"\\u0001\\u0009\177\""},
 };
 
-START_TEST(test_A14_G7_json_is_utf8_whatever_a_kind_is_called)
+START_TEST(test_A14_json_is_utf8_whatever_a_kind_is_called)
 {
     static char text[1 << 16];
     warm_runtime *r = wt_runtime(NULL);
@@ -756,9 +756,8 @@ int main(void)
     tcase_add_test(tcase, test_G6_unknown_driver_call_is_named);
     tcase_add_test(tcase, test_A4_G6_no_call_is_a_cancellation_point);
     tcase_add_test(tcase, test_A14_B14_statistics_are_valid_json);
-    tcase_add_loop_test(tcase,
-                        test_A14_G7_json_is_utf8_whatever_a_kind_is_called, 0,
-                        sizeof odd_names / sizeof odd_names[0]);
+    tcase_add_loop_test(tcase, test_A14_json_is_utf8_whatever_a_kind_is_called,
+                        0, sizeof odd_names / sizeof odd_names[0]);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
 }

@@ -215,7 +215,7 @@ static void second_is_served(void)
     act.pointer[1] = flag(&door.closed) ? &act : NULL;
 }
 
-START_TEST(test_B9_B12_others_are_served_while_one_grows)
+START_TEST(test_B12_others_are_served_while_one_grows)
 {
     begin(&(warm_options){.size = sizeof(warm_options), .decay_ms = 1000});
     wt_ok(warm_free(take(5000)));
@@ -379,7 +379,7 @@ int main(void)
                    test_B12_segment_that_another_thread_gives_back_is_room);
     tcase_add_test(tcase,
                    test_B12_segment_that_another_request_gives_back_is_room);
-    tcase_add_test(tcase, test_B9_B12_others_are_served_while_one_grows);
+    tcase_add_test(tcase, test_B12_others_are_served_while_one_grows);
     tcase_add_test(tcase, test_B7_threads_capture_mode_is_as_before);
     tcase_add_test(tcase, test_G6_request_that_recovers_leaves_no_error);
     tcase_add_test(tcase, test_B12_cancelled_thread_finishes_its_call);
