@@ -1,0 +1,63 @@
+/* arena_int.h: what the files of the arena share, and nobody else. The caller
+ * of a _locked function holds lock arena.
+ *
+ *   arena.c    handing blocks out and taking them back; begin and end
+ *   run.c      records, and runs of pages: split, merged, best fit
+ *   slab.c     runs that are cut into slots of one class
+ *   segment.c  regions from the driver, in and out of the arena
+ */
+#ifndef WM_ARENA_INT_H
+#define WM_ARENA_INT_H
+
+#include "alloc/arena.h"
+#include "alloc/arena_stats.h"
+
+/* Records are made many at a time, and chained for the end. */
+enum { WM_CHUNK_RECORDS = 63 };
+
+struct wm_chunk {
+    struct wm_chunk *next;
+    _Alignas(64) wm_block block[WM_CHUNK_RECORDS];
+};
+
+static inline int wm_block_state(wm_block *block)
+{
+    /* Relaxed: under lock arena, where idle states are written. */
+    return atomic_load_explicit(&block->state, memory_order_relaxed);
+}
+
+static inline void wm_block_set_state(wm_block *block, int state)
+{
+    /* Release pairs with the acquire of look-ups: fields before state. */
+    atomic_store_explicit(&block->state, state, memory_order_release);
+}
+
+/* Spare records of runs. have makes some if there are none, and answers
+ * whether there are; take is called only after that. */
+bool wm_record_have_locked(wm_arena *arena);
+wm_block *wm_record_take_locked(wm_arena *arena);
+void wm_record_give_locked(wm_arena *arena, wm_block *block);
+
+/* Whether a run starts at base, for look-ups of addresses inside of runs. */
+void wm_run_mark(wm_segment *segment, const char *base, bool start);
+/* Makes the record of an idle run that starts at base known; not in the tree
+ * yet. */
+void wm_run_init(wm_block *block, wm_segment *segment, char *base,
+                 size_t bytes);
+/* Null is not idle. */
+bool wm_run_is_idle(wm_block *block);
+/* An idle run of exactly bytes, out of the tree, or null. *failed: there is
+ * memory, but no record for its rest. */
+wm_block *wm_run_take_locked(wm_arena *arena, size_t bytes, bool *failed);
+/* Takes back a run that is in no tree, and joins it with its neighbours. */
+void wm_run_put_locked(wm_arena *arena, wm_block *block);
+
+/* A slot of the class, or null; *failed as above. */
+wm_block *wm_slab_take_locked(wm_arena *arena, unsigned size_class,
+                              bool *failed);
+void wm_slab_put_locked(wm_arena *arena, wm_block *slot);
+
+/* A LIVE block for a request, or null; *failed as above. */
+wm_block *wm_arena_take_locked(wm_arena *arena, size_t bytes, bool *failed);
+
+#endif

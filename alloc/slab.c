@@ -1,0 +1,145 @@
+/* slab.c: runs that are cut into slots of one size class. See arena_int.h. */
+#include "alloc/arena_int.h"
+
+#include "alloc/page_map.h"
+#include "runtime/base/meta.h"
+
+static void link_slab_locked(wm_arena *arena, wm_slab *slab)
+{
+    wm_slab **head = &arena->slabs[slab->size_class];
+
+    slab->previous = NULL;
+    slab->next = *head;
+    if (*head != NULL) {
+        (*head)->previous = slab;
+    }
+    *head = slab;
+}
+
+static void unlink_slab_locked(wm_arena *arena, wm_slab *slab)
+{
+    if (slab->previous != NULL) {
+        slab->previous->next = slab->next;
+    } else {
+        arena->slabs[slab->size_class] = slab->next;
+    }
+    if (slab->next != NULL) {
+        slab->next->previous = slab->previous;
+    }
+}
+
+static wm_slab *take_slab_record_locked(wm_arena *arena, unsigned size_class)
+{
+    wm_slab *slab = arena->spare_slabs[size_class];
+    unsigned slots = wm_slab_slots(size_class);
+
+    if (slab != NULL) {
+        arena->spare_slabs[size_class] = slab->next;
+        return slab;
+    }
+    slab = wm_meta_alloc(sizeof *slab + slots * sizeof slab->slot[0]);
+    if (slab != NULL) {
+        slab->slots = slots;
+        slab->size_class = size_class;
+        slab->slot_bytes = wm_class_bytes(size_class);
+        slab->next_made = arena->all_slabs;
+        arena->all_slabs = slab;
+    }
+    return slab;
+}
+
+static void give_slab_record_locked(wm_arena *arena, wm_slab *slab)
+{
+    slab->next = arena->spare_slabs[slab->size_class];
+    arena->spare_slabs[slab->size_class] = slab;
+}
+
+static void init_slab(wm_slab *slab, wm_block *run)
+{
+    slab->run = run;
+    slab->base = run->base;
+    slab->idle = slab->slots;
+    slab->idle_mask = UINT64_MAX >> (64 - slab->slots);
+    for (unsigned i = 0; i < slab->slots; i++) {
+        wm_block *slot = &slab->slot[i];
+
+        slot->base = run->base + i * slab->slot_bytes;
+        slot->bytes = slab->slot_bytes;
+        slot->segment = run->segment;
+        slot->slab = slab;
+        wm_block_set_state(slot, WM_BLOCK_IDLE);
+    }
+    wm_block_set_state(run, WM_BLOCK_SLAB);
+    wm_page_map_fill(run->base, run->bytes, slab, WM_ENTRY_SLAB);
+}
+
+static wm_slab *new_slab_locked(wm_arena *arena, unsigned size_class,
+                                bool *failed)
+{
+    wm_slab *slab = take_slab_record_locked(arena, size_class);
+    wm_block *run;
+
+    if (slab == NULL) {
+        *failed = true;
+        return NULL;
+    }
+    run = wm_run_take_locked(arena, slab->slots * slab->slot_bytes, failed);
+    if (run == NULL) {
+        give_slab_record_locked(arena, slab);
+        return NULL;
+    }
+    init_slab(slab, run);
+    link_slab_locked(arena, slab);
+    return slab;
+}
+
+wm_block *wm_slab_take_locked(wm_arena *arena, unsigned size_class,
+                              bool *failed)
+{
+    wm_slab *slab = arena->slabs[size_class];
+    unsigned i;
+
+    if (slab == NULL) {
+        slab = new_slab_locked(arena, size_class, failed);
+    }
+    if (slab == NULL) {
+        return NULL;
+    }
+    i = (unsigned)__builtin_ctzll(slab->idle_mask);
+    slab->idle_mask &= slab->idle_mask - 1;
+    slab->idle--;
+    if (slab->idle == 0) {
+        unlink_slab_locked(arena, slab);
+    }
+    return &slab->slot[i];
+}
+
+/* A slab without blocks becomes a run of pages again. */
+static void end_slab_locked(wm_arena *arena, wm_slab *slab)
+{
+    wm_block *run = slab->run;
+
+    unlink_slab_locked(arena, slab);
+    for (unsigned i = 0; i < slab->slots; i++) {
+        wm_block_set_state(&slab->slot[i], WM_BLOCK_VOID);
+    }
+    wm_page_map_fill(run->base, run->bytes, run->segment, WM_ENTRY_INNER);
+    wm_page_map_set(run->base, run, WM_ENTRY_RUN);
+    give_slab_record_locked(arena, slab);
+    wm_run_put_locked(arena, run);
+}
+
+void wm_slab_put_locked(wm_arena *arena, wm_block *slot)
+{
+    wm_slab *slab = slot->slab;
+
+    wm_block_set_state(slot, WM_BLOCK_IDLE);
+    slab->idle_mask |= (uint64_t)1 << (slot - slab->slot);
+    slab->idle++;
+    if (slab->idle == 1) {
+        link_slab_locked(arena, slab);
+    }
+    if (slab->idle == slab->slots) {
+        end_slab_locked(arena, slab);
+    }
+}
