@@ -220,7 +220,10 @@ static void end(warm_runtime *runtime, warm_destroy_report *report)
     wm_pools_close(runtime->pools, &report->handles);
     runtime->pools = NULL;
     report->host_streams = wm_driver_close(runtime->driver);
-    runtime->driver = NULL;
+    /* Once the process exits the driver was left open, and stays known. */
+    if (!wm_process_exiting()) {
+        runtime->driver = NULL;
+    }
     wm_runtime_end_close(runtime);
     if (report->handles > 0 || report->blocks > 0) {
         wm_log(WARM_LOG_WARNING,

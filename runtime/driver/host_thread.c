@@ -49,7 +49,8 @@ static void close_streams(wm_host_thread *thread)
     wm_lock_release(&root->lock);
 }
 
-/* In a forked child the locks may be held by threads that are not there. */
+/* In a forked child only the record goes: the locks may be held by threads that
+ * are not there. */
 static void thread_exit(void *argument)
 {
     wm_host_thread *thread = argument;
@@ -60,8 +61,8 @@ static void thread_exit(void *argument)
         if (thread->generation == wm_process_generation()) {
             close_streams(thread);
             wm_host_root_release(thread->root);
-            wm_meta_free(thread);
         }
+        wm_meta_free(thread);
         thread = next;
     }
 }
