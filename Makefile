@@ -226,7 +226,8 @@ include tests/tools/lint.mk
 clean:
 	rm -rf build
 
--include tests/standin/standin.mk tests/gpu/gpu.mk examples/examples.mk
+-include tests/standin/standin.mk tests/gpu/gpu.mk tests/bench/bench.mk
+-include examples/examples.mk
 -include $(LIB_OBJ:.o=.d) $(TEST_BIN:=.d) $(WT_OBJ:.o=.d)
 
 ## all            build the library, static and shared (release)

@@ -1,0 +1,90 @@
+#!/bin/bash
+# instr.sh BENCH FOLDER: instructions an operation, counted by callgrind.
+#
+# One thread; two lengths of each work, of which the difference counts, so
+# that making ready costs nothing. Reproducible to the instruction, whatever
+# else the machine does. Writes FOLDER/instr.jsonl; the last line is
+# `bench-instr: goals met=<n> of=<m>`.
+set -u
+bench=$1 folder=$2
+short=${BENCH_INSTR:-4000} long=$((5 * ${BENCH_INSTR:-4000}))
+json=$folder/instr.jsonl
+mkdir -p "$folder"
+: >"$json"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+declare -A per_op
+met=0 goals=0
+
+# Instructions of the whole process; $1 preload, $2 subject, $3 work, $4 ops,
+# $5 threads. No figure may hang on time: events are done by lag alone.
+count() {
+    local preload=()
+    [ -z "$1" ] || preload=(env "LD_PRELOAD=$1" "BENCH_PRELOAD=$1")
+    "${preload[@]}" valgrind --tool=callgrind \
+        --callgrind-out-file=/dev/null "$bench" one "$2" "$3" "ops=$4" \
+        "threads=$5" runs=1 lag=4/0 >/dev/null 2>"$log" ||
+        { grep -E '^(skip|bench)' "$log" >&2; return 1; }
+    awk '/Collected/ { print $NF }' "$log"
+}
+
+# measure LABEL WORK [SUBJECT [PRELOAD]]: of one operation. A run of n makes
+# 1.25 n of them (the warm-up), but for a thread's life: 2.5 n threads, half
+# of which are bare.
+measure() {
+    local label=$1 work=$2 subject=${3:-$1} preload=${4:-} a b n=$short m=$long
+    if [ "$work" = churn ]; then
+        n=40 m=200
+    fi
+    a=$(count "$preload" "$subject" "$work" "$n" 1) &&
+        b=$(count "$preload" "$subject" "$work" "$m" 1) ||
+        { echo "skip: $label $work" && return; }
+    per_op[$work $label]=$(awk -v a="$a" -v b="$b" -v n=$((m - n)) \
+        'BEGIN { printf "%.1f", (b - a) / n / 1.25 }')
+    printf '%-12s %-14s %10s\n' "$work" "$label" "${per_op[$work $label]}"
+    printf '{"bench":"instr-%s","case":"%s","threads":1,"instructions":%s}\n' \
+        "$work" "$label" "${per_op[$work $label]}" >>"$json"
+}
+
+# goal NAME VALUE LIMIT
+goal() {
+    local word='NOT MET'
+    goals=$((goals + 1))
+    if awk -v v="$2" -v l="$3" 'BEGIN { exit !(v != "" && v <= l) }'; then
+        word=met met=$((met + 1))
+    fi
+    printf '%-44s %-8s <= %-6s %s\n' "$1" "$word" "$3" "$2"
+}
+
+printf '%-12s %-14s %10s\n' work subject instr/op
+measure tls tls
+measure warmpool reserve
+measure warmpool reserve_on
+measure bare churn
+measure tls churn
+measure warmpool churn
+for work in hot64k mixed; do
+    for subject in none floor warmpool; do
+        measure "$subject" "$work"
+    done
+    measure glibc "$work" malloc
+    measure mimalloc "$work" malloc libmimalloc.so.2.0
+    measure jemalloc "$work" malloc libjemalloc.so.2
+done
+for work in hot64ks mixeds; do
+    measure warmpool "$work"
+    measure cub "$work"
+done
+
+echo
+above=$(awk -v a="${per_op[churn warmpool]:-}" -v b="${per_op[churn bare]:-}" \
+    'BEGIN { if (a != "" && b != "") printf "%.0f", a - b }')
+goal 'reserve a handle held' "${per_op[reserve warmpool]:-}" 14
+goal 'thread that reserves once, above a bare one' "$above" 1200
+cat <<'END'
+elsewhere (2 vCPU Xeon, gcc 12): TLS read 7; PyTorch reserve 115, bound 537,
+thread 4160 above a bare one; hot64k floor 36, glibc 374, mimalloc 272,
+PyTorch 868, RMM 1047; mixed floor 52, PyTorch 884, RMM 1549; mixeds PyTorch
+4129, RMM 1556, CUB 1923
+END
+echo "bench-instr: goals met=$met of=$goals"
