@@ -57,9 +57,9 @@ static void waste_panel(const bench_figures *figures, chart_panel *p)
 
 bool bench_bars(const char *path, const bench_figures *figures)
 {
-    static const char *const names[] = {
-        "reserve", "reserve_on", "hot64k", "mixed", "xthread",
-        "mixeds",  "mixeds-1000", "churn"};
+    static const char *const names[] = {"reserve",     "reserve_on", "hot64k",
+                                        "mixed",       "xthread",    "mixeds",
+                                        "mixeds-1000", "churn"};
     enum { NAMES = sizeof names / sizeof *names, COLUMNS = 2 };
     FILE *out = fopen(path, "w");
     chart_panel panel;

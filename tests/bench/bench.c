@@ -11,7 +11,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* ---- one figure ----------------------------------------------------------- */
+/* ---- one figure -----------------------------------------------------------
+ */
 
 /* A library that could not be preloaded is skipped by the dynamic linker with
  * a message only; this would then measure another malloc. */
@@ -94,7 +95,8 @@ static int one(int argc, char **argv)
     return 0;
 }
 
-/* ---- the table ------------------------------------------------------------ */
+/* ---- the table ------------------------------------------------------------
+ */
 
 static void measure_row(const bench_row *row, enum bench_load load,
                         bench_figures *figures)
@@ -145,7 +147,7 @@ static int table(enum bench_load load, const char *folder)
     snprintf(path, sizeof path, "%s/bench.svg", folder);
     written = bench_bars(path, figures) && written;
     if (written) {
-        bench_print_goals(figures);
+        bench_print_goals(figures, load);
     }
     free(figures);
     return written ? 0 : 1;

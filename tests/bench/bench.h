@@ -30,7 +30,7 @@ enum {
 typedef struct bench_setup {
     const char *subject, *work;
     unsigned threads;
-    uint64_t ops;                 /* a thread and run */
+    uint64_t ops;                 /* a thread and run; traces: most steps */
     unsigned runs;                /* timed ones */
     unsigned record_ns, query_ns; /* what an event costs */
     unsigned lag;                 /* later records until an event is done */
@@ -112,8 +112,9 @@ void bench_measure(const bench_setup *setup, bench_loop loop, void *context,
 /* Sorts values and returns the median. */
 double bench_median(double *value, size_t count);
 
-/* Monotonic time. */
+/* Monotonic time; processor time of the process. */
 uint64_t bench_now_ns(void);
+uint64_t bench_cpu_ns(void);
 unsigned bench_cores(void);
 
 /* xorshift64*; *state is not 0. */
@@ -134,7 +135,7 @@ static inline double bench_uniform(uint64_t *state)
     return (double)(bench_random(state) >> 11) * 0x1p-53;
 }
 
-/* 4 KiB … 4 MiB, log-uniform. */
+/* 4 KiB … 4 MiB, log-uniform. One thread at a time. */
 size_t bench_log_uniform(uint64_t *state);
 
 /* Memory that nobody has touched, from the system; null if there is none. */

@@ -28,28 +28,39 @@ static bench_stream *stream_of(wm_driver *d, warm_stream stream)
 
 /* ---- what does nothing -------------------------------------------------- */
 
-#define UNUSED(name, parameters)                                               \
+/* use: of the parameters, which serve no other purpose. */
+#define REFUSE(name, parameters, use)                                          \
     static warm_status bench_##name parameters                                 \
     {                                                                          \
+        use;                                                                   \
         return WARM_UNSUPPORTED;                                               \
     }
-/* Names of parameters stand here only because C17 asks for them. */
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wunused-parameter"
-UNUSED(pinned_register, (wm_driver * d, void *pointer, size_t bytes))
-UNUSED(pinned_unregister, (wm_driver * d, void *pointer))
-UNUSED(device_alloc, (wm_driver * d, int device, size_t bytes, void **pointer))
-UNUSED(device_free, (wm_driver * d, int device, void *pointer))
-UNUSED(stream_wait_event, (wm_driver * d, warm_stream stream, warm_event event))
-UNUSED(copy, (wm_driver * d, void *destination, const void *source,
-              size_t bytes, warm_copy_direction direction, warm_stream stream))
-UNUSED(host_func, (wm_driver * d, warm_stream stream, warm_host_fn function,
-                   void *argument))
-UNUSED(capture_begin, (wm_driver * d, warm_stream stream))
-UNUSED(capture_end, (wm_driver * d, warm_stream stream, warm_graph *graph))
-UNUSED(graph_launch, (wm_driver * d, warm_graph graph, warm_stream stream))
-UNUSED(graph_destroy, (wm_driver * d, warm_graph graph))
-#pragma GCC diagnostic pop
+REFUSE(pinned_register, (wm_driver * d, void *pointer, size_t bytes),
+       ((void)d, (void)pointer, (void)bytes))
+REFUSE(pinned_unregister, (wm_driver * d, void *pointer),
+       ((void)d, (void)pointer))
+REFUSE(device_alloc, (wm_driver * d, int device, size_t bytes, void **pointer),
+       ((void)d, (void)device, (void)bytes, (void)pointer))
+REFUSE(device_free, (wm_driver * d, int device, void *pointer),
+       ((void)d, (void)device, (void)pointer))
+REFUSE(stream_wait_event, (wm_driver * d, warm_stream stream, warm_event event),
+       ((void)d, (void)stream, (void)event))
+REFUSE(copy,
+       (wm_driver * d, void *destination, const void *source, size_t bytes,
+        warm_copy_direction direction, warm_stream stream),
+       ((void)d, (void)destination, (void)source, (void)bytes, (void)direction,
+        (void)stream))
+REFUSE(host_func,
+       (wm_driver * d, warm_stream stream, warm_host_fn function,
+        void *argument),
+       ((void)d, (void)stream, (void)function, (void)argument))
+REFUSE(capture_begin, (wm_driver * d, warm_stream stream),
+       ((void)d, (void)stream))
+REFUSE(capture_end, (wm_driver * d, warm_stream stream, warm_graph *graph),
+       ((void)d, (void)stream, (void)graph))
+REFUSE(graph_launch, (wm_driver * d, warm_graph graph, warm_stream stream),
+       ((void)d, (void)graph, (void)stream))
+REFUSE(graph_destroy, (wm_driver * d, warm_graph graph), ((void)d, (void)graph))
 
 static warm_status bench_device_info(wm_driver *d, int device,
                                      warm_device_info *info)
@@ -92,9 +103,9 @@ static warm_status bench_pinned_alloc(wm_driver *d, size_t bytes,
         return WARM_OUT_OF_MEMORY;
     }
     /* Relaxed: figures only. */
-    held = atomic_fetch_add_explicit(&device->held, bytes,
-                                     memory_order_relaxed) +
-           bytes;
+    held =
+        atomic_fetch_add_explicit(&device->held, bytes, memory_order_relaxed) +
+        bytes;
     peak = atomic_load_explicit(&device->peak, memory_order_relaxed);
     while (held > peak && !atomic_compare_exchange_weak_explicit(
                               &device->peak, &peak, held, memory_order_relaxed,

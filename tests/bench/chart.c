@@ -61,18 +61,21 @@ static double log_2(double x)
 {
     double sum = 0, bit = 0.5;
 
-    for (; x >= 2; x /= 2) {
+    while (x >= 2) {
+        x /= 2;
         sum++;
     }
-    for (; x < 1; x *= 2) {
+    while (x < 1) {
+        x *= 2;
         sum--;
     }
-    for (int i = 0; i < 12; i++, bit /= 2) {
+    for (int i = 0; i < 12; i++) {
         x *= x;
         if (x >= 2) {
             x /= 2;
             sum += bit;
         }
+        bit /= 2;
     }
     return sum;
 }
@@ -110,10 +113,12 @@ static void range(const chart_panel *p, axis *a)
     a->low = 0;
     a->high = most > 0 ? most * 1.1 : 1;
     if (!p->linear) {
-        for (a->low = 1e-3; a->low * 10 <= least && a->low < 1e9;) {
+        a->low = 1e-3;
+        while (a->low * 10 <= least && a->low < 1e9) {
             a->low *= 10;
         }
-        for (a->high = a->low * 10; a->high < most;) {
+        a->high = a->low * 10;
+        while (a->high < most) {
             a->high *= 10;
         }
     }
@@ -137,8 +142,11 @@ static void grid(FILE *out, const chart_panel *p, const axis *a)
             grid_line(out, a, i * 0.5);
         }
     } else {
-        for (double v = a->low; v <= a->high * 1.001; v *= 10) {
+        double v = a->low;
+
+        while (v <= a->high * 1.001) {
             grid_line(out, a, v);
+            v *= 10;
         }
     }
     for (unsigned g = 0; g < p->groups; g++) {

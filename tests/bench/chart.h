@@ -12,9 +12,9 @@ typedef struct chart_panel {
     const char *x_label, *y_label;
     const char *series[CHART_SERIES];
     unsigned series_count, groups;
-    char group[CHART_GROUPS][16];              /* text below */
-    double value[CHART_SERIES][CHART_GROUPS];  /* negative: missing */
-    double low[CHART_SERIES][CHART_GROUPS];    /* of the runs, or negative */
+    char group[CHART_GROUPS][16];             /* text below */
+    double value[CHART_SERIES][CHART_GROUPS]; /* negative: missing */
+    double low[CHART_SERIES][CHART_GROUPS];   /* of the runs, or negative */
     double high[CHART_SERIES][CHART_GROUPS];
     double line; /* a goal: a dashed line at this value; 0: none */
     bool lines;  /* points that are joined, not bars */

@@ -77,8 +77,8 @@ bench_stream *bench_stream_new(void)
 
     if (stream != NULL) {
         atomic_init(&stream->records, 0);
-        stream->id = atomic_fetch_add_explicit(&last_id, 1,
-                                               memory_order_relaxed);
+        stream->id =
+            atomic_fetch_add_explicit(&last_id, 1, memory_order_relaxed);
     }
     return stream;
 }
@@ -136,8 +136,7 @@ bool bench_event_done(bench_event *event)
         price.lag) {
         return true;
     }
-    return price.aging &&
-           ticks() - atomic_load_explicit(&event->ticks,
-                                          memory_order_relaxed) >=
-               price.age;
+    return price.aging && ticks() - atomic_load_explicit(
+                                        &event->ticks, memory_order_relaxed) >=
+                              price.age;
 }

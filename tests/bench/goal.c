@@ -39,9 +39,8 @@ static double figure(const bench_row *row, const bench_figures *f, unsigned t)
     }
     if (row->goal == BENCH_RATIO && mine->ns >= 0) {
         yard = bench_series_find(row, row->yard);
-        return yard >= 0 && f->of[yard][t].ns > 0
-                   ? mine->ns / f->of[yard][t].ns
-                   : -1;
+        return yard >= 0 && f->of[yard][t].ns > 0 ? mine->ns / f->of[yard][t].ns
+                                                  : -1;
     }
     return mine->ns;
 }
@@ -76,13 +75,17 @@ bool bench_goal_met(const bench_row *row, const bench_figures *figures,
     }
     for (unsigned t = 0; t < bench_thread_counts(row); t++) {
         double value = figure(row, figures, t), ns = figures->of[0][t].ns;
-        bool known = figures->of[0][t].max >= figures->of[0][t].min &&
-                     (value >= 0 || row->goal == BENCH_ABSOLUTE);
+        double sure = figures->of[0][t].max - value;
 
         append(measured, bytes, &used,
                row->goal == BENCH_ABSOLUTE ? "%s%.0f" : "%s%.2f",
                t ? " / " : "", value);
-        met = met && known && value <= row->limit;
+        /* A difference has a sign; one that drowns in noise shows nothing. */
+        if (row->paired) {
+            append(measured, bytes, &used, " (+-%.0f)", sure);
+            met = met && sure > 0 && sure <= row->limit / 2;
+        }
+        met = met && (value >= 0 || row->paired) && value <= row->limit;
         first = t == 0 ? ns : first;
         most = ns > most ? ns : most;
     }

@@ -19,9 +19,9 @@ met=0 goals=0
 # Instructions of the whole process; $1 preload, $2 subject, $3 work, $4 ops,
 # $5 threads. No figure may hang on time: events are done by lag alone.
 count() {
-    local preload=()
-    [ -z "$1" ] || preload=(env "LD_PRELOAD=$1" "BENCH_PRELOAD=$1")
-    "${preload[@]}" valgrind --tool=callgrind \
+    local with=()
+    [ -z "$1" ] || with=(env "LD_PRELOAD=$1" "BENCH_PRELOAD=$1")
+    "${with[@]}" valgrind --tool=callgrind \
         --callgrind-out-file=/dev/null "$bench" one "$2" "$3" "ops=$4" \
         "threads=$5" runs=1 lag=4/0 >/dev/null 2>"$log" ||
         { grep -E '^(skip|bench)' "$log" >&2; return 1; }
@@ -36,9 +36,11 @@ measure() {
     if [ "$work" = churn ]; then
         n=40 m=200
     fi
-    a=$(count "$preload" "$subject" "$work" "$n" 1) &&
-        b=$(count "$preload" "$subject" "$work" "$m" 1) ||
-        { echo "skip: $label $work" && return; }
+    if ! a=$(count "$preload" "$subject" "$work" "$n" 1) ||
+        ! b=$(count "$preload" "$subject" "$work" "$m" 1); then
+        echo "skip: $label $work"
+        return
+    fi
     per_op[$work $label]=$(awk -v a="$a" -v b="$b" -v n=$((m - n)) \
         'BEGIN { printf "%.1f", (b - a) / n / 1.25 }')
     printf '%-12s %-14s %10s\n' "$work" "$label" "${per_op[$work $label]}"

@@ -1,11 +1,15 @@
-/* measure.c: threads behind a barrier, a warm-up, timed runs, the median. */
+/* measure.c: threads behind a barrier, a warm-up, timed runs, the median; and
+ * the few tools that the works share. */
 #include "tests/bench/bench.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
+
+enum { BITS = 40 };
 
 typedef struct run_time {
     uint64_t start, end, cpu;
@@ -42,9 +46,18 @@ uint64_t bench_now_ns(void)
     return clock_ns(CLOCK_MONOTONIC);
 }
 
+uint64_t bench_cpu_ns(void)
+{
+    return clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+}
+
 unsigned bench_cores(void)
 {
-    return (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
+    cpu_set_t set;
+
+    return sched_getaffinity(0, sizeof set, &set) == 0
+               ? (unsigned)CPU_COUNT(&set)
+               : (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
 }
 
 static int compare(const void *a, const void *b)
@@ -61,27 +74,39 @@ double bench_median(double *value, size_t count)
                           : (value[count / 2 - 1] + value[count / 2]) / 2;
 }
 
+/* 2^u for 0 <= u < 1 from the square roots of 2: no mathematics library, the
+ * same on every machine. */
+static double power_of_two(double u)
+{
+    static double roots[BITS];
+    double power = 1, bit = 0.5, factor = 2;
+
+    while (roots[BITS - 1] == 0) {
+        for (int i = 0; i < BITS; i++) {
+            double root = factor;
+
+            for (int step = 0; step < 8; step++) {
+                root = (root + factor / root) / 2; /* Newton */
+            }
+            factor = roots[i] = root;
+        }
+    }
+    for (int i = 0; i < BITS; i++) {
+        if (u >= bit) {
+            power *= roots[i];
+            u -= bit;
+        }
+        bit /= 2;
+    }
+    return power;
+}
+
 size_t bench_log_uniform(uint64_t *state)
 {
-    /* 1024^u by halving: no mathematics library, the same everywhere. */
-    double u = bench_uniform(state) * 10, factor = 1.4142135623730951;
+    double u = bench_uniform(state) * 10; /* 1024 = 2^10 */
     int whole = (int)u;
-    double part = u - whole, power = 1;
 
-    for (double bit = 0.5; bit > 0x1p-40; bit /= 2) {
-        double root = factor;
-
-        if (part >= bit) {
-            power *= root;
-            part -= bit;
-        }
-        /* Newton's square root. */
-        for (int i = 0; i < 6; i++) {
-            root = (root + factor / root) / 2;
-        }
-        factor = root;
-    }
-    return (size_t)(4096 * power * (double)(1U << whole));
+    return (size_t)(4096 * power_of_two(u - whole) * (double)(1U << whole));
 }
 
 void *bench_map(size_t bytes)
@@ -122,8 +147,8 @@ static void *work(void *argument)
     }
     pthread_barrier_wait(&t->barrier);
     t->loop(t->context, m->index, t->setup->ops / 4 + 1024);
-    if (pthread_barrier_wait(&t->barrier) == PTHREAD_BARRIER_SERIAL_THREAD &&
-        t->warm != NULL) {
+    /* Not 0 in one of them. */
+    if (pthread_barrier_wait(&t->barrier) != 0 && t->warm != NULL) {
         t->warm(t->context);
     }
     for (unsigned i = 0; i < t->setup->runs; i++) {
@@ -133,8 +158,7 @@ static void *work(void *argument)
 }
 
 /* Wall time of a run: from the first start to the last end. */
-static double wall(const member *m, unsigned threads, unsigned run,
-                   double *cpu)
+static double wall(const member *m, unsigned threads, unsigned run, double *cpu)
 {
     uint64_t start = UINT64_MAX, end = 0, sum = 0;
 
@@ -152,7 +176,7 @@ static double wall(const member *m, unsigned threads, unsigned run,
 static void sum_up(const bench_setup *setup, const member *m,
                    bench_result *result)
 {
-    double ns[BENCH_FIGURES_MAX], cpu[BENCH_FIGURES_MAX];
+    double ns[BENCH_FIGURES_MAX] = {0}, cpu[BENCH_FIGURES_MAX] = {0};
     unsigned cores = bench_cores();
     double ops = (double)setup->ops * setup->threads;
     double share = setup->threads < cores ? setup->threads : cores;

@@ -3,15 +3,24 @@
 
 #include <string.h>
 
-#define THREADS      {1, 2, 4, 8}
-#define RUNS         {1, 5, 5}
+#define THREADS                                                                \
+    {                                                                          \
+        1, 2, 4, 8                                                             \
+    }
+#define RUNS                                                                   \
+    {                                                                          \
+        1, 5, 5                                                                \
+    }
 #define YARDSTICKS                                                             \
     {"warmpool", NULL}, {"floor", NULL}, {"none", NULL}, {"glibc", NULL},      \
-        {"mimalloc", NULL}, {"jemalloc", NULL}, {"jemalloc-8M", NULL}
+        {"mimalloc", NULL}, {"jemalloc", NULL},                                \
+    {                                                                          \
+        "jemalloc-8M", NULL                                                    \
+    }
 #define EVENTS(record, query) .record_ns = (record), .query_ns = (query)
 #define LATE                  .lag = 4, .aging = 1
 #define TRACE(lags)                                                            \
-    .lag = (lags), .threads = {8}, .ops = {1, 1, 1}, .runs = {1, 1, 1},        \
+    .lag = (lags), .threads = {8}, .ops = {3000, -1U, -1U}, .runs = {1, 1, 1}, \
     .series = {{"warmpool", NULL}, {"cub", NULL}}
 
 /* The peers' figures are of another machine: never in a ratio. */
@@ -42,11 +51,12 @@ const bench_row bench_rows[] = {
      .title = "thread that reserves once and exits, above a bare thread",
      .work = "churn",
      .threads = {8},
-     .ops = {1, 12, 50},
-     .runs = {3, 61, 63},
+     .ops = {1, 6, 20},
+     .runs = {3, 101, 501},
      .series = {{"warmpool", NULL}, {"tls", NULL}, {"bare", NULL}},
      .goal = BENCH_ABSOLUTE,
      .limit = 700,
+     .paired = true,
      .peers = "PyTorch 1910 to 2490, TLS read 210 to 270"},
     {.name = "hot64k",
      .title = "alloc + free 64 KiB, no stream",

@@ -29,13 +29,14 @@ typedef struct bench_row {
     const char *work; /* null: the figures are those of row `of` */
     const char *of;
     unsigned record_ns, query_ns, lag, aging;
-    unsigned threads[BENCH_COUNTS];  /* 0: no more */
-    unsigned ops[BENCH_SIZES];       /* by load; a thread and run */
-    unsigned runs[BENCH_SIZES];      /* by load */
+    unsigned threads[BENCH_COUNTS];    /* 0: no more */
+    unsigned ops[BENCH_SIZES];         /* by load; a thread and run */
+    unsigned runs[BENCH_SIZES];        /* by load */
     bench_series series[BENCH_SERIES]; /* the first one has the goal */
     enum bench_goal goal;
     const char *yard;
     double limit;
+    bool paired;       /* ns is a difference, min and max how sure it is */
     bool flat;         /* most at most 1.5 × the first, over the threads */
     const char *peers; /* elsewhere: see README.md */
 } bench_row;
@@ -63,6 +64,12 @@ bool bench_goal_met(const bench_row *row, const bench_figures *figures,
                     char *measured, size_t bytes);
 void bench_goal_text(const bench_row *row, char *text, size_t bytes);
 
+/* Whether there is a figure at all. */
+static inline bool bench_measured(const bench_result *result)
+{
+    return result->ns != -1 || result->live > 0;
+}
+
 /* peak / live, or -1. */
 double bench_waste(const bench_result *result);
 
@@ -71,7 +78,7 @@ double bench_waste(const bench_result *result);
 void bench_print_row(const bench_row *row, const bench_figures *figures);
 void bench_json_row(FILE *out, const bench_row *row,
                     const bench_figures *figures);
-void bench_print_goals(const bench_figures *figures);
+void bench_print_goals(const bench_figures *figures, enum bench_load load);
 
 /* chart.c draws; bars.c chooses what. */
 bool bench_bars(const char *path, const bench_figures *figures);

@@ -39,6 +39,26 @@ static void print_calls(const bench_row *row, const bench_figures *f)
     }
 }
 
+/* Processor time, which others on the machine do not add to; and how many
+ * times that of the yardstick it is. */
+static void print_cpu(const bench_row *row, const bench_figures *f)
+{
+    int yard = row->yard != NULL ? bench_series_find(row, row->yard) : -1;
+
+    printf("  %-12s", "  cpu time");
+    for (unsigned t = 0; t < bench_thread_counts(row); t++) {
+        const bench_result *r = &f->of[0][t];
+        double base = yard >= 0 ? f->of[yard][t].cpu : -1;
+        char ratio[32] = "";
+
+        if (base > 0) {
+            snprintf(ratio, sizeof ratio, "%.1fx", r->cpu / base);
+        }
+        printf("%22.*f %7s", r->cpu < 100, r->cpu, ratio);
+    }
+    printf("\n");
+}
+
 static void print_ns(const bench_row *row, const bench_figures *f)
 {
     printf("  %-12s", "threads");
@@ -52,7 +72,7 @@ static void print_ns(const bench_row *row, const bench_figures *f)
             const bench_result *r = &f->of[s][t];
             char text[64] = "-", ratio[32] = "";
 
-            if (r->max >= r->min && r->cpu != r->min) {
+            if (bench_measured(r)) {
                 snprintf(text, sizeof text, "%.*f (%.*f-%.*f)", r->ns < 100,
                          r->ns, r->ns < 100, r->min, r->ns < 100, r->max);
             }
@@ -62,6 +82,9 @@ static void print_ns(const bench_row *row, const bench_figures *f)
             printf("%22s %7s", text, ratio);
         }
         printf("\n");
+        if (s == 0) {
+            print_cpu(row, f);
+        }
     }
 }
 
@@ -85,7 +108,8 @@ void bench_print_row(const bench_row *row, const bench_figures *figures)
     fflush(stdout);
 }
 
-/* ---- JSON ----------------------------------------------------------------- */
+/* ---- JSON -----------------------------------------------------------------
+ */
 
 static void json_number(FILE *out, const char *name, double value)
 {
@@ -95,8 +119,8 @@ static void json_number(FILE *out, const char *name, double value)
 }
 
 /* ns of this series in those of the others, at as many threads. */
-static void json_ratios(FILE *out, const bench_row *row,
-                        const bench_figures *f, unsigned s, unsigned t)
+static void json_ratios(FILE *out, const bench_row *row, const bench_figures *f,
+                        unsigned s, unsigned t)
 {
     const char *comma = "";
 
@@ -139,16 +163,17 @@ void bench_json_row(FILE *out, const bench_row *row,
         for (unsigned t = 0; t < bench_thread_counts(row); t++) {
             const bench_result *r = &figures->of[s][t];
 
-            if (r->max >= r->min && (r->max != -1 || r->ns != -1)) {
+            if (bench_measured(r)) {
                 json_line(out, row, figures, s, t);
             }
         }
     }
 }
 
-/* ---- goals ---------------------------------------------------------------- */
+/* ---- goals ----------------------------------------------------------------
+ */
 
-void bench_print_goals(const bench_figures *figures)
+void bench_print_goals(const bench_figures *figures, enum bench_load load)
 {
     unsigned met = 0, all = 0;
 
@@ -169,11 +194,16 @@ void bench_print_goals(const bench_figures *figures)
         met += holds;
         all++;
     }
-    printf("\nns a call or operation = wall time x min(threads, cores) / "
-           "operations; median (least-most)\nof the runs; churn: ns a thread, "
-           "median difference to a bare one (middle half).\n"
-           "An x behind a figure: warmpool's is that many times it.\n"
-           "*elsewhere: published for another machine (2 vCPU Xeon 2.3 GHz, "
-           "CUDA calls stood in for);\n compare ratios, not figures.\n");
+    printf("\nns an operation = wall time x min(threads, cores) / operations: "
+           "median (least-most)\nof the runs. churn: ns a thread, the median "
+           "of paired differences to a bare one, and\nhow sure that is. An x "
+           "behind a figure: warmpool's is that many times it; behind "
+           "processor time: it is that\nmany times the yardstick's.\n"
+           "* published for another machine (2 vCPU Xeon 2.3 GHz, CUDA calls "
+           "stood in for).\n");
+    if (load == BENCH_SMOKE) {
+        printf("bench: a smoke run judges no goal (rows=%u)\n", all);
+        return;
+    }
     printf("bench: goals met=%u of=%u\n", met, all);
 }

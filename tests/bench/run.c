@@ -42,6 +42,13 @@ static bool is_missing(const char *label, bool now)
     return false;
 }
 
+/* A sanitizer wants to be loaded first, and has a malloc of its own. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { MAY_PRELOAD = 0 };
+#else
+enum { MAY_PRELOAD = 1 };
+#endif
+
 static void become(const char *label, const bench_setup *setup, int out)
 {
     char text[6][64];
@@ -64,6 +71,9 @@ static void become(const char *label, const bench_setup *setup, int out)
     snprintf(text[5], sizeof text[5], "size=%u", setup->size);
     unsetenv("WARMPOOL_CONF");
     if (p != NULL && p->preload != NULL) {
+        if (!MAY_PRELOAD) {
+            _exit(1);
+        }
         setenv("LD_PRELOAD", p->preload, 1);
         setenv("BENCH_PRELOAD", p->preload, 1);
     }

@@ -167,7 +167,8 @@ const bench_subject bench_host = {.name = "warmpool-host",
                                   .record = warm_record,
                                   .counts = warm_counts};
 
-/* ---- page-locking every request ------------------------------------------- */
+/* ---- page-locking every request -------------------------------------------
+ */
 
 /* On the host device: it maps, touches and locks, as cudaHostAlloc does. */
 static void *raw_alloc(size_t bytes)

@@ -16,7 +16,8 @@ enum {
 
 static const uint64_t mixed_seed = 20260101, server_seed = 20260102;
 
-/* ---- steps ---------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------
+ */
 
 static bool add(bench_trace *t, uint32_t worker, uint32_t buffer,
                 uint64_t bytes)
@@ -60,7 +61,8 @@ void bench_trace_end(bench_trace *trace)
     }
 }
 
-/* ---- mixed ---------------------------------------------------------------- */
+/* ---- mixed ----------------------------------------------------------------
+ */
 
 static bench_trace *make_mixed(void)
 {
@@ -82,7 +84,8 @@ static bench_trace *make_mixed(void)
     return t;
 }
 
-/* ---- server: sizes -------------------------------------------------------- */
+/* ---- server: sizes --------------------------------------------------------
+ */
 
 /* e^x by its series, after halving x until it is small. */
 static double exponential(double x)
@@ -140,7 +143,8 @@ static uint64_t server_size(uint64_t *state)
     return bytes < 1 ? 1 : (uint64_t)bytes;
 }
 
-/* ---- server: requests ----------------------------------------------------- */
+/* ---- server: requests -----------------------------------------------------
+ */
 
 typedef struct request {
     uint32_t buffer[BUFFERS_MAX];
@@ -180,8 +184,7 @@ static void postpone(server *s, uint32_t buffer, uint32_t worker)
     s->later[s->waiting].buffer = buffer;
     s->later[s->waiting].worker =
         (worker + 1 + (uint32_t)(random % (BENCH_WORKERS - 1))) % BENCH_WORKERS;
-    s->later[s->waiting].due =
-        s->trace->steps + 1 + (random >> 32) % LATER_MAX;
+    s->later[s->waiting].due = s->trace->steps + 1 + (random >> 32) % LATER_MAX;
     s->waiting++;
 }
 

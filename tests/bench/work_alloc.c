@@ -43,7 +43,8 @@ typedef struct work {
     bench_counts warm;
 } work;
 
-/* ---- the loops ------------------------------------------------------------ */
+/* ---- the loops ------------------------------------------------------------
+ */
 
 static void hot(void *context, unsigned thread, uint64_t ops)
 {
@@ -148,7 +149,8 @@ static void streams(void *context, unsigned thread, uint64_t ops)
     }
 }
 
-/* ---- making them ready ---------------------------------------------------- */
+/* ---- making them ready ----------------------------------------------------
+ */
 
 static bool make_worker(const work *w, unsigned thread, unsigned slots,
                         bool small)
@@ -257,8 +259,7 @@ bool bench_work_alloc(const bench_setup *setup, bench_result *result)
     }
     if (subject == NULL || i == all ||
         (works[i].loop == xthread && setup->threads % 2 != 0) ||
-        (works[i].record && subject->record == NULL) ||
-        !subject->open(setup)) {
+        (works[i].record && subject->record == NULL) || !subject->open(setup)) {
         return false;
     }
     w.record = works[i].record;

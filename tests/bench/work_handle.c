@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 static warm_runtime *runtime; /* const once the threads run */
 static warm_kind kind;        /* const once the threads run */
 static warm_stream stream;    /* const once the threads run */
@@ -105,7 +104,8 @@ bool bench_work_handle(const bench_setup *setup, bench_result *result)
     return true;
 }
 
-/* ---- a thread's life ------------------------------------------------------ */
+/* ---- a thread's life ------------------------------------------------------
+ */
 
 static void *bare(void *argument)
 {
@@ -127,11 +127,16 @@ static void *reserving(void *argument)
     return handle;
 }
 
-/* ns a thread, for rounds of threads at once. */
-static double rounds(uint64_t count, unsigned threads, void *(*fn)(void *))
+typedef struct cost {
+    double ns, cpu;
+} cost;
+
+/* Of a thread, for rounds of threads at once. */
+static cost rounds(uint64_t count, unsigned threads, void *(*fn)(void *))
 {
     pthread_t thread[BENCH_THREADS];
-    uint64_t start = bench_now_ns();
+    uint64_t start = bench_now_ns(), cpu = bench_cpu_ns();
+    double all = (double)count * threads;
 
     for (uint64_t i = 0; i < count; i++) {
         for (unsigned t = 0; t < threads; t++) {
@@ -144,33 +149,58 @@ static double rounds(uint64_t count, unsigned threads, void *(*fn)(void *))
             pthread_join(thread[t], NULL);
         }
     }
-    return (double)(bench_now_ns() - start) / (double)(count * threads);
+    return (cost){(double)(bench_now_ns() - start) / all,
+                  (double)(bench_cpu_ns() - cpu) / all};
+}
+
+/* The median of sorted values is as sure as two standard errors; from the
+ * middle half, so that what the machine did in between does not count. */
+static double unsure(const double *sorted, unsigned count)
+{
+    double middle = sorted[count - 1 - count / 4] - sorted[count / 4];
+    double root = count;
+
+    for (int i = 0; i < 40; i++) {
+        root = (root + count / root) / 2;
+    }
+    return 2 * 0.93 * middle / root;
+}
+
+static void measure_pairs(const bench_setup *setup, void *(*fn)(void *),
+                          double *ns, double *cpu)
+{
+    for (unsigned i = 0; i < setup->runs; i++) {
+        bool first = i % 2 != 0;
+        cost one = rounds(setup->ops, setup->threads, first ? fn : bare);
+        cost two = rounds(setup->ops, setup->threads, first ? bare : fn);
+
+        ns[i] = first ? one.ns - two.ns : two.ns - one.ns;
+        cpu[i] = first ? one.cpu - two.cpu : two.cpu - one.cpu;
+    }
 }
 
 /* setup->ops rounds a half of a pair, setup->runs pairs; which half comes
- * first changes from pair to pair. min and max: the middle half of them. */
+ * first changes from pair to pair. min and max: how sure the median is. */
 bool bench_work_churn(const bench_setup *setup, bench_result *result)
 {
     void *(*fn)(void *) = strcmp(setup->subject, "bare") == 0  ? bare
                           : strcmp(setup->subject, "tls") == 0 ? reading
                                                                : reserving;
-    double *difference = calloc(setup->runs, sizeof *difference);
+    double *ns = calloc(setup->runs, sizeof *ns);
+    double *cpu = calloc(setup->runs, sizeof *cpu);
+    bool done = false;
 
-    if (difference == NULL || (fn == reserving && !open_kind(setup))) {
-        free(difference);
-        return false;
+    if (ns != NULL && cpu != NULL && (fn != reserving || open_kind(setup))) {
+        (void)rounds(setup->ops / 4 + 1, setup->threads, bare);
+        (void)rounds(setup->ops / 4 + 1, setup->threads, fn);
+        measure_pairs(setup, fn, ns, cpu);
+        result->ns = bench_median(ns, setup->runs);
+        result->min = result->ns - unsure(ns, setup->runs);
+        result->max = result->ns + unsure(ns, setup->runs);
+        result->cpu = bench_median(cpu, setup->runs);
+        done = true;
     }
-    (void)rounds(setup->ops / 4 + 1, setup->threads, bare);
-    (void)rounds(setup->ops / 4 + 1, setup->threads, fn);
-    for (unsigned i = 0; i < setup->runs; i++) {
-        double one = rounds(setup->ops, setup->threads, i % 2 ? fn : bare);
-        double two = rounds(setup->ops, setup->threads, i % 2 ? bare : fn);
-
-        difference[i] = i % 2 ? one - two : two - one;
-    }
-    result->ns = bench_median(difference, setup->runs);
-    result->min = difference[setup->runs / 4];
-    result->max = difference[setup->runs - 1 - setup->runs / 4];
-    free(difference);
-    return true;
+    free(ns);
+    free(cpu);
+    return done;
 }

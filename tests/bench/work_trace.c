@@ -14,6 +14,7 @@ typedef struct replay {
     const bench_trace *trace;
     const bench_subject *subject;
     bool record;
+    size_t steps;  /* const: to be played */
     size_t at;     /* of the thread whose turn it is */
     void **buffer; /* of the thread whose turn it is */
     sem_t turn[BENCH_WORKERS];
@@ -39,7 +40,7 @@ static void step(replay *r, const bench_step *s)
 /* Hands the turn to whoever has the next step; at the end, to all. */
 static void hand_over(replay *r)
 {
-    if (r->at < r->trace->steps) {
+    if (r->at < r->steps) {
         sem_post(&r->turn[r->trace->step[r->at].worker]);
         return;
     }
@@ -59,11 +60,10 @@ static void *play(void *argument)
     for (;;) {
         while (sem_wait(&r->turn[p->worker]) != 0) {
         }
-        if (r->at == r->trace->steps) {
+        if (r->at == r->steps) {
             return NULL;
         }
-        while (r->at < r->trace->steps &&
-               r->trace->step[r->at].worker == p->worker) {
+        while (r->at < r->steps && r->trace->step[r->at].worker == p->worker) {
             step(r, &r->trace->step[r->at]);
             r->at++;
         }
@@ -91,13 +91,29 @@ static void play_all(replay *r)
     }
 }
 
+/* Bytes requested at the peak of what was played. */
+static uint64_t peak_live(const replay *r)
+{
+    const bench_trace *t = r->trace;
+    uint64_t live = 0, peak = 0;
+
+    for (size_t i = 0; i < r->steps; i++) {
+        const bench_step *s = &t->step[i];
+
+        live += s->bytes;
+        live -= s->bytes == 0 ? t->bytes[s->buffer] : 0;
+        peak = live > peak ? live : peak;
+    }
+    return peak;
+}
+
 static void count(const replay *r, uint64_t ns, bench_result *result)
 {
     bench_counts counts = {0};
     double frees = (double)(r->trace->steps - r->trace->buffers);
 
-    result->ns = (double)ns / r->trace->buffers;
-    result->live = (double)r->trace->peak;
+    result->ns = result->min = result->max = (double)ns / r->trace->buffers;
+    result->live = (double)peak_live(r);
     if (r->subject->counts != NULL) {
         r->subject->counts(&counts);
         result->peak = (double)counts.peak;
@@ -128,6 +144,7 @@ bool bench_work_trace(const bench_setup *setup, bench_result *result)
         return false;
     }
     r.trace = trace;
+    r.steps = setup->ops < trace->steps ? setup->ops : trace->steps;
     r.buffer = calloc(trace->buffers, sizeof *r.buffer);
     start = bench_now_ns();
     if (r.buffer != NULL) {
