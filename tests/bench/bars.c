@@ -7,6 +7,17 @@
 
 _Static_assert((int)CHART_SERIES == (int)BENCH_SERIES, "one bar a series");
 
+/* In ns; 0: none, or not in ns. */
+static double goal_of(const bench_row *row, const bench_figures *f, unsigned t)
+{
+    int yard = row->yard != NULL ? bench_series_find(row, row->yard) : -1;
+
+    if (row->goal == BENCH_RATIO && yard >= 0 && f->of[yard][t].ns > 0) {
+        return row->limit * f->of[yard][t].ns;
+    }
+    return row->goal == BENCH_ABSOLUTE ? row->limit : 0;
+}
+
 static void panel_of(const bench_row *row, const bench_figures *f,
                      chart_panel *p)
 {
@@ -17,9 +28,9 @@ static void panel_of(const bench_row *row, const bench_figures *f,
                                                  : "ns per operation (log)";
     p->groups = bench_thread_counts(row);
     p->series_count = bench_series_count(row);
-    p->line = row->goal == BENCH_ABSOLUTE ? row->limit : 0;
     for (unsigned t = 0; t < p->groups; t++) {
         snprintf(p->group[t], sizeof p->group[t], "%u", row->threads[t]);
+        p->goal[t] = goal_of(row, f, t);
     }
     for (unsigned s = 0; s < p->series_count; s++) {
         p->series[s] = row->series[s].label;
@@ -50,6 +61,7 @@ static void waste_panel(const bench_figures *figures, chart_panel *p)
                 p->series[s] = row->series[s].label;
                 p->value[s][p->groups] = bench_waste(&figures[i].of[s][0]);
             }
+            p->goal[p->groups] = row->goal == BENCH_MEMORY ? row->limit : 0;
             p->groups++;
         }
     }
@@ -69,7 +81,7 @@ bool bench_bars(const char *path, const bench_figures *figures)
     }
     chart_begin(out, "warmpool beside its yardsticks and peers",
                 "Measured in one run, on one machine. Thin lines: least to "
-                "most of the runs. Dashed: goal, where it is a figure.",
+                "most of the runs. Dashed: the goal.",
                 COLUMNS, NAMES / COLUMNS + 1);
     for (unsigned i = 0; i < NAMES; i++) {
         size_t row = bench_row_find(names[i]);

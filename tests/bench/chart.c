@@ -98,7 +98,7 @@ static double height_of(const axis *a, double value)
 
 static void range(const chart_panel *p, axis *a)
 {
-    double least = 1e18, most = p->line;
+    double least = 1e18, most = 0;
 
     for (unsigned s = 0; s < p->series_count; s++) {
         for (unsigned g = 0; g < p->groups; g++) {
@@ -172,6 +172,7 @@ static void bar(FILE *out, const chart_panel *p, const axis *a, unsigned s,
     double x = a->x + a->width * (g + 0.08) / p->groups + s * width;
     double base = a->y + a->height;
     double h = height_of(a, p->value[s][g]);
+    int digits = p->value[s][g] < 5 ? 2 : p->value[s][g] < 50;
 
     fprintf(out,
             "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" "
@@ -185,10 +186,18 @@ static void bar(FILE *out, const chart_panel *p, const axis *a, unsigned s,
                 base - height_of(a, p->low[s][g]),
                 base - height_of(a, p->high[s][g]));
     }
-    fprintf(out,
-            "<text x=\"%.1f\" y=\"%.1f\" font-size=\"7.5\" "
-            "text-anchor=\"middle\">%.3g</text>\n",
-            x + width * 0.45, base - h - 3, p->value[s][g]);
+    /* Many bars are narrower than their figures. */
+    if (p->series_count > 3) {
+        fprintf(out,
+                "<text transform=\"translate(%.1f %.1f) rotate(-90)\" "
+                "font-size=\"8\">%.*f</text>\n",
+                x + width * 0.45 + 3, base - h - 3, digits, p->value[s][g]);
+    } else {
+        fprintf(out,
+                "<text x=\"%.1f\" y=\"%.1f\" font-size=\"9\" "
+                "text-anchor=\"middle\">%.*f</text>\n",
+                x + width * 0.45, base - h - 3, digits, p->value[s][g]);
+    }
 }
 
 static void point(FILE *out, const chart_panel *p, const axis *a, unsigned s,
@@ -225,15 +234,25 @@ static void legend(FILE *out, const chart_panel *p, const axis *a)
                 p->series[s]);
         x += 22 + 6 * (double)strlen(p->series[s]);
     }
-    if (p->line > 0) {
-        double y = a->y + a->height - height_of(a, p->line);
+}
 
-        fprintf(out,
-                "<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\" "
-                "stroke=\"#c00\" stroke-dasharray=\"5 3\"/>"
-                "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\" "
-                "fill=\"#c00\" font-size=\"9\">goal %g</text>\n",
-                a->x, a->x + a->width, y, y, a->x + a->width, y - 3, p->line);
+static void goals(FILE *out, const chart_panel *p, const axis *a)
+{
+    double step = a->width / p->groups;
+
+    for (unsigned g = 0; g < p->groups; g++) {
+        double x = a->x + step * g, y;
+
+        if (p->goal[g] > 0) {
+            y = a->y + a->height - height_of(a, p->goal[g]);
+            fprintf(out,
+                    "<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\" "
+                    "stroke=\"#c00\" stroke-dasharray=\"5 3\"/>"
+                    "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\" "
+                    "fill=\"#c00\" font-size=\"9\">%.3g</text>\n",
+                    x + step * 0.03, x + step * 0.97, y, y, x + step * 0.98,
+                    y - 3, p->goal[g]);
+        }
     }
 }
 
@@ -256,5 +275,6 @@ void chart_add(FILE *out, const chart_panel *panel, unsigned column,
             }
         }
     }
+    goals(out, panel, &a);
     legend(out, panel, &a);
 }

@@ -16,9 +16,9 @@ typedef struct chart_panel {
     double value[CHART_SERIES][CHART_GROUPS]; /* negative: missing */
     double low[CHART_SERIES][CHART_GROUPS];   /* of the runs, or negative */
     double high[CHART_SERIES][CHART_GROUPS];
-    double line; /* a goal: a dashed line at this value; 0: none */
-    bool lines;  /* points that are joined, not bars */
-    bool linear; /* the value axis is linear, from 0 */
+    double goal[CHART_GROUPS]; /* a dashed line across the group; 0: none */
+    bool lines;                /* points that are joined, not bars */
+    bool linear;               /* the value axis is linear, from 0 */
 } chart_panel;
 
 /* columns × rows panels, filled one after the other; legend: series in the

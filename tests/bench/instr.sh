@@ -12,40 +12,61 @@ json=$folder/instr.jsonl
 mkdir -p "$folder"
 : >"$json"
 log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+out=$log.out
+trap 'rm -f "$log" "$out"' EXIT
 declare -A per_op
 met=0 goals=0
 
-# Instructions of the whole process; $1 preload, $2 subject, $3 work, $4 ops,
-# $5 threads. No figure may hang on time: events are done by lag alone.
+# Instructions of the whole process, mutexes locked, calls of the driver; $1
+# preload, $2 subject, $3 work, $4 ops. No figure may hang on time: events are
+# done by lag alone.
 count() {
     local with=()
     [ -z "$1" ] || with=(env "LD_PRELOAD=$1" "BENCH_PRELOAD=$1")
-    "${with[@]}" valgrind --tool=callgrind \
-        --callgrind-out-file=/dev/null "$bench" one "$2" "$3" "ops=$4" \
-        "threads=$5" runs=1 lag=4/0 >/dev/null 2>"$log" ||
+    "${with[@]}" valgrind --tool=callgrind --callgrind-out-file="$out" \
+        "$bench" one "$2" "$3" "ops=$4" threads=1 runs=1 lag=4/0 \
+        >/dev/null 2>"$log" ||
         { grep -E '^(skip|bench)' "$log" >&2; return 1; }
-    awk '/Collected/ { print $NF }' "$log"
+    awk '
+        # Names are written once, "(7) name", and are "(7)" from then on.
+        /^c?fn=/ {
+            sub(/^[^=]*=/, "")
+            id = $1
+            if (NF > 1) { name[id] = $2 }
+            callee = name[id]
+        }
+        /^calls=/ { split($1, n, "="); calls[callee] += n[2] }
+        /^(summary|totals):/ { all = $2 }
+        END {
+            for (c in calls) {
+                if (c ~ /^(__)?pthread_mutex_(try)?lock(@|$)/) { l += calls[c] }
+            }
+            printf "%d %d %d\n", all, l, calls["call_begin"]
+        }' "$out"
 }
 
 # measure LABEL WORK [SUBJECT [PRELOAD]]: of one operation. A run of n makes
-# 1.25 n of them (the warm-up), but for a thread's life: 2.5 n threads, half
-# of which are bare.
+# 1.25 n of them (the warm-up), also where half of the threads are bare.
 measure() {
     local label=$1 work=$2 subject=${3:-$1} preload=${4:-} a b n=$short m=$long
     if [ "$work" = churn ]; then
         n=40 m=200
     fi
-    if ! a=$(count "$preload" "$subject" "$work" "$n" 1) ||
-        ! b=$(count "$preload" "$subject" "$work" "$m" 1); then
+    if ! a=$(count "$preload" "$subject" "$work" "$n") ||
+        ! b=$(count "$preload" "$subject" "$work" "$m"); then
         echo "skip: $label $work"
         return
     fi
-    per_op[$work $label]=$(awk -v a="$a" -v b="$b" -v n=$((m - n)) \
-        'BEGIN { printf "%.1f", (b - a) / n / 1.25 }')
-    printf '%-12s %-14s %10s\n' "$work" "$label" "${per_op[$work $label]}"
-    printf '{"bench":"instr-%s","case":"%s","threads":1,"instructions":%s}\n' \
-        "$work" "$label" "${per_op[$work $label]}" >>"$json"
+    read -r instr locks calls <<<"$(awk -v n=$((m - n)) '{
+        f = n * 1.25
+        printf "%.1f %.2f %.2f", ($4 - $1) / f, ($5 - $2) / f, ($6 - $3) / f
+        }' <<<"$a $b")"
+    per_op[$work $label]=$instr
+    printf '%-12s %-14s %10s %8s %8s\n' "$work" "$label" "$instr" "$locks" \
+        "$calls"
+    printf '{"bench":"instr-%s","case":"%s","threads":1,%s%s,%s,%s}\n' \
+        "$work" "$label" '"instructions":' "$instr" "\"locks\":$locks" \
+        "\"driver_calls\":$calls" >>"$json"
 }
 
 # goal NAME VALUE LIMIT
@@ -58,7 +79,7 @@ goal() {
     printf '%-44s %-8s <= %-6s %s\n' "$1" "$word" "$3" "$2"
 }
 
-printf '%-12s %-14s %10s\n' work subject instr/op
+printf '%-12s %-14s %10s %8s %8s\n' work subject instr/op locks/op driver/op
 measure tls tls
 measure warmpool reserve
 measure warmpool reserve_on
@@ -85,8 +106,8 @@ goal 'reserve a handle held' "${per_op[reserve warmpool]:-}" 14
 goal 'thread that reserves once, above a bare one' "$above" 1200
 cat <<'END'
 elsewhere (2 vCPU Xeon, gcc 12): TLS read 7; PyTorch reserve 115, bound 537,
-thread 4160 above a bare one; hot64k floor 36, glibc 374, mimalloc 272,
-PyTorch 868, RMM 1047; mixed floor 52, PyTorch 884, RMM 1549; mixeds PyTorch
-4129, RMM 1556, CUB 1923
+thread 4160 above a bare one; hot64k floor 36, glibc 374, mimalloc 272, PyTorch
+868 (5 locks), RMM 1047 (2 locks); mixed floor 52, PyTorch 884, RMM 1549;
+mixeds PyTorch 4129 (14 locks), RMM 1556 (2), CUB 1923 (2)
 END
 echo "bench-instr: goals met=$met of=$goals"

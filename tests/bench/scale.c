@@ -118,6 +118,7 @@ bool bench_scale(const char *folder, enum bench_load load)
 {
     char path[4096];
     FILE *json, *svg;
+    bool written;
 
     snprintf(path, sizeof path, "%s/scale.jsonl", folder);
     json = fopen(path, "w");
@@ -144,5 +145,6 @@ bool bench_scale(const char *folder, enum bench_load load)
         chart_add(svg, &panel, i % 2, i / 2);
     }
     chart_end(svg);
-    return (fclose(json) == 0) & (fclose(svg) == 0);
+    written = fclose(json) == 0;
+    return fclose(svg) == 0 && written;
 }

@@ -42,49 +42,56 @@ const bench_subject bench_none = {
 
 enum { FLOOR_CLASSES = 40, FLOOR_DEPTH = 256 };
 
-/* The stack lies outside the buffers, which stay untouched; and outside of
- * thread-local memory, which every new thread would have to clear. */
+/* The stacks lie outside the buffers, which stay untouched; and outside of
+ * thread-local memory, which every new thread would have to clear. top: the
+ * last one put, or a null below all of them. */
 typedef struct floor_stack {
-    unsigned depth;
-    void *free[FLOOR_DEPTH];
+    void **top, **end;
 } floor_stack;
 
 static _Thread_local floor_stack *own;
 
 static void floor_enter(void)
 {
+    void **room = calloc(FLOOR_CLASSES, (FLOOR_DEPTH + 1) * sizeof *room);
+
     own = calloc(FLOOR_CLASSES, sizeof *own);
-    if (own == NULL) {
+    if (own == NULL || room == NULL) {
         fprintf(stderr, "bench: no memory\n");
         exit(1);
     }
+    for (int i = 0; i < FLOOR_CLASSES; i++) {
+        own[i].top = room + (size_t)i * (FLOOR_DEPTH + 1);
+        own[i].end = own[i].top + FLOOR_DEPTH;
+    }
 }
 
+/* Sizes from a half, without, to the whole power of two, with. */
 static inline unsigned class_of(size_t bytes)
 {
-    return 64 - (unsigned)__builtin_clzll(bytes - 1);
+    return (unsigned)__builtin_clzll(bytes - 1) ^ 63U;
 }
 
 static void *floor_alloc(size_t bytes)
 {
-    unsigned class = class_of(bytes);
-    floor_stack *stack = &own[class];
+    floor_stack *stack = &own[class_of(bytes)];
+    void *pointer = *stack->top;
 
-    if (__builtin_expect(stack->depth > 0, 1)) {
-        return stack->free[--stack->depth];
+    if (__builtin_expect(pointer != NULL, 1)) {
+        stack->top--;
+        return pointer;
     }
-    return bench_map((size_t)1 << class);
+    return bench_map((size_t)2 << class_of(bytes));
 }
 
 static void floor_free(void *pointer, size_t bytes)
 {
-    unsigned class = class_of(bytes);
-    floor_stack *stack = &own[class];
+    floor_stack *stack = &own[class_of(bytes)];
 
-    if (__builtin_expect(stack->depth < FLOOR_DEPTH, 1)) {
-        stack->free[stack->depth++] = pointer;
+    if (__builtin_expect(stack->top != stack->end, 1)) {
+        *++stack->top = pointer;
     } else {
-        bench_unmap(pointer, (size_t)1 << class);
+        bench_unmap(pointer, (size_t)2 << class_of(bytes));
     }
 }
 
