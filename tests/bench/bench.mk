@@ -26,7 +26,7 @@ $(BENCH)/libbench_cub.so: tests/bench/subject_cub.cpp $(B)/tests/bench/event.o
 	    -I. -Iinclude -isystem $(BENCH_CUB_INC:%/cub/util_allocator.cuh=%) $(CUDA_FLAGS) $^ -pthread -o $@
 
 # Its test: some parts linked in, and the program beside it, to be run.
-$(B)/tests/unit/check_bench: $(addprefix $(BENCH)/,goal.o measure.o plan.o trace.o) | $(BENCH)/bench
+$(B)/tests/unit/check_bench: $(addprefix $(BENCH)/,event.o goal.o measure.o plan.o trace.o) | $(BENCH)/bench
 
 bench-program: $(BENCH)/bench $(BENCH_CUB)
 	$(if $(BENCH_CUB),,@echo 'skip: CUB: no C++ compiler or no headers of it')

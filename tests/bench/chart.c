@@ -210,8 +210,9 @@ static void point(FILE *out, const chart_panel *p, const axis *a, unsigned s,
     fprintf(out,
             "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"%s\"/>"
             "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\" "
-            "font-size=\"9\">%.4g</text>\n",
-            x, y, colour_of(p->series[s]), x, y - 7, p->value[s][g]);
+            "font-size=\"9\">%.*f</text>\n",
+            x, y, colour_of(p->series[s]), x, y + (s % 2 == 0 ? -7 : 15),
+            p->value[s][g] < 50, p->value[s][g]);
     if (g > 0 && p->value[s][g - 1] > 0) {
         fprintf(out,
                 "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" "

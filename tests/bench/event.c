@@ -39,13 +39,30 @@ static inline uint64_t ticks(void)
 #endif
 }
 
+/* Both clocks at one moment: again if the thread was descheduled between. */
+static uint64_t both(uint64_t *ns)
+{
+    uint64_t before = 0, t = 0;
+
+    for (int i = 0; i < 100; i++) {
+        before = now_ns();
+        t = ticks();
+        *ns = now_ns();
+        if (*ns - before < 500) {
+            break;
+        }
+    }
+    return t;
+}
+
 /* Sleeps instead of spinning: instruction counts must not depend on it. */
 static double ticks_per_ns(void)
 {
-    uint64_t t = ticks(), ns = now_ns();
+    uint64_t ns, ns_later, t = both(&ns), later;
 
     nanosleep(&(struct timespec){0, 5000000}, NULL);
-    return (double)(ticks() - t) / (double)(now_ns() - ns);
+    later = both(&ns_later);
+    return (double)(later - t) / (double)(ns_later - ns);
 }
 
 void bench_event_price(unsigned record_ns, unsigned query_ns, unsigned lag,

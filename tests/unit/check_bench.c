@@ -3,6 +3,7 @@
 #include "wt.h"
 
 #include "tests/bench/bench.h"
+#include "tests/bench/event.h"
 #include "tests/bench/plan.h"
 #include "tests/bench/trace.h"
 
@@ -96,6 +97,53 @@ START_TEST(test_median)
 
     ck_assert_double_eq(bench_median(odd, 3), 2);
     ck_assert_double_eq(bench_median(even, 4), 2.5);
+}
+END_TEST
+
+/* Done after _i later records on its own stream, and after none on another. */
+START_TEST(test_event_is_done_after_lag)
+{
+    bench_stream *mine = bench_stream_new(), *other = bench_stream_new();
+    bench_event *event = bench_event_new(), *later = bench_event_new();
+
+    bench_event_price(0, 0, (unsigned)_i, false);
+    ck_assert(bench_event_done(event)); /* never recorded */
+    bench_event_record(event, mine);
+    for (int i = 0; i < _i; i++) {
+        ck_assert(!bench_event_done(event));
+        bench_event_record(later, other);
+        ck_assert(!bench_event_done(event));
+        bench_event_record(later, mine);
+    }
+    ck_assert(bench_event_done(event));
+    ck_assert_int_eq(bench_event_done(later), _i == 0);
+    bench_event_record(event, other); /* again: the new record counts */
+    ck_assert_int_eq(bench_event_done(event), _i == 0);
+    bench_event_end(event);
+    bench_event_end(later);
+    bench_stream_end(mine);
+    bench_stream_end(other);
+}
+END_TEST
+
+/* It takes at least as long as told. */
+START_TEST(test_event_costs_what_it_is_told)
+{
+    bench_stream *stream = bench_stream_new();
+    bench_event *event = bench_event_new();
+    uint64_t start, recorded, asked;
+
+    bench_event_price(2000000, 1000000, 0, false);
+    start = bench_now_ns();
+    bench_event_record(event, stream);
+    recorded = bench_now_ns();
+    (void)bench_event_done(event);
+    asked = bench_now_ns();
+    /* Ticks are measured against the clock to one in a hundred or so. */
+    ck_assert_uint_ge(recorded - start, 1800000);
+    ck_assert_uint_ge(asked - recorded, 900000);
+    bench_event_end(event);
+    bench_stream_end(stream);
 }
 END_TEST
 
@@ -342,6 +390,8 @@ static Suite *bench_suite(void)
     tcase_add_test(figures, test_other_trace_is_refused);
     tcase_add_test(figures, test_sizes_are_log_uniform);
     tcase_add_test(figures, test_median);
+    tcase_add_loop_test(figures, test_event_is_done_after_lag, 0, 5);
+    tcase_add_test(figures, test_event_costs_what_it_is_told);
     tcase_add_loop_test(figures, test_goal_of_a_ratio, 0,
                         sizeof hot / sizeof *hot);
     tcase_add_loop_test(figures, test_goal_of_calls, 0,
