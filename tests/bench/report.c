@@ -194,13 +194,13 @@ void bench_print_goals(const bench_figures *figures, enum bench_load load)
         met += holds;
         all++;
     }
-    printf("\nns an operation = wall time x min(threads, cores) / operations: "
-           "median (least-most)\nof the runs. churn: ns a thread, the median "
-           "of paired differences to a bare one, and\nhow sure that is. An x "
-           "behind a figure: warmpool's is that many times it; behind "
-           "processor time: it is that\nmany times the yardstick's.\n"
-           "* published for another machine (2 vCPU Xeon 2.3 GHz, CUDA calls "
-           "stood in for).\n");
+    printf("\nns an operation = wall time x min(threads, cores) / operations, "
+           "median (least-most)\nof the runs. churn: ns a thread, median of "
+           "paired differences to a bare one, and how\nsure that is. An x: "
+           "warmpool's is that many times the figure before it; in the line "
+           "of\nprocessor time, which others on the machine do not add to: "
+           "times the yardstick's.\n* published for another machine (2 vCPU "
+           "Xeon 2.3 GHz, CUDA calls stood in for).\n");
     if (load == BENCH_SMOKE) {
         printf("bench: a smoke run judges no goal (rows=%u)\n", all);
         return;
