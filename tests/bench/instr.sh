@@ -18,13 +18,13 @@ declare -A per_op
 met=0 goals=0
 
 # Instructions of the whole process, mutexes locked, calls of the driver; $1
-# preload, $2 subject, $3 work, $4 ops. No figure may hang on time: events are
-# done by lag alone.
+# preload, $2 subject, $3 work, $4 ops, $5 size. No figure may hang on time:
+# events are done by lag alone.
 count() {
     local with=()
     [ -z "$1" ] || with=(env "LD_PRELOAD=$1" "BENCH_PRELOAD=$1")
     "${with[@]}" valgrind --tool=callgrind --callgrind-out-file="$out" \
-        "$bench" one "$2" "$3" "ops=$4" threads=1 runs=1 lag=4/0 \
+        "$bench" one "$2" "$3" "ops=$4" "size=$5" threads=1 runs=1 lag=4/0 \
         >/dev/null 2>"$log" ||
         { grep -E '^(skip|bench)' "$log" >&2; return 1; }
     awk '
@@ -45,15 +45,16 @@ count() {
         }' "$out"
 }
 
-# measure LABEL WORK [SUBJECT [PRELOAD]]: of one operation. A run of n makes
-# 1.25 n of them (the warm-up), also where half of the threads are bare.
+# measure LABEL WORK [SUBJECT [PRELOAD [SIZE]]]: of one operation. A run of n
+# makes 1.25 n of them (the warm-up), also where half of the threads are bare.
 measure() {
-    local label=$1 work=$2 subject=${3:-$1} preload=${4:-} a b n=$short m=$long
+    local label=$1 work=$2 subject=${3:-$1} preload=${4:-} size=${5:-0} a b
+    local n=$short m=$long
     if [ "$work" = churn ]; then
         n=40 m=200
     fi
-    if ! a=$(count "$preload" "$subject" "$work" "$n") ||
-        ! b=$(count "$preload" "$subject" "$work" "$m"); then
+    if ! a=$(count "$preload" "$subject" "$work" "$n" "$size") ||
+        ! b=$(count "$preload" "$subject" "$work" "$m" "$size"); then
         echo "skip: $label $work"
         return
     fi
@@ -97,6 +98,12 @@ done
 for work in hot64ks mixeds; do
     measure warmpool "$work"
     measure cub "$work"
+done
+for size in 1000 100000; do
+    measure "$size" live warmpool '' "$size"
+done
+for size in 1 10 100 1000; do
+    measure "$size" streams warmpool '' "$size"
 done
 
 echo

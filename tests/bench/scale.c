@@ -71,9 +71,13 @@ static void measure(const scale_row *row, unsigned g, enum bench_load load,
             fprintf(json,
                     "{\"bench\":\"scale-%s\",\"case\":\"%s\",\"threads\":%u,"
                     "\"size\":%u,\"ns_per_op\":%.6g,\"ns_min\":%.6g,"
-                    "\"ns_max\":%.6g}\n",
+                    "\"ns_max\":%.6g",
                     row->name, p->series[s], threads, size, result.ns,
                     result.min, result.max);
+            if (result.queries >= 0) {
+                fprintf(json, ",\"queries_per_free\":%.4g", result.queries);
+            }
+            fprintf(json, "}\n");
         }
         p->value[s][g] = result.ns;
         p->low[s][g] = result.min;
