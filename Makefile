@@ -230,7 +230,8 @@ include tests/tools/lint.mk
 clean:
 	rm -rf build
 
--include tests/standin/standin.mk tests/gpu/gpu.mk examples/examples.mk
+-include tests/standin/standin.mk tests/gpu/gpu.mk tests/bench/bench.mk
+-include examples/examples.mk
 -include $(LIB_OBJ:.o=.d) $(TEST_BIN:=.d) $(WT_OBJ:.o=.d)
 
 ## all            build the library, static and shared (release)
@@ -247,6 +248,10 @@ clean:
 ## cov            run the tests and print the share of lines they reach
 ## lint           format, compilers, clang-tidy, cppcheck, house rules
 ## format         rewrite the C files in the house format
+## bench          what things cost, beside yardsticks and peers
+## bench-quick    the same in under 45 s
+## bench-instr    instructions an operation (callgrind)
+## bench-scale    cost against live blocks, streams and threads
 ## rows           rows of the contract, with the tests that show them
 ## standin        build the stand-ins for the CUDA libraries
 ## install        to $(DESTDIR)$(prefix); also: libdir, includedir

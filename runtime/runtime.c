@@ -123,23 +123,29 @@ static warm_status open_caches(warm_runtime *runtime, const wm_options *options)
     return status;
 }
 
-static warm_status open_runtime(warm_runtime *runtime,
+/* driver: the one to work on, or null to open one as options say. */
+static warm_status open_runtime(warm_runtime *runtime, wm_driver *driver,
                                 const wm_options *options)
 {
-    warm_status status = open_driver(options, &runtime->driver);
+    warm_status status = WARM_OK;
 
+    runtime->driver = driver;
+    if (driver == NULL) {
+        status = open_driver(options, &runtime->driver);
+    }
     if (status != WARM_OK) {
         return status;
     }
     runtime->devices = runtime->driver->devices;
     status = open_caches(runtime, options);
-    if (status != WARM_OK) {
+    if (status != WARM_OK && driver == NULL) {
         (void)wm_driver_close(runtime->driver);
     }
     return status;
 }
 
-static warm_status make(const wm_options *options, warm_runtime **out)
+static warm_status make(wm_driver *driver, const wm_options *options,
+                        warm_runtime **out)
 {
     warm_runtime *runtime = wm_meta_alloc(sizeof *runtime);
     warm_status status;
@@ -152,7 +158,7 @@ static warm_status make(const wm_options *options, warm_runtime **out)
     wm_lock_init(&runtime->windows_lock, WM_RANK_WINDOWS);
     /* Relaxed: published by state below. 0 means unbound in a window. */
     atomic_store_explicit(&runtime->stream_epoch, 1, memory_order_relaxed);
-    status = open_runtime(runtime, options);
+    status = open_runtime(runtime, driver, options);
     if (status != WARM_OK) {
         wm_lock_fini(&runtime->windows_lock);
         wm_meta_free(runtime);
@@ -168,7 +174,8 @@ static warm_status make(const wm_options *options, warm_runtime **out)
     return WARM_OK;
 }
 
-static warm_status create(const warm_options *given, warm_runtime **runtime)
+warm_status wm_runtime_create_on(wm_driver *driver, const warm_options *given,
+                                 warm_runtime **runtime)
 {
     wm_options options;
     warm_status status;
@@ -188,14 +195,14 @@ static warm_status create(const warm_options *given, warm_runtime **runtime)
         return status;
     }
     log_level_from(&options);
-    return make(&options, runtime);
+    return make(driver, &options, runtime);
 }
 
 warm_status warm_runtime_create(const warm_options *options,
                                 warm_runtime **runtime)
 {
     int cancel = wm_cancel_off();
-    warm_status status = create(options, runtime);
+    warm_status status = wm_runtime_create_on(NULL, options, runtime);
 
     wm_cancel_restore(cancel);
     return status;
@@ -316,7 +323,7 @@ warm_status warm_runtime_default(warm_runtime **runtime)
     wm_process_init();
     wm_process_on_fork(on_fork_in_child);
     if (claim_default(&made)) {
-        status = create(NULL, &made);
+        status = wm_runtime_create_on(NULL, NULL, &made);
         settle_default(made);
     }
     wm_cancel_restore(cancel);

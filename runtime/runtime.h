@@ -4,6 +4,12 @@
 
 #include "runtime/thread/control.h"
 
+/* warm_runtime_create() with cancellation off, on a driver that the caller
+ * has opened (null: options say which). driver: taken on success; on failure
+ * still the caller's. For the bench and for tests that bring a driver. */
+warm_status wm_runtime_create_on(wm_driver *driver, const warm_options *given,
+                                 warm_runtime **runtime);
+
 /* The stream, looked at as info, is about to be destroyed: bindings to it are
  * not trusted any more, its workspaces and blocks stay stream-safe. */
 void wm_runtime_retire(warm_runtime *runtime, warm_stream stream,

@@ -53,7 +53,8 @@ lint-globals: $(SHARED)
 lint-gcc lint-clang: lint-%:
 	+@$(MAKE) -k CI=1 CC=$* FLAVOUR=debug B=$(L)/$*-debug all test-programs
 	+@$(MAKE) -k CI=1 CC=$* FLAVOUR=release B=$(L)/$*-release all \
-	    $(if $(wildcard examples/examples.mk),examples)
+	    $(if $(wildcard examples/examples.mk),examples) \
+	    $(if $(wildcard tests/bench/bench.mk),bench-program)
 
 # One stamp a file, so that only what has changed is looked at again. Each in
 # a run of its own: clang-tidy 14 takes va_lists for uninitialised otherwise.

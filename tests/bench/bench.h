@@ -1,0 +1,145 @@
+/* bench.h: what the files of the bench share.
+ *
+ *   bench ──► plan (rows) ──► run: one child a figure ──► report, chart
+ *                                    │
+ *        bench one SUBJECT WORK … ◄──┘  measures, prints key=value
+ *
+ * A *subject* is what is measured (warmpool, a yardstick, a peer), a *work*
+ * what is done with it. Every figure comes from a process of its own, so that
+ * malloc can be replaced (LD_PRELOAD) and nothing is warm from before.
+ *
+ * ns/op = wall time × min(threads, cores) / operations: latency at one
+ * thread, core time where threads are more than cores. */
+#ifndef BENCH_H
+#define BENCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum {
+    BENCH_SLOTS = 64,      /* live buffers a thread */
+    BENCH_HOT = 65536,     /* bytes of the hot work */
+    BENCH_THREADS = 1000,  /* most threads */
+    BENCH_WORKERS = 8,     /* of the traces */
+    BENCH_FIGURES_MAX = 64 /* timed runs, at most */
+};
+
+/* How one figure is measured. */
+typedef struct bench_setup {
+    const char *subject, *work;
+    unsigned threads;
+    uint64_t ops;                 /* a thread and run; traces: most steps */
+    unsigned runs;                /* timed ones */
+    unsigned record_ns, query_ns; /* what an event costs */
+    unsigned lag;                 /* later records until an event is done */
+    unsigned aging;               /* 1: also done when 100 µs old */
+    unsigned size;                /* of the scale works, else 0 */
+} bench_setup;
+
+/* What is measured; X(name, meaning). A negative value: not measured. */
+#define BENCH_RESULT_MAP(X)                                                    \
+    X(ns, "ns an operation, median of the runs")                               \
+    X(min, "least of the runs")                                                \
+    X(max, "most of the runs")                                                 \
+    X(cpu, "ns of processor time an operation, in the median run")             \
+    X(records, "event records a free")                                         \
+    X(queries, "event queries a free")                                         \
+    X(others, "other driver calls a free")                                     \
+    X(obtains, "driver calls that obtained memory, after the warm-up")         \
+    X(peak, "bytes obtained from the driver at the peak")                      \
+    X(live, "bytes requested at the peak (traces)")
+
+typedef struct bench_result {
+#define BENCH_RESULT_FIELD(name, meaning) double name;
+    BENCH_RESULT_MAP(BENCH_RESULT_FIELD)
+#undef BENCH_RESULT_FIELD
+} bench_result;
+
+#define BENCH_RESULT_NONE                                                      \
+    (bench_result)                                                             \
+    {                                                                          \
+        -1, -1, -1, -1, -1, -1, -1, -1, -1, -1                                 \
+    }
+
+/* Driver calls so far, and the bytes obtained. */
+typedef struct bench_counts {
+    uint64_t records, queries, others, obtains;
+    uint64_t peak;
+} bench_counts;
+
+/* One subject of the allocation works. Every call but open is made by the
+ * working threads. record: null if there are no streams; stream 0 is the
+ * thread's own, others are numbered to setup->size. counts: null if there is
+ * no driver. */
+typedef struct bench_subject {
+    const char *name;
+    bool (*open)(const bench_setup *setup);
+    void (*enter)(void);
+    void *(*alloc)(size_t bytes);
+    void (*free)(void *pointer, size_t bytes);
+    void (*record)(void *pointer, unsigned stream);
+    void (*counts)(bench_counts *counts);
+} bench_subject;
+
+extern const bench_subject bench_none, bench_floor, bench_malloc;
+extern const bench_subject bench_warmpool, bench_host, bench_raw;
+
+/* Null, with a line on standard error, if there is none or it is missing
+ * here. */
+const bench_subject *bench_subject_find(const char *name);
+
+/* Measures setup; false, with a line on standard error, if it cannot. */
+bool bench_one(const bench_setup *setup, bench_result *result);
+
+/* The parts of bench_one(), by sort of work. */
+bool bench_work_alloc(const bench_setup *setup, bench_result *result);
+bool bench_work_handle(const bench_setup *setup, bench_result *result);
+bool bench_work_churn(const bench_setup *setup, bench_result *result);
+bool bench_work_trace(const bench_setup *setup, bench_result *result);
+
+/* What a thread does in one run. */
+typedef void (*bench_loop)(void *context, unsigned thread, uint64_t ops);
+
+/* Runs loop in setup->threads threads at once: a warm-up of ops / 4 + 1024,
+ * then setup->runs timed runs behind a barrier. enter: called first by every
+ * thread, may be null. warm: called once after the warm-up, may be null. */
+void bench_measure(const bench_setup *setup, bench_loop loop, void *context,
+                   void (*enter)(void), void (*warm)(void *context),
+                   bench_result *result);
+
+/* Sorts values and returns the median. */
+double bench_median(double *value, size_t count);
+
+/* Monotonic time; processor time of the process. */
+uint64_t bench_now_ns(void);
+uint64_t bench_cpu_ns(void);
+unsigned bench_cores(void);
+
+/* xorshift64*; *state is not 0. */
+static inline uint64_t bench_random(uint64_t *state)
+{
+    uint64_t x = *state;
+
+    x ^= x >> 12;
+    x ^= x << 25;
+    x ^= x >> 27;
+    *state = x;
+    return x * UINT64_C(2685821657736338717);
+}
+
+/* Uniform in [0, 1). */
+static inline double bench_uniform(uint64_t *state)
+{
+    return (double)(bench_random(state) >> 11) * 0x1p-53;
+}
+
+/* 4 KiB … 4 MiB, log-uniform. One thread at a time. */
+size_t bench_log_uniform(uint64_t *state);
+
+/* Memory that nobody has touched, from the system; null if there is none. */
+void *bench_map(size_t bytes);
+void bench_unmap(void *pointer, size_t bytes);
+
+#endif

@@ -1,0 +1,279 @@
+/* bench_driver.c: the table of a driver whose calls cost what they are told.
+ *
+ * What the bench never calls answers UNSUPPORTED. */
+#include "tests/bench/bench_driver.h"
+
+#include "runtime/base/process.h"
+#include "tests/bench/bench.h"
+#include "tests/bench/event.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct bench_device {
+    wm_driver driver;
+    bench_stream *standard; /* const: the default streams */
+    _Atomic uint64_t held, peak;
+} bench_device;
+
+static bench_device *device_of(wm_driver *d)
+{
+    return (bench_device *)(void *)d;
+}
+
+static bench_stream *stream_of(wm_driver *d, warm_stream stream)
+{
+    return (uintptr_t)stream <= 2 ? device_of(d)->standard : stream;
+}
+
+/* ---- what does nothing -------------------------------------------------- */
+
+/* use: of the parameters, which serve no other purpose. */
+#define REFUSE(name, parameters, use)                                          \
+    static warm_status bench_##name parameters                                 \
+    {                                                                          \
+        use;                                                                   \
+        return WARM_UNSUPPORTED;                                               \
+    }
+REFUSE(pinned_register, (wm_driver * d, void *pointer, size_t bytes),
+       ((void)d, (void)pointer, (void)bytes))
+REFUSE(pinned_unregister, (wm_driver * d, void *pointer),
+       ((void)d, (void)pointer))
+REFUSE(device_alloc, (wm_driver * d, int device, size_t bytes, void **pointer),
+       ((void)d, (void)device, (void)bytes, (void)pointer))
+REFUSE(device_free, (wm_driver * d, int device, void *pointer),
+       ((void)d, (void)device, (void)pointer))
+REFUSE(stream_wait_event, (wm_driver * d, warm_stream stream, warm_event event),
+       ((void)d, (void)stream, (void)event))
+REFUSE(copy,
+       (wm_driver * d, void *destination, const void *source, size_t bytes,
+        warm_copy_direction direction, warm_stream stream),
+       ((void)d, (void)destination, (void)source, (void)bytes, (void)direction,
+        (void)stream))
+REFUSE(host_func,
+       (wm_driver * d, warm_stream stream, warm_host_fn function,
+        void *argument),
+       ((void)d, (void)stream, (void)function, (void)argument))
+REFUSE(capture_begin, (wm_driver * d, warm_stream stream),
+       ((void)d, (void)stream))
+REFUSE(capture_end, (wm_driver * d, warm_stream stream, warm_graph *graph),
+       ((void)d, (void)stream, (void)graph))
+REFUSE(graph_launch, (wm_driver * d, warm_graph graph, warm_stream stream),
+       ((void)d, (void)graph, (void)stream))
+REFUSE(graph_destroy, (wm_driver * d, warm_graph graph), ((void)d, (void)graph))
+
+static warm_status bench_device_info(wm_driver *d, int device,
+                                     warm_device_info *info)
+{
+    (void)d;
+    (void)device;
+    strcpy(info->name, "bench device");
+    info->total_bytes = info->free_bytes = (uint64_t)1 << 40;
+    info->compute_major = info->compute_minor = 0;
+    info->numa_node = -1;
+    return WARM_OK;
+}
+
+static warm_status bench_current_device(wm_driver *d, int *device)
+{
+    (void)d;
+    *device = 0;
+    return WARM_OK;
+}
+
+static warm_status bench_device_memory(wm_driver *d, int device, size_t *free,
+                                       size_t *total)
+{
+    (void)d;
+    (void)device;
+    *free = *total = (size_t)1 << 40;
+    return WARM_OK;
+}
+
+/* ---- memory -------------------------------------------------------------- */
+
+static warm_status bench_pinned_alloc(wm_driver *d, size_t bytes,
+                                      void **pointer)
+{
+    bench_device *device = device_of(d);
+    void *memory = bench_map(bytes);
+    uint64_t held, peak;
+
+    if (memory == NULL) {
+        return WARM_OUT_OF_MEMORY;
+    }
+    /* Relaxed: figures only. */
+    held =
+        atomic_fetch_add_explicit(&device->held, bytes, memory_order_relaxed) +
+        bytes;
+    peak = atomic_load_explicit(&device->peak, memory_order_relaxed);
+    while (held > peak && !atomic_compare_exchange_weak_explicit(
+                              &device->peak, &peak, held, memory_order_relaxed,
+                              memory_order_relaxed)) {
+    }
+    *pointer = memory;
+    return WARM_OK;
+}
+
+static warm_status bench_pinned_free(wm_driver *d, void *pointer, size_t bytes)
+{
+    atomic_fetch_sub_explicit(&device_of(d)->held, bytes, memory_order_relaxed);
+    bench_unmap(pointer, bytes);
+    return WARM_OK;
+}
+
+uint64_t bench_driver_peak(wm_driver *driver)
+{
+    return atomic_load_explicit(&device_of(driver)->peak, memory_order_relaxed);
+}
+
+/* ---- streams and events -------------------------------------------------- */
+
+static warm_status bench_stream_create(wm_driver *d, int device,
+                                       warm_stream *stream)
+{
+    (void)d;
+    (void)device;
+    *stream = bench_stream_new();
+    return *stream != NULL ? WARM_OK : WARM_OUT_OF_MEMORY;
+}
+
+static warm_status bench_stream_destroy(wm_driver *d, warm_stream stream)
+{
+    (void)d;
+    /* An event may name it still; a few lines are left behind. */
+    (void)stream;
+    return WARM_OK;
+}
+
+static warm_status bench_stream_info(wm_driver *d, warm_stream stream,
+                                     wm_stream_info *info)
+{
+    info->id = stream_of(d, stream)->id;
+    info->device = 0;
+    return WARM_OK;
+}
+
+static warm_status bench_stream_query(wm_driver *d, warm_stream stream)
+{
+    (void)d;
+    (void)stream;
+    return WARM_OK;
+}
+
+static warm_status bench_stream_synchronize(wm_driver *d, warm_stream stream)
+{
+    (void)d;
+    (void)stream;
+    return WARM_OK;
+}
+
+static warm_status bench_stream_capture(wm_driver *d, warm_stream stream,
+                                        wm_capture *capture)
+{
+    (void)d;
+    (void)stream;
+    *capture = WM_CAPTURE_NONE;
+    return WARM_OK;
+}
+
+static warm_status bench_capture_mode(wm_driver *d, bool *relaxed)
+{
+    (void)d;
+    *relaxed = !*relaxed;
+    return WARM_OK;
+}
+
+static warm_status bench_event_create(wm_driver *d, int device,
+                                      warm_event *event)
+{
+    (void)d;
+    (void)device;
+    *event = bench_event_new();
+    return *event != NULL ? WARM_OK : WARM_OUT_OF_MEMORY;
+}
+
+static warm_status bench_event_destroy(wm_driver *d, warm_event event)
+{
+    (void)d;
+    bench_event_end(event);
+    return WARM_OK;
+}
+
+static warm_status bench_event_record_on(wm_driver *d, warm_event event,
+                                         warm_stream stream)
+{
+    bench_event_record(event, stream_of(d, stream));
+    return WARM_OK;
+}
+
+static warm_status bench_event_query(wm_driver *d, warm_event event)
+{
+    (void)d;
+    return bench_event_done(event) ? WARM_OK : WARM_NOT_READY;
+}
+
+static warm_status bench_event_synchronize(wm_driver *d, warm_event event)
+{
+    (void)d;
+    (void)event;
+    return WARM_OK;
+}
+
+static void bench_close(wm_driver *d, uint64_t *dropped)
+{
+    *dropped = 0;
+    bench_stream_end(device_of(d)->standard);
+    free(d);
+}
+
+static const wm_driver_ops bench_ops = {
+    .device_info = bench_device_info,
+    .current_device = bench_current_device,
+    .pinned_alloc = bench_pinned_alloc,
+    .pinned_free = bench_pinned_free,
+    .pinned_register = bench_pinned_register,
+    .pinned_unregister = bench_pinned_unregister,
+    .device_alloc = bench_device_alloc,
+    .device_free = bench_device_free,
+    .device_memory = bench_device_memory,
+    .stream_create = bench_stream_create,
+    .stream_destroy = bench_stream_destroy,
+    .stream_info = bench_stream_info,
+    .stream_query = bench_stream_query,
+    .stream_synchronize = bench_stream_synchronize,
+    .stream_wait_event = bench_stream_wait_event,
+    .stream_capture = bench_stream_capture,
+    .event_create = bench_event_create,
+    .event_destroy = bench_event_destroy,
+    .event_record = bench_event_record_on,
+    .event_query = bench_event_query,
+    .event_synchronize = bench_event_synchronize,
+    .copy = bench_copy,
+    .host_func = bench_host_func,
+    .capture_begin = bench_capture_begin,
+    .capture_end = bench_capture_end,
+    .graph_launch = bench_graph_launch,
+    .graph_destroy = bench_graph_destroy,
+    .capture_mode = bench_capture_mode,
+    .close = bench_close,
+};
+
+wm_driver *bench_driver_open(void)
+{
+    bench_device *device =
+        aligned_alloc(_Alignof(bench_device), sizeof *device);
+
+    wm_process_init();
+    if (device == NULL) {
+        return NULL;
+    }
+    memset(device, 0, sizeof *device);
+    wm_driver_init(&device->driver, &bench_ops, "bench", 1);
+    device->standard = bench_stream_new();
+    if (device->standard == NULL) {
+        free(device);
+        return NULL;
+    }
+    return &device->driver;
+}

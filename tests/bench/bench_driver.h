@@ -1,0 +1,17 @@
+/* bench_driver.h: a driver that does nothing, at a set price.
+ *
+ * Pinned memory is address space that nobody touches; streams have no work;
+ * events are those of event.h. So what the library costs is what is left. */
+#ifndef BENCH_DRIVER_H
+#define BENCH_DRIVER_H
+
+#include "runtime/driver/driver.h"
+
+/* One device, named "bench"; null if there is no memory. Owned by the runtime
+ * that is made on it. */
+wm_driver *bench_driver_open(void);
+
+/* Bytes of pinned memory obtained at the peak. */
+uint64_t bench_driver_peak(wm_driver *driver);
+
+#endif

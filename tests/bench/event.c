@@ -1,0 +1,159 @@
+/* event.c: events that cost a set time and are done after a set lag. */
+#include "tests/bench/event.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+enum { AGE_NS = 100000 };
+
+/* const once the threads run */
+static struct {
+    uint64_t record, query, age; /* in ticks */
+    uint64_t lag;
+    bool aging;
+} price;
+
+static _Atomic uint64_t last_id = 16;
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+/* The processor's own clock: reading the system's costs more than an
+ * operation of a good allocator. */
+static inline uint64_t ticks(void)
+{
+#if defined(__x86_64__)
+    return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+    uint64_t t;
+
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(t));
+    return t;
+#else
+    return now_ns();
+#endif
+}
+
+/* Both clocks at one moment: again if the thread was descheduled between. */
+static uint64_t both(uint64_t *ns)
+{
+    uint64_t before = 0, t = 0;
+
+    for (int i = 0; i < 100; i++) {
+        before = now_ns();
+        t = ticks();
+        *ns = now_ns();
+        if (*ns - before < 500) {
+            break;
+        }
+    }
+    return t;
+}
+
+/* Sleeps instead of spinning: instruction counts must not depend on it. */
+static double ticks_per_ns(void)
+{
+    uint64_t ns, ns_later, t = both(&ns), later;
+
+    nanosleep(&(struct timespec){0, 5000000}, NULL);
+    later = both(&ns_later);
+    return (double)(later - t) / (double)(ns_later - ns);
+}
+
+void bench_event_price(unsigned record_ns, unsigned query_ns, unsigned lag,
+                       bool aging)
+{
+    double rate = ticks_per_ns();
+
+    price.record = (uint64_t)(record_ns * rate);
+    price.query = (uint64_t)(query_ns * rate);
+    price.age = (uint64_t)(AGE_NS * rate);
+    price.lag = lag;
+    price.aging = aging;
+}
+
+static void spend(uint64_t length)
+{
+    uint64_t start;
+
+    if (length > 0) {
+        start = ticks();
+        while (ticks() - start < length) {
+        }
+    }
+}
+
+bench_stream *bench_stream_new(void)
+{
+    bench_stream *stream = aligned_alloc(64, sizeof *stream);
+
+    if (stream != NULL) {
+        atomic_init(&stream->records, 0);
+        stream->id =
+            atomic_fetch_add_explicit(&last_id, 1, memory_order_relaxed);
+    }
+    return stream;
+}
+
+void bench_stream_end(bench_stream *stream)
+{
+    free(stream);
+}
+
+bench_event *bench_event_new(void)
+{
+    bench_event *event = aligned_alloc(64, sizeof *event);
+
+    if (event != NULL) {
+        atomic_init(&event->stream, NULL);
+        atomic_init(&event->number, 0);
+        atomic_init(&event->ticks, 0);
+    }
+    return event;
+}
+
+void bench_event_end(bench_event *event)
+{
+    free(event);
+}
+
+/* Relaxed throughout: nothing but numbers hangs on it, and whoever asks about
+ * an event was handed it, after the record, by the library under test. */
+void bench_event_record(bench_event *event, bench_stream *stream)
+{
+    uint64_t number;
+
+    spend(price.record);
+    number =
+        atomic_fetch_add_explicit(&stream->records, 1, memory_order_relaxed);
+    atomic_store_explicit(&event->number, number + 1, memory_order_relaxed);
+    if (price.aging) {
+        atomic_store_explicit(&event->ticks, ticks(), memory_order_relaxed);
+    }
+    atomic_store_explicit(&event->stream, stream, memory_order_relaxed);
+}
+
+bool bench_event_done(bench_event *event)
+{
+    bench_stream *stream =
+        atomic_load_explicit(&event->stream, memory_order_relaxed);
+    uint64_t number;
+
+    spend(price.query);
+    if (stream == NULL) {
+        return true;
+    }
+    number = atomic_load_explicit(&event->number, memory_order_relaxed);
+    if (atomic_load_explicit(&stream->records, memory_order_relaxed) - number >=
+        price.lag) {
+        return true;
+    }
+    return price.aging && ticks() - atomic_load_explicit(
+                                        &event->ticks, memory_order_relaxed) >=
+                              price.age;
+}

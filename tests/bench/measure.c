@@ -1,0 +1,227 @@
+/* measure.c: threads behind a barrier, a warm-up, timed runs, the median; and
+ * the few tools that the works share. */
+#include "tests/bench/bench.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { BITS = 40 };
+
+typedef struct run_time {
+    uint64_t start, end, cpu;
+} run_time;
+
+struct team;
+
+typedef struct member {
+    struct team *team;
+    unsigned index;
+    pthread_t thread;
+    run_time run[BENCH_FIGURES_MAX]; /* owner, read after the join */
+} member;
+
+typedef struct team {
+    const bench_setup *setup;
+    bench_loop loop;
+    void *context;
+    void (*enter)(void);
+    void (*warm)(void *context);
+    pthread_barrier_t barrier;
+} team;
+
+static uint64_t clock_ns(clockid_t clock)
+{
+    struct timespec t;
+
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+uint64_t bench_now_ns(void)
+{
+    return clock_ns(CLOCK_MONOTONIC);
+}
+
+uint64_t bench_cpu_ns(void)
+{
+    return clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+unsigned bench_cores(void)
+{
+    cpu_set_t set;
+
+    return sched_getaffinity(0, sizeof set, &set) == 0
+               ? (unsigned)CPU_COUNT(&set)
+               : (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+double bench_median(double *value, size_t count)
+{
+    qsort(value, count, sizeof *value, compare);
+    return count % 2 != 0 ? value[count / 2]
+                          : (value[count / 2 - 1] + value[count / 2]) / 2;
+}
+
+/* 2^u for 0 <= u < 1 from the square roots of 2: no mathematics library, the
+ * same on every machine. */
+static double power_of_two(double u)
+{
+    static double roots[BITS];
+    double power = 1, bit = 0.5, factor = 2;
+
+    while (roots[BITS - 1] == 0) {
+        for (int i = 0; i < BITS; i++) {
+            double root = factor;
+
+            for (int step = 0; step < 8; step++) {
+                root = (root + factor / root) / 2; /* Newton */
+            }
+            factor = roots[i] = root;
+        }
+    }
+    for (int i = 0; i < BITS; i++) {
+        if (u >= bit) {
+            power *= roots[i];
+            u -= bit;
+        }
+        bit /= 2;
+    }
+    return power;
+}
+
+size_t bench_log_uniform(uint64_t *state)
+{
+    double u = bench_uniform(state) * 10; /* 1024 = 2^10 */
+    int whole = (int)u;
+
+    return (size_t)(4096 * power_of_two(u - whole) * (double)(1U << whole));
+}
+
+void *bench_map(size_t bytes)
+{
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    return memory != MAP_FAILED ? memory : NULL;
+}
+
+void bench_unmap(void *pointer, size_t bytes)
+{
+    munmap(pointer, bytes);
+}
+
+static void timed(member *m, unsigned run)
+{
+    team *t = m->team;
+    run_time *time = &m->run[run];
+    uint64_t cpu;
+
+    pthread_barrier_wait(&t->barrier);
+    cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    time->start = bench_now_ns();
+    t->loop(t->context, m->index, t->setup->ops);
+    time->end = bench_now_ns();
+    time->cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu;
+    pthread_barrier_wait(&t->barrier);
+}
+
+static void *work(void *argument)
+{
+    member *m = argument;
+    team *t = m->team;
+
+    if (t->enter != NULL) {
+        t->enter();
+    }
+    pthread_barrier_wait(&t->barrier);
+    t->loop(t->context, m->index, t->setup->ops / 4 + 1024);
+    /* Not 0 in one of them. */
+    if (pthread_barrier_wait(&t->barrier) != 0 && t->warm != NULL) {
+        t->warm(t->context);
+    }
+    for (unsigned i = 0; i < t->setup->runs; i++) {
+        timed(m, i);
+    }
+    return NULL;
+}
+
+/* Wall time of a run: from the first start to the last end. */
+static double wall(const member *m, unsigned threads, unsigned run, double *cpu)
+{
+    uint64_t start = UINT64_MAX, end = 0, sum = 0;
+
+    for (unsigned i = 0; i < threads; i++) {
+        const run_time *time = &m[i].run[run];
+
+        start = time->start < start ? time->start : start;
+        end = time->end > end ? time->end : end;
+        sum += time->cpu;
+    }
+    *cpu = (double)sum;
+    return (double)(end - start);
+}
+
+static void sum_up(const bench_setup *setup, const member *m,
+                   bench_result *result)
+{
+    double ns[BENCH_FIGURES_MAX] = {0}, cpu[BENCH_FIGURES_MAX] = {0};
+    unsigned cores = bench_cores();
+    double ops = (double)setup->ops * setup->threads;
+    double share = setup->threads < cores ? setup->threads : cores;
+
+    for (unsigned i = 0; i < setup->runs; i++) {
+        ns[i] = wall(m, setup->threads, i, &cpu[i]) * share / ops;
+        cpu[i] /= ops;
+    }
+    result->ns = bench_median(ns, setup->runs);
+    result->min = ns[0];
+    result->max = ns[setup->runs - 1];
+    result->cpu = bench_median(cpu, setup->runs);
+}
+
+void bench_measure(const bench_setup *setup, bench_loop loop, void *context,
+                   void (*enter)(void), void (*warm)(void *context),
+                   bench_result *result)
+{
+    member *m = calloc(setup->threads, sizeof *m);
+    team t = {.setup = setup,
+              .loop = loop,
+              .context = context,
+              .enter = enter,
+              .warm = warm};
+    pthread_attr_t attr;
+
+    if (m == NULL) {
+        return;
+    }
+    pthread_barrier_init(&t.barrier, NULL, setup->threads);
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, 256 << 10);
+    for (unsigned i = 0; i < setup->threads; i++) {
+        m[i].team = &t;
+        m[i].index = i;
+        if (pthread_create(&m[i].thread, &attr, work, &m[i]) != 0) {
+            fprintf(stderr, "bench: no thread %u\n", i);
+            _exit(1);
+        }
+    }
+    for (unsigned i = 0; i < setup->threads; i++) {
+        pthread_join(m[i].thread, NULL);
+    }
+    pthread_attr_destroy(&attr);
+    pthread_barrier_destroy(&t.barrier);
+    sum_up(setup, m, result);
+    free(m);
+}

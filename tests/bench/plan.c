@@ -1,0 +1,252 @@
+/* plan.c: the table of what is measured, against which goal. */
+#include "tests/bench/plan.h"
+
+#include <string.h>
+
+#define THREADS                                                                \
+    {                                                                          \
+        1, 2, 4, 8                                                             \
+    }
+#define RUNS                                                                   \
+    {                                                                          \
+        1, 5, 5                                                                \
+    }
+#define YARDSTICKS                                                             \
+    {"warmpool", NULL}, {"floor", NULL}, {"none", NULL}, {"glibc", NULL},      \
+        {"mimalloc", NULL}, {"jemalloc", NULL},                                \
+    {                                                                          \
+        "jemalloc-8M", NULL                                                    \
+    }
+#define EVENTS(record, query) .record_ns = (record), .query_ns = (query)
+#define LATE                  .lag = 4, .aging = 1
+#define TRACE(lags)                                                            \
+    .lag = (lags), .threads = {8}, .ops = {3000, -1U, -1U}, .runs = {1, 1, 1}, \
+    .series = {{"warmpool", NULL}, {"cub", NULL}}
+
+/* The peers' figures are of another machine: never in a ratio. */
+const bench_row bench_rows[] = {
+    {.name = "reserve",
+     .title = "reserve a handle already held",
+     .work = "reserve",
+     .threads = THREADS,
+     .ops = {1000, 5000000, 20000000},
+     .runs = RUNS,
+     .series = {{"warmpool", NULL}, {"tls", "tls"}},
+     .goal = BENCH_RATIO,
+     .yard = "tls",
+     .limit = 1.5,
+     .peers = "PyTorch 10.2 at every count, TLS read 1.4"},
+    {.name = "reserve_on",
+     .title = "reserve a handle held and bound to the same stream",
+     .work = "reserve_on",
+     .threads = THREADS,
+     .ops = {1000, 5000000, 20000000},
+     .runs = RUNS,
+     .series = {{"warmpool", NULL}, {"tls", "tls"}},
+     .goal = BENCH_RATIO,
+     .yard = "tls",
+     .limit = 3,
+     .peers = "PyTorch 66, TLS read + set stream 4.4"},
+    {.name = "churn",
+     .title = "thread that reserves once and exits, above a bare thread",
+     .work = "churn",
+     .threads = {8},
+     .ops = {1, 6, 20},
+     .runs = {3, 101, 501},
+     .series = {{"warmpool", NULL}, {"tls", NULL}, {"bare", NULL}},
+     .goal = BENCH_ABSOLUTE,
+     .limit = 700,
+     .paired = true,
+     .peers = "PyTorch 1910 to 2490, TLS read 210 to 270"},
+    {.name = "hot64k",
+     .title = "alloc + free 64 KiB, no stream",
+     .work = "hot64k",
+     LATE,
+     .threads = THREADS,
+     .ops = {500, 60000, 300000},
+     .runs = RUNS,
+     .series = {YARDSTICKS},
+     .goal = BENCH_RATIO,
+     .yard = "floor",
+     .limit = 2.5,
+     .flat = true,
+     .peers = "PyTorch 114 / 400 / 454 / 953, RMM 147 / 593 / 565 / 632, "
+              "floor 4.5, mimalloc 19"},
+    {.name = "mixed",
+     .title = "4 KiB to 4 MiB log-uniform, 64 live a thread, no stream",
+     .work = "mixed",
+     LATE,
+     .threads = THREADS,
+     .ops = {500, 25000, 200000},
+     .runs = RUNS,
+     .series = {YARDSTICKS},
+     .goal = BENCH_RATIO,
+     .yard = "floor",
+     .limit = 4,
+     .flat = true,
+     .peers = "PyTorch 116 / 549 / 527 / 686, RMM 380 / 1393 / 2338 / 2105, "
+              "floor 7.5, mimalloc 184"},
+    {.name = "xthread",
+     .title = "64 KiB, freed by another thread",
+     .work = "xthread",
+     LATE,
+     .threads = {2, 4, 8},
+     .ops = {500, 20000, 200000},
+     .runs = RUNS,
+     .series = {{"warmpool", NULL},
+                {"none", NULL},
+                {"glibc", NULL},
+                {"mimalloc", NULL},
+                {"jemalloc", NULL},
+                {"jemalloc-8M", NULL}},
+     .goal = BENCH_ABSOLUTE,
+     .limit = 150,
+     .peers = "2/4/8 threads: PyTorch 2186 / 828 / 1410, RMM 2767 / 777 / "
+              "2366, mimalloc 587 / 452 / 295"},
+    {.name = "mixeds",
+     .title = "mixed, own stream recorded, events free",
+     .work = "mixeds",
+     LATE,
+     .threads = THREADS,
+     .ops = {500, 20000, 60000},
+     .runs = RUNS,
+     .series = {{"warmpool", NULL}, {"floor", "mixed"}, {"cub", NULL}},
+     .goal = BENCH_ABSOLUTE,
+     .limit = 80,
+     .flat = true,
+     .peers = "PyTorch 450 / 2179 / 1737 / 2773, RMM 386 / 1340 / 1836 / "
+              "2505, CUB 345 / 1866 / 1115 / 1476"},
+    {.name = "mixeds-1000",
+     .title = "the same, a record costs 1000 ns and a query 500 ns",
+     .work = "mixeds",
+     EVENTS(1000, 500),
+     LATE,
+     .threads = THREADS,
+     .ops = {500, 10000, 60000},
+     .runs = RUNS,
+     .series = {{"warmpool", NULL}, {"floor", "mixed"}, {"cub", NULL}},
+     .goal = BENCH_ABSOLUTE,
+     .limit = 300,
+     .peers = "PyTorch 2540 / 4509 / 4112 / 4006, RMM 1425 / 3775 / 4845 / "
+              "4135, CUB 1385 / 5416 / 3392 / 3954"},
+    {.name = "calls",
+     .title = "driver calls a free in mixeds",
+     .of = "mixeds",
+     .threads = THREADS,
+     .series = {{"warmpool", NULL}, {"floor", NULL}, {"cub", NULL}},
+     .goal = BENCH_CALLS,
+     .limit = 0.125,
+     .peers = "PyTorch 1 record, 2 queries, 6 others; RMM 1 record"},
+    {.name = "tmixed-0",
+     .title = "peak pinned / peak live, mixed trace, event lag 0",
+     .work = "tmixeds",
+     TRACE(0),
+     .goal = BENCH_MEMORY,
+     .limit = 1.15,
+     .peers = "PyTorch 1.59, RMM 2.84, CUB 1.59"},
+    {.name = "tserver-0",
+     .title = "peak pinned / peak live, server trace, event lag 0",
+     .work = "tservers",
+     TRACE(0),
+     .goal = BENCH_MEMORY,
+     .limit = 1.15,
+     .peers = "PyTorch 2.46, RMM 3.19, CUB 1.17 (1.03 with its small cache)"},
+    {.name = "tmixed-4",
+     .title = "peak pinned / peak live, mixed trace, event lag 4",
+     .work = "tmixeds",
+     TRACE(4),
+     .peers = "PyTorch 1.76, RMM 2.84, CUB 1.67"},
+    {.name = "tserver-4",
+     .title = "peak pinned / peak live, server trace, event lag 4",
+     .work = "tservers",
+     TRACE(4),
+     .peers = "PyTorch 2.70, RMM 3.19, CUB 1.25"},
+    {.name = "tmixed-32",
+     .title = "peak pinned / peak live, mixed trace, event lag 32",
+     .work = "tmixeds",
+     TRACE(32),
+     .goal = BENCH_MEMORY,
+     .limit = 1.6,
+     .peers = "PyTorch 2.48, RMM 2.84, CUB 2.04"},
+    {.name = "tserver-32",
+     .title = "peak pinned / peak live, server trace, event lag 32",
+     .work = "tservers",
+     TRACE(32),
+     .goal = BENCH_MEMORY,
+     .limit = 1.3,
+     .peers = "PyTorch 3.21, RMM 3.19, CUB 1.65"},
+    {.name = "hot64ks",
+     .title = "64 KiB, own stream recorded, events free",
+     .work = "hot64ks",
+     LATE,
+     .threads = THREADS,
+     .ops = {500, 10000, 60000},
+     .runs = RUNS,
+     .series = {{"warmpool", NULL}, {"floor", "hot64k"}, {"cub", NULL}},
+     .peers = "PyTorch 448 / 2077 / 1599 / 2823, RMM 149 / 563 / 613 / 649"},
+    {.name = "xthreads",
+     .title = "64 KiB, recorded and freed by another thread, events free",
+     .work = "xthreads",
+     LATE,
+     .threads = {2, 4, 8},
+     .ops = {500, 10000, 60000},
+     .runs = RUNS,
+     .series = {{"warmpool", NULL}, {"cub", NULL}},
+     .peers = "PyTorch 3331 / 3006 / 2838, RMM 1624 / 984 / 2112"},
+    {.name = "host-hot64k",
+     .title = "on the host device: 64 KiB, against locking every request",
+     .work = "hot64k",
+     .threads = {1, 2},
+     .ops = {20, 500, 5000},
+     .runs = RUNS,
+     .series = {{"host", NULL}, {"per-request", NULL}}},
+    {.name = "host-mixeds",
+     .title = "on the host device: mixed, own stream recorded",
+     .work = "mixeds",
+     .threads = {1, 2},
+     .ops = {100, 4000, 20000},
+     .runs = RUNS,
+     .series = {{"host", NULL}}},
+};
+
+const size_t bench_row_count = sizeof bench_rows / sizeof *bench_rows;
+
+size_t bench_row_find(const char *name)
+{
+    size_t i = 0;
+
+    while (i < bench_row_count - 1 && strcmp(bench_rows[i].name, name) != 0) {
+        i++;
+    }
+    return i;
+}
+
+int bench_series_find(const bench_row *row, const char *label)
+{
+    for (int i = 0; i < (int)bench_series_count(row); i++) {
+        if (strcmp(row->series[i].label, label) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+unsigned bench_series_count(const bench_row *row)
+{
+    unsigned n = 0;
+
+    while (n < BENCH_SERIES && row->series[n].label != NULL) {
+        n++;
+    }
+    return n;
+}
+
+unsigned bench_thread_counts(const bench_row *row)
+{
+    unsigned n = 0;
+
+    while (n < BENCH_COUNTS && row->threads[n] != 0) {
+        n++;
+    }
+    return n;
+}

@@ -1,0 +1,194 @@
+/* subject_warm.c: the library itself, on the bench driver and on the host
+ * device; and page-locking every request through the bench driver.
+ *
+ * A thread's own stream is a pooled one (adopted from birth); the numbered
+ * ones are the program's own (warm_stream_create). */
+#include "tests/bench/bench_driver.h"
+#include "tests/bench/event.h"
+#include "tests/bench/runtime_on.h"
+
+#include "runtime/runtime.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct {
+    warm_runtime *runtime; /* const after open */
+    wm_driver *driver;     /* const after open */
+    warm_stream *stream;   /* const after open: numbered from 1 */
+} on;
+
+static _Thread_local warm_stream own_stream;
+
+static bool say(const char *what, warm_status status)
+{
+    fprintf(stderr, "bench: %s: %s: %s\n", what, warm_status_name(status),
+            warm_last_error_message());
+    return false;
+}
+
+warm_runtime *bench_runtime(const bench_setup *setup, bool host)
+{
+    warm_options options = {.size = sizeof options, .device = "host"};
+    warm_runtime *runtime = NULL;
+    wm_driver *driver = NULL;
+    warm_status status = WARM_OUT_OF_MEMORY;
+
+    if (!host) {
+        bench_event_price(setup->record_ns, setup->query_ns, setup->lag,
+                          setup->aging != 0);
+        driver = bench_driver_open();
+    }
+    if (host || driver != NULL) {
+        status = wm_runtime_create_on(driver, &options, &runtime);
+    }
+    if (status != WARM_OK) {
+        say("no runtime", status);
+    }
+    return runtime;
+}
+
+static bool open_streams(const bench_setup *setup)
+{
+    on.stream = calloc(setup->size + 1, sizeof *on.stream);
+    if (on.stream == NULL) {
+        return false;
+    }
+    for (unsigned i = 1; i <= setup->size; i++) {
+        warm_status status = warm_stream_create(on.runtime, 0, &on.stream[i]);
+
+        if (status != WARM_OK) {
+            return say("no stream", status);
+        }
+    }
+    return true;
+}
+
+static bool open_on(const bench_setup *setup, bool host)
+{
+    on.runtime = bench_runtime(setup, host);
+    if (on.runtime == NULL) {
+        return false;
+    }
+    on.driver = on.runtime->driver;
+    return strcmp(setup->work, "streams") != 0 || open_streams(setup);
+}
+
+static bool warm_open(const bench_setup *setup)
+{
+    return open_on(setup, false);
+}
+
+static bool host_open(const bench_setup *setup)
+{
+    return open_on(setup, true);
+}
+
+static void enter(void)
+{
+    warm_status status = warm_stream_reserve(on.runtime, 0, &own_stream);
+
+    if (status != WARM_OK) {
+        say("no stream", status);
+        exit(1);
+    }
+}
+
+static void *warm_alloc(size_t bytes)
+{
+    void *pointer = NULL;
+    warm_status status = warm_pinned_alloc(on.runtime, bytes, &pointer);
+
+    if (__builtin_expect(status != WARM_OK, 0)) {
+        say("no memory", status);
+        exit(1);
+    }
+    return pointer;
+}
+
+static void warm_free_sized(void *pointer, size_t bytes)
+{
+    (void)bytes;
+    if (__builtin_expect(warm_free(pointer) != WARM_OK, 0)) {
+        say("free", WARM_INVALID_POINTER);
+        exit(1);
+    }
+}
+
+static void warm_record(void *pointer, unsigned stream)
+{
+    warm_status status = warm_record_stream(
+        pointer, stream == 0 ? own_stream : on.stream[stream]);
+
+    if (__builtin_expect(status != WARM_OK, 0)) {
+        say("record", status);
+        exit(1);
+    }
+}
+
+static void warm_counts(bench_counts *counts)
+{
+    warm_space_stats stats = {.size = sizeof stats};
+
+    *counts = (bench_counts){0};
+    for (int i = 0; i < WM_CALLS; i++) {
+        uint64_t count = 0;
+
+        (void)warm_testing_calls(on.runtime, warm_testing_call_name(i), &count);
+        if (i == WM_CALL_event_record) {
+            counts->records = count;
+        } else if (i == WM_CALL_event_query) {
+            counts->queries = count;
+        } else {
+            counts->others += count;
+        }
+        counts->obtains += i == WM_CALL_pinned_alloc ? count : 0;
+    }
+    (void)warm_pinned_get_stats(on.runtime, &stats);
+    counts->peak = stats.held_bytes.peak;
+    if (strcmp(warm_runtime_driver(on.runtime), "bench") == 0) {
+        counts->peak = bench_driver_peak(on.driver);
+    }
+}
+
+const bench_subject bench_warmpool = {.name = "warmpool",
+                                      .open = warm_open,
+                                      .enter = enter,
+                                      .alloc = warm_alloc,
+                                      .free = warm_free_sized,
+                                      .record = warm_record,
+                                      .counts = warm_counts};
+
+const bench_subject bench_host = {.name = "warmpool-host",
+                                  .open = host_open,
+                                  .enter = enter,
+                                  .alloc = warm_alloc,
+                                  .free = warm_free_sized,
+                                  .record = warm_record,
+                                  .counts = warm_counts};
+
+/* ---- page-locking every request -------------------------------------------
+ */
+
+/* On the host device: it maps, touches and locks, as cudaHostAlloc does. */
+static void *raw_alloc(size_t bytes)
+{
+    void *pointer = NULL;
+    warm_status status = wm_driver_pinned_alloc(on.driver, bytes, &pointer);
+
+    if (status != WARM_OK) {
+        say("no memory", status);
+        exit(1);
+    }
+    return pointer;
+}
+
+static void raw_free(void *pointer, size_t bytes)
+{
+    (void)wm_driver_pinned_free(on.driver, pointer, bytes);
+}
+
+const bench_subject bench_raw = {.name = "per-request",
+                                 .open = host_open,
+                                 .alloc = raw_alloc,
+                                 .free = raw_free};

@@ -1,0 +1,206 @@
+/* work_handle.c: reserving a handle that is held, and a thread's life.
+ *
+ * tls         one call that reads a thread-local pointer: the yardstick
+ * reserve     warm_reserve() of a held handle
+ * reserve_on  warm_reserve_on() of one bound to that stream already
+ * churn       threads that reserve once and exit, against bare ones, in turns;
+ *             the median difference of the pairs is a thread's price */
+#include "tests/bench/runtime_on.h"
+#include "tests/bench/tls.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+static warm_runtime *runtime; /* const once the threads run */
+static warm_kind kind;        /* const once the threads run */
+static warm_stream stream;    /* const once the threads run */
+
+static int make(void *context, int device, void **handle)
+{
+    (void)context;
+    (void)device;
+    *handle = malloc(64);
+    return *handle == NULL;
+}
+
+static int end(void *context, int device, void *handle)
+{
+    (void)context;
+    (void)device;
+    free(handle);
+    return 0;
+}
+
+static int bind(void *context, int device, void *handle, warm_stream to)
+{
+    (void)context;
+    (void)device;
+    (void)handle;
+    (void)to;
+    return 0;
+}
+
+/* A kind whose library costs nothing: the price is the pool's own. */
+static bool open_kind(const bench_setup *setup)
+{
+    const warm_kind_ops ops = {.size = sizeof ops,
+                               .name = "bench",
+                               .create = make,
+                               .destroy = end,
+                               .bind_stream = bind};
+
+    runtime = bench_runtime(setup, false);
+    return runtime != NULL &&
+           warm_kind_register(runtime, &ops, &kind) == WARM_OK &&
+           warm_stream_create(runtime, 0, &stream) == WARM_OK;
+}
+
+static void read_loop(void *context, unsigned thread, uint64_t ops)
+{
+    (void)context;
+    (void)thread;
+    for (uint64_t i = 0; i < ops; i++) {
+        void *value = bench_tls_read();
+
+        __asm__ volatile("" : : "r"(value) : "memory");
+    }
+}
+
+static void reserve_loop(void *context, unsigned thread, uint64_t ops)
+{
+    void *handle = NULL;
+
+    (void)context;
+    (void)thread;
+    for (uint64_t i = 0; i < ops; i++) {
+        (void)warm_reserve(runtime, kind, 0, &handle);
+        __asm__ volatile("" : : "r"(handle) : "memory");
+    }
+}
+
+static void reserve_on_loop(void *context, unsigned thread, uint64_t ops)
+{
+    void *handle = NULL;
+
+    (void)context;
+    (void)thread;
+    for (uint64_t i = 0; i < ops; i++) {
+        (void)warm_reserve_on(runtime, kind, 0, stream, &handle);
+        __asm__ volatile("" : : "r"(handle) : "memory");
+    }
+}
+
+bool bench_work_handle(const bench_setup *setup, bench_result *result)
+{
+    bench_loop loop = strcmp(setup->work, "tls") == 0       ? read_loop
+                      : strcmp(setup->work, "reserve") == 0 ? reserve_loop
+                                                            : reserve_on_loop;
+
+    if (loop != read_loop && !open_kind(setup)) {
+        return false;
+    }
+    bench_measure(setup, loop, NULL, NULL, NULL, result);
+    return true;
+}
+
+/* ---- a thread's life ------------------------------------------------------
+ */
+
+static void *bare(void *argument)
+{
+    return argument;
+}
+
+static void *reading(void *argument)
+{
+    (void)argument;
+    return bench_tls_read();
+}
+
+static void *reserving(void *argument)
+{
+    void *handle = NULL;
+
+    (void)argument;
+    (void)warm_reserve(runtime, kind, 0, &handle);
+    return handle;
+}
+
+typedef struct cost {
+    double ns, cpu;
+} cost;
+
+/* Of a thread, for rounds of threads at once. */
+static cost rounds(uint64_t count, unsigned threads, void *(*fn)(void *))
+{
+    pthread_t thread[BENCH_THREADS];
+    uint64_t start = bench_now_ns(), cpu = bench_cpu_ns();
+    double all = (double)count * threads;
+
+    for (uint64_t i = 0; i < count; i++) {
+        for (unsigned t = 0; t < threads; t++) {
+            if (pthread_create(&thread[t], NULL, fn, NULL) != 0) {
+                fprintf(stderr, "bench: no thread\n");
+                exit(1);
+            }
+        }
+        for (unsigned t = 0; t < threads; t++) {
+            pthread_join(thread[t], NULL);
+        }
+    }
+    return (cost){(double)(bench_now_ns() - start) / all,
+                  (double)(bench_cpu_ns() - cpu) / all};
+}
+
+/* The median of sorted values is as sure as two standard errors; from the
+ * middle half, so that what the machine did in between does not count. */
+static double unsure(const double *sorted, unsigned count)
+{
+    double middle = sorted[count - 1 - count / 4] - sorted[count / 4];
+    double root = count;
+
+    for (int i = 0; i < 40; i++) {
+        root = (root + count / root) / 2;
+    }
+    return 2 * 0.93 * middle / root;
+}
+
+static void measure_pairs(const bench_setup *setup, void *(*fn)(void *),
+                          double *ns, double *cpu)
+{
+    for (unsigned i = 0; i < setup->runs; i++) {
+        bool first = i % 2 != 0;
+        cost one = rounds(setup->ops, setup->threads, first ? fn : bare);
+        cost two = rounds(setup->ops, setup->threads, first ? bare : fn);
+
+        ns[i] = first ? one.ns - two.ns : two.ns - one.ns;
+        cpu[i] = first ? one.cpu - two.cpu : two.cpu - one.cpu;
+    }
+}
+
+/* setup->ops rounds a half of a pair, setup->runs pairs; which half comes
+ * first changes from pair to pair. min and max: how sure the median is. */
+bool bench_work_churn(const bench_setup *setup, bench_result *result)
+{
+    void *(*fn)(void *) = strcmp(setup->subject, "bare") == 0  ? bare
+                          : strcmp(setup->subject, "tls") == 0 ? reading
+                                                               : reserving;
+    double *ns = calloc(setup->runs, sizeof *ns);
+    double *cpu = calloc(setup->runs, sizeof *cpu);
+    bool done = false;
+
+    if (ns != NULL && cpu != NULL && (fn != reserving || open_kind(setup))) {
+        (void)rounds(setup->ops / 4 + 1, setup->threads, bare);
+        (void)rounds(setup->ops / 4 + 1, setup->threads, fn);
+        measure_pairs(setup, fn, ns, cpu);
+        result->ns = bench_median(ns, setup->runs);
+        result->min = result->ns - unsure(ns, setup->runs);
+        result->max = result->ns + unsure(ns, setup->runs);
+        result->cpu = bench_median(cpu, setup->runs);
+        done = true;
+    }
+    free(ns);
+    free(cpu);
+    return done;
+}
