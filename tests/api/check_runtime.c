@@ -70,6 +70,7 @@ START_TEST(test_A5_G2_every_call_on_a_gone_runtime_says_so)
     warm_event event = NULL;
     warm_kind kind = 0;
     void *pointer = NULL;
+    warm_lease lease = 0;
     char text[64];
     int count = 0;
     uint64_t calls = 0;
@@ -86,6 +87,12 @@ START_TEST(test_A5_G2_every_call_on_a_gone_runtime_says_so)
     wt_fails(WARM_RUNTIME_GONE, warm_thread_release(r));
     wt_fails(WARM_RUNTIME_GONE, warm_kind_register(r, &ops, &kind));
     ck_assert_ptr_null(warm_kind_name(r, 0));
+    wt_fails(WARM_RUNTIME_GONE, warm_handle_lease(r, 0, 0, &lease, &pointer));
+    wt_fails(WARM_RUNTIME_GONE, warm_handle_return(r, 1));
+    wt_fails(WARM_RUNTIME_GONE, warm_handle_prewarm(r, 0, 0, 1, 0));
+    wt_fails(WARM_RUNTIME_GONE, warm_handle_prewarm_wait(r));
+    wt_fails(WARM_RUNTIME_GONE, warm_handle_prewarm_cancel(r));
+    wt_fails(WARM_RUNTIME_GONE, warm_handle_trim(r, 0, 0, 0, 0, NULL));
     wt_fails(WARM_RUNTIME_GONE, warm_handle_get_stats(r, 0, 0, &stats));
     wt_fails(WARM_RUNTIME_GONE, warm_stats_json(r, text, sizeof text, NULL));
     wt_fails(WARM_RUNTIME_GONE, warm_stream_retire(r, NULL));
