@@ -33,6 +33,7 @@ struct wm_kind {
     wm_driver *driver;         /* const */
     const wm_options *options; /* const, borrowed from the runtime */
     _Atomic(void *) context;   /* the kind's own; two devices may race to it */
+    int index;                 /* const: its number in the runtime */
 };
 
 /* The built-in kinds. Each exists in every build and on every driver; where

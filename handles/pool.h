@@ -1,15 +1,17 @@
-/* pool.h: the handles of one kind on one device (rows A3, A4, A8, A14, A15).
+/* pool.h: the handles of one kind on one device (rows A3, A4, A8, A11 to A15).
  *
  *            take                 give
  *   idle ───────────► a window ───────────► idle      last in, first out
- *     ▲    reset first    ▲    takes no call at all
- *     └── never created   └── created when nothing is idle; no cap
+ *   ▲  │  reset first     ▲    takes no call at all
+ *   │  └── trimmed        └── created when nothing is idle; no cap
+ *   └── created ahead
  *
+ * A window is that of a thread; a lease is one too, of whoever has its number.
  * A handle is reset when it is taken, not when it is given back: a thread that
  * exits makes no call, and no handle serves a new thread without a reset.
  * Every call of the kind is made with no lock held. Any thread; the lock is
- * WM_RANK_POOL. created = destroyed + idle + in_use + leaked whenever the lock
- * is free. */
+ * WM_RANK_POOL. created = destroyed + idle + ending + in_use + leased + leaked
+ * whenever the lock is free. */
 #ifndef WM_POOL_H
 #define WM_POOL_H
 
@@ -18,7 +20,21 @@
 
 enum wm_pool_first { WM_FIRST_NONE, WM_FIRST_RUNNING, WM_FIRST_DONE };
 
-/* Embedded in the table of pools; fields belong to pool.c. */
+/* An idle handle, and since when. */
+typedef struct wm_pool_idle {
+    void *handle;
+    uint64_t since_ns;
+} wm_pool_idle;
+
+/* A leased handle, and the serial of its lease: no other lease of the process
+ * has it. */
+typedef struct wm_pool_lease {
+    void *handle;
+    uint64_t serial;
+} wm_pool_lease;
+
+/* Embedded in the table of pools; fields belong to pool.c, but for the last
+ * three, which belong to prewarm.c. */
 typedef struct wm_pool {
     wm_kind *kind; /* const */
     int device;    /* const */
@@ -27,18 +43,26 @@ typedef struct wm_pool {
     enum wm_pool_first first; /* lock pool: the very first creation */
     bool closed;              /* lock pool: what comes now is leaked */
     void **all;               /* lock pool: every live handle, any order */
-    void **idle;              /* lock pool: stack of stats.idle handles */
+    wm_pool_idle *idle;       /* lock pool: stack of stats.idle handles */
+    wm_pool_lease *leases;    /* lock pool: stats.leased, newest last */
     unsigned alive;           /* lock pool: handles in all */
     unsigned promised;        /* lock pool: creations under way */
-    unsigned room;            /* lock pool: of all, and of idle */
+    unsigned ahead;           /* lock pool: those of them for nobody yet */
+    unsigned room;            /* lock pool: of all, of idle and of leases */
+    uint64_t ending;          /* lock pool: being destroyed by trim */
     _Atomic uint64_t binds;
     warm_handle_stats stats; /* lock pool, but for binds */
+    /* Idle handles wanted of the background, or 0. Relaxed: a count, for
+     * statistics to read; written under lock prewarm. */
+    _Atomic unsigned wanted;
+    unsigned made;                /* lock prewarm: of those, so far */
+    struct wm_pool *next_to_warm; /* lock prewarm: in its queue */
 } wm_pool;
 
 void wm_pool_init(wm_pool *pool, wm_kind *kind, int device);
 
-/* Destroys what is idle, until the process exits, and leaks what is in use.
- * Returns how many were in use. The pool has no memory after it. */
+/* Destroys what is idle, until the process exits, and leaks what is in use or
+ * leased. Returns how many that were. The pool has no memory after it. */
 uint64_t wm_pool_close(wm_pool *pool);
 
 /* Counts everything as leaked, from now on too, and calls nothing; returns
@@ -52,6 +76,21 @@ warm_status wm_pool_take(wm_pool *pool, void **handle);
 
 /* Gives a taken handle back. One lock, no call, cannot fail. */
 void wm_pool_give(wm_pool *pool, void *handle);
+
+/* Turns a taken handle into a leased one; returns the serial of the lease. */
+uint64_t wm_pool_lease_out(wm_pool *pool, void *handle);
+
+/* Gives a leased handle back. One lock, no call. Status: INVALID_ARGUMENT (no
+ * such lease), EXITING; nothing is changed then. */
+warm_status wm_pool_lease_end(wm_pool *pool, uint64_t serial);
+
+/* Creates one handle for nobody yet, unless count are idle; *made says which.
+ * Status: as wm_pool_take(). */
+warm_status wm_pool_make_ahead(wm_pool *pool, unsigned count, bool *made);
+
+/* Destroys what has been idle for idle_ns or longer, the oldest first, while
+ * more than keep are idle. Returns how many that were. */
+uint64_t wm_pool_trim(wm_pool *pool, uint64_t keep, uint64_t idle_ns);
 
 /* Binds a taken handle to stream; see wm_kind_ops.bind. */
 warm_status wm_pool_bind(wm_pool *pool, void *handle, warm_stream stream,

@@ -22,6 +22,7 @@ struct wm_pools {
     _Atomic int count;
     struct entry entries[WARM_KIND_MAX]; /* const below count */
     wm_workspaces *workspaces;           /* const; [device] */
+    wm_prewarm prewarm;
 };
 
 static const wm_kind_ops *const builtin[WARM_KIND_BUILTIN] = {
@@ -56,6 +57,11 @@ wm_workspaces *wm_pools_workspaces(struct wm_pools *pools, int device)
     return &pools->workspaces[device];
 }
 
+wm_prewarm *wm_pools_prewarm(struct wm_pools *pools)
+{
+    return &pools->prewarm;
+}
+
 static bool name_taken_locked(struct wm_pools *pools, const char *name)
 {
     for (int i = 0; i < wm_pools_kinds(pools); i++) {
@@ -81,6 +87,7 @@ static warm_status add_locked(struct wm_pools *pools, const struct entry *entry,
                        entry->kind.ops->name);
     }
     pools->entries[count] = *entry;
+    pools->entries[count].kind.index = count;
     for (int i = 0; i < pools->driver->devices; i++) {
         wm_pool_init(&entry->pools[i], &pools->entries[count].kind, i);
     }
@@ -138,9 +145,11 @@ warm_status wm_pools_open(wm_driver *driver, const wm_options *options,
     pools->driver = driver;
     pools->options = *options;
     wm_lock_init(&pools->lock, WM_RANK_KINDS);
+    wm_prewarm_init(&pools->prewarm);
     pools->workspaces =
         wm_meta_alloc((size_t)driver->devices * sizeof *pools->workspaces);
     if (pools->workspaces == NULL) {
+        wm_prewarm_fini(&pools->prewarm);
         wm_lock_fini(&pools->lock);
         wm_meta_free(pools);
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory for the workspaces");
@@ -190,6 +199,7 @@ void wm_pools_close(struct wm_pools *pools, uint64_t *in_use)
         wm_workspaces_close(&pools->workspaces[i]);
     }
     wm_meta_free(pools->workspaces);
+    wm_prewarm_fini(&pools->prewarm);
     wm_lock_fini(&pools->lock);
     wm_meta_free(pools);
 }

@@ -7,6 +7,7 @@
 #define WM_POOLS_H
 
 #include "handles/pool.h"
+#include "handles/prewarm.h"
 #include "handles/workspace.h"
 
 struct wm_pools;
@@ -49,6 +50,8 @@ wm_kind *wm_pools_kind(struct wm_pools *pools, warm_kind kind);
 /* kind and device in range. */
 wm_pool *wm_pools_at(struct wm_pools *pools, warm_kind kind, int device);
 wm_workspaces *wm_pools_workspaces(struct wm_pools *pools, int device);
+
+wm_prewarm *wm_pools_prewarm(struct wm_pools *pools);
 
 /* Whether the stream is a handle of WARM_KIND_STREAM, idle or in use. */
 bool wm_pools_own_stream(struct wm_pools *pools, int device,

@@ -5,7 +5,6 @@
  * runtime. Everything else is in wm_reserve_slow(), with cancellation off. */
 #include "handles/reserve.h"
 
-#include "handles/pools.h"
 #include "runtime/base/sized.h"
 #include "runtime/base/status.h"
 
@@ -84,12 +83,12 @@ static warm_status check_kind(warm_runtime *runtime, warm_kind kind)
     return WARM_OK;
 }
 
-static warm_status check(warm_runtime *runtime, warm_kind kind, int device,
-                         void **handle)
+warm_status wm_handle_check(warm_runtime *runtime, warm_kind kind, int device,
+                            const void *output)
 {
     warm_status status = wm_runtime_check_device(runtime, device);
 
-    if (status == WARM_OK && handle == NULL) {
+    if (status == WARM_OK && output == NULL) {
         status = wm_fail(WARM_INVALID_ARGUMENT, "handle is null");
     }
     return status == WARM_OK ? check_kind(runtime, kind) : status;
@@ -115,16 +114,32 @@ static void give(warm_runtime *runtime, wm_window *window, warm_kind kind,
     wm_pool_give(wm_pools_at(runtime->pools, kind, device), handle);
 }
 
-/* Whether an outer call of this thread wants the handle that the innermost one
- * wants: its callback would then wait for itself, or never come to an end. */
-static bool is_wanted_already(const wm_window *window)
+warm_status wm_handle_take(warm_runtime *runtime, const wm_window *window,
+                           warm_kind kind, int device, void **handle)
+{
+    warm_status status = wm_handle_check_wanted(runtime, window, kind, device);
+
+    return status == WARM_OK
+               ? wm_pool_take(wm_pools_at(runtime->pools, kind, device), handle)
+               : status;
+}
+
+warm_status wm_handle_check_wanted(warm_runtime *runtime,
+                                   const wm_window *window, warm_kind kind,
+                                   int device)
 {
     const wm_window_call *outer = window->call->outer;
 
     while (outer != NULL && outer->index != window->call->index) {
         outer = outer->outer;
     }
-    return outer != NULL;
+    if (outer == NULL) {
+        return WARM_OK;
+    }
+    return wm_fail(WARM_INVALID_ARGUMENT,
+                   "a callback asks for the %s handle of device %d that "
+                   "its thread is about to get",
+                   wm_pools_kind(runtime->pools, kind)->ops->name, device);
 }
 
 /* Makes the window hold the handle; *fresh: it did not before. */
@@ -138,13 +153,7 @@ static warm_status hold(warm_runtime *runtime, wm_window *window,
     if (window->handles[wm_window_index(kind, device)] != NULL) {
         return WARM_OK;
     }
-    if (is_wanted_already(window)) {
-        return wm_fail(WARM_INVALID_ARGUMENT,
-                       "a callback asks for the %s handle of device %d that "
-                       "its thread is about to get",
-                       wm_pools_kind(runtime->pools, kind)->ops->name, device);
-    }
-    status = wm_pool_take(wm_pools_at(runtime->pools, kind, device), &handle);
+    status = wm_handle_take(runtime, window, kind, device, &handle);
     if (status == WARM_OK) {
         put(window, kind, device, handle);
         *fresh = true;
@@ -164,9 +173,9 @@ static bool may_be_on(const wm_stream_info *info, int device)
     return info->device == device || info->device == WM_DEVICE_UNKNOWN;
 }
 
-static warm_status check_stream(warm_runtime *runtime, warm_kind kind,
-                                int device, warm_stream stream,
-                                wm_stream_info *info)
+warm_status wm_handle_check_stream(warm_runtime *runtime, warm_kind kind,
+                                   int device, warm_stream stream,
+                                   wm_stream_info *info)
 {
     const wm_kind *k = wm_pools_kind(runtime->pools, kind);
     warm_status status;
@@ -184,14 +193,11 @@ static warm_status check_stream(warm_runtime *runtime, warm_kind kind,
     return status;
 }
 
-/* The workspace for a binding, or null for the library's own: of the
- * per-thread default stream, which every thread has one of and which nobody
- * retires; and of a default stream while the thread's device is another one,
- * because its id is then that of the other device. */
-static void *workspace(warm_runtime *runtime, wm_kind *kind, int device,
-                       warm_stream stream, const wm_stream_info *info,
-                       size_t *bytes)
+void *wm_handle_workspace(warm_runtime *runtime, warm_kind number, int device,
+                          warm_stream stream, const wm_stream_info *info,
+                          size_t *bytes)
 {
+    wm_kind *kind = wm_pools_kind(runtime->pools, number);
     void *memory = NULL;
 
     *bytes = kind->ops->workspace_bytes != NULL
@@ -213,8 +219,8 @@ static warm_status bind(warm_runtime *runtime, wm_window *window,
     size_t index = wm_window_index(kind, device);
     wm_binding *binding = &window->bindings[index];
     size_t bytes = 0;
-    void *memory = workspace(runtime, wm_pools_kind(runtime->pools, kind),
-                             device, stream, info, &bytes);
+    void *memory =
+        wm_handle_workspace(runtime, kind, device, stream, info, &bytes);
     warm_status status;
 
     /* Some other stream has retired since, not this one: same id. One that
@@ -245,7 +251,8 @@ static warm_status hold_bound(warm_runtime *runtime, wm_window *window,
         atomic_load_explicit(&runtime->stream_epoch, memory_order_relaxed);
     wm_stream_info info = {0, 0};
     bool fresh = false;
-    warm_status status = check_stream(runtime, kind, device, stream, &info);
+    warm_status status =
+        wm_handle_check_stream(runtime, kind, device, stream, &info);
 
     if (status == WARM_OK) {
         status = hold(runtime, window, kind, device, &fresh);
@@ -259,38 +266,52 @@ static warm_status hold_bound(warm_runtime *runtime, wm_window *window,
     return status;
 }
 
-/* What a slow call does with the window. */
-typedef warm_status hold_fn(warm_runtime *runtime, wm_window *window,
-                            warm_kind kind, int device, warm_stream stream);
-
-static warm_status hold_any(warm_runtime *runtime, wm_window *window,
-                            warm_kind kind, int device, warm_stream stream)
+warm_status wm_handle_call(warm_runtime *runtime, warm_kind kind, int device,
+                           wm_handle_fn *fn, void *argument)
 {
-    bool fresh;
-
-    (void)stream;
-    return hold(runtime, window, kind, device, &fresh);
-}
-
-static warm_status reserve(warm_runtime *runtime, warm_kind kind, int device,
-                           warm_stream stream, hold_fn *fn, void **handle)
-{
-    int cancel = wm_cancel_off();
-    warm_status status = check(runtime, kind, device, handle);
     wm_window *window = NULL;
+    warm_status status = wm_window_get(runtime, &window);
 
-    if (status == WARM_OK) {
-        status = wm_window_get(runtime, &window);
-    }
     if (status == WARM_OK) {
         wm_window_call call = {window->call, wm_window_index(kind, device)};
 
         window->call = &call;
-        status = fn(runtime, window, kind, device, stream);
+        status = fn(runtime, window, kind, device, argument);
         window->call = call.outer;
     }
+    return status;
+}
+
+/* What a slow call wants. */
+struct want {
+    bool bound;
+    warm_stream stream;
+    void **handle;
+};
+
+static warm_status hold_wanted(warm_runtime *runtime, wm_window *window,
+                               warm_kind kind, int device, void *argument)
+{
+    const struct want *want = argument;
+    bool fresh;
+    warm_status status =
+        want->bound ? hold_bound(runtime, window, kind, device, want->stream)
+                    : hold(runtime, window, kind, device, &fresh);
+
     if (status == WARM_OK) {
-        *handle = window->handles[wm_window_index(kind, device)];
+        *want->handle = window->handles[wm_window_index(kind, device)];
+    }
+    return status;
+}
+
+static warm_status reserve(warm_runtime *runtime, warm_kind kind, int device,
+                           struct want *want)
+{
+    int cancel = wm_cancel_off();
+    warm_status status = wm_handle_check(runtime, kind, device, want->handle);
+
+    if (status == WARM_OK) {
+        status = wm_handle_call(runtime, kind, device, hold_wanted, want);
     }
     wm_cancel_restore(cancel);
     return status;
@@ -299,14 +320,18 @@ static warm_status reserve(warm_runtime *runtime, warm_kind kind, int device,
 static warm_status reserve_slow(warm_runtime *runtime, warm_kind kind,
                                 int device, void **handle)
 {
-    return reserve(runtime, kind, device, NULL, hold_any, handle);
+    struct want want = {false, NULL, handle};
+
+    return reserve(runtime, kind, device, &want);
 }
 
 static warm_status reserve_on_slow(warm_runtime *runtime, warm_kind kind,
                                    int device, warm_stream stream,
                                    void **handle)
 {
-    return reserve(runtime, kind, device, stream, hold_bound, handle);
+    struct want want = {true, stream, handle};
+
+    return reserve(runtime, kind, device, &want);
 }
 
 warm_status warm_stream_reserve(warm_runtime *runtime, int device,

@@ -4,9 +4,10 @@
  * run), IDLE, TAKEN out of the list's reach by one thread that talks to the
  * driver about it, or LOST: kept for ever, because the driver did not say when
  * the work ends, or because a graph of a stream that is gone has it. Records
- * stay in the list until the runtime goes. */
+ * stay in the list until the runtime goes, or a trim takes one out. */
 #include "handles/workspace.h"
 
+#include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/status.h"
@@ -20,8 +21,9 @@ struct wm_workspace {
     uint64_t stream_id;
     warm_stream stream; /* to compare only */
     size_t bytes;
-    void *memory;     /* const */
-    warm_event event; /* null until first retired; kept */
+    void *memory;      /* const */
+    uint64_t since_ns; /* when its stream retired */
+    warm_event event;  /* null until first retired; kept */
 };
 
 void wm_workspaces_init(wm_workspaces *workspaces, wm_driver *driver,
@@ -44,12 +46,13 @@ static wm_workspace *serving_locked(wm_workspaces *workspaces,
     return NULL;
 }
 
-/* Takes an idle one, or one whose old stream may have passed. */
+/* Takes an idle one, or one whose old stream may have passed; which retired at
+ * before, or earlier. */
 static wm_workspace *candidate_locked(wm_workspaces *workspaces, size_t bytes,
-                                      enum state state)
+                                      uint64_t before, enum state state)
 {
     for (wm_workspace *w = workspaces->list; w != NULL; w = w->next) {
-        if (w->state == state && w->bytes >= bytes) {
+        if (w->state == state && w->bytes >= bytes && w->since_ns <= before) {
             w->state = TAKEN;
             return w;
         }
@@ -66,12 +69,12 @@ static void set_state(wm_workspaces *workspaces, wm_workspace *workspace,
 }
 
 static wm_workspace *take(wm_workspaces *workspaces, size_t bytes,
-                          enum state state)
+                          uint64_t before, enum state state)
 {
     wm_workspace *workspace;
 
     wm_lock_acquire(&workspaces->lock);
-    workspace = candidate_locked(workspaces, bytes, state);
+    workspace = candidate_locked(workspaces, bytes, before, state);
     wm_lock_release(&workspaces->lock);
     return workspace;
 }
@@ -87,14 +90,15 @@ static void lose(wm_workspaces *workspaces, wm_workspace *workspace)
 
 /* Asks each passing one in turn, so that a stuck stream holds up only its
  * own; those asked in vain are chained up and put back after the search. */
-static wm_workspace *take_passed(wm_workspaces *workspaces, size_t bytes)
+static wm_workspace *take_passed(wm_workspaces *workspaces, size_t bytes,
+                                 uint64_t before)
 {
     wm_workspace *found = NULL;
     wm_workspace *asked[16];
     unsigned count = 0;
 
     while (found == NULL && count < sizeof asked / sizeof asked[0]) {
-        wm_workspace *w = take(workspaces, bytes, PASSING);
+        wm_workspace *w = take(workspaces, bytes, before, PASSING);
         warm_status status;
 
         if (w == NULL) {
@@ -162,10 +166,10 @@ static wm_workspace *obtain(wm_workspaces *workspaces, size_t bytes)
 {
     bool mode;
     bool relaxed = wm_driver_relax(workspaces->driver, &mode);
-    wm_workspace *w = take(workspaces, bytes, IDLE);
+    wm_workspace *w = take(workspaces, bytes, UINT64_MAX, IDLE);
 
     if (w == NULL) {
-        w = take_passed(workspaces, bytes);
+        w = take_passed(workspaces, bytes, UINT64_MAX);
     }
     if (w == NULL) {
         w = make(workspaces, bytes);
@@ -319,6 +323,7 @@ void wm_workspaces_retire(wm_workspaces *workspaces, warm_stream stream,
      * recorded now would not tell when the graph runs. */
     (void)wm_workspaces_note(workspaces, stream, stream_id);
     while ((w = take_of_stream(workspaces, stream_id)) != NULL) {
+        w->since_ns = wm_clock_ns();
         if (mark(workspaces, w, stream) == WARM_OK) {
             set_state(workspaces, w, PASSING);
         } else {
@@ -326,6 +331,60 @@ void wm_workspaces_retire(wm_workspaces *workspaces, warm_stream stream,
         }
     }
     leave_to_graphs(workspaces, stream);
+    wm_error_restore(&before);
+}
+
+static void unlink_workspace(wm_workspaces *workspaces, wm_workspace *w)
+{
+    wm_workspace **at = &workspaces->list;
+
+    wm_lock_acquire(&workspaces->lock);
+    while (*at != w) {
+        at = &(*at)->next;
+    }
+    *at = w->next;
+    workspaces->count--;
+    workspaces->held_bytes -= w->bytes;
+    wm_lock_release(&workspaces->lock);
+}
+
+/* Gives the memory of one that is TAKEN back. */
+static void drop(wm_workspaces *workspaces, wm_workspace *w)
+{
+    if (wm_driver_device_free(workspaces->driver, workspaces->device,
+                              w->memory) != WARM_OK) {
+        lose(workspaces, w);
+        return;
+    }
+    if (w->event != NULL) {
+        (void)wm_driver_event_destroy(workspaces->driver, w->event);
+    }
+    unlink_workspace(workspaces, w);
+    wm_meta_free(w);
+}
+
+void wm_workspaces_trim(wm_workspaces *workspaces, uint64_t idle_ns)
+{
+    warm_error before = {.size = sizeof before};
+    uint64_t now = wm_clock_ns();
+    uint64_t last = now >= idle_ns ? now - idle_ns : 0;
+    wm_workspace *w;
+    bool mode, relaxed;
+
+    warm_last_error(&before);
+    relaxed = wm_driver_relax(workspaces->driver, &mode);
+    do {
+        w = take(workspaces, 0, last, IDLE);
+        if (w == NULL) {
+            w = take_passed(workspaces, 0, last);
+        }
+        if (w != NULL) {
+            drop(workspaces, w);
+        }
+    } while (w != NULL);
+    if (relaxed) {
+        wm_driver_unrelax(workspaces->driver, &mode);
+    }
     wm_error_restore(&before);
 }
 

@@ -51,6 +51,10 @@ bool wm_workspaces_note(wm_workspaces *workspaces, warm_stream stream,
 void wm_workspaces_retire(wm_workspaces *workspaces, warm_stream stream,
                           uint64_t stream_id);
 
+/* Frees those whose stream retired idle_ns ago or earlier, if its work has
+ * ended and no graph has them. Cannot fail. */
+void wm_workspaces_trim(wm_workspaces *workspaces, uint64_t idle_ns);
+
 void wm_workspaces_get_stats(wm_workspaces *workspaces, uint64_t *count,
                              uint64_t *bytes);
 

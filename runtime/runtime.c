@@ -221,6 +221,7 @@ static warm_status check_destroy(warm_runtime *runtime,
 
 static void end(warm_runtime *runtime, warm_destroy_report *report)
 {
+    wm_prewarm_stop(wm_pools_prewarm(runtime->pools));
     wm_window_cut_all(runtime);
     wm_pinned_close(runtime->pinned, report);
     runtime->pinned = NULL;

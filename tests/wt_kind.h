@@ -290,15 +290,15 @@ static inline void wt_toy_leave(void *handle)
             : -1L;                                                             \
     })
 
-/* created = destroyed + idle + in_use + leaked. */
+/* created = destroyed + idle + in_use + leased + leaked. */
 static inline bool wt_balanced(warm_runtime *runtime, warm_kind kind,
                                int device)
 {
     warm_handle_stats s = {.size = sizeof s};
 
     return warm_handle_get_stats(runtime, kind, device, &s) == WARM_OK &&
-           s.created == s.destroyed + s.idle + s.in_use + s.leaked &&
-           s.in_use_peak >= s.in_use;
+           s.created == s.destroyed + s.idle + s.in_use + s.leased + s.leaked &&
+           s.in_use_peak >= s.in_use + s.leased;
 }
 
 #endif

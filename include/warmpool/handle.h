@@ -1,4 +1,4 @@
-/* warmpool/handle.h: the handle pool (rows A1 to A10, A14, A15).
+/* warmpool/handle.h: the handle pool (rows A1 to A15).
  *
  * A handle is a stateful library context (cuBLAS, cuDNN, a stream, …) bound to
  * one device and used by one thread at a time. A thread that reserves one gets
@@ -8,7 +8,9 @@
  * no waiting for other threads, except that the very first handle of a kind
  * on a device is created by one thread alone.
  *
- * Handles are borrowed: never destroy one, never pass one to another thread.
+ * Handles are borrowed: never destroy one, never pass one to another thread,
+ * unless it is leased. A lease is for a scope instead of a thread's life: of a
+ * fiber, or a request of an asynchronous server.
  * Typed helpers stand in warmpool/cublas.h and its neighbours, which include
  * the vendor's header.
  *
@@ -42,13 +44,16 @@ typedef int warm_kind;
 
 /* What a kind of the user consists of. Every callback answers 0 or the
  * library's own error code; it is called with no lock of warmpool held, from
- * the thread that reserves (all of them) or destroys the runtime (destroy),
- * and may call warmpool. The handle that its thread is about to get it cannot
- * reserve: INVALID_ARGUMENT; nor anything of a runtime that is being
- * destroyed: RUNTIME_GONE. Where the thread captures, create and destroy run
- * in CUDA's relaxed mode: they may allocate and free. A callback ends by
- * returning: no exception, longjmp() or pthread_exit() may leave it. destroy
- * is also what becomes of a handle whose reset failed. */
+ * the thread that reserves or leases (all of them), that prewarms (create),
+ * that trims or destroys the runtime (destroy), or one of the runtime's own,
+ * with all signals blocked, that prewarms in the background (create). It may
+ * call warmpool; what it reserves on that thread is given back after it. The
+ * handle that its thread is about to get it cannot reserve or lease:
+ * INVALID_ARGUMENT; nor anything of a runtime that is being destroyed:
+ * RUNTIME_GONE. Where the thread captures, create and destroy run in CUDA's
+ * relaxed mode: they may allocate and free. A callback ends by returning: no
+ * exception, longjmp() or pthread_exit() may leave it. destroy is also what
+ * becomes of a handle whose reset failed. */
 typedef struct warm_kind_ops {
     size_t size;      /* sizeof(warm_kind_ops) */
     const char *name; /* copied; names the kind in errors and statistics */
@@ -106,6 +111,73 @@ WARM_API warm_status warm_stream_reserve(warm_runtime *runtime, int device,
  * Status: INVALID_ARGUMENT also from a callback of a call that reserves. */
 WARM_API warm_status warm_thread_release(warm_runtime *runtime);
 
+/* A handle lent for a scope: a number that is never used twice and never 0. */
+typedef uint64_t warm_lease;
+
+/* Lends a handle until warm_handle_return(), by whichever thread (row A13). It
+ * is the borrower's alone, is with one thread at a time and comes in its
+ * default state, and is never the one that the thread has reserved. No cap and
+ * no wait, as with warm_reserve().
+ * lease: to return it with. handle: borrowed until then.
+ * Status: as warm_reserve(). A failed call changes nothing. One lock at least;
+ * may create a handle, or destroy one that cannot be reset. */
+WARM_API warm_status warm_handle_lease(warm_runtime *runtime, warm_kind kind,
+                                       int device, warm_lease *lease,
+                                       void **handle);
+
+/* The same, bound to stream as by warm_reserve_on(), with its workspace.
+ * stream: borrowed until the return; once it has retired the handle must be
+ * used no more. Status: as warm_reserve_on(). */
+WARM_API warm_status warm_handle_lease_on(warm_runtime *runtime, warm_kind kind,
+                                          int device, warm_stream stream,
+                                          warm_lease *lease, void **handle);
+
+/* Gives a leased handle back. Work may still be queued with it.
+ * Status: INVALID_ARGUMENT (no lease of this runtime, or returned already):
+ * nothing is changed. Any thread, at its exit too; one lock, no driver call. */
+WARM_API warm_status warm_handle_return(warm_runtime *runtime,
+                                        warm_lease lease);
+
+/* For warm_handle_prewarm(). */
+enum { WARM_PREWARM_BACKGROUND = 1 };
+
+/* Makes handles ahead, so that who comes first pays nothing (row A11): until
+ * at least count are idle, beside those held; what is taken meanwhile is not
+ * made up for beyond count creations a call.
+ * flags: 0, or WARM_PREWARM_BACKGROUND: returns at once and lets a thread of
+ * the runtime make them, one kind and device after the other; for one that is
+ * asked for already the larger count holds. Statistics tell how far it is
+ * (idle, prewarming, failed); a count of 0 asks for nothing.
+ * Status: INVALID_ARGUMENT (also: unknown flags); else as warm_reserve(), and
+ * what was made until then stays. In the background OUT_OF_MEMORY if there can
+ * be no thread; other failures are told by warm_handle_prewarm_wait().
+ * Takes milliseconds for each handle, unless in the background. */
+WARM_API warm_status warm_handle_prewarm(warm_runtime *runtime, warm_kind kind,
+                                         int device, unsigned count,
+                                         unsigned flags);
+
+/* Waits until nothing is left to be made in the background.
+ * Status: that of the first failure since the last wait, with the library's own
+ * code and text in warm_last_error(); a failure ends what was asked for of its
+ * kind and device only. INVALID_ARGUMENT from a callback of a kind. */
+WARM_API warm_status warm_handle_prewarm_wait(warm_runtime *runtime);
+
+/* Calls off what is left to be made in the background. A handle that is being
+ * made will still come; warm_handle_prewarm_wait() waits for it. */
+WARM_API warm_status warm_handle_prewarm_cancel(warm_runtime *runtime);
+
+/* Destroys idle handles, the oldest first, and never one in use (row A12).
+ * keep: as many stay idle. idle_ns: only those go that have been idle for that
+ * long, in nanoseconds; 0: all. destroyed: how many went, may be null; one that
+ * the library does not let go counts as leaked instead. For cuBLAS the
+ * workspaces of streams that retired that long ago go too, if the work on them
+ * has ended and no graph holds them, whatever keep says.
+ * Calls the driver and the library; CUDA waits for the device to destroy most
+ * handles. May be called while the thread captures. */
+WARM_API warm_status warm_handle_trim(warm_runtime *runtime, warm_kind kind,
+                                      int device, uint64_t keep,
+                                      uint64_t idle_ns, uint64_t *destroyed);
+
 /* Statistics of one kind on one device (row A14): name, unit, meaning. */
 #define WARM_HANDLE_STATS_MAP(X)                                               \
     X(created, "handles", "handles created so far")                            \
@@ -113,14 +185,16 @@ WARM_API warm_status warm_thread_release(warm_runtime *runtime);
     X(failed, "handles", "creations that failed")                              \
     X(idle, "handles", "handles in the pool")                                  \
     X(in_use, "handles", "handles held by threads")                            \
-    X(in_use_peak, "handles", "most handles held or being made at once")       \
+    X(in_use_peak, "handles", "most held, leased and being made at once")      \
     X(leaked, "handles", "handles left behind at exit or destroy")             \
     X(binds, "calls", "stream bindings that called the library")               \
     X(create_ns, "ns", "time spent creating handles, in all")                  \
     X(create_max_ns, "ns", "longest creation of a handle")                     \
     X(device_bytes, "bytes", "device memory taken by creations, as measured")  \
     X(workspaces, "workspaces", "workspaces held, kind cuBLAS only")           \
-    X(workspace_bytes, "bytes", "device memory of those")
+    X(workspace_bytes, "bytes", "device memory of those")                      \
+    X(leased, "handles", "handles on lease")                                   \
+    X(prewarming, "handles", "still to be made in the background")
 
 typedef struct warm_handle_stats {
     size_t size; /* sizeof(warm_handle_stats) */
@@ -130,7 +204,8 @@ typedef struct warm_handle_stats {
 } warm_handle_stats;
 
 /* Can be read to the very end of the process, after exit() has begun, too.
- * created = destroyed + idle + in_use + leaked, at any moment. device_bytes
+ * created = destroyed + idle + in_use + leased + leaked, at any moment; one
+ * that is being destroyed by a trim still counts as idle. device_bytes
  * is the fall of free device memory across each creation; it counts what
  * others took in the meantime, and nothing where a library takes it later. */
 WARM_API warm_status warm_handle_get_stats(warm_runtime *runtime,

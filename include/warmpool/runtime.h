@@ -7,9 +7,10 @@
  * purpose. In a child made by fork() every call on a runtime of the parent
  * answers WARM_FORKED; the child can make a new one with device:host.
  * Deferred cancellation (the default of pthreads) is safe everywhere;
- * asynchronous cancellation is not. The host device's threads keep a process
- * whose main thread has called pthread_exit() alive until the runtime is
- * destroyed, or somebody calls exit().
+ * asynchronous cancellation is not. The host device's threads, and the one of
+ * warm_handle_prewarm(), keep a process whose main thread has called
+ * pthread_exit() alive until the runtime is destroyed, or somebody calls
+ * exit().
  */
 #ifndef WARMPOOL_RUNTIME_H
 #define WARMPOOL_RUNTIME_H
@@ -35,7 +36,7 @@ WARM_API warm_status warm_runtime_create(const warm_options *options,
  * destroyed: handles and memory stay usable, and are never given back. */
 typedef struct warm_destroy_report {
     size_t size;           /* sizeof(warm_destroy_report) */
-    uint64_t handles;      /* held by live threads */
+    uint64_t handles;      /* held by live threads, or leased */
     uint64_t blocks;       /* not freed by their owner */
     uint64_t block_bytes;  /* bytes of those */
     uint64_t pending;      /* freed, but a device still works on them */
@@ -47,7 +48,8 @@ typedef struct warm_destroy_report {
  * of it is given back first.
  * runtime: null is ignored; destroyed twice answers RUNTIME_GONE.
  * report: null or borrowed with size set.
- * Waits for work queued on the host device; with CUDA for all work of the
+ * Waits for the one handle that is being made in the background, if there is
+ * one; for work queued on the host device; with CUDA for all work of the
  * devices, if there is memory to give back or a handle to destroy
  * (cudaFreeHost, cublasDestroy and their like wait for the device). No other
  * thread may be inside a call on the runtime, except by exiting. Status:

@@ -18,6 +18,7 @@ enum wm_rank {
     WM_RANK_PROCESS = 1, /* log sink, list of runtimes, default runtime */
     WM_RANK_WINDOWS,     /* a runtime's list of windows */
     WM_RANK_KINDS,       /* a runtime's table of kinds */
+    WM_RANK_PREWARM,     /* a runtime's queue of pools to prewarm */
     WM_RANK_POOL,        /* idle handles of one kind on one device */
     WM_RANK_WORKSPACES,  /* workspaces of one device */
     WM_RANK_GROWTH,      /* one thread obtains memory from the driver */

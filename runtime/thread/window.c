@@ -194,6 +194,13 @@ warm_status wm_window_drop(warm_runtime *runtime)
     return WARM_OK;
 }
 
+bool wm_window_in_call(warm_runtime *runtime)
+{
+    const wm_window *window = find(runtime);
+
+    return window != NULL && window->call != NULL;
+}
+
 void wm_window_cut_all(warm_runtime *runtime)
 {
     wm_lock_acquire(&runtime->windows_lock);

@@ -72,6 +72,10 @@ warm_status wm_window_get(warm_runtime *runtime, wm_window **window);
  * Status: INVALID_ARGUMENT (called back from a call that uses the window). */
 warm_status wm_window_drop(warm_runtime *runtime);
 
+/* Whether the calling thread is in a callback of a call that uses its window
+ * of the runtime. */
+bool wm_window_in_call(warm_runtime *runtime);
+
 /* Cuts every window of the runtime off; for destroy. */
 void wm_window_cut_all(warm_runtime *runtime);
 

@@ -64,7 +64,7 @@ static void late_handler(void)
     (void)warm_handle_get_stats(runtime, kind, 0, &stats);
     report->leaked = (long)stats.leaked;
     report->idle = (long)stats.idle;
-    report->in_use = (long)stats.in_use;
+    report->in_use = (long)(stats.in_use + stats.leased);
     report->created = (long)stats.created;
     report->reserve = warm_reserve(runtime, kind, 1000, &handle);
     report->pinned = warm_pinned_alloc(runtime, 1 << 20, &handle);
@@ -286,6 +286,38 @@ START_TEST(test_A6_exit_while_other_threads_reserve)
 }
 END_TEST
 
+/* One handle is on lease, one is made by the runtime's own thread while the
+ * process exits, and many more are wanted of it. */
+static void leave_while_prewarming(void)
+{
+    warm_lease lease = 0;
+    void *handle = NULL;
+
+    prepare();
+    if (warm_handle_lease(runtime, kind, 0, &lease, &handle) != WARM_OK) {
+        _exit(3);
+    }
+    wt_toy_close_gate(&report->toy);
+    if (warm_handle_prewarm(runtime, kind, 0, 1000000,
+                            WARM_PREWARM_BACKGROUND) != WARM_OK) {
+        _exit(4);
+    }
+    wt_toy_await(&report->toy, 1);
+    exit(0);
+}
+
+START_TEST(test_A6_A11_A13_exit_with_leases_and_while_handles_are_made)
+{
+    run(leave_while_prewarming);
+    ck_assert_uint_eq(report->toy.destroys, 0);
+    ck_assert_int_eq(report->idle, 0);
+    ck_assert_int_eq(report->in_use, 0);
+    ck_assert_int_eq(report->leaked, 3); /* the fourth is never finished */
+    ck_assert_uint_eq(report->toy.creates, 4);
+    ck_assert_int_eq(report->destroy, WARM_EXITING);
+}
+END_TEST
+
 START_TEST(test_A6_G2_exit_while_the_runtime_is_destroyed)
 {
     run(leave_while_destroying);
@@ -309,6 +341,8 @@ int main(void)
         tcase_add_test(tcase, test_A6_A4_last_thread_leaves_by_pthread_exit);
     }
     tcase_add_test(tcase, test_A6_exit_while_other_threads_reserve);
+    tcase_add_test(tcase,
+                   test_A6_A11_A13_exit_with_leases_and_while_handles_are_made);
     tcase_add_test(tcase, test_A6_G2_exit_while_the_runtime_is_destroyed);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);

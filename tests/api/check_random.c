@@ -26,6 +26,7 @@ struct walk {
     warm_stream streams[SLOTS];
     warm_event events[SLOTS];
     warm_graph graphs[SLOTS];
+    warm_lease leases[SLOTS];
     void *memory[DEVICES]; /* of each device, MEMORY bytes */
     bool wary;
     bool holds;    /* else driver calls fail: a free after a failed record waits
@@ -307,6 +308,47 @@ static void handle(struct walk *w)
     }
 }
 
+/* Leases; what the slots hold is still lent, or zero. */
+static void lend(struct walk *w)
+{
+    warm_lease *slot = &w->leases[below(w, SLOTS)];
+    warm_lease lease = 0;
+    void *got = w;
+    warm_status status;
+
+    switch (below(w, 6)) {
+    case 0:
+        wt_fails(WARM_INVALID_ARGUMENT,
+                 warm_handle_return(w->runtime, wt_random(&w->random)));
+        break;
+    case 1:
+        (void)good(w, warm_handle_trim(w->runtime, (int)below(w, 12) - 2,
+                                       a_device(w), below(w, 3), 0, NULL));
+        break;
+    case 2:
+        (void)good(w, warm_handle_prewarm(w->runtime, (int)below(w, 12) - 2,
+                                          a_device(w), below(w, 4), 0));
+        break;
+    default:
+        if (*slot != 0) {
+            wt_ok(warm_handle_return(w->runtime, *slot));
+            wt_fails(WARM_INVALID_ARGUMENT,
+                     warm_handle_return(w->runtime, *slot));
+            *slot = 0;
+            break;
+        }
+        status =
+            below(w, 2) == 0
+                ? warm_handle_lease_on(w->runtime, (int)below(w, 12) - 2,
+                                       a_device(w), a_stream(w), &lease, &got)
+                : warm_handle_lease(w->runtime, (int)below(w, 12) - 2,
+                                    a_device(w), &lease, &got);
+        wt_require(good(w, status) != (got == w), "written on failure only");
+        *slot = lease;
+        break;
+    }
+}
+
 /* Calls that take a stream and an event, and change nothing of the model. */
 static void queue(struct walk *w)
 {
@@ -388,8 +430,9 @@ static void figures(struct walk *w)
 static void walk_for(struct walk *w, unsigned steps)
 {
     static void (*const calls[])(struct walk *) = {
-        alloc, alloc,   free_block, free_odd, info,  copy,  stream, event,
-        hold,  capture, handle,     queue,    queue, cache, fault,  figures,
+        alloc,  alloc, free_block, free_odd, info,    copy,
+        stream, event, hold,       capture,  handle,  lend,
+        queue,  queue, cache,      fault,    figures,
     };
 
     while (steps-- > 0) {
@@ -402,6 +445,11 @@ static void come_to_rest(struct walk *w)
 {
     for (int i = 0; warm_testing_call_name(i) != NULL; i++) {
         wt_ok(warm_testing_fail(w->runtime, warm_testing_call_name(i), 0, 0));
+    }
+    for (int i = 0; i < SLOTS; i++) {
+        if (w->leases[i] != 0) {
+            wt_ok(warm_handle_return(w->runtime, w->leases[i]));
+        }
     }
     for (int i = 0; i < SLOTS; i++) {
         warm_graph graph = NULL;

@@ -70,6 +70,7 @@ START_TEST(test_A5_G2_every_call_on_a_gone_runtime_says_so)
     warm_event event = NULL;
     warm_kind kind = 0;
     void *pointer = NULL;
+    warm_lease lease = 0;
     char text[64];
     int count = 0;
     uint64_t calls = 0;
@@ -86,6 +87,12 @@ START_TEST(test_A5_G2_every_call_on_a_gone_runtime_says_so)
     wt_fails(WARM_RUNTIME_GONE, warm_thread_release(r));
     wt_fails(WARM_RUNTIME_GONE, warm_kind_register(r, &ops, &kind));
     ck_assert_ptr_null(warm_kind_name(r, 0));
+    wt_fails(WARM_RUNTIME_GONE, warm_handle_lease(r, 0, 0, &lease, &pointer));
+    wt_fails(WARM_RUNTIME_GONE, warm_handle_return(r, 1));
+    wt_fails(WARM_RUNTIME_GONE, warm_handle_prewarm(r, 0, 0, 1, 0));
+    wt_fails(WARM_RUNTIME_GONE, warm_handle_prewarm_wait(r));
+    wt_fails(WARM_RUNTIME_GONE, warm_handle_prewarm_cancel(r));
+    wt_fails(WARM_RUNTIME_GONE, warm_handle_trim(r, 0, 0, 0, 0, NULL));
     wt_fails(WARM_RUNTIME_GONE, warm_handle_get_stats(r, 0, 0, &stats));
     wt_fails(WARM_RUNTIME_GONE, warm_stats_json(r, text, sizeof text, NULL));
     wt_fails(WARM_RUNTIME_GONE, warm_stream_retire(r, NULL));
@@ -683,6 +690,23 @@ static bool call_device(struct cancelled *c)
            stepped(c, warm_device_free_uncached(r, 0, memory));
 }
 
+static bool call_ahead(struct cancelled *c)
+{
+    warm_runtime *r = c->runtime;
+    warm_lease lease = 0;
+    void *handle = NULL;
+
+    return stepped(c, warm_handle_prewarm(r, c->kind, 0, 1, 0)) &&
+           stepped(c, warm_handle_prewarm(r, c->kind, 0, 2,
+                                          WARM_PREWARM_BACKGROUND)) &&
+           stepped(c, warm_handle_prewarm_wait(r)) &&
+           stepped(c, warm_handle_prewarm_cancel(r)) &&
+           stepped(c, warm_handle_lease_on(r, c->kind, 0, c->stream, &lease,
+                                           &handle)) &&
+           stepped(c, warm_handle_return(r, lease)) &&
+           stepped(c, warm_handle_trim(r, c->kind, 0, 0, 0, NULL));
+}
+
 static bool call_the_rest(struct cancelled *c)
 {
     static char text[1 << 16];
@@ -705,7 +729,8 @@ static void *call_everything(void *argument)
     struct cancelled *c = argument;
 
     pthread_cancel(pthread_self()); /* from now on at every chance */
-    if (call_handles(c) && call_device(c) && call_the_rest(c)) {
+    if (call_handles(c) && call_device(c) && call_ahead(c) &&
+        call_the_rest(c)) {
         pthread_testcancel();
     }
     return NULL;
@@ -723,7 +748,7 @@ START_TEST(test_A4_G6_no_call_is_a_cancellation_point)
     pthread_join(thread, &result);
     ck_assert_msg(c.status == WARM_OK, "step %d: %s", c.step,
                   warm_status_name(c.status));
-    ck_assert_int_eq(c.step, 24);
+    ck_assert_int_eq(c.step, 31);
     ck_assert_ptr_eq(result, PTHREAD_CANCELED);
     wt_toy_free_left(&c.toy);
 }

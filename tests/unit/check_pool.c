@@ -1,5 +1,5 @@
-/* check_pool.c: the pool's first creation, its walk, and workspaces (rows A8,
- * A10, A14), with kinds made of internal operations.
+/* check_pool.c: the pool's first creation, its walk, trims, leases and
+ * workspaces (rows A8, A10 to A14), with kinds made of internal operations.
  * backends: host, standin */
 #include "wt.h"
 #include "wt_kind.h"
@@ -866,6 +866,223 @@ START_TEST(test_A9_registering_a_kind_without_memory_changes_nothing)
 }
 END_TEST
 
+static uint64_t set_clock(void)
+{
+    return now;
+}
+
+/* Three handles that have been idle since 10, 20 and 30. */
+static void idle_since(void **handle)
+{
+    warm_lease lease[3];
+
+    wm_clock_set(set_clock);
+    now = 1;
+    for (int i = 0; i < 3; i++) {
+        wt_ok(warm_handle_lease(runtime, kind, 0, &lease[i], &handle[i]));
+    }
+    for (int i = 0; i < 3; i++) {
+        now += now == 1 ? 9 : 10;
+        wt_ok(warm_handle_return(runtime, lease[i]));
+    }
+}
+
+START_TEST(test_A12_trim_goes_by_age)
+{
+    static const struct {
+        uint64_t now, keep, idle_ns, destroyed;
+    } rows[] = {
+        {40, 0, 31, 0},         {40, 0, 30, 1}, {40, 0, 20, 2}, {40, 0, 11, 2},
+        {40, 0, 10, 3},         {40, 2, 10, 1}, {40, 3, 0, 0},  {40, 1, 25, 1},
+        {40, 0, UINT64_MAX, 0}, {9, 0, 0, 0}, /* came back since */
+        {20, 0, 0, 2},          {20, 0, 1, 1},
+    };
+    wm_pool *pool = wm_pools_at(runtime->pools, kind, 0);
+    uint64_t destroyed = 99;
+    void *handle[3];
+
+    idle_since(handle);
+    now = rows[_i].now;
+    wt_ok(warm_handle_trim(runtime, kind, 0, rows[_i].keep, rows[_i].idle_ns,
+                           &destroyed));
+    wm_clock_set(NULL);
+    ck_assert_uint_eq(destroyed, rows[_i].destroyed);
+    for (unsigned i = 0; i < 3; i++) {
+        ck_assert(wm_pool_owns(pool, handle[i]) == (i >= destroyed));
+    }
+    ck_assert(wm_pool_check(pool));
+}
+END_TEST
+enum { AGES = 12 };
+
+/* Bound by a lease, which is over; the workspace is its stream's. */
+static warm_stream stream_with_workspace(warm_kind bound)
+{
+    warm_stream stream = new_stream();
+    warm_lease lease = 0;
+    void *handle = NULL;
+
+    last.workspace = NULL;
+    wt_ok(warm_handle_lease_on(runtime, bound, 0, stream, &lease, &handle));
+    ck_assert_ptr_nonnull(last.workspace);
+    wt_ok(warm_handle_return(runtime, lease));
+    return stream;
+}
+
+START_TEST(test_A12_A10_trim_frees_workspaces_of_retired_streams)
+{
+    warm_kind bound = add_bound();
+    warm_stream a = stream_with_workspace(bound);
+    warm_stream b = stream_with_workspace(bound);
+    wt_gate *gate = NULL;
+    uint64_t freed;
+
+    if (wt_on_host()) {
+        gate = wt_gate_close(runtime, a);
+        wt_gate_await(gate);
+    }
+    wm_clock_set(set_clock);
+    now = 100;
+    wt_ok(warm_stream_retire(runtime, a));
+    now = 150;
+    freed = driver_calls("device_free");
+    if (wt_on_host()) { /* its work goes on */
+        wt_ok(warm_handle_trim(runtime, bound, 0, 9, 0, NULL));
+        ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 2);
+        wt_gate_open(gate);
+    }
+    wt_ok(warm_stream_synchronize(runtime, a));
+    wt_ok(warm_handle_trim(runtime, bound, 0, 9, 51, NULL)); /* too young */
+    ck_assert_uint_eq(driver_calls("device_free"), freed);
+    wt_ok(warm_handle_trim(runtime, bound, 0, 9, 50, NULL));
+    wm_clock_set(NULL);
+    ck_assert_uint_eq(driver_calls("device_free"), freed + 1);
+    ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 1); /* of b */
+    ck_assert_int_eq(wt_stat(runtime, bound, 0, workspace_bytes), WORKSPACE);
+    wt_ok(warm_stream_destroy(runtime, b));
+    /* One that the driver does not take back is kept, and asked about once. */
+    wt_ok(warm_testing_fail(runtime, "device_free", 1, 0));
+    wt_ok(warm_handle_trim(runtime, bound, 0, 9, 0, NULL));
+    ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 1);
+    freed = driver_calls("device_free");
+    wt_ok(warm_handle_trim(runtime, bound, 0, 9, 0, NULL));
+    ck_assert_uint_eq(driver_calls("device_free"), freed);
+    wt_ok(warm_stream_destroy(runtime, a));
+    a = stream_with_workspace(bound);
+    ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 2);
+    wt_ok(warm_stream_destroy(runtime, a));
+}
+END_TEST
+
+START_TEST(test_A12_A10_trim_leaves_workspaces_of_graphs)
+{
+    warm_kind bound = add_bound();
+    warm_stream a = stream_with_workspace(bound);
+    warm_graph graph = NULL;
+
+    wt_ok(warm_capture_begin(runtime, a));
+    wt_ok(warm_capture_end(runtime, a, &graph));
+    wt_ok(warm_stream_destroy(runtime, a));
+    wt_ok(warm_handle_trim(runtime, bound, 0, 0, 0, NULL));
+    ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 1);
+    ck_assert_int_eq(wt_stat(runtime, bound, 0, idle), 0);
+    wt_ok(warm_graph_destroy(runtime, graph));
+}
+END_TEST
+
+static void *make_one_ahead(void *argument)
+{
+    struct worker *worker = argument;
+
+    worker->tid = (int)syscall(SYS_gettid);
+    worker->status = (int)warm_handle_prewarm(runtime, kind, 0, 1, 0);
+    return NULL;
+}
+
+/* One is made first, ahead or for a thread; who comes meanwhile waits for it,
+ * and makes another one only if it needs to. */
+START_TEST(test_A8_A11_a_first_creation_ahead_is_alone_too)
+{
+    bool ahead = _i == 0;
+    struct worker workers[2];
+
+    memset(workers, 0, sizeof workers);
+    wt_toy_close_gate(&toy);
+    ck_assert_int_eq(pthread_create(&workers[0].thread, NULL,
+                                    ahead ? make_one_ahead : work, &workers[0]),
+                     0);
+    wt_toy_await(&toy, 1);
+    ck_assert_int_eq(pthread_create(&workers[1].thread, NULL,
+                                    ahead ? work : make_one_ahead, &workers[1]),
+                     0);
+    await_sleep(workers, 2);
+    ck_assert_uint_eq(toy.creates, 1);
+    wt_toy_open_gate(&toy);
+    for (int i = 0; i < 2; i++) {
+        pthread_join(workers[i].thread, NULL);
+        ck_assert_int_eq(workers[i].status, WARM_OK);
+    }
+    ck_assert_int_ge(wt_stat(runtime, kind, 0, idle), 1);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, in_use_peak), 1);
+    ck_assert_int_le(wt_stat(runtime, kind, 0, created), 2);
+}
+END_TEST
+
+/* With leases, and what is being made ahead while exit begins. */
+START_TEST(test_A6_A11_A13_leases_count_as_leaked_at_exit)
+{
+    warm_lease lease = 0;
+    void *handle = NULL;
+
+    wt_ok(warm_handle_lease(runtime, kind, 0, &lease, &handle));
+    wt_toy_close_gate(&toy);
+    wt_ok(warm_handle_prewarm(runtime, kind, 0, 1, WARM_PREWARM_BACKGROUND));
+    wt_toy_await(&toy, 1);
+    ck_assert_uint_eq(wm_pools_leak(runtime->pools), 1);
+    wt_toy_open_gate(&toy);
+    wt_ok(warm_handle_prewarm_wait(runtime));
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, leaked), 2);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, leased), 0);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, idle), 0);
+    wt_fails(WARM_EXITING, warm_handle_return(runtime, lease));
+    wt_ok(warm_handle_trim(runtime, kind, 0, 0, 0, NULL));
+    ck_assert(wt_balanced(runtime, kind, 0));
+    ck_assert_uint_eq(toy.destroys, 0);
+    wt_toy_free_left(&toy);
+}
+END_TEST
+
+/* Metadata fails while handles are made ahead and leased. */
+START_TEST(test_A11_A13_counters_balance_after_every_metadata_fault)
+{
+    enum { MANY = 40 };
+    warm_lease lease[MANY];
+    void *handle = NULL;
+    unsigned n = 0, leased;
+    warm_status status = WARM_OUT_OF_MEMORY;
+
+    while (status != WARM_OK && ++n < 50) {
+        wm_meta_fail(n, _i != 0);
+        status = warm_handle_prewarm(runtime, kind, 0, MANY / 2, 0);
+        for (leased = 0; status == WARM_OK && leased < MANY; leased++) {
+            status =
+                warm_handle_lease(runtime, kind, 0, &lease[leased], &handle);
+        }
+        leased -= status != WARM_OK && leased > 0;
+        wm_meta_fail(0, false);
+        ck_assert(status == WARM_OK || status == WARM_OUT_OF_MEMORY);
+        ck_assert(wm_pools_check(runtime->pools));
+        ck_assert_int_eq(wt_stat(runtime, kind, 0, leased), leased);
+        while (leased > 0) {
+            wt_ok(warm_handle_return(runtime, lease[--leased]));
+        }
+        ck_assert(wt_balanced(runtime, kind, 0));
+    }
+    ck_assert_uint_ge(n, 3);
+    ck_assert_uint_lt(n, 50);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("pool");
@@ -920,6 +1137,15 @@ int main(void)
         tcase, test_A8_A14_counters_balance_after_every_metadata_fault, 0, 2);
     tcase_add_test(tcase,
                    test_A9_registering_a_kind_without_memory_changes_nothing);
+    tcase_add_loop_test(tcase, test_A12_trim_goes_by_age, 0, AGES);
+    tcase_add_test(tcase,
+                   test_A12_A10_trim_frees_workspaces_of_retired_streams);
+    tcase_add_test(tcase, test_A12_A10_trim_leaves_workspaces_of_graphs);
+    tcase_add_loop_test(tcase, test_A8_A11_a_first_creation_ahead_is_alone_too,
+                        0, 2);
+    tcase_add_test(tcase, test_A6_A11_A13_leases_count_as_leaked_at_exit);
+    tcase_add_loop_test(
+        tcase, test_A11_A13_counters_balance_after_every_metadata_fault, 0, 2);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
 }

@@ -1,0 +1,143 @@
+/* lease.c: handles lent for a scope, and idle ones trimmed (rows A12, A13).
+ *
+ * A lease is a number: the pool's serial above the place of its kind and
+ * device, so that one is found, or found to be over, without memory that a
+ * caller could corrupt. No lock of its own. */
+#include "handles/reserve.h"
+#include "runtime/base/status.h"
+
+enum { PLACE_BITS = 16, KIND_BITS = 5 };
+
+static warm_lease number_of(warm_kind kind, int device, uint64_t serial)
+{
+    return serial << PLACE_BITS | wm_window_index(kind, device);
+}
+
+struct want {
+    bool bound;
+    warm_stream stream;
+    warm_lease *lease;
+    void **handle;
+};
+
+static warm_status bind(warm_runtime *runtime, warm_kind kind, int device,
+                        warm_stream stream, const wm_stream_info *info,
+                        void *handle)
+{
+    size_t bytes = 0;
+    void *memory =
+        wm_handle_workspace(runtime, kind, device, stream, info, &bytes);
+
+    return wm_pool_bind(wm_pools_at(runtime->pools, kind, device), handle,
+                        stream, memory, bytes);
+}
+
+static warm_status lend(warm_runtime *runtime, wm_window *window,
+                        warm_kind kind, int device, void *argument)
+{
+    const struct want *want = argument;
+    wm_pool *pool = wm_pools_at(runtime->pools, kind, device);
+    wm_stream_info info = {0, 0};
+    void *handle = NULL;
+    warm_status status = WARM_OK;
+
+    if (want->bound) {
+        status =
+            wm_handle_check_stream(runtime, kind, device, want->stream, &info);
+    }
+    if (status == WARM_OK) {
+        status = wm_handle_take(runtime, window, kind, device, &handle);
+    }
+    if (status == WARM_OK && want->bound) {
+        status = bind(runtime, kind, device, want->stream, &info, handle);
+        if (status != WARM_OK) {
+            wm_pool_give(pool, handle);
+        }
+    }
+    if (status == WARM_OK) {
+        *want->lease = number_of(kind, device, wm_pool_lease_out(pool, handle));
+        *want->handle = handle;
+    }
+    return status;
+}
+
+static warm_status lease(warm_runtime *runtime, warm_kind kind, int device,
+                         struct want *want)
+{
+    int cancel = wm_cancel_off();
+    warm_status status = wm_handle_check(runtime, kind, device, want->handle);
+
+    if (status == WARM_OK && want->lease == NULL) {
+        status = wm_fail(WARM_INVALID_ARGUMENT, "lease is null");
+    }
+    if (status == WARM_OK) {
+        status = wm_handle_call(runtime, kind, device, lend, want);
+    }
+    wm_cancel_restore(cancel);
+    return status;
+}
+
+warm_status warm_handle_lease(warm_runtime *runtime, warm_kind kind, int device,
+                              warm_lease *number, void **handle)
+{
+    struct want want = {false, NULL, number, handle};
+
+    return lease(runtime, kind, device, &want);
+}
+
+warm_status warm_handle_lease_on(warm_runtime *runtime, warm_kind kind,
+                                 int device, warm_stream stream,
+                                 warm_lease *number, void **handle)
+{
+    struct want want = {true, stream, number, handle};
+
+    return lease(runtime, kind, device, &want);
+}
+
+static warm_status end(warm_runtime *runtime, warm_lease number)
+{
+    unsigned place = (unsigned)(number & ((1u << PLACE_BITS) - 1));
+    int kind = (int)(place & ((1u << KIND_BITS) - 1));
+    int device = (int)(place >> KIND_BITS);
+
+    if (kind >= wm_pools_kinds(runtime->pools) || device >= runtime->devices) {
+        return wm_fail(WARM_INVALID_ARGUMENT, "that is no lease");
+    }
+    return wm_pool_lease_end(wm_pools_at(runtime->pools, kind, device),
+                             number >> PLACE_BITS);
+}
+
+warm_status warm_handle_return(warm_runtime *runtime, warm_lease number)
+{
+    int cancel = wm_cancel_off();
+    warm_status status = wm_runtime_check(runtime);
+
+    if (status == WARM_OK) {
+        status = end(runtime, number);
+    }
+    wm_cancel_restore(cancel);
+    return status;
+}
+
+warm_status warm_handle_trim(warm_runtime *runtime, warm_kind kind, int device,
+                             uint64_t keep, uint64_t idle_ns,
+                             uint64_t *destroyed)
+{
+    int cancel = wm_cancel_off();
+    warm_status status = wm_handle_check(runtime, kind, device, runtime);
+    uint64_t count;
+
+    if (status == WARM_OK) {
+        count = wm_pool_trim(wm_pools_at(runtime->pools, kind, device), keep,
+                             idle_ns);
+        if (wm_pools_kind(runtime->pools, kind)->ops->workspace_bytes != NULL) {
+            wm_workspaces_trim(wm_pools_workspaces(runtime->pools, device),
+                               idle_ns);
+        }
+        if (destroyed != NULL) {
+            *destroyed = count;
+        }
+    }
+    wm_cancel_restore(cancel);
+    return status;
+}

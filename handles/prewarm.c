@@ -1,0 +1,305 @@
+/* prewarm.c: warm_handle_prewarm() and the thread behind it; see prewarm.h. */
+#include "handles/prewarm.h"
+
+#include "handles/reserve.h"
+#include "runtime/base/status.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+
+void wm_prewarm_init(wm_prewarm *prewarm)
+{
+    wm_lock_init(&prewarm->lock, WM_RANK_PREWARM);
+    wm_cond_init(&prewarm->work);
+    wm_cond_init(&prewarm->done);
+    prewarm->last = &prewarm->first;
+}
+
+void wm_prewarm_fini(wm_prewarm *prewarm)
+{
+    wm_cond_fini(&prewarm->done);
+    wm_cond_fini(&prewarm->work);
+    wm_lock_fini(&prewarm->lock);
+}
+
+/* One handle to be made. */
+struct want {
+    unsigned count;
+    bool made;
+};
+
+static warm_status make_one(warm_runtime *runtime, wm_window *window,
+                            warm_kind kind, int device, void *argument)
+{
+    struct want *want = argument;
+    warm_status status = wm_handle_check_wanted(runtime, window, kind, device);
+
+    return status == WARM_OK
+               ? wm_pool_make_ahead(wm_pools_at(runtime->pools, kind, device),
+                                    want->count, &want->made)
+               : status;
+}
+
+/* At most count are made: threads that take them meanwhile do not keep this
+ * one at it for ever. */
+static warm_status make_now(warm_runtime *runtime, warm_kind kind, int device,
+                            unsigned count)
+{
+    struct want want = {count, true};
+    warm_status status = WARM_OK;
+
+    for (unsigned i = 0; i < count && want.made && status == WARM_OK; i++) {
+        status = wm_runtime_check(runtime);
+        if (status == WARM_OK) {
+            status = wm_handle_call(runtime, kind, device, make_one, &want);
+        }
+    }
+    return status;
+}
+
+static unsigned wanted_locked(wm_pool *pool)
+{
+    /* Relaxed: written under the lock. */
+    return atomic_load_explicit(&pool->wanted, memory_order_relaxed);
+}
+
+static void want_locked(wm_pool *pool, unsigned count)
+{
+    atomic_store_explicit(&pool->wanted, count, memory_order_relaxed);
+    pool->made = 0;
+}
+
+/* The head has what it wants, or cannot have it. */
+static void finish_locked(wm_prewarm *prewarm)
+{
+    wm_pool *pool = prewarm->first;
+
+    want_locked(pool, 0);
+    prewarm->first = pool->next_to_warm;
+    pool->next_to_warm = NULL;
+    if (prewarm->first == NULL) {
+        prewarm->last = &prewarm->first;
+        wm_cond_broadcast(&prewarm->done);
+    }
+}
+
+/* What callbacks reserved on this thread goes back: nothing of theirs is used
+ * once they return, and the thread may live as long as the runtime. destroy
+ * waits for this thread, so that the pools are there without a pin. */
+static wm_handle_fn make_and_release;
+static warm_status make_and_release(warm_runtime *runtime, wm_window *window,
+                                    warm_kind kind, int device, void *argument)
+{
+    warm_status status = make_one(runtime, window, kind, device, argument);
+
+    wm_reserve_release(runtime, window);
+    return status;
+}
+
+/* One handle for the head of the queue; the lock is let go meanwhile, and the
+ * head stays where it is. */
+static void serve(wm_prewarm *prewarm, warm_runtime *runtime, wm_pool *pool,
+                  unsigned count)
+{
+    struct want want = {count, false};
+    warm_status status = wm_runtime_check(runtime);
+
+    if (status == WARM_OK) {
+        status = wm_handle_call(runtime, pool->kind->index, pool->device,
+                                make_and_release, &want);
+    }
+    wm_lock_acquire(&prewarm->lock);
+    if (status != WARM_OK && prewarm->failure.status == WARM_OK) {
+        prewarm->failure.size = sizeof prewarm->failure;
+        warm_last_error(&prewarm->failure);
+    }
+    pool->made += want.made;
+    /* More may have been asked for meanwhile, or nothing any more. */
+    if (status != WARM_OK || pool->made >= wanted_locked(pool) ||
+        (!want.made && wanted_locked(pool) <= count)) {
+        finish_locked(prewarm);
+    }
+    wm_lock_release(&prewarm->lock);
+}
+
+/* Waits for work; null once the runtime is destroyed. */
+static wm_pool *next(wm_prewarm *prewarm, unsigned *count)
+{
+    wm_pool *pool = NULL;
+
+    wm_lock_acquire(&prewarm->lock);
+    while (!prewarm->stop && pool == NULL) {
+        if (prewarm->first == NULL) {
+            wm_cond_wait(&prewarm->work, &prewarm->lock);
+        } else if (wanted_locked(prewarm->first) == 0) {
+            finish_locked(prewarm);
+        } else {
+            pool = prewarm->first;
+            *count = wanted_locked(pool);
+        }
+    }
+    wm_lock_release(&prewarm->lock);
+    return pool;
+}
+
+static void *thread_main(void *argument)
+{
+    warm_runtime *runtime = argument;
+    wm_prewarm *prewarm = wm_pools_prewarm(runtime->pools);
+    wm_pool *pool;
+    unsigned count = 0;
+
+    (void)wm_cancel_off();
+    while ((pool = next(prewarm, &count)) != NULL) {
+        serve(prewarm, runtime, pool, count);
+    }
+    return NULL;
+}
+
+/* Signals are for the program's own threads. */
+static bool start_locked(wm_prewarm *prewarm, warm_runtime *runtime)
+{
+    sigset_t all, old;
+
+    if (!prewarm->started) {
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &old);
+        prewarm->started =
+            pthread_create(&prewarm->thread, NULL, thread_main, runtime) == 0;
+        pthread_sigmask(SIG_SETMASK, &old, NULL);
+    }
+    return prewarm->started;
+}
+
+static bool is_queued_locked(const wm_prewarm *prewarm, const wm_pool *pool)
+{
+    return pool->next_to_warm != NULL || prewarm->last == &pool->next_to_warm;
+}
+
+static void ask_locked(wm_prewarm *prewarm, wm_pool *pool, unsigned count)
+{
+    if (count > wanted_locked(pool)) {
+        want_locked(pool, count);
+    }
+    if (!is_queued_locked(prewarm, pool)) {
+        *prewarm->last = pool;
+        prewarm->last = &pool->next_to_warm;
+        wm_cond_signal(&prewarm->work);
+    }
+}
+
+static warm_status make_later(warm_runtime *runtime, warm_kind kind, int device,
+                              unsigned count)
+{
+    wm_prewarm *prewarm = wm_pools_prewarm(runtime->pools);
+    bool started;
+
+    if (count == 0) {
+        return WARM_OK;
+    }
+    wm_lock_acquire(&prewarm->lock);
+    started = start_locked(prewarm, runtime);
+    if (started) {
+        ask_locked(prewarm, wm_pools_at(runtime->pools, kind, device), count);
+    }
+    wm_lock_release(&prewarm->lock);
+    return started ? WARM_OK
+                   : wm_fail(WARM_OUT_OF_MEMORY,
+                             "no thread to make handles in the background");
+}
+
+warm_status warm_handle_prewarm(warm_runtime *runtime, warm_kind kind,
+                                int device, unsigned count, unsigned flags)
+{
+    const unsigned background = WARM_PREWARM_BACKGROUND;
+    int cancel = wm_cancel_off();
+    warm_status status = wm_handle_check(runtime, kind, device, runtime);
+
+    if (status == WARM_OK && (flags & ~background) != 0) {
+        status = wm_fail(WARM_INVALID_ARGUMENT, "unknown flags 0x%x", flags);
+    }
+    if (status == WARM_OK) {
+        status = (flags & background) != 0
+                     ? make_later(runtime, kind, device, count)
+                     : make_now(runtime, kind, device, count);
+    }
+    wm_cancel_restore(cancel);
+    return status;
+}
+
+/* A callback that waited could wait for itself: for the thread that runs it,
+ * or for the creation that it is a part of. */
+static warm_status check_wait(warm_runtime *runtime)
+{
+    warm_status status = wm_runtime_check(runtime);
+
+    if (status == WARM_OK && wm_window_in_call(runtime)) {
+        status = wm_fail(WARM_INVALID_ARGUMENT,
+                         "a callback cannot wait for handles to be made");
+    }
+    return status;
+}
+
+static warm_status wait(wm_prewarm *prewarm)
+{
+    warm_error failure;
+
+    wm_lock_acquire(&prewarm->lock);
+    while (prewarm->first != NULL) {
+        wm_cond_wait(&prewarm->done, &prewarm->lock);
+    }
+    failure = prewarm->failure;
+    prewarm->failure.status = WARM_OK;
+    wm_lock_release(&prewarm->lock);
+    if (failure.status != WARM_OK) {
+        wm_error_restore(&failure);
+    }
+    return failure.status;
+}
+
+warm_status warm_handle_prewarm_wait(warm_runtime *runtime)
+{
+    int cancel = wm_cancel_off();
+    warm_status status = check_wait(runtime);
+
+    if (status == WARM_OK) {
+        status = wait(wm_pools_prewarm(runtime->pools));
+    }
+    wm_cancel_restore(cancel);
+    return status;
+}
+
+static void cancel_all(wm_prewarm *prewarm)
+{
+    wm_lock_acquire(&prewarm->lock);
+    for (wm_pool *p = prewarm->first; p != NULL; p = p->next_to_warm) {
+        want_locked(p, 0);
+    }
+    wm_lock_release(&prewarm->lock);
+}
+
+warm_status warm_handle_prewarm_cancel(warm_runtime *runtime)
+{
+    int cancel = wm_cancel_off();
+    warm_status status = wm_runtime_check(runtime);
+
+    if (status == WARM_OK) {
+        cancel_all(wm_pools_prewarm(runtime->pools));
+    }
+    wm_cancel_restore(cancel);
+    return status;
+}
+
+void wm_prewarm_stop(wm_prewarm *prewarm)
+{
+    bool started;
+
+    wm_lock_acquire(&prewarm->lock);
+    started = prewarm->started;
+    prewarm->stop = true;
+    wm_cond_signal(&prewarm->work);
+    wm_lock_release(&prewarm->lock);
+    if (started) {
+        pthread_join(prewarm->thread, NULL);
+    }
+}

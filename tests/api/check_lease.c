@@ -1,0 +1,683 @@
+/* check_lease.c: handles made ahead, trimmed and leased, through the public
+ * interface (rows A11, A12, A13). */
+#include "wt.h"
+#include "wt_kind.h"
+
+#include <sched.h>
+#include <string.h>
+
+static warm_runtime *runtime;
+static wt_toy toy;
+static warm_kind kind;
+
+static void set_up(void)
+{
+    runtime = wt_runtime(NULL);
+    wt_toy_init(&toy);
+    kind = wt_toy_register(&toy, runtime, "toy");
+    ck_assert_int_ge(kind, WARM_KIND_BUILTIN);
+}
+
+static void tear_down(void)
+{
+    wt_runtime_end(runtime);
+    ck_assert_int_eq(toy.alive, 0);
+    ck_assert_int_eq(toy.shared, 0);
+    ck_assert_int_eq(toy.unreset, 0);
+}
+
+static long stat_idle(void)
+{
+    return wt_stat(runtime, kind, 0, idle);
+}
+
+static void *lend(warm_lease *lease)
+{
+    void *handle = NULL;
+
+    wt_ok(warm_handle_lease(runtime, kind, 0, lease, &handle));
+    wt_toy_use(handle);
+    return handle;
+}
+
+static void back(warm_lease lease, void *handle)
+{
+    wt_toy_leave(handle);
+    wt_ok(warm_handle_return(runtime, lease));
+}
+
+START_TEST(test_A13_a_lease_is_nobody_elses)
+{
+    warm_lease lease[5] = {0};
+    void *handle[5] = {NULL};
+    void *held = NULL;
+
+    wt_ok(warm_reserve(runtime, kind, 0, &held));
+    for (int i = 0; i < 5; i++) {
+        handle[i] = lend(&lease[i]);
+        ck_assert_ptr_ne(handle[i], held);
+        ck_assert_uint_ne(lease[i], 0);
+        for (int k = 0; k < i; k++) {
+            ck_assert_ptr_ne(handle[i], handle[k]);
+            ck_assert_uint_ne(lease[i], lease[k]);
+        }
+    }
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, leased), 5);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, in_use), 1);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, in_use_peak), 6);
+    ck_assert(wt_balanced(runtime, kind, 0));
+    /* The thread's own handle goes back, those on lease do not. */
+    wt_ok(warm_thread_release(runtime));
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, leased), 5);
+    ck_assert_int_eq(stat_idle(), 1);
+    for (int i = 0; i < 5; i++) {
+        back(lease[(i * 2) % 5], handle[(i * 2) % 5]);
+        ck_assert_int_eq(wt_stat(runtime, kind, 0, leased), 4 - i);
+        ck_assert(wt_balanced(runtime, kind, 0));
+    }
+    ck_assert_int_eq(stat_idle(), 6);
+    ck_assert_uint_eq(toy.creates, 6);
+}
+END_TEST
+
+START_TEST(test_A13_A15_a_returned_handle_is_reset_for_the_next)
+{
+    warm_lease first = 0, second = 0;
+    void *handle = lend(&first), *again;
+
+    back(first, handle);
+    ck_assert_uint_eq(toy.resets, 0); /* a return calls nothing */
+    again = lend(&second);
+    ck_assert_ptr_eq(again, handle);
+    ck_assert_uint_eq(toy.resets, 1);
+    ck_assert_uint_ne(first, second);
+    back(second, again);
+    wt_ok(warm_reserve(runtime, kind, 0, &again));
+    ck_assert_ptr_eq(again, handle);
+    ck_assert_uint_eq(toy.resets, 2);
+    ck_assert_int_eq(((wt_toy_handle *)again)->setting, 0);
+}
+END_TEST
+
+START_TEST(test_A13_what_is_no_lease_cannot_be_returned)
+{
+    warm_runtime *other = wt_runtime(NULL);
+    wt_toy toys;
+    warm_kind same;
+    warm_lease lease = 0, foreign = 0;
+    void *handle = lend(&lease), *theirs = NULL;
+
+    wt_toy_init(&toys);
+    same = wt_toy_register(&toys, other, "toy");
+    ck_assert_int_eq(same, kind);
+    wt_ok(warm_handle_lease(other, same, 0, &foreign, &theirs));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_handle_return(runtime, 0));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_handle_return(runtime, UINT64_MAX));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_handle_return(runtime, lease + 1)); /* the next kind's */
+    wt_fails(WARM_INVALID_ARGUMENT, warm_handle_return(runtime, foreign));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_handle_return(other, lease));
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, leased), 1);
+    ck_assert_int_eq(stat_idle(), 0);
+    back(lease, handle);
+    wt_fails(WARM_INVALID_ARGUMENT, warm_handle_return(runtime, lease));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "toy"));
+    /* The handle is with somebody else by now; the old lease stays over. */
+    handle = lend(&foreign);
+    wt_fails(WARM_INVALID_ARGUMENT, warm_handle_return(runtime, lease));
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, leased), 1);
+    back(foreign, handle);
+    ck_assert_int_eq(stat_idle(), 1);
+    ck_assert(wt_balanced(runtime, kind, 0));
+    ck_assert_int_eq(wt_stat(other, same, 0, leased), 1);
+    /* The runtime goes with the lease: it is reported, and left alone. */
+    {
+        warm_destroy_report report = {.size = sizeof report};
+
+        wt_ok(warm_runtime_destroy(other, &report));
+        ck_assert_uint_eq(report.handles, 1);
+        ck_assert_int_eq(toys.alive, 1);
+        ck_assert_uint_eq(toys.destroys, 0);
+        wt_fails(WARM_RUNTIME_GONE, warm_handle_return(other, 1));
+        wt_toy_free_left(&toys);
+    }
+}
+END_TEST
+
+START_TEST(test_A13_bad_arguments_are_refused)
+{
+    warm_lease lease = 7;
+    void *handle = &lease;
+    int devices = 0;
+
+    wt_ok(warm_device_count(runtime, &devices));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_handle_lease(NULL, kind, 0, &lease, &handle));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_handle_lease(runtime, kind + 1, 0, &lease, &handle));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_handle_lease(runtime, -1, 0, &lease, &handle));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_handle_lease(runtime, kind, devices, &lease, &handle));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_handle_lease(runtime, kind, 0, NULL, &handle));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_handle_lease(runtime, kind, 0, &lease, NULL));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_handle_return(NULL, lease));
+    wt_fails(WARM_UNSUPPORTED, warm_handle_lease_on(runtime, WARM_KIND_STREAM,
+                                                    0, NULL, &lease, &handle));
+    ck_assert_uint_eq(lease, 7);
+    ck_assert_ptr_eq(handle, &lease);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, created), 0);
+}
+END_TEST
+
+START_TEST(test_A10_A13_a_lease_can_be_bound_to_a_stream)
+{
+    warm_stream stream = NULL, other = NULL;
+    warm_lease lease = 0, none = 0;
+    void *handle = NULL, *again = NULL;
+
+    wt_ok(warm_stream_create(runtime, 0, &stream));
+    wt_ok(warm_stream_create(runtime, 0, &other));
+    wt_ok(warm_handle_lease_on(runtime, kind, 0, stream, &lease, &handle));
+    ck_assert_ptr_eq(((wt_toy_handle *)handle)->stream, stream);
+    wt_ok(warm_handle_return(runtime, lease));
+    /* Bound anew: nothing is taken from an earlier holder. */
+    wt_ok(warm_handle_lease_on(runtime, kind, 0, other, &lease, &again));
+    ck_assert_ptr_eq(again, handle);
+    ck_assert_ptr_eq(((wt_toy_handle *)handle)->stream, other);
+    wt_ok(warm_handle_return(runtime, lease));
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, binds), 2);
+    /* A binding that fails leaves no lease behind. */
+    wt_toy_fail(&toy, WT_BIND, 1, false);
+    wt_fails(WARM_LIBRARY_ERROR,
+             warm_handle_lease_on(runtime, kind, 0, stream, &none, &again));
+    ck_assert_uint_eq(none, 0);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, leased), 0);
+    ck_assert_int_eq(stat_idle(), 1);
+    wt_ok(warm_stream_destroy(runtime, stream));
+    wt_ok(warm_stream_destroy(runtime, other));
+}
+END_TEST
+
+/* The libraries themselves, where there are some. */
+START_TEST(test_A13_A9_every_kind_can_be_leased_and_returned)
+{
+    warm_lease lease[2] = {0};
+    void *handle[2] = {NULL};
+    uint64_t destroyed = 0;
+    warm_status status =
+        warm_handle_lease(runtime, _i, 0, &lease[0], &handle[0]);
+
+    if (status != WARM_OK) {
+        ck_assert(status == WARM_UNAVAILABLE || status == WARM_UNSUPPORTED);
+        return;
+    }
+    wt_ok(warm_handle_lease(runtime, _i, 0, &lease[1], &handle[1]));
+    ck_assert_ptr_ne(handle[0], handle[1]);
+    wt_ok(warm_handle_return(runtime, lease[0]));
+    wt_ok(warm_handle_trim(runtime, _i, 0, 0, 0, &destroyed));
+    ck_assert_uint_eq(destroyed, 1);
+    ck_assert_int_eq(wt_stat(runtime, _i, 0, leased), 1);
+    wt_ok(warm_handle_return(runtime, lease[1]));
+    wt_ok(warm_handle_prewarm(runtime, _i, 0, 3, 0));
+    ck_assert_int_eq(wt_stat(runtime, _i, 0, idle), 3);
+    ck_assert_int_eq(wt_stat(runtime, _i, 0, created), 4);
+    wt_ok(warm_handle_trim(runtime, _i, 0, 1, 0, &destroyed));
+    ck_assert_uint_eq(destroyed, 2);
+    wt_ok(warm_handle_lease(runtime, _i, 0, &lease[0], &handle[0]));
+    wt_ok(warm_handle_return(runtime, lease[0]));
+    ck_assert(wt_balanced(runtime, _i, 0));
+}
+END_TEST
+
+struct passing {
+    warm_lease lease;
+    void *handle;
+    warm_status status;
+};
+
+static void return_it(void *argument, unsigned index)
+{
+    struct passing *p = argument;
+
+    (void)index;
+    wt_toy_leave(p->handle);
+    p->status = warm_handle_return(runtime, p->lease);
+}
+
+static void lease_it(void *argument, unsigned index)
+{
+    struct passing *p = argument;
+
+    (void)index;
+    p->status = warm_handle_lease(runtime, kind, 0, &p->lease, &p->handle);
+    if (p->status == WARM_OK) {
+        wt_toy_use(p->handle);
+    }
+}
+
+START_TEST(test_A13_a_lease_outlives_its_thread_and_ends_in_another)
+{
+    struct passing p = {.status = WARM_NOT_FOUND};
+    void *held = NULL;
+
+    wt_threads(1, lease_it, &p);
+    wt_ok(p.status);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, leased), 1);
+    wt_ok(warm_reserve(runtime, kind, 0, &held));
+    ck_assert_ptr_ne(held, p.handle);
+    wt_threads(1, return_it, &p);
+    wt_ok(p.status);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, leased), 0);
+    ck_assert_int_eq(stat_idle(), 1);
+}
+END_TEST
+
+START_TEST(test_A11_prewarm_makes_what_is_missing)
+{
+    void *held = NULL;
+    unsigned creates;
+
+    wt_ok(warm_reserve(runtime, kind, 0, &held));
+    wt_ok(warm_handle_prewarm(runtime, kind, 0, 3, 0));
+    ck_assert_int_eq(stat_idle(), 3);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, created), 4);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, in_use_peak), 1);
+    wt_ok(warm_handle_prewarm(runtime, kind, 0, 2, 0));
+    wt_ok(warm_handle_prewarm(runtime, kind, 0, 0, 0));
+    ck_assert_int_eq(stat_idle(), 3);
+    wt_ok(warm_handle_prewarm(runtime, kind, 0, 40, 0)); /* arrays grow */
+    ck_assert_int_eq(stat_idle(), 40);
+    creates = toy.creates;
+    for (int i = 0; i < 3; i++) {
+        struct passing p = {.status = WARM_NOT_FOUND};
+
+        wt_threads(1, lease_it, &p);
+        wt_ok(p.status);
+        wt_threads(1, return_it, &p);
+        wt_ok(p.status);
+    }
+    ck_assert_uint_eq(toy.creates, creates);
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_handle_prewarm(runtime, kind, 0, 1, 2));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_handle_prewarm(runtime, kind, 99, 1, 0));
+    ck_assert_uint_eq(toy.creates, creates);
+    ck_assert(wt_balanced(runtime, kind, 0));
+}
+END_TEST
+
+START_TEST(test_A8_A11_a_failed_prewarm_leaves_what_it_made)
+{
+    unsigned flags = _i != 0 ? WARM_PREWARM_BACKGROUND : 0;
+    warm_error error = {.size = sizeof error};
+    warm_status status;
+
+    wt_toy_fail(&toy, WT_CREATE, 3, false);
+    status = warm_handle_prewarm(runtime, kind, 0, 5, flags);
+    if (_i != 0) {
+        wt_ok(status);
+        status = warm_handle_prewarm_wait(runtime);
+    }
+    ck_assert_int_eq(status, WARM_LIBRARY_ERROR);
+    warm_last_error(&error);
+    ck_assert_int_eq(error.code, WT_TOY_CODE);
+    ck_assert_str_eq(error.origin, "toy");
+    ck_assert_int_eq(stat_idle(), 2);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, failed), 1);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, prewarming), 0);
+    ck_assert(wt_balanced(runtime, kind, 0));
+    wt_ok(warm_handle_prewarm_wait(runtime)); /* told once */
+    wt_ok(warm_handle_prewarm(runtime, kind, 0, 5, flags));
+    wt_ok(warm_handle_prewarm_wait(runtime));
+    ck_assert_int_eq(stat_idle(), 5);
+}
+END_TEST
+
+START_TEST(test_A11_in_the_background_nobody_waits)
+{
+    wt_toy more;
+    warm_kind second;
+
+    wt_toy_init(&more);
+    second = wt_toy_register(&more, runtime, "more");
+    wt_toy_close_gate(&toy);
+    wt_ok(warm_handle_prewarm(runtime, kind, 0, 2, WARM_PREWARM_BACKGROUND));
+    wt_toy_await(&toy, 1);
+    wt_ok(warm_handle_prewarm(runtime, second, 0, 3, WARM_PREWARM_BACKGROUND));
+    wt_ok(warm_handle_prewarm(runtime, kind, 0, 4, WARM_PREWARM_BACKGROUND));
+    wt_ok(warm_handle_prewarm(runtime, kind, 0, 1, WARM_PREWARM_BACKGROUND));
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, prewarming), 4);
+    ck_assert_int_eq(wt_stat(runtime, second, 0, prewarming), 3);
+    wt_toy_open_gate(&toy);
+    wt_ok(warm_handle_prewarm_wait(runtime));
+    ck_assert_int_eq(stat_idle(), 4);
+    ck_assert_int_eq(wt_stat(runtime, second, 0, idle), 3);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, prewarming), 0);
+    ck_assert_int_eq(wt_stat(runtime, second, 0, prewarming), 0);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, in_use_peak), 0);
+    /* Again, by the same thread. */
+    wt_ok(warm_handle_prewarm(runtime, kind, 0, 6, WARM_PREWARM_BACKGROUND));
+    wt_ok(warm_handle_prewarm_wait(runtime));
+    ck_assert_int_eq(stat_idle(), 6);
+    wt_ok(warm_handle_trim(runtime, second, 0, 0, 0, NULL));
+    ck_assert_int_eq(more.alive, 0);
+}
+END_TEST
+
+START_TEST(test_A11_what_is_left_can_be_called_off)
+{
+    wt_toy_close_gate(&toy);
+    wt_ok(warm_handle_prewarm(runtime, kind, 0, 9, WARM_PREWARM_BACKGROUND));
+    wt_toy_await(&toy, 1);
+    wt_ok(warm_handle_prewarm_cancel(runtime));
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, prewarming), 0);
+    if (_i != 0) {
+        /* Wanted after all. */
+        wt_ok(
+            warm_handle_prewarm(runtime, kind, 0, 2, WARM_PREWARM_BACKGROUND));
+    }
+    wt_toy_open_gate(&toy);
+    wt_ok(warm_handle_prewarm_wait(runtime));
+    ck_assert_int_eq(stat_idle(), _i != 0 ? 2 : 1);
+    ck_assert_uint_eq(toy.creates, _i != 0 ? 2 : 1);
+}
+END_TEST
+
+static void *opener(void *argument)
+{
+    warm_runtime *ending = argument;
+
+    while (strcmp(warm_runtime_driver(ending), "gone") != 0) {
+        sched_yield();
+    }
+    wt_toy_open_gate(&toy);
+    return NULL;
+}
+
+/* destroy waits for the one that is being made, and for no other. */
+START_TEST(test_A11_G2_destroy_ends_what_goes_on_in_the_background)
+{
+    pthread_t thread;
+
+    wt_toy_close_gate(&toy);
+    wt_ok(warm_handle_prewarm(runtime, kind, 0, 1000, WARM_PREWARM_BACKGROUND));
+    wt_toy_await(&toy, 1);
+    pthread_create(&thread, NULL, opener, runtime);
+    wt_runtime_end(runtime);
+    pthread_join(thread, NULL);
+    ck_assert_int_eq(toy.alive, 0);
+    ck_assert_uint_eq(toy.creates, 1);
+    runtime = wt_runtime(NULL); /* for tear_down() */
+}
+END_TEST
+
+/* A library that reserves, leases and waits while it makes a handle. */
+struct nosy {
+    wt_toy *toy;
+    warm_kind own;
+    warm_status reserve, own_reserve, own_lease, own_prewarm, wait, destroy;
+};
+
+static int nosy_create(void *context, int device, void **handle)
+{
+    struct nosy *n = context;
+    warm_lease lease = 0;
+    void *other = NULL;
+
+    n->reserve = warm_reserve(runtime, kind, device, &other);
+    n->own_reserve = warm_reserve(runtime, n->own, device, &other);
+    n->own_lease = warm_handle_lease(runtime, n->own, device, &lease, &other);
+    n->own_prewarm = warm_handle_prewarm(runtime, n->own, device, 1, 0);
+    n->wait = warm_handle_prewarm_wait(runtime);
+    n->destroy = warm_runtime_destroy(runtime, NULL);
+    return wt_toy_create(n->toy, device, handle);
+}
+
+static int nosy_destroy(void *context, int device, void *handle)
+{
+    return wt_toy_destroy(((struct nosy *)context)->toy, device, handle);
+}
+
+START_TEST(test_A11_A13_A9_callbacks_cannot_wait_for_themselves)
+{
+    static struct nosy n; /* destroyed by tear_down() */
+    warm_kind_ops ops = {.size = sizeof ops,
+                         .name = "nosy",
+                         .context = &n,
+                         .create = nosy_create,
+                         .destroy = nosy_destroy};
+    warm_lease lease = 0;
+    void *handle = NULL;
+
+    n.toy = &toy;
+    wt_ok(warm_kind_register(runtime, &ops, &n.own));
+    switch (_i) {
+    case 0:
+        wt_ok(warm_handle_lease(runtime, n.own, 0, &lease, &handle));
+        wt_ok(warm_handle_return(runtime, lease));
+        break;
+    case 1:
+        wt_ok(warm_handle_prewarm(runtime, n.own, 0, 1, 0));
+        break;
+    default:
+        wt_ok(
+            warm_handle_prewarm(runtime, n.own, 0, 1, WARM_PREWARM_BACKGROUND));
+        wt_ok(warm_handle_prewarm_wait(runtime));
+        /* What the callback reserved is not kept by the thread. */
+        ck_assert_int_eq(stat_idle(), 1);
+        ck_assert_int_eq(wt_stat(runtime, kind, 0, in_use), 0);
+        break;
+    }
+    ck_assert_int_eq(n.reserve, WARM_OK);
+    ck_assert_int_eq(n.own_reserve, WARM_INVALID_ARGUMENT);
+    ck_assert_int_eq(n.own_lease, WARM_INVALID_ARGUMENT);
+    ck_assert_int_eq(n.own_prewarm, WARM_INVALID_ARGUMENT);
+    ck_assert_int_eq(n.wait, WARM_INVALID_ARGUMENT);
+    ck_assert_int_eq(n.destroy, WARM_INVALID_ARGUMENT);
+    ck_assert_int_eq(wt_stat(runtime, n.own, 0, idle), 1);
+}
+END_TEST
+
+START_TEST(test_A12_trim_keeps_the_newest_and_what_is_in_use)
+{
+    warm_lease lease[4] = {0};
+    void *handle[4], *held = NULL, *again = NULL;
+    uint64_t destroyed = 99;
+
+    wt_ok(warm_reserve(runtime, kind, 0, &held));
+    for (int i = 0; i < 4; i++) {
+        handle[i] = lend(&lease[i]);
+    }
+    wt_ok(warm_handle_trim(runtime, kind, 0, 0, 0, &destroyed));
+    ck_assert_uint_eq(destroyed, 0);
+    for (int i = 0; i < 3; i++) {
+        back(lease[i], handle[i]);
+    }
+    wt_ok(warm_handle_trim(runtime, kind, 0, 3, 0, &destroyed));
+    ck_assert_uint_eq(destroyed, 0);
+    wt_ok(warm_handle_trim(runtime, kind, 0, 0, UINT64_MAX, &destroyed));
+    ck_assert_uint_eq(destroyed, 0);
+    wt_ok(warm_handle_trim(runtime, kind, 0, 1, 0, &destroyed));
+    ck_assert_uint_eq(destroyed, 2);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, destroyed), 2);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, leased), 1);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, in_use), 1);
+    back(lease[3], handle[3]);
+    wt_ok(warm_handle_lease(runtime, kind, 0, &lease[0], &again));
+    ck_assert_ptr_eq(again, handle[3]);
+    wt_ok(warm_handle_lease(runtime, kind, 0, &lease[1], &again));
+    ck_assert_ptr_eq(again, handle[2]); /* not 0 or 1: those were older */
+    wt_ok(warm_handle_return(runtime, lease[0]));
+    wt_ok(warm_handle_return(runtime, lease[1]));
+    wt_ok(warm_handle_trim(runtime, kind, 0, 0, 0, NULL));
+    ck_assert_int_eq(toy.alive, 1);
+    ck_assert(wt_balanced(runtime, kind, 0));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_handle_trim(runtime, 99, 0, 0, 0, &destroyed));
+    wt_ok(warm_reserve(runtime, kind, 0, &again));
+    ck_assert_ptr_eq(again, held);
+}
+END_TEST
+
+START_TEST(test_A12_one_that_cannot_be_destroyed_is_counted)
+{
+    uint64_t destroyed = 0;
+
+    wt_ok(warm_handle_prewarm(runtime, kind, 0, 3, 0));
+    wt_toy_fail(&toy, WT_DESTROY, 2, false);
+    wt_ok(warm_handle_trim(runtime, kind, 0, 0, 0, &destroyed));
+    ck_assert_uint_eq(destroyed, 2);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, destroyed), 2);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, leaked), 1);
+    ck_assert_int_eq(stat_idle(), 0);
+    ck_assert(wt_balanced(runtime, kind, 0));
+    wt_runtime_end(runtime);
+    wt_toy_free_left(&toy);
+    runtime = wt_runtime(NULL); /* for tear_down() */
+}
+END_TEST
+
+/* A stream that is trimmed retires first: blocks freed on it come back. */
+START_TEST(test_A12_B6_trimmed_streams_retire)
+{
+    warm_space_stats stats = {.size = sizeof stats};
+    warm_lease lease = 0;
+    warm_stream stream = NULL;
+    uint64_t destroyed = 0;
+    void *block = NULL;
+
+    wt_ok(warm_handle_lease(runtime, WARM_KIND_STREAM, 0, &lease, &stream));
+    wt_ok(warm_pinned_alloc(runtime, 4096, &block));
+    wt_ok(warm_record_stream(block, stream));
+    wt_ok(warm_handle_return(runtime, lease));
+    /* A stream that cannot retire is leaked, never destroyed. */
+    if (_i != 0) {
+        wt_ok(warm_testing_fail(runtime, "stream_info", 1, 0));
+    }
+    wt_ok(warm_handle_trim(runtime, WARM_KIND_STREAM, 0, 0, 0, &destroyed));
+    ck_assert_uint_eq(destroyed, _i != 0 ? 0 : 1);
+    ck_assert_int_eq(wt_stat(runtime, WARM_KIND_STREAM, 0, leaked), _i);
+    wt_ok(warm_free(block));
+    wt_ok(warm_poll(runtime));
+    wt_ok(warm_pinned_get_stats(runtime, &stats));
+    ck_assert_uint_eq(stats.pending.current, 0);
+    ck_assert_uint_eq(stats.lost, 0);
+}
+END_TEST
+
+START_TEST(test_A12_A13_B7_nothing_spoils_a_capture)
+{
+    warm_stream stream = NULL;
+    warm_lease lease = 0;
+    warm_graph graph = NULL;
+    void *handle = NULL;
+    int which = wt_on_host() ? kind : WARM_KIND_CUBLAS;
+
+    if (warm_handle_prewarm(runtime, which, 0, 1, 0) != WARM_OK) {
+        which = kind;
+    }
+    wt_ok(warm_stream_create(runtime, 0, &stream));
+    wt_ok(warm_capture_begin(runtime, stream));
+    wt_ok(warm_handle_prewarm(runtime, which, 0, 3, 0));
+    wt_ok(warm_handle_lease_on(runtime, which, 0, stream, &lease, &handle));
+    wt_ok(warm_handle_trim(runtime, which, 0, 0, 0, NULL));
+    wt_ok(warm_handle_trim(runtime, WARM_KIND_STREAM, 0, 0, 0, NULL));
+    wt_ok(warm_handle_return(runtime, lease));
+    wt_ok(warm_capture_end(runtime, stream, &graph));
+    wt_ok(warm_graph_destroy(runtime, graph));
+    wt_ok(warm_stream_destroy(runtime, stream));
+    ck_assert(wt_balanced(runtime, which, 0));
+}
+END_TEST
+
+/* Each of the calls fails, once and from then on. */
+static const enum wt_toy_call faulty[] = {WT_CREATE, WT_BIND, WT_RESET,
+                                          WT_DESTROY};
+
+static void flow(warm_stream stream)
+{
+    warm_lease lease[3] = {0};
+    void *handle = NULL;
+    int leased = 0;
+
+    (void)warm_handle_prewarm(runtime, kind, 0, 2, 0);
+    (void)warm_handle_prewarm(runtime, kind, 0, 3, WARM_PREWARM_BACKGROUND);
+    for (int i = 0; i < 3; i++) {
+        if (warm_handle_lease_on(runtime, kind, 0, stream, &lease[i],
+                                 &handle) == WARM_OK) {
+            leased++;
+        } else {
+            ck_assert_uint_eq(lease[i], 0);
+        }
+    }
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, leased), leased);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(warm_handle_return(runtime, lease[i]),
+                         lease[i] != 0 ? WARM_OK : WARM_INVALID_ARGUMENT);
+    }
+    (void)warm_handle_prewarm_wait(runtime);
+    wt_ok(warm_handle_trim(runtime, kind, 0, 1, 0, NULL));
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, leased), 0);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, in_use), 0);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, prewarming), 0);
+    ck_assert(wt_balanced(runtime, kind, 0));
+}
+
+START_TEST(test_A11_A12_A13_counters_balance_after_every_fault)
+{
+    warm_stream stream = NULL;
+
+    wt_ok(warm_stream_create(runtime, 0, &stream));
+    for (unsigned n = 1; n <= 8; n++) {
+        wt_toy_fail(&toy, faulty[_i / 2], n, _i % 2 != 0);
+        flow(stream);
+        wt_toy_fail(&toy, faulty[_i / 2], 0, false);
+        flow(stream);
+        ck_assert_int_ge(stat_idle(), 1);
+    }
+    wt_ok(warm_stream_destroy(runtime, stream));
+    wt_runtime_end(runtime);
+    wt_toy_free_left(&toy); /* those whose destroy failed */
+    runtime = wt_runtime(NULL);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("lease");
+    TCase *tcase = tcase_create("lease");
+
+    tcase_set_timeout(tcase, 120);
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_test(tcase, test_A13_a_lease_is_nobody_elses);
+    tcase_add_test(tcase, test_A13_A15_a_returned_handle_is_reset_for_the_next);
+    tcase_add_test(tcase, test_A13_what_is_no_lease_cannot_be_returned);
+    tcase_add_test(tcase, test_A13_bad_arguments_are_refused);
+    tcase_add_test(tcase, test_A10_A13_a_lease_can_be_bound_to_a_stream);
+    tcase_add_loop_test(tcase,
+                        test_A13_A9_every_kind_can_be_leased_and_returned, 0,
+                        WARM_KIND_BUILTIN);
+    tcase_add_test(tcase,
+                   test_A13_a_lease_outlives_its_thread_and_ends_in_another);
+    tcase_add_test(tcase, test_A11_prewarm_makes_what_is_missing);
+    tcase_add_loop_test(tcase, test_A8_A11_a_failed_prewarm_leaves_what_it_made,
+                        0, 2);
+    tcase_add_test(tcase, test_A11_in_the_background_nobody_waits);
+    tcase_add_loop_test(tcase, test_A11_what_is_left_can_be_called_off, 0, 2);
+    tcase_add_test(tcase,
+                   test_A11_G2_destroy_ends_what_goes_on_in_the_background);
+    tcase_add_loop_test(
+        tcase, test_A11_A13_A9_callbacks_cannot_wait_for_themselves, 0, 3);
+    tcase_add_test(tcase, test_A12_trim_keeps_the_newest_and_what_is_in_use);
+    tcase_add_test(tcase, test_A12_one_that_cannot_be_destroyed_is_counted);
+    tcase_add_loop_test(tcase, test_A12_B6_trimmed_streams_retire, 0, 2);
+    tcase_add_test(tcase, test_A12_A13_B7_nothing_spoils_a_capture);
+    tcase_add_loop_test(tcase,
+                        test_A11_A12_A13_counters_balance_after_every_fault, 0,
+                        2 * sizeof faulty / sizeof faulty[0]);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}
