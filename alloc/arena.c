@@ -115,20 +115,13 @@ void wm_arena_init(wm_arena *arena, void *owner)
     arena->owner = owner;
 }
 
-static wm_block *first_run(wm_segment *segment)
-{
-    uintptr_t entry = wm_page_map_get(segment->base);
-    wm_block *block = wm_block_at(segment->base);
-
-    return (entry & 3) == WM_ENTRY_SLAB ? block->slab->run : block;
-}
-
 void wm_arena_each_live(wm_arena *arena,
                         void (*fn)(void *context, wm_block *block),
                         void *context)
 {
     for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
-        for (wm_block *run = first_run(s); run != NULL; run = run->after) {
+        for (wm_block *run = wm_segment_first_run(s); run != NULL;
+             run = run->after) {
             wm_block *slot = wm_block_at(run->base);
 
             if (wm_block_state(run) == WM_BLOCK_LIVE) {

@@ -2,7 +2,7 @@
  *
  * For tests: takes lock arena for the whole walk. Prints nothing; the first
  * broken rule stops the walk, and a debugger shows where. */
-#include "alloc/arena.h"
+#include "alloc/arena_int.h"
 
 #include "alloc/page_map.h"
 #include "runtime/base/status.h"
@@ -81,22 +81,13 @@ static bool check_run(struct tally *tally, wm_block *run)
            tally_block(tally, run);
 }
 
-static wm_block *first_run(wm_segment *segment)
-{
-    uintptr_t entry = wm_page_map_get(segment->base);
-
-    if ((entry & 3) == WM_ENTRY_SLAB) {
-        return ((wm_slab *)(entry & ~(uintptr_t)3))->run;
-    }
-    return (wm_block *)entry;
-}
-
 static bool check_segment(struct tally *tally, wm_segment *segment)
 {
     char *at = segment->base;
 
     tally->held += segment->bytes;
-    for (wm_block *run = first_run(segment); run != NULL; run = run->after) {
+    for (wm_block *run = wm_segment_first_run(segment); run != NULL;
+         run = run->after) {
         if (run->base != at || run->segment != segment || run->slab != NULL ||
             !check_run(tally, run)) {
             return false;

@@ -57,6 +57,9 @@ wm_block *wm_slab_take_locked(wm_arena *arena, unsigned size_class,
                               bool *failed);
 void wm_slab_put_locked(wm_arena *arena, wm_block *slot);
 
+/* The run at a segment's begin; the others follow by after. */
+wm_block *wm_segment_first_run(wm_segment *segment);
+
 /* A LIVE block for a request, or null; *failed as above. */
 wm_block *wm_arena_take_locked(wm_arena *arena, size_t bytes, bool *failed);
 

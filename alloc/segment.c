@@ -202,3 +202,13 @@ void wm_arena_reattach(wm_arena *arena, wm_segment *segment)
     attach_locked(arena, segment, segment->whole);
     wm_lock_release(&arena->lock);
 }
+
+wm_block *wm_segment_first_run(wm_segment *segment)
+{
+    uintptr_t entry = wm_page_map_get(segment->base);
+
+    if ((entry & 3) == WM_ENTRY_SLAB) {
+        return ((wm_slab *)(entry & ~(uintptr_t)3))->run;
+    }
+    return (wm_block *)entry;
+}

@@ -306,15 +306,17 @@ static warm_status out_of_memory(wm_space *space, warm_status status,
     warm_last_error(&cause);
     wm_arena_stats(&space->arena, &s);
     wm_arena_count_failure(&space->arena);
+    /* The driver's reason comes last: it may be long, and cut off. */
     return wm_fail_code(
         status, cause.origin, cause.code, cause.code_text,
-        "%s of %s memory were asked for and cannot be had (%s); held %s, in "
-        "use %s, idle %s, pending %s, lost %s, limit %s",
-        wm_bytes(bytes).text, space->traits->name, cause.message,
+        "%s of %s memory were asked for and cannot be had; held %s, in use %s, "
+        "idle %s, pending %s, lost %s, limit %s: %s",
+        wm_bytes(bytes).text, space->traits->name,
         wm_bytes(s.held_bytes.current).text,
         wm_bytes(s.block_bytes.current).text, wm_bytes(s.idle_bytes).text,
         wm_bytes(s.pending_bytes.current).text, wm_bytes(s.lost_bytes).text,
-        space->limit_bytes != 0 ? wm_bytes(space->limit_bytes).text : "none");
+        space->limit_bytes != 0 ? wm_bytes(space->limit_bytes).text : "none",
+        cause.message);
 }
 
 /* The ladder below a cache that misses (row B12). */

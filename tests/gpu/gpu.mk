@@ -9,9 +9,9 @@ GPU_SUBUNIT := $(filter /%,$(shell $(CC) -print-file-name=libsubunit.a))
 GPU_PROGRAMS := $(patsubst tests/api/%.c,$(GPU_BUNDLE)/%,$(API_SRC))
 GPU_FILES := $(GPU_BUNDLE)/libwarmpool.so.0 $(GPU_BUNDLE)/run.sh $(GPU_BUNDLE)/tap.sh
 
-# oneDNN stays out: the other machine need not have it.
+# Debug: with the checks of locks and arguments.
 gpu-bundle:
-	+@$(MAKE) FLAVOUR=debug B=build/gpu ONEDNN=no gpu-bundle-files
+	+@$(MAKE) FLAVOUR=debug B=build/gpu gpu-bundle-files
 
 gpu-bundle-files: $(if $(HAVE_CUDA),$(GPU_PROGRAMS) $(GPU_FILES),gpu-no-headers)
 	@echo "gpu-bundle: $(words $(GPU_PROGRAMS)) programs in $(GPU_BUNDLE)"

@@ -1,10 +1,11 @@
 /* check_space.c: the ladder of an allocation when several threads stand on it,
- * and decay (rows B9, B11, B12). Host device; its memory calls take as long as
- * a test wants them to, and time passes when a test says so. */
+ * and decay (rows B7, B11, B12, G6). Host device; its memory calls take as long
+ * as a test wants them to, and time passes when a test says so. */
 #include "wt.h"
 
 #include "alloc/pinned.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/status.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -369,6 +370,34 @@ START_TEST(test_B11_nothing_decays_unless_asked)
 }
 END_TEST
 
+static warm_status talk(wm_driver *driver, size_t bytes, void **base)
+{
+    (void)driver;
+    (void)bytes;
+    (void)base;
+    return wm_fail(WARM_OUT_OF_MEMORY, "%0500d", 0);
+}
+
+/* A driver may have much to say; the figures are there all the same. */
+START_TEST(test_B12_long_reason_does_not_hide_the_figures)
+{
+    const wm_space_traits talkative = {.name = "pinned", .obtain = talk};
+    const wm_space_traits *real;
+    const char *message = warm_last_error_message();
+    void *pointer = NULL;
+
+    begin(&(warm_options){.size = sizeof(warm_options)});
+    real = runtime->pinned->space.traits;
+    runtime->pinned->space.traits = &talkative;
+    wt_fails(WARM_OUT_OF_MEMORY, warm_pinned_alloc(runtime, 3000, &pointer));
+    runtime->pinned->space.traits = real;
+    ck_assert_ptr_nonnull(strstr(message, "held 0 B"));
+    ck_assert_ptr_nonnull(strstr(message, "pending 0 B"));
+    ck_assert_ptr_nonnull(strstr(message, "limit none: 000"));
+    end();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("space");
@@ -386,6 +415,7 @@ int main(void)
     tcase_add_test(tcase,
                    test_B11_segments_idle_for_decay_ms_go_back_at_a_poll);
     tcase_add_test(tcase, test_B11_nothing_decays_unless_asked);
+    tcase_add_test(tcase, test_B12_long_reason_does_not_hide_the_figures);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
 }
