@@ -230,7 +230,7 @@ include tests/tools/lint.mk
 clean:
 	rm -rf build
 
--include tests/standin/standin.mk tests/gpu/gpu.mk tests/bench/bench.mk
+-include tests/standin/standin.mk tests/bench/bench.mk tests/gpu/gpu.mk
 -include examples/examples.mk
 -include $(LIB_OBJ:.o=.d) $(TEST_BIN:=.d) $(WT_OBJ:.o=.d)
 
@@ -241,7 +241,7 @@ clean:
 ## check-long     the same with ten times the load
 ## check-examples test the examples' server end to end
 ## check-gpu      run the tests on this machine's GPU
-## gpu-bundle     collect the tests to run on another machine's GPU
+## gpu-bundle     collect tests and benches to run on another machine's GPU
 ## asan           run the tests under AddressSanitizer and UBSan
 ## tsan           run the tests under ThreadSanitizer
 ## valgrind       run the tests under memcheck
@@ -252,6 +252,7 @@ clean:
 ## bench-quick    the same in under 45 s
 ## bench-instr    instructions an operation (callgrind)
 ## bench-scale    cost against live blocks, streams and threads
+## replay         TRACE=FILE [CONF=…]: what a program did, once more
 ## rows           rows of the contract, with the tests that show them
 ## standin        build the stand-ins for the CUDA libraries
 ## install        to $(DESTDIR)$(prefix); also: libdir, includedir

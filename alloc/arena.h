@@ -3,69 +3,138 @@
  * An arena knows nothing of streams and drivers: segments are handed in and
  * taken out by its owner (a space), who talks to the driver outside the lock.
  *
- *   held = live + idle + pending + lost + captured          (bytes, always)
+ *   held = out + idle + pending + lost + captured           (bytes, always)
+ *   out = live + cached in magazines
  *
  * All functions but the _locked ones take lock arena themselves. */
 #ifndef WM_ARENA_H
 #define WM_ARENA_H
 
+#include "alloc/depot.h"
 #include "alloc/block.h"
-#include "alloc/fit_tree.h"
+#include "alloc/lane.h"
 #include "runtime/base/lock.h"
 #include "warmpool/stats.h"
+
+/* Whether a run may be cut for a request that is much smaller. */
+enum wm_cut {
+    WM_CUT_ANY,
+    WM_CUT_CHOOSY, /* unless so much has been freed since the last miss that a
+                      poll may well bring a better one; see run.c */
+    WM_CUT_NONE    /* no: some were asked, there is a better one or they all
+                      are */
+};
 
 typedef struct wm_arena {
     wm_lock lock;
     void *owner; /* const: the space */
+    int node;    /* const: of its memory */
+    /* const: requests up to this have segments of their own, so that they do
+     * not keep large ones from going; 0: all share */
+    size_t small_max;
+    /* Relaxed, of spill.c: requests that leave the driver alone, and how many
+     * did the last time. */
+    _Atomic unsigned pause, paused;
     /* All below: lock arena. */
     wm_segment *segments;
     wm_segment *spare_segments; /* records, chained by next */
     wm_segment *all_segments;   /* every record made, chained by next_made */
-    wm_fit_tree idle;
-    wm_block *spare_blocks;     /* records, chained by left */
-    void *record_chunks;        /* what they were cut from */
-    wm_slab *all_slabs;         /* every record made, chained by next_made */
-    size_t detached_bytes;      /* taken out, not yet with the driver */
-    wm_slab *slabs[WM_CLASSES]; /* with at least one idle slot */
+    wm_lane common;             /* what anybody may have */
+    wm_lane *lanes;             /* what a stream may have, chained by next */
+    wm_lane *spare_lanes;
+    size_t own_segments;    /* made for one request each */
+    size_t grown_bytes;     /* obtained although a run apart would have done */
+    wm_block *spare_blocks; /* records, chained by next_idle */
+    void *record_chunks;    /* what they were cut from */
+    wm_slab *all_slabs;     /* every record made, chained by next_made */
+    size_t detached_bytes;  /* taken out, not yet with the driver */
+    size_t fresh_bytes;     /* became pending since the last miss */
+    enum wm_cut cut;        /* of who takes, right now */
+    size_t out_bytes;       /* with callers, or in magazines (not the depot) */
+    bool batched;           /* magazines drew from it: see the check */
+    wm_depot depot;         /* what full magazines gave back */
+    struct wm_magazines *spare_sets;  /* of threads that have gone */
     wm_slab *spare_slabs[WM_CLASSES]; /* records, chained by next */
-    warm_space_stats stats;           /* idle_bytes is computed when read */
+    /* Of what is settled: sets of magazines count for themselves meanwhile.
+     * Sums are computed when read. */
+    warm_space_stats stats;
+    struct wm_sorted *sorted; /* by small and large as well, or null */
     struct wm_class_figures {
         warm_stat requests, requested_bytes, handed_bytes;
     } classes[WM_CLASSES_ALL];
 } wm_arena;
 
-void wm_arena_init(wm_arena *arena, void *owner);
+void wm_arena_init(wm_arena *arena, void *owner, int node);
 /* Gives the records back. Segments still in the arena are forgotten: their
  * entries leave the page map, their memory stays as it is. */
 void wm_arena_fini(wm_arena *arena);
 
 /* A LIVE block of at least bytes (1 … WM_REQUEST_MAX), counted as served from
  * the cache, or null on a miss. *starved is set if there was memory for it,
- * but none for a record. */
-wm_block *wm_arena_take(wm_arena *arena, size_t bytes, bool *starved);
+ * but none for a record.
+ * lane, here and below: in whose order it will be used and freed; null: in
+ * nobody's, it is common again once it is freed. */
+wm_block *wm_arena_take(wm_arena *arena, wm_lane *lane, size_t bytes,
+                        bool *starved);
+/* The same for who will poll and come again on a miss. */
+wm_block *wm_arena_take_fitting(wm_arena *arena, wm_lane *lane, size_t bytes,
+                                enum wm_cut cut, bool *starved);
 
 /* Bytes of the run that a request needs: its own, or a slab for it. */
 size_t wm_arena_run_bytes(size_t bytes);
 
 /* Adds a segment that the driver gave, and takes a block for the request from
- * it in the same step, so that nobody else does.
+ * it in the same step, so that nobody else does; none for 0 bytes.
  * Status: OUT_OF_MEMORY, UNSUPPORTED; the memory is still the caller's. */
-warm_status wm_arena_grow(wm_arena *arena, void *base, size_t segment_bytes,
-                          size_t bytes, wm_block **block);
+warm_status wm_arena_grow(wm_arena *arena, wm_lane *lane, void *base,
+                          size_t segment_bytes, size_t bytes, wm_block **block);
+
+/* Lets requests of any size have a region that has room for bytes and is kept
+ * for large ones, if there is one: for who gets nothing from the driver. */
+bool wm_arena_open(wm_arena *arena, wm_lane *lane, size_t bytes);
 
 /* What becomes of a block that its caller frees; FREEING → idle, PENDING,
  * LOST or CAPTURED. Ends its time with the caller in the figures. */
 void wm_arena_free(wm_arena *arena, wm_block *block);
 void wm_arena_free_pending(wm_arena *arena, wm_block *block);
-void wm_arena_free_kept(wm_arena *arena, wm_block *block, int state);
+void wm_arena_free_kept(wm_arena *arena, wm_block *block,
+                        enum wm_block_state state);
 
-/* The last timeline has let go of a PENDING block: idle, or LOST. */
-void wm_arena_finish(wm_arena *arena, wm_block *block, bool lost);
+/* What became of PENDING blocks: bytes of one that is kept for ever, or 0. */
+typedef struct wm_ended {
+    size_t lost, captured;
+} wm_ended;
+
+/* The last timelines have let go of PENDING blocks, chained by next_done: IDLE,
+ * LOST or CAPTURED, as their flags say. Returns the first one of another arena,
+ * or null. */
+wm_block *wm_arena_finish(wm_arena *arena, wm_block *chain, wm_ended *ended);
+static inline enum wm_block_state wm_block_fate(wm_block *block)
+{
+    /* Relaxed: the last queue has let go of the block. */
+    if (atomic_load_explicit(&block->captured, memory_order_relaxed)) {
+        return WM_BLOCK_CAPTURED;
+    }
+    return atomic_load_explicit(&block->stuck, memory_order_relaxed)
+               ? WM_BLOCK_LOST
+               : WM_BLOCK_IDLE;
+}
 
 /* Takes wholly idle segments out, the largest first, until at most target
- * bytes are held, and only those idle since before_ns or earlier; chained by
- * next. They still count as held. */
-wm_segment *wm_arena_detach(wm_arena *arena, size_t target, uint64_t before_ns);
+ * bytes are held; chained by next. They still count as held. */
+wm_segment *wm_arena_detach(wm_arena *arena, size_t target);
+/* The same for those idle since before_ns or earlier, as long as keep bytes of
+ * wholly idle ones stay. */
+wm_segment *wm_arena_detach_old(wm_arena *arena, uint64_t before_ns,
+                                size_t keep);
+/* The same for those made for one request, of its size, and smaller than below
+ * (1 …), until there is none within most bytes. */
+wm_segment *wm_arena_detach_own(wm_arena *arena, size_t below, size_t most);
+/* The same for those idle longest, until bytes are out. */
+wm_segment *wm_arena_detach_oldest(wm_arena *arena, size_t bytes);
+/* Takes the segment out, as above, if it is in the arena and wholly idle. Its
+ * record may be of another one by now, or of none. */
+bool wm_arena_detach_idle(wm_arena *arena, wm_segment *segment);
 /* The driver took one back, its record ends; or it did not, and it is idle in
  * the arena again. */
 void wm_arena_released(wm_arena *arena, wm_segment *segment);
@@ -77,8 +146,11 @@ void wm_arena_each_live(wm_arena *arena,
                         void (*fn)(void *context, wm_block *block),
                         void *context);
 
-/* A walk over everything in debug tests: true if all invariants hold. */
+/* A walk over everything in debug tests: true if all invariants hold. That the
+ * figures are those of the live blocks too is asked only where no magazines
+ * are, else by wm_space_check_settled(). */
 bool wm_arena_check(wm_arena *arena);
+bool wm_arena_check_settled(wm_arena *arena);
 
 /* Counts a call to the driver that obtained memory or gave it back. */
 void wm_arena_count_driver(wm_arena *arena, bool free, uint64_t ns);
@@ -86,8 +158,13 @@ void wm_arena_count_driver(wm_arena *arena, bool free, uint64_t ns);
 void wm_arena_stats(wm_arena *arena, warm_space_stats *stats);
 void wm_arena_class_stats(wm_arena *arena, unsigned size_class,
                           warm_class_stats *stats);
+/* Bytes that are idle in the arena itself, and those of the largest run. */
+size_t wm_arena_idle(wm_arena *arena);
+size_t wm_arena_largest(wm_arena *arena);
 void wm_arena_count_retry(wm_arena *arena);
 void wm_arena_count_failure(wm_arena *arena);
+/* A request that would rather have had memory of another node. */
+void wm_arena_count_spill(wm_arena *arena);
 void wm_arena_reset_peaks(wm_arena *arena);
 void wm_arena_reset_totals(wm_arena *arena);
 

@@ -8,20 +8,25 @@
 #include "runtime/base/status.h"
 
 struct tally {
-    uint64_t held, live, pending, lost, captured, idle;
-    size_t idle_runs, slabs_with_room;
+    uint64_t held, live, cached, pending, lost, captured, idle;
+    size_t idle_runs, slabs_with_room, own_segments, runs;
+    bool settled; /* and no thread inside: what callers hold may be read */
 };
 
 static bool tally_block(struct tally *tally, wm_block *block)
 {
-    switch (atomic_load_explicit(&block->state, memory_order_relaxed)) {
+    switch (wm_block_state(block)) {
     case WM_BLOCK_IDLE:
         tally->idle += block->bytes;
         return true;
     case WM_BLOCK_LIVE:
     case WM_BLOCK_FREEING:
         tally->live += block->bytes;
-        return block->requested <= block->bytes;
+        return !tally->settled || block->requested <= block->bytes;
+    case WM_BLOCK_GATHERED:
+    case WM_BLOCK_CACHED:
+        tally->cached += block->bytes;
+        return block->size_class < WM_CLASSES;
     case WM_BLOCK_PENDING:
         tally->pending += block->bytes;
         return true;
@@ -31,6 +36,8 @@ static bool tally_block(struct tally *tally, wm_block *block)
     case WM_BLOCK_CAPTURED:
         tally->captured += block->bytes;
         return true;
+    case WM_BLOCK_VOID:
+    case WM_BLOCK_SLAB:
     default:
         return false;
     }
@@ -49,8 +56,7 @@ static bool check_slab(struct tally *tally, const wm_block *run)
     }
     for (unsigned i = 0; i < slab->slots; i++) {
         wm_block *slot = &slab->slot[i];
-        bool is_idle = atomic_load_explicit(
-                           &slot->state, memory_order_relaxed) == WM_BLOCK_IDLE;
+        bool is_idle = wm_block_state(slot) == WM_BLOCK_IDLE;
 
         if (is_idle != (((slab->idle_mask >> i) & 1) != 0) ||
             slot->base != slab->base + i * slab->slot_bytes ||
@@ -66,10 +72,9 @@ static bool check_slab(struct tally *tally, const wm_block *run)
 
 static bool check_run(struct tally *tally, wm_block *run)
 {
-    int state = atomic_load_explicit(&run->state, memory_order_relaxed);
-    int next = run->after == NULL ? WM_BLOCK_VOID
-                                  : atomic_load_explicit(&run->after->state,
-                                                         memory_order_relaxed);
+    enum wm_block_state state = wm_block_state(run);
+    enum wm_block_state next =
+        run->after == NULL ? WM_BLOCK_VOID : wm_block_state(run->after);
 
     if (state == WM_BLOCK_SLAB) {
         return check_slab(tally, run);
@@ -77,7 +82,8 @@ static bool check_run(struct tally *tally, wm_block *run)
     tally->idle_runs += state == WM_BLOCK_IDLE;
     return wm_block_at(run->base) == run &&
            wm_block_at(run->base + run->bytes - 1) == run &&
-           !(state == WM_BLOCK_IDLE && next == WM_BLOCK_IDLE) &&
+           !(state == WM_BLOCK_IDLE && next == WM_BLOCK_IDLE &&
+             run->lane == run->after->lane) &&
            tally_block(tally, run);
 }
 
@@ -86,47 +92,79 @@ static bool check_segment(struct tally *tally, wm_segment *segment)
     char *at = segment->base;
 
     tally->held += segment->bytes;
+    tally->own_segments += segment->own;
     for (wm_block *run = wm_segment_first_run(segment); run != NULL;
          run = run->after) {
         if (run->base != at || run->segment != segment || run->slab != NULL ||
-            !check_run(tally, run)) {
+            run->lane == NULL || !check_run(tally, run)) {
             return false;
         }
+        tally->runs++;
         at += run->bytes;
     }
     return at == segment->base + segment->bytes;
 }
 
-static size_t count_tree(const wm_block *node, bool *ordered)
+/* Runs in the bins; each in its own, linked both ways, and marked. */
+static size_t count_bins(const wm_lane *lane, enum wm_sort sort, bool *good)
 {
-    if (node == NULL) {
-        return 0;
+    const wm_fit *fit = &lane->idle[sort];
+    size_t count = 0;
+
+    for (unsigned i = 0; i < WM_FIT_BINS; i++) {
+        const wm_block *previous = NULL;
+
+        for (const wm_block *b = fit->bin[i]; b != NULL; b = b->next_idle) {
+            *good = *good && wm_fit_bin(b->bytes) == i &&
+                    wm_run_bins(b) == fit && b->previous_idle == previous;
+            previous = b;
+            count++;
+        }
+        *good = *good && (previous != NULL) ==
+                             (((fit->filled[i / 64] >> (i % 64)) & 1) != 0);
     }
-    *ordered = *ordered &&
-               (node->left == NULL || (node->left->bytes <= node->bytes &&
-                                       node->left->weight <= node->weight)) &&
-               (node->right == NULL || (node->right->bytes >= node->bytes &&
-                                        node->right->weight <= node->weight));
-    return 1 + count_tree(node->left, ordered) +
-           count_tree(node->right, ordered);
+    return count;
 }
 
-static size_t count_slabs(wm_arena *arena)
+static size_t count_slabs(const wm_lane *lane, bool *good)
 {
     size_t count = 0;
 
     for (int i = 0; i < WM_CLASSES; i++) {
-        for (wm_slab *slab = arena->slabs[i]; slab != NULL; slab = slab->next) {
+        for (wm_slab *slab = lane->slabs[i]; slab != NULL; slab = slab->next) {
+            *good = *good && slab->run->lane == lane;
             count++;
         }
     }
     return count;
 }
 
-static bool check_locked(wm_arena *arena)
+static size_t in_depot(const wm_arena *arena)
 {
-    struct tally tally = {0};
-    bool ordered = true;
+    size_t bytes = 0;
+
+    for (unsigned i = 0; i < WM_CLASSES; i++) {
+        bytes += arena->depot.count[i] * wm_class_bytes(i);
+    }
+    return bytes;
+}
+
+/* What the lane has in its lists is to be found nowhere else. */
+static bool check_lane(struct tally *tally, const wm_lane *lane)
+{
+    bool good = true;
+
+    for (int sort = 0; sort < WM_SORTS; sort++) {
+        tally->idle_runs -= count_bins(lane, (enum wm_sort)sort, &good);
+    }
+    tally->slabs_with_room -= count_slabs(lane, &good);
+    tally->runs -= lane->runs;
+    return good && lane->passed <= lane->puts;
+}
+
+static bool check_locked(wm_arena *arena, bool settled)
+{
+    struct tally tally = {.settled = settled};
     const warm_space_stats *stats = &arena->stats;
 
     for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
@@ -134,23 +172,42 @@ static bool check_locked(wm_arena *arena)
             return false;
         }
     }
-    return count_tree(arena->idle.root, &ordered) == tally.idle_runs &&
-           ordered && count_slabs(arena) == tally.slabs_with_room &&
+    for (wm_lane *lane = arena->lanes; lane != NULL; lane = lane->next) {
+        if (!check_lane(&tally, lane)) {
+            return false;
+        }
+    }
+    return check_lane(&tally, &arena->common) && tally.idle_runs == 0 &&
+           tally.slabs_with_room == 0 &&
+           (tally.runs == 0 || arena->detached_bytes > 0) &&
+           tally.own_segments == arena->own_segments &&
            tally.held + arena->detached_bytes == stats->held_bytes.current &&
            tally.pending == stats->pending_bytes.current &&
            tally.lost == stats->lost_bytes &&
            tally.captured == stats->captured_bytes &&
-           tally.live == stats->block_bytes.current &&
-           tally.held == tally.idle + tally.live + tally.pending + tally.lost +
-                             tally.captured;
+           (!settled || tally.live == stats->block_bytes.current) &&
+           tally.live + tally.cached == arena->out_bytes + in_depot(arena) &&
+           arena->depot.bytes == in_depot(arena) &&
+           tally.held == tally.idle + in_depot(arena) + arena->out_bytes +
+                             tally.pending + tally.lost + tally.captured;
 }
 
-bool wm_arena_check(wm_arena *arena)
+static bool check(wm_arena *arena, bool settled)
 {
     bool good;
 
     wm_lock_acquire(&arena->lock);
-    good = check_locked(arena);
+    good = check_locked(arena, settled || !arena->batched);
     wm_lock_release(&arena->lock);
     return good;
+}
+
+bool wm_arena_check(wm_arena *arena)
+{
+    return check(arena, false);
+}
+
+bool wm_arena_check_settled(wm_arena *arena)
+{
+    return check(arena, true);
 }

@@ -20,13 +20,14 @@ struct wm_chunk {
     _Alignas(64) wm_block block[WM_CHUNK_RECORDS];
 };
 
-static inline int wm_block_state(wm_block *block)
+static inline enum wm_block_state wm_block_state(wm_block *block)
 {
     /* Relaxed: under lock arena, where idle states are written. */
-    return atomic_load_explicit(&block->state, memory_order_relaxed);
+    return wm_state_kind(
+        atomic_load_explicit(&block->state, memory_order_relaxed));
 }
 
-static inline void wm_block_set_state(wm_block *block, int state)
+static inline void wm_block_set_state(wm_block *block, wm_state state)
 {
     /* Release pairs with the acquire of look-ups: fields before state. */
     atomic_store_explicit(&block->state, state, memory_order_release);
@@ -40,27 +41,55 @@ void wm_record_give_locked(wm_arena *arena, wm_block *block);
 
 /* Whether a run starts at base, for look-ups of addresses inside of runs. */
 void wm_run_mark(wm_segment *segment, const char *base, bool start);
-/* Makes the record of an idle run that starts at base known; not in the tree
+/* Makes the record of an idle run that starts at base known; not in a bin
  * yet. */
 void wm_run_init(wm_block *block, wm_segment *segment, char *base,
                  size_t bytes);
+/* Where a run stands while it is idle. */
+wm_fit *wm_run_bins(const wm_block *run);
+/* It is another lane's from now on, or counts for its lane for the first time
+ * or the last (null). In no bin. */
+void wm_run_move(wm_block *run, wm_lane *lane);
+/* So many bytes come for a run of needed, or for none in particular (0). */
+void wm_run_note_growth_locked(wm_arena *arena, wm_lane *lane, size_t needed,
+                               size_t bytes);
 /* Null is not idle. */
 bool wm_run_is_idle(wm_block *block);
-/* An idle run of exactly bytes, out of the tree, or null. *failed: there is
+/* An idle run of exactly bytes, out of its bin, or null. *failed: there is
  * memory, but no record for its rest. */
-wm_block *wm_run_take_locked(wm_arena *arena, size_t bytes, bool *failed);
-/* Takes back a run that is in no tree, and joins it with its neighbours. */
+wm_block *wm_run_take_locked(wm_arena *arena, wm_lane *lane, size_t bytes,
+                             bool *failed);
+/* Takes back a run that is in no bin, and joins it with its neighbours. */
 void wm_run_put_locked(wm_arena *arena, wm_block *block);
+/* The same of one that was idle before, in another bin or segment. */
+void wm_run_join_locked(wm_arena *arena, wm_block *block);
 
 /* A slot of the class, or null; *failed as above. */
-wm_block *wm_slab_take_locked(wm_arena *arena, unsigned size_class,
-                              bool *failed);
+wm_block *wm_slab_take_locked(wm_arena *arena, wm_lane *lane,
+                              unsigned size_class, bool *failed);
 void wm_slab_put_locked(wm_arena *arena, wm_block *slot);
+/* Gives the slabs of a lane to another one. */
+void wm_slab_move_all_locked(wm_lane *from, wm_lane *to);
 
 /* The run at a segment's begin; the others follow by after. */
 wm_block *wm_segment_first_run(wm_segment *segment);
 
 /* A LIVE block for a request, or null; *failed as above. */
-wm_block *wm_arena_take_locked(wm_arena *arena, size_t bytes, bool *failed);
+wm_block *wm_arena_take_locked(wm_arena *arena, wm_lane *lane, size_t bytes,
+                               bool *failed);
+
+/* For magazines: up to count blocks of a fixed class, in no figure yet but
+ * that of what is out; answers how many. state is given to each; cut: see
+ * wm_arena_take_fitting(). */
+unsigned wm_arena_take_batch_locked(wm_arena *arena, wm_lane *lane,
+                                    unsigned size_class, unsigned count,
+                                    enum wm_cut cut, wm_state state,
+                                    wm_entry *entries);
+/* Takes such a block back, or another whose free is in the figures. */
+void wm_arena_put_locked(wm_arena *arena, wm_block *block);
+/* Blocks that are out wait now, or have passed and are out again; their states
+ * are the caller's. */
+void wm_arena_begin_pending_locked(wm_arena *arena, size_t count, size_t bytes);
+void wm_arena_end_pending_locked(wm_arena *arena, size_t count, size_t bytes);
 
 #endif

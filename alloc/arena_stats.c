@@ -1,15 +1,23 @@
 /* arena_stats.c: exact figures, kept under lock arena (row B14). */
-#include "alloc/arena_stats.h"
+#include "alloc/arena_int.h"
+#include "alloc/page_map.h"
 
 #include <string.h>
+
+/* A block may be freed in the figures of one thread before its allocation is
+ * in those of another: current may be below 0 in between, as it wraps. */
+static void stat_raise(warm_stat *stat, uint64_t highest)
+{
+    if ((int64_t)highest > (int64_t)stat->peak) {
+        stat->peak = highest;
+    }
+}
 
 static void stat_add(warm_stat *stat, uint64_t n)
 {
     stat->current += n;
     stat->allocated += n;
-    if (stat->current > stat->peak) {
-        stat->peak = stat->current;
-    }
+    stat_raise(stat, stat->current);
 }
 
 static void stat_sub(warm_stat *stat, uint64_t n)
@@ -18,10 +26,104 @@ static void stat_sub(warm_stat *stat, uint64_t n)
     stat->freed += n;
 }
 
+static void stat_settle(warm_stat *stat, uint64_t allocated, int64_t change,
+                        int64_t most)
+{
+    stat_raise(stat, stat->current + (uint64_t)most);
+    stat->current += (uint64_t)change;
+    stat->allocated += allocated;
+    stat->freed += allocated - (uint64_t)change;
+}
+
+/* Sums over the classes are made when they are read. */
+void wm_arena_settle_locked(wm_arena *arena, const wm_tally *tally)
+{
+    warm_space_stats *stats = &arena->stats;
+
+    stat_settle(&stats->requests, 0, tally->blocks, tally->most_blocks);
+    stat_settle(&stats->block_bytes, 0, tally->bytes, tally->most_bytes);
+    stat_settle(&stats->requested_bytes, 0, tally->asked, tally->most_asked);
+}
+
+void wm_arena_settle_class_locked(wm_arena *arena, unsigned size_class,
+                                  const wm_tally *tally, uint64_t allocs,
+                                  uint64_t requested)
+{
+    struct wm_class_figures *figures = &arena->classes[size_class];
+
+    stat_settle(&figures->requests, allocs, tally->blocks, tally->most_blocks);
+    stat_settle(&figures->handed_bytes, allocs * wm_class_bytes(size_class),
+                tally->bytes, tally->most_bytes);
+    stat_settle(&figures->requested_bytes, requested, tally->asked,
+                tally->most_asked);
+    arena->stats.cache_hits += allocs;
+}
+
+/* Calls fn for all requests, and for those of its sort. */
+static void sort_locked(wm_sorted *sorted, bool small,
+                        void (*fn)(warm_device_figures *figures,
+                                   uint64_t requested, uint64_t bytes),
+                        uint64_t requested, uint64_t bytes)
+{
+    if (sorted != NULL) {
+        fn(&sorted->all, requested, bytes);
+        fn(small ? &sorted->small : &sorted->large, requested, bytes);
+    }
+}
+
+static void sorted_take(warm_device_figures *f, uint64_t requested,
+                        uint64_t bytes)
+{
+    stat_add(&f->allocations, 1);
+    stat_add(&f->requested_bytes, requested);
+    stat_add(&f->allocated_bytes, bytes);
+    stat_add(&f->active, 1);
+    stat_add(&f->active_bytes, bytes);
+}
+
+static void sorted_give(warm_device_figures *f, uint64_t requested,
+                        uint64_t bytes)
+{
+    stat_sub(&f->allocations, 1);
+    stat_sub(&f->requested_bytes, requested);
+    stat_sub(&f->allocated_bytes, bytes);
+}
+
+static void sorted_passive(warm_device_figures *f, uint64_t requested,
+                           uint64_t bytes)
+{
+    (void)requested;
+    stat_sub(&f->active, 1);
+    stat_sub(&f->active_bytes, bytes);
+}
+
+static void sorted_segment(warm_device_figures *f, uint64_t requested,
+                           uint64_t bytes)
+{
+    (void)requested;
+    stat_add(&f->segments, 1);
+    stat_add(&f->reserved_bytes, bytes);
+}
+
+static void sorted_no_segment(warm_device_figures *f, uint64_t requested,
+                              uint64_t bytes)
+{
+    (void)requested;
+    stat_sub(&f->segments, 1);
+    stat_sub(&f->reserved_bytes, bytes);
+}
+
+static bool is_small(const wm_block *block)
+{
+    return block->segment->small;
+}
+
 void wm_arena_note_take_locked(wm_arena *arena, const wm_block *block)
 {
     struct wm_class_figures *figures = &arena->classes[block->size_class];
 
+    sort_locked(arena->sorted, is_small(block), sorted_take, block->requested,
+                block->bytes);
     stat_add(&arena->stats.requests, 1);
     stat_add(&arena->stats.requested_bytes, block->requested);
     stat_add(&arena->stats.block_bytes, block->bytes);
@@ -34,6 +136,11 @@ void wm_arena_note_give_locked(wm_arena *arena, const wm_block *block)
 {
     struct wm_class_figures *figures = &arena->classes[block->size_class];
 
+    if (block->counted) {
+        return;
+    }
+    sort_locked(arena->sorted, is_small(block), sorted_give, block->requested,
+                block->bytes);
     stat_sub(&arena->stats.requests, 1);
     stat_sub(&arena->stats.requested_bytes, block->requested);
     stat_sub(&arena->stats.block_bytes, block->bytes);
@@ -42,20 +149,26 @@ void wm_arena_note_give_locked(wm_arena *arena, const wm_block *block)
     stat_sub(&figures->handed_bytes, block->bytes);
 }
 
-void wm_arena_note_pending_locked(wm_arena *arena, const wm_block *block,
-                                  bool begins)
+void wm_arena_note_passive_locked(wm_arena *arena, const wm_block *block)
 {
-    if (begins) {
-        stat_add(&arena->stats.pending, 1);
-        stat_add(&arena->stats.pending_bytes, block->bytes);
+    sort_locked(arena->sorted, is_small(block), sorted_passive, 0,
+                block->bytes);
+}
+
+void wm_arena_note_pending_locked(wm_arena *arena, int64_t count, int64_t bytes)
+{
+    if (count >= 0) {
+        stat_add(&arena->stats.pending, (uint64_t)count);
+        stat_add(&arena->stats.pending_bytes, (uint64_t)bytes);
+        arena->fresh_bytes += (size_t)bytes;
     } else {
-        stat_sub(&arena->stats.pending, 1);
-        stat_sub(&arena->stats.pending_bytes, block->bytes);
+        stat_sub(&arena->stats.pending, (uint64_t)-count);
+        stat_sub(&arena->stats.pending_bytes, (uint64_t)-bytes);
     }
 }
 
 void wm_arena_note_kept_locked(wm_arena *arena, const wm_block *block,
-                               int state)
+                               enum wm_block_state state)
 {
     if (state == WM_BLOCK_LOST) {
         arena->stats.lost++;
@@ -66,8 +179,13 @@ void wm_arena_note_kept_locked(wm_arena *arena, const wm_block *block,
     }
 }
 
-void wm_arena_note_segment_locked(wm_arena *arena, size_t bytes, bool added)
+void wm_arena_note_segment_locked(wm_arena *arena, const wm_segment *segment,
+                                  bool added)
 {
+    size_t bytes = segment->bytes;
+
+    sort_locked(arena->sorted, segment->small,
+                added ? sorted_segment : sorted_no_segment, 0, bytes);
     if (added) {
         stat_add(&arena->stats.segments, 1);
         stat_add(&arena->stats.held_bytes, bytes);
@@ -108,17 +226,74 @@ void wm_arena_count_failure(wm_arena *arena)
     wm_lock_release(&arena->lock);
 }
 
+void wm_arena_count_spill(wm_arena *arena)
+{
+    wm_lock_acquire(&arena->lock);
+    arena->stats.spilled++;
+    wm_lock_release(&arena->lock);
+}
+
+/* For a reader: never below 0 nor above what can be, and the sum of what was
+ * freed as it must be. */
+static warm_stat shown(const warm_stat *stat, uint64_t most)
+{
+    warm_stat all = *stat;
+
+    if ((int64_t)all.current < 0) {
+        all.current = 0;
+    }
+    if (all.current > most) {
+        all.current = most;
+    }
+    all.freed = all.allocated - all.current;
+    return all;
+}
+
+static void sum_classes_locked(wm_arena *arena, warm_space_stats *stats)
+{
+    stats->requests.allocated = 0;
+    stats->requested_bytes.allocated = 0;
+    stats->block_bytes.allocated = 0;
+    for (int i = 0; i < WM_CLASSES_ALL; i++) {
+        const struct wm_class_figures *figures = &arena->classes[i];
+
+        stats->requests.allocated += figures->requests.allocated;
+        stats->requested_bytes.allocated += figures->requested_bytes.allocated;
+        stats->block_bytes.allocated += figures->handed_bytes.allocated;
+    }
+}
+
 void wm_arena_stats(wm_arena *arena, warm_space_stats *stats)
 {
     size_t size = stats->size;
+    size_t out;
 
     wm_lock_acquire(&arena->lock);
     *stats = arena->stats;
+    sum_classes_locked(arena, stats);
+    out = arena->out_bytes;
     wm_lock_release(&arena->lock);
     stats->size = size;
-    stats->idle_bytes = stats->held_bytes.current - stats->block_bytes.current -
+    stats->requests = shown(&stats->requests, UINT64_MAX);
+    stats->requested_bytes = shown(&stats->requested_bytes, out);
+    stats->block_bytes = shown(&stats->block_bytes, out);
+    stats->cached_bytes = out - stats->block_bytes.current;
+    stats->idle_bytes = stats->held_bytes.current - out + stats->cached_bytes -
                         stats->pending_bytes.current - stats->lost_bytes -
                         stats->captured_bytes;
+}
+
+size_t wm_arena_idle(wm_arena *arena)
+{
+    const warm_space_stats *stats = &arena->stats;
+    size_t idle;
+
+    wm_lock_acquire(&arena->lock);
+    idle = stats->held_bytes.current - arena->out_bytes -
+           stats->pending_bytes.current - stats->lost_bytes -
+           stats->captured_bytes;
+    wm_lock_release(&arena->lock);
+    return idle;
 }
 
 void wm_arena_class_stats(wm_arena *arena, unsigned size_class,
@@ -130,9 +305,9 @@ void wm_arena_class_stats(wm_arena *arena, unsigned size_class,
     figures = arena->classes[size_class];
     wm_lock_release(&arena->lock);
     stats->block_bytes = wm_class_bytes(size_class);
-    stats->requests = figures.requests;
-    stats->requested_bytes = figures.requested_bytes;
-    stats->handed_bytes = figures.handed_bytes;
+    stats->requests = shown(&figures.requests, UINT64_MAX);
+    stats->requested_bytes = shown(&figures.requested_bytes, UINT64_MAX);
+    stats->handed_bytes = shown(&figures.handed_bytes, UINT64_MAX);
 }
 
 static void reset_peak(warm_stat *stat)
@@ -147,8 +322,21 @@ static void reset_total(warm_stat *stat)
     stat->freed = 0;
 }
 
+static void each_sorted(warm_device_figures *figures,
+                        void (*fn)(warm_stat *stat))
+{
+#define EACH(name, unit, meaning) fn(&figures->name);
+    WARM_DEVICE_STAT_MAP(EACH)
+#undef EACH
+}
+
 static void each_stat_locked(wm_arena *arena, void (*fn)(warm_stat *stat))
 {
+    if (arena->sorted != NULL) {
+        each_sorted(&arena->sorted->all, fn);
+        each_sorted(&arena->sorted->small, fn);
+        each_sorted(&arena->sorted->large, fn);
+    }
 #define EACH(name, unit, meaning) fn(&arena->stats.name);
     WARM_SPACE_STAT_MAP(EACH)
 #undef EACH
@@ -176,5 +364,82 @@ void wm_arena_reset_totals(wm_arena *arena)
     arena->stats.cache_hits = 0;
     arena->stats.retries = 0;
     arena->stats.failures = 0;
+    arena->stats.spilled = 0;
+    arena->stats.double_frees = 0;
     wm_lock_release(&arena->lock);
+}
+
+/* ---- by small and large ------------------------------------------------- */
+
+static void add_split(warm_device_figures *figures, uint64_t blocks,
+                      uint64_t bytes)
+{
+    figures->inactive_split += blocks;
+    figures->inactive_split_bytes += bytes;
+}
+
+/* What is idle of a segment, if that is not all of it. */
+static void add_segment_split(wm_segment *segment, warm_device_figures *figures)
+{
+    warm_device_figures own = {.inactive_split = 0};
+
+    for (wm_block *run = wm_segment_first_run(segment); run != NULL;
+         run = run->after) {
+        if (wm_block_state(run) == WM_BLOCK_IDLE) {
+            add_split(&own, 1, run->bytes);
+        } else if (wm_block_state(run) == WM_BLOCK_SLAB) {
+            const wm_slab *slab = wm_block_at(run->base)->slab;
+
+            add_split(&own, slab->idle, slab->idle * slab->slot_bytes);
+        }
+    }
+    if (own.inactive_split_bytes < segment->bytes) {
+        add_split(figures, own.inactive_split, own.inactive_split_bytes);
+    }
+}
+
+static void show(warm_stat *stat)
+{
+    *stat = shown(stat, UINT64_MAX);
+}
+
+void wm_arena_sorted_stats(wm_arena *arena, warm_device_stats *stats)
+{
+    wm_lock_acquire(&arena->lock);
+    stats->all = arena->sorted->all;
+    stats->small = arena->sorted->small;
+    stats->large = arena->sorted->large;
+    for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
+        add_segment_split(s, s->small ? &stats->small : &stats->large);
+    }
+    stats->retries = arena->stats.retries;
+    stats->failures = arena->stats.failures;
+    stats->captured = arena->stats.captured;
+    stats->captured_bytes = arena->stats.captured_bytes;
+    stats->lost = arena->stats.lost;
+    stats->lost_bytes = arena->stats.lost_bytes;
+    wm_lock_release(&arena->lock);
+    add_split(
+        &stats->all, stats->small.inactive_split + stats->large.inactive_split,
+        stats->small.inactive_split_bytes + stats->large.inactive_split_bytes);
+    each_sorted(&stats->all, show);
+    each_sorted(&stats->small, show);
+    each_sorted(&stats->large, show);
+}
+
+size_t wm_arena_largest(wm_arena *arena)
+{
+    size_t largest = 0;
+
+    wm_lock_acquire(&arena->lock);
+    for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
+        for (wm_block *run = wm_segment_first_run(s); run != NULL;
+             run = run->after) {
+            if (wm_run_is_idle(run) && run->bytes > largest) {
+                largest = run->bytes;
+            }
+        }
+    }
+    wm_lock_release(&arena->lock);
+    return largest;
 }

@@ -3,16 +3,42 @@
 #define WM_ARENA_STATS_H
 
 #include "alloc/arena.h"
+#include "warmpool/device_memory.h"
+
+/* Figures of an arena whose blocks never go through magazines. */
+typedef struct wm_sorted {
+    warm_device_figures all, small, large;
+} wm_sorted;
+
+/* What a set of magazines has counted since it settled last, of one class or
+ * of all: how much more is with callers now, and was at most in between. */
+typedef struct wm_tally {
+    int64_t blocks, most_blocks;
+    int64_t bytes, most_bytes; /* handed out */
+    int64_t asked, most_asked; /* bytes asked for in those */
+} wm_tally;
+
+void wm_arena_settle_locked(wm_arena *arena, const wm_tally *tally);
+/* allocs, requested: blocks that were handed out, and bytes asked for. */
+void wm_arena_settle_class_locked(wm_arena *arena, unsigned size_class,
+                                  const wm_tally *tally, uint64_t allocs,
+                                  uint64_t requested);
 
 /* A block went to a caller, or came back from one. */
 void wm_arena_note_take_locked(wm_arena *arena, const wm_block *block);
 void wm_arena_note_give_locked(wm_arena *arena, const wm_block *block);
+/* A block is with its caller no more, nor waits for streams. */
+void wm_arena_note_passive_locked(wm_arena *arena, const wm_block *block);
 /* A freed block waits for streams, or does not any more. */
-void wm_arena_note_pending_locked(wm_arena *arena, const wm_block *block,
-                                  bool begins);
+void wm_arena_note_pending_locked(wm_arena *arena, int64_t count,
+                                  int64_t bytes);
 /* A block is kept for ever: state LOST or CAPTURED. */
 void wm_arena_note_kept_locked(wm_arena *arena, const wm_block *block,
-                               int state);
-void wm_arena_note_segment_locked(wm_arena *arena, size_t bytes, bool added);
+                               enum wm_block_state state);
+void wm_arena_note_segment_locked(wm_arena *arena, const wm_segment *segment,
+                                  bool added);
+
+/* All of an arena that has sorted figures; stats->size is the caller's. */
+void wm_arena_sorted_stats(wm_arena *arena, warm_device_stats *stats);
 
 #endif

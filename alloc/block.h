@@ -12,8 +12,8 @@
  * inside the record, whatever the address.
  *
  * Whoever owns a block owns its fields: the arena while IDLE (lock arena), the
- * caller while LIVE, the free that took it LIVE → FREEING, the timelines
- * while PENDING. */
+ * thread whose magazine it is in while CACHED, the caller while LIVE, the free
+ * that took it LIVE → FREEING, the timelines while PENDING. */
 #ifndef WM_BLOCK_H
 #define WM_BLOCK_H
 
@@ -40,7 +40,24 @@ enum wm_block_state {
     WM_BLOCK_SLAB,     /* a run that is cut into slots */
     WM_BLOCK_LOST,     /* kept for ever: the driver failed */
     WM_BLOCK_CAPTURED, /* kept for ever: a graph capture used it */
+    WM_BLOCK_CACHED,   /* in a magazine, free to be handed out */
+    WM_BLOCK_GATHERED, /* freed, in a thread's open batch; see gather.h */
 };
+
+/* A state is one of these in its low byte. Above it CACHED and LIVE carry the
+ * number of the set of magazines that has the block, or handed it out (0: the
+ * arena did): one compare tells a thread that a block is live, and its own. */
+typedef uint64_t wm_state;
+
+static inline wm_state wm_state_of_set(enum wm_block_state state, uint64_t set)
+{
+    return (set << 8) | (wm_state)state;
+}
+
+static inline enum wm_block_state wm_state_kind(wm_state state)
+{
+    return (enum wm_block_state)(state & 0xff);
+}
 
 /* One stream that uses a block. While the block is LIVE it hangs on
  * block->uses; once freed it is an entry in its timeline's queue. */
@@ -52,37 +69,58 @@ typedef struct wm_use {
      * retired (its final event counts) or nothing could be recorded yet. */
     warm_event event;
     struct wm_use *next_of_block;
-    struct wm_use *next_in_queue; /* lock timeline */
+    /* Once freed: the next of its batch; and, in the first of a batch, the
+     * next batch (lock timeline). */
+    struct wm_use *next_in_batch, *next_in_queue;
 } wm_use;
 
 struct wm_block {
+    /* What a hit reads and writes: 64 bytes. */
     char *base;
     size_t bytes;
     wm_segment *segment;
     wm_slab *slab; /* null: a run of pages */
     size_t requested;
     /* Acquire on look-up pairs with release when a block is handed out: the
-     * fields above are read only after LIVE was seen. */
-    _Atomic int state;
-    unsigned size_class;
-    /* Pushed with release, walked with acquire: any thread may record. */
+     * fields around it are read only after LIVE was seen. */
+    _Atomic(wm_state) state;
+    /* Pushed with release, walked with acquire: any thread may record. The
+     * first one pushed, the last of the list, may be a bare timeline: that of
+     * an adopted stream, with its lowest bit set. A use is made of it, in
+     * first_use, when the block is freed. */
     _Atomic(wm_use *) uses;
-    wm_use first_use;             /* spares an allocation for the usual case */
+    unsigned size_class;
     _Atomic bool first_use_taken; /* acquire to claim, release to give up */
     _Atomic bool captured;        /* relaxed: read by the free, which the
                                      caller orders after its records */
+    _Atomic bool stuck;           /* a timeline failed: LOST when done */
+    bool counted;                 /* its free is in a thread's figures */
+    wm_use first_use;             /* spares an allocation for the usual case */
     _Atomic unsigned queued;      /* timelines that still hold it */
-    _Atomic bool stuck;           /* one of them failed: LOST when done */
+    uint32_t trace;               /* its number there, 0: none */
+    uint64_t lane_id;             /* const while LIVE: of the stream in whose
+                                     order it was allocated, 0: of none */
+    wm_block *next_done;          /* of those that are done */
     /* Runs only; lock arena. */
-    wm_block *before, *after; /* neighbours by address */
-    wm_block *left, *right;   /* fit tree; left chains spare records */
-    uint32_t weight;          /* heap order in the fit tree */
+    wm_block *before, *after;            /* neighbours by address */
+    wm_block *previous_idle, *next_idle; /* in a bin; next chains spare
+                                            records */
+    struct wm_lane *lane; /* who may have it; while LIVE, in whose order */
+    uint64_t put_at;      /* puts of its lane when it came back last */
 };
+
+/* A block in a magazine. With its base, so that the next pointer hangs on the
+ * free before it, and not on what that free had to look up. */
+typedef struct wm_entry {
+    wm_block *block;
+    char *base;
+} wm_entry;
 
 struct wm_slab {
     wm_block *run;     /* of state SLAB */
     char *base;        /* of the run */
     size_t slot_bytes; /* const: slabs are recycled within their class */
+    uint32_t inverse;  /* const: of slot_bytes, see wm_slot_index() */
     unsigned slots, size_class; /* const */
     unsigned idle;              /* lock arena */
     uint64_t idle_mask;         /* lock arena: bit i: slot[i] is IDLE */
@@ -97,9 +135,12 @@ struct wm_segment {
     struct wm_arena *arena;
     wm_segment *previous, *next; /* lock arena; next chains spare ones */
     uint64_t idle_since_ns;      /* lock arena: valid while wholly idle */
-    wm_block *whole;             /* its run's record while detached */
-    size_t words;                /* const: of starts */
-    wm_segment *next_made;       /* lock arena */
+    bool own;                    /* lock arena: made for one request */
+    bool small;      /* const: for small requests; see wm_arena.small_max */
+    bool apart;      /* lock arena: its idle runs are kept for large ones */
+    wm_block *first; /* its first run's record while detached */
+    size_t words;    /* const: of starts */
+    wm_segment *next_made; /* lock arena */
     /* Bit i: a run starts at page i. Written under lock arena; read without,
      * relaxed: the caller of a look-up knows that its own block is live, and
      * its bit was set before the block was handed out. */

@@ -1,5 +1,6 @@
 /* copy.c: copies that record their stream by themselves (row B16). */
 #include "alloc/space.h"
+#include "alloc/traced.h"
 
 #include "runtime/base/status.h"
 #include "warmpool/memory.h"
@@ -27,8 +28,16 @@ static warm_status find_range(const void *pointer, size_t bytes,
 
 static warm_status use(wm_block *block, warm_stream stream)
 {
-    return block != NULL ? wm_space_record(wm_space_of(block), block, stream)
-                         : WARM_OK;
+    warm_status status =
+        block != NULL ? wm_space_record(wm_space_of(block), block, stream)
+                      : WARM_OK;
+
+    if (block != NULL && status == WARM_OK &&
+        wm_unlikely(wm_space_of(block)->runtime->trace != NULL)) {
+        wm_traced_use(wm_space_of(block)->runtime, block, stream,
+                      WM_TRACE_COPY);
+    }
+    return status;
 }
 
 /* Both ranges are checked before a stream is recorded on either block. */

@@ -107,8 +107,7 @@ wm_block *wm_block_at(const void *address)
     switch (entry & 3) {
     case WM_ENTRY_SLAB: {
         wm_slab *slab = record_of(entry);
-        size_t i =
-            (size_t)((const char *)address - slab->base) / slab->slot_bytes;
+        size_t i = wm_slot_index(slab, address);
 
         /* Stale beyond: the record serves another run. */
         return wm_likely(i < slab->slots) ? &slab->slot[i] : NULL;

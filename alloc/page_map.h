@@ -18,7 +18,8 @@ enum wm_entry_kind { WM_ENTRY_RUN = 0, WM_ENTRY_SLAB = 1, WM_ENTRY_INNER = 2 };
 
 typedef _Atomic(uintptr_t) wm_leaf[(size_t)1 << WM_LEAF_SHIFT];
 
-extern _Atomic(wm_leaf *) wm_page_root[(size_t)1 << WM_ROOT_SHIFT];
+extern _Atomic(wm_leaf *) wm_page_root[(size_t)1 << WM_ROOT_SHIFT]
+    __attribute__((visibility("hidden")));
 
 /* The entry of the page that holds address, 0 if it is not ours. Acquire
  * pairs with wm_page_map_set(): the record behind it is initialised. */
@@ -48,6 +49,59 @@ void wm_page_map_set(const void *address, const void *record,
                      enum wm_entry_kind kind);
 void wm_page_map_fill(const void *base, size_t bytes, const void *record,
                       enum wm_entry_kind kind);
+
+/* Slots are multiples of WM_GRAIN: a division by one of them is a product and
+ * a shift, exact for every offset in a slab, of at most 64 slots. */
+enum { WM_INVERSE_SHIFT = 20, WM_GRAIN_SHIFT = 9 };
+
+static inline uint32_t wm_slot_inverse(size_t slot_bytes)
+{
+    uint32_t grains = (uint32_t)(slot_bytes >> WM_GRAIN_SHIFT);
+
+    return ((UINT32_C(1) << WM_INVERSE_SHIFT) + grains - 1) / grains;
+}
+
+/* The slot that holds address. Beyond the slots if that is not in the slab. */
+static inline size_t wm_slot_index(const wm_slab *slab, const void *address)
+{
+    size_t grain =
+        (size_t)((const char *)address - slab->base) >> WM_GRAIN_SHIFT;
+
+    return (grain * slab->inverse) >> WM_INVERSE_SHIFT;
+}
+
+/* The block that starts at address if it starts at all there: one that holds
+ * it, or null. Without a loop, for hits. */
+static inline wm_block *wm_block_from(const void *address)
+{
+    uintptr_t page = (uintptr_t)address >> WM_PAGE_SHIFT;
+    wm_leaf *leaf;
+    uintptr_t entry;
+    size_t i;
+    wm_slab *slab;
+
+    /* An address above 48 bits finds the block of one below: the caller looks
+     * whether it starts at the address. Acquire: as in wm_page_map_get(). */
+    leaf = atomic_load_explicit(
+        &wm_page_root[(page >> WM_LEAF_SHIFT) &
+                      (((uintptr_t)1 << WM_ROOT_SHIFT) - 1)],
+        memory_order_acquire);
+    if (wm_unlikely(leaf == NULL)) {
+        return NULL;
+    }
+    entry = atomic_load_explicit(
+        &(*leaf)[page & (((uintptr_t)1 << WM_LEAF_SHIFT) - 1)],
+        memory_order_acquire);
+    if (wm_likely((entry & 3) == WM_ENTRY_RUN)) {
+        return (wm_block *)entry;
+    }
+    if ((entry & 3) != WM_ENTRY_SLAB) {
+        return NULL;
+    }
+    slab = (wm_slab *)(entry & ~(uintptr_t)3);
+    i = wm_slot_index(slab, address);
+    return wm_likely(i < slab->slots) ? &slab->slot[i] : NULL;
+}
 
 /* The block that holds address, whatever its state, or null. The caller looks
  * at the state before anything else. */

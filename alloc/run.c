@@ -10,7 +10,7 @@
 void wm_record_give_locked(wm_arena *arena, wm_block *block)
 {
     wm_block_set_state(block, WM_BLOCK_VOID);
-    block->left = arena->spare_blocks;
+    block->next_idle = arena->spare_blocks;
     arena->spare_blocks = block;
 }
 
@@ -37,8 +37,7 @@ wm_block *wm_record_take_locked(wm_arena *arena)
 {
     wm_block *block = arena->spare_blocks;
 
-    arena->spare_blocks = block->left;
-    block->left = NULL;
+    arena->spare_blocks = block->next_idle;
     return block;
 }
 
@@ -48,15 +47,14 @@ void wm_run_mark(wm_segment *segment, const char *base, bool start)
 {
     size_t page = (size_t)(base - segment->base) / WM_PAGE;
     uint64_t bit = (uint64_t)1 << (page % 64);
+    /* Relaxed: see struct wm_segment. No read-modify-write: under the lock
+     * nobody else writes. */
+    uint64_t word =
+        atomic_load_explicit(&segment->starts[page / 64], memory_order_relaxed);
 
-    /* Relaxed: see struct wm_segment. */
-    if (start) {
-        atomic_fetch_or_explicit(&segment->starts[page / 64], bit,
-                                 memory_order_relaxed);
-    } else {
-        atomic_fetch_and_explicit(&segment->starts[page / 64], ~bit,
-                                  memory_order_relaxed);
-    }
+    atomic_store_explicit(&segment->starts[page / 64],
+                          start ? word | bit : word & ~bit,
+                          memory_order_relaxed);
 }
 
 void wm_run_init(wm_block *block, wm_segment *segment, char *base, size_t bytes)
@@ -70,13 +68,15 @@ void wm_run_init(wm_block *block, wm_segment *segment, char *base, size_t bytes)
     wm_page_map_set(base, block, WM_ENTRY_RUN);
 }
 
-/* Cuts block, which is in no tree, to bytes; the rest becomes an idle run. */
+/* Cuts block, which is in no bin, to bytes; the rest becomes an idle run. */
 static void split_locked(wm_arena *arena, wm_block *block, size_t bytes)
 {
     wm_block *rest = wm_record_take_locked(arena);
 
     wm_run_init(rest, block->segment, block->base + bytes,
                 block->bytes - bytes);
+    wm_run_move(rest, block->lane);
+    rest->put_at = block->put_at;
     rest->before = block;
     rest->after = block->after;
     if (rest->after != NULL) {
@@ -84,25 +84,147 @@ static void split_locked(wm_arena *arena, wm_block *block, size_t bytes)
     }
     block->after = rest;
     block->bytes = bytes;
-    wm_fit_tree_insert(&arena->idle, rest);
+    wm_fit_insert(wm_run_bins(rest), rest);
 }
 
-wm_block *wm_run_take_locked(wm_arena *arena, size_t bytes, bool *failed)
-{
-    wm_block *block = wm_fit_tree_find(&arena->idle, bytes);
+/* ---- lanes ------------------------------------------------------------ */
 
-    if (block == NULL) {
-        return NULL;
+wm_fit *wm_run_bins(const wm_block *run)
+{
+    const wm_segment *segment = run->segment;
+
+    return &run->lane->idle[segment->apart   ? WM_SORT_APART
+                            : segment->small ? WM_SORT_SMALL
+                                             : WM_SORT_LARGE];
+}
+
+void wm_run_move(wm_block *run, wm_lane *lane)
+{
+    wm_lane *old = run->lane;
+
+    run->lane = lane;
+    if (lane != NULL) {
+        lane->runs++;
     }
-    if (block->bytes > bytes && !wm_record_have_locked(arena)) {
-        *failed = true;
-        return NULL;
+    if (old != NULL) {
+        old->runs--;
+        wm_lane_retire_locked(run->segment->arena, old);
     }
-    wm_fit_tree_remove(&arena->idle, block);
-    if (block->bytes > bytes) {
-        split_locked(arena, block, bytes);
+}
+
+/* The better fit of two, either of which may be null. */
+static wm_block *smaller(wm_block *first, wm_block *second)
+{
+    if (first == NULL || second == NULL) {
+        return first != NULL ? first : second;
     }
-    return block;
+    return second->bytes < first->bytes ? second : first;
+}
+
+/* A run that the lane may have. */
+static wm_block *find_sort_locked(wm_arena *arena, wm_lane *lane,
+                                  enum wm_sort sort, size_t bytes)
+{
+    wm_block *common = wm_fit_find(&arena->common.idle[sort], bytes);
+
+    return lane == &arena->common
+               ? common
+               : smaller(wm_fit_find(&lane->idle[sort], bytes), common);
+}
+
+/* ---- regions apart ---------------------------------------------------- */
+
+/* A region that was made for one large request serves small ones only once so
+ * much was grown in its stead that it would pay for a part of it: a few small
+ * blocks that live long would keep it from ever serving a large one again. */
+enum { APART_MIN = 64 << 20, SMALL_PART = 32, PAYING_PART = 16 };
+
+/* Its runs are as all others, until it is wholly idle again. */
+static void open_locked(wm_arena *arena, wm_segment *segment)
+{
+    for (wm_block *run = wm_segment_first_run(segment); run != NULL;
+         run = run->after) {
+        if (wm_run_is_idle(run)) {
+            wm_fit_remove(&run->lane->idle[WM_SORT_APART], run);
+            wm_fit_insert(&run->lane->idle[WM_SORT_LARGE], run);
+        }
+    }
+    segment->apart = false;
+    arena->grown_bytes = 0;
+}
+
+bool wm_arena_open(wm_arena *arena, wm_lane *lane, size_t bytes)
+{
+    wm_block *run;
+
+    wm_lock_acquire(&arena->lock);
+    run = find_sort_locked(arena, lane != NULL ? lane : &arena->common,
+                           WM_SORT_APART, bytes);
+    if (run != NULL) {
+        open_locked(arena, run->segment);
+    }
+    wm_lock_release(&arena->lock);
+    return run != NULL;
+}
+
+void wm_run_note_growth_locked(wm_arena *arena, wm_lane *lane, size_t needed,
+                               size_t bytes)
+{
+    if (needed > 0 &&
+        find_sort_locked(arena, lane, WM_SORT_APART, needed) != NULL) {
+        arena->grown_bytes += bytes;
+    }
+}
+
+/* The run to cut, or null; common: of those that are not apart. */
+static wm_block *find_apart_locked(wm_arena *arena, wm_lane *lane,
+                                   wm_block *common, size_t bytes)
+{
+    wm_block *run = find_sort_locked(arena, lane, WM_SORT_APART, bytes);
+
+    if (run == NULL) {
+        return common;
+    }
+    if (bytes >= run->segment->bytes / SMALL_PART) {
+        return common != NULL && common->bytes <= run->bytes ? common : run;
+    }
+    if (common == NULL &&
+        arena->grown_bytes >= run->segment->bytes / PAYING_PART) {
+        open_locked(arena, run->segment);
+        return run;
+    }
+    return common;
+}
+
+static wm_block *find_locked(wm_arena *arena, wm_lane *lane, size_t bytes)
+{
+    bool small = bytes <= arena->small_max;
+    wm_block *common = find_sort_locked(
+        arena, lane, small ? WM_SORT_SMALL : WM_SORT_LARGE, bytes);
+
+    return arena->own_segments > 0 && !small
+               ? find_apart_locked(arena, lane, common, bytes)
+               : common;
+}
+
+/* ---- cuts and joins ---------------------------------------------------- */
+
+/* Whether it is worth a poll before the run is cut for bytes: it is much
+ * larger, and a CUT_POLLS-th of what is held was freed since the last poll, or
+ * CUT_BYTES where that is little.
+ * With polls on misses alone, all of the largest run that is left is cut to
+ * pieces in between, while well-fitting blocks lie there done: the two traces
+ * of the bench then hold 15 % and twice as much. */
+enum { CUT_POLLS = 64, CUT_BYTES = 1 << 20 };
+
+static bool is_bad_cut(const wm_arena *arena, const wm_block *run, size_t bytes)
+{
+    if (arena->cut == WM_CUT_ANY || run->bytes - bytes <= bytes / 8) {
+        return false;
+    }
+    return arena->cut == WM_CUT_NONE ||
+           (arena->fresh_bytes > CUT_BYTES &&
+            arena->fresh_bytes > arena->stats.held_bytes.current / CUT_POLLS);
 }
 
 /* Joins block with its neighbour after it; the neighbour's record ends. */
@@ -113,10 +235,14 @@ static void absorb_locked(wm_arena *arena, wm_block *block)
     wm_run_mark(next->segment, next->base, false);
     wm_page_map_set(next->base, next->segment, WM_ENTRY_INNER);
     block->bytes += next->bytes;
+    if (next->put_at > block->put_at) {
+        block->put_at = next->put_at;
+    }
     block->after = next->after;
     if (block->after != NULL) {
         block->after->before = block;
     }
+    wm_run_move(next, NULL);
     wm_record_give_locked(arena, next);
 }
 
@@ -125,20 +251,137 @@ bool wm_run_is_idle(wm_block *block)
     return block != NULL && wm_block_state(block) == WM_BLOCK_IDLE;
 }
 
+/* Whether the neighbour, which may be null, is one with an idle run. */
+static bool may_join(const wm_block *block, wm_block *neighbour)
+{
+    return wm_run_is_idle(neighbour) && neighbour->lane == block->lane;
+}
+
+/* ---- room in several lanes ---------------------------------------------- */
+
+static bool may_have(const wm_arena *arena, const wm_lane *lane, wm_block *run)
+{
+    return wm_run_is_idle(run) &&
+           (run->lane == lane || run->lane == &arena->common);
+}
+
+/* Runs from first on that the lane may have, together of at least bytes, as
+ * one of the lane's; and what lies behind them if that is the lane's. */
+static wm_block *join_locked(wm_arena *arena, wm_lane *lane, wm_block *first,
+                             size_t bytes)
+{
+    wm_fit_remove(wm_run_bins(first), first);
+    if (first->lane != lane) {
+        first->put_at = 0;
+        wm_run_move(first, lane);
+    }
+    while (first->bytes < bytes || may_join(first, first->after)) {
+        wm_block *next = first->after;
+
+        wm_fit_remove(wm_run_bins(next), next);
+        if (next->lane != lane) {
+            next->put_at = 0;
+        }
+        absorb_locked(arena, first);
+    }
+    wm_fit_insert(wm_run_bins(first), first);
+    return first;
+}
+
+/* Of a segment: the first of neighbours that do together, or null. */
+static wm_block *find_neighbours_locked(const wm_arena *arena,
+                                        const wm_lane *lane,
+                                        wm_segment *segment, size_t bytes)
+{
+    wm_block *first = NULL;
+    size_t sum = 0;
+
+    for (wm_block *run = wm_segment_first_run(segment); run != NULL;
+         run = run->after) {
+        if (!may_have(arena, lane, run)) {
+            sum = 0;
+            continue;
+        }
+        first = sum == 0 ? run : first;
+        sum += run->bytes;
+        if (sum >= bytes) {
+            return first;
+        }
+    }
+    return NULL;
+}
+
+/* No single run does: neighbours of which some are the lane's and the others
+ * common may. Walks all runs; a poll or a growth would come next. */
+static wm_block *join_lanes_locked(wm_arena *arena, wm_lane *lane, size_t bytes)
+{
+    bool small = bytes <= arena->small_max;
+
+    for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
+        wm_block *first = s->small == small && !s->apart && s->bytes >= bytes
+                              ? find_neighbours_locked(arena, lane, s, bytes)
+                              : NULL;
+
+        if (first != NULL) {
+            return join_locked(arena, lane, first, bytes);
+        }
+    }
+    return NULL;
+}
+
+/* ---- in and out -------------------------------------------------------- */
+
+wm_block *wm_run_take_locked(wm_arena *arena, wm_lane *lane, size_t bytes,
+                             bool *failed)
+{
+    wm_block *block = find_locked(arena, lane, bytes);
+
+    if (block == NULL && lane != &arena->common) {
+        block = join_lanes_locked(arena, lane, bytes);
+    }
+    if (block == NULL || is_bad_cut(arena, block, bytes)) {
+        arena->fresh_bytes = 0;
+        return NULL;
+    }
+    if (block->bytes > bytes && !wm_record_have_locked(arena)) {
+        *failed = true;
+        return NULL;
+    }
+    wm_fit_remove(wm_run_bins(block), block);
+    if (block->bytes > bytes) {
+        split_locked(arena, block, bytes);
+    }
+    if (block->lane != lane) {
+        wm_run_move(block, lane);
+    }
+    return block;
+}
+
 void wm_run_put_locked(wm_arena *arena, wm_block *block)
 {
+    if (wm_unlikely(block->lane->over)) {
+        wm_run_move(block, &arena->common);
+    }
+    block->put_at = ++block->lane->puts;
+    wm_run_join_locked(arena, block);
+}
+
+void wm_run_join_locked(wm_arena *arena, wm_block *block)
+{
     wm_block_set_state(block, WM_BLOCK_IDLE);
-    if (wm_run_is_idle(block->after)) {
-        wm_fit_tree_remove(&arena->idle, block->after);
+    if (may_join(block, block->after)) {
+        wm_fit_remove(wm_run_bins(block->after), block->after);
         absorb_locked(arena, block);
     }
-    if (wm_run_is_idle(block->before)) {
+    if (may_join(block, block->before)) {
         block = block->before;
-        wm_fit_tree_remove(&arena->idle, block);
+        wm_fit_remove(wm_run_bins(block), block);
         absorb_locked(arena, block);
     }
-    wm_fit_tree_insert(&arena->idle, block);
     if (block->bytes == block->segment->bytes) {
+        block->segment->apart =
+            block->segment->own && block->bytes >= APART_MIN;
         block->segment->idle_since_ns = wm_clock_ns();
     }
+    wm_fit_insert(wm_run_bins(block), block);
 }

@@ -28,34 +28,71 @@ static void unlink_segment_locked(wm_arena *arena, wm_segment *segment)
     }
 }
 
-/* The one run of a wholly idle segment, else null. */
-static wm_block *whole_run(wm_segment *segment)
+/* Whether all of a segment is idle. Its runs are several where several lanes
+ * have a part: the driver waits for the device before it takes it back. */
+static bool is_whole(wm_segment *segment)
 {
-    wm_block *block = wm_block_at(segment->base);
+    wm_block *run = wm_segment_first_run(segment);
 
-    return wm_run_is_idle(block) && block->bytes == segment->bytes ? block
-                                                                   : NULL;
+    while (wm_run_is_idle(run)) {
+        run = run->after;
+    }
+    return run == NULL;
 }
 
-/* block: a record not in use, for the one run that the segment begins as. */
-static void attach_locked(wm_arena *arena, wm_segment *segment, wm_block *block)
+/* And of one lane: since when it is idle is known. */
+static bool is_one(wm_segment *segment)
 {
+    return wm_segment_first_run(segment)->bytes == segment->bytes;
+}
+
+/* The runs of the segment are not idle and in no bin, as they were left by
+ * detach_locked(), or made. */
+static void attach_locked(wm_arena *arena, wm_segment *segment)
+{
+    wm_block *run = segment->first;
+
     wm_page_map_fill(segment->base, segment->bytes, segment, WM_ENTRY_INNER);
-    wm_run_init(block, segment, segment->base, segment->bytes);
-    block->before = NULL;
-    block->after = NULL;
     link_segment_locked(arena, segment);
-    wm_run_put_locked(arena, block);
+    arena->own_segments += segment->own;
+    while (run != NULL) {
+        wm_block *after = run->after;
+
+        wm_run_init(run, segment, run->base, run->bytes);
+        if (run->lane->over) {
+            wm_run_move(run, &arena->common);
+        }
+        wm_run_join_locked(arena, run);
+        run = after;
+    }
 }
 
-/* block: the one run of the segment; its record stays with the caller. */
-static void detach_locked(wm_arena *arena, wm_segment *segment, wm_block *block)
+/* The records of its runs, which are all idle, stay with the segment. */
+static void detach_locked(wm_arena *arena, wm_segment *segment)
 {
-    wm_fit_tree_remove(&arena->idle, block);
-    wm_block_set_state(block, WM_BLOCK_VOID);
+    segment->first = wm_segment_first_run(segment);
+    for (wm_block *run = segment->first; run != NULL; run = run->after) {
+        wm_fit_remove(wm_run_bins(run), run);
+        wm_block_set_state(run, WM_BLOCK_VOID);
+        wm_run_mark(segment, run->base, false);
+    }
+    arena->own_segments -= segment->own;
     wm_page_map_fill(segment->base, segment->bytes, NULL, WM_ENTRY_RUN);
-    wm_run_mark(segment, segment->base, false);
     unlink_segment_locked(arena, segment);
+}
+
+/* Of a segment that is detached. */
+static void give_runs_locked(wm_arena *arena, wm_segment *segment)
+{
+    wm_block *run = segment->first;
+
+    while (run != NULL) {
+        wm_block *after = run->after;
+
+        wm_run_move(run, NULL);
+        wm_record_give_locked(arena, run);
+        run = after;
+    }
 }
 
 /* The pages of a recycled record all lie idle: none is a start. */
@@ -85,19 +122,18 @@ static wm_segment *take_segment_record_locked(wm_arena *arena, size_t bytes)
 
 static void give_segment_record_locked(wm_arena *arena, wm_segment *segment)
 {
+    segment->base = NULL; /* no block lies there: see wm_arena_detach_idle() */
     segment->next = arena->spare_segments;
     arena->spare_segments = segment;
 }
 
-/* A block for the request from memory that joins the arena in the same step;
- * null, and nothing joined, without records. */
-static wm_block *grow_locked(wm_arena *arena, void *base, size_t segment_bytes,
-                             size_t bytes)
+/* Memory that joins the arena as one run, idle and common; null, and nothing
+ * joined, without records. needed: of it, for a request. */
+static wm_segment *join_locked(wm_arena *arena, void *base, size_t bytes,
+                               size_t needed)
 {
-    wm_segment *segment = take_segment_record_locked(arena, segment_bytes);
-    bool failed = false;
+    wm_segment *segment = take_segment_record_locked(arena, bytes);
     wm_block *run;
-    wm_block *taken;
 
     if (segment == NULL) {
         return NULL;
@@ -107,34 +143,64 @@ static wm_block *grow_locked(wm_arena *arena, void *base, size_t segment_bytes,
         return NULL;
     }
     segment->base = base;
-    segment->bytes = segment_bytes;
+    segment->bytes = bytes;
     segment->arena = arena;
+    segment->own = needed == bytes;
+    segment->small = needed > 0 && needed <= arena->small_max;
     run = wm_record_take_locked(arena);
-    attach_locked(arena, segment, run);
-    taken = wm_arena_take_locked(arena, bytes, &failed);
-    if (taken != NULL) {
-        wm_arena_note_segment_locked(arena, segment_bytes, true);
-        return taken;
-    }
-    detach_locked(arena, segment, run);
-    wm_record_give_locked(arena, run);
-    give_segment_record_locked(arena, segment);
-    return NULL;
+    run->base = base;
+    run->bytes = bytes;
+    run->segment = segment;
+    run->before = NULL;
+    run->after = NULL;
+    run->put_at = 0;
+    wm_run_move(run, &arena->common);
+    segment->first = run;
+    attach_locked(arena, segment);
+    return segment;
 }
 
-warm_status wm_arena_grow(wm_arena *arena, void *base, size_t segment_bytes,
-                          size_t bytes, wm_block **block)
+/* Takes a block in the same step; as above without a record for that. */
+static bool grow_locked(wm_arena *arena, wm_lane *lane, void *base,
+                        size_t segment_bytes, size_t bytes, wm_block **block)
+{
+    size_t needed = bytes > 0 ? wm_arena_run_bytes(bytes) : 0;
+    bool failed = false;
+    wm_segment *segment;
+
+    wm_run_note_growth_locked(arena, lane, needed, segment_bytes);
+    segment = join_locked(arena, base, segment_bytes, needed);
+    if (segment == NULL) {
+        return false;
+    }
+    if (bytes > 0) {
+        *block = wm_arena_take_locked(arena, lane, bytes, &failed);
+    }
+    if (bytes == 0 || *block != NULL) {
+        wm_arena_note_segment_locked(arena, segment, true);
+        return true;
+    }
+    detach_locked(arena, segment);
+    give_runs_locked(arena, segment);
+    give_segment_record_locked(arena, segment);
+    return false;
+}
+
+warm_status wm_arena_grow(wm_arena *arena, wm_lane *lane, void *base,
+                          size_t segment_bytes, size_t bytes, wm_block **block)
 {
     warm_status status = wm_page_map_reserve(base, segment_bytes);
-    wm_block *taken;
+    wm_block *taken = NULL;
+    bool grown;
 
     if (status != WARM_OK) {
         return status;
     }
     wm_lock_acquire(&arena->lock);
-    taken = grow_locked(arena, base, segment_bytes, bytes);
+    grown = grow_locked(arena, lane != NULL ? lane : &arena->common, base,
+                        segment_bytes, bytes, &taken);
     wm_lock_release(&arena->lock);
-    if (taken == NULL) {
+    if (!grown) {
         return wm_fail(WARM_OUT_OF_MEMORY,
                        "no memory for the allocator's records");
     }
@@ -142,16 +208,26 @@ warm_status wm_arena_grow(wm_arena *arena, void *base, size_t segment_bytes,
     return WARM_OK;
 }
 
-/* The next segment to go: any idle one if all may go, else the largest. */
-static wm_segment *pick_locked(wm_segment *from, bool any, uint64_t before_ns)
+/* Which segments may go. */
+struct pick {
+    size_t bytes_max;
+    uint64_t before_ns;
+    bool any; /* any that may: all will go */
+    bool own; /* only those made for one request */
+};
+
+/* The next segment to go: the largest, or any. */
+static wm_segment *pick_locked(wm_segment *from, const struct pick *pick)
 {
     wm_segment *best = NULL;
 
     for (wm_segment *s = from; s != NULL; s = s->next) {
-        if (whole_run(s) != NULL && s->idle_since_ns <= before_ns &&
+        if (s->bytes <= pick->bytes_max && (s->own || !pick->own) &&
+            s->idle_since_ns <= pick->before_ns && is_whole(s) &&
+            (pick->before_ns == UINT64_MAX || is_one(s)) &&
             (best == NULL || s->bytes > best->bytes)) {
             best = s;
-            if (any) {
+            if (pick->any) {
                 break;
             }
         }
@@ -159,15 +235,27 @@ static wm_segment *pick_locked(wm_segment *from, bool any, uint64_t before_ns)
     return best;
 }
 
-wm_segment *wm_arena_detach(wm_arena *arena, size_t target, uint64_t before_ns)
+/* Out of the arena, and on a chain. */
+static void pull_locked(wm_arena *arena, wm_segment *segment,
+                        wm_segment **chain)
 {
+    detach_locked(arena, segment);
+    arena->detached_bytes += segment->bytes;
+    segment->next = *chain;
+    *chain = segment;
+}
+
+wm_segment *wm_arena_detach(wm_arena *arena, size_t target)
+{
+    struct pick pick = {SIZE_MAX, UINT64_MAX, target == 0, false};
     wm_segment *chain = NULL;
     wm_segment *from;
 
     wm_lock_acquire(&arena->lock);
+    (void)wm_depot_empty_locked(arena);
     from = arena->segments;
     while (arena->stats.held_bytes.current - arena->detached_bytes > target) {
-        wm_segment *segment = pick_locked(from, target == 0, before_ns);
+        wm_segment *segment = pick_locked(from, &pick);
 
         if (segment == NULL) {
             break;
@@ -175,22 +263,110 @@ wm_segment *wm_arena_detach(wm_arena *arena, size_t target, uint64_t before_ns)
         if (target == 0 || from == segment) {
             from = segment->next;
         }
-        segment->whole = whole_run(segment);
-        detach_locked(arena, segment, segment->whole);
-        arena->detached_bytes += segment->bytes;
-        segment->next = chain;
-        chain = segment;
+        pull_locked(arena, segment, &chain);
     }
     wm_lock_release(&arena->lock);
     return chain;
+}
+
+static size_t whole_bytes_locked(const wm_arena *arena)
+{
+    size_t bytes = 0;
+
+    for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
+        bytes += is_whole(s) ? s->bytes : 0;
+    }
+    return bytes;
+}
+
+wm_segment *wm_arena_detach_old(wm_arena *arena, uint64_t before_ns,
+                                size_t keep)
+{
+    struct pick pick = {0, before_ns, keep == 0, false};
+    wm_segment *chain = NULL;
+    wm_segment *segment;
+    size_t whole;
+
+    wm_lock_acquire(&arena->lock);
+    whole = whole_bytes_locked(arena);
+    do {
+        pick.bytes_max = whole > keep ? whole - keep : 0;
+        segment = pick_locked(arena->segments, &pick);
+        if (segment != NULL) {
+            whole -= segment->bytes;
+            pull_locked(arena, segment, &chain);
+        }
+    } while (segment != NULL);
+    wm_lock_release(&arena->lock);
+    return chain;
+}
+
+wm_segment *wm_arena_detach_own(wm_arena *arena, size_t below, size_t most)
+{
+    struct pick pick = {below - 1, UINT64_MAX, false, true};
+    wm_segment *chain = NULL;
+    wm_segment *segment;
+
+    wm_lock_acquire(&arena->lock);
+    (void)wm_depot_empty_locked(arena);
+    do {
+        pick.bytes_max = pick.bytes_max < most ? pick.bytes_max : most;
+        segment = pick_locked(arena->segments, &pick);
+        if (segment != NULL) {
+            most -= segment->bytes;
+            pull_locked(arena, segment, &chain);
+        }
+    } while (segment != NULL);
+    wm_lock_release(&arena->lock);
+    return chain;
+}
+
+static wm_segment *oldest_locked(wm_segment *from)
+{
+    wm_segment *oldest = NULL;
+
+    for (wm_segment *s = from; s != NULL; s = s->next) {
+        if (is_whole(s) &&
+            (oldest == NULL || s->idle_since_ns < oldest->idle_since_ns)) {
+            oldest = s;
+        }
+    }
+    return oldest;
+}
+
+wm_segment *wm_arena_detach_oldest(wm_arena *arena, size_t bytes)
+{
+    wm_segment *chain = NULL;
+    wm_segment *segment;
+
+    wm_lock_acquire(&arena->lock);
+    (void)wm_depot_empty_locked(arena);
+    while (bytes > 0 && (segment = oldest_locked(arena->segments)) != NULL) {
+        bytes -= segment->bytes < bytes ? segment->bytes : bytes;
+        pull_locked(arena, segment, &chain);
+    }
+    wm_lock_release(&arena->lock);
+    return chain;
+}
+
+bool wm_arena_detach_idle(wm_arena *arena, wm_segment *segment)
+{
+    wm_segment *chain = NULL;
+
+    wm_lock_acquire(&arena->lock);
+    if (segment->base != NULL && is_whole(segment)) {
+        pull_locked(arena, segment, &chain);
+    }
+    wm_lock_release(&arena->lock);
+    return chain != NULL;
 }
 
 void wm_arena_released(wm_arena *arena, wm_segment *segment)
 {
     wm_lock_acquire(&arena->lock);
     arena->detached_bytes -= segment->bytes;
-    wm_arena_note_segment_locked(arena, segment->bytes, false);
-    wm_record_give_locked(arena, segment->whole);
+    wm_arena_note_segment_locked(arena, segment, false);
+    give_runs_locked(arena, segment);
     give_segment_record_locked(arena, segment);
     wm_lock_release(&arena->lock);
 }
@@ -199,7 +375,7 @@ void wm_arena_reattach(wm_arena *arena, wm_segment *segment)
 {
     wm_lock_acquire(&arena->lock);
     arena->detached_bytes -= segment->bytes;
-    attach_locked(arena, segment, segment->whole);
+    attach_locked(arena, segment);
     wm_lock_release(&arena->lock);
 }
 

@@ -11,6 +11,7 @@
 #define WM_SIZE_CLASS_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 enum {
     WM_PAGE = 4096,
@@ -25,8 +26,30 @@ enum {
 /* Largest request: room to round up without a wrap. */
 #define WM_REQUEST_MAX ((size_t)1 << 46)
 
+/* Of the table: classes below WM_PAGE, where doublings begin, steps of one. */
+enum { WM_CLASS_LINEAR = 8, WM_CLASS_LOG2 = 12, WM_CLASS_STEPS = 3 };
+
+/* Class of a request of 1 … WM_CLASS_LIMIT bytes. */
+static inline unsigned wm_size_class_fixed(size_t bytes)
+{
+    unsigned log2, step;
+
+    if (bytes <= WM_PAGE) {
+        return (unsigned)((bytes - 1) / WM_GRAIN);
+    }
+    /* 2^log2 < bytes <= 2^(log2 + 1), in eight steps of 2^(log2 - 3): step is
+     * 8 … 15, and the first class of 4 KiB and more is 8. */
+    log2 = 63u ^ (unsigned)__builtin_clzll((uint64_t)bytes - 1);
+    step = (unsigned)((bytes - 1) >> (log2 - WM_CLASS_STEPS));
+    return (log2 << WM_CLASS_STEPS) + step - (WM_CLASS_LOG2 << WM_CLASS_STEPS);
+}
+
 /* Class of a request of 1 … WM_REQUEST_MAX bytes. */
-unsigned wm_size_class(size_t bytes);
+static inline unsigned wm_size_class(size_t bytes)
+{
+    return bytes > WM_CLASS_LIMIT ? (unsigned)WM_CLASS_PAGES
+                                  : wm_size_class_fixed(bytes);
+}
 
 /* Bytes of a block of a class; 0 for WM_CLASS_PAGES. */
 size_t wm_class_bytes(unsigned size_class);

@@ -4,9 +4,9 @@
 #include "alloc/page_map.h"
 #include "runtime/base/meta.h"
 
-static void link_slab_locked(wm_arena *arena, wm_slab *slab)
+static void link_slab(wm_slab *slab)
 {
-    wm_slab **head = &arena->slabs[slab->size_class];
+    wm_slab **head = &slab->run->lane->slabs[slab->size_class];
 
     slab->previous = NULL;
     slab->next = *head;
@@ -16,16 +16,25 @@ static void link_slab_locked(wm_arena *arena, wm_slab *slab)
     *head = slab;
 }
 
-static void unlink_slab_locked(wm_arena *arena, wm_slab *slab)
+static void unlink_slab(wm_slab *slab)
 {
     if (slab->previous != NULL) {
         slab->previous->next = slab->next;
     } else {
-        arena->slabs[slab->size_class] = slab->next;
+        slab->run->lane->slabs[slab->size_class] = slab->next;
     }
     if (slab->next != NULL) {
         slab->next->previous = slab->previous;
     }
+}
+
+/* With those of its slots that are out: they come back to the new lane. From
+ * the common lane, or to it once nothing is under way in the old one. */
+static void move_slab(wm_slab *slab, wm_lane *lane)
+{
+    unlink_slab(slab);
+    wm_run_move(slab->run, lane);
+    link_slab(slab);
 }
 
 static wm_slab *take_slab_record_locked(wm_arena *arena, unsigned size_class)
@@ -42,6 +51,7 @@ static wm_slab *take_slab_record_locked(wm_arena *arena, unsigned size_class)
         slab->slots = slots;
         slab->size_class = size_class;
         slab->slot_bytes = wm_class_bytes(size_class);
+        slab->inverse = wm_slot_inverse(slab->slot_bytes);
         slab->next_made = arena->all_slabs;
         arena->all_slabs = slab;
     }
@@ -73,8 +83,8 @@ static void init_slab(wm_slab *slab, wm_block *run)
     wm_page_map_fill(run->base, run->bytes, slab, WM_ENTRY_SLAB);
 }
 
-static wm_slab *new_slab_locked(wm_arena *arena, unsigned size_class,
-                                bool *failed)
+static wm_slab *new_slab_locked(wm_arena *arena, wm_lane *lane,
+                                unsigned size_class, bool *failed)
 {
     wm_slab *slab = take_slab_record_locked(arena, size_class);
     wm_block *run;
@@ -83,24 +93,30 @@ static wm_slab *new_slab_locked(wm_arena *arena, unsigned size_class,
         *failed = true;
         return NULL;
     }
-    run = wm_run_take_locked(arena, slab->slots * slab->slot_bytes, failed);
+    run =
+        wm_run_take_locked(arena, lane, slab->slots * slab->slot_bytes, failed);
     if (run == NULL) {
         give_slab_record_locked(arena, slab);
         return NULL;
     }
     init_slab(slab, run);
-    link_slab_locked(arena, slab);
+    link_slab(slab);
     return slab;
 }
 
-wm_block *wm_slab_take_locked(wm_arena *arena, unsigned size_class,
-                              bool *failed)
+wm_block *wm_slab_take_locked(wm_arena *arena, wm_lane *lane,
+                              unsigned size_class, bool *failed)
 {
-    wm_slab *slab = arena->slabs[size_class];
+    wm_slab *slab = lane->slabs[size_class];
     unsigned i;
 
     if (slab == NULL) {
-        slab = new_slab_locked(arena, size_class, failed);
+        slab = arena->common.slabs[size_class];
+        if (slab != NULL) {
+            move_slab(slab, lane);
+        } else {
+            slab = new_slab_locked(arena, lane, size_class, failed);
+        }
     }
     if (slab == NULL) {
         return NULL;
@@ -109,7 +125,7 @@ wm_block *wm_slab_take_locked(wm_arena *arena, unsigned size_class,
     slab->idle_mask &= slab->idle_mask - 1;
     slab->idle--;
     if (slab->idle == 0) {
-        unlink_slab_locked(arena, slab);
+        unlink_slab(slab);
     }
     return &slab->slot[i];
 }
@@ -119,7 +135,7 @@ static void end_slab_locked(wm_arena *arena, wm_slab *slab)
 {
     wm_block *run = slab->run;
 
-    unlink_slab_locked(arena, slab);
+    unlink_slab(slab);
     for (unsigned i = 0; i < slab->slots; i++) {
         wm_block_set_state(&slab->slot[i], WM_BLOCK_VOID);
     }
@@ -133,13 +149,26 @@ void wm_slab_put_locked(wm_arena *arena, wm_block *slot)
 {
     wm_slab *slab = slot->slab;
 
+    if (wm_unlikely(slab->run->lane->over)) {
+        /* In no list: the others went when the lane ended. */
+        wm_run_move(slab->run, &arena->common);
+    }
     wm_block_set_state(slot, WM_BLOCK_IDLE);
     slab->idle_mask |= (uint64_t)1 << (slot - slab->slot);
     slab->idle++;
     if (slab->idle == 1) {
-        link_slab_locked(arena, slab);
+        link_slab(slab);
     }
     if (slab->idle == slab->slots) {
         end_slab_locked(arena, slab);
+    }
+}
+
+void wm_slab_move_all_locked(wm_lane *from, wm_lane *to)
+{
+    for (unsigned i = 0; i < WM_CLASSES; i++) {
+        while (from->slabs[i] != NULL) {
+            move_slab(from->slabs[i], to);
+        }
     }
 }

@@ -1,24 +1,42 @@
-/* space.h: a kind of memory: an arena, and how to obtain and return segments.
+/* space.h: a kind of memory: its arenas, and how to obtain and return segments.
  *
  * What a request passes through, and stops at as early as it can:
  *
- *   arena ─► completed frees ─► growth (one thread) ─► idle segments go back
+ *   magazine ─► arena ─► completed frees ─► magazines of all threads
+ *         ─► growth ─► idle segments of the node go back
+ *         ─► other nodes, if they will do ─► idle segments of all go back
  *         ─► the user's callbacks ─► out of memory
  *
- * Only lock growth is held across a driver call. Blocks of all spaces are
+ * No lock is held across a driver call. Blocks of all spaces are
  * freed and recorded on through here: a block knows its space. */
 #ifndef WM_SPACE_H
 #define WM_SPACE_H
 
 #include "alloc/arena.h"
+#include "alloc/background.h"
+#include "alloc/growth.h"
 #include "alloc/timeline.h"
 #include "runtime/thread/control.h"
+
+struct wm_space;
+struct wm_request;
 
 /* What one kind of memory does its own way. */
 typedef struct wm_space_traits {
     const char *name; /* "pinned" */
-    warm_status (*obtain)(wm_driver *driver, size_t bytes, void **base);
-    warm_status (*give_back)(wm_driver *driver, void *base, size_t bytes);
+    warm_status (*obtain)(struct wm_space *space, int node, size_t bytes,
+                          void **base);
+    warm_status (*give_back)(struct wm_space *space, void *base, size_t bytes);
+    /* A block of the segment is idle now, and perhaps with somebody else; null:
+     * nothing is done then. No lock held. */
+    void (*freed)(struct wm_space *space, wm_segment *segment);
+    /* A request misses: what waits for others than who asks is to be asked
+     * after, by the poll that follows; null: nothing does. No lock held. */
+    void (*miss)(struct wm_space *space, const struct wm_request *request);
+    /* What a request that cannot be served is told of the driver's side, a
+     * part of a sentence with ", " before it; null: nothing. */
+    void (*describe)(struct wm_space *space, char *text, size_t bytes);
+    bool uncached; /* of no node in particular, and kept by no thread */
 } wm_space_traits;
 
 enum { WM_CALLBACKS = 16 };
@@ -29,35 +47,86 @@ typedef struct wm_space {
     wm_driver *driver;             /* const */
     wm_timelines *timelines;       /* const, shared by a runtime's spaces */
     size_t segment_bytes;          /* const: least that is obtained */
-    size_t limit_bytes;            /* const: most that is held, 0: no limit */
-    uint64_t decay_ns;             /* const: 0: never */
-    _Atomic bool kept;   /* a block was kept for ever, and it was said */
-    _Atomic size_t lost; /* bytes of one that polling lost, to be said */
-    wm_lock growth;
-    wm_arena arena;
+    size_t chunk_bytes;            /* const: most at once that nobody needs */
+    /* Most that is held, 0: no limit. Relaxed: set at any time. */
+    _Atomic size_t limit_bytes;
+    uint64_t decay_ns;        /* const: 0: never */
+    size_t magazine_bytes;    /* const: most that a thread keeps */
+    uint32_t magazine_blocks; /* const: of one class, 0: no magazines */
+    _Atomic uint64_t aged_ns; /* when idle magazines were looked for */
+    _Atomic uint64_t
+        reclaimed;     /* cost since a growth; see magazine_reclaim.c */
+    _Atomic bool kept; /* a block was kept for ever, and it was said */
+    /* Bytes of one that a timeline lost, or found to be in a graph: to be
+     * said. */
+    _Atomic size_t lost, taken;
+    wm_growth growth;
+    wm_background background;
+    wm_background *polled_by; /* const: its own, or that of another space */
+    struct wm_space *beside;  /* const: one that its own polls as well, or null
+                               */
+    int nodes;                /* const: of NUMA, at least 1 */
+    wm_arena *arenas;         /* const: one for each node */
     struct {
         warm_memory_fn function;
         void *context;
     } callback[WM_CALLBACKS]; /* lock growth */
 } wm_space;
 
-void wm_space_init(wm_space *space, const wm_space_traits *traits,
-                   warm_runtime *runtime, wm_timelines *timelines,
-                   const wm_options *options);
+static inline size_t wm_space_limit(const wm_space *space)
+{
+    return atomic_load_explicit(&space->limit_bytes, memory_order_relaxed);
+}
+
+/* Status: OUT_OF_MEMORY; nothing is to be ended then. */
+warm_status wm_space_init(wm_space *space, const wm_space_traits *traits,
+                          warm_runtime *runtime, wm_timelines *timelines,
+                          const wm_options *options);
 /* Before the timelines end: drops the uses of blocks that stay live. */
 void wm_space_forget(wm_space *space);
 /* Ends the records; segments that are left stay with whoever uses them. */
 void wm_space_fini(wm_space *space);
 
-/* bytes: 1 … WM_REQUEST_MAX. Status: OUT_OF_MEMORY, as memory.h says. */
-warm_status wm_space_alloc(wm_space *space, size_t bytes, void **pointer);
+typedef struct wm_request {
+    size_t bytes;  /* 1 … WM_REQUEST_MAX */
+    int node;      /* a usable one of the space's */
+    wm_lane *lane; /* in whose order; null: in nobody's */
+    bool strict;   /* no other will do */
+    /* Null, or where the reason goes for which it cannot be served: nothing is
+     * said and counted of it then, but see wm_space_refuse(). */
+    warm_error *cause;
+} wm_request;
+
+/* Status: OUT_OF_MEMORY, as memory.h says. */
+warm_status wm_space_alloc(wm_space *space, const wm_request *request,
+                           void **pointer);
+
+/* What wm_space_alloc() does with a request that cannot be served, for one
+ * with a cause, later. */
+warm_status wm_space_refuse(wm_space *space, const wm_request *request);
+
+/* Sums over the nodes; stats->size is the caller's. */
+void wm_space_stats(wm_space *space, warm_space_stats *stats);
+void wm_space_class_stats(wm_space *space, unsigned size_class,
+                          warm_class_stats *stats);
+void wm_space_reset_peaks(wm_space *space);
+void wm_space_reset_totals(wm_space *space);
+
+/* wm_arena_check() of every node, for tests. */
+bool wm_space_check(wm_space *space);
+
+/* As wm_growth_ahead(). */
+warm_status wm_space_ahead(wm_space *space, int node, size_t bytes,
+                           size_t least, size_t *obtained);
 
 /* The LIVE block that holds pointer, else null. */
 wm_block *wm_space_find(const void *pointer);
 wm_space *wm_space_of(const wm_block *block);
 
-/* The last timeline has let go of a PENDING block; see wm_timelines_init(). */
-void wm_space_finish(wm_block *block, bool lost);
+/* The last timelines have let go of PENDING blocks; see timeline.h. */
+void wm_space_finish(wm_block *chain);
+/* Says once that one of those was kept. No lock held: the log calls back. */
+void wm_space_say_ends(wm_space *space);
 
 /* Frees a block that this thread has taken from LIVE to FREEING. */
 void wm_space_free(wm_space *space, wm_block *block);
@@ -72,8 +141,15 @@ void wm_space_retire(wm_space *space, warm_stream stream,
 /* Both fail only if the driver does not let this thread set its capture mode;
  * nothing was done then. */
 warm_status wm_space_poll(wm_space *space);
+/* As wm_space_poll(), for who comes again by itself: leaves batches open that
+ * are not old yet. */
+void wm_space_tend(wm_space *space);
 /* Returns idle segments until at most target bytes are held. */
 warm_status wm_space_trim(wm_space *space, size_t target, size_t *released);
+
+/* The same while no other thread is inside: settles before, and asks whether
+ * the figures are those of the live blocks. */
+bool wm_space_check_settled(wm_space *space);
 
 warm_status wm_space_callback_add(wm_space *space, warm_memory_fn function,
                                   void *context);

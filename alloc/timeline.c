@@ -1,5 +1,6 @@
-/* timeline.c: the table of timelines, their references, and retiring. See
- * timeline.h for the picture and the locks. */
+/* timeline.c: the tables of timelines, their references, adopting and retiring.
+ * See timeline.h for the picture and the locks. */
+#include "alloc/gather.h"
 #include "alloc/timeline_int.h"
 
 #include "runtime/base/log.h"
@@ -10,16 +11,16 @@
 
 enum { KEEP_IDLE = 64 }; /* timelines kept without uses, against churn */
 
-/* ---- the table -------------------------------------------------------- */
+/* ---- the tables ------------------------------------------------------- */
 
-static wm_timeline **bucket_of(wm_timelines *set, uint64_t id)
+static unsigned hash(uint64_t key)
 {
-    return &set->bucket[(id * UINT64_C(0x9E3779B97F4A7C15)) >> 56];
+    return (unsigned)((key * UINT64_C(0x9E3779B97F4A7C15)) >> 56);
 }
 
 static wm_timeline *find_locked(wm_timelines *set, uint64_t id)
 {
-    wm_timeline *t = *bucket_of(set, id);
+    wm_timeline *t = set->bucket[hash(id)];
 
     while (t != NULL && t->id != id) {
         t = t->next_in_bucket;
@@ -27,9 +28,59 @@ static wm_timeline *find_locked(wm_timelines *set, uint64_t id)
     return t;
 }
 
+static wm_timeline **adopted_bucket(wm_timelines *set, warm_stream stream)
+{
+    return &set->adopted[hash((uintptr_t)stream)];
+}
+
+static wm_timeline *find_adopted_locked(wm_timelines *set, warm_stream stream)
+{
+    wm_timeline *t = *adopted_bucket(set, stream);
+
+    while (t != NULL && t->stream != stream) {
+        t = t->next_adopted;
+    }
+    return t;
+}
+
+static wm_timeline *find_any_locked(wm_timelines *set, warm_stream stream,
+                                    bool announced)
+{
+    wm_timeline *t = NULL;
+
+    for (int i = 0; t == NULL && i < WM_TIMELINE_BUCKETS; i++) {
+        t = set->bucket[i];
+        while (t != NULL &&
+               (t->stream != stream || (announced && !t->announced))) {
+            t = t->next_in_bucket;
+        }
+    }
+    return t;
+}
+
+/* By its name, which others may have had: per-thread default streams of other
+ * threads have it too, and streams that are gone had its address. */
+static wm_timeline *find_announced_locked(wm_timelines *set, warm_stream stream)
+{
+    wm_timeline *t = find_adopted_locked(set, stream);
+
+    return t != NULL && t->announced ? t : find_any_locked(set, stream, true);
+}
+
+/* The same, whether announced and adopted or not. */
+static wm_timeline *find_stream_locked(wm_timelines *set, warm_stream stream)
+{
+    wm_timeline *t = find_announced_locked(set, stream);
+
+    if (t == NULL) {
+        t = find_adopted_locked(set, stream);
+    }
+    return t != NULL ? t : find_any_locked(set, stream, false);
+}
+
 static void insert_locked(wm_timelines *set, wm_timeline *t)
 {
-    wm_timeline **bucket = bucket_of(set, t->id);
+    wm_timeline **bucket = &set->bucket[hash(t->id)];
 
     t->next_in_bucket = *bucket;
     *bucket = t;
@@ -37,9 +88,10 @@ static void insert_locked(wm_timelines *set, wm_timeline *t)
     set->count++;
 }
 
+/* Out of both tables. */
 static void remove_locked(wm_timelines *set, wm_timeline *t)
 {
-    wm_timeline **link = bucket_of(set, t->id);
+    wm_timeline **link = &set->bucket[hash(t->id)];
 
     while (*link != t) {
         link = &(*link)->next_in_bucket;
@@ -47,6 +99,13 @@ static void remove_locked(wm_timelines *set, wm_timeline *t)
     *link = t->next_in_bucket;
     t->in_table = false;
     set->count--;
+    link = adopted_bucket(set, t->stream);
+    while (*link != NULL && *link != t) {
+        link = &(*link)->next_adopted;
+    }
+    if (*link == t) {
+        *link = t->next_adopted;
+    }
 }
 
 static wm_timeline *new_timeline(warm_stream stream, const wm_stream_info *info)
@@ -58,7 +117,7 @@ static wm_timeline *new_timeline(warm_stream stream, const wm_stream_info *info)
         t->device = info->device;
         t->stream = stream;
         wm_lock_init(&t->lock, WM_RANK_TIMELINE);
-        wm_cond_init(&t->no_recorders);
+        wm_cond_init(&t->quiet);
     }
     return t;
 }
@@ -68,42 +127,63 @@ static void end_timeline(wm_timelines *set, wm_timeline *t)
     if (t->final != NULL) {
         wm_event_pool_put(set->events, t->device, t->final);
     }
-    wm_cond_fini(&t->no_recorders);
+    wm_cond_fini(&t->quiet);
     wm_lock_fini(&t->lock);
     wm_meta_free(t);
+}
+
+static wm_timeline *get_locked(wm_timelines *set, warm_stream stream,
+                               const wm_stream_info *info)
+{
+    wm_timeline *t = find_locked(set, info->id);
+
+    if (t == NULL) {
+        t = new_timeline(stream, info);
+        if (t == NULL) {
+            return NULL;
+        }
+        insert_locked(set, t);
+    }
+    wm_timeline_hold(t);
+    return t;
 }
 
 wm_timeline *wm_timeline_get(wm_timelines *set, warm_stream stream,
                              const wm_stream_info *info)
 {
-    wm_timeline *fresh = NULL;
     wm_timeline *t;
 
     wm_lock_acquire(&set->lock);
-    t = find_locked(set, info->id);
-    if (t == NULL) {
-        t = fresh = new_timeline(stream, info);
-        if (fresh != NULL) {
-            insert_locked(set, fresh);
-        }
-    }
+    t = get_locked(set, stream, info);
+    wm_lock_release(&set->lock);
+    return t;
+}
+
+wm_timeline *wm_timeline_get_adopted(wm_timelines *set, warm_stream stream)
+{
+    wm_timeline *t;
+
+    wm_lock_acquire(&set->lock);
+    t = find_adopted_locked(set, stream);
     if (t != NULL) {
-        t->references++;
+        wm_timeline_hold(t);
     }
     wm_lock_release(&set->lock);
     return t;
 }
 
-void wm_timeline_drop(wm_timelines *set, wm_timeline *t)
+/* The last references go under the lock, under which the next is given. */
+static void drop_last(wm_timelines *set, wm_timeline *t, size_t count)
 {
     bool ends;
 
     wm_lock_acquire(&set->lock);
-    t->references--;
+    /* Acquire: what was done with the references dropped before is over. */
+    ends = atomic_fetch_sub_explicit(&t->references, count,
+                                     memory_order_acq_rel) == count;
     /* A busy one is dropped by its poller. Without a limit the table would
      * grow with every stream that the program ever had. */
-    ends = t->references == 0 && !t->busy &&
-           (!t->in_table || set->count > KEEP_IDLE);
+    ends = ends && !t->busy && (!t->in_table || set->count > KEEP_IDLE);
     if (ends && t->in_table) {
         remove_locked(set, t);
     }
@@ -113,62 +193,83 @@ void wm_timeline_drop(wm_timelines *set, wm_timeline *t)
     }
 }
 
-void wm_timeline_hold(wm_timelines *set, wm_timeline *t)
+void wm_timeline_drop_many(wm_timelines *set, wm_timeline *t, size_t count)
 {
-    wm_lock_acquire(&set->lock);
-    t->references++;
-    wm_lock_release(&set->lock);
+    size_t now = atomic_load_explicit(&t->references, memory_order_relaxed);
+
+    while (now > count) {
+        /* Release: see drop_last(). */
+        if (atomic_compare_exchange_weak_explicit(
+                &t->references, &now, now - count, memory_order_release,
+                memory_order_relaxed)) {
+            return;
+        }
+    }
+    if (count > 0) {
+        drop_last(set, t, count);
+    }
 }
 
 /* ---- recording, and retiring ------------------------------------------ */
 
+bool wm_timeline_begin_record_locked(wm_timeline *t)
+{
+    bool refused = t->retiring || wm_timeline_is_retired(t);
+
+    t->recorders += !refused;
+    return !refused;
+}
+
 bool wm_timeline_begin_record(wm_timeline *t)
 {
-    bool refused;
+    bool begun;
 
     wm_lock_acquire(&t->lock);
-    refused = t->retiring || wm_timeline_is_retired(t);
-    t->recorders += !refused;
+    begun = wm_timeline_begin_record_locked(t);
     wm_lock_release(&t->lock);
-    return !refused;
+    return begun;
 }
 
 void wm_timeline_end_record(wm_timeline *t)
 {
     wm_lock_acquire(&t->lock);
     t->recorders--;
-    if (t->recorders == 0) {
-        wm_cond_broadcast(&t->no_recorders);
-    }
+    wm_cond_broadcast(&t->quiet);
     wm_lock_release(&t->lock);
 }
 
-bool wm_timeline_is_same_stream(wm_timelines *set, const wm_timeline *t)
+warm_status wm_timeline_synchronize(wm_timelines *set, wm_timeline *t)
 {
-    wm_stream_info info;
+    bool mode = false;
+    bool relaxed = wm_driver_relax(set->driver, &mode);
+    warm_status status = wm_driver_stream_synchronize(set->driver, t->stream);
 
-    return wm_driver_stream_info(set->driver, t->stream, &info) == WARM_OK &&
-           info.id == t->id;
-}
-
-static wm_timeline *find_stream_locked(wm_timelines *set, warm_stream stream)
-{
-    for (int i = 0; i < WM_TIMELINE_BUCKETS; i++) {
-        for (wm_timeline *t = set->bucket[i]; t != NULL;
-             t = t->next_in_bucket) {
-            if (t->stream == stream) {
-                return t;
-            }
-        }
+    if (relaxed) {
+        wm_driver_unrelax(set->driver, &mode);
     }
-    return NULL;
+    return status;
 }
 
-/* The stream's timeline, out of the table, with a reference. By its address
- * while it captures and has no id: a stream that lives is its only owner,
- * unless an earlier one there was destroyed and not retired. */
+/* Nobody else finds it any more. What it was announced and adopted with goes
+ * into the caller's references, whose number is returned. */
+static size_t take_out_locked(wm_timelines *set, wm_timeline *t)
+{
+    size_t references = 1u + wm_timeline_is_adopted(t) + t->announced;
+
+    wm_timeline_hold(t);
+    remove_locked(set, t);
+    if (t->announced) {
+        t->announced = false;
+        atomic_fetch_sub_explicit(&set->captures, 1, memory_order_relaxed);
+    }
+    return references;
+}
+
+/* The stream's timeline, out of the tables. By its address while it captures
+ * and has no id: a stream that lives is its only owner, unless an earlier one
+ * there was destroyed and not retired. */
 static wm_timeline *take_out(wm_timelines *set, warm_stream stream,
-                             const wm_stream_info *info)
+                             const wm_stream_info *info, size_t *references)
 {
     wm_timeline *t;
 
@@ -176,48 +277,73 @@ static wm_timeline *take_out(wm_timelines *set, warm_stream stream,
     t = info->device != WM_DEVICE_UNKNOWN ? find_locked(set, info->id)
                                           : find_stream_locked(set, stream);
     if (t != NULL) {
-        t->references++;
-        remove_locked(set, t);
+        *references = take_out_locked(set, t);
+    }
+    wm_lock_release(&set->lock);
+    return t;
+}
+
+/* An adopted stream at the address of another one: somebody broke the promise
+ * to retire it, and nobody can name it any more. */
+static wm_timeline *take_out_stale(wm_timelines *set, warm_stream stream,
+                                   const wm_stream_info *info,
+                                   size_t *references)
+{
+    wm_timeline *t = NULL;
+
+    if (info->device == WM_DEVICE_UNKNOWN) {
+        return NULL;
+    }
+    wm_lock_acquire(&set->lock);
+    t = find_adopted_locked(set, stream);
+    if (t != NULL && t->id == info->id) {
+        t = NULL;
+    }
+    if (t != NULL) {
+        *references = take_out_locked(set, t);
     }
     wm_lock_release(&set->lock);
     return t;
 }
 
 /* The final event of a stream, or what stands for it. */
-static void record_final(wm_timelines *set, wm_timeline *t)
+static warm_status record_final(wm_timelines *set, wm_timeline *t)
 {
     wm_use last = {.timeline = t};
-    wm_capture capture = WM_CAPTURE_ACTIVE;
-    warm_status status =
-        wm_driver_stream_capture(set->driver, t->stream, &capture);
+    wm_capture capture = WM_CAPTURE_NONE;
+    warm_status status = wm_use_mark(set, &last, t, &capture);
 
     if (status == WARM_OK && capture != WM_CAPTURE_NONE) {
-        status = wm_fail(WARM_CAPTURE_ERROR, "a capture is under way");
-    } else {
-        status = wm_use_mark(set, &last, t->stream);
-        t->final = last.event;
-        if (status != WARM_OK) {
-            status = wm_driver_stream_synchronize(set->driver, t->stream);
-        }
+        return wm_fail(WARM_CAPTURE_ERROR, "a capture is under way");
     }
-    t->dead = status != WARM_OK;
+    t->final = last.event;
+    return status == WARM_OK ? WARM_OK : wm_timeline_synchronize(set, t);
 }
 
-void wm_timelines_retire(wm_timelines *set, warm_stream stream,
-                         const wm_stream_info *info)
+/* Nobody names the stream any more, and what gathered waits in the queue for
+ * the final event. */
+static void stop_recording(wm_timelines *set, wm_timeline *t)
 {
-    wm_timeline *t = take_out(set, stream, info);
-
-    if (t == NULL) {
-        return; /* no use depends on it */
-    }
+    wm_gather_fetch(set, t, UINT64_MAX);
     wm_lock_acquire(&t->lock);
     t->retiring = true;
     while (t->recorders > 0) {
-        wm_cond_wait(&t->no_recorders, &t->lock);
+        wm_cond_wait(&t->quiet, &t->lock);
+    }
+    if (t->open.count > 0) {
+        wm_batch_enqueue_locked(t, t->open.first);
+        t->open = (wm_batch){0};
     }
     wm_lock_release(&t->lock);
-    record_final(set, t);
+}
+
+/* gone: the stream was destroyed before. */
+static void end_stream(wm_timelines *set, wm_timeline *t, bool gone)
+{
+    stop_recording(set, t);
+    t->dead = gone ? wm_fail(WARM_INVALID_STREAM,
+                             "it was destroyed and not retired before")
+                   : record_final(set, t) != WARM_OK;
     wm_lock_acquire(&t->lock);
     /* Release: final and dead before it. */
     atomic_store_explicit(&t->retired, true, memory_order_release);
@@ -230,19 +356,125 @@ void wm_timelines_retire(wm_timelines *set, warm_stream stream,
                "blocks that it uses will not be handed out again",
                warm_last_error_message());
     }
-    wm_timeline_drop(set, t);
+}
+
+static void bury_stale(wm_timelines *set, warm_stream stream,
+                       const wm_stream_info *info)
+{
+    size_t references = 0;
+    wm_timeline *t = take_out_stale(set, stream, info, &references);
+
+    if (t != NULL) {
+        end_stream(set, t, true);
+        wm_timeline_drop_many(set, t, references);
+    }
+}
+
+void wm_timelines_retire(wm_timelines *set, warm_stream stream,
+                         const wm_stream_info *info)
+{
+    size_t references = 0;
+    wm_timeline *t;
+
+    bury_stale(set, stream, info);
+    t = take_out(set, stream, info, &references);
+    if (t != NULL) {
+        end_stream(set, t, false);
+        wm_timeline_drop_many(set, t, references);
+    }
+}
+
+/* ---- adopting, and captures ------------------------------------------- */
+
+static warm_status no_record(void)
+{
+    return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a record of the stream");
+}
+
+warm_status wm_timelines_adopt(wm_timelines *set, warm_stream stream,
+                               const wm_stream_info *info)
+{
+    wm_timeline **bucket = adopted_bucket(set, stream);
+    wm_timeline *t;
+    bool again = false;
+
+    bury_stale(set, stream, info);
+    wm_lock_acquire(&set->lock);
+    t = get_locked(set, stream, info);
+    if (t != NULL) {
+        again = wm_timeline_is_adopted(t);
+        if (!again) {
+            t->next_adopted = *bucket;
+            *bucket = t;
+            atomic_store_explicit(&t->adopted, true, memory_order_relaxed);
+        }
+    }
+    wm_lock_release(&set->lock);
+    if (again) {
+        wm_timeline_drop(set, t); /* else it is the adoption's */
+    }
+    return t != NULL ? WARM_OK : no_record();
+}
+
+warm_status wm_timelines_announce(wm_timelines *set, warm_stream stream,
+                                  const wm_stream_info *info)
+{
+    wm_timeline *t;
+    bool again = false;
+
+    wm_lock_acquire(&set->lock);
+    t = get_locked(set, stream, info);
+    if (t != NULL) {
+        again = t->announced;
+        t->announced = true;
+        atomic_fetch_add_explicit(&set->captures, !again, memory_order_relaxed);
+    }
+    wm_lock_release(&set->lock);
+    if (again) {
+        wm_timeline_drop(set, t);
+    }
+    if (t == NULL) {
+        return no_record();
+    }
+    /* What was freed before is behind an event before the capture begins:
+     * later none could be recorded, and the graph might use it. */
+    wm_timelines_close_all(set, UINT64_MAX);
+    return WARM_OK;
+}
+
+bool wm_timelines_over(wm_timelines *set, warm_stream stream)
+{
+    wm_timeline *t;
+    bool found;
+
+    wm_lock_acquire(&set->lock);
+    t = find_announced_locked(set, stream);
+    found = t != NULL;
+    if (found) {
+        t->announced = false;
+        atomic_fetch_sub_explicit(&set->captures, 1, memory_order_relaxed);
+    }
+    wm_lock_release(&set->lock);
+    if (found) {
+        wm_timeline_drop(set, t);
+    }
+    return found;
 }
 
 /* ---- begin and end ---------------------------------------------------- */
 
-void wm_timelines_init(wm_timelines *set, wm_driver *driver,
-                       wm_event_pool *events,
-                       void (*finish)(wm_block *block, bool lost))
+void wm_timelines_init(wm_timelines *set, warm_runtime *runtime,
+                       wm_event_pool *events, const wm_options *options,
+                       void (*finish)(wm_block *chain))
 {
     memset(set, 0, sizeof *set);
-    set->driver = driver;
+    set->runtime = runtime;
+    set->driver = runtime->driver;
     set->events = events;
     set->finish = finish;
+    set->batch_count = options->batch_count;
+    set->batch_bytes = options->batch_bytes;
+    set->batch_ns = options->batch_ms * 1000000u;
     wm_lock_init(&set->lock, WM_RANK_TIMELINES);
     wm_cond_init(&set->round_over);
 }

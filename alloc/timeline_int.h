@@ -1,36 +1,84 @@
-/* timeline_int.h: what the three files of the timelines share, and nobody else.
+/* timeline_int.h: what the files of the timelines share, and nobody else.
  *
- *   timeline.c       the table, references, recording against retiring
+ *   timeline.c       the tables, references, adopting; recording and retiring
  *   use.c            uses of a live block, and what a free makes of them
- *   timeline_poll.c  the queues: publishing aside, all that happens to entries
- */
+ *   batch.c          open batches: what gathers in them, and how they close
+ *   timeline_poll.c  the queues of closed ones
+ *
+ * A closed batch is its first use: that one carries the event, and the link to
+ * the next batch; the others hang on it by next_in_batch. */
 #ifndef WM_TIMELINE_INT_H
 #define WM_TIMELINE_INT_H
 
 #include "alloc/timeline.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/meta.h"
+#include "runtime/base/status.h"
 
 struct wm_timeline {
+    /* What hits read. */
     uint64_t id;        /* const */
-    int device;         /* const */
     warm_stream stream; /* const; not to be used once retired */
-    /* lock timelines */
-    unsigned references; /* uses, and threads that work on it */
-    bool in_table, busy;
-    uint64_t round; /* when it was polled last */
-    wm_timeline *next_in_bucket, *next_busy;
-    wm_lock lock;
-    wm_cond no_recorders;
-    /* lock timeline */
-    unsigned recorders; /* threads about to record on stream */
-    bool retiring;
-    unsigned failures; /* in a row, of the head */
-    wm_use *head, *tail;
-    /* Written before retired, const after; retired's release pairs with the
-     * acquire of readers without the lock. */
-    warm_event final; /* null: everything had passed */
-    bool dead;        /* nobody can say whether anything has passed */
+    int device;         /* const */
+    /* Written under lock timelines, never lowered; relaxed: either way is
+     * right for a use that began before. */
+    _Atomic bool adopted;
+    /* final and dead: written before retired, const after; retired's release
+     * pairs with the acquire of readers without the lock. */
     _Atomic bool retired;
+    bool dead;        /* nobody can say whether anything has passed */
+    warm_event final; /* null: everything had passed */
+    /* Uses, threads that work on it, and being adopted. Raised by who has one
+     * or lock timelines; falls to 0 under that lock only. */
+    _Alignas(64) _Atomic size_t references;
+    _Atomic size_t slots; /* of threads, that gather for it (gather.h) */
+    /* lock timelines */
+    bool in_table;
+    bool announced; /* one of set->captures */
+    uint64_t round; /* when it was polled last */
+    uint64_t busy_since;
+    wm_timeline *next_in_bucket, *next_adopted;
+    wm_timeline *previous_busy, *next_busy;
+    bool busy; /* on the list; written under both locks, read under either */
+    wm_lock lock;
+    wm_cond quiet; /* recorders, closing or polled has fallen */
+    /* lock timeline */
+    unsigned recorders; /* threads about to name the stream to the driver */
+    unsigned closing;   /* batches neither open nor in the queue */
+    bool polled;        /* a thread takes entries out */
+    bool retiring;
+    unsigned queued;    /* batches in the queue, or with who polls */
+    uint64_t looked_ns; /* when the last one was not */
+    wm_use *head, *tail;
+    wm_batch open;
+    /* Of who polls; whoever does so next has had the lock. */
+    unsigned closes;     /* polls after one */
+    unsigned failures;   /* in a row, of the head */
+    unsigned busy_polls; /* left that need not ask the stream */
 };
+
+/* What a poll takes out of a queue. The batches that were in it lie here
+ * meanwhile, so that none needs a lock of its own. */
+typedef struct wm_poll {
+    wm_use *head, *tail;
+    unsigned ended; /* batches */
+    wm_block *done; /* blocks that no queue has any more, by next_done */
+} wm_poll;
+
+/* All batches of t, after those that the caller has, who polls it. */
+static inline void wm_poll_take_queue_locked(wm_timeline *t, wm_poll *poll)
+{
+    if (t->head == NULL) {
+        return;
+    }
+    if (poll->head == NULL) {
+        poll->head = t->head;
+    } else {
+        poll->tail->next_in_queue = t->head;
+    }
+    poll->tail = t->tail;
+    t->head = t->tail = NULL;
+}
 
 static inline bool wm_timeline_is_retired(wm_timeline *t)
 {
@@ -38,25 +86,158 @@ static inline bool wm_timeline_is_retired(wm_timeline *t)
     return atomic_load_explicit(&t->retired, memory_order_acquire);
 }
 
+static inline bool wm_timeline_is_adopted(wm_timeline *t)
+{
+    return atomic_load_explicit(&t->adopted, memory_order_relaxed);
+}
+
+/* A bare timeline at the end of a block's list: see block.h. */
+static inline wm_use *wm_use_bare(wm_timeline *t)
+{
+    return (wm_use *)((char *)t + 1);
+}
+
+static inline bool wm_use_is_bare(const wm_use *use)
+{
+    return ((uintptr_t)use & 1) != 0;
+}
+
+static inline wm_timeline *wm_use_bare_timeline(wm_use *use)
+{
+    return (wm_timeline *)(void *)((char *)use - 1);
+}
+
+static inline bool wm_timelines_capture(wm_timelines *set)
+{
+    return atomic_load_explicit(&set->captures, memory_order_relaxed) != 0;
+}
+
 /* The stream's timeline with a reference, or null without memory. */
 wm_timeline *wm_timeline_get(wm_timelines *set, warm_stream stream,
                              const wm_stream_info *info);
-void wm_timeline_hold(wm_timelines *set, wm_timeline *t);
-/* t may be gone when this returns. */
-void wm_timeline_drop(wm_timelines *set, wm_timeline *t);
+/* The same if the stream is adopted, else null. */
+wm_timeline *wm_timeline_get_adopted(wm_timelines *set, warm_stream stream);
+
+static inline void wm_timeline_hold_many(wm_timeline *t, size_t count)
+{
+    /* Relaxed: who adds a reference has one, or the lock. */
+    atomic_fetch_add_explicit(&t->references, count, memory_order_relaxed);
+}
+
+static inline void wm_timeline_hold(wm_timeline *t)
+{
+    wm_timeline_hold_many(t, 1);
+}
+
+/* t may be gone when these return. */
+void wm_timeline_drop_many(wm_timelines *set, wm_timeline *t, size_t count);
+static inline void wm_timeline_drop(wm_timelines *set, wm_timeline *t)
+{
+    wm_timeline_drop_many(set, t, 1);
+}
 
 /* Between begin and end the stream is not retired, so that it may be named to
  * the driver. False: it is retired, or about to be; its final event counts. */
+bool wm_timeline_begin_record_locked(wm_timeline *t);
 bool wm_timeline_begin_record(wm_timeline *t);
 void wm_timeline_end_record(wm_timeline *t);
-/* Whether t's stream can be named by this thread: an address, or a default
- * stream, may stand for another stream by now (row B6). */
-bool wm_timeline_is_same_stream(wm_timelines *set, const wm_timeline *t);
+/* Waits for the stream: the driver failed to record. */
+warm_status wm_timeline_synchronize(wm_timelines *set, wm_timeline *t);
 
-/* Records on stream, with a fresh event if the use has none. */
-warm_status wm_use_mark(wm_timelines *set, wm_use *use, warm_stream stream);
-/* Ends a use that is in no list and no queue. */
-void wm_use_end(wm_timelines *set, wm_use *use);
+/* Puts t on the busy list; the caller has a reference. since: in the order of
+ * these, where many come at once in an order that means nothing; 0: as it
+ * comes.
+ */
+void wm_timeline_make_busy(wm_timelines *set, wm_timeline *t, uint64_t since);
+/* How many are on it; the first of them with a reference, now the last. */
+size_t wm_timelines_busy(wm_timelines *set);
+wm_timeline *wm_timeline_rotate(wm_timelines *set);
+
+/* Records on t's stream, with a fresh event if the use has none. *capture is
+ * written on success; nothing was recorded if it is not NONE. */
+warm_status wm_use_mark(wm_timelines *set, wm_use *use, wm_timeline *t,
+                        wm_capture *capture);
+/* Gives up the record of a use, which holds nothing. */
+static inline void wm_use_give_up(wm_block *block, wm_use *use)
+{
+    if (wm_likely(use == &block->first_use)) {
+        /* Release: see new_use(). It matters only while the block is LIVE. */
+        atomic_store_explicit(&block->first_use_taken, false,
+                              memory_order_release);
+    } else {
+        wm_meta_free(use);
+    }
+}
+
+/* Ends a use that is in no list and no queue; its reference is left. */
+static inline void wm_use_end(wm_timelines *set, wm_use *use)
+{
+    if (use->event != NULL) {
+        wm_event_pool_put(set->events, use->timeline->device, use->event);
+    }
+    wm_use_give_up(use->block, use);
+}
+
+static inline void wm_batch_append(wm_batch *batch, wm_use *use)
+{
+    use->next_in_batch = NULL;
+    if (batch->last != NULL) {
+        batch->last->next_in_batch = use;
+    } else {
+        batch->first = use;
+        batch->since_ns = wm_clock_ns();
+    }
+    batch->last = use;
+    batch->count++;
+    batch->bytes += use->block->bytes;
+}
+
+/* Puts a closed batch into the queue. t may be gone when this returns. */
+void wm_batch_enqueue_locked(wm_timeline *t, wm_use *first);
+/* Adds a batch to the open one of t, to which the caller has a reference.
+ * True: that is full. *bytes_max: bytes with which it is. since: see
+ * wm_timeline_make_busy(). */
+bool wm_batch_join(wm_timelines *set, wm_timeline *t, const wm_batch *batch,
+                   uint64_t since, size_t *bytes_max);
+/* Ends a batch that is in no queue; what is then in no other one is added to
+ * *done. fate: PENDING: it has passed; else LOST or CAPTURED. */
+void wm_batch_finish(wm_timelines *set, wm_use *first, enum wm_uses fate,
+                     wm_block **done);
+/* What is known of a poll's batches, and of the one that was open. */
+enum wm_settled {
+    WM_SETTLED_PASSED, /* all have passed */
+    WM_SETTLED_BUSY,   /* that one has not */
+    WM_SETTLED_ASK     /* nothing; it is in the queue of t */
+};
+
+/* The open batch of t, which the caller polls: is closed, or ended if the
+ * stream has nothing to do. The caller gets the queue as it is before. */
+enum wm_settled wm_batch_settle(wm_timelines *set, wm_timeline *t,
+                                wm_poll *poll);
+/* Closes the open batch of t if it was opened at older_than or before. */
+void wm_batch_close_older(wm_timelines *set, wm_timeline *t,
+                          uint64_t older_than);
+
+/* Where blocks go that have passed, chained by next_done. Null: set->finish().
+ * No lock is held; who polls the timeline next finds them there. */
+typedef struct wm_home {
+    void (*take)(void *context, wm_block *done);
+    void *context;
+} wm_home;
+
+/* A batch of t was closed because it is full: asks for the oldest ones, unless
+ * another thread does. */
+void wm_timeline_poll_after_close(wm_timelines *set, wm_timeline *t,
+                                  const wm_home *home);
+/* Closes the open batch of t if it is full, and asks for the oldest one. */
+void wm_batch_close_full(wm_timelines *set, wm_timeline *t,
+                         const wm_home *home);
+/* Takes what has passed out of t's queue, and closes its open batch if that is
+ * ripe or older than option batch_ms at now; unless that was done at the same
+ * now, or another thread does so. Whether any block came back; *left: whether
+ * there is anything that may pass. */
+bool wm_timeline_poll_ripe(wm_timelines *set, wm_timeline *t, uint64_t now,
+                           const wm_home *home, bool *left);
 
 /* Ends every entry; for the end of a runtime. */
 void wm_timelines_forget_entries(wm_timelines *set);

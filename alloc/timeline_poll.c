@@ -1,68 +1,56 @@
-/* timeline_poll.c: asking the queues of the timelines, oldest entry first. One
+/* timeline_poll.c: asking the queues of the timelines, oldest batch first. One
  * round of polling at a time; no lock across a driver call. */
+#include "alloc/gather.h"
 #include "alloc/timeline_int.h"
 
+#include "runtime/base/clock.h"
 #include "runtime/base/status.h"
 
-/* Queries of one entry that may fail before it is lost. */
-enum { MAX_FAILURES = 3 };
+#include <limits.h>
 
-/* The oldest entry. */
-static wm_use *first(wm_timeline *t)
+/* Queries of one batch that may fail before it is lost. Closing a batch asks
+ * for one other, and now and then for two: or a queue would never shrink. */
+enum { MAX_FAILURES = 3, ONE_MORE = 8 };
+
+/* Polls for a miss that take it from an earlier one that the stream has work.
+ */
+enum { TRUST_BUSY = 8 };
+
+/* ---- one queue -------------------------------------------------------- */
+
+/* What is left goes before what came meanwhile. */
+static void give_back_locked(wm_timeline *t, const wm_poll *poll)
 {
-    wm_use *use;
+    if (poll->head != NULL) {
+        poll->tail->next_in_queue = t->head;
+        t->tail = t->tail == NULL ? poll->tail : t->tail;
+        t->head = poll->head;
+    }
+    t->queued -= poll->ended;
+}
 
-    wm_lock_acquire(&t->lock);
-    use = t->head;
-    wm_lock_release(&t->lock);
+static wm_use *pop(wm_poll *poll)
+{
+    wm_use *use = poll->head;
+
+    poll->head = use == poll->tail ? NULL : use->next_in_queue;
+    poll->ended++;
     return use;
 }
 
-/* Takes the head off and answers the new one. */
-static wm_use *pop(wm_timeline *t)
-{
-    wm_use *head;
-
-    wm_lock_acquire(&t->lock);
-    t->head = t->head->next_in_queue;
-    if (t->head == NULL) {
-        t->tail = NULL;
-    }
-    t->failures = 0;
-    head = t->head;
-    wm_lock_release(&t->lock);
-    return head;
-}
-
-static void complete(wm_timelines *set, wm_use *use, bool lost)
-{
-    wm_block *block = use->block;
-
-    if (lost) {
-        atomic_store_explicit(&block->stuck, true, memory_order_relaxed);
-    }
-    wm_use_end(set, use);
-    /* Release: what this queue did to the block is over before another one
-     * sees the count; acquire: the last one sees all of it. */
-    if (atomic_fetch_sub_explicit(&block->queued, 1, memory_order_acq_rel) ==
-        1) {
-        set->finish(block,
-                    atomic_load_explicit(&block->stuck, memory_order_relaxed));
-    }
-}
-
-/* An entry whose stream could not be recorded on at its free. */
+/* A batch whose stream could not be recorded on when it closed. */
 static warm_status record_late(wm_timelines *set, wm_timeline *t, wm_use *use)
 {
-    wm_capture capture = WM_CAPTURE_BLOCKED;
+    wm_capture capture = WM_CAPTURE_NONE;
+    wm_stream_info info;
 
     if (!wm_timeline_begin_record(t)) {
         return WARM_NOT_READY; /* a later poll finds the final event */
     }
-    if (wm_timeline_is_same_stream(set, t) &&
-        wm_driver_stream_capture(set->driver, t->stream, &capture) == WARM_OK &&
-        capture == WM_CAPTURE_NONE) {
-        (void)wm_use_mark(set, use, t->stream);
+    /* Not if its address stands for another stream by now. */
+    if (wm_driver_stream_info(set->driver, t->stream, &info) == WARM_OK &&
+        info.id == t->id && info.capture == WM_CAPTURE_NONE) {
+        (void)wm_use_mark(set, use, t, &capture);
     }
     wm_timeline_end_record(t);
     return WARM_NOT_READY;
@@ -81,95 +69,307 @@ static warm_status query(wm_timelines *set, wm_timeline *t, wm_use *use)
     if (event == NULL) {
         return record_late(set, t, use);
     }
-    return wm_driver_event_query(set->driver, event);
+    return wm_driver_event_passed(set->driver, event);
 }
 
 /* Whether the head is given up: its queries failed too often in a row. */
 static bool gives_up(wm_timeline *t, warm_status status)
 {
-    bool lost;
-
-    wm_lock_acquire(&t->lock);
     t->failures = status == WARM_NOT_READY ? 0 : t->failures + 1;
-    lost = t->failures >= MAX_FAILURES;
-    wm_lock_release(&t->lock);
-    return lost;
+    return t->failures >= MAX_FAILURES;
 }
 
-static void poll_timeline(wm_timelines *set, wm_timeline *t)
+/* passed: all have, which is known; else they are asked for, oldest first. At
+ * most so many that have passed are taken. */
+static void poll_queue(wm_timelines *set, wm_timeline *t, bool passed,
+                       unsigned most, wm_poll *poll)
 {
-    wm_use *use = first(t);
-
-    while (use != NULL) {
-        warm_status status = query(set, t, use);
+    while (poll->head != NULL && most-- > 0) {
+        warm_status status = passed ? WARM_OK : query(set, t, poll->head);
         bool lost = status != WARM_OK && gives_up(t, status);
-        wm_use *done = use;
 
         if (status != WARM_OK && !lost) {
             break;
         }
-        use = pop(t);
-        complete(set, done, lost);
+        t->failures = 0;
+        wm_batch_finish(set, pop(poll), lost ? WM_USES_LOST : WM_USES_PENDING,
+                        &poll->done);
     }
 }
 
-/* The next busy timeline not asked in this round, with a reference; it goes to
- * the end of the list. */
+/* Makes the caller the one who takes entries out of t's queue. */
+static void begin_poll_locked(wm_timeline *t, wm_poll *poll)
+{
+    t->polled = true;
+    *poll = (wm_poll){0};
+    wm_poll_take_queue_locked(t, poll);
+}
+
+/* Waits for another one, unless it only tries. */
+static bool begin_poll(wm_timeline *t, bool tries, wm_poll *poll)
+{
+    bool ours;
+
+    wm_lock_acquire(&t->lock);
+    while (t->polled && !tries) {
+        wm_cond_wait(&t->quiet, &t->lock);
+    }
+    ours = !t->polled;
+    if (ours) {
+        begin_poll_locked(t, poll);
+    }
+    wm_lock_release(&t->lock);
+    return ours;
+}
+
+/* Done blocks go home first: who waited for the poll may look for them there.
+ * Whether anything is left in t. */
+static bool end_poll(wm_timelines *set, wm_timeline *t, const wm_home *home,
+                     const wm_poll *poll)
+{
+    bool left;
+
+    if (poll->done != NULL && home != NULL) {
+        home->take(home->context, poll->done);
+    } else if (poll->done != NULL) {
+        set->finish(poll->done);
+    }
+    wm_lock_acquire(&t->lock);
+    give_back_locked(t, poll);
+    t->polled = false;
+    left = t->head != NULL || t->open.count > 0 || t->closing > 0;
+    wm_cond_broadcast(&t->quiet);
+    wm_lock_release(&t->lock);
+    return left;
+}
+
+/* Where older work has not passed the younger has not: the open batch gets its
+ * event then, and no question. */
+static void settle(wm_timelines *set, wm_timeline *t, wm_poll *poll)
+{
+    enum wm_settled settled;
+
+    if (poll->head != NULL) {
+        wm_batch_close_older(set, t, UINT64_MAX);
+        return;
+    }
+    settled = wm_batch_settle(set, t, poll);
+    if (settled == WM_SETTLED_ASK) {
+        wm_lock_acquire(&t->lock);
+        wm_poll_take_queue_locked(t, poll);
+        wm_lock_release(&t->lock);
+    }
+    poll_queue(set, t, settled == WM_SETTLED_PASSED, UINT_MAX, poll);
+    t->busy_polls = settled == WM_SETTLED_BUSY ? TRUST_BUSY : 0;
+}
+
+/* All that has passed, what is in the open batch included. Whether anything is
+ * left. */
+static bool poll_all(wm_timelines *set, wm_timeline *t)
+{
+    wm_poll poll;
+
+    (void)begin_poll(t, false, &poll);
+    poll_queue(set, t, false, UINT_MAX, &poll);
+    settle(set, t, &poll);
+    return end_poll(set, t, NULL, &poll);
+}
+
+void wm_timeline_poll_after_close(wm_timelines *set, wm_timeline *t,
+                                  const wm_home *home)
+{
+    wm_poll poll;
+
+    if (begin_poll(t, true, &poll)) {
+        poll_queue(set, t, false, 1 + (++t->closes % ONE_MORE == 0), &poll);
+        (void)end_poll(set, t, home, &poll);
+    }
+}
+
+/* The open batch of a stream that had work just now gets its event unasked. */
+static void settle_ripe(wm_timelines *set, wm_timeline *t, wm_poll *poll)
+{
+    if (t->busy_polls > 0 && poll->head == NULL) {
+        t->busy_polls--;
+        wm_batch_close_older(set, t, UINT64_MAX);
+    } else {
+        settle(set, t, poll);
+    }
+}
+
+enum ripe { NOTHING, NOT_WORTH_IT, QUEUED, RIPE };
+
+static enum ripe ripe_locked(wm_timelines *set, wm_timeline *t, uint64_t now)
+{
+    if (t->polled || t->closing > 0 || t->looked_ns == now) {
+        return NOT_WORTH_IT;
+    }
+    t->looked_ns = now;
+    if (t->open.count >= WM_BATCH_RIPE ||
+        (t->open.count > 0 && now - t->open.since_ns >= set->batch_ns)) {
+        return RIPE;
+    }
+    if (t->head != NULL) {
+        return QUEUED;
+    }
+    return t->open.count > 0 ? NOT_WORTH_IT : NOTHING;
+}
+
+bool wm_timeline_poll_ripe(wm_timelines *set, wm_timeline *t, uint64_t now,
+                           const wm_home *home, bool *left)
+{
+    enum ripe ripe;
+    wm_poll poll;
+
+    wm_lock_acquire(&t->lock);
+    ripe = ripe_locked(set, t, now);
+    if (ripe >= QUEUED) {
+        begin_poll_locked(t, &poll);
+    }
+    wm_lock_release(&t->lock);
+    *left = ripe != NOTHING;
+    if (ripe < QUEUED) {
+        return false;
+    }
+    poll_queue(set, t, false, UINT_MAX, &poll);
+    if (ripe == RIPE) {
+        settle_ripe(set, t, &poll);
+    }
+    *left = end_poll(set, t, home, &poll);
+    return poll.done != NULL;
+}
+
+/* ---- the busy list ---------------------------------------------------- */
+
+/* After previous, or first. */
+static void insert_after_locked(wm_timelines *set, wm_timeline *t,
+                                wm_timeline *previous)
+{
+    wm_timeline **link =
+        previous != NULL ? &previous->next_busy : &set->busy_head;
+
+    t->previous_busy = previous;
+    t->next_busy = *link;
+    *(t->next_busy != NULL ? &t->next_busy->previous_busy : &set->busy_tail) =
+        t;
+    *link = t;
+}
+
+static void append_locked(wm_timelines *set, wm_timeline *t)
+{
+    insert_after_locked(set, t, set->busy_tail);
+}
+
+static void unlink_locked(wm_timelines *set, wm_timeline *t)
+{
+    *(t->previous_busy != NULL ? &t->previous_busy->next_busy
+                               : &set->busy_head) = t->next_busy;
+    *(t->next_busy != NULL ? &t->next_busy->previous_busy : &set->busy_tail) =
+        t->previous_busy;
+}
+
+/* After all but those that are younger, and came out of order. */
+static void insert_by_age_locked(wm_timelines *set, wm_timeline *t)
+{
+    wm_timeline *previous = NULL;
+
+    for (wm_timeline *at = set->busy_head; at != NULL; at = at->next_busy) {
+        previous = at->busy_since <= t->busy_since ? at : previous;
+    }
+    insert_after_locked(set, t, previous);
+}
+
+void wm_timeline_make_busy(wm_timelines *set, wm_timeline *t, uint64_t since)
+{
+    wm_lock_acquire(&set->lock);
+    if (!t->busy) {
+        wm_lock_acquire(&t->lock);
+        t->busy = true;
+        wm_lock_release(&t->lock);
+        t->busy_since = since;
+        if (since == 0) {
+            append_locked(set, t);
+        } else {
+            insert_by_age_locked(set, t);
+        }
+        set->busy++;
+    }
+    wm_lock_release(&set->lock);
+}
+
+size_t wm_timelines_busy(wm_timelines *set)
+{
+    size_t busy;
+
+    wm_lock_acquire(&set->lock);
+    busy = set->busy;
+    wm_lock_release(&set->lock);
+    return busy;
+}
+
+bool wm_timelines_any(wm_timelines *set)
+{
+    return wm_timelines_busy(set) > 0 ||
+           atomic_load_explicit(&set->slots, memory_order_relaxed) > 0;
+}
+
+/* The first busy one that was not asked in this round, or the first at all
+ * for round UINT64_MAX; with a reference, and now the last of the list. */
 static wm_timeline *next_busy(wm_timelines *set, uint64_t round)
 {
     wm_timeline *t;
 
     wm_lock_acquire(&set->lock);
     t = set->busy_head;
-    if (t != NULL && t->round >= round) {
-        t = NULL;
+    while (t != NULL && t->round >= round) {
+        t = t->next_busy;
     }
     if (t != NULL) {
-        t->round = round;
-        t->references++;
-        if (t->next_busy != NULL) {
-            set->busy_head = t->next_busy;
-            set->busy_tail->next_busy = t;
-            set->busy_tail = t;
-            t->next_busy = NULL;
+        wm_timeline_hold(t);
+        unlink_locked(set, t);
+        append_locked(set, t);
+        if (round != UINT64_MAX) {
+            t->round = round;
         }
     }
     wm_lock_release(&set->lock);
     return t;
 }
 
-static void remove_busy_locked(wm_timelines *set, wm_timeline *t)
+wm_timeline *wm_timeline_rotate(wm_timelines *set)
 {
-    wm_timeline **link = &set->busy_head;
-    wm_timeline *previous = NULL;
-
-    while (*link != t) {
-        previous = *link;
-        link = &previous->next_busy;
-    }
-    *link = t->next_busy;
-    if (set->busy_tail == t) {
-        set->busy_tail = previous;
-    }
-    t->busy = false;
+    return next_busy(set, UINT64_MAX);
 }
 
-/* Off the busy list if its queue is empty. An entry that is added now finds
- * the flag down and puts it back on. */
+/* Off the busy list if nothing is left. An entry that is added now finds the
+ * flag down and puts it back on. One that another thread asks stays for it to
+ * drop: a call that waits for what had passed must find it. */
 static void drop_polled(wm_timelines *set, wm_timeline *t)
 {
     bool empty;
 
     wm_lock_acquire(&set->lock);
     wm_lock_acquire(&t->lock);
-    empty = t->head == NULL;
+    empty = t->busy && t->head == NULL && t->open.count == 0 && !t->polled &&
+            t->closing == 0;
+    if (empty) {
+        t->busy = false;
+    }
     wm_lock_release(&t->lock);
-    if (empty && t->busy) {
-        remove_busy_locked(set, t);
+    if (empty) {
+        unlink_locked(set, t);
+        set->busy--;
     }
     wm_lock_release(&set->lock);
     wm_timeline_drop(set, t);
 }
+
+static void end_turn(wm_timelines *set, wm_timeline *t, bool left)
+{
+    (left ? wm_timeline_drop : drop_polled)(set, t);
+}
+
+/* ---- rounds ----------------------------------------------------------- */
 
 /* True: a round begins, and is the caller's. False: one that began after the
  * call has finished. */
@@ -203,28 +403,66 @@ void wm_timelines_poll(wm_timelines *set)
     uint64_t round;
     wm_timeline *t;
 
+    wm_gather_fetch(set, NULL, UINT64_MAX);
     if (!begin_round(set, &round)) {
         return;
     }
     while ((t = next_busy(set, round)) != NULL) {
-        poll_timeline(set, t);
-        drop_polled(set, t);
+        end_turn(set, t, poll_all(set, t));
     }
     end_round(set);
 }
 
+void wm_timelines_poll_some(wm_timelines *set, unsigned count, uint64_t now)
+{
+    const wm_timeline *seen = NULL;
+
+    while (count > 0) {
+        wm_timeline *t = wm_timeline_rotate(set);
+        bool left;
+
+        if (t == NULL || t == seen) {
+            if (t != NULL) {
+                wm_timeline_drop(set, t);
+            }
+            break;
+        }
+        seen = seen == NULL ? t : seen; /* compared, and nothing else */
+        (void)wm_timeline_poll_ripe(set, t, now, NULL, &left);
+        end_turn(set, t, left);
+        count--;
+    }
+}
+
+void wm_timelines_tend(wm_timelines *set)
+{
+    uint64_t now = wm_clock_ns();
+    size_t busy = wm_timelines_busy(set);
+
+    if (now > set->batch_ns) {
+        wm_timelines_close_all(set, now - set->batch_ns);
+    }
+    wm_timelines_poll_some(set, busy < UINT_MAX ? (unsigned)busy : UINT_MAX,
+                           now);
+}
+
 void wm_timelines_forget_entries(wm_timelines *set)
 {
-    while (set->busy_head != NULL) {
-        wm_timeline *t = set->busy_head;
+    wm_timeline *t;
 
-        wm_timeline_hold(set, t);
-        while (t->head != NULL) {
-            wm_use *use = t->head;
+    while ((t = wm_timeline_rotate(set)) != NULL) {
+        wm_poll poll;
 
-            (void)pop(t);
-            wm_use_end(set, use);
+        if (t->open.count > 0) {
+            wm_batch_enqueue_locked(t, t->open.first);
+            t->open = (wm_batch){0};
         }
+        (void)begin_poll(t, false, &poll);
+        while (poll.head != NULL) {
+            wm_batch_finish(set, pop(&poll), WM_USES_PENDING, &poll.done);
+        }
+        poll.done = NULL;
+        (void)end_poll(set, t, NULL, &poll);
         drop_polled(set, t);
     }
 }

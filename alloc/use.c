@@ -1,11 +1,21 @@
-/* use.c: streams that use a block: recorded while it is live, turned into
- * entries of their timelines when it is freed. See timeline.h. */
+/* use.c: streams that use a block: recorded while it is live, looked at when it
+ * is freed. See timeline.h. */
 #include "alloc/timeline_int.h"
 
 #include "runtime/base/meta.h"
 #include "runtime/base/status.h"
 
 /* ---- uses of a live block --------------------------------------------- */
+
+static wm_timeline *timeline_of(wm_use *use)
+{
+    return wm_use_is_bare(use) ? wm_use_bare_timeline(use) : use->timeline;
+}
+
+static wm_use *next_of(const wm_use *use)
+{
+    return wm_use_is_bare(use) ? NULL : use->next_of_block;
+}
 
 static bool is_default(warm_stream stream)
 {
@@ -15,22 +25,24 @@ static bool is_default(warm_stream stream)
 
 static wm_use *find_use(wm_use *from, const wm_use *until, const wm_timeline *t)
 {
-    for (wm_use *use = from; use != until; use = use->next_of_block) {
-        if (use->timeline == t) {
+    for (wm_use *use = from; use != until; use = next_of(use)) {
+        if (timeline_of(use) == t) {
             return use;
         }
     }
     return NULL;
 }
 
-static wm_use *new_use(wm_block *block, wm_timeline *t)
+/* seen: the block's list. The block's own use may stand in an empty one only:
+ * where a bare timeline ends the list, it is promised to that. */
+static wm_use *new_use(wm_block *block, wm_timeline *t, const wm_use *seen)
 {
     wm_use *use = &block->first_use;
 
     /* Acquire pairs with the release in wm_use_end(): what another thread wrote
      * to first_use, and gave up, does not come after what is written now. */
-    if (atomic_exchange_explicit(&block->first_use_taken, true,
-                                 memory_order_acquire)) {
+    if (seen != NULL || atomic_exchange_explicit(&block->first_use_taken, true,
+                                                 memory_order_acquire)) {
         use = wm_meta_alloc(sizeof *use);
         if (use == NULL) {
             return NULL;
@@ -40,121 +52,216 @@ static wm_use *new_use(wm_block *block, wm_timeline *t)
     return use;
 }
 
-/* Ends a use that is in no list and no queue. The block's own one is free to
- * be taken again: it matters only while the block is LIVE. */
-void wm_use_end(wm_timelines *set, wm_use *use)
-{
-    wm_block *block = use->block;
-    wm_timeline *t = use->timeline;
-
-    if (use->event != NULL) {
-        wm_event_pool_put(set->events, t->device, use->event);
-    }
-    if (use == &block->first_use) {
-        /* Release: see new_use(). */
-        atomic_store_explicit(&block->first_use_taken, false,
-                              memory_order_release);
-    } else {
-        wm_meta_free(use);
-    }
-    wm_timeline_drop(set, t);
-}
-
-warm_status wm_use_mark(wm_timelines *set, wm_use *use, warm_stream stream)
+warm_status wm_use_mark(wm_timelines *set, wm_use *use, wm_timeline *t,
+                        wm_capture *capture)
 {
     warm_event event = use->event;
     warm_status status = WARM_OK;
 
     if (event == NULL) {
-        status = wm_event_pool_take(set->events, use->timeline->device, &event);
+        status = wm_event_pool_take(set->events, t->device, &event);
     }
     if (status == WARM_OK) {
-        status = wm_driver_event_record(set->driver, event, stream);
+        status = wm_driver_event_mark(set->driver, event, t->stream, capture);
     }
     /* A use that has its event may be shared by now, and is not written. */
     if (use->event == NULL && event != NULL) {
-        if (status == WARM_OK) {
+        if (status == WARM_OK && *capture == WM_CAPTURE_NONE) {
             use->event = event;
         } else {
-            wm_event_pool_put(set->events, use->timeline->device, event);
+            wm_event_pool_put(set->events, t->device, event);
         }
     }
     return status;
 }
 
-/* Hangs use on its block unless another thread has hung one of the same
- * timeline there; answers whether it did. */
-static bool push_use(wm_block *block, wm_use *use, wm_use *seen)
+/* Hangs *use on its block unless another thread has hung one of the same
+ * timeline there; *pushed tells. */
+static warm_status push_use(wm_block *block, wm_use **use, wm_use *seen,
+                            bool *pushed)
 {
-    use->next_of_block = seen;
+    (*use)->next_of_block = seen;
     /* Release publishes the use; acquire shows those of others. */
     while (!atomic_compare_exchange_weak_explicit(
-        &block->uses, &use->next_of_block, use, memory_order_release,
+        &block->uses, &(*use)->next_of_block, *use, memory_order_release,
         memory_order_acquire)) {
-        if (find_use(use->next_of_block, seen, use->timeline) != NULL) {
-            return false;
+        wm_use *now = (*use)->next_of_block;
+
+        if (find_use(now, seen, (*use)->timeline) != NULL) {
+            *pushed = false;
+            return WARM_OK;
         }
-        seen = use->next_of_block;
+        seen = now;
+        if (now != NULL && *use == &block->first_use) {
+            wm_use *moved = wm_meta_alloc(sizeof *moved);
+
+            if (moved == NULL) {
+                return wm_fail(WARM_OUT_OF_MEMORY,
+                               "no memory to record a stream");
+            }
+            *moved = **use;
+            wm_use_give_up(block, *use);
+            *use = moved;
+        }
     }
-    return true;
+    *pushed = true;
+    return WARM_OK;
 }
 
-/* Adds a use on t, whose reference it takes over in any case. */
+/* Adds a use on t, whose reference it takes over in any case. capture: of its
+ * stream. */
 static warm_status add_use(wm_timelines *set, wm_block *block, wm_timeline *t,
                            wm_capture capture)
 {
     wm_use *first = atomic_load_explicit(&block->uses, memory_order_acquire);
     wm_use *use = find_use(first, NULL, t);
+    /* A default stream means another stream in another thread or on another
+     * device, from where the block may be freed: mark the point now. */
     bool defaults = is_default(t->stream) && capture == WM_CAPTURE_NONE;
     warm_status status = WARM_OK;
+    bool pushed = false;
 
     if (use != NULL) {
         status = defaults && use->event != NULL
-                     ? wm_use_mark(set, use, t->stream)
+                     ? wm_use_mark(set, use, t, &capture)
                      : WARM_OK;
         wm_timeline_drop(set, t);
         return status;
     }
-    use = new_use(block, t);
+    use = new_use(block, t, first);
     if (use == NULL) {
         wm_timeline_drop(set, t);
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory to record a stream");
     }
-    /* A default stream means another stream in another thread or on another
-     * device, from where the block may be freed: mark the point now. */
     if (defaults) {
-        status = wm_use_mark(set, use, t->stream);
+        status = wm_use_mark(set, use, t, &capture);
     }
-    if (status != WARM_OK || !push_use(block, use, first)) {
+    if (status == WARM_OK) {
+        status = push_use(block, &use, first, &pushed);
+    }
+    if (!pushed) {
         wm_use_end(set, use);
+        wm_timeline_drop(set, t);
     }
     return status;
 }
 
-warm_status wm_timelines_use(wm_timelines *set, wm_block *block,
-                             warm_stream stream)
+/* As add_use(), for an adopted stream: nothing is written but the block's list,
+ * if it is empty. */
+static warm_status add_adopted(wm_timelines *set, wm_block *block,
+                               wm_timeline *t)
+{
+    wm_use *seen = NULL;
+
+    /* Release: whoever finds t there sees what made it. */
+    if (atomic_compare_exchange_strong_explicit(
+            &block->uses, &seen, wm_use_bare(t), memory_order_release,
+            memory_order_acquire)) {
+        return WARM_OK;
+    }
+    return add_use(set, block, t, WM_CAPTURE_NONE);
+}
+
+static warm_status use_adopted(wm_timelines *set, wm_block *block,
+                               wm_timeline *t)
 {
     wm_capture capture = WM_CAPTURE_NONE;
-    wm_stream_info info;
-    wm_timeline *t;
-    warm_status status =
-        wm_driver_stream_capture(set->driver, stream, &capture);
+    warm_status status = WARM_OK;
 
-    if (status == WARM_OK && capture == WM_CAPTURE_ACTIVE) {
+    if (wm_timelines_capture(set)) {
+        status = wm_driver_stream_capture(set->driver, t->stream, &capture);
+    }
+    if (status == WARM_OK && capture == WM_CAPTURE_NONE &&
+        block->lane_id != wm_timeline_lane_id(t->id)) {
+        return add_adopted(set, block, t);
+    }
+    if (status == WARM_OK && capture != WM_CAPTURE_NONE) {
+        atomic_store_explicit(&block->captured, true, memory_order_relaxed);
+    }
+    wm_timeline_drop(set, t);
+    return status;
+}
+
+warm_status wm_timelines_use(wm_timelines *set, wm_block *block,
+                             warm_stream stream, bool *adopted)
+{
+    wm_stream_info info;
+    wm_timeline *t = wm_timeline_get_adopted(set, stream);
+    warm_status status;
+
+    *adopted = t != NULL;
+    if (t != NULL) {
+        return use_adopted(set, block, t);
+    }
+    status = wm_driver_stream_info(set->driver, stream, &info);
+    if (status == WARM_OK && info.capture == WM_CAPTURE_ACTIVE) {
         atomic_store_explicit(&block->captured, true, memory_order_relaxed);
         return WARM_OK;
     }
-    if (status == WARM_OK) {
-        status = wm_driver_stream_info(set->driver, stream, &info);
-    }
-    if (status != WARM_OK) {
+    if (status != WARM_OK || block->lane_id == wm_timeline_lane_id(info.id)) {
         return status;
     }
     t = wm_timeline_get(set, stream, &info);
     if (t == NULL) {
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory to record a stream");
     }
-    return add_use(set, block, t, capture);
+    return add_use(set, block, t, info.capture);
+}
+
+warm_status wm_timelines_meet(wm_timelines *set, warm_stream stream,
+                              wm_timeline **timeline, bool *captured)
+{
+    wm_stream_info info = {.capture = WM_CAPTURE_NONE};
+    wm_timeline *t = wm_timeline_get_adopted(set, stream);
+    warm_status status = WARM_OK;
+
+    if (t == NULL) {
+        status = wm_driver_stream_info(set->driver, stream, &info);
+    } else if (wm_timelines_capture(set)) {
+        status = wm_driver_stream_capture(set->driver, stream, &info.capture);
+    }
+    if (status == WARM_OK && t == NULL && info.capture != WM_CAPTURE_ACTIVE) {
+        t = wm_timeline_get(set, stream, &info);
+        status = t != NULL ? WARM_OK
+                           : wm_fail(WARM_OUT_OF_MEMORY,
+                                     "no memory to know a stream");
+    } else if (status != WARM_OK && t != NULL) {
+        wm_timeline_drop(set, t);
+    }
+    if (status == WARM_OK) {
+        *timeline = t;
+        *captured = info.capture == WM_CAPTURE_ACTIVE;
+    }
+    return status;
+}
+
+void wm_timelines_let_go(wm_timelines *set, wm_timeline *timeline)
+{
+    wm_timeline_drop(set, timeline);
+}
+
+uint64_t wm_timeline_id(const wm_timeline *timeline)
+{
+    return timeline->id;
+}
+
+int wm_timeline_device(const wm_timeline *timeline)
+{
+    return timeline->device;
+}
+
+bool wm_timeline_lives(wm_timeline *timeline)
+{
+    return wm_timeline_is_adopted(timeline) &&
+           !wm_timeline_is_retired(timeline);
+}
+
+void wm_timelines_use_known(wm_block *block, wm_timeline *timeline)
+{
+    wm_timeline_hold(timeline);
+    /* Relaxed: nobody else has the block. */
+    atomic_store_explicit(&block->uses, wm_use_bare(timeline),
+                          memory_order_relaxed);
 }
 
 unsigned wm_timelines_streams(wm_block *block)
@@ -162,7 +269,7 @@ unsigned wm_timelines_streams(wm_block *block)
     unsigned count = 0;
 
     for (wm_use *use = atomic_load_explicit(&block->uses, memory_order_acquire);
-         use != NULL; use = use->next_of_block) {
+         use != NULL; use = next_of(use)) {
         count++;
     }
     return count;
@@ -178,27 +285,37 @@ static void drop_event(wm_timelines *set, wm_use *use)
     }
 }
 
-/* The driver failed to record: the stream is waited for, or nobody knows. */
-static enum wm_uses wait_instead(wm_timelines *set, wm_use *use)
-{
-    warm_status status =
-        wm_driver_stream_synchronize(set->driver, use->timeline->stream);
-
-    return status == WARM_OK ? WM_USES_NONE : WM_USES_LOST;
-}
-
-static enum wm_uses record_use(wm_timelines *set, wm_use *use)
+/* Marks the stream's point of now. The driver failed: the stream is waited
+ * for, or nobody knows. */
+static enum wm_uses mark_use(wm_timelines *set, wm_use *use)
 {
     wm_timeline *t = use->timeline;
     wm_capture capture = WM_CAPTURE_NONE;
+    warm_status status = wm_use_mark(set, use, t, &capture);
+
+    if (status != WARM_OK) {
+        return wm_timeline_synchronize(set, t) == WARM_OK ? WM_USES_NONE
+                                                          : WM_USES_LOST;
+    }
+    if (capture == WM_CAPTURE_BLOCKED) {
+        drop_event(set, use); /* to be recorded once it may be */
+    }
+    return capture == WM_CAPTURE_ACTIVE ? WM_USES_CAPTURED : WM_USES_PENDING;
+}
+
+/* A stream that is not adopted: its address, or a default stream, may stand
+ * for another stream by now (row B6). */
+static enum wm_uses record_use(wm_timelines *set, wm_use *use)
+{
+    wm_stream_info info;
     warm_status status =
-        wm_driver_stream_capture(set->driver, t->stream, &capture);
+        wm_driver_stream_info(set->driver, use->timeline->stream, &info);
 
     /* First: a stream that captures cannot be told from another one. */
-    if (status == WARM_OK && capture == WM_CAPTURE_ACTIVE) {
+    if (status == WARM_OK && info.capture == WM_CAPTURE_ACTIVE) {
         return WM_USES_CAPTURED;
     }
-    if (!wm_timeline_is_same_stream(set, t)) {
+    if (status != WARM_OK || info.id != use->timeline->id) {
         if (use->event != NULL) {
             return WM_USES_PENDING;
         }
@@ -206,24 +323,23 @@ static enum wm_uses record_use(wm_timelines *set, wm_use *use)
                                            "destroyed and not retired before");
         return WM_USES_LOST;
     }
-    if (status != WARM_OK) {
-        return wait_instead(set, use);
-    }
-    if (capture == WM_CAPTURE_BLOCKED) {
-        drop_event(set, use); /* to be recorded once it may be */
+    if (info.capture == WM_CAPTURE_BLOCKED) {
+        drop_event(set, use);
         return WM_USES_PENDING;
     }
-    if (wm_use_mark(set, use, t->stream) != WARM_OK) {
-        return wait_instead(set, use);
-    }
-    return WM_USES_PENDING;
+    return mark_use(set, use);
 }
 
 static enum wm_uses prepare_use(wm_timelines *set, wm_use *use)
 {
     wm_timeline *t = use->timeline;
+    bool adopted = wm_timeline_is_adopted(t);
     enum wm_uses outcome;
 
+    if (adopted && use->event == NULL && !wm_timeline_is_retired(t) &&
+        !wm_timelines_capture(set)) {
+        return WM_USES_PENDING; /* it gathers */
+    }
     if (!wm_timeline_begin_record(t)) {
         drop_event(set, use); /* the final event is the later one */
         if (!wm_timeline_is_retired(t) || !t->dead) {
@@ -233,17 +349,27 @@ static enum wm_uses prepare_use(wm_timelines *set, wm_use *use)
                                          "could not be recorded");
         return WM_USES_LOST;
     }
-    outcome = record_use(set, use);
+    outcome = adopted ? mark_use(set, use) : record_use(set, use);
     wm_timeline_end_record(t);
     return outcome;
+}
+
+static void end_use(wm_timelines *set, wm_use *use)
+{
+    wm_timeline *t = timeline_of(use);
+
+    if (!wm_use_is_bare(use)) {
+        wm_use_end(set, use);
+    }
+    wm_timeline_drop(set, t);
 }
 
 static void end_uses(wm_timelines *set, wm_use *use)
 {
     while (use != NULL) {
-        wm_use *next = use->next_of_block;
+        wm_use *next = next_of(use);
 
-        wm_use_end(set, use);
+        end_use(set, use);
         use = next;
     }
 }
@@ -254,10 +380,15 @@ void wm_timelines_forget(wm_timelines *set, wm_block *block)
                                            memory_order_acquire));
 }
 
-static void set_uses(wm_block *block, wm_use *uses)
+/* The use that a bare timeline stands for. */
+static wm_use *dress(wm_block *block, wm_use *use)
 {
+    wm_timeline *t = timeline_of(use);
+
+    block->first_use = (wm_use){.timeline = t, .block = block};
     /* Relaxed: the block is FREEING, this thread's alone. */
-    atomic_store_explicit(&block->uses, uses, memory_order_relaxed);
+    atomic_store_explicit(&block->first_use_taken, true, memory_order_relaxed);
+    return &block->first_use;
 }
 
 enum wm_uses wm_timelines_prepare(wm_timelines *set, wm_block *block)
@@ -270,12 +401,15 @@ enum wm_uses wm_timelines_prepare(wm_timelines *set, wm_block *block)
         outcome = WM_USES_CAPTURED;
     }
     while (use != NULL) {
-        wm_use *next = use->next_of_block;
-        enum wm_uses one =
-            outcome >= WM_USES_LOST ? outcome : prepare_use(set, use);
+        wm_use *next = next_of(use);
+        enum wm_uses one = outcome;
 
+        use = wm_use_is_bare(use) ? dress(block, use) : use;
+        if (outcome < WM_USES_LOST) {
+            one = prepare_use(set, use);
+        }
         if (one == WM_USES_NONE) {
-            wm_use_end(set, use);
+            end_use(set, use);
         } else {
             use->next_of_block = kept;
             kept = use;
@@ -287,57 +421,7 @@ enum wm_uses wm_timelines_prepare(wm_timelines *set, wm_block *block)
         end_uses(set, kept);
         kept = NULL;
     }
-    set_uses(block, kept);
+    /* Relaxed: see dress(). */
+    atomic_store_explicit(&block->uses, kept, memory_order_relaxed);
     return outcome;
-}
-
-/* use may be gone when this returns, and with it its reference. */
-static void enqueue(wm_timeline *t, wm_use *use)
-{
-    wm_lock_acquire(&t->lock);
-    use->next_in_queue = NULL;
-    if (t->tail != NULL) {
-        t->tail->next_in_queue = use;
-    } else {
-        t->head = use;
-    }
-    t->tail = use;
-    wm_lock_release(&t->lock);
-}
-
-/* Puts t on the busy list; the caller has a reference. */
-static void make_busy(wm_timelines *set, wm_timeline *t)
-{
-    wm_lock_acquire(&set->lock);
-    if (!t->busy) {
-        t->busy = true;
-        t->next_busy = NULL;
-        if (set->busy_tail != NULL) {
-            set->busy_tail->next_busy = t;
-        } else {
-            set->busy_head = t;
-        }
-        set->busy_tail = t;
-    }
-    wm_lock_release(&set->lock);
-}
-
-void wm_timelines_publish(wm_timelines *set, wm_block *block)
-{
-    wm_use *use = atomic_load_explicit(&block->uses, memory_order_relaxed);
-    unsigned count = wm_timelines_streams(block);
-
-    set_uses(block, NULL);
-    /* Relaxed: the locks of the queues carry it to whoever takes from them. */
-    atomic_store_explicit(&block->queued, count, memory_order_relaxed);
-    while (use != NULL) {
-        wm_use *next = use->next_of_block;
-        wm_timeline *t = use->timeline;
-
-        wm_timeline_hold(set, t);
-        enqueue(t, use);
-        make_busy(set, t);
-        wm_timeline_drop(set, t);
-        use = next;
-    }
 }

@@ -26,7 +26,7 @@ int main(void)
     TRY(warm_runtime_default(&runtime));
     /* This thread's own stream: it goes back to the pool at thread exit. */
     TRY(warm_stream_reserve(runtime, 0, &stream));
-    TRY(warm_device_alloc_uncached(runtime, 0, BYTES, &on_device));
+    TRY(warm_device_alloc(runtime, 0, stream, BYTES, &on_device));
 
     TRY(warm_pinned_alloc(runtime, BYTES, &buffer));
     memset(buffer, 7, BYTES);
@@ -47,7 +47,7 @@ int main(void)
            warm_runtime_driver(runtime),
            (unsigned long long)stats.requests.allocated,
            (unsigned long long)stats.cache_hits);
-    TRY(warm_device_free_uncached(runtime, 0, on_device));
+    TRY(warm_free(on_device));
     TRY(warm_runtime_destroy(runtime, NULL));
     return 0;
 }

@@ -9,19 +9,25 @@
 
 static warm_status create(wm_kind *kind, int device, void **handle)
 {
-    return wm_driver_stream_create(kind->driver, device, handle);
+    const wm_stream_life *life = kind->context;
+    warm_status status = wm_driver_stream_create(kind->driver, device, handle);
+
+    if (status == WARM_OK && life != NULL) {
+        life->adopt(life->context, *handle);
+    }
+    return status;
 }
 
 static warm_status destroy(wm_kind *kind, int device, void *handle)
 {
-    const wm_stream_end *end = kind->context;
+    const wm_stream_life *life = kind->context;
     warm_status status = WARM_OK;
 
     (void)device;
     /* Blocks and workspaces that use a stream cannot do without its end being
      * told: it is leaked rather than destroyed behind their back. */
-    if (end != NULL) {
-        status = end->retire(end->context, handle);
+    if (life != NULL) {
+        status = life->retire(life->context, handle);
     }
     return status == WARM_OK ? wm_driver_stream_destroy(kind->driver, handle)
                              : status;

@@ -3,14 +3,17 @@
  * A lease is a number: the pool's serial above the place of its kind and
  * device, so that one is found, or found to be over, without memory that a
  * caller could corrupt. No lock of its own. */
+#include "handles/binding.h"
 #include "handles/reserve.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/status.h"
 
 enum { PLACE_BITS = 16, KIND_BITS = 5 };
 
 static warm_lease number_of(warm_kind kind, int device, uint64_t serial)
 {
-    return serial << PLACE_BITS | wm_window_index(kind, device);
+    return serial << PLACE_BITS | (unsigned)device << KIND_BITS |
+           (unsigned)kind;
 }
 
 struct want {
@@ -32,38 +35,41 @@ static warm_status bind(warm_runtime *runtime, warm_kind kind, int device,
                         stream, memory, bytes);
 }
 
-static warm_status lend(warm_runtime *runtime, wm_window *window,
-                        warm_kind kind, int device, void *argument)
+static warm_status lend(warm_runtime *runtime, const wm_window_call *call,
+                        const struct want *want)
 {
-    const struct want *want = argument;
-    wm_pool *pool = wm_pools_at(runtime->pools, kind, device);
-    wm_stream_info info = {0, 0};
+    wm_pool *pool = wm_pools_at(runtime->pools, call->kind, call->device);
+    wm_stream_info info = {.device = WM_DEVICE_UNKNOWN};
     void *handle = NULL;
     warm_status status = WARM_OK;
 
     if (want->bound) {
-        status =
-            wm_handle_check_stream(runtime, kind, device, want->stream, &info);
+        status = wm_handle_check_stream(runtime, call->kind, call->device,
+                                        want->stream, &info);
     }
     if (status == WARM_OK) {
-        status = wm_handle_take(runtime, window, kind, device, &handle);
+        status = wm_handle_take(runtime, call, &handle);
     }
     if (status == WARM_OK && want->bound) {
-        status = bind(runtime, kind, device, want->stream, &info, handle);
+        status = bind(runtime, call->kind, call->device, want->stream, &info,
+                      handle);
         if (status != WARM_OK) {
-            wm_pool_give(pool, handle);
+            wm_pool_give(pool, handle, wm_clock_ns());
         }
     }
     if (status == WARM_OK) {
-        *want->lease = number_of(kind, device, wm_pool_lease_out(pool, handle));
+        *want->lease = number_of(call->kind, call->device,
+                                 wm_pool_lease_out(pool, handle));
         *want->handle = handle;
     }
     return status;
 }
 
 static warm_status lease(warm_runtime *runtime, warm_kind kind, int device,
-                         struct want *want)
+                         const struct want *want)
 {
+    wm_window_call call = {.kind = kind, .device = device};
+    wm_window *window = NULL;
     int cancel = wm_cancel_off();
     warm_status status = wm_handle_check(runtime, kind, device, want->handle);
 
@@ -71,7 +77,11 @@ static warm_status lease(warm_runtime *runtime, warm_kind kind, int device,
         status = wm_fail(WARM_INVALID_ARGUMENT, "lease is null");
     }
     if (status == WARM_OK) {
-        status = wm_handle_call(runtime, kind, device, lend, want);
+        status = wm_handle_begin(runtime, &call, &window);
+    }
+    if (status == WARM_OK) {
+        status = lend(runtime, &call, want);
+        wm_handle_end(window);
     }
     wm_cancel_restore(cancel);
     return status;

@@ -15,8 +15,9 @@
 #ifndef WM_POOL_H
 #define WM_POOL_H
 
+#include "handles/handle_map.h"
 #include "handles/kind.h"
-#include "runtime/base/lock.h"
+#include "handles/meter.h"
 
 enum wm_pool_first { WM_FIRST_NONE, WM_FIRST_RUNNING, WM_FIRST_DONE };
 
@@ -26,29 +27,27 @@ typedef struct wm_pool_idle {
     uint64_t since_ns;
 } wm_pool_idle;
 
-/* A leased handle, and the serial of its lease: no other lease of the process
- * has it. */
-typedef struct wm_pool_lease {
-    void *handle;
-    uint64_t serial;
-} wm_pool_lease;
-
-/* Embedded in the table of pools; fields belong to pool.c, but for the last
- * three, which belong to prewarm.c. */
+/* Embedded in the table of pools; fields belong to pool.c and pool_make.c, but
+ * for the last three, which belong to prewarm.c. Nothing in it is searched for
+ * one after the other: what is cheap with ten handles is with 100,000. */
 typedef struct wm_pool {
-    wm_kind *kind; /* const */
-    int device;    /* const */
-    wm_lock lock;
+    wm_lock lock;    /* first: at the address of the pool */
+    wm_kind *kind;   /* const */
+    wm_meter *meter; /* const; of the device, for all pools */
+    int device;      /* const */
     wm_cond first_ended;
     enum wm_pool_first first; /* lock pool: the very first creation */
     bool closed;              /* lock pool: what comes now is leaked */
-    void **all;               /* lock pool: every live handle, any order */
-    wm_pool_idle *idle;       /* lock pool: stack of stats.idle handles */
-    wm_pool_lease *leases;    /* lock pool: stats.leased, newest last */
+    unsigned room;            /* lock pool: handles at most; a power of two */
+    void *memory;             /* lock pool: that of the three below */
+    wm_pool_idle *idle;       /* lock pool: ring of room places */
+    wm_handle_map all;        /* lock pool: live handles by their address */
+    wm_handle_map leases;     /* lock pool: leased ones by their serial, which
+                               * no other lease of the process has */
+    unsigned oldest;          /* lock pool: place of the longest idle one */
     unsigned alive;           /* lock pool: handles in all */
     unsigned promised;        /* lock pool: creations under way */
     unsigned ahead;           /* lock pool: those of them for nobody yet */
-    unsigned room;            /* lock pool: of all, of idle and of leases */
     uint64_t ending;          /* lock pool: being destroyed by trim */
     _Atomic uint64_t binds;
     warm_handle_stats stats; /* lock pool, but for binds */
@@ -59,7 +58,7 @@ typedef struct wm_pool {
     struct wm_pool *next_to_warm; /* lock prewarm: in its queue */
 } wm_pool;
 
-void wm_pool_init(wm_pool *pool, wm_kind *kind, int device);
+void wm_pool_init(wm_pool *pool, wm_kind *kind, wm_meter *meter, int device);
 
 /* Destroys what is idle, until the process exits, and leaks what is in use or
  * leased. Returns how many that were. The pool has no memory after it. */
@@ -74,8 +73,8 @@ uint64_t wm_pool_leak(wm_pool *pool);
  * OUT_OF_MEMORY. A failure has changed nothing but the count of failures. */
 warm_status wm_pool_take(wm_pool *pool, void **handle);
 
-/* Gives a taken handle back. One lock, no call, cannot fail. */
-void wm_pool_give(wm_pool *pool, void *handle);
+/* Gives a taken handle back at the time now. One lock, no call, cannot fail. */
+void wm_pool_give(wm_pool *pool, void *handle, uint64_t now_ns);
 
 /* Turns a taken handle into a leased one; returns the serial of the lease. */
 uint64_t wm_pool_lease_out(wm_pool *pool, void *handle);

@@ -7,24 +7,6 @@
 #include <stdatomic.h>
 #include <string.h>
 
-struct entry {
-    wm_kind kind;
-    wm_pool *pools; /* [device] */
-};
-
-struct wm_pools {
-    wm_driver *driver;    /* const */
-    wm_options options;   /* const */
-    wm_stream_end retire; /* const once the runtime is live */
-    wm_lock lock;
-    /* Release by the thread that added a kind under the lock, partner of the
-     * acquire in wm_pools_kinds(): who sees the count sees the entry. */
-    _Atomic int count;
-    struct entry entries[WARM_KIND_MAX]; /* const below count */
-    wm_workspaces *workspaces;           /* const; [device] */
-    wm_prewarm prewarm;
-};
-
 static const wm_kind_ops *const builtin[WARM_KIND_BUILTIN] = {
     [WARM_KIND_STREAM] = &wm_kind_stream,
     [WARM_KIND_CUBLAS] = &wm_kind_cublas,
@@ -35,26 +17,15 @@ static const wm_kind_ops *const builtin[WARM_KIND_BUILTIN] = {
     [WARM_KIND_ONEDNN] = &wm_kind_onednn,
 };
 
-int wm_pools_kinds(struct wm_pools *pools)
-{
-    /* Acquire: see the field. */
-    return atomic_load_explicit(&pools->count, memory_order_acquire);
-}
-
 wm_kind *wm_pools_kind(struct wm_pools *pools, warm_kind kind)
 {
     return &pools->entries[kind].kind;
 }
 
-wm_pool *wm_pools_at(struct wm_pools *pools, warm_kind kind, int device)
-{
-    return &pools->entries[kind].pools[device];
-}
-
 wm_workspaces *wm_pools_workspaces(struct wm_pools *pools, int device)
 {
     wm_assert(device >= 0 && device < pools->driver->devices);
-    return &pools->workspaces[device];
+    return &pools->parts[device].workspaces;
 }
 
 wm_prewarm *wm_pools_prewarm(struct wm_pools *pools)
@@ -72,7 +43,8 @@ static bool name_taken_locked(struct wm_pools *pools, const char *name)
     return false;
 }
 
-static warm_status add_locked(struct wm_pools *pools, const struct entry *entry,
+static warm_status add_locked(struct wm_pools *pools,
+                              const struct wm_pools_entry *entry,
                               warm_kind *kind)
 {
     int count = wm_pools_kinds(pools);
@@ -89,7 +61,8 @@ static warm_status add_locked(struct wm_pools *pools, const struct entry *entry,
     pools->entries[count] = *entry;
     pools->entries[count].kind.index = count;
     for (int i = 0; i < pools->driver->devices; i++) {
-        wm_pool_init(&entry->pools[i], &pools->entries[count].kind, i);
+        wm_pool_init(&entry->pools[i], &pools->entries[count].kind,
+                     &pools->parts[i].meter, i);
     }
     /* Release: see the field. */
     atomic_store_explicit(&pools->count, count + 1, memory_order_release);
@@ -100,7 +73,7 @@ static warm_status add_locked(struct wm_pools *pools, const struct entry *entry,
 warm_status wm_pools_add(struct wm_pools *pools, const wm_kind_ops *ops,
                          void *context, warm_kind *kind)
 {
-    struct entry entry = {
+    struct wm_pools_entry entry = {
         .kind = {.ops = ops,
                  .driver = pools->driver,
                  .options = &pools->options,
@@ -146,16 +119,17 @@ warm_status wm_pools_open(wm_driver *driver, const wm_options *options,
     pools->options = *options;
     wm_lock_init(&pools->lock, WM_RANK_KINDS);
     wm_prewarm_init(&pools->prewarm);
-    pools->workspaces =
-        wm_meta_alloc((size_t)driver->devices * sizeof *pools->workspaces);
-    if (pools->workspaces == NULL) {
+    pools->parts =
+        wm_meta_alloc((size_t)driver->devices * sizeof *pools->parts);
+    if (pools->parts == NULL) {
         wm_prewarm_fini(&pools->prewarm);
         wm_lock_fini(&pools->lock);
         wm_meta_free(pools);
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory for the workspaces");
     }
     for (int i = 0; i < driver->devices; i++) {
-        wm_workspaces_init(&pools->workspaces[i], driver, i);
+        wm_workspaces_init(&pools->parts[i].workspaces, driver, i);
+        wm_meter_init(&pools->parts[i].meter, driver, i);
     }
     if (add_builtin(pools) != WARM_OK) {
         wm_pools_close(pools, &in_use);
@@ -167,7 +141,8 @@ warm_status wm_pools_open(wm_driver *driver, const wm_options *options,
 
 /* Closes the pools of one kind. Where a handle that may have a workspace stays
  * in use, the workspaces of the device stay too. */
-static uint64_t close_entry(struct wm_pools *pools, struct entry *entry)
+static uint64_t close_entry(struct wm_pools *pools,
+                            struct wm_pools_entry *entry)
 {
     const wm_kind_ops *ops = entry->kind.ops;
     uint64_t in_use = 0;
@@ -177,7 +152,7 @@ static uint64_t close_entry(struct wm_pools *pools, struct entry *entry)
 
         in_use += count;
         if (count > 0 && ops->workspace_bytes != NULL) {
-            wm_workspaces_keep(&pools->workspaces[i]);
+            wm_workspaces_keep(&pools->parts[i].workspaces);
         }
     }
     wm_meta_free(entry->pools);
@@ -196,18 +171,19 @@ void wm_pools_close(struct wm_pools *pools, uint64_t *in_use)
         *in_use += close_entry(pools, &pools->entries[i]);
     }
     for (int i = 0; i < pools->driver->devices; i++) {
-        wm_workspaces_close(&pools->workspaces[i]);
+        wm_workspaces_close(&pools->parts[i].workspaces);
+        wm_meter_fini(&pools->parts[i].meter);
     }
-    wm_meta_free(pools->workspaces);
+    wm_meta_free(pools->parts);
     wm_prewarm_fini(&pools->prewarm);
     wm_lock_fini(&pools->lock);
     wm_meta_free(pools);
 }
 
-void wm_pools_set_retire(struct wm_pools *pools, const wm_stream_end *retire)
+void wm_pools_set_streams(struct wm_pools *pools, const wm_stream_life *life)
 {
-    pools->retire = *retire;
-    pools->entries[WARM_KIND_STREAM].kind.context = &pools->retire;
+    pools->streams = *life;
+    pools->entries[WARM_KIND_STREAM].kind.context = &pools->streams;
 }
 
 uint64_t wm_pools_leak(struct wm_pools *pools)

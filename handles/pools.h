@@ -10,21 +10,48 @@
 #include "handles/prewarm.h"
 #include "handles/workspace.h"
 
-struct wm_pools;
+#include <stdatomic.h>
+
+/* A kind, and its pools. */
+struct wm_pools_entry {
+    wm_kind kind;
+    wm_pool *pools; /* [device] */
+};
+
+/* What all kinds share on a device. */
+struct wm_pools_part {
+    wm_workspaces workspaces;
+    wm_meter meter;
+};
+
+/* What is to be told of the streams of the pool: one was created; one will be
+ * destroyed, which it is not if that fails. The context of the stream kind, or
+ * null. */
+typedef struct wm_stream_life {
+    void (*adopt)(void *context, warm_stream stream);
+    warm_status (*retire)(void *context, warm_stream stream);
+    void *context;
+} wm_stream_life;
+
+struct wm_pools {
+    wm_driver *driver;      /* const */
+    wm_options options;     /* const */
+    wm_stream_life streams; /* const once the runtime is live */
+    wm_lock lock;
+    /* Release by the thread that added a kind under the lock, partner of the
+     * acquire in wm_pools_kinds(): who sees the count sees the entry. */
+    _Atomic int count;
+    struct wm_pools_entry entries[WARM_KIND_MAX]; /* const below count */
+    struct wm_pools_part *parts;                  /* const; [device] */
+    wm_prewarm prewarm;
+};
 
 /* Status: OUT_OF_MEMORY. options are copied, driver is borrowed. */
 warm_status wm_pools_open(wm_driver *driver, const wm_options *options,
                           struct wm_pools **out);
 
-/* What is to be told before a stream of the pool is destroyed; the context of
- * the stream kind, or null. If it fails the stream is not destroyed. */
-typedef struct wm_stream_end {
-    warm_status (*retire)(void *context, warm_stream stream);
-    void *context;
-} wm_stream_end;
-
 /* Called once, before anyone uses the pools. Not told when they close. */
-void wm_pools_set_retire(struct wm_pools *pools, const wm_stream_end *retire);
+void wm_pools_set_streams(struct wm_pools *pools, const wm_stream_life *life);
 
 /* Destroys what is idle and reports what is in use. */
 void wm_pools_close(struct wm_pools *pools, uint64_t *in_use);
@@ -42,13 +69,22 @@ warm_status wm_pools_add(struct wm_pools *pools, const wm_kind_ops *ops,
 warm_status wm_kind_user_add(struct wm_pools *pools, const warm_kind_ops *ops,
                              warm_kind *kind);
 
-int wm_pools_kinds(struct wm_pools *pools);
+static inline int wm_pools_kinds(struct wm_pools *pools)
+{
+    /* Acquire: see the field. */
+    return atomic_load_explicit(&pools->count, memory_order_acquire);
+}
 
 /* kind in range. */
 wm_kind *wm_pools_kind(struct wm_pools *pools, warm_kind kind);
 
 /* kind and device in range. */
-wm_pool *wm_pools_at(struct wm_pools *pools, warm_kind kind, int device);
+static inline wm_pool *wm_pools_at(struct wm_pools *pools, warm_kind kind,
+                                   int device)
+{
+    return &pools->entries[kind].pools[device];
+}
+
 wm_workspaces *wm_pools_workspaces(struct wm_pools *pools, int device);
 
 wm_prewarm *wm_pools_prewarm(struct wm_pools *pools);

@@ -22,22 +22,32 @@ void wm_prewarm_fini(wm_prewarm *prewarm)
     wm_lock_fini(&prewarm->lock);
 }
 
-/* One handle to be made. */
-struct want {
-    unsigned count;
-    bool made;
-};
-
-static warm_status make_one(warm_runtime *runtime, wm_window *window,
-                            warm_kind kind, int device, void *argument)
+/* One handle, for nobody yet, unless count are idle; *made says which. What
+ * callbacks reserved on a thread of ours goes back: nothing of theirs is used
+ * once they return, and the thread may live as long as the runtime. */
+static warm_status make_one(warm_runtime *runtime, wm_window_call call,
+                            unsigned count, bool ours, bool *made)
 {
-    struct want *want = argument;
-    warm_status status = wm_handle_check_wanted(runtime, window, kind, device);
+    wm_window *window = NULL;
+    warm_status status = wm_runtime_check(runtime);
 
-    return status == WARM_OK
-               ? wm_pool_make_ahead(wm_pools_at(runtime->pools, kind, device),
-                                    want->count, &want->made)
-               : status;
+    if (status == WARM_OK) {
+        status = wm_handle_begin(runtime, &call, &window);
+    }
+    if (status != WARM_OK) {
+        return status;
+    }
+    status = wm_handle_check_wanted(runtime, &call);
+    if (status == WARM_OK) {
+        status = wm_pool_make_ahead(
+            wm_pools_at(runtime->pools, call.kind, call.device), count, made);
+    }
+    if (ours) {
+        /* destroy waits for the thread: the pools are there without a pin. */
+        wm_reserve_release(runtime, window);
+    }
+    wm_handle_end(window);
+    return status;
 }
 
 /* At most count are made: threads that take them meanwhile do not keep this
@@ -45,14 +55,12 @@ static warm_status make_one(warm_runtime *runtime, wm_window *window,
 static warm_status make_now(warm_runtime *runtime, warm_kind kind, int device,
                             unsigned count)
 {
-    struct want want = {count, true};
+    const wm_window_call call = {.kind = kind, .device = device};
     warm_status status = WARM_OK;
+    bool made = true;
 
-    for (unsigned i = 0; i < count && want.made && status == WARM_OK; i++) {
-        status = wm_runtime_check(runtime);
-        if (status == WARM_OK) {
-            status = wm_handle_call(runtime, kind, device, make_one, &want);
-        }
+    for (unsigned i = 0; i < count && made && status == WARM_OK; i++) {
+        status = make_one(runtime, call, count, false, &made);
     }
     return status;
 }
@@ -83,40 +91,25 @@ static void finish_locked(wm_prewarm *prewarm)
     }
 }
 
-/* What callbacks reserved on this thread goes back: nothing of theirs is used
- * once they return, and the thread may live as long as the runtime. destroy
- * waits for this thread, so that the pools are there without a pin. */
-static wm_handle_fn make_and_release;
-static warm_status make_and_release(warm_runtime *runtime, wm_window *window,
-                                    warm_kind kind, int device, void *argument)
-{
-    warm_status status = make_one(runtime, window, kind, device, argument);
-
-    wm_reserve_release(runtime, window);
-    return status;
-}
-
 /* One handle for the head of the queue; the lock is let go meanwhile, and the
  * head stays where it is. */
 static void serve(wm_prewarm *prewarm, warm_runtime *runtime, wm_pool *pool,
                   unsigned count)
 {
-    struct want want = {count, false};
-    warm_status status = wm_runtime_check(runtime);
+    const wm_window_call call = {.kind = pool->kind->index,
+                                 .device = pool->device};
+    bool made = false;
+    warm_status status = make_one(runtime, call, count, true, &made);
 
-    if (status == WARM_OK) {
-        status = wm_handle_call(runtime, pool->kind->index, pool->device,
-                                make_and_release, &want);
-    }
     wm_lock_acquire(&prewarm->lock);
     if (status != WARM_OK && prewarm->failure.status == WARM_OK) {
         prewarm->failure.size = sizeof prewarm->failure;
         warm_last_error(&prewarm->failure);
     }
-    pool->made += want.made;
+    pool->made += made;
     /* More may have been asked for meanwhile, or nothing any more. */
     if (status != WARM_OK || pool->made >= wanted_locked(pool) ||
-        (!want.made && wanted_locked(pool) <= count)) {
+        (!made && wanted_locked(pool) <= count)) {
         finish_locked(prewarm);
     }
     wm_lock_release(&prewarm->lock);

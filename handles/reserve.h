@@ -1,7 +1,7 @@
 /* reserve.h: what the handles' public calls share, and what the runtime calls.
  *
  * A call that may run callbacks of a kind stands in the window of its thread
- * (wm_handle_call), so that a callback which asks for what is just being made
+ * (wm_handle_begin), so that a callback which asks for what is just being made
  * is refused instead of waiting for itself. Cancellation is off in all. */
 #ifndef WM_RESERVE_H
 #define WM_RESERVE_H
@@ -13,40 +13,65 @@
  * held, no call of a driver or library. For warm_runtime.window_release. */
 void wm_reserve_release(warm_runtime *runtime, wm_window *window);
 
+/* Why wm_handle_check() says no; OK if it does not. */
+warm_status wm_handle_refuse(warm_runtime *runtime, warm_kind kind, int device,
+                             const void *output);
+
 /* What a public call asks first: of the runtime, the device, an output that
  * may not be null, and the kind. */
-warm_status wm_handle_check(warm_runtime *runtime, warm_kind kind, int device,
-                            const void *output);
+static inline warm_status wm_handle_check(warm_runtime *runtime, warm_kind kind,
+                                          int device, const void *output)
+{
+    warm_status status = wm_runtime_check(runtime);
 
-typedef warm_status wm_handle_fn(warm_runtime *runtime, wm_window *window,
-                                 warm_kind kind, int device, void *argument);
+    if (wm_likely(status == WARM_OK) &&
+        wm_unlikely(
+            (unsigned)device >= (unsigned)runtime->devices || output == NULL ||
+            (unsigned)kind >= (unsigned)wm_pools_kinds(runtime->pools))) {
+        return wm_handle_refuse(runtime, kind, device, output);
+    }
+    return status;
+}
 
-/* Calls fn as one that works on the thread's window and wants the handle. */
-warm_status wm_handle_call(warm_runtime *runtime, warm_kind kind, int device,
-                           wm_handle_fn *fn, void *argument);
+/* Puts call, which says kind and device, into the thread's window. Each begin
+ * that worked is ended. */
+static inline warm_status
+wm_handle_begin(warm_runtime *runtime, wm_window_call *call, wm_window **window)
+{
+    warm_status status = wm_window_get(runtime, window);
 
-/* INVALID_ARGUMENT if an outer call of this thread wants the handle that the
- * innermost one wants: its callback would then wait for itself, or never come
- * to an end. */
+    if (wm_likely(status == WARM_OK)) {
+        call->outer = (*window)->call;
+        (*window)->call = call;
+    }
+    return status;
+}
+
+static inline void wm_handle_end(wm_window *window)
+{
+    window->call = window->call->outer;
+}
+
+/* INVALID_ARGUMENT if an outer call of this thread wants the handle that this
+ * one wants: its callback would then wait for itself, or never come to an
+ * end. */
 warm_status wm_handle_check_wanted(warm_runtime *runtime,
-                                   const wm_window *window, warm_kind kind,
-                                   int device);
+                                   const wm_window_call *call);
 
 /* That check, and wm_pool_take(). */
-warm_status wm_handle_take(warm_runtime *runtime, const wm_window *window,
-                           warm_kind kind, int device, void **handle);
+static inline warm_status
+wm_handle_take(warm_runtime *runtime, const wm_window_call *call, void **handle)
+{
+    warm_status status = WARM_OK;
 
-/* Whether a handle can be bound to the stream; fills *info. */
-warm_status wm_handle_check_stream(warm_runtime *runtime, warm_kind kind,
-                                   int device, warm_stream stream,
-                                   wm_stream_info *info);
-
-/* The workspace for a binding, or null for the library's own: of the
- * per-thread default stream, which every thread has one of and which nobody
- * retires; and of a default stream while the thread's device is another one,
- * because its id is then that of the other device. */
-void *wm_handle_workspace(warm_runtime *runtime, warm_kind number, int device,
-                          warm_stream stream, const wm_stream_info *info,
-                          size_t *bytes);
+    if (call->outer != NULL) {
+        status = wm_handle_check_wanted(runtime, call);
+    }
+    return status == WARM_OK
+               ? wm_pool_take(
+                     wm_pools_at(runtime->pools, call->kind, call->device),
+                     handle)
+               : status;
+}
 
 #endif

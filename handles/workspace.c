@@ -15,7 +15,8 @@
 enum state { SERVING, PASSING, IDLE, TAKEN, LOST };
 
 struct wm_workspace {
-    wm_workspace *next; /* lock workspaces; all below too */
+    wm_workspace *next;       /* lock workspaces; all below too */
+    wm_workspace *next_asked; /* of the thread that has it TAKEN */
     enum state state;
     bool captured;
     uint64_t stream_id;
@@ -88,35 +89,39 @@ static void lose(wm_workspaces *workspaces, wm_workspace *workspace)
            workspace->bytes, workspaces->device, warm_last_error_message());
 }
 
+static void put_back(wm_workspaces *workspaces, wm_workspace *asked)
+{
+    wm_lock_acquire(&workspaces->lock);
+    for (; asked != NULL; asked = asked->next_asked) {
+        asked->state = PASSING;
+    }
+    wm_lock_release(&workspaces->lock);
+}
+
 /* Asks each passing one in turn, so that a stuck stream holds up only its
  * own; those asked in vain are chained up and put back after the search. */
 static wm_workspace *take_passed(wm_workspaces *workspaces, size_t bytes,
                                  uint64_t before)
 {
-    wm_workspace *found = NULL;
-    wm_workspace *asked[16];
-    unsigned count = 0;
+    wm_workspace *asked = NULL;
+    wm_workspace *w;
 
-    while (found == NULL && count < sizeof asked / sizeof asked[0]) {
-        wm_workspace *w = take(workspaces, bytes, before, PASSING);
-        warm_status status;
+    while ((w = take(workspaces, bytes, before, PASSING)) != NULL) {
+        warm_status status =
+            wm_driver_event_query(workspaces->driver, w->event);
 
-        if (w == NULL) {
+        if (status == WARM_OK) {
             break;
         }
-        status = wm_driver_event_query(workspaces->driver, w->event);
-        if (status == WARM_OK) {
-            found = w;
-        } else if (status == WARM_NOT_READY) {
-            asked[count++] = w;
+        if (status == WARM_NOT_READY) {
+            w->next_asked = asked;
+            asked = w;
         } else {
             lose(workspaces, w);
         }
     }
-    while (count > 0) {
-        set_state(workspaces, asked[--count], PASSING);
-    }
-    return found;
+    put_back(workspaces, asked);
+    return w;
 }
 
 static void warn_once(wm_workspaces *workspaces, size_t bytes)

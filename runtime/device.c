@@ -4,6 +4,7 @@
  * driver.c. Takes no lock. */
 #include "runtime/runtime.h"
 
+#include "alloc/pinned.h"
 #include "handles/pools.h"
 #include "runtime/base/sized.h"
 #include "runtime/base/status.h"
@@ -62,10 +63,16 @@ warm_status warm_stream_create(warm_runtime *runtime, int device,
                                warm_stream *stream)
 {
     warm_status status = check_at(runtime, device, stream != NULL, "stream");
+    int cancel = wm_cancel_off();
 
-    return status == WARM_OK
-               ? wm_driver_stream_create(runtime->driver, device, stream)
-               : status;
+    if (status == WARM_OK) {
+        status = wm_driver_stream_create(runtime->driver, device, stream);
+    }
+    if (status == WARM_OK) {
+        wm_runtime_adopt(runtime, *stream);
+    }
+    wm_cancel_restore(cancel);
+    return status;
 }
 
 static bool is_pooled(warm_runtime *runtime, warm_stream stream)
@@ -98,7 +105,7 @@ static warm_status check_destroy(warm_runtime *runtime, warm_stream stream,
 
 warm_status warm_stream_destroy(warm_runtime *runtime, warm_stream stream)
 {
-    wm_stream_info info = {0, 0};
+    wm_stream_info info = {.device = WM_DEVICE_UNKNOWN};
     warm_status status = wm_runtime_check(runtime);
     int cancel;
 
@@ -145,7 +152,7 @@ static void look_again(warm_runtime *runtime)
 warm_status warm_stream_wait_event(warm_runtime *runtime, warm_stream stream,
                                    warm_event event)
 {
-    wm_stream_info info = {0, WM_DEVICE_UNKNOWN};
+    wm_stream_info info = {.device = WM_DEVICE_UNKNOWN};
     warm_status status = check(runtime, event != NULL, "event");
 
     if (status == WARM_OK) {
@@ -218,17 +225,64 @@ warm_status warm_event_synchronize(warm_runtime *runtime, warm_event event)
                : status;
 }
 
+/* The stream is looked at first, since it cannot be while it captures. */
+static warm_status announce(warm_runtime *runtime, warm_stream stream,
+                            wm_stream_info *info)
+{
+    warm_status status = wm_driver_stream_info(runtime->driver, stream, info);
+
+    if (status == WARM_OK && info->capture == WM_CAPTURE_ACTIVE) {
+        status = wm_fail(WARM_CAPTURE_ERROR, "the stream captures already");
+    }
+    return status == WARM_OK ? wm_pinned_announce(runtime->pinned, stream, info)
+                             : status;
+}
+
+warm_status warm_capture_announce(warm_runtime *runtime, warm_stream stream)
+{
+    int cancel = wm_cancel_off();
+    warm_status status = wm_runtime_check(runtime);
+    wm_stream_info info = {.device = WM_DEVICE_UNKNOWN};
+
+    if (status == WARM_OK) {
+        status = announce(runtime, stream, &info);
+    }
+    wm_cancel_restore(cancel);
+    return status;
+}
+
+warm_status warm_capture_over(warm_runtime *runtime, warm_stream stream)
+{
+    warm_status status = wm_runtime_check(runtime);
+
+    if (status == WARM_OK && !wm_pinned_capture_over(runtime->pinned, stream)) {
+        status = wm_fail(WARM_INVALID_ARGUMENT,
+                         "no capture of the stream was announced");
+    }
+    return status;
+}
+
+static warm_status begin_capture(warm_runtime *runtime, warm_stream stream,
+                                 wm_stream_info *info)
+{
+    warm_status status = announce(runtime, stream, info);
+
+    if (status == WARM_OK) {
+        status = wm_driver_capture_begin(runtime->driver, stream);
+        if (status != WARM_OK) {
+            (void)wm_pinned_capture_over(runtime->pinned, stream);
+        }
+    }
+    return status;
+}
+
 warm_status warm_capture_begin(warm_runtime *runtime, warm_stream stream)
 {
     warm_status status = wm_runtime_check(runtime);
-    wm_stream_info info = {0, WM_DEVICE_UNKNOWN};
+    wm_stream_info info = {.device = WM_DEVICE_UNKNOWN};
 
-    /* Asked before, since it cannot be told while the stream captures. */
     if (status == WARM_OK) {
-        status = wm_driver_stream_info(runtime->driver, stream, &info);
-    }
-    if (status == WARM_OK) {
-        status = wm_driver_capture_begin(runtime->driver, stream);
+        status = begin_capture(runtime, stream, &info);
     }
     /* What is bound to the stream already will be part of the graph: its
      * workspaces never serve another stream. */
@@ -240,6 +294,21 @@ warm_status warm_capture_begin(warm_runtime *runtime, warm_stream stream)
     return status;
 }
 
+/* Unless the capture goes on: it cannot be ended by every thread. */
+static void end_announced(warm_runtime *runtime, warm_stream stream)
+{
+    wm_capture capture = WM_CAPTURE_NONE;
+    warm_error before = {.size = sizeof before};
+
+    warm_last_error(&before);
+    if (wm_driver_stream_capture(runtime->driver, stream, &capture) !=
+            WARM_OK ||
+        capture != WM_CAPTURE_ACTIVE) {
+        (void)wm_pinned_capture_over(runtime->pinned, stream);
+    }
+    wm_error_restore(&before);
+}
+
 warm_status warm_capture_end(warm_runtime *runtime, warm_stream stream,
                              warm_graph *graph)
 {
@@ -248,6 +317,7 @@ warm_status warm_capture_end(warm_runtime *runtime, warm_stream stream,
     if (status == WARM_OK) {
         status = wm_driver_capture_end(runtime->driver, stream, graph);
         look_again(runtime);
+        end_announced(runtime, stream);
     }
     return status;
 }

@@ -5,6 +5,9 @@
  * the default runtime, nothing else here. */
 #include "runtime/runtime.h"
 
+#include "alloc/allocators.h"
+#include "alloc/device_space.h"
+#include "alloc/magazine.h"
 #include "alloc/pinned.h"
 #include "handles/pools.h"
 #include "handles/reserve.h"
@@ -13,6 +16,7 @@
 #include "runtime/base/process.h"
 #include "runtime/base/sized.h"
 #include "runtime/base/status.h"
+#include "runtime/thread/tracing.h"
 #include "runtime/thread/window.h"
 
 #include <inttypes.h>
@@ -27,24 +31,39 @@ static struct {
     wm_cond made;
 } standard = {.made = {PTHREAD_COND_INITIALIZER}};
 
-static void count_leaks(warm_runtime *runtime, void *argument)
-{
-    uint64_t *count = argument;
+/* What exit does to every runtime, and what came of it. */
+struct leave {
+    uint64_t leaked;
+    bool torn; /* a trace could not be written to its end */
+};
 
-    *count += wm_pools_leak(runtime->pools);
+static void leave_to_system(warm_runtime *runtime, void *argument)
+{
+    struct leave *all = argument;
+
+    wm_window_close_all(runtime, WM_CLOSED_EXIT);
+    all->leaked += wm_pools_leak(runtime->pools);
+    if (runtime->trace != NULL && !wm_trace_exit(runtime->trace)) {
+        all->torn = true;
+    }
 }
 
 /* Row A6: from here on nothing is destroyed and no driver is called. */
 static void on_exit_of_process(void)
 {
-    uint64_t count = 0;
+    struct leave all = {0, false};
 
-    wm_runtime_each(count_leaks, &count);
-    if (count > 0) {
+    wm_runtime_each(leave_to_system, &all);
+    if (all.leaked > 0) {
         wm_log(WARM_LOG_INFO,
                "the process exits; %" PRIu64
                " handles are left to the system on purpose",
-               count);
+               all.leaked);
+    }
+    if (all.torn) {
+        wm_log(WARM_LOG_WARNING,
+               "the process exits, and a trace could not be written to its "
+               "end");
     }
 }
 
@@ -91,7 +110,7 @@ static warm_status open_driver(const wm_options *options, wm_driver **driver)
 
 static warm_status retire(warm_runtime *runtime, warm_stream stream)
 {
-    wm_stream_info info = {0, 0};
+    wm_stream_info info = {.device = WM_DEVICE_UNKNOWN};
     warm_status status = wm_driver_stream_info(runtime->driver, stream, &info);
 
     if (status == WARM_OK) {
@@ -105,9 +124,42 @@ static warm_status retire_pooled(void *context, warm_stream stream)
     return retire(context, stream);
 }
 
+static warm_status adopt_known(warm_runtime *runtime, warm_stream stream,
+                               const wm_stream_info *info)
+{
+    warm_status status = wm_pinned_adopt(runtime->pinned, stream, info);
+
+    if (status == WARM_OK && runtime->trace != NULL) {
+        wm_tracing_adopt(runtime, stream);
+    }
+    return status;
+}
+
+void wm_runtime_adopt(warm_runtime *runtime, warm_stream stream)
+{
+    wm_stream_info info = {.device = WM_DEVICE_UNKNOWN};
+    warm_error before = {.size = sizeof before};
+    warm_status status;
+
+    warm_last_error(&before);
+    status = wm_driver_stream_info(runtime->driver, stream, &info);
+    if (status == WARM_OK) {
+        status = adopt_known(runtime, stream, &info);
+    }
+    if (status != WARM_OK) {
+        wm_error_restore(&before);
+    }
+}
+
+static void adopt_pooled(void *context, warm_stream stream)
+{
+    wm_runtime_adopt(context, stream);
+}
+
 static warm_status open_caches(warm_runtime *runtime, const wm_options *options)
 {
-    wm_stream_end end = {retire_pooled, runtime};
+    wm_stream_life life = {adopt_pooled, retire_pooled, runtime};
+    warm_destroy_report unused = {.size = sizeof unused};
     uint64_t in_use;
     warm_status status =
         wm_pools_open(runtime->driver, options, &runtime->pools);
@@ -115,50 +167,66 @@ static warm_status open_caches(warm_runtime *runtime, const wm_options *options)
     if (status != WARM_OK) {
         return status;
     }
-    wm_pools_set_retire(runtime->pools, &end);
+    wm_pools_set_streams(runtime->pools, &life);
     status = wm_pinned_open(runtime, options, &runtime->pinned);
     if (status != WARM_OK) {
-        wm_pools_close(runtime->pools, &in_use);
+        goto fail;
     }
-    return status;
-}
-
-/* driver: the one to work on, or null to open one as options say. */
-static warm_status open_runtime(warm_runtime *runtime, wm_driver *driver,
-                                const wm_options *options)
-{
-    warm_status status = WARM_OK;
-
-    runtime->driver = driver;
-    if (driver == NULL) {
-        status = open_driver(options, &runtime->driver);
-    }
+    status = wm_device_spaces_open(runtime, options);
     if (status != WARM_OK) {
+        goto fail_devices;
+    }
+    status = wm_allocators_open(runtime);
+    if (status == WARM_OK) {
         return status;
     }
-    runtime->devices = runtime->driver->devices;
-    status = open_caches(runtime, options);
-    if (status != WARM_OK && driver == NULL) {
-        (void)wm_driver_close(runtime->driver);
-    }
+    wm_device_spaces_close(runtime);
+
+fail_devices:
+    wm_pinned_stop(runtime->pinned);
+    wm_pinned_close(runtime->pinned, &unused);
+
+fail:
+    wm_pools_close(runtime->pools, &in_use);
     return status;
 }
 
-static warm_status make(wm_driver *driver, const wm_options *options,
-                        warm_runtime **out)
+/* The block that is never freed, for a runtime on an open driver. */
+static warm_runtime *new_runtime(wm_driver *driver, struct wm_trace *trace,
+                                 const wm_options *options)
 {
-    warm_runtime *runtime = wm_meta_alloc(sizeof *runtime);
+    size_t own = 1 + (size_t)driver->devices;
+    warm_runtime *runtime =
+        wm_meta_alloc(sizeof *runtime + own * sizeof runtime->own[0]);
+
+    if (runtime == NULL) {
+        return NULL;
+    }
+    runtime->driver = driver;
+    runtime->devices = driver->devices;
+    runtime->trace = trace;
+    runtime->generation = wm_process_generation();
+    runtime->window_release = wm_reserve_release;
+    runtime->window_empty = wm_magazines_end;
+    /* Traced calls are none of those that look at no more than a window. */
+    runtime->window_closed =
+        wm_section_birth() | (options->trace[0] != '\0' ? WM_CLOSED_SLOW : 0);
+    wm_lock_init(&runtime->windows_lock, WM_RANK_WINDOWS);
+    /* Relaxed: published by state later. 0 means unbound in a window. */
+    atomic_store_explicit(&runtime->stream_epoch, 1, memory_order_relaxed);
+    return runtime;
+}
+
+static warm_status make_on(wm_driver *driver, struct wm_trace *trace,
+                           const wm_options *options, warm_runtime **out)
+{
+    warm_runtime *runtime = new_runtime(driver, trace, options);
     warm_status status;
 
     if (runtime == NULL) {
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a runtime");
     }
-    runtime->generation = wm_process_generation();
-    runtime->window_release = wm_reserve_release;
-    wm_lock_init(&runtime->windows_lock, WM_RANK_WINDOWS);
-    /* Relaxed: published by state below. 0 means unbound in a window. */
-    atomic_store_explicit(&runtime->stream_epoch, 1, memory_order_relaxed);
-    status = open_runtime(runtime, driver, options);
+    status = open_caches(runtime, options);
     if (status != WARM_OK) {
         wm_lock_fini(&runtime->windows_lock);
         wm_meta_free(runtime);
@@ -172,6 +240,30 @@ static warm_status make(wm_driver *driver, const wm_options *options,
            runtime->driver->name, runtime->devices);
     *out = runtime;
     return WARM_OK;
+}
+
+/* given: the driver to work on, or null to open one as options say. */
+static warm_status make(wm_driver *given, const wm_options *options,
+                        warm_runtime **out)
+{
+    struct wm_trace *trace = NULL;
+    wm_driver *driver = given;
+    /* First: a file that cannot be had is said before anything is done. */
+    warm_status status = wm_trace_open(options, &trace);
+
+    if (status == WARM_OK && given == NULL) {
+        status = open_driver(options, &driver);
+    }
+    if (status == WARM_OK) {
+        status = make_on(driver, trace, options, out);
+        if (status != WARM_OK && given == NULL) {
+            (void)wm_driver_close(driver);
+        }
+    }
+    if (status != WARM_OK) {
+        wm_trace_close(trace);
+    }
+    return status;
 }
 
 warm_status wm_runtime_create_on(wm_driver *driver, const warm_options *given,
@@ -189,8 +281,11 @@ warm_status wm_runtime_create_on(wm_driver *driver, const warm_options *given,
     if (wm_process_exiting()) {
         return wm_fail(WARM_EXITING, "the process is exiting");
     }
-    status =
-        wm_options_resolve(given, secure_getenv("WARMPOOL_CONF"), &options);
+    status = wm_window_init();
+    if (status == WARM_OK) {
+        status =
+            wm_options_resolve(given, secure_getenv("WARMPOOL_CONF"), &options);
+    }
     if (status != WARM_OK) {
         return status;
     }
@@ -222,9 +317,15 @@ static warm_status check_destroy(warm_runtime *runtime,
 static void end(warm_runtime *runtime, warm_destroy_report *report)
 {
     wm_prewarm_stop(wm_pools_prewarm(runtime->pools));
+    wm_pinned_stop(runtime->pinned);
     wm_window_cut_all(runtime);
+    wm_trace_close(runtime->trace);
+    runtime->trace = NULL;
+    wm_allocators_close(runtime);
+    wm_device_spaces_stop(runtime, report);
     wm_pinned_close(runtime->pinned, report);
     runtime->pinned = NULL;
+    wm_device_spaces_close(runtime);
     wm_pools_close(runtime->pools, &report->handles);
     runtime->pools = NULL;
     report->host_streams = wm_driver_close(runtime->driver);
@@ -358,7 +459,41 @@ void wm_runtime_retire(warm_runtime *runtime, warm_stream stream,
                                  info->id);
         }
     }
+    wm_device_spaces_retire(runtime, stream, info);
     wm_pinned_retire(runtime->pinned, stream, info);
+    if (runtime->trace != NULL) {
+        wm_tracing_retire(runtime, stream);
+    }
+}
+
+static warm_status adopt(warm_runtime *runtime, warm_stream stream)
+{
+    wm_stream_info info = {.device = WM_DEVICE_UNKNOWN};
+    warm_status status = wm_driver_stream_info(runtime->driver, stream, &info);
+
+    if (status == WARM_OK && info.capture != WM_CAPTURE_NONE) {
+        status = wm_fail(WARM_CAPTURE_ERROR,
+                         "a stream cannot be adopted while it captures");
+    }
+    return status == WARM_OK ? adopt_known(runtime, stream, &info) : status;
+}
+
+warm_status warm_stream_adopt(warm_runtime *runtime, warm_stream stream)
+{
+    int cancel = wm_cancel_off();
+    warm_status status = wm_runtime_check(runtime);
+
+    if (status == WARM_OK && (stream == NULL || stream == WARM_STREAM_LEGACY ||
+                              stream == WARM_STREAM_PER_THREAD)) {
+        status = wm_fail(WARM_INVALID_ARGUMENT,
+                         "a default stream cannot be adopted: its name stands "
+                         "for several streams");
+    }
+    if (status == WARM_OK) {
+        status = adopt(runtime, stream);
+    }
+    wm_cancel_restore(cancel);
+    return status;
 }
 
 warm_status warm_stream_retire(warm_runtime *runtime, warm_stream stream)

@@ -15,4 +15,8 @@ warm_status wm_runtime_create_on(wm_driver *driver, const warm_options *given,
 void wm_runtime_retire(warm_runtime *runtime, warm_stream stream,
                        const wm_stream_info *info);
 
+/* A stream that was just created lives until it is retired. What fails leaves
+ * it as the streams of the program are: dearer, and no less safe. */
+void wm_runtime_adopt(warm_runtime *runtime, warm_stream stream);
+
 #endif

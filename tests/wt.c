@@ -48,6 +48,21 @@ void wt_threads(unsigned count, void (*fn)(void *argument, unsigned index),
     free(threads);
 }
 
+void wt_refuse_threads(bool refuse)
+{
+    static size_t usual;
+    pthread_attr_t attributes;
+    size_t bytes = (size_t)1 << 60;
+
+    ck_assert_int_eq(pthread_getattr_default_np(&attributes), 0);
+    if (usual == 0) {
+        pthread_attr_getstacksize(&attributes, &usual);
+    }
+    pthread_attr_setstacksize(&attributes, refuse ? bytes : usual);
+    ck_assert_int_eq(pthread_setattr_default_np(&attributes), 0);
+    pthread_attr_destroy(&attributes);
+}
+
 uint64_t wt_seed(void)
 {
     const char *text = getenv("WT_SEED");

@@ -72,6 +72,10 @@ void wt_gate_open(wt_gate *gate);  /* and waits until it has let go; frees */
 void wt_threads(unsigned count, void (*fn)(void *argument, unsigned index),
                 void *argument);
 
+/* Whether every pthread_create() without attributes fails from now on, as where
+ * there can be no more threads: it wants a stack that no address space has. */
+void wt_refuse_threads(bool refuse);
+
 /* A seed that is printed if the test fails: WT_SEED, or a fixed one. */
 uint64_t wt_seed(void);
 /* xorshift64*; *state is not 0. */

@@ -106,6 +106,9 @@ typedef void *warm_event;
  * every call answers WARM_RUNTIME_GONE. */
 typedef struct warm_runtime warm_runtime;
 
+/* Flags of warm_handle_prewarm() and warm_pinned_prewarm(). */
+enum { WARM_PREWARM_BACKGROUND = 1 };
+
 #ifdef __cplusplus
 }
 #endif

@@ -31,14 +31,16 @@ typedef struct warm_device_info {
                              asking would create a context (row B13) */
     int compute_major;    /* CUDA compute capability; 0 on the host device */
     int compute_minor;
-    int numa_node; /* the node next to the device, -1 if unknown */
+    int numa_node; /* the node next to the device, -1 if unknown; on the host
+                      device unless option numa_nodes gives it some */
 } warm_device_info;
 
 WARM_API warm_status warm_device_get_info(warm_runtime *runtime, int device,
                                           warm_device_info *info);
 
 /* Creates a stream that does not wait for the legacy default stream. Owned:
- * ended by warm_stream_destroy(). A pooled one comes from
+ * ended by warm_stream_destroy(), or by the program's own call after
+ * warm_stream_retire(). It is adopted (memory.h). A pooled one comes from
  * warm_stream_reserve() (handle.h). */
 WARM_API warm_status warm_stream_create(warm_runtime *runtime, int device,
                                         warm_stream *stream);
@@ -66,10 +68,10 @@ WARM_API warm_status warm_stream_wait_event(warm_runtime *runtime,
  * a thread that may be inside a call which gives something back to CUDA: those
  * wait for the device, which waits for the function. They are warm_trim(),
  * warm_empty_cache(), warm_poll() with option decay_ms, an allocation of pinned
- * memory when memory is short or with decay_ms, warm_device_free_uncached(),
- * warm_runtime_destroy(), and a reserve that creates a handle, or destroys one
- * that cannot be reset. CUDA may also run the functions of all streams one
- * after another. */
+ * memory when memory is short, with decay_ms, or of more than option segment,
+ * warm_device_free_uncached(), warm_runtime_destroy(), and a reserve that
+ * creates a handle, or destroys one that cannot be reset. CUDA may also run the
+ * functions of all streams one after another. */
 typedef void (*warm_host_fn)(void *argument);
 WARM_API warm_status warm_stream_host_func(warm_runtime *runtime,
                                            warm_stream stream,
@@ -91,7 +93,9 @@ WARM_API warm_status warm_event_synchronize(warm_runtime *runtime,
 typedef void *warm_graph;
 
 /* Captures what is queued on the stream (and on streams that wait for its
- * events) instead of running it; in the thread-local mode of CUDA. */
+ * events) instead of running it; in the thread-local mode of CUDA. Announces
+ * the capture until warm_capture_end(), or until the stream is retired.
+ * Status: also OUT_OF_MEMORY (no record of it; nothing has begun). */
 WARM_API warm_status warm_capture_begin(warm_runtime *runtime,
                                         warm_stream stream);
 
@@ -99,6 +103,21 @@ WARM_API warm_status warm_capture_begin(warm_runtime *runtime,
  * ended all the same, with CAPTURE_ERROR and no graph. */
 WARM_API warm_status warm_capture_end(warm_runtime *runtime, warm_stream stream,
                                       warm_graph *graph);
+
+/* Announces a capture that the program begins by itself, with
+ * cudaStreamBeginCapture() for example, and any capture of a stream that was
+ * adopted (memory.h) must be: before it begins, on the stream where it begins.
+ * While one is announced, in this runtime, every record and free asks the
+ * driver whether its streams capture, as it always does for streams that are
+ * not adopted. Announcing it again does nothing.
+ * Status: CAPTURE_ERROR (the stream captures already), OUT_OF_MEMORY. */
+WARM_API warm_status warm_capture_announce(warm_runtime *runtime,
+                                           warm_stream stream);
+
+/* The announced capture has ended; not needed after warm_capture_end().
+ * Status: INVALID_ARGUMENT (none was announced). Calls no driver. */
+WARM_API warm_status warm_capture_over(warm_runtime *runtime,
+                                       warm_stream stream);
 
 /* Queues one run of the graph on the stream. */
 WARM_API warm_status warm_graph_launch(warm_runtime *runtime, warm_graph graph,

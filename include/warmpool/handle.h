@@ -138,9 +138,6 @@ WARM_API warm_status warm_handle_lease_on(warm_runtime *runtime, warm_kind kind,
 WARM_API warm_status warm_handle_return(warm_runtime *runtime,
                                         warm_lease lease);
 
-/* For warm_handle_prewarm(). */
-enum { WARM_PREWARM_BACKGROUND = 1 };
-
 /* Makes handles ahead, so that who comes first pays nothing (row A11): until
  * at least count are idle, beside those held; what is taken meanwhile is not
  * made up for beyond count creations a call.
@@ -194,7 +191,8 @@ WARM_API warm_status warm_handle_trim(warm_runtime *runtime, warm_kind kind,
     X(workspaces, "workspaces", "workspaces held, kind cuBLAS only")           \
     X(workspace_bytes, "bytes", "device memory of those")                      \
     X(leased, "handles", "handles on lease")                                   \
-    X(prewarming, "handles", "still to be made in the background")
+    X(prewarming, "handles", "still to be made in the background")             \
+    X(measured, "handles", "creations that device_bytes is the sum of")
 
 typedef struct warm_handle_stats {
     size_t size; /* sizeof(warm_handle_stats) */
@@ -205,9 +203,13 @@ typedef struct warm_handle_stats {
 
 /* Can be read to the very end of the process, after exit() has begun, too.
  * created = destroyed + idle + in_use + leased + leaked, at any moment; one
- * that is being destroyed by a trim still counts as idle. device_bytes
- * is the fall of free device memory across each creation; it counts what
- * others took in the meantime, and nothing where a library takes it later. */
+ * that is being destroyed by a trim still counts as idle.
+ * device_bytes / measured is the device memory of a handle, as the fall of free
+ * memory across its creation, told by the thread that creates. Creations of
+ * one kind at once are measured together; not measured are those beside one of
+ * another kind on the device, failed ones, and the one that makes the device's
+ * context. It counts what others took or gave back in the meantime, other
+ * runtimes and processes too, and not what a library takes later. */
 WARM_API warm_status warm_handle_get_stats(warm_runtime *runtime,
                                            warm_kind kind, int device,
                                            warm_handle_stats *stats);

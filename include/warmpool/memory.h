@@ -1,4 +1,4 @@
-/* warmpool/memory.h: pinned buffers that stay safe (rows B1 to B16).
+/* warmpool/memory.h: pinned buffers that stay safe (rows B1 to B18).
  *
  * warm_pinned_alloc() hands out page-locked host memory from a cache. When
  * work queued on a stream uses a buffer, say so with warm_record_stream() (or
@@ -9,6 +9,19 @@
  * 12.5 % above the request from 4 KiB on, and to whole pages from 4 MiB on.
  * Smaller ones are rounded to a multiple of 512 bytes. Blocks are aligned to
  * 512 bytes, those of whole pages to 4096. Memory is not cleared.
+ *
+ * Nodes. On a machine with several NUMA nodes every node has a cache of its
+ * own. Nodes have the operating system's numbers, as in numactl, in CUDA's
+ * HOST_NUMA_ID and in warm_device_info.numa_node. A thread's own node is that
+ * of the device that it uses: of the handle that it reserved last and did not
+ * hold yet (warm_reserve(), warm_stream_reserve()); before it has any, of its
+ * current CUDA device when it first allocates. On one node nothing is asked.
+ *
+ * Threads. Each keeps blocks that it frees ready for itself (options
+ * magazines, magazine_blocks, magazine_bytes): a request that finds one there,
+ * and a free without streams, takes no lock and calls nothing. Before the
+ * cache grows, and before a request fails, that is taken back from all
+ * threads; when one exits or calls warm_thread_release() it goes back as well.
  *
  * Any thread may call any function, and free what another has allocated.
  * Common status: INVALID_ARGUMENT, RUNTIME_GONE, FORKED, EXITING.
@@ -27,22 +40,61 @@ extern "C" {
  * Status: OUT_OF_MEMORY (row B12), after finished work has been collected,
  * idle segments given back and the memory callbacks asked; the message says
  * how much was asked, held, idle and pending. Nothing has changed then.
- * A miss calls the driver and can take milliseconds; where it gives segments
- * back (memory is short, or option decay_ms), CUDA waits for the device. */
+ * A miss calls the driver and can take milliseconds, or waits for the growth
+ * of another thread that has room for it; hits and other threads go on. Where
+ * it gives segments back (memory is short, or option decay_ms, or a request
+ * larger than option segment grows in place of idle ones that are too small for
+ * it), CUDA waits for the device. */
 WARM_API warm_status warm_pinned_alloc(warm_runtime *runtime, size_t bytes,
                                        void **pointer);
+
+#define WARM_NODE_ANY (-1)
+
+/* Flag: pageable memory will do where page-locked memory cannot be had (row
+ * B18), that is where the call would end with OUT_OF_MEMORY: also at option
+ * pinned_limit, and on a node that is full. Then, and only then, the block is
+ * pageable, of no node in particular: warm_block_info tells, and so do the
+ * statistics, apart from all page-locked memory. While the driver has none it
+ * is not asked every time: after 1, then 3, 7, … at most 63 requests with the
+ * flag, or at once after warm_trim(). The block is freed, recorded on and
+ * kept from reuse as every block; its pages go back to the system as soon as it
+ * is free and the streams recorded on it have passed.
+ *
+ * CUDA copies from and to pageable memory, but not asynchronously: a copy to
+ * the device may return late, one to the host returns when it is done. A
+ * kernel cannot use the memory unless the device can access pageable memory. */
+#define WARM_ALLOC_PAGEABLE_OK 1u
+
+/* Allocates bytes of page-locked memory of a node (row B15).
+ * node: of the machine; no other will do. WARM_NODE_ANY: as
+ * warm_pinned_alloc(), the thread's own node, and where that can get no more
+ * memory another one, which warm_block_info tells and the statistics count as
+ * spilled.
+ * flags: 0 or WARM_ALLOC_PAGEABLE_OK.
+ * Status: as warm_pinned_alloc(), where OUT_OF_MEMORY may mean that the node
+ * is full; INVALID_ARGUMENT also for a node without memory to page-lock, such
+ * as a GPU's own, and for one that this process may not use. */
+WARM_API warm_status warm_pinned_alloc_on(warm_runtime *runtime, size_t bytes,
+                                          int node, unsigned flags,
+                                          void **pointer);
+
+/* Nodes are numbered 0 … count - 1, perhaps with gaps. 1 where memory cannot
+ * be placed: a container may refuse mbind(), which is logged. */
+WARM_API warm_status warm_node_count(warm_runtime *runtime, int *count);
 
 /* Frees a block of any runtime (rows B1, B2, B4).
  * pointer: taken; the start of a live block, or null (nothing happens).
  * Status: INVALID_POINTER (not one of ours, not the start of a block, or freed
  * already; nothing changes). Errors of the driver are not reported here: the
  * block is then kept for ever and counted as lost.
- * May record events on the streams recorded; never waits for a stream, unless
- * the driver fails to record. */
+ * May record events on the streams recorded, and asks about earlier ones; on
+ * adopted streams once for many frees. Never waits for a stream, unless the
+ * driver fails to record. */
 WARM_API warm_status warm_free(void *pointer);
 
 /* Says that work queued on stream uses the block that holds pointer, which
  * may point into its middle (row B3).
+ * No driver call if the stream is adopted and no capture is announced.
  * stream: must live until the block is freed or the stream is retired. For
  * WARM_STREAM_PER_THREAD the stream of the calling thread is meant, and if
  * another thread frees the block, work queued up to this call.
@@ -51,9 +103,34 @@ WARM_API warm_status warm_free(void *pointer);
 WARM_API warm_status warm_record_stream(const void *pointer,
                                         warm_stream stream);
 
+/* Adopts a stream of the program (row B6): recording it and freeing what it
+ * used becomes cheap, since the library may trust that it is there. Frees then
+ * share events, which are recorded later than the frees, and a record calls no
+ * driver. The streams of warm_stream_create() and warm_stream_reserve() are
+ * adopted from birth. The caller promises two things:
+ * - warm_stream_retire() is called before the stream is destroyed, also for
+ *   one adopted from birth that the program destroys by itself. Else blocks
+ *   that it used are lost, or CUDA is given a stream that is gone;
+ * - captures on it are announced: warm_capture_begin() does, for those that
+ *   begin otherwise see warm_capture_announce() (device.h). One that was not,
+ *   and is under way when a batch of frees gets its event, is noticed: all
+ *   blocks of the batch are kept for ever and counted as captured, those too
+ *   that were freed before it began. One that has ended by then is not
+ *   noticed, and nor is a block that it uses kept for the graph.
+ * How long frees may wait for their event: options batch_count, batch_bytes
+ * and batch_ms, the last one looked at by calls that miss the cache, by
+ * warm_poll() and by the thread of option background; an allocation that would
+ * otherwise obtain memory waits for none of these. Adopting it again does
+ * nothing. Calls the driver. Status: INVALID_ARGUMENT (a default stream: one
+ * name for several streams), INVALID_STREAM, CAPTURE_ERROR (it captures),
+ * OUT_OF_MEMORY, DRIVER_ERROR. */
+WARM_API warm_status warm_stream_adopt(warm_runtime *runtime,
+                                       warm_stream stream);
+
 /* Says that a stream will be destroyed (row B6): to be called before
- * cudaStreamDestroy() on every stream that was recorded on a block still
- * live, or bound to a handle, for every runtime where it was.
+ * cudaStreamDestroy() on every stream that was adopted, recorded on a block
+ * still live, or bound to a handle, for every runtime where it was. A stream
+ * that goes on is adopted no more, and is announced to capture no more.
  * warm_stream_destroy() does it by itself, for its own runtime. */
 WARM_API warm_status warm_stream_retire(warm_runtime *runtime,
                                         warm_stream stream);
@@ -67,24 +144,26 @@ typedef enum warm_copy_direction {
  * in, a block of ours (row B16). Memory that is not ours must stay valid
  * until the copy has finished. bytes 0 does nothing.
  * Status: INVALID_ARGUMENT (null pointer, range passes the end of a block),
- * INVALID_STREAM, DRIVER_ERROR. */
+ * INVALID_STREAM, OUT_OF_MEMORY (no record of the use), DRIVER_ERROR; nothing
+ * is queued then. */
 WARM_API warm_status warm_copy_async(warm_runtime *runtime, void *destination,
                                      const void *source, size_t bytes,
                                      warm_copy_direction direction,
                                      warm_stream stream);
 
 /* Takes back blocks whose streams have passed, and gives back segments idle
- * for longer than option decay_ms (not while another thread grows the cache).
- * Allocation does this by itself when it misses. Never waits for a stream;
- * giving a segment back to CUDA waits for the whole device (cudaFreeHost), here
- * and in the next two.
+ * for longer than option decay_ms.
+ * Allocation does this by itself when it misses; with option background its
+ * thread does, and a miss gives nothing back for its age. Never waits for a
+ * stream; giving a segment back to CUDA waits for the whole device
+ * (cudaFreeHost), here and in the next two.
  * Status of all three: also DRIVER_ERROR (the driver did not let the thread
  * set its capture mode; nothing was done). */
 WARM_API warm_status warm_poll(warm_runtime *runtime);
 
 /* Returns every segment without live or pending blocks to the system (row
- * B11). Waits while another thread obtains memory. released: bytes returned,
- * may be null. */
+ * B11), the reserve among them; with option background it comes back once an
+ * allocation finds it short. released: bytes returned, may be null. */
 WARM_API warm_status warm_empty_cache(warm_runtime *runtime, size_t *released);
 
 /* As warm_empty_cache(), but stops once at most target bytes are held;
@@ -92,9 +171,43 @@ WARM_API warm_status warm_empty_cache(warm_runtime *runtime, size_t *released);
 WARM_API warm_status warm_trim(warm_runtime *runtime, size_t target,
                                size_t *released);
 
-/* Called when memory is short, before an allocation fails (row B12), with
- * bytes asked; answers whether a retry is worthwhile. No lock is held: it may
- * free blocks. It must not allocate from the same runtime. */
+/* Obtains page-locked memory ahead, so that who asks first does not pay for it
+ * (row B17): until at least bytes are idle in the cache of node; what is taken
+ * meanwhile is not made up for beyond bytes a call.
+ * It comes in regions of at most option pin_chunk, and of half as much, and so
+ * on down to a segment, where the driver refuses; a request larger than a
+ * region is not served from several.
+ * node: of the machine, or WARM_NODE_ANY: as in warm_pinned_alloc(). flags: 0,
+ * or WARM_PREWARM_BACKGROUND: returns at once and lets a thread of the runtime
+ * obtain it; if memory for that node is being obtained already the larger wish
+ * holds. bytes 0 asks for nothing.
+ * Status: OUT_OF_MEMORY (what could be had stays, and the message says how much
+ * is idle), INVALID_ARGUMENT (node, flags), DRIVER_ERROR; in the background
+ * only: no thread; other failures are told by warm_pinned_prewarm_wait(). */
+WARM_API warm_status warm_pinned_prewarm(warm_runtime *runtime, size_t bytes,
+                                         int node, unsigned flags);
+
+/* Waits until nothing is left to be obtained in the background.
+ * Status: the first failure since the last call; INVALID_ARGUMENT from a log
+ * callback on the thread that obtains it. */
+WARM_API warm_status warm_pinned_prewarm_wait(warm_runtime *runtime);
+
+/* Calls off what is left to be obtained in the background. A region that is
+ * being obtained will still come; warm_pinned_prewarm_wait() waits for it.
+ * Destroying the runtime does both. */
+WARM_API warm_status warm_pinned_prewarm_cancel(warm_runtime *runtime);
+
+/* How far it is: done of wanted bytes, of all that was asked for since nothing
+ * was under way, also after its end. No lock is held while memory is obtained:
+ * returns at once. */
+WARM_API warm_status warm_pinned_prewarm_progress(warm_runtime *runtime,
+                                                  uint64_t *done,
+                                                  uint64_t *wanted);
+
+/* Called when memory is short, page-locked or of a device, before an allocation
+ * fails (rows B12, C2), with bytes asked; answers whether a retry is
+ * worthwhile. No lock is held: it may free blocks. It must not allocate from
+ * the same runtime. */
 typedef int (*warm_memory_fn)(void *context, size_t bytes);
 WARM_API warm_status warm_memory_callback_add(warm_runtime *runtime,
                                               warm_memory_fn function,
@@ -111,6 +224,9 @@ typedef struct warm_block_info {
     size_t requested; /* bytes asked for */
     warm_runtime *runtime;
     unsigned streams; /* streams recorded so far */
+    int node;         /* its memory is of; -1 if it is pageable */
+    int pageable;     /* 1: not page-locked, as the caller allowed */
+    int device;       /* whose memory it is; -1 for memory of the host */
 } warm_block_info;
 
 /* Describes the live block that holds pointer. Status: NOT_FOUND. */

@@ -25,13 +25,45 @@ extern "C" {
     X_SIZE(host_memory, (uint64_t)4 << 30, 4096, (uint64_t)1 << 46,            \
            "bytes of memory of each host device")                              \
     X_SIZE(segment, (uint64_t)4 << 20, 1 << 16, (uint64_t)1 << 34,             \
-           "bytes pinned at once for requests smaller than that")              \
+           "bytes pinned at once for requests smaller than that, at least")    \
     X_SIZE(pinned_limit, 0, 0, (uint64_t)1 << 50,                              \
            "most bytes of pinned memory held at once, 0 for no limit")         \
+    X_ENUM(                                                                    \
+        pin, "auto", "auto|alloc|register",                                    \
+        "cudaHostAlloc, or map, touch and cudaHostRegister (several nodes)")   \
+    X_SIZE(pin_chunk, (uint64_t)256 << 20, 1 << 16, (uint64_t)1 << 40,         \
+           "most bytes pinned at once that no request needs by itself")        \
+    X_SIZE(reserve_bytes, 0, 0, (uint64_t)1 << 46,                             \
+           "bytes pinned at the start on the node of device 0, which do not "  \
+           "decay; background keeps them")                                     \
+    X_ENUM(                                                                    \
+        background, "off", "on|off",                                           \
+        "a thread that polls, keeps the reserve and gives idle memory back")   \
+    X_SIZE(pin_threads, 0, 0, 64,                                              \
+           "threads that touch pages to be registered, 0: cores, at most 8")   \
+    X_ENUM(huge_pages, "on", "on|off",                                         \
+           "ask for huge pages before pages are touched")                      \
     X_SIZE(decay_ms, 0, 0, (uint64_t)1 << 40,                                  \
            "idle segments older than this many ms go back, 0 for never")       \
+    X_SIZE(numa_nodes, 0, 0, 64,                                               \
+           "NUMA nodes: 0 the machine's (host: 1), 1 none, more: simulate")    \
+    X_SIZE(batch_count, 64, 1, 4096,                                           \
+           "frees on an adopted stream that share one event, at most")         \
+    X_SIZE(batch_bytes, (uint64_t)12 << 20, 1, (uint64_t)1 << 46,              \
+           "bytes freed on an adopted stream that share one event, about")     \
+    X_SIZE(batch_ms, 10, 1, (uint64_t)1 << 40,                                 \
+           "ms after which frees on an adopted stream get their event")        \
+    X_ENUM(magazines, "on", "on|off",                                          \
+           "freed blocks are kept ready by the thread that frees them")        \
+    X_SIZE(magazine_blocks, 32, 1, 1024,                                       \
+           "most blocks of one size that a thread keeps")                      \
+    X_SIZE(magazine_bytes, (uint64_t)256 << 20, 4096, (uint64_t)1 << 40,       \
+           "most bytes that a thread keeps")                                   \
     X_ENUM(log, "warning", "none|warning|info|debug",                          \
            "least severe message given to the log callback")                   \
+    X_TEXT(trace,                                                              \
+           "file that gets every allocation, free and stream use; %p in it: "  \
+           "the process's number, %r: the runtime's in it")                    \
     X_TEXT(cudart, "path of the CUDA runtime library")                         \
     X_TEXT(cublas, "path of the cuBLAS library")                               \
     X_TEXT(cublaslt, "path of the cuBLASLt library")                           \

@@ -7,10 +7,10 @@
  * purpose. In a child made by fork() every call on a runtime of the parent
  * answers WARM_FORKED; the child can make a new one with device:host.
  * Deferred cancellation (the default of pthreads) is safe everywhere;
- * asynchronous cancellation is not. The host device's threads, and the one of
- * warm_handle_prewarm(), keep a process whose main thread has called
- * pthread_exit() alive until the runtime is destroyed, or somebody calls
- * exit().
+ * asynchronous cancellation is not. The host device's threads, and those of
+ * option background and of what is prewarmed in the background, keep a process
+ * whose main thread has called pthread_exit() alive until the runtime is
+ * destroyed, or somebody calls exit().
  */
 #ifndef WARMPOOL_RUNTIME_H
 #define WARMPOOL_RUNTIME_H
@@ -48,13 +48,14 @@ typedef struct warm_destroy_report {
  * of it is given back first.
  * runtime: null is ignored; destroyed twice answers RUNTIME_GONE.
  * report: null or borrowed with size set.
- * Waits for the one handle that is being made in the background, if there is
- * one; for work queued on the host device; with CUDA for all work of the
- * devices, if there is memory to give back or a handle to destroy
- * (cudaFreeHost, cublasDestroy and their like wait for the device). No other
- * thread may be inside a call on the runtime, except by exiting. Status:
- * INVALID_ARGUMENT, RUNTIME_GONE; FORKED in a forked child and EXITING while
- * the process exits, where it changes nothing and touches no driver. */
+ * Waits for the one handle that is being made and the one region that is being
+ * obtained in the background, if there are any; for work queued on the host
+ * device; with CUDA for all work of the devices, if there is memory to give
+ * back or a handle to destroy (cudaFreeHost, cublasDestroy and their like wait
+ * for the device). No other thread may be inside a call on the runtime, except
+ * by exiting. Status: INVALID_ARGUMENT, RUNTIME_GONE; FORKED in a forked child
+ * and EXITING while the process exits, where it changes nothing and touches no
+ * driver. */
 WARM_API warm_status warm_runtime_destroy(warm_runtime *runtime,
                                           warm_destroy_report *report);
 

@@ -1,8 +1,20 @@
 /* warmpool/stats.h: statistics of the pinned space, as struct and JSON (B14).
  *
- * All functions: any thread, while everything runs; the figures of one struct
- * belong to one moment. Status: INVALID_ARGUMENT, RUNTIME_GONE, FORKED,
- * EXITING.
+ * All functions: any thread, while everything runs. Threads count for
+ * themselves what their magazines serve; a call here adds that up, thread by
+ * thread. While none of them allocates or frees all figures are exact; else
+ * those of one struct belong to one moment, but for what threads do after they
+ * were asked. A peak is exact where one thread allocates. Where several do, a
+ * peak of one may meet a low of another without being seen: it may be off by
+ * what their magazines hold (option magazine_bytes, for each). Frees on adopted
+ * streams are pending at once for whoever asks, and part of the peak of that as
+ * soon as they leave the thread that gathers them.
+ *
+ * Where the runtime has several NUMA nodes a figure of the space is the sum of
+ * its nodes' figures, each of a moment of its own. So is a peak: the space as a
+ * whole was never above it, and perhaps never that high.
+ *
+ * Status: INVALID_ARGUMENT, RUNTIME_GONE, FORKED, EXITING.
  */
 #ifndef WARMPOOL_STATS_H
 #define WARMPOOL_STATS_H
@@ -32,7 +44,11 @@ typedef struct warm_duration {
     X(segments, "segments", "regions obtained from the driver")                \
     X(held_bytes, "bytes", "bytes of those")                                   \
     X(pending, "blocks", "freed blocks that wait for streams")                 \
-    X(pending_bytes, "bytes", "bytes of those")
+    X(pending_bytes, "bytes", "bytes of those")                                \
+    X(pageable, "blocks", "pageable blocks with callers; in no figure above")  \
+    X(pageable_bytes, "bytes", "bytes handed out in those")                    \
+    X(pageable_pending, "blocks", "freed ones that wait for streams")          \
+    X(pageable_held, "bytes", "bytes mapped for those, and for any kept")
 
 /* name, unit, meaning; of type warm_duration */
 #define WARM_SPACE_DURATION_MAP(X)                                             \
@@ -45,10 +61,13 @@ typedef struct warm_duration {
     X(cache_hits, "blocks", "requests served without asking the driver")       \
     X(retries, "calls", "requests retried after memory was short")             \
     X(failures, "calls", "requests that ended out of memory")                  \
+    X(spilled, "blocks", "requests served by another node than their own")     \
     X(lost, "blocks", "blocks kept for ever after an error of the driver")     \
     X(lost_bytes, "bytes", "bytes of those")                                   \
     X(captured, "blocks", "blocks kept because a graph capture used them")     \
-    X(captured_bytes, "bytes", "bytes of those")
+    X(captured_bytes, "bytes", "bytes of those")                               \
+    X(cached_bytes, "bytes", "idle bytes that threads keep ready")             \
+    X(double_frees, "blocks", "blocks that two threads freed at once")
 
 typedef struct warm_space_stats {
     size_t size; /* sizeof(warm_space_stats) */
@@ -65,6 +84,10 @@ typedef struct warm_space_stats {
 
 WARM_API warm_status warm_pinned_get_stats(warm_runtime *runtime,
                                            warm_space_stats *stats);
+
+/* The same of the memory of one node: 0 … warm_node_count() - 1. */
+WARM_API warm_status warm_pinned_get_node_stats(warm_runtime *runtime, int node,
+                                                warm_space_stats *stats);
 
 /* One size class: the requests that it serves, and their bytes. */
 typedef struct warm_class_stats {

@@ -8,9 +8,11 @@
 #include "warmpool/options.h"
 #include "warmpool/runtime.h"
 #include "warmpool/device.h"
+#include "warmpool/device_memory.h"
 #include "warmpool/handle.h"
 #include "warmpool/memory.h"
 #include "warmpool/stats.h"
+#include "warmpool/storage.h"
 #include "warmpool/testing.h"
 
 #endif

@@ -3,11 +3,14 @@
 
 #include "runtime/base/status.h"
 
+#include <time.h>
+
 #ifndef NDEBUG
 enum { MAX_HELD = 8 };
 static _Thread_local struct {
     enum wm_rank rank[MAX_HELD];
     unsigned count;
+    uint64_t taken; /* locks, since the thread began */
 } held;
 
 static void note_acquire(enum wm_rank rank)
@@ -15,6 +18,7 @@ static void note_acquire(enum wm_rank rank)
     wm_assert(held.count < MAX_HELD);
     wm_assert(held.count == 0 || held.rank[held.count - 1] < rank);
     held.rank[held.count++] = rank;
+    held.taken++;
 }
 
 static void note_release(enum wm_rank rank)
@@ -25,12 +29,12 @@ static void note_release(enum wm_rank rank)
 
 bool wm_lock_driver_call_allowed(void)
 {
-    for (unsigned i = 0; i < held.count; i++) {
-        if (held.rank[i] != WM_RANK_GROWTH) {
-            return false;
-        }
-    }
-    return true;
+    return held.count == 0;
+}
+
+uint64_t wm_lock_taken(void)
+{
+    return held.taken;
 }
 #else
 static void note_acquire(enum wm_rank rank)
@@ -46,6 +50,11 @@ static void note_release(enum wm_rank rank)
 bool wm_lock_driver_call_allowed(void)
 {
     return true;
+}
+
+uint64_t wm_lock_taken(void)
+{
+    return 0;
 }
 #endif
 
@@ -85,7 +94,12 @@ void wm_lock_release(wm_lock *lock)
 
 void wm_cond_init(wm_cond *cond)
 {
-    pthread_cond_init(&cond->cond, NULL);
+    pthread_condattr_t monotonic;
+
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&cond->cond, &monotonic);
+    pthread_condattr_destroy(&monotonic);
 }
 
 void wm_cond_fini(wm_cond *cond)
@@ -98,6 +112,20 @@ void wm_cond_wait(wm_cond *cond, wm_lock *lock)
     int cancel = wm_cancel_off();
 
     pthread_cond_wait(&cond->cond, &lock->mutex);
+    wm_cancel_restore(cancel);
+}
+
+void wm_cond_wait_for(wm_cond *cond, wm_lock *lock, uint64_t ns)
+{
+    const uint64_t second = 1000000000;
+    int cancel = wm_cancel_off();
+    struct timespec until;
+
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    ns += (uint64_t)until.tv_nsec;
+    until.tv_sec += (time_t)(ns / second);
+    until.tv_nsec = (long)(ns % second);
+    pthread_cond_timedwait(&cond->cond, &lock->mutex, &until);
     wm_cancel_restore(cancel);
 }
 

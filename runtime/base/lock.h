@@ -1,9 +1,9 @@
 /* lock.h: the only lock of the library, ranked.
  *
  * A thread takes locks by rising rank only. Debug builds keep the ranks that
- * a thread holds, and stop on a reversal and on a driver call under any lock
- * but WM_RANK_GROWTH. A callee never drops its caller's lock: work for the
- * driver is collected under the lock, done after it, written back under it.
+ * a thread holds, and stop on a reversal and on a driver call under any lock.
+ * A callee never drops its caller's lock: work for the driver is collected
+ * under the lock, done after it, written back under it.
  *
  * Deferred cancellation: no code under a lock is a cancellation point, and
  * wm_cond_wait() is none either. */
@@ -12,20 +12,28 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 /* The lock order, outermost first. */
 enum wm_rank {
     WM_RANK_PROCESS = 1, /* log sink, list of runtimes, default runtime */
-    WM_RANK_WINDOWS,     /* a runtime's list of windows */
     WM_RANK_KINDS,       /* a runtime's table of kinds */
+    WM_RANK_ALLOCATORS,  /* a runtime's table of allocators */
     WM_RANK_PREWARM,     /* a runtime's queue of pools to prewarm */
     WM_RANK_POOL,        /* idle handles of one kind on one device */
+    WM_RANK_METER,       /* creations of handles under way on one device */
     WM_RANK_WORKSPACES,  /* workspaces of one device */
-    WM_RANK_GROWTH,      /* one thread obtains memory from the driver */
+    WM_RANK_BACKGROUND,  /* what a runtime's thread is to do */
+    WM_RANK_GROWTH,      /* memory on its way from the driver, or to it */
+    WM_RANK_WINDOWS,     /* a runtime's list of windows */
+    WM_RANK_WINDOW,      /* what one thread's window caches */
+    WM_RANK_ORDERS,      /* lanes of a device's memory by stream */
     WM_RANK_TIMELINES,   /* table of timelines by stream id */
     WM_RANK_TIMELINE,    /* pending blocks of one stream */
     WM_RANK_ARENA,       /* free lists, segments and counters of an arena */
     WM_RANK_EVENTS,      /* idle events of a device */
+    WM_RANK_TRACING,     /* records of one thread, not yet in the file */
+    WM_RANK_TRACE,       /* file, buffers and streams of a trace */
     WM_RANK_DRIVER,      /* inside a driver: never held across the table */
 };
 
@@ -54,12 +62,18 @@ void wm_cond_init(wm_cond *cond);
 void wm_cond_fini(wm_cond *cond);
 /* Not a cancellation point; may wake up early. */
 void wm_cond_wait(wm_cond *cond, wm_lock *lock);
+/* The same, for ns nanoseconds of the system's clock at most. */
+void wm_cond_wait_for(wm_cond *cond, wm_lock *lock, uint64_t ns);
 void wm_cond_signal(wm_cond *cond);
 void wm_cond_broadcast(wm_cond *cond);
 
-/* Debug builds: true unless the thread holds a lock that may not be held
- * across a driver call. Always true in release builds. */
+/* Debug builds: true unless the thread holds a lock, which none does across a
+ * driver call. Always true in release builds. */
 bool wm_lock_driver_call_allowed(void);
+
+/* For tests, debug builds only (else 0): how many locks the calling thread has
+ * taken since it began. */
+uint64_t wm_lock_taken(void);
 
 /* Puts cancellation off around code that must not be left half done. */
 static inline int wm_cancel_off(void)

@@ -275,6 +275,30 @@ warm_status wm_options_resolve(const warm_options *given, const char *conf,
     return status;
 }
 
+size_t wm_options_text(const wm_options *options, char *text, size_t bytes)
+{
+    size_t used = 0;
+
+    for (int i = 0; i < OPTIONS; i++) {
+        const struct option *o = &table[i];
+        const char *field = (const char *)options + o->offset;
+        char line[WM_OPTION_TEXT_MAX + 32];
+        int length;
+
+        if (o->type == TYPE_SIZE) {
+            length = snprintf(line, sizeof line, "%s:%" PRIu64 "\n", o->name,
+                              *(const uint64_t *)(const void *)field);
+        } else {
+            length = snprintf(line, sizeof line, "%s:%s\n", o->name, field);
+        }
+        if (text != NULL && used < bytes) {
+            snprintf(text + used, bytes - used, "%s", line);
+        }
+        used += (size_t)length;
+    }
+    return used + 1;
+}
+
 size_t warm_options_help(char *text, size_t bytes)
 {
     size_t used = 0;

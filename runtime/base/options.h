@@ -23,4 +23,9 @@ typedef struct wm_options {
 warm_status wm_options_resolve(const warm_options *given, const char *conf,
                                wm_options *options);
 
+/* Writes every option as "name:value\n" into text (at most bytes, always
+ * terminated); returns the bytes that all of them need, the terminator
+ * included. */
+size_t wm_options_text(const wm_options *options, char *text, size_t bytes);
+
 #endif

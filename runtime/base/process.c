@@ -6,11 +6,8 @@
 
 wm_lock wm_process_lock = WM_LOCK_INIT(WM_RANK_PROCESS);
 
-/* Written once, from false to true. Relaxed: a call that races with exit()
- * was under way before it, as far as anyone can tell. */
-static _Atomic bool exiting;
-/* Written in a child while it has one thread only. Relaxed for that reason. */
-static _Atomic unsigned generation;
+struct wm_process wm_process;
+
 static void (*_Atomic fork_hook)(void);
 static void (*_Atomic exit_hook)(void);
 
@@ -39,7 +36,7 @@ static void after_fork_child(void)
     void (*hook)(void);
 
     wm_lock_release(&wm_process_lock);
-    atomic_fetch_add_explicit(&generation, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&wm_process.forks, 1, memory_order_relaxed);
     hook = atomic_load_explicit(&fork_hook, memory_order_relaxed);
     if (hook != NULL) {
         hook();
@@ -59,19 +56,9 @@ void wm_process_init(void)
     pthread_once(&once, init_once);
 }
 
-bool wm_process_exiting(void)
-{
-    return atomic_load_explicit(&exiting, memory_order_relaxed);
-}
-
 void wm_process_set_exiting(void)
 {
-    atomic_store_explicit(&exiting, true, memory_order_relaxed);
-}
-
-unsigned wm_process_generation(void)
-{
-    return atomic_load_explicit(&generation, memory_order_relaxed);
+    atomic_store_explicit(&wm_process.leaving, true, memory_order_relaxed);
 }
 
 void wm_process_on_fork(void (*fn)(void))

@@ -7,19 +7,36 @@
 
 #include "runtime/base/lock.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 /* Installs the atexit and fork handlers; cheap when done already. */
 void wm_process_init(void);
 
+/* Of the process; through the functions below only. leaving: written once, from
+ * false to true. forks: written in a child while it has one thread only. Both
+ * relaxed: a call that races with exit() was under way before it, as far as
+ * anyone can tell. */
+extern struct wm_process {
+    _Atomic bool leaving;
+    _Atomic unsigned forks;
+} wm_process __attribute__((visibility("hidden")));
+
 /* True once exit() has run our handler, or a driver said it is unloading:
  * no driver may be called any more (row A6). */
-bool wm_process_exiting(void);
+static inline bool wm_process_exiting(void)
+{
+    return atomic_load_explicit(&wm_process.leaving, memory_order_relaxed);
+}
+
 void wm_process_set_exiting(void);
 
 /* Counts the forks that led to this process; a runtime made under another
  * number belongs to an ancestor (row G5). */
-unsigned wm_process_generation(void);
+static inline unsigned wm_process_generation(void)
+{
+    return atomic_load_explicit(&wm_process.forks, memory_order_relaxed);
+}
 
 /* Runs fn in the child of every fork, in the thread that forked. There is
  * room for one: the thread module clears its window there. */

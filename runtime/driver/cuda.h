@@ -89,6 +89,7 @@ int wm_cuda_compute_major(wm_driver *d, int device);
     X(cuDeviceGetName)                                                         \
     X(cuDeviceTotalMem_v2)                                                     \
     X(cuDeviceGetAttribute)                                                    \
+    X(cuDeviceGetPCIBusId)                                                     \
     X(cuDevicePrimaryCtxRetain)                                                \
     X(cuDevicePrimaryCtxRelease_v2)                                            \
     X(cuDevicePrimaryCtxGetState)                                              \

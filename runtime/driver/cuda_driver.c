@@ -26,6 +26,33 @@ int wm_cuda_compute_major(wm_driver *d, int device)
                      CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0);
 }
 
+/* Devices before the attribute was known, or whose driver does not know it,
+ * are found by their place on the bus. Makes no context. */
+static int node_near(wm_cuda *c, int device)
+{
+    int node = attribute(c, device, ATTRIBUTE_HOST_NUMA_ID, WM_NODE_UNKNOWN);
+    char bus_id[32] = "";
+
+    if (node == WM_NODE_UNKNOWN &&
+        c->cu.cuDeviceGetPCIBusId(bus_id, sizeof bus_id, device) ==
+            CUDA_SUCCESS) {
+        node = wm_numa_of_pci(bus_id);
+    }
+    return node;
+}
+
+/* Simulated nodes share the devices out as the host device does. */
+static void find_nodes(wm_cuda *c, const wm_options *options)
+{
+    wm_numa *numa = &c->base.numa;
+
+    wm_numa_open(numa, (unsigned)options->numa_nodes);
+    for (int i = 0; i < c->base.devices; i++) {
+        wm_driver_set_device_node(
+            &c->base, i, numa->simulated ? i % numa->nodes : node_near(c, i));
+    }
+}
+
 /* Through libcuda: none of these calls makes a context. */
 warm_status wm_cuda_device_info(wm_driver *d, int device,
                                 warm_device_info *info)
@@ -52,7 +79,8 @@ warm_status wm_cuda_device_info(wm_driver *d, int device,
     found.compute_major = wm_cuda_compute_major(d, device);
     found.compute_minor =
         attribute(c, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0);
-    found.numa_node = attribute(c, device, ATTRIBUTE_HOST_NUMA_ID, -1);
+    found.numa_node = d->numa.simulated ? wm_driver_device_node(d, device)
+                                        : node_near(c, device);
     *info = found;
     return WARM_OK;
 }
@@ -106,6 +134,7 @@ warm_status wm_cuda_open(const wm_options *options, wm_driver **d)
     c->rt = loaded.rt;
     c->cu = loaded.cu;
     wm_driver_init(&c->base, &cuda_ops, "cuda", devices);
+    find_nodes(c, options);
     *d = &c->base;
     return WARM_OK;
 }

@@ -60,6 +60,18 @@ warm_status wm_cuda_pinned_unregister(wm_driver *d, void *pointer)
     return status;
 }
 
+warm_status wm_cuda_place(wm_driver *d, void *pointer, size_t bytes, int node)
+{
+    return wm_numa_place(&d->numa, pointer, bytes, node);
+}
+
+warm_status wm_cuda_node_of(wm_driver *d, void *pointer, size_t bytes,
+                            int *node)
+{
+    *node = wm_numa_node_of(&d->numa, pointer, bytes);
+    return WARM_OK;
+}
+
 warm_status wm_cuda_device_alloc(wm_driver *d, int device, size_t bytes,
                                  void **pointer)
 {

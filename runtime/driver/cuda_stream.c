@@ -177,6 +177,7 @@ static warm_status legacy_info(wm_cuda *c, wm_stream_info *info)
     if (status == WARM_OK) {
         *info = (wm_stream_info){.id = legacy_id | (uintptr_t)context,
                                  .device = device};
+        status = capture_of(c, NULL, &info->capture);
     }
     return status;
 }
@@ -217,7 +218,8 @@ warm_status wm_cuda_stream_info(wm_driver *d, warm_stream stream,
     status = capture_of(c, stream, &capture);
     if (status == WARM_OK && capture != WM_CAPTURE_NONE) {
         *info = (wm_stream_info){.id = capture_id | (uintptr_t)stream,
-                                 .device = WM_DEVICE_UNKNOWN};
+                                 .device = WM_DEVICE_UNKNOWN,
+                                 .capture = capture};
     } else if (status == WARM_OK) {
         status = created_info(c, stream, info);
     }
@@ -234,6 +236,86 @@ warm_status wm_cuda_stream_capture(wm_driver *d, warm_stream stream,
     return status == WARM_OK
                ? wm_cuda_leave(c, &scope, capture_of(c, stream, capture))
                : status;
+}
+
+/* ---- what caches ask, at any time --------------------------------------- */
+
+warm_status wm_cuda_event_mark(wm_driver *d, warm_event event,
+                               warm_stream stream, wm_capture *capture)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    wm_cuda_scope scope;
+    wm_capture now = WM_CAPTURE_NONE;
+    warm_status status = wm_cuda_enter_stream(c, stream, &scope);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    status = capture_of(c, stream, &now);
+    if (status == WARM_OK && now == WM_CAPTURE_NONE) {
+        status = wm_cuda_result(c, c->rt.cudaEventRecord(event, stream),
+                                "cudaEventRecord");
+    }
+    if (status == WARM_OK) {
+        *capture = now;
+    }
+    return wm_cuda_leave(c, &scope, status);
+}
+
+/* The thread's capture mode, relaxed in between: a swap of a value of the
+ * thread's own, in libcuda. Else the question spoils captures of this thread,
+ * and global ones of others. */
+static warm_status swap_mode(wm_cuda *c, CUstreamCaptureMode *mode)
+{
+    return wm_cuda_api_result(c, c->cu.cuThreadExchangeStreamCaptureMode(mode),
+                              "cuThreadExchangeStreamCaptureMode");
+}
+
+warm_status wm_cuda_event_passed(wm_driver *d, warm_event event)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    wm_cuda_scope scope;
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    warm_status status = wm_cuda_enter(c, &scope);
+    warm_status swapped;
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    swapped = swap_mode(c, &mode);
+    status = swapped;
+    if (swapped == WARM_OK) {
+        status =
+            wm_cuda_result(c, c->rt.cudaEventQuery(event), "cudaEventQuery");
+        swapped = swap_mode(c, &mode);
+    }
+    return wm_cuda_leave(c, &scope, swapped != WARM_OK ? swapped : status);
+}
+
+warm_status wm_cuda_stream_passed(wm_driver *d, warm_stream stream,
+                                  wm_capture *capture)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    wm_cuda_scope scope;
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    warm_status status = wm_cuda_enter_stream(c, stream, &scope);
+    warm_status swapped;
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    status = capture_of(c, stream, capture);
+    if (status != WARM_OK || *capture != WM_CAPTURE_NONE) {
+        return wm_cuda_leave(c, &scope, status);
+    }
+    swapped = swap_mode(c, &mode);
+    status = swapped;
+    if (swapped == WARM_OK) {
+        status =
+            wm_cuda_result(c, c->rt.cudaStreamQuery(stream), "cudaStreamQuery");
+        swapped = swap_mode(c, &mode);
+    }
+    return wm_cuda_leave(c, &scope, swapped != WARM_OK ? swapped : status);
 }
 
 static warm_status instantiate(wm_cuda *c, cudaGraph_t graph, warm_graph *exec)

@@ -13,22 +13,35 @@ static const char *const call_names[WM_CALLS] = {
 #undef NAME
 };
 
-static warm_status injected(wm_driver *d, int call)
+/* Counts the call; whether it is one that fails. A fault that stays is never
+ * taken away, not for a moment: another thread's call would pass. */
+static bool is_faulty(wm_driver *d, int call)
 {
+    /* Relaxed: a test arms faults before its calls. */
     int64_t left =
         atomic_load_explicit(&d->fail_in[call], memory_order_relaxed);
+    int64_t next;
+
+    do {
+        if (left <= 0) {
+            return false;
+        }
+        next = left == 1 && atomic_load_explicit(&d->fail_on[call],
+                                                 memory_order_relaxed)
+                   ? 1
+                   : left - 1;
+    } while (!atomic_compare_exchange_weak_explicit(&d->fail_in[call], &left,
+                                                    next, memory_order_relaxed,
+                                                    memory_order_relaxed));
+    return left == 1;
+}
+
+static warm_status injected(wm_driver *d, int call)
+{
     warm_status status = WARM_DRIVER_ERROR;
 
-    if (left <= 0) {
+    if (!is_faulty(d, call)) {
         return WARM_OK;
-    }
-    left =
-        atomic_fetch_sub_explicit(&d->fail_in[call], 1, memory_order_relaxed);
-    if (left != 1) {
-        return WARM_OK;
-    }
-    if (atomic_load_explicit(&d->fail_on[call], memory_order_relaxed)) {
-        atomic_store_explicit(&d->fail_in[call], 1, memory_order_relaxed);
     }
     if (call == WM_CALL_pinned_alloc || call == WM_CALL_pinned_register ||
         call == WM_CALL_device_alloc) {
@@ -105,6 +118,21 @@ void wm_driver_init(wm_driver *d, const wm_driver_ops *ops, const char *name,
     d->name = name;
     d->devices = devices;
     d->generation = wm_process_generation();
+    wm_numa_init(&d->numa);
+}
+
+int wm_driver_device_node(const wm_driver *d, int device)
+{
+    int node = device < WM_NODE_DEVICES ? d->device_node[device] : 0;
+
+    return wm_numa_usable(&d->numa, node) ? node : wm_numa_next(&d->numa, node);
+}
+
+void wm_driver_set_device_node(wm_driver *d, int device, int node)
+{
+    if (device < WM_NODE_DEVICES && wm_numa_usable(&d->numa, node)) {
+        d->device_node[device] = (int8_t)node;
+    }
 }
 
 uint64_t wm_driver_close(wm_driver *d)
@@ -115,6 +143,7 @@ uint64_t wm_driver_close(wm_driver *d)
         d->generation == wm_process_generation()) {
         int cancel = wm_cancel_off();
 
+        wm_numa_fini(&d->numa);
         d->ops->close(d, &dropped);
         wm_cancel_restore(cancel);
     }

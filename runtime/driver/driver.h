@@ -6,7 +6,7 @@
  *
  * - nothing is called once the process exits (WARM_EXITING) or in a child of
  *   the process that opened the driver (WARM_FORKED);
- * - no lock of the library is held but WM_RANK_GROWTH (checked in debug);
+ * - no lock of the library is held (checked in debug);
  * - the call is no cancellation point;
  * - the call is counted, and may be made to fail by a test, before it does
  *   anything;
@@ -27,22 +27,12 @@
 #include "warmpool/memory.h"
 #include "runtime/base/counter.h"
 #include "runtime/base/options.h"
+#include "runtime/driver/numa.h"
 
 #include <limits.h>
 #include <stdbool.h>
 
 typedef struct wm_driver wm_driver;
-
-/* What tells a stream from every other one of the process's life, also from
- * one that gets a destroyed one's address later. While a stream captures CUDA
- * answers no question about it but that: device is then WM_DEVICE_UNKNOWN, and
- * id one for captures of streams at that address. */
-typedef struct wm_stream_info {
-    uint64_t id;
-    int device;
-} wm_stream_info;
-
-enum { WM_DEVICE_UNKNOWN = -1 };
 
 /* Whether a stream captures now. BLOCKED: it does not, but nothing may be
  * queued on it because another one does (the legacy stream in CUDA). */
@@ -51,6 +41,18 @@ typedef enum wm_capture {
     WM_CAPTURE_ACTIVE,
     WM_CAPTURE_BLOCKED
 } wm_capture;
+
+/* What tells a stream from every other one of the process's life, also from
+ * one that gets a destroyed one's address later. While a stream captures CUDA
+ * answers no question about it but that: device is then WM_DEVICE_UNKNOWN, and
+ * id one for captures of streams at that address. */
+typedef struct wm_stream_info {
+    uint64_t id;
+    int device;
+    wm_capture capture; /* at that moment */
+} wm_stream_info;
+
+enum { WM_DEVICE_UNKNOWN = -1 };
 
 /* Result type of every op is warm_status. X(name, parameters, arguments);
  * each op and each wm_driver_ function takes the driver first.
@@ -61,6 +63,9 @@ typedef enum wm_capture {
  * pinned_free          of pinned_alloc; bytes as there, or 0 if not known
  * pinned_register      page-locks memory that is there already
  * pinned_unregister    of pinned_register
+ * place                says on which node the untouched pages of mapped memory
+ *                      are to be (wm_numa_place())
+ * node_of              on which they are, or WM_NODE_UNKNOWN
  * device_alloc/_free   memory of a device; the free may wait for it
  * device_memory        free and total bytes; makes a context if there is none
  * stream_create        non-blocking stream
@@ -68,14 +73,20 @@ typedef enum wm_capture {
  * stream_info          resolves the default streams for the calling thread
  *                      and its current device; INVALID_STREAM if unknown;
  *                      legal at any time, see wm_stream_info
- * stream_query         OK or NOT_READY
+ * stream_query         OK or NOT_READY; not in a capture
  * stream_synchronize   waits; not in a capture
  * stream_wait_event    later work on stream waits for event
  * stream_capture       see wm_capture; legal at any time
  * event_create         no timing; belongs to device
  * event_record         event and stream of the same device
- * event_query          OK (also if never recorded) or NOT_READY
+ * event_query          OK (also if never recorded) or NOT_READY; not in a
+ *                      capture
  * event_synchronize    waits
+ * event_mark           as event_record, legal at any time: nothing is recorded
+ *                      unless *capture, which is written, is NONE
+ * event_passed         as event_query, legal at any time
+ * stream_passed        as stream_query, legal at any time: the answer counts
+ *                      only if *capture, which is written, is NONE
  * copy                 asynchronous, WARM_COPY_TO_DEVICE or _TO_HOST
  * host_func            function(argument) in stream order
  * capture_begin        thread-local mode
@@ -96,6 +107,10 @@ typedef enum wm_capture {
     X(pinned_register, (wm_driver * d, void *pointer, size_t bytes),           \
       (d, pointer, bytes))                                                     \
     X(pinned_unregister, (wm_driver * d, void *pointer), (d, pointer))         \
+    X(place, (wm_driver * d, void *pointer, size_t bytes, int node),           \
+      (d, pointer, bytes, node))                                               \
+    X(node_of, (wm_driver * d, void *pointer, size_t bytes, int *node),        \
+      (d, pointer, bytes, node))                                               \
     X(device_alloc, (wm_driver * d, int device, size_t bytes, void **pointer), \
       (d, device, bytes, pointer))                                             \
     X(device_free, (wm_driver * d, int device, void *pointer),                 \
@@ -122,6 +137,14 @@ typedef enum wm_capture {
       (d, event, stream))                                                      \
     X(event_query, (wm_driver * d, warm_event event), (d, event))              \
     X(event_synchronize, (wm_driver * d, warm_event event), (d, event))        \
+    X(event_mark,                                                              \
+      (wm_driver * d, warm_event event, warm_stream stream,                    \
+       wm_capture * capture),                                                  \
+      (d, event, stream, capture))                                             \
+    X(event_passed, (wm_driver * d, warm_event event), (d, event))             \
+    X(stream_passed,                                                           \
+      (wm_driver * d, warm_stream stream, wm_capture * capture),               \
+      (d, stream, capture))                                                    \
     X(copy,                                                                    \
       (wm_driver * d, void *destination, const void *source, size_t bytes,     \
        warm_copy_direction direction, warm_stream stream),                     \
@@ -158,6 +181,9 @@ typedef struct wm_driver_ops {
     warm_status (*control)(wm_driver *d, warm_stream stream, unsigned count);
 } wm_driver_ops;
 
+/* The devices whose node is known; the others count as next to node 0. */
+enum { WM_NODE_DEVICES = 64 };
+
 enum { WM_CONTROL_HOLD = 0 };
 #define WM_CONTROL_RESUME UINT_MAX
 
@@ -166,6 +192,8 @@ struct wm_driver {
     const char *name;         /* const: "cuda" or "host" */
     int devices;              /* const: how many, at least 1 */
     unsigned generation;      /* const: wm_process_generation() at open */
+    wm_numa numa;             /* as numa.h says */
+    int8_t device_node[WM_NODE_DEVICES]; /* const after open: a usable node */
     wm_counter calls[WM_CALLS];
     /* Faults for tests. Relaxed: a test arms them before its calls. */
     _Atomic bool armed;
@@ -196,9 +224,14 @@ warm_status wm_host_open(const wm_options *options, wm_driver **d);
  * everything as it is. Returns the host streams dropped with work. */
 uint64_t wm_driver_close(wm_driver *d);
 
-/* Fills what is common; called by the two open functions. */
+/* Fills what is common, with one node; called by the two open functions. */
 void wm_driver_init(wm_driver *d, const wm_driver_ops *ops, const char *name,
                     int devices);
+
+/* The usable node next to a device. */
+int wm_driver_device_node(const wm_driver *d, int device);
+/* Says that a device is next to node, if that is usable. For opening. */
+void wm_driver_set_device_node(wm_driver *d, int device, int node);
 
 /* For tests: see warmpool/testing.h. call: index from wm_driver_call_index(),
  * -1 if there is none of that name. */

@@ -50,8 +50,13 @@ static bool promise_locked(wm_event_idle *d)
 static warm_status create(wm_event_pool *pool, int device, warm_event *event)
 {
     wm_event_idle *d = &pool->device[device];
+    bool mode = false;
+    bool relaxed = wm_driver_relax(pool->driver, &mode);
     warm_status status = wm_driver_event_create(pool->driver, device, event);
 
+    if (relaxed) {
+        wm_driver_unrelax(pool->driver, &mode);
+    }
     wm_lock_acquire(&d->lock);
     if (status == WARM_OK) {
         d->created++;

@@ -27,7 +27,7 @@ warm_status wm_host_device_info(wm_driver *d, int device,
     info->free_bytes = free;
     info->compute_major = 0;
     info->compute_minor = 0;
-    info->numa_node = -1;
+    info->numa_node = d->numa.nodes > 1 ? wm_driver_device_node(d, device) : -1;
     return WARM_OK;
 }
 
@@ -174,6 +174,14 @@ static void init(wm_host *host, const wm_options *options)
 {
     wm_driver_init(&host->driver, &host_ops, "host",
                    (int)options->host_devices);
+    /* Without the option one node, whatever the machine has: host devices lie
+     * nowhere in particular. */
+    wm_numa_open(&host->driver.numa,
+                 options->numa_nodes > 0 ? (unsigned)options->numa_nodes : 1);
+    for (int i = 0; i < host->driver.devices; i++) {
+        wm_driver_set_device_node(&host->driver, i,
+                                  i % host->driver.numa.nodes);
+    }
     host->memory = options->host_memory;
     host->page = (size_t)sysconf(_SC_PAGESIZE);
     host->streams.bytes = sizeof(wm_host_stream);

@@ -110,6 +110,25 @@ static warm_status record_locked(wm_host *host, wm_host_event *event,
     return status;
 }
 
+/* The two ends of a record, of one device. */
+static warm_status find_ends_locked(wm_host *host, warm_event name,
+                                    warm_stream stream, wm_host_event **event,
+                                    wm_host_core **core)
+{
+    warm_status status = find_locked(host, name, event);
+
+    if (status == WARM_OK) {
+        status = wm_host_core_find_locked(host, stream, core);
+    }
+    if (status == WARM_OK && (*event)->device != (*core)->device) {
+        status = wm_host_fail(WM_HOST_ERROR_HANDLE,
+                              "an event of device %d cannot be recorded on "
+                              "a stream of device %d",
+                              (*event)->device, (*core)->device);
+    }
+    return status;
+}
+
 warm_status wm_host_event_record(wm_driver *d, warm_event name,
                                  warm_stream stream)
 {
@@ -119,23 +138,36 @@ warm_status wm_host_event_record(wm_driver *d, warm_event name,
     warm_status status;
 
     wm_host_lock(host);
-    status = find_locked(host, name, &event);
+    status = find_ends_locked(host, name, stream, &event, &core);
     if (status == WARM_OK) {
-        status = wm_host_core_find_locked(host, stream, &core);
-    }
-    if (status == WARM_OK) {
-        if (event->device != core->device) {
-            status = wm_host_fail(WM_HOST_ERROR_HANDLE,
-                                  "an event of device %d cannot be recorded on "
-                                  "a stream of device %d",
-                                  event->device, core->device);
-        } else if (core->capture != NULL) {
-            status = wm_host_capture_record_locked(host, core, event);
-        } else {
-            status = record_locked(host, event, core);
-        }
+        status = core->capture != NULL
+                     ? wm_host_capture_record_locked(host, core, event)
+                     : record_locked(host, event, core);
     }
     wm_host_unlock(host);
+    return status;
+}
+
+warm_status wm_host_event_mark(wm_driver *d, warm_event name,
+                               warm_stream stream, wm_capture *capture)
+{
+    wm_host *host = wm_host_of(d);
+    wm_host_event *event = NULL;
+    wm_host_core *core = NULL;
+    wm_capture now = WM_CAPTURE_NONE;
+    warm_status status;
+
+    wm_host_lock(host);
+    status = find_ends_locked(host, name, stream, &event, &core);
+    if (status == WARM_OK && core->capture != NULL) {
+        now = WM_CAPTURE_ACTIVE;
+    } else if (status == WARM_OK) {
+        status = record_locked(host, event, core);
+    }
+    wm_host_unlock(host);
+    if (status == WARM_OK) {
+        *capture = now;
+    }
     return status;
 }
 
@@ -200,6 +232,26 @@ warm_status wm_host_event_query(wm_driver *d, warm_event name)
     wm_host_lock(host);
     status = find_settled_locked(host, name, "event_query", &event);
     if (status == WARM_OK && pending_locked(host, event)) {
+        status = WARM_NOT_READY;
+    }
+    wm_host_unlock(host);
+    return status;
+}
+
+/* In CUDA an exchange of the thread's capture mode stands around it. */
+warm_status wm_host_event_passed(wm_driver *d, warm_event name)
+{
+    wm_host *host = wm_host_of(d);
+    wm_host_event *event = NULL;
+    warm_status status;
+
+    wm_host_lock(host);
+    status = find_locked(host, name, &event);
+    if (status == WARM_OK && event->capture != NULL) {
+        status = wm_host_fail(WM_HOST_ERROR_CAPTURED_EVENT,
+                              "event_passed of an event that was last recorded "
+                              "in a capture");
+    } else if (status == WARM_OK && pending_locked(host, event)) {
         status = WARM_NOT_READY;
     }
     wm_host_unlock(host);

@@ -200,11 +200,12 @@ warm_status wm_host_pinned_register(wm_driver *d, void *pointer, size_t bytes)
     region->kind = WM_HOST_REGISTERED;
     region->pointer = pointer;
     region->bytes = bytes;
-    lock_pages(host, region);
     wm_host_lock(host);
     status = register_locked(host, region);
     wm_host_unlock(host);
-    if (status != WARM_OK) {
+    if (status == WARM_OK) {
+        lock_pages(host, region);
+    } else {
         wm_meta_free(region);
     }
     return status;
@@ -216,6 +217,18 @@ warm_status wm_host_pinned_unregister(wm_driver *d, void *pointer)
 
     return release(wm_host_of(d), pointer, WM_HOST_REGISTERED,
                    "pinned_unregister", &freed);
+}
+
+warm_status wm_host_place(wm_driver *d, void *pointer, size_t bytes, int node)
+{
+    return wm_numa_place(&d->numa, pointer, bytes, node);
+}
+
+warm_status wm_host_node_of(wm_driver *d, void *pointer, size_t bytes,
+                            int *node)
+{
+    *node = wm_numa_node_of(&d->numa, pointer, bytes);
+    return WARM_OK;
 }
 
 /* Takes bytes of the device's memory, before anything is mapped. */

@@ -211,6 +211,8 @@ warm_status wm_host_stream_info(wm_driver *d, warm_stream stream,
         info->id =
             core->capture != NULL ? capture_id | (uintptr_t)stream : core->id;
         info->device = core->capture != NULL ? WM_DEVICE_UNKNOWN : core->device;
+        info->capture =
+            core->capture != NULL ? WM_CAPTURE_ACTIVE : WM_CAPTURE_NONE;
     }
     wm_host_unlock(host);
     return status;
@@ -243,6 +245,26 @@ warm_status wm_host_stream_query(wm_driver *d, warm_stream stream)
     status = find_settled_locked(host, stream, "stream_query", &core);
     if (status == WARM_OK && core->done < core->queued) {
         status = WARM_NOT_READY;
+    }
+    wm_host_unlock(host);
+    return status;
+}
+
+warm_status wm_host_stream_passed(wm_driver *d, warm_stream stream,
+                                  wm_capture *capture)
+{
+    wm_host *host = wm_host_of(d);
+    wm_host_core *core = NULL;
+    warm_status status;
+
+    wm_host_lock(host);
+    status = wm_host_core_find_locked(host, stream, &core);
+    if (status == WARM_OK) {
+        *capture = core->capture != NULL ? WM_CAPTURE_ACTIVE : WM_CAPTURE_NONE;
+        /* As an event recorded now: not on a held stream. */
+        status = core->done < core->queued || core->limit != UINT64_MAX
+                     ? WARM_NOT_READY
+                     : WARM_OK;
     }
     wm_host_unlock(host);
     return status;

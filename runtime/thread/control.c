@@ -20,8 +20,7 @@ warm_status wm_runtime_check_read(warm_runtime *runtime)
     if (wm_unlikely(runtime == NULL)) {
         return wm_fail(WARM_INVALID_ARGUMENT, "the runtime is null");
     }
-    /* Acquire, partner of the release in warm_runtime_create(): a caller that
-     * got the pointer through a relaxed variable still sees the fields. */
+    /* Acquire: as in wm_runtime_check(). */
     if (wm_unlikely(
             atomic_load_explicit(&runtime->state, memory_order_acquire) !=
             WM_RUNTIME_LIVE)) {
@@ -35,7 +34,7 @@ warm_status wm_runtime_check_read(warm_runtime *runtime)
     return WARM_OK;
 }
 
-warm_status wm_runtime_check(warm_runtime *runtime)
+warm_status wm_runtime_refuse(warm_runtime *runtime)
 {
     warm_status status = wm_runtime_check_read(runtime);
 
@@ -60,27 +59,6 @@ warm_status wm_runtime_check_device(warm_runtime *runtime, int device)
     warm_status status = wm_runtime_check(runtime);
 
     return status == WARM_OK ? wm_runtime_check_range(runtime, device) : status;
-}
-
-bool wm_runtime_pin(warm_runtime *runtime)
-{
-    /* Sequentially consistent: see the top of the file. */
-    atomic_fetch_add_explicit(&runtime->pinned_threads, 1,
-                              memory_order_seq_cst);
-    if (atomic_load_explicit(&runtime->state, memory_order_seq_cst) ==
-        WM_RUNTIME_LIVE) {
-        return true;
-    }
-    wm_runtime_unpin(runtime);
-    return false;
-}
-
-void wm_runtime_unpin(warm_runtime *runtime)
-{
-    /* Release, partner of the load in wm_runtime_begin_close(): what this
-     * thread did to the pools is seen by the thread that takes them down. */
-    atomic_fetch_sub_explicit(&runtime->pinned_threads, 1,
-                              memory_order_release);
 }
 
 bool wm_runtime_begin_close(warm_runtime *runtime)

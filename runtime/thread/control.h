@@ -17,13 +17,27 @@
 #define WM_CONTROL_H
 
 #include "runtime/base/lock.h"
+#include "runtime/base/process.h"
+#include "runtime/base/status.h"
 #include "runtime/driver/driver.h"
 #include "warmpool/handle.h"
 #include "warmpool/runtime.h"
+#include "warmpool/storage.h"
+
+#include <stdatomic.h>
 
 typedef struct wm_window wm_window;
-struct wm_pools;  /* handles/pools.h */
-struct wm_pinned; /* alloc/pinned.h */
+struct wm_pools;        /* handles/pools.h */
+struct wm_pinned;       /* alloc/pinned.h */
+struct wm_trace;        /* runtime/base/trace.h */
+struct wm_allocators;   /* alloc/allocators.h */
+struct wm_device_space; /* alloc/device_space.h */
+
+typedef struct wm_own_allocator {
+    warm_runtime *runtime;
+    int device;
+    warm_allocator allocator;
+} wm_own_allocator;
 
 enum wm_runtime_state {
     WM_RUNTIME_LIVE = 1,
@@ -33,26 +47,56 @@ enum wm_runtime_state {
 
 struct warm_runtime {
     _Atomic int state;
-    _Atomic unsigned pinned_threads; /* exiting threads inside */
-    unsigned generation;             /* const: wm_process_generation() */
-    int devices;                     /* const */
+    unsigned generation; /* const: wm_process_generation() */
+    int devices;         /* const */
     /* Raised when a stream retires: a binding made before is not trusted any
      * more, because another stream may get the same address. */
     _Atomic uint64_t stream_epoch;
     wm_driver *driver;        /* const while LIVE */
     struct wm_pools *pools;   /* const while LIVE */
     struct wm_pinned *pinned; /* const while LIVE */
+    struct wm_trace *trace;   /* const while LIVE; null: nothing is traced */
+    struct wm_device_space *device_spaces; /* const while LIVE; [device] */
+    struct wm_allocators *allocators;      /* const while LIVE */
     /* Gives back what a window holds; set by runtime.c (nothing below it may
      * know the handle pool). */
     void (*window_release)(warm_runtime *runtime, wm_window *window);
+    /* const; may be null. Takes back what a window caches, whose section the
+     * caller has, perhaps under the windows lock: takes inner locks, calls no
+     * driver. */
+    void (*window_empty)(warm_runtime *runtime, wm_window *window);
+    unsigned window_closed; /* const: reasons that windows begin with */
+    /* What births and deaths of threads write; not beside what every call
+     * reads. */
+    _Alignas(64) _Atomic unsigned pinned_threads; /* exiting threads inside */
+    _Atomic(wm_window *) ready_window; /* a spare one, or null: see window.c */
     wm_lock windows_lock;
-    wm_window *windows;         /* lock windows */
+    wm_window *windows;         /* lock windows: all that were made */
+    wm_window *spare_windows;   /* lock windows: spare ones but for the ready */
     warm_runtime *next_runtime; /* lock process: every runtime ever made */
+    /* const once LIVE; of pinned memory, then of each device. They are here
+     * because storages may know them when the runtime is gone. */
+    wm_own_allocator own[];
 };
+
+/* Why wm_runtime_check() says no; OK if it does not. */
+warm_status wm_runtime_refuse(warm_runtime *runtime);
 
 /* What every public function asks first: INVALID_ARGUMENT for null,
  * RUNTIME_GONE, FORKED, EXITING, or OK. Takes no lock. */
-warm_status wm_runtime_check(warm_runtime *runtime);
+static inline warm_status wm_runtime_check(warm_runtime *runtime)
+{
+    /* Acquire, partner of the release in warm_runtime_create(): a caller that
+     * got the pointer through a relaxed variable still sees the fields. */
+    if (wm_likely(runtime != NULL) &&
+        wm_likely(atomic_load_explicit(&runtime->state, memory_order_acquire) ==
+                  WM_RUNTIME_LIVE) &&
+        wm_likely(runtime->generation == wm_process_generation()) &&
+        wm_likely(!wm_process_exiting())) {
+        return WARM_OK;
+    }
+    return wm_runtime_refuse(runtime);
+}
 
 /* INVALID_ARGUMENT unless device is one of a usable runtime's. */
 warm_status wm_runtime_check_range(const warm_runtime *runtime, int device);
@@ -66,8 +110,26 @@ warm_status wm_runtime_check_read(warm_runtime *runtime);
 
 /* Keeps a live runtime from being taken down until wm_runtime_unpin(); false
  * once it is not LIVE. No user code runs in between. */
-bool wm_runtime_pin(warm_runtime *runtime);
-void wm_runtime_unpin(warm_runtime *runtime);
+static inline void wm_runtime_unpin(warm_runtime *runtime)
+{
+    /* Release, partner of the load in wm_runtime_begin_close(): what this
+     * thread did to the pools is seen by the thread that takes them down. */
+    atomic_fetch_sub_explicit(&runtime->pinned_threads, 1,
+                              memory_order_release);
+}
+
+static inline bool wm_runtime_pin(warm_runtime *runtime)
+{
+    /* Sequentially consistent: see the top of control.c. */
+    atomic_fetch_add_explicit(&runtime->pinned_threads, 1,
+                              memory_order_seq_cst);
+    if (wm_likely(atomic_load_explicit(&runtime->state, memory_order_seq_cst) ==
+                  WM_RUNTIME_LIVE)) {
+        return true;
+    }
+    wm_runtime_unpin(runtime);
+    return false;
+}
 
 /* LIVE → CLOSING, and waits until nobody is pinned; false if it was not LIVE,
  * which happens to all but one of the threads that try. */

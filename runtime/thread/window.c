@@ -1,18 +1,28 @@
 /* window.c: windows of the calling thread, and how they end with it.
  *
- * Takes the windows lock to link and unlink. At thread exit the runtime is
- * pinned while its window is released, so that destroy cannot take the pools
- * away meanwhile; if it is not live any more only the record goes. */
+ * The window that came back last is exchanged through ready_window; what does
+ * not fit there takes the windows lock, as do visits, with the lock of one
+ * window at a time under it. At thread exit the runtime is pinned until the
+ * window is back in its hands, so that destroy can take neither the caches nor
+ * the window away meanwhile; if it is not live any more nothing is given back.
+ *
+ * A window is made USED by the thread that got it and SPARE by the thread that
+ * gives it back, with no lock. Visits may miss either: it caches nothing then.
+ */
 #include "runtime/thread/window.h"
 
 #include "runtime/base/meta.h"
 #include "runtime/base/process.h"
 #include "runtime/base/status.h"
+#include "runtime/base/trace.h"
 
 #include <limits.h>
 #include <stdatomic.h>
 
-static const wm_window no_window = {.runtime = WM_WINDOW_GONE};
+static const wm_window no_window = {.owner = WM_WINDOW_GONE,
+                                    .runtime = WM_WINDOW_GONE,
+                                    .section = {.closed = WM_CLOSED_CUT},
+                                    .live_tag = WM_NO_TAG};
 
 _Thread_local const wm_window *wm_window_current = &no_window;
 
@@ -24,18 +34,93 @@ static _Thread_local struct {
 static pthread_key_t key;
 static int key_error;
 
-/* Takes the window off its runtime's list, if destroy has not. */
-static void unlink_window(warm_runtime *runtime, wm_window *window)
+static void empty(warm_runtime *runtime, wm_window *window)
 {
+    if (runtime->window_empty != NULL) {
+        runtime->window_empty(runtime, window);
+    }
+}
+
+static void free_window(wm_window *window)
+{
+    wm_section_fini(&window->section);
+    wm_meta_free(window);
+}
+
+/* What the window caches goes back, perhaps into a file. */
+static void clear(warm_runtime *runtime, wm_window *window)
+{
+    int cancel = wm_cancel_off();
+
+    wm_section_lock(&window->section);
+    empty(runtime, window);
+    wm_section_unlock(&window->section);
+    if (window->trace != NULL) {
+        wm_trace_leave(window->trace);
+        window->trace = NULL;
+    }
+    wm_cancel_restore(cancel);
+}
+
+/* Gives back what the window has; the runtime is pinned. Handles go back with
+ * no call that could be a cancellation point. */
+static void release(warm_runtime *runtime, wm_window *window)
+{
+    runtime->window_release(runtime, window);
+    /* Relaxed: only the thread itself gets magazines. */
+    if (atomic_load_explicit(&window->magazines, memory_order_relaxed) !=
+            NULL ||
+        window->trace != NULL) {
+        clear(runtime, window);
+    }
+}
+
+/* Relaxed, as all that is done with states: ordered by what hands the window
+ * over. */
+static void set_state(wm_window *window, enum wm_window_state state)
+{
+    atomic_store_explicit(&window->state, (int)state, memory_order_relaxed);
+}
+
+static bool is_state(const wm_window *window, enum wm_window_state state)
+{
+    return atomic_load_explicit(&window->state, memory_order_relaxed) ==
+           (int)state;
+}
+
+/* For another thread; the runtime is pinned. */
+static void hand_back(warm_runtime *runtime, wm_window *window)
+{
+    wm_window *before;
+
+    set_state(window, WM_WINDOW_SPARE);
+    /* Release, partner of the acquire in take_spare(); acquire: the one that
+     * was ready goes on the list. */
+    before = atomic_exchange_explicit(&runtime->ready_window, window,
+                                      memory_order_acq_rel);
+    if (before != NULL) {
+        wm_lock_acquire(&runtime->windows_lock);
+        before->next_spare = runtime->spare_windows;
+        runtime->spare_windows = before;
+        wm_lock_release(&runtime->windows_lock);
+    }
+}
+
+/* Leaves the window to destroy, which has begun; false if that has been here
+ * and the window is the thread's own. */
+static bool leave(warm_runtime *runtime, wm_window *window)
+{
+    bool cut;
+
     wm_lock_acquire(&runtime->windows_lock);
-    if (window->link != NULL) {
-        *window->link = window->next;
-        if (window->next != NULL) {
-            window->next->link = window->link;
-        }
-        window->link = NULL;
+    /* Relaxed: stored under the lock. */
+    cut = atomic_load_explicit(&window->runtime, memory_order_relaxed) ==
+          WM_WINDOW_GONE;
+    if (!cut) {
+        set_state(window, WM_WINDOW_LEFT);
     }
     wm_lock_release(&runtime->windows_lock);
+    return !cut;
 }
 
 static void end_window(wm_window *window)
@@ -45,32 +130,31 @@ static void end_window(wm_window *window)
     warm_runtime *runtime =
         atomic_load_explicit(&window->runtime, memory_order_acquire);
 
-    if (runtime != WM_WINDOW_GONE) {
-        if (wm_runtime_pin(runtime)) {
-            runtime->window_release(runtime, window);
-            wm_runtime_unpin(runtime);
-        }
-        unlink_window(runtime, window);
+    if (wm_likely(runtime != WM_WINDOW_GONE) && wm_runtime_pin(runtime)) {
+        release(runtime, window);
+        hand_back(runtime, window);
+        wm_runtime_unpin(runtime);
+    } else if (runtime == WM_WINDOW_GONE || !leave(runtime, window)) {
+        free_window(window);
     }
-    wm_meta_free(window);
 }
 
 static void thread_exits(void *value)
 {
-    int cancel = wm_cancel_off();
+    wm_window *window = mine.list;
 
     (void)value;
     mine.rounds++;
+    mine.list = NULL;
     wm_window_current = &no_window;
     /* While the process exits nothing is given back: it is leaked, and has
      * been counted as such (row A6). */
-    while (!wm_process_exiting() && mine.list != NULL) {
-        wm_window *window = mine.list;
+    while (window != NULL && !wm_process_exiting()) {
+        wm_window *next = window->next_of_thread;
 
-        mine.list = window->next_of_thread;
         end_window(window);
+        window = next;
     }
-    wm_cancel_restore(cancel);
 }
 
 static void make_key(void)
@@ -78,19 +162,26 @@ static void make_key(void)
     key_error = pthread_key_create(&key, thread_exits);
 }
 
-/* Makes the destructor run when the thread exits. */
-static warm_status arm_destructor(void)
+warm_status wm_window_init(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
     pthread_once(&once, make_key);
+    return key_error == 0 ? WARM_OK
+                          : wm_fail(WARM_OUT_OF_MEMORY,
+                                    "no thread-specific key for windows");
+}
+
+/* Makes the destructor run when the thread exits. */
+static warm_status arm_destructor(void)
+{
     if (mine.rounds >= PTHREAD_DESTRUCTOR_ITERATIONS) {
         return wm_fail(WARM_EXITING,
                        "the thread has been through its last destructor");
     }
-    if (key_error != 0 || pthread_setspecific(key, &mine) != 0) {
+    if (pthread_setspecific(key, &mine) != 0) {
         return wm_fail(WARM_OUT_OF_MEMORY,
-                       "no thread-specific key for the thread's window");
+                       "no memory for the thread's destructor");
     }
     return WARM_OK;
 }
@@ -114,7 +205,7 @@ static wm_window *find(warm_runtime *runtime)
             if (wm_window_current == window) {
                 wm_window_current = &no_window;
             }
-            wm_meta_free(window);
+            free_window(window);
         } else {
             at = &window->next_of_thread;
         }
@@ -122,50 +213,108 @@ static wm_window *find(warm_runtime *runtime)
     return NULL;
 }
 
+static wm_window *take_listed(warm_runtime *runtime)
+{
+    wm_window *window;
+
+    wm_lock_acquire(&runtime->windows_lock);
+    window = runtime->spare_windows;
+    if (window != NULL) {
+        runtime->spare_windows = window->next_spare;
+    }
+    wm_lock_release(&runtime->windows_lock);
+    return window;
+}
+
+static wm_window *take_spare(warm_runtime *runtime)
+{
+    /* Acquire, partner of the release in hand_back(). */
+    wm_window *window = atomic_exchange_explicit(&runtime->ready_window, NULL,
+                                                 memory_order_acquire);
+
+    if (window == NULL) {
+        window = take_listed(runtime);
+    }
+    if (window != NULL) {
+        set_state(window, WM_WINDOW_USED);
+    }
+    return window;
+}
+
+static void hold_none(wm_window *window)
+{
+    for (unsigned device = 0; device < window->devices; device++) {
+        wm_rows *rows = wm_window_rows(window, (int)device);
+
+        for (warm_kind kind = 0; kind < WARM_KIND_MAX; kind++) {
+            rows->held[wm_window_index(kind, (int)device)] = wm_window_none;
+        }
+    }
+}
+
+static wm_window *make(warm_runtime *runtime) __attribute__((noinline, cold));
 static wm_window *make(warm_runtime *runtime)
 {
-    size_t devices = (size_t)runtime->devices;
-    size_t slots = devices * (size_t)WARM_KIND_MAX;
-    wm_window *window = wm_meta_alloc(
-        sizeof *window + slots * (sizeof(void *) + sizeof(wm_binding)) +
-        devices * sizeof(uint32_t));
+    unsigned devices = (unsigned)runtime->devices;
+    size_t rows = (devices + WM_ROW_DEVICES - 1) / WM_ROW_DEVICES;
+    wm_window *window =
+        wm_meta_alloc(sizeof *window + rows * sizeof *window->rows +
+                      devices * sizeof *window->kinds_held);
 
     if (window == NULL) {
         return NULL;
     }
-    window->devices = (unsigned)devices;
-    window->bindings = (wm_binding *)(void *)(window->handles + slots);
-    window->held = (uint32_t *)(void *)(window->bindings + slots);
+    window->owner = runtime;
+    window->devices = devices;
+    window->near_devices = devices < WM_ROW_DEVICES ? devices : WM_ROW_DEVICES;
+    window->kinds_held = (uint32_t *)(void *)(window->rows + rows);
+    hold_none(window);
+    set_state(window, WM_WINDOW_USED);
     /* Relaxed: published to destroy by the windows lock. */
     atomic_store_explicit(&window->runtime, runtime, memory_order_relaxed);
+    atomic_store_explicit(&window->live_tag, WM_NO_TAG, memory_order_relaxed);
+    wm_section_init(&window->section, runtime->window_closed);
     wm_lock_acquire(&runtime->windows_lock);
-    window->next = runtime->windows;
-    window->link = &runtime->windows;
-    if (window->next != NULL) {
-        window->next->link = &window->next;
+    if (wm_process_exiting()) { /* after wm_window_close_all(), perhaps */
+        wm_section_close(&window->section, WM_CLOSED_EXIT);
     }
+    window->next = runtime->windows;
     runtime->windows = window;
     wm_lock_release(&runtime->windows_lock);
-    window->next_of_thread = mine.list;
-    mine.list = window;
     return window;
 }
 
-warm_status wm_window_get(warm_runtime *runtime, wm_window **window)
+/* The thread's first call: its window, spare or new. */
+static warm_status get_first(warm_runtime *runtime, wm_window **window)
 {
-    wm_window *found = find(runtime);
-    warm_status status;
+    warm_status status = arm_destructor();
+    wm_window *found;
 
+    if (status != WARM_OK) {
+        return status;
+    }
+    found = take_spare(runtime);
     if (found == NULL) {
-        status = arm_destructor();
-        if (status != WARM_OK) {
-            return status;
-        }
         found = make(runtime);
     }
     if (found == NULL) {
         return wm_fail(WARM_OUT_OF_MEMORY,
                        "no memory for the window of a thread");
+    }
+    found->home = -1;
+    found->next_of_thread = mine.list;
+    mine.list = found;
+    wm_window_current = found;
+    *window = found;
+    return WARM_OK;
+}
+
+warm_status wm_window_get(warm_runtime *runtime, wm_window **window)
+{
+    wm_window *found = mine.list != NULL ? find(runtime) : NULL;
+
+    if (found == NULL) {
+        return get_first(runtime, window);
     }
     wm_window_current = found;
     *window = found;
@@ -201,19 +350,110 @@ bool wm_window_in_call(warm_runtime *runtime)
     return window != NULL && window->call != NULL;
 }
 
-void wm_window_cut_all(warm_runtime *runtime)
+/* Whether a hit may have begun in one of them. */
+static bool close_wanted_locked(warm_runtime *runtime, const wm_visit *visit)
+{
+    bool was_open = false;
+
+    for (wm_window *w = runtime->windows; w != NULL; w = w->next) {
+        if (!is_state(w, WM_WINDOW_SPARE) &&
+            (visit->wanted == NULL || visit->wanted(w, visit->context))) {
+            wm_section_close(&w->section, WM_CLOSED_VISIT);
+            /* SLOW from birth: its owner always takes the lock. */
+            was_open =
+                was_open || !wm_section_is_closed(&w->section, WM_CLOSED_SLOW);
+        }
+    }
+    return was_open;
+}
+
+/* One visit at a time: nobody else clears the reason. */
+static void visit_closed_locked(warm_runtime *runtime, const wm_visit *visit,
+                                bool passed)
+{
+    for (wm_window *w = runtime->windows; w != NULL; w = w->next) {
+        if (!wm_section_is_closed(&w->section, WM_CLOSED_VISIT)) {
+            continue;
+        }
+        if (passed) {
+            wm_section_take(&w->section);
+            visit->visit(w, visit->context);
+            wm_section_open(&w->section, WM_CLOSED_VISIT);
+            wm_section_unlock(&w->section);
+        } else {
+            wm_section_open(&w->section, WM_CLOSED_VISIT);
+        }
+    }
+}
+
+bool wm_window_visit(warm_runtime *runtime, const wm_visit *visit)
+{
+    bool passed;
+
+    wm_lock_acquire(&runtime->windows_lock);
+    passed = !close_wanted_locked(runtime, visit) || wm_section_barrier();
+    visit_closed_locked(runtime, visit, passed);
+    wm_lock_release(&runtime->windows_lock);
+    return passed;
+}
+
+void wm_window_close_all(warm_runtime *runtime, unsigned reasons)
 {
     wm_lock_acquire(&runtime->windows_lock);
-    while (runtime->windows != NULL) {
-        wm_window *window = runtime->windows;
-
-        runtime->windows = window->next;
-        window->link = NULL;
-        /* Release, last: the owner may free the window once it sees this. */
-        atomic_store_explicit(&window->runtime, WM_WINDOW_GONE,
-                              memory_order_release);
+    for (wm_window *w = runtime->windows; w != NULL; w = w->next) {
+        wm_section_close(&w->section, reasons);
     }
     wm_lock_release(&runtime->windows_lock);
+}
+
+static void visit_cut(wm_window *window, void *context)
+{
+    empty(context, window);
+    wm_section_close(&window->section, WM_CLOSED_CUT);
+}
+
+/* Cuts what threads have off; returns the others as a list of spare ones. */
+static wm_window *cut_locked(warm_runtime *runtime)
+{
+    wm_window *unused = NULL;
+    wm_window *window;
+
+    while ((window = runtime->windows) != NULL) {
+        runtime->windows = window->next;
+        if (is_state(window, WM_WINDOW_USED)) {
+            window->near_devices = 0;
+            /* Release, last: the owner may free the window once it sees
+             * this. */
+            atomic_store_explicit(&window->runtime, WM_WINDOW_GONE,
+                                  memory_order_release);
+        } else {
+            window->next_spare = unused;
+            unused = window;
+        }
+    }
+    runtime->spare_windows = NULL;
+    /* Relaxed: no thread looks for one any more. */
+    atomic_store_explicit(&runtime->ready_window, NULL, memory_order_relaxed);
+    return unused;
+}
+
+void wm_window_cut_all(warm_runtime *runtime)
+{
+    const wm_visit cut = {NULL, visit_cut, runtime};
+    wm_window *unused, *window;
+
+    wm_lock_acquire(&runtime->windows_lock);
+    /* Whether the barrier is refused or not: nobody is in a hit, since no other
+     * thread may call the runtime now. */
+    (void)close_wanted_locked(runtime, &cut);
+    (void)wm_section_barrier();
+    visit_closed_locked(runtime, &cut, true);
+    unused = cut_locked(runtime);
+    wm_lock_release(&runtime->windows_lock);
+    while ((window = unused) != NULL) {
+        unused = window->next_spare;
+        free_window(window);
+    }
 }
 
 void wm_window_forked(void)

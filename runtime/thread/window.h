@@ -3,52 +3,106 @@
  *   TLS ── wm_window_current ─► the window used last, for the hot path
  *       └─ list ─► window ─► window ─► …   one for each runtime it used
  *                    │ runtime (weak: GONE once destroyed)
- *   runtime ─► windows ─► window ─► …      lock windows
+ *   runtime ─► windows ─► window ─► …      all of them, lock windows
+ *           └► ready_window, spare_windows ─► …   those that no thread has
  *
- * Only the owner thread uses handles, bindings and held; destroy reaches a
- * window through the runtime's list, under the windows lock, and does nothing
- * but cut its link to the runtime. The memory belongs to the thread. Windows
- * go when the thread exits, by one destructor of one pthread key; one that is
- * made again by a later destructor is released in the next round of them. In
- * the last round it is refused, if ours ran in each: a destructor that kept
- * quiet until then is not told from the thread itself, and what it reserves
- * stays in use. */
+ * Only the owner thread uses rows. What the section guards others may take as
+ * well: they reach a window through the runtime's list, under the windows lock.
+ *
+ * The memory belongs to the runtime, which keeps a window whose thread has gone
+ * for the next one: threads come and go without malloc, whose first and last
+ * call in a thread cost more than all the rest. There are as many as threads
+ * were alive at once. Destroy empties the sections, frees what no thread has
+ * and cuts the other windows' link to the runtime: their memory is their
+ * thread's from then on (row A5).
+ *
+ *   SPARE ──── first call of a thread ────► USED ── destroy ─► cut
+ *     └◄─ the thread exits or releases ──────┘ └─ exits while the runtime
+ *                                                 closes ─► LEFT
+ *
+ * Windows go when the thread exits, by one destructor of one pthread key; one
+ * that is made again by a later destructor is released in the next round of
+ * them. In the last round it is refused, if ours ran in each: a destructor that
+ * kept quiet until then is not told from the thread itself, and what it
+ * reserves stays in use. */
 #ifndef WM_WINDOW_H
 #define WM_WINDOW_H
 
 #include "runtime/thread/control.h"
+#include "runtime/thread/section.h"
 
 /* The link of a window whose runtime is gone. Not null: a caller's null
  * runtime must not compare equal to it. */
 #define WM_WINDOW_GONE ((warm_runtime *)(uintptr_t)1)
 
-/* What a handle in the window is bound to. */
-typedef struct wm_binding {
-    warm_stream stream;
-    uint64_t stream_id; /* the driver's, never used twice */
-    uint64_t epoch;     /* runtime's stream_epoch before it was bound, or 0 */
-    void *workspace;    /* that it was bound with, or null */
-} wm_binding;
+/* The state of no block. */
+#define WM_NO_TAG UINT64_MAX
+
+struct wm_magazines;    /* alloc/magazine.h */
+struct wm_trace_buffer; /* runtime/base/trace.h */
+
+/* A word each for every kind on four devices: four of one sort and then four
+ * of another, for kind after kind. One index, kind × 8 + device, which x86 adds
+ * up in one instruction, finds both, and what a thread has of one kind lies in
+ * one line of the cache. */
+enum {
+    WM_ROW_DEVICES = 4,
+    WM_ROW_SECOND = WM_ROW_DEVICES, /* from the first sort to the second */
+    WM_ROW_WORDS = 2 * WM_ROW_DEVICES
+};
+typedef uint64_t wm_words[WARM_KIND_MAX * WM_ROW_WORDS];
+
+_Static_assert(sizeof(uintptr_t) == sizeof(uint64_t), "words hold pointers");
+
+typedef struct wm_rows {
+    wm_words held;  /* 0, or all ones: none held | the handle, or null */
+    wm_words bound; /* the stream it is bound to | the runtime's stream_epoch
+                     * before it was bound, or 0: to none */
+    wm_words with;  /* that stream's id, never used twice | the workspace */
+} wm_rows;
 
 /* A call that works on the window; on the stack of its owner, which may be in
  * several at once: a callback of one makes the next. */
 typedef struct wm_window_call {
     const struct wm_window_call *outer;
-    size_t index; /* of the handle that it wants */
+    warm_kind kind; /* that it wants a handle of */
+    int device;
 } wm_window_call;
 
+/* Whose a window is, until it is cut. */
+enum wm_window_state {
+    WM_WINDOW_SPARE, /* nobody's, and empty */
+    WM_WINDOW_USED,  /* its thread's */
+    WM_WINDOW_LEFT   /* nobody's; its thread found the runtime closing */
+};
+
 struct wm_window {
-    /* Relaxed loads by the owner (a pointer that is compared, and followed
-     * only by threads that may call the runtime); stored under the windows
-     * lock. */
+    /* For the hot path: whose window it is, const; and how many devices its
+     * first rows have, 0 once it is cut. Plain: destroy stores it while no
+     * other thread may call the runtime. */
+    const warm_runtime *owner;
+    unsigned near_devices;
+    unsigned devices; /* const */
+    /* The same as owner, or GONE. Atomic: read by a thread that looks for its
+     * window of another runtime; stored under the windows lock. */
     _Atomic(warm_runtime *) runtime;
-    unsigned devices;           /* const; 0 in the window of no runtime */
     const wm_window_call *call; /* owner thread: the innermost, or null */
     wm_window *next_of_thread;  /* owner thread */
-    wm_window *next, **link;    /* lock windows */
-    wm_binding *bindings;       /* const; as handles */
-    uint32_t *held;             /* const; [device], bit = kind */
-    void *handles[];            /* owner thread; [device][kind], null: none */
+    uint32_t *kinds_held;       /* owner thread; [device], bit = kind */
+    wm_section section;         /* guards what is cached */
+    /* Of the blocks that magazines handed out, or WM_NO_TAG. Atomic, relaxed:
+     * compared by the owner outside of the section, which has the last word. */
+    _Atomic uint64_t live_tag;
+    /* With the section; null: none. Atomic: peeked at under lock windows. */
+    _Atomic(struct wm_magazines *) magazines;
+    wm_window *next;       /* lock windows */
+    wm_window *next_spare; /* lock windows */
+    _Atomic int state;     /* enum wm_window_state; see window.c */
+    /* Owner thread: what it traces; null: nothing so far. */
+    struct wm_trace_buffer *trace;
+    int home; /* owner thread: device of the handle it got last, -1: none */
+    /* Owner thread; for four devices each. */
+    _Alignas(64) wm_rows rows[];
 };
 
 /* Never null. Initial-exec: one load through the GOT and no call; 8 bytes of
@@ -56,11 +110,52 @@ struct wm_window {
 extern _Thread_local const wm_window *wm_window_current
     __attribute__((visibility("hidden"), tls_model("initial-exec")));
 
-_Static_assert(WARM_KIND_MAX == 1 << 5, "wm_window_index() shifts by it");
-
-static inline unsigned wm_window_index(warm_kind kind, int device)
+/* The calling thread's current window, to enter its section: one that hits is
+ * never the constant one of no runtime. */
+static inline wm_window *wm_window_mine(void)
 {
-    return ((unsigned)device << 5) | (unsigned)kind;
+    return (wm_window *)(uintptr_t)wm_window_current;
+}
+
+/* The owner uses another device from now on. */
+static inline void wm_window_set_home(wm_window *window, int device)
+{
+    /* Relaxed: its own. */
+    if (window->home != device &&
+        atomic_load_explicit(&window->magazines, memory_order_relaxed) !=
+            NULL) {
+        wm_section_close(&window->section, WM_CLOSED_HOME);
+    }
+    window->home = device;
+}
+
+/* Makes the key of the destructor, once; before a runtime is made. Status:
+ * OUT_OF_MEMORY: the process has no key left. */
+warm_status wm_window_init(void);
+
+/* The words of a device in a window, and where in them those of a kind are. */
+static inline wm_rows *wm_window_rows(wm_window *window, int device)
+{
+    return &window->rows[(unsigned)device / WM_ROW_DEVICES];
+}
+
+static inline size_t wm_window_index(warm_kind kind, int device)
+{
+    return (unsigned)kind * WM_ROW_WORDS + (unsigned)device % WM_ROW_DEVICES;
+}
+
+/* What the first word of held is. An address above it is that of a place for
+ * the handle, and there is a handle for it: one comparison for both. */
+static const uint64_t wm_window_none = UINT64_MAX;
+
+/* The handle that the window holds, or null. Kind and device in range. */
+static inline void *wm_window_held(wm_window *window, warm_kind kind,
+                                   int device)
+{
+    const wm_rows *rows = wm_window_rows(window, device);
+
+    return (void *)(uintptr_t)
+        rows->held[wm_window_index(kind, device) + WM_ROW_SECOND];
 }
 
 /* The calling thread's window of a live runtime, made if there is none; it is
@@ -76,7 +171,27 @@ warm_status wm_window_drop(warm_runtime *runtime);
  * of the runtime. */
 bool wm_window_in_call(warm_runtime *runtime);
 
-/* Cuts every window of the runtime off; for destroy. */
+/* A visit to the windows of other threads, and of the calling one; not to
+ * spare ones. */
+typedef struct wm_visit {
+    /* Whether a window is worth it; reads atomics only. Null: all are. */
+    bool (*wanted)(const wm_window *window, void *context);
+    /* With the window's section, and under the windows lock. */
+    void (*visit)(wm_window *window, void *context);
+    void *context;
+} wm_visit;
+
+/* Visits the windows of a runtime that are wanted, one by one, after a single
+ * barrier for all of them. False: the barrier is refused, nothing was done.
+ * The caller holds no lock from WM_RANK_WINDOWS on, and is in no hit. */
+bool wm_window_visit(warm_runtime *runtime, const wm_visit *visit);
+
+/* Closes every window of the runtime, and those made from now on once the
+ * process exits. Takes the windows lock; waits for nobody's hit. */
+void wm_window_close_all(warm_runtime *runtime, unsigned reasons);
+
+/* Empties every window of the runtime, and cuts it off or frees it; for
+ * destroy. */
 void wm_window_cut_all(warm_runtime *runtime);
 
 /* In the child of a fork: the thread has no windows any more. */

@@ -3,6 +3,7 @@
 #include "wt.h"
 #include "wt_kind.h"
 
+#include <signal.h>
 #include <sched.h>
 #include <string.h>
 
@@ -367,6 +368,76 @@ START_TEST(test_A11_in_the_background_nobody_waits)
 }
 END_TEST
 
+START_TEST(test_A11_of_two_failures_the_first_is_told)
+{
+    wt_toy more;
+    warm_kind second;
+
+    wt_toy_init(&more);
+    second = wt_toy_register(&more, runtime, "more");
+    wt_toy_fail(&toy, WT_CREATE, 1, true);
+    wt_toy_fail(&more, WT_CREATE, 1, true);
+    wt_ok(warm_handle_prewarm(runtime, kind, 0, 2, WARM_PREWARM_BACKGROUND));
+    wt_ok(warm_handle_prewarm(runtime, second, 0, 2, WARM_PREWARM_BACKGROUND));
+    wt_fails(WARM_LIBRARY_ERROR, warm_handle_prewarm_wait(runtime));
+    ck_assert_ptr_eq(strstr(warm_last_error_message(), "toy: create"),
+                     warm_last_error_message());
+    wt_ok(warm_handle_prewarm_wait(runtime));
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, failed), 1);
+    ck_assert_int_eq(wt_stat(runtime, second, 0, failed), 1);
+    wt_toy_fail(&toy, WT_CREATE, 0, false);
+}
+END_TEST
+
+/* Signals are for the program's own threads. */
+static int create_unless_signalled(void *context, int device, void **handle)
+{
+    sigset_t blocked;
+
+    sigemptyset(&blocked);
+    pthread_sigmask(SIG_BLOCK, NULL, &blocked);
+    if (!sigismember(&blocked, SIGTERM) || !sigismember(&blocked, SIGUSR1)) {
+        return 1;
+    }
+    return wt_toy_create(context, device, handle);
+}
+
+START_TEST(test_A11_background_thread_takes_no_signals)
+{
+    warm_kind_ops ops = {.size = sizeof ops,
+                         .name = "quiet",
+                         .context = &toy,
+                         .create = create_unless_signalled,
+                         .destroy = wt_toy_destroy};
+    warm_kind quiet = -1;
+    sigset_t mine;
+
+    wt_ok(warm_kind_register(runtime, &ops, &quiet));
+    wt_ok(warm_handle_prewarm(runtime, quiet, 0, 1, WARM_PREWARM_BACKGROUND));
+    wt_ok(warm_handle_prewarm_wait(runtime));
+    ck_assert_int_eq(wt_stat(runtime, quiet, 0, idle), 1);
+    /* And the caller's are as they were. */
+    pthread_sigmask(SIG_BLOCK, NULL, &mine);
+    ck_assert(!sigismember(&mine, SIGUSR1));
+}
+END_TEST
+
+START_TEST(test_A11_without_a_thread_nothing_is_left_to_be_made)
+{
+    wt_refuse_threads(true);
+    wt_fails(WARM_OUT_OF_MEMORY,
+             warm_handle_prewarm(runtime, kind, 0, 2, WARM_PREWARM_BACKGROUND));
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, prewarming), 0);
+    wt_ok(warm_handle_prewarm_wait(runtime));
+    wt_ok(warm_handle_prewarm(runtime, kind, 0, 2, 0));
+    wt_refuse_threads(false);
+    ck_assert_int_eq(stat_idle(), 2);
+    wt_ok(warm_handle_prewarm(runtime, kind, 0, 3, WARM_PREWARM_BACKGROUND));
+    wt_ok(warm_handle_prewarm_wait(runtime));
+    ck_assert_int_eq(stat_idle(), 3);
+}
+END_TEST
+
 START_TEST(test_A11_what_is_left_can_be_called_off)
 {
     wt_toy_close_gate(&toy);
@@ -666,6 +737,9 @@ int main(void)
     tcase_add_loop_test(tcase, test_A8_A11_a_failed_prewarm_leaves_what_it_made,
                         0, 2);
     tcase_add_test(tcase, test_A11_in_the_background_nobody_waits);
+    tcase_add_test(tcase, test_A11_of_two_failures_the_first_is_told);
+    tcase_add_test(tcase, test_A11_background_thread_takes_no_signals);
+    tcase_add_test(tcase, test_A11_without_a_thread_nothing_is_left_to_be_made);
     tcase_add_loop_test(tcase, test_A11_what_is_left_can_be_called_off, 0, 2);
     tcase_add_test(tcase,
                    test_A11_G2_destroy_ends_what_goes_on_in_the_background);

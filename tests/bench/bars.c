@@ -48,14 +48,15 @@ static void waste_panel(const bench_figures *figures, chart_panel *p)
     memset(p, 0, sizeof *p);
     snprintf(p->title, sizeof p->title,
              "peak pinned / peak live, by trace and event lag");
-    p->x_label = "trace - event lag in records";
+    p->x_label = "trace - event lag in uses";
     p->y_label = "ratio";
     p->linear = true;
     p->series_count = 2;
     for (size_t i = 0; i < bench_row_count; i++) {
         const bench_row *row = &bench_rows[i];
 
-        if (row->name[0] == 't' && p->groups < CHART_GROUPS) {
+        if (row->name[0] == 't' && p->groups < CHART_GROUPS &&
+            figures[i].of[0][0].live > 0) {
             snprintf(p->group[p->groups], sizeof p->group[0], "%s", row->name);
             for (unsigned s = 0; s < 2; s++) {
                 p->series[s] = row->series[s].label;

@@ -2,8 +2,15 @@
  *
  *   bench smoke|quick|full [FOLDER]   the table; FOLDER gets bench.jsonl, .svg
  *   bench scale|scale-smoke [FOLDER]  cost against size; scale.jsonl, .svg
- *   bench one SUBJECT WORK [threads=n] [ops=n] [runs=n] [events=record/query]
- *       [lag=records/aging] [size=n]  one figure, in this process */
+ *   bench gpu|gpu-smoke [FOLDER]      on the CUDA driver; gpu.jsonl
+ *   bench kinds [FOLDER]              handles of CUDA's libraries; kinds.jsonl
+ *   bench one SUBJECT WORK [threads=n] [ops=n] [runs=n] [warm=n/ms] [ms=n]
+ *       [events=record/query] [lag=uses/aging] [size=n]  one figure, in this
+ *       process
+ *   bench peak NAME [lag]             where the bytes of a trace's peak are
+ *   bench trace NAME FILE             the made trace of a row, for replay */
+#include "tests/bench/made.h"
+#include "tests/bench/peak.h"
 #include "tests/bench/plan.h"
 
 #include <errno.h>
@@ -42,13 +49,19 @@ bool bench_one(const bench_setup *setup, bench_result *result)
     if (strcmp(setup->work, "churn") == 0) {
         return bench_work_churn(setup, result);
     }
-    if (strcmp(setup->work, "tls") == 0 ||
+    if (strncmp(setup->work, "birth", 5) == 0) {
+        return bench_work_birth(setup, result);
+    }
+    if (strcmp(setup->work, "tls") == 0 || strcmp(setup->work, "leases") == 0 ||
         strncmp(setup->work, "reserve", 7) == 0) {
         return bench_work_handle(setup, result);
     }
     if (strncmp(setup->work, "tmixed", 6) == 0 ||
         strncmp(setup->work, "tserver", 7) == 0) {
         return bench_work_trace(setup, result);
+    }
+    if (strncmp(setup->work, "events", 6) == 0) {
+        return bench_work_event(setup, result);
     }
     return bench_work_alloc(setup, result);
 }
@@ -61,8 +74,13 @@ static bool take(const char *word, bench_setup *s)
         s->ops = ops;
         return true;
     }
+    if (sscanf(word, "warm=%llu/%u", &ops, &s->warm_ms) == 2) {
+        s->warm = ops;
+        return true;
+    }
     return sscanf(word, "threads=%u", &s->threads) == 1 ||
            sscanf(word, "runs=%u", &s->runs) == 1 ||
+           sscanf(word, "ms=%u", &s->ms) == 1 ||
            sscanf(word, "events=%u/%u", &s->record_ns, &s->query_ns) == 2 ||
            sscanf(word, "lag=%u/%u", &s->lag, &s->aging) == 2 ||
            sscanf(word, "size=%u", &s->size) == 1;
@@ -99,28 +117,25 @@ static int one(int argc, char **argv)
     _exit(0);
 }
 
-/* ---- the table ------------------------------------------------------------
+/* ---- a made trace ---------------------------------------------------------
  */
 
-static void measure_row(const bench_row *row, enum bench_load load,
-                        bench_figures *figures)
+static int write_trace(const char *work, const char *path)
 {
-    for (unsigned s = 0; s < bench_series_count(row); s++) {
-        for (unsigned t = 0; t < bench_thread_counts(row); t++) {
-            const char *work = row->series[s].work;
-            bench_setup setup = {.work = work != NULL ? work : row->work,
-                                 .threads = row->threads[t],
-                                 .ops = row->ops[load],
-                                 .runs = row->runs[load],
-                                 .record_ns = row->record_ns,
-                                 .query_ns = row->query_ns,
-                                 .lag = row->lag,
-                                 .aging = row->aging};
+    bench_trace *trace = bench_trace_of(work);
+    bool written;
 
-            (void)bench_run(row->series[s].label, &setup, &figures->of[s][t]);
-        }
+    if (trace == NULL) {
+        fprintf(stderr, "bench: no trace '%s': tmixed(s), tserver(s)\n", work);
+        return 2;
     }
+    written = bench_trace_write(trace, path);
+    bench_trace_end(trace);
+    return written ? 0 : 1;
 }
+
+/* ---- the table ------------------------------------------------------------
+ */
 
 static int table(enum bench_load load, const char *folder)
 {
@@ -139,10 +154,13 @@ static int table(enum bench_load load, const char *folder)
     for (size_t i = 0; i < bench_row_count; i++) {
         const bench_row *row = &bench_rows[i];
 
+        if (row->unhurried && load == BENCH_QUICK) {
+            continue;
+        }
         if (row->of != NULL) {
             figures[i] = figures[bench_row_find(row->of)];
         } else {
-            measure_row(row, load, &figures[i]);
+            bench_measure_row(row, load, &figures[i]);
         }
         bench_print_row(row, &figures[i]);
         bench_json_row(json, row, &figures[i]);
@@ -166,6 +184,13 @@ int main(int argc, char **argv)
     if (strcmp(what, "one") == 0 && argc > 3) {
         return one(argc, argv);
     }
+    if (strcmp(what, "trace") == 0 && argc == 4) {
+        return write_trace(argv[2], argv[3]);
+    }
+    if (strcmp(what, "peak") == 0 && argc > 2) {
+        return bench_peak(argv[2], argc > 3 ? (unsigned)atoi(argv[3]) : 0) ? 0
+                                                                           : 1;
+    }
     (void)mkdir(folder, 0777);
     for (int i = 0; i < BENCH_SIZES; i++) {
         if (strcmp(what, loads[i]) == 0) {
@@ -179,7 +204,16 @@ int main(int argc, char **argv)
                    ? 0
                    : 1;
     }
-    fprintf(stderr, "usage: bench smoke|quick|full|scale [FOLDER]\n"
-                    "       bench one SUBJECT WORK [key=value...]\n");
+    if (strcmp(what, "gpu") == 0 || strcmp(what, "gpu-smoke") == 0) {
+        return bench_gpu(folder, what[3] == '-' ? BENCH_SMOKE : BENCH_FULL) ? 0
+                                                                            : 1;
+    }
+    if (strcmp(what, "kinds") == 0) {
+        return bench_kinds(folder) ? 0 : 1;
+    }
+    fprintf(stderr, "usage: bench smoke|quick|full|scale|gpu|kinds [FOLDER]\n"
+                    "       bench one SUBJECT WORK [key=value...]\n"
+                    "       bench peak tmixed[s]|tserver[s] [lag]\n"
+                    "       bench trace tmixed[s]|tserver[s] FILE\n");
     return 2;
 }

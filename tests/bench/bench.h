@@ -22,7 +22,7 @@ enum {
     BENCH_SLOTS = 64,      /* live buffers a thread */
     BENCH_HOT = 65536,     /* bytes of the hot work */
     BENCH_THREADS = 1000,  /* most threads */
-    BENCH_WORKERS = 8,     /* of the traces */
+    BENCH_WORKERS = 8,     /* of the made traces */
     BENCH_FIGURES_MAX = 64 /* timed runs, at most */
 };
 
@@ -31,16 +31,21 @@ typedef struct bench_setup {
     const char *subject, *work;
     unsigned threads;
     uint64_t ops;                 /* a thread and run; traces: most steps */
+    unsigned ms;                  /* fewer where a run takes longer; 0: not */
+    uint64_t warm;                /* a thread, at least ops / 4 + 1024 */
+    unsigned warm_ms;             /* fewer where they take longer; 0: not */
     unsigned runs;                /* timed ones */
     unsigned record_ns, query_ns; /* what an event costs */
-    unsigned lag;                 /* later records until an event is done */
+    unsigned lag;                 /* later uses until an event is done */
     unsigned aging;               /* 1: also done when 100 µs old */
     unsigned size;                /* of the scale works, else 0 */
+    uint64_t (*clock)(void);      /* by which events grow old; null: time */
 } bench_setup;
 
 /* What is measured; X(name, meaning). A negative value: not measured. */
 #define BENCH_RESULT_MAP(X)                                                    \
     X(ns, "ns an operation, median of the runs")                               \
+    X(ops, "operations of all threads and runs")                               \
     X(min, "least of the runs")                                                \
     X(max, "most of the runs")                                                 \
     X(cpu, "ns of processor time an operation, in the median run")             \
@@ -48,6 +53,9 @@ typedef struct bench_setup {
     X(queries, "event queries a free")                                         \
     X(others, "other driver calls a free")                                     \
     X(obtains, "driver calls that obtained memory, after the warm-up")         \
+    X(warm_ops, "operations of a thread before the first run")                 \
+    X(warm_ns, "ns an operation until then")                                   \
+    X(warm_obtains, "driver calls that obtained memory until then")            \
     X(peak, "bytes obtained from the driver at the peak")                      \
     X(live, "bytes requested at the peak (traces)")
 
@@ -60,7 +68,7 @@ typedef struct bench_result {
 #define BENCH_RESULT_NONE                                                      \
     (bench_result)                                                             \
     {                                                                          \
-        -1, -1, -1, -1, -1, -1, -1, -1, -1, -1                                 \
+        -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1                 \
     }
 
 /* Driver calls so far, and the bytes obtained. */
@@ -71,7 +79,8 @@ typedef struct bench_counts {
 
 /* One subject of the allocation works. Every call but open is made by the
  * working threads. record: null if there are no streams; stream 0 is the
- * thread's own, others are numbered to setup->size. counts: null if there is
+ * thread's own, others are numbered to setup->size. stream: the numbered one is
+ * adopted, or retired; null if that is nothing to it. counts: null if there is
  * no driver. */
 typedef struct bench_subject {
     const char *name;
@@ -80,11 +89,18 @@ typedef struct bench_subject {
     void *(*alloc)(size_t bytes);
     void (*free)(void *pointer, size_t bytes);
     void (*record)(void *pointer, unsigned stream);
+    void (*stream)(unsigned stream, bool adopt);
     void (*counts)(bench_counts *counts);
 } bench_subject;
 
 extern const bench_subject bench_none, bench_floor, bench_malloc;
-extern const bench_subject bench_warmpool, bench_host, bench_raw;
+extern const bench_subject bench_warmpool, bench_host, bench_raw,
+    bench_on_device;
+extern const bench_subject bench_cuda, bench_raw_cuda, bench_async;
+
+/* The CUDA runtime library, its names open to libraries loaded later; null,
+ * with a line on standard error, if there is none. */
+void *bench_cudart(void);
 
 /* Null, with a line on standard error, if there is none or it is missing
  * here. */
@@ -97,14 +113,17 @@ bool bench_one(const bench_setup *setup, bench_result *result);
 bool bench_work_alloc(const bench_setup *setup, bench_result *result);
 bool bench_work_handle(const bench_setup *setup, bench_result *result);
 bool bench_work_churn(const bench_setup *setup, bench_result *result);
+bool bench_work_birth(const bench_setup *setup, bench_result *result);
 bool bench_work_trace(const bench_setup *setup, bench_result *result);
+bool bench_work_event(const bench_setup *setup, bench_result *result);
 
 /* What a thread does in one run. */
 typedef void (*bench_loop)(void *context, unsigned thread, uint64_t ops);
 
-/* Runs loop in setup->threads threads at once: a warm-up of ops / 4 + 1024,
- * then setup->runs timed runs behind a barrier. enter: called first by every
- * thread, may be null. warm: called once after the warm-up, may be null. */
+/* Runs loop in setup->threads threads at once: a warm-up in rounds of ops / 4 +
+ * 1024, one at least, then setup->runs timed runs behind a barrier. enter:
+ * called first by every thread, may be null. warm: called once after the
+ * warm-up, may be null. */
 void bench_measure(const bench_setup *setup, bench_loop loop, void *context,
                    void (*enter)(void), void (*warm)(void *context),
                    bench_result *result);

@@ -2,33 +2,54 @@
 # Makefile. The program is always of the release flavour, but for its tests.
 #
 #   make bench, bench-quick   the table, bench.jsonl and bench.svg
+#   make bench-grow          what memory costs to be had, and who pays: grow.jsonl
 #   make bench-scale          cost against size: scale.jsonl and scale.svg
 #   make bench-instr          instructions an operation (callgrind)
+#   make replay TRACE=FILE    what a program did, again (WARMPOOL_CONF=trace:FILE)
 BENCH     := $(B)/tests/bench
 BENCH_OUT := build/bench
 BENCH_SRC := $(wildcard tests/bench/*.c)
 BENCH_OBJ := $(BENCH_SRC:%.c=$(B)/%.o)
+BENCH_MAINS := $(BENCH)/bench.o $(BENCH)/replay.o $(BENCH)/grow.o
+BENCH_PARTS := $(filter-out $(BENCH_MAINS),$(BENCH_OBJ))
 # CUB is C++: built where its headers and a C++ compiler are.
 BENCH_CUB_INC := $(firstword $(wildcard $(CUDA_HOME)/include/cccl/cub/util_allocator.cuh \
     /usr/local/cuda/include/cccl/cub/util_allocator.cuh \
     /usr/local/cuda/include/cub/util_allocator.cuh))
-BENCH_CUB := $(if $(HAVE_CUDA),$(if $(BENCH_CUB_INC),$(if $(shell command -v $(CXX)),$(BENCH)/libbench_cub.so)))
+BENCH_CUB := $(if $(HAVE_CUDA),$(if $(BENCH_CUB_INC),$(if $(shell command -v $(CXX)), \
+    $(BENCH)/libbench_cub.so $(BENCH)/libbench_cub_cuda.so)))
+BENCH_CXX = $(CXX) -shared -std=c++17 -D_GNU_SOURCE -fPIC -fvisibility=hidden $(OPT_$(FLAVOUR)) -I. -Iinclude \
+    -isystem $(BENCH_CUB_INC:%/cub/util_allocator.cuh=%) $(CUDA_FLAGS) -static-libstdc++ -static-libgcc
 # Those that Debian's mirrors may lack are skipped aloud by the program.
 BENCH_NEED := libmimalloc2.0 libjemalloc2
 
-$(BENCH)/bench: $(BENCH_OBJ) $(STATIC)
+$(BENCH)/bench $(BENCH)/replay: %: %.o $(BENCH_PARTS) $(STATIC)
+	$(call say,ld,$@)
+	$(Q)$(CC) $(OPT_$(FLAVOUR)) $(LDFLAGS) $^ $(LIBS) -o $@
+
+$(BENCH)/grow: $(BENCH)/grow.o $(STATIC)
 	$(call say,ld,$@)
 	$(Q)$(CC) $(OPT_$(FLAVOUR)) $(LDFLAGS) $^ $(LIBS) -o $@
 
 $(BENCH)/libbench_cub.so: tests/bench/subject_cub.cpp $(B)/tests/bench/event.o
+	@mkdir -p $(@D)
 	$(call say,c++,$@)
-	$(Q)$(CXX) -shared -std=c++17 -D_GNU_SOURCE -fPIC -fvisibility=hidden $(OPT_$(FLAVOUR)) \
-	    -I. -Iinclude -isystem $(BENCH_CUB_INC:%/cub/util_allocator.cuh=%) $(CUDA_FLAGS) $^ -pthread -o $@
+	$(Q)$(BENCH_CXX) $^ -pthread -o $@
+
+# Names of cudart stay open: the program loads it, nothing is linked.
+$(BENCH)/libbench_cub_cuda.so: tests/bench/subject_cub.cpp
+	@mkdir -p $(@D)
+	$(call say,c++,$@)
+	$(Q)$(BENCH_CXX) -DBENCH_CUB_CUDA $^ -pthread -o $@
 
 # Its test: some parts linked in, and the program beside it, to be run.
-$(B)/tests/unit/check_bench: $(addprefix $(BENCH)/,event.o goal.o measure.o plan.o trace.o) | $(BENCH)/bench
+$(B)/tests/unit/check_bench: $(addprefix $(BENCH)/,event.o goal.o least.o made.o measure.o \
+    plan.o steps.o trace_read.o) | $(BENCH)/bench $(BENCH)/replay
+$(B)/tests/unit/check_hot_path: $(addprefix $(BENCH)/,bench_driver.o event.o measure.o)
+# Another's: the reader.
+$(B)/tests/unit/check_trace: $(addprefix $(BENCH)/,steps.o trace_read.o)
 
-bench-program: $(BENCH)/bench $(BENCH_CUB)
+bench-program: $(BENCH)/bench $(BENCH)/replay $(BENCH)/grow $(BENCH_CUB)
 	$(if $(BENCH_CUB),,@echo 'skip: CUB: no C++ compiler or no headers of it')
 
 bench-need:
@@ -42,6 +63,10 @@ bench-quick: bench-need
 	+@$(MAKE) FLAVOUR=release B=build/release bench-program
 	@mkdir -p $(BENCH_OUT)
 	@build/release/tests/bench/bench quick $(BENCH_OUT)
+bench-grow:
+	+@$(MAKE) FLAVOUR=release B=build/release build/release/tests/bench/grow
+	@mkdir -p $(BENCH_OUT)
+	@build/release/tests/bench/grow $(BENCH_OUT)
 bench-scale: bench-need
 	+@$(MAKE) FLAVOUR=release B=build/release bench-program
 	@mkdir -p $(BENCH_OUT)
@@ -52,5 +77,11 @@ bench-instr: bench-need
 	@mkdir -p $(BENCH_OUT)
 	@tests/bench/instr.sh build/release/tests/bench/bench $(BENCH_OUT)
 
+# make replay TRACE=FILE [SUBJECT=…] [CONF=key:value,…] [LAG=4]
+replay:
+	@[ -n '$(TRACE)' ] || { echo 'make replay TRACE=FILE [SUBJECT=...] [CONF=key:value,...] [LAG=n]' >&2; exit 2; }
+	+@$(MAKE) FLAVOUR=release B=build/release bench-program
+	@build/release/tests/bench/replay '$(TRACE)' $(or $(SUBJECT),warmpool) 'conf=$(CONF)' lag=$(or $(LAG),4)
+
 -include $(BENCH_OBJ:.o=.d)
-.PHONY: bench bench-quick bench-scale bench-instr bench-need bench-program
+.PHONY: replay bench bench-quick bench-grow bench-scale bench-instr bench-need bench-program

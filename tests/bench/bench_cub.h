@@ -11,8 +11,10 @@ extern "C" {
 
 void bench_event_price(unsigned record_ns, unsigned query_ns, unsigned lag,
                        bool aging);
+void bench_event_clock(uint64_t (*clock)(void));
 void *bench_stream_new(void);
 void *bench_event_new(void);
+void bench_stream_use(void *stream);
 void bench_event_record(void *event, void *stream);
 bool bench_event_done(void *event);
 

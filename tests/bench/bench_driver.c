@@ -39,10 +39,10 @@ REFUSE(pinned_register, (wm_driver * d, void *pointer, size_t bytes),
        ((void)d, (void)pointer, (void)bytes))
 REFUSE(pinned_unregister, (wm_driver * d, void *pointer),
        ((void)d, (void)pointer))
-REFUSE(device_alloc, (wm_driver * d, int device, size_t bytes, void **pointer),
-       ((void)d, (void)device, (void)bytes, (void)pointer))
-REFUSE(device_free, (wm_driver * d, int device, void *pointer),
-       ((void)d, (void)device, (void)pointer))
+REFUSE(place, (wm_driver * d, void *pointer, size_t bytes, int node),
+       ((void)d, (void)pointer, (void)bytes, (void)node))
+REFUSE(node_of, (wm_driver * d, void *pointer, size_t bytes, int *node),
+       ((void)d, (void)pointer, (void)bytes, (void)node))
 REFUSE(stream_wait_event, (wm_driver * d, warm_stream stream, warm_event event),
        ((void)d, (void)stream, (void)event))
 REFUSE(copy,
@@ -92,6 +92,13 @@ static warm_status bench_device_memory(wm_driver *d, int device, size_t *free,
 
 /* ---- memory -------------------------------------------------------------- */
 
+static void (*watch)(void); /* const once the threads run */
+
+void bench_driver_watch(void (*fn)(void))
+{
+    watch = fn;
+}
+
 static warm_status bench_pinned_alloc(wm_driver *d, size_t bytes,
                                       void **pointer)
 {
@@ -107,6 +114,9 @@ static warm_status bench_pinned_alloc(wm_driver *d, size_t bytes,
         atomic_fetch_add_explicit(&device->held, bytes, memory_order_relaxed) +
         bytes;
     peak = atomic_load_explicit(&device->peak, memory_order_relaxed);
+    if (watch != NULL && held > peak) {
+        watch();
+    }
     while (held > peak && !atomic_compare_exchange_weak_explicit(
                               &device->peak, &peak, held, memory_order_relaxed,
                               memory_order_relaxed)) {
@@ -120,6 +130,31 @@ static warm_status bench_pinned_free(wm_driver *d, void *pointer, size_t bytes)
     atomic_fetch_sub_explicit(&device_of(d)->held, bytes, memory_order_relaxed);
     bench_unmap(pointer, bytes);
     return WARM_OK;
+}
+
+/* The same, with its size in a page before it: a device's free is not told. */
+enum { SIZE_PAGE = 4096 };
+
+static warm_status bench_device_alloc(wm_driver *d, int device, size_t bytes,
+                                      void **pointer)
+{
+    void *memory = NULL;
+    warm_status status = bench_pinned_alloc(d, bytes + SIZE_PAGE, &memory);
+
+    (void)device;
+    if (status == WARM_OK) {
+        *(size_t *)memory = bytes + SIZE_PAGE;
+        *pointer = (char *)memory + SIZE_PAGE;
+    }
+    return status;
+}
+
+static warm_status bench_device_free(wm_driver *d, int device, void *pointer)
+{
+    char *memory = (char *)pointer - SIZE_PAGE;
+
+    (void)device;
+    return bench_pinned_free(d, memory, *(size_t *)(void *)memory);
 }
 
 uint64_t bench_driver_peak(wm_driver *driver)
@@ -151,6 +186,7 @@ static warm_status bench_stream_info(wm_driver *d, warm_stream stream,
 {
     info->id = stream_of(d, stream)->id;
     info->device = 0;
+    info->capture = WM_CAPTURE_NONE;
     return WARM_OK;
 }
 
@@ -213,6 +249,27 @@ static warm_status bench_event_query(wm_driver *d, warm_event event)
     return bench_event_done(event) ? WARM_OK : WARM_NOT_READY;
 }
 
+static warm_status bench_event_mark(wm_driver *d, warm_event event,
+                                    warm_stream stream, wm_capture *capture)
+{
+    *capture = WM_CAPTURE_NONE;
+    return bench_event_record_on(d, event, stream);
+}
+
+static warm_status bench_event_passed(wm_driver *d, warm_event event)
+{
+    return bench_event_query(d, event);
+}
+
+static warm_status bench_stream_passed(wm_driver *d, warm_stream stream,
+                                       wm_capture *capture)
+{
+    (void)d;
+    (void)stream;
+    *capture = WM_CAPTURE_NONE;
+    return bench_stream_idle() ? WARM_OK : WARM_NOT_READY;
+}
+
 static warm_status bench_event_synchronize(wm_driver *d, warm_event event)
 {
     (void)d;
@@ -234,6 +291,8 @@ static const wm_driver_ops bench_ops = {
     .pinned_free = bench_pinned_free,
     .pinned_register = bench_pinned_register,
     .pinned_unregister = bench_pinned_unregister,
+    .place = bench_place,
+    .node_of = bench_node_of,
     .device_alloc = bench_device_alloc,
     .device_free = bench_device_free,
     .device_memory = bench_device_memory,
@@ -249,6 +308,9 @@ static const wm_driver_ops bench_ops = {
     .event_record = bench_event_record_on,
     .event_query = bench_event_query,
     .event_synchronize = bench_event_synchronize,
+    .event_mark = bench_event_mark,
+    .event_passed = bench_event_passed,
+    .stream_passed = bench_stream_passed,
     .copy = bench_copy,
     .host_func = bench_host_func,
     .capture_begin = bench_capture_begin,

@@ -14,4 +14,7 @@ wm_driver *bench_driver_open(void);
 /* Bytes of pinned memory obtained at the peak. */
 uint64_t bench_driver_peak(wm_driver *driver);
 
+/* fn is called whenever there is a new peak, by whoever allocates. */
+void bench_driver_watch(void (*fn)(void));
+
 #endif

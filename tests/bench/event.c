@@ -11,6 +11,7 @@ static struct {
     uint64_t record, query, age; /* in ticks */
     uint64_t lag;
     bool aging;
+    uint64_t (*clock)(void); /* null: ticks */
 } price;
 
 static _Atomic uint64_t last_id = 16;
@@ -72,9 +73,19 @@ void bench_event_price(unsigned record_ns, unsigned query_ns, unsigned lag,
 
     price.record = (uint64_t)(record_ns * rate);
     price.query = (uint64_t)(query_ns * rate);
-    price.age = (uint64_t)(AGE_NS * rate);
+    price.age = price.clock != NULL ? AGE_NS : (uint64_t)(AGE_NS * rate);
     price.lag = lag;
     price.aging = aging;
+}
+
+void bench_event_clock(uint64_t (*clock)(void))
+{
+    price.clock = clock;
+}
+
+static inline uint64_t age_ticks(void)
+{
+    return price.clock != NULL ? price.clock() : ticks();
 }
 
 static void spend(uint64_t length)
@@ -93,7 +104,7 @@ bench_stream *bench_stream_new(void)
     bench_stream *stream = aligned_alloc(64, sizeof *stream);
 
     if (stream != NULL) {
-        atomic_init(&stream->records, 0);
+        atomic_init(&stream->uses, 0);
         stream->id =
             atomic_fetch_add_explicit(&last_id, 1, memory_order_relaxed);
     }
@@ -122,18 +133,26 @@ void bench_event_end(bench_event *event)
     free(event);
 }
 
+/* Not a read-modify-write, which would cost as much as what is measured: two
+ * threads that use a stream at once may count for one. */
+void bench_stream_use(bench_stream *stream)
+{
+    uint64_t uses = atomic_load_explicit(&stream->uses, memory_order_relaxed);
+
+    atomic_store_explicit(&stream->uses, uses + 1, memory_order_relaxed);
+}
+
 /* Relaxed throughout: nothing but numbers hangs on it, and whoever asks about
  * an event was handed it, after the record, by the library under test. */
 void bench_event_record(bench_event *event, bench_stream *stream)
 {
-    uint64_t number;
-
     spend(price.record);
-    number =
-        atomic_fetch_add_explicit(&stream->records, 1, memory_order_relaxed);
-    atomic_store_explicit(&event->number, number + 1, memory_order_relaxed);
+    atomic_store_explicit(
+        &event->number,
+        atomic_load_explicit(&stream->uses, memory_order_relaxed),
+        memory_order_relaxed);
     if (price.aging) {
-        atomic_store_explicit(&event->ticks, ticks(), memory_order_relaxed);
+        atomic_store_explicit(&event->ticks, age_ticks(), memory_order_relaxed);
     }
     atomic_store_explicit(&event->stream, stream, memory_order_relaxed);
 }
@@ -149,11 +168,18 @@ bool bench_event_done(bench_event *event)
         return true;
     }
     number = atomic_load_explicit(&event->number, memory_order_relaxed);
-    if (atomic_load_explicit(&stream->records, memory_order_relaxed) - number >=
+    if (atomic_load_explicit(&stream->uses, memory_order_relaxed) - number >=
         price.lag) {
         return true;
     }
-    return price.aging && ticks() - atomic_load_explicit(
-                                        &event->ticks, memory_order_relaxed) >=
-                              price.age;
+    return price.aging &&
+           age_ticks() -
+                   atomic_load_explicit(&event->ticks, memory_order_relaxed) >=
+               price.age;
+}
+
+bool bench_stream_idle(void)
+{
+    spend(price.query);
+    return price.lag == 0;
 }

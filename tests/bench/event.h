@@ -1,9 +1,11 @@
 /* event.h: streams without work and events with a price, for what stands in
  * for CUDA here (the bench driver, the cudart that CUB gets).
  *
- * An event is done once lag later records were made on its stream, or, if
- * aging is set, 100 µs after it was recorded: so a thread that was descheduled
- * does not hold back its last ones for ever. A record and a query take as long
+ * An event is done once lag later uses came to its stream, or, if aging is
+ * set, 100 µs after it was recorded: so a thread that was descheduled does not
+ * hold back its last ones for ever. Uses, not records: a device does not become
+ * slower for whoever puts several frees under one event, nor faster for
+ * whoever records more. A record and a query take as long
  * as they are told to. Any thread; objects own their cache lines. */
 #ifndef BENCH_EVENT_H
 #define BENCH_EVENT_H
@@ -13,7 +15,7 @@
 #include <stdint.h>
 
 typedef struct bench_stream {
-    _Alignas(64) _Atomic uint64_t records;
+    _Alignas(64) _Atomic uint64_t uses;
     uint64_t id; /* const */
 } bench_stream;
 
@@ -21,19 +23,27 @@ typedef struct bench_event {
     /* Null: never recorded. Written by the recording thread before others
      * may ask (the library's own promise), read by any. */
     _Alignas(64) _Atomic(bench_stream *) stream;
-    _Atomic uint64_t number; /* of the record on its stream */
+    _Atomic uint64_t number; /* of uses of its stream before the record */
     _Atomic uint64_t ticks;  /* when */
 } bench_event;
 
 /* Prices from now on; called before the threads start. */
 void bench_event_price(unsigned record_ns, unsigned query_ns, unsigned lag,
                        bool aging);
+/* By what events grow old: nanoseconds; null, as at first: as time passes.
+ * Before the prices are set. */
+void bench_event_clock(uint64_t (*clock)(void));
 
 bench_stream *bench_stream_new(void); /* null: no memory */
 void bench_stream_end(bench_stream *stream);
 bench_event *bench_event_new(void); /* null: no memory */
 void bench_event_end(bench_event *event);
+/* A buffer is used on the stream. */
+void bench_stream_use(bench_stream *stream);
 void bench_event_record(bench_event *event, bench_stream *stream);
 bool bench_event_done(bench_event *event);
+/* Whether a stream has nothing to do: only where events are done at once. At
+ * the price of a query. */
+bool bench_stream_idle(void);
 
 #endif

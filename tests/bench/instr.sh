@@ -13,21 +13,27 @@ mkdir -p "$folder"
 : >"$json"
 log=$(mktemp)
 out=$log.out
-trap 'rm -f "$log" "$out"' EXIT
+trap 'rm -f "$log" "$log.ops" "$out"' EXIT
 declare -A per_op
+toggle=() # what is counted, if not all
+warm=0    # operations before
 met=0 goals=0
 
-# Instructions of the whole process, mutexes locked, calls of the driver; $1
-# preload, $2 subject, $3 work, $4 ops, $5 size. No figure may hang on time:
-# events are done by lag alone.
+# Instructions of the whole process, mutexes locked, calls of the driver and
+# operations, those of the warm-up too; $1 preload, $2 subject, $3 work, $4 ops,
+# $5 size, $6 threads. No figure may hang on time: events are done by lag alone.
 count() {
     local with=()
     [ -z "$1" ] || with=(env "LD_PRELOAD=$1" "BENCH_PRELOAD=$1")
     "${with[@]}" valgrind --tool=callgrind --callgrind-out-file="$out" \
-        "$bench" one "$2" "$3" "ops=$4" "size=$5" threads=1 runs=1 lag=4/0 \
-        >/dev/null 2>"$log" ||
+        "${toggle[@]}" \
+        "$bench" one "$2" "$3" "ops=$(($4 / $6))" "size=$5" "threads=$6" \
+        "warm=$warm/0" runs=1 lag=4/0 >"$log.ops" 2>"$log" ||
         { grep -E '^(skip|bench)' "$log" >&2; return 1; }
-    awk '
+    awk -v threads="$6" -v asked="$4" '
+        # What the program says of itself; churn does not.
+        /^ops=[0-9]/ { ops += substr($0, 5) }
+        /^warm_ops=[0-9]/ { ops += threads * substr($0, 10) }
         # Names are written once, "(7) name", and are "(7)" from then on.
         /^c?fn=/ {
             sub(/^[^=]*=/, "")
@@ -41,33 +47,42 @@ count() {
             for (c in calls) {
                 if (c ~ /^(__)?pthread_mutex_(try)?lock(@|$)/) { l += calls[c] }
             }
-            printf "%d %d %d\n", all, l, calls["call_begin"]
-        }' "$out"
+            printf "%.0f %.0f %.0f %.0f\n", all, l, calls["call_begin"],
+                ops ? ops : 1.25 * asked
+        }' "$log.ops" "$out"
 }
 
-# measure LABEL WORK [SUBJECT [PRELOAD [SIZE]]]: of one operation. A run of n
-# makes 1.25 n of them (the warm-up), also where half of the threads are bare.
+# inside FUNCTION WORK: of one call of the library, without the loop around it.
+inside() {
+    toggle=(--toggle-collect="$1")
+    measure "$1" "$2" warmpool
+    toggle=()
+}
+
+# measure LABEL WORK [SUBJECT [PRELOAD [SIZE [THREADS]]]]: of one operation.
 measure() {
     local label=$1 work=$2 subject=${3:-$1} preload=${4:-} size=${5:-0} a b
+    local threads=${6:-1}
     local n=$short m=$long
-    if [ "$work" = churn ]; then
-        n=40 m=200
-    fi
-    if ! a=$(count "$preload" "$subject" "$work" "$n" "$size") ||
-        ! b=$(count "$preload" "$subject" "$work" "$m" "$size"); then
+    case $work in
+    churn | birth*) n=40 m=200 ;;
+    mixed*) [ "$warm" = 0 ] || m=$((n + 65536)) ;; # a whole plan
+    esac
+    if ! a=$(count "$preload" "$subject" "$work" "$n" "$size" "$threads") ||
+        ! b=$(count "$preload" "$subject" "$work" "$m" "$size" "$threads"); then
         echo "skip: $label $work"
         return
     fi
-    read -r instr locks calls <<<"$(awk -v n=$((m - n)) '{
-        f = n * 1.25
-        printf "%.1f %.2f %.2f", ($4 - $1) / f, ($5 - $2) / f, ($6 - $3) / f
+    read -r instr locks calls <<<"$(awk '{
+        f = $8 - $4
+        printf "%.1f %.2f %.2f", ($5 - $1) / f, ($6 - $2) / f, ($7 - $3) / f
         }' <<<"$a $b")"
     per_op[$work $label]=$instr
     printf '%-12s %-14s %10s %8s %8s\n' "$work" "$label" "$instr" "$locks" \
         "$calls"
-    printf '{"bench":"instr-%s","case":"%s","threads":1,%s%s,%s,%s}\n' \
-        "$work" "$label" '"instructions":' "$instr" "\"locks\":$locks" \
-        "\"driver_calls\":$calls" >>"$json"
+    printf '{"bench":"instr-%s","case":"%s","threads":%s,%s%s,%s,%s}\n' \
+        "$work" "$label" "$threads" '"instructions":' "$instr" \
+        "\"locks\":$locks" "\"driver_calls\":$calls" >>"$json"
 }
 
 # goal NAME VALUE LIMIT
@@ -84,9 +99,28 @@ printf '%-12s %-14s %10s %8s %8s\n' work subject instr/op locks/op driver/op
 measure tls tls
 measure warmpool reserve
 measure warmpool reserve_on
+inside warm_reserve reserve
+inside warm_reserve_on reserve_on
 measure bare churn
 measure tls churn
 measure warmpool churn
+for work in birth1 birth5; do
+    for subject in bare warmpool mutex-stack; do
+        measure "$subject" "$work"
+    done
+done
+# Once the caches hold the most of every size; before, see below.
+steady() {
+    warm=2000000
+    measure "$@"
+    warm=0
+}
+
+steady 'ours, warm' mixed warmpool
+steady 'floor, warm' mixed floor
+steady 'ours, warm' mixeds warmpool
+measure 'two threads' xthread warmpool '' 0 2
+measure 'two, none' xthread none '' 0 2
 for work in hot64k mixed; do
     for subject in none floor warmpool; do
         measure "$subject" "$work"
@@ -102,17 +136,26 @@ done
 for size in 1000 100000; do
     measure "$size" live warmpool '' "$size"
 done
-for size in 1 10 100 1000; do
-    measure "$size" streams warmpool '' "$size"
+for work in streams foreign; do
+    for size in 1 10 100 1000; do
+        measure "$size" "$work" warmpool '' "$size"
+    done
+done
+for work in hot64k mixeds; do
+    for threads in 10 100; do
+        measure "$threads threads" "$work" warmpool '' 0 "$threads"
+    done
 done
 
 echo
 above=$(awk -v a="${per_op[churn warmpool]:-}" -v b="${per_op[churn bare]:-}" \
     'BEGIN { if (a != "" && b != "") printf "%.0f", a - b }')
-goal 'reserve a handle held' "${per_op[reserve warmpool]:-}" 14
+call=${per_op[reserve warm_reserve]:-}
+goal 'reserve a handle held, the call itself' "$call" 14
 goal 'thread that reserves once, above a bare one' "$above" 1200
 cat <<'END'
-elsewhere (2 vCPU Xeon, gcc 12): TLS read 7; PyTorch reserve 115, bound 537,
+elsewhere (2 vCPU Xeon, gcc 12), with the loop around (4 of the TLS read; 9 of
+warmpool, which has more arguments): TLS read 7; PyTorch reserve 115, bound 537,
 thread 4160 above a bare one; hot64k floor 36, glibc 374, mimalloc 272, PyTorch
 868 (5 locks), RMM 1047 (2 locks); mixed floor 52, PyTorch 884, RMM 1549;
 mixeds PyTorch 4129 (14 locks), RMM 1556 (2), CUB 1923 (2)

@@ -11,6 +11,8 @@
 
 enum { BITS = 40 };
 
+static const uint64_t MILLION = 1000000;
+
 typedef struct run_time {
     uint64_t start, end, cpu;
 } run_time;
@@ -31,6 +33,9 @@ typedef struct team {
     void (*enter)(void);
     void (*warm)(void *context);
     pthread_barrier_t barrier;
+    /* Written by one thread between two barriers. */
+    uint64_t ops, start_ns, cpu_ns, last_cpu_ns, warm_ns, warm_ops;
+    bool more;
 } team;
 
 static uint64_t clock_ns(clockid_t clock)
@@ -58,6 +63,13 @@ unsigned bench_cores(void)
     return sched_getaffinity(0, sizeof set, &set) == 0
                ? (unsigned)CPU_COUNT(&set)
                : (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+static unsigned cores_for(unsigned threads)
+{
+    unsigned cores = bench_cores();
+
+    return threads < cores ? threads : cores;
 }
 
 static int compare(const void *a, const void *b)
@@ -131,10 +143,56 @@ static void timed(member *m, unsigned run)
     pthread_barrier_wait(&t->barrier);
     cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     time->start = bench_now_ns();
-    t->loop(t->context, m->index, t->setup->ops);
+    t->loop(t->context, m->index, t->ops);
     time->end = bench_now_ns();
     time->cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu;
     pthread_barrier_wait(&t->barrier);
+}
+
+/* Another round of the warm-up? And how much a run may do, from what the last
+ * round cost. Both by processor time, or a machine with others on it would be
+ * less warm. */
+static void after_round(team *t, uint64_t round)
+{
+    const bench_setup *setup = t->setup;
+    uint64_t cpu = bench_cpu_ns() / cores_for(setup->threads);
+    uint64_t last = cpu - t->last_cpu_ns + 1;
+    uint64_t fit = setup->ms * MILLION * round / last;
+
+    t->last_cpu_ns = cpu;
+    t->warm_ops += round;
+    t->more =
+        t->warm_ops < setup->warm &&
+        (setup->warm_ms == 0 || cpu - t->cpu_ns < setup->warm_ms * MILLION);
+    t->ops = setup->ms != 0 && fit < setup->ops ? fit + 1 : setup->ops;
+    if (t->more) {
+        return;
+    }
+    t->warm_ns = bench_now_ns() - t->start_ns;
+    if (t->warm != NULL) {
+        t->warm(t->context);
+    }
+}
+
+static void warm_up(member *m)
+{
+    team *t = m->team;
+    uint64_t round = t->setup->ops / 4 + 1024;
+
+    /* Not 0 in one of them. */
+    if (pthread_barrier_wait(&t->barrier) != 0) {
+        t->cpu_ns = bench_cpu_ns() / cores_for(t->setup->threads);
+        t->last_cpu_ns = t->cpu_ns;
+        t->start_ns = bench_now_ns();
+    }
+    do {
+        pthread_barrier_wait(&t->barrier);
+        t->loop(t->context, m->index, round);
+        if (pthread_barrier_wait(&t->barrier) != 0) {
+            after_round(t, round);
+        }
+        pthread_barrier_wait(&t->barrier);
+    } while (t->more);
 }
 
 static void *work(void *argument)
@@ -145,12 +203,7 @@ static void *work(void *argument)
     if (t->enter != NULL) {
         t->enter();
     }
-    pthread_barrier_wait(&t->barrier);
-    t->loop(t->context, m->index, t->setup->ops / 4 + 1024);
-    /* Not 0 in one of them. */
-    if (pthread_barrier_wait(&t->barrier) != 0 && t->warm != NULL) {
-        t->warm(t->context);
-    }
+    warm_up(m);
     for (unsigned i = 0; i < t->setup->runs; i++) {
         timed(m, i);
     }
@@ -173,13 +226,12 @@ static double wall(const member *m, unsigned threads, unsigned run, double *cpu)
     return (double)(end - start);
 }
 
-static void sum_up(const bench_setup *setup, const member *m,
-                   bench_result *result)
+static void sum_up(const team *t, const member *m, bench_result *result)
 {
+    const bench_setup *setup = t->setup;
     double ns[BENCH_FIGURES_MAX] = {0}, cpu[BENCH_FIGURES_MAX] = {0};
-    unsigned cores = bench_cores();
-    double ops = (double)setup->ops * setup->threads;
-    double share = setup->threads < cores ? setup->threads : cores;
+    double ops = (double)t->ops * setup->threads;
+    double share = cores_for(setup->threads);
 
     for (unsigned i = 0; i < setup->runs; i++) {
         ns[i] = wall(m, setup->threads, i, &cpu[i]) * share / ops;
@@ -189,6 +241,10 @@ static void sum_up(const bench_setup *setup, const member *m,
     result->min = ns[0];
     result->max = ns[setup->runs - 1];
     result->cpu = bench_median(cpu, setup->runs);
+    result->ops = ops * setup->runs;
+    result->warm_ops = (double)t->warm_ops;
+    result->warm_ns =
+        (double)t->warm_ns * share / ((double)t->warm_ops * setup->threads);
 }
 
 void bench_measure(const bench_setup *setup, bench_loop loop, void *context,
@@ -222,6 +278,6 @@ void bench_measure(const bench_setup *setup, bench_loop loop, void *context,
     }
     pthread_attr_destroy(&attr);
     pthread_barrier_destroy(&t.barrier);
-    sum_up(setup, m, result);
+    sum_up(&t, m, result);
     free(m);
 }

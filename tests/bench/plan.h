@@ -31,12 +31,16 @@ typedef struct bench_row {
     unsigned record_ns, query_ns, lag, aging;
     unsigned threads[BENCH_COUNTS];    /* 0: no more */
     unsigned ops[BENCH_SIZES];         /* by load; a thread and run */
+    unsigned ms[BENCH_SIZES];          /* by load; of a run, or 0 */
+    unsigned warm[BENCH_SIZES];        /* by load; a thread, at least a round */
+    unsigned warm_ms[BENCH_SIZES];     /* by load */
     unsigned runs[BENCH_SIZES];        /* by load */
     bench_series series[BENCH_SERIES]; /* the first one has the goal */
     enum bench_goal goal;
     const char *yard;
     double limit;
     bool paired;       /* ns is a difference, min and max how sure it is */
+    bool unhurried;    /* has no goal, and is left out of the quick table */
     bool flat;         /* most at most 1.5 × the first, over the threads */
     const char *peers; /* elsewhere: see README.md */
 } bench_row;
@@ -58,6 +62,13 @@ unsigned bench_thread_counts(const bench_row *row);
 /* Measures one figure in a child. False if the subject is missing here. */
 bool bench_run(const char *label, const bench_setup *setup,
                bench_result *result);
+
+/* No child may take longer than that many seconds; 0: no limit. */
+void bench_run_patience(unsigned seconds);
+
+/* Every figure of a row. */
+void bench_measure_row(const bench_row *row, enum bench_load load,
+                       bench_figures *figures);
 
 /* Does the goal of the row hold? measured: in words, for people. */
 bool bench_goal_met(const bench_row *row, const bench_figures *figures,
@@ -85,5 +96,9 @@ bool bench_bars(const char *path, const bench_figures *figures);
 
 /* scale.c: cost against size; true if all was measured and written. */
 bool bench_scale(const char *folder, enum bench_load load);
+
+/* gpu.c, kinds.c: on a GPU; true if something was measured and written. */
+bool bench_gpu(const char *folder, enum bench_load load);
+bool bench_kinds(const char *folder);
 
 #endif

@@ -54,7 +54,28 @@ static void print_cpu(const bench_row *row, const bench_figures *f)
         if (base > 0) {
             snprintf(ratio, sizeof ratio, "%.1fx", r->cpu / base);
         }
-        printf("%22.*f %7s", r->cpu < 100, r->cpu, ratio);
+        if (r->cpu < 0) {
+            printf("%22s %7s", "-", "");
+        } else {
+            printf("%22.*f %7s", r->cpu < 100, r->cpu, ratio);
+        }
+    }
+    printf("\n");
+}
+
+/* What came before the runs: memory obtained, and all that this makes dear. */
+static void print_warm_up(const bench_row *row, const bench_figures *f)
+{
+    printf("  %-12s", "  warm-up");
+    for (unsigned t = 0; t < bench_thread_counts(row); t++) {
+        const bench_result *r = &f->of[0][t];
+        char text[64] = "-";
+
+        if (r->warm_obtains >= 0) {
+            snprintf(text, sizeof text, "%.0f, %.0f calls, %.0fk", r->warm_ns,
+                     r->warm_obtains, r->warm_ops / 1000);
+        }
+        printf("%22s %7s", text, "");
     }
     printf("\n");
 }
@@ -84,6 +105,9 @@ static void print_ns(const bench_row *row, const bench_figures *f)
         printf("\n");
         if (s == 0) {
             print_cpu(row, f);
+            if (f->of[0][0].warm_obtains >= 0) {
+                print_warm_up(row, f);
+            }
         }
     }
 }
@@ -150,6 +174,9 @@ static void json_line(FILE *out, const bench_row *row, const bench_figures *f,
     json_number(out, "queries_per_free", r->queries);
     json_number(out, "other_calls_per_free", r->others);
     json_number(out, "obtains", r->obtains);
+    json_number(out, "warm_up_ops", r->warm_ops);
+    json_number(out, "warm_up_ns_per_op", r->warm_ns);
+    json_number(out, "warm_up_obtains", r->warm_obtains);
     json_number(out, "peak_bytes", r->peak);
     json_number(out, "peak_live_bytes", r->live);
     json_number(out, "peak_over_live", bench_waste(r));
@@ -234,7 +261,10 @@ void bench_print_goals(const bench_figures *figures, enum bench_load load)
            "paired differences to a bare one, and how\nsure that is. An x: "
            "warmpool's is that many times the figure before it; in the line "
            "of\nprocessor time, which others on the machine do not add to: "
-           "times the yardstick's.\n* published for another machine (2 vCPU "
+           "times the yardstick's.\nwarm-up: ns an operation before the first "
+           "run, driver calls that obtained memory\nthen, and how many "
+           "thousand operations of a thread it was.\n* published for another "
+           "machine (2 vCPU "
            "Xeon 2.3 GHz, CUDA calls stood in for).\n");
     print_share(figures);
     if (load == BENCH_SMOKE) {

@@ -22,6 +22,7 @@ static const peer peers[] = {
     {"jemalloc-8M", "malloc", "libjemalloc.so.2", "MALLOC_CONF",
      "lg_tcache_max:23"},
     {"host", "warmpool-host", NULL, NULL, NULL},
+    {"device", "warmpool-device", NULL, NULL, NULL},
 };
 
 enum { PEERS = sizeof peers / sizeof *peers, MISSING_MAX = 16 };
@@ -49,9 +50,16 @@ enum { MAY_PRELOAD = 0 };
 enum { MAY_PRELOAD = 1 };
 #endif
 
+static unsigned patience;
+
+void bench_run_patience(unsigned seconds)
+{
+    patience = seconds;
+}
+
 static void become(const char *label, const bench_setup *setup, int out)
 {
-    char text[6][64];
+    char text[8][64];
     const char *subject = label;
     const peer *p = NULL;
 
@@ -69,6 +77,9 @@ static void become(const char *label, const bench_setup *setup, int out)
              setup->query_ns);
     snprintf(text[4], sizeof text[4], "lag=%u/%u", setup->lag, setup->aging);
     snprintf(text[5], sizeof text[5], "size=%u", setup->size);
+    snprintf(text[6], sizeof text[6], "warm=%llu/%u",
+             (unsigned long long)setup->warm, setup->warm_ms);
+    snprintf(text[7], sizeof text[7], "ms=%u", setup->ms);
     unsetenv("WARMPOOL_CONF");
     if (p != NULL && p->preload != NULL) {
         if (!MAY_PRELOAD) {
@@ -80,10 +91,12 @@ static void become(const char *label, const bench_setup *setup, int out)
     if (p != NULL && p->name != NULL) {
         setenv(p->name, p->value, 1);
     }
+    (void)alarm(patience); /* goes on in the program that is started */
     dup2(out, STDOUT_FILENO);
     close(out);
     execl("/proc/self/exe", "bench", "one", subject, setup->work, text[0],
-          text[1], text[2], text[3], text[4], text[5], (char *)NULL);
+          text[1], text[2], text[3], text[4], text[5], text[6], text[7],
+          (char *)NULL);
     _exit(127);
 }
 
@@ -146,4 +159,27 @@ bool bench_run(const char *label, const bench_setup *setup,
         return false;
     }
     return true;
+}
+
+void bench_measure_row(const bench_row *row, enum bench_load load,
+                       bench_figures *figures)
+{
+    for (unsigned s = 0; s < bench_series_count(row); s++) {
+        for (unsigned t = 0; t < bench_thread_counts(row); t++) {
+            const char *work = row->series[s].work;
+            bench_setup setup = {.work = work != NULL ? work : row->work,
+                                 .threads = row->threads[t],
+                                 .ops = row->ops[load],
+                                 .ms = row->ms[load],
+                                 .warm = row->warm[load],
+                                 .warm_ms = row->warm_ms[load],
+                                 .runs = row->runs[load],
+                                 .record_ns = row->record_ns,
+                                 .query_ns = row->query_ns,
+                                 .lag = row->lag,
+                                 .aging = row->aging};
+
+            (void)bench_run(row->series[s].label, &setup, &figures->of[s][t]);
+        }
+    }
 }

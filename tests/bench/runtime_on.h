@@ -5,8 +5,11 @@
 #include "tests/bench/bench.h"
 #include "warmpool/warmpool.h"
 
-/* A runtime on the bench driver, or on the host device; null, with a line on
- * standard error, if there is none. */
-warm_runtime *bench_runtime(const bench_setup *setup, bool host);
+/* A runtime on the bench driver (null), or on a device as options name it;
+ * null, with a line on standard error, if there is none. */
+warm_runtime *bench_runtime(const bench_setup *setup, const char *device);
+
+/* What the subject warmpool allocates from, once it is open. */
+struct wm_arena *bench_arena(void);
 
 #endif

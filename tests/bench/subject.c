@@ -124,8 +124,9 @@ const bench_subject bench_malloc = {.name = "malloc",
  */
 
 /* CUB's allocator is C++ over the toolkit's headers, and so a library of its
- * own beside the program, where it could be built. */
-static const bench_subject *find_cub(const char *name)
+ * own beside the program, where it could be built; one for the bench's events,
+ * one for a real cudart. */
+static const bench_subject *find_cub(const char *name, const char *file)
 {
     char path[4096];
     ssize_t length = readlink("/proc/self/exe", path, sizeof path - 32);
@@ -138,7 +139,7 @@ static const bench_subject *find_cub(const char *name)
     if (slash == NULL) {
         return NULL;
     }
-    strcpy(slash + 1, "libbench_cub.so");
+    strcpy(slash + 1, file);
     library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     subject = library != NULL ? dlsym(library, "bench_cub") : NULL;
     if (subject == NULL) {
@@ -150,9 +151,10 @@ static const bench_subject *find_cub(const char *name)
 
 const bench_subject *bench_subject_find(const char *name)
 {
-    static const bench_subject *const all[] = {&bench_none,     &bench_floor,
-                                               &bench_malloc,   &bench_raw,
-                                               &bench_warmpool, &bench_host};
+    static const bench_subject *const all[] = {
+        &bench_none,     &bench_floor,    &bench_malloc, &bench_raw,
+        &bench_warmpool, &bench_host,     &bench_cuda,   &bench_raw_cuda,
+        &bench_async,    &bench_on_device};
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (strcmp(all[i]->name, name) == 0) {
@@ -160,7 +162,11 @@ const bench_subject *bench_subject_find(const char *name)
         }
     }
     if (strcmp(name, "cub") == 0) {
-        return find_cub(name);
+        return find_cub(name, "libbench_cub.so");
+    }
+    if (strcmp(name, "cuda-cub") == 0) {
+        return bench_cudart() != NULL ? find_cub(name, "libbench_cub_cuda.so")
+                                      : NULL;
     }
     fprintf(stderr, "bench: no subject '%s'\n", name);
     return NULL;

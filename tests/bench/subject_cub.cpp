@@ -1,6 +1,9 @@
 /* subject_cub.cpp: CUB's caching device allocator, from the toolkit's headers,
  * over the few functions of cudart that it calls, made of the bench's events.
  *
+ * With BENCH_CUB_CUDA it is over the real cudart instead, which the program has
+ * loaded before; calls and bytes are not counted then.
+ *
  * As its authors advise for mixed sizes (and measured best of three set-ups):
  * bins of powers of two from 512 bytes to 32 MiB, no limit on what is cached.
  * Device memory is address space that nobody touches. */
@@ -29,6 +32,7 @@ void count(std::atomic<uint64_t> &counter)
 }
 } // namespace
 
+#ifndef BENCH_CUB_CUDA
 /* ---- the cudart that CUB gets ------------------------------------------ */
 
 #define HIDDEN extern "C" __attribute__((visibility("hidden")))
@@ -117,12 +121,19 @@ HIDDEN cudaError_t cudaEventQuery(cudaEvent_t event)
     return bench_event_done(event) ? cudaSuccess : cudaErrorNotReady;
 }
 
+#endif
+
 /* ---- the subject --------------------------------------------------------- */
 
 static bool cub_open(const bench_setup *setup)
 {
+#ifdef BENCH_CUB_CUDA
+    (void)setup;
+#else
+    bench_event_clock(setup->clock);
     bench_event_price(setup->record_ns, setup->query_ns, setup->lag,
                       setup->aging != 0);
+#endif
     allocator = new cub::CachingDeviceAllocator(
         2, 9, 25, cub::CachingDeviceAllocator::INVALID_SIZE, true);
     return true;
@@ -130,7 +141,16 @@ static bool cub_open(const bench_setup *setup)
 
 static void cub_enter(void)
 {
+#ifdef BENCH_CUB_CUDA
+    if (cudaSetDevice(0) != cudaSuccess ||
+        cudaStreamCreateWithFlags(&own_stream, cudaStreamNonBlocking) !=
+            cudaSuccess) {
+        std::fprintf(stderr, "bench: cub: no stream\n");
+        std::exit(1);
+    }
+#else
     own_stream = static_cast<cudaStream_t>(bench_stream_new());
+#endif
 }
 
 static void *cub_alloc(size_t bytes)
@@ -153,8 +173,12 @@ static void cub_free(void *pointer, size_t)
 /* A block of CUB's belongs to the stream it was allocated on. */
 static void cub_record(void *, unsigned)
 {
+    bench_stream_use(own_stream);
 }
 
+#ifdef BENCH_CUB_CUDA
+#define cub_counts nullptr
+#else
 static void cub_counts(bench_counts *counts)
 {
     counts->records = records;
@@ -163,7 +187,8 @@ static void cub_counts(bench_counts *counts)
     counts->obtains = obtains;
     counts->peak = peak;
 }
+#endif
 
 extern "C" __attribute__((visibility("default")))
 const bench_subject bench_cub = {"cub",    cub_open,   cub_enter, cub_alloc,
-                                 cub_free, cub_record, cub_counts};
+                                 cub_free, cub_record, nullptr,   cub_counts};

@@ -1,12 +1,15 @@
-/* subject_warm.c: the library itself, on the bench driver and on the host
- * device; and page-locking every request through the bench driver.
+/* subject_warm.c: the library itself, on the bench driver, on the host device
+ * and on the CUDA driver; and page-locking every request on the last two.
  *
  * A thread's own stream is a pooled one (adopted from birth); the numbered
- * ones are the program's own (warm_stream_create). */
+ * ones are the program's own (warm_stream_create). Those of a replay are made
+ * when they are met: by the driver, so that the library does not know them, if
+ * they were not adopted. Threads of a replay take turns. */
 #include "tests/bench/bench_driver.h"
 #include "tests/bench/event.h"
 #include "tests/bench/runtime_on.h"
 
+#include "alloc/pinned.h"
 #include "runtime/runtime.h"
 
 #include <stdlib.h>
@@ -16,6 +19,8 @@ static struct {
     warm_runtime *runtime; /* const after open */
     wm_driver *driver;     /* const after open */
     warm_stream *stream;   /* const after open: numbered from 1 */
+    bool *made;            /* replay: by the library, not by the driver */
+    bool replay;           /* const after open */
 } on;
 
 static _Thread_local warm_stream own_stream;
@@ -27,19 +32,20 @@ static bool say(const char *what, warm_status status)
     return false;
 }
 
-warm_runtime *bench_runtime(const bench_setup *setup, bool host)
+warm_runtime *bench_runtime(const bench_setup *setup, const char *device)
 {
-    warm_options options = {.size = sizeof options, .device = "host"};
+    warm_options options = {.size = sizeof options, .device = device};
     warm_runtime *runtime = NULL;
     wm_driver *driver = NULL;
     warm_status status = WARM_OUT_OF_MEMORY;
 
-    if (!host) {
+    if (device == NULL) {
+        bench_event_clock(setup->clock);
         bench_event_price(setup->record_ns, setup->query_ns, setup->lag,
                           setup->aging != 0);
         driver = bench_driver_open();
     }
-    if (host || driver != NULL) {
+    if (device != NULL || driver != NULL) {
         status = wm_runtime_create_on(driver, &options, &runtime);
     }
     if (status != WARM_OK) {
@@ -51,11 +57,15 @@ warm_runtime *bench_runtime(const bench_setup *setup, bool host)
 static bool open_streams(const bench_setup *setup)
 {
     on.stream = calloc(setup->size + 1, sizeof *on.stream);
-    if (on.stream == NULL) {
+    on.made = calloc(setup->size + 1, sizeof *on.made);
+    if (on.stream == NULL || on.made == NULL) {
         return false;
     }
-    for (unsigned i = 1; i <= setup->size; i++) {
-        warm_status status = warm_stream_create(on.runtime, 0, &on.stream[i]);
+    for (unsigned i = 1; !on.replay && i <= setup->size; i++) {
+        warm_status status =
+            strcmp(setup->work, "foreign") == 0
+                ? wm_driver_stream_create(on.driver, 0, &on.stream[i])
+                : warm_stream_create(on.runtime, 0, &on.stream[i]);
 
         if (status != WARM_OK) {
             return say("no stream", status);
@@ -64,30 +74,41 @@ static bool open_streams(const bench_setup *setup)
     return true;
 }
 
-static bool open_on(const bench_setup *setup, bool host)
+static bool open_on(const bench_setup *setup, const char *device)
 {
-    on.runtime = bench_runtime(setup, host);
+    on.runtime = bench_runtime(setup, device);
     if (on.runtime == NULL) {
         return false;
     }
     on.driver = on.runtime->driver;
-    return strcmp(setup->work, "streams") != 0 || open_streams(setup);
+    on.replay = strcmp(setup->work, "replay") == 0;
+    return (strcmp(setup->work, "streams") != 0 &&
+            strcmp(setup->work, "foreign") != 0 && !on.replay) ||
+           open_streams(setup);
 }
 
 static bool warm_open(const bench_setup *setup)
 {
-    return open_on(setup, false);
+    return open_on(setup, NULL);
 }
 
 static bool host_open(const bench_setup *setup)
 {
-    return open_on(setup, true);
+    return open_on(setup, "host");
+}
+
+static bool cuda_open(const bench_setup *setup)
+{
+    return open_on(setup, "cuda");
 }
 
 static void enter(void)
 {
-    warm_status status = warm_stream_reserve(on.runtime, 0, &own_stream);
+    warm_status status = WARM_OK;
 
+    if (!on.replay) {
+        status = warm_stream_reserve(on.runtime, 0, &own_stream);
+    }
     if (status != WARM_OK) {
         say("no stream", status);
         exit(1);
@@ -115,15 +136,71 @@ static void warm_free_sized(void *pointer, size_t bytes)
     }
 }
 
+static void must(const char *what, warm_status status)
+{
+    if (status != WARM_OK) {
+        say(what, status);
+        exit(1);
+    }
+}
+
+static void retire(unsigned stream)
+{
+    warm_stream gone = on.stream[stream];
+
+    on.stream[stream] = NULL;
+    if (gone != NULL && on.made[stream]) {
+        must("stream", warm_stream_destroy(on.runtime, gone));
+    } else if (gone != NULL) {
+        must("stream", warm_stream_retire(on.runtime, gone));
+        must("stream", wm_driver_stream_destroy(on.driver, gone));
+    }
+}
+
+static void warm_adopt_retire(unsigned stream, bool adopt)
+{
+    if (!adopt) {
+        retire(stream);
+    } else if (on.stream[stream] == NULL) {
+        on.made[stream] = true;
+        must("stream", warm_stream_create(on.runtime, 0, &on.stream[stream]));
+    } else {
+        must("stream", warm_stream_adopt(on.runtime, on.stream[stream]));
+    }
+}
+
+/* A stream that is met for the first time, and was not adopted. */
+static void meet(unsigned stream)
+{
+    on.made[stream] = false;
+    must("stream", wm_driver_stream_create(on.driver, 0, &on.stream[stream]));
+}
+
 static void warm_record(void *pointer, unsigned stream)
 {
-    warm_status status = warm_record_stream(
-        pointer, stream == 0 ? own_stream : on.stream[stream]);
+    warm_status status;
 
+    if (on.replay && on.stream[stream] == NULL) {
+        meet(stream);
+    }
+    status = warm_record_stream(pointer,
+                                stream == 0 ? own_stream : on.stream[stream]);
     if (__builtin_expect(status != WARM_OK, 0)) {
         say("record", status);
         exit(1);
     }
+}
+
+/* The host device's streams run by themselves. */
+static void bench_record(void *pointer, unsigned stream)
+{
+    warm_record(pointer, stream);
+    bench_stream_use(stream == 0 ? own_stream : on.stream[stream]);
+}
+
+struct wm_arena *bench_arena(void)
+{
+    return &on.runtime->pinned->space.arenas[0];
 }
 
 static void warm_counts(bench_counts *counts)
@@ -135,14 +212,16 @@ static void warm_counts(bench_counts *counts)
         uint64_t count = 0;
 
         (void)warm_testing_calls(on.runtime, warm_testing_call_name(i), &count);
-        if (i == WM_CALL_event_record) {
-            counts->records = count;
-        } else if (i == WM_CALL_event_query) {
-            counts->queries = count;
+        if (i == WM_CALL_event_record || i == WM_CALL_event_mark) {
+            counts->records += count;
+        } else if (i == WM_CALL_event_query || i == WM_CALL_event_passed ||
+                   i == WM_CALL_stream_passed) {
+            counts->queries += count;
         } else {
             counts->others += count;
         }
-        counts->obtains += i == WM_CALL_pinned_alloc ? count : 0;
+        counts->obtains +=
+            i == WM_CALL_pinned_alloc || i == WM_CALL_device_alloc ? count : 0;
     }
     (void)warm_pinned_get_stats(on.runtime, &stats);
     counts->peak = stats.held_bytes.peak;
@@ -156,7 +235,8 @@ const bench_subject bench_warmpool = {.name = "warmpool",
                                       .enter = enter,
                                       .alloc = warm_alloc,
                                       .free = warm_free_sized,
-                                      .record = warm_record,
+                                      .record = bench_record,
+                                      .stream = warm_adopt_retire,
                                       .counts = warm_counts};
 
 const bench_subject bench_host = {.name = "warmpool-host",
@@ -165,7 +245,42 @@ const bench_subject bench_host = {.name = "warmpool-host",
                                   .alloc = warm_alloc,
                                   .free = warm_free_sized,
                                   .record = warm_record,
+                                  .stream = warm_adopt_retire,
                                   .counts = warm_counts};
+
+const bench_subject bench_cuda = {.name = "cuda",
+                                  .open = cuda_open,
+                                  .enter = enter,
+                                  .alloc = warm_alloc,
+                                  .free = warm_free_sized,
+                                  .record = warm_record,
+                                  .stream = warm_adopt_retire,
+                                  .counts = warm_counts};
+
+/* ---- memory of a device ----------------------------------------------------
+ */
+
+static void *device_alloc(size_t bytes)
+{
+    void *pointer = NULL;
+    warm_status status =
+        warm_device_alloc(on.runtime, 0, own_stream, bytes, &pointer);
+
+    if (__builtin_expect(status != WARM_OK, 0)) {
+        say("no memory", status);
+        exit(1);
+    }
+    return pointer;
+}
+
+const bench_subject bench_on_device = {.name = "warmpool-device",
+                                       .open = warm_open,
+                                       .enter = enter,
+                                       .alloc = device_alloc,
+                                       .free = warm_free_sized,
+                                       .record = bench_record,
+                                       .stream = warm_adopt_retire,
+                                       .counts = warm_counts};
 
 /* ---- page-locking every request -------------------------------------------
  */
@@ -192,3 +307,8 @@ const bench_subject bench_raw = {.name = "per-request",
                                  .open = host_open,
                                  .alloc = raw_alloc,
                                  .free = raw_free};
+
+const bench_subject bench_raw_cuda = {.name = "cuda-request",
+                                      .open = cuda_open,
+                                      .alloc = raw_alloc,
+                                      .free = raw_free};

@@ -7,6 +7,7 @@
  * xthread  pairs: one allocates 64 KiB, the other frees, a ring of 256 between
  * live     as mixed, 4 KiB to 64 KiB, setup->size live a thread
  * streams  64 KiB, recorded on one of setup->size streams, in turn
+ * foreign  the same with streams that the library does not know
  * An s at the end of the first three: the thread's own stream is recorded. */
 #include "tests/bench/bench.h"
 
@@ -198,6 +199,7 @@ static const struct {
     {"mixed", mixed, true, false},      {"mixeds", mixed, true, true},
     {"xthread", xthread, false, false}, {"xthreads", xthread, false, true},
     {"live", mixed, true, false},       {"streams", streams, false, true},
+    {"foreign", streams, false, true},
 };
 
 static bool make_ready(work *w, bool planned)
@@ -236,7 +238,7 @@ static void after_warm_up(void *context)
 static void count(const work *w, bench_result *result)
 {
     bench_counts end;
-    double ops = (double)w->setup->ops * w->setup->runs * w->setup->threads;
+    double ops = result->ops;
 
     if (w->subject->counts != NULL) {
         w->subject->counts(&end);
@@ -244,6 +246,7 @@ static void count(const work *w, bench_result *result)
         result->queries = (double)(end.queries - w->warm.queries) / ops;
         result->others = (double)(end.others - w->warm.others) / ops;
         result->obtains = (double)(end.obtains - w->warm.obtains);
+        result->warm_obtains = (double)w->warm.obtains;
         result->peak = (double)end.peak;
     }
 }

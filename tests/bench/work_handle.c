@@ -3,6 +3,7 @@
  * tls         one call that reads a thread-local pointer: the yardstick
  * reserve     warm_reserve() of a held handle
  * reserve_on  warm_reserve_on() of one bound to that stream already
+ * leases      setup->size leases are out; any one is returned and another taken
  * churn       threads that reserve once and exit, against bare ones, in turns;
  *             the median difference of the pairs is a thread's price */
 #include "tests/bench/runtime_on.h"
@@ -50,7 +51,7 @@ static bool open_kind(const bench_setup *setup)
                                .destroy = end,
                                .bind_stream = bind};
 
-    runtime = bench_runtime(setup, false);
+    runtime = bench_runtime(setup, NULL);
     return runtime != NULL &&
            warm_kind_register(runtime, &ops, &kind) == WARM_OK &&
            warm_stream_create(runtime, 0, &stream) == WARM_OK;
@@ -91,16 +92,53 @@ static void reserve_on_loop(void *context, unsigned thread, uint64_t ops)
     }
 }
 
+static warm_lease *leases; /* [setup->size]; one thread's */
+static unsigned lease_count;
+
+static void lease_loop(void *context, unsigned thread, uint64_t ops)
+{
+    uint64_t seed = 1;
+    void *handle = NULL;
+
+    (void)context;
+    (void)thread;
+    for (uint64_t i = 0; i < ops; i++) {
+        warm_lease *one = &leases[bench_random(&seed) % lease_count];
+
+        if (warm_handle_return(runtime, *one) != WARM_OK ||
+            warm_handle_lease(runtime, kind, 0, one, &handle) != WARM_OK) {
+            exit(1);
+        }
+    }
+}
+
+static bool take_leases(const bench_setup *setup)
+{
+    void *handle = NULL;
+    bool done;
+
+    lease_count = setup->size;
+    leases = calloc(lease_count, sizeof *leases);
+    done = leases != NULL && lease_count > 0 && setup->threads == 1;
+    for (unsigned i = 0; i < lease_count && done; i++) {
+        done =
+            warm_handle_lease(runtime, kind, 0, &leases[i], &handle) == WARM_OK;
+    }
+    return done;
+}
+
 bool bench_work_handle(const bench_setup *setup, bench_result *result)
 {
+    bool lease = strcmp(setup->work, "leases") == 0;
     bench_loop loop = strcmp(setup->work, "tls") == 0       ? read_loop
                       : strcmp(setup->work, "reserve") == 0 ? reserve_loop
                                                             : reserve_on_loop;
 
-    if (loop != read_loop && !open_kind(setup)) {
+    if ((loop != read_loop && !open_kind(setup)) ||
+        (lease && !take_leases(setup))) {
         return false;
     }
-    bench_measure(setup, loop, NULL, NULL, NULL, result);
+    bench_measure(setup, lease ? lease_loop : loop, NULL, NULL, NULL, result);
     return true;
 }
 

@@ -5,13 +5,15 @@
  * it passes without meeting the fault. Calls may fail; what must hold each
  * time: a refused call changed nothing, no memory is handed out while a stream
  * works on it, the walker finds nothing wrong, and the counters balance once
- * the fault is gone.
+ * the fault is gone. One of the two streams is adopted, the other is not: which
+ * one changes with n.
  */
 #include "wt.h"
 
 #include "alloc/pinned.h"
 #include "runtime/base/meta.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { BLOCKS = 12, PART = 3000, N_MAX = 400 };
@@ -22,7 +24,10 @@ static struct flow {
     char *device; /* a part for each block: two streams copy at once */
     char *block[BLOCKS];
     unsigned errors;
-} f;
+    const char *pin; /* option, null: the default */
+    unsigned nodes;  /* of the runtimes that begin() makes */
+    bool dry;        /* only pageable memory can be had, and will do */
+} f = {.nodes = 1};
 
 static bool good(warm_status status)
 {
@@ -48,15 +53,21 @@ static void allocate(int i)
     warm_space_stats before = stats_now(), after;
     warm_error error = {.size = sizeof error};
     void *pointer = NULL;
+    unsigned flags = f.dry ? WARM_ALLOC_PAGEABLE_OK : 0;
 
-    if (good(warm_pinned_alloc(f.runtime, size_of(i), &pointer))) {
+    if (good(i % 3 == 0 || f.dry
+                 ? warm_pinned_alloc_on(f.runtime, size_of(i), (int)f.nodes - 1,
+                                        flags, &pointer)
+                 : warm_pinned_alloc(f.runtime, size_of(i), &pointer))) {
         f.block[i] = pointer;
-        memset(pointer, i, size_of(i));
+        memset(pointer, i, PART);
+        f.block[i][size_of(i) - 1] = 1;
         return;
     }
     after = stats_now();
     wt_require(pointer == NULL &&
                    after.requests.allocated == before.requests.allocated &&
+                   after.pageable.allocated == before.pageable.allocated &&
                    after.block_bytes.current == before.block_bytes.current,
                "a refused allocation changed something");
     warm_last_error(&error);
@@ -98,6 +109,8 @@ static void play(void)
         give(i);
     }
     (void)good(warm_poll(f.runtime));
+    (void)(f.dry ||
+           good(warm_pinned_prewarm(f.runtime, 2 << 20, WARM_NODE_ANY, 0)));
     for (int i = 0; i < BLOCKS; i++) {
         allocate(i);
     }
@@ -108,18 +121,23 @@ static void play(void)
     (void)good(warm_empty_cache(f.runtime, NULL));
 }
 
-static void begin(void)
+static void begin(uint64_t n)
 {
-    warm_options options = {
-        .size = sizeof options, .device = "host", .segment = 1 << 20};
+    warm_options options = {.size = sizeof options,
+                            .device = "host",
+                            .segment = 1 << 20,
+                            .pin = f.pin,
+                            .numa_nodes = f.nodes};
     void *device = NULL;
 
-    memset(&f, 0, sizeof f);
+    f = (struct flow){.pin = f.pin, .nodes = f.nodes, .dry = f.dry};
     f.runtime = wt_runtime(&options);
     wt_ok(warm_stream_create(f.runtime, 0, &f.stream));
     wt_ok(warm_stream_create(f.runtime, 0, &f.brief));
+    wt_ok(warm_stream_retire(f.runtime, n % 2 != 0 ? f.brief : f.stream));
     wt_ok(warm_device_alloc_uncached(f.runtime, 0, BLOCKS * PART, &device));
     f.device = device;
+    wt_ok(warm_testing_fail(f.runtime, "pinned_alloc", f.dry, 1));
 }
 
 static uint64_t calls_of(const char *call)
@@ -133,19 +151,26 @@ static uint64_t calls_of(const char *call)
 /* The fault is gone: everything must come back but what was counted lost. */
 static void end(void)
 {
-    wm_arena *arena = &f.runtime->pinned->space.arena;
+    wm_space *space = &f.runtime->pinned->space;
+    const warm_space_stats *pageable =
+        &f.runtime->pinned->pageable.arenas[0].stats;
     warm_space_stats stats;
 
-    wt_require(wm_arena_check(arena), "the arena is broken");
+    wt_require(wm_space_check_settled(space), "the arena is broken");
     wt_ok(warm_stream_synchronize(f.runtime, f.stream));
     wt_ok(warm_stream_synchronize(f.runtime, NULL));
     do {
         wt_ok(warm_poll(f.runtime));
         stats = stats_now();
-    } while (stats.pending.current != 0);
+    } while (stats.pending.current + stats.pageable_pending.current != 0);
     wt_ok(warm_empty_cache(f.runtime, NULL));
     stats = stats_now();
-    wt_require(stats.requests.current == 0, "a block is still in use");
+    wt_require(stats.requests.current + stats.pageable.current == 0,
+               "a block is still in use");
+    wt_require(pageable->lost_bytes != 0 || stats.pageable_held.current == 0,
+               "pageable memory is held though nothing was lost");
+    wt_require(wm_space_check(&f.runtime->pinned->pageable),
+               "the arena of pageable memory is broken");
     wt_require(stats.lost_bytes != 0 || stats.held_bytes.current == 0,
                "%lu bytes are held though nothing was lost",
                (unsigned long)stats.held_bytes.current);
@@ -153,39 +178,43 @@ static void end(void)
                    stats.held_bytes.current ==
                        stats.held_bytes.allocated - stats.held_bytes.freed,
                "the counters do not balance");
-    wt_require(stats.driver_alloc.count == calls_of("pinned_alloc") &&
-                   stats.driver_free.count == calls_of("pinned_free"),
-               "a call to the driver was not counted");
-    wt_require(wm_arena_check(arena), "the arena is broken in the end");
+    wt_require(
+        f.nodes > 1 ||
+            (stats.driver_alloc.count ==
+                 calls_of("pinned_alloc") + calls_of("pinned_register") &&
+             stats.driver_free.count ==
+                 calls_of("pinned_free") + calls_of("pinned_unregister")),
+        "a call to the driver was not counted");
+    wt_require(wm_space_check_settled(space), "the arena is broken in the end");
     wt_ok(warm_device_free_uncached(f.runtime, 0, f.device));
     wt_runtime_end(f.runtime);
 }
 
-/* Every n; under sanitizers, one in a few. */
+/* Every n; under sanitizers, one in a few, and so where most of what happens
+ * was seen before on one node in page-locked memory. */
 static uint64_t stride(void)
 {
-    return 10 / wt_scaled(10);
+    return (f.nodes > 1 || f.dry ? 3 : 1) * (10 / wt_scaled(10));
 }
 
 static void play_with_fault(const char *call, uint64_t n, int persistent)
 {
-    begin();
+    begin(n);
     wt_ok(warm_testing_fail(f.runtime, call, n, persistent));
     play();
     wt_ok(warm_testing_fail(f.runtime, call, 0, 0));
     end();
 }
 
-START_TEST(test_B4_B12_every_driver_call_may_fail)
+static void fail_every_call(const char *call, int persistent)
 {
-    const char *call = warm_testing_call_name(_i / 2);
     uint64_t calls;
 
     for (uint64_t n = 1; n < N_MAX; n += stride()) {
-        play_with_fault(call, n, _i % 2);
+        play_with_fault(call, n, persistent);
         if (f.errors == 0) {
             /* It passed: is that because the flow makes fewer calls? */
-            begin();
+            begin(n);
             play();
             wt_ok(warm_testing_calls(f.runtime, call, &calls));
             end();
@@ -196,21 +225,72 @@ START_TEST(test_B4_B12_every_driver_call_may_fail)
     }
     ck_abort_msg("%s is called more than %d times", call, N_MAX);
 }
+
+START_TEST(test_B4_B12_every_driver_call_may_fail)
+{
+    fail_every_call(warm_testing_call_name(_i / 2), _i % 2);
+}
+END_TEST
+
+/* Nothing stays mapped, registered or counted. */
+START_TEST(test_every_registration_may_fail)
+{
+    f.pin = "register";
+    fail_every_call(_i / 2 == 0 ? "pinned_register" : "pinned_unregister",
+                    _i % 2);
+}
+END_TEST
+
+/* What is done for nodes, and what may meet its failure. */
+static const char *const node_calls[] = {"place",           "node_of",
+                                         "pinned_register", "pinned_unregister",
+                                         "current_device",  "capture_mode"};
+
+enum { NODE_CALLS = sizeof node_calls / sizeof node_calls[0] };
+
+START_TEST(test_B12_B15_every_call_for_a_node_may_fail)
+{
+    f.nodes = 2;
+    fail_every_call(node_calls[_i / 2], _i % 2);
+}
+END_TEST
+
+/* What a free asks of the driver, for blocks of pageable memory. */
+static const char *const stream_calls[] = {
+    "event_create",   "event_record",       "event_mark",
+    "event_query",    "stream_info",        "capture_mode",
+    "stream_capture", "stream_synchronize", "copy"};
+
+enum { STREAM_CALLS = sizeof stream_calls / sizeof stream_calls[0] };
+
+START_TEST(test_B4_B18_every_call_for_pageable_blocks_may_fail)
+{
+    f.dry = true;
+    fail_every_call(stream_calls[_i / 2], _i % 2);
+}
 END_TEST
 
 START_TEST(test_B12_every_record_may_fail)
 {
-    uint64_t calls;
+    uint64_t calls = 0;
 
-    begin();
-    calls = wm_meta_calls();
-    play();
-    calls = wm_meta_calls() - calls;
-    end();
+    /* Once, and from then on; so on two nodes, and for pageable memory. */
+    f.nodes = _i / 2 == 1 ? 2 : 1;
+    f.dry = _i / 2 == 2;
+    for (uint64_t n = 0; n < 2; n++) {
+        uint64_t before;
+
+        begin(n);
+        before = wm_meta_calls();
+        play();
+        before = wm_meta_calls() - before;
+        calls = calls > before ? calls : before;
+        end();
+    }
     ck_assert_uint_gt(calls, 10);
     for (uint64_t n = 1; n <= calls; n += stride()) {
-        begin();
-        wm_meta_fail(n, _i != 0);
+        begin(n);
+        wm_meta_fail(n, _i % 2 != 0);
         play();
         wm_meta_fail(0, false);
         end();
@@ -218,21 +298,27 @@ START_TEST(test_B12_every_record_may_fail)
 }
 END_TEST
 
+static void nothing(void *argument)
+{
+    (void)argument;
+}
+
 /* A stream at work, every record and query failing from then on: the block is
  * never handed out, however often it is asked for. */
 START_TEST(test_B4_memory_at_work_is_never_handed_out_after_a_failure)
 {
-    static const char *const calls[] = {"event_record",   "event_query",
-                                        "event_create",   "stream_info",
-                                        "stream_capture", "capture_mode"};
+    static const char *const calls[] = {"event_mark",    "event_passed",
+                                        "event_create",  "stream_info",
+                                        "stream_passed", "capture_mode"};
 
     for (size_t c = 0; c < sizeof calls / sizeof calls[0]; c++) {
         void *used = NULL, *other = NULL;
 
-        begin();
+        begin((uint64_t)_i);
         wt_ok(warm_pinned_alloc(f.runtime, 100000, &used));
-        wt_ok(warm_record_stream(used, f.stream));
         wt_ok(warm_testing_hold(f.runtime, f.stream));
+        wt_ok(warm_stream_host_func(f.runtime, f.stream, nothing, NULL));
+        wt_ok(warm_record_stream(used, f.stream));
         wt_ok(warm_testing_fail(f.runtime, calls[c], 1, 1));
         wt_ok(warm_testing_fail(f.runtime, "stream_synchronize", 1, 1));
         wt_ok(warm_free(used));
@@ -262,6 +348,46 @@ static int call_count(void)
     return count;
 }
 
+/* Pages of address space that the process has. */
+static long address_space(void)
+{
+    FILE *file = fopen("/proc/self/statm", "re");
+    long pages = 0;
+
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_eq(fscanf(file, "%ld", &pages), 1);
+    fclose(file);
+    return pages;
+}
+
+/* Pageable memory that there is no record for is unmapped again. */
+START_TEST(test_B12_B18_memory_without_a_record_goes_back)
+{
+    const size_t bytes = (size_t)1 << 30;
+    unsigned failed = 0;
+
+    for (uint64_t n = 1; n <= 12; n++) {
+        warm_runtime *runtime = wt_runtime(NULL);
+        void *pointer = NULL;
+        long before;
+
+        wt_ok(warm_testing_fail(runtime, "pinned_alloc", 1, 1));
+        before = address_space();
+        wm_meta_fail(n, false);
+        if (warm_pinned_alloc_on(runtime, bytes, WARM_NODE_ANY,
+                                 WARM_ALLOC_PAGEABLE_OK, &pointer) != WARM_OK) {
+            failed++;
+            wm_meta_fail(0, false);
+            ck_assert_int_lt(address_space() - before, (long)(bytes / 8192));
+        }
+        wm_meta_fail(0, false);
+        wt_ok(warm_free(pointer));
+        wt_runtime_end(runtime);
+    }
+    ck_assert_uint_gt(failed, 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("pinned_fault");
@@ -270,9 +396,17 @@ int main(void)
     tcase_set_timeout(tcase, 120);
     tcase_add_loop_test(tcase, test_B4_B12_every_driver_call_may_fail, 0,
                         2 * call_count());
-    tcase_add_loop_test(tcase, test_B12_every_record_may_fail, 0, 2);
-    tcase_add_test(tcase,
-                   test_B4_memory_at_work_is_never_handed_out_after_a_failure);
+    tcase_add_loop_test(tcase, test_every_registration_may_fail, 0, 4);
+    tcase_add_loop_test(tcase, test_B12_B15_every_call_for_a_node_may_fail, 0,
+                        2 * NODE_CALLS);
+    tcase_add_loop_test(tcase,
+                        test_B4_B18_every_call_for_pageable_blocks_may_fail, 0,
+                        2 * STREAM_CALLS);
+    tcase_add_loop_test(tcase, test_B12_every_record_may_fail, 0, 6);
+    tcase_add_test(tcase, test_B12_B18_memory_without_a_record_goes_back);
+    tcase_add_loop_test(
+        tcase, test_B4_memory_at_work_is_never_handed_out_after_a_failure, 0,
+        2);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
 }

@@ -1,5 +1,6 @@
-# gpu.mk: the tests of the public interface as programs that run on another
-# machine, one with a GPU, from any folder: build/gpu-bundle holds all of it.
+# gpu.mk: the tests of the public interface and the benches as programs that run
+# on another machine, one with a GPU, from any folder: build/gpu-bundle holds
+# all of it.
 
 GPU_BUNDLE := build/gpu-bundle
 # Check's static libraries, because the other machine may not have Check; the
@@ -8,13 +9,20 @@ GPU_CHECK := $(firstword $(foreach l,libcheck_pic.a libcheck.a,$(filter /%,$(she
 GPU_SUBUNIT := $(filter /%,$(shell $(CC) -print-file-name=libsubunit.a))
 GPU_PROGRAMS := $(patsubst tests/api/%.c,$(GPU_BUNDLE)/%,$(API_SRC))
 GPU_FILES := $(GPU_BUNDLE)/libwarmpool.so.0 $(GPU_BUNDLE)/run.sh $(GPU_BUNDLE)/tap.sh
+GPU_BENCH := $(addprefix $(GPU_BUNDLE)/,bench replay $(notdir $(BENCH_CUB)))
+GPU_BENCH_FILES := $(GPU_BUNDLE)/torch_bench.py $(GPU_BUNDLE)/libwarmpool_bench.so
 
-# Debug: with the checks of locks and arguments.
+# Tests are debug, with the checks of locks and arguments; benches are not, and
+# have the library in them.
 gpu-bundle:
 	+@$(MAKE) FLAVOUR=debug B=build/gpu gpu-bundle-files
+	+@$(MAKE) FLAVOUR=release B=build/release gpu-bundle-bench
 
 gpu-bundle-files: $(if $(HAVE_CUDA),$(GPU_PROGRAMS) $(GPU_FILES),gpu-no-headers)
 	@echo "gpu-bundle: $(words $(GPU_PROGRAMS)) programs in $(GPU_BUNDLE)"
+
+gpu-bundle-bench: $(GPU_BENCH) $(GPU_BENCH_FILES)
+	@echo "gpu-bundle: benches:$(GPU_BENCH:$(GPU_BUNDLE)/%= %)"
 
 gpu-no-headers:
 	@echo "gpu-bundle: CUDA's headers were not found (CUDA_HOME)" >&2; exit 1
@@ -27,6 +35,12 @@ $(GPU_BUNDLE)/check_%: $(B)/tests/api/check_%.o $(WT) $(SHARED)
 
 $(GPU_BUNDLE)/libwarmpool.so.0: $(SHARED)
 	@mkdir -p $(@D) && cp $< $@
+$(GPU_BENCH): $(GPU_BUNDLE)/%: $(BENCH)/%
+	@mkdir -p $(@D) && cp $< $@
+$(GPU_BUNDLE)/libwarmpool_bench.so: $(SHARED)
+	@mkdir -p $(@D) && cp $< $@
+$(GPU_BUNDLE)/torch_bench.py: tests/gpu/torch_bench.py
+	@mkdir -p $(@D) && cp $< $@
 $(GPU_BUNDLE)/run.sh: tests/gpu/run.sh
 	@mkdir -p $(@D) && cp $< $@
 $(GPU_BUNDLE)/tap.sh: tests/run.sh
@@ -36,4 +50,4 @@ $(GPU_BUNDLE)/tap.sh: tests/run.sh
 check-gpu: gpu-bundle
 	@OUT=build/gpu/log $(GPU_BUNDLE)/run.sh
 
-.PHONY: gpu-bundle gpu-bundle-files gpu-no-headers check-gpu
+.PHONY: gpu-bundle gpu-bundle-bench gpu-bundle-files gpu-no-headers check-gpu

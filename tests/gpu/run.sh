@@ -1,23 +1,30 @@
 #!/bin/bash
-# run.sh: runs the programs beside it on this machine's GPU.
+# run.sh: runs the tests and the benches beside it on this machine's GPU.
 #
-#   run.sh [program...]      default: every check_* in this folder
+#   run.sh [program...]      default: every check_* in this folder, the benches
 #
-# OUT names the folder for results (default: ./log): gpu/<program>.tap, the
-# programs' output, machine.txt, and all of it again in gpu-logs.tar.gz.
-# LIMIT: seconds that one program may take (default: 240). One test may take
-# half of its own limit, so that one that hangs leaves time for the others.
+# OUT names the folder for results (default: ./log), which gets a handful of
+# files: summary.txt, gpu-logs.tar.gz with all logs (TAP, outputs, figures), and
+# the figures themselves. Each step has its own limit and the others go on after
+# one that failed; all of them together stay below nine minutes. Programs named
+# on the command line are run, and no benches.
 # CUDA's libraries are looked for where the system's loader looks, in
 # CUDA_HOME, and in Python's packages named nvidia. Without a GPU it says so
 # and succeeds; CUDA libraries that are missing let the tests fail, by name.
+# GPU=assume: go on without one, to try all this over the stand-in libraries.
+# LIMITS: seconds for tests, bench, kinds and torch (default: 240 150 45 75).
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd)
 out=${OUT:-log}
 mkdir -p "$out" && out=$(cd "$out" && pwd) || exit 1
+# Many small files: packed at the end, since not every way back takes them all.
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
 
 # Files of devices rather than nvidia-smi, which a container may not have.
 has_gpu() {
+    [ "${GPU:-}" != assume ] || return 0
     for device in /dev/nvidia[0-9]* /dev/dxg; do
         [ -e "$device" ] && return 0
     done
@@ -43,9 +50,43 @@ print("\n".join(set(site.getsitepackages() + [site.getusersitepackages()] +
 
 describe() {
     uname -srm
+    nproc
     nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv 2>&1
     echo "LD_LIBRARY_PATH=$LD_LIBRARY_PATH"
     ldconfig -p 2>/dev/null | grep -E 'libcu(da|dart|blas|dnn|sparse|solver)'
+}
+
+# step NAME SECONDS COMMAND...: its output goes to NAME.log; a line for the
+# summary says how it ended. Standard input is nobody's.
+failed=0
+step() {
+    local name=$1 limit=$2 start=$SECONDS status word=ok
+    shift 2
+    echo "==== $name"
+    timeout -k 5 "$limit" "$@" </dev/null 2>&1 | tee "$work/$name.log"
+    status=${PIPESTATUS[0]}
+    if [ "$status" -eq 124 ] || [ "$status" -eq 137 ]; then
+        word="stopped after $limit s"
+    elif [ "$status" -ne 0 ]; then
+        word="ended with status $status"
+    fi
+    [ "$word" = ok ] || failed=1
+    printf '%-8s %4d s  %s\n' "$name" $((SECONDS - start)) "$word" \
+        >>"$work/summary.txt"
+}
+
+# What is worth reading first, and everything, packed.
+collect() {
+    {
+        echo
+        grep -hE '^(FAIL|[0-9]+ passed)|^ +[|>] ' "$work/tests.log"
+        sed -n '/^skip/p' "$work"/*.log | sort -u
+        cat "$work/machine.txt"
+        cat "$work"/bench.log "$work"/kinds.log "$work"/torch.log
+    } >>"$work/summary.txt" 2>/dev/null
+    tar -C "$work" -czf "$out/gpu-logs.tar.gz" .
+    cp "$work/summary.txt" "$out"
+    cp "$work"/*.jsonl "$out" 2>/dev/null
 }
 
 if ! has_gpu; then
@@ -57,17 +98,25 @@ fi
 found=$(cuda_folders | sort -u | paste -sd: -)
 LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$found
 export LD_LIBRARY_PATH
-describe >"$out/machine.txt" 2>&1
+describe >"$work/machine.txt" 2>&1
 
 # Streams that share a queue of the GPU wait for each other, and tests hold
 # some of them up: with the default of 8 queues they could meet.
 export CUDA_DEVICE_MAX_CONNECTIONS=32
+# One test may take half of its own limit, so that one that hangs leaves time
+# for the others.
 export CK_TIMEOUT_MULTIPLIER=${CK_TIMEOUT_MULTIPLIER:-0.5}
 
+read -r for_tests for_bench for_kinds for_torch <<<"${LIMITS:-240 150 45 75}"
 programs=("$@")
 [ $# -gt 0 ] || programs=("$here"/check_*)
-bash "$here/tap.sh" -l "$out" -t "${LIMIT:-240}" "${programs[@]/#/gpu:}" |
-    tee "$out/summary.txt"
-status=${PIPESTATUS[0]}
-tar -C "$out" -czf "$out/gpu-logs.tar.gz" gpu machine.txt summary.txt
-exit "$status"
+step tests "$for_tests" bash "$here/tap.sh" -l "$work" -t "${LIMIT:-100}" \
+    "${programs[@]/#/gpu:}"
+if [ $# -eq 0 ]; then
+    step bench "$for_bench" "$here/bench" "${LOAD:-gpu}" "$work"
+    step kinds "$for_kinds" "$here/bench" kinds "$work"
+    step torch "$for_torch" "${PYTHON:-python3}" "$here/torch_bench.py" "$work"
+fi
+collect
+echo "gpu: $(paste -sd';' <(head -n 4 "$work/summary.txt"))"
+exit "$failed"

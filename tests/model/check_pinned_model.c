@@ -5,7 +5,9 @@
  * notes the marks queued on each of its streams; memory that is handed out
  * again must not overlap any freed block whose streams have not passed them
  * all. Two streams are held for ever, so that their blocks never return while
- * those of the others do. The arena's walker runs every so often.
+ * those of the others do. Streams are adopted and retired at random: a block
+ * that used one which was retired since waits for what was queued until then.
+ * The arena's walker runs every so often.
  */
 #include "wt.h"
 
@@ -25,7 +27,8 @@ struct range {
     char *base;
     size_t bytes;
     unsigned streams;       /* bit s: recorded on stream s */
-    uint64_t mark[STREAMS]; /* queued on it when the block was freed */
+    unsigned ended;         /* bit s: and s was retired since */
+    uint64_t mark[STREAMS]; /* queued on it when the block was freed, or then */
     unsigned char stamp;
 };
 
@@ -40,6 +43,9 @@ static struct model {
     unsigned lives, freeds, stuck;
     uint64_t random;
     unsigned long step;
+    unsigned nodes;
+    bool dry; /* the driver has no more memory */
+    unsigned long pageables;
 } m;
 
 static uint64_t pick(uint64_t below)
@@ -101,14 +107,40 @@ static void check_new(const struct range *fresh)
     }
 }
 
+/* Of a node that was asked for, of the thread's own, or of any; and pageable
+ * only while the driver has no more memory. */
+static void *allocate(size_t bytes)
+{
+    int node = (int)pick(m.nodes + 1) - 1;
+    unsigned flags = m.dry ? WARM_ALLOC_PAGEABLE_OK : 0;
+    warm_block_info info = {.size = sizeof info};
+    void *pointer = NULL;
+
+    if (node == WARM_NODE_ANY && flags == 0) {
+        wt_ok(warm_pinned_alloc(m.runtime, bytes, &pointer));
+    } else {
+        wt_ok(warm_pinned_alloc_on(m.runtime, bytes, node, flags, &pointer));
+    }
+    wt_ok(warm_block_get_info(pointer, &info));
+    wt_require(m.dry || !info.pageable, "seed %lu step %lu: pageable",
+               (unsigned long)wt_seed(), m.step);
+    m.pageables += info.pageable != 0;
+    if (info.pageable) {
+        node = WARM_NODE_ANY;
+    } else if (node == WARM_NODE_ANY) {
+        node = info.node; /* another one's, if its own had none lately */
+    }
+    wt_require(info.node == node, "seed %lu step %lu: of node %d, not %d",
+               (unsigned long)wt_seed(), m.step, info.node, node);
+    return pointer;
+}
+
 static void step_alloc(void)
 {
     size_t bytes = 1 + pick((size_t)1 << (1 + pick(21)));
     struct range fresh = {.bytes = bytes, .stamp = (unsigned char)pick(256)};
-    void *pointer = NULL;
 
-    wt_ok(warm_pinned_alloc(m.runtime, bytes, &pointer));
-    fresh.base = pointer;
+    fresh.base = allocate(bytes);
     check_new(&fresh);
     fresh.base[0] = (char)fresh.stamp;
     fresh.base[bytes - 1] = (char)fresh.stamp;
@@ -125,6 +157,7 @@ static void step_record(void)
     }
     wt_ok(warm_record_stream(r->base + pick(r->bytes), m.stream[s]));
     r->streams |= 1u << s;
+    r->ended &= ~(1u << s);
     if (pick(2) == 0) {
         queue_mark(s);
     }
@@ -141,7 +174,7 @@ static void step_free(void)
                (unsigned long)wt_seed(), m.step);
     m.live[at] = m.live[--m.lives];
     for (unsigned s = 0; s < STREAMS; s++) {
-        r.mark[s] = m.queued[s];
+        r.mark[s] = (r.ended >> s & 1) != 0 ? r.mark[s] : m.queued[s];
     }
     m.stuck += (r.streams & ((1u << STUCK) - 1)) != 0;
     if (r.streams != 0) {
@@ -190,6 +223,33 @@ static void step_replace(void)
     }
 }
 
+/* A stream is adopted, or retired and goes on: what was freed before, and what
+ * is freed later, waits all the same. The stuck ones, too. */
+static void step_adopt(void)
+{
+    unsigned s = (unsigned)pick(STREAMS);
+
+    if (pick(2) == 0) {
+        wt_ok(warm_stream_adopt(m.runtime, m.stream[s]));
+        return;
+    }
+    wt_ok(warm_stream_retire(m.runtime, m.stream[s]));
+    for (unsigned i = 0; i < m.lives; i++) {
+        if ((m.live[i].ended >> s & 1) == 0) {
+            m.live[i].ended |= 1u << s;
+            m.live[i].mark[s] = m.queued[s];
+        }
+    }
+}
+
+/* The driver runs out of memory, or has some again. */
+static void step_supply(void)
+{
+    m.dry = !m.dry;
+    wt_ok(warm_testing_fail(m.runtime, "pinned_alloc", m.dry, 1));
+    wt_ok(warm_testing_fail(m.runtime, "pinned_register", m.dry, 1));
+}
+
 /* With every stream but the stuck ones drained, only blocks of those wait. */
 static void check_liveness(void)
 {
@@ -204,18 +264,21 @@ static void check_liveness(void)
     }
     wt_ok(warm_poll(m.runtime));
     wt_ok(warm_pinned_get_stats(m.runtime, &stats));
-    wt_require(stats.pending.current == m.stuck,
+    wt_require(stats.pending.current + stats.pageable_pending.current ==
+                   m.stuck,
                "seed %lu step %lu: %lu pending, %u held up by stuck "
                "streams",
                (unsigned long)wt_seed(), m.step,
                (unsigned long)stats.pending.current, m.stuck);
-    ck_assert_uint_eq(stats.requests.current, m.lives);
+    ck_assert_uint_eq(stats.requests.current + stats.pageable.current, m.lives);
+    ck_assert_uint_eq(stats.pageable.allocated, m.pageables);
     ck_assert_uint_eq(stats.lost, 0);
 }
 
 static void check_all(void)
 {
-    wt_require(wm_arena_check(&m.runtime->pinned->space.arena),
+    wt_require(wm_space_check_settled(&m.runtime->pinned->space) &&
+                   wm_space_check(&m.runtime->pinned->pageable),
                "seed %lu step %lu: the arena is broken",
                (unsigned long)wt_seed(), m.step);
 }
@@ -226,12 +289,16 @@ static void one_step(void)
 
     if (what < 2) {
         step_replace();
+    } else if (what < 4) {
+        step_adopt();
     } else if (what < 40) {
         step_stream();
     } else if (what < 42 && pick(4) == 0) {
         wt_ok(warm_trim(m.runtime, pick((size_t)64 << 20), NULL));
-    } else if (what < 50) {
+    } else if (what < 45) {
         wt_ok(warm_poll(m.runtime));
+    } else if (what < 50) {
+        step_supply();
     } else if (what < 350 && m.lives > 0) {
         step_record();
     } else if (m.lives == LIVE || (m.lives > 0 && what < 675)) {
@@ -241,11 +308,17 @@ static void one_step(void)
     }
 }
 
-static void begin(void)
+static void begin(unsigned nodes, bool background)
 {
-    warm_options options = {.size = sizeof options, .device = "host"};
+    warm_options options = {.size = sizeof options,
+                            .device = "host",
+                            .numa_nodes = nodes,
+                            .background = background ? "on" : "off",
+                            .batch_ms = background ? 1 : 0,
+                            .reserve_bytes = background ? 8 << 20 : 0};
 
     memset(&m, 0, sizeof m);
+    m.nodes = nodes;
     m.random = wt_seed();
     m.runtime = wt_runtime(&options);
     for (unsigned s = 0; s < STREAMS; s++) {
@@ -272,14 +345,16 @@ static void end(void)
     }
     wt_ok(warm_poll(m.runtime));
     check_all();
+    /* A part of the steps may do without. */
+    ck_assert(m.pageables > 0 || wt_scaled(100) < 100);
+    ck_assert_uint_eq(
+        m.runtime->pinned->pageable.arenas[0].stats.held_bytes.current, 0);
     wt_runtime_end(m.runtime);
 }
 
-START_TEST(test_B2_B4_B5_B6_million_random_steps_agree_with_the_model)
+static void play(unsigned nodes, bool background, unsigned long steps)
 {
-    unsigned long steps = wt_scaled(1000000);
-
-    begin();
+    begin(nodes, background);
     for (m.step = 0; m.step < steps; m.step++) {
         one_step();
         if (m.step % 2048 == 0) {
@@ -289,6 +364,24 @@ START_TEST(test_B2_B4_B5_B6_million_random_steps_agree_with_the_model)
     }
     end();
 }
+
+START_TEST(test_B2_B4_B5_B6_B18_million_random_steps_agree_with_the_model)
+{
+    play(1, false, wt_scaled(1000000));
+}
+END_TEST
+
+START_TEST(test_B4_B15_B18_random_steps_on_two_nodes_agree_with_the_model)
+{
+    play(2, false, wt_scaled(300000));
+}
+END_TEST
+
+/* A thread that polls and obtains memory beside the steps. */
+START_TEST(test_B4_B10_random_steps_beside_a_thread_agree_with_the_model)
+{
+    play(1, true, wt_scaled(300000));
+}
 END_TEST
 
 int main(void)
@@ -297,8 +390,12 @@ int main(void)
     TCase *tcase = tcase_create("model");
 
     tcase_set_timeout(tcase, 600);
-    tcase_add_test(tcase,
-                   test_B2_B4_B5_B6_million_random_steps_agree_with_the_model);
+    tcase_add_test(
+        tcase, test_B2_B4_B5_B6_B18_million_random_steps_agree_with_the_model);
+    tcase_add_test(
+        tcase, test_B4_B15_B18_random_steps_on_two_nodes_agree_with_the_model);
+    tcase_add_test(
+        tcase, test_B4_B10_random_steps_beside_a_thread_agree_with_the_model);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
 }

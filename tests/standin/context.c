@@ -268,6 +268,17 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute,
     return CUDA_SUCCESS;
 }
 
+/* Places that the machine may well have something on. */
+CUresult cuDeviceGetPCIBusId(char *bus_id, int bytes, CUdevice device)
+{
+    ENTER(cuDeviceGetPCIBusId)
+    if (!known(device)) {
+        return CUDA_ERROR_INVALID_DEVICE;
+    }
+    snprintf(bus_id, (size_t)bytes, "0000:00:%02X.0", (unsigned)device);
+    return CUDA_SUCCESS;
+}
+
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
     ENTER(cuDevicePrimaryCtxRetain)
@@ -350,7 +361,7 @@ CUresult cuCtxGetDevice(CUdevice *device)
 CUresult cuStreamGetCtx(CUstream stream, CUcontext *context)
 {
     wm_driver *d = standin_driver();
-    wm_stream_info info = {0, 0};
+    wm_stream_info info = {.device = WM_DEVICE_UNKNOWN};
     int code;
 
     ENTER(cuStreamGetCtx)

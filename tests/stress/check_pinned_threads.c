@@ -2,9 +2,10 @@
  *
  * Blocks travel between threads through a table of slots: whoever swaps one
  * out checks that its stamp is still whole, and frees it. Each thread has a
- * stream of its own that it replaces now and then: others may free a block at
- * the very moment at which a stream that uses it is retired. A further thread
- * trims, polls, reads statistics and walks the arena all the while.
+ * stream of its own that it replaces now and then, or adopts or retires: others
+ * may free a block, or close the batch that it is in, at the very moment at
+ * which a stream that uses it is retired. A further thread trims, polls, reads
+ * statistics and walks the arena all the while.
  */
 #include "wt.h"
 
@@ -22,6 +23,8 @@ static struct shared {
     _Atomic unsigned working;
     unsigned failures[THREADS + 1];
     unsigned steps;
+    int nodes; /* and as many devices, one next to each */
+    bool dry;  /* page-locked memory cannot be had */
 } s;
 
 /* The first bytes of a block: its size, and a stamp made of its address. */
@@ -55,6 +58,20 @@ static void look(void *argument)
     (void)block[0];
 }
 
+/* Mostly of the thread's own node, sometimes of another. */
+static warm_status allocate(uint64_t *random, size_t bytes, void **pointer)
+{
+    int node = (int)(wt_random(random) % (unsigned)(4 * s.nodes));
+
+    if (s.dry) {
+        return warm_pinned_alloc_on(s.runtime, bytes, WARM_NODE_ANY,
+                                    WARM_ALLOC_PAGEABLE_OK, pointer);
+    }
+    return node < s.nodes
+               ? warm_pinned_alloc_on(s.runtime, bytes, node, 0, pointer)
+               : warm_pinned_alloc(s.runtime, bytes, pointer);
+}
+
 static unsigned put_new(uint64_t *random, warm_stream stream)
 {
     size_t bytes = sizeof(struct head) + 1 + wt_random(random) % 60000;
@@ -62,7 +79,7 @@ static unsigned put_new(uint64_t *random, warm_stream stream)
     char *old;
     unsigned failures = 0;
 
-    if (warm_pinned_alloc(s.runtime, bytes, &pointer) != WARM_OK) {
+    if (allocate(random, bytes, &pointer) != WARM_OK) {
         return 1;
     }
     stamp(pointer, bytes);
@@ -83,15 +100,56 @@ static unsigned put_new(uint64_t *random, warm_stream stream)
     return failures;
 }
 
+/* Another thread's captures do not concern the stream, but slow it down. */
+static warm_status change(uint64_t *random, warm_stream stream)
+{
+    warm_status status;
+
+    switch (wt_random(random) % 3) {
+    case 0:
+        return warm_stream_adopt(s.runtime, stream);
+    case 1:
+        return warm_stream_retire(s.runtime, stream);
+    default:
+        status = warm_capture_announce(s.runtime, stream);
+        sched_yield();
+        return status == WARM_OK ? warm_capture_over(s.runtime, stream)
+                                 : status;
+    }
+}
+
+/* Uses some device from now on, after the others that it used or instead. */
+static unsigned settle_down(uint64_t *random)
+{
+    int device = (int)(wt_random(random) % (unsigned)s.nodes);
+    warm_stream pooled;
+    unsigned failures = 0;
+
+    if (wt_random(random) % 2 == 0) {
+        failures += warm_thread_release(s.runtime) != WARM_OK;
+    }
+    return failures +
+           (warm_stream_reserve(s.runtime, device, &pooled) != WARM_OK);
+}
+
 static void work(unsigned index)
 {
     uint64_t random = wt_seed() + index + 1;
     warm_stream stream = NULL;
     unsigned failures = 0;
+    warm_stream pooled;
 
+    failures += warm_stream_reserve(s.runtime, (int)index % s.nodes, &pooled) !=
+                WARM_OK;
     failures += warm_stream_create(s.runtime, 0, &stream) != WARM_OK;
     for (unsigned i = 0; i < s.steps; i++) {
         failures += put_new(&random, stream);
+        if (wt_random(&random) % 50 == 0) {
+            failures += change(&random, stream) != WARM_OK;
+        }
+        if (wt_random(&random) % 300 == 0) {
+            failures += settle_down(&random);
+        }
         if (wt_random(&random) % 200 == 0) {
             failures += warm_stream_destroy(s.runtime, stream) != WARM_OK;
             failures += warm_stream_create(s.runtime, 0, &stream) != WARM_OK;
@@ -116,7 +174,7 @@ static void keep_house(void)
         failures += warm_pinned_get_stats(s.runtime, &stats) != WARM_OK;
         failures += stats.held_bytes.current <
                     stats.block_bytes.current + stats.pending_bytes.current;
-        failures += !wm_arena_check(&s.runtime->pinned->space.arena);
+        failures += !wm_space_check(&s.runtime->pinned->space);
     }
     s.failures[KEEPER] = failures;
 }
@@ -131,15 +189,23 @@ static void run(void *argument, unsigned index)
     }
 }
 
-START_TEST(test_B2_B4_B6_threads_share_one_space)
+/* On one node, on two, and in pageable memory. */
+START_TEST(test_B2_B4_B6_B15_B18_threads_share_one_space)
 {
-    warm_options options = {
-        .size = sizeof options, .device = "host", .segment = 1 << 20};
+    unsigned nodes = _i == 1 ? 2 : 1;
+    warm_options options = {.size = sizeof options,
+                            .device = "host",
+                            .segment = 1 << 20,
+                            .host_devices = nodes,
+                            .numa_nodes = nodes};
     warm_space_stats stats = {.size = sizeof stats};
 
     memset(&s, 0, sizeof s);
+    s.nodes = (int)nodes;
+    s.dry = _i == 2;
     s.runtime = wt_runtime(&options);
-    s.steps = wt_scaled(20000);
+    wt_ok(warm_testing_fail(s.runtime, "pinned_alloc", s.dry, 1));
+    s.steps = wt_scaled(s.dry ? 3000 : 20000);
     atomic_store_explicit(&s.working, THREADS, memory_order_relaxed);
     wt_threads(THREADS + 1, run, NULL);
     for (int i = 0; i <= THREADS; i++) {
@@ -155,11 +221,14 @@ START_TEST(test_B2_B4_B6_threads_share_one_space)
     do {
         wt_ok(warm_poll(s.runtime));
         wt_ok(warm_pinned_get_stats(s.runtime, &stats));
-    } while (stats.pending.current != 0);
-    ck_assert_uint_eq(stats.requests.current, 0);
+    } while (stats.pending.current + stats.pageable_pending.current != 0);
+    ck_assert_uint_eq(stats.requests.current + stats.pageable.current, 0);
     ck_assert_uint_eq(stats.lost, 0);
-    ck_assert_uint_eq(stats.requests.allocated, (uint64_t)THREADS * s.steps);
-    ck_assert(wm_arena_check(&s.runtime->pinned->space.arena));
+    ck_assert_uint_eq((s.dry ? stats.pageable : stats.requests).allocated,
+                      (uint64_t)THREADS * s.steps);
+    ck_assert_uint_eq(stats.pageable_held.current, 0);
+    ck_assert(wm_space_check(&s.runtime->pinned->pageable));
+    ck_assert(wm_space_check_settled(&s.runtime->pinned->space));
     wt_runtime_end(s.runtime);
 }
 END_TEST
@@ -309,7 +378,7 @@ START_TEST(test_C10_of_concurrent_frees_one_counts)
     ck_assert_uint_eq(stats.requests.freed, rounds);
     wt_ok(warm_stream_synchronize(s.runtime, NULL));
     wt_ok(warm_poll(s.runtime));
-    ck_assert(wm_arena_check(&s.runtime->pinned->space.arena));
+    ck_assert(wm_space_check_settled(&s.runtime->pinned->space));
     wt_runtime_end(s.runtime);
 }
 END_TEST
@@ -354,9 +423,9 @@ START_TEST(test_B4_failed_records_beside_good_ones)
     for (int i = 1; i < RECORDERS; i++) {
         wt_ok(warm_stream_create(s.runtime, 0, &streams[i]));
     }
-    wt_ok(warm_testing_fail(s.runtime, "event_record", 1, 1));
+    wt_ok(warm_testing_fail(s.runtime, "event_mark", 1, 1));
     wt_threads(RECORDERS, record_or_fail, good);
-    wt_ok(warm_testing_fail(s.runtime, "event_record", 0, 0));
+    wt_ok(warm_testing_fail(s.runtime, "event_mark", 0, 0));
     ck_assert_uint_lt(good[0], rounds);
     ck_assert_uint_eq(good[1], rounds);
     ck_assert_uint_eq(good[2], rounds);
@@ -380,7 +449,8 @@ int main(void)
     TCase *tcase = tcase_create("threads");
 
     tcase_set_timeout(tcase, 300);
-    tcase_add_test(tcase, test_B2_B4_B6_threads_share_one_space);
+    tcase_add_loop_test(tcase, test_B2_B4_B6_B15_B18_threads_share_one_space, 0,
+                        3);
     tcase_add_test(tcase, test_B4_concurrent_records_of_a_stream_are_one_use);
     tcase_add_test(tcase, test_B4_failed_records_beside_good_ones);
     tcase_add_test(tcase, test_C10_of_concurrent_frees_one_counts);

@@ -16,12 +16,12 @@ static wm_arena arena;
 
 static void setup(void)
 {
-    wm_arena_init(&arena, NULL);
+    wm_arena_init(&arena, NULL, 0);
 }
 
 static void unmap_idle(size_t target)
 {
-    wm_segment *segment = wm_arena_detach(&arena, target, UINT64_MAX);
+    wm_segment *segment = wm_arena_detach(&arena, target);
 
     while (segment != NULL) {
         wm_segment *next = segment->next;
@@ -48,7 +48,7 @@ static wm_block *take(size_t bytes)
     size_t run = wm_arena_run_bytes(bytes);
     size_t segment = run > SEGMENT ? run : SEGMENT;
     bool starved = false;
-    wm_block *block = wm_arena_take(&arena, bytes, &starved);
+    wm_block *block = wm_arena_take(&arena, NULL, bytes, &starved);
     void *base;
 
     if (block != NULL || starved) {
@@ -57,7 +57,7 @@ static wm_block *take(size_t bytes)
     base = mmap(NULL, segment, PROT_READ | PROT_WRITE,
                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     ck_assert(base != MAP_FAILED);
-    if (wm_arena_grow(&arena, base, segment, bytes, &block) != WARM_OK) {
+    if (wm_arena_grow(&arena, NULL, base, segment, bytes, &block) != WARM_OK) {
         munmap(base, segment);
         return NULL;
     }
@@ -258,6 +258,29 @@ START_TEST(test_B11_trim_takes_the_largest_idle_segments_first)
 }
 END_TEST
 
+/* Wherever in the list they stand. */
+START_TEST(test_B11_trim_goes_on_until_the_target_is_reached)
+{
+    wm_block *middle = take(2 * SEGMENT);
+    wm_block *large = take(3 * SEGMENT);
+    wm_block *small = take(SEGMENT);
+
+    give(middle);
+    give(large);
+    give(small);
+    unmap_idle(2 * SEGMENT);
+    ck_assert_uint_eq(arena.stats.held_bytes.current, SEGMENT);
+    small = take(SEGMENT);
+    large = take(3 * SEGMENT);
+    middle = take(2 * SEGMENT);
+    give(middle);
+    give(large);
+    give(small);
+    unmap_idle(2 * SEGMENT);
+    ck_assert_uint_eq(arena.stats.held_bytes.current, SEGMENT);
+}
+END_TEST
+
 static uint64_t now_ns;
 
 static uint64_t clock_of_test(void)
@@ -277,12 +300,38 @@ START_TEST(test_B11_only_segments_idle_for_long_go)
     give(a);
     now_ns = 200;
     give(b);
-    segment = wm_arena_detach(&arena, 0, 99);
+    segment = wm_arena_detach_old(&arena, 99, 0);
     ck_assert_ptr_null(segment);
-    segment = wm_arena_detach(&arena, 0, 150);
+    segment = wm_arena_detach_old(&arena, 150, 0);
     ck_assert_ptr_nonnull(segment);
     ck_assert_ptr_null(segment->next);
     ck_assert_uint_eq(segment->idle_since_ns, 100);
+    wm_arena_reattach(&arena, segment);
+    ck_assert(wm_arena_check(&arena));
+}
+END_TEST
+
+/* A large segment does not go where a small one is all that may. */
+START_TEST(test_B10_B11_what_is_to_be_kept_idle_does_not_decay)
+{
+    wm_block *a, *b;
+    wm_segment *segment;
+
+    wm_clock_set(clock_of_test);
+    a = take(3 * SEGMENT);
+    b = take(SEGMENT);
+    give(a);
+    give(b);
+    ck_assert_ptr_null(wm_arena_detach_old(&arena, 999, 4 * SEGMENT));
+    ck_assert_ptr_null(wm_arena_detach_old(&arena, 999, 3 * SEGMENT + 1));
+    segment = wm_arena_detach_old(&arena, 999, 2 * SEGMENT);
+    ck_assert_ptr_nonnull(segment);
+    ck_assert_ptr_null(segment->next);
+    ck_assert_uint_eq(segment->bytes, SEGMENT);
+    wm_arena_reattach(&arena, segment);
+    segment = wm_arena_detach_old(&arena, 999, SEGMENT);
+    ck_assert_ptr_nonnull(segment);
+    ck_assert_uint_eq(segment->bytes, 3 * SEGMENT);
     wm_arena_reattach(&arena, segment);
     ck_assert(wm_arena_check(&arena));
 }
@@ -315,7 +364,7 @@ START_TEST(test_B12_failing_records_lose_nothing)
             return;
         }
         wm_arena_fini(&arena);
-        wm_arena_init(&arena, NULL);
+        wm_arena_init(&arena, NULL, 0);
     }
 }
 END_TEST
@@ -437,7 +486,9 @@ int main(void)
     tcase_add_test(tcase, test_neighbours_merge_on_both_sides);
     tcase_add_test(tcase, test_best_fit_takes_the_smallest_hole);
     tcase_add_test(tcase, test_B11_trim_takes_the_largest_idle_segments_first);
+    tcase_add_test(tcase, test_B11_trim_goes_on_until_the_target_is_reached);
     tcase_add_test(tcase, test_B11_only_segments_idle_for_long_go);
+    tcase_add_test(tcase, test_B10_B11_what_is_to_be_kept_idle_does_not_decay);
     tcase_add_loop_test(tcase, test_B12_failing_records_lose_nothing, 0, 2);
     tcase_add_test(tcase, test_random_steps_keep_every_invariant);
     tcase_add_test(tcase, test_B14_figures_are_exact_and_resets_apart);

@@ -4,9 +4,12 @@
 
 #include "tests/bench/bench.h"
 #include "tests/bench/event.h"
+#include "tests/bench/least.h"
+#include "tests/bench/made.h"
 #include "tests/bench/plan.h"
-#include "tests/bench/trace.h"
 
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -25,7 +28,7 @@ static const struct {
 
 START_TEST(test_traces_are_as_described)
 {
-    bench_trace *t = bench_trace_make(traces[_i].name);
+    bench_trace *t = bench_trace_make(traces[_i].name, false);
     double peak, common;
 
     ck_assert_ptr_nonnull(t);
@@ -45,7 +48,7 @@ END_TEST
  * bytes are what the steps add up to. */
 START_TEST(test_traces_are_consistent)
 {
-    bench_trace *t = bench_trace_make(traces[_i].name);
+    bench_trace *t = bench_trace_make(traces[_i].name, _i % 2 == 0);
     unsigned char *seen = calloc(t->buffers, 1);
     uint64_t live = 0;
 
@@ -55,11 +58,14 @@ START_TEST(test_traces_are_consistent)
 
         wt_require(s->buffer < t->buffers && s->worker < BENCH_WORKERS,
                    "step %zu is out of range", i);
-        wt_require(seen[s->buffer] == (s->bytes > 0 ? 0 : 1),
+        if (s->op == WM_TRACE_ADOPT) {
+            continue;
+        }
+        wt_require(seen[s->buffer] == (s->op == WM_TRACE_ALLOC ? 0 : 1),
                    "step %zu: buffer %u", i, s->buffer);
-        seen[s->buffer]++;
-        live += s->bytes;
-        live -= s->bytes == 0 ? t->bytes[s->buffer] : 0;
+        seen[s->buffer] = s->op == WM_TRACE_FREE ? 2 : 1;
+        live += s->op == WM_TRACE_ALLOC ? s->value : 0;
+        live -= s->op == WM_TRACE_FREE ? t->bytes[s->buffer] : 0;
     }
     ck_assert_uint_eq(live, t->live);
     free(seen);
@@ -69,7 +75,8 @@ END_TEST
 
 START_TEST(test_other_trace_is_refused)
 {
-    ck_assert_ptr_null(bench_trace_make("other"));
+    ck_assert_ptr_null(bench_trace_make("other", false));
+    ck_assert_ptr_null(bench_trace_make("other", true));
 }
 END_TEST
 
@@ -100,7 +107,8 @@ START_TEST(test_median)
 }
 END_TEST
 
-/* Done after _i later records on its own stream, and after none on another. */
+/* Done after _i later uses of its own stream, whatever is recorded there, and
+ * after none of another. */
 START_TEST(test_event_is_done_after_lag)
 {
     bench_stream *mine = bench_stream_new(), *other = bench_stream_new();
@@ -111,12 +119,12 @@ START_TEST(test_event_is_done_after_lag)
     bench_event_record(event, mine);
     for (int i = 0; i < _i; i++) {
         ck_assert(!bench_event_done(event));
-        bench_event_record(later, other);
-        ck_assert(!bench_event_done(event));
+        bench_stream_use(other);
         bench_event_record(later, mine);
+        ck_assert(!bench_event_done(event));
+        bench_stream_use(mine);
     }
     ck_assert(bench_event_done(event));
-    ck_assert_int_eq(bench_event_done(later), _i == 0);
     bench_event_record(event, other); /* again: the new record counts */
     ck_assert_int_eq(bench_event_done(event), _i == 0);
     bench_event_end(event);
@@ -170,27 +178,67 @@ static char *read_all(const char *name)
     return all;
 }
 
-/* Runs the program that was built beside this one. */
-static void run(const char *what)
+/* The program of that name that was built beside this one; and a folder or
+ * file for this test. */
+static void find_program(const char *name, char *path, size_t room)
 {
-    char path[4096], *slash;
-    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 32);
-    int status = -1;
-    pid_t child;
+    ssize_t length = readlink("/proc/self/exe", path, room - 32);
+    char *slash;
 
     ck_assert_int_gt(length, 0);
     path[length] = '\0';
     slash = strstr(path, "/unit/check_bench");
     ck_assert_ptr_nonnull(slash);
-    strcpy(slash, "/bench/bench");
-    snprintf(folder, sizeof folder, "%.4000s-of-test.%d", path, (int)getpid());
+    strcpy(slash, "/bench/");
+    snprintf(folder, sizeof folder, "%.4000sof-test.%d", path, (int)getpid());
+    strcat(slash, name);
+}
+
+/* Runs it, and adds what it prints to out, if that is not null. */
+static void run_program(char *const *argv, char *out, size_t room)
+{
+    char path[4096];
+    size_t used = out != NULL ? strlen(out) : 0;
+    ssize_t length = 1;
+    int ends[2], status = -1;
+    pid_t child;
+
+    find_program(argv[0], path, sizeof path);
+    ck_assert_int_eq(pipe(ends), 0);
     child = fork();
     if (child == 0) {
-        execl(path, "bench", what, folder, (char *)NULL);
+        if (out != NULL) {
+            dup2(ends[1], STDOUT_FILENO);
+        }
+        close(ends[0]);
+        close(ends[1]);
+        /* The arenas of malloc lie at random distances from each other, and
+         * blocks are chosen by address: with one, in the same order always. */
+        setenv("MALLOC_ARENA_MAX", "1", 1);
+        execv(path, argv);
         _exit(127);
+    }
+    close(ends[1]);
+    while (out != NULL && length > 0) {
+        length = read(ends[0], out + used, room - used - 1);
+        used += length > 0 ? (size_t)length : 0;
+    }
+    close(ends[0]);
+    if (out != NULL) {
+        out[used] = '\0';
     }
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert_int_eq(status, 0);
+}
+
+static void run(char *what)
+{
+    char path[4096];
+    char bench[] = "bench";
+    char *argv[] = {bench, what, folder, NULL};
+
+    find_program("bench", path, sizeof path);
+    run_program(argv, NULL, 0);
 }
 
 /* One object of names, numbers, texts and objects; as far as the bench goes. */
@@ -253,9 +301,10 @@ static void has_row(const bench_row *row)
 
 START_TEST(test_tiny_run_has_every_row)
 {
+    char what[] = "smoke";
     char *svg;
 
-    run("smoke");
+    run(what);
     text = read_all("bench.jsonl");
     svg = read_all("bench.svg");
     rmdir(folder);
@@ -274,15 +323,213 @@ END_TEST
 
 START_TEST(test_tiny_scale_run)
 {
+    char what[] = "scale-smoke";
     char *svg;
 
-    run("scale-smoke");
+    run(what);
     text = read_all("scale.jsonl");
     svg = read_all("scale.svg");
     rmdir(folder);
-    ck_assert_uint_eq(lines(text), 2 * 2 + 2 + 2 * 2 + 2);
+    ck_assert_uint_eq(lines(text), 2 * 2 + 2 + 2 + 2 + 2 * 2 + 2);
     ck_assert_ptr_nonnull(strstr(svg, "</svg>"));
     free(svg);
+    free(text);
+}
+END_TEST
+
+/* ---- traces as files ------------------------------------------------------
+ */
+
+/* The words of a command, which ends with a null. */
+#define WORDS(...)                                                             \
+    {                                                                          \
+        __VA_ARGS__, NULL                                                      \
+    }
+
+static double figure(const char *out, const char *name)
+{
+    char line[32];
+    const char *at;
+
+    snprintf(line, sizeof line, "\n%s=", name);
+    at = strstr(out, line);
+    wt_require(at != NULL, "no figure %s in: %s", name, out);
+    return strtod(at + strlen(line), NULL);
+}
+
+static const struct {
+    const char *work, *lag;
+} files[] = {{"tmixeds", "lag=32/0"}, {"tserver", "lag=0/0"}};
+
+/* Numbers of two traces that mean the same. */
+typedef struct pairing {
+    uint32_t of[BENCH_WORKERS + 1];
+} pairing;
+
+static bool paired(pairing *p, uint64_t here, uint64_t there)
+{
+    wt_require(here < BENCH_WORKERS, "number %llu", (unsigned long long)here);
+    if (p->of[here] == 0) {
+        p->of[here] = (uint32_t)there + 1;
+    }
+    return p->of[here] == (uint32_t)there + 1;
+}
+
+static bool is_request(const bench_step *step)
+{
+    return step->op == WM_TRACE_ALLOC || step->op == WM_TRACE_FREE ||
+           step->op == WM_TRACE_USE;
+}
+
+/* What a replay asked for is what the trace says: the same requests, by the
+ * same threads, in the same order, with the same sizes and streams. */
+static void same_requests(const char *from, const char *to, size_t steps)
+{
+    char error[256] = "";
+    bench_trace *a = bench_trace_read(from, error, sizeof error);
+    bench_trace *b = bench_trace_read(to, error, sizeof error);
+    pairing workers = {{0}}, streams = {{0}};
+    size_t k = 0, requests = 0;
+
+    wt_require(a != NULL && b != NULL && b->whole, "no trace: %s", error);
+    for (size_t i = 0; i < steps && i < a->steps; i++) {
+        const bench_step *x = &a->step[i], *y;
+
+        if (!is_request(x)) {
+            continue;
+        }
+        while (k < b->steps && !is_request(&b->step[k])) {
+            k++;
+        }
+        wt_require(k < b->steps, "step %zu is not there", i);
+        y = &b->step[k++];
+        wt_require(
+            x->op == y->op && x->buffer == y->buffer &&
+                paired(&workers, x->worker, y->worker) &&
+                (x->op != WM_TRACE_ALLOC || x->value == y->value) &&
+                (x->op != WM_TRACE_USE || paired(&streams, x->value, y->value)),
+            "step %zu is another", i);
+        requests++;
+    }
+    ck_assert_uint_gt(requests, steps / 2);
+    bench_trace_end(a);
+    bench_trace_end(b);
+}
+
+/* A file of a made trace, replayed, gives what its row gives; and what the
+ * replay asks for, recorded again, is what was in the file. */
+START_TEST(test_a_made_trace_replays_like_its_row)
+{
+    static const char *const names[] = {"records", "queries", "obtains", "peak",
+                                        "live"};
+    char bench[] = "bench", one[] = "one", trace[] = "trace",
+         replay[] = "replay", warm[] = "warmpool", threads[] = "threads=8",
+         ops[] = "ops=30000", steps[] = "steps=30000";
+    char work[16], lag[16], file[4200], conf[4300], again[4200];
+    char row[4096] = "\n", played[4096] = "\n", unread[4096] = "";
+
+    find_program("bench", file, sizeof file);
+    snprintf(work, sizeof work, "%s", files[_i].work);
+    snprintf(lag, sizeof lag, "%s", files[_i].lag);
+    snprintf(file, sizeof file, "%s.trace", folder);
+    snprintf(again, sizeof again, "%s.again", folder);
+    snprintf(conf, sizeof conf, "conf=trace:%s", again);
+    run_program((char *[])WORDS(bench, trace, work, file), NULL, 0);
+    run_program((char *[])WORDS(bench, one, warm, work, threads, ops, lag), row,
+                sizeof row);
+    run_program((char *[])WORDS(replay, file, warm, lag, steps), played,
+                sizeof played);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        ck_assert_double_eq_tol(figure(row, names[i]), figure(played, names[i]),
+                                1e-6);
+    }
+    run_program((char *[])WORDS(replay, file, warm, lag, steps, conf), unread,
+                sizeof unread);
+    same_requests(file, again, 30000);
+    unlink(file);
+    unlink(again);
+}
+END_TEST
+
+/* Every subject plays a trace, with threads or with one alone. */
+static const char *const players[] = {"warmpool",      "floor",
+                                      "malloc",        "per-request",
+                                      "warmpool-host", "warmpool-device"};
+
+START_TEST(test_a_trace_is_played_by_every_subject)
+{
+    char bench[] = "bench", trace[] = "trace", replay[] = "replay",
+         work[] = "tservers", steps[] = "steps=600", alone[] = "threads=1";
+    char file[4200], subject[16], many[4096] = "\n", one[4096] = "\n";
+
+    find_program("bench", file, sizeof file);
+    snprintf(file, sizeof file, "%s.played", folder);
+    snprintf(subject, sizeof subject, "%s", players[_i]);
+    run_program((char *[])WORDS(bench, trace, work, file), NULL, 0);
+    run_program((char *[])WORDS(replay, file, subject, steps), many,
+                sizeof many);
+    run_program((char *[])WORDS(replay, file, subject, steps, alone), one,
+                sizeof one);
+    ck_assert_double_gt(figure(many, "ns"), 0);
+    ck_assert_double_gt(figure(many, "live"), 0);
+    ck_assert_double_eq(figure(many, "live"), figure(one, "live"));
+    unlink(file);
+}
+END_TEST
+
+/* ---- on CUDA -------------------------------------------------------------
+ */
+
+/* Over the stand-in libraries, where they are built: that it works at all is
+ * all that can be known without a GPU. */
+static bool with_standin(void)
+{
+    char path[4096], *unit;
+
+    find_program("bench", path, sizeof path);
+    unit = strstr(path, "/tests/bench/bench");
+    ck_assert_ptr_nonnull(unit);
+    strcpy(unit, "/standin");
+    if (access(path, X_OK) != 0) {
+        printf("skip: benches on CUDA: the stand-in libraries are not built\n");
+        return false;
+    }
+    setenv("LD_LIBRARY_PATH", path, 1);
+    return true;
+}
+
+START_TEST(test_gpu_table_over_the_stand_in)
+{
+    char what[] = "gpu-smoke";
+
+    if (!with_standin()) {
+        return;
+    }
+    run(what);
+    text = read_all("gpu.jsonl");
+    rmdir(folder);
+    ck_assert_uint_ge(lines(text), 30);
+    ck_assert_ptr_nonnull(strstr(text,
+                                 "{\"bench\":\"gpu-mixeds\",\"case\":\"cuda\","
+                                 "\"threads\":8,"));
+    ck_assert_ptr_nonnull(strstr(text, "\"case\":\"cuda-request\""));
+    free(text);
+}
+END_TEST
+
+START_TEST(test_kinds_over_the_stand_in)
+{
+    char what[] = "kinds";
+
+    if (!with_standin()) {
+        return;
+    }
+    run(what);
+    text = read_all("kinds.jsonl");
+    rmdir(folder);
+    ck_assert_uint_ge(lines(text), 1);
+    ck_assert_ptr_nonnull(strstr(text, "\"case\":\"stream\""));
+    ck_assert_ptr_nonnull(strstr(text, "\"held_ns\":"));
     free(text);
 }
 END_TEST
@@ -304,6 +551,35 @@ static const struct {
     {{10, -1, 10, 10}, {5, 5, 5, 5}, false},  /* not measured */
 };
 
+/* The number after a word. */
+static double after(const char *out, const char *word)
+{
+    const char *at = strstr(out, word);
+
+    wt_require(at != NULL, "no '%s' in %s", word, out);
+    return strtod(at + strlen(word), NULL);
+}
+
+/* What a peak is made of is all of it. */
+START_TEST(test_parts_of_a_peak_add_up)
+{
+    static const char *const parts[] = {"last",     "live  ", "rounding",
+                                        "pending",  "slots",  "idle  ",
+                                        "magazines"};
+    char bench[] = "bench", peak[] = "peak", work[] = "tservers", lag[] = "4";
+    char out[4096] = "";
+    double sum = 0;
+
+    run_program((char *[])WORDS(bench, peak, work, lag), out, sizeof out);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        sum += after(out, parts[i]);
+    }
+    ck_assert_double_eq_tol(sum, after(out, "lag 4:"), 0.5);
+    ck_assert_double_ge(after(out, "pending"), 1);
+    ck_assert_double_ge(after(out, "lag 4:"), after(out, "no less than"));
+}
+END_TEST
+
 START_TEST(test_goal_of_a_ratio)
 {
     const bench_row *row = &bench_rows[bench_row_find("hot64k")];
@@ -317,6 +593,40 @@ START_TEST(test_goal_of_a_ratio)
     }
     ck_assert_int_eq(bench_goal_met(row, &f, measured, sizeof measured),
                      hot[_i].met);
+}
+END_TEST
+
+/* Two streams; buffer 0 and 1 on the first, 2 on the other, 3 on none. */
+static const bench_step pending_steps[] = {
+    {.op = WM_TRACE_ALLOC, .buffer = 0, .value = 100},
+    {.op = WM_TRACE_USE, .buffer = 0, .value = 0},
+    {.op = WM_TRACE_FREE, .buffer = 0},
+    {.op = WM_TRACE_ALLOC, .buffer = 1, .value = 1000},
+    {.op = WM_TRACE_USE, .buffer = 1, .value = 0},
+    {.op = WM_TRACE_FREE, .buffer = 1},
+    {.op = WM_TRACE_ALLOC, .buffer = 2, .value = 40},
+    {.op = WM_TRACE_USE, .buffer = 2, .value = 1},
+    {.op = WM_TRACE_ALLOC, .buffer = 3, .value = 20},
+    {.op = WM_TRACE_FREE, .buffer = 3},
+    {.op = WM_TRACE_ALLOC, .buffer = 4, .value = 10},
+};
+
+static const struct {
+    unsigned lag;
+    uint64_t bytes;
+} pending[] = {{0, 1000}, {1, 1100}, {2, 1160}};
+
+START_TEST(test_least_that_could_be_held)
+{
+    enum { STEPS = sizeof pending_steps / sizeof *pending_steps };
+    bench_trace *t = bench_trace_new(STEPS, STEPS);
+
+    ck_assert_ptr_nonnull(t);
+    for (int i = 0; i < STEPS; i++) {
+        wt_require(bench_trace_add(t, pending_steps[i]), "no room");
+    }
+    ck_assert_uint_eq(bench_least(t, pending[_i].lag), pending[_i].bytes);
+    bench_trace_end(t);
 }
 END_TEST
 
@@ -379,6 +689,51 @@ START_TEST(test_goal_of_a_difference)
 }
 END_TEST
 
+/* ---- a measurement ---------------------------------------------------------
+ */
+
+struct counted {
+    _Atomic uint64_t ops;
+    uint64_t warm; /* of them, when the warm-up was over */
+};
+
+static void count_ops(void *context, unsigned thread, uint64_t ops)
+{
+    struct counted *counted = context;
+
+    (void)thread;
+    counted->ops += ops;
+}
+
+static void note_warm(void *context)
+{
+    struct counted *counted = context;
+
+    counted->warm = counted->ops;
+}
+
+/* A round of the warm-up is 1000 / 4 + 1024 operations. */
+static const struct {
+    uint64_t warm, rounds;
+} warm_ups[] = {{0, 1}, {1274, 1}, {1275, 2}, {5000, 4}};
+
+START_TEST(test_measure_warms_up_in_rounds)
+{
+    const uint64_t warm = 1274 * warm_ups[_i].rounds;
+    bench_setup setup = {
+        .threads = 3, .ops = 1000, .runs = 2, .warm = warm_ups[_i].warm};
+    bench_result result = BENCH_RESULT_NONE;
+    struct counted counted = {0, 0};
+
+    bench_measure(&setup, count_ops, &counted, NULL, note_warm, &result);
+    ck_assert_uint_eq(counted.warm, 3 * warm);
+    ck_assert_uint_eq(counted.ops, 3 * (warm + 2 * 1000));
+    ck_assert_double_eq(result.warm_ops, (double)warm);
+    ck_assert_double_eq(result.ops, 3 * 2 * 1000);
+    ck_assert_double_ge(result.warm_ns, 0);
+}
+END_TEST
+
 static Suite *bench_suite(void)
 {
     Suite *suite = suite_create("bench");
@@ -397,11 +752,22 @@ static Suite *bench_suite(void)
     tcase_add_loop_test(figures, test_goal_of_calls, 0,
                         sizeof calls / sizeof *calls);
     tcase_add_test(figures, test_goal_of_memory);
+    tcase_add_loop_test(figures, test_least_that_could_be_held, 0,
+                        sizeof pending / sizeof *pending);
     tcase_add_test(figures, test_goal_of_a_difference);
+    tcase_add_loop_test(figures, test_measure_warms_up_in_rounds, 0,
+                        sizeof warm_ups / sizeof *warm_ups);
     suite_add_tcase(suite, figures);
     tcase_set_timeout(runs, 110);
     tcase_add_test(runs, test_tiny_run_has_every_row);
     tcase_add_test(runs, test_tiny_scale_run);
+    tcase_add_loop_test(runs, test_a_made_trace_replays_like_its_row, 0,
+                        sizeof files / sizeof *files);
+    tcase_add_loop_test(runs, test_a_trace_is_played_by_every_subject, 0,
+                        sizeof players / sizeof *players);
+    tcase_add_test(runs, test_gpu_table_over_the_stand_in);
+    tcase_add_test(runs, test_kinds_over_the_stand_in);
+    tcase_add_test(runs, test_parts_of_a_peak_add_up);
     suite_add_tcase(suite, runs);
     return suite;
 }

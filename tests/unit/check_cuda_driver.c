@@ -113,6 +113,63 @@ START_TEST(test_G3_driver_that_cannot_start_says_why)
 }
 END_TEST
 
+static void open_with_nodes(unsigned nodes)
+{
+    wm_options options;
+
+    standin_options(&options);
+    options.numa_nodes = nodes;
+    wt_ok(wm_cuda_open(&options, &d));
+}
+
+static int node_told(int device)
+{
+    warm_device_info info = {.size = sizeof info};
+
+    wt_ok(wm_driver_device_info(d, device, &info));
+    return info.numa_node;
+}
+
+/* A driver that does not know the attribute knows the bus. */
+START_TEST(test_B15_node_of_a_device_is_the_attribute_or_the_bus)
+{
+    char bus_id[16];
+
+    open_with_nodes(0);
+    ck_assert(!d->numa.simulated);
+    for (int i = 0; i < DEVICES; i++) {
+        ck_assert_int_eq(node_told(i), 0);
+        ck_assert(wm_numa_usable(&d->numa, wm_driver_device_node(d, i)));
+    }
+    standin.standin_fail("cuDeviceGetAttribute", 1, 1,
+                         CUDA_ERROR_INVALID_VALUE);
+    for (int i = 0; i < DEVICES; i++) {
+        snprintf(bus_id, sizeof bus_id, "0000:00:%02x.0", (unsigned)i);
+        ck_assert_int_eq(node_told(i), wm_numa_of_pci(bus_id));
+    }
+    standin.standin_fail("cuDeviceGetPCIBusId", 1, 1, CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(node_told(0), WM_NODE_UNKNOWN);
+    ck_assert_uint_eq(contexts(), 0);
+    close_driver();
+}
+END_TEST
+
+START_TEST(test_B15_devices_share_simulated_nodes)
+{
+    open_with_nodes(WM_NODES_MAX - 1);
+    ck_assert(d->numa.simulated);
+    for (int i = 0; i < DEVICES; i++) {
+        ck_assert_int_eq(node_told(i), i);
+        ck_assert_int_eq(wm_driver_device_node(d, i), i);
+    }
+    close_driver();
+    open_with_nodes(1);
+    ck_assert_int_eq(d->numa.nodes, 1);
+    ck_assert_int_eq(wm_driver_device_node(d, DEVICES - 1), 0);
+    close_driver();
+}
+END_TEST
+
 /* ---- Contexts and current devices ---- */
 
 START_TEST(test_B13_asking_about_devices_makes_no_context)
@@ -700,6 +757,9 @@ static void add_starting(Suite *suite)
     TCase *tcase = tcase_create("starting");
 
     tcase_add_checked_fixture(tcase, setup, NULL);
+    tcase_add_test(tcase,
+                   test_B15_node_of_a_device_is_the_attribute_or_the_bus);
+    tcase_add_test(tcase, test_B15_devices_share_simulated_nodes);
     tcase_add_test(tcase, test_G3_driver_too_old_says_so_in_words);
     tcase_add_test(tcase, test_G3_no_device_says_so_in_words);
     tcase_add_test(tcase, test_A9_missing_runtime_library_is_named);

@@ -41,6 +41,37 @@ START_TEST(test_driver_counts_calls_and_failures)
 }
 END_TEST
 
+enum { CALLERS = 4, CALLS = 200000 };
+
+struct meeting {
+    wm_driver *d;
+    warm_event event;
+    unsigned passed[CALLERS];
+};
+
+static void query_often(void *argument, unsigned index)
+{
+    struct meeting *m = argument;
+
+    for (int i = 0; i < CALLS; i++) {
+        m->passed[index] += wm_driver_event_query(m->d, m->event) == WARM_OK;
+    }
+}
+
+START_TEST(test_G6_fault_that_stays_meets_every_thread)
+{
+    struct meeting m = {.d = wt_host_open(1, 0)};
+
+    m.event = wt_host_event(m.d, 0);
+    wm_driver_fail(m.d, WM_CALL_event_query, 1, true);
+    wt_threads(CALLERS, query_often, &m);
+    for (int i = 0; i < CALLERS; i++) {
+        ck_assert_uint_eq(m.passed[i], 0);
+    }
+    wt_host_close(m.d, 0);
+}
+END_TEST
+
 START_TEST(test_G6_nth_call_of_a_name_fails_once)
 {
     wm_driver *d = wt_host_open(1, 0);
@@ -124,20 +155,6 @@ START_TEST(test_lock_taken_against_the_order_stops)
 }
 END_TEST
 #endif
-
-START_TEST(test_driver_call_under_the_growth_lock_is_allowed)
-{
-    wm_driver *d = wt_host_open(1, 0);
-    static wm_lock lock = WM_LOCK_INIT(WM_RANK_GROWTH);
-    void *pointer = NULL;
-
-    wm_lock_acquire(&lock);
-    wt_ok(wm_driver_pinned_alloc(d, 4096, &pointer));
-    wt_ok(wm_driver_pinned_free(d, pointer, 4096));
-    wm_lock_release(&lock);
-    wt_host_close(d, 0);
-}
-END_TEST
 
 /* A device of its own, with work on a thread of its own. */
 static int open_and_use(void)
@@ -338,6 +355,7 @@ int main(void)
     tcase_add_test(tcase, test_driver_names_lead_there_and_back);
     tcase_add_test(tcase, test_driver_counts_calls_and_failures);
     tcase_add_test(tcase, test_G6_nth_call_of_a_name_fails_once);
+    tcase_add_test(tcase, test_G6_fault_that_stays_meets_every_thread);
     tcase_add_test(tcase, test_G6_calls_fail_from_the_nth_on);
     tcase_add_test(tcase, test_G6_memory_calls_fail_out_of_memory);
 #ifndef NDEBUG
@@ -346,7 +364,6 @@ int main(void)
     tcase_add_test_raise_signal(tcase, test_lock_taken_against_the_order_stops,
                                 SIGABRT);
 #endif
-    tcase_add_test(tcase, test_driver_call_under_the_growth_lock_is_allowed);
     tcase_add_test(tcase,
                    test_G5_forked_child_gets_an_error_and_can_open_its_own);
     tcase_add_test(

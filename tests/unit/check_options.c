@@ -31,6 +31,27 @@ START_TEST(test_G4_struct_wins_over_conf_wins_over_default)
 }
 END_TEST
 
+/* What a trace's head says is enough to ask for the same again. */
+START_TEST(test_G4_options_in_force_as_text)
+{
+    wm_options o, again;
+    char text[2048], small[16], *newline;
+    size_t bytes;
+
+    wt_ok(wm_options_resolve(NULL, "host_devices:3,segment:8M,cudnn:/a:b", &o));
+    bytes = wm_options_text(&o, text, sizeof text);
+    ck_assert_uint_eq(bytes, strlen(text) + 1);
+    ck_assert_uint_eq(wm_options_text(&o, NULL, 0), bytes);
+    ck_assert_uint_eq(wm_options_text(&o, small, sizeof small), bytes);
+    ck_assert_uint_eq(strlen(small), sizeof small - 1);
+    while ((newline = strchr(text, '\n')) != NULL) {
+        *newline = ',';
+    }
+    wt_ok(wm_options_resolve(NULL, text, &again));
+    ck_assert_mem_eq(&o, &again, sizeof o);
+}
+END_TEST
+
 static const struct {
     const char *conf, *named;
 } refused[] = {
@@ -156,6 +177,7 @@ int main(void)
     TCase *tcase = tcase_create("table");
 
     tcase_add_test(tcase, test_G4_defaults_are_the_tables);
+    tcase_add_test(tcase, test_G4_options_in_force_as_text);
     tcase_add_test(tcase, test_G4_struct_wins_over_conf_wins_over_default);
     tcase_add_loop_test(tcase, test_G4_bad_conf_is_refused_and_named, 0,
                         sizeof refused / sizeof refused[0]);

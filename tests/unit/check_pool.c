@@ -573,7 +573,7 @@ START_TEST(test_A10_G2_a_handle_in_use_keeps_its_workspace)
     warm_kind bound = -1;
     struct wm_pools *pools = open_pools(&bound);
     warm_stream stream = new_stream();
-    wm_stream_info info = {0, 0};
+    wm_stream_info info = {.device = WM_DEVICE_UNKNOWN};
     void *handle = NULL, *memory = NULL;
     uint64_t freed, left = 99;
 
@@ -583,7 +583,7 @@ START_TEST(test_A10_G2_a_handle_in_use_keeps_its_workspace)
                       &memory);
     ck_assert_ptr_nonnull(memory);
     if (!in_use) {
-        wm_pool_give(wm_pools_at(pools, bound, 0), handle);
+        wm_pool_give(wm_pools_at(pools, bound, 0), handle, wm_clock_ns());
     }
     freed = driver_calls("device_free");
     wm_pools_close(pools, &left);
@@ -641,15 +641,15 @@ START_TEST(test_A3_A14_a_pool_that_grows_keeps_what_comes_back)
         for (unsigned i = 0; i < round * 7 % 256; i++) {
             (void)atomic_load(&g.go); /* now a little earlier, now later */
         }
-        wm_pool_give(g.pool, held[15]);
+        wm_pool_give(g.pool, held[15], wm_clock_ns());
         pthread_join(thread, NULL);
         wt_ok(g.status);
         ck_assert_ptr_nonnull(g.handle);
         ck_assert(wm_pool_check(g.pool));
         for (int i = 0; i < 15; i++) {
-            wm_pool_give(g.pool, held[i]);
+            wm_pool_give(g.pool, held[i], wm_clock_ns());
         }
-        wm_pool_give(g.pool, g.handle);
+        wm_pool_give(g.pool, g.handle, wm_clock_ns());
         ck_assert(wm_pool_check(g.pool));
         wm_pools_close(pools, &left);
         ck_assert_uint_eq(left, 0);
@@ -735,8 +735,9 @@ START_TEST(test_A9_G2_streams_are_destroyed_after_what_is_bound_to_them)
     wt_ok(wm_pools_add(pools, &ops, NULL, &noting));
     wt_ok(wm_pool_take(wm_pools_at(pools, WARM_KIND_STREAM, 0), &stream));
     wt_ok(wm_pool_take(wm_pools_at(pools, noting, 0), &handle));
-    wm_pool_give(wm_pools_at(pools, WARM_KIND_STREAM, 0), stream);
-    wm_pool_give(wm_pools_at(pools, noting, 0), handle);
+    wm_pool_give(wm_pools_at(pools, WARM_KIND_STREAM, 0), stream,
+                 wm_clock_ns());
+    wm_pool_give(wm_pools_at(pools, noting, 0), handle, wm_clock_ns());
     wm_pools_close(pools, &left);
     ck_assert_uint_eq(streams_ended, before);
     ck_assert_uint_eq(driver_calls("stream_destroy"), before + 1);
@@ -929,13 +930,59 @@ static warm_stream stream_with_workspace(warm_kind bound)
     return stream;
 }
 
+/* Another thread gets the stream a workspace while this one is obtaining it. */
+static struct {
+    wm_driver_ops ops;
+    const wm_driver_ops *real;
+    warm_stream stream;
+    void *memory;
+} beside;
+
+static warm_status alloc_beside(wm_driver *d, int device, size_t bytes,
+                                void **pointer)
+{
+    wm_stream_info info = {.device = WM_DEVICE_UNKNOWN};
+    warm_stream stream = beside.stream;
+
+    if (stream != NULL && wm_driver_stream_info(d, stream, &info) == WARM_OK) {
+        beside.stream = NULL;
+        wm_workspaces_get(wm_pools_workspaces(runtime->pools, device), stream,
+                          info.id, WORKSPACE, &beside.memory);
+    }
+    return beside.real->device_alloc(d, device, bytes, pointer);
+}
+
+START_TEST(test_A10_workspace_that_came_too_late_serves_the_next_stream)
+{
+    warm_kind bound = add_bound();
+    warm_stream a = new_stream(), b = new_stream();
+    void *handle = NULL;
+    uint64_t allocs;
+
+    wt_ok(warm_reserve(runtime, bound, 0, &handle));
+    beside.real = runtime->driver->ops;
+    beside.ops = *beside.real;
+    beside.ops.device_alloc = alloc_beside;
+    runtime->driver->ops = &beside.ops;
+    beside.stream = a;
+    ck_assert_ptr_eq(bind_to(bound, a), beside.memory);
+    ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 2);
+    allocs = driver_calls("device_alloc");
+    ck_assert_ptr_ne(bind_to(bound, b), beside.memory);
+    ck_assert_uint_eq(driver_calls("device_alloc"), allocs);
+    runtime->driver->ops = beside.real;
+    wt_ok(warm_stream_destroy(runtime, a));
+    wt_ok(warm_stream_destroy(runtime, b));
+}
+END_TEST
+
 START_TEST(test_A12_A10_trim_frees_workspaces_of_retired_streams)
 {
     warm_kind bound = add_bound();
     warm_stream a = stream_with_workspace(bound);
     warm_stream b = stream_with_workspace(bound);
     wt_gate *gate = NULL;
-    uint64_t freed;
+    uint64_t freed, events;
 
     if (wt_on_host()) {
         gate = wt_gate_close(runtime, a);
@@ -954,9 +1001,11 @@ START_TEST(test_A12_A10_trim_frees_workspaces_of_retired_streams)
     wt_ok(warm_stream_synchronize(runtime, a));
     wt_ok(warm_handle_trim(runtime, bound, 0, 9, 51, NULL)); /* too young */
     ck_assert_uint_eq(driver_calls("device_free"), freed);
+    events = driver_calls("event_destroy");
     wt_ok(warm_handle_trim(runtime, bound, 0, 9, 50, NULL));
     wm_clock_set(NULL);
     ck_assert_uint_eq(driver_calls("device_free"), freed + 1);
+    ck_assert_uint_eq(driver_calls("event_destroy"), events + 1);
     ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 1); /* of b */
     ck_assert_int_eq(wt_stat(runtime, bound, 0, workspace_bytes), WORKSPACE);
     wt_ok(warm_stream_destroy(runtime, b));
@@ -971,6 +1020,34 @@ START_TEST(test_A12_A10_trim_frees_workspaces_of_retired_streams)
     a = stream_with_workspace(bound);
     ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 2);
     wt_ok(warm_stream_destroy(runtime, a));
+}
+END_TEST
+
+/* However many streams that are stuck retired after it. */
+START_TEST(test_A10_A12_a_passed_workspace_is_found_behind_many_that_are_not)
+{
+    enum { STUCK = 40 };
+    warm_kind bound = add_bound();
+    warm_stream passed = stream_with_workspace(bound);
+    warm_stream stuck[STUCK];
+
+    for (int i = 0; i < STUCK; i++) {
+        stuck[i] = stream_with_workspace(bound);
+        wt_ok(warm_testing_hold(runtime, stuck[i]));
+        wt_ok(warm_stream_retire(runtime, stuck[i]));
+    }
+    wt_ok(warm_stream_retire(runtime, passed));
+    wt_ok(warm_stream_synchronize(runtime, passed));
+    wt_ok(warm_handle_trim(runtime, bound, 0, 9, 0, NULL));
+    ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), STUCK);
+    for (int i = 0; i < STUCK; i++) {
+        wt_ok(warm_testing_resume(runtime, stuck[i]));
+        wt_ok(warm_stream_synchronize(runtime, stuck[i]));
+        wt_ok(warm_stream_destroy(runtime, stuck[i]));
+    }
+    wt_ok(warm_handle_trim(runtime, bound, 0, 9, 0, NULL));
+    ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 0);
+    wt_ok(warm_stream_destroy(runtime, passed));
 }
 END_TEST
 
@@ -1140,7 +1217,14 @@ int main(void)
     tcase_add_loop_test(tcase, test_A12_trim_goes_by_age, 0, AGES);
     tcase_add_test(tcase,
                    test_A12_A10_trim_frees_workspaces_of_retired_streams);
+    tcase_add_test(
+        tcase, test_A10_workspace_that_came_too_late_serves_the_next_stream);
     tcase_add_test(tcase, test_A12_A10_trim_leaves_workspaces_of_graphs);
+    if (wt_on_host()) {
+        tcase_add_test(
+            tcase,
+            test_A10_A12_a_passed_workspace_is_found_behind_many_that_are_not);
+    }
     tcase_add_loop_test(tcase, test_A8_A11_a_first_creation_ahead_is_alone_too,
                         0, 2);
     tcase_add_test(tcase, test_A6_A11_A13_leases_count_as_leaked_at_exit);

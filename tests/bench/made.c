@@ -1,5 +1,5 @@
-/* trace.c: makes the two traces. */
-#include "tests/bench/trace.h"
+/* made.c: makes the two traces. */
+#include "tests/bench/made.h"
 
 #include "tests/bench/bench.h"
 
@@ -19,46 +19,61 @@ static const uint64_t mixed_seed = 20260101, server_seed = 20260102;
 /* ---- steps ----------------------------------------------------------------
  */
 
-static bool add(bench_trace *t, uint32_t worker, uint32_t buffer,
-                uint64_t bytes)
+static void add_free(bench_trace *t, uint32_t worker, uint32_t buffer)
 {
-    if (t->steps == t->room) {
-        return false;
-    }
-    t->step[t->steps++] = (bench_step){buffer, worker, bytes};
-    if (bytes > 0) {
-        t->bytes[buffer] = bytes;
-        t->live += bytes;
-    } else {
-        t->live -= t->bytes[buffer];
-    }
-    t->peak = t->live > t->peak ? t->live : t->peak;
-    return true;
+    bench_trace_add(
+        t,
+        (bench_step){.op = WM_TRACE_FREE, .worker = worker, .buffer = buffer});
 }
 
-static bench_trace *make_empty(size_t steps, size_t buffers)
+/* The next buffer. */
+static uint32_t add_alloc(bench_trace *t, uint32_t worker, uint64_t bytes)
 {
-    bench_trace *t = calloc(1, sizeof *t);
+    uint32_t buffer = t->buffers;
 
+    bench_trace_add(t, (bench_step){.op = WM_TRACE_ALLOC,
+                                    .worker = worker,
+                                    .buffer = buffer,
+                                    .value = bytes});
+    return buffer;
+}
+
+/* ---- streams --------------------------------------------------------------
+ */
+
+static void add_all(bench_trace *to, const bench_trace *from)
+{
+    for (uint32_t w = 0; w < BENCH_WORKERS; w++) {
+        bench_trace_add(
+            to, (bench_step){.op = WM_TRACE_ADOPT, .worker = w, .value = w});
+    }
+    for (size_t i = 0; i < from->steps; i++) {
+        bench_step step = from->step[i];
+
+        bench_trace_add(to, step);
+        if (step.op == WM_TRACE_ALLOC) {
+            step.op = WM_TRACE_USE;
+            step.value = step.worker;
+            bench_trace_add(to, step);
+        }
+    }
+}
+
+/* The same with the workers' streams in it; plain is taken. */
+static bench_trace *with_streams(bench_trace *plain)
+{
+    bench_trace *t = NULL;
+
+    if (plain != NULL) {
+        t = bench_trace_new(plain->steps + plain->buffers + BENCH_WORKERS,
+                            plain->buffers);
+    }
     if (t != NULL) {
-        t->step = calloc(steps, sizeof *t->step);
-        t->bytes = calloc(buffers, sizeof *t->bytes);
-        t->room = steps;
+        add_all(t, plain);
+        t->peak_common = plain->peak_common;
     }
-    if (t != NULL && (t->step == NULL || t->bytes == NULL)) {
-        bench_trace_end(t);
-        t = NULL;
-    }
+    bench_trace_end(plain);
     return t;
-}
-
-void bench_trace_end(bench_trace *trace)
-{
-    if (trace != NULL) {
-        free(trace->step);
-        free(trace->bytes);
-        free(trace);
-    }
 }
 
 /* ---- mixed ----------------------------------------------------------------
@@ -66,7 +81,7 @@ void bench_trace_end(bench_trace *trace)
 
 static bench_trace *make_mixed(void)
 {
-    bench_trace *t = make_empty(2 * MIXED_BUFFERS, MIXED_BUFFERS);
+    bench_trace *t = bench_trace_new(2 * MIXED_BUFFERS, MIXED_BUFFERS);
     uint32_t slot[BENCH_WORKERS][BENCH_SLOTS] = {{0}}; /* buffer + 1 */
     uint64_t state = mixed_seed;
 
@@ -75,11 +90,9 @@ static bench_trace *make_mixed(void)
         uint32_t k = (uint32_t)(bench_random(&state) % BENCH_SLOTS);
 
         if (slot[w][k] != 0) {
-            add(t, w, slot[w][k] - 1, 0);
+            add_free(t, w, slot[w][k] - 1);
         }
-        add(t, w, i, bench_log_uniform(&state));
-        slot[w][k] = i + 1;
-        t->buffers++;
+        slot[w][k] = add_alloc(t, w, bench_log_uniform(&state)) + 1;
     }
     return t;
 }
@@ -166,10 +179,9 @@ typedef struct server {
 
 static uint32_t allocate(server *s, uint32_t worker, uint64_t bytes)
 {
-    uint32_t buffer = s->trace->buffers++;
+    uint32_t buffer = add_alloc(s->trace, worker, bytes);
     uint64_t common;
 
-    add(s->trace, worker, buffer, bytes);
     common = s->trace->live - s->odd;
     if (bytes <= (32 << 20) && common > s->trace->peak_common) {
         s->trace->peak_common = common;
@@ -194,7 +206,7 @@ static void free_due(server *s, bool all)
 
     for (size_t i = 0; i < s->waiting; i++) {
         if (all || s->later[i].due <= s->trace->steps) {
-            add(s->trace, s->later[i].worker, s->later[i].buffer, 0);
+            add_free(s->trace, s->later[i].worker, s->later[i].buffer);
         } else {
             s->later[kept++] = s->later[i];
         }
@@ -217,7 +229,7 @@ static bool go_on(server *s, uint32_t worker)
         if (bench_uniform(&s->state) < 0.3) {
             postpone(s, buffer, worker);
         } else {
-            add(s->trace, worker, buffer, 0);
+            add_free(s->trace, worker, buffer);
         }
         return true;
     }
@@ -249,7 +261,7 @@ static void singles(server *s, uint32_t *buffer, unsigned *next, bool *held)
         *buffer = allocate(s, odd[*next].worker, s->odd);
         *held = true;
     } else if (*held && s->started >= odd[*next].at + REQUESTS / 20) {
-        add(s->trace, odd[*next].worker, *buffer, 0);
+        add_free(s->trace, odd[*next].worker, *buffer);
         s->odd = 0;
         *held = false;
         ++*next;
@@ -259,8 +271,8 @@ static void singles(server *s, uint32_t *buffer, unsigned *next, bool *held)
 static bench_trace *make_server(void)
 {
     server *s = calloc(1, sizeof *s);
-    bench_trace *t = make_empty((size_t)REQUESTS * BUFFERS_MAX * 2 + 8,
-                                (size_t)REQUESTS * BUFFERS_MAX + 4);
+    bench_trace *t = bench_trace_new((size_t)REQUESTS * BUFFERS_MAX * 2 + 8,
+                                     (size_t)REQUESTS * BUFFERS_MAX + 4);
     unsigned next = 0, busy = 0;
     uint32_t single = 0;
     bool held = false;
@@ -290,9 +302,22 @@ static bench_trace *make_server(void)
     return t;
 }
 
-bench_trace *bench_trace_make(const char *name)
+bench_trace *bench_trace_make(const char *name, bool streams)
 {
-    return strcmp(name, "tmixed") == 0    ? make_mixed()
-           : strcmp(name, "tserver") == 0 ? make_server()
-                                          : NULL;
+    bench_trace *t = strcmp(name, "tmixed") == 0    ? make_mixed()
+                     : strcmp(name, "tserver") == 0 ? make_server()
+                                                    : NULL;
+
+    return streams ? with_streams(t) : t;
+}
+
+bench_trace *bench_trace_of(const char *work)
+{
+    size_t length = strlen(work);
+    bool streams = length > 0 && work[length - 1] == 's';
+    char name[16] = "";
+
+    strncpy(name, work, sizeof name - 1);
+    name[(length < sizeof name ? length : sizeof name - 1) - streams] = '\0';
+    return bench_trace_make(name, streams);
 }

@@ -1,0 +1,40 @@
+/* allocators.h: one interface before every kind of memory (row D4).
+ *
+ * A runtime has allocators of its own and those that users registered. The own
+ * ones lie in the runtime's block, which is never freed: storages outlive a
+ * runtime, and a free after its end is an error and no crash.
+ *
+ * Takes lock allocators, and nothing under it. */
+#ifndef WM_ALLOCATORS_H
+#define WM_ALLOCATORS_H
+
+#include "runtime/thread/control.h"
+#include "warmpool/storage.h"
+
+#include <stdbool.h>
+
+/* Status: OUT_OF_MEMORY. */
+warm_status wm_allocators_open(warm_runtime *runtime);
+/* Forgets what users registered. No other thread is inside. */
+void wm_allocators_close(warm_runtime *runtime);
+
+/* INVALID_ARGUMENT for no kind of memory. */
+warm_status wm_memory_check(warm_memory memory);
+
+static inline bool wm_memory_has_device(warm_memory memory)
+{
+    return memory == WARM_MEMORY_DEVICE || memory == WARM_MEMORY_SHARED;
+}
+
+/* In from a caller, checked, with all fields; and out again. */
+warm_status wm_data_in(const warm_data *given, warm_data *data);
+void wm_data_out(warm_data *given, const warm_data *data);
+warm_status wm_allocator_in(const warm_allocator *given, warm_allocator *full);
+
+/* The public functions, of an allocator that came in. */
+warm_status wm_data_alloc(const warm_allocator *allocator, size_t bytes,
+                          warm_stream stream, warm_data *data);
+warm_status wm_data_copy(const warm_allocator *allocator, void *destination,
+                         const void *source, size_t bytes, warm_stream stream);
+
+#endif

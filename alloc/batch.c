@@ -1,0 +1,305 @@
+/* batch.c: what gathers in the open batch of an adopted stream, and how a batch
+ * closes and ends. See timeline.h. */
+#include "alloc/gather.h"
+#include "alloc/timeline_int.h"
+
+#include "runtime/base/status.h"
+
+/* Batches are half as large where the cube of those that are out is this. */
+enum { LATE = 64 };
+
+/* ---- begin and end ---------------------------------------------------- */
+
+void wm_batch_enqueue_locked(wm_timeline *t, wm_use *first)
+{
+    first->next_in_queue = NULL;
+    if (t->tail != NULL) {
+        t->tail->next_in_queue = first;
+    } else {
+        t->head = first;
+    }
+    t->tail = first;
+    t->queued++;
+}
+
+/* One queue has let go of the block. */
+static void let_go(wm_block *block, enum wm_uses fate, wm_block **done)
+{
+    if (fate == WM_USES_LOST) {
+        atomic_store_explicit(&block->stuck, true, memory_order_relaxed);
+    } else if (fate == WM_USES_CAPTURED) {
+        atomic_store_explicit(&block->captured, true, memory_order_relaxed);
+    }
+    /* Release: what this queue did to the block is over before another one
+     * sees the count; acquire: the last one sees all of it. */
+    if (atomic_fetch_sub_explicit(&block->queued, 1, memory_order_acq_rel) ==
+        1) {
+        block->next_done = *done;
+        *done = block;
+    }
+}
+
+void wm_batch_finish(wm_timelines *set, wm_use *first, enum wm_uses fate,
+                     wm_block **done)
+{
+    wm_timeline *t = first->timeline;
+    size_t count = 0;
+
+    while (first != NULL) {
+        wm_use *next = first->next_in_batch;
+        wm_block *block = first->block;
+
+        wm_use_end(set, first);
+        let_go(block, fate, done);
+        count++;
+        first = next;
+    }
+    wm_timeline_drop_many(set, t, count);
+}
+
+/* ---- closing ---------------------------------------------------------- */
+
+/* A stream whose events come back late has many batches out at once, and what
+ * is in them serves nobody: the later, the smaller they are. Bytes alone: an
+ * event costs little beside the copy of a large block. */
+static size_t bytes_max_locked(const wm_timelines *set, const wm_timeline *t)
+{
+    size_t out = t->queued;
+
+    return set->batch_bytes / (1 + out * out * out / LATE);
+}
+
+static bool is_full_locked(const wm_timelines *set, const wm_timeline *t)
+{
+    return t->open.count >= set->batch_count ||
+           t->open.bytes >= bytes_max_locked(set, t);
+}
+
+/* The open batch, if there is one and the stream may be named. It is closed by
+ * close_taken(), or finished. */
+static bool take_locked(wm_timeline *t, wm_batch *batch)
+{
+    if (t->open.count == 0 || !wm_timeline_begin_record_locked(t)) {
+        return false;
+    }
+    *batch = t->open;
+    t->open = (wm_batch){0};
+    t->closing++;
+    return true;
+}
+
+static void join_locked(wm_timeline *t, const wm_batch *batch)
+{
+    if (t->retiring || wm_timeline_is_retired(t)) {
+        wm_batch_enqueue_locked(t, batch->first);
+        return;
+    }
+    if (t->open.count == 0) {
+        t->open = *batch;
+        return;
+    }
+    t->open.last->next_in_batch = batch->first;
+    t->open.last = batch->last;
+    t->open.count += batch->count;
+    t->open.bytes += batch->bytes;
+    if (batch->since_ns < t->open.since_ns) {
+        t->open.since_ns = batch->since_ns;
+    }
+}
+
+bool wm_batch_join(wm_timelines *set, wm_timeline *t, const wm_batch *batch,
+                   uint64_t since, size_t *bytes_max)
+{
+    bool full, listed;
+
+    wm_lock_acquire(&t->lock);
+    join_locked(t, batch);
+    full = is_full_locked(set, t);
+    *bytes_max = bytes_max_locked(set, t);
+    listed = t->busy;
+    wm_lock_release(&t->lock);
+    if (!listed) {
+        wm_timeline_make_busy(set, t, since);
+    }
+    return full;
+}
+
+/* The batch is closed, and in the queue if it is to be there. */
+static void end_close(wm_timeline *t, wm_use *queue)
+{
+    wm_lock_acquire(&t->lock);
+    if (queue != NULL) {
+        wm_batch_enqueue_locked(t, queue);
+    }
+    t->closing--;
+    t->recorders--;
+    wm_cond_broadcast(&t->quiet);
+    wm_lock_release(&t->lock);
+}
+
+/* Nothing could be recorded: its stream is waited for, by nobody else. */
+static void fail_close(wm_timelines *set, wm_timeline *t, const wm_batch *batch,
+                       wm_block **done)
+{
+    wm_lock_acquire(&t->lock);
+    t->closing--;
+    wm_cond_broadcast(&t->quiet);
+    wm_lock_release(&t->lock);
+    wm_batch_finish(set, batch->first,
+                    wm_timeline_synchronize(set, t) == WARM_OK ? WM_USES_PENDING
+                                                               : WM_USES_LOST,
+                    done);
+    wm_timeline_end_record(t);
+}
+
+/* Records the event, and puts the batch into the queue behind it. A batch for
+ * which nothing can be recorded is waited for; one whose stream captures, and
+ * did not say so, may be part of a graph. */
+static void close_taken(wm_timelines *set, wm_timeline *t,
+                        const wm_batch *batch, wm_block **done)
+{
+    wm_capture capture = WM_CAPTURE_NONE;
+    warm_status status = wm_use_mark(set, batch->first, t, &capture);
+
+    if (status != WARM_OK) {
+        fail_close(set, t, batch, done);
+    } else if (capture == WM_CAPTURE_ACTIVE) {
+        wm_batch_finish(set, batch->first, WM_USES_CAPTURED, done);
+        end_close(t, NULL);
+    } else {
+        end_close(t, batch->first);
+    }
+}
+
+/* Whether one was open; what another thread closes is in the queue then. */
+static bool take_all(wm_timeline *t, wm_batch *batch, wm_poll *poll)
+{
+    bool taken;
+
+    wm_lock_acquire(&t->lock);
+    while (t->closing > 0) {
+        wm_cond_wait(&t->quiet, &t->lock);
+    }
+    taken = take_locked(t, batch);
+    wm_poll_take_queue_locked(t, poll);
+    wm_lock_release(&t->lock);
+    return taken;
+}
+
+enum wm_settled wm_batch_settle(wm_timelines *set, wm_timeline *t,
+                                wm_poll *poll)
+{
+    wm_capture capture = WM_CAPTURE_NONE;
+    warm_status status;
+    wm_batch batch;
+
+    if (!take_all(t, &batch, poll)) {
+        return WM_SETTLED_BUSY;
+    }
+    status = wm_driver_stream_passed(set->driver, t->stream, &capture);
+    if (status != WARM_OK || capture != WM_CAPTURE_NONE) {
+        close_taken(set, t, &batch, &poll->done);
+        return status == WARM_NOT_READY ? WM_SETTLED_BUSY : WM_SETTLED_ASK;
+    }
+    /* An event recorded now would have its own time to come back. */
+    wm_batch_finish(set, batch.first, WM_USES_PENDING, &poll->done);
+    end_close(t, NULL);
+    return WM_SETTLED_PASSED;
+}
+
+void wm_batch_close_older(wm_timelines *set, wm_timeline *t,
+                          uint64_t older_than)
+{
+    wm_block *done = NULL;
+    wm_batch batch;
+    bool taken;
+
+    wm_lock_acquire(&t->lock);
+    taken = t->open.since_ns <= older_than && take_locked(t, &batch);
+    wm_lock_release(&t->lock);
+    if (taken) {
+        close_taken(set, t, &batch, &done);
+    }
+    if (done != NULL) {
+        set->finish(done);
+    }
+}
+
+void wm_batch_close_full(wm_timelines *set, wm_timeline *t, const wm_home *home)
+{
+    wm_block *done = NULL;
+    wm_batch batch;
+    bool taken;
+
+    wm_lock_acquire(&t->lock);
+    taken = is_full_locked(set, t) && take_locked(t, &batch);
+    wm_lock_release(&t->lock);
+    if (taken) {
+        close_taken(set, t, &batch, &done);
+        wm_timeline_poll_after_close(set, t, home);
+    }
+    if (done != NULL) {
+        set->finish(done);
+    }
+}
+
+void wm_timelines_close_all(wm_timelines *set, uint64_t older_than)
+{
+    wm_gather_fetch(set, NULL, older_than);
+    for (size_t left = wm_timelines_busy(set); left > 0; left--) {
+        wm_timeline *t = wm_timeline_rotate(set);
+
+        if (t == NULL) {
+            break;
+        }
+        wm_batch_close_older(set, t, older_than);
+        wm_timeline_drop(set, t);
+    }
+}
+
+/* ---- publishing ------------------------------------------------------- */
+
+static void publish_use(wm_timelines *set, wm_timeline *t, wm_use *use)
+{
+    bool full = false;
+    bool listed;
+
+    wm_lock_acquire(&t->lock);
+    if (use->event != NULL || !wm_timeline_is_adopted(t) || t->retiring ||
+        wm_timeline_is_retired(t)) {
+        use->next_in_batch = NULL;
+        wm_batch_enqueue_locked(t, use);
+    } else {
+        wm_batch_append(&t->open, use);
+        full = is_full_locked(set, t);
+    }
+    listed = t->busy;
+    wm_lock_release(&t->lock);
+    if (!listed) {
+        wm_timeline_make_busy(set, t, 0);
+    }
+    if (full) {
+        wm_batch_close_full(set, t, NULL);
+    }
+}
+
+void wm_timelines_publish(wm_timelines *set, wm_block *block)
+{
+    wm_use *use = atomic_load_explicit(&block->uses, memory_order_relaxed);
+    unsigned count = wm_timelines_streams(block);
+
+    /* Relaxed: the block is this thread's alone. */
+    atomic_store_explicit(&block->uses, NULL, memory_order_relaxed);
+    /* Relaxed: the locks of the queues carry it to whoever takes from them. */
+    atomic_store_explicit(&block->queued, count, memory_order_relaxed);
+    while (use != NULL) {
+        wm_use *next = use->next_of_block;
+        wm_timeline *t = use->timeline;
+
+        /* The use's own reference may go at any moment. */
+        wm_timeline_hold(t);
+        publish_use(set, t, use);
+        wm_timeline_drop(set, t);
+        use = next;
+    }
+}

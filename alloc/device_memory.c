@@ -1,0 +1,329 @@
+/* device_memory.c: the public functions of device_memory.h. */
+#include "warmpool/device_memory.h"
+
+#include "alloc/device_space.h"
+#include "alloc/snapshot.h"
+#include "runtime/base/meta.h"
+#include "runtime/base/sized.h"
+#include "runtime/base/status.h"
+#include "runtime/base/text.h"
+
+#include <inttypes.h>
+
+static wm_device_space *space_of(warm_runtime *runtime, int device)
+{
+    return &runtime->device_spaces[device];
+}
+
+static warm_status alloc(wm_device_space *d, warm_stream stream, size_t bytes,
+                         void **pointer)
+{
+    wm_request request = {.bytes = bytes};
+    bool captured = false;
+    warm_status status =
+        wm_orders_lane(&d->orders, stream, &request.lane, &captured);
+
+    if (status == WARM_OK) {
+        status = wm_space_alloc(&d->space, &request, pointer);
+    }
+    if (status == WARM_OK && captured) {
+        /* Relaxed: the caller has not got it yet. */
+        atomic_store_explicit(&wm_space_find(*pointer)->captured, true,
+                              memory_order_relaxed);
+    }
+    return status;
+}
+
+warm_status warm_device_alloc(warm_runtime *runtime, int device,
+                              warm_stream stream, size_t bytes, void **pointer)
+{
+    warm_status status = wm_runtime_check_device(runtime, device);
+    int cancel;
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    if (pointer == NULL) {
+        return wm_fail(WARM_INVALID_ARGUMENT, "pointer is null");
+    }
+    if (bytes == 0) {
+        *pointer = NULL;
+        return WARM_OK;
+    }
+    if (bytes > WM_REQUEST_MAX) {
+        return wm_fail(WARM_OUT_OF_MEMORY,
+                       "%zu bytes of device %d were asked for, more than any "
+                       "device has",
+                       bytes, device);
+    }
+    cancel = wm_cancel_off();
+    status = alloc(space_of(runtime, device), stream, bytes, pointer);
+    wm_cancel_restore(cancel);
+    return status;
+}
+
+warm_status warm_device_base_allocation(const void *pointer, void **base,
+                                        size_t *bytes)
+{
+    wm_block *block = wm_space_find(pointer);
+
+    if (block == NULL || wm_device_of_block(block) < 0) {
+        return wm_fail(WARM_NOT_FOUND,
+                       "%p is not part of a live block of a device", pointer);
+    }
+    if (base == NULL || bytes == NULL) {
+        return wm_fail(WARM_INVALID_ARGUMENT, "%s is null",
+                       base == NULL ? "base" : "bytes");
+    }
+    *base = block->segment->base;
+    *bytes = block->segment->bytes;
+    return WARM_OK;
+}
+
+warm_status warm_device_cache_info(warm_runtime *runtime, int device,
+                                   warm_device_cache *info)
+{
+    warm_device_cache all = {.size = sizeof all};
+    warm_status status = wm_runtime_check_device(runtime, device);
+
+    if (status == WARM_OK) {
+        status = wm_sized_check(info, sizeof all, "warm_device_cache");
+    }
+    if (status == WARM_OK) {
+        wm_arena *arena = &space_of(runtime, device)->space.arenas[0];
+
+        all.cached_bytes = wm_arena_idle(arena);
+        all.largest_bytes = wm_arena_largest(arena);
+        wm_sized_out(info, &all, sizeof all);
+    }
+    return status;
+}
+
+warm_status warm_device_get_stats(warm_runtime *runtime, int device,
+                                  warm_device_stats *stats)
+{
+    warm_device_stats all = {.size = sizeof all};
+    warm_status status = wm_runtime_check_device(runtime, device);
+
+    if (status == WARM_OK) {
+        status = wm_sized_check(stats, sizeof all, "warm_device_stats");
+    }
+    if (status == WARM_OK) {
+        wm_arena_sorted_stats(&space_of(runtime, device)->space.arenas[0],
+                              &all);
+        wm_sized_out(stats, &all, sizeof all);
+    }
+    return status;
+}
+
+static const char *state_name(enum wm_block_state state)
+{
+    switch (state) {
+    case WM_BLOCK_LIVE:
+        return "live";
+    case WM_BLOCK_IDLE:
+        return "idle";
+    case WM_BLOCK_PENDING:
+        return "pending";
+    case WM_BLOCK_CAPTURED:
+        return "captured";
+    case WM_BLOCK_LOST:
+        return "lost";
+    case WM_BLOCK_VOID:
+    case WM_BLOCK_FREEING:
+    case WM_BLOCK_SLAB:
+    case WM_BLOCK_CACHED:
+    case WM_BLOCK_GATHERED:
+        break;
+    }
+    return "unknown";
+}
+
+static void put_block(wm_text *text, const wm_piece *piece)
+{
+    wm_text_put(text, "{\"address\":\"%p\",\"bytes\":%zu,\"state\":\"%s\"",
+                (const void *)piece->base, piece->bytes,
+                state_name(piece->state));
+    if (piece->state == WM_BLOCK_LIVE) {
+        wm_text_put(text, ",\"requested\":%zu", piece->requested);
+    }
+    if (piece->lane_id != 0) {
+        wm_text_put(text, ",\"stream\":%" PRIu64 "}",
+                    wm_timeline_stream_id(piece->lane_id));
+    } else {
+        wm_text_put(text, ",\"stream\":null}");
+    }
+}
+
+static void put_pieces(wm_text *text, int device, const wm_piece *piece,
+                       size_t count)
+{
+    const char *separator = "";
+
+    wm_text_put(text, "{\"device\":%d,\"segments\":[", device);
+    for (size_t i = 0; i < count; i++) {
+        if (piece[i].state == WM_BLOCK_VOID) {
+            wm_text_put(text,
+                        "%s{\"address\":\"%p\",\"bytes\":%zu,\"small\":%s,"
+                        "\"blocks\":[",
+                        i > 0 ? "]}," : "", (const void *)piece[i].base,
+                        piece[i].bytes, piece[i].small ? "true" : "false");
+            separator = "";
+        } else {
+            wm_text_put(text, "%s", separator);
+            put_block(text, &piece[i]);
+            separator = ",";
+        }
+    }
+    wm_text_put(text, count > 0 ? "]}]}" : "]}");
+}
+
+warm_status warm_device_snapshot(warm_runtime *runtime, int device, char *text,
+                                 size_t bytes, size_t *needed)
+{
+    wm_text out = {text, text != NULL ? bytes : 0, 0};
+    warm_status status = wm_runtime_check_device(runtime, device);
+    wm_piece *pieces = NULL;
+    size_t count = 0;
+
+    if (status == WARM_OK && text == NULL && bytes > 0) {
+        status = wm_fail(WARM_INVALID_ARGUMENT, "text is null");
+    }
+    if (status == WARM_OK) {
+        status = wm_snapshot_take(&space_of(runtime, device)->space.arenas[0],
+                                  &pieces, &count);
+    }
+    if (status != WARM_OK) {
+        return status;
+    }
+    put_pieces(&out, device, pieces, count);
+    wm_meta_free(pieces);
+    if (needed != NULL) {
+        *needed = out.used + 1;
+    }
+    return WARM_OK;
+}
+
+warm_status warm_device_reset_peaks(warm_runtime *runtime, int device)
+{
+    warm_status status = wm_runtime_check_device(runtime, device);
+
+    if (status == WARM_OK) {
+        wm_space_reset_peaks(&space_of(runtime, device)->space);
+    }
+    return status;
+}
+
+warm_status warm_device_reset_totals(warm_runtime *runtime, int device)
+{
+    warm_status status = wm_runtime_check_device(runtime, device);
+
+    if (status == WARM_OK) {
+        wm_space_reset_totals(&space_of(runtime, device)->space);
+    }
+    return status;
+}
+
+warm_status warm_device_trim(warm_runtime *runtime, int device, size_t target,
+                             size_t *released)
+{
+    warm_status status = wm_runtime_check_device(runtime, device);
+    size_t bytes = 0;
+
+    if (status == WARM_OK) {
+        status =
+            wm_space_trim(&space_of(runtime, device)->space, target, &bytes);
+    }
+    if (status == WARM_OK && released != NULL) {
+        *released = bytes;
+    }
+    return status;
+}
+
+warm_status warm_device_empty_cache(warm_runtime *runtime, int device,
+                                    size_t *released)
+{
+    return warm_device_trim(runtime, device, 0, released);
+}
+
+/* Not a number is out of range, too. */
+static warm_status check_fraction(const char *name, double fraction)
+{
+    return fraction > 0 && fraction <= 1
+               ? WARM_OK
+               : wm_fail(WARM_INVALID_ARGUMENT,
+                         "%s %g of a device's memory: more than 0, at most 1",
+                         name, fraction);
+}
+
+static size_t part_of(size_t total, double fraction)
+{
+    return fraction < 1 ? (size_t)((double)total * fraction) : 0;
+}
+
+/* Sets whichever of the two is not null. */
+static warm_status set_limits(warm_runtime *runtime, int device,
+                              const double *fraction, const double *threshold)
+{
+    size_t free = 0, total = 0;
+    wm_device_space *d = space_of(runtime, device);
+    warm_status status =
+        wm_driver_device_memory(runtime->driver, device, &free, &total);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    wm_lock_acquire(&d->space.growth.lock);
+    d->fraction = fraction != NULL ? *fraction : d->fraction;
+    d->threshold = threshold != NULL ? *threshold : d->threshold;
+    atomic_store_explicit(&d->space.limit_bytes, part_of(total, d->fraction),
+                          memory_order_relaxed);
+    atomic_store_explicit(
+        &d->collect_bytes,
+        d->threshold < 1 ? part_of(total, d->fraction * d->threshold) : 0,
+        memory_order_relaxed);
+    wm_lock_release(&d->space.growth.lock);
+    return WARM_OK;
+}
+
+warm_status warm_device_set_memory_fraction(warm_runtime *runtime, int device,
+                                            double fraction)
+{
+    warm_status status = wm_runtime_check_device(runtime, device);
+
+    if (status == WARM_OK) {
+        status = check_fraction("fraction", fraction);
+    }
+    return status == WARM_OK ? set_limits(runtime, device, &fraction, NULL)
+                             : status;
+}
+
+warm_status warm_device_set_collect_threshold(warm_runtime *runtime, int device,
+                                              double threshold)
+{
+    warm_status status = wm_runtime_check_device(runtime, device);
+
+    if (status == WARM_OK) {
+        status = check_fraction("threshold", threshold);
+    }
+    return status == WARM_OK ? set_limits(runtime, device, NULL, &threshold)
+                             : status;
+}
+
+warm_status warm_device_get_memory_fraction(warm_runtime *runtime, int device,
+                                            double *fraction)
+{
+    warm_status status = wm_runtime_check_device(runtime, device);
+
+    if (status == WARM_OK && fraction == NULL) {
+        status = wm_fail(WARM_INVALID_ARGUMENT, "fraction is null");
+    }
+    if (status == WARM_OK) {
+        wm_device_space *d = space_of(runtime, device);
+
+        wm_lock_acquire(&d->space.growth.lock);
+        *fraction = d->fraction;
+        wm_lock_release(&d->space.growth.lock);
+    }
+    return status;
+}

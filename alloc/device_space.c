@@ -1,0 +1,187 @@
+/* device_space.c: see device_space.h. */
+#include "alloc/device_space.h"
+
+#include "alloc/pinned.h"
+#include "runtime/base/bytes.h"
+#include "runtime/base/meta.h"
+#include "runtime/base/status.h"
+
+#include <stdio.h>
+
+static wm_device_space *of_space(wm_space *space)
+{
+    return (wm_device_space *)space;
+}
+
+/* Before the space grows by so much: what was idle longest goes, if there is
+ * more than the threshold then. */
+static void collect(wm_device_space *d, int node, size_t bytes)
+{
+    size_t most = atomic_load_explicit(&d->collect_bytes, memory_order_relaxed);
+    warm_space_stats stats = {.size = sizeof stats};
+    size_t after;
+
+    if (most == 0) {
+        return;
+    }
+    wm_arena_stats(&d->space.arenas[node], &stats);
+    after = stats.held_bytes.current + bytes;
+    if (after > most) {
+        wm_growth_collect(&d->space, node, after - most);
+    }
+}
+
+static warm_status obtain(wm_space *space, int node, size_t bytes, void **base)
+{
+    int device = of_space(space)->device;
+    void *got = NULL;
+    warm_status status;
+
+    collect(of_space(space), node, bytes);
+    status = wm_driver_device_alloc(space->driver, device, bytes, &got);
+    /* The page map is by pages. CUDA aligns what is as large as a segment to
+     * much more. */
+    if (status == WARM_OK && ((uintptr_t)got & (WM_PAGE - 1)) != 0) {
+        (void)wm_driver_device_free(space->driver, device, got);
+        return wm_fail(WARM_UNSUPPORTED,
+                       "device %d: %s at %p, which is no start of a page",
+                       device, wm_bytes(bytes).text, got);
+    }
+    if (status == WARM_OK) {
+        *base = got;
+    }
+    return status;
+}
+
+static warm_status give_back(wm_space *space, void *base, size_t bytes)
+{
+    (void)bytes;
+    return wm_driver_device_free(space->driver, of_space(space)->device, base);
+}
+
+static void miss(wm_space *space, const wm_request *request)
+{
+    wm_orders_mark(&of_space(space)->orders, request->lane);
+}
+
+static void describe(wm_space *space, char *text, size_t bytes)
+{
+    int device = of_space(space)->device;
+    size_t free = 0, total = 0;
+
+    if (wm_driver_device_memory(space->driver, device, &free, &total) ==
+        WARM_OK) {
+        snprintf(text, bytes, " on device %d, of %s, %s of them free", device,
+                 wm_bytes(total).text, wm_bytes(free).text);
+    } else {
+        snprintf(text, bytes, " on device %d", device);
+    }
+}
+
+static const wm_space_traits device_traits = {.name = "device",
+                                              .obtain = obtain,
+                                              .give_back = give_back,
+                                              .miss = miss,
+                                              .describe = describe,
+                                              .uncached = true};
+
+int wm_device_of_block(const wm_block *block)
+{
+    wm_space *space = wm_space_of(block);
+
+    return space->traits == &device_traits ? of_space(space)->device : -1;
+}
+
+static size_t round_up(size_t bytes, size_t unit)
+{
+    return (bytes + unit - 1) / unit * unit;
+}
+
+static warm_status open_one(warm_runtime *runtime, const wm_options *options,
+                            int device, wm_device_space *d)
+{
+    wm_timelines *timelines = &runtime->pinned->timelines;
+    warm_status status =
+        wm_space_init(&d->space, &device_traits, runtime, timelines, options);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    status = wm_orders_init(&d->orders, timelines, &d->space.arenas[0], device);
+    if (status != WARM_OK) {
+        wm_space_fini(&d->space);
+        return status;
+    }
+    d->device = device;
+    d->fraction = d->threshold = 1;
+    d->space.polled_by = &runtime->pinned->space.background;
+    d->space.segment_bytes =
+        round_up(d->space.segment_bytes, WM_DEVICE_SEGMENT);
+    d->space.arenas[0].small_max = WM_DEVICE_SMALL;
+    d->space.arenas[0].sorted = &d->sorted;
+    atomic_store_explicit(&d->space.limit_bytes, 0, memory_order_relaxed);
+    return WARM_OK;
+}
+
+static void end_spaces(wm_device_space *spaces, int count)
+{
+    while (count-- > 0) {
+        wm_orders_fini(&spaces[count].orders);
+        wm_space_fini(&spaces[count].space);
+    }
+    wm_meta_free(spaces);
+}
+
+warm_status wm_device_spaces_open(warm_runtime *runtime,
+                                  const wm_options *options)
+{
+    size_t bytes = (size_t)runtime->devices * sizeof(wm_device_space);
+    wm_device_space *spaces = wm_meta_alloc(bytes);
+
+    if (spaces == NULL) {
+        return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a runtime");
+    }
+    for (int i = 0; i < runtime->devices; i++) {
+        warm_status status = open_one(runtime, options, i, &spaces[i]);
+
+        if (status != WARM_OK) {
+            end_spaces(spaces, i);
+            return status;
+        }
+    }
+    runtime->device_spaces = spaces;
+    return WARM_OK;
+}
+
+void wm_device_spaces_stop(warm_runtime *runtime, warm_destroy_report *report)
+{
+    for (int i = 0; i < runtime->devices; i++) {
+        wm_device_space *d = &runtime->device_spaces[i];
+        warm_space_stats stats = {.size = sizeof stats};
+        size_t released;
+
+        (void)wm_space_trim(&d->space, 0, &released);
+        wm_space_stats(&d->space, &stats);
+        report->blocks += stats.requests.current;
+        report->block_bytes += stats.block_bytes.current;
+        report->pending += stats.pending.current;
+        wm_space_forget(&d->space);
+        wm_orders_forget(&d->orders);
+    }
+}
+
+void wm_device_spaces_close(warm_runtime *runtime)
+{
+    end_spaces(runtime->device_spaces, runtime->devices);
+    runtime->device_spaces = NULL;
+}
+
+void wm_device_spaces_retire(warm_runtime *runtime, warm_stream stream,
+                             const wm_stream_info *info)
+{
+    for (int i = 0; i < runtime->devices; i++) {
+        if (info->device == i || info->device == WM_DEVICE_UNKNOWN) {
+            wm_orders_retire(&runtime->device_spaces[i].orders, stream, info);
+        }
+    }
+}

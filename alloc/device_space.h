@@ -1,0 +1,43 @@
+/* device_space.h: the memory of devices, for runtime.c and what is beside it.
+ *
+ * One space a device, of one arena: its lanes are the streams (order.h). The
+ * public functions of device_memory.h reach it through runtime->device_spaces.
+ */
+#ifndef WM_DEVICE_SPACE_H
+#define WM_DEVICE_SPACE_H
+
+#include "alloc/arena_stats.h"
+#include "alloc/order.h"
+#include "alloc/space.h"
+
+typedef struct wm_device_space {
+    wm_space space; /* first: a space leads to it */
+    wm_orders orders;
+    int device;                 /* const */
+    double fraction, threshold; /* lock growth */
+    /* What is held at most before idle segments go, 0: no matter. Relaxed: set
+     * at any time. */
+    _Atomic size_t collect_bytes;
+    wm_sorted sorted; /* of the arena */
+} wm_device_space;
+
+/* What small requests are, and the least that is obtained. */
+enum { WM_DEVICE_SMALL = 1 << 20, WM_DEVICE_SEGMENT = 2 << 20 };
+
+/* One for each device; pinned memory is open. Calls no driver (row B13).
+ * Status: OUT_OF_MEMORY. */
+warm_status wm_device_spaces_open(warm_runtime *runtime,
+                                  const wm_options *options);
+/* Before pinned memory is closed: gives back what is idle, reports what is in
+ * use. And after: ends the records. */
+void wm_device_spaces_stop(warm_runtime *runtime, warm_destroy_report *report);
+void wm_device_spaces_close(warm_runtime *runtime);
+
+/* The stream will be destroyed: before its timeline is retired. */
+void wm_device_spaces_retire(warm_runtime *runtime, warm_stream stream,
+                             const wm_stream_info *info);
+
+/* The device of a block, or -1 if it is memory of the host. */
+int wm_device_of_block(const wm_block *block);
+
+#endif

@@ -1,0 +1,114 @@
+/* gather.h: what a thread records and frees on adopted streams, before it is in
+ * any timeline.
+ *
+ *   record  window ─► set ─► slot of the stream: its timeline, by address
+ *   free    block ─► bare timeline ─► slot: into its open batch
+ *   full    the batch gets its event, is in the timeline's queue; the oldest
+ *           one is asked for, and what has passed goes into the magazines
+ *
+ * A record and a free are hits of the window's section: no lock, and one read-
+ * modify-write each, on the block, because others may record on it or free it
+ * at the same time. The batch of a slot is a front of the timeline's own open
+ * batch, and joins that when the slot is wanted for another stream, when the
+ * thread ends, or when somebody else wants it there: before memory is obtained,
+ * when a stream retires or captures, when all is polled. All bounds of batches
+ * hold for each slot.
+ *
+ * A block in a slot is GATHERED: its arena counts it as if its caller had it,
+ * until it is told so, all of a slot at once; the thread's figures know that it
+ * was freed.
+ *
+ * A slot has references of its timeline in stock: one a record, which goes with
+ * the use; so that threads that share a stream do not share a count. */
+#ifndef WM_GATHER_H
+#define WM_GATHER_H
+
+#include "alloc/timeline.h"
+
+/* Slots: a power of two. Larger blocks that another thread was handed do not
+ * wait in them: memory would be obtained meanwhile by who allocates such. */
+enum { WM_GATHER_SLOTS = 8, WM_GATHER_OTHERS = 64 << 10 };
+
+/* Of the section, but for what others peek at. */
+typedef struct wm_gather_slot {
+    warm_stream stream; /* null: empty */
+    /* Relaxed. Others ask whether a visit is worth it. */
+    _Atomic(wm_timeline *) timeline;
+    size_t references; /* at least one */
+    size_t bytes_max;  /* of the batch */
+    wm_batch open;
+} wm_gather_slot;
+
+typedef struct wm_gather {
+    wm_timelines *timelines; /* const */
+    size_t count_max;        /* const: of a slot's batch */
+    /* Relaxed, for others who peek: blocks in open batches, and when the oldest
+     * of those was begun, or before. */
+    _Atomic size_t blocks;
+    _Atomic uint64_t since_ns;
+    wm_gather_slot slot[WM_GATHER_SLOTS];
+} wm_gather;
+
+struct wm_magazines;
+struct wm_space;
+struct wm_window;
+
+static inline wm_gather_slot *wm_gather_slot_of(wm_gather *gather,
+                                                warm_stream stream)
+{
+    return &gather->slot[((uint64_t)(uintptr_t)stream *
+                          UINT64_C(0x9E3779B97F4A7C15)) >>
+                         61];
+}
+_Static_assert(WM_GATHER_SLOTS == 8, "the highest three bits");
+
+/* Records the stream on a LIVE block that the window handed out. False: the
+ * slow path. */
+bool wm_gather_record(struct wm_window *window, wm_block *block,
+                      warm_stream stream);
+
+/* Frees such a block that one adopted stream uses: uses is bare. False: the
+ * slow path. */
+bool wm_gather_free(struct wm_window *window, wm_block *block, wm_use *uses);
+
+/* The same of a FREEING block that another thread may have been handed. */
+bool wm_gather_free_other(struct wm_space *space, wm_block *block,
+                          wm_use *uses);
+
+/* The one stream that is to have a slot for that, or null: see
+ * wm_gather_meet(). uses: of a FREEING block. */
+warm_stream wm_gather_stream(wm_use *uses);
+
+/* The calling thread's slot for the stream, made if the stream is adopted; then
+ * wm_gather_record() may do. yields: not in place of another stream's. */
+void wm_gather_meet(struct wm_space *space, warm_stream stream, bool yields);
+
+/* The calling thread's batches go into the timelines' own; those are asked, if
+ * they are worth it, until something has passed, which goes into the thread's
+ * magazines. Whether any. now: see wm_timelines_poll_some(). */
+bool wm_gather_poll_mine(struct wm_space *space, uint64_t now);
+
+/* All threads' batches begun at older_than or before go into the timelines'
+ * own; those for t, which retires, with their slots. The caller holds no lock
+ * from WM_RANK_WINDOWS on. */
+void wm_gather_fetch(wm_timelines *set, wm_timeline *t, uint64_t older_than);
+
+/* Blocks in all threads' open batches; those of every free that does not see
+ * what the caller wrote before are counted. Lock as above. */
+size_t wm_gather_blocks(wm_timelines *set);
+
+/* As many as make a timeline's batch worth a question: what is gathered is
+ * where others find it before they would. */
+static inline size_t wm_gather_count_max(const wm_timelines *set)
+{
+    return set->batch_count < WM_BATCH_RIPE ? set->batch_count : WM_BATCH_RIPE;
+}
+
+/* The arena is told that the blocks of a slot, or of all, are pending. */
+void wm_gather_tell(struct wm_magazines *set, wm_gather_slot *slot);
+void wm_gather_tell_all(struct wm_magazines *set);
+
+/* With the window's section: everything leaves the set. */
+void wm_gather_end(struct wm_magazines *set);
+
+#endif

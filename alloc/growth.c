@@ -1,0 +1,541 @@
+/* growth.c: growth and return of a space's memory; see growth.h. */
+#include "alloc/growth.h"
+
+#include "alloc/page_map.h"
+#include "alloc/space.h"
+#include "runtime/base/bytes.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+
+/* One thread's business with the driver; lives on its stack. */
+struct wm_errand {
+    struct wm_errand *next;
+    uint64_t number;
+    int node;
+    size_t bytes; /* that come; 0: segments go back */
+    size_t room;  /* of those: not promised to anybody */
+};
+
+/* What it leaves behind for those that wait. */
+enum outcome { NOTHING, VACATED, GAINED };
+
+void wm_growth_init(wm_growth *growth)
+{
+    wm_lock_init(&growth->lock, WM_RANK_GROWTH);
+    wm_cond_init(&growth->over);
+}
+
+void wm_growth_fini(wm_growth *growth)
+{
+    wm_cond_fini(&growth->over);
+    wm_lock_fini(&growth->lock);
+}
+
+/* ---- errands ---------------------------------------------------------- */
+
+static void begin_locked(wm_growth *growth, struct wm_errand *errand)
+{
+    errand->number = ++growth->begun;
+    errand->next = growth->errands;
+    growth->errands = errand;
+    growth->coming += errand->bytes;
+}
+
+static void end(wm_growth *growth, struct wm_errand *errand,
+                enum outcome outcome)
+{
+    struct wm_errand **link = &growth->errands;
+
+    wm_lock_acquire(&growth->lock);
+    while (*link != errand) {
+        link = &(*link)->next;
+    }
+    *link = errand->next;
+    growth->coming -= errand->bytes;
+    growth->gained += outcome == GAINED;
+    growth->vacated += outcome != NOTHING;
+    wm_cond_broadcast(&growth->over);
+    wm_lock_release(&growth->lock);
+}
+
+static bool is_under_way_locked(const wm_growth *growth, uint64_t number)
+{
+    for (struct wm_errand *e = growth->errands; e != NULL; e = e->next) {
+        if (e->number == number) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void wait_locked(wm_growth *growth, uint64_t number)
+{
+    while (is_under_way_locked(growth, number)) {
+        wm_cond_wait(&growth->over, &growth->lock);
+    }
+}
+
+/* ---- giving back ------------------------------------------------------ */
+
+/* What became of the idle segments that were to go back. */
+struct returned {
+    size_t bytes;     /* with the driver again */
+    size_t refused;   /* the driver did not take */
+    warm_error cause; /* of the last refusal */
+};
+
+static warm_status driver_free(wm_space *space, wm_arena *arena, void *base,
+                               size_t bytes)
+{
+    uint64_t start = wm_clock_ns();
+    warm_status status = space->traits->give_back(space, base, bytes);
+
+    wm_arena_count_driver(arena, true, wm_clock_ns() - start);
+    return status;
+}
+
+static void give_back_one(wm_space *space, wm_segment *segment,
+                          struct returned *returned)
+{
+    wm_arena *arena = segment->arena;
+    size_t bytes = segment->bytes;
+
+    if (driver_free(space, arena, segment->base, bytes) == WARM_OK) {
+        returned->bytes += bytes;
+        wm_arena_released(arena, segment);
+        return;
+    }
+    returned->refused += bytes;
+    returned->cause.size = sizeof returned->cause;
+    warm_last_error(&returned->cause);
+    wm_arena_reattach(arena, segment);
+}
+
+static void say_refused(wm_space *space, const struct returned *returned)
+{
+    if (returned->refused > 0) {
+        wm_log(WARM_LOG_WARNING,
+               "the driver did not take %s of %s memory back, which stays in "
+               "the cache: %s",
+               wm_bytes(returned->refused).text, space->traits->name,
+               returned->cause.message);
+    }
+}
+
+static size_t held(wm_arena *arena)
+{
+    warm_space_stats stats = {.size = sizeof stats};
+
+    wm_arena_stats(arena, &stats);
+    return stats.held_bytes.current;
+}
+
+static size_t held_by_all(wm_space *space)
+{
+    size_t bytes = 0;
+
+    for (int i = 0; i < space->nodes; i++) {
+        bytes += held(&space->arenas[i]);
+    }
+    return bytes;
+}
+
+/* Which segments go: what the functions below make of it. */
+struct going {
+    int node;           /* WM_NODE_UNKNOWN: of all */
+    size_t target;      /* bytes that may be held */
+    uint64_t before_ns; /* idle since then */
+    size_t below, most; /* bytes of one, of all */
+};
+
+static wm_segment *append(wm_segment *chain, wm_segment *more)
+{
+    while (more != NULL) {
+        wm_segment *next = more->next;
+
+        more->next = chain;
+        chain = more;
+        more = next;
+    }
+    return chain;
+}
+
+static size_t bytes_of(const wm_segment *chain)
+{
+    size_t bytes = 0;
+
+    for (; chain != NULL; chain = chain->next) {
+        bytes += chain->bytes;
+    }
+    return bytes;
+}
+
+/* Of the nodes' arenas, one after the other. */
+static wm_segment *detach_down(wm_space *space, const struct going *going)
+{
+    size_t left = going->target > 0 ? held_by_all(space) : 0;
+    wm_segment *chain = NULL;
+
+    for (int i = 0; i < space->nodes; i++) {
+        wm_arena *arena = &space->arenas[i];
+        size_t others = left > held(arena) ? left - held(arena) : 0;
+        size_t target = going->target > others ? going->target - others : 0;
+        wm_segment *gone = NULL;
+        size_t bytes;
+
+        if (going->node == WM_NODE_UNKNOWN || going->node == i) {
+            gone = wm_arena_detach(arena, target);
+        }
+        bytes = bytes_of(gone);
+        left -= left > bytes ? bytes : left;
+        chain = append(chain, gone);
+    }
+    return chain;
+}
+
+static wm_segment *detach_old(wm_space *space, const struct going *going)
+{
+    const wm_background *b = &space->background;
+    wm_segment *chain = NULL;
+
+    for (int i = 0; i < space->nodes; i++) {
+        size_t keep = i == b->reserve_node ? b->reserve_bytes : 0;
+
+        chain = append(chain, wm_arena_detach_old(&space->arenas[i],
+                                                  going->before_ns, keep));
+    }
+    return chain;
+}
+
+static wm_segment *detach_own(wm_space *space, const struct going *going)
+{
+    return wm_arena_detach_own(&space->arenas[going->node], going->below,
+                               going->most);
+}
+
+/* A segment on its way back is neither cached nor room under the limit: from
+ * its detaching on there is an errand that others can wait for. */
+static size_t send_back(wm_space *space, const struct going *going,
+                        wm_segment *(*detach)(wm_space *space,
+                                              const struct going *going))
+{
+    struct wm_errand errand = {.bytes = 0};
+    struct returned returned = {0};
+    wm_segment *segment;
+
+    wm_lock_acquire(&space->growth.lock);
+    segment = detach(space, going);
+    if (segment != NULL) {
+        begin_locked(&space->growth, &errand);
+    }
+    wm_lock_release(&space->growth.lock);
+    if (segment == NULL) {
+        return 0;
+    }
+    while (segment != NULL) {
+        wm_segment *next = segment->next;
+
+        give_back_one(space, segment, &returned);
+        segment = next;
+    }
+    end(&space->growth, &errand, returned.bytes > 0 ? GAINED : NOTHING);
+    say_refused(space, &returned);
+    return returned.bytes;
+}
+
+size_t wm_growth_give_back(wm_space *space, int node, size_t target)
+{
+    struct going going = {.node = node, .target = target};
+
+    return send_back(space, &going, detach_down);
+}
+
+static wm_segment *detach_oldest(wm_space *space, const struct going *going)
+{
+    return wm_arena_detach_oldest(&space->arenas[going->node], going->most);
+}
+
+void wm_growth_collect(wm_space *space, int node, size_t bytes)
+{
+    struct going going = {.node = node, .most = bytes};
+
+    (void)send_back(space, &going, detach_oldest);
+}
+
+void wm_growth_decay(wm_space *space, uint64_t before_ns)
+{
+    struct going going = {.before_ns = before_ns};
+
+    (void)send_back(space, &going, detach_old);
+}
+
+/* ---- growing ---------------------------------------------------------- */
+
+/* A request, and what it has met. */
+struct request {
+    int node;
+    int give_back; /* the node whose idle segments may go for it, or all */
+    wm_lane *lane;
+    size_t bytes;  /* 0: none yet, memory is to be had ahead */
+    size_t needed; /* bytes of a run for it */
+    size_t wanted; /* bytes that are to come for it, if all goes well */
+    wm_block *block;
+    bool by_limit;            /* the last refusal: ours, not the driver's */
+    uint64_t gained, vacated; /* at its last look */
+};
+
+/* What would come in much more time than a growth of the request's own takes
+ * is not waited for: memory that is had ahead comes in large regions. */
+enum { PATIENCE = 4 };
+
+/* Room in what is coming to the node already. */
+static struct wm_errand *find_room_locked(wm_growth *growth,
+                                          const struct request *request)
+{
+    for (struct wm_errand *e = growth->errands; e != NULL; e = e->next) {
+        if (e->node == request->node && e->room >= request->needed &&
+            e->bytes / PATIENCE <= request->wanted) {
+            return e;
+        }
+    }
+    return NULL;
+}
+
+/* Takes what has come since, or waits for what comes and has room for it.
+ * NOT_READY: there is neither. */
+static warm_status look_locked(wm_space *space, struct request *request)
+{
+    wm_growth *growth = &space->growth;
+
+    for (;;) {
+        bool starved = false;
+        struct wm_errand *errand;
+
+        request->gained = growth->gained;
+        request->vacated = growth->vacated;
+        request->block = wm_arena_take(&space->arenas[request->node],
+                                       request->lane, request->bytes, &starved);
+        if (request->block != NULL) {
+            return WARM_OK;
+        }
+        if (starved) {
+            return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a record of it");
+        }
+        errand = find_room_locked(growth, request);
+        if (errand == NULL) {
+            return WARM_NOT_READY;
+        }
+        errand->room -= request->needed;
+        wait_locked(growth, errand->number);
+    }
+}
+
+static bool within_limit_locked(wm_space *space, size_t bytes)
+{
+    size_t limit = wm_space_limit(space);
+    size_t taken;
+
+    if (limit == 0) {
+        return true;
+    }
+    taken = held_by_all(space) + space->growth.coming;
+    return taken <= limit && bytes <= limit - taken;
+}
+
+/* Looks, and unless that serves the request claims room for an errand. */
+static warm_status begin(wm_space *space, struct request *request,
+                         struct wm_errand *errand)
+{
+    warm_status status;
+
+    wm_lock_acquire(&space->growth.lock);
+    status = request->bytes > 0 ? look_locked(space, request) : WARM_NOT_READY;
+    if (status == WARM_NOT_READY) {
+        request->by_limit = !within_limit_locked(space, errand->bytes);
+        if (request->by_limit) {
+            status = wm_fail(WARM_OUT_OF_MEMORY, "the limit of %s is reached",
+                             wm_bytes(wm_space_limit(space)).text);
+        } else {
+            begin_locked(&space->growth, errand);
+        }
+    }
+    wm_lock_release(&space->growth.lock);
+    return status;
+}
+
+/* Gives idle segments back that were made for one large request and are too
+ * small for this one, at most as many bytes as come for it. That cannot go
+ * round in circles, whatever the load: a segment goes only for a larger one, so
+ * that of those which go and come again and again none would be the largest.
+ * The others stay, for those who allocate while this one waits. Memory that is
+ * obtained ahead takes nobody's place. */
+static void swap(wm_space *space, const struct request *request, size_t bytes)
+{
+    struct going going = {
+        .node = request->node, .below = request->needed, .most = bytes};
+
+    (void)send_back(space, &going, detach_own);
+}
+
+/* Obtains segment_bytes and takes the block from them. No lock held. */
+static warm_status obtain(wm_space *space, struct request *request,
+                          size_t segment_bytes)
+{
+    wm_arena *arena = &space->arenas[request->node];
+    uint64_t start = wm_clock_ns();
+    void *base = NULL;
+    warm_status status =
+        space->traits->obtain(space, request->node, segment_bytes, &base);
+
+    wm_arena_count_driver(arena, false, wm_clock_ns() - start);
+    if (status == WARM_OK) {
+        status = wm_arena_grow(arena, request->lane, base, segment_bytes,
+                               request->bytes, &request->block);
+        if (status != WARM_OK) {
+            (void)driver_free(space, arena, base, segment_bytes);
+        }
+    }
+    return status;
+}
+
+static warm_status grow_by(wm_space *space, struct request *request,
+                           size_t bytes)
+{
+    struct wm_errand errand = {
+        .node = request->node, .bytes = bytes, .room = bytes - request->needed};
+    warm_status status = begin(space, request, &errand);
+
+    if (status == WARM_NOT_READY) {
+        if (request->needed > 0) {
+            swap(space, request, bytes);
+        }
+        status = obtain(space, request, bytes);
+        end(&space->growth, &errand, status == WARM_OK ? GAINED : VACATED);
+        if (status == WARM_OK) {
+            wm_background_note_held(&space->background);
+        }
+    }
+    return status;
+}
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Asks for *bytes, and for half as much where they cannot be had, down to
+ * least; tells how many it came to. */
+static warm_status step_down(wm_space *space, struct request *request,
+                             size_t least, size_t *bytes)
+{
+    warm_status status = grow_by(space, request, *bytes);
+
+    while (status == WARM_OUT_OF_MEMORY && *bytes > least) {
+        *bytes = larger(wm_page_round(*bytes / 2), least);
+        status = grow_by(space, request, *bytes);
+    }
+    return status;
+}
+
+/* A segment is at least a HELD_PARTS-th of what is held already, so that there
+ * never are very many, nor much of the last one left over. */
+enum { HELD_PARTS = 64 };
+
+static size_t growth_bytes(wm_space *space, const struct request *request)
+{
+    size_t part = held(&space->arenas[request->node]) / HELD_PARTS;
+
+    part = part < space->chunk_bytes ? part : space->chunk_bytes;
+    part -= part % space->segment_bytes;
+    return larger(larger(space->segment_bytes, part), request->needed);
+}
+
+/* Asks for a whole segment, or less, but as much as the request needs. */
+static warm_status grow(wm_space *space, struct request *request)
+{
+    size_t bytes = growth_bytes(space, request);
+
+    request->wanted = bytes;
+    return step_down(space, request, request->needed, &bytes);
+}
+
+warm_status wm_growth_ahead(wm_space *space, int node, size_t bytes,
+                            size_t least, size_t *obtained)
+{
+    struct request request = {.node = node};
+    warm_status status = step_down(space, &request, least, &bytes);
+
+    *obtained = status == WARM_OK ? bytes : 0;
+    return status;
+}
+
+/* An errand whose end may help: one that gives back, or any where it was the
+ * limit that refused. */
+static struct wm_errand *find_hope_locked(wm_growth *growth, bool by_limit)
+{
+    struct wm_errand *e = growth->errands;
+
+    while (e != NULL && e->bytes > 0 && !by_limit) {
+        e = e->next;
+    }
+    return e;
+}
+
+/* True once something has changed for a request that was refused. Those that
+ * the driver refuses do not count the ends of each other, or they would try
+ * again for ever. */
+static bool wait_for_others(wm_space *space, const struct request *request)
+{
+    wm_growth *growth = &space->growth;
+    struct wm_errand *hope;
+    bool changed;
+
+    wm_lock_acquire(&growth->lock);
+    changed = growth->gained != request->gained ||
+              (request->by_limit && growth->vacated != request->vacated);
+    hope = find_hope_locked(growth, request->by_limit);
+    if (!changed && hope != NULL) {
+        wait_locked(growth, hope->number);
+        changed = true;
+    }
+    wm_lock_release(&growth->lock);
+    return changed;
+}
+
+/* Whether a refused request may try again. */
+static bool make_room(wm_space *space, const struct request *request)
+{
+    warm_error cause = {.size = sizeof cause};
+    bool again;
+
+    warm_last_error(&cause);
+    again = wm_growth_give_back(space, request->give_back, 0) > 0 ||
+            wait_for_others(space, request);
+    if (again) {
+        wm_arena_count_retry(&space->arenas[request->node]);
+    }
+    /* What the driver says to a segment is not why the request fails. */
+    wm_error_restore(&cause);
+    return again;
+}
+
+warm_status wm_growth_alloc(wm_space *space, const wm_request *wanted, int node,
+                            int give_back, wm_block **block)
+{
+    struct request request = {.node = node,
+                              .give_back = give_back,
+                              .lane = wanted->lane,
+                              .bytes = wanted->bytes,
+                              .needed = wm_arena_run_bytes(wanted->bytes)};
+    warm_status status;
+
+    do {
+        status = grow(space, &request);
+    } while (
+        status == WARM_OUT_OF_MEMORY &&
+        (wm_arena_open(&space->arenas[node], request.lane, request.needed) ||
+         make_room(space, &request)));
+    *block = request.block;
+    return status;
+}

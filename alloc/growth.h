@@ -1,0 +1,67 @@
+/* growth.h: how a space gets memory from the driver, and gives it back (rows
+ * B9, B11, B12).
+ *
+ * What is under way is an errand; errands stand in a list under lock growth,
+ * and their calls to the driver are made with no lock held at all:
+ *
+ *   thread 1  needs 1, grows by 4  ──────► driver            room 3
+ *   thread 2  needs 2: takes part, waits                     room 1
+ *   thread 3  needs 9: does not fit, grows by itself ──────► driver
+ *   thread 4  trims: its segments go back ─────────────────► driver
+ *   thread 5  hits, frees, polls: goes on
+ *
+ * Who waited looks again, and does not grow again for what has come. A request
+ * that is refused while memory is on its way back, or while others hold room
+ * under the limit that they may not need in the end, waits for them: out of
+ * memory is said only where nothing under way could change it. */
+#ifndef WM_GROWTH_H
+#define WM_GROWTH_H
+
+#include "alloc/block.h"
+#include "runtime/base/lock.h"
+
+struct wm_space;
+struct wm_request;
+struct wm_errand;
+
+/* Embedded in a space. All but the lock: lock growth. */
+typedef struct wm_growth {
+    wm_lock lock;
+    wm_cond over; /* an errand is */
+    struct wm_errand *errands;
+    uint64_t begun;   /* errands, which number them */
+    size_t coming;    /* bytes asked of the driver that are not held yet */
+    uint64_t gained;  /* errands that left memory with the driver, or idle */
+    uint64_t vacated; /* errands that left room under the limit */
+} wm_growth;
+
+void wm_growth_init(wm_growth *growth);
+void wm_growth_fini(wm_growth *growth);
+
+/* A block of a node for a request that its arena could not serve: looks again,
+ * takes part in a growth, or grows, by less where much is refused; then gives
+ * idle segments back, of one node or (WM_NODE_UNKNOWN) of all, and tries again.
+ * Status: OUT_OF_MEMORY, or another of the driver's. */
+warm_status wm_growth_alloc(struct wm_space *space,
+                            const struct wm_request *wanted, int node,
+                            int give_back, wm_block **block);
+
+/* Obtains a region of at most bytes that nobody has asked for yet, or half of
+ * it, and so on, but not less than least; both whole pages. What waits for it
+ * finds room in it as in any other growth.
+ * Status: OUT_OF_MEMORY, or another of the driver's; nothing is obtained. */
+warm_status wm_growth_ahead(struct wm_space *space, int node, size_t bytes,
+                            size_t least, size_t *obtained);
+
+/* Gives idle segments of a node or of all back, the largest first, until at
+ * most target bytes are held. Returns the bytes that the driver took. */
+size_t wm_growth_give_back(struct wm_space *space, int node, size_t target);
+
+/* Gives those of a node back that are idle longest, until bytes have gone. */
+void wm_growth_collect(struct wm_space *space, int node, size_t bytes);
+
+/* Gives those of all nodes back that are idle since before_ns or earlier, but
+ * for the reserve. */
+void wm_growth_decay(struct wm_space *space, uint64_t before_ns);
+
+#endif

@@ -1,0 +1,124 @@
+/* lane.c: see lane.h. Takes lock arena in every public function. */
+#include "alloc/arena_int.h"
+
+#include "runtime/base/meta.h"
+
+#include <string.h>
+
+wm_lane *wm_lane_make(wm_arena *arena, uint64_t id)
+{
+    wm_lane *lane;
+
+    wm_lock_acquire(&arena->lock);
+    lane = arena->spare_lanes;
+    if (lane != NULL) {
+        arena->spare_lanes = lane->next;
+        memset(lane, 0, sizeof *lane);
+    } else {
+        lane = wm_meta_alloc(sizeof *lane);
+    }
+    if (lane != NULL) {
+        lane->id = id;
+        lane->next = arena->lanes;
+        arena->lanes = lane;
+    }
+    wm_lock_release(&arena->lock);
+    return lane;
+}
+
+uint64_t wm_lane_puts(wm_arena *arena, wm_lane *lane)
+{
+    uint64_t puts;
+
+    wm_lock_acquire(&arena->lock);
+    puts = lane->puts;
+    wm_lock_release(&arena->lock);
+    return puts;
+}
+
+/* Calls fn for every idle run; fn may take it out, and join it elsewhere. */
+static bool each_idle_locked(wm_lane *lane,
+                             bool (*fn)(wm_arena *arena, wm_block *run,
+                                        uint64_t puts),
+                             wm_arena *arena, uint64_t puts)
+{
+    for (int sort = 0; sort < WM_SORTS; sort++) {
+        for (unsigned i = 0; i < WM_FIT_BINS; i++) {
+            wm_block *run = lane->idle[sort].bin[i];
+
+            while (run != NULL) {
+                wm_block *next = run->next_idle;
+
+                if (fn(arena, run, puts)) {
+                    return true;
+                }
+                run = next;
+            }
+        }
+    }
+    return false;
+}
+
+static bool is_later(wm_arena *arena, wm_block *run, uint64_t puts)
+{
+    (void)arena;
+    return run->put_at > puts;
+}
+
+bool wm_lane_has_more(wm_arena *arena, wm_lane *lane)
+{
+    bool more;
+
+    wm_lock_acquire(&arena->lock);
+    more = lane->puts > lane->passed &&
+           each_idle_locked(lane, is_later, arena, lane->passed);
+    wm_lock_release(&arena->lock);
+    return more;
+}
+
+/* Anybody may have what had come back by then. A run that has joined with a
+ * later one waits with that. */
+static bool make_common(wm_arena *arena, wm_block *run, uint64_t puts)
+{
+    if (run->put_at <= puts) {
+        wm_fit_remove(wm_run_bins(run), run);
+        wm_run_move(run, &arena->common);
+        wm_run_join_locked(arena, run);
+    }
+    return false;
+}
+
+void wm_lane_passed(wm_arena *arena, wm_lane *lane, uint64_t puts)
+{
+    wm_lock_acquire(&arena->lock);
+    if (puts > lane->passed) {
+        lane->passed = puts;
+        (void)each_idle_locked(lane, make_common, arena, puts);
+    }
+    wm_lock_release(&arena->lock);
+}
+
+void wm_lane_retire_locked(wm_arena *arena, wm_lane *lane)
+{
+    wm_lane **link = &arena->lanes;
+
+    if (!lane->over || lane->runs > 0) {
+        return;
+    }
+    while (*link != lane) {
+        link = &(*link)->next;
+    }
+    *link = lane->next;
+    lane->next = arena->spare_lanes;
+    arena->spare_lanes = lane;
+}
+
+void wm_lane_end(wm_arena *arena, wm_lane *lane)
+{
+    wm_lock_acquire(&arena->lock);
+    (void)each_idle_locked(lane, make_common, arena, UINT64_MAX);
+    wm_slab_move_all_locked(lane, &arena->common);
+    lane->over = true;
+    wm_lane_retire_locked(arena, lane);
+    wm_lock_release(&arena->lock);
+}

@@ -1,0 +1,61 @@
+/* lane.h: idle memory of an arena that is safe for one stream only (row C1).
+ *
+ * What was freed in the order of a stream may be handed out on that stream at
+ * once: its queue puts the new work behind the old. Anybody else may have it
+ * once the stream has passed the point of the free.
+ *
+ *   arena ─┬─ common    idle runs and slabs that anybody may have
+ *          ├─ lane 7    … that stream 7 may have: put 1, 2, … 9, 10, 11
+ *          └─ lane 9                   stream 7 has passed ──────► └ not yet
+ *
+ * A request in a lane is served from that and from the common one. Runs of one
+ * lane join with each other; those of different lanes stay apart, until a
+ * request finds no room but in several of its own and the common ones. A lane
+ * does not know its stream, nor an arena what has passed: the space does (see
+ * order.h), and says so with wm_lane_passed(). Page-locked memory has the
+ * common lane only. */
+#ifndef WM_LANE_H
+#define WM_LANE_H
+
+#include "alloc/fit.h"
+
+struct wm_arena;
+
+/* Which segment a run lies in; see wm_arena.small_max and run.c. */
+enum wm_sort { WM_SORT_LARGE, WM_SORT_SMALL, WM_SORT_APART, WM_SORTS };
+
+/* Lock arena. All zeros: empty. */
+typedef struct wm_lane {
+    wm_fit idle[WM_SORTS];
+    wm_slab *slabs[WM_CLASSES]; /* with at least one idle slot */
+    uint64_t puts;              /* runs that came back */
+    uint64_t passed;            /* so many of those anybody may have */
+    size_t runs;                /* idle or not, slabs among them */
+    uint64_t id;                /* const: what its blocks say they are of */
+    bool over;                  /* the stream has ended, and all of its work */
+    struct wm_lane *next;       /* of the arena's */
+} wm_lane;
+
+/* A lane without memory; null: no memory for that. id: never used twice, not 0,
+ * which is the common lane's. */
+wm_lane *wm_lane_make(struct wm_arena *arena, uint64_t id);
+
+/* How many runs came back so far. */
+uint64_t wm_lane_puts(struct wm_arena *arena, wm_lane *lane);
+/* Whether anything came back since as many did as have passed, and lies idle:
+ * it is worth asking the stream. */
+bool wm_lane_has_more(struct wm_arena *arena, wm_lane *lane);
+
+/* The stream has passed what had come back when puts were counted: it is
+ * common now. But not slabs, parts of which may still come back. */
+void wm_lane_passed(struct wm_arena *arena, wm_lane *lane, uint64_t puts);
+
+/* The stream has ended, and all of its work has: all that is idle, and what
+ * will come back, is common. The lane must not be used any more; it is spare
+ * once nothing is left that could come back. */
+void wm_lane_end(struct wm_arena *arena, wm_lane *lane);
+
+/* The last run of a lane that is over has left it. Lock arena. */
+void wm_lane_retire_locked(struct wm_arena *arena, wm_lane *lane);
+
+#endif

@@ -1,0 +1,319 @@
+/* magazine.c: misses, and frees that are no hits. See magazine.h.
+ *
+ * Takes the section of the calling thread's window and under it lock arena.
+ * Calls no driver. */
+#include "alloc/magazine_int.h"
+
+#include "alloc/arena_int.h"
+#include "alloc/space.h"
+
+/* Most bytes that one miss brings, to a class that missed as recently as that,
+ * counted in misses of the thread. */
+enum { WM_BATCH_BYTES = 512 << 10, WM_MISSED_LATELY = 4 };
+/* Most bytes from the depot. */
+enum { WM_DEPOT_BATCH_BYTES = 4 << 20 };
+
+/* ---- misses ------------------------------------------------------------ */
+
+/* At least one, however little there is left. */
+static unsigned fitting(wm_magazines *set, const wm_magazine *m, unsigned most)
+{
+    int64_t left = (set->bytes_max - wm_magazines_bytes(set)) / m->bytes;
+
+    most = most < m->room ? most : m->room;
+    return left >= (int64_t)most ? most : left > 1 ? (unsigned)left : 1;
+}
+
+static unsigned batch_of(wm_magazines *set, const wm_magazine *m)
+{
+    return fitting(set, m, wm_magazine_supply(set, m)->batch);
+}
+
+/* What nothing has to be cut for: half of what there is room for. */
+static unsigned depot_batch_of(wm_magazines *set, const wm_magazine *m)
+{
+    unsigned half = m->room / 2, most = WM_DEPOT_BATCH_BYTES / m->bytes;
+
+    most = most < half ? most : half;
+    return fitting(set, m, most > 1 ? most : 1);
+}
+
+/* After a miss that brought something. */
+static void set_batch(wm_magazines *set, wm_magazine *m)
+{
+    wm_supply *supply = wm_magazine_supply(set, m);
+    uint32_t most = WM_BATCH_BYTES / m->bytes;
+    uint32_t twice = 2u * supply->batch;
+    uint16_t gap = (uint16_t)(++set->misses - supply->missed_at);
+
+    most = most < m->room / 2 ? most : m->room / 2;
+    if (gap > WM_MISSED_LATELY || most < 2) {
+        supply->batch = 1;
+    } else {
+        supply->batch = (uint16_t)(twice < most ? twice : most);
+    }
+    supply->missed_at = set->misses;
+}
+
+static enum wm_refill refill(wm_magazines *set, size_t bytes, enum wm_cut how,
+                             wm_block **block)
+{
+    wm_magazine *m = wm_magazine_use(set, wm_size_class_fixed(bytes));
+    const wm_entry *entry;
+    unsigned count, cut = 0;
+
+    (void)wm_magazine_sift(set, m, wm_magazine_count(m));
+    entry = wm_magazine_pop(set, bytes);
+    if (entry != NULL) {
+        *block = entry->block;
+        return WM_REFILL_DONE;
+    }
+    wm_lock_acquire(&set->arena->lock);
+    wm_magazine_settle_locked(set, m);
+    wm_magazines_settle_sums_locked(set);
+    count = wm_depot_take_locked(set->arena, (unsigned)(m - set->of),
+                                 depot_batch_of(set, m), set->cached, m->top);
+    if (count == 0) {
+        count = wm_arena_take_batch_locked(
+            set->arena, &set->arena->common, (unsigned)(m - set->of),
+            batch_of(set, m), how, set->cached, m->top);
+        cut = count;
+    }
+    wm_lock_release(&set->arena->lock);
+    if (count == 0) {
+        return WM_REFILL_MISSED;
+    }
+    wm_magazine_recount(set, m, count);
+    if (cut > 0) {
+        set_batch(set, m);
+    }
+    entry = wm_magazine_pop(set, bytes);
+    *block = entry != NULL ? entry->block : NULL;
+    return WM_REFILL_DONE;
+}
+
+static bool can_serve(const wm_magazines *set, const wm_space *space,
+                      const wm_request *request)
+{
+    return request->bytes <= WM_CLASS_LIMIT &&
+           set->arena == &space->arenas[request->node] &&
+           set->supply[wm_size_class_fixed(request->bytes)].room > 0;
+}
+
+enum wm_refill wm_magazines_refill(wm_space *space, const wm_request *request,
+                                   enum wm_cut cut, wm_block **block)
+{
+    enum wm_refill result = WM_REFILL_NONE;
+    wm_window *window;
+    wm_magazines *set = wm_magazines_lock_mine(space, &window);
+
+    if (set == NULL) {
+        return WM_REFILL_NONE;
+    }
+    if (can_serve(set, space, request)) {
+        result = refill(set, request->bytes, cut, block);
+    } else {
+        wm_magazines_settle_mine(set);
+    }
+    wm_section_unlock(&window->section);
+    return result;
+}
+
+static bool has_place(const wm_magazines *set, const wm_block *block)
+{
+    return block->size_class < WM_CLASSES &&
+           block->segment->arena == set->arena &&
+           set->supply[block->size_class].room > 0;
+}
+
+void wm_magazines_adopt(wm_space *space, wm_block *block)
+{
+    wm_window *window;
+    wm_magazines *set = wm_magazines_lock_mine(space, &window);
+
+    if (set == NULL) {
+        return;
+    }
+    if (has_place(set, block)) {
+        (void)wm_magazine_use(set, block->size_class);
+        /* Relaxed: the caller has not got it yet. */
+        atomic_store_explicit(&block->state, set->live, memory_order_relaxed);
+    }
+    wm_section_unlock(&window->section);
+}
+
+/* ---- frees -------------------------------------------------------------- */
+
+void wm_magazines_count_free(wm_space *space, wm_block *block)
+{
+    wm_window *window;
+    wm_magazines *set = wm_magazines_lock_mine(space, &window);
+
+    if (set == NULL) {
+        return;
+    }
+    if (has_place(set, block)) {
+        (void)wm_magazine_use(set, block->size_class);
+        wm_magazine_count_free(set, block);
+    } else {
+        wm_magazines_settle_mine(set);
+    }
+    wm_section_unlock(&window->section);
+}
+
+static void push_slow(wm_magazines *set, wm_block *block)
+{
+    wm_magazine *m = wm_magazine_use(set, block->size_class);
+
+    if (m->top == m->end) {
+        wm_magazine_give_back_half(set, m);
+    }
+    if (wm_magazines_bytes(set) + m->bytes > set->bytes_max) {
+        (void)wm_magazines_give_back(set, WM_HALF);
+    }
+    if (!wm_magazine_push(set, block, block->base)) {
+        wm_magazine_count_free(set, block);
+        wm_lock_acquire(&set->arena->lock);
+        wm_arena_put_locked(set->arena, block);
+        wm_lock_release(&set->arena->lock);
+    }
+}
+
+/* As a hit, of a block that another thread allocated. */
+static bool push_quickly(const wm_space *space, wm_block *block)
+{
+    wm_window *window = wm_window_mine();
+    wm_magazines *set;
+    bool taken;
+
+    if (window->owner != space->runtime ||
+        !wm_section_enter(&window->section)) {
+        return false;
+    }
+    set = atomic_load_explicit(&window->magazines, memory_order_relaxed);
+    taken = set != NULL && has_place(set, block) &&
+            wm_magazine_push(set, block, block->base);
+    wm_section_leave(&window->section);
+    return taken;
+}
+
+bool wm_magazines_free(wm_space *space, wm_block *block)
+{
+    wm_window *window;
+    wm_magazines *set;
+    bool taken;
+
+    if (push_quickly(space, block)) {
+        return true;
+    }
+    set = wm_magazines_lock_mine(space, &window);
+    if (set == NULL) {
+        return false;
+    }
+    taken = has_place(set, block);
+    if (taken) {
+        push_slow(set, block);
+    } else {
+        wm_magazines_settle_mine(set);
+    }
+    wm_section_unlock(&window->section);
+    return taken;
+}
+
+/* A block that comes from nobody: what callers have does not change. */
+static void put_from_nobody(wm_magazines *set, wm_magazine *m, wm_block *block)
+{
+    *m->top++ = (wm_entry){.block = block, .base = block->base};
+    wm_magazine_supply(set, m)->base++;
+    m->low += (intptr_t)sizeof(wm_entry);
+    set->count++;
+    set->count_base++;
+    set->count_low++;
+    wm_magazines_set_bytes(set, wm_magazines_bytes(set) + m->bytes);
+    set->bytes_base += m->bytes;
+    set->bytes_low += m->bytes;
+    block->counted = false;
+}
+
+/* What has passed is kept where memory does not grow, and given to whoever asks
+ * where it does: before larger runs have been cut nobody else finds it here. A
+ * part of what has passed in this thread since its arena grew; and always a
+ * little. */
+enum {
+    PASSED_BYTES = 1 << 20,
+    PASSED_LITTLE = 16,
+    PASSED_TURNS = 16,
+    PASSED_PART = 16
+};
+
+static int64_t least_of(const wm_magazines *set)
+{
+    int64_t part = set->bytes_max / PASSED_LITTLE;
+
+    return part < PASSED_BYTES ? part : PASSED_BYTES;
+}
+
+static int64_t passed_max_locked(wm_magazines *set, const wm_block *chain)
+{
+    const warm_space_stats *stats = &set->arena->stats;
+    int64_t most;
+
+    if (set->segments != stats->segments.allocated) {
+        set->segments = stats->segments.allocated;
+        set->passed = 0;
+    }
+    while (chain != NULL) {
+        if (chain->segment->arena == set->arena) {
+            set->passed += (int64_t)chain->bytes;
+        }
+        chain = chain->next_done;
+    }
+    most = (set->passed - PASSED_TURNS * (int64_t)stats->held_bytes.current) /
+           PASSED_PART;
+    set->steady = most > least_of(set);
+    if (!set->steady) {
+        return least_of(set);
+    }
+    return most < set->bytes_max ? most : set->bytes_max;
+}
+
+static bool put_passed_locked(wm_magazines *set, wm_block *block, int64_t most)
+{
+    wm_magazine *m;
+
+    if (!has_place(set, block) || wm_block_fate(block) != WM_BLOCK_IDLE) {
+        return false;
+    }
+    m = &set->of[block->size_class];
+    if (m->top == m->end || wm_magazines_bytes(set) + m->bytes > most) {
+        return false;
+    }
+    wm_block_set_state(block, set->cached);
+    put_from_nobody(set, m, block);
+    return true;
+}
+
+wm_block *wm_magazines_put_passed(wm_magazines *set, wm_block *chain)
+{
+    wm_block *rest = NULL;
+    size_t count = 0, bytes = 0;
+    int64_t most;
+
+    wm_lock_acquire(&set->arena->lock);
+    most = passed_max_locked(set, chain);
+    while (chain != NULL) {
+        wm_block *next = chain->next_done;
+
+        if (put_passed_locked(set, chain, most)) {
+            bytes += chain->bytes;
+            count++;
+        } else {
+            chain->next_done = rest;
+            rest = chain;
+        }
+        chain = next;
+    }
+    wm_arena_end_pending_locked(set->arena, count, bytes);
+    wm_lock_release(&set->arena->lock);
+    return rest;
+}

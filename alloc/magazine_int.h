@@ -1,0 +1,56 @@
+/* magazine_int.h: what the files of the magazines share. The caller has the
+ * section of the set's window; `_locked`: and lock arena. */
+#ifndef WM_MAGAZINE_INT_H
+#define WM_MAGAZINE_INT_H
+
+#include "alloc/magazine.h"
+
+/* With the section; null: none yet. */
+static inline wm_magazines *wm_magazines_of(wm_window *window)
+{
+    return atomic_load_explicit(&window->magazines, memory_order_relaxed);
+}
+
+/* ---- magazine_settle.c ------------------------------------------------- */
+
+/* What was counted since the last time goes to the arena's figures: of a class,
+ * of the sums, or both, of all classes in use. */
+void wm_magazine_settle_locked(wm_magazines *set, wm_magazine *m);
+void wm_magazines_settle_sums_locked(wm_magazines *set);
+void wm_magazines_settle_set_locked(wm_magazines *set);
+
+/* Before the thread allocates or frees in an arena by itself, or peaks would
+ * be missed. */
+void wm_magazines_settle_mine(wm_magazines *set);
+
+/* The class has settled: its entries are what is not with callers. */
+void wm_magazine_rebase(wm_magazines *set, wm_magazine *m);
+
+/* Entries that came or went without a caller: the class and the sums have
+ * settled just before. */
+void wm_magazine_recount(wm_magazines *set, wm_magazine *m, int64_t change);
+
+/* Drops what is not the set's any more among the first entries; answers how
+ * many of those are left. */
+unsigned wm_magazine_sift(wm_magazines *set, wm_magazine *m, unsigned first);
+
+/* What is given back to the arena at once, of each class. Answers how many
+ * blocks that were. */
+enum wm_part { WM_HALF, WM_ALL };
+uint64_t wm_magazines_give_back_locked(wm_magazines *set, enum wm_part part);
+uint64_t wm_magazines_give_back(wm_magazines *set, enum wm_part part);
+
+/* The older half of one class; its oldest block: false if there is none. */
+void wm_magazine_give_back_half(wm_magazines *set, wm_magazine *m);
+bool wm_magazine_give_back_one(wm_magazines *set, wm_magazine *m);
+
+/* Gives classes back, the largest first, until the arena has a LIVE block for a
+ * request; *block: that one. Answers how many blocks were given back. */
+uint64_t wm_magazines_trade(wm_magazines *set, size_t bytes, wm_block **block);
+
+/* ---- magazine_set.c ---------------------------------------------------- */
+
+/* Puts a class to use that may be so already. */
+wm_magazine *wm_magazine_use(wm_magazines *set, unsigned size_class);
+
+#endif

@@ -1,0 +1,292 @@
+/* magazine_reclaim.c: the magazines of all threads: settled for who asks, and
+ * taken back when memory is needed elsewhere. See magazine.h.
+ *
+ * Takes lock windows, under it the section of each window, and lock arena.
+ * Calls no driver. */
+#include "alloc/magazine_int.h"
+
+#include "alloc/arena_int.h"
+#include "alloc/space.h"
+
+/* Rent or buy. To take memory back costs now, and its owners miss later; to
+ * grow costs page-locking, and memory held. Costs are counted in blocks taken
+ * back (some 400 instructions), getting there as RECLAIM_PRICE of them, a visit
+ * to a window as VISIT_PRICE: once they come to what a growth costs, a price
+ * for each segment of it, one growth goes before the next reclaim. */
+enum { WM_GROWTH_PRICE = 16384, WM_RECLAIM_PRICE = 8, WM_VISIT_PRICE = 16 };
+
+/* Windows that are visited one at a time before all are. */
+enum { WM_RICHEST = 16 };
+
+/* ---- all threads -------------------------------------------------------- */
+
+/* Acquire pairs with the release in begin_set(). */
+static const wm_magazines *peek(const wm_window *window)
+{
+    return atomic_load_explicit(&window->magazines, memory_order_acquire);
+}
+
+static bool has_set(const wm_window *window, void *context)
+{
+    (void)context;
+    return peek(window) != NULL;
+}
+
+static bool has_bytes(const wm_window *window, void *context)
+{
+    const wm_magazines *set = peek(window);
+
+    (void)context;
+    return set != NULL && wm_magazines_bytes(set) > 0;
+}
+
+static void settle_window(wm_window *window, void *context)
+{
+    wm_magazines *set = wm_magazines_of(window);
+
+    (void)context;
+    if (set != NULL) {
+        wm_gather_tell_all(set);
+        wm_lock_acquire(&set->arena->lock);
+        wm_magazines_settle_set_locked(set);
+        wm_lock_release(&set->arena->lock);
+    }
+}
+
+static void visit(wm_space *space, const wm_visit *visit)
+{
+    if (space->magazine_blocks > 0) {
+        (void)wm_window_visit(space->runtime, visit);
+    }
+}
+
+void wm_magazines_settle_all(wm_space *space)
+{
+    const wm_visit all = {has_set, settle_window, NULL};
+
+    visit(space, &all);
+}
+
+static void flush_window(wm_window *window, void *context)
+{
+    wm_magazines *set = wm_magazines_of(window);
+
+    (void)context;
+    if (set != NULL) {
+        (void)wm_magazines_give_back(set, WM_ALL);
+    }
+}
+
+void wm_magazines_flush_all(wm_space *space)
+{
+    const wm_visit filled = {has_bytes, flush_window, NULL};
+
+    visit(space, &filled);
+}
+
+static void flush_if_idle(wm_window *window, void *context)
+{
+    wm_magazines *set = wm_magazines_of(window);
+
+    settle_window(window, context);
+    if (set != NULL && !set->used) {
+        (void)wm_magazines_give_back(set, WM_ALL);
+    }
+    if (set != NULL) {
+        set->used = false;
+    }
+}
+
+void wm_magazines_flush_idle(wm_space *space)
+{
+    const wm_visit filled = {has_bytes, flush_if_idle, NULL};
+
+    visit(space, &filled);
+    for (int i = 0; i < space->nodes; i++) {
+        wm_lock_acquire(&space->arenas[i].lock);
+        wm_depot_age_locked(&space->arenas[i]);
+        wm_lock_release(&space->arenas[i].lock);
+    }
+}
+
+/* ---- taking memory back ------------------------------------------------- */
+
+struct reclaim {
+    wm_space *space;
+    const wm_request *request;
+    wm_block *block;
+    bool must;
+    uint64_t blocks, windows; /* taken back, visited */
+    const wm_window *richest; /* of those with something left */
+    int64_t most;             /* what it has */
+    uint64_t number;          /* tells sets apart that have as much */
+};
+
+static wm_arena *home_of(const struct reclaim *reclaim)
+{
+    return &reclaim->space->arenas[reclaim->request->node];
+}
+
+static void try_again(struct reclaim *reclaim)
+{
+    bool starved = false;
+
+    reclaim->block = wm_arena_take(home_of(reclaim), reclaim->request->lane,
+                                   reclaim->request->bytes, &starved);
+}
+
+static void reclaim_window(wm_window *window, void *context)
+{
+    struct reclaim *reclaim = context;
+    wm_magazines *set = wm_magazines_of(window);
+
+    /* What lies on another node helps where nothing else does: once it has
+     * gone back to the driver. */
+    if (set != NULL && (reclaim->must || set->arena == home_of(reclaim))) {
+        reclaim->blocks += wm_magazines_give_back(set, WM_ALL);
+        reclaim->windows++;
+    }
+}
+
+static bool is_richest_so_far(const wm_window *window, void *context)
+{
+    struct reclaim *reclaim = context;
+    const wm_magazines *set = peek(window);
+    int64_t bytes = set != NULL ? wm_magazines_bytes(set) : 0;
+    uint64_t number =
+        set != NULL ? atomic_load_explicit(&set->number, memory_order_relaxed)
+                    : 0;
+
+    if (bytes > reclaim->most ||
+        (bytes > 0 && bytes == reclaim->most && number < reclaim->number)) {
+        reclaim->most = bytes;
+        reclaim->number = number;
+        reclaim->richest = window;
+    }
+    return false; /* looks only */
+}
+
+static bool is_richest(const wm_window *window, void *context)
+{
+    const struct reclaim *reclaim = context;
+
+    return window == reclaim->richest && has_bytes(window, NULL);
+}
+
+/* The richest first, one at a time, so that few have to miss; then all. What
+ * comes of it does not hang on the order in which threads began. */
+static void reclaim_others(struct reclaim *reclaim)
+{
+    const wm_visit look = {is_richest_so_far, NULL, reclaim};
+    const wm_visit one = {is_richest, reclaim_window, reclaim};
+    const wm_visit all = {has_bytes, reclaim_window, reclaim};
+
+    for (int i = 0; i < WM_RICHEST && reclaim->block == NULL; i++) {
+        reclaim->most = 0;
+        (void)wm_window_visit(reclaim->space->runtime, &look);
+        if (reclaim->most == 0) {
+            /* What somebody kept when the arena had nothing is with a caller
+             * by now, perhaps, and what lies beside it will do. */
+            try_again(reclaim);
+            return;
+        }
+        (void)wm_window_visit(reclaim->space->runtime, &one);
+        try_again(reclaim);
+    }
+    if (reclaim->block == NULL) {
+        (void)wm_window_visit(reclaim->space->runtime, &all);
+        try_again(reclaim);
+    }
+}
+
+/* One block, out of which the request can be cut: the smallest such. All the
+ * others stay, and need not be missed. */
+static bool give_one(wm_magazines *set, size_t requested)
+{
+    size_t bytes = wm_arena_run_bytes(requested);
+    unsigned i = bytes <= WM_CLASS_LIMIT ? wm_size_class(bytes) : WM_CLASSES;
+
+    while (i < WM_CLASSES && !wm_magazine_give_back_one(set, &set->of[i])) {
+        i++;
+    }
+    return i < WM_CLASSES;
+}
+
+bool wm_magazines_spare_larger(wm_space *space, const wm_request *request)
+{
+    wm_window *window;
+    wm_magazines *set = wm_magazines_lock_mine(space, &window);
+    bool spared = false;
+
+    if (set != NULL) {
+        spared = set->steady && set->arena == &space->arenas[request->node] &&
+                 give_one(set, request->bytes);
+        wm_section_unlock(&window->section);
+    }
+    return spared;
+}
+
+static void reclaim_one(struct reclaim *reclaim, wm_magazines *set)
+{
+    if (give_one(set, reclaim->request->bytes)) {
+        reclaim->blocks++;
+        try_again(reclaim);
+    }
+}
+
+static void reclaim_mine(struct reclaim *reclaim)
+{
+    wm_window *window;
+    wm_magazines *set = wm_magazines_lock_mine(reclaim->space, &window);
+
+    if (set == NULL) {
+        return;
+    }
+    if (set->arena == home_of(reclaim)) {
+        reclaim_one(reclaim, set);
+    }
+    if (reclaim->block == NULL && set->arena == home_of(reclaim)) {
+        reclaim->blocks +=
+            wm_magazines_trade(set, reclaim->request->bytes, &reclaim->block);
+    } else if (reclaim->block == NULL && wm_magazines_bytes(set) > 0) {
+        reclaim->blocks += wm_magazines_give_back(set, WM_ALL);
+    }
+    wm_section_unlock(&window->section);
+}
+
+/* Whether it is growth's turn; see above. */
+static bool is_dear(wm_space *space, size_t bytes)
+{
+    uint64_t segments = 1 + bytes / space->segment_bytes;
+
+    /* Relaxed: an estimate that several threads add to. */
+    if (atomic_load_explicit(&space->reclaimed, memory_order_relaxed) <
+        WM_GROWTH_PRICE * segments) {
+        return false;
+    }
+    atomic_store_explicit(&space->reclaimed, 0, memory_order_relaxed);
+    return true;
+}
+
+bool wm_magazines_reclaim(wm_space *space, const wm_request *request, bool must,
+                          wm_block **block)
+{
+    struct reclaim reclaim = {.space = space, .request = request, .must = must};
+
+    if (space->magazine_blocks == 0) {
+        return false;
+    }
+    if (!must && is_dear(space, request->bytes)) {
+        return false;
+    }
+    reclaim_mine(&reclaim);
+    if (reclaim.block == NULL) {
+        reclaim_others(&reclaim);
+    }
+    atomic_fetch_add_explicit(&space->reclaimed,
+                              WM_RECLAIM_PRICE + reclaim.blocks +
+                                  WM_VISIT_PRICE * reclaim.windows,
+                              memory_order_relaxed);
+    *block = reclaim.block;
+    return reclaim.blocks > 0;
+}

@@ -1,0 +1,226 @@
+/* magazine_set.c: the set of magazines of a window: made, put to use, moved to
+ * another node, given up. See magazine.h.
+ *
+ * Takes the section of the calling thread's window, and under it lock arena. */
+#include "alloc/magazine_int.h"
+
+#include "alloc/arena_int.h"
+#include "alloc/node.h"
+#include "alloc/space.h"
+#include "runtime/base/meta.h"
+
+/* Numbers of sets: never used twice in a process. */
+static _Atomic uint64_t last_number;
+
+static uint32_t room_for(const wm_space *space, size_t bytes)
+{
+    size_t room = space->magazine_bytes / 4 / bytes;
+
+    if (room < 2) {
+        room = space->magazine_bytes / bytes;
+        room = room < 2 ? room : 2;
+    }
+    return (uint32_t)(room < space->magazine_blocks ? room
+                                                    : space->magazine_blocks);
+}
+
+/* What lies before the first entry of a class; its state is no set's. */
+static const wm_block no_block;
+
+static wm_magazines *make_set(wm_space *space, wm_arena *arena)
+{
+    size_t entries = 0;
+    wm_magazines *set;
+    wm_entry *entry;
+
+    for (unsigned i = 0; i < WM_CLASSES; i++) {
+        entries += 1 + room_for(space, wm_class_bytes(i));
+    }
+    set = wm_meta_alloc(sizeof *set + entries * sizeof set->entries[0]);
+    if (set == NULL) {
+        return NULL;
+    }
+    set->arena = arena;
+    set->bytes_max = (int64_t)space->magazine_bytes;
+    entry = set->entries;
+    for (unsigned i = 0; i < WM_CLASSES; i++) {
+        wm_magazine *m = &set->of[i];
+
+        m->bytes = (uint32_t)wm_class_bytes(i);
+        set->supply[i].room = (uint16_t)room_for(space, m->bytes);
+        entry->block = (wm_block *)(uintptr_t)&no_block;
+        m->top = entry + 1;
+        m->end = m->top;
+        wm_magazine_rebase(set, m);
+        set->supply[i].batch = 1;
+        entry = m->end + set->supply[i].room;
+    }
+    return set;
+}
+
+wm_magazine *wm_magazine_use(wm_magazines *set, unsigned size_class)
+{
+    wm_magazine *m = &set->of[size_class];
+
+    if (m->room == 0) {
+        m->room = set->supply[size_class].room;
+        m->end += m->room;
+        set->in_use[set->classes++] = (uint8_t)size_class;
+    }
+    return m;
+}
+
+/* All of them are empty, and have settled. */
+static void use_no_class(wm_magazines *set)
+{
+    while (set->classes > 0) {
+        wm_magazine *m = &set->of[set->in_use[--set->classes]];
+
+        m->end -= m->room;
+        m->room = 0;
+    }
+}
+
+static wm_magazines *take_spare_set(wm_arena *arena)
+{
+    wm_magazines *set;
+
+    wm_lock_acquire(&arena->lock);
+    set = arena->spare_sets;
+    if (set != NULL) {
+        arena->spare_sets = set->next;
+    }
+    wm_lock_release(&arena->lock);
+    return set;
+}
+
+/* A number of its own, which no block that is live already has. */
+static void renumber(wm_magazines *set, wm_window *window)
+{
+    /* Relaxed: a number that is not used twice, tied to nothing. */
+    uint64_t next =
+        atomic_fetch_add_explicit(&last_number, 1, memory_order_relaxed) + 1;
+
+    atomic_store_explicit(&set->number, next, memory_order_relaxed);
+    set->live = wm_state_of_set(WM_BLOCK_LIVE, next);
+    set->cached = wm_state_of_set(WM_BLOCK_CACHED, next);
+    atomic_store_explicit(&window->live_tag, set->live, memory_order_relaxed);
+}
+
+/* Gives the window a set. */
+static wm_magazines *begin_set(wm_space *space, wm_arena *arena,
+                               wm_window *window)
+{
+    wm_magazines *set = take_spare_set(arena);
+
+    if (set == NULL) {
+        set = make_set(space, arena);
+    }
+    if (set == NULL) {
+        return NULL;
+    }
+    set->gather.timelines = space->timelines;
+    set->gather.count_max = wm_gather_count_max(space->timelines);
+    renumber(set, window);
+    /* Release: who peeks at it under lock windows finds it made. */
+    atomic_store_explicit(&window->magazines, set, memory_order_release);
+    return set;
+}
+
+/* The calling thread's window, made or made the current one; null where it
+ * cannot have one: that is no failure of the call. */
+static __attribute__((noinline, cold)) wm_window *
+get_window(warm_runtime *runtime)
+{
+    warm_error error = {.size = sizeof error};
+    wm_window *window;
+
+    warm_last_error(&error);
+    if (wm_window_get(runtime, &window) != WARM_OK) {
+        wm_error_restore(&error);
+        return NULL;
+    }
+    return window;
+}
+
+static wm_window *my_window(warm_runtime *runtime)
+{
+    wm_window *window = wm_window_mine();
+
+    /* Relaxed: only compared. */
+    return wm_likely(atomic_load_explicit(&window->runtime,
+                                          memory_order_relaxed) == runtime)
+               ? window
+               : get_window(runtime);
+}
+
+/* Its thread is on another node now: blocks stay where they are, those to come
+ * are from there. Those that it still has out are of the old node, and must not
+ * come back by a hit: they have the old number. */
+static void move(wm_magazines *set, wm_arena *home, wm_window *window)
+{
+    if (set != NULL && set->arena != home) {
+        wm_gather_end(set);
+        (void)wm_magazines_give_back(set, WM_ALL);
+        set->arena = home;
+        renumber(set, window);
+    }
+}
+
+wm_magazines *wm_magazines_lock_mine(wm_space *space, wm_window **mine)
+{
+    wm_window *window =
+        space->magazine_blocks > 0 ? my_window(space->runtime) : NULL;
+    wm_arena *home;
+    wm_magazines *set;
+
+    if (window == NULL) {
+        return NULL;
+    }
+    home = &space->arenas[wm_node_home(space->runtime)];
+    wm_section_lock(&window->section);
+    set = atomic_load_explicit(&window->magazines, memory_order_relaxed);
+    if (wm_unlikely(wm_section_is_closed(&window->section, WM_CLOSED_HOME))) {
+        move(set, home, window);
+        wm_section_open(&window->section, WM_CLOSED_HOME);
+    }
+    if (set == NULL && !wm_section_is_closed(&window->section, WM_CLOSED_CUT)) {
+        set = begin_set(space, home, window);
+    }
+    if (set == NULL) {
+        wm_section_unlock(&window->section);
+    }
+    *mine = window;
+    return set;
+}
+
+void wm_magazines_end(warm_runtime *runtime, wm_window *window)
+{
+    wm_magazines *set = wm_magazines_of(window);
+
+    (void)runtime;
+    if (set == NULL) {
+        return;
+    }
+    wm_gather_end(set);
+    wm_lock_acquire(&set->arena->lock);
+    (void)wm_magazines_give_back_locked(set, WM_ALL);
+    /* Not before: who looks for memory would find none here, nor in the arena.
+     * Nor after: nobody peeks at a set that another thread has. */
+    atomic_store_explicit(&window->magazines, NULL, memory_order_relaxed);
+    atomic_store_explicit(&window->live_tag, WM_NO_TAG, memory_order_relaxed);
+    use_no_class(set);
+    set->next = set->arena->spare_sets;
+    set->arena->spare_sets = set;
+    wm_lock_release(&set->arena->lock);
+}
+
+void wm_magazines_fini(wm_arena *arena)
+{
+    while (arena->spare_sets != NULL) {
+        wm_magazines *set = arena->spare_sets;
+
+        arena->spare_sets = set->next;
+        wm_meta_free(set);
+    }
+}

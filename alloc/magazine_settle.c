@@ -1,0 +1,241 @@
+/* magazine_settle.c: what a set has counted goes to the arena, and blocks go
+ * back there. See magazine.h.
+ *
+ * The caller has the section of the set's window; takes lock arena. */
+#include "alloc/magazine_int.h"
+
+#include "alloc/arena_int.h"
+
+#include <string.h>
+
+_Static_assert(sizeof(wm_magazine) == 64, "a line of its own");
+
+/* What the depot may keep, as a part of what a thread may. */
+enum { DEPOT_PART = 4 };
+
+/* ---- settling: lock arena ---------------------------------------------- */
+
+void wm_magazine_rebase(wm_magazines *set, wm_magazine *m)
+{
+    wm_magazine_supply(set, m)->base = (int32_t)wm_magazine_count(m);
+    m->low = (intptr_t)m->top;
+}
+
+void wm_magazine_settle_locked(wm_magazines *set, wm_magazine *m)
+{
+    int64_t base = wm_magazine_supply(set, m)->base;
+    int64_t low =
+        (m->low - (intptr_t)wm_magazine_first(m)) / (int64_t)sizeof(wm_entry);
+    wm_tally tally = {.blocks = base - wm_magazine_count(m),
+                      .most_blocks = base - low,
+                      .asked = (int64_t)(m->taken - m->given),
+                      .most_asked = m->most_asked};
+
+    if (m->allocs == 0 && tally.blocks == 0) {
+        return;
+    }
+    tally.bytes = tally.blocks * m->bytes;
+    tally.most_bytes = tally.most_blocks * m->bytes;
+    wm_arena_settle_class_locked(set->arena, (unsigned)(m - set->of), &tally,
+                                 m->allocs, m->taken);
+    wm_magazine_rebase(set, m);
+    m->allocs = m->taken = m->given = 0;
+    m->most_asked = 0;
+    set->used = true;
+}
+
+void wm_magazines_settle_sums_locked(wm_magazines *set)
+{
+    int64_t bytes = wm_magazines_bytes(set);
+    wm_tally tally = {.blocks = set->count_base - set->count,
+                      .most_blocks = set->count_base - set->count_low,
+                      .bytes = set->bytes_base - bytes,
+                      .most_bytes = set->bytes_base - set->bytes_low,
+                      .asked = set->asked,
+                      .most_asked = set->most_asked};
+
+    wm_arena_settle_locked(set->arena, &tally);
+    set->arena->stats.double_frees += set->stale;
+    set->count_base = set->count_low = set->count;
+    set->bytes_base = set->bytes_low = bytes;
+    set->asked = set->most_asked = 0;
+    set->stale = 0;
+}
+
+void wm_magazines_settle_set_locked(wm_magazines *set)
+{
+    for (unsigned i = 0; i < set->classes; i++) {
+        wm_magazine_settle_locked(set, &set->of[set->in_use[i]]);
+    }
+    wm_magazines_settle_sums_locked(set);
+}
+
+/* ---- entries in and out ------------------------------------------------ */
+
+void wm_magazine_recount(wm_magazines *set, wm_magazine *m, int64_t change)
+{
+    int64_t bytes = wm_magazines_bytes(set) + change * m->bytes;
+
+    m->top += change;
+    wm_magazine_rebase(set, m);
+    set->count += change;
+    set->count_base = set->count_low = set->count;
+    wm_magazines_set_bytes(set, bytes);
+    set->bytes_base = set->bytes_low = bytes;
+}
+
+/* Somebody else has freed the block too, and has it: this free does not count
+ * any more. */
+static void drop_entry(wm_magazines *set, wm_magazine *m, wm_entry *entry)
+{
+    wm_magazines_set_bytes(set, wm_magazines_bytes(set) - m->bytes);
+    set->count--;
+    m->top--;
+    memmove(entry, entry + 1, (size_t)(m->top - entry) * sizeof *entry);
+    set->stale++;
+}
+
+static bool is_own(const wm_magazines *set, wm_block *block)
+{
+    return atomic_load_explicit(&block->state, memory_order_relaxed) ==
+           set->cached;
+}
+
+unsigned wm_magazine_sift(wm_magazines *set, wm_magazine *m, unsigned first)
+{
+    wm_entry *entry = wm_magazine_first(m);
+    unsigned i = 0;
+
+    while (i < first) {
+        if (is_own(set, entry[i].block)) {
+            i++;
+        } else {
+            drop_entry(set, m, &entry[i]);
+            first--;
+        }
+    }
+    return first;
+}
+
+/* Gives the oldest entries of a class, which has settled, back; the first of
+ * them are in the depot already. */
+static void give_locked(wm_magazines *set, wm_magazine *m, unsigned first,
+                        unsigned oldest)
+{
+    wm_entry *entry = wm_magazine_first(m);
+
+    for (unsigned i = first; i < oldest; i++) {
+        wm_arena_put_locked(set->arena, entry[i].block);
+    }
+    memmove(entry, entry + oldest,
+            (wm_magazine_count(m) - oldest) * sizeof *entry);
+    wm_magazine_recount(set, m, -(int64_t)oldest);
+}
+
+uint64_t wm_magazines_give_back_locked(wm_magazines *set, enum wm_part part)
+{
+    uint64_t blocks = 0;
+
+    for (unsigned i = 0; i < set->classes; i++) {
+        wm_magazine *m = &set->of[set->in_use[i]];
+
+        (void)wm_magazine_sift(set, m, wm_magazine_count(m));
+    }
+    wm_magazines_settle_set_locked(set);
+    for (unsigned i = 0; i < set->classes; i++) {
+        wm_magazine *m = &set->of[set->in_use[i]];
+        unsigned count = wm_magazine_count(m);
+        unsigned oldest = part == WM_ALL ? count : (count + 1) / 2;
+
+        if (oldest > 0) {
+            give_locked(set, m, 0, oldest);
+            wm_magazine_supply(set, m)->batch = 1;
+            blocks += oldest;
+        }
+    }
+    return blocks;
+}
+
+uint64_t wm_magazines_give_back(wm_magazines *set, enum wm_part part)
+{
+    uint64_t blocks;
+
+    wm_lock_acquire(&set->arena->lock);
+    blocks = wm_magazines_give_back_locked(set, part);
+    wm_lock_release(&set->arena->lock);
+    return blocks;
+}
+
+void wm_magazine_give_back_half(wm_magazines *set, wm_magazine *m)
+{
+    wm_supply *supply = wm_magazine_supply(set, m);
+    unsigned oldest = wm_magazine_sift(set, m, (wm_magazine_count(m) + 1) / 2);
+    unsigned kept;
+
+    wm_lock_acquire(&set->arena->lock);
+    wm_magazine_settle_locked(set, m);
+    wm_magazines_settle_sums_locked(set);
+    kept = wm_depot_put_locked(set->arena, (unsigned)(m - set->of),
+                               wm_magazine_first(m), oldest,
+                               (size_t)set->bytes_max / DEPOT_PART);
+    give_locked(set, m, kept, oldest);
+    wm_lock_release(&set->arena->lock);
+    supply->batch = (uint16_t)(supply->batch > 1 ? supply->batch / 2 : 1);
+}
+
+bool wm_magazine_give_back_one(wm_magazines *set, wm_magazine *m)
+{
+    unsigned oldest = wm_magazine_count(m) > 0;
+
+    if (oldest == 0 || wm_magazine_sift(set, m, oldest) == 0) {
+        return false;
+    }
+    wm_lock_acquire(&set->arena->lock);
+    wm_magazine_settle_locked(set, m);
+    wm_magazines_settle_sums_locked(set);
+    give_locked(set, m, 0, oldest);
+    wm_lock_release(&set->arena->lock);
+    return true;
+}
+
+/* All of a class, which settles. */
+static unsigned give_class_locked(wm_magazines *set, wm_magazine *m)
+{
+    unsigned count = wm_magazine_sift(set, m, wm_magazine_count(m));
+
+    if (count > 0) {
+        wm_magazine_settle_locked(set, m);
+        wm_magazines_settle_sums_locked(set);
+        give_locked(set, m, 0, count);
+        wm_magazine_supply(set, m)->batch = 1;
+    }
+    return count;
+}
+
+uint64_t wm_magazines_trade(wm_magazines *set, size_t bytes, wm_block **block)
+{
+    wm_arena *arena = set->arena;
+    uint64_t blocks = 0;
+    bool starved = false;
+
+    wm_lock_acquire(&arena->lock);
+    for (unsigned i = WM_CLASSES; i-- > 0 && *block == NULL;) {
+        unsigned count = give_class_locked(set, &set->of[i]);
+
+        blocks += count;
+        if (count > 0) {
+            *block =
+                wm_arena_take_locked(arena, &arena->common, bytes, &starved);
+        }
+    }
+    arena->stats.cache_hits += *block != NULL;
+    wm_lock_release(&arena->lock);
+    return blocks;
+}
+
+void wm_magazines_settle_mine(wm_magazines *set)
+{
+    wm_lock_acquire(&set->arena->lock);
+    wm_magazines_settle_sums_locked(set);
+    wm_lock_release(&set->arena->lock);
+}

@@ -1,0 +1,286 @@
+/* memory.c: the public functions on blocks (memory.h). The hits are here, from
+ * end to end; misses go to the space. */
+#include "warmpool/memory.h"
+
+#include "alloc/device_space.h"
+#include "alloc/magazine.h"
+#include "alloc/node.h"
+#include "alloc/page_map.h"
+#include "alloc/pageable.h"
+#include "alloc/pinned.h"
+#include "alloc/traced.h"
+#include "runtime/base/sized.h"
+#include "runtime/base/status.h"
+
+_Static_assert(WARM_NODE_ANY == WM_NODE_UNKNOWN, "passed on as it is");
+
+static warm_status alloc_slow(warm_runtime *runtime, size_t bytes,
+                              void **pointer) __attribute__((noinline, cold));
+static warm_status alloc_on_slow(warm_runtime *runtime, size_t bytes, int node,
+                                 unsigned flags, void **pointer)
+    __attribute__((noinline, cold));
+static warm_status free_slow(void *pointer) __attribute__((noinline));
+
+/* Pageable memory for a request that page-locked memory cannot be had for;
+ * where there is none either, it is refused as if nobody had asked for that. */
+static warm_status serve_pageable(wm_pinned *pinned, wm_request *request,
+                                  void **pointer)
+{
+    warm_error before = {.size = sizeof before};
+    warm_status status;
+
+    warm_last_error(&before);
+    status = wm_pageable_alloc(&pinned->pageable, request->bytes, pointer);
+    if (status == WARM_OK) {
+        wm_error_restore(&before);
+        return status;
+    }
+    wm_error_restore(request->cause);
+    return wm_space_refuse(&pinned->space, request);
+}
+
+static warm_status serve(warm_runtime *runtime, wm_request *request,
+                         void **pointer)
+{
+    warm_status status;
+
+    if (pointer == NULL) {
+        return wm_fail(WARM_INVALID_ARGUMENT, "pointer is null");
+    }
+    if (request->bytes == 0) {
+        *pointer = NULL;
+        return WARM_OK;
+    }
+    if (request->bytes > WM_REQUEST_MAX) {
+        return wm_fail(WARM_OUT_OF_MEMORY,
+                       "%zu bytes of pinned memory were asked for, more than "
+                       "any machine has",
+                       request->bytes);
+    }
+    if (!request->strict) {
+        request->node = wm_node_home(runtime);
+    }
+    status = wm_space_alloc(&runtime->pinned->space, request, pointer);
+    if (status == WARM_OUT_OF_MEMORY && request->cause != NULL) {
+        status = serve_pageable(runtime->pinned, request, pointer);
+    }
+    if (wm_unlikely(runtime->trace != NULL) && status == WARM_OK) {
+        wm_traced_alloc(runtime, *pointer, request->bytes);
+    }
+    return status;
+}
+
+/* A window of this runtime means that it lives, as long as its section is
+ * open. */
+static inline bool may_hit(const wm_window *window, const warm_runtime *runtime,
+                           size_t bytes, void *const *pointer)
+{
+    return wm_likely(window->owner == runtime) &&
+           wm_likely(bytes - 1 < WM_CLASS_LIMIT) && wm_likely(pointer != NULL);
+}
+
+warm_status warm_pinned_alloc(warm_runtime *runtime, size_t bytes,
+                              void **pointer)
+{
+    wm_window *window = wm_window_mine();
+
+    if (may_hit(window, runtime, bytes, pointer) &&
+        wm_likely(wm_magazine_alloc(window, bytes, WM_NODE_UNKNOWN, pointer))) {
+        return WARM_OK;
+    }
+    return alloc_slow(runtime, bytes, pointer);
+}
+
+static warm_status alloc_slow(warm_runtime *runtime, size_t bytes,
+                              void **pointer)
+{
+    wm_request request = {.bytes = bytes};
+    warm_status status = wm_runtime_check(runtime);
+
+    return status == WARM_OK ? serve(runtime, &request, pointer) : status;
+}
+
+warm_status warm_pinned_alloc_on(warm_runtime *runtime, size_t bytes, int node,
+                                 unsigned flags, void **pointer)
+{
+    wm_window *window = wm_window_mine();
+
+    if (may_hit(window, runtime, bytes, pointer) &&
+        (flags & ~WARM_ALLOC_PAGEABLE_OK) == 0 &&
+        wm_likely(wm_magazine_alloc(window, bytes, node, pointer))) {
+        return WARM_OK;
+    }
+    return alloc_on_slow(runtime, bytes, node, flags, pointer);
+}
+
+static warm_status alloc_on_slow(warm_runtime *runtime, size_t bytes, int node,
+                                 unsigned flags, void **pointer)
+{
+    warm_error cause = {.size = sizeof cause};
+    wm_request request = {
+        .bytes = bytes,
+        .node = node,
+        .strict = node != WARM_NODE_ANY,
+        .cause = (flags & WARM_ALLOC_PAGEABLE_OK) != 0 ? &cause : NULL};
+    warm_status status = wm_runtime_check(runtime);
+
+    if (status == WARM_OK && (flags & ~WARM_ALLOC_PAGEABLE_OK) != 0) {
+        status =
+            wm_fail(WARM_INVALID_ARGUMENT, "flags %#x are not known", flags);
+    }
+    if (status == WARM_OK && request.strict) {
+        status = wm_node_check(runtime, node);
+    }
+    return status == WARM_OK ? serve(runtime, &request, pointer) : status;
+}
+
+static warm_status not_a_block(const void *pointer, const wm_block *block)
+{
+    if (block != NULL) {
+        return wm_fail(WARM_INVALID_POINTER,
+                       "%p is not the start of a live block: it points into "
+                       "one, or was freed already",
+                       pointer);
+    }
+    return wm_fail(WARM_INVALID_POINTER,
+                   "%p was not allocated here, or its runtime is gone",
+                   pointer);
+}
+
+/* LIVE → FREEING, so that of two frees of one pointer one is refused. The base
+ * is looked at again: the record of a stale pointer may serve another block. */
+static bool claim(wm_block *block, const void *pointer)
+{
+    wm_state live = atomic_load_explicit(&block->state, memory_order_relaxed);
+
+    if (wm_state_kind(live) != WM_BLOCK_LIVE ||
+        !atomic_compare_exchange_strong_explicit(
+            &block->state, &live, WM_BLOCK_FREEING, memory_order_acquire,
+            memory_order_relaxed)) {
+        return false;
+    }
+    if (block->base != pointer) {
+        atomic_store_explicit(&block->state, live, memory_order_release);
+        return false;
+    }
+    return true;
+}
+
+warm_status warm_free(void *pointer)
+{
+    wm_window *window = wm_window_mine();
+    wm_block *block = wm_block_from(pointer);
+
+    if (wm_magazine_owns(window, block) && wm_likely(block->base == pointer)) {
+        /* Acquire pairs with the release of a record by another thread. */
+        wm_use *uses = atomic_load_explicit(&block->uses, memory_order_acquire);
+
+        if (wm_likely(uses == NULL ? wm_magazine_free(window, block, pointer)
+                                   : wm_gather_free(window, block, uses))) {
+            return WARM_OK;
+        }
+    }
+    return free_slow(pointer);
+}
+
+static warm_status free_slow(void *pointer)
+{
+    warm_runtime *runtime;
+    wm_block *block;
+    warm_status status;
+
+    if (pointer == NULL) {
+        return WARM_OK;
+    }
+    block = wm_block_from(pointer);
+    /* The state first: only a live block says truly whose it is (acquire: the
+     * fields were written before). And nothing is claimed for a pointer into
+     * the middle, not even for a moment: the block's owner may free it right
+     * now. */
+    if (block == NULL ||
+        wm_state_kind(atomic_load_explicit(
+            &block->state, memory_order_acquire)) != WM_BLOCK_LIVE ||
+        block->base != pointer) {
+        return not_a_block(pointer, wm_block_at(pointer));
+    }
+    runtime = wm_space_of(block)->runtime;
+    status = wm_runtime_check(runtime);
+    if (status != WARM_OK) {
+        return status;
+    }
+    if (!claim(block, pointer)) {
+        return not_a_block(pointer, block);
+    }
+    if (wm_unlikely(runtime->trace != NULL)) {
+        wm_traced_free(runtime, block);
+    }
+    wm_space_free(wm_space_of(block), block);
+    return WARM_OK;
+}
+
+static warm_status find_live(const void *pointer, wm_block **block)
+{
+    *block = wm_space_find(pointer);
+    if (*block == NULL) {
+        return wm_fail(WARM_NOT_FOUND, "%p is not part of a live block",
+                       pointer);
+    }
+    return wm_runtime_check(wm_space_of(*block)->runtime);
+}
+
+static warm_status record_slow(const void *pointer, warm_stream stream)
+    __attribute__((noinline));
+
+warm_status warm_record_stream(const void *pointer, warm_stream stream)
+{
+    wm_window *window = wm_window_mine();
+    wm_block *block = wm_block_from(pointer);
+
+    /* A block of the window's own: its runtime is the window's. */
+    if (wm_magazine_owns(window, block) &&
+        wm_likely((size_t)((const char *)pointer - block->base) <
+                  block->bytes) &&
+        wm_likely(wm_gather_record(window, block, stream))) {
+        return WARM_OK;
+    }
+    return record_slow(pointer, stream);
+}
+
+static warm_status record_slow(const void *pointer, warm_stream stream)
+{
+    wm_block *block;
+    warm_status status = find_live(pointer, &block);
+
+    if (status == WARM_OK) {
+        status = wm_space_record(wm_space_of(block), block, stream);
+    }
+    if (status == WARM_OK &&
+        wm_unlikely(wm_space_of(block)->runtime->trace != NULL)) {
+        wm_traced_use(wm_space_of(block)->runtime, block, stream, WM_TRACE_USE);
+    }
+    return status;
+}
+
+warm_status warm_block_get_info(const void *pointer, warm_block_info *info)
+{
+    wm_block *block;
+    warm_status status = wm_sized_check(info, sizeof *info, "warm_block_info");
+
+    if (status == WARM_OK) {
+        status = find_live(pointer, &block);
+    }
+    if (status == WARM_OK) {
+        warm_block_info all = {.base = block->base,
+                               .bytes = block->bytes,
+                               .requested = block->requested,
+                               .runtime = wm_space_of(block)->runtime,
+                               .streams = wm_timelines_streams(block),
+                               .node = block->segment->arena->node,
+                               .device = wm_device_of_block(block),
+                               .pageable = wm_space_of(block)->traits ==
+                                           &wm_pageable_traits};
+
+        wm_sized_out(info, &all, sizeof all);
+    }
+    return status;
+}

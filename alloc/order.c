@@ -1,0 +1,386 @@
+/* order.c: see order.h. */
+#include "alloc/order.h"
+
+#include "alloc/arena_int.h"
+#include "runtime/base/meta.h"
+#include "runtime/base/status.h"
+
+typedef struct wm_order {
+    wm_orders *all;        /* const */
+    uint64_t id;           /* const: of the lane; 0: the legacy stream's */
+    warm_stream stream;    /* const; not to be used */
+    wm_timeline *timeline; /* const, with a reference; null: legacy */
+    wm_lane *lane;         /* const */
+    wm_block mark, last;   /* the thread that queues it, then the timelines' */
+    /* lock orders */
+    uint64_t marked;               /* puts of the lane that mark stands for */
+    bool marking;                  /* mark is under way, or never comes back */
+    bool retired;                  /* the stream: nobody finds it any more */
+    bool over;                     /* the lane has ended */
+    struct wm_order *next;         /* in its bucket */
+    struct wm_order *next_to_mark; /* of the thread that does */
+} wm_order;
+
+/* What tells a mark from a block, and which it is. */
+enum { MARK = WM_CLASSES_ALL, LAST };
+
+static bool is_legacy(warm_stream stream)
+{
+    return stream == NULL || stream == WARM_STREAM_LEGACY;
+}
+
+/* ---- streams ------------------------------------------------------------- */
+
+static wm_order **bucket_of(wm_orders *orders, uint64_t id)
+{
+    return &orders->bucket[id % WM_ORDER_BUCKETS];
+}
+
+static wm_order *find_locked(wm_orders *orders, uint64_t id)
+{
+    wm_order *order = *bucket_of(orders, id);
+
+    while (order != NULL && (order->id != id || order->retired)) {
+        order = order->next;
+    }
+    return order;
+}
+
+/* t: its reference goes with the order. */
+static wm_order *make_locked(wm_orders *orders, uint64_t id, warm_stream stream,
+                             wm_timeline *t)
+{
+    wm_order *order = wm_meta_alloc(sizeof *order);
+
+    if (order == NULL) {
+        return NULL;
+    }
+    order->lane = wm_lane_make(orders->arena, id);
+    if (order->lane == NULL) {
+        wm_meta_free(order);
+        return NULL;
+    }
+    order->all = orders;
+    order->id = id;
+    order->stream = stream;
+    order->timeline = t;
+    order->mark.segment = order->last.segment = orders->stub;
+    order->mark.size_class = MARK;
+    order->last.size_class = LAST;
+    return order;
+}
+
+static warm_status no_memory(void)
+{
+    return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a stream's lane");
+}
+
+static warm_status legacy_lane(wm_orders *orders, wm_lane **lane)
+{
+    wm_order *order;
+
+    wm_lock_acquire(&orders->lock);
+    if (orders->legacy == NULL) {
+        orders->legacy = make_locked(orders, 0, NULL, NULL);
+    }
+    order = orders->legacy;
+    wm_lock_release(&orders->lock);
+    if (order == NULL) {
+        return no_memory();
+    }
+    *lane = order->lane;
+    return WARM_OK;
+}
+
+/* t: taken. */
+static warm_status lane_of(wm_orders *orders, warm_stream stream,
+                           wm_timeline *t, wm_lane **lane)
+{
+    uint64_t id = wm_timeline_lane_id(wm_timeline_id(t));
+    wm_order **bucket = bucket_of(orders, id);
+    wm_order *order;
+    bool kept = false;
+
+    wm_lock_acquire(&orders->lock);
+    order = find_locked(orders, id);
+    if (order == NULL) {
+        order = make_locked(orders, id, stream, t);
+        kept = order != NULL;
+    }
+    if (kept) {
+        order->next = *bucket;
+        *bucket = order;
+    }
+    wm_lock_release(&orders->lock);
+    if (!kept) {
+        wm_timelines_let_go(orders->timelines, t);
+    }
+    if (order == NULL) {
+        return no_memory();
+    }
+    *lane = order->lane;
+    return WARM_OK;
+}
+
+warm_status wm_orders_lane(wm_orders *orders, warm_stream stream,
+                           wm_lane **lane, bool *captured)
+{
+    wm_timeline *t = NULL;
+    warm_status status;
+    int device;
+
+    *captured = false;
+    if (is_legacy(stream)) {
+        return legacy_lane(orders, lane);
+    }
+    status = wm_timelines_meet(orders->timelines, stream, &t, captured);
+    if (status != WARM_OK) {
+        return status;
+    }
+    if (t == NULL) {
+        *lane = NULL; /* what a graph has been given comes back to nobody */
+        return WARM_OK;
+    }
+    device = wm_timeline_device(t);
+    if (device != orders->device && device != WM_DEVICE_UNKNOWN) {
+        wm_timelines_let_go(orders->timelines, t);
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "stream %p is of device %d, the memory of device %d",
+                       stream, device, orders->device);
+    }
+    return lane_of(orders, stream, t, lane);
+}
+
+/* ---- marks -----------------------------------------------------------------
+ */
+
+/* What becomes of a mark that the timelines need not see. */
+static void end_mark(wm_order *order, bool passed);
+
+/* Queues a mark behind what is on the stream. */
+static bool queue(wm_order *order, wm_block *mark)
+{
+    wm_timelines *timelines = order->all->timelines;
+
+    /* Relaxed: the mark is this thread's; what publishes it shows it. */
+    atomic_store_explicit(&mark->state, WM_BLOCK_PENDING, memory_order_relaxed);
+    atomic_store_explicit(&mark->first_use_taken, false, memory_order_relaxed);
+    atomic_store_explicit(&mark->captured, false, memory_order_relaxed);
+    atomic_store_explicit(&mark->stuck, false, memory_order_relaxed);
+    wm_timelines_use_known(mark, order->timeline);
+    switch (wm_timelines_prepare(timelines, mark)) {
+    case WM_USES_PENDING:
+        wm_timelines_publish(timelines, mark);
+        return true;
+    case WM_USES_NONE:
+        (void)wm_order_take_mark(mark);
+        return true;
+    case WM_USES_LOST:
+    case WM_USES_CAPTURED:
+        break;
+    }
+    return false;
+}
+
+/* Those to be marked, chained; their marks are the caller's. */
+static wm_order *choose(wm_orders *orders, const wm_lane *but)
+{
+    wm_order *chain = NULL;
+
+    wm_lock_acquire(&orders->lock);
+    for (int i = 0; i < WM_ORDER_BUCKETS; i++) {
+        for (wm_order *o = orders->bucket[i]; o != NULL; o = o->next) {
+            if (o->lane != but && !o->marking && !o->retired &&
+                wm_timeline_lives(o->timeline) &&
+                wm_lane_has_more(orders->arena, o->lane)) {
+                o->marking = true;
+                o->marked = wm_lane_puts(orders->arena, o->lane);
+                o->next_to_mark = chain;
+                chain = o;
+            }
+        }
+    }
+    wm_lock_release(&orders->lock);
+    return chain;
+}
+
+void wm_orders_mark(wm_orders *orders, const wm_lane *lane)
+{
+    wm_order *chain = choose(orders, lane);
+
+    while (chain != NULL) {
+        wm_order *next = chain->next_to_mark;
+
+        if (!queue(chain, &chain->mark)) {
+            end_mark(chain, false); /* it captures: another time */
+        }
+        chain = next;
+    }
+}
+
+/* Ends an order whose lane has ended, unless its mark is still under way: who
+ * queues that has the order, and names its timeline. Returns that timeline,
+ * whose reference is the caller's then, or null. */
+static wm_timeline *free_order_locked(wm_order *order)
+{
+    wm_order **link = bucket_of(order->all, order->id);
+    wm_timeline *t = order->timeline;
+
+    if (!order->over || order->marking) {
+        return NULL;
+    }
+    while (*link != order) {
+        link = &(*link)->next;
+    }
+    *link = order->next;
+    wm_meta_free(order);
+    return t;
+}
+
+static void let_go(wm_orders *orders, wm_timeline *t)
+{
+    if (t != NULL) {
+        wm_timelines_let_go(orders->timelines, t);
+    }
+}
+
+/* The lane may have ended before its last ordinary mark came by: another thread
+ * took that. */
+static void end_mark(wm_order *order, bool passed)
+{
+    wm_orders *orders = order->all;
+    wm_timeline *t;
+
+    wm_lock_acquire(&orders->lock);
+    order->marking = false;
+    if (passed && !order->over) {
+        wm_lane_passed(orders->arena, order->lane, order->marked);
+    }
+    t = free_order_locked(order);
+    wm_lock_release(&orders->lock);
+    let_go(orders, t);
+}
+
+static void end_lane(wm_order *order)
+{
+    wm_orders *orders = order->all;
+    wm_timeline *t;
+
+    wm_lock_acquire(&orders->lock);
+    wm_lane_end(orders->arena, order->lane);
+    order->over = true;
+    t = free_order_locked(order);
+    wm_lock_release(&orders->lock);
+    let_go(orders, t);
+}
+
+bool wm_order_take_mark(wm_block *block)
+{
+    bool passed = wm_block_fate(block) == WM_BLOCK_IDLE;
+
+    if (block->size_class == MARK) {
+        wm_order *order =
+            (wm_order *)(void *)((char *)block - offsetof(wm_order, mark));
+
+        /* One that is lost, or that a capture nobody announced has, never
+         * passed: there is none after it until the stream is retired. */
+        if (passed) {
+            end_mark(order, true);
+        }
+        return true;
+    }
+    if (block->size_class == LAST) {
+        if (passed) {
+            end_lane(
+                (wm_order *)(void *)((char *)block - offsetof(wm_order, last)));
+        }
+        return true;
+    }
+    return false;
+}
+
+/* ---- the end ----------------------------------------------------------------
+ */
+
+/* While a stream captures its id is not known; an adopted one has its address
+ * to itself. */
+static bool is_it(const wm_order *order, warm_stream stream,
+                  const wm_stream_info *info)
+{
+    if (order->retired) {
+        return false;
+    }
+    return info->device != WM_DEVICE_UNKNOWN
+               ? order->id == wm_timeline_lane_id(info->id)
+               : order->stream == stream && wm_timeline_lives(order->timeline);
+}
+
+static wm_order *take_out(wm_orders *orders, warm_stream stream,
+                          const wm_stream_info *info)
+{
+    wm_order *found = NULL;
+
+    wm_lock_acquire(&orders->lock);
+    for (int i = 0; i < WM_ORDER_BUCKETS && found == NULL; i++) {
+        found = orders->bucket[i];
+        while (found != NULL && !is_it(found, stream, info)) {
+            found = found->next;
+        }
+    }
+    if (found != NULL) {
+        found->retired = true;
+    }
+    wm_lock_release(&orders->lock);
+    return found;
+}
+
+void wm_orders_retire(wm_orders *orders, warm_stream stream,
+                      const wm_stream_info *info)
+{
+    wm_order *order = take_out(orders, stream, info);
+
+    if (order != NULL) {
+        /* One that cannot be queued leaves the lane as it is: nobody can say
+         * when its memory is safe. */
+        (void)queue(order, &order->last);
+    }
+}
+
+warm_status wm_orders_init(wm_orders *orders, wm_timelines *timelines,
+                           wm_arena *arena, int device)
+{
+    *orders =
+        (wm_orders){.timelines = timelines, .arena = arena, .device = device};
+    orders->stub = wm_meta_alloc(sizeof *orders->stub);
+    if (orders->stub == NULL) {
+        return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a runtime");
+    }
+    orders->stub->arena = arena;
+    wm_lock_init(&orders->lock, WM_RANK_ORDERS);
+    return WARM_OK;
+}
+
+/* What is under way ends with the timelines. */
+void wm_orders_forget(wm_orders *orders)
+{
+    for (int i = 0; i < WM_ORDER_BUCKETS; i++) {
+        for (wm_order *o = orders->bucket[i]; o != NULL; o = o->next) {
+            wm_timelines_let_go(orders->timelines, o->timeline);
+        }
+    }
+}
+
+void wm_orders_fini(wm_orders *orders)
+{
+    for (int i = 0; i < WM_ORDER_BUCKETS; i++) {
+        while (orders->bucket[i] != NULL) {
+            wm_order *order = orders->bucket[i];
+
+            orders->bucket[i] = order->next;
+            wm_meta_free(order);
+        }
+    }
+    wm_meta_free(orders->legacy);
+    wm_meta_free(orders->stub);
+    wm_lock_fini(&orders->lock);
+}

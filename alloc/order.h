@@ -1,0 +1,71 @@
+/* order.h: in whose order the memory of a device is safe (rows C1, C4): the
+ * streams of a device space, and their lanes (lane.h).
+ *
+ *   stream ──► order ──► lane of the arena
+ *                │
+ *                └──► mark ──► timeline of the stream    a block of no bytes
+ *                              … use, use, mark, use …   that is used there
+ *
+ * What the stream has passed is asked as it is for blocks: a mark says how much
+ * had come back to the lane when it was queued, and goes through the stream's
+ * timeline (timeline.h); once that has let go of it, so much is common. A mark
+ * is queued when somebody else misses. A stream that is retired leaves a last
+ * mark behind, with which its lane ends.
+ *
+ * Only an adopted stream is marked before it is retired: of another one nobody
+ * knows whether it is still there. What was freed in its order stays with it,
+ * until it is retired or the segment goes back to the driver, which waits for
+ * the device. The same holds for default streams.
+ *
+ * Lock orders, and under it lock arena; neither is held while marks are queued.
+ */
+#ifndef WM_ORDER_H
+#define WM_ORDER_H
+
+#include "alloc/arena.h"
+#include "alloc/timeline.h"
+
+struct wm_order;
+
+enum { WM_ORDER_BUCKETS = 64 };
+
+/* Of one arena. */
+typedef struct wm_orders {
+    wm_timelines *timelines; /* const */
+    wm_arena *arena;         /* const */
+    int device;              /* const */
+    wm_segment *stub;        /* const: where marks lie */
+    wm_lock lock;
+    struct wm_order *bucket[WM_ORDER_BUCKETS]; /* lock orders; by stream id */
+    struct wm_order *legacy; /* lock orders; of the legacy stream, or null */
+} wm_orders;
+
+/* Status: OUT_OF_MEMORY. */
+warm_status wm_orders_init(wm_orders *orders, wm_timelines *timelines,
+                           wm_arena *arena, int device);
+/* Before the timelines end: lets go of them. And after: of the rest. */
+void wm_orders_forget(wm_orders *orders);
+void wm_orders_fini(wm_orders *orders);
+
+/* The lane of a stream, made if there is none. *captured: the stream captures
+ * now; the lane may be null then. Calls no driver if the stream is adopted, or
+ * the legacy one. Status: INVALID_STREAM, INVALID_ARGUMENT (of another device),
+ * OUT_OF_MEMORY, DRIVER_ERROR. */
+warm_status wm_orders_lane(wm_orders *orders, warm_stream stream,
+                           wm_lane **lane, bool *captured);
+
+/* Queues a mark on every stream but that of lane (null: on all) that has
+ * something idle for itself, and none under way. What has passed is common
+ * after the next poll. */
+void wm_orders_mark(wm_orders *orders, const wm_lane *lane);
+
+/* The stream, looked at as info, is about to be retired: before its timeline
+ * is. */
+void wm_orders_retire(wm_orders *orders, warm_stream stream,
+                      const wm_stream_info *info);
+
+/* Whether a PENDING block that the timelines let go of is a mark; then it has
+ * been dealt with. */
+bool wm_order_take_mark(wm_block *block);
+
+#endif

@@ -1,0 +1,173 @@
+/* pin.c: regions of page-locked memory; see pin.h. Takes no lock. */
+#include "alloc/pin.h"
+
+#include "runtime/base/bytes.h"
+#include "runtime/base/status.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define HUGE ((size_t)2 << 20)
+
+/* More threads than that only wait for each other in the kernel. */
+enum { MOST_THREADS = 8 };
+
+static unsigned cores(void)
+{
+    cpu_set_t set;
+    int count = 1;
+
+    if (sched_getaffinity(0, sizeof set, &set) == 0) {
+        count = CPU_COUNT(&set);
+    }
+    return count < 1 ? 1 : (unsigned)count;
+}
+
+void wm_pin_init(wm_pin *pin, wm_driver *driver, const wm_options *options)
+{
+    unsigned most = cores();
+
+    pin->driver = driver;
+    /* cudaHostAlloc() takes pages from where the kernel likes. */
+    pin->maps = strcmp(options->pin, "register") == 0 || driver->numa.nodes > 1;
+    pin->huge = strcmp(options->huge_pages, "on") == 0;
+    pin->threads = options->pin_threads != 0 ? (unsigned)options->pin_threads
+                   : most > MOST_THREADS     ? MOST_THREADS
+                                             : most;
+}
+
+/* Address space of whole pages; where huge ones fit in they can be used. */
+static void *map(size_t bytes, bool huge)
+{
+    size_t more = huge && bytes >= HUGE ? HUGE : 0;
+    char *base = mmap(NULL, bytes + more, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    size_t before;
+
+    if (base == MAP_FAILED) {
+        return NULL;
+    }
+    if (more != 0) {
+        before = (HUGE - (uintptr_t)base % HUGE) % HUGE;
+        if (before != 0) {
+            munmap(base, before);
+        }
+        munmap(base + before + bytes, more - before);
+        base += before;
+        /* Without them it works as well. */
+        (void)madvise(base, bytes, MADV_HUGEPAGE);
+    }
+    return base;
+}
+
+/* Its place is forgotten; the thread's last error stays what it was. */
+static void unmap(const wm_pin *pin, void *base, size_t bytes)
+{
+    warm_error before = {.size = sizeof before};
+
+    warm_last_error(&before);
+    if (pin->driver->numa.nodes > 1 &&
+        wm_driver_place(pin->driver, base, bytes, WM_NODE_UNKNOWN) != WARM_OK) {
+        wm_error_restore(&before);
+    }
+    munmap(base, bytes);
+}
+
+static warm_status no_memory(size_t bytes)
+{
+    return wm_fail_code(WARM_OUT_OF_MEMORY, "system", errno, NULL,
+                        "%s cannot be mapped and touched (errno %d)",
+                        wm_bytes(bytes).text, errno);
+}
+
+/* The kernel prefers the node and passes on silently: so it is asked. */
+static warm_status check_place(const wm_pin *pin, int node, void *base,
+                               size_t bytes)
+{
+    int found = WM_NODE_UNKNOWN;
+    warm_status status = wm_driver_node_of(pin->driver, base, bytes, &found);
+
+    if (status == WARM_OK && found != node) {
+        status =
+            wm_fail(WARM_OUT_OF_MEMORY, "node %d has no memory left", node);
+    }
+    return status;
+}
+
+/* Backs all pages, with memory of the node where there are several. */
+static warm_status back(const wm_pin *pin, int node, void *base, size_t bytes)
+{
+    bool placed = pin->driver->numa.nodes > 1;
+    warm_status status = WARM_OK;
+
+    if (placed) {
+        status = wm_driver_place(pin->driver, base, bytes, node);
+    }
+    if (status == WARM_OK && !wm_pin_touch(base, bytes, pin->threads)) {
+        status = no_memory(bytes);
+    }
+    if (status == WARM_OK && placed) {
+        status = check_place(pin, node, base, bytes);
+    }
+    return status;
+}
+
+/* The range is ours and well formed: where the driver finds fault with it, it
+ * lacks something (cudaHostRegister() is known to say "invalid argument" then).
+ */
+static warm_status shortage(warm_status status)
+{
+    warm_error e = {.size = sizeof e};
+
+    if (status != WARM_DRIVER_ERROR) {
+        return status;
+    }
+    warm_last_error(&e);
+    return wm_fail_code(WARM_OUT_OF_MEMORY, e.origin, e.code, e.code_text, "%s",
+                        e.message);
+}
+
+static warm_status map_and_register(const wm_pin *pin, int node, size_t bytes,
+                                    void **base)
+{
+    void *mapped = map(bytes, pin->huge);
+    warm_status status;
+
+    if (mapped == NULL) {
+        return no_memory(bytes);
+    }
+    status = back(pin, node, mapped, bytes);
+    if (status == WARM_OK) {
+        status =
+            shortage(wm_driver_pinned_register(pin->driver, mapped, bytes));
+    }
+    if (status != WARM_OK) {
+        unmap(pin, mapped, bytes);
+        return status;
+    }
+    *base = mapped;
+    return WARM_OK;
+}
+
+warm_status wm_pin_obtain(const wm_pin *pin, int node, size_t bytes,
+                          void **base)
+{
+    return pin->maps ? map_and_register(pin, node, bytes, base)
+                     : wm_driver_pinned_alloc(pin->driver, bytes, base);
+}
+
+warm_status wm_pin_give_back(const wm_pin *pin, void *base, size_t bytes)
+{
+    warm_status status;
+
+    if (!pin->maps) {
+        return wm_driver_pinned_free(pin->driver, base, bytes);
+    }
+    status = wm_driver_pinned_unregister(pin->driver, base);
+    if (status == WARM_OK) {
+        unmap(pin, base, bytes);
+    }
+    return status;
+}

@@ -1,0 +1,257 @@
+/* space_alloc.c: the ladder of an allocation; see space.h. */
+#include "alloc/space_int.h"
+
+#include "alloc/magazine.h"
+#include "alloc/spill.h"
+#include "runtime/base/bytes.h"
+#include "runtime/base/clock.h"
+
+#include <stdio.h>
+
+/* What the node alone holds, for a request that no other would do for. */
+static const char *node_figures(wm_space *space, const wm_request *request,
+                                char *text, size_t bytes)
+{
+    warm_space_stats s = {.size = sizeof s};
+
+    if (!request->strict || space->nodes == 1) {
+        return "";
+    }
+    wm_arena_stats(&space->arenas[request->node], &s);
+    snprintf(text, bytes, " on node %d (held %s, idle %s)", request->node,
+             wm_bytes(s.held_bytes.current).text, wm_bytes(s.idle_bytes).text);
+    return text;
+}
+
+warm_status wm_space_refuse(wm_space *space, const wm_request *request)
+{
+    warm_space_stats s = {.size = sizeof s};
+    warm_error cause = {.size = sizeof cause};
+    char node[96], driver[160] = "";
+    size_t limit = wm_space_limit(space);
+
+    warm_last_error(&cause);
+    wm_magazines_settle_all(space);
+    wm_space_stats(space, &s);
+    wm_arena_count_failure(&space->arenas[request->node]);
+    if (space->traits->describe != NULL) {
+        space->traits->describe(space, driver, sizeof driver);
+    }
+    /* The driver's reason comes last: it may be long, and cut off. */
+    return wm_fail_code(
+        WARM_OUT_OF_MEMORY, cause.origin, cause.code, cause.code_text,
+        "%s of %s memory were asked for%s and cannot be had%s; held %s, in use "
+        "%s, idle %s, pending %s, lost %s, limit %s: %s",
+        wm_bytes(request->bytes).text, space->traits->name,
+        node_figures(space, request, node, sizeof node), driver,
+        wm_bytes(s.held_bytes.current).text,
+        wm_bytes(s.block_bytes.current).text, wm_bytes(s.idle_bytes).text,
+        wm_bytes(s.pending_bytes.current).text, wm_bytes(s.lost_bytes).text,
+        limit != 0 ? wm_bytes(limit).text : "none", cause.message);
+}
+
+/* Says it, or leaves that to whoever has other memory, and no trace. */
+static warm_status out_of_memory(wm_space *space, const wm_request *request,
+                                 const wm_space_work *work)
+{
+    if (request->cause == NULL) {
+        return wm_space_refuse(space, request);
+    }
+    warm_last_error(request->cause);
+    wm_error_restore(&work->error);
+    return WARM_OUT_OF_MEMORY;
+}
+
+static wm_block *take(wm_space *space, const wm_request *request)
+{
+    bool starved = false;
+
+    return wm_arena_take(&space->arenas[request->node], request->lane,
+                         request->bytes, &starved);
+}
+
+/* Other threads take and free meanwhile, and may have in their magazines again
+ * what was taken back from them: a few times is enough to find a moment. */
+enum { RECLAIMS = 8 };
+
+/* Takes back what threads keep, once it is that or an error. */
+static warm_status
+reclaim_and_obtain(wm_space *space, const wm_request *request, wm_block **block)
+{
+    warm_status status = WARM_OUT_OF_MEMORY;
+    bool more = true;
+
+    for (int i = 0; more && status == WARM_OUT_OF_MEMORY && i < RECLAIMS; i++) {
+        more = wm_magazines_reclaim(space, request, true, block);
+        if (*block != NULL) {
+            status = WARM_OK;
+        } else if (more) {
+            status = wm_spill_obtain(space, request, block);
+        }
+    }
+    return status;
+}
+
+static void note_miss(wm_space *space, const wm_request *request)
+{
+    if (space->traits->miss != NULL) {
+        space->traits->miss(space, request);
+    }
+}
+
+/* The ladder below a cache that misses (row B12). */
+static warm_status climb(wm_space *space, const wm_request *request,
+                         wm_block **block)
+{
+    warm_status status = WARM_OK;
+
+    bool decays = wm_space_decays(space);
+
+    if (decays) {
+        note_miss(space, request);
+        wm_space_poll_now(space);
+    }
+    *block = take(space, request);
+    if (*block == NULL && wm_spill_is_futile(space, request)) {
+        return wm_fail(WARM_OUT_OF_MEMORY,
+                       "the driver had none lately, and was not asked");
+    }
+    if (*block == NULL && decays) { /* else: see take_quietly() */
+        (void)wm_magazines_reclaim(space, request, false, block);
+    }
+    if (*block == NULL) {
+        status = wm_spill_obtain(space, request, block);
+    }
+    if (status == WARM_OUT_OF_MEMORY) {
+        status = reclaim_and_obtain(space, request, block);
+    }
+    if (status == WARM_OUT_OF_MEMORY &&
+        wm_space_ask_callbacks(space, request->bytes)) {
+        wm_arena_count_retry(&space->arenas[request->node]);
+        wm_space_collect(space);
+        wm_magazines_flush_all(space);
+        status = wm_spill_obtain(space, request, block);
+    }
+    return status;
+}
+
+/* One that is idle: of the thread's magazine, with others for it, or of the
+ * arena where it has none. cut: unless ANY a poll comes after a miss. */
+static wm_block *take_idle(wm_space *space, const wm_request *request,
+                           enum wm_cut cut)
+{
+    bool starved = false;
+    wm_block *block = NULL;
+
+    if (wm_magazines_refill(space, request, cut, &block) != WM_REFILL_NONE) {
+        return block;
+    }
+    return wm_arena_take_fitting(&space->arenas[request->node], request->lane,
+                                 request->bytes, cut, &starved);
+}
+
+/* Queues asked by a miss before all of them are: a miss costs no more with a
+ * thousand streams than with a few, as long as some of them move on. */
+enum { FEW = 8 };
+
+/* What has passed, and a block of it: nothing that surrounds slow work is
+ * needed for that but silence. */
+static wm_block *take_passed(wm_space *space, const wm_request *request)
+{
+    wm_block *block = NULL;
+    uint64_t now = wm_clock_ns();
+
+    note_miss(space, request);
+    if (wm_gather_poll_mine(space, now)) {
+        block = take_idle(space, request, WM_CUT_NONE);
+    }
+    if (block == NULL) {
+        wm_timelines_poll_some(space->timelines, FEW, now);
+        block = take_idle(space, request, WM_CUT_ANY);
+    }
+    if (block == NULL && wm_magazines_spare_larger(space, request)) {
+        block = take_idle(space, request, WM_CUT_ANY);
+    }
+    if (block == NULL && wm_timelines_any(space->timelines)) {
+        wm_timelines_poll(space->timelines);
+        block = take_idle(space, request, WM_CUT_ANY);
+    }
+    wm_space_say_ends(space);
+    return block;
+}
+
+static wm_block *take_quietly(wm_space *space, const wm_request *request)
+{
+    warm_error before = {.size = sizeof before};
+    int cancel = wm_cancel_off();
+    wm_block *block;
+
+    warm_last_error(&before);
+    block = take_passed(space, request);
+    if (block == NULL && wm_magazines_reclaim(space, request, false, &block) &&
+        block != NULL) {
+        wm_magazines_adopt(space, block);
+    }
+    wm_error_restore(&before);
+    wm_cancel_restore(cancel);
+    return block;
+}
+
+static warm_status alloc_slow(wm_space *space, const wm_request *request,
+                              void **pointer)
+{
+    wm_space_work work;
+    wm_block *block =
+        wm_space_decays(space) ? NULL : take_quietly(space, request);
+    warm_status status;
+
+    if (block != NULL) {
+        *pointer = block->base;
+        return WARM_OK;
+    }
+    status = wm_space_work_begin(space, &work);
+
+    if (status == WARM_OUT_OF_MEMORY) {
+        return out_of_memory(space, request, &work);
+    }
+    if (status != WARM_OK) {
+        return status;
+    }
+    status = climb(space, request, &block);
+    if (status == WARM_OK) {
+        wm_magazines_adopt(space, block);
+        *pointer = block->base;
+    } else if (status == WARM_OUT_OF_MEMORY) {
+        status = out_of_memory(space, request, &work);
+    }
+    wm_space_work_end(space, &work, status == WARM_OK);
+    return status;
+}
+
+warm_status wm_space_alloc(wm_space *space, const wm_request *request,
+                           void **pointer)
+{
+    wm_block *block = take_idle(space, request, WM_CUT_CHOOSY);
+    warm_status status = WARM_OK;
+
+    if (block != NULL) {
+        *pointer = block->base;
+    } else {
+        status = alloc_slow(space, request, pointer);
+    }
+    wm_background_note_taken(&space->background);
+    return status;
+}
+
+warm_status wm_space_ahead(wm_space *space, int node, size_t bytes,
+                           size_t least, size_t *obtained)
+{
+    wm_space_work work;
+    warm_status status = wm_space_work_begin(space, &work);
+
+    if (status == WARM_OK) {
+        status = wm_growth_ahead(space, node, bytes, least, obtained);
+        wm_space_work_end(space, &work, status == WARM_OK);
+    }
+    return status;
+}

@@ -1,0 +1,371 @@
+/* storage.c: memory that several own, counted (storage.h, rows D2 and D3).
+ *
+ * All strong references together hold one weak one, so that the record goes
+ * with the last of either. Takes no lock. */
+#include "alloc/allocators.h"
+
+#include "runtime/base/meta.h"
+#include "runtime/base/sized.h"
+#include "runtime/base/status.h"
+#include "warmpool/memory.h"
+
+#include <stdatomic.h>
+
+struct warm_storage {
+    _Atomic size_t strong;
+    _Atomic size_t weak; /* and one for all strong ones */
+    /* Of whoever has a strong reference, one thread at a time. */
+    warm_data data; /* all fields */
+    size_t bytes;
+    const warm_allocator *allocator; /* const; may be null */
+    bool resizable;                  /* const */
+};
+
+/* ---- begin ----------------------------------------------------------------
+ */
+
+static warm_status check_flags(unsigned flags)
+{
+    return (flags & ~WARM_STORAGE_RESIZABLE) == 0
+               ? WARM_OK
+               : wm_fail(WARM_INVALID_ARGUMENT, "flags %#x are not known",
+                         flags);
+}
+
+static warm_status make(const warm_allocator *allocator, unsigned flags,
+                        warm_storage **storage)
+{
+    warm_storage *made = wm_meta_alloc(sizeof *made);
+
+    if (made == NULL) {
+        return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a storage");
+    }
+    /* Relaxed: nobody else has it yet. */
+    atomic_store_explicit(&made->strong, 1, memory_order_relaxed);
+    atomic_store_explicit(&made->weak, 1, memory_order_relaxed);
+    made->allocator = allocator;
+    made->resizable = (flags & WARM_STORAGE_RESIZABLE) != 0;
+    *storage = made;
+    return WARM_OK;
+}
+
+warm_status warm_storage_create(const warm_allocator *allocator, size_t bytes,
+                                warm_stream stream, unsigned flags,
+                                warm_storage **storage)
+{
+    warm_allocator full;
+    warm_storage *made;
+    warm_status status = wm_allocator_in(allocator, &full);
+
+    if (status == WARM_OK) {
+        status = check_flags(flags);
+    }
+    if (status == WARM_OK && storage == NULL) {
+        status = wm_fail(WARM_INVALID_ARGUMENT, "storage is null");
+    }
+    if (status == WARM_OK) {
+        status = make(allocator, flags, &made);
+    }
+    if (status != WARM_OK) {
+        return status;
+    }
+    status = wm_data_alloc(&full, bytes, stream, &made->data);
+    if (status != WARM_OK) {
+        wm_meta_free(made);
+        return status;
+    }
+    made->bytes = bytes;
+    *storage = made;
+    return WARM_OK;
+}
+
+/* Whether memory of that kind can be had from the allocator again. */
+static warm_status check_same(const warm_data *data,
+                              const warm_allocator *allocator)
+{
+    warm_allocator full;
+    warm_status status = wm_allocator_in(allocator, &full);
+
+    if (status == WARM_OK &&
+        (full.memory != data->memory || full.device != data->device)) {
+        status = wm_fail(WARM_INVALID_ARGUMENT,
+                         "the data is %s memory of device %d, that of "
+                         "allocator %s is %s memory of device %d",
+                         warm_memory_name(data->memory), data->device,
+                         full.name, warm_memory_name(full.memory), full.device);
+    }
+    return status;
+}
+
+static warm_status check_wrap(const warm_data *data,
+                              const warm_allocator *allocator, unsigned flags)
+{
+    warm_status status = check_flags(flags);
+
+    if (status == WARM_OK && allocator == NULL && flags != 0) {
+        status = wm_fail(WARM_INVALID_ARGUMENT,
+                         "a storage without an allocator cannot be resized");
+    }
+    if (status == WARM_OK && allocator != NULL) {
+        status = check_same(data, allocator);
+    }
+    return status;
+}
+
+/* An empty data pointer: the memory is somebody else's now. */
+static void let_go(warm_data *data)
+{
+    const warm_data empty = {.device = WARM_NO_DEVICE};
+
+    wm_data_out(data, &empty);
+}
+
+warm_status warm_storage_wrap(warm_data *data, size_t bytes,
+                              const warm_allocator *allocator, unsigned flags,
+                              warm_storage **storage)
+{
+    warm_data full;
+    warm_status status = wm_data_in(data, &full);
+
+    if (status == WARM_OK) {
+        status = check_wrap(&full, allocator, flags);
+    }
+    if (status == WARM_OK && storage == NULL) {
+        status = wm_fail(WARM_INVALID_ARGUMENT, "storage is null");
+    }
+    if (status == WARM_OK && full.data == NULL && bytes > 0) {
+        status = wm_fail(WARM_INVALID_ARGUMENT,
+                         "%zu bytes of a data pointer without memory", bytes);
+    }
+    if (status == WARM_OK) {
+        status = make(allocator, flags, storage);
+    }
+    if (status == WARM_OK) {
+        (*storage)->data = full;
+        (*storage)->bytes = bytes;
+        let_go(data);
+    }
+    return status;
+}
+
+/* ---- references ------------------------------------------------------------
+ */
+
+void warm_storage_retain(warm_storage *storage)
+{
+    /* Relaxed: the caller has one already. */
+    if (storage != NULL) {
+        atomic_fetch_add_explicit(&storage->strong, 1, memory_order_relaxed);
+    }
+}
+
+void warm_storage_weak_retain(warm_storage *storage)
+{
+    /* Relaxed: as above. */
+    if (storage != NULL) {
+        atomic_fetch_add_explicit(&storage->weak, 1, memory_order_relaxed);
+    }
+}
+
+/* True: that was the last one. Release, and acquire by the last: what others
+ * did before they let go is over when it is freed. */
+static bool drop(_Atomic size_t *count)
+{
+    return atomic_fetch_sub_explicit(count, 1, memory_order_acq_rel) == 1;
+}
+
+void warm_storage_weak_release(warm_storage *storage)
+{
+    if (storage != NULL && drop(&storage->weak)) {
+        wm_meta_free(storage);
+    }
+}
+
+void warm_storage_release(warm_storage *storage)
+{
+    if (storage != NULL && drop(&storage->strong)) {
+        warm_data_free(&storage->data);
+        warm_storage_weak_release(storage);
+    }
+}
+
+int warm_storage_lock(warm_storage *storage)
+{
+    size_t count;
+
+    if (storage == NULL) {
+        return 0;
+    }
+    count = atomic_load_explicit(&storage->strong, memory_order_relaxed);
+    /* Acquire: the caller reads what the others wrote, as they did when they
+     * got theirs. */
+    while (count != 0) {
+        if (atomic_compare_exchange_weak_explicit(
+                &storage->strong, &count, count + 1, memory_order_acquire,
+                memory_order_relaxed)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+size_t warm_storage_use_count(const warm_storage *storage)
+{
+    /* Acquire: who finds that it is alone sees what others wrote before. */
+    return storage == NULL
+               ? 0
+               : atomic_load_explicit(&storage->strong, memory_order_acquire);
+}
+
+size_t warm_storage_weak_count(const warm_storage *storage)
+{
+    size_t weak;
+
+    if (storage == NULL) {
+        return 0;
+    }
+    weak = atomic_load_explicit(&storage->weak, memory_order_acquire);
+    return warm_storage_use_count(storage) > 0 ? weak - 1 : weak;
+}
+
+/* ---- what it holds ----------------------------------------------------------
+ */
+
+void *warm_storage_data(const warm_storage *storage)
+{
+    return storage == NULL ? NULL : storage->data.data;
+}
+
+warm_status warm_storage_get_info(const warm_storage *storage,
+                                  warm_storage_info *info)
+{
+    warm_status status =
+        wm_sized_check(info, sizeof *info, "warm_storage_info");
+
+    if (status == WARM_OK && storage == NULL) {
+        status = wm_fail(WARM_INVALID_ARGUMENT, "storage is null");
+    }
+    if (status == WARM_OK) {
+        warm_storage_info all = {.data = storage->data.data,
+                                 .bytes = storage->bytes,
+                                 .memory = storage->data.memory,
+                                 .device = storage->data.device,
+                                 .resizable = storage->resizable,
+                                 .allocator = storage->allocator};
+
+        wm_sized_out(info, &all, sizeof all);
+    }
+    return status;
+}
+
+/* Memory that is not ours is its owner's to look after. */
+static warm_status record_ours(const void *data, warm_stream stream)
+{
+    warm_error before = {.size = sizeof before};
+    warm_status status;
+
+    warm_last_error(&before);
+    status = warm_record_stream(data, stream);
+    if (status == WARM_NOT_FOUND) {
+        wm_error_restore(&before);
+        status = WARM_OK;
+    }
+    return status;
+}
+
+warm_status warm_storage_record(const warm_storage *storage, warm_stream stream)
+{
+    warm_allocator full;
+    warm_status status = WARM_OK;
+
+    if (storage == NULL) {
+        return wm_fail(WARM_INVALID_ARGUMENT, "storage is null");
+    }
+    if (storage->data.data == NULL) {
+        return WARM_OK;
+    }
+    if (storage->allocator == NULL) {
+        return record_ours(storage->data.data, stream);
+    }
+    status = wm_allocator_in(storage->allocator, &full);
+    if (status == WARM_OK) {
+        status = full.record != NULL
+                     ? full.record(full.context, storage->data.data, stream)
+                     : record_ours(storage->data.data, stream);
+    }
+    return status;
+}
+
+warm_status warm_storage_exchange(warm_storage *storage, warm_data *data,
+                                  size_t bytes)
+{
+    warm_data full;
+    warm_status status = wm_data_in(data, &full);
+
+    if (status == WARM_OK && storage == NULL) {
+        status = wm_fail(WARM_INVALID_ARGUMENT, "storage is null");
+    }
+    if (status == WARM_OK && full.data == NULL && bytes > 0) {
+        status = wm_fail(WARM_INVALID_ARGUMENT,
+                         "%zu bytes of a data pointer without memory", bytes);
+    }
+    if (status == WARM_OK && storage->resizable) {
+        status = check_same(&full, storage->allocator);
+    }
+    if (status == WARM_OK) {
+        wm_data_out(data, &storage->data);
+        storage->data = full;
+        storage->bytes = bytes;
+    }
+    return status;
+}
+
+/* The old memory goes when the copy has passed, so it is recorded before there
+ * is one. */
+static warm_status move_data(const warm_storage *storage,
+                             const warm_allocator *allocator, warm_data *made,
+                             size_t bytes, warm_stream stream)
+{
+    size_t both = bytes < storage->bytes ? bytes : storage->bytes;
+    warm_status status = WARM_OK;
+
+    if (both > 0 && allocator->copy != NULL) {
+        status = warm_storage_record(storage, stream);
+    }
+    return status != WARM_OK ? status
+                             : wm_data_copy(allocator, made->data,
+                                            storage->data.data, both, stream);
+}
+
+warm_status warm_storage_resize(warm_storage *storage, size_t bytes,
+                                warm_stream stream)
+{
+    warm_allocator full;
+    warm_data made;
+    warm_status status;
+
+    if (storage == NULL || !storage->resizable) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       storage == NULL ? "storage is null"
+                                       : "the storage is not resizable");
+    }
+    if (bytes == storage->bytes) {
+        return WARM_OK;
+    }
+    status = wm_allocator_in(storage->allocator, &full);
+    if (status == WARM_OK) {
+        status = wm_data_alloc(&full, bytes, stream, &made);
+    }
+    if (status != WARM_OK) {
+        return status;
+    }
+    status = move_data(storage, &full, &made, bytes, stream);
+    if (status != WARM_OK) {
+        warm_data_free(&made);
+        return status;
+    }
+    warm_data_free(&storage->data);
+    storage->data = made;
+    storage->bytes = bytes;
+    return WARM_OK;
+}

@@ -1,0 +1,96 @@
+/* binding.c: handles bound to streams, with workspaces (row A10).
+ *
+ * Works on the window of the calling thread; locks are those of workspaces. */
+#include "handles/binding.h"
+
+#include "runtime/base/status.h"
+
+#include <stdatomic.h>
+
+static bool is_default(warm_stream stream)
+{
+    return stream == NULL || stream == WARM_STREAM_LEGACY ||
+           stream == WARM_STREAM_PER_THREAD;
+}
+
+/* While a stream captures, the caller's word is all there is. */
+static bool may_be_on(const wm_stream_info *info, int device)
+{
+    return info->device == device || info->device == WM_DEVICE_UNKNOWN;
+}
+
+warm_status wm_handle_check_stream(warm_runtime *runtime, warm_kind kind,
+                                   int device, warm_stream stream,
+                                   wm_stream_info *info)
+{
+    const wm_kind *k = wm_pools_kind(runtime->pools, kind);
+    warm_status status;
+
+    if (k->ops->bind == NULL) {
+        return wm_fail(WARM_UNSUPPORTED, "kind %s takes no streams",
+                       k->ops->name);
+    }
+    status = wm_driver_stream_info(runtime->driver, stream, info);
+    if (status == WARM_OK && !may_be_on(info, device) && !is_default(stream)) {
+        status = wm_fail(WARM_INVALID_ARGUMENT,
+                         "the stream belongs to device %d, the handle to %d",
+                         info->device, device);
+    }
+    return status;
+}
+
+void *wm_handle_workspace(warm_runtime *runtime, warm_kind number, int device,
+                          warm_stream stream, const wm_stream_info *info,
+                          size_t *bytes)
+{
+    wm_kind *kind = wm_pools_kind(runtime->pools, number);
+    void *memory = NULL;
+
+    *bytes = kind->ops->workspace_bytes != NULL
+                 ? kind->ops->workspace_bytes(kind, device)
+                 : 0;
+    if (*bytes > 0 && stream != WARM_STREAM_PER_THREAD &&
+        may_be_on(info, device)) {
+        wm_workspaces_get(wm_pools_workspaces(runtime->pools, device), stream,
+                          info->id, *bytes, &memory);
+    }
+    *bytes = memory != NULL ? *bytes : 0;
+    return memory;
+}
+
+warm_status wm_binding_renew(warm_runtime *runtime, wm_window *window,
+                             const wm_window_call *call,
+                             const wm_binding_want *want)
+{
+    wm_rows *rows = wm_window_rows(window, call->device);
+    size_t first = wm_window_index(call->kind, call->device);
+    size_t second = first + WM_ROW_SECOND;
+    size_t bytes = 0;
+    void *memory = wm_handle_workspace(runtime, call->kind, call->device,
+                                       want->stream, &want->info, &bytes);
+    warm_status status;
+
+    /* Some other stream has retired since, not this one: same id. One that
+     * retired and is used on has lost its workspace, perhaps to another; and
+     * the id of one that captures does not tell it from an earlier one. */
+    if (rows->bound[second] != 0 &&
+        rows->bound[first] == (uintptr_t)want->stream &&
+        rows->with[first] == want->info.id &&
+        want->info.device != WM_DEVICE_UNKNOWN &&
+        rows->with[second] == (uintptr_t)memory) {
+        rows->bound[second] = want->epoch;
+        return WARM_OK;
+    }
+    /* Not bound to anything until the call has worked. */
+    rows->bound[second] = 0;
+    status = wm_pool_bind(wm_pools_at(runtime->pools, call->kind, call->device),
+                          wm_window_held(window, call->kind, call->device),
+                          want->stream, memory, bytes);
+    if (status == WARM_OK) {
+        rows->bound[first] = (uintptr_t)want->stream;
+        rows->bound[second] = want->epoch;
+        rows->with[first] = want->info.id;
+        rows->with[second] = (uintptr_t)memory;
+    }
+    return status;
+}

@@ -1,0 +1,60 @@
+/* pool_int.h: what pool.c and pool_make.c share. */
+#ifndef WM_POOL_INT_H
+#define WM_POOL_INT_H
+
+#include "handles/pool.h"
+
+#include <inttypes.h>
+
+/* Counts one more in use; at_once: held, leased and being made for somebody
+ * when its creation began, or 0. */
+void wm_pool_count_in_use_locked(wm_pool *pool, uint64_t at_once);
+
+static inline uint64_t wm_pool_at_once_locked(const wm_pool *pool)
+{
+    return pool->stats.in_use + pool->stats.leased + pool->promised -
+           pool->ahead;
+}
+
+static inline void wm_pool_push_idle_locked(wm_pool *pool, void *handle,
+                                            uint64_t since_ns)
+{
+    unsigned place = pool->oldest + (unsigned)pool->stats.idle++;
+
+    pool->idle[place & (pool->room - 1)] = (wm_pool_idle){handle, since_ns};
+}
+
+/* The handle that came back last, counted as in use, or null. */
+static inline void *wm_pool_pop_idle_locked(wm_pool *pool)
+{
+    unsigned place;
+
+    if (pool->stats.idle == 0) {
+        return NULL;
+    }
+    place = pool->oldest + (unsigned)--pool->stats.idle;
+    wm_pool_count_in_use_locked(pool, 0);
+    return pool->idle[place & (pool->room - 1)].handle;
+}
+
+/* As wm_pool_take(), where none is idle, or the one that was could not be put
+ * back into its default state. */
+warm_status wm_pool_take_slow(wm_pool *pool, void **handle);
+
+/* Puts a handle that another thread used back into its default state; one that
+ * cannot be is destroyed. For kinds that have a state. */
+bool wm_pool_reset(wm_pool *pool, void *handle);
+
+static inline bool wm_pool_revive(wm_pool *pool, void *handle)
+{
+    return pool->kind->ops->reset == NULL || wm_pool_reset(pool, handle);
+}
+
+/* Calls destroy of the kind; says whether it worked. */
+bool wm_pool_destroy(wm_pool *pool, void *handle);
+
+/* Destroys a handle that nobody else can reach, counted in *from until now;
+ * says whether it worked. */
+bool wm_pool_discard(wm_pool *pool, void *handle, uint64_t *from);
+
+#endif

@@ -1,0 +1,344 @@
+/* pool_make.c: how the handles of a pool come to be, are reset, and go.
+ *
+ * Room for a handle in all that the pool keeps is promised before it is
+ * created, so that neither the end of a creation nor a lease nor a give-back
+ * can run out of memory. The kind is called with no lock held and cancellation
+ * off. */
+#include "handles/pool_int.h"
+
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/base/meta.h"
+#include "runtime/base/status.h"
+
+enum { FIRST_ROOM = 16 };
+
+/* What a thread that wants a handle is to do, decided under the lock. */
+enum step { STEP_NONE, STEP_REVIVE, STEP_GROW, STEP_CREATE };
+
+/* A creation that was promised. */
+struct creation {
+    bool first; /* the pool's very first */
+    bool ahead; /* for nobody yet */
+    /* Handles held, leased and being made for somebody when it began. */
+    uint64_t at_once;
+};
+
+/* Concurrent first creations are known to hang for seconds (cuDNN asks for one
+ * that is alone). If it fails, the next thread is the first. */
+static void await_first_locked(wm_pool *pool)
+{
+    while (pool->first == WM_FIRST_RUNNING) {
+        wm_cond_wait(&pool->first_ended, &pool->lock);
+    }
+}
+
+static enum step promise_locked(wm_pool *pool, struct creation *creation)
+{
+    if (pool->alive + pool->promised == pool->room) {
+        return STEP_GROW;
+    }
+    pool->promised++;
+    pool->ahead += creation->ahead;
+    creation->at_once = wm_pool_at_once_locked(pool);
+    creation->first = pool->first == WM_FIRST_NONE;
+    if (creation->first) {
+        pool->first = WM_FIRST_RUNNING;
+    }
+    return STEP_CREATE;
+}
+
+static enum step choose_locked(wm_pool *pool, struct creation *creation,
+                               void **handle)
+{
+    await_first_locked(pool);
+    *handle = wm_pool_pop_idle_locked(pool);
+    return *handle != NULL ? STEP_REVIVE : promise_locked(pool, creation);
+}
+
+static enum step choose_ahead_locked(wm_pool *pool, unsigned count,
+                                     struct creation *creation)
+{
+    await_first_locked(pool);
+    return pool->stats.idle >= count ? STEP_NONE
+                                     : promise_locked(pool, creation);
+}
+
+/* All that the pool keeps of a handle lies in one allocation. */
+enum {
+    PLACE = sizeof(wm_pool_idle) +
+            2 * (size_t)WM_HANDLE_MAP_SPARE * sizeof(wm_handle_entry)
+};
+
+static void keep(const wm_handle_entry *entry, void *argument)
+{
+    wm_handle_map_put(argument, entry->key, entry->handle);
+}
+
+/* Returns the memory that is not needed any more. */
+static void *swap_room_locked(wm_pool *pool, void *memory, unsigned room)
+{
+    void *old = pool->memory;
+    wm_handle_entry *entries = memory;
+    wm_handle_map all, leases;
+    wm_pool_idle *idle;
+
+    if (room <= pool->room) {
+        return memory;
+    }
+    wm_handle_map_init(&all, entries, room);
+    entries += (size_t)room * WM_HANDLE_MAP_SPARE;
+    wm_handle_map_init(&leases, entries, room);
+    entries += (size_t)room * WM_HANDLE_MAP_SPARE;
+    idle = (wm_pool_idle *)(void *)entries;
+    wm_handle_map_each(&pool->all, keep, &all);
+    wm_handle_map_each(&pool->leases, keep, &leases);
+    for (unsigned i = 0; i < pool->stats.idle; i++) {
+        idle[i] = pool->idle[(pool->oldest + i) & (pool->room - 1)];
+    }
+    pool->memory = memory;
+    pool->all = all;
+    pool->leases = leases;
+    pool->idle = idle;
+    pool->oldest = 0;
+    pool->room = room;
+    return old;
+}
+
+static warm_status grow(wm_pool *pool)
+{
+    unsigned room;
+    void *bigger;
+
+    wm_lock_acquire(&pool->lock);
+    room = pool->room > 0 ? pool->room * 2 : FIRST_ROOM;
+    wm_lock_release(&pool->lock);
+    bigger = wm_meta_alloc((size_t)room * PLACE);
+    if (bigger == NULL) {
+        return wm_fail(WARM_OUT_OF_MEMORY, "no memory to keep %s handles",
+                       pool->kind->ops->name);
+    }
+    /* Another thread may have been faster: then ours is let go. */
+    wm_lock_acquire(&pool->lock);
+    bigger = swap_room_locked(pool, bigger, room);
+    wm_lock_release(&pool->lock);
+    wm_meta_free(bigger);
+    return WARM_OK;
+}
+
+/* Around calls of the kind. Libraries allocate when a handle is made and free
+ * when it goes, and asking for free memory is no better: in relaxed mode none
+ * of it spoils the capture of a thread that needs a handle in the middle of one
+ * (row B7). What they do with files is a cancellation point. */
+struct calm {
+    int cancel;   /* the thread's state before */
+    bool mode;    /* its capture mode before */
+    bool relaxed; /* and whether it was exchanged */
+};
+
+static struct calm calm_begin(wm_pool *pool)
+{
+    struct calm calm = {.cancel = wm_cancel_off()};
+
+    calm.relaxed = wm_driver_relax(pool->kind->driver, &calm.mode);
+    return calm;
+}
+
+static void calm_end(wm_pool *pool, struct calm *calm)
+{
+    if (calm->relaxed) {
+        wm_driver_unrelax(pool->kind->driver, &calm->mode);
+    }
+    wm_cancel_restore(calm->cancel);
+}
+
+/* What a creation cost, and perhaps others that were measured with it. */
+struct cost {
+    uint64_t ns, end_ns;
+    uint64_t measured, bytes;
+};
+
+static warm_status create_measured(wm_pool *pool, void **handle,
+                                   struct cost *cost)
+{
+    const wm_kind_ops *ops = pool->kind->ops;
+    warm_error before = {.size = sizeof before};
+    warm_status status;
+    uint64_t start;
+
+    warm_last_error(&before);
+    wm_meter_begin(pool->meter, pool);
+    start = wm_clock_ns();
+    status = ops->create(pool->kind, pool->device, handle);
+    cost->end_ns = wm_clock_ns();
+    cost->ns = cost->end_ns - start;
+    if (status != WARM_OK) {
+        warm_last_error(&before);
+    }
+    if (!wm_meter_end(pool->meter, status == WARM_OK, &cost->measured,
+                      &cost->bytes)) {
+        cost->measured = cost->bytes = 0;
+    }
+    wm_error_restore(&before);
+    return status;
+}
+
+static void created_locked(wm_pool *pool, void *handle, const struct cost *cost,
+                           const struct creation *creation)
+{
+    warm_handle_stats *stats = &pool->stats;
+
+    wm_handle_map_put(&pool->all, (uintptr_t)handle, handle);
+    pool->alive++;
+    stats->created++;
+    stats->create_ns += cost->ns;
+    if (cost->ns > stats->create_max_ns) {
+        stats->create_max_ns = cost->ns;
+    }
+    if (pool->closed) {
+        stats->leaked++;
+    } else if (creation->ahead) {
+        wm_pool_push_idle_locked(pool, handle, cost->end_ns);
+    } else {
+        wm_pool_count_in_use_locked(pool, creation->at_once);
+    }
+}
+
+static warm_status create(wm_pool *pool, const struct creation *creation,
+                          void **handle)
+{
+    struct cost cost = {0, 0, 0, 0};
+    void *made = NULL;
+    struct calm calm = calm_begin(pool);
+    warm_status status = create_measured(pool, &made, &cost);
+
+    calm_end(pool, &calm);
+    wm_lock_acquire(&pool->lock);
+    pool->stats.device_bytes += cost.bytes;
+    pool->stats.measured += cost.measured;
+    pool->promised--;
+    pool->ahead -= creation->ahead;
+    if (status == WARM_OK) {
+        created_locked(pool, made, &cost, creation);
+    } else {
+        pool->stats.failed++;
+    }
+    if (creation->first) {
+        pool->first = status == WARM_OK ? WM_FIRST_DONE : WM_FIRST_NONE;
+        wm_cond_broadcast(&pool->first_ended);
+    }
+    wm_lock_release(&pool->lock);
+    if (status == WARM_OK) {
+        *handle = made;
+    }
+    return status;
+}
+
+bool wm_pool_destroy(wm_pool *pool, void *handle)
+{
+    const wm_kind_ops *ops = pool->kind->ops;
+    warm_error before = {.size = sizeof before};
+    struct calm calm;
+    bool done;
+
+    warm_last_error(&before);
+    calm = calm_begin(pool);
+    wm_meter_disturb_begin(pool->meter);
+    done = ops->destroy(pool->kind, pool->device, handle) == WARM_OK;
+    wm_meter_disturb_end(pool->meter);
+    if (!done) {
+        wm_log(WARM_LOG_WARNING, "a %s handle of device %d is leaked: %s",
+               ops->name, pool->device, warm_last_error_message());
+        wm_error_restore(&before);
+    }
+    calm_end(pool, &calm);
+    return done;
+}
+
+bool wm_pool_discard(wm_pool *pool, void *handle, uint64_t *from)
+{
+    bool done = wm_pool_destroy(pool, handle);
+
+    wm_lock_acquire(&pool->lock);
+    (void)wm_handle_map_take(&pool->all, (uintptr_t)handle);
+    pool->alive--;
+    if (!pool->closed) {
+        *from -= 1;
+        *(done ? &pool->stats.destroyed : &pool->stats.leaked) += 1;
+    }
+    wm_lock_release(&pool->lock);
+    return done;
+}
+
+static bool reset(wm_pool *pool, void *handle)
+{
+    const wm_kind_ops *ops = pool->kind->ops;
+    warm_error before = {.size = sizeof before};
+
+    warm_last_error(&before);
+    if (ops->reset(pool->kind, pool->device, handle) == WARM_OK) {
+        return true;
+    }
+    wm_log(WARM_LOG_WARNING,
+           "a %s handle of device %d is destroyed, it cannot be reset: %s",
+           ops->name, pool->device, warm_last_error_message());
+    /* The next thread must not inherit a setting (row A15). */
+    (void)wm_pool_discard(pool, handle, &pool->stats.in_use);
+    wm_error_restore(&before);
+    return false;
+}
+
+bool wm_pool_reset(wm_pool *pool, void *handle)
+{
+    int cancel = wm_cancel_off();
+    bool done = reset(pool, handle);
+
+    wm_cancel_restore(cancel);
+    return done;
+}
+
+warm_status wm_pool_take_slow(wm_pool *pool, void **handle)
+{
+    struct creation creation = {.ahead = false};
+    warm_status status = WARM_OK;
+
+    while (status == WARM_OK) {
+        void *taken = NULL;
+        enum step step;
+
+        wm_lock_acquire(&pool->lock);
+        step = choose_locked(pool, &creation, &taken);
+        wm_lock_release(&pool->lock);
+        if (step == STEP_CREATE) {
+            return create(pool, &creation, handle);
+        }
+        if (step == STEP_GROW) {
+            status = grow(pool);
+        } else if (wm_pool_revive(pool, taken)) {
+            *handle = taken;
+            return WARM_OK;
+        }
+    }
+    return status;
+}
+
+warm_status wm_pool_make_ahead(wm_pool *pool, unsigned count, bool *made)
+{
+    struct creation creation = {.ahead = true};
+    enum step step = STEP_GROW;
+    warm_status status = WARM_OK;
+    void *handle;
+
+    while (status == WARM_OK && step == STEP_GROW) {
+        wm_lock_acquire(&pool->lock);
+        step = choose_ahead_locked(pool, count, &creation);
+        wm_lock_release(&pool->lock);
+        if (step == STEP_GROW) {
+            status = grow(pool);
+        } else if (step == STEP_CREATE) {
+            status = create(pool, &creation, &handle);
+        }
+    }
+    *made = status == WARM_OK && step == STEP_CREATE;
+    return status;
+}

@@ -1,0 +1,165 @@
+/* warmpool/device_memory.h: memory of a device, cached (rows C1 to C8, C10).
+ *
+ * warm_device_alloc() hands out memory in the order of a stream. What is freed
+ * may be handed out on that stream again at once: its queue puts the new work
+ * behind the old. Other streams get it once the stream has passed that point.
+ * Work on other streams is told by warm_record_stream(), as for pinned memory;
+ * work on the stream of the allocation need not be. Blocks are freed with
+ * warm_free(), both of memory.h, and described by warm_block_get_info().
+ *
+ *   alloc(stream 7) ─► kernel on 7 ─► free ─► alloc(stream 7): the same block
+ *                                       └──► alloc(stream 9): once 7 has passed
+ *
+ * Streams. Those of warm_stream_create(), warm_stream_reserve() and those that
+ * are adopted (warm_stream_adopt()) cost no driver call, and their idle memory
+ * is there for all, by events that misses record. Of a stream that is not
+ * adopted nobody knows whether it still exists: what was freed in its order
+ * stays with it until it is retired (warm_stream_retire()) or the cache is
+ * emptied. So it does for the default streams, which cannot be adopted.
+ *
+ * Sizes are rounded as in memory.h; blocks are aligned to 512 bytes at least.
+ * Requests of up to 1 MiB and larger ones have segments apart, of at least
+ * 2 MiB. Memory is not cleared.
+ *
+ * Captures. A block that is allocated or used on a stream that captures belongs
+ * to a graph: once freed it is kept and counted as captured.
+ *
+ * Any thread may call any function. Common status: INVALID_ARGUMENT (device out
+ * of range, null output), RUNTIME_GONE, FORKED, EXITING.
+ */
+#ifndef WARMPOOL_DEVICE_MEMORY_H
+#define WARMPOOL_DEVICE_MEMORY_H
+
+#include "warmpool/stats.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Allocates bytes of a device's memory in the order of a stream (row C1).
+ * stream: of that device; null is its legacy default stream.
+ * pointer: owned, given back with warm_free(); null for 0 bytes.
+ * Status: OUT_OF_MEMORY (row C2), after finished work has been collected, idle
+ * segments given back and the memory callbacks asked; the message says how much
+ * was asked, on which device, its capacity and what is free there, held, in use
+ * and idle. INVALID_ARGUMENT (stream of another device), INVALID_STREAM,
+ * DRIVER_ERROR. Nothing has changed then.
+ * A miss may record events on adopted streams, and calls the driver if the
+ * cache grows. Where segments go back then (memory is short, or a request
+ * larger than option segment grows in place of idle ones that are too small for
+ * it), CUDA waits for the device. */
+WARM_API warm_status warm_device_alloc(warm_runtime *runtime, int device,
+                                       warm_stream stream, size_t bytes,
+                                       void **pointer);
+
+/* The segment that holds a pointer into a live block: what the driver knows it
+ * by (row C5). Status: NOT_FOUND. */
+WARM_API warm_status warm_device_base_allocation(const void *pointer,
+                                                 void **base, size_t *bytes);
+
+typedef struct warm_device_cache {
+    size_t size;          /* sizeof(warm_device_cache) */
+    size_t cached_bytes;  /* held and idle */
+    size_t largest_bytes; /* of one idle block, on some stream */
+} warm_device_cache;
+
+WARM_API warm_status warm_device_cache_info(warm_runtime *runtime, int device,
+                                            warm_device_cache *info);
+
+/* Figures of all requests, of small and of large ones (row C6).
+ * name, unit, meaning; of type warm_stat */
+#define WARM_DEVICE_STAT_MAP(X)                                                \
+    X(allocations, "blocks", "blocks with their callers")                      \
+    X(requested_bytes, "bytes", "bytes asked for in those")                    \
+    X(allocated_bytes, "bytes", "bytes handed out in those")                   \
+    X(active, "blocks", "those, and freed ones that wait for streams")         \
+    X(active_bytes, "bytes", "bytes of those")                                 \
+    X(segments, "segments", "regions obtained from the driver")                \
+    X(reserved_bytes, "bytes", "bytes of those")
+
+/* name, unit, meaning; of type uint64_t */
+#define WARM_DEVICE_COUNT_MAP(X)                                               \
+    X(inactive_split, "blocks", "idle parts of segments that are in use")      \
+    X(inactive_split_bytes, "bytes", "bytes of those")
+
+typedef struct warm_device_figures {
+#define WARM_DEVICE_STAT_FIELD(name, unit, meaning)  warm_stat name;
+#define WARM_DEVICE_COUNT_FIELD(name, unit, meaning) uint64_t name;
+    WARM_DEVICE_STAT_MAP(WARM_DEVICE_STAT_FIELD)
+    WARM_DEVICE_COUNT_MAP(WARM_DEVICE_COUNT_FIELD)
+#undef WARM_DEVICE_STAT_FIELD
+#undef WARM_DEVICE_COUNT_FIELD
+} warm_device_figures;
+
+typedef struct warm_device_stats {
+    size_t size;                           /* sizeof(warm_device_stats) */
+    warm_device_figures all, small, large; /* small: up to 1 MiB */
+    uint64_t retries;  /* requests retried after memory was short */
+    uint64_t failures; /* requests that ended out of memory */
+    uint64_t captured, captured_bytes; /* blocks kept for graphs */
+    uint64_t lost, lost_bytes;         /* and after an error of the driver */
+} warm_device_stats;
+
+/* All figures belong to one moment. */
+WARM_API warm_status warm_device_get_stats(warm_runtime *runtime, int device,
+                                           warm_device_stats *stats);
+
+/* Writes every segment of a device and every block in it as one JSON object
+ * into text (row C7); bytes and needed as in warm_stats_json() (stats.h):
+ *
+ *   {"device":0,"segments":[{"address":"0x…","bytes":2097152,"small":true,
+ *     "blocks":[{"address":"0x…","bytes":1024,"state":"live","requested":1000,
+ *       "stream":7}, …]}, …]}
+ *
+ * In the order of addresses within a segment; together the blocks are the
+ * segment. state: live, idle, pending (freed, waits for streams), captured or
+ * lost. requested: of live blocks. stream: the driver's id of the stream in
+ * whose order a block is live, or idle; null: of none in particular, and of the
+ * legacy stream. All of one moment: the cache is locked while it is read, but
+ * not while it is written. Status: also OUT_OF_MEMORY. */
+WARM_API warm_status warm_device_snapshot(warm_runtime *runtime, int device,
+                                          char *text, size_t bytes,
+                                          size_t *needed);
+
+/* As warm_stats_reset_peaks() and warm_stats_reset_totals(), of a device. */
+WARM_API warm_status warm_device_reset_peaks(warm_runtime *runtime, int device);
+WARM_API warm_status warm_device_reset_totals(warm_runtime *runtime,
+                                              int device);
+
+/* Returns every segment without live or pending blocks to the driver, whatever
+ * streams its parts belong to (row C8): CUDA waits for the device.
+ * released: bytes returned, may be null. Status: also DRIVER_ERROR. */
+WARM_API warm_status warm_device_empty_cache(warm_runtime *runtime, int device,
+                                             size_t *released);
+
+/* The same, but stops once at most target bytes are held; largest idle segments
+ * first. */
+WARM_API warm_status warm_device_trim(warm_runtime *runtime, int device,
+                                      size_t target, size_t *released);
+
+/* Most that is held of a device's memory, as a fraction of all of it (row C8);
+ * more than 0, at most 1. What is held already stays. 1 is where it begins:
+ * no limit but the device's own. Asks the driver how much that is, which makes
+ * a context if there is none yet.
+ * Status: INVALID_ARGUMENT (fraction out of range), DRIVER_ERROR. */
+WARM_API warm_status warm_device_set_memory_fraction(warm_runtime *runtime,
+                                                     int device,
+                                                     double fraction);
+WARM_API warm_status warm_device_get_memory_fraction(warm_runtime *runtime,
+                                                     int device,
+                                                     double *fraction);
+
+/* From how much on idle segments are collected before the cache grows (row C8),
+ * as a fraction of what may be held (the memory fraction): those idle longest
+ * go first, until what comes fits below it or none is left. More than 0; 1, as
+ * it begins, collects nothing before the limit is met. Asks the driver as
+ * warm_device_set_memory_fraction() does.
+ * Status: INVALID_ARGUMENT (out of range), DRIVER_ERROR. */
+WARM_API warm_status warm_device_set_collect_threshold(warm_runtime *runtime,
+                                                       int device,
+                                                       double threshold);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,69 @@
+/* text.c: see text.h. */
+#include "runtime/base/text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+void wm_text_put(wm_text *text, const char *format, ...)
+{
+    size_t left = text->used < text->bytes ? text->bytes - text->used : 0;
+    va_list list;
+    int length;
+
+    va_start(list, format);
+    length =
+        vsnprintf(left > 0 ? text->at + text->used : NULL, left, format, list);
+    va_end(list);
+    text->used += (size_t)length;
+}
+
+/* Bytes of the UTF-8 sequence at c that is longer than one byte, or 0. The
+ * second byte decides what is too long, a surrogate or beyond Unicode. */
+static int sequence(const unsigned char *c)
+{
+    static const struct {
+        unsigned char first, last, from, to;
+        int bytes;
+    } rows[] = {{0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
+                {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3},
+                {0xee, 0xef, 0x80, 0xbf, 3}, {0xf0, 0xf0, 0x90, 0xbf, 4},
+                {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4}};
+    size_t i = 0;
+
+    while (i < sizeof rows / sizeof rows[0] && c[0] > rows[i].last) {
+        i++;
+    }
+    if (i == sizeof rows / sizeof rows[0] || c[0] < rows[i].first ||
+        c[1] < rows[i].from || c[1] > rows[i].to) {
+        return 0;
+    }
+    for (int k = 2; k < rows[i].bytes; k++) {
+        if (c[k] < 0x80 || c[k] > 0xbf) {
+            return 0;
+        }
+    }
+    return rows[i].bytes;
+}
+
+void wm_text_put_string(wm_text *text, const char *string)
+{
+    const unsigned char *c = (const unsigned char *)string;
+
+    wm_text_put(text, "\"");
+    while (*c != '\0') {
+        int bytes = *c < 0x80 ? 1 : sequence(c);
+
+        if (bytes == 0) {
+            wm_text_put(text, "\\ufffd");
+            bytes = 1;
+        } else if (*c == '"' || *c == '\\') {
+            wm_text_put(text, "\\%c", *c);
+        } else if (*c < 0x20) {
+            wm_text_put(text, "\\u%04x", *c);
+        } else {
+            wm_text_put(text, "%.*s", bytes, (const char *)c);
+        }
+        c += bytes;
+    }
+    wm_text_put(text, "\"");
+}

@@ -1,0 +1,455 @@
+/* trace.c: buffers of records; see trace.h.
+ *
+ * Locks: the buffer's, and inside it the trace's, which guards the file, the
+ * list of buffers and the streams. */
+#include "runtime/base/trace.h"
+
+#include "runtime/base/clock.h"
+#include "runtime/base/lock.h"
+#include "runtime/base/log.h"
+#include "runtime/base/meta.h"
+#include "runtime/base/status.h"
+#include "runtime/base/trace_file.h"
+#include "runtime/base/trace_streams.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    HEAD_MAX = 64,   /* bytes before the records of a chunk */
+    ROOM = 16 << 10, /* of records */
+    RECORD_MAX = 40,
+    CHECKSUM = 4
+};
+
+struct wm_trace_buffer {
+    wm_lock lock;
+    wm_trace *trace; /* const */
+    /* lock buffer */
+    uint64_t thread;
+    uint64_t first_order, first_ns; /* of the chunk */
+    uint64_t last_order, last_ns;
+    uint32_t last_block;
+    unsigned records;
+    size_t used;
+    bool idle;             /* lock trace: its thread is gone */
+    wm_trace_buffer *next; /* const: made before it */
+    unsigned char bytes[HEAD_MAX + ROOM + CHECKSUM];
+};
+
+struct wm_trace {
+    /* Relaxed: read-modify-writes of one variable have one order, which is
+     * that of what they count, if that has one. */
+    _Alignas(64) _Atomic uint64_t order;
+    _Atomic uint32_t blocks;
+    /* Nothing is traced any more. Relaxed: read again under the buffer's
+     * lock, by which it is ordered. */
+    _Atomic bool off;
+    _Atomic int unsaid; /* relaxed: an errno to be logged, or 0 */
+    uint64_t start_ns;  /* const */
+    wm_lock lock;
+    wm_trace_file file;       /* lock trace */
+    bool failed;              /* lock trace: it is left as it is */
+    uint64_t threads;         /* lock trace: numbers given */
+    uint64_t records;         /* lock trace: in the file */
+    wm_trace_buffer *buffers; /* lock trace */
+    wm_trace_streams streams; /* lock trace */
+    wm_trace_buffer shared;   /* thread 0 */
+    char name[WM_OPTION_TEXT_MAX];
+};
+
+/* ---- writing ------------------------------------------------------------ */
+
+static void put_varint(unsigned char **at, uint64_t value)
+{
+    while (value >= 128) {
+        *(*at)++ = (unsigned char)(value | 128);
+        value >>= 7;
+    }
+    *(*at)++ = (unsigned char)value;
+}
+
+static void put_checksum(unsigned char *from, unsigned char *to)
+{
+    uint32_t sum = 2166136261u;
+
+    for (unsigned char *c = from; c < to; c++) {
+        sum = (sum ^ *c) * 16777619u;
+    }
+    for (int i = 0; i < CHECKSUM; i++) {
+        to[i] = (unsigned char)(sum >> (8 * i));
+    }
+}
+
+/* Without a lock: the callback is the user's. */
+static void say(wm_trace *trace)
+{
+    int error = atomic_load_explicit(&trace->unsaid, memory_order_relaxed);
+    char text[96];
+
+    if (wm_unlikely(error != 0) &&
+        atomic_exchange_explicit(&trace->unsaid, 0, memory_order_relaxed) !=
+            0) {
+        wm_log(WARM_LOG_WARNING, "the tracing to %s has ended: %s", trace->name,
+               strerror_r(error, text, sizeof text));
+    }
+}
+
+static void fail_locked(wm_trace *trace, int error)
+{
+    trace->failed = true;
+    atomic_store_explicit(&trace->off, true, memory_order_relaxed);
+    atomic_store_explicit(&trace->unsaid, error, memory_order_relaxed);
+}
+
+static void write_locked(wm_trace *trace, const void *data, size_t bytes,
+                         uint64_t records)
+{
+    int error;
+
+    if (!trace->failed) {
+        error = wm_trace_file_write(&trace->file, data, bytes);
+        trace->records += error == 0 ? records : 0;
+        if (error != 0) {
+            fail_locked(trace, error);
+        }
+    }
+}
+
+/* Writes the records as a chunk; its head stands right before them. */
+static void flush_locked(wm_trace_buffer *b)
+{
+    wm_trace *trace = b->trace;
+    unsigned char head[HEAD_MAX], *at = head, *from;
+    size_t length;
+
+    if (b->records == 0) {
+        return;
+    }
+    *at++ = 'C';
+    put_varint(&at, b->thread);
+    put_varint(&at, b->first_order);
+    put_varint(&at, b->first_ns);
+    put_varint(&at, b->records);
+    put_varint(&at, b->used);
+    length = (size_t)(at - head);
+    from = b->bytes + HEAD_MAX - length;
+    memcpy(from, head, length);
+    length += b->used;
+    put_checksum(from, from + length);
+    wm_lock_acquire(&trace->lock);
+    write_locked(trace, from, length + CHECKSUM, b->records);
+    wm_lock_release(&trace->lock);
+    b->records = 0;
+    b->used = 0;
+}
+
+/* ---- records ------------------------------------------------------------ */
+
+static uint64_t zigzag(int64_t value)
+{
+    return ((uint64_t)value << 1) ^ (value < 0 ? UINT64_MAX : 0);
+}
+
+static bool names_block(enum wm_trace_op op)
+{
+    return op <= WM_TRACE_COPY;
+}
+
+/* Where the chunk's records begin to count from. */
+static void start_locked(wm_trace_buffer *b, uint64_t order, uint64_t now)
+{
+    b->first_order = order;
+    b->first_ns = now;
+    b->last_order = order - 1;
+    b->last_ns = now;
+    b->last_block = 0;
+}
+
+static void add_locked(wm_trace_buffer *b, enum wm_trace_op op, uint32_t block,
+                       uint64_t value)
+{
+    wm_trace *trace = b->trace;
+    uint64_t now = wm_clock_ns() - trace->start_ns;
+    uint64_t order =
+        atomic_fetch_add_explicit(&trace->order, 1, memory_order_relaxed);
+    unsigned char *at;
+    uint64_t gap;
+
+    if (b->used > ROOM - RECORD_MAX) {
+        flush_locked(b);
+    }
+    if (b->records == 0) {
+        start_locked(b, order, now);
+    }
+    now = now > b->last_ns ? now : b->last_ns; /* of a test's clock */
+    at = b->bytes + HEAD_MAX + b->used;
+    gap = order - b->last_order - 1;
+    *at++ = (unsigned char)((unsigned)op +
+                            8 * (gap < WM_TRACE_GAP ? gap : WM_TRACE_GAP));
+    if (gap >= WM_TRACE_GAP) {
+        put_varint(&at, gap - WM_TRACE_GAP);
+    }
+    put_varint(&at, now - b->last_ns);
+    if (names_block(op)) {
+        put_varint(&at, zigzag((int64_t)block - (int64_t)b->last_block));
+        b->last_block = block;
+    }
+    if (op != WM_TRACE_FREE && op != WM_TRACE_LEAVE) {
+        put_varint(&at, value);
+    }
+    b->last_order = order;
+    b->last_ns = now;
+    b->used = (size_t)(at - b->bytes) - HEAD_MAX;
+    b->records++;
+}
+
+void wm_trace_put(wm_trace_buffer *buffer, enum wm_trace_op op, uint32_t block,
+                  uint64_t value)
+{
+    wm_trace *trace = buffer->trace;
+
+    if (block == 0 && names_block(op)) {
+        return;
+    }
+    wm_lock_acquire(&buffer->lock);
+    if (!atomic_load_explicit(&trace->off, memory_order_relaxed)) {
+        add_locked(buffer, op, block, value);
+    }
+    wm_lock_release(&buffer->lock);
+    say(trace);
+}
+
+/* Blocks are told apart by 32 bits: a longer trace ends there. */
+static void out_of_numbers(wm_trace *trace)
+{
+    wm_lock_acquire(&trace->lock);
+    if (!trace->failed) {
+        fail_locked(trace, EOVERFLOW);
+    }
+    wm_lock_release(&trace->lock);
+    say(trace);
+}
+
+uint32_t wm_trace_alloc(wm_trace_buffer *buffer, uint64_t bytes)
+{
+    wm_trace *trace = buffer->trace;
+    uint32_t block;
+
+    if (atomic_load_explicit(&trace->off, memory_order_relaxed)) {
+        return 0;
+    }
+    block = atomic_fetch_add_explicit(&trace->blocks, 1, memory_order_relaxed);
+    if (block == UINT32_MAX) {
+        out_of_numbers(trace);
+        return 0;
+    }
+    wm_trace_put(buffer, WM_TRACE_ALLOC, block + 1, bytes);
+    return block + 1;
+}
+
+uint32_t wm_trace_stream(wm_trace_buffer *buffer, warm_stream stream)
+{
+    wm_trace *trace = buffer->trace;
+    uint32_t number;
+
+    wm_lock_acquire(&trace->lock);
+    number = wm_trace_streams_number(&trace->streams, stream, buffer->thread);
+    wm_lock_release(&trace->lock);
+    return number;
+}
+
+uint32_t wm_trace_forget(wm_trace_buffer *buffer, warm_stream stream)
+{
+    wm_trace *trace = buffer->trace;
+    uint32_t number;
+
+    wm_lock_acquire(&trace->lock);
+    number = wm_trace_streams_forget(&trace->streams, stream, buffer->thread);
+    wm_lock_release(&trace->lock);
+    return number;
+}
+
+/* ---- threads ------------------------------------------------------------ */
+
+static void init_buffer(wm_trace_buffer *b, wm_trace *trace, uint64_t thread)
+{
+    wm_lock_init(&b->lock, WM_RANK_TRACING);
+    b->trace = trace;
+    b->thread = thread;
+}
+
+/* One whose thread is gone, or null. */
+static wm_trace_buffer *take_idle_locked(wm_trace *trace)
+{
+    wm_trace_buffer *b = trace->buffers;
+
+    while (b != NULL && !b->idle) {
+        b = b->next;
+    }
+    if (b != NULL) {
+        b->idle = false;
+        b->thread = ++trace->threads;
+    }
+    return b;
+}
+
+wm_trace_buffer *wm_trace_enter(wm_trace *trace)
+{
+    wm_trace_buffer *b;
+
+    wm_lock_acquire(&trace->lock);
+    b = take_idle_locked(trace);
+    wm_lock_release(&trace->lock);
+    if (b != NULL) {
+        return b;
+    }
+    b = wm_meta_alloc(sizeof *b);
+    if (b == NULL) {
+        return &trace->shared;
+    }
+    wm_lock_acquire(&trace->lock);
+    init_buffer(b, trace, ++trace->threads);
+    b->next = trace->buffers;
+    trace->buffers = b;
+    wm_lock_release(&trace->lock);
+    return b;
+}
+
+wm_trace_buffer *wm_trace_shared(wm_trace *trace)
+{
+    return &trace->shared;
+}
+
+void wm_trace_leave(wm_trace_buffer *buffer)
+{
+    wm_trace *trace = buffer->trace;
+
+    if (buffer == &trace->shared) {
+        return;
+    }
+    wm_trace_put(buffer, WM_TRACE_LEAVE, 0, 0);
+    wm_lock_acquire(&buffer->lock);
+    flush_locked(buffer);
+    wm_lock_release(&buffer->lock);
+    wm_lock_acquire(&trace->lock);
+    buffer->idle = true;
+    wm_lock_release(&trace->lock);
+    say(trace);
+}
+
+/* ---- begin and end ------------------------------------------------------ */
+
+/* The options in force, as long as there is memory to say them. */
+static void write_header(wm_trace *trace, const wm_options *options)
+{
+    size_t bytes = wm_options_text(options, NULL, 0);
+    unsigned char head[HEAD_MAX], *at = head;
+    char *text = wm_meta_alloc(bytes);
+
+    if (text != NULL) {
+        (void)wm_options_text(options, text, bytes);
+    }
+    memcpy(at, WM_TRACE_MAGIC, sizeof WM_TRACE_MAGIC - 1);
+    at += sizeof WM_TRACE_MAGIC - 1;
+    put_varint(&at, WM_TRACE_VERSION);
+    put_varint(&at, text != NULL ? bytes - 1 : 0);
+    wm_lock_acquire(&trace->lock);
+    write_locked(trace, head, (size_t)(at - head), 0);
+    if (text != NULL) {
+        write_locked(trace, text, bytes - 1, 0);
+    }
+    wm_lock_release(&trace->lock);
+    wm_meta_free(text);
+    say(trace);
+}
+
+warm_status wm_trace_open(const wm_options *options, wm_trace **trace)
+{
+    wm_trace *made;
+    warm_status status;
+
+    *trace = NULL;
+    if (options->trace[0] == '\0') {
+        return WARM_OK;
+    }
+    made = wm_meta_alloc(sizeof *made);
+    if (made == NULL) {
+        return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a trace");
+    }
+    status = wm_trace_file_open(&made->file, options->trace);
+    if (status != WARM_OK) {
+        wm_meta_free(made);
+        return status;
+    }
+    wm_lock_init(&made->lock, WM_RANK_TRACE);
+    init_buffer(&made->shared, made, 0);
+    made->start_ns = wm_clock_ns();
+    strcpy(made->name, options->trace);
+    write_header(made, options);
+    *trace = made;
+    return WARM_OK;
+}
+
+static void write_end(wm_trace *trace)
+{
+    unsigned char end[HEAD_MAX], *at = end;
+
+    wm_lock_acquire(&trace->lock);
+    *at++ = 'E';
+    put_varint(&at, trace->records);
+    put_checksum(end, at);
+    write_locked(trace, end, (size_t)(at - end) + CHECKSUM, 0);
+    trace->failed = true; /* nothing comes after it */
+    wm_lock_release(&trace->lock);
+}
+
+static void flush(wm_trace_buffer *b)
+{
+    wm_lock_acquire(&b->lock);
+    flush_locked(b);
+    wm_lock_release(&b->lock);
+}
+
+bool wm_trace_exit(wm_trace *trace)
+{
+    wm_trace_buffer *b;
+
+    atomic_store_explicit(&trace->off, true, memory_order_relaxed);
+    wm_lock_acquire(&trace->lock);
+    b = trace->buffers; /* made by then; later ones hold nothing */
+    wm_lock_release(&trace->lock);
+    for (; b != NULL; b = b->next) {
+        flush(b);
+    }
+    flush(&trace->shared);
+    write_end(trace);
+    return atomic_load_explicit(&trace->unsaid, memory_order_relaxed) == 0;
+}
+
+void wm_trace_close(wm_trace *trace)
+{
+    int error;
+
+    if (trace == NULL) {
+        return;
+    }
+    (void)wm_trace_exit(trace);
+    error = wm_trace_file_close(&trace->file);
+    if (error != 0) {
+        atomic_store_explicit(&trace->unsaid, error, memory_order_relaxed);
+    }
+    say(trace);
+    while (trace->buffers != NULL) {
+        wm_trace_buffer *b = trace->buffers;
+
+        trace->buffers = b->next;
+        wm_lock_fini(&b->lock);
+        wm_meta_free(b);
+    }
+    wm_lock_fini(&trace->shared.lock);
+    wm_lock_fini(&trace->lock);
+    wm_meta_free(trace);
+}

@@ -1,0 +1,241 @@
+/* numa.c: the nodes of the machine, through /sys and system calls.
+ *
+ * No libnuma: three calls are all that is needed, and their numbers and flags
+ * are the kernel's own. Takes no lock. */
+#include "runtime/driver/numa.h"
+
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <linux/mempolicy.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum {
+    SAMPLES = 256,    /* pages that are looked at, of a range that has more */
+    BATCH = 64,       /* of them at a time */
+    KERNEL_MAX = 1024 /* nodes that a kernel's masks may hold */
+};
+
+/* ---- which nodes there are -------------------------------------------- */
+
+uint64_t wm_numa_parse(const char *list)
+{
+    uint64_t mask = 0;
+
+    while (isdigit((unsigned char)*list)) {
+        char *end;
+        unsigned long first = strtoul(list, &end, 10);
+        unsigned long last = first;
+
+        if (*end == '-') {
+            last = strtoul(end + 1, &end, 10);
+        }
+        for (unsigned long k = first; k <= last && k < WM_NODES_MAX; k++) {
+            mask |= (uint64_t)1 << k;
+        }
+        list = *end == ',' ? end + 1 : end;
+    }
+    return mask;
+}
+
+/* The first line of a file, or "". */
+static void read_line(const char *path, char *line, int bytes)
+{
+    FILE *file = fopen(path, "re");
+
+    line[0] = '\0';
+    if (file != NULL) {
+        if (fgets(line, bytes, file) == NULL) {
+            line[0] = '\0';
+        }
+        fclose(file);
+    }
+}
+
+/* What a cpuset leaves this process; all where the kernel does not say. */
+static uint64_t allowed(void)
+{
+    unsigned long mask[KERNEL_MAX / (8 * sizeof(unsigned long))] = {0};
+
+    if (syscall(SYS_get_mempolicy, NULL, mask, (unsigned long)KERNEL_MAX, NULL,
+                (unsigned long)MPOL_F_MEMS_ALLOWED) != 0) {
+        return UINT64_MAX;
+    }
+    return mask[0];
+}
+
+static long prefer(void *pointer, size_t bytes, int node)
+{
+    uint64_t mask = (uint64_t)1 << node;
+
+    /* The kernel takes one bit less than it is told. */
+    return syscall(SYS_mbind, pointer, bytes, (unsigned long)MPOL_PREFERRED,
+                   &mask, (unsigned long)WM_NODES_MAX + 1, 0UL);
+}
+
+/* Containers often refuse mbind() to processes without CAP_SYS_NICE. */
+static bool may_place(int node)
+{
+    size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
+    void *page = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    bool may;
+
+    if (page == MAP_FAILED) {
+        return false;
+    }
+    may = prefer(page, bytes, node) == 0;
+    munmap(page, bytes);
+    return may;
+}
+
+static int nodes_of(uint64_t mask)
+{
+    int nodes = 0;
+
+    while (nodes < WM_NODES_MAX && mask >> nodes != 0) {
+        nodes++;
+    }
+    return nodes;
+}
+
+/* The machine's usable nodes, or 0 if memory cannot be placed. */
+static uint64_t machine(void)
+{
+    char line[256];
+    uint64_t mask;
+
+    read_line("/sys/devices/system/node/has_normal_memory", line, sizeof line);
+    mask = wm_numa_parse(line) & allowed();
+    if (nodes_of(mask) > 1 && !may_place(nodes_of(mask) - 1)) {
+        wm_log(WARM_LOG_WARNING,
+               "memory is not placed on NUMA nodes: the system refuses mbind() "
+               "(errno %d); a container needs CAP_SYS_NICE",
+               errno);
+        return 0;
+    }
+    return mask;
+}
+
+int wm_numa_next(const wm_numa *numa, int node)
+{
+    do {
+        node = node + 1 < numa->nodes ? node + 1 : 0;
+    } while (!wm_numa_usable(numa, node));
+    return node;
+}
+
+void wm_numa_init(wm_numa *numa)
+{
+    memset(numa, 0, sizeof *numa);
+    numa->nodes = 1;
+    numa->usable = 1;
+    wm_lock_init(&numa->lock, WM_RANK_DRIVER);
+    for (int i = 0; i < WM_NODES_MAX; i++) {
+        numa->room[i] = UINT64_MAX;
+    }
+}
+
+void wm_numa_open(wm_numa *numa, unsigned wanted)
+{
+    uint64_t all =
+        wanted < WM_NODES_MAX ? ((uint64_t)1 << wanted) - 1 : UINT64_MAX;
+    uint64_t found = wanted == 1 ? 1 : machine();
+
+    if (wanted > 1) {
+        numa->simulated = (found & all) != all;
+        found = all;
+    }
+    if (found != 0) {
+        numa->usable = found;
+        numa->nodes = nodes_of(found);
+    }
+}
+
+void wm_numa_fini(wm_numa *numa)
+{
+    wm_numa_simulate_end(numa);
+    wm_lock_fini(&numa->lock);
+}
+
+int wm_numa_of_pci(const char *bus_id)
+{
+    char path[128], line[32];
+    char *end;
+    long node;
+
+    snprintf(path, sizeof path, "/sys/bus/pci/devices/%.32s/numa_node", bus_id);
+    for (char *c = path; *c != '\0'; c++) {
+        *c = (char)tolower((unsigned char)*c);
+    }
+    read_line(path, line, sizeof line);
+    node = strtol(line, &end, 10);
+    return end != line && node >= 0 && node < WM_NODES_MAX ? (int)node
+                                                           : WM_NODE_UNKNOWN;
+}
+
+/* ---- where pages are -------------------------------------------------- */
+
+warm_status wm_numa_place(wm_numa *numa, void *pointer, size_t bytes, int node)
+{
+    if (numa->simulated) {
+        return wm_numa_simulate_place(numa, pointer, bytes, node);
+    }
+    if (node == WM_NODE_UNKNOWN || prefer(pointer, bytes, node) == 0) {
+        return WARM_OK;
+    }
+    return wm_fail_code(WARM_DRIVER_ERROR, "system", errno, NULL,
+                        "memory cannot be placed on node %d (mbind: errno %d)",
+                        node, errno);
+}
+
+/* The one node of those pages, which agree with node unless that is still
+ * unknown; else -EXDEV. A page that is not there lies nowhere. */
+static int node_of_pages(void **pages, unsigned long count, int node)
+{
+    int status[BATCH];
+
+    if (syscall(SYS_move_pages, 0, count, pages, NULL, status, 0) != 0) {
+        return -EXDEV;
+    }
+    for (unsigned long i = 0; i < count; i++) {
+        if (status[i] < 0 || (node >= 0 && status[i] != node)) {
+            return -EXDEV;
+        }
+        node = status[i];
+    }
+    return node;
+}
+
+int wm_numa_node_of(wm_numa *numa, void *pointer, size_t bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t pages = (bytes + page - 1) / page;
+    size_t samples = pages < SAMPLES ? pages : SAMPLES;
+    int node = WM_NODE_UNKNOWN;
+    void *batch[BATCH];
+
+    if (numa->simulated) {
+        return wm_numa_simulated_node(numa, pointer);
+    }
+    for (size_t at = 0; at < samples && node != -EXDEV; at += BATCH) {
+        size_t count = samples - at < BATCH ? samples - at : BATCH;
+
+        /* The last page is one of them: where a node was full ahead of the
+         * end, the rest came from another. */
+        for (size_t i = 0; i < count; i++) {
+            size_t index = (at + i + 1) * pages / samples - 1;
+
+            batch[i] = (char *)pointer + index * page;
+        }
+        node = node_of_pages(batch, count, node);
+    }
+    return node < 0 ? WM_NODE_UNKNOWN : node;
+}

@@ -1,0 +1,925 @@
+/* check_device_memory.c: memory of a device through public headers (rows C1 to
+ * C8, C10), on every backend. What is in it is only looked at by copies. */
+#include "wt.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define KIB ((size_t)1 << 10)
+#define MIB ((size_t)1 << 20)
+
+static warm_runtime *runtime;
+static warm_stream first, second;
+
+static void setup(void)
+{
+    warm_options options = {.size = sizeof options, .segment = 2 * MIB};
+
+    runtime = wt_runtime(&options);
+    wt_ok(warm_stream_create(runtime, 0, &first));
+    wt_ok(warm_stream_create(runtime, 0, &second));
+}
+
+static void teardown(void)
+{
+    wt_ok(warm_stream_synchronize(runtime, first));
+    wt_ok(warm_stream_synchronize(runtime, second));
+    wt_ok(warm_stream_destroy(runtime, first));
+    wt_ok(warm_stream_destroy(runtime, second));
+    wt_ok(warm_poll(runtime));
+    wt_runtime_end(runtime);
+}
+
+static warm_status try(warm_stream stream, size_t bytes, void **pointer)
+{
+    return warm_device_alloc(runtime, 0, stream, bytes, pointer);
+}
+
+static void *take(warm_stream stream, size_t bytes)
+{
+    void *pointer = NULL;
+
+    wt_ok(try(stream, bytes, &pointer));
+    ck_assert_ptr_nonnull(pointer);
+    return pointer;
+}
+
+static warm_device_stats stats_now(void)
+{
+    warm_device_stats stats = {.size = sizeof stats};
+
+    wt_ok(warm_device_get_stats(runtime, 0, &stats));
+    return stats;
+}
+
+static uint64_t segments_now(void)
+{
+    return stats_now().all.segments.current;
+}
+
+static void *segment_of(const void *pointer)
+{
+    void *base = NULL;
+    size_t bytes = 0;
+
+    wt_ok(warm_device_base_allocation(pointer, &base, &bytes));
+    ck_assert((const char *)pointer >= (char *)base);
+    ck_assert((const char *)pointer < (char *)base + bytes);
+    return base;
+}
+
+static warm_block_info info_of(const void *pointer)
+{
+    warm_block_info info = {.size = sizeof info};
+
+    wt_ok(warm_block_get_info(pointer, &info));
+    return info;
+}
+
+static const size_t sizes[] = {700, 60 * KIB, 2 * MIB, 5 * MIB};
+enum { SIZES = sizeof sizes / sizeof sizes[0] };
+
+/* ---- the order of streams ------------------------------------------------ */
+
+START_TEST(test_C1_nothing_is_null)
+{
+    void *pointer = &pointer;
+
+    wt_ok(try(first, 0, &pointer));
+    ck_assert_ptr_null(pointer);
+    wt_ok(warm_free(pointer));
+    ck_assert_uint_eq(stats_now().all.allocations.allocated, 0);
+}
+END_TEST
+
+START_TEST(test_C1_freed_on_a_stream_is_reusable_on_it_at_once)
+{
+    wt_gate *gate;
+
+    /* Behind a gate no segment may be given back, for a larger one. */
+    for (size_t i = SIZES; i-- > 0;) {
+        wt_ok(warm_free(take(first, sizes[i])));
+    }
+    gate = wt_gate_close(runtime, first);
+    for (size_t i = 0; i < SIZES; i++) {
+        void *block = take(first, sizes[i]);
+
+        wt_ok(warm_free(block));
+        ck_assert_ptr_eq(take(first, sizes[i]), block);
+        wt_ok(warm_free(block));
+    }
+    wt_gate_open(gate);
+}
+END_TEST
+
+/* A segment's worth of blocks, so that a new one needs another segment. */
+enum { MANY = 64 };
+
+static unsigned fill(warm_stream stream, size_t bytes, void *block[MANY])
+{
+    uint64_t segments;
+    unsigned count = 1;
+
+    block[0] = take(stream, bytes);
+    segments = segments_now();
+    while (count < MANY) {
+        void *more = take(stream, bytes);
+
+        if (segments_now() != segments) {
+            wt_ok(warm_free(more));
+            break;
+        }
+        block[count++] = more;
+    }
+    return count;
+}
+
+static bool is_one_of(void *pointer, void *block[MANY], unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        if (block[i] == pointer) {
+            return true;
+        }
+    }
+    return false;
+}
+
+START_TEST(test_C1_other_streams_get_it_once_it_is_safe)
+{
+    size_t bytes = sizes[_i];
+    void *block[MANY], *other;
+    unsigned count;
+    wt_gate *gate;
+    uint64_t segments;
+
+    count = fill(first, bytes, block);
+    wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+    gate = wt_gate_close(runtime, first);
+    wt_gate_await(gate);
+    for (unsigned i = 0; i < count; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+    other = take(second, bytes);
+    ck_assert(!is_one_of(other, block, count));
+    segments = segments_now();
+    wt_gate_open(gate);
+    wt_ok(warm_stream_synchronize(runtime, first));
+    /* As much as the segment holds, without another one. */
+    for (unsigned i = 0; i < count; i++) {
+        block[i] = take(second, bytes);
+    }
+    ck_assert_uint_eq(segments_now(), segments);
+    for (unsigned i = 0; i < count; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+    wt_ok(warm_free(other));
+}
+END_TEST
+
+/* What a stream leaves behind is anybody's once its work has passed. */
+START_TEST(test_C1_memory_of_a_stream_that_ended_is_not_lost)
+{
+    warm_stream third = NULL;
+    size_t bytes = sizes[_i];
+    void *block[MANY], *late;
+    unsigned count;
+    uint64_t segments;
+
+    wt_ok(warm_stream_create(runtime, 0, &third));
+    count = fill(third, bytes, block);
+    late = block[--count];
+    wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+    for (unsigned i = 0; i < count; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+    segments = segments_now();
+    wt_ok(warm_stream_synchronize(runtime, third));
+    wt_ok(warm_stream_destroy(runtime, third));
+    wt_ok(warm_free(late));
+    wt_ok(warm_poll(runtime));
+    for (unsigned i = 0; i <= count; i++) {
+        block[i] = take(first, bytes);
+    }
+    ck_assert_uint_eq(segments_now(), segments);
+    for (unsigned i = 0; i <= count; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+}
+END_TEST
+
+/* Nobody knows whether a stream of the program is still there: its memory
+ * stays with it, until it is retired. */
+START_TEST(test_stream_that_was_not_adopted_keeps_its_memory)
+{
+    size_t bytes = 2 * MIB;
+    void *block, *other;
+    uint64_t segments;
+
+    wt_ok(warm_stream_retire(runtime, first));
+    block = take(first, bytes);
+    wt_ok(warm_free(block));
+    ck_assert_ptr_eq(take(first, bytes), block);
+    wt_ok(warm_free(block));
+    other = take(second, bytes);
+    ck_assert_ptr_ne(other, block);
+    wt_ok(warm_free(other));
+    wt_ok(warm_stream_retire(runtime, first));
+    wt_ok(warm_poll(runtime));
+    segments = stats_now().all.segments.allocated;
+    other = take(second, bytes);
+    block = take(second, bytes);
+    ck_assert_uint_eq(stats_now().all.segments.allocated, segments);
+    wt_ok(warm_free(other));
+    wt_ok(warm_free(block));
+}
+END_TEST
+
+START_TEST(test_default_streams_have_memory)
+{
+    warm_stream defaults[] = {NULL, WARM_STREAM_LEGACY, WARM_STREAM_PER_THREAD};
+
+    for (int i = 0; i < 3; i++) {
+        void *block = take(defaults[i], 3 * MIB);
+
+        wt_ok(warm_free(block));
+        ck_assert_ptr_eq(take(defaults[i], 3 * MIB), block);
+        wt_ok(warm_free(block));
+    }
+}
+END_TEST
+
+START_TEST(test_C4_block_used_on_another_stream_waits_for_it)
+{
+    void *block = take(first, 3 * MIB), *other;
+    wt_gate *gate = wt_gate_close(runtime, second);
+
+    wt_gate_await(gate);
+    /* On its own stream there is nothing to be told. */
+    wt_ok(warm_record_stream(block, first));
+    ck_assert_uint_eq(info_of(block).streams, 0);
+    wt_ok(warm_record_stream((char *)block + 100, second));
+    ck_assert_uint_eq(info_of(block).streams, 1);
+    wt_ok(warm_free(block));
+    ck_assert_uint_eq(stats_now().all.allocations.current, 0);
+    ck_assert_uint_eq(stats_now().all.active.current, 1);
+    ck_assert_uint_eq(stats_now().large.active_bytes.current, 3 * MIB);
+    other = take(first, 3 * MIB);
+    ck_assert_ptr_ne(other, block);
+    wt_gate_open(gate);
+    wt_ok(warm_stream_synchronize(runtime, second));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(stats_now().all.active.current, 1);
+    ck_assert_ptr_eq(take(first, 3 * MIB), block);
+    wt_ok(warm_free(block));
+    wt_ok(warm_free(other));
+}
+END_TEST
+
+START_TEST(test_stream_of_another_device_is_refused)
+{
+    void *pointer = &pointer;
+    warm_options options = {.size = sizeof options, .host_devices = 2};
+    warm_runtime *two;
+    warm_stream there = NULL;
+
+    if (!wt_on_host()) {
+        return;
+    }
+    two = wt_runtime(&options);
+    wt_ok(warm_stream_create(two, 1, &there));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_device_alloc(two, 0, there, 100, &pointer));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "device 1"));
+    ck_assert_ptr_eq(pointer, &pointer);
+    wt_ok(warm_device_alloc(two, 1, there, 100, &pointer));
+    ck_assert_int_eq(info_of(pointer).device, 1);
+    wt_ok(warm_free(pointer));
+    wt_ok(warm_stream_destroy(two, there));
+    wt_runtime_end(two);
+}
+END_TEST
+
+/* ---- shape ------------------------------------------------------- */
+
+START_TEST(test_C3_blocks_split_and_neighbours_merge)
+{
+    void *whole = take(first, 8 * MIB), *part[4];
+    void *segment = segment_of(whole);
+
+    wt_ok(warm_free(whole));
+    for (int i = 0; i < 4; i++) {
+        part[i] = take(first, 2 * MIB);
+        ck_assert_ptr_eq(segment_of(part[i]), segment);
+        ck_assert_uint_eq((uintptr_t)part[i] % 512, 0);
+    }
+    ck_assert_uint_eq(stats_now().large.inactive_split, 0);
+    wt_ok(warm_free(part[1]));
+    wt_ok(warm_free(part[3]));
+    ck_assert_uint_eq(stats_now().large.inactive_split, 2);
+    ck_assert_uint_eq(stats_now().all.inactive_split_bytes, 4 * MIB);
+    wt_ok(warm_free(part[2]));
+    ck_assert_uint_eq(stats_now().large.inactive_split, 1);
+    wt_ok(warm_free(part[0]));
+    ck_assert_uint_eq(stats_now().large.inactive_split, 0);
+    ck_assert_ptr_eq(take(first, 8 * MIB), whole);
+    ck_assert_uint_eq(segments_now(), 1);
+    wt_ok(warm_free(whole));
+}
+END_TEST
+
+START_TEST(test_C3_small_and_large_requests_are_kept_apart)
+{
+    void *large = take(first, 8 * MIB), *small, *odd;
+
+    wt_ok(warm_free(large));
+    small = take(first, 900);
+    odd = take(first, MIB);
+    ck_assert_ptr_ne(segment_of(small), large);
+    ck_assert_ptr_eq(segment_of(small), segment_of(odd));
+    ck_assert_uint_eq((uintptr_t)small % 512, 0);
+    ck_assert_uint_eq(stats_now().small.segments.current, 1);
+    ck_assert_uint_eq(stats_now().large.segments.current, 1);
+    wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+    ck_assert_uint_eq(stats_now().large.segments.current, 0);
+    ck_assert_uint_eq(stats_now().small.segments.current, 1);
+    wt_ok(warm_free(small));
+    wt_ok(warm_free(odd));
+}
+END_TEST
+
+START_TEST(test_C5_base_allocation_of_any_pointer)
+{
+    char *block = take(first, 5000), *behind = take(first, 5000);
+    void *base = NULL, *other = NULL;
+    size_t bytes = 0, again = 0;
+
+    wt_ok(warm_device_base_allocation(block, &base, &bytes));
+    wt_ok(warm_device_base_allocation(behind + 4999, &other, &again));
+    ck_assert_ptr_eq(base, other);
+    ck_assert_uint_eq(bytes, again);
+    ck_assert_uint_eq(bytes, stats_now().all.reserved_bytes.current);
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_device_base_allocation(block, NULL, &bytes));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_device_base_allocation(block, &base, NULL));
+    wt_ok(warm_free(block));
+    wt_fails(WARM_NOT_FOUND, warm_device_base_allocation(block, &base, &bytes));
+    wt_fails(WARM_NOT_FOUND,
+             warm_device_base_allocation(&bytes, &base, &bytes));
+    wt_ok(warm_pinned_alloc(runtime, 100, &other));
+    wt_fails(WARM_NOT_FOUND, warm_device_base_allocation(other, &base, &bytes));
+    ck_assert_int_eq(info_of(other).device, -1);
+    wt_ok(warm_free(other));
+    ck_assert_int_eq(info_of(behind).device, 0);
+    wt_ok(warm_free(behind));
+}
+END_TEST
+
+/* ---- figures ----------------------------------------------------- */
+
+static void check_stat(const warm_stat *stat, uint64_t current, uint64_t peak,
+                       uint64_t allocated)
+{
+    ck_assert_uint_eq(stat->current, current);
+    ck_assert_uint_eq(stat->peak, peak);
+    ck_assert_uint_eq(stat->allocated, allocated);
+    ck_assert_uint_eq(stat->freed, allocated - current);
+}
+
+START_TEST(test_C6_figures_of_all_small_and_large)
+{
+    void *small = take(first, 1000), *large = take(first, 3 * MIB);
+    void *again = take(first, 100);
+    warm_device_stats s;
+
+    wt_ok(warm_free(again));
+    s = stats_now();
+    check_stat(&s.all.allocations, 2, 3, 3);
+    check_stat(&s.small.allocations, 1, 2, 2);
+    check_stat(&s.large.allocations, 1, 1, 1);
+    check_stat(&s.small.requested_bytes, 1000, 1100, 1100);
+    check_stat(&s.small.allocated_bytes, 1024, 1536, 1536);
+    check_stat(&s.large.requested_bytes, 3 * MIB, 3 * MIB, 3 * MIB);
+    check_stat(&s.all.active, 2, 3, 3);
+    check_stat(&s.all.active_bytes, 1024 + 3 * MIB, 1536 + 3 * MIB,
+               1536 + 3 * MIB);
+    check_stat(&s.all.segments, 2, 2, 2);
+    ck_assert_uint_eq(s.all.reserved_bytes.current,
+                      s.small.reserved_bytes.current +
+                          s.large.reserved_bytes.current);
+    ck_assert_uint_eq(s.all.inactive_split_bytes,
+                      s.all.reserved_bytes.current -
+                          s.all.allocated_bytes.current);
+    wt_ok(warm_free(large));
+    wt_ok(warm_device_reset_peaks(runtime, 0));
+    s = stats_now();
+    check_stat(&s.all.allocations, 1, 1, 3);
+    check_stat(&s.large.active_bytes, 0, 0, 3 * MIB);
+    wt_ok(warm_device_reset_totals(runtime, 0));
+    s = stats_now();
+    check_stat(&s.all.allocations, 1, 1, 1);
+    check_stat(&s.large.allocations, 0, 0, 0);
+    wt_ok(warm_free(small));
+    ck_assert_uint_eq(stats_now().all.active_bytes.current, 0);
+}
+END_TEST
+
+START_TEST(test_cache_info_says_what_is_idle)
+{
+    warm_device_cache info = {.size = sizeof info};
+    void *block = take(first, 6 * MIB), *other = take(first, 6 * MIB);
+
+    wt_ok(warm_free(block));
+    wt_ok(warm_device_cache_info(runtime, 0, &info));
+    ck_assert_uint_eq(info.cached_bytes,
+                      stats_now().all.reserved_bytes.current - 6 * MIB);
+    ck_assert_uint_ge(info.largest_bytes, 6 * MIB);
+    ck_assert_uint_le(info.largest_bytes, info.cached_bytes);
+    wt_ok(warm_free(other));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_device_cache_info(runtime, 0, NULL));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_device_cache_info(runtime, 99, &info));
+}
+END_TEST
+
+/* A number that stands behind a name, from a place on. */
+static uint64_t number_after(const char **at, const char *name)
+{
+    *at = strstr(*at, name);
+    ck_assert_ptr_nonnull(*at);
+    *at += strlen(name);
+    return strtoull(*at, NULL, 0);
+}
+
+START_TEST(test_snapshot_tells_every_block)
+{
+    void *live = take(first, 3000), *gone = take(first, 5 * MIB);
+    void *used = take(first, 6 * MIB);
+    wt_gate *gate = wt_gate_close(runtime, second);
+    uint64_t bytes = 0, blocks = 0;
+    size_t needed = 0;
+    const char *at;
+    char *text;
+
+    wt_gate_await(gate);
+    wt_ok(warm_record_stream(used, second));
+    wt_ok(warm_free(used));
+    wt_ok(warm_free(gone));
+    wt_ok(warm_device_snapshot(runtime, 0, NULL, 0, &needed));
+    text = malloc(needed);
+    wt_ok(warm_device_snapshot(runtime, 0, text, needed, NULL));
+    ck_assert_uint_eq(strlen(text) + 1, needed);
+    /* Blocks add up to their segments, and these to what is held. */
+    for (at = text; (at = strstr(at, "\"bytes\":")) != NULL;) {
+        uint64_t number = number_after(&at, "\"bytes\":");
+
+        *(strstr(at, ",\"small\":") == strchr(at, ',') ? &bytes : &blocks) +=
+            number;
+    }
+    ck_assert_uint_eq(bytes, stats_now().all.reserved_bytes.current);
+    ck_assert_uint_eq(blocks, bytes);
+    at = strstr(text, "\"state\":\"live\"");
+    ck_assert_ptr_nonnull(at);
+    ck_assert_uint_eq(number_after(&at, "\"requested\":"), 3000);
+    ck_assert_ptr_null(strstr(at, "\"state\":\"live\""));
+    ck_assert_ptr_nonnull(strstr(text, "\"state\":\"pending\""));
+    ck_assert_ptr_nonnull(strstr(text, "\"state\":\"idle\""));
+    /* Cut short it is terminated, and nothing is written behind. */
+    text[10] = 'x';
+    wt_ok(warm_device_snapshot(runtime, 0, text, 10, &needed));
+    ck_assert_uint_eq(strlen(text), 9);
+    ck_assert_int_eq(text[10], 'x');
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_device_snapshot(runtime, 0, NULL, 10, &needed));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_device_snapshot(runtime, 4096, text, 10, &needed));
+    free(text);
+    wt_gate_open(gate);
+    wt_ok(warm_free(live));
+}
+END_TEST
+
+START_TEST(test_figures_are_in_the_json)
+{
+    void *block = take(first, 3000);
+    char text[65536];
+    const char *at = text;
+
+    wt_ok(warm_stats_json(runtime, text, sizeof text, NULL));
+    ck_assert_ptr_nonnull(strstr(text, "\"device_memory\":[{\"device\":0"));
+    (void)number_after(&at, "\"device_memory\":");
+    ck_assert_uint_eq(number_after(&at, "\"requested_bytes\":{\"current\":"),
+                      3000);
+    wt_ok(warm_free(block));
+}
+END_TEST
+
+/* ---- limits ------------------------------------------------------ */
+
+START_TEST(test_C8_empty_cache_returns_all_that_is_idle)
+{
+    void *block = take(first, 3 * MIB), *kept = take(second, 900 * KIB);
+    size_t released = 0;
+
+    wt_ok(warm_free(block));
+    wt_ok(warm_device_empty_cache(runtime, 0, &released));
+    ck_assert_uint_ge(released, 3 * MIB);
+    ck_assert_uint_eq(segments_now(), 1);
+    wt_ok(warm_free(kept));
+    /* Of two streams: the device is waited for. */
+    block = take(first, 5000);
+    wt_ok(warm_free(block));
+    wt_ok(warm_device_trim(runtime, 0, 100 * MIB, &released));
+    ck_assert_uint_eq(released, 0);
+    wt_ok(warm_device_trim(runtime, 0, 0, &released));
+    ck_assert_uint_gt(released, 0);
+    ck_assert_uint_eq(stats_now().all.reserved_bytes.current, 0);
+}
+END_TEST
+
+START_TEST(test_C8_fraction_is_a_limit)
+{
+    warm_device_info device = {.size = sizeof device};
+    double fraction = 0;
+    void *block, *pointer = &pointer;
+
+    block = take(first, 3 * MIB);
+    wt_ok(warm_free(block));
+    wt_ok(warm_device_get_info(runtime, 0, &device));
+    wt_ok(warm_device_get_memory_fraction(runtime, 0, &fraction));
+    ck_assert(fraction == 1);
+    wt_ok(warm_device_set_memory_fraction(
+        runtime, 0, 16.0 * MIB / (double)device.total_bytes));
+    /* Room is made for it: what is idle goes, under the limit as elsewhere. */
+    block = take(second, 15 * MIB);
+    ck_assert_uint_eq(segments_now(), 1);
+    ck_assert_uint_ge(stats_now().retries, 1);
+    wt_fails(WARM_OUT_OF_MEMORY, try(first, 2 * MIB, &pointer));
+    ck_assert_ptr_eq(pointer, &pointer);
+    ck_assert_uint_eq(stats_now().failures, 1);
+    wt_ok(warm_device_set_memory_fraction(runtime, 0, 1));
+    wt_ok(try(first, 2 * MIB, &pointer));
+    wt_ok(warm_free(pointer));
+    wt_ok(warm_free(block));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_device_set_memory_fraction(runtime, 0, 0));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_device_set_memory_fraction(runtime, 0, 1.01));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_device_set_memory_fraction(runtime, 0, (double)NAN));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_device_get_memory_fraction(runtime, 0, NULL));
+}
+END_TEST
+
+/* What is idle longest goes before the space grows beyond the threshold. */
+START_TEST(test_C8_old_segments_are_collected_above_a_threshold)
+{
+    warm_device_info device = {.size = sizeof device};
+    void *old, *later, *base, *small[3];
+
+    wt_ok(warm_device_get_info(runtime, 0, &device));
+    wt_ok(warm_device_set_memory_fraction(
+        runtime, 0, 49.0 * MIB / (double)device.total_bytes));
+    wt_ok(warm_device_set_collect_threshold(runtime, 0, 0.5));
+    old = take(first, 10 * MIB);
+    later = take(first, 12 * MIB);
+    base = segment_of(later);
+    wt_ok(warm_free(old));
+    wt_ok(warm_free(later));
+    /* 22 MiB and 2 more are not above 24, and 2 more are. */
+    small[0] = take(second, MIB);
+    small[1] = take(second, MIB);
+    ck_assert_uint_eq(stats_now().all.segments.freed, 0);
+    small[2] = take(second, MIB);
+    ck_assert_uint_eq(stats_now().large.segments.freed, 1);
+    ck_assert_uint_eq(stats_now().all.reserved_bytes.current, 16 * MIB);
+    /* The younger one is still there. */
+    later = take(first, 12 * MIB);
+    ck_assert_ptr_eq(segment_of(later), base);
+    wt_ok(warm_free(later));
+    for (int i = 0; i < 3; i++) {
+        wt_ok(warm_free(small[i]));
+    }
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_device_set_collect_threshold(runtime, 0, 0));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_device_set_collect_threshold(runtime, 0, 1.5));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_device_set_collect_threshold(runtime, 4096, 0.5));
+}
+END_TEST
+
+static unsigned asked;
+static void *spare;
+
+static int give_spare(void *context, size_t bytes)
+{
+    (void)context;
+    asked += bytes == 12 * MIB;
+    if (spare == NULL) {
+        return 0;
+    }
+    (void)warm_free(spare);
+    spare = NULL;
+    return 1;
+}
+
+START_TEST(test_C2_ladder_and_the_error_at_its_end)
+{
+    warm_device_info device = {.size = sizeof device};
+    void *pointer = &pointer, *held;
+    const char *said;
+
+    wt_ok(warm_device_get_info(runtime, 0, &device));
+    wt_ok(warm_memory_callback_add(runtime, give_spare, NULL));
+    wt_ok(warm_device_set_memory_fraction(
+        runtime, 0, 24.0 * MIB / (double)device.total_bytes));
+    held = take(first, 10 * MIB);
+    spare = take(first, 12 * MIB);
+    /* The callback frees it, and it is what is handed out. */
+    wt_ok(try(first, 12 * MIB, &pointer));
+    ck_assert_uint_eq(asked, 1);
+    wt_fails(WARM_OUT_OF_MEMORY, try(second, 12 * MIB, &held));
+    ck_assert_uint_eq(asked, 2);
+    said = warm_last_error_message();
+    ck_assert_ptr_nonnull(strstr(said, "12.0 MiB of device memory"));
+    ck_assert_ptr_nonnull(strstr(said, "on device 0"));
+    ck_assert_ptr_nonnull(strstr(said, "free"));
+    ck_assert_ptr_nonnull(strstr(said, "held"));
+    ck_assert_ptr_nonnull(strstr(said, "in use 22.0 MiB"));
+    ck_assert_ptr_nonnull(strstr(said, "limit 24.0 MiB"));
+    wt_ok(warm_memory_callback_remove(runtime, give_spare, NULL));
+    wt_ok(warm_free(held));
+    wt_ok(warm_free(pointer));
+}
+END_TEST
+
+/* ---- bad pointers ------------------------------------------------ */
+
+START_TEST(test_C10_bad_pointer_is_an_error_that_names_it)
+{
+    char *block = take(first, 3 * MIB), text[32];
+    int local;
+
+    snprintf(text, sizeof text, "%p", (void *)(block + 4096));
+    wt_fails(WARM_INVALID_POINTER, warm_free(block + 4096));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), text));
+    wt_fails(WARM_INVALID_POINTER, warm_free(&local));
+    wt_ok(warm_free(block));
+    wt_fails(WARM_INVALID_POINTER, warm_free(block));
+    wt_fails(WARM_NOT_FOUND, warm_record_stream(block, second));
+    ck_assert_ptr_eq(take(first, 3 * MIB), block);
+    wt_ok(warm_free(block));
+    ck_assert_uint_eq(stats_now().all.allocations.current, 0);
+}
+END_TEST
+
+START_TEST(test_bad_arguments_are_refused)
+{
+    void *pointer = &pointer;
+    warm_device_stats stats = {.size = sizeof stats};
+
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_device_alloc(NULL, 0, first, 8, &pointer));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_device_alloc(runtime, -1, first, 8, &pointer));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_device_alloc(runtime, 4096, first, 8, &pointer));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_device_alloc(runtime, 0, first, 8, NULL));
+    wt_fails(WARM_OUT_OF_MEMORY, try(first, SIZE_MAX, &pointer));
+    wt_fails(WARM_OUT_OF_MEMORY, try(first, SIZE_MAX / 4, &pointer));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_device_get_stats(runtime, 0, NULL));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_device_get_stats(runtime, 4096, &stats));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_device_reset_peaks(runtime, 4096));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_device_reset_totals(runtime, 4096));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_device_empty_cache(runtime, 4096, NULL));
+    ck_assert_ptr_eq(pointer, &pointer);
+    ck_assert_uint_eq(stats_now().all.allocations.allocated, 0);
+}
+END_TEST
+
+/* ---- graphs, and the end ----------------------------------------- */
+
+/* A graph may use it at any later time. */
+START_TEST(test_block_of_a_capture_is_kept)
+{
+    warm_graph graph = NULL;
+    void *block = NULL, *used = take(first, 4 * MIB), *other;
+
+    wt_ok(warm_capture_begin(runtime, second));
+    wt_ok(try(second, 3 * MIB, &block));
+    wt_ok(warm_record_stream(used, second));
+    wt_ok(warm_capture_end(runtime, second, &graph));
+    wt_ok(warm_free(block));
+    wt_ok(warm_free(used));
+    ck_assert_uint_eq(stats_now().captured, 2);
+    ck_assert_uint_eq(stats_now().captured_bytes, 7 * MIB);
+    ck_assert_uint_eq(stats_now().all.active.current, 0);
+    other = take(second, 3 * MIB);
+    ck_assert_ptr_ne(other, block);
+    wt_ok(warm_free(other));
+    wt_ok(warm_graph_destroy(runtime, graph));
+}
+END_TEST
+
+START_TEST(test_G2_destroy_reports_blocks_in_use)
+{
+    warm_runtime *other = wt_runtime(NULL);
+    warm_destroy_report report = {.size = sizeof report};
+    warm_stream stream = NULL;
+    void *block = NULL;
+
+    wt_ok(warm_stream_create(other, 0, &stream));
+    wt_ok(warm_device_alloc(other, 0, stream, 5000, &block));
+    wt_ok(warm_stream_destroy(other, stream));
+    wt_ok(warm_runtime_destroy(other, &report));
+    ck_assert_uint_eq(report.blocks, 1);
+    wt_fails(WARM_INVALID_POINTER, warm_free(block));
+    wt_fails(WARM_RUNTIME_GONE,
+             warm_device_alloc(other, 0, NULL, 5000, &block));
+}
+END_TEST
+
+/* ---- storage ----------------------------------------------------- */
+
+START_TEST(test_device_memory_is_an_allocator)
+{
+    const warm_allocator *allocator = NULL;
+    warm_storage *storage = NULL;
+    warm_storage_info info = {.size = sizeof info};
+
+    wt_ok(warm_allocator_get(runtime, WARM_MEMORY_DEVICE, 0, &allocator));
+    wt_ok(warm_storage_create(allocator, 5 * MIB, first, 0, &storage));
+    wt_ok(warm_storage_get_info(storage, &info));
+    ck_assert_int_eq(info.memory, WARM_MEMORY_DEVICE);
+    ck_assert_int_eq(info.device, 0);
+    ck_assert_int_eq(info_of(info.data).device, 0);
+    wt_ok(warm_storage_record(storage, second));
+    ck_assert_uint_eq(info_of(info.data).streams, 1);
+    warm_storage_release(storage);
+    ck_assert_uint_eq(stats_now().all.allocations.current, 0);
+}
+END_TEST
+
+/* ---- a random run ------------------------------------------------ */
+
+enum { STREAMS = 3, LIVE = 24, STEPS = 3000, BYTES = 64 << 10 };
+
+static struct live {
+    void *block;
+    int stream;
+    uint32_t pattern;
+} live[LIVE];
+
+/* What a stream finds in a block before it is freed. */
+struct look {
+    uint32_t *copy; /* page-locked */
+    uint32_t pattern;
+};
+
+static _Atomic unsigned wrong, looked;
+
+static void compare(void *argument)
+{
+    struct look *look = argument;
+
+    for (size_t i = 0; i < BYTES / sizeof *look->copy; i += 509) {
+        if (look->copy[i] != look->pattern) {
+            atomic_fetch_add_explicit(&wrong, 1, memory_order_relaxed);
+            break;
+        }
+    }
+    atomic_fetch_add_explicit(&looked, 1, memory_order_relaxed);
+    free(look);
+}
+
+static void begin_block(struct live *l, warm_stream stream, uint32_t pattern)
+{
+    void *source = NULL;
+
+    wt_ok(warm_pinned_alloc(runtime, BYTES, &source));
+    for (size_t i = 0; i < BYTES / sizeof pattern; i++) {
+        ((uint32_t *)source)[i] = pattern;
+    }
+    l->block = take(stream, BYTES);
+    l->pattern = pattern;
+    wt_ok(warm_copy_async(runtime, l->block, source, BYTES, WARM_COPY_TO_DEVICE,
+                          stream));
+    wt_ok(warm_free(source));
+}
+
+/* The block is freed while its copies wait. */
+static void end_block(struct live *l, warm_stream stream)
+{
+    struct look *look = malloc(sizeof *look);
+    void *copy = NULL;
+
+    wt_ok(warm_pinned_alloc(runtime, BYTES, &copy));
+    *look = (struct look){copy, l->pattern};
+    wt_ok(warm_copy_async(runtime, copy, l->block, BYTES, WARM_COPY_TO_HOST,
+                          stream));
+    wt_ok(warm_stream_host_func(runtime, stream, compare, look));
+    wt_ok(warm_record_stream(copy, stream));
+    wt_ok(warm_free(copy));
+    wt_ok(warm_free(l->block));
+    l->block = NULL;
+}
+
+START_TEST(test_C1_C4_no_block_is_written_while_a_stream_reads_it)
+{
+    warm_stream stream[STREAMS] = {first, second};
+    uint64_t random = wt_seed();
+    unsigned ended = 0;
+
+    wt_ok(warm_stream_create(runtime, 0, &stream[2]));
+    for (unsigned step = 0; step < wt_scaled(STEPS); step++) {
+        struct live *l = &live[wt_random(&random) % LIVE];
+
+        if (l->block != NULL) {
+            /* On its own stream, or handed to another one. */
+            int other = (int)(wt_random(&random) % STREAMS);
+
+            if (wt_random(&random) % 4 == 0 && other != l->stream) {
+                wt_ok(warm_stream_synchronize(runtime, stream[l->stream]));
+                end_block(l, stream[other]);
+            } else {
+                end_block(l, stream[l->stream]);
+            }
+            ended++;
+        } else {
+            l->stream = (int)(wt_random(&random) % STREAMS);
+            begin_block(l, stream[l->stream], (uint32_t)wt_random(&random));
+        }
+        if (step % 500 == 499) {
+            wt_ok(warm_stream_synchronize(runtime, stream[2]));
+            for (int i = 0; i < LIVE; i++) {
+                if (live[i].block != NULL && live[i].stream == 2) {
+                    end_block(&live[i], stream[2]);
+                    ended++;
+                }
+            }
+            wt_ok(warm_stream_destroy(runtime, stream[2]));
+            wt_ok(warm_stream_create(runtime, 0, &stream[2]));
+        }
+    }
+    for (int i = 0; i < LIVE; i++) {
+        if (live[i].block != NULL) {
+            end_block(&live[i], stream[live[i].stream]);
+            ended++;
+        }
+    }
+    for (int i = 0; i < STREAMS; i++) {
+        wt_ok(warm_stream_synchronize(runtime, stream[i]));
+    }
+    wt_ok(warm_stream_destroy(runtime, stream[2]));
+    while (atomic_load_explicit(&looked, memory_order_relaxed) < ended) {
+    }
+    ck_assert_uint_eq(wrong, 0);
+    ck_assert_uint_eq(stats_now().all.allocations.current, 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("device_memory");
+    TCase *tcase = tcase_create("device_memory");
+
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, test_C1_nothing_is_null);
+    tcase_add_test(tcase, test_C1_freed_on_a_stream_is_reusable_on_it_at_once);
+    tcase_add_loop_test(tcase, test_C1_other_streams_get_it_once_it_is_safe, 0,
+                        SIZES);
+    tcase_add_loop_test(
+        tcase, test_C1_memory_of_a_stream_that_ended_is_not_lost, 0, SIZES);
+    tcase_add_test(tcase, test_stream_that_was_not_adopted_keeps_its_memory);
+    tcase_add_test(tcase, test_default_streams_have_memory);
+    tcase_add_test(tcase, test_C4_block_used_on_another_stream_waits_for_it);
+    tcase_add_test(tcase, test_stream_of_another_device_is_refused);
+    tcase_add_test(tcase, test_C3_blocks_split_and_neighbours_merge);
+    tcase_add_test(tcase, test_C3_small_and_large_requests_are_kept_apart);
+    tcase_add_test(tcase, test_C5_base_allocation_of_any_pointer);
+    tcase_add_test(tcase, test_C6_figures_of_all_small_and_large);
+    tcase_add_test(tcase, test_cache_info_says_what_is_idle);
+    tcase_add_test(tcase, test_snapshot_tells_every_block);
+    tcase_add_test(tcase, test_figures_are_in_the_json);
+    tcase_add_test(tcase, test_C8_empty_cache_returns_all_that_is_idle);
+    tcase_add_test(tcase, test_C8_fraction_is_a_limit);
+    tcase_add_test(tcase, test_C8_old_segments_are_collected_above_a_threshold);
+    tcase_add_test(tcase, test_C2_ladder_and_the_error_at_its_end);
+    tcase_add_test(tcase, test_C10_bad_pointer_is_an_error_that_names_it);
+    tcase_add_test(tcase, test_bad_arguments_are_refused);
+    tcase_add_test(tcase, test_block_of_a_capture_is_kept);
+    tcase_add_test(tcase, test_G2_destroy_reports_blocks_in_use);
+    tcase_add_test(tcase, test_device_memory_is_an_allocator);
+    tcase_add_test(tcase,
+                   test_C1_C4_no_block_is_written_while_a_stream_reads_it);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}

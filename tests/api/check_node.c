@@ -1,0 +1,599 @@
+/* check_node.c: memory of NUMA nodes, simulated where the machine has one (row
+ * B15). On a GPU the memory is mapped and registered as on a real one. */
+#include "wt.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NODES = 3, SIZE = 100000 };
+#define MIB ((size_t)1 << 20)
+
+static warm_runtime *runtime;
+static warm_stream stream;
+static int devices;
+
+static void begin(warm_options *options)
+{
+    options->size = sizeof *options;
+    options->numa_nodes = NODES;
+    options->host_devices = 2;
+    options->segment = MIB;
+    runtime = wt_runtime(options);
+    wt_ok(warm_device_count(runtime, &devices));
+    wt_ok(warm_stream_create(runtime, 0, &stream));
+}
+
+static void setup(void)
+{
+    warm_options options = {0};
+
+    begin(&options);
+}
+
+static void teardown(void)
+{
+    wt_ok(warm_stream_synchronize(runtime, stream));
+    wt_ok(warm_stream_destroy(runtime, stream));
+    wt_ok(warm_poll(runtime));
+    wt_runtime_end(runtime);
+}
+
+static void *take_on(size_t bytes, int node)
+{
+    void *pointer = NULL;
+
+    wt_ok(warm_pinned_alloc_on(runtime, bytes, node, 0, &pointer));
+    ck_assert_ptr_nonnull(pointer);
+    memset(pointer, node, bytes);
+    return pointer;
+}
+
+static void *take(size_t bytes)
+{
+    void *pointer = NULL;
+
+    wt_ok(warm_pinned_alloc(runtime, bytes, &pointer));
+    return pointer;
+}
+
+static int node_of(const void *pointer)
+{
+    warm_block_info info = {.size = sizeof info};
+
+    wt_ok(warm_block_get_info(pointer, &info));
+    return info.node;
+}
+
+static warm_space_stats stats_now(void)
+{
+    warm_space_stats stats = {.size = sizeof stats};
+
+    wt_ok(warm_pinned_get_stats(runtime, &stats));
+    return stats;
+}
+
+static warm_space_stats stats_of(int node)
+{
+    warm_space_stats stats = {.size = sizeof stats};
+
+    wt_ok(warm_pinned_get_node_stats(runtime, node, &stats));
+    return stats;
+}
+
+/* ---- the node asked for ----------------------------------------------- */
+
+static const size_t sizes[] = {1, 700, 6000, SIZE, 5 * MIB + 1};
+
+START_TEST(test_B15_block_comes_from_the_node_asked_for)
+{
+    size_t bytes = sizes[_i];
+    char *block[NODES];
+
+    for (int i = 0; i < NODES; i++) {
+        block[i] = take_on(bytes, i);
+        ck_assert_int_eq(node_of(block[i]), i);
+        ck_assert_int_eq(node_of(block[i] + bytes - 1), i);
+        ck_assert_uint_eq(stats_of(i).requests.current, 1);
+    }
+    for (int i = 0; i < NODES; i++) {
+        ck_assert_int_eq(block[i][bytes - 1], i);
+        wt_ok(warm_free(block[i]));
+    }
+    /* What one node has idle serves requests for that one only. */
+    for (int i = NODES - 1; i >= 0; i--) {
+        ck_assert_ptr_eq(take_on(bytes, i), block[i]);
+        ck_assert_uint_eq(stats_of(i).cache_hits, 1);
+        wt_ok(warm_free(block[i]));
+    }
+}
+END_TEST
+
+START_TEST(test_B15_no_bytes_give_null_on_any_node)
+{
+    void *pointer = &pointer;
+
+    wt_ok(warm_pinned_alloc_on(runtime, 0, 1, 0, &pointer));
+    ck_assert_ptr_null(pointer);
+    ck_assert_uint_eq(stats_now().requests.allocated, 0);
+}
+END_TEST
+
+static const struct {
+    int node;
+    unsigned flags;
+    const char *named;
+} wrong[] = {
+    {NODES, 0, "node 3"},
+    {-2, 0, "node -2"},
+    {1000, 0, "node 1000"},
+    {0, 0x80, "0x80"},
+};
+
+START_TEST(test_B15_node_that_is_none_is_named_and_changes_nothing)
+{
+    void *pointer = &pointer;
+    warm_space_stats stats = {.size = sizeof stats};
+
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_pinned_alloc_on(runtime, SIZE, wrong[_i].node,
+                                  wrong[_i].flags, &pointer));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), wrong[_i].named));
+    ck_assert_ptr_eq(pointer, &pointer);
+    if (wrong[_i].flags == 0) {
+        wt_fails(WARM_INVALID_ARGUMENT,
+                 warm_pinned_get_node_stats(runtime, wrong[_i].node, &stats));
+        ck_assert_ptr_nonnull(
+            strstr(warm_last_error_message(), wrong[_i].named));
+    }
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_pinned_alloc_on(runtime, SIZE, 0, 0, NULL));
+    ck_assert_uint_eq(stats_now().requests.allocated, 0);
+    ck_assert_uint_eq(stats_now().driver_alloc.count, 0);
+}
+END_TEST
+
+START_TEST(test_B15_machine_without_nodes_has_one)
+{
+    warm_options options = {.size = sizeof options, .numa_nodes = 1};
+    int count = 0;
+
+    teardown();
+    runtime = wt_runtime(&options);
+    wt_ok(warm_stream_create(runtime, 0, &stream));
+    wt_ok(warm_node_count(runtime, &count));
+    ck_assert_int_eq(count, 1);
+    wt_ok(warm_free(take_on(SIZE, 0)));
+    wt_ok(warm_free(take_on(SIZE, WARM_NODE_ANY)));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_pinned_alloc_on(runtime, SIZE, 1, 0, &(void *){NULL}));
+    ck_assert_uint_eq(stats_of(0).requests.allocated, 2);
+    wt_fails(WARM_INVALID_ARGUMENT, warm_node_count(runtime, NULL));
+}
+END_TEST
+
+/* ---- the thread's own node -------------------------------------------- */
+
+struct visitor {
+    int device; /* a handle of it is reserved first, -1: none */
+    int node;   /* of a block taken then, -2: something failed */
+};
+
+static void *visit(void *argument)
+{
+    struct visitor *v = argument;
+    warm_block_info info = {.size = sizeof info};
+    warm_stream own;
+    void *pointer = NULL;
+
+    v->node = -2;
+    if ((v->device < 0 ||
+         warm_stream_reserve(runtime, v->device, &own) == WARM_OK) &&
+        warm_pinned_alloc(runtime, SIZE, &pointer) == WARM_OK &&
+        warm_block_get_info(pointer, &info) == WARM_OK &&
+        warm_free(pointer) == WARM_OK) {
+        v->node = info.node;
+    }
+    return NULL;
+}
+
+static int node_for(int device)
+{
+    struct visitor v = {device, -2};
+    pthread_t thread;
+
+    ck_assert_int_eq(pthread_create(&thread, NULL, visit, &v), 0);
+    pthread_join(thread, NULL);
+    return v.node;
+}
+
+START_TEST(test_B15_default_is_the_node_of_the_device_used)
+{
+    warm_stream own;
+
+    ck_assert_int_eq(node_for(-1), 0);
+    for (int i = 0; i < devices; i++) {
+        warm_device_info info = {.size = sizeof info};
+
+        wt_ok(warm_device_get_info(runtime, i, &info));
+        ck_assert_int_eq(info.numa_node, i % NODES);
+        ck_assert_int_eq(node_for(i), info.numa_node);
+    }
+    ck_assert_int_eq(node_for(-1), 0); /* its window was another thread's */
+    /* One thread after the other device: the handle that came last counts. */
+    for (int i = 0; i < devices; i++) {
+        void *block;
+
+        wt_ok(warm_stream_reserve(runtime, i, &own));
+        block = take(SIZE);
+        ck_assert_int_eq(node_of(block), i % NODES);
+        wt_ok(warm_free(block));
+        block = take_on(SIZE, WARM_NODE_ANY);
+        ck_assert_int_eq(node_of(block), i % NODES);
+        wt_ok(warm_free(block));
+    }
+    ck_assert_uint_eq(stats_now().spilled, 0);
+}
+END_TEST
+
+/* What the thread keeps ready goes with it to the other node. */
+START_TEST(test_B15_thread_that_changes_device_changes_node)
+{
+    enum { COUNT = 40 };
+    void *before[2] = {take(6000), take(6000)};
+    warm_stream own;
+
+    for (int device = 0; device < devices; device++) {
+        int node = device % NODES;
+        void *block[COUNT];
+
+        wt_ok(warm_stream_reserve(runtime, device, &own));
+        for (int i = 0; i < COUNT; i++) {
+            block[i] = i % 2 == 0 ? take(6000) : take_on(6000, node);
+            ck_assert_int_eq(node_of(block[i]), node);
+        }
+        for (int i = 0; i < COUNT; i++) {
+            wt_ok(warm_free(block[i]));
+        }
+        /* And what it frees of another node goes there. */
+        for (int i = 0; i < NODES; i++) {
+            wt_ok(warm_free(take_on(6000, i)));
+        }
+        wt_ok(warm_free(before[device % 2]));
+        before[device % 2] = NULL;
+    }
+    wt_ok(warm_free(before[0]));
+    wt_ok(warm_free(before[1]));
+    wt_ok(warm_thread_release(runtime));
+    for (int i = 0; i < NODES; i++) {
+        ck_assert_uint_eq(stats_of(i).requests.current, 0);
+        ck_assert_uint_eq(stats_of(i).idle_bytes,
+                          stats_of(i).held_bytes.current);
+    }
+}
+END_TEST
+
+/* ---- stream-safe ------------------------------------------------------ */
+
+START_TEST(test_B4_B15_pending_block_returns_to_its_node)
+{
+    char *block = take_on(SIZE, 2);
+    wt_gate *gate = wt_gate_close(runtime, stream);
+
+    wt_ok(warm_record_stream(block + SIZE / 2, stream));
+    wt_ok(warm_free(block));
+    ck_assert_uint_eq(stats_of(2).pending.current, 1);
+    ck_assert_uint_eq(stats_of(0).pending.current, 0);
+    ck_assert_uint_eq(stats_now().pending.current, 1);
+    wt_gate_open(gate);
+    wt_ok(warm_stream_synchronize(runtime, stream));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(stats_of(2).pending.current, 0);
+    ck_assert_ptr_eq(take_on(SIZE, 2), block);
+    wt_ok(warm_free(block));
+}
+END_TEST
+
+START_TEST(test_B15_B16_memory_of_a_node_is_copied_from_and_to)
+{
+    char *from = take_on(SIZE, 1), *to = take_on(SIZE, 2);
+    void *device = NULL;
+
+    wt_ok(warm_device_alloc_uncached(runtime, 0, SIZE, &device));
+    wt_ok(warm_copy_async(runtime, device, from, SIZE, WARM_COPY_TO_DEVICE,
+                          stream));
+    wt_ok(
+        warm_copy_async(runtime, to, device, SIZE, WARM_COPY_TO_HOST, stream));
+    wt_ok(warm_stream_synchronize(runtime, stream));
+    ck_assert_int_eq(memcmp(from, to, SIZE), 0);
+    wt_ok(warm_free(from));
+    wt_ok(warm_free(to));
+    wt_ok(warm_device_free_uncached(runtime, 0, device));
+}
+END_TEST
+
+/* ---- one space -------------------------------------------------------- */
+
+START_TEST(test_B14_B15_figures_of_the_space_are_sums_over_nodes)
+{
+    warm_space_stats sum = {.size = sizeof sum}, all;
+    void *block[NODES];
+
+    for (int i = 0; i < NODES; i++) {
+        block[i] = take_on((size_t)SIZE << i, i);
+    }
+    wt_ok(warm_free(block[0]));
+    for (int i = 0; i < NODES; i++) {
+        warm_space_stats one = stats_of(i);
+
+        ck_assert_uint_eq(one.held_bytes.current,
+                          one.block_bytes.current + one.idle_bytes);
+        sum.idle_bytes += one.idle_bytes;
+        sum.requests.current += one.requests.current;
+        sum.held_bytes.current += one.held_bytes.current;
+        sum.held_bytes.peak += one.held_bytes.peak;
+        sum.requested_bytes.allocated += one.requested_bytes.allocated;
+        sum.driver_alloc.count += one.driver_alloc.count;
+        sum.driver_alloc.total_ns += one.driver_alloc.total_ns;
+    }
+    all = stats_now();
+    ck_assert_uint_eq(all.requests.current, 2);
+    ck_assert_uint_eq(all.requests.current, sum.requests.current);
+    ck_assert_uint_eq(all.idle_bytes, sum.idle_bytes);
+    ck_assert_uint_eq(all.held_bytes.current, sum.held_bytes.current);
+    ck_assert_uint_eq(all.held_bytes.peak, sum.held_bytes.peak);
+    ck_assert_uint_eq(all.requested_bytes.allocated, 7 * SIZE);
+    ck_assert_uint_eq(all.requested_bytes.allocated,
+                      sum.requested_bytes.allocated);
+    ck_assert_uint_eq(all.driver_alloc.count, NODES);
+    ck_assert_uint_eq(all.driver_alloc.total_ns, sum.driver_alloc.total_ns);
+    ck_assert_uint_gt(all.driver_alloc.min_ns, 0);
+    ck_assert_uint_le(all.driver_alloc.min_ns, all.driver_alloc.max_ns);
+    wt_ok(warm_stats_reset_totals(runtime));
+    wt_ok(warm_stats_reset_peaks(runtime));
+    for (int i = 0; i < NODES; i++) {
+        ck_assert_uint_eq(stats_of(i).driver_alloc.count, 0);
+        ck_assert_uint_eq(stats_of(i).requests.allocated, i > 0);
+        ck_assert_uint_eq(stats_of(i).requests.peak, i > 0);
+    }
+    wt_ok(warm_free(block[1]));
+    wt_ok(warm_free(block[2]));
+}
+END_TEST
+
+START_TEST(test_B15_classes_count_over_nodes)
+{
+    void *block[NODES];
+    uint64_t requests = 0;
+
+    for (int i = 0; i < NODES; i++) {
+        block[i] = take_on(SIZE, i);
+    }
+    for (int i = 0; i < warm_pinned_class_count(); i++) {
+        warm_class_stats stats = {.size = sizeof stats};
+
+        wt_ok(warm_pinned_get_class_stats(runtime, i, &stats));
+        ck_assert(stats.requests.current == 0 ||
+                  stats.requests.current == NODES);
+        requests += stats.requests.current;
+    }
+    ck_assert_uint_eq(requests, NODES);
+    for (int i = 0; i < NODES; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+}
+END_TEST
+
+START_TEST(test_B11_B15_idle_segments_of_all_nodes_go_back)
+{
+    size_t released = 0;
+    void *live = take_on(SIZE, 1);
+
+    for (int i = 0; i < NODES; i++) {
+        wt_ok(warm_free(take_on(3 * MIB, i)));
+    }
+    ck_assert_uint_eq(stats_now().held_bytes.current, 10 * MIB);
+    wt_ok(warm_trim(runtime, 7 * MIB, &released));
+    ck_assert_uint_eq(released, 3 * MIB);
+    ck_assert_uint_eq(stats_now().held_bytes.current, 7 * MIB);
+    wt_ok(warm_empty_cache(runtime, &released));
+    ck_assert_uint_eq(released, 6 * MIB);
+    ck_assert_uint_eq(stats_of(1).held_bytes.current, MIB);
+    ck_assert_uint_eq(stats_now().held_bytes.current, MIB);
+    ck_assert_uint_eq(stats_now().driver_free.count, NODES);
+    wt_ok(warm_free(live));
+}
+END_TEST
+
+/* Space for two requests of 3 MiB. */
+static void limit(void)
+{
+    warm_options options = {.pinned_limit = 6 * MIB};
+
+    teardown();
+    begin(&options);
+}
+
+START_TEST(test_B12_B15_idle_memory_of_other_nodes_makes_room_for_a_node)
+{
+    limit();
+    wt_ok(warm_free(take_on(3 * MIB, 0)));
+    wt_ok(warm_free(take_on(3 * MIB, 1)));
+    wt_ok(warm_free(take_on(3 * MIB, 2)));
+    ck_assert_uint_eq(stats_of(2).held_bytes.current, 3 * MIB);
+    ck_assert_uint_le(stats_now().held_bytes.current, 6 * MIB);
+    ck_assert_uint_eq(stats_now().failures, 0);
+    ck_assert_uint_eq(stats_now().spilled, 0);
+}
+END_TEST
+
+START_TEST(test_B12_B15_node_that_is_full_is_an_error_with_its_figures)
+{
+    void *pointer = &pointer;
+    void *block[2];
+    warm_space_stats stats;
+
+    limit();
+    block[0] = take_on(3 * MIB, 0);
+    block[1] = take_on(3 * MIB, 1);
+    wt_fails(WARM_OUT_OF_MEMORY,
+             warm_pinned_alloc_on(runtime, SIZE, 2, 0, &pointer));
+    ck_assert_ptr_eq(pointer, &pointer);
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "on node 2"));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "held 6.0 MiB"));
+    stats = stats_now();
+    ck_assert_uint_eq(stats.failures, 1);
+    ck_assert_uint_eq(stats_of(2).failures, 1);
+    ck_assert_uint_eq(stats.requests.current, 2);
+    ck_assert_uint_eq(stats.held_bytes.current, 6 * MIB);
+    wt_ok(warm_free(block[0]));
+    wt_ok(warm_free(take_on(SIZE, 2)));
+    wt_ok(warm_free(block[1]));
+}
+END_TEST
+
+START_TEST(test_B15_default_takes_of_other_nodes_what_its_own_cannot_get)
+{
+    void *own, *held, *spilled, *pointer = NULL;
+
+    limit();
+    own = take_on(3 * MIB, 0);
+    held = take_on(SIZE, 2);
+    wt_ok(warm_free(take_on(2 * MIB, 2)));
+    ck_assert_int_eq(node_for(-1), 2);
+    ck_assert_uint_eq(stats_of(2).spilled, 1);
+    /* Node 2 has SIZE in use, and the rest of its segment is idle. */
+    spilled = take(SIZE);
+    ck_assert_int_eq(node_of(spilled), 2);
+    ck_assert_uint_eq(stats_now().spilled, 2);
+    ck_assert_uint_eq(stats_of(0).spilled, 0);
+    ck_assert_uint_eq(stats_now().failures, 0);
+    /* No other will do for this one; of what is idle none can go back. */
+    wt_ok(warm_free(spilled));
+    spilled = take_on(2 * MIB, 2);
+    wt_fails(WARM_OUT_OF_MEMORY,
+             warm_pinned_alloc_on(runtime, SIZE, 0, 0, &pointer));
+    wt_ok(warm_free(spilled));
+    wt_ok(warm_free(held));
+    wt_ok(warm_free(own));
+}
+END_TEST
+
+static const char *const steps[] = {"place", "node_of", "pinned_register"};
+
+START_TEST(test_B15_node_that_cannot_be_placed_on_changes_nothing)
+{
+    void *pointer = &pointer;
+    uint64_t registered = 0, unregistered = 0;
+
+    wt_ok(warm_testing_fail(runtime, steps[_i], 1, 1));
+    ck_assert_int_ne(warm_pinned_alloc_on(runtime, SIZE, 1, 0, &pointer),
+                     WARM_OK);
+    ck_assert_ptr_eq(pointer, &pointer);
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), steps[_i]));
+    ck_assert_uint_eq(stats_now().held_bytes.allocated, 0);
+    wt_ok(warm_testing_fail(runtime, steps[_i], 0, 0));
+    wt_ok(warm_free(take_on(SIZE, 1)));
+    wt_ok(warm_empty_cache(runtime, NULL));
+    wt_ok(warm_testing_calls(runtime, "pinned_unregister", &unregistered));
+    wt_ok(warm_testing_calls(runtime, "pinned_register", &registered));
+    ck_assert_uint_eq(unregistered, 1);
+    ck_assert_uint_ge(registered, 1);
+}
+END_TEST
+
+START_TEST(test_B15_memory_that_cannot_be_unregistered_stays_in_the_cache)
+{
+    void *block = take_on(SIZE, 1);
+    size_t released = 1;
+
+    wt_ok(warm_free(block));
+    wt_ok(warm_testing_fail(runtime, "pinned_unregister", 1, 0));
+    wt_ok(warm_empty_cache(runtime, &released));
+    ck_assert_uint_eq(released, 0);
+    ck_assert_ptr_eq(take_on(SIZE, 1), block);
+    wt_ok(warm_free(block));
+    wt_ok(warm_empty_cache(runtime, &released));
+    ck_assert_uint_eq(released, MIB);
+}
+END_TEST
+
+/* Others are had ahead with warm_pinned_prewarm(), which takes a node. */
+START_TEST(test_B9_B15_reserve_lies_on_the_node_of_the_first_device)
+{
+    warm_options options = {.size = sizeof options,
+                            .numa_nodes = NODES,
+                            .segment = MIB,
+                            .reserve_bytes = 4 * MIB};
+    warm_device_info info = {.size = sizeof info};
+
+    teardown();
+    runtime = wt_runtime(&options);
+    wt_ok(warm_stream_create(runtime, 0, &stream));
+    wt_ok(warm_device_get_info(runtime, 0, &info));
+    for (int i = 0; i < NODES; i++) {
+        int home = info.numa_node >= 0 ? info.numa_node : 0;
+
+        ck_assert_uint_eq(stats_of(i).idle_bytes, i == home ? 4 * MIB : 0);
+    }
+    wt_ok(warm_pinned_prewarm(runtime, MIB, NODES - 1, 0));
+    ck_assert_uint_eq(stats_of(NODES - 1).idle_bytes, MIB);
+}
+END_TEST
+
+START_TEST(test_B14_B15_nodes_are_in_the_json)
+{
+    char text[16384], wanted[80];
+
+    wt_ok(warm_free(take_on(SIZE, 1)));
+    wt_ok(warm_stats_json(runtime, text, sizeof text, NULL));
+    for (int i = 0; i < NODES; i++) {
+        snprintf(wanted, sizeof wanted,
+                 "{\"node\":%d,\"requests\":{\"current\":0,\"peak\":%d", i,
+                 i == 1);
+        ck_assert_msg(strstr(text, wanted) != NULL, "%s", wanted);
+    }
+    ck_assert_ptr_nonnull(strstr(text, "\"spilled\":0"));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("node");
+    TCase *tcase = tcase_create("node");
+
+    setenv("STANDIN_DEVICES", "2", 1);
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_loop_test(tcase, test_B15_block_comes_from_the_node_asked_for, 0,
+                        sizeof sizes / sizeof sizes[0]);
+    tcase_add_test(tcase, test_B15_no_bytes_give_null_on_any_node);
+    tcase_add_loop_test(tcase,
+                        test_B15_node_that_is_none_is_named_and_changes_nothing,
+                        0, sizeof wrong / sizeof wrong[0]);
+    tcase_add_test(tcase, test_B15_machine_without_nodes_has_one);
+    tcase_add_test(tcase, test_B15_default_is_the_node_of_the_device_used);
+    tcase_add_test(tcase, test_B15_thread_that_changes_device_changes_node);
+    tcase_add_test(tcase, test_B4_B15_pending_block_returns_to_its_node);
+    tcase_add_test(tcase, test_B15_B16_memory_of_a_node_is_copied_from_and_to);
+    tcase_add_test(tcase,
+                   test_B14_B15_figures_of_the_space_are_sums_over_nodes);
+    tcase_add_test(tcase, test_B15_classes_count_over_nodes);
+    tcase_add_test(tcase, test_B11_B15_idle_segments_of_all_nodes_go_back);
+    tcase_add_test(
+        tcase, test_B12_B15_idle_memory_of_other_nodes_makes_room_for_a_node);
+    tcase_add_test(tcase,
+                   test_B12_B15_node_that_is_full_is_an_error_with_its_figures);
+    tcase_add_test(
+        tcase, test_B15_default_takes_of_other_nodes_what_its_own_cannot_get);
+    tcase_add_loop_test(tcase,
+                        test_B15_node_that_cannot_be_placed_on_changes_nothing,
+                        0, sizeof steps / sizeof steps[0]);
+    tcase_add_test(
+        tcase, test_B15_memory_that_cannot_be_unregistered_stays_in_the_cache);
+    tcase_add_test(tcase,
+                   test_B9_B15_reserve_lies_on_the_node_of_the_first_device);
+    tcase_add_test(tcase, test_B14_B15_nodes_are_in_the_json);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}

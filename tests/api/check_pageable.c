@@ -1,0 +1,549 @@
+/* check_pageable.c: pageable memory for those who said that it will do, and
+ * only for them (row B18). The driver's own calls are made to fail. */
+#include "wt.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { SIZE = 100000, OK = WARM_ALLOC_PAGEABLE_OK };
+#define MIB ((size_t)1 << 20)
+
+static warm_runtime *runtime;
+static warm_stream stream, other;
+
+static void begin(warm_options *options)
+{
+    options->size = sizeof *options;
+    options->segment = MIB;
+    runtime = wt_runtime(options);
+    wt_ok(warm_stream_create(runtime, 0, &stream));
+    wt_ok(warm_stream_create(runtime, 0, &other));
+}
+
+static void setup(void)
+{
+    warm_options options = {0};
+
+    begin(&options);
+}
+
+static void teardown(void)
+{
+    wt_ok(warm_stream_synchronize(runtime, stream));
+    wt_ok(warm_stream_synchronize(runtime, other));
+    wt_ok(warm_stream_destroy(runtime, stream));
+    wt_ok(warm_stream_destroy(runtime, other));
+    wt_ok(warm_poll(runtime));
+    wt_runtime_end(runtime);
+}
+
+/* Page-locked memory cannot be had any more, or again. */
+static void dry(bool on)
+{
+    wt_ok(warm_testing_fail(runtime, "pinned_alloc", on, 1));
+    wt_ok(warm_testing_fail(runtime, "pinned_register", on, 1));
+}
+
+static warm_status try(size_t bytes, unsigned flags, void **pointer)
+{
+    return warm_pinned_alloc_on(runtime, bytes, WARM_NODE_ANY, flags, pointer);
+}
+
+static void *take(size_t bytes)
+{
+    void *pointer = NULL;
+
+    wt_ok(try(bytes, OK, &pointer));
+    ck_assert_ptr_nonnull(pointer);
+    memset(pointer, 7, bytes);
+    return pointer;
+}
+
+static warm_block_info info_of(const void *pointer)
+{
+    warm_block_info info = {.size = sizeof info};
+
+    wt_ok(warm_block_get_info(pointer, &info));
+    return info;
+}
+
+static warm_space_stats stats_now(void)
+{
+    warm_space_stats stats = {.size = sizeof stats};
+
+    wt_ok(warm_pinned_get_stats(runtime, &stats));
+    return stats;
+}
+
+/* Whether the page of an address is still there. */
+static bool is_mapped(void *address)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    unsigned char resident;
+
+    return mincore((void *)((uintptr_t)address & ~(page - 1)), page,
+                   &resident) == 0 ||
+           errno != ENOMEM;
+}
+
+/* ---- only where it was asked for -------------------------------------- */
+
+START_TEST(test_B18_without_the_flag_it_is_an_error)
+{
+    void *pointer = &pointer;
+
+    dry(true);
+    wt_fails(WARM_OUT_OF_MEMORY, try(SIZE, 0, &pointer));
+    wt_fails(WARM_OUT_OF_MEMORY, warm_pinned_alloc(runtime, SIZE, &pointer));
+    ck_assert_ptr_eq(pointer, &pointer);
+    ck_assert_uint_eq(stats_now().pageable.allocated, 0);
+    ck_assert_uint_eq(stats_now().failures, 2);
+}
+END_TEST
+
+START_TEST(test_B18_with_the_flag_page_locked_memory_comes_first)
+{
+    void *block = take(SIZE), *again;
+
+    ck_assert_int_eq(info_of(block).pageable, 0);
+    ck_assert_int_eq(info_of(block).node, 0);
+    ck_assert_uint_eq(stats_now().pageable.allocated, 0);
+    /* And what is idle in the cache, when nothing can be obtained. */
+    dry(true);
+    wt_ok(warm_free(block));
+    again = take(SIZE);
+    ck_assert_ptr_eq(again, block);
+    ck_assert_int_eq(info_of(again).pageable, 0);
+    wt_ok(warm_free(again));
+}
+END_TEST
+
+static const size_t sizes[] = {1, 700, 6000, SIZE, 5 * MIB + 1};
+
+START_TEST(test_B18_pageable_memory_is_visible)
+{
+    size_t bytes = sizes[_i];
+    warm_space_stats stats;
+    char *block;
+
+    dry(true);
+    block = take(bytes);
+    ck_assert_int_eq(info_of(block).pageable, 1);
+    ck_assert_int_eq(info_of(block).node, -1);
+    ck_assert_ptr_eq(info_of(block + bytes - 1).base, block);
+    ck_assert_uint_eq(info_of(block).requested, bytes);
+    ck_assert_uint_eq((uintptr_t)block % 512, 0);
+    stats = stats_now();
+    ck_assert_uint_eq(stats.pageable.current, 1);
+    ck_assert_uint_eq(stats.pageable_bytes.current, info_of(block).bytes);
+    ck_assert_uint_ge(stats.pageable_held.current,
+                      stats.pageable_bytes.current);
+    /* Nowhere among page-locked memory, and not a failure. */
+    ck_assert_uint_eq(stats.requests.allocated, 0);
+    ck_assert_uint_eq(stats.held_bytes.allocated, 0);
+    ck_assert_uint_eq(stats.failures, 0);
+    wt_ok(warm_free(block));
+    stats = stats_now();
+    ck_assert_uint_eq(stats.pageable.current, 0);
+    ck_assert_uint_eq(stats.pageable.peak, 1);
+    ck_assert_uint_eq(stats.pageable.freed, 1);
+    ck_assert_uint_eq(stats.pageable_bytes.current, 0);
+    ck_assert_uint_eq(stats.pageable_held.current, 0);
+    ck_assert_uint_eq(stats.pageable_held.freed, stats.pageable_held.peak);
+    ck_assert(!is_mapped(block));
+    wt_ok(warm_stats_reset_peaks(runtime));
+    wt_ok(warm_stats_reset_totals(runtime));
+    stats = stats_now();
+    ck_assert_uint_eq(stats.pageable.peak + stats.pageable.allocated, 0);
+}
+END_TEST
+
+static uint64_t driver_calls(void)
+{
+    uint64_t alloc = 0, place = 0;
+
+    wt_ok(warm_testing_calls(runtime, "pinned_alloc", &alloc));
+    wt_ok(warm_testing_calls(runtime, "pinned_register", &place));
+    return alloc + place;
+}
+
+START_TEST(test_B18_driver_that_has_none_is_asked_now_and_then)
+{
+    enum { COUNT = 300, AGAIN = 64 };
+    uint64_t first, all;
+    int asked = 0, pageable;
+    void *block;
+
+    dry(true);
+    first = driver_calls();
+    wt_ok(warm_free(take(SIZE)));
+    first = driver_calls() - first;
+    all = driver_calls();
+    for (int i = 0; i < COUNT; i++) {
+        block = take(SIZE);
+        ck_assert_int_eq(info_of(block).pageable, 1);
+        wt_ok(warm_free(block));
+    }
+    all = driver_calls() - all;
+    ck_assert_uint_gt(all, 0);
+    ck_assert_uint_le(all, 10 * first);
+    /* Those without the flag ask. */
+    wt_fails(WARM_OUT_OF_MEMORY, try(SIZE, 0, &block));
+    dry(false);
+    do {
+        block = take(SIZE);
+        pageable = info_of(block).pageable;
+        wt_ok(warm_free(block));
+    } while (pageable && ++asked < AGAIN);
+    ck_assert_int_eq(pageable, 0);
+}
+END_TEST
+
+START_TEST(test_B18_page_locked_again_once_memory_has_gone_back)
+{
+    void *first, *second;
+
+    dry(true);
+    first = take(SIZE);
+    dry(false);
+    wt_ok(warm_empty_cache(runtime, NULL));
+    second = take(SIZE);
+    ck_assert_int_eq(info_of(first).pageable, 1);
+    ck_assert_int_eq(info_of(second).pageable, 0);
+    wt_ok(warm_free(first));
+    wt_ok(warm_free(second));
+    /* What was pageable is not in the cache. */
+    second = take(SIZE);
+    ck_assert_int_eq(info_of(second).pageable, 0);
+    wt_ok(warm_free(second));
+}
+END_TEST
+
+START_TEST(test_B18_limit_is_a_reason_too)
+{
+    warm_options options = {.pinned_limit = 4 * MIB};
+    void *locked, *pageable;
+
+    teardown();
+    begin(&options);
+    locked = take(3 * MIB);
+    pageable = take(3 * MIB);
+    ck_assert_int_eq(info_of(locked).pageable, 0);
+    ck_assert_int_eq(info_of(pageable).pageable, 1);
+    ck_assert_uint_le(stats_now().held_bytes.current, 4 * MIB);
+    wt_ok(warm_free(locked));
+    wt_ok(warm_free(pageable));
+}
+END_TEST
+
+/* It is ours, and costs nothing to ask about: nobody is left alone for it. */
+START_TEST(test_B18_limit_with_room_again_is_seen_at_once)
+{
+    warm_options options = {.pinned_limit = 8 * MIB};
+    void *first, *second, *block;
+
+    teardown();
+    begin(&options);
+    first = take(4 * MIB);
+    second = take(4 * MIB);
+    block = take(2 * MIB);
+    ck_assert_int_eq(info_of(block).pageable, 1);
+    wt_ok(warm_free(block));
+    wt_ok(warm_free(first));
+    wt_ok(warm_free(second));
+    block = take(6 * MIB);
+    ck_assert_int_eq(info_of(block).pageable, 0);
+    wt_ok(warm_free(block));
+}
+END_TEST
+
+START_TEST(test_B15_B18_full_node_is_a_reason_too)
+{
+    warm_options options = {.pinned_limit = 4 * MIB, .numa_nodes = 2};
+    void *locked = NULL, *pageable = NULL;
+
+    teardown();
+    begin(&options);
+    wt_ok(warm_pinned_alloc_on(runtime, 4 * MIB, 0, OK, &locked));
+    wt_ok(warm_pinned_alloc_on(runtime, SIZE, 1, OK, &pageable));
+    ck_assert_int_eq(info_of(locked).node, 0);
+    ck_assert_int_eq(info_of(pageable).pageable, 1);
+    ck_assert_int_eq(info_of(pageable).node, -1);
+    wt_ok(warm_free(locked));
+    wt_ok(warm_free(pageable));
+}
+END_TEST
+
+static int count_calls(void *context, size_t bytes)
+{
+    *(size_t *)context += bytes;
+    return 0;
+}
+
+START_TEST(test_B12_B18_everything_else_is_tried_before)
+{
+    size_t asked = 0;
+    void *idle = take(3 * MIB), *block;
+
+    wt_ok(warm_free(idle));
+    wt_ok(warm_memory_callback_add(runtime, count_calls, &asked));
+    dry(true);
+    block = take(5 * MIB);
+    ck_assert_int_eq(info_of(block).pageable, 1);
+    ck_assert_uint_eq(asked, 5 * MIB);
+    ck_assert_uint_eq(stats_now().held_bytes.current, 0);
+    wt_ok(warm_free(block));
+}
+END_TEST
+
+/* No machine has that much of either. */
+START_TEST(test_B18_without_any_memory_the_error_is_that_of_page_locked)
+{
+    void *pointer = &pointer, *block = take(SIZE);
+    warm_error error = {.size = sizeof error};
+
+    wt_fails(WARM_OUT_OF_MEMORY, try((size_t)1 << 46, OK, &pointer));
+    ck_assert_ptr_eq(pointer, &pointer);
+    warm_last_error(&error);
+    ck_assert_int_eq(error.status, WARM_OUT_OF_MEMORY);
+    ck_assert_ptr_nonnull(
+        strstr(error.message, "64.0 TiB of pinned memory were asked for"));
+    ck_assert_ptr_nonnull(strstr(error.message, "held 1.0 MiB"));
+    ck_assert_uint_eq(stats_now().failures, 1);
+    ck_assert_uint_eq(stats_now().pageable.allocated, 0);
+    ck_assert_uint_eq(stats_now().pageable_held.current, 0);
+    wt_ok(warm_free(block));
+}
+END_TEST
+
+START_TEST(test_G6_B18_what_was_recovered_from_leaves_no_error)
+{
+    warm_error before = {.size = sizeof before}, after = before;
+    void *block;
+
+    wt_fails(WARM_INVALID_ARGUMENT, warm_pinned_alloc(runtime, 1, NULL));
+    warm_last_error(&before);
+    dry(true);
+    block = take(SIZE);
+    warm_last_error(&after);
+    ck_assert_int_eq(after.status, before.status);
+    ck_assert_str_eq(after.message, before.message);
+    wt_ok(warm_free(block));
+}
+END_TEST
+
+/* ---- as every block --------------------------------------------------- */
+
+START_TEST(test_B4_B18_memory_stays_until_the_streams_have_passed)
+{
+    wt_gate *gate;
+    char *block;
+
+    dry(true);
+    block = take(SIZE);
+    gate = wt_gate_close(runtime, stream);
+    wt_ok(warm_record_stream(block + SIZE / 2, stream));
+    wt_ok(warm_record_stream(block, other));
+    ck_assert_uint_eq(info_of(block).streams, 2);
+    wt_ok(warm_free(block));
+    wt_fails(WARM_NOT_FOUND, warm_record_stream(block, stream));
+    wt_ok(warm_stream_synchronize(runtime, other));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(stats_now().pageable.current, 0);
+    ck_assert_uint_eq(stats_now().pageable_pending.current, 1);
+    ck_assert_uint_ge(stats_now().pageable_held.current, SIZE);
+    ck_assert_uint_eq(stats_now().pending.current, 0);
+    ck_assert_int_eq(block[SIZE - 1], 7);
+    wt_gate_open(gate);
+    wt_ok(warm_stream_synchronize(runtime, stream));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(stats_now().pageable_pending.current, 0);
+    ck_assert_uint_eq(stats_now().pageable_held.current, 0);
+    ck_assert(!is_mapped(block));
+}
+END_TEST
+
+START_TEST(test_B10_B18_background_thread_gives_it_back)
+{
+    warm_options options = {.background = "on"};
+    wt_gate *gate;
+    void *block;
+
+    teardown();
+    begin(&options);
+    dry(true);
+    block = take(SIZE);
+    gate = wt_gate_close(runtime, stream);
+    wt_ok(warm_record_stream(block, stream));
+    wt_ok(warm_free(block));
+    wt_gate_open(gate);
+    while (stats_now().pageable_held.current != 0) {
+        sched_yield();
+    }
+    ck_assert_uint_eq(stats_now().pageable_pending.current, 0);
+    ck_assert(!is_mapped(block));
+}
+END_TEST
+
+START_TEST(test_B6_B18_stream_may_end_before_the_block)
+{
+    warm_stream brief;
+    void *block;
+
+    dry(true);
+    block = take(SIZE);
+    wt_ok(warm_stream_create(runtime, 0, &brief));
+    wt_ok(warm_record_stream(block, brief));
+    wt_ok(warm_record_stream(block, NULL));
+    wt_ok(warm_stream_destroy(runtime, brief));
+    wt_ok(warm_free(block));
+    wt_ok(warm_stream_synchronize(runtime, NULL));
+    do {
+        wt_ok(warm_poll(runtime));
+    } while (stats_now().pageable_pending.current != 0);
+    ck_assert_uint_eq(stats_now().pageable_held.current, 0);
+}
+END_TEST
+
+START_TEST(test_B16_B18_pageable_memory_is_copied_from_and_to)
+{
+    char *from, *to;
+    void *device = NULL;
+
+    dry(true);
+    from = take(SIZE);
+    to = take(SIZE);
+    memset(to, 1, SIZE);
+    wt_ok(warm_device_alloc_uncached(runtime, 0, SIZE, &device));
+    wt_ok(warm_copy_async(runtime, device, from, SIZE, WARM_COPY_TO_DEVICE,
+                          stream));
+    wt_ok(
+        warm_copy_async(runtime, to, device, SIZE, WARM_COPY_TO_HOST, stream));
+    ck_assert_uint_eq(info_of(from).streams, 1);
+    wt_ok(warm_stream_synchronize(runtime, stream));
+    ck_assert_int_eq(memcmp(from, to, SIZE), 0);
+    wt_ok(warm_free(from));
+    wt_ok(warm_free(to));
+    wt_ok(warm_device_free_uncached(runtime, 0, device));
+}
+END_TEST
+
+START_TEST(test_C10_B18_wrong_frees_are_refused)
+{
+    char *block;
+
+    dry(true);
+    block = take(SIZE);
+    wt_fails(WARM_INVALID_POINTER, warm_free(block + 1));
+    wt_ok(warm_free(block));
+    wt_fails(WARM_INVALID_POINTER, warm_free(block));
+    ck_assert_uint_eq(stats_now().pageable.freed, 1);
+}
+END_TEST
+
+START_TEST(test_B18_small_blocks_share_pages_which_go_with_the_last)
+{
+    enum { COUNT = 64 };
+    void *block[COUNT];
+    uint64_t held;
+
+    dry(true);
+    block[0] = take(3000);
+    held = stats_now().pageable_held.current;
+    for (int i = 1; i < COUNT; i++) {
+        block[i] = take(3000);
+    }
+    ck_assert_uint_lt(stats_now().pageable_held.current, COUNT * held);
+    for (int i = 1; i < COUNT; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+    ck_assert_uint_eq(stats_now().pageable_held.current, held);
+    ck_assert(is_mapped(block[0]));
+    wt_ok(warm_free(block[0]));
+    ck_assert_uint_eq(stats_now().pageable_held.current, 0);
+}
+END_TEST
+
+START_TEST(test_G2_B18_end_of_the_runtime_reports_what_is_in_use)
+{
+    warm_options options = {.size = sizeof options};
+    warm_destroy_report report = {.size = sizeof report};
+    warm_runtime *kept = runtime;
+    char *block;
+
+    runtime = wt_runtime(&options);
+    dry(true);
+    block = take(SIZE);
+    wt_ok(warm_runtime_destroy(runtime, &report));
+    runtime = kept;
+    ck_assert_uint_eq(report.blocks, 1);
+    ck_assert_uint_ge(report.block_bytes, SIZE);
+    ck_assert_int_eq(block[SIZE - 1], 7); /* left alone */
+    wt_fails(WARM_INVALID_POINTER, warm_free(block));
+}
+END_TEST
+
+START_TEST(test_B14_B18_json_tells_of_pageable_memory)
+{
+    char text[32768];
+    void *block;
+
+    dry(true);
+    block = take(SIZE);
+    wt_ok(warm_stats_json(runtime, text, sizeof text, NULL));
+    ck_assert_ptr_nonnull(strstr(text, "\"pageable\":{\"current\":1,"));
+    wt_ok(warm_free(block));
+}
+END_TEST
+
+static void add_asked(TCase *tcase)
+{
+    tcase_add_test(tcase, test_B18_without_the_flag_it_is_an_error);
+    tcase_add_test(tcase,
+                   test_B18_with_the_flag_page_locked_memory_comes_first);
+    tcase_add_loop_test(tcase, test_B18_pageable_memory_is_visible, 0,
+                        sizeof sizes / sizeof sizes[0]);
+    tcase_add_test(tcase, test_B18_driver_that_has_none_is_asked_now_and_then);
+    tcase_add_test(tcase, test_B18_page_locked_again_once_memory_has_gone_back);
+    tcase_add_test(tcase, test_B18_limit_is_a_reason_too);
+    tcase_add_test(tcase, test_B18_limit_with_room_again_is_seen_at_once);
+    tcase_add_test(tcase, test_B15_B18_full_node_is_a_reason_too);
+    tcase_add_test(tcase, test_B12_B18_everything_else_is_tried_before);
+    tcase_add_test(
+        tcase, test_B18_without_any_memory_the_error_is_that_of_page_locked);
+    tcase_add_test(tcase, test_G6_B18_what_was_recovered_from_leaves_no_error);
+}
+
+static void add_as_every_block(TCase *tcase)
+{
+    tcase_add_test(tcase,
+                   test_B4_B18_memory_stays_until_the_streams_have_passed);
+    tcase_add_test(tcase, test_B10_B18_background_thread_gives_it_back);
+    tcase_add_test(tcase, test_B6_B18_stream_may_end_before_the_block);
+    tcase_add_test(tcase, test_B16_B18_pageable_memory_is_copied_from_and_to);
+    tcase_add_test(tcase, test_C10_B18_wrong_frees_are_refused);
+    tcase_add_test(tcase,
+                   test_B18_small_blocks_share_pages_which_go_with_the_last);
+    tcase_add_test(tcase,
+                   test_G2_B18_end_of_the_runtime_reports_what_is_in_use);
+    tcase_add_test(tcase, test_B14_B18_json_tells_of_pageable_memory);
+}
+
+int main(void)
+{
+    Suite *suite = suite_create("pageable");
+    TCase *asked = tcase_create("asked");
+    TCase *block = tcase_create("block");
+
+    tcase_add_checked_fixture(asked, setup, teardown);
+    add_asked(asked);
+    suite_add_tcase(suite, asked);
+    tcase_add_checked_fixture(block, setup, teardown);
+    add_as_every_block(block);
+    suite_add_tcase(suite, block);
+    return wt_main(suite);
+}

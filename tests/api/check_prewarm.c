@@ -1,0 +1,188 @@
+/* check_prewarm.c: memory had ahead of demand, both ways of page-locking it,
+ * and the thread of option background, on every backend (rows B9, B10, B17). */
+#include "wt.h"
+
+#include <sched.h>
+#include <string.h>
+
+#define MIB ((size_t)1 << 20)
+
+static warm_runtime *runtime;
+static warm_stream stream;
+
+static void begin(const warm_options *options)
+{
+    runtime = wt_runtime(options);
+    wt_ok(warm_stream_create(runtime, 0, &stream));
+}
+
+static void end(void)
+{
+    wt_ok(warm_stream_synchronize(runtime, stream));
+    wt_ok(warm_stream_destroy(runtime, stream));
+    wt_ok(warm_poll(runtime));
+    wt_runtime_end(runtime);
+}
+
+static void *take(size_t bytes)
+{
+    void *pointer = NULL;
+
+    wt_ok(warm_pinned_alloc(runtime, bytes, &pointer));
+    return pointer;
+}
+
+static warm_space_stats stats_now(void)
+{
+    warm_space_stats stats = {.size = sizeof stats};
+
+    wt_ok(warm_pinned_get_stats(runtime, &stats));
+    return stats;
+}
+
+static uint64_t calls(const char *call)
+{
+    uint64_t count = 0;
+
+    wt_ok(warm_testing_calls(runtime, call, &count));
+    return count;
+}
+
+/* To the device and back into another block of the same size. */
+static void copy_through(char *from, void *device, char *to, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i += 4096) {
+        from[i] = (char)(i >> 12);
+        to[i] = 0;
+    }
+    from[bytes - 1] = 77;
+    wt_ok(warm_copy_async(runtime, device, from, bytes, WARM_COPY_TO_DEVICE,
+                          stream));
+    wt_ok(
+        warm_copy_async(runtime, to, device, bytes, WARM_COPY_TO_HOST, stream));
+    wt_ok(warm_stream_synchronize(runtime, stream));
+    for (size_t i = 0; i + 1 < bytes; i += 4096) {
+        wt_require(to[i] == (char)(i >> 12), "%zu of %zu bytes differs", i,
+                   bytes);
+    }
+    ck_assert_int_eq(to[bytes - 1], 77);
+}
+
+static const char *const ways[] = {"alloc", "register"};
+
+/* Whatever lies in a block can be copied by one call: no block lies across two
+ * regions, also not one that is larger than what is had ahead at once. */
+START_TEST(test_B9_blocks_of_every_size_can_be_copied_whole)
+{
+    static const size_t sizes[] = {100000, MIB / 2, MIB, 3 * MIB + 4096};
+    void *device = NULL;
+
+    begin(&(warm_options){.size = sizeof(warm_options),
+                          .pin = ways[_i],
+                          .pin_chunk = 1 * MIB,
+                          .segment = 1 * MIB});
+    wt_ok(warm_device_alloc_uncached(runtime, 0, 4 * MIB, &device));
+    wt_ok(warm_pinned_prewarm(runtime, 4 * MIB, WARM_NODE_ANY, 0));
+    ck_assert_uint_eq(stats_now().segments.current, 4);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        char *from = take(sizes[i]), *to = take(sizes[i]);
+
+        copy_through(from, device, to, sizes[i]);
+        wt_ok(warm_free(from));
+        wt_ok(warm_free(to));
+    }
+    ck_assert_int_eq(calls("pinned_register") > 0, _i == 1);
+    ck_assert_int_eq(calls("pinned_alloc") > 0, _i == 0);
+    wt_ok(warm_poll(runtime));
+    wt_ok(warm_empty_cache(runtime, NULL));
+    ck_assert_uint_eq(stats_now().held_bytes.current, 0);
+    ck_assert_uint_eq(calls("pinned_unregister"), calls("pinned_register"));
+    ck_assert_uint_eq(calls("pinned_free"), calls("pinned_alloc"));
+    wt_ok(warm_device_free_uncached(runtime, 0, device));
+    end();
+}
+END_TEST
+
+START_TEST(test_B17_prewarmed_memory_spares_requests_the_driver)
+{
+    uint64_t done = 0, wanted = 0, before;
+    void *block[8];
+
+    begin(&(warm_options){.size = sizeof(warm_options),
+                          .pin = ways[_i % 2],
+                          .pin_chunk = 4 * MIB});
+    wt_ok(warm_pinned_prewarm(runtime, 16 * MIB, WARM_NODE_ANY,
+                              _i / 2 == 0 ? 0 : WARM_PREWARM_BACKGROUND));
+    wt_ok(warm_pinned_prewarm_wait(runtime));
+    wt_ok(warm_pinned_prewarm_progress(runtime, &done, &wanted));
+    ck_assert_uint_eq(done, _i / 2 == 0 ? 0 : 16 * MIB);
+    ck_assert_uint_eq(wanted, done);
+    ck_assert_uint_eq(stats_now().idle_bytes, 16 * MIB);
+    before = calls("pinned_alloc") + calls("pinned_register");
+    ck_assert_uint_eq(before, 4);
+    for (int i = 0; i < 8; i++) {
+        block[i] = take(2 * MIB);
+    }
+    ck_assert_uint_eq(calls("pinned_alloc") + calls("pinned_register"), before);
+    for (int i = 0; i < 8; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+    end();
+}
+END_TEST
+
+/* Nobody polls but the thread. */
+START_TEST(test_B10_thread_collects_what_has_passed)
+{
+    void *block;
+
+    begin(&(warm_options){.size = sizeof(warm_options),
+                          .background = "on",
+                          .reserve_bytes = 8 * MIB});
+    while (stats_now().idle_bytes < 8 * MIB) {
+        sched_yield();
+    }
+    for (int i = 0; i < 20; i++) {
+        block = take(100000);
+        wt_ok(warm_record_stream(block, stream));
+        wt_ok(warm_free(block));
+    }
+    while (stats_now().pending.current > 0) {
+        sched_yield();
+    }
+    ck_assert_uint_eq(stats_now().cache_hits, 20);
+    end();
+}
+END_TEST
+
+START_TEST(test_B9_reserve_is_there_before_the_first_request)
+{
+    void *block;
+
+    begin(&(warm_options){.size = sizeof(warm_options),
+                          .pin = ways[_i],
+                          .reserve_bytes = 8 * MIB});
+    ck_assert_uint_ge(stats_now().idle_bytes, 8 * MIB);
+    block = take(4 * MIB);
+    ck_assert_uint_eq(stats_now().cache_hits, 1);
+    wt_ok(warm_free(block));
+    end();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("prewarm");
+    TCase *tcase = tcase_create("prewarm");
+
+    tcase_set_timeout(tcase, 60);
+    tcase_add_loop_test(tcase, test_B9_blocks_of_every_size_can_be_copied_whole,
+                        0, 2);
+    tcase_add_loop_test(
+        tcase, test_B17_prewarmed_memory_spares_requests_the_driver, 0, 4);
+    tcase_add_test(tcase, test_B10_thread_collects_what_has_passed);
+    tcase_add_loop_test(
+        tcase, test_B9_reserve_is_there_before_the_first_request, 0, 2);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}

@@ -1,0 +1,249 @@
+/* check_reserve.c: the hit of warm_reserve() and warm_reserve_on(): every kind
+ * and device has a place of its own, and what is no place is refused although
+ * all that there is is held (rows A1, A5, A7, A10). */
+#include "wt.h"
+#include "wt_kind.h"
+
+#include <limits.h>
+
+enum { DEVICES = 9, TOYS = 3 };
+
+static warm_runtime *runtime;
+static wt_toy toys[TOYS];
+static warm_kind kinds[TOYS];
+static int devices;
+static warm_stream streams[DEVICES];
+static void *held[TOYS][DEVICES];
+
+static void set_up(void)
+{
+    warm_options options = {.size = sizeof options, .host_devices = DEVICES};
+    static const char *const names[TOYS] = {"first", "second", "third"};
+
+    runtime = wt_runtime(wt_on_host() ? &options : NULL);
+    wt_ok(warm_device_count(runtime, &devices));
+    devices = devices < DEVICES ? devices : DEVICES;
+    for (int i = 0; i < TOYS; i++) {
+        wt_toy_init(&toys[i]);
+        kinds[i] = wt_toy_register(&toys[i], runtime, names[i]);
+    }
+}
+
+static void tear_down(void)
+{
+    wt_runtime_end(runtime);
+    for (int i = 0; i < TOYS; i++) {
+        ck_assert_int_eq(toys[i].alive, 0);
+    }
+}
+
+static void hold_all(void)
+{
+    for (int d = 0; d < devices; d++) {
+        wt_ok(warm_stream_reserve(runtime, d, &streams[d]));
+        for (int i = 0; i < TOYS; i++) {
+            wt_ok(
+                warm_reserve_on(runtime, kinds[i], d, streams[d], &held[i][d]));
+        }
+    }
+}
+
+START_TEST(test_A1_A7_each_kind_and_device_has_a_place_of_its_own)
+{
+    hold_all();
+    for (int d = 0; d < devices; d++) {
+        for (int i = 0; i < TOYS; i++) {
+            const wt_toy_handle *mine = held[i][d];
+            void *again = NULL;
+
+            ck_assert_ptr_eq(mine->toy, &toys[i]);
+            ck_assert_int_eq(mine->device, d);
+            ck_assert_ptr_eq(mine->stream, streams[d]);
+            wt_ok(warm_reserve(runtime, kinds[i], d, &again));
+            ck_assert_ptr_eq(again, mine);
+            again = NULL;
+            wt_ok(warm_reserve_on(runtime, kinds[i], d, streams[d], &again));
+            ck_assert_ptr_eq(again, mine);
+        }
+    }
+    for (int i = 0; i < TOYS; i++) {
+        ck_assert_int_eq(toys[i].creates, devices);
+        ck_assert_int_eq(toys[i].binds, devices);
+    }
+}
+END_TEST
+
+/* Among them those that a sum of kind and device takes for a place. */
+static const struct {
+    int kind, device;
+} wrong[] = {{-1, 0},
+             {-1, 1},
+             {-1, 8},
+             {WARM_KIND_MAX, 0},
+             {WARM_KIND_MAX + 1, 0},
+             {INT_MAX, 0},
+             {INT_MIN, 0},
+             {1 << 29, 0},
+             {(1 << 29) + 1, 1},
+             {INT_MIN / 2 + 1, 0},
+             {-(1 << 29), 3},
+             {0, -1},
+             {1, -1},
+             {1, -8},
+             {0, DEVICES},
+             {0, INT_MAX},
+             {0, INT_MIN},
+             {1, 1 << 30},
+             {-1, 1 << 3},
+             {-2, 2 << 3},
+             {7, 4 << 26},
+             {-(1 << 29) + 1, 1 << 30}};
+
+START_TEST(test_what_is_no_place_is_refused)
+{
+    warm_kind kind = wrong[_i].kind;
+    int device = wrong[_i].device;
+    void *handle = &handle;
+
+    hold_all();
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_reserve(runtime, kind, device, &handle));
+    ck_assert_ptr_eq(handle, &handle);
+    for (int d = 0; d < devices; d++) {
+        wt_fails(WARM_INVALID_ARGUMENT,
+                 warm_reserve_on(runtime, kind, device, streams[d], &handle));
+        ck_assert_ptr_eq(handle, &handle);
+    }
+    wt_fails(WARM_INVALID_ARGUMENT, warm_reserve(runtime, kind, device, NULL));
+}
+END_TEST
+
+START_TEST(test_a_kind_above_the_last_is_refused_on_every_device)
+{
+    void *handle = &handle;
+
+    hold_all();
+    for (int d = 0; d < devices; d++) {
+        for (warm_kind kind = kinds[TOYS - 1] + 1; kind < 100; kind++) {
+            wt_fails(WARM_INVALID_ARGUMENT,
+                     warm_reserve(runtime, kind, d, &handle));
+        }
+    }
+    for (int d = devices; d < 100; d++) {
+        for (warm_kind kind = 0; kind < 100; kind++) {
+            wt_fails(WARM_INVALID_ARGUMENT,
+                     warm_reserve(runtime, kind, d, &handle));
+        }
+    }
+    ck_assert_ptr_eq(handle, &handle);
+}
+END_TEST
+
+START_TEST(test_no_place_for_the_handle_is_refused)
+{
+    for (int round = 0; round < 2; round++) {
+        for (int d = 0; d < devices; d++) {
+            wt_fails(WARM_INVALID_ARGUMENT,
+                     warm_reserve(runtime, kinds[0], d, NULL));
+            wt_fails(WARM_INVALID_ARGUMENT,
+                     warm_reserve_on(runtime, kinds[0], d, streams[d], NULL));
+        }
+        ck_assert_int_eq(toys[0].creates, round == 0 ? 0 : devices);
+        hold_all();
+    }
+}
+END_TEST
+
+START_TEST(test_A5_a_runtime_that_has_gone_is_told_on_every_device)
+{
+    warm_runtime *gone = runtime;
+    void *handle = NULL;
+    int count = devices;
+
+    hold_all();
+    wt_ok(warm_runtime_destroy(gone, NULL));
+    for (int round = 0; round < 2; round++) {
+        for (int d = 0; d < count; d++) {
+            wt_fails(WARM_RUNTIME_GONE,
+                     warm_reserve(gone, kinds[0], d, &handle));
+            wt_fails(WARM_RUNTIME_GONE,
+                     warm_reserve_on(gone, kinds[0], d, streams[d], &handle));
+        }
+        if (round == 0) {
+            set_up();
+            hold_all();
+        }
+    }
+    ck_assert_ptr_null(handle);
+}
+END_TEST
+
+struct gone {
+    pthread_barrier_t barrier;
+    warm_status before, near, far, bound;
+};
+
+static void *outlive(void *argument)
+{
+    struct gone *gone = argument;
+    warm_stream stream = NULL;
+    void *handle = NULL;
+
+    gone->before = warm_stream_reserve(runtime, 0, &stream);
+    if (gone->before == WARM_OK) {
+        gone->before = warm_reserve_on(runtime, kinds[0], 0, stream, &handle);
+    }
+    if (gone->before == WARM_OK) {
+        gone->before = warm_reserve(runtime, kinds[0], devices - 1, &handle);
+    }
+    pthread_barrier_wait(&gone->barrier);
+    pthread_barrier_wait(&gone->barrier); /* it has been destroyed */
+    gone->near = warm_reserve(runtime, kinds[0], 0, &handle);
+    gone->far = warm_reserve(runtime, kinds[0], devices - 1, &handle);
+    gone->bound = warm_reserve_on(runtime, kinds[0], 0, stream, &handle);
+    return NULL;
+}
+
+/* The window of a thread that did not destroy it is cut by the one that did. */
+START_TEST(test_A5_another_thread_is_told_that_the_runtime_has_gone)
+{
+    struct gone gone = {.before = WARM_NOT_FOUND};
+    pthread_t thread;
+
+    pthread_barrier_init(&gone.barrier, NULL, 2);
+    ck_assert_int_eq(pthread_create(&thread, NULL, outlive, &gone), 0);
+    pthread_barrier_wait(&gone.barrier);
+    wt_ok(gone.before);
+    wt_ok(warm_runtime_destroy(runtime, NULL));
+    pthread_barrier_wait(&gone.barrier);
+    pthread_join(thread, NULL);
+    ck_assert_int_eq(gone.near, WARM_RUNTIME_GONE);
+    ck_assert_int_eq(gone.far, WARM_RUNTIME_GONE);
+    ck_assert_int_eq(gone.bound, WARM_RUNTIME_GONE);
+    wt_toy_free_left(&toys[0]);
+    pthread_barrier_destroy(&gone.barrier);
+    set_up();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("reserve");
+    TCase *tcase = tcase_create("reserve");
+
+    tcase_set_timeout(tcase, 60);
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_test(tcase,
+                   test_A1_A7_each_kind_and_device_has_a_place_of_its_own);
+    tcase_add_loop_test(tcase, test_what_is_no_place_is_refused, 0,
+                        sizeof wrong / sizeof wrong[0]);
+    tcase_add_test(tcase,
+                   test_a_kind_above_the_last_is_refused_on_every_device);
+    tcase_add_test(tcase, test_no_place_for_the_handle_is_refused);
+    tcase_add_test(tcase,
+                   test_A5_a_runtime_that_has_gone_is_told_on_every_device);
+    tcase_add_test(tcase,
+                   test_A5_another_thread_is_told_that_the_runtime_has_gone);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}

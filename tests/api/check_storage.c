@@ -1,0 +1,717 @@
+/* check_storage.c: who owns memory, and who frees it, through public headers
+ * (rows D1 to D4). */
+#include "wt.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SIZE = 10000 };
+
+static warm_runtime *runtime;
+static const warm_allocator *pinned;
+
+static void setup(void)
+{
+    runtime = wt_runtime(NULL);
+    wt_ok(warm_allocator_get(runtime, WARM_MEMORY_PINNED, 0, &pinned));
+}
+
+static void teardown(void)
+{
+    wt_runtime_end(runtime);
+}
+
+static warm_space_stats stats_now(void)
+{
+    warm_space_stats stats = {.size = sizeof stats};
+
+    wt_ok(warm_pinned_get_stats(runtime, &stats));
+    return stats;
+}
+
+static warm_storage_info info_of(const warm_storage *storage)
+{
+    warm_storage_info info = {.size = sizeof info};
+
+    wt_ok(warm_storage_get_info(storage, &info));
+    return info;
+}
+
+/* A context that counts how often it was freed. */
+typedef struct owner {
+    _Atomic unsigned freed;
+    char bytes[64];
+} owner;
+
+static void let_go(void *context)
+{
+    owner *o = context;
+
+    atomic_fetch_add_explicit(&o->freed, 1, memory_order_relaxed);
+}
+
+static void other_deleter(void *context)
+{
+    (void)context;
+}
+
+static warm_data data_of(owner *o)
+{
+    return (warm_data){.size = sizeof(warm_data),
+                       .data = o->bytes + 16,
+                       .context = o,
+                       .deleter = let_go,
+                       .memory = WARM_MEMORY_HOST};
+}
+
+/* ---- data pointers ----------------------------------------------------- */
+
+START_TEST(test_D1_context_is_freed_once_and_not_the_pointer)
+{
+    owner o = {0};
+    warm_data data = data_of(&o);
+
+    warm_data_free(&data);
+    ck_assert_uint_eq(o.freed, 1);
+    ck_assert_ptr_null(data.data);
+    ck_assert_ptr_null(data.context);
+    ck_assert(data.deleter == NULL);
+    ck_assert_uint_eq(data.size, sizeof data);
+    warm_data_free(&data);
+    warm_data_free(NULL);
+    ck_assert_uint_eq(o.freed, 1);
+}
+END_TEST
+
+START_TEST(test_D1_context_moves_out)
+{
+    owner o = {0};
+    warm_data data = data_of(&o);
+    void *context = NULL;
+    warm_deleter deleter = NULL;
+
+    wt_ok(warm_data_move_context(&data, &context, &deleter));
+    ck_assert_ptr_eq(context, &o);
+    ck_assert(deleter == let_go);
+    ck_assert_ptr_eq(data.data, o.bytes + 16);
+    warm_data_free(&data);
+    ck_assert_uint_eq(o.freed, 0);
+    /* What is there already has nothing to give. */
+    wt_ok(warm_data_move_context(&data, &context, &deleter));
+    ck_assert_ptr_null(context);
+    ck_assert(deleter == NULL);
+}
+END_TEST
+
+START_TEST(test_D1_context_is_told_by_its_deleter)
+{
+    owner o = {0};
+    warm_data data = data_of(&o);
+    int exchanged = -1;
+
+    ck_assert_ptr_eq(warm_data_cast_context(&data, let_go), &o);
+    ck_assert_ptr_null(warm_data_cast_context(&data, other_deleter));
+    ck_assert_ptr_null(warm_data_cast_context(NULL, let_go));
+    wt_ok(warm_data_exchange_deleter(&data, other_deleter, let_go, &exchanged));
+    ck_assert_int_eq(exchanged, 0);
+    wt_ok(warm_data_exchange_deleter(&data, let_go, other_deleter, &exchanged));
+    ck_assert_int_eq(exchanged, 1);
+    warm_data_free(&data);
+    ck_assert_uint_eq(o.freed, 0);
+}
+END_TEST
+
+START_TEST(test_D1_no_data_pointer_is_refused)
+{
+    owner o = {0};
+    warm_data data = data_of(&o);
+    warm_storage *storage = NULL;
+    void *context = &o;
+    warm_deleter deleter = let_go;
+
+    data.size = sizeof data - sizeof(void *);
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_data_move_context(&data, &context, &deleter));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_data_exchange_deleter(&data, let_go, NULL, NULL));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_data_alloc(pinned, 8, NULL, &data));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_storage_wrap(&data, 8, NULL, 0, &storage));
+    warm_data_free(&data);
+    ck_assert_uint_eq(o.freed, 0);
+    ck_assert(deleter == let_go);
+    data.size = sizeof data;
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_data_move_context(&data, NULL, &deleter));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_data_move_context(&data, &context, NULL));
+    data.memory = (warm_memory)17;
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_storage_wrap(&data, 8, NULL, 0, &storage));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "17"));
+    ck_assert_ptr_null(storage);
+    ck_assert_ptr_eq(data.context, &o);
+}
+END_TEST
+
+/* ---- storages ---------------------------------------------------------- */
+
+START_TEST(test_D2_storage_says_what_it_owns)
+{
+    warm_storage *storage = NULL;
+    warm_storage_info info;
+
+    wt_ok(warm_storage_create(pinned, SIZE, NULL, 0, &storage));
+    info = info_of(storage);
+    ck_assert_ptr_nonnull(info.data);
+    ck_assert_ptr_eq(info.data, warm_storage_data(storage));
+    ck_assert_uint_eq(info.bytes, SIZE);
+    ck_assert_int_eq(info.memory, WARM_MEMORY_PINNED);
+    ck_assert_int_eq(info.device, WARM_NO_DEVICE);
+    ck_assert_int_eq(info.resizable, 0);
+    ck_assert_ptr_eq(info.allocator, pinned);
+    memset(info.data, 1, SIZE);
+    ck_assert_uint_eq(stats_now().requested_bytes.current, SIZE);
+    warm_storage_release(storage);
+    ck_assert_uint_eq(stats_now().requests.current, 0);
+}
+END_TEST
+
+START_TEST(test_D2_last_strong_reference_frees_the_memory)
+{
+    owner o = {0};
+    warm_data data = data_of(&o);
+    warm_storage *storage = NULL;
+
+    wt_ok(warm_storage_wrap(&data, 8, NULL, 0, &storage));
+    ck_assert_uint_eq(warm_storage_use_count(storage), 1);
+    ck_assert_uint_eq(warm_storage_weak_count(storage), 0);
+    warm_storage_retain(storage);
+    warm_storage_weak_retain(storage);
+    ck_assert_uint_eq(warm_storage_use_count(storage), 2);
+    ck_assert_uint_eq(warm_storage_weak_count(storage), 1);
+    warm_storage_release(storage);
+    ck_assert_uint_eq(o.freed, 0);
+    ck_assert_int_eq(warm_storage_lock(storage), 1);
+    warm_storage_release(storage);
+    warm_storage_release(storage);
+    ck_assert_uint_eq(o.freed, 1);
+    /* The record is still there, for the weak one. */
+    ck_assert_uint_eq(warm_storage_use_count(storage), 0);
+    ck_assert_uint_eq(warm_storage_weak_count(storage), 1);
+    ck_assert_int_eq(warm_storage_lock(storage), 0);
+    warm_storage_weak_release(storage);
+    ck_assert_uint_eq(o.freed, 1);
+    warm_storage_retain(NULL);
+    warm_storage_release(NULL);
+    warm_storage_weak_retain(NULL);
+    warm_storage_weak_release(NULL);
+    ck_assert_int_eq(warm_storage_lock(NULL), 0);
+}
+END_TEST
+
+enum { WORKERS = 4, STEPS = 20000 };
+
+struct crowd {
+    warm_storage *storage;
+    owner *owner;
+    _Atomic unsigned early, locked;
+};
+
+/* Takes and drops at random; index 0 lets the first reference go. */
+static void take_and_drop(void *argument, unsigned index)
+{
+    struct crowd *crowd = argument;
+    unsigned steps = wt_scaled(STEPS);
+
+    for (unsigned i = 0; i < steps; i++) {
+        if (index == 0 && i == steps / 2) {
+            warm_storage_release(crowd->storage);
+        }
+        if (warm_storage_lock(crowd->storage)) {
+            atomic_fetch_add_explicit(&crowd->locked, 1, memory_order_relaxed);
+            warm_storage_retain(crowd->storage);
+            warm_storage_release(crowd->storage);
+            if (atomic_load_explicit(&crowd->owner->freed,
+                                     memory_order_relaxed) != 0) {
+                atomic_fetch_add_explicit(&crowd->early, 1,
+                                          memory_order_relaxed);
+            }
+            /* Plain writes by whoever has it: TSan sees them ordered before
+             * the deleter. */
+            crowd->owner->bytes[index]++;
+            warm_storage_release(crowd->storage);
+        }
+    }
+    warm_storage_weak_release(crowd->storage);
+}
+
+static void sum_up(void *context)
+{
+    owner *o = context;
+
+    for (int i = 0; i < WORKERS; i++) {
+        o->bytes[63] = (char)(o->bytes[63] + o->bytes[i]);
+    }
+    let_go(context);
+}
+
+START_TEST(test_D2_any_thread_takes_and_drops)
+{
+    owner o = {0};
+    warm_data data = data_of(&o);
+    struct crowd crowd = {.owner = &o};
+
+    data.deleter = sum_up;
+    wt_ok(warm_storage_wrap(&data, 8, NULL, 0, &crowd.storage));
+    for (int i = 0; i < WORKERS; i++) {
+        warm_storage_weak_retain(crowd.storage);
+    }
+    wt_threads(WORKERS, take_and_drop, &crowd);
+    ck_assert_uint_eq(o.freed, 1);
+    ck_assert_uint_eq(crowd.early, 0);
+    ck_assert_uint_gt(crowd.locked, 0);
+}
+END_TEST
+
+START_TEST(test_D2_data_is_exchanged)
+{
+    owner first = {0}, second = {0};
+    warm_data data = data_of(&first), next = data_of(&second);
+    warm_storage *storage = NULL;
+
+    wt_ok(warm_storage_wrap(&data, 8, NULL, 0, &storage));
+    wt_ok(warm_storage_exchange(storage, &next, 16));
+    ck_assert_ptr_eq(next.context, &first);
+    ck_assert_ptr_eq(info_of(storage).data, second.bytes + 16);
+    ck_assert_uint_eq(info_of(storage).bytes, 16);
+    warm_data_free(&next);
+    ck_assert_uint_eq(first.freed, 1);
+    ck_assert_uint_eq(second.freed, 0);
+    warm_storage_release(storage);
+    ck_assert_uint_eq(second.freed, 1);
+}
+END_TEST
+
+/* ---- wrapped memory ----------------------------------------------------- */
+
+START_TEST(test_D3_foreign_memory_is_wrapped)
+{
+    owner o = {0};
+    warm_data data = data_of(&o);
+    warm_storage *storage = NULL;
+
+    wt_ok(warm_storage_wrap(&data, 8, NULL, 0, &storage));
+    ck_assert_ptr_null(data.data);
+    ck_assert_ptr_null(data.context);
+    ck_assert(data.deleter == NULL);
+    ck_assert_ptr_eq(warm_storage_data(storage), o.bytes + 16);
+    ck_assert_int_eq(info_of(storage).device, WARM_NO_DEVICE);
+    ck_assert_ptr_null(info_of(storage).allocator);
+    /* Not ours to look after, and no error. */
+    wt_ok(warm_storage_record(storage, NULL));
+    warm_storage_release(storage);
+    ck_assert_uint_eq(o.freed, 1);
+}
+END_TEST
+
+START_TEST(test_D3_refused_wrap_takes_nothing)
+{
+    owner o = {0};
+    warm_data data = data_of(&o);
+    warm_storage *storage = NULL;
+
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_storage_wrap(&data, 8, NULL, 0x40, &storage));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "0x40"));
+    wt_fails(
+        WARM_INVALID_ARGUMENT,
+        warm_storage_wrap(&data, 8, NULL, WARM_STORAGE_RESIZABLE, &storage));
+    /* Other memory than the allocator's. */
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_storage_wrap(&data, 8, pinned, 0, &storage));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_storage_wrap(&data, 8, NULL, 0, NULL));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_storage_wrap(NULL, 8, NULL, 0, &storage));
+    ck_assert_ptr_null(storage);
+    ck_assert_ptr_eq(data.context, &o);
+    ck_assert_uint_eq(o.freed, 0);
+    data.data = NULL;
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_storage_wrap(&data, 8, NULL, 0, &storage));
+}
+END_TEST
+
+/* The record of a block does not hang on who owns it. */
+START_TEST(test_D3_B3_wrapped_block_is_found_by_any_pointer_into_it)
+{
+    owner o = {0};
+    warm_data data = {.size = sizeof data,
+                      .context = &o,
+                      .deleter = let_go,
+                      .memory = WARM_MEMORY_PINNED};
+    warm_block_info info = {.size = sizeof info};
+    warm_storage *storage = NULL;
+    warm_stream stream = NULL;
+    void *block = NULL, *again = NULL;
+    wt_gate *gate;
+
+    wt_ok(warm_stream_create(runtime, 0, &stream));
+    wt_ok(warm_pinned_alloc(runtime, SIZE, &block));
+    gate = wt_gate_close(runtime, stream);
+    data.data = (char *)block + 100;
+    wt_ok(warm_storage_wrap(&data, SIZE - 100, NULL, 0, &storage));
+    wt_ok(warm_storage_record(storage, stream));
+    wt_ok(warm_block_get_info(warm_storage_data(storage), &info));
+    ck_assert_ptr_eq(info.base, block);
+    ck_assert_uint_eq(info.streams, 1);
+    warm_storage_release(storage);
+    wt_ok(warm_free(block));
+    /* The stream still works on it. */
+    wt_ok(warm_pinned_alloc(runtime, SIZE, &again));
+    ck_assert_ptr_ne(again, block);
+    wt_gate_open(gate);
+    wt_ok(warm_stream_synchronize(runtime, stream));
+    wt_ok(warm_free(again));
+    wt_ok(warm_stream_destroy(runtime, stream));
+    wt_ok(warm_poll(runtime));
+}
+END_TEST
+
+/* ---- allocators --------------------------------------------------------- */
+
+START_TEST(test_pinned_space_is_an_allocator)
+{
+    warm_data data = {.size = sizeof data};
+    char source[SIZE];
+    void *pointer = NULL;
+
+    ck_assert_int_eq(pinned->memory, WARM_MEMORY_PINNED);
+    ck_assert_str_eq(warm_memory_name(pinned->memory), "pinned");
+    ck_assert_str_eq(warm_memory_name((warm_memory)9), "unknown");
+    memset(source, 5, sizeof source);
+    wt_ok(warm_data_clone(pinned, source, SIZE, NULL, &data));
+    ck_assert_int_eq(memcmp(data.data, source, SIZE), 0);
+    ck_assert_int_eq(data.memory, WARM_MEMORY_PINNED);
+    warm_data_free(&data);
+    wt_ok(warm_raw_alloc(pinned, SIZE, NULL, &pointer));
+    ck_assert_uint_eq(stats_now().requests.current, 1);
+    wt_ok(warm_raw_free(pinned, pointer));
+    wt_ok(warm_raw_free(pinned, NULL));
+    ck_assert_uint_eq(stats_now().requests.current, 0);
+    /* Nothing is something, too. */
+    wt_ok(warm_data_alloc(pinned, 0, NULL, &data));
+    ck_assert_ptr_null(data.data);
+    warm_data_free(&data);
+    wt_ok(warm_raw_alloc(pinned, 0, NULL, &pointer));
+    ck_assert_ptr_null(pointer);
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_data_clone(pinned, NULL, 8, NULL, &data));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_raw_alloc(pinned, 8, NULL, NULL));
+}
+END_TEST
+
+/* A user's own: counts, copies with its own hands, and can fail. */
+static struct mine {
+    unsigned allocs, frees, copies, records, record_at;
+    bool refuses, lies, breaks;
+} mine;
+
+static void free_mine(void *context)
+{
+    mine.frees++;
+    free(context);
+}
+
+static warm_status alloc_mine(void *context, size_t bytes, warm_stream stream,
+                              warm_data *data)
+{
+    struct mine *m = context;
+
+    (void)stream;
+    if (m->refuses) {
+        return WARM_OUT_OF_MEMORY;
+    }
+    m->allocs++;
+    if (!m->lies) {
+        data->data = malloc(bytes);
+        data->context = data->data;
+        data->deleter = free_mine;
+    }
+    return WARM_OK;
+}
+
+static warm_status copy_mine(void *context, void *destination,
+                             const void *source, size_t bytes,
+                             warm_stream stream)
+{
+    struct mine *m = context;
+
+    (void)stream;
+    if (m->breaks) {
+        return WARM_DRIVER_ERROR;
+    }
+    m->copies++;
+    memcpy(destination, source, bytes);
+    return WARM_OK;
+}
+
+static warm_status record_mine(void *context, const void *data,
+                               warm_stream stream)
+{
+    struct mine *m = context;
+
+    (void)data, (void)stream;
+    m->records++;
+    m->record_at = m->copies;
+    return WARM_OK;
+}
+
+static const warm_allocator my_allocator = {.size = sizeof my_allocator,
+                                            .name = "mine",
+                                            .context = &mine,
+                                            .memory = WARM_MEMORY_HOST,
+                                            .alloc = alloc_mine,
+                                            .raw_deleter = free_mine,
+                                            .copy = copy_mine,
+                                            .record = record_mine};
+
+START_TEST(test_users_allocator_is_plugged_in)
+{
+    const warm_allocator *found = NULL;
+    warm_storage *storage = NULL;
+
+    wt_fails(WARM_NOT_FOUND,
+             warm_allocator_get(runtime, WARM_MEMORY_HOST, 0, &found));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "host"));
+    wt_ok(warm_allocator_register(runtime, &my_allocator, 0));
+    wt_ok(warm_allocator_get(runtime, WARM_MEMORY_HOST, 77, &found));
+    ck_assert_ptr_eq(found, &my_allocator);
+    wt_ok(warm_storage_create(found, SIZE, NULL, WARM_STORAGE_RESIZABLE,
+                              &storage));
+    memset(warm_storage_data(storage), 3, SIZE);
+    wt_ok(warm_storage_resize(storage, 2 * SIZE, NULL));
+    ck_assert_uint_eq(info_of(storage).bytes, 2 * SIZE);
+    ck_assert_int_eq(((char *)warm_storage_data(storage))[SIZE - 1], 3);
+    ck_assert_uint_eq(mine.copies, 1);
+    /* Both memories, before the copy is queued. */
+    ck_assert_uint_eq(mine.records, 2);
+    ck_assert_uint_eq(mine.record_at, 0);
+    ck_assert_uint_eq(mine.frees, 1);
+    wt_ok(warm_storage_resize(storage, 2 * SIZE, NULL));
+    ck_assert_uint_eq(mine.allocs, 2);
+    wt_ok(warm_storage_resize(storage, 0, NULL));
+    ck_assert_ptr_null(warm_storage_data(storage));
+    wt_ok(warm_storage_record(storage, NULL));
+    warm_storage_release(storage);
+    ck_assert_uint_eq(mine.frees, mine.allocs);
+    wt_ok(warm_allocator_unregister(runtime, &my_allocator));
+    wt_fails(WARM_NOT_FOUND, warm_allocator_unregister(runtime, &my_allocator));
+}
+END_TEST
+
+START_TEST(test_higher_priority_serves)
+{
+    const warm_allocator *found = NULL;
+    const warm_allocator low = {.size = sizeof low,
+                                .name = "low",
+                                .memory = WARM_MEMORY_PINNED,
+                                .alloc = alloc_mine},
+                         equal = low, high = low;
+
+    wt_ok(warm_allocator_register(runtime, &low, -1));
+    wt_ok(warm_allocator_get(runtime, WARM_MEMORY_PINNED, 0, &found));
+    ck_assert_ptr_eq(found, pinned);
+    wt_ok(warm_allocator_register(runtime, &high, 2));
+    wt_ok(warm_allocator_register(runtime, &equal, 0));
+    wt_ok(warm_allocator_get(runtime, WARM_MEMORY_PINNED, 0, &found));
+    ck_assert_ptr_eq(found, &high);
+    wt_ok(warm_allocator_unregister(runtime, &high));
+    wt_ok(warm_allocator_get(runtime, WARM_MEMORY_PINNED, 0, &found));
+    ck_assert_ptr_eq(found, &equal);
+    wt_ok(warm_allocator_unregister(runtime, &equal));
+    wt_ok(warm_allocator_get(runtime, WARM_MEMORY_PINNED, 0, &found));
+    ck_assert_ptr_eq(found, pinned);
+}
+END_TEST
+
+START_TEST(test_allocators_are_of_one_device)
+{
+    const warm_allocator *found = NULL;
+    warm_allocator shared = my_allocator, beyond;
+
+    shared.memory = WARM_MEMORY_SHARED;
+    wt_ok(warm_allocator_register(runtime, &shared, 0));
+    wt_ok(warm_allocator_get(runtime, WARM_MEMORY_SHARED, 0, &found));
+    ck_assert_ptr_eq(found, &shared);
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_allocator_get(runtime, WARM_MEMORY_SHARED, 1000, &found));
+    beyond = shared;
+    beyond.device = 1000;
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_allocator_register(runtime, &beyond, 0));
+    beyond = (warm_allocator){.size = sizeof beyond, .name = "no alloc"};
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_allocator_register(runtime, &beyond, 0));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "alloc"));
+    beyond = (warm_allocator){.size = sizeof beyond, .alloc = alloc_mine};
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_allocator_register(runtime, &beyond, 0));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_allocator_register(runtime, &shared, 5));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_allocator_get(runtime, (warm_memory)9, 0, &found));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_allocator_get(runtime, WARM_MEMORY_PINNED, 0, NULL));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_allocator_register(runtime, NULL, 0));
+    ck_assert_ptr_eq(found, &shared);
+}
+END_TEST
+
+/* An allocator that fails, or does not do what it says, loses nothing. */
+START_TEST(test_failing_allocator_changes_nothing)
+{
+    warm_allocator own = my_allocator;
+    warm_storage *storage = NULL;
+    warm_data data = {.size = sizeof data};
+    void *before, *pointer = &data;
+
+    own.memory = WARM_MEMORY_DEVICE;
+    wt_ok(warm_storage_create(&own, SIZE, NULL, WARM_STORAGE_RESIZABLE,
+                              &storage));
+    before = warm_storage_data(storage);
+    mine.breaks = true;
+    wt_fails(WARM_DRIVER_ERROR, warm_storage_resize(storage, 99, NULL));
+    wt_fails(WARM_DRIVER_ERROR,
+             warm_data_clone(&own, before, SIZE, NULL, &data));
+    mine.refuses = true;
+    wt_fails(WARM_OUT_OF_MEMORY, warm_storage_resize(storage, 99, NULL));
+    mine.refuses = false;
+    mine.lies = true;
+    wt_fails(WARM_UNAVAILABLE, warm_storage_resize(storage, 99, NULL));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "mine"));
+    ck_assert_ptr_eq(warm_storage_data(storage), before);
+    ck_assert_uint_eq(info_of(storage).bytes, SIZE);
+    mine = (struct mine){.allocs = mine.allocs, .frees = mine.frees};
+    own.copy = NULL;
+    wt_fails(WARM_UNSUPPORTED, warm_storage_resize(storage, 99, NULL));
+    own.raw_deleter = other_deleter;
+    wt_fails(WARM_UNSUPPORTED, warm_raw_alloc(&own, 8, NULL, &pointer));
+    own.raw_deleter = NULL;
+    wt_fails(WARM_UNSUPPORTED, warm_raw_alloc(&own, 8, NULL, &pointer));
+    wt_fails(WARM_UNSUPPORTED, warm_raw_free(&own, pointer));
+    ck_assert_ptr_eq(pointer, &data);
+    warm_storage_release(storage);
+    /* All that was allocated, but for the lie, is gone. */
+    ck_assert_uint_eq(mine.frees, mine.allocs - 1);
+}
+END_TEST
+
+START_TEST(test_D2_bad_arguments_are_refused)
+{
+    warm_storage *storage = NULL;
+    warm_storage_info info = {.size = sizeof info};
+    owner o = {0};
+    warm_data data = data_of(&o);
+
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_storage_create(NULL, 8, NULL, 0, &storage));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_storage_create(pinned, 8, NULL, 2, &storage));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_storage_create(pinned, 8, NULL, 0, NULL));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_storage_get_info(NULL, &info));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_storage_record(NULL, NULL));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_storage_resize(NULL, 8, NULL));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_storage_exchange(NULL, &data, 8));
+    ck_assert_ptr_null(warm_storage_data(NULL));
+    ck_assert_uint_eq(warm_storage_use_count(NULL), 0);
+    ck_assert_uint_eq(warm_storage_weak_count(NULL), 0);
+    wt_ok(
+        warm_storage_create(pinned, 8, NULL, WARM_STORAGE_RESIZABLE, &storage));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_storage_exchange(storage, &data, 8));
+    ck_assert_ptr_eq(data.context, &o);
+    warm_storage_release(storage);
+    wt_ok(warm_storage_create(pinned, 8, NULL, 0, &storage));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_storage_resize(storage, 9, NULL));
+    data.data = NULL;
+    wt_fails(WARM_INVALID_ARGUMENT, warm_storage_exchange(storage, &data, 8));
+    warm_storage_release(storage);
+    ck_assert_uint_eq(o.freed, 0);
+}
+END_TEST
+
+/* Pinned memory moves by the host's hand; what fails costs nothing. */
+START_TEST(test_pinned_storage_is_resized)
+{
+    warm_storage *storage = NULL;
+    char *bytes;
+
+    wt_ok(warm_storage_create(pinned, SIZE, NULL, WARM_STORAGE_RESIZABLE,
+                              &storage));
+    bytes = warm_storage_data(storage);
+    memset(bytes, 9, SIZE);
+    wt_fails(WARM_OUT_OF_MEMORY,
+             warm_storage_resize(storage, SIZE_MAX / 2, NULL));
+    ck_assert_ptr_eq(warm_storage_data(storage), bytes);
+    wt_ok(warm_storage_resize(storage, 100, NULL));
+    bytes = warm_storage_data(storage);
+    ck_assert_int_eq(bytes[99], 9);
+    ck_assert_uint_eq(stats_now().requested_bytes.current, 100);
+    warm_storage_release(storage);
+}
+END_TEST
+
+/* A storage that is left is an error of its owner's, and no crash. */
+START_TEST(test_G2_storage_outlives_its_runtime)
+{
+    warm_runtime *other = wt_runtime(NULL);
+    const warm_allocator *allocator = NULL;
+    warm_destroy_report report = {.size = sizeof report};
+    warm_storage *storage = NULL;
+    warm_data data = {.size = sizeof data};
+
+    wt_ok(warm_allocator_get(other, WARM_MEMORY_PINNED, 0, &allocator));
+    wt_ok(warm_allocator_register(other, &my_allocator, 0));
+    wt_ok(warm_storage_create(allocator, SIZE, NULL, 0, &storage));
+    wt_ok(warm_runtime_destroy(other, &report));
+    ck_assert_uint_eq(report.blocks, 1);
+    wt_fails(WARM_RUNTIME_GONE, warm_data_alloc(allocator, 8, NULL, &data));
+    wt_fails(WARM_RUNTIME_GONE,
+             warm_allocator_get(other, WARM_MEMORY_PINNED, 0, &allocator));
+    wt_fails(WARM_RUNTIME_GONE,
+             warm_allocator_unregister(other, &my_allocator));
+    warm_storage_release(storage);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("storage");
+    TCase *tcase = tcase_create("storage");
+
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, test_D1_context_is_freed_once_and_not_the_pointer);
+    tcase_add_test(tcase, test_D1_context_moves_out);
+    tcase_add_test(tcase, test_D1_context_is_told_by_its_deleter);
+    tcase_add_test(tcase, test_D1_no_data_pointer_is_refused);
+    tcase_add_test(tcase, test_D2_storage_says_what_it_owns);
+    tcase_add_test(tcase, test_D2_last_strong_reference_frees_the_memory);
+    tcase_add_test(tcase, test_D2_any_thread_takes_and_drops);
+    tcase_add_test(tcase, test_D2_data_is_exchanged);
+    tcase_add_test(tcase, test_D2_bad_arguments_are_refused);
+    tcase_add_test(tcase, test_D3_foreign_memory_is_wrapped);
+    tcase_add_test(tcase, test_D3_refused_wrap_takes_nothing);
+    tcase_add_test(tcase,
+                   test_D3_B3_wrapped_block_is_found_by_any_pointer_into_it);
+    tcase_add_test(tcase, test_pinned_space_is_an_allocator);
+    tcase_add_test(tcase, test_users_allocator_is_plugged_in);
+    tcase_add_test(tcase, test_higher_priority_serves);
+    tcase_add_test(tcase, test_allocators_are_of_one_device);
+    tcase_add_test(tcase, test_failing_allocator_changes_nothing);
+    tcase_add_test(tcase, test_pinned_storage_is_resized);
+    tcase_add_test(tcase, test_G2_storage_outlives_its_runtime);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}

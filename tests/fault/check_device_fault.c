@@ -1,0 +1,231 @@
+/* check_device_fault.c: every driver call fails in turn, and every allocation
+ * of a record, at its n-th call, once and from then on, under the memory of a
+ * device (rows C1, C2, C4).
+ *
+ * As check_pinned_fault.c: one flow is played for n = 1, 2, … until it passes
+ * without meeting the fault. What must hold each time: a refused call changed
+ * nothing; no memory goes to another stream while the one that used it is held;
+ * the walker finds nothing wrong; all that is not lost comes back once the
+ * fault is gone. */
+#include "wt.h"
+
+#include "alloc/device_space.h"
+#include "runtime/base/meta.h"
+
+enum { BLOCKS = 10, N_MAX = 400 };
+#define MIB ((size_t)1 << 20)
+
+static struct flow {
+    warm_runtime *runtime;
+    warm_stream stream, brief, held; /* brief or stream is not adopted */
+    void *block[BLOCKS];
+    void *safe; /* of held, freed while that is at work */
+    unsigned errors;
+} f;
+
+static wm_device_space *space_now(void)
+{
+    return &f.runtime->device_spaces[0];
+}
+
+static bool good(warm_status status)
+{
+    f.errors += status != WARM_OK;
+    return status == WARM_OK;
+}
+
+static warm_device_stats stats_now(void)
+{
+    warm_device_stats stats = {.size = sizeof stats};
+
+    wt_ok(warm_device_get_stats(f.runtime, 0, &stats));
+    return stats;
+}
+
+static warm_stream stream_of(int i)
+{
+    return i % 3 == 0 ? f.brief : i % 3 == 1 ? f.stream : NULL;
+}
+
+static void allocate(int i)
+{
+    warm_device_stats before = stats_now(), after;
+    void *pointer = NULL;
+
+    if (good(warm_device_alloc(f.runtime, 0, stream_of(i), (size_t)3000 << i,
+                               &pointer))) {
+        wt_require(pointer != f.safe, "handed out while a stream works on it");
+        f.block[i] = pointer;
+        return;
+    }
+    after = stats_now();
+    wt_require(pointer == NULL &&
+                   after.all.allocations.allocated ==
+                       before.all.allocations.allocated &&
+                   after.all.allocated_bytes.current ==
+                       before.all.allocated_bytes.current,
+               "a refused allocation changed something");
+}
+
+static void give(int i)
+{
+    if (f.block[i] != NULL) {
+        wt_ok(warm_free(f.block[i]));
+        f.block[i] = NULL;
+    }
+}
+
+/* What cannot be recorded is waited for, or is lost if that fails as well: the
+ * stream that is held is never waited for. */
+static void play(void)
+{
+    void *of_held = NULL;
+
+    wt_ok(warm_testing_fail(f.runtime, "stream_synchronize", 1, 1));
+    if (good(warm_device_alloc(f.runtime, 0, f.held, 3000 << 2, &of_held))) {
+        f.safe = of_held;
+        wt_ok(warm_free(of_held));
+    }
+    for (int i = 0; i < BLOCKS; i++) {
+        allocate(i);
+    }
+    for (int i = 0; i < BLOCKS; i += 2) {
+        (void)(f.block[i] == NULL ||
+               good(warm_record_stream(f.block[i], stream_of(i + 1))));
+        give(i);
+    }
+    for (int i = 0; i < BLOCKS; i += 2) {
+        allocate(i);
+    }
+    (void)good(warm_stream_destroy(f.runtime, f.brief));
+    f.brief = f.stream;
+    for (int i = 0; i < BLOCKS; i++) {
+        give(i);
+    }
+    (void)good(warm_poll(f.runtime));
+    for (int i = 0; i < BLOCKS; i++) {
+        allocate(i);
+        give(i);
+    }
+    f.safe = NULL; /* what the driver has had back may be anybody's */
+    (void)good(warm_device_trim(f.runtime, 0, 4 * MIB, NULL));
+    (void)good(warm_device_set_memory_fraction(f.runtime, 0, 0.5));
+    (void)good(warm_device_empty_cache(f.runtime, 0, NULL));
+}
+
+static void nothing(void *argument)
+{
+    (void)argument;
+}
+
+static void begin(uint64_t n)
+{
+    warm_options options = {
+        .size = sizeof options, .device = "host", .segment = MIB};
+
+    f = (struct flow){0};
+    f.runtime = wt_runtime(&options);
+    wt_ok(warm_stream_create(f.runtime, 0, &f.stream));
+    wt_ok(warm_stream_create(f.runtime, 0, &f.brief));
+    wt_ok(warm_stream_create(f.runtime, 0, &f.held));
+    wt_ok(warm_stream_retire(f.runtime, n % 2 != 0 ? f.brief : f.stream));
+    wt_ok(warm_testing_hold(f.runtime, f.held));
+    wt_ok(warm_stream_host_func(f.runtime, f.held, nothing, NULL));
+}
+
+static void end(void)
+{
+    wm_space *space = &space_now()->space;
+    warm_device_stats stats;
+
+    wt_ok(warm_testing_fail(f.runtime, "stream_synchronize", 0, 0));
+    wt_require(wm_space_check(space), "the arena is broken");
+    wt_ok(warm_testing_resume(f.runtime, f.held));
+    wt_ok(warm_stream_synchronize(f.runtime, f.stream));
+    wt_ok(warm_stream_synchronize(f.runtime, f.held));
+    wt_ok(warm_stream_synchronize(f.runtime, NULL));
+    do {
+        wt_ok(warm_poll(f.runtime));
+        stats = stats_now();
+    } while (stats.all.active.current != 0);
+    wt_ok(warm_device_empty_cache(f.runtime, 0, NULL));
+    stats = stats_now();
+    wt_require(stats.all.allocations.current == 0, "a block is still in use");
+    wt_require(stats.lost_bytes != 0 || stats.all.reserved_bytes.current == 0,
+               "%lu bytes are held though nothing was lost",
+               (unsigned long)stats.all.reserved_bytes.current);
+    wt_require(stats.all.reserved_bytes.current ==
+                   stats.small.reserved_bytes.current +
+                       stats.large.reserved_bytes.current,
+               "the figures do not add up");
+    wt_require(wm_space_check(space), "the arena is broken in the end");
+    wt_ok(warm_stream_destroy(f.runtime, f.held));
+    wt_runtime_end(f.runtime);
+}
+
+/* Every n; under sanitizers, one in a few. */
+static uint64_t stride(void)
+{
+    return 10 / wt_scaled(10);
+}
+
+static void fail_every_call(const char *call, int persistent)
+{
+    uint64_t calls = 0;
+
+    for (uint64_t n = 1; n < N_MAX; n += stride()) {
+        begin(n);
+        wt_ok(warm_testing_fail(f.runtime, call, n, persistent));
+        play();
+        wt_ok(warm_testing_fail(f.runtime, call, 0, 0));
+        wt_ok(warm_testing_calls(f.runtime, call, &calls));
+        end();
+        if (n > calls) {
+            return;
+        }
+    }
+    ck_abort_msg("%s is called more than %d times", call, N_MAX);
+}
+
+START_TEST(test_every_driver_call_may_fail)
+{
+    fail_every_call(warm_testing_call_name(_i / 2), _i % 2);
+}
+END_TEST
+
+START_TEST(test_every_record_may_fail)
+{
+    uint64_t calls = 0;
+
+    for (uint64_t n = 0; n < 2; n++) {
+        uint64_t before;
+
+        begin(n);
+        before = wm_meta_calls();
+        play();
+        before = wm_meta_calls() - before;
+        calls = calls > before ? calls : before;
+        end();
+    }
+    ck_assert_uint_gt(calls, 10);
+    for (uint64_t n = 1; n <= calls; n += stride()) {
+        begin(n);
+        wm_meta_fail(n, _i != 0);
+        play();
+        wm_meta_fail(0, false);
+        end();
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("device_fault");
+    TCase *tcase = tcase_create("device_fault");
+
+    tcase_add_loop_test(tcase, test_every_driver_call_may_fail, 0,
+                        2 * WM_CALLS);
+    tcase_add_loop_test(tcase, test_every_record_may_fail, 0, 2);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}

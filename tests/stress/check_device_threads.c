@@ -1,0 +1,178 @@
+/* check_device_threads.c: many threads on the memory of one device (rows C1,
+ * C4): their own streams and shared ones, streams that come and go, frees by
+ * other threads, the cache emptied all the while. Host device, whose memory can
+ * be written to: whoever has a block finds in it what it wrote. */
+#include "wt.h"
+
+#include "alloc/device_space.h"
+
+#include <string.h>
+
+enum { WORKERS = 4, HELD = 12, SHARED = 2, MAIL = 8 };
+#define MIB ((size_t)1 << 20)
+
+static struct shared {
+    warm_runtime *runtime;
+    warm_stream stream[SHARED];
+    _Atomic(void *) mail[MAIL]; /* blocks for whoever frees them */
+    _Atomic unsigned working, failures;
+    unsigned steps;
+} s;
+
+static void expect(bool condition)
+{
+    if (!condition) {
+        atomic_fetch_add_explicit(&s.failures, 1, memory_order_relaxed);
+    }
+}
+
+static void ok(warm_status status)
+{
+    expect(status == WARM_OK);
+}
+
+typedef struct worker {
+    unsigned index;
+    uint64_t random;
+    warm_stream own;
+    uint64_t *block[HELD];
+} worker;
+
+static uint64_t tag_of(const worker *w, int i)
+{
+    return ((uint64_t)w->index << 32) + (unsigned)i + 1;
+}
+
+static void take(worker *w, int i)
+{
+    uint64_t kind = wt_random(&w->random);
+    warm_stream stream = kind % 3 == 0 ? s.stream[kind / 3 % SHARED] : w->own;
+    size_t bytes = (size_t)64 << (wt_random(&w->random) % 16);
+    void *block = NULL;
+
+    ok(warm_device_alloc(s.runtime, 0, stream, bytes, &block));
+    w->block[i] = block;
+    if (block != NULL) {
+        *w->block[i] = tag_of(w, i);
+        if (wt_random(&w->random) % 4 == 0) {
+            ok(warm_record_stream(block, s.stream[kind % SHARED]));
+        }
+    }
+}
+
+static void give(worker *w, int i)
+{
+    uint64_t slot = wt_random(&w->random) % (2 * MAIL);
+    void *block = w->block[i];
+
+    w->block[i] = NULL;
+    expect(*(uint64_t *)block == tag_of(w, i));
+    *(uint64_t *)block = 0;
+    if (slot < MAIL) {
+        /* To another thread; release and acquire: with what was written. */
+        block = atomic_exchange_explicit(&s.mail[slot], block,
+                                         memory_order_acq_rel);
+    }
+    ok(warm_free(block));
+}
+
+static void renew_stream(worker *w)
+{
+    ok(warm_stream_destroy(s.runtime, w->own));
+    w->own = NULL;
+    ok(warm_stream_create(s.runtime, 0, &w->own));
+}
+
+static void work(worker *w)
+{
+    ok(warm_stream_create(s.runtime, 0, &w->own));
+    for (unsigned step = 0; step < s.steps; step++) {
+        int i = (int)(wt_random(&w->random) % HELD);
+
+        if (w->block[i] != NULL) {
+            give(w, i);
+        } else {
+            take(w, i);
+        }
+        if (wt_random(&w->random) % 512 == 0) {
+            renew_stream(w);
+        }
+    }
+    for (int i = 0; i < HELD; i++) {
+        if (w->block[i] != NULL) {
+            give(w, i);
+        }
+    }
+    ok(warm_stream_destroy(s.runtime, w->own));
+    atomic_fetch_sub_explicit(&s.working, 1, memory_order_release);
+}
+
+/* Looks on, and takes back. */
+static void keep(void)
+{
+    while (atomic_load_explicit(&s.working, memory_order_acquire) > 0) {
+        warm_device_stats stats = {.size = sizeof stats};
+        warm_device_cache info = {.size = sizeof info};
+
+        ok(warm_device_get_stats(s.runtime, 0, &stats));
+        expect(stats.all.reserved_bytes.current >=
+               stats.all.active_bytes.current);
+        ok(warm_device_cache_info(s.runtime, 0, &info));
+        ok(warm_poll(s.runtime));
+        ok(warm_device_trim(s.runtime, 0, 8 * MIB, NULL));
+        expect(wm_space_check(&s.runtime->device_spaces[0].space));
+    }
+}
+
+static void run(void *argument, unsigned index)
+{
+    worker w = {.index = index, .random = wt_seed() + index + 1};
+
+    (void)argument;
+    if (index == WORKERS) {
+        keep();
+    } else {
+        work(&w);
+    }
+}
+
+START_TEST(test_threads_share_the_memory_of_a_device)
+{
+    warm_options options = {.size = sizeof options, .device = "host"};
+    warm_device_stats stats = {.size = sizeof stats};
+
+    s.runtime = wt_runtime(&options);
+    s.steps = wt_scaled(20000);
+    atomic_store_explicit(&s.working, WORKERS, memory_order_relaxed);
+    for (int i = 0; i < SHARED; i++) {
+        wt_ok(warm_stream_create(s.runtime, 0, &s.stream[i]));
+    }
+    /* One of them is not adopted. */
+    wt_ok(warm_stream_retire(s.runtime, s.stream[1]));
+    wt_threads(WORKERS + 1, run, NULL);
+    for (int i = 0; i < MAIL; i++) {
+        wt_ok(
+            warm_free(atomic_load_explicit(&s.mail[i], memory_order_relaxed)));
+    }
+    ck_assert_uint_eq(s.failures, 0);
+    for (int i = 0; i < SHARED; i++) {
+        wt_ok(warm_stream_destroy(s.runtime, s.stream[i]));
+    }
+    wt_ok(warm_poll(s.runtime));
+    wt_ok(warm_device_empty_cache(s.runtime, 0, NULL));
+    wt_ok(warm_device_get_stats(s.runtime, 0, &stats));
+    ck_assert_uint_eq(stats.all.active.current, 0);
+    ck_assert_uint_eq(stats.all.reserved_bytes.current, 0);
+    wt_runtime_end(s.runtime);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("device_threads");
+    TCase *tcase = tcase_create("device_threads");
+
+    tcase_add_test(tcase, test_threads_share_the_memory_of_a_device);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}

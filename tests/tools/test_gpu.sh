@@ -1,0 +1,96 @@
+#!/bin/sh
+# test_gpu.sh: gpu/run.sh, with made-up programs in a bundle of its own.
+# shellcheck source=tests/tools/tap.sh disable=SC2317
+. "$(dirname "$0")/tap.sh"
+
+# A program of the bundle; $1: its name, then its lines.
+program() {
+    name=$1
+    shift
+    { echo '#!/bin/bash'; printf '%s\n' "$@"; } >"bundle/$name"
+    chmod +x "bundle/$name"
+}
+
+# The scripts as they are, a test that passes, benches that print a figure.
+bundle() {
+    mkdir -p bundle
+    cp "$tools/../gpu/run.sh" bundle/run.sh
+    cp "$tools/../run.sh" bundle/tap.sh
+    : >bundle/torch_bench.py
+    # shellcheck disable=SC2016 # for the program to expand
+    program check_good 'printf "1..1\nok 1 - x\n" >"$CK_TAP_LOG_FILE_NAME"' \
+        'echo "backend $WT_BACKEND"'
+    # shellcheck disable=SC2016
+    program bench 'echo "bench: $1"' 'echo "{}" >"$2/$1.jsonl"'
+    # shellcheck disable=SC2016
+    program python 'echo "python: $(basename "$1")"'
+}
+
+run() {
+    OUT=$PWD/out GPU=assume PYTHON=$PWD/bundle/python \
+        bash bundle/run.sh "$@" 2>&1
+}
+
+test_all_steps_run_and_are_packed() {
+    bundle
+    out=$(run)
+    has_line "$out" "==== torch"
+    has_line "$out" "bench: kinds"
+    has_line "$out" "python: torch_bench.py"
+    summary=$(cat out/summary.txt)
+    has_line "$summary" "1 passed, 0 failed"
+    has_line "$summary" "bench: gpu"
+    [ -f out/gpu.jsonl ] && [ -f out/kinds.jsonl ]
+    [ "$(find out -type f | wc -l)" -le 8 ]
+    tar -tzf out/gpu-logs.tar.gz | grep -q '^\./gpu/check_good.tap$'
+}
+
+test_a_step_that_fails_stops_no_other() {
+    bundle
+    program bench 'exit 3'
+    out=$(run) && return 1
+    has_line "$out" "python: torch_bench.py"
+    grep -q '^bench .*ended with status 3$' out/summary.txt
+    grep -q '^torch .*ok$' out/summary.txt
+}
+
+test_a_step_that_hangs_is_stopped() {
+    bundle
+    program bench 'sleep 60'
+    out=$(LIMITS='30 1 1 30' run) && return 1
+    has_line "$out" "python: torch_bench.py"
+    grep -q '^bench .*stopped after 1 s$' out/summary.txt
+    grep -q '^kinds .*stopped after 1 s$' out/summary.txt
+}
+
+test_a_failed_test_is_in_the_summary() {
+    bundle
+    # shellcheck disable=SC2016
+    program check_bad \
+        'printf "1..1\nnot ok 1 - y\n" >"$CK_TAP_LOG_FILE_NAME"' 'exit 1'
+    run >/dev/null && return 1
+    summary=$(cat out/summary.txt)
+    has_line "$summary" "1 passed, 1 failed"
+    echo "$summary" | grep -q '> not ok 1 - y'
+}
+
+test_one_program_alone_runs_no_bench() {
+    bundle
+    out=$(run "$PWD/bundle/check_good")
+    same "$(echo "$out" | grep -c '^bench:')" 0
+    has_line "$(cat out/summary.txt)" "1 passed, 0 failed"
+}
+
+test_limits_together_stay_below_nine_minutes() {
+    sum=$(sed -n 's/.*LIMITS:-\([0-9 ]*\)}.*/\1/p' "$tools/../gpu/run.sh" |
+        awk '{ print $1 + $2 + $3 + $4 }')
+    [ "$sum" -gt 0 ]
+    [ "$sum" -lt 520 ]
+}
+
+tap_run test_all_steps_run_and_are_packed \
+    test_a_step_that_fails_stops_no_other \
+    test_a_step_that_hangs_is_stopped \
+    test_a_failed_test_is_in_the_summary \
+    test_one_program_alone_runs_no_bench \
+    test_limits_together_stay_below_nine_minutes

@@ -1,0 +1,913 @@
+/* check_gather.c: what a thread frees on adopted streams before a timeline has
+ * it (rows B4 to B7): the bounds of a slot, who empties it, and what
+ * is counted meanwhile. Host device; time and streams are driven by hand. */
+#include "wt_barrier.h"
+
+#include "alloc/gather.h"
+#include "alloc/magazine.h"
+#include "alloc/pinned.h"
+#include "alloc/timeline_int.h"
+
+#include <sched.h>
+#include <string.h>
+
+enum { SIZE = 5000, BYTES = 5120, MANY = 600, STREAMS = 12 };
+
+static warm_runtime *runtime;
+static warm_stream stream;
+static uint64_t now_ns = 1000000000;
+
+static uint64_t now(void)
+{
+    return now_ns;
+}
+
+static void open_with(const warm_options *options)
+{
+    runtime = wt_runtime(options);
+    wt_ok(warm_stream_create(runtime, 0, &stream));
+}
+
+static void set_up(void)
+{
+    wm_clock_set(now);
+    open_with(&(warm_options){.size = sizeof(warm_options), .device = "host"});
+}
+
+static void tear_down(void)
+{
+    ck_assert(wm_space_check_settled(&runtime->pinned->space));
+    wt_runtime_end(runtime);
+}
+
+static void reopen(const warm_options *options)
+{
+    tear_down();
+    open_with(options);
+}
+
+static void nothing(void *argument)
+{
+    (void)argument;
+}
+
+static void stop(warm_stream s)
+{
+    wt_ok(warm_testing_hold(runtime, s));
+    wt_ok(warm_stream_host_func(runtime, s, nothing, NULL));
+}
+
+static void go(warm_stream s)
+{
+    wt_ok(warm_testing_resume(runtime, s));
+    wt_ok(warm_stream_synchronize(runtime, s));
+}
+
+static void *take(void)
+{
+    void *pointer = NULL;
+
+    wt_ok(warm_pinned_alloc(runtime, SIZE, &pointer));
+    return pointer;
+}
+
+static void free_used(void *block, warm_stream s)
+{
+    wt_ok(warm_record_stream(block, s));
+    wt_ok(warm_free(block));
+}
+
+static warm_space_stats stats_now(void)
+{
+    warm_space_stats stats = {.size = sizeof stats};
+
+    wt_ok(warm_pinned_get_stats(runtime, &stats));
+    return stats;
+}
+
+static uint64_t calls_of(const char *call)
+{
+    uint64_t count = 0;
+
+    wt_ok(warm_testing_calls(runtime, call, &count));
+    return count;
+}
+
+static wm_timelines *timelines(void)
+{
+    return &runtime->pinned->timelines;
+}
+
+static wm_gather *gather(void)
+{
+    return &atomic_load(&wm_window_mine()->magazines)->gather;
+}
+
+static wm_gather_slot *slot_of(warm_stream s)
+{
+    return wm_gather_slot_of(gather(), s);
+}
+
+/* A stream that gathers in another slot. */
+static warm_stream stream_beside(void)
+{
+    warm_stream other;
+
+    wt_ok(warm_free(take())); /* the thread has slots */
+    do {
+        wt_ok(warm_stream_create(runtime, 0, &other));
+    } while (slot_of(other) == slot_of(stream));
+    return other;
+}
+
+/* Blocks in the slot of this thread for the stream. */
+static size_t gathered(warm_stream s)
+{
+    return slot_of(s)->stream == s ? slot_of(s)->open.count : 0;
+}
+
+/* Looked at without a reference of our own. */
+static wm_timeline *timeline_of(warm_stream s)
+{
+    wm_timeline *t = wm_timeline_get_adopted(timelines(), s);
+
+    if (t != NULL) {
+        wm_timeline_drop(timelines(), t);
+    }
+    return t;
+}
+
+/* The timeline of an adopted stream has a reference for that, for each use
+ * that is live or waits, and for what the slots have in stock. */
+static void check_references(warm_stream s, size_t uses)
+{
+    wm_timeline *t = timeline_of(s);
+    size_t stock = slot_of(s)->stream == s ? slot_of(s)->references : 0;
+
+    wt_require(stock <= 257, "%zu in stock", stock);
+    wt_require(slot_of(s)->stream != s || stock >= 1, "the slot has none");
+    ck_assert_uint_eq(atomic_load(&t->references), 1 + uses + stock);
+    ck_assert_uint_eq(atomic_load(&t->slots), slot_of(s)->stream == s);
+}
+
+/* ---- bounds ------------------------------------------------------------ */
+
+/* The first record makes the slot; after that frees gather in it until there
+ * are as many as make a batch worth a question. */
+START_TEST(test_count_bounds_what_a_slot_gathers)
+{
+    unsigned most = _i == 0 ? WM_BATCH_RIPE : 3;
+
+    reopen(&(warm_options){.size = sizeof(warm_options),
+                           .device = "host",
+                           .batch_count = _i == 0 ? 100 : most});
+    stop(stream);
+    for (unsigned i = 1; i < most; i++) {
+        free_used(take(), stream);
+        ck_assert_uint_eq(gathered(stream), i);
+        ck_assert_uint_eq(timeline_of(stream)->open.count, 0);
+        ck_assert_uint_eq(atomic_load(&gather()->blocks), i);
+    }
+    free_used(take(), stream);
+    ck_assert_uint_eq(gathered(stream), 0);
+    ck_assert_uint_eq(atomic_load(&gather()->blocks), 0);
+    /* Full there as well, or joined to what others may add to. */
+    ck_assert_uint_eq(timeline_of(stream)->open.count, _i == 0 ? most : 0);
+    ck_assert_uint_eq(calls_of("event_mark"), _i != 0);
+    check_references(stream, most);
+    go(stream);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(stats_now().pending.current, 0);
+    check_references(stream, 0);
+}
+END_TEST
+
+/* A slot has a part of what a batch may have. */
+START_TEST(test_bytes_bound_what_a_slot_gathers)
+{
+    reopen(&(warm_options){.size = sizeof(warm_options),
+                           .device = "host",
+                           .batch_bytes = 4 * 3 * BYTES});
+    stop(stream);
+    for (unsigned round = 1; round <= 3; round++) {
+        for (unsigned i = 1; i < 3; i++) {
+            free_used(take(), stream);
+            ck_assert_uint_eq(gathered(stream), i);
+        }
+        free_used(take(), stream);
+        ck_assert_uint_eq(gathered(stream), 0);
+        ck_assert_uint_eq(timeline_of(stream)->open.bytes, round * 3u * BYTES);
+    }
+    go(stream);
+}
+END_TEST
+
+/* By age the oldest of all slots counts, and nothing that is younger goes. */
+START_TEST(test_age_bounds_what_slots_gather)
+{
+    warm_stream other = stream_beside();
+
+    stop(stream);
+    stop(other);
+    free_used(take(), stream);
+    now_ns += 10;
+    free_used(take(), other);
+    wm_timelines_close_all(timelines(), now_ns - 11);
+    ck_assert_uint_eq(gathered(stream), 1);
+    ck_assert_uint_eq(gathered(other), 1);
+    wm_timelines_close_all(timelines(), now_ns - 10);
+    ck_assert_uint_eq(gathered(stream), 0);
+    ck_assert_uint_eq(calls_of("event_mark"), 1);
+    ck_assert_uint_eq(timeline_of(stream)->queued, 1);
+    wm_timelines_close_all(timelines(), now_ns);
+    ck_assert_uint_eq(gathered(other), 0);
+    ck_assert_uint_eq(calls_of("event_mark"), 2);
+    go(stream);
+    go(other);
+}
+END_TEST
+
+/* What joins younger blocks keeps its age. */
+START_TEST(test_age_is_that_of_the_oldest_block)
+{
+    void *block = take();
+    uint64_t began = now_ns;
+
+    stop(stream);
+    free_used(take(), stream);
+    now_ns += 10;
+    /* Another's stream in the way: this free does not gather. */
+    wt_ok(warm_record_stream(block, stream));
+    wt_ok(warm_record_stream(block, WARM_STREAM_LEGACY));
+    wt_ok(warm_free(block));
+    ck_assert_uint_eq(timeline_of(stream)->open.since_ns, now_ns);
+    wm_gather_fetch(timelines(), NULL, UINT64_MAX);
+    ck_assert_uint_eq(timeline_of(stream)->open.count, 2);
+    ck_assert_uint_eq(timeline_of(stream)->open.since_ns, began);
+    ck_assert_uint_eq(timeline_of(stream)->open.bytes, 2 * BYTES);
+    go(stream);
+}
+END_TEST
+
+/* ---- slots, and their references --------------------------------------- */
+
+/* More streams than slots: who comes last has it, and what the one before had
+ * gathered is in its timeline. */
+START_TEST(test_a_slot_that_another_stream_wants_is_emptied)
+{
+    warm_stream all[STREAMS];
+    unsigned with_slot = 0, open = 0;
+
+    for (int i = 0; i < STREAMS; i++) {
+        wt_ok(warm_stream_create(runtime, 0, &all[i]));
+        stop(all[i]);
+        free_used(take(), all[i]); /* the way that makes the slot */
+        free_used(take(), all[i]);
+        ck_assert_uint_eq(gathered(all[i]), 2);
+    }
+    for (int i = 0; i < STREAMS; i++) {
+        with_slot += slot_of(all[i])->stream == all[i];
+        open += gathered(all[i]) == 0 && timeline_of(all[i])->open.count == 2;
+        check_references(all[i], 2);
+    }
+    ck_assert_uint_le(with_slot, WM_GATHER_SLOTS);
+    ck_assert_uint_eq(open, STREAMS - with_slot);
+    ck_assert_uint_eq(atomic_load(&gather()->blocks), 2 * with_slot);
+    ck_assert_uint_eq(stats_now().pending.current, 2 * STREAMS);
+    for (int i = 0; i < STREAMS; i++) {
+        go(all[i]);
+    }
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(stats_now().pending.current, 0);
+    for (int i = 0; i < STREAMS; i++) {
+        check_references(all[i], 0);
+    }
+}
+END_TEST
+
+/* More live blocks than a slot has references for at once. */
+START_TEST(test_a_slot_never_gives_its_last_reference)
+{
+    static void *block[MANY];
+
+    for (unsigned i = 0; i < MANY; i++) {
+        block[i] = take();
+        wt_ok(warm_record_stream(block[i], stream));
+        wt_ok(warm_record_stream(block[i], stream));
+        check_references(stream, i + 1);
+    }
+    for (unsigned i = 0; i < MANY; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+    wt_ok(warm_poll(runtime));
+    check_references(stream, 0);
+    ck_assert_uint_eq(stats_now().pending.current, 0);
+}
+END_TEST
+
+/* A block that waits is nobody's: its free is refused, by the same thread and
+ * by another one, in the slot and told. */
+static void *free_it(void *block)
+{
+    return (void *)(uintptr_t)warm_free(block);
+}
+
+START_TEST(test_a_gathered_block_is_freed_once)
+{
+    void *block = take();
+    void *status = NULL;
+    pthread_t thread;
+
+    stop(stream);
+    free_used(take(), stream);
+    free_used(block, stream);
+    ck_assert_uint_eq(gathered(stream), 2);
+    for (int i = 0; i < 2; i++) {
+        wt_fails(WARM_INVALID_POINTER, warm_free(block));
+        wt_fails(WARM_NOT_FOUND, warm_record_stream(block, stream));
+        ck_assert_int_eq(pthread_create(&thread, NULL, free_it, block), 0);
+        pthread_join(thread, &status);
+        ck_assert_uint_eq((uintptr_t)status, WARM_INVALID_POINTER);
+        ck_assert_uint_eq(stats_now().pending.current, 2);
+    }
+    go(stream);
+}
+END_TEST
+
+/* A thread moves to another node: what it gathered stays what it is, and where
+ * it is; what it keeps does not come with it. */
+START_TEST(test_a_thread_that_moves_leaves_its_slots)
+{
+    warm_space_stats node[2] = {{.size = sizeof *node}, {.size = sizeof *node}};
+    warm_block_info info = {.size = sizeof info};
+    warm_stream pooled;
+    void *block;
+
+    reopen(&(warm_options){.size = sizeof(warm_options),
+                           .device = "host",
+                           .host_devices = 2,
+                           .numa_nodes = 2});
+    wt_ok(warm_stream_reserve(runtime, 0, &pooled));
+    stop(stream);
+    block = take();
+    free_used(take(), stream);
+    free_used(take(), stream);
+    wt_ok(warm_free(block));
+    ck_assert_uint_eq(gathered(stream), 2);
+    wt_ok(warm_stream_reserve(runtime, 1, &pooled));
+    block = take();
+    wt_ok(warm_block_get_info(block, &info));
+    ck_assert_int_eq(info.node, 1);
+    ck_assert_uint_eq(gathered(stream), 0);
+    for (unsigned i = 0; i < 2; i++) {
+        wt_ok(warm_pinned_get_node_stats(runtime, (int)i, &node[i]));
+        ck_assert_uint_eq(node[i].pending.current, i == 0 ? 2 : 0);
+        ck_assert_uint_eq(node[i].requests.current, i);
+    }
+    ck_assert_uint_eq(node[0].cached_bytes, 0);
+    ck_assert(wm_space_check_settled(&runtime->pinned->space));
+    wt_ok(warm_free(block));
+    go(stream);
+}
+END_TEST
+
+/* ---- what is counted ---------------------------------------------------- */
+
+START_TEST(test_figures_are_right_while_slots_are_open)
+{
+    warm_space_stats stats;
+    void *live = take();
+
+    stop(stream);
+    for (unsigned i = 1; i < 5; i++) {
+        free_used(take(), stream);
+        stats = stats_now();
+        ck_assert_uint_eq(gathered(stream), i);
+        ck_assert_uint_eq(stats.pending.current, i);
+        ck_assert_uint_eq(stats.pending_bytes.current, i * BYTES);
+        ck_assert_uint_eq(stats.requests.current, 1);
+        ck_assert_uint_eq(stats.requests.freed, i);
+        ck_assert_uint_eq(stats.requests.peak, 2);
+        ck_assert_uint_eq(stats.requested_bytes.current, SIZE);
+        ck_assert_uint_eq(stats.block_bytes.current, BYTES);
+        ck_assert(wm_space_check_settled(&runtime->pinned->space));
+    }
+    ck_assert_uint_eq(wm_gather_blocks(timelines()), 4);
+    go(stream);
+    wt_ok(warm_poll(runtime));
+    stats = stats_now();
+    ck_assert_uint_eq(wm_gather_blocks(timelines()), 0);
+    ck_assert_uint_eq(stats.pending.current, 0);
+    ck_assert_uint_eq(stats.pending.allocated, 4);
+    ck_assert_uint_eq(stats.pending.freed, 4);
+    wt_ok(warm_free(live));
+}
+END_TEST
+
+/* A batch that cannot get its event closes inside a free: that leaves the
+ * thread's last error alone. */
+START_TEST(test_a_full_slot_leaves_the_last_error_alone)
+{
+    reopen(&(warm_options){
+        .size = sizeof(warm_options), .device = "host", .batch_count = 2});
+    wt_fails(WARM_INVALID_POINTER, warm_free(&runtime));
+    wt_ok(warm_testing_fail(runtime, "event_mark", 1, 0));
+    free_used(take(), stream);
+    free_used(take(), stream);
+    ck_assert_uint_eq(calls_of("event_mark"), 1);
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "not allocated"));
+    ck_assert_uint_eq(stats_now().pending.current, 0);
+}
+END_TEST
+
+/* What has passed goes to the thread that asked, as far as it may keep so
+ * much; the rest goes where it belongs. Either way all of it is there. */
+START_TEST(test_what_passes_comes_back_to_the_thread)
+{
+    warm_options options = {.size = sizeof options,
+                            .device = "host",
+                            .batch_count = 4,
+                            .magazine_bytes = 16 * 6 * BYTES};
+    void *block[4];
+    warm_block_info info = {.size = sizeof info};
+    warm_space_stats stats;
+
+    reopen(&options);
+    for (int i = 0; i < 4; i++) {
+        block[i] = take();
+    }
+    wt_ok(warm_empty_cache(runtime, NULL));
+    for (int i = 0; i < 4; i++) {
+        free_used(block[i], stream);
+    }
+    stats = stats_now();
+    ck_assert_uint_eq(stats.pending.current, 0);
+    ck_assert_uint_eq(stats.cached_bytes, 4 * BYTES);
+    ck_assert(wm_space_check_settled(&runtime->pinned->space));
+    for (int i = 0; i < 4; i++) {
+        block[i] = take();
+        wt_ok(warm_block_get_info(block[i], &info));
+        ck_assert_uint_eq(info.streams, 0);
+    }
+    ck_assert_uint_eq(stats_now().cached_bytes, 0);
+    check_references(stream, 0);
+    for (int i = 0; i < 4; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+}
+END_TEST
+
+/* The rest is where every thread finds it before it cuts a larger run. */
+START_TEST(test_little_of_what_passes_stays_with_the_thread)
+{
+    enum { LARGE = 512 << 10, LITTLE = 1 << 20 };
+    warm_options options = {
+        .size = sizeof options, .device = "host", .batch_count = 4};
+    void *block[4];
+
+    reopen(&options);
+    for (int i = 0; i < 4; i++) {
+        wt_ok(warm_pinned_alloc(runtime, LARGE, &block[i]));
+    }
+    wt_ok(warm_empty_cache(runtime, NULL));
+    for (int i = 0; i < 4; i++) {
+        free_used(block[i], stream);
+    }
+    ck_assert_uint_eq(stats_now().pending.current, 0);
+    ck_assert_uint_eq(stats_now().cached_bytes, LITTLE);
+}
+END_TEST
+
+/* ---- other threads ----------------------------------------------------- */
+
+/* Frees blocks that the stream uses, and then does nothing. */
+struct idler {
+    pthread_barrier_t barrier;
+    pthread_t thread;
+    unsigned blocks;
+    warm_status status;
+    size_t left; /* in its slot at the end */
+};
+
+static void *free_and_idle(void *argument)
+{
+    struct idler *idler = argument;
+
+    for (unsigned i = 0; i < idler->blocks && idler->status == WARM_OK; i++) {
+        void *block = NULL;
+
+        idler->status = warm_pinned_alloc(runtime, SIZE, &block);
+        if (idler->status == WARM_OK) {
+            idler->status = warm_record_stream(block, stream);
+        }
+        if (idler->status == WARM_OK) {
+            idler->status = warm_free(block);
+        }
+    }
+    pthread_barrier_wait(&idler->barrier);
+    pthread_barrier_wait(&idler->barrier);
+    idler->left = gathered(stream);
+    return NULL;
+}
+
+static void idle_start(struct idler *idler, unsigned blocks)
+{
+    *idler = (struct idler){.blocks = blocks};
+    pthread_barrier_init(&idler->barrier, NULL, 2);
+    ck_assert_int_eq(pthread_create(&idler->thread, NULL, free_and_idle, idler),
+                     0);
+}
+
+static void idle_await(struct idler *idler)
+{
+    pthread_barrier_wait(&idler->barrier);
+    wt_ok(idler->status);
+}
+
+static void idle_begin(struct idler *idler, unsigned blocks)
+{
+    idle_start(idler, blocks);
+    idle_await(idler);
+}
+
+static void idle_end(struct idler *idler)
+{
+    pthread_barrier_wait(&idler->barrier);
+    pthread_join(idler->thread, NULL);
+}
+
+/* Memory is taken from the slots of others before any is obtained. */
+START_TEST(test_a_miss_finds_what_an_idle_thread_gathered)
+{
+    struct idler idler;
+    void *block = NULL;
+
+    reopen(&(warm_options){.size = sizeof(warm_options),
+                           .device = "host",
+                           .segment = 8 << 20,
+                           .pinned_limit = 8 << 20});
+    idle_begin(&idler, 3);
+    ck_assert_uint_eq(wm_gather_blocks(timelines()), 3);
+    wt_ok(warm_pinned_alloc(runtime, 8 << 20, &block));
+    ck_assert_uint_eq(wm_gather_blocks(timelines()), 0);
+    ck_assert_uint_eq(stats_now().driver_alloc.count, 1);
+    wt_ok(warm_free(block));
+    idle_end(&idler);
+    ck_assert_uint_eq(idler.left, 0);
+}
+END_TEST
+
+/* A miss asks for what the thread itself has gathered, and for nobody else's if
+ * that is enough. */
+START_TEST(test_a_miss_that_fills_a_batch_asks_nobody_else)
+{
+    enum { RUN = 128 << 10, FULL = 10, OTHERS = WM_BATCH_RIPE };
+    void *block[FULL + OTHERS];
+    warm_stream other;
+
+    reopen(&(warm_options){.size = sizeof(warm_options),
+                           .device = "host",
+                           .batch_count = FULL,
+                           .segment = (FULL + OTHERS) * RUN,
+                           .pinned_limit = (FULL + OTHERS) * RUN});
+    other = stream_beside();
+    wt_ok(warm_empty_cache(runtime, NULL));
+    for (int i = 0; i < FULL + OTHERS; i++) {
+        wt_ok(warm_pinned_alloc(runtime, RUN, &block[i]));
+    }
+    for (int i = 0; i < FULL + OTHERS; i++) {
+        free_used(block[i], i < FULL ? stream : other);
+    }
+    ck_assert_uint_eq(gathered(stream), FULL - WM_BATCH_RIPE);
+    wt_ok(warm_pinned_alloc(runtime, RUN, &block[0]));
+    ck_assert_uint_eq(timeline_of(other)->open.count, OTHERS);
+    ck_assert_uint_eq(timeline_of(stream)->open.count, 0);
+    ck_assert_uint_eq(calls_of("stream_passed"), 0);
+    wt_ok(warm_free(block[0]));
+}
+END_TEST
+
+/* A thread that ends leaves what it gathered to the timeline, and no slot. */
+START_TEST(test_a_thread_ends_with_open_slots)
+{
+    struct idler idler;
+
+    stop(stream);
+    idle_begin(&idler, 3);
+    ck_assert_uint_eq(timeline_of(stream)->open.count, 0);
+    ck_assert_uint_eq(atomic_load(&timeline_of(stream)->slots), 1);
+    idle_end(&idler);
+    ck_assert_uint_eq(idler.left, 3);
+    ck_assert_uint_eq(timeline_of(stream)->open.count, 3);
+    ck_assert_uint_eq(atomic_load(&timeline_of(stream)->slots), 0);
+    ck_assert_uint_eq(atomic_load(&timeline_of(stream)->references), 1 + 3);
+    ck_assert_uint_eq(stats_now().pending.current, 3);
+    go(stream);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(stats_now().pending.current, 0);
+}
+END_TEST
+
+/* A stream retires while others have slots for it: what they gathered waits
+ * for its final event, and the slots are given up. */
+START_TEST(test_B6_a_stream_retires_that_others_gather_for)
+{
+    struct idler idler;
+
+    stop(stream);
+    free_used(take(), stream);
+    idle_begin(&idler, 3);
+    ck_assert_uint_eq(atomic_load(&timeline_of(stream)->slots), 2);
+    wt_ok(warm_stream_retire(runtime, stream));
+    ck_assert_uint_eq(calls_of("event_mark"), 1);
+    ck_assert_ptr_null(slot_of(stream)->stream);
+    ck_assert_uint_eq(wm_gather_blocks(timelines()), 0);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(stats_now().pending.current, 4);
+    go(stream);
+    wt_ok(wm_driver_stream_destroy(runtime->driver, stream));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(stats_now().pending.current, 0);
+    ck_assert_uint_eq(wm_timelines_count(timelines()), 0);
+    idle_end(&idler);
+    ck_assert_uint_eq(idler.left, 0);
+}
+END_TEST
+
+/* One stream retires: what is gathered for others stays where it is. */
+START_TEST(test_a_stream_that_retires_empties_its_own_slots_only)
+{
+    warm_stream brief = stream_beside();
+
+    free_used(take(), stream);
+    free_used(take(), brief);
+    wt_ok(warm_stream_retire(runtime, brief));
+    ck_assert_uint_eq(gathered(brief), 0);
+    ck_assert_uint_eq(gathered(stream), 1);
+    ck_assert_uint_eq(atomic_load(&gather()->blocks), 1);
+}
+END_TEST
+
+/* A slot that could not be emptied when its stream retired, since barriers are
+ * refused, gathers what was recorded before, and records nothing. */
+START_TEST(test_a_slot_that_outlives_its_stream)
+{
+    void *before, *after, *later;
+    uint64_t marks;
+
+    if (WM_SECTION_SEQ_CST) {
+        return; /* visits cannot be refused */
+    }
+    before = take();
+    after = take();
+    later = take();
+    wt_ok(warm_record_stream(before, stream));
+    wt_ok(warm_record_stream(later, stream));
+    wt_refuse_barriers();
+    wt_ok(warm_stream_retire(runtime, stream));
+    ck_assert_ptr_eq(slot_of(stream)->stream, stream);
+    marks = calls_of("event_mark");
+    wt_ok(warm_free(before));
+    ck_assert_uint_eq(calls_of("event_mark"), marks);
+    /* The stream goes on: its final event does not stand for this. */
+    stop(stream);
+    free_used(after, stream);
+    ck_assert_uint_eq(calls_of("event_mark"), marks + 1);
+    (void)wm_gather_poll_mine(&runtime->pinned->space, wm_clock_ns());
+    ck_assert_uint_eq(gathered(stream), 0);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(stats_now().pending.current, 1);
+    /* Adopted again: the slot is filled anew. */
+    wt_ok(warm_stream_adopt(runtime, stream));
+    free_used(take(), stream);
+    ck_assert_uint_eq(gathered(stream), 1);
+    ck_assert_ptr_eq(atomic_load(&slot_of(stream)->timeline),
+                     timeline_of(stream));
+    wt_ok(warm_free(later)); /* of the timeline before */
+    ck_assert_uint_eq(gathered(stream), 1);
+    go(stream);
+    wt_runtime_end(runtime);
+    set_up(); /* a runtime that was born without barriers */
+}
+END_TEST
+
+/* The first who records an event, or asks for one, waits behind a door. */
+static struct {
+    const wm_driver_ops *real;
+    wm_driver_ops ops;
+    _Atomic bool inside, open;
+} door;
+
+static void wait_behind_door(void)
+{
+    if (!atomic_exchange(&door.inside, true)) {
+        while (!atomic_load(&door.open)) {
+            sched_yield();
+        }
+    }
+}
+
+static warm_status mark_behind_door(wm_driver *d, warm_event event,
+                                    warm_stream s, wm_capture *capture)
+{
+    wait_behind_door();
+    return door.real->event_mark(d, event, s, capture);
+}
+
+static warm_status ask_behind_door(wm_driver *d, warm_event event)
+{
+    wait_behind_door();
+    return door.real->event_passed(d, event);
+}
+
+static void close_door(bool asks)
+{
+    door.real = runtime->driver->ops;
+    door.ops = *door.real;
+    if (asks) {
+        door.ops.event_passed = ask_behind_door;
+    } else {
+        door.ops.event_mark = mark_behind_door;
+    }
+    runtime->driver->ops = &door.ops;
+}
+
+static void await_inside(void)
+{
+    while (!atomic_load(&door.inside)) {
+        sched_yield();
+    }
+}
+
+static void *retire_it(void *status)
+{
+    *(warm_status *)status = warm_stream_retire(runtime, stream);
+    return NULL;
+}
+
+/* What comes to the timeline meanwhile waits for that event, and not for one
+ * that nobody will record: out of a slot that was kept, and by a free. */
+START_TEST(test_what_comes_while_a_stream_retires)
+{
+    void *block[2] = {take(), take()};
+    warm_status status = WARM_INVALID_ARGUMENT;
+    wm_timeline *t;
+    pthread_t thread;
+
+    if (!WM_SECTION_SEQ_CST) {
+        wt_refuse_barriers();
+    }
+    t = timeline_of(stream);
+    stop(stream);
+    for (int i = 0; i < 2; i++) {
+        wt_ok(warm_record_stream(block[i], stream));
+        wt_ok(warm_record_stream(block[i], WARM_STREAM_LEGACY));
+    }
+    free_used(take(), stream);
+    close_door(false);
+    ck_assert_int_eq(pthread_create(&thread, NULL, retire_it, &status), 0);
+    await_inside();
+    (void)wm_gather_poll_mine(&runtime->pinned->space, wm_clock_ns());
+    ck_assert_uint_eq(t->queued, 1);
+    ck_assert_uint_eq(t->open.count, 0);
+    runtime->driver->ops = door.real;
+    wt_ok(warm_free(block[0]));
+    ck_assert_uint_eq(t->queued, 2);
+    ck_assert_uint_eq(t->open.count, 0);
+    wt_ok(warm_poll(runtime)); /* nothing has passed for want of an event */
+    ck_assert_uint_eq(t->queued, 2);
+    atomic_store(&door.open, true);
+    pthread_join(thread, NULL);
+    wt_ok(status);
+    wt_ok(warm_free(block[1]));
+    ck_assert_uint_eq(t->queued, 3);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(t->queued, 3);
+    go(stream);
+    wt_ok(warm_stream_synchronize(runtime, WARM_STREAM_LEGACY));
+    wt_ok(warm_poll(runtime));
+    wt_runtime_end(runtime);
+    set_up();
+}
+END_TEST
+
+static _Atomic bool polled;
+
+static void *poll_it(void *status)
+{
+    *(warm_status *)status = warm_poll(runtime);
+    atomic_store(&polled, true);
+    return NULL;
+}
+
+/* A batch that another thread closes is in no queue yet, and of one that it
+ * asks for it knows more: who polls waits for both. */
+START_TEST(test_a_poll_waits_for_who_closes_or_polls)
+{
+    enum { YIELDS = 20000 };
+    warm_status status = WARM_INVALID_ARGUMENT;
+    struct idler idler;
+    pthread_t thread;
+
+    reopen(&(warm_options){
+        .size = sizeof(warm_options), .device = "host", .batch_count = 3});
+    stop(stream);
+    close_door(_i == 1);
+    idle_start(&idler, 3);
+    await_inside();
+    /* Nothing to be asked for, now, but the stream is not done with. */
+    wm_timelines_poll_some(timelines(), 8, now_ns);
+    ck_assert_int_eq(pthread_create(&thread, NULL, poll_it, &status), 0);
+    for (int i = 0; i < YIELDS; i++) {
+        sched_yield();
+    }
+    ck_assert(!atomic_load(&polled));
+    atomic_store(&door.open, true);
+    pthread_join(thread, NULL);
+    wt_ok(status);
+    idle_await(&idler);
+    idle_end(&idler);
+    ck_assert_uint_eq(stats_now().pending.current, 3);
+    go(stream);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(stats_now().pending.current, 0);
+    runtime->driver->ops = door.real;
+}
+END_TEST
+
+/* Before a capture what all threads gathered on its stream gets its event. */
+START_TEST(test_a_capture_finds_nothing_gathered)
+{
+    struct idler idler;
+
+    stop(stream);
+    free_used(take(), stream);
+    idle_begin(&idler, 3);
+    wt_ok(warm_capture_announce(runtime, stream));
+    ck_assert_uint_eq(wm_gather_blocks(timelines()), 0);
+    ck_assert_uint_eq(calls_of("event_mark"), 1);
+    ck_assert_uint_eq(timeline_of(stream)->queued, 1);
+    free_used(take(), stream); /* by itself: nothing gathers meanwhile */
+    ck_assert_uint_eq(calls_of("event_mark"), 2);
+    wt_ok(warm_capture_over(runtime, stream));
+    free_used(take(), stream);
+    ck_assert_uint_eq(gathered(stream), 1);
+    go(stream);
+    idle_end(&idler);
+}
+END_TEST
+
+/* A graph uses the block; that it was recorded again later makes no gathered
+ * block of it. */
+START_TEST(test_a_block_of_a_graph_is_not_gathered)
+{
+    void *block = take(), *other = take();
+    warm_graph graph = NULL;
+
+    wt_ok(warm_record_stream(other, stream)); /* makes the slot */
+    wt_ok(warm_capture_begin(runtime, stream));
+    wt_ok(warm_record_stream(block, stream));
+    wt_ok(warm_capture_end(runtime, stream, &graph));
+    wt_ok(warm_record_stream(block, stream));
+    wt_ok(warm_free(block));
+    ck_assert_uint_eq(gathered(stream), 0);
+    ck_assert_uint_eq(stats_now().captured, 1);
+    check_references(stream, 1);
+    wt_ok(warm_free(other));
+    ck_assert_uint_eq(gathered(stream), 1);
+    wt_ok(warm_graph_destroy(runtime, graph));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("gather");
+    TCase *tcase = tcase_create("gather");
+
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_loop_test(tcase, test_count_bounds_what_a_slot_gathers, 0, 2);
+    tcase_add_test(tcase, test_bytes_bound_what_a_slot_gathers);
+    tcase_add_test(tcase, test_age_bounds_what_slots_gather);
+    tcase_add_test(tcase, test_age_is_that_of_the_oldest_block);
+    tcase_add_test(tcase, test_a_slot_that_another_stream_wants_is_emptied);
+    tcase_add_test(tcase, test_a_slot_never_gives_its_last_reference);
+    tcase_add_test(tcase, test_a_gathered_block_is_freed_once);
+    tcase_add_test(tcase, test_a_thread_that_moves_leaves_its_slots);
+    tcase_add_test(tcase, test_figures_are_right_while_slots_are_open);
+    tcase_add_test(tcase, test_a_full_slot_leaves_the_last_error_alone);
+    tcase_add_test(tcase, test_what_passes_comes_back_to_the_thread);
+    tcase_add_test(tcase, test_little_of_what_passes_stays_with_the_thread);
+    tcase_add_test(tcase, test_a_miss_finds_what_an_idle_thread_gathered);
+    tcase_add_test(tcase, test_a_miss_that_fills_a_batch_asks_nobody_else);
+    tcase_add_test(tcase, test_a_thread_ends_with_open_slots);
+    tcase_add_test(tcase, test_B6_a_stream_retires_that_others_gather_for);
+    tcase_add_test(tcase,
+                   test_a_stream_that_retires_empties_its_own_slots_only);
+    tcase_add_test(tcase, test_a_slot_that_outlives_its_stream);
+    tcase_add_test(tcase, test_what_comes_while_a_stream_retires);
+    tcase_add_loop_test(tcase, test_a_poll_waits_for_who_closes_or_polls, 0, 2);
+    tcase_add_test(tcase, test_a_capture_finds_nothing_gathered);
+    tcase_add_test(tcase, test_a_block_of_a_graph_is_not_gathered);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}

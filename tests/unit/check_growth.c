@@ -1,0 +1,404 @@
+/* check_growth.c: how the cache gets memory from the driver while others want
+ * some, too, and what it makes do with (parts of rows B9 and B12). Host
+ * device; its memory calls wait where a test wants them to, and refuse what is
+ * too much. */
+#include "wt_memory.h"
+
+#include "runtime/base/meta.h"
+
+#include <string.h>
+
+/* ---- one inside the driver, another beside it ------------------------- */
+
+static struct {
+    size_t bytes[2];
+    void *pointer[2];
+    warm_status status[2];
+    _Atomic bool second_done, late;
+    bool beside; /* 1 must get through, however long that takes */
+} act;
+
+/* Thread 0 goes into the driver and waits there; 1 asks for its part; 2 opens
+ * the door once 1 is done, or, where it may wait for 0, has had the time. */
+static void play(void *argument, unsigned index)
+{
+    (void)argument;
+    if (index == 1) {
+        wt_await(&wt_memory.inside);
+    }
+    if (index < 2) {
+        act.status[index] = warm_pinned_alloc(
+            wt_memory.runtime, act.bytes[index], &act.pointer[index]);
+        if (index == 1) {
+            wt_set(&act.late, !wt_flag(&wt_memory.closed));
+            wt_set(&act.second_done, true);
+        }
+        return;
+    }
+    wt_await(&wt_memory.inside);
+    for (int i = 0; (act.beside || i < WT_YIELDS) && !wt_flag(&act.second_done);
+         i++) {
+        sched_yield();
+    }
+    wt_set(&wt_memory.closed, false);
+}
+
+static void play_both(size_t first, size_t second)
+{
+    act.bytes[0] = first;
+    act.bytes[1] = second;
+    wt_set(&wt_memory.closed, true);
+    wt_threads(3, play, NULL);
+}
+
+static void free_both(void)
+{
+    wt_ok(warm_free(act.pointer[0]));
+    wt_ok(warm_free(act.pointer[1]));
+}
+
+START_TEST(test_request_that_fits_waits_for_the_growth_of_another)
+{
+    (void)wt_memory_begin(&(warm_options){.segment = 4 * MIB});
+    play_both(1 * MIB, 3 * MIB);
+    wt_ok(act.status[0]);
+    wt_ok(act.status[1]);
+    ck_assert(wt_flag(&act.late));
+    ck_assert_uint_eq(wt_memory_calls("pinned_alloc"), 1);
+    ck_assert_uint_eq(wt_memory_stats().held_bytes.current, 4 * MIB);
+    free_both();
+    wt_memory_end();
+}
+END_TEST
+
+/* 1 and 2 find room for one of them in what comes for 0: the other goes into
+ * the driver itself, and thereby the door opens. */
+static void share_room(void *argument, unsigned index)
+{
+    void **pointer = argument;
+
+    if (index == 3) {
+        wt_await(&act.second_done);
+        wt_set(&wt_memory.closed, false);
+        return;
+    }
+    if (index > 0) {
+        wt_await(&wt_memory.inside);
+    }
+    (void)warm_pinned_alloc(wt_memory.runtime, (index > 0 ? 2 : 1) * MIB,
+                            &pointer[index]);
+    if (index > 0) {
+        wt_set(&act.second_done, true);
+    }
+}
+
+START_TEST(test_room_in_a_growth_is_promised_once)
+{
+    void *pointer[3] = {NULL, NULL, NULL};
+
+    (void)wt_memory_begin(&(warm_options){.segment = 4 * MIB});
+    wt_set(&wt_memory.closed, true);
+    wt_threads(4, share_room, pointer);
+    ck_assert_uint_eq(wt_memory_calls("pinned_alloc"), 2);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_ptr_nonnull(pointer[i]);
+        wt_ok(warm_free(pointer[i]));
+    }
+    wt_memory_end();
+}
+END_TEST
+
+START_TEST(test_request_that_does_not_fit_grows_beside_another)
+{
+    (void)wt_memory_begin(&(warm_options){.segment = 4 * MIB});
+    act.beside = true;
+    play_both(2 * MIB, 3 * MIB);
+    wt_ok(act.status[0]);
+    wt_ok(act.status[1]);
+    ck_assert(!wt_flag(&act.late));
+    ck_assert_uint_eq(wt_memory_calls("pinned_alloc"), 2);
+    free_both();
+    wt_memory_end();
+}
+END_TEST
+
+/* What was promised does not come. */
+START_TEST(test_request_that_waited_in_vain_grows_by_itself)
+{
+    (void)wt_memory_begin(&(warm_options){.segment = 4 * MIB});
+    wt_set(&wt_memory.breaks, true);
+    play_both(1 * MIB, 1 * MIB);
+    wt_ok(act.status[0]);
+    wt_ok(act.status[1]);
+    ck_assert_uint_eq(wt_memory_stats().failures, 0);
+    free_both();
+    wt_memory_end();
+}
+END_TEST
+
+/* Room under the limit that the other one turns out not to need. */
+START_TEST(test_B12_limit_that_a_failing_growth_reserves_is_waited_for)
+{
+    (void)wt_memory_begin(
+        &(warm_options){.segment = 1 * MIB, .pinned_limit = 32 * MIB});
+    wt_set(&wt_memory.breaks, true);
+    play_both(20 * MIB, 24 * MIB);
+    wt_fails(WARM_OUT_OF_MEMORY, act.status[0]);
+    wt_ok(act.status[1]);
+    ck_assert(wt_flag(&act.late));
+    ck_assert_uint_eq(wt_memory_stats().held_bytes.peak, 24 * MIB);
+    wt_ok(warm_free(act.pointer[1]));
+    wt_memory_end();
+}
+END_TEST
+
+/* And room that it does need is not to be had twice. */
+START_TEST(test_limit_holds_while_two_grow)
+{
+    (void)wt_memory_begin(
+        &(warm_options){.segment = 1 * MIB, .pinned_limit = 32 * MIB});
+    play_both(20 * MIB, 24 * MIB);
+    wt_ok(act.status[0]);
+    wt_fails(WARM_OUT_OF_MEMORY, act.status[1]);
+    ck_assert(wt_flag(&act.late));
+    ck_assert_uint_eq(wt_memory_stats().held_bytes.peak, 20 * MIB);
+    wt_ok(warm_free(act.pointer[0]));
+    wt_memory_end();
+}
+END_TEST
+
+/* Thread 0 is refused by the driver; 1 has given a segment back meanwhile. */
+static void give_back_meanwhile(void *argument, unsigned index)
+{
+    void **pointer = argument;
+
+    if (index == 0) {
+        act.status[0] = warm_pinned_alloc(wt_memory.runtime, 8 * MIB, pointer);
+    } else {
+        wt_await(&wt_memory.inside);
+        act.status[1] = warm_empty_cache(wt_memory.runtime, NULL);
+        wt_set(&wt_memory.closed, false);
+    }
+}
+
+START_TEST(test_B12_what_went_back_meanwhile_is_worth_another_try)
+{
+    void *pointer = NULL;
+
+    (void)wt_memory_begin(&(warm_options){.segment = 1 * MIB});
+    wt_ok(warm_pinned_prewarm(wt_memory.runtime, 1 * MIB, 0, 0));
+    wt_set(&wt_memory.breaks, true);
+    wt_set(&wt_memory.closed, true);
+    wt_threads(2, give_back_meanwhile, &pointer);
+    wt_ok(act.status[1]);
+    wt_ok(act.status[0]);
+    ck_assert_uint_eq(wt_memory.returned, 1);
+    wt_ok(warm_free(pointer));
+    wt_memory_end();
+}
+END_TEST
+
+/* Called by a request that the limit refuses, before it looks around: the
+ * growth that had the room fails in between. */
+static warm_status keep_segment(wm_driver *d, void *pointer, size_t bytes)
+{
+    wm_growth *growth = &wt_memory_space()->growth;
+    size_t coming = 1;
+
+    (void)d;
+    wt_set(&wt_memory.closed, false);
+    while (!wt_flag(&act.late) && coming > 0) {
+        wm_lock_acquire(&growth->lock);
+        coming = growth->coming;
+        wm_lock_release(&growth->lock);
+        sched_yield();
+    }
+    wt_set(&act.late, true);
+    return wm_fail(WARM_DRIVER_ERROR, "%zu bytes at %p stay", bytes, pointer);
+}
+
+static void ask_beside(void *argument, unsigned index)
+{
+    void **pointer = argument;
+
+    if (index == 1) {
+        wt_await(&wt_memory.inside);
+    }
+    act.status[index] = warm_pinned_alloc(
+        wt_memory.runtime, (index == 0 ? 30 : 24) * MIB, &pointer[index]);
+}
+
+START_TEST(test_B12_room_that_was_left_meanwhile_is_worth_another_try)
+{
+    void *pointer[2] = {NULL, NULL};
+
+    (void)wt_memory_begin(
+        &(warm_options){.segment = 1 * MIB, .pinned_limit = 32 * MIB});
+    wt_ok(warm_pinned_prewarm(wt_memory.runtime, 1 * MIB, 0, 0));
+    wt_memory.ops.pinned_free = keep_segment;
+    wt_memory.refusing = 26 * MIB;
+    wt_set(&wt_memory.closed, true);
+    wt_threads(2, ask_beside, pointer);
+    wt_fails(WARM_OUT_OF_MEMORY, act.status[0]);
+    wt_ok(act.status[1]);
+    wt_memory.ops.pinned_free = wt_memory_free;
+    wt_ok(warm_free(pointer[1]));
+    wt_memory_end();
+}
+END_TEST
+
+static warm_status refuse_free(wm_driver *d, void *pointer, size_t bytes)
+{
+    (void)d;
+    return wm_fail(WARM_DRIVER_ERROR, "%zu bytes at %p stay", bytes, pointer);
+}
+
+/* Not that a segment stays is why, but that there is no memory. */
+START_TEST(test_B12_reason_is_that_of_the_request)
+{
+    void *pointer = NULL;
+
+    (void)wt_memory_begin(&(warm_options){.segment = 1 * MIB});
+    wt_ok(warm_pinned_prewarm(wt_memory.runtime, 1 * MIB, 0, 0));
+    wt_memory.refusing = 2 * MIB;
+    wt_memory.ops.pinned_free = refuse_free;
+    wt_fails(WARM_OUT_OF_MEMORY,
+             warm_pinned_alloc(wt_memory.runtime, 8 * MIB, &pointer));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "are too much"));
+    ck_assert_ptr_null(strstr(warm_last_error_message(), "stay"));
+    wt_memory.ops.pinned_free = wt_memory_free;
+    wt_memory_end();
+}
+END_TEST
+
+/* A region that there are no records for is not kept. */
+START_TEST(test_B12_region_without_records_goes_back)
+{
+    uint64_t gone = 0;
+
+    for (uint64_t n = 1; n <= 12; n++) {
+        void *pointer = NULL;
+
+        (void)wt_memory_begin(&(warm_options){.segment = 1 * MIB});
+        wm_meta_fail(n, false);
+        (void)warm_pinned_alloc(wt_memory.runtime, 2 * MIB, &pointer);
+        wm_meta_fail(0, false);
+        gone += wt_memory.returned;
+        wt_ok(warm_free(pointer));
+        wt_memory_end();
+    }
+    ck_assert_uint_gt(gone, 0);
+}
+END_TEST
+
+/* ---- less than a segment ---------------------------------------------- */
+
+START_TEST(test_region_that_is_refused_is_halved)
+{
+    void *pointer = NULL;
+
+    (void)wt_memory_begin(&(warm_options){.segment = 16 * MIB});
+    wt_memory.refusing = 3 * MIB;
+    wt_ok(warm_pinned_alloc(wt_memory.runtime, 5000, &pointer));
+    ck_assert_uint_eq(wt_memory_calls("pinned_alloc"), 4);
+    ck_assert_uint_eq(wt_memory_stats().held_bytes.current, 2 * MIB);
+    ck_assert_uint_eq(wt_memory_stats().failures, 0);
+    wt_ok(warm_free(pointer));
+    wt_memory_end();
+}
+END_TEST
+
+START_TEST(test_region_is_never_smaller_than_the_request)
+{
+    void *pointer = NULL;
+
+    (void)wt_memory_begin(&(warm_options){.segment = 16 * MIB});
+    wt_memory.refusing = 5 * MIB;
+    wt_ok(warm_pinned_alloc(wt_memory.runtime, 5 * MIB, &pointer));
+    ck_assert_uint_eq(wt_memory_calls("pinned_alloc"), 3);
+    ck_assert_uint_eq(wt_memory_stats().held_bytes.current, 5 * MIB);
+    wt_ok(warm_free(pointer));
+    wt_fails(WARM_OUT_OF_MEMORY,
+             warm_pinned_alloc(wt_memory.runtime, 5 * MIB + 1, &pointer));
+    wt_memory_end();
+}
+END_TEST
+
+/* Without a call to the driver where it is the limit that refuses. */
+START_TEST(test_region_is_halved_to_fit_under_the_limit)
+{
+    void *first = NULL, *second = NULL;
+
+    (void)wt_memory_begin(
+        &(warm_options){.segment = 4 * MIB, .pinned_limit = 5 * MIB});
+    wt_ok(warm_pinned_alloc(wt_memory.runtime, 3 * MIB, &first));
+    wt_ok(warm_pinned_alloc(wt_memory.runtime, MIB * 3 / 4, &second));
+    ck_assert_uint_eq(wt_memory_calls("pinned_alloc"), 1);
+    wt_ok(warm_free(second));
+    wt_ok(warm_pinned_alloc(wt_memory.runtime, MIB, &second));
+    wt_ok(warm_free(second));
+    wt_ok(warm_free(first));
+    wt_ok(warm_empty_cache(wt_memory.runtime, NULL));
+    wt_ok(warm_pinned_alloc(wt_memory.runtime, 5 * MIB, &first));
+    wt_ok(warm_free(first));
+    wt_memory_end();
+}
+END_TEST
+
+/* ---- nothing to be had ------------------------------------------------ */
+
+enum { LOSERS = 4 };
+static warm_status lost[LOSERS];
+
+static void ask_for_too_much(void *argument, unsigned index)
+{
+    void *pointer = NULL;
+
+    (void)argument;
+    lost[index] = warm_pinned_alloc(wt_memory.runtime, 8 * MIB, &pointer);
+}
+
+/* Each one's failing errand is no reason for the others to try again. */
+START_TEST(test_requests_that_are_refused_together_all_end)
+{
+    (void)wt_memory_begin(&(warm_options){.segment = 16 * MIB});
+    wt_memory.refusing = 1;
+    for (unsigned i = 0; i < wt_scaled(50); i++) {
+        wt_threads(LOSERS, ask_for_too_much, NULL);
+        for (int k = 0; k < LOSERS; k++) {
+            wt_fails(WARM_OUT_OF_MEMORY, lost[k]);
+        }
+    }
+    ck_assert_uint_eq(wt_memory_stats().failures,
+                      (uint64_t)wt_scaled(50) * LOSERS);
+    wt_memory_end();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("growth");
+    TCase *tcase = tcase_create("growth");
+
+    tcase_set_timeout(tcase, 60);
+    tcase_add_test(tcase,
+                   test_request_that_fits_waits_for_the_growth_of_another);
+    tcase_add_test(tcase, test_room_in_a_growth_is_promised_once);
+    tcase_add_test(tcase,
+                   test_B12_what_went_back_meanwhile_is_worth_another_try);
+    tcase_add_test(tcase,
+                   test_B12_room_that_was_left_meanwhile_is_worth_another_try);
+    tcase_add_test(tcase, test_B12_reason_is_that_of_the_request);
+    tcase_add_test(tcase, test_B12_region_without_records_goes_back);
+    tcase_add_test(tcase, test_request_that_does_not_fit_grows_beside_another);
+    tcase_add_test(tcase, test_request_that_waited_in_vain_grows_by_itself);
+    tcase_add_test(tcase,
+                   test_B12_limit_that_a_failing_growth_reserves_is_waited_for);
+    tcase_add_test(tcase, test_limit_holds_while_two_grow);
+    tcase_add_test(tcase, test_region_that_is_refused_is_halved);
+    tcase_add_test(tcase, test_region_is_never_smaller_than_the_request);
+    tcase_add_test(tcase, test_region_is_halved_to_fit_under_the_limit);
+    tcase_add_test(tcase, test_requests_that_are_refused_together_all_end);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}

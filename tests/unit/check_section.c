@@ -1,0 +1,396 @@
+/* check_section.c: what the owner uses without a lock and others may take.
+ * A plain pair of numbers is the content; ThreadSanitizer watches it. */
+#include "wt_barrier.h"
+
+#include "runtime/thread/window.h"
+
+#include <stdatomic.h>
+
+/* ---- one section ------------------------------------------------------ */
+
+static struct {
+    wm_section section;
+    uint64_t one, two; /* equal whenever nobody is inside */
+    _Atomic bool over;
+    uint64_t hits, slow; /* of the owner */
+    uint64_t visits;     /* lock section */
+    _Atomic uint64_t torn;
+} shared;
+
+static void touch(void)
+{
+    if (shared.one != shared.two) {
+        atomic_fetch_add(&shared.torn, 1);
+    }
+    shared.one++;
+    shared.two++;
+}
+
+static void own(unsigned ops)
+{
+    for (unsigned i = 0; i < ops; i++) {
+        if (wm_section_enter(&shared.section)) {
+            touch();
+            wm_section_leave(&shared.section);
+            shared.hits++;
+        } else {
+            wm_section_lock(&shared.section);
+            touch();
+            wm_section_unlock(&shared.section);
+            shared.slow++;
+        }
+    }
+    atomic_store(&shared.over, true);
+}
+
+static void take_turns(wm_lock *turns)
+{
+    while (!atomic_load(&shared.over)) {
+        wm_lock_acquire(turns);
+        wm_section_close(&shared.section, WM_CLOSED_VISIT);
+        if (wm_section_barrier()) {
+            wm_section_take(&shared.section);
+            touch();
+            shared.visits++;
+            wm_section_open(&shared.section, WM_CLOSED_VISIT);
+            wm_section_unlock(&shared.section);
+        } else {
+            atomic_fetch_add(&shared.torn, 1);
+        }
+        wm_lock_release(turns);
+    }
+}
+
+static void own_or_visit(void *turns, unsigned index)
+{
+    if (index == 0) {
+        own(wt_scaled(2000000));
+    } else {
+        take_turns(turns);
+    }
+}
+
+START_TEST(test_owner_and_visitors_never_meet)
+{
+    wm_lock turns;
+
+    wm_lock_init(&turns, WM_RANK_WINDOWS);
+    wm_section_init(&shared.section, wm_section_birth());
+    wt_threads(3, own_or_visit, &turns);
+    ck_assert_uint_eq(shared.torn, 0);
+    ck_assert_uint_eq(shared.one, shared.two);
+    ck_assert_uint_eq(shared.one, shared.hits + shared.slow + shared.visits);
+    wm_section_fini(&shared.section);
+    wm_lock_fini(&turns);
+}
+END_TEST
+
+START_TEST(test_a_closed_section_lets_no_hit_in)
+{
+    static const unsigned reasons[] = {WM_CLOSED_VISIT, WM_CLOSED_SLOW,
+                                       WM_CLOSED_EXIT, WM_CLOSED_CUT};
+    wm_section *section = &shared.section;
+
+    wm_section_init(section, 0);
+    ck_assert(wm_section_enter(section));
+    ck_assert_uint_eq(atomic_load(&section->busy), 1);
+    wm_section_leave(section);
+    for (int i = 0; i < 4; i++) {
+        wm_section_close(section, reasons[i] | WM_CLOSED_VISIT);
+        wm_section_open(section, WM_CLOSED_VISIT);
+        ck_assert_int_eq(wm_section_enter(section), i == 0);
+        ck_assert_uint_eq(atomic_load(&section->busy), i == 0);
+        wm_section_leave(section);
+        wm_section_open(section, reasons[i]);
+    }
+    ck_assert(wm_section_enter(section));
+    wm_section_leave(section);
+    wm_section_fini(section);
+}
+END_TEST
+
+START_TEST(test_without_barriers_sections_are_closed_from_birth)
+{
+    if (WM_SECTION_SEQ_CST) {
+        return; /* needs none */
+    }
+    ck_assert_uint_eq(wm_section_birth(), 0);
+    wt_refuse_barriers();
+    ck_assert_uint_eq(wm_section_birth(), WM_CLOSED_SLOW);
+    ck_assert(!wm_section_barrier());
+}
+END_TEST
+
+/* ---- windows ---------------------------------------------------------- */
+
+static warm_runtime *runtime;
+
+static void set_up(void)
+{
+    runtime = wt_runtime(NULL);
+}
+
+static void tear_down(void)
+{
+    wt_runtime_end(runtime);
+}
+
+static unsigned seen, emptied;
+
+static void count_visit(wm_window *window, void *context)
+{
+    ck_assert_ptr_eq(context, &seen);
+    ck_assert(!wm_section_enter(&window->section));
+    seen++;
+}
+
+static bool is_mine(const wm_window *window, void *context)
+{
+    (void)context;
+    return window == wm_window_current;
+}
+
+static bool is_none(const wm_window *window, void *context)
+{
+    (void)window;
+    (void)context;
+    return false;
+}
+
+static void *hold_window(void *argument)
+{
+    pthread_barrier_t *barrier = argument;
+    warm_stream stream = NULL;
+
+    (void)warm_stream_reserve(runtime, 0, &stream);
+    pthread_barrier_wait(barrier);
+    pthread_barrier_wait(barrier);
+    return stream;
+}
+
+START_TEST(test_a_visit_sees_the_windows_that_are_wanted)
+{
+    const wm_visit all = {NULL, count_visit, &seen};
+    const wm_visit mine = {is_mine, count_visit, &seen};
+    const wm_visit none = {is_none, count_visit, &seen};
+    pthread_barrier_t barrier;
+    warm_stream stream = NULL;
+    pthread_t thread;
+
+    pthread_barrier_init(&barrier, NULL, 2);
+    pthread_create(&thread, NULL, hold_window, &barrier);
+    pthread_barrier_wait(&barrier);
+    wt_ok(warm_stream_reserve(runtime, 0, &stream));
+    ck_assert(wm_window_visit(runtime, &all));
+    ck_assert_uint_eq(seen, 2);
+    ck_assert(wm_window_visit(runtime, &mine));
+    ck_assert_uint_eq(seen, 3);
+    ck_assert(wm_window_visit(runtime, &none));
+    ck_assert_uint_eq(seen, 3);
+    ck_assert(wm_section_enter(&wm_window_mine()->section));
+    wm_section_leave(&wm_window_mine()->section);
+    pthread_barrier_wait(&barrier);
+    pthread_join(thread, NULL);
+    ck_assert(wm_window_visit(runtime, &all));
+    ck_assert_uint_eq(seen, 4);
+}
+END_TEST
+
+START_TEST(test_a_refused_barrier_leaves_windows_as_they_were)
+{
+    const wm_visit all = {NULL, count_visit, &seen};
+    warm_stream stream = NULL;
+
+    if (WM_SECTION_SEQ_CST) {
+        return;
+    }
+    wt_ok(warm_stream_reserve(runtime, 0, &stream));
+    wt_refuse_barriers();
+    ck_assert(!wm_window_visit(runtime, &all));
+    ck_assert_uint_eq(seen, 0);
+    ck_assert(wm_section_enter(&wm_window_mine()->section));
+    wm_section_leave(&wm_window_mine()->section);
+}
+END_TEST
+
+/* Threads that keep blocks: one in its magazine, one with the caller. */
+struct keeper {
+    pthread_barrier_t barrier;
+    void *block;
+    warm_status status, after;
+};
+
+static void *keep_blocks(void *argument)
+{
+    struct keeper *keeper = argument;
+    void *cached = NULL;
+
+    keeper->status = warm_pinned_alloc(runtime, 4096, &keeper->block);
+    if (keeper->status == WARM_OK) {
+        keeper->status = warm_pinned_alloc(runtime, 4096, &cached);
+    }
+    if (keeper->status == WARM_OK) {
+        keeper->status = warm_free(cached);
+    }
+    pthread_barrier_wait(&keeper->barrier);
+    pthread_barrier_wait(&keeper->barrier);
+    keeper->after = warm_pinned_alloc(runtime, 4096, &cached);
+    return NULL;
+}
+
+static pthread_t begin_keeper(struct keeper *keeper)
+{
+    pthread_t thread;
+
+    pthread_barrier_init(&keeper->barrier, NULL, 2);
+    ck_assert_int_eq(pthread_create(&thread, NULL, keep_blocks, keeper), 0);
+    pthread_barrier_wait(&keeper->barrier);
+    wt_ok(keeper->status);
+    return thread;
+}
+
+/* What other threads keep is counted and taken back all the same. */
+START_TEST(test_without_barriers_visits_go_on)
+{
+    warm_space_stats stats = {.size = sizeof stats};
+    struct keeper keeper = {.block = NULL};
+    pthread_t thread;
+
+    if (WM_SECTION_SEQ_CST) {
+        return;
+    }
+    wt_refuse_barriers();
+    wt_runtime_end(runtime);
+    runtime = wt_runtime(NULL);
+    thread = begin_keeper(&keeper);
+    wt_ok(warm_pinned_get_stats(runtime, &stats));
+    ck_assert_uint_eq(stats.requests.current, 1);
+    ck_assert_uint_eq(stats.cached_bytes, 4096);
+    wt_ok(warm_trim(runtime, 0, NULL));
+    wt_ok(warm_pinned_get_stats(runtime, &stats));
+    ck_assert_uint_eq(stats.cached_bytes, 0);
+    wt_ok(warm_free(keeper.block));
+    pthread_barrier_wait(&keeper.barrier);
+    pthread_join(thread, NULL);
+    wt_ok(keeper.after);
+    wt_ok(warm_runtime_destroy(runtime, NULL));
+    runtime = wt_runtime(NULL);
+}
+END_TEST
+
+/* Destroy needs no barrier: nobody is in a call of the runtime then. What the
+ * threads had of it is gone, and they are told. */
+START_TEST(test_destroy_after_barriers_are_refused)
+{
+    warm_destroy_report report = {.size = sizeof report};
+    struct keeper keeper = {.block = NULL};
+    pthread_t thread = begin_keeper(&keeper);
+
+    if (!WM_SECTION_SEQ_CST) {
+        wt_refuse_barriers();
+    }
+    wt_ok(warm_free(keeper.block));
+    wt_ok(warm_runtime_destroy(runtime, &report));
+    ck_assert_uint_eq(report.blocks, 0);
+    pthread_barrier_wait(&keeper.barrier);
+    pthread_join(thread, NULL);
+    wt_fails(WARM_RUNTIME_GONE, keeper.after);
+    runtime = wt_runtime(NULL);
+}
+END_TEST
+
+static void (*empty)(warm_runtime *owner, wm_window *window);
+
+static void count_empty(warm_runtime *owner, wm_window *window)
+{
+    ck_assert_ptr_eq(owner, runtime);
+    ck_assert_uint_ne(window->devices, 0);
+    emptied++;
+    empty(owner, window);
+}
+
+/* A window that has nothing to empty is left alone at its thread's end. */
+static void *cache_and_hold(void *argument)
+{
+    void *block = NULL;
+
+    if (warm_pinned_alloc(runtime, 4096, &block) == WARM_OK) {
+        (void)warm_free(block);
+    }
+    return hold_window(argument);
+}
+
+START_TEST(test_G1_a_window_is_emptied_once_however_it_ends)
+{
+    warm_stream stream = NULL;
+    pthread_barrier_t barrier;
+    pthread_t thread;
+    void *block = NULL;
+
+    empty = runtime->window_empty;
+    runtime->window_empty = count_empty;
+    wt_ok(warm_stream_reserve(runtime, 0, &stream));
+    wt_ok(warm_thread_release(runtime));
+    ck_assert_uint_eq(emptied, 0);
+    wt_ok(warm_pinned_alloc(runtime, 4096, &block));
+    wt_ok(warm_free(block));
+    wt_ok(warm_thread_release(runtime));
+    ck_assert_uint_eq(emptied, 1);
+    pthread_barrier_init(&barrier, NULL, 2);
+    for (unsigned i = 0; i < 2; i++) {
+        pthread_create(&thread, NULL, cache_and_hold, &barrier);
+        pthread_barrier_wait(&barrier);
+        ck_assert_uint_eq(emptied, 1 + i);
+        if (i == 1) { /* destroy finds it */
+            warm_destroy_report report = {.size = sizeof report};
+
+            wt_ok(warm_runtime_destroy(runtime, &report));
+            ck_assert_uint_eq(emptied, 3);
+        }
+        pthread_barrier_wait(&barrier);
+        pthread_join(thread, NULL);
+        ck_assert_uint_eq(emptied, 2 + i);
+    }
+    runtime = wt_runtime(NULL);
+}
+END_TEST
+
+START_TEST(test_windows_may_be_closed_from_birth_and_at_exit)
+{
+    warm_stream stream = NULL;
+
+    runtime->window_closed |= WM_CLOSED_SLOW;
+    wt_ok(warm_stream_reserve(runtime, 0, &stream));
+    ck_assert(!wm_section_enter(&wm_window_mine()->section));
+    wt_runtime_end(runtime);
+    runtime = wt_runtime(NULL);
+    wt_ok(warm_stream_reserve(runtime, 0, &stream));
+    ck_assert(wm_section_enter(&wm_window_mine()->section));
+    wm_section_leave(&wm_window_mine()->section);
+    wm_window_close_all(runtime, WM_CLOSED_EXIT);
+    ck_assert(!wm_section_enter(&wm_window_mine()->section));
+    wt_ok(warm_thread_release(runtime));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("section");
+    TCase *section = tcase_create("section");
+    TCase *windows = tcase_create("windows");
+
+    tcase_add_test(section, test_owner_and_visitors_never_meet);
+    tcase_add_test(section, test_a_closed_section_lets_no_hit_in);
+    tcase_add_test(section,
+                   test_without_barriers_sections_are_closed_from_birth);
+    suite_add_tcase(suite, section);
+    tcase_add_checked_fixture(windows, set_up, tear_down);
+    tcase_add_test(windows, test_a_visit_sees_the_windows_that_are_wanted);
+    tcase_add_test(windows, test_a_refused_barrier_leaves_windows_as_they_were);
+    tcase_add_test(windows, test_without_barriers_visits_go_on);
+    tcase_add_test(windows, test_destroy_after_barriers_are_refused);
+    tcase_add_test(windows, test_G1_a_window_is_emptied_once_however_it_ends);
+    tcase_add_test(windows, test_windows_may_be_closed_from_birth_and_at_exit);
+    suite_add_tcase(suite, windows);
+    return wt_main(suite);
+}

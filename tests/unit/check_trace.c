@@ -1,0 +1,948 @@
+/* check_trace.c: the recorder (option trace), and the reader of what it wrote.
+ *
+ * Programs are recorded, and their files read again, whole, cut off and
+ * damaged: what is read is what was done, or a clear refusal. */
+#include "wt.h"
+
+#include "runtime/base/clock.h"
+#include "runtime/base/meta.h"
+#include "runtime/base/options.h"
+#include "runtime/base/trace_streams.h"
+#include "runtime/runtime.h"
+#include "tests/bench/steps.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* For AddressSanitizer: a child that ends by exit() leaves the memory of the
+ * test framework behind. */
+WARM_API const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return "detect_leaks=0";
+}
+
+/* For ThreadSanitizer: the child starts the threads of its own runtime. */
+WARM_API const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+    return "die_after_fork=0";
+}
+
+static char folder[] = "/tmp/warmpool-trace-......";
+static char path[128];
+
+/* Relaxed: counted by the log callback of any thread, read after joins. */
+static _Atomic unsigned warnings;
+static char warning[512];
+
+static void note_warning(void *context, warm_log_level level, const char *line)
+{
+    (void)context;
+    if (level == WARM_LOG_WARNING) {
+        atomic_fetch_add_explicit(&warnings, 1, memory_order_relaxed);
+        snprintf(warning, sizeof warning, "%s", line);
+    }
+}
+
+static void set_up(void)
+{
+    memset(folder + strlen(folder) - 6, 'X', 6);
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/t", folder);
+    atomic_store_explicit(&warnings, 0, memory_order_relaxed);
+    warm_log_set(note_warning, NULL);
+}
+
+static void tear_down(void)
+{
+    char command[256];
+
+    warm_log_set(NULL, NULL);
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    ck_assert_int_eq(system(command), 0); /* NOLINT(cert-env33-c) */
+}
+
+static unsigned warned(void)
+{
+    return atomic_load_explicit(&warnings, memory_order_relaxed);
+}
+
+static warm_runtime *traced(const char *name)
+{
+    warm_options options = {.size = sizeof options, .trace = name};
+
+    return wt_runtime(&options);
+}
+
+static bench_trace *read_or_fail(const char *name)
+{
+    char error[256] = "";
+    bench_trace *t = bench_trace_read(name, error, sizeof error);
+
+    ck_assert_msg(t != NULL, "%s: %s", name, error);
+    return t;
+}
+
+static void *take(warm_runtime *runtime, size_t bytes)
+{
+    void *pointer = NULL;
+
+    wt_ok(warm_pinned_alloc(runtime, bytes, &pointer));
+    return pointer;
+}
+
+/* ---- what a program did --------------------------------------------------
+ */
+
+/* One after the other, each in a thread of its own. */
+static void alone(void (*fn)(void *argument, unsigned index), void *argument)
+{
+    wt_threads(1, fn, argument);
+}
+
+static struct play {
+    warm_runtime *runtime;
+    warm_stream first, second;
+    void *block[4], *device;
+    warm_status status;
+} play;
+
+static void first_thread(void *argument, unsigned index)
+{
+    struct play *p = argument;
+
+    (void)index;
+    p->status = warm_pinned_alloc(p->runtime, 1000, &p->block[0]);
+    p->status |= warm_pinned_alloc(p->runtime, 0, &p->block[3]); /* nothing */
+    p->status |= warm_pinned_alloc(p->runtime, 3 << 20, &p->block[1]);
+    p->status |= warm_record_stream((char *)p->block[1] + 5, p->first);
+    p->status |= warm_free(p->block[0]);
+    p->status |= warm_free(p->block[0]) == WARM_OK; /* refused: not there */
+}
+
+static void second_thread(void *argument, unsigned index)
+{
+    struct play *p = argument;
+
+    (void)index;
+    p->status |= warm_pinned_alloc(p->runtime, 20, &p->block[2]);
+    p->status |= warm_copy_async(p->runtime, p->device, p->block[2], 20,
+                                 WARM_COPY_TO_DEVICE, p->second);
+    p->status |= warm_record_stream(p->block[2], p->first);
+    p->status |= warm_record_stream(p->block[2], NULL);
+    p->status |= warm_record_stream(p->block[2], WARM_STREAM_LEGACY);
+    p->status |= warm_free(p->block[1]);
+    p->status |= warm_free(p->block[2]);
+}
+
+/* Steps, as far as streams have nothing to do with adoption. */
+static const bench_step done[] = {
+    {.op = WM_TRACE_ALLOC, .worker = 0, .buffer = 0, .value = 1000},
+    {.op = WM_TRACE_ALLOC, .worker = 0, .buffer = 1, .value = 3 << 20},
+    {.op = WM_TRACE_USE, .worker = 0, .buffer = 1, .value = 0},
+    {.op = WM_TRACE_FREE, .worker = 0, .buffer = 0},
+    {.op = WM_TRACE_LEAVE, .worker = 0},
+    {.op = WM_TRACE_ALLOC, .worker = 1, .buffer = 2, .value = 20},
+    {.op = WM_TRACE_COPY, .worker = 1, .buffer = 2, .value = 1},
+    {.op = WM_TRACE_USE, .worker = 1, .buffer = 2, .value = 0},
+    {.op = WM_TRACE_USE, .worker = 1, .buffer = 2, .value = 2},
+    {.op = WM_TRACE_USE, .worker = 1, .buffer = 2, .value = 2},
+    {.op = WM_TRACE_FREE, .worker = 1, .buffer = 1},
+    {.op = WM_TRACE_FREE, .worker = 1, .buffer = 2},
+    {.op = WM_TRACE_LEAVE, .worker = 1},
+};
+enum { DONE = sizeof done / sizeof *done };
+
+static bool same_step(const bench_step *a, const bench_step *b)
+{
+    return a->op == b->op && a->worker == b->worker && a->buffer == b->buffer &&
+           a->value == (a->op == WM_TRACE_FREE || a->op == WM_TRACE_LEAVE
+                            ? a->value
+                            : b->value);
+}
+
+static void play_both(const char *name)
+{
+    play = (struct play){.runtime = traced(name)};
+    wt_ok(wm_driver_stream_create(play.runtime->driver, 0, &play.first));
+    wt_ok(wm_driver_stream_create(play.runtime->driver, 0, &play.second));
+    wt_ok(warm_device_alloc_uncached(play.runtime, 0, 4096, &play.device));
+    alone(first_thread, &play);
+    alone(second_thread, &play);
+    ck_assert_int_eq(play.status, WARM_OK);
+    wt_ok(warm_stream_synchronize(play.runtime, play.first));
+    wt_ok(warm_stream_synchronize(play.runtime, play.second));
+    wt_ok(warm_poll(play.runtime));
+}
+
+static void end_both(void)
+{
+    wt_ok(wm_driver_stream_destroy(play.runtime->driver, play.first));
+    wt_ok(wm_driver_stream_destroy(play.runtime->driver, play.second));
+    wt_ok(warm_device_free_uncached(play.runtime, 0, play.device));
+    wt_runtime_end(play.runtime);
+}
+
+START_TEST(test_the_file_has_what_the_program_did)
+{
+    bench_trace *t;
+
+    play_both(path);
+    end_both();
+    t = read_or_fail(path);
+    ck_assert(t->whole);
+    ck_assert_uint_eq(t->steps, DONE);
+    for (int i = 0; i < DONE; i++) {
+        wt_require(same_step(&t->step[i], &done[i]), "step %d is another", i);
+    }
+    ck_assert_uint_eq(t->buffers, 3);
+    ck_assert_uint_eq(t->live, 0);
+    ck_assert_uint_eq(t->peak, (3 << 20) + 1000);
+    ck_assert_ptr_nonnull(strstr(t->options, "host_devices:1\n"));
+    ck_assert_ptr_nonnull(strstr(t->options, "device:host\n"));
+    ck_assert_uint_eq(warned(), 0);
+    bench_trace_end(t);
+}
+END_TEST
+
+/* Another stream at the same address is another stream. */
+START_TEST(test_a_retired_stream_does_not_come_again)
+{
+    warm_runtime *runtime = traced(path);
+    void *block = take(runtime, 100);
+    warm_stream stream;
+    bench_trace *t;
+    unsigned retired = 0;
+
+    wt_ok(wm_driver_stream_create(runtime->driver, 0, &stream));
+    wt_ok(warm_record_stream(block, stream));
+    wt_ok(warm_stream_retire(runtime, stream));
+    wt_ok(warm_record_stream(block, stream));
+    wt_ok(warm_free(block));
+    wt_ok(warm_stream_synchronize(runtime, stream));
+    wt_ok(warm_stream_retire(runtime, stream));
+    wt_ok(wm_driver_stream_destroy(runtime->driver, stream));
+    wt_ok(warm_poll(runtime));
+    wt_runtime_end(runtime);
+    t = read_or_fail(path);
+    for (size_t i = 0; i < t->steps; i++) {
+        retired += t->step[i].op == WM_TRACE_RETIRE;
+    }
+    ck_assert_uint_eq(retired, 2);
+    ck_assert_uint_eq(t->streams, 2);
+    bench_trace_end(t);
+}
+END_TEST
+
+/* From birth, or when the program says so; and retired with its end. */
+static const bench_step lives[] = {
+    {.op = WM_TRACE_ADOPT, .value = 0},  {.op = WM_TRACE_ADOPT, .value = 1},
+    {.op = WM_TRACE_ADOPT, .value = 2},  {.op = WM_TRACE_RETIRE, .value = 2},
+    {.op = WM_TRACE_RETIRE, .value = 1},
+};
+
+START_TEST(test_adopted_streams_are_told_apart)
+{
+    warm_runtime *runtime = traced(path);
+    warm_stream pooled, made, given;
+    bench_trace *t;
+    size_t k = 0;
+
+    wt_ok(warm_stream_reserve(runtime, 0, &pooled));
+    wt_ok(warm_stream_create(runtime, 0, &made));
+    wt_ok(wm_driver_stream_create(runtime->driver, 0, &given));
+    wt_ok(warm_stream_adopt(runtime, given));
+    wt_ok(warm_stream_retire(runtime, given));
+    wt_ok(wm_driver_stream_destroy(runtime->driver, given));
+    wt_ok(warm_stream_destroy(runtime, made));
+    wt_ok(warm_thread_release(runtime));
+    wt_runtime_end(runtime);
+    t = read_or_fail(path);
+    for (size_t i = 0; i < t->steps; i++) {
+        const bench_step *s = &t->step[i];
+
+        if (s->op != WM_TRACE_LEAVE) {
+            ck_assert_uint_lt(k, sizeof lives / sizeof *lives);
+            ck_assert_int_eq(s->op, lives[k].op);
+            ck_assert_uint_eq(s->value, lives[k].value);
+            k++;
+        }
+    }
+    ck_assert_uint_eq(k, sizeof lives / sizeof *lives);
+    bench_trace_end(t);
+}
+END_TEST
+
+START_TEST(test_nothing_is_traced_unless_asked)
+{
+    warm_runtime *runtime = wt_runtime(NULL);
+    void *block = take(runtime, 100);
+
+    ck_assert_ptr_null(runtime->trace);
+    wt_ok(warm_free(block));
+    wt_runtime_end(runtime);
+}
+END_TEST
+
+START_TEST(test_threads_own_default_streams_are_told_apart)
+{
+    static wm_trace_streams streams;
+    warm_stream own = WARM_STREAM_PER_THREAD;
+
+    ck_assert_uint_eq(wm_trace_streams_number(&streams, own, 1), 1);
+    ck_assert_uint_eq(wm_trace_streams_number(&streams, own, 2), 2);
+    ck_assert_uint_eq(wm_trace_streams_number(&streams, own, 1), 1);
+    ck_assert_uint_eq(wm_trace_streams_number(&streams, NULL, 1), 3);
+    ck_assert_uint_eq(wm_trace_streams_number(&streams, WARM_STREAM_LEGACY, 2),
+                      3);
+    ck_assert_uint_eq(wm_trace_streams_forget(&streams, own, 3), 0);
+    ck_assert_uint_eq(wm_trace_streams_forget(&streams, own, 2), 2);
+    ck_assert_uint_eq(wm_trace_streams_number(&streams, own, 2), 4);
+}
+END_TEST
+
+/* The place of one that was forgotten has nothing to do with its next life. */
+START_TEST(test_stream_that_comes_back_is_not_forgotten_for_its_first_life)
+{
+    static wm_trace_streams streams;
+    warm_stream stream = (warm_stream)(uintptr_t)64;
+    uint32_t number;
+
+    ck_assert_uint_eq(wm_trace_streams_number(&streams, stream, 9), 1);
+    ck_assert_uint_eq(wm_trace_streams_forget(&streams, stream, 9), 1);
+    number = wm_trace_streams_number(&streams, stream, 9);
+    ck_assert_uint_eq(number, 2);
+    /* All other places, and the one of its first life. */
+    for (uintptr_t i = 0; i < WM_TRACE_STREAMS - 1; i++) {
+        (void)wm_trace_streams_number(&streams, (warm_stream)(4096 + 64 * i),
+                                      9);
+    }
+    ck_assert_uint_eq(wm_trace_streams_number(&streams, stream, 9), number);
+}
+END_TEST
+
+/* More streams than it has room for: the oldest are forgotten, no others. */
+START_TEST(test_streams_are_bounded)
+{
+    static wm_trace_streams streams;
+    const uintptr_t many = 3 * WM_TRACE_STREAMS;
+
+    for (uintptr_t i = 0; i < many; i++) {
+        warm_stream stream = (warm_stream)(4096 + 64 * i);
+
+        wt_require(wm_trace_streams_number(&streams, stream, 9) == i + 1,
+                   "stream %zu", (size_t)i);
+    }
+    for (uintptr_t i = many - WM_TRACE_STREAMS; i < many; i++) {
+        warm_stream stream = (warm_stream)(4096 + 64 * i);
+
+        wt_require(wm_trace_streams_number(&streams, stream, 9) == i + 1,
+                   "stream %zu is forgotten", (size_t)i);
+    }
+    ck_assert_uint_eq(wm_trace_streams_number(&streams, (warm_stream)4096, 9),
+                      many + 1);
+}
+END_TEST
+
+/* ---- threads --------------------------------------------------------------
+ */
+
+enum { THREADS = 8, SLOTS = 16 };
+
+static struct crowd {
+    warm_runtime *runtime;
+    unsigned ops;
+    _Atomic(void *) slot[THREADS][SLOTS];
+    unsigned errors[THREADS];
+} crowd;
+
+/* Threads put buffers into each other's slots, and free what they find. */
+static void exchange(void *argument, unsigned index)
+{
+    struct crowd *c = argument;
+    uint64_t state = wt_seed() + index + 1;
+    warm_stream stream = NULL;
+    unsigned errors = warm_stream_reserve(c->runtime, 0, &stream) != WARM_OK;
+
+    for (unsigned i = 0; i < c->ops; i++) {
+        uint64_t random = wt_random(&state);
+        void *mine = NULL;
+        void *found;
+
+        errors +=
+            warm_pinned_alloc(c->runtime, 1 + random % 30000, &mine) != WARM_OK;
+        if (random >> 63 != 0) {
+            errors += warm_record_stream(mine, stream) != WARM_OK;
+        }
+        /* Acquire and release: the buffer is handed over. */
+        found = atomic_exchange_explicit(
+            &c->slot[(random >> 20) % THREADS][(random >> 32) % SLOTS], mine,
+            memory_order_acq_rel);
+        errors += warm_free(found) != WARM_OK;
+    }
+    c->errors[index] = errors;
+}
+
+/* The reader holds what it reads to be sound: every free after its block's
+ * allocation, which is to say that records are in the order of what happened.
+ */
+START_TEST(test_many_threads_make_one_sound_order)
+{
+    unsigned allocs = 0, frees = 0, leaves = 0, live = 0;
+    bench_trace *t;
+
+    crowd.runtime = traced(path);
+    crowd.ops = wt_scaled(6000);
+    wt_threads(THREADS, exchange, &crowd);
+    for (int i = 0; i < THREADS; i++) {
+        ck_assert_uint_eq(crowd.errors[i], 0);
+        for (int k = 0; k < SLOTS; k++) {
+            void *left =
+                atomic_load_explicit(&crowd.slot[i][k], memory_order_relaxed);
+
+            live += left != NULL;
+            wt_ok(warm_free(left));
+        }
+    }
+    wt_ok(warm_runtime_destroy(crowd.runtime, NULL));
+    t = read_or_fail(path);
+    for (size_t i = 0; i < t->steps; i++) {
+        allocs += t->step[i].op == WM_TRACE_ALLOC;
+        frees += t->step[i].op == WM_TRACE_FREE;
+        leaves += t->step[i].op == WM_TRACE_LEAVE;
+    }
+    ck_assert(t->whole);
+    ck_assert_uint_eq(allocs, THREADS * crowd.ops);
+    ck_assert_uint_eq(frees, allocs);
+    ck_assert_uint_eq(leaves, live > 0 ? THREADS + 1 : THREADS);
+    ck_assert_uint_eq(t->live, 0);
+    bench_trace_end(t);
+}
+END_TEST
+
+static void one_block(void *argument, unsigned index)
+{
+    void *block = NULL;
+
+    crowd.errors[index] = warm_pinned_alloc(argument, 100, &block) != WARM_OK ||
+                          warm_free(block) != WARM_OK;
+}
+
+/* Buffers of threads that are gone serve new ones. */
+START_TEST(test_memory_follows_the_threads_that_live)
+{
+    warm_runtime *runtime = traced(path);
+    bench_trace *t;
+    int64_t before;
+
+    wt_threads(1, one_block, runtime);
+    before = wm_meta_live();
+    for (int i = 0; i < 100; i++) {
+        wt_threads(1, one_block, runtime);
+        ck_assert_uint_eq(crowd.errors[0], 0);
+    }
+    ck_assert_int_eq(wm_meta_live(), before);
+    wt_runtime_end(runtime);
+    t = read_or_fail(path);
+    ck_assert_uint_eq(t->workers, 101);
+    bench_trace_end(t);
+}
+END_TEST
+
+/* A thread for which there is no memory shares a buffer: nothing is lost. */
+START_TEST(test_a_thread_without_memory_shares)
+{
+    warm_runtime *runtime = traced(path);
+    void *block = take(runtime, 100);
+    bench_trace *t;
+
+    wt_ok(warm_free(block));
+    wt_ok(warm_thread_release(runtime));
+    wm_meta_fail(1, true); /* neither a window nor a buffer */
+    block = take(runtime, 100);
+    wt_ok(warm_free(block));
+    wm_meta_fail(0, false);
+    wt_runtime_end(runtime);
+    t = read_or_fail(path);
+    ck_assert(t->whole);
+    ck_assert_uint_eq(t->workers, 2);
+    ck_assert_uint_eq(t->buffers, 2);
+    ck_assert_uint_eq(t->live, 0);
+    bench_trace_end(t);
+}
+END_TEST
+
+/* ---- names, and files that cannot be had ----------------------------------
+ */
+
+START_TEST(test_names_tell_processes_and_runtimes_apart)
+{
+    char pattern[160], name[160];
+    warm_runtime *one, *two;
+    bench_trace *t;
+
+    snprintf(pattern, sizeof pattern, "%s/%%%%-%%p-%%r", folder);
+    one = traced(pattern);
+    two = traced(pattern);
+    wt_ok(warm_free(take(two, 77)));
+    wt_runtime_end(one);
+    wt_runtime_end(two);
+    snprintf(name, sizeof name, "%s/%%-%ld-1", folder, (long)getpid());
+    t = read_or_fail(name);
+    ck_assert_uint_eq(t->steps, 0);
+    bench_trace_end(t);
+    snprintf(name, sizeof name, "%s/%%-%ld-2", folder, (long)getpid());
+    t = read_or_fail(name);
+    ck_assert_uint_eq(t->peak, 77);
+    bench_trace_end(t);
+}
+END_TEST
+
+/* Below the folder; what the message says besides. */
+static const struct {
+    const char *name, *says;
+} refused[] = {
+    {"none/t", "No such file or directory"},
+    {"", "Is a directory"},
+    {"pipe", "is not a file"},
+    {"%x", "'%x' is nothing"},
+    {"last%", "'%' is nothing"},
+    {"busy", "another runtime"},
+};
+
+START_TEST(test_a_file_that_cannot_be_had_is_named)
+{
+    char name[160];
+    int64_t before;
+    warm_options options = {.size = sizeof options, .trace = name};
+    warm_runtime *busy, *runtime = NULL;
+
+    snprintf(name, sizeof name, "%s/pipe", folder);
+    ck_assert_int_eq(mkfifo(name, 0666), 0);
+    snprintf(name, sizeof name, "%s/busy", folder);
+    busy = traced(name);
+    before = wm_meta_live();
+    snprintf(name, sizeof name, "%s/%s", folder, refused[_i].name);
+    options.device = "host";
+    wt_fails(WARM_INVALID_OPTION, warm_runtime_create(&options, &runtime));
+    ck_assert_ptr_null(runtime);
+    ck_assert_int_eq(wm_meta_live(), before);
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), name));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), refused[_i].says));
+    wt_runtime_end(busy);
+}
+END_TEST
+
+START_TEST(test_the_environment_asks_for_it_too)
+{
+    char conf[160];
+    warm_runtime *runtime;
+    bench_trace *t;
+
+    snprintf(conf, sizeof conf, "trace:%s", path);
+    setenv("WARMPOOL_CONF", conf, 1);
+    runtime = wt_runtime(NULL);
+    wt_ok(warm_free(take(runtime, 55)));
+    wt_runtime_end(runtime);
+    /* Again: an older file is overwritten. */
+    runtime = wt_runtime(NULL);
+    wt_runtime_end(runtime);
+    t = read_or_fail(path);
+    ck_assert_uint_eq(t->steps, 0);
+    bench_trace_end(t);
+}
+END_TEST
+
+/* ---- writes that fail ----------------------------------------------------
+ */
+
+static void many_blocks(warm_runtime *runtime, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        void *block = NULL;
+
+        wt_require(warm_pinned_alloc(runtime, 100, &block) == WARM_OK &&
+                       warm_free(block) == WARM_OK,
+                   "block %u", i);
+    }
+}
+
+START_TEST(test_a_full_disk_ends_the_tracing_and_no_call)
+{
+    warm_runtime *runtime = traced("/dev/full");
+
+    many_blocks(runtime, 10000);
+    ck_assert_uint_eq(warned(), 1);
+    ck_assert_ptr_nonnull(strstr(warning, "/dev/full"));
+    ck_assert_ptr_nonnull(strstr(warning, strerror(ENOSPC)));
+    wt_runtime_end(runtime);
+    ck_assert_uint_eq(warned(), 1);
+}
+END_TEST
+
+/* The system would end the program that writes beyond its limit. What was
+ * written before is whole. */
+START_TEST(test_a_limit_on_files_is_not_run_into)
+{
+    struct rlimit limit = {60000, RLIM_INFINITY};
+    warm_runtime *runtime = traced(path);
+    bench_trace *t;
+    int before = errno = 1234;
+
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    many_blocks(runtime, 10000);
+    ck_assert_int_eq(errno, before);
+    limit.rlim_cur = RLIM_INFINITY;
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    ck_assert_uint_eq(warned(), 1);
+    wt_runtime_end(runtime);
+    t = read_or_fail(path);
+    ck_assert(!t->whole);
+    ck_assert_uint_gt(t->buffers, 1000);
+    ck_assert_uint_lt(t->buffers, 10000);
+    bench_trace_end(t);
+}
+END_TEST
+
+/* ---- processes -----------------------------------------------------------
+ */
+
+static int status_of_child(pid_t pid)
+{
+    int status = 0;
+
+    ck_assert_int_ge(pid, 0);
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_msg(WIFEXITED(status), "the child died of signal %d",
+                  WTERMSIG(status));
+    return WEXITSTATUS(status);
+}
+
+static void hold_one(void *argument, unsigned index)
+{
+    void *block = NULL;
+
+    (void)index;
+    (void)warm_pinned_alloc(argument, 1000, &block);
+}
+
+/* It ends without a word, with a block live, by exit() or by _exit(). */
+static void leave_it(bool politely)
+{
+    warm_options options = {
+        .size = sizeof options, .trace = path, .device = "host"};
+    warm_runtime *runtime = NULL;
+    void *block = NULL;
+
+    if (warm_runtime_create(&options, &runtime) != WARM_OK) {
+        _exit(1);
+    }
+    wt_threads(1, hold_one, runtime); /* its buffer is written when it ends */
+    if (warm_pinned_alloc(runtime, 2000, &block) != WARM_OK) {
+        _exit(2);
+    }
+    if (politely) {
+        exit(0); /* NOLINT(concurrency-mt-unsafe) */
+    }
+    _exit(0);
+}
+
+START_TEST(test_A6_exit_writes_what_there_is)
+{
+    bool politely = _i != 0;
+    bench_trace *t;
+    pid_t child = fork();
+
+    if (child == 0) {
+        leave_it(politely);
+    }
+    ck_assert_int_eq(status_of_child(child), 0);
+    t = read_or_fail(path);
+    ck_assert_int_eq(t->whole, politely);
+    ck_assert_uint_eq(t->live, politely ? 3000 : 1000);
+    bench_trace_end(t);
+}
+END_TEST
+
+START_TEST(test_G5_a_forked_child_writes_nothing)
+{
+    warm_runtime *runtime = traced(path);
+    void *block = take(runtime, 100);
+    bench_trace *t;
+    pid_t child = fork();
+
+    if (child == 0) {
+        void *other = NULL;
+        warm_status got = warm_pinned_alloc(runtime, 200, &other);
+        warm_status freed = warm_free(block);
+
+        exit(got == WARM_FORKED && freed == WARM_FORKED /* NOLINT */
+                 ? 0
+                 : 1);
+    }
+    ck_assert_int_eq(status_of_child(child), 0);
+    wt_ok(warm_free(block));
+    wt_runtime_end(runtime);
+    t = read_or_fail(path);
+    ck_assert(t->whole);
+    ck_assert_uint_eq(t->buffers, 1);
+    ck_assert_uint_eq(t->peak, 100);
+    bench_trace_end(t);
+}
+END_TEST
+
+START_TEST(test_the_file_is_closed_when_a_program_is_started)
+{
+    warm_runtime *runtime = traced(path);
+    char name[64], to[160];
+    unsigned found = 0;
+
+    for (int fd = 0; fd < 256; fd++) {
+        ssize_t length;
+
+        snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+        length = readlink(name, to, sizeof to - 1);
+        if (length > 0) {
+            to[length] = '\0';
+        }
+        if (length > 0 && strcmp(to, path) == 0) {
+            ck_assert_int_eq(fcntl(fd, F_GETFD), FD_CLOEXEC);
+            found++;
+        }
+    }
+    ck_assert_uint_eq(found, 1);
+    wt_runtime_end(runtime);
+}
+END_TEST
+
+/* ---- damaged files -------------------------------------------------------
+ */
+
+static unsigned char *whole;
+static size_t length;
+
+/* In memory: thousands of files are read. */
+static void write_file(const unsigned char *data, size_t bytes)
+{
+    static int fd = -1;
+
+    if (fd < 0) {
+        fd = memfd_create("trace", MFD_CLOEXEC);
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    }
+    wt_require(ftruncate(fd, 0) == 0 &&
+                   pwrite(fd, data, bytes, 0) == (ssize_t)bytes,
+               "%s cannot be written", path);
+}
+
+/* Null and a reason, or a trace. */
+static bench_trace *read_some(char *error, size_t bytes)
+{
+    bench_trace *t;
+
+    error[0] = '\0';
+    t = bench_trace_read(path, error, bytes);
+    wt_require(t != NULL || error[0] != '\0', "refused without a word");
+    return t;
+}
+
+static void record_some(void)
+{
+    FILE *in;
+
+    play_both(path);
+    end_both();
+    whole = malloc(65536);
+    in = fopen(path, "rbe");
+    ck_assert(whole != NULL && in != NULL);
+    length = fread(whole, 1, 65536, in);
+    fclose(in);
+    ck_assert_uint_gt(length, 100);
+    ck_assert_uint_lt(length, 65536);
+}
+
+/* Where the chunks begin: after "WARMTRC\n", version, length and text. */
+static size_t first_chunk(void)
+{
+    size_t text = (whole[9] & 127) + ((size_t)whole[10] << 7);
+
+    ck_assert_uint_ge(whole[9], 128);
+    ck_assert_uint_eq(whole[11 + text], 'C');
+    return 11 + text;
+}
+
+/* Read as far as it goes if it is cut between chunks, else refused. */
+START_TEST(test_cut_off_files_are_refused_or_known_to_be_cut)
+{
+    char error[256];
+    unsigned read = 0;
+    size_t last = 0;
+
+    record_some();
+    for (size_t bytes = 0; bytes < length; bytes++) {
+        bench_trace *t;
+
+        write_file(whole, bytes);
+        t = read_some(error, sizeof error);
+        if (t != NULL) {
+            wt_require(!t->whole && bytes >= first_chunk() &&
+                           t->steps >= last && t->steps <= DONE,
+                       "%zu bytes are a trace of %zu steps", bytes, t->steps);
+            last = t->steps;
+            read++;
+            bench_trace_end(t);
+        }
+    }
+    ck_assert_uint_eq(read, 3); /* no chunk, the first, both */
+    free(whole);
+}
+END_TEST
+
+/* Any bit: nothing but the text of the options may be another one unseen. */
+START_TEST(test_damaged_files_are_refused)
+{
+    char error[256];
+    size_t start;
+
+    record_some();
+    start = first_chunk();
+    for (size_t i = 0; i < 8 * length; i++) {
+        size_t at = i / 8;
+        bench_trace *t;
+
+        whole[at] ^= (unsigned char)(1 << (i % 8));
+        write_file(whole, length);
+        t = read_some(error, sizeof error);
+        wt_require((t != NULL) == (at >= 11 && at < start) || at == 9 ||
+                       at == 10,
+                   "bit %zu of byte %zu is not missed", i % 8, at);
+        bench_trace_end(t);
+        whole[at] ^= (unsigned char)(1 << (i % 8));
+    }
+    free(whole);
+}
+END_TEST
+
+static void seal(unsigned char *from, unsigned char *to)
+{
+    uint32_t sum = 2166136261u;
+
+    for (unsigned char *c = from; c < to; c++) {
+        sum = (sum ^ *c) * 16777619u;
+    }
+    for (int i = 0; i < 4; i++) {
+        to[i] = (unsigned char)(sum >> (8 * i));
+    }
+}
+
+/* One made chunk of random records, sealed as if it were sound: the reader
+ * itself has to hold. What it takes for sound it can take to the end. */
+START_TEST(test_any_sealed_chunk_is_read_or_refused)
+{
+    uint64_t state = wt_seed();
+    unsigned taken = 0;
+    char error[256];
+    size_t start;
+
+    record_some();
+    start = first_chunk();
+    for (unsigned i = 0; i < wt_scaled(20000); i++) {
+        unsigned char data[4096];
+        size_t records = 1 + wt_random(&state) % 4, at = start;
+        size_t bytes = records * 2 + wt_random(&state) % 12;
+        bench_trace *t;
+
+        memcpy(data, whole, start);
+        data[at++] = 'C';
+        data[at++] = 1; /* thread */
+        data[at++] = 0; /* order */
+        data[at++] = 0; /* ns */
+        data[at++] = (unsigned char)records;
+        data[at++] = (unsigned char)bytes;
+        for (size_t k = 0; k < bytes; k++) {
+            data[at++] = (unsigned char)(wt_random(&state) >> 40) &
+                         (wt_random(&state) % 4 != 0 ? 15 : 255);
+        }
+        seal(data + start, data + at);
+        write_file(data, at + 4);
+        t = read_some(error, sizeof error);
+        taken += t != NULL;
+        wt_require(t == NULL || t->steps + t->strays == records,
+                   "round %u (seed %llu)", i, (unsigned long long)wt_seed());
+        bench_trace_end(t);
+    }
+    ck_assert_uint_gt(taken, 0);
+    free(whole);
+}
+END_TEST
+
+START_TEST(test_other_files_are_refused)
+{
+    char error[256];
+
+    ck_assert_ptr_null(bench_trace_read("/none", error, sizeof error));
+    ck_assert_str_eq(error, strerror(ENOENT));
+    ck_assert_ptr_null(bench_trace_read("/tmp", error, sizeof error));
+    write_file((const unsigned char *)"WARMTRC\n\002\001x", 11);
+    ck_assert_ptr_null(bench_trace_read(path, error, sizeof error));
+    ck_assert_ptr_nonnull(strstr(error, "version 2"));
+    write_file((const unsigned char *)"hello", 5);
+    ck_assert_ptr_null(bench_trace_read(path, error, sizeof error));
+    ck_assert_str_eq(error, "not a trace");
+}
+END_TEST
+
+static Suite *trace_suite(void)
+{
+    Suite *suite = suite_create("trace");
+    TCase *record = tcase_create("record"), *files = tcase_create("files"),
+          *read = tcase_create("read");
+
+    tcase_add_checked_fixture(record, set_up, tear_down);
+    tcase_add_test(record, test_the_file_has_what_the_program_did);
+    tcase_add_test(record, test_a_retired_stream_does_not_come_again);
+    tcase_add_test(record, test_adopted_streams_are_told_apart);
+    tcase_add_test(record, test_nothing_is_traced_unless_asked);
+    tcase_add_test(record, test_threads_own_default_streams_are_told_apart);
+    tcase_add_test(
+        record,
+        test_stream_that_comes_back_is_not_forgotten_for_its_first_life);
+    tcase_add_test(record, test_streams_are_bounded);
+    tcase_add_test(record, test_many_threads_make_one_sound_order);
+    tcase_add_test(record, test_memory_follows_the_threads_that_live);
+    tcase_add_test(record, test_a_thread_without_memory_shares);
+    suite_add_tcase(suite, record);
+    tcase_add_checked_fixture(files, set_up, tear_down);
+    tcase_add_test(files, test_names_tell_processes_and_runtimes_apart);
+    tcase_add_loop_test(files, test_a_file_that_cannot_be_had_is_named, 0,
+                        sizeof refused / sizeof *refused);
+    tcase_add_test(files, test_the_environment_asks_for_it_too);
+    tcase_add_test(files, test_a_full_disk_ends_the_tracing_and_no_call);
+    tcase_add_test(files, test_a_limit_on_files_is_not_run_into);
+    tcase_add_loop_test(files, test_A6_exit_writes_what_there_is, 0, 2);
+    tcase_add_test(files, test_G5_a_forked_child_writes_nothing);
+    tcase_add_test(files, test_the_file_is_closed_when_a_program_is_started);
+    suite_add_tcase(suite, files);
+    tcase_add_checked_fixture(read, set_up, tear_down);
+    tcase_add_test(read, test_cut_off_files_are_refused_or_known_to_be_cut);
+    tcase_add_test(read, test_damaged_files_are_refused);
+    tcase_add_test(read, test_any_sealed_chunk_is_read_or_refused);
+    tcase_add_test(read, test_other_files_are_refused);
+    suite_add_tcase(suite, read);
+    return suite;
+}
+
+int main(void)
+{
+    return wt_main(trace_suite());
+}
