@@ -27,8 +27,9 @@ enum wm_cut {
 
 typedef struct wm_arena {
     wm_lock lock;
-    void *owner; /* const: the space */
-    int node;    /* const: of its memory */
+    void *owner;                 /* const: the space */
+    int node;                    /* const: of its memory */
+    struct wm_arena *next_arena; /* const: of the space's */
     /* const: requests up to this have segments of their own, so that they do
      * not keep large ones from going; 0: all share */
     size_t small_max;

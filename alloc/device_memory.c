@@ -18,7 +18,7 @@ static wm_device_space *space_of(warm_runtime *runtime, int device)
 static warm_status alloc(wm_device_space *d, warm_stream stream, size_t bytes,
                          void **pointer)
 {
-    wm_request request = {.bytes = bytes};
+    wm_request request = {.bytes = bytes, .arena = d->space.arenas};
     bool captured = false;
     warm_status status =
         wm_orders_lane(&d->orders, stream, &request.lane, &captured);

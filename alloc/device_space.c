@@ -15,7 +15,7 @@ static wm_device_space *of_space(wm_space *space)
 
 /* Before the space grows by so much: what was idle longest goes, if there is
  * more than the threshold then. */
-static void collect(wm_device_space *d, int node, size_t bytes)
+static void collect(wm_device_space *d, size_t bytes)
 {
     size_t most = atomic_load_explicit(&d->collect_bytes, memory_order_relaxed);
     warm_space_stats stats = {.size = sizeof stats};
@@ -24,10 +24,10 @@ static void collect(wm_device_space *d, int node, size_t bytes)
     if (most == 0) {
         return;
     }
-    wm_arena_stats(&d->space.arenas[node], &stats);
+    wm_space_stats(&d->space, &stats);
     after = stats.held_bytes.current + bytes;
     if (after > most) {
-        wm_growth_collect(&d->space, node, after - most);
+        wm_growth_collect(&d->space, d->space.arenas, after - most);
     }
 }
 
@@ -37,7 +37,8 @@ static warm_status obtain(wm_space *space, int node, size_t bytes, void **base)
     void *got = NULL;
     warm_status status;
 
-    collect(of_space(space), node, bytes);
+    (void)node;
+    collect(of_space(space), bytes);
     status = wm_driver_device_alloc(space->driver, device, bytes, &got);
     /* The page map is by pages. CUDA aligns what is as large as a segment to
      * much more. */

@@ -12,7 +12,7 @@
 struct wm_errand {
     struct wm_errand *next;
     uint64_t number;
-    int node;
+    wm_arena *arena;
     size_t bytes; /* that come; 0: segments go back */
     size_t room;  /* of those: not promised to anybody */
 };
@@ -135,15 +135,15 @@ static size_t held_by_all(wm_space *space)
 {
     size_t bytes = 0;
 
-    for (int i = 0; i < space->nodes; i++) {
-        bytes += held(&space->arenas[i]);
+    for (wm_arena *a = space->all_arenas; a != NULL; a = a->next_arena) {
+        bytes += held(a);
     }
     return bytes;
 }
 
 /* Which segments go: what the functions below make of it. */
 struct going {
-    int node;           /* WM_NODE_UNKNOWN: of all */
+    wm_arena *arena;    /* null: of all */
     size_t target;      /* bytes that may be held */
     uint64_t before_ns; /* idle since then */
     size_t below, most; /* bytes of one, of all */
@@ -171,20 +171,20 @@ static size_t bytes_of(const wm_segment *chain)
     return bytes;
 }
 
-/* Of the nodes' arenas, one after the other. */
+/* Of the arenas, one after the other. */
 static wm_segment *detach_down(wm_space *space, const struct going *going)
 {
     size_t left = going->target > 0 ? held_by_all(space) : 0;
     wm_segment *chain = NULL;
 
-    for (int i = 0; i < space->nodes; i++) {
-        wm_arena *arena = &space->arenas[i];
+    for (wm_arena *arena = space->all_arenas; arena != NULL;
+         arena = arena->next_arena) {
         size_t others = left > held(arena) ? left - held(arena) : 0;
         size_t target = going->target > others ? going->target - others : 0;
         wm_segment *gone = NULL;
         size_t bytes;
 
-        if (going->node == WM_NODE_UNKNOWN || going->node == i) {
+        if (going->arena == NULL || going->arena == arena) {
             gone = wm_arena_detach(arena, target);
         }
         bytes = bytes_of(gone);
@@ -199,19 +199,19 @@ static wm_segment *detach_old(wm_space *space, const struct going *going)
     const wm_background *b = &space->background;
     wm_segment *chain = NULL;
 
-    for (int i = 0; i < space->nodes; i++) {
-        size_t keep = i == b->reserve_node ? b->reserve_bytes : 0;
+    for (wm_arena *a = space->all_arenas; a != NULL; a = a->next_arena) {
+        size_t keep =
+            a == wm_space_arena(space, b->reserve_node) ? b->reserve_bytes : 0;
 
-        chain = append(chain, wm_arena_detach_old(&space->arenas[i],
-                                                  going->before_ns, keep));
+        chain = append(chain, wm_arena_detach_old(a, going->before_ns, keep));
     }
     return chain;
 }
 
 static wm_segment *detach_own(wm_space *space, const struct going *going)
 {
-    return wm_arena_detach_own(&space->arenas[going->node], going->below,
-                               going->most);
+    (void)space;
+    return wm_arena_detach_own(going->arena, going->below, going->most);
 }
 
 /* A segment on its way back is neither cached nor room under the limit: from
@@ -244,21 +244,22 @@ static size_t send_back(wm_space *space, const struct going *going,
     return returned.bytes;
 }
 
-size_t wm_growth_give_back(wm_space *space, int node, size_t target)
+size_t wm_growth_give_back(wm_space *space, wm_arena *arena, size_t target)
 {
-    struct going going = {.node = node, .target = target};
+    struct going going = {.arena = arena, .target = target};
 
     return send_back(space, &going, detach_down);
 }
 
 static wm_segment *detach_oldest(wm_space *space, const struct going *going)
 {
-    return wm_arena_detach_oldest(&space->arenas[going->node], going->most);
+    (void)space;
+    return wm_arena_detach_oldest(going->arena, going->most);
 }
 
-void wm_growth_collect(wm_space *space, int node, size_t bytes)
+void wm_growth_collect(wm_space *space, wm_arena *arena, size_t bytes)
 {
-    struct going going = {.node = node, .most = bytes};
+    struct going going = {.arena = arena, .most = bytes};
 
     (void)send_back(space, &going, detach_oldest);
 }
@@ -274,8 +275,8 @@ void wm_growth_decay(wm_space *space, uint64_t before_ns)
 
 /* A request, and what it has met. */
 struct request {
-    int node;
-    int give_back; /* the node whose idle segments may go for it, or all */
+    wm_arena *arena;
+    wm_arena *give_back; /* whose idle segments may go for it; null: all */
     wm_lane *lane;
     size_t bytes;  /* 0: none yet, memory is to be had ahead */
     size_t needed; /* bytes of a run for it */
@@ -289,12 +290,12 @@ struct request {
  * is not waited for: memory that is had ahead comes in large regions. */
 enum { PATIENCE = 4 };
 
-/* Room in what is coming to the node already. */
+/* Room in what is coming to the arena already. */
 static struct wm_errand *find_room_locked(wm_growth *growth,
                                           const struct request *request)
 {
     for (struct wm_errand *e = growth->errands; e != NULL; e = e->next) {
-        if (e->node == request->node && e->room >= request->needed &&
+        if (e->arena == request->arena && e->room >= request->needed &&
             e->bytes / PATIENCE <= request->wanted) {
             return e;
         }
@@ -314,8 +315,8 @@ static warm_status look_locked(wm_space *space, struct request *request)
 
         request->gained = growth->gained;
         request->vacated = growth->vacated;
-        request->block = wm_arena_take(&space->arenas[request->node],
-                                       request->lane, request->bytes, &starved);
+        request->block = wm_arena_take(request->arena, request->lane,
+                                       request->bytes, &starved);
         if (request->block != NULL) {
             return WARM_OK;
         }
@@ -373,7 +374,7 @@ static warm_status begin(wm_space *space, struct request *request,
 static void swap(wm_space *space, const struct request *request, size_t bytes)
 {
     struct going going = {
-        .node = request->node, .below = request->needed, .most = bytes};
+        .arena = request->arena, .below = request->needed, .most = bytes};
 
     (void)send_back(space, &going, detach_own);
 }
@@ -382,11 +383,11 @@ static void swap(wm_space *space, const struct request *request, size_t bytes)
 static warm_status obtain(wm_space *space, struct request *request,
                           size_t segment_bytes)
 {
-    wm_arena *arena = &space->arenas[request->node];
+    wm_arena *arena = request->arena;
     uint64_t start = wm_clock_ns();
     void *base = NULL;
     warm_status status =
-        space->traits->obtain(space, request->node, segment_bytes, &base);
+        space->traits->obtain(space, arena->node, segment_bytes, &base);
 
     wm_arena_count_driver(arena, false, wm_clock_ns() - start);
     if (status == WARM_OK) {
@@ -402,8 +403,9 @@ static warm_status obtain(wm_space *space, struct request *request,
 static warm_status grow_by(wm_space *space, struct request *request,
                            size_t bytes)
 {
-    struct wm_errand errand = {
-        .node = request->node, .bytes = bytes, .room = bytes - request->needed};
+    struct wm_errand errand = {.arena = request->arena,
+                               .bytes = bytes,
+                               .room = bytes - request->needed};
     warm_status status = begin(space, request, &errand);
 
     if (status == WARM_NOT_READY) {
@@ -444,7 +446,7 @@ enum { HELD_PARTS = 64 };
 
 static size_t growth_bytes(wm_space *space, const struct request *request)
 {
-    size_t part = held(&space->arenas[request->node]) / HELD_PARTS;
+    size_t part = held(request->arena) / HELD_PARTS;
 
     part = part < space->chunk_bytes ? part : space->chunk_bytes;
     part -= part % space->segment_bytes;
@@ -460,10 +462,10 @@ static warm_status grow(wm_space *space, struct request *request)
     return step_down(space, request, request->needed, &bytes);
 }
 
-warm_status wm_growth_ahead(wm_space *space, int node, size_t bytes,
+warm_status wm_growth_ahead(wm_space *space, wm_arena *arena, size_t bytes,
                             size_t least, size_t *obtained)
 {
-    struct request request = {.node = node};
+    struct request request = {.arena = arena};
     warm_status status = step_down(space, &request, least, &bytes);
 
     *obtained = status == WARM_OK ? bytes : 0;
@@ -513,17 +515,18 @@ static bool make_room(wm_space *space, const struct request *request)
     again = wm_growth_give_back(space, request->give_back, 0) > 0 ||
             wait_for_others(space, request);
     if (again) {
-        wm_arena_count_retry(&space->arenas[request->node]);
+        wm_arena_count_retry(request->arena);
     }
     /* What the driver says to a segment is not why the request fails. */
     wm_error_restore(&cause);
     return again;
 }
 
-warm_status wm_growth_alloc(wm_space *space, const wm_request *wanted, int node,
-                            int give_back, wm_block **block)
+warm_status wm_growth_alloc(wm_space *space, const wm_request *wanted,
+                            wm_arena *arena, wm_arena *give_back,
+                            wm_block **block)
 {
-    struct request request = {.node = node,
+    struct request request = {.arena = arena,
                               .give_back = give_back,
                               .lane = wanted->lane,
                               .bytes = wanted->bytes,
@@ -532,10 +535,9 @@ warm_status wm_growth_alloc(wm_space *space, const wm_request *wanted, int node,
 
     do {
         status = grow(space, &request);
-    } while (
-        status == WARM_OUT_OF_MEMORY &&
-        (wm_arena_open(&space->arenas[node], request.lane, request.needed) ||
-         make_room(space, &request)));
+    } while (status == WARM_OUT_OF_MEMORY &&
+             (wm_arena_open(arena, request.lane, request.needed) ||
+              make_room(space, &request)));
     *block = request.block;
     return status;
 }

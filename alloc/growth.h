@@ -17,7 +17,7 @@
 #ifndef WM_GROWTH_H
 #define WM_GROWTH_H
 
-#include "alloc/block.h"
+#include "alloc/arena.h"
 #include "runtime/base/lock.h"
 
 struct wm_space;
@@ -38,29 +38,31 @@ typedef struct wm_growth {
 void wm_growth_init(wm_growth *growth);
 void wm_growth_fini(wm_growth *growth);
 
-/* A block of a node for a request that its arena could not serve: looks again,
- * takes part in a growth, or grows, by less where much is refused; then gives
- * idle segments back, of one node or (WM_NODE_UNKNOWN) of all, and tries again.
+/* A block of an arena for a request that it could not serve: looks again, takes
+ * part in a growth, or grows, by less where much is refused; then gives idle
+ * segments back, of one arena or (null) of all, and tries again.
  * Status: OUT_OF_MEMORY, or another of the driver's. */
 warm_status wm_growth_alloc(struct wm_space *space,
-                            const struct wm_request *wanted, int node,
-                            int give_back, wm_block **block);
+                            const struct wm_request *wanted, wm_arena *arena,
+                            wm_arena *give_back, wm_block **block);
 
 /* Obtains a region of at most bytes that nobody has asked for yet, or half of
  * it, and so on, but not less than least; both whole pages. What waits for it
  * finds room in it as in any other growth.
  * Status: OUT_OF_MEMORY, or another of the driver's; nothing is obtained. */
-warm_status wm_growth_ahead(struct wm_space *space, int node, size_t bytes,
-                            size_t least, size_t *obtained);
+warm_status wm_growth_ahead(struct wm_space *space, wm_arena *arena,
+                            size_t bytes, size_t least, size_t *obtained);
 
-/* Gives idle segments of a node or of all back, the largest first, until at
- * most target bytes are held. Returns the bytes that the driver took. */
-size_t wm_growth_give_back(struct wm_space *space, int node, size_t target);
+/* Gives idle segments of an arena or (null) of all back, the largest first,
+ * until at most target bytes are held. Returns the bytes that the driver took.
+ */
+size_t wm_growth_give_back(struct wm_space *space, wm_arena *arena,
+                           size_t target);
 
-/* Gives those of a node back that are idle longest, until bytes have gone. */
-void wm_growth_collect(struct wm_space *space, int node, size_t bytes);
+/* Gives those of an arena back that are idle longest, until bytes have gone. */
+void wm_growth_collect(struct wm_space *space, wm_arena *arena, size_t bytes);
 
-/* Gives those of all nodes back that are idle since before_ns or earlier, but
+/* Gives those of all arenas back that are idle since before_ns or earlier, but
  * for the reserve. */
 void wm_growth_decay(struct wm_space *space, uint64_t before_ns);
 

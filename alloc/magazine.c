@@ -92,11 +92,9 @@ static enum wm_refill refill(wm_magazines *set, size_t bytes, enum wm_cut how,
     return WM_REFILL_DONE;
 }
 
-static bool can_serve(const wm_magazines *set, const wm_space *space,
-                      const wm_request *request)
+static bool can_serve(const wm_magazines *set, const wm_request *request)
 {
-    return request->bytes <= WM_CLASS_LIMIT &&
-           set->arena == &space->arenas[request->node] &&
+    return request->bytes <= WM_CLASS_LIMIT && set->arena == request->arena &&
            set->supply[wm_size_class_fixed(request->bytes)].room > 0;
 }
 
@@ -110,7 +108,7 @@ enum wm_refill wm_magazines_refill(wm_space *space, const wm_request *request,
     if (set == NULL) {
         return WM_REFILL_NONE;
     }
-    if (can_serve(set, space, request)) {
+    if (can_serve(set, request)) {
         result = refill(set, request->bytes, cut, block);
     } else {
         wm_magazines_settle_mine(set);

@@ -102,10 +102,10 @@ void wm_magazines_flush_idle(wm_space *space)
     const wm_visit filled = {has_bytes, flush_if_idle, NULL};
 
     visit(space, &filled);
-    for (int i = 0; i < space->nodes; i++) {
-        wm_lock_acquire(&space->arenas[i].lock);
-        wm_depot_age_locked(&space->arenas[i]);
-        wm_lock_release(&space->arenas[i].lock);
+    for (wm_arena *a = space->all_arenas; a != NULL; a = a->next_arena) {
+        wm_lock_acquire(&a->lock);
+        wm_depot_age_locked(a);
+        wm_lock_release(&a->lock);
     }
 }
 
@@ -124,7 +124,7 @@ struct reclaim {
 
 static wm_arena *home_of(const struct reclaim *reclaim)
 {
-    return &reclaim->space->arenas[reclaim->request->node];
+    return reclaim->request->arena;
 }
 
 static void try_again(struct reclaim *reclaim)
@@ -219,7 +219,7 @@ bool wm_magazines_spare_larger(wm_space *space, const wm_request *request)
     bool spared = false;
 
     if (set != NULL) {
-        spared = set->steady && set->arena == &space->arenas[request->node] &&
+        spared = set->steady && set->arena == request->arena &&
                  give_one(set, request->bytes);
         wm_section_unlock(&window->section);
     }

@@ -177,7 +177,7 @@ wm_magazines *wm_magazines_lock_mine(wm_space *space, wm_window **mine)
     if (window == NULL) {
         return NULL;
     }
-    home = &space->arenas[wm_node_home(space->runtime)];
+    home = wm_space_arena(space, wm_node_home(space->runtime));
     wm_section_lock(&window->section);
     set = atomic_load_explicit(&window->magazines, memory_order_relaxed);
     if (wm_unlikely(wm_section_is_closed(&window->section, WM_CLOSED_HOME))) {

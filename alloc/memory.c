@@ -58,7 +58,8 @@ static warm_status serve(warm_runtime *runtime, wm_request *request,
                        request->bytes);
     }
     if (!request->strict) {
-        request->node = wm_node_home(runtime);
+        request->arena =
+            wm_space_arena(&runtime->pinned->space, wm_node_home(runtime));
     }
     status = wm_space_alloc(&runtime->pinned->space, request, pointer);
     if (status == WARM_OUT_OF_MEMORY && request->cause != NULL) {
@@ -119,7 +120,6 @@ static warm_status alloc_on_slow(warm_runtime *runtime, size_t bytes, int node,
     warm_error cause = {.size = sizeof cause};
     wm_request request = {
         .bytes = bytes,
-        .node = node,
         .strict = node != WARM_NODE_ANY,
         .cause = (flags & WARM_ALLOC_PAGEABLE_OK) != 0 ? &cause : NULL};
     warm_status status = wm_runtime_check(runtime);
@@ -130,6 +130,9 @@ static warm_status alloc_on_slow(warm_runtime *runtime, size_t bytes, int node,
     }
     if (status == WARM_OK && request.strict) {
         status = wm_node_check(runtime, node);
+    }
+    if (status == WARM_OK && request.strict) {
+        request.arena = wm_space_arena(&runtime->pinned->space, node);
     }
     return status == WARM_OK ? serve(runtime, &request, pointer) : status;
 }

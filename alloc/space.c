@@ -111,7 +111,7 @@ warm_status wm_space_trim(wm_space *space, size_t target, size_t *released)
     if (status == WARM_OK) {
         wm_space_collect(space);
         wm_magazines_flush_all(space);
-        *released = wm_growth_give_back(space, WM_NODE_UNKNOWN, target);
+        *released = wm_growth_give_back(space, NULL, target);
         wm_spill_reset(space);
         wm_space_work_end(space, &work, true);
     }
@@ -224,9 +224,11 @@ warm_status wm_space_init(wm_space *space, const wm_space_traits *traits,
         space->magazine_bytes = options->magazine_bytes;
     }
     wm_growth_init(&space->growth);
-    for (int i = 0; i < space->nodes; i++) {
+    for (int i = space->nodes - 1; i >= 0; i--) {
         wm_arena_init(&space->arenas[i], space,
                       traits->uncached ? WM_NODE_UNKNOWN : i);
+        space->arenas[i].next_arena = space->all_arenas;
+        space->all_arenas = &space->arenas[i];
     }
     return WARM_OK;
 }
@@ -236,8 +238,8 @@ bool wm_space_check_settled(wm_space *space)
     bool good = true;
 
     wm_magazines_settle_all(space);
-    for (int i = 0; i < space->nodes; i++) {
-        good = good && wm_arena_check_settled(&space->arenas[i]);
+    for (wm_arena *a = space->all_arenas; a != NULL; a = a->next_arena) {
+        good = good && wm_arena_check_settled(a);
     }
     return good;
 }
@@ -251,8 +253,8 @@ static void forget_block(void *context, wm_block *block)
 
 void wm_space_forget(wm_space *space)
 {
-    for (int i = 0; i < space->nodes; i++) {
-        wm_arena_each_live(&space->arenas[i], forget_block, space);
+    for (wm_arena *a = space->all_arenas; a != NULL; a = a->next_arena) {
+        wm_arena_each_live(a, forget_block, space);
     }
 }
 
@@ -260,17 +262,17 @@ bool wm_space_check(wm_space *space)
 {
     bool good = true;
 
-    for (int i = 0; i < space->nodes; i++) {
-        good = wm_arena_check(&space->arenas[i]) && good;
+    for (wm_arena *a = space->all_arenas; a != NULL; a = a->next_arena) {
+        good = wm_arena_check(a) && good;
     }
     return good;
 }
 
 void wm_space_fini(wm_space *space)
 {
-    for (int i = 0; i < space->nodes; i++) {
-        wm_magazines_fini(&space->arenas[i]);
-        wm_arena_fini(&space->arenas[i]);
+    for (wm_arena *a = space->all_arenas; a != NULL; a = a->next_arena) {
+        wm_magazines_fini(a);
+        wm_arena_fini(a);
     }
     wm_meta_free(space->arenas);
     wm_growth_fini(&space->growth);

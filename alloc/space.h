@@ -67,11 +67,18 @@ typedef struct wm_space {
                                */
     int nodes;                /* const: of NUMA, at least 1 */
     wm_arena *arenas;         /* const: one for each node */
+    wm_arena *all_arenas;     /* const: chained by next_arena */
     struct {
         warm_memory_fn function;
         void *context;
     } callback[WM_CALLBACKS]; /* lock growth */
 } wm_space;
+
+/* What a node's requests are served from. */
+static inline wm_arena *wm_space_arena(const wm_space *space, int node)
+{
+    return &space->arenas[node];
+}
 
 static inline size_t wm_space_limit(const wm_space *space)
 {
@@ -88,10 +95,10 @@ void wm_space_forget(wm_space *space);
 void wm_space_fini(wm_space *space);
 
 typedef struct wm_request {
-    size_t bytes;  /* 1 … WM_REQUEST_MAX */
-    int node;      /* a usable one of the space's */
-    wm_lane *lane; /* in whose order; null: in nobody's */
-    bool strict;   /* no other will do */
+    size_t bytes;    /* 1 … WM_REQUEST_MAX */
+    wm_arena *arena; /* one of the space's, of a usable node */
+    wm_lane *lane;   /* in whose order; null: in nobody's */
+    bool strict;     /* no other node will do */
     /* Null, or where the reason goes for which it cannot be served: nothing is
      * said and counted of it then, but see wm_space_refuse(). */
     warm_error *cause;
@@ -105,14 +112,14 @@ warm_status wm_space_alloc(wm_space *space, const wm_request *request,
  * with a cause, later. */
 warm_status wm_space_refuse(wm_space *space, const wm_request *request);
 
-/* Sums over the nodes; stats->size is the caller's. */
+/* Sums over the arenas; stats->size is the caller's. */
 void wm_space_stats(wm_space *space, warm_space_stats *stats);
 void wm_space_class_stats(wm_space *space, unsigned size_class,
                           warm_class_stats *stats);
 void wm_space_reset_peaks(wm_space *space);
 void wm_space_reset_totals(wm_space *space);
 
-/* wm_arena_check() of every node, for tests. */
+/* wm_arena_check() of every arena, for tests. */
 bool wm_space_check(wm_space *space);
 
 /* As wm_growth_ahead(). */

@@ -17,9 +17,10 @@ static const char *node_figures(wm_space *space, const wm_request *request,
     if (!request->strict || space->nodes == 1) {
         return "";
     }
-    wm_arena_stats(&space->arenas[request->node], &s);
-    snprintf(text, bytes, " on node %d (held %s, idle %s)", request->node,
-             wm_bytes(s.held_bytes.current).text, wm_bytes(s.idle_bytes).text);
+    wm_arena_stats(request->arena, &s);
+    snprintf(text, bytes, " on node %d (held %s, idle %s)",
+             request->arena->node, wm_bytes(s.held_bytes.current).text,
+             wm_bytes(s.idle_bytes).text);
     return text;
 }
 
@@ -33,7 +34,7 @@ warm_status wm_space_refuse(wm_space *space, const wm_request *request)
     warm_last_error(&cause);
     wm_magazines_settle_all(space);
     wm_space_stats(space, &s);
-    wm_arena_count_failure(&space->arenas[request->node]);
+    wm_arena_count_failure(request->arena);
     if (space->traits->describe != NULL) {
         space->traits->describe(space, driver, sizeof driver);
     }
@@ -62,12 +63,12 @@ static warm_status out_of_memory(wm_space *space, const wm_request *request,
     return WARM_OUT_OF_MEMORY;
 }
 
-static wm_block *take(wm_space *space, const wm_request *request)
+static wm_block *take(const wm_request *request)
 {
     bool starved = false;
 
-    return wm_arena_take(&space->arenas[request->node], request->lane,
-                         request->bytes, &starved);
+    return wm_arena_take(request->arena, request->lane, request->bytes,
+                         &starved);
 }
 
 /* Other threads take and free meanwhile, and may have in their magazines again
@@ -111,7 +112,7 @@ static warm_status climb(wm_space *space, const wm_request *request,
         note_miss(space, request);
         wm_space_poll_now(space);
     }
-    *block = take(space, request);
+    *block = take(request);
     if (*block == NULL && wm_spill_is_futile(space, request)) {
         return wm_fail(WARM_OUT_OF_MEMORY,
                        "the driver had none lately, and was not asked");
@@ -127,7 +128,7 @@ static warm_status climb(wm_space *space, const wm_request *request,
     }
     if (status == WARM_OUT_OF_MEMORY &&
         wm_space_ask_callbacks(space, request->bytes)) {
-        wm_arena_count_retry(&space->arenas[request->node]);
+        wm_arena_count_retry(request->arena);
         wm_space_collect(space);
         wm_magazines_flush_all(space);
         status = wm_spill_obtain(space, request, block);
@@ -146,8 +147,8 @@ static wm_block *take_idle(wm_space *space, const wm_request *request,
     if (wm_magazines_refill(space, request, cut, &block) != WM_REFILL_NONE) {
         return block;
     }
-    return wm_arena_take_fitting(&space->arenas[request->node], request->lane,
-                                 request->bytes, cut, &starved);
+    return wm_arena_take_fitting(request->arena, request->lane, request->bytes,
+                                 cut, &starved);
 }
 
 /* Queues asked by a miss before all of them are: a miss costs no more with a
@@ -250,7 +251,8 @@ warm_status wm_space_ahead(wm_space *space, int node, size_t bytes,
     warm_status status = wm_space_work_begin(space, &work);
 
     if (status == WARM_OK) {
-        status = wm_growth_ahead(space, node, bytes, least, obtained);
+        status = wm_growth_ahead(space, wm_space_arena(space, node), bytes,
+                                 least, obtained);
         wm_space_work_end(space, &work, status == WARM_OK);
     }
     return status;

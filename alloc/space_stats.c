@@ -1,4 +1,4 @@
-/* space_stats.c: the figures of a space: sums over its nodes (row B14). */
+/* space_stats.c: the figures of a space: sums over its arenas (row B14). */
 #include "alloc/space.h"
 
 static void add_stat(warm_stat *sum, const warm_stat *one)
@@ -36,11 +36,13 @@ static void add(warm_space_stats *sum, const warm_space_stats *one)
 
 void wm_space_stats(wm_space *space, warm_space_stats *stats)
 {
-    wm_arena_stats(&space->arenas[0], stats);
-    for (int i = 1; i < space->nodes; i++) {
+    wm_arena *first = space->all_arenas;
+
+    wm_arena_stats(first, stats);
+    for (wm_arena *a = first->next_arena; a != NULL; a = a->next_arena) {
         warm_space_stats one = {.size = sizeof one};
 
-        wm_arena_stats(&space->arenas[i], &one);
+        wm_arena_stats(a, &one);
         add(stats, &one);
     }
 }
@@ -48,11 +50,13 @@ void wm_space_stats(wm_space *space, warm_space_stats *stats)
 void wm_space_class_stats(wm_space *space, unsigned size_class,
                           warm_class_stats *stats)
 {
-    wm_arena_class_stats(&space->arenas[0], size_class, stats);
-    for (int i = 1; i < space->nodes; i++) {
+    wm_arena *first = space->all_arenas;
+
+    wm_arena_class_stats(first, size_class, stats);
+    for (wm_arena *a = first->next_arena; a != NULL; a = a->next_arena) {
         warm_class_stats one = {.size = sizeof one};
 
-        wm_arena_class_stats(&space->arenas[i], size_class, &one);
+        wm_arena_class_stats(a, size_class, &one);
         add_stat(&stats->requests, &one.requests);
         add_stat(&stats->requested_bytes, &one.requested_bytes);
         add_stat(&stats->handed_bytes, &one.handed_bytes);
@@ -61,14 +65,14 @@ void wm_space_class_stats(wm_space *space, unsigned size_class,
 
 void wm_space_reset_peaks(wm_space *space)
 {
-    for (int i = 0; i < space->nodes; i++) {
-        wm_arena_reset_peaks(&space->arenas[i]);
+    for (wm_arena *a = space->all_arenas; a != NULL; a = a->next_arena) {
+        wm_arena_reset_peaks(a);
     }
 }
 
 void wm_space_reset_totals(wm_space *space)
 {
-    for (int i = 0; i < space->nodes; i++) {
-        wm_arena_reset_totals(&space->arenas[i]);
+    for (wm_arena *a = space->all_arenas; a != NULL; a = a->next_arena) {
+        wm_arena_reset_totals(a);
     }
 }

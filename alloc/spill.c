@@ -18,29 +18,32 @@ static bool is_left_alone(wm_arena *arena)
     return true;
 }
 
-static int next_for(const wm_space *space, const wm_request *request, int node)
+/* Of the node that comes after the arena's, in the circle that ends with the
+ * request's own. */
+static wm_arena *next_for(const wm_space *space, const wm_request *request,
+                          const wm_arena *arena)
 {
     return request->strict || space->nodes == 1
-               ? request->node
-               : wm_numa_next(&space->driver->numa, node);
+               ? request->arena
+               : wm_space_arena(
+                     space, wm_numa_next(&space->driver->numa, arena->node));
 }
 
 bool wm_spill_is_futile(wm_space *space, const wm_request *request)
 {
-    int node = request->node;
+    wm_arena *arena = request->arena;
 
     do {
         if (request->cause == NULL ||
-            atomic_load_explicit(&space->arenas[node].pause,
-                                 memory_order_relaxed) == 0) {
+            atomic_load_explicit(&arena->pause, memory_order_relaxed) == 0) {
             return false;
         }
-        node = next_for(space, request, node);
-    } while (node != request->node);
+        arena = next_for(space, request, arena);
+    } while (arena != request->arena);
     do {
-        (void)is_left_alone(&space->arenas[node]);
-        node = next_for(space, request, node);
-    } while (node != request->node);
+        (void)is_left_alone(arena);
+        arena = next_for(space, request, arena);
+    } while (arena != request->arena);
     return true;
 }
 
@@ -73,22 +76,21 @@ static void note(wm_space *space, wm_arena *arena, size_t bytes,
     }
 }
 
-static warm_status grow(wm_space *space, const wm_request *request, int node,
-                        int give_back, wm_block **block)
+static warm_status grow(wm_space *space, const wm_request *request,
+                        wm_arena *arena, wm_arena *give_back, wm_block **block)
 {
     warm_status status =
-        wm_growth_alloc(space, request, node, give_back, block);
+        wm_growth_alloc(space, request, arena, give_back, block);
 
-    note(space, &space->arenas[node], request->bytes, status);
+    note(space, arena, request->bytes, status);
     return status;
 }
 
 void wm_spill_reset(wm_space *space)
 {
-    for (int i = 0; i < space->nodes; i++) {
-        atomic_store_explicit(&space->arenas[i].pause, 0, memory_order_relaxed);
-        atomic_store_explicit(&space->arenas[i].paused, 0,
-                              memory_order_relaxed);
+    for (wm_arena *a = space->all_arenas; a != NULL; a = a->next_arena) {
+        atomic_store_explicit(&a->pause, 0, memory_order_relaxed);
+        atomic_store_explicit(&a->paused, 0, memory_order_relaxed);
     }
 }
 
@@ -96,22 +98,21 @@ void wm_spill_reset(wm_space *space)
 static warm_status spill(wm_space *space, const wm_request *request,
                          wm_block **block)
 {
-    const wm_numa *numa = &space->driver->numa;
-    int first = wm_numa_next(numa, request->node);
+    wm_arena *first = next_for(space, request, request->arena);
     warm_status status = WARM_OUT_OF_MEMORY;
 
-    for (int i = first; i != request->node && status != WARM_OK;
-         i = wm_numa_next(numa, i)) {
+    for (wm_arena *a = first; a != request->arena && status != WARM_OK;
+         a = next_for(space, request, a)) {
         bool starved = false;
 
-        *block =
-            wm_arena_take(&space->arenas[i], NULL, request->bytes, &starved);
+        *block = wm_arena_take(a, NULL, request->bytes, &starved);
         status = *block != NULL ? WARM_OK : status;
     }
-    for (int i = first; i != request->node && status == WARM_OUT_OF_MEMORY;
-         i = wm_numa_next(numa, i)) {
-        if (!is_left_alone(&space->arenas[i])) {
-            status = grow(space, request, i, i, block);
+    for (wm_arena *a = first;
+         a != request->arena && status == WARM_OUT_OF_MEMORY;
+         a = next_for(space, request, a)) {
+        if (!is_left_alone(a)) {
+            status = grow(space, request, a, a, block);
         }
     }
     if (status == WARM_OK) {
@@ -125,8 +126,8 @@ static warm_status spill_or_grow(wm_space *space, const wm_request *request,
 {
     warm_status status = WARM_OUT_OF_MEMORY;
 
-    if (!is_left_alone(&space->arenas[request->node])) {
-        status = grow(space, request, request->node, request->node, block);
+    if (!is_left_alone(request->arena)) {
+        status = grow(space, request, request->arena, request->arena, block);
     }
     return status == WARM_OUT_OF_MEMORY ? spill(space, request, block) : status;
 }
@@ -134,16 +135,16 @@ static warm_status spill_or_grow(wm_space *space, const wm_request *request,
 warm_status wm_spill_obtain(wm_space *space, const wm_request *request,
                             wm_block **block)
 {
-    int node = request->node;
+    wm_arena *own = request->arena;
     warm_status status;
 
     if (space->nodes == 1) {
-        return grow(space, request, node, node, block);
+        return grow(space, request, own, own, block);
     }
-    status = request->strict ? grow(space, request, node, node, block)
+    status = request->strict ? grow(space, request, own, own, block)
                              : spill_or_grow(space, request, block);
     if (status == WARM_OUT_OF_MEMORY) {
-        status = grow(space, request, node, WM_NODE_UNKNOWN, block);
+        status = grow(space, request, own, NULL, block);
     }
     return status;
 }
