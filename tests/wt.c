@@ -2,7 +2,9 @@
 #include "wt.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
+#include <time.h>
 
 int wt_main(Suite *suite)
 {
@@ -61,6 +63,21 @@ void wt_refuse_threads(bool refuse)
     pthread_attr_setstacksize(&attributes, refuse ? bytes : usual);
     ck_assert_int_eq(pthread_setattr_default_np(&attributes), 0);
     pthread_attr_destroy(&attributes);
+}
+
+bool wt_lingers(wt_linger *linger)
+{
+    enum { TURNS = 2000, MOST_NS = 50000000 };
+    struct timespec now;
+    uint64_t ns;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+    if (linger->turns++ == 0) {
+        linger->since_ns = ns;
+    }
+    sched_yield();
+    return linger->turns < TURNS && ns - linger->since_ns < MOST_NS;
 }
 
 uint64_t wt_seed(void)

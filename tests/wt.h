@@ -76,6 +76,16 @@ void wt_threads(unsigned count, void (*fn)(void *argument, unsigned index),
  * there can be no more threads: it wants a stack that no address space has. */
 void wt_refuse_threads(bool refuse);
 
+/* For who waits for what must not happen, or need not: yields, and is false
+ * once that was often enough. On a busy machine, where a yield takes as long
+ * as others like, it is for a moment only: a test is weaker then, never red.
+ * What must happen is waited for without a bound. */
+typedef struct wt_linger {
+    unsigned turns;
+    uint64_t since_ns;
+} wt_linger;
+bool wt_lingers(wt_linger *linger);
+
 /* A seed that is printed if the test fails: WT_SEED, or a fixed one. */
 uint64_t wt_seed(void);
 /* xorshift64*; *state is not 0. */

@@ -13,9 +13,6 @@
 
 #define MIB ((size_t)1 << 20)
 
-/* How often a thread yields that waits for what must not happen. */
-enum { WT_YIELDS = 2000 };
-
 static struct {
     warm_runtime *runtime;
     wm_driver_ops ops;

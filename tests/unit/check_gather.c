@@ -804,8 +804,8 @@ static void *poll_it(void *status)
  * asks for it knows more: who polls waits for both. */
 START_TEST(test_a_poll_waits_for_who_closes_or_polls)
 {
-    enum { YIELDS = 20000 };
     warm_status status = WARM_INVALID_ARGUMENT;
+    wt_linger linger = {0};
     struct idler idler;
     pthread_t thread;
 
@@ -818,8 +818,7 @@ START_TEST(test_a_poll_waits_for_who_closes_or_polls)
     /* Nothing to be asked for, now, but the stream is not done with. */
     wm_timelines_poll_some(timelines(), 8, now_ns);
     ck_assert_int_eq(pthread_create(&thread, NULL, poll_it, &status), 0);
-    for (int i = 0; i < YIELDS; i++) {
-        sched_yield();
+    while (wt_lingers(&linger)) {
     }
     ck_assert(!atomic_load(&polled));
     atomic_store(&door.open, true);

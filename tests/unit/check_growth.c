@@ -22,6 +22,8 @@ static struct {
  * the door once 1 is done, or, where it may wait for 0, has had the time. */
 static void play(void *argument, unsigned index)
 {
+    wt_linger linger = {0};
+
     (void)argument;
     if (index == 1) {
         wt_await(&wt_memory.inside);
@@ -36,9 +38,7 @@ static void play(void *argument, unsigned index)
         return;
     }
     wt_await(&wt_memory.inside);
-    for (int i = 0; (act.beside || i < WT_YIELDS) && !wt_flag(&act.second_done);
-         i++) {
-        sched_yield();
+    while ((wt_lingers(&linger) || act.beside) && !wt_flag(&act.second_done)) {
     }
     wt_set(&wt_memory.closed, false);
 }

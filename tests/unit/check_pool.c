@@ -90,7 +90,9 @@ START_TEST(test_A8_first_creation_is_made_by_one_thread_alone)
         ck_assert_int_eq(
             pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
     }
-    /* All stand still: one in the library, the others before it. */
+    /* All stand still: one in the library, the others before it. That they
+     * sleep may be for something else; then they have yet to come. */
+    wt_toy_await(&toy, 1);
     await_sleep(workers, 6);
     ck_assert_uint_eq(toy.creates, 1);
     ck_assert_uint_eq(wt_toy_inside(&toy), 1);
@@ -113,8 +115,7 @@ START_TEST(test_A4_A14_a_handle_given_back_during_a_creation_counts_as_held)
     wt_ok(warm_reserve(runtime, kind, 0, &handle));
     wt_toy_close_gate(&toy);
     ck_assert_int_eq(pthread_create(&worker.thread, NULL, work, &worker), 0);
-    await_sleep(&worker, 1);
-    ck_assert_uint_eq(wt_toy_inside(&toy), 1);
+    wt_toy_await(&toy, 1);
     wt_ok(warm_thread_release(runtime));
     wt_toy_open_gate(&toy);
     pthread_join(worker.thread, NULL);
@@ -136,6 +137,7 @@ START_TEST(test_A8_a_failed_first_creation_fails_one_thread_only)
         ck_assert_int_eq(
             pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
     }
+    wt_toy_await(&toy, 1);
     await_sleep(workers, 4);
     ck_assert_uint_eq(toy.creates, 1);
     wt_toy_open_gate(&toy);

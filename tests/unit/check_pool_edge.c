@@ -137,13 +137,13 @@ static atomic_uint inside, most;
 static int create_alone(void *context, int device, void **handle)
 {
     unsigned now = ++inside;
+    wt_linger linger = {0};
     int code;
 
     if (now > most) {
         most = now;
     }
-    for (int i = 0; i < 2000; i++) {
-        sched_yield();
+    while (wt_lingers(&linger)) {
     }
     code = wt_toy_create(context, device, handle);
     inside--;
@@ -218,14 +218,15 @@ static void *prewarm_one(void *argument)
 START_TEST(test_A11_what_is_asked_for_meanwhile_is_made)
 {
     warm_status status = WARM_NOT_FOUND;
+    wt_linger linger = {0};
     pthread_t thread;
 
     wt_toy_close_gate(&toy);
     pthread_create(&thread, NULL, prewarm_one, &status);
     wt_toy_await(&toy, 1); /* the very first: others wait for it */
     wt_ok(warm_handle_prewarm(runtime, kind, 0, 1, WARM_PREWARM_BACKGROUND));
-    for (int i = 0; i < 2000; i++) {
-        sched_yield(); /* it reads what is wanted, and waits for the first */
+    while (wt_lingers(&linger)) {
+        /* It reads what is wanted, and waits for the first. */
     }
     wt_ok(warm_handle_prewarm(runtime, kind, 0, 4, WARM_PREWARM_BACKGROUND));
     wt_toy_open_gate(&toy);
@@ -310,25 +311,26 @@ END_TEST
 /* ---- cancellation ---------------------------------------------------------
  */
 
-static atomic_bool in_callback;
+static atomic_bool in_callback, cancelled;
+
+static void be_cancelled(void)
+{
+    in_callback = true;
+    while (!cancelled) {
+        sched_yield();
+    }
+    pthread_testcancel();
+}
 
 static int testcancel_create(void *context, int device, void **handle)
 {
-    in_callback = true;
-    for (int i = 0; i < 2000; i++) {
-        sched_yield();
-        pthread_testcancel();
-    }
+    be_cancelled();
     return wt_toy_create(context, device, handle);
 }
 
 static int testcancel_reset(void *context, int device, void *handle)
 {
-    in_callback = true;
-    for (int i = 0; i < 2000; i++) {
-        sched_yield();
-        pthread_testcancel();
-    }
+    be_cancelled();
     return wt_toy_reset(context, device, handle);
 }
 
@@ -360,12 +362,13 @@ START_TEST(test_A4_callbacks_are_no_cancellation_points)
         void *result = NULL;
         pthread_t thread;
 
-        in_callback = false;
+        in_callback = cancelled = false;
         pthread_create(&thread, NULL, reserve_to_be_cancelled, &status);
         while (!in_callback) {
             sched_yield();
         }
         pthread_cancel(thread);
+        cancelled = true;
         pthread_join(thread, &result);
         ck_assert_ptr_eq(result, PTHREAD_CANCELED);
         wt_ok(status);

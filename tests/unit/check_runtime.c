@@ -39,6 +39,7 @@ START_TEST(test_A5_G2_destroy_waits_for_pinned_threads)
 {
     struct closer closer = {wt_runtime(NULL), 0};
     warm_runtime *runtime = closer.runtime;
+    wt_linger linger = {0};
     pthread_t thread;
 
     ck_assert(wm_runtime_pin(runtime));
@@ -48,8 +49,7 @@ START_TEST(test_A5_G2_destroy_waits_for_pinned_threads)
     }
     /* CLOSING: the pools are still there for whoever is pinned, however
      * often the other thread has its turn. */
-    for (unsigned i = 0; i < 20000; i++) {
-        sched_yield();
+    while (wt_lingers(&linger)) {
     }
     ck_assert_int_eq(runtime->state, WM_RUNTIME_CLOSING);
     ck_assert_ptr_nonnull(runtime->pools);

@@ -11,8 +11,6 @@
 #include <sched.h>
 #include <string.h>
 
-/* How often a thread yields that waits for what must not happen. */
-enum { YIELDS = 2000 };
 #define MIB ((size_t)1 << 20)
 
 static warm_runtime *runtime;
@@ -121,6 +119,8 @@ static struct {
 
 static void play(void *argument, unsigned index)
 {
+    wt_linger linger = {0};
+
     (void)argument;
     if (index == 0) {
         act.first();
@@ -134,8 +134,7 @@ static void play(void *argument, unsigned index)
         set(&door.settled, true);
         return;
     }
-    for (int i = 0; (act.beside || i < YIELDS) && !flag(&door.settled); i++) {
-        sched_yield();
+    while ((wt_lingers(&linger) || act.beside) && !flag(&door.settled)) {
     }
     set(&door.closed, false);
 }

@@ -176,8 +176,6 @@ END_TEST
 
 /* ---- several threads poll --------------------------------------------- */
 
-enum { YIELDS = 20000 };
-
 /* The host device with one call replaced. */
 static struct {
     wm_driver_ops ops;
@@ -211,6 +209,7 @@ static warm_status slow_query(wm_driver *d, warm_event event)
 static void poll_both(void *argument, unsigned index)
 {
     warm_status *status = argument;
+    wt_linger linger = {0};
 
     if (index == 0) {
         status[0] = warm_poll(runtime);
@@ -218,10 +217,8 @@ static void poll_both(void *argument, unsigned index)
     }
     if (index == 2) {
         /* The second is either back too early, or waits for the first. */
-        for (int i = 0; i < YIELDS &&
-                        !atomic_load_explicit(&slow.done, memory_order_acquire);
-             i++) {
-            sched_yield();
+        while (wt_lingers(&linger) &&
+               !atomic_load_explicit(&slow.done, memory_order_acquire)) {
         }
         atomic_store_explicit(&slow.open, true, memory_order_release);
         return;
@@ -277,14 +274,13 @@ static warm_status slow_mark(wm_driver *d, warm_event event, warm_stream s,
     unsigned n =
         atomic_fetch_add_explicit(&slow.queries, 1, memory_order_acq_rel);
     _Atomic bool *until = n == 0 ? &slow.done : &meeting.gone;
+    wt_linger linger = {0};
 
     atomic_store_explicit(&slow.asked, true, memory_order_release);
-    for (int i = 0;
-         i < YIELDS && !atomic_load_explicit(until, memory_order_acquire) &&
-         (n > 0 ||
-          atomic_load_explicit(&slow.queries, memory_order_acquire) == 1);
-         i++) {
-        sched_yield();
+    while (wt_lingers(&linger) &&
+           !atomic_load_explicit(until, memory_order_acquire) &&
+           (n > 0 ||
+            atomic_load_explicit(&slow.queries, memory_order_acquire) == 1)) {
     }
     return slow.real->event_mark(d, event, s, capture);
 }
