@@ -418,6 +418,9 @@ void wm_arena_sorted_stats(wm_arena *arena, warm_device_stats *stats)
     stats->captured_bytes = arena->stats.captured_bytes;
     stats->lost = arena->stats.lost;
     stats->lost_bytes = arena->stats.lost_bytes;
+    stats->cache_hits = arena->stats.cache_hits;
+    stats->driver_alloc = arena->stats.driver_alloc;
+    stats->driver_free = arena->stats.driver_free;
     wm_lock_release(&arena->lock);
     add_split(
         &stats->all, stats->small.inactive_split + stats->large.inactive_split,

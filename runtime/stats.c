@@ -201,6 +201,9 @@ static warm_status put_device_memory(wm_text *text, warm_runtime *runtime)
         put_count(text, "captured_bytes", stats.captured_bytes);
         put_count(text, "lost", stats.lost);
         put_count(text, "lost_bytes", stats.lost_bytes);
+        put_count(text, "cache_hits", stats.cache_hits);
+        put_duration(text, "driver_alloc", &stats.driver_alloc);
+        put_duration(text, "driver_free", &stats.driver_free);
         wm_text_put(text, "}");
         separator = ",";
     }

@@ -98,6 +98,8 @@ typedef struct warm_device_stats {
     uint64_t failures; /* requests that ended out of memory */
     uint64_t captured, captured_bytes; /* blocks kept for graphs */
     uint64_t lost, lost_bytes;         /* and after an error of the driver */
+    uint64_t cache_hits; /* requests served without asking the driver */
+    warm_duration driver_alloc, driver_free; /* its calls for segments */
 } warm_device_stats;
 
 /* All figures belong to one moment. */

@@ -428,6 +428,32 @@ START_TEST(test_C6_figures_of_all_small_and_large)
 }
 END_TEST
 
+START_TEST(test_C6_hits_and_calls_of_the_driver)
+{
+    void *block = take(first, 3 * MIB);
+    warm_device_stats s = stats_now();
+    size_t released = 0;
+
+    ck_assert_uint_eq(s.cache_hits, 0);
+    ck_assert_uint_eq(s.driver_alloc.count, 1);
+    ck_assert_uint_ge(s.driver_alloc.max_ns, s.driver_alloc.min_ns);
+    wt_ok(warm_free(block));
+    wt_ok(warm_free(take(first, 3 * MIB)));
+    s = stats_now();
+    ck_assert_uint_eq(s.cache_hits, 1);
+    ck_assert_uint_eq(s.driver_alloc.count, 1);
+    ck_assert_uint_eq(s.driver_free.count, 0);
+    wt_ok(warm_device_empty_cache(runtime, 0, &released));
+    ck_assert_uint_gt(released, 0);
+    ck_assert_uint_eq(stats_now().driver_free.count, 1);
+    wt_ok(warm_device_reset_totals(runtime, 0));
+    s = stats_now();
+    ck_assert_uint_eq(s.cache_hits, 0);
+    ck_assert_uint_eq(s.driver_alloc.count, 0);
+    ck_assert_uint_eq(s.driver_free.count, 0);
+}
+END_TEST
+
 START_TEST(test_cache_info_says_what_is_idle)
 {
     warm_device_cache info = {.size = sizeof info};
@@ -513,6 +539,10 @@ START_TEST(test_figures_are_in_the_json)
     (void)number_after(&at, "\"device_memory\":");
     ck_assert_uint_eq(number_after(&at, "\"requested_bytes\":{\"current\":"),
                       3000);
+    (void)number_after(&at, "\"captured\":");
+    ck_assert_uint_eq(number_after(&at, "\"cache_hits\":"), 0);
+    ck_assert_uint_eq(number_after(&at, "\"driver_alloc\":{\"count\":"), 1);
+    ck_assert_uint_eq(number_after(&at, "\"driver_free\":{\"count\":"), 0);
     wt_ok(warm_free(block));
 }
 END_TEST
@@ -906,6 +936,7 @@ int main(void)
     tcase_add_test(tcase, test_C3_small_and_large_requests_are_kept_apart);
     tcase_add_test(tcase, test_C5_base_allocation_of_any_pointer);
     tcase_add_test(tcase, test_C6_figures_of_all_small_and_large);
+    tcase_add_test(tcase, test_C6_hits_and_calls_of_the_driver);
     tcase_add_test(tcase, test_cache_info_says_what_is_idle);
     tcase_add_test(tcase, test_snapshot_tells_every_block);
     tcase_add_test(tcase, test_figures_are_in_the_json);
