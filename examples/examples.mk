@@ -8,16 +8,17 @@ EX_PACKAGES := libmicrohttpd-dev libdnnl-dev zlib1g-dev libpng-dev
 EX_DATA := dataset-fashion-mnist
 EX_TSAN := TSAN_OPTIONS=halt_on_error=1:suppressions=$(CURDIR)/examples/tsan.supp
 
-EX_MATHS  := $(addprefix common/,images maths maths_host maths_cuda model options)
+EX_MATHS  := $(addprefix common/,images maths maths_host maths_cuda model options usage)
 EX_CLIENT := $(addprefix common/,images http json options process)
 
 EX_PROGRAMS := quickstart data_parallel inference_server demo
-EX_CHECKS   := check_maths check_server
+EX_CHECKS   := check_maths check_graphs check_server
 EX_quickstart       := quickstart
 EX_data_parallel    := $(addprefix data_parallel/,train step) $(EX_MATHS)
-EX_inference_server := $(addprefix inference_server/,server routes classify decode) $(EX_MATHS)
-EX_demo             := $(addprefix demo/,demo load) $(EX_CLIENT)
+EX_inference_server := $(addprefix inference_server/,server routes classify graphs decode) $(EX_MATHS)
+EX_demo             := $(addprefix demo/,demo summary load) $(EX_CLIENT)
 EX_check_maths      := common/check_maths $(EX_MATHS)
+EX_check_graphs     := inference_server/check_graphs inference_server/graphs $(EX_MATHS)
 EX_check_server     := inference_server/check_server demo/load $(EX_CLIENT)
 
 EX_WARMPOOL := -L$(B) -lwarmpool -Wl,-rpath,'$$ORIGIN/../..'
@@ -26,6 +27,7 @@ EX_LIBS_data_parallel    := $(EX_WARMPOOL) -ldnnl -lgomp -lz -lm
 EX_LIBS_inference_server := $(EX_WARMPOOL) -lmicrohttpd -lpng -ldnnl -lgomp -lz -lm
 EX_LIBS_demo             := -lz
 EX_LIBS_check_maths      := $(WT) $(EX_WARMPOOL) -ldnnl -lgomp -lz -lm $(CHECK_LIBS)
+EX_LIBS_check_graphs     := $(EX_LIBS_check_maths)
 EX_LIBS_check_server     := $(WT) $(EX_WARMPOOL) -lpng -lz $(CHECK_LIBS)
 
 ex_objects = $(EX_$(1):%=$(B)/examples/%.o)

@@ -12,20 +12,15 @@ enum { ROOM = 1 << 17 }; /* floats of each array */
 
 /* Arrays of the host, and their twins on the device. */
 static float a[ROOM], b[ROOM], c[ROOM], expected[ROOM];
-static float *device_a, *device_b, *device_c;
+static float *device_a, *device_b, *device_c; /* one block */
 static warm_runtime *runtime;
 static maths m;
 
 static void set_up(bool naive)
 {
-    void *memory;
     uint64_t state = wt_seed();
 
     runtime = wt_runtime(NULL);
-    wt_ok(warm_device_alloc_uncached(runtime, 0, 3 * sizeof a, &memory));
-    device_a = memory;
-    device_b = device_a + ROOM;
-    device_c = device_b + ROOM;
     for (int i = 0; i < ROOM; i++) {
         a[i] = (float)(random_next(&state) >> 48) / 32768 - 1;
         b[i] = (float)(random_next(&state) >> 48) / 32768 - 1;
@@ -34,6 +29,10 @@ static void set_up(bool naive)
     ck_assert_msg(naive ? maths_begin_naive(&m, runtime, 0)
                         : maths_begin(&m, runtime, 0),
                   "%s", m.why.text);
+    device_a = maths_alloc(&m, (size_t)3 * ROOM);
+    ck_assert_msg(!m.bad, "%s", m.why.text);
+    device_b = device_a + ROOM;
+    device_c = device_b + ROOM;
     maths_upload(&m, device_a, a, ROOM);
     maths_upload(&m, device_b, b, ROOM);
     maths_upload(&m, device_c, c, ROOM);
@@ -53,8 +52,8 @@ static void set_up_naive(void)
 
 static void tear_down(void)
 {
+    maths_free(&m, device_a);
     maths_end(&m);
-    wt_ok(warm_device_free_uncached(runtime, 0, device_a));
     wt_runtime_end(runtime);
 }
 
@@ -217,10 +216,8 @@ START_TEST(test_forward_as_plain_loops)
     enum { ROWS = 5 };
     static float hidden[ROWS][HIDDEN];
     model_room room;
-    message why;
 
-    ck_assert_msg(model_room_init(&room, runtime, 0, ROWS, &why), "%s",
-                  why.text);
+    model_room_init(&room, &m, ROWS);
     for (int i = 0; i < MODEL_FLOATS; i++) {
         b[i] *= 0.1f;
     }
@@ -253,10 +250,75 @@ START_TEST(test_forward_as_plain_loops)
     maths_upload(&m, room.x, a, ROWS * IMAGE_BYTES);
     model_forward(&m, device_b, &room, ROWS);
     maths_download(&m, c, room.p, ROWS * CLASSES);
+    model_room_fini(&room, &m);
     ck_assert_msg(maths_finish(&m), "%s", m.why.text);
     maths_upload(&m, device_c, c, ROOM);
     compare(ROWS * CLASSES);
-    model_room_fini(&room, runtime, 0);
+}
+END_TEST
+
+/* Nothing runs while it is captured, everything at each replay, with what the
+ * buffers hold then. */
+START_TEST(test_captured_operations_run_at_each_replay)
+{
+    enum { COUNT = 1000 };
+    maths_graph graph;
+    void *buffer;
+    float *x;
+
+    wt_ok(warm_pinned_alloc(runtime, COUNT * sizeof *x, &buffer));
+    x = buffer;
+    maths_scale(&m, 1, 1, device_c); /* the libraries load what they need */
+    maths_axpy(&m, 1, 0, device_b, device_c);
+    maths_capture_begin(&m);
+    maths_upload(&m, device_a, x, COUNT);
+    maths_scale(&m, COUNT, 0.5f, device_c);
+    maths_axpy(&m, COUNT, 2, device_a, device_c);
+    maths_capture_end(&m, &graph);
+    ck_assert_msg(!m.bad, "%s", m.why.text);
+    ck_assert_ptr_nonnull(graph.graph);
+    memcpy(expected, c, sizeof expected);
+    compare(COUNT);
+    for (int replay = 0; replay < 3; replay++) {
+        for (int i = 0; i < COUNT; i++) {
+            x[i] = (float)(replay + 1) * a[i];
+            expected[i] = 0.5f * expected[i] + 2 * x[i];
+        }
+        maths_replay(&m, &graph);
+        compare(COUNT);
+    }
+    maths_graph_destroy(&m, &graph);
+    ck_assert_ptr_null(graph.graph);
+    ck_assert_ptr_null(graph.kept);
+    wt_ok(warm_free(buffer));
+}
+END_TEST
+
+/* And the stream works as before. */
+START_TEST(test_error_in_a_capture_leaves_no_graph)
+{
+    maths_graph graph;
+
+    maths_capture_begin(&m);
+    maths_scale(&m, 10, 0, device_c);
+    maths_failed(&m, "on purpose");
+    maths_scale(&m, 10, 0, device_c);
+    maths_capture_end(&m, &graph);
+    ck_assert_ptr_null(graph.graph);
+    ck_assert_ptr_null(graph.kept);
+    ck_assert_str_eq(m.why.text, "on purpose");
+    ck_assert(!maths_finish(&m));
+    m.bad = false;
+    memcpy(expected, c, sizeof expected);
+    compare(10);
+    /* One that could not begin is not ended. */
+    maths_failed(&m, "before");
+    maths_capture_begin(&m);
+    ck_assert(!m.captures);
+    maths_capture_end(&m, &graph);
+    ck_assert_ptr_null(graph.graph);
+    m.bad = false;
+    compare(10);
 }
 END_TEST
 
@@ -288,6 +350,8 @@ static void add_cases(Suite *suite, const char *name, SFun begin)
     tcase_add_loop_test(tcase, test_softmax_makes_distributions, 0, SIZES);
     tcase_add_test(tcase, test_axpy_and_scale_as_plain_loops);
     tcase_add_test(tcase, test_forward_as_plain_loops);
+    tcase_add_test(tcase, test_captured_operations_run_at_each_replay);
+    tcase_add_test(tcase, test_error_in_a_capture_leaves_no_graph);
     tcase_add_test(tcase, test_first_error_stays);
     suite_add_tcase(suite, tcase);
 }

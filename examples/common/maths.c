@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 void maths_failed(maths *m, const char *format, ...)
@@ -77,6 +78,80 @@ void maths_end(maths *m)
     m->ops->end(m);
     if (m->naive) {
         warm_stream_destroy(m->runtime, m->stream);
+    }
+}
+
+float *maths_alloc(maths *m, size_t count)
+{
+    void *memory = NULL;
+
+    if (!m->bad) {
+        size_t bytes = count * sizeof(float);
+
+        check(m, m->naive ? warm_device_alloc_uncached(m->runtime, m->device,
+                                                       bytes, &memory)
+                          : warm_device_alloc(m->runtime, m->device, m->stream,
+                                              bytes, &memory));
+    }
+    return memory;
+}
+
+void maths_free(maths *m, float *memory)
+{
+    if (m->naive) {
+        warm_device_free_uncached(m->runtime, m->device, memory);
+    } else {
+        warm_free(memory);
+    }
+}
+
+void maths_capture_begin(maths *m)
+{
+    if (!m->bad) {
+        check(m, warm_capture_begin(m->runtime, m->stream));
+        m->captures = !m->bad;
+    }
+}
+
+void maths_keep(maths *m, maths_kept *kept)
+{
+    kept->next = m->kept;
+    m->kept = kept;
+}
+
+/* The capture is ended whatever has gone wrong in it. */
+void maths_capture_end(maths *m, maths_graph *graph)
+{
+    graph->graph = NULL;
+    graph->kept = m->kept;
+    m->kept = NULL;
+    if (m->captures) {
+        check(m, warm_capture_end(m->runtime, m->stream, &graph->graph));
+        m->captures = false;
+    }
+    if (m->bad) {
+        maths_graph_destroy(m, graph);
+    }
+}
+
+void maths_replay(maths *m, const maths_graph *graph)
+{
+    if (!m->bad) {
+        check(m, warm_graph_launch(m->runtime, graph->graph, m->stream));
+    }
+}
+
+void maths_graph_destroy(maths *m, maths_graph *graph)
+{
+    if (graph->graph != NULL) {
+        warm_graph_destroy(m->runtime, graph->graph);
+        graph->graph = NULL;
+    }
+    while (graph->kept != NULL) {
+        maths_kept *kept = graph->kept;
+
+        graph->kept = kept->next;
+        free(kept);
     }
 }
 

@@ -19,7 +19,19 @@
 
 typedef struct maths_ops maths_ops;
 
-/* What a thread computes with, on that thread's stack. */
+/* What a graph needs for as long as it lives: the head of a record on the heap
+ * that whoever keeps it knows. */
+typedef struct maths_kept {
+    struct maths_kept *next;
+} maths_kept;
+
+/* Operations that were queued once, to be run as often as wanted. */
+typedef struct maths_graph {
+    warm_graph graph; /* null: there is none */
+    maths_kept *kept;
+} maths_graph;
+
+/* What a thread computes with, on that thread's stack or in its care. */
 typedef struct maths {
     const maths_ops *ops;
     warm_runtime *runtime;
@@ -30,6 +42,8 @@ typedef struct maths {
     void *shapes[3];  /* descriptors of cuDNN */
     bool naive;       /* stream and handles were made by maths_begin_naive() */
     bool bad;         /* an operation could not be queued */
+    bool captures;    /* operations go to a graph, and do not run */
+    maths_kept *kept; /* by those, so far */
     atomic_int fault; /* what a queued operation of the host device answered */
     message why;
 } maths;
@@ -46,6 +60,24 @@ bool maths_begin_naive(maths *m, warm_runtime *runtime, int device);
 bool maths_finish(maths *m);
 /* After maths_finish(). */
 void maths_end(maths *m);
+
+/* Memory of the device, in the order of the stream: to be given back as soon
+ * as the work that uses it is queued. Whoever gets it next does so behind that
+ * work. Null: an error. The naive way asks the driver each time. */
+float *maths_alloc(maths *m, size_t count);
+/* Null does nothing. */
+void maths_free(maths *m, float *memory);
+
+/* What is queued between the two becomes a graph; its arguments stay in use,
+ * and m in its place, until maths_graph_destroy(). Libraries load code when it
+ * is first used, which a capture may not allow: run the same once before. */
+void maths_capture_begin(maths *m);
+/* After an error *graph is empty. */
+void maths_capture_end(maths *m, maths_graph *graph);
+/* Queues everything in it, by one call of the driver. */
+void maths_replay(maths *m, const maths_graph *graph);
+/* After maths_finish(). An empty one needs it not. */
+void maths_graph_destroy(maths *m, maths_graph *graph);
 
 /* Page-locked memory straight from the system, for the naive way. */
 void *maths_pin(maths *m, size_t bytes);
@@ -104,6 +136,9 @@ struct maths_ops {
 };
 extern const maths_ops maths_host;
 extern const maths_ops maths_cuda; /* answers false where left out */
+
+/* For operations that are captured. */
+void maths_keep(maths *m, maths_kept *kept);
 
 /* The first error stays. */
 void maths_failed(maths *m, const char *format, ...)

@@ -2,7 +2,8 @@
  *
  * Every operation is one piece of work on the stream: warm_stream_host_func()
  * runs it on a thread of the host device, after what was queued before it.
- * The operation's record is made here and freed by whoever runs it. */
+ * The operation's record is made here and freed by whoever runs it, or by the
+ * graph that it became part of. */
 #include "examples/common/maths.h"
 
 #include "warmpool/onednn.h"
@@ -16,6 +17,8 @@
 extern void omp_set_num_threads(int count);
 
 typedef struct operation {
+    maths_kept kept; /* first: freed as that */
+    bool captured;   /* runs as often as its graph does */
     void (*run)(struct operation *o);
     maths *m;
     maths_product p; /* rows, columns and alpha also for the simple ones */
@@ -28,7 +31,9 @@ static void run_operation(void *argument)
     operation *o = argument;
 
     o->run(o);
-    free(o);
+    if (!o->captured) {
+        free(o);
+    }
 }
 
 static void queue(maths *m, const operation *given)
@@ -42,11 +47,14 @@ static void queue(maths *m, const operation *given)
     }
     *o = *given;
     o->m = m;
+    o->captured = m->captures;
     status = warm_stream_host_func(m->runtime, m->stream, run_operation, o);
     if (status != WARM_OK) {
         free(o);
         maths_failed(m, "%s: %s", warm_status_name(status),
                      warm_last_error_message());
+    } else if (m->captures) {
+        maths_keep(m, &o->kept);
     }
 }
 

@@ -82,27 +82,20 @@ bool model_load(const char *path, float *weights, message *why)
                          path);
 }
 
-bool model_room_init(model_room *room, warm_runtime *runtime, int device,
-                     int capacity, message *why)
+void model_room_init(model_room *room, maths *m, int rows)
 {
-    size_t bytes = (size_t)capacity * ROW_FLOATS * sizeof(float);
-    void *memory;
+    size_t count = (size_t)rows;
 
-    if (warm_device_alloc_uncached(runtime, device, bytes, &memory) !=
-        WARM_OK) {
-        return failed(why, "%s", warm_last_error_message());
-    }
-    room->capacity = capacity;
-    room->x = memory;
-    room->h = room->x + (size_t)capacity * IMAGE_BYTES;
-    room->p = room->h + (size_t)capacity * HIDDEN;
-    return true;
+    room->x = maths_alloc(m, count * IMAGE_BYTES);
+    room->h = maths_alloc(m, count * HIDDEN);
+    room->p = maths_alloc(m, count * CLASSES);
 }
 
-void model_room_fini(model_room *room, warm_runtime *runtime, int device)
+void model_room_fini(model_room *room, maths *m)
 {
-    warm_device_free_uncached(runtime, device, room->x);
-    room->x = NULL;
+    maths_free(m, room->x);
+    maths_free(m, room->h);
+    maths_free(m, room->p);
 }
 
 void model_forward(maths *m, const float *weights, const model_room *room,
@@ -119,6 +112,14 @@ void model_forward(maths *m, const float *weights, const model_room *room,
     maths_gemm(m, &second, room->h, weights + MODEL_W2, room->p);
     maths_add_row(m, rows, CLASSES, weights + MODEL_B2, room->p);
     maths_softmax(m, rows, CLASSES, room->p);
+}
+
+void model_run(maths *m, const float *weights, const model_room *room, int rows,
+               const float *x, float *p)
+{
+    maths_upload(m, room->x, x, (size_t)rows * IMAGE_BYTES);
+    model_forward(m, weights, room, rows);
+    maths_download(m, p, room->p, (size_t)rows * CLASSES);
 }
 
 int model_best(const float *probabilities)

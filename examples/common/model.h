@@ -15,8 +15,6 @@ enum {
     MODEL_W2 = MODEL_B1 + HIDDEN,
     MODEL_B2 = MODEL_W2 + HIDDEN * CLASSES,
     MODEL_FLOATS = MODEL_B2 + CLASSES,
-    /* floats a row of images needs on the device */
-    ROW_FLOATS = IMAGE_BYTES + HIDDEN + CLASSES,
 };
 
 /* Small random weights; the same seed gives the same. */
@@ -24,20 +22,22 @@ void model_init(float *weights, uint64_t seed);
 bool model_save(const char *path, const float *weights, message *why);
 bool model_load(const char *path, float *weights, message *why);
 
-/* Room on the device for up to capacity images on their way through. */
+/* What rows images need on the device, on their way through; by maths_alloc(),
+ * so that the room can go as soon as the way is queued. */
 typedef struct model_room {
-    int capacity;
-    float *x; /* images, normalized: capacity × IMAGE_BYTES */
-    float *h; /* hidden layer: capacity × HIDDEN */
-    float *p; /* probabilities: capacity × CLASSES */
+    float *x; /* images, normalized: rows × IMAGE_BYTES */
+    float *h; /* hidden layer: rows × HIDDEN */
+    float *p; /* probabilities: rows × CLASSES */
 } model_room;
-bool model_room_init(model_room *room, warm_runtime *runtime, int device,
-                     int capacity, message *why);
-void model_room_fini(model_room *room, warm_runtime *runtime, int device);
+void model_room_init(model_room *room, maths *m, int rows);
+void model_room_fini(model_room *room, maths *m);
 
 /* Queues room->x → room->p. weights: on the device. */
 void model_forward(maths *m, const float *weights, const model_room *room,
                    int rows);
+/* Queues that with what comes before and after it, x → p: of the host. */
+void model_run(maths *m, const float *weights, const model_room *room, int rows,
+               const float *x, float *p);
 
 /* Where the larger of CLASSES probabilities is. */
 int model_best(const float *probabilities);

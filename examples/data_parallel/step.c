@@ -1,7 +1,8 @@
 /* step.c: one step of the training: threads that stage, compute and exit.
  *
- * Nothing here creates a handle or page-locks memory: a thread reserves what
- * the threads of the step before have given back by exiting. */
+ * Nothing here creates a handle, page-locks memory or asks a device for any:
+ * a thread gets what the threads of the step before have given back, handles
+ * by exiting, memory as soon as the work on it was queued. */
 #include "examples/data_parallel/step.h"
 
 #include <math.h>
@@ -34,7 +35,9 @@ static void stage(slice *s, maths *m)
         y[r * CLASSES + s->set->labels[image]] = 1;
     }
     maths_upload(m, s->room.x, x, pixels);
-    maths_upload(m, s->y, y, marks);
+    if (s->learn) {
+        maths_upload(m, s->y, y, marks);
+    }
     warm_free(buffer);
 }
 
@@ -85,11 +88,33 @@ static void score(slice *s, const float *p)
     }
 }
 
+static void take_memory(slice *s, maths *m)
+{
+    size_t rows = (size_t)s->rows;
+
+    s->y = s->dh = NULL;
+    model_room_init(&s->room, m, s->rows);
+    if (s->learn) {
+        s->y = maths_alloc(m, rows * CLASSES);
+        s->dh = maths_alloc(m, rows * HIDDEN);
+        s->gradient = maths_alloc(m, MODEL_FLOATS);
+    }
+}
+
+/* Nothing has been waited for, and nothing need be. */
+static void give_memory(slice *s, maths *m)
+{
+    model_room_fini(&s->room, m);
+    maths_free(m, s->y);
+    maths_free(m, s->dh);
+}
+
 static bool compute(slice *s, maths *m)
 {
     size_t count = (size_t)s->rows * CLASSES;
     void *p = NULL;
 
+    take_memory(s, m);
     if (warm_pinned_alloc(s->t->runtime, count * sizeof(float), &p) !=
         WARM_OK) {
         maths_failed(m, "%s", warm_last_error_message());
@@ -100,6 +125,7 @@ static bool compute(slice *s, maths *m)
     if (s->learn) {
         backward(s, m);
     }
+    give_memory(s, m);
     if (maths_finish(m)) {
         score(s, p);
     }

@@ -13,12 +13,13 @@ typedef struct slice {
     const int *order; /* which images, rows of them */
     int rows;
     bool learn; /* or only look */
-    /* on the device, one for each slice */
+    /* on the device, while its thread queues */
     model_room room;
-    float *y;        /* labels, one-hot: rows × CLASSES */
-    float *dh;       /* rows × HIDDEN */
-    float *gradient; /* MODEL_FLOATS */
+    float *y;  /* labels, one-hot: rows × CLASSES */
+    float *dh; /* rows × HIDDEN */
     /* answers */
+    float *gradient; /* on the device: MODEL_FLOATS, or null. Owned by who
+                        started the thread: used on a second stream */
     bool good;
     message why;
     double loss;
@@ -28,7 +29,7 @@ typedef struct slice {
 typedef struct trainer {
     warm_runtime *runtime;
     int device, threads, batch;
-    float *memory;  /* on the device: everything that follows */
+    /* on the device, for the whole run */
     float *weights; /* MODEL_FLOATS */
     float *speed;   /* MODEL_FLOATS: momentum */
     float *ones;    /* a slice's rows */

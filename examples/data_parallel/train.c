@@ -8,8 +8,10 @@
  *   step ──┬── thread: reserve, stage, forward, backward, exit ──┬── update
  *          └── thread: reserve, stage, forward, backward, exit ──┘
  *
- * Weights and gradients stay on the device. */
+ * Weights and gradients stay on the device. The weights do so for the whole
+ * run, a gradient from the thread that computes it to the update behind it. */
 #include "examples/common/options.h"
+#include "examples/common/usage.h"
 #include "examples/data_parallel/step.h"
 
 #include <inttypes.h>
@@ -26,12 +28,24 @@ static double seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+/* The gradient of a slice, which its thread allocated in the order of its own
+ * stream, has been used on this one: said before it is freed. */
+static void give_gradient(slice *s, maths *m)
+{
+    if (s->gradient != NULL) {
+        warm_record_stream(s->gradient, m->stream);
+        maths_free(m, s->gradient);
+        s->gradient = NULL;
+    }
+}
+
 /* speed = 0.9 speed + gradients; weights -= rate speed. */
 static bool update(trainer *t, maths *m, float rate)
 {
     maths_scale(m, MODEL_FLOATS, 0.9f, t->speed);
     for (int i = 0; i < t->threads; i++) {
         maths_axpy(m, MODEL_FLOATS, 1, t->slices[i].gradient, t->speed);
+        give_gradient(&t->slices[i], m);
     }
     maths_axpy(m, MODEL_FLOATS, -rate, t->speed, t->weights);
     return maths_finish(m);
@@ -115,66 +129,61 @@ static bool move(trainer *t, float *device, float *host, size_t count,
     return !m.bad;
 }
 
-/* The memory of the device, once for the whole run. */
-static bool allocate(trainer *t, message *why)
+static size_t slice_rows(const trainer *t)
 {
-    size_t rows =
-        ((size_t)t->batch + (size_t)t->threads - 1) / (size_t)t->threads;
-    size_t per_slice = rows * (CLASSES + HIDDEN) + MODEL_FLOATS;
-    size_t floats =
-        (size_t)2 * MODEL_FLOATS + rows + (size_t)t->threads * per_slice;
-    void *memory;
-
-    if (warm_device_alloc_uncached(t->runtime, t->device,
-                                   floats * sizeof(float),
-                                   &memory) != WARM_OK) {
-        return failed(why, "%s", warm_last_error_message());
-    }
-    t->memory = memory;
-    t->weights = t->memory;
-    t->speed = t->weights + MODEL_FLOATS;
-    t->ones = t->speed + MODEL_FLOATS;
-    for (int i = 0; i < t->threads; i++) {
-        slice *s = &t->slices[i];
-
-        s->t = t;
-        s->gradient = t->ones + rows + (size_t)i * per_slice;
-        s->y = s->gradient + MODEL_FLOATS;
-        s->dh = s->y + rows * CLASSES;
-        if (!model_room_init(&s->room, t->runtime, t->device, (int)rows, why)) {
-            return false;
-        }
-    }
-    return true;
+    return ((size_t)t->batch + (size_t)t->threads - 1) / (size_t)t->threads;
 }
 
+/* What stays on the device for the whole run. What a step needs beside it
+ * comes and goes with the step. */
+static bool allocate(trainer *t, message *why)
+{
+    maths m;
+
+    for (int i = 0; i < t->threads; i++) {
+        t->slices[i].t = t;
+    }
+    if (maths_begin(&m, t->runtime, t->device)) {
+        t->weights = maths_alloc(&m, MODEL_FLOATS);
+        t->speed = maths_alloc(&m, MODEL_FLOATS);
+        t->ones = maths_alloc(&m, slice_rows(t));
+        maths_end(&m);
+    }
+    *why = m.why;
+    return !m.bad;
+}
+
+/* Every thread has been waited for. */
 static void release(trainer *t)
 {
     for (int i = 0; i < t->threads; i++) {
-        if (t->slices[i].room.x != NULL) {
-            model_room_fini(&t->slices[i].room, t->runtime, t->device);
-        }
+        warm_free(t->slices[i].gradient);
     }
-    warm_device_free_uncached(t->runtime, t->device, t->memory);
+    warm_free(t->ones);
+    warm_free(t->speed);
+    warm_free(t->weights);
 }
 
 /* First weights, no speed, and ones, through one array of the host. */
 static bool set_up(trainer *t, uint64_t seed, message *why)
 {
-    size_t rows =
-        ((size_t)t->batch + (size_t)t->threads - 1) / (size_t)t->threads;
-    size_t count = (size_t)2 * MODEL_FLOATS + rows;
-    float *start = calloc(count, sizeof *start);
+    size_t rows = slice_rows(t);
+    float *start = calloc((size_t)2 * MODEL_FLOATS + rows, sizeof *start);
+    float *speed, *ones;
     bool good;
 
     if (start == NULL) {
         return failed(why, "out of memory");
     }
+    speed = start + MODEL_FLOATS;
+    ones = speed + MODEL_FLOATS;
     model_init(start, seed);
     for (size_t i = 0; i < rows; i++) {
-        start[count - rows + i] = 1;
+        ones[i] = 1;
     }
-    good = move(t, t->weights, start, count, true, why);
+    good = move(t, t->weights, start, MODEL_FLOATS, true, why) &&
+           move(t, t->speed, speed, MODEL_FLOATS, true, why) &&
+           move(t, t->ones, ones, rows, true, why);
     free(start);
     return good;
 }
@@ -190,29 +199,27 @@ static bool save(trainer *t, const char *path, message *why)
     return good;
 }
 
-static uint64_t handles_created(warm_runtime *runtime, int device)
-{
-    uint64_t created = 0;
-
-    for (warm_kind kind = 0; kind < WARM_KIND_BUILTIN; kind++) {
-        warm_handle_stats stats = {.size = sizeof stats};
-
-        if (warm_handle_get_stats(runtime, kind, device, &stats) == WARM_OK) {
-            created += stats.created;
-        }
-    }
-    return created;
-}
-
 static void print_usage(const trainer *t, const char *before)
 {
-    warm_space_stats stats = {.size = sizeof stats};
+    usage u;
 
-    warm_pinned_get_stats(t->runtime, &stats);
+    usage_read(t->runtime, t->device, &u);
     printf("%sthreads=%" PRIu64 " handles_created=%" PRIu64 " pinned=%" PRIu64
-           " reused=%" PRIu64,
-           before, t->threads_started, handles_created(t->runtime, t->device),
-           stats.requests.allocated, stats.cache_hits);
+           " reused=%" PRIu64 " device_blocks=%" PRIu64
+           " device_reused=%" PRIu64,
+           before, t->threads_started, u.handles, u.pinned, u.pinned_reused,
+           u.blocks, u.blocks_reused);
+}
+
+/* In bytes, but for the last two. */
+static void print_memory(const trainer *t)
+{
+    usage u;
+
+    usage_read(t->runtime, t->device, &u);
+    printf(" device=%d held=%" PRIu64 " in_use=%" PRIu64 " peak=%" PRIu64
+           " memory_calls=%" PRIu64 " driver_calls=%" PRIu64,
+           t->device, u.held, u.in_use, u.in_use_peak, u.memory_calls, u.calls);
 }
 
 typedef struct plan {
@@ -254,6 +261,7 @@ static bool train(trainer *t, const plan *p, const image_set *images,
     }
     printf("train: ok accuracy=%.4f seconds=%.1f", accuracy, seconds() - begin);
     print_usage(t, " ");
+    print_memory(t);
     printf(" weights=%s\n", p->weights);
     return true;
 }
@@ -334,7 +342,7 @@ int main(int argc, char **argv)
     good = run(&t, &p, &why);
     if (warm_runtime_destroy(t.runtime, &report) == WARM_OK && good &&
         report.blocks > 0) {
-        good = failed(&why, "%" PRIu64 " pinned buffers were not freed",
+        good = failed(&why, "%" PRIu64 " blocks of memory were not freed",
                       report.blocks);
     }
     if (!good) {

@@ -1,15 +1,17 @@
 /* demo.c: trains, serves, and measures; `make demo` runs it.
  *
  *   data_parallel ──► weights ──► inference_server ◄── 10,000 test images
+ *                            ├──► inference_server --graph ◄── the same
  *                            └──► inference_server --naive ◄── the same
  *
- * Prints a table for people, and a last line for programs. Ends with 0 only
- * if every image was answered and at least 85 % of them rightly. */
+ * Prints tables for people, and a last line for programs. Ends with 0 only if
+ * every image was answered, at least 85 % of them rightly, and the figures in
+ * the tables are as they should be (summary_check()). */
 #include "examples/common/http.h"
 #include "examples/common/json.h"
 #include "examples/common/options.h"
 #include "examples/common/process.h"
-#include "examples/demo/load.h"
+#include "examples/demo/summary.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -23,17 +25,6 @@ typedef struct plan {
     int connections, threads;
     bool reuse;
 } plan;
-
-/* What one server did. */
-typedef struct served {
-    load_result load;
-    double handles, pinned, pinned_reused, threads;
-    char device[128];
-} served;
-
-typedef struct trained {
-    double threads, handles, pinned, reused, seconds;
-} trained;
 
 /* The number behind a name in a line, 0 if it is not there. */
 static double field(const char *line, const char *name)
@@ -70,8 +61,44 @@ static bool train(const plan *p, trained *t, message *why)
     t->threads = field(line, "threads=");
     t->handles = field(line, "handles_created=");
     t->pinned = field(line, "pinned=");
-    t->reused = field(line, "reused=");
+    t->reused = field(line, " reused=");
+    t->memory.device = (int)field(line, "device=");
+    t->memory.held = field(line, "held=");
+    t->memory.in_use = field(line, "in_use=");
+    t->memory.peak = field(line, "peak=");
+    t->memory.blocks = field(line, "device_blocks=");
+    t->memory.reused = field(line, "device_reused=");
+    t->memory.calls = field(line, "memory_calls=");
     return true;
+}
+
+/* A figure of the i-th device's memory in the answer to /stats. */
+static double memory_field(const char *stats, int i, const char *name)
+{
+    char path[128];
+
+    snprintf(path, sizeof path, "warmpool.device_memory.%d.%s", i, name);
+    return json_number(stats, path, -1);
+}
+
+static void read_memory(const char *stats, served *s)
+{
+    for (int i = 0; i < MAX_DEVICES; i++) {
+        memory *m = &s->memory[i];
+
+        m->device = (int)memory_field(stats, i, "device");
+        if (m->device < 0) {
+            break;
+        }
+        m->held = memory_field(stats, i, "all.reserved_bytes.current");
+        m->in_use = memory_field(stats, i, "all.allocated_bytes.current");
+        m->peak = memory_field(stats, i, "all.allocated_bytes.peak");
+        m->blocks = memory_field(stats, i, "all.allocations.allocated");
+        m->reused = memory_field(stats, i, "cache_hits");
+        m->calls = memory_field(stats, i, "driver_alloc.count") +
+                   memory_field(stats, i, "driver_free.count");
+        s->devices++;
+    }
 }
 
 static bool ask_stats(int port, served *s, message *why)
@@ -90,30 +117,35 @@ static bool ask_stats(int port, served *s, message *why)
         s->pinned = json_number(reply.body, "server.pinned", 0);
         s->pinned_reused = json_number(reply.body, "server.pinned_reused", 0);
         s->threads = json_number(reply.body, "server.threads", 0);
+        s->calls = json_number(reply.body, "server.driver_calls", 0);
+        s->captures = json_number(reply.body, "server.captures", 0);
+        s->replays = json_number(reply.body, "server.replays", 0);
         json_string(reply.body, "server.device", s->device, sizeof s->device);
+        read_memory(reply.body, s);
     }
     http_close(&h);
     return good;
 }
 
 /* Starts a server, sends it all images, reads its figures, and ends it. */
-static bool serve(const plan *p, const image_set *set, bool naive, served *s,
-                  message *why)
+static bool serve(const plan *p, const image_set *set, const char *mode,
+                  const char *option, served *s, message *why)
 {
     char program[512], threads[16], line[256];
-    const char *argv[] = {program,    "--port",
-                          "0",        "--weights",
-                          p->weights, "--driver",
-                          p->driver,  "--threads",
-                          threads,    naive ? "--naive" : NULL,
-                          NULL};
-    const char *mode = naive ? "naive" : "warm";
+    const char *argv[] = {program,    "--port",   "0",       "--weights",
+                          p->weights, "--driver", p->driver, "--threads",
+                          threads,    option,     NULL};
     process child;
     int port, status;
     bool good;
 
     snprintf(program, sizeof program, "%s/inference_server", p->bin);
     snprintf(threads, sizeof threads, "%d", p->threads);
+    s->mode = mode;
+    s->classes = calloc((size_t)set->count, 1);
+    if (s->classes == NULL) {
+        return failed(why, "out of memory");
+    }
     if (!process_start(&child, argv, why)) {
         return false;
     }
@@ -126,8 +158,9 @@ static bool serve(const plan *p, const image_set *set, bool naive, served *s,
     printf("%-5s  %d images over %d connections ", mode, set->count,
            p->connections);
     fflush(stdout);
-    good = load_run(port, set, p->connections, true, NULL, &s->load, why) &&
-           ask_stats(port, s, why);
+    good =
+        load_run(port, set, p->connections, true, s->classes, &s->load, why) &&
+        ask_stats(port, s, why);
     if (good) {
         printf(" %.0f requests/s\n", set->count / s->load.seconds);
     } else {
@@ -140,36 +173,6 @@ static bool serve(const plan *p, const image_set *set, bool naive, served *s,
     return good;
 }
 
-static void row(const char *name, int digits, double warm, double naive)
-{
-    printf("  %-28s %12.*f %12.*f\n", name, digits, warm, digits, naive);
-}
-
-static void print_table(const trained *t, const served *warm,
-                        const served *naive, int images)
-{
-    printf("\ndevice: %s\n", warm->device);
-    if (t->threads > 0) {
-        printf("training: %.1f s, %.0f threads started, %.0f handles created, "
-               "%.0f pinned buffers asked, %.0f from the cache\n",
-               t->seconds, t->threads, t->handles, t->pinned, t->reused);
-    }
-    printf("  %-28s %12s %12s\n", "serving", "warm", "naive");
-    row("server threads", 0, warm->threads, naive->threads);
-    row("handles created", 0, warm->handles, naive->handles);
-    row("pinned buffers asked", 0, warm->pinned, naive->pinned);
-    row("  of them from the cache", 0, warm->pinned_reused,
-        naive->pinned_reused);
-    row("requests/s", 0, images / warm->load.seconds,
-        images / naive->load.seconds);
-    row("p50 ms", 3, warm->load.p50_ms, naive->load.p50_ms);
-    row("p99 ms", 3, warm->load.p99_ms, naive->load.p99_ms);
-    row("accuracy", 4, (double)warm->load.right / images,
-        (double)naive->load.right / images);
-    printf("  warm answers %.2f times as many requests a second as naive\n\n",
-           naive->load.seconds / warm->load.seconds);
-}
-
 /* A name for the last line, where a space would end it. */
 static const char *one_word(char *text)
 {
@@ -179,35 +182,50 @@ static const char *one_word(char *text)
     return text;
 }
 
+/* Of the warm server, if not said otherwise. */
+static void print_last_line(summary *s)
+{
+    const trained *t = &s->trained;
+    served *warm = &s->servers[WARM];
+    const memory *m = &warm->memory[0];
+
+    printf("demo: ok device=%s images=%d accuracy=%.4f handles_created=%.0f "
+           "threads=%.0f rps=%.0f p99_ms=%.3f reuse=%.4f vs_naive=%.2f "
+           "graph_rps=%.0f device_held=%.0f device_in_use=%.0f "
+           "device_peak=%.0f device_reuse=%.4f\n",
+           one_word(warm->device), s->images,
+           (double)warm->load.right / s->images, t->handles + warm->handles,
+           t->threads + warm->threads, s->images / warm->load.seconds,
+           warm->load.p99_ms,
+           warm->pinned > 0 ? warm->pinned_reused / warm->pinned : 0,
+           s->servers[NAIVE].load.seconds / warm->load.seconds,
+           s->images / s->servers[GRAPH].load.seconds, m->held, m->in_use,
+           m->peak, m->blocks > 0 ? m->reused / m->blocks : 0);
+}
+
 static bool run(const plan *p, message *why)
 {
+    summary s = {.images = 0};
     image_set set;
-    trained t = {0};
-    served warm = {0}, naive = {0};
-    double accuracy;
     bool good;
 
     if (!images_load(p->data, "t10k", &set, why)) {
         return false;
     }
-    good = train(p, &t, why) && serve(p, &set, false, &warm, why) &&
-           serve(p, &set, true, &naive, why);
-    accuracy = (double)warm.load.right / set.count;
+    s.images = set.count;
+    good = train(p, &s.trained, why) &&
+           serve(p, &set, "warm", NULL, &s.servers[WARM], why) &&
+           serve(p, &set, "graph", "--graph", &s.servers[GRAPH], why) &&
+           serve(p, &set, "naive", "--naive", &s.servers[NAIVE], why);
     if (good) {
-        print_table(&t, &warm, &naive, set.count);
-        if (accuracy < 0.85) {
-            good = failed(why, "accuracy %.4f is less than 0.85", accuracy);
-        }
+        summary_print(&s);
+        good = summary_check(&s, why);
     }
     if (good) {
-        printf("demo: ok device=%s images=%d accuracy=%.4f "
-               "handles_created=%.0f threads=%.0f rps=%.0f p99_ms=%.3f "
-               "reuse=%.4f vs_naive=%.2f\n",
-               one_word(warm.device), set.count, accuracy,
-               t.handles + warm.handles, t.threads + warm.threads,
-               set.count / warm.load.seconds, warm.load.p99_ms,
-               warm.pinned > 0 ? warm.pinned_reused / warm.pinned : 0,
-               naive.load.seconds / warm.load.seconds);
+        print_last_line(&s);
+    }
+    for (int i = 0; i < SERVERS; i++) {
+        free(s.servers[i].classes);
     }
     images_free(&set);
     return good;

@@ -445,9 +445,24 @@ START_TEST(test_health_answers_get_and_head)
 }
 END_TEST
 
+/* The weights stay; three blocks a request came and went, and few of them had
+ * to be asked for. */
+static void check_device_memory(const char *stats, double requests)
+{
+    const char *memory = "warmpool.device_memory.0.all.reserved_bytes.current";
+    double held = json_number(stats, memory, -1);
+
+    ck_assert_double_eq(json_number(stats, "server.device_live", -1), 1);
+    ck_assert_double_eq(json_number(stats, "server.device_blocks", -1),
+                        1 + 3 * requests);
+    ck_assert_double_ge(json_number(stats, "server.device_reused", -1),
+                        3 * requests - 10);
+    ck_assert(held > 0 && held <= 16 << 20);
+}
+
 /* Threads that warmpool never saw created: each makes its handles once, and
  * later requests find handles and pinned buffers (rows A1, A4, B2, G1). */
-START_TEST(test_A1_B2_G1_requests_share_handles_and_buffers)
+START_TEST(test_A1_B2_C1_G1_requests_share_handles_and_memory)
 {
     server s = start(NULL, NULL);
     image_set set = test_images(200);
@@ -484,6 +499,7 @@ START_TEST(test_A1_B2_G1_requests_share_handles_and_buffers)
         /* Freed before the answer was sent. */
         ck_assert_double_eq(json_number(reply.body, "server.pinned_live", -1),
                             0);
+        check_device_memory(reply.body, 400);
         http_close(&h);
     }
     ask_once(&s, "POST", "/classify", "x", 1, &status, text);
@@ -522,6 +538,92 @@ START_TEST(test_naive_server_gives_the_same_classes)
     images_free(&set);
     stop(&warm);
     stop(&naive);
+}
+END_TEST
+
+/* ---- graphs ---------------------------------------------------------------
+ */
+
+/* Both servers answer the same text; *requests counts how often each did. */
+static void ask_both(http *eager, http *graph, const void *body, size_t bytes,
+                     int *requests)
+{
+    http_reply a = ask(eager, "POST", "/classify", body, bytes);
+    http_reply b = ask(graph, "POST", "/classify", body, bytes);
+
+    ck_assert_int_eq(a.status, 200);
+    ck_assert_int_eq(b.status, 200);
+    ck_assert_str_eq(a.body, b.body);
+    *requests += 1;
+}
+
+/* One connection stays with one thread: a graph for each number of images. */
+START_TEST(test_graph_server_gives_the_same_answers)
+{
+    const int counts[] = {3, 64, 150};
+    server s = start(NULL, NULL), g = start("--graph", NULL);
+    http eager = connect_to(&s), graph = connect_to(&g);
+    image_set set = test_images(150);
+    unsigned char *idx = malloc(16 + 150 * IMAGE_BYTES);
+    int requests = 0;
+    http_reply reply;
+
+    ck_assert_ptr_nonnull(idx);
+    for (int i = 0; i < 30; i++) {
+        ask_both(&eager, &graph, set.pixels + (size_t)i * IMAGE_BYTES,
+                 IMAGE_BYTES, &requests);
+    }
+    for (int i = 0; i < 6; i++) {
+        set.count = counts[i % 3];
+        ask_both(&eager, &graph, idx, make_idx(&set, idx), &requests);
+    }
+    reply = ask(&graph, "GET", "/stats", NULL, 0);
+    /* Of 1, 3, 64 and 150 - 2 * 64 images; the 150 went in three turns. */
+    ck_assert_double_eq(json_number(reply.body, "server.captures", -1), 4);
+    ck_assert_double_eq(json_number(reply.body, "server.replays", -1),
+                        requests + 2 * 2 - 4);
+    ck_assert_double_eq(json_number(reply.body, "server.pinned", -1), 1);
+    /* The weights, and what the graphs of the one thread work on. */
+    ck_assert_double_eq(json_number(reply.body, "server.device_live", -1), 4);
+    ck_assert_double_eq(json_number(reply.body, "server.device_blocks", -1), 4);
+    free(idx);
+    http_close(&eager);
+    http_close(&graph);
+    images_free(&set);
+    stop(&s);
+    stop(&g);
+}
+END_TEST
+
+/* Whatever thread an image comes to. */
+START_TEST(test_threads_of_a_graph_server_have_their_own)
+{
+    server s = start(NULL, NULL), g = start("--graph", NULL);
+    image_set set = test_images(300);
+    unsigned char a[300], b[300];
+    load_result result;
+    double captures;
+    message why;
+    int status;
+    char text[4096];
+
+    memset(b, 0xff, sizeof b);
+    ck_assert_msg(load_run(s.port, &set, 6, false, a, &result, &why), "%s",
+                  why.text);
+    ck_assert_msg(load_run(g.port, &set, 6, false, b, &result, &why), "%s",
+                  why.text);
+    ck_assert_mem_eq(a, b, sizeof a);
+    ask_once(&g, "GET", "/stats", NULL, 0, &status, text);
+    captures = json_number(text, "server.captures", -1);
+    ck_assert(captures >= 1 && captures <= THREADS);
+    ck_assert_double_eq(json_number(text, "server.replays", -1),
+                        300 - captures);
+    ck_assert_double_eq(json_number(text, "server.pinned_live", -1), captures);
+    ck_assert_double_eq(json_number(text, "server.device_live", -1),
+                        1 + 3 * captures);
+    images_free(&set);
+    stop(&s);
+    stop(&g);
 }
 END_TEST
 
@@ -615,6 +717,7 @@ START_TEST(test_wrong_options_and_missing_files_are_errors)
                      EXIT_FAILURE);
     ck_assert_int_eq(status_of("inference_server", "--port", "65536"), 2);
     ck_assert_int_eq(status_of("inference_server", "--prot", "0"), 2);
+    ck_assert_int_eq(status_of("inference_server", "--graph", "--naive"), 2);
     ck_assert_int_eq(status_of("data_parallel", "--data", "/nowhere"),
                      EXIT_FAILURE);
     ck_assert_int_eq(status_of("demo", "--data", "/nowhere"), EXIT_FAILURE);
@@ -675,8 +778,10 @@ int main(void)
     add(suite, "refuse", test_overload_is_503_with_retry_after);
     add(suite, "refuse", test_lost_connection_frees_its_place);
     add(suite, "state", test_health_answers_get_and_head);
-    add(suite, "state", test_A1_B2_G1_requests_share_handles_and_buffers);
+    add(suite, "state", test_A1_B2_C1_G1_requests_share_handles_and_memory);
     add(suite, "state", test_naive_server_gives_the_same_classes);
+    add(suite, "graphs", test_graph_server_gives_the_same_answers);
+    add(suite, "graphs", test_threads_of_a_graph_server_have_their_own);
     add(suite, "state", test_two_servers_run_at_once);
     add(suite, "end", test_sigterm_drains_a_request_in_flight);
     add(suite, "end", test_sigterm_refuses_new_requests_on_old_connections);

@@ -1,49 +1,28 @@
 /* classify.c: see classify.h.
  *
- * A request takes one of the rooms on the device, a pinned buffer, and the
- * calling thread's stream and handles. The threads are libmicrohttpd's:
- * warmpool has not seen them created, and gets its handles back from them
- * when they exit. */
+ * A request takes a pinned buffer, memory of the device and the calling
+ * thread's stream and handles, and gives the memory back before the device has
+ * done anything. The threads are libmicrohttpd's: warmpool has not seen them
+ * created, and gets its handles back from them when they exit. With graphs a
+ * thread keeps what its graphs work on, until it exits. */
 #include "examples/inference_server/classify.h"
 
+#include "examples/inference_server/graphs.h"
+
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { ROOM_IMAGES = 64 }; /* larger requests go in several turns */
 
 struct classifier {
     warm_runtime *runtime;
     int device;
     bool naive;
-    float *weights; /* on the device */
-    pthread_mutex_t mutex;
-    pthread_cond_t room_free;
-    model_room *rooms; /* those from used on are free: lock mutex */
-    int used, count;
-    atomic_ullong naive_handles, naive_pinned;
+    float *weights;       /* on the device */
+    bool graph;           /* and with it, of each thread: */
+    pthread_key_t graphs; /* its struct graphs */
+    atomic_ullong naive_handles, naive_pinned, captures, replays;
 };
-
-static model_room take_room(classifier *c)
-{
-    model_room room;
-
-    pthread_mutex_lock(&c->mutex);
-    while (c->used == c->count) {
-        pthread_cond_wait(&c->room_free, &c->mutex);
-    }
-    room = c->rooms[c->used++];
-    pthread_mutex_unlock(&c->mutex);
-    return room;
-}
-
-static void give_room(classifier *c, model_room room)
-{
-    pthread_mutex_lock(&c->mutex);
-    c->rooms[--c->used] = room;
-    pthread_cond_signal(&c->room_free);
-    pthread_mutex_unlock(&c->mutex);
-}
 
 /* A page-locked buffer: from the cache, or fresh from the system. */
 static float *take_buffer(classifier *c, maths *m, size_t bytes)
@@ -67,32 +46,38 @@ static void give_buffer(classifier *c, maths *m, void *buffer, size_t bytes)
     }
 }
 
-/* Up to ROOM_IMAGES images: in, through the network, and out again. */
-static bool turn(classifier *c, maths *m, const model_room *room,
-                 const unsigned char *pixels, int count, answer *answers)
+static void read_answers(const float *p, int count, answer *answers)
+{
+    for (int i = 0; i < count; i++, p += CLASSES) {
+        answers[i].class = model_best(p);
+        answers[i].probability = p[answers[i].class];
+    }
+}
+
+/* Up to TURN_IMAGES images: in, through the network, and out again. */
+static void turn(classifier *c, maths *m, const unsigned char *pixels,
+                 int count, answer *answers)
 {
     size_t in = (size_t)count * IMAGE_BYTES, out = (size_t)count * CLASSES;
     size_t bytes = (in + out) * sizeof(float);
     float *x = take_buffer(c, m, bytes);
+    model_room room;
     float *p;
 
     if (x == NULL) {
         maths_failed(m, "no pinned memory: %s", warm_last_error_message());
-        return false;
+        return;
     }
     p = x + in;
     images_normalize(pixels, in, x);
-    maths_upload(m, room->x, x, in);
-    model_forward(m, c->weights, room, count);
-    maths_download(m, p, room->p, out);
+    model_room_init(&room, m, count);
+    model_run(m, c->weights, &room, count, x, p);
+    /* Nobody's work gets in before what has been queued. */
+    model_room_fini(&room, m);
     if (maths_finish(m)) {
-        for (int i = 0; i < count; i++, p += CLASSES) {
-            answers[i].class = model_best(p);
-            answers[i].probability = p[answers[i].class];
-        }
+        read_answers(p, count, answers);
     }
     give_buffer(c, m, x, bytes);
-    return !m->bad;
 }
 
 static bool begin(classifier *c, maths *m)
@@ -109,23 +94,68 @@ static bool begin(classifier *c, maths *m)
     return good;
 }
 
+/* The calling thread's, made at its first request. */
+static graphs *graphs_of_thread(classifier *c, message *why)
+{
+    graphs *g = pthread_getspecific(c->graphs);
+
+    if (g == NULL) {
+        g = graphs_begin(c->runtime, c->device, c->weights, why);
+        if (g != NULL && pthread_setspecific(c->graphs, g) != 0) {
+            failed(why, "out of memory");
+            graphs_end(g);
+            g = NULL;
+        }
+    }
+    return g;
+}
+
+static void end_graphs(void *g)
+{
+    graphs_end(g);
+}
+
+static bool replay(classifier *c, const unsigned char *pixels, int count,
+                   answer *answers, message *why)
+{
+    graphs *g = graphs_of_thread(c, why);
+
+    for (int i = 0; g != NULL && i < count; i += TURN_IMAGES) {
+        int some = count - i < TURN_IMAGES ? count - i : TURN_IMAGES;
+        bool captured;
+        const float *p = graphs_run(g, pixels + (size_t)i * IMAGE_BYTES, some,
+                                    &captured, why);
+
+        if (p == NULL) {
+            /* The thread's next request begins anew. */
+            pthread_setspecific(c->graphs, NULL);
+            graphs_end(g);
+            return false;
+        }
+        read_answers(p, some, answers + i);
+        atomic_fetch_add_explicit(captured ? &c->captures : &c->replays, 1,
+                                  memory_order_relaxed);
+    }
+    return g != NULL;
+}
+
 bool classify(classifier *c, const unsigned char *pixels, int count,
               answer *answers, message *why)
 {
     maths m;
-    model_room room;
 
+    if (c->graph) {
+        return replay(c, pixels, count, answers, why);
+    }
     if (!begin(c, &m)) {
         *why = m.why;
         return false;
     }
-    room = take_room(c);
-    for (int i = 0; i < count && !m.bad; i += ROOM_IMAGES) {
-        int some = count - i < ROOM_IMAGES ? count - i : ROOM_IMAGES;
+    for (int i = 0; i < count && !m.bad; i += TURN_IMAGES) {
+        int some = count - i < TURN_IMAGES ? count - i : TURN_IMAGES;
 
-        turn(c, &m, &room, pixels + (size_t)i * IMAGE_BYTES, some, answers + i);
+        turn(c, &m, pixels + (size_t)i * IMAGE_BYTES, some, answers + i);
     }
-    give_room(c, room);
     maths_end(&m);
     *why = m.why;
     return !m.bad;
@@ -134,19 +164,14 @@ bool classify(classifier *c, const unsigned char *pixels, int count,
 static bool load_weights(classifier *c, const char *path, message *why)
 {
     float *weights = malloc(MODEL_FLOATS * sizeof *weights);
-    void *on_device;
     maths m;
-    bool good = weights != NULL && model_load(path, weights, why);
+    bool good = weights != NULL ? model_load(path, weights, why)
+                                : failed(why, "out of memory");
 
-    if (good && warm_device_alloc_uncached(c->runtime, c->device,
-                                           MODEL_FLOATS * sizeof *weights,
-                                           &on_device) != WARM_OK) {
-        good = failed(why, "%s", warm_last_error_message());
-    }
     if (good) {
-        c->weights = on_device;
         good = maths_begin(&m, c->runtime, c->device);
         if (good) {
+            c->weights = maths_alloc(&m, MODEL_FLOATS);
             maths_upload(&m, c->weights, weights, MODEL_FLOATS);
             good = maths_finish(&m);
             maths_end(&m);
@@ -157,91 +182,69 @@ static bool load_weights(classifier *c, const char *path, message *why)
     return good;
 }
 
-static bool make_rooms(classifier *c, int count, message *why)
+static bool open_runtime(classifier *c, const classifier_options *options,
+                         message *why)
 {
-    c->rooms = calloc((size_t)count, sizeof *c->rooms);
-    if (c->rooms == NULL) {
-        return failed(why, "out of memory");
-    }
-    while (c->count < count) {
-        if (!model_room_init(&c->rooms[c->count], c->runtime, c->device,
-                             ROOM_IMAGES, why)) {
-            return false;
-        }
-        c->count++;
-    }
-    return true;
+    warm_options o = {.size = sizeof o};
+
+    o.device = strcmp(options->driver, "auto") == 0 ? NULL : options->driver;
+    return warm_runtime_create(&o, &c->runtime) == WARM_OK ||
+           failed(why, "%s", warm_last_error_message());
 }
 
 bool classifier_open(const classifier_options *options, classifier **out,
                      message *why)
 {
-    warm_options o = {.size = sizeof o};
     classifier *c = calloc(1, sizeof *c);
+    message ignored;
 
     if (c == NULL) {
         return failed(why, "out of memory");
     }
-    pthread_mutex_init(&c->mutex, NULL);
-    pthread_cond_init(&c->room_free, NULL);
+    if (pthread_key_create(&c->graphs, end_graphs) != 0) {
+        free(c);
+        return failed(why, "no thread-specific key is left");
+    }
     c->device = options->device;
     c->naive = options->naive;
-    o.device = strcmp(options->driver, "auto") == 0 ? NULL : options->driver;
-    if (warm_runtime_create(&o, &c->runtime) != WARM_OK) {
-        failed(why, "%s", warm_last_error_message());
-        classifier_close(c);
-        return false;
-    }
-    if (!load_weights(c, options->weights, why) ||
-        !make_rooms(c, options->rooms, why)) {
-        classifier_close(c);
+    c->graph = options->graph;
+    if (!open_runtime(c, options, why) ||
+        !load_weights(c, options->weights, why)) {
+        classifier_close(c, &ignored);
         return false;
     }
     *out = c;
     return true;
 }
 
-void classifier_close(classifier *c)
+bool classifier_close(classifier *c, message *why)
 {
-    for (int i = 0; i < c->count; i++) {
-        model_room_fini(&c->rooms[i], c->runtime, c->device);
-    }
-    if (c->weights != NULL) {
-        warm_device_free_uncached(c->runtime, c->device, c->weights);
-    }
-    warm_runtime_destroy(c->runtime, NULL);
-    pthread_cond_destroy(&c->room_free);
-    pthread_mutex_destroy(&c->mutex);
-    free(c->rooms);
+    warm_destroy_report left = {.size = sizeof left};
+
+    pthread_key_delete(c->graphs);
+    warm_free(c->weights);
+    warm_runtime_destroy(c->runtime, &left);
     free(c);
+    return left.blocks == 0 ||
+           failed(why, "%" PRIu64 " blocks of memory were not freed",
+                  left.blocks);
 }
 
 void classifier_get_stats(classifier *c, classifier_stats *stats)
 {
     warm_device_info info = {.size = sizeof info};
-    warm_space_stats space = {.size = sizeof space};
 
     memset(stats, 0, sizeof *stats);
     stats->driver = warm_runtime_driver(c->runtime);
     if (warm_device_get_info(c->runtime, c->device, &info) == WARM_OK) {
         memcpy(stats->device, info.name, sizeof stats->device);
     }
-    for (warm_kind kind = 0; kind < WARM_KIND_BUILTIN; kind++) {
-        warm_handle_stats handles = {.size = sizeof handles};
-
-        if (warm_handle_get_stats(c->runtime, kind, c->device, &handles) ==
-            WARM_OK) {
-            stats->handles_created += handles.created;
-        }
-    }
-    if (warm_pinned_get_stats(c->runtime, &space) == WARM_OK) {
-        stats->pinned = space.requests.allocated;
-        stats->pinned_reused = space.cache_hits;
-        stats->pinned_live = space.requests.current;
-    }
-    stats->handles_created +=
+    usage_read(c->runtime, c->device, &stats->usage);
+    stats->captures = atomic_load_explicit(&c->captures, memory_order_relaxed);
+    stats->replays = atomic_load_explicit(&c->replays, memory_order_relaxed);
+    stats->usage.handles +=
         atomic_load_explicit(&c->naive_handles, memory_order_relaxed);
-    stats->pinned +=
+    stats->usage.pinned +=
         atomic_load_explicit(&c->naive_pinned, memory_order_relaxed);
 }
 

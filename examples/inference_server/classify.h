@@ -3,6 +3,9 @@
 #define EXAMPLE_CLASSIFY_H
 
 #include "examples/common/model.h"
+#include "examples/common/usage.h"
+
+enum { TURN_IMAGES = 64 }; /* larger requests go in several turns */
 
 typedef struct classifier classifier;
 
@@ -10,8 +13,9 @@ typedef struct classifier_options {
     const char *weights; /* file */
     const char *driver;  /* "auto", "cuda" or "host" */
     int device;
-    int rooms;  /* how many threads classify at once */
+    /* at most one of them */
     bool naive; /* make and destroy everything for every request */
+    bool graph; /* capture the way through the network, and replay it */
 } classifier_options;
 
 typedef struct answer {
@@ -21,17 +25,17 @@ typedef struct answer {
 
 bool classifier_open(const classifier_options *options, classifier **c,
                      message *why);
-void classifier_close(classifier *c);
+/* Once nobody classifies any more, and those who did have exited. False: some
+ * memory was not given back. */
+bool classifier_close(classifier *c, message *why);
 
 /* Classifies count images of IMAGE_BYTES each; answers: room for count. */
 bool classify(classifier *c, const unsigned char *pixels, int count,
               answer *answers, message *why);
 
-/* Handles and page-locked buffers so far (live: with their callers), made by
- * warmpool or, the naive way,
- * by the classifier. */
 typedef struct classifier_stats {
-    unsigned long long handles_created, pinned, pinned_reused, pinned_live;
+    usage usage; /* handles, pinned: also those that the naive way made */
+    unsigned long long captures, replays;
     const char *driver;
     char device[128];
 } classifier_stats;

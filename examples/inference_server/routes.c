@@ -6,6 +6,7 @@
 
 #include "examples/inference_server/decode.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,27 +141,58 @@ answer_classify(server *s, struct MHD_Connection *connection, request *r)
                        print_answers(answers, count));
 }
 
+/* Members of an object, without its braces; owned. Null: out of memory. */
+static char *print_server(server *s, const classifier_stats *c)
+{
+    char *text = NULL;
+    int length;
+
+    pthread_mutex_lock(&s->mutex);
+    length = asprintf(
+        &text,
+        "\"mode\":\"%s\",\"driver\":\"%s\",\"device\":\"%s\",\"threads\":%d,"
+        "\"max_in_flight\":%d,\"in_flight\":%d,\"requests\":%llu,"
+        "\"images\":%llu,\"bad\":%llu,\"refused\":%llu,\"errors\":%llu",
+        s->mode, c->driver, c->device, s->threads, s->max_in_flight,
+        s->in_flight, s->requests, s->images, s->bad, s->refused, s->errors);
+    pthread_mutex_unlock(&s->mutex);
+    return length < 0 ? NULL : text;
+}
+
+static char *print_classifier(const classifier_stats *c)
+{
+    const usage *u = &c->usage;
+    char *text = NULL;
+    int length = asprintf(
+        &text,
+        "\"captures\":%llu,\"replays\":%llu,\"handles_created\":%" PRIu64
+        ",\"pinned\":%" PRIu64 ",\"pinned_reused\":%" PRIu64
+        ",\"pinned_live\":%" PRIu64 ",\"device_blocks\":%" PRIu64
+        ",\"device_reused\":%" PRIu64 ",\"device_live\":%" PRIu64
+        ",\"driver_calls\":%" PRIu64,
+        c->captures, c->replays, u->handles, u->pinned, u->pinned_reused,
+        u->pinned_live, u->blocks, u->blocks_reused, u->blocks_live, u->calls);
+
+    return length < 0 ? NULL : text;
+}
+
 static enum MHD_Result answer_stats(server *s,
                                     struct MHD_Connection *connection)
 {
     classifier_stats c;
     char *warm = classifier_json(s->classifier), *text = NULL;
-    int length;
+    char *served, *used;
+    int length = -1;
 
     classifier_get_stats(s->classifier, &c);
-    pthread_mutex_lock(&s->mutex);
-    length = asprintf(
-        &text,
-        "{\"server\":{\"mode\":\"%s\",\"driver\":\"%s\",\"device\":\"%s\","
-        "\"threads\":%d,\"max_in_flight\":%d,\"in_flight\":%d,"
-        "\"requests\":%llu,\"images\":%llu,\"bad\":%llu,\"refused\":%llu,"
-        "\"errors\":%llu,\"handles_created\":%llu,\"pinned\":%llu,"
-        "\"pinned_reused\":%llu,\"pinned_live\":%llu},\"warmpool\":%s}\n",
-        s->mode, c.driver, c.device, s->threads, s->max_in_flight, s->in_flight,
-        s->requests, s->images, s->bad, s->refused, s->errors,
-        c.handles_created, c.pinned, c.pinned_reused, c.pinned_live,
-        warm != NULL ? warm : "null");
-    pthread_mutex_unlock(&s->mutex);
+    served = print_server(s, &c);
+    used = print_classifier(&c);
+    if (served != NULL && used != NULL) {
+        length = asprintf(&text, "{\"server\":{%s,%s},\"warmpool\":%s}\n",
+                          served, used, warm != NULL ? warm : "null");
+    }
+    free(served);
+    free(used);
     free(warm);
     return answer_text(s, connection, MHD_HTTP_OK, NULL,
                        length < 0 ? NULL : text);

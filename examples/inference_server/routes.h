@@ -10,7 +10,7 @@
 typedef struct server {
     classifier *classifier;
     struct MHD_Daemon *daemon;
-    const char *mode; /* "warm" or "naive" */
+    const char *mode; /* "warm", "graph" or "naive" */
     int threads, max_in_flight;
     pthread_mutex_t mutex; /* guards what follows */
     pthread_cond_t idle;   /* in_flight is 0 */

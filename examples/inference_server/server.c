@@ -114,20 +114,25 @@ int main(int argc, char **argv)
         {"device", "which device", .number = &c.device, .most = 63},
         {"naive", "handles and buffers anew for every request",
          .flag = &c.naive},
+        {"graph", "capture the network once for each thread, and replay it",
+         .flag = &c.graph},
         {.name = NULL}};
-    message why = {""};
+    message why = {""}, ignored;
     int status = options_read(argc, argv, rows);
     bool good;
 
     if (status >= 0) {
         return status;
     }
-    s.mode = c.naive ? "naive" : "warm";
-    c.rooms = s.threads;
+    if (c.naive && c.graph) {
+        fprintf(stderr, "inference_server: --naive or --graph, not both\n");
+        return 2;
+    }
+    s.mode = c.naive ? "naive" : c.graph ? "graph" : "warm";
     good = classifier_open(&c, &s.classifier, &why);
     if (good) {
         good = serve(&s, port, &why);
-        classifier_close(s.classifier);
+        good = classifier_close(s.classifier, good ? &why : &ignored) && good;
     }
     if (!good) {
         fprintf(stderr, "inference_server: %s\n", why.text);

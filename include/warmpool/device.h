@@ -125,8 +125,10 @@ WARM_API warm_status warm_graph_launch(warm_runtime *runtime, warm_graph graph,
 WARM_API warm_status warm_graph_destroy(warm_runtime *runtime,
                                         warm_graph graph);
 
-/* Memory of a device, straight from the driver: slow, and not cached. The
- * free waits for the device, as cudaFree does. Null does nothing. */
+/* Memory of a device straight from the driver, for what is to be no block of
+ * warmpool, and to compare with warm_device_alloc() (device_memory.h): slow,
+ * and not cached. The free waits for the device, as cudaFree does. Null does
+ * nothing. */
 WARM_API warm_status warm_device_alloc_uncached(warm_runtime *runtime,
                                                 int device, size_t bytes,
                                                 void **pointer);

@@ -1,0 +1,275 @@
+/* check_graphs.c: what a thread of the server captures and replays, against the
+ * same operations queued one by one, and with every driver call failing. */
+#include "examples/inference_server/graphs.h"
+#include "tests/wt.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+static warm_runtime *runtime;
+static float *weights; /* on the device */
+static unsigned char pixels[2 * TURN_IMAGES * IMAGE_BYTES];
+
+static void set_up(void)
+{
+    static float start[MODEL_FLOATS];
+    uint64_t state = wt_seed();
+    maths m;
+
+    runtime = wt_runtime(NULL);
+    for (size_t i = 0; i < sizeof pixels; i++) {
+        pixels[i] = (unsigned char)(random_next(&state) >> 56);
+    }
+    model_init(start, wt_seed());
+    ck_assert_msg(maths_begin(&m, runtime, 0), "%s", m.why.text);
+    weights = maths_alloc(&m, MODEL_FLOATS);
+    maths_upload(&m, weights, start, MODEL_FLOATS);
+    ck_assert_msg(maths_finish(&m), "%s", m.why.text);
+    maths_end(&m);
+}
+
+static void tear_down(void)
+{
+    wt_ok(warm_free(weights));
+    wt_runtime_end(runtime);
+}
+
+/* Without a graph. */
+static void run_eagerly(const unsigned char *from, int count, float *p)
+{
+    static float x[TURN_IMAGES * IMAGE_BYTES];
+    model_room room;
+    maths m;
+
+    images_normalize(from, (size_t)count * IMAGE_BYTES, x);
+    ck_assert_msg(maths_begin(&m, runtime, 0), "%s", m.why.text);
+    model_room_init(&room, &m, count);
+    model_run(&m, weights, &room, count, x, p);
+    model_room_fini(&room, &m);
+    ck_assert_msg(maths_finish(&m), "%s", m.why.text);
+    maths_end(&m);
+}
+
+static graphs *begin(void)
+{
+    message why;
+    graphs *g = graphs_begin(runtime, 0, weights, &why);
+
+    ck_assert_msg(g != NULL, "%s", why.text);
+    return g;
+}
+
+/* As eagerly, to the last bit. */
+static void check_run(graphs *g, int first, int count, bool expect_captured)
+{
+    float p[TURN_IMAGES * CLASSES];
+    const unsigned char *from = pixels + (size_t)first * IMAGE_BYTES;
+    const float *got;
+    bool captured;
+    message why;
+
+    run_eagerly(from, count, p);
+    got = graphs_run(g, from, count, &captured, &why);
+    ck_assert_msg(got != NULL, "%s", why.text);
+    ck_assert_int_eq(captured, expect_captured);
+    ck_assert_mem_eq(got, p, (size_t)count * CLASSES * sizeof *p);
+}
+
+static uint64_t calls_of(const char *call)
+{
+    uint64_t count = 0;
+
+    wt_ok(warm_testing_calls(runtime, call, &count));
+    return count;
+}
+
+static uint64_t all_calls(void)
+{
+    uint64_t count = 0;
+
+    for (int i = 0; warm_testing_call_name(i) != NULL; i++) {
+        count += calls_of(warm_testing_call_name(i));
+    }
+    return count;
+}
+
+/* No block but the weights. */
+static void check_nothing_left(void)
+{
+    usage u;
+
+    usage_read(runtime, 0, &u);
+    ck_assert_uint_eq(u.blocks_live, 1);
+    ck_assert_uint_eq(u.pinned_live, 0);
+}
+
+/* ---- results --------------------------------------------------------------
+ */
+
+static const int counts[] = {1, 2, 7, TURN_IMAGES - 1, TURN_IMAGES};
+enum { COUNTS = sizeof counts / sizeof *counts };
+
+START_TEST(test_replays_equal_eager_runs)
+{
+    graphs *g = begin();
+
+    for (int round = 0; round < 4; round++) {
+        for (int i = 0; i < COUNTS; i++) {
+            check_run(g, 11 * round + i, counts[i], round == 0);
+        }
+    }
+    graphs_end(g);
+    check_nothing_left();
+}
+END_TEST
+
+START_TEST(test_replay_is_two_calls_of_the_driver)
+{
+    graphs *g = begin();
+    uint64_t before;
+    bool captured;
+    message why;
+
+    ck_assert_ptr_nonnull(graphs_run(g, pixels, 1, &captured, &why));
+    before = all_calls();
+    for (int i = 0; i < 100; i++) {
+        ck_assert_ptr_nonnull(graphs_run(g, pixels, 1, &captured, &why));
+        ck_assert(!captured);
+    }
+    ck_assert_uint_eq(all_calls() - before, 200);
+    ck_assert_uint_eq(calls_of("graph_launch"), 100);
+    graphs_end(g);
+}
+END_TEST
+
+/* ---- threads ---------------------------------------------------------------
+ */
+
+enum { THREADS = 4, TURNS = 25 };
+
+typedef struct worker {
+    pthread_t thread;
+    int index;
+    float p[TURNS][CLASSES];
+    bool good;
+    message why;
+} worker;
+
+static void *replay_images(void *argument)
+{
+    worker *w = argument;
+    graphs *g = graphs_begin(runtime, 0, weights, &w->why);
+
+    w->good = g != NULL;
+    for (int i = 0; w->good && i < TURNS; i++) {
+        const unsigned char *from =
+            pixels + (size_t)(w->index * TURNS + i) * IMAGE_BYTES;
+        bool captured;
+        const float *p = graphs_run(g, from, 1, &captured, &w->why);
+
+        w->good = p != NULL && captured == (i == 0);
+        if (w->good) {
+            memcpy(w->p[i], p, sizeof w->p[i]);
+        }
+    }
+    graphs_end(g);
+    return NULL;
+}
+
+/* At once, and again by threads that get the streams of the first. */
+START_TEST(test_A4_threads_have_graphs_of_their_own)
+{
+    static worker workers[THREADS];
+    float p[CLASSES];
+
+    for (int round = 0; round < 2; round++) {
+        for (int t = 0; t < THREADS; t++) {
+            workers[t].index = t;
+            ck_assert_int_eq(pthread_create(&workers[t].thread, NULL,
+                                            replay_images, &workers[t]),
+                             0);
+        }
+        for (int t = 0; t < THREADS; t++) {
+            pthread_join(workers[t].thread, NULL);
+        }
+        for (int t = 0; t < THREADS; t++) {
+            ck_assert_msg(workers[t].good, "%s", workers[t].why.text);
+            for (int i = 0; i < TURNS; i++) {
+                run_eagerly(pixels + (size_t)(t * TURNS + i) * IMAGE_BYTES, 1,
+                            p);
+                ck_assert_mem_eq(workers[t].p[i], p, sizeof p);
+            }
+        }
+        check_nothing_left();
+    }
+}
+END_TEST
+
+/* ---- faults ----------------------------------------------------------------
+ */
+
+/* Those of the driver that a thread's graphs are made of. The end of a capture
+ * is not among them: one that fails before it has done anything leaves the
+ * stream in a state that no driver leaves it in. */
+static const char *const faulty[] = {
+    "pinned_alloc",  "device_alloc",  "copy",         "host_func",
+    "stream_create", "capture_begin", "graph_launch", "stream_synchronize"};
+enum { FAULTY = sizeof faulty / sizeof *faulty };
+
+/* All that a thread does; false after an error. */
+static bool live(message *why)
+{
+    graphs *g = graphs_begin(runtime, 0, weights, why);
+    bool good = g != NULL, captured;
+
+    for (int i = 0; good && i < 4; i++) {
+        good = graphs_run(g, pixels, 1 + i % 2, &captured, why) != NULL;
+    }
+    graphs_end(g);
+    return good;
+}
+
+/* _i: which of them. */
+START_TEST(test_every_call_may_fail)
+{
+    for (uint64_t n = 1;; n++) {
+        uint64_t before = calls_of(faulty[_i]), made;
+        message why = {""};
+        graphs *g;
+        bool good;
+
+        wt_ok(warm_empty_cache(runtime, NULL));
+        wt_ok(warm_testing_fail(runtime, faulty[_i], n, 0));
+        good = live(&why);
+        made = calls_of(faulty[_i]) - before;
+        wt_ok(warm_testing_fail(runtime, faulty[_i], 0, 0));
+        ck_assert_msg(good || why.text[0] != '\0', "%s %d", faulty[_i], (int)n);
+        check_nothing_left();
+        g = begin();
+        check_run(g, 0, 1, true);
+        check_run(g, 1, 1, false);
+        graphs_end(g);
+        if (made < n) {
+            ck_assert_msg(good, "%s", why.text);
+            break;
+        }
+        ck_assert_uint_lt(n, 1000);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("graphs");
+    TCase *tcase = tcase_create("graphs");
+
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_set_timeout(tcase, 60);
+    tcase_add_test(tcase, test_replays_equal_eager_runs);
+    tcase_add_test(tcase, test_replay_is_two_calls_of_the_driver);
+    tcase_add_test(tcase, test_A4_threads_have_graphs_of_their_own);
+    tcase_add_loop_test(tcase, test_every_call_may_fail, 0, FAULTY);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}
