@@ -127,8 +127,9 @@ HOST_TESTS := $(filter-out $(ONLY_STANDIN),$(TEST_SRC)) $(API_SRC)
 STANDIN := $(and $(HAVE_CUDA),$(wildcard tests/standin/standin.mk))
 STANDIN_TESTS := $(if $(STANDIN),$(call says,standin) $(API_SRC))
 TOOL_TESTS := $(wildcard tests/tools/test_*.sh)
-# Seconds that one program may take; run.sh adds what it adds up to.
-LIMIT ?= 120
+# Seconds that one program may take: what ends those that hang, and nothing
+# that is slow since others are about. run.sh adds what it adds up to.
+LIMIT ?= 300
 JOBS  ?= $(shell nproc)
 RUN = tests/run.sh -l $(B)/log -s $(CURDIR)/$(B)/standin -j $(JOBS)
 HOST_RUNS := $(HOST_TESTS:%.c=host:$(B)/%)
@@ -164,18 +165,18 @@ check-long: need-check
 
 asan: need-check
 	+@WT_SCALE=$${WT_SCALE:-50} $(MAKE) FLAVOUR=asan B=build/asan \
-	    LIMIT=300 TOOL_TESTS= run-tests
+	    LIMIT=900 TOOL_TESTS= run-tests
 
 tsan: need-check
 	+@WT_SCALE=$${WT_SCALE:-20} $(MAKE) FLAVOUR=tsan B=build/tsan \
-	    LIMIT=300 TOOL_TESTS= run-tests
+	    LIMIT=900 TOOL_TESTS= run-tests
 
 # Memcheck follows each test's own process, so that a leak has a test's name.
 MEMCHECK := valgrind -q --error-exitcode=99 --leak-check=full \
     --errors-for-leak-kinds=definite,indirect --show-leak-kinds=definite,indirect \
     --suppressions=tests/valgrind.supp --num-callers=20
 run-valgrind: test-programs
-	@$(RUN) -t 600 -b valgrind -w '$(MEMCHECK)' $(HOST_RUNS) $(STANDIN_RUNS)
+	@$(RUN) -t 900 -b valgrind -w '$(MEMCHECK)' $(HOST_RUNS) $(STANDIN_RUNS)
 
 valgrind: need-check
 	@tests/need.sh valgrind

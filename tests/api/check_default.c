@@ -141,7 +141,6 @@ int main(void)
     Suite *suite = suite_create("default");
     TCase *tcase = tcase_create("making");
 
-    tcase_set_timeout(tcase, 60);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase,
                    test_G2_a_default_runtime_in_the_making_is_waited_for);

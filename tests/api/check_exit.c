@@ -331,7 +331,6 @@ int main(void)
     Suite *suite = suite_create("exit");
     TCase *tcase = tcase_create("exit");
 
-    tcase_set_timeout(tcase, 120);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, test_A6_exit_with_held_and_idle_handles);
     tcase_add_test(tcase, test_A6_exit_called_by_another_thread);

@@ -364,7 +364,6 @@ int main(void)
     Suite *suite = suite_create("fork");
     TCase *tcase = tcase_create("fork");
 
-    tcase_set_timeout(tcase, 120);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase,
                    test_G5_every_call_on_the_parents_runtime_answers_forked);

@@ -977,7 +977,6 @@ int main(void)
     TCase *tcase = tcase_create("pool");
 
     setenv("WARMPOOL_CONF", "host_devices:2", 0);
-    tcase_set_timeout(tcase, 120);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase,
                    test_A8_G6_capture_mode_that_fails_does_not_hide_the_reason);

@@ -721,7 +721,6 @@ int main(void)
     Suite *suite = suite_create("lease");
     TCase *tcase = tcase_create("lease");
 
-    tcase_set_timeout(tcase, 120);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, test_A13_a_lease_is_nobody_elses);
     tcase_add_test(tcase, test_A13_A15_a_returned_handle_is_reset_for_the_next);

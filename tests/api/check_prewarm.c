@@ -175,7 +175,6 @@ int main(void)
     Suite *suite = suite_create("prewarm");
     TCase *tcase = tcase_create("prewarm");
 
-    tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, test_B9_blocks_of_every_size_can_be_copied_whole,
                         0, 2);
     tcase_add_loop_test(

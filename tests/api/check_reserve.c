@@ -231,7 +231,6 @@ int main(void)
     Suite *suite = suite_create("reserve");
     TCase *tcase = tcase_create("reserve");
 
-    tcase_set_timeout(tcase, 60);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase,
                    test_A1_A7_each_kind_and_device_has_a_place_of_its_own);

@@ -760,7 +760,6 @@ int main(void)
     TCase *tcase = tcase_create("runtime");
 
     unsetenv("WARMPOOL_CONF");
-    tcase_set_timeout(tcase, 120);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, test_G2_several_runtimes_live_at_once);
     tcase_add_test(tcase, test_A5_G2_every_call_on_a_gone_runtime_says_so);

@@ -393,7 +393,6 @@ int main(void)
     Suite *suite = suite_create("pinned_fault");
     TCase *tcase = tcase_create("fault");
 
-    tcase_set_timeout(tcase, 120);
     tcase_add_loop_test(tcase, test_B4_B12_every_driver_call_may_fail, 0,
                         2 * call_count());
     tcase_add_loop_test(tcase, test_every_registration_may_fail, 0, 4);

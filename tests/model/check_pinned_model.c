@@ -389,7 +389,6 @@ int main(void)
     Suite *suite = suite_create("pinned_model");
     TCase *tcase = tcase_create("model");
 
-    tcase_set_timeout(tcase, 600);
     tcase_add_test(
         tcase, test_B2_B4_B5_B6_B18_million_random_steps_agree_with_the_model);
     tcase_add_test(

@@ -282,7 +282,6 @@ int main(void)
     Suite *suite = suite_create("gather_threads");
     TCase *tcase = tcase_create("threads");
 
-    tcase_set_timeout(tcase, 300);
     tcase_add_loop_test(tcase, test_B4_B6_streams_that_threads_share_retire, 0,
                         2);
     tcase_add_test(tcase, test_of_two_frees_of_a_gathered_block_one_counts);

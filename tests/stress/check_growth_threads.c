@@ -207,7 +207,6 @@ int main(void)
     Suite *suite = suite_create("growth_threads");
     TCase *tcase = tcase_create("growth");
 
-    tcase_set_timeout(tcase, 120);
     tcase_add_loop_test(tcase,
                         test_cache_that_grows_and_shrinks_under_many_threads, 0,
                         sizeof cases / sizeof cases[0]);

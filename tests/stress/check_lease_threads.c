@@ -207,7 +207,6 @@ int main(void)
     Suite *suite = suite_create("lease_threads");
     TCase *tcase = tcase_create("lease");
 
-    tcase_set_timeout(tcase, 300);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, test_A2_A11_A12_A13_A15_no_handle_is_ever_with_two);
     tcase_add_test(tcase, test_A11_G2_destroyed_in_the_middle_of_a_prewarm);

@@ -448,7 +448,6 @@ int main(void)
     Suite *suite = suite_create("pinned_threads");
     TCase *tcase = tcase_create("threads");
 
-    tcase_set_timeout(tcase, 300);
     tcase_add_loop_test(tcase, test_B2_B4_B6_B15_B18_threads_share_one_space, 0,
                         3);
     tcase_add_test(tcase, test_B4_concurrent_records_of_a_stream_are_one_use);

@@ -210,7 +210,6 @@ int main(void)
     Suite *suite = suite_create("thread_churn");
     TCase *tcase = tcase_create("churn");
 
-    tcase_set_timeout(tcase, 300);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(
         tcase, test_A1_A2_A4_A9_G1_ten_thousand_threads_create_eight_handles);

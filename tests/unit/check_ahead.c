@@ -461,7 +461,6 @@ int main(void)
     Suite *suite = suite_create("ahead");
     TCase *tcase = tcase_create("ahead");
 
-    tcase_set_timeout(tcase, 60);
     tcase_add_test(
         tcase, test_B17_prewarmed_memory_serves_requests_without_the_driver);
     tcase_add_test(tcase, test_prewarm_counts_what_is_idle_not_what_is_used);

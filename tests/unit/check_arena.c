@@ -475,7 +475,6 @@ int main(void)
     TCase *tcase = tcase_create("arena");
 
     tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, test_B2_freed_block_is_handed_out_again);
     tcase_add_test(tcase, test_B8_block_is_never_smaller_than_its_request);
     tcase_add_test(tcase, test_B3_every_address_of_a_block_leads_to_it);

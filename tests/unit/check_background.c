@@ -530,7 +530,6 @@ int main(void)
     Suite *suite = suite_create("background");
     TCase *tcase = tcase_create("background");
 
-    tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, test_B10_finished_work_is_collected_without_a_call);
     tcase_add_test(tcase, test_thread_closes_old_batches_only);
     tcase_add_test(tcase, test_free_that_becomes_pending_wakes_the_thread);

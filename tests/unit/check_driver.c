@@ -351,7 +351,6 @@ int main(void)
     Suite *suite = suite_create("driver");
     TCase *tcase = tcase_create("driver");
 
-    tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, test_driver_names_lead_there_and_back);
     tcase_add_test(tcase, test_driver_counts_calls_and_failures);
     tcase_add_test(tcase, test_G6_nth_call_of_a_name_fails_once);

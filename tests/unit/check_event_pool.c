@@ -151,7 +151,6 @@ int main(void)
     Suite *suite = suite_create("event_pool");
     TCase *tcase = tcase_create("event_pool");
 
-    tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, test_event_pool_last_in_first_out);
     tcase_add_test(tcase, test_event_pool_never_crosses_devices);
     tcase_add_test(tcase, test_event_pool_failed_take_changes_nothing);

@@ -465,7 +465,6 @@ int main(void)
     Suite *suite = suite_create("fit");
     TCase *tcase = tcase_create("waste");
 
-    tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, test_mixed_sizes_hold_little_more_than_they_need);
     tcase_add_test(tcase, test_large_region_is_not_cut_to_pieces);
     tcase_add_test(tcase, test_what_passed_is_kept_while_memory_is_steady);

@@ -380,7 +380,6 @@ int main(void)
     Suite *suite = suite_create("growth");
     TCase *tcase = tcase_create("growth");
 
-    tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase,
                    test_request_that_fits_waits_for_the_growth_of_another);
     tcase_add_test(tcase, test_room_in_a_growth_is_promised_once);

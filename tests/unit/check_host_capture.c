@@ -661,7 +661,6 @@ int main(void)
     Suite *suite = suite_create("host_capture");
     TCase *tcase = tcase_create("capture");
 
-    tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, test_G3_capture_runs_nothing_and_replays_in_order);
     tcase_add_test(tcase, test_G3_graph_outlives_its_handle_while_launched);
     tcase_add_test(tcase, test_G3_launches_of_one_graph_take_turns);

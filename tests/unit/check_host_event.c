@@ -518,7 +518,6 @@ int main(void)
     TCase *tcase = tcase_create("event");
     TCase *random = tcase_create("random");
 
-    tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, test_G3_event_never_recorded_is_complete);
     tcase_add_test(tcase, test_G3_event_completes_with_the_work_before_it);
     tcase_add_test(tcase,
@@ -533,7 +532,6 @@ int main(void)
                         5);
     tcase_add_test(tcase, test_G3_waiting_threads_and_a_destroyed_event);
     suite_add_tcase(suite, tcase);
-    tcase_set_timeout(random, 300);
     tcase_add_loop_test(random, test_G3_random_work_keeps_its_order, 0, 3);
     suite_add_tcase(suite, random);
     return wt_main(suite);

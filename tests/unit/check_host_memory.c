@@ -348,7 +348,6 @@ int main(void)
     Suite *suite = suite_create("host_memory");
     TCase *tcase = tcase_create("memory");
 
-    tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, test_G3_device_memory_is_limited_exactly);
     tcase_add_test(tcase, test_G3_memory_is_page_aligned);
     tcase_add_test(tcase, test_G3_unknown_and_freed_pointers_are_refused);

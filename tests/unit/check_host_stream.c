@@ -579,7 +579,6 @@ int main(void)
     Suite *suite = suite_create("host_stream");
     TCase *tcase = tcase_create("stream");
 
-    tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, test_G3_streams_keep_order_and_copy);
     tcase_add_test(tcase, test_G3_work_is_asynchronous);
     tcase_add_test(tcase, test_G3_blocked_function_stops_its_stream_only);

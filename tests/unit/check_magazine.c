@@ -1109,7 +1109,6 @@ int main(void)
     TCase *tcase = tcase_create("magazine");
 
     tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_set_timeout(tcase, 60);
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
         tcase_add_test(tcase, tests[i]);
     }

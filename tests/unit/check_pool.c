@@ -1167,7 +1167,6 @@ int main(void)
     Suite *suite = suite_create("pool");
     TCase *tcase = tcase_create("pool");
 
-    tcase_set_timeout(tcase, 120);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, test_A8_first_creation_is_made_by_one_thread_alone);
     tcase_add_test(

@@ -435,7 +435,6 @@ int main(void)
     Suite *suite = suite_create("pool_edge");
     TCase *tcase = tcase_create("edge");
 
-    tcase_set_timeout(tcase, 60);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase,
                    test_a_ring_that_has_turned_grows_and_keeps_its_order);

@@ -120,7 +120,6 @@ int main(void)
     Suite *suite = suite_create("runtime");
     TCase *tcase = tcase_create("control");
 
-    tcase_set_timeout(tcase, 120);
     tcase_add_test(tcase, test_A5_G2_a_pin_is_refused_once_the_runtime_closes);
     tcase_add_test(tcase, test_A5_G2_destroy_waits_for_pinned_threads);
     tcase_add_test(tcase, test_G2_only_live_runtimes_are_visited);

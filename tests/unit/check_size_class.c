@@ -78,7 +78,6 @@ int main(void)
     Suite *suite = suite_create("size_class");
     TCase *tcase = tcase_create("table");
 
-    tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase,
                    test_B8_every_size_wastes_at_most_an_eighth_above_4_kib);
     tcase_add_test(tcase, test_B8_huge_sizes_are_rounded_to_a_page_only);

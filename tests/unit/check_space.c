@@ -405,7 +405,6 @@ int main(void)
     Suite *suite = suite_create("space");
     TCase *tcase = tcase_create("space");
 
-    tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase,
                    test_B12_segment_that_another_thread_gives_back_is_room);
     tcase_add_test(tcase,

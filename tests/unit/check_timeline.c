@@ -762,7 +762,6 @@ int main(void)
     TCase *tcase = tcase_create("timeline");
 
     tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, test_B4_failed_record_waits_for_the_stream, 0,
                         2);
     tcase_add_loop_test(tcase, test_B4_block_is_lost_when_waiting_fails_as_well,

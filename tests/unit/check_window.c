@@ -432,7 +432,6 @@ int main(void)
     Suite *suite = suite_create("window");
     TCase *first = tcase_create("first"), *tcase = tcase_create("window");
 
-    tcase_set_timeout(tcase, 120);
     tcase_add_test(first, test_a_runtime_without_a_key_is_refused);
     suite_add_tcase(suite, first);
     tcase_add_checked_fixture(tcase, set_up, tear_down);

@@ -304,7 +304,6 @@ int main(void)
     Suite *suite = suite_create("window_spare");
     TCase *tcase = tcase_create("spare");
 
-    tcase_set_timeout(tcase, 120);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_loop_test(tcase, test_windows_are_as_many_as_threads_at_once, 0,
                         2);
