@@ -5,19 +5,13 @@
 #include "runtime/thread/control.h"
 
 #include <limits.h>
-#include <stdio.h>
 
 static warm_status unknown_call(const char *call)
 {
-    char names[448] = "";
-    size_t used = 0;
-
-    for (int i = 0; i < WM_CALLS && used < sizeof names; i++) {
-        used += (size_t)snprintf(names + used, sizeof names - used, " %s",
-                                 wm_driver_call_name(i));
-    }
-    return wm_fail(WARM_INVALID_ARGUMENT, "no driver call '%.24s'; they are%s",
-                   call != NULL ? call : "(null)", names);
+    return wm_fail(WARM_INVALID_ARGUMENT,
+                   "no driver call '%.64s': warm_testing_call_name() tells the "
+                   "names of all",
+                   call != NULL ? call : "(null)");
 }
 
 static warm_status find_call(warm_runtime *runtime, const char *call,

@@ -15,9 +15,9 @@ extern "C" {
 /* From now on the n-th call (1 = the next) of the named driver function fails
  * with DRIVER_ERROR (pinned_alloc, pinned_register and device_alloc with
  * OUT_OF_MEMORY) before it does anything: that call alone, or all from then
- * on. n 0 takes the fault away. Names are those of warm_testing_calls(),
- * "event_record" for example. Status: INVALID_ARGUMENT (the message lists the
- * names), RUNTIME_GONE. */
+ * on. n 0 takes the fault away. Names are those of warm_testing_call_name(),
+ * "event_record" for example. Status: INVALID_ARGUMENT (no such name),
+ * RUNTIME_GONE. */
 WARM_API warm_status warm_testing_fail(warm_runtime *runtime, const char *call,
                                        uint64_t n, int persistent);
 

@@ -3,6 +3,9 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
 
 wm_lock wm_process_lock = WM_LOCK_INIT(WM_RANK_PROCESS);
 
@@ -21,6 +24,22 @@ static void at_exit(void)
     }
 }
 
+/* By chance, and where there is none by pid and time. */
+static void identify(void)
+{
+    uint64_t identity = 0;
+
+    if (getrandom(&identity, sizeof identity, GRND_NONBLOCK) !=
+        (ssize_t)sizeof identity) {
+        struct timespec now = {0};
+
+        clock_gettime(CLOCK_REALTIME, &now);
+        identity = ((uint64_t)getpid() << 40) ^ ((uint64_t)now.tv_sec << 30) ^
+                   (uint64_t)now.tv_nsec;
+    }
+    atomic_store_explicit(&wm_process.identity, identity, memory_order_relaxed);
+}
+
 static void before_fork(void)
 {
     wm_lock_acquire(&wm_process_lock);
@@ -37,6 +56,7 @@ static void after_fork_child(void)
 
     wm_lock_release(&wm_process_lock);
     atomic_fetch_add_explicit(&wm_process.forks, 1, memory_order_relaxed);
+    identify();
     hook = atomic_load_explicit(&fork_hook, memory_order_relaxed);
     if (hook != NULL) {
         hook();
@@ -45,6 +65,7 @@ static void after_fork_child(void)
 
 static void init_once(void)
 {
+    identify();
     atexit(at_exit);
     pthread_atfork(before_fork, after_fork_parent, after_fork_child);
 }

@@ -14,12 +14,13 @@
 void wm_process_init(void);
 
 /* Of the process; through the functions below only. leaving: written once, from
- * false to true. forks: written in a child while it has one thread only. Both
- * relaxed: a call that races with exit() was under way before it, as far as
- * anyone can tell. */
+ * false to true. forks, identity: written in a child while it has one thread
+ * only. All relaxed: a call that races with exit() was under way before it, as
+ * far as anyone can tell. */
 extern struct wm_process {
     _Atomic bool leaving;
     _Atomic unsigned forks;
+    _Atomic uint64_t identity;
 } wm_process __attribute__((visibility("hidden")));
 
 /* True once exit() has run our handler, or a driver said it is unloading:
@@ -36,6 +37,13 @@ void wm_process_set_exiting(void);
 static inline unsigned wm_process_generation(void)
 {
     return atomic_load_explicit(&wm_process.forks, memory_order_relaxed);
+}
+
+/* A number that no other process has, nor a later one that gets this one's
+ * pid; another one in the child of a fork. */
+static inline uint64_t wm_process_identity(void)
+{
+    return atomic_load_explicit(&wm_process.identity, memory_order_relaxed);
 }
 
 /* Runs fn in the child of every fork, in the thread that forked. There is

@@ -60,6 +60,9 @@ int wm_cuda_compute_major(wm_driver *d, int device);
     X(cudaHostUnregister)                                                      \
     X(cudaMalloc)                                                              \
     X(cudaFree)                                                                \
+    X(cudaIpcGetMemHandle)                                                     \
+    X(cudaIpcOpenMemHandle)                                                    \
+    X(cudaIpcCloseMemHandle)                                                   \
     X(cudaStreamCreateWithFlags)                                               \
     X(cudaStreamDestroy)                                                       \
     X(cudaStreamGetId)                                                         \
@@ -90,6 +93,7 @@ int wm_cuda_compute_major(wm_driver *d, int device);
     X(cuDeviceTotalMem_v2)                                                     \
     X(cuDeviceGetAttribute)                                                    \
     X(cuDeviceGetPCIBusId)                                                     \
+    X(cuDeviceGetUuid_v2)                                                      \
     X(cuDevicePrimaryCtxRetain)                                                \
     X(cuDevicePrimaryCtxRelease_v2)                                            \
     X(cuDevicePrimaryCtxGetState)                                              \

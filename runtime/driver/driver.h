@@ -54,6 +54,16 @@ typedef struct wm_stream_info {
 
 enum { WM_DEVICE_UNKNOWN = -1 };
 
+/* What a device of this machine is known by in every process; and memory that
+ * another process may map, as the driver names it. Plain bytes. */
+typedef struct wm_device_id {
+    unsigned char bytes[16];
+} wm_device_id;
+
+typedef struct wm_ipc_name {
+    unsigned char bytes[64];
+} wm_ipc_name;
+
 /* Result type of every op is warm_status. X(name, parameters, arguments);
  * each op and each wm_driver_ function takes the driver first.
  *
@@ -68,6 +78,12 @@ enum { WM_DEVICE_UNKNOWN = -1 };
  * node_of              on which they are, or WM_NODE_UNKNOWN
  * device_alloc/_free   memory of a device; the free may wait for it
  * device_memory        free and total bytes; makes a context if there is none
+ * device_id            see wm_device_id; makes no context
+ * ipc_export           names memory of device_alloc, by its first byte
+ * ipc_open             maps memory that another process has named; UNAVAILABLE
+ *                      if there is none of that name: the process has ended,
+ *                      has freed it, or is this one
+ * ipc_close            of ipc_open; may wait for the device
  * stream_create        non-blocking stream
  * stream_destroy       returns at once, the work goes on
  * stream_info          resolves the default streams for the calling thread
@@ -117,6 +133,16 @@ enum { WM_DEVICE_UNKNOWN = -1 };
       (d, device, pointer))                                                    \
     X(device_memory, (wm_driver * d, int device, size_t *free, size_t *total), \
       (d, device, free, total))                                                \
+    X(device_id, (wm_driver * d, int device, wm_device_id *id),                \
+      (d, device, id))                                                         \
+    X(ipc_export,                                                              \
+      (wm_driver * d, int device, void *pointer, wm_ipc_name *name),           \
+      (d, device, pointer, name))                                              \
+    X(ipc_open,                                                                \
+      (wm_driver * d, int device, const wm_ipc_name *name, void **pointer),    \
+      (d, device, name, pointer))                                              \
+    X(ipc_close, (wm_driver * d, int device, void *pointer),                   \
+      (d, device, pointer))                                                    \
     X(stream_create, (wm_driver * d, int device, warm_stream *stream),         \
       (d, device, stream))                                                     \
     X(stream_destroy, (wm_driver * d, warm_stream stream), (d, stream))        \

@@ -29,6 +29,7 @@
     X(VALUE, 1, INVALID_ARGUMENT, "invalid value")                             \
     X(POINTER, 1, INVALID_POINTER, "invalid value")                            \
     X(MEMORY, 2, OUT_OF_MEMORY, "out of memory")                               \
+    X(NAME, 205, UNAVAILABLE, "mapping of buffer object failed")               \
     X(SYSTEM, 304, DRIVER_ERROR, "operating system call failed")               \
     X(HANDLE, 400, INVALID_STREAM, "invalid handle")                           \
     X(ILLEGAL_STATE, 401, CAPTURE_ERROR, "not allowed in this state")          \
@@ -225,7 +226,12 @@ typedef struct wm_host_worker {
 
 /* ---- Memory (host_region.c) ---- */
 
-enum wm_host_region_kind { WM_HOST_PINNED, WM_HOST_REGISTERED, WM_HOST_DEVICE };
+enum wm_host_region_kind {
+    WM_HOST_PINNED,
+    WM_HOST_REGISTERED,
+    WM_HOST_DEVICE,
+    WM_HOST_IMPORTED /* another process's WM_HOST_DEVICE */
+};
 
 typedef struct wm_host_mark {
     wm_host_core *core; /* counted */
@@ -237,7 +243,8 @@ typedef struct wm_host_mark {
 typedef struct wm_host_region {
     struct wm_host_region *previous, *next;
     enum wm_host_region_kind kind; /* const */
-    int device;                    /* const, for WM_HOST_DEVICE */
+    int device;                    /* const, if of a device */
+    uint64_t offset;               /* const, for WM_HOST_DEVICE: in host.file */
     char *pointer;                 /* const */
     size_t bytes;                  /* const */
     bool locked;                   /* const: the pages cannot be paged out */
@@ -274,6 +281,8 @@ struct wm_host {
     /* memory */
     wm_host_region *regions, *zombies, *reaped;
     _Atomic uint64_t unlocked; /* pinned bytes ever that are not locked */
+    int file;                  /* const: of all device memory, or -1 */
+    uint64_t file_used;        /* of its offsets, none of them twice */
 };
 
 static inline wm_host *wm_host_of(wm_driver *d)
@@ -354,6 +363,13 @@ void wm_host_root_release(wm_host_root *root);
 size_t wm_host_region_pages(const wm_host *host, size_t bytes);
 void wm_host_region_link(wm_host_region **list, wm_host_region *region);
 void wm_host_region_unlink(wm_host_region **list, wm_host_region *region);
+/* No lock held. Makes a region known; false if there is no memory for that. */
+bool wm_host_region_publish(wm_host *host, wm_host_region *region);
+/* No lock held. Lets go of one of that kind, and like's device and bytes. */
+warm_status wm_host_region_release(wm_host *host, void *pointer,
+                                   enum wm_host_region_kind kind,
+                                   const char *call,
+                                   const wm_host_region *like);
 /* Frees a region that is in no list and not in the map any more, once the
  * work queued by now is done. */
 void wm_host_region_bury_locked(wm_host *host, wm_host_region *region);
@@ -362,6 +378,13 @@ void wm_host_memory_progress_locked(wm_host *host);
 /* Unmaps what was reaped. No lock held. */
 void wm_host_memory_reap(wm_host *host);
 void wm_host_memory_fini(wm_host *host);
+
+/* host_ipc.c */
+void wm_host_file_open(wm_host *host);
+void wm_host_file_close(wm_host *host);
+/* Zeroed pages, or MAP_FAILED and errno. */
+void *wm_host_file_map(wm_host *host, size_t pages, wm_host_region *region);
+void wm_host_file_drop(wm_host *host, const wm_host_region *region);
 
 /* The default stream of a device, as a handle that every op takes, for those
  * who have a current device (the stand-in of the CUDA runtime). */

@@ -112,6 +112,7 @@ static void close_objects(wm_host *host, enum wm_host_type type)
 
 static void host_free(wm_host *host)
 {
+    wm_host_file_close(host);
     wm_meta_free(host->map.slot);
     wm_host_cells_fini(&host->streams);
     wm_host_cells_fini(&host->cores);
@@ -184,6 +185,7 @@ static void init(wm_host *host, const wm_options *options)
     }
     host->memory = options->host_memory;
     host->page = (size_t)sysconf(_SC_PAGESIZE);
+    wm_host_file_open(host);
     host->streams.bytes = sizeof(wm_host_stream);
     host->cores.bytes = sizeof(wm_host_core);
     host->items.bytes = sizeof(wm_host_item);

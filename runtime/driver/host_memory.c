@@ -1,6 +1,7 @@
 /* host_memory.c: page-locked and device memory of the host device.
  *
- * Both are anonymous mappings, so page-aligned and zeroed. Pinned pages are
+ * Both are mappings of nothing else, so page-aligned and zeroed; device memory
+ * is one that other processes can be given (host_ipc.c). Pinned pages are
  * locked where the limit on locked memory (RLIMIT_MEMLOCK) allows it; where
  * it does not they are ordinary pages, counted in host.unlocked and reported
  * when the driver is closed. Device memory is limited by the option
@@ -22,8 +23,7 @@ static warm_status allowed(wm_host *host, const char *call)
     return status;
 }
 
-/* Makes region known; false if there is no memory for that. */
-static bool publish(wm_host *host, wm_host_region *region)
+bool wm_host_region_publish(wm_host *host, wm_host_region *region)
 {
     bool known;
 
@@ -58,19 +58,23 @@ static warm_status map_region(wm_host *host, enum wm_host_region_kind kind,
     void *mapped = MAP_FAILED;
 
     if (region != NULL && pages != 0) {
-        mapped = mmap(NULL, pages, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        mapped = kind == WM_HOST_DEVICE
+                     ? wm_host_file_map(host, pages, region)
+                     : mmap(NULL, pages, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         error = errno;
     }
     if (mapped == MAP_FAILED) {
         goto fail;
     }
-    *region = (wm_host_region){
-        .kind = kind, .device = device, .pointer = mapped, .bytes = bytes};
+    region->kind = kind;
+    region->device = device;
+    region->pointer = mapped;
+    region->bytes = bytes;
     if (kind == WM_HOST_PINNED) {
         lock_pages(host, region);
     }
-    if (!publish(host, region)) {
+    if (!wm_host_region_publish(host, region)) {
         munmap(mapped, pages);
         error = ENOMEM;
         goto fail;
@@ -86,10 +90,9 @@ fail:
                         error);
 }
 
-/* Takes a live region of that kind out of the table, and lets go of it. */
-static warm_status release(wm_host *host, void *pointer,
-                           enum wm_host_region_kind kind, const char *call,
-                           wm_host_region *freed)
+warm_status wm_host_region_release(wm_host *host, void *pointer,
+                                   enum wm_host_region_kind kind,
+                                   const char *call, const wm_host_region *like)
 {
     wm_host_region *region;
     warm_status status;
@@ -101,9 +104,8 @@ static warm_status release(wm_host *host, void *pointer,
     }
     region = wm_host_map_get(&host->map, pointer, WM_HOST_REGION);
     if (region == NULL || region->kind != kind ||
-        (kind == WM_HOST_DEVICE && region->device != freed->device) ||
-        (kind == WM_HOST_PINNED && freed->bytes != 0 &&
-         region->bytes != freed->bytes)) {
+        region->device != like->device ||
+        (like->bytes != 0 && region->bytes != like->bytes)) {
         status = wm_host_fail(
             kind == WM_HOST_REGISTERED ? WM_HOST_ERROR_NOT_REGISTERED
                                        : WM_HOST_ERROR_POINTER,
@@ -141,10 +143,10 @@ warm_status wm_host_pinned_alloc(wm_driver *d, size_t bytes, void **pointer)
 
 warm_status wm_host_pinned_free(wm_driver *d, void *pointer, size_t bytes)
 {
-    wm_host_region freed = {.bytes = bytes};
+    wm_host_region like = {.bytes = bytes};
 
-    return release(wm_host_of(d), pointer, WM_HOST_PINNED, "pinned_free",
-                   &freed);
+    return wm_host_region_release(wm_host_of(d), pointer, WM_HOST_PINNED,
+                                  "pinned_free", &like);
 }
 
 /* The list is walked: registering is rare and slow anyhow. */
@@ -213,10 +215,10 @@ warm_status wm_host_pinned_register(wm_driver *d, void *pointer, size_t bytes)
 
 warm_status wm_host_pinned_unregister(wm_driver *d, void *pointer)
 {
-    wm_host_region freed = {0};
+    wm_host_region like = {0};
 
-    return release(wm_host_of(d), pointer, WM_HOST_REGISTERED,
-                   "pinned_unregister", &freed);
+    return wm_host_region_release(wm_host_of(d), pointer, WM_HOST_REGISTERED,
+                                  "pinned_unregister", &like);
 }
 
 warm_status wm_host_place(wm_driver *d, void *pointer, size_t bytes, int node)
@@ -278,10 +280,10 @@ warm_status wm_host_device_alloc(wm_driver *d, int device, size_t bytes,
 
 warm_status wm_host_device_free(wm_driver *d, int device, void *pointer)
 {
-    wm_host_region freed = {.device = device};
+    wm_host_region like = {.device = device};
 
-    return release(wm_host_of(d), pointer, WM_HOST_DEVICE, "device_free",
-                   &freed);
+    return wm_host_region_release(wm_host_of(d), pointer, WM_HOST_DEVICE,
+                                  "device_free", &like);
 }
 
 warm_status wm_host_device_memory(wm_driver *d, int device, size_t *free,

@@ -42,6 +42,9 @@ static void dispose(wm_host *host, wm_host_region *region)
 {
     if (region->kind != WM_HOST_REGISTERED) {
         munmap(region->pointer, wm_host_region_pages(host, region->bytes));
+        if (region->kind == WM_HOST_DEVICE) {
+            wm_host_file_drop(host, region);
+        }
     } else if (region->locked) {
         munlock(region->pointer, region->bytes);
     }

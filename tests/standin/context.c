@@ -279,6 +279,17 @@ CUresult cuDeviceGetPCIBusId(char *bus_id, int bytes, CUdevice device)
     return CUDA_SUCCESS;
 }
 
+CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
+{
+    ENTER(cuDeviceGetUuid_v2)
+    if (!known(device)) {
+        return CUDA_ERROR_INVALID_DEVICE;
+    }
+    memset(uuid, 0, sizeof *uuid);
+    snprintf(uuid->bytes, sizeof uuid->bytes, "standin%d", device);
+    return CUDA_SUCCESS;
+}
+
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
     ENTER(cuDevicePrimaryCtxRetain)

@@ -63,6 +63,7 @@ static const struct {
      "CUDA driver version is insufficient for CUDA runtime version"},
     {100, "cudaErrorNoDevice", "no CUDA-capable device is detected"},
     {101, "cudaErrorInvalidDevice", "invalid device ordinal"},
+    {205, "cudaErrorMapBufferObjectFailed", "mapping of buffer object failed"},
     {400, "cudaErrorInvalidResourceHandle", "invalid resource handle"},
     {600, "cudaErrorNotReady", "device not ready"},
     {900, "cudaErrorStreamCaptureUnsupported",
@@ -248,23 +249,44 @@ cudaError_t cudaMalloc(void **pointer, size_t bytes)
     return CALL(device_alloc, standin_current_device(), bytes, pointer);
 }
 
-/* The pointer does not say whose it is; a wrong guess changes nothing. */
+/* A pointer does not say whose it is; a wrong guess changes nothing. */
+#define ON_ITS_DEVICE(op, ...)                                                 \
+    warm_status status_ = WARM_INVALID_POINTER;                                \
+                                                                               \
+    for (int i = 0;                                                            \
+         i < STANDIN_DEVICES_MAX && status_ == WARM_INVALID_POINTER; i++) {    \
+        status_ = d->ops->op(d, i, __VA_ARGS__);                               \
+    }                                                                          \
+    return answer(standin_code(status_));
+
 cudaError_t cudaFree(void *pointer)
 {
-    warm_status status = WARM_OK;
-
     ENTER(cudaFree)
     if (pointer == NULL) {
         return cudaSuccess;
     }
     standin_wait_for_devices(d);
-    for (int i = 0; i < STANDIN_DEVICES_MAX; i++) {
-        status = d->ops->device_free(d, i, pointer);
-        if (status != WARM_INVALID_POINTER) {
-            break;
-        }
-    }
-    return answer(standin_code(status));
+    ON_ITS_DEVICE(device_free, pointer)
+}
+
+/* Names of the host device serve as CUDA's handles. */
+cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *pointer){
+    ENTER(cudaIpcGetMemHandle)
+        ON_ITS_DEVICE(ipc_export, pointer, (wm_ipc_name *)(void *)handle)}
+
+cudaError_t cudaIpcOpenMemHandle(void **pointer, cudaIpcMemHandle_t handle,
+                                 unsigned flags)
+{
+    ENTER(cudaIpcOpenMemHandle)
+    standin_flagged("cudaIpcOpenMemHandle", flags);
+    return CALL(ipc_open, standin_current_device(),
+                (const wm_ipc_name *)(void *)&handle, pointer);
+}
+
+cudaError_t cudaIpcCloseMemHandle(void *pointer)
+{
+    ENTER(cudaIpcCloseMemHandle)
+    ON_ITS_DEVICE(ipc_close, pointer)
 }
 
 struct move {

@@ -285,10 +285,15 @@ static warm_status capture_and_launch(struct pass *p)
 static warm_status use_memory(struct pass *p, int device)
 {
     size_t available, total;
+    wm_device_id id;
+    wm_ipc_name name;
     warm_status status;
 
     if ((status = wm_driver_pinned_alloc(d, 4096, &p->pinned)) != WARM_OK ||
         (status = wm_driver_device_alloc(d, device, 4096, &p->memory)) !=
+            WARM_OK ||
+        (status = wm_driver_device_id(d, device, &id)) != WARM_OK ||
+        (status = wm_driver_ipc_export(d, device, p->memory, &name)) !=
             WARM_OK ||
         (status = wm_driver_device_memory(d, device, &available, &total)) !=
             WARM_OK) {
@@ -679,6 +684,45 @@ START_TEST(test_G6_code_becomes_a_status_and_cudarts_error_is_cleared)
 }
 END_TEST
 
+static const struct {
+    int code;
+    warm_status status;
+} open_codes[] = {
+    {cudaErrorInvalidValue, WARM_UNAVAILABLE},
+    {cudaErrorMemoryAllocation, WARM_OUT_OF_MEMORY},
+    {cudaErrorDeviceUninitialized, WARM_UNAVAILABLE},
+    {cudaErrorMapBufferObjectFailed, WARM_UNAVAILABLE},
+    {cudaErrorInvalidResourceHandle, WARM_UNAVAILABLE},
+    {cudaErrorUnknown, WARM_DRIVER_ERROR},
+};
+
+/* A handle that names nothing, or this process's own memory. */
+START_TEST(test_C9_memory_that_cannot_be_opened_is_unavailable)
+{
+    warm_error error = {.size = sizeof error};
+    void *memory = NULL, *pointer = &pointer;
+    wm_ipc_name name;
+
+    wt_ok(wm_driver_device_alloc(d, 1, 4096, &memory));
+    wt_ok(wm_driver_ipc_export(d, 1, memory, &name));
+    wt_fails(WARM_UNAVAILABLE, wm_driver_ipc_open(d, 1, &name, &pointer));
+    ck_assert_uint_eq(standin.standin_flags("cudaIpcOpenMemHandle"),
+                      cudaIpcMemLazyEnablePeerAccess);
+    standin.standin_fail("cudaIpcOpenMemHandle", 1, 0, open_codes[_i].code);
+    wt_fails(open_codes[_i].status, wm_driver_ipc_open(d, 1, &name, &pointer));
+    warm_last_error(&error);
+    ck_assert_int_eq(error.code, open_codes[_i].code);
+    ck_assert_str_eq(error.origin, "cudart");
+    ck_assert_ptr_nonnull(strstr(error.message, "cudaIpcOpenMemHandle"));
+    ck_assert_ptr_eq(pointer, &pointer);
+    wt_fails(WARM_DRIVER_ERROR, wm_driver_ipc_close(d, 1, memory));
+    ck_assert_int_eq(standin.cudaPeekAtLastError(), cudaSuccess);
+    ck_assert(!has_context());
+    wt_ok(wm_driver_device_free(d, 1, memory));
+    close_driver();
+}
+END_TEST
+
 START_TEST(test_A6_driver_that_unloads_is_not_called_any_more)
 {
     void *memory = NULL;
@@ -816,6 +860,9 @@ static void add_errors(Suite *suite)
     tcase_add_loop_test(
         tcase, test_G6_code_becomes_a_status_and_cudarts_error_is_cleared, 0,
         sizeof codes / sizeof codes[0]);
+    tcase_add_loop_test(tcase,
+                        test_C9_memory_that_cannot_be_opened_is_unavailable, 0,
+                        sizeof open_codes / sizeof open_codes[0]);
     tcase_add_test(tcase, test_A6_driver_that_unloads_is_not_called_any_more);
     tcase_add_loop_test(tcase, test_G6_any_function_may_fail_at_any_call, 0,
                         FUNCTIONS);

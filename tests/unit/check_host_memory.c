@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <unistd.h>
 
@@ -90,6 +92,87 @@ START_TEST(test_G3_unknown_and_freed_pointers_are_refused)
     wt_fails(WARM_INVALID_POINTER, wm_driver_pinned_free(d, pinned, 8192));
     wt_host_error(1);
     ck_assert_uint_eq(free_bytes(d, 0), 1 << 20);
+    wt_host_close(d, 0);
+}
+END_TEST
+
+static char *export_here(wm_driver *d, size_t bytes, wm_ipc_name *name)
+{
+    void *pointer = NULL;
+
+    wt_ok(wm_driver_device_alloc(d, 0, bytes, &pointer));
+    wt_ok(wm_driver_ipc_export(d, 0, pointer, name));
+    return pointer;
+}
+
+START_TEST(test_C9_only_memory_of_its_device_is_named)
+{
+    wm_driver *d = wt_host_open(2, 1 << 20);
+    wm_ipc_name name = {{0}}, other = {{0}};
+    void *pinned = NULL, *got = &got;
+    char *first = export_here(d, 8192, &name);
+    char *second = export_here(d, 8192, &other);
+
+    ck_assert(memcmp(&name, &other, sizeof name) != 0);
+    memset(&other, 0, sizeof other);
+    wt_ok(wm_driver_pinned_alloc(d, 8192, &pinned));
+    wt_fails(WARM_INVALID_POINTER, wm_driver_ipc_export(d, 1, first, &other));
+    wt_fails(WARM_INVALID_POINTER, wm_driver_ipc_export(d, 0, pinned, &other));
+    wt_fails(WARM_INVALID_POINTER,
+             wm_driver_ipc_export(d, 0, first + 4096, &other));
+    /* It is this process's own, and no one's, and none that was opened. */
+    wt_fails(WARM_UNAVAILABLE, wm_driver_ipc_open(d, 0, &name, &got));
+    wt_host_error(205);
+    wt_fails(WARM_UNAVAILABLE, wm_driver_ipc_open(d, 0, &other, &got));
+    ck_assert_ptr_eq(got, &got);
+    wt_fails(WARM_INVALID_POINTER, wm_driver_ipc_close(d, 0, first));
+    wt_ok(wm_driver_device_free(d, 0, first));
+    wt_fails(WARM_INVALID_POINTER, wm_driver_ipc_export(d, 0, first, &other));
+    wt_ok(wm_driver_device_free(d, 0, second));
+    wt_ok(wm_driver_pinned_free(d, pinned, 8192));
+    wt_host_close(d, 0);
+}
+END_TEST
+
+/* The file of all devices is longer than such a limit lets one be. */
+START_TEST(test_C9_without_long_files_memory_is_not_shared)
+{
+    struct rlimit limit = {(rlim_t)1 << 40, (rlim_t)1 << 40};
+    wm_ipc_name name;
+    wm_driver *d;
+    void *pointer = NULL;
+
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    d = wt_host_open(1, 1 << 20);
+    wt_ok(wm_driver_device_alloc(d, 0, 8192, &pointer));
+    memset(pointer, 1, 8192);
+    wt_fails(WARM_DRIVER_ERROR, wm_driver_ipc_export(d, 0, pointer, &name));
+    wt_host_error(304);
+    wt_ok(wm_driver_device_free(d, 0, pointer));
+    wt_host_close(d, 0);
+}
+END_TEST
+
+/* What is freed is with the system again, and what comes next is zeroed. */
+START_TEST(test_G3_device_memory_goes_back)
+{
+    wm_driver *d = wt_host_open(1, 1 << 20);
+    struct stat file;
+    char *first = NULL;
+
+    for (int i = 0; i < 3; i++) {
+        void *pointer = NULL;
+
+        wt_ok(wm_driver_device_alloc(d, 0, 1 << 20, &pointer));
+        first = pointer;
+        ck_assert_int_eq(first[12345], 0);
+        memset(first, 1, 1 << 20);
+        ck_assert_int_eq(fstat(wm_host_of(d)->file, &file), 0);
+        ck_assert_int_eq(file.st_blocks, (1 << 20) / 512);
+        wt_ok(wm_driver_device_free(d, 0, pointer));
+        ck_assert_int_eq(fstat(wm_host_of(d)->file, &file), 0);
+        ck_assert_int_eq(file.st_blocks, 0);
+    }
     wt_host_close(d, 0);
 }
 END_TEST
@@ -351,6 +434,9 @@ int main(void)
     tcase_add_test(tcase, test_G3_device_memory_is_limited_exactly);
     tcase_add_test(tcase, test_G3_memory_is_page_aligned);
     tcase_add_test(tcase, test_G3_unknown_and_freed_pointers_are_refused);
+    tcase_add_test(tcase, test_C9_only_memory_of_its_device_is_named);
+    tcase_add_test(tcase, test_C9_without_long_files_memory_is_not_shared);
+    tcase_add_test(tcase, test_G3_device_memory_goes_back);
     tcase_add_test(tcase, test_G3_impossible_sizes_are_out_of_memory);
     tcase_add_test(tcase, test_G3_no_memory_for_records_changes_nothing);
     tcase_add_test(tcase, test_G3_register_and_unregister);

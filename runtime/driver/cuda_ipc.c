@@ -1,0 +1,93 @@
+/* cuda_ipc.c: device memory shared with other processes by CUDA (row C9). */
+#include "runtime/driver/cuda.h"
+
+#if WM_HAVE_CUDA
+#include "runtime/base/status.h"
+
+#include <string.h>
+
+_Static_assert(sizeof(cudaIpcMemHandle_t) == sizeof(wm_ipc_name),
+               "a name is CUDA's handle");
+_Static_assert(sizeof(CUuuid) == sizeof(wm_device_id), "an id is CUDA's");
+
+/* The numbers of devices are each process's own (CUDA_VISIBLE_DEVICES). */
+warm_status wm_cuda_device_id(wm_driver *d, int device, wm_device_id *id)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    CUuuid found;
+    warm_status status = wm_cuda_api_result(
+        c, c->cu.cuDeviceGetUuid_v2(&found, device), "cuDeviceGetUuid");
+
+    if (status == WARM_OK) {
+        memcpy(id->bytes, &found, sizeof found);
+    }
+    return status;
+}
+
+warm_status wm_cuda_ipc_export(wm_driver *d, int device, void *pointer,
+                               wm_ipc_name *name)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    cudaIpcMemHandle_t handle;
+    wm_cuda_scope scope;
+    warm_status status = wm_cuda_device_push(d, device, &scope);
+
+    if (status == WARM_OK) {
+        status = WM_CUDA_CALL(c, &scope, cudaIpcGetMemHandle, &handle, pointer);
+    }
+    if (status == WARM_OK) {
+        memcpy(name->bytes, &handle, sizeof handle);
+    }
+    return status;
+}
+
+/* What CUDA says of a handle that names nothing is no word on a stream. */
+static warm_status open_result(wm_cuda *c, cudaError_t code)
+{
+    const char *text;
+
+    if (code != cudaErrorInvalidResourceHandle &&
+        code != cudaErrorMapBufferObjectFailed &&
+        code != cudaErrorDeviceUninitialized && code != cudaErrorInvalidValue) {
+        return wm_cuda_result(c, code, "cudaIpcOpenMemHandle");
+    }
+    (void)c->rt.cudaGetLastError();
+    text = c->rt.cudaGetErrorString(code);
+    return wm_fail_code(WARM_UNAVAILABLE, "cudart", (int)code, text,
+                        "cudaIpcOpenMemHandle: %s", text);
+}
+
+warm_status wm_cuda_ipc_open(wm_driver *d, int device, const wm_ipc_name *name,
+                             void **pointer)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    cudaIpcMemHandle_t handle;
+    wm_cuda_scope scope;
+    void *got = NULL;
+    warm_status status = wm_cuda_device_push(d, device, &scope);
+
+    memcpy(&handle, name->bytes, sizeof handle);
+    if (status == WARM_OK) {
+        status = wm_cuda_leave(
+            c, &scope,
+            open_result(c, c->rt.cudaIpcOpenMemHandle(
+                               &got, handle, cudaIpcMemLazyEnablePeerAccess)));
+    }
+    if (status == WARM_OK) {
+        *pointer = got;
+    }
+    return status;
+}
+
+warm_status wm_cuda_ipc_close(wm_driver *d, int device, void *pointer)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    wm_cuda_scope scope;
+    warm_status status = wm_cuda_device_push(d, device, &scope);
+
+    if (status == WARM_OK) {
+        status = WM_CUDA_CALL(c, &scope, cudaIpcCloseMemHandle, pointer);
+    }
+    return status;
+}
+#endif
