@@ -113,6 +113,7 @@ static warm_status open_one(warm_runtime *runtime, const wm_options *options,
         wm_space_fini(&d->space);
         return status;
     }
+    wm_imports_init(&d->imports, runtime->driver, device);
     d->device = device;
     d->fraction = d->threshold = 1;
     d->space.polled_by = &runtime->pinned->space.background;
@@ -127,6 +128,7 @@ static warm_status open_one(warm_runtime *runtime, const wm_options *options,
 static void end_spaces(wm_device_space *spaces, int count)
 {
     while (count-- > 0) {
+        wm_imports_fini(&spaces[count].imports);
         wm_orders_fini(&spaces[count].orders);
         wm_space_fini(&spaces[count].space);
     }
@@ -161,6 +163,7 @@ void wm_device_spaces_stop(warm_runtime *runtime, warm_destroy_report *report)
         warm_space_stats stats = {.size = sizeof stats};
         size_t released;
 
+        report->imports += wm_imports_stop(&d->imports);
         (void)wm_space_trim(&d->space, 0, &released);
         wm_space_stats(&d->space, &stats);
         report->blocks += stats.requests.current;

@@ -7,6 +7,7 @@
 #define WM_DEVICE_SPACE_H
 
 #include "alloc/arena_stats.h"
+#include "alloc/imports.h"
 #include "alloc/order.h"
 #include "alloc/space.h"
 
@@ -18,7 +19,8 @@ typedef struct wm_device_space {
     /* What is held at most before idle segments go, 0: no matter. Relaxed: set
      * at any time. */
     _Atomic size_t collect_bytes;
-    wm_sorted sorted; /* of the arena */
+    wm_sorted sorted;   /* of the arena */
+    wm_imports imports; /* of other processes */
 } wm_device_space;
 
 /* What small requests are, and the least that is obtained. */

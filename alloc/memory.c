@@ -139,6 +139,12 @@ static warm_status alloc_on_slow(warm_runtime *runtime, size_t bytes, int node,
 
 static warm_status not_a_block(const void *pointer, const wm_block *block)
 {
+    if (wm_is_imported(pointer)) {
+        return wm_fail(WARM_INVALID_POINTER,
+                       "%p is memory of another process: it is closed with "
+                       "warm_ipc_close()",
+                       pointer);
+    }
     if (block != NULL) {
         return wm_fail(WARM_INVALID_POINTER,
                        "%p is not the start of a live block: it points into "
@@ -225,8 +231,9 @@ static warm_status find_live(const void *pointer, wm_block **block)
 {
     *block = wm_space_find(pointer);
     if (*block == NULL) {
-        return wm_fail(WARM_NOT_FOUND, "%p is not part of a live block",
-                       pointer);
+        return wm_fail(
+            WARM_NOT_FOUND, "%p is not part of a live block%s", pointer,
+            wm_is_imported(pointer) ? ", but memory of another process" : "");
     }
     return wm_runtime_check(wm_space_of(*block)->runtime);
 }

@@ -114,6 +114,8 @@ wm_block *wm_block_at(const void *address)
     }
     case WM_ENTRY_INNER:
         return run_around(record_of(entry), address);
+    case WM_ENTRY_IMPORTED:
+        return NULL;
     default:
         return record_of(entry);
     }

@@ -13,8 +13,14 @@
 
 enum { WM_PAGE_SHIFT = 12, WM_LEAF_SHIFT = 18, WM_ROOT_SHIFT = 18 };
 
-/* What an entry of the map says; the kind is in its low bits. */
-enum wm_entry_kind { WM_ENTRY_RUN = 0, WM_ENTRY_SLAB = 1, WM_ENTRY_INNER = 2 };
+/* What an entry of the map says; the kind is in its low bits. IMPORTED: it is
+ * a segment of another process (imports.h), and no block lies there. */
+enum wm_entry_kind {
+    WM_ENTRY_RUN = 0,
+    WM_ENTRY_SLAB = 1,
+    WM_ENTRY_INNER = 2,
+    WM_ENTRY_IMPORTED = 3
+};
 
 typedef _Atomic(uintptr_t) wm_leaf[(size_t)1 << WM_LEAF_SHIFT];
 
@@ -38,6 +44,11 @@ static inline uintptr_t wm_page_map_get(const void *address)
     }
     page &= ((uintptr_t)1 << WM_LEAF_SHIFT) - 1;
     return atomic_load_explicit(&(*leaf)[page], memory_order_acquire);
+}
+
+static inline bool wm_is_imported(const void *address)
+{
+    return (wm_page_map_get(address) & 3) == WM_ENTRY_IMPORTED;
 }
 
 /* Makes the leaves for a range; the entries stay as they are.

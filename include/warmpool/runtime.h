@@ -41,6 +41,8 @@ typedef struct warm_destroy_report {
     uint64_t block_bytes;  /* bytes of those */
     uint64_t pending;      /* freed, but a device still works on them */
     uint64_t host_streams; /* host device: held streams dropped with work */
+    uint64_t imports;      /* opened with warm_ipc_open() and not closed: these
+                              are closed */
 } warm_destroy_report;
 
 /* Ends a runtime: idle handles and memory are given back to the driver, what

@@ -10,6 +10,7 @@
 #include "warmpool/device.h"
 #include "warmpool/device_memory.h"
 #include "warmpool/handle.h"
+#include "warmpool/ipc.h"
 #include "warmpool/memory.h"
 #include "warmpool/stats.h"
 #include "warmpool/storage.h"

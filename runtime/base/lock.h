@@ -25,6 +25,7 @@ enum wm_rank {
     WM_RANK_WORKSPACES,  /* workspaces of one device */
     WM_RANK_BACKGROUND,  /* what a runtime's thread is to do */
     WM_RANK_GROWTH,      /* memory on its way from the driver, or to it */
+    WM_RANK_IMPORTS,     /* memory of other processes on one device */
     WM_RANK_WINDOWS,     /* a runtime's list of windows */
     WM_RANK_WINDOW,      /* what one thread's window caches */
     WM_RANK_ORDERS,      /* lanes of a device's memory by stream */

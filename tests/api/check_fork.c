@@ -98,6 +98,24 @@ static int use_parents_runtime(void)
     return 0;
 }
 
+/* A block of a device, that the child cannot share either. */
+static void *shared;
+
+static int use_parents_shares(void)
+{
+    warm_ipc_handle handle = {.size = sizeof handle};
+    warm_ipc_stats stats = {.size = sizeof stats};
+    void *pointer = NULL;
+    int check = 0;
+
+    must(warm_ipc_export(shared, &handle) == WARM_FORKED);
+    must(handle.check == 0);
+    must(warm_ipc_open(runtime, &handle, &pointer) == WARM_FORKED);
+    must(warm_ipc_close(runtime, shared) == WARM_FORKED);
+    must(warm_ipc_get_stats(runtime, &stats) == WARM_FORKED);
+    return 0;
+}
+
 static int use_parents_pool(void)
 {
     void *pointer = NULL;
@@ -121,6 +139,9 @@ START_TEST(test_G5_every_call_on_the_parents_runtime_answers_forked)
     wt_ok(warm_reserve(runtime, kind, 0, &handle));
     in_child(use_parents_runtime);
     in_child(use_parents_pool);
+    wt_ok(warm_device_alloc(runtime, 0, NULL, 5000, &shared));
+    in_child(use_parents_shares);
+    wt_ok(warm_free(shared));
     /* The parent goes on as if nothing had been. */
     wt_ok(warm_reserve(runtime, kind, 0, &again));
     ck_assert_ptr_eq(again, handle);

@@ -1,0 +1,369 @@
+/* imports.c: see imports.h. */
+#include "alloc/imports.h"
+
+#include "alloc/page_map.h"
+#include "runtime/base/log.h"
+#include "runtime/base/meta.h"
+#include "runtime/base/status.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* A place that was opened; all fields: lock imports. */
+struct import {
+    struct import *next;
+    char *pointer;
+    uint64_t count; /* at least 1 */
+};
+
+struct wm_mapping {
+    struct wm_mapping *next; /* lock imports */
+    uint64_t process;        /* const: who exported it */
+    wm_ipc_name name;        /* const */
+    size_t bytes;            /* const */
+    char *base;              /* const once it has not been busy */
+    bool busy;               /* lock imports */
+    struct import *places;   /* lock imports; none only while busy */
+};
+
+void wm_imports_init(wm_imports *imports, wm_driver *driver, int device)
+{
+    imports->driver = driver;
+    imports->device = device;
+    wm_lock_init(&imports->lock, WM_RANK_IMPORTS);
+    wm_cond_init(&imports->settled);
+}
+
+void wm_imports_fini(wm_imports *imports)
+{
+    wm_cond_fini(&imports->settled);
+    wm_lock_fini(&imports->lock);
+}
+
+static warm_status no_records(void)
+{
+    return wm_fail(WARM_OUT_OF_MEMORY,
+                   "no memory for the records of another process's memory");
+}
+
+/* ---- the list ---------------------------------------------------------- */
+
+static struct wm_mapping *find_locked(wm_imports *imports,
+                                      const warm_ipc_handle *handle)
+{
+    struct wm_mapping *m = imports->mappings;
+
+    while (m != NULL &&
+           (m->process != handle->process ||
+            memcmp(m->name.bytes, handle->segment, sizeof m->name) != 0)) {
+        m = m->next;
+    }
+    return m;
+}
+
+/* The same, once it is there to be used, or null: it is not there. */
+static struct wm_mapping *settle_locked(wm_imports *imports,
+                                        const warm_ipc_handle *handle)
+{
+    struct wm_mapping *m = find_locked(imports, handle);
+
+    while (m != NULL && m->busy) {
+        wm_cond_wait(&imports->settled, &imports->lock);
+        m = find_locked(imports, handle);
+    }
+    return m;
+}
+
+/* A busy one, or null without memory. */
+static struct wm_mapping *insert_locked(wm_imports *imports,
+                                        const warm_ipc_handle *handle)
+{
+    struct wm_mapping *m = wm_meta_alloc(sizeof *m);
+
+    if (m != NULL) {
+        m->process = handle->process;
+        memcpy(m->name.bytes, handle->segment, sizeof m->name);
+        m->bytes = handle->segment_bytes;
+        m->busy = true;
+        m->next = imports->mappings;
+        imports->mappings = m;
+    }
+    return m;
+}
+
+static void unlink_locked(wm_imports *imports, struct wm_mapping *mapping)
+{
+    struct wm_mapping **link = &imports->mappings;
+
+    while (*link != mapping) {
+        link = &(*link)->next;
+    }
+    *link = mapping->next;
+}
+
+/* Counts a place of a mapping once more; *spare becomes its record if it has
+ * none yet. */
+static void *count_locked(struct wm_mapping *mapping, uint64_t offset,
+                          struct import **spare)
+{
+    char *pointer = mapping->base + offset;
+    struct import *place = mapping->places;
+
+    while (place != NULL && place->pointer != pointer) {
+        place = place->next;
+    }
+    if (place == NULL) {
+        place = *spare;
+        *spare = NULL;
+        place->pointer = pointer;
+        place->next = mapping->places;
+        mapping->places = place;
+    }
+    place->count++;
+    return pointer;
+}
+
+/* ---- opening ----------------------------------------------------------- */
+
+static warm_status note_pages(struct wm_mapping *mapping, char *base)
+{
+    warm_status status;
+
+    if (((uintptr_t)base & (WM_PAGE - 1)) != 0) {
+        return wm_fail(WARM_UNSUPPORTED,
+                       "memory of another process at %p, which is no start of "
+                       "a page",
+                       (void *)base);
+    }
+    status = wm_page_map_reserve(base, mapping->bytes);
+    if (status == WARM_OK) {
+        wm_page_map_fill(base, mapping->bytes, mapping, WM_ENTRY_IMPORTED);
+    }
+    return status;
+}
+
+static warm_status map(wm_imports *imports, struct wm_mapping *mapping,
+                       char **base)
+{
+    warm_error cause = {.size = sizeof cause};
+    void *mapped = NULL;
+    warm_status status = wm_driver_ipc_open(imports->driver, imports->device,
+                                            &mapping->name, &mapped);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    status = note_pages(mapping, mapped);
+    if (status == WARM_OK) {
+        *base = mapped;
+        return status;
+    }
+    warm_last_error(&cause);
+    (void)wm_driver_ipc_close(imports->driver, imports->device, mapped);
+    wm_error_restore(&cause);
+    return status;
+}
+
+/* Of a mapping that this thread has inserted. */
+static warm_status open_first(wm_imports *imports, struct wm_mapping *mapping,
+                              uint64_t offset, struct import **spare,
+                              void **pointer)
+{
+    char *base = NULL;
+    warm_status status = map(imports, mapping, &base);
+
+    wm_lock_acquire(&imports->lock);
+    if (status == WARM_OK) {
+        mapping->base = base;
+        *pointer = count_locked(mapping, offset, spare);
+    } else {
+        unlink_locked(imports, mapping);
+    }
+    mapping->busy = false;
+    wm_cond_broadcast(&imports->settled);
+    wm_lock_release(&imports->lock);
+    if (status != WARM_OK) {
+        wm_meta_free(mapping);
+    }
+    return status;
+}
+
+warm_status wm_imports_open(wm_imports *imports, const warm_ipc_handle *handle,
+                            void **pointer)
+{
+    struct import *spare = wm_meta_alloc(sizeof *spare);
+    struct wm_mapping *mapping;
+    warm_status status = WARM_OK;
+    bool first = false;
+
+    if (spare == NULL) {
+        return no_records();
+    }
+    wm_lock_acquire(&imports->lock);
+    mapping = settle_locked(imports, handle);
+    if (mapping != NULL) {
+        *pointer = count_locked(mapping, handle->offset, &spare);
+    } else {
+        mapping = insert_locked(imports, handle);
+        first = true;
+    }
+    wm_lock_release(&imports->lock);
+    if (mapping == NULL) {
+        status = no_records();
+    } else if (first) {
+        status = open_first(imports, mapping, handle->offset, &spare, pointer);
+    }
+    wm_meta_free(spare);
+    return status;
+}
+
+/* ---- closing ----------------------------------------------------------- */
+
+/* The link to the place of a pointer, and its mapping, or null. One that is
+ * busy has none. */
+static struct import **find_place_locked(wm_imports *imports,
+                                         const void *pointer,
+                                         struct wm_mapping **mapping)
+{
+    for (struct wm_mapping *m = imports->mappings; m != NULL; m = m->next) {
+        for (struct import **l = &m->places; *l != NULL; l = &(*l)->next) {
+            if ((*l)->pointer == pointer) {
+                *mapping = m;
+                return l;
+            }
+        }
+    }
+    return NULL;
+}
+
+/* The pages first: once unmapped they may be anybody's. */
+static warm_status unmap(wm_imports *imports, struct wm_mapping *mapping)
+{
+    warm_status status;
+
+    wm_page_map_fill(mapping->base, mapping->bytes, NULL, WM_ENTRY_RUN);
+    status =
+        wm_driver_ipc_close(imports->driver, imports->device, mapping->base);
+    if (status != WARM_OK) {
+        wm_page_map_fill(mapping->base, mapping->bytes, mapping,
+                         WM_ENTRY_IMPORTED);
+    }
+    return status;
+}
+
+/* Of a mapping that is busy since its last place went. */
+static warm_status close_last(wm_imports *imports, struct wm_mapping *mapping,
+                              struct import *place)
+{
+    warm_status status = unmap(imports, mapping);
+
+    wm_lock_acquire(&imports->lock);
+    if (status == WARM_OK) {
+        unlink_locked(imports, mapping);
+    } else {
+        place->count = 1;
+        mapping->places = place;
+    }
+    mapping->busy = false;
+    wm_cond_broadcast(&imports->settled);
+    wm_lock_release(&imports->lock);
+    if (status == WARM_OK) {
+        wm_meta_free(place);
+        wm_meta_free(mapping);
+    }
+    return status;
+}
+
+warm_status wm_imports_close(wm_imports *imports, const void *pointer)
+{
+    struct wm_mapping *mapping = NULL;
+    struct import **link, *gone = NULL;
+    bool last = false;
+
+    wm_lock_acquire(&imports->lock);
+    link = find_place_locked(imports, pointer, &mapping);
+    if (link != NULL && --(*link)->count == 0) {
+        gone = *link;
+        *link = gone->next;
+        last = mapping->places == NULL;
+        mapping->busy = last;
+    }
+    wm_lock_release(&imports->lock);
+    if (link == NULL) {
+        return WARM_NOT_FOUND;
+    }
+    if (last) {
+        return close_last(imports, mapping, gone);
+    }
+    wm_meta_free(gone);
+    return WARM_OK;
+}
+
+/* ---- all of them ------------------------------------------------------- */
+
+static uint64_t opened(const struct wm_mapping *mapping)
+{
+    uint64_t count = 0;
+
+    for (const struct import *p = mapping->places; p != NULL; p = p->next) {
+        count += p->count;
+    }
+    return count;
+}
+
+static void end_mapping(wm_imports *imports, struct wm_mapping *mapping)
+{
+    if (unmap(imports, mapping) != WARM_OK) {
+        wm_log(WARM_LOG_WARNING,
+               "memory of another process stays mapped, the driver did not "
+               "take it back: %s",
+               warm_last_error_message());
+    }
+    while (mapping->places != NULL) {
+        struct import *place = mapping->places;
+
+        mapping->places = place->next;
+        wm_meta_free(place);
+    }
+    wm_meta_free(mapping);
+}
+
+uint64_t wm_imports_stop(wm_imports *imports)
+{
+    uint64_t count = 0;
+    bool mode;
+    bool relaxed;
+
+    if (imports->mappings == NULL) {
+        return 0;
+    }
+    relaxed = wm_driver_relax(imports->driver, &mode);
+    while (imports->mappings != NULL) {
+        struct wm_mapping *mapping = imports->mappings;
+
+        imports->mappings = mapping->next;
+        count += opened(mapping);
+        end_mapping(imports, mapping);
+    }
+    if (relaxed) {
+        wm_driver_unrelax(imports->driver, &mode);
+    }
+    wm_log(WARM_LOG_WARNING,
+           "a runtime was destroyed with %" PRIu64
+           " blocks of other processes open on device %d",
+           count, imports->device);
+    return count;
+}
+
+void wm_imports_add_stats(wm_imports *imports, warm_ipc_stats *stats)
+{
+    wm_lock_acquire(&imports->lock);
+    for (struct wm_mapping *m = imports->mappings; m != NULL; m = m->next) {
+        if (!m->busy) {
+            stats->segments++;
+            stats->bytes += m->bytes;
+            stats->opened += opened(m);
+        }
+    }
+    wm_lock_release(&imports->lock);
+}

@@ -1,0 +1,48 @@
+/* imports.h: memory of other processes, mapped once each (row C9).
+ *
+ *   imports ─► mapping of a segment ─► import: a place in it, opened n times
+ *      │            └─► …                └─► …
+ *      └ lock imports: never held across the driver
+ *
+ * A mapping is busy while a thread is with the driver for it, to open or to
+ * close it; whoever wants it waits, and looks again. The page map says of its
+ * pages that they are imported, so that who takes them for blocks is told. The
+ * lists are walked: segments are few, and blocks of one that are open as well.
+ */
+#ifndef WM_IMPORTS_H
+#define WM_IMPORTS_H
+
+#include "runtime/base/lock.h"
+#include "runtime/driver/driver.h"
+#include "warmpool/ipc.h"
+
+struct wm_mapping;
+
+/* Those of one device. */
+typedef struct wm_imports {
+    wm_driver *driver; /* const */
+    int device;        /* const */
+    wm_lock lock;
+    wm_cond settled; /* a mapping is busy no more */
+    struct wm_mapping *mappings;
+} wm_imports;
+
+void wm_imports_init(wm_imports *imports, wm_driver *driver, int device);
+void wm_imports_fini(wm_imports *imports);
+
+/* handle: checked, of this device and another process.
+ * Status: OUT_OF_MEMORY, and the driver's; nothing has changed then. */
+warm_status wm_imports_open(wm_imports *imports, const warm_ipc_handle *handle,
+                            void **pointer);
+
+/* NOT_FOUND, and no error left: pointer is not open here. Else the driver's
+ * status, with all as before. */
+warm_status wm_imports_close(wm_imports *imports, const void *pointer);
+
+/* Closes everything; nobody is inside. Returns what was opened. */
+uint64_t wm_imports_stop(wm_imports *imports);
+
+/* Adds its own to the figures. */
+void wm_imports_add_stats(wm_imports *imports, warm_ipc_stats *stats);
+
+#endif

@@ -1,0 +1,527 @@
+/* check_ipc.c: device memory shared with another process (row C9), on every
+ * backend. The other process (wt_peer.h) is forked before this one has a
+ * runtime; both do what the test says, a step at a time. */
+#include "wt_peer.h"
+
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define KIB ((size_t)1 << 10)
+#define MIB ((size_t)1 << 20)
+
+static wt_peer *peer;
+static warm_runtime *runtime;
+
+static void setup(void)
+{
+    warm_options options = {.size = sizeof options, .segment = 2 * MIB};
+
+    peer = wt_peer_start(2);
+    setenv("STANDIN_DEVICES", "1", 1);
+    runtime = wt_runtime(&options);
+}
+
+static warm_ipc_stats stats_now(void)
+{
+    warm_ipc_stats stats = {.size = sizeof stats};
+
+    wt_ok(warm_ipc_get_stats(runtime, &stats));
+    return stats;
+}
+
+static void teardown(void)
+{
+    ck_assert_uint_eq(stats_now().opened, 0);
+    ck_assert_uint_eq(stats_now().segments, 0);
+    wt_runtime_end(runtime);
+    if (peer != NULL) {
+        wt_peer_end(peer);
+    }
+}
+
+static uint64_t calls_of(const char *call)
+{
+    uint64_t calls = 0;
+
+    wt_ok(warm_testing_calls(runtime, call, &calls));
+    return calls;
+}
+
+static char *open_here(const warm_ipc_handle *handle)
+{
+    void *pointer = NULL;
+
+    wt_ok(warm_ipc_open(runtime, handle, &pointer));
+    ck_assert_ptr_nonnull(pointer);
+    return pointer;
+}
+
+static void *take(size_t bytes)
+{
+    void *pointer = NULL;
+
+    wt_ok(warm_device_alloc(runtime, 0, NULL, bytes, &pointer));
+    return pointer;
+}
+
+static warm_ipc_handle export_here(const void *pointer)
+{
+    warm_ipc_handle handle = {.size = sizeof handle};
+
+    wt_ok(warm_ipc_export(pointer, &handle));
+    return handle;
+}
+
+static bool same_segment(const warm_ipc_handle *a, const warm_ipc_handle *b)
+{
+    return memcmp(a->segment, b->segment, sizeof a->segment) == 0;
+}
+
+/* That the last error names a pointer. */
+static void names(const void *pointer)
+{
+    char text[32];
+
+    snprintf(text, sizeof text, "%p", pointer);
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), text));
+}
+
+/* ---- what is shared ----------------------------------------------------- */
+
+START_TEST(test_C9_bytes_are_seen_both_ways)
+{
+    static const size_t sizes[] = {4 * KIB, 3 * MIB};
+    size_t bytes = sizes[_i];
+    warm_ipc_handle handle = wt_peer_export(peer, 0, 0, bytes, 17);
+    char *theirs = open_here(&handle);
+
+    ck_assert_uint_eq(handle.bytes, bytes);
+    ck_assert_uint_eq(wt_device_read(runtime, theirs, bytes), 17);
+    wt_device_write(runtime, theirs, bytes, 18);
+    ck_assert_uint_eq(wt_peer_read(peer, 0, bytes), 18);
+    wt_peer_write(peer, 0, bytes, 19);
+    ck_assert_uint_eq(wt_device_read(runtime, theirs, bytes), 19);
+    wt_ok(warm_ipc_close(runtime, theirs));
+    ck_assert_uint_eq(wt_peer_read(peer, 0, bytes), 19);
+    wt_peer_free(peer, 0);
+}
+END_TEST
+
+START_TEST(test_C9_what_is_exported_here_is_used_there)
+{
+    char *block = take(3 * MIB);
+    warm_ipc_handle handle = export_here(block);
+    warm_ipc_handle inner = export_here(block + MIB);
+
+    ck_assert_uint_eq(inner.bytes, 2 * MIB);
+    ck_assert(same_segment(&handle, &inner));
+    wt_device_write(runtime, block, 3 * MIB, 5);
+    wt_ok(wt_peer_open(peer, 1, &handle));
+    wt_ok(wt_peer_open(peer, 2, &inner));
+    ck_assert_uint_eq(wt_peer_read(peer, 1, 3 * MIB), 5);
+    wt_peer_write(peer, 2, 2 * MIB, 6);
+    ck_assert_uint_eq(wt_device_read(runtime, block, MIB), 5);
+    ck_assert_uint_eq(wt_device_read(runtime, block + MIB, 2 * MIB), 6);
+    wt_ok(wt_peer_close(peer, 1));
+    ck_assert_uint_eq(wt_peer_read(peer, 2, 2 * MIB), 6);
+    wt_ok(wt_peer_close(peer, 2));
+    wt_fails(WARM_INVALID_POINTER, wt_peer_close(peer, 2));
+    wt_ok(warm_free(block));
+}
+END_TEST
+
+/* Freeing says that nobody has it open: the block is the next one's, and its
+ * segment may go back. */
+START_TEST(test_C9_freed_block_is_as_any_other)
+{
+    void *block = take(3 * MIB);
+    warm_ipc_handle handle = export_here(block), again;
+    size_t released = 0;
+
+    wt_ok(wt_peer_open(peer, 1, &handle));
+    /* As long as it lives its segment stays. */
+    wt_ok(warm_device_empty_cache(runtime, 0, &released));
+    ck_assert_uint_eq(released, 0);
+    wt_ok(wt_peer_close(peer, 1));
+    wt_ok(warm_free(block));
+    ck_assert_ptr_eq(take(3 * MIB), block);
+    again = export_here(block);
+    ck_assert(memcmp(&handle, &again, sizeof handle) == 0);
+    wt_ok(warm_free(block));
+    wt_ok(warm_device_empty_cache(runtime, 0, &released));
+    ck_assert_uint_ge(released, 3 * MIB);
+    wt_fails(WARM_NOT_FOUND, warm_ipc_export(block, &handle));
+}
+END_TEST
+
+/* ---- mapped once ------------------------------------------------------- */
+
+START_TEST(test_C9_segment_is_mapped_once_and_unmapped_after_the_last)
+{
+    warm_ipc_handle first = wt_peer_export(peer, 0, 0, 4 * KIB, 1);
+    warm_ipc_handle second = wt_peer_export(peer, 1, 0, 64 * KIB, 2);
+    warm_ipc_handle other = wt_peer_export(peer, 2, 0, 3 * MIB, 3);
+    char *a = open_here(&first), *b = open_here(&second), *c;
+
+    ck_assert(same_segment(&first, &second));
+    ck_assert(!same_segment(&first, &other));
+    ck_assert_int_eq(b - a, (int64_t)(second.offset - first.offset));
+    ck_assert_uint_eq(calls_of("ipc_open"), 1);
+    ck_assert_uint_eq(stats_now().segments, 1);
+    ck_assert_uint_eq(stats_now().bytes, first.segment_bytes);
+    c = open_here(&other);
+    ck_assert_uint_eq(calls_of("ipc_open"), 2);
+    ck_assert_uint_eq(stats_now().segments, 2);
+    ck_assert_ptr_eq(open_here(&first), a);
+    ck_assert_uint_eq(calls_of("ipc_open"), 2);
+    ck_assert_uint_eq(stats_now().opened, 4);
+    wt_ok(warm_ipc_close(runtime, a));
+    wt_ok(warm_ipc_close(runtime, c));
+    ck_assert_uint_eq(calls_of("ipc_close"), 1);
+    ck_assert_uint_eq(wt_device_read(runtime, a, 4 * KIB), 1);
+    wt_ok(warm_ipc_close(runtime, a));
+    ck_assert_uint_eq(calls_of("ipc_close"), 1);
+    ck_assert_uint_eq(wt_device_read(runtime, b, 64 * KIB), 2);
+    wt_ok(warm_ipc_close(runtime, b));
+    ck_assert_uint_eq(calls_of("ipc_close"), 2);
+    ck_assert_uint_eq(stats_now().segments, 0);
+    /* And again from the start. */
+    a = open_here(&first);
+    ck_assert_uint_eq(calls_of("ipc_open"), 3);
+    ck_assert_uint_eq(wt_device_read(runtime, a, 4 * KIB), 1);
+    wt_ok(warm_ipc_close(runtime, a));
+    for (int i = 0; i < 3; i++) {
+        wt_peer_free(peer, i);
+    }
+}
+END_TEST
+
+START_TEST(test_C9_closing_twice_names_the_pointer)
+{
+    warm_ipc_handle first = wt_peer_export(peer, 0, 0, 4 * KIB, 1);
+    warm_ipc_handle second = wt_peer_export(peer, 1, 0, 64 * KIB, 2);
+    char *a = open_here(&first), *b = open_here(&second);
+    void *own = take(100);
+
+    wt_ok(warm_ipc_close(runtime, a));
+    wt_fails(WARM_INVALID_POINTER, warm_ipc_close(runtime, a));
+    names(a);
+    wt_fails(WARM_INVALID_POINTER, warm_ipc_close(runtime, b + 512));
+    names(b + 512);
+    wt_fails(WARM_INVALID_POINTER, warm_ipc_close(runtime, own));
+    names(own);
+    wt_ok(warm_ipc_close(runtime, NULL));
+    /* None of these took the other block's place. */
+    ck_assert_uint_eq(calls_of("ipc_close"), 0);
+    ck_assert_uint_eq(wt_device_read(runtime, b, 64 * KIB), 2);
+    wt_ok(warm_ipc_close(runtime, b));
+    wt_fails(WARM_INVALID_POINTER, warm_ipc_close(runtime, b));
+    names(b);
+    wt_ok(warm_free(own));
+    wt_peer_free(peer, 0);
+    wt_peer_free(peer, 1);
+}
+END_TEST
+
+enum { THREADS = 8 };
+
+struct race {
+    warm_ipc_handle handle[2]; /* of one segment */
+    void *pointer[THREADS];
+    warm_status status[THREADS];
+};
+
+static void open_one(void *argument, unsigned index)
+{
+    struct race *r = argument;
+
+    r->status[index] =
+        warm_ipc_open(runtime, &r->handle[index % 2], &r->pointer[index]);
+}
+
+START_TEST(test_C9_threads_that_meet_map_it_once)
+{
+    struct race r = {.handle = {wt_peer_export(peer, 0, 0, 4 * KIB, 1),
+                                wt_peer_export(peer, 1, 0, 4 * KIB, 2)}};
+
+    wt_threads(THREADS, open_one, &r);
+    ck_assert_uint_eq(calls_of("ipc_open"), 1);
+    ck_assert_uint_eq(stats_now().opened, THREADS);
+    for (int i = 0; i < THREADS; i++) {
+        wt_ok(r.status[i]);
+        ck_assert_ptr_eq(r.pointer[i], r.pointer[i % 2]);
+        wt_ok(warm_ipc_close(runtime, r.pointer[i]));
+    }
+    ck_assert_uint_eq(calls_of("ipc_close"), 1);
+    wt_peer_free(peer, 0);
+    wt_peer_free(peer, 1);
+}
+END_TEST
+
+enum { ROUNDS = 400, HANDLES = 3 };
+
+struct churn {
+    warm_ipc_handle handle[HANDLES];
+    unsigned wrong[THREADS];
+};
+
+static void open_and_close(void *argument, unsigned index)
+{
+    struct churn *c = argument;
+    uint64_t random = wt_seed() + index;
+
+    for (unsigned i = 0; i < wt_scaled(ROUNDS); i++) {
+        void *pointer[HANDLES] = {NULL};
+        unsigned first = (unsigned)(wt_random(&random) % HANDLES);
+
+        for (unsigned k = 0; k <= first; k++) {
+            c->wrong[index] +=
+                warm_ipc_open(runtime, &c->handle[k], &pointer[k]) != WARM_OK;
+        }
+        for (unsigned k = 0; k <= first; k++) {
+            c->wrong[index] += warm_ipc_close(runtime, pointer[k]) != WARM_OK;
+        }
+    }
+}
+
+/* The last one closes while others open. */
+START_TEST(test_C9_threads_open_and_close_what_they_share)
+{
+    struct churn c = {.handle = {wt_peer_export(peer, 0, 0, 4 * KIB, 1),
+                                 wt_peer_export(peer, 1, 0, 4 * KIB, 2),
+                                 wt_peer_export(peer, 2, 0, 3 * MIB, 3)}};
+
+    wt_threads(THREADS, open_and_close, &c);
+    for (int i = 0; i < THREADS; i++) {
+        ck_assert_uint_eq(c.wrong[i], 0);
+    }
+    ck_assert_uint_eq(calls_of("ipc_open"), calls_of("ipc_close"));
+    for (int i = 0; i < 3; i++) {
+        wt_peer_free(peer, i);
+    }
+}
+END_TEST
+
+/* ---- what it is not ---------------------------------------------------- */
+
+START_TEST(test_C9_opened_memory_is_no_block)
+{
+    warm_ipc_handle handle = wt_peer_export(peer, 0, 0, 3 * MIB, 1), out;
+    char *theirs = open_here(&handle);
+    warm_block_info info = {.size = sizeof info};
+    void *base = NULL;
+    size_t bytes = 0;
+
+    wt_fails(WARM_INVALID_POINTER, warm_free(theirs));
+    names(theirs);
+    ck_assert_ptr_nonnull(
+        strstr(warm_last_error_message(), "warm_ipc_close()"));
+    wt_fails(WARM_INVALID_POINTER, warm_free(theirs + 4096));
+    wt_fails(WARM_NOT_FOUND, warm_record_stream(theirs + 8, NULL));
+    names(theirs + 8);
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "another process"));
+    wt_fails(WARM_NOT_FOUND, warm_block_get_info(theirs, &info));
+    wt_fails(WARM_NOT_FOUND,
+             warm_device_base_allocation(theirs, &base, &bytes));
+    out = (warm_ipc_handle){.size = sizeof out};
+    wt_fails(WARM_NOT_FOUND, warm_ipc_export(theirs, &out));
+    ck_assert_uint_eq(wt_device_read(runtime, theirs, 3 * MIB), 1);
+    wt_ok(warm_ipc_close(runtime, theirs));
+    wt_fails(WARM_INVALID_POINTER, warm_free(theirs));
+    ck_assert_ptr_null(strstr(warm_last_error_message(), "warm_ipc_close()"));
+    wt_peer_free(peer, 0);
+}
+END_TEST
+
+START_TEST(test_C9_only_live_blocks_of_a_device_are_exported)
+{
+    warm_ipc_handle handle = {.size = sizeof handle}, before = handle;
+    void *pinned = NULL, *uncached = NULL, *block = take(5000);
+
+    wt_ok(warm_pinned_alloc(runtime, 5000, &pinned));
+    wt_ok(warm_device_alloc_uncached(runtime, 0, 5000, &uncached));
+    wt_fails(WARM_NOT_FOUND, warm_ipc_export(pinned, &handle));
+    wt_fails(WARM_NOT_FOUND, warm_ipc_export(uncached, &handle));
+    names(uncached);
+    wt_fails(WARM_NOT_FOUND, warm_ipc_export(&handle, &handle));
+    wt_fails(WARM_NOT_FOUND, warm_ipc_export(NULL, &handle));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_ipc_export(block, NULL));
+    ck_assert(memcmp(&handle, &before, sizeof handle) == 0);
+    handle.size = 0;
+    wt_fails(WARM_INVALID_ARGUMENT, warm_ipc_export(block, &handle));
+    handle.size = sizeof handle - 8;
+    wt_fails(WARM_INVALID_ARGUMENT, warm_ipc_export(block, &handle));
+    handle.size = sizeof handle + 8;
+    wt_fails(WARM_INVALID_ARGUMENT, warm_ipc_export(block, &handle));
+    ck_assert_uint_eq(calls_of("ipc_export"), 0);
+    wt_ok(warm_device_free_uncached(runtime, 0, uncached));
+    wt_ok(warm_free(pinned));
+    wt_ok(warm_free(block));
+}
+END_TEST
+
+/* ---- bad handles ------------------------------------------------------- */
+
+START_TEST(test_C9_damaged_handle_is_refused)
+{
+    warm_ipc_handle good = wt_peer_export(peer, 0, 0, 4 * KIB, 1), bad;
+    void *pointer = &pointer;
+
+    for (size_t i = 0; i < sizeof good; i++) {
+        bad = good;
+        ((unsigned char *)&bad)[i] ^= 0x10;
+        wt_fails(WARM_INVALID_ARGUMENT, warm_ipc_open(runtime, &bad, &pointer));
+    }
+    memset(&bad, 0, sizeof bad);
+    wt_fails(WARM_INVALID_ARGUMENT, warm_ipc_open(runtime, &bad, &pointer));
+    bad.size = sizeof bad;
+    wt_fails(WARM_INVALID_ARGUMENT, warm_ipc_open(runtime, &bad, &pointer));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_ipc_open(runtime, NULL, &pointer));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_ipc_open(runtime, &good, NULL));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_ipc_open(NULL, &good, &pointer));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_ipc_close(NULL, pointer));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_ipc_get_stats(runtime, NULL));
+    ck_assert_ptr_eq(pointer, &pointer);
+    ck_assert_uint_eq(calls_of("ipc_open"), 0);
+    wt_peer_free(peer, 0);
+}
+END_TEST
+
+/* CUDA refuses it as well, but not in words. */
+START_TEST(test_C9_handle_of_this_very_process_is_refused)
+{
+    void *block = take(5000), *pointer = &pointer;
+    warm_ipc_handle handle = export_here(block);
+
+    wt_fails(WARM_INVALID_ARGUMENT, warm_ipc_open(runtime, &handle, &pointer));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "this very"));
+    ck_assert_ptr_eq(pointer, &pointer);
+    ck_assert_uint_eq(calls_of("ipc_open"), 0);
+    wt_ok(warm_free(block));
+}
+END_TEST
+
+START_TEST(test_C9_device_that_is_not_here_is_named)
+{
+    warm_ipc_handle handle;
+    void *pointer = &pointer;
+    char text[32];
+
+    if (wt_on_gpu()) { /* both processes have the same ones */
+        return;
+    }
+    handle = wt_peer_export(peer, 0, 1, 4 * KIB, 1);
+    wt_fails(WARM_UNAVAILABLE, warm_ipc_open(runtime, &handle, &pointer));
+    snprintf(text, sizeof text, "process %llu ",
+             (unsigned long long)handle.pid);
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), text));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "device"));
+    ck_assert_ptr_eq(pointer, &pointer);
+    ck_assert_uint_eq(calls_of("ipc_open"), 0);
+    wt_peer_free(peer, 0);
+}
+END_TEST
+
+/* ---- ends -------------------------------------------------------------- */
+
+START_TEST(test_C9_other_process_has_ended)
+{
+    warm_ipc_handle first = wt_peer_export(peer, 0, 0, 4 * KIB, 7);
+    warm_ipc_handle second = wt_peer_export(peer, 1, 0, 64 * KIB, 8);
+    warm_ipc_handle other = wt_peer_export(peer, 2, 0, 3 * MIB, 9);
+    char *a = open_here(&first), *b;
+    void *pointer = &pointer;
+
+    wt_peer_die(peer);
+    peer = NULL;
+    /* What is mapped is there. */
+    b = open_here(&second);
+    if (!wt_on_gpu()) { /* where CUDA promises nothing */
+        ck_assert_uint_eq(wt_device_read(runtime, a, 4 * KIB), 7);
+        ck_assert_uint_eq(wt_device_read(runtime, b, 64 * KIB), 8);
+    }
+    wt_fails(WARM_UNAVAILABLE, warm_ipc_open(runtime, &other, &pointer));
+    ck_assert_ptr_eq(pointer, &pointer);
+    ck_assert_uint_eq(stats_now().segments, 1);
+    wt_ok(warm_ipc_close(runtime, a));
+    wt_ok(warm_ipc_close(runtime, b));
+    wt_fails(WARM_UNAVAILABLE, warm_ipc_open(runtime, &first, &pointer));
+}
+END_TEST
+
+START_TEST(test_C9_G2_runtime_that_ends_closes_and_reports)
+{
+    warm_ipc_handle handle = wt_peer_export(peer, 0, 0, 4 * KIB, 1);
+    warm_ipc_handle inner = wt_peer_export(peer, 1, 0, 4 * KIB, 2);
+    warm_destroy_report report = {.size = sizeof report};
+    warm_runtime *brief = wt_runtime(NULL);
+    char *ours = open_here(&handle);
+    void *pointer = NULL;
+
+    /* Each runtime counts for itself. */
+    wt_ok(warm_ipc_open(brief, &handle, &pointer));
+    wt_ok(warm_ipc_open(brief, &handle, &pointer));
+    wt_ok(warm_ipc_open(brief, &inner, &pointer));
+    wt_fails(WARM_INVALID_POINTER, warm_ipc_close(brief, &report));
+    wt_ok(warm_runtime_destroy(brief, &report));
+    ck_assert_uint_eq(report.imports, 3);
+    ck_assert_uint_eq(report.blocks, 0);
+    wt_fails(WARM_RUNTIME_GONE, warm_ipc_close(brief, pointer));
+    wt_fails(WARM_RUNTIME_GONE, warm_ipc_open(brief, &handle, &pointer));
+    ck_assert_uint_eq(wt_device_read(runtime, ours, 4 * KIB), 1);
+    wt_ok(warm_ipc_close(runtime, ours));
+    wt_peer_free(peer, 0);
+    wt_peer_free(peer, 1);
+}
+END_TEST
+
+START_TEST(test_C9_B7_capture_goes_on_beside_it)
+{
+    warm_ipc_handle handle = wt_peer_export(peer, 0, 0, 3 * MIB, 1);
+    warm_ipc_handle own = {.size = sizeof own};
+    void *block = take(5000);
+    warm_stream stream = NULL;
+    warm_graph graph = NULL;
+    char *theirs;
+
+    wt_ok(warm_stream_create(runtime, 0, &stream));
+    wt_ok(warm_capture_begin(runtime, stream));
+    wt_ok(warm_ipc_export(block, &own));
+    theirs = open_here(&handle);
+    wt_ok(warm_ipc_close(runtime, theirs));
+    wt_ok(warm_capture_end(runtime, stream, &graph));
+    wt_ok(warm_graph_destroy(runtime, graph));
+    wt_ok(warm_stream_destroy(runtime, stream));
+    wt_ok(warm_free(block));
+    wt_peer_free(peer, 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("ipc");
+    TCase *tcase = tcase_create("ipc");
+
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_loop_test(tcase, test_C9_bytes_are_seen_both_ways, 0, 2);
+    tcase_add_test(tcase, test_C9_what_is_exported_here_is_used_there);
+    tcase_add_test(tcase, test_C9_freed_block_is_as_any_other);
+    tcase_add_test(tcase,
+                   test_C9_segment_is_mapped_once_and_unmapped_after_the_last);
+    tcase_add_test(tcase, test_C9_closing_twice_names_the_pointer);
+    tcase_add_test(tcase, test_C9_threads_that_meet_map_it_once);
+    tcase_add_test(tcase, test_C9_threads_open_and_close_what_they_share);
+    tcase_add_test(tcase, test_C9_opened_memory_is_no_block);
+    tcase_add_test(tcase, test_C9_only_live_blocks_of_a_device_are_exported);
+    tcase_add_test(tcase, test_C9_damaged_handle_is_refused);
+    tcase_add_test(tcase, test_C9_handle_of_this_very_process_is_refused);
+    tcase_add_test(tcase, test_C9_device_that_is_not_here_is_named);
+    tcase_add_test(tcase, test_C9_other_process_has_ended);
+    tcase_add_test(tcase, test_C9_G2_runtime_that_ends_closes_and_reports);
+    tcase_add_test(tcase, test_C9_B7_capture_goes_on_beside_it);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}
