@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include <unistd.h>
 
@@ -130,6 +131,79 @@ START_TEST(test_C9_only_memory_of_its_device_is_named)
     wt_fails(WARM_INVALID_POINTER, wm_driver_ipc_export(d, 0, first, &other));
     wt_ok(wm_driver_device_free(d, 0, second));
     wt_ok(wm_driver_pinned_free(d, pinned, 8192));
+    wt_host_close(d, 0);
+}
+END_TEST
+
+/* A process that has the file as well; it ends when told is closed. */
+static pid_t fork_idle(int *told)
+{
+    int ends[2];
+    pid_t pid;
+    char byte;
+
+    ck_assert_int_eq(pipe(ends), 0);
+    pid = fork();
+    if (pid == 0) {
+        close(ends[1]);
+        (void)!read(ends[0], &byte, 1);
+        _exit(0);
+    }
+    close(ends[0]);
+    *told = ends[1];
+    return pid;
+}
+
+/* What a name consists of: see host_ipc.c. */
+enum { PID, FILE_NUMBER, FILE_DEVICE, INODE, OFFSET, LENGTH, WORDS };
+
+static wm_ipc_name altered(const wm_ipc_name *name, int word, uint64_t value)
+{
+    wm_ipc_name other = *name;
+
+    memcpy(other.bytes + (size_t)word * sizeof value, &value, sizeof value);
+    return other;
+}
+
+START_TEST(test_C9_name_leads_to_that_file_alone)
+{
+    static const struct {
+        int word;
+        uint64_t value;
+    } wrong[] = {{FILE_NUMBER, 0},
+                 {FILE_NUMBER, 99},
+                 {FILE_DEVICE, UINT64_MAX},
+                 {INODE, 1},
+                 {OFFSET, (uint64_t)1 << 62},
+                 {LENGTH, (uint64_t)1 << 62},
+                 {LENGTH, UINT64_MAX}};
+    wm_driver *d = wt_host_open(1, 1 << 20);
+    wm_ipc_name name = {{0}}, bad;
+    char *block = export_here(d, 8192, &name);
+    void *got = NULL;
+    int told = -1;
+    pid_t pid = fork_idle(&told);
+
+    name = altered(&name, PID, (uint64_t)pid);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        bad = altered(&name, wrong[i].word, wrong[i].value);
+        wt_fails(WARM_UNAVAILABLE, wm_driver_ipc_open(d, 0, &bad, &got));
+        ck_assert_ptr_null(got);
+    }
+    wt_ok(wm_driver_ipc_open(d, 0, &name, &got));
+    close(told);
+    ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+    block[5] = 7;
+    ck_assert_int_eq(((char *)got)[5], 7);
+    ((char *)got)[8191] = 9;
+    ck_assert_int_eq(block[8191], 9);
+    ck_assert_uint_eq(free_bytes(d, 0), (1 << 20) - 8192);
+    wt_fails(WARM_INVALID_POINTER, wm_driver_device_free(d, 0, got));
+    wt_fails(WARM_INVALID_POINTER, wm_driver_ipc_export(d, 0, got, &bad));
+    wt_ok(wm_driver_ipc_close(d, 0, got));
+    wt_fails(WARM_INVALID_POINTER, wm_driver_ipc_close(d, 0, got));
+    ck_assert_int_eq(block[8191], 9);
+    wt_ok(wm_driver_device_free(d, 0, block));
     wt_host_close(d, 0);
 }
 END_TEST
@@ -435,6 +509,7 @@ int main(void)
     tcase_add_test(tcase, test_G3_memory_is_page_aligned);
     tcase_add_test(tcase, test_G3_unknown_and_freed_pointers_are_refused);
     tcase_add_test(tcase, test_C9_only_memory_of_its_device_is_named);
+    tcase_add_test(tcase, test_C9_name_leads_to_that_file_alone);
     tcase_add_test(tcase, test_C9_without_long_files_memory_is_not_shared);
     tcase_add_test(tcase, test_G3_device_memory_goes_back);
     tcase_add_test(tcase, test_G3_impossible_sizes_are_out_of_memory);
