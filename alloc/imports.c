@@ -9,13 +9,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* A place that was opened; all fields: lock imports. */
-struct import {
-    struct import *next;
-    char *pointer;
-    uint64_t count; /* at least 1 */
-};
-
 struct wm_mapping {
     struct wm_mapping *next; /* lock imports */
     uint64_t process;        /* const: who exported it */
@@ -23,7 +16,7 @@ struct wm_mapping {
     size_t bytes;            /* const */
     char *base;              /* const once it has not been busy */
     bool busy;               /* lock imports */
-    struct import *places;   /* lock imports; none only while busy */
+    size_t places;           /* lock imports; none only while busy */
 };
 
 void wm_imports_init(wm_imports *imports, wm_driver *driver, int device)
@@ -36,6 +29,7 @@ void wm_imports_init(wm_imports *imports, wm_driver *driver, int device)
 
 void wm_imports_fini(wm_imports *imports)
 {
+    wm_places_fini(&imports->places);
     wm_cond_fini(&imports->settled);
     wm_lock_fini(&imports->lock);
 }
@@ -101,29 +95,27 @@ static void unlink_locked(wm_imports *imports, struct wm_mapping *mapping)
     *link = mapping->next;
 }
 
+/* ---- opening ---------------------------------------------------------- */
+
 /* Counts a place of a mapping once more; *spare becomes its record if it has
  * none yet. */
-static void *count_locked(struct wm_mapping *mapping, uint64_t offset,
-                          struct import **spare)
+static void *count_locked(wm_imports *imports, struct wm_mapping *mapping,
+                          uint64_t offset, wm_place **spare)
 {
     char *pointer = mapping->base + offset;
-    struct import *place = mapping->places;
+    wm_place **found = wm_places_find(&imports->places, pointer);
+    wm_place *place = found != NULL ? *found : *spare;
 
-    while (place != NULL && place->pointer != pointer) {
-        place = place->next;
-    }
-    if (place == NULL) {
-        place = *spare;
+    if (found == NULL) {
         *spare = NULL;
         place->pointer = pointer;
-        place->next = mapping->places;
-        mapping->places = place;
+        place->mapping = mapping;
+        wm_places_insert(&imports->places, place);
+        mapping->places++;
     }
     place->count++;
     return pointer;
 }
-
-/* ---- opening ----------------------------------------------------------- */
 
 static warm_status note_pages(struct wm_mapping *mapping, char *base)
 {
@@ -166,8 +158,7 @@ static warm_status map(wm_imports *imports, struct wm_mapping *mapping,
 
 /* Of a mapping that this thread has inserted. */
 static warm_status open_first(wm_imports *imports, struct wm_mapping *mapping,
-                              uint64_t offset, struct import **spare,
-                              void **pointer)
+                              uint64_t offset, wm_place **spare, void **pointer)
 {
     char *base = NULL;
     warm_status status = map(imports, mapping, &base);
@@ -175,7 +166,7 @@ static warm_status open_first(wm_imports *imports, struct wm_mapping *mapping,
     wm_lock_acquire(&imports->lock);
     if (status == WARM_OK) {
         mapping->base = base;
-        *pointer = count_locked(mapping, offset, spare);
+        *pointer = count_locked(imports, mapping, offset, spare);
     } else {
         unlink_locked(imports, mapping);
     }
@@ -191,7 +182,7 @@ static warm_status open_first(wm_imports *imports, struct wm_mapping *mapping,
 warm_status wm_imports_open(wm_imports *imports, const warm_ipc_handle *handle,
                             void **pointer)
 {
-    struct import *spare = wm_meta_alloc(sizeof *spare);
+    wm_place *spare = wm_meta_alloc(sizeof *spare);
     struct wm_mapping *mapping;
     warm_status status = WARM_OK;
     bool first = false;
@@ -201,8 +192,10 @@ warm_status wm_imports_open(wm_imports *imports, const warm_ipc_handle *handle,
     }
     wm_lock_acquire(&imports->lock);
     mapping = settle_locked(imports, handle);
-    if (mapping != NULL) {
-        *pointer = count_locked(mapping, handle->offset, &spare);
+    if (!wm_places_widen(&imports->places)) {
+        mapping = NULL;
+    } else if (mapping != NULL) {
+        *pointer = count_locked(imports, mapping, handle->offset, &spare);
     } else {
         mapping = insert_locked(imports, handle);
         first = true;
@@ -218,23 +211,6 @@ warm_status wm_imports_open(wm_imports *imports, const warm_ipc_handle *handle,
 }
 
 /* ---- closing ----------------------------------------------------------- */
-
-/* The link to the place of a pointer, and its mapping, or null. One that is
- * busy has none. */
-static struct import **find_place_locked(wm_imports *imports,
-                                         const void *pointer,
-                                         struct wm_mapping **mapping)
-{
-    for (struct wm_mapping *m = imports->mappings; m != NULL; m = m->next) {
-        for (struct import **l = &m->places; *l != NULL; l = &(*l)->next) {
-            if ((*l)->pointer == pointer) {
-                *mapping = m;
-                return l;
-            }
-        }
-    }
-    return NULL;
-}
 
 /* The pages first: once unmapped they may be anybody's. */
 static warm_status unmap(wm_imports *imports, struct wm_mapping *mapping)
@@ -252,9 +228,9 @@ static warm_status unmap(wm_imports *imports, struct wm_mapping *mapping)
 }
 
 /* Of a mapping that is busy since its last place went. */
-static warm_status close_last(wm_imports *imports, struct wm_mapping *mapping,
-                              struct import *place)
+static warm_status close_last(wm_imports *imports, wm_place *place)
 {
+    struct wm_mapping *mapping = place->mapping;
     warm_status status = unmap(imports, mapping);
 
     wm_lock_acquire(&imports->lock);
@@ -262,7 +238,8 @@ static warm_status close_last(wm_imports *imports, struct wm_mapping *mapping,
         unlink_locked(imports, mapping);
     } else {
         place->count = 1;
-        mapping->places = place;
+        mapping->places = 1;
+        wm_places_insert(&imports->places, place);
     }
     mapping->busy = false;
     wm_cond_broadcast(&imports->settled);
@@ -276,40 +253,29 @@ static warm_status close_last(wm_imports *imports, struct wm_mapping *mapping,
 
 warm_status wm_imports_close(wm_imports *imports, const void *pointer)
 {
-    struct wm_mapping *mapping = NULL;
-    struct import **link, *gone = NULL;
+    wm_place **link, *gone = NULL;
     bool last = false;
 
     wm_lock_acquire(&imports->lock);
-    link = find_place_locked(imports, pointer, &mapping);
+    /* One that is being closed has no place. */
+    link = wm_places_find(&imports->places, pointer);
     if (link != NULL && --(*link)->count == 0) {
-        gone = *link;
-        *link = gone->next;
-        last = mapping->places == NULL;
-        mapping->busy = last;
+        gone = wm_places_remove(&imports->places, link);
+        last = --gone->mapping->places == 0;
+        gone->mapping->busy = last;
     }
     wm_lock_release(&imports->lock);
     if (link == NULL) {
         return WARM_NOT_FOUND;
     }
     if (last) {
-        return close_last(imports, mapping, gone);
+        return close_last(imports, gone);
     }
     wm_meta_free(gone);
     return WARM_OK;
 }
 
 /* ---- all of them ------------------------------------------------------- */
-
-static uint64_t opened(const struct wm_mapping *mapping)
-{
-    uint64_t count = 0;
-
-    for (const struct import *p = mapping->places; p != NULL; p = p->next) {
-        count += p->count;
-    }
-    return count;
-}
 
 static void end_mapping(wm_imports *imports, struct wm_mapping *mapping)
 {
@@ -319,30 +285,24 @@ static void end_mapping(wm_imports *imports, struct wm_mapping *mapping)
                "take it back: %s",
                warm_last_error_message());
     }
-    while (mapping->places != NULL) {
-        struct import *place = mapping->places;
-
-        mapping->places = place->next;
-        wm_meta_free(place);
-    }
     wm_meta_free(mapping);
 }
 
 uint64_t wm_imports_stop(wm_imports *imports)
 {
-    uint64_t count = 0;
+    uint64_t count = wm_places_opened(&imports->places);
     bool mode;
     bool relaxed;
 
     if (imports->mappings == NULL) {
         return 0;
     }
+    wm_places_fini(&imports->places);
     relaxed = wm_driver_relax(imports->driver, &mode);
     while (imports->mappings != NULL) {
         struct wm_mapping *mapping = imports->mappings;
 
         imports->mappings = mapping->next;
-        count += opened(mapping);
         end_mapping(imports, mapping);
     }
     if (relaxed) {
@@ -362,8 +322,8 @@ void wm_imports_add_stats(wm_imports *imports, warm_ipc_stats *stats)
         if (!m->busy) {
             stats->segments++;
             stats->bytes += m->bytes;
-            stats->opened += opened(m);
         }
     }
+    stats->opened += wm_places_opened(&imports->places);
     wm_lock_release(&imports->lock);
 }

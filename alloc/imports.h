@@ -1,17 +1,19 @@
 /* imports.h: memory of other processes, mapped once each (row C9).
  *
- *   imports ─► mapping of a segment ─► import: a place in it, opened n times
- *      │            └─► …                └─► …
- *      └ lock imports: never held across the driver
+ *   imports ─► mapping of a segment ◄─ place in it, opened n times
+ *      │            └─► …                  ▲
+ *      └────────────────── by pointer ─────┘
+ *
  *
  * A mapping is busy while a thread is with the driver for it, to open or to
  * close it; whoever wants it waits, and looks again. The page map says of its
- * pages that they are imported, so that who takes them for blocks is told. The
- * lists are walked: segments are few, and blocks of one that are open as well.
- */
+ * pages that they are imported, so that who takes them for blocks is told.
+ * The list of segments is walked: they are few. Lock imports is never held
+ * across the driver. */
 #ifndef WM_IMPORTS_H
 #define WM_IMPORTS_H
 
+#include "alloc/places.h"
 #include "runtime/base/lock.h"
 #include "runtime/driver/driver.h"
 #include "warmpool/ipc.h"
@@ -25,6 +27,7 @@ typedef struct wm_imports {
     wm_lock lock;
     wm_cond settled; /* a mapping is busy no more */
     struct wm_mapping *mappings;
+    wm_places places;
 } wm_imports;
 
 void wm_imports_init(wm_imports *imports, wm_driver *driver, int device);

@@ -141,6 +141,50 @@ START_TEST(test_C9_memory_at_a_strange_place_goes_back)
 }
 END_TEST
 
+/* ---- many places ------------------------------------------------------- */
+
+enum { PLACES = 1000 };
+
+static void *open_at(uint64_t offset)
+{
+    void *pointer = NULL;
+
+    t.handle.offset = offset;
+    wt_ok(wm_imports_open(&t.imports, &t.handle, &pointer));
+    wt_require(pointer == t.memory + offset, "another place");
+    return pointer;
+}
+
+/* Whether or not there is memory for a table that fits them. */
+START_TEST(test_C9_places_of_a_segment_are_told_apart)
+{
+    warm_ipc_stats stats = {.size = sizeof stats};
+
+    (void)open_at(0);
+    for (int i = 1; i < PLACES; i++) {
+        /* The table is asked for after the place's record. */
+        wm_meta_fail(_i == 1 ? 2 : 0, false);
+        (void)open_at((uint64_t)i);
+        wm_meta_fail(0, false);
+    }
+    (void)open_at(7);
+    wm_imports_add_stats(&t.imports, &stats);
+    ck_assert_uint_eq(stats.segments, 1);
+    ck_assert_uint_eq(stats.opened, PLACES + 1);
+    wt_ok(wm_imports_close(&t.imports, t.memory + 7));
+    for (int i = 0; i < PLACES; i++) {
+        char *pointer = t.memory + (i * 7) % PLACES;
+
+        wt_require(t.closed == 0, "the segment is unmapped too early");
+        wt_ok(wm_imports_close(&t.imports, pointer));
+        wt_require(wm_imports_close(&t.imports, pointer) == WARM_NOT_FOUND,
+                   "a place is closed twice");
+    }
+    ck_assert_uint_eq(t.opened, 1);
+    ck_assert_uint_eq(t.closed, 1);
+}
+END_TEST
+
 /* ---- threads that meet ------------------------------------------------- */
 
 struct other {
@@ -274,6 +318,8 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, test_C9_no_block_lies_in_opened_memory);
     tcase_add_loop_test(tcase, test_C9_memory_at_a_strange_place_goes_back, 0,
+                        2);
+    tcase_add_loop_test(tcase, test_C9_places_of_a_segment_are_told_apart, 0,
                         2);
     tcase_add_loop_test(tcase, test_C9_who_comes_while_it_is_opened_waits, 0,
                         2);
