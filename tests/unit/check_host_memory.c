@@ -175,6 +175,8 @@ START_TEST(test_C9_name_leads_to_that_file_alone)
                  {FILE_DEVICE, UINT64_MAX},
                  {INODE, 1},
                  {OFFSET, (uint64_t)1 << 62},
+                 /* half of it beyond the file's end */
+                 {OFFSET, ((uint64_t)1 << 60) - 4096},
                  {LENGTH, (uint64_t)1 << 62},
                  {LENGTH, UINT64_MAX}};
     wm_driver *d = wt_host_open(1, 1 << 20);
