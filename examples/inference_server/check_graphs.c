@@ -265,7 +265,6 @@ int main(void)
     TCase *tcase = tcase_create("graphs");
 
     tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, test_replays_equal_eager_runs);
     tcase_add_test(tcase, test_replay_is_two_calls_of_the_driver);
     tcase_add_test(tcase, test_A4_threads_have_graphs_of_their_own);

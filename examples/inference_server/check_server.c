@@ -374,7 +374,7 @@ START_TEST(test_overload_is_503_with_retry_after)
     http_reply reply =
         ask(&other, "POST", "/classify", set.pixels, IMAGE_BYTES);
     message why;
-    int status = 503;
+    int status;
 
     ck_assert_int_eq(reply.status, 503);
     ck_assert(json_valid(reply.body));
@@ -388,10 +388,10 @@ START_TEST(test_overload_is_503_with_retry_after)
     ck_assert(http_send(&slow, set.pixels, IMAGE_BYTES, &why));
     ck_assert_int_eq(receive(&slow).status, 200);
     /* The place is free a moment after the answer has arrived. */
-    for (int i = 0; i < 100000 && status == 503; i++) {
+    do {
         status =
             ask(&other, "POST", "/classify", set.pixels, IMAGE_BYTES).status;
-    }
+    } while (status == 503);
     ck_assert_int_eq(status, 200);
     http_close(&slow);
     http_close(&other);
@@ -406,13 +406,13 @@ START_TEST(test_lost_connection_frees_its_place)
     server s = start("--max-in-flight", "1");
     http slow = begin_classify(&s), other = connect_to(&s);
     image_set set = test_images(1);
-    int status = 503;
+    int status;
 
     http_close(&slow);
-    for (int i = 0; i < 100000 && status == 503; i++) {
+    do {
         status =
             ask(&other, "POST", "/classify", set.pixels, IMAGE_BYTES).status;
-    }
+    } while (status == 503);
     ck_assert_int_eq(status, 200);
     http_close(&other);
     images_free(&set);
@@ -759,7 +759,6 @@ static void add(Suite *suite, const char *name, const TTest *test)
 {
     TCase *tcase = tcase_create(name);
 
-    tcase_set_timeout(tcase, 120);
     tcase_add_test(tcase, test);
     suite_add_tcase(suite, tcase);
 }

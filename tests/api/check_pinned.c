@@ -569,7 +569,7 @@ START_TEST(test_B16_copy_keeps_its_buffer_until_it_has_run)
     wt_gate_open(gate);
     settle(stream);
     for (int i = 0; i < SIZE; i++) {
-        ck_assert(in[i] == 7);
+        wt_require(in[i] == 7, "byte %d is %d", i, in[i]);
     }
     wt_ok(warm_free(in));
     wt_ok(warm_free(thief));
