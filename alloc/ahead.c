@@ -11,7 +11,7 @@
 
 static size_t idle_on(wm_space *space, int node)
 {
-    return wm_arena_idle(&space->arenas[node]);
+    return wm_arena_idle(wm_space_arena(space, node));
 }
 
 static size_t smaller(size_t a, size_t b)

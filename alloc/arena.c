@@ -215,6 +215,17 @@ void wm_arena_init(wm_arena *arena, void *owner, int node)
     wm_lock_init(&arena->lock, WM_RANK_ARENA);
     arena->owner = owner;
     arena->node = node;
+    arena->siblings = arena;
+}
+
+void wm_arena_join(wm_arena *arenas, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        arenas[i].lock.rank = (enum wm_rank)(WM_RANK_ARENA + i);
+        arenas[i].shard = i;
+        arenas[i].siblings = arenas;
+        arenas[i].next_sibling = i + 1 < count ? &arenas[i + 1] : NULL;
+    }
 }
 
 void wm_arena_each_live(wm_arena *arena,

@@ -6,6 +6,10 @@
  *   held = out + idle + pending + lost + captured           (bytes, always)
  *   out = live + cached in magazines
  *
+ * Several arenas may share a node, so that threads need not meet in one; they
+ * are siblings. A block belongs to one of them; its thread's figures may go to
+ * another: but for what is held, figures mean something as sums over siblings.
+ *
  * All functions but the _locked ones take lock arena themselves. */
 #ifndef WM_ARENA_H
 #define WM_ARENA_H
@@ -25,17 +29,31 @@ enum wm_cut {
                       are */
 };
 
+enum { WM_SIBLINGS = WM_RANK_ARENA_LAST - WM_RANK_ARENA + 1 };
+
 typedef struct wm_arena {
-    wm_lock lock;
-    void *owner;                 /* const: the space */
-    int node;                    /* const: of its memory */
-    struct wm_arena *next_arena; /* const: of the space's */
+    /* What frees read. */
+    void *owner;                   /* const: the space */
+    int node;                      /* const: of its memory */
+    unsigned shard;                /* const: which of its siblings it is */
+    struct wm_arena *siblings;     /* const: the first of them, shard 0 */
+    struct wm_arena *next_sibling; /* const: null: the last */
+    struct wm_arena *next_arena;   /* const: of the space's */
     /* const: requests up to this have segments of their own, so that they do
      * not keep large ones from going; 0: all share */
     size_t small_max;
-    /* Relaxed, of spill.c: requests that leave the driver alone, and how many
-     * did the last time. */
-    _Atomic unsigned pause, paused;
+    /* Relaxed: regions that came from the driver, in the first sibling. */
+    _Atomic uint64_t grown;
+    /* Relaxed, of spill.c, in the first sibling: requests that leave the
+     * driver alone, and how many did the last time. */
+    _Alignas(64) _Atomic unsigned pause, paused;
+    /* Relaxed: segments, and those that are one idle run each; written under
+     * the lock. */
+    _Atomic unsigned regions, whole;
+    /* Those of siblings are taken by rising number. */
+    _Alignas(64) wm_lock lock;
+    /* Sets of magazines that are filled here: lock of the first sibling. */
+    unsigned sets;
     /* All below: lock arena. */
     wm_segment *segments;
     wm_segment *spare_segments; /* records, chained by next */
@@ -66,6 +84,23 @@ typedef struct wm_arena {
 } wm_arena;
 
 void wm_arena_init(wm_arena *arena, void *owner, int node);
+/* Makes count arenas of an array siblings (1 … WM_SIBLINGS). */
+void wm_arena_join(wm_arena *arenas, unsigned count);
+static inline bool wm_arena_beside(const wm_arena *one, const wm_arena *other)
+{
+    return one == other || one->siblings == other->siblings;
+}
+/* The next one after a that has memory, in the circle of siblings that ends
+ * with arena. Relaxed: what comes to one right now is missed. */
+static inline wm_arena *wm_arena_next(const wm_arena *arena, wm_arena *a)
+{
+    do {
+        a = a->next_sibling != NULL ? a->next_sibling : a->siblings;
+    } while (a != arena &&
+             atomic_load_explicit(&a->regions, memory_order_relaxed) == 0);
+    return a;
+}
+
 /* Gives the records back. Segments still in the arena are forgotten: their
  * entries leave the page map, their memory stays as it is. */
 void wm_arena_fini(wm_arena *arena);
@@ -89,6 +124,17 @@ size_t wm_arena_run_bytes(size_t bytes);
  * Status: OUT_OF_MEMORY, UNSUPPORTED; the memory is still the caller's. */
 warm_status wm_arena_grow(wm_arena *arena, wm_lane *lane, void *base,
                           size_t segment_bytes, size_t bytes, wm_block **block);
+
+/* A block as wm_arena_take(), or where there is none of a sibling: cut from a
+ * region that is wholly idle and moves over, or one that stays there. */
+wm_block *wm_arena_take_any(wm_arena *arena, wm_lane *lane, size_t bytes,
+                            bool *starved);
+/* Moves such a region, the smallest that a request fits into; whether there was
+ * one. */
+bool wm_arena_adopt(wm_arena *arena, size_t bytes);
+/* An arena has grown by so much for a request for which a sibling has a region
+ * apart. */
+void wm_arena_note_growth_beside(wm_arena *arena, size_t needed, size_t bytes);
 
 /* Lets requests of any size have a region that has room for bytes and is kept
  * for large ones, if there is one: for who gets nothing from the driver. */
@@ -124,10 +170,10 @@ static inline enum wm_block_state wm_block_fate(wm_block *block)
 /* Takes wholly idle segments out, the largest first, until at most target
  * bytes are held; chained by next. They still count as held. */
 wm_segment *wm_arena_detach(wm_arena *arena, size_t target);
-/* The same for those idle since before_ns or earlier, as long as keep bytes of
- * wholly idle ones stay. */
+/* The same for those idle since before_ns or earlier, as long as *keep bytes of
+ * wholly idle ones stay; less what stays. */
 wm_segment *wm_arena_detach_old(wm_arena *arena, uint64_t before_ns,
-                                size_t keep);
+                                size_t *keep);
 /* The same for those made for one request, of its size, and smaller than below
  * (1 …), until there is none within most bytes. */
 wm_segment *wm_arena_detach_own(wm_arena *arena, size_t below, size_t most);
@@ -147,7 +193,8 @@ void wm_arena_each_live(wm_arena *arena,
                         void (*fn)(void *context, wm_block *block),
                         void *context);
 
-/* A walk over everything in debug tests: true if all invariants hold. That the
+/* A walk over everything in debug tests, of the arena and its siblings: true if
+ * all invariants hold. That the
  * figures are those of the live blocks too is asked only where no magazines
  * are, else by wm_space_check_settled(). */
 bool wm_arena_check(wm_arena *arena);
@@ -155,13 +202,16 @@ bool wm_arena_check_settled(wm_arena *arena);
 
 /* Counts a call to the driver that obtained memory or gave it back. */
 void wm_arena_count_driver(wm_arena *arena, bool free, uint64_t ns);
-/* stats->size is the caller's. */
+/* Sums over the arena and its siblings; stats->size is the caller's. */
 void wm_arena_stats(wm_arena *arena, warm_space_stats *stats);
 void wm_arena_class_stats(wm_arena *arena, unsigned size_class,
                           warm_class_stats *stats);
-/* Bytes that are idle in the arena itself, and those of the largest run. */
+/* Bytes that are idle in the arenas themselves, and those of the largest run.
+ */
 size_t wm_arena_idle(wm_arena *arena);
 size_t wm_arena_largest(wm_arena *arena);
+/* Bytes of the arena's own segments. */
+size_t wm_arena_held(wm_arena *arena);
 void wm_arena_count_retry(wm_arena *arena);
 void wm_arena_count_failure(wm_arena *arena);
 /* A request that would rather have had memory of another node. */

@@ -1,7 +1,8 @@
-/* arena_check.c: walks an arena and tells whether its invariants hold.
+/* arena_check.c: walks an arena and its siblings and tells whether their
+ * invariants hold.
  *
- * For tests: takes lock arena for the whole walk. Prints nothing; the first
- * broken rule stops the walk, and a debugger shows where. */
+ * For tests: takes the locks of all for the whole walk. Prints nothing; the
+ * first broken rule stops the walk, and a debugger shows where. */
 #include "alloc/arena_int.h"
 
 #include "alloc/page_map.h"
@@ -9,7 +10,7 @@
 
 struct tally {
     uint64_t held, live, cached, pending, lost, captured, idle;
-    size_t idle_runs, slabs_with_room, own_segments, runs;
+    size_t idle_runs, slabs_with_room, own_segments, runs, whole;
     bool settled; /* and no thread inside: what callers hold may be read */
 };
 
@@ -93,6 +94,12 @@ static bool check_segment(struct tally *tally, wm_segment *segment)
 
     tally->held += segment->bytes;
     tally->own_segments += segment->own;
+    tally->whole += segment->whole;
+    if (segment->whole !=
+        (wm_block_state(wm_segment_first_run(segment)) == WM_BLOCK_IDLE &&
+         wm_segment_first_run(segment)->bytes == segment->bytes)) {
+        return false;
+    }
     for (wm_block *run = wm_segment_first_run(segment); run != NULL;
          run = run->after) {
         if (run->base != at || run->segment != segment || run->slab != NULL ||
@@ -162,10 +169,10 @@ static bool check_lane(struct tally *tally, const wm_lane *lane)
     return good && lane->passed <= lane->puts;
 }
 
-static bool check_locked(wm_arena *arena, bool settled)
+/* What is the arena's alone; the rest is added to the tally of all. */
+static bool check_locked(wm_arena *arena, struct tally *all)
 {
-    struct tally tally = {.settled = settled};
-    const warm_space_stats *stats = &arena->stats;
+    struct tally tally = {.settled = all->settled};
 
     for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
         if (!check_segment(&tally, s)) {
@@ -177,37 +184,83 @@ static bool check_locked(wm_arena *arena, bool settled)
             return false;
         }
     }
+    all->held += tally.held;
+    all->live += tally.live;
+    all->cached += tally.cached;
+    all->pending += tally.pending;
+    all->lost += tally.lost;
+    all->captured += tally.captured;
+    all->idle += tally.idle;
     return check_lane(&tally, &arena->common) && tally.idle_runs == 0 &&
            tally.slabs_with_room == 0 &&
            (tally.runs == 0 || arena->detached_bytes > 0) &&
            tally.own_segments == arena->own_segments &&
-           tally.held + arena->detached_bytes == stats->held_bytes.current &&
-           tally.pending == stats->pending_bytes.current &&
-           tally.lost == stats->lost_bytes &&
-           tally.captured == stats->captured_bytes &&
-           (!settled || tally.live == stats->block_bytes.current) &&
-           tally.live + tally.cached == arena->out_bytes + in_depot(arena) &&
-           arena->depot.bytes == in_depot(arena) &&
-           tally.held == tally.idle + in_depot(arena) + arena->out_bytes +
-                             tally.pending + tally.lost + tally.captured;
+           tally.whole ==
+               atomic_load_explicit(&arena->whole, memory_order_relaxed) &&
+           tally.held + arena->detached_bytes ==
+               arena->stats.held_bytes.current &&
+           arena->depot.bytes == in_depot(arena);
 }
 
-static bool check(wm_arena *arena, bool settled)
+/* What a thread does goes to the figures of one of them, wherever its blocks
+ * lie: only the sums are right. */
+static bool check_sums_locked(const wm_arena *first, const struct tally *tally)
 {
+    uint64_t pending = 0, lost = 0, captured = 0, live = 0, out = 0, depot = 0;
+
+    for (const wm_arena *a = first; a != NULL; a = a->next_sibling) {
+        pending += a->stats.pending_bytes.current;
+        lost += a->stats.lost_bytes;
+        captured += a->stats.captured_bytes;
+        live += a->stats.block_bytes.current;
+        out += a->out_bytes;
+        depot += in_depot(a);
+    }
+    return tally->pending == pending && tally->lost == lost &&
+           tally->captured == captured &&
+           (!tally->settled || tally->live == live) &&
+           tally->live + tally->cached == out + depot &&
+           tally->held == tally->idle + depot + out + tally->pending +
+                              tally->lost + tally->captured;
+}
+
+static bool check_all_locked(wm_arena *first, struct tally *tally)
+{
+    for (wm_arena *a = first; a != NULL; a = a->next_sibling) {
+        if (!check_locked(a, tally)) {
+            return false;
+        }
+    }
+    return check_sums_locked(first, tally);
+}
+
+static bool check(wm_arena *first, bool settled)
+{
+    struct tally tally = {.settled = true};
+    wm_arena *last = first;
     bool good;
 
-    wm_lock_acquire(&arena->lock);
-    good = check_locked(arena, settled || !arena->batched);
-    wm_lock_release(&arena->lock);
-    return good;
+    for (wm_arena *a = first; a != NULL; a = a->next_sibling) {
+        wm_lock_acquire(&a->lock);
+        tally.settled = tally.settled && (settled || !a->batched);
+        last = a;
+    }
+    good = check_all_locked(first, &tally);
+    for (wm_arena *a = last;;
+         a = &a[-1]) { /* of an array: see wm_arena_join() */
+        wm_lock_release(&a->lock);
+        if (a == first) {
+            return good;
+        }
+    }
 }
 
 bool wm_arena_check(wm_arena *arena)
 {
-    return check(arena, false);
+    return check(arena->siblings, false);
 }
 
 bool wm_arena_check_settled(wm_arena *arena)
 {
-    return check(arena, true);
+    return check(arena->siblings, true);
 }

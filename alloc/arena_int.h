@@ -5,6 +5,7 @@
  *   run.c      records, and runs of pages: split, merged, best fit
  *   slab.c     runs that are cut into slots of one class
  *   segment.c  regions from the driver, in and out of the arena
+ *   sibling.c  and from one arena to another
  */
 #ifndef WM_ARENA_INT_H
 #define WM_ARENA_INT_H
@@ -45,6 +46,18 @@ void wm_run_mark(wm_segment *segment, const char *base, bool start);
  * yet. */
 void wm_run_init(wm_block *block, wm_segment *segment, char *base,
                  size_t bytes);
+/* Whether a segment is one idle run from now on. */
+void wm_segment_note_whole_locked(wm_arena *arena, wm_segment *segment,
+                                  bool whole);
+/* Out of the arena and its lists, all of it idle: its runs' records stay with
+ * it. Back again; or those records, and its own, are spare. */
+void wm_segment_detach_locked(wm_arena *arena, wm_segment *segment);
+void wm_segment_attach_locked(wm_arena *arena, wm_segment *segment);
+void wm_segment_give_locked(wm_arena *arena, wm_segment *segment);
+/* Memory that joins the arena as one run, idle and common; null, and nothing
+ * joined, without records. needed: of it, for a request. */
+wm_segment *wm_segment_join_locked(wm_arena *arena, void *base, size_t bytes,
+                                   size_t needed);
 /* Where a run stands while it is idle. */
 wm_fit *wm_run_bins(const wm_block *run);
 /* It is another lane's from now on, or counts for its lane for the first time
@@ -53,6 +66,8 @@ void wm_run_move(wm_block *run, wm_lane *lane);
 /* So many bytes come for a run of needed, or for none in particular (0). */
 void wm_run_note_growth_locked(wm_arena *arena, wm_lane *lane, size_t needed,
                                size_t bytes);
+/* Whether a run of bytes may be cut from a region apart without more ado. */
+bool wm_run_suits_apart(const wm_segment *segment, size_t bytes);
 /* Null is not idle. */
 bool wm_run_is_idle(wm_block *block);
 /* An idle run of exactly bytes, out of its bin, or null. *failed: there is

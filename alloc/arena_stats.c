@@ -195,6 +195,35 @@ void wm_arena_note_segment_locked(wm_arena *arena, const wm_segment *segment,
     }
 }
 
+static void stat_move(warm_stat *from, warm_stat *to, uint64_t n)
+{
+    from->current -= n;
+    from->allocated -= n;
+    stat_add(to, n);
+}
+
+static void sorted_move(warm_device_figures *from, warm_device_figures *to,
+                        uint64_t bytes)
+{
+    stat_move(&from->segments, &to->segments, 1);
+    stat_move(&from->reserved_bytes, &to->reserved_bytes, bytes);
+}
+
+void wm_arena_note_move_locked(wm_arena *from, wm_arena *to,
+                               const wm_segment *segment)
+{
+    size_t bytes = segment->bytes;
+
+    stat_move(&from->stats.segments, &to->stats.segments, 1);
+    stat_move(&from->stats.held_bytes, &to->stats.held_bytes, bytes);
+    if (from->sorted != NULL && to->sorted != NULL) {
+        sorted_move(&from->sorted->all, &to->sorted->all, bytes);
+        sorted_move(
+            segment->small ? &from->sorted->small : &from->sorted->large,
+            segment->small ? &to->sorted->small : &to->sorted->large, bytes);
+    }
+}
+
 void wm_arena_count_driver(wm_arena *arena, bool free, uint64_t ns)
 {
     warm_duration *duration;
@@ -231,83 +260,6 @@ void wm_arena_count_spill(wm_arena *arena)
     wm_lock_acquire(&arena->lock);
     arena->stats.spilled++;
     wm_lock_release(&arena->lock);
-}
-
-/* For a reader: never below 0 nor above what can be, and the sum of what was
- * freed as it must be. */
-static warm_stat shown(const warm_stat *stat, uint64_t most)
-{
-    warm_stat all = *stat;
-
-    if ((int64_t)all.current < 0) {
-        all.current = 0;
-    }
-    if (all.current > most) {
-        all.current = most;
-    }
-    all.freed = all.allocated - all.current;
-    return all;
-}
-
-static void sum_classes_locked(wm_arena *arena, warm_space_stats *stats)
-{
-    stats->requests.allocated = 0;
-    stats->requested_bytes.allocated = 0;
-    stats->block_bytes.allocated = 0;
-    for (int i = 0; i < WM_CLASSES_ALL; i++) {
-        const struct wm_class_figures *figures = &arena->classes[i];
-
-        stats->requests.allocated += figures->requests.allocated;
-        stats->requested_bytes.allocated += figures->requested_bytes.allocated;
-        stats->block_bytes.allocated += figures->handed_bytes.allocated;
-    }
-}
-
-void wm_arena_stats(wm_arena *arena, warm_space_stats *stats)
-{
-    size_t size = stats->size;
-    size_t out;
-
-    wm_lock_acquire(&arena->lock);
-    *stats = arena->stats;
-    sum_classes_locked(arena, stats);
-    out = arena->out_bytes;
-    wm_lock_release(&arena->lock);
-    stats->size = size;
-    stats->requests = shown(&stats->requests, UINT64_MAX);
-    stats->requested_bytes = shown(&stats->requested_bytes, out);
-    stats->block_bytes = shown(&stats->block_bytes, out);
-    stats->cached_bytes = out - stats->block_bytes.current;
-    stats->idle_bytes = stats->held_bytes.current - out + stats->cached_bytes -
-                        stats->pending_bytes.current - stats->lost_bytes -
-                        stats->captured_bytes;
-}
-
-size_t wm_arena_idle(wm_arena *arena)
-{
-    const warm_space_stats *stats = &arena->stats;
-    size_t idle;
-
-    wm_lock_acquire(&arena->lock);
-    idle = stats->held_bytes.current - arena->out_bytes -
-           stats->pending_bytes.current - stats->lost_bytes -
-           stats->captured_bytes;
-    wm_lock_release(&arena->lock);
-    return idle;
-}
-
-void wm_arena_class_stats(wm_arena *arena, unsigned size_class,
-                          warm_class_stats *stats)
-{
-    struct wm_class_figures figures;
-
-    wm_lock_acquire(&arena->lock);
-    figures = arena->classes[size_class];
-    wm_lock_release(&arena->lock);
-    stats->block_bytes = wm_class_bytes(size_class);
-    stats->requests = shown(&figures.requests, UINT64_MAX);
-    stats->requested_bytes = shown(&figures.requested_bytes, UINT64_MAX);
-    stats->handed_bytes = shown(&figures.handed_bytes, UINT64_MAX);
 }
 
 static void reset_peak(warm_stat *stat)
@@ -400,7 +352,7 @@ static void add_segment_split(wm_segment *segment, warm_device_figures *figures)
 
 static void show(warm_stat *stat)
 {
-    *stat = shown(stat, UINT64_MAX);
+    *stat = wm_stat_shown(stat, UINT64_MAX);
 }
 
 void wm_arena_sorted_stats(wm_arena *arena, warm_device_stats *stats)
@@ -428,21 +380,4 @@ void wm_arena_sorted_stats(wm_arena *arena, warm_device_stats *stats)
     each_sorted(&stats->all, show);
     each_sorted(&stats->small, show);
     each_sorted(&stats->large, show);
-}
-
-size_t wm_arena_largest(wm_arena *arena)
-{
-    size_t largest = 0;
-
-    wm_lock_acquire(&arena->lock);
-    for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
-        for (wm_block *run = wm_segment_first_run(s); run != NULL;
-             run = run->after) {
-            if (wm_run_is_idle(run) && run->bytes > largest) {
-                largest = run->bytes;
-            }
-        }
-    }
-    wm_lock_release(&arena->lock);
-    return largest;
 }

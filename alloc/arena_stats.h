@@ -38,6 +38,16 @@ void wm_arena_note_kept_locked(wm_arena *arena, const wm_block *block,
 void wm_arena_note_segment_locked(wm_arena *arena, const wm_segment *segment,
                                   bool added);
 
+/* A segment moves from one arena to a sibling. Locks of both. */
+void wm_arena_note_move_locked(wm_arena *from, wm_arena *to,
+                               const wm_segment *segment);
+
+/* For a reader: never below 0 nor above what can be, and the sum of what was
+ * freed as it must be. */
+warm_stat wm_stat_shown(const warm_stat *stat, uint64_t most);
+void wm_stats_add(warm_space_stats *sum, const warm_space_stats *one);
+void wm_class_stats_add(warm_class_stats *sum, const warm_class_stats *one);
+
 /* All of an arena that has sorted figures; stats->size is the caller's. */
 void wm_arena_sorted_stats(wm_arena *arena, warm_device_stats *stats);
 

@@ -79,7 +79,7 @@ static bool reserve_is_short(wm_background *b)
         return false;
     }
     /* Relaxed: a time, tied to no other data. */
-    return wm_arena_idle(&b->space->arenas[b->reserve_node]) <
+    return wm_arena_idle(wm_space_arena(b->space, b->reserve_node)) <
                b->reserve_bytes &&
            wm_clock_ns() >=
                atomic_load_explicit(&b->retry_ns, memory_order_relaxed);

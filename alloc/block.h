@@ -136,6 +136,7 @@ struct wm_segment {
     wm_segment *previous, *next; /* lock arena; next chains spare ones */
     uint64_t idle_since_ns;      /* lock arena: valid while wholly idle */
     bool own;                    /* lock arena: made for one request */
+    bool whole;                  /* lock arena: it is one idle run */
     bool small;      /* const: for small requests; see wm_arena.small_max */
     bool apart;      /* lock arena: its idle runs are kept for large ones */
     wm_block *first; /* its first run's record while detached */

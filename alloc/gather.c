@@ -128,7 +128,8 @@ static wm_gather_slot *slot_for(wm_magazines *set, const wm_block *block,
     wm_gather_slot *slot = wm_gather_slot_of(&set->gather, t->stream);
 
     return wm_unlikely(timeline_of(slot) != t) ||
-                   wm_unlikely(block->segment->arena != set->arena) ||
+                   wm_unlikely(
+                       !wm_arena_beside(block->segment->arena, set->arena)) ||
                    wm_unlikely(wm_timelines_capture(set->gather.timelines))
                ? NULL
                : slot;
@@ -309,6 +310,17 @@ static void empty_slot(wm_magazines *set, wm_gather_slot *slot)
     }
 }
 
+void wm_gather_note_home(wm_magazines *set)
+{
+    for (int i = 0; i < WM_GATHER_SLOTS; i++) {
+        wm_timeline *t = timeline_of(&set->gather.slot[i]);
+
+        if (t != NULL) {
+            atomic_store_explicit(&t->home, set->arena, memory_order_relaxed);
+        }
+    }
+}
+
 void wm_gather_end(wm_magazines *set)
 {
     for (int i = 0; i < WM_GATHER_SLOTS; i++) {
@@ -334,6 +346,7 @@ static void fill_slot(wm_magazines *set, wm_gather_slot *slot,
         slot->references = 1;
         slot->bytes_max = timelines->batch_bytes / PARTS;
         count_slot(timelines, t, 1);
+        atomic_store_explicit(&t->home, set->arena, memory_order_relaxed);
         atomic_store_explicit(&slot->timeline, t, memory_order_relaxed);
     }
     if (slot->references == 1) {

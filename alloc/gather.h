@@ -108,7 +108,9 @@ static inline size_t wm_gather_count_max(const wm_timelines *set)
 void wm_gather_tell(struct wm_magazines *set, wm_gather_slot *slot);
 void wm_gather_tell_all(struct wm_magazines *set);
 
-/* With the window's section: everything leaves the set. */
+/* With the window's section: the set has another arena now; everything leaves
+ * the set. */
+void wm_gather_note_home(struct wm_magazines *set);
 void wm_gather_end(struct wm_magazines *set);
 
 #endif

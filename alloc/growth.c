@@ -32,6 +32,23 @@ void wm_growth_fini(wm_growth *growth)
     wm_lock_fini(&growth->lock);
 }
 
+size_t wm_growth_peak(wm_growth *growth)
+{
+    size_t peak;
+
+    wm_lock_acquire(&growth->lock);
+    peak = growth->peak;
+    wm_lock_release(&growth->lock);
+    return peak;
+}
+
+void wm_growth_reset_peak(wm_growth *growth)
+{
+    wm_lock_acquire(&growth->lock);
+    growth->peak = growth->held;
+    wm_lock_release(&growth->lock);
+}
+
 /* ---- errands ---------------------------------------------------------- */
 
 static void begin_locked(wm_growth *growth, struct wm_errand *errand)
@@ -42,8 +59,9 @@ static void begin_locked(wm_growth *growth, struct wm_errand *errand)
     growth->coming += errand->bytes;
 }
 
+/* came, gone: bytes that are held now, or no more. */
 static void end(wm_growth *growth, struct wm_errand *errand,
-                enum outcome outcome)
+                enum outcome outcome, size_t came, size_t gone)
 {
     struct wm_errand **link = &growth->errands;
 
@@ -53,6 +71,8 @@ static void end(wm_growth *growth, struct wm_errand *errand,
     }
     *link = errand->next;
     growth->coming -= errand->bytes;
+    growth->held += came - gone;
+    growth->peak = growth->held > growth->peak ? growth->held : growth->peak;
     growth->gained += outcome == GAINED;
     growth->vacated += outcome != NOTHING;
     wm_cond_broadcast(&growth->over);
@@ -123,27 +143,19 @@ static void say_refused(wm_space *space, const struct returned *returned)
     }
 }
 
-static size_t held(wm_arena *arena)
-{
-    warm_space_stats stats = {.size = sizeof stats};
-
-    wm_arena_stats(arena, &stats);
-    return stats.held_bytes.current;
-}
-
-static size_t held_by_all(wm_space *space)
+static size_t held_beside(wm_arena *arena)
 {
     size_t bytes = 0;
 
-    for (wm_arena *a = space->all_arenas; a != NULL; a = a->next_arena) {
-        bytes += held(a);
+    for (wm_arena *a = arena->siblings; a != NULL; a = a->next_sibling) {
+        bytes += wm_arena_held(a);
     }
     return bytes;
 }
 
 /* Which segments go: what the functions below make of it. */
 struct going {
-    wm_arena *arena;    /* null: of all */
+    wm_arena *arena;    /* and its siblings; null: of all */
     size_t target;      /* bytes that may be held */
     uint64_t before_ns; /* idle since then */
     size_t below, most; /* bytes of one, of all */
@@ -174,17 +186,18 @@ static size_t bytes_of(const wm_segment *chain)
 /* Of the arenas, one after the other. */
 static wm_segment *detach_down(wm_space *space, const struct going *going)
 {
-    size_t left = going->target > 0 ? held_by_all(space) : 0;
+    size_t left = going->target > 0 ? space->growth.held : 0;
     wm_segment *chain = NULL;
 
     for (wm_arena *arena = space->all_arenas; arena != NULL;
          arena = arena->next_arena) {
-        size_t others = left > held(arena) ? left - held(arena) : 0;
+        size_t held = wm_arena_held(arena);
+        size_t others = left > held ? left - held : 0;
         size_t target = going->target > others ? going->target - others : 0;
         wm_segment *gone = NULL;
         size_t bytes;
 
-        if (going->arena == NULL || going->arena == arena) {
+        if (going->arena == NULL || wm_arena_beside(going->arena, arena)) {
             gone = wm_arena_detach(arena, target);
         }
         bytes = bytes_of(gone);
@@ -197,11 +210,13 @@ static wm_segment *detach_down(wm_space *space, const struct going *going)
 static wm_segment *detach_old(wm_space *space, const struct going *going)
 {
     const wm_background *b = &space->background;
+    const wm_arena *reserved = wm_space_arena(space, b->reserve_node);
+    size_t reserve = b->reserve_bytes;
     wm_segment *chain = NULL;
 
     for (wm_arena *a = space->all_arenas; a != NULL; a = a->next_arena) {
-        size_t keep =
-            a == wm_space_arena(space, b->reserve_node) ? b->reserve_bytes : 0;
+        size_t none = 0;
+        size_t *keep = wm_arena_beside(a, reserved) ? &reserve : &none;
 
         chain = append(chain, wm_arena_detach_old(a, going->before_ns, keep));
     }
@@ -210,8 +225,17 @@ static wm_segment *detach_old(wm_space *space, const struct going *going)
 
 static wm_segment *detach_own(wm_space *space, const struct going *going)
 {
+    wm_segment *chain = NULL;
+    size_t most = going->most;
+
     (void)space;
-    return wm_arena_detach_own(going->arena, going->below, going->most);
+    for (wm_arena *a = going->arena->siblings; a != NULL; a = a->next_sibling) {
+        wm_segment *gone = wm_arena_detach_own(a, going->below, most);
+
+        most -= bytes_of(gone);
+        chain = append(chain, gone);
+    }
+    return chain;
 }
 
 /* A segment on its way back is neither cached nor room under the limit: from
@@ -239,7 +263,8 @@ static size_t send_back(wm_space *space, const struct going *going,
         give_back_one(space, segment, &returned);
         segment = next;
     }
-    end(&space->growth, &errand, returned.bytes > 0 ? GAINED : NOTHING);
+    end(&space->growth, &errand, returned.bytes > 0 ? GAINED : NOTHING, 0,
+        returned.bytes);
     say_refused(space, &returned);
     return returned.bytes;
 }
@@ -253,8 +278,19 @@ size_t wm_growth_give_back(wm_space *space, wm_arena *arena, size_t target)
 
 static wm_segment *detach_oldest(wm_space *space, const struct going *going)
 {
+    wm_segment *chain = NULL;
+    size_t most = going->most;
+
     (void)space;
-    return wm_arena_detach_oldest(going->arena, going->most);
+    for (wm_arena *a = going->arena->siblings; a != NULL && most > 0;
+         a = a->next_sibling) {
+        wm_segment *gone = wm_arena_detach_oldest(a, most);
+        size_t bytes = bytes_of(gone);
+
+        most -= bytes < most ? bytes : most;
+        chain = append(chain, gone);
+    }
+    return chain;
 }
 
 void wm_growth_collect(wm_space *space, wm_arena *arena, size_t bytes)
@@ -295,7 +331,8 @@ static struct wm_errand *find_room_locked(wm_growth *growth,
                                           const struct request *request)
 {
     for (struct wm_errand *e = growth->errands; e != NULL; e = e->next) {
-        if (e->arena == request->arena && e->room >= request->needed &&
+        if (e->room >= request->needed &&
+            wm_arena_beside(e->arena, request->arena) &&
             e->bytes / PATIENCE <= request->wanted) {
             return e;
         }
@@ -315,8 +352,8 @@ static warm_status look_locked(wm_space *space, struct request *request)
 
         request->gained = growth->gained;
         request->vacated = growth->vacated;
-        request->block = wm_arena_take(request->arena, request->lane,
-                                       request->bytes, &starved);
+        request->block = wm_arena_take_any(request->arena, request->lane,
+                                           request->bytes, &starved);
         if (request->block != NULL) {
             return WARM_OK;
         }
@@ -340,7 +377,7 @@ static bool within_limit_locked(wm_space *space, size_t bytes)
     if (limit == 0) {
         return true;
     }
-    taken = held_by_all(space) + space->growth.coming;
+    taken = space->growth.held + space->growth.coming;
     return taken <= limit && bytes <= limit - taken;
 }
 
@@ -397,6 +434,9 @@ static warm_status obtain(wm_space *space, struct request *request,
             (void)driver_free(space, arena, base, segment_bytes);
         }
     }
+    if (status == WARM_OK && request->needed > 0) {
+        wm_arena_note_growth_beside(arena, request->needed, segment_bytes);
+    }
     return status;
 }
 
@@ -413,7 +453,8 @@ static warm_status grow_by(wm_space *space, struct request *request,
             swap(space, request, bytes);
         }
         status = obtain(space, request, bytes);
-        end(&space->growth, &errand, status == WARM_OK ? GAINED : VACATED);
+        end(&space->growth, &errand, status == WARM_OK ? GAINED : VACATED,
+            status == WARM_OK ? bytes : 0, 0);
         if (status == WARM_OK) {
             wm_background_note_held(&space->background);
         }
@@ -446,7 +487,7 @@ enum { HELD_PARTS = 64 };
 
 static size_t growth_bytes(wm_space *space, const struct request *request)
 {
-    size_t part = held(request->arena) / HELD_PARTS;
+    size_t part = held_beside(request->arena) / HELD_PARTS;
 
     part = part < space->chunk_bytes ? part : space->chunk_bytes;
     part -= part % space->segment_bytes;
@@ -522,6 +563,17 @@ static bool make_room(wm_space *space, const struct request *request)
     return again;
 }
 
+static bool open_any(const struct request *request)
+{
+    bool open = wm_arena_open(request->arena, request->lane, request->needed);
+
+    for (wm_arena *a = wm_arena_next(request->arena, request->arena);
+         a != request->arena && !open; a = wm_arena_next(request->arena, a)) {
+        open = wm_arena_open(a, NULL, request->needed);
+    }
+    return open;
+}
+
 warm_status wm_growth_alloc(wm_space *space, const wm_request *wanted,
                             wm_arena *arena, wm_arena *give_back,
                             wm_block **block)
@@ -536,8 +588,7 @@ warm_status wm_growth_alloc(wm_space *space, const wm_request *wanted,
     do {
         status = grow(space, &request);
     } while (status == WARM_OUT_OF_MEMORY &&
-             (wm_arena_open(arena, request.lane, request.needed) ||
-              make_room(space, &request)));
+             (open_any(&request) || make_room(space, &request)));
     *block = request.block;
     return status;
 }

@@ -31,6 +31,8 @@ typedef struct wm_growth {
     struct wm_errand *errands;
     uint64_t begun;   /* errands, which number them */
     size_t coming;    /* bytes asked of the driver that are not held yet */
+    size_t held;      /* bytes that came, and are not known to be gone */
+    size_t peak;      /* most of those */
     uint64_t gained;  /* errands that left memory with the driver, or idle */
     uint64_t vacated; /* errands that left room under the limit */
 } wm_growth;
@@ -38,9 +40,14 @@ typedef struct wm_growth {
 void wm_growth_init(wm_growth *growth);
 void wm_growth_fini(wm_growth *growth);
 
+/* The most bytes that were held, of all arenas, since the last reset. */
+size_t wm_growth_peak(wm_growth *growth);
+void wm_growth_reset_peak(wm_growth *growth);
+
 /* A block of an arena for a request that it could not serve: looks again, takes
  * part in a growth, or grows, by less where much is refused; then gives idle
- * segments back, of one arena or (null) of all, and tries again.
+ * segments back, of an arena and its siblings or (null) of all, and tries
+ * again.
  * Status: OUT_OF_MEMORY, or another of the driver's. */
 warm_status wm_growth_alloc(struct wm_space *space,
                             const struct wm_request *wanted, wm_arena *arena,
@@ -53,13 +60,14 @@ warm_status wm_growth_alloc(struct wm_space *space,
 warm_status wm_growth_ahead(struct wm_space *space, wm_arena *arena,
                             size_t bytes, size_t least, size_t *obtained);
 
-/* Gives idle segments of an arena or (null) of all back, the largest first,
- * until at most target bytes are held. Returns the bytes that the driver took.
- */
+/* Gives idle segments of an arena and its siblings or (null) of all back, the
+ * largest first, until at most target bytes are held. Returns the bytes that
+ * the driver took. */
 size_t wm_growth_give_back(struct wm_space *space, wm_arena *arena,
                            size_t target);
 
-/* Gives those of an arena back that are idle longest, until bytes have gone. */
+/* Gives those of an arena and its siblings back that are idle longest, until
+ * bytes have gone. */
 void wm_growth_collect(struct wm_space *space, wm_arena *arena, size_t bytes);
 
 /* Gives those of all arenas back that are idle since before_ns or earlier, but

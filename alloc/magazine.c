@@ -55,12 +55,42 @@ static void set_batch(wm_magazines *set, wm_magazine *m)
     supply->missed_at = set->misses;
 }
 
-static enum wm_refill refill(wm_magazines *set, size_t bytes, enum wm_cut how,
-                             wm_block **block)
+/* Blocks of an arena, which may be a sibling of the set's own. */
+static unsigned bring(wm_magazines *set, wm_magazine *m, wm_arena *from,
+                      enum wm_cut how, bool *cut)
 {
+    unsigned size_class = (unsigned)(m - set->of);
+    unsigned count;
+
+    if (from != set->arena) {
+        wm_magazine_settle(set, m);
+        wm_lock_acquire(&from->lock);
+    } else {
+        set->met += wm_lock_acquire(&from->lock);
+        set->takings++;
+        wm_magazine_settle_locked(set, m);
+        wm_magazines_settle_sums_locked(set);
+    }
+    count = wm_depot_take_locked(from, size_class, depot_batch_of(set, m),
+                                 set->cached, m->top);
+    *cut = count == 0;
+    if (count == 0) {
+        count = wm_arena_take_batch_locked(from, &from->common, size_class,
+                                           batch_of(set, m), how, set->cached,
+                                           m->top);
+    }
+    wm_lock_release(&from->lock);
+    return count;
+}
+
+static enum wm_refill refill(wm_magazines *set, const wm_request *request,
+                             enum wm_cut how, wm_block **block)
+{
+    size_t bytes = request->bytes;
     wm_magazine *m = wm_magazine_use(set, wm_size_class_fixed(bytes));
     const wm_entry *entry;
-    unsigned count, cut = 0;
+    unsigned count;
+    bool cut;
 
     (void)wm_magazine_sift(set, m, wm_magazine_count(m));
     entry = wm_magazine_pop(set, bytes);
@@ -68,23 +98,12 @@ static enum wm_refill refill(wm_magazines *set, size_t bytes, enum wm_cut how,
         *block = entry->block;
         return WM_REFILL_DONE;
     }
-    wm_lock_acquire(&set->arena->lock);
-    wm_magazine_settle_locked(set, m);
-    wm_magazines_settle_sums_locked(set);
-    count = wm_depot_take_locked(set->arena, (unsigned)(m - set->of),
-                                 depot_batch_of(set, m), set->cached, m->top);
-    if (count == 0) {
-        count = wm_arena_take_batch_locked(
-            set->arena, &set->arena->common, (unsigned)(m - set->of),
-            batch_of(set, m), how, set->cached, m->top);
-        cut = count;
-    }
-    wm_lock_release(&set->arena->lock);
+    count = bring(set, m, request->arena, how, &cut);
     if (count == 0) {
         return WM_REFILL_MISSED;
     }
     wm_magazine_recount(set, m, count);
-    if (cut > 0) {
+    if (cut) {
         set_batch(set, m);
     }
     entry = wm_magazine_pop(set, bytes);
@@ -94,7 +113,8 @@ static enum wm_refill refill(wm_magazines *set, size_t bytes, enum wm_cut how,
 
 static bool can_serve(const wm_magazines *set, const wm_request *request)
 {
-    return request->bytes <= WM_CLASS_LIMIT && set->arena == request->arena &&
+    return request->bytes <= WM_CLASS_LIMIT &&
+           wm_arena_beside(set->arena, request->arena) &&
            set->supply[wm_size_class_fixed(request->bytes)].room > 0;
 }
 
@@ -109,7 +129,10 @@ enum wm_refill wm_magazines_refill(wm_space *space, const wm_request *request,
         return WM_REFILL_NONE;
     }
     if (can_serve(set, request)) {
-        result = refill(set, request->bytes, cut, block);
+        result = refill(set, request, cut, block);
+        if (wm_unlikely(set->takings >= WM_MEET_TAKINGS)) {
+            wm_magazines_spread(set);
+        }
     } else {
         wm_magazines_settle_mine(set);
     }
@@ -120,7 +143,7 @@ enum wm_refill wm_magazines_refill(wm_space *space, const wm_request *request,
 static bool has_place(const wm_magazines *set, const wm_block *block)
 {
     return block->size_class < WM_CLASSES &&
-           block->segment->arena == set->arena &&
+           wm_arena_beside(block->segment->arena, set->arena) &&
            set->supply[block->size_class].room > 0;
 }
 
@@ -170,10 +193,12 @@ static void push_slow(wm_magazines *set, wm_block *block)
         (void)wm_magazines_give_back(set, WM_HALF);
     }
     if (!wm_magazine_push(set, block, block->base)) {
+        wm_arena *home = block->segment->arena;
+
         wm_magazine_count_free(set, block);
-        wm_lock_acquire(&set->arena->lock);
-        wm_arena_put_locked(set->arena, block);
-        wm_lock_release(&set->arena->lock);
+        wm_lock_acquire(&home->lock);
+        wm_arena_put_locked(home, block);
+        wm_lock_release(&home->lock);
     }
 }
 
@@ -254,14 +279,16 @@ static int64_t least_of(const wm_magazines *set)
 static int64_t passed_max_locked(wm_magazines *set, const wm_block *chain)
 {
     const warm_space_stats *stats = &set->arena->stats;
+    uint64_t grown = atomic_load_explicit(&set->arena->siblings->grown,
+                                          memory_order_relaxed);
     int64_t most;
 
-    if (set->segments != stats->segments.allocated) {
-        set->segments = stats->segments.allocated;
+    if (set->segments != grown) {
+        set->segments = grown;
         set->passed = 0;
     }
     while (chain != NULL) {
-        if (chain->segment->arena == set->arena) {
+        if (wm_arena_beside(chain->segment->arena, set->arena)) {
             set->passed += (int64_t)chain->bytes;
         }
         chain = chain->next_done;

@@ -84,13 +84,16 @@ typedef struct wm_magazines {
     _Atomic int64_t bytes;
     int64_t bytes_low, count, count_low, asked, most_asked;
     int64_t bytes_base, count_base;
-    uint64_t segments; /* that the arena had ever had, and bytes passed since */
+    uint64_t segments; /* that the arenas had ever had, and bytes passed since
+                        */
     int64_t passed;
     bool steady;     /* much has: what passes is kept here */
     uint64_t stale;  /* entries that somebody else had freed as well */
-    wm_arena *arena; /* where the blocks belong: the thread's node */
+    wm_arena *arena; /* where it is filled, and its figures go; its blocks are
+                        of that or a sibling */
     uint16_t misses;
-    uint8_t classes; /* in use, numbers of which follow */
+    uint16_t takings, met; /* of the arena's lock; times it was held */
+    uint8_t classes;       /* in use, numbers of which follow */
     uint8_t in_use[WM_CLASSES];
     bool used;                 /* since it was looked at for age */
     struct wm_magazines *next; /* lock arena: spare sets */
@@ -320,6 +323,10 @@ bool wm_magazines_free(struct wm_space *space, wm_block *block);
 
 /* Counts the free of a FREEING block that is not to be cached. */
 void wm_magazines_count_free(struct wm_space *space, wm_block *block);
+
+/* The arena of a node that the calling thread is to use, which has none of its
+ * own yet if it cannot have a set. */
+wm_arena *wm_magazines_arena(struct wm_space *space, int node);
 
 /* The set of the calling thread, made if there is none, with its section locked
  * by *mine; or null. */

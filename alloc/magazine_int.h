@@ -18,6 +18,8 @@ static inline wm_magazines *wm_magazines_of(wm_window *window)
 void wm_magazine_settle_locked(wm_magazines *set, wm_magazine *m);
 void wm_magazines_settle_sums_locked(wm_magazines *set);
 void wm_magazines_settle_set_locked(wm_magazines *set);
+/* A class and the sums. */
+void wm_magazine_settle(wm_magazines *set, wm_magazine *m);
 
 /* Before the thread allocates or frees in an arena by itself, or peaks would
  * be missed. */
@@ -34,11 +36,16 @@ void wm_magazine_recount(wm_magazines *set, wm_magazine *m, int64_t change);
  * many of those are left. */
 unsigned wm_magazine_sift(wm_magazines *set, wm_magazine *m, unsigned first);
 
+/* ---- magazine_give.c --------------------------------------------------- */
+
 /* What is given back to the arena at once, of each class. Answers how many
  * blocks that were. */
 enum wm_part { WM_HALF, WM_ALL };
 uint64_t wm_magazines_give_back_locked(wm_magazines *set, enum wm_part part);
 uint64_t wm_magazines_give_back(wm_magazines *set, enum wm_part part);
+/* What the set has of its arena's siblings, which is never kept in part. Takes
+ * their locks. */
+uint64_t wm_magazines_give_beside(wm_magazines *set);
 
 /* The older half of one class; its oldest block: false if there is none. */
 void wm_magazine_give_back_half(wm_magazines *set, wm_magazine *m);
@@ -49,6 +56,11 @@ bool wm_magazine_give_back_one(wm_magazines *set, wm_magazine *m);
 uint64_t wm_magazines_trade(wm_magazines *set, size_t bytes, wm_block **block);
 
 /* ---- magazine_set.c ---------------------------------------------------- */
+
+/* Every so many takings of its arena's lock a set looks whether it met others
+ * there so often that it had better go to a sibling. */
+enum { WM_MEET_TAKINGS = 128, WM_MEET_OFTEN = 4 };
+void wm_magazines_spread(wm_magazines *set);
 
 /* Puts a class to use that may be so already. */
 wm_magazine *wm_magazine_use(wm_magazines *set, unsigned size_class);

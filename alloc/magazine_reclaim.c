@@ -131,8 +131,8 @@ static void try_again(struct reclaim *reclaim)
 {
     bool starved = false;
 
-    reclaim->block = wm_arena_take(home_of(reclaim), reclaim->request->lane,
-                                   reclaim->request->bytes, &starved);
+    reclaim->block = wm_arena_take_any(home_of(reclaim), reclaim->request->lane,
+                                       reclaim->request->bytes, &starved);
 }
 
 static void reclaim_window(wm_window *window, void *context)
@@ -142,7 +142,8 @@ static void reclaim_window(wm_window *window, void *context)
 
     /* What lies on another node helps where nothing else does: once it has
      * gone back to the driver. */
-    if (set != NULL && (reclaim->must || set->arena == home_of(reclaim))) {
+    if (set != NULL &&
+        (reclaim->must || wm_arena_beside(set->arena, home_of(reclaim)))) {
         reclaim->blocks += wm_magazines_give_back(set, WM_ALL);
         reclaim->windows++;
     }
@@ -219,7 +220,7 @@ bool wm_magazines_spare_larger(wm_space *space, const wm_request *request)
     bool spared = false;
 
     if (set != NULL) {
-        spared = set->steady && set->arena == request->arena &&
+        spared = set->steady && wm_arena_beside(set->arena, request->arena) &&
                  give_one(set, request->bytes);
         wm_section_unlock(&window->section);
     }
@@ -242,10 +243,11 @@ static void reclaim_mine(struct reclaim *reclaim)
     if (set == NULL) {
         return;
     }
-    if (set->arena == home_of(reclaim)) {
+    if (wm_arena_beside(set->arena, home_of(reclaim))) {
         reclaim_one(reclaim, set);
     }
-    if (reclaim->block == NULL && set->arena == home_of(reclaim)) {
+    if (reclaim->block == NULL &&
+        wm_arena_beside(set->arena, home_of(reclaim))) {
         reclaim->blocks +=
             wm_magazines_trade(set, reclaim->request->bytes, &reclaim->block);
     } else if (reclaim->block == NULL && wm_magazines_bytes(set) > 0) {

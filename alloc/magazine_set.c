@@ -107,16 +107,63 @@ static void renumber(wm_magazines *set, wm_window *window)
     atomic_store_explicit(&window->live_tag, set->live, memory_order_relaxed);
 }
 
+/* A set is filled from an arena from now on, or not any more. */
+static void count_set(wm_arena *arena, int change)
+{
+    wm_lock_acquire(&arena->siblings->lock);
+    arena->sets += (unsigned)change;
+    wm_lock_release(&arena->siblings->lock);
+}
+
+/* For a set that is counted in an arena: the sibling that fewest use, where it
+ * is counted then; or the arena, if there would be as many. Under a lock, or
+ * threads that look at the same time would all find the same. */
+static wm_arena *find_emptier(wm_arena *arena)
+{
+    wm_arena *best = arena;
+
+    wm_lock_acquire(&arena->siblings->lock);
+    for (wm_arena *a = arena->siblings; a != NULL; a = a->next_sibling) {
+        best = a->sets + 1 < arena->sets && a->sets < best->sets ? a : best;
+    }
+    arena->sets--;
+    best->sets++;
+    wm_lock_release(&arena->siblings->lock);
+    return best;
+}
+
+/* Where a set begins. Only with a number of arenas that somebody wants do
+ * threads part before they have met: memory in several arenas serves worse. */
+static wm_arena *find_first(const wm_space *space, wm_arena *home)
+{
+    count_set(home, 1);
+    return space->parted ? find_emptier(home) : home;
+}
+
+void wm_magazines_spread(wm_magazines *set)
+{
+    if (set->met >= WM_MEET_OFTEN) {
+        wm_lock_acquire(&set->arena->lock);
+        wm_magazines_settle_set_locked(set);
+        wm_lock_release(&set->arena->lock);
+        set->arena = find_emptier(set->arena);
+        wm_gather_note_home(set);
+    }
+    set->met = set->takings = 0;
+}
+
 /* Gives the window a set. */
-static wm_magazines *begin_set(wm_space *space, wm_arena *arena,
+static wm_magazines *begin_set(wm_space *space, wm_arena *home,
                                wm_window *window)
 {
+    wm_arena *arena = find_first(space, home);
     wm_magazines *set = take_spare_set(arena);
 
     if (set == NULL) {
         set = make_set(space, arena);
     }
     if (set == NULL) {
+        count_set(arena, -1);
         return NULL;
     }
     set->gather.timelines = space->timelines;
@@ -157,14 +204,53 @@ static wm_window *my_window(warm_runtime *runtime)
 /* Its thread is on another node now: blocks stay where they are, those to come
  * are from there. Those that it still has out are of the old node, and must not
  * come back by a hit: they have the old number. */
-static void move(wm_magazines *set, wm_arena *home, wm_window *window)
+static void move(const wm_space *space, wm_magazines *set, wm_arena *home,
+                 wm_window *window)
 {
-    if (set != NULL && set->arena != home) {
+    if (set != NULL && !wm_arena_beside(set->arena, home)) {
         wm_gather_end(set);
         (void)wm_magazines_give_back(set, WM_ALL);
-        set->arena = home;
+        count_set(set->arena, -1);
+        set->arena = find_first(space, home);
         renumber(set, window);
     }
+}
+
+/* Any, but always the same. */
+static unsigned shard_of_thread(const wm_space *space)
+{
+    return (unsigned)(((uint64_t)(uintptr_t)pthread_self() *
+                       UINT64_C(0x9E3779B97F4A7C15)) >>
+                      32) %
+           space->shards;
+}
+
+/* Null: the thread has no set. */
+static const wm_magazines *set_of_thread(const wm_space *space)
+{
+    wm_window *window = wm_window_mine();
+
+    return window->owner == space->runtime ? wm_magazines_of(window) : NULL;
+}
+
+wm_arena *wm_magazines_arena(wm_space *space, int node)
+{
+    wm_arena *first = wm_space_arena(space, node);
+    const wm_magazines *set;
+    wm_window *window;
+
+    if (space->shards == 1) {
+        return first;
+    }
+    set = set_of_thread(space);
+    if (set == NULL) {
+        set = wm_magazines_lock_mine(space, &window);
+        if (set == NULL) {
+            return first + shard_of_thread(space);
+        }
+        wm_section_unlock(&window->section);
+    }
+    return first + set->arena->shard;
 }
 
 wm_magazines *wm_magazines_lock_mine(wm_space *space, wm_window **mine)
@@ -181,7 +267,7 @@ wm_magazines *wm_magazines_lock_mine(wm_space *space, wm_window **mine)
     wm_section_lock(&window->section);
     set = atomic_load_explicit(&window->magazines, memory_order_relaxed);
     if (wm_unlikely(wm_section_is_closed(&window->section, WM_CLOSED_HOME))) {
-        move(set, home, window);
+        move(space, set, home, window);
         wm_section_open(&window->section, WM_CLOSED_HOME);
     }
     if (set == NULL && !wm_section_is_closed(&window->section, WM_CLOSED_CUT)) {
@@ -203,6 +289,8 @@ void wm_magazines_end(warm_runtime *runtime, wm_window *window)
         return;
     }
     wm_gather_end(set);
+    count_set(set->arena, -1);
+    (void)wm_magazines_give_beside(set);
     wm_lock_acquire(&set->arena->lock);
     (void)wm_magazines_give_back_locked(set, WM_ALL);
     /* Not before: who looks for memory would find none here, nor in the arena.

@@ -1,5 +1,4 @@
-/* magazine_settle.c: what a set has counted goes to the arena, and blocks go
- * back there. See magazine.h.
+/* magazine_settle.c: what a set has counted goes to the arena. See magazine.h.
  *
  * The caller has the section of the set's window; takes lock arena. */
 #include "alloc/magazine_int.h"
@@ -9,9 +8,6 @@
 #include <string.h>
 
 _Static_assert(sizeof(wm_magazine) == 64, "a line of its own");
-
-/* What the depot may keep, as a part of what a thread may. */
-enum { DEPOT_PART = 4 };
 
 /* ---- settling: lock arena ---------------------------------------------- */
 
@@ -60,6 +56,14 @@ void wm_magazines_settle_sums_locked(wm_magazines *set)
     set->bytes_base = set->bytes_low = bytes;
     set->asked = set->most_asked = 0;
     set->stale = 0;
+}
+
+void wm_magazine_settle(wm_magazines *set, wm_magazine *m)
+{
+    wm_lock_acquire(&set->arena->lock);
+    wm_magazine_settle_locked(set, m);
+    wm_magazines_settle_sums_locked(set);
+    wm_lock_release(&set->arena->lock);
 }
 
 void wm_magazines_settle_set_locked(wm_magazines *set)
@@ -115,122 +119,6 @@ unsigned wm_magazine_sift(wm_magazines *set, wm_magazine *m, unsigned first)
         }
     }
     return first;
-}
-
-/* Gives the oldest entries of a class, which has settled, back; the first of
- * them are in the depot already. */
-static void give_locked(wm_magazines *set, wm_magazine *m, unsigned first,
-                        unsigned oldest)
-{
-    wm_entry *entry = wm_magazine_first(m);
-
-    for (unsigned i = first; i < oldest; i++) {
-        wm_arena_put_locked(set->arena, entry[i].block);
-    }
-    memmove(entry, entry + oldest,
-            (wm_magazine_count(m) - oldest) * sizeof *entry);
-    wm_magazine_recount(set, m, -(int64_t)oldest);
-}
-
-uint64_t wm_magazines_give_back_locked(wm_magazines *set, enum wm_part part)
-{
-    uint64_t blocks = 0;
-
-    for (unsigned i = 0; i < set->classes; i++) {
-        wm_magazine *m = &set->of[set->in_use[i]];
-
-        (void)wm_magazine_sift(set, m, wm_magazine_count(m));
-    }
-    wm_magazines_settle_set_locked(set);
-    for (unsigned i = 0; i < set->classes; i++) {
-        wm_magazine *m = &set->of[set->in_use[i]];
-        unsigned count = wm_magazine_count(m);
-        unsigned oldest = part == WM_ALL ? count : (count + 1) / 2;
-
-        if (oldest > 0) {
-            give_locked(set, m, 0, oldest);
-            wm_magazine_supply(set, m)->batch = 1;
-            blocks += oldest;
-        }
-    }
-    return blocks;
-}
-
-uint64_t wm_magazines_give_back(wm_magazines *set, enum wm_part part)
-{
-    uint64_t blocks;
-
-    wm_lock_acquire(&set->arena->lock);
-    blocks = wm_magazines_give_back_locked(set, part);
-    wm_lock_release(&set->arena->lock);
-    return blocks;
-}
-
-void wm_magazine_give_back_half(wm_magazines *set, wm_magazine *m)
-{
-    wm_supply *supply = wm_magazine_supply(set, m);
-    unsigned oldest = wm_magazine_sift(set, m, (wm_magazine_count(m) + 1) / 2);
-    unsigned kept;
-
-    wm_lock_acquire(&set->arena->lock);
-    wm_magazine_settle_locked(set, m);
-    wm_magazines_settle_sums_locked(set);
-    kept = wm_depot_put_locked(set->arena, (unsigned)(m - set->of),
-                               wm_magazine_first(m), oldest,
-                               (size_t)set->bytes_max / DEPOT_PART);
-    give_locked(set, m, kept, oldest);
-    wm_lock_release(&set->arena->lock);
-    supply->batch = (uint16_t)(supply->batch > 1 ? supply->batch / 2 : 1);
-}
-
-bool wm_magazine_give_back_one(wm_magazines *set, wm_magazine *m)
-{
-    unsigned oldest = wm_magazine_count(m) > 0;
-
-    if (oldest == 0 || wm_magazine_sift(set, m, oldest) == 0) {
-        return false;
-    }
-    wm_lock_acquire(&set->arena->lock);
-    wm_magazine_settle_locked(set, m);
-    wm_magazines_settle_sums_locked(set);
-    give_locked(set, m, 0, oldest);
-    wm_lock_release(&set->arena->lock);
-    return true;
-}
-
-/* All of a class, which settles. */
-static unsigned give_class_locked(wm_magazines *set, wm_magazine *m)
-{
-    unsigned count = wm_magazine_sift(set, m, wm_magazine_count(m));
-
-    if (count > 0) {
-        wm_magazine_settle_locked(set, m);
-        wm_magazines_settle_sums_locked(set);
-        give_locked(set, m, 0, count);
-        wm_magazine_supply(set, m)->batch = 1;
-    }
-    return count;
-}
-
-uint64_t wm_magazines_trade(wm_magazines *set, size_t bytes, wm_block **block)
-{
-    wm_arena *arena = set->arena;
-    uint64_t blocks = 0;
-    bool starved = false;
-
-    wm_lock_acquire(&arena->lock);
-    for (unsigned i = WM_CLASSES; i-- > 0 && *block == NULL;) {
-        unsigned count = give_class_locked(set, &set->of[i]);
-
-        blocks += count;
-        if (count > 0) {
-            *block =
-                wm_arena_take_locked(arena, &arena->common, bytes, &starved);
-        }
-    }
-    arena->stats.cache_hits += *block != NULL;
-    wm_lock_release(&arena->lock);
-    return blocks;
 }
 
 void wm_magazines_settle_mine(wm_magazines *set)

@@ -59,7 +59,7 @@ static warm_status serve(warm_runtime *runtime, wm_request *request,
     }
     if (!request->strict) {
         request->arena =
-            wm_space_arena(&runtime->pinned->space, wm_node_home(runtime));
+            wm_magazines_arena(&runtime->pinned->space, wm_node_home(runtime));
     }
     status = wm_space_alloc(&runtime->pinned->space, request, pointer);
     if (status == WARM_OUT_OF_MEMORY && request->cause != NULL) {
@@ -132,7 +132,7 @@ static warm_status alloc_on_slow(warm_runtime *runtime, size_t bytes, int node,
         status = wm_node_check(runtime, node);
     }
     if (status == WARM_OK && request.strict) {
-        request.arena = wm_space_arena(&runtime->pinned->space, node);
+        request.arena = wm_magazines_arena(&runtime->pinned->space, node);
     }
     return status == WARM_OK ? serve(runtime, &request, pointer) : status;
 }

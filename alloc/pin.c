@@ -2,10 +2,10 @@
 #include "alloc/pin.h"
 
 #include "runtime/base/bytes.h"
+#include "runtime/base/process.h"
 #include "runtime/base/status.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -14,20 +14,9 @@
 /* More threads than that only wait for each other in the kernel. */
 enum { MOST_THREADS = 8 };
 
-static unsigned cores(void)
-{
-    cpu_set_t set;
-    int count = 1;
-
-    if (sched_getaffinity(0, sizeof set, &set) == 0) {
-        count = CPU_COUNT(&set);
-    }
-    return count < 1 ? 1 : (unsigned)count;
-}
-
 void wm_pin_init(wm_pin *pin, wm_driver *driver, const wm_options *options)
 {
-    unsigned most = cores();
+    unsigned most = wm_process_cpus();
 
     pin->driver = driver;
     /* cudaHostAlloc() takes pages from where the kernel likes. */

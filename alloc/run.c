@@ -176,6 +176,11 @@ void wm_run_note_growth_locked(wm_arena *arena, wm_lane *lane, size_t needed,
     }
 }
 
+bool wm_run_suits_apart(const wm_segment *segment, size_t bytes)
+{
+    return bytes >= segment->bytes / SMALL_PART;
+}
+
 /* The run to cut, or null; common: of those that are not apart. */
 static wm_block *find_apart_locked(wm_arena *arena, wm_lane *lane,
                                    wm_block *common, size_t bytes)
@@ -185,7 +190,7 @@ static wm_block *find_apart_locked(wm_arena *arena, wm_lane *lane,
     if (run == NULL) {
         return common;
     }
-    if (bytes >= run->segment->bytes / SMALL_PART) {
+    if (wm_run_suits_apart(run->segment, bytes)) {
         return common != NULL && common->bytes <= run->bytes ? common : run;
     }
     if (common == NULL &&
@@ -285,6 +290,9 @@ static wm_block *join_locked(wm_arena *arena, wm_lane *lane, wm_block *first,
         absorb_locked(arena, first);
     }
     wm_fit_insert(wm_run_bins(first), first);
+    if (first->bytes == first->segment->bytes) {
+        wm_segment_note_whole_locked(arena, first->segment, true);
+    }
     return first;
 }
 
@@ -348,6 +356,7 @@ wm_block *wm_run_take_locked(wm_arena *arena, wm_lane *lane, size_t bytes,
         return NULL;
     }
     wm_fit_remove(wm_run_bins(block), block);
+    wm_segment_note_whole_locked(arena, block->segment, false);
     if (block->bytes > bytes) {
         split_locked(arena, block, bytes);
     }
@@ -382,6 +391,7 @@ void wm_run_join_locked(wm_arena *arena, wm_block *block)
         block->segment->apart =
             block->segment->own && block->bytes >= APART_MIN;
         block->segment->idle_since_ns = wm_clock_ns();
+        wm_segment_note_whole_locked(arena, block->segment, true);
     }
     wm_fit_insert(wm_run_bins(block), block);
 }

@@ -6,8 +6,18 @@
 #include "runtime/base/meta.h"
 #include "runtime/base/status.h"
 
+/* Relaxed: a number, of which nobody but who has the lock writes. */
+static void add(_Atomic unsigned *count, int change)
+{
+    atomic_store_explicit(count,
+                          atomic_load_explicit(count, memory_order_relaxed) +
+                              (unsigned)change,
+                          memory_order_relaxed);
+}
+
 static void link_segment_locked(wm_arena *arena, wm_segment *segment)
 {
+    add(&arena->regions, 1);
     segment->previous = NULL;
     segment->next = arena->segments;
     if (segment->next != NULL) {
@@ -18,6 +28,7 @@ static void link_segment_locked(wm_arena *arena, wm_segment *segment)
 
 static void unlink_segment_locked(wm_arena *arena, wm_segment *segment)
 {
+    add(&arena->regions, -1);
     if (segment->previous != NULL) {
         segment->previous->next = segment->next;
     } else {
@@ -25,6 +36,15 @@ static void unlink_segment_locked(wm_arena *arena, wm_segment *segment)
     }
     if (segment->next != NULL) {
         segment->next->previous = segment->previous;
+    }
+}
+
+void wm_segment_note_whole_locked(wm_arena *arena, wm_segment *segment,
+                                  bool whole)
+{
+    if (segment->whole != whole) {
+        segment->whole = whole;
+        add(&arena->whole, whole ? 1 : -1);
     }
 }
 
@@ -48,7 +68,7 @@ static bool is_one(wm_segment *segment)
 
 /* The runs of the segment are not idle and in no bin, as they were left by
  * detach_locked(), or made. */
-static void attach_locked(wm_arena *arena, wm_segment *segment)
+void wm_segment_attach_locked(wm_arena *arena, wm_segment *segment)
 {
     wm_block *run = segment->first;
 
@@ -68,7 +88,7 @@ static void attach_locked(wm_arena *arena, wm_segment *segment)
 }
 
 /* The records of its runs, which are all idle, stay with the segment. */
-static void detach_locked(wm_arena *arena, wm_segment *segment)
+void wm_segment_detach_locked(wm_arena *arena, wm_segment *segment)
 {
     segment->first = wm_segment_first_run(segment);
     for (wm_block *run = segment->first; run != NULL; run = run->after) {
@@ -77,6 +97,7 @@ static void detach_locked(wm_arena *arena, wm_segment *segment)
         wm_run_mark(segment, run->base, false);
     }
     arena->own_segments -= segment->own;
+    wm_segment_note_whole_locked(arena, segment, false);
     wm_page_map_fill(segment->base, segment->bytes, NULL, WM_ENTRY_RUN);
     unlink_segment_locked(arena, segment);
 }
@@ -127,10 +148,14 @@ static void give_segment_record_locked(wm_arena *arena, wm_segment *segment)
     arena->spare_segments = segment;
 }
 
-/* Memory that joins the arena as one run, idle and common; null, and nothing
- * joined, without records. needed: of it, for a request. */
-static wm_segment *join_locked(wm_arena *arena, void *base, size_t bytes,
-                               size_t needed)
+void wm_segment_give_locked(wm_arena *arena, wm_segment *segment)
+{
+    give_runs_locked(arena, segment);
+    give_segment_record_locked(arena, segment);
+}
+
+wm_segment *wm_segment_join_locked(wm_arena *arena, void *base, size_t bytes,
+                                   size_t needed)
 {
     wm_segment *segment = take_segment_record_locked(arena, bytes);
     wm_block *run;
@@ -156,7 +181,7 @@ static wm_segment *join_locked(wm_arena *arena, void *base, size_t bytes,
     run->put_at = 0;
     wm_run_move(run, &arena->common);
     segment->first = run;
-    attach_locked(arena, segment);
+    wm_segment_attach_locked(arena, segment);
     return segment;
 }
 
@@ -168,8 +193,9 @@ static bool grow_locked(wm_arena *arena, wm_lane *lane, void *base,
     bool failed = false;
     wm_segment *segment;
 
+    atomic_fetch_add_explicit(&arena->siblings->grown, 1, memory_order_relaxed);
     wm_run_note_growth_locked(arena, lane, needed, segment_bytes);
-    segment = join_locked(arena, base, segment_bytes, needed);
+    segment = wm_segment_join_locked(arena, base, segment_bytes, needed);
     if (segment == NULL) {
         return false;
     }
@@ -180,9 +206,8 @@ static bool grow_locked(wm_arena *arena, wm_lane *lane, void *base,
         wm_arena_note_segment_locked(arena, segment, true);
         return true;
     }
-    detach_locked(arena, segment);
-    give_runs_locked(arena, segment);
-    give_segment_record_locked(arena, segment);
+    wm_segment_detach_locked(arena, segment);
+    wm_segment_give_locked(arena, segment);
     return false;
 }
 
@@ -239,7 +264,7 @@ static wm_segment *pick_locked(wm_segment *from, const struct pick *pick)
 static void pull_locked(wm_arena *arena, wm_segment *segment,
                         wm_segment **chain)
 {
-    detach_locked(arena, segment);
+    wm_segment_detach_locked(arena, segment);
     arena->detached_bytes += segment->bytes;
     segment->next = *chain;
     *chain = segment;
@@ -280,9 +305,9 @@ static size_t whole_bytes_locked(const wm_arena *arena)
 }
 
 wm_segment *wm_arena_detach_old(wm_arena *arena, uint64_t before_ns,
-                                size_t keep)
+                                size_t *keep)
 {
-    struct pick pick = {0, before_ns, keep == 0, false};
+    struct pick pick = {0, before_ns, *keep == 0, false};
     wm_segment *chain = NULL;
     wm_segment *segment;
     size_t whole;
@@ -290,7 +315,7 @@ wm_segment *wm_arena_detach_old(wm_arena *arena, uint64_t before_ns,
     wm_lock_acquire(&arena->lock);
     whole = whole_bytes_locked(arena);
     do {
-        pick.bytes_max = whole > keep ? whole - keep : 0;
+        pick.bytes_max = whole > *keep ? whole - *keep : 0;
         segment = pick_locked(arena->segments, &pick);
         if (segment != NULL) {
             whole -= segment->bytes;
@@ -298,6 +323,7 @@ wm_segment *wm_arena_detach_old(wm_arena *arena, uint64_t before_ns,
         }
     } while (segment != NULL);
     wm_lock_release(&arena->lock);
+    *keep -= whole < *keep ? whole : *keep;
     return chain;
 }
 
@@ -366,8 +392,7 @@ void wm_arena_released(wm_arena *arena, wm_segment *segment)
     wm_lock_acquire(&arena->lock);
     arena->detached_bytes -= segment->bytes;
     wm_arena_note_segment_locked(arena, segment, false);
-    give_runs_locked(arena, segment);
-    give_segment_record_locked(arena, segment);
+    wm_segment_give_locked(arena, segment);
     wm_lock_release(&arena->lock);
 }
 
@@ -375,7 +400,7 @@ void wm_arena_reattach(wm_arena *arena, wm_segment *segment)
 {
     wm_lock_acquire(&arena->lock);
     arena->detached_bytes -= segment->bytes;
-    attach_locked(arena, segment);
+    wm_segment_attach_locked(arena, segment);
     wm_lock_release(&arena->lock);
 }
 

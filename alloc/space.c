@@ -6,6 +6,7 @@
 #include "alloc/spill.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/meta.h"
+#include "runtime/base/process.h"
 
 #include <string.h>
 
@@ -192,6 +193,27 @@ bool wm_space_ask_callbacks(wm_space *short_of, size_t bytes)
 
 /* ---- begin and end ---------------------------------------------------- */
 
+/* Of a node: as many as it has of the CPUs that may be used, if nobody says. */
+static unsigned shards_of(const wm_space *space, const wm_options *options)
+{
+    unsigned nodes = (unsigned)space->nodes;
+    unsigned shards = options->arenas != 0
+                          ? (unsigned)options->arenas
+                          : (wm_process_cpus() + nodes - 1) / nodes;
+
+    return shards < WM_SIBLINGS ? shards : WM_SIBLINGS;
+}
+
+static void begin_arenas(wm_space *space, wm_arena *arenas, int node)
+{
+    for (unsigned i = space->shards; i-- > 0;) {
+        wm_arena_init(&arenas[i], space, node);
+        arenas[i].next_arena = space->all_arenas;
+        space->all_arenas = &arenas[i];
+    }
+    wm_arena_join(arenas, space->shards);
+}
+
 warm_status wm_space_init(wm_space *space, const wm_space_traits *traits,
                           warm_runtime *runtime, wm_timelines *timelines,
                           const wm_options *options)
@@ -200,7 +222,10 @@ warm_status wm_space_init(wm_space *space, const wm_space_traits *traits,
 
     memset(space, 0, sizeof *space);
     space->nodes = traits->uncached ? 1 : runtime->driver->numa.nodes;
-    space->arenas = wm_meta_alloc((size_t)space->nodes * sizeof(wm_arena));
+    space->shards = traits->uncached ? 1 : shards_of(space, options);
+    space->parted = options->arenas != 0;
+    space->arenas =
+        wm_meta_alloc((size_t)space->nodes * space->shards * sizeof(wm_arena));
     if (space->arenas == NULL) {
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a runtime");
     }
@@ -225,10 +250,8 @@ warm_status wm_space_init(wm_space *space, const wm_space_traits *traits,
     }
     wm_growth_init(&space->growth);
     for (int i = space->nodes - 1; i >= 0; i--) {
-        wm_arena_init(&space->arenas[i], space,
-                      traits->uncached ? WM_NODE_UNKNOWN : i);
-        space->arenas[i].next_arena = space->all_arenas;
-        space->all_arenas = &space->arenas[i];
+        begin_arenas(space, wm_space_arena(space, i),
+                     traits->uncached ? WM_NODE_UNKNOWN : i);
     }
     return WARM_OK;
 }
@@ -239,7 +262,7 @@ bool wm_space_check_settled(wm_space *space)
 
     wm_magazines_settle_all(space);
     for (wm_arena *a = space->all_arenas; a != NULL; a = a->next_arena) {
-        good = good && wm_arena_check_settled(a);
+        good = good && (a->siblings != a || wm_arena_check_settled(a));
     }
     return good;
 }
@@ -263,7 +286,7 @@ bool wm_space_check(wm_space *space)
     bool good = true;
 
     for (wm_arena *a = space->all_arenas; a != NULL; a = a->next_arena) {
-        good = wm_arena_check(a) && good;
+        good = (a->siblings != a || wm_arena_check(a)) && good;
     }
     return good;
 }

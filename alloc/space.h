@@ -66,7 +66,9 @@ typedef struct wm_space {
     struct wm_space *beside;  /* const: one that its own polls as well, or null
                                */
     int nodes;                /* const: of NUMA, at least 1 */
-    wm_arena *arenas;         /* const: one for each node */
+    unsigned shards;          /* const: siblings a node has, at least 1 */
+    bool parted;              /* const: threads use them from the first on */
+    wm_arena *arenas;         /* const: shards for each node */
     wm_arena *all_arenas;     /* const: chained by next_arena */
     struct {
         warm_memory_fn function;
@@ -74,10 +76,17 @@ typedef struct wm_space {
     } callback[WM_CALLBACKS]; /* lock growth */
 } wm_space;
 
-/* What a node's requests are served from. */
+/* The first arena of a node, whose figures are those of all its siblings. */
 static inline wm_arena *wm_space_arena(const wm_space *space, int node)
 {
-    return &space->arenas[node];
+    return &space->arenas[(unsigned)node * space->shards];
+}
+
+/* The one of a node that is to an arena's siblings as that is to its own. */
+static inline wm_arena *wm_space_arena_as(const wm_space *space, int node,
+                                          const wm_arena *arena)
+{
+    return wm_space_arena(space, node) + arena->shard;
 }
 
 static inline size_t wm_space_limit(const wm_space *space)

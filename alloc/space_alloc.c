@@ -67,8 +67,8 @@ static wm_block *take(const wm_request *request)
 {
     bool starved = false;
 
-    return wm_arena_take(request->arena, request->lane, request->bytes,
-                         &starved);
+    return wm_arena_take_any(request->arena, request->lane, request->bytes,
+                             &starved);
 }
 
 /* Other threads take and free meanwhile, and may have in their magazines again
@@ -151,6 +151,25 @@ static wm_block *take_idle(wm_space *space, const wm_request *request,
                                  cut, &starved);
 }
 
+/* One that is idle in a sibling: of a region that moves over, all of it, or
+ * that stays there. */
+static wm_block *take_beside(wm_space *space, const wm_request *request)
+{
+    wm_request beside = *request;
+    wm_block *block = NULL;
+
+    if (wm_arena_adopt(request->arena, request->bytes)) {
+        block = take_idle(space, request, WM_CUT_ANY);
+    }
+    beside.arena = wm_arena_next(request->arena, request->arena);
+    while (block == NULL && request->lane == NULL &&
+           beside.arena != request->arena) {
+        block = take_idle(space, &beside, WM_CUT_ANY);
+        beside.arena = wm_arena_next(request->arena, beside.arena);
+    }
+    return block;
+}
+
 /* Queues asked by a miss before all of them are: a miss costs no more with a
  * thousand streams than with a few, as long as some of them move on. */
 enum { FEW = 8 };
@@ -167,11 +186,14 @@ static wm_block *take_passed(wm_space *space, const wm_request *request)
         block = take_idle(space, request, WM_CUT_NONE);
     }
     if (block == NULL) {
-        wm_timelines_poll_some(space->timelines, FEW, now);
+        wm_timelines_poll_some(space->timelines, FEW, request->arena, now);
         block = take_idle(space, request, WM_CUT_ANY);
     }
     if (block == NULL && wm_magazines_spare_larger(space, request)) {
         block = take_idle(space, request, WM_CUT_ANY);
+    }
+    if (block == NULL) {
+        block = take_beside(space, request);
     }
     if (block == NULL && wm_timelines_any(space->timelines)) {
         wm_timelines_poll(space->timelines);
@@ -202,8 +224,8 @@ static warm_status alloc_slow(wm_space *space, const wm_request *request,
                               void **pointer)
 {
     wm_space_work work;
-    wm_block *block =
-        wm_space_decays(space) ? NULL : take_quietly(space, request);
+    wm_block *block = wm_space_decays(space) ? take_beside(space, request)
+                                             : take_quietly(space, request);
     warm_status status;
 
     if (block != NULL) {

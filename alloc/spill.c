@@ -9,12 +9,14 @@ enum { LONGEST = 63 };
  * threads may count one step, and nothing hangs on it. */
 static bool is_left_alone(wm_arena *arena)
 {
-    unsigned left = atomic_load_explicit(&arena->pause, memory_order_relaxed);
+    unsigned left =
+        atomic_load_explicit(&arena->siblings->pause, memory_order_relaxed);
 
     if (left == 0) {
         return false;
     }
-    atomic_store_explicit(&arena->pause, left - 1, memory_order_relaxed);
+    atomic_store_explicit(&arena->siblings->pause, left - 1,
+                          memory_order_relaxed);
     return true;
 }
 
@@ -25,8 +27,9 @@ static wm_arena *next_for(const wm_space *space, const wm_request *request,
 {
     return request->strict || space->nodes == 1
                ? request->arena
-               : wm_space_arena(
-                     space, wm_numa_next(&space->driver->numa, arena->node));
+               : wm_space_arena_as(
+                     space, wm_numa_next(&space->driver->numa, arena->node),
+                     request->arena);
 }
 
 bool wm_spill_is_futile(wm_space *space, const wm_request *request)
@@ -35,7 +38,8 @@ bool wm_spill_is_futile(wm_space *space, const wm_request *request)
 
     do {
         if (request->cause == NULL ||
-            atomic_load_explicit(&arena->pause, memory_order_relaxed) == 0) {
+            atomic_load_explicit(&arena->siblings->pause,
+                                 memory_order_relaxed) == 0) {
             return false;
         }
         arena = next_for(space, request, arena);
@@ -63,16 +67,20 @@ static bool is_by_limit(wm_space *space, size_t bytes)
 static void note(wm_space *space, wm_arena *arena, size_t bytes,
                  warm_status status)
 {
-    unsigned next =
-        2 * atomic_load_explicit(&arena->paused, memory_order_relaxed) + 1;
+    unsigned next = 2 * atomic_load_explicit(&arena->siblings->paused,
+                                             memory_order_relaxed) +
+                    1;
 
     if (status == WARM_OK) {
-        atomic_store_explicit(&arena->paused, 0, memory_order_relaxed);
-        atomic_store_explicit(&arena->pause, 0, memory_order_relaxed);
+        atomic_store_explicit(&arena->siblings->paused, 0,
+                              memory_order_relaxed);
+        atomic_store_explicit(&arena->siblings->pause, 0, memory_order_relaxed);
     } else if (status == WARM_OUT_OF_MEMORY && !is_by_limit(space, bytes)) {
         next = next < LONGEST ? next : LONGEST;
-        atomic_store_explicit(&arena->paused, next, memory_order_relaxed);
-        atomic_store_explicit(&arena->pause, next, memory_order_relaxed);
+        atomic_store_explicit(&arena->siblings->paused, next,
+                              memory_order_relaxed);
+        atomic_store_explicit(&arena->siblings->pause, next,
+                              memory_order_relaxed);
     }
 }
 
@@ -105,7 +113,7 @@ static warm_status spill(wm_space *space, const wm_request *request,
          a = next_for(space, request, a)) {
         bool starved = false;
 
-        *block = wm_arena_take(a, NULL, request->bytes, &starved);
+        *block = wm_arena_take_any(a, NULL, request->bytes, &starved);
         status = *block != NULL ? WARM_OK : status;
     }
     for (wm_arena *a = first;

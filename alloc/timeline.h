@@ -112,8 +112,11 @@ void wm_timelines_poll(wm_timelines *set);
 
 /* Asks at most count queues, the one asked longest ago first, and closes
  * batches only that are old, or worth their event by what is in them. now: the
- * time; where it is that of an earlier call nobody is asked again. */
-void wm_timelines_poll_some(wm_timelines *set, unsigned count, uint64_t now);
+ * time; where it is that of an earlier call nobody is asked again. arena: of
+ * who misses, or null: that of a thread of another one is left out if that has
+ * been asked just before, whose blocks would come back there. */
+void wm_timelines_poll_some(wm_timelines *set, unsigned count,
+                            const struct wm_arena *arena, uint64_t now);
 /* Whether anything waits in a timeline, or may in a thread's slot. If not a
  * poll finds nothing. */
 bool wm_timelines_any(wm_timelines *set);

@@ -32,6 +32,8 @@ struct wm_timeline {
      * or lock timelines; falls to 0 under that lock only. */
     _Alignas(64) _Atomic size_t references;
     _Atomic size_t slots; /* of threads, that gather for it (gather.h) */
+    /* Relaxed: which the last of those uses; to be compared. */
+    _Atomic(const struct wm_arena *) home;
     /* lock timelines */
     bool in_table;
     bool announced; /* one of set->captures */

@@ -16,6 +16,10 @@ enum { MAX_FAILURES = 3, ONE_MORE = 8 };
  */
 enum { TRUST_BUSY = 8 };
 
+/* A queue that a thread of another arena gathers for, and has asked so lately,
+ * is left to that. */
+enum { TENDED_NS = 1000000 };
+
 /* ---- one queue -------------------------------------------------------- */
 
 /* What is left goes before what came meanwhile. */
@@ -413,7 +417,24 @@ void wm_timelines_poll(wm_timelines *set)
     end_round(set);
 }
 
-void wm_timelines_poll_some(wm_timelines *set, unsigned count, uint64_t now)
+static bool is_tended(wm_timeline *t, const struct wm_arena *arena,
+                      uint64_t now)
+{
+    bool tended = false;
+
+    /* Relaxed: it is only compared. */
+    if (arena != NULL &&
+        atomic_load_explicit(&t->slots, memory_order_relaxed) > 0 &&
+        atomic_load_explicit(&t->home, memory_order_relaxed) != arena) {
+        wm_lock_acquire(&t->lock);
+        tended = (int64_t)(now - t->looked_ns) < TENDED_NS;
+        wm_lock_release(&t->lock);
+    }
+    return tended;
+}
+
+void wm_timelines_poll_some(wm_timelines *set, unsigned count,
+                            const struct wm_arena *arena, uint64_t now)
 {
     const wm_timeline *seen = NULL;
 
@@ -428,8 +449,12 @@ void wm_timelines_poll_some(wm_timelines *set, unsigned count, uint64_t now)
             break;
         }
         seen = seen == NULL ? t : seen; /* compared, and nothing else */
-        (void)wm_timeline_poll_ripe(set, t, now, NULL, &left);
-        end_turn(set, t, left);
+        if (is_tended(t, arena, now)) {
+            wm_timeline_drop(set, t);
+        } else {
+            (void)wm_timeline_poll_ripe(set, t, now, NULL, &left);
+            end_turn(set, t, left);
+        }
         count--;
     }
 }
@@ -443,7 +468,7 @@ void wm_timelines_tend(wm_timelines *set)
         wm_timelines_close_all(set, now - set->batch_ns);
     }
     wm_timelines_poll_some(set, busy < UINT_MAX ? (unsigned)busy : UINT_MAX,
-                           now);
+                           NULL, now);
 }
 
 void wm_timelines_forget_entries(wm_timelines *set)

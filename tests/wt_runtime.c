@@ -22,6 +22,15 @@ bool wt_on_gpu(void)
     return strcmp(wt_backend(), "gpu") == 0;
 }
 
+/* One, so that a test does not hang on how many CPUs there are and whether
+ * threads meet; WT_ARENAS=4 runs tests with more. */
+static uint64_t arenas(void)
+{
+    const char *value = getenv("WT_ARENAS");
+
+    return value != NULL ? strtoull(value, NULL, 10) : 1;
+}
+
 warm_runtime *wt_runtime(const warm_options *options)
 {
     warm_options o = {.size = sizeof o};
@@ -32,6 +41,9 @@ warm_runtime *wt_runtime(const warm_options *options)
     }
     if (o.device == NULL) {
         o.device = wt_on_host() ? "host" : "cuda";
+    }
+    if (o.arenas == 0) {
+        o.arenas = arenas();
     }
     wt_ok(warm_runtime_create(&o, &runtime));
     return runtime;

@@ -22,6 +22,10 @@
  * and a free without streams, takes no lock and calls nothing. Before the
  * cache grows, and before a request fails, that is taken back from all
  * threads; when one exits or calls warm_thread_release() it goes back as well.
+ * Below that threads share an arena for each node, and part into several (at
+ * most option arenas, 0: a CPU each) once they meet there often; given a number
+ * they part from the first. Any thread is served from all of them before the
+ * cache grows.
  *
  * Any thread may call any function, and free what another has allocated.
  * Common status: INVALID_ARGUMENT, RUNTIME_GONE, FORKED, EXITING.

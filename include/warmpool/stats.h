@@ -10,9 +10,10 @@
  * streams are pending at once for whoever asks, and part of the peak of that as
  * soon as they leave the thread that gathers them.
  *
- * Where the runtime has several NUMA nodes a figure of the space is the sum of
- * its nodes' figures, each of a moment of its own. So is a peak: the space as a
- * whole was never above it, and perhaps never that high.
+ * Where the runtime has several NUMA nodes, or threads have parted into several
+ * arenas of a node, a figure is the sum of theirs, each of a moment of its own.
+ * So is a peak, but for that of a space's held_bytes, which is exact: the whole
+ * was never above it, and perhaps never that high.
  *
  * Status: INVALID_ARGUMENT, RUNTIME_GONE, FORKED, EXITING.
  */

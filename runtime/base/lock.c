@@ -6,7 +6,7 @@
 #include <time.h>
 
 #ifndef NDEBUG
-enum { MAX_HELD = 8 };
+enum { MAX_HELD = 24 };
 static _Thread_local struct {
     enum wm_rank rank[MAX_HELD];
     unsigned count;
@@ -69,10 +69,38 @@ void wm_lock_fini(wm_lock *lock)
     pthread_mutex_destroy(&lock->mutex);
 }
 
-void wm_lock_acquire(wm_lock *lock)
+/* Tries before a thread sleeps, and the longest pause between two of them. What
+ * is done under a lock takes less time than to sleep and to be woken. */
+enum { TRIES = 50, PAUSES = 32 };
+
+static void pause_a_while(unsigned count)
 {
+    while (count-- > 0) {
+#if defined(__x86_64__) || defined(__i386__)
+        __builtin_ia32_pause();
+#else
+        __asm__ volatile("" ::: "memory");
+#endif
+    }
+}
+
+bool wm_lock_acquire(wm_lock *lock)
+{
+    unsigned pauses = 1;
+
     note_acquire(lock->rank);
+    if (pthread_mutex_trylock(&lock->mutex) == 0) {
+        return false;
+    }
+    for (int i = 1; i < TRIES; i++) {
+        pause_a_while(pauses);
+        pauses = pauses < PAUSES ? 2 * pauses : PAUSES;
+        if (pthread_mutex_trylock(&lock->mutex) == 0) {
+            return true;
+        }
+    }
     pthread_mutex_lock(&lock->mutex);
+    return true;
 }
 
 bool wm_lock_acquire_try(wm_lock *lock)

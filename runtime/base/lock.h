@@ -31,11 +31,12 @@ enum wm_rank {
     WM_RANK_ORDERS,      /* lanes of a device's memory by stream */
     WM_RANK_TIMELINES,   /* table of timelines by stream id */
     WM_RANK_TIMELINE,    /* pending blocks of one stream */
-    WM_RANK_ARENA,       /* free lists, segments and counters of an arena */
-    WM_RANK_EVENTS,      /* idle events of a device */
-    WM_RANK_TRACING,     /* records of one thread, not yet in the file */
-    WM_RANK_TRACE,       /* file, buffers and streams of a trace */
-    WM_RANK_DRIVER,      /* inside a driver: never held across the table */
+    WM_RANK_ARENA,       /* free lists, segments and counters of an arena; */
+    WM_RANK_ARENA_LAST = WM_RANK_ARENA + 15, /* and of its siblings */
+    WM_RANK_EVENTS,                          /* idle events of a device */
+    WM_RANK_TRACING, /* records of one thread, not yet in the file */
+    WM_RANK_TRACE,   /* file, buffers and streams of a trace */
+    WM_RANK_DRIVER,  /* inside a driver: never held across the table */
 };
 
 typedef struct wm_lock {
@@ -54,7 +55,8 @@ typedef struct wm_cond {
 
 void wm_lock_init(wm_lock *lock, enum wm_rank rank);
 void wm_lock_fini(wm_lock *lock);
-void wm_lock_acquire(wm_lock *lock);
+/* Whether another thread held it. */
+bool wm_lock_acquire(wm_lock *lock);
 /* False, and nothing taken, if another thread holds it. */
 bool wm_lock_acquire_try(wm_lock *lock);
 void wm_lock_release(wm_lock *lock);

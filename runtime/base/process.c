@@ -1,6 +1,7 @@
 /* process.c: exit and fork handlers, and the process lock. */
 #include "runtime/base/process.h"
 
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/random.h>
@@ -90,4 +91,15 @@ void wm_process_on_fork(void (*fn)(void))
 void wm_process_on_exit(void (*fn)(void))
 {
     atomic_store_explicit(&exit_hook, fn, memory_order_relaxed);
+}
+
+unsigned wm_process_cpus(void)
+{
+    cpu_set_t set;
+    int count = 1;
+
+    if (sched_getaffinity(0, sizeof set, &set) == 0) {
+        count = CPU_COUNT(&set);
+    }
+    return count < 1 ? 1 : (unsigned)count;
 }

@@ -32,6 +32,9 @@ static inline bool wm_process_exiting(void)
 
 void wm_process_set_exiting(void);
 
+/* CPUs that the calling thread may run on; at least 1. */
+unsigned wm_process_cpus(void);
+
 /* Counts the forks that led to this process; a runtime made under another
  * number belongs to an ancestor (row G5). */
 static inline unsigned wm_process_generation(void)

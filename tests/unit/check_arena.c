@@ -19,6 +19,11 @@ static void setup(void)
     wm_arena_init(&arena, NULL, 0);
 }
 
+static wm_segment *detach_old(uint64_t before_ns, size_t keep)
+{
+    return wm_arena_detach_old(&arena, before_ns, &keep);
+}
+
 static void unmap_idle(size_t target)
 {
     wm_segment *segment = wm_arena_detach(&arena, target);
@@ -300,9 +305,9 @@ START_TEST(test_B11_only_segments_idle_for_long_go)
     give(a);
     now_ns = 200;
     give(b);
-    segment = wm_arena_detach_old(&arena, 99, 0);
+    segment = detach_old(99, 0);
     ck_assert_ptr_null(segment);
-    segment = wm_arena_detach_old(&arena, 150, 0);
+    segment = detach_old(150, 0);
     ck_assert_ptr_nonnull(segment);
     ck_assert_ptr_null(segment->next);
     ck_assert_uint_eq(segment->idle_since_ns, 100);
@@ -322,14 +327,14 @@ START_TEST(test_B10_B11_what_is_to_be_kept_idle_does_not_decay)
     b = take(SEGMENT);
     give(a);
     give(b);
-    ck_assert_ptr_null(wm_arena_detach_old(&arena, 999, 4 * SEGMENT));
-    ck_assert_ptr_null(wm_arena_detach_old(&arena, 999, 3 * SEGMENT + 1));
-    segment = wm_arena_detach_old(&arena, 999, 2 * SEGMENT);
+    ck_assert_ptr_null(detach_old(999, 4 * SEGMENT));
+    ck_assert_ptr_null(detach_old(999, 3 * SEGMENT + 1));
+    segment = detach_old(999, 2 * SEGMENT);
     ck_assert_ptr_nonnull(segment);
     ck_assert_ptr_null(segment->next);
     ck_assert_uint_eq(segment->bytes, SEGMENT);
     wm_arena_reattach(&arena, segment);
-    segment = wm_arena_detach_old(&arena, 999, SEGMENT);
+    segment = detach_old(999, SEGMENT);
     ck_assert_ptr_nonnull(segment);
     ck_assert_uint_eq(segment->bytes, 3 * SEGMENT);
     wm_arena_reattach(&arena, segment);

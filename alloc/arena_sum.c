@@ -1,0 +1,188 @@
+/* arena_sum.c: figures of an arena and its siblings, for readers (row B14).
+ * What a thread counts goes to one of them, whichever its blocks are of: single
+ * figures may lie below 0 meanwhile, as they wrap, their sums do not. */
+#include "alloc/arena_int.h"
+
+static void add_stat(warm_stat *sum, const warm_stat *one)
+{
+    sum->current += one->current;
+    sum->peak += one->peak;
+    sum->allocated += one->allocated;
+    sum->freed += one->freed;
+}
+
+static void add_duration(warm_duration *sum, const warm_duration *one)
+{
+    if (sum->count == 0 || (one->count > 0 && one->min_ns < sum->min_ns)) {
+        sum->min_ns = one->min_ns;
+    }
+    if (one->max_ns > sum->max_ns) {
+        sum->max_ns = one->max_ns;
+    }
+    sum->count += one->count;
+    sum->total_ns += one->total_ns;
+}
+
+void wm_stats_add(warm_space_stats *sum, const warm_space_stats *one)
+{
+#define STAT(name, unit, meaning)     add_stat(&sum->name, &one->name);
+#define DURATION(name, unit, meaning) add_duration(&sum->name, &one->name);
+#define COUNT(name, unit, meaning)    sum->name += one->name;
+    WARM_SPACE_STAT_MAP(STAT)
+    WARM_SPACE_DURATION_MAP(DURATION)
+    WARM_SPACE_COUNT_MAP(COUNT)
+#undef STAT
+#undef DURATION
+#undef COUNT
+}
+
+void wm_class_stats_add(warm_class_stats *sum, const warm_class_stats *one)
+{
+    add_stat(&sum->requests, &one->requests);
+    add_stat(&sum->requested_bytes, &one->requested_bytes);
+    add_stat(&sum->handed_bytes, &one->handed_bytes);
+}
+
+warm_stat wm_stat_shown(const warm_stat *stat, uint64_t most)
+{
+    warm_stat all = *stat;
+
+    if ((int64_t)all.current < 0) {
+        all.current = 0;
+    }
+    if (all.current > most) {
+        all.current = most;
+    }
+    all.freed = all.allocated - all.current;
+    return all;
+}
+
+/* Sums over the classes. */
+static void add_classes_locked(wm_arena *arena, warm_space_stats *stats)
+{
+    for (int i = 0; i < WM_CLASSES_ALL; i++) {
+        const struct wm_class_figures *figures = &arena->classes[i];
+
+        stats->requests.allocated += figures->requests.allocated;
+        stats->requested_bytes.allocated += figures->requested_bytes.allocated;
+        stats->block_bytes.allocated += figures->handed_bytes.allocated;
+    }
+}
+
+static size_t add_one(wm_arena *arena, warm_space_stats *sum)
+{
+    warm_space_stats one;
+    size_t out;
+
+    wm_lock_acquire(&arena->lock);
+    one = arena->stats;
+    one.requests.allocated = 0;
+    one.requested_bytes.allocated = 0;
+    one.block_bytes.allocated = 0;
+    add_classes_locked(arena, &one);
+    out = arena->out_bytes;
+    wm_lock_release(&arena->lock);
+    wm_stats_add(sum, &one);
+    return out;
+}
+
+void wm_arena_stats(wm_arena *arena, warm_space_stats *stats)
+{
+    size_t size = stats->size;
+    size_t out = 0;
+
+    *stats = (warm_space_stats){.size = size};
+    for (wm_arena *a = arena->siblings; a != NULL; a = a->next_sibling) {
+        out += add_one(a, stats);
+    }
+    stats->requests = wm_stat_shown(&stats->requests, UINT64_MAX);
+    stats->requested_bytes = wm_stat_shown(&stats->requested_bytes, out);
+    stats->block_bytes = wm_stat_shown(&stats->block_bytes, out);
+    stats->cached_bytes = out - stats->block_bytes.current;
+    stats->idle_bytes = stats->held_bytes.current - out + stats->cached_bytes -
+                        stats->pending_bytes.current - stats->lost_bytes -
+                        stats->captured_bytes;
+}
+
+static size_t idle_locked(const wm_arena *arena)
+{
+    const warm_space_stats *stats = &arena->stats;
+
+    return stats->held_bytes.current - arena->out_bytes -
+           stats->pending_bytes.current - stats->lost_bytes -
+           stats->captured_bytes;
+}
+
+size_t wm_arena_idle(wm_arena *arena)
+{
+    size_t idle = 0;
+
+    for (wm_arena *a = arena->siblings; a != NULL; a = a->next_sibling) {
+        wm_lock_acquire(&a->lock);
+        idle += idle_locked(a);
+        wm_lock_release(&a->lock);
+    }
+    return idle;
+}
+
+size_t wm_arena_held(wm_arena *arena)
+{
+    size_t held;
+
+    wm_lock_acquire(&arena->lock);
+    held = arena->stats.held_bytes.current;
+    wm_lock_release(&arena->lock);
+    return held;
+}
+
+void wm_arena_class_stats(wm_arena *arena, unsigned size_class,
+                          warm_class_stats *stats)
+{
+    *stats = (warm_class_stats){.size = stats->size,
+                                .block_bytes = wm_class_bytes(size_class)};
+    for (wm_arena *a = arena->siblings; a != NULL; a = a->next_sibling) {
+        struct wm_class_figures figures;
+        warm_class_stats one;
+
+        wm_lock_acquire(&a->lock);
+        figures = a->classes[size_class];
+        wm_lock_release(&a->lock);
+        one.requests = figures.requests;
+        one.requested_bytes = figures.requested_bytes;
+        one.handed_bytes = figures.handed_bytes;
+        wm_class_stats_add(stats, &one);
+    }
+    stats->requests = wm_stat_shown(&stats->requests, UINT64_MAX);
+    stats->requested_bytes = wm_stat_shown(&stats->requested_bytes, UINT64_MAX);
+    stats->handed_bytes = wm_stat_shown(&stats->handed_bytes, UINT64_MAX);
+}
+
+static size_t largest_locked(const wm_arena *arena)
+{
+    size_t largest = 0;
+
+    for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
+        for (wm_block *run = wm_segment_first_run(s); run != NULL;
+             run = run->after) {
+            if (wm_run_is_idle(run) && run->bytes > largest) {
+                largest = run->bytes;
+            }
+        }
+    }
+    return largest;
+}
+
+size_t wm_arena_largest(wm_arena *arena)
+{
+    size_t largest = 0;
+
+    for (wm_arena *a = arena->siblings; a != NULL; a = a->next_sibling) {
+        size_t one;
+
+        wm_lock_acquire(&a->lock);
+        one = largest_locked(a);
+        wm_lock_release(&a->lock);
+        largest = one > largest ? one : largest;
+    }
+    return largest;
+}

@@ -1,0 +1,469 @@
+/* check_sibling.c: several arenas of a node: threads use one each, take from
+ * the others before the driver is asked, and give back what is of those. */
+#include "wt.h"
+
+#include "alloc/magazine.h"
+#include "alloc/pinned.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/meta.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define MIB ((size_t)1 << 20)
+enum { SIZE = 64 << 10, MANY = 24 };
+
+static warm_runtime *runtime;
+
+static wm_space *space(void)
+{
+    return &runtime->pinned->space;
+}
+
+static wm_arena *arena(unsigned i)
+{
+    return &space()->arenas[i];
+}
+
+static void begin(warm_options options)
+{
+    options.size = sizeof options;
+    options.device = "host";
+    options.segment = options.segment != 0 ? options.segment : 4 * MIB;
+    runtime = wt_runtime(&options);
+}
+
+static void end(void)
+{
+    ck_assert(wm_space_check_settled(space()));
+    wt_runtime_end(runtime);
+}
+
+static warm_space_stats stats_now(void)
+{
+    warm_space_stats stats = {.size = sizeof stats};
+
+    wt_ok(warm_pinned_get_stats(runtime, &stats));
+    return stats;
+}
+
+static void *take(size_t bytes)
+{
+    void *pointer = NULL;
+
+    wt_ok(warm_pinned_alloc(runtime, bytes, &pointer));
+    return pointer;
+}
+
+static wm_arena *arena_of(const void *pointer)
+{
+    return wm_space_find(pointer)->segment->arena;
+}
+
+/* ---- another thread -------------------------------------------------------
+ */
+
+/* What a thread of its own comes to, while the caller waits for it. */
+static struct {
+    size_t bytes;
+    void *given;   /* is freed */
+    void *got;     /* of bytes */
+    bool keeps;    /* got stays with its caller */
+    unsigned home; /* which arena the thread used */
+    warm_status status;
+} other;
+
+static void in_other(void *argument, unsigned index)
+{
+    const wm_magazines *set;
+
+    (void)argument;
+    (void)index;
+    other.got = NULL;
+    other.status = warm_free(other.given);
+    if (other.status == WARM_OK && other.bytes > 0) {
+        other.status = warm_pinned_alloc(runtime, other.bytes, &other.got);
+    }
+    set = atomic_load_explicit(&wm_window_current->magazines,
+                               memory_order_relaxed);
+    other.home = set != NULL ? set->arena->shard : WM_SIBLINGS;
+    if (other.status == WARM_OK && !other.keeps) {
+        other.status = warm_free(other.got);
+    }
+}
+
+static void *other_does(size_t bytes, void *given, bool keeps)
+{
+    other.bytes = bytes;
+    other.given = given;
+    other.keeps = keeps;
+    wt_threads(1, in_other, NULL);
+    wt_ok(other.status);
+    return other.got;
+}
+
+/* ---- who uses which -------------------------------------------------------
+ */
+
+START_TEST(test_threads_use_an_arena_each_where_a_number_is_given)
+{
+    void *block;
+
+    begin((warm_options){.arenas = 3});
+    block = take(SIZE);
+    ck_assert_ptr_eq(arena_of(block), arena(0));
+    for (int i = 0; i < 3; i++) {
+        (void)other_does(SIZE, NULL, false);
+        ck_assert_uint_eq(other.home, 1); /* those before have gone */
+    }
+    ck_assert_uint_eq(arena(0)->sets, 1);
+    ck_assert_uint_eq(arena(1)->sets, 0);
+    wt_ok(warm_free(block));
+    end();
+}
+END_TEST
+
+static wm_magazines *my_set(void)
+{
+    return atomic_load_explicit(&wm_window_current->magazines,
+                                memory_order_relaxed);
+}
+
+static struct {
+    pthread_barrier_t step;
+    unsigned before, after[2];
+    bool met;
+    warm_status status;
+} parting;
+
+/* As if each had met the other at the lock again and again. */
+static void part(void *argument, unsigned index)
+{
+    void *pointer = NULL;
+    warm_status status = warm_pinned_alloc(runtime, SIZE, &pointer);
+
+    (void)argument;
+    pthread_barrier_wait(&parting.step);
+    if (index == 0) {
+        parting.before = arena(0)->sets;
+    }
+    pthread_barrier_wait(&parting.step);
+    wm_section_lock(&wm_window_mine()->section);
+    my_set()->met = parting.met ? WM_SIBLINGS : 0;
+    my_set()->takings = 1000;
+    wm_section_unlock(&wm_window_mine()->section);
+    /* A miss: of a size that nobody has asked for. */
+    if (status == WARM_OK) {
+        void *miss = NULL;
+
+        status = warm_pinned_alloc(runtime, 10000 + 3000 * index, &miss);
+        (void)warm_free(miss);
+    }
+    pthread_barrier_wait(&parting.step);
+    parting.after[index] = my_set()->arena->shard;
+    (void)warm_free(pointer);
+    if (status != WARM_OK) {
+        parting.status = status;
+    }
+}
+
+/* Without a number they share one until they meet there: runs of the loop, with
+ * and without that. */
+START_TEST(test_threads_that_meet_in_an_arena_part)
+{
+    begin((warm_options){.arenas = 2});
+    space()->parted = false;
+    parting.met = _i == 1;
+    parting.status = WARM_OK;
+    pthread_barrier_init(&parting.step, NULL, 2);
+    wt_threads(2, part, NULL);
+    pthread_barrier_destroy(&parting.step);
+    wt_ok(parting.status);
+    ck_assert_uint_eq(parting.before, 2);
+    ck_assert_uint_eq(parting.after[0] + parting.after[1], _i == 1 ? 1 : 0);
+    ck_assert_uint_eq(arena(0)->sets + arena(1)->sets, 0);
+    end();
+}
+END_TEST
+
+/* ---- what is taken from siblings ------------------------------------------
+ */
+
+/* A region that is wholly idle moves over, and the driver knows nothing. */
+START_TEST(test_B12_idle_region_of_a_sibling_serves_before_growth)
+{
+    void *block;
+
+    begin((warm_options){.arenas = 2});
+    wt_ok(warm_free(take(3 * MIB)));
+    wm_magazines_flush_all(space());
+    block = other_does(SIZE, NULL, true);
+    ck_assert_uint_eq(other.home, 1);
+    ck_assert_ptr_eq(arena_of(block), arena(1));
+    ck_assert_uint_eq(stats_now().driver_alloc.count, 1);
+    ck_assert_uint_eq(stats_now().driver_free.count, 0);
+    ck_assert_uint_eq(stats_now().segments.allocated, 1);
+    ck_assert_uint_eq(stats_now().segments.freed, 0);
+    ck_assert_uint_eq(stats_now().held_bytes.peak, 4 * MIB);
+    ck_assert_uint_eq(wm_arena_held(arena(0)), 0);
+    ck_assert_uint_eq(wm_arena_held(arena(1)), 4 * MIB);
+    wt_ok(warm_free(block));
+    end();
+}
+END_TEST
+
+/* What is in use in part stays, and serves from there: by a size that threads
+ * keep, and by one that they do not. */
+START_TEST(test_B12_idle_blocks_of_a_sibling_serve_before_growth)
+{
+    const size_t sizes[] = {SIZE, 5 * MIB};
+    size_t bytes = sizes[_i];
+    void *live, *block;
+
+    begin((warm_options){.arenas = 2, .segment = 16 * MIB});
+    live = take(6 * MIB);
+    block = other_does(bytes, NULL, true);
+    ck_assert_ptr_eq(arena_of(block), arena(0));
+    ck_assert_uint_eq(stats_now().driver_alloc.count, 1);
+    ck_assert_uint_eq(stats_now().requests.current, 2);
+    ck_assert_uint_ge(stats_now().block_bytes.current, 6 * MIB + bytes);
+    wt_ok(warm_free(block));
+    wt_ok(warm_free(live));
+    end();
+}
+END_TEST
+
+/* Nor is a request refused at the limit while a sibling has room, be it in the
+ * magazines of another thread. */
+START_TEST(test_B12_limit_counts_what_all_siblings_hold)
+{
+    void *block;
+
+    begin((warm_options){
+        .arenas = 4, .segment = 4 * MIB, .pinned_limit = 8 * MIB});
+    wt_ok(warm_free(take(SIZE)));
+    wt_ok(warm_free(take(MIB)));
+    ck_assert_uint_gt(stats_now().cached_bytes, 0);
+    for (int i = 0; i < 3; i++) {
+        block = other_does(4 * MIB, NULL, true);
+        ck_assert_uint_le(stats_now().held_bytes.current, 8 * MIB);
+        block = other_does(3 * MIB, block, true);
+        wt_ok(warm_free(block));
+    }
+    ck_assert_uint_eq(stats_now().failures, 0);
+    end();
+}
+END_TEST
+
+/* ---- what goes back to siblings -------------------------------------------
+ */
+
+/* One thread allocates, another frees: what that cannot keep is where the first
+ * one finds it. */
+START_TEST(test_freed_blocks_go_back_to_the_arena_that_they_are_of)
+{
+    void *block[MANY];
+    uint64_t held;
+
+    begin((warm_options){.arenas = 2});
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < MANY; i++) {
+            block[i] = take(SIZE);
+            ck_assert_ptr_eq(arena_of(block[i]), arena(0));
+        }
+        for (int i = 0; i < MANY; i++) {
+            (void)other_does(0, block[i], false);
+        }
+        held = round == 0 ? stats_now().held_bytes.current : held;
+        ck_assert_uint_eq(stats_now().held_bytes.current, held);
+        ck_assert_uint_eq(stats_now().requests.current, 0);
+        ck_assert_uint_eq(stats_now().requested_bytes.current, 0);
+        ck_assert_uint_eq(stats_now().idle_bytes, held);
+        ck_assert(wm_space_check_settled(space()));
+    }
+    end();
+}
+END_TEST
+
+/* Those of siblings and its own, of several classes, at once: what a set does
+ * with them in each of its ways back. */
+static struct {
+    void *given[MANY];
+    unsigned way;
+    int64_t left;
+    warm_status status;
+} back;
+
+static void give_back_some(void *argument, unsigned index)
+{
+    void *own[MANY] = {NULL};
+    wm_window *window;
+    wm_magazines *set;
+
+    (void)argument;
+    (void)index;
+    for (int i = 0; i < MANY && back.status == WARM_OK; i++) {
+        back.status = warm_pinned_alloc(runtime, i % 2 ? SIZE : 9000, &own[i]);
+    }
+    for (int i = 0; i < MANY; i++) {
+        (void)warm_free(own[i]);
+        (void)warm_free(back.given[i]);
+    }
+    set = wm_magazines_lock_mine(space(), &window);
+    wm_section_unlock(&window->section);
+    switch (back.way) {
+    case 0:
+        wm_magazines_flush_all(space());
+        break;
+    case 1:
+        wm_magazines_flush_idle(space());
+        wm_magazines_flush_idle(space());
+        break;
+    default: /* a request that takes all there is */
+        back.status = warm_pinned_alloc(runtime, 7 * MIB, &own[0]);
+        (void)warm_free(own[0]);
+        break;
+    }
+    back.left = wm_magazines_bytes(set);
+}
+
+START_TEST(test_sets_give_back_blocks_of_several_arenas)
+{
+    begin((warm_options){
+        .arenas = 2, .segment = 8 * MIB, .pinned_limit = 8 * MIB});
+    for (int i = 0; i < MANY; i++) {
+        back.given[i] = take(i % 2 ? 9000 : SIZE);
+    }
+    back.way = (unsigned)_i;
+    back.status = WARM_OK;
+    wt_threads(1, give_back_some, NULL);
+    wt_ok(back.status);
+    ck_assert_int_eq(back.left, 0);
+    ck_assert_uint_eq(stats_now().requests.current, 0);
+    ck_assert(wm_space_check_settled(space()));
+    ck_assert_uint_eq(stats_now().failures, 0);
+    wt_ok(warm_empty_cache(runtime, NULL));
+    ck_assert_uint_eq(stats_now().held_bytes.current, 0);
+    end();
+}
+END_TEST
+
+/* ---- what a space does to all of them --------------------------------------
+ */
+
+START_TEST(test_B11_trim_and_decay_reach_all_siblings)
+{
+    size_t released;
+    void *block;
+
+    begin((warm_options){.arenas = 4, .segment = MIB});
+    block = other_does(MIB, NULL, true);
+    wt_ok(warm_free(take(3 * MIB)));
+    wt_ok(warm_free(block));
+    ck_assert_uint_gt(wm_arena_held(arena(0)) + wm_arena_held(arena(2)) +
+                          wm_arena_held(arena(3)),
+                      0);
+    ck_assert_uint_eq(stats_now().held_bytes.current, 4 * MIB);
+    wt_ok(warm_trim(runtime, 2 * MIB, &released));
+    ck_assert_uint_le(stats_now().held_bytes.current, 2 * MIB);
+    wt_ok(warm_trim(runtime, 0, &released));
+    ck_assert_uint_eq(stats_now().held_bytes.current, 0);
+    ck_assert_uint_eq(stats_now().segments.current, 0);
+    end();
+}
+END_TEST
+
+/* Memory that was had ahead is for any thread of the node. */
+START_TEST(test_B17_prewarmed_memory_serves_threads_of_all_arenas)
+{
+    void *block;
+
+    begin((warm_options){.arenas = 3, .segment = MIB});
+    wt_ok(warm_pinned_prewarm(runtime, 6 * MIB, 0, 0));
+    block = take(SIZE); /* the main thread has the first */
+    for (int i = 0; i < 4; i++) {
+        (void)other_does(SIZE << i, NULL, false);
+        ck_assert_uint_eq(other.home, 1);
+    }
+    ck_assert_uint_eq(stats_now().held_bytes.current, 6 * MIB);
+    ck_assert_uint_eq(stats_now().requests.current, 1);
+    wt_ok(warm_pinned_prewarm(runtime, 4 * MIB, 0, 0));
+    ck_assert_uint_eq(stats_now().held_bytes.current, 6 * MIB);
+    wt_ok(warm_free(block));
+    end();
+}
+END_TEST
+
+/* Nodes, and arenas of each: memory is the node's own, and so are figures. */
+START_TEST(test_B15_every_node_has_its_own_siblings)
+{
+    void *block[2];
+
+    begin((warm_options){.arenas = 2, .numa_nodes = 2});
+    for (int node = 0; node < 2; node++) {
+        warm_space_stats stats = {.size = sizeof stats};
+
+        wt_ok(warm_pinned_alloc_on(runtime, SIZE, node, 0, &block[node]));
+        ck_assert_int_eq(arena_of(block[node])->node, node);
+        ck_assert_ptr_eq(arena_of(block[node])->siblings,
+                         wm_space_arena(space(), node));
+        wt_ok(warm_pinned_get_node_stats(runtime, node, &stats));
+        ck_assert_uint_eq(stats.requests.current, 1);
+        ck_assert_uint_eq(stats.held_bytes.current, 4 * MIB);
+    }
+    (void)other_does(SIZE, block[0], false);
+    (void)other_does(SIZE, block[1], false);
+    ck_assert_uint_eq(stats_now().held_bytes.current, 8 * MIB);
+    ck_assert_uint_eq(stats_now().held_bytes.peak, 8 * MIB);
+    end();
+}
+END_TEST
+
+/* A region that cannot move for want of a record serves from where it is. */
+START_TEST(test_region_stays_where_no_record_can_be_had)
+{
+    void *block = NULL;
+
+    begin((warm_options){.arenas = 2, .magazines = "off"});
+    wt_ok(warm_free(take(3 * MIB)));
+    for (unsigned i = 0; i < 2; i++) {
+        wm_meta_fail(1, true);
+        (void)wm_arena_adopt(arena(i), SIZE);
+        wm_meta_fail(0, false);
+        ck_assert(wm_space_check(space()));
+        ck_assert_uint_eq(stats_now().held_bytes.current, 4 * MIB);
+        ck_assert_uint_eq(stats_now().idle_bytes, 4 * MIB);
+    }
+    block = take(3 * MIB);
+    ck_assert_uint_eq(stats_now().driver_alloc.count, 1);
+    wt_ok(warm_free(block));
+    end();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("sibling");
+    TCase *tcase = tcase_create("sibling");
+
+    tcase_set_timeout(tcase, 60);
+    tcase_add_test(tcase,
+                   test_threads_use_an_arena_each_where_a_number_is_given);
+    tcase_add_loop_test(tcase, test_threads_that_meet_in_an_arena_part, 0, 2);
+    tcase_add_test(tcase,
+                   test_B12_idle_region_of_a_sibling_serves_before_growth);
+    tcase_add_loop_test(
+        tcase, test_B12_idle_blocks_of_a_sibling_serve_before_growth, 0, 2);
+    tcase_add_test(tcase, test_B12_limit_counts_what_all_siblings_hold);
+    tcase_add_test(tcase,
+                   test_freed_blocks_go_back_to_the_arena_that_they_are_of);
+    tcase_add_loop_test(tcase, test_sets_give_back_blocks_of_several_arenas, 0,
+                        3);
+    tcase_add_test(tcase, test_B11_trim_and_decay_reach_all_siblings);
+    tcase_add_test(tcase,
+                   test_B17_prewarmed_memory_serves_threads_of_all_arenas);
+    tcase_add_test(tcase, test_B15_every_node_has_its_own_siblings);
+    tcase_add_test(tcase, test_region_stays_where_no_record_can_be_had);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}
