@@ -63,7 +63,7 @@ wm_block *wm_arena_take_locked(wm_arena *arena, wm_lane *lane, size_t bytes,
 
     if (block != NULL) {
         wm_assert(block->bytes >= bytes);
-        block->requested = bytes;
+        wm_block_set_requested(block, bytes);
         wm_arena_note_take_locked(arena, block);
         wm_block_set_state(block, WM_BLOCK_LIVE);
     }

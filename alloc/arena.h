@@ -39,6 +39,7 @@ typedef struct wm_arena {
     struct wm_arena *siblings;     /* const: the first of them, shard 0 */
     struct wm_arena *next_sibling; /* const: null: the last */
     struct wm_arena *next_arena;   /* const: of the space's */
+    struct wm_history *history;    /* const; null: none is kept */
     /* const: requests up to this have segments of their own, so that they do
      * not keep large ones from going; 0: all share */
     size_t small_max;

@@ -23,7 +23,7 @@ static bool tally_block(struct tally *tally, wm_block *block)
     case WM_BLOCK_LIVE:
     case WM_BLOCK_FREEING:
         tally->live += block->bytes;
-        return !tally->settled || block->requested <= block->bytes;
+        return !tally->settled || wm_block_requested(block) <= block->bytes;
     case WM_BLOCK_GATHERED:
     case WM_BLOCK_CACHED:
         tally->cached += block->bytes;

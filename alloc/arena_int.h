@@ -19,6 +19,7 @@ enum { WM_CHUNK_RECORDS = 63 };
 struct wm_chunk {
     struct wm_chunk *next;
     _Alignas(64) wm_block block[WM_CHUNK_RECORDS];
+    char origins[]; /* of the blocks, if there is a history */
 };
 
 static inline enum wm_block_state wm_block_state(wm_block *block)
@@ -33,6 +34,11 @@ static inline void wm_block_set_state(wm_block *block, wm_state state)
     /* Release pairs with the acquire of look-ups: fields before state. */
     atomic_store_explicit(&block->state, state, memory_order_release);
 }
+
+/* Gives records that were just made what their origins lie in, if there is a
+ * history: at origins, wm_history_origin_bytes() for each. */
+void wm_record_init_origins(const wm_arena *arena, wm_block *block,
+                            unsigned count, char *origins);
 
 /* Spare records of runs. have makes some if there are none, and answers
  * whether there are; take is called only after that. */

@@ -122,13 +122,13 @@ void wm_arena_note_take_locked(wm_arena *arena, const wm_block *block)
 {
     struct wm_class_figures *figures = &arena->classes[block->size_class];
 
-    sort_locked(arena->sorted, is_small(block), sorted_take, block->requested,
-                block->bytes);
+    sort_locked(arena->sorted, is_small(block), sorted_take,
+                wm_block_requested(block), block->bytes);
     stat_add(&arena->stats.requests, 1);
-    stat_add(&arena->stats.requested_bytes, block->requested);
+    stat_add(&arena->stats.requested_bytes, wm_block_requested(block));
     stat_add(&arena->stats.block_bytes, block->bytes);
     stat_add(&figures->requests, 1);
-    stat_add(&figures->requested_bytes, block->requested);
+    stat_add(&figures->requested_bytes, wm_block_requested(block));
     stat_add(&figures->handed_bytes, block->bytes);
 }
 
@@ -139,13 +139,13 @@ void wm_arena_note_give_locked(wm_arena *arena, const wm_block *block)
     if (block->counted) {
         return;
     }
-    sort_locked(arena->sorted, is_small(block), sorted_give, block->requested,
-                block->bytes);
+    sort_locked(arena->sorted, is_small(block), sorted_give,
+                wm_block_requested(block), block->bytes);
     stat_sub(&arena->stats.requests, 1);
-    stat_sub(&arena->stats.requested_bytes, block->requested);
+    stat_sub(&arena->stats.requested_bytes, wm_block_requested(block));
     stat_sub(&arena->stats.block_bytes, block->bytes);
     stat_sub(&figures->requests, 1);
-    stat_sub(&figures->requested_bytes, block->requested);
+    stat_sub(&figures->requested_bytes, wm_block_requested(block));
     stat_sub(&figures->handed_bytes, block->bytes);
 }
 

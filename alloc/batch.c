@@ -220,9 +220,7 @@ void wm_batch_close_older(wm_timelines *set, wm_timeline *t,
     if (taken) {
         close_taken(set, t, &batch, &done);
     }
-    if (done != NULL) {
-        set->finish(done);
-    }
+    wm_timelines_hand_back(set, NULL, done);
 }
 
 void wm_batch_close_full(wm_timelines *set, wm_timeline *t, const wm_home *home)
@@ -238,9 +236,7 @@ void wm_batch_close_full(wm_timelines *set, wm_timeline *t, const wm_home *home)
         close_taken(set, t, &batch, &done);
         wm_timeline_poll_after_close(set, t, home);
     }
-    if (done != NULL) {
-        set->finish(done);
-    }
+    wm_timelines_hand_back(set, NULL, done);
 }
 
 void wm_timelines_close_all(wm_timelines *set, uint64_t older_than)

@@ -80,7 +80,9 @@ struct wm_block {
     size_t bytes;
     wm_segment *segment;
     wm_slab *slab; /* null: a run of pages */
-    size_t requested;
+    /* Relaxed: written by who takes the block, read by snapshots as well; see
+     * wm_block_requested(). */
+    _Atomic size_t requested;
     /* Acquire on look-up pairs with release when a block is handed out: the
      * fields around it are read only after LIVE was seen. */
     _Atomic(wm_state) state;
@@ -101,6 +103,8 @@ struct wm_block {
     uint64_t lane_id;             /* const while LIVE: of the stream in whose
                                      order it was allocated, 0: of none */
     wm_block *next_done;          /* of those that are done */
+    struct wm_origin *origin;     /* const; lock arena: what it points to.
+                                     Null: there is no history */
     /* Runs only; lock arena. */
     wm_block *before, *after;            /* neighbours by address */
     wm_block *previous_idle, *next_idle; /* in a bin; next chains spare
@@ -108,6 +112,17 @@ struct wm_block {
     struct wm_lane *lane; /* who may have it; while LIVE, in whose order */
     uint64_t put_at;      /* puts of its lane when it came back last */
 };
+
+/* Bytes that the caller of a LIVE block asked for. */
+static inline size_t wm_block_requested(const wm_block *block)
+{
+    return atomic_load_explicit(&block->requested, memory_order_relaxed);
+}
+
+static inline void wm_block_set_requested(wm_block *block, size_t bytes)
+{
+    atomic_store_explicit(&block->requested, bytes, memory_order_relaxed);
+}
 
 /* A block in a magazine. With its base, so that the next pointer hangs on the
  * free before it, and not on what that free had to look up. */
@@ -135,6 +150,7 @@ struct wm_segment {
     struct wm_arena *arena;
     wm_segment *previous, *next; /* lock arena; next chains spare ones */
     uint64_t idle_since_ns;      /* lock arena: valid while wholly idle */
+    uint64_t made_ns;            /* const */
     bool own;                    /* lock arena: made for one request */
     bool whole;                  /* lock arena: it is one idle run */
     bool small;      /* const: for small requests; see wm_arena.small_max */

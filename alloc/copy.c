@@ -33,7 +33,7 @@ static warm_status use(wm_block *block, warm_stream stream)
                       : WARM_OK;
 
     if (block != NULL && status == WARM_OK &&
-        wm_unlikely(wm_space_of(block)->runtime->trace != NULL)) {
+        wm_unlikely(wm_space_of(block)->runtime->told)) {
         wm_traced_use(wm_space_of(block)->runtime, block, stream,
                       WM_TRACE_COPY);
     }

@@ -2,13 +2,9 @@
 #include "warmpool/device_memory.h"
 
 #include "alloc/device_space.h"
-#include "alloc/snapshot.h"
-#include "runtime/base/meta.h"
+#include "alloc/traced.h"
 #include "runtime/base/sized.h"
 #include "runtime/base/status.h"
-#include "runtime/base/text.h"
-
-#include <inttypes.h>
 
 static wm_device_space *space_of(warm_runtime *runtime, int device)
 {
@@ -30,6 +26,9 @@ static warm_status alloc(wm_device_space *d, warm_stream stream, size_t bytes,
         /* Relaxed: the caller has not got it yet. */
         atomic_store_explicit(&wm_space_find(*pointer)->captured, true,
                               memory_order_relaxed);
+    }
+    if (status == WARM_OK && wm_unlikely(d->space.runtime->told)) {
+        wm_traced_alloc(d->space.runtime, *pointer, bytes);
     }
     return status;
 }
@@ -114,94 +113,6 @@ warm_status warm_device_get_stats(warm_runtime *runtime, int device,
         wm_sized_out(stats, &all, sizeof all);
     }
     return status;
-}
-
-static const char *state_name(enum wm_block_state state)
-{
-    switch (state) {
-    case WM_BLOCK_LIVE:
-        return "live";
-    case WM_BLOCK_IDLE:
-        return "idle";
-    case WM_BLOCK_PENDING:
-        return "pending";
-    case WM_BLOCK_CAPTURED:
-        return "captured";
-    case WM_BLOCK_LOST:
-        return "lost";
-    case WM_BLOCK_VOID:
-    case WM_BLOCK_FREEING:
-    case WM_BLOCK_SLAB:
-    case WM_BLOCK_CACHED:
-    case WM_BLOCK_GATHERED:
-        break;
-    }
-    return "unknown";
-}
-
-static void put_block(wm_text *text, const wm_piece *piece)
-{
-    wm_text_put(text, "{\"address\":\"%p\",\"bytes\":%zu,\"state\":\"%s\"",
-                (const void *)piece->base, piece->bytes,
-                state_name(piece->state));
-    if (piece->state == WM_BLOCK_LIVE) {
-        wm_text_put(text, ",\"requested\":%zu", piece->requested);
-    }
-    if (piece->lane_id != 0) {
-        wm_text_put(text, ",\"stream\":%" PRIu64 "}",
-                    wm_timeline_stream_id(piece->lane_id));
-    } else {
-        wm_text_put(text, ",\"stream\":null}");
-    }
-}
-
-static void put_pieces(wm_text *text, int device, const wm_piece *piece,
-                       size_t count)
-{
-    const char *separator = "";
-
-    wm_text_put(text, "{\"device\":%d,\"segments\":[", device);
-    for (size_t i = 0; i < count; i++) {
-        if (piece[i].state == WM_BLOCK_VOID) {
-            wm_text_put(text,
-                        "%s{\"address\":\"%p\",\"bytes\":%zu,\"small\":%s,"
-                        "\"blocks\":[",
-                        i > 0 ? "]}," : "", (const void *)piece[i].base,
-                        piece[i].bytes, piece[i].small ? "true" : "false");
-            separator = "";
-        } else {
-            wm_text_put(text, "%s", separator);
-            put_block(text, &piece[i]);
-            separator = ",";
-        }
-    }
-    wm_text_put(text, count > 0 ? "]}]}" : "]}");
-}
-
-warm_status warm_device_snapshot(warm_runtime *runtime, int device, char *text,
-                                 size_t bytes, size_t *needed)
-{
-    wm_text out = {text, text != NULL ? bytes : 0, 0};
-    warm_status status = wm_runtime_check_device(runtime, device);
-    wm_piece *pieces = NULL;
-    size_t count = 0;
-
-    if (status == WARM_OK && text == NULL && bytes > 0) {
-        status = wm_fail(WARM_INVALID_ARGUMENT, "text is null");
-    }
-    if (status == WARM_OK) {
-        status = wm_snapshot_take(&space_of(runtime, device)->space.arenas[0],
-                                  &pieces, &count);
-    }
-    if (status != WARM_OK) {
-        return status;
-    }
-    put_pieces(&out, device, pieces, count);
-    wm_meta_free(pieces);
-    if (needed != NULL) {
-        *needed = out.used + 1;
-    }
-    return WARM_OK;
 }
 
 warm_status warm_device_reset_peaks(warm_runtime *runtime, int device)

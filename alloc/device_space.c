@@ -115,6 +115,7 @@ static warm_status open_one(warm_runtime *runtime, const wm_options *options,
     }
     wm_imports_init(&d->imports, runtime->driver, device);
     d->device = device;
+    d->space.place = (uint64_t)device;
     d->fraction = d->threshold = 1;
     d->space.polled_by = &runtime->pinned->space.background;
     d->space.segment_bytes =

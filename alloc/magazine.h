@@ -182,7 +182,7 @@ wm_magazine_pop(wm_magazines *set, size_t bytes)
                     set->cached)) {
         return NULL;
     }
-    block->requested = bytes;
+    wm_block_set_requested(block, bytes);
     /* Release pairs with the acquire of look-ups: fields before state. */
     atomic_store_explicit(&block->state, set->live, memory_order_release);
     wm_magazine_note_take(set, m, entry, bytes);
@@ -194,7 +194,7 @@ static inline __attribute__((always_inline)) bool
 wm_magazine_push(wm_magazines *set, wm_block *block, char *base)
 {
     wm_magazine *m = &set->of[block->size_class];
-    size_t requested = block->requested;
+    size_t requested = wm_block_requested(block);
     wm_entry *top;
     int64_t bytes;
 
@@ -236,8 +236,8 @@ wm_magazine_count_free(wm_magazines *set, wm_block *block)
     set->count_low--;
     set->bytes_base -= m->bytes;
     set->bytes_low -= m->bytes;
-    set->asked -= (int64_t)block->requested;
-    m->given += block->requested;
+    set->asked -= (int64_t)wm_block_requested(block);
+    m->given += wm_block_requested(block);
     block->counted = true;
 }
 

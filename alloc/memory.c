@@ -65,7 +65,7 @@ static warm_status serve(warm_runtime *runtime, wm_request *request,
     if (status == WARM_OUT_OF_MEMORY && request->cause != NULL) {
         status = serve_pageable(runtime->pinned, request, pointer);
     }
-    if (wm_unlikely(runtime->trace != NULL) && status == WARM_OK) {
+    if (wm_unlikely(runtime->told) && status == WARM_OK) {
         wm_traced_alloc(runtime, *pointer, request->bytes);
     }
     return status;
@@ -220,7 +220,7 @@ static warm_status free_slow(void *pointer)
     if (!claim(block, pointer)) {
         return not_a_block(pointer, block);
     }
-    if (wm_unlikely(runtime->trace != NULL)) {
+    if (wm_unlikely(runtime->told)) {
         wm_traced_free(runtime, block);
     }
     wm_space_free(wm_space_of(block), block);
@@ -264,8 +264,7 @@ static warm_status record_slow(const void *pointer, warm_stream stream)
     if (status == WARM_OK) {
         status = wm_space_record(wm_space_of(block), block, stream);
     }
-    if (status == WARM_OK &&
-        wm_unlikely(wm_space_of(block)->runtime->trace != NULL)) {
+    if (status == WARM_OK && wm_unlikely(wm_space_of(block)->runtime->told)) {
         wm_traced_use(wm_space_of(block)->runtime, block, stream, WM_TRACE_USE);
     }
     return status;
@@ -282,7 +281,7 @@ warm_status warm_block_get_info(const void *pointer, warm_block_info *info)
     if (status == WARM_OK) {
         warm_block_info all = {.base = block->base,
                                .bytes = block->bytes,
-                               .requested = block->requested,
+                               .requested = wm_block_requested(block),
                                .runtime = wm_space_of(block)->runtime,
                                .streams = wm_timelines_streams(block),
                                .node = block->segment->arena->node,

@@ -49,6 +49,8 @@ warm_status wm_pinned_open(warm_runtime *runtime, const wm_options *options,
     if (status != WARM_OK) {
         goto fail_events;
     }
+    p->space.place = (uint64_t)runtime->devices;
+    p->pageable.place = p->space.place + (uint64_t)p->space.nodes;
     p->space.beside = &p->pageable;
     p->pageable.polled_by = &p->space.background;
     wm_pin_init(&p->pin, runtime->driver, options);

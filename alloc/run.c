@@ -1,6 +1,7 @@
 /* run.c: records of blocks, and runs of pages. See arena_int.h. */
 #include "alloc/arena_int.h"
 
+#include "alloc/history.h"
 #include "alloc/page_map.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/meta.h"
@@ -14,6 +15,16 @@ void wm_record_give_locked(wm_arena *arena, wm_block *block)
     arena->spare_blocks = block;
 }
 
+void wm_record_init_origins(const wm_arena *arena, wm_block *block,
+                            unsigned count, char *origins)
+{
+    size_t bytes = wm_history_origin_bytes(arena->history);
+
+    for (unsigned i = 0; i < count && bytes > 0; i++) {
+        block[i].origin = (wm_origin *)(void *)(origins + i * bytes);
+    }
+}
+
 bool wm_record_have_locked(wm_arena *arena)
 {
     struct wm_chunk *chunk;
@@ -21,12 +32,16 @@ bool wm_record_have_locked(wm_arena *arena)
     if (arena->spare_blocks != NULL) {
         return true;
     }
-    chunk = wm_meta_alloc(sizeof *chunk);
+    chunk = wm_meta_alloc(sizeof *chunk +
+                          WM_CHUNK_RECORDS *
+                              wm_history_origin_bytes(arena->history));
     if (chunk == NULL) {
         return false;
     }
     chunk->next = arena->record_chunks;
     arena->record_chunks = chunk;
+    wm_record_init_origins(arena, chunk->block, WM_CHUNK_RECORDS,
+                           chunk->origins);
     for (int i = 0; i < WM_CHUNK_RECORDS; i++) {
         wm_record_give_locked(arena, &chunk->block[i]);
     }

@@ -3,6 +3,7 @@
 #include "alloc/arena_int.h"
 
 #include "alloc/page_map.h"
+#include "alloc/traced.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/status.h"
 
@@ -36,6 +37,14 @@ static void unlink_segment_locked(wm_arena *arena, wm_segment *segment)
     }
     if (segment->next != NULL) {
         segment->next->previous = segment->previous;
+    }
+}
+
+/* Under the lock, so that the history and a snapshot agree. */
+static void tell(const wm_segment *segment, enum wm_history_op op)
+{
+    if (segment->arena->history != NULL) {
+        wm_traced_segment(segment, op);
     }
 }
 
@@ -182,6 +191,7 @@ wm_segment *wm_segment_join_locked(wm_arena *arena, void *base, size_t bytes,
     wm_run_move(run, &arena->common);
     segment->first = run;
     wm_segment_attach_locked(arena, segment);
+    segment->made_ns = segment->idle_since_ns; /* set just now */
     return segment;
 }
 
@@ -204,6 +214,7 @@ static bool grow_locked(wm_arena *arena, wm_lane *lane, void *base,
     }
     if (bytes == 0 || *block != NULL) {
         wm_arena_note_segment_locked(arena, segment, true);
+        tell(segment, WM_HISTORY_SEGMENT_ALLOC);
         return true;
     }
     wm_segment_detach_locked(arena, segment);
@@ -264,6 +275,7 @@ static wm_segment *pick_locked(wm_segment *from, const struct pick *pick)
 static void pull_locked(wm_arena *arena, wm_segment *segment,
                         wm_segment **chain)
 {
+    tell(segment, WM_HISTORY_SEGMENT_FREE);
     wm_segment_detach_locked(arena, segment);
     arena->detached_bytes += segment->bytes;
     segment->next = *chain;
@@ -401,6 +413,7 @@ void wm_arena_reattach(wm_arena *arena, wm_segment *segment)
     wm_lock_acquire(&arena->lock);
     arena->detached_bytes -= segment->bytes;
     wm_segment_attach_locked(arena, segment);
+    tell(segment, WM_HISTORY_SEGMENT_ALLOC);
     wm_lock_release(&arena->lock);
 }
 

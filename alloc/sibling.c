@@ -46,6 +46,7 @@ static bool move_locked(wm_arena *from, wm_arena *to, wm_segment *segment)
         wm_segment_attach_locked(from, segment);
         return false;
     }
+    moved->made_ns = segment->made_ns;
     wm_arena_note_move_locked(from, to, segment);
     wm_segment_give_locked(from, segment);
     return true;

@@ -1,6 +1,7 @@
 /* slab.c: runs that are cut into slots of one size class. See arena_int.h. */
 #include "alloc/arena_int.h"
 
+#include "alloc/history.h"
 #include "alloc/page_map.h"
 #include "runtime/base/meta.h"
 
@@ -46,12 +47,16 @@ static wm_slab *take_slab_record_locked(wm_arena *arena, unsigned size_class)
         arena->spare_slabs[size_class] = slab->next;
         return slab;
     }
-    slab = wm_meta_alloc(sizeof *slab + slots * sizeof slab->slot[0]);
+    slab = wm_meta_alloc(sizeof *slab +
+                         slots * (sizeof slab->slot[0] +
+                                  wm_history_origin_bytes(arena->history)));
     if (slab != NULL) {
         slab->slots = slots;
         slab->size_class = size_class;
         slab->slot_bytes = wm_class_bytes(size_class);
         slab->inverse = wm_slot_inverse(slab->slot_bytes);
+        wm_record_init_origins(arena, slab->slot, slots,
+                               (char *)&slab->slot[slots]);
         slab->next_made = arena->all_slabs;
         arena->all_slabs = slab;
     }

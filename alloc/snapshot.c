@@ -3,92 +3,176 @@
 
 #include "alloc/arena_int.h"
 #include "alloc/page_map.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/status.h"
 
+#include <string.h>
+
 /* Pieces, of which the first room are kept. */
 struct list {
-    wm_piece *piece;
-    size_t room, count;
+    wm_snapshot *to;
+    size_t room;
 };
 
-static void add(struct list *list, const wm_piece *piece)
+static void add(struct list *list, const wm_piece *piece,
+                const wm_origin *origin)
 {
-    if (list->count < list->room) {
-        list->piece[list->count] = *piece;
+    wm_snapshot *to = list->to;
+
+    if (to->count < list->room) {
+        to->piece[to->count] = *piece;
+        if (origin != NULL && to->origins != NULL) {
+            memcpy(to->origins + to->count * to->origin_bytes, origin,
+                   to->origin_bytes);
+        }
     }
-    list->count++;
+    to->count++;
+}
+
+bool wm_piece_is_active(const wm_piece *piece)
+{
+    return piece->state == WM_BLOCK_LIVE || piece->state == WM_BLOCK_PENDING ||
+           piece->state == WM_BLOCK_CAPTURED || piece->state == WM_BLOCK_LOST;
+}
+
+/* Those that the arena need not tell apart, a reader need not either. */
+static enum wm_block_state shown(enum wm_block_state state)
+{
+    return state == WM_BLOCK_FREEING    ? WM_BLOCK_LIVE
+           : state == WM_BLOCK_GATHERED ? WM_BLOCK_PENDING
+                                        : state;
 }
 
 static void add_block(struct list *list, wm_block *block, const wm_lane *lane)
 {
+    /* Acquire: what is asked for was written before LIVE. */
+    wm_state state = atomic_load_explicit(&block->state, memory_order_acquire);
     wm_piece piece = {.base = block->base,
                       .bytes = block->bytes,
-                      .state = wm_block_state(block)};
+                      .lane_id = block->lane_id,
+                      .state = shown(wm_state_kind(state)),
+                      .depot = wm_state_of_set(WM_BLOCK_CACHED, 0) == state};
 
-    if (piece.state == WM_BLOCK_FREEING) {
-        piece.state = WM_BLOCK_LIVE; /* to the arena it still is */
-    }
     if (piece.state == WM_BLOCK_IDLE) {
         piece.lane_id = lane->id;
-    } else {
-        piece.lane_id = block->lane_id;
-        piece.requested = block->requested;
+    } else if (wm_piece_is_active(&piece)) {
+        piece.requested = wm_block_requested(block);
     }
-    add(list, &piece);
+    add(list, &piece, wm_piece_is_active(&piece) ? block->origin : NULL);
 }
 
-static void add_run(struct list *list, wm_block *run)
+/* Whether it is all idle. */
+static bool add_run(struct list *list, wm_block *run)
 {
     wm_slab *slab;
 
     if (wm_block_state(run) != WM_BLOCK_SLAB) {
         add_block(list, run, run->lane);
-        return;
+        return wm_run_is_idle(run);
     }
     slab = wm_block_at(run->base)->slab;
     for (unsigned i = 0; i < slab->slots; i++) {
         add_block(list, &slab->slot[i], run->lane);
     }
+    return false;
 }
 
-static void fill_locked(wm_arena *arena, struct list *list)
+static void add_segment(struct list *list, wm_segment *segment)
 {
-    for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
-        const wm_piece piece = {.base = s->base,
-                                .bytes = s->bytes,
-                                .state = WM_BLOCK_VOID,
-                                .small = s->small};
+    const wm_piece piece = {.base = segment->base,
+                            .bytes = segment->bytes,
+                            .state = WM_BLOCK_VOID,
+                            .small = segment->small,
+                            .made_ns = segment->made_ns};
+    size_t place = list->to->count;
+    bool idle = true;
 
-        add(list, &piece);
-        for (wm_block *run = wm_segment_first_run(s); run != NULL;
-             run = run->after) {
-            add_run(list, run);
-        }
+    add(list, &piece, NULL);
+    for (wm_block *run = wm_segment_first_run(segment); run != NULL;
+         run = run->after) {
+        idle = add_run(list, run) && idle;
+    }
+    if (idle && place < list->room) {
+        list->to->piece[place].idle_since_ns = segment->idle_since_ns;
     }
 }
 
-warm_status wm_snapshot_take(wm_arena *arena, wm_piece **pieces, size_t *count)
+/* Under the locks of all siblings: regions move between them. */
+static void fill_locked(const wm_arena *arena, struct list *list)
 {
-    struct list list = {NULL, 0, 0};
-
-    for (;;) {
-        list.count = 0;
-        wm_lock_acquire(&arena->lock);
-        fill_locked(arena, &list);
-        wm_lock_release(&arena->lock);
-        if (list.count <= list.room) {
-            break;
+    list->to->count = 0;
+    for (const wm_arena *a = arena; a != NULL; a = a->next_sibling) {
+        for (wm_segment *s = a->segments; s != NULL; s = s->next) {
+            add_segment(list, s);
         }
-        /* And some more, for what comes meanwhile. */
-        wm_meta_free(list.piece);
-        list.room = list.count + list.count / 8 + 8;
-        list.piece = wm_meta_alloc(list.room * sizeof *list.piece);
-        if (list.piece == NULL) {
+    }
+    list->to->now_ns = wm_clock_ns();
+    if (arena->history != NULL) {
+        list->to->next = wm_history_next(arena->history);
+    }
+}
+
+/* Takes the locks from arena on, by rising number. */
+static void fill(wm_arena *arena, struct list *list)
+{
+    wm_lock_acquire(&arena->lock);
+    if (arena->next_sibling != NULL) {
+        fill(arena->next_sibling, list);
+    } else {
+        fill_locked(arena->siblings, list);
+    }
+    wm_lock_release(&arena->lock);
+}
+
+static bool make_room(struct list *list)
+{
+    wm_snapshot *to = list->to;
+
+    /* And some more, for what comes meanwhile. */
+    list->room = to->count + to->count / 8 + 8;
+    to->piece = wm_meta_alloc(list->room * sizeof *to->piece);
+    if (to->piece != NULL && to->origin_bytes > 0) {
+        to->origins = wm_meta_alloc(list->room * to->origin_bytes);
+    }
+    return to->piece != NULL && (to->origin_bytes == 0 || to->origins != NULL);
+}
+
+warm_status wm_snapshot_take(wm_arena *arena, wm_snapshot *snapshot)
+{
+    struct list list = {.to = snapshot};
+
+    *snapshot =
+        (wm_snapshot){.origin_bytes = wm_history_origin_bytes(arena->history)};
+    for (;;) {
+        fill(arena->siblings, &list);
+        if (snapshot->count <= list.room) {
+            return WARM_OK;
+        }
+        wm_snapshot_end(snapshot);
+        if (!make_room(&list)) {
+            wm_snapshot_end(snapshot);
             return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a snapshot");
         }
     }
-    *pieces = list.piece;
-    *count = list.count;
-    return WARM_OK;
+}
+
+void wm_snapshot_end(wm_snapshot *snapshot)
+{
+    wm_meta_free(snapshot->piece);
+    wm_meta_free(snapshot->origins);
+    snapshot->piece = NULL;
+    snapshot->origins = NULL;
+}
+
+const wm_origin *wm_snapshot_origin(const wm_snapshot *snapshot, size_t piece)
+{
+    const wm_origin *origin;
+
+    if (snapshot->origins == NULL) {
+        return NULL;
+    }
+    origin = (const wm_origin *)(const void *)(snapshot->origins +
+                                               piece * snapshot->origin_bytes);
+    return origin->ns != 0 ? origin : NULL;
 }

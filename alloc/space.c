@@ -208,6 +208,7 @@ static void begin_arenas(wm_space *space, wm_arena *arenas, int node)
 {
     for (unsigned i = space->shards; i-- > 0;) {
         wm_arena_init(&arenas[i], space, node);
+        arenas[i].history = space->runtime->history;
         arenas[i].next_arena = space->all_arenas;
         space->all_arenas = &arenas[i];
     }

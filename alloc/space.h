@@ -68,6 +68,7 @@ typedef struct wm_space {
     int nodes;                /* const: of NUMA, at least 1 */
     unsigned shards;          /* const: siblings a node has, at least 1 */
     bool parted;              /* const: threads use them from the first on */
+    uint64_t place;           /* const: in the history, of its first node */
     wm_arena *arenas;         /* const: shards for each node */
     wm_arena *all_arenas;     /* const: chained by next_arena */
     struct {
@@ -87,6 +88,14 @@ static inline wm_arena *wm_space_arena_as(const wm_space *space, int node,
                                           const wm_arena *arena)
 {
     return wm_space_arena(space, node) + arena->shard;
+}
+
+/* Where memory of one of a space's arenas is, for the history (history.h). */
+static inline uint64_t wm_space_place(const wm_arena *arena)
+{
+    const wm_space *space = arena->owner;
+
+    return space->place + (arena->node > 0 ? (uint64_t)arena->node : 0);
 }
 
 static inline size_t wm_space_limit(const wm_space *space)

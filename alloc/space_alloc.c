@@ -3,6 +3,7 @@
 
 #include "alloc/magazine.h"
 #include "alloc/spill.h"
+#include "alloc/traced.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/clock.h"
 
@@ -35,6 +36,9 @@ warm_status wm_space_refuse(wm_space *space, const wm_request *request)
     wm_magazines_settle_all(space);
     wm_space_stats(space, &s);
     wm_arena_count_failure(request->arena);
+    if (wm_unlikely(space->runtime->told)) {
+        wm_traced_refused(space->runtime, request);
+    }
     if (space->traits->describe != NULL) {
         space->traits->describe(space, driver, sizeof driver);
     }

@@ -4,6 +4,7 @@
 #include "alloc/magazine.h"
 #include "alloc/order.h"
 #include "alloc/page_map.h"
+#include "alloc/traced.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/log.h"
 
@@ -135,6 +136,9 @@ static void settle(wm_space *space, wm_block *block, enum wm_uses uses)
 {
     switch (uses) {
     case WM_USES_NONE:
+        if (wm_unlikely(space->runtime->told)) {
+            wm_traced_unused(space->runtime, block);
+        }
         free_unused(space, block);
         break;
     case WM_USES_PENDING:

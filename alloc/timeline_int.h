@@ -234,6 +234,10 @@ void wm_timeline_poll_after_close(wm_timelines *set, wm_timeline *t,
 /* Closes the open batch of t if it is full, and asks for the oldest one. */
 void wm_batch_close_full(wm_timelines *set, wm_timeline *t,
                          const wm_home *home);
+/* Gives blocks that no queue has any more, chained by next_done, or null, to
+ * where they go; home: null or not. No lock is held. */
+void wm_timelines_hand_back(wm_timelines *set, const wm_home *home,
+                            wm_block *done);
 /* Takes what has passed out of t's queue, and closes its open batch if that is
  * ripe or older than option batch_ms at now; unless that was done at the same
  * now, or another thread does so. Whether any block came back; *left: whether

@@ -2,6 +2,7 @@
  * round of polling at a time; no lock across a driver call. */
 #include "alloc/gather.h"
 #include "alloc/timeline_int.h"
+#include "alloc/traced.h"
 
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
@@ -126,6 +127,22 @@ static bool begin_poll(wm_timeline *t, bool tries, wm_poll *poll)
     return ours;
 }
 
+void wm_timelines_hand_back(wm_timelines *set, const wm_home *home,
+                            wm_block *done)
+{
+    if (done == NULL) {
+        return;
+    }
+    if (wm_unlikely(set->runtime->told)) {
+        wm_traced_done(set->runtime, done);
+    }
+    if (home != NULL) {
+        home->take(home->context, done);
+    } else {
+        set->finish(done);
+    }
+}
+
 /* Done blocks go home first: who waited for the poll may look for them there.
  * Whether anything is left in t. */
 static bool end_poll(wm_timelines *set, wm_timeline *t, const wm_home *home,
@@ -133,11 +150,7 @@ static bool end_poll(wm_timelines *set, wm_timeline *t, const wm_home *home,
 {
     bool left;
 
-    if (poll->done != NULL && home != NULL) {
-        home->take(home->context, poll->done);
-    } else if (poll->done != NULL) {
-        set->finish(poll->done);
-    }
+    wm_timelines_hand_back(set, home, poll->done);
     wm_lock_acquire(&t->lock);
     give_back_locked(t, poll);
     t->polled = false;

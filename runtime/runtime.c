@@ -7,6 +7,7 @@
 
 #include "alloc/allocators.h"
 #include "alloc/device_space.h"
+#include "alloc/history.h"
 #include "alloc/magazine.h"
 #include "alloc/pinned.h"
 #include "handles/pools.h"
@@ -208,9 +209,11 @@ static warm_runtime *new_runtime(wm_driver *driver, struct wm_trace *trace,
     runtime->generation = wm_process_generation();
     runtime->window_release = wm_reserve_release;
     runtime->window_empty = wm_magazines_end;
-    /* Traced calls are none of those that look at no more than a window. */
+    /* Calls that are told are none of those that look at no more than a window.
+     */
+    runtime->told = trace != NULL || options->history > 0;
     runtime->window_closed =
-        wm_section_birth() | (options->trace[0] != '\0' ? WM_CLOSED_SLOW : 0);
+        wm_section_birth() | (runtime->told ? WM_CLOSED_SLOW : 0);
     wm_lock_init(&runtime->windows_lock, WM_RANK_WINDOWS);
     /* Relaxed: published by state later. 0 means unbound in a window. */
     atomic_store_explicit(&runtime->stream_epoch, 1, memory_order_relaxed);
@@ -226,8 +229,12 @@ static warm_status make_on(wm_driver *driver, struct wm_trace *trace,
     if (runtime == NULL) {
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a runtime");
     }
-    status = open_caches(runtime, options);
+    status = wm_history_open(options, &runtime->history);
+    if (status == WARM_OK) {
+        status = open_caches(runtime, options);
+    }
     if (status != WARM_OK) {
+        wm_history_close(runtime->history);
         wm_lock_fini(&runtime->windows_lock);
         wm_meta_free(runtime);
         return status;
@@ -326,6 +333,8 @@ static void end(warm_runtime *runtime, warm_destroy_report *report)
     wm_pinned_close(runtime->pinned, report);
     runtime->pinned = NULL;
     wm_device_spaces_close(runtime);
+    wm_history_close(runtime->history);
+    runtime->history = NULL;
     wm_pools_close(runtime->pools, &report->handles);
     runtime->pools = NULL;
     report->host_streams = wm_driver_close(runtime->driver);

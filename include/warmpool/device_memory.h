@@ -30,6 +30,7 @@
 #ifndef WARMPOOL_DEVICE_MEMORY_H
 #define WARMPOOL_DEVICE_MEMORY_H
 
+#include "warmpool/snapshot.h"
 #include "warmpool/stats.h"
 
 #ifdef __cplusplus
@@ -105,23 +106,6 @@ typedef struct warm_device_stats {
 /* All figures belong to one moment. */
 WARM_API warm_status warm_device_get_stats(warm_runtime *runtime, int device,
                                            warm_device_stats *stats);
-
-/* Writes every segment of a device and every block in it as one JSON object
- * into text (row C7); bytes and needed as in warm_stats_json() (stats.h):
- *
- *   {"device":0,"segments":[{"address":"0x…","bytes":2097152,"small":true,
- *     "blocks":[{"address":"0x…","bytes":1024,"state":"live","requested":1000,
- *       "stream":7}, …]}, …]}
- *
- * In the order of addresses within a segment; together the blocks are the
- * segment. state: live, idle, pending (freed, waits for streams), captured or
- * lost. requested: of live blocks. stream: the driver's id of the stream in
- * whose order a block is live, or idle; null: of none in particular, and of the
- * legacy stream. All of one moment: the cache is locked while it is read, but
- * not while it is written. Status: also OUT_OF_MEMORY. */
-WARM_API warm_status warm_device_snapshot(warm_runtime *runtime, int device,
-                                          char *text, size_t bytes,
-                                          size_t *needed);
 
 /* As warm_stats_reset_peaks() and warm_stats_reset_totals(), of a device. */
 WARM_API warm_status warm_device_reset_peaks(warm_runtime *runtime, int device);

@@ -66,6 +66,10 @@ extern "C" {
     X_TEXT(trace,                                                              \
            "file that gets every allocation, free and stream use; %p in it: "  \
            "the process's number, %r: the runtime's in it")                    \
+    X_SIZE(history, 0, 0, 1 << 22,                                             \
+           "events of memory that snapshots tell, the last ones, 0 for none")  \
+    X_SIZE(history_frames, 0, 0, 64,                                           \
+           "return addresses kept with each of them, and with live blocks")    \
     X_TEXT(cudart, "path of the CUDA runtime library")                         \
     X_TEXT(cublas, "path of the cuBLAS library")                               \
     X_TEXT(cublaslt, "path of the cuBLASLt library")                           \

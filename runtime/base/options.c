@@ -165,7 +165,7 @@ static warm_status set_from_text(wm_options *options, const struct option *o,
 
 static warm_status unknown_key(const char *key)
 {
-    char names[256] = "";
+    char names[400] = "";
     size_t used = 0;
 
     for (int i = 0; i < OPTIONS && used < sizeof names; i++) {

@@ -30,6 +30,7 @@ typedef struct wm_window wm_window;
 struct wm_pools;        /* handles/pools.h */
 struct wm_pinned;       /* alloc/pinned.h */
 struct wm_trace;        /* runtime/base/trace.h */
+struct wm_history;      /* alloc/history.h */
 struct wm_allocators;   /* alloc/allocators.h */
 struct wm_device_space; /* alloc/device_space.h */
 
@@ -52,10 +53,12 @@ struct warm_runtime {
     /* Raised when a stream retires: a binding made before is not trusted any
      * more, because another stream may get the same address. */
     _Atomic uint64_t stream_epoch;
-    wm_driver *driver;        /* const while LIVE */
-    struct wm_pools *pools;   /* const while LIVE */
-    struct wm_pinned *pinned; /* const while LIVE */
-    struct wm_trace *trace;   /* const while LIVE; null: nothing is traced */
+    wm_driver *driver;          /* const while LIVE */
+    struct wm_pools *pools;     /* const while LIVE */
+    struct wm_pinned *pinned;   /* const while LIVE */
+    struct wm_trace *trace;     /* const while LIVE; null: nothing is traced */
+    struct wm_history *history; /* const while LIVE; null: none is kept */
+    bool told;                  /* const while LIVE: there is one of the two */
     struct wm_device_space *device_spaces; /* const while LIVE; [device] */
     struct wm_allocators *allocators;      /* const while LIVE */
     /* Gives back what a window holds; set by runtime.c (nothing below it may

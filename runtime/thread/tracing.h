@@ -1,9 +1,10 @@
 /* tracing.h: what the calling thread writes to its runtime's trace.
  *
- * runtime->trace is null unless the option asked for one: callers test that
- * pointer, and nothing else of tracing is on any path. The thread's buffer
- * hangs on its window and ends with it; a thread that can get no window any
- * more (its last destructors run) shares one. Call without a lock. */
+ * runtime->trace is null unless the option asked for one. Paths test that, or
+ * runtime->told (alloc/traced.h), and nothing else of tracing is on them. The
+ * thread's buffer hangs on its window and ends with it; a thread that can get
+ * no window any more (its last destructors run) shares one. Call without a
+ * lock. */
 #ifndef WM_TRACING_H
 #define WM_TRACING_H
 

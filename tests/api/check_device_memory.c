@@ -454,7 +454,7 @@ START_TEST(test_C6_hits_and_calls_of_the_driver)
 }
 END_TEST
 
-START_TEST(test_cache_info_says_what_is_idle)
+START_TEST(test_C7_cache_info_says_what_is_idle)
 {
     warm_device_cache info = {.size = sizeof info};
     void *block = take(first, 6 * MIB), *other = take(first, 6 * MIB);
@@ -480,7 +480,7 @@ static uint64_t number_after(const char **at, const char *name)
     return strtoull(*at, NULL, 0);
 }
 
-START_TEST(test_snapshot_tells_every_block)
+START_TEST(test_C7_snapshot_tells_every_block)
 {
     void *live = take(first, 3000), *gone = take(first, 5 * MIB);
     void *used = take(first, 6 * MIB);
@@ -937,8 +937,8 @@ int main(void)
     tcase_add_test(tcase, test_C5_base_allocation_of_any_pointer);
     tcase_add_test(tcase, test_C6_figures_of_all_small_and_large);
     tcase_add_test(tcase, test_C6_hits_and_calls_of_the_driver);
-    tcase_add_test(tcase, test_cache_info_says_what_is_idle);
-    tcase_add_test(tcase, test_snapshot_tells_every_block);
+    tcase_add_test(tcase, test_C7_cache_info_says_what_is_idle);
+    tcase_add_test(tcase, test_C7_snapshot_tells_every_block);
     tcase_add_test(tcase, test_figures_are_in_the_json);
     tcase_add_test(tcase, test_C8_empty_cache_returns_all_that_is_idle);
     tcase_add_test(tcase, test_C8_fraction_is_a_limit);

@@ -1,6 +1,7 @@
 /* check_runtime.c: making and ending runtimes, options, log, default runtime,
  * devices, statistics as JSON, faults (rows A5, G2 to G4, G6, A14). */
 #include "wt.h"
+#include "wt_json.h"
 #include "wt_kind.h"
 
 #include <limits.h>
@@ -479,61 +480,10 @@ START_TEST(test_G3_held_streams_can_be_stepped)
 }
 END_TEST
 
-/* Enough of JSON to tell whether a text is one whole value. */
-static const char *skip_json(const char *at);
-
-static const char *skip_string(const char *at)
-{
-    while (*++at != '"') {
-        if (*at == '\0' || (unsigned char)*at < 0x20) {
-            return NULL;
-        }
-        at += *at == '\\';
-    }
-    return at + 1;
-}
-
-static const char *skip_members(const char *at, char close, bool named)
-{
-    if (*++at == close) {
-        return at + 1;
-    }
-    for (;;) {
-        if (named &&
-            (*at != '"' || (at = skip_string(at)) == NULL || *at++ != ':')) {
-            return NULL;
-        }
-        at = skip_json(at);
-        if (at == NULL || (*at != ',' && *at != close)) {
-            return NULL;
-        }
-        if (*at++ == close) {
-            return at;
-        }
-    }
-}
-
-static const char *skip_json(const char *at)
-{
-    size_t digits = strspn(at, "0123456789");
-
-    if (*at == '{') {
-        return skip_members(at, '}', true);
-    }
-    if (*at == '[') {
-        return skip_members(at, ']', false);
-    }
-    if (*at == '"') {
-        return skip_string(at);
-    }
-    return digits > 0 ? at + digits : NULL;
-}
-
 START_TEST(test_A14_B14_statistics_are_valid_json)
 {
     static char text[1 << 16], part[64];
     warm_runtime *r = wt_runtime(NULL);
-    const char *end;
     void *handle = NULL, *block = NULL;
     wt_toy toy;
     warm_kind kind;
@@ -545,8 +495,7 @@ START_TEST(test_A14_B14_statistics_are_valid_json)
     wt_ok(warm_pinned_alloc(r, 10000, &block));
     wt_ok(warm_stats_json(r, text, sizeof text, &needed));
     ck_assert_uint_eq(needed, strlen(text) + 1);
-    end = skip_json(text);
-    ck_assert_msg(end != NULL && *end == '\0', "not JSON: %s", text);
+    ck_assert_msg(wt_json_is_whole(text), "not JSON: %s", text);
     ck_assert_ptr_nonnull(strstr(text, "a \\\"toy\\\"\\\\\\u000a"));
     ck_assert_ptr_nonnull(strstr(text, "\"in_use\":1"));
     ck_assert_ptr_nonnull(strstr(text, "\"requests\":{\"current\":1"));
@@ -581,15 +530,13 @@ START_TEST(test_A14_json_is_utf8_whatever_a_kind_is_called)
     static char text[1 << 16];
     warm_runtime *r = wt_runtime(NULL);
     wt_toy toy;
-    const char *end;
     void *handle = NULL;
 
     wt_toy_init(&toy);
     wt_ok(warm_reserve(r, wt_toy_register(&toy, r, odd_names[_i].name), 0,
                        &handle));
     wt_ok(warm_stats_json(r, text, sizeof text, NULL));
-    end = skip_json(text);
-    ck_assert_msg(end != NULL && *end == '\0', "not JSON: %s", text);
+    ck_assert_msg(wt_json_is_whole(text), "not JSON: %s", text);
     ck_assert_msg(strstr(text, odd_names[_i].shown) != NULL, "%s", text);
     wt_runtime_end(r);
 }

@@ -43,8 +43,8 @@ static void add_block(wm_block *block)
     switch (wm_block_state(block)) {
     case WM_BLOCK_LIVE:
     case WM_BLOCK_FREEING:
-        waste.live += block->requested;
-        waste.rounding += block->bytes - block->requested;
+        waste.live += wm_block_requested(block);
+        waste.rounding += block->bytes - wm_block_requested(block);
         break;
     case WM_BLOCK_CACHED:
         waste.cached += block->bytes;

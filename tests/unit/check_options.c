@@ -55,21 +55,14 @@ END_TEST
 static const struct {
     const char *conf, *named;
 } refused[] = {
-    {"colour:red", "host_devices"},
-    {"device:metal", "auto|cuda|host"},
-    {"host_devices:0", "1 to 64"},
-    {"host_devices:65", "1 to 64"},
-    {"host_devices:-1", "1 to 64"},
-    {"host_devices:1x", "1 to 64"},
-    {"segment:17592186044417M", "T"},
-    {"segment:99999999999T", "T"},
-    {"segment", "key:value"},
-    {"device:", "auto|cuda|host"},
-    {"device:auto|cuda", "auto|cuda|host"},
-    {"segment:18014398509483008K", "T"},
-    {"device:ho", "auto|cuda|host"},
-    {"host_devices: 1", "1 to 64"},
-    {"host_devices:+1", "1 to 64"},
+    {"colour:red", "host_devices"},      {"colour:red", "cusolver"},
+    {"device:metal", "auto|cuda|host"},  {"host_devices:0", "1 to 64"},
+    {"host_devices:65", "1 to 64"},      {"host_devices:-1", "1 to 64"},
+    {"host_devices:1x", "1 to 64"},      {"segment:17592186044417M", "T"},
+    {"segment:99999999999T", "T"},       {"segment", "key:value"},
+    {"device:", "auto|cuda|host"},       {"device:auto|cuda", "auto|cuda|host"},
+    {"segment:18014398509483008K", "T"}, {"device:ho", "auto|cuda|host"},
+    {"host_devices: 1", "1 to 64"},      {"host_devices:+1", "1 to 64"},
 };
 
 START_TEST(test_G4_bad_conf_is_refused_and_named)

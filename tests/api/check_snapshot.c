@@ -1,0 +1,857 @@
+/* check_snapshot.c: snapshots and the history through public headers (row C7),
+ * on every backend. */
+#include "wt.h"
+#include "wt_json.h"
+#include "wt_viz.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define KIB ((size_t)1 << 10)
+#define MIB ((size_t)1 << 20)
+
+static warm_runtime *runtime;
+static warm_stream first, second;
+static char *text; /* the last one: ends what was found in others */
+
+static void begin(warm_options *options)
+{
+    options->size = sizeof *options;
+    options->segment = 2 * MIB;
+    runtime = wt_runtime(options);
+    wt_ok(warm_stream_create(runtime, 0, &first));
+    wt_ok(warm_stream_create(runtime, 0, &second));
+}
+
+static void setup(void)
+{
+    warm_options options = {0};
+
+    begin(&options);
+}
+
+static void setup_history(void)
+{
+    warm_options options = {.history = 1000};
+
+    begin(&options);
+}
+
+static void setup_frames(void)
+{
+    warm_options options = {.history = 1000, .history_frames = 12};
+
+    begin(&options);
+}
+
+static void setup_short(void)
+{
+    warm_options options = {.history = 4};
+
+    begin(&options);
+}
+
+static void setup_nodes(void)
+{
+    warm_options options = {.history = 1000, .numa_nodes = 2};
+
+    begin(&options);
+}
+
+static void teardown(void)
+{
+    free(text);
+    wt_ok(warm_stream_synchronize(runtime, first));
+    wt_ok(warm_stream_synchronize(runtime, second));
+    wt_ok(warm_stream_destroy(runtime, first));
+    wt_ok(warm_stream_destroy(runtime, second));
+    wt_ok(warm_poll(runtime));
+    wt_runtime_end(runtime);
+}
+
+/* ---- memory -------------------------------------------------------------- */
+
+static void *take(size_t bytes)
+{
+    void *pointer = NULL;
+
+    wt_ok(warm_device_alloc(runtime, 0, first, bytes, &pointer));
+    return pointer;
+}
+
+static void *pin(size_t bytes)
+{
+    void *pointer = NULL;
+
+    wt_ok(warm_pinned_alloc(runtime, bytes, &pointer));
+    return pointer;
+}
+
+static warm_device_stats stats_now(void)
+{
+    warm_device_stats stats = {.size = sizeof stats};
+
+    wt_ok(warm_device_get_stats(runtime, 0, &stats));
+    return stats;
+}
+
+/* ---- texts ----------------------------------------------------------------
+ */
+
+enum which { DEVICE, PINNED, VIZ, TEXTS };
+
+static warm_status write_to(enum which which, char *to, size_t bytes,
+                            size_t *needed)
+{
+    switch (which) {
+    case DEVICE:
+        return warm_device_snapshot(runtime, 0, to, bytes, needed);
+    case PINNED:
+        return warm_pinned_snapshot(runtime, to, bytes, needed);
+    case VIZ:
+    case TEXTS:
+    default:
+        return warm_memory_viz(runtime, to, bytes, needed);
+    }
+}
+
+/* With room for a few digits more: time goes on. */
+static const char *read_text(enum which which)
+{
+    size_t needed = 0;
+
+    wt_ok(write_to(which, NULL, 0, &needed));
+    needed += needed / 8 + 64;
+    free(text);
+    text = malloc(needed);
+    ck_assert_ptr_nonnull(text);
+    wt_ok(write_to(which, text, needed, NULL));
+    ck_assert_msg(wt_json_is_whole(text), "not JSON: %s", text);
+    return text;
+}
+
+static const char *get(const char *object, const char *name)
+{
+    const char *value = wt_json_get(object, name);
+
+    ck_assert_msg(value != NULL, "no %s in %s", name, object);
+    return value;
+}
+
+static uint64_t number(const char *object, const char *name)
+{
+    return wt_json_number(get(object, name));
+}
+
+/* The block at an address among segments, or null. */
+static const char *find_block(const char *segments, const void *address)
+{
+    for (const char *s = wt_json_first(segments); s != NULL;
+         s = wt_json_next(s)) {
+        for (const char *b = wt_json_first(get(s, "blocks")); b != NULL;
+             b = wt_json_next(b)) {
+            if (number(b, "address") == (uintptr_t)address) {
+                return b;
+            }
+        }
+    }
+    return NULL;
+}
+
+static const char *block_of(enum which which, const void *address)
+{
+    const char *all = read_text(which);
+
+    return find_block(
+        get(which == DEVICE ? all : wt_json_at(get(all, "nodes"), 0),
+            "segments"),
+        address);
+}
+
+static void assert_state(enum which which, const void *address,
+                         const char *state)
+{
+    const char *block = block_of(which, address);
+
+    ck_assert_ptr_nonnull(block);
+    ck_assert_msg(wt_json_is(get(block, "state"), state), "%s: %.200s", state,
+                  block);
+}
+
+/* Bytes of segments, each of which its blocks make up. */
+static uint64_t sum_of(const char *segments)
+{
+    uint64_t sum = 0;
+
+    for (const char *s = wt_json_first(segments); s != NULL;
+         s = wt_json_next(s)) {
+        uint64_t at = number(s, "address");
+
+        sum += number(s, "bytes");
+        for (const char *b = wt_json_first(get(s, "blocks")); b != NULL;
+             b = wt_json_next(b)) {
+            ck_assert_uint_eq(number(b, "address"), at);
+            at += number(b, "bytes");
+        }
+        ck_assert_uint_eq(at, number(s, "address") + number(s, "bytes"));
+    }
+    return sum;
+}
+
+static const char *events_of(const char *all)
+{
+    return get(get(all, "history"), "events");
+}
+
+/* The last events are these; ends with null. */
+static const char *assert_events(enum which which, const char *const *actions)
+{
+    const char *events = events_of(read_text(which));
+    size_t count = 0, have = wt_json_count(events);
+
+    while (actions[count] != NULL) {
+        count++;
+    }
+    ck_assert_msg(have >= count, "%s", events);
+    for (size_t i = 0; i < count; i++) {
+        const char *event = wt_json_at(events, have - count + i);
+
+        ck_assert_msg(wt_json_is(get(event, "action"), actions[i]),
+                      "%zu: %s, not %.300s", i, actions[i], event);
+    }
+    return wt_json_at(events, have - count);
+}
+
+#define assert_last(which, ...)                                                \
+    assert_events(which, (const char *const[]){__VA_ARGS__, NULL})
+
+static uint64_t events_so_far(void)
+{
+    return number(get(read_text(DEVICE), "history"), "next");
+}
+
+/* ---- what there is ---------------------------------------------------------
+ */
+
+START_TEST(test_C7_every_block_of_a_device_with_its_state)
+{
+    void *live = take(3000), *gone = take(5 * MIB), *used = take(6 * MIB);
+    wt_gate *gate = wt_gate_close(runtime, second);
+    const char *block;
+
+    wt_gate_await(gate);
+    wt_ok(warm_record_stream(used, second));
+    wt_ok(warm_free(used));
+    wt_ok(warm_free(gone));
+    assert_state(DEVICE, gone, "idle");
+    assert_state(DEVICE, used, "pending");
+    block = block_of(DEVICE, live);
+    ck_assert(wt_json_is(get(block, "state"), "live"));
+    ck_assert_uint_eq(number(block, "requested"), 3000);
+    ck_assert_uint_eq(number(block, "pool"), 0);
+    ck_assert_ptr_null(wt_json_get(block, "thread"));
+    ck_assert_ptr_null(wt_json_get(text, "history"));
+    ck_assert_uint_eq(sum_of(get(text, "segments")),
+                      stats_now().all.reserved_bytes.current);
+    wt_gate_open(gate);
+    wt_ok(warm_free(live));
+}
+END_TEST
+
+START_TEST(test_C7_segments_tell_their_age_and_since_when_they_are_idle)
+{
+    void *block = take(5 * MIB);
+    const char *segment = wt_json_first(get(read_text(DEVICE), "segments"));
+
+    ck_assert_str_eq(wt_json_get(segment, "idle_ns") != NULL ? "there" : "",
+                     "there");
+    ck_assert_int_eq(strncmp(get(segment, "idle_ns"), "null", 4), 0);
+    wt_ok(warm_free(block));
+    segment = wt_json_first(get(read_text(DEVICE), "segments"));
+    ck_assert_int_ne(strncmp(get(segment, "idle_ns"), "null", 4), 0);
+    ck_assert_uint_ge(number(segment, "age_ns"), number(segment, "idle_ns"));
+    ck_assert_uint_ge(number(text, "ns"), number(segment, "age_ns"));
+}
+END_TEST
+
+START_TEST(test_C7_captured_blocks_are_told)
+{
+    warm_graph graph = NULL;
+    void *block = take(3 * MIB);
+
+    wt_ok(warm_capture_begin(runtime, second));
+    wt_ok(warm_record_stream(block, second));
+    wt_ok(warm_capture_end(runtime, second, &graph));
+    wt_ok(warm_free(block));
+    assert_state(DEVICE, block, "captured");
+    wt_ok(warm_graph_destroy(runtime, graph));
+}
+END_TEST
+
+START_TEST(test_C7_blocks_of_pinned_memory_and_of_magazines)
+{
+    void *live = pin(3000), *kept = pin(70000);
+    warm_space_stats stats = {.size = sizeof stats};
+    const char *nodes;
+    uint64_t sum = 0;
+
+    wt_ok(warm_free(kept));
+    assert_state(PINNED, live, "live");
+    assert_state(PINNED, kept, "magazine");
+    nodes = get(text, "nodes");
+    for (const char *n = wt_json_first(nodes); n != NULL; n = wt_json_next(n)) {
+        sum += sum_of(get(n, "segments"));
+    }
+    wt_ok(warm_pinned_get_stats(runtime, &stats));
+    ck_assert_uint_eq(sum, stats.held_bytes.current);
+    ck_assert(wt_json_is(get(text, "space"), "pinned"));
+    ck_assert_uint_eq(wt_json_count(get(get(text, "pageable"), "segments")), 0);
+    wt_ok(warm_thread_release(runtime));
+    assert_state(PINNED, kept, "idle");
+    wt_ok(warm_free(live));
+}
+END_TEST
+
+enum { BLOCKS = 40 };
+
+START_TEST(test_C7_blocks_in_the_depot)
+{
+    void *block[BLOCKS];
+    unsigned depot = 0, magazine = 0;
+
+    for (int i = 0; i < BLOCKS; i++) {
+        block[i] = pin(4096);
+    }
+    for (int i = 0; i < BLOCKS; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+    (void)read_text(PINNED);
+    for (int i = 0; i < BLOCKS; i++) {
+        const char *b = find_block(
+            get(wt_json_at(get(text, "nodes"), 0), "segments"), block[i]);
+
+        depot += wt_json_is(get(b, "state"), "depot");
+        magazine += wt_json_is(get(b, "state"), "magazine");
+    }
+    ck_assert_uint_gt(depot, 0);
+    ck_assert_uint_gt(magazine, 0);
+    ck_assert_uint_eq(depot + magazine, BLOCKS);
+}
+END_TEST
+
+START_TEST(test_C7_bounds_of_the_texts)
+{
+    enum which which = (enum which)_i;
+    void *block = take(3000), *other = pin(3000);
+    size_t needed = 0, shorter = 0;
+    char part[16] = "xxxxxxxxxxxxxxx";
+
+    wt_ok(write_to(which, NULL, 0, &needed));
+    ck_assert_uint_gt(needed, 100);
+    wt_ok(write_to(which, part, 10, &shorter));
+    ck_assert_uint_eq(strlen(part), 9);
+    ck_assert_int_eq(part[10], 'x');
+    ck_assert_uint_gt(shorter, 100);
+    wt_fails(WARM_INVALID_ARGUMENT, write_to(which, NULL, 10, &needed));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_device_snapshot(runtime, 4096, part, 10, &needed));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_pinned_snapshot(NULL, part, 10, &needed));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_memory_viz(NULL, part, 10, &needed));
+    wt_ok(warm_free(block));
+    wt_ok(warm_free(other));
+}
+END_TEST
+
+/* ---- what happened ---------------------------------------------------------
+ */
+
+START_TEST(test_C7_a_script_and_its_events)
+{
+    void *block = take(3 * MIB);
+    uint64_t next;
+    const char *event = assert_last(DEVICE, "segment_alloc", "alloc");
+
+    ck_assert_uint_ge(number(event, "bytes"), 3 * MIB);
+    event = assert_last(DEVICE, "alloc");
+    ck_assert_uint_eq(number(event, "bytes"), 3 * MIB);
+    ck_assert_uint_eq(number(event, "address"), (uintptr_t)block);
+    ck_assert_uint_eq(number(event, "thread"), (uint64_t)gettid());
+    ck_assert_uint_eq(number(event, "pool"), 0);
+    ck_assert_uint_gt(number(event, "ns"), 0);
+    ck_assert_ptr_null(wt_json_get(event, "tag"));
+    ck_assert_ptr_null(wt_json_get(event, "frames"));
+    next = events_so_far();
+
+    wt_ok(warm_free(block));
+    event = assert_last(DEVICE, "free_requested", "free_completed");
+    ck_assert_uint_eq(number(event, "number"), next);
+    ck_assert_uint_eq(number(event, "address"), (uintptr_t)block);
+    ck_assert_uint_eq(number(event, "bytes"), 3 * MIB);
+    ck_assert_uint_eq(events_so_far(), next + 2);
+
+    ck_assert_ptr_eq(take(2 * MIB + 1), block);
+    event = assert_last(DEVICE, "free_completed", "alloc");
+    event = wt_json_next(event);
+    ck_assert_uint_eq(number(event, "bytes"), 2 * MIB + 1);
+    wt_ok(warm_free(block));
+    wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+    (void)assert_last(DEVICE, "free_completed", "segment_free");
+    ck_assert_uint_eq(events_so_far(), next + 6);
+    ck_assert_uint_eq(number(get(text, "history"), "dropped"), 0);
+    ck_assert_uint_eq(wt_json_count(get(text, "segments")), 0);
+}
+END_TEST
+
+START_TEST(test_C7_free_is_completed_once_the_stream_has_passed)
+{
+    void *block = take(3 * MIB);
+    wt_gate *gate = wt_gate_close(runtime, second);
+    uint64_t next = events_so_far();
+    const char *found;
+
+    wt_gate_await(gate);
+    wt_ok(warm_record_stream(block, second));
+    wt_ok(warm_free(block));
+    wt_ok(warm_poll(runtime));
+    (void)assert_last(DEVICE, "alloc", "free_requested");
+    ck_assert_uint_eq(events_so_far(), next + 1);
+    found = block_of(DEVICE, block);
+    ck_assert(wt_json_is(get(found, "state"), "pending"));
+    ck_assert_uint_eq(number(found, "thread"), (uint64_t)gettid());
+    wt_gate_open(gate);
+    wt_ok(warm_stream_synchronize(runtime, second));
+    wt_ok(warm_poll(runtime));
+    (void)assert_last(DEVICE, "alloc", "free_requested", "free_completed");
+    found = block_of(DEVICE, block);
+    ck_assert(wt_json_is(get(found, "state"), "idle"));
+    ck_assert_ptr_null(wt_json_get(found, "thread"));
+}
+END_TEST
+
+START_TEST(test_C7_the_same_of_pinned_memory)
+{
+    void *block = pin(70000), *again;
+    wt_gate *gate;
+    const char *event = assert_last(PINNED, "segment_alloc", "alloc");
+
+    event = wt_json_next(event);
+    ck_assert_uint_eq(number(event, "address"), (uintptr_t)block);
+    ck_assert_uint_eq(number(event, "bytes"), 70000);
+    ck_assert_uint_eq(number(event, "node"), 0);
+    ck_assert_int_eq(strncmp(get(event, "stream"), "null", 4), 0);
+    wt_ok(warm_free(block));
+    assert_state(PINNED, block, "magazine");
+    again = pin(70001);
+    ck_assert_ptr_eq(again, block);
+    (void)assert_last(PINNED, "alloc", "free_requested", "free_completed",
+                      "alloc");
+    gate = wt_gate_close(runtime, second);
+    wt_gate_await(gate);
+    wt_ok(warm_record_stream(again, second));
+    wt_ok(warm_free(again));
+    (void)assert_last(PINNED, "alloc", "free_requested");
+    assert_state(PINNED, again, "pending");
+    wt_gate_open(gate);
+    wt_ok(warm_stream_synchronize(runtime, second));
+    wt_ok(warm_poll(runtime));
+    (void)assert_last(PINNED, "alloc", "free_requested", "free_completed");
+    wt_ok(warm_empty_cache(runtime, NULL));
+    (void)assert_last(PINNED, "free_completed", "segment_free");
+    /* Nothing of that happened to the device. */
+    ck_assert_uint_eq(wt_json_count(events_of(read_text(DEVICE))), 0);
+}
+END_TEST
+
+START_TEST(test_C7_blocks_of_a_capture_are_never_completed)
+{
+    warm_graph graph = NULL;
+    void *block = take(3 * MIB);
+
+    wt_ok(warm_capture_begin(runtime, second));
+    wt_ok(warm_record_stream(block, second));
+    wt_ok(warm_capture_end(runtime, second, &graph));
+    wt_ok(warm_free(block));
+    (void)assert_last(DEVICE, "alloc", "free_requested");
+    wt_ok(warm_poll(runtime));
+    (void)assert_last(DEVICE, "alloc", "free_requested");
+    wt_ok(warm_graph_destroy(runtime, graph));
+}
+END_TEST
+
+START_TEST(test_C7_out_of_memory_is_an_event)
+{
+    void *block = NULL, *before = take(MIB);
+    size_t much = (size_t)1 << 44;
+    uint64_t next = events_so_far();
+    const char *event;
+
+    wt_fails(WARM_OUT_OF_MEMORY,
+             warm_device_alloc(runtime, 0, first, much, &block));
+    event = assert_last(DEVICE, "alloc", "oom");
+    event = wt_json_next(event);
+    ck_assert_uint_eq(number(event, "number"), next);
+    ck_assert_uint_eq(number(event, "bytes"), much);
+    ck_assert_uint_gt(number(event, "free"), 0);
+    ck_assert_ptr_null(wt_json_get(event, "address"));
+    ck_assert_uint_eq(events_so_far(), next + 1);
+    wt_ok(warm_free(before));
+}
+END_TEST
+
+START_TEST(test_C7_refused_calls_are_no_events)
+{
+    void *block = take(MIB), *none = NULL;
+    uint64_t next = events_so_far();
+
+    wt_fails(WARM_INVALID_POINTER, warm_free((char *)block + 1));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_device_alloc(runtime, 4096, first, MIB, &none));
+    wt_ok(warm_device_alloc(runtime, 0, first, 0, &none));
+    wt_ok(warm_free(NULL));
+    ck_assert_uint_eq(events_so_far(), next);
+    wt_ok(warm_free(block));
+    wt_fails(WARM_INVALID_POINTER, warm_free(block));
+    ck_assert_uint_eq(events_so_far(), next + 2);
+}
+END_TEST
+
+START_TEST(test_C7_ring_keeps_the_last_ones)
+{
+    const char *events;
+
+    for (int i = 0; i < 10; i++) {
+        wt_ok(warm_free(take(MIB)));
+    }
+    events = events_of(read_text(DEVICE));
+    /* A segment, and three for each time. */
+    ck_assert_uint_eq(number(get(text, "history"), "next"), 31);
+    ck_assert_uint_eq(wt_json_count(events), 4);
+    for (size_t i = 0; i < 4; i++) {
+        ck_assert_uint_eq(number(wt_json_at(events, i), "number"), 27 + i);
+    }
+    (void)assert_last(DEVICE, "free_completed", "alloc", "free_requested",
+                      "free_completed");
+}
+END_TEST
+
+/* ---- who ------------------------------------------------------------------
+ */
+
+static void tag_in_thread(void *argument, unsigned index)
+{
+    void **block = argument;
+
+    (void)index;
+    (void)warm_memory_tag_set("theirs");
+    (void)warm_device_alloc(runtime, 0, first, 2 * MIB, block);
+}
+
+START_TEST(test_C7_tags_are_a_threads_own)
+{
+    void *mine, *theirs = NULL, *none;
+    const char *block, *event;
+
+    ck_assert_str_eq(warm_memory_tag_get(), "");
+    wt_ok(warm_memory_tag_set("a \"tag\""));
+    ck_assert_str_eq(warm_memory_tag_get(), "a \"tag\"");
+    wt_threads(1, tag_in_thread, &theirs);
+    mine = take(MIB);
+    wt_ok(warm_memory_tag_set(NULL));
+    none = take(MIB);
+    block = block_of(DEVICE, theirs);
+    ck_assert(wt_json_is(get(block, "tag"), "theirs"));
+    ck_assert_uint_ne(number(block, "thread"), (uint64_t)gettid());
+    block = block_of(DEVICE, mine);
+    ck_assert(wt_json_is(get(block, "tag"), "a \\\"tag\\\""));
+    ck_assert_uint_eq(number(block, "thread"), (uint64_t)gettid());
+    ck_assert_ptr_null(wt_json_get(block_of(DEVICE, none), "tag"));
+    event = assert_last(DEVICE, "alloc", "alloc");
+    ck_assert(wt_json_is(get(event, "tag"), "a \\\"tag\\\""));
+    /* Who frees is told of the request, who allocated of the end. */
+    wt_ok(warm_memory_tag_set("frees"));
+    wt_ok(warm_free(theirs));
+    event = assert_last(DEVICE, "free_requested", "free_completed");
+    ck_assert(wt_json_is(get(event, "tag"), "frees"));
+    ck_assert(wt_json_is(get(wt_json_next(event), "tag"), "theirs"));
+    wt_ok(warm_free(mine));
+    wt_ok(warm_free(none));
+    wt_ok(warm_memory_tag_set(""));
+}
+END_TEST
+
+START_TEST(test_C7_tags_have_a_bound)
+{
+    char longest[WARM_TAG_BYTES], longer[WARM_TAG_BYTES + 1];
+
+    memset(longest, 'a', sizeof longest);
+    longest[sizeof longest - 1] = '\0';
+    memset(longer, 'b', sizeof longer);
+    longer[sizeof longer - 1] = '\0';
+    wt_ok(warm_memory_tag_set(longest));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_memory_tag_set(longer));
+    ck_assert_str_eq(warm_memory_tag_get(), longest);
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "47 bytes"));
+    wt_ok(warm_memory_tag_set(NULL));
+    ck_assert_str_eq(warm_memory_tag_get(), "");
+}
+END_TEST
+
+START_TEST(test_C7_what_left_the_ring_is_still_known_of_live_blocks)
+{
+    void *block;
+
+    wt_ok(warm_memory_tag_set("long ago"));
+    block = take(MIB);
+    wt_ok(warm_memory_tag_set(NULL));
+    for (int i = 0; i < 10; i++) {
+        wt_ok(warm_free(take(MIB)));
+    }
+    ck_assert(wt_json_is(get(block_of(DEVICE, block), "tag"), "long ago"));
+    wt_ok(warm_free(block));
+}
+END_TEST
+
+/* The first frame is the caller's: the library's own are left out. */
+START_TEST(test_C7_frames_lead_to_the_caller)
+{
+    void *block = take(MIB);
+    const char *frames = get(block_of(DEVICE, block), "frames");
+    const char *frame = wt_json_first(frames);
+    const char *object = get(frame, "object");
+
+    ck_assert_uint_ge(wt_json_count(frames), 2);
+    ck_assert_uint_le(wt_json_count(frames), 12);
+    ck_assert_uint_gt(number(frame, "address"), 0);
+    ck_assert_msg(strstr(object, "libwarmpool") == NULL ||
+                      strstr(object, "libwarmpool") > wt_json_skip(object),
+                  "%s", frames);
+    ck_assert_ptr_nonnull(wt_json_get(assert_last(DEVICE, "alloc"), "frames"));
+    ck_assert_ptr_null(
+        wt_json_get(assert_last(DEVICE, "segment_alloc", "alloc"), "frames"));
+    wt_ok(warm_free(block));
+    ck_assert_ptr_nonnull(wt_json_get(
+        wt_json_next(assert_last(DEVICE, "free_requested", "free_completed")),
+        "frames"));
+}
+END_TEST
+
+/* ---- nodes, and pageable memory --------------------------------------------
+ */
+
+START_TEST(test_C7_nodes_are_told_apart)
+{
+    void *block[2] = {NULL, NULL};
+
+    for (int i = 0; i < 2; i++) {
+        const char *event, *node;
+
+        wt_ok(warm_pinned_alloc_on(runtime, 5 * MIB, i, 0, &block[i]));
+        event = assert_last(PINNED, "segment_alloc", "alloc");
+        ck_assert_uint_eq(number(event, "node"), (uint64_t)i);
+        ck_assert_uint_eq(number(wt_json_next(event), "node"), (uint64_t)i);
+        node = wt_json_at(get(text, "nodes"), (size_t)i);
+        ck_assert_uint_eq(number(node, "node"), (uint64_t)i);
+        ck_assert_ptr_nonnull(find_block(get(node, "segments"), block[i]));
+    }
+    wt_ok(warm_free(block[0]));
+    wt_ok(warm_free(block[1]));
+}
+END_TEST
+
+static void dry(bool on)
+{
+    wt_ok(warm_testing_fail(runtime, "pinned_alloc", on, 1));
+    wt_ok(warm_testing_fail(runtime, "pinned_register", on, 1));
+}
+
+START_TEST(test_C7_pageable_memory_is_told_apart)
+{
+    void *block = NULL;
+    const char *event;
+    uint64_t next;
+
+    dry(true);
+    wt_ok(warm_pinned_alloc_on(runtime, 70000, WARM_NODE_ANY,
+                               WARM_ALLOC_PAGEABLE_OK, &block));
+    event = assert_last(PINNED, "segment_alloc", "alloc");
+    ck_assert_int_eq(strncmp(get(event, "pageable"), "true", 4), 0);
+    ck_assert_ptr_null(wt_json_get(event, "node"));
+    ck_assert_ptr_nonnull(
+        find_block(get(get(text, "pageable"), "segments"), block));
+    ck_assert_ptr_null(
+        find_block(get(wt_json_at(get(text, "nodes"), 0), "segments"), block));
+    wt_ok(warm_free(block));
+    (void)assert_last(PINNED, "free_requested", "free_completed",
+                      "segment_free");
+    next = events_so_far();
+    wt_fails(WARM_OUT_OF_MEMORY, warm_pinned_alloc(runtime, 70000, &block));
+    dry(false);
+    event = assert_last(PINNED, "oom");
+    ck_assert_uint_eq(number(event, "number"), next);
+    ck_assert_uint_eq(number(event, "bytes"), 70000);
+}
+END_TEST
+
+/* ---- for PyTorch's visualiser -----------------------------------------------
+ */
+
+static wt_viz viz;
+
+static void assert_viz(void)
+{
+    int devices = 0, nodes = 0;
+    const char *traces;
+
+    wt_ok(warm_device_count(runtime, &devices));
+    wt_ok(warm_node_count(runtime, &nodes));
+    traces = get(read_text(VIZ), "device_traces");
+    ck_assert_uint_eq(wt_json_count(traces), (size_t)(devices + nodes + 1));
+    for (int i = 0; i < devices + nodes + 1; i++) {
+        ck_assert_msg(wt_viz_check(&viz, text, (size_t)i), "device %d: %s", i,
+                      viz.wrong);
+    }
+    ck_assert_ptr_nonnull(get(text, "allocator_settings"));
+    ck_assert_ptr_nonnull(get(text, "external_annotations"));
+}
+
+START_TEST(test_C7_viz_layout)
+{
+    void *live, *used, *buffer;
+    wt_gate *gate;
+    const char *segment, *block;
+
+    wt_ok(warm_memory_tag_set("weights"));
+    live = take(3000);
+    wt_ok(warm_memory_tag_set(NULL));
+    used = take(6 * MIB);
+    buffer = pin(70000);
+    gate = wt_gate_close(runtime, second);
+    wt_gate_await(gate);
+    wt_ok(warm_record_stream(used, second));
+    wt_ok(warm_free(used));
+    wt_ok(warm_free(take(60 * KIB)));
+    assert_viz();
+    ck_assert(wt_viz_check(&viz, text, 0));
+    ck_assert_uint_eq(viz.blocks.count, 0); /* before the first event */
+    ck_assert_uint_eq(viz.segments.count, 0);
+    ck_assert_uint_gt(viz.events, 0);
+    segment = wt_json_first(get(text, "segments"));
+    while (number(segment, "total_size") > 3 * MIB) {
+        segment = wt_json_next(segment);
+    }
+    ck_assert_uint_eq(number(segment, "device"), 0);
+    ck_assert(wt_json_is(get(segment, "segment_type"), "small"));
+    ck_assert_uint_eq(wt_json_count(get(segment, "segment_pool_id")), 2);
+    ck_assert_uint_eq(number(segment, "requested_size"), 3000);
+    ck_assert_uint_gt(number(segment, "stream"), 0);
+    block = wt_json_first(get(segment, "blocks"));
+    while (!wt_json_is(get(block, "state"), "active_allocated")) {
+        block = wt_json_next(block);
+    }
+    ck_assert_uint_eq(number(block, "address"), (uintptr_t)live);
+    ck_assert_uint_eq(number(block, "requested_size"), 3000);
+    ck_assert(wt_json_is(get(wt_json_first(get(block, "frames")), "name"),
+                         "weights"));
+    wt_gate_open(gate);
+    wt_ok(warm_free(live));
+    wt_ok(warm_free(buffer));
+}
+END_TEST
+
+START_TEST(test_C7_viz_without_a_history)
+{
+    void *block = take(3000), *buffer = pin(3000);
+
+    assert_viz();
+    ck_assert(wt_viz_check(&viz, text, 0));
+    ck_assert_uint_eq(viz.blocks.count, 1);
+    ck_assert_uint_eq(viz.events, 0);
+    wt_ok(warm_free(block));
+    wt_ok(warm_free(buffer));
+}
+END_TEST
+
+/* Whatever was overwritten, what is left fits. */
+START_TEST(test_C7_viz_of_a_random_run)
+{
+    uint64_t random = wt_seed();
+    void *block[BLOCKS] = {NULL};
+
+    for (unsigned i = 0; i < wt_scaled(300); i++) {
+        size_t k = wt_random(&random) % BLOCKS;
+        size_t bytes = (size_t)1 << (8 + wt_random(&random) % 15);
+
+        if (block[k] != NULL && wt_random(&random) % 4 == 0) {
+            wt_ok(warm_record_stream(block[k], second));
+        }
+        wt_ok(warm_free(block[k]));
+        block[k] = wt_random(&random) % 2 == 0 ? take(bytes) : pin(bytes);
+        if (i % 32 == 0) {
+            wt_ok(warm_poll(runtime));
+        }
+        if (i % 64 == 0) {
+            wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+        }
+        if (i % 16 == 0) {
+            assert_viz();
+        }
+    }
+    for (int i = 0; i < BLOCKS; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+    assert_viz();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("snapshot");
+    TCase *plain = tcase_create("plain");
+    TCase *history = tcase_create("history");
+    TCase *frames = tcase_create("frames");
+    TCase *ring = tcase_create("short");
+    TCase *nodes = tcase_create("nodes");
+
+    tcase_add_checked_fixture(plain, setup, teardown);
+    tcase_add_test(plain, test_C7_every_block_of_a_device_with_its_state);
+    tcase_add_test(
+        plain, test_C7_segments_tell_their_age_and_since_when_they_are_idle);
+    tcase_add_test(plain, test_C7_captured_blocks_are_told);
+    tcase_add_test(plain, test_C7_blocks_of_pinned_memory_and_of_magazines);
+    tcase_add_test(plain, test_C7_blocks_in_the_depot);
+    tcase_add_loop_test(plain, test_C7_bounds_of_the_texts, 0, TEXTS);
+    tcase_add_test(plain, test_C7_tags_have_a_bound);
+    tcase_add_test(plain, test_C7_viz_without_a_history);
+    suite_add_tcase(suite, plain);
+    tcase_add_checked_fixture(history, setup_history, teardown);
+    tcase_add_test(history, test_C7_a_script_and_its_events);
+    tcase_add_test(history,
+                   test_C7_free_is_completed_once_the_stream_has_passed);
+    tcase_add_test(history, test_C7_the_same_of_pinned_memory);
+    tcase_add_test(history, test_C7_blocks_of_a_capture_are_never_completed);
+    tcase_add_test(history, test_C7_out_of_memory_is_an_event);
+    tcase_add_test(history, test_C7_refused_calls_are_no_events);
+    tcase_add_test(history, test_C7_tags_are_a_threads_own);
+    tcase_add_test(history, test_C7_pageable_memory_is_told_apart);
+    tcase_add_test(history, test_C7_viz_layout);
+    tcase_add_test(history, test_C7_viz_of_a_random_run);
+    suite_add_tcase(suite, history);
+    tcase_add_checked_fixture(frames, setup_frames, teardown);
+    tcase_add_test(frames, test_C7_frames_lead_to_the_caller);
+    tcase_add_test(frames, test_C7_viz_of_a_random_run);
+    suite_add_tcase(suite, frames);
+    tcase_add_checked_fixture(ring, setup_short, teardown);
+    tcase_add_test(ring, test_C7_ring_keeps_the_last_ones);
+    tcase_add_test(ring,
+                   test_C7_what_left_the_ring_is_still_known_of_live_blocks);
+    tcase_add_test(ring, test_C7_viz_of_a_random_run);
+    suite_add_tcase(suite, ring);
+    tcase_add_checked_fixture(nodes, setup_nodes, teardown);
+    tcase_add_test(nodes, test_C7_nodes_are_told_apart);
+    tcase_add_test(nodes, test_C7_viz_of_a_random_run);
+    suite_add_tcase(suite, nodes);
+    return wt_main(suite);
+}

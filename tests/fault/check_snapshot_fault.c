@@ -1,0 +1,218 @@
+/* check_snapshot_fault.c: no memory for a snapshot, or for a history (row C7):
+ * every allocation of a record fails at its n-th call, until the call passes.
+ * A call that is refused leaves nothing behind, and is no event. And the driver
+ * does not do what an event would be of. */
+#include "wt.h"
+#include "wt_viz.h"
+
+#include "runtime/base/meta.h"
+
+#include <string.h>
+
+enum { N_MAX = 400, BLOCKS = 20 };
+#define MIB ((size_t)1 << 20)
+
+static warm_options options = {
+    .size = sizeof options, .history = 100, .history_frames = 4};
+
+static warm_status write_to(warm_runtime *runtime, int which, char *text,
+                            size_t bytes)
+{
+    return which == 0   ? warm_device_snapshot(runtime, 0, text, bytes, NULL)
+           : which == 1 ? warm_pinned_snapshot(runtime, text, bytes, NULL)
+                        : warm_memory_viz(runtime, text, bytes, NULL);
+}
+
+START_TEST(test_C7_no_memory_for_a_snapshot)
+{
+    static char text[1 << 16];
+    warm_runtime *runtime = wt_runtime(&options);
+    void *block = NULL, *buffer = NULL;
+    unsigned refused = 0;
+    int64_t live;
+
+    wt_ok(warm_device_alloc(runtime, 0, NULL, MIB, &block));
+    wt_ok(warm_pinned_alloc(runtime, MIB, &buffer));
+    live = wm_meta_live();
+    for (uint64_t n = 1; n < N_MAX; n++) {
+        warm_status status;
+
+        wm_meta_fail(n, false);
+        status = write_to(runtime, _i, text, sizeof text);
+        wm_meta_fail(0, false);
+        ck_assert_int_eq(wm_meta_live(), live);
+        if (status == WARM_OK) {
+            break;
+        }
+        ck_assert_int_eq(status, WARM_OUT_OF_MEMORY);
+        refused++;
+    }
+    ck_assert_uint_ge(refused, 3);
+    ck_assert_uint_lt(refused, N_MAX - 1);
+    ck_assert(wt_json_is_whole(text));
+    wt_ok(warm_free(block));
+    wt_ok(warm_free(buffer));
+    wt_runtime_end(runtime);
+}
+END_TEST
+
+START_TEST(test_C7_no_memory_for_a_history)
+{
+    warm_options given = options;
+    warm_runtime *runtime = NULL;
+    int64_t live = wm_meta_live();
+    uint64_t n = 0;
+
+    given.device = wt_on_host() ? "host" : "cuda";
+    do {
+        wm_meta_fail(++n, false);
+        if (warm_runtime_create(&given, &runtime) != WARM_OK) {
+            ck_assert_ptr_null(runtime);
+            ck_assert_int_eq(wm_meta_live(), live);
+        }
+        wm_meta_fail(0, false);
+    } while (runtime == NULL && n < N_MAX);
+    ck_assert_ptr_nonnull(runtime);
+    ck_assert_uint_gt(n, 3);
+    wt_runtime_end(runtime);
+}
+END_TEST
+
+static size_t allocs_told(warm_runtime *runtime)
+{
+    static char text[1 << 18];
+    const char *events;
+    size_t count = 0;
+
+    wt_ok(warm_device_snapshot(runtime, 0, text, sizeof text, NULL));
+    events = wt_json_get(wt_json_get(text, "history"), "events");
+    for (const char *e = wt_json_first(events); e != NULL;
+         e = wt_json_next(e)) {
+        count += wt_json_is(wt_json_get(e, "action"), "alloc");
+    }
+    return count;
+}
+
+START_TEST(test_C7_what_was_refused_is_no_event)
+{
+    bool passed = false;
+
+    for (uint64_t n = 1; !passed && n < N_MAX; n++) {
+        warm_runtime *runtime = wt_runtime(&options);
+        void *block[BLOCKS] = {NULL};
+        size_t had = 0;
+
+        wm_meta_fail(n, true);
+        for (size_t i = 0; i < BLOCKS; i++) {
+            had += warm_device_alloc(runtime, 0, NULL, 3000 * (i % 4 + 1),
+                                     &block[i]) == WARM_OK;
+        }
+        wm_meta_fail(0, false);
+        passed = had == BLOCKS;
+        ck_assert_uint_eq(allocs_told(runtime), had);
+        for (size_t i = 0; i < BLOCKS; i++) {
+            wt_ok(warm_free(block[i]));
+        }
+        wt_runtime_end(runtime);
+    }
+    ck_assert(passed);
+}
+END_TEST
+
+/* What is free on the device cannot be asked for: the event comes all the same,
+ * and the error is that of the request. */
+START_TEST(test_C7_out_of_memory_when_the_driver_does_not_say_more)
+{
+    static char text[1 << 16];
+    warm_runtime *runtime = wt_runtime(&options);
+    const char *events, *last;
+    void *block = NULL;
+
+    wt_ok(warm_testing_fail(runtime, "device_memory", 1, 1));
+    wt_fails(WARM_OUT_OF_MEMORY,
+             warm_device_alloc(runtime, 0, NULL, (size_t)1 << 44, &block));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "16.0 TiB"));
+    wt_ok(warm_testing_fail(runtime, "device_memory", 0, 1));
+    wt_ok(warm_device_snapshot(runtime, 0, text, sizeof text, NULL));
+    events = wt_json_get(wt_json_get(text, "history"), "events");
+    last = wt_json_at(events, wt_json_count(events) - 1);
+    ck_assert(wt_json_is(wt_json_get(last, "action"), "oom"));
+    ck_assert_uint_eq(wt_json_get_number(last, "free"), 0);
+    wt_runtime_end(runtime);
+}
+END_TEST
+
+static const char *last_event(warm_runtime *runtime, size_t back)
+{
+    static char text[1 << 16];
+    const char *events;
+
+    wt_ok(warm_device_snapshot(runtime, 0, text, sizeof text, NULL));
+    events = wt_json_get(wt_json_get(text, "history"), "events");
+    return wt_json_get(wt_json_at(events, wt_json_count(events) - 1 - back),
+                       "action");
+}
+
+START_TEST(test_C7_segment_that_the_driver_does_not_take_is_there_again)
+{
+    static char text[1 << 16];
+    static wt_viz viz;
+    warm_runtime *runtime = wt_runtime(&options);
+    size_t released = 1;
+    void *block = NULL;
+
+    wt_ok(warm_device_alloc(runtime, 0, NULL, 3 * MIB, &block));
+    wt_ok(warm_free(block));
+    wt_ok(warm_testing_fail(runtime, "device_free", 1, 1));
+    wt_ok(warm_device_empty_cache(runtime, 0, &released));
+    ck_assert_uint_eq(released, 0);
+    ck_assert(wt_json_is(last_event(runtime, 1), "segment_free"));
+    ck_assert(wt_json_is(last_event(runtime, 0), "segment_alloc"));
+    wt_ok(warm_memory_viz(runtime, text, sizeof text, NULL));
+    ck_assert_msg(wt_viz_check(&viz, text, 0), "%s", viz.wrong);
+    ck_assert_uint_eq(viz.segments.count, 0);
+    wt_ok(warm_testing_fail(runtime, "device_free", 0, 1));
+    wt_runtime_end(runtime);
+}
+END_TEST
+
+/* It waits for the stream instead, and the block is idle at once. */
+START_TEST(test_C7_free_is_completed_where_no_event_can_be_recorded)
+{
+    warm_runtime *runtime = wt_runtime(&options);
+    warm_stream stream = NULL;
+    void *block = NULL;
+
+    wt_ok(warm_stream_create(runtime, 0, &stream));
+    wt_ok(warm_device_alloc(runtime, 0, stream, 3 * MIB, &block));
+    wt_ok(warm_record_stream(block, NULL));
+    wt_ok(warm_testing_fail(runtime, "event_record", 1, 1));
+    wt_ok(warm_testing_fail(runtime, "event_mark", 1, 1));
+    wt_ok(warm_free(block));
+    ck_assert(wt_json_is(last_event(runtime, 1), "free_requested"));
+    ck_assert(wt_json_is(last_event(runtime, 0), "free_completed"));
+    wt_ok(warm_testing_fail(runtime, "event_record", 0, 1));
+    wt_ok(warm_testing_fail(runtime, "event_mark", 0, 1));
+    wt_ok(warm_stream_destroy(runtime, stream));
+    wt_runtime_end(runtime);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("snapshot_fault");
+    TCase *tcase = tcase_create("memory");
+
+    tcase_set_timeout(tcase, 60);
+    tcase_add_loop_test(tcase, test_C7_no_memory_for_a_snapshot, 0, 3);
+    tcase_add_test(tcase, test_C7_no_memory_for_a_history);
+    tcase_add_test(tcase, test_C7_what_was_refused_is_no_event);
+    tcase_add_test(tcase,
+                   test_C7_out_of_memory_when_the_driver_does_not_say_more);
+    tcase_add_test(
+        tcase, test_C7_segment_that_the_driver_does_not_take_is_there_again);
+    tcase_add_test(tcase,
+                   test_C7_free_is_completed_where_no_event_can_be_recorded);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}

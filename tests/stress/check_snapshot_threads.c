@@ -1,0 +1,157 @@
+/* check_snapshot_threads.c: snapshots while threads allocate and free, of a
+ * device and pinned, with streams that hold blocks up, and the cache emptied
+ * (row C7). Each text is whole, and whatever it shows fits: for each place the
+ * events lead back from the blocks that are there to the beginning. */
+#include "wt.h"
+#include "wt_viz.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+enum { WORKERS = 3, READERS = 2, HELD = 8, TEXT = 16 << 20 };
+
+static struct shared {
+    warm_runtime *runtime;
+    warm_stream stream;
+    unsigned steps;
+    _Atomic unsigned working, failures, reads;
+    char wrong[READERS][256];
+} s;
+
+static void ok(warm_status status)
+{
+    if (status != WARM_OK) {
+        atomic_fetch_add_explicit(&s.failures, 1, memory_order_relaxed);
+    }
+}
+
+static void *take(uint64_t *random)
+{
+    size_t bytes = (size_t)64 << (wt_random(random) % 16);
+    void *block = NULL;
+
+    if (wt_random(random) % 2 == 0) {
+        ok(warm_device_alloc(s.runtime, 0, s.stream, bytes, &block));
+    } else {
+        ok(warm_pinned_alloc(s.runtime, bytes, &block));
+    }
+    if (wt_random(random) % 4 == 0) {
+        ok(warm_record_stream(block, s.stream));
+    }
+    return block;
+}
+
+static void work(unsigned index)
+{
+    uint64_t random = wt_seed() + index;
+    void *block[HELD] = {NULL};
+
+    for (unsigned i = 0; i < s.steps; i++) {
+        size_t k = wt_random(&random) % HELD;
+
+        ok(warm_free(block[k]));
+        block[k] = take(&random);
+        if (i % 64 == 0) {
+            ok(warm_device_empty_cache(s.runtime, 0, NULL));
+            ok(warm_empty_cache(s.runtime, NULL));
+        }
+        if (i % 32 == 0) {
+            ok(warm_memory_tag_set(i % 64 == 0 ? "even" : NULL));
+        }
+    }
+    for (int i = 0; i < HELD; i++) {
+        ok(warm_free(block[i]));
+    }
+    atomic_fetch_sub_explicit(&s.working, 1, memory_order_release);
+}
+
+static bool is_good(wt_viz *viz, char *text, char *wrong)
+{
+    size_t places;
+
+    ok(warm_memory_viz(s.runtime, text, TEXT, NULL));
+    if (!wt_json_is_whole(text)) {
+        snprintf(wrong, 256, "no JSON");
+        return false;
+    }
+    places = wt_json_count(wt_json_get(text, "device_traces"));
+    for (size_t i = 0; i < places; i++) {
+        if (!wt_viz_check(viz, text, i)) {
+            snprintf(wrong, 256, "place %zu: %.200s", i, viz->wrong);
+            return false;
+        }
+    }
+    ok(warm_device_snapshot(s.runtime, 0, text, TEXT, NULL));
+    if (wt_json_is_whole(text)) {
+        ok(warm_pinned_snapshot(s.runtime, text, TEXT, NULL));
+    }
+    return wt_json_is_whole(text);
+}
+
+static void read_on(unsigned index)
+{
+    wt_viz *viz = malloc(sizeof *viz);
+    char *text = malloc(TEXT);
+    bool good = viz != NULL && text != NULL;
+
+    while (good && atomic_load_explicit(&s.working, memory_order_acquire) > 0) {
+        good = is_good(viz, text, s.wrong[index]);
+        atomic_fetch_add_explicit(&s.reads, 1, memory_order_relaxed);
+    }
+    if (!good) {
+        ok(WARM_UNSUPPORTED);
+    }
+    free(text);
+    free(viz);
+}
+
+static void work_or_read(void *argument, unsigned index)
+{
+    (void)argument;
+    if (index < WORKERS) {
+        work(index);
+    } else {
+        read_on(index - WORKERS);
+    }
+}
+
+static const struct {
+    uint64_t history, frames, nodes, arenas;
+} kinds[] = {{0, 0, 1, 3}, {3, 0, 1, 1}, {200, 0, 2, 2}, {4000, 8, 1, 4}};
+
+START_TEST(test_C7_snapshots_while_threads_allocate)
+{
+    warm_options options = {.size = sizeof options,
+                            .segment = 1 << 20,
+                            .history = kinds[_i].history,
+                            .history_frames = kinds[_i].frames,
+                            .numa_nodes = kinds[_i].nodes,
+                            .arenas = kinds[_i].arenas};
+
+    s.runtime = wt_runtime(&options);
+    s.steps = wt_scaled(1500);
+    wt_ok(warm_stream_create(s.runtime, 0, &s.stream));
+    atomic_store_explicit(&s.working, WORKERS, memory_order_relaxed);
+    wt_threads(WORKERS + READERS, work_or_read, NULL);
+    for (int i = 0; i < READERS; i++) {
+        ck_assert_str_eq(s.wrong[i], "");
+    }
+    ck_assert_uint_eq(s.failures, 0);
+    wt_ok(warm_stream_synchronize(s.runtime, s.stream));
+    wt_ok(warm_stream_destroy(s.runtime, s.stream));
+    wt_ok(warm_poll(s.runtime));
+    wt_runtime_end(s.runtime);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("snapshot_threads");
+    TCase *tcase = tcase_create("threads");
+
+    tcase_set_timeout(tcase, 120);
+    tcase_add_loop_test(tcase, test_C7_snapshots_while_threads_allocate, 0,
+                        sizeof kinds / sizeof kinds[0]);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}

@@ -1,0 +1,198 @@
+/* wt_viz.h: what PyTorch's memory visualiser does with warm_memory_viz(): it
+ * starts at what the snapshot shows, and undoes one event after the other. Here
+ * every step must fit. Nothing asserts: threads may ask. */
+#ifndef WT_VIZ_H
+#define WT_VIZ_H
+
+#include "wt_json.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { WT_VIZ_PIECES = 8192, WT_VIZ_EVENTS = 8192 };
+
+typedef struct wt_viz_piece {
+    uint64_t address, bytes;
+    bool freed; /* a block: its free was requested */
+} wt_viz_piece;
+
+typedef struct wt_viz_pieces {
+    wt_viz_piece piece[WT_VIZ_PIECES];
+    size_t count;
+} wt_viz_pieces;
+
+typedef struct wt_viz {
+    wt_viz_pieces segments, blocks;
+    const char *event[WT_VIZ_EVENTS];
+    size_t events;
+    char wrong[256]; /* what does not fit, "" if all does */
+} wt_viz;
+
+static inline bool wt_viz_wrong(wt_viz *viz, const char *what, const char *at)
+{
+    snprintf(viz->wrong, sizeof viz->wrong, "%s: %.160s", what, at);
+    return false;
+}
+
+static inline wt_viz_piece *wt_viz_find(wt_viz_pieces *pieces, uint64_t address)
+{
+    for (size_t i = 0; i < pieces->count; i++) {
+        if (pieces->piece[i].address == address) {
+            return &pieces->piece[i];
+        }
+    }
+    return NULL;
+}
+
+/* No two overlap. */
+static inline bool wt_viz_add(wt_viz_pieces *pieces, uint64_t address,
+                              uint64_t bytes, bool freed)
+{
+    for (size_t i = 0; i < pieces->count; i++) {
+        const wt_viz_piece *piece = &pieces->piece[i];
+
+        if (address < piece->address + piece->bytes &&
+            piece->address < address + bytes) {
+            return false;
+        }
+    }
+    if (pieces->count == WT_VIZ_PIECES) {
+        return false;
+    }
+    pieces->piece[pieces->count++] = (wt_viz_piece){address, bytes, freed};
+    return true;
+}
+
+static inline bool wt_viz_remove(wt_viz_pieces *pieces, uint64_t address)
+{
+    wt_viz_piece *piece = wt_viz_find(pieces, address);
+
+    if (piece != NULL) {
+        *piece = pieces->piece[--pieces->count];
+    }
+    return piece != NULL;
+}
+
+static inline bool wt_viz_inside(const wt_viz_pieces *segments,
+                                 uint64_t address, uint64_t bytes)
+{
+    for (size_t i = 0; i < segments->count; i++) {
+        const wt_viz_piece *s = &segments->piece[i];
+
+        if (address >= s->address && address + bytes <= s->address + s->bytes) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The blocks are the segment, one behind the other, and what it says of them.
+ */
+static inline bool wt_viz_segment(wt_viz *viz, const char *segment)
+{
+    uint64_t at = wt_json_get_number(segment, "address");
+    uint64_t end = at + wt_json_get_number(segment, "total_size");
+    uint64_t active = 0, allocated = 0, requested = 0;
+
+    if (!wt_viz_add(&viz->segments, at, end - at, false)) {
+        return wt_viz_wrong(viz, "segments overlap", segment);
+    }
+    for (const char *b = wt_json_first(wt_json_get(segment, "blocks"));
+         b != NULL; b = wt_json_next(b)) {
+        uint64_t bytes = wt_json_get_number(b, "size");
+        const char *state = wt_json_get(b, "state");
+        bool live = wt_json_is(state, "active_allocated");
+
+        if (wt_json_get_number(b, "address") != at || bytes == 0 ||
+            wt_json_get_number(b, "requested_size") > bytes ||
+            wt_json_get(b, "frames") == NULL) {
+            return wt_viz_wrong(viz, "a block", b);
+        }
+        if (live || wt_json_is(state, "active_pending_free")) {
+            (void)wt_viz_add(&viz->blocks, at, bytes, !live);
+            requested += wt_json_get_number(b, "requested_size");
+            active += bytes;
+            allocated += live ? bytes : 0;
+        } else if (!wt_json_is(state, "inactive")) {
+            return wt_viz_wrong(viz, "a state", b);
+        }
+        at += bytes;
+    }
+    if (at != end || active != wt_json_get_number(segment, "active_size") ||
+        allocated != wt_json_get_number(segment, "allocated_size") ||
+        requested != wt_json_get_number(segment, "requested_size")) {
+        return wt_viz_wrong(viz, "sums", segment);
+    }
+    return true;
+}
+
+static inline bool wt_viz_undo(wt_viz *viz, const char *event)
+{
+    const char *action = wt_json_get(event, "action");
+    uint64_t at = wt_json_get_number(event, "addr");
+    uint64_t bytes = wt_json_get_number(event, "size");
+
+    if (wt_json_get(event, "frames") == NULL ||
+        wt_json_get(event, "stream") == NULL ||
+        wt_json_get_number(event, "time_us") == 0) {
+        return false;
+    }
+    if (wt_json_is(action, "oom")) {
+        return wt_json_get(event, "device_free") != NULL;
+    }
+    if (wt_json_is(action, "segment_alloc")) {
+        return wt_viz_remove(&viz->segments, at);
+    }
+    if (wt_json_is(action, "segment_free")) {
+        return wt_viz_add(&viz->segments, at, bytes, false);
+    }
+    if (!wt_viz_inside(&viz->segments, at, bytes)) {
+        return false;
+    }
+    if (wt_json_is(action, "alloc")) {
+        return wt_viz_remove(&viz->blocks, at);
+    }
+    if (wt_json_is(action, "free_requested")) {
+        return wt_viz_find(&viz->blocks, at) != NULL;
+    }
+    return wt_json_is(action, "free_completed") &&
+           wt_viz_add(&viz->blocks, at, bytes, true);
+}
+
+/* Whether one of its devices is as it must be; viz->wrong. The pieces that are
+ * left are those that were there before the first event. */
+static inline bool wt_viz_check(wt_viz *viz, const char *text, size_t device)
+{
+    const char *trace = wt_json_at(wt_json_get(text, "device_traces"), device);
+
+    memset(viz, 0, sizeof *viz);
+    if (trace == NULL) {
+        return wt_viz_wrong(viz, "no trace", text);
+    }
+    for (const char *s = wt_json_first(wt_json_get(text, "segments"));
+         s != NULL; s = wt_json_next(s)) {
+        if (wt_json_get_number(s, "device") == device &&
+            !wt_viz_segment(viz, s)) {
+            return false;
+        }
+    }
+    for (const char *e = wt_json_first(trace);
+         e != NULL && viz->events < WT_VIZ_EVENTS; e = wt_json_next(e)) {
+        viz->event[viz->events++] = e;
+    }
+    for (size_t i = viz->events; i-- > 0;) {
+        if (!wt_viz_undo(viz, viz->event[i])) {
+            return wt_viz_wrong(viz, "an event", viz->event[i]);
+        }
+    }
+    for (size_t i = 0; i < viz->blocks.count; i++) {
+        const wt_viz_piece *block = &viz->blocks.piece[i];
+
+        if (!wt_viz_inside(&viz->segments, block->address, block->bytes)) {
+            return wt_viz_wrong(viz, "a block in no segment", text);
+        }
+    }
+    return true;
+}
+
+#endif
