@@ -9,6 +9,7 @@
 #include "runtime/base/text.h"
 #include "runtime/thread/control.h"
 #include "warmpool/device_memory.h"
+#include "warmpool/ipc.h"
 
 #include <inttypes.h>
 
@@ -211,6 +212,24 @@ static warm_status put_device_memory(wm_text *text, warm_runtime *runtime)
     return WARM_OK;
 }
 
+static warm_status put_ipc(wm_text *text, warm_runtime *runtime)
+{
+    warm_ipc_stats stats = {.size = sizeof stats};
+    warm_status status = warm_ipc_get_stats(runtime, &stats);
+    const char *separator = ",\"ipc\":{";
+
+    if (status != WARM_OK) {
+        return status;
+    }
+#define PUT(name, unit, meaning)                                               \
+    wm_text_put(text, "%s\"%s\":%" PRIu64, separator, #name, stats.name);      \
+    separator = ",";
+    WARM_IPC_COUNT_MAP(PUT)
+#undef PUT
+    wm_text_put(text, "}");
+    return status;
+}
+
 static warm_status put_all(wm_text *text, warm_runtime *runtime)
 {
     warm_status status;
@@ -223,6 +242,9 @@ static warm_status put_all(wm_text *text, warm_runtime *runtime)
     }
     if (status == WARM_OK) {
         status = put_device_memory(text, runtime);
+    }
+    if (status == WARM_OK) {
+        status = put_ipc(text, runtime);
     }
     wm_text_put(text, "}");
     return status;

@@ -57,6 +57,7 @@ void wt_runtime_end(warm_runtime *runtime)
     ck_assert_uint_eq(report.handles, 0);
     ck_assert_uint_eq(report.blocks, 0);
     ck_assert_uint_eq(report.pending, 0);
+    ck_assert_uint_eq(report.imports, 0);
 }
 
 struct wt_gate {

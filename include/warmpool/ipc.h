@@ -81,11 +81,17 @@ WARM_API warm_status warm_ipc_close(warm_runtime *runtime, void *pointer);
 
 /* What is open of other processes, on all devices of a runtime. Destroying it
  * closes that, and reports it (warm_destroy_report.imports). */
+/* name, unit, meaning; of type uint64_t */
+#define WARM_IPC_COUNT_MAP(X)                                                  \
+    X(segments, "segments", "segments of other processes mapped here")         \
+    X(bytes, "bytes", "bytes of those")                                        \
+    X(opened, "calls", "openings of blocks in those, to be closed")
+
 typedef struct warm_ipc_stats {
-    size_t size;       /* sizeof(warm_ipc_stats) */
-    uint64_t segments; /* mapped */
-    uint64_t bytes;    /* of those */
-    uint64_t opened;   /* to be closed: calls of warm_ipc_open() */
+    size_t size; /* sizeof(warm_ipc_stats) */
+#define WARM_IPC_COUNT_FIELD(name, unit, meaning) uint64_t name;
+    WARM_IPC_COUNT_MAP(WARM_IPC_COUNT_FIELD)
+#undef WARM_IPC_COUNT_FIELD
 } warm_ipc_stats;
 
 WARM_API warm_status warm_ipc_get_stats(warm_runtime *runtime,

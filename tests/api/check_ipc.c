@@ -305,6 +305,24 @@ START_TEST(test_C9_threads_open_and_close_what_they_share)
 }
 END_TEST
 
+START_TEST(test_C9_G7_what_is_open_is_in_the_json)
+{
+    warm_ipc_handle handle = wt_peer_export(peer, 0, 0, 3 * MIB, 3);
+    char *theirs = open_here(&handle), text[65536], expected[128];
+
+    ck_assert_ptr_eq(open_here(&handle), theirs);
+    snprintf(expected, sizeof expected,
+             "\"segments\":1,\"bytes\":%llu,\"opened\":2}",
+             (unsigned long long)handle.segment_bytes);
+    wt_ok(warm_stats_json(runtime, text, sizeof text, NULL));
+    ck_assert_ptr_nonnull(strstr(text, "\"ipc\":{"));
+    ck_assert_ptr_nonnull(strstr(strstr(text, "\"ipc\":{"), expected));
+    wt_ok(warm_ipc_close(runtime, theirs));
+    wt_ok(warm_ipc_close(runtime, theirs));
+    wt_peer_free(peer, 0);
+}
+END_TEST
+
 /* ---- what it is not ---------------------------------------------------- */
 
 START_TEST(test_C9_opened_memory_is_no_block)
@@ -514,6 +532,7 @@ int main(void)
     tcase_add_test(tcase, test_C9_closing_twice_names_the_pointer);
     tcase_add_test(tcase, test_C9_threads_that_meet_map_it_once);
     tcase_add_test(tcase, test_C9_threads_open_and_close_what_they_share);
+    tcase_add_test(tcase, test_C9_G7_what_is_open_is_in_the_json);
     tcase_add_test(tcase, test_C9_opened_memory_is_no_block);
     tcase_add_test(tcase, test_C9_only_live_blocks_of_a_device_are_exported);
     tcase_add_test(tcase, test_C9_damaged_handle_is_refused);
