@@ -40,26 +40,28 @@ static inline uint64_t ticks(void)
 #endif
 }
 
-/* Both clocks at one moment: again if the thread was descheduled between. */
+/* Both clocks at one moment: again if the thread was descheduled between, and
+ * the nearest where a look at the system's clock takes long. */
 static uint64_t both(uint64_t *ns)
 {
-    uint64_t before = 0, t = 0;
+    uint64_t least = UINT64_MAX, nearest = 0;
 
-    for (int i = 0; i < 100; i++) {
-        before = now_ns();
-        t = ticks();
-        *ns = now_ns();
-        if (*ns - before < 500) {
-            break;
+    for (int i = 0; i < 100 && least >= 500; i++) {
+        uint64_t before = now_ns(), t = ticks(), after = now_ns();
+
+        if (after - before < least) {
+            least = after - before;
+            nearest = t;
+            *ns = after;
         }
     }
-    return t;
+    return nearest;
 }
 
 /* Sleeps instead of spinning: instruction counts must not depend on it. */
 static double ticks_per_ns(void)
 {
-    uint64_t ns, ns_later, t = both(&ns), later;
+    uint64_t ns = 0, ns_later = 0, t = both(&ns), later;
 
     nanosleep(&(struct timespec){0, 5000000}, NULL);
     later = both(&ns_later);
