@@ -16,9 +16,6 @@
 
 #define BYTES ((size_t)64 << 10)
 
-/* How often a thread yields that waits for what must not happen. */
-enum { YIELDS = 2000 };
-
 static struct {
     wm_driver driver;
     wm_driver_ops ops;
@@ -219,8 +216,9 @@ static void start(struct other *o, void *(*fn)(void *argument))
 
 static void stays_outside(struct other *o)
 {
-    for (int i = 0; i < YIELDS; i++) {
-        sched_yield();
+    wt_linger linger = {0};
+
+    while (wt_lingers(&linger)) {
         wt_require(!atomic_load(&o->done), "it did not wait");
     }
 }
