@@ -27,6 +27,11 @@ const char *wt_backend(void);
 bool wt_on_host(void);
 bool wt_on_gpu(void);
 
+/* Option arenas of the runtimes of tests: one, so that no test hangs on how
+ * many CPUs there are and whether threads meet; WT_ARENAS=4 runs tests with
+ * more. */
+uint64_t wt_arenas(void);
+
 /* A runtime on the chosen backend, with options (may be null) on top; the
  * test fails if there is none. */
 warm_runtime *wt_runtime(const warm_options *options);

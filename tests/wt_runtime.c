@@ -22,9 +22,7 @@ bool wt_on_gpu(void)
     return strcmp(wt_backend(), "gpu") == 0;
 }
 
-/* One, so that a test does not hang on how many CPUs there are and whether
- * threads meet; WT_ARENAS=4 runs tests with more. */
-static uint64_t arenas(void)
+uint64_t wt_arenas(void)
 {
     const char *value = getenv("WT_ARENAS");
 
@@ -43,7 +41,7 @@ warm_runtime *wt_runtime(const warm_options *options)
         o.device = wt_on_host() ? "host" : "cuda";
     }
     if (o.arenas == 0) {
-        o.arenas = arenas();
+        o.arenas = wt_arenas();
     }
     wt_ok(warm_runtime_create(&o, &runtime));
     return runtime;

@@ -446,7 +446,6 @@ int main(void)
     Suite *suite = suite_create("sibling");
     TCase *tcase = tcase_create("sibling");
 
-    tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase,
                    test_threads_use_an_arena_each_where_a_number_is_given);
     tcase_add_loop_test(tcase, test_threads_that_meet_in_an_arena_part, 0, 2);
