@@ -62,6 +62,9 @@ typedef struct wm_arena {
     wm_lane common;             /* what anybody may have */
     wm_lane *lanes;             /* what a stream may have, chained by next */
     wm_lane *spare_lanes;
+    wm_lane *fresh_head,
+        *fresh_tail; /* runs came back, chained by next_fresh */
+    size_t fresh_lanes;
     size_t own_segments;    /* made for one request each */
     size_t grown_bytes;     /* obtained although a run apart would have done */
     wm_block *spare_blocks; /* records, chained by next_idle */

@@ -36,6 +36,74 @@ uint64_t wm_lane_puts(wm_arena *arena, wm_lane *lane)
     return puts;
 }
 
+size_t wm_lane_fresh(wm_arena *arena)
+{
+    size_t count;
+
+    wm_lock_acquire(&arena->lock);
+    count = arena->fresh_lanes;
+    wm_lock_release(&arena->lock);
+    return count;
+}
+
+void wm_lane_renew_locked(wm_arena *arena, wm_lane *lane)
+{
+    if (lane->fresh || lane->over) {
+        return;
+    }
+    lane->fresh = true;
+    lane->next_fresh = NULL;
+    *(arena->fresh_tail != NULL ? &arena->fresh_tail->next_fresh
+                                : &arena->fresh_head) = lane;
+    arena->fresh_tail = lane;
+    arena->fresh_lanes++;
+}
+
+void wm_lane_renew(wm_arena *arena, wm_lane *lane)
+{
+    wm_lock_acquire(&arena->lock);
+    wm_lane_renew_locked(arena, lane);
+    wm_lock_release(&arena->lock);
+}
+
+/* Of the queue, in which it stands behind previous, or first. */
+static void unlink_fresh_locked(wm_arena *arena, wm_lane *lane,
+                                wm_lane *previous)
+{
+    *(previous != NULL ? &previous->next_fresh : &arena->fresh_head) =
+        lane->next_fresh;
+    if (arena->fresh_tail == lane) {
+        arena->fresh_tail = previous;
+    }
+    arena->fresh_lanes--;
+    lane->fresh = false;
+}
+
+wm_lane *wm_lane_take_fresh(wm_arena *arena)
+{
+    wm_lane *lane;
+
+    wm_lock_acquire(&arena->lock);
+    lane = arena->fresh_head;
+    if (lane != NULL) {
+        unlink_fresh_locked(arena, lane, NULL);
+    }
+    wm_lock_release(&arena->lock);
+    return lane;
+}
+
+static void forget_fresh_locked(wm_arena *arena, wm_lane *lane)
+{
+    wm_lane *previous = NULL;
+
+    for (wm_lane *at = arena->fresh_head; lane->fresh; at = at->next_fresh) {
+        if (at == lane) {
+            unlink_fresh_locked(arena, lane, previous);
+        }
+        previous = at;
+    }
+}
+
 /* Calls fn for every idle run; fn may take it out, and join it elsewhere. */
 static bool each_idle_locked(wm_lane *lane,
                              bool (*fn)(wm_arena *arena, wm_block *run,
@@ -119,6 +187,8 @@ void wm_lane_end(wm_arena *arena, wm_lane *lane)
     (void)each_idle_locked(lane, make_common, arena, UINT64_MAX);
     wm_slab_move_all_locked(lane, &arena->common);
     lane->over = true;
+    lane->owner = NULL;
+    forget_fresh_locked(arena, lane);
     wm_lane_retire_locked(arena, lane);
     wm_lock_release(&arena->lock);
 }

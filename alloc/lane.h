@@ -34,6 +34,9 @@ typedef struct wm_lane {
     uint64_t id;                /* const: what its blocks say they are of */
     bool over;                  /* the stream has ended, and all of its work */
     struct wm_lane *next;       /* of the arena's */
+    void *owner;                /* of whoever made it; null once it is over */
+    bool fresh;                 /* a run came back: in the arena's queue */
+    struct wm_lane *next_fresh; /* there */
 } wm_lane;
 
 /* A lane without memory; null: no memory for that. id: never used twice, not 0,
@@ -45,6 +48,14 @@ uint64_t wm_lane_puts(struct wm_arena *arena, wm_lane *lane);
 /* Whether anything came back since as many did as have passed, and lies idle:
  * it is worth asking the stream. */
 bool wm_lane_has_more(struct wm_arena *arena, wm_lane *lane);
+
+/* How many lanes had runs come back since they were taken here; takes the first
+ * of them, or null; and puts one back, the last. Who takes one, and what its
+ * owner is, agree on a lock of their own with who ends it. */
+size_t wm_lane_fresh(struct wm_arena *arena);
+wm_lane *wm_lane_take_fresh(struct wm_arena *arena);
+void wm_lane_renew(struct wm_arena *arena, wm_lane *lane);
+void wm_lane_renew_locked(struct wm_arena *arena, wm_lane *lane);
 
 /* The stream has passed what had come back when puts were counted: it is
  * common now. But not slabs, parts of which may still come back. */

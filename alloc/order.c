@@ -60,6 +60,7 @@ static wm_order *make_locked(wm_orders *orders, uint64_t id, warm_stream stream,
         wm_meta_free(order);
         return NULL;
     }
+    order->lane->owner = t != NULL ? order : NULL;
     order->all = orders;
     order->id = id;
     order->stream = stream;
@@ -182,22 +183,33 @@ static bool queue(wm_order *order, wm_block *mark)
     return false;
 }
 
-/* Those to be marked, chained; their marks are the caller's. */
+/* The end of a mark under way looks whether there is more. */
+static bool is_to_be_marked_locked(wm_orders *orders, wm_order *order)
+{
+    return !order->marking && !order->retired &&
+           wm_timeline_lives(order->timeline) &&
+           wm_lane_has_more(orders->arena, order->lane);
+}
+
+/* Those to be marked, chained; their marks are the caller's. Looks at streams
+ * only to which something came back since it was looked at them. */
 static wm_order *choose(wm_orders *orders, const wm_lane *but)
 {
+    size_t most = wm_lane_fresh(orders->arena);
     wm_order *chain = NULL;
+    wm_lane *lane;
 
     wm_lock_acquire(&orders->lock);
-    for (int i = 0; i < WM_ORDER_BUCKETS; i++) {
-        for (wm_order *o = orders->bucket[i]; o != NULL; o = o->next) {
-            if (o->lane != but && !o->marking && !o->retired &&
-                wm_timeline_lives(o->timeline) &&
-                wm_lane_has_more(orders->arena, o->lane)) {
-                o->marking = true;
-                o->marked = wm_lane_puts(orders->arena, o->lane);
-                o->next_to_mark = chain;
-                chain = o;
-            }
+    while (most-- > 0 && (lane = wm_lane_take_fresh(orders->arena)) != NULL) {
+        wm_order *o = lane->owner;
+
+        if (lane == but) {
+            wm_lane_renew(orders->arena, lane);
+        } else if (o != NULL && is_to_be_marked_locked(orders, o)) {
+            o->marking = true;
+            o->marked = wm_lane_puts(orders->arena, lane);
+            o->next_to_mark = chain;
+            chain = o;
         }
     }
     wm_lock_release(&orders->lock);
@@ -255,6 +267,10 @@ static void end_mark(wm_order *order, bool passed)
     order->marking = false;
     if (passed && !order->over) {
         wm_lane_passed(orders->arena, order->lane, order->marked);
+    }
+    if (!order->over &&
+        (!passed || wm_lane_puts(orders->arena, order->lane) > order->marked)) {
+        wm_lane_renew(orders->arena, order->lane);
     }
     t = free_order_locked(order);
     wm_lock_release(&orders->lock);

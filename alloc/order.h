@@ -14,8 +14,9 @@
  *
  * Only an adopted stream is marked before it is retired: of another one nobody
  * knows whether it is still there. What was freed in its order stays with it,
- * until it is retired or the segment goes back to the driver, which waits for
- * the device. The same holds for default streams.
+ * until it is retired, or adopted and something else freed in its order, or the
+ * segment goes back to the driver, which waits for the device. The same holds
+ * for default streams.
  *
  * Lock orders, and under it lock arena; neither is held while marks are queued.
  */
@@ -56,7 +57,8 @@ warm_status wm_orders_lane(wm_orders *orders, warm_stream stream,
 
 /* Queues a mark on every stream but that of lane (null: on all) that has
  * something idle for itself, and none under way. What has passed is common
- * after the next poll. */
+ * after the next poll. The cost goes by the streams to which memory came back
+ * since the last time, and not by all there are. */
 void wm_orders_mark(wm_orders *orders, const wm_lane *lane);
 
 /* The stream, looked at as info, is about to be retired: before its timeline

@@ -387,6 +387,9 @@ void wm_run_put_locked(wm_arena *arena, wm_block *block)
         wm_run_move(block, &arena->common);
     }
     block->put_at = ++block->lane->puts;
+    if (block->lane != &arena->common) {
+        wm_lane_renew_locked(arena, block->lane);
+    }
     wm_run_join_locked(arena, block);
 }
 

@@ -438,6 +438,37 @@ START_TEST(test_no_stream_gets_what_another_may_still_use)
 }
 END_TEST
 
+/* Lanes to which runs came back, each once, in the order of the first ones. */
+START_TEST(test_C4_lanes_with_something_new_are_found)
+{
+    wm_block *block[3] = {take(a, PART), take(b, PART), take(b, PART)};
+    wm_lane *third = wm_lane_make(&arena, 3);
+    wm_block *last = take(third, PART);
+
+    ck_assert_uint_eq(wm_lane_fresh(&arena), 0);
+    ck_assert_ptr_null(wm_lane_take_fresh(&arena));
+    for (int i = 2; i >= 0; i--) {
+        give(block[i]);
+    }
+    give(last);
+    ck_assert_uint_eq(wm_lane_fresh(&arena), 3);
+    /* One that ends leaves the others where they stand. */
+    wm_lane_end(&arena, a);
+    ck_assert_uint_eq(wm_lane_fresh(&arena), 2);
+    ck_assert_ptr_eq(wm_lane_take_fresh(&arena), b);
+    wm_lane_renew(&arena, b);
+    wm_lane_renew(&arena, b);
+    ck_assert_ptr_eq(wm_lane_take_fresh(&arena), third);
+    ck_assert_ptr_eq(wm_lane_take_fresh(&arena), b);
+    ck_assert_ptr_null(wm_lane_take_fresh(&arena));
+    wm_lane_renew(&arena, third);
+    wm_lane_end(&arena, third);
+    wm_lane_renew(&arena, b);
+    ck_assert_ptr_eq(wm_lane_take_fresh(&arena), b);
+    ck_assert_uint_eq(wm_lane_fresh(&arena), 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("lane");
@@ -446,6 +477,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, test_freed_memory_is_its_streams_at_once);
     tcase_add_test(tcase, test_others_have_it_once_the_stream_has_passed);
+    tcase_add_test(tcase, test_C4_lanes_with_something_new_are_found);
     tcase_add_test(tcase, test_memory_moves_with_its_user);
     tcase_add_test(tcase, test_runs_of_different_streams_stay_apart);
     tcase_add_test(tcase, test_own_and_common_neighbours_join_for_a_request);

@@ -1,0 +1,84 @@
+/* check_order.c: what a miss costs where the memory of a device is used in the
+ * order of many streams. */
+#include "wt.h"
+
+#include "runtime/base/lock.h"
+
+enum { STREAMS = 300, SIZE = 64 << 10 };
+
+static warm_runtime *runtime;
+static warm_stream stream[STREAMS];
+
+static void *take(warm_stream on, size_t bytes)
+{
+    void *pointer = NULL;
+
+    wt_ok(warm_device_alloc(runtime, 0, on, bytes, &pointer));
+    return pointer;
+}
+
+/* Each has something that came back, and is done. */
+static void use_all(void)
+{
+    void *block[STREAMS];
+
+    for (int i = 0; i < STREAMS; i++) {
+        block[i] = take(stream[i], SIZE);
+    }
+    for (int i = 0; i < STREAMS; i++) {
+        wt_ok(warm_free(block[i]));
+        wt_ok(warm_stream_synchronize(runtime, stream[i]));
+    }
+}
+
+/* Locks that a request takes which nothing idle serves. */
+static uint64_t cost_of_miss(size_t bytes)
+{
+    uint64_t before = wm_lock_taken();
+    void *block = take(stream[0], bytes);
+    uint64_t locks = wm_lock_taken() - before;
+
+    wt_ok(warm_free(block));
+    return locks;
+}
+
+/* A stream is looked at by the first miss after something came back on it, and
+ * not again by those that follow. */
+START_TEST(test_C4_a_miss_looks_at_streams_with_something_new_only)
+{
+    uint64_t first, next;
+
+    runtime = wt_runtime(
+        &(warm_options){.size = sizeof(warm_options), .device = "host"});
+    for (int i = 0; i < STREAMS; i++) {
+        wt_ok(warm_stream_create(runtime, 0, &stream[i]));
+    }
+    use_all();
+    first = cost_of_miss((size_t)40 << 20);
+    ck_assert(first == 0 || first > STREAMS); /* 0: they are not counted */
+    do { /* until all marks have been seen to pass */
+        for (int i = 0; i < STREAMS; i++) {
+            wt_ok(warm_stream_synchronize(runtime, stream[i]));
+        }
+        wt_ok(warm_poll(runtime));
+        wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+        next = cost_of_miss((size_t)60 << 20);
+    } while (next > STREAMS / 3);
+    for (int i = 0; i < STREAMS; i++) {
+        wt_ok(warm_stream_destroy(runtime, stream[i]));
+    }
+    wt_runtime_end(runtime);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("order");
+    TCase *tcase = tcase_create("order");
+
+    tcase_set_timeout(tcase, 60);
+    tcase_add_test(tcase,
+                   test_C4_a_miss_looks_at_streams_with_something_new_only);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}
