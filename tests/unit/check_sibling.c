@@ -66,10 +66,11 @@ static wm_arena *arena_of(const void *pointer)
 /* What a thread of its own comes to, while the caller waits for it. */
 static struct {
     size_t bytes;
-    void *given;   /* is freed */
-    void *got;     /* of bytes */
-    bool keeps;    /* got stays with its caller */
-    unsigned home; /* which arena the thread used */
+    void *given;    /* is freed */
+    void *got;      /* of bytes */
+    bool keeps;     /* got stays with its caller */
+    unsigned home;  /* which arena the thread used */
+    int64_t cached; /* bytes that it kept when it had freed what was given */
     warm_status status;
 } other;
 
@@ -81,6 +82,9 @@ static void in_other(void *argument, unsigned index)
     (void)index;
     other.got = NULL;
     other.status = warm_free(other.given);
+    set = atomic_load_explicit(&wm_window_current->magazines,
+                               memory_order_relaxed);
+    other.cached = set != NULL ? wm_magazines_bytes(set) : 0;
     if (other.status == WARM_OK && other.bytes > 0) {
         other.status = warm_pinned_alloc(runtime, other.bytes, &other.got);
     }
@@ -212,6 +216,25 @@ START_TEST(test_B12_idle_region_of_a_sibling_serves_before_growth)
 }
 END_TEST
 
+/* One that was made for a large request is kept for such wherever it is. */
+START_TEST(test_region_apart_stays_apart_when_it_moves)
+{
+    void *large, *small;
+
+    begin((warm_options){.arenas = 2});
+    wt_ok(warm_free(take(80 * MIB)));
+    small = other_does(SIZE, NULL, true);
+    ck_assert_uint_eq(stats_now().segments.current, 2);
+    large = other_does(80 * MIB, NULL, true);
+    ck_assert_ptr_eq(arena_of(large), arena(1));
+    ck_assert_uint_eq(stats_now().segments.current, 2);
+    wt_ok(warm_free(large));
+    wt_ok(warm_free(other_does(4 * MIB, small, true)));
+    ck_assert_uint_eq(arena(1)->own_segments, 1);
+    end();
+}
+END_TEST
+
 /* What is in use in part stays, and serves from there: by a size that threads
  * keep, and by one that they do not. */
 START_TEST(test_B12_idle_blocks_of_a_sibling_serve_before_growth)
@@ -258,6 +281,19 @@ END_TEST
 /* ---- what goes back to siblings -------------------------------------------
  */
 
+/* Nothing is with callers. */
+static void check_classes(void)
+{
+    for (int i = 0; i < warm_pinned_class_count(); i++) {
+        warm_class_stats stats = {.size = sizeof stats};
+
+        wt_ok(warm_pinned_get_class_stats(runtime, i, &stats));
+        ck_assert_uint_eq(stats.requests.current, 0);
+        ck_assert_uint_eq(stats.requests.allocated, stats.requests.freed);
+        ck_assert_uint_eq(stats.handed_bytes.current, 0);
+    }
+}
+
 /* One thread allocates, another frees: what that cannot keep is where the first
  * one finds it. */
 START_TEST(test_freed_blocks_go_back_to_the_arena_that_they_are_of)
@@ -276,9 +312,11 @@ START_TEST(test_freed_blocks_go_back_to_the_arena_that_they_are_of)
         }
         held = round == 0 ? stats_now().held_bytes.current : held;
         ck_assert_uint_eq(stats_now().held_bytes.current, held);
+        ck_assert_int_eq(other.cached, SIZE);
         ck_assert_uint_eq(stats_now().requests.current, 0);
         ck_assert_uint_eq(stats_now().requested_bytes.current, 0);
         ck_assert_uint_eq(stats_now().idle_bytes, held);
+        check_classes();
         ck_assert(wm_space_check_settled(space()));
     }
     end();
@@ -340,6 +378,7 @@ START_TEST(test_sets_give_back_blocks_of_several_arenas)
     wt_ok(back.status);
     ck_assert_int_eq(back.left, 0);
     ck_assert_uint_eq(stats_now().requests.current, 0);
+    check_classes();
     ck_assert(wm_space_check_settled(space()));
     ck_assert_uint_eq(stats_now().failures, 0);
     wt_ok(warm_empty_cache(runtime, NULL));
@@ -369,6 +408,39 @@ START_TEST(test_B11_trim_and_decay_reach_all_siblings)
     wt_ok(warm_trim(runtime, 0, &released));
     ck_assert_uint_eq(stats_now().held_bytes.current, 0);
     ck_assert_uint_eq(stats_now().segments.current, 0);
+    end();
+}
+END_TEST
+
+static uint64_t now_ns;
+
+static uint64_t clock_of_test(void)
+{
+    return now_ns;
+}
+
+/* As much as is to be kept, of all of them together. */
+START_TEST(test_B11_reserve_that_does_not_decay_is_of_all_siblings)
+{
+    void *block[4];
+
+    now_ns = 1000000000;
+    wm_clock_set(clock_of_test);
+    begin((warm_options){
+        .arenas = 2, .segment = MIB, .reserve_bytes = 2 * MIB, .decay_ms = 1});
+    for (int i = 0; i < 4; i++) {
+        block[i] = i % 2 ? take(MIB) : other_does(MIB, NULL, true);
+    }
+    ck_assert_uint_ge(wm_arena_held(arena(0)), 2 * MIB);
+    ck_assert_uint_ge(wm_arena_held(arena(1)), MIB);
+    for (int i = 0; i < 4; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+    wm_magazines_flush_all(space());
+    now_ns += 1000000000;
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(stats_now().held_bytes.current, 2 * MIB);
+    wm_clock_set(NULL);
     end();
 }
 END_TEST
@@ -459,6 +531,9 @@ int main(void)
     tcase_add_loop_test(tcase, test_sets_give_back_blocks_of_several_arenas, 0,
                         3);
     tcase_add_test(tcase, test_B11_trim_and_decay_reach_all_siblings);
+    tcase_add_test(tcase, test_region_apart_stays_apart_when_it_moves);
+    tcase_add_test(tcase,
+                   test_B11_reserve_that_does_not_decay_is_of_all_siblings);
     tcase_add_test(tcase,
                    test_B17_prewarmed_memory_serves_threads_of_all_arenas);
     tcase_add_test(tcase, test_B15_every_node_has_its_own_siblings);
