@@ -189,7 +189,8 @@ START_TEST(test_B4_B6_streams_that_threads_share_retire)
     warm_options options = {.size = sizeof options,
                             .device = "host",
                             .segment = 1 << 20,
-                            .batch_count = 4u << (4 * _i)};
+                            .batch_count = 4u << (4 * _i),
+                            .arenas = 1 + (unsigned)_i};
     warm_space_stats stats = {.size = sizeof stats};
 
     runtime = wt_runtime(&options);

@@ -153,7 +153,8 @@ static void begin(int i)
                             .pinned_limit = cases[i].limit,
                             .reserve_bytes = cases[i].reserve,
                             .decay_ms = cases[i].decay_ms,
-                            .numa_nodes = cases[i].nodes};
+                            .numa_nodes = cases[i].nodes,
+                            .arenas = 1 + (unsigned)i % 3};
 
     memset(&s, 0, sizeof s);
     s.runtime = wt_runtime(&options);

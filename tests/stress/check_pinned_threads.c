@@ -189,7 +189,7 @@ static void run(void *argument, unsigned index)
     }
 }
 
-/* On one node, on two, and in pageable memory. */
+/* On one node, on two with two arenas each, and in pageable memory. */
 START_TEST(test_B2_B4_B6_B15_B18_threads_share_one_space)
 {
     unsigned nodes = _i == 1 ? 2 : 1;
@@ -197,7 +197,8 @@ START_TEST(test_B2_B4_B6_B15_B18_threads_share_one_space)
                             .device = "host",
                             .segment = 1 << 20,
                             .host_devices = nodes,
-                            .numa_nodes = nodes};
+                            .numa_nodes = nodes,
+                            .arenas = nodes};
     warm_space_stats stats = {.size = sizeof stats};
 
     memset(&s, 0, sizeof s);

@@ -71,6 +71,46 @@ START_TEST(test_C4_a_miss_looks_at_streams_with_something_new_only)
 }
 END_TEST
 
+/* What came back while a mark was under way is not forgotten. */
+START_TEST(test_C4_what_comes_back_behind_a_mark_is_marked_later)
+{
+    const size_t large = (size_t)20 << 20;
+    warm_device_stats before = {.size = sizeof before};
+    warm_device_stats after = {.size = sizeof after};
+    void *block[2], *small[2];
+    wt_gate *gate;
+
+    runtime = wt_runtime(
+        &(warm_options){.size = sizeof(warm_options), .device = "host"});
+    for (int i = 0; i < 2; i++) {
+        wt_ok(warm_stream_create(runtime, 0, &stream[i]));
+        block[i] = take(stream[0], large);
+    }
+    gate = wt_gate_close(runtime, stream[0]);
+    wt_gate_await(gate);
+    wt_ok(warm_free(block[0]));
+    small[0] = take(stream[1], 1 << 20); /* misses, and marks */
+    wt_ok(warm_free(block[1]));
+    small[1] = take(stream[1], 12 << 20); /* cannot, right now */
+    wt_gate_open(gate);
+    wt_ok(warm_stream_synchronize(runtime, stream[0]));
+    wt_ok(warm_poll(runtime));
+    wt_ok(warm_device_get_stats(runtime, 0, &before));
+    for (int i = 0; i < 2; i++) {
+        block[i] = take(stream[1], large);
+    }
+    wt_ok(warm_device_get_stats(runtime, 0, &after));
+    ck_assert_uint_eq(after.all.segments.allocated,
+                      before.all.segments.allocated);
+    for (int i = 0; i < 2; i++) {
+        wt_ok(warm_free(block[i]));
+        wt_ok(warm_free(small[i]));
+        wt_ok(warm_stream_destroy(runtime, stream[i]));
+    }
+    wt_runtime_end(runtime);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("order");
@@ -79,6 +119,8 @@ int main(void)
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase,
                    test_C4_a_miss_looks_at_streams_with_something_new_only);
+    tcase_add_test(tcase,
+                   test_C4_what_comes_back_behind_a_mark_is_marked_later);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
 }
