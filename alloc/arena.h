@@ -40,6 +40,8 @@ typedef struct wm_arena {
     struct wm_arena *next_sibling; /* const: null: the last */
     struct wm_arena *next_arena;   /* const: of the space's */
     struct wm_history *history;    /* const; null: none is kept */
+    /* const: it is that of a private pool; null: everybody's */
+    struct wm_private_arena *pool;
     /* const: requests up to this have segments of their own, so that they do
      * not keep large ones from going; 0: all share */
     size_t small_max;
@@ -74,8 +76,9 @@ typedef struct wm_arena {
     size_t fresh_bytes;     /* became pending since the last miss */
     enum wm_cut cut;        /* of who takes, right now */
     size_t out_bytes;       /* with callers, or in magazines (not the depot) */
-    bool batched;           /* magazines drew from it: see the check */
-    wm_depot depot;         /* what full magazines gave back */
+    bool batched;   /* not all that is out is with callers: see the check */
+    bool keeping;   /* graphs have it: nothing goes to the driver */
+    wm_depot depot; /* what full magazines gave back */
     struct wm_magazines *spare_sets;  /* of threads that have gone */
     wm_slab *spare_slabs[WM_CLASSES]; /* records, chained by next */
     /* Of what is settled: sets of magazines count for themselves meanwhile.
@@ -150,6 +153,18 @@ void wm_arena_free(wm_arena *arena, wm_block *block);
 void wm_arena_free_pending(wm_arena *arena, wm_block *block);
 void wm_arena_free_kept(wm_arena *arena, wm_block *block,
                         enum wm_block_state state);
+
+/* While the arena is keeping: CAPTURED, to come back at the end of that; false,
+ * and nothing done, if it is not. */
+bool wm_arena_keep(wm_arena *arena, wm_block *block);
+/* Keeps from now on. The arena has no blocks. */
+void wm_arena_keep_begin(wm_arena *arena);
+/* Keeps no more: blocks kept come back as FREEING ones, still out, chained by
+ * next_done. */
+wm_block *wm_arena_keep_end(wm_arena *arena);
+/* What becomes of these: IDLE, PENDING or LOST. had_uses: when it came back. */
+void wm_arena_put_kept(wm_arena *arena, wm_block *block,
+                       enum wm_block_state state, bool had_uses);
 
 /* What became of PENDING blocks: bytes of one that is kept for ever, or 0. */
 typedef struct wm_ended {

@@ -6,6 +6,7 @@
  *   slab.c     runs that are cut into slots of one class
  *   segment.c  regions from the driver, in and out of the arena
  *   sibling.c  and from one arena to another
+ *   keep.c     blocks and segments that graphs have
  */
 #ifndef WM_ARENA_INT_H
 #define WM_ARENA_INT_H

@@ -45,6 +45,9 @@ void wm_arena_note_move_locked(wm_arena *from, wm_arena *to,
 /* For a reader: never below 0 nor above what can be, and the sum of what was
  * freed as it must be. */
 warm_stat wm_stat_shown(const warm_stat *stat, uint64_t most);
+/* Sums; a peak is that of the peaks. */
+void wm_stat_add(warm_stat *sum, const warm_stat *one);
+void wm_duration_add(warm_duration *sum, const warm_duration *one);
 void wm_stats_add(warm_space_stats *sum, const warm_space_stats *one);
 void wm_class_stats_add(warm_class_stats *sum, const warm_class_stats *one);
 

@@ -3,7 +3,7 @@
  * figures may lie below 0 meanwhile, as they wrap, their sums do not. */
 #include "alloc/arena_int.h"
 
-static void add_stat(warm_stat *sum, const warm_stat *one)
+void wm_stat_add(warm_stat *sum, const warm_stat *one)
 {
     sum->current += one->current;
     sum->peak += one->peak;
@@ -11,7 +11,7 @@ static void add_stat(warm_stat *sum, const warm_stat *one)
     sum->freed += one->freed;
 }
 
-static void add_duration(warm_duration *sum, const warm_duration *one)
+void wm_duration_add(warm_duration *sum, const warm_duration *one)
 {
     if (sum->count == 0 || (one->count > 0 && one->min_ns < sum->min_ns)) {
         sum->min_ns = one->min_ns;
@@ -25,8 +25,8 @@ static void add_duration(warm_duration *sum, const warm_duration *one)
 
 void wm_stats_add(warm_space_stats *sum, const warm_space_stats *one)
 {
-#define STAT(name, unit, meaning)     add_stat(&sum->name, &one->name);
-#define DURATION(name, unit, meaning) add_duration(&sum->name, &one->name);
+#define STAT(name, unit, meaning)     wm_stat_add(&sum->name, &one->name);
+#define DURATION(name, unit, meaning) wm_duration_add(&sum->name, &one->name);
 #define COUNT(name, unit, meaning)    sum->name += one->name;
     WARM_SPACE_STAT_MAP(STAT)
     WARM_SPACE_DURATION_MAP(DURATION)
@@ -38,9 +38,9 @@ void wm_stats_add(warm_space_stats *sum, const warm_space_stats *one)
 
 void wm_class_stats_add(warm_class_stats *sum, const warm_class_stats *one)
 {
-    add_stat(&sum->requests, &one->requests);
-    add_stat(&sum->requested_bytes, &one->requested_bytes);
-    add_stat(&sum->handed_bytes, &one->handed_bytes);
+    wm_stat_add(&sum->requests, &one->requests);
+    wm_stat_add(&sum->requested_bytes, &one->requested_bytes);
+    wm_stat_add(&sum->handed_bytes, &one->handed_bytes);
 }
 
 warm_stat wm_stat_shown(const warm_stat *stat, uint64_t most)

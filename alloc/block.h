@@ -39,7 +39,7 @@ enum wm_block_state {
     WM_BLOCK_PENDING,  /* waits in timelines */
     WM_BLOCK_SLAB,     /* a run that is cut into slots */
     WM_BLOCK_LOST,     /* kept for ever: the driver failed */
-    WM_BLOCK_CAPTURED, /* kept for ever: a graph capture used it */
+    WM_BLOCK_CAPTURED, /* kept: a graph capture used it; see keep.c */
     WM_BLOCK_CACHED,   /* in a magazine, free to be handed out */
     WM_BLOCK_GATHERED, /* freed, in a thread's open batch; see gather.h */
 };

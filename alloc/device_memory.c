@@ -2,6 +2,7 @@
 #include "warmpool/device_memory.h"
 
 #include "alloc/device_space.h"
+#include "alloc/private_pool.h"
 #include "alloc/traced.h"
 #include "runtime/base/sized.h"
 #include "runtime/base/status.h"
@@ -16,9 +17,18 @@ static warm_status alloc(wm_device_space *d, warm_stream stream, size_t bytes,
 {
     wm_request request = {.bytes = bytes, .arena = d->space.arenas};
     bool captured = false;
-    warm_status status =
-        wm_orders_lane(&d->orders, stream, &request.lane, &captured);
+    wm_orders *orders = &d->orders;
+    warm_status status = WARM_OK;
 
+    if (wm_private_routes(d->space.runtime)) {
+        status = wm_private_route(&d->space, d->device, stream, &request);
+        if (request.arena->pool != NULL) {
+            orders = &request.arena->pool->orders;
+        }
+    }
+    if (status == WARM_OK && request.lane == NULL) {
+        status = wm_orders_lane(orders, stream, &request.lane, &captured);
+    }
     if (status == WARM_OK) {
         status = wm_space_alloc(&d->space, &request, pointer);
     }
@@ -89,13 +99,53 @@ warm_status warm_device_cache_info(warm_runtime *runtime, int device,
         status = wm_sized_check(info, sizeof all, "warm_device_cache");
     }
     if (status == WARM_OK) {
-        wm_arena *arena = &space_of(runtime, device)->space.arenas[0];
+        wm_space *space = &space_of(runtime, device)->space;
 
-        all.cached_bytes = wm_arena_idle(arena);
-        all.largest_bytes = wm_arena_largest(arena);
+        for (wm_arena *a = wm_space_arenas(space); a != NULL;
+             a = a->next_arena) {
+            size_t largest = wm_arena_largest(a);
+
+            all.cached_bytes += wm_arena_idle(a);
+            if (largest > all.largest_bytes) {
+                all.largest_bytes = largest;
+            }
+        }
         wm_sized_out(info, &all, sizeof all);
     }
     return status;
+}
+
+static void add_figures(warm_device_figures *sum,
+                        const warm_device_figures *one)
+{
+#define STAT(name, unit, meaning)  wm_stat_add(&sum->name, &one->name);
+#define COUNT(name, unit, meaning) sum->name += one->name;
+    WARM_DEVICE_STAT_MAP(STAT)
+    WARM_DEVICE_COUNT_MAP(COUNT)
+#undef STAT
+#undef COUNT
+}
+
+/* The arenas' figures; sum: zeros. */
+static void sum_stats(wm_space *space, warm_device_stats *sum)
+{
+    for (wm_arena *a = wm_space_arenas(space); a != NULL; a = a->next_arena) {
+        warm_device_stats one = {.size = sizeof one};
+
+        wm_arena_sorted_stats(a, &one);
+        add_figures(&sum->all, &one.all);
+        add_figures(&sum->small, &one.small);
+        add_figures(&sum->large, &one.large);
+        sum->retries += one.retries;
+        sum->failures += one.failures;
+        sum->captured += one.captured;
+        sum->captured_bytes += one.captured_bytes;
+        sum->lost += one.lost;
+        sum->lost_bytes += one.lost_bytes;
+        sum->cache_hits += one.cache_hits;
+        wm_duration_add(&sum->driver_alloc, &one.driver_alloc);
+        wm_duration_add(&sum->driver_free, &one.driver_free);
+    }
 }
 
 warm_status warm_device_get_stats(warm_runtime *runtime, int device,
@@ -108,8 +158,7 @@ warm_status warm_device_get_stats(warm_runtime *runtime, int device,
         status = wm_sized_check(stats, sizeof all, "warm_device_stats");
     }
     if (status == WARM_OK) {
-        wm_arena_sorted_stats(&space_of(runtime, device)->space.arenas[0],
-                              &all);
+        sum_stats(&space_of(runtime, device)->space, &all);
         wm_sized_out(stats, &all, sizeof all);
     }
     return status;

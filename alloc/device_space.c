@@ -2,6 +2,7 @@
 #include "alloc/device_space.h"
 
 #include "alloc/pinned.h"
+#include "alloc/private_pool.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/status.h"
@@ -172,6 +173,7 @@ void wm_device_spaces_stop(warm_runtime *runtime, warm_destroy_report *report)
         report->pending += stats.pending.current;
         wm_space_forget(&d->space);
         wm_orders_forget(&d->orders);
+        wm_private_forget(&d->space);
     }
 }
 
@@ -187,6 +189,7 @@ void wm_device_spaces_retire(warm_runtime *runtime, warm_stream stream,
     for (int i = 0; i < runtime->devices; i++) {
         if (info->device == i || info->device == WM_DEVICE_UNKNOWN) {
             wm_orders_retire(&runtime->device_spaces[i].orders, stream, info);
+            wm_private_retire(runtime, i, stream, info);
         }
     }
 }

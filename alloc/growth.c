@@ -2,6 +2,7 @@
 #include "alloc/growth.h"
 
 #include "alloc/page_map.h"
+#include "alloc/private_pool.h"
 #include "alloc/space.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/clock.h"
@@ -189,7 +190,7 @@ static wm_segment *detach_down(wm_space *space, const struct going *going)
     size_t left = going->target > 0 ? space->growth.held : 0;
     wm_segment *chain = NULL;
 
-    for (wm_arena *arena = space->all_arenas; arena != NULL;
+    for (wm_arena *arena = wm_space_arenas(space); arena != NULL;
          arena = arena->next_arena) {
         size_t held = wm_arena_held(arena);
         size_t others = left > held ? left - held : 0;
@@ -214,7 +215,7 @@ static wm_segment *detach_old(wm_space *space, const struct going *going)
     size_t reserve = b->reserve_bytes;
     wm_segment *chain = NULL;
 
-    for (wm_arena *a = space->all_arenas; a != NULL; a = a->next_arena) {
+    for (wm_arena *a = wm_space_arenas(space); a != NULL; a = a->next_arena) {
         size_t none = 0;
         size_t *keep = wm_arena_beside(a, reserved) ? &reserve : &none;
 
@@ -248,6 +249,9 @@ static size_t send_back(wm_space *space, const struct going *going,
     struct returned returned = {0};
     wm_segment *segment;
 
+    if (wm_private_captures(space)) {
+        return 0; /* it would break a capture */
+    }
     wm_lock_acquire(&space->growth.lock);
     segment = detach(space, going);
     if (segment != NULL) {

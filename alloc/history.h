@@ -46,7 +46,8 @@ typedef struct wm_history_event {
     uint64_t address; /* OUT_OF_MEMORY: bytes free on the device */
     uint64_t bytes;   /* asked for; of segments, all */
     uint64_t lane_id; /* of the stream, 0: of none */
-    uint64_t pool;
+    uint64_t pool;    /* private one, 0: none */
+    uint64_t arena;   /* which snapshot it goes with */
     wm_origin origin;
 } wm_history_event;
 

@@ -5,12 +5,10 @@
 
 #include <string.h>
 
-wm_lane *wm_lane_make(wm_arena *arena, uint64_t id)
+static wm_lane *make_locked(wm_arena *arena, uint64_t id)
 {
-    wm_lane *lane;
+    wm_lane *lane = arena->spare_lanes;
 
-    wm_lock_acquire(&arena->lock);
-    lane = arena->spare_lanes;
     if (lane != NULL) {
         arena->spare_lanes = lane->next;
         memset(lane, 0, sizeof *lane);
@@ -21,6 +19,31 @@ wm_lane *wm_lane_make(wm_arena *arena, uint64_t id)
         lane->id = id;
         lane->next = arena->lanes;
         arena->lanes = lane;
+    }
+    return lane;
+}
+
+wm_lane *wm_lane_make(wm_arena *arena, uint64_t id)
+{
+    wm_lane *lane;
+
+    wm_lock_acquire(&arena->lock);
+    lane = make_locked(arena, id);
+    wm_lock_release(&arena->lock);
+    return lane;
+}
+
+wm_lane *wm_lane_get(wm_arena *arena, uint64_t id)
+{
+    wm_lane *lane;
+
+    wm_lock_acquire(&arena->lock);
+    lane = arena->lanes;
+    while (lane != NULL && lane->id != id) {
+        lane = lane->next;
+    }
+    if (lane == NULL) {
+        lane = make_locked(arena, id);
     }
     wm_lock_release(&arena->lock);
     return lane;

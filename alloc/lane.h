@@ -43,6 +43,10 @@ typedef struct wm_lane {
  * which is the common lane's. */
 wm_lane *wm_lane_make(struct wm_arena *arena, uint64_t id);
 
+/* The lane of that id, made if there is none; null: no memory. For an arena
+ * whose lanes never end. */
+wm_lane *wm_lane_get(struct wm_arena *arena, uint64_t id);
+
 /* How many runs came back so far. */
 uint64_t wm_lane_puts(struct wm_arena *arena, wm_lane *lane);
 /* Whether anything came back since as many did as have passed, and lies idle:

@@ -102,7 +102,7 @@ void wm_magazines_flush_idle(wm_space *space)
     const wm_visit filled = {has_bytes, flush_if_idle, NULL};
 
     visit(space, &filled);
-    for (wm_arena *a = space->all_arenas; a != NULL; a = a->next_arena) {
+    for (wm_arena *a = wm_space_arenas(space); a != NULL; a = a->next_arena) {
         wm_lock_acquire(&a->lock);
         wm_depot_age_locked(a);
         wm_lock_release(&a->lock);

@@ -8,6 +8,7 @@
 #include "alloc/page_map.h"
 #include "alloc/pageable.h"
 #include "alloc/pinned.h"
+#include "alloc/private_pool.h"
 #include "alloc/traced.h"
 #include "runtime/base/sized.h"
 #include "runtime/base/status.h"
@@ -42,7 +43,7 @@ static warm_status serve_pageable(wm_pinned *pinned, wm_request *request,
 static warm_status serve(warm_runtime *runtime, wm_request *request,
                          void **pointer)
 {
-    warm_status status;
+    warm_status status = WARM_OK;
 
     if (pointer == NULL) {
         return wm_fail(WARM_INVALID_ARGUMENT, "pointer is null");
@@ -61,7 +62,12 @@ static warm_status serve(warm_runtime *runtime, wm_request *request,
         request->arena =
             wm_magazines_arena(&runtime->pinned->space, wm_node_home(runtime));
     }
-    status = wm_space_alloc(&runtime->pinned->space, request, pointer);
+    if (wm_private_routes(runtime)) {
+        status = wm_private_route_pinned(&runtime->pinned->space, request);
+    }
+    if (status == WARM_OK) {
+        status = wm_space_alloc(&runtime->pinned->space, request, pointer);
+    }
     if (status == WARM_OUT_OF_MEMORY && request->cause != NULL) {
         status = serve_pageable(runtime->pinned, request, pointer);
     }
@@ -76,7 +82,7 @@ static warm_status serve(warm_runtime *runtime, wm_request *request,
 static inline bool may_hit(const wm_window *window, const warm_runtime *runtime,
                            size_t bytes, void *const *pointer)
 {
-    return wm_likely(window->owner == runtime) &&
+    return wm_likely(window->owner == runtime) && !wm_private_routes(runtime) &&
            wm_likely(bytes - 1 < WM_CLASS_LIMIT) && wm_likely(pointer != NULL);
 }
 

@@ -123,6 +123,13 @@ static warm_status lane_of(wm_orders *orders, warm_stream stream,
     return WARM_OK;
 }
 
+warm_status wm_order_other_device(warm_stream stream, int its, int device)
+{
+    return wm_fail(WARM_INVALID_ARGUMENT,
+                   "stream %p is of device %d, the memory of device %d", stream,
+                   its, device);
+}
+
 warm_status wm_orders_lane(wm_orders *orders, warm_stream stream,
                            wm_lane **lane, bool *captured)
 {
@@ -145,9 +152,7 @@ warm_status wm_orders_lane(wm_orders *orders, warm_stream stream,
     device = wm_timeline_device(t);
     if (device != orders->device && device != WM_DEVICE_UNKNOWN) {
         wm_timelines_let_go(orders->timelines, t);
-        return wm_fail(WARM_INVALID_ARGUMENT,
-                       "stream %p is of device %d, the memory of device %d",
-                       stream, device, orders->device);
+        return wm_order_other_device(stream, device, orders->device);
     }
     return lane_of(orders, stream, t, lane);
 }

@@ -55,6 +55,9 @@ void wm_orders_fini(wm_orders *orders);
 warm_status wm_orders_lane(wm_orders *orders, warm_stream stream,
                            wm_lane **lane, bool *captured);
 
+/* INVALID_ARGUMENT: the stream is not of the device. */
+warm_status wm_order_other_device(warm_stream stream, int its, int device);
+
 /* Queues a mark on every stream but that of lane (null: on all) that has
  * something idle for itself, and none under way. What has passed is common
  * after the next poll. The cost goes by the streams to which memory came back

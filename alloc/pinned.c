@@ -2,6 +2,7 @@
 #include "alloc/pinned.h"
 
 #include "alloc/pageable.h"
+#include "alloc/private_pool.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/status.h"
 
@@ -121,7 +122,10 @@ warm_status wm_pinned_announce(wm_pinned *pinned, warm_stream stream,
 
 bool wm_pinned_capture_over(wm_pinned *pinned, warm_stream stream)
 {
-    return wm_timelines_over(&pinned->timelines, stream);
+    bool found = wm_timelines_over(&pinned->timelines, stream);
+
+    wm_private_tend(pinned->space.runtime); /* what waited for that */
+    return found;
 }
 
 void wm_pinned_retire(wm_pinned *pinned, warm_stream stream,

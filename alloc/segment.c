@@ -57,12 +57,16 @@ void wm_segment_note_whole_locked(wm_arena *arena, wm_segment *segment,
     }
 }
 
-/* Whether all of a segment is idle. Its runs are several where several lanes
- * have a part: the driver waits for the device before it takes it back. */
+/* Whether all of a segment is idle, and may go. Its runs are several where
+ * several lanes have a part: the driver waits for the device before it takes it
+ * back. */
 static bool is_whole(wm_segment *segment)
 {
     wm_block *run = wm_segment_first_run(segment);
 
+    if (segment->arena->keeping) {
+        return false;
+    }
     while (wm_run_is_idle(run)) {
         run = run->after;
     }

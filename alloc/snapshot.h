@@ -28,8 +28,8 @@ typedef struct wm_snapshot {
     size_t count;
     char *origins; /* of the pieces, or null */
     size_t origin_bytes;
-    uint64_t place, pool; /* in the history */
-    uint64_t next;        /* number of the first event that came after it */
+    uint64_t place, pool, arena; /* in the history */
+    uint64_t next; /* number of the first event that came after it */
     uint64_t now_ns;
 } wm_snapshot;
 

@@ -3,16 +3,17 @@
 
 #include "alloc/device_space.h"
 #include "alloc/pinned.h"
+#include "alloc/private_pool.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/status.h"
 
 #include <string.h>
 
-static size_t count_arenas(const wm_space *space)
+static size_t count_arenas(wm_space *space)
 {
     size_t count = 0;
 
-    for (const wm_arena *a = space->all_arenas; a != NULL; a = a->next_arena) {
+    for (wm_arena *a = wm_space_arenas(space); a != NULL; a = a->next_arena) {
         count++;
     }
     return count;
@@ -36,12 +37,15 @@ static warm_status add_arena(wm_snapshot_set *set, wm_arena *arena)
     warm_status status;
 
     /* One for all siblings. */
-    if (arena != arena->siblings || place < set->from || place >= set->to) {
+    if (arena != arena->siblings || place < set->from || place >= set->to ||
+        set->count == set->room) {
         return WARM_OK;
     }
     status = wm_snapshot_take(arena, snapshot);
     if (status == WARM_OK) {
         snapshot->place = place;
+        snapshot->pool = wm_private_number(arena);
+        snapshot->arena = (uintptr_t)arena;
         set->first = set->count == 0 ? snapshot->next : set->first;
         set->next = snapshot->next;
         set->now_ns = snapshot->now_ns;
@@ -50,11 +54,11 @@ static warm_status add_arena(wm_snapshot_set *set, wm_arena *arena)
     return status;
 }
 
-static warm_status add_space(wm_snapshot_set *set, const wm_space *space)
+static warm_status add_space(wm_snapshot_set *set, wm_space *space)
 {
     warm_status status = WARM_OK;
 
-    for (wm_arena *a = space->all_arenas; a != NULL && status == WARM_OK;
+    for (wm_arena *a = wm_space_arenas(space); a != NULL && status == WARM_OK;
          a = a->next_arena) {
         status = add_arena(set, a);
     }
@@ -82,8 +86,7 @@ static bool is_told(const wm_snapshot_set *set, uint64_t number,
                     const wm_history_event *event)
 {
     for (size_t i = 0; i < set->count; i++) {
-        if (set->all[i].place == event->place &&
-            set->all[i].pool == event->pool) {
+        if (set->all[i].arena == event->arena) {
             return number < set->all[i].next;
         }
     }
@@ -146,7 +149,8 @@ warm_status wm_snapshot_set_take(warm_runtime *runtime, uint64_t from,
     warm_status status;
 
     *set = (wm_snapshot_set){.from = from, .to = to};
-    set->all = wm_meta_alloc(count_all(runtime) * sizeof *set->all);
+    set->room = count_all(runtime); /* a pool that comes now is too late */
+    set->all = wm_meta_alloc(set->room * sizeof *set->all);
     if (set->all == NULL) {
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a snapshot");
     }

@@ -3,6 +3,7 @@
 #include "alloc/space_int.h"
 
 #include "alloc/magazine.h"
+#include "alloc/private_pool.h"
 #include "alloc/spill.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/meta.h"
@@ -87,6 +88,7 @@ warm_status wm_space_poll(wm_space *space)
 
     if (status == WARM_OK) {
         wm_space_poll_now(space);
+        wm_private_tend(space->runtime);
         wm_space_work_end(space, &work, true);
     }
     return status;
@@ -100,6 +102,7 @@ void wm_space_tend(wm_space *space)
         wm_timelines_tend(space->timelines);
         wm_space_say_ends(space);
         decay(space);
+        wm_private_tend(space->runtime);
         wm_space_work_end(space, &work, true);
     }
 }
@@ -206,13 +209,17 @@ static unsigned shards_of(const wm_space *space, const wm_options *options)
 
 static void begin_arenas(wm_space *space, wm_arena *arenas, int node)
 {
+    wm_arena *after = wm_space_arenas(space);
+
     for (unsigned i = space->shards; i-- > 0;) {
         wm_arena_init(&arenas[i], space, node);
         arenas[i].history = space->runtime->history;
-        arenas[i].next_arena = space->all_arenas;
-        space->all_arenas = &arenas[i];
+        arenas[i].next_arena = after;
+        after = &arenas[i];
     }
     wm_arena_join(arenas, space->shards);
+    /* Relaxed: nobody has the space yet. */
+    atomic_store_explicit(&space->all_arenas, after, memory_order_relaxed);
 }
 
 warm_status wm_space_init(wm_space *space, const wm_space_traits *traits,
@@ -262,7 +269,7 @@ bool wm_space_check_settled(wm_space *space)
     bool good = true;
 
     wm_magazines_settle_all(space);
-    for (wm_arena *a = space->all_arenas; a != NULL; a = a->next_arena) {
+    for (wm_arena *a = wm_space_arenas(space); a != NULL; a = a->next_arena) {
         good = good && (a->siblings != a || wm_arena_check_settled(a));
     }
     return good;
@@ -277,7 +284,7 @@ static void forget_block(void *context, wm_block *block)
 
 void wm_space_forget(wm_space *space)
 {
-    for (wm_arena *a = space->all_arenas; a != NULL; a = a->next_arena) {
+    for (wm_arena *a = wm_space_arenas(space); a != NULL; a = a->next_arena) {
         wm_arena_each_live(a, forget_block, space);
     }
 }
@@ -286,7 +293,7 @@ bool wm_space_check(wm_space *space)
 {
     bool good = true;
 
-    for (wm_arena *a = space->all_arenas; a != NULL; a = a->next_arena) {
+    for (wm_arena *a = wm_space_arenas(space); a != NULL; a = a->next_arena) {
         good = (a->siblings != a || wm_arena_check(a)) && good;
     }
     return good;
@@ -294,9 +301,13 @@ bool wm_space_check(wm_space *space)
 
 void wm_space_fini(wm_space *space)
 {
-    for (wm_arena *a = space->all_arenas; a != NULL; a = a->next_arena) {
+    for (wm_arena *a = wm_space_arenas(space); a != NULL;) {
+        wm_arena *next = a->next_arena;
+
         wm_magazines_fini(a);
         wm_arena_fini(a);
+        wm_private_arena_end(a->pool);
+        a = next;
     }
     wm_meta_free(space->arenas);
     wm_growth_fini(&space->growth);

@@ -70,7 +70,8 @@ typedef struct wm_space {
     bool parted;              /* const: threads use them from the first on */
     uint64_t place;           /* const: in the history, of its first node */
     wm_arena *arenas;         /* const: shards for each node */
-    wm_arena *all_arenas;     /* const: chained by next_arena */
+    /* Chained by next_arena, those above last; private pools' come and stay. */
+    _Atomic(wm_arena *) all_arenas;
     struct {
         warm_memory_fn function;
         void *context;
@@ -96,6 +97,12 @@ static inline uint64_t wm_space_place(const wm_arena *arena)
     const wm_space *space = arena->owner;
 
     return space->place + (arena->node > 0 ? (uint64_t)arena->node : 0);
+}
+
+/* All of them. Acquire pairs with the release of who puts one before them. */
+static inline wm_arena *wm_space_arenas(wm_space *space)
+{
+    return atomic_load_explicit(&space->all_arenas, memory_order_acquire);
 }
 
 static inline size_t wm_space_limit(const wm_space *space)

@@ -2,6 +2,7 @@
 #include "alloc/space_int.h"
 
 #include "alloc/magazine.h"
+#include "alloc/private_pool.h"
 #include "alloc/spill.h"
 #include "alloc/traced.h"
 #include "runtime/base/bytes.h"
@@ -99,7 +100,9 @@ reclaim_and_obtain(wm_space *space, const wm_request *request, wm_block **block)
 
 static void note_miss(wm_space *space, const wm_request *request)
 {
-    if (space->traits->miss != NULL) {
+    if (request->arena->pool != NULL) {
+        wm_private_miss(request->arena->pool, request);
+    } else if (space->traits->miss != NULL) {
         space->traits->miss(space, request);
     }
 }
@@ -135,6 +138,26 @@ static warm_status climb(wm_space *space, const wm_request *request,
         wm_arena_count_retry(request->arena);
         wm_space_collect(space);
         wm_magazines_flush_all(space);
+        status = wm_spill_obtain(space, request, block);
+    }
+    return status;
+}
+
+static bool is_for_graphs(const wm_request *request)
+{
+    return request->arena->pool != NULL && !request->arena->pool->user;
+}
+
+/* The same for a pool of graphs: nothing is asked of streams, no event is
+ * touched, and what others have is no help. */
+static warm_status climb_for_graphs(wm_space *space, const wm_request *request,
+                                    wm_block **block)
+{
+    warm_status status = wm_spill_obtain(space, request, block);
+
+    if (status == WARM_OUT_OF_MEMORY &&
+        wm_space_ask_callbacks(space, request->bytes)) {
+        wm_arena_count_retry(request->arena);
         status = wm_spill_obtain(space, request, block);
     }
     return status;
@@ -228,8 +251,10 @@ static warm_status alloc_slow(wm_space *space, const wm_request *request,
                               void **pointer)
 {
     wm_space_work work;
-    wm_block *block = wm_space_decays(space) ? take_beside(space, request)
-                                             : take_quietly(space, request);
+    bool apart = is_for_graphs(request);
+    wm_block *block = apart                    ? NULL
+                      : wm_space_decays(space) ? take_beside(space, request)
+                                               : take_quietly(space, request);
     warm_status status;
 
     if (block != NULL) {
@@ -244,7 +269,8 @@ static warm_status alloc_slow(wm_space *space, const wm_request *request,
     if (status != WARM_OK) {
         return status;
     }
-    status = climb(space, request, &block);
+    status = apart ? climb_for_graphs(space, request, &block)
+                   : climb(space, request, &block);
     if (status == WARM_OK) {
         wm_magazines_adopt(space, block);
         *pointer = block->base;

@@ -4,6 +4,7 @@
 #include "alloc/magazine.h"
 #include "alloc/order.h"
 #include "alloc/page_map.h"
+#include "alloc/private_pool.h"
 #include "alloc/traced.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/log.h"
@@ -173,13 +174,37 @@ static void free_used(wm_space *space, wm_block *block, wm_use *uses)
     wm_cancel_restore(cancel);
 }
 
+static void free_of_pool(wm_space *space, wm_block *block, wm_use *uses)
+{
+    wm_private_arena *own = block->segment->arena->pool;
+
+    bool captured =
+        atomic_load_explicit(&block->captured, memory_order_relaxed);
+
+    if (wm_private_keep(block, uses)) {
+        return;
+    }
+    if (uses == NULL &&
+        !atomic_load_explicit(&block->captured, memory_order_relaxed)) {
+        if (wm_unlikely(space->runtime->told) && captured) {
+            wm_traced_unused(space->runtime, block);
+        }
+        free_unused(space, block);
+    } else {
+        free_used(space, block, uses);
+    }
+    wm_private_freed(own);
+}
+
 void wm_space_free(wm_space *space, wm_block *block)
 {
     /* Acquire pairs with the push of a use by another thread. */
     wm_use *uses = atomic_load_explicit(&block->uses, memory_order_acquire);
 
-    if (uses == NULL &&
-        !atomic_load_explicit(&block->captured, memory_order_relaxed)) {
+    if (wm_unlikely(block->segment->arena->pool != NULL)) {
+        free_of_pool(space, block, uses);
+    } else if (uses == NULL &&
+               !atomic_load_explicit(&block->captured, memory_order_relaxed)) {
         free_unused(space, block);
     } else if (!wm_gather_free_other(space, block, uses)) {
         free_used(space, block, uses);

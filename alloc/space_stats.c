@@ -15,7 +15,7 @@ static wm_arena *next_node(const wm_arena *arena)
 
 void wm_space_stats(wm_space *space, warm_space_stats *stats)
 {
-    wm_arena *first = space->all_arenas;
+    wm_arena *first = wm_space_arenas(space);
     uint64_t peak;
 
     wm_arena_stats(first, stats);
@@ -36,7 +36,7 @@ void wm_space_stats(wm_space *space, warm_space_stats *stats)
 void wm_space_class_stats(wm_space *space, unsigned size_class,
                           warm_class_stats *stats)
 {
-    wm_arena *first = space->all_arenas;
+    wm_arena *first = wm_space_arenas(space);
 
     wm_arena_class_stats(first, size_class, stats);
     for (wm_arena *a = next_node(first); a != NULL; a = next_node(a)) {
@@ -49,7 +49,7 @@ void wm_space_class_stats(wm_space *space, unsigned size_class,
 
 void wm_space_reset_peaks(wm_space *space)
 {
-    for (wm_arena *a = space->all_arenas; a != NULL; a = a->next_arena) {
+    for (wm_arena *a = wm_space_arenas(space); a != NULL; a = a->next_arena) {
         wm_arena_reset_peaks(a);
     }
     wm_growth_reset_peak(&space->growth);
@@ -57,7 +57,7 @@ void wm_space_reset_peaks(wm_space *space)
 
 void wm_space_reset_totals(wm_space *space)
 {
-    for (wm_arena *a = space->all_arenas; a != NULL; a = a->next_arena) {
+    for (wm_arena *a = wm_space_arenas(space); a != NULL; a = a->next_arena) {
         wm_arena_reset_totals(a);
     }
 }

@@ -36,6 +36,9 @@ bool wm_spill_is_futile(wm_space *space, const wm_request *request)
 {
     wm_arena *arena = request->arena;
 
+    if (request->arena->pool != NULL) {
+        return false;
+    }
     do {
         if (request->cause == NULL ||
             atomic_load_explicit(&arena->siblings->pause,
@@ -96,7 +99,7 @@ static warm_status grow(wm_space *space, const wm_request *request,
 
 void wm_spill_reset(wm_space *space)
 {
-    for (wm_arena *a = space->all_arenas; a != NULL; a = a->next_arena) {
+    for (wm_arena *a = wm_space_arenas(space); a != NULL; a = a->next_arena) {
         atomic_store_explicit(&a->pause, 0, memory_order_relaxed);
         atomic_store_explicit(&a->paused, 0, memory_order_relaxed);
     }
@@ -146,6 +149,9 @@ warm_status wm_spill_obtain(wm_space *space, const wm_request *request,
     wm_arena *own = request->arena;
     warm_status status;
 
+    if (own->pool != NULL) {
+        return grow(space, request, own, NULL, block);
+    }
     if (space->nodes == 1) {
         return grow(space, request, own, own, block);
     }

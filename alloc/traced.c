@@ -3,10 +3,17 @@
 
 #include "alloc/device_space.h"
 #include "alloc/page_map.h"
+#include "alloc/private_pool.h"
 
 #include <string.h>
 
 /* ---- the history -------------------------------------------------------- */
+
+/* Siblings have one snapshot. */
+static uint64_t arena_of(const wm_arena *arena)
+{
+    return (uintptr_t)arena->siblings;
+}
 
 /* What an event says of a block, but for who does it. */
 static wm_history_event event_of(const wm_block *block, enum wm_history_op op)
@@ -15,7 +22,9 @@ static wm_history_event event_of(const wm_block *block, enum wm_history_op op)
                               .place = wm_space_place(block->segment->arena),
                               .address = (uintptr_t)block->base,
                               .bytes = wm_block_requested(block),
-                              .lane_id = block->lane_id};
+                              .lane_id = block->lane_id,
+                              .pool = wm_private_number(block->segment->arena),
+                              .arena = arena_of(block->segment->arena)};
 }
 
 /* Events of blocks are put under lock arena: no snapshot falls between two that
@@ -107,7 +116,9 @@ void wm_traced_segment(const wm_segment *segment, enum wm_history_op op)
     wm_history_event event = {.op = (uint64_t)op,
                               .place = wm_space_place(segment->arena),
                               .address = (uintptr_t)segment->base,
-                              .bytes = segment->bytes};
+                              .bytes = segment->bytes,
+                              .pool = wm_private_number(segment->arena),
+                              .arena = arena_of(segment->arena)};
 
     wm_history_here(history, &event.origin, false);
     wm_history_put(history, &event);
@@ -117,7 +128,9 @@ void wm_traced_refused(warm_runtime *runtime, const wm_request *request)
 {
     wm_history_event event = {.op = WM_HISTORY_OUT_OF_MEMORY,
                               .place = wm_space_place(request->arena),
-                              .bytes = request->bytes};
+                              .bytes = request->bytes,
+                              .pool = wm_private_number(request->arena),
+                              .arena = arena_of(request->arena)};
     size_t free = 0, total = 0;
     warm_error before = {.size = sizeof before};
 

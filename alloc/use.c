@@ -162,6 +162,20 @@ static warm_status add_adopted(wm_timelines *set, wm_block *block,
     return add_use(set, block, t, WM_CAPTURE_NONE);
 }
 
+/* The stream captures: it has another id then, and what was allocated on it in
+ * a capture is in its order. */
+static warm_status use_captured(wm_timelines *set, wm_block *block,
+                                warm_stream stream)
+{
+    wm_stream_info info;
+    warm_status status = wm_driver_stream_info(set->driver, stream, &info);
+
+    if (status == WARM_OK && block->lane_id != wm_timeline_lane_id(info.id)) {
+        atomic_store_explicit(&block->captured, true, memory_order_relaxed);
+    }
+    return status;
+}
+
 static warm_status use_adopted(wm_timelines *set, wm_block *block,
                                wm_timeline *t)
 {
@@ -176,7 +190,7 @@ static warm_status use_adopted(wm_timelines *set, wm_block *block,
         return add_adopted(set, block, t);
     }
     if (status == WARM_OK && capture != WM_CAPTURE_NONE) {
-        atomic_store_explicit(&block->captured, true, memory_order_relaxed);
+        status = use_captured(set, block, t->stream);
     }
     wm_timeline_drop(set, t);
     return status;
@@ -194,12 +208,12 @@ warm_status wm_timelines_use(wm_timelines *set, wm_block *block,
         return use_adopted(set, block, t);
     }
     status = wm_driver_stream_info(set->driver, stream, &info);
-    if (status == WARM_OK && info.capture == WM_CAPTURE_ACTIVE) {
-        atomic_store_explicit(&block->captured, true, memory_order_relaxed);
-        return WARM_OK;
-    }
     if (status != WARM_OK || block->lane_id == wm_timeline_lane_id(info.id)) {
         return status;
+    }
+    if (info.capture == WM_CAPTURE_ACTIVE) {
+        atomic_store_explicit(&block->captured, true, memory_order_relaxed);
+        return WARM_OK;
     }
     t = wm_timeline_get(set, stream, &info);
     if (t == NULL) {

@@ -186,6 +186,15 @@ void wm_pools_set_streams(struct wm_pools *pools, const wm_stream_life *life)
     pools->entries[WARM_KIND_STREAM].kind.context = &pools->streams;
 }
 
+void wm_pools_set_private(struct wm_pools *pools, wm_pool_of_fn pool_of,
+                          void *context)
+{
+    for (int i = 0; i < pools->driver->devices; i++) {
+        pools->parts[i].workspaces.pool_of = pool_of;
+        pools->parts[i].workspaces.pools = context;
+    }
+}
+
 uint64_t wm_pools_leak(struct wm_pools *pools)
 {
     uint64_t count = 0;

@@ -53,6 +53,10 @@ warm_status wm_pools_open(wm_driver *driver, const wm_options *options,
 /* Called once, before anyone uses the pools. Not told when they close. */
 void wm_pools_set_streams(struct wm_pools *pools, const wm_stream_life *life);
 
+/* The same: who says which private pool has what is captured on a stream. */
+void wm_pools_set_private(struct wm_pools *pools, wm_pool_of_fn pool_of,
+                          void *context);
+
 /* Destroys what is idle and reports what is in use. */
 void wm_pools_close(struct wm_pools *pools, uint64_t *in_use);
 

@@ -2,30 +2,15 @@
  *
  * A record is SERVING a stream, PASSING (its stream retired; work may still
  * run), IDLE, TAKEN out of the list's reach by one thread that talks to the
- * driver about it, or LOST: kept for ever, because the driver did not say when
- * the work ends, or because a graph of a stream that is gone has it. Records
- * stay in the list until the runtime goes, or a trim takes one out. */
-#include "handles/workspace.h"
+ * driver about it, LOST: kept, because the driver did not say when the work
+ * ends, or because a graph of a stream that is gone has it; or OVER: to be
+ * given back. Records stay in the list until the runtime goes, or a trim takes
+ * one out. */
+#include "handles/workspace_int.h"
 
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/meta.h"
-#include "runtime/base/status.h"
-
-enum state { SERVING, PASSING, IDLE, TAKEN, LOST };
-
-struct wm_workspace {
-    wm_workspace *next;       /* lock workspaces; all below too */
-    wm_workspace *next_asked; /* of the thread that has it TAKEN */
-    enum state state;
-    bool captured;
-    uint64_t stream_id;
-    warm_stream stream; /* to compare only */
-    size_t bytes;
-    void *memory;      /* const */
-    uint64_t since_ns; /* when its stream retired */
-    warm_event event;  /* null until first retired; kept */
-};
 
 void wm_workspaces_init(wm_workspaces *workspaces, wm_driver *driver,
                         int device)
@@ -39,7 +24,7 @@ static wm_workspace *serving_locked(wm_workspaces *workspaces,
                                     uint64_t stream_id, size_t bytes)
 {
     for (wm_workspace *w = workspaces->list; w != NULL; w = w->next) {
-        if (w->state == SERVING && w->stream_id == stream_id &&
+        if (w->state == WM_WORKSPACE_SERVING && w->stream_id == stream_id &&
             w->bytes >= bytes) {
             return w;
         }
@@ -50,11 +35,12 @@ static wm_workspace *serving_locked(wm_workspaces *workspaces,
 /* Takes an idle one, or one whose old stream may have passed; which retired at
  * before, or earlier. */
 static wm_workspace *candidate_locked(wm_workspaces *workspaces, size_t bytes,
-                                      uint64_t before, enum state state)
+                                      uint64_t before,
+                                      enum wm_workspace_state state)
 {
     for (wm_workspace *w = workspaces->list; w != NULL; w = w->next) {
         if (w->state == state && w->bytes >= bytes && w->since_ns <= before) {
-            w->state = TAKEN;
+            w->state = WM_WORKSPACE_TAKEN;
             return w;
         }
     }
@@ -62,15 +48,15 @@ static wm_workspace *candidate_locked(wm_workspaces *workspaces, size_t bytes,
 }
 
 static void set_state(wm_workspaces *workspaces, wm_workspace *workspace,
-                      enum state state)
+                      enum wm_workspace_state state)
 {
     wm_lock_acquire(&workspaces->lock);
     workspace->state = state;
     wm_lock_release(&workspaces->lock);
 }
 
-static wm_workspace *take(wm_workspaces *workspaces, size_t bytes,
-                          uint64_t before, enum state state)
+wm_workspace *wm_workspace_take(wm_workspaces *workspaces, size_t bytes,
+                                uint64_t before, enum wm_workspace_state state)
 {
     wm_workspace *workspace;
 
@@ -83,7 +69,7 @@ static wm_workspace *take(wm_workspaces *workspaces, size_t bytes,
 /* The driver failed to say when the work ends: never hand the memory out. */
 static void lose(wm_workspaces *workspaces, wm_workspace *workspace)
 {
-    set_state(workspaces, workspace, LOST);
+    set_state(workspaces, workspace, WM_WORKSPACE_LOST);
     wm_log(WARM_LOG_WARNING,
            "a workspace of %zu bytes on device %d is kept for ever: %s",
            workspace->bytes, workspaces->device, warm_last_error_message());
@@ -93,7 +79,7 @@ static void put_back(wm_workspaces *workspaces, wm_workspace *asked)
 {
     wm_lock_acquire(&workspaces->lock);
     for (; asked != NULL; asked = asked->next_asked) {
-        asked->state = PASSING;
+        asked->state = WM_WORKSPACE_PASSING;
     }
     wm_lock_release(&workspaces->lock);
 }
@@ -106,7 +92,8 @@ static wm_workspace *take_passed(wm_workspaces *workspaces, size_t bytes,
     wm_workspace *asked = NULL;
     wm_workspace *w;
 
-    while ((w = take(workspaces, bytes, before, PASSING)) != NULL) {
+    while ((w = wm_workspace_take(workspaces, bytes, before,
+                                  WM_WORKSPACE_PASSING)) != NULL) {
         warm_status status =
             wm_driver_event_query(workspaces->driver, w->event);
 
@@ -154,7 +141,7 @@ static wm_workspace *make(wm_workspaces *workspaces, size_t bytes)
         return NULL;
     }
     w->bytes = bytes;
-    w->state = TAKEN;
+    w->state = WM_WORKSPACE_TAKEN;
     wm_lock_acquire(&workspaces->lock);
     w->next = workspaces->list;
     workspaces->list = w;
@@ -171,7 +158,8 @@ static wm_workspace *obtain(wm_workspaces *workspaces, size_t bytes)
 {
     bool mode;
     bool relaxed = wm_driver_relax(workspaces->driver, &mode);
-    wm_workspace *w = take(workspaces, bytes, UINT64_MAX, IDLE);
+    wm_workspace *w =
+        wm_workspace_take(workspaces, bytes, UINT64_MAX, WM_WORKSPACE_IDLE);
 
     if (w == NULL) {
         w = take_passed(workspaces, bytes, UINT64_MAX);
@@ -187,40 +175,32 @@ static wm_workspace *obtain(wm_workspaces *workspaces, size_t bytes)
 
 /* Makes w serve the stream, unless another thread gave it one meanwhile. */
 static wm_workspace *serve(wm_workspaces *workspaces, wm_workspace *w,
-                           warm_stream stream, uint64_t stream_id, size_t bytes)
+                           warm_stream stream, uint64_t stream_id, size_t bytes,
+                           bool of_captures)
 {
     wm_workspace *other;
 
     wm_lock_acquire(&workspaces->lock);
     other = serving_locked(workspaces, stream_id, bytes);
     if (other != NULL) {
-        w->state = IDLE;
+        w->state = WM_WORKSPACE_IDLE;
         w = other;
     } else {
-        w->state = SERVING;
+        w->state = WM_WORKSPACE_SERVING;
         w->stream_id = stream_id;
         w->stream = stream;
         w->captured = false;
+        w->of_captures = of_captures;
     }
     wm_lock_release(&workspaces->lock);
     return w;
-}
-
-/* Whether a graph may hold what is queued on the stream now. An error counts
- * as yes: the memory is then kept, which is safe. */
-static bool captures(wm_workspaces *workspaces, warm_stream stream)
-{
-    wm_capture capture = WM_CAPTURE_ACTIVE;
-
-    return wm_driver_stream_capture(workspaces->driver, stream, &capture) !=
-               WARM_OK ||
-           capture == WM_CAPTURE_ACTIVE;
 }
 
 void wm_workspaces_get(wm_workspaces *workspaces, warm_stream stream,
                        uint64_t stream_id, size_t bytes, void **memory)
 {
     warm_error before = {.size = sizeof before};
+    bool captures = false;
     wm_workspace *w;
 
     warm_last_error(&before);
@@ -232,43 +212,17 @@ void wm_workspaces_get(wm_workspaces *workspaces, warm_stream stream,
         if (w == NULL) {
             warn_once(workspaces, bytes);
         } else {
-            w = serve(workspaces, w, stream, stream_id, bytes);
+            captures = wm_workspace_captures(workspaces, stream);
+            w = serve(workspaces, w, stream, stream_id, bytes, captures);
         }
+    } else {
+        captures = wm_workspace_captures(workspaces, stream);
     }
-    if (w != NULL && captures(workspaces, stream)) {
-        wm_workspaces_captured(workspaces, stream_id);
+    if (captures) {
+        wm_workspaces_captured(workspaces, stream, stream_id);
     }
     wm_error_restore(&before);
     *memory = w != NULL ? w->memory : NULL;
-}
-
-void wm_workspaces_captured(wm_workspaces *workspaces, uint64_t stream_id)
-{
-    wm_lock_acquire(&workspaces->lock);
-    for (wm_workspace *w = workspaces->list; w != NULL; w = w->next) {
-        if (w->state == SERVING && w->stream_id == stream_id) {
-            w->captured = true;
-        }
-    }
-    wm_lock_release(&workspaces->lock);
-}
-
-bool wm_workspaces_note(wm_workspaces *workspaces, warm_stream stream,
-                        uint64_t stream_id)
-{
-    warm_error before = {.size = sizeof before};
-    bool noted;
-
-    warm_last_error(&before);
-    wm_lock_acquire(&workspaces->lock);
-    noted = serving_locked(workspaces, stream_id, 0) != NULL;
-    wm_lock_release(&workspaces->lock);
-    noted = noted && captures(workspaces, stream);
-    if (noted) {
-        wm_workspaces_captured(workspaces, stream_id);
-    }
-    wm_error_restore(&before);
-    return noted;
 }
 
 /* A workspace of the stream that may serve another one later, as TAKEN. */
@@ -279,26 +233,14 @@ static wm_workspace *take_of_stream(wm_workspaces *workspaces,
 
     wm_lock_acquire(&workspaces->lock);
     for (w = workspaces->list; w != NULL; w = w->next) {
-        if (w->state == SERVING && w->stream_id == stream_id && !w->captured) {
-            w->state = TAKEN;
+        if (w->state == WM_WORKSPACE_SERVING && w->stream_id == stream_id &&
+            !w->captured) {
+            w->state = WM_WORKSPACE_TAKEN;
             break;
         }
     }
     wm_lock_release(&workspaces->lock);
     return w;
-}
-
-/* What the stream's graphs use. The id of captures is that of an address, and
- * a stream that comes there later must not find it. */
-static void leave_to_graphs(wm_workspaces *workspaces, warm_stream stream)
-{
-    wm_lock_acquire(&workspaces->lock);
-    for (wm_workspace *w = workspaces->list; w != NULL; w = w->next) {
-        if (w->state == SERVING && w->captured && w->stream == stream) {
-            w->state = LOST;
-        }
-    }
-    wm_lock_release(&workspaces->lock);
 }
 
 /* Records the event behind the stream's last work. */
@@ -330,12 +272,12 @@ void wm_workspaces_retire(wm_workspaces *workspaces, warm_stream stream,
     while ((w = take_of_stream(workspaces, stream_id)) != NULL) {
         w->since_ns = wm_clock_ns();
         if (mark(workspaces, w, stream) == WARM_OK) {
-            set_state(workspaces, w, PASSING);
+            set_state(workspaces, w, WM_WORKSPACE_PASSING);
         } else {
             lose(workspaces, w);
         }
     }
-    leave_to_graphs(workspaces, stream);
+    wm_workspaces_leave_to_graphs(workspaces, stream);
     wm_error_restore(&before);
 }
 
@@ -354,7 +296,7 @@ static void unlink_workspace(wm_workspaces *workspaces, wm_workspace *w)
 }
 
 /* Gives the memory of one that is TAKEN back. */
-static void drop(wm_workspaces *workspaces, wm_workspace *w)
+void wm_workspace_drop(wm_workspaces *workspaces, wm_workspace *w)
 {
     if (wm_driver_device_free(workspaces->driver, workspaces->device,
                               w->memory) != WARM_OK) {
@@ -379,12 +321,15 @@ void wm_workspaces_trim(wm_workspaces *workspaces, uint64_t idle_ns)
     warm_last_error(&before);
     relaxed = wm_driver_relax(workspaces->driver, &mode);
     do {
-        w = take(workspaces, 0, last, IDLE);
+        w = wm_workspace_take(workspaces, 0, UINT64_MAX, WM_WORKSPACE_OVER);
+        if (w == NULL) {
+            w = wm_workspace_take(workspaces, 0, last, WM_WORKSPACE_IDLE);
+        }
         if (w == NULL) {
             w = take_passed(workspaces, 0, last);
         }
         if (w != NULL) {
-            drop(workspaces, w);
+            wm_workspace_drop(workspaces, w);
         }
     } while (w != NULL);
     if (relaxed) {

@@ -4,7 +4,8 @@
  * bound to one stream share it, because work on a stream is ordered, and so it
  * never serves two streams at once. When the stream retires, an event behind
  * its last work says when another stream may have the workspace. One that was
- * used in a capture may be part of a graph and never serves another stream.
+ * used in a capture may be part of a graph and never serves another stream; it
+ * lives as long as the private pool that the capture allocated from.
  * Any thread; WM_RANK_WORKSPACES around the list, not around driver calls. */
 #ifndef WM_WORKSPACE_H
 #define WM_WORKSPACE_H
@@ -14,6 +15,10 @@
 
 typedef struct wm_workspace wm_workspace;
 
+/* The number of the private pool for graphs that what is captured on the stream
+ * now belongs to; 0: of none. No lock is held. */
+typedef uint64_t (*wm_pool_of_fn)(void *context, warm_stream stream);
+
 /* The workspaces of one device; embedded, fields belong to workspace.c. */
 typedef struct wm_workspaces {
     wm_driver *driver; /* const */
@@ -22,6 +27,8 @@ typedef struct wm_workspaces {
     wm_workspace *list;         /* lock workspaces: serving a stream, or idle */
     uint64_t count, held_bytes; /* lock workspaces */
     bool warned;                /* lock workspaces: memory was short */
+    wm_pool_of_fn pool_of;      /* const; null: there are none */
+    void *pools;                /* const: its context */
     bool keep; /* set while closing, by the one thread that does */
 } wm_workspaces;
 
@@ -40,7 +47,14 @@ void wm_workspaces_get(wm_workspaces *workspaces, warm_stream stream,
                        uint64_t stream_id, size_t bytes, void **memory);
 
 /* The stream captures, or will from now on. */
-void wm_workspaces_captured(wm_workspaces *workspaces, uint64_t stream_id);
+void wm_workspaces_captured(wm_workspaces *workspaces, warm_stream stream,
+                            uint64_t stream_id);
+
+/* The graphs of a private pool are gone: gives back what only they had, and
+ * what was left by earlier calls. later: not now, since something is captured.
+ * pool: 0 is none. Cannot fail. */
+void wm_workspaces_pool_over(wm_workspaces *workspaces, uint64_t pool,
+                             bool later);
 
 /* Asks whether the stream captures, and if so does the same. True if it had a
  * workspace and captures. */

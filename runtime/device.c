@@ -288,7 +288,7 @@ warm_status warm_capture_begin(warm_runtime *runtime, warm_stream stream)
      * workspaces never serve another stream. */
     if (status == WARM_OK && info.device != WM_DEVICE_UNKNOWN) {
         wm_workspaces_captured(wm_pools_workspaces(runtime->pools, info.device),
-                               info.id);
+                               stream, info.id);
         look_again(runtime);
     }
     return status;

@@ -10,6 +10,7 @@
 #include "alloc/history.h"
 #include "alloc/magazine.h"
 #include "alloc/pinned.h"
+#include "alloc/private_pool.h"
 #include "handles/pools.h"
 #include "handles/reserve.h"
 #include "runtime/base/log.h"
@@ -157,6 +158,22 @@ static void adopt_pooled(void *context, warm_stream stream)
     wm_runtime_adopt(context, stream);
 }
 
+static uint64_t pool_of(void *context, warm_stream stream)
+{
+    return wm_private_pool_of(context, stream);
+}
+
+/* Handles were bound with its workspaces. */
+static void pool_over(warm_runtime *runtime, uint64_t pool, bool later)
+{
+    for (int i = 0; i < runtime->devices; i++) {
+        wm_workspaces_pool_over(wm_pools_workspaces(runtime->pools, i), pool,
+                                later);
+    }
+    /* Relaxed: see warm_reserve_on(). */
+    atomic_fetch_add_explicit(&runtime->stream_epoch, 1, memory_order_relaxed);
+}
+
 static warm_status open_caches(warm_runtime *runtime, const wm_options *options)
 {
     wm_stream_life life = {adopt_pooled, retire_pooled, runtime};
@@ -169,9 +186,14 @@ static warm_status open_caches(warm_runtime *runtime, const wm_options *options)
         return status;
     }
     wm_pools_set_streams(runtime->pools, &life);
-    status = wm_pinned_open(runtime, options, &runtime->pinned);
+    wm_pools_set_private(runtime->pools, pool_of, runtime);
+    status = wm_private_open(runtime);
     if (status != WARM_OK) {
         goto fail;
+    }
+    status = wm_pinned_open(runtime, options, &runtime->pinned);
+    if (status != WARM_OK) {
+        goto fail_pinned;
     }
     status = wm_device_spaces_open(runtime, options);
     if (status != WARM_OK) {
@@ -186,6 +208,9 @@ static warm_status open_caches(warm_runtime *runtime, const wm_options *options)
 fail_devices:
     wm_pinned_stop(runtime->pinned);
     wm_pinned_close(runtime->pinned, &unused);
+
+fail_pinned:
+    wm_private_fini(runtime);
 
 fail:
     wm_pools_close(runtime->pools, &in_use);
@@ -209,6 +234,7 @@ static warm_runtime *new_runtime(wm_driver *driver, struct wm_trace *trace,
     runtime->generation = wm_process_generation();
     runtime->window_release = wm_reserve_release;
     runtime->window_empty = wm_magazines_end;
+    runtime->pool_over = pool_over;
     /* Calls that are told are none of those that look at no more than a window.
      */
     runtime->told = trace != NULL || options->history > 0;
@@ -329,12 +355,14 @@ static void end(warm_runtime *runtime, warm_destroy_report *report)
     wm_trace_close(runtime->trace);
     runtime->trace = NULL;
     wm_allocators_close(runtime);
+    wm_private_close(runtime);
     wm_device_spaces_stop(runtime, report);
     wm_pinned_close(runtime->pinned, report);
     runtime->pinned = NULL;
     wm_device_spaces_close(runtime);
     wm_history_close(runtime->history);
     runtime->history = NULL;
+    wm_private_fini(runtime);
     wm_pools_close(runtime->pools, &report->handles);
     runtime->pools = NULL;
     report->host_streams = wm_driver_close(runtime->driver);

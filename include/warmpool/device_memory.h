@@ -103,7 +103,8 @@ typedef struct warm_device_stats {
     warm_duration driver_alloc, driver_free; /* its calls for segments */
 } warm_device_stats;
 
-/* All figures belong to one moment. */
+/* Those of private pools are counted in (private_pool.h). All figures of one
+ * pool, or of what is in none, belong to one moment. */
 WARM_API warm_status warm_device_get_stats(warm_runtime *runtime, int device,
                                            warm_device_stats *stats);
 

@@ -9,7 +9,7 @@
  *
  *   WARMPOOL_CONF=history:100000,history_frames:16 ./program
  *
- * A history costs 120 bytes an event, and 8 for each frame of it; 64 and 8 for
+ * A history costs 128 bytes an event, and 8 for each frame of it; 64 and 8 for
  * each record of a block. Every allocation and free takes the slow path then:
  * some microseconds, without frames less than one. Without the option nothing
  * is kept and no call costs more.
@@ -50,14 +50,14 @@ extern "C" {
  * pending (freed, waits for streams); captured (kept for a graph); lost (kept
  * after an error of the driver). requested: of live blocks. stream: the
  * driver's id of the stream in whose order a block is live, or idle; null: of
- * none in particular, and of the legacy stream. pool: 0, which is no private
- * one. idle_ns: how long all of a segment has been idle, or null.
- * frames: innermost first; function is left out if the dynamic linker does not
- * know it, but addr2line does, by object and offset. Where the library is
- * linked statically its own functions come first, and count.
- * age_ns, thread, tag, frames: when and by whom a live or pending block was
- * allocated, where there is a history; else they are left out. tag and frames
- * are left out too where there are none.
+ * none in particular, and of the legacy stream. pool: the number of the
+ * private one (private_pool.h), or 0. idle_ns: how long all of a segment has
+ * been idle, or null. frames: innermost first; function is left out if the
+ * dynamic linker does not know it, but addr2line does, by object and offset.
+ * Where the library is linked statically its own functions come first, and
+ * count. age_ns, thread, tag, frames: when and by whom a live or pending block
+ * was allocated, where there is a history; else they are left out. tag and
+ * frames are left out too where there are none.
  *
  * history is left out without the option. Events have rising numbers, of which
  * next is the first to come; some are another device's, dropped as many as met

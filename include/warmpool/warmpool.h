@@ -12,6 +12,7 @@
 #include "warmpool/handle.h"
 #include "warmpool/ipc.h"
 #include "warmpool/memory.h"
+#include "warmpool/private_pool.h"
 #include "warmpool/snapshot.h"
 #include "warmpool/stats.h"
 #include "warmpool/storage.h"

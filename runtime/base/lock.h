@@ -23,6 +23,7 @@ enum wm_rank {
     WM_RANK_POOL,        /* idle handles of one kind on one device */
     WM_RANK_METER,       /* creations of handles under way on one device */
     WM_RANK_WORKSPACES,  /* workspaces of one device */
+    WM_RANK_PRIVATE,     /* a runtime's private pools */
     WM_RANK_BACKGROUND,  /* what a runtime's thread is to do */
     WM_RANK_GROWTH,      /* memory on its way from the driver, or to it */
     WM_RANK_IMPORTS,     /* memory of other processes on one device */

@@ -27,12 +27,13 @@
 #include <stdatomic.h>
 
 typedef struct wm_window wm_window;
-struct wm_pools;        /* handles/pools.h */
-struct wm_pinned;       /* alloc/pinned.h */
-struct wm_trace;        /* runtime/base/trace.h */
-struct wm_history;      /* alloc/history.h */
-struct wm_allocators;   /* alloc/allocators.h */
-struct wm_device_space; /* alloc/device_space.h */
+struct wm_pools;         /* handles/pools.h */
+struct wm_pinned;        /* alloc/pinned.h */
+struct wm_trace;         /* runtime/base/trace.h */
+struct wm_history;       /* alloc/history.h */
+struct wm_allocators;    /* alloc/allocators.h */
+struct wm_device_space;  /* alloc/device_space.h */
+struct wm_private_pools; /* alloc/private_pool.h */
 
 typedef struct wm_own_allocator {
     warm_runtime *runtime;
@@ -59,8 +60,15 @@ struct warm_runtime {
     struct wm_trace *trace;     /* const while LIVE; null: nothing is traced */
     struct wm_history *history; /* const while LIVE; null: none is kept */
     bool told;                  /* const while LIVE: there is one of the two */
-    struct wm_device_space *device_spaces; /* const while LIVE; [device] */
-    struct wm_allocators *allocators;      /* const while LIVE */
+    struct wm_device_space *device_spaces;  /* const while LIVE; [device] */
+    struct wm_allocators *allocators;       /* const while LIVE */
+    struct wm_private_pools *private_pools; /* const while LIVE */
+    /* Private pools that are recording: while there are any, allocations look
+     * at what they would have not to. Relaxed; see wm_private_routes(). */
+    _Atomic unsigned routes;
+    /* const. The graphs of a private pool (0: none) are gone. later: memory
+     * must not go back now, this is called again then. No lock is held. */
+    void (*pool_over)(warm_runtime *runtime, uint64_t pool, bool later);
     /* Gives back what a window holds; set by runtime.c (nothing below it may
      * know the handle pool). */
     void (*window_release)(warm_runtime *runtime, wm_window *window);

@@ -302,6 +302,7 @@ static warm_status get_first(warm_runtime *runtime, wm_window **window)
                        "no memory for the window of a thread");
     }
     found->home = -1;
+    found->stream = NULL;
     found->next_of_thread = mine.list;
     mine.list = found;
     wm_window_current = found;

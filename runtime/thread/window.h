@@ -100,6 +100,7 @@ struct wm_window {
     _Atomic int state;     /* enum wm_window_state; see window.c */
     /* Owner thread: what it traces; null: nothing so far. */
     struct wm_trace_buffer *trace;
+    warm_stream stream; /* owner thread: see warm_thread_set_stream() */
     int home; /* owner thread: device of the handle it got last, -1: none */
     /* Owner thread; for four devices each. */
     _Alignas(64) wm_rows rows[];

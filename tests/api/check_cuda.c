@@ -223,6 +223,65 @@ START_TEST(test_A10_B7_cublas_can_be_bound_to_a_stream_that_captures)
 }
 END_TEST
 
+static uint64_t workspaces_now(void)
+{
+    warm_handle_stats stats = {.size = sizeof stats};
+
+    wt_ok(warm_handle_get_stats(runtime, WARM_KIND_CUBLAS, 0, &stats));
+    return (uint64_t)stats.workspaces;
+}
+
+/* One that graphs have goes with their pool, and not with their stream; one
+ * that serves the stream outside of captures as well stays. */
+START_TEST(test_A10_E3_workspace_of_a_capture_goes_with_its_pool)
+{
+    warm_private_pool pool = 0;
+    warm_stream stream = NULL;
+    warm_graph graph = NULL;
+    cublasHandle_t handle = NULL;
+    uint64_t eager;
+
+    wt_ok(warm_stream_create(runtime, 0, &stream));
+    wt_ok(warm_cublas_handle(runtime, 0, stream, &handle));
+    eager = workspaces_now();
+    ck_assert_uint_eq(eager, 1);
+    for (int i = 0; i < 3; i++) {
+        wt_ok(warm_private_pool_begin(runtime, &pool, 0, NULL, NULL));
+        wt_ok(warm_capture_begin(runtime, stream));
+        wt_ok(warm_cublas_handle(runtime, 0, stream, &handle));
+        wt_ok(warm_capture_end(runtime, stream, &graph));
+        wt_ok(warm_private_pool_end(runtime, pool));
+        wt_ok(warm_graph_destroy(runtime, graph));
+        ck_assert_uint_eq(workspaces_now(), eager + 1);
+    }
+    for (int i = 0; i < 3; i++) {
+        ck_assert_uint_eq(workspaces_now(), eager + 1);
+        wt_ok(warm_private_pool_release(runtime, pool));
+    }
+    ck_assert_uint_eq(workspaces_now(), eager);
+    wt_ok(warm_cublas_handle(runtime, 0, stream, &handle));
+    ck_assert_uint_eq(workspaces_now(), eager);
+    /* Again, and the stream goes first; and one is captured meanwhile. */
+    pool = 0;
+    wt_ok(warm_private_pool_begin(runtime, &pool, 0, NULL, NULL));
+    wt_ok(warm_capture_begin(runtime, stream));
+    wt_ok(warm_cublas_handle(runtime, 0, stream, &handle));
+    wt_ok(warm_capture_end(runtime, stream, &graph));
+    wt_ok(warm_private_pool_end(runtime, pool));
+    wt_ok(warm_graph_destroy(runtime, graph));
+    wt_ok(warm_thread_release(runtime));
+    wt_ok(warm_stream_destroy(runtime, stream));
+    wt_ok(warm_stream_create(runtime, 0, &stream));
+    wt_ok(warm_capture_begin(runtime, stream));
+    wt_ok(warm_private_pool_release(runtime, pool));
+    ck_assert_uint_eq(workspaces_now(), eager + 1);
+    wt_ok(warm_capture_end(runtime, stream, &graph));
+    wt_ok(warm_graph_destroy(runtime, graph));
+    ck_assert_uint_eq(workspaces_now(), 0);
+    wt_ok(warm_stream_destroy(runtime, stream));
+}
+END_TEST
+
 START_TEST(test_B13_a_runtime_alone_makes_no_context)
 {
     warm_device_info info = {.size = sizeof info};
@@ -294,6 +353,8 @@ int main(void)
                         0, 4);
     tcase_add_test(tcase,
                    test_A10_B7_cublas_can_be_bound_to_a_stream_that_captures);
+    tcase_add_test(tcase,
+                   test_A10_E3_workspace_of_a_capture_goes_with_its_pool);
     tcase_add_test(tcase, test_B13_a_runtime_alone_makes_no_context);
     tcase_add_test(tcase, test_B13_a_thread_keeps_having_no_context);
     tcase_add_test(tcase,

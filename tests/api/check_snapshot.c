@@ -761,6 +761,40 @@ START_TEST(test_C7_viz_layout)
 }
 END_TEST
 
+/* What graphs have is freed, and idle once the pool is gone. */
+START_TEST(test_C7_E4_blocks_of_private_pools)
+{
+    warm_private_pool pool = 0;
+    warm_graph graph = NULL;
+    void *used, *free;
+    const char *event;
+
+    wt_ok(warm_private_pool_begin(runtime, &pool, 0, NULL, NULL));
+    wt_ok(warm_capture_begin(runtime, second));
+    used = pin(70000);
+    wt_ok(warm_record_stream(used, second));
+    free = pin(70000);
+    wt_ok(warm_capture_end(runtime, second, &graph));
+    wt_ok(warm_private_pool_end(runtime, pool));
+    ck_assert_uint_eq(number(block_of(PINNED, used), "pool"), pool);
+    event = assert_last(PINNED, "segment_alloc", "alloc", "alloc");
+    ck_assert_uint_eq(number(event, "pool"), pool);
+    ck_assert_uint_eq(number(wt_json_next(event), "pool"), pool);
+    wt_ok(warm_free(free));
+    wt_ok(warm_free(used));
+    (void)assert_last(PINNED, "alloc", "free_requested", "free_completed",
+                      "free_requested");
+    assert_state(PINNED, used, "captured");
+    assert_state(PINNED, free, "idle");
+    assert_viz();
+    wt_ok(warm_graph_destroy(runtime, graph));
+    wt_ok(warm_private_pool_release(runtime, pool));
+    (void)assert_last(PINNED, "free_requested", "free_completed",
+                      "segment_free");
+    assert_viz();
+}
+END_TEST
+
 START_TEST(test_C7_viz_without_a_history)
 {
     void *block = take(3000), *buffer = pin(3000);
@@ -837,6 +871,7 @@ int main(void)
     tcase_add_test(history, test_C7_tags_are_a_threads_own);
     tcase_add_test(history, test_C7_pageable_memory_is_told_apart);
     tcase_add_test(history, test_C7_viz_layout);
+    tcase_add_test(history, test_C7_E4_blocks_of_private_pools);
     tcase_add_test(history, test_C7_viz_of_a_random_run);
     suite_add_tcase(suite, history);
     tcase_add_checked_fixture(frames, setup_frames, teardown);

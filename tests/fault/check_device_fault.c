@@ -2,17 +2,15 @@
  * of a record, at its n-th call, once and from then on, under the memory of a
  * device (rows C1, C2, C4).
  *
- * As check_pinned_fault.c: one flow is played for n = 1, 2, … until it passes
- * without meeting the fault. What must hold each time: a refused call changed
+ * What must hold each time: a refused call changed
  * nothing; no memory goes to another stream while the one that used it is held;
  * the walker finds nothing wrong; all that is not lost comes back once the
  * fault is gone. */
-#include "wt.h"
+#include "wt_fault.h"
 
 #include "alloc/device_space.h"
-#include "runtime/base/meta.h"
 
-enum { BLOCKS = 10, N_MAX = 400 };
+enum { BLOCKS = 10 };
 #define MIB ((size_t)1 << 20)
 
 static struct flow {
@@ -163,58 +161,17 @@ static void end(void)
     wt_runtime_end(f.runtime);
 }
 
-/* Every n; under sanitizers, one in a few. */
-static uint64_t stride(void)
-{
-    return 10 / wt_scaled(10);
-}
-
-static void fail_every_call(const char *call, int persistent)
-{
-    uint64_t calls = 0;
-
-    for (uint64_t n = 1; n < N_MAX; n += stride()) {
-        begin(n);
-        wt_ok(warm_testing_fail(f.runtime, call, n, persistent));
-        play();
-        wt_ok(warm_testing_fail(f.runtime, call, 0, 0));
-        wt_ok(warm_testing_calls(f.runtime, call, &calls));
-        end();
-        if (n > calls) {
-            return;
-        }
-    }
-    ck_abort_msg("%s is called more than %d times", call, N_MAX);
-}
+static const wt_flow flow = {begin, play, end, &f.runtime, 400, 1};
 
 START_TEST(test_every_driver_call_may_fail)
 {
-    fail_every_call(warm_testing_call_name(_i / 2), _i % 2);
+    wt_fail_every_call(&flow, warm_testing_call_name(_i / 2), _i % 2);
 }
 END_TEST
 
 START_TEST(test_every_record_may_fail)
 {
-    uint64_t calls = 0;
-
-    for (uint64_t n = 0; n < 2; n++) {
-        uint64_t before;
-
-        begin(n);
-        before = wm_meta_calls();
-        play();
-        before = wm_meta_calls() - before;
-        calls = calls > before ? calls : before;
-        end();
-    }
-    ck_assert_uint_gt(calls, 10);
-    for (uint64_t n = 1; n <= calls; n += stride()) {
-        begin(n);
-        wm_meta_fail(n, _i != 0);
-        play();
-        wm_meta_fail(0, false);
-        end();
-    }
+    wt_fail_every_record(&flow, _i != 0);
 }
 END_TEST
 

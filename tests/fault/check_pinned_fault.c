@@ -8,15 +8,14 @@
  * the fault is gone. One of the two streams is adopted, the other is not: which
  * one changes with n.
  */
-#include "wt.h"
+#include "wt_fault.h"
 
 #include "alloc/pinned.h"
-#include "runtime/base/meta.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { BLOCKS = 12, PART = 3000, N_MAX = 400 };
+enum { BLOCKS = 12, PART = 3000 };
 
 static struct flow {
     warm_runtime *runtime;
@@ -190,40 +189,19 @@ static void end(void)
     wt_runtime_end(f.runtime);
 }
 
-/* Every n; under sanitizers, one in a few, and so where most of what happens
- * was seen before on one node in page-locked memory. */
-static uint64_t stride(void)
+/* Fewer where most of what happens was seen before, on one node in page-locked
+ * memory. */
+static wt_flow flow_now(void)
 {
-    return (f.nodes > 1 || f.dry ? 3 : 1) * (10 / wt_scaled(10));
-}
-
-static void play_with_fault(const char *call, uint64_t n, int persistent)
-{
-    begin(n);
-    wt_ok(warm_testing_fail(f.runtime, call, n, persistent));
-    play();
-    wt_ok(warm_testing_fail(f.runtime, call, 0, 0));
-    end();
+    return (wt_flow){begin,      play, end,
+                     &f.runtime, 400,  f.nodes > 1 || f.dry ? 3 : 1};
 }
 
 static void fail_every_call(const char *call, int persistent)
 {
-    uint64_t calls;
+    wt_flow flow = flow_now();
 
-    for (uint64_t n = 1; n < N_MAX; n += stride()) {
-        play_with_fault(call, n, persistent);
-        if (f.errors == 0) {
-            /* It passed: is that because the flow makes fewer calls? */
-            begin(n);
-            play();
-            wt_ok(warm_testing_calls(f.runtime, call, &calls));
-            end();
-            if (n > calls) {
-                return;
-            }
-        }
-    }
-    ck_abort_msg("%s is called more than %d times", call, N_MAX);
+    wt_fail_every_call(&flow, call, persistent);
 }
 
 START_TEST(test_B4_B12_every_driver_call_may_fail)
@@ -272,29 +250,13 @@ END_TEST
 
 START_TEST(test_B12_every_record_may_fail)
 {
-    uint64_t calls = 0;
+    wt_flow flow;
 
     /* Once, and from then on; so on two nodes, and for pageable memory. */
     f.nodes = _i / 2 == 1 ? 2 : 1;
     f.dry = _i / 2 == 2;
-    for (uint64_t n = 0; n < 2; n++) {
-        uint64_t before;
-
-        begin(n);
-        before = wm_meta_calls();
-        play();
-        before = wm_meta_calls() - before;
-        calls = calls > before ? calls : before;
-        end();
-    }
-    ck_assert_uint_gt(calls, 10);
-    for (uint64_t n = 1; n <= calls; n += stride()) {
-        begin(n);
-        wm_meta_fail(n, _i % 2 != 0);
-        play();
-        wm_meta_fail(0, false);
-        end();
-    }
+    flow = flow_now();
+    wt_fail_every_record(&flow, _i % 2 != 0);
 }
 END_TEST
 

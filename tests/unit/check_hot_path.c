@@ -307,6 +307,31 @@ START_TEST(test_A7_counted_costs_stay_within_their_bounds)
 END_TEST
 
 /* The counters count: or all of the above would hold of anything. */
+static int never(void *context, warm_stream by)
+{
+    (void)context;
+    (void)by;
+    return 0;
+}
+
+START_TEST(test_E6_hits_ask_no_pool_while_none_records)
+{
+    const struct path path = {
+        "alloc + free 64 KiB", medium, {0, 0, 0, 0, 0}, false};
+    warm_private_pool pool = 0;
+    struct cost cost;
+
+    wt_ok(warm_private_pool_begin(runtime, &pool, 0, never, NULL));
+    cost = cost_of(&path);
+    ck_assert(cost.locks >= 1); /* it asks the filter */
+    wt_ok(warm_private_pool_end(runtime, pool));
+    cost = cost_of(&path);
+    ck_assert(cost.locks <= 0);
+    ck_assert(cost.others <= 0);
+    wt_ok(warm_private_pool_release(runtime, pool));
+}
+END_TEST
+
 START_TEST(test_counters_count)
 {
     uint64_t locks = wm_lock_taken(), meta = wm_meta_calls();
@@ -487,6 +512,7 @@ static Suite *hot_path_suite(void)
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_loop_test(tcase, test_A7_counted_costs_stay_within_their_bounds,
                         0, PATHS);
+    tcase_add_test(tcase, test_E6_hits_ask_no_pool_while_none_records);
     tcase_add_test(tcase, test_counters_count);
     tcase_add_test(tcase, test_costs_do_not_grow_with_live_blocks);
     tcase_add_test(tcase, test_thread_end_does_not_grow_with_what_is_cached);

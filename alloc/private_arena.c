@@ -1,0 +1,283 @@
+/* private_arena.c: the memory of private pools, and what becomes of it when
+ * they go. See private_pool.h. */
+#include "alloc/private_int.h"
+
+#include "alloc/pinned.h"
+#include "alloc/space_int.h"
+#include "alloc/timeline_int.h"
+#include "alloc/traced.h"
+#include "runtime/base/meta.h"
+
+static int state_of(wm_private_arena *arena)
+{
+    return atomic_load_explicit(&arena->state, memory_order_relaxed);
+}
+
+/* ---- arenas --------------------------------------------------------- */
+
+static wm_private_arena *make_arena(wm_private_pools *pools, wm_space *space,
+                                    int device, wm_arena *beside, bool user)
+{
+    wm_private_arena *made = wm_meta_alloc(sizeof *made);
+    wm_arena *head = wm_space_arenas(space);
+
+    if (made == NULL) {
+        return NULL;
+    }
+    wm_arena_init(&made->arena, space, beside->node);
+    made->arena.pool = made;
+    made->arena.history = beside->history;
+    made->space = space;
+    made->beside = beside;
+    made->user = user;
+    made->has_orders = user && device >= 0;
+    if (device >= 0) {
+        made->arena.small_max = beside->small_max;
+        made->arena.sorted = &made->sorted;
+    }
+    if (made->has_orders && wm_orders_init(&made->orders, space->timelines,
+                                           &made->arena, device) != WARM_OK) {
+        wm_arena_fini(&made->arena);
+        wm_meta_free(made);
+        return NULL;
+    }
+    made->next = wm_private_arenas(pools);
+    /* Release, twice: who finds it finds it made. Under lock private nobody
+     * else puts one in front. */
+    atomic_store_explicit(&pools->arenas, made, memory_order_release);
+    made->arena.next_arena = head;
+    atomic_store_explicit(&space->all_arenas, &made->arena,
+                          memory_order_release);
+    return made;
+}
+
+static wm_private_arena *find_arena(wm_private_pools *pools,
+                                    const wm_arena *beside, int state,
+                                    uint64_t number, bool user)
+{
+    wm_private_arena *a = wm_private_arenas(pools);
+
+    while (a != NULL &&
+           (a->beside != beside || state_of(a) != state ||
+            wm_private_number(&a->arena) != number || a->user != user)) {
+        a = a->next;
+    }
+    return a;
+}
+
+wm_private_arena *wm_private_arena_locked(wm_private_pools *pools,
+                                          const wm_private_pool *pool,
+                                          wm_space *space, int device,
+                                          wm_arena *beside)
+{
+    wm_private_arena *a =
+        find_arena(pools, beside, WM_PRIVATE_LIVE, pool->number, pool->user);
+
+    if (a != NULL) {
+        return a;
+    }
+    a = find_arena(pools, beside, WM_PRIVATE_SPARE, 0, pool->user);
+    if (a == NULL) {
+        a = make_arena(pools, space, device, beside, pool->user);
+    }
+    if (a != NULL) {
+        atomic_store_explicit(&a->pool, pool->number, memory_order_relaxed);
+        atomic_store_explicit(&a->state, WM_PRIVATE_LIVE, memory_order_relaxed);
+        if (!pool->user) {
+            wm_arena_keep_begin(&a->arena);
+        }
+    }
+    return a;
+}
+
+/* ---- blocks --------------------------------------------------------- */
+
+bool wm_private_captures(wm_space *space)
+{
+    wm_private_pools *pools = wm_private_pools_of(space->runtime);
+
+    return wm_timelines_capture(space->timelines) ||
+           (pools != NULL &&
+            atomic_load_explicit(&pools->captures, memory_order_relaxed) != 0);
+}
+
+bool wm_private_keep(wm_block *block, wm_use *uses)
+{
+    wm_private_arena *own = block->segment->arena->pool;
+
+    if (own->user) {
+        return false;
+    }
+    if ((uses != NULL ||
+         atomic_load_explicit(&block->captured, memory_order_relaxed)) &&
+        wm_arena_keep(&own->arena, block)) {
+        return true;
+    }
+    /* The graphs that used it are gone. Relaxed: the caller owns the block. */
+    atomic_store_explicit(&block->captured, false, memory_order_relaxed);
+    return false;
+}
+
+void wm_private_freed(wm_private_arena *arena)
+{
+    if (wm_unlikely(state_of(arena) == WM_PRIVATE_DEAD)) {
+        wm_private_tend(arena->space->runtime);
+    }
+}
+
+void wm_private_miss(wm_private_arena *arena, const wm_request *request)
+{
+    if (arena->has_orders) {
+        wm_orders_mark(&arena->orders, request->lane);
+    }
+}
+
+/* ---- the end of a pool ---------------------------------------------- */
+
+/* What a stream outside of captures may still use waits for that, now. */
+static void put_back(wm_private_arena *own, wm_block *block)
+{
+    wm_timelines *timelines = own->space->timelines;
+    bool had_uses =
+        atomic_load_explicit(&block->uses, memory_order_relaxed) != NULL;
+    enum wm_block_state state = WM_BLOCK_IDLE;
+
+    /* Relaxed: the block is this thread's. */
+    atomic_store_explicit(&block->captured, false, memory_order_relaxed);
+    switch (wm_timelines_prepare(timelines, block)) {
+    case WM_USES_PENDING:
+        wm_arena_put_kept(&own->arena, block, WM_BLOCK_PENDING, had_uses);
+        wm_timelines_publish(timelines, block);
+        return;
+    case WM_USES_LOST:
+        state = WM_BLOCK_LOST;
+        break;
+    case WM_USES_CAPTURED:
+        state = WM_BLOCK_CAPTURED;
+        break;
+    case WM_USES_NONE:
+        if (own->space->runtime->told) {
+            wm_traced_unused(own->space->runtime, block);
+        }
+        break;
+    }
+    wm_arena_put_kept(&own->arena, block, state, had_uses);
+}
+
+static void let_go(wm_private_arena *own)
+{
+    wm_block *chain = own->user ? NULL : wm_arena_keep_end(&own->arena);
+
+    while (chain != NULL) {
+        wm_block *next = chain->next_done;
+
+        chain->next_done = NULL;
+        put_back(own, chain);
+        chain = next;
+    }
+}
+
+void wm_private_end_arenas(wm_private_pools *pools, uint64_t number)
+{
+    for (wm_private_arena *a = wm_private_arenas(pools); a != NULL;
+         a = a->next) {
+        bool ended;
+
+        wm_lock_acquire(&pools->lock);
+        ended = wm_private_number(&a->arena) == number;
+        if (ended) {
+            atomic_store_explicit(&a->pool, 0, memory_order_relaxed);
+            atomic_store_explicit(&a->state, WM_PRIVATE_DEAD,
+                                  memory_order_relaxed);
+            atomic_fetch_add_explicit(&pools->dead, 1, memory_order_relaxed);
+        }
+        wm_lock_release(&pools->lock);
+        if (ended) {
+            let_go(a);
+        }
+    }
+}
+
+static bool is_empty(wm_arena *arena)
+{
+    warm_space_stats stats = {.size = sizeof stats};
+
+    wm_arena_stats(arena, &stats);
+    return stats.held_bytes.current == 0;
+}
+
+static void tend_one(wm_private_pools *pools, wm_private_arena *own)
+{
+    wm_space_work work;
+
+    if (wm_space_work_begin(own->space, &work) != WARM_OK) {
+        return;
+    }
+    (void)wm_growth_give_back(own->space, &own->arena, 0);
+    wm_space_work_end(own->space, &work, true);
+    wm_lock_acquire(&pools->lock);
+    if (state_of(own) == WM_PRIVATE_DEAD && is_empty(&own->arena)) {
+        atomic_store_explicit(&own->state, WM_PRIVATE_SPARE,
+                              memory_order_relaxed);
+        atomic_fetch_sub_explicit(&pools->dead, 1, memory_order_relaxed);
+    }
+    wm_lock_release(&pools->lock);
+}
+
+void wm_private_tend(warm_runtime *runtime)
+{
+    wm_private_pools *pools = wm_private_pools_of(runtime);
+    warm_error before = {.size = sizeof before};
+    int cancel;
+
+    if ((atomic_load_explicit(&pools->dead, memory_order_relaxed) == 0 &&
+         !atomic_load_explicit(&pools->later, memory_order_relaxed)) ||
+        wm_private_captures(&runtime->pinned->space)) {
+        return;
+    }
+    cancel = wm_cancel_off();
+    warm_last_error(&before);
+    if (atomic_exchange_explicit(&pools->later, false, memory_order_relaxed)) {
+        runtime->pool_over(runtime, 0, false);
+    }
+    for (wm_private_arena *a = wm_private_arenas(pools); a != NULL;
+         a = a->next) {
+        if (state_of(a) == WM_PRIVATE_DEAD) {
+            tend_one(pools, a);
+        }
+    }
+    wm_error_restore(&before);
+    wm_cancel_restore(cancel);
+}
+
+/* ---- for the spaces ------------------------------------------------- */
+
+void wm_private_retire(warm_runtime *runtime, int device, warm_stream stream,
+                       const wm_stream_info *info)
+{
+    for (wm_private_arena *a = wm_private_arenas(wm_private_pools_of(runtime));
+         a != NULL; a = a->next) {
+        if (a->has_orders && a->orders.device == device) {
+            wm_orders_retire(&a->orders, stream, info);
+        }
+    }
+}
+
+void wm_private_forget(wm_space *space)
+{
+    for (wm_arena *a = wm_space_arenas(space); a != NULL; a = a->next_arena) {
+        if (a->pool != NULL && a->pool->has_orders) {
+            wm_orders_forget(&a->pool->orders);
+        }
+    }
+}
+
+void wm_private_arena_end(wm_private_arena *arena)
+{
+    if (arena != NULL) {
+        if (arena->has_orders) {
+            wm_orders_fini(&arena->orders);
+        }
+        wm_meta_free(arena);
+    }
+}

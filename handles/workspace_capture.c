@@ -1,0 +1,130 @@
+/* workspace_capture.c: workspaces that graphs have (row A10). See workspace.h.
+ *
+ *   SERVING ─ a capture uses it ─► captured ─ its stream retires ─► LOST
+ *                                     └──── its private pool goes ────┴─► OVER
+ */
+#include "handles/workspace_int.h"
+
+/* Whether a graph may hold what is queued on the stream now. An error counts
+ * as yes: the memory is then kept, which is safe. */
+bool wm_workspace_captures(wm_workspaces *workspaces, warm_stream stream)
+{
+    wm_capture capture = WM_CAPTURE_ACTIVE;
+
+    return wm_driver_stream_capture(workspaces->driver, stream, &capture) !=
+               WARM_OK ||
+           capture == WM_CAPTURE_ACTIVE;
+}
+
+/* Of graphs of several pools, or of none, nobody says when they go. */
+static void capture_locked(wm_workspace *w, uint64_t pool)
+{
+    w->pool = !w->captured || w->pool == pool ? pool : 0;
+    w->captured = true;
+}
+
+static wm_workspace *serving_locked(wm_workspaces *workspaces,
+                                    uint64_t stream_id)
+{
+    wm_workspace *w = workspaces->list;
+
+    while (w != NULL &&
+           (w->state != WM_WORKSPACE_SERVING || w->stream_id != stream_id)) {
+        w = w->next;
+    }
+    return w;
+}
+
+void wm_workspaces_captured(wm_workspaces *workspaces, warm_stream stream,
+                            uint64_t stream_id)
+{
+    uint64_t pool = workspaces->pool_of != NULL
+                        ? workspaces->pool_of(workspaces->pools, stream)
+                        : 0;
+
+    wm_lock_acquire(&workspaces->lock);
+    for (wm_workspace *w = workspaces->list; w != NULL; w = w->next) {
+        if (w->state == WM_WORKSPACE_SERVING && w->stream_id == stream_id) {
+            capture_locked(w, pool);
+        }
+    }
+    wm_lock_release(&workspaces->lock);
+}
+
+bool wm_workspaces_note(wm_workspaces *workspaces, warm_stream stream,
+                        uint64_t stream_id)
+{
+    warm_error before = {.size = sizeof before};
+    bool noted;
+
+    warm_last_error(&before);
+    wm_lock_acquire(&workspaces->lock);
+    noted = serving_locked(workspaces, stream_id) != NULL;
+    wm_lock_release(&workspaces->lock);
+    noted = noted && wm_workspace_captures(workspaces, stream);
+    if (noted) {
+        wm_workspaces_captured(workspaces, stream, stream_id);
+    }
+    wm_error_restore(&before);
+    return noted;
+}
+
+/* What the stream's graphs use. The id of captures is that of an address, and
+ * a stream that comes there later must not find it. */
+void wm_workspaces_leave_to_graphs(wm_workspaces *workspaces,
+                                   warm_stream stream)
+{
+    wm_lock_acquire(&workspaces->lock);
+    for (wm_workspace *w = workspaces->list; w != NULL; w = w->next) {
+        if (w->state == WM_WORKSPACE_SERVING && w->captured &&
+            w->stream == stream) {
+            w->state = WM_WORKSPACE_LOST;
+        }
+    }
+    wm_lock_release(&workspaces->lock);
+}
+
+/* One that serves a stream outside of captures, too, goes on with that. */
+static void end_locked(wm_workspace *w)
+{
+    w->captured = false;
+    w->pool = 0;
+    if (w->state == WM_WORKSPACE_LOST || w->of_captures) {
+        w->state = WM_WORKSPACE_OVER;
+    }
+}
+
+static void drop_all(wm_workspaces *workspaces)
+{
+    warm_error before = {.size = sizeof before};
+    bool mode, relaxed;
+    wm_workspace *w;
+
+    warm_last_error(&before);
+    relaxed = wm_driver_relax(workspaces->driver, &mode);
+    while ((w = wm_workspace_take(workspaces, 0, UINT64_MAX,
+                                  WM_WORKSPACE_OVER)) != NULL) {
+        wm_workspace_drop(workspaces, w);
+    }
+    if (relaxed) {
+        wm_driver_unrelax(workspaces->driver, &mode);
+    }
+    wm_error_restore(&before);
+}
+
+void wm_workspaces_pool_over(wm_workspaces *workspaces, uint64_t pool,
+                             bool later)
+{
+    wm_lock_acquire(&workspaces->lock);
+    for (wm_workspace *w = workspaces->list; w != NULL; w = w->next) {
+        if (pool != 0 && w->captured && w->pool == pool &&
+            (w->state == WM_WORKSPACE_SERVING ||
+             w->state == WM_WORKSPACE_LOST)) {
+            end_locked(w);
+        }
+    }
+    wm_lock_release(&workspaces->lock);
+    if (!later) {
+        drop_all(workspaces);
+    }
+}

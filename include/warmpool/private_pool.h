@@ -1,0 +1,133 @@
+/* warmpool/private_pool.h: memory for graphs, apart from all other (rows E1 to
+ * E8).
+ *
+ * A graph captured from a stream has the addresses that were allocated during
+ * the capture in it, and uses them at every replay: nobody else may have that
+ * memory while the graph can run. So it comes from a private pool, to which
+ * allocations are routed while it is recording:
+ *
+ *   warm_private_pool pool = 0;
+ *
+ *   warm_private_pool_begin(runtime, &pool, 0, NULL, NULL);
+ *   warm_capture_begin(runtime, stream);
+ *     … warm_device_alloc(), kernels, warm_free() …
+ *   warm_capture_end(runtime, stream, &graph);
+ *   warm_private_pool_end(runtime, pool);
+ *     … replay, many times …
+ *   warm_graph_destroy(runtime, graph);
+ *   warm_private_pool_release(runtime, pool);
+ *
+ * A pool is there for page-locked memory and for that of all devices, and has
+ * references: one for every graph that was captured with it, one for every
+ * piece of code that wants to go on with it. Graphs that share a pool share its
+ * memory: what was freed in the capture of the first serves that of the second,
+ * and they are right if they are replayed in the order of their captures and
+ * never at the same time.
+ *
+ * While a pool has references
+ * - none of its memory goes back to the driver;
+ * - a block that is freed is reused within the pool: page-locked memory by
+ *   anybody, that of a device in the order of the stream it was allocated on;
+ * - but a block that was recorded on a stream (warm_record_stream()), captured
+ *   or not, is not handed out again (row E4), and counted as captured. No event
+ *   is recorded or queried for it, but what a default stream needs.
+ *
+ * After the last release blocks that are still live stay usable, and go when
+ * they are freed; all other memory goes back to the driver, once work that is
+ * queued on streams recorded outside of captures has finished, and once no
+ * capture is under way (row E3). CUDA waits for the device then; still, replays
+ * must have ended before the release, as before cudaGraphExecDestroy().
+ *
+ * WARM_POOL_USER: a pool for a program's own ends, not for graphs (row E8). Its
+ * memory is apart from all other, and behaves like that in all else: frees wait
+ * for streams, idle segments go back when memory is short or the cache is
+ * emptied. It costs no captures either: nothing below about them applies.
+ *
+ * While any pool is recording, every allocation asks its filters, and the
+ * threads' own caches are not used. While none is, an allocation pays one load
+ * for all of this (row E6).
+ *
+ * Any thread may call any function. Common status: INVALID_ARGUMENT, NOT_FOUND
+ * (no such pool, or its last reference is gone), RUNTIME_GONE, FORKED, EXITING.
+ */
+#ifndef WARMPOOL_PRIVATE_POOL_H
+#define WARMPOOL_PRIVATE_POOL_H
+
+#include "warmpool/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A pool's number, never used twice in a runtime; 0: none. */
+typedef uint64_t warm_private_pool;
+
+/* Flag: see above. */
+#define WARM_POOL_USER 1u
+
+/* Whether an allocation is for the pool: not 0 if it is. stream: the one that
+ * memory of a device is allocated on; for page-locked memory the thread's
+ * current stream, see warm_thread_set_stream(). Called in the thread that
+ * allocates, with a lock held: it must not call the library, nor wait for a
+ * thread that may. */
+typedef int (*warm_pool_filter_fn)(void *context, warm_stream stream);
+
+/* Routes allocations to a pool from now on (row E1), and takes a reference to
+ * it, which is given back with warm_private_pool_release().
+ * pool: in and out; 0 makes a new one and stores its number.
+ * flags: 0 or WARM_POOL_USER; the same every time.
+ * filter: which ones, with its context, until warm_private_pool_end(); null:
+ * those of the calling thread, whatever their stream.
+ * Where several pools are recording, the one that began last of those whose
+ * filters match gets it (row E8).
+ * Status: INVALID_ARGUMENT also for a pool that is recording already, or was
+ * begun with other flags; OUT_OF_MEMORY. Nothing has changed then. */
+WARM_API warm_status warm_private_pool_begin(warm_runtime *runtime,
+                                             warm_private_pool *pool,
+                                             unsigned flags,
+                                             warm_pool_filter_fn filter,
+                                             void *context);
+
+/* Ends the routing, and keeps all references (row E2). When it returns the
+ * filter is not called any more. To be called also for a capture that failed,
+ * or was given up (row E7).
+ * Status: INVALID_ARGUMENT for a pool that is not recording. */
+WARM_API warm_status warm_private_pool_end(warm_runtime *runtime,
+                                           warm_private_pool pool);
+
+/* Takes one more reference: for another graph, say. */
+WARM_API warm_status warm_private_pool_retain(warm_runtime *runtime,
+                                              warm_private_pool pool);
+
+/* Gives one back; after the last one the number stands for nothing (row E3).
+ * Status: INVALID_ARGUMENT for the last one of a pool that is recording. */
+WARM_API warm_status warm_private_pool_release(warm_runtime *runtime,
+                                               warm_private_pool pool);
+
+typedef struct warm_private_pool_info {
+    size_t size;             /* sizeof(warm_private_pool_info) */
+    uint64_t references;     /* at least 1 */
+    uint64_t segments;       /* regions obtained from drivers for it */
+    uint64_t held_bytes;     /* bytes of those */
+    uint64_t blocks;         /* with their callers */
+    uint64_t block_bytes;    /* bytes of those */
+    uint64_t captured;       /* blocks freed, and kept for graphs */
+    uint64_t captured_bytes; /* bytes of those */
+    int recording;           /* 1: allocations are routed to it */
+} warm_private_pool_info;
+
+WARM_API warm_status warm_private_pool_get_info(warm_runtime *runtime,
+                                                warm_private_pool pool,
+                                                warm_private_pool_info *info);
+
+/* The stream for which the calling thread allocates page-locked memory, as
+ * filters see it; null, as it begins, is the legacy default stream. It is
+ * looked at while a pool is recording, and in that runtime only; the stream is
+ * only compared, and asked whether it captures. Status: OUT_OF_MEMORY. */
+WARM_API warm_status warm_thread_set_stream(warm_runtime *runtime,
+                                            warm_stream stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

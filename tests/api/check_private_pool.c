@@ -1,0 +1,1010 @@
+/* check_private_pool.c: private pools through public headers (rows E1 to E8),
+ * on every backend; graphs are replayed, and what they copy is looked at. */
+#include "wt.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <string.h>
+
+#define KIB ((size_t)1 << 10)
+#define MIB ((size_t)1 << 20)
+
+static warm_runtime *runtime;
+static warm_stream first, second;
+static atomic_uint warnings;
+
+static void count_warnings(void *context, warm_log_level level,
+                           const char *line)
+{
+    (void)context;
+    if (level == WARM_LOG_WARNING && strstr(line, "does not capture") != NULL) {
+        warnings++;
+    }
+}
+
+static void setup(void)
+{
+    warm_options options = {.size = sizeof options, .segment = 2 * MIB};
+
+    runtime = wt_runtime(&options);
+    wt_ok(warm_stream_create(runtime, 0, &first));
+    wt_ok(warm_stream_create(runtime, 0, &second));
+    warm_log_set(count_warnings, NULL);
+}
+
+static void teardown(void)
+{
+    warm_log_set(NULL, NULL);
+    wt_ok(warm_stream_synchronize(runtime, first));
+    wt_ok(warm_stream_synchronize(runtime, second));
+    wt_ok(warm_stream_destroy(runtime, first));
+    wt_ok(warm_stream_destroy(runtime, second));
+    wt_ok(warm_poll(runtime));
+    wt_runtime_end(runtime);
+}
+
+/* ---- either kind of memory ---------------------------------------------- */
+
+enum { PINNED, DEVICE, KINDS };
+
+static warm_status try(int kind, warm_stream stream, size_t bytes,
+                       void **pointer)
+{
+    if (kind == DEVICE) {
+        return warm_device_alloc(runtime, 0, stream, bytes, pointer);
+    }
+    wt_ok(warm_thread_set_stream(runtime, stream));
+    return warm_pinned_alloc(runtime, bytes, pointer);
+}
+
+static void *take(int kind, warm_stream stream, size_t bytes)
+{
+    void *pointer = NULL;
+
+    wt_ok(try(kind, stream, bytes, &pointer));
+    ck_assert_ptr_nonnull(pointer);
+    return pointer;
+}
+
+static uint64_t held_now(int kind)
+{
+    warm_device_stats device = {.size = sizeof device};
+    warm_space_stats pinned = {.size = sizeof pinned};
+
+    if (kind == DEVICE) {
+        wt_ok(warm_device_get_stats(runtime, 0, &device));
+        return device.all.reserved_bytes.current;
+    }
+    wt_ok(warm_pinned_get_stats(runtime, &pinned));
+    return pinned.held_bytes.current;
+}
+
+static void empty(int kind)
+{
+    if (kind == DEVICE) {
+        wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+    } else {
+        wt_ok(warm_empty_cache(runtime, NULL));
+    }
+}
+
+static uint64_t calls(const char *name)
+{
+    uint64_t count = 0;
+
+    wt_ok(warm_testing_calls(runtime, name, &count));
+    return count;
+}
+
+/* ---- pools --------------------------------------------------------------- */
+
+static warm_private_pool begin(unsigned flags, warm_pool_filter_fn filter,
+                               void *context)
+{
+    warm_private_pool pool = 0;
+
+    wt_ok(warm_private_pool_begin(runtime, &pool, flags, filter, context));
+    ck_assert_uint_ne(pool, 0);
+    return pool;
+}
+
+static void again(warm_private_pool pool)
+{
+    wt_ok(warm_private_pool_begin(runtime, &pool, 0, NULL, NULL));
+}
+
+static warm_private_pool_info info_of(warm_private_pool pool)
+{
+    warm_private_pool_info info = {.size = sizeof info};
+
+    wt_ok(warm_private_pool_get_info(runtime, pool, &info));
+    return info;
+}
+
+static void end(warm_private_pool pool)
+{
+    wt_ok(warm_private_pool_end(runtime, pool));
+}
+
+static void release(warm_private_pool pool)
+{
+    wt_ok(warm_private_pool_release(runtime, pool));
+}
+
+static int is_stream(void *context, warm_stream stream)
+{
+    return stream == context;
+}
+
+static int always(void *context, warm_stream stream)
+{
+    (void)context;
+    (void)stream;
+    return 1;
+}
+
+static warm_private_pool begin_capture(warm_stream stream)
+{
+    warm_private_pool pool = begin(0, NULL, NULL);
+
+    wt_ok(warm_capture_begin(runtime, stream));
+    return pool;
+}
+
+static warm_graph end_capture(warm_private_pool pool, warm_stream stream)
+{
+    warm_graph graph = NULL;
+
+    wt_ok(warm_capture_end(runtime, stream, &graph));
+    end(pool);
+    return graph;
+}
+
+START_TEST(test_E1_begin_makes_a_pool_or_adds_a_reference)
+{
+    warm_private_pool pool = begin(0, always, NULL), other;
+    warm_private_pool_info info = info_of(pool);
+
+    ck_assert_uint_eq(info.references, 1);
+    ck_assert_int_eq(info.recording, 1);
+    ck_assert_uint_eq(info.held_bytes, 0);
+    end(pool);
+    again(pool);
+    ck_assert_uint_eq(info_of(pool).references, 2);
+    end(pool);
+    wt_ok(warm_private_pool_retain(runtime, pool));
+    ck_assert_uint_eq(info_of(pool).references, 3);
+    other = begin(0, always, NULL);
+    ck_assert_uint_ne(other, pool);
+    end(other);
+    release(other);
+    for (int i = 0; i < 3; i++) {
+        release(pool);
+    }
+    wt_fails(WARM_NOT_FOUND, warm_private_pool_release(runtime, pool));
+}
+END_TEST
+
+START_TEST(test_E1_what_cannot_begin_changes_nothing)
+{
+    warm_private_pool pool = begin(0, always, NULL), none = 0, gone = 4711;
+    warm_private_pool_info info = {.size = 3};
+
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_private_pool_begin(runtime, &pool, 0, always, NULL));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "recording"));
+    ck_assert_uint_eq(info_of(pool).references, 1);
+    end(pool);
+    wt_fails(
+        WARM_INVALID_ARGUMENT,
+        warm_private_pool_begin(runtime, &pool, WARM_POOL_USER, always, NULL));
+    ck_assert_int_eq(info_of(pool).recording, 0);
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_private_pool_begin(runtime, &none, 8, always, NULL));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_private_pool_begin(runtime, NULL, 0, always, NULL));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_private_pool_begin(NULL, &none, 0, always, NULL));
+    wt_fails(WARM_NOT_FOUND,
+             warm_private_pool_begin(runtime, &gone, 0, always, NULL));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "4711"));
+    ck_assert_uint_eq(none, 0);
+    wt_fails(WARM_NOT_FOUND, warm_private_pool_retain(runtime, gone));
+    wt_fails(WARM_NOT_FOUND, warm_private_pool_release(runtime, 0));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_private_pool_get_info(runtime, pool, &info));
+    release(pool);
+}
+END_TEST
+
+START_TEST(test_E2_end_stops_the_routing_and_keeps_references)
+{
+    warm_private_pool pool = begin(0, always, NULL);
+    void *block = take(_i, first, 8 * KIB), *outside;
+
+    ck_assert_uint_eq(info_of(pool).blocks, 1);
+    end(pool);
+    ck_assert_uint_eq(info_of(pool).references, 1);
+    outside = take(_i, first, 8 * KIB);
+    ck_assert_uint_eq(info_of(pool).blocks, 1);
+    wt_fails(WARM_INVALID_ARGUMENT, warm_private_pool_end(runtime, pool));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "not recording"));
+    wt_fails(WARM_NOT_FOUND, warm_private_pool_end(runtime, pool + 1));
+    wt_ok(warm_free(block));
+    wt_ok(warm_free(outside));
+    release(pool);
+}
+END_TEST
+
+START_TEST(test_E1_memory_of_a_pool_is_apart)
+{
+    void *outside = take(_i, first, 8 * KIB), *inside, *next;
+    warm_private_pool pool;
+
+    wt_ok(warm_free(outside));
+    pool = begin(0, always, NULL);
+    inside = take(_i, first, 8 * KIB);
+    ck_assert_ptr_ne(inside, outside);
+    wt_ok(warm_free(inside));
+    end(pool);
+    /* Idle in the pool, and not for others. */
+    next = take(_i, first, 8 * KIB);
+    ck_assert_ptr_eq(next, outside);
+    wt_ok(warm_free(next));
+    release(pool);
+}
+END_TEST
+
+START_TEST(test_E1_filter_says_which_stream)
+{
+    warm_private_pool pool = begin(0, is_stream, second);
+    void *block[2];
+
+    block[0] = take(_i, first, 8 * KIB);
+    ck_assert_uint_eq(info_of(pool).blocks, 0);
+    block[1] = take(_i, second, 8 * KIB);
+    ck_assert_uint_eq(info_of(pool).blocks, 1);
+    end(pool);
+    wt_ok(warm_free(block[0]));
+    wt_ok(warm_free(block[1]));
+    release(pool);
+}
+END_TEST
+
+static void *taken[2];
+
+static void take_in_thread(void *argument, unsigned index)
+{
+    (void)argument;
+    if (index == 1) {
+        (void)warm_device_alloc(runtime, 0, first, 8 * KIB, &taken[DEVICE]);
+        (void)warm_pinned_alloc(runtime, 8 * KIB, &taken[PINNED]);
+    }
+}
+
+START_TEST(test_E1_without_a_filter_it_is_the_thread)
+{
+    warm_private_pool pool = begin(0, NULL, NULL);
+    void *mine = take(DEVICE, first, 8 * KIB);
+
+    wt_threads(2, take_in_thread, NULL);
+    ck_assert_ptr_nonnull(taken[DEVICE]);
+    ck_assert_ptr_nonnull(taken[PINNED]);
+    ck_assert_uint_eq(info_of(pool).blocks, 1);
+    end(pool);
+    wt_ok(warm_free(mine));
+    wt_ok(warm_free(taken[DEVICE]));
+    wt_ok(warm_free(taken[PINNED]));
+    release(pool);
+}
+END_TEST
+
+/* ---- the life of the memory -----------------------------------------------
+ */
+
+START_TEST(test_E3_memory_returns_with_the_last_reference)
+{
+    uint64_t before = held_now(_i);
+    warm_private_pool pool = begin(0, always, NULL);
+    void *block = take(_i, first, 3 * MIB);
+
+    wt_ok(warm_private_pool_retain(runtime, pool));
+    wt_ok(warm_free(block));
+    end(pool);
+    ck_assert_uint_ge(held_now(_i), before + 3 * MIB);
+    empty(_i);
+    ck_assert_uint_ge(held_now(_i), 3 * MIB);
+    ck_assert_uint_ge(info_of(pool).held_bytes, 3 * MIB);
+    ck_assert_uint_eq(info_of(pool).segments, 1);
+    release(pool);
+    ck_assert_uint_ge(held_now(_i), 3 * MIB);
+    release(pool);
+    ck_assert_uint_eq(held_now(_i), 0);
+}
+END_TEST
+
+START_TEST(test_E3_live_blocks_stay_until_they_are_freed)
+{
+    warm_private_pool pool = begin(0, always, NULL);
+    void *block[3];
+
+    for (int i = 0; i < 3; i++) {
+        block[i] = take(_i, first, 3 * MIB);
+    }
+    end(pool);
+    release(pool);
+    ck_assert_uint_ge(held_now(_i), 9 * MIB);
+    for (int i = 0; i < 3; i++) {
+        uint64_t held = held_now(_i);
+
+        wt_ok(warm_free(block[i]));
+        ck_assert_uint_lt(held_now(_i), held);
+    }
+    ck_assert_uint_eq(held_now(_i), 0);
+}
+END_TEST
+
+START_TEST(test_E3_last_reference_of_a_recording_pool_stays)
+{
+    warm_private_pool pool = begin(0, always, NULL);
+
+    wt_fails(WARM_INVALID_ARGUMENT, warm_private_pool_release(runtime, pool));
+    ck_assert_uint_eq(info_of(pool).references, 1);
+    wt_ok(warm_private_pool_retain(runtime, pool));
+    release(pool);
+    end(pool);
+    release(pool);
+}
+END_TEST
+
+/* Pools come and go: their records serve the next ones. */
+START_TEST(test_E3_many_pools_one_after_the_other)
+{
+    warm_private_pool last = 0;
+
+    for (int i = 0; i < 50; i++) {
+        warm_private_pool pool =
+            begin((i & 1) != 0 ? WARM_POOL_USER : 0, always, NULL);
+        void *pinned = take(PINNED, first, 5000);
+        void *device = take(DEVICE, (i & 2) != 0 ? first : second, 5000);
+
+        ck_assert_uint_gt(pool, last);
+        last = pool;
+        ck_assert_uint_eq(info_of(pool).blocks, 2);
+        ck_assert_uint_eq(info_of(pool).segments, 2);
+        end(pool);
+        release(pool);
+        wt_ok(warm_free(pinned));
+        wt_ok(warm_free(device));
+        ck_assert_uint_eq(held_now(PINNED) + held_now(DEVICE), 0);
+    }
+}
+END_TEST
+
+START_TEST(test_E3_G2_runtime_ends_before_its_pools)
+{
+    warm_runtime *other = wt_runtime(NULL);
+    warm_private_pool pool = 0;
+    warm_stream stream = NULL;
+    void *block = NULL, *device = NULL;
+
+    wt_ok(warm_stream_create(other, 0, &stream));
+    wt_ok(warm_private_pool_begin(other, &pool, 0, always, NULL));
+    wt_ok(warm_pinned_alloc(other, 5000, &block));
+    wt_ok(warm_device_alloc(other, 0, stream, 5000, &device));
+    wt_ok(warm_record_stream(block, stream));
+    wt_ok(warm_free(block));
+    wt_ok(warm_free(device));
+    wt_ok(warm_stream_destroy(other, stream));
+    wt_runtime_end(other);
+    wt_fails(WARM_RUNTIME_GONE, warm_private_pool_end(other, pool));
+}
+END_TEST
+
+/* ---- captures --------------------------------------------------------------
+ */
+
+START_TEST(test_E4_block_that_was_not_used_is_reused_in_its_pool)
+{
+    warm_private_pool pool = begin_capture(first);
+    void *block = take(_i, first, 8 * KIB), *large = take(_i, first, 3 * MIB);
+    warm_graph graph;
+
+    wt_ok(warm_free(block));
+    wt_ok(warm_free(large));
+    ck_assert_ptr_eq(take(_i, first, 8 * KIB), block);
+    ck_assert_ptr_eq(take(_i, first, 3 * MIB), large);
+    wt_ok(warm_free(block));
+    wt_ok(warm_free(large));
+    ck_assert_uint_eq(info_of(pool).captured, 0);
+    graph = end_capture(pool, first);
+    wt_ok(warm_graph_destroy(runtime, graph));
+    release(pool);
+    ck_assert_uint_eq(held_now(_i), 0);
+}
+END_TEST
+
+START_TEST(test_E4_block_that_was_used_is_kept_while_its_pool_lives)
+{
+    static const char *const names[] = {"event_record", "event_query",
+                                        "event_mark",   "event_passed",
+                                        "stream_query", "stream_passed"};
+    enum { NAMES = sizeof names / sizeof names[0] };
+    warm_private_pool pool;
+    void *block, *next;
+    uint64_t before[NAMES];
+    warm_graph graph;
+
+    pool = begin_capture(first);
+    for (int i = 0; i < NAMES; i++) {
+        before[i] = calls(names[i]);
+    }
+    block = take(_i, first, 8 * KIB);
+    /* For memory of a device the stream of the allocation is no other use. */
+    wt_ok(warm_record_stream(block, _i == DEVICE ? second : first));
+    wt_ok(warm_free(block));
+    next = take(_i, first, 8 * KIB);
+    ck_assert_ptr_ne(next, block);
+    wt_ok(warm_free(next));
+    for (int i = 0; i < NAMES; i++) {
+        ck_assert_msg(calls(names[i]) == before[i], "%s", names[i]);
+    }
+    ck_assert_uint_eq(info_of(pool).captured, 1);
+    ck_assert_uint_eq(info_of(pool).captured_bytes, 8 * KIB);
+    graph = end_capture(pool, first);
+    again(pool);
+    next = take(_i, first, 8 * KIB);
+    ck_assert_ptr_ne(next, block);
+    wt_ok(warm_free(next));
+    end(pool);
+    release(pool);
+    ck_assert_uint_eq(info_of(pool).captured, 1);
+    wt_ok(warm_graph_destroy(runtime, graph));
+    release(pool);
+    wt_ok(warm_stream_synchronize(runtime, second));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(held_now(_i), 0);
+}
+END_TEST
+
+/* Used outside of the capture, too: that work is waited for at the end. */
+START_TEST(test_E4_B4_work_outside_of_captures_is_waited_for)
+{
+    warm_private_pool pool = begin_capture(first);
+    void *block = take(_i, first, 8 * KIB);
+    warm_graph graph = end_capture(pool, first);
+    wt_gate *gate = wt_gate_close(runtime, second);
+    uint64_t before;
+
+    wt_ok(warm_record_stream(block, second));
+    before = calls("event_record") + calls("event_mark");
+    wt_ok(warm_free(block));
+    ck_assert_uint_eq(calls("event_record") + calls("event_mark"), before);
+    ck_assert_uint_eq(info_of(pool).captured, 1);
+    wt_ok(warm_graph_destroy(runtime, graph));
+    release(pool);
+    ck_assert_uint_gt(held_now(_i), 0);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_gt(held_now(_i), 0);
+    wt_gate_open(gate);
+    wt_ok(warm_stream_synchronize(runtime, second));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(held_now(_i), 0);
+}
+END_TEST
+
+/* Two branches of a capture may run at once. */
+START_TEST(test_E4_C1_branches_of_a_capture_share_nothing)
+{
+    warm_private_pool pool = begin_capture(first);
+    warm_event fork = NULL, join = NULL;
+    void *block, *other;
+    warm_graph graph;
+
+    wt_ok(warm_event_create(runtime, 0, &fork));
+    wt_ok(warm_event_create(runtime, 0, &join));
+    wt_ok(warm_event_record(runtime, fork, first));
+    wt_ok(warm_stream_wait_event(runtime, second, fork));
+    block = take(DEVICE, first, 8 * KIB);
+    wt_ok(warm_free(block));
+    other = take(DEVICE, second, 8 * KIB);
+    ck_assert_ptr_ne(other, block);
+    wt_ok(warm_free(other));
+    ck_assert_ptr_eq(take(DEVICE, first, 8 * KIB), block);
+    wt_ok(warm_free(block));
+    wt_ok(warm_event_record(runtime, join, second));
+    wt_ok(warm_stream_wait_event(runtime, first, join));
+    graph = end_capture(pool, first);
+    wt_ok(warm_graph_destroy(runtime, graph));
+    wt_ok(warm_event_destroy(runtime, fork));
+    wt_ok(warm_event_destroy(runtime, join));
+    release(pool);
+}
+END_TEST
+
+START_TEST(test_E5_allocation_without_a_capture_warns_once)
+{
+    warm_private_pool pool = begin(0, always, NULL);
+    void *block[3];
+
+    for (int i = 0; i < 3; i++) {
+        block[i] = take(_i, first, 8 * KIB);
+    }
+    ck_assert_uint_eq(warnings, 1);
+    end(pool);
+    for (int i = 0; i < 3; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+    release(pool);
+    pool = begin_capture(first);
+    wt_ok(warm_free(take(_i, first, 8 * KIB)));
+    wt_ok(warm_graph_destroy(runtime, end_capture(pool, first)));
+    release(pool);
+    pool = begin(WARM_POOL_USER, always, NULL);
+    wt_ok(warm_free(take(_i, first, 8 * KIB)));
+    end(pool);
+    release(pool);
+    ck_assert_uint_eq(warnings, 1);
+}
+END_TEST
+
+/* The stream may not be asked while it captures: that breaks it. */
+START_TEST(test_E7_capture_that_fails_leaves_nothing)
+{
+    warm_private_pool pool = begin_capture(first);
+    void *kept = take(_i, first, 8 * KIB), *used = take(_i, first, 3 * MIB);
+    warm_graph graph = NULL;
+
+    wt_ok(warm_record_stream(used, first));
+    wt_fails(WARM_CAPTURE_ERROR, warm_stream_synchronize(runtime, first));
+    wt_ok(warm_free(used));
+    wt_fails(WARM_CAPTURE_ERROR, warm_capture_end(runtime, first, &graph));
+    end(pool);
+    wt_ok(warm_free(kept));
+    release(pool);
+    ck_assert_uint_eq(held_now(_i), 0);
+    /* And the next one is as if nothing had been. */
+    pool = begin_capture(first);
+    wt_ok(warm_free(take(_i, first, 8 * KIB)));
+    wt_ok(warm_graph_destroy(runtime, end_capture(pool, first)));
+    release(pool);
+    ck_assert_uint_eq(held_now(_i), 0);
+}
+END_TEST
+
+/* Memory goes back to the driver when no capture is under way. */
+START_TEST(test_E3_B7_driver_frees_wait_for_the_end_of_captures)
+{
+    warm_private_pool pool = begin(0, always, NULL);
+    const char *name = _i == DEVICE ? "device_free" : "pinned_free";
+    uint64_t before = calls(name);
+    warm_graph graph = NULL;
+
+    wt_ok(warm_free(take(_i, first, 8 * KIB)));
+    end(pool);
+    wt_ok(warm_capture_begin(runtime, second));
+    release(pool);
+    empty(_i);
+    ck_assert_uint_eq(calls(name), before);
+    ck_assert_uint_gt(held_now(_i), 0);
+    wt_ok(warm_capture_end(runtime, second, &graph));
+    ck_assert_uint_eq(calls(name), before + 1);
+    ck_assert_uint_eq(held_now(_i), 0);
+    wt_ok(warm_graph_destroy(runtime, graph));
+}
+END_TEST
+
+/* ---- nesting, and pools of users -------------------------------------------
+ */
+
+START_TEST(test_E8_innermost_pool_that_matches_wins)
+{
+    warm_private_pool outer = begin(WARM_POOL_USER, always, NULL);
+    warm_private_pool inner = begin(WARM_POOL_USER, is_stream, second);
+    void *block[4];
+
+    block[0] = take(_i, first, 8 * KIB);
+    block[1] = take(_i, second, 8 * KIB);
+    ck_assert_uint_eq(info_of(outer).blocks, 1);
+    ck_assert_uint_eq(info_of(inner).blocks, 1);
+    end(inner);
+    block[2] = take(_i, second, 8 * KIB);
+    ck_assert_uint_eq(info_of(outer).blocks, 2);
+    end(outer);
+    block[3] = take(_i, second, 8 * KIB);
+    ck_assert_uint_eq(info_of(outer).blocks, 2);
+    ck_assert_uint_eq(info_of(inner).blocks, 1);
+    for (int i = 0; i < 4; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+    release(outer);
+    release(inner);
+}
+END_TEST
+
+START_TEST(test_E8_outer_pool_may_end_first)
+{
+    warm_private_pool outer = begin(WARM_POOL_USER, always, NULL);
+    warm_private_pool inner = begin(WARM_POOL_USER, always, NULL);
+    void *block;
+
+    end(outer);
+    block = take(_i, first, 8 * KIB);
+    ck_assert_uint_eq(info_of(inner).blocks, 1);
+    ck_assert_uint_eq(info_of(outer).blocks, 0);
+    end(inner);
+    wt_ok(warm_free(block));
+    release(outer);
+    release(inner);
+}
+END_TEST
+
+START_TEST(test_E8_B4_user_pool_behaves_like_ordinary_memory)
+{
+    warm_private_pool pool = begin(WARM_POOL_USER, always, NULL);
+    void *block = take(_i, first, 8 * KIB), *next;
+    wt_gate *gate = wt_gate_close(runtime, second);
+
+    wt_ok(warm_record_stream(block, second));
+    wt_ok(warm_free(block));
+    ck_assert_uint_eq(info_of(pool).captured, 0);
+    next = take(_i, first, 8 * KIB);
+    ck_assert_ptr_ne(next, block);
+    wt_gate_open(gate);
+    wt_ok(warm_stream_synchronize(runtime, second));
+    wt_ok(warm_poll(runtime));
+    ck_assert_ptr_eq(take(_i, first, 8 * KIB), block);
+    wt_ok(warm_free(block));
+    wt_ok(warm_free(next));
+    empty(_i);
+    ck_assert_uint_eq(info_of(pool).held_bytes, 0);
+    end(pool);
+    release(pool);
+}
+END_TEST
+
+/* One stream's idle memory serves the other once that has passed. */
+START_TEST(test_E8_C1_user_pool_is_shared_by_streams)
+{
+    warm_private_pool pool = begin(WARM_POOL_USER, always, NULL);
+    void *block = take(DEVICE, first, 2 * MIB);
+
+    wt_ok(warm_free(block));
+    wt_ok(warm_stream_synchronize(runtime, first));
+    ck_assert_ptr_eq(take(DEVICE, second, 2 * MIB), block);
+    ck_assert_uint_eq(info_of(pool).segments, 1);
+    wt_ok(warm_free(block));
+    end(pool);
+    release(pool);
+}
+END_TEST
+
+/* What others hold idle goes for a request of the pool. */
+START_TEST(test_E8_B12_pool_gets_what_others_have_idle)
+{
+    warm_options options = {
+        .size = sizeof options, .segment = 2 * MIB, .pinned_limit = 8 * MIB};
+    warm_runtime *limited = wt_runtime(&options);
+    warm_private_pool pool = 0;
+    void *block = NULL;
+
+    wt_ok(warm_pinned_alloc(limited, 6 * MIB, &block));
+    wt_ok(warm_free(block));
+    wt_ok(
+        warm_private_pool_begin(limited, &pool, WARM_POOL_USER, always, NULL));
+    wt_ok(warm_pinned_alloc(limited, 6 * MIB, &block));
+    wt_fails(WARM_OUT_OF_MEMORY,
+             warm_pinned_alloc(limited, 6 * MIB, &(void *){NULL}));
+    wt_ok(warm_free(block));
+    wt_ok(warm_private_pool_end(limited, pool));
+    wt_ok(warm_private_pool_release(limited, pool));
+    wt_runtime_end(limited);
+}
+END_TEST
+
+/* ---- real graphs ------------------------------------------------------------
+ */
+
+enum { BYTES = 64 * 1024 };
+
+typedef struct round_trip {
+    unsigned char *in, *out; /* page-locked, of no pool */
+    void *between;           /* where it lay on the device */
+    warm_graph graph;
+} round_trip;
+
+static void prepare(round_trip *trip)
+{
+    void *in = NULL, *out = NULL;
+
+    wt_ok(warm_pinned_alloc(runtime, BYTES, &in));
+    wt_ok(warm_pinned_alloc(runtime, BYTES, &out));
+    trip->in = in;
+    trip->out = out;
+}
+
+/* in ─► memory of the pool ─► out, as a graph; the memory is freed in it. */
+static void capture(round_trip *trip, warm_private_pool *pool)
+{
+    wt_ok(warm_private_pool_begin(runtime, pool, 0, NULL, NULL));
+    wt_ok(warm_capture_begin(runtime, first));
+    trip->between = take(DEVICE, first, BYTES);
+    wt_ok(warm_copy_async(runtime, trip->between, trip->in, BYTES,
+                          WARM_COPY_TO_DEVICE, first));
+    wt_ok(warm_copy_async(runtime, trip->out, trip->between, BYTES,
+                          WARM_COPY_TO_HOST, first));
+    wt_ok(warm_free(trip->between));
+    wt_ok(warm_capture_end(runtime, first, &trip->graph));
+    wt_ok(warm_private_pool_end(runtime, *pool));
+}
+
+static void launch(round_trip *trip, unsigned char value)
+{
+    memset(trip->in, value, BYTES);
+    memset(trip->out, 0, BYTES);
+    wt_ok(warm_graph_launch(runtime, trip->graph, first));
+}
+
+static void is_through(const round_trip *trip, unsigned char value)
+{
+    for (size_t i = 0; i < BYTES; i++) {
+        wt_require(trip->out[i] == value, "byte %zu is %u, not %u", i,
+                   trip->out[i], value);
+    }
+}
+
+static void end_trip(round_trip *trip)
+{
+    wt_ok(warm_graph_destroy(runtime, trip->graph));
+    wt_ok(warm_free(trip->in));
+    wt_ok(warm_free(trip->out));
+}
+
+START_TEST(test_E3_E4_two_graphs_in_turn_share_a_pool)
+{
+    warm_private_pool pool = 0;
+    round_trip trip[2];
+
+    for (int i = 0; i < 2; i++) {
+        prepare(&trip[i]);
+        capture(&trip[i], &pool);
+    }
+    ck_assert_uint_eq(info_of(pool).references, 2);
+    ck_assert_uint_eq(info_of(pool).segments, 1);
+    ck_assert_ptr_eq(trip[0].between, trip[1].between);
+    for (unsigned char round = 1; round < 20; round++) {
+        launch(&trip[0], round);
+        launch(&trip[1], (unsigned char)(100 + round));
+        wt_ok(warm_stream_synchronize(runtime, first));
+        is_through(&trip[0], round);
+        is_through(&trip[1], (unsigned char)(100 + round));
+    }
+    end_trip(&trip[0]);
+    release(pool);
+    launch(&trip[1], 77);
+    wt_ok(warm_stream_synchronize(runtime, first));
+    is_through(&trip[1], 77);
+    ck_assert_uint_gt(held_now(DEVICE), 0);
+    end_trip(&trip[1]);
+    release(pool);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(held_now(DEVICE), 0);
+}
+END_TEST
+
+/* With pools of their own, in any order, and at the same time. */
+START_TEST(test_E3_E4_graphs_with_pools_of_their_own_in_any_order)
+{
+    static const int order[] = {0, 2, 1, 2, 0, 1, 1, 0, 2};
+    warm_private_pool pool[3] = {0, 0, 0};
+    round_trip trip[3];
+
+    for (int i = 0; i < 3; i++) {
+        prepare(&trip[i]);
+        capture(&trip[i], &pool[i]);
+    }
+    ck_assert_ptr_ne(trip[0].between, trip[1].between);
+    ck_assert_ptr_ne(trip[1].between, trip[2].between);
+    for (size_t i = 0; i < sizeof order / sizeof order[0]; i += 3) {
+        for (size_t k = i; k < i + 3; k++) {
+            launch(&trip[order[k]], (unsigned char)(1 + k));
+        }
+        wt_ok(warm_stream_synchronize(runtime, first));
+        for (size_t k = i; k < i + 3; k++) {
+            is_through(&trip[order[k]], (unsigned char)(1 + k));
+        }
+    }
+    for (int i = 0; i < 3; i++) {
+        end_trip(&trip[i]);
+        release(pool[i]);
+    }
+}
+END_TEST
+
+static struct {
+    round_trip trip;
+    warm_private_pool pool;
+    bool done;
+} made;
+
+/* Does not assert in the thread; wt_ok() fails the test by the process. */
+static void capture_in_thread(void *argument, unsigned index)
+{
+    (void)argument;
+    (void)index;
+    capture(&made.trip, &made.pool);
+    made.done = true;
+}
+
+START_TEST(test_E3_graph_outlives_the_thread_that_made_it)
+{
+    prepare(&made.trip);
+    wt_threads(1, capture_in_thread, NULL);
+    ck_assert(made.done);
+    for (unsigned char round = 1; round < 5; round++) {
+        void *other = take(DEVICE, first, BYTES);
+
+        ck_assert_ptr_ne(other, made.trip.between);
+        launch(&made.trip, round);
+        wt_ok(warm_free(other));
+        wt_ok(warm_stream_synchronize(runtime, first));
+        is_through(&made.trip, round);
+    }
+    end_trip(&made.trip);
+    release(made.pool);
+    wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+    ck_assert_uint_eq(held_now(DEVICE), 0);
+}
+END_TEST
+
+/* A result that the caller holds is there when the graph is gone. */
+START_TEST(test_E3_result_outlives_its_graph)
+{
+    warm_private_pool pool = 0;
+    unsigned char *in, *out;
+    void *result, *memory = NULL;
+    warm_graph graph = NULL;
+
+    wt_ok(warm_pinned_alloc(runtime, BYTES, &memory));
+    in = memory;
+    wt_ok(warm_pinned_alloc(runtime, BYTES, &memory));
+    out = memory;
+    wt_ok(warm_private_pool_begin(runtime, &pool, 0, NULL, NULL));
+    wt_ok(warm_capture_begin(runtime, first));
+    result = take(DEVICE, first, BYTES);
+    wt_ok(warm_copy_async(runtime, result, in, BYTES, WARM_COPY_TO_DEVICE,
+                          first));
+    wt_ok(warm_capture_end(runtime, first, &graph));
+    wt_ok(warm_private_pool_end(runtime, pool));
+    memset(in, 42, BYTES);
+    wt_ok(warm_graph_launch(runtime, graph, first));
+    wt_ok(warm_stream_synchronize(runtime, first));
+    wt_ok(warm_graph_destroy(runtime, graph));
+    release(pool);
+    wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+    wt_ok(warm_copy_async(runtime, out, result, BYTES, WARM_COPY_TO_HOST,
+                          second));
+    wt_ok(warm_free(result)); /* recorded on second by the copy */
+    wt_ok(warm_stream_synchronize(runtime, second));
+    for (size_t i = 0; i < BYTES; i++) {
+        wt_require(out[i] == 42, "byte %zu is %u", i, out[i]);
+    }
+    wt_ok(warm_free(in));
+    wt_ok(warm_free(out));
+    wt_ok(warm_poll(runtime));
+    wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+    ck_assert_uint_eq(held_now(DEVICE), 0);
+}
+END_TEST
+
+/* Figures after each step, as a program with one graph sees them. */
+START_TEST(test_E3_C6_figures_of_a_graphs_memory)
+{
+    static const size_t sizes[] = {512, 1 * MIB, 1 * MIB + 512, 10 * MIB - 512,
+                                   10 * MIB + 512};
+
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        warm_private_pool pool = begin_capture(first);
+        void *block = take(DEVICE, first, sizes[i]);
+        warm_device_stats s = {.size = sizeof s};
+        warm_private_pool_info info = info_of(pool);
+        warm_graph graph;
+
+        wt_ok(warm_device_get_stats(runtime, 0, &s));
+        ck_assert_uint_eq(s.all.allocations.current, 1);
+        ck_assert_uint_eq(s.all.requested_bytes.current, sizes[i]);
+        ck_assert_uint_eq(s.all.segments.current, 1);
+        ck_assert_uint_eq(s.small.segments.current, sizes[i] <= 1 * MIB);
+        ck_assert_uint_eq(s.all.reserved_bytes.current, info.held_bytes);
+        ck_assert_uint_ge(info.held_bytes, sizes[i]);
+        ck_assert_uint_eq(info.blocks, 1);
+        graph = end_capture(pool, first);
+        wt_ok(warm_graph_destroy(runtime, graph));
+        release(pool);
+        wt_ok(warm_device_get_stats(runtime, 0, &s));
+        ck_assert_uint_eq(s.all.segments.current, 1);
+        ck_assert_uint_eq(s.all.active.current, 1);
+        wt_ok(warm_free(block));
+        wt_ok(warm_device_get_stats(runtime, 0, &s));
+        ck_assert_uint_eq(s.all.segments.current, 0);
+        ck_assert_uint_eq(s.all.active.current, 0);
+        ck_assert_uint_eq(s.all.reserved_bytes.current, 0);
+    }
+}
+END_TEST
+
+/* Captured again and again with the same pool, it holds no more. */
+START_TEST(test_E4_memory_is_flat_over_captures)
+{
+    warm_private_pool pool = 0;
+    uint64_t held = 0;
+
+    for (int i = 0; i < 10; i++) {
+        round_trip trip;
+
+        prepare(&trip);
+        capture(&trip, &pool);
+        if (i == 0) {
+            held = held_now(DEVICE);
+        }
+        ck_assert_uint_eq(held_now(DEVICE), held);
+        end_trip(&trip);
+    }
+    for (int i = 0; i < 10; i++) {
+        release(pool);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("private_pool");
+    TCase *tcase = tcase_create("private_pool");
+
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_set_timeout(tcase, 60);
+    tcase_add_test(tcase, test_E1_begin_makes_a_pool_or_adds_a_reference);
+    tcase_add_test(tcase, test_E1_what_cannot_begin_changes_nothing);
+    tcase_add_loop_test(
+        tcase, test_E2_end_stops_the_routing_and_keeps_references, 0, KINDS);
+    tcase_add_loop_test(tcase, test_E1_memory_of_a_pool_is_apart, 0, KINDS);
+    tcase_add_loop_test(tcase, test_E1_filter_says_which_stream, 0, KINDS);
+    tcase_add_test(tcase, test_E1_without_a_filter_it_is_the_thread);
+    tcase_add_loop_test(tcase, test_E3_memory_returns_with_the_last_reference,
+                        0, KINDS);
+    tcase_add_loop_test(tcase, test_E3_live_blocks_stay_until_they_are_freed, 0,
+                        KINDS);
+    tcase_add_test(tcase, test_E3_last_reference_of_a_recording_pool_stays);
+    tcase_add_test(tcase, test_E3_many_pools_one_after_the_other);
+    tcase_add_test(tcase, test_E3_G2_runtime_ends_before_its_pools);
+    tcase_add_loop_test(
+        tcase, test_E4_block_that_was_not_used_is_reused_in_its_pool, 0, KINDS);
+    tcase_add_loop_test(
+        tcase, test_E4_block_that_was_used_is_kept_while_its_pool_lives, 0,
+        KINDS);
+    tcase_add_loop_test(
+        tcase, test_E4_B4_work_outside_of_captures_is_waited_for, 0, KINDS);
+    tcase_add_test(tcase, test_E4_C1_branches_of_a_capture_share_nothing);
+    tcase_add_loop_test(tcase, test_E5_allocation_without_a_capture_warns_once,
+                        0, KINDS);
+    tcase_add_loop_test(tcase, test_E7_capture_that_fails_leaves_nothing, 0,
+                        KINDS);
+    tcase_add_loop_test(
+        tcase, test_E3_B7_driver_frees_wait_for_the_end_of_captures, 0, KINDS);
+    tcase_add_loop_test(tcase, test_E8_innermost_pool_that_matches_wins, 0,
+                        KINDS);
+    tcase_add_loop_test(tcase, test_E8_outer_pool_may_end_first, 0, KINDS);
+    tcase_add_loop_test(
+        tcase, test_E8_B4_user_pool_behaves_like_ordinary_memory, 0, KINDS);
+    tcase_add_test(tcase, test_E8_C1_user_pool_is_shared_by_streams);
+    tcase_add_test(tcase, test_E8_B12_pool_gets_what_others_have_idle);
+    tcase_add_test(tcase, test_E3_E4_two_graphs_in_turn_share_a_pool);
+    tcase_add_test(tcase,
+                   test_E3_E4_graphs_with_pools_of_their_own_in_any_order);
+    tcase_add_test(tcase, test_E3_graph_outlives_the_thread_that_made_it);
+    tcase_add_test(tcase, test_E3_result_outlives_its_graph);
+    tcase_add_test(tcase, test_E3_C6_figures_of_a_graphs_memory);
+    tcase_add_test(tcase, test_E4_memory_is_flat_over_captures);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}

@@ -1,0 +1,200 @@
+/* check_private_fault.c: every driver call fails in turn, and every allocation
+ * of a record, under private pools: one for graphs, captured with, and one of
+ * a user (rows E1 to E4, E7, E8). What must hold each time: a refused call
+ * changed nothing; what a graph has is not handed out; once the fault is gone
+ * and the pools are, everything that was not lost has gone back. */
+#include "wt_fault.h"
+
+#include "alloc/device_space.h"
+#include "alloc/pinned.h"
+
+enum { BLOCKS = 4 };
+#define MIB ((size_t)1 << 20)
+
+static struct flow {
+    warm_runtime *runtime;
+    warm_stream stream, other;
+    warm_private_pool pool;
+    unsigned references;
+    void *pinned[BLOCKS], *device[BLOCKS];
+    void *kept;    /* of a graph */
+    bool captures; /* for good: the capture could not be ended */
+} f;
+
+static bool good(warm_status status)
+{
+    return status == WARM_OK;
+}
+
+static void take(void **pointer, bool device, size_t bytes)
+{
+    void *got = NULL;
+    warm_status status =
+        device ? warm_device_alloc(f.runtime, 0, f.stream, bytes, &got)
+               : warm_pinned_alloc(f.runtime, bytes, &got);
+
+    wt_require((status == WARM_OK) == (got != NULL), "neither done nor not");
+    wt_require(got == NULL || got != f.kept, "a graph has it");
+    *pointer = got;
+}
+
+static void give(void **pointer)
+{
+    wt_ok(warm_free(*pointer));
+    *pointer = NULL;
+}
+
+static void use(bool captured)
+{
+    for (int i = 0; i < BLOCKS; i++) {
+        take(&f.pinned[i], false, (size_t)5000 << (3 * i));
+        take(&f.device[i], true, (size_t)5000 << (3 * i));
+    }
+    if (f.pinned[1] != NULL &&
+        good(warm_record_stream(f.pinned[1], captured ? f.stream : f.other)) &&
+        captured) {
+        f.kept = f.pinned[1];
+    }
+    if (f.device[1] != NULL) {
+        (void)good(warm_record_stream(f.device[1], f.other));
+    }
+    for (int i = 0; i < BLOCKS; i++) {
+        give(&f.pinned[i]);
+        give(&f.device[i]);
+    }
+    take(&f.pinned[0], false, 5000 << 3);
+    take(&f.device[0], true, 5000 << 3);
+    give(&f.pinned[0]);
+    give(&f.device[0]);
+}
+
+static void release(void)
+{
+    while (f.references > 0) {
+        f.references--;
+        wt_ok(warm_private_pool_release(f.runtime, f.pool));
+    }
+    f.pool = 0;
+    f.kept = NULL;
+}
+
+static void capture(void)
+{
+    warm_graph graph = NULL;
+
+    if (!good(warm_private_pool_begin(f.runtime, &f.pool, 0, NULL, NULL))) {
+        return;
+    }
+    f.references++;
+    (void)good(warm_thread_set_stream(f.runtime, f.stream));
+    if (good(warm_capture_begin(f.runtime, f.stream))) {
+        use(true);
+        f.captures = !good(warm_capture_end(f.runtime, f.stream, &graph));
+    }
+    wt_ok(warm_private_pool_end(f.runtime, f.pool));
+    if (graph != NULL) {
+        (void)good(warm_graph_destroy(f.runtime, graph));
+    }
+}
+
+static void play(void)
+{
+    warm_private_pool user = 0;
+
+    capture();
+    capture();
+    /* What a user's pool hands out in a capture is the graph's for ever. */
+    if (!f.captures && good(warm_private_pool_begin(
+                           f.runtime, &user, WARM_POOL_USER, NULL, NULL))) {
+        use(false);
+        wt_ok(warm_private_pool_end(f.runtime, user));
+        wt_ok(warm_private_pool_release(f.runtime, user));
+    }
+    release();
+    (void)good(warm_poll(f.runtime));
+    capture();
+}
+
+static void begin(uint64_t n)
+{
+    warm_options options = {
+        .size = sizeof options, .device = "host", .segment = MIB};
+
+    f = (struct flow){0};
+    f.runtime = wt_runtime(&options);
+    wt_ok(warm_stream_create(f.runtime, 0, &f.stream));
+    wt_ok(warm_stream_create(f.runtime, 0, &f.other));
+    if (n % 2 != 0) {
+        wt_ok(warm_stream_retire(f.runtime, f.stream));
+    }
+}
+
+/* A capture that could not be ended is, now. */
+static void end_captures(void)
+{
+    warm_graph graph = NULL;
+
+    if (good(warm_capture_end(f.runtime, f.stream, &graph))) {
+        wt_ok(warm_graph_destroy(f.runtime, graph));
+    }
+    (void)good(warm_capture_over(f.runtime, f.stream));
+}
+
+static void end(void)
+{
+    warm_device_stats device = {.size = sizeof device};
+    warm_space_stats pinned = {.size = sizeof pinned};
+
+    end_captures();
+    release();
+    wt_ok(warm_stream_synchronize(f.runtime, f.stream));
+    wt_ok(warm_stream_synchronize(f.runtime, f.other));
+    wt_ok(warm_poll(f.runtime));
+    wt_ok(warm_empty_cache(f.runtime, NULL));
+    wt_ok(warm_device_empty_cache(f.runtime, 0, NULL));
+    wt_ok(warm_device_get_stats(f.runtime, 0, &device));
+    wt_ok(warm_pinned_get_stats(f.runtime, &pinned));
+    wt_require(wm_space_check_settled(&f.runtime->device_spaces[0].space) &&
+                   wm_space_check_settled(&f.runtime->pinned->space),
+               "an arena is broken");
+    wt_require(device.all.allocations.current == 0 &&
+                   pinned.requests.current == 0,
+               "a block is still in use");
+    wt_require(device.captured == 0 && pinned.captured == 0,
+               "graphs that are gone keep blocks");
+    wt_require(device.lost_bytes != 0 || device.all.reserved_bytes.current == 0,
+               "%lu bytes of the device are held",
+               (unsigned long)device.all.reserved_bytes.current);
+    wt_require(pinned.lost_bytes != 0 || pinned.held_bytes.current == 0,
+               "%lu bytes are held", (unsigned long)pinned.held_bytes.current);
+    wt_ok(warm_stream_destroy(f.runtime, f.stream));
+    wt_ok(warm_stream_destroy(f.runtime, f.other));
+    wt_runtime_end(f.runtime);
+}
+
+static const wt_flow flow = {begin, play, end, &f.runtime, 400, 1};
+
+START_TEST(test_E3_E4_E7_every_driver_call_may_fail)
+{
+    wt_fail_every_call(&flow, warm_testing_call_name(_i / 2), _i % 2);
+}
+END_TEST
+
+START_TEST(test_E1_E3_every_record_may_fail)
+{
+    wt_fail_every_record(&flow, _i != 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("private_fault");
+    TCase *tcase = tcase_create("private_fault");
+
+    tcase_set_timeout(tcase, 120);
+    tcase_add_loop_test(tcase, test_E3_E4_E7_every_driver_call_may_fail, 0,
+                        2 * WM_CALLS);
+    tcase_add_loop_test(tcase, test_E1_E3_every_record_may_fail, 0, 2);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}
