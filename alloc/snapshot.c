@@ -101,12 +101,15 @@ static void add_segment(struct list *list, wm_segment *segment)
 /* Under the locks of all siblings: regions move between them. */
 static void fill_locked(const wm_arena *arena, struct list *list)
 {
+    const wm_arena *a = arena;
+
     list->to->count = 0;
-    for (const wm_arena *a = arena; a != NULL; a = a->next_sibling) {
+    do {
         for (wm_segment *s = a->segments; s != NULL; s = s->next) {
             add_segment(list, s);
         }
-    }
+        a = a->next_sibling;
+    } while (a != NULL);
     list->to->now_ns = wm_clock_ns();
     if (arena->history != NULL) {
         list->to->next = wm_history_next(arena->history);

@@ -81,7 +81,7 @@ typedef struct wm_space {
 /* The first arena of a node, whose figures are those of all its siblings. */
 static inline wm_arena *wm_space_arena(const wm_space *space, int node)
 {
-    return &space->arenas[(unsigned)node * space->shards];
+    return &space->arenas[(size_t)node * space->shards];
 }
 
 /* The one of a node that is to an arena's siblings as that is to its own. */

@@ -177,7 +177,6 @@ static void free_used(wm_space *space, wm_block *block, wm_use *uses)
 static void free_of_pool(wm_space *space, wm_block *block, wm_use *uses)
 {
     wm_private_arena *own = block->segment->arena->pool;
-
     bool captured =
         atomic_load_explicit(&block->captured, memory_order_relaxed);
 
