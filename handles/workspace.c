@@ -20,12 +20,23 @@ void wm_workspaces_init(wm_workspaces *workspaces, wm_driver *driver,
     wm_lock_init(&workspaces->lock, WM_RANK_WORKSPACES);
 }
 
+/* Whose a workspace is to be. */
+struct wanted {
+    warm_stream stream;
+    uint64_t stream_id;
+    size_t bytes;
+    bool captures; /* the stream does, and a graph will have it */
+    uint64_t pool; /* the private pool of that graph; 0: of none */
+};
+
+/* Graphs of two pools may run at once, whatever stream they are captured on. */
 static wm_workspace *serving_locked(wm_workspaces *workspaces,
-                                    uint64_t stream_id, size_t bytes)
+                                    const struct wanted *wanted)
 {
     for (wm_workspace *w = workspaces->list; w != NULL; w = w->next) {
-        if (w->state == WM_WORKSPACE_SERVING && w->stream_id == stream_id &&
-            w->bytes >= bytes) {
+        if (w->state == WM_WORKSPACE_SERVING &&
+            w->stream_id == wanted->stream_id && w->bytes >= wanted->bytes &&
+            !(wanted->captures && w->captured && w->pool != wanted->pool)) {
             return w;
         }
     }
@@ -173,24 +184,29 @@ static wm_workspace *obtain(wm_workspaces *workspaces, size_t bytes)
     return w;
 }
 
-/* Makes w serve the stream, unless another thread gave it one meanwhile. */
+/* Makes w serve the stream, unless there is one, or another thread gave it one
+ * meanwhile. w: TAKEN, or null. */
 static wm_workspace *serve(wm_workspaces *workspaces, wm_workspace *w,
-                           warm_stream stream, uint64_t stream_id, size_t bytes,
-                           bool of_captures)
+                           const struct wanted *wanted)
 {
     wm_workspace *other;
 
     wm_lock_acquire(&workspaces->lock);
-    other = serving_locked(workspaces, stream_id, bytes);
+    other = serving_locked(workspaces, wanted);
     if (other != NULL) {
-        w->state = WM_WORKSPACE_IDLE;
+        if (w != NULL) {
+            w->state = WM_WORKSPACE_IDLE;
+        }
         w = other;
-    } else {
+    } else if (w != NULL) {
         w->state = WM_WORKSPACE_SERVING;
-        w->stream_id = stream_id;
-        w->stream = stream;
+        w->stream_id = wanted->stream_id;
+        w->stream = wanted->stream;
         w->captured = false;
-        w->of_captures = of_captures;
+        w->of_captures = wanted->captures;
+    }
+    if (w != NULL && wanted->captures) {
+        wm_workspace_capture_locked(w, wanted->pool);
     }
     wm_lock_release(&workspaces->lock);
     return w;
@@ -200,26 +216,22 @@ void wm_workspaces_get(wm_workspaces *workspaces, warm_stream stream,
                        uint64_t stream_id, size_t bytes, void **memory)
 {
     warm_error before = {.size = sizeof before};
-    bool captures = false;
+    struct wanted wanted = {stream, stream_id, bytes, false, 0};
     wm_workspace *w;
 
     warm_last_error(&before);
-    wm_lock_acquire(&workspaces->lock);
-    w = serving_locked(workspaces, stream_id, bytes);
-    wm_lock_release(&workspaces->lock);
+    wanted.captures = wm_workspace_captures(workspaces, stream);
+    if (wanted.captures) {
+        wanted.pool = wm_workspace_pool_of(workspaces, stream);
+    }
+    w = serve(workspaces, NULL, &wanted);
     if (w == NULL) {
         w = obtain(workspaces, bytes);
         if (w == NULL) {
             warn_once(workspaces, bytes);
         } else {
-            captures = wm_workspace_captures(workspaces, stream);
-            w = serve(workspaces, w, stream, stream_id, bytes, captures);
+            w = serve(workspaces, w, &wanted);
         }
-    } else {
-        captures = wm_workspace_captures(workspaces, stream);
-    }
-    if (captures) {
-        wm_workspaces_captured(workspaces, stream, stream_id);
     }
     wm_error_restore(&before);
     *memory = w != NULL ? w->memory : NULL;

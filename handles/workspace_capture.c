@@ -17,7 +17,7 @@ bool wm_workspace_captures(wm_workspaces *workspaces, warm_stream stream)
 }
 
 /* Of graphs of several pools, or of none, nobody says when they go. */
-static void capture_locked(wm_workspace *w, uint64_t pool)
+void wm_workspace_capture_locked(wm_workspace *w, uint64_t pool)
 {
     w->pool = !w->captured || w->pool == pool ? pool : 0;
     w->captured = true;
@@ -35,17 +35,23 @@ static wm_workspace *serving_locked(wm_workspaces *workspaces,
     return w;
 }
 
+uint64_t wm_workspace_pool_of(wm_workspaces *workspaces, warm_stream stream)
+{
+    return workspaces->pool_of != NULL
+               ? workspaces->pool_of(workspaces->pools, stream)
+               : 0;
+}
+
 void wm_workspaces_captured(wm_workspaces *workspaces, warm_stream stream,
                             uint64_t stream_id)
 {
-    uint64_t pool = workspaces->pool_of != NULL
-                        ? workspaces->pool_of(workspaces->pools, stream)
-                        : 0;
+    uint64_t pool = wm_workspace_pool_of(workspaces, stream);
 
     wm_lock_acquire(&workspaces->lock);
     for (wm_workspace *w = workspaces->list; w != NULL; w = w->next) {
-        if (w->state == WM_WORKSPACE_SERVING && w->stream_id == stream_id) {
-            capture_locked(w, pool);
+        if (w->state == WM_WORKSPACE_SERVING && w->stream_id == stream_id &&
+            !w->of_captures) { /* those have their graphs' pool */
+            wm_workspace_capture_locked(w, pool);
         }
     }
     wm_lock_release(&workspaces->lock);

@@ -41,6 +41,10 @@ void wm_workspace_drop(wm_workspaces *workspaces, wm_workspace *workspace);
 /* Whether a graph may hold what is queued on the stream now. An error counts
  * as yes: the memory is then kept, which is safe. */
 bool wm_workspace_captures(wm_workspaces *workspaces, warm_stream stream);
+/* The private pool that a capture on the stream allocates from; 0: none. */
+uint64_t wm_workspace_pool_of(wm_workspaces *workspaces, warm_stream stream);
+/* A graph of the pool has it. */
+void wm_workspace_capture_locked(wm_workspace *workspace, uint64_t pool);
 /* The stream is about to go: what its graphs use stays with them. */
 void wm_workspaces_leave_to_graphs(wm_workspaces *workspaces,
                                    warm_stream stream);

@@ -687,6 +687,46 @@ START_TEST(test_A10_eager_work_and_graphs_share_no_workspace)
 }
 END_TEST
 
+/* Graphs of two pools may run at once; those of one never do. What a pool's
+ * graphs had goes with it, and nothing else. */
+START_TEST(test_A10_E3_graphs_of_two_pools_share_no_workspace)
+{
+    warm_kind bound = add_bound();
+    warm_stream a = new_stream();
+    warm_private_pool pool[2] = {0, 0};
+    void *of_pool[2] = {NULL, NULL};
+
+    for (int i = 0; i < 4; i++) {
+        warm_graph graph = NULL;
+        void *got;
+
+        wt_ok(warm_private_pool_begin(runtime, &pool[i % 2], 0, NULL, NULL));
+        wt_ok(warm_capture_begin(runtime, a));
+        got = bind_to(bound, a);
+        ck_assert(of_pool[i % 2] == NULL || got == of_pool[i % 2]);
+        of_pool[i % 2] = got;
+        wt_ok(warm_capture_end(runtime, a, &graph));
+        wt_ok(warm_private_pool_end(runtime, pool[i % 2]));
+        wt_ok(warm_graph_destroy(runtime, graph));
+    }
+    ck_assert_ptr_ne(of_pool[0], of_pool[1]);
+    ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 2);
+    /* Not even if the stream goes while it captures (_i 1). */
+    if (_i != 0) {
+        wt_ok(warm_capture_begin(runtime, a));
+        wt_ok(warm_thread_release(runtime));
+        wt_ok(warm_stream_destroy(runtime, a));
+        a = new_stream();
+    }
+    for (int i = 0; i < 2; i++) {
+        wt_ok(warm_private_pool_release(runtime, pool[i]));
+        wt_ok(warm_private_pool_release(runtime, pool[i]));
+        ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 1 - i);
+    }
+    wt_ok(warm_stream_destroy(runtime, a));
+}
+END_TEST
+
 /* The graph of a stream that is gone keeps its workspace for itself, also if
  * the stream went while it captured (_i 1). */
 START_TEST(test_A10_B6_a_capture_at_an_old_address_gets_a_workspace_of_its_own)
@@ -1201,6 +1241,8 @@ int main(void)
         tcase, test_A9_G2_streams_are_destroyed_after_what_is_bound_to_them);
     tcase_add_test(tcase, test_A3_A14_a_pool_that_grows_keeps_what_comes_back);
     tcase_add_test(tcase, test_A10_a_workspace_is_as_large_as_the_kind_wants);
+    tcase_add_loop_test(
+        tcase, test_A10_E3_graphs_of_two_pools_share_no_workspace, 0, 2);
     tcase_add_test(tcase, test_A10_G6_short_memory_for_workspaces_is_told_once);
     tcase_add_test(tcase, test_A10_eager_work_and_graphs_share_no_workspace);
     tcase_add_loop_test(
