@@ -32,6 +32,9 @@ static warm_status alloc(wm_device_space *d, warm_stream stream, size_t bytes,
     if (status == WARM_OK) {
         status = wm_space_alloc(&d->space, &request, pointer);
     }
+    if (request.arena->pool != NULL) {
+        wm_private_routed(request.arena->pool);
+    }
     if (status == WARM_OK && captured) {
         /* Relaxed: the caller has not got it yet. */
         atomic_store_explicit(&wm_space_find(*pointer)->captured, true,

@@ -215,3 +215,19 @@ void wm_lane_end(wm_arena *arena, wm_lane *lane)
     wm_lane_retire_locked(arena, lane);
     wm_lock_release(&arena->lock);
 }
+
+void wm_lanes_end_empty(wm_arena *arena)
+{
+    wm_lane *lane;
+
+    wm_lock_acquire(&arena->lock);
+    lane = arena->lanes;
+    while (lane != NULL) {
+        wm_lane *next = lane->next;
+
+        lane->over = true;
+        wm_lane_retire_locked(arena, lane);
+        lane = next;
+    }
+    wm_lock_release(&arena->lock);
+}

@@ -44,8 +44,9 @@ typedef struct wm_lane {
 wm_lane *wm_lane_make(struct wm_arena *arena, uint64_t id);
 
 /* The lane of that id, made if there is none; null: no memory. For an arena
- * whose lanes never end. */
+ * whose lanes never end, but all at once, when it has no memory left. */
 wm_lane *wm_lane_get(struct wm_arena *arena, uint64_t id);
+void wm_lanes_end_empty(struct wm_arena *arena);
 
 /* How many runs came back so far. */
 uint64_t wm_lane_puts(struct wm_arena *arena, wm_lane *lane);

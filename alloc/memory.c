@@ -68,6 +68,9 @@ static warm_status serve(warm_runtime *runtime, wm_request *request,
     if (status == WARM_OK) {
         status = wm_space_alloc(&runtime->pinned->space, request, pointer);
     }
+    if (request->arena->pool != NULL) {
+        wm_private_routed(request->arena->pool);
+    }
     if (status == WARM_OUT_OF_MEMORY && request->cause != NULL) {
         status = serve_pageable(runtime->pinned, request, pointer);
     }

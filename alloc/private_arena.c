@@ -65,6 +65,39 @@ static wm_private_arena *find_arena(wm_private_pools *pools,
     return a;
 }
 
+/* Nobody has, or is about to get, any of its memory. */
+static bool is_quiet(wm_private_arena *own)
+{
+    warm_space_stats stats = {.size = sizeof stats};
+
+    /* Acquire pairs with the release in wm_private_routed(). */
+    if (atomic_load_explicit(&own->routed, memory_order_acquire) != 0) {
+        return false;
+    }
+    wm_arena_stats(&own->arena, &stats);
+    return stats.idle_bytes == stats.held_bytes.current;
+}
+
+/* One that is DEAD, and whose memory cannot go since something is captured:
+ * while there always is, pools come and go in what is held already. */
+static wm_private_arena *find_quiet(wm_private_pools *pools,
+                                    const wm_arena *beside, bool user)
+{
+    wm_private_arena *a = wm_private_arenas(pools);
+
+    if (!wm_private_captures(beside->owner)) {
+        return NULL;
+    }
+    while (a != NULL && (a->beside != beside || a->user != user ||
+                         state_of(a) != WM_PRIVATE_DEAD || !is_quiet(a))) {
+        a = a->next;
+    }
+    if (a != NULL) {
+        atomic_fetch_sub_explicit(&pools->dead, 1, memory_order_relaxed);
+    }
+    return a;
+}
+
 wm_private_arena *wm_private_arena_locked(wm_private_pools *pools,
                                           const wm_private_pool *pool,
                                           wm_space *space, int device,
@@ -77,6 +110,9 @@ wm_private_arena *wm_private_arena_locked(wm_private_pools *pools,
         return a;
     }
     a = find_arena(pools, beside, WM_PRIVATE_SPARE, 0, pool->user);
+    if (a == NULL) {
+        a = find_quiet(pools, beside, pool->user);
+    }
     if (a == NULL) {
         a = make_arena(pools, space, device, beside, pool->user);
     }
@@ -96,6 +132,10 @@ bool wm_private_captures(wm_space *space)
 {
     wm_private_pools *pools = wm_private_pools_of(space->runtime);
 
+    if (pools != NULL &&
+        atomic_load_explicit(&pools->closing, memory_order_relaxed)) {
+        return false;
+    }
     return wm_timelines_capture(space->timelines) ||
            (pools != NULL &&
             atomic_load_explicit(&pools->captures, memory_order_relaxed) != 0);
@@ -116,13 +156,6 @@ bool wm_private_keep(wm_block *block, wm_use *uses)
     /* The graphs that used it are gone. Relaxed: the caller owns the block. */
     atomic_store_explicit(&block->captured, false, memory_order_relaxed);
     return false;
-}
-
-void wm_private_freed(wm_private_arena *arena)
-{
-    if (wm_unlikely(state_of(arena) == WM_PRIVATE_DEAD)) {
-        wm_private_tend(arena->space->runtime);
-    }
 }
 
 void wm_private_miss(wm_private_arena *arena, const wm_request *request)
@@ -190,20 +223,20 @@ void wm_private_end_arenas(wm_private_pools *pools, uint64_t number)
             atomic_store_explicit(&a->state, WM_PRIVATE_DEAD,
                                   memory_order_relaxed);
             atomic_fetch_add_explicit(&pools->dead, 1, memory_order_relaxed);
+            /* Nobody else's before it keeps no more. */
+            atomic_fetch_add_explicit(&a->routed, 1, memory_order_relaxed);
         }
         wm_lock_release(&pools->lock);
         if (ended) {
             let_go(a);
+            atomic_fetch_sub_explicit(&a->routed, 1, memory_order_release);
         }
     }
 }
 
-static bool is_empty(wm_arena *arena)
+static bool is_empty(wm_private_arena *own)
 {
-    warm_space_stats stats = {.size = sizeof stats};
-
-    wm_arena_stats(arena, &stats);
-    return stats.held_bytes.current == 0;
+    return is_quiet(own) && wm_arena_idle(&own->arena) == 0;
 }
 
 static void tend_one(wm_private_pools *pools, wm_private_arena *own)
@@ -216,7 +249,10 @@ static void tend_one(wm_private_pools *pools, wm_private_arena *own)
     (void)wm_growth_give_back(own->space, &own->arena, 0);
     wm_space_work_end(own->space, &work, true);
     wm_lock_acquire(&pools->lock);
-    if (state_of(own) == WM_PRIVATE_DEAD && is_empty(&own->arena)) {
+    if (state_of(own) == WM_PRIVATE_DEAD && is_empty(own)) {
+        if (!own->has_orders) {
+            wm_lanes_end_empty(&own->arena);
+        }
         atomic_store_explicit(&own->state, WM_PRIVATE_SPARE,
                               memory_order_relaxed);
         atomic_fetch_sub_explicit(&pools->dead, 1, memory_order_relaxed);
@@ -224,7 +260,8 @@ static void tend_one(wm_private_pools *pools, wm_private_arena *own)
     wm_lock_release(&pools->lock);
 }
 
-void wm_private_tend(warm_runtime *runtime)
+/* only: null is all. */
+static void tend(warm_runtime *runtime, wm_private_arena *only)
 {
     wm_private_pools *pools = wm_private_pools_of(runtime);
     warm_error before = {.size = sizeof before};
@@ -242,12 +279,33 @@ void wm_private_tend(warm_runtime *runtime)
     }
     for (wm_private_arena *a = wm_private_arenas(pools); a != NULL;
          a = a->next) {
-        if (state_of(a) == WM_PRIVATE_DEAD) {
+        if (state_of(a) == WM_PRIVATE_DEAD && (only == NULL || a == only)) {
             tend_one(pools, a);
         }
     }
     wm_error_restore(&before);
     wm_cancel_restore(cancel);
+}
+
+void wm_private_tend(warm_runtime *runtime)
+{
+    tend(runtime, NULL);
+}
+
+/* The others' memory waits for their own frees: a free costs no more with many
+ * of them. */
+void wm_private_freed(wm_private_arena *arena)
+{
+    if (wm_unlikely(state_of(arena) == WM_PRIVATE_DEAD)) {
+        tend(arena->space->runtime, arena);
+    }
+}
+
+void wm_private_routed(wm_private_arena *arena)
+{
+    /* Release: who gives the arena to another pool finds what came of it. */
+    atomic_fetch_sub_explicit(&arena->routed, 1, memory_order_release);
+    wm_private_freed(arena);
 }
 
 /* ---- for the spaces ------------------------------------------------- */

@@ -4,8 +4,6 @@
 
 #include "alloc/private_pool.h"
 
-#include <pthread.h>
-
 /* Lock private. */
 typedef struct wm_private_pool {
     uint64_t number; /* const */
@@ -14,7 +12,7 @@ typedef struct wm_private_pool {
     bool recording, warned;
     warm_pool_filter_fn filter; /* null: those of the thread */
     void *context;
-    pthread_t thread;
+    uint64_t thread; /* who began it: wm_window_thread() */
     struct wm_private_pool *next, *next_recording;
 } wm_private_pool;
 
@@ -27,6 +25,7 @@ typedef struct wm_private_pools {
     _Atomic unsigned captures;
     _Atomic unsigned dead; /* arenas in that state; relaxed: a hint */
     _Atomic bool later;    /* somebody else's memory is to go, too; the same */
+    _Atomic bool closing;  /* now or never: captures do not matter; the same */
     /* Every arena ever made; release and acquire: they are put in front. */
     _Atomic(wm_private_arena *) arenas;
 } wm_private_pools;

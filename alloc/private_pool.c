@@ -6,6 +6,7 @@
 #include "runtime/base/meta.h"
 #include "runtime/base/sized.h"
 #include "runtime/base/status.h"
+#include "runtime/thread/window.h"
 
 #include <inttypes.h>
 
@@ -61,7 +62,7 @@ static void record_locked(warm_runtime *runtime, wm_private_pool *pool,
     pool->recording = true;
     pool->filter = filter;
     pool->context = context;
-    pool->thread = pthread_self();
+    pool->thread = wm_window_thread();
     pool->next_recording = pools->recording;
     pools->recording = pool;
     atomic_fetch_add_explicit(&pools->captures, pool->user ? 0u : 1u,
@@ -322,7 +323,7 @@ void wm_private_close(warm_runtime *runtime)
         wm_private_end_arenas(pools, pool->number);
         wm_meta_free(pool);
     }
-    atomic_store_explicit(&pools->captures, 0, memory_order_relaxed);
+    atomic_store_explicit(&pools->closing, true, memory_order_relaxed);
 }
 
 void wm_private_fini(warm_runtime *runtime)

@@ -33,6 +33,10 @@ typedef struct wm_private_arena {
     bool has_orders;  /* const */
     /* Its number; 0: of none. Lock private to change, and relaxed to tell. */
     _Atomic uint64_t pool;
+    /* Requests under way, and who lets go of it. They begin with lock private,
+     * while it is LIVE; until they have ended it is no other pool's. Release
+     * and acquire. */
+    _Atomic unsigned routed;
     _Atomic int state;             /* lock private to change; relaxed to look */
     struct wm_private_arena *next; /* const: of the runtime's */
 } wm_private_arena;
@@ -69,6 +73,9 @@ warm_status wm_private_route(wm_space *space, int device, warm_stream stream,
 
 /* The same for page-locked memory, on the thread's current stream. */
 warm_status wm_private_route_pinned(wm_space *space, wm_request *request);
+
+/* After the request, whatever came of it, if its arena is that of a pool. */
+void wm_private_routed(wm_private_arena *arena);
 
 /* The number of the pool for graphs that an allocation on the stream would go
  * to; 0: none. */

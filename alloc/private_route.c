@@ -14,7 +14,7 @@ static wm_private_pool *match_locked(wm_private_pools *pools,
     for (wm_private_pool *p = pools->recording; p != NULL;
          p = p->next_recording) {
         if (p->filter != NULL ? p->filter(p->context, stream) != 0
-                              : pthread_equal(p->thread, pthread_self())) {
+                              : p->thread == wm_window_thread()) {
             return p;
         }
     }
@@ -105,8 +105,11 @@ warm_status wm_private_route(wm_space *space, int device, warm_stream stream,
         warned = pool->warned || pool->user;
         number = pool->number;
     }
+    if (own != NULL) {
+        atomic_fetch_add_explicit(&own->routed, 1, memory_order_relaxed);
+    }
     wm_lock_release(&pools->lock);
-    if (pool == NULL) {
+    if (number == 0) {
         return WARM_OK;
     }
     if (own == NULL) {
@@ -125,13 +128,17 @@ warm_status wm_private_route(wm_space *space, int device, warm_stream stream,
 
 warm_status wm_private_route_pinned(wm_space *space, wm_request *request)
 {
-    const wm_window *window = wm_window_mine();
-    warm_stream stream =
-        window->owner == space->runtime ? window->stream : NULL;
     int cancel = wm_cancel_off();
+    const wm_window *window = wm_window_find(space->runtime);
+    warm_stream stream = window != NULL ? window->stream : NULL;
     warm_status status =
         wm_private_route(space, WM_DEVICE_UNKNOWN, stream, request);
 
+    /* What is not page-locked is not the pool's, and a graph would use it after
+     * it was freed. */
+    if (request->arena->pool != NULL && !request->arena->pool->user) {
+        request->cause = NULL;
+    }
     wm_cancel_restore(cancel);
     return status;
 }

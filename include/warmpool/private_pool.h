@@ -32,6 +32,10 @@
  *   or not, is not handed out again (row E4), and counted as captured. No event
  *   is recorded or queried for it, but what a default stream needs.
  *
+ * While one for graphs is recording no memory goes back to the driver, of
+ * whatever pool or of none; and page-locked memory that is routed to one is
+ * never replaced by pageable memory (WARM_ALLOC_PAGEABLE_OK).
+ *
  * After the last release blocks that are still live stay usable, and go when
  * they are freed; all other memory goes back to the driver, once work that is
  * queued on streams recorded outside of captures has finished, and once no
@@ -68,7 +72,8 @@ typedef uint64_t warm_private_pool;
 /* Whether an allocation is for the pool: not 0 if it is. stream: the one that
  * memory of a device is allocated on; for page-locked memory the thread's
  * current stream, see warm_thread_set_stream(). Called in the thread that
- * allocates, with a lock held: it must not call the library, nor wait for a
+ * allocates, or that takes a handle for the stream while it captures, or has it
+ * capture; with a lock held: it must not call the library, nor wait for a
  * thread that may. */
 typedef int (*warm_pool_filter_fn)(void *context, warm_stream stream);
 

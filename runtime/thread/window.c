@@ -29,6 +29,7 @@ _Thread_local const wm_window *wm_window_current = &no_window;
 static _Thread_local struct {
     wm_window *list;
     unsigned rounds; /* how often our destructor ran */
+    uint64_t number; /* see wm_window_thread() */
 } mine __attribute__((tls_model("initial-exec")));
 
 static pthread_key_t key;
@@ -308,6 +309,23 @@ static warm_status get_first(warm_runtime *runtime, wm_window **window)
     wm_window_current = found;
     *window = found;
     return WARM_OK;
+}
+
+wm_window *wm_window_find(warm_runtime *runtime)
+{
+    return find(runtime);
+}
+
+uint64_t wm_window_thread(void)
+{
+    static _Atomic uint64_t last_thread;
+
+    if (mine.number == 0) {
+        /* Relaxed: numbers only have to differ. */
+        mine.number = 1 + atomic_fetch_add_explicit(&last_thread, 1,
+                                                    memory_order_relaxed);
+    }
+    return mine.number;
 }
 
 warm_status wm_window_get(warm_runtime *runtime, wm_window **window)

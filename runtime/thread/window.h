@@ -164,6 +164,13 @@ static inline void *wm_window_held(wm_window *window, warm_kind kind,
  * through its last destructor). */
 warm_status wm_window_get(warm_runtime *runtime, wm_window **window);
 
+/* The same, if there is one; or null. */
+wm_window *wm_window_find(warm_runtime *runtime);
+
+/* The calling thread's number in the process, never 0, and no other's ever:
+ * what pthread_self() says may be the next thread's. */
+uint64_t wm_window_thread(void);
+
 /* Gives back all that the calling thread holds of the runtime.
  * Status: INVALID_ARGUMENT (called back from a call that uses the window). */
 warm_status wm_window_drop(warm_runtime *runtime);

@@ -299,6 +299,73 @@ START_TEST(test_E1_without_a_filter_it_is_the_thread)
 }
 END_TEST
 
+static warm_private_pool begun;
+
+static void begin_in_thread(void *context, unsigned index)
+{
+    (void)context;
+    (void)index;
+    (void)warm_private_pool_begin(runtime, &begun, 0, NULL, NULL);
+}
+
+/* The next thread has the first one's place, and pthread_self(). */
+START_TEST(test_E1_E7_pool_of_a_thread_that_is_gone_gets_no_others)
+{
+    begun = 0;
+    wt_threads(1, begin_in_thread, NULL);
+    ck_assert_uint_ne(begun, 0);
+    for (int i = 0; i < 4; i++) {
+        wt_threads(1, take_in_thread, NULL);
+        wt_ok(warm_free(taken[DEVICE]));
+        wt_ok(warm_free(taken[PINNED]));
+    }
+    ck_assert_uint_eq(info_of(begun).held_bytes, 0);
+    end(begun);
+    release(begun);
+}
+END_TEST
+
+/* Calls for another runtime come between. */
+START_TEST(test_E1_current_stream_is_that_of_the_runtime)
+{
+    warm_runtime *other = wt_runtime(NULL);
+    warm_private_pool pool = begin(WARM_POOL_USER, is_stream, first);
+    void *block = NULL, *others = NULL;
+
+    wt_ok(warm_thread_set_stream(runtime, first));
+    wt_ok(warm_thread_set_stream(other, second));
+    wt_ok(warm_pinned_alloc(other, 5000, &others));
+    wt_ok(warm_pinned_alloc(runtime, 5000, &block));
+    ck_assert_uint_eq(info_of(pool).blocks, 1);
+    wt_ok(warm_free(block));
+    wt_ok(warm_free(others));
+    end(pool);
+    release(pool);
+    wt_runtime_end(other);
+}
+END_TEST
+
+START_TEST(test_E4_B18_graphs_get_no_pageable_memory)
+{
+    warm_options options = {.size = sizeof options, .pinned_limit = MIB};
+    warm_runtime *small = wt_runtime(&options);
+    warm_private_pool pool = 0;
+    void *block = NULL;
+
+    wt_ok(warm_private_pool_begin(small, &pool, 0, always, NULL));
+    wt_fails(WARM_OUT_OF_MEMORY,
+             warm_pinned_alloc_on(small, 2 * MIB, WARM_NODE_ANY,
+                                  WARM_ALLOC_PAGEABLE_OK, &block));
+    ck_assert_ptr_null(block);
+    wt_ok(warm_private_pool_end(small, pool));
+    wt_ok(warm_private_pool_release(small, pool));
+    wt_ok(warm_pinned_alloc_on(small, 2 * MIB, WARM_NODE_ANY,
+                               WARM_ALLOC_PAGEABLE_OK, &block));
+    wt_ok(warm_free(block));
+    wt_runtime_end(small);
+}
+END_TEST
+
 /* ---- the life of the memory -----------------------------------------------
  */
 
@@ -589,6 +656,42 @@ START_TEST(test_E3_B7_driver_frees_wait_for_the_end_of_captures)
     ck_assert_uint_gt(held_now(_i), 0);
     wt_ok(warm_capture_end(runtime, second, &graph));
     ck_assert_uint_eq(calls(name), before + 1);
+    ck_assert_uint_eq(held_now(_i), 0);
+    wt_ok(warm_graph_destroy(runtime, graph));
+}
+END_TEST
+
+/* Where something is always captured, nothing ever goes back; but what is held
+ * is enough for all that come. */
+START_TEST(test_E3_B7_pools_in_turn_need_the_memory_of_one)
+{
+    warm_graph graph = NULL;
+    uint64_t held = 0;
+    void *kept;
+
+    wt_ok(warm_capture_begin(runtime, second));
+    for (int i = 0; i < 20; i++) {
+        warm_private_pool pool = begin(0, always, NULL);
+
+        wt_ok(warm_free(take(_i, first, 8 * KIB)));
+        end(pool);
+        release(pool);
+        held = i == 0 ? held_now(_i) : held;
+        ck_assert_uint_gt(held, 0);
+        ck_assert_uint_eq(held_now(_i), held);
+    }
+    /* But not if a block of it is with its caller. */
+    begun = begin(0, always, NULL);
+    kept = take(_i, first, 8 * KIB);
+    end(begun);
+    release(begun);
+    begun = begin(0, always, NULL);
+    wt_ok(warm_free(take(_i, first, 8 * KIB)));
+    ck_assert_uint_eq(info_of(begun).blocks, 0);
+    end(begun);
+    release(begun);
+    wt_ok(warm_free(kept));
+    wt_ok(warm_capture_end(runtime, second, &graph));
     ck_assert_uint_eq(held_now(_i), 0);
     wt_ok(warm_graph_destroy(runtime, graph));
 }
@@ -970,6 +1073,12 @@ int main(void)
     tcase_add_loop_test(tcase, test_E1_memory_of_a_pool_is_apart, 0, KINDS);
     tcase_add_loop_test(tcase, test_E1_filter_says_which_stream, 0, KINDS);
     tcase_add_test(tcase, test_E1_without_a_filter_it_is_the_thread);
+    tcase_add_test(tcase,
+                   test_E1_E7_pool_of_a_thread_that_is_gone_gets_no_others);
+    tcase_add_test(tcase, test_E1_current_stream_is_that_of_the_runtime);
+    tcase_add_test(tcase, test_E4_B18_graphs_get_no_pageable_memory);
+    tcase_add_loop_test(tcase, test_E3_B7_pools_in_turn_need_the_memory_of_one,
+                        0, KINDS);
     tcase_add_loop_test(tcase, test_E3_memory_returns_with_the_last_reference,
                         0, KINDS);
     tcase_add_loop_test(tcase, test_E3_live_blocks_stay_until_they_are_freed, 0,

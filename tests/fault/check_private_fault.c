@@ -8,6 +8,8 @@
 #include "alloc/device_space.h"
 #include "alloc/pinned.h"
 
+#include <sys/mman.h>
+
 enum { BLOCKS = 4 };
 #define MIB ((size_t)1 << 20)
 
@@ -186,12 +188,36 @@ START_TEST(test_E1_E3_every_record_may_fail)
 }
 END_TEST
 
+static bool is_mapped(void *page)
+{
+    return msync(page, 4096, MS_ASYNC) == 0;
+}
+
+/* There is no later then: a capture that nobody ended does not matter. */
+START_TEST(test_E7_G2_memory_goes_back_with_the_runtime)
+{
+    void *pinned = NULL, *device = NULL;
+
+    begin(0);
+    wt_ok(warm_private_pool_begin(f.runtime, &f.pool, 0, NULL, NULL));
+    wt_ok(warm_capture_begin(f.runtime, f.stream));
+    wt_ok(warm_pinned_alloc(f.runtime, MIB, &pinned));
+    wt_ok(warm_device_alloc(f.runtime, 0, f.stream, MIB, &device));
+    wt_ok(warm_free(pinned));
+    wt_ok(warm_free(device));
+    ck_assert(is_mapped(pinned));
+    wt_runtime_end(f.runtime);
+    ck_assert(!is_mapped(pinned) && !is_mapped(device));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("private_fault");
     TCase *tcase = tcase_create("private_fault");
 
     tcase_set_timeout(tcase, 120);
+    tcase_add_test(tcase, test_E7_G2_memory_goes_back_with_the_runtime);
     tcase_add_loop_test(tcase, test_E3_E4_E7_every_driver_call_may_fail, 0,
                         2 * WM_CALLS);
     tcase_add_loop_test(tcase, test_E1_E3_every_record_may_fail, 0, 2);
