@@ -468,6 +468,68 @@ START_TEST(test_E3_G2_runtime_ends_before_its_pools)
 }
 END_TEST
 
+struct change {
+    warm_runtime *runtime;
+    warm_private_pool from, to;
+    void *room, *block;
+    bool done;
+};
+
+/* In another thread: a callback must not allocate. */
+static void take_of_next(void *context, unsigned index)
+{
+    struct change *c = context;
+
+    (void)index;
+    (void)warm_pinned_alloc(c->runtime, 8 * KIB, &c->block);
+}
+
+static int change_pools(void *context, size_t bytes)
+{
+    struct change *c = context;
+
+    (void)bytes;
+    if (c->done) {
+        return 0;
+    }
+    c->done = true;
+    wt_ok(warm_private_pool_end(c->runtime, c->from));
+    wt_ok(warm_private_pool_release(c->runtime, c->from));
+    wt_ok(warm_free(c->room));
+    wt_ok(warm_empty_cache(c->runtime, NULL));
+    wt_ok(warm_private_pool_begin(c->runtime, &c->to, 0, always, NULL));
+    wt_threads(1, take_of_next, c);
+    return 1;
+}
+
+/* A request is under way while its pool goes and another one comes: what it
+ * gets is not the other's. */
+START_TEST(test_E3_request_of_a_pool_that_goes_meanwhile)
+{
+    warm_options options = {
+        .size = sizeof options, .segment = 64 * KIB, .pinned_limit = MIB};
+    struct change c = {.runtime = wt_runtime(&options)};
+    warm_private_pool_info info = {.size = sizeof info};
+    warm_space_stats stats = {.size = sizeof stats};
+    void *block = NULL;
+
+    wt_ok(warm_pinned_alloc(c.runtime, 768 * KIB, &c.room));
+    wt_ok(warm_memory_callback_add(c.runtime, change_pools, &c));
+    wt_ok(warm_private_pool_begin(c.runtime, &c.from, 0, always, NULL));
+    wt_ok(warm_pinned_alloc(c.runtime, 512 * KIB, &block));
+    ck_assert(c.done);
+    wt_ok(warm_private_pool_get_info(c.runtime, c.to, &info));
+    ck_assert_uint_eq(info.blocks, 1);
+    wt_ok(warm_private_pool_end(c.runtime, c.to));
+    wt_ok(warm_free(block));
+    wt_ok(warm_free(c.block));
+    wt_ok(warm_private_pool_release(c.runtime, c.to));
+    wt_ok(warm_pinned_get_stats(c.runtime, &stats));
+    ck_assert_uint_eq(stats.held_bytes.current, 0);
+    wt_runtime_end(c.runtime);
+}
+END_TEST
+
 /* ---- captures --------------------------------------------------------------
  */
 
@@ -1085,6 +1147,7 @@ int main(void)
                         KINDS);
     tcase_add_test(tcase, test_E3_last_reference_of_a_recording_pool_stays);
     tcase_add_test(tcase, test_E3_many_pools_one_after_the_other);
+    tcase_add_test(tcase, test_E3_request_of_a_pool_that_goes_meanwhile);
     tcase_add_test(tcase, test_E3_G2_runtime_ends_before_its_pools);
     tcase_add_loop_test(
         tcase, test_E4_block_that_was_not_used_is_reused_in_its_pool, 0, KINDS);
