@@ -62,7 +62,7 @@ $(EX_BIN)/check.weights: $(EX_BIN)/data_parallel | examples-data
 
 check-examples: need-check examples $(EX_CHECKS:%=$(EX_BIN)/%) \
     $(EX_BIN)/check.weights $(if $(STANDIN),standin)
-	@$(SANITIZER_OPTIONS) $(EX_TSAN) tests/run.sh -l $(B)/log -t 300 \
+	@$(SANITIZER_OPTIONS) $(EX_TSAN) tests/run.sh -l $(B)/log -t 600 \
 	    -s $(CURDIR)/$(B)/standin $(EX_CHECKS:%=host:$(EX_BIN)/%) \
 	    $(if $(STANDIN),$(EX_CHECKS:%=standin:$(EX_BIN)/%))
 
