@@ -61,18 +61,20 @@ static graphs *begin(void)
 }
 
 /* As eagerly, to the last bit. */
-static void check_run(graphs *g, int first, int count, bool expect_captured)
+static void check_run(graphs *g, int first, int count, bool known)
 {
     float p[TURN_IMAGES * CLASSES];
     const unsigned char *from = pixels + (size_t)first * IMAGE_BYTES;
     const float *got;
-    bool captured;
-    message why;
 
     run_eagerly(from, count, p);
-    got = graphs_run(g, from, count, &captured, &why);
-    ck_assert_msg(got != NULL, "%s", why.text);
-    ck_assert_int_eq(captured, expect_captured);
+    ck_assert_int_eq(graphs_know(g, count), known);
+    if (!known) {
+        graphs_capture(g, count);
+        ck_assert_msg(!g->m.bad, "%s", g->m.why.text);
+    }
+    got = graphs_replay(g, from, count);
+    ck_assert_msg(got != NULL, "%s", g->m.why.text);
     ck_assert_mem_eq(got, p, (size_t)count * CLASSES * sizeof *p);
 }
 
@@ -94,14 +96,18 @@ static uint64_t all_calls(void)
     return count;
 }
 
-/* No block but the weights. */
+/* No block but the weights, and nothing that is kept for a graph. */
 static void check_nothing_left(void)
 {
-    usage u;
+    warm_device_stats device = {.size = sizeof device};
+    warm_space_stats pinned = {.size = sizeof pinned};
 
-    usage_read(runtime, 0, &u);
-    ck_assert_uint_eq(u.blocks_live, 1);
-    ck_assert_uint_eq(u.pinned_live, 0);
+    wt_ok(warm_device_get_stats(runtime, 0, &device));
+    wt_ok(warm_pinned_get_stats(runtime, &pinned));
+    ck_assert_uint_eq(device.all.allocations.current, 1);
+    ck_assert_uint_eq(device.captured, 0);
+    ck_assert_uint_eq(pinned.requests.current, 0);
+    ck_assert_uint_eq(pinned.captured, 0);
 }
 
 /* ---- results --------------------------------------------------------------
@@ -116,7 +122,7 @@ START_TEST(test_replays_equal_eager_runs)
 
     for (int round = 0; round < 4; round++) {
         for (int i = 0; i < COUNTS; i++) {
-            check_run(g, 11 * round + i, counts[i], round == 0);
+            check_run(g, 11 * round + i, counts[i], round > 0);
         }
     }
     graphs_end(g);
@@ -128,18 +134,46 @@ START_TEST(test_replay_is_two_calls_of_the_driver)
 {
     graphs *g = begin();
     uint64_t before;
-    bool captured;
-    message why;
 
-    ck_assert_ptr_nonnull(graphs_run(g, pixels, 1, &captured, &why));
+    check_run(g, 0, 1, false);
     before = all_calls();
     for (int i = 0; i < 100; i++) {
-        ck_assert_ptr_nonnull(graphs_run(g, pixels, 1, &captured, &why));
-        ck_assert(!captured);
+        ck_assert_ptr_nonnull(graphs_replay(g, pixels, 1));
     }
     ck_assert_uint_eq(all_calls() - before, 200);
-    ck_assert_uint_eq(calls_of("graph_launch"), 100);
+    ck_assert_uint_eq(calls_of("graph_launch"), 101);
     graphs_end(g);
+}
+END_TEST
+
+/* Graphs hold memory of their own, which the driver has back after them. */
+START_TEST(test_E3_memory_of_graphs_goes_back)
+{
+    warm_private_pool_info info = {.size = sizeof info};
+    usage before, with, after;
+    float p[TURN_IMAGES * CLASSES];
+    graphs *g;
+
+    run_eagerly(pixels, TURN_IMAGES, p);
+    usage_read(runtime, 0, &before);
+    g = begin();
+    for (int i = 0; i < COUNTS; i++) {
+        graphs_capture(g, counts[i]);
+        ck_assert_msg(!g->m.bad, "%s", g->m.why.text);
+    }
+    usage_read(runtime, 0, &with);
+    ck_assert_uint_eq(with.blocks_live, before.blocks_live);
+    ck_assert_uint_eq(with.pinned_live, before.pinned_live + COUNTS);
+    ck_assert_uint_gt(with.held, before.held);
+    wt_ok(warm_private_pool_get_info(runtime, g->pool, &info));
+    ck_assert_uint_eq(info.references, COUNTS);
+    ck_assert_uint_eq(info.blocks, COUNTS);
+    ck_assert_uint_eq(info.captured, 0);
+    ck_assert_int_eq(info.recording, 0);
+    graphs_end(g);
+    usage_read(runtime, 0, &after);
+    ck_assert_uint_eq(after.held, before.held);
+    check_nothing_left();
 }
 END_TEST
 
@@ -161,18 +195,21 @@ static void *replay_images(void *argument)
     worker *w = argument;
     graphs *g = graphs_begin(runtime, 0, weights, &w->why);
 
-    w->good = g != NULL;
-    for (int i = 0; w->good && i < TURNS; i++) {
+    if (g == NULL) {
+        return NULL;
+    }
+    graphs_capture(g, 1);
+    for (int i = 0; i < TURNS && !g->m.bad; i++) {
         const unsigned char *from =
             pixels + (size_t)(w->index * TURNS + i) * IMAGE_BYTES;
-        bool captured;
-        const float *p = graphs_run(g, from, 1, &captured, &w->why);
+        const float *p = graphs_replay(g, from, 1);
 
-        w->good = p != NULL && captured == (i == 0);
-        if (w->good) {
+        if (p != NULL) {
             memcpy(w->p[i], p, sizeof w->p[i]);
         }
     }
+    w->good = !g->m.bad;
+    w->why = g->m.why;
     graphs_end(g);
     return NULL;
 }
@@ -183,6 +220,7 @@ START_TEST(test_A4_threads_have_graphs_of_their_own)
     static worker workers[THREADS];
     float p[CLASSES];
 
+    run_eagerly(pixels, 1, p); /* the libraries load what they need */
     for (int round = 0; round < 2; round++) {
         for (int t = 0; t < THREADS; t++) {
             workers[t].index = t;
@@ -221,10 +259,13 @@ enum { FAULTY = sizeof faulty / sizeof *faulty };
 static bool live(message *why)
 {
     graphs *g = graphs_begin(runtime, 0, weights, why);
-    bool good = g != NULL, captured;
+    bool good = g != NULL;
 
-    for (int i = 0; good && i < 4; i++) {
-        good = graphs_run(g, pixels, 1 + i % 2, &captured, why) != NULL;
+    for (int count = 1; good && count <= 2; count++) {
+        graphs_capture(g, count);
+        good = !g->m.bad && graphs_replay(g, pixels, count) != NULL &&
+               graphs_replay(g, pixels, count) != NULL;
+        *why = g->m.why;
     }
     graphs_end(g);
     return good;
@@ -239,7 +280,6 @@ START_TEST(test_every_call_may_fail)
         graphs *g;
         bool good;
 
-        wt_ok(warm_empty_cache(runtime, NULL));
         wt_ok(warm_testing_fail(runtime, faulty[_i], n, 0));
         good = live(&why);
         made = calls_of(faulty[_i]) - before;
@@ -247,8 +287,8 @@ START_TEST(test_every_call_may_fail)
         ck_assert_msg(good || why.text[0] != '\0', "%s %d", faulty[_i], (int)n);
         check_nothing_left();
         g = begin();
-        check_run(g, 0, 1, true);
-        check_run(g, 1, 1, false);
+        check_run(g, 0, 1, false);
+        check_run(g, 1, 1, true);
         graphs_end(g);
         if (made < n) {
             ck_assert_msg(good, "%s", why.text);
@@ -266,6 +306,7 @@ int main(void)
 
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, test_replays_equal_eager_runs);
+    tcase_add_test(tcase, test_E3_memory_of_graphs_goes_back);
     tcase_add_test(tcase, test_replay_is_two_calls_of_the_driver);
     tcase_add_test(tcase, test_A4_threads_have_graphs_of_their_own);
     tcase_add_loop_test(tcase, test_every_call_may_fail, 0, FAULTY);

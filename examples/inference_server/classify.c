@@ -115,26 +115,44 @@ static void end_graphs(void *g)
     graphs_end(g);
 }
 
-static bool replay(classifier *c, const unsigned char *pixels, int count,
-                   answer *answers, message *why)
+/* The first of so many images go through one operation after the other. */
+static void replay(classifier *c, graphs *g, const unsigned char *pixels,
+                   int count, answer *answers)
+{
+    bool known = graphs_know(g, count);
+
+    if (known) {
+        const float *p = graphs_replay(g, pixels, count);
+
+        if (p != NULL) {
+            read_answers(p, count, answers);
+        }
+    } else {
+        turn(c, &g->m, pixels, count, answers);
+        graphs_capture(g, count);
+    }
+    if (!g->m.bad) {
+        atomic_fetch_add_explicit(known ? &c->replays : &c->captures, 1,
+                                  memory_order_relaxed);
+    }
+}
+
+static bool classify_by_graphs(classifier *c, const unsigned char *pixels,
+                               int count, answer *answers, message *why)
 {
     graphs *g = graphs_of_thread(c, why);
 
-    for (int i = 0; g != NULL && i < count; i += TURN_IMAGES) {
+    for (int i = 0; g != NULL && !g->m.bad && i < count; i += TURN_IMAGES) {
         int some = count - i < TURN_IMAGES ? count - i : TURN_IMAGES;
-        bool captured;
-        const float *p = graphs_run(g, pixels + (size_t)i * IMAGE_BYTES, some,
-                                    &captured, why);
 
-        if (p == NULL) {
-            /* The thread's next request begins anew. */
-            pthread_setspecific(c->graphs, NULL);
-            graphs_end(g);
-            return false;
-        }
-        read_answers(p, some, answers + i);
-        atomic_fetch_add_explicit(captured ? &c->captures : &c->replays, 1,
-                                  memory_order_relaxed);
+        replay(c, g, pixels + (size_t)i * IMAGE_BYTES, some, answers + i);
+    }
+    if (g != NULL && g->m.bad) {
+        /* The thread's next request begins anew. */
+        *why = g->m.why;
+        pthread_setspecific(c->graphs, NULL);
+        graphs_end(g);
+        return false;
     }
     return g != NULL;
 }
@@ -145,7 +163,7 @@ bool classify(classifier *c, const unsigned char *pixels, int count,
     maths m;
 
     if (c->graph) {
-        return replay(c, pixels, count, answers, why);
+        return classify_by_graphs(c, pixels, count, answers, why);
     }
     if (!begin(c, &m)) {
         *why = m.why;

@@ -1,39 +1,14 @@
 /* graphs.c: see graphs.h.
  *
- *   first of its size:  upload ─ gemm ─ … ─ download, and the same captured
- *   from then on:       launch
+ *   pool: begin ─ capture: begin ─ upload ─ gemm ─ … ─ download ─ end ─ end
+ *   and for every image from then on: launch
  *
- * A graph remembers addresses, so what it works on stays in its place: one
- * pinned buffer and one room on the device for the life of the thread. All its
- * graphs share them, since they run one after another. */
+ * A graph remembers addresses. The buffer of the host is its own; the room on
+ * the device is freed in the capture, and serves all graphs of the thread:
+ * they run one after another, and each fills it anew. */
 #include "examples/inference_server/graphs.h"
 
 #include <stdlib.h>
-
-struct graphs {
-    maths m;
-    const float *weights;
-    model_room room;
-    float *x; /* of the host, pinned: TURN_IMAGES × IMAGE_BYTES */
-    float *p; /* behind it: TURN_IMAGES × CLASSES */
-    maths_graph graph[TURN_IMAGES]; /* for i + 1 images */
-};
-
-static void take_memory(graphs *g)
-{
-    const size_t in = (size_t)TURN_IMAGES * IMAGE_BYTES;
-    const size_t out = (size_t)TURN_IMAGES * CLASSES;
-    void *buffer = NULL;
-
-    if (warm_pinned_alloc(g->m.runtime, (in + out) * sizeof(float), &buffer) !=
-        WARM_OK) {
-        maths_failed(&g->m, "%s", warm_last_error_message());
-        return;
-    }
-    g->x = buffer;
-    g->p = g->x + in;
-    model_room_init(&g->room, &g->m, TURN_IMAGES);
-}
 
 graphs *graphs_begin(warm_runtime *runtime, int device, const float *weights,
                      message *why)
@@ -50,40 +25,86 @@ graphs *graphs_begin(warm_runtime *runtime, int device, const float *weights,
         free(g);
         return NULL;
     }
-    take_memory(g);
-    if (g->m.bad) {
-        *why = g->m.why;
-        graphs_end(g);
-        return NULL;
-    }
     return g;
 }
 
-static void capture(graphs *g, int count)
+bool graphs_know(const graphs *g, int count)
 {
-    maths_capture_begin(&g->m);
-    model_run(&g->m, g->weights, &g->room, count, g->x, g->p);
-    maths_capture_end(&g->m, &g->graph[count - 1]);
+    return g->of[count - 1].graph.graph != NULL;
 }
 
-const float *graphs_run(graphs *g, const unsigned char *pixels, int count,
-                        bool *captured, message *why)
+static void check(graphs *g, warm_status status)
 {
-    const maths_graph *graph = &g->graph[count - 1];
+    if (status != WARM_OK) {
+        maths_failed(&g->m, "%s: %s", warm_status_name(status),
+                     warm_last_error_message());
+    }
+}
 
-    images_normalize(pixels, (size_t)count * IMAGE_BYTES, g->x);
-    *captured = graph->graph == NULL;
-    if (*captured) {
-        model_run(&g->m, g->weights, &g->room, count, g->x, g->p);
-    } else {
-        maths_replay(&g->m, graph);
+/* What this thread allocates from now on comes from the pool. */
+static bool begin_pool(graphs *g)
+{
+    /* Page-locked memory is for that stream, too. */
+    check(g, warm_thread_set_stream(g->m.runtime, g->m.stream));
+    if (!g->m.bad) {
+        check(g,
+              warm_private_pool_begin(g->m.runtime, &g->pool, 0, NULL, NULL));
     }
-    maths_finish(&g->m);
-    if (*captured) {
-        capture(g, count);
+    return !g->m.bad;
+}
+
+static void queue(graphs *g, int count, model_graph *of)
+{
+    size_t in = (size_t)count * IMAGE_BYTES, out = (size_t)count * CLASSES;
+    void *buffer = NULL;
+    model_room room;
+
+    if (!g->m.bad) {
+        check(g, warm_pinned_alloc(g->m.runtime, (in + out) * sizeof(float),
+                                   &buffer));
     }
-    *why = g->m.why;
-    return g->m.bad ? NULL : g->p;
+    if (!g->m.bad) {
+        of->x = buffer;
+        of->p = of->x + in;
+    }
+    model_room_init(&room, &g->m, count);
+    model_run(&g->m, g->weights, &room, count, of->x, of->p);
+    model_room_fini(&room, &g->m);
+}
+
+/* And the graph's reference to the pool. */
+static void forget(graphs *g, model_graph *of)
+{
+    maths_graph_destroy(&g->m, &of->graph);
+    warm_free(of->x);
+    of->x = of->p = NULL;
+    warm_private_pool_release(g->m.runtime, g->pool);
+}
+
+void graphs_capture(graphs *g, int count)
+{
+    model_graph *of = &g->of[count - 1];
+
+    if (!begin_pool(g)) {
+        return;
+    }
+    maths_capture_begin(&g->m);
+    queue(g, count, of);
+    maths_capture_end(&g->m, &of->graph);
+    check(g, warm_private_pool_end(g->m.runtime, g->pool));
+    check(g, warm_thread_set_stream(g->m.runtime, NULL));
+    if (g->m.bad) {
+        forget(g, of);
+    }
+}
+
+const float *graphs_replay(graphs *g, const unsigned char *pixels, int count)
+{
+    model_graph *of = &g->of[count - 1];
+
+    images_normalize(pixels, (size_t)count * IMAGE_BYTES, of->x);
+    maths_replay(&g->m, &of->graph);
+    return maths_finish(&g->m) ? of->p : NULL;
 }
 
 void graphs_end(graphs *g)
@@ -94,10 +115,10 @@ void graphs_end(graphs *g)
     /* After an error something may still run. */
     maths_finish(&g->m);
     for (int i = 0; i < TURN_IMAGES; i++) {
-        maths_graph_destroy(&g->m, &g->graph[i]);
+        if (g->of[i].graph.graph != NULL) {
+            forget(g, &g->of[i]);
+        }
     }
-    model_room_fini(&g->room, &g->m);
-    warm_free(g->x);
     maths_end(&g->m);
     free(g);
 }
