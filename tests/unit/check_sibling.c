@@ -299,7 +299,7 @@ static void check_classes(void)
 START_TEST(test_freed_blocks_go_back_to_the_arena_that_they_are_of)
 {
     void *block[MANY];
-    uint64_t held;
+    uint64_t held = 0;
 
     begin((warm_options){.arenas = 2});
     for (int round = 0; round < 3; round++) {
@@ -453,8 +453,8 @@ START_TEST(test_B17_prewarmed_memory_serves_threads_of_all_arenas)
     begin((warm_options){.arenas = 3, .segment = MIB});
     wt_ok(warm_pinned_prewarm(runtime, 6 * MIB, 0, 0));
     block = take(SIZE); /* the main thread has the first */
-    for (int i = 0; i < 4; i++) {
-        (void)other_does(SIZE << i, NULL, false);
+    for (unsigned i = 0; i < 4; i++) {
+        (void)other_does((size_t)SIZE << i, NULL, false);
         ck_assert_uint_eq(other.home, 1);
     }
     ck_assert_uint_eq(stats_now().held_bytes.current, 6 * MIB);
