@@ -286,7 +286,8 @@ CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
         return CUDA_ERROR_INVALID_DEVICE;
     }
     memset(uuid, 0, sizeof *uuid);
-    snprintf(uuid->bytes, sizeof uuid->bytes, "standin%d", device);
+    snprintf(uuid->bytes, sizeof uuid->bytes, "standin%u",
+             (unsigned)device % 1000);
     return CUDA_SUCCESS;
 }
 
