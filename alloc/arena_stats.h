@@ -32,7 +32,7 @@ void wm_arena_note_passive_locked(wm_arena *arena, const wm_block *block);
 /* A freed block waits for streams, or does not any more. */
 void wm_arena_note_pending_locked(wm_arena *arena, int64_t count,
                                   int64_t bytes);
-/* A block is kept for ever: state LOST or CAPTURED. */
+/* A block is kept: state LOST, for ever, or CAPTURED; see keep.c. */
 void wm_arena_note_kept_locked(wm_arena *arena, const wm_block *block,
                                enum wm_block_state state);
 void wm_arena_note_segment_locked(wm_arena *arena, const wm_segment *segment,
