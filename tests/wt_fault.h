@@ -19,7 +19,7 @@ typedef struct wt_flow {
 /* Under sanitizers, one in a few of those. */
 static inline uint64_t wt_fault_stride(const wt_flow *flow)
 {
-    return flow->every * (10 / wt_scaled(10));
+    return flow->every * (20 / wt_scaled(20));
 }
 
 /* A call of the driver by its name; persistent: from the n-th on. */
