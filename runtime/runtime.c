@@ -1,8 +1,7 @@
 /* runtime.c: makes and ends runtimes; the only file that knows everybody.
  *
  * Made from the driver up and ended from the caches down: buffers, handles
- * (libraries before streams), workspaces, driver. Locks: the process lock for
- * the default runtime, nothing else here. */
+ * (libraries before streams), workspaces, driver. No locks are taken here. */
 #include "runtime/runtime.h"
 
 #include "alloc/allocators.h"
@@ -18,20 +17,13 @@
 #include "runtime/base/process.h"
 #include "runtime/base/sized.h"
 #include "runtime/base/status.h"
-#include "runtime/thread/tracing.h"
+#include "runtime/base/trace.h"
 #include "runtime/thread/window.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* The default runtime, or null; busy while a thread makes it. */
-static struct {
-    warm_runtime *runtime; /* lock wm_process_lock */
-    bool busy;             /* lock wm_process_lock */
-    wm_cond made;
-} standard = {.made = {PTHREAD_COND_INITIALIZER}};
 
 /* What exit does to every runtime, and what came of it. */
 struct leave {
@@ -69,14 +61,11 @@ static void on_exit_of_process(void)
     }
 }
 
-/* Row G5. The thread that was making the default runtime may not exist here,
- * and the runtime of the parent is of no use. */
-static void on_fork_in_child(void)
+/* Row G5. */
+void wm_runtime_forked(void)
 {
     wm_window_forked();
-    standard.runtime = NULL;
-    standard.busy = false;
-    wm_cond_init(&standard.made);
+    wm_runtime_default_forked();
 }
 
 static void log_level_from(const wm_options *options)
@@ -110,47 +99,9 @@ static warm_status open_driver(const wm_options *options, wm_driver **driver)
     return wm_host_open(options, driver);
 }
 
-static warm_status retire(warm_runtime *runtime, warm_stream stream)
-{
-    wm_stream_info info = {.device = WM_DEVICE_UNKNOWN};
-    warm_status status = wm_driver_stream_info(runtime->driver, stream, &info);
-
-    if (status == WARM_OK) {
-        wm_runtime_retire(runtime, stream, &info);
-    }
-    return status;
-}
-
 static warm_status retire_pooled(void *context, warm_stream stream)
 {
-    return retire(context, stream);
-}
-
-static warm_status adopt_known(warm_runtime *runtime, warm_stream stream,
-                               const wm_stream_info *info)
-{
-    warm_status status = wm_pinned_adopt(runtime->pinned, stream, info);
-
-    if (status == WARM_OK && runtime->trace != NULL) {
-        wm_tracing_adopt(runtime, stream);
-    }
-    return status;
-}
-
-void wm_runtime_adopt(warm_runtime *runtime, warm_stream stream)
-{
-    wm_stream_info info = {.device = WM_DEVICE_UNKNOWN};
-    warm_error before = {.size = sizeof before};
-    warm_status status;
-
-    warm_last_error(&before);
-    status = wm_driver_stream_info(runtime->driver, stream, &info);
-    if (status == WARM_OK) {
-        status = adopt_known(runtime, stream, &info);
-    }
-    if (status != WARM_OK) {
-        wm_error_restore(&before);
-    }
+    return wm_runtime_retire_stream(context, stream);
 }
 
 static void adopt_pooled(void *context, warm_stream stream)
@@ -309,7 +260,7 @@ warm_status wm_runtime_create_on(wm_driver *driver, const warm_options *given,
         return wm_fail(WARM_INVALID_ARGUMENT, "runtime is null");
     }
     wm_process_init();
-    wm_process_on_fork(on_fork_in_child);
+    wm_process_on_fork(wm_runtime_forked);
     wm_process_on_exit(on_exit_of_process);
     if (wm_process_exiting()) {
         return wm_fail(WARM_EXITING, "the process is exiting");
@@ -416,62 +367,6 @@ warm_status warm_runtime_destroy(warm_runtime *runtime,
     return status;
 }
 
-/* True if the caller is to make the default runtime; else *runtime is it. */
-static bool claim_default(warm_runtime **runtime)
-{
-    bool claimed;
-
-    wm_lock_acquire(&wm_process_lock);
-    while (standard.busy) {
-        wm_cond_wait(&standard.made, &wm_process_lock);
-    }
-    /* Acquire: one that was destroyed is replaced. */
-    claimed = standard.runtime == NULL ||
-              atomic_load_explicit(&standard.runtime->state,
-                                   memory_order_acquire) != WM_RUNTIME_LIVE;
-    standard.busy = claimed;
-    if (!claimed) {
-        *runtime = standard.runtime;
-    }
-    wm_lock_release(&wm_process_lock);
-    return claimed;
-}
-
-static void settle_default(warm_runtime *runtime)
-{
-    wm_lock_acquire(&wm_process_lock);
-    standard.busy = false;
-    if (runtime != NULL) {
-        standard.runtime = runtime;
-    }
-    wm_cond_broadcast(&standard.made);
-    wm_lock_release(&wm_process_lock);
-}
-
-warm_status warm_runtime_default(warm_runtime **runtime)
-{
-    warm_runtime *made = NULL;
-    warm_status status = WARM_OK;
-    int cancel;
-
-    if (runtime == NULL) {
-        return wm_fail(WARM_INVALID_ARGUMENT, "runtime is null");
-    }
-    cancel = wm_cancel_off();
-    /* Before the first use of the lock that the fork handlers take. */
-    wm_process_init();
-    wm_process_on_fork(on_fork_in_child);
-    if (claim_default(&made)) {
-        status = wm_runtime_create_on(NULL, NULL, &made);
-        settle_default(made);
-    }
-    wm_cancel_restore(cancel);
-    if (status == WARM_OK) {
-        *runtime = made;
-    }
-    return status;
-}
-
 const char *warm_runtime_driver(const warm_runtime *runtime)
 {
     /* Acquire: LIVE means that driver is there. */
@@ -481,66 +376,4 @@ const char *warm_runtime_driver(const warm_runtime *runtime)
         return "gone";
     }
     return runtime->driver->name;
-}
-
-void wm_runtime_retire(warm_runtime *runtime, warm_stream stream,
-                       const wm_stream_info *info)
-{
-    /* Relaxed: see warm_reserve_on(). */
-    atomic_fetch_add_explicit(&runtime->stream_epoch, 1, memory_order_relaxed);
-    /* One that captures may be on any device: there it finds by its address
-     * what graphs of it have, and nothing else. */
-    for (int i = 0; i < runtime->devices; i++) {
-        if (info->device == i || info->device == WM_DEVICE_UNKNOWN) {
-            wm_workspaces_retire(wm_pools_workspaces(runtime->pools, i), stream,
-                                 info->id);
-        }
-    }
-    wm_device_spaces_retire(runtime, stream, info);
-    wm_pinned_retire(runtime->pinned, stream, info);
-    if (runtime->trace != NULL) {
-        wm_tracing_retire(runtime, stream);
-    }
-}
-
-static warm_status adopt(warm_runtime *runtime, warm_stream stream)
-{
-    wm_stream_info info = {.device = WM_DEVICE_UNKNOWN};
-    warm_status status = wm_driver_stream_info(runtime->driver, stream, &info);
-
-    if (status == WARM_OK && info.capture != WM_CAPTURE_NONE) {
-        status = wm_fail(WARM_CAPTURE_ERROR,
-                         "a stream cannot be adopted while it captures");
-    }
-    return status == WARM_OK ? adopt_known(runtime, stream, &info) : status;
-}
-
-warm_status warm_stream_adopt(warm_runtime *runtime, warm_stream stream)
-{
-    int cancel = wm_cancel_off();
-    warm_status status = wm_runtime_check(runtime);
-
-    if (status == WARM_OK && (stream == NULL || stream == WARM_STREAM_LEGACY ||
-                              stream == WARM_STREAM_PER_THREAD)) {
-        status = wm_fail(WARM_INVALID_ARGUMENT,
-                         "a default stream cannot be adopted: its name stands "
-                         "for several streams");
-    }
-    if (status == WARM_OK) {
-        status = adopt(runtime, stream);
-    }
-    wm_cancel_restore(cancel);
-    return status;
-}
-
-warm_status warm_stream_retire(warm_runtime *runtime, warm_stream stream)
-{
-    int cancel = wm_cancel_off();
-    warm_status status = wm_runtime_check(runtime);
-
-    if (status == WARM_OK) {
-        status = retire(runtime, stream);
-    }
-    wm_cancel_restore(cancel);
-    return status;
 }

@@ -1,0 +1,111 @@
+/* stream.c: what the program says of its streams: adopted, and retired before
+ * they are destroyed; see warmpool/memory.h. Takes no lock itself. */
+#include "runtime/runtime.h"
+
+#include "alloc/device_space.h"
+#include "alloc/pinned.h"
+#include "handles/pools.h"
+#include "runtime/base/status.h"
+#include "runtime/thread/tracing.h"
+
+#include <stdatomic.h>
+
+void wm_runtime_retire(warm_runtime *runtime, warm_stream stream,
+                       const wm_stream_info *info)
+{
+    /* Relaxed: see warm_reserve_on(). */
+    atomic_fetch_add_explicit(&runtime->stream_epoch, 1, memory_order_relaxed);
+    /* One that captures may be on any device: there it finds by its address
+     * what graphs of it have, and nothing else. */
+    for (int i = 0; i < runtime->devices; i++) {
+        if (info->device == i || info->device == WM_DEVICE_UNKNOWN) {
+            wm_workspaces_retire(wm_pools_workspaces(runtime->pools, i), stream,
+                                 info->id);
+        }
+    }
+    wm_device_spaces_retire(runtime, stream, info);
+    wm_pinned_retire(runtime->pinned, stream, info);
+    if (runtime->trace != NULL) {
+        wm_tracing_retire(runtime, stream);
+    }
+}
+
+warm_status wm_runtime_retire_stream(warm_runtime *runtime, warm_stream stream)
+{
+    wm_stream_info info = {.device = WM_DEVICE_UNKNOWN};
+    warm_status status = wm_driver_stream_info(runtime->driver, stream, &info);
+
+    if (status == WARM_OK) {
+        wm_runtime_retire(runtime, stream, &info);
+    }
+    return status;
+}
+
+static warm_status adopt_known(warm_runtime *runtime, warm_stream stream,
+                               const wm_stream_info *info)
+{
+    warm_status status = wm_pinned_adopt(runtime->pinned, stream, info);
+
+    if (status == WARM_OK && runtime->trace != NULL) {
+        wm_tracing_adopt(runtime, stream);
+    }
+    return status;
+}
+
+void wm_runtime_adopt(warm_runtime *runtime, warm_stream stream)
+{
+    wm_stream_info info = {.device = WM_DEVICE_UNKNOWN};
+    warm_error before = {.size = sizeof before};
+    warm_status status;
+
+    warm_last_error(&before);
+    status = wm_driver_stream_info(runtime->driver, stream, &info);
+    if (status == WARM_OK) {
+        status = adopt_known(runtime, stream, &info);
+    }
+    if (status != WARM_OK) {
+        wm_error_restore(&before);
+    }
+}
+
+static warm_status adopt(warm_runtime *runtime, warm_stream stream)
+{
+    wm_stream_info info = {.device = WM_DEVICE_UNKNOWN};
+    warm_status status = wm_driver_stream_info(runtime->driver, stream, &info);
+
+    if (status == WARM_OK && info.capture != WM_CAPTURE_NONE) {
+        status = wm_fail(WARM_CAPTURE_ERROR,
+                         "a stream cannot be adopted while it captures");
+    }
+    return status == WARM_OK ? adopt_known(runtime, stream, &info) : status;
+}
+
+warm_status warm_stream_adopt(warm_runtime *runtime, warm_stream stream)
+{
+    int cancel = wm_cancel_off();
+    warm_status status = wm_runtime_check(runtime);
+
+    if (status == WARM_OK && (stream == NULL || stream == WARM_STREAM_LEGACY ||
+                              stream == WARM_STREAM_PER_THREAD)) {
+        status = wm_fail(WARM_INVALID_ARGUMENT,
+                         "a default stream cannot be adopted: its name stands "
+                         "for several streams");
+    }
+    if (status == WARM_OK) {
+        status = adopt(runtime, stream);
+    }
+    wm_cancel_restore(cancel);
+    return status;
+}
+
+warm_status warm_stream_retire(warm_runtime *runtime, warm_stream stream)
+{
+    int cancel = wm_cancel_off();
+    warm_status status = wm_runtime_check(runtime);
+
+    if (status == WARM_OK) {
+        status = wm_runtime_retire_stream(runtime, stream);
+    }
+    wm_cancel_restore(cancel);
+    return status;
+}
