@@ -204,6 +204,25 @@ void wm_lane_retire_locked(wm_arena *arena, wm_lane *lane)
     arena->spare_lanes = lane;
 }
 
+void wm_lane_close(wm_arena *arena, wm_lane *lane)
+{
+    wm_lock_acquire(&arena->lock);
+    lane->closed = true;
+    wm_lock_release(&arena->lock);
+}
+
+bool wm_lane_has(wm_arena *arena, const wm_block *block, uint64_t id)
+{
+    const wm_lane *lane;
+    bool has;
+
+    wm_lock_acquire(&arena->lock);
+    lane = block->slab != NULL ? block->slab->run->lane : block->lane;
+    has = lane->id == id && !lane->closed;
+    wm_lock_release(&arena->lock);
+    return has;
+}
+
 void wm_lane_end(wm_arena *arena, wm_lane *lane)
 {
     wm_lock_acquire(&arena->lock);

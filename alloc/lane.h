@@ -32,7 +32,8 @@ typedef struct wm_lane {
     uint64_t passed;            /* so many of those anybody may have */
     size_t runs;                /* idle or not, slabs among them */
     uint64_t id;                /* const: what its blocks say they are of */
-    bool over;                  /* the stream has ended, and all of its work */
+    bool closed;                /* the stream was retired */
+    bool over;                  /* and all of its work has ended */
     struct wm_lane *next;       /* of the arena's */
     void *owner;                /* of whoever made it; null once it is over */
     bool fresh;                 /* a run came back: in the arena's queue */
@@ -65,6 +66,14 @@ void wm_lane_renew_locked(struct wm_arena *arena, wm_lane *lane);
 /* The stream has passed what had come back when puts were counted: it is
  * common now. But not slabs, parts of which may still come back. */
 void wm_lane_passed(struct wm_arena *arena, wm_lane *lane, uint64_t puts);
+
+/* The stream is retired: what it does from now on is not in the lane's order.
+ */
+void wm_lane_close(struct wm_arena *arena, wm_lane *lane);
+
+/* Whether a LIVE block is in the order of the stream with that id still, so
+ * that its work need not be recorded. */
+bool wm_lane_has(struct wm_arena *arena, const wm_block *block, uint64_t id);
 
 /* The stream has ended, and all of its work has: all that is idle, and what
  * will come back, is common. The lane must not be used any more; it is spare

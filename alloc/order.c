@@ -154,6 +154,11 @@ warm_status wm_orders_lane(wm_orders *orders, warm_stream stream,
         wm_timelines_let_go(orders->timelines, t);
         return wm_order_other_device(stream, device, orders->device);
     }
+    if (*captured) {
+        wm_timelines_let_go(orders->timelines, t);
+        *lane = NULL; /* a graph may be launched on any stream */
+        return WARM_OK;
+    }
     return lane_of(orders, stream, t, lane);
 }
 
@@ -336,6 +341,17 @@ static bool is_it(const wm_order *order, warm_stream stream,
                : order->stream == stream && wm_timeline_lives(order->timeline);
 }
 
+static void note_retired(wm_timelines *timelines, uint64_t id)
+{
+    uint64_t most =
+        atomic_load_explicit(&timelines->retired, memory_order_relaxed);
+
+    while (id > most && !atomic_compare_exchange_weak_explicit(
+                            &timelines->retired, &most, id,
+                            memory_order_relaxed, memory_order_relaxed)) {
+    }
+}
+
 static wm_order *take_out(wm_orders *orders, warm_stream stream,
                           const wm_stream_info *info)
 {
@@ -350,6 +366,8 @@ static wm_order *take_out(wm_orders *orders, warm_stream stream,
     }
     if (found != NULL) {
         found->retired = true;
+        note_retired(orders->timelines, found->id);
+        wm_lane_close(orders->arena, found->lane);
     }
     wm_lock_release(&orders->lock);
     return found;

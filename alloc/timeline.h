@@ -58,6 +58,9 @@ typedef struct wm_timelines {
     /* Streams announced to capture. Relaxed: who records or frees on one
      * learnt of its capture from the thread that announced it. */
     _Atomic unsigned captures;
+    /* The highest of the lanes (lane.h) whose streams were retired. Relaxed:
+     * see is_own() in use.c. */
+    _Atomic uint64_t retired;
     /* Of threads, that gather (gather.h). Relaxed: who must find what another
      * one freed was told of that, and so of its slot. */
     _Atomic size_t slots;

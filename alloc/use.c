@@ -1,5 +1,6 @@
 /* use.c: streams that use a block: recorded while it is live, looked at when it
  * is freed. See timeline.h. */
+#include "alloc/arena.h"
 #include "alloc/timeline_int.h"
 
 #include "runtime/base/meta.h"
@@ -162,6 +163,19 @@ static warm_status add_adopted(wm_timelines *set, wm_block *block,
     return add_use(set, block, t, WM_CAPTURE_NONE);
 }
 
+/* Whether work on the stream of that id needs no record. Of one that was not
+ * retired that is known by the id alone, else the block may have been allocated
+ * before. */
+static bool is_own(wm_timelines *set, const wm_block *block, uint64_t id)
+{
+    uint64_t lane = wm_timeline_lane_id(id);
+
+    /* Relaxed: who retired the stream, or told this thread, has set it. */
+    return block->lane_id == lane &&
+           (lane > atomic_load_explicit(&set->retired, memory_order_relaxed) ||
+            wm_lane_has(block->segment->arena, block, lane));
+}
+
 /* The stream captures: it has another id then, and what was allocated on it in
  * a capture is in its order. */
 static warm_status use_captured(wm_timelines *set, wm_block *block,
@@ -186,7 +200,7 @@ static warm_status use_adopted(wm_timelines *set, wm_block *block,
         status = wm_driver_stream_capture(set->driver, t->stream, &capture);
     }
     if (status == WARM_OK && capture == WM_CAPTURE_NONE &&
-        block->lane_id != wm_timeline_lane_id(t->id)) {
+        !is_own(set, block, t->id)) {
         return add_adopted(set, block, t);
     }
     if (status == WARM_OK && capture != WM_CAPTURE_NONE) {
@@ -208,7 +222,7 @@ warm_status wm_timelines_use(wm_timelines *set, wm_block *block,
         return use_adopted(set, block, t);
     }
     status = wm_driver_stream_info(set->driver, stream, &info);
-    if (status != WARM_OK || block->lane_id == wm_timeline_lane_id(info.id)) {
+    if (status != WARM_OK || is_own(set, block, info.id)) {
         return status;
     }
     if (info.capture == WM_CAPTURE_ACTIVE) {

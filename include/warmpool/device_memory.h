@@ -15,14 +15,17 @@
  * is there for all, by events that misses record. Of a stream that is not
  * adopted nobody knows whether it still exists: what was freed in its order
  * stays with it until it is retired (warm_stream_retire()) or the cache is
- * emptied. So it does for the default streams, which cannot be adopted.
+ * emptied. So it does for the default streams, which cannot be adopted. One
+ * that goes on after it was retired is told as any other stream, for what was
+ * allocated on it before.
  *
  * Sizes are rounded as in memory.h; blocks are aligned to 512 bytes at least.
  * Requests of up to 1 MiB and larger ones have segments apart, of at least
  * 2 MiB. Memory is not cleared.
  *
  * Captures. A block that is allocated or used on a stream that captures belongs
- * to a graph: once freed it is kept and counted as captured.
+ * to a graph: once freed it is kept and counted as captured. It comes from what
+ * all streams have passed, since graphs are launched on any.
  *
  * Any thread may call any function. Common status: INVALID_ARGUMENT (device out
  * of range, null output), RUNTIME_GONE, FORKED, EXITING.

@@ -279,6 +279,36 @@ START_TEST(test_C4_block_used_on_another_stream_waits_for_it)
 }
 END_TEST
 
+/* What a stream does after it was retired is in no order with what it did
+ * before: the block that it uses again waits for it, as any other's. */
+START_TEST(test_B6_C4_retired_stream_may_go_on)
+{
+    size_t bytes = sizes[_i];
+    void *block = take(first, bytes), *other;
+    wt_gate *gate;
+
+    wt_ok(warm_stream_retire(runtime, first));
+    wt_ok(warm_poll(runtime));
+    if (_i % 2 == 0) {
+        wt_ok(warm_stream_adopt(runtime, first));
+    }
+    gate = wt_gate_close(runtime, first);
+    wt_ok(warm_record_stream(block, first));
+    ck_assert_uint_eq(info_of(block).streams, 1);
+    wt_ok(warm_free(block));
+    other = take(second, bytes);
+    ck_assert_ptr_ne(other, block);
+    wt_gate_open(gate);
+    wt_ok(warm_free(other));
+    /* Nothing has changed for what is allocated on it now. */
+    block = take(first, bytes);
+    wt_ok(warm_record_stream(block, first));
+    ck_assert_uint_eq(info_of(block).streams, 0);
+    wt_ok(warm_free(block));
+    wt_ok(warm_stream_retire(runtime, first));
+}
+END_TEST
+
 START_TEST(test_stream_of_another_device_is_refused)
 {
     void *pointer = &pointer;
@@ -759,6 +789,27 @@ START_TEST(test_block_of_a_capture_is_kept)
 }
 END_TEST
 
+/* It may be launched on a stream that waits for nobody. */
+START_TEST(test_C1_graph_gets_nothing_that_its_stream_may_still_use)
+{
+    void *block = take(first, 3 * MIB), *captured = NULL;
+    wt_gate *gate = wt_gate_close(runtime, first);
+    warm_graph graph = NULL;
+
+    wt_ok(warm_free(block));
+    wt_ok(warm_capture_begin(runtime, first));
+    wt_ok(try(first, 3 * MIB, &captured));
+    ck_assert_ptr_ne(captured, block);
+    wt_ok(warm_capture_end(runtime, first, &graph));
+    wt_gate_open(gate);
+    wt_ok(warm_free(captured));
+    ck_assert_uint_eq(stats_now().captured, 1);
+    ck_assert_ptr_eq(take(first, 3 * MIB), block);
+    wt_ok(warm_free(block));
+    wt_ok(warm_graph_destroy(runtime, graph));
+}
+END_TEST
+
 START_TEST(test_G2_destroy_reports_blocks_in_use)
 {
     warm_runtime *other = wt_runtime(NULL);
@@ -931,6 +982,7 @@ int main(void)
     tcase_add_test(tcase, test_stream_that_was_not_adopted_keeps_its_memory);
     tcase_add_test(tcase, test_default_streams_have_memory);
     tcase_add_test(tcase, test_C4_block_used_on_another_stream_waits_for_it);
+    tcase_add_loop_test(tcase, test_B6_C4_retired_stream_may_go_on, 0, SIZES);
     tcase_add_test(tcase, test_stream_of_another_device_is_refused);
     tcase_add_test(tcase, test_C3_blocks_split_and_neighbours_merge);
     tcase_add_test(tcase, test_C3_small_and_large_requests_are_kept_apart);
@@ -947,6 +999,8 @@ int main(void)
     tcase_add_test(tcase, test_C10_bad_pointer_is_an_error_that_names_it);
     tcase_add_test(tcase, test_bad_arguments_are_refused);
     tcase_add_test(tcase, test_block_of_a_capture_is_kept);
+    tcase_add_test(tcase,
+                   test_C1_graph_gets_nothing_that_its_stream_may_still_use);
     tcase_add_test(tcase, test_G2_destroy_reports_blocks_in_use);
     tcase_add_test(tcase, test_device_memory_is_an_allocator);
     tcase_add_test(tcase,
