@@ -45,7 +45,7 @@ typedef struct wm_arena {
     /* const: requests up to this have segments of their own, so that they do
      * not keep large ones from going; 0: all share */
     size_t small_max;
-    /* Relaxed: regions that came from the driver, in the first sibling. */
+    /* Relaxed: bytes that ever came from the driver, in the first sibling. */
     _Atomic uint64_t grown;
     /* Relaxed, of spill.c, in the first sibling: requests that leave the
      * driver alone, and how many did the last time. */

@@ -135,10 +135,9 @@ static wm_gather_slot *slot_for(wm_magazines *set, const wm_block *block,
                : slot;
 }
 
-static enum free_result result_of(const wm_magazines *set, wm_gather_slot *slot,
-                                  wm_gather_slot **full)
+static enum free_result result_of(wm_gather_slot *slot, wm_gather_slot **full)
 {
-    if (slot->open.count >= set->gather.count_max ||
+    if (slot->open.count >= slot->count_max ||
         slot->open.bytes >= slot->bytes_max) {
         *full = slot;
         return FULL;
@@ -152,7 +151,7 @@ static enum free_result free_hit(wm_magazines *set, wm_block *block,
     wm_gather_slot *slot = slot_for(set, block, t);
 
     return wm_likely(slot != NULL) && append(set, slot, block)
-               ? result_of(set, slot, full)
+               ? result_of(slot, full)
                : REFUSED;
 }
 
@@ -168,7 +167,7 @@ static enum free_result free_of_other(wm_magazines *set, wm_block *block,
     }
     gather_block(set, slot, block);
     wm_block_set_state(block, WM_BLOCK_GATHERED);
-    return result_of(set, slot, full);
+    return result_of(slot, full);
 }
 
 static void spill_slot(wm_space *space, wm_window *window, wm_gather_slot *slot,
@@ -269,11 +268,25 @@ void wm_gather_tell_all(wm_magazines *set)
 
 /* ---- out of a slot: the caller has the section -------------------------- */
 
+/* Bounds of the next batch; bytes: with which one of the timeline is full. */
+static void bound(const wm_magazines *set, wm_gather_slot *slot, size_t bytes)
+{
+    const wm_timelines *timelines = set->gather.timelines;
+    /* Relaxed: of two threads that come at once each may have a whole one. */
+    bool alone = set->steady && atomic_load_explicit(&timeline_of(slot)->slots,
+                                                     memory_order_relaxed) == 1;
+
+    slot->count_max =
+        alone ? timelines->batch_count : wm_gather_count_max(timelines);
+    slot->bytes_max = alone ? bytes : bytes / PARTS;
+}
+
 /* Into the timeline's open batch; whether that is full. one: of many that come
  * at once. */
 static bool spill(wm_magazines *set, wm_gather_slot *slot, bool one)
 {
     size_t count = slot->open.count;
+    size_t bytes;
     bool full;
 
     if (count == 0) {
@@ -281,8 +294,8 @@ static bool spill(wm_magazines *set, wm_gather_slot *slot, bool one)
     }
     wm_gather_tell(set, slot);
     full = wm_batch_join(set->gather.timelines, timeline_of(slot), &slot->open,
-                         one ? slot->open.since_ns : 0, &slot->bytes_max);
-    slot->bytes_max /= PARTS;
+                         one ? slot->open.since_ns : 0, &bytes);
+    bound(set, slot, bytes);
     slot->open = (wm_batch){0};
     count_blocks(&set->gather, 0, count);
     return full;
@@ -344,10 +357,10 @@ static void fill_slot(wm_magazines *set, wm_gather_slot *slot,
         }
         slot->stream = stream;
         slot->references = 1;
-        slot->bytes_max = timelines->batch_bytes / PARTS;
         count_slot(timelines, t, 1);
         atomic_store_explicit(&t->home, set->arena, memory_order_relaxed);
         atomic_store_explicit(&slot->timeline, t, memory_order_relaxed);
+        bound(set, slot, timelines->batch_bytes);
     }
     if (slot->references == 1) {
         wm_timeline_hold_many(t, STOCK);
@@ -518,6 +531,10 @@ static void give_up(wm_window *window, void *context)
     const struct fetch *fetch = context;
     wm_magazines *set = set_of(window);
 
+    if (set != NULL) {
+        atomic_fetch_add_explicit(&set->gather.timelines->visits, 1,
+                                  memory_order_relaxed);
+    }
     for (int i = 0; set != NULL && i < WM_GATHER_SLOTS; i++) {
         wm_gather_slot *slot = &set->gather.slot[i];
 

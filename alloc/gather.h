@@ -12,7 +12,8 @@
  * batch, and joins that when the slot is wanted for another stream, when the
  * thread ends, or when somebody else wants it there: before memory is obtained,
  * when a stream retires or captures, when all is polled. All bounds of batches
- * hold for each slot.
+ * hold for each slot, which has a part of them; all where nobody else gathers
+ * for the stream, and the thread's memory is steady: nobody looks for it then.
  *
  * A block in a slot is GATHERED: its arena counts it as if its caller had it,
  * until it is told so, all of a slot at once; the thread's figures know that it
@@ -35,13 +36,13 @@ typedef struct wm_gather_slot {
     /* Relaxed. Others ask whether a visit is worth it. */
     _Atomic(wm_timeline *) timeline;
     size_t references; /* at least one */
-    size_t bytes_max;  /* of the batch */
+    size_t count_max;  /* of the batch, */
+    size_t bytes_max;  /* and in bytes */
     wm_batch open;
 } wm_gather_slot;
 
 typedef struct wm_gather {
     wm_timelines *timelines; /* const */
-    size_t count_max;        /* const: of a slot's batch */
     /* Relaxed, for others who peek: blocks in open batches, and when the oldest
      * of those was begun, or before. */
     _Atomic size_t blocks;

@@ -260,8 +260,8 @@ static void put_from_nobody(wm_magazines *set, wm_magazine *m, wm_block *block)
 
 /* What has passed is kept where memory does not grow, and given to whoever asks
  * where it does: before larger runs have been cut nobody else finds it here. A
- * part of what has passed in this thread since its arena grew; and always a
- * little. */
+ * part of what has passed in this thread beyond some turns of all that is held;
+ * and always a little. */
 enum {
     PASSED_BYTES = 1 << 20,
     PASSED_LITTLE = 16,
@@ -276,17 +276,24 @@ static int64_t least_of(const wm_magazines *set)
     return part < PASSED_BYTES ? part : PASSED_BYTES;
 }
 
+/* What comes counts against what has passed, as often as what is there: not all
+ * that has passed, or many threads would begin anew with each growth of one. */
+static void note_growth(wm_magazines *set)
+{
+    uint64_t grown = atomic_load_explicit(&set->arena->siblings->grown,
+                                          memory_order_relaxed);
+    int64_t less = PASSED_TURNS * (int64_t)(grown - set->grown);
+
+    set->grown = grown;
+    set->passed = set->passed > less ? set->passed - less : 0;
+}
+
 static int64_t passed_max_locked(wm_magazines *set, const wm_block *chain)
 {
     const warm_space_stats *stats = &set->arena->stats;
-    uint64_t grown = atomic_load_explicit(&set->arena->siblings->grown,
-                                          memory_order_relaxed);
     int64_t most;
 
-    if (set->segments != grown) {
-        set->segments = grown;
-        set->passed = 0;
-    }
+    note_growth(set);
     while (chain != NULL) {
         if (wm_arena_beside(chain->segment->arena, set->arena)) {
             set->passed += (int64_t)chain->bytes;

@@ -84,8 +84,9 @@ typedef struct wm_magazines {
     _Atomic int64_t bytes;
     int64_t bytes_low, count, count_low, asked, most_asked;
     int64_t bytes_base, count_base;
-    uint64_t segments; /* that the arenas had ever had, and bytes passed since
-                        */
+    /* Bytes that the arenas had ever got, and what has passed beyond a multiple
+     * of those that came since. */
+    uint64_t grown;
     int64_t passed;
     bool steady;     /* much has: what passes is kept here */
     uint64_t stale;  /* entries that somebody else had freed as well */
@@ -344,6 +345,9 @@ void wm_magazines_flush_all(struct wm_space *space);
 /* Of those threads only that neither allocated nor freed since the last call.
  */
 void wm_magazines_flush_idle(struct wm_space *space);
+
+/* Whether the calling thread's memory has been steady for long. */
+bool wm_magazines_steady(const struct wm_space *space);
 
 /* Gives one block of the calling thread's, out of which the request can be cut,
  * back to the arena, if its memory has been steady for long. Whether it did. */

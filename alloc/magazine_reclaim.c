@@ -10,10 +10,11 @@
 
 /* Rent or buy. To take memory back costs now, and its owners miss later; to
  * grow costs page-locking, and memory held. Costs are counted in blocks taken
- * back (some 400 instructions), getting there as RECLAIM_PRICE of them, a visit
- * to a window as VISIT_PRICE: once they come to what a growth costs, a price
- * for each segment of it, one growth goes before the next reclaim. */
-enum { WM_GROWTH_PRICE = 16384, WM_RECLAIM_PRICE = 8, WM_VISIT_PRICE = 16 };
+ * back (1 us each, with the miss that follows), getting there as RECLAIM_PRICE
+ * of them, a visit to a window as VISIT_PRICE: once they come to what a growth
+ * costs, a price for each segment of it (page-locking 4 MiB takes 2 ms), one
+ * growth goes before the next reclaim. */
+enum { WM_GROWTH_PRICE = 2048, WM_RECLAIM_PRICE = 8, WM_VISIT_PRICE = 16 };
 
 /* Windows that are visited one at a time before all are. */
 enum { WM_RICHEST = 16 };
@@ -260,14 +261,31 @@ static void reclaim_mine(struct reclaim *reclaim)
 static bool is_dear(wm_space *space, size_t bytes)
 {
     uint64_t segments = 1 + bytes / space->segment_bytes;
+    /* Relaxed, both: an estimate that several threads add to. */
+    uint64_t cost =
+        WM_VISIT_PRICE * atomic_exchange_explicit(&space->timelines->visits, 0,
+                                                  memory_order_relaxed);
 
-    /* Relaxed: an estimate that several threads add to. */
-    if (atomic_load_explicit(&space->reclaimed, memory_order_relaxed) <
-        WM_GROWTH_PRICE * segments) {
+    cost += atomic_fetch_add_explicit(&space->reclaimed, cost,
+                                      memory_order_relaxed);
+    if (cost < WM_GROWTH_PRICE * segments) {
         return false;
     }
     atomic_store_explicit(&space->reclaimed, 0, memory_order_relaxed);
     return true;
+}
+
+/* Where nothing was found the space grows next. */
+static void note_cost(wm_space *space, const struct reclaim *reclaim)
+{
+    if (reclaim->block == NULL) {
+        atomic_store_explicit(&space->reclaimed, 0, memory_order_relaxed);
+        return;
+    }
+    atomic_fetch_add_explicit(&space->reclaimed,
+                              WM_RECLAIM_PRICE + reclaim->blocks +
+                                  WM_VISIT_PRICE * reclaim->windows,
+                              memory_order_relaxed);
 }
 
 bool wm_magazines_reclaim(wm_space *space, const wm_request *request, bool must,
@@ -285,10 +303,7 @@ bool wm_magazines_reclaim(wm_space *space, const wm_request *request, bool must,
     if (reclaim.block == NULL) {
         reclaim_others(&reclaim);
     }
-    atomic_fetch_add_explicit(&space->reclaimed,
-                              WM_RECLAIM_PRICE + reclaim.blocks +
-                                  WM_VISIT_PRICE * reclaim.windows,
-                              memory_order_relaxed);
+    note_cost(space, &reclaim);
     *block = reclaim.block;
     return reclaim.blocks > 0;
 }

@@ -167,7 +167,6 @@ static wm_magazines *begin_set(wm_space *space, wm_arena *home,
         return NULL;
     }
     set->gather.timelines = space->timelines;
-    set->gather.count_max = wm_gather_count_max(space->timelines);
     renumber(set, window);
     /* Release: who peeks at it under lock windows finds it made. */
     atomic_store_explicit(&window->magazines, set, memory_order_release);
@@ -231,6 +230,13 @@ static const wm_magazines *set_of_thread(const wm_space *space)
     wm_window *window = wm_window_mine();
 
     return window->owner == space->runtime ? wm_magazines_of(window) : NULL;
+}
+
+bool wm_magazines_steady(const wm_space *space)
+{
+    const wm_magazines *set = set_of_thread(space);
+
+    return set != NULL && set->steady;
 }
 
 wm_arena *wm_magazines_arena(wm_space *space, int node)

@@ -207,7 +207,8 @@ static bool grow_locked(wm_arena *arena, wm_lane *lane, void *base,
     bool failed = false;
     wm_segment *segment;
 
-    atomic_fetch_add_explicit(&arena->siblings->grown, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&arena->siblings->grown, segment_bytes,
+                              memory_order_relaxed);
     wm_run_note_growth_locked(arena, lane, needed, segment_bytes);
     segment = wm_segment_join_locked(arena, base, segment_bytes, needed);
     if (segment == NULL) {

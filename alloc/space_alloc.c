@@ -213,7 +213,8 @@ static wm_block *take_passed(wm_space *space, const wm_request *request)
         block = take_idle(space, request, WM_CUT_NONE);
     }
     if (block == NULL) {
-        wm_timelines_poll_some(space->timelines, FEW, request->arena, now);
+        wm_timelines_poll_some(space->timelines, FEW, request->arena,
+                               wm_magazines_steady(space), now);
         block = take_idle(space, request, WM_CUT_ANY);
     }
     if (block == NULL && wm_magazines_spare_larger(space, request)) {

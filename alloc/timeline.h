@@ -64,6 +64,9 @@ typedef struct wm_timelines {
     /* Of threads, that gather (gather.h). Relaxed: who must find what another
      * one freed was told of that, and so of its slot. */
     _Atomic size_t slots;
+    /* Relaxed: windows that polls have visited since somebody took the number,
+     * to count what they cost. */
+    _Atomic uint64_t visits;
     wm_lock lock;
     /* lock timelines */
     wm_timeline *bucket[WM_TIMELINE_BUCKETS];  /* by id; not the retired */
@@ -117,9 +120,11 @@ void wm_timelines_poll(wm_timelines *set);
  * batches only that are old, or worth their event by what is in them. now: the
  * time; where it is that of an earlier call nobody is asked again. arena: of
  * who misses, or null: that of a thread of another one is left out if that has
- * been asked just before, whose blocks would come back there. */
+ * been asked just before, whose blocks would come back there. steady: that of
+ * any thread, which would miss them. */
 void wm_timelines_poll_some(wm_timelines *set, unsigned count,
-                            const struct wm_arena *arena, uint64_t now);
+                            const struct wm_arena *arena, bool steady,
+                            uint64_t now);
 /* Whether anything waits in a timeline, or may in a thread's slot. If not a
  * poll finds nothing. */
 bool wm_timelines_any(wm_timelines *set);

@@ -17,8 +17,8 @@ enum { MAX_FAILURES = 3, ONE_MORE = 8 };
  */
 enum { TRUST_BUSY = 8 };
 
-/* A queue that a thread of another arena gathers for, and has asked so lately,
- * is left to that. */
+/* A queue that another thread gathers for, and has asked so lately, is left to
+ * that. */
 enum { TENDED_NS = 1000000 };
 
 /* ---- one queue -------------------------------------------------------- */
@@ -430,7 +430,7 @@ void wm_timelines_poll(wm_timelines *set)
     end_round(set);
 }
 
-static bool is_tended(wm_timeline *t, const struct wm_arena *arena,
+static bool is_tended(wm_timeline *t, const struct wm_arena *arena, bool steady,
                       uint64_t now)
 {
     bool tended = false;
@@ -438,7 +438,8 @@ static bool is_tended(wm_timeline *t, const struct wm_arena *arena,
     /* Relaxed: it is only compared. */
     if (arena != NULL &&
         atomic_load_explicit(&t->slots, memory_order_relaxed) > 0 &&
-        atomic_load_explicit(&t->home, memory_order_relaxed) != arena) {
+        (steady ||
+         atomic_load_explicit(&t->home, memory_order_relaxed) != arena)) {
         wm_lock_acquire(&t->lock);
         tended = (int64_t)(now - t->looked_ns) < TENDED_NS;
         wm_lock_release(&t->lock);
@@ -447,7 +448,8 @@ static bool is_tended(wm_timeline *t, const struct wm_arena *arena,
 }
 
 void wm_timelines_poll_some(wm_timelines *set, unsigned count,
-                            const struct wm_arena *arena, uint64_t now)
+                            const struct wm_arena *arena, bool steady,
+                            uint64_t now)
 {
     const wm_timeline *seen = NULL;
 
@@ -462,7 +464,7 @@ void wm_timelines_poll_some(wm_timelines *set, unsigned count,
             break;
         }
         seen = seen == NULL ? t : seen; /* compared, and nothing else */
-        if (is_tended(t, arena, now)) {
+        if (is_tended(t, arena, steady, now)) {
             wm_timeline_drop(set, t);
         } else {
             (void)wm_timeline_poll_ripe(set, t, now, NULL, &left);
@@ -481,7 +483,7 @@ void wm_timelines_tend(wm_timelines *set)
         wm_timelines_close_all(set, now - set->batch_ns);
     }
     wm_timelines_poll_some(set, busy < UINT_MAX ? (unsigned)busy : UINT_MAX,
-                           NULL, now);
+                           NULL, false, now);
 }
 
 void wm_timelines_forget_entries(wm_timelines *set)

@@ -816,7 +816,7 @@ START_TEST(test_a_poll_waits_for_who_closes_or_polls)
     idle_start(&idler, 3);
     await_inside();
     /* Nothing to be asked for, now, but the stream is not done with. */
-    wm_timelines_poll_some(timelines(), 8, NULL, now_ns);
+    wm_timelines_poll_some(timelines(), 8, NULL, false, now_ns);
     ck_assert_int_eq(pthread_create(&thread, NULL, poll_it, &status), 0);
     while (wt_lingers(&linger)) {
     }
