@@ -536,6 +536,97 @@ static void idle_end(struct idler *idler)
     pthread_join(idler->thread, NULL);
 }
 
+/* What passes and passes again in the same memory. */
+static void become_steady(void)
+{
+    reopen(&(warm_options){.size = sizeof(warm_options),
+                           .device = "host",
+                           .segment = 256 << 10,
+                           .batch_count = 20,
+                           .magazine_bytes = 16 * BYTES});
+    for (int i = 0; i < 5000 && !wm_magazines_steady(&runtime->pinned->space);
+         i++) {
+        free_used(take(), stream);
+    }
+    ck_assert(wm_magazines_steady(&runtime->pinned->space));
+    free_used(take(), stream);
+    wt_ok(warm_poll(runtime)); /* the next batch has the new bounds */
+}
+
+/* One of two threads that use a stream has a part, so that the other finds what
+ * is ready. */
+START_TEST(test_a_steady_thread_gathers_whole_batches)
+{
+    struct idler idler;
+
+    become_steady();
+    stop(stream);
+    for (size_t i = 1; i < 20; i++) {
+        free_used(take(), stream);
+        ck_assert_uint_eq(gathered(stream), i);
+    }
+    free_used(take(), stream);
+    ck_assert_uint_eq(gathered(stream), 0);
+    ck_assert_uint_eq(timeline_of(stream)->queued, 1);
+    idle_begin(&idler, 1);
+    free_used(take(), stream);
+    wm_timelines_close_all(timelines(), UINT64_MAX);
+    for (size_t i = 1; i < WM_BATCH_RIPE; i++) {
+        free_used(take(), stream);
+        ck_assert_uint_eq(gathered(stream), i);
+    }
+    free_used(take(), stream);
+    ck_assert_uint_eq(gathered(stream), 0);
+    idle_end(&idler);
+    go(stream);
+}
+END_TEST
+
+/* A growth, whoever's it is, counts against what has passed as often as it must
+ * pass; all the rest is remembered. */
+START_TEST(test_a_growth_delays_what_is_steady)
+{
+    enum { MORE = 256 << 10, TURNS = 16 };
+    void *block = NULL, *live;
+    wm_magazines *set;
+    int64_t passed;
+
+    become_steady();
+    live = take();
+    set = atomic_load(&wm_window_mine()->magazines);
+    passed = set->passed;
+    ck_assert_int_gt(passed, TURNS * MORE);
+    wt_ok(warm_pinned_alloc(runtime, MORE, &block));
+    wt_ok(warm_free(block));
+    wt_ok(warm_free(live));
+    for (unsigned i = 0; i < WM_BATCH_RIPE; i++) {
+        free_used(take(), stream);
+    }
+    ck_assert(wm_gather_poll_mine(&runtime->pinned->space, ++now_ns));
+    ck_assert_int_eq(set->passed,
+                     passed - TURNS * MORE + WM_BATCH_RIPE * BYTES);
+    ck_assert(!wm_magazines_steady(&runtime->pinned->space));
+}
+END_TEST
+
+/* Who is steady leaves alone what another thread has asked for just now: that
+ * would miss it. */
+START_TEST(test_who_is_steady_asks_for_nobody_else)
+{
+    const wm_arena *arena = runtime->pinned->space.arenas;
+    struct idler idler;
+
+    idle_begin(&idler, WM_BATCH_RIPE);
+    arena = atomic_load(&timeline_of(stream)->home);
+    ck_assert_uint_eq(timeline_of(stream)->open.count, WM_BATCH_RIPE);
+    timeline_of(stream)->looked_ns = now_ns;
+    now_ns += _i == 0 ? 999999 : 1000000;
+    wm_timelines_poll_some(timelines(), 8, arena, _i < 2, now_ns);
+    ck_assert_uint_eq(stats_now().pending.current, _i == 0 ? WM_BATCH_RIPE : 0);
+    idle_end(&idler);
+}
+END_TEST
+
 /* Memory is taken from the slots of others before any is obtained. */
 START_TEST(test_a_miss_finds_what_an_idle_thread_gathered)
 {
@@ -896,6 +987,9 @@ int main(void)
     tcase_add_test(tcase, test_a_full_slot_leaves_the_last_error_alone);
     tcase_add_test(tcase, test_what_passes_comes_back_to_the_thread);
     tcase_add_test(tcase, test_little_of_what_passes_stays_with_the_thread);
+    tcase_add_test(tcase, test_a_steady_thread_gathers_whole_batches);
+    tcase_add_test(tcase, test_a_growth_delays_what_is_steady);
+    tcase_add_loop_test(tcase, test_who_is_steady_asks_for_nobody_else, 0, 3);
     tcase_add_test(tcase, test_a_miss_finds_what_an_idle_thread_gathered);
     tcase_add_test(tcase, test_a_miss_that_fills_a_batch_asks_nobody_else);
     tcase_add_test(tcase, test_a_thread_ends_with_open_slots);

@@ -624,7 +624,7 @@ static void *take_turns(void *argument)
 
 START_TEST(test_growth_is_bought_where_reclaiming_is_dear)
 {
-    enum { TURNS = 2000 };
+    enum { TURNS = 300 };
     struct other other;
     pthread_t thread;
     uint64_t before;
