@@ -171,7 +171,8 @@ static void close_taken(wm_timelines *set, wm_timeline *t,
     }
 }
 
-/* Whether one was open; what another thread closes is in the queue then. */
+/* Whether one was open; what another thread closes is in the queue then. poll:
+ * or null. */
 static bool take_all(wm_timeline *t, wm_batch *batch, wm_poll *poll)
 {
     bool taken;
@@ -181,7 +182,9 @@ static bool take_all(wm_timeline *t, wm_batch *batch, wm_poll *poll)
         wm_cond_wait(&t->quiet, &t->lock);
     }
     taken = take_locked(t, batch);
-    wm_poll_take_queue_locked(t, poll);
+    if (poll != NULL) {
+        wm_poll_take_queue_locked(t, poll);
+    }
     wm_lock_release(&t->lock);
     return taken;
 }
@@ -223,6 +226,17 @@ void wm_batch_close_older(wm_timelines *set, wm_timeline *t,
     wm_timelines_hand_back(set, NULL, done);
 }
 
+void wm_batch_close_now(wm_timelines *set, wm_timeline *t)
+{
+    wm_block *done = NULL;
+    wm_batch batch;
+
+    if (take_all(t, &batch, NULL)) {
+        close_taken(set, t, &batch, &done);
+    }
+    wm_timelines_hand_back(set, NULL, done);
+}
+
 void wm_batch_close_full(wm_timelines *set, wm_timeline *t, const wm_home *home)
 {
     wm_block *done = NULL;
@@ -239,7 +253,7 @@ void wm_batch_close_full(wm_timelines *set, wm_timeline *t, const wm_home *home)
     wm_timelines_hand_back(set, NULL, done);
 }
 
-void wm_timelines_close_all(wm_timelines *set, uint64_t older_than)
+void wm_timelines_close_old(wm_timelines *set, uint64_t older_than)
 {
     wm_gather_fetch(set, NULL, older_than);
     for (size_t left = wm_timelines_busy(set); left > 0; left--) {

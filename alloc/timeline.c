@@ -416,6 +416,45 @@ warm_status wm_timelines_adopt(wm_timelines *set, warm_stream stream,
     return t != NULL ? WARM_OK : no_record();
 }
 
+static wm_timeline *next_to_close(wm_timelines *set, unsigned bucket,
+                                  uint64_t announcement)
+{
+    wm_timeline *t;
+
+    wm_lock_acquire(&set->lock);
+    t = set->bucket[bucket];
+    while (t != NULL &&
+           (t->announcement >= announcement || !wm_timeline_is_adopted(t))) {
+        t = t->next_in_bucket;
+    }
+    if (t != NULL) {
+        t->announcement = announcement;
+        wm_timeline_hold(t);
+    }
+    wm_lock_release(&set->lock);
+    return t;
+}
+
+/* Every batch, those too that other threads are about to close: of any stream,
+ * since the capture may reach it. */
+static void close_all(wm_timelines *set)
+{
+    uint64_t announcement;
+
+    wm_gather_fetch(set, NULL, UINT64_MAX);
+    wm_lock_acquire(&set->lock);
+    announcement = ++set->announcements;
+    wm_lock_release(&set->lock);
+    for (unsigned i = 0; i < WM_TIMELINE_BUCKETS; i++) {
+        wm_timeline *t;
+
+        while ((t = next_to_close(set, i, announcement)) != NULL) {
+            wm_batch_close_now(set, t);
+            wm_timeline_drop(set, t);
+        }
+    }
+}
+
 warm_status wm_timelines_announce(wm_timelines *set, warm_stream stream,
                                   const wm_stream_info *info)
 {
@@ -438,7 +477,7 @@ warm_status wm_timelines_announce(wm_timelines *set, warm_stream stream,
     }
     /* What was freed before is behind an event before the capture begins:
      * later none could be recorded, and the graph might use it. */
-    wm_timelines_close_all(set, UINT64_MAX);
+    close_all(set);
     return WARM_OK;
 }
 

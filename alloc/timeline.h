@@ -75,6 +75,7 @@ typedef struct wm_timelines {
     size_t busy;                               /* how many those are */
     size_t count;                              /* in the table */
     uint64_t begun, finished;                  /* rounds of polling */
+    uint64_t announcements;
     wm_cond round_over;
 } wm_timelines;
 
@@ -133,9 +134,9 @@ bool wm_timelines_any(wm_timelines *set);
  * and asks every queue once. */
 void wm_timelines_tend(wm_timelines *set);
 
-/* Closes the batches that were opened at older_than (wm_clock_ns()) or before;
- * UINT64_MAX: all. */
-void wm_timelines_close_all(wm_timelines *set, uint64_t older_than);
+/* Closes the batches that were opened at older_than (wm_clock_ns()) or before,
+ * but for some that another thread is about to. */
+void wm_timelines_close_old(wm_timelines *set, uint64_t older_than);
 
 /* The stream, not a default one and looked at as info, lives until it is
  * retired. Status: OUT_OF_MEMORY. */

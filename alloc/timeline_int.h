@@ -36,8 +36,9 @@ struct wm_timeline {
     _Atomic(const struct wm_arena *) home;
     /* lock timelines */
     bool in_table;
-    bool announced; /* one of set->captures */
-    uint64_t round; /* when it was polled last */
+    bool announced;        /* one of set->captures */
+    uint64_t round;        /* when it was polled last */
+    uint64_t announcement; /* at which its batches were closed last */
     uint64_t busy_since;
     wm_timeline *next_in_bucket, *next_adopted;
     wm_timeline *previous_busy, *next_busy;
@@ -219,6 +220,8 @@ enum wm_settled wm_batch_settle(wm_timelines *set, wm_timeline *t,
 /* Closes the open batch of t if it was opened at older_than or before. */
 void wm_batch_close_older(wm_timelines *set, wm_timeline *t,
                           uint64_t older_than);
+/* Closes it, and waits for who closes another one of t. */
+void wm_batch_close_now(wm_timelines *set, wm_timeline *t);
 
 /* Where blocks go that have passed, chained by next_done. Null: set->finish().
  * No lock is held; who polls the timeline next finds them there. */

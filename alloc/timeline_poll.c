@@ -480,7 +480,7 @@ void wm_timelines_tend(wm_timelines *set)
     size_t busy = wm_timelines_busy(set);
 
     if (now > set->batch_ns) {
-        wm_timelines_close_all(set, now - set->batch_ns);
+        wm_timelines_close_old(set, now - set->batch_ns);
     }
     wm_timelines_poll_some(set, busy < UINT_MAX ? (unsigned)busy : UINT_MAX,
                            NULL, false, now);

@@ -233,11 +233,11 @@ START_TEST(test_B4_age_closes_a_batch)
     stop(stream);
     before = wm_clock_ns();
     free_used(take(), stream);
-    wm_timelines_close_all(timelines(), before - 1);
+    wm_timelines_close_old(timelines(), before - 1);
     ck_assert_uint_eq(calls_of("event_mark"), 0);
-    wm_timelines_close_all(timelines(), wm_clock_ns());
+    wm_timelines_close_old(timelines(), wm_clock_ns());
     ck_assert_uint_eq(calls_of("event_mark"), 1);
-    wm_timelines_close_all(timelines(), UINT64_MAX);
+    wm_timelines_close_old(timelines(), UINT64_MAX);
     ck_assert_uint_eq(calls_of("event_mark"), 1);
     go(stream);
     wt_ok(warm_poll(runtime));

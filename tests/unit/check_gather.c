@@ -212,14 +212,14 @@ START_TEST(test_age_bounds_what_slots_gather)
     free_used(take(), stream);
     now_ns += 10;
     free_used(take(), other);
-    wm_timelines_close_all(timelines(), now_ns - 11);
+    wm_timelines_close_old(timelines(), now_ns - 11);
     ck_assert_uint_eq(gathered(stream), 1);
     ck_assert_uint_eq(gathered(other), 1);
-    wm_timelines_close_all(timelines(), now_ns - 10);
+    wm_timelines_close_old(timelines(), now_ns - 10);
     ck_assert_uint_eq(gathered(stream), 0);
     ck_assert_uint_eq(calls_of("event_mark"), 1);
     ck_assert_uint_eq(timeline_of(stream)->queued, 1);
-    wm_timelines_close_all(timelines(), now_ns);
+    wm_timelines_close_old(timelines(), now_ns);
     ck_assert_uint_eq(gathered(other), 0);
     ck_assert_uint_eq(calls_of("event_mark"), 2);
     go(stream);
@@ -570,7 +570,7 @@ START_TEST(test_a_steady_thread_gathers_whole_batches)
     ck_assert_uint_eq(timeline_of(stream)->queued, 1);
     idle_begin(&idler, 1);
     free_used(take(), stream);
-    wm_timelines_close_all(timelines(), UINT64_MAX);
+    wm_timelines_close_old(timelines(), UINT64_MAX);
     for (size_t i = 1; i < WM_BATCH_RIPE; i++) {
         free_used(take(), stream);
         ck_assert_uint_eq(gathered(stream), i);

@@ -323,6 +323,88 @@ START_TEST(test_B6_retire_and_free_of_one_stream_at_once)
 }
 END_TEST
 
+/* ---- a capture begins while a thread closes a batch ---------------------- */
+
+static void nothing(void *argument)
+{
+    (void)argument;
+}
+
+static void announce_meanwhile(void *argument, unsigned index)
+{
+    warm_status *status = argument;
+    wt_linger linger = {0};
+
+    if (index == 0) {
+        status[0] = warm_poll(runtime);
+        return;
+    }
+    while (!atomic_load_explicit(&slow.asked, memory_order_acquire)) {
+        sched_yield();
+    }
+    if (index == 2) {
+        /* The capture has begun too early, or waits for the event. */
+        while (!atomic_load_explicit(&meeting.gone, memory_order_acquire)) {
+            sched_yield();
+        }
+        while (wt_lingers(&linger) &&
+               !atomic_load_explicit(&slow.done, memory_order_acquire)) {
+        }
+        atomic_store_explicit(&slow.open, true, memory_order_release);
+        return;
+    }
+    atomic_store_explicit(&meeting.gone, true, memory_order_release);
+    status[1] = warm_capture_announce(runtime, stream);
+    if (status[1] == WARM_OK) {
+        status[1] = wm_driver_capture_begin(runtime->driver, stream);
+    }
+    atomic_store_explicit(&slow.done, true, memory_order_release);
+    while (!atomic_load_explicit(&slow.open, memory_order_acquire)) {
+        sched_yield();
+    }
+    if (status[1] == WARM_OK) {
+        warm_graph graph = NULL;
+
+        status[1] = warm_capture_end(runtime, stream, &graph);
+        (void)warm_graph_destroy(runtime, graph);
+    }
+}
+
+static warm_status mark_late(wm_driver *d, warm_event event, warm_stream s,
+                             wm_capture *capture)
+{
+    atomic_store_explicit(&slow.asked, true, memory_order_release);
+    while (!atomic_load_explicit(&slow.open, memory_order_acquire)) {
+        sched_yield();
+    }
+    return slow.real->event_mark(d, event, s, capture);
+}
+
+/* What was freed before a capture is no graph's, whoever records it. */
+START_TEST(test_B7_capture_waits_for_a_batch_that_is_being_closed)
+{
+    warm_status status[3] = {WARM_OK, WARM_OK, WARM_OK};
+    void *block = take();
+
+    wt_ok(warm_stream_adopt(runtime, stream));
+    wt_ok(warm_testing_hold(runtime, stream));
+    wt_ok(warm_stream_host_func(runtime, stream, nothing, NULL));
+    wt_ok(warm_record_stream(block, stream));
+    wt_ok(warm_free(block));
+    replace_ops();
+    slow.ops.event_mark = mark_late;
+    wt_threads(3, announce_meanwhile, status);
+    runtime->driver->ops = slow.real;
+    wt_ok(status[0]);
+    wt_ok(status[1]);
+    ck_assert_uint_eq(stats_now().captured, 0);
+    wt_ok(warm_testing_resume(runtime, stream));
+    wt_ok(warm_stream_synchronize(runtime, stream));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(stats_now().pending.current, 0);
+}
+END_TEST
+
 /* The use of a default stream has an event since its record; work may have
  * been queued between that and the retiring. */
 START_TEST(test_B6_final_event_is_later_than_that_of_a_record)
@@ -773,6 +855,8 @@ int main(void)
         tcase, test_B4_B12_poll_beside_a_slow_one_takes_back_what_has_passed);
     tcase_add_loop_test(tcase, test_B6_retire_and_free_of_one_stream_at_once, 0,
                         2);
+    tcase_add_test(tcase,
+                   test_B7_capture_waits_for_a_batch_that_is_being_closed);
     tcase_add_test(tcase, test_B6_final_event_is_later_than_that_of_a_record);
     tcase_add_test(tcase, test_B6_B7_stream_retired_while_it_captures);
     tcase_add_test(tcase, test_G2_runtime_ends_with_live_and_pending_blocks);
