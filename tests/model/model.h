@@ -1,0 +1,154 @@
+/* model.h: what a random run knows of streams and of memory, for models that
+ * follow the allocator step by step.
+ *
+ *   stream ── queued 7, passed 5        work counts itself when it has run
+ *   range ──► own 3@6, use 4@2          points that streams must have passed
+ *
+ * Who gets memory that somebody else has freed must find every point passed,
+ * but for the own one of the very stream that it is for. Work fills a range
+ * with a pattern, or looks whether it is still there; so may graphs, at each
+ * launch. The host device only: work reads and writes memory of devices. */
+#ifndef WT_MODEL_H
+#define WT_MODEL_H
+
+#include "wt.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+struct capture;
+
+/* One record for each that was ever made: work outlives its stream. */
+struct stream {
+    warm_stream name;
+    int device;
+    bool by_name; /* a default stream: never ends, captures or is adopted */
+    bool mine;    /* of the main thread only */
+    bool gone, held, adopted;
+    struct capture *capture;
+    uint64_t queued;
+    _Atomic uint64_t passed;
+};
+
+static inline uint64_t model_passed(struct stream *s)
+{
+    /* Acquire: what ran on the stream before is over. */
+    return atomic_load_explicit(&s->passed, memory_order_acquire);
+}
+
+/* ---- points --------------------------------------------------------- */
+
+struct point {
+    struct stream *stream;
+    uint64_t at;
+    bool over; /* fixed: the stream was retired, or may be another one's */
+};
+
+static inline bool model_has_passed(const struct point *p)
+{
+    return p->stream == NULL || model_passed(p->stream) >= p->at;
+}
+
+/* The point of now, unless it is fixed. */
+static inline void model_point_now(struct point *p)
+{
+    if (p->stream != NULL && !p->over) {
+        p->at = p->stream->queued;
+    }
+}
+
+/* ---- work ----------------------------------------------------------- */
+
+enum { MODEL_TOUCHES = 16 }; /* words of a range that work looks at */
+
+struct work {
+    struct stream *stream; /* counts there, and is freed; null: a graph's */
+    char *base;
+    size_t bytes;
+    uint64_t pattern;
+    bool looks;
+    unsigned long step;
+    struct work *next; /* of its graph */
+};
+
+/* The first step whose work found something else. */
+static _Atomic unsigned long model_wrong;
+
+static inline uint64_t *model_word(const struct work *w, size_t i)
+{
+    size_t words = w->bytes / sizeof(uint64_t);
+
+    return (uint64_t *)(void *)w->base + i * (words - 1) / (MODEL_TOUCHES - 1);
+}
+
+/* Also what the caller does to memory of the host. */
+static inline bool model_touch(const struct work *w)
+{
+    bool good = true;
+
+    for (size_t i = 0; i < MODEL_TOUCHES && w->bytes >= sizeof(uint64_t); i++) {
+        if (!w->looks) {
+            *model_word(w, i) = w->pattern;
+        }
+        good = good && *model_word(w, i) == w->pattern;
+    }
+    return good;
+}
+
+static inline void model_run(void *argument)
+{
+    struct work *w = argument;
+    unsigned long none = 0;
+
+    if (!model_touch(w)) {
+        (void)atomic_compare_exchange_strong_explicit(
+            &model_wrong, &none, w->step + 1, memory_order_relaxed,
+            memory_order_relaxed);
+    }
+    if (w->stream != NULL) {
+        /* Release: see model_passed(). */
+        atomic_fetch_add_explicit(&w->stream->passed, 1, memory_order_release);
+        free(w);
+    }
+}
+
+static inline struct work *model_work(const struct work *like)
+{
+    struct work *w = malloc(sizeof *w);
+
+    ck_assert_ptr_nonnull(w);
+    *w = *like;
+    return w;
+}
+
+/* Queues it on a stream that does not capture. */
+static inline void model_queue(warm_runtime *runtime, struct stream *s,
+                               struct work like)
+{
+    like.stream = s;
+    wt_ok(
+        warm_stream_host_func(runtime, s->name, model_run, model_work(&like)));
+    s->queued++;
+}
+
+/* ---- ranges ------------------------------------------------------------ */
+
+enum { MODEL_USES = 5 };
+
+static inline bool model_overlap(const char *a, size_t a_bytes, const char *b,
+                                 size_t b_bytes)
+{
+    return a < b + b_bytes && b < a + a_bytes;
+}
+
+/* Waits for all that is queued on a stream, which may be gone. */
+static inline void model_await(struct stream *s)
+{
+    while (model_passed(s) < s->queued) {
+        sched_yield();
+    }
+}
+
+#endif
