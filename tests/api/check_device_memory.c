@@ -1,5 +1,6 @@
-/* check_device_memory.c: memory of a device through public headers (rows C1 to
- * C8, C10), on every backend. What is in it is only looked at by copies. */
+/* check_device_memory.c: what is the memory of a device's own, through public
+ * headers and on every backend (rows C1 to C8); check_spaces.c has what all
+ * memory does. What is in it is only looked at by copies. */
 #include "wt.h"
 
 #include <math.h>
@@ -84,17 +85,6 @@ static const size_t sizes[] = {700, 60 * KIB, 2 * MIB, 5 * MIB};
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
 
 /* ---- the order of streams ------------------------------------------------ */
-
-START_TEST(test_C1_nothing_is_null)
-{
-    void *pointer = &pointer;
-
-    wt_ok(try(first, 0, &pointer));
-    ck_assert_ptr_null(pointer);
-    wt_ok(warm_free(pointer));
-    ck_assert_uint_eq(stats_now().all.allocations.allocated, 0);
-}
-END_TEST
 
 START_TEST(test_C1_freed_on_a_stream_is_reusable_on_it_at_once)
 {
@@ -673,38 +663,18 @@ START_TEST(test_C8_old_segments_are_collected_above_a_threshold)
 }
 END_TEST
 
-static unsigned asked;
-static void *spare;
-
-static int give_spare(void *context, size_t bytes)
-{
-    (void)context;
-    asked += bytes == 12 * MIB;
-    if (spare == NULL) {
-        return 0;
-    }
-    (void)warm_free(spare);
-    spare = NULL;
-    return 1;
-}
-
-START_TEST(test_C2_ladder_and_the_error_at_its_end)
+START_TEST(test_C2_error_tells_of_the_device)
 {
     warm_device_info device = {.size = sizeof device};
-    void *pointer = &pointer, *held;
+    void *block[2], *pointer = &pointer;
     const char *said;
 
     wt_ok(warm_device_get_info(runtime, 0, &device));
-    wt_ok(warm_memory_callback_add(runtime, give_spare, NULL));
     wt_ok(warm_device_set_memory_fraction(
         runtime, 0, 24.0 * MIB / (double)device.total_bytes));
-    held = take(first, 10 * MIB);
-    spare = take(first, 12 * MIB);
-    /* The callback frees it, and it is what is handed out. */
-    wt_ok(try(first, 12 * MIB, &pointer));
-    ck_assert_uint_eq(asked, 1);
-    wt_fails(WARM_OUT_OF_MEMORY, try(second, 12 * MIB, &held));
-    ck_assert_uint_eq(asked, 2);
+    block[0] = take(first, 10 * MIB);
+    block[1] = take(first, 12 * MIB);
+    wt_fails(WARM_OUT_OF_MEMORY, try(second, 12 * MIB, &pointer));
     said = warm_last_error_message();
     ck_assert_ptr_nonnull(strstr(said, "12.0 MiB of device memory"));
     ck_assert_ptr_nonnull(strstr(said, "on device 0"));
@@ -712,29 +682,8 @@ START_TEST(test_C2_ladder_and_the_error_at_its_end)
     ck_assert_ptr_nonnull(strstr(said, "held"));
     ck_assert_ptr_nonnull(strstr(said, "in use 22.0 MiB"));
     ck_assert_ptr_nonnull(strstr(said, "limit 24.0 MiB"));
-    wt_ok(warm_memory_callback_remove(runtime, give_spare, NULL));
-    wt_ok(warm_free(held));
-    wt_ok(warm_free(pointer));
-}
-END_TEST
-
-/* ---- bad pointers ------------------------------------------------ */
-
-START_TEST(test_C10_bad_pointer_is_an_error_that_names_it)
-{
-    char *block = take(first, 3 * MIB), text[32];
-    int local;
-
-    snprintf(text, sizeof text, "%p", (void *)(block + 4096));
-    wt_fails(WARM_INVALID_POINTER, warm_free(block + 4096));
-    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), text));
-    wt_fails(WARM_INVALID_POINTER, warm_free(&local));
-    wt_ok(warm_free(block));
-    wt_fails(WARM_INVALID_POINTER, warm_free(block));
-    wt_fails(WARM_NOT_FOUND, warm_record_stream(block, second));
-    ck_assert_ptr_eq(take(first, 3 * MIB), block);
-    wt_ok(warm_free(block));
-    ck_assert_uint_eq(stats_now().all.allocations.current, 0);
+    wt_ok(warm_free(block[0]));
+    wt_ok(warm_free(block[1]));
 }
 END_TEST
 
@@ -807,24 +756,6 @@ START_TEST(test_C1_graph_gets_nothing_that_its_stream_may_still_use)
     ck_assert_ptr_eq(take(first, 3 * MIB), block);
     wt_ok(warm_free(block));
     wt_ok(warm_graph_destroy(runtime, graph));
-}
-END_TEST
-
-START_TEST(test_G2_destroy_reports_blocks_in_use)
-{
-    warm_runtime *other = wt_runtime(NULL);
-    warm_destroy_report report = {.size = sizeof report};
-    warm_stream stream = NULL;
-    void *block = NULL;
-
-    wt_ok(warm_stream_create(other, 0, &stream));
-    wt_ok(warm_device_alloc(other, 0, stream, 5000, &block));
-    wt_ok(warm_stream_destroy(other, stream));
-    wt_ok(warm_runtime_destroy(other, &report));
-    ck_assert_uint_eq(report.blocks, 1);
-    wt_fails(WARM_INVALID_POINTER, warm_free(block));
-    wt_fails(WARM_RUNTIME_GONE,
-             warm_device_alloc(other, 0, NULL, 5000, &block));
 }
 END_TEST
 
@@ -973,7 +904,6 @@ int main(void)
     TCase *tcase = tcase_create("device_memory");
 
     tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, test_C1_nothing_is_null);
     tcase_add_test(tcase, test_C1_freed_on_a_stream_is_reusable_on_it_at_once);
     tcase_add_loop_test(tcase, test_C1_other_streams_get_it_once_it_is_safe, 0,
                         SIZES);
@@ -995,13 +925,11 @@ int main(void)
     tcase_add_test(tcase, test_C8_empty_cache_returns_all_that_is_idle);
     tcase_add_test(tcase, test_C8_fraction_is_a_limit);
     tcase_add_test(tcase, test_C8_old_segments_are_collected_above_a_threshold);
-    tcase_add_test(tcase, test_C2_ladder_and_the_error_at_its_end);
-    tcase_add_test(tcase, test_C10_bad_pointer_is_an_error_that_names_it);
+    tcase_add_test(tcase, test_C2_error_tells_of_the_device);
     tcase_add_test(tcase, test_bad_arguments_are_refused);
     tcase_add_test(tcase, test_block_of_a_capture_is_kept);
     tcase_add_test(tcase,
                    test_C1_graph_gets_nothing_that_its_stream_may_still_use);
-    tcase_add_test(tcase, test_G2_destroy_reports_blocks_in_use);
     tcase_add_test(tcase, test_device_memory_is_an_allocator);
     tcase_add_test(tcase,
                    test_C1_C4_no_block_is_written_while_a_stream_reads_it);

@@ -1,0 +1,1103 @@
+/* check_spaces.c: one suite for all spaces, by a row of traits each, through
+ * public headers and on every backend. What is a space's own has its tests in
+ * check_pinned.c and check_device_memory.c. Memory of a device is in the order
+ * of a stream that has nothing to do; others use it. */
+#include "wt.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SIZE = 100000, LIMIT = 32 << 20 };
+
+struct space {
+    bool on_host; /* who has a block may write there */
+    warm_status (*alloc)(warm_runtime *r, warm_stream s, size_t bytes,
+                         void **pointer);
+    void (*stats)(warm_runtime *r, warm_space_stats *stats);
+    warm_status (*trim)(warm_runtime *r, size_t target, size_t *released);
+    warm_status (*reset_peaks)(warm_runtime *r);
+    warm_status (*reset_totals)(warm_runtime *r);
+};
+
+static warm_status alloc_pinned(warm_runtime *r, warm_stream s, size_t bytes,
+                                void **pointer)
+{
+    (void)s;
+    return warm_pinned_alloc(r, bytes, pointer);
+}
+
+static void pinned_stats(warm_runtime *r, warm_space_stats *stats)
+{
+    wt_ok(warm_pinned_get_stats(r, stats));
+}
+
+static warm_status alloc_device(warm_runtime *r, warm_stream s, size_t bytes,
+                                void **pointer)
+{
+    return warm_device_alloc(r, 0, s, bytes, pointer);
+}
+
+/* The same figures under the names that pinned memory has for them. */
+static void device_stats(warm_runtime *r, warm_space_stats *stats)
+{
+    warm_device_stats s = {.size = sizeof s};
+
+    wt_ok(warm_device_get_stats(r, 0, &s));
+    stats->requests = s.all.allocations;
+    stats->requested_bytes = s.all.requested_bytes;
+    stats->block_bytes = s.all.allocated_bytes;
+    stats->segments = s.all.segments;
+    stats->held_bytes = s.all.reserved_bytes;
+    stats->pending.current = s.all.active.current - s.all.allocations.current;
+    stats->pending_bytes.current =
+        s.all.active_bytes.current - s.all.allocated_bytes.current;
+    stats->idle_bytes = s.all.inactive_split_bytes;
+    stats->driver_alloc = s.driver_alloc;
+    stats->driver_free = s.driver_free;
+    stats->cache_hits = s.cache_hits;
+    stats->retries = s.retries;
+    stats->failures = s.failures;
+    stats->lost = s.lost;
+    stats->captured = s.captured;
+    stats->captured_bytes = s.captured_bytes;
+}
+
+static warm_status trim_device(warm_runtime *r, size_t target, size_t *released)
+{
+    return warm_device_trim(r, 0, target, released);
+}
+
+static warm_status reset_device_peaks(warm_runtime *r)
+{
+    return warm_device_reset_peaks(r, 0);
+}
+
+static warm_status reset_device_totals(warm_runtime *r)
+{
+    return warm_device_reset_totals(r, 0);
+}
+
+enum { PINNED, DEVICE };
+
+static const struct space spaces[] = {
+    {true, alloc_pinned, pinned_stats, warm_trim, warm_stats_reset_peaks,
+     warm_stats_reset_totals},
+    {false, alloc_device, device_stats, trim_device, reset_device_peaks,
+     reset_device_totals}};
+
+static const struct space *space;
+static warm_runtime *runtime;
+static warm_stream own, stream, other;
+
+/* ---- fixtures: a space, and what its streams are like -------------------- */
+
+static void begin(const struct space *which, uint64_t limit)
+{
+    warm_options options = {.size = sizeof options, .pinned_limit = limit};
+    warm_device_info device = {.size = sizeof device};
+
+    space = which;
+    runtime = wt_runtime(&options);
+    wt_ok(warm_stream_create(runtime, 0, &own));
+    wt_ok(warm_stream_create(runtime, 0, &stream));
+    wt_ok(warm_stream_create(runtime, 0, &other));
+    if (limit > 0) {
+        wt_ok(warm_device_get_info(runtime, 0, &device));
+        wt_ok(warm_device_set_memory_fraction(
+            runtime, 0, (double)limit / (double)device.total_bytes));
+    }
+}
+
+static void pinned(void)
+{
+    begin(&spaces[PINNED], 0);
+}
+
+static void device(void)
+{
+    begin(&spaces[DEVICE], 0);
+}
+
+/* As streams of the program that nobody has adopted. */
+static void pinned_foreign(void)
+{
+    pinned();
+    wt_ok(warm_stream_retire(runtime, stream));
+    wt_ok(warm_stream_retire(runtime, other));
+}
+
+static void device_foreign(void)
+{
+    device();
+    wt_ok(warm_stream_retire(runtime, stream));
+    wt_ok(warm_stream_retire(runtime, other));
+}
+
+static void pinned_limited(void)
+{
+    begin(&spaces[PINNED], LIMIT);
+}
+
+static void device_limited(void)
+{
+    begin(&spaces[DEVICE], LIMIT);
+}
+
+static void teardown(void)
+{
+    wt_ok(warm_stream_synchronize(runtime, stream));
+    wt_ok(warm_stream_synchronize(runtime, other));
+    wt_ok(warm_stream_destroy(runtime, own));
+    wt_ok(warm_stream_destroy(runtime, stream));
+    wt_ok(warm_stream_destroy(runtime, other));
+    wt_ok(warm_poll(runtime));
+    wt_runtime_end(runtime);
+}
+
+static warm_status try(size_t bytes, void **pointer)
+{
+    return space->alloc(runtime, own, bytes, pointer);
+}
+
+static void *take(size_t bytes)
+{
+    void *pointer = NULL;
+
+    wt_ok(try(bytes, &pointer));
+    ck_assert_ptr_nonnull(pointer);
+    return pointer;
+}
+
+static void touch(void *block, size_t bytes)
+{
+    if (space->on_host) {
+        memset(block, 3, bytes);
+    }
+}
+
+static warm_status trim(size_t target, size_t *released)
+{
+    return space->trim(runtime, target, released);
+}
+
+static warm_space_stats stats_of(warm_runtime *r)
+{
+    warm_space_stats stats = {.size = sizeof stats};
+
+    space->stats(r, &stats);
+    return stats;
+}
+
+static warm_space_stats stats_now(void)
+{
+    return stats_of(runtime);
+}
+
+static unsigned streams_of(const void *pointer)
+{
+    warm_block_info info = {.size = sizeof info};
+
+    wt_ok(warm_block_get_info(pointer, &info));
+    return info.streams;
+}
+
+/* All work of a stream is done, and what it held up has come back. */
+static void settle(warm_stream s)
+{
+    wt_ok(warm_stream_synchronize(runtime, s));
+    wt_ok(warm_poll(runtime));
+}
+
+START_TEST(test_B1_C1_no_bytes_give_null_and_null_may_be_freed)
+{
+    void *pointer = &pointer;
+
+    wt_ok(try(0, &pointer));
+    ck_assert_ptr_null(pointer);
+    wt_ok(warm_free(NULL));
+    ck_assert_uint_eq(stats_now().requests.allocated, 0);
+}
+END_TEST
+
+START_TEST(test_B2_C1_block_without_pending_work_is_reused)
+{
+    void *first = take(SIZE);
+    warm_space_stats stats;
+
+    wt_ok(warm_free(first));
+    ck_assert_ptr_eq(take(SIZE), first);
+    stats = stats_now();
+    ck_assert_uint_eq(stats.driver_alloc.count, 1);
+    ck_assert_uint_eq(stats.cache_hits, 1);
+    wt_ok(warm_free(first));
+}
+END_TEST
+
+START_TEST(test_B3_C4_record_answers_whether_the_pointer_is_ours)
+{
+    char *block = take(SIZE);
+    warm_block_info info = {.size = sizeof info};
+    int local = 0;
+    void *heap = malloc(64);
+
+    wt_fails(WARM_NOT_FOUND, warm_record_stream(&local, stream));
+    wt_fails(WARM_NOT_FOUND, warm_record_stream(heap, stream));
+    wt_fails(WARM_NOT_FOUND, warm_record_stream(NULL, stream));
+    wt_ok(warm_block_get_info(block, &info));
+    wt_fails(WARM_NOT_FOUND, warm_record_stream(block + info.bytes, stream));
+    ck_assert_uint_eq(streams_of(block), 0);
+    wt_ok(warm_record_stream(block, stream));
+    ck_assert_uint_eq(streams_of(block), 1);
+    wt_ok(warm_free(block));
+    wt_fails(WARM_NOT_FOUND, warm_record_stream(block, stream));
+    wt_ok(trim(0, NULL));
+    wt_fails(WARM_NOT_FOUND, warm_record_stream(block, stream));
+    free(heap);
+}
+END_TEST
+
+static const size_t middle_sizes[] = {700, 6000, SIZE, 5 << 20};
+
+START_TEST(test_B3_C4_pointer_into_the_middle_counts)
+{
+    size_t bytes = middle_sizes[_i];
+    char *block = take(bytes);
+    wt_gate *gate = wt_gate_close(runtime, stream);
+
+    wt_ok(warm_record_stream(block + bytes / 2, stream));
+    wt_ok(warm_record_stream(block + bytes - 1, other));
+    ck_assert_uint_eq(streams_of(block + 1), 2);
+    wt_ok(warm_free(block));
+    ck_assert_uint_eq(stats_now().pending.current, 1);
+    wt_gate_open(gate);
+    settle(stream);
+    settle(other);
+    ck_assert_uint_eq(stats_now().pending.current, 0);
+}
+END_TEST
+
+START_TEST(test_B4_C4_free_waits_for_the_stream)
+{
+    void *block = take(SIZE);
+    wt_gate *gate = wt_gate_close(runtime, stream);
+    void *second;
+
+    wt_ok(warm_record_stream(block, stream));
+    wt_ok(warm_free(block));
+    second = take(SIZE);
+    ck_assert_ptr_ne(second, block);
+    ck_assert_uint_eq(stats_now().pending_bytes.current >= SIZE, 1);
+    wt_gate_open(gate);
+    settle(stream);
+    ck_assert_uint_eq(stats_now().pending.current, 0);
+    wt_ok(warm_free(second));
+}
+END_TEST
+
+START_TEST(test_B4_C4_same_stream_twice_is_one_use)
+{
+    void *block = take(SIZE);
+
+    wt_ok(warm_record_stream(block, stream));
+    wt_ok(warm_record_stream(block, stream));
+    ck_assert_uint_eq(streams_of(block), 1);
+    wt_ok(warm_record_stream(block, other));
+    ck_assert_uint_eq(streams_of(block), 2);
+    wt_ok(warm_free(block));
+    settle(stream);
+    settle(other);
+}
+END_TEST
+
+START_TEST(test_B4_C4_every_recorded_stream_must_pass)
+{
+    void *block = take(SIZE);
+    wt_gate *first = wt_gate_close(runtime, stream);
+    wt_gate *second;
+
+    wt_gate_await(first);
+    second = wt_gate_close(runtime, other);
+    wt_ok(warm_record_stream(block, stream));
+    wt_ok(warm_record_stream(block, other));
+    wt_ok(warm_free(block));
+    wt_gate_open(first);
+    settle(stream);
+    ck_assert_uint_eq(stats_now().pending.current, 1);
+    wt_gate_open(second);
+    settle(other);
+    ck_assert_uint_eq(stats_now().pending.current, 0);
+}
+END_TEST
+
+START_TEST(test_B4_C4_work_queued_after_the_record_counts)
+{
+    void *block = take(SIZE);
+    wt_gate *gate;
+
+    wt_ok(warm_record_stream(block, stream));
+    gate = wt_gate_close(runtime, stream);
+    wt_ok(warm_free(block));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(stats_now().pending.current, 1);
+    wt_gate_open(gate);
+    settle(stream);
+    ck_assert_uint_eq(stats_now().pending.current, 0);
+}
+END_TEST
+
+START_TEST(test_B5_C4_stuck_stream_delays_only_its_blocks)
+{
+    void *stuck = take(SIZE);
+    void *block[32];
+    wt_gate *gate = wt_gate_close(runtime, stream);
+
+    wt_ok(warm_record_stream(stuck, stream));
+    wt_ok(warm_free(stuck));
+    for (int i = 0; i < 32; i++) {
+        block[i] = take(SIZE);
+        wt_ok(warm_record_stream(block[i], other));
+    }
+    for (int i = 0; i < 32; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+    settle(other);
+    ck_assert_uint_eq(stats_now().pending.current, 1);
+    wt_gate_open(gate);
+    settle(stream);
+    ck_assert_uint_eq(stats_now().pending.current, 0);
+}
+END_TEST
+
+/* The stream ends while a block that it uses is live, or already pending. */
+START_TEST(test_B6_C4_blocks_outlive_their_stream)
+{
+    warm_stream brief;
+    void *pending = take(SIZE);
+    void *live = take(SIZE);
+    wt_gate *gate;
+
+    wt_ok(warm_stream_create(runtime, 0, &brief));
+    gate = wt_gate_close(runtime, brief);
+    wt_ok(warm_record_stream(pending, brief));
+    wt_ok(warm_record_stream(live, brief));
+    wt_ok(warm_free(pending));
+    wt_ok(warm_stream_destroy(runtime, brief));
+    wt_ok(warm_free(live));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(stats_now().pending.current, 2);
+    wt_gate_open(gate);
+    while (stats_now().pending.current != 0) {
+        wt_ok(warm_poll(runtime));
+    }
+    ck_assert_uint_eq(stats_now().lost, 0);
+}
+END_TEST
+
+START_TEST(test_B6_C4_retired_stream_may_go_on)
+{
+    void *block = take(SIZE);
+    wt_gate *gate;
+
+    wt_ok(warm_record_stream(block, stream));
+    wt_ok(warm_stream_retire(runtime, stream));
+    wt_ok(warm_record_stream(block, stream));
+    gate = wt_gate_close(runtime, stream);
+    wt_ok(warm_free(block));
+    ck_assert_uint_eq(stats_now().pending.current, 1);
+    wt_gate_open(gate);
+    settle(stream);
+    ck_assert_uint_eq(stats_now().pending.current, 0);
+    wt_ok(warm_stream_retire(runtime, stream));
+}
+END_TEST
+
+/* Its last work cannot be told any more, and after this call its address may
+ * be another stream's: the driver hears nothing of it when the block goes. */
+START_TEST(test_B6_B7_C4_a_stream_retired_in_a_capture_is_not_named_again)
+{
+    uint64_t before = 0, after = 0;
+    warm_stream brief = NULL;
+    warm_graph graph = NULL;
+    void *block = take(SIZE);
+
+    wt_ok(warm_stream_create(runtime, 0, &brief));
+    wt_ok(warm_record_stream(block, brief));
+    wt_ok(warm_capture_begin(runtime, brief));
+    wt_ok(warm_stream_retire(runtime, brief));
+    wt_ok(warm_testing_calls(runtime, "stream_capture", &before));
+    wt_ok(warm_free(block));
+    wt_ok(warm_testing_calls(runtime, "stream_capture", &after));
+    ck_assert_uint_eq(after, before);
+    ck_assert_uint_eq(stats_now().lost, 1);
+    wt_ok(warm_capture_end(runtime, brief, &graph));
+    wt_ok(warm_graph_destroy(runtime, graph));
+    wt_ok(warm_stream_destroy(runtime, brief));
+}
+END_TEST
+
+struct per_thread {
+    pthread_barrier_t barrier;
+    void *block;
+    wt_gate *gate;
+    warm_status status;
+    bool stays;
+};
+
+static void *record_per_thread(void *argument)
+{
+    struct per_thread *p = argument;
+
+    p->gate = wt_gate_close(runtime, WARM_STREAM_PER_THREAD);
+    p->status = warm_record_stream(p->block, WARM_STREAM_PER_THREAD);
+    pthread_barrier_wait(&p->barrier);
+    if (p->stays) {
+        pthread_barrier_wait(&p->barrier);
+    }
+    return NULL;
+}
+
+/* The name is the same in every thread, the stream is not: the block waits
+ * for the one of the thread that recorded it, which lives (_i 0) or is gone.
+ * CUDA does not say that a thread can end before its stream has. */
+START_TEST(test_B6_C4_per_thread_stream_of_another_thread_is_waited_for)
+{
+    struct per_thread p = {.block = take(SIZE), .stays = _i == 0};
+    pthread_t thread;
+
+    pthread_barrier_init(&p.barrier, NULL, 2);
+    pthread_create(&thread, NULL, record_per_thread, &p);
+    pthread_barrier_wait(&p.barrier);
+    if (!p.stays) {
+        pthread_join(thread, NULL);
+    }
+    wt_ok(p.status);
+    wt_ok(warm_free(p.block));
+    wt_ok(warm_stream_synchronize(runtime, WARM_STREAM_PER_THREAD));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(stats_now().pending.current, 1);
+    wt_gate_open(p.gate);
+    if (p.stays) {
+        pthread_barrier_wait(&p.barrier);
+        pthread_join(thread, NULL);
+    }
+    while (stats_now().pending.current != 0) {
+        wt_ok(warm_poll(runtime));
+    }
+    ck_assert_uint_eq(stats_now().lost, 0);
+    pthread_barrier_destroy(&p.barrier);
+}
+END_TEST
+
+static const warm_stream defaults[] = {NULL, (warm_stream)(uintptr_t)1,
+                                       (warm_stream)(uintptr_t)2};
+
+START_TEST(test_B6_C4_default_streams_are_streams)
+{
+    void *block = take(SIZE);
+    wt_gate *gate = wt_gate_close(runtime, defaults[_i]);
+
+    wt_ok(warm_record_stream(block, defaults[_i]));
+    wt_ok(warm_free(block));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(stats_now().pending.current, 1);
+    wt_gate_open(gate);
+    settle(defaults[_i]);
+    ck_assert_uint_eq(stats_now().pending.current, 0);
+}
+END_TEST
+
+START_TEST(test_B7_C4_allocator_leaves_a_capture_alone)
+{
+    void *waiting = take(SIZE);
+    void *used = take(SIZE);
+    void *more;
+    warm_graph graph;
+
+    wt_ok(warm_record_stream(waiting, other));
+    wt_ok(warm_capture_begin(runtime, stream));
+    wt_ok(warm_record_stream(used, stream));
+    wt_ok(warm_free(waiting));
+    more = take((size_t)64 << 20); /* must grow, and polls before */
+    wt_ok(warm_poll(runtime));
+    wt_ok(warm_free(more));
+    wt_ok(trim(0, NULL));
+    wt_ok(warm_free(used));
+    wt_ok(warm_capture_end(runtime, stream, &graph));
+    wt_ok(warm_graph_destroy(runtime, graph));
+    ck_assert_uint_eq(stats_now().captured, 1);
+    ck_assert_uint_eq(stats_now().requests.current, 0);
+    ck_assert_ptr_ne(more = take(SIZE), used);
+    wt_ok(warm_free(more));
+    settle(other);
+}
+END_TEST
+
+/* Used before the capture, freed in it: the graph may use the block as well,
+ * since the stream was recorded and captures. */
+START_TEST(test_B7_C4_block_freed_while_its_stream_captures_is_kept)
+{
+    void *used = take(SIZE);
+    void *next;
+    warm_graph graph;
+
+    wt_ok(warm_record_stream(used, stream));
+    wt_ok(warm_record_stream(used, other));
+    wt_ok(warm_capture_begin(runtime, stream));
+    wt_ok(warm_free(used));
+    wt_ok(warm_capture_end(runtime, stream, &graph));
+    wt_ok(warm_graph_destroy(runtime, graph));
+    settle(stream);
+    settle(other);
+    ck_assert_uint_eq(stats_now().captured, 1);
+    ck_assert_uint_eq(stats_now().captured_bytes, 106496);
+    ck_assert_uint_eq(stats_now().pending.allocated, 0);
+    ck_assert_ptr_ne(next = take(SIZE), used);
+    wt_ok(warm_free(next));
+}
+END_TEST
+
+START_TEST(test_B11_C8_empty_cache_returns_idle_segments_only)
+{
+    void *live = take(8 << 20);
+    void *idle = take(16 << 20);
+    size_t released = 0;
+
+    wt_ok(warm_free(idle));
+    wt_ok(trim(0, &released));
+    ck_assert_uint_eq(released, 16 << 20);
+    ck_assert_uint_eq(stats_now().held_bytes.current, 8 << 20);
+    wt_ok(warm_free(live));
+    wt_ok(trim(0, &released));
+    ck_assert_uint_eq(released, 8 << 20);
+    ck_assert_uint_eq(stats_now().segments.current, 0);
+}
+END_TEST
+
+/* Not with CUDA: what is given back waits for the device, and so for ever. */
+START_TEST(test_B11_C8_empty_cache_leaves_segments_with_pending_blocks)
+{
+    void *live = take(8 << 20);
+    void *idle = take(16 << 20);
+    void *pending = take(32 << 20);
+    wt_gate *gate = wt_gate_close(runtime, stream);
+    size_t released = 0;
+
+    wt_ok(warm_record_stream(pending, stream));
+    wt_ok(warm_free(pending));
+    wt_ok(warm_free(idle));
+    wt_ok(trim(0, &released));
+    ck_assert_uint_eq(released, 16 << 20);
+    ck_assert_uint_eq(stats_now().held_bytes.current, 40 << 20);
+    wt_gate_open(gate);
+    settle(stream);
+    wt_ok(warm_free(live));
+    wt_ok(trim(0, &released));
+    ck_assert_uint_eq(released, 40 << 20);
+    ck_assert_uint_eq(stats_now().segments.current, 0);
+}
+END_TEST
+
+START_TEST(test_B11_C8_trim_stops_at_its_target)
+{
+    void *block[3];
+    size_t released = 0;
+
+    for (int i = 0; i < 3; i++) {
+        block[i] = take((size_t)8 << 20);
+    }
+    for (int i = 0; i < 3; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+    wt_ok(trim(20 << 20, &released));
+    ck_assert_uint_eq(released, 8 << 20);
+    wt_ok(trim(20 << 20, &released));
+    ck_assert_uint_eq(released, 0);
+    ck_assert_uint_eq(stats_now().held_bytes.current, 16 << 20);
+}
+END_TEST
+
+START_TEST(test_B14_C6_statistics_follow_every_step)
+{
+    void *a = take(5000);
+    void *b = take(SIZE);
+    warm_space_stats s = stats_now();
+
+    ck_assert_uint_eq(s.requests.current, 2);
+    ck_assert_uint_eq(s.requested_bytes.current, 5000 + SIZE);
+    ck_assert_uint_eq(s.block_bytes.current, 5120 + 106496);
+    ck_assert_uint_eq(s.segments.current, 1);
+    ck_assert_uint_eq(s.held_bytes.current,
+                      s.block_bytes.current + s.idle_bytes);
+    ck_assert_uint_eq(s.driver_alloc.count, 1);
+    ck_assert_uint_ge(s.driver_alloc.max_ns, s.driver_alloc.min_ns);
+    wt_ok(warm_free(a));
+    wt_ok(space->reset_peaks(runtime));
+    s = stats_now();
+    ck_assert_uint_eq(s.requests.peak, 1);
+    ck_assert_uint_eq(s.requests.allocated, 2);
+    ck_assert_uint_eq(s.requests.freed, 1);
+    wt_ok(space->reset_totals(runtime));
+    s = stats_now();
+    ck_assert_uint_eq(s.requests.allocated, 1);
+    ck_assert_uint_eq(s.requests.freed, 0);
+    ck_assert_uint_eq(s.driver_alloc.count, 0);
+    ck_assert_uint_eq(s.requests.peak, 1);
+    wt_ok(warm_free(b));
+    wt_ok(trim(0, NULL));
+    s = stats_now();
+    ck_assert_uint_eq(s.driver_free.count, 1);
+    ck_assert_uint_eq(s.held_bytes.current, 0);
+    ck_assert_uint_eq(s.segments.freed, 1);
+}
+END_TEST
+
+START_TEST(test_C10_bad_frees_are_refused_and_corrupt_nothing)
+{
+    char *block = take(SIZE);
+    char *small = take(100), text[32];
+    int local = 0;
+    warm_space_stats before = stats_now(), after;
+
+    wt_fails(WARM_INVALID_POINTER, warm_free(&local));
+    wt_fails(WARM_INVALID_POINTER, warm_free(block + 1));
+    wt_fails(WARM_INVALID_POINTER, warm_free(block + 8192));
+    wt_fails(WARM_INVALID_POINTER, warm_free(small + 8));
+    snprintf(text, sizeof text, "%p", (void *)(small + 8));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), text));
+    after = stats_now();
+    ck_assert_int_eq(memcmp(&before, &after, sizeof before), 0);
+    wt_ok(warm_free(block));
+    wt_fails(WARM_INVALID_POINTER, warm_free(block));
+    wt_ok(warm_free(small));
+    wt_fails(WARM_INVALID_POINTER, warm_free(small));
+    ck_assert_uint_eq(stats_now().requests.freed, 2);
+}
+END_TEST
+
+START_TEST(test_C10_pending_block_cannot_be_freed_twice)
+{
+    void *block = take(SIZE);
+    wt_gate *gate = wt_gate_close(runtime, stream);
+
+    wt_ok(warm_record_stream(block, stream));
+    wt_ok(warm_free(block));
+    wt_fails(WARM_INVALID_POINTER, warm_free(block));
+    wt_gate_open(gate);
+    settle(stream);
+    ck_assert_uint_eq(stats_now().pending.current, 0);
+}
+END_TEST
+
+START_TEST(test_G2_block_goes_back_to_the_runtime_it_came_from)
+{
+    warm_runtime *second = wt_runtime(NULL);
+    void *mine = take(SIZE);
+    void *theirs = NULL;
+
+    wt_ok(space->alloc(second, NULL, SIZE, &theirs));
+    wt_ok(warm_free(theirs));
+    ck_assert_uint_eq(stats_now().requests.freed, 0);
+    ck_assert_uint_eq(stats_of(second).requests.freed, 1);
+    wt_runtime_end(second);
+    wt_ok(warm_free(mine));
+}
+END_TEST
+
+START_TEST(test_G2_live_blocks_are_reported_and_stay_usable)
+{
+    warm_runtime *second = wt_runtime(NULL);
+    warm_destroy_report report = {.size = sizeof report};
+    void *block = NULL;
+
+    wt_ok(space->alloc(second, NULL, SIZE, &block));
+    wt_ok(warm_runtime_destroy(second, &report));
+    ck_assert_uint_eq(report.blocks, 1);
+    ck_assert_uint_eq(report.block_bytes, 106496);
+    touch(block, SIZE);
+    wt_fails(WARM_INVALID_POINTER, warm_free(block));
+    wt_fails(WARM_NOT_FOUND, warm_record_stream(block, stream));
+    wt_fails(WARM_RUNTIME_GONE, space->alloc(second, NULL, SIZE, &block));
+}
+END_TEST
+
+/* ---- threads ------------------------------------------------------------- */
+
+struct brief {
+    void *freed, *taken;
+    warm_status status;
+};
+
+static void free_and_take(void *argument, unsigned index)
+{
+    struct brief *b = argument;
+
+    (void)index;
+    b->status = warm_free(b->freed);
+    if (b->status == WARM_OK) {
+        b->status = try(SIZE, &b->taken);
+    }
+}
+
+/* What a thread frees, and keeps, is there for others once it has gone; what
+ * it was given stays. */
+START_TEST(test_G1_B2_C1_threads_leave_their_memory_to_others)
+{
+    struct brief b = {.freed = take(SIZE)};
+    void *second = take(SIZE), *first = b.freed;
+
+    wt_threads(1, free_and_take, &b);
+    wt_ok(b.status);
+    ck_assert_ptr_eq(b.taken, first);
+    ck_assert_uint_eq(stats_now().requests.current, 2);
+    wt_ok(warm_free(b.taken));
+    b.freed = second;
+    wt_threads(1, free_and_take, &b);
+    wt_ok(b.status);
+    wt_ok(warm_free(b.taken));
+    first = take(SIZE);
+    second = take(SIZE);
+    ck_assert_uint_eq(stats_now().driver_alloc.count, 1);
+    wt_ok(warm_free(first));
+    wt_ok(warm_free(second));
+    ck_assert_uint_eq(stats_now().requests.allocated, 6);
+}
+END_TEST
+
+static const size_t odd_sizes[] = {1, 511, 513, 5000, 100001, (5 << 20) + 1};
+enum { ODD = sizeof odd_sizes / sizeof odd_sizes[0] };
+
+/* At most an eighth more than was asked for from 4 KiB on. */
+START_TEST(test_B8_C3_sizes_are_rounded_a_little_and_aligned)
+{
+    size_t bytes = odd_sizes[_i];
+    warm_block_info info = {.size = sizeof info};
+    void *block = take(bytes);
+
+    wt_ok(warm_block_get_info(block, &info));
+    ck_assert_ptr_eq(info.base, block);
+    ck_assert_uint_eq(info.requested, bytes);
+    ck_assert_uint_ge(info.bytes, bytes);
+    ck_assert_uint_le(info.bytes, bytes < 4096 ? (bytes + 511) / 512 * 512
+                                               : bytes + bytes / 8);
+    ck_assert_uint_eq((uintptr_t)block % 512, 0);
+    ck_assert_uint_eq(info.bytes % 512, 0);
+    wt_ok(warm_free(block));
+}
+END_TEST
+
+/* ---- out of memory: runtimes with a limit ----------------------------- */
+
+START_TEST(test_B12_C2_error_says_what_is_held_idle_and_pending)
+{
+    void *block = take(10 << 20);
+    void *pointer = NULL;
+    warm_space_stats before = stats_now(), after;
+
+    wt_fails(WARM_OUT_OF_MEMORY, try(30 << 20, &pointer));
+    ck_assert_ptr_null(pointer);
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "30.0 MiB"));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "held 10.0 MiB"));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "idle 0 B"));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "pending 0 B"));
+    after = stats_now();
+    ck_assert_uint_eq(after.failures, 1);
+    ck_assert_uint_eq(after.requests.allocated, before.requests.allocated);
+    ck_assert_uint_eq(after.held_bytes.current, before.held_bytes.current);
+    wt_ok(warm_free(block));
+}
+END_TEST
+
+START_TEST(test_B12_C2_idle_segments_go_back_before_an_error)
+{
+    void *block = take(20 << 20);
+
+    wt_ok(warm_free(block));
+    block = take(28 << 20);
+    ck_assert_uint_eq(stats_now().retries, 1);
+    wt_ok(warm_free(block));
+}
+END_TEST
+
+START_TEST(test_B12_C2_finished_work_is_collected_before_an_error)
+{
+    void *block = take(20 << 20);
+
+    wt_ok(warm_record_stream(block, stream));
+    wt_ok(warm_free(block));
+    wt_ok(warm_stream_synchronize(runtime, stream));
+    block = take(20 << 20);
+    ck_assert_uint_eq(stats_now().driver_alloc.count, 1);
+    wt_ok(warm_free(block));
+}
+END_TEST
+
+START_TEST(test_B12_C2_small_request_fits_where_a_segment_does_not)
+{
+    void *big = take(30 << 20);
+    void *small = take(1 << 20);
+
+    /* Of a segment of 4 MiB half is below the limit. */
+    ck_assert_uint_eq(stats_now().held_bytes.current, 32 << 20);
+    wt_ok(warm_free(small));
+    wt_ok(warm_free(big));
+}
+END_TEST
+
+struct hoard {
+    void *block;
+    int calls;
+    size_t asked;
+};
+
+static int give_hoard(void *context, size_t bytes)
+{
+    struct hoard *hoard = context;
+    void *block = hoard->block;
+
+    hoard->calls++;
+    hoard->asked = bytes;
+    hoard->block = NULL;
+    return block != NULL && warm_free(block) == WARM_OK;
+}
+
+START_TEST(test_B12_C2_callbacks_are_asked_before_an_error)
+{
+    struct hoard hoard = {.block = take(20 << 20)};
+    void *pointer = NULL;
+
+    wt_ok(warm_memory_callback_add(runtime, give_hoard, &hoard));
+    pointer = take(28 << 20);
+    ck_assert_int_eq(hoard.calls, 1);
+    ck_assert_uint_eq(hoard.asked, 28 << 20);
+    wt_ok(warm_free(pointer));
+    wt_fails(WARM_OUT_OF_MEMORY, try(40 << 20, &pointer));
+    ck_assert_int_eq(hoard.calls, 2);
+    wt_ok(warm_memory_callback_remove(runtime, give_hoard, &hoard));
+    wt_fails(WARM_NOT_FOUND,
+             warm_memory_callback_remove(runtime, give_hoard, &hoard));
+    wt_fails(WARM_OUT_OF_MEMORY, try(40 << 20, &pointer));
+    ck_assert_int_eq(hoard.calls, 2);
+}
+END_TEST
+
+/* What a callback frees serves the request; it does not go to the system and
+ * come back. */
+START_TEST(test_B12_C2_block_freed_by_a_callback_is_handed_out)
+{
+    struct hoard hoard = {.block = take(20 << 20)};
+    void *freed = hoard.block;
+    void *pointer;
+
+    wt_ok(warm_memory_callback_add(runtime, give_hoard, &hoard));
+    pointer = take(20 << 20);
+    ck_assert_ptr_eq(pointer, freed);
+    ck_assert_uint_eq(stats_now().driver_free.count, 0);
+    ck_assert_uint_eq(stats_now().driver_alloc.count, 1);
+    ck_assert_uint_eq(stats_now().retries, 1);
+    wt_ok(warm_free(pointer));
+}
+END_TEST
+
+/* As above, but a stream used the block. */
+static int give_hoard_used(void *context, size_t bytes)
+{
+    return give_hoard(context, bytes) &&
+           warm_stream_synchronize(runtime, stream) == WARM_OK;
+}
+
+START_TEST(test_B12_C2_used_block_freed_by_a_callback_is_collected)
+{
+    struct hoard hoard = {.block = take(20 << 20)};
+    void *freed = hoard.block;
+    void *pointer;
+
+    wt_ok(warm_record_stream(freed, stream));
+    wt_ok(warm_memory_callback_add(runtime, give_hoard_used, &hoard));
+    pointer = take(20 << 20);
+    ck_assert_ptr_eq(pointer, freed);
+    wt_ok(warm_free(pointer));
+}
+END_TEST
+
+START_TEST(test_B12_C2_callbacks_are_told_apart_by_their_context)
+{
+    struct hoard first = {.calls = 0}, second = {.calls = 0};
+    void *pointer = NULL;
+
+    wt_ok(warm_memory_callback_add(runtime, give_hoard, &first));
+    wt_ok(warm_memory_callback_add(runtime, give_hoard, &second));
+    wt_ok(warm_memory_callback_remove(runtime, give_hoard, &second));
+    wt_fails(WARM_OUT_OF_MEMORY, try(40 << 20, &pointer));
+    ck_assert_int_eq(first.calls, 1);
+    ck_assert_int_eq(second.calls, 0);
+}
+END_TEST
+
+START_TEST(test_B14_C6_totals_begin_at_what_is_current)
+{
+    void *block = take(20 << 20);
+    void *pointer = NULL;
+    warm_space_stats s;
+
+    wt_ok(warm_free(block));
+    block = take(20 << 20);
+    wt_ok(warm_free(block));
+    block = take(28 << 20);
+    wt_fails(WARM_OUT_OF_MEMORY, try(28 << 20, &pointer));
+    s = stats_now();
+    ck_assert(s.cache_hits == 1 && s.retries == 1 && s.failures == 1);
+    wt_ok(space->reset_totals(runtime));
+    s = stats_now();
+    ck_assert(s.cache_hits == 0 && s.retries == 0 && s.failures == 0);
+    ck_assert_uint_eq(s.held_bytes.allocated, 28 << 20);
+    ck_assert_uint_eq(s.held_bytes.freed, 0);
+    wt_ok(warm_free(block));
+}
+END_TEST
+
+static int fail_inside(void *context, size_t bytes)
+{
+    (void)bytes;
+    return warm_free(context) == WARM_OK;
+}
+
+START_TEST(test_B12_C2_failure_inside_a_callback_is_not_the_cause)
+{
+    void *block = take(20 << 20);
+    void *pointer = NULL;
+    int local = 0;
+
+    wt_ok(warm_memory_callback_add(runtime, fail_inside, &local));
+    wt_fails(WARM_OUT_OF_MEMORY, try(20 << 20, &pointer));
+    ck_assert_ptr_nonnull(
+        strstr(warm_last_error_message(), "the limit of 32.0 MiB is reached"));
+    wt_ok(warm_free(block));
+}
+END_TEST
+
+/* Three threads with one block each, of many sizes: there is always room for
+ * all three, if what is idle goes back in time. */
+enum { SHARERS = 3 };
+
+static void share_limit(void *argument, unsigned index)
+{
+    unsigned *failures = argument;
+    uint64_t random = wt_seed() + index;
+    unsigned rounds = wt_scaled(150);
+
+    for (unsigned i = 0; i < rounds; i++) {
+        size_t pages = 2200 + (size_t)wt_random(&random) % 500;
+        void *pointer = NULL;
+
+        failures[index] += try(pages * 4096, &pointer) != WARM_OK;
+        (void)warm_free(pointer);
+    }
+}
+
+START_TEST(test_B12_C2_threads_within_the_limit_never_run_out)
+{
+    unsigned failures[SHARERS] = {0};
+
+    wt_threads(SHARERS, share_limit, failures);
+    for (int i = 0; i < SHARERS; i++) {
+        ck_assert_uint_eq(failures[i], 0);
+    }
+    ck_assert_uint_eq(stats_now().failures, 0);
+    ck_assert_uint_eq(stats_now().requests.current, 0);
+}
+END_TEST
+
+/* ---- the suite ------------------------------------------------------------
+ */
+
+static void add_blocks(TCase *tcase)
+{
+    tcase_add_test(tcase, test_B1_C1_no_bytes_give_null_and_null_may_be_freed);
+    tcase_add_test(tcase, test_B2_C1_block_without_pending_work_is_reused);
+    tcase_add_test(tcase, test_B11_C8_empty_cache_returns_idle_segments_only);
+    if (wt_on_host()) {
+        tcase_add_test(
+            tcase, test_B11_C8_empty_cache_leaves_segments_with_pending_blocks);
+    }
+    tcase_add_test(tcase, test_B11_C8_trim_stops_at_its_target);
+    tcase_add_test(tcase, test_B14_C6_statistics_follow_every_step);
+    tcase_add_test(tcase, test_C10_bad_frees_are_refused_and_corrupt_nothing);
+    tcase_add_test(tcase, test_C10_pending_block_cannot_be_freed_twice);
+    tcase_add_test(tcase, test_G2_block_goes_back_to_the_runtime_it_came_from);
+    tcase_add_test(tcase, test_G2_live_blocks_are_reported_and_stay_usable);
+    tcase_add_test(tcase, test_G1_B2_C1_threads_leave_their_memory_to_others);
+    tcase_add_loop_test(
+        tcase, test_B8_C3_sizes_are_rounded_a_little_and_aligned, 0, ODD);
+}
+
+static void add_streams(TCase *tcase)
+{
+    tcase_add_test(tcase,
+                   test_B3_C4_record_answers_whether_the_pointer_is_ours);
+    tcase_add_loop_test(tcase, test_B3_C4_pointer_into_the_middle_counts, 0, 4);
+    tcase_add_test(tcase, test_B4_C4_free_waits_for_the_stream);
+    tcase_add_test(tcase, test_B4_C4_same_stream_twice_is_one_use);
+    tcase_add_test(tcase, test_B4_C4_every_recorded_stream_must_pass);
+    tcase_add_test(tcase, test_B4_C4_work_queued_after_the_record_counts);
+    tcase_add_test(tcase, test_B5_C4_stuck_stream_delays_only_its_blocks);
+    tcase_add_test(tcase, test_B6_C4_blocks_outlive_their_stream);
+    tcase_add_test(tcase, test_B6_C4_retired_stream_may_go_on);
+    tcase_add_test(
+        tcase, test_B6_B7_C4_a_stream_retired_in_a_capture_is_not_named_again);
+    tcase_add_loop_test(
+        tcase, test_B6_C4_per_thread_stream_of_another_thread_is_waited_for, 0,
+        wt_on_gpu() ? 1 : 2);
+    tcase_add_loop_test(tcase, test_B6_C4_default_streams_are_streams, 0, 3);
+    tcase_add_test(tcase, test_B7_C4_allocator_leaves_a_capture_alone);
+    tcase_add_test(tcase,
+                   test_B7_C4_block_freed_while_its_stream_captures_is_kept);
+}
+
+static void add_limited(TCase *tcase)
+{
+    tcase_add_test(tcase, test_B12_C2_error_says_what_is_held_idle_and_pending);
+    tcase_add_test(tcase, test_B12_C2_idle_segments_go_back_before_an_error);
+    tcase_add_test(tcase,
+                   test_B12_C2_finished_work_is_collected_before_an_error);
+    tcase_add_test(tcase,
+                   test_B12_C2_small_request_fits_where_a_segment_does_not);
+    tcase_add_test(tcase, test_B12_C2_callbacks_are_asked_before_an_error);
+    tcase_add_test(tcase, test_B12_C2_block_freed_by_a_callback_is_handed_out);
+    tcase_add_test(tcase,
+                   test_B12_C2_used_block_freed_by_a_callback_is_collected);
+    tcase_add_test(tcase,
+                   test_B12_C2_callbacks_are_told_apart_by_their_context);
+    tcase_add_test(tcase, test_B14_C6_totals_begin_at_what_is_current);
+    tcase_add_test(tcase,
+                   test_B12_C2_failure_inside_a_callback_is_not_the_cause);
+    tcase_add_test(tcase, test_B12_C2_threads_within_the_limit_never_run_out);
+}
+
+static const struct {
+    const char *name;
+    void (*fixture)(void);
+    void (*add)(TCase *tcase);
+} cases[] = {{"pinned", pinned, add_blocks},
+             {"device", device, add_blocks},
+             {"pinned-streams", pinned, add_streams},
+             {"device-streams", device, add_streams},
+             {"pinned-foreign-streams", pinned_foreign, add_streams},
+             {"device-foreign-streams", device_foreign, add_streams},
+             {"pinned-limit", pinned_limited, add_limited},
+             {"device-limit", device_limited, add_limited}};
+
+int main(void)
+{
+    Suite *suite = suite_create("spaces");
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        TCase *tcase = tcase_create(cases[i].name);
+
+        tcase_add_checked_fixture(tcase, cases[i].fixture, teardown);
+        cases[i].add(tcase);
+        suite_add_tcase(suite, tcase);
+    }
+    return wt_main(suite);
+}
