@@ -151,7 +151,7 @@ static size_t in_depot(const wm_arena *arena)
     size_t bytes = 0;
 
     for (unsigned i = 0; i < WM_CLASSES; i++) {
-        bytes += arena->depot.count[i] * wm_class_bytes(i);
+        bytes += wm_depot_count(&arena->depot, i) * wm_class_bytes(i);
     }
     return bytes;
 }

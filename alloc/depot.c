@@ -20,7 +20,7 @@ static unsigned room(const wm_depot *depot, unsigned size_class,
 {
     size_t left = bytes_max > depot->bytes ? bytes_max - depot->bytes : 0;
     size_t fit = left / wm_class_bytes(size_class);
-    unsigned free = WM_DEPOT_BLOCKS - depot->count[size_class];
+    unsigned free = WM_DEPOT_BLOCKS - wm_depot_count(depot, size_class);
 
     return fit < free ? (unsigned)fit : free;
 }
@@ -30,7 +30,10 @@ static void note(wm_arena *arena, unsigned size_class, int change)
     wm_depot *depot = &arena->depot;
     size_t bytes = (size_t)change * wm_class_bytes(size_class);
 
-    depot->count[size_class] = (uint16_t)(depot->count[size_class] + change);
+    atomic_store_explicit(
+        &depot->count[size_class],
+        (uint16_t)((int)wm_depot_count(depot, size_class) + change),
+        memory_order_relaxed);
     depot->bytes += bytes;
     arena->out_bytes -= bytes;
     depot->used = true;
@@ -48,7 +51,7 @@ unsigned wm_depot_put_locked(wm_arena *arena, unsigned size_class,
     if (stack == NULL || count == 0) {
         return 0;
     }
-    stack += depot->count[size_class];
+    stack += wm_depot_count(depot, size_class);
     for (unsigned i = 0; i < count; i++) {
         stack[i] = entries[i];
         wm_block_set_state(stack[i].block, wm_state_of_set(WM_BLOCK_CACHED, 0));
@@ -61,7 +64,7 @@ unsigned wm_depot_take_locked(wm_arena *arena, unsigned size_class,
                               unsigned count, wm_state state, wm_entry *entries)
 {
     wm_depot *depot = &arena->depot;
-    unsigned have = depot->count[size_class];
+    unsigned have = wm_depot_count(depot, size_class);
 
     count = count < have ? count : have;
     if (count == 0) {
@@ -83,7 +86,7 @@ bool wm_depot_empty_locked(wm_arena *arena)
         return false;
     }
     for (unsigned i = 0; i < WM_CLASSES; i++) {
-        unsigned count = depot->count[i];
+        unsigned count = wm_depot_count(depot, i);
 
         note(arena, i, -(int)count);
         while (count > 0) {

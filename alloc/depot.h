@@ -21,9 +21,18 @@ enum { WM_DEPOT_BLOCKS = 512 }; /* most of a class */
 typedef struct wm_depot {
     size_t bytes;
     bool used; /* since wm_depot_age_locked() */
-    uint16_t count[WM_CLASSES];
+    /* Relaxed: written under the lock, peeked at without. */
+    _Atomic uint16_t count[WM_CLASSES];
     wm_entry *of[WM_CLASSES]; /* null: never used; owned */
 } wm_depot;
+
+/* Exact under the lock; else what it was a moment ago. */
+static inline unsigned wm_depot_count(const wm_depot *depot,
+                                      unsigned size_class)
+{
+    return atomic_load_explicit(&depot->count[size_class],
+                                memory_order_relaxed);
+}
 
 /* Takes CACHED blocks of a class, the caller's, that are out of the arena, as
  * many as find room if the depot is to keep bytes_max at most. Answers how

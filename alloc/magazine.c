@@ -83,6 +83,24 @@ static unsigned bring(wm_magazines *set, wm_magazine *m, wm_arena *from,
     return count;
 }
 
+/* What siblings have in their depots, once there is nothing at home: no run is
+ * cut for it, and nothing asked. The class and the sums have settled. */
+static unsigned bring_beside(wm_magazines *set, wm_magazine *m, wm_arena *home)
+{
+    unsigned size_class = (unsigned)(m - set->of), count = 0;
+
+    for (wm_arena *a = wm_arena_next(home, home); a != home && count == 0;
+         a = wm_arena_next(home, a)) {
+        if (wm_depot_count(&a->depot, size_class) > 0) {
+            wm_lock_acquire(&a->lock);
+            count = wm_depot_take_locked(a, size_class, depot_batch_of(set, m),
+                                         set->cached, m->top);
+            wm_lock_release(&a->lock);
+        }
+    }
+    return count;
+}
+
 static enum wm_refill refill(wm_magazines *set, const wm_request *request,
                              enum wm_cut how, wm_block **block)
 {
@@ -99,6 +117,10 @@ static enum wm_refill refill(wm_magazines *set, const wm_request *request,
         return WM_REFILL_DONE;
     }
     count = bring(set, m, request->arena, how, &cut);
+    if (count == 0) {
+        count = bring_beside(set, m, request->arena);
+        cut = false;
+    }
     if (count == 0) {
         return WM_REFILL_MISSED;
     }

@@ -258,6 +258,47 @@ END_TEST
 
 /* Nor is a request refused at the limit while a sibling has room, be it in the
  * magazines of another thread. */
+static uint64_t questions(void)
+{
+    uint64_t stream = 0, event = 0;
+
+    wt_ok(warm_testing_calls(runtime, "stream_passed", &stream));
+    wt_ok(warm_testing_calls(runtime, "event_passed", &event));
+    return stream + event;
+}
+
+/* What full magazines gave back is ready in every arena of the node: no stream
+ * is asked for it, though one has work that is worth a question. */
+START_TEST(test_depots_of_siblings_serve_before_streams_are_asked)
+{
+    unsigned size_class = wm_size_class(SIZE);
+    void *block[64];
+    warm_stream stream;
+    uint64_t before;
+
+    begin((warm_options){.arenas = 2});
+    wt_ok(warm_stream_create(runtime, 0, &stream));
+    for (int i = 0; i < 64; i++) {
+        block[i] = take(SIZE);
+    }
+    for (int i = 0; i < 64; i++) {
+        if (i < 2 * WM_BATCH_RIPE) {
+            wt_ok(warm_record_stream(block[i], stream));
+        }
+        wt_ok(warm_free(block[i]));
+    }
+    ck_assert_uint_gt(wm_depot_count(&arena(0)->depot, size_class), 0);
+    before = questions();
+    ck_assert_ptr_eq(arena_of(other_does(SIZE, NULL, true)), arena(0));
+    ck_assert_uint_eq(other.home, 1);
+    ck_assert_uint_eq(wm_depot_count(&arena(0)->depot, size_class), 0);
+    ck_assert_uint_eq(questions(), before);
+    ck_assert_uint_eq(stats_now().driver_alloc.count, 1);
+    wt_ok(warm_free(other.got));
+    end();
+}
+END_TEST
+
 START_TEST(test_B12_limit_counts_what_all_siblings_hold)
 {
     void *block;
@@ -525,6 +566,8 @@ int main(void)
                    test_B12_idle_region_of_a_sibling_serves_before_growth);
     tcase_add_loop_test(
         tcase, test_B12_idle_blocks_of_a_sibling_serve_before_growth, 0, 2);
+    tcase_add_test(tcase,
+                   test_depots_of_siblings_serve_before_streams_are_asked);
     tcase_add_test(tcase, test_B12_limit_counts_what_all_siblings_hold);
     tcase_add_test(tcase,
                    test_freed_blocks_go_back_to_the_arena_that_they_are_of);
