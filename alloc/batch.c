@@ -31,9 +31,11 @@ static void let_go(wm_block *block, enum wm_uses fate, wm_block **done)
         atomic_store_explicit(&block->captured, true, memory_order_relaxed);
     }
     /* Release: what this queue did to the block is over before another one
-     * sees the count; acquire: the last one sees all of it. */
-    if (atomic_fetch_sub_explicit(&block->queued, 1, memory_order_acq_rel) ==
-        1) {
+     * sees the count; acquire: the last one sees all of it, and nobody is left
+     * to change the count but that one. */
+    if (atomic_load_explicit(&block->queued, memory_order_acquire) == 1 ||
+        atomic_fetch_sub_explicit(&block->queued, 1, memory_order_acq_rel) ==
+            1) {
         block->next_done = *done;
         *done = block;
     }

@@ -265,19 +265,24 @@ bool wm_magazines_free(wm_space *space, wm_block *block)
     return taken;
 }
 
-/* A block that comes from nobody: what callers have does not change. */
+/* A block that comes from nobody: what callers have does not change. The sums
+ * follow, of all such at once. */
 static void put_from_nobody(wm_magazines *set, wm_magazine *m, wm_block *block)
 {
     *m->top++ = (wm_entry){.block = block, .base = block->base};
     wm_magazine_supply(set, m)->base++;
     m->low += (intptr_t)sizeof(wm_entry);
-    set->count++;
-    set->count_base++;
-    set->count_low++;
-    wm_magazines_set_bytes(set, wm_magazines_bytes(set) + m->bytes);
-    set->bytes_base += m->bytes;
-    set->bytes_low += m->bytes;
     block->counted = false;
+}
+
+static void note_from_nobody(wm_magazines *set, int64_t count, int64_t bytes)
+{
+    set->count += count;
+    set->count_base += count;
+    set->count_low += count;
+    wm_magazines_set_bytes(set, wm_magazines_bytes(set) + bytes);
+    set->bytes_base += bytes;
+    set->bytes_low += bytes;
 }
 
 /* What has passed is kept where memory does not grow, and given to whoever asks
@@ -310,18 +315,12 @@ static void note_growth(wm_magazines *set)
     set->passed = set->passed > less ? set->passed - less : 0;
 }
 
-static int64_t passed_max_locked(wm_magazines *set, const wm_block *chain)
+static int64_t passed_max_locked(wm_magazines *set)
 {
     const warm_space_stats *stats = &set->arena->stats;
     int64_t most;
 
     note_growth(set);
-    while (chain != NULL) {
-        if (wm_arena_beside(chain->segment->arena, set->arena)) {
-            set->passed += (int64_t)chain->bytes;
-        }
-        chain = chain->next_done;
-    }
     most = (set->passed - PASSED_TURNS * (int64_t)stats->held_bytes.current) /
            PASSED_PART;
     set->steady = most > least_of(set);
@@ -331,15 +330,18 @@ static int64_t passed_max_locked(wm_magazines *set, const wm_block *chain)
     return most < set->bytes_max ? most : set->bytes_max;
 }
 
+/* most: bytes that the set may keep then. */
 static bool put_passed_locked(wm_magazines *set, wm_block *block, int64_t most)
 {
     wm_magazine *m;
 
-    if (!has_place(set, block) || wm_block_fate(block) != WM_BLOCK_IDLE) {
+    if (!has_place(set, block)) {
         return false;
     }
+    set->passed += (int64_t)block->bytes;
     m = &set->of[block->size_class];
-    if (m->top == m->end || wm_magazines_bytes(set) + m->bytes > most) {
+    if (m->top == m->end || m->bytes > most ||
+        wm_block_fate(block) != WM_BLOCK_IDLE) {
         return false;
     }
     wm_block_set_state(block, set->cached);
@@ -354,11 +356,11 @@ wm_block *wm_magazines_put_passed(wm_magazines *set, wm_block *chain)
     int64_t most;
 
     wm_lock_acquire(&set->arena->lock);
-    most = passed_max_locked(set, chain);
+    most = passed_max_locked(set) - wm_magazines_bytes(set);
     while (chain != NULL) {
         wm_block *next = chain->next_done;
 
-        if (put_passed_locked(set, chain, most)) {
+        if (put_passed_locked(set, chain, most - (int64_t)bytes)) {
             bytes += chain->bytes;
             count++;
         } else {
@@ -367,6 +369,7 @@ wm_block *wm_magazines_put_passed(wm_magazines *set, wm_block *chain)
         }
         chain = next;
     }
+    note_from_nobody(set, (int64_t)count, (int64_t)bytes);
     wm_arena_end_pending_locked(set->arena, count, bytes);
     wm_lock_release(&set->arena->lock);
     return rest;
