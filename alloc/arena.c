@@ -89,6 +89,9 @@ unsigned wm_arena_take_batch_locked(wm_arena *arena, wm_lane *lane,
         }
         wm_block_set_state(block, state);
         entries[taken++] = (wm_entry){block, block->base};
+        if (arena->cut == WM_CUT_ANY) {
+            arena->cut = WM_CUT_SINGLE; /* the rest is not needed now */
+        }
     }
     arena->cut = WM_CUT_ANY;
     return taken;

@@ -23,6 +23,7 @@
 /* Whether a run may be cut for a request that is much smaller. */
 enum wm_cut {
     WM_CUT_ANY,
+    WM_CUT_SINGLE, /* as it is: nothing is joined for the request */
     WM_CUT_CHOOSY, /* unless so much has been freed since the last miss that a
                       poll may well bring a better one; see run.c */
     WM_CUT_NONE    /* no: some were asked, there is a better one or they all
@@ -64,6 +65,7 @@ typedef struct wm_arena {
     wm_lane common;             /* what anybody may have */
     wm_lane *lanes;             /* what a stream may have, chained by next */
     wm_lane *spare_lanes;
+    uint64_t lanes_made;
     wm_lane *fresh_head,
         *fresh_tail; /* runs came back, chained by next_fresh */
     size_t fresh_lanes;

@@ -35,6 +35,34 @@ static void stat_settle(warm_stat *stat, uint64_t allocated, int64_t change,
     stat->freed += allocated - (uint64_t)change;
 }
 
+/* What is with callers is active; what was freed and waits, or is kept, came to
+ * the arena by itself. */
+static void sorted_settle(warm_device_figures *f, const wm_tally *tally)
+{
+    stat_settle(&f->allocations, 0, tally->blocks, tally->most_blocks);
+    stat_settle(&f->requested_bytes, 0, tally->asked, tally->most_asked);
+    stat_settle(&f->allocated_bytes, 0, tally->bytes, tally->most_bytes);
+    stat_settle(&f->active, 0, tally->blocks, tally->most_blocks);
+    stat_settle(&f->active_bytes, 0, tally->bytes, tally->most_bytes);
+}
+
+void wm_arena_settle_sort_locked(wm_arena *arena, bool large,
+                                 const wm_tally *tally)
+{
+    sorted_settle(large ? &arena->sorted->large : &arena->sorted->small, tally);
+}
+
+/* Their totals alone. */
+static void sorted_total(warm_device_figures *f, uint64_t allocs,
+                         uint64_t requested, uint64_t bytes)
+{
+    stat_settle(&f->allocations, allocs, 0, 0);
+    stat_settle(&f->requested_bytes, requested, 0, 0);
+    stat_settle(&f->allocated_bytes, bytes, 0, 0);
+    stat_settle(&f->active, allocs, 0, 0);
+    stat_settle(&f->active_bytes, bytes, 0, 0);
+}
+
 /* Sums over the classes are made when they are read. */
 void wm_arena_settle_locked(wm_arena *arena, const wm_tally *tally)
 {
@@ -43,6 +71,9 @@ void wm_arena_settle_locked(wm_arena *arena, const wm_tally *tally)
     stat_settle(&stats->requests, 0, tally->blocks, tally->most_blocks);
     stat_settle(&stats->block_bytes, 0, tally->bytes, tally->most_bytes);
     stat_settle(&stats->requested_bytes, 0, tally->asked, tally->most_asked);
+    if (arena->sorted != NULL) {
+        sorted_settle(&arena->sorted->all, tally);
+    }
 }
 
 void wm_arena_settle_class_locked(wm_arena *arena, unsigned size_class,
@@ -57,6 +88,14 @@ void wm_arena_settle_class_locked(wm_arena *arena, unsigned size_class,
     stat_settle(&figures->requested_bytes, requested, tally->asked,
                 tally->most_asked);
     arena->stats.cache_hits += allocs;
+    if (arena->sorted != NULL) {
+        size_t bytes = wm_class_bytes(size_class);
+
+        sorted_total(&arena->sorted->all, allocs, requested, allocs * bytes);
+        sorted_total(bytes > arena->small_max ? &arena->sorted->large
+                                              : &arena->sorted->small,
+                     allocs, requested, allocs * bytes);
+    }
 }
 
 /* Calls fn for all requests, and for those of its sort. */
@@ -330,6 +369,29 @@ static void add_split(warm_device_figures *figures, uint64_t blocks,
     figures->inactive_split_bytes += bytes;
 }
 
+/* In the arena, or with a thread that keeps it ready. */
+static bool is_inactive(wm_block *block)
+{
+    return wm_block_state(block) == WM_BLOCK_IDLE ||
+           wm_block_state(block) == WM_BLOCK_CACHED;
+}
+
+/* Those side by side are one once they are all in the arena. */
+static bool is_part_of(const wm_block *run, wm_block *before)
+{
+    return before != NULL && wm_block_state(before) != WM_BLOCK_SLAB &&
+           is_inactive(before) && before->lane == run->lane;
+}
+
+static void add_slab_split(wm_slab *slab, warm_device_figures *figures)
+{
+    for (unsigned i = 0; i < slab->slots; i++) {
+        if (is_inactive(&slab->slot[i])) {
+            add_split(figures, 1, slab->slot_bytes);
+        }
+    }
+}
+
 /* What is idle of a segment, if that is not all of it. */
 static void add_segment_split(wm_segment *segment, warm_device_figures *figures)
 {
@@ -337,12 +399,10 @@ static void add_segment_split(wm_segment *segment, warm_device_figures *figures)
 
     for (wm_block *run = wm_segment_first_run(segment); run != NULL;
          run = run->after) {
-        if (wm_block_state(run) == WM_BLOCK_IDLE) {
-            add_split(&own, 1, run->bytes);
-        } else if (wm_block_state(run) == WM_BLOCK_SLAB) {
-            const wm_slab *slab = wm_block_at(run->base)->slab;
-
-            add_split(&own, slab->idle, slab->idle * slab->slot_bytes);
+        if (wm_block_state(run) == WM_BLOCK_SLAB) {
+            add_slab_split(wm_block_at(run->base)->slab, &own);
+        } else if (is_inactive(run)) {
+            add_split(&own, !is_part_of(run, run->before), run->bytes);
         }
     }
     if (own.inactive_split_bytes < segment->bytes) {

@@ -5,7 +5,7 @@
 #include "alloc/arena.h"
 #include "warmpool/device_memory.h"
 
-/* Figures of an arena whose blocks never go through magazines. */
+/* Figures of an arena by small and large requests. */
 typedef struct wm_sorted {
     warm_device_figures all, small, large;
 } wm_sorted;
@@ -19,6 +19,9 @@ typedef struct wm_tally {
 } wm_tally;
 
 void wm_arena_settle_locked(wm_arena *arena, const wm_tally *tally);
+/* The same of small or large requests alone, in an arena that sorts them. */
+void wm_arena_settle_sort_locked(wm_arena *arena, bool large,
+                                 const wm_tally *tally);
 /* allocs, requested: blocks that were handed out, and bytes asked for. */
 void wm_arena_settle_class_locked(wm_arena *arena, unsigned size_class,
                                   const wm_tally *tally, uint64_t allocs,

@@ -164,7 +164,10 @@ static size_t largest_locked(const wm_arena *arena)
     for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
         for (wm_block *run = wm_segment_first_run(s); run != NULL;
              run = run->after) {
-            if (wm_run_is_idle(run) && run->bytes > largest) {
+            bool idle =
+                wm_run_is_idle(run) || wm_block_state(run) == WM_BLOCK_CACHED;
+
+            if (idle && run->bytes > largest) {
                 largest = run->bytes;
             }
         }

@@ -2,6 +2,7 @@
 #include "warmpool/device_memory.h"
 
 #include "alloc/device_space.h"
+#include "alloc/magazine_lane.h"
 #include "alloc/private_pool.h"
 #include "alloc/traced.h"
 #include "runtime/base/sized.h"
@@ -12,10 +13,32 @@ static wm_device_space *space_of(warm_runtime *runtime, int device)
     return &runtime->device_spaces[device];
 }
 
+/* The lane of a stream for a request. epoch: as of before. */
+static warm_status find_lane(wm_orders *orders, warm_stream stream,
+                             uint64_t epoch, wm_request *request,
+                             bool *captured)
+{
+    wm_order_lane found;
+    warm_status status = wm_orders_lane(orders, stream, &found);
+
+    if (status == WARM_OK) {
+        request->lane = found.lane;
+        request->stream = stream;
+        request->epoch =
+            found.known && request->arena->pool == NULL ? epoch : 0;
+        *captured = found.captured;
+    }
+    return status;
+}
+
 static warm_status alloc(wm_device_space *d, warm_stream stream, size_t bytes,
                          void **pointer)
 {
     wm_request request = {.bytes = bytes, .arena = d->space.arenas};
+    /* Acquire pairs with the release of who announces a capture: whoever sees
+     * its epoch sees the capture, too, and keeps nothing. */
+    uint64_t epoch = atomic_load_explicit(&d->space.runtime->stream_epoch,
+                                          memory_order_acquire);
     bool captured = false;
     wm_orders *orders = &d->orders;
     warm_status status = WARM_OK;
@@ -27,7 +50,7 @@ static warm_status alloc(wm_device_space *d, warm_stream stream, size_t bytes,
         }
     }
     if (status == WARM_OK && request.lane == NULL) {
-        status = wm_orders_lane(orders, stream, &request.lane, &captured);
+        status = find_lane(orders, stream, epoch, &request, &captured);
     }
     if (status == WARM_OK) {
         status = wm_space_alloc(&d->space, &request, pointer);
@@ -46,7 +69,23 @@ static warm_status alloc(wm_device_space *d, warm_stream stream, size_t bytes,
     return status;
 }
 
+static warm_status alloc_slow(warm_runtime *runtime, int device,
+                              warm_stream stream, size_t bytes, void **pointer)
+    __attribute__((noinline, cold));
+
 warm_status warm_device_alloc(warm_runtime *runtime, int device,
+                              warm_stream stream, size_t bytes, void **pointer)
+{
+    wm_window *window = wm_window_mine();
+
+    if (wm_private_may_hit(window, runtime, bytes, pointer) &&
+        wm_likely(wm_lane_alloc(window, device, stream, bytes, pointer))) {
+        return WARM_OK;
+    }
+    return alloc_slow(runtime, device, stream, bytes, pointer);
+}
+
+static warm_status alloc_slow(warm_runtime *runtime, int device,
                               warm_stream stream, size_t bytes, void **pointer)
 {
     warm_status status = wm_runtime_check_device(runtime, device);
@@ -103,12 +142,15 @@ warm_status warm_device_cache_info(warm_runtime *runtime, int device,
     }
     if (status == WARM_OK) {
         wm_space *space = &space_of(runtime, device)->space;
+        warm_space_stats stats = {.size = sizeof stats};
 
+        wm_magazines_settle_all(space);
+        wm_space_stats(space, &stats);
+        all.cached_bytes = stats.idle_bytes;
         for (wm_arena *a = wm_space_arenas(space); a != NULL;
              a = a->next_arena) {
             size_t largest = wm_arena_largest(a);
 
-            all.cached_bytes += wm_arena_idle(a);
             if (largest > all.largest_bytes) {
                 all.largest_bytes = largest;
             }
@@ -132,6 +174,7 @@ static void add_figures(warm_device_figures *sum,
 /* The arenas' figures; sum: zeros. */
 static void sum_stats(wm_space *space, warm_device_stats *sum)
 {
+    wm_magazines_settle_all(space);
     for (wm_arena *a = wm_space_arenas(space); a != NULL; a = a->next_arena) {
         warm_device_stats one = {.size = sizeof one};
 
@@ -172,6 +215,7 @@ warm_status warm_device_reset_peaks(warm_runtime *runtime, int device)
     warm_status status = wm_runtime_check_device(runtime, device);
 
     if (status == WARM_OK) {
+        wm_magazines_settle_all(&space_of(runtime, device)->space);
         wm_space_reset_peaks(&space_of(runtime, device)->space);
     }
     return status;
@@ -182,6 +226,7 @@ warm_status warm_device_reset_totals(warm_runtime *runtime, int device)
     warm_status status = wm_runtime_check_device(runtime, device);
 
     if (status == WARM_OK) {
+        wm_magazines_settle_all(&space_of(runtime, device)->space);
         wm_space_reset_totals(&space_of(runtime, device)->space);
     }
     return status;

@@ -1,6 +1,7 @@
 /* device_space.c: see device_space.h. */
 #include "alloc/device_space.h"
 
+#include "alloc/magazine.h"
 #include "alloc/pinned.h"
 #include "alloc/private_pool.h"
 #include "runtime/base/bytes.h"
@@ -28,6 +29,7 @@ static void collect(wm_device_space *d, size_t bytes)
     wm_space_stats(&d->space, &stats);
     after = stats.held_bytes.current + bytes;
     if (after > most) {
+        wm_magazines_flush_all(&d->space);
         wm_growth_collect(&d->space, d->space.arenas, after - most);
     }
 }
@@ -85,7 +87,8 @@ static const wm_space_traits device_traits = {.name = "device",
                                               .give_back = give_back,
                                               .miss = miss,
                                               .describe = describe,
-                                              .uncached = true};
+                                              .nodeless = true,
+                                              .laned = true};
 
 int wm_device_of_block(const wm_block *block)
 {

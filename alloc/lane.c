@@ -17,6 +17,7 @@ static wm_lane *make_locked(wm_arena *arena, uint64_t id)
     }
     if (lane != NULL) {
         lane->id = id;
+        lane->made = ++arena->lanes_made;
         lane->next = arena->lanes;
         arena->lanes = lane;
     }

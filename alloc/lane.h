@@ -32,6 +32,7 @@ typedef struct wm_lane {
     uint64_t passed;            /* so many of those anybody may have */
     size_t runs;                /* idle or not, slabs among them */
     uint64_t id;                /* const: what its blocks say they are of */
+    uint64_t made;              /* const: of the arena's lanes, ever */
     bool closed;                /* the stream was retired */
     bool over;                  /* and all of its work has ended */
     struct wm_lane *next;       /* of the arena's */

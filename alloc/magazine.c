@@ -71,13 +71,15 @@ static unsigned bring(wm_magazines *set, wm_magazine *m, wm_arena *from,
         wm_magazine_settle_locked(set, m);
         wm_magazines_settle_sums_locked(set);
     }
-    count = wm_depot_take_locked(from, size_class, depot_batch_of(set, m),
-                                 set->cached, m->top);
+    count = set->lane != NULL
+                ? 0
+                : wm_depot_take_locked(from, size_class, depot_batch_of(set, m),
+                                       set->cached, m->top);
     *cut = count == 0;
     if (count == 0) {
-        count = wm_arena_take_batch_locked(from, &from->common, size_class,
-                                           batch_of(set, m), how, set->cached,
-                                           m->top);
+        count = wm_arena_take_batch_locked(from, wm_magazines_lane(set, from),
+                                           size_class, batch_of(set, m), how,
+                                           set->cached, m->top);
     }
     wm_lock_release(&from->lock);
     return count;
@@ -101,19 +103,38 @@ static unsigned bring_beside(wm_magazines *set, wm_magazine *m, wm_arena *home)
     return count;
 }
 
+/* A hit's, of any set. */
+static wm_block *pop(wm_magazines *set, size_t bytes)
+{
+    const wm_entry *entry = wm_magazine_pop(set, bytes);
+
+    if (entry != NULL && set->lane != NULL) {
+        wm_magazine_sort_take(set, entry->block, bytes);
+    }
+    return entry != NULL ? entry->block : NULL;
+}
+
+static bool push(wm_magazines *set, wm_block *block)
+{
+    bool pushed = wm_magazine_push(set, block, block->base);
+
+    if (pushed && set->lane != NULL) {
+        wm_magazine_sort_give(set, block);
+    }
+    return pushed;
+}
+
 static enum wm_refill refill(wm_magazines *set, const wm_request *request,
                              enum wm_cut how, wm_block **block)
 {
     size_t bytes = request->bytes;
     wm_magazine *m = wm_magazine_use(set, wm_size_class_fixed(bytes));
-    const wm_entry *entry;
     unsigned count;
     bool cut;
 
     (void)wm_magazine_sift(set, m, wm_magazine_count(m));
-    entry = wm_magazine_pop(set, bytes);
-    if (entry != NULL) {
-        *block = entry->block;
+    *block = pop(set, bytes);
+    if (*block != NULL) {
         return WM_REFILL_DONE;
     }
     count = bring(set, m, request->arena, how, &cut);
@@ -128,9 +149,15 @@ static enum wm_refill refill(wm_magazines *set, const wm_request *request,
     if (cut) {
         set_batch(set, m);
     }
-    entry = wm_magazine_pop(set, bytes);
-    *block = entry != NULL ? entry->block : NULL;
+    *block = pop(set, bytes);
     return WM_REFILL_DONE;
+}
+
+wm_magazines *wm_magazines_lock_for(wm_space *space, const wm_request *request,
+                                    wm_window **mine)
+{
+    return space->traits->laned ? wm_lane_lock(space, request, mine)
+                                : wm_magazines_lock_mine(space, mine);
 }
 
 static bool can_serve(const wm_magazines *set, const wm_request *request)
@@ -145,14 +172,14 @@ enum wm_refill wm_magazines_refill(wm_space *space, const wm_request *request,
 {
     enum wm_refill result = WM_REFILL_NONE;
     wm_window *window;
-    wm_magazines *set = wm_magazines_lock_mine(space, &window);
+    wm_magazines *set = wm_magazines_lock_for(space, request, &window);
 
     if (set == NULL) {
         return WM_REFILL_NONE;
     }
     if (can_serve(set, request)) {
         result = refill(set, request, cut, block);
-        if (wm_unlikely(set->takings >= WM_MEET_TAKINGS)) {
+        if (wm_unlikely(set->takings >= WM_MEET_TAKINGS) && set->lane == NULL) {
             wm_magazines_spread(set);
         }
     } else {
@@ -169,10 +196,11 @@ static bool has_place(const wm_magazines *set, const wm_block *block)
            set->supply[block->size_class].room > 0;
 }
 
-void wm_magazines_adopt(wm_space *space, wm_block *block)
+void wm_magazines_adopt(wm_space *space, const wm_request *request,
+                        wm_block *block)
 {
     wm_window *window;
-    wm_magazines *set = wm_magazines_lock_mine(space, &window);
+    wm_magazines *set = wm_magazines_lock_for(space, request, &window);
 
     if (set == NULL) {
         return;
@@ -190,8 +218,13 @@ void wm_magazines_adopt(wm_space *space, wm_block *block)
 void wm_magazines_count_free(wm_space *space, wm_block *block)
 {
     wm_window *window;
-    wm_magazines *set = wm_magazines_lock_mine(space, &window);
+    wm_magazines *set;
 
+    if (space->traits->laned) {
+        wm_lane_settle(space); /* the rest is for the arena to say */
+        return;
+    }
+    set = wm_magazines_lock_mine(space, &window);
     if (set == NULL) {
         return;
     }
@@ -204,7 +237,7 @@ void wm_magazines_count_free(wm_space *space, wm_block *block)
     wm_section_unlock(&window->section);
 }
 
-static void push_slow(wm_magazines *set, wm_block *block)
+void wm_magazines_push_slow(wm_magazines *set, wm_block *block)
 {
     wm_magazine *m = wm_magazine_use(set, block->size_class);
 
@@ -214,10 +247,13 @@ static void push_slow(wm_magazines *set, wm_block *block)
     if (wm_magazines_bytes(set) + m->bytes > set->bytes_max) {
         (void)wm_magazines_give_back(set, WM_HALF);
     }
-    if (!wm_magazine_push(set, block, block->base)) {
+    if (!push(set, block)) {
         wm_arena *home = block->segment->arena;
 
         wm_magazine_count_free(set, block);
+        if (set->lane != NULL) {
+            wm_magazine_sort_give(set, block);
+        }
         wm_lock_acquire(&home->lock);
         wm_arena_put_locked(home, block);
         wm_lock_release(&home->lock);
@@ -235,7 +271,7 @@ static bool push_quickly(const wm_space *space, wm_block *block)
         !wm_section_enter(&window->section)) {
         return false;
     }
-    set = atomic_load_explicit(&window->magazines, memory_order_relaxed);
+    set = wm_magazines_of(window);
     taken = set != NULL && has_place(set, block) &&
             wm_magazine_push(set, block, block->base);
     wm_section_leave(&window->section);
@@ -248,6 +284,10 @@ bool wm_magazines_free(wm_space *space, wm_block *block)
     wm_magazines *set;
     bool taken;
 
+    if (space->traits->laned) {
+        wm_lane_settle(space);
+        return false;
+    }
     if (push_quickly(space, block)) {
         return true;
     }
@@ -257,7 +297,7 @@ bool wm_magazines_free(wm_space *space, wm_block *block)
     }
     taken = has_place(set, block);
     if (taken) {
-        push_slow(set, block);
+        wm_magazines_push_slow(set, block);
     } else {
         wm_magazines_settle_mine(set);
     }

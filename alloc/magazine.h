@@ -39,7 +39,7 @@
 #ifndef WM_MAGAZINE_H
 #define WM_MAGAZINE_H
 
-#include "alloc/arena.h"
+#include "alloc/arena_stats.h"
 #include "alloc/gather.h"
 #include "alloc/page_map.h"
 #include "runtime/thread/window.h"
@@ -96,7 +96,13 @@ typedef struct wm_magazines {
     uint16_t takings, met; /* of the arena's lock; times it was held */
     uint8_t classes;       /* in use, numbers of which follow */
     uint8_t in_use[WM_CLASSES];
-    bool used;                 /* since it was looked at for age */
+    bool used; /* since it was looked at for age */
+    /* For the memory of a stream (magazine_lane.h), else null and 0: whose
+     * blocks these are, and which of them are large. */
+    wm_lane *lane;
+    uint64_t lane_made;
+    size_t small_max;
+    wm_tally sort[2];          /* small and large, since it settled */
     struct wm_magazines *next; /* lock arena: spare sets */
     /* Atomic, relaxed: peeked at, perhaps when another thread has the set. */
     _Atomic uint64_t number;
@@ -315,8 +321,10 @@ enum wm_refill wm_magazines_refill(struct wm_space *space,
                                    const struct wm_request *request,
                                    enum wm_cut cut, wm_block **block);
 
-/* A LIVE block that the arena handed out is the calling thread's. */
-void wm_magazines_adopt(struct wm_space *space, wm_block *block);
+/* A LIVE block that the arena handed out for the request is the calling
+ * thread's. */
+void wm_magazines_adopt(struct wm_space *space,
+                        const struct wm_request *request, wm_block *block);
 
 /* Takes a FREEING block without uses; false: not one for magazines, and the
  * thread has settled. */
@@ -329,8 +337,8 @@ void wm_magazines_count_free(struct wm_space *space, wm_block *block);
  * own yet if it cannot have a set. */
 wm_arena *wm_magazines_arena(struct wm_space *space, int node);
 
-/* The set of the calling thread, made if there is none, with its section locked
- * by *mine; or null. */
+/* The set of the calling thread for a space that is not laned, made if there is
+ * none, with its section locked by *mine; or null. */
 wm_magazines *wm_magazines_lock_mine(struct wm_space *space, wm_window **mine);
 
 /* With the section: takes PENDING blocks that no queue has any more, chained by
@@ -364,8 +372,8 @@ bool wm_magazines_reclaim(struct wm_space *space,
                           const struct wm_request *request, bool must,
                           wm_block **block);
 
-/* Ends the window's set, in one taking of the arena's lock, which keeps it for
- * another thread. For warm_runtime.window_empty. */
+/* Ends the window's sets, each in one taking of the arena's lock, which keeps
+ * it for another thread. For warm_runtime.window_empty. */
 void wm_magazines_end(warm_runtime *runtime, wm_window *window);
 
 /* Before the arena ends: frees the sets that it keeps. */

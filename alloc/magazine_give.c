@@ -213,9 +213,11 @@ void wm_magazine_give_back_half(wm_magazines *set, wm_magazine *m)
     wm_lock_acquire(&set->arena->lock);
     wm_magazine_settle_locked(set, m);
     wm_magazines_settle_sums_locked(set);
-    kept = wm_depot_put_locked(set->arena, (unsigned)(m - set->of),
-                               wm_magazine_first(m), oldest,
-                               (size_t)set->bytes_max / DEPOT_PART);
+    kept = set->lane != NULL
+               ? 0
+               : wm_depot_put_locked(set->arena, (unsigned)(m - set->of),
+                                     wm_magazine_first(m), oldest,
+                                     (size_t)set->bytes_max / DEPOT_PART);
     give_locked(set, m, kept, oldest);
     wm_lock_release(&set->arena->lock);
     supply->batch = (uint16_t)(supply->batch > 1 ? supply->batch / 2 : 1);
@@ -257,20 +259,25 @@ uint64_t wm_magazines_trade(wm_magazines *set, size_t bytes, wm_block **block)
     bool starved = false;
 
     if (blocks > 0) {
-        *block = wm_arena_take_any(arena, NULL, bytes, &starved);
+        *block = wm_arena_take_any(arena, set->lane, bytes, &starved);
     }
     if (*block != NULL) {
         return blocks;
     }
     wm_lock_acquire(&arena->lock);
+    arena->cut = WM_CUT_SINGLE;
     for (unsigned i = WM_CLASSES; i-- > 0 && *block == NULL;) {
         unsigned count = give_class_locked(set, &set->of[i]);
 
         blocks += count;
         if (count > 0) {
-            *block =
-                wm_arena_take_locked(arena, &arena->common, bytes, &starved);
+            *block = wm_arena_take_locked(arena, wm_magazines_lane(set, arena),
+                                          bytes, &starved);
         }
+    }
+    arena->cut = WM_CUT_ANY;
+    if (*block == NULL && set->lane != NULL) {
+        *block = wm_arena_take_locked(arena, set->lane, bytes, &starved);
     }
     arena->stats.cache_hits += *block != NULL;
     wm_lock_release(&arena->lock);

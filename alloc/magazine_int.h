@@ -3,13 +3,36 @@
 #ifndef WM_MAGAZINE_INT_H
 #define WM_MAGAZINE_INT_H
 
-#include "alloc/magazine.h"
+#include "alloc/magazine_lane.h"
 
 /* With the section; null: none yet. */
 static inline wm_magazines *wm_magazines_of(wm_window *window)
 {
     return atomic_load_explicit(&window->magazines, memory_order_relaxed);
 }
+
+/* In whose order blocks are taken from an arena. */
+static inline wm_lane *wm_magazines_lane(const wm_magazines *set,
+                                         wm_arena *arena)
+{
+    return set->lane != NULL ? set->lane : &arena->common;
+}
+
+/* The sets of a window that are of a space, one by one: *at begins with 0;
+ * null: no more. Without the section only to peek. */
+wm_magazines *wm_magazines_next(const wm_window *window,
+                                const struct wm_space *space, unsigned *at);
+
+/* ---- magazine.c -------------------------------------------------------- */
+
+/* The set of the calling thread for a request, made if there is none, with its
+ * section locked by *mine; or null. */
+wm_magazines *wm_magazines_lock_for(struct wm_space *space,
+                                    const struct wm_request *request,
+                                    wm_window **mine);
+
+/* As a hit takes a block back, whatever has to go for it. */
+void wm_magazines_push_slow(wm_magazines *set, wm_block *block);
 
 /* ---- magazine_settle.c ------------------------------------------------- */
 
@@ -61,6 +84,20 @@ uint64_t wm_magazines_trade(wm_magazines *set, size_t bytes, wm_block **block);
  * there so often that it had better go to a sibling. */
 enum { WM_MEET_TAKINGS = 128, WM_MEET_OFTEN = 4 };
 void wm_magazines_spread(wm_magazines *set);
+
+/* A set that is filled from an arena: spare or new; with a number of its own
+ * from now on, that no block has, in which slot is to be found; and it goes
+ * back with all of its blocks, and is the window's no more. */
+wm_magazines *wm_magazines_make(struct wm_space *space, wm_arena *arena);
+void wm_magazines_renumber(wm_magazines *set, unsigned slot,
+                           _Atomic uint64_t *live_tag);
+void wm_magazines_retire(wm_magazines *set,
+                         _Atomic(struct wm_magazines *) *from,
+                         _Atomic uint64_t *live_tag);
+
+/* The calling thread's window of a space that has magazines, made if there is
+ * none; or null. */
+wm_window *wm_magazines_window(const struct wm_space *space);
 
 /* Puts a class to use that may be so already. */
 wm_magazine *wm_magazine_use(wm_magazines *set, unsigned size_class);

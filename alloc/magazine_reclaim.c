@@ -2,11 +2,11 @@
  * taken back when memory is needed elsewhere. See magazine.h.
  *
  * Takes lock windows, under it the section of each window, and lock arena.
- * Calls no driver. */
+ * Calls the driver with none, where memory is in the order of streams. */
 #include "alloc/magazine_int.h"
 
 #include "alloc/arena_int.h"
-#include "alloc/space.h"
+#include "alloc/space_int.h"
 
 /* Rent or buy. To take memory back costs now, and its owners miss later; to
  * grow costs page-locking, and memory held. Costs are counted in blocks taken
@@ -21,32 +21,63 @@ enum { WM_RICHEST = 16 };
 
 /* ---- all threads -------------------------------------------------------- */
 
-/* Acquire pairs with the release in begin_set(). */
-static const wm_magazines *peek(const wm_window *window)
+wm_magazines *wm_magazines_next(const wm_window *window, const wm_space *space,
+                                unsigned *at)
 {
-    return atomic_load_explicit(&window->magazines, memory_order_acquire);
+    /* Acquire pairs with the release in begin_set(), here and in
+     * magazine_lane.c. */
+    if (!space->traits->laned) {
+        return (*at)++ == 0 ? atomic_load_explicit(&window->magazines,
+                                                   memory_order_acquire)
+                            : NULL;
+    }
+    while (*at < WM_LANE_SLOTS) {
+        wm_magazines *set = atomic_load_explicit(&window->lane[(*at)++].set,
+                                                 memory_order_acquire);
+
+        if (set != NULL && set->arena->owner == space) {
+            return set;
+        }
+    }
+    return NULL;
+}
+
+/* The first of them. */
+static const wm_magazines *peek(const wm_window *window, const wm_space *space)
+{
+    unsigned at = 0;
+
+    return wm_magazines_next(window, space, &at);
 }
 
 static bool has_set(const wm_window *window, void *context)
 {
-    (void)context;
-    return peek(window) != NULL;
+    return peek(window, context) != NULL;
+}
+
+static int64_t bytes_of(const wm_window *window, const wm_space *space)
+{
+    const wm_magazines *set;
+    int64_t bytes = 0;
+
+    for (unsigned at = 0;
+         (set = wm_magazines_next(window, space, &at)) != NULL;) {
+        bytes += wm_magazines_bytes(set);
+    }
+    return bytes;
 }
 
 static bool has_bytes(const wm_window *window, void *context)
 {
-    const wm_magazines *set = peek(window);
-
-    (void)context;
-    return set != NULL && wm_magazines_bytes(set) > 0;
+    return bytes_of(window, context) > 0;
 }
 
 static void settle_window(wm_window *window, void *context)
 {
-    wm_magazines *set = wm_magazines_of(window);
+    wm_magazines *set;
 
-    (void)context;
-    if (set != NULL) {
+    for (unsigned at = 0;
+         (set = wm_magazines_next(window, context, &at)) != NULL;) {
         wm_gather_tell_all(set);
         wm_lock_acquire(&set->arena->lock);
         wm_magazines_settle_set_locked(set);
@@ -63,44 +94,45 @@ static void visit(wm_space *space, const wm_visit *visit)
 
 void wm_magazines_settle_all(wm_space *space)
 {
-    const wm_visit all = {has_set, settle_window, NULL};
+    const wm_visit all = {has_set, settle_window, space};
 
     visit(space, &all);
 }
 
 static void flush_window(wm_window *window, void *context)
 {
-    wm_magazines *set = wm_magazines_of(window);
+    wm_magazines *set;
 
-    (void)context;
-    if (set != NULL) {
+    for (unsigned at = 0;
+         (set = wm_magazines_next(window, context, &at)) != NULL;) {
         (void)wm_magazines_give_back(set, WM_ALL);
     }
 }
 
 void wm_magazines_flush_all(wm_space *space)
 {
-    const wm_visit filled = {has_bytes, flush_window, NULL};
+    const wm_visit filled = {has_bytes, flush_window, space};
 
     visit(space, &filled);
 }
 
 static void flush_if_idle(wm_window *window, void *context)
 {
-    wm_magazines *set = wm_magazines_of(window);
+    wm_magazines *set;
 
     settle_window(window, context);
-    if (set != NULL && !set->used) {
-        (void)wm_magazines_give_back(set, WM_ALL);
-    }
-    if (set != NULL) {
+    for (unsigned at = 0;
+         (set = wm_magazines_next(window, context, &at)) != NULL;) {
+        if (!set->used) {
+            (void)wm_magazines_give_back(set, WM_ALL);
+        }
         set->used = false;
     }
 }
 
 void wm_magazines_flush_idle(wm_space *space)
 {
-    const wm_visit filled = {has_bytes, flush_if_idle, NULL};
+    const wm_visit filled = {has_bytes, flush_if_idle, space};
 
     visit(space, &filled);
     for (wm_arena *a = wm_space_arenas(space); a != NULL; a = a->next_arena) {
@@ -136,25 +168,49 @@ static void try_again(struct reclaim *reclaim)
                                        reclaim->request->bytes, &starved);
 }
 
+static bool has_some(const wm_window *window, void *context)
+{
+    const struct reclaim *reclaim = context;
+
+    return has_bytes(window, reclaim->space);
+}
+
 static void reclaim_window(wm_window *window, void *context)
 {
     struct reclaim *reclaim = context;
-    wm_magazines *set = wm_magazines_of(window);
+    wm_magazines *set;
 
-    /* What lies on another node helps where nothing else does: once it has
-     * gone back to the driver. */
-    if (set != NULL &&
-        (reclaim->must || wm_arena_beside(set->arena, home_of(reclaim)))) {
-        reclaim->blocks += wm_magazines_give_back(set, WM_ALL);
-        reclaim->windows++;
+    for (unsigned at = 0;
+         (set = wm_magazines_next(window, reclaim->space, &at)) != NULL;) {
+        /* What lies on another node helps where nothing else does: once it has
+         * gone back to the driver. */
+        if (reclaim->must || wm_arena_beside(set->arena, home_of(reclaim))) {
+            reclaim->blocks += wm_magazines_give_back(set, WM_ALL);
+        }
+    }
+    reclaim->windows++;
+}
+
+/* After others gave something back; in the order of their streams, perhaps,
+ * which are asked how far they are. */
+static void ask_and_try_again(struct reclaim *reclaim)
+{
+    wm_space *space = reclaim->space;
+
+    try_again(reclaim);
+    if (reclaim->block == NULL && space->traits->laned &&
+        home_of(reclaim)->pool == NULL) {
+        space->traits->miss(space, reclaim->request);
+        wm_space_collect(space);
+        try_again(reclaim);
     }
 }
 
 static bool is_richest_so_far(const wm_window *window, void *context)
 {
     struct reclaim *reclaim = context;
-    const wm_magazines *set = peek(window);
-    int64_t bytes = set != NULL ? wm_magazines_bytes(set) : 0;
+    const wm_magazines *set = peek(window, reclaim->space);
+    int64_t bytes = bytes_of(window, reclaim->space);
     uint64_t number =
         set != NULL ? atomic_load_explicit(&set->number, memory_order_relaxed)
                     : 0;
@@ -172,7 +228,7 @@ static bool is_richest(const wm_window *window, void *context)
 {
     const struct reclaim *reclaim = context;
 
-    return window == reclaim->richest && has_bytes(window, NULL);
+    return window == reclaim->richest && has_bytes(window, reclaim->space);
 }
 
 /* The richest first, one at a time, so that few have to miss; then all. What
@@ -181,7 +237,7 @@ static void reclaim_others(struct reclaim *reclaim)
 {
     const wm_visit look = {is_richest_so_far, NULL, reclaim};
     const wm_visit one = {is_richest, reclaim_window, reclaim};
-    const wm_visit all = {has_bytes, reclaim_window, reclaim};
+    const wm_visit all = {has_some, reclaim_window, reclaim};
 
     for (int i = 0; i < WM_RICHEST && reclaim->block == NULL; i++) {
         reclaim->most = 0;
@@ -189,15 +245,15 @@ static void reclaim_others(struct reclaim *reclaim)
         if (reclaim->most == 0) {
             /* What somebody kept when the arena had nothing is with a caller
              * by now, perhaps, and what lies beside it will do. */
-            try_again(reclaim);
+            ask_and_try_again(reclaim);
             return;
         }
         (void)wm_window_visit(reclaim->space->runtime, &one);
-        try_again(reclaim);
+        ask_and_try_again(reclaim);
     }
     if (reclaim->block == NULL) {
         (void)wm_window_visit(reclaim->space->runtime, &all);
-        try_again(reclaim);
+        ask_and_try_again(reclaim);
     }
 }
 
@@ -239,7 +295,8 @@ static void reclaim_one(struct reclaim *reclaim, wm_magazines *set)
 static void reclaim_mine(struct reclaim *reclaim)
 {
     wm_window *window;
-    wm_magazines *set = wm_magazines_lock_mine(reclaim->space, &window);
+    wm_magazines *set =
+        wm_magazines_lock_for(reclaim->space, reclaim->request, &window);
 
     if (set == NULL) {
         return;

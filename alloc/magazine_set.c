@@ -94,17 +94,30 @@ static wm_magazines *take_spare_set(wm_arena *arena)
     return set;
 }
 
-/* A number of its own, which no block that is live already has. */
-static void renumber(wm_magazines *set, wm_window *window)
+void wm_magazines_renumber(wm_magazines *set, unsigned slot,
+                           _Atomic uint64_t *live_tag)
 {
     /* Relaxed: a number that is not used twice, tied to nothing. */
     uint64_t next =
         atomic_fetch_add_explicit(&last_number, 1, memory_order_relaxed) + 1;
 
+    next = next * WM_LANE_SLOTS + slot;
     atomic_store_explicit(&set->number, next, memory_order_relaxed);
     set->live = wm_state_of_set(WM_BLOCK_LIVE, next);
     set->cached = wm_state_of_set(WM_BLOCK_CACHED, next);
-    atomic_store_explicit(&window->live_tag, set->live, memory_order_relaxed);
+    atomic_store_explicit(live_tag, set->live, memory_order_relaxed);
+}
+
+static void renumber(wm_magazines *set, wm_window *window)
+{
+    wm_magazines_renumber(set, 0, &window->live_tag);
+}
+
+wm_magazines *wm_magazines_make(wm_space *space, wm_arena *arena)
+{
+    wm_magazines *set = take_spare_set(arena);
+
+    return set != NULL ? set : make_set(space, arena);
 }
 
 /* A set is filled from an arena from now on, or not any more. */
@@ -157,11 +170,8 @@ static wm_magazines *begin_set(wm_space *space, wm_arena *home,
                                wm_window *window)
 {
     wm_arena *arena = find_first(space, home);
-    wm_magazines *set = take_spare_set(arena);
+    wm_magazines *set = wm_magazines_make(space, arena);
 
-    if (set == NULL) {
-        set = make_set(space, arena);
-    }
     if (set == NULL) {
         count_set(arena, -1);
         return NULL;
@@ -189,15 +199,19 @@ get_window(warm_runtime *runtime)
     return window;
 }
 
-static wm_window *my_window(warm_runtime *runtime)
+wm_window *wm_magazines_window(const wm_space *space)
 {
     wm_window *window = wm_window_mine();
 
+    if (space->magazine_blocks == 0) {
+        return NULL;
+    }
     /* Relaxed: only compared. */
-    return wm_likely(atomic_load_explicit(&window->runtime,
-                                          memory_order_relaxed) == runtime)
+    return wm_likely(
+               atomic_load_explicit(&window->runtime, memory_order_relaxed) ==
+               space->runtime)
                ? window
-               : get_window(runtime);
+               : get_window(space->runtime);
 }
 
 /* Its thread is on another node now: blocks stay where they are, those to come
@@ -262,7 +276,7 @@ wm_arena *wm_magazines_arena(wm_space *space, int node)
 wm_magazines *wm_magazines_lock_mine(wm_space *space, wm_window **mine)
 {
     wm_window *window =
-        space->magazine_blocks > 0 ? my_window(space->runtime) : NULL;
+        space->traits->laned ? NULL : wm_magazines_window(space);
     wm_arena *home;
     wm_magazines *set;
 
@@ -286,27 +300,35 @@ wm_magazines *wm_magazines_lock_mine(wm_space *space, wm_window **mine)
     return set;
 }
 
-void wm_magazines_end(warm_runtime *runtime, wm_window *window)
+void wm_magazines_retire(wm_magazines *set,
+                         _Atomic(struct wm_magazines *) *from,
+                         _Atomic uint64_t *live_tag)
 {
-    wm_magazines *set = wm_magazines_of(window);
-
-    (void)runtime;
-    if (set == NULL) {
-        return;
-    }
-    wm_gather_end(set);
-    count_set(set->arena, -1);
     (void)wm_magazines_give_beside(set);
     wm_lock_acquire(&set->arena->lock);
     (void)wm_magazines_give_back_locked(set, WM_ALL);
     /* Not before: who looks for memory would find none here, nor in the arena.
      * Nor after: nobody peeks at a set that another thread has. */
-    atomic_store_explicit(&window->magazines, NULL, memory_order_relaxed);
-    atomic_store_explicit(&window->live_tag, WM_NO_TAG, memory_order_relaxed);
+    atomic_store_explicit(from, NULL, memory_order_relaxed);
+    atomic_store_explicit(live_tag, WM_NO_TAG, memory_order_relaxed);
     use_no_class(set);
     set->next = set->arena->spare_sets;
     set->arena->spare_sets = set;
     wm_lock_release(&set->arena->lock);
+}
+
+void wm_magazines_end(warm_runtime *runtime, wm_window *window)
+{
+    wm_magazines *set = wm_magazines_of(window);
+
+    (void)runtime;
+    wm_lane_end_all(window);
+    if (set == NULL) {
+        return;
+    }
+    wm_gather_end(set);
+    count_set(set->arena, -1);
+    wm_magazines_retire(set, &window->magazines, &window->live_tag);
 }
 
 void wm_magazines_fini(wm_arena *arena)

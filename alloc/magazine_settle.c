@@ -51,6 +51,10 @@ void wm_magazines_settle_sums_locked(wm_magazines *set)
                       .most_asked = set->most_asked};
 
     wm_arena_settle_locked(set->arena, &tally);
+    for (int i = 0; set->lane != NULL && i < 2; i++) {
+        wm_arena_settle_sort_locked(set->arena, i, &set->sort[i]);
+        set->sort[i] = (wm_tally){.blocks = 0};
+    }
     set->arena->stats.double_frees += set->stale;
     set->count_base = set->count_low = set->count;
     set->bytes_base = set->bytes_low = bytes;
@@ -95,6 +99,8 @@ static void drop_entry(wm_magazines *set, wm_magazine *m, wm_entry *entry)
     wm_magazines_set_bytes(set, wm_magazines_bytes(set) - m->bytes);
     set->count--;
     m->top--;
+    set->sort[m->bytes > set->small_max].blocks++;
+    set->sort[m->bytes > set->small_max].bytes += m->bytes;
     memmove(entry, entry + 1, (size_t)(m->top - entry) * sizeof *entry);
     set->stale++;
 }

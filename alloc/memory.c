@@ -3,7 +3,7 @@
 #include "warmpool/memory.h"
 
 #include "alloc/device_space.h"
-#include "alloc/magazine.h"
+#include "alloc/magazine_lane.h"
 #include "alloc/node.h"
 #include "alloc/page_map.h"
 #include "alloc/pageable.h"
@@ -80,21 +80,12 @@ static warm_status serve(warm_runtime *runtime, wm_request *request,
     return status;
 }
 
-/* A window of this runtime means that it lives, as long as its section is
- * open. */
-static inline bool may_hit(const wm_window *window, const warm_runtime *runtime,
-                           size_t bytes, void *const *pointer)
-{
-    return wm_likely(window->owner == runtime) && !wm_private_routes(runtime) &&
-           wm_likely(bytes - 1 < WM_CLASS_LIMIT) && wm_likely(pointer != NULL);
-}
-
 warm_status warm_pinned_alloc(warm_runtime *runtime, size_t bytes,
                               void **pointer)
 {
     wm_window *window = wm_window_mine();
 
-    if (may_hit(window, runtime, bytes, pointer) &&
+    if (wm_private_may_hit(window, runtime, bytes, pointer) &&
         wm_likely(wm_magazine_alloc(window, bytes, WM_NODE_UNKNOWN, pointer))) {
         return WARM_OK;
     }
@@ -115,7 +106,7 @@ warm_status warm_pinned_alloc_on(warm_runtime *runtime, size_t bytes, int node,
 {
     wm_window *window = wm_window_mine();
 
-    if (may_hit(window, runtime, bytes, pointer) &&
+    if (wm_private_may_hit(window, runtime, bytes, pointer) &&
         (flags & ~WARM_ALLOC_PAGEABLE_OK) == 0 &&
         wm_likely(wm_magazine_alloc(window, bytes, node, pointer))) {
         return WARM_OK;
@@ -197,6 +188,8 @@ warm_status warm_free(void *pointer)
                                    : wm_gather_free(window, block, uses))) {
             return WARM_OK;
         }
+    } else if (wm_lane_free(window, block, pointer)) {
+        return WARM_OK;
     }
     return free_slow(pointer);
 }

@@ -76,7 +76,7 @@ static warm_status no_memory(void)
     return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a stream's lane");
 }
 
-static warm_status legacy_lane(wm_orders *orders, wm_lane **lane)
+static warm_status legacy_lane(wm_orders *orders, wm_order_lane *found)
 {
     wm_order *order;
 
@@ -89,19 +89,21 @@ static warm_status legacy_lane(wm_orders *orders, wm_lane **lane)
     if (order == NULL) {
         return no_memory();
     }
-    *lane = order->lane;
+    found->lane = order->lane;
+    found->known = true;
     return WARM_OK;
 }
 
 /* t: taken. */
 static warm_status lane_of(wm_orders *orders, warm_stream stream,
-                           wm_timeline *t, wm_lane **lane)
+                           wm_timeline *t, wm_order_lane *found)
 {
     uint64_t id = wm_timeline_lane_id(wm_timeline_id(t));
     wm_order **bucket = bucket_of(orders, id);
     wm_order *order;
     bool kept = false;
 
+    found->known = wm_timeline_is_known(orders->timelines, t);
     wm_lock_acquire(&orders->lock);
     order = find_locked(orders, id);
     if (order == NULL) {
@@ -119,7 +121,7 @@ static warm_status lane_of(wm_orders *orders, warm_stream stream,
     if (order == NULL) {
         return no_memory();
     }
-    *lane = order->lane;
+    found->lane = order->lane;
     return WARM_OK;
 }
 
@@ -131,35 +133,33 @@ warm_status wm_order_other_device(warm_stream stream, int its, int device)
 }
 
 warm_status wm_orders_lane(wm_orders *orders, warm_stream stream,
-                           wm_lane **lane, bool *captured)
+                           wm_order_lane *found)
 {
     wm_timeline *t = NULL;
     warm_status status;
     int device;
 
-    *captured = false;
+    *found = (wm_order_lane){.lane = NULL};
     if (is_legacy(stream)) {
-        return legacy_lane(orders, lane);
+        return legacy_lane(orders, found);
     }
-    status = wm_timelines_meet(orders->timelines, stream, &t, captured);
+    status = wm_timelines_meet(orders->timelines, stream, &t, &found->captured);
     if (status != WARM_OK) {
         return status;
     }
     if (t == NULL) {
-        *lane = NULL; /* what a graph has been given comes back to nobody */
-        return WARM_OK;
+        return WARM_OK; /* what a graph has been given comes back to nobody */
     }
     device = wm_timeline_device(t);
     if (device != orders->device && device != WM_DEVICE_UNKNOWN) {
         wm_timelines_let_go(orders->timelines, t);
         return wm_order_other_device(stream, device, orders->device);
     }
-    if (*captured) {
+    if (found->captured) {
         wm_timelines_let_go(orders->timelines, t);
-        *lane = NULL; /* a graph may be launched on any stream */
-        return WARM_OK;
+        return WARM_OK; /* a graph may be launched on any stream */
     }
-    return lane_of(orders, stream, t, lane);
+    return lane_of(orders, stream, t, found);
 }
 
 /* ---- marks -----------------------------------------------------------------

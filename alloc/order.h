@@ -48,12 +48,20 @@ warm_status wm_orders_init(wm_orders *orders, wm_timelines *timelines,
 void wm_orders_forget(wm_orders *orders);
 void wm_orders_fini(wm_orders *orders);
 
-/* The lane of a stream, made if there is none. *captured: the stream captures
- * now; the lane may be null then. Calls no driver if the stream is adopted, or
- * the legacy one. Status: INVALID_STREAM, INVALID_ARGUMENT (of another device),
- * OUT_OF_MEMORY, DRIVER_ERROR. */
+/* What is known of a stream. */
+typedef struct wm_order_lane {
+    wm_lane *lane;
+    bool captured; /* it captures now; the lane may be null then */
+    /* It says before it ends, or is the legacy one, and nobody captures: until
+     * the runtime's stream_epoch changes all of this stays as it is. */
+    bool known;
+} wm_order_lane;
+
+/* The lane of a stream, made if there is none. Calls no driver if the stream is
+ * adopted, or the legacy one. Status: INVALID_STREAM, INVALID_ARGUMENT (of
+ * another device), OUT_OF_MEMORY, DRIVER_ERROR. */
 warm_status wm_orders_lane(wm_orders *orders, warm_stream stream,
-                           wm_lane **lane, bool *captured);
+                           wm_order_lane *found);
 
 /* INVALID_ARGUMENT: the stream is not of the device. */
 warm_status wm_order_other_device(warm_stream stream, int its, int device);

@@ -19,7 +19,7 @@ static void give_back(wm_space *space, wm_segment *segment)
 }
 
 const wm_space_traits wm_pageable_traits = {
-    .name = "pageable", .freed = give_back, .uncached = true};
+    .name = "pageable", .freed = give_back, .nodeless = true, .uncached = true};
 
 static warm_status map(wm_space *space, size_t bytes, wm_block **block)
 {

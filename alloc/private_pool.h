@@ -19,6 +19,7 @@
 #include "alloc/arena_stats.h"
 #include "alloc/order.h"
 #include "alloc/space.h"
+#include "runtime/thread/window.h"
 #include "warmpool/private_pool.h"
 
 enum wm_private_state { WM_PRIVATE_LIVE, WM_PRIVATE_DEAD, WM_PRIVATE_SPARE };
@@ -62,6 +63,16 @@ static inline bool wm_private_routes(const warm_runtime *runtime)
      * agree on the order. */
     return wm_unlikely(
         atomic_load_explicit(&runtime->routes, memory_order_relaxed) != 0);
+}
+
+/* Whether a request may be a hit. A window of this runtime means that it lives,
+ * as long as its section is open. */
+static inline bool wm_private_may_hit(const wm_window *window,
+                                      const warm_runtime *runtime, size_t bytes,
+                                      void *const *pointer)
+{
+    return wm_likely(window->owner == runtime) && !wm_private_routes(runtime) &&
+           wm_likely(bytes - 1 < WM_CLASS_LIMIT) && wm_likely(pointer != NULL);
 }
 
 /* The arena in the place of request->arena if a pool wants the request, else

@@ -239,7 +239,8 @@ enum { CUT_POLLS = 64, CUT_BYTES = 1 << 20 };
 
 static bool is_bad_cut(const wm_arena *arena, const wm_block *run, size_t bytes)
 {
-    if (arena->cut == WM_CUT_ANY || run->bytes - bytes <= bytes / 8) {
+    if (arena->cut == WM_CUT_ANY || arena->cut == WM_CUT_SINGLE ||
+        run->bytes - bytes <= bytes / 8) {
         return false;
     }
     return arena->cut == WM_CUT_NONE ||
@@ -335,7 +336,7 @@ static wm_block *find_neighbours_locked(const wm_arena *arena,
 }
 
 /* No single run does: neighbours of which some are the lane's and the others
- * common may. Walks all runs; a poll or a growth would come next. */
+ * common may. Walks all runs: for who has asked all others, and would grow. */
 static wm_block *join_lanes_locked(wm_arena *arena, wm_lane *lane, size_t bytes)
 {
     bool small = bytes <= arena->small_max;
@@ -359,7 +360,7 @@ wm_block *wm_run_take_locked(wm_arena *arena, wm_lane *lane, size_t bytes,
 {
     wm_block *block = find_locked(arena, lane, bytes);
 
-    if (block == NULL && lane != &arena->common) {
+    if (block == NULL && lane != &arena->common && arena->cut == WM_CUT_ANY) {
         block = join_lanes_locked(arena, lane, bytes);
     }
     if (block == NULL || is_bad_cut(arena, block, bytes)) {

@@ -229,8 +229,8 @@ warm_status wm_space_init(wm_space *space, const wm_space_traits *traits,
     warm_status status;
 
     memset(space, 0, sizeof *space);
-    space->nodes = traits->uncached ? 1 : runtime->driver->numa.nodes;
-    space->shards = traits->uncached ? 1 : shards_of(space, options);
+    space->nodes = traits->nodeless ? 1 : runtime->driver->numa.nodes;
+    space->shards = traits->nodeless ? 1 : shards_of(space, options);
     space->parted = options->arenas != 0;
     space->arenas =
         wm_meta_alloc((size_t)space->nodes * space->shards * sizeof(wm_arena));
@@ -259,7 +259,7 @@ warm_status wm_space_init(wm_space *space, const wm_space_traits *traits,
     wm_growth_init(&space->growth);
     for (int i = space->nodes - 1; i >= 0; i--) {
         begin_arenas(space, wm_space_arena(space, i),
-                     traits->uncached ? WM_NODE_UNKNOWN : i);
+                     traits->nodeless ? WM_NODE_UNKNOWN : i);
     }
     return WARM_OK;
 }

@@ -36,7 +36,9 @@ typedef struct wm_space_traits {
     /* What a request that cannot be served is told of the driver's side, a
      * part of a sentence with ", " before it; null: nothing. */
     void (*describe)(struct wm_space *space, char *text, size_t bytes);
-    bool uncached; /* of no node in particular, and kept by no thread */
+    bool nodeless; /* of no node in particular */
+    bool uncached; /* kept by no thread */
+    bool laned;    /* what is idle is so in the order of a stream */
 } wm_space_traits;
 
 enum { WM_CALLBACKS = 16 };
@@ -123,7 +125,11 @@ typedef struct wm_request {
     size_t bytes;    /* 1 … WM_REQUEST_MAX */
     wm_arena *arena; /* one of the space's, of a usable node */
     wm_lane *lane;   /* in whose order; null: in nobody's */
-    bool strict;     /* no other node will do */
+    /* Of a space that is laned: the stream of the lane, and the runtime's
+     * stream_epoch before it was looked up; 0: no thread keeps such. */
+    warm_stream stream;
+    uint64_t epoch;
+    bool strict; /* no other node will do */
     /* Null, or where the reason goes for which it cannot be served: nothing is
      * said and counted of it then, but see wm_space_refuse(). */
     warm_error *cause;

@@ -80,6 +80,15 @@ static wm_block *take(const wm_request *request)
  * what was taken back from them: a few times is enough to find a moment. */
 enum { RECLAIMS = 8 };
 
+static void note_miss(wm_space *space, const wm_request *request)
+{
+    if (request->arena->pool != NULL) {
+        wm_private_miss(request->arena->pool, request);
+    } else if (space->traits->miss != NULL) {
+        space->traits->miss(space, request);
+    }
+}
+
 /* Takes back what threads keep, once it is that or an error. */
 static warm_status
 reclaim_and_obtain(wm_space *space, const wm_request *request, wm_block **block)
@@ -96,15 +105,6 @@ reclaim_and_obtain(wm_space *space, const wm_request *request, wm_block **block)
         }
     }
     return status;
-}
-
-static void note_miss(wm_space *space, const wm_request *request)
-{
-    if (request->arena->pool != NULL) {
-        wm_private_miss(request->arena->pool, request);
-    } else if (space->traits->miss != NULL) {
-        space->traits->miss(space, request);
-    }
 }
 
 /* The ladder below a cache that misses (row B12). */
@@ -136,8 +136,9 @@ static warm_status climb(wm_space *space, const wm_request *request,
     if (status == WARM_OUT_OF_MEMORY &&
         wm_space_ask_callbacks(space, request->bytes)) {
         wm_arena_count_retry(request->arena);
-        wm_space_collect(space);
         wm_magazines_flush_all(space);
+        note_miss(space, request);
+        wm_space_collect(space);
         status = wm_spill_obtain(space, request, block);
     }
     return status;
@@ -241,7 +242,7 @@ static wm_block *take_quietly(wm_space *space, const wm_request *request)
     block = take_passed(space, request);
     if (block == NULL && wm_magazines_reclaim(space, request, false, &block) &&
         block != NULL) {
-        wm_magazines_adopt(space, block);
+        wm_magazines_adopt(space, request, block);
     }
     wm_error_restore(&before);
     wm_cancel_restore(cancel);
@@ -273,7 +274,7 @@ static warm_status alloc_slow(wm_space *space, const wm_request *request,
     status = apart ? climb_for_graphs(space, request, &block)
                    : climb(space, request, &block);
     if (status == WARM_OK) {
-        wm_magazines_adopt(space, block);
+        wm_magazines_adopt(space, request, block);
         *pointer = block->base;
     } else if (status == WARM_OUT_OF_MEMORY) {
         status = out_of_memory(space, request, &work);

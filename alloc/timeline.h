@@ -180,6 +180,8 @@ uint64_t wm_timeline_id(const wm_timeline *timeline);
 int wm_timeline_device(const wm_timeline *timeline);
 /* The stream is adopted, and not retired. It may be a moment later. */
 bool wm_timeline_lives(wm_timeline *timeline);
+/* And nobody captures: until the runtime's stream_epoch changes it stays so. */
+bool wm_timeline_is_known(wm_timelines *set, wm_timeline *timeline);
 /* The only use of a PENDING block is that of the timeline, whether it is
  * retired or not: for prepare and publish. */
 void wm_timelines_use_known(wm_block *block, wm_timeline *timeline);

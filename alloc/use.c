@@ -284,6 +284,11 @@ bool wm_timeline_lives(wm_timeline *timeline)
            !wm_timeline_is_retired(timeline);
 }
 
+bool wm_timeline_is_known(wm_timelines *set, wm_timeline *timeline)
+{
+    return wm_timeline_lives(timeline) && !wm_timelines_capture(set);
+}
+
 void wm_timelines_use_known(wm_block *block, wm_timeline *timeline)
 {
     wm_timeline_hold(timeline);

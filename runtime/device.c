@@ -143,8 +143,9 @@ warm_status warm_stream_query(warm_runtime *runtime, warm_stream stream)
  * it has another workspace than before and after (row A10). */
 static void look_again(warm_runtime *runtime)
 {
-    /* Relaxed: see warm_reserve_on(). */
-    atomic_fetch_add_explicit(&runtime->stream_epoch, 1, memory_order_relaxed);
+    /* Release pairs with the acquire in warm_device_alloc(): whoever sees this
+     * epoch sees that a capture was announced. */
+    atomic_fetch_add_explicit(&runtime->stream_epoch, 1, memory_order_release);
 }
 
 /* The event of a capture draws the stream into it. What has to be known then
@@ -234,8 +235,13 @@ static warm_status announce(warm_runtime *runtime, warm_stream stream,
     if (status == WARM_OK && info->capture == WM_CAPTURE_ACTIVE) {
         status = wm_fail(WARM_CAPTURE_ERROR, "the stream captures already");
     }
-    return status == WARM_OK ? wm_pinned_announce(runtime->pinned, stream, info)
-                             : status;
+    if (status == WARM_OK) {
+        status = wm_pinned_announce(runtime->pinned, stream, info);
+    }
+    if (status == WARM_OK) {
+        look_again(runtime);
+    }
+    return status;
 }
 
 warm_status warm_capture_announce(warm_runtime *runtime, warm_stream stream)

@@ -46,6 +46,9 @@ static warm_status adopt_known(warm_runtime *runtime, warm_stream stream,
 {
     warm_status status = wm_pinned_adopt(runtime->pinned, stream, info);
 
+    /* Relaxed: as above. Another one may have been adopted at the same address,
+     * and not retired. */
+    atomic_fetch_add_explicit(&runtime->stream_epoch, 1, memory_order_relaxed);
     if (status == WARM_OK && runtime->trace != NULL) {
         wm_tracing_adopt(runtime, stream);
     }

@@ -51,8 +51,9 @@ struct warm_runtime {
     _Atomic int state;
     unsigned generation; /* const: wm_process_generation() */
     int devices;         /* const */
-    /* Raised when a stream retires: a binding made before is not trusted any
-     * more, because another stream may get the same address. */
+    /* Raised when a stream retires, is adopted, or a capture is announced: what
+     * was known of a stream before is not trusted any more, because another one
+     * may get the same address. */
     _Atomic uint64_t stream_epoch;
     wm_driver *driver;          /* const while LIVE */
     struct wm_pools *pools;     /* const while LIVE */

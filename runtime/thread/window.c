@@ -71,7 +71,7 @@ static void release(warm_runtime *runtime, wm_window *window)
     /* Relaxed: only the thread itself gets magazines. */
     if (atomic_load_explicit(&window->magazines, memory_order_relaxed) !=
             NULL ||
-        window->trace != NULL) {
+        window->lanes > 0 || window->trace != NULL) {
         clear(runtime, window);
     }
 }
@@ -274,6 +274,9 @@ static wm_window *make(warm_runtime *runtime)
     /* Relaxed: published to destroy by the windows lock. */
     atomic_store_explicit(&window->runtime, runtime, memory_order_relaxed);
     atomic_store_explicit(&window->live_tag, WM_NO_TAG, memory_order_relaxed);
+    for (int i = 0; i < WM_LANE_SLOTS; i++) {
+        wm_window_clear_lane(&window->lane[i]);
+    }
     wm_section_init(&window->section, runtime->window_closed);
     wm_lock_acquire(&runtime->windows_lock);
     if (wm_process_exiting()) { /* after wm_window_close_all(), perhaps */

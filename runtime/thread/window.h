@@ -76,6 +76,20 @@ enum wm_window_state {
     WM_WINDOW_LEFT   /* nobody's; its thread found the runtime closing */
 };
 
+/* One of the sets of magazines for memory of devices, each of one device in the
+ * order of one stream (alloc/magazine_lane.h). With the section. */
+enum { WM_LANE_SLOTS = 8 };
+typedef struct wm_lane_slot {
+    warm_stream stream;
+    /* The runtime's stream_epoch before the stream was looked up last; 0: it is
+     * not to be trusted. */
+    uint64_t epoch;
+    int device; /* -1: there is no set */
+    /* As those below. */
+    _Atomic uint64_t live_tag;
+    _Atomic(struct wm_magazines *) set;
+} wm_lane_slot;
+
 struct wm_window {
     /* For the hot path: whose window it is, const; and how many devices its
      * first rows have, 0 once it is cut. Plain: destroy stores it while no
@@ -95,6 +109,10 @@ struct wm_window {
     _Atomic uint64_t live_tag;
     /* With the section; null: none. Atomic: peeked at under lock windows. */
     _Atomic(struct wm_magazines *) magazines;
+    /* With the section: used last; sets there are, which only the owner begins;
+     * to go first. */
+    unsigned lane_last, lanes, lane_next;
+    wm_lane_slot lane[WM_LANE_SLOTS];
     wm_window *next;       /* lock windows */
     wm_window *next_spare; /* lock windows */
     _Atomic int state;     /* enum wm_window_state; see window.c */
@@ -116,6 +134,17 @@ extern _Thread_local const wm_window *wm_window_current
 static inline wm_window *wm_window_mine(void)
 {
     return (wm_window *)(uintptr_t)wm_window_current;
+}
+
+/* There is no set. */
+static inline void wm_window_clear_lane(wm_lane_slot *slot)
+{
+    slot->stream = NULL;
+    slot->epoch = 0;
+    slot->device = -1;
+    /* Relaxed: see wm_window. */
+    atomic_store_explicit(&slot->live_tag, WM_NO_TAG, memory_order_relaxed);
+    atomic_store_explicit(&slot->set, NULL, memory_order_relaxed);
 }
 
 /* The owner uses another device from now on. */

@@ -1,0 +1,182 @@
+/* magazine_lane.c: see magazine_lane.h.
+ *
+ * Takes the section of the calling thread's window and under it lock arena.
+ * Calls no driver. */
+#include "alloc/magazine_int.h"
+
+#include "alloc/pinned.h"
+
+/* ---- slots --------------------------------------------------------------- */
+
+wm_lane_slot *wm_lane_slot_search(wm_window *window, int device,
+                                  warm_stream stream)
+{
+    for (unsigned i = 0; i < WM_LANE_SLOTS; i++) {
+        wm_lane_slot *slot = &window->lane[i];
+
+        if (slot->stream == stream && slot->device == device) {
+            window->lane_last = i;
+            return slot;
+        }
+    }
+    return NULL;
+}
+
+static void end_slot(wm_window *window, wm_lane_slot *slot)
+{
+    wm_magazines *set = wm_lane_set(slot);
+
+    if (set != NULL) {
+        wm_magazines_retire(set, &slot->set, &slot->live_tag);
+        wm_window_clear_lane(slot);
+        window->lanes--;
+    }
+}
+
+void wm_lane_end_all(wm_window *window)
+{
+    for (unsigned i = 0; i < WM_LANE_SLOTS; i++) {
+        end_slot(window, &window->lane[i]);
+    }
+}
+
+/* One without a set, or whose stream may have gone; else the next in turn. */
+static wm_lane_slot *choose(wm_window *window)
+{
+    wm_lane_slot *best = NULL;
+
+    for (unsigned i = 0; i < WM_LANE_SLOTS; i++) {
+        wm_lane_slot *slot = &window->lane[i];
+
+        if (wm_lane_set(slot) == NULL) {
+            return slot;
+        }
+        if (best == NULL && !wm_lane_is_trusted(window, slot)) {
+            best = slot;
+        }
+    }
+    return best != NULL ? best
+                        : &window->lane[window->lane_next++ % WM_LANE_SLOTS];
+}
+
+static wm_magazines *begin(wm_space *space, const wm_request *request,
+                           wm_window *window)
+{
+    wm_magazines *set = wm_magazines_make(space, request->arena);
+    wm_lane_slot *slot = choose(window);
+    unsigned index = (unsigned)(slot - window->lane);
+
+    if (set == NULL) {
+        return NULL;
+    }
+    end_slot(window, slot);
+    set->lane = request->lane;
+    set->lane_made = request->lane->made;
+    set->small_max = request->arena->small_max;
+    slot->stream = request->stream;
+    slot->device = (int)space->place;
+    slot->epoch = request->epoch;
+    window->lane_last = index;
+    window->lanes++;
+    wm_magazines_renumber(set, index, &slot->live_tag);
+    /* Release: who peeks at it under lock windows finds it made. */
+    atomic_store_explicit(&slot->set, set, memory_order_release);
+    return set;
+}
+
+/* The set of a request's stream; if that is another stream by now, or was gone
+ * in between, what is of the old one goes. */
+static wm_magazines *get(wm_space *space, const wm_request *request,
+                         wm_window *window)
+{
+    wm_lane_slot *slot =
+        wm_lane_slot_of(window, (int)space->place, request->stream);
+
+    if (slot != NULL && wm_lane_set(slot)->lane_made != request->lane->made) {
+        end_slot(window, slot);
+        slot = NULL;
+    }
+    if (slot == NULL) {
+        return begin(space, request, window);
+    }
+    slot->epoch = request->epoch;
+    return wm_lane_set(slot);
+}
+
+/* ---- slow paths ---------------------------------------------------------- */
+
+static void settle(const wm_space *space, wm_window *window)
+{
+    wm_magazines *set;
+
+    for (unsigned at = 0;
+         (set = wm_magazines_next(window, space, &at)) != NULL;) {
+        wm_magazines_settle_mine(set);
+    }
+}
+
+/* The thread has moved to another node: what it has of page-locked memory
+ * follows it, and the section opens. */
+static void follow(wm_space *space)
+{
+    wm_window *window;
+
+    if (wm_magazines_lock_mine(&space->runtime->pinned->space, &window) !=
+        NULL) {
+        wm_section_unlock(&window->section);
+    }
+}
+
+wm_magazines *wm_lane_lock(wm_space *space, const wm_request *request,
+                           wm_window **mine)
+{
+    wm_window *window = wm_magazines_window(space);
+    wm_magazines *set = NULL;
+
+    if (window == NULL) {
+        return NULL;
+    }
+    if (wm_unlikely(wm_section_is_closed(&window->section, WM_CLOSED_HOME))) {
+        follow(space);
+    }
+    wm_section_lock(&window->section);
+    /* Where no hit is ever let in nothing is kept for one. */
+    if (request->epoch != 0 &&
+        !wm_section_is_closed(&window->section, ~(unsigned)WM_CLOSED_VISIT)) {
+        set = get(space, request, window);
+    }
+    if (set == NULL) {
+        settle(space, window);
+        wm_section_unlock(&window->section);
+    }
+    *mine = window;
+    return set;
+}
+
+void wm_lane_settle(wm_space *space)
+{
+    wm_window *window = wm_window_mine();
+
+    if (window->owner == space->runtime && window->lanes > 0) {
+        wm_section_lock(&window->section);
+        settle(space, window);
+        wm_section_unlock(&window->section);
+    }
+}
+
+bool wm_lane_free_slow(wm_window *window, wm_block *block)
+{
+    const wm_lane_slot *slot;
+    bool taken = false;
+
+    wm_section_lock(&window->section);
+    slot = wm_lane_slot_by(
+        window, atomic_load_explicit(&block->state, memory_order_relaxed));
+    if (slot != NULL && wm_lane_is_trusted(window, slot) &&
+        !wm_section_is_closed(&window->section, ~(unsigned)WM_CLOSED_VISIT)) {
+        wm_magazines_push_slow(wm_lane_set(slot), block);
+        taken = true;
+    }
+    wm_section_unlock(&window->section);
+    return taken;
+}
