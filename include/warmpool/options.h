@@ -58,9 +58,11 @@ extern "C" {
     X_ENUM(magazines, "on", "on|off",                                          \
            "freed blocks are kept ready by the thread that frees them")        \
     X_SIZE(magazine_blocks, 32, 1, 1024,                                       \
-           "most blocks of one size that a thread keeps")                      \
+           "most blocks of one size that a thread keeps (of a device: for "    \
+           "a stream)")                                                        \
     X_SIZE(magazine_bytes, (uint64_t)256 << 20, 4096, (uint64_t)1 << 40,       \
-           "most bytes that a thread keeps")                                   \
+           "most bytes that a thread keeps (of devices: for each of the "      \
+           "eight streams used last)")                                         \
     X_ENUM(log, "warning", "none|warning|info|debug",                          \
            "least severe message given to the log callback")                   \
     X_TEXT(trace,                                                              \

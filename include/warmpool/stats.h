@@ -6,9 +6,10 @@
  * those of one struct belong to one moment, but for what threads do after they
  * were asked. A peak is exact where one thread allocates. Where several do, a
  * peak of one may meet a low of another without being seen: it may be off by
- * what their magazines hold (option magazine_bytes, for each). Frees on adopted
- * streams are pending at once for whoever asks, and part of the peak of that as
- * soon as they leave the thread that gathers them.
+ * what their magazines hold (option magazine_bytes, for each); so may that of a
+ * device's memory where one thread allocates for several streams. Frees on
+ * adopted streams are pending at once for whoever asks, and part of the peak of
+ * that as soon as they leave the thread that gathers them.
  *
  * Where the runtime has several NUMA nodes, or threads have parted into several
  * arenas of a node, a figure is the sum of theirs, each of a moment of its own.

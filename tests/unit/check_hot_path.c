@@ -120,6 +120,29 @@ static warm_status of_node(void)
     return status == WARM_OK ? warm_free(pointer) : status;
 }
 
+/* Of a device, in the order of the thread's own stream. */
+static warm_status of_device(void)
+{
+    void *pointer = NULL;
+    warm_status status =
+        warm_device_alloc(runtime, 0, stream, 64 << 10, &pointer);
+
+    return status == WARM_OK ? warm_free(pointer) : status;
+}
+
+static warm_status of_device_mixed(void)
+{
+    uint64_t random = wt_random(&random_state);
+    void **slot = &live[random % LIVE];
+    warm_status status = warm_free(*slot);
+
+    *slot = NULL;
+    return status == WARM_OK
+               ? warm_device_alloc(runtime, 0, stream,
+                                   (size_t)4096 << ((random >> 32) % 5), slot)
+               : status;
+}
+
 /* What is used on the stream makes it go on. */
 static warm_status use(void *pointer, warm_stream by)
 {
@@ -226,6 +249,8 @@ static const struct path {
     {"alloc + free 1 MiB", large, {0, 0, 0, 0, 0}, false},
     {"alloc on a node + free", of_node, {0, 0, 0, 0, 0}, false},
     {"mixed, 64 live", mixed, {0.01, 0, 0, 0, 0.001}, false},
+    {"of a device", of_device, {0, 0, 0, 0, 0}, false},
+    {"of a device, mixed", of_device_mixed, {0.05, 0, 0, 0, 0.001}, false},
     {"alloc + record + free", used, {1.5, 0.04, 0.07, 0.001, 0}, false},
     {"mixed, recorded", mixed_used, {1.3, 0.03, 0.05, 0.001, 0.01}, false},
     {"record again", used_again, {0, 0, 0, 0, 0}, false},
