@@ -31,6 +31,16 @@ static warm_status find_lane(wm_orders *orders, warm_stream stream,
     return status;
 }
 
+/* As a hit knows it. */
+static bool is_known(wm_device_space *d, warm_stream stream,
+                     wm_request *request)
+{
+    wm_window *window = wm_window_mine();
+
+    return window->owner == d->space.runtime &&
+           wm_lane_is_known(window, d->device, stream, request);
+}
+
 static warm_status alloc(wm_device_space *d, warm_stream stream, size_t bytes,
                          void **pointer)
 {
@@ -49,7 +59,8 @@ static warm_status alloc(wm_device_space *d, warm_stream stream, size_t bytes,
             orders = &request.arena->pool->orders;
         }
     }
-    if (status == WARM_OK && request.lane == NULL) {
+    if (status == WARM_OK && request.lane == NULL &&
+        (request.arena->pool != NULL || !is_known(d, stream, &request))) {
         status = find_lane(orders, stream, epoch, &request, &captured);
     }
     if (status == WARM_OK) {

@@ -105,6 +105,26 @@ static wm_magazines *get(wm_space *space, const wm_request *request,
 
 /* ---- slow paths ---------------------------------------------------------- */
 
+bool wm_lane_is_known(wm_window *window, int device, warm_stream stream,
+                      wm_request *request)
+{
+    const wm_lane_slot *slot;
+    bool known;
+
+    if (!wm_section_enter(&window->section)) {
+        return false;
+    }
+    slot = wm_lane_slot_of(window, device, stream);
+    known = slot != NULL && wm_lane_is_trusted(window, slot);
+    if (known) {
+        request->lane = wm_lane_set(slot)->lane;
+        request->stream = stream;
+        request->epoch = slot->epoch;
+    }
+    wm_section_leave(&window->section);
+    return known;
+}
+
 static void settle(const wm_space *space, wm_window *window)
 {
     wm_magazines *set;

@@ -179,6 +179,11 @@ wm_lane_free(wm_window *window, wm_block *block, char *base)
 
 /* ---- slow paths --------------------------------------------------------- */
 
+/* Whether the calling thread's window, which is of the runtime, knows the lane
+ * of a stream; then it is in the request. */
+bool wm_lane_is_known(wm_window *window, int device, warm_stream stream,
+                      struct wm_request *request);
+
 /* The set of the calling thread for a request that is in the order of a stream,
  * made if there is none, with the section locked by *mine; or null: then what
  * it has of the space has settled. */

@@ -13,8 +13,14 @@
  * back (1 us each, with the miss that follows), getting there as RECLAIM_PRICE
  * of them, a visit to a window as VISIT_PRICE: once they come to what a growth
  * costs, a price for each segment of it (page-locking 4 MiB takes 2 ms), one
- * growth goes before the next reclaim. */
-enum { WM_GROWTH_PRICE = 2048, WM_RECLAIM_PRICE = 8, WM_VISIT_PRICE = 16 };
+ * growth goes before the next reclaim. A device has less memory than time: at
+ * the same price the two traces of the bench would hold 40 % and 10 % more. */
+enum {
+    WM_GROWTH_PRICE = 2048,
+    WM_DEVICE_PRICE = 16384,
+    WM_RECLAIM_PRICE = 8,
+    WM_VISIT_PRICE = 16
+};
 
 /* Windows that are visited one at a time before all are. */
 enum { WM_RICHEST = 16 };
@@ -168,6 +174,21 @@ static void try_again(struct reclaim *reclaim)
                                        reclaim->request->bytes, &starved);
 }
 
+/* After one block of the thread's own came back. */
+static void try_that(struct reclaim *reclaim)
+{
+    const wm_request *request = reclaim->request;
+    bool starved = false;
+
+    if (reclaim->space->traits->laned) {
+        reclaim->block =
+            wm_arena_take_fitting(request->arena, request->lane, request->bytes,
+                                  WM_CUT_SINGLE, &starved);
+    } else {
+        try_again(reclaim);
+    }
+}
+
 static bool has_some(const wm_window *window, void *context)
 {
     const struct reclaim *reclaim = context;
@@ -288,7 +309,7 @@ static void reclaim_one(struct reclaim *reclaim, wm_magazines *set)
 {
     if (give_one(set, reclaim->request->bytes)) {
         reclaim->blocks++;
-        try_again(reclaim);
+        try_that(reclaim);
     }
 }
 
@@ -318,6 +339,7 @@ static void reclaim_mine(struct reclaim *reclaim)
 static bool is_dear(wm_space *space, size_t bytes)
 {
     uint64_t segments = 1 + bytes / space->segment_bytes;
+    uint64_t price = space->traits->laned ? WM_DEVICE_PRICE : WM_GROWTH_PRICE;
     /* Relaxed, both: an estimate that several threads add to. */
     uint64_t cost =
         WM_VISIT_PRICE * atomic_exchange_explicit(&space->timelines->visits, 0,
@@ -325,7 +347,7 @@ static bool is_dear(wm_space *space, size_t bytes)
 
     cost += atomic_fetch_add_explicit(&space->reclaimed, cost,
                                       memory_order_relaxed);
-    if (cost < WM_GROWTH_PRICE * segments) {
+    if (cost < price * segments) {
         return false;
     }
     atomic_store_explicit(&space->reclaimed, 0, memory_order_relaxed);

@@ -206,6 +206,9 @@ enum { FEW = 8 };
  * needed for that but silence. */
 static wm_block *take_passed(wm_space *space, const wm_request *request)
 {
+    /* Before neighbours are joined for it, which takes a walk, the thread's own
+     * magazines are looked into, and others': see wm_magazines_reclaim(). */
+    enum wm_cut cut = request->epoch != 0 ? WM_CUT_SINGLE : WM_CUT_ANY;
     wm_block *block = NULL;
     uint64_t now = wm_clock_ns();
 
@@ -216,7 +219,7 @@ static wm_block *take_passed(wm_space *space, const wm_request *request)
     if (block == NULL) {
         wm_timelines_poll_some(space->timelines, FEW, request->arena,
                                wm_magazines_steady(space), now);
-        block = take_idle(space, request, WM_CUT_ANY);
+        block = take_idle(space, request, cut);
     }
     if (block == NULL && wm_magazines_spare_larger(space, request)) {
         block = take_idle(space, request, WM_CUT_ANY);
@@ -226,7 +229,7 @@ static wm_block *take_passed(wm_space *space, const wm_request *request)
     }
     if (block == NULL && wm_timelines_any(space->timelines)) {
         wm_timelines_poll(space->timelines);
-        block = take_idle(space, request, WM_CUT_ANY);
+        block = take_idle(space, request, cut);
     }
     wm_space_say_ends(space);
     return block;

@@ -251,7 +251,7 @@ const bench_row bench_rows[] = {
      .work = "mixed",
      .threads = THREADS,
      .ops = {300, 60000, 300000},
-     TIMED,
+     STEADY,
      .runs = RUNS,
      .series = {{"device", NULL}, {"cub", NULL}},
      .goal = BENCH_ABSOLUTE,
