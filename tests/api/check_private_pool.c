@@ -151,11 +151,18 @@ static warm_private_pool begin_capture(warm_stream stream)
     return pool;
 }
 
-static warm_graph end_capture(warm_private_pool pool, warm_stream stream)
+static warm_graph capture_over(warm_stream stream)
 {
     warm_graph graph = NULL;
 
     wt_ok(warm_capture_end(runtime, stream, &graph));
+    return graph;
+}
+
+static warm_graph end_capture(warm_private_pool pool, warm_stream stream)
+{
+    warm_graph graph = capture_over(stream);
+
     end(pool);
     return graph;
 }
@@ -677,6 +684,36 @@ START_TEST(test_E5_allocation_without_a_capture_warns_once)
 }
 END_TEST
 
+/* What a stream may use is active until the pool has gone, and the stream has
+ * passed; what only graphs use is not. */
+START_TEST(test_E4_C6_what_graphs_keep_is_active_while_streams_use_it)
+{
+    warm_private_pool pool = begin_capture(first);
+    void *used = take(DEVICE, first, 8 * KIB);
+    void *captured = take(DEVICE, first, 3 * MIB);
+    warm_device_stats s = {.size = sizeof s};
+
+    wt_ok(warm_record_stream(used, second));
+    wt_ok(warm_graph_destroy(runtime, end_capture(pool, first)));
+    wt_ok(warm_capture_begin(runtime, second));
+    wt_ok(warm_record_stream(captured, second));
+    wt_ok(warm_graph_destroy(runtime, capture_over(second)));
+    wt_ok(warm_free(used));
+    wt_ok(warm_free(captured));
+    wt_ok(warm_device_get_stats(runtime, 0, &s));
+    ck_assert_uint_eq(s.captured, 2);
+    ck_assert_uint_eq(s.all.active.current, 1);
+    ck_assert_uint_eq(s.large.active.current, 0);
+    release(pool);
+    wt_ok(warm_stream_synchronize(runtime, second));
+    wt_ok(warm_poll(runtime));
+    wt_ok(warm_device_get_stats(runtime, 0, &s));
+    ck_assert_uint_eq(s.all.active.current, 0);
+    ck_assert_uint_eq(s.all.active_bytes.current, 0);
+    ck_assert_uint_eq(held_now(DEVICE), 0);
+}
+END_TEST
+
 /* The stream may not be asked while it captures: that breaks it. */
 START_TEST(test_E7_capture_that_fails_leaves_nothing)
 {
@@ -1159,6 +1196,8 @@ int main(void)
     tcase_add_test(tcase, test_E4_C1_branches_of_a_capture_share_nothing);
     tcase_add_loop_test(tcase, test_E5_allocation_without_a_capture_warns_once,
                         0, KINDS);
+    tcase_add_test(tcase,
+                   test_E4_C6_what_graphs_keep_is_active_while_streams_use_it);
     tcase_add_loop_test(tcase, test_E7_capture_that_fails_leaves_nothing, 0,
                         KINDS);
     tcase_add_loop_test(

@@ -2,7 +2,10 @@
  * order of many streams. */
 #include "wt.h"
 
+#include "alloc/device_space.h"
+#include "alloc/private_pool.h"
 #include "runtime/base/lock.h"
+#include "runtime/runtime.h"
 
 enum { STREAMS = 300, SIZE = 64 << 10 };
 
@@ -111,6 +114,35 @@ START_TEST(test_C4_what_comes_back_behind_a_mark_is_marked_later)
 }
 END_TEST
 
+/* An arena serves one pool for graphs after the other, and any stream: none of
+ * the earlier ones' lanes is left then. */
+START_TEST(test_E3_lanes_end_with_their_pool)
+{
+    enum { POOLS = 3 };
+    unsigned arenas = 0;
+
+    runtime = wt_runtime(
+        &(warm_options){.size = sizeof(warm_options), .device = "host"});
+    for (int i = 0; i < POOLS; i++) {
+        warm_private_pool pool = 0;
+
+        wt_ok(warm_stream_create(runtime, 0, &stream[i]));
+        wt_ok(warm_private_pool_begin(runtime, &pool, 0, NULL, NULL));
+        wt_ok(warm_free(take(stream[i], SIZE)));
+        wt_ok(warm_private_pool_end(runtime, pool));
+        wt_ok(warm_private_pool_release(runtime, pool));
+        wt_ok(warm_stream_destroy(runtime, stream[i]));
+    }
+    for (wm_arena *a = wm_space_arenas(&runtime->device_spaces[0].space);
+         a != NULL; a = a->next_arena) {
+        arenas += a->pool != NULL;
+        ck_assert(a->pool == NULL || a->lanes == NULL);
+    }
+    ck_assert_uint_eq(arenas, 1);
+    wt_runtime_end(runtime);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("order");
@@ -121,6 +153,7 @@ int main(void)
                    test_C4_a_miss_looks_at_streams_with_something_new_only);
     tcase_add_test(tcase,
                    test_C4_what_comes_back_behind_a_mark_is_marked_later);
+    tcase_add_test(tcase, test_E3_lanes_end_with_their_pool);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
 }

@@ -241,11 +241,17 @@ START_TEST(test_B12_idle_blocks_of_a_sibling_serve_before_growth)
 {
     const size_t sizes[] = {SIZE, 5 * MIB};
     size_t bytes = sizes[_i];
+    uint64_t cached;
     void *live, *block;
 
     begin((warm_options){.arenas = 2, .segment = 16 * MIB});
     live = take(6 * MIB);
+    wt_ok(warm_free(take(3 * SIZE)));
+    cached = stats_now().cached_bytes;
+    ck_assert_uint_gt(cached, 0);
     block = other_does(bytes, NULL, true);
+    /* Nor is taken back what threads keep. */
+    ck_assert_uint_eq(stats_now().cached_bytes, cached);
     ck_assert_ptr_eq(arena_of(block), arena(0));
     ck_assert_uint_eq(stats_now().driver_alloc.count, 1);
     ck_assert_uint_eq(stats_now().requests.current, 2);
@@ -256,8 +262,38 @@ START_TEST(test_B12_idle_blocks_of_a_sibling_serve_before_growth)
 }
 END_TEST
 
-/* Nor is a request refused at the limit while a sibling has room, be it in the
- * magazines of another thread. */
+/* Nor while a sibling has one that is kept for large requests. */
+START_TEST(test_B12_region_apart_of_a_sibling_serves_what_the_driver_refuses)
+{
+    void *block;
+
+    begin((warm_options){.arenas = 2});
+    wt_ok(warm_free(take(80 * MIB)));
+    wt_ok(warm_testing_fail(runtime, "pinned_alloc", 1, 1));
+    block = other_does(SIZE, NULL, true);
+    wt_ok(warm_testing_fail(runtime, "pinned_alloc", 0, 0));
+    ck_assert_uint_eq(stats_now().segments.current, 1);
+    wt_ok(warm_free(block));
+    end();
+}
+END_TEST
+
+/* A region is a part of what all siblings hold. */
+START_TEST(test_growth_goes_by_what_all_siblings_hold)
+{
+    void *large, *block;
+
+    begin((warm_options){.arenas = 2, .segment = 64 << 10});
+    large = take(8 * MIB);
+    block = other_does(5000, NULL, true);
+    ck_assert_ptr_eq(arena_of(block), arena(1));
+    ck_assert_uint_eq(stats_now().held_bytes.current, 8 * MIB + (128 << 10));
+    wt_ok(warm_free(block));
+    wt_ok(warm_free(large));
+    end();
+}
+END_TEST
+
 static uint64_t questions(void)
 {
     uint64_t stream = 0, event = 0;
@@ -299,6 +335,8 @@ START_TEST(test_depots_of_siblings_serve_before_streams_are_asked)
 }
 END_TEST
 
+/* Nor is a request refused at the limit while a sibling has room, be it in the
+ * magazines of another thread. */
 START_TEST(test_B12_limit_counts_what_all_siblings_hold)
 {
     void *block;
@@ -568,6 +606,10 @@ int main(void)
         tcase, test_B12_idle_blocks_of_a_sibling_serve_before_growth, 0, 2);
     tcase_add_test(tcase,
                    test_depots_of_siblings_serve_before_streams_are_asked);
+    tcase_add_test(
+        tcase,
+        test_B12_region_apart_of_a_sibling_serves_what_the_driver_refuses);
+    tcase_add_test(tcase, test_growth_goes_by_what_all_siblings_hold);
     tcase_add_test(tcase, test_B12_limit_counts_what_all_siblings_hold);
     tcase_add_test(tcase,
                    test_freed_blocks_go_back_to_the_arena_that_they_are_of);
