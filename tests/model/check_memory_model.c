@@ -24,11 +24,10 @@ enum {
     SPACES = 1 + DEVICES, /* page-locked, device 0, device 1 */
     EACH = 4,             /* streams of a device, beside the default ones */
     NOW = DEVICES * EACH + 2,
-    EVER = 4096,
+    STREAMS = 64,
     LIVE = 128,
     FREED = 1024,
     POOLS = 4,
-    POOLS_EVER = 4096,
     CAPTURES = 2,
     GRAPHS = 6,
     KEPT_MOST = 200 /* blocks that graphs of no pool may have */
@@ -72,11 +71,12 @@ struct range {
 static struct {
     warm_runtime *runtime;
     struct stream *ever, *now[NOW], *launcher[DEVICES];
-    unsigned evers;
+    size_t evers, most_ever;
     struct range live[LIVE], freed[FREED];
     unsigned lives, freeds;
     struct pool *pools_ever, *pool[POOLS], *recording[POOLS];
-    unsigned pools_made, pools, recordings;
+    size_t pools_made;
+    unsigned pools, recordings;
     struct capture *capture[CAPTURES], *graph[GRAPHS];
     unsigned captures, graphs;
     uint64_t kept[SPACES], with_pools, allocated[SPACES];
@@ -110,7 +110,7 @@ static struct stream *new_stream(int device)
 {
     struct stream *s = &m.ever[m.evers++];
 
-    ck_assert_uint_le(m.evers, EVER);
+    ck_assert_uint_le(m.evers, m.most_ever);
     s->device = device;
     s->adopted = true;
     wt_ok(warm_stream_create(m.runtime, device, &s->name));
@@ -197,7 +197,7 @@ static void step_replace(void)
     unsigned i = (unsigned)pick(NOW);
     struct stream *s = m.now[i];
 
-    if (s->by_name || s->capture != NULL || m.evers == EVER) {
+    if (s->by_name || s->capture != NULL || m.evers == m.most_ever) {
         return;
     }
     release_hold(s);
@@ -341,7 +341,7 @@ static struct pool *make_pool(bool user)
 {
     struct pool *pool;
 
-    if (m.pools == POOLS || m.pools_made == POOLS_EVER) {
+    if (m.pools == POOLS || m.pools_made == m.most_ever) {
         return NULL;
     }
     pool = &m.pools_ever[m.pools_made++];
@@ -990,6 +990,21 @@ static void check_figures(void)
          "something was written over");
 }
 
+/* What streams may use of what graphs of pools have is active. */
+static void check_active(int space)
+{
+    warm_device_stats s = {.size = sizeof s};
+    uint64_t active = 0;
+
+    for (unsigned i = 0; i < m.freeds; i++) {
+        active += m.freed[i].kept == WITH_POOL && m.freed[i].space == space &&
+                  m.freed[i].uses > 0;
+    }
+    wt_ok(warm_device_get_stats(m.runtime, space - 1, &s));
+    MUST(s.all.active.current == s.all.allocations.current + active,
+         "active blocks");
+}
+
 /* Once all streams have run nothing waits for them. */
 static void drain(void)
 {
@@ -999,7 +1014,7 @@ static void drain(void)
     for (unsigned i = 0; i < NOW; i++) {
         release_hold(m.now[i]);
     }
-    for (unsigned i = 0; i < m.evers; i++) {
+    for (size_t i = 0; i < m.evers; i++) {
         model_await(&m.ever[i]);
     }
     for (int i = 0; i < SPACES; i++) {
@@ -1009,6 +1024,9 @@ static void drain(void)
             wt_ok(warm_poll(m.runtime));
             wm_space_stats(space_at(i), &s);
         } while (s.pending.current > 0);
+        if (i > 0) {
+            check_active(i);
+        }
     }
 }
 
@@ -1056,37 +1074,34 @@ static void be_silent(void *context, warm_log_level level, const char *line)
     (void)line;
 }
 
-/* What a run is like: rows of a table. */
+/* What runs are like. sealed: graphs have memory of pools only, so that in the
+ * end all goes back. */
 static const struct kind {
-    const char *magazines, *background;
-    uint64_t arenas, history;
-    bool
-        sealed; /* graphs have memory of pools only: in the end all goes back */
-} kinds[] = {{"on", "off", 1, 0, true},
-             {"off", "off", 4, 500, false},
-             {"on", "on", 4, 0, false},
-             {"on", "off", 4, 500, true}};
+    bool sealed;
+    warm_options options;
+} kinds[] = {
+    {true, {.arenas = 1}},
+    {false, {.arenas = 4, .magazines = "off", .history = 500}},
+    {false, {.arenas = 4, .background = "on", .batch_ms = 1, .decay_ms = 1}},
+    {true, {.arenas = 4, .history = 500, .numa_nodes = 2, .segment = 1 << 18}}};
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
-static void begin(const struct kind *kind)
+static void begin(const struct kind *kind, unsigned long steps)
 {
-    warm_options options = {.size = sizeof options,
-                            .device = "host",
-                            .host_devices = DEVICES,
-                            .magazines = kind->magazines,
-                            .background = kind->background,
-                            .batch_ms = 1,
-                            .arenas = kind->arenas,
-                            .history = kind->history};
+    warm_options options = kind->options;
     unsigned at = 0;
 
     memset(&m, 0, sizeof m);
     m.random = wt_seed();
     m.sealed = kind->sealed;
-    m.ever = calloc(EVER, sizeof *m.ever);
-    m.pools_ever = calloc(POOLS_EVER, sizeof *m.pools_ever);
+    m.most_ever = STREAMS + steps / 50;
+    m.ever = calloc(m.most_ever, sizeof *m.ever);
+    m.pools_ever = calloc(m.most_ever, sizeof *m.pools_ever);
     ck_assert(m.ever != NULL && m.pools_ever != NULL);
     warm_log_set(be_silent, NULL);
+    options.size = sizeof options;
+    options.device = "host";
+    options.host_devices = DEVICES;
     m.runtime = wt_runtime(&options);
     for (int d = 0; d < DEVICES; d++) {
         m.launcher[d] = new_stream(d);
@@ -1143,7 +1158,7 @@ START_TEST(test_B4_C4_E4_random_steps_over_all_memory_agree_with_the_model)
 {
     unsigned long steps = wt_scaled(40000);
 
-    begin(&kinds[_i]);
+    begin(&kinds[_i], steps);
     for (m.step = 1; m.step <= steps; m.step++) {
         one_step();
         if (m.step % 64 == 0) {
