@@ -83,6 +83,36 @@ static warm_status alloc(wm_device_space *d, warm_stream stream, size_t bytes,
 static warm_status alloc_slow(warm_runtime *runtime, int device,
                               warm_stream stream, size_t bytes, void **pointer)
     __attribute__((noinline, cold));
+static warm_status alloc_other(warm_runtime *runtime, int device,
+                               warm_stream stream, size_t bytes, void **pointer)
+    __attribute__((noinline));
+
+/* Whether the thread keeps anything for the stream, which it did not allocate
+ * for last. */
+static bool turn_to(wm_window *window, int device, warm_stream stream)
+{
+    bool found = false;
+
+    if (wm_section_enter(&window->section)) {
+        found = wm_lane_slot_of(window, device, stream) != NULL;
+        wm_section_leave(&window->section);
+    }
+    return found;
+}
+
+/* It may be a hit yet. */
+static warm_status alloc_other(warm_runtime *runtime, int device,
+                               warm_stream stream, size_t bytes, void **pointer)
+{
+    wm_window *window = wm_window_mine();
+
+    if (wm_private_may_hit(window, runtime, bytes, pointer) &&
+        turn_to(window, device, stream) &&
+        wm_lane_alloc(window, device, stream, bytes, pointer)) {
+        return WARM_OK;
+    }
+    return alloc_slow(runtime, device, stream, bytes, pointer);
+}
 
 warm_status warm_device_alloc(warm_runtime *runtime, int device,
                               warm_stream stream, size_t bytes, void **pointer)
@@ -93,7 +123,7 @@ warm_status warm_device_alloc(warm_runtime *runtime, int device,
         wm_likely(wm_lane_alloc(window, device, stream, bytes, pointer))) {
         return WARM_OK;
     }
-    return alloc_slow(runtime, device, stream, bytes, pointer);
+    return alloc_other(runtime, device, stream, bytes, pointer);
 }
 
 static warm_status alloc_slow(warm_runtime *runtime, int device,

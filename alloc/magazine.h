@@ -273,6 +273,15 @@ wm_magazine_alloc(wm_window *window, size_t bytes, int node, void **pointer)
     return entry != NULL;
 }
 
+/* Whether that is the state of a block that is live and was handed out by the
+ * window. */
+static inline __attribute__((always_inline)) bool
+wm_magazine_is_of(const wm_window *window, wm_state state)
+{
+    return wm_likely(
+        state == atomic_load_explicit(&window->live_tag, memory_order_relaxed));
+}
+
 /* Whether a block, which may be null, is live and was handed out by the window.
  * Acquire: its other fields are those of its owner then. */
 static inline __attribute__((always_inline)) bool

@@ -8,8 +8,7 @@
 
 /* ---- slots --------------------------------------------------------------- */
 
-wm_lane_slot *wm_lane_slot_search(wm_window *window, int device,
-                                  warm_stream stream)
+wm_lane_slot *wm_lane_slot_of(wm_window *window, int device, warm_stream stream)
 {
     for (unsigned i = 0; i < WM_LANE_SLOTS; i++) {
         wm_lane_slot *slot = &window->lane[i];

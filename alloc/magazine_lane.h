@@ -32,6 +32,7 @@ static inline void wm_magazine_sort_take(wm_magazines *set,
 {
     wm_tally *tally = &set->sort[block->bytes > set->small_max];
 
+    WM_ONE_ADDRESS(tally);
     tally->blocks++;
     tally->bytes += (int64_t)block->bytes;
     tally->asked += (int64_t)requested;
@@ -51,6 +52,7 @@ static inline void wm_magazine_sort_give(wm_magazines *set,
 {
     wm_tally *tally = &set->sort[block->bytes > set->small_max];
 
+    WM_ONE_ADDRESS(tally);
     tally->blocks--;
     tally->bytes -= (int64_t)block->bytes;
     tally->asked -= (int64_t)wm_block_requested(block);
@@ -58,20 +60,9 @@ static inline void wm_magazine_sort_give(wm_magazines *set,
 
 /* ---- slots: the caller is in the section -------------------------------- */
 
-wm_lane_slot *wm_lane_slot_search(wm_window *window, int device,
-                                  warm_stream stream);
-
-/* The slot of a stream, or null. */
-static inline wm_lane_slot *wm_lane_slot_of(wm_window *window, int device,
-                                            warm_stream stream)
-{
-    wm_lane_slot *slot = &window->lane[window->lane_last];
-
-    return wm_likely(slot->stream == stream) &&
-                   wm_likely(slot->device == device)
-               ? slot
-               : wm_lane_slot_search(window, device, stream);
-}
+/* The slot of a stream, which is the one used last from now on; or null. */
+wm_lane_slot *wm_lane_slot_of(wm_window *window, int device,
+                              warm_stream stream);
 
 static inline wm_magazines *wm_lane_set(const wm_lane_slot *slot)
 {
@@ -92,7 +83,7 @@ static inline bool wm_lane_is_trusted(const wm_window *window,
 
 /* ---- whole hits --------------------------------------------------------- */
 
-/* False: a miss. */
+/* For the stream that was allocated for last. False: a miss, or another one. */
 static inline __attribute__((always_inline)) bool
 wm_lane_alloc(wm_window *window, int device, warm_stream stream, size_t bytes,
               void **pointer)
@@ -103,8 +94,9 @@ wm_lane_alloc(wm_window *window, int device, warm_stream stream, size_t bytes,
     if (wm_unlikely(!wm_section_enter(&window->section))) {
         return false;
     }
-    slot = wm_lane_slot_of(window, device, stream);
-    if (wm_likely(slot != NULL) && wm_lane_is_trusted(window, slot)) {
+    slot = &window->lane[window->lane_last];
+    if (wm_likely(slot->stream == stream) &&
+        wm_likely(slot->device == device) && wm_lane_is_trusted(window, slot)) {
         entry = wm_magazine_pop(wm_lane_set(slot), bytes);
     }
     if (wm_likely(entry != NULL)) {
@@ -152,20 +144,14 @@ static inline wm_lane_slot *wm_lane_slot_by(wm_window *window, wm_state state)
                : NULL;
 }
 
-/* Of a block, or null. False: it is not live, not of a set of the window, or
- * does not begin there; or it has uses, or must not be kept. */
+/* Of a block that is in the state. False: it is not live, not of a set of the
+ * window, or does not begin there; or it has uses, or must not be kept. */
 static inline __attribute__((always_inline)) bool
-wm_lane_free(wm_window *window, wm_block *block, char *base)
+wm_lane_free(wm_window *window, wm_block *block, wm_state state, char *base)
 {
-    const wm_lane_slot *slot;
+    const wm_lane_slot *slot = wm_lane_slot_by(window, state);
 
-    if (wm_unlikely(block == NULL)) {
-        return false;
-    }
-    /* Acquire: its other fields are those of its owner then; and, of the uses,
-     * pairs with the record of another thread. */
-    slot = wm_lane_slot_by(
-        window, atomic_load_explicit(&block->state, memory_order_acquire));
+    /* Acquire pairs with the record of another thread. */
     if (slot == NULL || wm_unlikely(block->base != base) ||
         wm_unlikely(atomic_load_explicit(&block->uses, memory_order_acquire) !=
                     NULL) ||

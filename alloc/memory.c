@@ -180,7 +180,14 @@ warm_status warm_free(void *pointer)
     wm_window *window = wm_window_mine();
     wm_block *block = wm_block_from(pointer);
 
-    if (wm_magazine_owns(window, block) && wm_likely(block->base == pointer)) {
+    wm_state state;
+
+    if (wm_unlikely(block == NULL)) {
+        return free_slow(pointer);
+    }
+    /* Acquire: its other fields are those of its owner then. */
+    state = atomic_load_explicit(&block->state, memory_order_acquire);
+    if (wm_magazine_is_of(window, state) && wm_likely(block->base == pointer)) {
         /* Acquire pairs with the release of a record by another thread. */
         wm_use *uses = atomic_load_explicit(&block->uses, memory_order_acquire);
 
@@ -188,7 +195,7 @@ warm_status warm_free(void *pointer)
                                    : wm_gather_free(window, block, uses))) {
             return WARM_OK;
         }
-    } else if (wm_lane_free(window, block, pointer)) {
+    } else if (wm_lane_free(window, block, state, pointer)) {
         return WARM_OK;
     }
     return free_slow(pointer);
