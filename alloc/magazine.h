@@ -367,7 +367,8 @@ void wm_magazines_flush_idle(struct wm_space *space);
 bool wm_magazines_steady(const struct wm_space *space);
 
 /* Gives one block of the calling thread's, out of which the request can be cut,
- * back to the arena, if its memory has been steady for long. Whether it did. */
+ * back to the arena, if its memory has been steady for long, or is in the order
+ * of a stream, where others would have to be asked. Whether it did. */
 bool wm_magazines_spare_larger(struct wm_space *space,
                                const struct wm_request *request);
 

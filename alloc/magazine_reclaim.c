@@ -294,13 +294,19 @@ static bool give_one(wm_magazines *set, size_t requested)
 bool wm_magazines_spare_larger(wm_space *space, const wm_request *request)
 {
     wm_window *window;
-    wm_magazines *set = wm_magazines_lock_mine(space, &window);
+    wm_magazines *set = wm_magazines_lock_for(space, request, &window);
     bool spared = false;
 
     if (set != NULL) {
-        spared = set->steady && wm_arena_beside(set->arena, request->arena) &&
+        spared = (set->steady || set->lane != NULL) &&
+                 wm_arena_beside(set->arena, request->arena) &&
                  give_one(set, request->bytes);
         wm_section_unlock(&window->section);
+    }
+    if (spared && space->traits->laned) {
+        /* Relaxed: as in note_cost(). */
+        atomic_fetch_add_explicit(&space->reclaimed, WM_RECLAIM_PRICE,
+                                  memory_order_relaxed);
     }
     return spared;
 }

@@ -222,7 +222,7 @@ static wm_block *take_passed(wm_space *space, const wm_request *request)
         block = take_idle(space, request, cut);
     }
     if (block == NULL && wm_magazines_spare_larger(space, request)) {
-        block = take_idle(space, request, WM_CUT_ANY);
+        block = take_idle(space, request, cut);
     }
     if (block == NULL) {
         block = take_beside(space, request);
