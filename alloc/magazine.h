@@ -74,6 +74,7 @@ typedef struct wm_supply {
     uint16_t batch;     /* blocks that the next miss gets */
     uint16_t missed_at; /* misses of the set at the last one, as it wraps */
     uint16_t room;      /* const: once it is in use */
+    uint32_t first;     /* const: of the set's entries, where its room begins */
 } wm_supply;
 
 typedef struct wm_magazines {

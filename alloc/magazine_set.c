@@ -24,14 +24,25 @@ static uint32_t room_for(const wm_space *space, size_t bytes)
                                                     : space->magazine_blocks);
 }
 
-/* What lies before the first entry of a class; its state is no set's. */
+/* What lies before the first entry of a class; its state is no set's. And that
+ * entry, of all classes that are not in use: their own room is not touched. */
 static const wm_block no_block;
+static const wm_entry no_entry = {(wm_block *)(uintptr_t)&no_block, NULL};
+
+static void place(wm_magazines *set, wm_magazine *m, const wm_entry *before,
+                  uint32_t room)
+{
+    m->top = (wm_entry *)(uintptr_t)before + 1;
+    m->end = m->top + room;
+    m->room = room;
+    wm_magazine_rebase(set, m);
+}
 
 static wm_magazines *make_set(wm_space *space, wm_arena *arena)
 {
     size_t entries = 0;
     wm_magazines *set;
-    wm_entry *entry;
+    uint32_t first = 0;
 
     for (unsigned i = 0; i < WM_CLASSES; i++) {
         entries += 1 + room_for(space, wm_class_bytes(i));
@@ -42,18 +53,15 @@ static wm_magazines *make_set(wm_space *space, wm_arena *arena)
     }
     set->arena = arena;
     set->bytes_max = (int64_t)space->magazine_bytes;
-    entry = set->entries;
     for (unsigned i = 0; i < WM_CLASSES; i++) {
         wm_magazine *m = &set->of[i];
 
         m->bytes = (uint32_t)wm_class_bytes(i);
         set->supply[i].room = (uint16_t)room_for(space, m->bytes);
-        entry->block = (wm_block *)(uintptr_t)&no_block;
-        m->top = entry + 1;
-        m->end = m->top;
-        wm_magazine_rebase(set, m);
+        set->supply[i].first = first;
         set->supply[i].batch = 1;
-        entry = m->end + set->supply[i].room;
+        place(set, m, &no_entry, 0);
+        first += 1u + set->supply[i].room;
     }
     return set;
 }
@@ -63,8 +71,10 @@ wm_magazine *wm_magazine_use(wm_magazines *set, unsigned size_class)
     wm_magazine *m = &set->of[size_class];
 
     if (m->room == 0) {
-        m->room = set->supply[size_class].room;
-        m->end += m->room;
+        wm_entry *before = &set->entries[set->supply[size_class].first];
+
+        *before = no_entry;
+        place(set, m, before, set->supply[size_class].room);
         set->in_use[set->classes++] = (uint8_t)size_class;
     }
     return m;
@@ -76,8 +86,7 @@ static void use_no_class(wm_magazines *set)
     while (set->classes > 0) {
         wm_magazine *m = &set->of[set->in_use[--set->classes]];
 
-        m->end -= m->room;
-        m->room = 0;
+        place(set, m, &no_entry, 0);
     }
 }
 
