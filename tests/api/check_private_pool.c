@@ -760,6 +760,39 @@ START_TEST(test_E3_B7_driver_frees_wait_for_the_end_of_captures)
 }
 END_TEST
 
+/* Nor while a pool for graphs is recording. */
+START_TEST(test_E3_E2_driver_frees_wait_for_the_end_of_a_recording)
+{
+    warm_private_pool pool = begin(0, always, NULL), other;
+
+    wt_ok(warm_free(take(_i, first, 8 * KIB)));
+    end(pool);
+    other = begin(0, always, NULL);
+    release(pool);
+    ck_assert_uint_gt(held_now(_i), 0);
+    end(other);
+    ck_assert_uint_eq(held_now(_i), 0);
+    release(other);
+}
+END_TEST
+
+/* The graph that used it went with the pool. */
+START_TEST(test_E3_E4_captured_block_is_free_when_its_pool_has_gone)
+{
+    warm_private_pool pool = begin_capture(first);
+    void *block = take(_i, first, 8 * KIB);
+
+    wt_ok(warm_capture_begin(runtime, second));
+    wt_ok(warm_record_stream(block, second));
+    wt_ok(warm_graph_destroy(runtime, capture_over(second)));
+    wt_ok(warm_graph_destroy(runtime, end_capture(pool, first)));
+    release(pool);
+    ck_assert_uint_gt(held_now(_i), 0);
+    wt_ok(warm_free(block));
+    ck_assert_uint_eq(held_now(_i), 0);
+}
+END_TEST
+
 /* Where something is always captured, nothing ever goes back; but what is held
  * is enough for all that come. */
 START_TEST(test_E3_B7_pools_in_turn_need_the_memory_of_one)
@@ -1202,6 +1235,12 @@ int main(void)
                         KINDS);
     tcase_add_loop_test(
         tcase, test_E3_B7_driver_frees_wait_for_the_end_of_captures, 0, KINDS);
+    tcase_add_loop_test(tcase,
+                        test_E3_E2_driver_frees_wait_for_the_end_of_a_recording,
+                        0, KINDS);
+    tcase_add_loop_test(
+        tcase, test_E3_E4_captured_block_is_free_when_its_pool_has_gone, 0,
+        KINDS);
     tcase_add_loop_test(tcase, test_E8_innermost_pool_that_matches_wins, 0,
                         KINDS);
     tcase_add_loop_test(tcase, test_E8_outer_pool_may_end_first, 0, KINDS);
