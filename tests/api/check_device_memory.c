@@ -318,6 +318,10 @@ START_TEST(test_stream_of_another_device_is_refused)
     wt_ok(warm_device_alloc(two, 1, there, 100, &pointer));
     ck_assert_int_eq(info_of(pointer).device, 1);
     wt_ok(warm_free(pointer));
+    /* The name of a default stream means that of the memory's device. */
+    wt_ok(warm_device_alloc(two, 1, NULL, 100, &pointer));
+    ck_assert_int_eq(info_of(pointer).device, 1);
+    wt_ok(warm_free(pointer));
     wt_ok(warm_stream_destroy(two, there));
     wt_runtime_end(two);
 }

@@ -235,6 +235,32 @@ START_TEST(test_region_apart_stays_apart_when_it_moves)
 }
 END_TEST
 
+static int any_stream(void *context, warm_stream stream)
+{
+    (void)context;
+    (void)stream;
+    return 1;
+}
+
+/* A private pool has one arena for all of them. */
+START_TEST(test_E1_pool_is_one_for_threads_of_all_siblings)
+{
+    warm_private_pool pool = 0;
+    void *block;
+
+    begin((warm_options){.arenas = 2});
+    wt_ok(warm_free(other_does(SIZE, take(SIZE), true)));
+    ck_assert_uint_eq(other.home, 1);
+    wt_ok(warm_private_pool_begin(runtime, &pool, 0, any_stream, NULL));
+    block = take(SIZE);
+    ck_assert_ptr_eq(other_does(SIZE, block, true), block);
+    wt_ok(warm_free(block));
+    wt_ok(warm_private_pool_end(runtime, pool));
+    wt_ok(warm_private_pool_release(runtime, pool));
+    end();
+}
+END_TEST
+
 /* What is in use in part stays, and serves from there: by a size that threads
  * keep, and by one that they do not. */
 START_TEST(test_B12_idle_blocks_of_a_sibling_serve_before_growth)
@@ -602,6 +628,7 @@ int main(void)
     tcase_add_loop_test(tcase, test_threads_that_meet_in_an_arena_part, 0, 2);
     tcase_add_test(tcase,
                    test_B12_idle_region_of_a_sibling_serves_before_growth);
+    tcase_add_test(tcase, test_E1_pool_is_one_for_threads_of_all_siblings);
     tcase_add_loop_test(
         tcase, test_B12_idle_blocks_of_a_sibling_serve_before_growth, 0, 2);
     tcase_add_test(tcase,
