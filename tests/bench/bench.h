@@ -33,7 +33,7 @@ typedef struct bench_setup {
     uint64_t ops;                 /* a thread and run; traces: most steps */
     unsigned ms;                  /* fewer where a run takes longer; 0: not */
     uint64_t warm;                /* a thread, at least ops / 4 + 1024 */
-    unsigned warm_ms;             /* fewer where they take longer; 0: not */
+    unsigned warm_ms;             /* fewer where a thread takes longer */
     unsigned runs;                /* timed ones */
     unsigned record_ns, query_ns; /* what an event costs */
     unsigned lag;                 /* later uses until an event is done */

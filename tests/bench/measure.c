@@ -151,19 +151,20 @@ static void timed(member *m, unsigned run)
 
 /* Another round of the warm-up? And how much a run may do, from what the last
  * round cost. Both by processor time, or a machine with others on it would be
- * less warm. */
+ * less warm; that of a thread, or many threads would be. */
 static void after_round(team *t, uint64_t round)
 {
     const bench_setup *setup = t->setup;
     uint64_t cpu = bench_cpu_ns() / cores_for(setup->threads);
     uint64_t last = cpu - t->last_cpu_ns + 1;
+    uint64_t warm =
+        (cpu - t->cpu_ns) * cores_for(setup->threads) / setup->threads;
     uint64_t fit = setup->ms * MILLION * round / last;
 
     t->last_cpu_ns = cpu;
     t->warm_ops += round;
-    t->more =
-        t->warm_ops < setup->warm &&
-        (setup->warm_ms == 0 || cpu - t->cpu_ns < setup->warm_ms * MILLION);
+    t->more = t->warm_ops < setup->warm &&
+              (setup->warm_ms == 0 || warm < setup->warm_ms * MILLION);
     t->ops = setup->ms != 0 && fit < setup->ops ? fit + 1 : setup->ops;
     if (t->more) {
         return;

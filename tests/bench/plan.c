@@ -23,7 +23,7 @@
 #define TIMED .ms = {0, 15, 300}
 /* What is live repeats with the plan, every 65,536 operations, but a cache may
  * need many of those until it holds the most of every size. */
-#define STEADY TIMED, .warm = {0, 4000000, 16000000}, .warm_ms = {0, 120, 1500}
+#define STEADY TIMED, .warm = {0, 4000000, 16000000}, .warm_ms = {0, 80, 1000}
 #define TRACE(lags)                                                            \
     .lag = (lags), .threads = {8}, .ops = {3000, -1U, -1U}, .runs = {1, 1, 1}, \
     .series = {{"warmpool", NULL}, {"cub", NULL}}
@@ -116,6 +116,8 @@ const bench_row bench_rows[] = {
      .threads = {2, 4, 8},
      .ops = {500, 30000, 300000},
      TIMED,
+     .warm = {0, 400000, 4000000},
+     .warm_ms = {0, 30, 300},
      .runs = RUNS,
      .series = {{"warmpool", NULL},
                 {"none", NULL},

@@ -257,8 +257,9 @@ void bench_print_goals(const bench_figures *figures, enum bench_load load)
         all++;
     }
     printf("\nns an operation = wall time x min(threads, cores) / operations, "
-           "median (least-most)\nof the runs. churn: ns a thread, median of "
-           "paired differences to a bare one, and how\nsure that is. An x: "
+           "median (least-most)\nof the runs. churn: ns a thread lives, "
+           "above a bare one: difference of the medians, and how\nsure that "
+           "is. An x: "
            "warmpool's is that many times the figure before it; in the line "
            "of\nprocessor time, which others on the machine do not add to: "
            "times the yardstick's.\nwarm-up: ns an operation before the first "

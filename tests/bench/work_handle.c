@@ -4,8 +4,9 @@
  * reserve     warm_reserve() of a held handle
  * reserve_on  warm_reserve_on() of one bound to that stream already
  * leases      setup->size leases are out; any one is returned and another taken
- * churn       threads that reserve once and exit, against bare ones, in turns;
- *             the median difference of the pairs is a thread's price */
+ * churn       threads that reserve once and exit, and bare ones, in turns: from
+ *             their first line to the end of what their exit gives back; the
+ *             difference of the medians is a thread's price */
 #include "tests/bench/runtime_on.h"
 #include "tests/bench/tls.h"
 
@@ -145,40 +146,57 @@ bool bench_work_handle(const bench_setup *setup, bench_result *result)
 /* ---- a thread's life ------------------------------------------------------
  */
 
-static void *bare(void *argument)
+/* One thread's own time, which its making and its end by the system, many times
+ * as long and as unsure, are not part of. */
+typedef struct life {
+    uint64_t start;
+    double *ns; /* where it goes */
+    void *(*fn)(void);
+} life;
+
+static pthread_key_t last_key; /* const once the threads run */
+
+/* Made after the library's key, and so its destructor comes after that. */
+static void end_of_life(void *argument)
 {
-    return argument;
+    life *l = argument;
+
+    *l->ns = (double)(bench_now_ns() - l->start);
 }
 
-static void *reading(void *argument)
+static void *live(void *argument)
 {
-    (void)argument;
-    return bench_tls_read();
+    life *l = argument;
+
+    (void)pthread_setspecific(last_key, l);
+    l->start = bench_now_ns();
+    return l->fn();
 }
 
-static void *reserving(void *argument)
+static void *bare(void)
+{
+    return NULL;
+}
+
+static void *reserving(void)
 {
     void *handle = NULL;
 
-    (void)argument;
     (void)warm_reserve(runtime, kind, 0, &handle);
     return handle;
 }
 
-typedef struct cost {
-    double ns, cpu;
-} cost;
-
-/* Of a thread, for rounds of threads at once. */
-static cost rounds(uint64_t count, unsigned threads, void *(*fn)(void *))
+/* The lives of count rounds of threads at once. */
+static void rounds(uint64_t count, unsigned threads, void *(*fn)(void),
+                   double *ns)
 {
     pthread_t thread[BENCH_THREADS];
-    uint64_t start = bench_now_ns(), cpu = bench_cpu_ns();
-    double all = (double)count * threads;
+    life l[BENCH_THREADS];
 
     for (uint64_t i = 0; i < count; i++) {
         for (unsigned t = 0; t < threads; t++) {
-            if (pthread_create(&thread[t], NULL, fn, NULL) != 0) {
+            l[t] = (life){.ns = ns++, .fn = fn};
+            if (pthread_create(&thread[t], NULL, live, &l[t]) != 0) {
                 fprintf(stderr, "bench: no thread\n");
                 exit(1);
             }
@@ -187,58 +205,62 @@ static cost rounds(uint64_t count, unsigned threads, void *(*fn)(void *))
             pthread_join(thread[t], NULL);
         }
     }
-    return (cost){(double)(bench_now_ns() - start) / all,
-                  (double)(bench_cpu_ns() - cpu) / all};
 }
 
 /* The median of sorted values is as sure as two standard errors; from the
  * middle half, so that what the machine did in between does not count. */
-static double unsure(const double *sorted, unsigned count)
+static double unsure(const double *sorted, size_t count)
 {
     double middle = sorted[count - 1 - count / 4] - sorted[count / 4];
-    double root = count;
+    double root = (double)count;
 
     for (int i = 0; i < 40; i++) {
-        root = (root + count / root) / 2;
+        root = (root + (double)count / root) / 2;
     }
     return 2 * 0.93 * middle / root;
 }
 
-static void measure_pairs(const bench_setup *setup, void *(*fn)(void *),
-                          double *ns, double *cpu)
+/* setup->ops rounds a half of a pair, setup->runs pairs; which half comes
+ * first changes from pair to pair. */
+static void measure_pairs(const bench_setup *setup, void *(*fn)(void),
+                          double *mine, double *others)
 {
-    for (unsigned i = 0; i < setup->runs; i++) {
-        bool first = i % 2 != 0;
-        cost one = rounds(setup->ops, setup->threads, first ? fn : bare);
-        cost two = rounds(setup->ops, setup->threads, first ? bare : fn);
+    size_t step = (size_t)setup->ops * setup->threads;
 
-        ns[i] = first ? one.ns - two.ns : two.ns - one.ns;
-        cpu[i] = first ? one.cpu - two.cpu : two.cpu - one.cpu;
+    for (unsigned i = 0; i < 2 * setup->runs; i++) {
+        if (i % 4 == 0 || i % 4 == 3) {
+            rounds(setup->ops, setup->threads, fn, mine + i / 2 * step);
+        } else {
+            rounds(setup->ops, setup->threads, bare, others + i / 2 * step);
+        }
     }
 }
 
-/* setup->ops rounds a half of a pair, setup->runs pairs; which half comes
- * first changes from pair to pair. min and max: how sure the median is. */
+/* min and max: how sure the difference is. */
 bool bench_work_churn(const bench_setup *setup, bench_result *result)
 {
-    void *(*fn)(void *) = strcmp(setup->subject, "bare") == 0  ? bare
-                          : strcmp(setup->subject, "tls") == 0 ? reading
-                                                               : reserving;
-    double *ns = calloc(setup->runs, sizeof *ns);
-    double *cpu = calloc(setup->runs, sizeof *cpu);
-    bool done = false;
+    void *(*fn)(void) = strcmp(setup->subject, "bare") == 0  ? bare
+                        : strcmp(setup->subject, "tls") == 0 ? bench_tls_read
+                                                             : reserving;
+    size_t count = (size_t)setup->ops * setup->threads * setup->runs;
+    double *mine = calloc(count, sizeof *mine);
+    double *others = calloc(count, sizeof *others);
+    bool done = mine != NULL && others != NULL &&
+                (fn != reserving || open_kind(setup)) &&
+                pthread_key_create(&last_key, end_of_life) == 0;
 
-    if (ns != NULL && cpu != NULL && (fn != reserving || open_kind(setup))) {
-        (void)rounds(setup->ops / 4 + 1, setup->threads, bare);
-        (void)rounds(setup->ops / 4 + 1, setup->threads, fn);
-        measure_pairs(setup, fn, ns, cpu);
-        result->ns = bench_median(ns, setup->runs);
-        result->min = result->ns - unsure(ns, setup->runs);
-        result->max = result->ns + unsure(ns, setup->runs);
-        result->cpu = bench_median(cpu, setup->runs);
-        done = true;
+    if (done) {
+        double sure;
+
+        rounds(setup->ops, setup->threads, bare, others);
+        rounds(setup->ops, setup->threads, fn, mine);
+        measure_pairs(setup, fn, mine, others);
+        result->ns = bench_median(mine, count) - bench_median(others, count);
+        sure = unsure(mine, count) + unsure(others, count);
+        result->min = result->ns - sure;
+        result->max = result->ns + sure;
     }
-    free(ns);
-    free(cpu);
+    free(mine);
+    free(others);
     return done;
 }
