@@ -252,8 +252,8 @@ bool bench_work_churn(const bench_setup *setup, bench_result *result)
     if (done) {
         double sure;
 
-        rounds(setup->ops, setup->threads, bare, others);
-        rounds(setup->ops, setup->threads, fn, mine);
+        rounds(setup->ops / 4 + 1, setup->threads, bare, others);
+        rounds(setup->ops / 4 + 1, setup->threads, fn, mine);
         measure_pairs(setup, fn, mine, others);
         result->ns = bench_median(mine, count) - bench_median(others, count);
         sure = unsure(mine, count) + unsure(others, count);
