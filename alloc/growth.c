@@ -16,6 +16,7 @@ struct wm_errand {
     wm_arena *arena;
     size_t bytes; /* that come; 0: segments go back */
     size_t room;  /* of those: not promised to anybody */
+    bool held;    /* they have come */
 };
 
 /* What it leaves behind for those that wait. */
@@ -60,9 +61,20 @@ static void begin_locked(wm_growth *growth, struct wm_errand *errand)
     growth->coming += errand->bytes;
 }
 
-/* came, gone: bytes that are held now, or no more. */
+/* What comes is held before anybody finds it, and gives it back again. */
+static void arrive(wm_growth *growth, struct wm_errand *errand)
+{
+    wm_lock_acquire(&growth->lock);
+    errand->held = true;
+    growth->coming -= errand->bytes;
+    growth->held += errand->bytes;
+    growth->peak = growth->held > growth->peak ? growth->held : growth->peak;
+    wm_lock_release(&growth->lock);
+}
+
+/* gone: bytes that are held no more. */
 static void end(wm_growth *growth, struct wm_errand *errand,
-                enum outcome outcome, size_t came, size_t gone)
+                enum outcome outcome, size_t gone)
 {
     struct wm_errand **link = &growth->errands;
 
@@ -71,9 +83,8 @@ static void end(wm_growth *growth, struct wm_errand *errand,
         link = &(*link)->next;
     }
     *link = errand->next;
-    growth->coming -= errand->bytes;
-    growth->held += came - gone;
-    growth->peak = growth->held > growth->peak ? growth->held : growth->peak;
+    growth->coming -= errand->held ? 0 : errand->bytes;
+    growth->held -= gone;
     growth->gained += outcome == GAINED;
     growth->vacated += outcome != NOTHING;
     wm_cond_broadcast(&growth->over);
@@ -267,7 +278,7 @@ static size_t send_back(wm_space *space, const struct going *going,
         give_back_one(space, segment, &returned);
         segment = next;
     }
-    end(&space->growth, &errand, returned.bytes > 0 ? GAINED : NOTHING, 0,
+    end(&space->growth, &errand, returned.bytes > 0 ? GAINED : NOTHING,
         returned.bytes);
     say_refused(space, &returned);
     return returned.bytes;
@@ -420,10 +431,30 @@ static void swap(wm_space *space, const struct request *request, size_t bytes)
     (void)send_back(space, &going, detach_own);
 }
 
-/* Obtains segment_bytes and takes the block from them. No lock held. */
-static warm_status obtain(wm_space *space, struct request *request,
-                          size_t segment_bytes)
+/* There are no records for a region. One that the driver does not take back
+ * either is nobody's: it stays held, under the limit too. */
+static void lose(wm_space *space, wm_arena *arena, void *base,
+                 struct wm_errand *errand, size_t *gone)
 {
+    warm_error cause = {.size = sizeof cause};
+
+    warm_last_error(&cause);
+    if (driver_free(space, arena, base, errand->bytes) == WARM_OK) {
+        *gone = errand->bytes;
+    } else {
+        wm_log(WARM_LOG_WARNING,
+               "the driver did not take %s of %s memory back for which there "
+               "is no record: they are lost",
+               wm_bytes(errand->bytes).text, space->traits->name);
+    }
+    wm_error_restore(&cause);
+}
+
+/* Obtains what the errand is for and takes the block from it. No lock held. */
+static warm_status obtain(wm_space *space, struct request *request,
+                          struct wm_errand *errand, size_t *gone)
+{
+    size_t segment_bytes = errand->bytes;
     wm_arena *arena = request->arena;
     uint64_t start = wm_clock_ns();
     void *base = NULL;
@@ -432,10 +463,11 @@ static warm_status obtain(wm_space *space, struct request *request,
 
     wm_arena_count_driver(arena, false, wm_clock_ns() - start);
     if (status == WARM_OK) {
+        arrive(&space->growth, errand);
         status = wm_arena_grow(arena, request->lane, base, segment_bytes,
                                request->bytes, &request->block);
         if (status != WARM_OK) {
-            (void)driver_free(space, arena, base, segment_bytes);
+            lose(space, arena, base, errand, gone);
         }
     }
     if (status == WARM_OK && request->needed > 0) {
@@ -453,12 +485,14 @@ static warm_status grow_by(wm_space *space, struct request *request,
     warm_status status = begin(space, request, &errand);
 
     if (status == WARM_NOT_READY) {
+        size_t gone = 0;
+
         if (request->needed > 0) {
             swap(space, request, bytes);
         }
-        status = obtain(space, request, bytes);
+        status = obtain(space, request, &errand, &gone);
         end(&space->growth, &errand, status == WARM_OK ? GAINED : VACATED,
-            status == WARM_OK ? bytes : 0, 0);
+            gone);
         if (status == WARM_OK) {
             wm_background_note_held(&space->background);
         }
