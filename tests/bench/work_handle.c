@@ -195,7 +195,7 @@ static void rounds(uint64_t count, unsigned threads, void *(*fn)(void),
 
     for (uint64_t i = 0; i < count; i++) {
         for (unsigned t = 0; t < threads; t++) {
-            l[t] = (life){.ns = ns++, .fn = fn};
+            l[t] = (life){.ns = &ns[i * threads + t], .fn = fn};
             if (pthread_create(&thread[t], NULL, live, &l[t]) != 0) {
                 fprintf(stderr, "bench: no thread\n");
                 exit(1);
