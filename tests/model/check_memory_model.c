@@ -70,7 +70,7 @@ struct range {
 
 static struct {
     warm_runtime *runtime;
-    struct stream *ever, *now[NOW], *launcher[DEVICES];
+    struct stream *ever, *now[NOW], *launcher[DEVICES], *last[SPACES];
     size_t evers, most_ever;
     struct range live[LIVE], freed[FREED];
     unsigned lives, freeds;
@@ -593,12 +593,27 @@ static void check_pool_of(const struct range *r)
     MUST(wm_device_of_block(block) == r->space - 1, "of another space");
 }
 
+/* Mostly what threads have ready: a few sizes, and a stream for some time. */
+static size_t any_bytes(void)
+{
+    return pick(2) == 0 ? 4000 + pick(3) * 1000
+                        : 1 + pick((size_t)1 << (1 + pick(22)));
+}
+
+static struct stream *stream_for(int space)
+{
+    if (m.last[space] == NULL || m.last[space]->gone || pick(4) == 0) {
+        m.last[space] = space > 0 ? stream_of(space - 1) : any_stream();
+    }
+    return m.last[space];
+}
+
 static void step_alloc(void)
 {
     struct range r = {.space = (int)pick(SPACES),
-                      .bytes = 1 + pick((size_t)1 << (1 + pick(22))),
+                      .bytes = any_bytes(),
                       .pattern = wt_random(&m.random)};
-    struct stream *s = r.space > 0 ? stream_of(r.space - 1) : any_stream();
+    struct stream *s = stream_for(r.space);
     bool main_thread = s->mine || !elsewhere();
     warm_status status;
 
