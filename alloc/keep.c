@@ -38,9 +38,21 @@ bool wm_arena_keep(wm_arena *arena, wm_block *block)
     return kept;
 }
 
+/* The graphs that used it are gone; what comes later counts. Relaxed: who is
+ * freeing it looks again after the lock. */
+static void forget_captures(wm_block *block)
+{
+    atomic_store_explicit(&block->captured, false, memory_order_relaxed);
+}
+
 static void release_locked(wm_arena *arena, wm_block *block, wm_block **chain)
 {
-    if (wm_block_state(block) != WM_BLOCK_CAPTURED) {
+    enum wm_block_state state = wm_block_state(block);
+
+    if (state == WM_BLOCK_LIVE || state == WM_BLOCK_FREEING) {
+        forget_captures(block);
+    }
+    if (state != WM_BLOCK_CAPTURED) {
         return;
     }
     arena->stats.captured--;

@@ -148,14 +148,10 @@ bool wm_private_keep(wm_block *block, wm_use *uses)
     if (own->user) {
         return false;
     }
-    if ((uses != NULL ||
-         atomic_load_explicit(&block->captured, memory_order_relaxed)) &&
-        wm_arena_keep(&own->arena, block)) {
-        return true;
-    }
-    /* The graphs that used it are gone. Relaxed: the caller owns the block. */
-    atomic_store_explicit(&block->captured, false, memory_order_relaxed);
-    return false;
+    /* Relaxed: the caller owns the block. */
+    return (uses != NULL ||
+            atomic_load_explicit(&block->captured, memory_order_relaxed)) &&
+           wm_arena_keep(&own->arena, block);
 }
 
 void wm_private_miss(wm_private_arena *arena, const wm_request *request)

@@ -1,6 +1,6 @@
 /* use.c: streams that use a block: recorded while it is live, looked at when it
  * is freed. See timeline.h. */
-#include "alloc/arena.h"
+#include "alloc/private_pool.h"
 #include "alloc/timeline_int.h"
 
 #include "runtime/base/meta.h"
@@ -165,13 +165,15 @@ static warm_status add_adopted(wm_timelines *set, wm_block *block,
 
 /* Whether work on the stream of that id needs no record. Of one that was not
  * retired that is known by the id alone, else the block may have been allocated
- * before. */
+ * before; as it may if its pool has gone, before a later capture. */
 static bool is_own(wm_timelines *set, const wm_block *block, uint64_t id)
 {
+    const wm_arena *arena = block->segment->arena;
     uint64_t lane = wm_timeline_lane_id(id);
 
     /* Relaxed: who retired the stream, or told this thread, has set it. */
     return block->lane_id == lane &&
+           (arena->pool == NULL || wm_private_number(arena) != 0) &&
            (lane > atomic_load_explicit(&set->retired, memory_order_relaxed) ||
             wm_lane_has(block->segment->arena, block, lane));
 }
@@ -184,7 +186,7 @@ static warm_status use_captured(wm_timelines *set, wm_block *block,
     wm_stream_info info;
     warm_status status = wm_driver_stream_info(set->driver, stream, &info);
 
-    if (status == WARM_OK && block->lane_id != wm_timeline_lane_id(info.id)) {
+    if (status == WARM_OK && !is_own(set, block, info.id)) {
         atomic_store_explicit(&block->captured, true, memory_order_relaxed);
     }
     return status;

@@ -37,10 +37,11 @@
  * never replaced by pageable memory (WARM_ALLOC_PAGEABLE_OK).
  *
  * After the last release blocks that are still live stay usable, and go when
- * they are freed; all other memory goes back to the driver, once work that is
- * queued on streams recorded outside of captures has finished, and once no
- * capture is under way (row E3). CUDA waits for the device then; still, replays
- * must have ended before the release, as before cudaGraphExecDestroy().
+ * they are freed (but those that are used in a capture from then on are kept);
+ * all other memory goes back to the driver, once work that is queued on streams
+ * recorded outside of captures has finished, and once no capture is under way
+ * (row E3). CUDA waits for the device then; still, replays must have ended
+ * before the release, as before cudaGraphExecDestroy().
  *
  * WARM_POOL_USER: a pool for a program's own ends, not for graphs (row E8). Its
  * memory is apart from all other, and behaves like that in all else: frees wait

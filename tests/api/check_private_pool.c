@@ -793,6 +793,25 @@ START_TEST(test_E3_E4_captured_block_is_free_when_its_pool_has_gone)
 }
 END_TEST
 
+/* But what is captured from then on is another graph's. */
+START_TEST(test_E3_E4_block_of_a_pool_that_has_gone_is_kept_for_later_graphs)
+{
+    warm_private_pool pool = begin_capture(first);
+    void *block = take(_i, first, 8 * KIB);
+    warm_graph graph;
+
+    wt_ok(warm_graph_destroy(runtime, end_capture(pool, first)));
+    release(pool);
+    wt_ok(warm_capture_begin(runtime, first));
+    wt_ok(warm_record_stream(block, first));
+    graph = capture_over(first);
+    wt_ok(warm_free(block));
+    empty(_i);
+    ck_assert_uint_gt(held_now(_i), 0);
+    wt_ok(warm_graph_destroy(runtime, graph));
+}
+END_TEST
+
 /* Where something is always captured, nothing ever goes back; but what is held
  * is enough for all that come. */
 START_TEST(test_E3_B7_pools_in_turn_need_the_memory_of_one)
@@ -1240,6 +1259,10 @@ int main(void)
                         0, KINDS);
     tcase_add_loop_test(
         tcase, test_E3_E4_captured_block_is_free_when_its_pool_has_gone, 0,
+        KINDS);
+    tcase_add_loop_test(
+        tcase,
+        test_E3_E4_block_of_a_pool_that_has_gone_is_kept_for_later_graphs, 0,
         KINDS);
     tcase_add_loop_test(tcase, test_E8_innermost_pool_that_matches_wins, 0,
                         KINDS);
