@@ -378,6 +378,11 @@ static bool captures_now(const struct range *r)
 /* What its graphs had waits for work outside of them, from now on. */
 static void let_go(struct pool *pool)
 {
+    for (unsigned i = 0; i < m.lives; i++) {
+        if (m.live[i].pool == pool && is_graphs(pool)) {
+            m.live[i].captured = false;
+        }
+    }
     for (unsigned i = 0; i < m.freeds; i++) {
         struct range *r = &m.freed[i];
 
@@ -657,10 +662,11 @@ static struct point *find_use(struct range *r, const struct stream *s)
     return NULL;
 }
 
-/* Graphs' own memory stays with the streams it was allocated on. */
+/* A pool's memory for graphs stays with the streams it was allocated on. */
 static bool is_own(const struct range *r, const struct stream *s)
 {
-    return r->own.stream == s && (!r->own.over || is_graphs(r->pool)) &&
+    return r->own.stream == s && (r->pool == NULL || r->pool->alive) &&
+           (!r->own.over || is_graphs(r->pool)) &&
            (r->lane != NULL) == (s->capture != NULL);
 }
 
@@ -705,10 +711,7 @@ static enum kept kept_of(const struct range *r)
     if (has_graphs(r)) {
         return r->uses > 0 || r->captured ? WITH_POOL : NOT_KEPT;
     }
-    if (r->captured && !is_graphs(r->pool)) {
-        return FOR_EVER;
-    }
-    return captures_now(r) ? FOR_EVER : NOT_KEPT;
+    return r->captured || captures_now(r) ? FOR_EVER : NOT_KEPT;
 }
 
 /* Forgetting one that was not kept only makes the model less strict. */
