@@ -17,6 +17,8 @@
 #include "runtime/base/meta.h"
 #include "runtime/runtime.h"
 
+#include <pthread.h>
+#include <semaphore.h>
 #include <string.h>
 
 enum {
@@ -83,6 +85,7 @@ static struct {
     uint64_t random;
     unsigned long step;
     bool dry, limited, sealed;
+    bool beside; /* another thread gives memory back */
 } m;
 
 #define MUST(condition, ...)                                                   \
@@ -584,7 +587,51 @@ static void do_job(void *argument, unsigned index)
 
 static bool elsewhere(void)
 {
-    return pick(24) == 0;
+    return pick(6) == 0;
+}
+
+/* One that stays, with what it keeps, or one that exits. */
+static struct {
+    pthread_t thread;
+    sem_t go, done;
+    bool over;
+} other;
+
+static void *be_other(void *argument)
+{
+    while (sem_wait(&other.go) == 0 && !other.over) {
+        do_job(argument, 0);
+        sem_post(&other.done);
+    }
+    return NULL;
+}
+
+static void do_elsewhere(void)
+{
+    if (pick(6) == 0) {
+        wt_threads(1, do_job, NULL);
+    } else {
+        sem_post(&other.go);
+        while (sem_wait(&other.done) != 0) {
+        }
+    }
+}
+
+static void begin_other(void)
+{
+    other.over = false;
+    sem_init(&other.go, 0, 0);
+    sem_init(&other.done, 0, 0);
+    ck_assert_int_eq(pthread_create(&other.thread, NULL, be_other, NULL), 0);
+}
+
+static void end_other(void)
+{
+    other.over = true;
+    sem_post(&other.go);
+    pthread_join(other.thread, NULL);
+    sem_destroy(&other.go);
+    sem_destroy(&other.done);
 }
 
 static void check_pool_of(const struct range *r)
@@ -638,7 +685,7 @@ static void step_alloc(void)
     } else {
         job.range = &r;
         job.stream = s;
-        wt_threads(1, do_job, NULL);
+        do_elsewhere();
         status = job.status;
     }
     if (status == WARM_OUT_OF_MEMORY && (m.dry || m.limited)) {
@@ -751,7 +798,7 @@ static void step_free(void)
     if (elsewhere()) {
         job.range = NULL;
         job.freed = r.base;
-        wt_threads(1, do_job, NULL);
+        do_elsewhere();
         wt_ok(job.status);
     } else {
         wt_ok(warm_free(r.base));
@@ -951,6 +998,8 @@ static void check_arenas(void)
                                          s.lost_bytes + s.captured_bytes,
              "the parts are not the whole");
         MUST(s.lost == 0, "a block was lost");
+        MUST(m.beside || space->growth.held == s.held_bytes.current,
+             "what counts for the limit");
     }
 }
 
@@ -1112,6 +1161,7 @@ static void begin(const struct kind *kind, unsigned long steps)
     memset(&m, 0, sizeof m);
     m.random = wt_seed();
     m.sealed = kind->sealed;
+    m.beside = kind->options.background != NULL;
     m.most_ever = STREAMS + steps / 50;
     m.ever = calloc(m.most_ever, sizeof *m.ever);
     m.pools_ever = calloc(m.most_ever, sizeof *m.pools_ever);
@@ -1129,6 +1179,7 @@ static void begin(const struct kind *kind, unsigned long steps)
     }
     m.now[at++] = named_stream(WARM_STREAM_LEGACY, false);
     m.now[at++] = named_stream(WARM_STREAM_PER_THREAD, true);
+    begin_other();
 }
 
 static void end(void)
@@ -1154,6 +1205,7 @@ static void end(void)
             wt_ok(warm_stream_destroy(m.runtime, m.now[i]->name));
         }
     }
+    end_other();
     wt_ok(warm_empty_cache(m.runtime, NULL));
     for (int d = 0; d < DEVICES; d++) {
         wt_ok(warm_stream_destroy(m.runtime, m.launcher[d]->name));
