@@ -101,6 +101,14 @@ int wm_cuda_compute_major(wm_driver *d, int device);
     X(cuCtxPushCurrent_v2)                                                     \
     X(cuCtxPopCurrent_v2)                                                      \
     X(cuCtxGetDevice)                                                          \
+    X(cuMemAddressReserve)                                                     \
+    X(cuMemAddressFree)                                                        \
+    X(cuMemGetAllocationGranularity)                                           \
+    X(cuMemCreate)                                                             \
+    X(cuMemRelease)                                                            \
+    X(cuMemMap)                                                                \
+    X(cuMemUnmap)                                                              \
+    X(cuMemSetAccess)                                                          \
     X(cuStreamGetCtx)                                                          \
     X(cuThreadExchangeStreamCaptureMode)
 

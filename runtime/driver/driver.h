@@ -78,6 +78,14 @@ typedef struct wm_ipc_name {
  * node_of              on which they are, or WM_NODE_UNKNOWN
  * device_alloc/_free   memory of a device; the free may wait for it
  * device_memory        free and total bytes; makes a context if there is none
+ * range_unit           what the size of parts of a range is a multiple of; 0:
+ *                      the device has no ranges; makes no context
+ * range_reserve        addresses for memory of a device, whole units, aligned
+ *                      to them; nothing is there yet
+ * range_commit         puts memory into a part of a range, whole units
+ * range_decommit       takes it out of there: waits for nothing, and work that
+ *                      is queued and touches it breaks
+ * range_release        of range_reserve; no memory is in it any more
  * device_id            see wm_device_id; makes no context
  * ipc_export           names memory of device_alloc, by its first byte
  * ipc_open             maps memory that another process has named; UNAVAILABLE
@@ -133,6 +141,18 @@ typedef struct wm_ipc_name {
       (d, device, pointer))                                                    \
     X(device_memory, (wm_driver * d, int device, size_t *free, size_t *total), \
       (d, device, free, total))                                                \
+    X(range_unit, (wm_driver * d, int device, size_t *bytes),                  \
+      (d, device, bytes))                                                      \
+    X(range_reserve, (wm_driver * d, int device, size_t bytes, void **range),  \
+      (d, device, bytes, range))                                               \
+    X(range_commit,                                                            \
+      (wm_driver * d, int device, void *range, size_t offset, size_t bytes),   \
+      (d, device, range, offset, bytes))                                       \
+    X(range_decommit,                                                          \
+      (wm_driver * d, int device, void *range, size_t offset, size_t bytes),   \
+      (d, device, range, offset, bytes))                                       \
+    X(range_release, (wm_driver * d, int device, void *range, size_t bytes),   \
+      (d, device, range, bytes))                                               \
     X(device_id, (wm_driver * d, int device, wm_device_id *id),                \
       (d, device, id))                                                         \
     X(ipc_export,                                                              \

@@ -230,7 +230,8 @@ enum wm_host_region_kind {
     WM_HOST_PINNED,
     WM_HOST_REGISTERED,
     WM_HOST_DEVICE,
-    WM_HOST_IMPORTED /* another process's WM_HOST_DEVICE */
+    WM_HOST_IMPORTED, /* another process's WM_HOST_DEVICE */
+    WM_HOST_RANGE     /* addresses, of which units have memory */
 };
 
 typedef struct wm_host_mark {
@@ -248,6 +249,7 @@ typedef struct wm_host_region {
     char *pointer;                 /* const */
     size_t bytes;                  /* const */
     bool locked;                   /* const: the pages cannot be paged out */
+    bool *unit; /* of a range: which have memory, else null */
     size_t marks;
     wm_host_mark *mark; /* null in a zombie: kept until close */
 } wm_host_region;
@@ -358,6 +360,11 @@ wm_host_thread *wm_host_thread_locked(wm_host *host, bool make);
 /* Frees the calling thread's records of drivers that are closed. */
 void wm_host_thread_prune(void);
 void wm_host_root_release(wm_host_root *root);
+
+/* host_memory.c */
+/* Takes bytes of the device's memory for a call of that name. No lock held. */
+warm_status wm_host_charge(wm_host *host, int device, size_t bytes,
+                           const char *call);
 
 /* host_region.c */
 size_t wm_host_region_pages(const wm_host *host, size_t bytes);

@@ -233,14 +233,14 @@ warm_status wm_host_node_of(wm_driver *d, void *pointer, size_t bytes,
     return WARM_OK;
 }
 
-/* Takes bytes of the device's memory, before anything is mapped. */
-static warm_status charge(wm_host *host, int device, size_t bytes)
+warm_status wm_host_charge(wm_host *host, int device, size_t bytes,
+                           const char *call)
 {
     warm_status status;
     uint64_t used;
 
     wm_host_lock(host);
-    status = wm_host_unsafe_locked(host, "device_alloc");
+    status = wm_host_unsafe_locked(host, call);
     used = host->device[device].used;
     if (status == WARM_OK && bytes <= host->memory - used) {
         host->device[device].used += bytes;
@@ -265,7 +265,7 @@ warm_status wm_host_device_alloc(wm_driver *d, int device, size_t bytes,
     if (bytes == 0) {
         return wm_host_fail(WM_HOST_ERROR_VALUE, "device_alloc of 0 bytes");
     }
-    status = charge(host, device, bytes);
+    status = wm_host_charge(host, device, bytes, "device_alloc");
     if (status != WARM_OK) {
         return status;
     }

@@ -143,6 +143,7 @@ static void forget_all(wm_host_region *list)
     while (list != NULL) {
         wm_host_region *next = list->next;
 
+        wm_meta_free(list->unit);
         wm_meta_free(list);
         list = next;
     }

@@ -25,6 +25,7 @@ static struct CUctx_st primary[STANDIN_DEVICES_MAX]; /* mutex */
 static wm_driver *host;                              /* const after start */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static _Atomic int device_count, compute_major = 9, driver_too_old;
+static _Atomic bool has_ranges = true;
 
 static _Thread_local CUcontext stack[STACK];
 static _Thread_local int depth;
@@ -100,6 +101,11 @@ void standin_devices(int count)
 void standin_compute(int major)
 {
     compute_major = major;
+}
+
+void standin_ranges(int has)
+{
+    has_ranges = has != 0;
 }
 
 void standin_driver_too_old(int too_old)
@@ -262,9 +268,17 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute,
     if (!known(device)) {
         return CUDA_ERROR_INVALID_DEVICE;
     }
-    *value = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
-                 ? standin_compute_major()
-                 : 0;
+    switch ((int)attribute) {
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+        *value = compute_major;
+        break;
+    case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
+        *value = has_ranges;
+        break;
+    default:
+        *value = 0;
+        break;
+    }
     return CUDA_SUCCESS;
 }
 

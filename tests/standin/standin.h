@@ -43,6 +43,8 @@ uint64_t standin_contexts(int device);
 void standin_devices(int count);
 /* Major number of the compute capability; 9 at first. */
 void standin_compute(int major);
+/* Whether devices have virtual memory; they do at first. */
+void standin_ranges(int has);
 /* Initialisation fails with cudaErrorInsufficientDriver. */
 void standin_driver_too_old(int too_old);
 

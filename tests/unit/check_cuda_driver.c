@@ -247,8 +247,8 @@ struct pass {
     warm_stream stream;
     warm_event event;
     warm_graph graph;
-    void *pinned, *memory;
-    bool capturing;
+    void *pinned, *memory, *range;
+    bool capturing, committed;
     _Atomic int ran;
 };
 
@@ -307,6 +307,44 @@ static warm_status use_memory(struct pass *p, int device)
     return wm_driver_stream_synchronize(d, p->stream);
 }
 
+/* Two units of three; the stand-in's memory is this process's. */
+static warm_status use_range(struct pass *p, int device)
+{
+    size_t unit = 0;
+    warm_status status;
+
+    if ((status = wm_driver_range_unit(d, device, &unit)) != WARM_OK ||
+        (status = wm_driver_range_reserve(d, device, 3 * unit, &p->range)) !=
+            WARM_OK ||
+        (status = wm_driver_range_commit(d, device, p->range, unit,
+                                         2 * unit)) != WARM_OK) {
+        return status;
+    }
+    p->committed = true;
+    memset((char *)p->range + 2 * unit - 2048, 7, 4096);
+    return WARM_OK;
+}
+
+static warm_status decommit(struct pass *p, int device)
+{
+    size_t unit = 0;
+    warm_status status = wm_driver_range_unit(d, device, &unit);
+
+    return status != WARM_OK
+               ? status
+               : wm_driver_range_decommit(d, device, p->range, unit, 2 * unit);
+}
+
+static warm_status release(struct pass *p, int device)
+{
+    size_t unit = 0;
+    warm_status status = wm_driver_range_unit(d, device, &unit);
+
+    return status != WARM_OK
+               ? status
+               : wm_driver_range_release(d, device, p->range, 3 * unit);
+}
+
 static warm_status use_event(struct pass *p, int device)
 {
     wm_stream_info info;
@@ -335,6 +373,9 @@ static warm_status whole_pass(struct pass *p, int device)
     }
     if (status == WARM_OK) {
         status = use_memory(p, device);
+    }
+    if (status == WARM_OK) {
+        status = use_range(p, device);
     }
     if (status == WARM_OK) {
         status = capture_and_launch(p);
@@ -367,6 +408,10 @@ static warm_status undo_pass(struct pass *p, int device)
     }
     UNDO(p->graph, wm_driver_graph_destroy(d, p->graph))
     UNDO(p->event, wm_driver_event_destroy(d, p->event))
+    UNDO(p->committed, decommit(p, device))
+    if (!p->committed) {
+        UNDO(p->range, release(p, device))
+    }
     UNDO(p->memory, wm_driver_device_free(d, device, p->memory))
     UNDO(p->pinned, wm_driver_pinned_free(d, p->pinned, 4096))
     UNDO(p->stream, wm_driver_stream_destroy(d, p->stream))
@@ -796,6 +841,49 @@ START_TEST(test_G6_any_function_may_fail_at_any_call)
 }
 END_TEST
 
+/* What was mapped before a failure is not there any more. */
+START_TEST(test_C8_a_commit_that_fails_in_the_middle_leaves_nothing)
+{
+    size_t unit = 0, before;
+    void *range = NULL;
+
+    wt_ok(wm_driver_range_unit(d, 1, &unit));
+    ck_assert_uint_gt(unit, 0);
+    ck_assert_uint_eq(contexts(), 0);
+    wt_ok(wm_driver_range_reserve(d, 1, 4 * unit, &range));
+    ck_assert_uint_eq((uintptr_t)range % unit, 0);
+    before = free_bytes();
+    standin.standin_fail("cuMemCreate", 3, 0, CUDA_ERROR_OUT_OF_MEMORY);
+    wt_fails(WARM_OUT_OF_MEMORY,
+             wm_driver_range_commit(d, 1, range, 0, 4 * unit));
+    ck_assert_uint_eq(free_bytes(), before);
+    wt_ok(wm_driver_range_commit(d, 1, range, 0, 4 * unit));
+    ck_assert_uint_eq(free_bytes(), before - 4 * unit);
+    ck_assert_uint_eq(standin.standin_calls("cuMemCreate"), 7);
+    ck_assert_uint_eq(standin.standin_calls("cuMemRelease"), 6);
+    wt_ok(wm_driver_range_decommit(d, 1, range, unit, 2 * unit));
+    ck_assert_uint_eq(free_bytes(), before - 2 * unit);
+    wt_ok(wm_driver_range_decommit(d, 1, range, 0, unit));
+    wt_ok(wm_driver_range_decommit(d, 1, range, 3 * unit, unit));
+    wt_ok(wm_driver_range_release(d, 1, range, 4 * unit));
+    ck_assert_uint_eq(free_bytes(), before);
+    ck_assert_uint_eq(standin.standin_misuse(NULL, 0), 0);
+    close_driver();
+}
+END_TEST
+
+/* A device without virtual memory is no error. */
+START_TEST(test_C8_a_device_may_have_no_ranges)
+{
+    size_t unit = 1;
+
+    standin.standin_ranges(0);
+    wt_ok(wm_driver_range_unit(d, 0, &unit));
+    ck_assert_uint_eq(unit, 0);
+    close_driver();
+}
+END_TEST
+
 static void add_starting(Suite *suite)
 {
     TCase *tcase = tcase_create("starting");
@@ -866,6 +954,9 @@ static void add_errors(Suite *suite)
     tcase_add_test(tcase, test_A6_driver_that_unloads_is_not_called_any_more);
     tcase_add_loop_test(tcase, test_G6_any_function_may_fail_at_any_call, 0,
                         FUNCTIONS);
+    tcase_add_test(tcase,
+                   test_C8_a_commit_that_fails_in_the_middle_leaves_nothing);
+    tcase_add_test(tcase, test_C8_a_device_may_have_no_ranges);
     suite_add_tcase(suite, tcase);
 }
 

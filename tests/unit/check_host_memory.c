@@ -424,6 +424,92 @@ START_TEST(test_G3_free_with_work_queued_waits_for_nobody)
 }
 END_TEST
 
+enum { RANGE_MEMORY = 8 << 20 };
+
+static size_t free_of(wm_driver *d)
+{
+    size_t free = 0, total = 0;
+
+    wt_ok(wm_driver_device_memory(d, 0, &free, &total));
+    return free;
+}
+
+/* The limit counts what has memory; that comes as zeros, and goes at once. */
+START_TEST(test_C8_G3_a_range_gets_memory_in_units)
+{
+    wm_driver *d = wt_host_open(1, RANGE_MEMORY);
+    size_t unit = 0;
+    void *range = NULL;
+    char *at;
+
+    wt_ok(wm_driver_range_unit(d, 0, &unit));
+    wt_ok(wm_driver_range_reserve(d, 0, 8 * unit, &range));
+    ck_assert_uint_eq((uintptr_t)range % unit, 0);
+    ck_assert_uint_eq(free_of(d), RANGE_MEMORY);
+    wt_ok(wm_driver_range_commit(d, 0, range, 2 * unit, 3 * unit));
+    ck_assert_uint_eq(free_of(d), RANGE_MEMORY - 3 * unit);
+    at = (char *)range + 2 * unit;
+    memset(at, 1, 3 * unit);
+    wt_fails(WARM_OUT_OF_MEMORY,
+             wm_driver_range_commit(d, 0, range, 5 * unit, 2 * unit));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             wm_driver_range_release(d, 0, range, 8 * unit));
+    wt_ok(wm_driver_range_decommit(d, 0, range, 3 * unit, unit));
+    ck_assert_uint_eq(free_of(d), RANGE_MEMORY - 2 * unit);
+    ck_assert_int_eq(at[unit - 1] + at[2 * unit], 2);
+    wt_ok(wm_driver_range_commit(d, 0, range, 3 * unit, unit));
+    ck_assert_int_eq(at[unit - 1] + at[unit] + at[2 * unit], 2);
+    wt_ok(wm_driver_range_decommit(d, 0, range, 2 * unit, 3 * unit));
+    wt_ok(wm_driver_range_release(d, 0, range, 8 * unit));
+    ck_assert_uint_eq(free_of(d), RANGE_MEMORY);
+    wt_host_close(d, 0);
+}
+END_TEST
+
+START_TEST(test_C8_G3_what_is_no_range_is_refused)
+{
+    wm_driver *d = wt_host_open(2, RANGE_MEMORY);
+    size_t unit = 0;
+    void *range = NULL;
+
+    wt_ok(wm_driver_range_unit(d, 0, &unit));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             wm_driver_range_reserve(d, 0, unit + 4096, &range));
+    wt_fails(WARM_INVALID_ARGUMENT, wm_driver_range_reserve(d, 0, 0, &range));
+    ck_assert_ptr_null(range);
+    wt_ok(wm_driver_range_reserve(d, 0, 4 * unit, &range));
+    wt_fails(WARM_INVALID_POINTER,
+             wm_driver_range_commit(d, 1, range, 0, unit));
+    wt_fails(WARM_INVALID_POINTER,
+             wm_driver_range_commit(d, 0, (char *)range + unit, 0, unit));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             wm_driver_range_commit(d, 0, range, 4096, unit));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             wm_driver_range_commit(d, 0, range, 3 * unit, 2 * unit));
+    wt_ok(wm_driver_range_commit(d, 0, range, unit, unit));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             wm_driver_range_commit(d, 0, range, 0, 2 * unit));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             wm_driver_range_decommit(d, 0, range, 0, 2 * unit));
+    wt_fails(WARM_INVALID_POINTER, wm_driver_device_free(d, 0, range));
+    ck_assert_uint_eq(free_of(d), RANGE_MEMORY - unit);
+    wt_ok(wm_driver_range_decommit(d, 0, range, unit, unit));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             wm_driver_range_release(d, 0, range, 3 * unit));
+    wt_ok(wm_driver_range_release(d, 0, range, 4 * unit));
+    wt_fails(WARM_INVALID_POINTER,
+             wm_driver_range_release(d, 0, range, 4 * unit));
+    for (uint64_t n = 1; n <= 2; n++) {
+        wm_meta_fail(n, false);
+        wt_fails(WARM_OUT_OF_MEMORY,
+                 wm_driver_range_reserve(d, 0, 4 * unit, &range));
+    }
+    wm_meta_fail(0, false);
+    ck_assert_uint_eq(free_of(d), RANGE_MEMORY);
+    wt_host_close(d, 0);
+}
+END_TEST
+
 /* Without memory to note what it waits for, it is kept until close. */
 START_TEST(test_G3_free_without_memory_keeps_the_pages)
 {
@@ -522,6 +608,8 @@ int main(void)
     tcase_add_test(tcase, test_G3_pages_that_cannot_be_locked_are_told);
 #endif
     tcase_add_test(tcase, test_G3_free_with_work_queued_waits_for_nobody);
+    tcase_add_test(tcase, test_C8_G3_a_range_gets_memory_in_units);
+    tcase_add_test(tcase, test_C8_G3_what_is_no_range_is_refused);
     tcase_add_test(tcase, test_G3_free_without_memory_keeps_the_pages);
     tcase_add_test(tcase, test_G3_memory_by_many_threads);
     suite_add_tcase(suite, tcase);

@@ -23,6 +23,7 @@
     X(standin_contexts)                                                        \
     X(standin_devices)                                                         \
     X(standin_compute)                                                         \
+    X(standin_ranges)                                                          \
     X(standin_driver_too_old)                                                  \
     X(standin_handle_state)                                                    \
     X(standin_handles_live)                                                    \
