@@ -269,7 +269,7 @@ void wm_arena_fini(wm_arena *arena)
     struct wm_chunk *chunk = arena->record_chunks;
 
     for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
-        wm_page_map_fill(s->base, s->bytes, NULL, WM_ENTRY_RUN);
+        wm_segment_forget(s);
     }
     while (arena->all_segments != NULL) {
         wm_segment *segment = arena->all_segments;

@@ -46,6 +46,9 @@ typedef struct wm_arena {
     /* const: requests up to this have segments of their own, so that they do
      * not keep large ones from going; 0: all share */
     size_t small_max;
+    /* const: its segments stretch by so much (stretch.h); 0: they are regions
+     * of the driver's, obtained and given back whole */
+    size_t unit;
     /* Relaxed: bytes that ever came from the driver, in the first sibling. */
     _Atomic uint64_t grown;
     /* Relaxed, of spill.c, in the first sibling: requests that leave the
@@ -62,6 +65,7 @@ typedef struct wm_arena {
     wm_segment *segments;
     wm_segment *spare_segments; /* records, chained by next */
     wm_segment *all_segments;   /* every record made, chained by next_made */
+    wm_block *holes;            /* chained as idle runs are */
     wm_lane common;             /* what anybody may have */
     wm_lane *lanes;             /* what a stream may have, chained by next */
     wm_lane *spare_lanes;

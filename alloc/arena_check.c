@@ -10,7 +10,7 @@
 
 struct tally {
     uint64_t held, live, cached, pending, lost, captured, idle;
-    size_t idle_runs, slabs_with_room, own_segments, runs, whole;
+    size_t idle_runs, slabs_with_room, own_segments, runs, whole, holes;
     bool settled; /* and no thread inside: what callers hold may be read */
 };
 
@@ -18,6 +18,7 @@ static bool tally_block(struct tally *tally, wm_block *block)
 {
     switch (wm_block_state(block)) {
     case WM_BLOCK_IDLE:
+    case WM_BLOCK_CLAIMED:
         tally->idle += block->bytes;
         return true;
     case WM_BLOCK_LIVE:
@@ -39,6 +40,7 @@ static bool tally_block(struct tally *tally, wm_block *block)
         return true;
     case WM_BLOCK_VOID:
     case WM_BLOCK_SLAB:
+    case WM_BLOCK_HOLE:
     default:
         return false;
     }
@@ -71,6 +73,23 @@ static bool check_slab(struct tally *tally, const wm_block *run)
     return idle == slab->idle && idle < slab->slots;
 }
 
+/* A run of a segment that stretches which has no memory, or is on its way: its
+ * begin is known and nothing else of it. */
+static bool check_hole(struct tally *tally, wm_block *run,
+                       enum wm_block_state next)
+{
+    size_t unit = run->segment->unit;
+    bool idle = wm_block_state(run) == WM_BLOCK_HOLE;
+
+    tally->holes += idle;
+    tally->held -= run->bytes;
+    return unit > 0 && (uintptr_t)run->base % unit == 0 &&
+           run->bytes % unit == 0 && wm_block_at(run->base) == run &&
+           (run->bytes == WM_PAGE ||
+            wm_page_map_get(run->base + run->bytes - 1) == 0) &&
+           !(idle && next == WM_BLOCK_HOLE);
+}
+
 static bool check_run(struct tally *tally, wm_block *run)
 {
     enum wm_block_state state = wm_block_state(run);
@@ -79,6 +98,9 @@ static bool check_run(struct tally *tally, wm_block *run)
 
     if (state == WM_BLOCK_SLAB) {
         return check_slab(tally, run);
+    }
+    if (state == WM_BLOCK_HOLE || state == WM_BLOCK_VOID) {
+        return check_hole(tally, run, next);
     }
     tally->idle_runs += state == WM_BLOCK_IDLE;
     return wm_block_at(run->base) == run &&
@@ -95,8 +117,12 @@ static bool check_segment(struct tally *tally, wm_segment *segment)
     tally->held += segment->bytes;
     tally->own_segments += segment->own;
     tally->whole += segment->whole;
+    if (segment->unit == 0 && segment->held != segment->bytes) {
+        return false;
+    }
     if (segment->whole !=
-        (wm_block_state(wm_segment_first_run(segment)) == WM_BLOCK_IDLE &&
+        (segment->unit == 0 &&
+         wm_block_state(wm_segment_first_run(segment)) == WM_BLOCK_IDLE &&
          wm_segment_first_run(segment)->bytes == segment->bytes)) {
         return false;
     }
@@ -129,6 +155,20 @@ static size_t count_bins(const wm_lane *lane, enum wm_sort sort, bool *good)
         }
         *good = *good && (previous != NULL) ==
                              (((fit->filled[i / 64] >> (i % 64)) & 1) != 0);
+    }
+    return count;
+}
+
+static size_t count_holes(const wm_arena *arena, bool *good)
+{
+    const wm_block *previous = NULL;
+    size_t count = 0;
+
+    for (const wm_block *b = arena->holes; b != NULL; b = b->next_idle) {
+        *good =
+            *good && b->segment->arena == arena && b->previous_idle == previous;
+        previous = b;
+        count++;
     }
     return count;
 }
@@ -173,6 +213,7 @@ static bool check_lane(struct tally *tally, const wm_lane *lane)
 static bool check_locked(wm_arena *arena, struct tally *all)
 {
     struct tally tally = {.settled = all->settled};
+    bool good = true;
 
     for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
         if (!check_segment(&tally, s)) {
@@ -192,6 +233,7 @@ static bool check_locked(wm_arena *arena, struct tally *all)
     all->captured += tally.captured;
     all->idle += tally.idle;
     return check_lane(&tally, &arena->common) && tally.idle_runs == 0 &&
+           tally.holes == count_holes(arena, &good) && good &&
            tally.slabs_with_room == 0 &&
            (tally.runs == 0 || arena->detached_bytes > 0) &&
            tally.own_segments == arena->own_segments &&

@@ -6,6 +6,7 @@
  *   slab.c     runs that are cut into slots of one class
  *   segment.c  regions from the driver, in and out of the arena
  *   sibling.c  and from one arena to another
+ *   stretch.c  segments that get memory in parts
  *   keep.c     blocks and segments that graphs have
  */
 #ifndef WM_ARENA_INT_H
@@ -13,6 +14,7 @@
 
 #include "alloc/arena.h"
 #include "alloc/arena_stats.h"
+#include "alloc/history.h"
 
 /* Records are made many at a time, and chained for the end. */
 enum { WM_CHUNK_RECORDS = 63 };
@@ -41,14 +43,17 @@ static inline void wm_block_set_state(wm_block *block, wm_state state)
 void wm_record_init_origins(const wm_arena *arena, wm_block *block,
                             unsigned count, char *origins);
 
-/* Spare records of runs. have makes some if there are none, and answers
- * whether there are; take is called only after that. */
+/* Spare records of runs. have makes some if there are fewer than two, and
+ * answers whether there are; take is called only after that. */
 bool wm_record_have_locked(wm_arena *arena);
 wm_block *wm_record_take_locked(wm_arena *arena);
 void wm_record_give_locked(wm_arena *arena, wm_block *block);
 
 /* Whether a run starts at base, for look-ups of addresses inside of runs. */
 void wm_run_mark(wm_segment *segment, const char *base, bool start);
+/* The part of a run, which is in no bin, that lies behind bytes, as one of its
+ * own. */
+wm_block *wm_run_cut_locked(wm_arena *arena, wm_block *block, size_t bytes);
 /* Makes the record of an idle run that starts at base known; not in a bin
  * yet. */
 void wm_run_init(wm_block *block, wm_segment *segment, char *base,
@@ -61,6 +66,25 @@ void wm_segment_note_whole_locked(wm_arena *arena, wm_segment *segment,
 void wm_segment_detach_locked(wm_arena *arena, wm_segment *segment);
 void wm_segment_attach_locked(wm_arena *arena, wm_segment *segment);
 void wm_segment_give_locked(wm_arena *arena, wm_segment *segment);
+/* Under the lock, so that the history and a snapshot agree. */
+void wm_segment_tell(const wm_segment *segment, enum wm_history_op op);
+/* A record for a segment of so many bytes, in no list, or null. */
+wm_segment *wm_segment_record_locked(wm_arena *arena, size_t bytes);
+void wm_segment_record_give_locked(wm_arena *arena, wm_segment *segment);
+/* In the list of the arena, or not. */
+void wm_segment_link_locked(wm_arena *arena, wm_segment *segment);
+void wm_segment_unlink_locked(wm_arena *arena, wm_segment *segment);
+/* Idle parts of segments that stretch, on their way back, before a chain: until
+ * bytes are out. Those idle longest, or the largest; but not those idle since
+ * later than before_ns. */
+wm_segment *wm_stretch_detach_locked(wm_arena *arena, wm_segment *chain,
+                                     size_t bytes, uint64_t before_ns,
+                                     bool oldest);
+/* What wm_arena_released() and wm_arena_reattach() do with such a part. */
+void wm_stretch_released_locked(wm_arena *arena, wm_segment *part);
+void wm_stretch_reattach_locked(wm_arena *arena, wm_segment *part);
+/* Takes a segment out of the page map, with whatever is in it. */
+void wm_segment_forget(wm_segment *segment);
 /* Memory that joins the arena as one run, idle and common; null, and nothing
  * joined, without records. needed: of it, for a request. */
 wm_segment *wm_segment_join_locked(wm_arena *arena, void *base, size_t bytes,
@@ -75,6 +99,8 @@ void wm_run_note_growth_locked(wm_arena *arena, wm_lane *lane, size_t needed,
                                size_t bytes);
 /* Whether a run of bytes may be cut from a region apart without more ado. */
 bool wm_run_suits_apart(const wm_segment *segment, size_t bytes);
+/* It is no hole, nor on its way to be one or from that. */
+bool wm_run_has_memory(wm_block *block);
 /* Null is not idle. */
 bool wm_run_is_idle(wm_block *block);
 /* An idle run of exactly bytes, out of its bin, or null. *failed: there is

@@ -139,19 +139,17 @@ static void sorted_passive(warm_device_figures *f, uint64_t requested,
     stat_sub(&f->active_bytes, bytes);
 }
 
-static void sorted_segment(warm_device_figures *f, uint64_t requested,
+static void sorted_segment(warm_device_figures *f, uint64_t count,
                            uint64_t bytes)
 {
-    (void)requested;
-    stat_add(&f->segments, 1);
+    stat_add(&f->segments, count);
     stat_add(&f->reserved_bytes, bytes);
 }
 
-static void sorted_no_segment(warm_device_figures *f, uint64_t requested,
+static void sorted_no_segment(warm_device_figures *f, uint64_t count,
                               uint64_t bytes)
 {
-    (void)requested;
-    stat_sub(&f->segments, 1);
+    stat_sub(&f->segments, count);
     stat_sub(&f->reserved_bytes, bytes);
 }
 
@@ -221,20 +219,34 @@ void wm_arena_note_kept_locked(wm_arena *arena, const wm_block *block,
     }
 }
 
+static void note_held_locked(wm_arena *arena, bool small, uint64_t segments,
+                             uint64_t bytes, bool added)
+{
+    sort_locked(arena->sorted, small,
+                added ? sorted_segment : sorted_no_segment, segments, bytes);
+    if (added) {
+        stat_add(&arena->stats.segments, segments);
+        stat_add(&arena->stats.held_bytes, bytes);
+    } else {
+        stat_sub(&arena->stats.segments, segments);
+        stat_sub(&arena->stats.held_bytes, bytes);
+    }
+}
+
 void wm_arena_note_segment_locked(wm_arena *arena, const wm_segment *segment,
                                   bool added)
 {
-    size_t bytes = segment->bytes;
+    note_held_locked(arena, segment->small, 1, segment->bytes, added);
+}
 
-    sort_locked(arena->sorted, segment->small,
-                added ? sorted_segment : sorted_no_segment, 0, bytes);
-    if (added) {
-        stat_add(&arena->stats.segments, 1);
-        stat_add(&arena->stats.held_bytes, bytes);
-    } else {
-        stat_sub(&arena->stats.segments, 1);
-        stat_sub(&arena->stats.held_bytes, bytes);
-    }
+void wm_arena_note_part_locked(wm_arena *arena, wm_segment *segment,
+                               size_t bytes, bool added)
+{
+    size_t before = segment->held;
+
+    segment->held = added ? before + bytes : before - bytes;
+    note_held_locked(arena, segment->small, before == 0 || segment->held == 0,
+                     bytes, added);
 }
 
 static void stat_move(warm_stat *from, warm_stat *to, uint64_t n)
@@ -408,7 +420,7 @@ static void add_segment_split(wm_segment *segment, warm_device_figures *figures)
             add_split(&own, !is_part_of(run, run->before), run->bytes);
         }
     }
-    if (own.inactive_split_bytes < segment->bytes) {
+    if (own.inactive_split_bytes < segment->held) {
         add_split(figures, own.inactive_split, own.inactive_split_bytes);
     }
 }

@@ -40,6 +40,9 @@ void wm_arena_note_kept_locked(wm_arena *arena, const wm_block *block,
                                enum wm_block_state state);
 void wm_arena_note_segment_locked(wm_arena *arena, const wm_segment *segment,
                                   bool added);
+/* A part of a segment that stretches has memory now, or none any more. */
+void wm_arena_note_part_locked(wm_arena *arena, wm_segment *segment,
+                               size_t bytes, bool added);
 
 /* A segment moves from one arena to a sibling. Locks of both. */
 void wm_arena_note_move_locked(wm_arena *from, wm_arena *to,

@@ -42,6 +42,8 @@ enum wm_block_state {
     WM_BLOCK_CAPTURED, /* kept: a graph capture used it; see keep.c */
     WM_BLOCK_CACHED,   /* in a magazine, free to be handed out */
     WM_BLOCK_GATHERED, /* freed, in a thread's open batch; see gather.h */
+    WM_BLOCK_CLAIMED,  /* idle, and part of a growth under way */
+    WM_BLOCK_HOLE,     /* a run without memory; see stretch.h */
 };
 
 /* A state is one of these in its low byte. Above it CACHED and LIVE carry the
@@ -109,8 +111,9 @@ struct wm_block {
     wm_block *before, *after;            /* neighbours by address */
     wm_block *previous_idle, *next_idle; /* in a bin; next chains spare
                                             records */
-    struct wm_lane *lane; /* who may have it; while LIVE, in whose order */
-    uint64_t put_at;      /* puts of its lane when it came back last */
+    struct wm_lane *lane;   /* who may have it; while LIVE, in whose order */
+    uint64_t put_at;        /* puts of its lane when it came back last */
+    uint64_t idle_since_ns; /* where segments stretch, while IDLE */
 };
 
 /* Bytes that the caller of a LIVE block asked for. */
@@ -156,6 +159,9 @@ struct wm_segment {
     bool small;      /* const: for small requests; see wm_arena.small_max */
     bool apart;      /* lock arena: its idle runs are kept for large ones */
     wm_block *first; /* its first run's record while detached */
+    size_t unit;     /* const: it stretches by this (stretch.h); 0: not */
+    size_t held;     /* lock arena: bytes that have memory; else all */
+    wm_segment *of;  /* a part on its way back: of this one; else null */
     size_t words;    /* const: of starts */
     wm_segment *next_made; /* lock arena */
     /* Bit i: a run starts at page i. Written under lock arena; read without,

@@ -4,6 +4,7 @@
 #include "alloc/device_space.h"
 #include "alloc/magazine_lane.h"
 #include "alloc/private_pool.h"
+#include "alloc/stretch.h"
 #include "alloc/traced.h"
 #include "runtime/base/sized.h"
 #include "runtime/base/status.h"
@@ -166,6 +167,10 @@ warm_status warm_device_base_allocation(const void *pointer, void **base,
     if (base == NULL || bytes == NULL) {
         return wm_fail(WARM_INVALID_ARGUMENT, "%s is null",
                        base == NULL ? "base" : "bytes");
+    }
+    if (block->segment->unit > 0) {
+        wm_stretch_extent(block, base, bytes);
+        return WARM_OK;
     }
     *base = block->segment->base;
     *bytes = block->segment->bytes;

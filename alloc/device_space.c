@@ -5,10 +5,12 @@
 #include "alloc/pinned.h"
 #include "alloc/private_pool.h"
 #include "runtime/base/bytes.h"
+#include "runtime/base/log.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/status.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static wm_device_space *of_space(wm_space *space)
 {
@@ -82,11 +84,71 @@ static void describe(wm_space *space, char *text, size_t bytes)
     }
 }
 
+/* ---- segments that stretch ---------------------------------------------- */
+
+static size_t round_up(size_t bytes, size_t unit)
+{
+    return (bytes + unit - 1) / unit * unit;
+}
+
+/* Of all that the device has, and an eighth more: there may be holes that are
+ * too small. Only addresses. */
+static warm_status reserve(wm_space *space, size_t needed, void **base,
+                           size_t *bytes)
+{
+    int device = of_space(space)->device;
+    size_t free = 0, total = 0, all;
+    warm_status status =
+        wm_driver_device_memory(space->driver, device, &free, &total);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    all = round_up(total + total / 8 > needed ? total + total / 8 : needed,
+                   space->arenas->unit);
+    status = wm_driver_range_reserve(space->driver, device, all, base);
+    *bytes = all;
+    return status;
+}
+
+static warm_status release(wm_space *space, void *base, size_t bytes)
+{
+    return wm_driver_range_release(space->driver, of_space(space)->device, base,
+                                   bytes);
+}
+
+static warm_status commit(wm_space *space, void *base, size_t offset,
+                          size_t bytes)
+{
+    collect(of_space(space), bytes);
+    return wm_driver_range_commit(space->driver, of_space(space)->device, base,
+                                  offset, bytes);
+}
+
+static warm_status decommit(wm_space *space, void *base, size_t offset,
+                            size_t bytes)
+{
+    return wm_driver_range_decommit(space->driver, of_space(space)->device,
+                                    base, offset, bytes);
+}
+
+static void settle(wm_space *space)
+{
+    wm_orders_wait(&of_space(space)->orders);
+}
+
+static const wm_range_traits device_ranges = {.reserve = reserve,
+                                              .release = release,
+                                              .commit = commit,
+                                              .decommit = decommit,
+                                              .settle = settle};
+
 static const wm_space_traits device_traits = {.name = "device",
                                               .obtain = obtain,
                                               .give_back = give_back,
                                               .miss = miss,
                                               .describe = describe,
+                                              .ranges = &device_ranges,
                                               .nodeless = true,
                                               .laned = true};
 
@@ -97,9 +159,32 @@ int wm_device_of_block(const wm_block *block)
     return space->traits == &device_traits ? of_space(space)->device : -1;
 }
 
-static size_t round_up(size_t bytes, size_t unit)
+/* By what its segments stretch. A device that cannot is no error: the choice
+ * is said. */
+static warm_status choose_unit(wm_device_space *d, const wm_options *options)
 {
-    return (bytes + unit - 1) / unit * unit;
+    size_t unit = 0;
+    warm_status status;
+
+    if (strcmp(options->expandable_segments, "on") != 0) {
+        return WARM_OK;
+    }
+    status = wm_driver_range_unit(d->space.driver, d->device, &unit);
+    if (status == WARM_OK && unit == 0) {
+        wm_log(WARM_LOG_WARNING,
+               "option expandable_segments: device %d has no virtual memory; "
+               "its segments do not expand",
+               d->device);
+    }
+    d->space.arenas[0].unit = unit;
+    return status;
+}
+
+static void end_one(wm_device_space *d)
+{
+    wm_imports_fini(&d->imports);
+    wm_orders_fini(&d->orders);
+    wm_space_fini(&d->space);
 }
 
 static warm_status open_one(warm_runtime *runtime, const wm_options *options,
@@ -127,15 +212,17 @@ static warm_status open_one(warm_runtime *runtime, const wm_options *options,
     d->space.arenas[0].small_max = WM_DEVICE_SMALL;
     d->space.arenas[0].sorted = &d->sorted;
     atomic_store_explicit(&d->space.limit_bytes, 0, memory_order_relaxed);
-    return WARM_OK;
+    status = choose_unit(d, options);
+    if (status != WARM_OK) {
+        end_one(d);
+    }
+    return status;
 }
 
 static void end_spaces(wm_device_space *spaces, int count)
 {
     while (count-- > 0) {
-        wm_imports_fini(&spaces[count].imports);
-        wm_orders_fini(&spaces[count].orders);
-        wm_space_fini(&spaces[count].space);
+        end_one(&spaces[count]);
     }
     wm_meta_free(spaces);
 }
@@ -161,6 +248,24 @@ warm_status wm_device_spaces_open(warm_runtime *runtime,
     return WARM_OK;
 }
 
+/* What streams have that nobody knows to live goes back as well, in the end:
+ * the device is waited for. Nobody else is inside. */
+static void give_up_lanes(wm_device_space *d)
+{
+    wm_arena *arena = &d->space.arenas[0];
+    size_t released = 0;
+
+    if (arena->unit == 0 || wm_arena_idle(arena) == 0 ||
+        wm_driver_device_synchronize(d->space.driver, d->device) != WARM_OK) {
+        return;
+    }
+    for (wm_lane *lane = arena->lanes, *next; lane != NULL; lane = next) {
+        next = lane->next;
+        wm_lane_passed(arena, lane, wm_lane_puts(arena, lane));
+    }
+    (void)wm_space_trim(&d->space, 0, &released);
+}
+
 void wm_device_spaces_stop(warm_runtime *runtime, warm_destroy_report *report)
 {
     for (int i = 0; i < runtime->devices; i++) {
@@ -170,6 +275,8 @@ void wm_device_spaces_stop(warm_runtime *runtime, warm_destroy_report *report)
 
         report->imports += wm_imports_stop(&d->imports);
         (void)wm_space_trim(&d->space, 0, &released);
+        give_up_lanes(d);
+        wm_growth_end_ranges(&d->space);
         wm_space_stats(&d->space, &stats);
         report->blocks += stats.requests.current;
         report->block_bytes += stats.block_bytes.current;

@@ -26,8 +26,9 @@ typedef struct wm_device_space {
 /* What small requests are, and the least that is obtained. */
 enum { WM_DEVICE_SMALL = 1 << 20, WM_DEVICE_SEGMENT = 2 << 20 };
 
-/* One for each device; pinned memory is open. Calls no driver (row B13).
- * Status: OUT_OF_MEMORY. */
+/* One for each device; pinned memory is open. Makes no context (row B13).
+ * Status: OUT_OF_MEMORY, or what the driver says when it is asked for option
+ * expandable_segments. */
 warm_status wm_device_spaces_open(warm_runtime *runtime,
                                   const wm_options *options);
 /* Before pinned memory is closed: gives back what is idle, reports what is in

@@ -4,6 +4,7 @@
 #include "alloc/page_map.h"
 #include "alloc/private_pool.h"
 #include "alloc/space.h"
+#include "alloc/stretch.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
@@ -117,11 +118,15 @@ struct returned {
     warm_error cause; /* of the last refusal */
 };
 
-static warm_status driver_free(wm_space *space, wm_arena *arena, void *base,
-                               size_t bytes)
+/* of: the segment that base is a part of, or null. */
+static warm_status driver_free(wm_space *space, wm_arena *arena,
+                               const wm_segment *of, char *base, size_t bytes)
 {
     uint64_t start = wm_clock_ns();
-    warm_status status = space->traits->give_back(space, base, bytes);
+    warm_status status =
+        of != NULL ? space->traits->ranges->decommit(
+                         space, of->base, (size_t)(base - of->base), bytes)
+                   : space->traits->give_back(space, base, bytes);
 
     wm_arena_count_driver(arena, true, wm_clock_ns() - start);
     return status;
@@ -133,7 +138,8 @@ static void give_back_one(wm_space *space, wm_segment *segment,
     wm_arena *arena = segment->arena;
     size_t bytes = segment->bytes;
 
-    if (driver_free(space, arena, segment->base, bytes) == WARM_OK) {
+    if (driver_free(space, arena, segment->of, segment->base, bytes) ==
+        WARM_OK) {
         returned->bytes += bytes;
         wm_arena_released(arena, segment);
         return;
@@ -288,6 +294,9 @@ size_t wm_growth_give_back(wm_space *space, wm_arena *arena, size_t target)
 {
     struct going going = {.arena = arena, .target = target};
 
+    if (space->arenas->unit > 0 && !wm_private_captures(space)) {
+        space->traits->ranges->settle(space);
+    }
     return send_back(space, &going, detach_down);
 }
 
@@ -333,6 +342,7 @@ struct request {
     size_t needed; /* bytes of a run for it */
     size_t wanted; /* bytes that are to come for it, if all goes well */
     wm_block *block;
+    wm_stretch stretch;       /* where it is to come, if segments stretch */
     bool by_limit;            /* the last refusal: ours, not the driver's */
     uint64_t gained, vacated; /* at its last look */
 };
@@ -396,6 +406,25 @@ static bool within_limit_locked(wm_space *space, size_t bytes)
     return taken <= limit && bytes <= limit - taken;
 }
 
+/* Where the memory of an errand is to come, which may be less of it: idle
+ * memory beside it does its part. NOT_FOUND: there are no addresses for it. */
+static warm_status claim(struct request *request, struct wm_errand *errand)
+{
+    warm_status status;
+
+    request->stretch = (wm_stretch){.part = NULL};
+    if (request->arena->unit == 0) {
+        return WARM_OK;
+    }
+    status = wm_stretch_claim(request->arena, request->lane, request->needed,
+                              errand->bytes, &request->stretch);
+    if (status == WARM_OK) {
+        errand->bytes = request->stretch.bytes;
+        errand->room = request->stretch.room - request->needed;
+    }
+    return status;
+}
+
 /* Looks, and unless that serves the request claims room for an errand. */
 static warm_status begin(wm_space *space, struct request *request,
                          struct wm_errand *errand)
@@ -405,8 +434,13 @@ static warm_status begin(wm_space *space, struct request *request,
     wm_lock_acquire(&space->growth.lock);
     status = request->bytes > 0 ? look_locked(space, request) : WARM_NOT_READY;
     if (status == WARM_NOT_READY) {
+        status = claim(request, errand);
+        status = status == WARM_OK ? WARM_NOT_READY : status;
+    }
+    if (status == WARM_NOT_READY) {
         request->by_limit = !within_limit_locked(space, errand->bytes);
         if (request->by_limit) {
+            wm_stretch_undo(request->arena, &request->stretch, false);
             status = wm_fail(WARM_OUT_OF_MEMORY, "the limit of %s is reached",
                              wm_bytes(wm_space_limit(space)).text);
         } else {
@@ -415,6 +449,19 @@ static warm_status begin(wm_space *space, struct request *request,
     }
     wm_lock_release(&space->growth.lock);
     return status;
+}
+
+/* Of what is held so much may be idle before growth gives some of it back. */
+enum { IDLE_PART = 8 };
+
+/* Where segments stretch: as many bytes of what is idle longest as come, if
+ * much is: it is not enough in one place, and serves nobody here. */
+static void swap_parts(wm_space *space, const struct request *request)
+{
+    if (wm_arena_idle(request->arena) >
+        held_beside(request->arena) / IDLE_PART) {
+        wm_growth_collect(space, request->arena, request->stretch.bytes);
+    }
 }
 
 /* Gives idle segments back that were made for one large request and are too
@@ -428,18 +475,23 @@ static void swap(wm_space *space, const struct request *request, size_t bytes)
     struct going going = {
         .arena = request->arena, .below = request->needed, .most = bytes};
 
-    (void)send_back(space, &going, detach_own);
+    if (request->stretch.part != NULL) {
+        swap_parts(space, request);
+    } else if (request->needed > 0) {
+        (void)send_back(space, &going, detach_own);
+    }
 }
 
 /* There are no records for a region. One that the driver does not take back
  * either is nobody's: it stays held, under the limit too. */
-static void lose(wm_space *space, wm_arena *arena, void *base,
+static void lose(wm_space *space, const struct request *request, void *base,
                  struct wm_errand *errand, size_t *gone)
 {
     warm_error cause = {.size = sizeof cause};
 
     warm_last_error(&cause);
-    if (driver_free(space, arena, base, errand->bytes) == WARM_OK) {
+    if (driver_free(space, request->arena, request->stretch.segment, base,
+                    errand->bytes) == WARM_OK) {
         *gone = errand->bytes;
     } else {
         wm_log(WARM_LOG_WARNING,
@@ -467,11 +519,65 @@ static warm_status obtain(wm_space *space, struct request *request,
         status = wm_arena_grow(arena, request->lane, base, segment_bytes,
                                request->bytes, &request->block);
         if (status != WARM_OK) {
-            lose(space, arena, base, errand, gone);
+            lose(space, request, base, errand, gone);
         }
     }
     if (status == WARM_OK && request->needed > 0) {
         wm_arena_note_growth_beside(arena, request->needed, segment_bytes);
+    }
+    return status;
+}
+
+/* The same where segments stretch: obtains the part that was claimed. */
+static warm_status obtain_part(wm_space *space, struct request *request,
+                               struct wm_errand *errand, size_t *gone)
+{
+    const wm_range_traits *ranges = space->traits->ranges;
+    wm_stretch *stretch = &request->stretch;
+    wm_arena *arena = request->arena;
+    char *base = stretch->segment->base, *part = stretch->part->base;
+    uint64_t start = wm_clock_ns();
+    warm_status status =
+        ranges->commit(space, base, (size_t)(part - base), stretch->bytes);
+
+    wm_arena_count_driver(arena, false, wm_clock_ns() - start);
+    if (status != WARM_OK) {
+        wm_stretch_undo(arena, stretch, false);
+        return status;
+    }
+    arrive(&space->growth, errand);
+    if (!wm_stretch_done(arena, request->lane, stretch, request->bytes,
+                         &request->block)) {
+        status = wm_fail(WARM_OUT_OF_MEMORY,
+                         "no memory for the allocator's records");
+        lose(space, request, part, errand, gone);
+        wm_stretch_undo(arena, stretch, *gone == 0);
+    }
+    return status;
+}
+
+/* Begins, with more addresses if there are none. */
+static warm_status begin_somewhere(wm_space *space, struct request *request,
+                                   struct wm_errand *errand)
+{
+    const wm_range_traits *ranges = space->traits->ranges;
+    warm_status status = begin(space, request, errand);
+
+    while (status == WARM_NOT_FOUND) {
+        void *base = NULL;
+        size_t bytes = 0;
+
+        status = ranges->reserve(space, request->needed, &base, &bytes);
+        if (status == WARM_OK) {
+            status =
+                wm_stretch_add(request->arena, base, bytes, request->needed);
+            if (status != WARM_OK) {
+                (void)ranges->release(space, base, bytes);
+            }
+        }
+        if (status == WARM_OK) {
+            status = begin(space, request, errand);
+        }
     }
     return status;
 }
@@ -482,19 +588,23 @@ static warm_status grow_by(wm_space *space, struct request *request,
     struct wm_errand errand = {.arena = request->arena,
                                .bytes = bytes,
                                .room = bytes - request->needed};
-    warm_status status = begin(space, request, &errand);
+    warm_status status = begin_somewhere(space, request, &errand);
 
     if (status == WARM_NOT_READY) {
         size_t gone = 0;
 
-        if (request->needed > 0) {
-            swap(space, request, bytes);
-        }
-        status = obtain(space, request, &errand, &gone);
+        swap(space, request, bytes);
+        status = request->stretch.part != NULL
+                     ? obtain_part(space, request, &errand, &gone)
+                     : obtain(space, request, &errand, &gone);
         end(&space->growth, &errand, status == WARM_OK ? GAINED : VACATED,
             gone);
         if (status == WARM_OK) {
             wm_background_note_held(&space->background);
+        }
+        if (status == WARM_OK && request->bytes > 0 && request->block == NULL) {
+            status =
+                wm_fail(WARM_OUT_OF_MEMORY, "no memory for a record of it");
         }
     }
     return status;
@@ -528,6 +638,9 @@ static size_t growth_bytes(wm_space *space, const struct request *request)
     size_t part = held_beside(request->arena) / HELD_PARTS;
 
     part = part < space->chunk_bytes ? part : space->chunk_bytes;
+    if (request->arena->unit > 0) {
+        return request->needed + part - part % request->arena->unit;
+    }
     part -= part % space->segment_bytes;
     return larger(larger(space->segment_bytes, part), request->needed);
 }
@@ -629,4 +742,21 @@ warm_status wm_growth_alloc(wm_space *space, const wm_request *wanted,
              (open_any(&request) || make_room(space, &request)));
     *block = request.block;
     return status;
+}
+
+void wm_growth_end_ranges(wm_space *space)
+{
+    for (wm_arena *a = wm_space_arenas(space); a != NULL; a = a->next_arena) {
+        void *base = NULL;
+        size_t bytes = 0;
+
+        while (wm_stretch_remove(a, &base, &bytes)) {
+            if (space->traits->ranges->release(space, base, bytes) != WARM_OK) {
+                wm_log(WARM_LOG_WARNING,
+                       "%s of addresses for %s memory stay reserved: %s",
+                       wm_bytes(bytes).text, space->traits->name,
+                       warm_last_error_message());
+            }
+        }
+    }
 }

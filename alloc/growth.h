@@ -74,4 +74,7 @@ void wm_growth_collect(struct wm_space *space, wm_arena *arena, size_t bytes);
  * for the reserve. */
 void wm_growth_decay(struct wm_space *space, uint64_t before_ns);
 
+/* Gives back the addresses of segments that stretch and have no memory. */
+void wm_growth_end_ranges(struct wm_space *space);
+
 #endif

@@ -27,6 +27,8 @@ enum wm_history_op {
     WM_HISTORY_FREE_COMPLETED,
     WM_HISTORY_SEGMENT_ALLOC,
     WM_HISTORY_SEGMENT_FREE,
+    WM_HISTORY_SEGMENT_MAP, /* a part of one that stretches got memory */
+    WM_HISTORY_SEGMENT_UNMAP,
     WM_HISTORY_OUT_OF_MEMORY
 };
 

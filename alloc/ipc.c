@@ -85,6 +85,12 @@ warm_status warm_ipc_export(const void *pointer, warm_ipc_handle *handle)
     if (status == WARM_OK) {
         status = check_size(handle);
     }
+    if (status == WARM_OK && block->segment->unit > 0) {
+        status = wm_fail(WARM_UNSUPPORTED,
+                         "%p lies in memory of option expandable_segments, "
+                         "which CUDA shares with no other process by a handle",
+                         pointer);
+    }
     if (status == WARM_OK) {
         status = name_segment((wm_device_space *)wm_space_of(block),
                               block->segment, &made);

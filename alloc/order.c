@@ -325,6 +325,123 @@ bool wm_order_take_mark(wm_block *block)
     return false;
 }
 
+/* ---- waiting ---------------------------------------------------------------
+ */
+
+/* A stream with something idle for itself; with a reference. */
+struct waited {
+    wm_timeline *timeline;
+};
+
+/* At most room of them, and how many there are. */
+static size_t list_locked(wm_orders *orders, struct waited *list, size_t room)
+{
+    size_t count = 0;
+
+    for (int i = 0; i < WM_ORDER_BUCKETS; i++) {
+        for (wm_order *o = orders->bucket[i]; o != NULL; o = o->next) {
+            if (o->retired || !wm_timeline_lives(o->timeline) ||
+                !wm_lane_has_more(orders->arena, o->lane)) {
+                continue;
+            }
+            if (count < room) {
+                wm_timelines_hold(o->timeline);
+                list[count].timeline = o->timeline;
+            }
+            count++;
+        }
+    }
+    return count;
+}
+
+/* Null: there are none, or no memory for it. */
+static struct waited *list_streams(wm_orders *orders, size_t *count)
+{
+    struct waited *list = NULL;
+    size_t room = 0;
+
+    for (;;) {
+        wm_lock_acquire(&orders->lock);
+        *count = list_locked(orders, list, 0);
+        if (*count > 0 && *count <= room) {
+            *count = list_locked(orders, list, room);
+        }
+        wm_lock_release(&orders->lock);
+        if (*count <= room) {
+            return list;
+        }
+        wm_meta_free(list);
+        room = *count;
+        list = wm_meta_alloc(room * sizeof *list);
+        if (list == NULL) {
+            *count = 0;
+            return NULL;
+        }
+    }
+}
+
+/* Whether the work that is queued on the stream now is done. t: null: the
+ * legacy stream. */
+static bool wait_for(wm_orders *orders, wm_timeline *t)
+{
+    wm_timelines *set = orders->timelines;
+    wm_capture capture = WM_CAPTURE_BLOCKED;
+    warm_event event;
+    bool done;
+
+    if (wm_event_pool_take(set->events, orders->device, &event) != WARM_OK) {
+        return false;
+    }
+    done = t != NULL
+               ? wm_timelines_mark_point(set, t, event)
+               : wm_driver_event_mark(set->driver, event, WARM_STREAM_LEGACY,
+                                      &capture) == WARM_OK &&
+                     capture == WM_CAPTURE_NONE;
+    done = done && wm_driver_event_synchronize(set->driver, event) == WARM_OK;
+    wm_event_pool_put(set->events, orders->device, event);
+    return done;
+}
+
+/* The default stream of a device is that of the thread's own one. */
+static void wait_for_legacy(wm_orders *orders)
+{
+    uint64_t puts = 0;
+    wm_lane *lane;
+    int device = WM_DEVICE_UNKNOWN;
+
+    wm_lock_acquire(&orders->lock);
+    lane = orders->legacy != NULL ? orders->legacy->lane : NULL;
+    wm_lock_release(&orders->lock);
+    if (lane == NULL || !wm_lane_has_more(orders->arena, lane)) {
+        return;
+    }
+    puts = wm_lane_puts(orders->arena, lane);
+    if (wm_driver_current_device(orders->timelines->driver, &device) ==
+            WARM_OK &&
+        device == orders->device && wait_for(orders, NULL)) {
+        wm_lane_passed(orders->arena, lane, puts);
+    }
+}
+
+/* Marks that were under way stand for less than is there now: hence the second
+ * round, for streams that have nothing to do by then. */
+void wm_orders_wait(wm_orders *orders)
+{
+    size_t count = 0;
+    struct waited *list = list_streams(orders, &count);
+
+    wm_orders_mark(orders, NULL);
+    for (size_t i = 0; i < count; i++) {
+        (void)wait_for(orders, list[i].timeline);
+        wm_timelines_let_go(orders->timelines, list[i].timeline);
+    }
+    wm_meta_free(list);
+    wait_for_legacy(orders);
+    wm_timelines_poll(orders->timelines);
+    wm_orders_mark(orders, NULL);
+    wm_timelines_poll(orders->timelines);
+}
+
 /* ---- the end ----------------------------------------------------------------
  */
 

@@ -72,6 +72,12 @@ warm_status wm_order_other_device(warm_stream stream, int its, int device);
  * since the last time, and not by all there are. */
 void wm_orders_mark(wm_orders *orders, const wm_lane *lane);
 
+/* Waits until the streams have passed what has come back by now, all of it that
+ * is still idle: that is common then. Not for streams that capture, nor for
+ * those that nobody knows to live; of default streams for the legacy one, if
+ * the device is the thread's. */
+void wm_orders_wait(wm_orders *orders);
+
 /* The stream, looked at as info, is about to be retired: before its timeline
  * is. */
 void wm_orders_retire(wm_orders *orders, warm_stream stream,

@@ -29,7 +29,7 @@ bool wm_record_have_locked(wm_arena *arena)
 {
     struct wm_chunk *chunk;
 
-    if (arena->spare_blocks != NULL) {
+    if (arena->spare_blocks != NULL && arena->spare_blocks->next_idle != NULL) {
         return true;
     }
     chunk = wm_meta_alloc(sizeof *chunk +
@@ -83,8 +83,7 @@ void wm_run_init(wm_block *block, wm_segment *segment, char *base, size_t bytes)
     wm_page_map_set(base, block, WM_ENTRY_RUN);
 }
 
-/* Cuts block, which is in no bin, to bytes; the rest becomes an idle run. */
-static void split_locked(wm_arena *arena, wm_block *block, size_t bytes)
+wm_block *wm_run_cut_locked(wm_arena *arena, wm_block *block, size_t bytes)
 {
     wm_block *rest = wm_record_take_locked(arena);
 
@@ -92,6 +91,7 @@ static void split_locked(wm_arena *arena, wm_block *block, size_t bytes)
                 block->bytes - bytes);
     wm_run_move(rest, block->lane);
     rest->put_at = block->put_at;
+    rest->idle_since_ns = block->idle_since_ns;
     rest->before = block;
     rest->after = block->after;
     if (rest->after != NULL) {
@@ -99,6 +99,14 @@ static void split_locked(wm_arena *arena, wm_block *block, size_t bytes)
     }
     block->after = rest;
     block->bytes = bytes;
+    return rest;
+}
+
+/* Cuts block, which is in no bin, to bytes; the rest becomes an idle run. */
+static void split_locked(wm_arena *arena, wm_block *block, size_t bytes)
+{
+    wm_block *rest = wm_run_cut_locked(arena, block, bytes);
+
     wm_fit_insert(wm_run_bins(rest), rest);
 }
 
@@ -259,6 +267,9 @@ static void absorb_locked(wm_arena *arena, wm_block *block)
     if (next->put_at > block->put_at) {
         block->put_at = next->put_at;
     }
+    if (next->idle_since_ns > block->idle_since_ns) {
+        block->idle_since_ns = next->idle_since_ns;
+    }
     block->after = next->after;
     if (block->after != NULL) {
         block->after->before = block;
@@ -306,7 +317,7 @@ static wm_block *join_locked(wm_arena *arena, wm_lane *lane, wm_block *first,
         absorb_locked(arena, first);
     }
     wm_fit_insert(wm_run_bins(first), first);
-    if (first->bytes == first->segment->bytes) {
+    if (first->bytes == first->segment->bytes && first->segment->unit == 0) {
         wm_segment_note_whole_locked(arena, first->segment, true);
     }
     return first;
@@ -388,6 +399,7 @@ void wm_run_put_locked(wm_arena *arena, wm_block *block)
         wm_run_move(block, &arena->common);
     }
     block->put_at = ++block->lane->puts;
+    block->idle_since_ns = block->segment->unit > 0 ? wm_clock_ns() : 0;
     if (block->lane != &arena->common) {
         wm_lane_renew_locked(arena, block->lane);
     }
@@ -406,7 +418,7 @@ void wm_run_join_locked(wm_arena *arena, wm_block *block)
         wm_fit_remove(wm_run_bins(block), block);
         absorb_locked(arena, block);
     }
-    if (block->bytes == block->segment->bytes) {
+    if (block->segment->unit == 0 && block->bytes == block->segment->bytes) {
         block->segment->apart =
             block->segment->own && block->bytes >= APART_MIN;
         block->segment->idle_since_ns = wm_clock_ns();

@@ -16,7 +16,7 @@ static void add(_Atomic unsigned *count, int change)
                           memory_order_relaxed);
 }
 
-static void link_segment_locked(wm_arena *arena, wm_segment *segment)
+void wm_segment_link_locked(wm_arena *arena, wm_segment *segment)
 {
     add(&arena->regions, 1);
     segment->previous = NULL;
@@ -27,7 +27,7 @@ static void link_segment_locked(wm_arena *arena, wm_segment *segment)
     arena->segments = segment;
 }
 
-static void unlink_segment_locked(wm_arena *arena, wm_segment *segment)
+void wm_segment_unlink_locked(wm_arena *arena, wm_segment *segment)
 {
     add(&arena->regions, -1);
     if (segment->previous != NULL) {
@@ -41,7 +41,7 @@ static void unlink_segment_locked(wm_arena *arena, wm_segment *segment)
 }
 
 /* Under the lock, so that the history and a snapshot agree. */
-static void tell(const wm_segment *segment, enum wm_history_op op)
+void wm_segment_tell(const wm_segment *segment, enum wm_history_op op)
 {
     if (segment->arena->history != NULL) {
         wm_traced_segment(segment, op);
@@ -64,7 +64,7 @@ static bool is_whole(wm_segment *segment)
 {
     wm_block *run = wm_segment_first_run(segment);
 
-    if (segment->arena->keeping) {
+    if (segment->arena->keeping || segment->unit > 0) {
         return false;
     }
     while (wm_run_is_idle(run)) {
@@ -86,7 +86,7 @@ void wm_segment_attach_locked(wm_arena *arena, wm_segment *segment)
     wm_block *run = segment->first;
 
     wm_page_map_fill(segment->base, segment->bytes, segment, WM_ENTRY_INNER);
-    link_segment_locked(arena, segment);
+    wm_segment_link_locked(arena, segment);
     arena->own_segments += segment->own;
     while (run != NULL) {
         wm_block *after = run->after;
@@ -112,7 +112,7 @@ void wm_segment_detach_locked(wm_arena *arena, wm_segment *segment)
     arena->own_segments -= segment->own;
     wm_segment_note_whole_locked(arena, segment, false);
     wm_page_map_fill(segment->base, segment->bytes, NULL, WM_ENTRY_RUN);
-    unlink_segment_locked(arena, segment);
+    wm_segment_unlink_locked(arena, segment);
 }
 
 /* Of a segment that is detached. */
@@ -130,7 +130,7 @@ static void give_runs_locked(wm_arena *arena, wm_segment *segment)
 }
 
 /* The pages of a recycled record all lie idle: none is a start. */
-static wm_segment *take_segment_record_locked(wm_arena *arena, size_t bytes)
+wm_segment *wm_segment_record_locked(wm_arena *arena, size_t bytes)
 {
     size_t words = (bytes / WM_PAGE + 63) / 64;
     wm_segment **link = &arena->spare_segments;
@@ -154,7 +154,7 @@ static wm_segment *take_segment_record_locked(wm_arena *arena, size_t bytes)
     return segment;
 }
 
-static void give_segment_record_locked(wm_arena *arena, wm_segment *segment)
+void wm_segment_record_give_locked(wm_arena *arena, wm_segment *segment)
 {
     segment->base = NULL; /* no block lies there: see wm_arena_detach_idle() */
     segment->next = arena->spare_segments;
@@ -164,20 +164,20 @@ static void give_segment_record_locked(wm_arena *arena, wm_segment *segment)
 void wm_segment_give_locked(wm_arena *arena, wm_segment *segment)
 {
     give_runs_locked(arena, segment);
-    give_segment_record_locked(arena, segment);
+    wm_segment_record_give_locked(arena, segment);
 }
 
 wm_segment *wm_segment_join_locked(wm_arena *arena, void *base, size_t bytes,
                                    size_t needed)
 {
-    wm_segment *segment = take_segment_record_locked(arena, bytes);
+    wm_segment *segment = wm_segment_record_locked(arena, bytes);
     wm_block *run;
 
     if (segment == NULL) {
         return NULL;
     }
     if (!wm_record_have_locked(arena)) {
-        give_segment_record_locked(arena, segment);
+        wm_segment_record_give_locked(arena, segment);
         return NULL;
     }
     segment->base = base;
@@ -185,6 +185,9 @@ wm_segment *wm_segment_join_locked(wm_arena *arena, void *base, size_t bytes,
     segment->arena = arena;
     segment->own = needed == bytes;
     segment->small = needed > 0 && needed <= arena->small_max;
+    segment->unit = 0;
+    segment->held = bytes;
+    segment->of = NULL;
     run = wm_record_take_locked(arena);
     run->base = base;
     run->bytes = bytes;
@@ -219,7 +222,7 @@ static bool grow_locked(wm_arena *arena, wm_lane *lane, void *base,
     }
     if (bytes == 0 || *block != NULL) {
         wm_arena_note_segment_locked(arena, segment, true);
-        tell(segment, WM_HISTORY_SEGMENT_ALLOC);
+        wm_segment_tell(segment, WM_HISTORY_SEGMENT_ALLOC);
         return true;
     }
     wm_segment_detach_locked(arena, segment);
@@ -280,7 +283,7 @@ static wm_segment *pick_locked(wm_segment *from, const struct pick *pick)
 static void pull_locked(wm_arena *arena, wm_segment *segment,
                         wm_segment **chain)
 {
-    tell(segment, WM_HISTORY_SEGMENT_FREE);
+    wm_segment_tell(segment, WM_HISTORY_SEGMENT_FREE);
     wm_segment_detach_locked(arena, segment);
     arena->detached_bytes += segment->bytes;
     segment->next = *chain;
@@ -292,6 +295,7 @@ wm_segment *wm_arena_detach(wm_arena *arena, size_t target)
     struct pick pick = {SIZE_MAX, UINT64_MAX, target == 0, false};
     wm_segment *chain = NULL;
     wm_segment *from;
+    size_t held;
 
     wm_lock_acquire(&arena->lock);
     (void)wm_depot_empty_locked(arena);
@@ -307,6 +311,9 @@ wm_segment *wm_arena_detach(wm_arena *arena, size_t target)
         }
         pull_locked(arena, segment, &chain);
     }
+    held = arena->stats.held_bytes.current - arena->detached_bytes;
+    chain = wm_stretch_detach_locked(
+        arena, chain, held > target ? held - target : 0, UINT64_MAX, false);
     wm_lock_release(&arena->lock);
     return chain;
 }
@@ -339,6 +346,7 @@ wm_segment *wm_arena_detach_old(wm_arena *arena, uint64_t before_ns,
             pull_locked(arena, segment, &chain);
         }
     } while (segment != NULL);
+    chain = wm_stretch_detach_locked(arena, chain, SIZE_MAX, before_ns, true);
     wm_lock_release(&arena->lock);
     *keep -= whole < *keep ? whole : *keep;
     return chain;
@@ -388,6 +396,7 @@ wm_segment *wm_arena_detach_oldest(wm_arena *arena, size_t bytes)
         bytes -= segment->bytes < bytes ? segment->bytes : bytes;
         pull_locked(arena, segment, &chain);
     }
+    chain = wm_stretch_detach_locked(arena, chain, bytes, UINT64_MAX, true);
     wm_lock_release(&arena->lock);
     return chain;
 }
@@ -408,8 +417,12 @@ void wm_arena_released(wm_arena *arena, wm_segment *segment)
 {
     wm_lock_acquire(&arena->lock);
     arena->detached_bytes -= segment->bytes;
-    wm_arena_note_segment_locked(arena, segment, false);
-    wm_segment_give_locked(arena, segment);
+    if (segment->of != NULL) {
+        wm_stretch_released_locked(arena, segment);
+    } else {
+        wm_arena_note_segment_locked(arena, segment, false);
+        wm_segment_give_locked(arena, segment);
+    }
     wm_lock_release(&arena->lock);
 }
 
@@ -417,8 +430,12 @@ void wm_arena_reattach(wm_arena *arena, wm_segment *segment)
 {
     wm_lock_acquire(&arena->lock);
     arena->detached_bytes -= segment->bytes;
-    wm_segment_attach_locked(arena, segment);
-    tell(segment, WM_HISTORY_SEGMENT_ALLOC);
+    if (segment->of != NULL) {
+        wm_stretch_reattach_locked(arena, segment);
+    } else {
+        wm_segment_attach_locked(arena, segment);
+        wm_segment_tell(segment, WM_HISTORY_SEGMENT_ALLOC);
+    }
     wm_lock_release(&arena->lock);
 }
 
@@ -430,4 +447,20 @@ wm_block *wm_segment_first_run(wm_segment *segment)
         return ((wm_slab *)(entry & ~(uintptr_t)3))->run;
     }
     return (wm_block *)entry;
+}
+
+void wm_segment_forget(wm_segment *segment)
+{
+    wm_block *run = segment->unit > 0 ? wm_segment_first_run(segment) : NULL;
+
+    if (segment->unit == 0) {
+        wm_page_map_fill(segment->base, segment->bytes, NULL, WM_ENTRY_RUN);
+    }
+    while (run != NULL) {
+        bool has = wm_block_state(run) != WM_BLOCK_HOLE;
+
+        wm_page_map_fill(run->base, has ? run->bytes : WM_PAGE, NULL,
+                         WM_ENTRY_RUN);
+        run = run->after;
+    }
 }

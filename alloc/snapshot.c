@@ -41,6 +41,7 @@ static enum wm_block_state shown(enum wm_block_state state)
 {
     return state == WM_BLOCK_FREEING    ? WM_BLOCK_LIVE
            : state == WM_BLOCK_GATHERED ? WM_BLOCK_PENDING
+           : state == WM_BLOCK_CLAIMED  ? WM_BLOCK_IDLE
                                         : state;
 }
 
@@ -78,6 +79,38 @@ static bool add_run(struct list *list, wm_block *run)
     return false;
 }
 
+/* Of a segment that stretches: from run on up to the next that has no memory,
+ * which is returned. */
+static wm_block *add_extent(struct list *list, wm_block *run)
+{
+    wm_piece piece = {.base = run->base,
+                      .state = WM_BLOCK_VOID,
+                      .small = run->segment->small,
+                      .expandable = true,
+                      .made_ns = run->segment->made_ns};
+    wm_block *first = run;
+
+    while (run != NULL && wm_run_has_memory(run)) {
+        piece.bytes += run->bytes;
+        run = run->after;
+    }
+    add(list, &piece, NULL);
+    while (first != run) {
+        (void)add_run(list, first);
+        first = first->after;
+    }
+    return run;
+}
+
+static void add_extents(struct list *list, wm_segment *segment)
+{
+    wm_block *run = wm_segment_first_run(segment);
+
+    while (run != NULL) {
+        run = wm_run_has_memory(run) ? add_extent(list, run) : run->after;
+    }
+}
+
 static void add_segment(struct list *list, wm_segment *segment)
 {
     const wm_piece piece = {.base = segment->base,
@@ -106,7 +139,11 @@ static void fill_locked(const wm_arena *arena, struct list *list)
     list->to->count = 0;
     do {
         for (wm_segment *s = a->segments; s != NULL; s = s->next) {
-            add_segment(list, s);
+            if (s->unit > 0) {
+                add_extents(list, s);
+            } else {
+                add_segment(list, s);
+            }
         }
         a = a->next_sibling;
     } while (a != NULL);

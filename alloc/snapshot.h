@@ -19,6 +19,7 @@ typedef struct wm_piece {
     enum wm_block_state state; /* VOID: a segment */
     bool depot;                /* CACHED: of no thread */
     bool small;                /* segments */
+    bool expandable;           /* segments: memory between two holes */
     uint64_t made_ns;          /* segments */
     uint64_t idle_since_ns;    /* segments; 0: something is not idle */
 } wm_piece;

@@ -21,6 +21,22 @@
 struct wm_space;
 struct wm_request;
 
+/* How a kind of memory has segments that stretch (stretch.h). */
+typedef struct wm_range_traits {
+    /* Addresses for a request of so many bytes, and more. */
+    warm_status (*reserve)(struct wm_space *space, size_t needed, void **base,
+                           size_t *bytes);
+    warm_status (*release)(struct wm_space *space, void *base, size_t bytes);
+    /* Puts memory into a part of a range, and takes it out. */
+    warm_status (*commit)(struct wm_space *space, void *base, size_t offset,
+                          size_t bytes);
+    warm_status (*decommit)(struct wm_space *space, void *base, size_t offset,
+                            size_t bytes);
+    /* Waits for what is queued on idle memory, as far as streams can be named,
+     * so that it is common. */
+    void (*settle)(struct wm_space *space);
+} wm_range_traits;
+
 /* What one kind of memory does its own way. */
 typedef struct wm_space_traits {
     const char *name; /* "pinned" */
@@ -36,9 +52,10 @@ typedef struct wm_space_traits {
     /* What a request that cannot be served is told of the driver's side, a
      * part of a sentence with ", " before it; null: nothing. */
     void (*describe)(struct wm_space *space, char *text, size_t bytes);
-    bool nodeless; /* of no node in particular */
-    bool uncached; /* kept by no thread */
-    bool laned;    /* what is idle is so in the order of a stream */
+    const wm_range_traits *ranges; /* null: its segments never stretch */
+    bool nodeless;                 /* of no node in particular */
+    bool uncached;                 /* kept by no thread */
+    bool laned; /* what is idle is so in the order of a stream */
 } wm_space_traits;
 
 enum { WM_CALLBACKS = 16 };

@@ -174,6 +174,12 @@ static inline uint64_t wm_timeline_stream_id(uint64_t lane_id)
  * Status: INVALID_STREAM, OUT_OF_MEMORY, DRIVER_ERROR. */
 warm_status wm_timelines_meet(wm_timelines *set, warm_stream stream,
                               wm_timeline **timeline, bool *captured);
+/* Another reference of who has one. */
+void wm_timelines_hold(wm_timeline *timeline);
+/* Records on an adopted stream. False: it is retired, captures, or the driver
+ * did not. */
+bool wm_timelines_mark_point(wm_timelines *set, wm_timeline *timeline,
+                             warm_event event);
 void wm_timelines_let_go(wm_timelines *set, wm_timeline *timeline);
 uint64_t wm_timeline_id(const wm_timeline *timeline);
 /* WM_DEVICE_UNKNOWN: it was first met while it captured. */

@@ -291,6 +291,27 @@ bool wm_timeline_is_known(wm_timelines *set, wm_timeline *timeline)
     return wm_timeline_lives(timeline) && !wm_timelines_capture(set);
 }
 
+void wm_timelines_hold(wm_timeline *timeline)
+{
+    wm_timeline_hold(timeline);
+}
+
+bool wm_timelines_mark_point(wm_timelines *set, wm_timeline *timeline,
+                             warm_event event)
+{
+    wm_capture capture = WM_CAPTURE_BLOCKED;
+    bool marked;
+
+    if (!wm_timeline_begin_record(timeline)) {
+        return false;
+    }
+    marked = wm_driver_event_mark(set->driver, event, timeline->stream,
+                                  &capture) == WARM_OK &&
+             capture == WM_CAPTURE_NONE;
+    wm_timeline_end_record(timeline);
+    return marked;
+}
+
 void wm_timelines_use_known(wm_block *block, wm_timeline *timeline)
 {
     wm_timeline_hold(timeline);

@@ -103,10 +103,11 @@ static void put_segment(wm_text *text, const wm_history *history,
                 ",\"active_size\":%zu,\"requested_size\":%zu"
                 ",\"stream\":%" PRIu64
                 ",\"segment_type\":\"%s\",\"segment_pool_id\":[0,%" PRIu64
-                "],\"is_expandable\":false,\"frames\":[],\"blocks\":[",
+                "],\"is_expandable\":%s,\"frames\":[],\"blocks\":[",
                 snapshot->place, (uintptr_t)piece->base, piece->bytes,
                 sums.allocated, sums.active, sums.requested, sums.lane_id,
-                piece->small ? "small" : "large", snapshot->pool);
+                piece->small ? "small" : "large", snapshot->pool,
+                piece->expandable ? "true" : "false");
 }
 
 static void put_block(wm_text *text, const wm_history *history,

@@ -86,6 +86,44 @@ static inline bool wt_viz_inside(const wt_viz_pieces *segments,
     return false;
 }
 
+/* Part of a piece goes: what is left of it are up to two. */
+static inline bool wt_viz_cut(wt_viz_pieces *pieces, uint64_t address,
+                              uint64_t bytes)
+{
+    for (size_t i = 0; i < pieces->count; i++) {
+        const wt_viz_piece s = pieces->piece[i];
+        uint64_t end = s.address + s.bytes;
+
+        if (address >= s.address && address + bytes <= end) {
+            (void)wt_viz_remove(pieces, s.address);
+            return (address == s.address ||
+                    wt_viz_add(pieces, s.address, address - s.address,
+                               false)) &&
+                   (address + bytes == end ||
+                    wt_viz_add(pieces, address + bytes, end - (address + bytes),
+                               false));
+        }
+    }
+    return false;
+}
+
+/* A part comes, and is one piece with those that it touches. */
+static inline bool wt_viz_join(wt_viz_pieces *pieces, uint64_t address,
+                               uint64_t bytes)
+{
+    for (size_t i = 0; i < pieces->count; i++) {
+        const wt_viz_piece s = pieces->piece[i];
+
+        if (s.address + s.bytes == address || address + bytes == s.address) {
+            (void)wt_viz_remove(pieces, s.address);
+            return wt_viz_join(pieces,
+                               s.address < address ? s.address : address,
+                               bytes + s.bytes);
+        }
+    }
+    return wt_viz_add(pieces, address, bytes, false);
+}
+
 /* The blocks are the segment, one behind the other, and what it says of them.
  */
 static inline bool wt_viz_segment(wt_viz *viz, const char *segment)
@@ -145,6 +183,12 @@ static inline bool wt_viz_undo(wt_viz *viz, const char *event)
     }
     if (wt_json_is(action, "segment_free")) {
         return wt_viz_add(&viz->segments, at, bytes, false);
+    }
+    if (wt_json_is(action, "segment_map")) {
+        return wt_viz_cut(&viz->segments, at, bytes);
+    }
+    if (wt_json_is(action, "segment_unmap")) {
+        return wt_viz_join(&viz->segments, at, bytes);
     }
     if (!wt_viz_inside(&viz->segments, at, bytes)) {
         return false;

@@ -29,6 +29,22 @@
  * Requests of up to 1 MiB and larger ones have segments apart, of at least
  * 2 MiB. Memory is not cleared.
  *
+ * Expandable segments (option expandable_segments:on). Memory comes in units
+ * (2 MiB) at places of two long ranges of addresses, one for small requests and
+ * one for large ones: growth adds to what lies idle at such a place only what
+ * is missing, and idle units go back one by one, between live blocks as well.
+ * For programs whose sizes change, and those that fill a device: they hold
+ * less. It costs more calls to the driver, of some microseconds a unit, and:
+ *   - CUDA does not wait for work when such memory goes back. So warmpool does,
+ *     for the streams: what was freed in the order of a stream that is not
+ *     adopted stays until that is retired, whatever is emptied; so it does for
+ *     default streams but the legacy one of the thread's current device
+ *   - it cannot be shared with other processes (ipc.h), nor is it mapped for
+ *     other devices; copies between devices work
+ *   - a range counts as one segment while any memory is in it
+ * Private pools have ordinary segments. A device without virtual memory has
+ * them too, and a warning says so.
+ *
  * Captures. A block that is allocated or used on a stream that captures belongs
  * to a graph: once freed it is kept and counted as captured. It comes from what
  * all streams have passed, since graphs are launched on any.
@@ -63,7 +79,9 @@ WARM_API warm_status warm_device_alloc(warm_runtime *runtime, int device,
                                        void **pointer);
 
 /* The segment that holds a pointer into a live block: what the driver knows it
- * by (row C5). Status: NOT_FOUND. */
+ * by (row C5). Of an expandable one the memory around the block without a hole,
+ * which may be more or less a moment later, but for the block itself.
+ * Status: NOT_FOUND. */
 WARM_API warm_status warm_device_base_allocation(const void *pointer,
                                                  void **base, size_t *bytes);
 
@@ -123,7 +141,9 @@ WARM_API warm_status warm_device_reset_totals(warm_runtime *runtime,
                                               int device);
 
 /* Returns every segment without live or pending blocks to the driver, whatever
- * streams its parts belong to (row C8): CUDA waits for the device.
+ * streams its parts belong to (row C8): CUDA waits for the device. Of
+ * expandable ones every unit without such blocks; see above. While a capture is
+ * announced nothing goes back.
  * released: bytes returned, may be null. Status: also DRIVER_ERROR. */
 WARM_API warm_status warm_device_empty_cache(warm_runtime *runtime, int device,
                                              size_t *released);

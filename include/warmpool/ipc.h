@@ -53,7 +53,8 @@ typedef struct warm_ipc_handle {
  * handle: size set; of the same block and pointer always the same.
  * Status: NOT_FOUND (not part of a live block of a device, which pinned and
  * uncached memory is not), INVALID_ARGUMENT (size). Calls the driver, which may
- * not be able to share: DRIVER_ERROR. */
+ * not be able to share: DRIVER_ERROR; UNSUPPORTED: memory of option
+ * expandable_segments cannot be. */
 WARM_API warm_status warm_ipc_export(const void *pointer,
                                      warm_ipc_handle *handle);
 

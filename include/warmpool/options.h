@@ -63,6 +63,9 @@ extern "C" {
     X_SIZE(magazine_bytes, (uint64_t)256 << 20, 4096, (uint64_t)1 << 40,       \
            "most bytes that a thread keeps (of devices: for each of the "      \
            "eight streams used last)")                                         \
+    X_ENUM(                                                                    \
+        expandable_segments, "off", "on|off",                                  \
+        "memory of a device comes in ranges of addresses that grow in place")  \
     X_ENUM(log, "warning", "none|warning|info|debug",                          \
            "least severe message given to the log callback")                   \
     X_TEXT(trace,                                                              \

@@ -68,6 +68,7 @@ extern "C" {
  *   segment_alloc   memory came from the driver
  *   segment_free    it goes back there; if the driver does not take it, there
  *                   is a segment_alloc again
+ *   segment_map, segment_unmap   the same of parts of expandable segments
  *   oom             bytes could not be had; "free": bytes free on the device
  */
 WARM_API warm_status warm_device_snapshot(warm_runtime *runtime, int device,

@@ -101,6 +101,7 @@ int wm_cuda_compute_major(wm_driver *d, int device);
     X(cuCtxPushCurrent_v2)                                                     \
     X(cuCtxPopCurrent_v2)                                                      \
     X(cuCtxGetDevice)                                                          \
+    X(cuCtxSynchronize)                                                        \
     X(cuMemAddressReserve)                                                     \
     X(cuMemAddressFree)                                                        \
     X(cuMemGetAllocationGranularity)                                           \

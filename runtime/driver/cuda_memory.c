@@ -118,4 +118,18 @@ warm_status wm_cuda_device_memory(wm_driver *d, int device, size_t *free,
     }
     return status;
 }
+
+warm_status wm_cuda_device_synchronize(wm_driver *d, int device)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    wm_cuda_scope scope;
+    warm_status status = wm_cuda_device_push(d, device, &scope);
+
+    if (status == WARM_OK) {
+        status = wm_cuda_leave(c, &scope,
+                               wm_cuda_api_result(c, c->cu.cuCtxSynchronize(),
+                                                  "cuCtxSynchronize"));
+    }
+    return status;
+}
 #endif

@@ -99,27 +99,31 @@ static size_t committed(const wm_host_region *region, size_t offset,
     return count;
 }
 
-/* The region of a part of whole units, all of which have memory, or none. */
-static warm_status find_locked(wm_host *host, int device, const void *range,
-                               size_t offset, size_t bytes, bool with,
-                               wm_host_region **region)
+/* The region of a part of whole units, all of which have memory, or none; or
+ * null, and why. */
+static wm_host_region *find_locked(wm_host *host, int device, const void *range,
+                                   size_t offset, size_t bytes, bool with,
+                                   warm_status *status)
 {
     wm_host_region *r = wm_host_map_get(&host->map, range, WM_HOST_REGION);
 
     if (r == NULL || r->kind != WM_HOST_RANGE || r->device != device) {
-        return wm_host_fail(WM_HOST_ERROR_POINTER,
-                            "%p is no range of device %d", range, device);
+        *status = wm_host_fail(WM_HOST_ERROR_POINTER,
+                               "%p is no range of device %d", range, device);
+        return NULL;
     }
     if (offset % UNIT != 0 || bytes % UNIT != 0 || offset > r->bytes ||
         bytes > r->bytes - offset ||
         committed(r, offset, bytes) != (with ? bytes / UNIT : 0)) {
-        return wm_host_fail(WM_HOST_ERROR_VALUE,
-                            "%zu bytes at %zu of the range at %p: not all of "
-                            "its units are %s memory",
-                            bytes, offset, range, with ? "with" : "without");
+        *status =
+            wm_host_fail(WM_HOST_ERROR_VALUE,
+                         "%zu bytes at %zu of the range at %p: not all of its "
+                         "units are %s memory",
+                         bytes, offset, range, with ? "with" : "without");
+        return NULL;
     }
-    *region = r;
-    return WARM_OK;
+    *status = WARM_OK;
+    return r;
 }
 
 static void set_locked(wm_host_region *region, size_t offset, size_t bytes,
@@ -132,12 +136,12 @@ static void set_locked(wm_host_region *region, size_t offset, size_t bytes,
 static warm_status claim(wm_host *host, int device, const void *range,
                          size_t offset, size_t bytes, bool with)
 {
-    wm_host_region *region = NULL;
+    wm_host_region *region;
     warm_status status;
 
     wm_host_lock(host);
-    status = find_locked(host, device, range, offset, bytes, !with, &region);
-    if (status == WARM_OK) {
+    region = find_locked(host, device, range, offset, bytes, !with, &status);
+    if (region != NULL) {
         set_locked(region, offset, bytes, with);
     }
     wm_host_unlock(host);
@@ -205,12 +209,12 @@ warm_status wm_host_range_release(wm_driver *d, int device, void *range,
                                   size_t bytes)
 {
     wm_host *host = wm_host_of(d);
-    wm_host_region *region = NULL;
+    wm_host_region *region;
     warm_status status;
 
     wm_host_lock(host);
-    status = find_locked(host, device, range, 0, bytes, false, &region);
-    if (status == WARM_OK && region->bytes != bytes) {
+    region = find_locked(host, device, range, 0, bytes, false, &status);
+    if (region != NULL && region->bytes != bytes) {
         status = wm_host_fail(WM_HOST_ERROR_VALUE,
                               "the range at %p has %zu bytes, not %zu", range,
                               region->bytes, bytes);

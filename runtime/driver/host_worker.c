@@ -229,12 +229,38 @@ void wm_host_wait_locked(wm_host *host, wm_host_core *core, uint64_t done)
 }
 
 /* What is held, or waits for something held, is not busy and stays queued. */
-void wm_host_workers_end(wm_host *host)
+static void wait_for_quiet_locked(wm_host *host)
 {
-    wm_host_lock(host);
     while (host->busy > 0) {
         wm_cond_wait(&host->quiet, &host->root->lock);
     }
+}
+
+/* Of all devices: work of one may wait for that of another. */
+warm_status wm_host_device_synchronize(wm_driver *d, int device)
+{
+    wm_host *host = wm_host_of(d);
+    warm_status status;
+
+    wm_host_lock(host);
+    status = wm_host_unsafe_locked(host, "device_synchronize");
+    if (status == WARM_OK) {
+        wait_for_quiet_locked(host);
+    }
+    for (wm_host_core *c = host->all_cores; c != NULL && status == WARM_OK;
+         c = c->next) {
+        if (c->device == device && c->done < c->queued) {
+            status = WARM_NOT_READY;
+        }
+    }
+    wm_host_unlock(host);
+    return status;
+}
+
+void wm_host_workers_end(wm_host *host)
+{
+    wm_host_lock(host);
+    wait_for_quiet_locked(host);
     host->stop = true;
     wm_cond_broadcast(&host->work);
     wm_host_unlock(host);

@@ -60,6 +60,13 @@ static void setup_nodes(void)
     begin(&options);
 }
 
+static void setup_expandable(void)
+{
+    warm_options options = {.history = 1000, .expandable_segments = "on"};
+
+    begin(&options);
+}
+
 static void teardown(void)
 {
     free(text);
@@ -848,6 +855,7 @@ int main(void)
     TCase *frames = tcase_create("frames");
     TCase *ring = tcase_create("short");
     TCase *nodes = tcase_create("nodes");
+    TCase *expandable = tcase_create("expandable");
 
     tcase_add_checked_fixture(plain, setup, teardown);
     tcase_add_test(plain, test_C7_every_block_of_a_device_with_its_state);
@@ -888,5 +896,9 @@ int main(void)
     tcase_add_test(nodes, test_C7_nodes_are_told_apart);
     tcase_add_test(nodes, test_C7_viz_of_a_random_run);
     suite_add_tcase(suite, nodes);
+    tcase_add_checked_fixture(expandable, setup_expandable, teardown);
+    tcase_add_test(expandable, test_C7_viz_layout);
+    tcase_add_test(expandable, test_C7_viz_of_a_random_run);
+    suite_add_tcase(suite, expandable);
     return wt_main(suite);
 }

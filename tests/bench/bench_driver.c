@@ -99,16 +99,10 @@ void bench_driver_watch(void (*fn)(void))
     watch = fn;
 }
 
-static warm_status bench_pinned_alloc(wm_driver *d, size_t bytes,
-                                      void **pointer)
+static void note_held(bench_device *device, size_t bytes)
 {
-    bench_device *device = device_of(d);
-    void *memory = bench_map(bytes);
     uint64_t held, peak;
 
-    if (memory == NULL) {
-        return WARM_OUT_OF_MEMORY;
-    }
     /* Relaxed: figures only. */
     held =
         atomic_fetch_add_explicit(&device->held, bytes, memory_order_relaxed) +
@@ -121,6 +115,17 @@ static warm_status bench_pinned_alloc(wm_driver *d, size_t bytes,
                               &device->peak, &peak, held, memory_order_relaxed,
                               memory_order_relaxed)) {
     }
+}
+
+static warm_status bench_pinned_alloc(wm_driver *d, size_t bytes,
+                                      void **pointer)
+{
+    void *memory = bench_map(bytes);
+
+    if (memory == NULL) {
+        return WARM_OUT_OF_MEMORY;
+    }
+    note_held(device_of(d), bytes);
     *pointer = memory;
     return WARM_OK;
 }
@@ -155,6 +160,69 @@ static warm_status bench_device_free(wm_driver *d, int device, void *pointer)
 
     (void)device;
     return bench_pinned_free(d, memory, *(size_t *)(void *)memory);
+}
+
+/* Ranges: all of it is address space, memory is a figure. */
+enum { UNIT = 2 << 20 };
+
+static warm_status bench_range_unit(wm_driver *d, int device, size_t *bytes)
+{
+    (void)d;
+    (void)device;
+    *bytes = UNIT;
+    return WARM_OK;
+}
+
+static warm_status bench_range_reserve(wm_driver *d, int device, size_t bytes,
+                                       void **range)
+{
+    char *memory = bench_map(bytes + UNIT);
+
+    (void)d;
+    (void)device;
+    if (memory == NULL) {
+        return WARM_OUT_OF_MEMORY;
+    }
+    *range = memory + (UNIT - (uintptr_t)memory % UNIT) % UNIT;
+    return WARM_OK;
+}
+
+static warm_status bench_range_commit(wm_driver *d, int device, void *range,
+                                      size_t offset, size_t bytes)
+{
+    (void)device;
+    (void)range;
+    (void)offset;
+    note_held(device_of(d), bytes);
+    return WARM_OK;
+}
+
+static warm_status bench_range_decommit(wm_driver *d, int device, void *range,
+                                        size_t offset, size_t bytes)
+{
+    (void)device;
+    (void)range;
+    (void)offset;
+    atomic_fetch_sub_explicit(&device_of(d)->held, bytes, memory_order_relaxed);
+    return WARM_OK;
+}
+
+/* Stays, until the process ends. */
+static warm_status bench_range_release(wm_driver *d, int device, void *range,
+                                       size_t bytes)
+{
+    (void)d;
+    (void)device;
+    (void)range;
+    (void)bytes;
+    return WARM_OK;
+}
+
+static warm_status bench_device_synchronize(wm_driver *d, int device)
+{
+    (void)d;
+    (void)device;
+    return WARM_OK;
 }
 
 uint64_t bench_driver_peak(wm_driver *driver)
@@ -296,6 +364,12 @@ static const wm_driver_ops bench_ops = {
     .device_alloc = bench_device_alloc,
     .device_free = bench_device_free,
     .device_memory = bench_device_memory,
+    .range_unit = bench_range_unit,
+    .range_reserve = bench_range_reserve,
+    .range_commit = bench_range_commit,
+    .range_decommit = bench_range_decommit,
+    .range_release = bench_range_release,
+    .device_synchronize = bench_device_synchronize,
     .stream_create = bench_stream_create,
     .stream_destroy = bench_stream_destroy,
     .stream_info = bench_stream_info,

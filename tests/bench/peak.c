@@ -54,6 +54,7 @@ static void add_block(wm_block *block)
         waste.pending += block->bytes;
         break;
     case WM_BLOCK_IDLE:
+    case WM_BLOCK_CLAIMED:
         if (block->slab != NULL) {
             waste.slots += block->bytes;
         } else {
@@ -64,6 +65,7 @@ static void add_block(wm_block *block)
     case WM_BLOCK_SLAB:
     case WM_BLOCK_LOST:
     case WM_BLOCK_CAPTURED:
+    case WM_BLOCK_HOLE:
     default:
         break;
     }

@@ -220,8 +220,11 @@ static void warm_counts(bench_counts *counts)
         } else {
             counts->others += count;
         }
-        counts->obtains +=
-            i == WM_CALL_pinned_alloc || i == WM_CALL_device_alloc ? count : 0;
+        counts->obtains += i == WM_CALL_pinned_alloc ||
+                                   i == WM_CALL_device_alloc ||
+                                   i == WM_CALL_range_commit
+                               ? count
+                               : 0;
     }
     (void)warm_pinned_get_stats(on.runtime, &stats);
     counts->peak = stats.held_bytes.peak;

@@ -384,6 +384,18 @@ CUresult cuCtxGetDevice(CUdevice *device)
     return CUDA_SUCCESS;
 }
 
+CUresult cuCtxSynchronize(void)
+{
+    wm_driver *d = standin_driver();
+
+    ENTER(cuCtxSynchronize)
+    if (d == NULL) {
+        return CUDA_ERROR_DEINITIALIZED;
+    }
+    standin_wait_for_devices(d);
+    return CUDA_SUCCESS;
+}
+
 CUresult cuStreamGetCtx(CUstream stream, CUcontext *context)
 {
     wm_driver *d = standin_driver();

@@ -1,7 +1,8 @@
 /* check_device_threads.c: many threads on the memory of one device (rows C1,
  * C4): their own streams and shared ones, streams that come and go, frees by
- * other threads, the cache emptied all the while. Host device, whose memory can
- * be written to: whoever has a block finds in it what it wrote. */
+ * other threads, the cache emptied all the while; with segments of both kinds.
+ * Host device, whose memory can be written to: whoever has a block finds in it
+ * what it wrote. */
 #include "wt.h"
 
 #include "alloc/device_space.h"
@@ -138,11 +139,13 @@ static void run(void *argument, unsigned index)
 
 START_TEST(test_threads_share_the_memory_of_a_device)
 {
-    warm_options options = {.size = sizeof options, .device = "host"};
+    warm_options options = {.size = sizeof options,
+                            .device = "host",
+                            .expandable_segments = _i != 0 ? "on" : "off"};
     warm_device_stats stats = {.size = sizeof stats};
 
     s.runtime = wt_runtime(&options);
-    s.steps = wt_scaled(20000);
+    s.steps = wt_scaled(_i != 0 ? 8000 : 12000);
     atomic_store_explicit(&s.working, WORKERS, memory_order_relaxed);
     for (int i = 0; i < SHARED; i++) {
         wt_ok(warm_stream_create(s.runtime, 0, &s.stream[i]));
@@ -172,7 +175,7 @@ int main(void)
     Suite *suite = suite_create("device_threads");
     TCase *tcase = tcase_create("device_threads");
 
-    tcase_add_test(tcase, test_threads_share_the_memory_of_a_device);
+    tcase_add_loop_test(tcase, test_threads_share_the_memory_of_a_device, 0, 2);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
 }

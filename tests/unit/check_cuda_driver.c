@@ -322,7 +322,7 @@ static warm_status use_range(struct pass *p, int device)
     }
     p->committed = true;
     memset((char *)p->range + 2 * unit - 2048, 7, 4096);
-    return WARM_OK;
+    return wm_driver_device_synchronize(d, device);
 }
 
 static warm_status decommit(struct pass *p, int device)

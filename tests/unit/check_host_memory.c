@@ -466,6 +466,31 @@ START_TEST(test_C8_G3_a_range_gets_memory_in_units)
 }
 END_TEST
 
+/* Of a device with held work it is not waited for. */
+START_TEST(test_C8_G3_a_device_is_waited_for)
+{
+    wm_driver *d = wt_host_open(2, 1 << 20);
+    warm_stream s = wt_host_stream(d, 0), held = wt_host_stream(d, 1);
+    void *pinned = NULL, *device = NULL;
+
+    wt_ok(wm_driver_pinned_alloc(d, 4096, &pinned));
+    wt_ok(wm_driver_device_alloc(d, 0, 4096, &device));
+    wt_hold(d, held);
+    for (int i = 0; i < 100; i++) {
+        wt_ok(wm_driver_copy(d, device, pinned, 4096, WARM_COPY_TO_DEVICE, s));
+    }
+    wt_ok(wm_driver_event_record(d, wt_host_event(d, 1), held));
+    wt_ok(wm_driver_device_synchronize(d, 0));
+    wt_ok(wm_driver_stream_query(d, s));
+    wt_fails(WARM_NOT_READY, wm_driver_device_synchronize(d, 1));
+    wt_resume(d, held);
+    wt_ok(wm_driver_device_synchronize(d, 1));
+    wt_ok(wm_driver_pinned_free(d, pinned, 4096));
+    wt_ok(wm_driver_device_free(d, 0, device));
+    wt_host_close(d, 0);
+}
+END_TEST
+
 START_TEST(test_C8_G3_what_is_no_range_is_refused)
 {
     wm_driver *d = wt_host_open(2, RANGE_MEMORY);
@@ -610,6 +635,7 @@ int main(void)
     tcase_add_test(tcase, test_G3_free_with_work_queued_waits_for_nobody);
     tcase_add_test(tcase, test_C8_G3_a_range_gets_memory_in_units);
     tcase_add_test(tcase, test_C8_G3_what_is_no_range_is_refused);
+    tcase_add_test(tcase, test_C8_G3_a_device_is_waited_for);
     tcase_add_test(tcase, test_G3_free_without_memory_keeps_the_pages);
     tcase_add_test(tcase, test_G3_memory_by_many_threads);
     suite_add_tcase(suite, tcase);

@@ -1,0 +1,889 @@
+/* check_expandable.c: device memory that grows in place, and goes back in
+ * parts: option expandable_segments (rows C3, C8).
+ * backends: host standin */
+#include "wt.h"
+
+#include "alloc/device_space.h"
+#include "alloc/page_map.h"
+#include "runtime/runtime.h"
+
+#include <sched.h>
+#include <string.h>
+
+#define KIB ((size_t)1 << 10)
+#define MIB ((size_t)1 << 20)
+
+static warm_runtime *runtime;
+static warm_stream first, second;
+
+/* The driver's calls, of which one waits where a test wants it to. */
+static wm_driver_ops ops;
+static const wm_driver_ops *real;
+static _Atomic bool closed, inside;
+static unsigned ranges_back;
+
+static bool is_set(_Atomic bool *flag)
+{
+    return atomic_load_explicit(flag, memory_order_acquire);
+}
+
+static void set(_Atomic bool *flag, bool to)
+{
+    atomic_store_explicit(flag, to, memory_order_release);
+}
+
+static void await(_Atomic bool *flag, bool value)
+{
+    while (is_set(flag) != value) {
+        sched_yield();
+    }
+}
+
+static warm_status slow_commit(wm_driver *d, int device, void *range,
+                               size_t offset, size_t bytes)
+{
+    set(&inside, true);
+    await(&closed, false);
+    return real->range_commit(d, device, range, offset, bytes);
+}
+
+static void begin(const char *expandable)
+{
+    warm_options options = {.size = sizeof options,
+                            .host_memory = 256 * MIB,
+                            .segment = 2 * MIB,
+                            .history = 512,
+                            .expandable_segments = expandable};
+
+    runtime = wt_runtime(&options);
+    wt_ok(warm_stream_create(runtime, 0, &first));
+    wt_ok(warm_stream_create(runtime, 0, &second));
+}
+
+static void setup(void)
+{
+    begin("on");
+    real = runtime->driver->ops;
+    ops = *real;
+    ops.range_commit = slow_commit;
+    runtime->driver->ops = &ops;
+}
+
+static wm_space *space_now(void)
+{
+    return &runtime->device_spaces[0].space;
+}
+
+static uint64_t calls_of(const char *call)
+{
+    uint64_t calls = 0;
+
+    wt_ok(warm_testing_calls(runtime, call, &calls));
+    return calls;
+}
+
+static void check(void)
+{
+    warm_device_stats stats = {.size = sizeof stats};
+
+    wt_require(wm_space_check(space_now()), "the arena is broken");
+    wt_ok(warm_device_get_stats(runtime, 0, &stats));
+    wt_require(space_now()->growth.held == stats.all.reserved_bytes.current,
+               "what is held is not what came");
+}
+
+static void teardown(void)
+{
+    check();
+    wt_ok(warm_stream_synchronize(runtime, first));
+    wt_ok(warm_stream_synchronize(runtime, second));
+    wt_ok(warm_stream_destroy(runtime, first));
+    wt_ok(warm_stream_destroy(runtime, second));
+    wt_ok(warm_poll(runtime));
+    wt_runtime_end(runtime);
+}
+
+static warm_status try(warm_stream stream, size_t bytes, void **pointer)
+{
+    return warm_device_alloc(runtime, 0, stream, bytes, pointer);
+}
+
+static char *take(warm_stream stream, size_t bytes)
+{
+    void *pointer = NULL;
+
+    wt_ok(try(stream, bytes, &pointer));
+    return pointer;
+}
+
+static warm_device_stats stats_now(void)
+{
+    warm_device_stats stats = {.size = sizeof stats};
+
+    wt_ok(warm_device_get_stats(runtime, 0, &stats));
+    return stats;
+}
+
+static uint64_t held_now(void)
+{
+    return stats_now().all.reserved_bytes.current;
+}
+
+static size_t extent_of(const void *pointer, char **base)
+{
+    size_t bytes = 0;
+    void *from = NULL;
+
+    wt_ok(warm_device_base_allocation(pointer, &from, &bytes));
+    *base = from;
+    return bytes;
+}
+
+static size_t empty(void)
+{
+    size_t released = 0;
+
+    wt_ok(warm_device_empty_cache(runtime, 0, &released));
+    check();
+    return released;
+}
+
+/* What is in memory of the device, by copies: it need not be the process's. */
+static void fill(void *block, size_t bytes, char with)
+{
+    void *buffer = NULL;
+
+    wt_ok(warm_pinned_alloc(runtime, bytes, &buffer));
+    memset(buffer, with, bytes);
+    wt_ok(warm_copy_async(runtime, block, buffer, bytes, WARM_COPY_TO_DEVICE,
+                          first));
+    wt_ok(warm_free(buffer));
+}
+
+static void assert_filled(void *block, size_t bytes, char with)
+{
+    void *buffer = NULL;
+    char *byte;
+
+    wt_ok(warm_pinned_alloc(runtime, bytes, &buffer));
+    wt_ok(warm_copy_async(runtime, buffer, block, bytes, WARM_COPY_TO_HOST,
+                          first));
+    wt_ok(warm_stream_synchronize(runtime, first));
+    byte = buffer;
+    wt_require(byte[0] == with && byte[bytes / 2] == with &&
+                   byte[bytes - 1] == with,
+               "the block was overwritten");
+    wt_ok(warm_free(buffer));
+}
+
+/* ---- growth ---------------------------------------------------------------
+ */
+
+START_TEST(test_C3_C8_growth_extends_what_is_idle)
+{
+    char *block = take(first, 10 * MIB), *other, *base;
+
+    ck_assert_uint_eq(held_now(), 10 * MIB);
+    wt_ok(warm_free(block));
+    other = take(first, 14 * MIB);
+    ck_assert_ptr_eq(other, block);
+    ck_assert_uint_eq(held_now(), 14 * MIB);
+    ck_assert_uint_eq(stats_now().all.segments.current, 1);
+    ck_assert_uint_eq(calls_of("range_reserve"), 1);
+    ck_assert_uint_eq(calls_of("range_commit"), 2);
+    ck_assert_uint_eq(calls_of("device_alloc"), 0);
+    fill(other, 14 * MIB, 5);
+    assert_filled(other, 14 * MIB, 5);
+    /* Small ones have a range of their own. */
+    block = take(first, 3000);
+    ck_assert_uint_eq(extent_of(other, &base), 14 * MIB);
+    ck_assert_ptr_eq(base, other);
+    ck_assert_uint_eq(extent_of(block, &base), 2 * MIB);
+    ck_assert_uint_eq(calls_of("range_reserve"), 2);
+    ck_assert_uint_eq(held_now(), 16 * MIB);
+    check();
+    wt_ok(warm_free(block));
+    wt_ok(warm_free(other));
+}
+END_TEST
+
+/* Each is larger than all before, and something small stays where it was: what
+ * is left of a segment is of no use to the next one, unless it grows. */
+static uint64_t held_after_growing_blocks(const char *expandable)
+{
+    enum { ROUNDS = 10 };
+    char *kept[ROUNDS];
+    uint64_t held;
+
+    begin(expandable);
+    for (size_t i = 0; i < ROUNDS; i++) {
+        wt_ok(warm_free(take(first, (8 + 2 * i) * MIB)));
+        kept[i] = take(first, 3 * MIB / 2);
+    }
+    held = held_now();
+    for (size_t i = 0; i < ROUNDS; i++) {
+        wt_ok(warm_free(kept[i]));
+    }
+    teardown();
+    return held;
+}
+
+START_TEST(test_C3_C8_a_trace_that_fragments_segments_needs_less)
+{
+    uint64_t with = held_after_growing_blocks("on");
+    uint64_t without = held_after_growing_blocks("off");
+
+    /* 15 MiB stay, the largest was 26. */
+    ck_assert_uint_le(with, 42 * MIB);
+    ck_assert_uint_ge(without, with + 8 * MIB);
+}
+END_TEST
+
+/* Where there is least to be added, and lowest. */
+START_TEST(test_C3_C8_holes_are_filled_where_least_is_missing)
+{
+    char *block[5], *got, *base;
+
+    for (int i = 0; i < 5; i++) {
+        block[i] = take(first, 10 * MIB);
+        fill(block[i], 10 * MIB, (char)i);
+    }
+    ck_assert_ptr_eq(block[4], block[0] + 40 * MIB);
+    wt_ok(warm_free(block[1]));
+    wt_ok(warm_free(block[3]));
+    ck_assert_uint_eq(empty(), 20 * MIB);
+    ck_assert_uint_eq(held_now(), 30 * MIB);
+    ck_assert_uint_eq(extent_of(block[0], &base), 10 * MIB);
+    ck_assert_uint_eq(extent_of(block[2], &base), 10 * MIB);
+    ck_assert_ptr_eq(base, block[2]);
+    /* The lower one, and only so much of it. */
+    got = take(first, 3 * MIB);
+    ck_assert_ptr_eq(got, block[1]);
+    ck_assert_uint_eq(held_now(), 34 * MIB);
+    ck_assert_uint_eq(extent_of(block[0], &base), 14 * MIB);
+    /* With the rest of what came before, behind it. */
+    block[1] = take(first, 5 * MIB);
+    ck_assert_ptr_eq(block[1], got + 3 * MIB);
+    ck_assert_uint_eq(held_now(), 38 * MIB);
+    /* Too large for a hole. */
+    block[3] = take(first, 12 * MIB);
+    ck_assert_ptr_eq(block[3], block[4] + 10 * MIB);
+    check();
+    assert_filled(block[0], 10 * MIB, 0);
+    assert_filled(block[2], 10 * MIB, 2);
+    assert_filled(block[4], 10 * MIB, 4);
+    wt_ok(warm_free(got));
+    for (int i = 0; i < 5; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+    ck_assert_uint_eq(empty(), 50 * MIB);
+    ck_assert_uint_eq(stats_now().all.segments.current, 0);
+}
+END_TEST
+
+/* All of a hole, and what lies on both sides of it. */
+START_TEST(test_C3_C8_a_hole_joins_what_is_idle_on_both_sides)
+{
+    char *block[3], *all;
+
+    for (int i = 0; i < 3; i++) {
+        block[i] = take(first, 6 * MIB);
+    }
+    wt_ok(warm_free(block[1]));
+    ck_assert_uint_eq(empty(), 6 * MIB);
+    wt_ok(warm_free(block[0]));
+    wt_ok(warm_free(block[2]));
+    all = take(first, 17 * MIB);
+    ck_assert_ptr_eq(all, block[0]);
+    ck_assert_uint_eq(held_now(), 18 * MIB);
+    wt_ok(warm_free(all));
+    /* Idle memory behind a hole is used from there. */
+    wt_ok(warm_device_trim(runtime, 0, 0, NULL));
+    block[0] = take(first, 6 * MIB);
+    block[1] = take(first, 2 * MIB);
+    wt_ok(warm_free(block[0]));
+    ck_assert_uint_eq(empty(), 6 * MIB);
+    wt_ok(warm_free(block[1]));
+    all = take(first, 4 * MIB);
+    ck_assert_ptr_eq(all + 4 * MIB, block[1] + 2 * MIB);
+    ck_assert_uint_eq(held_now(), 4 * MIB);
+    wt_ok(warm_free(all));
+}
+END_TEST
+
+/* What lies idle in too small a place goes when memory comes elsewhere, if much
+ * is idle: the peak is what counts. */
+START_TEST(test_C8_growth_takes_the_place_of_what_is_idle)
+{
+    char *idle = take(first, 10 * MIB), *kept = take(first, 2 * MIB), *block;
+
+    wt_ok(warm_stream_synchronize(runtime, first));
+    wt_ok(warm_free(idle));
+    block = take(second, 12 * MIB);
+    ck_assert_ptr_eq(block, kept + 2 * MIB);
+    ck_assert_uint_eq(held_now(), 14 * MIB);
+    ck_assert_uint_eq(calls_of("range_decommit"), 1);
+    check();
+    wt_ok(warm_free(block));
+    wt_ok(warm_free(kept));
+    (void)empty();
+    /* A little idle memory stays. */
+    kept = take(first, 40 * MIB);
+    idle = take(first, 4 * MIB);
+    block = take(first, 2 * MIB);
+    wt_ok(warm_stream_synchronize(runtime, first));
+    wt_ok(warm_free(idle));
+    idle = take(second, 6 * MIB);
+    ck_assert_uint_eq(held_now(), 52 * MIB);
+    wt_ok(warm_free(idle));
+    wt_ok(warm_free(block));
+    wt_ok(warm_free(kept));
+}
+END_TEST
+
+/* Of two places that do not do, the one that was idle longer. */
+START_TEST(test_C8_what_is_idle_longest_goes_first)
+{
+    char *block[4];
+
+    for (int i = 0; i < 4; i++) {
+        block[i] = take(first, (i % 2 == 0 ? 10 : 2) * MIB);
+    }
+    wt_ok(warm_stream_synchronize(runtime, first));
+    wt_ok(warm_free(block[2]));
+    wt_ok(warm_free(block[0]));
+    wt_ok(warm_free(take(second, 12 * MIB)));
+    ck_assert_uint_eq(held_now(), 24 * MIB);
+    block[2] = take(second, 8 * MIB);
+    ck_assert_ptr_eq(block[2], block[0]);
+    ck_assert_uint_eq(held_now(), 24 * MIB);
+    for (int i = 1; i < 4; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+}
+END_TEST
+
+/* Memory that is another stream's still is no part of a growth. */
+START_TEST(test_C1_C3_growth_takes_nothing_of_another_stream)
+{
+    char *idle = take(first, 10 * MIB), *block;
+    wt_gate *gate = wt_gate_close(runtime, first);
+
+    wt_gate_await(gate);
+    fill(idle, 10 * MIB, 1);
+    wt_ok(warm_free(idle));
+    block = take(second, 14 * MIB);
+    ck_assert_ptr_eq(block, idle + 10 * MIB);
+    ck_assert_uint_eq(held_now(), 24 * MIB);
+    check();
+    wt_gate_open(gate);
+    wt_ok(warm_free(block));
+}
+END_TEST
+
+/* More than one range, where one has no room. */
+START_TEST(test_C3_C8_a_full_range_is_followed_by_another)
+{
+    char *block[8];
+    size_t range;
+
+    block[0] = take(first, 2 * MIB);
+    range = wm_space_find(block[0])->segment->bytes;
+    ck_assert_uint_ge(range, wm_space_find(block[0])->segment->held);
+    if (wt_on_host()) {
+        /* Every other of them becomes a hole: none has 90 MiB. */
+        ck_assert_uint_eq(range, 288 * MIB);
+        for (int i = 1; i < 8; i++) {
+            block[i] = take(first, 34 * MIB);
+            ck_assert(wm_space_find(block[i])->segment ==
+                      wm_space_find(block[0])->segment);
+        }
+        for (int i = 1; i < 8; i += 2) {
+            wt_ok(warm_free(block[i]));
+        }
+        ck_assert_uint_ge(empty(), 4 * 34 * MIB);
+        block[7] = take(first, 90 * MIB);
+        ck_assert(wm_space_find(block[7])->segment !=
+                  wm_space_find(block[0])->segment);
+        ck_assert_uint_eq(calls_of("range_reserve"), 2);
+        ck_assert_uint_eq(stats_now().large.segments.current, 2);
+        check();
+        for (int i = 2; i < 7; i += 2) {
+            wt_ok(warm_free(block[i]));
+        }
+        wt_ok(warm_free(block[7]));
+    }
+    wt_ok(warm_free(block[0]));
+}
+END_TEST
+
+/* ---- going back -----------------------------------------------------------
+ */
+
+START_TEST(test_C8_trim_takes_whole_units_and_no_more_than_it_must)
+{
+    char *block[3], *small, *base;
+    size_t released = 0;
+
+    block[0] = take(first, 5 * MIB);
+    block[1] = take(first, 12 * MIB);
+    block[2] = take(first, 5 * MIB);
+    wt_ok(warm_free(block[1]));
+    wt_ok(warm_stream_synchronize(runtime, first));
+    wt_ok(warm_device_trim(runtime, 0, held_now() - 3 * MIB, &released));
+    ck_assert_uint_eq(released, 4 * MIB);
+    check();
+    ck_assert_uint_eq(extent_of(block[0], &base), 12 * MIB);
+    /* From 5 to 17 MiB, of which 6 to 16 are whole units. */
+    ck_assert_uint_eq(empty(), 6 * MIB);
+    ck_assert_uint_eq(empty(), 0);
+    small = take(first, MIB + 1);
+    wt_ok(warm_free(small));
+    wt_ok(warm_free(block[0]));
+    wt_ok(warm_free(block[2]));
+    (void)empty();
+    ck_assert_uint_eq(held_now(), 0);
+}
+END_TEST
+
+static void empty_cache(void *argument, unsigned index)
+{
+    size_t *released = argument;
+
+    (void)index;
+    wt_ok(warm_device_empty_cache(runtime, 0, released));
+}
+
+static void nothing(void *argument, unsigned index)
+{
+    wt_linger linger = {0};
+
+    (void)index;
+    while (wt_lingers(&linger)) {
+    }
+    wt_gate_open(argument);
+}
+
+struct pair {
+    wt_gate *gate;
+    size_t released;
+};
+
+static void empty_or_open(void *argument, unsigned index)
+{
+    struct pair *pair = argument;
+
+    if (index == 0) {
+        empty_cache(&pair->released, 0);
+    } else {
+        nothing(pair->gate, 0);
+    }
+}
+
+/* Work that is queued on memory has it until it is done: an adopted stream is
+ * waited for. The host device has nothing there else, and the copy crashes. */
+START_TEST(test_C4_C8_memory_goes_back_behind_the_work_on_it)
+{
+    struct pair pair = {NULL, 0};
+    char *block = take(first, 8 * MIB);
+
+    fill(block, 8 * MIB, 1);
+    pair.gate = wt_gate_close(runtime, first);
+    wt_gate_await(pair.gate);
+    fill(block, 8 * MIB, 2);
+    wt_ok(warm_free(block));
+    wt_threads(2, empty_or_open, &pair);
+    ck_assert_uint_eq(pair.released, 8 * MIB);
+    check();
+}
+END_TEST
+
+/* Of a stream that nobody promised to live nothing can be asked: it keeps what
+ * was freed on it until it is retired. */
+START_TEST(test_C4_C8_memory_of_a_stream_that_is_not_adopted_stays)
+{
+    wt_gate *gate;
+    char *block;
+
+    wt_ok(warm_stream_retire(runtime, second));
+    block = take(second, 8 * MIB);
+    gate = wt_gate_close(runtime, second);
+    wt_gate_await(gate);
+    fill(block, 8 * MIB, 2);
+    wt_ok(warm_stream_synchronize(runtime, first));
+    wt_ok(warm_free(block));
+    ck_assert_uint_eq(empty(), 0);
+    ck_assert_uint_eq(held_now(), 8 * MIB);
+    wt_gate_open(gate);
+    wt_ok(warm_stream_synchronize(runtime, second));
+    ck_assert_uint_eq(empty(), 0);
+    wt_ok(warm_stream_retire(runtime, second));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(empty(), 8 * MIB);
+}
+END_TEST
+
+/* No copy of ours: that would record the stream. Here memory is the process's
+ * own on both backends. */
+static void touch(void *block)
+{
+    memset(block, 3, 8 * MIB);
+}
+
+/* The default stream lives for ever. */
+START_TEST(test_C4_C8_the_legacy_stream_is_waited_for)
+{
+    struct pair pair = {NULL, 0};
+    char *block = take(NULL, 8 * MIB);
+
+    pair.gate = wt_gate_close(runtime, NULL);
+    wt_gate_await(pair.gate);
+    wt_ok(warm_stream_host_func(runtime, NULL, touch, block));
+    wt_ok(warm_free(block));
+    wt_threads(2, empty_or_open, &pair);
+    ck_assert_uint_eq(pair.released, 8 * MIB);
+}
+END_TEST
+
+static warm_status counting_release(wm_driver *d, int device, void *range,
+                                    size_t bytes)
+{
+    ranges_back++;
+    return real->range_release(d, device, range, bytes);
+}
+
+/* And when the runtime ends: all of it, and the addresses. */
+START_TEST(test_C8_G2_at_the_end_of_a_runtime_all_goes_back)
+{
+    char *block;
+
+    wt_ok(warm_stream_retire(runtime, second));
+    block = take(second, 8 * MIB);
+    fill(block, 8 * MIB, 2);
+    wt_ok(warm_stream_synchronize(runtime, first));
+    wt_ok(warm_free(block));
+    wt_ok(warm_free(take(WARM_STREAM_PER_THREAD, 5000)));
+    ck_assert_uint_eq(held_now(), 10 * MIB);
+    ops.range_release = counting_release;
+    wt_ok(warm_stream_destroy(runtime, first));
+    wt_runtime_end(runtime);
+    ck_assert_uint_eq(ranges_back, 2);
+}
+END_TEST
+
+/* ---- out of memory, and calls that fail -----------------------------------
+ */
+
+/* The limit is of memory, not of addresses; what is idle counts once. */
+START_TEST(test_C2_C8_the_limit_is_of_what_is_committed)
+{
+    warm_device_info device = {.size = sizeof device};
+    void *pointer = &pointer;
+    char *block = take(first, 10 * MIB);
+
+    wt_ok(warm_free(block));
+    wt_ok(warm_device_get_info(runtime, 0, &device));
+    wt_ok(warm_device_set_memory_fraction(
+        runtime, 0, 16.0 * MIB / (double)device.total_bytes));
+    block = take(first, 16 * MIB);
+    ck_assert_uint_eq(held_now(), 16 * MIB);
+    wt_fails(WARM_OUT_OF_MEMORY, try(first, 2 * MIB, &pointer));
+    ck_assert_ptr_eq(pointer, &pointer);
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "limit"));
+    check();
+    /* The place that was looked at is there still. */
+    wt_ok(warm_device_set_memory_fraction(runtime, 0, 1));
+    pointer = take(first, 2 * MIB);
+    ck_assert_ptr_eq(pointer, block + 16 * MIB);
+    wt_ok(warm_free(pointer));
+    wt_ok(warm_free(block));
+    (void)empty();
+    wt_ok(warm_device_set_memory_fraction(
+        runtime, 0, 16.0 * MIB / (double)device.total_bytes));
+    /* Of another sort: what is idle goes for it. */
+    block = take(first, 3000);
+    ck_assert_uint_le(held_now(), 16 * MIB);
+    check();
+    wt_ok(warm_free(block));
+}
+END_TEST
+
+START_TEST(test_C2_C8_a_commit_that_fails_changes_nothing)
+{
+    char *block = take(first, 10 * MIB), *base;
+    void *pointer = NULL;
+
+    wt_ok(warm_free(block));
+    wt_ok(warm_testing_fail(runtime, "range_decommit", 1, 1));
+    wt_ok(warm_testing_fail(runtime, "range_commit", 1, 1));
+    wt_fails(WARM_OUT_OF_MEMORY, try(first, 14 * MIB, &pointer));
+    ck_assert_ptr_null(pointer);
+    check();
+    ck_assert_uint_eq(held_now(), 10 * MIB);
+    ck_assert_uint_eq(stats_now().all.reserved_bytes.allocated, 10 * MIB);
+    /* What was claimed for it is still there. */
+    ck_assert_ptr_eq(take(first, 10 * MIB), block);
+    ck_assert_uint_eq(extent_of(block, &base), 10 * MIB);
+    wt_ok(warm_free(block));
+    wt_ok(warm_testing_fail(runtime, "range_commit", 0, 0));
+    wt_ok(warm_testing_fail(runtime, "range_decommit", 0, 0));
+    ck_assert_ptr_eq(take(first, 14 * MIB), block);
+    wt_ok(warm_free(block));
+}
+END_TEST
+
+START_TEST(test_C8_what_the_driver_does_not_take_stays_in_the_cache)
+{
+    char *block = take(first, 10 * MIB);
+
+    fill(block, 10 * MIB, 7);
+    wt_ok(warm_free(block));
+    wt_ok(warm_testing_fail(runtime, "range_decommit", 1, 1));
+    ck_assert_uint_eq(empty(), 0);
+    wt_ok(warm_testing_fail(runtime, "range_decommit", 0, 0));
+    ck_assert_uint_eq(held_now(), 10 * MIB);
+    ck_assert_ptr_eq(take(first, 10 * MIB), block);
+    assert_filled(block, 10 * MIB, 7);
+    wt_ok(warm_free(block));
+    ck_assert_uint_eq(empty(), 10 * MIB);
+}
+END_TEST
+
+START_TEST(test_C8_addresses_that_cannot_be_had_are_out_of_memory)
+{
+    void *pointer = NULL;
+
+    wt_ok(warm_testing_fail(runtime, "range_reserve", 1, 1));
+    wt_fails(WARM_OUT_OF_MEMORY, try(first, 3000, &pointer));
+    wt_ok(warm_testing_fail(runtime, "range_reserve", 0, 0));
+    ck_assert_uint_eq(held_now(), 0);
+    wt_ok(warm_free(take(first, 3000)));
+}
+END_TEST
+
+/* ---- while one grows --------------------------------------------------------
+ */
+
+struct growing {
+    char *idle, *before, *got;
+};
+
+static void grow_beside(void *argument, unsigned index)
+{
+    struct growing *g = argument;
+    void *got = NULL;
+    char *other;
+
+    if (index == 0) {
+        wt_ok(try(first, 14 * MIB, &got));
+        g->got = got;
+        return;
+    }
+    await(&inside, true);
+    check();
+    /* What is claimed is nobody else's, and what comes back beside it is no
+     * part of it; the small ones grow meanwhile, if that is asked for. */
+    wt_ok(warm_free(g->before));
+    wt_ok(warm_testing_fail(runtime, "range_commit", 1, 1));
+    if (try(first, 4 * MIB, &got) == WARM_OK) {
+        other = got;
+        wt_require(other < g->idle || other >= g->idle + 10 * MIB,
+                   "claimed memory was handed out");
+        wt_ok(warm_free(other));
+    }
+    wt_ok(warm_testing_fail(runtime, "range_commit", 0, 0));
+    check();
+    set(&closed, false);
+}
+
+START_TEST(test_C3_C8_others_go_on_while_one_grows)
+{
+    struct growing g = {0};
+
+    g.before = take(first, 6 * MIB);
+    g.idle = take(first, 10 * MIB);
+    wt_ok(warm_free(g.idle));
+    set(&inside, false);
+    set(&closed, true);
+    wt_threads(2, grow_beside, &g);
+    check();
+    ck_assert_ptr_eq(g.got, g.before);
+    ck_assert_uint_eq(held_now(), 20 * MIB);
+    fill(g.got, 14 * MIB, 1);
+    assert_filled(g.got, 14 * MIB, 1);
+    wt_ok(warm_free(g.got));
+}
+END_TEST
+
+/* ---- what else sees segments ------------------------------------------------
+ */
+
+START_TEST(test_C8_C9_it_cannot_be_shared_and_says_why)
+{
+    warm_ipc_handle handle = {.size = sizeof handle};
+    char *block = take(first, 3 * MIB);
+
+    wt_fails(WARM_UNSUPPORTED, warm_ipc_export(block, &handle));
+    ck_assert_ptr_nonnull(
+        strstr(warm_last_error_message(), "expandable_segments"));
+    ck_assert_uint_eq(handle.pid, 0);
+    wt_ok(warm_free(block));
+}
+END_TEST
+
+/* Private pools have segments of their own: those go back whole, with the
+ * pool. */
+START_TEST(test_C8_E3_private_pools_have_ordinary_segments)
+{
+    warm_private_pool pool = 0;
+    char *block;
+
+    wt_ok(warm_private_pool_begin(runtime, &pool, 0, NULL, NULL));
+    block = take(first, 3 * MIB);
+    wt_ok(warm_private_pool_end(runtime, pool));
+    ck_assert_uint_eq(wm_space_find(block)->segment->unit, 0);
+    ck_assert_uint_eq(calls_of("range_reserve"), 0);
+    wt_ok(warm_free(block));
+    wt_ok(warm_private_pool_release(runtime, pool));
+    block = take(first, 3 * MIB);
+    ck_assert_uint_gt(wm_space_find(block)->segment->unit, 0);
+    wt_ok(warm_free(block));
+}
+END_TEST
+
+/* Memory in two extents, as PyTorch's visualiser wants it. */
+START_TEST(test_C7_C8_snapshots_show_what_has_memory)
+{
+    static char text[1 << 16];
+    char *block[3];
+    const char *at = text;
+    unsigned expandable = 0;
+
+    for (int i = 0; i < 3; i++) {
+        block[i] = take(first, 6 * MIB);
+    }
+    wt_ok(warm_free(block[1]));
+    ck_assert_uint_eq(empty(), 6 * MIB);
+    wt_ok(warm_memory_viz(runtime, text, sizeof text, NULL));
+    while ((at = strstr(at, "\"is_expandable\":true")) != NULL) {
+        expandable++;
+        at++;
+    }
+    ck_assert_uint_eq(expandable, 2);
+    ck_assert_ptr_nonnull(strstr(text, "\"action\":\"segment_map\""));
+    ck_assert_ptr_nonnull(strstr(text, "\"action\":\"segment_unmap\""));
+    wt_ok(warm_free(block[0]));
+    wt_ok(warm_free(block[2]));
+}
+END_TEST
+
+/* A pointer into a hole is nobody's, also to its first byte. */
+START_TEST(test_C8_C10_pointers_into_holes_are_refused)
+{
+    char *block = take(first, 6 * MIB), *kept = take(first, 2 * MIB);
+
+    wt_ok(warm_free(block));
+    ck_assert_uint_eq(empty(), 6 * MIB);
+    for (size_t at = 0; at < 6 * MIB; at += MIB) {
+        wt_fails(WARM_INVALID_POINTER, warm_free(block + at));
+    }
+    ck_assert_ptr_null(wm_space_find(kept + 8 * MIB));
+    check();
+    wt_ok(warm_free(kept));
+}
+END_TEST
+
+/* ---- random runs ------------------------------------------------------------
+ */
+
+enum { HELD = 40 };
+
+START_TEST(test_C3_C8_random_sizes_and_trims)
+{
+    uint64_t random = wt_seed();
+    char *block[HELD] = {NULL};
+    size_t bytes[HELD] = {0};
+
+    for (unsigned step = 0; step < wt_scaled(1500); step++) {
+        size_t i = wt_random(&random) % HELD;
+        warm_stream stream = wt_random(&random) % 3 == 0 ? second : first;
+        void *got = NULL;
+
+        if (block[i] != NULL) {
+            wt_ok(warm_free(block[i]));
+            block[i] = NULL;
+        } else {
+            bytes[i] = ((size_t)1 << (10 + wt_random(&random) % 14)) +
+                       wt_random(&random) % 5000;
+            if (try(stream, bytes[i], &got) == WARM_OK) {
+                block[i] = got;
+            }
+        }
+        if (step % 50 == 0) {
+            wt_ok(warm_device_trim(runtime, 0, wt_random(&random) % (64 * MIB),
+                                   NULL));
+        }
+        if (step % 70 == 0) {
+            wt_ok(warm_testing_fail(runtime, "range_commit", 3, 0));
+            wt_ok(warm_testing_fail(runtime, "range_decommit", 3, 0));
+        }
+        check();
+        for (size_t k = 0; k < HELD; k++) {
+            wt_require(k == i || block[k] == NULL || block[i] == NULL ||
+                           block[k] + bytes[k] <= block[i] ||
+                           block[i] + bytes[i] <= block[k],
+                       "two blocks overlap");
+        }
+    }
+    wt_ok(warm_testing_fail(runtime, "range_commit", 0, 0));
+    wt_ok(warm_testing_fail(runtime, "range_decommit", 0, 0));
+    for (size_t i = 0; i < HELD; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+    (void)empty();
+    ck_assert_uint_eq(held_now(), 0);
+    ck_assert_uint_eq(stats_now().all.segments.current, 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("expandable");
+    TCase *tcase = tcase_create("expandable");
+    TCase *bare = tcase_create("bare");
+    TCase *last = tcase_create("last");
+
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_checked_fixture(last, setup, NULL);
+    tcase_add_test(last, test_C8_G2_at_the_end_of_a_runtime_all_goes_back);
+    suite_add_tcase(suite, last);
+    tcase_add_test(tcase, test_C3_C8_growth_extends_what_is_idle);
+    tcase_add_test(tcase, test_C3_C8_holes_are_filled_where_least_is_missing);
+    tcase_add_test(tcase, test_C3_C8_a_hole_joins_what_is_idle_on_both_sides);
+    tcase_add_test(tcase, test_C8_growth_takes_the_place_of_what_is_idle);
+    tcase_add_test(tcase, test_C8_what_is_idle_longest_goes_first);
+    tcase_add_test(tcase, test_C1_C3_growth_takes_nothing_of_another_stream);
+    tcase_add_test(tcase, test_C3_C8_a_full_range_is_followed_by_another);
+    tcase_add_test(tcase,
+                   test_C8_trim_takes_whole_units_and_no_more_than_it_must);
+    tcase_add_test(tcase, test_C4_C8_memory_goes_back_behind_the_work_on_it);
+    tcase_add_test(tcase,
+                   test_C4_C8_memory_of_a_stream_that_is_not_adopted_stays);
+    tcase_add_test(tcase, test_C4_C8_the_legacy_stream_is_waited_for);
+    tcase_add_test(tcase, test_C2_C8_the_limit_is_of_what_is_committed);
+    tcase_add_test(tcase, test_C2_C8_a_commit_that_fails_changes_nothing);
+    tcase_add_test(tcase,
+                   test_C8_what_the_driver_does_not_take_stays_in_the_cache);
+    tcase_add_test(tcase,
+                   test_C8_addresses_that_cannot_be_had_are_out_of_memory);
+    tcase_add_test(tcase, test_C3_C8_others_go_on_while_one_grows);
+    tcase_add_test(tcase, test_C8_C9_it_cannot_be_shared_and_says_why);
+    tcase_add_test(tcase, test_C8_E3_private_pools_have_ordinary_segments);
+    tcase_add_test(tcase, test_C7_C8_snapshots_show_what_has_memory);
+    tcase_add_test(tcase, test_C8_C10_pointers_into_holes_are_refused);
+    tcase_add_test(tcase, test_C3_C8_random_sizes_and_trims);
+    suite_add_tcase(suite, tcase);
+    tcase_add_test(bare, test_C3_C8_a_trace_that_fragments_segments_needs_less);
+    suite_add_tcase(suite, bare);
+    return wt_main(suite);
+}
