@@ -14,7 +14,7 @@
 
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
-enum { BLOCKS = 8, STREAMS = WM_LANE_SLOTS + 3, HELD = 6 };
+enum { BLOCKS = 8, STREAMS = WM_LANE_SLOTS + 3, HELD = 2 * BLOCKS };
 
 static warm_runtime *runtime;
 static warm_stream stream[STREAMS];
