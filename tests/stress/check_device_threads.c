@@ -1,5 +1,5 @@
 /* check_device_threads.c: many threads on the memory of one device (rows C1,
- * C4): their own streams and shared ones, streams that come and go, frees by
+ * C4): several streams each and shared ones, that come, go and go on, frees by
  * other threads, the cache emptied all the while; with segments of both kinds.
  * Host device, whose memory can be written to: whoever has a block finds in it
  * what it wrote. */
@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-enum { WORKERS = 4, HELD = 12, SHARED = 2, MAIL = 8 };
+enum { WORKERS = 4, HELD = 12, OWN = 3, SHARED = 2, MAIL = 8 };
 #define MIB ((size_t)1 << 20)
 
 static struct shared {
@@ -35,7 +35,7 @@ static void ok(warm_status status)
 typedef struct worker {
     unsigned index;
     uint64_t random;
-    warm_stream own;
+    warm_stream own[OWN];
     uint64_t *block[HELD];
 } worker;
 
@@ -47,7 +47,9 @@ static uint64_t tag_of(const worker *w, int i)
 static void take(worker *w, int i)
 {
     uint64_t kind = wt_random(&w->random);
-    warm_stream stream = kind % 3 == 0 ? s.stream[kind / 3 % SHARED] : w->own;
+    warm_stream stream = kind % 3 == 0    ? s.stream[kind / 3 % SHARED]
+                         : kind % 16 == 1 ? NULL
+                                          : w->own[kind / 16 % OWN];
     size_t bytes = (size_t)64 << (wt_random(&w->random) % 16);
     void *block = NULL;
 
@@ -77,16 +79,31 @@ static void give(worker *w, int i)
     ok(warm_free(block));
 }
 
+static void begin_stream(warm_stream *own)
+{
+    *own = NULL;
+    ok(warm_stream_create(s.runtime, 0, own));
+}
+
+/* While others have blocks of it. Or it goes on. */
 static void renew_stream(worker *w)
 {
-    ok(warm_stream_destroy(s.runtime, w->own));
-    w->own = NULL;
-    ok(warm_stream_create(s.runtime, 0, &w->own));
+    warm_stream *own = &w->own[wt_random(&w->random) % OWN];
+
+    if (wt_random(&w->random) % 4 == 0) {
+        ok(warm_stream_retire(s.runtime, *own));
+        ok(warm_stream_adopt(s.runtime, *own));
+    } else {
+        ok(warm_stream_destroy(s.runtime, *own));
+        begin_stream(own);
+    }
 }
 
 static void work(worker *w)
 {
-    ok(warm_stream_create(s.runtime, 0, &w->own));
+    for (int i = 0; i < OWN; i++) {
+        begin_stream(&w->own[i]);
+    }
     for (unsigned step = 0; step < s.steps; step++) {
         int i = (int)(wt_random(&w->random) % HELD);
 
@@ -95,7 +112,7 @@ static void work(worker *w)
         } else {
             take(w, i);
         }
-        if (wt_random(&w->random) % 512 == 0) {
+        if (wt_random(&w->random) % 256 == 0) {
             renew_stream(w);
         }
     }
@@ -104,7 +121,9 @@ static void work(worker *w)
             give(w, i);
         }
     }
-    ok(warm_stream_destroy(s.runtime, w->own));
+    for (int i = 0; i < OWN; i++) {
+        ok(warm_stream_destroy(s.runtime, w->own[i]));
+    }
     atomic_fetch_sub_explicit(&s.working, 1, memory_order_release);
 }
 
