@@ -440,6 +440,40 @@ START_TEST(test_C1_another_thread_may_free_it)
 }
 END_TEST
 
+START_TEST(test_B11_what_is_not_used_any_more_goes)
+{
+    give(take(stream[0], 60 * KIB));
+    give(take(stream[1], 60 * KIB));
+    wm_magazines_flush_idle(space()); /* used since the last time */
+    ck_assert_uint_eq(kept(stream[0]), 1);
+    give(take(stream[1], 60 * KIB));
+    wm_magazines_flush_idle(space());
+    ck_assert_uint_eq(kept(stream[0]), 0);
+    ck_assert_uint_eq(kept(stream[1]), 1);
+}
+END_TEST
+
+/* By option, and while events are told. */
+START_TEST(test_nothing_is_kept_where_it_shall_not_be)
+{
+    static const warm_options options[] = {
+        {.size = sizeof(warm_options), .device = "host", .magazines = "off"},
+        {.size = sizeof(warm_options), .device = "host", .history = 100}};
+    warm_runtime *other = wt_runtime(&options[_i]);
+    warm_device_stats stats = {.size = sizeof stats};
+    void *block;
+
+    for (int i = 0; i < 3; i++) {
+        wt_ok(warm_device_alloc(other, 0, NULL, 60 * KIB, &block));
+        wt_ok(warm_free(block));
+    }
+    ck_assert_uint_eq(wm_window_current->lanes, 0);
+    wt_ok(warm_device_get_stats(other, 0, &stats));
+    ck_assert_uint_eq(stats.all.allocations.freed, 3);
+    wt_runtime_end(other);
+}
+END_TEST
+
 /* ---- figures --------------------------------------------------------------
  */
 
@@ -510,6 +544,9 @@ static Suite *lane_suite(void)
     tcase_add_loop_test(tcase, test_C8_what_threads_keep_goes_with_the_cache, 0,
                         2);
     tcase_add_test(tcase, test_C1_another_thread_may_free_it);
+    tcase_add_test(tcase, test_B11_what_is_not_used_any_more_goes);
+    tcase_add_loop_test(tcase, test_nothing_is_kept_where_it_shall_not_be, 0,
+                        2);
     tcase_add_test(tcase, test_B14_C6_figures_are_exact_with_magazines);
     suite_add_tcase(suite, tcase);
     return suite;
