@@ -354,7 +354,8 @@ static size_t list_locked(wm_orders *orders, struct waited *list, size_t room)
     return count;
 }
 
-/* Null: there are none, or no memory for it. */
+/* Null: there are none, or no memory for it. One that gets something idle in
+ * between is left out: it has come back too late. */
 static struct waited *list_streams(wm_orders *orders, size_t *count)
 {
     struct waited *list = NULL;
@@ -365,6 +366,7 @@ static struct waited *list_streams(wm_orders *orders, size_t *count)
         *count = list_locked(orders, list, 0);
         if (*count > 0 && *count <= room) {
             *count = list_locked(orders, list, room);
+            *count = *count < room ? *count : room;
         }
         wm_lock_release(&orders->lock);
         if (*count <= room) {
