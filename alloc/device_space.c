@@ -70,6 +70,17 @@ static void miss(wm_space *space, const wm_request *request)
     wm_orders_mark(&of_space(space)->orders, request->lane);
 }
 
+static bool share(wm_space *space, const wm_request *request, bool is_short)
+{
+    const wm_private_arena *own = request->arena->pool;
+
+    return request->lane != NULL && of_space(space)->waits &&
+           wm_orders_share(own != NULL ? &request->arena->pool->orders
+                                       : &of_space(space)->orders,
+                           request->lane, wm_arena_run_bytes(request->bytes),
+                           is_short);
+}
+
 static void describe(wm_space *space, char *text, size_t bytes)
 {
     int device = of_space(space)->device;
@@ -147,6 +158,7 @@ static const wm_space_traits device_traits = {.name = "device",
                                               .obtain = obtain,
                                               .give_back = give_back,
                                               .miss = miss,
+                                              .share = share,
                                               .describe = describe,
                                               .ranges = &device_ranges,
                                               .nodeless = true,
@@ -206,6 +218,8 @@ static warm_status open_one(warm_runtime *runtime, const wm_options *options,
     d->device = device;
     d->space.place = (uint64_t)device;
     d->fraction = d->threshold = 1;
+    d->waits = strcmp(options->stream_wait, "off") != 0;
+    d->space.shares = strcmp(options->stream_wait, "grow") == 0;
     d->space.polled_by = &runtime->pinned->space.background;
     d->space.segment_bytes =
         round_up(d->space.segment_bytes, WM_DEVICE_SEGMENT);

@@ -15,6 +15,7 @@ typedef struct wm_device_space {
     wm_space space; /* first: a space leads to it */
     wm_orders orders;
     int device;                 /* const */
+    bool waits;                 /* const: its streams, for each other */
     double fraction, threshold; /* lock growth */
     /* What is held at most before idle segments go, 0: no matter. Relaxed: set
      * at any time. */

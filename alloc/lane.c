@@ -128,11 +128,12 @@ static void forget_fresh_locked(wm_arena *arena, wm_lane *lane)
     }
 }
 
-/* Calls fn for every idle run; fn may take it out, and join it elsewhere. */
+/* Calls fn for every idle run; fn may take it out, and join it elsewhere, in
+ * lane to. */
 static bool each_idle_locked(wm_lane *lane,
                              bool (*fn)(wm_arena *arena, wm_block *run,
-                                        uint64_t puts),
-                             wm_arena *arena, uint64_t puts)
+                                        uint64_t puts, wm_lane *to),
+                             wm_arena *arena, uint64_t puts, wm_lane *to)
 {
     for (int sort = 0; sort < WM_SORTS; sort++) {
         for (unsigned i = 0; i < WM_FIT_BINS; i++) {
@@ -141,7 +142,7 @@ static bool each_idle_locked(wm_lane *lane,
             while (run != NULL) {
                 wm_block *next = run->next_idle;
 
-                if (fn(arena, run, puts)) {
+                if (fn(arena, run, puts, to)) {
                     return true;
                 }
                 run = next;
@@ -151,9 +152,10 @@ static bool each_idle_locked(wm_lane *lane,
     return false;
 }
 
-static bool is_later(wm_arena *arena, wm_block *run, uint64_t puts)
+static bool is_later(wm_arena *arena, wm_block *run, uint64_t puts, wm_lane *to)
 {
     (void)arena;
+    (void)to;
     return run->put_at > puts;
 }
 
@@ -163,18 +165,19 @@ bool wm_lane_has_more(wm_arena *arena, wm_lane *lane)
 
     wm_lock_acquire(&arena->lock);
     more = lane->puts > lane->passed &&
-           each_idle_locked(lane, is_later, arena, lane->passed);
+           each_idle_locked(lane, is_later, arena, lane->passed, NULL);
     wm_lock_release(&arena->lock);
     return more;
 }
 
-/* Anybody may have what had come back by then. A run that has joined with a
- * later one waits with that. */
-static bool make_common(wm_arena *arena, wm_block *run, uint64_t puts)
+/* Another lane may have what had come back by then; which is as if it came back
+ * there now. A run that has joined with a later one waits with that. */
+static bool give_to(wm_arena *arena, wm_block *run, uint64_t puts, wm_lane *to)
 {
     if (run->put_at <= puts) {
         wm_fit_remove(wm_run_bins(run), run);
-        wm_run_move(run, &arena->common);
+        wm_run_move(run, to);
+        run->put_at = ++to->puts;
         wm_run_join_locked(arena, run);
     }
     return false;
@@ -185,9 +188,31 @@ void wm_lane_passed(wm_arena *arena, wm_lane *lane, uint64_t puts)
     wm_lock_acquire(&arena->lock);
     if (puts > lane->passed) {
         lane->passed = puts;
-        (void)each_idle_locked(lane, make_common, arena, puts);
+        (void)each_idle_locked(lane, give_to, arena, puts, &arena->common);
     }
     wm_lock_release(&arena->lock);
+}
+
+void wm_lane_yield(wm_arena *arena, wm_lane *from, wm_lane *to, uint64_t puts)
+{
+    wm_lock_acquire(&arena->lock);
+    (void)each_idle_locked(from, give_to, arena, puts, to);
+    wm_lane_renew_locked(arena, to);
+    wm_lock_release(&arena->lock);
+}
+
+bool wm_lane_has_room(wm_arena *arena, wm_lane *lane, size_t bytes,
+                      size_t least)
+{
+    bool small = bytes <= arena->small_max;
+    bool has;
+
+    wm_lock_acquire(&arena->lock);
+    has = wm_fit_find(&lane->idle[small ? WM_SORT_SMALL : WM_SORT_LARGE],
+                      least) != NULL ||
+          (!small && wm_fit_find(&lane->idle[WM_SORT_APART], least) != NULL);
+    wm_lock_release(&arena->lock);
+    return has;
 }
 
 void wm_lane_retire_locked(wm_arena *arena, wm_lane *lane)
@@ -227,7 +252,7 @@ bool wm_lane_has(wm_arena *arena, const wm_block *block, uint64_t id)
 void wm_lane_end(wm_arena *arena, wm_lane *lane)
 {
     wm_lock_acquire(&arena->lock);
-    (void)each_idle_locked(lane, make_common, arena, UINT64_MAX);
+    (void)each_idle_locked(lane, give_to, arena, UINT64_MAX, &arena->common);
     wm_slab_move_all_locked(lane, &arena->common);
     lane->over = true;
     lane->owner = NULL;

@@ -76,6 +76,16 @@ void wm_lane_close(struct wm_arena *arena, wm_lane *lane);
  * that its work need not be recorded. */
 bool wm_lane_has(struct wm_arena *arena, const wm_block *block, uint64_t id);
 
+/* The stream of another lane waits for what had come back to one when puts were
+ * counted: it is that lane's. */
+void wm_lane_yield(struct wm_arena *arena, wm_lane *from, wm_lane *to,
+                   uint64_t puts);
+
+/* Whether a run of at least so much is idle in it, where requests of bytes find
+ * one. */
+bool wm_lane_has_room(struct wm_arena *arena, wm_lane *lane, size_t bytes,
+                      size_t least);
+
 /* The stream has ended, and all of its work has: all that is idle, and what
  * will come back, is common. The lane must not be used any more; it is spare
  * once nothing is left that could come back. */

@@ -1,25 +1,9 @@
 /* order.c: see order.h. */
-#include "alloc/order.h"
+#include "alloc/order_int.h"
 
 #include "alloc/arena_int.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/status.h"
-
-typedef struct wm_order {
-    wm_orders *all;        /* const */
-    uint64_t id;           /* const: of the lane; 0: the legacy stream's */
-    warm_stream stream;    /* const; not to be used */
-    wm_timeline *timeline; /* const, with a reference; null: legacy */
-    wm_lane *lane;         /* const */
-    wm_block mark, last;   /* the thread that queues it, then the timelines' */
-    /* lock orders */
-    uint64_t marked;               /* puts of the lane that mark stands for */
-    bool marking;                  /* mark is under way, or never comes back */
-    bool retired;                  /* the stream: nobody finds it any more */
-    bool over;                     /* the lane has ended */
-    struct wm_order *next;         /* in its bucket */
-    struct wm_order *next_to_mark; /* of the thread that does */
-} wm_order;
 
 /* What tells a mark from a block, and which it is. */
 enum { MARK = WM_CLASSES_ALL, LAST };
@@ -240,15 +224,12 @@ void wm_orders_mark(wm_orders *orders, const wm_lane *lane)
     }
 }
 
-/* Ends an order whose lane has ended, unless its mark is still under way: who
- * queues that has the order, and names its timeline. Returns that timeline,
- * whose reference is the caller's then, or null. */
-static wm_timeline *free_order_locked(wm_order *order)
+wm_timeline *wm_order_free_locked(wm_order *order)
 {
     wm_order **link = bucket_of(order->all, order->id);
     wm_timeline *t = order->timeline;
 
-    if (!order->over || order->marking) {
+    if (!order->over || order->marking || order->waits > 0) {
         return NULL;
     }
     while (*link != order) {
@@ -282,7 +263,7 @@ static void end_mark(wm_order *order, bool passed)
         (!passed || wm_lane_puts(orders->arena, order->lane) > order->marked)) {
         wm_lane_renew(orders->arena, order->lane);
     }
-    t = free_order_locked(order);
+    t = wm_order_free_locked(order);
     wm_lock_release(&orders->lock);
     let_go(orders, t);
 }
@@ -295,7 +276,7 @@ static void end_lane(wm_order *order)
     wm_lock_acquire(&orders->lock);
     wm_lane_end(orders->arena, order->lane);
     order->over = true;
-    t = free_order_locked(order);
+    t = wm_order_free_locked(order);
     wm_lock_release(&orders->lock);
     let_go(orders, t);
 }

@@ -39,6 +39,7 @@ typedef struct wm_orders {
     wm_lock lock;
     struct wm_order *bucket[WM_ORDER_BUCKETS]; /* lock orders; by stream id */
     struct wm_order *legacy; /* lock orders; of the legacy stream, or null */
+    uint64_t tries;          /* lock orders; of wm_orders_share() */
 } wm_orders;
 
 /* Status: OUT_OF_MEMORY. */
@@ -77,6 +78,13 @@ void wm_orders_mark(wm_orders *orders, const wm_lane *lane);
  * those that nobody knows to live; of default streams for the legacy one, if
  * the device is the thread's. */
 void wm_orders_wait(wm_orders *orders);
+
+/* Lets the stream of a lane wait for other ones that have idle memory, which is
+ * the lane's then: for one that has a run of bytes; or where there is none, and
+ * any: for several, until theirs do together or none is left. Only of adopted
+ * streams, none of which captures; a default stream waits for nobody. Whether
+ * anything came. */
+bool wm_orders_share(wm_orders *orders, wm_lane *lane, size_t bytes, bool any);
 
 /* The stream, looked at as info, is about to be retired: before its timeline
  * is. */

@@ -5,7 +5,8 @@
  *   magazine ─► arena ─► completed frees ─► magazines of all threads
  *         ─► growth ─► idle segments of the node go back
  *         ─► other nodes, if they will do ─► idle segments of all go back
- *         ─► the user's callbacks ─► out of memory
+ *         ─► what waits for other streams ─► the user's callbacks
+ *         ─► out of memory
  *
  * No lock is held across a driver call. Blocks of all spaces are
  * freed and recorded on through here: a block knows its space. */
@@ -49,6 +50,12 @@ typedef struct wm_space_traits {
     /* A request misses: what waits for others than who asks is to be asked
      * after, by the poll that follows; null: nothing does. No lock held. */
     void (*miss)(struct wm_space *space, const struct wm_request *request);
+    /* A request finds nothing: what is idle for others is made safe for it as
+     * well, if that can be; null: there is none. is_short: there is no more to
+     * be had; else only where one does it. Whether anything was. No lock held.
+     */
+    bool (*share)(struct wm_space *space, const struct wm_request *request,
+                  bool is_short);
     /* What a request that cannot be served is told of the driver's side, a
      * part of a sentence with ", " before it; null: nothing. */
     void (*describe)(struct wm_space *space, char *text, size_t bytes);
@@ -69,6 +76,7 @@ typedef struct wm_space {
     size_t chunk_bytes;            /* const: most at once that nobody needs */
     /* Most that is held, 0: no limit. Relaxed: set at any time. */
     _Atomic size_t limit_bytes;
+    bool shares;              /* const: before it grows; see order.h */
     uint64_t decay_ns;        /* const: 0: never */
     size_t magazine_bytes;    /* const: most that a thread keeps */
     uint32_t magazine_blocks; /* const: of one class, 0: no magazines */

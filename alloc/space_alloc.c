@@ -107,6 +107,24 @@ reclaim_and_obtain(wm_space *space, const wm_request *request, wm_block **block)
     return status;
 }
 
+/* What is idle for other streams, once it is safe for this one. */
+static warm_status share_and_take(wm_space *space, const wm_request *request,
+                                  bool is_short, wm_block **block)
+{
+    warm_error cause = {.size = sizeof cause};
+
+    warm_last_error(&cause);
+    if (space->traits->share != NULL &&
+        space->traits->share(space, request, is_short)) {
+        if (is_short) {
+            wm_arena_count_retry(request->arena);
+        }
+        *block = take(request);
+    }
+    wm_error_restore(&cause);
+    return *block != NULL ? WARM_OK : WARM_OUT_OF_MEMORY;
+}
+
 /* The ladder below a cache that misses (row B12). */
 static warm_status climb(wm_space *space, const wm_request *request,
                          wm_block **block)
@@ -127,11 +145,17 @@ static warm_status climb(wm_space *space, const wm_request *request,
     if (*block == NULL && decays) { /* else: see take_quietly() */
         (void)wm_magazines_reclaim(space, request, false, block);
     }
+    if (*block == NULL && space->shares) {
+        (void)share_and_take(space, request, false, block);
+    }
     if (*block == NULL) {
         status = wm_spill_obtain(space, request, block);
     }
     if (status == WARM_OUT_OF_MEMORY) {
         status = reclaim_and_obtain(space, request, block);
+    }
+    if (status == WARM_OUT_OF_MEMORY) {
+        status = share_and_take(space, request, true, block);
     }
     if (status == WARM_OUT_OF_MEMORY &&
         wm_space_ask_callbacks(space, request->bytes)) {

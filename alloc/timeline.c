@@ -238,6 +238,38 @@ void wm_timeline_end_record(wm_timeline *t)
     wm_lock_release(&t->lock);
 }
 
+/* Neither captures. The event may serve others as soon as it is waited for. */
+static bool wait_recorded(wm_timelines *set, wm_timeline *t, warm_stream stream)
+{
+    wm_capture capture = WM_CAPTURE_NONE;
+    warm_event event;
+    bool waits;
+
+    if (wm_event_pool_take(set->events, t->device, &event) != WARM_OK) {
+        return false;
+    }
+    waits =
+        wm_driver_stream_capture(set->driver, stream, &capture) == WARM_OK &&
+        capture == WM_CAPTURE_NONE &&
+        wm_driver_event_mark(set->driver, event, t->stream, &capture) ==
+            WARM_OK &&
+        capture == WM_CAPTURE_NONE &&
+        wm_driver_stream_wait_event(set->driver, stream, event) == WARM_OK;
+    wm_event_pool_put(set->events, t->device, event);
+    return waits;
+}
+
+bool wm_timelines_wait(wm_timelines *set, wm_timeline *t, warm_stream stream)
+{
+    bool waits = false;
+
+    if (wm_timeline_is_adopted(t) && wm_timeline_begin_record(t)) {
+        waits = wait_recorded(set, t, stream);
+        wm_timeline_end_record(t);
+    }
+    return waits;
+}
+
 warm_status wm_timeline_synchronize(wm_timelines *set, wm_timeline *t)
 {
     bool mode = false;

@@ -188,6 +188,10 @@ int wm_timeline_device(const wm_timeline *timeline);
 bool wm_timeline_lives(wm_timeline *timeline);
 /* And nobody captures: until the runtime's stream_epoch changes it stays so. */
 bool wm_timeline_is_known(wm_timelines *set, wm_timeline *timeline);
+/* Lets later work on a stream wait for all that is on that of a timeline now,
+ * with no thread waiting for either. False, and nothing done: that one is not
+ * adopted, or retired; one of them captures; or the driver refuses. */
+bool wm_timelines_wait(wm_timelines *set, wm_timeline *t, warm_stream stream);
 /* The only use of a PENDING block is that of the timeline, whether it is
  * retired or not: for prepare and publish. */
 void wm_timelines_use_known(wm_block *block, wm_timeline *timeline);

@@ -66,14 +66,19 @@ extern "C" {
  * stream: of that device; null is its legacy default stream.
  * pointer: owned, given back with warm_free(); null for 0 bytes.
  * Status: OUT_OF_MEMORY (row C2), after finished work has been collected, idle
- * segments given back and the memory callbacks asked; the message says how much
+ * segments given back, the stream made to wait for what others have (below) and
+ * the memory callbacks asked; the message says how much
  * was asked, on which device, its capacity and what is free there, held, in use
  * and idle. INVALID_ARGUMENT (stream of another device), INVALID_STREAM,
  * DRIVER_ERROR. Nothing has changed then.
  * A miss may record events on adopted streams, and calls the driver if the
  * cache grows. Where segments go back then (memory is short, or a request
  * larger than option segment grows in place of idle ones that are too small for
- * it), CUDA waits for the device. */
+ * it), CUDA waits for the device. Before memory runs out the stream is made to
+ * wait (cudaStreamWaitEvent) for up to 16 adopted streams that have idle
+ * memory, and takes it: from then on its work comes after theirs. No thread
+ * waits for that. Not if one of the streams captures, nor for a default stream.
+ */
 WARM_API warm_status warm_device_alloc(warm_runtime *runtime, int device,
                                        warm_stream stream, size_t bytes,
                                        void **pointer);

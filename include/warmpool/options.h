@@ -66,6 +66,9 @@ extern "C" {
     X_ENUM(                                                                    \
         expandable_segments, "off", "on|off",                                  \
         "memory of a device comes in ranges of addresses that grow in place")  \
+    X_ENUM(stream_wait, "short", "off|short|grow",                             \
+           "a device's streams wait for each other's idle memory: never, "     \
+           "before it runs out, before it grows")                              \
     X_ENUM(log, "warning", "none|warning|info|debug",                          \
            "least severe message given to the log callback")                   \
     X_TEXT(trace,                                                              \

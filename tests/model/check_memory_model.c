@@ -86,6 +86,7 @@ static struct {
     unsigned long step;
     bool dry, limited, sealed;
     bool beside; /* another thread gives memory back */
+    bool waits;  /* streams, for each other, if that gets them memory */
 } m;
 
 #define MUST(condition, ...)                                                   \
@@ -187,7 +188,7 @@ static void step_hold(void)
     if (!s->held) {
         wt_ok(warm_testing_hold(m.runtime, s->name));
         s->held = true;
-    } else if (pick(3) != 0) {
+    } else if (!m.waits && pick(3) != 0) {
         wt_ok(warm_testing_step(m.runtime, s->name, 1 + (unsigned)pick(4)));
     } else {
         release_hold(s);
@@ -204,6 +205,9 @@ static void step_replace(void)
         return;
     }
     release_hold(s);
+    for (unsigned k = 0; k < NOW && m.waits; k++) {
+        release_hold(m.now[k]); /* it may wait for that */
+    }
     if (m.captures == 0 && pick(2) == 0) {
         wt_ok(warm_stream_synchronize(m.runtime, s->name));
     }
@@ -260,6 +264,42 @@ static bool in_order(const struct range *old, const struct range *fresh)
            model_has_passed(&old->own);
 }
 
+struct order {
+    struct point before;
+    unsigned long step;
+};
+
+static void is_behind(void *argument)
+{
+    struct order *o = argument;
+    unsigned long none = 0;
+
+    if (!model_has_passed(&o->before)) {
+        (void)atomic_compare_exchange_strong_explicit(
+            &model_wrong, &none, o->step + 1, memory_order_relaxed,
+            memory_order_relaxed);
+    }
+    free(o);
+}
+
+/* Whether the stream that it is for may have been made to wait: if so, the
+ * stream itself looks whether it was. */
+static bool is_awaited(const struct range *old, const struct range *fresh)
+{
+    struct stream *s = fresh->own.stream;
+    struct order *o;
+
+    if (!m.waits || s->capture != NULL || s->by_name) {
+        return false;
+    }
+    o = malloc(sizeof *o);
+    ck_assert_ptr_nonnull(o);
+    *o = (struct order){old->own, m.step};
+    wt_ok(warm_stream_host_func(m.runtime, s->name, is_behind, o));
+    model_queue(m.runtime, s, (struct work){.step = m.step});
+    return true;
+}
+
 static const char *wrong_to_get(const struct range *old,
                                 const struct range *fresh)
 {
@@ -275,7 +315,9 @@ static const char *wrong_to_get(const struct range *old,
     if (!all_passed(old, fresh)) {
         return "handed out while a stream uses it";
     }
-    return in_order(old, fresh) ? NULL : "handed out before its stream passed";
+    return in_order(old, fresh) || is_awaited(old, fresh)
+               ? NULL
+               : "handed out before its stream passed";
 }
 
 static bool is_history(const struct range *old)
@@ -1146,20 +1188,23 @@ static void be_silent(void *context, warm_log_level level, const char *line)
 static const struct kind {
     bool sealed;
     warm_options options;
-} kinds[] = {{true, {.arenas = 1}},
-             {false, {.arenas = 4, .magazines = "off", .history = 500}},
-             {false,
-              {.arenas = 4,
-               .background = "on",
-               .batch_ms = 1,
-               .decay_ms = 1,
-               .expandable_segments = "on"}},
-             {true,
-              {.arenas = 4,
-               .history = 500,
-               .numa_nodes = 2,
-               .segment = 1 << 18,
-               .expandable_segments = "on"}}};
+} kinds[] = {
+    {true, {.arenas = 1, .stream_wait = "off"}},
+    {false,
+     {.arenas = 4, .magazines = "off", .history = 500, .stream_wait = "off"}},
+    {false,
+     {.arenas = 4,
+      .background = "on",
+      .batch_ms = 1,
+      .decay_ms = 1,
+      .expandable_segments = "on"}},
+    {true,
+     {.arenas = 4,
+      .history = 500,
+      .numa_nodes = 2,
+      .stream_wait = "grow",
+      .segment = 1 << 18,
+      .expandable_segments = "on"}}};
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
 static void begin(const struct kind *kind, unsigned long steps)
@@ -1172,6 +1217,8 @@ static void begin(const struct kind *kind, unsigned long steps)
     m.sealed = kind->sealed;
     m.beside = kind->options.background != NULL;
     m.most_ever = STREAMS + steps / 50;
+    m.waits = kind->options.stream_wait == NULL ||
+              strcmp(kind->options.stream_wait, "off") != 0;
     m.ever = calloc(m.most_ever, sizeof *m.ever);
     m.pools_ever = calloc(m.most_ever, sizeof *m.pools_ever);
     ck_assert(m.ever != NULL && m.pools_ever != NULL);

@@ -25,6 +25,7 @@ static void set_up(void)
                                          .device = "host",
                                          .segment = 2 * MIB,
                                          .host_devices = 2,
+                                         .stream_wait = "off",
                                          .magazine_blocks = BLOCKS});
     for (int i = 0; i < STREAMS; i++) {
         wt_ok(warm_stream_create(runtime, 0, &stream[i]));

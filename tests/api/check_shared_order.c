@@ -1,0 +1,288 @@
+/* check_shared_order.c: where a device has no more, a stream waits for others
+ * and has what is idle for them (rows C1, C2), on every backend. */
+#include "wt.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MIB ((size_t)1 << 20)
+
+/* One segment and no other: `kept` holds it, `bytes` are idle for `first`,
+ * whose work is held up by the gate. */
+enum { BLOCK = 16 << 20, HELD = 32 << 20 };
+
+static warm_runtime *runtime;
+static warm_stream first, second;
+static wt_gate *gate;
+static void *kept, *idle;
+
+static void *pattern(int byte)
+{
+    void *source = NULL;
+
+    wt_ok(warm_pinned_alloc(runtime, BLOCK, &source));
+    memset(source, byte, BLOCK);
+    return source;
+}
+
+/* Queues a write of the whole block. */
+static void write_block(void *block, int byte, warm_stream stream)
+{
+    void *source = pattern(byte);
+
+    wt_ok(warm_copy_async(runtime, block, source, BLOCK, WARM_COPY_TO_DEVICE,
+                          stream));
+    wt_ok(warm_free(source));
+}
+
+static void begin(const char *stream_wait)
+{
+    warm_options options = {
+        .size = sizeof options, .segment = HELD, .stream_wait = stream_wait};
+
+    runtime = wt_runtime(&options);
+    wt_ok(warm_stream_create(runtime, 0, &first));
+    wt_ok(warm_stream_create(runtime, 0, &second));
+    wt_ok(warm_device_alloc(runtime, 0, first, BLOCK / 2, &kept));
+    wt_ok(warm_device_alloc(runtime, 0, first, BLOCK, &idle));
+    gate = wt_gate_close(runtime, first);
+    wt_gate_await(gate);
+    write_block(idle, 1, first);
+    wt_ok(warm_free(idle));
+}
+
+static void setup(void)
+{
+    warm_device_info device = {.size = sizeof device};
+
+    begin(NULL);
+    wt_ok(warm_device_get_info(runtime, 0, &device));
+    wt_ok(warm_device_set_memory_fraction(
+        runtime, 0, (HELD + 0.5 * MIB) / (double)device.total_bytes));
+}
+
+static void setup_growing(void)
+{
+    begin("grow");
+}
+
+static void teardown(void)
+{
+    wt_ok(warm_stream_synchronize(runtime, first));
+    wt_ok(warm_stream_synchronize(runtime, second));
+    wt_ok(warm_free(kept));
+    wt_ok(warm_stream_destroy(runtime, first));
+    wt_ok(warm_stream_destroy(runtime, second));
+    wt_ok(warm_poll(runtime));
+    wt_runtime_end(runtime);
+}
+
+static warm_status try(void **block)
+{
+    return warm_device_alloc(runtime, 0, second, BLOCK, block);
+}
+
+static void refused(void)
+{
+    void *block = &block;
+
+    wt_fails(WARM_OUT_OF_MEMORY, try(&block));
+    ck_assert_ptr_eq(block, &block);
+}
+
+/* What the second stream writes comes after what the first one does, though
+ * that has not begun; no thread waits. */
+START_TEST(test_C1_C2_a_stream_waits_for_another_one_before_memory_runs_out)
+{
+    unsigned char *copy = pattern(0);
+    wt_linger linger = {0};
+    void *block = NULL;
+
+    wt_ok(try(&block));
+    ck_assert_ptr_eq(block, idle);
+    write_block(block, 2, second);
+    wt_ok(warm_copy_async(runtime, copy, block, BLOCK, WARM_COPY_TO_HOST,
+                          second));
+    while (wt_lingers(&linger)) {
+        ck_assert_int_eq(warm_stream_query(runtime, second), WARM_NOT_READY);
+    }
+    wt_gate_open(gate);
+    wt_ok(warm_stream_synchronize(runtime, second));
+    wt_ok(warm_stream_synchronize(runtime, first));
+    for (size_t i = 0; i < BLOCK; i++) {
+        wt_require(copy[i] == 2, "byte %zu is %d", i, copy[i]);
+    }
+    wt_ok(warm_free(copy));
+    wt_ok(warm_free(block));
+}
+END_TEST
+
+static warm_status try_part(warm_stream stream, void **block)
+{
+    return warm_device_alloc(runtime, 0, stream, BLOCK / 4 * 3, block);
+}
+
+/* It is the second one's then, and nobody else's before that has passed: not
+ * even the rest of it with what is anybody's beside. */
+START_TEST(test_C1_what_was_waited_for_is_in_the_order_of_who_waited)
+{
+    void *block = NULL, *other = NULL;
+    warm_stream third;
+
+    wt_ok(try_part(second, &block));
+    ck_assert_int_eq(try_part(WARM_STREAM_LEGACY, &other), WARM_OUT_OF_MEMORY);
+    wt_ok(warm_free(block));
+    ck_assert_int_eq(try_part(WARM_STREAM_LEGACY, &other), WARM_OUT_OF_MEMORY);
+    wt_ok(try(&other));
+    ck_assert_ptr_eq(other, block);
+    wt_ok(warm_free(other));
+    wt_gate_open(gate);
+    wt_ok(warm_stream_synchronize(runtime, second));
+    wt_ok(warm_poll(runtime));
+    wt_ok(warm_stream_create(runtime, 0, &third));
+    wt_ok(warm_device_alloc(runtime, 0, third, BLOCK, &other));
+    ck_assert_ptr_eq(other, block);
+    wt_ok(warm_free(other));
+    wt_ok(warm_stream_destroy(runtime, third));
+}
+END_TEST
+
+/* The second stream has been asked how far it is before it waits: that it has
+ * come so far does not tell that it has waited. */
+START_TEST(test_C1_what_was_waited_for_comes_after_earlier_marks)
+{
+    void *block = NULL, *other = NULL;
+    wt_linger linger = {0};
+    wt_gate *own;
+
+    if (!wt_on_host()) { /* one thread runs the functions of all streams */
+        wt_gate_open(gate);
+        return;
+    }
+    own = wt_gate_close(runtime, second);
+    wt_gate_await(own);
+    for (int i = 0; i < 20; i++) {
+        wt_ok(warm_device_alloc(runtime, 0, second, 2 * MIB, &block));
+        wt_ok(warm_free(block));
+    }
+    ck_assert_int_eq(try_part(WARM_STREAM_LEGACY, &other), WARM_OUT_OF_MEMORY);
+    wt_ok(try_part(second, &block));
+    wt_gate_open(own);
+    while (wt_lingers(&linger)) {
+        wt_ok(warm_poll(runtime));
+        ck_assert_int_eq(try_part(WARM_STREAM_LEGACY, &other),
+                         WARM_OUT_OF_MEMORY);
+    }
+    wt_ok(warm_free(block));
+    wt_gate_open(gate);
+}
+END_TEST
+
+/* Nobody knows whether it is still there. */
+START_TEST(test_C2_no_stream_waits_for_one_that_is_not_adopted)
+{
+    void *block = NULL;
+
+    wt_gate_open(gate);
+    wt_ok(warm_stream_retire(runtime, first));
+    wt_ok(warm_stream_synchronize(runtime, first));
+    wt_ok(warm_poll(runtime));
+    wt_ok(warm_device_alloc(runtime, 0, first, BLOCK, &block));
+    wt_ok(warm_free(block));
+    refused();
+}
+END_TEST
+
+/* Nor may a graph come to depend on what is outside of it, or be spoilt. */
+START_TEST(test_C2_no_stream_waits_for_one_that_captures)
+{
+    warm_graph graph = NULL;
+    void *block = NULL;
+
+    wt_ok(warm_capture_begin(runtime, second));
+    refused();
+    wt_ok(warm_capture_end(runtime, second, &graph));
+    wt_ok(warm_graph_destroy(runtime, graph));
+    wt_gate_open(gate);
+    wt_ok(warm_stream_synchronize(runtime, first));
+    wt_ok(warm_device_alloc(runtime, 0, first, BLOCK, &block));
+    wt_ok(warm_free(block));
+    wt_ok(warm_capture_begin(runtime, first));
+    refused();
+    wt_ok(warm_capture_end(runtime, first, &graph));
+    wt_ok(warm_graph_destroy(runtime, graph));
+    wt_ok(try(&block));
+    wt_ok(warm_free(block));
+}
+END_TEST
+
+/* A call of the driver that fails leaves all as it was. */
+START_TEST(test_C2_a_wait_that_fails_changes_nothing)
+{
+    static const char *const calls[] = {"stream_capture", "stream_wait_event"};
+    void *block = NULL;
+
+    wt_ok(warm_testing_fail(runtime, calls[_i], 1, 1));
+    refused();
+    wt_ok(warm_testing_fail(runtime, calls[_i], 0, 0));
+    ck_assert_int_eq(warm_stream_query(runtime, second), WARM_OK);
+    wt_ok(try(&block));
+    ck_assert_ptr_eq(block, idle);
+    ck_assert_int_eq(warm_stream_query(runtime, second), WARM_NOT_READY);
+    wt_ok(warm_free(block));
+    wt_gate_open(gate);
+}
+END_TEST
+
+static uint64_t segments(void)
+{
+    warm_device_stats stats = {.size = sizeof stats};
+
+    wt_ok(warm_device_get_stats(runtime, 0, &stats));
+    return stats.all.segments.current;
+}
+
+/* With the option a stream waits before there is another segment, but not for
+ * what is no use to it. */
+START_TEST(test_C1_streams_wait_for_each_other_instead_of_growth)
+{
+    void *large = NULL, *block = NULL;
+
+    wt_ok(warm_device_alloc(runtime, 0, second, BLOCK + MIB, &large));
+    ck_assert_uint_eq(segments(), 2);
+    ck_assert_int_eq(warm_stream_query(runtime, second), WARM_OK);
+    wt_ok(try(&block));
+    ck_assert_ptr_eq(block, idle);
+    ck_assert_uint_eq(segments(), 2);
+    ck_assert_int_eq(warm_stream_query(runtime, second), WARM_NOT_READY);
+    wt_gate_open(gate);
+    wt_ok(warm_free(block));
+    wt_ok(warm_free(large));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("shared_order");
+    TCase *tcase = tcase_create("shared_order"), *growing;
+
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(
+        tcase,
+        test_C1_C2_a_stream_waits_for_another_one_before_memory_runs_out);
+    tcase_add_test(tcase,
+                   test_C1_what_was_waited_for_is_in_the_order_of_who_waited);
+    tcase_add_test(tcase,
+                   test_C1_what_was_waited_for_comes_after_earlier_marks);
+    tcase_add_test(tcase, test_C2_no_stream_waits_for_one_that_is_not_adopted);
+    tcase_add_test(tcase, test_C2_no_stream_waits_for_one_that_captures);
+    tcase_add_loop_test(tcase, test_C2_a_wait_that_fails_changes_nothing, 0, 2);
+    suite_add_tcase(suite, tcase);
+    growing = tcase_create("growing");
+    tcase_add_checked_fixture(growing, setup_growing, teardown);
+    tcase_add_test(growing,
+                   test_C1_streams_wait_for_each_other_instead_of_growth);
+    suite_add_tcase(suite, growing);
+    return wt_main(suite);
+}
