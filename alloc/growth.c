@@ -290,11 +290,23 @@ static size_t send_back(wm_space *space, const struct going *going,
     return returned.bytes;
 }
 
+/* Else nobody need be waited for. */
+static bool is_above(wm_growth *growth, size_t target)
+{
+    bool above;
+
+    wm_lock_acquire(&growth->lock);
+    above = growth->held > target;
+    wm_lock_release(&growth->lock);
+    return above;
+}
+
 size_t wm_growth_give_back(wm_space *space, wm_arena *arena, size_t target)
 {
     struct going going = {.arena = arena, .target = target};
 
-    if (space->arenas->unit > 0 && !wm_private_captures(space)) {
+    if (space->arenas->unit > 0 && is_above(&space->growth, target) &&
+        !wm_private_captures(space)) {
         space->traits->ranges->settle(space);
     }
     return send_back(space, &going, detach_down);

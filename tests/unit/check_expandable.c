@@ -498,6 +498,21 @@ START_TEST(test_C4_C8_memory_goes_back_behind_the_work_on_it)
 }
 END_TEST
 
+/* Where nothing is to go nobody is waited for: or this hangs. */
+START_TEST(test_C8_a_trim_that_is_met_waits_for_nobody)
+{
+    char *block = take(first, 8 * MIB);
+    wt_gate *gate = wt_gate_close(runtime, first);
+    size_t back = 1;
+
+    wt_gate_await(gate);
+    wt_ok(warm_free(block));
+    wt_ok(warm_device_trim(runtime, 0, 8 * MIB, &back));
+    ck_assert_uint_eq(back, 0);
+    wt_gate_open(gate);
+}
+END_TEST
+
 /* Of a stream that nobody promised to live nothing can be asked: it keeps what
  * was freed on it until it is retired. */
 START_TEST(test_C4_C8_memory_of_a_stream_that_is_not_adopted_stays)
@@ -870,6 +885,7 @@ int main(void)
     tcase_add_test(tcase,
                    test_C4_C8_memory_of_a_stream_that_is_not_adopted_stays);
     tcase_add_test(tcase, test_C4_C8_the_legacy_stream_is_waited_for);
+    tcase_add_test(tcase, test_C8_a_trim_that_is_met_waits_for_nobody);
     tcase_add_test(tcase, test_C2_C8_the_limit_is_of_what_is_committed);
     tcase_add_test(tcase, test_C2_C8_a_commit_that_fails_changes_nothing);
     tcase_add_test(tcase,
