@@ -613,7 +613,7 @@ END_TEST
  * would miss it. */
 START_TEST(test_who_is_steady_asks_for_nobody_else)
 {
-    const wm_arena *arena = runtime->pinned->space.arenas;
+    const wm_arena *arena;
     struct idler idler;
 
     idle_begin(&idler, WM_BATCH_RIPE);
