@@ -39,9 +39,6 @@ static void stat_settle(warm_stat *stat, uint64_t allocated, int64_t change,
  * the arena by itself. */
 static void sorted_settle(warm_device_figures *f, const wm_tally *tally)
 {
-    if (tally->blocks == 0 && tally->most_blocks == 0 && tally->asked == 0) {
-        return;
-    }
     stat_settle(&f->allocations, 0, tally->blocks, tally->most_blocks);
     stat_settle(&f->requested_bytes, 0, tally->asked, tally->most_asked);
     stat_settle(&f->allocated_bytes, 0, tally->bytes, tally->most_bytes);

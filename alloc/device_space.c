@@ -115,6 +115,10 @@ static warm_status reserve(wm_space *space, size_t needed, void **base,
     if (status != WARM_OK) {
         return status;
     }
+    if (needed > total) {
+        return wm_fail(WARM_OUT_OF_MEMORY, "the device has %s in all",
+                       wm_bytes(total).text);
+    }
     all = round_up(total + total / 8 > needed ? total + total / 8 : needed,
                    space->arenas->unit);
     status = wm_driver_range_reserve(space->driver, device, all, base);

@@ -304,8 +304,9 @@ static bool is_above(wm_growth *growth, size_t target)
 size_t wm_growth_give_back(wm_space *space, wm_arena *arena, size_t target)
 {
     struct going going = {.arena = arena, .target = target};
+    const wm_arena *of = arena != NULL ? arena : space->arenas;
 
-    if (space->arenas->unit > 0 && is_above(&space->growth, target) &&
+    if (of->unit > 0 && is_above(&space->growth, target) &&
         !wm_private_captures(space)) {
         space->traits->ranges->settle(space);
     }

@@ -271,6 +271,7 @@ void wm_lanes_end_empty(wm_arena *arena)
         wm_lane *next = lane->next;
 
         lane->over = true;
+        forget_fresh_locked(arena, lane);
         wm_lane_retire_locked(arena, lane);
         lane = next;
     }

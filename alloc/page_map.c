@@ -81,6 +81,7 @@ static wm_block *run_around(wm_segment *segment, const void *address)
 {
     size_t page = (size_t)((const char *)address - segment->base) / WM_PAGE;
     size_t word = page / 64;
+    uintptr_t entry;
     uint64_t bits;
 
     if (wm_unlikely(word >= segment->words)) {
@@ -97,7 +98,9 @@ static wm_block *run_around(wm_segment *segment, const void *address)
         return NULL;
     }
     page = word * 64 + 63 - (size_t)__builtin_clzll(bits);
-    return record_of(wm_page_map_get(segment->base + page * WM_PAGE));
+    entry = wm_page_map_get(segment->base + page * WM_PAGE);
+    /* Else it is stale: the run has gone meanwhile. */
+    return (entry & 3) == WM_ENTRY_RUN ? record_of(entry) : NULL;
 }
 
 wm_block *wm_block_at(const void *address)

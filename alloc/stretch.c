@@ -220,7 +220,10 @@ static void put_claimed_locked(wm_arena *arena, wm_block *run)
 /* A part has memory: it is an idle run, which anybody may have. */
 static void fill_locked(wm_arena *arena, wm_segment *segment, wm_block *part)
 {
-    wm_page_map_fill(part->base, part->bytes, segment, WM_ENTRY_INNER);
+    /* Its first page says RUN all along: a look-up of a stale pointer may have
+     * found that a run starts there. */
+    wm_page_map_fill(part->base + WM_PAGE, part->bytes - WM_PAGE, segment,
+                     WM_ENTRY_INNER);
     wm_run_init(part, segment, part->base, part->bytes);
     part->put_at = 0;
     part->idle_since_ns = wm_clock_ns();

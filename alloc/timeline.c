@@ -238,38 +238,6 @@ void wm_timeline_end_record(wm_timeline *t)
     wm_lock_release(&t->lock);
 }
 
-/* Neither captures. The event may serve others as soon as it is waited for. */
-static bool wait_recorded(wm_timelines *set, wm_timeline *t, warm_stream stream)
-{
-    wm_capture capture = WM_CAPTURE_NONE;
-    warm_event event;
-    bool waits;
-
-    if (wm_event_pool_take(set->events, t->device, &event) != WARM_OK) {
-        return false;
-    }
-    waits =
-        wm_driver_stream_capture(set->driver, stream, &capture) == WARM_OK &&
-        capture == WM_CAPTURE_NONE &&
-        wm_driver_event_mark(set->driver, event, t->stream, &capture) ==
-            WARM_OK &&
-        capture == WM_CAPTURE_NONE &&
-        wm_driver_stream_wait_event(set->driver, stream, event) == WARM_OK;
-    wm_event_pool_put(set->events, t->device, event);
-    return waits;
-}
-
-bool wm_timelines_wait(wm_timelines *set, wm_timeline *t, warm_stream stream)
-{
-    bool waits = false;
-
-    if (wm_timeline_is_adopted(t) && wm_timeline_begin_record(t)) {
-        waits = wait_recorded(set, t, stream);
-        wm_timeline_end_record(t);
-    }
-    return waits;
-}
-
 warm_status wm_timeline_synchronize(wm_timelines *set, wm_timeline *t)
 {
     bool mode = false;
@@ -460,11 +428,21 @@ static wm_timeline *next_to_close(wm_timelines *set, unsigned bucket,
         t = t->next_in_bucket;
     }
     if (t != NULL) {
-        t->announcement = announcement;
         wm_timeline_hold(t);
     }
     wm_lock_release(&set->lock);
     return t;
+}
+
+/* Nobody whose announcement came before need close it. */
+static void note_closed(wm_timelines *set, wm_timeline *t,
+                        uint64_t announcement)
+{
+    wm_lock_acquire(&set->lock);
+    if (t->announcement < announcement) {
+        t->announcement = announcement;
+    }
+    wm_lock_release(&set->lock);
 }
 
 /* Every batch, those too that other threads are about to close: of any stream,
@@ -482,6 +460,7 @@ static void close_all(wm_timelines *set)
 
         while ((t = next_to_close(set, i, announcement)) != NULL) {
             wm_batch_close_now(set, t);
+            note_closed(set, t, announcement);
             wm_timeline_drop(set, t);
         }
     }

@@ -174,8 +174,6 @@ static inline uint64_t wm_timeline_stream_id(uint64_t lane_id)
  * Status: INVALID_STREAM, OUT_OF_MEMORY, DRIVER_ERROR. */
 warm_status wm_timelines_meet(wm_timelines *set, warm_stream stream,
                               wm_timeline **timeline, bool *captured);
-/* Another reference of who has one. */
-void wm_timelines_hold(wm_timeline *timeline);
 /* Records on an adopted stream. False: it is retired, captures, or the driver
  * did not. */
 bool wm_timelines_mark_point(wm_timelines *set, wm_timeline *timeline,
@@ -188,10 +186,6 @@ int wm_timeline_device(const wm_timeline *timeline);
 bool wm_timeline_lives(wm_timeline *timeline);
 /* And nobody captures: until the runtime's stream_epoch changes it stays so. */
 bool wm_timeline_is_known(wm_timelines *set, wm_timeline *timeline);
-/* Lets later work on a stream wait for all that is on that of a timeline now,
- * with no thread waiting for either. False, and nothing done: that one is not
- * adopted, or retired; one of them captures; or the driver refuses. */
-bool wm_timelines_wait(wm_timelines *set, wm_timeline *t, warm_stream stream);
 /* The only use of a PENDING block is that of the timeline, whether it is
  * retired or not: for prepare and publish. */
 void wm_timelines_use_known(wm_block *block, wm_timeline *timeline);

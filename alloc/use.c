@@ -291,11 +291,6 @@ bool wm_timeline_is_known(wm_timelines *set, wm_timeline *timeline)
     return wm_timeline_lives(timeline) && !wm_timelines_capture(set);
 }
 
-void wm_timelines_hold(wm_timeline *timeline)
-{
-    wm_timeline_hold(timeline);
-}
-
 bool wm_timelines_mark_point(wm_timelines *set, wm_timeline *timeline,
                              warm_event event)
 {

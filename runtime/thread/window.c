@@ -19,10 +19,19 @@
 #include <limits.h>
 #include <stdatomic.h>
 
+/* No block is of it: a state of 0 is that of none. */
+#define NO_LANE                                                                \
+    {                                                                          \
+        .device = -1, .live_tag = WM_NO_TAG                                    \
+    }
 static const wm_window no_window = {.owner = WM_WINDOW_GONE,
                                     .runtime = WM_WINDOW_GONE,
                                     .section = {.closed = WM_CLOSED_CUT},
-                                    .live_tag = WM_NO_TAG};
+                                    .live_tag = WM_NO_TAG,
+                                    .lane = {NO_LANE, NO_LANE, NO_LANE, NO_LANE,
+                                             NO_LANE, NO_LANE, NO_LANE,
+                                             NO_LANE}};
+_Static_assert(WM_LANE_SLOTS == 8, "as many as NO_LANE");
 
 _Thread_local const wm_window *wm_window_current = &no_window;
 

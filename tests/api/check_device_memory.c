@@ -452,6 +452,24 @@ START_TEST(test_C6_figures_of_all_small_and_large)
 }
 END_TEST
 
+/* As many blocks with callers as before, of other sizes. */
+START_TEST(test_C6_bytes_follow_what_a_thread_exchanges)
+{
+    void *one = take(first, 600), *two = take(first, 1400);
+
+    wt_ok(warm_free(take(first, 1000)));
+    ck_assert_uint_eq(stats_now().all.allocated_bytes.current, 1024 + 1536);
+    wt_ok(warm_free(one));
+    wt_ok(warm_free(two));
+    one = take(first, 1000);
+    two = take(first, 1000);
+    ck_assert_uint_eq(stats_now().all.allocated_bytes.current, 2 * 1024);
+    ck_assert_uint_eq(stats_now().small.active_bytes.current, 2 * 1024);
+    wt_ok(warm_free(one));
+    wt_ok(warm_free(two));
+}
+END_TEST
+
 START_TEST(test_C6_hits_and_calls_of_the_driver)
 {
     void *block = take(first, 3 * MIB);
@@ -922,6 +940,7 @@ int main(void)
     tcase_add_test(tcase, test_C3_small_and_large_requests_are_kept_apart);
     tcase_add_test(tcase, test_C5_base_allocation_of_any_pointer);
     tcase_add_test(tcase, test_C6_figures_of_all_small_and_large);
+    tcase_add_test(tcase, test_C6_bytes_follow_what_a_thread_exchanges);
     tcase_add_test(tcase, test_C6_hits_and_calls_of_the_driver);
     tcase_add_test(tcase, test_C7_cache_info_says_what_is_idle);
     tcase_add_test(tcase, test_C7_snapshot_tells_every_block);

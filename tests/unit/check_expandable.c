@@ -498,6 +498,43 @@ START_TEST(test_C4_C8_memory_goes_back_behind_the_work_on_it)
 }
 END_TEST
 
+struct busy {
+    struct pair pair;
+    wt_gate *later;
+    uint64_t waits;
+};
+
+static void empty_or_go_on(void *argument, unsigned index)
+{
+    struct busy *busy = argument;
+
+    if (index == 0) {
+        empty_cache(&busy->pair.released, 0);
+        return;
+    }
+    while (calls_of("event_synchronize") == busy->waits) {
+        sched_yield();
+    }
+    busy->later = wt_gate_close(runtime, first);
+    wt_gate_open(busy->pair.gate);
+}
+
+/* Not for what the stream is given to do meanwhile: or this hangs. */
+START_TEST(test_C4_C8_work_that_comes_later_is_not_waited_for)
+{
+    struct busy busy = {.pair = {NULL, 0}};
+    char *block = take(first, 8 * MIB);
+
+    busy.pair.gate = wt_gate_close(runtime, first);
+    wt_gate_await(busy.pair.gate);
+    wt_ok(warm_free(block));
+    busy.waits = calls_of("event_synchronize");
+    wt_threads(2, empty_or_go_on, &busy);
+    ck_assert_uint_eq(busy.pair.released, 8 * MIB);
+    wt_gate_open(busy.later);
+}
+END_TEST
+
 /* Where nothing is to go nobody is waited for: or this hangs. */
 START_TEST(test_C8_a_trim_that_is_met_waits_for_nobody)
 {
@@ -766,6 +803,41 @@ START_TEST(test_C8_E3_private_pools_have_ordinary_segments)
 }
 END_TEST
 
+/* Of a pool that has gone blocks come back one by one: none of them waits for
+ * streams, whose ranges those of the pool are not. */
+START_TEST(test_C8_E3_blocks_of_a_pool_that_has_gone_wait_for_no_stream)
+{
+    warm_private_pool pool = 0;
+    char *of_pool[2], *block;
+    wt_gate *gate;
+
+    wt_ok(warm_private_pool_begin(runtime, &pool, 0, NULL, NULL));
+    of_pool[0] = take(first, MIB);
+    of_pool[1] = take(first, MIB);
+    wt_ok(warm_private_pool_end(runtime, pool));
+    wt_ok(warm_private_pool_release(runtime, pool));
+    block = take(second, 3 * MIB);
+    gate = wt_gate_close(runtime, second);
+    wt_gate_await(gate);
+    wt_ok(warm_free(block));
+    wt_ok(warm_free(of_pool[0]));
+    wt_ok(warm_poll(runtime));
+    wt_gate_open(gate);
+    wt_ok(warm_free(of_pool[1]));
+}
+END_TEST
+
+START_TEST(test_C2_C8_no_addresses_are_had_for_what_no_device_has)
+{
+    void *pointer = &pointer;
+
+    wt_fails(WARM_OUT_OF_MEMORY, try(first, (size_t)1 << 44, &pointer));
+    ck_assert_ptr_eq(pointer, &pointer);
+    ck_assert_uint_eq(calls_of("range_reserve"), 0);
+    ck_assert_uint_eq(calls_of("range_commit"), 0);
+}
+END_TEST
+
 /* Memory in two extents, as PyTorch's visualiser wants it. */
 START_TEST(test_C7_C8_snapshots_show_what_has_memory)
 {
@@ -885,6 +957,7 @@ int main(void)
     tcase_add_test(tcase,
                    test_C4_C8_memory_of_a_stream_that_is_not_adopted_stays);
     tcase_add_test(tcase, test_C4_C8_the_legacy_stream_is_waited_for);
+    tcase_add_test(tcase, test_C4_C8_work_that_comes_later_is_not_waited_for);
     tcase_add_test(tcase, test_C8_a_trim_that_is_met_waits_for_nobody);
     tcase_add_test(tcase, test_C2_C8_the_limit_is_of_what_is_committed);
     tcase_add_test(tcase, test_C2_C8_a_commit_that_fails_changes_nothing);
@@ -895,6 +968,10 @@ int main(void)
     tcase_add_test(tcase, test_C3_C8_others_go_on_while_one_grows);
     tcase_add_test(tcase, test_C8_C9_it_cannot_be_shared_and_says_why);
     tcase_add_test(tcase, test_C8_E3_private_pools_have_ordinary_segments);
+    tcase_add_test(
+        tcase, test_C8_E3_blocks_of_a_pool_that_has_gone_wait_for_no_stream);
+    tcase_add_test(tcase,
+                   test_C2_C8_no_addresses_are_had_for_what_no_device_has);
     tcase_add_test(tcase, test_C7_C8_snapshots_show_what_has_memory);
     tcase_add_test(tcase, test_C8_C10_pointers_into_holes_are_refused);
     tcase_add_test(tcase, test_C3_C8_random_sizes_and_trims);
