@@ -138,7 +138,8 @@ STANDIN_RUNS := $(STANDIN_TESTS:%.c=standin:$(B)/%)
 # intercept_tls_get_addr: LeakSanitizer of gcc 12 crashes on the thread-local
 # storage of libraries that were loaded late. die_after_fork: tests fork.
 ASAN_SET := detect_stack_use_after_return=1:strict_string_checks=1
-TSAN_SET := halt_on_error=1:die_after_fork=0
+# atexit_sleep_ms: a second for each test with a thread left, else.
+TSAN_SET := halt_on_error=1:die_after_fork=0:atexit_sleep_ms=50
 SANITIZER_OPTIONS := \
     ASAN_OPTIONS=$(ASAN_SET):intercept_tls_get_addr=0 \
     UBSAN_OPTIONS=print_stacktrace=1 \
@@ -171,14 +172,19 @@ tsan: need-check
 	+@WT_SCALE=$${WT_SCALE:-20} $(MAKE) FLAVOUR=tsan B=build/tsan \
 	    LIMIT=900 TOOL_TESTS= run-tests
 
-# Memcheck follows each test's own process, so that a leak has a test's name.
+# Memcheck follows each test's own process, so that a leak has a test's name;
+# but for programs whose many tests can share one, which costs a tenth.
 MEMCHECK := valgrind -q --error-exitcode=99 --leak-check=full \
     --errors-for-leak-kinds=definite,indirect --show-leak-kinds=definite,indirect \
     --suppressions=tests/valgrind.supp --num-callers=20
+MEMCHECK_SHARED := check_pinned_fault check_device_fault check_private_fault \
+    check_ipc_fault check_spaces check_magazine check_magazine_lane \
+    check_batch check_handles check_lease check_expandable check_device_memory
 # On the stand-in only what does not run on the host device: the sanitizers run
 # the others there.
 run-valgrind: test-programs
-	@$(RUN) -t 900 -b valgrind -w '$(MEMCHECK)' $(HOST_RUNS) \
+	@$(RUN) -t 900 -b valgrind -w '$(MEMCHECK)' -n '$(MEMCHECK_SHARED)' \
+	    $(HOST_RUNS) \
 	    $(filter-out $(HOST_RUNS:host:%=standin:%),$(STANDIN_RUNS))
 
 valgrind: need-check

@@ -2,8 +2,9 @@
 # run.sh: runs test programs and adds up what their TAP logs say.
 #
 #   run.sh [-l logdir] [-t seconds] [-j jobs] [-s standin] [-w wrapper]
-#          [-b suffix] backend:program...
+#          [-b suffix] [-n names] backend:program...
 #
+# Programs of those names run their tests in one process.
 # Prints a line a program, the whole output of one that failed, every line of
 # output that begins with "skip", and at last `N passed, N failed`, with
 # `, N skipped` if any. A program that crashes, hangs, runs no test or leaves
@@ -12,8 +13,8 @@
 # write TAP to $CK_TAP_LOG_FILE_NAME themselves.
 set -u
 
-logs=build/log limit=120 jobs=1 standin='' wrapper='' suffix=''
-while getopts l:t:j:s:w:b: option; do
+logs=build/log limit=120 jobs=1 standin='' wrapper='' suffix='' shared=''
+while getopts l:t:j:s:w:b:n: option; do
     case $option in
     l) logs=$OPTARG ;;
     t) limit=$OPTARG ;;
@@ -21,6 +22,7 @@ while getopts l:t:j:s:w:b: option; do
     s) standin=$OPTARG ;;
     w) wrapper=$OPTARG ;;
     b) suffix=-$OPTARG ;;
+    n) shared=$OPTARG ;;
     *) exit 2 ;;
     esac
 done
@@ -79,6 +81,7 @@ run_one() {
     (
         export WT_BACKEND=$backend CK_TAP_LOG_FILE_NAME=$log
         export CK_DEFAULT_TIMEOUT=${CK_DEFAULT_TIMEOUT:-$((limit / 2))}
+        case " $shared " in *" $name "*) export CK_FORK=no ;; esac
         [ "$backend" != standin ] || export LD_LIBRARY_PATH=$standin
         # shellcheck disable=SC2086 # the wrapper is a command with words
         exec timeout -k 5 "$limit" $wrapper "$program"
