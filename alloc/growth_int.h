@@ -1,0 +1,66 @@
+/* growth_int.h: what the files of growth share, and nobody else.
+ *
+ *   growth.c         errands, and requests until they are served or refused
+ *   growth_obtain.c  a request looks, claims room, obtains what is missing
+ *   growth_return.c  idle segments go back
+ */
+#ifndef WM_GROWTH_INT_H
+#define WM_GROWTH_INT_H
+
+#include "alloc/growth.h"
+#include "alloc/space.h"
+#include "alloc/stretch.h"
+
+/* One thread's business with the driver; lives on its stack. */
+struct wm_errand {
+    struct wm_errand *next;
+    uint64_t number;
+    wm_arena *arena;
+    size_t bytes; /* that come; 0: segments go back */
+    size_t room;  /* of those: not promised to anybody */
+    bool held;    /* they have come */
+};
+
+/* What it leaves behind for those that wait. */
+enum wm_outcome { WM_ERRAND_NOTHING, WM_ERRAND_VACATED, WM_ERRAND_GAINED };
+
+void wm_errand_begin_locked(wm_growth *growth, struct wm_errand *errand);
+/* What comes is held before anybody finds it, and gives it back again. */
+void wm_errand_arrive(wm_growth *growth, struct wm_errand *errand);
+/* gone: bytes that are held no more. */
+void wm_errand_end(wm_growth *growth, struct wm_errand *errand,
+                   enum wm_outcome outcome, size_t gone);
+/* Until the errand of that number is over. */
+void wm_errand_wait_locked(wm_growth *growth, uint64_t number);
+
+/* A request, and what it has met. */
+struct wm_growing {
+    wm_arena *arena;
+    wm_arena *give_back; /* whose idle segments may go for it; null: all */
+    wm_lane *lane;
+    size_t bytes;  /* 0: none yet, memory is to be had ahead */
+    size_t needed; /* bytes of a run for it */
+    size_t wanted; /* bytes that are to come for it, if all goes well */
+    wm_block *block;
+    wm_stretch stretch;       /* where it is to come, if segments stretch */
+    bool by_limit;            /* the last refusal: ours, not the driver's */
+    uint64_t gained, vacated; /* at its last look */
+};
+
+/* Obtains bytes, or serves the request without. */
+warm_status wm_growth_obtain(wm_space *space, struct wm_growing *request,
+                             size_t bytes);
+
+/* Gives idle segments of one large request of less than below bytes back, of an
+ * arena and its siblings, at most most bytes of them. */
+void wm_growth_give_own(wm_space *space, wm_arena *arena, size_t below,
+                        size_t most);
+/* The driver takes a region, counted. of: the segment that base is a part of,
+ * or null. */
+warm_status wm_growth_driver_free(wm_space *space, wm_arena *arena,
+                                  const wm_segment *of, char *base,
+                                  size_t bytes);
+/* Bytes held by an arena and its siblings. */
+size_t wm_growth_held_beside(wm_arena *arena);
+
+#endif

@@ -1,0 +1,271 @@
+/* growth_obtain.c: a request looks, claims room, and obtains what is missing;
+ * see growth.h. */
+#include "alloc/growth_int.h"
+
+#include "alloc/page_map.h"
+#include "runtime/base/bytes.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+
+/* What would come in much more time than a growth of the request's own takes
+ * is not waited for: memory that is had ahead comes in large regions. */
+enum { PATIENCE = 4 };
+
+/* Room in what is coming to the arena already. */
+static struct wm_errand *find_room_locked(wm_growth *growth,
+                                          const struct wm_growing *request)
+{
+    for (struct wm_errand *e = growth->errands; e != NULL; e = e->next) {
+        if (e->room >= request->needed &&
+            wm_arena_beside(e->arena, request->arena) &&
+            e->bytes / PATIENCE <= request->wanted) {
+            return e;
+        }
+    }
+    return NULL;
+}
+
+/* Takes what has come since, or waits for what comes and has room for it.
+ * NOT_READY: there is neither. */
+static warm_status look_locked(wm_space *space, struct wm_growing *request)
+{
+    wm_growth *growth = &space->growth;
+
+    for (;;) {
+        bool starved = false;
+        struct wm_errand *errand;
+
+        request->gained = growth->gained;
+        request->vacated = growth->vacated;
+        request->block = wm_arena_take_any(request->arena, request->lane,
+                                           request->bytes, &starved);
+        if (request->block != NULL) {
+            return WARM_OK;
+        }
+        if (starved) {
+            return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a record of it");
+        }
+        errand = find_room_locked(growth, request);
+        if (errand == NULL) {
+            return WARM_NOT_READY;
+        }
+        errand->room -= request->needed;
+        wm_errand_wait_locked(growth, errand->number);
+    }
+}
+
+static bool within_limit_locked(wm_space *space, size_t bytes)
+{
+    size_t limit = wm_space_limit(space);
+    size_t taken;
+
+    if (limit == 0) {
+        return true;
+    }
+    taken = space->growth.held + space->growth.coming;
+    return taken <= limit && bytes <= limit - taken;
+}
+
+/* Where the memory of an errand is to come, which may be less of it: idle
+ * memory beside it does its part. NOT_FOUND: there are no addresses for it. */
+static warm_status claim(struct wm_growing *request, struct wm_errand *errand)
+{
+    warm_status status;
+
+    request->stretch = (wm_stretch){.part = NULL};
+    if (request->arena->unit == 0) {
+        return WARM_OK;
+    }
+    status = wm_stretch_claim(request->arena, request->lane, request->needed,
+                              errand->bytes, &request->stretch);
+    if (status == WARM_OK) {
+        errand->bytes = request->stretch.bytes;
+        errand->room = request->stretch.room - request->needed;
+    }
+    return status;
+}
+
+/* Looks, and unless that serves the request claims room for an errand. */
+static warm_status begin(wm_space *space, struct wm_growing *request,
+                         struct wm_errand *errand)
+{
+    warm_status status;
+
+    wm_lock_acquire(&space->growth.lock);
+    status = request->bytes > 0 ? look_locked(space, request) : WARM_NOT_READY;
+    if (status == WARM_NOT_READY) {
+        status = claim(request, errand);
+        status = status == WARM_OK ? WARM_NOT_READY : status;
+    }
+    if (status == WARM_NOT_READY) {
+        request->by_limit = !within_limit_locked(space, errand->bytes);
+        if (request->by_limit) {
+            wm_stretch_undo(request->arena, &request->stretch, false);
+            status = wm_fail(WARM_OUT_OF_MEMORY, "the limit of %s is reached",
+                             wm_bytes(wm_space_limit(space)).text);
+        } else {
+            wm_errand_begin_locked(&space->growth, errand);
+        }
+    }
+    wm_lock_release(&space->growth.lock);
+    return status;
+}
+
+/* Of what is held so much may be idle before growth gives some of it back. */
+enum { IDLE_PART = 8 };
+
+/* Where segments stretch: as many bytes of what is idle longest as come, if
+ * much is: it is not enough in one place, and serves nobody here. */
+static void swap_parts(wm_space *space, const struct wm_growing *request)
+{
+    if (wm_arena_idle(request->arena) >
+        wm_growth_held_beside(request->arena) / IDLE_PART) {
+        wm_growth_collect(space, request->arena, request->stretch.bytes);
+    }
+}
+
+/* Gives idle segments back that were made for one large request and are too
+ * small for this one, at most as many bytes as come for it. That cannot go
+ * round in circles, whatever the load: a segment goes only for a larger one, so
+ * that of those which go and come again and again none would be the largest.
+ * The others stay, for those who allocate while this one waits. Memory that is
+ * obtained ahead takes nobody's place. */
+static void swap(wm_space *space, const struct wm_growing *request,
+                 size_t bytes)
+{
+    if (request->stretch.part != NULL) {
+        swap_parts(space, request);
+    } else if (request->needed > 0) {
+        wm_growth_give_own(space, request->arena, request->needed, bytes);
+    }
+}
+
+/* There are no records for a region. One that the driver does not take back
+ * either is nobody's: it stays held, under the limit too. */
+static void lose(wm_space *space, const struct wm_growing *request, void *base,
+                 struct wm_errand *errand, size_t *gone)
+{
+    warm_error cause = {.size = sizeof cause};
+
+    warm_last_error(&cause);
+    if (wm_growth_driver_free(space, request->arena, request->stretch.segment,
+                              base, errand->bytes) == WARM_OK) {
+        *gone = errand->bytes;
+    } else {
+        wm_log(WARM_LOG_WARNING,
+               "the driver did not take %s of %s memory back for which there "
+               "is no record: they are lost",
+               wm_bytes(errand->bytes).text, space->traits->name);
+    }
+    wm_error_restore(&cause);
+}
+
+/* Obtains what the errand is for and takes the block from it. No lock held. */
+static warm_status obtain(wm_space *space, struct wm_growing *request,
+                          struct wm_errand *errand, size_t *gone)
+{
+    size_t segment_bytes = errand->bytes;
+    wm_arena *arena = request->arena;
+    uint64_t start = wm_clock_ns();
+    void *base = NULL;
+    warm_status status =
+        space->traits->obtain(space, arena->node, segment_bytes, &base);
+
+    wm_arena_count_driver(arena, false, wm_clock_ns() - start);
+    if (status == WARM_OK) {
+        wm_errand_arrive(&space->growth, errand);
+        status = wm_arena_grow(arena, request->lane, base, segment_bytes,
+                               request->bytes, &request->block);
+        if (status != WARM_OK) {
+            lose(space, request, base, errand, gone);
+        }
+    }
+    if (status == WARM_OK && request->needed > 0) {
+        wm_arena_note_growth_beside(arena, request->needed, segment_bytes);
+    }
+    return status;
+}
+
+/* The same where segments stretch: obtains the part that was claimed. */
+static warm_status obtain_part(wm_space *space, struct wm_growing *request,
+                               struct wm_errand *errand, size_t *gone)
+{
+    const wm_range_traits *ranges = space->traits->ranges;
+    wm_stretch *stretch = &request->stretch;
+    wm_arena *arena = request->arena;
+    char *base = stretch->segment->base, *part = stretch->part->base;
+    uint64_t start = wm_clock_ns();
+    warm_status status =
+        ranges->commit(space, base, (size_t)(part - base), stretch->bytes);
+
+    wm_arena_count_driver(arena, false, wm_clock_ns() - start);
+    if (status != WARM_OK) {
+        wm_stretch_undo(arena, stretch, false);
+        return status;
+    }
+    wm_errand_arrive(&space->growth, errand);
+    if (!wm_stretch_done(arena, request->lane, stretch, request->bytes,
+                         &request->block)) {
+        status = wm_fail(WARM_OUT_OF_MEMORY,
+                         "no memory for the allocator's records");
+        lose(space, request, part, errand, gone);
+        wm_stretch_undo(arena, stretch, *gone == 0);
+    }
+    return status;
+}
+
+/* Begins, with more addresses if there are none. */
+static warm_status begin_somewhere(wm_space *space, struct wm_growing *request,
+                                   struct wm_errand *errand)
+{
+    const wm_range_traits *ranges = space->traits->ranges;
+    warm_status status = begin(space, request, errand);
+
+    while (status == WARM_NOT_FOUND) {
+        void *base = NULL;
+        size_t bytes = 0;
+
+        status = ranges->reserve(space, request->needed, &base, &bytes);
+        if (status == WARM_OK) {
+            status =
+                wm_stretch_add(request->arena, base, bytes, request->needed);
+            if (status != WARM_OK) {
+                (void)ranges->release(space, base, bytes);
+            }
+        }
+        if (status == WARM_OK) {
+            status = begin(space, request, errand);
+        }
+    }
+    return status;
+}
+
+warm_status wm_growth_obtain(wm_space *space, struct wm_growing *request,
+                             size_t bytes)
+{
+    struct wm_errand errand = {.arena = request->arena,
+                               .bytes = bytes,
+                               .room = bytes - request->needed};
+    warm_status status = begin_somewhere(space, request, &errand);
+
+    if (status == WARM_NOT_READY) {
+        size_t gone = 0;
+
+        swap(space, request, bytes);
+        status = request->stretch.part != NULL
+                     ? obtain_part(space, request, &errand, &gone)
+                     : obtain(space, request, &errand, &gone);
+        wm_errand_end(&space->growth, &errand,
+                      status == WARM_OK ? WM_ERRAND_GAINED : WM_ERRAND_VACATED,
+                      gone);
+        if (status == WARM_OK) {
+            wm_background_note_held(&space->background);
+        }
+        if (status == WARM_OK && request->bytes > 0 && request->block == NULL) {
+            status =
+                wm_fail(WARM_OUT_OF_MEMORY, "no memory for a record of it");
+        }
+    }
+    return status;
+}

@@ -1,0 +1,250 @@
+/* growth_return.c: idle segments go back to the driver; see growth.h. */
+#include "alloc/growth_int.h"
+
+#include "alloc/private_pool.h"
+#include "runtime/base/bytes.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+
+/* What became of the idle segments that were to go back. */
+struct returned {
+    size_t bytes;     /* with the driver again */
+    size_t refused;   /* the driver did not take */
+    warm_error cause; /* of the last refusal */
+};
+
+warm_status wm_growth_driver_free(wm_space *space, wm_arena *arena,
+                                  const wm_segment *of, char *base,
+                                  size_t bytes)
+{
+    uint64_t start = wm_clock_ns();
+    warm_status status =
+        of != NULL ? space->traits->ranges->decommit(
+                         space, of->base, (size_t)(base - of->base), bytes)
+                   : space->traits->give_back(space, base, bytes);
+
+    wm_arena_count_driver(arena, true, wm_clock_ns() - start);
+    return status;
+}
+
+static void give_back_one(wm_space *space, wm_segment *segment,
+                          struct returned *returned)
+{
+    wm_arena *arena = segment->arena;
+    size_t bytes = segment->bytes;
+
+    if (wm_growth_driver_free(space, arena, segment->of, segment->base,
+                              bytes) == WARM_OK) {
+        returned->bytes += bytes;
+        wm_arena_released(arena, segment);
+        return;
+    }
+    returned->refused += bytes;
+    returned->cause.size = sizeof returned->cause;
+    warm_last_error(&returned->cause);
+    wm_arena_reattach(arena, segment);
+}
+
+static void say_refused(wm_space *space, const struct returned *returned)
+{
+    if (returned->refused > 0) {
+        wm_log(WARM_LOG_WARNING,
+               "the driver did not take %s of %s memory back, which stays in "
+               "the cache: %s",
+               wm_bytes(returned->refused).text, space->traits->name,
+               returned->cause.message);
+    }
+}
+
+size_t wm_growth_held_beside(wm_arena *arena)
+{
+    size_t bytes = 0;
+
+    for (wm_arena *a = arena->siblings; a != NULL; a = a->next_sibling) {
+        bytes += wm_arena_held(a);
+    }
+    return bytes;
+}
+
+/* Which segments go: what the functions below make of it. */
+struct going {
+    wm_arena *arena;    /* and its siblings; null: of all */
+    size_t target;      /* bytes that may be held */
+    uint64_t before_ns; /* idle since then */
+    size_t below, most; /* bytes of one, of all */
+};
+
+static wm_segment *append(wm_segment *chain, wm_segment *more)
+{
+    while (more != NULL) {
+        wm_segment *next = more->next;
+
+        more->next = chain;
+        chain = more;
+        more = next;
+    }
+    return chain;
+}
+
+static size_t bytes_of(const wm_segment *chain)
+{
+    size_t bytes = 0;
+
+    for (; chain != NULL; chain = chain->next) {
+        bytes += chain->bytes;
+    }
+    return bytes;
+}
+
+/* Of the arenas, one after the other. */
+static wm_segment *detach_down(wm_space *space, const struct going *going)
+{
+    size_t left = going->target > 0 ? space->growth.held : 0;
+    wm_segment *chain = NULL;
+
+    for (wm_arena *arena = wm_space_arenas(space); arena != NULL;
+         arena = arena->next_arena) {
+        size_t held = wm_arena_held(arena);
+        size_t others = left > held ? left - held : 0;
+        size_t target = going->target > others ? going->target - others : 0;
+        wm_segment *gone = NULL;
+        size_t bytes;
+
+        if (going->arena == NULL || wm_arena_beside(going->arena, arena)) {
+            gone = wm_arena_detach(arena, target);
+        }
+        bytes = bytes_of(gone);
+        left -= left > bytes ? bytes : left;
+        chain = append(chain, gone);
+    }
+    return chain;
+}
+
+static wm_segment *detach_old(wm_space *space, const struct going *going)
+{
+    const wm_background *b = &space->background;
+    const wm_arena *reserved = wm_space_arena(space, b->reserve_node);
+    size_t reserve = b->reserve_bytes;
+    wm_segment *chain = NULL;
+
+    for (wm_arena *a = wm_space_arenas(space); a != NULL; a = a->next_arena) {
+        size_t none = 0;
+        size_t *keep = wm_arena_beside(a, reserved) ? &reserve : &none;
+
+        chain = append(chain, wm_arena_detach_old(a, going->before_ns, keep));
+    }
+    return chain;
+}
+
+static wm_segment *detach_own(wm_space *space, const struct going *going)
+{
+    wm_segment *chain = NULL;
+    size_t most = going->most;
+
+    (void)space;
+    for (wm_arena *a = going->arena->siblings; a != NULL; a = a->next_sibling) {
+        wm_segment *gone = wm_arena_detach_own(a, going->below, most);
+
+        most -= bytes_of(gone);
+        chain = append(chain, gone);
+    }
+    return chain;
+}
+
+/* A segment on its way back is neither cached nor room under the limit: from
+ * its detaching on there is an errand that others can wait for. */
+static size_t send_back(wm_space *space, const struct going *going,
+                        wm_segment *(*detach)(wm_space *space,
+                                              const struct going *going))
+{
+    struct wm_errand errand = {.bytes = 0};
+    struct returned returned = {0};
+    wm_segment *segment;
+
+    if (wm_private_captures(space)) {
+        return 0; /* it would break a capture */
+    }
+    wm_lock_acquire(&space->growth.lock);
+    segment = detach(space, going);
+    if (segment != NULL) {
+        wm_errand_begin_locked(&space->growth, &errand);
+    }
+    wm_lock_release(&space->growth.lock);
+    if (segment == NULL) {
+        return 0;
+    }
+    while (segment != NULL) {
+        wm_segment *next = segment->next;
+
+        give_back_one(space, segment, &returned);
+        segment = next;
+    }
+    wm_errand_end(&space->growth, &errand,
+                  returned.bytes > 0 ? WM_ERRAND_GAINED : WM_ERRAND_NOTHING,
+                  returned.bytes);
+    say_refused(space, &returned);
+    return returned.bytes;
+}
+
+/* Else nobody need be waited for. */
+static bool is_above(wm_growth *growth, size_t target)
+{
+    bool above;
+
+    wm_lock_acquire(&growth->lock);
+    above = growth->held > target;
+    wm_lock_release(&growth->lock);
+    return above;
+}
+
+size_t wm_growth_give_back(wm_space *space, wm_arena *arena, size_t target)
+{
+    struct going going = {.arena = arena, .target = target};
+    const wm_arena *of = arena != NULL ? arena : space->arenas;
+
+    if (of->unit > 0 && is_above(&space->growth, target) &&
+        !wm_private_captures(space)) {
+        space->traits->ranges->settle(space);
+    }
+    return send_back(space, &going, detach_down);
+}
+
+static wm_segment *detach_oldest(wm_space *space, const struct going *going)
+{
+    wm_segment *chain = NULL;
+    size_t most = going->most;
+
+    (void)space;
+    for (wm_arena *a = going->arena->siblings; a != NULL && most > 0;
+         a = a->next_sibling) {
+        wm_segment *gone = wm_arena_detach_oldest(a, most);
+        size_t bytes = bytes_of(gone);
+
+        most -= bytes < most ? bytes : most;
+        chain = append(chain, gone);
+    }
+    return chain;
+}
+
+void wm_growth_collect(wm_space *space, wm_arena *arena, size_t bytes)
+{
+    struct going going = {.arena = arena, .most = bytes};
+
+    (void)send_back(space, &going, detach_oldest);
+}
+
+void wm_growth_decay(wm_space *space, uint64_t before_ns)
+{
+    struct going going = {.before_ns = before_ns};
+
+    (void)send_back(space, &going, detach_old);
+}
+
+void wm_growth_give_own(wm_space *space, wm_arena *arena, size_t below,
+                        size_t most)
+{
+    struct going going = {.arena = arena, .below = below, .most = most};
+
+    (void)send_back(space, &going, detach_own);
+}
