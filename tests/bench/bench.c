@@ -160,7 +160,7 @@ static int table(enum bench_load load, const char *folder)
         if (row->of != NULL) {
             figures[i] = figures[bench_row_find(row->of)];
         } else {
-            bench_measure_row(row, load, &figures[i]);
+            bench_measure_row(row, load, figures, &figures[i]);
         }
         bench_print_row(row, &figures[i]);
         bench_json_row(json, row, &figures[i]);

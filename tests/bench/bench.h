@@ -33,7 +33,7 @@ typedef struct bench_setup {
     uint64_t ops;                 /* a thread and run; traces: most steps */
     unsigned ms;                  /* fewer where a run takes longer; 0: not */
     uint64_t warm;                /* a thread, at least ops / 4 + 1024 */
-    unsigned warm_ms;             /* fewer where a thread takes longer */
+    unsigned warm_ms;             /* fewer: longer, or of no use; 0: not */
     unsigned runs;                /* timed ones */
     unsigned record_ns, query_ns; /* what an event costs */
     unsigned lag;                 /* later uses until an event is done */
@@ -127,6 +127,16 @@ typedef void (*bench_loop)(void *context, unsigned thread, uint64_t ops);
 void bench_measure(const bench_setup *setup, bench_loop loop, void *context,
                    void (*enter)(void), void (*warm)(void *context),
                    bench_result *result);
+
+/* A warm-up, which goes on as long as that helps: when its last part ended,
+ * when this one may, and what an operation of the last one cost. Zero at first;
+ * bench_is_warm() is told a thread's time and operations since it began. */
+typedef struct bench_warmth {
+    uint64_t ns, ops, end;
+    double cost;
+} bench_warmth;
+
+bool bench_is_warm(bench_warmth *w, uint64_t ns, uint64_t ops);
 
 /* Sorts values and returns the median. */
 double bench_median(double *value, size_t count);

@@ -112,7 +112,7 @@ bool bench_gpu(const char *folder, enum bench_load load)
     bench_run_patience(PATIENCE);
     for (size_t i = 0; i < ROWS; i++) {
         if (row_of(i) == i) {
-            bench_measure_row(&rows[i], load, &figures[i]);
+            bench_measure_row(&rows[i], load, NULL, &figures[i]);
         }
         measured = measured || bench_measured(&figures[row_of(i)].of[0][0]);
         bench_print_row(&rows[i], &figures[row_of(i)]);

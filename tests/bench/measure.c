@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BITS = 40 };
+enum { BITS = 40, PART_NS = 20000000 /* the first of a warm-up */ };
 
 static const uint64_t MILLION = 1000000;
 
@@ -35,6 +35,7 @@ typedef struct team {
     pthread_barrier_t barrier;
     /* Written by one thread between two barriers. */
     uint64_t ops, start_ns, cpu_ns, last_cpu_ns, warm_ns, warm_ops;
+    bench_warmth warmth;
     bool more;
 } team;
 
@@ -149,6 +150,23 @@ static void timed(member *m, unsigned run)
     pthread_barrier_wait(&t->barrier);
 }
 
+/* Each part of a warm-up but the first is as long as all before it. One that
+ * was hardly cheaper than the last shows that there is no more to gain: the
+ * same rule for who is warm at once and for who needs long. */
+bool bench_is_warm(bench_warmth *w, uint64_t ns, uint64_t ops)
+{
+    double last = w->cost;
+
+    if (ns < w->end || ns < PART_NS || ops == w->ops) {
+        return false;
+    }
+    w->cost = (double)(ns - w->ns) / (double)(ops - w->ops);
+    w->ns = ns;
+    w->ops = ops;
+    w->end = 2 * ns;
+    return last > 0 && w->cost > 0.92 * last;
+}
+
 /* Another round of the warm-up? And how much a run may do, from what the last
  * round cost. Both by processor time, or a machine with others on it would be
  * less warm; that of a thread, or many threads would be. */
@@ -164,7 +182,9 @@ static void after_round(team *t, uint64_t round)
     t->last_cpu_ns = cpu;
     t->warm_ops += round;
     t->more = t->warm_ops < setup->warm &&
-              (setup->warm_ms == 0 || warm < setup->warm_ms * MILLION);
+              (setup->warm_ms == 0 ||
+               (warm < setup->warm_ms * MILLION &&
+                !bench_is_warm(&t->warmth, warm, t->warm_ops)));
     t->ops = setup->ms != 0 && fit < setup->ops ? fit + 1 : setup->ops;
     if (t->more) {
         return;

@@ -9,7 +9,7 @@
     }
 #define RUNS                                                                   \
     {                                                                          \
-        1, 5, 5                                                                \
+        1, 3, 5                                                                \
     }
 #define YARDSTICKS                                                             \
     {"warmpool", NULL}, {"floor", NULL}, {"none", NULL}, {"glibc", NULL},      \
@@ -20,13 +20,14 @@
 #define EVENTS(record, query) .record_ns = (record), .query_ns = (query)
 #define LATE                  .lag = 4, .aging = 1
 /* Slow peers do fewer operations, and everybody is given the same time. */
-#define TIMED .ms = {0, 15, 300}
+#define TIMED .ms = {0, 20, 300}
 /* What is live repeats with the plan, every 65,536 operations, but a cache may
  * need many of those until it holds the most of every size. */
-#define STEADY TIMED, .warm = {0, 4000000, 16000000}, .warm_ms = {0, 80, 1000}
+#define STEADY TIMED, .warm = {0, 4000000, 16000000}, .warm_ms = {0, 240, 1000}
 #define TRACE(lags)                                                            \
     .lag = (lags), .threads = {8}, .ops = {3000, -1U, -1U}, .runs = {1, 1, 1}, \
-    .series = {{"warmpool", NULL}, {"cub", NULL}}
+    .timeless = true
+#define CUB_BESIDE .series = {{"warmpool", NULL}, {"cub", NULL}}
 
 /* The peers' figures are of another machine: never in a ratio. */
 const bench_row bench_rows[] = {
@@ -34,7 +35,7 @@ const bench_row bench_rows[] = {
      .title = "reserve a handle already held",
      .work = "reserve",
      .threads = THREADS,
-     .ops = {1000, 5000000, 20000000},
+     .ops = {1000, 2000000, 20000000},
      .runs = RUNS,
      .series = {{"warmpool", NULL}, {"tls", "tls"}},
      .goal = BENCH_RATIO,
@@ -45,7 +46,7 @@ const bench_row bench_rows[] = {
      .title = "reserve a handle held and bound to the same stream",
      .work = "reserve_on",
      .threads = THREADS,
-     .ops = {1000, 5000000, 20000000},
+     .ops = {1000, 2000000, 20000000},
      .runs = RUNS,
      .series = {{"warmpool", NULL}, {"tls", "tls"}},
      .goal = BENCH_RATIO,
@@ -57,7 +58,7 @@ const bench_row bench_rows[] = {
      .work = "churn",
      .threads = {8},
      .ops = {1, 6, 20},
-     .runs = {3, 101, 501},
+     .runs = {3, 51, 501},
      .series = {{"warmpool", NULL}, {"tls", NULL}, {"bare", NULL}},
      .goal = BENCH_ABSOLUTE,
      .limit = 700,
@@ -169,6 +170,7 @@ const bench_row bench_rows[] = {
      .title = "peak pinned / peak live, mixed trace, event lag 0",
      .work = "tmixeds",
      TRACE(0),
+     CUB_BESIDE,
      .goal = BENCH_MEMORY,
      .limit = 1.15,
      .peers = "PyTorch 1.59, RMM 2.84, CUB 1.59"},
@@ -176,6 +178,7 @@ const bench_row bench_rows[] = {
      .title = "peak pinned / peak live, server trace, event lag 0",
      .work = "tservers",
      TRACE(0),
+     CUB_BESIDE,
      .goal = BENCH_MEMORY,
      .limit = 1.15,
      .peers = "PyTorch 2.46, RMM 3.19, CUB 1.17 (1.03 with its small cache)"},
@@ -183,18 +186,21 @@ const bench_row bench_rows[] = {
      .title = "peak pinned / peak live, mixed trace, event lag 4",
      .work = "tmixeds",
      TRACE(4),
+     CUB_BESIDE,
      .unhurried = true,
      .peers = "PyTorch 1.76, RMM 2.84, CUB 1.67"},
     {.name = "tserver-4",
      .title = "peak pinned / peak live, server trace, event lag 4",
      .work = "tservers",
      TRACE(4),
+     CUB_BESIDE,
      .unhurried = true,
      .peers = "PyTorch 2.70, RMM 3.19, CUB 1.25"},
     {.name = "tmixed-32",
      .title = "peak pinned / peak live, mixed trace, event lag 32",
      .work = "tmixeds",
      TRACE(32),
+     CUB_BESIDE,
      .goal = BENCH_MEMORY,
      .limit = 1.6,
      .peers = "PyTorch 2.48, RMM 2.84, CUB 2.04"},
@@ -202,6 +208,7 @@ const bench_row bench_rows[] = {
      .title = "peak pinned / peak live, server trace, event lag 32",
      .work = "tservers",
      TRACE(32),
+     CUB_BESIDE,
      .goal = BENCH_MEMORY,
      .limit = 1.3,
      .peers = "PyTorch 3.21, RMM 3.19, CUB 1.65"},
@@ -264,22 +271,16 @@ const bench_row bench_rows[] = {
     {.name = "device-tmix",
      .title = "peak held / peak live of a device, mixed trace, event lag 0",
      .work = "tmixeds",
-     .lag = 0,
-     .threads = {8},
-     .ops = {3000, -1U, -1U},
-     .runs = {1, 1, 1},
-     .series = {{"device", NULL}, {"device-x", NULL}, {"cub", NULL}},
+     TRACE(0),
+     .series = {{"device", NULL}, {"device-x", NULL}, {"cub", "tmixed-0"}},
      .goal = BENCH_MEMORY,
      .limit = 1.15,
      .peers = "PyTorch 2.16, RMM 2.84, CUB 1.59, cnmem 2.20"},
     {.name = "device-tsrv",
      .title = "the same, server trace",
      .work = "tservers",
-     .lag = 0,
-     .threads = {8},
-     .ops = {3000, -1U, -1U},
-     .runs = {1, 1, 1},
-     .series = {{"device", NULL}, {"device-x", NULL}, {"cub", NULL}},
+     TRACE(0),
+     .series = {{"device", NULL}, {"device-x", NULL}, {"cub", "tserver-0"}},
      .goal = BENCH_MEMORY,
      .limit = 1.15,
      .peers = "PyTorch 3.61, RMM 3.19, CUB 1.17 (1.03 with its small cache), "
@@ -310,6 +311,27 @@ size_t bench_row_find(const char *name)
         i++;
     }
     return i;
+}
+
+/* glibc's malloc is the slowest, jemalloc is faster with more in its threads'
+ * caches; bare threads cost nothing above bare ones. */
+bool bench_series_unhurried(const char *label)
+{
+    return strcmp(label, "glibc") == 0 || strcmp(label, "jemalloc") == 0 ||
+           strcmp(label, "bare") == 0;
+}
+
+const bench_result *bench_series_of(const bench_row *row, unsigned series,
+                                    const bench_figures *figures)
+{
+    const char *name = row->series[series].work;
+    size_t i = name != NULL ? bench_row_find(name) : 0;
+    int of = -1;
+
+    if (name != NULL && strcmp(bench_rows[i].name, name) == 0) {
+        of = bench_series_find(&bench_rows[i], row->series[series].label);
+    }
+    return of >= 0 ? figures[i].of[of] : NULL;
 }
 
 int bench_series_find(const bench_row *row, const char *label)

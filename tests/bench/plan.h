@@ -12,8 +12,8 @@ enum bench_load { BENCH_SMOKE, BENCH_QUICK, BENCH_FULL };
 
 /* A column of a row: what is measured, and with which work if not the row's. */
 typedef struct bench_series {
-    const char *label; /* see peer.c */
-    const char *work;
+    const char *label; /* see run.c */
+    const char *work;  /* or an earlier row that has these figures */
 } bench_series;
 
 enum bench_goal {
@@ -42,6 +42,7 @@ typedef struct bench_row {
     bool paired;       /* ns is a difference, min and max how sure it is */
     bool unhurried;    /* has no goal, and is left out of the quick table */
     bool flat;         /* most at most 1.5 × the first, over the threads */
+    bool timeless;     /* figures are no times: series run side by side */
     const char *peers; /* elsewhere: see README.md */
 } bench_row;
 
@@ -56,6 +57,11 @@ typedef struct bench_figures {
 size_t bench_row_find(const char *name);
 /* Index of the series of that label in the row, or -1. */
 int bench_series_find(const bench_row *row, const char *label);
+/* Left out of the quick table: a series beside it says more. */
+bool bench_series_unhurried(const char *label);
+/* The figures of an earlier row that are this series', or null. */
+const bench_result *bench_series_of(const bench_row *row, unsigned series,
+                                    const bench_figures *figures);
 unsigned bench_series_count(const bench_row *row);
 unsigned bench_thread_counts(const bench_row *row);
 
@@ -66,9 +72,9 @@ bool bench_run(const char *label, const bench_setup *setup,
 /* No child may take longer than that many seconds; 0: no limit. */
 void bench_run_patience(unsigned seconds);
 
-/* Every figure of a row. */
+/* Every figure of a row. all: what rows of the plan have so far. */
 void bench_measure_row(const bench_row *row, enum bench_load load,
-                       bench_figures *figures);
+                       const bench_figures *all, bench_figures *figures);
 
 /* Does the goal of the row hold? measured: in words, for people. */
 bool bench_goal_met(const bench_row *row, const bench_figures *figures,

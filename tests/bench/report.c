@@ -88,6 +88,9 @@ static void print_ns(const bench_row *row, const bench_figures *f)
     }
     printf("\n");
     for (unsigned s = 0; s < bench_series_count(row); s++) {
+        if (!bench_measured(&f->of[s][0])) {
+            continue;
+        }
         printf("  %-12s", row->series[s].label);
         for (unsigned t = 0; t < bench_thread_counts(row); t++) {
             const bench_result *r = &f->of[s][t];

@@ -6,6 +6,7 @@
 #include "tests/bench/plan.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -115,45 +116,54 @@ static void parse(const char *line, bench_result *result)
 #undef FIELD
 }
 
-static bool collect(int in, pid_t child, bench_result *result)
-{
-    FILE *stream = fdopen(in, "r");
-    char line[128];
-    int status = 0;
+typedef struct child {
+    pid_t pid; /* -1: there is none */
+    FILE *out;
+} child;
 
-    while (stream != NULL && fgets(line, sizeof line, stream) != NULL) {
-        parse(line, result);
-    }
-    if (stream != NULL) {
-        fclose(stream);
-    }
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-    }
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
-bool bench_run(const char *label, const bench_setup *setup,
-               bench_result *result)
+/* No other child has its ends, or what it says would not end with it. */
+static child begin(const char *label, const bench_setup *setup)
 {
+    child c = {.pid = -1};
     int ends[2];
-    pid_t child;
 
-    *result = BENCH_RESULT_NONE;
-    if (is_missing(label, false) || pipe(ends) != 0) {
-        return false;
+    if (is_missing(label, false) || pipe2(ends, O_CLOEXEC) != 0) {
+        return c;
     }
     fflush(NULL);
-    child = fork();
-    if (child == 0) {
-        close(ends[0]);
+    c.pid = fork();
+    if (c.pid == 0) {
         become(label, setup, ends[1]);
     }
     close(ends[1]);
-    if (child < 0) {
-        close(ends[0]);
+    c.out = fdopen(ends[0], "r");
+    return c;
+}
+
+static bool collect(const child *c, bench_result *result)
+{
+    char line[128];
+    int status = 0;
+
+    while (c->out != NULL && fgets(line, sizeof line, c->out) != NULL) {
+        parse(line, result);
+    }
+    if (c->out != NULL) {
+        fclose(c->out);
+    }
+    while (c->pid > 0 && waitpid(c->pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    return c->pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static bool end(const child *c, const char *label, const bench_setup *setup,
+                bench_result *result)
+{
+    *result = BENCH_RESULT_NONE;
+    if (is_missing(label, false)) {
         return false;
     }
-    if (!collect(ends[0], child, result)) {
+    if (!collect(c, result)) {
         fprintf(stderr, "skip: %s could not be measured (%s, %u threads)\n",
                 label, setup->work, setup->threads);
         is_missing(label, true);
@@ -163,25 +173,69 @@ bool bench_run(const char *label, const bench_setup *setup,
     return true;
 }
 
-void bench_measure_row(const bench_row *row, enum bench_load load,
-                       bench_figures *figures)
+bool bench_run(const char *label, const bench_setup *setup,
+               bench_result *result)
 {
-    for (unsigned s = 0; s < bench_series_count(row); s++) {
-        for (unsigned t = 0; t < bench_thread_counts(row); t++) {
-            const char *work = row->series[s].work;
-            bench_setup setup = {.work = work != NULL ? work : row->work,
-                                 .threads = row->threads[t],
-                                 .ops = row->ops[load],
-                                 .ms = row->ms[load],
-                                 .warm = row->warm[load],
-                                 .warm_ms = row->warm_ms[load],
-                                 .runs = row->runs[load],
-                                 .record_ns = row->record_ns,
-                                 .query_ns = row->query_ns,
-                                 .lag = row->lag,
-                                 .aging = row->aging};
+    child c = begin(label, setup);
 
-            (void)bench_run(row->series[s].label, &setup, &figures->of[s][t]);
+    return end(&c, label, setup, result);
+}
+
+static bench_setup setup_of(const bench_row *row, enum bench_load load,
+                            unsigned s, unsigned t)
+{
+    const char *work = row->series[s].work;
+
+    return (bench_setup){.work = work != NULL ? work : row->work,
+                         .threads = row->threads[t],
+                         .ops = row->ops[load],
+                         .ms = row->ms[load],
+                         .warm = row->warm[load],
+                         .warm_ms = row->warm_ms[load],
+                         .runs = row->runs[load],
+                         .record_ns = row->record_ns,
+                         .query_ns = row->query_ns,
+                         .lag = row->lag,
+                         .aging = row->aging};
+}
+
+/* Those of one count of threads next to each other: they are compared. */
+static void measure_column(const bench_row *row, enum bench_load load,
+                           const bench_figures *all, unsigned t,
+                           bench_figures *figures)
+{
+    unsigned count = bench_series_count(row);
+    bench_setup setup[BENCH_SERIES];
+    child c[BENCH_SERIES] = {{0}};
+
+    for (unsigned s = 0; s < count; s++) {
+        const bench_result *there = bench_series_of(row, s, all);
+        const char *label = row->series[s].label;
+
+        setup[s] = setup_of(row, load, s, t);
+        figures->of[s][t] = there != NULL ? there[t] : BENCH_RESULT_NONE;
+        if (there != NULL ||
+            (load == BENCH_QUICK && bench_series_unhurried(label))) {
+            continue;
         }
+        if (row->timeless) {
+            c[s] = begin(label, &setup[s]);
+        } else {
+            (void)bench_run(label, &setup[s], &figures->of[s][t]);
+        }
+    }
+    for (unsigned s = 0; s < count; s++) {
+        if (c[s].pid != 0) {
+            (void)end(&c[s], row->series[s].label, &setup[s],
+                      &figures->of[s][t]);
+        }
+    }
+}
+
+void bench_measure_row(const bench_row *row, enum bench_load load,
+                       const bench_figures *all, bench_figures *figures)
+{
+    for (unsigned t = 0; t < bench_thread_counts(row); t++) {
+        measure_column(row, load, all, t, figures);
     }
 }

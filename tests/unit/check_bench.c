@@ -734,6 +734,70 @@ START_TEST(test_measure_warms_up_in_rounds)
 }
 END_TEST
 
+/* What a thread has done in how long, and whether it is warm: after 20 ms, and
+ * then each time it has doubled. */
+static const struct {
+    uint64_t ms, ops;
+    bool warm;
+} steady[] = {{19, 100, false},
+              {20, 100, false},
+              {39, 210, false},
+              {40, 200, true},
+              {80, 400, true}};
+static const struct {
+    uint64_t ms, ops;
+    bool warm;
+} cheaper[] = {{25, 100, false}, {49, 300, false},  {50, 220, false},
+               {99, 900, false}, {110, 600, false}, {220, 1300, true}};
+
+START_TEST(test_warm_is_who_gains_no_more)
+{
+    bench_warmth a = {0}, b = {0};
+
+    for (size_t i = 0; i < sizeof steady / sizeof *steady; i++) {
+        ck_assert_int_eq(
+            bench_is_warm(&a, steady[i].ms * 1000000, steady[i].ops),
+            steady[i].warm);
+    }
+    for (size_t i = 0; i < sizeof cheaper / sizeof *cheaper; i++) {
+        ck_assert_int_eq(
+            bench_is_warm(&b, cheaper[i].ms * 1000000, cheaper[i].ops),
+            cheaper[i].warm);
+    }
+}
+END_TEST
+
+/* Figures of another row are those of the same label at as many threads; it is
+ * measured before. */
+START_TEST(test_figures_are_measured_once)
+{
+    bench_figures *figures = calloc(bench_row_count, sizeof *figures);
+    unsigned shared = 0;
+
+    for (size_t i = 0; i < bench_row_count; i++) {
+        for (unsigned s = 0; s < bench_series_count(&bench_rows[i]); s++) {
+            const bench_series *series = &bench_rows[i].series[s];
+            const bench_result *of =
+                bench_series_of(&bench_rows[i], s, figures);
+            size_t from;
+
+            if (of == NULL) {
+                continue;
+            }
+            from = bench_row_find(series->work);
+            ck_assert_uint_lt(from, i);
+            ck_assert_ptr_eq(of, figures[from].of[bench_series_find(
+                                     &bench_rows[from], series->label)]);
+            ck_assert_mem_eq(bench_rows[from].threads, bench_rows[i].threads,
+                             sizeof bench_rows[i].threads);
+            shared++;
+        }
+    }
+    ck_assert_uint_eq(shared, 5);
+    free(figures);
+}
+END_TEST
+
 static Suite *bench_suite(void)
 {
     Suite *suite = suite_create("bench");
@@ -755,6 +819,8 @@ static Suite *bench_suite(void)
     tcase_add_loop_test(figures, test_least_that_could_be_held, 0,
                         sizeof pending / sizeof *pending);
     tcase_add_test(figures, test_goal_of_a_difference);
+    tcase_add_test(figures, test_warm_is_who_gains_no_more);
+    tcase_add_test(figures, test_figures_are_measured_once);
     tcase_add_loop_test(figures, test_measure_warms_up_in_rounds, 0,
                         sizeof warm_ups / sizeof *warm_ups);
     suite_add_tcase(suite, figures);
