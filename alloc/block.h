@@ -46,19 +46,23 @@ enum wm_block_state {
     WM_BLOCK_HOLE,     /* a run without memory; see stretch.h */
 };
 
-/* A state is one of these in its low byte. Above it CACHED and LIVE carry the
+/* A state is one of these in its low bits. Above them CACHED and LIVE carry the
  * number of the set of magazines that has the block, or handed it out (0: the
- * arena did): one compare tells a thread that a block is live, and its own. */
+ * arena did): one compare tells a thread that a block is live, and its own. The
+ * number's low bits are that of the slot of the thread's window which the set
+ * is in (magazine_lane.h), here times 64, as large as a slot is. */
 typedef uint64_t wm_state;
+
+enum { WM_STATE_SHIFT = 6, WM_STATE_MASK = 63, WM_SLOT_MASK = 7 << 6 };
 
 static inline wm_state wm_state_of_set(enum wm_block_state state, uint64_t set)
 {
-    return (set << 8) | (wm_state)state;
+    return (set << WM_STATE_SHIFT) | (wm_state)state;
 }
 
 static inline enum wm_block_state wm_state_kind(wm_state state)
 {
-    return (enum wm_block_state)(state & 0xff);
+    return (enum wm_block_state)(state & WM_STATE_MASK);
 }
 
 /* One stream that uses a block. While the block is LIVE it hangs on

@@ -87,6 +87,8 @@ static warm_status alloc_slow(warm_runtime *runtime, int device,
 static warm_status alloc_other(warm_runtime *runtime, int device,
                                warm_stream stream, size_t bytes, void **pointer)
     __attribute__((noinline));
+static warm_status alloc_missed(wm_window *window, size_t bytes, void **pointer)
+    __attribute__((noinline));
 
 /* Whether the thread keeps anything for the stream, which it did not allocate
  * for last. */
@@ -107,12 +109,25 @@ static warm_status alloc_other(warm_runtime *runtime, int device,
 {
     wm_window *window = wm_window_mine();
 
-    if (wm_private_may_hit(window, runtime, bytes, pointer) &&
+    if (wm_magazine_may_hit(window, runtime, bytes, pointer) &&
         turn_to(window, device, stream) &&
-        wm_lane_alloc(window, device, stream, bytes, pointer)) {
+        wm_lane_enter(window, runtime, wm_private_routing(runtime), device,
+                      stream) &&
+        wm_lane_alloc(window, bytes, pointer)) {
         return WARM_OK;
     }
     return alloc_slow(runtime, device, stream, bytes, pointer);
+}
+
+/* For the stream that was allocated for last, which a hit does not keep at
+ * hand. Without the section: others only end what the window has, while its
+ * thread calls nothing. */
+static warm_status alloc_missed(wm_window *window, size_t bytes, void **pointer)
+{
+    const wm_lane_slot *slot = window->lane_last;
+
+    return alloc_slow(window->owner, slot->device, slot->stream, bytes,
+                      pointer);
 }
 
 warm_status warm_device_alloc(warm_runtime *runtime, int device,
@@ -120,11 +135,15 @@ warm_status warm_device_alloc(warm_runtime *runtime, int device,
 {
     wm_window *window = wm_window_mine();
 
-    if (wm_private_may_hit(window, runtime, bytes, pointer) &&
-        wm_likely(wm_lane_alloc(window, device, stream, bytes, pointer))) {
+    if (!wm_magazine_may_hit(window, runtime, bytes, pointer) ||
+        !wm_lane_enter(window, runtime, wm_private_routing(runtime), device,
+                       stream)) {
+        return alloc_other(runtime, device, stream, bytes, pointer);
+    }
+    if (wm_likely(wm_lane_alloc(window, bytes, pointer))) {
         return WARM_OK;
     }
-    return alloc_other(runtime, device, stream, bytes, pointer);
+    return alloc_missed(window, bytes, pointer);
 }
 
 static warm_status alloc_slow(warm_runtime *runtime, int device,

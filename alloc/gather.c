@@ -3,7 +3,7 @@
 #include "alloc/gather.h"
 
 #include "alloc/arena_int.h"
-#include "alloc/magazine.h"
+#include "alloc/magazine_hit.h"
 #include "alloc/space.h"
 #include "alloc/timeline_int.h"
 

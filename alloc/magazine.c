@@ -32,7 +32,8 @@ static unsigned batch_of(wm_magazines *set, const wm_magazine *m)
 /* What nothing has to be cut for: half of what there is room for. */
 static unsigned depot_batch_of(wm_magazines *set, const wm_magazine *m)
 {
-    unsigned half = m->room / 2, most = WM_DEPOT_BATCH_BYTES / m->bytes;
+    unsigned half = m->room / 2,
+             most = (unsigned)(WM_DEPOT_BATCH_BYTES / m->bytes);
 
     most = most < half ? most : half;
     return fitting(set, m, most > 1 ? most : 1);
@@ -42,7 +43,7 @@ static unsigned depot_batch_of(wm_magazines *set, const wm_magazine *m)
 static void set_batch(wm_magazines *set, wm_magazine *m)
 {
     wm_supply *supply = wm_magazine_supply(set, m);
-    uint32_t most = WM_BATCH_BYTES / m->bytes;
+    uint32_t most = (uint32_t)(WM_BATCH_BYTES / m->bytes);
     uint32_t twice = 2u * supply->batch;
     uint16_t gap = (uint16_t)(++set->misses - supply->missed_at);
 
@@ -106,22 +107,9 @@ static unsigned bring_beside(wm_magazines *set, wm_magazine *m, wm_arena *home)
 /* A hit's, of any set. */
 static wm_block *pop(wm_magazines *set, size_t bytes)
 {
-    const wm_entry *entry = wm_magazine_pop(set, bytes);
+    const wm_entry *entry = wm_magazine_pop(set, bytes, set->lane != NULL);
 
-    if (entry != NULL && set->lane != NULL) {
-        wm_magazine_sort_take(set, entry->block, bytes);
-    }
     return entry != NULL ? entry->block : NULL;
-}
-
-static bool push(wm_magazines *set, wm_block *block)
-{
-    bool pushed = wm_magazine_push(set, block, block->base);
-
-    if (pushed && set->lane != NULL) {
-        wm_magazine_sort_give(set, block);
-    }
-    return pushed;
 }
 
 static enum wm_refill refill(wm_magazines *set, const wm_request *request,
@@ -247,13 +235,10 @@ void wm_magazines_push_slow(wm_magazines *set, wm_block *block)
     if (wm_magazines_bytes(set) + m->bytes > set->bytes_max) {
         (void)wm_magazines_give_back(set, WM_HALF);
     }
-    if (!push(set, block)) {
+    if (!wm_magazine_push(set, block, block->base, set->lane != NULL)) {
         wm_arena *home = block->segment->arena;
 
         wm_magazine_count_free(set, block);
-        if (set->lane != NULL) {
-            wm_magazine_sort_give(set, block);
-        }
         wm_lock_acquire(&home->lock);
         wm_arena_put_locked(home, block);
         wm_lock_release(&home->lock);
@@ -273,7 +258,7 @@ static bool push_quickly(const wm_space *space, wm_block *block)
     }
     set = wm_magazines_of(window);
     taken = set != NULL && has_place(set, block) &&
-            wm_magazine_push(set, block, block->base);
+            wm_magazine_push(set, block, block->base, false);
     wm_section_leave(&window->section);
     return taken;
 }
@@ -315,11 +300,8 @@ static void put_from_nobody(wm_magazines *set, wm_magazine *m, wm_block *block)
     block->counted = false;
 }
 
-static void note_from_nobody(wm_magazines *set, int64_t count, int64_t bytes)
+static void note_from_nobody(wm_magazines *set, int64_t bytes)
 {
-    set->count += count;
-    set->count_base += count;
-    set->count_low += count;
     wm_magazines_set_bytes(set, wm_magazines_bytes(set) + bytes);
     set->bytes_base += bytes;
     set->bytes_low += bytes;
@@ -409,7 +391,7 @@ wm_block *wm_magazines_put_passed(wm_magazines *set, wm_block *chain)
         }
         chain = next;
     }
-    note_from_nobody(set, (int64_t)count, (int64_t)bytes);
+    note_from_nobody(set, (int64_t)bytes);
     wm_arena_end_pending_locked(set->arena, count, bytes);
     wm_lock_release(&set->arena->lock);
     return rest;

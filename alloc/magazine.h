@@ -42,10 +42,16 @@
 #include "alloc/arena_stats.h"
 #include "alloc/gather.h"
 #include "alloc/page_map.h"
+#include "alloc/peak.h"
 #include "runtime/thread/window.h"
 
 struct wm_space;
 struct wm_request;
+
+/* What is with callers since a set settled. */
+typedef struct wm_sums {
+    wm_peak blocks, bytes, asked;
+} wm_sums;
 
 /* 64 bytes. Of the section, but for what is const. Before the first entry lies
  * one of no block: what a hit finds where there is none is not its set's. A
@@ -57,18 +63,17 @@ typedef struct wm_magazine {
     /* Address of top where most blocks were with callers since it settled. A
      * free that is not cached lowers it, as if one more were to come. */
     intptr_t low;
-    /* Bytes asked for in blocks that were handed out, and that came back,
-     * since; and their difference where it was highest. (Not beside allocs, or
-     * the compiler adds to both in a vector, and waits for both.) */
-    uint64_t taken, given;
-    uint64_t allocs; /* handed out since it settled */
-    int64_t most_asked;
-    uint32_t bytes; /* const: of a block */
-    uint32_t room;  /* most entries, or 0: not in use */
+    int64_t bytes;      /* const: of a block */
+    uint64_t allocs;    /* blocks handed out since it settled */
+    int64_t asked_room; /* of a peak: bytes asked for in those still out */
+    uint64_t taken;     /* bytes asked for in those handed out */
+    uint32_t room;      /* most entries, or 0: not in use */
+    uint32_t sort;      /* const: where in the set its sort's sums begin */
 } wm_magazine;
 
 /* What only misses look at. */
 typedef struct wm_supply {
+    int64_t asked_most; /* of the peak */
     int32_t base;       /* entries as of when it settled, less the frees that
                            were not cached */
     uint16_t batch;     /* blocks that the next miss gets */
@@ -78,13 +83,15 @@ typedef struct wm_supply {
 } wm_supply;
 
 typedef struct wm_magazines {
+    /* First, so that hits find a class without a sum more. */
+    _Alignas(64) wm_magazine of[WM_CLASSES];
     wm_state cached, live; /* of its blocks; changed between threads */
     int64_t bytes_max;     /* const */
-    /* Of all classes, as in a magazine. bytes: atomic, relaxed, for others
-     * who ask whether a visit is worth it. */
+    /* Of all entries. Atomic, relaxed, for others who ask whether a visit is
+     * worth it. And the least that it was since it settled, and then. */
     _Atomic int64_t bytes;
-    int64_t bytes_low, count, count_low, asked, most_asked;
-    int64_t bytes_base, count_base;
+    int64_t bytes_low, bytes_base;
+    wm_peak blocks, asked; /* of all classes */
     /* Bytes that the arenas had ever got, and what has passed beyond a multiple
      * of those that came since. */
     uint64_t grown;
@@ -99,16 +106,14 @@ typedef struct wm_magazines {
     uint8_t in_use[WM_CLASSES];
     bool used; /* since it was looked at for age */
     /* For the memory of a stream (magazine_lane.h), else null and 0: whose
-     * blocks these are, and which of them are large. */
+     * blocks these are. */
     wm_lane *lane;
     uint64_t lane_made;
-    size_t small_max;
-    wm_tally sort[2];          /* small and large, since it settled */
+    wm_sums sort[2];           /* small and large: what else a lane counts */
     struct wm_magazines *next; /* lock arena: spare sets */
     /* Atomic, relaxed: peeked at, perhaps when another thread has the set. */
     _Atomic uint64_t number;
     wm_gather gather;
-    _Alignas(64) wm_magazine of[WM_CLASSES];
     wm_supply supply[WM_CLASSES];
     wm_entry entries[];
 } wm_magazines;
@@ -131,188 +136,6 @@ static inline int64_t wm_magazines_bytes(const wm_magazines *set)
 static inline void wm_magazines_set_bytes(wm_magazines *set, int64_t bytes)
 {
     atomic_store_explicit(&set->bytes, bytes, memory_order_relaxed);
-}
-
-/* A magazine's address is made once, and not again for each of its fields. */
-#define WM_ONE_ADDRESS(m) __asm__("" : "+r"(m))
-
-/* ---- hits: the caller is in the section ------------------------------- */
-
-/* The figures of a block that goes to a caller, and was the last entry. Each is
- * a load, a sum and a store; that there is a new extreme is rare. */
-static inline __attribute__((always_inline)) void
-wm_magazine_note_take(wm_magazines *set, wm_magazine *m, wm_entry *top,
-                      size_t requested)
-{
-    uint64_t taken = m->taken + requested;
-    int64_t bytes = wm_magazines_bytes(set) - m->bytes;
-    int64_t count = set->count - 1;
-    int64_t asked = set->asked + (int64_t)requested;
-
-    m->top = top;
-    if (wm_unlikely((intptr_t)top < m->low)) {
-        m->low = (intptr_t)top;
-    }
-    m->allocs++;
-    m->taken = taken;
-    if (wm_unlikely((int64_t)(taken - m->given) > m->most_asked)) {
-        m->most_asked = (int64_t)(taken - m->given);
-    }
-    wm_magazines_set_bytes(set, bytes);
-    if (wm_unlikely(bytes < set->bytes_low)) {
-        set->bytes_low = bytes;
-    }
-    set->count = count;
-    if (wm_unlikely(count < set->count_low)) {
-        set->count_low = count;
-    }
-    set->asked = asked;
-    if (wm_unlikely(asked > set->most_asked)) {
-        set->most_asked = asked;
-    }
-}
-
-/* A block of 1 … WM_CLASS_LIMIT bytes, or null. Its entry is free, and as it
- * was. */
-static inline __attribute__((always_inline)) const wm_entry *
-wm_magazine_pop(wm_magazines *set, size_t bytes)
-{
-    wm_magazine *m = &set->of[wm_size_class_fixed(bytes)];
-    wm_entry *entry;
-    wm_block *block;
-
-    WM_ONE_ADDRESS(m);
-    entry = m->top - 1;
-    block = entry->block;
-
-    /* Relaxed: written by this thread, or before the section was ours. */
-    if (wm_unlikely(atomic_load_explicit(&block->state, memory_order_relaxed) !=
-                    set->cached)) {
-        return NULL;
-    }
-    wm_block_set_requested(block, bytes);
-    /* Release pairs with the acquire of look-ups: fields before state. */
-    atomic_store_explicit(&block->state, set->live, memory_order_release);
-    wm_magazine_note_take(set, m, entry, bytes);
-    return entry;
-}
-
-/* Takes a block back from its caller; false: there is no room. */
-static inline __attribute__((always_inline)) bool
-wm_magazine_push(wm_magazines *set, wm_block *block, char *base)
-{
-    wm_magazine *m = &set->of[block->size_class];
-    size_t requested = wm_block_requested(block);
-    wm_entry *top;
-    int64_t bytes;
-
-    WM_ONE_ADDRESS(m);
-    top = m->top;
-    bytes = wm_magazines_bytes(set) + m->bytes;
-
-    if (wm_unlikely(top == m->end) || wm_unlikely(bytes > set->bytes_max)) {
-        return false;
-    }
-    top->block = block;
-    top->base = base;
-    m->top = top + 1;
-    m->given += requested;
-    wm_magazines_set_bytes(set, bytes);
-    set->count++;
-    set->asked -= (int64_t)requested;
-    /* Relaxed: who takes it out has the section; others only compare. */
-    atomic_store_explicit(&block->state, set->cached, memory_order_relaxed);
-    return true;
-}
-
-static inline wm_supply *wm_magazine_supply(wm_magazines *set,
-                                            const wm_magazine *m)
-{
-    return &set->supply[m - set->of];
-}
-
-/* The figures of a block that its caller gives back, and that goes elsewhere.
- */
-static inline __attribute__((always_inline)) void
-wm_magazine_count_free(wm_magazines *set, wm_block *block)
-{
-    wm_magazine *m = &set->of[block->size_class];
-
-    wm_magazine_supply(set, m)->base--;
-    m->low -= (intptr_t)sizeof(wm_entry);
-    set->count_base--;
-    set->count_low--;
-    set->bytes_base -= m->bytes;
-    set->bytes_low -= m->bytes;
-    set->asked -= (int64_t)wm_block_requested(block);
-    m->given += wm_block_requested(block);
-    block->counted = true;
-}
-
-/* ---- whole hits -------------------------------------------------------- */
-
-/* node: of the block, or WM_NODE_UNKNOWN for what the thread keeps. False: a
- * miss. */
-static inline __attribute__((always_inline)) bool
-wm_magazine_alloc(wm_window *window, size_t bytes, int node, void **pointer)
-{
-    const wm_entry *entry = NULL;
-    wm_magazines *set;
-
-    if (wm_unlikely(!wm_section_enter(&window->section))) {
-        return false;
-    }
-    set = atomic_load_explicit(&window->magazines, memory_order_relaxed);
-    if (wm_likely(set != NULL) &&
-        (node == WM_NODE_UNKNOWN || node == set->arena->node)) {
-        entry = wm_magazine_pop(set, bytes);
-    }
-    if (wm_likely(entry != NULL)) {
-        *pointer = entry->base;
-    }
-    wm_section_leave(&window->section);
-    return entry != NULL;
-}
-
-/* Whether that is the state of a block that is live and was handed out by the
- * window. */
-static inline __attribute__((always_inline)) bool
-wm_magazine_is_of(const wm_window *window, wm_state state)
-{
-    return wm_likely(
-        state == atomic_load_explicit(&window->live_tag, memory_order_relaxed));
-}
-
-/* Whether a block, which may be null, is live and was handed out by the window.
- * Acquire: its other fields are those of its owner then. */
-static inline __attribute__((always_inline)) bool
-wm_magazine_owns(const wm_window *window, wm_block *block)
-{
-    return wm_likely(block != NULL) &&
-           wm_likely(
-               atomic_load_explicit(&block->state, memory_order_acquire) ==
-               atomic_load_explicit(&window->live_tag, memory_order_relaxed));
-}
-
-/* Such a block, which starts at base and has no uses. False: there is no room,
- * or the section is closed. */
-static inline __attribute__((always_inline)) bool
-wm_magazine_free(wm_window *window, wm_block *block, char *base)
-{
-    bool cached;
-
-    /* Relaxed: the caller orders records before the free. */
-    if (wm_unlikely(
-            atomic_load_explicit(&block->captured, memory_order_relaxed)) ||
-        wm_unlikely(!wm_section_enter(&window->section))) {
-        return false;
-    }
-    /* There is a set: the state named it, and the section is open. */
-    cached = wm_magazine_push(
-        atomic_load_explicit(&window->magazines, memory_order_relaxed), block,
-        base);
-    wm_section_leave(&window->section);
-    return cached;
 }
 
 /* ---- misses ------------------------------------------------------------ */

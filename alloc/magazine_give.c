@@ -28,9 +28,6 @@ static void note_gone(wm_magazines *set, wm_magazine *m, unsigned count)
     m->top -= count;
     m->low -= (intptr_t)(count * sizeof(wm_entry));
     wm_magazine_supply(set, m)->base -= (int32_t)count;
-    set->count -= count;
-    set->count_base -= count;
-    set->count_low -= count;
     wm_magazines_set_bytes(set, wm_magazines_bytes(set) - bytes);
     set->bytes_base -= bytes;
     set->bytes_low -= bytes;

@@ -14,7 +14,7 @@ wm_lane_slot *wm_lane_slot_of(wm_window *window, int device, warm_stream stream)
         wm_lane_slot *slot = &window->lane[i];
 
         if (slot->stream == stream && slot->device == device) {
-            window->lane_last = i;
+            window->lane_last = slot;
             return slot;
         }
     }
@@ -50,7 +50,7 @@ static wm_lane_slot *choose(wm_window *window)
         if (wm_lane_set(slot) == NULL) {
             return slot;
         }
-        if (best == NULL && !wm_lane_is_trusted(window, slot)) {
+        if (best == NULL && !wm_lane_is_trusted(window->owner, slot)) {
             best = slot;
         }
     }
@@ -71,11 +71,10 @@ static wm_magazines *begin(wm_space *space, const wm_request *request,
     end_slot(window, slot);
     set->lane = request->lane;
     set->lane_made = request->lane->made;
-    set->small_max = request->arena->small_max;
     slot->stream = request->stream;
     slot->device = (int)space->place;
     slot->epoch = request->epoch;
-    window->lane_last = index;
+    window->lane_last = slot;
     window->lanes++;
     wm_magazines_renumber(set, index, &slot->live_tag);
     /* Release: who peeks at it under lock windows finds it made. */
@@ -114,7 +113,7 @@ bool wm_lane_is_known(wm_window *window, int device, warm_stream stream,
         return false;
     }
     slot = wm_lane_slot_of(window, device, stream);
-    known = slot != NULL && wm_lane_is_trusted(window, slot);
+    known = slot != NULL && wm_lane_is_trusted(window->owner, slot);
     if (known) {
         request->lane = wm_lane_set(slot)->lane;
         request->stream = stream;
@@ -187,11 +186,13 @@ bool wm_lane_free_slow(wm_window *window, wm_block *block)
 {
     const wm_lane_slot *slot;
     bool taken = false;
+    wm_state state;
 
     wm_section_lock(&window->section);
-    slot = wm_lane_slot_by(
-        window, atomic_load_explicit(&block->state, memory_order_relaxed));
-    if (slot != NULL && wm_lane_is_trusted(window, slot) &&
+    state = atomic_load_explicit(&block->state, memory_order_relaxed);
+    slot = wm_lane_slot_at(window, state);
+    if (wm_lane_is_of(window, state) &&
+        wm_lane_is_trusted(window->owner, slot) &&
         !wm_section_is_closed(&window->section, ~(unsigned)WM_CLOSED_VISIT)) {
         wm_magazines_push_slow(wm_lane_set(slot), block);
         taken = true;

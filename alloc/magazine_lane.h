@@ -22,41 +22,7 @@
 #ifndef WM_MAGAZINE_LANE_H
 #define WM_MAGAZINE_LANE_H
 
-#include "alloc/magazine.h"
-
-/* ---- figures by small and large ----------------------------------------- */
-
-static inline void wm_magazine_sort_take(wm_magazines *set,
-                                         const wm_block *block,
-                                         size_t requested)
-{
-    wm_tally *tally = &set->sort[block->bytes > set->small_max];
-
-    WM_ONE_ADDRESS(tally);
-    tally->blocks++;
-    tally->bytes += (int64_t)block->bytes;
-    tally->asked += (int64_t)requested;
-    if (wm_unlikely(tally->blocks > tally->most_blocks)) {
-        tally->most_blocks = tally->blocks;
-    }
-    if (wm_unlikely(tally->bytes > tally->most_bytes)) {
-        tally->most_bytes = tally->bytes;
-    }
-    if (wm_unlikely(tally->asked > tally->most_asked)) {
-        tally->most_asked = tally->asked;
-    }
-}
-
-static inline void wm_magazine_sort_give(wm_magazines *set,
-                                         const wm_block *block)
-{
-    wm_tally *tally = &set->sort[block->bytes > set->small_max];
-
-    WM_ONE_ADDRESS(tally);
-    tally->blocks--;
-    tally->bytes -= (int64_t)block->bytes;
-    tally->asked -= (int64_t)wm_block_requested(block);
-}
+#include "alloc/magazine_hit.h"
 
 /* ---- slots: the caller is in the section -------------------------------- */
 
@@ -69,99 +35,100 @@ static inline wm_magazines *wm_lane_set(const wm_lane_slot *slot)
     return atomic_load_explicit(&slot->set, memory_order_relaxed);
 }
 
-static inline bool wm_lane_is_trusted(const wm_window *window,
+static inline bool wm_lane_is_trusted(const warm_runtime *runtime,
                                       const wm_lane_slot *slot)
 {
     /* Relaxed: who uses a new stream that got an old one's address got it from
      * a thread that retired the old one before, so that this thread sees an
      * epoch at least that late; who allocates or frees in a capture learnt of
      * it from who announced it. It is never 0. */
-    return wm_likely(slot->epoch ==
-                     atomic_load_explicit(&window->owner->stream_epoch,
-                                          memory_order_relaxed));
+    return wm_likely(slot->epoch == atomic_load_explicit(&runtime->stream_epoch,
+                                                         memory_order_relaxed));
 }
 
 /* ---- whole hits --------------------------------------------------------- */
 
-/* For the stream that was allocated for last. False: a miss, or another one. */
+/* Enters the section of a window, which is of the runtime, if the slot used
+ * last may serve the stream. routing: see wm_private_routing(). */
 static inline __attribute__((always_inline)) bool
-wm_lane_alloc(wm_window *window, int device, warm_stream stream, size_t bytes,
-              void **pointer)
+wm_lane_enter(wm_window *window, const warm_runtime *runtime, unsigned routing,
+              int device, warm_stream stream)
 {
-    const wm_entry *entry = NULL;
-    wm_lane_slot *slot;
+    const wm_lane_slot *slot;
 
-    if (wm_unlikely(!wm_section_enter(&window->section))) {
+    if (wm_unlikely(!wm_section_enter_unless(&window->section, routing))) {
         return false;
     }
-    slot = &window->lane[window->lane_last];
+    slot = window->lane_last;
     if (wm_likely(slot->stream == stream) &&
-        wm_likely(slot->device == device) && wm_lane_is_trusted(window, slot)) {
-        entry = wm_magazine_pop(wm_lane_set(slot), bytes);
+        wm_likely(slot->device == device) &&
+        wm_lane_is_trusted(runtime, slot)) {
+        return true;
     }
+    wm_section_leave(&window->section);
+    return false;
+}
+
+/* After that, and leaves. False: a miss. */
+static inline __attribute__((always_inline)) bool
+wm_lane_alloc(wm_window *window, size_t bytes, void **pointer)
+{
+    const wm_entry *entry =
+        wm_magazine_pop(wm_lane_set(window->lane_last), bytes, true);
+
     if (wm_likely(entry != NULL)) {
-        wm_magazine_sort_take(wm_lane_set(slot), entry->block, bytes);
         *pointer = entry->base;
     }
     wm_section_leave(&window->section);
     return entry != NULL;
 }
 
-/* What a hit could not do, if the window is still open to it. */
-bool wm_lane_free_slow(wm_window *window, wm_block *block);
-
-/* A block of the slot, by its state. False: its stream is to be looked up. */
-static inline __attribute__((always_inline)) bool
-wm_lane_push(wm_window *window, const wm_lane_slot *slot, wm_block *block,
-             char *base)
+/* The slot of whose set a block is in the state, if it is one's. */
+static inline wm_lane_slot *wm_lane_slot_at(wm_window *window, wm_state state)
 {
+    return (wm_lane_slot *)(void *)((char *)window->lane +
+                                    (state & WM_SLOT_MASK));
+}
+
+/* Whether a block is live and of a set of the window in the state, and so of
+ * the slot. */
+static inline bool wm_lane_is_of(wm_window *window, wm_state state)
+{
+    return wm_likely(
+        state == atomic_load_explicit(&wm_lane_slot_at(window, state)->live_tag,
+                                      memory_order_relaxed));
+}
+
+/* The same, it begins there, has no uses, and may be kept. */
+static inline __attribute__((always_inline)) bool
+wm_lane_may_free(wm_window *window, wm_block *block, wm_state state,
+                 const char *base)
+{
+    return wm_lane_is_of(window, state) && wm_likely(block->base == base) &&
+           wm_magazine_may_keep(block);
+}
+
+/* Then. False: there is no room, its stream is to be looked up, or the section
+ * is closed. */
+static inline __attribute__((always_inline)) bool
+wm_lane_push(wm_window *window, wm_state state, wm_block *block, char *base)
+{
+    const wm_lane_slot *slot = wm_lane_slot_at(window, state);
     bool cached = false;
 
     if (wm_unlikely(!wm_section_enter(&window->section))) {
         return false;
     }
     /* There is a set: the state named it, and the section is open. */
-    if (wm_lane_is_trusted(window, slot)) {
-        wm_magazines *set = wm_lane_set(slot);
-
-        cached = wm_magazine_push(set, block, base);
-        if (wm_likely(cached)) {
-            wm_magazine_sort_give(set, block);
-        }
+    if (wm_lane_is_trusted(window->owner, slot)) {
+        cached = wm_magazine_push(wm_lane_set(slot), block, base, true);
     }
     wm_section_leave(&window->section);
     return cached;
 }
 
-/* The slot of whose set a block is in the state, or null. */
-static inline wm_lane_slot *wm_lane_slot_by(wm_window *window, wm_state state)
-{
-    wm_lane_slot *slot = &window->lane[(state >> 8) % WM_LANE_SLOTS];
-
-    return wm_likely(state == atomic_load_explicit(&slot->live_tag,
-                                                   memory_order_relaxed))
-               ? slot
-               : NULL;
-}
-
-/* Of a block that is in the state. False: it is not live, not of a set of the
- * window, or does not begin there; or it has uses, or must not be kept. */
-static inline __attribute__((always_inline)) bool
-wm_lane_free(wm_window *window, wm_block *block, wm_state state, char *base)
-{
-    const wm_lane_slot *slot = wm_lane_slot_by(window, state);
-
-    /* Acquire pairs with the record of another thread. */
-    if (slot == NULL || wm_unlikely(block->base != base) ||
-        wm_unlikely(atomic_load_explicit(&block->uses, memory_order_acquire) !=
-                    NULL) ||
-        wm_unlikely(
-            atomic_load_explicit(&block->captured, memory_order_relaxed))) {
-        return false;
-    }
-    return wm_likely(wm_lane_push(window, slot, block, base)) ||
-           wm_lane_free_slow(window, block);
-}
+/* What a hit could not do, if the window is still open to it. */
+bool wm_lane_free_slow(wm_window *window, wm_block *block);
 
 /* ---- slow paths --------------------------------------------------------- */
 

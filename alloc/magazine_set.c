@@ -56,8 +56,11 @@ static wm_magazines *make_set(wm_space *space, wm_arena *arena)
     for (unsigned i = 0; i < WM_CLASSES; i++) {
         wm_magazine *m = &set->of[i];
 
-        m->bytes = (uint32_t)wm_class_bytes(i);
-        set->supply[i].room = (uint16_t)room_for(space, m->bytes);
+        m->bytes = (int64_t)wm_class_bytes(i);
+        m->sort =
+            (uint32_t)offsetof(wm_magazines, sort) +
+            (wm_class_bytes(i) > arena->small_max) * (uint32_t)sizeof(wm_sums);
+        set->supply[i].room = (uint16_t)room_for(space, wm_class_bytes(i));
         set->supply[i].first = first;
         set->supply[i].batch = 1;
         place(set, m, &no_entry, 0);

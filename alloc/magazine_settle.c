@@ -22,10 +22,11 @@ void wm_magazine_settle_locked(wm_magazines *set, wm_magazine *m)
     int64_t base = wm_magazine_supply(set, m)->base;
     int64_t low =
         (m->low - (intptr_t)wm_magazine_first(m)) / (int64_t)sizeof(wm_entry);
+    int64_t most = wm_magazine_supply(set, m)->asked_most;
     wm_tally tally = {.blocks = base - wm_magazine_count(m),
                       .most_blocks = base - low,
-                      .asked = (int64_t)(m->taken - m->given),
-                      .most_asked = m->most_asked};
+                      .asked = most - m->asked_room,
+                      .most_asked = most};
 
     if (m->allocs == 0 && tally.blocks == 0) {
         return;
@@ -35,30 +36,42 @@ void wm_magazine_settle_locked(wm_magazines *set, wm_magazine *m)
     wm_arena_settle_class_locked(set->arena, (unsigned)(m - set->of), &tally,
                                  m->allocs, m->taken);
     wm_magazine_rebase(set, m);
-    m->allocs = m->taken = m->given = 0;
-    m->most_asked = 0;
+    m->allocs = m->taken = 0;
+    m->asked_room = wm_magazine_supply(set, m)->asked_most = 0;
     set->used = true;
+}
+
+static void settle_sort_locked(wm_magazines *set, bool large)
+{
+    wm_sums *sort = &set->sort[large];
+    wm_tally tally = {.blocks = wm_peak_now(&sort->blocks),
+                      .most_blocks = sort->blocks.most,
+                      .bytes = wm_peak_now(&sort->bytes),
+                      .most_bytes = sort->bytes.most,
+                      .asked = wm_peak_now(&sort->asked),
+                      .most_asked = sort->asked.most};
+
+    wm_arena_settle_sort_locked(set->arena, large, &tally);
+    *sort = (wm_sums){.blocks = {.room = 0}};
 }
 
 void wm_magazines_settle_sums_locked(wm_magazines *set)
 {
     int64_t bytes = wm_magazines_bytes(set);
-    wm_tally tally = {.blocks = set->count_base - set->count,
-                      .most_blocks = set->count_base - set->count_low,
+    wm_tally tally = {.blocks = wm_peak_now(&set->blocks),
+                      .most_blocks = set->blocks.most,
                       .bytes = set->bytes_base - bytes,
                       .most_bytes = set->bytes_base - set->bytes_low,
-                      .asked = set->asked,
-                      .most_asked = set->most_asked};
+                      .asked = wm_peak_now(&set->asked),
+                      .most_asked = set->asked.most};
 
     wm_arena_settle_locked(set->arena, &tally);
     for (int i = 0; set->lane != NULL && i < 2; i++) {
-        wm_arena_settle_sort_locked(set->arena, i, &set->sort[i]);
-        set->sort[i] = (wm_tally){.blocks = 0};
+        settle_sort_locked(set, i);
     }
     set->arena->stats.double_frees += set->stale;
-    set->count_base = set->count_low = set->count;
     set->bytes_base = set->bytes_low = bytes;
-    set->asked = set->most_asked = 0;
+    set->blocks = set->asked = (wm_peak){.room = 0};
     set->stale = 0;
 }
 
@@ -86,8 +99,6 @@ void wm_magazine_recount(wm_magazines *set, wm_magazine *m, int64_t change)
 
     m->top += change;
     wm_magazine_rebase(set, m);
-    set->count += change;
-    set->count_base = set->count_low = set->count;
     wm_magazines_set_bytes(set, bytes);
     set->bytes_base = set->bytes_low = bytes;
 }
@@ -97,10 +108,10 @@ void wm_magazine_recount(wm_magazines *set, wm_magazine *m, int64_t change)
 static void drop_entry(wm_magazines *set, wm_magazine *m, wm_entry *entry)
 {
     wm_magazines_set_bytes(set, wm_magazines_bytes(set) - m->bytes);
-    set->count--;
+    wm_peak_add(&set->blocks, 1);
+    wm_peak_add(&wm_magazine_sort(set, m)->blocks, 1);
+    wm_peak_add(&wm_magazine_sort(set, m)->bytes, m->bytes);
     m->top--;
-    set->sort[m->bytes > set->small_max].blocks++;
-    set->sort[m->bytes > set->small_max].bytes += m->bytes;
     memmove(entry, entry + 1, (size_t)(m->top - entry) * sizeof *entry);
     set->stale++;
 }

@@ -21,6 +21,10 @@ static warm_status alloc_on_slow(warm_runtime *runtime, size_t bytes, int node,
                                  unsigned flags, void **pointer)
     __attribute__((noinline, cold));
 static warm_status free_slow(void *pointer) __attribute__((noinline));
+static warm_status free_used(wm_window *window, wm_block *block, void *pointer)
+    __attribute__((noinline));
+static warm_status free_of_lane(wm_window *window, wm_block *block,
+                                void *pointer) __attribute__((noinline));
 
 /* Pageable memory for a request that page-locked memory cannot be had for;
  * where there is none either, it is refused as if nobody had asked for that. */
@@ -85,11 +89,15 @@ warm_status warm_pinned_alloc(warm_runtime *runtime, size_t bytes,
 {
     wm_window *window = wm_window_mine();
 
-    if (wm_private_may_hit(window, runtime, bytes, pointer) &&
-        wm_likely(wm_magazine_alloc(window, bytes, WM_NODE_UNKNOWN, pointer))) {
+    if (!wm_magazine_may_hit(window, runtime, bytes, pointer)) {
+        return alloc_slow(runtime, bytes, pointer);
+    }
+    if (wm_likely(wm_magazine_alloc(window, wm_private_routing(runtime), bytes,
+                                    WM_NODE_UNKNOWN, pointer))) {
         return WARM_OK;
     }
-    return alloc_slow(runtime, bytes, pointer);
+    /* The runtime, which a hit does not keep at hand. */
+    return alloc_slow(window->owner, bytes, pointer);
 }
 
 static warm_status alloc_slow(warm_runtime *runtime, size_t bytes,
@@ -106,9 +114,10 @@ warm_status warm_pinned_alloc_on(warm_runtime *runtime, size_t bytes, int node,
 {
     wm_window *window = wm_window_mine();
 
-    if (wm_private_may_hit(window, runtime, bytes, pointer) &&
+    if (wm_magazine_may_hit(window, runtime, bytes, pointer) &&
         (flags & ~WARM_ALLOC_PAGEABLE_OK) == 0 &&
-        wm_likely(wm_magazine_alloc(window, bytes, node, pointer))) {
+        wm_likely(wm_magazine_alloc(window, wm_private_routing(runtime), bytes,
+                                    node, pointer))) {
         return WARM_OK;
     }
     return alloc_on_slow(runtime, bytes, node, flags, pointer);
@@ -175,11 +184,11 @@ static bool claim(wm_block *block, const void *pointer)
     return true;
 }
 
+/* The hits have nothing to come back to: all others are calls at their end. */
 warm_status warm_free(void *pointer)
 {
     wm_window *window = wm_window_mine();
     wm_block *block = wm_block_from(pointer);
-
     wm_state state;
 
     if (wm_unlikely(block == NULL)) {
@@ -187,18 +196,40 @@ warm_status warm_free(void *pointer)
     }
     /* Acquire: its other fields are those of its owner then. */
     state = atomic_load_explicit(&block->state, memory_order_acquire);
-    if (wm_magazine_is_of(window, state) && wm_likely(block->base == pointer)) {
-        /* Acquire pairs with the release of a record by another thread. */
-        wm_use *uses = atomic_load_explicit(&block->uses, memory_order_acquire);
-
-        if (wm_likely(uses == NULL ? wm_magazine_free(window, block, pointer)
-                                   : wm_gather_free(window, block, uses))) {
-            return WARM_OK;
+    if (wm_magazine_is_of(window, state)) {
+        if (wm_unlikely(block->base != pointer)) {
+            return free_slow(pointer);
         }
-    } else if (wm_lane_free(window, block, state, pointer)) {
-        return WARM_OK;
+        if (!wm_magazine_may_keep(block)) {
+            return free_used(window, block, pointer);
+        }
+        return wm_likely(wm_magazine_free(window, block, pointer))
+                   ? WARM_OK
+                   : free_slow(pointer);
+    }
+    if (wm_lane_may_free(window, block, state, pointer)) {
+        return wm_likely(wm_lane_push(window, state, block, pointer))
+                   ? WARM_OK
+                   : free_of_lane(window, block, pointer);
     }
     return free_slow(pointer);
+}
+
+static warm_status free_used(wm_window *window, wm_block *block, void *pointer)
+{
+    /* Acquire pairs with the release of a record by another thread. */
+    wm_use *uses = atomic_load_explicit(&block->uses, memory_order_acquire);
+
+    return wm_likely(uses != NULL) &&
+                   wm_likely(wm_gather_free(window, block, uses))
+               ? WARM_OK
+               : free_slow(pointer);
+}
+
+static warm_status free_of_lane(wm_window *window, wm_block *block,
+                                void *pointer)
+{
+    return wm_lane_free_slow(window, block) ? WARM_OK : free_slow(pointer);
 }
 
 static warm_status free_slow(void *pointer)

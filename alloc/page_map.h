@@ -14,12 +14,13 @@
 enum { WM_PAGE_SHIFT = 12, WM_LEAF_SHIFT = 18, WM_ROOT_SHIFT = 18 };
 
 /* What an entry of the map says; the kind is in its low bits. IMPORTED: it is
- * a segment of another process (imports.h), and no block lies there. */
+ * a segment of another process (imports.h), and no block lies there. An entry
+ * of nothing is 0: not that of a RUN, for which hits have one test. */
 enum wm_entry_kind {
-    WM_ENTRY_RUN = 0,
-    WM_ENTRY_SLAB = 1,
-    WM_ENTRY_INNER = 2,
-    WM_ENTRY_IMPORTED = 3
+    WM_ENTRY_IMPORTED = 0,
+    WM_ENTRY_RUN = 1,
+    WM_ENTRY_SLAB = 2,
+    WM_ENTRY_INNER = 3
 };
 
 typedef _Atomic(uintptr_t) wm_leaf[(size_t)1 << WM_LEAF_SHIFT];
@@ -48,7 +49,9 @@ static inline uintptr_t wm_page_map_get(const void *address)
 
 static inline bool wm_is_imported(const void *address)
 {
-    return (wm_page_map_get(address) & 3) == WM_ENTRY_IMPORTED;
+    uintptr_t entry = wm_page_map_get(address);
+
+    return entry != 0 && (entry & 3) == WM_ENTRY_IMPORTED;
 }
 
 /* Makes the leaves for a range; the entries stay as they are.
@@ -103,8 +106,11 @@ static inline wm_block *wm_block_from(const void *address)
     entry = atomic_load_explicit(
         &(*leaf)[page & (((uintptr_t)1 << WM_LEAF_SHIFT) - 1)],
         memory_order_acquire);
-    if (wm_likely((entry & 3) == WM_ENTRY_RUN)) {
-        return (wm_block *)entry;
+    if (wm_likely(((entry - WM_ENTRY_RUN) & 3) == 0)) {
+        if (entry == WM_ENTRY_RUN) {
+            __builtin_unreachable(); /* it has a record */
+        }
+        return (wm_block *)(entry - WM_ENTRY_RUN);
     }
     if ((entry & 3) != WM_ENTRY_SLAB) {
         return NULL;

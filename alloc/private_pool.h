@@ -56,23 +56,17 @@ warm_status wm_private_open(warm_runtime *runtime);
 void wm_private_close(warm_runtime *runtime);
 void wm_private_fini(warm_runtime *runtime);
 
-/* Whether any pool is recording: what a hit asks. */
-static inline bool wm_private_routes(const warm_runtime *runtime)
+/* Pools that are recording: why a hit does not enter its section. */
+static inline unsigned wm_private_routing(const warm_runtime *runtime)
 {
     /* Relaxed: who begins a pool and who allocates for it are one thread, or
      * agree on the order. */
-    return wm_unlikely(
-        atomic_load_explicit(&runtime->routes, memory_order_relaxed) != 0);
+    return atomic_load_explicit(&runtime->routes, memory_order_relaxed);
 }
 
-/* Whether a request may be a hit. A window of this runtime means that it lives,
- * as long as its section is open. */
-static inline bool wm_private_may_hit(const wm_window *window,
-                                      const warm_runtime *runtime, size_t bytes,
-                                      void *const *pointer)
+static inline bool wm_private_routes(const warm_runtime *runtime)
 {
-    return wm_likely(window->owner == runtime) && !wm_private_routes(runtime) &&
-           wm_likely(bytes - 1 < WM_CLASS_LIMIT) && wm_likely(pointer != NULL);
+    return wm_unlikely(wm_private_routing(runtime) != 0);
 }
 
 /* The arena in the place of request->arena if a pool wants the request, else

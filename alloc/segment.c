@@ -446,7 +446,7 @@ wm_block *wm_segment_first_run(wm_segment *segment)
     if ((entry & 3) == WM_ENTRY_SLAB) {
         return ((wm_slab *)(entry & ~(uintptr_t)3))->run;
     }
-    return (wm_block *)entry;
+    return (wm_block *)(entry & ~(uintptr_t)3);
 }
 
 void wm_segment_forget(wm_segment *segment)

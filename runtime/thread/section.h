@@ -58,9 +58,10 @@ void wm_section_init(wm_section *section, unsigned closed);
 void wm_section_fini(wm_section *section);
 
 /* The owner may use the content, until it leaves; it does nothing that could
- * block, fail or jump meanwhile. False: the slow path. */
+ * block, fail or jump meanwhile. False: the slow path. also: other reasons not
+ * to, of the caller's own; one test does for all. */
 static inline __attribute__((always_inline)) bool
-wm_section_enter(wm_section *section)
+wm_section_enter_unless(wm_section *section, unsigned also)
 {
 #if WM_SECTION_SEQ_CST
     const memory_order store = memory_order_seq_cst;
@@ -74,11 +75,17 @@ wm_section_enter(wm_section *section)
 
     atomic_store_explicit(&section->busy, 1, store);
     atomic_signal_fence(memory_order_seq_cst); /* for the compiler */
-    if (wm_likely(atomic_load_explicit(&section->closed, load) == 0)) {
+    if (wm_likely((atomic_load_explicit(&section->closed, load) | also) == 0)) {
         return true;
     }
     atomic_store_explicit(&section->busy, 0, memory_order_release);
     return false;
+}
+
+static inline __attribute__((always_inline)) bool
+wm_section_enter(wm_section *section)
+{
+    return wm_section_enter_unless(section, 0);
 }
 
 static inline __attribute__((always_inline)) void

@@ -286,6 +286,7 @@ static wm_window *make(warm_runtime *runtime)
     for (int i = 0; i < WM_LANE_SLOTS; i++) {
         wm_window_clear_lane(&window->lane[i]);
     }
+    window->lane_last = window->lane;
     wm_section_init(&window->section, runtime->window_closed);
     wm_lock_acquire(&runtime->windows_lock);
     if (wm_process_exiting()) { /* after wm_window_close_all(), perhaps */

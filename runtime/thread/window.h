@@ -80,7 +80,7 @@ enum wm_window_state {
  * order of one stream (alloc/magazine_lane.h). With the section. */
 enum { WM_LANE_SLOTS = 8 };
 typedef struct wm_lane_slot {
-    warm_stream stream;
+    _Alignas(64) warm_stream stream;
     /* The runtime's stream_epoch before the stream was looked up last; 0: it is
      * not to be trusted. */
     uint64_t epoch;
@@ -94,7 +94,7 @@ struct wm_window {
     /* For the hot path: whose window it is, const; and how many devices its
      * first rows have, 0 once it is cut. Plain: destroy stores it while no
      * other thread may call the runtime. */
-    const warm_runtime *owner;
+    warm_runtime *owner;
     unsigned near_devices;
     unsigned devices; /* const */
     /* The same as owner, or GONE. Atomic: read by a thread that looks for its
@@ -111,7 +111,8 @@ struct wm_window {
     _Atomic(struct wm_magazines *) magazines;
     /* With the section: used last; sets there are, which only the owner begins;
      * to go first. */
-    unsigned lane_last, lanes, lane_next;
+    wm_lane_slot *lane_last;
+    unsigned lanes, lane_next;
     wm_lane_slot lane[WM_LANE_SLOTS];
     wm_window *next;       /* lock windows */
     wm_window *next_spare; /* lock windows */

@@ -79,7 +79,12 @@ static unsigned kept(warm_stream on)
 {
     wm_lane_slot *slot = wm_lane_slot_of(wm_window_mine(), 0, on);
 
-    return slot != NULL ? (unsigned)wm_lane_set(slot)->count : 0;
+    unsigned count = 0;
+
+    for (unsigned i = 0; slot != NULL && i < WM_CLASSES; i++) {
+        count += wm_magazine_count(&wm_lane_set(slot)->of[i]);
+    }
+    return count;
 }
 
 static size_t lanes(void)
