@@ -81,8 +81,8 @@ typedef struct wm_use {
 } wm_use;
 
 struct wm_block {
-    /* What a hit reads and writes: 64 bytes. */
-    char *base;
+    /* What a hit reads and writes: 64 bytes, one line of the cache. */
+    _Alignas(64) char *base;
     size_t bytes;
     wm_segment *segment;
     wm_slab *slab; /* null: a run of pages */
@@ -108,17 +108,21 @@ struct wm_block {
     uint32_t trace;               /* its number there, 0: none */
     uint64_t lane_id;             /* const while LIVE: of the stream in whose
                                      order it was allocated, 0: of none */
-    wm_block *next_done;          /* of those that are done */
-    struct wm_origin *origin;     /* const; lock arena: what it points to.
-                                     Null: there is no history */
+    union {
+        wm_block *next_done; /* of those that are done */
+        uint64_t
+            idle_since_ns; /* of a run while IDLE, in segments that stretch */
+    };
+    struct wm_origin *origin; /* const; lock arena: what it points to.
+                                 Null: there is no history */
     /* Runs only; lock arena. */
     wm_block *before, *after;            /* neighbours by address */
     wm_block *previous_idle, *next_idle; /* in a bin; next chains spare
                                             records */
-    struct wm_lane *lane;   /* who may have it; while LIVE, in whose order */
-    uint64_t put_at;        /* puts of its lane when it came back last */
-    uint64_t idle_since_ns; /* where segments stretch, while IDLE */
+    struct wm_lane *lane; /* who may have it; while LIVE, in whose order */
+    uint64_t put_at;      /* puts of its lane when it came back last */
 };
+_Static_assert(sizeof(wm_block) == 192, "whole lines, and no more");
 
 /* Bytes that the caller of a LIVE block asked for. */
 static inline size_t wm_block_requested(const wm_block *block)

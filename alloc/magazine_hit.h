@@ -81,7 +81,7 @@ wm_magazine_note_give(wm_magazines *set, wm_magazine *m, size_t requested,
 static inline __attribute__((always_inline)) const wm_entry *
 wm_magazine_pop(wm_magazines *set, size_t bytes, bool laned)
 {
-    wm_magazine *m = &set->of[wm_size_class_fixed(bytes)];
+    wm_magazine *m = &set->of[wm_size_class_index(bytes)];
     wm_entry *entry;
     wm_block *block;
 

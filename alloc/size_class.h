@@ -28,20 +28,38 @@ enum {
 
 /* Of the table: classes below WM_PAGE, where doublings begin, steps of one. */
 enum { WM_CLASS_LINEAR = 8, WM_CLASS_LOG2 = 12, WM_CLASS_STEPS = 3 };
+/* Of a float: bits after the first one, and how 2^0 is written above them. */
+enum { WM_FLOAT_BITS = 23, WM_FLOAT_ZERO = 127 };
+/* What a float of 4 KiB begins with, less the classes below. */
+enum {
+    WM_CLASS_ABOVE =
+        ((WM_FLOAT_ZERO + WM_CLASS_LOG2) << WM_CLASS_STEPS) - WM_CLASS_LINEAR
+};
 
-/* Class of a request of 1 … WM_CLASS_LIMIT bytes. */
+/* Class of a request of 1 … WM_CLASS_LIMIT bytes, as an index. */
+static inline size_t wm_size_class_index(size_t bytes)
+{
+    size_t above;
+
+    if (__builtin_expect(bytes > WM_PAGE, 1)) {
+        /* 2^log2 < bytes <= 2^(log2 + 1), in eight steps: a float begins with
+         * log2 and the three bits after the first one. It has 24 bits, so that
+         * this is exact. To look for the first bit takes some processors eight
+         * steps inside. */
+        float below = (float)(int32_t)(bytes - 1);
+        uint32_t bits;
+
+        __builtin_memcpy(&bits, &below, sizeof bits);
+        above = bits >> (WM_FLOAT_BITS - WM_CLASS_STEPS);
+    } else {
+        above = WM_CLASS_ABOVE + (bytes - 1) / WM_GRAIN;
+    }
+    return above - WM_CLASS_ABOVE;
+}
+
 static inline unsigned wm_size_class_fixed(size_t bytes)
 {
-    unsigned log2, step;
-
-    if (bytes <= WM_PAGE) {
-        return (unsigned)((bytes - 1) / WM_GRAIN);
-    }
-    /* 2^log2 < bytes <= 2^(log2 + 1), in eight steps of 2^(log2 - 3): step is
-     * 8 … 15, and the first class of 4 KiB and more is 8. */
-    log2 = 63u ^ (unsigned)__builtin_clzll((uint64_t)bytes - 1);
-    step = (unsigned)((bytes - 1) >> (log2 - WM_CLASS_STEPS));
-    return (log2 << WM_CLASS_STEPS) + step - (WM_CLASS_LOG2 << WM_CLASS_STEPS);
+    return (unsigned)wm_size_class_index(bytes);
 }
 
 /* Class of a request of 1 … WM_REQUEST_MAX bytes. */
