@@ -299,9 +299,10 @@ void wm_private_freed(wm_private_arena *arena)
 
 void wm_private_routed(wm_private_arena *arena)
 {
-    /* Release: who gives the arena to another pool finds what came of it. */
+    /* Release: who gives the arena to another pool finds what came of it. If
+     * its own has gone meanwhile, a block that came of it goes when it is
+     * freed. */
     atomic_fetch_sub_explicit(&arena->routed, 1, memory_order_release);
-    wm_private_freed(arena);
 }
 
 /* ---- for the spaces ------------------------------------------------- */

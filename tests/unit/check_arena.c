@@ -374,6 +374,37 @@ START_TEST(test_B12_failing_records_lose_nothing)
 }
 END_TEST
 
+/* What graphs had is nobody's until it has been put back, and the walk knows:
+ * with some of it put back, too. */
+START_TEST(test_E4_what_graphs_kept_is_accounted_for)
+{
+    wm_block *block[2] = {take(3000), take(200000)}, *chain;
+
+    wm_arena_keep_begin(&arena);
+    for (int i = 0; i < 2; i++) {
+        atomic_store_explicit(&block[i]->captured, true, memory_order_relaxed);
+        atomic_store_explicit(&block[i]->state, WM_BLOCK_FREEING,
+                              memory_order_relaxed);
+        ck_assert(wm_arena_keep(&arena, block[i]));
+        ck_assert_uint_eq(arena.stats.captured, (uint64_t)i + 1);
+        ck_assert(wm_arena_check(&arena));
+    }
+    chain = wm_arena_keep_end(&arena);
+    ck_assert_uint_eq(arena.stats.captured, 0);
+    for (int i = 0; i < 2; i++) {
+        wm_block *next = chain->next_done;
+
+        ck_assert(wm_arena_check(&arena));
+        chain->next_done = NULL;
+        wm_arena_put_kept(&arena, chain, WM_BLOCK_IDLE, false);
+        chain = next;
+    }
+    ck_assert_ptr_null(chain);
+    ck_assert(wm_arena_check_settled(&arena));
+    ck_assert_uint_eq(arena.out_bytes, 0);
+}
+END_TEST
+
 START_TEST(test_random_steps_keep_every_invariant)
 {
     enum { SLOTS = 300 };
@@ -494,6 +525,7 @@ int main(void)
     tcase_add_test(tcase, test_B11_only_segments_idle_for_long_go);
     tcase_add_test(tcase, test_B10_B11_what_is_to_be_kept_idle_does_not_decay);
     tcase_add_loop_test(tcase, test_B12_failing_records_lose_nothing, 0, 2);
+    tcase_add_test(tcase, test_E4_what_graphs_kept_is_accounted_for);
     tcase_add_test(tcase, test_random_steps_keep_every_invariant);
     tcase_add_test(tcase, test_B14_figures_are_exact_and_resets_apart);
     tcase_add_test(tcase, test_B14_peaks_stay_until_reset);

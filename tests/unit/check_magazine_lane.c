@@ -287,6 +287,21 @@ START_TEST(test_C1_a_stream_that_comes_back_begins_anew)
 }
 END_TEST
 
+/* Nobody could have it, until its thread came by. */
+START_TEST(test_C1_what_outlives_its_stream_is_everybodys_at_once)
+{
+    void *late = take(stream[0], 60 * KIB);
+
+    wt_ok(warm_stream_retire(runtime, stream[0]));
+    wt_ok(warm_stream_synchronize(runtime, stream[0]));
+    wt_ok(warm_poll(runtime));
+    give(late);
+    ck_assert_uint_eq(kept(stream[0]), 0);
+    ck_assert_uint_eq(wm_space_arenas(space())->out_bytes, 0);
+    wt_ok(warm_stream_adopt(runtime, stream[0]));
+}
+END_TEST
+
 START_TEST(test_C1_nothing_is_kept_while_a_capture_is_announced)
 {
     void *kept_block = take(stream[0], 60 * KIB), *block;
@@ -543,6 +558,8 @@ static Suite *lane_suite(void)
         tcase, test_C1_C2_others_get_it_once_the_stream_has_passed, 0, 2);
     tcase_add_loop_test(tcase, test_C1_a_stream_that_comes_back_begins_anew, 0,
                         2);
+    tcase_add_test(tcase,
+                   test_C1_what_outlives_its_stream_is_everybodys_at_once);
     tcase_add_test(tcase, test_C1_nothing_is_kept_while_a_capture_is_announced);
     tcase_add_test(tcase, test_C4_a_block_that_is_used_elsewhere_is_not_kept);
     tcase_add_loop_test(
