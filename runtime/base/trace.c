@@ -9,6 +9,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/status.h"
+#include "runtime/base/trace_chunk.h"
 #include "runtime/base/trace_file.h"
 #include "runtime/base/trace_streams.h"
 
@@ -17,26 +18,13 @@
 #include <stdio.h>
 #include <string.h>
 
-enum {
-    HEAD_MAX = 64,   /* bytes before the records of a chunk */
-    ROOM = 16 << 10, /* of records */
-    RECORD_MAX = 40,
-    CHECKSUM = 4
-};
-
 struct wm_trace_buffer {
     wm_lock lock;
-    wm_trace *trace; /* const */
-    /* lock buffer */
-    uint64_t thread;
-    uint64_t first_order, first_ns; /* of the chunk */
-    uint64_t last_order, last_ns;
-    uint32_t last_block;
-    unsigned records;
-    size_t used;
+    wm_trace *trace;       /* const */
+    uint64_t thread;       /* lock buffer */
     bool idle;             /* lock trace: its thread is gone */
     wm_trace_buffer *next; /* const: made before it */
-    unsigned char bytes[HEAD_MAX + ROOM + CHECKSUM];
+    wm_trace_chunk chunk;  /* lock buffer */
 };
 
 struct wm_trace {
@@ -61,27 +49,6 @@ struct wm_trace {
 };
 
 /* ---- writing ------------------------------------------------------------ */
-
-static void put_varint(unsigned char **at, uint64_t value)
-{
-    while (value >= 128) {
-        *(*at)++ = (unsigned char)(value | 128);
-        value >>= 7;
-    }
-    *(*at)++ = (unsigned char)value;
-}
-
-static void put_checksum(unsigned char *from, unsigned char *to)
-{
-    uint32_t sum = 2166136261u;
-
-    for (unsigned char *c = from; c < to; c++) {
-        sum = (sum ^ *c) * 16777619u;
-    }
-    for (int i = 0; i < CHECKSUM; i++) {
-        to[i] = (unsigned char)(sum >> (8 * i));
-    }
-}
 
 /* Without a lock: the callback is the user's. */
 static void say(wm_trace *trace)
@@ -118,55 +85,22 @@ static void write_locked(wm_trace *trace, const void *data, size_t bytes,
     }
 }
 
-/* Writes the records as a chunk; its head stands right before them. */
 static void flush_locked(wm_trace_buffer *b)
 {
-    wm_trace *trace = b->trace;
-    unsigned char head[HEAD_MAX], *at = head, *from;
-    size_t length;
+    unsigned records = b->chunk.records;
+    const void *data;
+    size_t bytes;
 
-    if (b->records == 0) {
+    if (records == 0) {
         return;
     }
-    *at++ = 'C';
-    put_varint(&at, b->thread);
-    put_varint(&at, b->first_order);
-    put_varint(&at, b->first_ns);
-    put_varint(&at, b->records);
-    put_varint(&at, b->used);
-    length = (size_t)(at - head);
-    from = b->bytes + HEAD_MAX - length;
-    memcpy(from, head, length);
-    length += b->used;
-    put_checksum(from, from + length);
-    wm_lock_acquire(&trace->lock);
-    write_locked(trace, from, length + CHECKSUM, b->records);
-    wm_lock_release(&trace->lock);
-    b->records = 0;
-    b->used = 0;
+    data = wm_trace_chunk_end(&b->chunk, b->thread, &bytes);
+    wm_lock_acquire(&b->trace->lock);
+    write_locked(b->trace, data, bytes, records);
+    wm_lock_release(&b->trace->lock);
 }
 
 /* ---- records ------------------------------------------------------------ */
-
-static uint64_t zigzag(int64_t value)
-{
-    return ((uint64_t)value << 1) ^ (value < 0 ? UINT64_MAX : 0);
-}
-
-static bool names_block(enum wm_trace_op op)
-{
-    return op <= WM_TRACE_COPY;
-}
-
-/* Where the chunk's records begin to count from. */
-static void start_locked(wm_trace_buffer *b, uint64_t order, uint64_t now)
-{
-    b->first_order = order;
-    b->first_ns = now;
-    b->last_order = order - 1;
-    b->last_ns = now;
-    b->last_block = 0;
-}
 
 static void add_locked(wm_trace_buffer *b, enum wm_trace_op op, uint32_t block,
                        uint64_t value)
@@ -175,35 +109,11 @@ static void add_locked(wm_trace_buffer *b, enum wm_trace_op op, uint32_t block,
     uint64_t now = wm_clock_ns() - trace->start_ns;
     uint64_t order =
         atomic_fetch_add_explicit(&trace->order, 1, memory_order_relaxed);
-    unsigned char *at;
-    uint64_t gap;
 
-    if (b->used > ROOM - RECORD_MAX) {
+    if (wm_trace_chunk_is_full(&b->chunk)) {
         flush_locked(b);
     }
-    if (b->records == 0) {
-        start_locked(b, order, now);
-    }
-    now = now > b->last_ns ? now : b->last_ns; /* of a test's clock */
-    at = b->bytes + HEAD_MAX + b->used;
-    gap = order - b->last_order - 1;
-    *at++ = (unsigned char)((unsigned)op +
-                            8 * (gap < WM_TRACE_GAP ? gap : WM_TRACE_GAP));
-    if (gap >= WM_TRACE_GAP) {
-        put_varint(&at, gap - WM_TRACE_GAP);
-    }
-    put_varint(&at, now - b->last_ns);
-    if (names_block(op)) {
-        put_varint(&at, zigzag((int64_t)block - (int64_t)b->last_block));
-        b->last_block = block;
-    }
-    if (op != WM_TRACE_FREE && op != WM_TRACE_LEAVE) {
-        put_varint(&at, value);
-    }
-    b->last_order = order;
-    b->last_ns = now;
-    b->used = (size_t)(at - b->bytes) - HEAD_MAX;
-    b->records++;
+    wm_trace_chunk_add(&b->chunk, op, block, value, order, now);
 }
 
 void wm_trace_put(wm_trace_buffer *buffer, enum wm_trace_op op, uint32_t block,
@@ -211,7 +121,7 @@ void wm_trace_put(wm_trace_buffer *buffer, enum wm_trace_op op, uint32_t block,
 {
     wm_trace *trace = buffer->trace;
 
-    if (block == 0 && names_block(op)) {
+    if (block == 0 && wm_trace_names_block(op)) {
         return;
     }
     wm_lock_acquire(&buffer->lock);
@@ -346,7 +256,7 @@ void wm_trace_leave(wm_trace_buffer *buffer)
 static void write_header(wm_trace *trace, const wm_options *options)
 {
     size_t bytes = wm_options_text(options, NULL, 0);
-    unsigned char head[HEAD_MAX], *at = head;
+    unsigned char head[WM_CHUNK_HEAD], *at = head;
     char *text = wm_meta_alloc(bytes);
 
     if (text != NULL) {
@@ -354,8 +264,8 @@ static void write_header(wm_trace *trace, const wm_options *options)
     }
     memcpy(at, WM_TRACE_MAGIC, sizeof WM_TRACE_MAGIC - 1);
     at += sizeof WM_TRACE_MAGIC - 1;
-    put_varint(&at, WM_TRACE_VERSION);
-    put_varint(&at, text != NULL ? bytes - 1 : 0);
+    wm_trace_varint(&at, WM_TRACE_VERSION);
+    wm_trace_varint(&at, text != NULL ? bytes - 1 : 0);
     wm_lock_acquire(&trace->lock);
     write_locked(trace, head, (size_t)(at - head), 0);
     if (text != NULL) {
@@ -395,13 +305,13 @@ warm_status wm_trace_open(const wm_options *options, wm_trace **trace)
 
 static void write_end(wm_trace *trace)
 {
-    unsigned char end[HEAD_MAX], *at = end;
+    unsigned char end[WM_CHUNK_HEAD], *at = end;
 
     wm_lock_acquire(&trace->lock);
     *at++ = 'E';
-    put_varint(&at, trace->records);
-    put_checksum(end, at);
-    write_locked(trace, end, (size_t)(at - end) + CHECKSUM, 0);
+    wm_trace_varint(&at, trace->records);
+    wm_trace_checksum(end, at);
+    write_locked(trace, end, (size_t)(at - end) + WM_CHUNK_SUM, 0);
     trace->failed = true; /* nothing comes after it */
     wm_lock_release(&trace->lock);
 }

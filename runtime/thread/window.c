@@ -1,10 +1,10 @@
 /* window.c: windows of the calling thread, and how they end with it.
  *
  * The window that came back last is exchanged through ready_window; what does
- * not fit there takes the windows lock, as do visits, with the lock of one
- * window at a time under it. At thread exit the runtime is pinned until the
- * window is back in its hands, so that destroy can take neither the caches nor
- * the window away meanwhile; if it is not live any more nothing is given back.
+ * not fit there takes the windows lock, as do visits (visit.c). At thread exit
+ * the runtime is pinned until the window is back in its hands, so that destroy
+ * can take neither the caches nor the window away meanwhile; if it is not live
+ * any more nothing is given back.
  *
  * A window is made USED by the thread that got it and SPARE by the thread that
  * gives it back, with no lock. Visits may miss either: it caches nothing then.
@@ -44,14 +44,14 @@ static _Thread_local struct {
 static pthread_key_t key;
 static int key_error;
 
-static void empty(warm_runtime *runtime, wm_window *window)
+void wm_window_empty(warm_runtime *runtime, wm_window *window)
 {
     if (runtime->window_empty != NULL) {
         runtime->window_empty(runtime, window);
     }
 }
 
-static void free_window(wm_window *window)
+void wm_window_free(wm_window *window)
 {
     wm_section_fini(&window->section);
     wm_meta_free(window);
@@ -63,7 +63,7 @@ static void clear(warm_runtime *runtime, wm_window *window)
     int cancel = wm_cancel_off();
 
     wm_section_lock(&window->section);
-    empty(runtime, window);
+    wm_window_empty(runtime, window);
     wm_section_unlock(&window->section);
     if (window->trace != NULL) {
         wm_trace_leave(window->trace);
@@ -90,12 +90,6 @@ static void release(warm_runtime *runtime, wm_window *window)
 static void set_state(wm_window *window, enum wm_window_state state)
 {
     atomic_store_explicit(&window->state, (int)state, memory_order_relaxed);
-}
-
-static bool is_state(const wm_window *window, enum wm_window_state state)
-{
-    return atomic_load_explicit(&window->state, memory_order_relaxed) ==
-           (int)state;
 }
 
 /* For another thread; the runtime is pinned. */
@@ -145,7 +139,7 @@ static void end_window(wm_window *window)
         hand_back(runtime, window);
         wm_runtime_unpin(runtime);
     } else if (runtime == WM_WINDOW_GONE || !leave(runtime, window)) {
-        free_window(window);
+        wm_window_free(window);
     }
 }
 
@@ -215,7 +209,7 @@ static wm_window *find(warm_runtime *runtime)
             if (wm_window_current == window) {
                 wm_window_current = &no_window;
             }
-            free_window(window);
+            wm_window_free(window);
         } else {
             at = &window->next_of_thread;
         }
@@ -380,112 +374,6 @@ bool wm_window_in_call(warm_runtime *runtime)
     const wm_window *window = find(runtime);
 
     return window != NULL && window->call != NULL;
-}
-
-/* Whether a hit may have begun in one of them. */
-static bool close_wanted_locked(warm_runtime *runtime, const wm_visit *visit)
-{
-    bool was_open = false;
-
-    for (wm_window *w = runtime->windows; w != NULL; w = w->next) {
-        if (!is_state(w, WM_WINDOW_SPARE) &&
-            (visit->wanted == NULL || visit->wanted(w, visit->context))) {
-            wm_section_close(&w->section, WM_CLOSED_VISIT);
-            /* SLOW from birth: its owner always takes the lock. */
-            was_open =
-                was_open || !wm_section_is_closed(&w->section, WM_CLOSED_SLOW);
-        }
-    }
-    return was_open;
-}
-
-/* One visit at a time: nobody else clears the reason. */
-static void visit_closed_locked(warm_runtime *runtime, const wm_visit *visit,
-                                bool passed)
-{
-    for (wm_window *w = runtime->windows; w != NULL; w = w->next) {
-        if (!wm_section_is_closed(&w->section, WM_CLOSED_VISIT)) {
-            continue;
-        }
-        if (passed) {
-            wm_section_take(&w->section);
-            visit->visit(w, visit->context);
-            wm_section_open(&w->section, WM_CLOSED_VISIT);
-            wm_section_unlock(&w->section);
-        } else {
-            wm_section_open(&w->section, WM_CLOSED_VISIT);
-        }
-    }
-}
-
-bool wm_window_visit(warm_runtime *runtime, const wm_visit *visit)
-{
-    bool passed;
-
-    wm_lock_acquire(&runtime->windows_lock);
-    passed = !close_wanted_locked(runtime, visit) || wm_section_barrier();
-    visit_closed_locked(runtime, visit, passed);
-    wm_lock_release(&runtime->windows_lock);
-    return passed;
-}
-
-void wm_window_close_all(warm_runtime *runtime, unsigned reasons)
-{
-    wm_lock_acquire(&runtime->windows_lock);
-    for (wm_window *w = runtime->windows; w != NULL; w = w->next) {
-        wm_section_close(&w->section, reasons);
-    }
-    wm_lock_release(&runtime->windows_lock);
-}
-
-static void visit_cut(wm_window *window, void *context)
-{
-    empty(context, window);
-    wm_section_close(&window->section, WM_CLOSED_CUT);
-}
-
-/* Cuts what threads have off; returns the others as a list of spare ones. */
-static wm_window *cut_locked(warm_runtime *runtime)
-{
-    wm_window *unused = NULL;
-    wm_window *window;
-
-    while ((window = runtime->windows) != NULL) {
-        runtime->windows = window->next;
-        if (is_state(window, WM_WINDOW_USED)) {
-            window->near_devices = 0;
-            /* Release, last: the owner may free the window once it sees
-             * this. */
-            atomic_store_explicit(&window->runtime, WM_WINDOW_GONE,
-                                  memory_order_release);
-        } else {
-            window->next_spare = unused;
-            unused = window;
-        }
-    }
-    runtime->spare_windows = NULL;
-    /* Relaxed: no thread looks for one any more. */
-    atomic_store_explicit(&runtime->ready_window, NULL, memory_order_relaxed);
-    return unused;
-}
-
-void wm_window_cut_all(warm_runtime *runtime)
-{
-    const wm_visit cut = {NULL, visit_cut, runtime};
-    wm_window *unused, *window;
-
-    wm_lock_acquire(&runtime->windows_lock);
-    /* Whether the barrier is refused or not: nobody is in a hit, since no other
-     * thread may call the runtime now. */
-    (void)close_wanted_locked(runtime, &cut);
-    (void)wm_section_barrier();
-    visit_closed_locked(runtime, &cut, true);
-    unused = cut_locked(runtime);
-    wm_lock_release(&runtime->windows_lock);
-    while ((window = unused) != NULL) {
-        unused = window->next_spare;
-        free_window(window);
-    }
 }
 
 void wm_window_forked(void)

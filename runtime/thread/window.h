@@ -232,6 +232,11 @@ void wm_window_close_all(warm_runtime *runtime, unsigned reasons);
  * destroy. */
 void wm_window_cut_all(warm_runtime *runtime);
 
+/* With the section: what the window caches goes back. And its end, once nobody
+ * knows it. */
+void wm_window_empty(warm_runtime *runtime, wm_window *window);
+void wm_window_free(wm_window *window);
+
 /* In the child of a fork: the thread has no windows any more. */
 void wm_window_forked(void);
 

@@ -1,0 +1,118 @@
+/* visit.c: windows of other threads, all of a runtime's: closed, visited, cut
+ * off. See window.h.
+ *
+ * Takes the windows lock, and under it the lock of one window at a time. */
+#include "runtime/thread/window.h"
+
+/* Relaxed: ordered by what hands the window over. */
+static bool is_state(const wm_window *window, enum wm_window_state state)
+{
+    return atomic_load_explicit(&window->state, memory_order_relaxed) ==
+           (int)state;
+}
+
+/* Whether a hit may have begun in one of them. */
+static bool close_wanted_locked(warm_runtime *runtime, const wm_visit *visit)
+{
+    bool was_open = false;
+
+    for (wm_window *w = runtime->windows; w != NULL; w = w->next) {
+        if (!is_state(w, WM_WINDOW_SPARE) &&
+            (visit->wanted == NULL || visit->wanted(w, visit->context))) {
+            wm_section_close(&w->section, WM_CLOSED_VISIT);
+            /* SLOW from birth: its owner always takes the lock. */
+            was_open =
+                was_open || !wm_section_is_closed(&w->section, WM_CLOSED_SLOW);
+        }
+    }
+    return was_open;
+}
+
+/* One visit at a time: nobody else clears the reason. */
+static void visit_closed_locked(warm_runtime *runtime, const wm_visit *visit,
+                                bool passed)
+{
+    for (wm_window *w = runtime->windows; w != NULL; w = w->next) {
+        if (!wm_section_is_closed(&w->section, WM_CLOSED_VISIT)) {
+            continue;
+        }
+        if (passed) {
+            wm_section_take(&w->section);
+            visit->visit(w, visit->context);
+            wm_section_open(&w->section, WM_CLOSED_VISIT);
+            wm_section_unlock(&w->section);
+        } else {
+            wm_section_open(&w->section, WM_CLOSED_VISIT);
+        }
+    }
+}
+
+bool wm_window_visit(warm_runtime *runtime, const wm_visit *visit)
+{
+    bool passed;
+
+    wm_lock_acquire(&runtime->windows_lock);
+    passed = !close_wanted_locked(runtime, visit) || wm_section_barrier();
+    visit_closed_locked(runtime, visit, passed);
+    wm_lock_release(&runtime->windows_lock);
+    return passed;
+}
+
+void wm_window_close_all(warm_runtime *runtime, unsigned reasons)
+{
+    wm_lock_acquire(&runtime->windows_lock);
+    for (wm_window *w = runtime->windows; w != NULL; w = w->next) {
+        wm_section_close(&w->section, reasons);
+    }
+    wm_lock_release(&runtime->windows_lock);
+}
+
+static void visit_cut(wm_window *window, void *context)
+{
+    wm_window_empty(context, window);
+    wm_section_close(&window->section, WM_CLOSED_CUT);
+}
+
+/* Cuts what threads have off; returns the others as a list of spare ones. */
+static wm_window *cut_locked(warm_runtime *runtime)
+{
+    wm_window *unused = NULL;
+    wm_window *window;
+
+    while ((window = runtime->windows) != NULL) {
+        runtime->windows = window->next;
+        if (is_state(window, WM_WINDOW_USED)) {
+            window->near_devices = 0;
+            /* Release, last: the owner may free the window once it sees
+             * this. */
+            atomic_store_explicit(&window->runtime, WM_WINDOW_GONE,
+                                  memory_order_release);
+        } else {
+            window->next_spare = unused;
+            unused = window;
+        }
+    }
+    runtime->spare_windows = NULL;
+    /* Relaxed: no thread looks for one any more. */
+    atomic_store_explicit(&runtime->ready_window, NULL, memory_order_relaxed);
+    return unused;
+}
+
+void wm_window_cut_all(warm_runtime *runtime)
+{
+    const wm_visit cut = {NULL, visit_cut, runtime};
+    wm_window *unused, *window;
+
+    wm_lock_acquire(&runtime->windows_lock);
+    /* Whether the barrier is refused or not: nobody is in a hit, since no other
+     * thread may call the runtime now. */
+    (void)close_wanted_locked(runtime, &cut);
+    (void)wm_section_barrier();
+    visit_closed_locked(runtime, &cut, true);
+    unused = cut_locked(runtime);
+    wm_lock_release(&runtime->windows_lock);
+    while ((window = unused) != NULL) {
+        unused = window->next_spare;
+        wm_window_free(window);
+    }
+}
