@@ -107,6 +107,10 @@ $(B)/tests/%: private FLAGS += -Itests
 $(WT): $(WT_OBJ)
 	$(Q)rm -f $@ && ar rcs $@ $^
 
+# One that has parts: they lie beside it.
+MODEL_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard tests/model/model_*.c))
+$(B)/tests/model/check_memory_model: $(MODEL_OBJ)
+
 $(TEST_SRC:%.c=$(B)/%): $(B)/%: $(B)/%.o $(WT) $(STATIC)
 	$(call say,ld,$@)
 	$(Q)$(CC) $(OPT_$(FLAVOUR)) $(LDFLAGS) $^ $(CHECK_LIBS) $(LIBS) -o $@
@@ -242,7 +246,7 @@ clean:
 
 -include tests/standin/standin.mk tests/bench/bench.mk tests/gpu/gpu.mk
 -include examples/examples.mk
--include $(LIB_OBJ:.o=.d) $(TEST_BIN:=.d) $(WT_OBJ:.o=.d)
+-include $(LIB_OBJ:.o=.d) $(TEST_BIN:=.d) $(WT_OBJ:.o=.d) $(MODEL_OBJ:.o=.d)
 
 ## all            build the library, static and shared (release)
 ## examples       build the examples

@@ -74,7 +74,7 @@ struct work {
 };
 
 /* The first step whose work found something else. */
-static _Atomic unsigned long model_wrong;
+extern _Atomic unsigned long model_wrong;
 
 static inline uint64_t *model_word(const struct work *w, size_t i)
 {

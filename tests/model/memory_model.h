@@ -1,0 +1,146 @@
+/* memory_model.h: what the parts of check_memory_model.c share: the world that
+ * the steps play in, one in a program, and the steps. One thread, but where it
+ * says so. */
+#ifndef WT_MEMORY_MODEL_H
+#define WT_MEMORY_MODEL_H
+
+#include "model/model.h"
+
+#include "alloc/device_space.h"
+#include "alloc/pinned.h"
+#include "runtime/runtime.h"
+
+enum {
+    DEVICES = 2,
+    SPACES = 1 + DEVICES, /* page-locked, device 0, device 1 */
+    EACH = 4,             /* streams of a device, beside the default ones */
+    NOW = DEVICES * EACH + 2,
+    STREAMS = 64,
+    LIVE = 128,
+    FREED = 1024,
+    POOLS = 4,
+    CAPTURES = 2,
+    GRAPHS = 6,
+    KEPT_MOST = 200 /* blocks that graphs of no pool may have */
+};
+
+struct pool {
+    warm_private_pool number;
+    bool user, recording, alive;
+    unsigned references;
+    enum { OF_THREAD, OF_ALL, OF_STREAM } filter;
+    warm_stream stream;
+};
+
+/* While it is under way, and the graph that comes of it. */
+struct capture {
+    struct stream *origin, *branch; /* null: no other stream is in it */
+    bool announced;
+    struct pool *pool; /* whose memory its work uses, with a reference */
+    struct work *work, **last;
+    warm_graph graph;
+    int device;
+};
+
+enum kept { NOT_KEPT, WITH_POOL, FOR_EVER };
+
+struct range {
+    char *base;
+    size_t bytes;
+    int space; /* 0: page-locked; else 1 + its device */
+    struct point own, use[MODEL_USES];
+    unsigned uses;
+    struct pool *pool;  /* or null */
+    warm_stream lane;   /* allocated while that stream captured; or null */
+    struct capture *by; /* filled by that graph, only */
+    bool captured;      /* was used in a capture, or allocated there */
+    enum kept kept;     /* once it is freed */
+    bool filled;        /* by its stream, or by the caller */
+    uint64_t filled_at, pattern;
+};
+
+extern struct memory_model {
+    warm_runtime *runtime;
+    struct stream *ever, *now[NOW], *launcher[DEVICES], *last[SPACES];
+    size_t evers, most_ever;
+    struct range live[LIVE], freed[FREED];
+    unsigned lives, freeds;
+    struct pool *pools_ever, *pool[POOLS], *recording[POOLS];
+    size_t pools_made;
+    unsigned pools, recordings;
+    struct capture *capture[CAPTURES], *graph[GRAPHS];
+    unsigned captures, graphs;
+    uint64_t kept[SPACES], with_pools, allocated[SPACES];
+    uint64_t random;
+    unsigned long step;
+    bool dry, limited, sealed;
+    bool beside; /* another thread gives memory back */
+    bool waits;  /* streams, for each other, if that gets them memory */
+} model;
+
+#define MUST(condition, ...)                                                   \
+    wt_require(condition, "seed %lu step %lu: %s", (unsigned long)wt_seed(),   \
+               model.step, __VA_ARGS__)
+
+static inline uint64_t model_pick(uint64_t below)
+{
+    return wt_random(&model.random) % below;
+}
+
+static inline bool model_is_graphs(const struct pool *pool)
+{
+    return pool != NULL && !pool->user;
+}
+
+static inline bool model_has_graphs(const struct range *r)
+{
+    return model_is_graphs(r->pool) && r->pool->alive;
+}
+
+static inline wm_space *model_space_at(int space)
+{
+    return space == 0 ? &model.runtime->pinned->space
+                      : &model.runtime->device_spaces[space - 1].space;
+}
+
+/* model_streams.c: held, retired, adopted, replaced */
+struct stream *model_new_stream(int device);
+struct stream *model_named_stream(warm_stream name, bool mine);
+struct stream *model_any_stream(void);
+struct stream *model_stream_of(int device);
+void model_release_hold(struct stream *s);
+void model_step_hold(void);
+void model_step_replace(void);
+void model_step_adopt(void);
+
+/* model_rules.c: who may be handed what was freed */
+void model_check_new(const struct range *fresh);
+
+/* model_pools.c: private pools, and who gets their memory */
+void model_begin_pool(struct pool *pool, const struct stream *s);
+struct pool *model_make_pool(bool user);
+void model_end_pool(struct pool *pool);
+bool model_captures_now(const struct range *r);
+void model_release_pool(struct pool *pool);
+void model_step_pool(void);
+struct pool *model_expected_pool(const struct stream *s, bool main_thread);
+
+/* model_blocks.c: allocated, used, freed, by several threads; and work */
+void model_begin_other(void);
+void model_end_other(void);
+void model_step_alloc(void);
+void model_step_record(void);
+void model_step_free(void);
+
+/* model_graphs.c: captures, and graphs that are launched */
+void model_drop_graph(struct capture *c);
+void model_end_capture(unsigned at);
+void model_step_capture(void);
+void model_step_graph(void);
+
+/* model_figures.c: what must be true after each step */
+void model_check_arenas(void);
+void model_check_figures(void);
+void model_check_active(int space);
+
+#endif

@@ -1,0 +1,347 @@
+/* model_blocks.c: allocated, used, freed, by several threads; and work. */
+#include "model/memory_model.h"
+
+#include "alloc/private_pool.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+
+/* ---- work ------------------------------------------------------------- */
+
+static struct work work_on(const struct range *r, bool looks)
+{
+    return (struct work){.base = r->base,
+                         .bytes = r->bytes,
+                         .pattern = r->pattern,
+                         .looks = looks,
+                         .step = model.step};
+}
+
+/* The graph has it, and runs it at every launch. */
+static void capture_work(struct capture *c, const struct stream *s,
+                         struct work like)
+{
+    struct work *w = model_work(&like);
+
+    *c->last = w;
+    c->last = &w->next;
+    wt_ok(warm_stream_host_func(model.runtime, s->name, model_run, w));
+}
+
+/* A graph that may use the block at every launch, for that pool lives as long
+ * as the graph does. */
+static bool suits_graph(struct capture *c, const struct range *r)
+{
+    if (!model_has_graphs(r)) {
+        return true;
+    }
+    if (c->pool == NULL && r->pool->alive) {
+        c->pool = r->pool;
+        c->pool->references++;
+        wt_ok(warm_private_pool_retain(model.runtime, c->pool->number));
+    }
+    return c->pool == r->pool;
+}
+
+static void fill(struct range *r)
+{
+    struct stream *s = r->own.stream;
+
+    if (r->space == 0) {
+        struct work w = work_on(r, false);
+
+        (void)model_touch(&w);
+        r->filled = true;
+    } else if (s->capture == NULL) {
+        model_queue(model.runtime, s, work_on(r, false));
+        r->filled = true;
+        r->filled_at = s->queued;
+    } else if (suits_graph(s->capture, r)) {
+        capture_work(s->capture, s, work_on(r, false));
+        r->by = s->capture;
+    }
+}
+
+static bool is_filled(const struct range *r)
+{
+    return r->filled &&
+           (r->space == 0 || model_passed(r->own.stream) >= r->filled_at);
+}
+
+/* Work of a stream that was recorded, or is its own, looks at the block. */
+static void look(const struct range *r, struct stream *s, bool own)
+{
+    struct capture *c = s->capture;
+
+    if (c == NULL) {
+        if (r->filled && (own || is_filled(r))) {
+            model_queue(model.runtime, s, work_on(r, true));
+        }
+    } else if (r->by == c ||
+               (r->captured && is_filled(r) && suits_graph(c, r))) {
+        capture_work(c, s, work_on(r, true));
+    }
+}
+
+/* ---- blocks ----------------------------------------------------------- */
+
+/* What another thread does, while the main one waits for it. */
+static struct {
+    struct range *range; /* to be allocated; or null */
+    struct stream *stream;
+    void *freed;
+    warm_status status;
+} job;
+
+static warm_status obtain(struct range *r, struct stream *s)
+{
+    void *pointer = NULL;
+    warm_status status;
+
+    if (r->space > 0) {
+        status = warm_device_alloc(model.runtime, r->space - 1, s->name,
+                                   r->bytes, &pointer);
+    } else {
+        status = warm_thread_set_stream(model.runtime, s->name);
+        if (status == WARM_OK) {
+            status = warm_pinned_alloc(model.runtime, r->bytes, &pointer);
+        }
+    }
+    r->base = pointer;
+    return status;
+}
+
+static void do_job(void *argument, unsigned index)
+{
+    (void)argument;
+    (void)index;
+    job.status = job.range != NULL ? obtain(job.range, job.stream)
+                                   : warm_free(job.freed);
+}
+
+static bool elsewhere(void)
+{
+    return model_pick(6) == 0;
+}
+
+/* One that stays, with what it keeps, or one that exits. */
+static struct {
+    pthread_t thread;
+    sem_t go, done;
+    bool over;
+} other;
+
+static void *be_other(void *argument)
+{
+    while (sem_wait(&other.go) == 0 && !other.over) {
+        do_job(argument, 0);
+        sem_post(&other.done);
+    }
+    return NULL;
+}
+
+static void do_elsewhere(void)
+{
+    if (model_pick(6) == 0) {
+        wt_threads(1, do_job, NULL);
+    } else {
+        sem_post(&other.go);
+        while (sem_wait(&other.done) != 0) {
+        }
+    }
+}
+
+void model_begin_other(void)
+{
+    other.over = false;
+    sem_init(&other.go, 0, 0);
+    sem_init(&other.done, 0, 0);
+    ck_assert_int_eq(pthread_create(&other.thread, NULL, be_other, NULL), 0);
+}
+
+void model_end_other(void)
+{
+    other.over = true;
+    sem_post(&other.go);
+    pthread_join(other.thread, NULL);
+    sem_destroy(&other.go);
+    sem_destroy(&other.done);
+}
+
+static void check_pool_of(const struct range *r)
+{
+    const wm_block *block = wm_space_find(r->base);
+
+    MUST(block != NULL, "a block is not to be found");
+    MUST(wm_private_number(block->segment->arena) ==
+             (r->pool != NULL ? r->pool->number : 0),
+         "a block is of another pool");
+    MUST(wm_device_of_block(block) == r->space - 1, "of another space");
+}
+
+/* Mostly what threads have ready: a few sizes, and a stream for some time. */
+static size_t any_bytes(void)
+{
+    return model_pick(2) == 0
+               ? 4000 + model_pick(3) * 1000
+               : 1 + model_pick((size_t)1 << (1 + model_pick(22)));
+}
+
+static struct stream *stream_for(int space)
+{
+    if (model.last[space] == NULL || model.last[space]->gone ||
+        model_pick(4) == 0) {
+        model.last[space] =
+            space > 0 ? model_stream_of(space - 1) : model_any_stream();
+    }
+    return model.last[space];
+}
+
+void model_step_alloc(void)
+{
+    struct range r = {.space = (int)model_pick(SPACES),
+                      .bytes = any_bytes(),
+                      .pattern = wt_random(&model.random)};
+    struct stream *s = stream_for(r.space);
+    bool main_thread = s->mine || !elsewhere();
+    warm_status status;
+
+    if (r.space > 0) {
+        r.own.stream = s;
+    }
+    r.pool = model_expected_pool(s, main_thread);
+    if (r.space > 0 && s->capture != NULL) {
+        if (!model_is_graphs(r.pool) &&
+            (model.sealed || model.kept[r.space] >= KEPT_MOST)) {
+            return;
+        }
+        r.lane = s->name;
+        r.captured = !model_is_graphs(r.pool);
+    }
+    if (main_thread) {
+        status = obtain(&r, s);
+    } else {
+        job.range = &r;
+        job.stream = s;
+        do_elsewhere();
+        status = job.status;
+    }
+    if (status == WARM_OUT_OF_MEMORY && (model.dry || model.limited)) {
+        return;
+    }
+    wt_ok(status);
+    check_pool_of(&r);
+    model_check_new(&r);
+    model.allocated[r.space]++;
+    fill(&r);
+    model.live[model.lives++] = r;
+}
+
+static struct point *find_use(struct range *r, const struct stream *s)
+{
+    for (unsigned u = 0; u < r->uses; u++) {
+        if (r->use[u].stream == s) {
+            return &r->use[u];
+        }
+    }
+    return NULL;
+}
+
+/* A pool's memory for graphs stays with the streams it was allocated on. */
+static bool is_own(const struct range *r, const struct stream *s)
+{
+    return r->own.stream == s && (r->pool == NULL || r->pool->alive) &&
+           (!r->own.over || model_is_graphs(r->pool)) &&
+           (r->lane != NULL) == (s->capture != NULL);
+}
+
+/* What is used in a capture stays with the graph. */
+static bool may_use(const struct range *r, const struct stream *s)
+{
+    return model_has_graphs(r)
+               ? model.with_pools < KEPT_MOST
+               : s->capture == NULL ||
+                     (!model.sealed && model.kept[r->space] < KEPT_MOST);
+}
+
+void model_step_record(void)
+{
+    struct range *r = &model.live[model_pick(model.lives)];
+    struct stream *s = model_any_stream();
+    struct point *use = find_use(r, s);
+    bool own = is_own(r, s);
+
+    if ((s->by_name && r->own.stream == s) || !may_use(r, s) ||
+        (use == NULL && r->uses == MODEL_USES)) {
+        return;
+    }
+    if (s->mine) {
+        look(r, s, own); /* only what was queued before the record counts */
+    }
+    wt_ok(warm_record_stream(r->base + model_pick(r->bytes), s->name));
+    if (s->capture != NULL) {
+        r->captured = r->captured || !own;
+    } else if (!own) {
+        use = use != NULL ? use : &r->use[r->uses++];
+        *use = (struct point){.stream = s};
+        model_point_now(use);
+        use->over = s->mine;
+    }
+    if (!s->mine) {
+        look(r, s, own);
+    }
+}
+
+static enum kept kept_of(const struct range *r)
+{
+    if (model_has_graphs(r)) {
+        return r->uses > 0 || r->captured ? WITH_POOL : NOT_KEPT;
+    }
+    return r->captured || model_captures_now(r) ? FOR_EVER : NOT_KEPT;
+}
+
+/* Forgetting one that was not kept only makes the model less strict. */
+static void remember(const struct range *r)
+{
+    unsigned at =
+        model.freeds < FREED ? model.freeds++ : (unsigned)model_pick(FREED);
+
+    while (model.freed[at].kept != NOT_KEPT) {
+        at = (at + 1) % FREED;
+    }
+    model.freed[at] = *r;
+    model.with_pools += r->kept == WITH_POOL;
+}
+
+void model_step_free(void)
+{
+    unsigned at = (unsigned)model_pick(model.lives);
+    struct range r = model.live[at];
+    struct stream *s = r.own.stream;
+
+    r.kept = kept_of(&r);
+    if (r.kept == FOR_EVER && !r.captured &&
+        (model.sealed || model.kept[r.space] >= KEPT_MOST ||
+         (r.own.over && find_use(&r, s) != NULL))) {
+        return; /* its streams capture: later */
+    }
+    model.live[at] = model.live[--model.lives];
+    if (s != NULL && !s->gone && model_pick(2) == 0 && is_own(&r, s)) {
+        look(&r, s, true);
+    }
+    for (unsigned u = 0; u < r.uses; u++) {
+        model_point_now(&r.use[u]);
+    }
+    model_point_now(&r.own);
+    model.kept[r.space] += r.kept == FOR_EVER;
+    remember(&r);
+    if (elsewhere()) {
+        job.range = NULL;
+        job.freed = r.base;
+        do_elsewhere();
+        wt_ok(job.status);
+    } else {
+        wt_ok(warm_free(r.base));
+    }
+    wt_fails(WARM_INVALID_POINTER, warm_free(r.base));
+}
