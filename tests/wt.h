@@ -73,6 +73,31 @@ wt_gate *wt_gate_close(warm_runtime *runtime, warm_stream stream);
 void wt_gate_await(wt_gate *gate); /* until the stream stands before it */
 void wt_gate_open(wt_gate *gate);  /* and waits until it has let go; frees */
 
+/* ---- blocks, streams and figures: the test fails if they cannot be had ----
+ */
+
+void *wt_pinned(warm_runtime *runtime, size_t bytes);
+void *wt_device(warm_runtime *runtime, warm_stream stream, size_t bytes);
+warm_block_info wt_block_info(const void *block);
+/* Freed while a stream uses it, for all that is known. */
+void wt_free_used(void *block, warm_stream stream);
+
+warm_space_stats wt_pinned_stats(warm_runtime *runtime);
+warm_device_stats wt_device_stats(warm_runtime *runtime); /* of device 0 */
+/* How often a call of the driver was made. */
+uint64_t wt_calls(warm_runtime *runtime, const char *call);
+
+/* Host device: holds a stream before a piece of work. Lets it go, and waits. */
+void wt_stop(warm_runtime *runtime, warm_stream stream);
+void wt_go(warm_runtime *runtime, warm_stream stream);
+/* All of its work is done, and what that held up has come back. And its end,
+ * when all work is done. */
+void wt_settle(warm_runtime *runtime, warm_stream stream);
+void wt_stream_end(warm_runtime *runtime, warm_stream stream);
+
+/* ---- threads --------------------------------------------------------------
+ */
+
 /* Runs fn(argument, index) in count threads at once and joins them. */
 void wt_threads(unsigned count, void (*fn)(void *argument, unsigned index),
                 void *argument);

@@ -125,26 +125,17 @@ static inline wm_space *wt_memory_space(void)
 
 static inline warm_space_stats wt_memory_stats(void)
 {
-    warm_space_stats stats = {.size = sizeof stats};
-
-    wt_ok(warm_pinned_get_stats(wt_memory.runtime, &stats));
-    return stats;
+    return wt_pinned_stats(wt_memory.runtime);
 }
 
 static inline uint64_t wt_memory_calls(const char *call)
 {
-    uint64_t count = 0;
-
-    wt_ok(warm_testing_calls(wt_memory.runtime, call, &count));
-    return count;
+    return wt_calls(wt_memory.runtime, call);
 }
 
 static inline void *wt_memory_take(size_t bytes)
 {
-    void *pointer = NULL;
-
-    wt_ok(warm_pinned_alloc(wt_memory.runtime, bytes, &pointer));
-    return pointer;
+    return wt_pinned(wt_memory.runtime, bytes);
 }
 
 /* What is obtained can be had a moment before its errand is over: a thread of

@@ -27,10 +27,8 @@ static void setup(void)
 
 static void teardown(void)
 {
-    wt_ok(warm_stream_synchronize(runtime, first));
-    wt_ok(warm_stream_synchronize(runtime, second));
-    wt_ok(warm_stream_destroy(runtime, first));
-    wt_ok(warm_stream_destroy(runtime, second));
+    wt_stream_end(runtime, first);
+    wt_stream_end(runtime, second);
     wt_ok(warm_poll(runtime));
     wt_runtime_end(runtime);
 }
@@ -49,17 +47,9 @@ static void *take(warm_stream stream, size_t bytes)
     return pointer;
 }
 
-static warm_device_stats stats_now(void)
-{
-    warm_device_stats stats = {.size = sizeof stats};
-
-    wt_ok(warm_device_get_stats(runtime, 0, &stats));
-    return stats;
-}
-
 static uint64_t segments_now(void)
 {
-    return stats_now().all.segments.current;
+    return wt_device_stats(runtime).all.segments.current;
 }
 
 static void *segment_of(const void *pointer)
@@ -71,14 +61,6 @@ static void *segment_of(const void *pointer)
     ck_assert((const char *)pointer >= (char *)base);
     ck_assert((const char *)pointer < (char *)base + bytes);
     return base;
-}
-
-static warm_block_info info_of(const void *pointer)
-{
-    warm_block_info info = {.size = sizeof info};
-
-    wt_ok(warm_block_get_info(pointer, &info));
-    return info;
 }
 
 static const size_t sizes[] = {700, 60 * KIB, 2 * MIB, 5 * MIB};
@@ -219,10 +201,11 @@ START_TEST(test_stream_that_was_not_adopted_keeps_its_memory)
     wt_ok(warm_free(other));
     wt_ok(warm_stream_retire(runtime, first));
     wt_ok(warm_poll(runtime));
-    segments = stats_now().all.segments.allocated;
+    segments = wt_device_stats(runtime).all.segments.allocated;
     other = take(second, bytes);
     block = take(second, bytes);
-    ck_assert_uint_eq(stats_now().all.segments.allocated, segments);
+    ck_assert_uint_eq(wt_device_stats(runtime).all.segments.allocated,
+                      segments);
     wt_ok(warm_free(other));
     wt_ok(warm_free(block));
 }
@@ -250,19 +233,20 @@ START_TEST(test_C4_block_used_on_another_stream_waits_for_it)
     wt_gate_await(gate);
     /* On its own stream there is nothing to be told. */
     wt_ok(warm_record_stream(block, first));
-    ck_assert_uint_eq(info_of(block).streams, 0);
+    ck_assert_uint_eq(wt_block_info(block).streams, 0);
     wt_ok(warm_record_stream((char *)block + 100, second));
-    ck_assert_uint_eq(info_of(block).streams, 1);
+    ck_assert_uint_eq(wt_block_info(block).streams, 1);
     wt_ok(warm_free(block));
-    ck_assert_uint_eq(stats_now().all.allocations.current, 0);
-    ck_assert_uint_eq(stats_now().all.active.current, 1);
-    ck_assert_uint_eq(stats_now().large.active_bytes.current, 3 * MIB);
+    ck_assert_uint_eq(wt_device_stats(runtime).all.allocations.current, 0);
+    ck_assert_uint_eq(wt_device_stats(runtime).all.active.current, 1);
+    ck_assert_uint_eq(wt_device_stats(runtime).large.active_bytes.current,
+                      3 * MIB);
     other = take(first, 3 * MIB);
     ck_assert_ptr_ne(other, block);
     wt_gate_open(gate);
     wt_ok(warm_stream_synchronize(runtime, second));
     wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(stats_now().all.active.current, 1);
+    ck_assert_uint_eq(wt_device_stats(runtime).all.active.current, 1);
     ck_assert_ptr_eq(take(first, 3 * MIB), block);
     wt_ok(warm_free(block));
     wt_ok(warm_free(other));
@@ -284,7 +268,7 @@ START_TEST(test_B6_C4_retired_stream_may_go_on)
     }
     gate = wt_gate_close(runtime, first);
     wt_ok(warm_record_stream(block, first));
-    ck_assert_uint_eq(info_of(block).streams, 1);
+    ck_assert_uint_eq(wt_block_info(block).streams, 1);
     wt_ok(warm_free(block));
     other = take(second, bytes);
     ck_assert_ptr_ne(other, block);
@@ -293,7 +277,7 @@ START_TEST(test_B6_C4_retired_stream_may_go_on)
     /* Nothing has changed for what is allocated on it now. */
     block = take(first, bytes);
     wt_ok(warm_record_stream(block, first));
-    ck_assert_uint_eq(info_of(block).streams, 0);
+    ck_assert_uint_eq(wt_block_info(block).streams, 0);
     wt_ok(warm_free(block));
     wt_ok(warm_stream_retire(runtime, first));
 }
@@ -316,11 +300,11 @@ START_TEST(test_stream_of_another_device_is_refused)
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "device 1"));
     ck_assert_ptr_eq(pointer, &pointer);
     wt_ok(warm_device_alloc(two, 1, there, 100, &pointer));
-    ck_assert_int_eq(info_of(pointer).device, 1);
+    ck_assert_int_eq(wt_block_info(pointer).device, 1);
     wt_ok(warm_free(pointer));
     /* The name of a default stream means that of the memory's device. */
     wt_ok(warm_device_alloc(two, 1, NULL, 100, &pointer));
-    ck_assert_int_eq(info_of(pointer).device, 1);
+    ck_assert_int_eq(wt_block_info(pointer).device, 1);
     wt_ok(warm_free(pointer));
     wt_ok(warm_stream_destroy(two, there));
     wt_runtime_end(two);
@@ -340,15 +324,16 @@ START_TEST(test_C3_blocks_split_and_neighbours_merge)
         ck_assert_ptr_eq(segment_of(part[i]), segment);
         ck_assert_uint_eq((uintptr_t)part[i] % 512, 0);
     }
-    ck_assert_uint_eq(stats_now().large.inactive_split, 0);
+    ck_assert_uint_eq(wt_device_stats(runtime).large.inactive_split, 0);
     wt_ok(warm_free(part[1]));
     wt_ok(warm_free(part[3]));
-    ck_assert_uint_eq(stats_now().large.inactive_split, 2);
-    ck_assert_uint_eq(stats_now().all.inactive_split_bytes, 4 * MIB);
+    ck_assert_uint_eq(wt_device_stats(runtime).large.inactive_split, 2);
+    ck_assert_uint_eq(wt_device_stats(runtime).all.inactive_split_bytes,
+                      4 * MIB);
     wt_ok(warm_free(part[2]));
-    ck_assert_uint_eq(stats_now().large.inactive_split, 1);
+    ck_assert_uint_eq(wt_device_stats(runtime).large.inactive_split, 1);
     wt_ok(warm_free(part[0]));
-    ck_assert_uint_eq(stats_now().large.inactive_split, 0);
+    ck_assert_uint_eq(wt_device_stats(runtime).large.inactive_split, 0);
     ck_assert_ptr_eq(take(first, 8 * MIB), whole);
     ck_assert_uint_eq(segments_now(), 1);
     wt_ok(warm_free(whole));
@@ -365,11 +350,11 @@ START_TEST(test_C3_small_and_large_requests_are_kept_apart)
     ck_assert_ptr_ne(segment_of(small), large);
     ck_assert_ptr_eq(segment_of(small), segment_of(odd));
     ck_assert_uint_eq((uintptr_t)small % 512, 0);
-    ck_assert_uint_eq(stats_now().small.segments.current, 1);
-    ck_assert_uint_eq(stats_now().large.segments.current, 1);
+    ck_assert_uint_eq(wt_device_stats(runtime).small.segments.current, 1);
+    ck_assert_uint_eq(wt_device_stats(runtime).large.segments.current, 1);
     wt_ok(warm_device_empty_cache(runtime, 0, NULL));
-    ck_assert_uint_eq(stats_now().large.segments.current, 0);
-    ck_assert_uint_eq(stats_now().small.segments.current, 1);
+    ck_assert_uint_eq(wt_device_stats(runtime).large.segments.current, 0);
+    ck_assert_uint_eq(wt_device_stats(runtime).small.segments.current, 1);
     wt_ok(warm_free(small));
     wt_ok(warm_free(odd));
 }
@@ -385,7 +370,8 @@ START_TEST(test_C5_base_allocation_of_any_pointer)
     wt_ok(warm_device_base_allocation(behind + 4999, &other, &again));
     ck_assert_ptr_eq(base, other);
     ck_assert_uint_eq(bytes, again);
-    ck_assert_uint_eq(bytes, stats_now().all.reserved_bytes.current);
+    ck_assert_uint_eq(bytes,
+                      wt_device_stats(runtime).all.reserved_bytes.current);
     wt_fails(WARM_INVALID_ARGUMENT,
              warm_device_base_allocation(block, NULL, &bytes));
     wt_fails(WARM_INVALID_ARGUMENT,
@@ -396,9 +382,9 @@ START_TEST(test_C5_base_allocation_of_any_pointer)
              warm_device_base_allocation(&bytes, &base, &bytes));
     wt_ok(warm_pinned_alloc(runtime, 100, &other));
     wt_fails(WARM_NOT_FOUND, warm_device_base_allocation(other, &base, &bytes));
-    ck_assert_int_eq(info_of(other).device, -1);
+    ck_assert_int_eq(wt_block_info(other).device, -1);
     wt_ok(warm_free(other));
-    ck_assert_int_eq(info_of(behind).device, 0);
+    ck_assert_int_eq(wt_block_info(behind).device, 0);
     wt_ok(warm_free(behind));
 }
 END_TEST
@@ -421,7 +407,7 @@ START_TEST(test_C6_figures_of_all_small_and_large)
     warm_device_stats s;
 
     wt_ok(warm_free(again));
-    s = stats_now();
+    s = wt_device_stats(runtime);
     check_stat(&s.all.allocations, 2, 3, 3);
     check_stat(&s.small.allocations, 1, 2, 2);
     check_stat(&s.large.allocations, 1, 1, 1);
@@ -440,15 +426,15 @@ START_TEST(test_C6_figures_of_all_small_and_large)
                           s.all.allocated_bytes.current);
     wt_ok(warm_free(large));
     wt_ok(warm_device_reset_peaks(runtime, 0));
-    s = stats_now();
+    s = wt_device_stats(runtime);
     check_stat(&s.all.allocations, 1, 1, 3);
     check_stat(&s.large.active_bytes, 0, 0, 3 * MIB);
     wt_ok(warm_device_reset_totals(runtime, 0));
-    s = stats_now();
+    s = wt_device_stats(runtime);
     check_stat(&s.all.allocations, 1, 1, 1);
     check_stat(&s.large.allocations, 0, 0, 0);
     wt_ok(warm_free(small));
-    ck_assert_uint_eq(stats_now().all.active_bytes.current, 0);
+    ck_assert_uint_eq(wt_device_stats(runtime).all.active_bytes.current, 0);
 }
 END_TEST
 
@@ -458,13 +444,16 @@ START_TEST(test_C6_bytes_follow_what_a_thread_exchanges)
     void *one = take(first, 600), *two = take(first, 1400);
 
     wt_ok(warm_free(take(first, 1000)));
-    ck_assert_uint_eq(stats_now().all.allocated_bytes.current, 1024 + 1536);
+    ck_assert_uint_eq(wt_device_stats(runtime).all.allocated_bytes.current,
+                      1024 + 1536);
     wt_ok(warm_free(one));
     wt_ok(warm_free(two));
     one = take(first, 1000);
     two = take(first, 1000);
-    ck_assert_uint_eq(stats_now().all.allocated_bytes.current, 2 * 1024);
-    ck_assert_uint_eq(stats_now().small.active_bytes.current, 2 * 1024);
+    ck_assert_uint_eq(wt_device_stats(runtime).all.allocated_bytes.current,
+                      2 * 1024);
+    ck_assert_uint_eq(wt_device_stats(runtime).small.active_bytes.current,
+                      2 * 1024);
     wt_ok(warm_free(one));
     wt_ok(warm_free(two));
 }
@@ -473,7 +462,7 @@ END_TEST
 START_TEST(test_C6_hits_and_calls_of_the_driver)
 {
     void *block = take(first, 3 * MIB);
-    warm_device_stats s = stats_now();
+    warm_device_stats s = wt_device_stats(runtime);
     size_t released = 0;
 
     ck_assert_uint_eq(s.cache_hits, 0);
@@ -481,15 +470,15 @@ START_TEST(test_C6_hits_and_calls_of_the_driver)
     ck_assert_uint_ge(s.driver_alloc.max_ns, s.driver_alloc.min_ns);
     wt_ok(warm_free(block));
     wt_ok(warm_free(take(first, 3 * MIB)));
-    s = stats_now();
+    s = wt_device_stats(runtime);
     ck_assert_uint_eq(s.cache_hits, 1);
     ck_assert_uint_eq(s.driver_alloc.count, 1);
     ck_assert_uint_eq(s.driver_free.count, 0);
     wt_ok(warm_device_empty_cache(runtime, 0, &released));
     ck_assert_uint_gt(released, 0);
-    ck_assert_uint_eq(stats_now().driver_free.count, 1);
+    ck_assert_uint_eq(wt_device_stats(runtime).driver_free.count, 1);
     wt_ok(warm_device_reset_totals(runtime, 0));
-    s = stats_now();
+    s = wt_device_stats(runtime);
     ck_assert_uint_eq(s.cache_hits, 0);
     ck_assert_uint_eq(s.driver_alloc.count, 0);
     ck_assert_uint_eq(s.driver_free.count, 0);
@@ -504,7 +493,8 @@ START_TEST(test_C7_cache_info_says_what_is_idle)
     wt_ok(warm_free(block));
     wt_ok(warm_device_cache_info(runtime, 0, &info));
     ck_assert_uint_eq(info.cached_bytes,
-                      stats_now().all.reserved_bytes.current - 6 * MIB);
+                      wt_device_stats(runtime).all.reserved_bytes.current -
+                          6 * MIB);
     ck_assert_uint_ge(info.largest_bytes, 6 * MIB);
     ck_assert_uint_le(info.largest_bytes, info.cached_bytes);
     wt_ok(warm_free(other));
@@ -547,7 +537,8 @@ START_TEST(test_C7_snapshot_tells_every_block)
         *(strstr(at, ",\"small\":") == strchr(at, ',') ? &bytes : &blocks) +=
             number;
     }
-    ck_assert_uint_eq(bytes, stats_now().all.reserved_bytes.current);
+    ck_assert_uint_eq(bytes,
+                      wt_device_stats(runtime).all.reserved_bytes.current);
     ck_assert_uint_eq(blocks, bytes);
     at = strstr(text, "\"state\":\"live\"");
     ck_assert_ptr_nonnull(at);
@@ -608,7 +599,7 @@ START_TEST(test_C8_empty_cache_returns_all_that_is_idle)
     ck_assert_uint_eq(released, 0);
     wt_ok(warm_device_trim(runtime, 0, 0, &released));
     ck_assert_uint_gt(released, 0);
-    ck_assert_uint_eq(stats_now().all.reserved_bytes.current, 0);
+    ck_assert_uint_eq(wt_device_stats(runtime).all.reserved_bytes.current, 0);
 }
 END_TEST
 
@@ -628,10 +619,10 @@ START_TEST(test_C8_fraction_is_a_limit)
     /* Room is made for it: what is idle goes, under the limit as elsewhere. */
     block = take(second, 15 * MIB);
     ck_assert_uint_eq(segments_now(), 1);
-    ck_assert_uint_ge(stats_now().retries, 1);
+    ck_assert_uint_ge(wt_device_stats(runtime).retries, 1);
     wt_fails(WARM_OUT_OF_MEMORY, try(first, 2 * MIB, &pointer));
     ck_assert_ptr_eq(pointer, &pointer);
-    ck_assert_uint_eq(stats_now().failures, 1);
+    ck_assert_uint_eq(wt_device_stats(runtime).failures, 1);
     wt_ok(warm_device_set_memory_fraction(runtime, 0, 1));
     wt_ok(try(first, 2 * MIB, &pointer));
     wt_ok(warm_free(pointer));
@@ -665,10 +656,11 @@ START_TEST(test_C8_old_segments_are_collected_above_a_threshold)
     /* 22 MiB and 2 more are not above 24, and 2 more are. */
     small[0] = take(second, MIB);
     small[1] = take(second, MIB);
-    ck_assert_uint_eq(stats_now().all.segments.freed, 0);
+    ck_assert_uint_eq(wt_device_stats(runtime).all.segments.freed, 0);
     small[2] = take(second, MIB);
-    ck_assert_uint_eq(stats_now().large.segments.freed, 1);
-    ck_assert_uint_eq(stats_now().all.reserved_bytes.current, 16 * MIB);
+    ck_assert_uint_eq(wt_device_stats(runtime).large.segments.freed, 1);
+    ck_assert_uint_eq(wt_device_stats(runtime).all.reserved_bytes.current,
+                      16 * MIB);
     /* The younger one is still there. */
     later = take(first, 12 * MIB);
     ck_assert_ptr_eq(segment_of(later), base);
@@ -732,7 +724,7 @@ START_TEST(test_bad_arguments_are_refused)
     wt_fails(WARM_INVALID_ARGUMENT,
              warm_device_empty_cache(runtime, 4096, NULL));
     ck_assert_ptr_eq(pointer, &pointer);
-    ck_assert_uint_eq(stats_now().all.allocations.allocated, 0);
+    ck_assert_uint_eq(wt_device_stats(runtime).all.allocations.allocated, 0);
 }
 END_TEST
 
@@ -750,9 +742,9 @@ START_TEST(test_block_of_a_capture_is_kept)
     wt_ok(warm_capture_end(runtime, second, &graph));
     wt_ok(warm_free(block));
     wt_ok(warm_free(used));
-    ck_assert_uint_eq(stats_now().captured, 2);
-    ck_assert_uint_eq(stats_now().captured_bytes, 7 * MIB);
-    ck_assert_uint_eq(stats_now().all.active.current, 0);
+    ck_assert_uint_eq(wt_device_stats(runtime).captured, 2);
+    ck_assert_uint_eq(wt_device_stats(runtime).captured_bytes, 7 * MIB);
+    ck_assert_uint_eq(wt_device_stats(runtime).all.active.current, 0);
     other = take(second, 3 * MIB);
     ck_assert_ptr_ne(other, block);
     wt_ok(warm_free(other));
@@ -774,7 +766,7 @@ START_TEST(test_C1_graph_gets_nothing_that_its_stream_may_still_use)
     wt_ok(warm_capture_end(runtime, first, &graph));
     wt_gate_open(gate);
     wt_ok(warm_free(captured));
-    ck_assert_uint_eq(stats_now().captured, 1);
+    ck_assert_uint_eq(wt_device_stats(runtime).captured, 1);
     ck_assert_ptr_eq(take(first, 3 * MIB), block);
     wt_ok(warm_free(block));
     wt_ok(warm_graph_destroy(runtime, graph));
@@ -794,11 +786,11 @@ START_TEST(test_device_memory_is_an_allocator)
     wt_ok(warm_storage_get_info(storage, &info));
     ck_assert_int_eq(info.memory, WARM_MEMORY_DEVICE);
     ck_assert_int_eq(info.device, 0);
-    ck_assert_int_eq(info_of(info.data).device, 0);
+    ck_assert_int_eq(wt_block_info(info.data).device, 0);
     wt_ok(warm_storage_record(storage, second));
-    ck_assert_uint_eq(info_of(info.data).streams, 1);
+    ck_assert_uint_eq(wt_block_info(info.data).streams, 1);
     warm_storage_release(storage);
-    ck_assert_uint_eq(stats_now().all.allocations.current, 0);
+    ck_assert_uint_eq(wt_device_stats(runtime).all.allocations.current, 0);
 }
 END_TEST
 
@@ -916,7 +908,7 @@ START_TEST(test_C1_C4_no_block_is_written_while_a_stream_reads_it)
     while (atomic_load_explicit(&looked, memory_order_relaxed) < ended) {
     }
     ck_assert_uint_eq(wrong, 0);
-    ck_assert_uint_eq(stats_now().all.allocations.current, 0);
+    ck_assert_uint_eq(wt_device_stats(runtime).all.allocations.current, 0);
 }
 END_TEST
 

@@ -42,14 +42,6 @@ static void teardown(void)
     }
 }
 
-static uint64_t calls_of(const char *call)
-{
-    uint64_t calls = 0;
-
-    wt_ok(warm_testing_calls(runtime, call, &calls));
-    return calls;
-}
-
 static char *open_here(const warm_ipc_handle *handle)
 {
     void *pointer = NULL;
@@ -61,10 +53,7 @@ static char *open_here(const warm_ipc_handle *handle)
 
 static void *take(size_t bytes)
 {
-    void *pointer = NULL;
-
-    wt_ok(warm_device_alloc(runtime, 0, NULL, bytes, &pointer));
-    return pointer;
+    return wt_device(runtime, NULL, bytes);
 }
 
 static warm_ipc_handle export_here(const void *pointer)
@@ -169,28 +158,28 @@ START_TEST(test_C9_segment_is_mapped_once_and_unmapped_after_the_last)
     ck_assert(same_segment(&first, &second));
     ck_assert(!same_segment(&first, &other));
     ck_assert_int_eq(b - a, (int64_t)(second.offset - first.offset));
-    ck_assert_uint_eq(calls_of("ipc_open"), 1);
+    ck_assert_uint_eq(wt_calls(runtime, "ipc_open"), 1);
     ck_assert_uint_eq(stats_now().segments, 1);
     ck_assert_uint_eq(stats_now().bytes, first.segment_bytes);
     c = open_here(&other);
-    ck_assert_uint_eq(calls_of("ipc_open"), 2);
+    ck_assert_uint_eq(wt_calls(runtime, "ipc_open"), 2);
     ck_assert_uint_eq(stats_now().segments, 2);
     ck_assert_ptr_eq(open_here(&first), a);
-    ck_assert_uint_eq(calls_of("ipc_open"), 2);
+    ck_assert_uint_eq(wt_calls(runtime, "ipc_open"), 2);
     ck_assert_uint_eq(stats_now().opened, 4);
     wt_ok(warm_ipc_close(runtime, a));
     wt_ok(warm_ipc_close(runtime, c));
-    ck_assert_uint_eq(calls_of("ipc_close"), 1);
+    ck_assert_uint_eq(wt_calls(runtime, "ipc_close"), 1);
     ck_assert_uint_eq(wt_device_read(runtime, a, 4 * KIB), 1);
     wt_ok(warm_ipc_close(runtime, a));
-    ck_assert_uint_eq(calls_of("ipc_close"), 1);
+    ck_assert_uint_eq(wt_calls(runtime, "ipc_close"), 1);
     ck_assert_uint_eq(wt_device_read(runtime, b, 64 * KIB), 2);
     wt_ok(warm_ipc_close(runtime, b));
-    ck_assert_uint_eq(calls_of("ipc_close"), 2);
+    ck_assert_uint_eq(wt_calls(runtime, "ipc_close"), 2);
     ck_assert_uint_eq(stats_now().segments, 0);
     /* And again from the start. */
     a = open_here(&first);
-    ck_assert_uint_eq(calls_of("ipc_open"), 3);
+    ck_assert_uint_eq(wt_calls(runtime, "ipc_open"), 3);
     ck_assert_uint_eq(wt_device_read(runtime, a, 4 * KIB), 1);
     wt_ok(warm_ipc_close(runtime, a));
     for (int i = 0; i < 3; i++) {
@@ -215,7 +204,7 @@ START_TEST(test_C9_closing_twice_names_the_pointer)
     names(own);
     wt_ok(warm_ipc_close(runtime, NULL));
     /* None of these took the other block's place. */
-    ck_assert_uint_eq(calls_of("ipc_close"), 0);
+    ck_assert_uint_eq(wt_calls(runtime, "ipc_close"), 0);
     ck_assert_uint_eq(wt_device_read(runtime, b, 64 * KIB), 2);
     wt_ok(warm_ipc_close(runtime, b));
     wt_fails(WARM_INVALID_POINTER, warm_ipc_close(runtime, b));
@@ -248,14 +237,14 @@ START_TEST(test_C9_threads_that_meet_map_it_once)
                                 wt_peer_export(peer, 1, 0, 4 * KIB, 2)}};
 
     wt_threads(THREADS, open_one, &r);
-    ck_assert_uint_eq(calls_of("ipc_open"), 1);
+    ck_assert_uint_eq(wt_calls(runtime, "ipc_open"), 1);
     ck_assert_uint_eq(stats_now().opened, THREADS);
     for (int i = 0; i < THREADS; i++) {
         wt_ok(r.status[i]);
         ck_assert_ptr_eq(r.pointer[i], r.pointer[i % 2]);
         wt_ok(warm_ipc_close(runtime, r.pointer[i]));
     }
-    ck_assert_uint_eq(calls_of("ipc_close"), 1);
+    ck_assert_uint_eq(wt_calls(runtime, "ipc_close"), 1);
     wt_peer_free(peer, 0);
     wt_peer_free(peer, 1);
 }
@@ -298,7 +287,8 @@ START_TEST(test_C9_threads_open_and_close_what_they_share)
     for (int i = 0; i < THREADS; i++) {
         ck_assert_uint_eq(c.wrong[i], 0);
     }
-    ck_assert_uint_eq(calls_of("ipc_open"), calls_of("ipc_close"));
+    ck_assert_uint_eq(wt_calls(runtime, "ipc_open"),
+                      wt_calls(runtime, "ipc_close"));
     for (int i = 0; i < 3; i++) {
         wt_peer_free(peer, i);
     }
@@ -374,7 +364,7 @@ START_TEST(test_C9_only_live_blocks_of_a_device_are_exported)
     wt_fails(WARM_INVALID_ARGUMENT, warm_ipc_export(block, &handle));
     handle.size = sizeof handle + 8;
     wt_fails(WARM_INVALID_ARGUMENT, warm_ipc_export(block, &handle));
-    ck_assert_uint_eq(calls_of("ipc_export"), 0);
+    ck_assert_uint_eq(wt_calls(runtime, "ipc_export"), 0);
     wt_ok(warm_device_free_uncached(runtime, 0, uncached));
     wt_ok(warm_free(pinned));
     wt_ok(warm_free(block));
@@ -403,7 +393,7 @@ START_TEST(test_C9_damaged_handle_is_refused)
     wt_fails(WARM_INVALID_ARGUMENT, warm_ipc_close(NULL, pointer));
     wt_fails(WARM_INVALID_ARGUMENT, warm_ipc_get_stats(runtime, NULL));
     ck_assert_ptr_eq(pointer, &pointer);
-    ck_assert_uint_eq(calls_of("ipc_open"), 0);
+    ck_assert_uint_eq(wt_calls(runtime, "ipc_open"), 0);
     wt_peer_free(peer, 0);
 }
 END_TEST
@@ -417,7 +407,7 @@ START_TEST(test_C9_handle_of_this_very_process_is_refused)
     wt_fails(WARM_INVALID_ARGUMENT, warm_ipc_open(runtime, &handle, &pointer));
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "this very"));
     ck_assert_ptr_eq(pointer, &pointer);
-    ck_assert_uint_eq(calls_of("ipc_open"), 0);
+    ck_assert_uint_eq(wt_calls(runtime, "ipc_open"), 0);
     wt_ok(warm_free(block));
 }
 END_TEST
@@ -438,7 +428,7 @@ START_TEST(test_C9_device_that_is_not_here_is_named)
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), text));
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "device"));
     ck_assert_ptr_eq(pointer, &pointer);
-    ck_assert_uint_eq(calls_of("ipc_open"), 0);
+    ck_assert_uint_eq(wt_calls(runtime, "ipc_open"), 0);
     wt_peer_free(peer, 0);
 }
 END_TEST

@@ -52,10 +52,7 @@ static void *take_on(size_t bytes, int node)
 
 static void *take(size_t bytes)
 {
-    void *pointer = NULL;
-
-    wt_ok(warm_pinned_alloc(runtime, bytes, &pointer));
-    return pointer;
+    return wt_pinned(runtime, bytes);
 }
 
 static int node_of(const void *pointer)
@@ -64,14 +61,6 @@ static int node_of(const void *pointer)
 
     wt_ok(warm_block_get_info(pointer, &info));
     return info.node;
-}
-
-static warm_space_stats stats_now(void)
-{
-    warm_space_stats stats = {.size = sizeof stats};
-
-    wt_ok(warm_pinned_get_stats(runtime, &stats));
-    return stats;
 }
 
 static warm_space_stats stats_of(int node)
@@ -116,7 +105,7 @@ START_TEST(test_B15_no_bytes_give_null_on_any_node)
 
     wt_ok(warm_pinned_alloc_on(runtime, 0, 1, 0, &pointer));
     ck_assert_ptr_null(pointer);
-    ck_assert_uint_eq(stats_now().requests.allocated, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.allocated, 0);
 }
 END_TEST
 
@@ -149,8 +138,8 @@ START_TEST(test_B15_node_that_is_none_is_named_and_changes_nothing)
     }
     wt_fails(WARM_INVALID_ARGUMENT,
              warm_pinned_alloc_on(runtime, SIZE, 0, 0, NULL));
-    ck_assert_uint_eq(stats_now().requests.allocated, 0);
-    ck_assert_uint_eq(stats_now().driver_alloc.count, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.allocated, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).driver_alloc.count, 0);
 }
 END_TEST
 
@@ -233,7 +222,7 @@ START_TEST(test_B15_default_is_the_node_of_the_device_used)
         ck_assert_int_eq(node_of(block), i % NODES);
         wt_ok(warm_free(block));
     }
-    ck_assert_uint_eq(stats_now().spilled, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).spilled, 0);
 }
 END_TEST
 
@@ -285,7 +274,7 @@ START_TEST(test_B4_B15_pending_block_returns_to_its_node)
     wt_ok(warm_free(block));
     ck_assert_uint_eq(stats_of(2).pending.current, 1);
     ck_assert_uint_eq(stats_of(0).pending.current, 0);
-    ck_assert_uint_eq(stats_now().pending.current, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 1);
     wt_gate_open(gate);
     wt_ok(warm_stream_synchronize(runtime, stream));
     wt_ok(warm_poll(runtime));
@@ -337,7 +326,7 @@ START_TEST(test_B14_B15_figures_of_the_space_are_sums_over_nodes)
         sum.driver_alloc.count += one.driver_alloc.count;
         sum.driver_alloc.total_ns += one.driver_alloc.total_ns;
     }
-    all = stats_now();
+    all = wt_pinned_stats(runtime);
     ck_assert_uint_eq(all.requests.current, 2);
     ck_assert_uint_eq(all.requests.current, sum.requests.current);
     ck_assert_uint_eq(all.idle_bytes, sum.idle_bytes);
@@ -393,15 +382,15 @@ START_TEST(test_B11_B15_idle_segments_of_all_nodes_go_back)
     for (int i = 0; i < NODES; i++) {
         wt_ok(warm_free(take_on(3 * MIB, i)));
     }
-    ck_assert_uint_eq(stats_now().held_bytes.current, 10 * MIB);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 10 * MIB);
     wt_ok(warm_trim(runtime, 7 * MIB, &released));
     ck_assert_uint_eq(released, 3 * MIB);
-    ck_assert_uint_eq(stats_now().held_bytes.current, 7 * MIB);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 7 * MIB);
     wt_ok(warm_empty_cache(runtime, &released));
     ck_assert_uint_eq(released, 6 * MIB);
     ck_assert_uint_eq(stats_of(1).held_bytes.current, MIB);
-    ck_assert_uint_eq(stats_now().held_bytes.current, MIB);
-    ck_assert_uint_eq(stats_now().driver_free.count, NODES);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, MIB);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).driver_free.count, NODES);
     wt_ok(warm_free(live));
 }
 END_TEST
@@ -422,9 +411,9 @@ START_TEST(test_B12_B15_idle_memory_of_other_nodes_makes_room_for_a_node)
     wt_ok(warm_free(take_on(3 * MIB, 1)));
     wt_ok(warm_free(take_on(3 * MIB, 2)));
     ck_assert_uint_eq(stats_of(2).held_bytes.current, 3 * MIB);
-    ck_assert_uint_le(stats_now().held_bytes.current, 6 * MIB);
-    ck_assert_uint_eq(stats_now().failures, 0);
-    ck_assert_uint_eq(stats_now().spilled, 0);
+    ck_assert_uint_le(wt_pinned_stats(runtime).held_bytes.current, 6 * MIB);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).failures, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).spilled, 0);
 }
 END_TEST
 
@@ -442,7 +431,7 @@ START_TEST(test_B12_B15_node_that_is_full_is_an_error_with_its_figures)
     ck_assert_ptr_eq(pointer, &pointer);
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "on node 2"));
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "held 6.0 MiB"));
-    stats = stats_now();
+    stats = wt_pinned_stats(runtime);
     ck_assert_uint_eq(stats.failures, 1);
     ck_assert_uint_eq(stats_of(2).failures, 1);
     ck_assert_uint_eq(stats.requests.current, 2);
@@ -466,9 +455,9 @@ START_TEST(test_B15_default_takes_of_other_nodes_what_its_own_cannot_get)
     /* Node 2 has SIZE in use, and the rest of its segment is idle. */
     spilled = take(SIZE);
     ck_assert_int_eq(node_of(spilled), 2);
-    ck_assert_uint_eq(stats_now().spilled, 2);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).spilled, 2);
     ck_assert_uint_eq(stats_of(0).spilled, 0);
-    ck_assert_uint_eq(stats_now().failures, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).failures, 0);
     /* No other will do for this one; of what is idle none can go back. */
     wt_ok(warm_free(spilled));
     spilled = take_on(2 * MIB, 2);
@@ -492,7 +481,7 @@ START_TEST(test_B15_node_that_cannot_be_placed_on_changes_nothing)
                      WARM_OK);
     ck_assert_ptr_eq(pointer, &pointer);
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), steps[_i]));
-    ck_assert_uint_eq(stats_now().held_bytes.allocated, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.allocated, 0);
     wt_ok(warm_testing_fail(runtime, steps[_i], 0, 0));
     wt_ok(warm_free(take_on(SIZE, 1)));
     wt_ok(warm_empty_cache(runtime, NULL));

@@ -33,10 +33,8 @@ static void setup(void)
 
 static void teardown(void)
 {
-    wt_ok(warm_stream_synchronize(runtime, stream));
-    wt_ok(warm_stream_synchronize(runtime, other));
-    wt_ok(warm_stream_destroy(runtime, stream));
-    wt_ok(warm_stream_destroy(runtime, other));
+    wt_stream_end(runtime, stream);
+    wt_stream_end(runtime, other);
     wt_ok(warm_poll(runtime));
     wt_runtime_end(runtime);
 }
@@ -63,22 +61,6 @@ static void *take(size_t bytes)
     return pointer;
 }
 
-static warm_block_info info_of(const void *pointer)
-{
-    warm_block_info info = {.size = sizeof info};
-
-    wt_ok(warm_block_get_info(pointer, &info));
-    return info;
-}
-
-static warm_space_stats stats_now(void)
-{
-    warm_space_stats stats = {.size = sizeof stats};
-
-    wt_ok(warm_pinned_get_stats(runtime, &stats));
-    return stats;
-}
-
 /* Whether the page of an address is still there. */
 static bool is_mapped(void *address)
 {
@@ -100,8 +82,8 @@ START_TEST(test_B18_without_the_flag_it_is_an_error)
     wt_fails(WARM_OUT_OF_MEMORY, try(SIZE, 0, &pointer));
     wt_fails(WARM_OUT_OF_MEMORY, warm_pinned_alloc(runtime, SIZE, &pointer));
     ck_assert_ptr_eq(pointer, &pointer);
-    ck_assert_uint_eq(stats_now().pageable.allocated, 0);
-    ck_assert_uint_eq(stats_now().failures, 2);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pageable.allocated, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).failures, 2);
 }
 END_TEST
 
@@ -109,15 +91,15 @@ START_TEST(test_B18_with_the_flag_page_locked_memory_comes_first)
 {
     void *block = take(SIZE), *again;
 
-    ck_assert_int_eq(info_of(block).pageable, 0);
-    ck_assert_int_eq(info_of(block).node, 0);
-    ck_assert_uint_eq(stats_now().pageable.allocated, 0);
+    ck_assert_int_eq(wt_block_info(block).pageable, 0);
+    ck_assert_int_eq(wt_block_info(block).node, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pageable.allocated, 0);
     /* And what is idle in the cache, when nothing can be obtained. */
     dry(true);
     wt_ok(warm_free(block));
     again = take(SIZE);
     ck_assert_ptr_eq(again, block);
-    ck_assert_int_eq(info_of(again).pageable, 0);
+    ck_assert_int_eq(wt_block_info(again).pageable, 0);
     wt_ok(warm_free(again));
 }
 END_TEST
@@ -132,14 +114,14 @@ START_TEST(test_B18_pageable_memory_is_visible)
 
     dry(true);
     block = take(bytes);
-    ck_assert_int_eq(info_of(block).pageable, 1);
-    ck_assert_int_eq(info_of(block).node, -1);
-    ck_assert_ptr_eq(info_of(block + bytes - 1).base, block);
-    ck_assert_uint_eq(info_of(block).requested, bytes);
+    ck_assert_int_eq(wt_block_info(block).pageable, 1);
+    ck_assert_int_eq(wt_block_info(block).node, -1);
+    ck_assert_ptr_eq(wt_block_info(block + bytes - 1).base, block);
+    ck_assert_uint_eq(wt_block_info(block).requested, bytes);
     ck_assert_uint_eq((uintptr_t)block % 512, 0);
-    stats = stats_now();
+    stats = wt_pinned_stats(runtime);
     ck_assert_uint_eq(stats.pageable.current, 1);
-    ck_assert_uint_eq(stats.pageable_bytes.current, info_of(block).bytes);
+    ck_assert_uint_eq(stats.pageable_bytes.current, wt_block_info(block).bytes);
     ck_assert_uint_ge(stats.pageable_held.current,
                       stats.pageable_bytes.current);
     /* Nowhere among page-locked memory, and not a failure. */
@@ -147,7 +129,7 @@ START_TEST(test_B18_pageable_memory_is_visible)
     ck_assert_uint_eq(stats.held_bytes.allocated, 0);
     ck_assert_uint_eq(stats.failures, 0);
     wt_ok(warm_free(block));
-    stats = stats_now();
+    stats = wt_pinned_stats(runtime);
     ck_assert_uint_eq(stats.pageable.current, 0);
     ck_assert_uint_eq(stats.pageable.peak, 1);
     ck_assert_uint_eq(stats.pageable.freed, 1);
@@ -157,7 +139,7 @@ START_TEST(test_B18_pageable_memory_is_visible)
     ck_assert(!is_mapped(block));
     wt_ok(warm_stats_reset_peaks(runtime));
     wt_ok(warm_stats_reset_totals(runtime));
-    stats = stats_now();
+    stats = wt_pinned_stats(runtime);
     ck_assert_uint_eq(stats.pageable.peak + stats.pageable.allocated, 0);
 }
 END_TEST
@@ -185,7 +167,7 @@ START_TEST(test_B18_driver_that_has_none_is_asked_now_and_then)
     all = driver_calls();
     for (int i = 0; i < COUNT; i++) {
         block = take(SIZE);
-        ck_assert_int_eq(info_of(block).pageable, 1);
+        ck_assert_int_eq(wt_block_info(block).pageable, 1);
         wt_ok(warm_free(block));
     }
     all = driver_calls() - all;
@@ -196,7 +178,7 @@ START_TEST(test_B18_driver_that_has_none_is_asked_now_and_then)
     dry(false);
     do {
         block = take(SIZE);
-        pageable = info_of(block).pageable;
+        pageable = wt_block_info(block).pageable;
         wt_ok(warm_free(block));
     } while (pageable && ++asked < AGAIN);
     ck_assert_int_eq(pageable, 0);
@@ -212,13 +194,13 @@ START_TEST(test_B18_page_locked_again_once_memory_has_gone_back)
     dry(false);
     wt_ok(warm_empty_cache(runtime, NULL));
     second = take(SIZE);
-    ck_assert_int_eq(info_of(first).pageable, 1);
-    ck_assert_int_eq(info_of(second).pageable, 0);
+    ck_assert_int_eq(wt_block_info(first).pageable, 1);
+    ck_assert_int_eq(wt_block_info(second).pageable, 0);
     wt_ok(warm_free(first));
     wt_ok(warm_free(second));
     /* What was pageable is not in the cache. */
     second = take(SIZE);
-    ck_assert_int_eq(info_of(second).pageable, 0);
+    ck_assert_int_eq(wt_block_info(second).pageable, 0);
     wt_ok(warm_free(second));
 }
 END_TEST
@@ -232,9 +214,9 @@ START_TEST(test_B18_limit_is_a_reason_too)
     begin(&options);
     locked = take(3 * MIB);
     pageable = take(3 * MIB);
-    ck_assert_int_eq(info_of(locked).pageable, 0);
-    ck_assert_int_eq(info_of(pageable).pageable, 1);
-    ck_assert_uint_le(stats_now().held_bytes.current, 4 * MIB);
+    ck_assert_int_eq(wt_block_info(locked).pageable, 0);
+    ck_assert_int_eq(wt_block_info(pageable).pageable, 1);
+    ck_assert_uint_le(wt_pinned_stats(runtime).held_bytes.current, 4 * MIB);
     wt_ok(warm_free(locked));
     wt_ok(warm_free(pageable));
 }
@@ -251,12 +233,12 @@ START_TEST(test_B18_limit_with_room_again_is_seen_at_once)
     first = take(4 * MIB);
     second = take(4 * MIB);
     block = take(2 * MIB);
-    ck_assert_int_eq(info_of(block).pageable, 1);
+    ck_assert_int_eq(wt_block_info(block).pageable, 1);
     wt_ok(warm_free(block));
     wt_ok(warm_free(first));
     wt_ok(warm_free(second));
     block = take(6 * MIB);
-    ck_assert_int_eq(info_of(block).pageable, 0);
+    ck_assert_int_eq(wt_block_info(block).pageable, 0);
     wt_ok(warm_free(block));
 }
 END_TEST
@@ -270,9 +252,9 @@ START_TEST(test_B15_B18_full_node_is_a_reason_too)
     begin(&options);
     wt_ok(warm_pinned_alloc_on(runtime, 4 * MIB, 0, OK, &locked));
     wt_ok(warm_pinned_alloc_on(runtime, SIZE, 1, OK, &pageable));
-    ck_assert_int_eq(info_of(locked).node, 0);
-    ck_assert_int_eq(info_of(pageable).pageable, 1);
-    ck_assert_int_eq(info_of(pageable).node, -1);
+    ck_assert_int_eq(wt_block_info(locked).node, 0);
+    ck_assert_int_eq(wt_block_info(pageable).pageable, 1);
+    ck_assert_int_eq(wt_block_info(pageable).node, -1);
     wt_ok(warm_free(locked));
     wt_ok(warm_free(pageable));
 }
@@ -293,9 +275,9 @@ START_TEST(test_B12_B18_everything_else_is_tried_before)
     wt_ok(warm_memory_callback_add(runtime, count_calls, &asked));
     dry(true);
     block = take(5 * MIB);
-    ck_assert_int_eq(info_of(block).pageable, 1);
+    ck_assert_int_eq(wt_block_info(block).pageable, 1);
     ck_assert_uint_eq(asked, 5 * MIB);
-    ck_assert_uint_eq(stats_now().held_bytes.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 0);
     wt_ok(warm_free(block));
 }
 END_TEST
@@ -313,9 +295,9 @@ START_TEST(test_B18_without_any_memory_the_error_is_that_of_page_locked)
     ck_assert_ptr_nonnull(
         strstr(error.message, "64.0 TiB of pinned memory were asked for"));
     ck_assert_ptr_nonnull(strstr(error.message, "held 1.0 MiB"));
-    ck_assert_uint_eq(stats_now().failures, 1);
-    ck_assert_uint_eq(stats_now().pageable.allocated, 0);
-    ck_assert_uint_eq(stats_now().pageable_held.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).failures, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pageable.allocated, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pageable_held.current, 0);
     wt_ok(warm_free(block));
 }
 END_TEST
@@ -348,21 +330,21 @@ START_TEST(test_B4_B18_memory_stays_until_the_streams_have_passed)
     gate = wt_gate_close(runtime, stream);
     wt_ok(warm_record_stream(block + SIZE / 2, stream));
     wt_ok(warm_record_stream(block, other));
-    ck_assert_uint_eq(info_of(block).streams, 2);
+    ck_assert_uint_eq(wt_block_info(block).streams, 2);
     wt_ok(warm_free(block));
     wt_fails(WARM_NOT_FOUND, warm_record_stream(block, stream));
     wt_ok(warm_stream_synchronize(runtime, other));
     wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(stats_now().pageable.current, 0);
-    ck_assert_uint_eq(stats_now().pageable_pending.current, 1);
-    ck_assert_uint_ge(stats_now().pageable_held.current, SIZE);
-    ck_assert_uint_eq(stats_now().pending.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pageable.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pageable_pending.current, 1);
+    ck_assert_uint_ge(wt_pinned_stats(runtime).pageable_held.current, SIZE);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
     ck_assert_int_eq(block[SIZE - 1], 7);
     wt_gate_open(gate);
     wt_ok(warm_stream_synchronize(runtime, stream));
     wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(stats_now().pageable_pending.current, 0);
-    ck_assert_uint_eq(stats_now().pageable_held.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pageable_pending.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pageable_held.current, 0);
     ck_assert(!is_mapped(block));
 }
 END_TEST
@@ -381,10 +363,10 @@ START_TEST(test_B10_B18_background_thread_gives_it_back)
     wt_ok(warm_record_stream(block, stream));
     wt_ok(warm_free(block));
     wt_gate_open(gate);
-    while (stats_now().pageable_held.current != 0) {
+    while (wt_pinned_stats(runtime).pageable_held.current != 0) {
         sched_yield();
     }
-    ck_assert_uint_eq(stats_now().pageable_pending.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pageable_pending.current, 0);
     ck_assert(!is_mapped(block));
 }
 END_TEST
@@ -404,8 +386,8 @@ START_TEST(test_B6_B18_stream_may_end_before_the_block)
     wt_ok(warm_stream_synchronize(runtime, NULL));
     do {
         wt_ok(warm_poll(runtime));
-    } while (stats_now().pageable_pending.current != 0);
-    ck_assert_uint_eq(stats_now().pageable_held.current, 0);
+    } while (wt_pinned_stats(runtime).pageable_pending.current != 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pageable_held.current, 0);
 }
 END_TEST
 
@@ -423,7 +405,7 @@ START_TEST(test_B16_B18_pageable_memory_is_copied_from_and_to)
                           stream));
     wt_ok(
         warm_copy_async(runtime, to, device, SIZE, WARM_COPY_TO_HOST, stream));
-    ck_assert_uint_eq(info_of(from).streams, 1);
+    ck_assert_uint_eq(wt_block_info(from).streams, 1);
     wt_ok(warm_stream_synchronize(runtime, stream));
     ck_assert_int_eq(memcmp(from, to, SIZE), 0);
     wt_ok(warm_free(from));
@@ -441,7 +423,7 @@ START_TEST(test_C10_B18_wrong_frees_are_refused)
     wt_fails(WARM_INVALID_POINTER, warm_free(block + 1));
     wt_ok(warm_free(block));
     wt_fails(WARM_INVALID_POINTER, warm_free(block));
-    ck_assert_uint_eq(stats_now().pageable.freed, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pageable.freed, 1);
 }
 END_TEST
 
@@ -453,18 +435,19 @@ START_TEST(test_B18_small_blocks_share_pages_which_go_with_the_last)
 
     dry(true);
     block[0] = take(3000);
-    held = stats_now().pageable_held.current;
+    held = wt_pinned_stats(runtime).pageable_held.current;
     for (int i = 1; i < COUNT; i++) {
         block[i] = take(3000);
     }
-    ck_assert_uint_lt(stats_now().pageable_held.current, COUNT * held);
+    ck_assert_uint_lt(wt_pinned_stats(runtime).pageable_held.current,
+                      COUNT * held);
     for (int i = 1; i < COUNT; i++) {
         wt_ok(warm_free(block[i]));
     }
-    ck_assert_uint_eq(stats_now().pageable_held.current, held);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pageable_held.current, held);
     ck_assert(is_mapped(block[0]));
     wt_ok(warm_free(block[0]));
-    ck_assert_uint_eq(stats_now().pageable_held.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pageable_held.current, 0);
 }
 END_TEST
 

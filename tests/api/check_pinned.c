@@ -20,44 +20,15 @@ static void setup(void)
 
 static void teardown(void)
 {
-    wt_ok(warm_stream_synchronize(runtime, stream));
-    wt_ok(warm_stream_synchronize(runtime, other));
-    wt_ok(warm_stream_destroy(runtime, stream));
-    wt_ok(warm_stream_destroy(runtime, other));
+    wt_stream_end(runtime, stream);
+    wt_stream_end(runtime, other);
     wt_ok(warm_poll(runtime));
     wt_runtime_end(runtime);
 }
 
 static void *take(size_t bytes)
 {
-    void *pointer = NULL;
-
-    wt_ok(warm_pinned_alloc(runtime, bytes, &pointer));
-    ck_assert_ptr_nonnull(pointer);
-    return pointer;
-}
-
-static warm_space_stats stats_now(void)
-{
-    warm_space_stats stats = {.size = sizeof stats};
-
-    wt_ok(warm_pinned_get_stats(runtime, &stats));
-    return stats;
-}
-
-static unsigned streams_of(const void *pointer)
-{
-    warm_block_info info = {.size = sizeof info};
-
-    wt_ok(warm_block_get_info(pointer, &info));
-    return info.streams;
-}
-
-/* All work of a stream is done, and what it held up has come back. */
-static void settle(warm_stream s)
-{
-    wt_ok(warm_stream_synchronize(runtime, s));
-    wt_ok(warm_poll(runtime));
+    return wt_pinned(runtime, bytes);
 }
 
 START_TEST(test_B8_odd_sizes_are_held_as_asked)
@@ -65,7 +36,7 @@ START_TEST(test_B8_odd_sizes_are_held_as_asked)
     /* 20.4 GiB, scaled to a machine of any size: a 1024th, and one byte. */
     size_t bytes = (size_t)(20.4 * 1024 * 1024) + 1;
     void *block = take(bytes);
-    warm_space_stats stats = stats_now();
+    warm_space_stats stats = wt_pinned_stats(runtime);
 
     ck_assert_uint_ge(stats.held_bytes.current, bytes);
     ck_assert_uint_lt(stats.held_bytes.current, bytes + 4096);
@@ -91,7 +62,7 @@ START_TEST(test_B14_classes_sum_to_the_whole)
         requested += c.requested_bytes.current;
         handed += c.handed_bytes.current;
     }
-    all = stats_now();
+    all = wt_pinned_stats(runtime);
     ck_assert_uint_eq(requests, all.requests.current);
     ck_assert_uint_eq(requested, all.requested_bytes.current);
     ck_assert_uint_eq(handed, all.block_bytes.current);
@@ -122,15 +93,15 @@ START_TEST(test_B16_copy_keeps_its_buffer_until_it_has_run)
     memset(in, 0, SIZE);
     wt_ok(
         warm_copy_async(runtime, in, device, SIZE, WARM_COPY_TO_HOST, stream));
-    ck_assert_uint_eq(streams_of(in), 1);
+    ck_assert_uint_eq(wt_block_info(in).streams, 1);
     wt_gate_open(gate);
-    settle(stream);
+    wt_settle(runtime, stream);
     for (int i = 0; i < SIZE; i++) {
         wt_require(in[i] == 7, "byte %d is %d", i, in[i]);
     }
     wt_ok(warm_free(in));
     wt_ok(warm_free(thief));
-    settle(stream);
+    wt_settle(runtime, stream);
     wt_ok(warm_device_free_uncached(runtime, 0, device));
 }
 END_TEST
@@ -155,10 +126,10 @@ START_TEST(test_B16_bad_copies_are_refused_and_change_nothing)
     wt_fails(WARM_INVALID_ARGUMENT,
              warm_copy_async(runtime, device, block, 1, (warm_copy_direction)9,
                              stream));
-    ck_assert_uint_eq(streams_of(block), 0);
+    ck_assert_uint_eq(wt_block_info(block).streams, 0);
     wt_ok(warm_copy_async(runtime, device, block, 0, WARM_COPY_TO_DEVICE,
                           stream));
-    ck_assert_uint_eq(streams_of(block), 0);
+    ck_assert_uint_eq(wt_block_info(block).streams, 0);
     wt_ok(warm_free(block));
     wt_ok(warm_device_free_uncached(runtime, 0, device));
 }
@@ -176,8 +147,8 @@ START_TEST(test_B16_copy_refused_for_one_end_records_on_neither)
     wt_fails(WARM_INVALID_ARGUMENT,
              warm_copy_async(runtime, to, from + 10000, SIZE, WARM_COPY_TO_HOST,
                              stream));
-    ck_assert_uint_eq(streams_of(from), 0);
-    ck_assert_uint_eq(streams_of(to), 0);
+    ck_assert_uint_eq(wt_block_info(from).streams, 0);
+    ck_assert_uint_eq(wt_block_info(to).streams, 0);
     wt_ok(warm_free(from));
     wt_ok(warm_free(to));
 }
@@ -196,7 +167,7 @@ START_TEST(test_G6_null_arguments_are_named)
     wt_fails(WARM_INVALID_ARGUMENT, warm_block_get_info(pointer, NULL));
     wt_fails(WARM_INVALID_ARGUMENT,
              warm_memory_callback_add(runtime, NULL, NULL));
-    ck_assert_uint_eq(stats_now().requests.allocated, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.allocated, 0);
 }
 END_TEST
 

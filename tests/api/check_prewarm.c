@@ -26,26 +26,7 @@ static void end(void)
 
 static void *take(size_t bytes)
 {
-    void *pointer = NULL;
-
-    wt_ok(warm_pinned_alloc(runtime, bytes, &pointer));
-    return pointer;
-}
-
-static warm_space_stats stats_now(void)
-{
-    warm_space_stats stats = {.size = sizeof stats};
-
-    wt_ok(warm_pinned_get_stats(runtime, &stats));
-    return stats;
-}
-
-static uint64_t calls(const char *call)
-{
-    uint64_t count = 0;
-
-    wt_ok(warm_testing_calls(runtime, call, &count));
-    return count;
+    return wt_pinned(runtime, bytes);
 }
 
 /* To the device and back into another block of the same size. */
@@ -83,7 +64,7 @@ START_TEST(test_B9_blocks_of_every_size_can_be_copied_whole)
                           .segment = 1 * MIB});
     wt_ok(warm_device_alloc_uncached(runtime, 0, 4 * MIB, &device));
     wt_ok(warm_pinned_prewarm(runtime, 4 * MIB, WARM_NODE_ANY, 0));
-    ck_assert_uint_eq(stats_now().segments.current, 4);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).segments.current, 4);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         char *from = take(sizes[i]), *to = take(sizes[i]);
 
@@ -91,13 +72,15 @@ START_TEST(test_B9_blocks_of_every_size_can_be_copied_whole)
         wt_ok(warm_free(from));
         wt_ok(warm_free(to));
     }
-    ck_assert_int_eq(calls("pinned_register") > 0, _i == 1);
-    ck_assert_int_eq(calls("pinned_alloc") > 0, _i == 0);
+    ck_assert_int_eq(wt_calls(runtime, "pinned_register") > 0, _i == 1);
+    ck_assert_int_eq(wt_calls(runtime, "pinned_alloc") > 0, _i == 0);
     wt_ok(warm_poll(runtime));
     wt_ok(warm_empty_cache(runtime, NULL));
-    ck_assert_uint_eq(stats_now().held_bytes.current, 0);
-    ck_assert_uint_eq(calls("pinned_unregister"), calls("pinned_register"));
-    ck_assert_uint_eq(calls("pinned_free"), calls("pinned_alloc"));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 0);
+    ck_assert_uint_eq(wt_calls(runtime, "pinned_unregister"),
+                      wt_calls(runtime, "pinned_register"));
+    ck_assert_uint_eq(wt_calls(runtime, "pinned_free"),
+                      wt_calls(runtime, "pinned_alloc"));
     wt_ok(warm_device_free_uncached(runtime, 0, device));
     end();
 }
@@ -117,13 +100,16 @@ START_TEST(test_B17_prewarmed_memory_spares_requests_the_driver)
     wt_ok(warm_pinned_prewarm_progress(runtime, &done, &wanted));
     ck_assert_uint_eq(done, _i / 2 == 0 ? 0 : 16 * MIB);
     ck_assert_uint_eq(wanted, done);
-    ck_assert_uint_eq(stats_now().idle_bytes, 16 * MIB);
-    before = calls("pinned_alloc") + calls("pinned_register");
+    ck_assert_uint_eq(wt_pinned_stats(runtime).idle_bytes, 16 * MIB);
+    before = wt_calls(runtime, "pinned_alloc") +
+             wt_calls(runtime, "pinned_register");
     ck_assert_uint_eq(before, 4);
     for (int i = 0; i < 8; i++) {
         block[i] = take(2 * MIB);
     }
-    ck_assert_uint_eq(calls("pinned_alloc") + calls("pinned_register"), before);
+    ck_assert_uint_eq(wt_calls(runtime, "pinned_alloc") +
+                          wt_calls(runtime, "pinned_register"),
+                      before);
     for (int i = 0; i < 8; i++) {
         wt_ok(warm_free(block[i]));
     }
@@ -139,7 +125,7 @@ START_TEST(test_B10_thread_collects_what_has_passed)
     begin(&(warm_options){.size = sizeof(warm_options),
                           .background = "on",
                           .reserve_bytes = 8 * MIB});
-    while (stats_now().idle_bytes < 8 * MIB) {
+    while (wt_pinned_stats(runtime).idle_bytes < 8 * MIB) {
         sched_yield();
     }
     for (int i = 0; i < 20; i++) {
@@ -147,10 +133,10 @@ START_TEST(test_B10_thread_collects_what_has_passed)
         wt_ok(warm_record_stream(block, stream));
         wt_ok(warm_free(block));
     }
-    while (stats_now().pending.current > 0) {
+    while (wt_pinned_stats(runtime).pending.current > 0) {
         sched_yield();
     }
-    ck_assert_uint_eq(stats_now().cache_hits, 20);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).cache_hits, 20);
     end();
 }
 END_TEST
@@ -162,9 +148,9 @@ START_TEST(test_B9_reserve_is_there_before_the_first_request)
     begin(&(warm_options){.size = sizeof(warm_options),
                           .pin = ways[_i],
                           .reserve_bytes = 8 * MIB});
-    ck_assert_uint_ge(stats_now().idle_bytes, 8 * MIB);
+    ck_assert_uint_ge(wt_pinned_stats(runtime).idle_bytes, 8 * MIB);
     block = take(4 * MIB);
-    ck_assert_uint_eq(stats_now().cache_hits, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).cache_hits, 1);
     wt_ok(warm_free(block));
     end();
 }

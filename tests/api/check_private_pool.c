@@ -35,10 +35,8 @@ static void setup(void)
 static void teardown(void)
 {
     warm_log_set(NULL, NULL);
-    wt_ok(warm_stream_synchronize(runtime, first));
-    wt_ok(warm_stream_synchronize(runtime, second));
-    wt_ok(warm_stream_destroy(runtime, first));
-    wt_ok(warm_stream_destroy(runtime, second));
+    wt_stream_end(runtime, first);
+    wt_stream_end(runtime, second);
     wt_ok(warm_poll(runtime));
     wt_runtime_end(runtime);
 }
@@ -86,14 +84,6 @@ static void empty(int kind)
     } else {
         wt_ok(warm_empty_cache(runtime, NULL));
     }
-}
-
-static uint64_t calls(const char *name)
-{
-    uint64_t count = 0;
-
-    wt_ok(warm_testing_calls(runtime, name, &count));
-    return count;
 }
 
 /* ---- pools --------------------------------------------------------------- */
@@ -573,7 +563,7 @@ START_TEST(test_E4_block_that_was_used_is_kept_while_its_pool_lives)
 
     pool = begin_capture(first);
     for (int i = 0; i < NAMES; i++) {
-        before[i] = calls(names[i]);
+        before[i] = wt_calls(runtime, names[i]);
     }
     block = take(_i, first, 8 * KIB);
     /* For memory of a device the stream of the allocation is no other use. */
@@ -583,7 +573,7 @@ START_TEST(test_E4_block_that_was_used_is_kept_while_its_pool_lives)
     ck_assert_ptr_ne(next, block);
     wt_ok(warm_free(next));
     for (int i = 0; i < NAMES; i++) {
-        ck_assert_msg(calls(names[i]) == before[i], "%s", names[i]);
+        ck_assert_msg(wt_calls(runtime, names[i]) == before[i], "%s", names[i]);
     }
     ck_assert_uint_eq(info_of(pool).captured, 1);
     ck_assert_uint_eq(info_of(pool).captured_bytes, 8 * KIB);
@@ -613,9 +603,12 @@ START_TEST(test_E4_B4_work_outside_of_captures_is_waited_for)
     uint64_t before;
 
     wt_ok(warm_record_stream(block, second));
-    before = calls("event_record") + calls("event_mark");
+    before =
+        wt_calls(runtime, "event_record") + wt_calls(runtime, "event_mark");
     wt_ok(warm_free(block));
-    ck_assert_uint_eq(calls("event_record") + calls("event_mark"), before);
+    ck_assert_uint_eq(wt_calls(runtime, "event_record") +
+                          wt_calls(runtime, "event_mark"),
+                      before);
     ck_assert_uint_eq(info_of(pool).captured, 1);
     wt_ok(warm_graph_destroy(runtime, graph));
     release(pool);
@@ -743,7 +736,7 @@ START_TEST(test_E3_B7_driver_frees_wait_for_the_end_of_captures)
 {
     warm_private_pool pool = begin(0, always, NULL);
     const char *name = _i == DEVICE ? "device_free" : "pinned_free";
-    uint64_t before = calls(name);
+    uint64_t before = wt_calls(runtime, name);
     warm_graph graph = NULL;
 
     wt_ok(warm_free(take(_i, first, 8 * KIB)));
@@ -751,10 +744,10 @@ START_TEST(test_E3_B7_driver_frees_wait_for_the_end_of_captures)
     wt_ok(warm_capture_begin(runtime, second));
     release(pool);
     empty(_i);
-    ck_assert_uint_eq(calls(name), before);
+    ck_assert_uint_eq(wt_calls(runtime, name), before);
     ck_assert_uint_gt(held_now(_i), 0);
     wt_ok(warm_capture_end(runtime, second, &graph));
-    ck_assert_uint_eq(calls(name), before + 1);
+    ck_assert_uint_eq(wt_calls(runtime, name), before + 1);
     ck_assert_uint_eq(held_now(_i), 0);
     wt_ok(warm_graph_destroy(runtime, graph));
 }

@@ -70,10 +70,8 @@ static void setup_expandable(void)
 static void teardown(void)
 {
     free(text);
-    wt_ok(warm_stream_synchronize(runtime, first));
-    wt_ok(warm_stream_synchronize(runtime, second));
-    wt_ok(warm_stream_destroy(runtime, first));
-    wt_ok(warm_stream_destroy(runtime, second));
+    wt_stream_end(runtime, first);
+    wt_stream_end(runtime, second);
     wt_ok(warm_poll(runtime));
     wt_runtime_end(runtime);
 }
@@ -82,26 +80,12 @@ static void teardown(void)
 
 static void *take(size_t bytes)
 {
-    void *pointer = NULL;
-
-    wt_ok(warm_device_alloc(runtime, 0, first, bytes, &pointer));
-    return pointer;
+    return wt_device(runtime, first, bytes);
 }
 
 static void *pin(size_t bytes)
 {
-    void *pointer = NULL;
-
-    wt_ok(warm_pinned_alloc(runtime, bytes, &pointer));
-    return pointer;
-}
-
-static warm_device_stats stats_now(void)
-{
-    warm_device_stats stats = {.size = sizeof stats};
-
-    wt_ok(warm_device_get_stats(runtime, 0, &stats));
-    return stats;
+    return wt_pinned(runtime, bytes);
 }
 
 /* ---- texts ----------------------------------------------------------------
@@ -261,7 +245,7 @@ START_TEST(test_C7_every_block_of_a_device_with_its_state)
     ck_assert_ptr_null(wt_json_get(block, "thread"));
     ck_assert_ptr_null(wt_json_get(text, "history"));
     ck_assert_uint_eq(sum_of(get(text, "segments")),
-                      stats_now().all.reserved_bytes.current);
+                      wt_device_stats(runtime).all.reserved_bytes.current);
     wt_gate_open(gate);
     wt_ok(warm_free(live));
 }

@@ -195,21 +195,6 @@ static warm_space_stats stats_now(void)
     return stats_of(runtime);
 }
 
-static unsigned streams_of(const void *pointer)
-{
-    warm_block_info info = {.size = sizeof info};
-
-    wt_ok(warm_block_get_info(pointer, &info));
-    return info.streams;
-}
-
-/* All work of a stream is done, and what it held up has come back. */
-static void settle(warm_stream s)
-{
-    wt_ok(warm_stream_synchronize(runtime, s));
-    wt_ok(warm_poll(runtime));
-}
-
 START_TEST(test_B1_C1_no_bytes_give_null_and_null_may_be_freed)
 {
     void *pointer = &pointer;
@@ -247,9 +232,9 @@ START_TEST(test_B3_C4_record_answers_whether_the_pointer_is_ours)
     wt_fails(WARM_NOT_FOUND, warm_record_stream(NULL, stream));
     wt_ok(warm_block_get_info(block, &info));
     wt_fails(WARM_NOT_FOUND, warm_record_stream(block + info.bytes, stream));
-    ck_assert_uint_eq(streams_of(block), 0);
+    ck_assert_uint_eq(wt_block_info(block).streams, 0);
     wt_ok(warm_record_stream(block, stream));
-    ck_assert_uint_eq(streams_of(block), 1);
+    ck_assert_uint_eq(wt_block_info(block).streams, 1);
     wt_ok(warm_free(block));
     wt_fails(WARM_NOT_FOUND, warm_record_stream(block, stream));
     wt_ok(trim(0, NULL));
@@ -268,12 +253,12 @@ START_TEST(test_B3_C4_pointer_into_the_middle_counts)
 
     wt_ok(warm_record_stream(block + bytes / 2, stream));
     wt_ok(warm_record_stream(block + bytes - 1, other));
-    ck_assert_uint_eq(streams_of(block + 1), 2);
+    ck_assert_uint_eq(wt_block_info(block + 1).streams, 2);
     wt_ok(warm_free(block));
     ck_assert_uint_eq(stats_now().pending.current, 1);
     wt_gate_open(gate);
-    settle(stream);
-    settle(other);
+    wt_settle(runtime, stream);
+    wt_settle(runtime, other);
     ck_assert_uint_eq(stats_now().pending.current, 0);
 }
 END_TEST
@@ -290,7 +275,7 @@ START_TEST(test_B4_C4_free_waits_for_the_stream)
     ck_assert_ptr_ne(second, block);
     ck_assert_uint_eq(stats_now().pending_bytes.current >= SIZE, 1);
     wt_gate_open(gate);
-    settle(stream);
+    wt_settle(runtime, stream);
     ck_assert_uint_eq(stats_now().pending.current, 0);
     wt_ok(warm_free(second));
 }
@@ -302,12 +287,12 @@ START_TEST(test_B4_C4_same_stream_twice_is_one_use)
 
     wt_ok(warm_record_stream(block, stream));
     wt_ok(warm_record_stream(block, stream));
-    ck_assert_uint_eq(streams_of(block), 1);
+    ck_assert_uint_eq(wt_block_info(block).streams, 1);
     wt_ok(warm_record_stream(block, other));
-    ck_assert_uint_eq(streams_of(block), 2);
+    ck_assert_uint_eq(wt_block_info(block).streams, 2);
     wt_ok(warm_free(block));
-    settle(stream);
-    settle(other);
+    wt_settle(runtime, stream);
+    wt_settle(runtime, other);
 }
 END_TEST
 
@@ -323,10 +308,10 @@ START_TEST(test_B4_C4_every_recorded_stream_must_pass)
     wt_ok(warm_record_stream(block, other));
     wt_ok(warm_free(block));
     wt_gate_open(first);
-    settle(stream);
+    wt_settle(runtime, stream);
     ck_assert_uint_eq(stats_now().pending.current, 1);
     wt_gate_open(second);
-    settle(other);
+    wt_settle(runtime, other);
     ck_assert_uint_eq(stats_now().pending.current, 0);
 }
 END_TEST
@@ -342,7 +327,7 @@ START_TEST(test_B4_C4_work_queued_after_the_record_counts)
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(stats_now().pending.current, 1);
     wt_gate_open(gate);
-    settle(stream);
+    wt_settle(runtime, stream);
     ck_assert_uint_eq(stats_now().pending.current, 0);
 }
 END_TEST
@@ -362,10 +347,10 @@ START_TEST(test_B5_C4_stuck_stream_delays_only_its_blocks)
     for (int i = 0; i < 32; i++) {
         wt_ok(warm_free(block[i]));
     }
-    settle(other);
+    wt_settle(runtime, other);
     ck_assert_uint_eq(stats_now().pending.current, 1);
     wt_gate_open(gate);
-    settle(stream);
+    wt_settle(runtime, stream);
     ck_assert_uint_eq(stats_now().pending.current, 0);
 }
 END_TEST
@@ -407,7 +392,7 @@ START_TEST(test_B6_C4_retired_stream_may_go_on)
     wt_ok(warm_free(block));
     ck_assert_uint_eq(stats_now().pending.current, 1);
     wt_gate_open(gate);
-    settle(stream);
+    wt_settle(runtime, stream);
     ck_assert_uint_eq(stats_now().pending.current, 0);
     wt_ok(warm_stream_retire(runtime, stream));
 }
@@ -503,7 +488,7 @@ START_TEST(test_B6_C4_default_streams_are_streams)
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(stats_now().pending.current, 1);
     wt_gate_open(gate);
-    settle(defaults[_i]);
+    wt_settle(runtime, defaults[_i]);
     ck_assert_uint_eq(stats_now().pending.current, 0);
 }
 END_TEST
@@ -530,7 +515,7 @@ START_TEST(test_B7_C4_allocator_leaves_a_capture_alone)
     ck_assert_uint_eq(stats_now().requests.current, 0);
     ck_assert_ptr_ne(more = take(SIZE), used);
     wt_ok(warm_free(more));
-    settle(other);
+    wt_settle(runtime, other);
 }
 END_TEST
 
@@ -548,8 +533,8 @@ START_TEST(test_B7_C4_block_freed_while_its_stream_captures_is_kept)
     wt_ok(warm_free(used));
     wt_ok(warm_capture_end(runtime, stream, &graph));
     wt_ok(warm_graph_destroy(runtime, graph));
-    settle(stream);
-    settle(other);
+    wt_settle(runtime, stream);
+    wt_settle(runtime, other);
     ck_assert_uint_eq(stats_now().captured, 1);
     ck_assert_uint_eq(stats_now().captured_bytes, 106496);
     ck_assert_uint_eq(stats_now().pending.allocated, 0);
@@ -591,7 +576,7 @@ START_TEST(test_B11_C8_empty_cache_leaves_segments_with_pending_blocks)
     ck_assert_uint_eq(released, 16 << 20);
     ck_assert_uint_eq(stats_now().held_bytes.current, 40 << 20);
     wt_gate_open(gate);
-    settle(stream);
+    wt_settle(runtime, stream);
     wt_ok(warm_free(live));
     wt_ok(trim(0, &released));
     ck_assert_uint_eq(released, 40 << 20);
@@ -685,7 +670,7 @@ START_TEST(test_C10_pending_block_cannot_be_freed_twice)
     wt_ok(warm_free(block));
     wt_fails(WARM_INVALID_POINTER, warm_free(block));
     wt_gate_open(gate);
-    settle(stream);
+    wt_settle(runtime, stream);
     ck_assert_uint_eq(stats_now().pending.current, 0);
 }
 END_TEST

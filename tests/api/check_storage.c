@@ -22,14 +22,6 @@ static void teardown(void)
     wt_runtime_end(runtime);
 }
 
-static warm_space_stats stats_now(void)
-{
-    warm_space_stats stats = {.size = sizeof stats};
-
-    wt_ok(warm_pinned_get_stats(runtime, &stats));
-    return stats;
-}
-
 static warm_storage_info info_of(const warm_storage *storage)
 {
     warm_storage_info info = {.size = sizeof info};
@@ -172,9 +164,9 @@ START_TEST(test_D2_storage_says_what_it_owns)
     ck_assert_int_eq(info.resizable, 0);
     ck_assert_ptr_eq(info.allocator, pinned);
     memset(info.data, 1, SIZE);
-    ck_assert_uint_eq(stats_now().requested_bytes.current, SIZE);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requested_bytes.current, SIZE);
     warm_storage_release(storage);
-    ck_assert_uint_eq(stats_now().requests.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 0);
 }
 END_TEST
 
@@ -396,10 +388,10 @@ START_TEST(test_pinned_space_is_an_allocator)
     ck_assert_int_eq(data.memory, WARM_MEMORY_PINNED);
     warm_data_free(&data);
     wt_ok(warm_raw_alloc(pinned, SIZE, NULL, &pointer));
-    ck_assert_uint_eq(stats_now().requests.current, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 1);
     wt_ok(warm_raw_free(pinned, pointer));
     wt_ok(warm_raw_free(pinned, NULL));
-    ck_assert_uint_eq(stats_now().requests.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 0);
     /* Nothing is something, too. */
     wt_ok(warm_data_alloc(pinned, 0, NULL, &data));
     ck_assert_ptr_null(data.data);
@@ -658,7 +650,7 @@ START_TEST(test_pinned_storage_is_resized)
     wt_ok(warm_storage_resize(storage, 100, NULL));
     bytes = warm_storage_data(storage);
     ck_assert_int_eq(bytes[99], 9);
-    ck_assert_uint_eq(stats_now().requested_bytes.current, 100);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requested_bytes.current, 100);
     warm_storage_release(storage);
 }
 END_TEST

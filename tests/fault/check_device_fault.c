@@ -37,14 +37,6 @@ static bool good(warm_status status)
     return status == WARM_OK;
 }
 
-static warm_device_stats stats_now(void)
-{
-    warm_device_stats stats = {.size = sizeof stats};
-
-    wt_ok(warm_device_get_stats(f.runtime, 0, &stats));
-    return stats;
-}
-
 static warm_stream stream_of(int i)
 {
     return i % 3 == 0 ? f.brief : i % 3 == 1 ? f.stream : NULL;
@@ -52,7 +44,7 @@ static warm_stream stream_of(int i)
 
 static void allocate(int i)
 {
-    warm_device_stats before = stats_now(), after;
+    warm_device_stats before = wt_device_stats(f.runtime), after;
     void *pointer = NULL;
 
     if (good(warm_device_alloc(f.runtime, 0, stream_of(i), (size_t)3000 << i,
@@ -61,7 +53,7 @@ static void allocate(int i)
         f.block[i] = pointer;
         return;
     }
-    after = stats_now();
+    after = wt_device_stats(f.runtime);
     wt_require(pointer == NULL &&
                    after.all.allocations.allocated ==
                        before.all.allocations.allocated &&
@@ -178,10 +170,10 @@ static void end(void)
     end_stream();
     do {
         wt_ok(warm_poll(f.runtime));
-        stats = stats_now();
+        stats = wt_device_stats(f.runtime);
     } while (stats.all.active.current != 0);
     wt_ok(warm_device_empty_cache(f.runtime, 0, NULL));
-    stats = stats_now();
+    stats = wt_device_stats(f.runtime);
     wt_require(stats.all.allocations.current == 0, "a block is still in use");
     wt_require(stats.lost_bytes != 0 || is_kept() ||
                    stats.all.reserved_bytes.current == 0,

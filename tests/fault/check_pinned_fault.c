@@ -34,14 +34,6 @@ static bool good(warm_status status)
     return status == WARM_OK;
 }
 
-static warm_space_stats stats_now(void)
-{
-    warm_space_stats stats = {.size = sizeof stats};
-
-    wt_ok(warm_pinned_get_stats(f.runtime, &stats));
-    return stats;
-}
-
 static size_t size_of(int i)
 {
     return (size_t)PART << i;
@@ -49,7 +41,7 @@ static size_t size_of(int i)
 
 static void allocate(int i)
 {
-    warm_space_stats before = stats_now(), after;
+    warm_space_stats before = wt_pinned_stats(f.runtime), after;
     warm_error error = {.size = sizeof error};
     void *pointer = NULL;
     unsigned flags = f.dry ? WARM_ALLOC_PAGEABLE_OK : 0;
@@ -63,7 +55,7 @@ static void allocate(int i)
         f.block[i][size_of(i) - 1] = 1;
         return;
     }
-    after = stats_now();
+    after = wt_pinned_stats(f.runtime);
     wt_require(pointer == NULL &&
                    after.requests.allocated == before.requests.allocated &&
                    after.pageable.allocated == before.pageable.allocated &&
@@ -139,14 +131,6 @@ static void begin(uint64_t n)
     wt_ok(warm_testing_fail(f.runtime, "pinned_alloc", f.dry, 1));
 }
 
-static uint64_t calls_of(const char *call)
-{
-    uint64_t count = 0;
-
-    wt_ok(warm_testing_calls(f.runtime, call, &count));
-    return count;
-}
-
 /* The fault is gone: everything must come back but what was counted lost. */
 static void end(void)
 {
@@ -160,10 +144,10 @@ static void end(void)
     wt_ok(warm_stream_synchronize(f.runtime, NULL));
     do {
         wt_ok(warm_poll(f.runtime));
-        stats = stats_now();
+        stats = wt_pinned_stats(f.runtime);
     } while (stats.pending.current + stats.pageable_pending.current != 0);
     wt_ok(warm_empty_cache(f.runtime, NULL));
-    stats = stats_now();
+    stats = wt_pinned_stats(f.runtime);
     wt_require(stats.requests.current + stats.pageable.current == 0,
                "a block is still in use");
     wt_require(pageable->lost_bytes != 0 || stats.pageable_held.current == 0,
@@ -177,13 +161,14 @@ static void end(void)
                    stats.held_bytes.current ==
                        stats.held_bytes.allocated - stats.held_bytes.freed,
                "the counters do not balance");
-    wt_require(
-        f.nodes > 1 ||
-            (stats.driver_alloc.count ==
-                 calls_of("pinned_alloc") + calls_of("pinned_register") &&
-             stats.driver_free.count ==
-                 calls_of("pinned_free") + calls_of("pinned_unregister")),
-        "a call to the driver was not counted");
+    wt_require(f.nodes > 1 ||
+                   (stats.driver_alloc.count ==
+                        wt_calls(f.runtime, "pinned_alloc") +
+                            wt_calls(f.runtime, "pinned_register") &&
+                    stats.driver_free.count ==
+                        wt_calls(f.runtime, "pinned_free") +
+                            wt_calls(f.runtime, "pinned_unregister")),
+               "a call to the driver was not counted");
     wt_require(wm_space_check_settled(space), "the arena is broken in the end");
     wt_ok(warm_device_free_uncached(f.runtime, 0, f.device));
     wt_runtime_end(f.runtime);

@@ -3,34 +3,21 @@
  * other threads, the cache emptied all the while; with segments of both kinds.
  * Host device, whose memory can be written to: whoever has a block finds in it
  * what it wrote. */
-#include "wt.h"
+#include "wt_mail.h"
 
 #include "alloc/device_space.h"
 
 #include <string.h>
 
-enum { WORKERS = 4, HELD = 12, OWN = 3, SHARED = 2, MAIL = 8 };
+enum { WORKERS = 4, HELD = 12, OWN = 3, SHARED = 2 };
 #define MIB ((size_t)1 << 20)
 
 static struct shared {
     warm_runtime *runtime;
     warm_stream stream[SHARED];
-    _Atomic(void *) mail[MAIL]; /* blocks for whoever frees them */
-    _Atomic unsigned working, failures;
+    _Atomic unsigned working;
     unsigned steps;
 } s;
-
-static void expect(bool condition)
-{
-    if (!condition) {
-        atomic_fetch_add_explicit(&s.failures, 1, memory_order_relaxed);
-    }
-}
-
-static void ok(warm_status status)
-{
-    expect(status == WARM_OK);
-}
 
 typedef struct worker {
     unsigned index;
@@ -53,36 +40,30 @@ static void take(worker *w, int i)
     size_t bytes = (size_t)64 << (wt_random(&w->random) % 16);
     void *block = NULL;
 
-    ok(warm_device_alloc(s.runtime, 0, stream, bytes, &block));
+    wt_expect_ok(warm_device_alloc(s.runtime, 0, stream, bytes, &block));
     w->block[i] = block;
     if (block != NULL) {
         *w->block[i] = tag_of(w, i);
         if (wt_random(&w->random) % 4 == 0) {
-            ok(warm_record_stream(block, s.stream[kind % SHARED]));
+            wt_expect_ok(warm_record_stream(block, s.stream[kind % SHARED]));
         }
     }
 }
 
 static void give(worker *w, int i)
 {
-    uint64_t slot = wt_random(&w->random) % (2 * MAIL);
     void *block = w->block[i];
 
     w->block[i] = NULL;
-    expect(*(uint64_t *)block == tag_of(w, i));
+    wt_expect(*(uint64_t *)block == tag_of(w, i));
     *(uint64_t *)block = 0;
-    if (slot < MAIL) {
-        /* To another thread; release and acquire: with what was written. */
-        block = atomic_exchange_explicit(&s.mail[slot], block,
-                                         memory_order_acq_rel);
-    }
-    ok(warm_free(block));
+    wt_mail_free(block, wt_random(&w->random) % (2 * WT_MAIL));
 }
 
 static void begin_stream(warm_stream *own)
 {
     *own = NULL;
-    ok(warm_stream_create(s.runtime, 0, own));
+    wt_expect_ok(warm_stream_create(s.runtime, 0, own));
 }
 
 /* While others have blocks of it. Or it goes on. */
@@ -91,10 +72,10 @@ static void renew_stream(worker *w)
     warm_stream *own = &w->own[wt_random(&w->random) % OWN];
 
     if (wt_random(&w->random) % 4 == 0) {
-        ok(warm_stream_retire(s.runtime, *own));
-        ok(warm_stream_adopt(s.runtime, *own));
+        wt_expect_ok(warm_stream_retire(s.runtime, *own));
+        wt_expect_ok(warm_stream_adopt(s.runtime, *own));
     } else {
-        ok(warm_stream_destroy(s.runtime, *own));
+        wt_expect_ok(warm_stream_destroy(s.runtime, *own));
         begin_stream(own);
     }
 }
@@ -122,7 +103,7 @@ static void work(worker *w)
         }
     }
     for (int i = 0; i < OWN; i++) {
-        ok(warm_stream_destroy(s.runtime, w->own[i]));
+        wt_expect_ok(warm_stream_destroy(s.runtime, w->own[i]));
     }
     atomic_fetch_sub_explicit(&s.working, 1, memory_order_release);
 }
@@ -134,13 +115,13 @@ static void keep(void)
         warm_device_stats stats = {.size = sizeof stats};
         warm_device_cache info = {.size = sizeof info};
 
-        ok(warm_device_get_stats(s.runtime, 0, &stats));
-        expect(stats.all.reserved_bytes.current >=
-               stats.all.active_bytes.current);
-        ok(warm_device_cache_info(s.runtime, 0, &info));
-        ok(warm_poll(s.runtime));
-        ok(warm_device_trim(s.runtime, 0, 8 * MIB, NULL));
-        expect(wm_space_check(&s.runtime->device_spaces[0].space));
+        wt_expect_ok(warm_device_get_stats(s.runtime, 0, &stats));
+        wt_expect(stats.all.reserved_bytes.current >=
+                  stats.all.active_bytes.current);
+        wt_expect_ok(warm_device_cache_info(s.runtime, 0, &info));
+        wt_expect_ok(warm_poll(s.runtime));
+        wt_expect_ok(warm_device_trim(s.runtime, 0, 8 * MIB, NULL));
+        wt_expect(wm_space_check(&s.runtime->device_spaces[0].space));
     }
 }
 
@@ -172,11 +153,7 @@ START_TEST(test_threads_share_the_memory_of_a_device)
     /* One of them is not adopted. */
     wt_ok(warm_stream_retire(s.runtime, s.stream[1]));
     wt_threads(WORKERS + 1, run, NULL);
-    for (int i = 0; i < MAIL; i++) {
-        wt_ok(
-            warm_free(atomic_load_explicit(&s.mail[i], memory_order_relaxed)));
-    }
-    ck_assert_uint_eq(s.failures, 0);
+    wt_mail_end();
     for (int i = 0; i < SHARED; i++) {
         wt_ok(warm_stream_destroy(s.runtime, s.stream[i]));
     }

@@ -3,32 +3,19 @@
  * by others, and the caches emptied all the while (rows E1 to E4, E8). Host
  * device, whose memory can be written to: whoever has a block finds in it what
  * it wrote. */
-#include "wt.h"
+#include "wt_mail.h"
 
 #include "alloc/device_space.h"
 #include "alloc/pinned.h"
 
-enum { WORKERS = 4, BLOCKS = 6, MAIL = 8 };
+enum { WORKERS = 4, BLOCKS = 6 };
 
 static struct shared {
     warm_runtime *runtime;
-    warm_stream stream;         /* used by all */
-    _Atomic(void *) mail[MAIL]; /* blocks for whoever frees them */
-    _Atomic unsigned working, failures;
+    warm_stream stream; /* used by all */
+    _Atomic unsigned working;
     unsigned rounds;
 } s;
-
-static void expect(bool condition)
-{
-    if (!condition) {
-        atomic_fetch_add_explicit(&s.failures, 1, memory_order_relaxed);
-    }
-}
-
-static void ok(warm_status status)
-{
-    expect(status == WARM_OK);
-}
 
 typedef struct worker {
     uint64_t random;
@@ -48,9 +35,9 @@ static uint64_t *take(worker *w)
     void *block = NULL;
 
     if (choose(w, 2) == 0) {
-        ok(warm_device_alloc(s.runtime, 0, w->stream, bytes, &block));
+        wt_expect_ok(warm_device_alloc(s.runtime, 0, w->stream, bytes, &block));
     } else {
-        ok(warm_pinned_alloc(s.runtime, bytes, &block));
+        wt_expect_ok(warm_pinned_alloc(s.runtime, bytes, &block));
     }
     if (block != NULL) {
         *(uint64_t *)block = (uint64_t)(uintptr_t)block;
@@ -60,20 +47,12 @@ static uint64_t *take(worker *w)
 
 static void give(worker *w, uint64_t *block)
 {
-    uint64_t slot = choose(w, 4 * MAIL);
-    void *freed = block;
-
     if (block == NULL) {
         return;
     }
-    expect(*block == (uint64_t)(uintptr_t)block);
+    wt_expect(*block == (uint64_t)(uintptr_t)block);
     *block = 0;
-    if (slot < MAIL) {
-        /* To another thread; release and acquire: with what was written. */
-        freed = atomic_exchange_explicit(&s.mail[slot], freed,
-                                         memory_order_acq_rel);
-    }
-    ok(warm_free(freed));
+    wt_mail_free(block, choose(w, 4 * WT_MAIL));
 }
 
 /* What another thread frees while its stream captures is a graph's: the stream
@@ -85,7 +64,8 @@ static void use_memory(worker *w, bool captured)
     for (int i = 0; i < BLOCKS; i++) {
         block[i] = take(w);
         if (block[i] != NULL && choose(w, 3) == 0) {
-            ok(warm_record_stream(block[i], captured ? w->stream : s.stream));
+            wt_expect_ok(
+                warm_record_stream(block[i], captured ? w->stream : s.stream));
         }
     }
     for (int i = 0; i < BLOCKS; i++) {
@@ -97,20 +77,20 @@ static void capture(worker *w)
 {
     warm_graph graph = NULL;
 
-    ok(warm_private_pool_begin(s.runtime, &w->pool, 0, NULL, NULL));
+    wt_expect_ok(warm_private_pool_begin(s.runtime, &w->pool, 0, NULL, NULL));
     w->references++;
-    ok(warm_thread_set_stream(s.runtime, w->stream));
-    ok(warm_capture_begin(s.runtime, w->stream));
+    wt_expect_ok(warm_thread_set_stream(s.runtime, w->stream));
+    wt_expect_ok(warm_capture_begin(s.runtime, w->stream));
     use_memory(w, true);
-    ok(warm_capture_end(s.runtime, w->stream, &graph));
-    ok(warm_private_pool_end(s.runtime, w->pool));
-    ok(warm_graph_destroy(s.runtime, graph));
+    wt_expect_ok(warm_capture_end(s.runtime, w->stream, &graph));
+    wt_expect_ok(warm_private_pool_end(s.runtime, w->pool));
+    wt_expect_ok(warm_graph_destroy(s.runtime, graph));
 }
 
 static void release(worker *w)
 {
     while (w->references > 0) {
-        ok(warm_private_pool_release(s.runtime, w->pool));
+        wt_expect_ok(warm_private_pool_release(s.runtime, w->pool));
         w->references--;
     }
     w->pool = 0;
@@ -121,17 +101,18 @@ static void route(worker *w)
     warm_private_pool pool = 0;
     warm_private_pool_info info = {.size = sizeof info};
 
-    ok(warm_private_pool_begin(s.runtime, &pool, WARM_POOL_USER, NULL, NULL));
+    wt_expect_ok(
+        warm_private_pool_begin(s.runtime, &pool, WARM_POOL_USER, NULL, NULL));
     use_memory(w, false);
-    ok(warm_private_pool_get_info(s.runtime, pool, &info));
-    expect(info.references == 1);
-    ok(warm_private_pool_end(s.runtime, pool));
-    ok(warm_private_pool_release(s.runtime, pool));
+    wt_expect_ok(warm_private_pool_get_info(s.runtime, pool, &info));
+    wt_expect(info.references == 1);
+    wt_expect_ok(warm_private_pool_end(s.runtime, pool));
+    wt_expect_ok(warm_private_pool_release(s.runtime, pool));
 }
 
 static void work(worker *w)
 {
-    ok(warm_stream_create(s.runtime, 0, &w->stream));
+    wt_expect_ok(warm_stream_create(s.runtime, 0, &w->stream));
     for (unsigned round = 0; round < s.rounds; round++) {
         switch (choose(w, 8)) {
         case 0:
@@ -150,12 +131,12 @@ static void work(worker *w)
             use_memory(w, false);
             break;
         default:
-            ok(warm_stream_destroy(s.runtime, w->stream));
-            ok(warm_stream_create(s.runtime, 0, &w->stream));
+            wt_expect_ok(warm_stream_destroy(s.runtime, w->stream));
+            wt_expect_ok(warm_stream_create(s.runtime, 0, &w->stream));
         }
     }
     release(w);
-    ok(warm_stream_destroy(s.runtime, w->stream));
+    wt_expect_ok(warm_stream_destroy(s.runtime, w->stream));
     atomic_fetch_sub_explicit(&s.working, 1, memory_order_release);
 }
 
@@ -165,12 +146,12 @@ static void keep(void)
     while (atomic_load_explicit(&s.working, memory_order_acquire) > 0) {
         warm_device_stats stats = {.size = sizeof stats};
 
-        ok(warm_device_get_stats(s.runtime, 0, &stats));
-        ok(warm_poll(s.runtime));
-        ok(warm_device_empty_cache(s.runtime, 0, NULL));
-        ok(warm_empty_cache(s.runtime, NULL));
-        expect(wm_space_check(&s.runtime->device_spaces[0].space));
-        expect(wm_space_check(&s.runtime->pinned->space));
+        wt_expect_ok(warm_device_get_stats(s.runtime, 0, &stats));
+        wt_expect_ok(warm_poll(s.runtime));
+        wt_expect_ok(warm_device_empty_cache(s.runtime, 0, NULL));
+        wt_expect_ok(warm_empty_cache(s.runtime, NULL));
+        wt_expect(wm_space_check(&s.runtime->device_spaces[0].space));
+        wt_expect(wm_space_check(&s.runtime->pinned->space));
     }
 }
 
@@ -188,11 +169,9 @@ static void run(void *argument, unsigned index)
 
 static void held_is_nothing(void)
 {
-    warm_device_stats device = {.size = sizeof device};
-    warm_space_stats pinned = {.size = sizeof pinned};
+    warm_device_stats device = wt_device_stats(s.runtime);
+    warm_space_stats pinned = wt_pinned_stats(s.runtime);
 
-    wt_ok(warm_device_get_stats(s.runtime, 0, &device));
-    wt_ok(warm_pinned_get_stats(s.runtime, &pinned));
     ck_assert_uint_eq(device.all.active.current, 0);
     ck_assert_uint_eq(device.captured, 0);
     ck_assert_uint_eq(device.all.reserved_bytes.current, 0);
@@ -210,13 +189,8 @@ START_TEST(test_E1_E3_E4_E8_pools_come_and_go_in_many_threads)
     atomic_store_explicit(&s.working, WORKERS, memory_order_relaxed);
     wt_ok(warm_stream_create(s.runtime, 0, &s.stream));
     wt_threads(WORKERS + 1, run, NULL);
-    for (int i = 0; i < MAIL; i++) {
-        wt_ok(
-            warm_free(atomic_load_explicit(&s.mail[i], memory_order_relaxed)));
-    }
-    ck_assert_uint_eq(s.failures, 0);
-    wt_ok(warm_stream_synchronize(s.runtime, s.stream));
-    wt_ok(warm_stream_destroy(s.runtime, s.stream));
+    wt_mail_end();
+    wt_stream_end(s.runtime, s.stream);
     wt_ok(warm_poll(s.runtime));
     wt_ok(warm_device_empty_cache(s.runtime, 0, NULL));
     wt_ok(warm_empty_cache(s.runtime, NULL));

@@ -20,19 +20,6 @@ static void nothing(void *argument)
     (void)argument;
 }
 
-/* Holds the stream before a piece of work. */
-static void stop(warm_stream s)
-{
-    wt_ok(warm_testing_hold(runtime, s));
-    wt_ok(warm_stream_host_func(runtime, s, nothing, NULL));
-}
-
-static void go(warm_stream s)
-{
-    wt_ok(warm_testing_resume(runtime, s));
-    wt_ok(warm_stream_synchronize(runtime, s));
-}
-
 static void open_with(const warm_options *options)
 {
     runtime = wt_runtime(options);
@@ -53,37 +40,12 @@ static void teardown(void)
 
 static void *take(void)
 {
-    void *pointer = NULL;
-
-    wt_ok(warm_pinned_alloc(runtime, SIZE, &pointer));
-    return pointer;
-}
-
-static void free_used(void *block, warm_stream s)
-{
-    wt_ok(warm_record_stream(block, s));
-    wt_ok(warm_free(block));
-}
-
-static warm_space_stats stats_now(void)
-{
-    warm_space_stats stats = {.size = sizeof stats};
-
-    wt_ok(warm_pinned_get_stats(runtime, &stats));
-    return stats;
+    return wt_pinned(runtime, SIZE);
 }
 
 static uint64_t pending(void)
 {
-    return stats_now().pending.current;
-}
-
-static uint64_t calls_of(const char *call)
-{
-    uint64_t count = 0;
-
-    wt_ok(warm_testing_calls(runtime, call, &count));
-    return count;
+    return wt_pinned_stats(runtime).pending.current;
 }
 
 static uint64_t all_calls(void)
@@ -91,7 +53,7 @@ static uint64_t all_calls(void)
     uint64_t sum = 0;
 
     for (int i = 0; warm_testing_call_name(i) != NULL; i++) {
-        sum += calls_of(warm_testing_call_name(i));
+        sum += wt_calls(runtime, warm_testing_call_name(i));
     }
     return sum;
 }
@@ -121,7 +83,7 @@ START_TEST(test_B4_frees_on_an_adopted_stream_share_one_event)
     void *block[COUNT + 1];
     uint64_t before;
 
-    stop(stream);
+    wt_stop(runtime, stream);
     for (int i = 0; i <= COUNT; i++) {
         block[i] = take();
     }
@@ -138,12 +100,12 @@ START_TEST(test_B4_frees_on_an_adopted_stream_share_one_event)
     ck_assert_uint_eq(pending(), COUNT - 1);
     wt_ok(warm_free(block[COUNT - 1]));
     wt_ok(warm_free(block[COUNT]));
-    ck_assert_uint_eq(calls_of("event_mark"), 1);
-    ck_assert_uint_eq(calls_of("event_passed"), 1);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1);
+    ck_assert_uint_eq(wt_calls(runtime, "event_passed"), 1);
     ck_assert_uint_eq(events_out(), 1);
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(pending(), COUNT + 1);
-    go(stream);
+    wt_go(runtime, stream);
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(pending(), 0);
     ck_assert_uint_eq(events_out(), 0);
@@ -160,14 +122,14 @@ START_TEST(test_B4_other_frees_share_one_event_as_well)
         block[i] = take();
     }
     wt_ok(warm_thread_release(runtime));
-    stop(stream);
+    wt_stop(runtime, stream);
     for (int i = 0; i < COUNT; i++) {
-        ck_assert_uint_eq(calls_of("event_mark"), 0);
-        free_used(block[i], stream);
+        ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 0);
+        wt_free_used(block[i], stream);
     }
-    ck_assert_uint_eq(calls_of("event_mark"), 1);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1);
     ck_assert_uint_eq(pending(), COUNT);
-    go(stream);
+    wt_go(runtime, stream);
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(pending(), 0);
 }
@@ -182,12 +144,12 @@ START_TEST(test_B4_bytes_close_a_batch)
 
     teardown();
     open_with(&options);
-    stop(stream);
-    free_used(take(), stream);
-    ck_assert_uint_eq(calls_of("event_mark"), 0);
-    free_used(take(), stream);
-    ck_assert_uint_eq(calls_of("event_mark"), 1);
-    go(stream);
+    wt_stop(runtime, stream);
+    wt_free_used(take(), stream);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 0);
+    wt_free_used(take(), stream);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1);
+    wt_go(runtime, stream);
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(pending(), 0);
 }
@@ -205,22 +167,22 @@ START_TEST(test_B4_late_events_make_batches_smaller)
 
     teardown();
     open_with(&options);
-    stop(stream);
+    wt_stop(runtime, stream);
     for (int i = 0; i < 4 * 4; i++) {
-        free_used(take(), stream);
+        wt_free_used(take(), stream);
     }
-    ck_assert_uint_eq(calls_of("event_mark"), 4);
-    free_used(take(), stream);
-    free_used(take(), stream);
-    ck_assert_uint_eq(calls_of("event_mark"), 5);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 4);
+    wt_free_used(take(), stream);
+    wt_free_used(take(), stream);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 5);
     for (int i = 4 * 4 + 2; i < 4 * 12; i++) {
-        free_used(take(), stream);
+        wt_free_used(take(), stream);
     }
-    marks = calls_of("event_mark");
+    marks = wt_calls(runtime, "event_mark");
     ck_assert_uint_ge(marks, 13);
-    free_used(take(), stream);
-    ck_assert_uint_eq(calls_of("event_mark"), marks + 1);
-    go(stream);
+    wt_free_used(take(), stream);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), marks + 1);
+    wt_go(runtime, stream);
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(pending(), 0);
 }
@@ -230,16 +192,16 @@ START_TEST(test_B4_age_closes_a_batch)
 {
     uint64_t before;
 
-    stop(stream);
+    wt_stop(runtime, stream);
     before = wm_clock_ns();
-    free_used(take(), stream);
+    wt_free_used(take(), stream);
     wm_timelines_close_old(timelines(), before - 1);
-    ck_assert_uint_eq(calls_of("event_mark"), 0);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 0);
     wm_timelines_close_old(timelines(), wm_clock_ns());
-    ck_assert_uint_eq(calls_of("event_mark"), 1);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1);
     wm_timelines_close_old(timelines(), UINT64_MAX);
-    ck_assert_uint_eq(calls_of("event_mark"), 1);
-    go(stream);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1);
+    wt_go(runtime, stream);
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(pending(), 0);
 }
@@ -250,12 +212,12 @@ START_TEST(test_B4_an_idle_stream_is_asked_once)
 {
     void *block = take();
 
-    free_used(block, stream);
+    wt_free_used(block, stream);
     ck_assert_uint_eq(pending(), 1);
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(pending(), 0);
-    ck_assert_uint_eq(calls_of("event_mark"), 0);
-    ck_assert_uint_eq(calls_of("stream_passed"), 1);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 0);
+    ck_assert_uint_eq(wt_calls(runtime, "stream_passed"), 1);
     ck_assert_ptr_eq(take(), block);
     wt_ok(warm_free(block));
 }
@@ -267,15 +229,15 @@ START_TEST(test_B4_an_idle_stream_needs_no_event_queries)
 {
     uint64_t queries;
 
-    stop(stream);
+    wt_stop(runtime, stream);
     for (int i = 0; i < 3 * COUNT; i++) {
-        free_used(take(), stream);
+        wt_free_used(take(), stream);
     }
-    go(stream);
-    free_used(take(), stream);
-    queries = calls_of("event_passed");
+    wt_go(runtime, stream);
+    wt_free_used(take(), stream);
+    queries = wt_calls(runtime, "event_passed");
     wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(calls_of("event_passed"), queries);
+    ck_assert_uint_eq(wt_calls(runtime, "event_passed"), queries);
     ck_assert_uint_eq(pending(), 0);
 }
 END_TEST
@@ -286,17 +248,17 @@ START_TEST(test_B4_a_busy_stream_is_asked_once)
 {
     uint64_t queries, marks;
 
-    stop(stream);
+    wt_stop(runtime, stream);
     for (int i = 0; i < 3 * COUNT + 1; i++) {
-        free_used(take(), stream);
+        wt_free_used(take(), stream);
     }
-    queries = calls_of("event_passed");
-    marks = calls_of("event_mark");
+    queries = wt_calls(runtime, "event_passed");
+    marks = wt_calls(runtime, "event_mark");
     wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(calls_of("event_passed"), queries + 1);
-    ck_assert_uint_eq(calls_of("stream_passed"), 0);
-    ck_assert_uint_eq(calls_of("event_mark"), marks + 1);
-    go(stream);
+    ck_assert_uint_eq(wt_calls(runtime, "event_passed"), queries + 1);
+    ck_assert_uint_eq(wt_calls(runtime, "stream_passed"), 0);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), marks + 1);
+    wt_go(runtime, stream);
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(pending(), 0);
 }
@@ -310,17 +272,17 @@ START_TEST(test_B4_a_miss_asks_nobody_twice)
 
     teardown();
     open_with(&(warm_options){.size = sizeof(warm_options), .device = "host"});
-    stop(stream);
+    wt_stop(runtime, stream);
     for (int i = 0; i < WM_BATCH_RIPE; i++) {
-        free_used(take(), stream);
+        wt_free_used(take(), stream);
     }
-    ck_assert_uint_eq(calls_of("event_mark"), 0);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 0);
     wt_ok(warm_pinned_alloc(runtime, 4 << 20, &grown));
-    ck_assert_uint_eq(calls_of("event_mark"), 1);
-    ck_assert_uint_eq(calls_of("stream_passed"), 1);
-    ck_assert_uint_eq(calls_of("event_passed"), 1);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1);
+    ck_assert_uint_eq(wt_calls(runtime, "stream_passed"), 1);
+    ck_assert_uint_eq(wt_calls(runtime, "event_passed"), 1);
     wt_ok(warm_free(grown));
-    go(stream);
+    wt_go(runtime, stream);
 }
 END_TEST
 
@@ -356,7 +318,7 @@ START_TEST(test_B4_frees_of_what_another_thread_has_gather_too)
 
     teardown();
     open_with(&(warm_options){.size = sizeof(warm_options), .device = "host"});
-    stop(stream);
+    wt_stop(runtime, stream);
     for (int i = 0; i < OTHERS; i++) {
         wt_ok(warm_pinned_alloc(runtime, SMALL, &o.block[i]));
         wt_ok(warm_record_stream(o.block[i], stream));
@@ -368,10 +330,10 @@ START_TEST(test_B4_frees_of_what_another_thread_has_gather_too)
     ck_assert_uint_eq(pending(), OTHERS);
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(pending(), OTHERS);
-    go(stream);
+    wt_go(runtime, stream);
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(pending(), 0);
-    ck_assert_uint_eq(stats_now().requests.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 0);
 }
 END_TEST
 
@@ -424,10 +386,10 @@ START_TEST(test_B12_an_allocation_takes_from_the_open_batch)
     teardown();
     open_with(&options);
     wt_ok(warm_pinned_alloc(runtime, 8 << 20, &block));
-    free_used(block, stream);
+    wt_free_used(block, stream);
     block = NULL;
     wt_ok(warm_pinned_alloc(runtime, 8 << 20, &block));
-    ck_assert_uint_eq(stats_now().driver_alloc.count, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).driver_alloc.count, 1);
     wt_ok(warm_free(block));
 }
 END_TEST
@@ -437,14 +399,14 @@ START_TEST(test_B5_a_stuck_adopted_stream_delays_only_its_blocks)
     warm_stream other;
 
     wt_ok(warm_stream_create(runtime, 0, &other));
-    stop(stream);
+    wt_stop(runtime, stream);
     for (int i = 0; i < 2 * COUNT + 1; i++) {
-        free_used(take(), stream);
-        free_used(take(), other);
+        wt_free_used(take(), stream);
+        wt_free_used(take(), other);
     }
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(pending(), 2 * COUNT + 1);
-    go(stream);
+    wt_go(runtime, stream);
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(pending(), 0);
 }
@@ -454,18 +416,18 @@ END_TEST
  * does not wait for the second. */
 START_TEST(test_B5_an_early_batch_does_not_wait_for_a_late_one)
 {
-    stop(stream);
+    wt_stop(runtime, stream);
     for (int i = 0; i < COUNT; i++) {
-        free_used(take(), stream);
+        wt_free_used(take(), stream);
     }
     wt_ok(warm_stream_host_func(runtime, stream, nothing, NULL));
     for (int i = 0; i < COUNT; i++) {
-        free_used(take(), stream);
+        wt_free_used(take(), stream);
     }
     wt_ok(warm_testing_step(runtime, stream, 2)); /* work, event */
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(pending(), COUNT);
-    go(stream);
+    wt_go(runtime, stream);
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(pending(), 0);
 }
@@ -483,7 +445,7 @@ START_TEST(test_B4_a_block_of_several_streams_waits_for_each)
         if ((_i >> i & 1) != 0) {
             wt_ok(warm_stream_retire(runtime, pair[i]));
         }
-        stop(pair[i]);
+        wt_stop(runtime, pair[i]);
     }
     wt_ok(warm_record_stream(block, pair[0]));
     wt_ok(warm_record_stream(block, pair[1]));
@@ -492,10 +454,10 @@ START_TEST(test_B4_a_block_of_several_streams_waits_for_each)
     wt_ok(warm_block_get_info(block, &info));
     ck_assert_uint_eq(info.streams, 2);
     wt_ok(warm_free(block));
-    go(pair[_i >> 2]);
+    wt_go(runtime, pair[_i >> 2]);
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(pending(), 1);
-    go(pair[!(_i >> 2)]);
+    wt_go(runtime, pair[!(_i >> 2)]);
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(pending(), 0);
 }
@@ -508,15 +470,15 @@ START_TEST(test_tending_asks_all_queues)
 
     for (int s = 0; s < 3; s++) {
         wt_ok(warm_stream_create(runtime, 0, &all[s]));
-        stop(all[s]);
+        wt_stop(runtime, all[s]);
         for (int i = 0; i < COUNT; i++) {
-            free_used(take(), all[s]);
+            wt_free_used(take(), all[s]);
         }
     }
     wm_timelines_tend(timelines());
     ck_assert_uint_eq(pending(), 3 * COUNT);
     for (int s = 0; s < 3; s++) {
-        go(all[s]);
+        wt_go(runtime, all[s]);
     }
     wm_timelines_tend(timelines());
     ck_assert_uint_eq(pending(), 0);
@@ -534,19 +496,19 @@ START_TEST(test_B6_a_stream_of_the_program_is_adopted_and_retired)
     wt_ok(wm_driver_stream_create(runtime->driver, 0, &mine));
     wt_ok(warm_stream_adopt(runtime, mine));
     wt_ok(warm_stream_adopt(runtime, mine));
-    stop(mine);
+    wt_stop(runtime, mine);
     before = all_calls();
-    free_used(block, mine);
+    wt_free_used(block, mine);
     ck_assert_uint_eq(all_calls(), before);
     wt_ok(warm_stream_retire(runtime, mine));
-    ck_assert_uint_eq(calls_of("event_mark"), 1); /* the final one */
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1); /* the final one */
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(pending(), 1);
     /* From here on each free has its event. */
-    free_used(take(), mine);
-    free_used(take(), mine);
-    ck_assert_uint_eq(calls_of("event_mark"), 3);
-    go(mine);
+    wt_free_used(take(), mine);
+    wt_free_used(take(), mine);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 3);
+    wt_go(runtime, mine);
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(pending(), 0);
     wt_ok(warm_stream_retire(runtime, mine));
@@ -578,18 +540,18 @@ START_TEST(test_B6_an_open_batch_outlives_its_stream)
     void *live = take();
 
     wt_ok(warm_stream_create(runtime, 0, &brief));
-    stop(brief);
+    wt_stop(runtime, brief);
     wt_ok(warm_record_stream(live, brief));
-    free_used(take(), brief);
+    wt_free_used(take(), brief);
     wt_ok(warm_stream_retire(runtime, brief));
     wt_ok(warm_free(live));
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(pending(), 2);
-    go(brief);
+    wt_go(runtime, brief);
     wt_ok(wm_driver_stream_destroy(runtime->driver, brief));
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(pending(), 0);
-    ck_assert_uint_eq(stats_now().lost, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
 }
 END_TEST
 
@@ -602,7 +564,7 @@ START_TEST(test_B6_a_stream_that_vanished_is_noticed_at_its_address)
 
     wt_ok(warm_stream_create(runtime, 0, &first));
     wt_ok(warm_record_stream(live, first));
-    free_used(take(), first);
+    wt_free_used(take(), first);
     wt_ok(wm_driver_stream_destroy(runtime->driver, first));
     for (int i = 0; i < 100 && second != first; i++) {
         if (second != NULL) {
@@ -615,12 +577,12 @@ START_TEST(test_B6_a_stream_that_vanished_is_noticed_at_its_address)
     for (int i = 0; i < 3; i++) {
         wt_ok(warm_poll(runtime));
     }
-    ck_assert_uint_eq(stats_now().lost, 2);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 2);
     ck_assert_uint_eq(pending(), 0);
-    free_used(take(), second);
+    wt_free_used(take(), second);
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(pending(), 0);
-    ck_assert_uint_eq(stats_now().lost, 2);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 2);
 }
 END_TEST
 
@@ -631,7 +593,7 @@ START_TEST(test_B6_a_stream_that_vanished_is_noticed_by_the_next_that_retires)
     warm_stream first, second = NULL;
 
     wt_ok(warm_stream_create(runtime, 0, &first));
-    free_used(take(), first);
+    wt_free_used(take(), first);
     wt_ok(wm_driver_stream_destroy(runtime->driver, first));
     for (int i = 0; i < 100 && second != first; i++) {
         if (second != NULL) {
@@ -645,9 +607,9 @@ START_TEST(test_B6_a_stream_that_vanished_is_noticed_by_the_next_that_retires)
     for (int i = 0; i < 3; i++) {
         wt_ok(warm_poll(runtime));
     }
-    ck_assert_uint_eq(stats_now().lost, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 1);
     ck_assert_uint_eq(pending(), 0);
-    ck_assert_uint_eq(calls_of("event_mark"), 0);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 0);
 }
 END_TEST
 
@@ -657,7 +619,7 @@ START_TEST(test_B6_adopted_streams_that_are_gone_leave_nothing_behind)
         warm_stream brief;
 
         wt_ok(warm_stream_create(runtime, 0, &brief));
-        free_used(take(), brief);
+        wt_free_used(take(), brief);
         wt_ok(warm_stream_destroy(runtime, brief));
         wt_ok(warm_poll(runtime));
     }
@@ -676,7 +638,7 @@ START_TEST(test_B6_pooled_streams_are_adopted)
 
     wt_ok(warm_stream_reserve(runtime, 0, &pooled));
     before = all_calls();
-    free_used(block, pooled);
+    wt_free_used(block, pooled);
     ck_assert_uint_eq(all_calls(), before);
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(pending(), 0);
@@ -703,27 +665,27 @@ START_TEST(test_B7_an_announced_capture)
 {
     void *before = take(), *in = take(), *after = take(), *used = take();
 
-    stop(stream);
+    wt_stop(runtime, stream);
     wt_ok(warm_record_stream(used, stream));
-    free_used(before, stream);
+    wt_free_used(before, stream);
     wt_ok(warm_capture_announce(runtime, stream));
     wt_ok(warm_capture_announce(runtime, stream));
     begin_capture(stream);
-    free_used(in, stream);
+    wt_free_used(in, stream);
     wt_ok(warm_record_stream(after, stream));
     wt_ok(warm_free(used));
     ck_assert_uint_eq(pending(), 1);
-    ck_assert_uint_eq(stats_now().captured, 2);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).captured, 2);
     end_capture(stream);
     wt_ok(warm_capture_over(runtime, stream));
     wt_fails(WARM_INVALID_ARGUMENT, warm_capture_over(runtime, stream));
     ck_assert_uint_eq(atomic_load(&timelines()->captures), 0);
     wt_ok(warm_free(after));
-    ck_assert_uint_eq(stats_now().captured, 3);
-    go(stream);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).captured, 3);
+    wt_go(runtime, stream);
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(pending(), 0);
-    ck_assert_uint_eq(stats_now().lost, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
 }
 END_TEST
 
@@ -735,24 +697,24 @@ START_TEST(test_B7_frees_during_the_capture_of_another_stream)
     uint64_t marks;
 
     wt_ok(warm_stream_create(runtime, 0, &other));
-    stop(stream);
+    wt_stop(runtime, stream);
     wt_ok(warm_capture_begin(runtime, other));
-    marks = calls_of("event_mark");
+    marks = wt_calls(runtime, "event_mark");
     for (int i = 0; i < COUNT; i++) {
-        free_used(take(), stream);
+        wt_free_used(take(), stream);
         wt_ok(warm_poll(runtime));
     }
-    ck_assert_uint_eq(calls_of("event_mark"), marks + COUNT);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), marks + COUNT);
     end_capture(other); /* by another call than ours: it is not over yet */
-    free_used(take(), stream);
-    ck_assert_uint_eq(calls_of("event_mark"), marks + COUNT + 1);
+    wt_free_used(take(), stream);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), marks + COUNT + 1);
     wt_ok(warm_capture_over(runtime, other));
-    free_used(take(), stream);
-    ck_assert_uint_eq(calls_of("event_mark"), marks + COUNT + 1);
-    go(stream);
+    wt_free_used(take(), stream);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), marks + COUNT + 1);
+    wt_go(runtime, stream);
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(pending(), 0);
-    ck_assert_uint_eq(stats_now().captured, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).captured, 0);
 }
 END_TEST
 
@@ -776,18 +738,19 @@ START_TEST(test_B7_a_capture_that_was_not_announced_is_noticed)
     begin_capture(stream);
     for (int round = 0; round < 2; round++) {
         for (int i = 0; i < (_i == 0 ? COUNT : 1); i++) {
-            free_used(take(), stream);
+            wt_free_used(take(), stream);
         }
         wt_ok(warm_poll(runtime));
     }
     warm_log_set(NULL, NULL);
     ck_assert_uint_eq(lines, 1);
     ck_assert_ptr_nonnull(strstr(last, "announce"));
-    ck_assert_uint_eq(stats_now().captured, _i == 0 ? 2 * COUNT : 2);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).captured,
+                      _i == 0 ? 2 * COUNT : 2);
     ck_assert_uint_eq(pending(), 0);
     ck_assert_uint_eq(events_out(), 0);
     end_capture(stream);
-    free_used(take(), stream);
+    wt_free_used(take(), stream);
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(pending(), 0);
 }
@@ -862,15 +825,15 @@ END_TEST
 /* The batch is waited for instead of an event. */
 START_TEST(test_B4_a_batch_without_an_event_waits_for_its_stream)
 {
-    uint64_t waits = calls_of("stream_synchronize");
+    uint64_t waits = wt_calls(runtime, "stream_synchronize");
 
     fail_call(_i == 0 ? "event_mark" : "event_create", 1, 0);
     for (int i = 0; i < COUNT; i++) {
-        free_used(take(), stream);
+        wt_free_used(take(), stream);
     }
-    ck_assert_uint_eq(calls_of("stream_synchronize"), waits + 1);
+    ck_assert_uint_eq(wt_calls(runtime, "stream_synchronize"), waits + 1);
     ck_assert_uint_eq(pending(), 0);
-    ck_assert_uint_eq(stats_now().lost, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
     ck_assert_uint_eq(events_out(), 0);
 }
 END_TEST
@@ -883,12 +846,12 @@ START_TEST(test_B4_a_batch_is_lost_when_waiting_fails_as_well)
     fail_call("event_mark", 1, 0);
     fail_call("stream_synchronize", 1, 0);
     for (int i = 0; i < COUNT; i++) {
-        free_used(take(), stream);
+        wt_free_used(take(), stream);
     }
     warm_log_set(NULL, NULL);
     ck_assert_uint_eq(pending(), 0);
-    ck_assert_uint_eq(stats_now().lost, COUNT);
-    ck_assert_uint_eq(stats_now().lost_bytes, COUNT * BYTES);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, COUNT);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost_bytes, COUNT * BYTES);
     ck_assert_uint_eq(lines, 1);
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "not allocated"));
 }
@@ -909,7 +872,7 @@ START_TEST(test_a_lost_block_keeps_no_event)
     fail_call("event_mark", 2, 0);
     fail_call("stream_synchronize", 1, 0);
     wt_ok(warm_free(block));
-    ck_assert_uint_eq(stats_now().lost, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 1);
     ck_assert_uint_eq(pending(), 0);
     ck_assert_uint_eq(events_out(), 0);
 }
@@ -918,12 +881,12 @@ END_TEST
 /* Nobody can say whether the stream is idle: it gets its event all the same. */
 START_TEST(test_B4_a_failed_question_records_an_event)
 {
-    free_used(take(), stream);
+    wt_free_used(take(), stream);
     fail_call("stream_passed", 1, 0);
     wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(calls_of("event_mark"), 1);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1);
     ck_assert_uint_eq(pending(), 0);
-    ck_assert_uint_eq(stats_now().lost, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
 }
 END_TEST
 
@@ -931,11 +894,11 @@ END_TEST
  * against the next. */
 START_TEST(test_each_batch_may_fail_to_answer_twice)
 {
-    stop(stream);
+    wt_stop(runtime, stream);
     for (int i = 0; i < 2 * COUNT; i++) {
-        free_used(take(), stream);
+        wt_free_used(take(), stream);
     }
-    go(stream);
+    wt_go(runtime, stream);
     for (int i = 0; i < 2; i++) {
         fail_call("event_passed", 1, 0);
         wt_ok(warm_poll(runtime));
@@ -946,7 +909,7 @@ START_TEST(test_each_batch_may_fail_to_answer_twice)
     ck_assert_uint_eq(pending(), COUNT);
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(pending(), 0);
-    ck_assert_uint_eq(stats_now().lost, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
 }
 END_TEST
 
@@ -961,21 +924,21 @@ static warm_status pass_and_go_on(wm_driver *d, warm_stream s,
     warm_status status = real_ops->stream_passed(d, s, capture);
 
     d->ops = real_ops;
-    stop(s);
+    wt_stop(runtime, s);
     for (int i = 0; i < COUNT; i++) {
-        free_used(take(), s);
+        wt_free_used(take(), s);
     }
     return status;
 }
 
 START_TEST(test_an_idle_stream_says_nothing_of_what_comes_later)
 {
-    stop(stream);
+    wt_stop(runtime, stream);
     for (int i = 0; i < COUNT; i++) {
-        free_used(take(), stream);
+        wt_free_used(take(), stream);
     }
-    go(stream);
-    free_used(take(), stream);
+    wt_go(runtime, stream);
+    wt_free_used(take(), stream);
     real_ops = runtime->driver->ops;
     other_ops = *real_ops;
     other_ops.stream_passed = pass_and_go_on;
@@ -983,7 +946,7 @@ START_TEST(test_an_idle_stream_says_nothing_of_what_comes_later)
     wt_ok(warm_poll(runtime));
     ck_assert_ptr_eq(runtime->driver->ops, real_ops);
     ck_assert_uint_eq(pending(), COUNT);
-    go(stream);
+    wt_go(runtime, stream);
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(pending(), 0);
 }
@@ -999,11 +962,11 @@ START_TEST(test_B6_a_stream_that_could_not_be_adopted_is_a_stream)
     fail_call("stream_info", 1, 0);
     wt_ok(warm_stream_create(runtime, 0, &plain));
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "not allocated"));
-    stop(plain);
-    free_used(block, plain);
-    ck_assert_uint_eq(calls_of("event_mark"), 1);
+    wt_stop(runtime, plain);
+    wt_free_used(block, plain);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1);
     ck_assert_uint_eq(pending(), 1);
-    go(plain);
+    wt_go(runtime, plain);
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(pending(), 0);
 }

@@ -95,10 +95,8 @@ static void check(void)
 static void teardown(void)
 {
     check();
-    wt_ok(warm_stream_synchronize(runtime, first));
-    wt_ok(warm_stream_synchronize(runtime, second));
-    wt_ok(warm_stream_destroy(runtime, first));
-    wt_ok(warm_stream_destroy(runtime, second));
+    wt_stream_end(runtime, first);
+    wt_stream_end(runtime, second);
     wt_ok(warm_poll(runtime));
     wt_runtime_end(runtime);
 }
@@ -118,10 +116,7 @@ static char *take(warm_stream stream, size_t bytes)
 
 static warm_device_stats stats_now(void)
 {
-    warm_device_stats stats = {.size = sizeof stats};
-
-    wt_ok(warm_device_get_stats(runtime, 0, &stats));
-    return stats;
+    return wt_device_stats(runtime);
 }
 
 static uint64_t held_now(void)

@@ -94,10 +94,7 @@ static void end(void)
 
 static void *take(size_t bytes)
 {
-    void *pointer = NULL;
-
-    wt_ok(warm_pinned_alloc(runtime, bytes, &pointer));
-    return pointer;
+    return wt_pinned(runtime, bytes);
 }
 
 static warm_stat held(void)

@@ -46,51 +46,9 @@ static void reopen(const warm_options *options)
     open_with(options);
 }
 
-static void nothing(void *argument)
-{
-    (void)argument;
-}
-
-static void stop(warm_stream s)
-{
-    wt_ok(warm_testing_hold(runtime, s));
-    wt_ok(warm_stream_host_func(runtime, s, nothing, NULL));
-}
-
-static void go(warm_stream s)
-{
-    wt_ok(warm_testing_resume(runtime, s));
-    wt_ok(warm_stream_synchronize(runtime, s));
-}
-
 static void *take(void)
 {
-    void *pointer = NULL;
-
-    wt_ok(warm_pinned_alloc(runtime, SIZE, &pointer));
-    return pointer;
-}
-
-static void free_used(void *block, warm_stream s)
-{
-    wt_ok(warm_record_stream(block, s));
-    wt_ok(warm_free(block));
-}
-
-static warm_space_stats stats_now(void)
-{
-    warm_space_stats stats = {.size = sizeof stats};
-
-    wt_ok(warm_pinned_get_stats(runtime, &stats));
-    return stats;
-}
-
-static uint64_t calls_of(const char *call)
-{
-    uint64_t count = 0;
-
-    wt_ok(warm_testing_calls(runtime, call, &count));
-    return count;
+    return wt_pinned(runtime, SIZE);
 }
 
 static wm_timelines *timelines(void)
@@ -161,23 +119,23 @@ START_TEST(test_count_bounds_what_a_slot_gathers)
     reopen(&(warm_options){.size = sizeof(warm_options),
                            .device = "host",
                            .batch_count = _i == 0 ? 100 : most});
-    stop(stream);
+    wt_stop(runtime, stream);
     for (unsigned i = 1; i < most; i++) {
-        free_used(take(), stream);
+        wt_free_used(take(), stream);
         ck_assert_uint_eq(gathered(stream), i);
         ck_assert_uint_eq(timeline_of(stream)->open.count, 0);
         ck_assert_uint_eq(atomic_load(&gather()->blocks), i);
     }
-    free_used(take(), stream);
+    wt_free_used(take(), stream);
     ck_assert_uint_eq(gathered(stream), 0);
     ck_assert_uint_eq(atomic_load(&gather()->blocks), 0);
     /* Full there as well, or joined to what others may add to. */
     ck_assert_uint_eq(timeline_of(stream)->open.count, _i == 0 ? most : 0);
-    ck_assert_uint_eq(calls_of("event_mark"), _i != 0);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), _i != 0);
     check_references(stream, most);
-    go(stream);
+    wt_go(runtime, stream);
     wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(stats_now().pending.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
     check_references(stream, 0);
 }
 END_TEST
@@ -188,17 +146,17 @@ START_TEST(test_bytes_bound_what_a_slot_gathers)
     reopen(&(warm_options){.size = sizeof(warm_options),
                            .device = "host",
                            .batch_bytes = 4 * 3 * BYTES});
-    stop(stream);
+    wt_stop(runtime, stream);
     for (unsigned round = 1; round <= 3; round++) {
         for (unsigned i = 1; i < 3; i++) {
-            free_used(take(), stream);
+            wt_free_used(take(), stream);
             ck_assert_uint_eq(gathered(stream), i);
         }
-        free_used(take(), stream);
+        wt_free_used(take(), stream);
         ck_assert_uint_eq(gathered(stream), 0);
         ck_assert_uint_eq(timeline_of(stream)->open.bytes, round * 3u * BYTES);
     }
-    go(stream);
+    wt_go(runtime, stream);
 }
 END_TEST
 
@@ -207,23 +165,23 @@ START_TEST(test_age_bounds_what_slots_gather)
 {
     warm_stream other = stream_beside();
 
-    stop(stream);
-    stop(other);
-    free_used(take(), stream);
+    wt_stop(runtime, stream);
+    wt_stop(runtime, other);
+    wt_free_used(take(), stream);
     now_ns += 10;
-    free_used(take(), other);
+    wt_free_used(take(), other);
     wm_timelines_close_old(timelines(), now_ns - 11);
     ck_assert_uint_eq(gathered(stream), 1);
     ck_assert_uint_eq(gathered(other), 1);
     wm_timelines_close_old(timelines(), now_ns - 10);
     ck_assert_uint_eq(gathered(stream), 0);
-    ck_assert_uint_eq(calls_of("event_mark"), 1);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1);
     ck_assert_uint_eq(timeline_of(stream)->queued, 1);
     wm_timelines_close_old(timelines(), now_ns);
     ck_assert_uint_eq(gathered(other), 0);
-    ck_assert_uint_eq(calls_of("event_mark"), 2);
-    go(stream);
-    go(other);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 2);
+    wt_go(runtime, stream);
+    wt_go(runtime, other);
 }
 END_TEST
 
@@ -233,8 +191,8 @@ START_TEST(test_age_is_that_of_the_oldest_block)
     void *block = take();
     uint64_t began = now_ns;
 
-    stop(stream);
-    free_used(take(), stream);
+    wt_stop(runtime, stream);
+    wt_free_used(take(), stream);
     now_ns += 10;
     /* Another's stream in the way: this free does not gather. */
     wt_ok(warm_record_stream(block, stream));
@@ -245,7 +203,7 @@ START_TEST(test_age_is_that_of_the_oldest_block)
     ck_assert_uint_eq(timeline_of(stream)->open.count, 2);
     ck_assert_uint_eq(timeline_of(stream)->open.since_ns, began);
     ck_assert_uint_eq(timeline_of(stream)->open.bytes, 2 * BYTES);
-    go(stream);
+    wt_go(runtime, stream);
 }
 END_TEST
 
@@ -260,9 +218,9 @@ START_TEST(test_a_slot_that_another_stream_wants_is_emptied)
 
     for (int i = 0; i < STREAMS; i++) {
         wt_ok(warm_stream_create(runtime, 0, &all[i]));
-        stop(all[i]);
-        free_used(take(), all[i]); /* the way that makes the slot */
-        free_used(take(), all[i]);
+        wt_stop(runtime, all[i]);
+        wt_free_used(take(), all[i]); /* the way that makes the slot */
+        wt_free_used(take(), all[i]);
         ck_assert_uint_eq(gathered(all[i]), 2);
     }
     for (int i = 0; i < STREAMS; i++) {
@@ -273,12 +231,12 @@ START_TEST(test_a_slot_that_another_stream_wants_is_emptied)
     ck_assert_uint_le(with_slot, WM_GATHER_SLOTS);
     ck_assert_uint_eq(open, STREAMS - with_slot);
     ck_assert_uint_eq(atomic_load(&gather()->blocks), 2 * with_slot);
-    ck_assert_uint_eq(stats_now().pending.current, 2 * STREAMS);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 2 * STREAMS);
     for (int i = 0; i < STREAMS; i++) {
-        go(all[i]);
+        wt_go(runtime, all[i]);
     }
     wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(stats_now().pending.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
     for (int i = 0; i < STREAMS; i++) {
         check_references(all[i], 0);
     }
@@ -301,7 +259,7 @@ START_TEST(test_a_slot_never_gives_its_last_reference)
     }
     wt_ok(warm_poll(runtime));
     check_references(stream, 0);
-    ck_assert_uint_eq(stats_now().pending.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
 }
 END_TEST
 
@@ -318,9 +276,9 @@ START_TEST(test_a_gathered_block_is_freed_once)
     void *status = NULL;
     pthread_t thread;
 
-    stop(stream);
-    free_used(take(), stream);
-    free_used(block, stream);
+    wt_stop(runtime, stream);
+    wt_free_used(take(), stream);
+    wt_free_used(block, stream);
     ck_assert_uint_eq(gathered(stream), 2);
     for (int i = 0; i < 2; i++) {
         wt_fails(WARM_INVALID_POINTER, warm_free(block));
@@ -328,9 +286,9 @@ START_TEST(test_a_gathered_block_is_freed_once)
         ck_assert_int_eq(pthread_create(&thread, NULL, free_it, block), 0);
         pthread_join(thread, &status);
         ck_assert_uint_eq((uintptr_t)status, WARM_INVALID_POINTER);
-        ck_assert_uint_eq(stats_now().pending.current, 2);
+        ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 2);
     }
-    go(stream);
+    wt_go(runtime, stream);
 }
 END_TEST
 
@@ -348,10 +306,10 @@ START_TEST(test_a_thread_that_moves_leaves_its_slots)
                            .host_devices = 2,
                            .numa_nodes = 2});
     wt_ok(warm_stream_reserve(runtime, 0, &pooled));
-    stop(stream);
+    wt_stop(runtime, stream);
     block = take();
-    free_used(take(), stream);
-    free_used(take(), stream);
+    wt_free_used(take(), stream);
+    wt_free_used(take(), stream);
     wt_ok(warm_free(block));
     ck_assert_uint_eq(gathered(stream), 2);
     wt_ok(warm_stream_reserve(runtime, 1, &pooled));
@@ -367,7 +325,7 @@ START_TEST(test_a_thread_that_moves_leaves_its_slots)
     ck_assert_uint_eq(node[0].cached_bytes, 0);
     ck_assert(wm_space_check_settled(&runtime->pinned->space));
     wt_ok(warm_free(block));
-    go(stream);
+    wt_go(runtime, stream);
 }
 END_TEST
 
@@ -378,10 +336,10 @@ START_TEST(test_figures_are_right_while_slots_are_open)
     warm_space_stats stats;
     void *live = take();
 
-    stop(stream);
+    wt_stop(runtime, stream);
     for (unsigned i = 1; i < 5; i++) {
-        free_used(take(), stream);
-        stats = stats_now();
+        wt_free_used(take(), stream);
+        stats = wt_pinned_stats(runtime);
         ck_assert_uint_eq(gathered(stream), i);
         ck_assert_uint_eq(stats.pending.current, i);
         ck_assert_uint_eq(stats.pending_bytes.current, i * BYTES);
@@ -393,9 +351,9 @@ START_TEST(test_figures_are_right_while_slots_are_open)
         ck_assert(wm_space_check_settled(&runtime->pinned->space));
     }
     ck_assert_uint_eq(wm_gather_blocks(timelines()), 4);
-    go(stream);
+    wt_go(runtime, stream);
     wt_ok(warm_poll(runtime));
-    stats = stats_now();
+    stats = wt_pinned_stats(runtime);
     ck_assert_uint_eq(wm_gather_blocks(timelines()), 0);
     ck_assert_uint_eq(stats.pending.current, 0);
     ck_assert_uint_eq(stats.pending.allocated, 4);
@@ -412,11 +370,11 @@ START_TEST(test_a_full_slot_leaves_the_last_error_alone)
         .size = sizeof(warm_options), .device = "host", .batch_count = 2});
     wt_fails(WARM_INVALID_POINTER, warm_free(&runtime));
     wt_ok(warm_testing_fail(runtime, "event_mark", 1, 0));
-    free_used(take(), stream);
-    free_used(take(), stream);
-    ck_assert_uint_eq(calls_of("event_mark"), 1);
+    wt_free_used(take(), stream);
+    wt_free_used(take(), stream);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1);
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "not allocated"));
-    ck_assert_uint_eq(stats_now().pending.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
 }
 END_TEST
 
@@ -438,9 +396,9 @@ START_TEST(test_what_passes_comes_back_to_the_thread)
     }
     wt_ok(warm_empty_cache(runtime, NULL));
     for (int i = 0; i < 4; i++) {
-        free_used(block[i], stream);
+        wt_free_used(block[i], stream);
     }
-    stats = stats_now();
+    stats = wt_pinned_stats(runtime);
     ck_assert_uint_eq(stats.pending.current, 0);
     ck_assert_uint_eq(stats.cached_bytes, 4 * BYTES);
     ck_assert(wm_space_check_settled(&runtime->pinned->space));
@@ -449,7 +407,7 @@ START_TEST(test_what_passes_comes_back_to_the_thread)
         wt_ok(warm_block_get_info(block[i], &info));
         ck_assert_uint_eq(info.streams, 0);
     }
-    ck_assert_uint_eq(stats_now().cached_bytes, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).cached_bytes, 0);
     check_references(stream, 0);
     for (int i = 0; i < 4; i++) {
         wt_ok(warm_free(block[i]));
@@ -471,10 +429,10 @@ START_TEST(test_little_of_what_passes_stays_with_the_thread)
     }
     wt_ok(warm_empty_cache(runtime, NULL));
     for (int i = 0; i < 4; i++) {
-        free_used(block[i], stream);
+        wt_free_used(block[i], stream);
     }
-    ck_assert_uint_eq(stats_now().pending.current, 0);
-    ck_assert_uint_eq(stats_now().cached_bytes, LITTLE);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).cached_bytes, LITTLE);
 }
 END_TEST
 
@@ -546,10 +504,10 @@ static void become_steady(void)
                            .magazine_bytes = 16 * BYTES});
     for (int i = 0; i < 5000 && !wm_magazines_steady(&runtime->pinned->space);
          i++) {
-        free_used(take(), stream);
+        wt_free_used(take(), stream);
     }
     ck_assert(wm_magazines_steady(&runtime->pinned->space));
-    free_used(take(), stream);
+    wt_free_used(take(), stream);
     wt_ok(warm_poll(runtime)); /* the next batch has the new bounds */
 }
 
@@ -560,25 +518,25 @@ START_TEST(test_a_steady_thread_gathers_whole_batches)
     struct idler idler;
 
     become_steady();
-    stop(stream);
+    wt_stop(runtime, stream);
     for (size_t i = 1; i < 20; i++) {
-        free_used(take(), stream);
+        wt_free_used(take(), stream);
         ck_assert_uint_eq(gathered(stream), i);
     }
-    free_used(take(), stream);
+    wt_free_used(take(), stream);
     ck_assert_uint_eq(gathered(stream), 0);
     ck_assert_uint_eq(timeline_of(stream)->queued, 1);
     idle_begin(&idler, 1);
-    free_used(take(), stream);
+    wt_free_used(take(), stream);
     wm_timelines_close_old(timelines(), UINT64_MAX);
     for (size_t i = 1; i < WM_BATCH_RIPE; i++) {
-        free_used(take(), stream);
+        wt_free_used(take(), stream);
         ck_assert_uint_eq(gathered(stream), i);
     }
-    free_used(take(), stream);
+    wt_free_used(take(), stream);
     ck_assert_uint_eq(gathered(stream), 0);
     idle_end(&idler);
-    go(stream);
+    wt_go(runtime, stream);
 }
 END_TEST
 
@@ -600,7 +558,7 @@ START_TEST(test_a_growth_delays_what_is_steady)
     wt_ok(warm_free(block));
     wt_ok(warm_free(live));
     for (unsigned i = 0; i < WM_BATCH_RIPE; i++) {
-        free_used(take(), stream);
+        wt_free_used(take(), stream);
     }
     ck_assert(wm_gather_poll_mine(&runtime->pinned->space, ++now_ns));
     ck_assert_int_eq(set->passed,
@@ -622,7 +580,8 @@ START_TEST(test_who_is_steady_asks_for_nobody_else)
     timeline_of(stream)->looked_ns = now_ns;
     now_ns += _i == 0 ? 999999 : 1000000;
     wm_timelines_poll_some(timelines(), 8, arena, _i < 2, now_ns);
-    ck_assert_uint_eq(stats_now().pending.current, _i == 0 ? WM_BATCH_RIPE : 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current,
+                      _i == 0 ? WM_BATCH_RIPE : 0);
     idle_end(&idler);
 }
 END_TEST
@@ -641,7 +600,7 @@ START_TEST(test_a_miss_finds_what_an_idle_thread_gathered)
     ck_assert_uint_eq(wm_gather_blocks(timelines()), 3);
     wt_ok(warm_pinned_alloc(runtime, 8 << 20, &block));
     ck_assert_uint_eq(wm_gather_blocks(timelines()), 0);
-    ck_assert_uint_eq(stats_now().driver_alloc.count, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).driver_alloc.count, 1);
     wt_ok(warm_free(block));
     idle_end(&idler);
     ck_assert_uint_eq(idler.left, 0);
@@ -667,13 +626,13 @@ START_TEST(test_a_miss_that_fills_a_batch_asks_nobody_else)
         wt_ok(warm_pinned_alloc(runtime, RUN, &block[i]));
     }
     for (int i = 0; i < FULL + OTHERS; i++) {
-        free_used(block[i], i < FULL ? stream : other);
+        wt_free_used(block[i], i < FULL ? stream : other);
     }
     ck_assert_uint_eq(gathered(stream), FULL - WM_BATCH_RIPE);
     wt_ok(warm_pinned_alloc(runtime, RUN, &block[0]));
     ck_assert_uint_eq(timeline_of(other)->open.count, OTHERS);
     ck_assert_uint_eq(timeline_of(stream)->open.count, 0);
-    ck_assert_uint_eq(calls_of("stream_passed"), 0);
+    ck_assert_uint_eq(wt_calls(runtime, "stream_passed"), 0);
     wt_ok(warm_free(block[0]));
 }
 END_TEST
@@ -683,7 +642,7 @@ START_TEST(test_a_thread_ends_with_open_slots)
 {
     struct idler idler;
 
-    stop(stream);
+    wt_stop(runtime, stream);
     idle_begin(&idler, 3);
     ck_assert_uint_eq(timeline_of(stream)->open.count, 0);
     ck_assert_uint_eq(atomic_load(&timeline_of(stream)->slots), 1);
@@ -692,10 +651,10 @@ START_TEST(test_a_thread_ends_with_open_slots)
     ck_assert_uint_eq(timeline_of(stream)->open.count, 3);
     ck_assert_uint_eq(atomic_load(&timeline_of(stream)->slots), 0);
     ck_assert_uint_eq(atomic_load(&timeline_of(stream)->references), 1 + 3);
-    ck_assert_uint_eq(stats_now().pending.current, 3);
-    go(stream);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 3);
+    wt_go(runtime, stream);
     wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(stats_now().pending.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
 }
 END_TEST
 
@@ -705,20 +664,20 @@ START_TEST(test_B6_a_stream_retires_that_others_gather_for)
 {
     struct idler idler;
 
-    stop(stream);
-    free_used(take(), stream);
+    wt_stop(runtime, stream);
+    wt_free_used(take(), stream);
     idle_begin(&idler, 3);
     ck_assert_uint_eq(atomic_load(&timeline_of(stream)->slots), 2);
     wt_ok(warm_stream_retire(runtime, stream));
-    ck_assert_uint_eq(calls_of("event_mark"), 1);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1);
     ck_assert_ptr_null(slot_of(stream)->stream);
     ck_assert_uint_eq(wm_gather_blocks(timelines()), 0);
     wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(stats_now().pending.current, 4);
-    go(stream);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 4);
+    wt_go(runtime, stream);
     wt_ok(wm_driver_stream_destroy(runtime->driver, stream));
     wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(stats_now().pending.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
     ck_assert_uint_eq(wm_timelines_count(timelines()), 0);
     idle_end(&idler);
     ck_assert_uint_eq(idler.left, 0);
@@ -730,8 +689,8 @@ START_TEST(test_a_stream_that_retires_empties_its_own_slots_only)
 {
     warm_stream brief = stream_beside();
 
-    free_used(take(), stream);
-    free_used(take(), brief);
+    wt_free_used(take(), stream);
+    wt_free_used(take(), brief);
     wt_ok(warm_stream_retire(runtime, brief));
     ck_assert_uint_eq(gathered(brief), 0);
     ck_assert_uint_eq(gathered(stream), 1);
@@ -757,26 +716,26 @@ START_TEST(test_a_slot_that_outlives_its_stream)
     wt_refuse_barriers();
     wt_ok(warm_stream_retire(runtime, stream));
     ck_assert_ptr_eq(slot_of(stream)->stream, stream);
-    marks = calls_of("event_mark");
+    marks = wt_calls(runtime, "event_mark");
     wt_ok(warm_free(before));
-    ck_assert_uint_eq(calls_of("event_mark"), marks);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), marks);
     /* The stream goes on: its final event does not stand for this. */
-    stop(stream);
-    free_used(after, stream);
-    ck_assert_uint_eq(calls_of("event_mark"), marks + 1);
+    wt_stop(runtime, stream);
+    wt_free_used(after, stream);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), marks + 1);
     (void)wm_gather_poll_mine(&runtime->pinned->space, wm_clock_ns());
     ck_assert_uint_eq(gathered(stream), 0);
     wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(stats_now().pending.current, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 1);
     /* Adopted again: the slot is filled anew. */
     wt_ok(warm_stream_adopt(runtime, stream));
-    free_used(take(), stream);
+    wt_free_used(take(), stream);
     ck_assert_uint_eq(gathered(stream), 1);
     ck_assert_ptr_eq(atomic_load(&slot_of(stream)->timeline),
                      timeline_of(stream));
     wt_ok(warm_free(later)); /* of the timeline before */
     ck_assert_uint_eq(gathered(stream), 1);
-    go(stream);
+    wt_go(runtime, stream);
     wt_runtime_end(runtime);
     set_up(); /* a runtime that was born without barriers */
 }
@@ -849,12 +808,12 @@ START_TEST(test_what_comes_while_a_stream_retires)
         wt_refuse_barriers();
     }
     t = timeline_of(stream);
-    stop(stream);
+    wt_stop(runtime, stream);
     for (int i = 0; i < 2; i++) {
         wt_ok(warm_record_stream(block[i], stream));
         wt_ok(warm_record_stream(block[i], WARM_STREAM_LEGACY));
     }
-    free_used(take(), stream);
+    wt_free_used(take(), stream);
     close_door(false);
     ck_assert_int_eq(pthread_create(&thread, NULL, retire_it, &status), 0);
     await_inside();
@@ -874,7 +833,7 @@ START_TEST(test_what_comes_while_a_stream_retires)
     ck_assert_uint_eq(t->queued, 3);
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(t->queued, 3);
-    go(stream);
+    wt_go(runtime, stream);
     wt_ok(warm_stream_synchronize(runtime, WARM_STREAM_LEGACY));
     wt_ok(warm_poll(runtime));
     wt_runtime_end(runtime);
@@ -902,7 +861,7 @@ START_TEST(test_a_poll_waits_for_who_closes_or_polls)
 
     reopen(&(warm_options){
         .size = sizeof(warm_options), .device = "host", .batch_count = 3});
-    stop(stream);
+    wt_stop(runtime, stream);
     close_door(_i == 1);
     idle_start(&idler, 3);
     await_inside();
@@ -917,10 +876,10 @@ START_TEST(test_a_poll_waits_for_who_closes_or_polls)
     wt_ok(status);
     idle_await(&idler);
     idle_end(&idler);
-    ck_assert_uint_eq(stats_now().pending.current, 3);
-    go(stream);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 3);
+    wt_go(runtime, stream);
     wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(stats_now().pending.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
     runtime->driver->ops = door.real;
 }
 END_TEST
@@ -930,19 +889,19 @@ START_TEST(test_a_capture_finds_nothing_gathered)
 {
     struct idler idler;
 
-    stop(stream);
-    free_used(take(), stream);
+    wt_stop(runtime, stream);
+    wt_free_used(take(), stream);
     idle_begin(&idler, 3);
     wt_ok(warm_capture_announce(runtime, stream));
     ck_assert_uint_eq(wm_gather_blocks(timelines()), 0);
-    ck_assert_uint_eq(calls_of("event_mark"), 1);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1);
     ck_assert_uint_eq(timeline_of(stream)->queued, 1);
-    free_used(take(), stream); /* by itself: nothing gathers meanwhile */
-    ck_assert_uint_eq(calls_of("event_mark"), 2);
+    wt_free_used(take(), stream); /* by itself: nothing gathers meanwhile */
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 2);
     wt_ok(warm_capture_over(runtime, stream));
-    free_used(take(), stream);
+    wt_free_used(take(), stream);
     ck_assert_uint_eq(gathered(stream), 1);
-    go(stream);
+    wt_go(runtime, stream);
     idle_end(&idler);
 }
 END_TEST
@@ -961,7 +920,7 @@ START_TEST(test_a_block_of_a_graph_is_not_gathered)
     wt_ok(warm_record_stream(block, stream));
     wt_ok(warm_free(block));
     ck_assert_uint_eq(gathered(stream), 0);
-    ck_assert_uint_eq(stats_now().captured, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).captured, 1);
     check_references(stream, 1);
     wt_ok(warm_free(other));
     ck_assert_uint_eq(gathered(stream), 1);

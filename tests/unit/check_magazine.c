@@ -28,25 +28,14 @@ static void tear_down(void)
     wt_runtime_end(runtime);
 }
 
-static warm_space_stats stats_now(void)
-{
-    warm_space_stats stats = {.size = sizeof stats};
-
-    wt_ok(warm_pinned_get_stats(runtime, &stats));
-    return stats;
-}
-
 static uint64_t obtained(void)
 {
-    return stats_now().driver_alloc.count;
+    return wt_pinned_stats(runtime).driver_alloc.count;
 }
 
 static void *take(size_t bytes)
 {
-    void *pointer = NULL;
-
-    wt_ok(warm_pinned_alloc(runtime, bytes, &pointer));
-    return pointer;
+    return wt_pinned(runtime, bytes);
 }
 
 static wm_magazines *my_set(void)
@@ -245,8 +234,8 @@ START_TEST(test_magazines_may_be_off)
         .size = sizeof(warm_options), .device = "host", .magazines = "off"});
     a = take(SIZE);
     wt_ok(warm_free(a));
-    ck_assert_uint_eq(stats_now().cached_bytes, 0);
-    ck_assert_uint_eq(stats_now().requests.allocated, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).cached_bytes, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.allocated, 1);
     ck_assert(wm_space_check_settled(&runtime->pinned->space));
     wt_runtime_end(runtime);
     runtime = kept;
@@ -362,7 +351,7 @@ START_TEST(test_who_only_frees_keeps_no_more_than_its_bound)
     }
     ck_assert_uint_gt(kept(SIZE), 0);
     finish(&other, thread);
-    ck_assert_uint_eq(stats_now().requests.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 0);
 }
 END_TEST
 
@@ -391,7 +380,7 @@ START_TEST(test_what_full_magazines_give_back_others_get_as_it_is)
     wm_magazines_flush_idle(&runtime->pinned->space);
     wm_magazines_flush_idle(&runtime->pinned->space);
     ck_assert_uint_eq(arena->depot.bytes, 0);
-    ck_assert_uint_eq(stats_now().requests.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 0);
     /* Nobody else's: 2 MiB that nothing has to be given back for. */
     wt_ok(warm_free(take(2 << 20)));
     ck_assert_uint_eq(obtained(), 1);
@@ -405,13 +394,13 @@ START_TEST(test_a_thread_that_ends_gives_all_back_under_one_lock)
 
     other_init(&other, BLOCKS, SIZE);
     thread = begin(&other, keep);
-    ck_assert_uint_eq(stats_now().cached_bytes, BLOCKS * SIZE);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).cached_bytes, BLOCKS * SIZE);
     finish(&other, thread);
-    ck_assert_uint_eq(stats_now().cached_bytes, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).cached_bytes, 0);
     wt_ok(warm_free(take(SIZE)));
-    ck_assert_uint_eq(stats_now().cached_bytes, SIZE);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).cached_bytes, SIZE);
     wt_ok(warm_thread_release(runtime));
-    ck_assert_uint_eq(stats_now().cached_bytes, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).cached_bytes, 0);
 }
 END_TEST
 
@@ -448,7 +437,7 @@ START_TEST(test_a_block_outlives_the_thread_that_had_it)
     wt_ok(warm_free(a));
     ck_assert_uint_eq(kept(SIZE), 1);
     check_set();
-    ck_assert_uint_eq(stats_now().requests.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 0);
 }
 END_TEST
 
@@ -469,7 +458,7 @@ START_TEST(test_what_has_passed_behind_many_that_have_not)
         wt_ok(warm_record_stream(block[i], stream[i]));
         wt_ok(warm_free(block[i]));
     }
-    ck_assert_uint_eq(stats_now().pending.current, STREAMS);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, STREAMS);
     wt_ok(warm_testing_resume(runtime, stream[PASSED]));
     wt_ok(warm_stream_synchronize(runtime, stream[PASSED]));
     ck_assert_ptr_eq(take(SIZE), block[PASSED]);
@@ -481,7 +470,7 @@ START_TEST(test_what_has_passed_behind_many_that_have_not)
         wt_ok(warm_stream_destroy(runtime, stream[i]));
     }
     wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(stats_now().pending.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
     for (int i = 0; i < 3; i++) {
         wt_ok(warm_free(fill[i]));
     }
@@ -498,13 +487,13 @@ START_TEST(test_memory_is_taken_back_before_the_cache_grows)
     other_init(&other, BLOCKS, SIZE);
     thread = begin(&other, keep);
     ck_assert_uint_eq(obtained(), 1);
-    ck_assert_uint_ge(stats_now().cached_bytes, BLOCKS / 2 * SIZE);
+    ck_assert_uint_ge(wt_pinned_stats(runtime).cached_bytes, BLOCKS / 2 * SIZE);
     a = take((4 << 20) - SIZE); /* needs what the other has */
     ck_assert_uint_eq(obtained(), 1);
-    ck_assert_uint_eq(stats_now().cached_bytes, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).cached_bytes, 0);
     wt_ok(warm_free(a));
     wt_ok(warm_free(take(1 << 20)));
-    ck_assert_uint_eq(stats_now().cached_bytes, 1 << 20);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).cached_bytes, 1 << 20);
     b = take(4 << 20); /* needs what this thread has itself */
     ck_assert_uint_eq(obtained(), 1);
     wt_ok(warm_free(b));
@@ -524,10 +513,11 @@ START_TEST(test_one_larger_block_is_taken_back_before_all)
     wt_ok(warm_free(fitting));
     wt_ok(warm_free(a));
     ck_assert_uint_eq(obtained(), 1);
-    ck_assert_uint_eq(stats_now().idle_bytes, stats_now().cached_bytes);
-    hits = stats_now().cache_hits;
+    ck_assert_uint_eq(wt_pinned_stats(runtime).idle_bytes,
+                      wt_pinned_stats(runtime).cached_bytes);
+    hits = wt_pinned_stats(runtime).cache_hits;
     ck_assert_ptr_eq(take(96 << 10), fitting);
-    ck_assert_uint_eq(stats_now().cache_hits, hits + 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).cache_hits, hits + 1);
     ck_assert_uint_eq(obtained(), 1);
     ck_assert_uint_eq(kept(1 << 20), 1);
     ck_assert_uint_eq(kept(256 << 10), 0);
@@ -551,10 +541,11 @@ START_TEST(test_large_classes_are_taken_back_before_small_ones)
     wt_ok(warm_free(b));
     wt_ok(warm_free(small));
     ck_assert_uint_eq(obtained(), 1);
-    ck_assert_uint_eq(stats_now().idle_bytes, stats_now().cached_bytes);
-    hits = stats_now().cache_hits;
+    ck_assert_uint_eq(wt_pinned_stats(runtime).idle_bytes,
+                      wt_pinned_stats(runtime).cached_bytes);
+    hits = wt_pinned_stats(runtime).cache_hits;
     ck_assert_ptr_eq(take(1536 << 10), a < b ? a : b);
-    ck_assert_uint_eq(stats_now().cache_hits, hits + 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).cache_hits, hits + 1);
     ck_assert_uint_eq(obtained(), 1);
     ck_assert_uint_eq(kept(768 << 10), 0);
     ck_assert_uint_eq(kept(SIZE), 1);
@@ -576,8 +567,8 @@ START_TEST(test_empty_cache_takes_from_all_threads)
     wt_ok(warm_free(take(SIZE)));
     wt_ok(warm_empty_cache(runtime, &released));
     ck_assert_uint_eq(released, 4 << 20);
-    ck_assert_uint_eq(stats_now().held_bytes.current, 0);
-    ck_assert_uint_eq(stats_now().cached_bytes, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).cached_bytes, 0);
     check_set();
     finish(&other, thread);
 }
@@ -694,8 +685,8 @@ START_TEST(test_no_request_fails_for_what_others_keep)
     wt_threads(TIGHT_THREADS, squeeze, &refused);
     ck_assert_uint_eq(refused, 0);
     ck_assert_uint_eq(obtained(), 1);
-    ck_assert_uint_eq(stats_now().requests.current, 0);
-    ck_assert_uint_eq(stats_now().requests.allocated,
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.allocated,
                       (uint64_t)TIGHT_THREADS * wt_scaled(30000));
     ck_assert(wm_space_check_settled(&runtime->pinned->space));
     wt_runtime_end(runtime);
@@ -716,8 +707,8 @@ START_TEST(test_an_entry_that_another_has_is_dropped)
     wt_ok(warm_free(a));
     atomic_store(&block->state, wm_state_of_set(WM_BLOCK_LIVE, 0));
     ck_assert_ptr_eq(take(SIZE), b);
-    ck_assert_uint_eq(stats_now().double_frees, 1);
-    ck_assert_uint_eq(stats_now().requests.current, 2);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).double_frees, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 2);
     wt_ok(warm_free(a)); /* the other thread's */
     wt_ok(warm_free(b));
     check_set();
@@ -734,8 +725,8 @@ START_TEST(test_such_an_entry_does_not_go_to_the_arena)
     wt_ok(warm_free(b));
     atomic_store(&block->state, wm_state_of_set(WM_BLOCK_LIVE, 0));
     wt_ok(warm_thread_release(runtime));
-    ck_assert_uint_eq(stats_now().double_frees, 1);
-    ck_assert_uint_eq(stats_now().requests.current, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).double_frees, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 1);
     wt_ok(warm_free(a));
 }
 END_TEST
@@ -764,14 +755,14 @@ START_TEST(test_such_an_entry_is_not_traded)
     /* Grows: one of them alone is not enough. */
     large = take(1536 << 10);
     ck_assert_uint_eq(obtained(), 2);
-    ck_assert_uint_eq(stats_now().double_frees, 1);
-    ck_assert_uint_eq(stats_now().requests.current, 4);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).double_frees, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 4);
     check_set();
     wt_ok(warm_free(a)); /* the other thread's */
     wt_ok(warm_free(large));
     wt_ok(warm_free(fill[0]));
     wt_ok(warm_free(fill[1]));
-    ck_assert_uint_eq(stats_now().requests.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 0);
 }
 END_TEST
 
@@ -787,15 +778,15 @@ START_TEST(test_B14_peaks_of_one_thread_are_exact)
     c = take(65000); /* a high of bytes asked for, not of blocks */
     wt_ok(warm_free(c));
     wt_ok(warm_free(b));
-    ck_assert_uint_eq(stats_now().requests.peak, 2);
-    ck_assert_uint_eq(stats_now().block_bytes.peak, 2 * 65536);
-    ck_assert_uint_eq(stats_now().requested_bytes.peak, 127001);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.peak, 2);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).block_bytes.peak, 2 * 65536);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requested_bytes.peak, 127001);
     ck_assert_uint_eq(class_now(SIZE).requests.peak, 2);
     ck_assert_uint_eq(class_now(SIZE).requested_bytes.peak, 127001);
     ck_assert_uint_eq(class_now(SIZE).handed_bytes.peak, 2 * 65536);
-    ck_assert_uint_eq(stats_now().requests.current, 0);
-    ck_assert_uint_eq(stats_now().cached_bytes, 2 * 65536);
-    ck_assert_uint_eq(stats_now().idle_bytes, 4 << 20);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).cached_bytes, 2 * 65536);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).idle_bytes, 4 << 20);
 }
 END_TEST
 
@@ -808,17 +799,19 @@ START_TEST(test_B14_totals_are_exact_and_reset)
         wt_ok(warm_free(a));
     }
     a = take(62000);
-    ck_assert_uint_eq(stats_now().requests.allocated, 11);
-    ck_assert_uint_eq(stats_now().requests.freed, 10);
-    ck_assert_uint_eq(stats_now().requested_bytes.allocated, 682000);
-    ck_assert_uint_eq(stats_now().block_bytes.freed, 10 * 65536);
-    ck_assert_uint_eq(stats_now().cache_hits, 10);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.allocated, 11);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.freed, 10);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requested_bytes.allocated,
+                      682000);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).block_bytes.freed, 10 * 65536);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).cache_hits, 10);
     wt_ok(warm_stats_reset_totals(runtime));
-    ck_assert_uint_eq(stats_now().requests.allocated, 1);
-    ck_assert_uint_eq(stats_now().requests.freed, 0);
-    ck_assert_uint_eq(stats_now().requested_bytes.allocated, 62000);
-    ck_assert_uint_eq(stats_now().requests.peak, 1);
-    ck_assert_uint_eq(stats_now().cache_hits, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.allocated, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.freed, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requested_bytes.allocated,
+                      62000);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.peak, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).cache_hits, 0);
     wt_ok(warm_free(a));
     ck_assert_uint_eq(class_now(62000).requests.freed, 1);
     ck_assert_uint_eq(class_now(62000).requested_bytes.freed, 62000);
@@ -832,15 +825,15 @@ START_TEST(test_B14_peaks_do_not_miss_what_is_not_settled)
     void *small, *large = take(5 << 20);
 
     wt_ok(warm_free(take(SIZE)));
-    (void)stats_now();
+    (void)wt_pinned_stats(runtime);
     wt_ok(warm_stats_reset_peaks(runtime));
     small = take(SIZE);
     if (_i == 1) { /* it waits for a stream */
         wt_ok(warm_record_stream(large, NULL));
     }
     wt_ok(warm_free(large));
-    ck_assert_uint_eq(stats_now().requests.current, 1);
-    ck_assert_uint_eq(stats_now().requests.peak, 2);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.peak, 2);
     wt_ok(warm_free(small));
     wt_ok(warm_stream_synchronize(runtime, NULL));
     wt_ok(warm_poll(runtime));
@@ -946,7 +939,7 @@ START_TEST(test_B14_figures_of_one_thread_are_those_of_a_model)
             model_add(&of[slot[i].size_class], 1);
         }
         if (wt_random(&random) % 64 == 0 || step % 1000 == 999) {
-            warm_space_stats now = stats_now();
+            warm_space_stats now = wt_pinned_stats(runtime);
             warm_class_stats one = class_now(slot[i].requested);
 
             compare(&now.requested_bytes, &asked, "asked", step);
@@ -1023,7 +1016,7 @@ START_TEST(test_B14_figures_of_many_threads_are_exact_once_they_are_quiet)
         left += atomic_load(&shared[i]) != NULL;
     }
     ck_assert_uint_eq(bad, 0);
-    s = stats_now();
+    s = wt_pinned_stats(runtime);
     ck_assert_uint_eq(s.requests.current, left);
     ck_assert_uint_eq(s.requests.allocated, allocs_in_all);
     ck_assert_uint_eq(s.requested_bytes.allocated, asked_in_all);
@@ -1031,7 +1024,7 @@ START_TEST(test_B14_figures_of_many_threads_are_exact_once_they_are_quiet)
     for (int i = 0; i < 64; i++) {
         wt_ok(warm_free(atomic_exchange(&shared[i], NULL)));
     }
-    s = stats_now();
+    s = wt_pinned_stats(runtime);
     ck_assert_uint_eq(s.requests.current, 0);
     ck_assert_uint_eq(s.requested_bytes.current, 0);
     ck_assert_uint_eq(s.block_bytes.current, 0);
@@ -1060,7 +1053,7 @@ START_TEST(test_a_thread_does_without_a_set)
         wt_ok(warm_free(a));
         wm_meta_fail(0, false);
         ck_assert_ptr_null(my_set());
-        ck_assert_uint_eq(stats_now().requests.current, 0);
+        ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 0);
         arena->spare_sets = spare;
     }
     a = take(SIZE);

@@ -50,10 +50,7 @@ static void tear_down(void)
 
 static void *take(warm_stream on, size_t bytes)
 {
-    void *pointer = NULL;
-
-    wt_ok(warm_device_alloc(runtime, 0, on, bytes, &pointer));
-    return pointer;
+    return wt_device(runtime, on, bytes);
 }
 
 static void give(void *pointer)
@@ -63,10 +60,7 @@ static void give(void *pointer)
 
 static warm_device_stats stats_now(void)
 {
-    warm_device_stats stats = {.size = sizeof stats};
-
-    wt_ok(warm_device_get_stats(runtime, 0, &stats));
-    return stats;
+    return wt_device_stats(runtime);
 }
 
 static uint64_t obtained(void)

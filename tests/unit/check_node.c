@@ -70,22 +70,6 @@ static int node_really(void *pointer)
     return node;
 }
 
-static uint64_t calls(const char *name)
-{
-    uint64_t count = 0;
-
-    wt_ok(warm_testing_calls(runtime, name, &count));
-    return count;
-}
-
-static warm_space_stats stats_now(void)
-{
-    warm_space_stats stats = {.size = sizeof stats};
-
-    wt_ok(warm_pinned_get_stats(runtime, &stats));
-    return stats;
-}
-
 START_TEST(test_B15_memory_lies_on_the_node_that_is_told)
 {
     for (int i = 0; i < NODES; i++) {
@@ -112,10 +96,10 @@ START_TEST(test_B12_B15_full_node_is_an_error_and_nothing_is_lost)
     ck_assert_ptr_nonnull(
         strstr(warm_last_error_message(), "node 1 has no memory left"));
     /* Noticed before it was page-locked, and unmapped again. */
-    ck_assert_uint_eq(calls("pinned_register"), 0);
+    ck_assert_uint_eq(wt_calls(runtime, "pinned_register"), 0);
     ck_assert_ptr_null(runtime->driver->numa.ranges);
-    ck_assert_uint_eq(stats_now().held_bytes.allocated, 0);
-    ck_assert_uint_eq(stats_now().failures, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.allocated, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).failures, 1);
     set_room(1, UINT64_MAX);
     wt_ok(warm_free(take_on(1, SIZE)));
 }
@@ -129,13 +113,13 @@ START_TEST(test_B15_default_goes_to_another_node_visibly)
     wt_ok(warm_pinned_alloc(runtime, SIZE, &block));
     ck_assert_int_eq(node_told(block), 1);
     ck_assert_int_eq(node_really(block), 1);
-    ck_assert_uint_eq(stats_now().spilled, 1);
-    ck_assert_uint_eq(stats_now().failures, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).spilled, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).failures, 0);
     wt_ok(warm_free(block));
     /* Idle there, it serves the next one. */
     ck_assert_ptr_eq(take_on(WARM_NODE_ANY, SIZE), block);
-    ck_assert_uint_eq(stats_now().spilled, 2);
-    ck_assert_uint_eq(stats_now().segments.allocated, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).spilled, 2);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).segments.allocated, 1);
     wt_ok(warm_free(block));
 }
 END_TEST
@@ -145,7 +129,7 @@ START_TEST(test_B15_full_node_is_asked_now_and_then)
 {
     enum { COUNT = 100, AGAIN = 64 };
     void *block[COUNT], *more[AGAIN];
-    uint64_t places = calls("place");
+    uint64_t places = wt_calls(runtime, "place");
     int asked = 0;
 
     set_room(0, 0);
@@ -154,7 +138,7 @@ START_TEST(test_B15_full_node_is_asked_now_and_then)
         ck_assert_int_eq(node_told(block[i]), 1);
     }
     /* Each was placed once; a place on node 0 is tried, and undone. */
-    places = calls("place") - places - COUNT;
+    places = wt_calls(runtime, "place") - places - COUNT;
     ck_assert_uint_gt(places, 0);
     ck_assert_uint_le(places, 2 * 8);
     set_room(0, UINT64_MAX);
@@ -188,12 +172,12 @@ START_TEST(test_B15_node_that_had_memory_again_is_asked_as_at_first)
         block[count] = take_on(WARM_NODE_ANY, MIB);
     } while (node_told(block[count++]) != 0 && count < LONG + 80);
     set_room(0, 0);
-    places = calls("place");
+    places = wt_calls(runtime, "place");
     for (int i = 0; i < SOME; i++) {
         block[count++] = take_on(WARM_NODE_ANY, MIB);
     }
     /* One for each block, and two for each time that node 0 was asked. */
-    ck_assert_uint_ge(calls("place") - places, SOME + 2 * 3);
+    ck_assert_uint_ge(wt_calls(runtime, "place") - places, SOME + 2 * 3);
     while (count > 0) {
         wt_ok(warm_free(block[--count]));
     }
@@ -218,7 +202,7 @@ START_TEST(test_B15_what_any_other_node_has_idle_is_taken_first)
     set_room(0, 0);
     block = take_on(WARM_NODE_ANY, MIB);
     ck_assert_int_eq(node_told(block), 2);
-    ck_assert_uint_eq(stats_now().segments.allocated, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).segments.allocated, 1);
     wt_ok(warm_free(block));
 }
 END_TEST
@@ -309,7 +293,7 @@ START_TEST(test_B9_B15_node_with_little_room_gives_that)
     set_room(1, MIB / 2);
     block = take_on(1, SIZE);
     ck_assert_int_eq(node_really(block), 1);
-    ck_assert_uint_le(stats_now().held_bytes.current, MIB / 2);
+    ck_assert_uint_le(wt_pinned_stats(runtime).held_bytes.current, MIB / 2);
     wt_ok(warm_free(block));
 }
 END_TEST
@@ -323,7 +307,7 @@ START_TEST(test_B12_B15_idle_segments_of_a_full_node_go_back_first)
     wt_ok(warm_free(other));
     /* Only node 1's own memory is in the way. */
     wt_ok(warm_free(take_on(1, 2 * MIB)));
-    ck_assert_uint_eq(stats_now().driver_free.count, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).driver_free.count, 1);
     ck_assert_ptr_eq(take_on(0, 2 * MIB), other);
     wt_ok(warm_free(other));
 }
@@ -339,8 +323,8 @@ START_TEST(test_B12_B15_both_nodes_full_is_an_error)
     ck_assert_ptr_nonnull(
         strstr(warm_last_error_message(), "node 0 has no memory left"));
     ck_assert_ptr_eq(pointer, &pointer);
-    ck_assert_uint_eq(stats_now().failures, 1);
-    ck_assert_uint_eq(stats_now().spilled, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).failures, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).spilled, 0);
 }
 END_TEST
 

@@ -14,10 +14,7 @@ static warm_stream stream[STREAMS];
 
 static void *take(warm_stream on, size_t bytes)
 {
-    void *pointer = NULL;
-
-    wt_ok(warm_device_alloc(runtime, 0, on, bytes, &pointer));
-    return pointer;
+    return wt_device(runtime, on, bytes);
 }
 
 /* Each has something that came back, and is done. */

@@ -548,14 +548,6 @@ START_TEST(test_A10_no_workspace_for_the_default_stream_of_another_device)
 }
 END_TEST
 
-static uint64_t driver_calls(const char *name)
-{
-    uint64_t count = 0;
-
-    wt_ok(warm_testing_calls(runtime, name, &count));
-    return count;
-}
-
 /* Pools of their own on the runtime's driver: after their end it can still be
  * asked what became of things. */
 static struct wm_pools *open_pools(warm_kind *bound)
@@ -587,9 +579,9 @@ START_TEST(test_A10_G2_a_handle_in_use_keeps_its_workspace)
     if (!in_use) {
         wm_pool_give(wm_pools_at(pools, bound, 0), handle, wm_clock_ns());
     }
-    freed = driver_calls("device_free");
+    freed = wt_calls(runtime, "device_free");
     wm_pools_close(pools, &left);
-    freed = driver_calls("device_free") - freed;
+    freed = wt_calls(runtime, "device_free") - freed;
     ck_assert_uint_eq(left, in_use ? 1 : 0);
     ck_assert_uint_eq(freed, in_use ? 0 : 2); /* handle and workspace */
     if (in_use) {
@@ -758,7 +750,7 @@ static uint64_t streams_ended;
 
 static warm_status note_destroy(wm_kind *k, int device, void *handle)
 {
-    streams_ended = driver_calls("stream_destroy");
+    streams_ended = wt_calls(runtime, "stream_destroy");
     return bound_destroy(k, device, handle);
 }
 
@@ -769,7 +761,7 @@ START_TEST(test_A9_G2_streams_are_destroyed_after_what_is_bound_to_them)
     warm_kind bound = -1, noting = -1;
     struct wm_pools *pools = open_pools(&bound);
     void *handle = NULL, *stream = NULL;
-    uint64_t before = driver_calls("stream_destroy"), left;
+    uint64_t before = wt_calls(runtime, "stream_destroy"), left;
 
     ops = bound_ops;
     ops.name = "noting";
@@ -782,7 +774,7 @@ START_TEST(test_A9_G2_streams_are_destroyed_after_what_is_bound_to_them)
     wm_pool_give(wm_pools_at(pools, noting, 0), handle, wm_clock_ns());
     wm_pools_close(pools, &left);
     ck_assert_uint_eq(streams_ended, before);
-    ck_assert_uint_eq(driver_calls("stream_destroy"), before + 1);
+    ck_assert_uint_eq(wt_calls(runtime, "stream_destroy"), before + 1);
 }
 END_TEST
 
@@ -1009,9 +1001,9 @@ START_TEST(test_A10_workspace_that_came_too_late_serves_the_next_stream)
     beside.stream = a;
     ck_assert_ptr_eq(bind_to(bound, a), beside.memory);
     ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 2);
-    allocs = driver_calls("device_alloc");
+    allocs = wt_calls(runtime, "device_alloc");
     ck_assert_ptr_ne(bind_to(bound, b), beside.memory);
-    ck_assert_uint_eq(driver_calls("device_alloc"), allocs);
+    ck_assert_uint_eq(wt_calls(runtime, "device_alloc"), allocs);
     runtime->driver->ops = beside.real;
     wt_ok(warm_stream_destroy(runtime, a));
     wt_ok(warm_stream_destroy(runtime, b));
@@ -1034,7 +1026,7 @@ START_TEST(test_A12_A10_trim_frees_workspaces_of_retired_streams)
     now = 100;
     wt_ok(warm_stream_retire(runtime, a));
     now = 150;
-    freed = driver_calls("device_free");
+    freed = wt_calls(runtime, "device_free");
     if (wt_on_host()) { /* its work goes on */
         wt_ok(warm_handle_trim(runtime, bound, 0, 9, 0, NULL));
         ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 2);
@@ -1042,12 +1034,12 @@ START_TEST(test_A12_A10_trim_frees_workspaces_of_retired_streams)
     }
     wt_ok(warm_stream_synchronize(runtime, a));
     wt_ok(warm_handle_trim(runtime, bound, 0, 9, 51, NULL)); /* too young */
-    ck_assert_uint_eq(driver_calls("device_free"), freed);
-    events = driver_calls("event_destroy");
+    ck_assert_uint_eq(wt_calls(runtime, "device_free"), freed);
+    events = wt_calls(runtime, "event_destroy");
     wt_ok(warm_handle_trim(runtime, bound, 0, 9, 50, NULL));
     wm_clock_set(NULL);
-    ck_assert_uint_eq(driver_calls("device_free"), freed + 1);
-    ck_assert_uint_eq(driver_calls("event_destroy"), events + 1);
+    ck_assert_uint_eq(wt_calls(runtime, "device_free"), freed + 1);
+    ck_assert_uint_eq(wt_calls(runtime, "event_destroy"), events + 1);
     ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 1); /* of b */
     ck_assert_int_eq(wt_stat(runtime, bound, 0, workspace_bytes), WORKSPACE);
     wt_ok(warm_stream_destroy(runtime, b));
@@ -1055,9 +1047,9 @@ START_TEST(test_A12_A10_trim_frees_workspaces_of_retired_streams)
     wt_ok(warm_testing_fail(runtime, "device_free", 1, 0));
     wt_ok(warm_handle_trim(runtime, bound, 0, 9, 0, NULL));
     ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 1);
-    freed = driver_calls("device_free");
+    freed = wt_calls(runtime, "device_free");
     wt_ok(warm_handle_trim(runtime, bound, 0, 9, 0, NULL));
-    ck_assert_uint_eq(driver_calls("device_free"), freed);
+    ck_assert_uint_eq(wt_calls(runtime, "device_free"), freed);
     wt_ok(warm_stream_destroy(runtime, a));
     a = stream_with_workspace(bound);
     ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 2);

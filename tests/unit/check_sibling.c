@@ -39,20 +39,9 @@ static void end(void)
     wt_runtime_end(runtime);
 }
 
-static warm_space_stats stats_now(void)
-{
-    warm_space_stats stats = {.size = sizeof stats};
-
-    wt_ok(warm_pinned_get_stats(runtime, &stats));
-    return stats;
-}
-
 static void *take(size_t bytes)
 {
-    void *pointer = NULL;
-
-    wt_ok(warm_pinned_alloc(runtime, bytes, &pointer));
-    return pointer;
+    return wt_pinned(runtime, bytes);
 }
 
 static wm_arena *arena_of(const void *pointer)
@@ -204,11 +193,11 @@ START_TEST(test_B12_idle_region_of_a_sibling_serves_before_growth)
     block = other_does(SIZE, NULL, true);
     ck_assert_uint_eq(other.home, 1);
     ck_assert_ptr_eq(arena_of(block), arena(1));
-    ck_assert_uint_eq(stats_now().driver_alloc.count, 1);
-    ck_assert_uint_eq(stats_now().driver_free.count, 0);
-    ck_assert_uint_eq(stats_now().segments.allocated, 1);
-    ck_assert_uint_eq(stats_now().segments.freed, 0);
-    ck_assert_uint_eq(stats_now().held_bytes.peak, 4 * MIB);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).driver_alloc.count, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).driver_free.count, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).segments.allocated, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).segments.freed, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.peak, 4 * MIB);
     ck_assert_uint_eq(wm_arena_held(arena(0)), 0);
     ck_assert_uint_eq(wm_arena_held(arena(1)), 4 * MIB);
     wt_ok(warm_free(block));
@@ -224,10 +213,10 @@ START_TEST(test_region_apart_stays_apart_when_it_moves)
     begin((warm_options){.arenas = 2});
     wt_ok(warm_free(take(80 * MIB)));
     small = other_does(SIZE, NULL, true);
-    ck_assert_uint_eq(stats_now().segments.current, 2);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).segments.current, 2);
     large = other_does(80 * MIB, NULL, true);
     ck_assert_ptr_eq(arena_of(large), arena(1));
-    ck_assert_uint_eq(stats_now().segments.current, 2);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).segments.current, 2);
     wt_ok(warm_free(large));
     wt_ok(warm_free(other_does(4 * MIB, small, true)));
     ck_assert_uint_eq(arena(1)->own_segments, 1);
@@ -273,15 +262,16 @@ START_TEST(test_B12_idle_blocks_of_a_sibling_serve_before_growth)
     begin((warm_options){.arenas = 2, .segment = 16 * MIB});
     live = take(6 * MIB);
     wt_ok(warm_free(take(3 * SIZE)));
-    cached = stats_now().cached_bytes;
+    cached = wt_pinned_stats(runtime).cached_bytes;
     ck_assert_uint_gt(cached, 0);
     block = other_does(bytes, NULL, true);
     /* Nor is taken back what threads keep. */
-    ck_assert_uint_eq(stats_now().cached_bytes, cached);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).cached_bytes, cached);
     ck_assert_ptr_eq(arena_of(block), arena(0));
-    ck_assert_uint_eq(stats_now().driver_alloc.count, 1);
-    ck_assert_uint_eq(stats_now().requests.current, 2);
-    ck_assert_uint_ge(stats_now().block_bytes.current, 6 * MIB + bytes);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).driver_alloc.count, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 2);
+    ck_assert_uint_ge(wt_pinned_stats(runtime).block_bytes.current,
+                      6 * MIB + bytes);
     wt_ok(warm_free(block));
     wt_ok(warm_free(live));
     end();
@@ -298,7 +288,7 @@ START_TEST(test_B12_region_apart_of_a_sibling_serves_what_the_driver_refuses)
     wt_ok(warm_testing_fail(runtime, "pinned_alloc", 1, 1));
     block = other_does(SIZE, NULL, true);
     wt_ok(warm_testing_fail(runtime, "pinned_alloc", 0, 0));
-    ck_assert_uint_eq(stats_now().segments.current, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).segments.current, 1);
     wt_ok(warm_free(block));
     end();
 }
@@ -313,7 +303,8 @@ START_TEST(test_growth_goes_by_what_all_siblings_hold)
     large = take(8 * MIB);
     block = other_does(5000, NULL, true);
     ck_assert_ptr_eq(arena_of(block), arena(1));
-    ck_assert_uint_eq(stats_now().held_bytes.current, 8 * MIB + (128 << 10));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current,
+                      8 * MIB + (128 << 10));
     wt_ok(warm_free(block));
     wt_ok(warm_free(large));
     end();
@@ -355,7 +346,7 @@ START_TEST(test_depots_of_siblings_serve_before_streams_are_asked)
     ck_assert_uint_eq(other.home, 1);
     ck_assert_uint_eq(wm_depot_count(&arena(0)->depot, size_class), 0);
     ck_assert_uint_eq(questions(), before);
-    ck_assert_uint_eq(stats_now().driver_alloc.count, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).driver_alloc.count, 1);
     wt_ok(warm_free(other.got));
     end();
 }
@@ -371,14 +362,14 @@ START_TEST(test_B12_limit_counts_what_all_siblings_hold)
         .arenas = 4, .segment = 4 * MIB, .pinned_limit = 8 * MIB});
     wt_ok(warm_free(take(SIZE)));
     wt_ok(warm_free(take(MIB)));
-    ck_assert_uint_gt(stats_now().cached_bytes, 0);
+    ck_assert_uint_gt(wt_pinned_stats(runtime).cached_bytes, 0);
     for (int i = 0; i < 3; i++) {
         block = other_does(4 * MIB, NULL, true);
-        ck_assert_uint_le(stats_now().held_bytes.current, 8 * MIB);
+        ck_assert_uint_le(wt_pinned_stats(runtime).held_bytes.current, 8 * MIB);
         block = other_does(3 * MIB, block, true);
         wt_ok(warm_free(block));
     }
-    ck_assert_uint_eq(stats_now().failures, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).failures, 0);
     end();
 }
 END_TEST
@@ -415,12 +406,12 @@ START_TEST(test_freed_blocks_go_back_to_the_arena_that_they_are_of)
         for (int i = 0; i < MANY; i++) {
             (void)other_does(0, block[i], false);
         }
-        held = round == 0 ? stats_now().held_bytes.current : held;
-        ck_assert_uint_eq(stats_now().held_bytes.current, held);
+        held = round == 0 ? wt_pinned_stats(runtime).held_bytes.current : held;
+        ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, held);
         ck_assert_int_eq(other.cached, SIZE);
-        ck_assert_uint_eq(stats_now().requests.current, 0);
-        ck_assert_uint_eq(stats_now().requested_bytes.current, 0);
-        ck_assert_uint_eq(stats_now().idle_bytes, held);
+        ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 0);
+        ck_assert_uint_eq(wt_pinned_stats(runtime).requested_bytes.current, 0);
+        ck_assert_uint_eq(wt_pinned_stats(runtime).idle_bytes, held);
         check_classes();
         ck_assert(wm_space_check_settled(space()));
     }
@@ -482,12 +473,12 @@ START_TEST(test_sets_give_back_blocks_of_several_arenas)
     wt_threads(1, give_back_some, NULL);
     wt_ok(back.status);
     ck_assert_int_eq(back.left, 0);
-    ck_assert_uint_eq(stats_now().requests.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 0);
     check_classes();
     ck_assert(wm_space_check_settled(space()));
-    ck_assert_uint_eq(stats_now().failures, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).failures, 0);
     wt_ok(warm_empty_cache(runtime, NULL));
-    ck_assert_uint_eq(stats_now().held_bytes.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 0);
     end();
 }
 END_TEST
@@ -507,12 +498,12 @@ START_TEST(test_B11_trim_and_decay_reach_all_siblings)
     ck_assert_uint_gt(wm_arena_held(arena(0)) + wm_arena_held(arena(2)) +
                           wm_arena_held(arena(3)),
                       0);
-    ck_assert_uint_eq(stats_now().held_bytes.current, 4 * MIB);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 4 * MIB);
     wt_ok(warm_trim(runtime, 2 * MIB, &released));
-    ck_assert_uint_le(stats_now().held_bytes.current, 2 * MIB);
+    ck_assert_uint_le(wt_pinned_stats(runtime).held_bytes.current, 2 * MIB);
     wt_ok(warm_trim(runtime, 0, &released));
-    ck_assert_uint_eq(stats_now().held_bytes.current, 0);
-    ck_assert_uint_eq(stats_now().segments.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).segments.current, 0);
     end();
 }
 END_TEST
@@ -544,7 +535,7 @@ START_TEST(test_B11_reserve_that_does_not_decay_is_of_all_siblings)
     wm_magazines_flush_all(space());
     now_ns += 1000000000;
     wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(stats_now().held_bytes.current, 2 * MIB);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 2 * MIB);
     wm_clock_set(NULL);
     end();
 }
@@ -562,10 +553,10 @@ START_TEST(test_B17_prewarmed_memory_serves_threads_of_all_arenas)
         (void)other_does((size_t)SIZE << i, NULL, false);
         ck_assert_uint_eq(other.home, 1);
     }
-    ck_assert_uint_eq(stats_now().held_bytes.current, 6 * MIB);
-    ck_assert_uint_eq(stats_now().requests.current, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 6 * MIB);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 1);
     wt_ok(warm_pinned_prewarm(runtime, 4 * MIB, 0, 0));
-    ck_assert_uint_eq(stats_now().held_bytes.current, 6 * MIB);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 6 * MIB);
     wt_ok(warm_free(block));
     end();
 }
@@ -590,8 +581,8 @@ START_TEST(test_B15_every_node_has_its_own_siblings)
     }
     (void)other_does(SIZE, block[0], false);
     (void)other_does(SIZE, block[1], false);
-    ck_assert_uint_eq(stats_now().held_bytes.current, 8 * MIB);
-    ck_assert_uint_eq(stats_now().held_bytes.peak, 8 * MIB);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 8 * MIB);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.peak, 8 * MIB);
     end();
 }
 END_TEST
@@ -608,11 +599,11 @@ START_TEST(test_region_stays_where_no_record_can_be_had)
         (void)wm_arena_adopt(arena(i), SIZE);
         wm_meta_fail(0, false);
         ck_assert(wm_space_check(space()));
-        ck_assert_uint_eq(stats_now().held_bytes.current, 4 * MIB);
-        ck_assert_uint_eq(stats_now().idle_bytes, 4 * MIB);
+        ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 4 * MIB);
+        ck_assert_uint_eq(wt_pinned_stats(runtime).idle_bytes, 4 * MIB);
     }
     block = take(3 * MIB);
-    ck_assert_uint_eq(stats_now().driver_alloc.count, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).driver_alloc.count, 1);
     wt_ok(warm_free(block));
     end();
 }

@@ -91,18 +91,7 @@ static void end(void)
 
 static void *take(size_t bytes)
 {
-    void *pointer = NULL;
-
-    wt_ok(warm_pinned_alloc(runtime, bytes, &pointer));
-    return pointer;
-}
-
-static warm_space_stats stats_now(void)
-{
-    warm_space_stats stats = {.size = sizeof stats};
-
-    wt_ok(warm_pinned_get_stats(runtime, &stats));
-    return stats;
+    return wt_pinned(runtime, bytes);
 }
 
 /* ---- several threads -------------------------------------------------- */
@@ -172,8 +161,8 @@ START_TEST(test_B12_segment_that_another_thread_gives_back_is_room)
                           .pinned_limit = 32 * MIB});
     wt_ok(warm_free(take(20 * MIB)));
     play_both(first_trims, second_allocates);
-    ck_assert_uint_eq(stats_now().failures, 0);
-    ck_assert_uint_eq(stats_now().held_bytes.current, 24 * MIB);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).failures, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 24 * MIB);
     wt_ok(warm_free(act.pointer[1]));
     end();
 }
@@ -187,8 +176,8 @@ START_TEST(test_B12_segment_that_another_request_gives_back_is_room)
     wt_ok(warm_free(take(20 * MIB)));
     wt_ok(warm_free(take(22 * MIB)));
     play_both(first_grows, second_allocates);
-    ck_assert_uint_eq(stats_now().failures, 0);
-    ck_assert_uint_eq(stats_now().held_bytes.current, 48 * MIB);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).failures, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 48 * MIB);
     wt_ok(warm_free(act.pointer[0]));
     wt_ok(warm_free(act.pointer[1]));
     end();
@@ -277,7 +266,7 @@ START_TEST(test_G6_request_that_recovers_leaves_no_error)
     wt_fails(WARM_INVALID_POINTER, warm_free(&block));
     wt_ok(warm_testing_fail(runtime, "pinned_alloc", 1, 0));
     block = take(5000);
-    ck_assert_uint_eq(stats_now().driver_alloc.count, 2);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).driver_alloc.count, 2);
     ck_assert_ptr_nonnull(
         strstr(warm_last_error_message(), "was not allocated here"));
     wt_ok(warm_free(block));
@@ -339,10 +328,10 @@ START_TEST(test_B11_segments_idle_for_decay_ms_go_back_at_a_poll)
     wt_ok(warm_free(late));
     pass_ms(399);
     wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(stats_now().held_bytes.current, 17 * MIB);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 17 * MIB);
     pass_ms(1);
     wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(stats_now().held_bytes.current, 9 * MIB);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 9 * MIB);
     /* What is used in between begins anew; a miss polls by itself. */
     late = take(9 * MIB);
     pass_ms(2000);
@@ -350,12 +339,12 @@ START_TEST(test_B11_segments_idle_for_decay_ms_go_back_at_a_poll)
     wt_ok(warm_free(late));
     pass_ms(999);
     wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(stats_now().held_bytes.current, 9 * MIB);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 9 * MIB);
     pass_ms(1);
     early = take(16 * MIB);
-    ck_assert_uint_eq(stats_now().held_bytes.current, 16 * MIB);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 16 * MIB);
     wt_ok(warm_free(early));
-    ck_assert_uint_eq(stats_now().driver_free.count, 2);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).driver_free.count, 2);
     end();
 }
 END_TEST
@@ -366,7 +355,7 @@ START_TEST(test_B11_nothing_decays_unless_asked)
     wt_ok(warm_free(take(100)));
     pass_ms((uint64_t)1 << 40);
     wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(stats_now().segments.current, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).segments.current, 1);
     end();
 }
 END_TEST

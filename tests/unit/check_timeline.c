@@ -39,31 +39,12 @@ static void teardown(void)
 
 static void *take(void)
 {
-    void *pointer = NULL;
-
-    wt_ok(warm_pinned_alloc(runtime, SIZE, &pointer));
-    return pointer;
-}
-
-static warm_space_stats stats_now(void)
-{
-    warm_space_stats stats = {.size = sizeof stats};
-
-    wt_ok(warm_pinned_get_stats(runtime, &stats));
-    return stats;
+    return wt_pinned(runtime, SIZE);
 }
 
 static void fail_call(const char *call, uint64_t n, int persistent)
 {
     wt_ok(warm_testing_fail(runtime, call, n, persistent));
-}
-
-static uint64_t calls_of(const char *call)
-{
-    uint64_t count = 0;
-
-    wt_ok(warm_testing_calls(runtime, call, &count));
-    return count;
 }
 
 /* Destroyed behind the library's back, by the driver's own call. */
@@ -86,15 +67,15 @@ static const char *const record_calls[] = {"event_create", "event_mark"};
 START_TEST(test_B4_failed_record_waits_for_the_stream)
 {
     void *block = take();
-    uint64_t waits = calls_of("stream_synchronize");
+    uint64_t waits = wt_calls(runtime, "stream_synchronize");
 
     wt_ok(warm_record_stream(block, stream));
     fail_call(record_calls[_i], 1, 0);
     wt_ok(warm_free(block));
-    ck_assert_uint_eq(calls_of("stream_synchronize"), waits + 1);
+    ck_assert_uint_eq(wt_calls(runtime, "stream_synchronize"), waits + 1);
     ck_assert_uint_eq(events_out(), 0);
-    ck_assert_uint_eq(stats_now().pending.current, 0);
-    ck_assert_uint_eq(stats_now().lost, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
     ck_assert_ptr_eq(take(), block);
     wt_ok(warm_free(block));
 }
@@ -110,8 +91,8 @@ START_TEST(test_B4_block_is_lost_when_waiting_fails_as_well)
     fail_call("stream_synchronize", 1, 0);
     wt_ok(warm_free(block));
     fail_call(record_calls[_i], 0, 0);
-    ck_assert_uint_eq(stats_now().lost, 1);
-    ck_assert_uint_eq(stats_now().lost_bytes, 106496);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost_bytes, 106496);
     ck_assert_ptr_ne(next = take(), block);
     wt_fails(WARM_INVALID_POINTER, warm_free(block));
     wt_ok(warm_free(next));
@@ -127,10 +108,10 @@ START_TEST(test_B4_failed_query_is_asked_again)
     wt_ok(warm_stream_synchronize(runtime, stream));
     fail_call("event_passed", 1, 0);
     wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(stats_now().pending.current, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 1);
     wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(stats_now().pending.current, 0);
-    ck_assert_uint_eq(stats_now().lost, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
 }
 END_TEST
 
@@ -146,8 +127,8 @@ START_TEST(test_B4_query_that_always_fails_loses_the_block)
         wt_ok(warm_poll(runtime));
     }
     fail_call("event_passed", 0, 0);
-    ck_assert_uint_eq(stats_now().pending.current, 0);
-    ck_assert_uint_eq(stats_now().lost, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 1);
     ck_assert_ptr_ne(next = take(), block);
     wt_ok(warm_free(next));
 }
@@ -166,11 +147,11 @@ START_TEST(test_B4_failures_count_in_a_row_only)
         wt_ok(warm_poll(runtime));
         wt_ok(warm_poll(runtime));
     }
-    ck_assert_uint_eq(stats_now().lost, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
     wt_ok(warm_testing_resume(runtime, stream));
     wt_ok(warm_stream_synchronize(runtime, stream));
     wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(stats_now().pending.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
 }
 END_TEST
 
@@ -252,7 +233,7 @@ START_TEST(test_B4_B12_poll_beside_a_slow_one_takes_back_what_has_passed)
     runtime->driver->ops = slow.real;
     wt_ok(status[0]);
     wt_ok(status[1]);
-    ck_assert_uint_eq(stats_now().pending.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
 }
 END_TEST
 
@@ -316,10 +297,10 @@ START_TEST(test_B6_retire_and_free_of_one_stream_at_once)
     runtime->driver->ops = slow.real;
     wt_ok(meeting.freed);
     wt_ok(meeting.retired);
-    while (stats_now().pending.current != 0) {
+    while (wt_pinned_stats(runtime).pending.current != 0) {
         wt_ok(warm_poll(runtime));
     }
-    ck_assert_uint_eq(stats_now().lost, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
 }
 END_TEST
 
@@ -397,11 +378,11 @@ START_TEST(test_B7_capture_waits_for_a_batch_that_is_being_closed)
     runtime->driver->ops = slow.real;
     wt_ok(status[0]);
     wt_ok(status[1]);
-    ck_assert_uint_eq(stats_now().captured, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).captured, 0);
     wt_ok(warm_testing_resume(runtime, stream));
     wt_ok(warm_stream_synchronize(runtime, stream));
     wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(stats_now().pending.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
 }
 END_TEST
 
@@ -417,11 +398,11 @@ START_TEST(test_B6_final_event_is_later_than_that_of_a_record)
     wt_ok(warm_stream_retire(runtime, NULL));
     wt_ok(warm_free(block));
     wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(stats_now().pending.current, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 1);
     wt_ok(warm_testing_resume(runtime, NULL));
     wt_ok(warm_stream_synchronize(runtime, NULL));
     wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(stats_now().pending.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
 }
 END_TEST
 
@@ -439,7 +420,7 @@ START_TEST(test_B6_B7_stream_retired_while_it_captures)
     ck_assert_uint_eq(events_out(), 0); /* it was refused */
     wt_ok(warm_capture_end(runtime, stream, &graph));
     wt_ok(warm_graph_destroy(runtime, graph));
-    ck_assert_uint_eq(stats_now().lost, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 1);
 }
 END_TEST
 
@@ -500,23 +481,23 @@ START_TEST(test_B7_blocked_stream_is_recorded_on_later)
 
     replace_ops();
     slow.ops.stream_info = say_blocked;
-    records = calls_of("event_mark");
+    records = wt_calls(runtime, "event_mark");
     wt_ok(warm_record_stream(block, used));
     wt_ok(warm_free(block));
     wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(calls_of("event_mark"), records);
-    ck_assert_uint_eq(stats_now().pending.current, 1);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), records);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 1);
     slow.ops.stream_info = slow.real->stream_info;
     wt_ok(warm_testing_hold(runtime, used));
     wt_ok(warm_poll(runtime));
     wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(calls_of("event_mark"), records + 1);
-    ck_assert_uint_eq(stats_now().pending.current, 1);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), records + 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 1);
     wt_ok(warm_testing_resume(runtime, used));
     wt_ok(warm_stream_synchronize(runtime, used));
     wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(stats_now().pending.current, 0);
-    ck_assert_uint_eq(stats_now().lost, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
 }
 END_TEST
 
@@ -546,19 +527,19 @@ START_TEST(test_B7_unrecorded_use_is_recorded_on_its_own_stream)
     wt_ok(warm_free(block));
     slow.ops.stream_info = slow.real->stream_info;
     wt_ok(warm_testing_hold(runtime, WARM_STREAM_PER_THREAD));
-    records = calls_of("event_mark");
+    records = wt_calls(runtime, "event_mark");
     pthread_create(&thread, NULL, poll_twice, &status);
     pthread_join(thread, NULL);
     wt_ok(status);
-    ck_assert_uint_eq(calls_of("event_mark"), records);
-    ck_assert_uint_eq(stats_now().pending.current, 1);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), records);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 1);
     wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(calls_of("event_mark"), records + 1);
-    ck_assert_uint_eq(stats_now().pending.current, 1);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), records + 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 1);
     wt_ok(warm_testing_resume(runtime, WARM_STREAM_PER_THREAD));
     wt_ok(warm_stream_synchronize(runtime, WARM_STREAM_PER_THREAD));
     wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(stats_now().pending.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
 }
 END_TEST
 
@@ -577,11 +558,11 @@ START_TEST(test_B6_B7_final_event_stands_for_an_unrecorded_use)
     wt_ok(warm_testing_hold(runtime, brief));
     wt_ok(warm_stream_retire(runtime, brief));
     wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(stats_now().pending.current, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 1);
     wt_ok(warm_testing_resume(runtime, brief));
     wt_ok(warm_stream_synchronize(runtime, brief));
     wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(stats_now().pending.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
     destroy_unannounced(brief);
 }
 END_TEST
@@ -625,7 +606,7 @@ START_TEST(test_B6_log_of_a_failed_retire_may_free_its_blocks)
     warm_log_set(NULL, NULL);
     ck_assert_ptr_nonnull(strstr(heard.last, "kept for ever"));
     ck_assert_uint_eq(heard.lines, 2);
-    ck_assert_uint_eq(stats_now().lost, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 1);
 }
 END_TEST
 
@@ -646,7 +627,7 @@ START_TEST(test_B4_block_lost_by_polling_is_said_once)
     warm_log_set(NULL, NULL);
     ck_assert_uint_eq(heard.lines, 1);
     ck_assert_ptr_nonnull(strstr(heard.last, "kept for ever"));
-    ck_assert_uint_eq(stats_now().lost, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 1);
 }
 END_TEST
 
@@ -667,7 +648,7 @@ START_TEST(test_G6_recovered_failures_leave_no_error)
     fail_call("event_mark", 1, 0);
     wt_ok(warm_stream_destroy(runtime, brief));
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "not the start"));
-    ck_assert_uint_eq(stats_now().lost, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
     wt_ok(warm_free(other));
     wt_ok(warm_poll(runtime));
 }
@@ -682,7 +663,7 @@ START_TEST(test_B6_block_of_a_stream_that_vanished_is_kept)
     wt_ok(warm_record_stream(block, brief));
     destroy_unannounced(brief);
     wt_ok(warm_free(block));
-    ck_assert_uint_eq(stats_now().lost, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 1);
 }
 END_TEST
 
@@ -708,8 +689,8 @@ START_TEST(test_B6_address_that_returns_is_another_stream)
     wt_ok(wm_driver_stream_info(runtime->driver, second, &again));
     ck_assert_uint_ne(info.id, again.id);
     wt_ok(warm_free(block));
-    ck_assert_uint_eq(stats_now().lost, 1);
-    ck_assert_uint_eq(stats_now().pending.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
 }
 END_TEST
 
@@ -722,15 +703,15 @@ START_TEST(test_B6_retired_stream_is_never_named_again)
     wt_ok(warm_testing_hold(runtime, brief));
     wt_ok(warm_record_stream(block, brief));
     wt_ok(warm_stream_retire(runtime, brief));
-    ck_assert_uint_eq(stats_now().lost, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
     wt_ok(warm_free(block));
     wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(stats_now().pending.current, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 1);
     wt_ok(warm_testing_resume(runtime, brief));
     wt_ok(warm_stream_synchronize(runtime, brief));
     destroy_unannounced(brief);
     wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(stats_now().pending.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
 }
 END_TEST
 
@@ -745,8 +726,8 @@ START_TEST(test_B6_retire_that_cannot_record_waits)
     wt_ok(warm_stream_destroy(runtime, brief));
     wt_ok(warm_free(block));
     wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(stats_now().pending.current, 0);
-    ck_assert_uint_eq(stats_now().lost, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
 }
 END_TEST
 
@@ -763,7 +744,7 @@ START_TEST(test_B6_retire_that_fails_keeps_its_blocks)
     fail_call("event_mark", 0, 0);
     fail_call("stream_synchronize", 0, 0);
     wt_ok(warm_free(block));
-    ck_assert_uint_eq(stats_now().lost, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 1);
 }
 END_TEST
 
@@ -787,8 +768,8 @@ START_TEST(test_B6_streams_that_are_gone_leave_nothing_behind)
         }
         wt_ok(warm_poll(runtime));
     }
-    ck_assert_uint_eq(stats_now().pending.current, 0);
-    ck_assert_uint_eq(stats_now().segments.current, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).segments.current, 1);
     ck_assert_uint_le(wm_timelines_count(&runtime->pinned->timelines), 64);
     wm_event_pool_counts(&runtime->pinned->events, 0, &events);
     ck_assert_uint_le(events.created, 4);
@@ -810,7 +791,7 @@ START_TEST(test_B4_refused_record_changes_nothing)
     wt_ok(warm_block_get_info(block, &info));
     ck_assert_uint_eq(info.streams, 0);
     wt_ok(warm_free(block));
-    ck_assert_uint_eq(stats_now().pending.allocated, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.allocated, 0);
 }
 END_TEST
 
@@ -830,10 +811,10 @@ START_TEST(test_B4_reused_event_does_not_free_early)
     wt_ok(warm_record_stream(second, stream));
     wt_ok(warm_free(second));
     wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(stats_now().pending.current, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 1);
     wt_ok(warm_testing_step(runtime, stream, 1));
     wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(stats_now().pending.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
     wt_ok(warm_testing_resume(runtime, stream));
 }
 END_TEST

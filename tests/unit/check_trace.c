@@ -95,10 +95,7 @@ static bench_trace *read_or_fail(const char *name)
 
 static void *take(warm_runtime *runtime, size_t bytes)
 {
-    void *pointer = NULL;
-
-    wt_ok(warm_pinned_alloc(runtime, bytes, &pointer));
-    return pointer;
+    return wt_pinned(runtime, bytes);
 }
 
 /* ---- what a program did --------------------------------------------------

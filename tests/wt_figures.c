@@ -1,0 +1,85 @@
+/* wt_figures.c: blocks, streams and figures for tests; see wt.h. */
+#include "wt.h"
+
+void *wt_pinned(warm_runtime *runtime, size_t bytes)
+{
+    void *pointer = NULL;
+
+    wt_ok(warm_pinned_alloc(runtime, bytes, &pointer));
+    return pointer;
+}
+
+void *wt_device(warm_runtime *runtime, warm_stream stream, size_t bytes)
+{
+    void *pointer = NULL;
+
+    wt_ok(warm_device_alloc(runtime, 0, stream, bytes, &pointer));
+    return pointer;
+}
+
+warm_block_info wt_block_info(const void *block)
+{
+    warm_block_info info = {.size = sizeof info};
+
+    wt_ok(warm_block_get_info(block, &info));
+    return info;
+}
+
+void wt_free_used(void *block, warm_stream stream)
+{
+    wt_ok(warm_record_stream(block, stream));
+    wt_ok(warm_free(block));
+}
+
+warm_space_stats wt_pinned_stats(warm_runtime *runtime)
+{
+    warm_space_stats stats = {.size = sizeof stats};
+
+    wt_ok(warm_pinned_get_stats(runtime, &stats));
+    return stats;
+}
+
+warm_device_stats wt_device_stats(warm_runtime *runtime)
+{
+    warm_device_stats stats = {.size = sizeof stats};
+
+    wt_ok(warm_device_get_stats(runtime, 0, &stats));
+    return stats;
+}
+
+uint64_t wt_calls(warm_runtime *runtime, const char *call)
+{
+    uint64_t count = 0;
+
+    wt_ok(warm_testing_calls(runtime, call, &count));
+    return count;
+}
+
+static void nothing(void *argument)
+{
+    (void)argument;
+}
+
+void wt_stop(warm_runtime *runtime, warm_stream stream)
+{
+    wt_ok(warm_testing_hold(runtime, stream));
+    wt_ok(warm_stream_host_func(runtime, stream, nothing, NULL));
+}
+
+void wt_go(warm_runtime *runtime, warm_stream stream)
+{
+    wt_ok(warm_testing_resume(runtime, stream));
+    wt_ok(warm_stream_synchronize(runtime, stream));
+}
+
+void wt_settle(warm_runtime *runtime, warm_stream stream)
+{
+    wt_ok(warm_stream_synchronize(runtime, stream));
+    wt_ok(warm_poll(runtime));
+}
+
+void wt_stream_end(warm_runtime *runtime, warm_stream stream)
+{
+    wt_ok(warm_stream_synchronize(runtime, stream));
+    wt_ok(warm_stream_destroy(runtime, stream));
+}
