@@ -208,9 +208,9 @@ wm_segment *wm_arena_detach_oldest(wm_arena *arena, size_t bytes);
  * record may be of another one by now, or of none. */
 bool wm_arena_detach_idle(wm_arena *arena, wm_segment *segment);
 /* The driver took one back, its record ends; or it did not, and it is idle in
- * the arena again. */
+ * the arena again, but torn (a part of one that stretches) LOST. */
 void wm_arena_released(wm_arena *arena, wm_segment *segment);
-void wm_arena_reattach(wm_arena *arena, wm_segment *segment);
+void wm_arena_reattach(wm_arena *arena, wm_segment *segment, bool torn);
 
 /* Calls fn for every LIVE block; fn takes no lock below arena. For the end of
  * a runtime, when nobody else is inside: takes no lock itself. */

@@ -6,7 +6,8 @@
  *   slab.c     runs that are cut into slots of one class
  *   segment.c  regions from the driver, in and out of the arena
  *   sibling.c  and from one arena to another
- *   stretch.c  segments that get memory in parts
+ *   stretch.c  segments that get memory in parts; stretch_return.c: and give
+ *              it back; stretch_range.c: where
  *   keep.c     blocks and segments that graphs have
  */
 #ifndef WM_ARENA_INT_H
@@ -82,7 +83,20 @@ wm_segment *wm_stretch_detach_locked(wm_arena *arena, wm_segment *chain,
                                      bool oldest);
 /* What wm_arena_released() and wm_arena_reattach() do with such a part. */
 void wm_stretch_released_locked(wm_arena *arena, wm_segment *part);
-void wm_stretch_reattach_locked(wm_arena *arena, wm_segment *part);
+void wm_stretch_reattach_locked(wm_arena *arena, wm_segment *part, bool torn);
+/* In the list of holes, or not. */
+void wm_hole_link_locked(wm_arena *arena, wm_block *hole);
+void wm_hole_unlink_locked(wm_arena *arena, wm_block *hole);
+/* A run on its way has no memory: it is a hole, and joins others. It has: it is
+ * an idle run, which anybody may have; or nobody knows: LOST. */
+void wm_hole_put_locked(wm_arena *arena, wm_block *run);
+void wm_stretch_fill_locked(wm_arena *arena, wm_segment *segment,
+                            wm_block *part);
+void wm_stretch_lost_locked(wm_arena *arena, wm_segment *segment,
+                            wm_block *part);
+/* Tells the history of a part of a segment. */
+void wm_stretch_tell(wm_segment *segment, char *base, size_t bytes,
+                     enum wm_history_op op);
 /* Takes a segment out of the page map, with whatever is in it. */
 void wm_segment_forget(wm_segment *segment);
 /* Memory that joins the arena as one run, idle and common; null, and nothing

@@ -133,23 +133,35 @@ static warm_status release(wm_space *space, void *base, size_t bytes)
 }
 
 static warm_status commit(wm_space *space, void *base, size_t offset,
-                          size_t bytes)
+                          size_t bytes, bool *torn)
 {
     collect(of_space(space), bytes);
     return wm_driver_range_commit(space->driver, of_space(space)->device, base,
-                                  offset, bytes);
+                                  offset, bytes, torn);
 }
 
 static warm_status decommit(wm_space *space, void *base, size_t offset,
-                            size_t bytes)
+                            size_t bytes, bool *torn)
 {
     return wm_driver_range_decommit(space->driver, of_space(space)->device,
-                                    base, offset, bytes);
+                                    base, offset, bytes, torn);
 }
 
-static void settle(wm_space *space)
+static void settle(wm_space *space, enum wm_settle whose)
 {
-    wm_orders_wait(&of_space(space)->orders);
+    wm_orders *orders = &of_space(space)->orders;
+
+    switch (whose) {
+    case WM_SETTLE_IDLE:
+        wm_orders_wait(orders, false);
+        break;
+    case WM_SETTLE_PENDING:
+        wm_orders_wait(orders, true);
+        break;
+    case WM_SETTLE_DEVICE:
+        wm_orders_wait_device(orders);
+        break;
+    }
 }
 
 static const wm_range_traits device_ranges = {.reserve = reserve,
@@ -266,24 +278,6 @@ warm_status wm_device_spaces_open(warm_runtime *runtime,
     return WARM_OK;
 }
 
-/* What streams have that nobody knows to live goes back as well, in the end:
- * the device is waited for. Nobody else is inside. */
-static void give_up_lanes(wm_device_space *d)
-{
-    wm_arena *arena = &d->space.arenas[0];
-    size_t released = 0;
-
-    if (arena->unit == 0 || wm_arena_idle(arena) == 0 ||
-        wm_driver_device_synchronize(d->space.driver, d->device) != WARM_OK) {
-        return;
-    }
-    for (wm_lane *lane = arena->lanes, *next; lane != NULL; lane = next) {
-        next = lane->next;
-        wm_lane_passed(arena, lane, wm_lane_puts(arena, lane));
-    }
-    (void)wm_space_trim(&d->space, 0, &released);
-}
-
 void wm_device_spaces_stop(warm_runtime *runtime, warm_destroy_report *report)
 {
     for (int i = 0; i < runtime->devices; i++) {
@@ -293,7 +287,6 @@ void wm_device_spaces_stop(warm_runtime *runtime, warm_destroy_report *report)
 
         report->imports += wm_imports_stop(&d->imports);
         (void)wm_space_trim(&d->space, 0, &released);
-        give_up_lanes(d);
         wm_growth_end_ranges(&d->space);
         wm_space_stats(&d->space, &stats);
         report->blocks += stats.requests.current;

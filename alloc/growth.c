@@ -179,6 +179,71 @@ static bool wait_for_others(wm_space *space, const struct wm_growing *request)
     return changed;
 }
 
+static const struct wm_errand *find_growth_locked(const wm_growth *growth)
+{
+    const struct wm_errand *e = growth->errands;
+
+    while (e != NULL && e->bytes == 0) {
+        e = e->next;
+    }
+    return e;
+}
+
+/* No growth begins from now on but that of the request, and none is under way.
+ */
+static void begin_alone_locked(wm_growth *growth, struct wm_growing *request)
+{
+    const struct wm_errand *e;
+
+    while (growth->alone != NULL) {
+        wm_cond_wait(&growth->over, &growth->lock);
+    }
+    growth->alone = request;
+    while ((e = find_growth_locked(growth)) != NULL) {
+        wm_errand_wait_locked(growth, e->number);
+    }
+}
+
+static void end_alone(wm_growth *growth)
+{
+    wm_lock_acquire(&growth->lock);
+    growth->alone = NULL;
+    wm_cond_broadcast(&growth->over);
+    wm_lock_release(&growth->lock);
+}
+
+/* Another growth was under way when this request was refused, which had memory
+ * for a while and gives it back if it fails as well: whether to try without
+ * one, once. */
+static bool try_alone(wm_space *space, struct wm_growing *request)
+{
+    wm_growth *growth = &space->growth;
+    bool beside;
+
+    if (request->arena->unit == 0 || request->alone) {
+        return false;
+    }
+    wm_lock_acquire(&growth->lock);
+    beside = growth->vacated != request->vacated ||
+             find_growth_locked(growth) != NULL;
+    if (beside) {
+        begin_alone_locked(growth, request);
+        request->alone = true;
+    }
+    wm_lock_release(&growth->lock);
+    return beside;
+}
+
+/* Freed blocks wait for their streams: whether that was worth waiting for with
+ * them, once. */
+static bool wait_for_streams(wm_space *space, struct wm_growing *request)
+{
+    bool wait = !request->waited;
+
+    request->waited = true;
+    return wait && wm_growth_settle_pending(space, request->arena);
+}
+
 /* Whether a refused request may try again. */
 static bool make_room(wm_space *space, const struct wm_growing *request)
 {
@@ -221,7 +286,11 @@ warm_status wm_growth_alloc(wm_space *space, const wm_request *wanted,
     do {
         status = grow(space, &request);
     } while (status == WARM_OUT_OF_MEMORY &&
-             (open_any(&request) || make_room(space, &request)));
+             (open_any(&request) || make_room(space, &request) ||
+              wait_for_streams(space, &request) || try_alone(space, &request)));
+    if (request.alone) {
+        end_alone(&space->growth);
+    }
     *block = request.block;
     return status;
 }

@@ -13,7 +13,9 @@
  * Who waited looks again, and does not grow again for what has come. A request
  * that is refused while memory is on its way back, or while others hold room
  * under the limit that they may not need in the end, waits for them: out of
- * memory is said only where nothing under way could change it. */
+ * memory is said only where nothing under way could change it. Where segments
+ * stretch a growth that will fail has memory for a while, unit by unit: who was
+ * refused beside one tries once more, alone. */
 #ifndef WM_GROWTH_H
 #define WM_GROWTH_H
 
@@ -23,11 +25,12 @@
 struct wm_space;
 struct wm_request;
 struct wm_errand;
+struct wm_growing;
 
 /* Embedded in a space. All but the lock: lock growth. */
 typedef struct wm_growth {
     wm_lock lock;
-    wm_cond over; /* an errand is */
+    wm_cond over; /* an errand is, or what is said below */
     struct wm_errand *errands;
     uint64_t begun;   /* errands, which number them */
     size_t coming;    /* bytes asked of the driver that are not held yet */
@@ -35,6 +38,9 @@ typedef struct wm_growth {
     size_t peak;      /* most of those */
     uint64_t gained;  /* errands that left memory with the driver, or idle */
     uint64_t vacated; /* errands that left room under the limit */
+    bool reserving;   /* a thread has more addresses made */
+    /* A request that tries with no other growth under way, or null. */
+    const struct wm_growing *alone;
 } wm_growth;
 
 void wm_growth_init(wm_growth *growth);
@@ -61,10 +67,14 @@ warm_status wm_growth_ahead(struct wm_space *space, wm_arena *arena,
                             size_t bytes, size_t least, size_t *obtained);
 
 /* Gives idle segments of an arena and its siblings or (null) of all back, the
- * largest first, until at most target bytes are held. Returns the bytes that
- * the driver took. */
+ * largest first, until at most target bytes are held. Where they stretch
+ * streams are waited for before. Returns the bytes that the driver took. */
 size_t wm_growth_give_back(struct wm_space *space, wm_arena *arena,
                            size_t target);
+/* The same, of all, for a user who asks for it: where segments stretch, and
+ * streams have some that nobody can name, in the end the device is waited for.
+ */
+size_t wm_growth_trim(struct wm_space *space, size_t target);
 
 /* Gives those of an arena and its siblings back that are idle longest, until
  * bytes have gone. */

@@ -45,6 +45,8 @@ struct wm_growing {
     wm_stretch stretch;       /* where it is to come, if segments stretch */
     bool by_limit;            /* the last refusal: ours, not the driver's */
     uint64_t gained, vacated; /* at its last look */
+    bool alone;               /* tries alone, for the last time */
+    bool waited;              /* for streams, once */
 };
 
 /* Obtains bytes, or serves the request without. */
@@ -55,11 +57,16 @@ warm_status wm_growth_obtain(wm_space *space, struct wm_growing *request,
  * arena and its siblings, at most most bytes of them. */
 void wm_growth_give_own(wm_space *space, wm_arena *arena, size_t below,
                         size_t most);
+/* Where segments stretch: waits for streams that freed blocks may wait for.
+ * Whether there may be any. */
+bool wm_growth_settle_pending(wm_space *space, const wm_arena *of);
 /* The driver takes a region, counted. of: the segment that base is a part of,
- * or null. */
+ * or null; torn: as the driver's then. */
 warm_status wm_growth_driver_free(wm_space *space, wm_arena *arena,
                                   const wm_segment *of, char *base,
-                                  size_t bytes);
+                                  size_t bytes, bool *torn);
+/* Says that bytes are lost: nobody knows what of them has memory. */
+void wm_growth_say_torn(wm_space *space, size_t bytes, const warm_error *cause);
 /* Bytes held by an arena and its siblings. */
 size_t wm_growth_held_beside(wm_arena *arena);
 

@@ -86,6 +86,52 @@ static warm_status claim(struct wm_growing *request, struct wm_errand *errand)
     return status;
 }
 
+/* Whether the request had to wait for one that tries alone, or, where it needs
+ * more addresses, for another that has some made; then it looks again. */
+static bool gives_way_locked(wm_growth *growth,
+                             const struct wm_growing *request,
+                             warm_status status)
+{
+    bool waited = false;
+
+    while ((status == WARM_NOT_READY && growth->alone != NULL &&
+            growth->alone != request) ||
+           (status == WARM_NOT_FOUND && growth->reserving)) {
+        wm_cond_wait(&growth->over, &growth->lock);
+        waited = true;
+    }
+    return waited;
+}
+
+/* What is to be obtained, and where: NOT_READY; else as look_locked() and
+ * claim(), and for NOT_FOUND the addresses are this thread's to make. */
+static warm_status begin_claim_locked(wm_space *space,
+                                      struct wm_growing *request,
+                                      struct wm_errand *errand)
+{
+    wm_growth *growth = &space->growth;
+    warm_status status;
+
+    for (;;) {
+        status =
+            request->bytes > 0 ? look_locked(space, request) : WARM_NOT_READY;
+        if (status == WARM_NOT_READY &&
+            gives_way_locked(growth, request, status)) {
+            continue;
+        }
+        if (status == WARM_NOT_READY) {
+            status = claim(request, errand);
+            status = status == WARM_OK ? WARM_NOT_READY : status;
+        }
+        if (status != WARM_NOT_FOUND ||
+            !gives_way_locked(growth, request, status)) {
+            break;
+        }
+    }
+    growth->reserving |= status == WARM_NOT_FOUND;
+    return status;
+}
+
 /* Looks, and unless that serves the request claims room for an errand. */
 static warm_status begin(wm_space *space, struct wm_growing *request,
                          struct wm_errand *errand)
@@ -93,11 +139,7 @@ static warm_status begin(wm_space *space, struct wm_growing *request,
     warm_status status;
 
     wm_lock_acquire(&space->growth.lock);
-    status = request->bytes > 0 ? look_locked(space, request) : WARM_NOT_READY;
-    if (status == WARM_NOT_READY) {
-        status = claim(request, errand);
-        status = status == WARM_OK ? WARM_NOT_READY : status;
-    }
+    status = begin_claim_locked(space, request, errand);
     if (status == WARM_NOT_READY) {
         request->by_limit = !within_limit_locked(space, errand->bytes);
         if (request->by_limit) {
@@ -150,7 +192,7 @@ static void lose(wm_space *space, const struct wm_growing *request, void *base,
 
     warm_last_error(&cause);
     if (wm_growth_driver_free(space, request->arena, request->stretch.segment,
-                              base, errand->bytes) == WARM_OK) {
+                              base, errand->bytes, NULL) == WARM_OK) {
         *gone = errand->bytes;
     } else {
         wm_log(WARM_LOG_WARNING,
@@ -187,6 +229,17 @@ static warm_status obtain(wm_space *space, struct wm_growing *request,
     return status;
 }
 
+static void say_if_torn(wm_space *space, const wm_stretch *stretch, bool torn)
+{
+    warm_error cause = {.size = sizeof cause};
+
+    if (torn) {
+        warm_last_error(&cause);
+        wm_growth_say_torn(space, stretch->bytes, &cause);
+        wm_error_restore(&cause);
+    }
+}
+
 /* The same where segments stretch: obtains the part that was claimed. */
 static warm_status obtain_part(wm_space *space, struct wm_growing *request,
                                struct wm_errand *errand, size_t *gone)
@@ -196,15 +249,19 @@ static warm_status obtain_part(wm_space *space, struct wm_growing *request,
     wm_arena *arena = request->arena;
     char *base = stretch->segment->base, *part = stretch->part->base;
     uint64_t start = wm_clock_ns();
-    warm_status status =
-        ranges->commit(space, base, (size_t)(part - base), stretch->bytes);
+    bool torn = false;
+    warm_status status = ranges->commit(space, base, (size_t)(part - base),
+                                        stretch->bytes, &torn);
 
     wm_arena_count_driver(arena, false, wm_clock_ns() - start);
+    if (status == WARM_OK || torn) {
+        wm_errand_arrive(&space->growth, errand);
+    }
     if (status != WARM_OK) {
-        wm_stretch_undo(arena, stretch, false);
+        wm_stretch_undo(arena, stretch, torn);
+        say_if_torn(space, stretch, torn);
         return status;
     }
-    wm_errand_arrive(&space->growth, errand);
     if (!wm_stretch_done(arena, request->lane, stretch, request->bytes,
                          &request->block)) {
         status = wm_fail(WARM_OUT_OF_MEMORY,
@@ -215,25 +272,36 @@ static warm_status obtain_part(wm_space *space, struct wm_growing *request,
     return status;
 }
 
+/* More addresses for requests as this one. */
+static warm_status add_range(wm_space *space, const struct wm_growing *request)
+{
+    const wm_range_traits *ranges = space->traits->ranges;
+    wm_growth *growth = &space->growth;
+    void *base = NULL;
+    size_t bytes = 0;
+    warm_status status = ranges->reserve(space, request->needed, &base, &bytes);
+
+    if (status == WARM_OK) {
+        status = wm_stretch_add(request->arena, base, bytes, request->needed);
+        if (status != WARM_OK) {
+            (void)ranges->release(space, base, bytes);
+        }
+    }
+    wm_lock_acquire(&growth->lock);
+    growth->reserving = false;
+    wm_cond_broadcast(&growth->over);
+    wm_lock_release(&growth->lock);
+    return status;
+}
+
 /* Begins, with more addresses if there are none. */
 static warm_status begin_somewhere(wm_space *space, struct wm_growing *request,
                                    struct wm_errand *errand)
 {
-    const wm_range_traits *ranges = space->traits->ranges;
     warm_status status = begin(space, request, errand);
 
     while (status == WARM_NOT_FOUND) {
-        void *base = NULL;
-        size_t bytes = 0;
-
-        status = ranges->reserve(space, request->needed, &base, &bytes);
-        if (status == WARM_OK) {
-            status =
-                wm_stretch_add(request->arena, base, bytes, request->needed);
-            if (status != WARM_OK) {
-                (void)ranges->release(space, base, bytes);
-            }
-        }
+        status = add_range(space, request);
         if (status == WARM_OK) {
             status = begin(space, request, errand);
         }

@@ -11,21 +11,31 @@
 struct returned {
     size_t bytes;     /* with the driver again */
     size_t refused;   /* the driver did not take */
+    size_t torn;      /* of which it took some */
     warm_error cause; /* of the last refusal */
 };
 
 warm_status wm_growth_driver_free(wm_space *space, wm_arena *arena,
                                   const wm_segment *of, char *base,
-                                  size_t bytes)
+                                  size_t bytes, bool *torn)
 {
     uint64_t start = wm_clock_ns();
     warm_status status =
-        of != NULL ? space->traits->ranges->decommit(
-                         space, of->base, (size_t)(base - of->base), bytes)
+        of != NULL ? space->traits->ranges->decommit(space, of->base,
+                                                     (size_t)(base - of->base),
+                                                     bytes, torn)
                    : space->traits->give_back(space, base, bytes);
 
     wm_arena_count_driver(arena, true, wm_clock_ns() - start);
     return status;
+}
+
+void wm_growth_say_torn(wm_space *space, size_t bytes, const warm_error *cause)
+{
+    wm_log(WARM_LOG_WARNING,
+           "the driver left a part of %s of %s memory behind: they are lost, "
+           "and stay held: %s",
+           wm_bytes(bytes).text, space->traits->name, cause->message);
 }
 
 static void give_back_one(wm_space *space, wm_segment *segment,
@@ -33,17 +43,18 @@ static void give_back_one(wm_space *space, wm_segment *segment,
 {
     wm_arena *arena = segment->arena;
     size_t bytes = segment->bytes;
+    bool torn = false;
 
-    if (wm_growth_driver_free(space, arena, segment->of, segment->base,
-                              bytes) == WARM_OK) {
+    if (wm_growth_driver_free(space, arena, segment->of, segment->base, bytes,
+                              &torn) == WARM_OK) {
         returned->bytes += bytes;
         wm_arena_released(arena, segment);
         return;
     }
-    returned->refused += bytes;
+    *(torn ? &returned->torn : &returned->refused) += bytes;
     returned->cause.size = sizeof returned->cause;
     warm_last_error(&returned->cause);
-    wm_arena_reattach(arena, segment);
+    wm_arena_reattach(arena, segment, torn);
 }
 
 static void say_refused(wm_space *space, const struct returned *returned)
@@ -54,6 +65,9 @@ static void say_refused(wm_space *space, const struct returned *returned)
                "the cache: %s",
                wm_bytes(returned->refused).text, space->traits->name,
                returned->cause.message);
+    }
+    if (returned->torn > 0) {
+        wm_growth_say_torn(space, returned->torn, &returned->cause);
     }
 }
 
@@ -198,16 +212,43 @@ static bool is_above(wm_growth *growth, size_t target)
     return above;
 }
 
+/* Whether there was anything to be waited for. */
+static bool settle(wm_space *space, const wm_arena *of, size_t target,
+                   enum wm_settle whose)
+{
+    bool settles = of->unit > 0 && is_above(&space->growth, target) &&
+                   !wm_private_captures(space);
+
+    if (settles) {
+        space->traits->ranges->settle(space, whose);
+    }
+    return settles;
+}
+
 size_t wm_growth_give_back(wm_space *space, wm_arena *arena, size_t target)
 {
     struct going going = {.arena = arena, .target = target};
-    const wm_arena *of = arena != NULL ? arena : space->arenas;
 
-    if (of->unit > 0 && is_above(&space->growth, target) &&
-        !wm_private_captures(space)) {
-        space->traits->ranges->settle(space);
-    }
+    (void)settle(space, arena != NULL ? arena : space->arenas, target,
+                 WM_SETTLE_IDLE);
     return send_back(space, &going, detach_down);
+}
+
+size_t wm_growth_trim(wm_space *space, size_t target)
+{
+    struct going going = {.target = target};
+    size_t bytes = wm_growth_give_back(space, NULL, target);
+
+    if (settle(space, space->arenas, target, WM_SETTLE_DEVICE)) {
+        bytes += send_back(space, &going, detach_down);
+    }
+    return bytes;
+}
+
+bool wm_growth_settle_pending(wm_space *space, const wm_arena *of)
+{
+    return wm_timelines_any(space->timelines) &&
+           settle(space, of, 0, WM_SETTLE_PENDING);
 }
 
 static wm_segment *detach_oldest(wm_space *space, const struct going *going)

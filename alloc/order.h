@@ -76,8 +76,12 @@ void wm_orders_mark(wm_orders *orders, const wm_lane *lane);
 /* Waits until the streams have passed what has come back by now, all of it that
  * is still idle: that is common then. Not for streams that capture, nor for
  * those that nobody knows to live; of default streams for the legacy one, if
- * the device is the thread's. */
-void wm_orders_wait(wm_orders *orders);
+ * the device is the thread's. pending: and before, for adopted streams that
+ * freed blocks wait for. */
+void wm_orders_wait(wm_orders *orders, bool pending);
+/* The same for those that nobody knows to live, and all default streams: where
+ * one has something idle the device is waited for. Nobody captures. */
+void wm_orders_wait_device(wm_orders *orders);
 
 /* Lets the stream of a lane wait for other ones that have idle memory, which is
  * the lane's then: for one that has a run of bytes; or where there is none, and

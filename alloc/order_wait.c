@@ -128,15 +128,23 @@ struct waited {
     uint64_t puts;
 };
 
+/* Of those that live, or of the others. */
+static bool is_listed(wm_orders *orders, wm_order *o, bool live)
+{
+    return !o->over &&
+           live == (!o->retired && wm_timeline_lives(o->timeline)) &&
+           wm_lane_has_more(orders->arena, o->lane);
+}
+
 /* At most room of them, and how many there are. */
-static size_t list_locked(wm_orders *orders, struct waited *list, size_t room)
+static size_t list_locked(wm_orders *orders, bool live, struct waited *list,
+                          size_t room)
 {
     size_t count = 0;
 
     for (int i = 0; i < WM_ORDER_BUCKETS; i++) {
         for (wm_order *o = orders->bucket[i]; o != NULL; o = o->next) {
-            if (o->retired || !wm_timeline_lives(o->timeline) ||
-                !wm_lane_has_more(orders->arena, o->lane)) {
+            if (!is_listed(orders, o, live)) {
                 continue;
             }
             if (count < room) {
@@ -152,16 +160,16 @@ static size_t list_locked(wm_orders *orders, struct waited *list, size_t room)
 
 /* Null: there are none, or no memory for it. One that gets something idle in
  * between is left out: it has come back too late. */
-static struct waited *list_streams(wm_orders *orders, size_t *count)
+static struct waited *list_streams(wm_orders *orders, bool live, size_t *count)
 {
     struct waited *list = NULL;
     size_t room = 0;
 
     for (;;) {
         wm_lock_acquire(&orders->lock);
-        *count = list_locked(orders, list, 0);
+        *count = list_locked(orders, live, list, 0);
         if (*count > 0 && *count <= room) {
-            *count = list_locked(orders, list, room);
+            *count = list_locked(orders, live, list, room);
             *count = *count < room ? *count : room;
         }
         wm_lock_release(&orders->lock);
@@ -200,32 +208,68 @@ static bool wait_for(wm_orders *orders, wm_timeline *t)
     return done;
 }
 
-/* The default stream of a device is that of the thread's own one. */
-static void wait_for_legacy(wm_orders *orders)
+/* Of the legacy stream: what is idle in its lane, as of so many puts; null:
+ * nothing is. */
+static wm_lane *legacy_of(wm_orders *orders, uint64_t *puts)
 {
-    uint64_t puts = 0;
     wm_lane *lane;
-    int device = WM_DEVICE_UNKNOWN;
 
     wm_lock_acquire(&orders->lock);
     lane = orders->legacy != NULL ? orders->legacy->lane : NULL;
     wm_lock_release(&orders->lock);
     if (lane == NULL || !wm_lane_has_more(orders->arena, lane)) {
-        return;
+        return NULL;
     }
-    puts = wm_lane_puts(orders->arena, lane);
-    if (wm_driver_current_device(orders->timelines->driver, &device) ==
+    *puts = wm_lane_puts(orders->arena, lane);
+    return lane;
+}
+
+/* The default stream of a device is that of the thread's own one. */
+static void wait_for_legacy(wm_orders *orders)
+{
+    uint64_t puts = 0;
+    wm_lane *lane = legacy_of(orders, &puts);
+    int device = WM_DEVICE_UNKNOWN;
+
+    if (lane != NULL &&
+        wm_driver_current_device(orders->timelines->driver, &device) ==
             WARM_OK &&
         device == orders->device && wait_for(orders, NULL)) {
         wm_lane_passed(orders->arena, lane, puts);
     }
 }
 
-void wm_orders_wait(wm_orders *orders)
+/* And then what freed blocks wait for on other streams is done as well. */
+static void wait_for_pending(wm_orders *orders)
+{
+    wm_timelines *set = orders->timelines;
+    size_t count;
+
+    wm_timelines_poll(set); /* closes batches */
+    count = wm_timelines_busy(set);
+    while (count-- > 0) {
+        wm_timeline *t = wm_timeline_rotate(set);
+
+        if (t == NULL) {
+            break;
+        }
+        if (wm_timeline_device(t) == orders->device) {
+            (void)wait_for(orders, t);
+        }
+        wm_timelines_let_go(set, t);
+    }
+    wm_timelines_poll(set);
+}
+
+void wm_orders_wait(wm_orders *orders, bool pending)
 {
     size_t count = 0;
-    struct waited *list = list_streams(orders, &count);
+    struct waited *list;
 
+    if (pending) {
+        wait_for_pending(orders);
+    }
+    list = list_streams(orders, true, &count);
     for (size_t i = 0; i < count; i++) {
         wm_order *order = list[i].order;
 
@@ -235,4 +279,23 @@ void wm_orders_wait(wm_orders *orders)
     wm_meta_free(list);
     wait_for_legacy(orders);
     wm_timelines_poll(orders->timelines);
+}
+
+void wm_orders_wait_device(wm_orders *orders)
+{
+    uint64_t puts = 0;
+    wm_lane *legacy = legacy_of(orders, &puts);
+    size_t count = 0;
+    struct waited *list = list_streams(orders, false, &count);
+    bool done = (count > 0 || legacy != NULL) &&
+                wm_driver_device_synchronize(orders->timelines->driver,
+                                             orders->device) == WARM_OK;
+
+    for (size_t i = 0; i < count; i++) {
+        end_wait(orders, list[i].order, NULL, list[i].puts, done);
+    }
+    wm_meta_free(list);
+    if (done && legacy != NULL) {
+        wm_lane_passed(orders->arena, legacy, puts);
+    }
 }

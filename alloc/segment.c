@@ -426,12 +426,12 @@ void wm_arena_released(wm_arena *arena, wm_segment *segment)
     wm_lock_release(&arena->lock);
 }
 
-void wm_arena_reattach(wm_arena *arena, wm_segment *segment)
+void wm_arena_reattach(wm_arena *arena, wm_segment *segment, bool torn)
 {
     wm_lock_acquire(&arena->lock);
     arena->detached_bytes -= segment->bytes;
     if (segment->of != NULL) {
-        wm_stretch_reattach_locked(arena, segment);
+        wm_stretch_reattach_locked(arena, segment, torn);
     } else {
         wm_segment_attach_locked(arena, segment);
         wm_segment_tell(segment, WM_HISTORY_SEGMENT_ALLOC);

@@ -22,20 +22,24 @@
 struct wm_space;
 struct wm_request;
 
+/* Whom idle memory waits for: streams that can be named; those that freed
+ * blocks may wait for as well; or, of the others, the device. */
+enum wm_settle { WM_SETTLE_IDLE, WM_SETTLE_PENDING, WM_SETTLE_DEVICE };
+
 /* How a kind of memory has segments that stretch (stretch.h). */
 typedef struct wm_range_traits {
     /* Addresses for a request of so many bytes, and more. */
     warm_status (*reserve)(struct wm_space *space, size_t needed, void **base,
                            size_t *bytes);
     warm_status (*release)(struct wm_space *space, void *base, size_t bytes);
-    /* Puts memory into a part of a range, and takes it out. */
+    /* Puts memory into a part of a range, and takes it out; torn: as the
+     * driver's (driver.h). */
     warm_status (*commit)(struct wm_space *space, void *base, size_t offset,
-                          size_t bytes);
+                          size_t bytes, bool *torn);
     warm_status (*decommit)(struct wm_space *space, void *base, size_t offset,
-                            size_t bytes);
-    /* Waits for what is queued on idle memory, as far as streams can be named,
-     * so that it is common. */
-    void (*settle)(struct wm_space *space);
+                            size_t bytes, bool *torn);
+    /* Waits for what is queued on idle memory, so that it is common. */
+    void (*settle)(struct wm_space *space, enum wm_settle whose);
 } wm_range_traits;
 
 /* What one kind of memory does its own way. */

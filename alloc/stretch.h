@@ -40,8 +40,8 @@ warm_status wm_stretch_claim(wm_arena *arena, wm_lane *lane, size_t needed,
  * bytes. False: no record at all, and nothing was done. */
 bool wm_stretch_done(wm_arena *arena, wm_lane *lane, wm_stretch *stretch,
                      size_t bytes, wm_block **block);
-/* It has none: all is as it was. lost: it has, and the driver does not take it
- * back: it stays on its way for ever. */
+/* It has none: all is as it was. lost: it has, or some of it, and the driver
+ * does not take that back: it is held, and LOST. */
 void wm_stretch_undo(wm_arena *arena, wm_stretch *stretch, bool lost);
 
 /* A range of whole units joins the arena as one hole, for requests as that of

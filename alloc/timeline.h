@@ -179,6 +179,9 @@ warm_status wm_timelines_meet(wm_timelines *set, warm_stream stream,
 bool wm_timelines_mark_point(wm_timelines *set, wm_timeline *timeline,
                              warm_event event);
 void wm_timelines_let_go(wm_timelines *set, wm_timeline *timeline);
+/* How many have entries; the first of them with a reference, now the last. */
+size_t wm_timelines_busy(wm_timelines *set);
+wm_timeline *wm_timeline_rotate(wm_timelines *set);
 uint64_t wm_timeline_id(const wm_timeline *timeline);
 /* WM_DEVICE_UNKNOWN: it was first met while it captured. */
 int wm_timeline_device(const wm_timeline *timeline);

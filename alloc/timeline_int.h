@@ -152,9 +152,6 @@ warm_status wm_timeline_synchronize(wm_timelines *set, wm_timeline *t);
  * comes.
  */
 void wm_timeline_make_busy(wm_timelines *set, wm_timeline *t, uint64_t since);
-/* How many are on it; the first of them with a reference, now the last. */
-size_t wm_timelines_busy(wm_timelines *set);
-wm_timeline *wm_timeline_rotate(wm_timelines *set);
 
 /* Records on t's stream, with a fresh event if the use has none. *capture is
  * written on success; nothing was recorded if it is not NONE. */

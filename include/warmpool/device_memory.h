@@ -36,9 +36,11 @@
  * For programs whose sizes change, and those that fill a device: they hold
  * less. It costs more calls to the driver, of some microseconds a unit, and:
  *   - CUDA does not wait for work when such memory goes back. So warmpool does,
- *     for the streams: what was freed in the order of a stream that is not
- *     adopted stays until that is retired, whatever is emptied; so it does for
- *     default streams but the legacy one of the thread's current device
+ *     for the streams, also those that freed blocks wait for before a request
+ *     ends out of memory. What was freed in the order of a stream that is not
+ *     adopted, or a default one but the legacy one of the thread's current
+ *     device, goes only when the cache is emptied or trimmed: the device is
+ *     waited for then, and no stream of it may capture, announced or not
  *   - it cannot be shared with other processes (ipc.h), nor is it mapped for
  *     other devices; copies between devices work
  *   - a range counts as one segment while any memory is in it
@@ -148,7 +150,7 @@ WARM_API warm_status warm_device_reset_totals(warm_runtime *runtime,
 /* Returns every segment without live or pending blocks to the driver, whatever
  * streams its parts belong to (row C8): CUDA waits for the device. Of
  * expandable ones every unit without such blocks; see above. While a capture is
- * announced nothing goes back.
+ * announced nothing goes back, and nobody is waited for.
  * released: bytes returned, may be null. Status: also DRIVER_ERROR. */
 WARM_API warm_status warm_device_empty_cache(warm_runtime *runtime, int device,
                                              size_t *released);

@@ -84,19 +84,27 @@ typedef struct wm_ipc_name {
  *                      to them; nothing is there yet
  * range_commit         puts memory into a part of a range, whole units
  * range_decommit       takes it out of there: waits for nothing, and work that
- *                      is queued and touches it breaks
+ *                      is queued and touches it breaks.
+ *                      Both: *torn (may be null) is set, and else left alone,
+ *                      where it failed in the middle and could not be undone:
+ *                      some of the part has memory, and it is to be left alone
  * range_release        of range_reserve; no memory is in it any more
  * device_synchronize   waits for all that is queued on a device; not in a
- * capture, whoever captures; NOT_READY: something is held by a test device_id
- * see wm_device_id; makes no context ipc_export           names memory of
- * device_alloc, by its first byte ipc_open             maps memory that another
- * process has named; UNAVAILABLE if there is none of that name: the process has
- * ended, has freed it, or is this one ipc_close            of ipc_open; may
- * wait for the device stream_create        non-blocking stream stream_destroy
- * returns at once, the work goes on stream_info          resolves the default
- * streams for the calling thread and its current device; INVALID_STREAM if
- * unknown; legal at any time, see wm_stream_info stream_query         OK or
- * NOT_READY; not in a capture stream_synchronize   waits; not in a capture
+ *                      capture, whoever captures; NOT_READY: something is held
+ *                      by a test
+ * device_id            see wm_device_id; makes no context
+ * ipc_export           names memory of device_alloc, by its first byte
+ * ipc_open             maps memory that another process has named; UNAVAILABLE
+ *                      if there is none of that name: the process has ended,
+ *                      has freed it, or is this one
+ * ipc_close            of ipc_open; may wait for the device
+ * stream_create        non-blocking stream
+ * stream_destroy       returns at once, the work goes on
+ * stream_info          resolves the default streams for the calling thread and
+ *                      its current device; INVALID_STREAM if unknown; legal at
+ *                      any time, see wm_stream_info
+ * stream_query         OK or NOT_READY; not in a capture
+ * stream_synchronize   waits; not in a capture
  * stream_wait_event    later work on stream waits for event
  * stream_capture       see wm_capture; legal at any time
  * event_create         no timing; belongs to device
@@ -144,11 +152,13 @@ typedef struct wm_ipc_name {
     X(range_reserve, (wm_driver * d, int device, size_t bytes, void **range),  \
       (d, device, bytes, range))                                               \
     X(range_commit,                                                            \
-      (wm_driver * d, int device, void *range, size_t offset, size_t bytes),   \
-      (d, device, range, offset, bytes))                                       \
+      (wm_driver * d, int device, void *range, size_t offset, size_t bytes,    \
+       bool *torn),                                                            \
+      (d, device, range, offset, bytes, torn))                                 \
     X(range_decommit,                                                          \
-      (wm_driver * d, int device, void *range, size_t offset, size_t bytes),   \
-      (d, device, range, offset, bytes))                                       \
+      (wm_driver * d, int device, void *range, size_t offset, size_t bytes,    \
+       bool *torn),                                                            \
+      (d, device, range, offset, bytes, torn))                                 \
     X(range_release, (wm_driver * d, int device, void *range, size_t bytes),   \
       (d, device, range, bytes))                                               \
     X(device_synchronize, (wm_driver * d, int device), (d, device))            \

@@ -164,11 +164,12 @@ static bool map_part(char *part, size_t bytes, bool with)
 }
 
 warm_status wm_host_range_commit(wm_driver *d, int device, void *range,
-                                 size_t offset, size_t bytes)
+                                 size_t offset, size_t bytes, bool *torn)
 {
     wm_host *host = wm_host_of(d);
     warm_status status = wm_host_charge(host, device, bytes, "range_commit");
 
+    (void)torn; /* all or nothing */
     if (status != WARM_OK) {
         return status;
     }
@@ -187,11 +188,12 @@ warm_status wm_host_range_commit(wm_driver *d, int device, void *range,
 }
 
 warm_status wm_host_range_decommit(wm_driver *d, int device, void *range,
-                                   size_t offset, size_t bytes)
+                                   size_t offset, size_t bytes, bool *torn)
 {
     wm_host *host = wm_host_of(d);
     warm_status status = claim(host, device, range, offset, bytes, false);
 
+    (void)torn;
     if (status != WARM_OK) {
         return status;
     }

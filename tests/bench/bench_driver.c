@@ -186,8 +186,9 @@ static warm_status bench_range_reserve(wm_driver *d, int device, size_t bytes,
 }
 
 static warm_status bench_range_commit(wm_driver *d, int device, void *range,
-                                      size_t offset, size_t bytes)
+                                      size_t offset, size_t bytes, bool *torn)
 {
+    (void)torn;
     (void)device;
     (void)range;
     (void)offset;
@@ -196,8 +197,9 @@ static warm_status bench_range_commit(wm_driver *d, int device, void *range,
 }
 
 static warm_status bench_range_decommit(wm_driver *d, int device, void *range,
-                                        size_t offset, size_t bytes)
+                                        size_t offset, size_t bytes, bool *torn)
 {
+    (void)torn;
     (void)device;
     (void)range;
     (void)offset;

@@ -25,7 +25,7 @@ static struct CUctx_st primary[STANDIN_DEVICES_MAX]; /* mutex */
 static wm_driver *host;                              /* const after start */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static _Atomic int device_count, compute_major = 9, driver_too_old;
-static _Atomic bool has_ranges = true;
+static _Atomic int has_ranges = 1;
 
 static _Thread_local CUcontext stack[STACK];
 static _Thread_local int depth;
@@ -105,7 +105,7 @@ void standin_compute(int major)
 
 void standin_ranges(int has)
 {
-    has_ranges = has != 0;
+    has_ranges = has;
 }
 
 void standin_driver_too_old(int too_old)
@@ -273,7 +273,10 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute,
         *value = compute_major;
         break;
     case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
-        *value = has_ranges;
+        *value = has_ranges != 0;
+        break;
+    case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED:
+        *value = has_ranges == 2;
         break;
     default:
         *value = 0;

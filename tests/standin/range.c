@@ -14,7 +14,8 @@ struct range {
     struct range *next;
     CUdeviceptr base;
     size_t bytes;
-    int device; /* of the host device: that which reserved it */
+    int device;     /* of the host device: that which reserved it */
+    size_t *mapped; /* by units: bytes of the mapping that begins there */
 };
 
 enum { DEVICE_SHIFT = 56 }; /* in a handle, above its bytes */
@@ -96,6 +97,7 @@ CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment,
     made->base = (uintptr_t)base;
     made->bytes = size;
     made->device = standin_current_device();
+    made->mapped = calloc(size / unit(d), sizeof *made->mapped);
     pthread_mutex_lock(&mutex);
     made->next = ranges;
     ranges = made;
@@ -116,6 +118,7 @@ static void forget(CUdeviceptr base)
     gone = *link;
     *link = gone->next;
     pthread_mutex_unlock(&mutex);
+    free(gone->mapped);
     free(gone);
 }
 
@@ -146,6 +149,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
 
     ENTER(cuMemCreate)
     (void)flags;
+    standin_flagged("cuMemCreate", prop->allocFlags.gpuDirectRDMACapable);
     if (d == NULL) {
         return CUDA_ERROR_DEINITIALIZED;
     }
@@ -175,6 +179,7 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
 {
     wm_driver *d = standin_driver();
     struct range range;
+    CUresult code;
 
     ENTER(cuMemMap)
     (void)flags;
@@ -188,9 +193,13 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
         standin_note_misuse("cuMemMap of %zu bytes: not the handle's", size);
         return CUDA_ERROR_INVALID_VALUE;
     }
-    return result(d->ops->range_commit(d, range.device,
+    code = result(d->ops->range_commit(d, range.device,
                                        (void *)(uintptr_t)range.base,
-                                       ptr - range.base, size));
+                                       ptr - range.base, size, NULL));
+    if (code == CUDA_SUCCESS) {
+        range.mapped[(ptr - range.base) / unit(d)] = size;
+    }
+    return code;
 }
 
 CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size,
@@ -218,7 +227,11 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
     if (d == NULL || range.bytes == 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
+    if (range.mapped[(ptr - range.base) / unit(d)] != size) {
+        standin_note_misuse("cuMemUnmap of %zu bytes: no mapping", size);
+        return CUDA_ERROR_INVALID_VALUE;
+    }
     return result(d->ops->range_decommit(d, range.device,
                                          (void *)(uintptr_t)range.base,
-                                         ptr - range.base, size));
+                                         ptr - range.base, size, NULL));
 }

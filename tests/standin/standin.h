@@ -43,7 +43,8 @@ uint64_t standin_contexts(int device);
 void standin_devices(int count);
 /* Major number of the compute capability; 9 at first. */
 void standin_compute(int major);
-/* Whether devices have virtual memory; they do at first. */
+/* Whether devices have virtual memory, as they do at first; 2: of a sort that
+ * network cards may reach directly. */
 void standin_ranges(int has);
 /* Initialisation fails with cudaErrorInsufficientDriver. */
 void standin_driver_too_old(int too_old);

@@ -316,8 +316,8 @@ static warm_status use_range(struct pass *p, int device)
     if ((status = wm_driver_range_unit(d, device, &unit)) != WARM_OK ||
         (status = wm_driver_range_reserve(d, device, 3 * unit, &p->range)) !=
             WARM_OK ||
-        (status = wm_driver_range_commit(d, device, p->range, unit,
-                                         2 * unit)) != WARM_OK) {
+        (status = wm_driver_range_commit(d, device, p->range, unit, 2 * unit,
+                                         NULL)) != WARM_OK) {
         return status;
     }
     p->committed = true;
@@ -330,9 +330,9 @@ static warm_status decommit(struct pass *p, int device)
     size_t unit = 0;
     warm_status status = wm_driver_range_unit(d, device, &unit);
 
-    return status != WARM_OK
-               ? status
-               : wm_driver_range_decommit(d, device, p->range, unit, 2 * unit);
+    return status != WARM_OK ? status
+                             : wm_driver_range_decommit(d, device, p->range,
+                                                        unit, 2 * unit, NULL);
 }
 
 static warm_status release(struct pass *p, int device)
@@ -855,19 +855,97 @@ START_TEST(test_C8_a_commit_that_fails_in_the_middle_leaves_nothing)
     before = free_bytes();
     standin.standin_fail("cuMemCreate", 3, 0, CUDA_ERROR_OUT_OF_MEMORY);
     wt_fails(WARM_OUT_OF_MEMORY,
-             wm_driver_range_commit(d, 1, range, 0, 4 * unit));
+             wm_driver_range_commit(d, 1, range, 0, 4 * unit, NULL));
     ck_assert_uint_eq(free_bytes(), before);
-    wt_ok(wm_driver_range_commit(d, 1, range, 0, 4 * unit));
+    wt_ok(wm_driver_range_commit(d, 1, range, 0, 4 * unit, NULL));
     ck_assert_uint_eq(free_bytes(), before - 4 * unit);
     ck_assert_uint_eq(standin.standin_calls("cuMemCreate"), 7);
     ck_assert_uint_eq(standin.standin_calls("cuMemRelease"), 6);
-    wt_ok(wm_driver_range_decommit(d, 1, range, unit, 2 * unit));
+    wt_ok(wm_driver_range_decommit(d, 1, range, unit, 2 * unit, NULL));
     ck_assert_uint_eq(free_bytes(), before - 2 * unit);
-    wt_ok(wm_driver_range_decommit(d, 1, range, 0, unit));
-    wt_ok(wm_driver_range_decommit(d, 1, range, 3 * unit, unit));
+    wt_ok(wm_driver_range_decommit(d, 1, range, 0, unit, NULL));
+    wt_ok(wm_driver_range_decommit(d, 1, range, 3 * unit, unit, NULL));
     wt_ok(wm_driver_range_release(d, 1, range, 4 * unit));
     ck_assert_uint_eq(free_bytes(), before);
     ck_assert_uint_eq(standin.standin_misuse(NULL, 0), 0);
+    close_driver();
+}
+END_TEST
+
+/* Nor is it taken for memory that can be had again if it stays there. */
+START_TEST(test_C8_a_commit_that_cannot_be_undone_says_so)
+{
+    bool torn = false;
+    size_t unit = 0;
+    void *range = NULL;
+
+    wt_ok(wm_driver_range_unit(d, 1, &unit));
+    wt_ok(wm_driver_range_reserve(d, 1, 4 * unit, &range));
+    standin.standin_fail("cuMemCreate", 3, 0, CUDA_ERROR_OUT_OF_MEMORY);
+    wt_fails(WARM_OUT_OF_MEMORY,
+             wm_driver_range_commit(d, 1, range, 0, 4 * unit, &torn));
+    ck_assert(!torn);
+    standin.standin_fail("cuMemCreate", 3, 0, CUDA_ERROR_OUT_OF_MEMORY);
+    standin.standin_fail("cuMemUnmap", 2, 0, CUDA_ERROR_UNKNOWN);
+    wt_fails(WARM_OUT_OF_MEMORY,
+             wm_driver_range_commit(d, 1, range, 0, 4 * unit, &torn));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "cuMemCreate"));
+    ck_assert(torn);
+    /* The second of them stays. */
+    wt_ok(wm_driver_range_decommit(d, 1, range, unit, unit, NULL));
+    wt_ok(wm_driver_range_release(d, 1, range, 4 * unit));
+    ck_assert_uint_eq(standin.standin_misuse(NULL, 0), 0);
+    close_driver();
+}
+END_TEST
+
+/* What went before one stayed is had again, or nobody knows what is there. */
+START_TEST(test_C8_a_decommit_that_fails_in_the_middle_keeps_all)
+{
+    bool torn = false;
+    size_t unit = 0, before;
+    void *range = NULL;
+
+    wt_ok(wm_driver_range_unit(d, 1, &unit));
+    wt_ok(wm_driver_range_reserve(d, 1, 4 * unit, &range));
+    wt_ok(wm_driver_range_commit(d, 1, range, 0, 4 * unit, &torn));
+    before = free_bytes();
+    for (uint64_t n = 1; n <= 4; n++) {
+        standin.standin_fail("cuMemUnmap", n, 0, CUDA_ERROR_UNKNOWN);
+        wt_fails(WARM_DRIVER_ERROR,
+                 wm_driver_range_decommit(d, 1, range, 0, 4 * unit, &torn));
+        ck_assert(!torn);
+        ck_assert_uint_eq(free_bytes(), before);
+        ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "cuMemUnmap"));
+    }
+    standin.standin_fail("cuMemUnmap", 3, 0, CUDA_ERROR_UNKNOWN);
+    standin.standin_fail("cuMemCreate", 2, 0, CUDA_ERROR_OUT_OF_MEMORY);
+    wt_fails(WARM_DRIVER_ERROR,
+             wm_driver_range_decommit(d, 1, range, 0, 4 * unit, &torn));
+    ck_assert(torn);
+    wt_ok(wm_driver_range_decommit(d, 1, range, 2 * unit, 2 * unit, NULL));
+    wt_ok(wm_driver_range_release(d, 1, range, 4 * unit));
+    ck_assert_uint_eq(standin.standin_misuse(NULL, 0), 0);
+    close_driver();
+}
+END_TEST
+
+/* Where the device has that network cards may reach memory directly. */
+START_TEST(test_C8_memory_of_ranges_is_for_network_cards_too)
+{
+    size_t unit = 0;
+    void *range = NULL;
+
+    wt_ok(wm_driver_range_unit(d, 1, &unit));
+    wt_ok(wm_driver_range_reserve(d, 1, 4 * unit, &range));
+    for (int has = 1; has <= 2; has++) {
+        standin.standin_ranges(has);
+        wt_ok(wm_driver_range_commit(d, 1, range, 0, unit, NULL));
+        ck_assert_uint_eq(standin.standin_flags("cuMemCreate"),
+                          (unsigned)has - 1);
+        wt_ok(wm_driver_range_decommit(d, 1, range, 0, unit, NULL));
+    }
+    wt_ok(wm_driver_range_release(d, 1, range, 4 * unit));
     close_driver();
 }
 END_TEST
@@ -884,6 +962,48 @@ START_TEST(test_C8_a_device_may_have_no_ranges)
 }
 END_TEST
 
+static unsigned said;
+
+static void count_warnings(void *context, warm_log_level level,
+                           const char *line)
+{
+    (void)context;
+    said += level == WARM_LOG_WARNING && strstr(line, "expandable") != NULL;
+}
+
+/* What a runtime does on such a device that is asked for them. */
+START_TEST(test_C8_G3_without_virtual_memory_segments_are_ordinary)
+{
+    warm_options options = {.size = sizeof options,
+                            .device = "cuda",
+                            .cudart = standin.cudart,
+                            .segment = 8 << 20,
+                            .expandable_segments = "on"};
+    warm_device_stats stats = {.size = sizeof stats};
+    warm_runtime *runtime = NULL;
+    void *block[2] = {NULL};
+
+    standin.standin_ranges(0);
+    warm_log_set(count_warnings, NULL);
+    wt_ok(warm_runtime_create(&options, &runtime));
+    for (int i = 0; i < 2; i++) {
+        wt_ok(warm_device_alloc(runtime, 0, NULL, 3 << 20, &block[i]));
+    }
+    warm_log_set(NULL, NULL);
+    ck_assert_uint_eq(said, DEVICES); /* each device once */
+    ck_assert_uint_eq(standin.standin_calls("cudaMalloc"), 1);
+    ck_assert_uint_eq(standin.standin_calls("cuMemAddressReserve"), 0);
+    wt_ok(warm_device_get_stats(runtime, 0, &stats));
+    ck_assert_uint_eq(stats.all.segments.current, 1);
+    for (int i = 0; i < 2; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+    wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+    ck_assert_uint_eq(standin.standin_calls("cudaFree"), 1);
+    wt_runtime_end(runtime);
+}
+END_TEST
+
 static void add_starting(Suite *suite)
 {
     TCase *tcase = tcase_create("starting");
@@ -897,6 +1017,8 @@ static void add_starting(Suite *suite)
     tcase_add_test(tcase, test_A9_missing_runtime_library_is_named);
     tcase_add_test(tcase, test_A9_wrong_runtime_library_names_the_function);
     tcase_add_test(tcase, test_G3_driver_that_cannot_start_says_why);
+    tcase_add_test(tcase,
+                   test_C8_G3_without_virtual_memory_segments_are_ordinary);
     suite_add_tcase(suite, tcase);
 }
 
@@ -956,6 +1078,10 @@ static void add_errors(Suite *suite)
                         FUNCTIONS);
     tcase_add_test(tcase,
                    test_C8_a_commit_that_fails_in_the_middle_leaves_nothing);
+    tcase_add_test(tcase, test_C8_a_commit_that_cannot_be_undone_says_so);
+    tcase_add_test(tcase,
+                   test_C8_a_decommit_that_fails_in_the_middle_keeps_all);
+    tcase_add_test(tcase, test_C8_memory_of_ranges_is_for_network_cards_too);
     tcase_add_test(tcase, test_C8_a_device_may_have_no_ranges);
     suite_add_tcase(suite, tcase);
 }

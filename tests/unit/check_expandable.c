@@ -5,6 +5,7 @@
 
 #include "alloc/device_space.h"
 #include "alloc/page_map.h"
+#include "runtime/base/status.h"
 #include "runtime/runtime.h"
 
 #include <sched.h>
@@ -39,12 +40,31 @@ static void await(_Atomic bool *flag, bool value)
     }
 }
 
-static warm_status slow_commit(wm_driver *d, int device, void *range,
-                               size_t offset, size_t bytes)
+/* A call that fails, and that part of what it did cannot be undone. */
+static bool tears;
+
+static warm_status tear(bool *torn)
 {
+    *torn = true;
+    return wm_fail(WARM_DRIVER_ERROR, "torn by a test");
+}
+
+static warm_status torn_decommit(wm_driver *d, int device, void *range,
+                                 size_t offset, size_t bytes, bool *torn)
+{
+    return tears ? tear(torn)
+                 : real->range_decommit(d, device, range, offset, bytes, torn);
+}
+
+static warm_status slow_commit(wm_driver *d, int device, void *range,
+                               size_t offset, size_t bytes, bool *torn)
+{
+    if (tears) {
+        return tear(torn);
+    }
     set(&inside, true);
     await(&closed, false);
-    return real->range_commit(d, device, range, offset, bytes);
+    return real->range_commit(d, device, range, offset, bytes, torn);
 }
 
 static void begin(const char *expandable)
@@ -66,6 +86,7 @@ static void setup(void)
     real = runtime->driver->ops;
     ops = *real;
     ops.range_commit = slow_commit;
+    ops.range_decommit = torn_decommit;
     runtime->driver->ops = &ops;
 }
 
@@ -462,6 +483,7 @@ static void nothing(void *argument, unsigned index)
 struct pair {
     wt_gate *gate;
     size_t released;
+    void *block;
 };
 
 static void empty_or_open(void *argument, unsigned index)
@@ -479,7 +501,7 @@ static void empty_or_open(void *argument, unsigned index)
  * waited for. The host device has nothing there else, and the copy crashes. */
 START_TEST(test_C4_C8_memory_goes_back_behind_the_work_on_it)
 {
-    struct pair pair = {NULL, 0};
+    struct pair pair = {NULL, 0, NULL};
     char *block = take(first, 8 * MIB);
 
     fill(block, 8 * MIB, 1);
@@ -517,7 +539,7 @@ static void empty_or_go_on(void *argument, unsigned index)
 /* Not for what the stream is given to do meanwhile: or this hangs. */
 START_TEST(test_C4_C8_work_that_comes_later_is_not_waited_for)
 {
-    struct busy busy = {.pair = {NULL, 0}};
+    struct busy busy = {.pair = {.gate = NULL}};
     char *block = take(first, 8 * MIB);
 
     busy.pair.gate = wt_gate_close(runtime, first);
@@ -545,10 +567,39 @@ START_TEST(test_C8_a_trim_that_is_met_waits_for_nobody)
 }
 END_TEST
 
-/* Of a stream that nobody promised to live nothing can be asked: it keeps what
- * was freed on it until it is retired. */
-START_TEST(test_C4_C8_memory_of_a_stream_that_is_not_adopted_stays)
+/* Of a stream that nobody promised to live nothing can be asked: who empties
+ * the cache waits for the device. */
+START_TEST(test_C4_C8_for_a_stream_that_is_not_adopted_the_device_is_waited_for)
 {
+    struct pair pair = {NULL, 0, NULL};
+    char *block;
+
+    wt_ok(warm_stream_retire(runtime, second));
+    block = take(second, 8 * MIB);
+    pair.gate = wt_gate_close(runtime, second);
+    wt_gate_await(pair.gate);
+    fill(block, 8 * MIB, 2);
+    wt_ok(warm_stream_synchronize(runtime, first));
+    wt_ok(warm_free(block));
+    /* Nobody waits where nothing is to go. */
+    wt_ok(warm_device_trim(runtime, 0, 8 * MIB, &pair.released));
+    ck_assert_uint_eq(pair.released, 0);
+    ck_assert_uint_eq(calls_of("device_synchronize"), 0);
+    wt_threads(2, empty_or_open, &pair);
+    ck_assert_uint_eq(pair.released, 8 * MIB);
+    ck_assert_uint_eq(calls_of("device_synchronize"), 1);
+    check();
+    /* Once it has. */
+    ck_assert_uint_eq(empty(), 0);
+    ck_assert_uint_eq(calls_of("device_synchronize"), 1);
+}
+END_TEST
+
+/* But not while a capture is announced, nor for a request: or this hangs. */
+START_TEST(test_B7_C8_the_device_is_not_waited_for_beside_a_capture)
+{
+    warm_device_info device = {.size = sizeof device};
+    void *pointer = NULL;
     wt_gate *gate;
     char *block;
 
@@ -559,14 +610,15 @@ START_TEST(test_C4_C8_memory_of_a_stream_that_is_not_adopted_stays)
     fill(block, 8 * MIB, 2);
     wt_ok(warm_stream_synchronize(runtime, first));
     wt_ok(warm_free(block));
+    wt_ok(warm_capture_announce(runtime, first));
     ck_assert_uint_eq(empty(), 0);
-    ck_assert_uint_eq(held_now(), 8 * MIB);
+    wt_ok(warm_capture_over(runtime, first));
+    wt_ok(warm_device_get_info(runtime, 0, &device));
+    wt_ok(warm_device_set_memory_fraction(
+        runtime, 0, 8.0 * MIB / (double)device.total_bytes));
+    wt_fails(WARM_OUT_OF_MEMORY, try(first, 2 * MIB, &pointer));
+    ck_assert_uint_eq(calls_of("device_synchronize"), 0);
     wt_gate_open(gate);
-    wt_ok(warm_stream_synchronize(runtime, second));
-    ck_assert_uint_eq(empty(), 0);
-    wt_ok(warm_stream_retire(runtime, second));
-    wt_ok(warm_poll(runtime));
-    ck_assert_uint_eq(empty(), 8 * MIB);
 }
 END_TEST
 
@@ -580,7 +632,7 @@ static void touch(void *block)
 /* The default stream lives for ever. */
 START_TEST(test_C4_C8_the_legacy_stream_is_waited_for)
 {
-    struct pair pair = {NULL, 0};
+    struct pair pair = {NULL, 0, NULL};
     char *block = take(NULL, 8 * MIB);
 
     pair.gate = wt_gate_close(runtime, NULL);
@@ -696,6 +748,53 @@ START_TEST(test_C8_what_the_driver_does_not_take_stays_in_the_cache)
 }
 END_TEST
 
+/* What nobody knows to have memory or not is held, lost, and never touched. */
+START_TEST(test_C2_B14_what_a_commit_leaves_behind_is_lost)
+{
+    void *pointer = NULL;
+    char *block = take(first, 10 * MIB), *other, *base;
+
+    wt_ok(warm_free(block));
+    tears = true;
+    wt_fails(WARM_DRIVER_ERROR, try(first, 14 * MIB, &pointer));
+    tears = false;
+    check();
+    ck_assert_uint_eq(held_now(), 14 * MIB);
+    ck_assert_uint_eq(stats_now().lost, 1);
+    ck_assert_uint_eq(stats_now().lost_bytes, 4 * MIB);
+    wt_fails(WARM_INVALID_POINTER, warm_free(block + 11 * MIB));
+    /* What was claimed for it is there, what comes goes elsewhere. */
+    ck_assert_ptr_eq(take(first, 10 * MIB), block);
+    other = take(first, 4 * MIB);
+    ck_assert_ptr_eq(other, block + 14 * MIB);
+    wt_ok(warm_free(block));
+    wt_ok(warm_free(other));
+    ck_assert_uint_eq(empty(), 14 * MIB);
+    ck_assert_uint_eq(held_now(), 4 * MIB);
+    ck_assert_uint_gt(extent_of(take(first, 3000), &base), 0);
+    wt_ok(warm_free(base));
+}
+END_TEST
+
+START_TEST(test_C8_B14_what_a_decommit_leaves_behind_is_lost)
+{
+    char *block = take(first, 10 * MIB), *other;
+
+    wt_ok(warm_free(block));
+    tears = true;
+    ck_assert_uint_eq(empty(), 0);
+    tears = false;
+    ck_assert_uint_eq(held_now(), 10 * MIB);
+    ck_assert_uint_eq(stats_now().lost_bytes, 10 * MIB);
+    ck_assert_uint_eq(empty(), 0);
+    other = take(first, 10 * MIB);
+    ck_assert_ptr_eq(other, block + 10 * MIB);
+    wt_fails(WARM_INVALID_POINTER, warm_free(block));
+    wt_ok(warm_free(other));
+    ck_assert_uint_eq(empty(), 10 * MIB);
+}
+END_TEST
+
 START_TEST(test_C8_addresses_that_cannot_be_had_are_out_of_memory)
 {
     void *pointer = NULL;
@@ -759,6 +858,141 @@ START_TEST(test_C3_C8_others_go_on_while_one_grows)
     fill(g.got, 14 * MIB, 1);
     assert_filled(g.got, 14 * MIB, 1);
     wt_ok(warm_free(g.got));
+}
+END_TEST
+
+/* A growth of much more than there is, which has had some of it. */
+enum { MUCH = 100 };
+static _Atomic bool refused;
+
+static warm_status doomed_commit(wm_driver *d, int device, void *range,
+                                 size_t offset, size_t bytes, bool *torn)
+{
+    void *some = NULL;
+    size_t available = 0, total = 0;
+    warm_status status;
+
+    if (bytes < MUCH * MIB) {
+        status = real->range_commit(d, device, range, offset, bytes, torn);
+        set(&refused, status != WARM_OK || is_set(&refused));
+        return status;
+    }
+    if (!is_set(&inside)) {
+        wt_ok(real->device_memory(d, device, &available, &total));
+        wt_ok(real->device_alloc(d, device, available - MIB, &some));
+        set(&inside, true);
+        await(&refused, true);
+        wt_ok(real->device_free(d, device, some));
+    }
+    return wm_fail(WARM_OUT_OF_MEMORY, "the device has not so much");
+}
+
+struct two {
+    warm_status status[2];
+    void *got[2];
+};
+
+static void ask_for_much_or_little(void *argument, unsigned index)
+{
+    struct two *two = argument;
+
+    if (index == 1) {
+        await(&inside, true);
+    }
+    two->status[index] = try(index == 0 ? first : second,
+                             (index == 0 ? MUCH : 10) * MIB, &two->got[index]);
+}
+
+/* Who is refused beside it tries again without it. */
+START_TEST(test_C2_C8_a_growth_that_fails_takes_no_other_with_it)
+{
+    struct two two = {{WARM_OK, WARM_OK}, {NULL, NULL}};
+
+    set(&inside, false);
+    set(&refused, false);
+    ops.range_commit = doomed_commit;
+    wt_threads(2, ask_for_much_or_little, &two);
+    ck_assert_int_eq(two.status[0], WARM_OUT_OF_MEMORY);
+    wt_ok(two.status[1]);
+    ck_assert_uint_eq(held_now(), 10 * MIB);
+    wt_ok(warm_free(two.got[1]));
+    /* Nobody waits for one that has tried. */
+    ck_assert_ptr_null(space_now()->growth.alone);
+    wt_ok(warm_free(take(first, 20 * MIB)));
+}
+END_TEST
+
+static void ask_or_open(void *argument, unsigned index)
+{
+    struct pair *pair = argument;
+
+    if (index == 0) {
+        pair->released = (size_t)try(first, 14 * MIB, &pair->block);
+    } else {
+        nothing(pair->gate, 0);
+    }
+}
+
+/* What is freed and waits for a stream is waited for before memory is out. */
+START_TEST(test_C2_C8_a_request_waits_for_what_waits_for_streams)
+{
+    struct pair pair = {NULL, 0, NULL};
+    warm_device_info device = {.size = sizeof device};
+    char *block = take(first, 10 * MIB);
+
+    wt_ok(warm_device_get_info(runtime, 0, &device));
+    wt_ok(warm_device_set_memory_fraction(
+        runtime, 0, 16.0 * MIB / (double)device.total_bytes));
+    pair.gate = wt_gate_close(runtime, second);
+    wt_gate_await(pair.gate);
+    wt_ok(warm_record_stream(block, second));
+    wt_ok(warm_free(block));
+    wt_threads(2, ask_or_open, &pair);
+    ck_assert_int_eq((int)pair.released, WARM_OK);
+    ck_assert_uint_le(held_now(), 16 * MIB);
+    check();
+    wt_ok(warm_free(pair.block));
+}
+END_TEST
+
+static warm_status slow_reserve(wm_driver *d, int device, size_t bytes,
+                                void **range)
+{
+    wt_linger linger = {0};
+
+    set(&inside, true);
+    await(&closed, false);
+    while (wt_lingers(&linger)) { /* for the other one, if it comes */
+    }
+    return real->range_reserve(d, device, bytes, range);
+}
+
+static void ask_for_some(void *argument, unsigned index)
+{
+    struct two *two = argument;
+
+    if (index == 1) {
+        await(&inside, true);
+        set(&closed, false);
+    }
+    two->status[index] =
+        try(index == 0 ? first : second, 6 * MIB, &two->got[index]);
+}
+
+START_TEST(test_C3_C8_two_first_growths_have_one_range)
+{
+    struct two two = {{WARM_OK, WARM_OK}, {NULL, NULL}};
+
+    set(&inside, false);
+    set(&closed, true);
+    ops.range_reserve = slow_reserve;
+    wt_threads(2, ask_for_some, &two);
+    for (int i = 0; i < 2; i++) {
+        wt_ok(two.status[i]);
+        wt_ok(warm_free(two.got[i]));
+    }
+    ck_assert_uint_eq(calls_of("range_reserve"), 1);
+    ck_assert_uint_eq(stats_now().large.segments.current, 1);
 }
 END_TEST
 
@@ -958,8 +1192,18 @@ int main(void)
     tcase_add_test(tcase,
                    test_C8_trim_takes_whole_units_and_no_more_than_it_must);
     tcase_add_test(tcase, test_C4_C8_memory_goes_back_behind_the_work_on_it);
+    tcase_add_test(
+        tcase,
+        test_C4_C8_for_a_stream_that_is_not_adopted_the_device_is_waited_for);
     tcase_add_test(tcase,
-                   test_C4_C8_memory_of_a_stream_that_is_not_adopted_stays);
+                   test_B7_C8_the_device_is_not_waited_for_beside_a_capture);
+    tcase_add_test(tcase, test_C2_B14_what_a_commit_leaves_behind_is_lost);
+    tcase_add_test(tcase, test_C8_B14_what_a_decommit_leaves_behind_is_lost);
+    tcase_add_test(tcase,
+                   test_C2_C8_a_growth_that_fails_takes_no_other_with_it);
+    tcase_add_test(tcase,
+                   test_C2_C8_a_request_waits_for_what_waits_for_streams);
+    tcase_add_test(tcase, test_C3_C8_two_first_growths_have_one_range);
     tcase_add_test(tcase, test_C4_C8_the_legacy_stream_is_waited_for);
     tcase_add_test(tcase, test_C4_C8_work_that_comes_later_is_not_waited_for);
     tcase_add_test(tcase, test_C8_a_trim_that_is_met_waits_for_nobody);

@@ -446,20 +446,20 @@ START_TEST(test_C8_G3_a_range_gets_memory_in_units)
     wt_ok(wm_driver_range_reserve(d, 0, 8 * unit, &range));
     ck_assert_uint_eq((uintptr_t)range % unit, 0);
     ck_assert_uint_eq(free_of(d), RANGE_MEMORY);
-    wt_ok(wm_driver_range_commit(d, 0, range, 2 * unit, 3 * unit));
+    wt_ok(wm_driver_range_commit(d, 0, range, 2 * unit, 3 * unit, NULL));
     ck_assert_uint_eq(free_of(d), RANGE_MEMORY - 3 * unit);
     at = (char *)range + 2 * unit;
     memset(at, 1, 3 * unit);
     wt_fails(WARM_OUT_OF_MEMORY,
-             wm_driver_range_commit(d, 0, range, 5 * unit, 2 * unit));
+             wm_driver_range_commit(d, 0, range, 5 * unit, 2 * unit, NULL));
     wt_fails(WARM_INVALID_ARGUMENT,
              wm_driver_range_release(d, 0, range, 8 * unit));
-    wt_ok(wm_driver_range_decommit(d, 0, range, 3 * unit, unit));
+    wt_ok(wm_driver_range_decommit(d, 0, range, 3 * unit, unit, NULL));
     ck_assert_uint_eq(free_of(d), RANGE_MEMORY - 2 * unit);
     ck_assert_int_eq(at[unit - 1] + at[2 * unit], 2);
-    wt_ok(wm_driver_range_commit(d, 0, range, 3 * unit, unit));
+    wt_ok(wm_driver_range_commit(d, 0, range, 3 * unit, unit, NULL));
     ck_assert_int_eq(at[unit - 1] + at[unit] + at[2 * unit], 2);
-    wt_ok(wm_driver_range_decommit(d, 0, range, 2 * unit, 3 * unit));
+    wt_ok(wm_driver_range_decommit(d, 0, range, 2 * unit, 3 * unit, NULL));
     wt_ok(wm_driver_range_release(d, 0, range, 8 * unit));
     ck_assert_uint_eq(free_of(d), RANGE_MEMORY);
     wt_host_close(d, 0);
@@ -504,21 +504,21 @@ START_TEST(test_C8_G3_what_is_no_range_is_refused)
     ck_assert_ptr_null(range);
     wt_ok(wm_driver_range_reserve(d, 0, 4 * unit, &range));
     wt_fails(WARM_INVALID_POINTER,
-             wm_driver_range_commit(d, 1, range, 0, unit));
+             wm_driver_range_commit(d, 1, range, 0, unit, NULL));
     wt_fails(WARM_INVALID_POINTER,
-             wm_driver_range_commit(d, 0, (char *)range + unit, 0, unit));
+             wm_driver_range_commit(d, 0, (char *)range + unit, 0, unit, NULL));
     wt_fails(WARM_INVALID_ARGUMENT,
-             wm_driver_range_commit(d, 0, range, 4096, unit));
+             wm_driver_range_commit(d, 0, range, 4096, unit, NULL));
     wt_fails(WARM_INVALID_ARGUMENT,
-             wm_driver_range_commit(d, 0, range, 3 * unit, 2 * unit));
-    wt_ok(wm_driver_range_commit(d, 0, range, unit, unit));
+             wm_driver_range_commit(d, 0, range, 3 * unit, 2 * unit, NULL));
+    wt_ok(wm_driver_range_commit(d, 0, range, unit, unit, NULL));
     wt_fails(WARM_INVALID_ARGUMENT,
-             wm_driver_range_commit(d, 0, range, 0, 2 * unit));
+             wm_driver_range_commit(d, 0, range, 0, 2 * unit, NULL));
     wt_fails(WARM_INVALID_ARGUMENT,
-             wm_driver_range_decommit(d, 0, range, 0, 2 * unit));
+             wm_driver_range_decommit(d, 0, range, 0, 2 * unit, NULL));
     wt_fails(WARM_INVALID_POINTER, wm_driver_device_free(d, 0, range));
     ck_assert_uint_eq(free_of(d), RANGE_MEMORY - unit);
-    wt_ok(wm_driver_range_decommit(d, 0, range, unit, unit));
+    wt_ok(wm_driver_range_decommit(d, 0, range, unit, unit, NULL));
     wt_fails(WARM_INVALID_ARGUMENT,
              wm_driver_range_release(d, 0, range, 3 * unit));
     wt_ok(wm_driver_range_release(d, 0, range, 4 * unit));

@@ -288,7 +288,7 @@ START_TEST(test_segment_of_several_streams_goes_and_comes_back)
     segment = wm_arena_detach(&arena, 0);
     ck_assert_ptr_nonnull(segment);
     ck_assert_ptr_null(arena.segments);
-    wm_arena_reattach(&arena, segment);
+    wm_arena_reattach(&arena, segment, false);
     ck_assert(wm_arena_check(&arena));
     /* To whom they belonged before. */
     ck_assert_ptr_null(try(b, 2 * MIB));
@@ -298,7 +298,7 @@ START_TEST(test_segment_of_several_streams_goes_and_comes_back)
     segment = wm_arena_detach(&arena, 0);
     wm_lane_end(&arena, a);
     wm_lane_end(&arena, b);
-    wm_arena_reattach(&arena, segment);
+    wm_arena_reattach(&arena, segment, false);
     ck_assert(wm_arena_check(&arena));
     ck_assert_ptr_nonnull(try(NULL, SEGMENT));
     give(block[0]);

@@ -1,0 +1,164 @@
+/* stretch_return.c: idle parts of segments that stretch, on their way back; see
+ * stretch.h. */
+#include "alloc/arena_int.h"
+
+#include "alloc/page_map.h"
+
+/* The whole units in an idle run. */
+static size_t units_of(const wm_block *run, char **begin)
+{
+    size_t unit = run->segment->unit;
+    uintptr_t first, end;
+
+    if (unit == 0) {
+        return 0;
+    }
+    first = ((uintptr_t)run->base + unit - 1) / unit * unit;
+    end = ((uintptr_t)run->base + run->bytes) / unit * unit;
+    *begin = run->base + (first - (uintptr_t)run->base);
+    return end > first ? end - first : 0;
+}
+
+/* A run of which some may go: the one idle longest, or one of the largest. */
+static wm_block *pick_locked(const wm_arena *arena, enum wm_sort sort,
+                             uint64_t before_ns, bool oldest, wm_block *best)
+{
+    const wm_fit *fit = &arena->common.idle[sort];
+    unsigned least = wm_fit_bin(arena->unit);
+    char *begin = NULL;
+
+    for (unsigned i = WM_FIT_BINS; i-- > least;) {
+        for (wm_block *run = fit->bin[i]; run != NULL; run = run->next_idle) {
+            if (run->idle_since_ns > before_ns || units_of(run, &begin) == 0) {
+                continue;
+            }
+            if (best == NULL ||
+                (oldest ? run->idle_since_ns < best->idle_since_ns
+                        : run->bytes > best->bytes)) {
+                best = run;
+            }
+        }
+        if (best != NULL && !oldest) {
+            break; /* those in lower bins are smaller */
+        }
+    }
+    return best;
+}
+
+/* Cuts the part out of a run that is in no bin; what is left of that is idle
+ * still. */
+static wm_block *cut_part_locked(wm_arena *arena, wm_block *run, char *begin,
+                                 size_t bytes)
+{
+    wm_block *part = run, *rest = NULL;
+
+    if (begin > run->base) {
+        part = wm_run_cut_locked(arena, run, (size_t)(begin - run->base));
+        wm_fit_insert(wm_run_bins(run), run);
+    }
+    if (part->bytes > bytes) {
+        rest = wm_run_cut_locked(arena, part, bytes);
+        wm_fit_insert(wm_run_bins(rest), rest);
+    }
+    return part;
+}
+
+/* Takes units out of an idle run, from its end, on a chain of segments. */
+static wm_segment *detach_locked(wm_arena *arena, wm_block *run, size_t most,
+                                 wm_segment *chain)
+{
+    wm_segment *segment = run->segment, *part;
+    char *begin = NULL;
+    size_t bytes = units_of(run, &begin);
+
+    if (!wm_record_have_locked(arena) ||
+        (part = wm_segment_record_locked(arena, 0)) == NULL) {
+        return NULL;
+    }
+    if (most < bytes) {
+        most = (most + segment->unit - 1) / segment->unit * segment->unit;
+        begin += bytes - most;
+        bytes = most;
+    }
+    wm_fit_remove(wm_run_bins(run), run);
+    run = cut_part_locked(arena, run, begin, bytes);
+    wm_block_set_state(run, WM_BLOCK_VOID);
+    wm_page_map_fill(begin, bytes, NULL, WM_ENTRY_RUN);
+    wm_page_map_set(begin, run, WM_ENTRY_RUN);
+    wm_stretch_tell(segment, begin, bytes, WM_HISTORY_SEGMENT_UNMAP);
+    arena->detached_bytes += bytes;
+    part->base = begin;
+    part->bytes = bytes;
+    part->arena = arena;
+    part->unit = 0;
+    part->first = run;
+    part->of = segment;
+    part->next = chain;
+    return part;
+}
+
+/* All that may go: there is nothing to choose. What is left of a run stands in
+ * a bin below. */
+static wm_segment *detach_all_locked(wm_arena *arena, enum wm_sort sort,
+                                     uint64_t before_ns, wm_segment *chain)
+{
+    const wm_fit *fit = &arena->common.idle[sort];
+    unsigned least = wm_fit_bin(arena->unit);
+
+    for (unsigned i = WM_FIT_BINS; i-- > least;) {
+        for (wm_block *run = fit->bin[i], *next; run != NULL; run = next) {
+            char *begin = NULL;
+            wm_segment *part = NULL;
+
+            next = run->next_idle;
+            if (run->idle_since_ns <= before_ns && units_of(run, &begin) > 0) {
+                part = detach_locked(arena, run, SIZE_MAX, chain);
+            }
+            chain = part != NULL ? part : chain;
+        }
+    }
+    return chain;
+}
+
+wm_segment *wm_stretch_detach_locked(wm_arena *arena, wm_segment *chain,
+                                     size_t bytes, uint64_t before_ns,
+                                     bool oldest)
+{
+    if (arena->unit > 0 &&
+        bytes >= arena->stats.held_bytes.current - arena->detached_bytes) {
+        chain = detach_all_locked(arena, WM_SORT_LARGE, before_ns, chain);
+        return detach_all_locked(arena, WM_SORT_SMALL, before_ns, chain);
+    }
+    while (arena->unit > 0 && bytes > 0) {
+        wm_block *run =
+            pick_locked(arena, WM_SORT_LARGE, before_ns, oldest, NULL);
+        wm_segment *part;
+
+        run = pick_locked(arena, WM_SORT_SMALL, before_ns, oldest, run);
+        part = run != NULL ? detach_locked(arena, run, bytes, chain) : NULL;
+        if (part == NULL) {
+            break;
+        }
+        chain = part;
+        bytes -= part->bytes < bytes ? part->bytes : bytes;
+    }
+    return chain;
+}
+
+void wm_stretch_released_locked(wm_arena *arena, wm_segment *part)
+{
+    wm_arena_note_part_locked(arena, part->of, part->bytes, false);
+    wm_hole_put_locked(arena, part->first);
+    wm_segment_record_give_locked(arena, part);
+}
+
+void wm_stretch_reattach_locked(wm_arena *arena, wm_segment *part, bool torn)
+{
+    if (torn) {
+        wm_stretch_lost_locked(arena, part->of, part->first);
+    } else {
+        wm_stretch_fill_locked(arena, part->of, part->first);
+    }
+    wm_stretch_tell(part->of, part->base, part->bytes, WM_HISTORY_SEGMENT_MAP);
+    wm_segment_record_give_locked(arena, part);
+}
