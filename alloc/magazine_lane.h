@@ -14,8 +14,8 @@
  * the stream up again, and goes on with the set if it is the same one; or gives
  * its blocks back. A stream that is retired in between leaves a set that serves
  * nobody: it is given back when the slot is wanted, or memory is. Only adopted
- * streams, and the legacy one, have sets, and none while a capture is
- * announced.
+ * streams have sets, and none while a capture is announced; and the legacy one,
+ * which cannot capture: what it is given is never a graph's by that.
  *
  * There are WM_LANE_SLOTS for a thread. The number of a set says which it is
  * in, so that a free finds it with one compare. */

@@ -53,8 +53,9 @@ void wm_orders_fini(wm_orders *orders);
 typedef struct wm_order_lane {
     wm_lane *lane;
     bool captured; /* it captures now; the lane may be null then */
-    /* It says before it ends, or is the legacy one, and nobody captures: until
-     * the runtime's stream_epoch changes all of this stays as it is. */
+    /* It says before it ends, and nobody captures; or is the legacy one, which
+     * never ends and never captures: until the runtime's stream_epoch changes
+     * all of this stays as it is. */
     bool known;
 } wm_order_lane;
 

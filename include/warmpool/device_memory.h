@@ -23,7 +23,8 @@
  * adopted streams that they allocated for, the legacy one among them: the next
  * allocation for that stream takes no lock. Before the cache grows, and in
  * warm_device_empty_cache(), that comes back from all threads. Nothing is kept
- * while a capture is announced, nor where events are traced or a history is.
+ * while a capture is announced, but for the legacy stream, which cannot
+ * capture; nor where events are traced or a history is.
  *
  * Sizes are rounded as in memory.h; blocks are aligned to 512 bytes at least.
  * Requests of up to 1 MiB and larger ones have segments apart, of at least

@@ -324,6 +324,31 @@ START_TEST(test_C1_nothing_is_kept_while_a_capture_is_announced)
 }
 END_TEST
 
+/* It cannot capture: a block of its own is a graph's only by a use on a stream
+ * that does. */
+START_TEST(test_C1_E4_the_legacy_stream_keeps_while_others_capture)
+{
+    void *block = take(NULL, 60 * KIB), *other;
+    warm_graph graph;
+
+    give(block);
+    wt_ok(warm_capture_begin(runtime, stream[0]));
+    ck_assert_ptr_eq(take(NULL, 60 * KIB), block);
+    ck_assert(!atomic_load_explicit(&wm_space_find(block)->captured,
+                                    memory_order_relaxed));
+    give(block);
+    ck_assert_ptr_eq(take(NULL, 60 * KIB), block);
+    wt_ok(warm_record_stream(block, stream[0]));
+    give(block);
+    other = take(NULL, 60 * KIB);
+    ck_assert_ptr_ne(other, block);
+    give(other);
+    ck_assert_uint_eq(stats_now().captured, 1);
+    wt_ok(warm_capture_end(runtime, stream[0], &graph));
+    wt_ok(warm_graph_destroy(runtime, graph));
+}
+END_TEST
+
 /* A use on another stream: the block waits for that. */
 START_TEST(test_C4_a_block_that_is_used_elsewhere_is_not_kept)
 {
@@ -555,6 +580,8 @@ static Suite *lane_suite(void)
     tcase_add_test(tcase,
                    test_C1_what_outlives_its_stream_is_everybodys_at_once);
     tcase_add_test(tcase, test_C1_nothing_is_kept_while_a_capture_is_announced);
+    tcase_add_test(tcase,
+                   test_C1_E4_the_legacy_stream_keeps_while_others_capture);
     tcase_add_test(tcase, test_C4_a_block_that_is_used_elsewhere_is_not_kept);
     tcase_add_loop_test(
         tcase, test_C2_what_another_thread_keeps_is_found_before_growth, 0, 2);
