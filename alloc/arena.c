@@ -58,9 +58,15 @@ static wm_block *get_locked(wm_arena *arena, wm_lane *lane, unsigned size_class,
 wm_block *wm_arena_take_locked(wm_arena *arena, wm_lane *lane, size_t bytes,
                                bool *failed)
 {
-    wm_block *block = get_locked(arena, lane, wm_size_class(bytes),
-                                 wm_size_round(bytes), failed);
+    wm_lane *in = wm_lane_in_locked(arena, lane);
+    wm_block *block = NULL;
 
+    if (in == NULL) {
+        *failed = true;
+    } else {
+        block = get_locked(arena, in, wm_size_class(bytes),
+                           wm_size_round(bytes), failed);
+    }
     if (block != NULL) {
         wm_assert(block->bytes >= bytes);
         wm_block_set_requested(block, bytes);
@@ -76,13 +82,14 @@ unsigned wm_arena_take_batch_locked(wm_arena *arena, wm_lane *lane,
                                     wm_entry *entries)
 {
     size_t bytes = wm_class_bytes(size_class);
+    wm_lane *in = wm_lane_in_locked(arena, lane);
     bool starved = false;
     unsigned taken = 0;
 
     arena->batched = true;
     arena->cut = cut;
-    while (taken < count) {
-        wm_block *block = get_locked(arena, lane, size_class, bytes, &starved);
+    while (taken < count && in != NULL) {
+        wm_block *block = get_locked(arena, in, size_class, bytes, &starved);
 
         if (block == NULL) {
             break;
@@ -110,8 +117,7 @@ static wm_block *take(wm_arena *arena, wm_lane *lane, size_t bytes,
 
     wm_lock_acquire(&arena->lock);
     arena->cut = cut;
-    block = wm_arena_take_locked(arena, lane != NULL ? lane : &arena->common,
-                                 bytes, starved);
+    block = wm_arena_take_locked(arena, lane, bytes, starved);
     arena->cut = WM_CUT_ANY;
     arena->stats.cache_hits += block != NULL;
     wm_lock_release(&arena->lock);
@@ -218,7 +224,7 @@ void wm_arena_init(wm_arena *arena, void *owner, int node)
     wm_lock_init(&arena->lock, WM_RANK_ARENA);
     arena->owner = owner;
     arena->node = node;
-    arena->siblings = arena;
+    wm_arena_join(arena, 1);
 }
 
 void wm_arena_join(wm_arena *arenas, unsigned count)
@@ -228,6 +234,9 @@ void wm_arena_join(wm_arena *arenas, unsigned count)
         arenas[i].shard = i;
         arenas[i].siblings = arenas;
         arenas[i].next_sibling = i + 1 < count ? &arenas[i + 1] : NULL;
+        /* Relaxed: nobody has them yet. */
+        atomic_store_explicit(&arenas[i].common.beside[i], &arenas[i].common,
+                              memory_order_relaxed);
     }
 }
 

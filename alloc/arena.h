@@ -30,8 +30,6 @@ enum wm_cut {
                       are */
 };
 
-enum { WM_SIBLINGS = WM_RANK_ARENA_LAST - WM_RANK_ARENA + 1 };
-
 typedef struct wm_arena {
     /* What frees read. */
     void *owner;                   /* const: the space */
@@ -71,9 +69,9 @@ typedef struct wm_arena {
     wm_lane *spare_lanes;
     uint64_t lanes_made;
     wm_lane *fresh_head,
-        *fresh_tail; /* runs came back, chained by next_fresh */
-    size_t fresh_lanes;
-    size_t own_segments;    /* made for one request each */
+        *fresh_tail;            /* runs came back, chained by next_fresh */
+    _Atomic size_t fresh_lanes; /* relaxed: looked at without the lock */
+    size_t own_segments;        /* made for one request each */
     size_t grown_bytes;     /* obtained although a run apart would have done */
     wm_block *spare_blocks; /* records, chained by next_idle */
     void *record_chunks;    /* what they were cut from */
@@ -121,8 +119,8 @@ void wm_arena_fini(wm_arena *arena);
 /* A LIVE block of at least bytes (1 … WM_REQUEST_MAX), counted as served from
  * the cache, or null on a miss. *starved is set if there was memory for it,
  * but none for a record.
- * lane, here and below: in whose order it will be used and freed; null: in
- * nobody's, it is common again once it is freed. */
+ * lane, here and below: in whose order it will be used and freed, the first of
+ * that stream; null: in nobody's, it is common again once it is freed. */
 wm_block *wm_arena_take(wm_arena *arena, wm_lane *lane, size_t bytes,
                         bool *starved);
 /* The same for who will poll and come again on a miss. */

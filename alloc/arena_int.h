@@ -136,6 +136,23 @@ void wm_slab_move_all_locked(wm_lane *from, wm_lane *to);
 /* The run at a segment's begin; the others follow by after. */
 wm_block *wm_segment_first_run(wm_segment *segment);
 
+/* The lane of a stream in an arena, made if there is none, or the common one
+ * for null; null: no memory for that. lane: the first of the stream, or the
+ * arena's own. */
+wm_lane *wm_lane_make_beside_locked(wm_arena *arena, wm_lane *lane);
+static inline wm_lane *wm_lane_in_locked(wm_arena *arena, wm_lane *lane)
+{
+    wm_lane *in;
+
+    if (lane == NULL) {
+        return &arena->common;
+    }
+    /* Relaxed: under the lock, where it is written. */
+    in =
+        atomic_load_explicit(&lane->beside[arena->shard], memory_order_relaxed);
+    return in != NULL ? in : wm_lane_make_beside_locked(arena, lane);
+}
+
 /* A LIVE block for a request, or null; *failed as above. */
 wm_block *wm_arena_take_locked(wm_arena *arena, wm_lane *lane, size_t bytes,
                                bool *failed);

@@ -1,6 +1,5 @@
 /* arena_stats.c: exact figures, kept under lock arena (row B14). */
 #include "alloc/arena_int.h"
-#include "alloc/page_map.h"
 
 #include <string.h>
 
@@ -370,86 +369,4 @@ void wm_arena_reset_totals(wm_arena *arena)
     arena->stats.spilled = 0;
     arena->stats.double_frees = 0;
     wm_lock_release(&arena->lock);
-}
-
-/* ---- by small and large ------------------------------------------------- */
-
-static void add_split(warm_device_figures *figures, uint64_t blocks,
-                      uint64_t bytes)
-{
-    figures->inactive_split += blocks;
-    figures->inactive_split_bytes += bytes;
-}
-
-/* In the arena, or with a thread that keeps it ready. */
-static bool is_inactive(wm_block *block)
-{
-    return wm_block_state(block) == WM_BLOCK_IDLE ||
-           wm_block_state(block) == WM_BLOCK_CACHED;
-}
-
-/* Those side by side are one once they are all in the arena. */
-static bool is_part_of(const wm_block *run, wm_block *before)
-{
-    return before != NULL && wm_block_state(before) != WM_BLOCK_SLAB &&
-           is_inactive(before) && before->lane == run->lane;
-}
-
-static void add_slab_split(wm_slab *slab, warm_device_figures *figures)
-{
-    for (unsigned i = 0; i < slab->slots; i++) {
-        if (is_inactive(&slab->slot[i])) {
-            add_split(figures, 1, slab->slot_bytes);
-        }
-    }
-}
-
-/* What is idle of a segment, if that is not all of it. */
-static void add_segment_split(wm_segment *segment, warm_device_figures *figures)
-{
-    warm_device_figures own = {.inactive_split = 0};
-
-    for (wm_block *run = wm_segment_first_run(segment); run != NULL;
-         run = run->after) {
-        if (wm_block_state(run) == WM_BLOCK_SLAB) {
-            add_slab_split(wm_block_at(run->base)->slab, &own);
-        } else if (is_inactive(run)) {
-            add_split(&own, !is_part_of(run, run->before), run->bytes);
-        }
-    }
-    if (own.inactive_split_bytes < segment->held) {
-        add_split(figures, own.inactive_split, own.inactive_split_bytes);
-    }
-}
-
-static void show(warm_stat *stat)
-{
-    *stat = wm_stat_shown(stat, UINT64_MAX);
-}
-
-void wm_arena_sorted_stats(wm_arena *arena, warm_device_stats *stats)
-{
-    wm_lock_acquire(&arena->lock);
-    stats->all = arena->sorted->all;
-    stats->small = arena->sorted->small;
-    stats->large = arena->sorted->large;
-    for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
-        add_segment_split(s, s->small ? &stats->small : &stats->large);
-    }
-    stats->retries = arena->stats.retries;
-    stats->failures = arena->stats.failures;
-    stats->captured = arena->stats.captured;
-    stats->captured_bytes = arena->stats.captured_bytes;
-    stats->lost = arena->stats.lost;
-    stats->lost_bytes = arena->stats.lost_bytes;
-    stats->cache_hits = arena->stats.cache_hits;
-    stats->driver_alloc = arena->stats.driver_alloc;
-    stats->driver_free = arena->stats.driver_free;
-    wm_lock_release(&arena->lock);
-    add_split(
-        &stats->all, stats->small.inactive_split + stats->large.inactive_split,
-        stats->small.inactive_split_bytes + stats->large.inactive_split_bytes);
-    each_sorted(&stats->all, show);
-    each_sorted(&stats->small, show);
-    each_sorted(&stats->large, show);
 }

@@ -57,7 +57,7 @@ void wm_duration_add(warm_duration *sum, const warm_duration *one);
 void wm_stats_add(warm_space_stats *sum, const warm_space_stats *one);
 void wm_class_stats_add(warm_class_stats *sum, const warm_class_stats *one);
 
-/* All of an arena that has sorted figures; stats->size is the caller's. */
+/* Adds all of arenas that are siblings and have sorted figures. */
 void wm_arena_sorted_stats(wm_arena *arena, warm_device_stats *stats);
 
 #endif

@@ -44,11 +44,12 @@ unsigned wm_depot_put_locked(wm_arena *arena, unsigned size_class,
                              size_t bytes_max)
 {
     wm_depot *depot = &arena->depot;
-    wm_entry *stack = stack_of(depot, size_class);
     unsigned most = room(depot, size_class, bytes_max);
+    wm_entry *stack;
 
     count = count < most ? count : most;
-    if (stack == NULL || count == 0) {
+    stack = count > 0 ? stack_of(depot, size_class) : NULL;
+    if (stack == NULL) {
         return 0;
     }
     stack += wm_depot_count(depot, size_class);

@@ -32,16 +32,6 @@ static warm_status find_lane(wm_orders *orders, warm_stream stream,
     return status;
 }
 
-/* As a hit knows it. */
-static bool is_known(wm_device_space *d, warm_stream stream,
-                     wm_request *request)
-{
-    wm_window *window = wm_window_mine();
-
-    return window->owner == d->space.runtime &&
-           wm_lane_is_known(window, d->device, stream, request);
-}
-
 static warm_status alloc(wm_device_space *d, warm_stream stream, size_t bytes,
                          void **pointer)
 {
@@ -61,7 +51,8 @@ static warm_status alloc(wm_device_space *d, warm_stream stream, size_t bytes,
         }
     }
     if (status == WARM_OK && request.lane == NULL &&
-        (request.arena->pool != NULL || !is_known(d, stream, &request))) {
+        (request.arena->pool != NULL ||
+         !wm_lane_is_known(&d->space, stream, &request))) {
         status = find_lane(orders, stream, epoch, &request, &captured);
     }
     if (status == WARM_OK) {
@@ -112,9 +103,10 @@ static warm_status alloc_other(warm_runtime *runtime, int device,
     if (wm_magazine_may_hit(window, runtime, bytes, pointer) &&
         turn_to(window, device, stream) &&
         wm_lane_enter(window, runtime, wm_private_routing(runtime), device,
-                      stream) &&
-        wm_lane_alloc(window, bytes, pointer)) {
-        return WARM_OK;
+                      stream)) {
+        return wm_lane_alloc(window, bytes, pointer)
+                   ? WARM_OK
+                   : alloc_missed(window, bytes, pointer);
     }
     return alloc_slow(runtime, device, stream, bytes, pointer);
 }
@@ -125,9 +117,14 @@ static warm_status alloc_other(warm_runtime *runtime, int device,
 static warm_status alloc_missed(wm_window *window, size_t bytes, void **pointer)
 {
     const wm_lane_slot *slot = window->lane_last;
+    warm_runtime *runtime = window->owner;
 
-    return alloc_slow(window->owner, slot->device, slot->stream, bytes,
-                      pointer);
+    if (wm_lane_enter(window, runtime, wm_private_routing(runtime),
+                      slot->device, slot->stream) &&
+        wm_lane_alloc_larger(window, bytes, pointer)) {
+        return WARM_OK;
+    }
+    return alloc_slow(runtime, slot->device, slot->stream, bytes, pointer);
 }
 
 warm_status warm_device_alloc(warm_runtime *runtime, int device,
@@ -225,37 +222,22 @@ warm_status warm_device_cache_info(warm_runtime *runtime, int device,
     return status;
 }
 
-static void add_figures(warm_device_figures *sum,
-                        const warm_device_figures *one)
-{
-#define STAT(name, unit, meaning)  wm_stat_add(&sum->name, &one->name);
-#define COUNT(name, unit, meaning) sum->name += one->name;
-    WARM_DEVICE_STAT_MAP(STAT)
-    WARM_DEVICE_COUNT_MAP(COUNT)
-#undef STAT
-#undef COUNT
-}
-
 /* The arenas' figures; sum: zeros. */
 static void sum_stats(wm_space *space, warm_device_stats *sum)
 {
+    warm_stat *held = &sum->all.reserved_bytes;
+    uint64_t peak;
+
     wm_magazines_settle_all(space);
     for (wm_arena *a = wm_space_arenas(space); a != NULL; a = a->next_arena) {
-        warm_device_stats one = {.size = sizeof one};
-
-        wm_arena_sorted_stats(a, &one);
-        add_figures(&sum->all, &one.all);
-        add_figures(&sum->small, &one.small);
-        add_figures(&sum->large, &one.large);
-        sum->retries += one.retries;
-        sum->failures += one.failures;
-        sum->captured += one.captured;
-        sum->captured_bytes += one.captured_bytes;
-        sum->lost += one.lost;
-        sum->lost_bytes += one.lost_bytes;
-        sum->cache_hits += one.cache_hits;
-        wm_duration_add(&sum->driver_alloc, &one.driver_alloc);
-        wm_duration_add(&sum->driver_free, &one.driver_free);
+        if (a->siblings == a) {
+            wm_arena_sorted_stats(a, sum);
+        }
+    }
+    peak = wm_growth_peak(&space->growth);
+    /* Exact, while nothing comes or goes; see wm_space_stats(). */
+    if (peak >= held->current && peak < held->peak) {
+        held->peak = peak;
     }
 }
 

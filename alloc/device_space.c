@@ -65,9 +65,9 @@ static warm_status give_back(wm_space *space, void *base, size_t bytes)
     return wm_driver_device_free(space->driver, of_space(space)->device, base);
 }
 
-static void miss(wm_space *space, const wm_request *request)
+static void miss(wm_space *space, wm_arena *arena, const wm_request *request)
 {
-    wm_orders_mark(&of_space(space)->orders, request->lane);
+    wm_orders_mark(&of_space(space)->orders, arena, request->lane);
 }
 
 static bool share(wm_space *space, const wm_request *request, bool is_short)
@@ -204,7 +204,9 @@ static warm_status choose_unit(wm_device_space *d, const wm_options *options)
                "its segments do not expand",
                d->device);
     }
-    d->space.arenas[0].unit = unit;
+    for (unsigned i = 0; i < d->space.shards; i++) {
+        d->space.arenas[i].unit = unit;
+    }
     return status;
 }
 
@@ -239,8 +241,10 @@ static warm_status open_one(warm_runtime *runtime, const wm_options *options,
     d->space.polled_by = &runtime->pinned->space.background;
     d->space.segment_bytes =
         round_up(d->space.segment_bytes, WM_DEVICE_SEGMENT);
-    d->space.arenas[0].small_max = WM_DEVICE_SMALL;
-    d->space.arenas[0].sorted = &d->sorted;
+    for (unsigned i = 0; i < d->space.shards; i++) {
+        d->space.arenas[i].small_max = WM_DEVICE_SMALL;
+        d->space.arenas[i].sorted = &d->sorted[i];
+    }
     atomic_store_explicit(&d->space.limit_bytes, 0, memory_order_relaxed);
     status = choose_unit(d, options);
     if (status != WARM_OK) {

@@ -1,7 +1,8 @@
 /* device_space.h: the memory of devices, for runtime.c and what is beside it.
  *
- * One space a device, of one arena: its lanes are the streams (order.h). The
- * public functions of device_memory.h reach it through runtime->device_spaces.
+ * One space a device, of arenas that are siblings: its lanes are the streams
+ * (order.h). The public functions of device_memory.h reach it through
+ * runtime->device_spaces.
  */
 #ifndef WM_DEVICE_SPACE_H
 #define WM_DEVICE_SPACE_H
@@ -20,8 +21,8 @@ typedef struct wm_device_space {
     /* What is held at most before idle segments go, 0: no matter. Relaxed: set
      * at any time. */
     _Atomic size_t collect_bytes;
-    wm_sorted sorted;   /* of the arena */
-    wm_imports imports; /* of other processes */
+    wm_sorted sorted[WM_SIBLINGS]; /* of the arenas */
+    wm_imports imports;            /* of other processes */
 } wm_device_space;
 
 /* What small requests are, and the least that is obtained. */

@@ -51,21 +51,27 @@ void wm_fit_remove(wm_fit *fit, wm_block *block)
     }
 }
 
-/* The first run of the first bin from this one on that has any. */
-static wm_block *first_from(const wm_fit *fit, unsigned bin)
+unsigned wm_fit_next(const wm_fit *fit, unsigned bin)
 {
     unsigned word = bin / 64;
     uint64_t bits;
 
     if (bin >= WM_FIT_BINS) {
-        return NULL;
+        return WM_FIT_BINS;
     }
     bits = fit->filled[word] & (UINT64_MAX << (bin % 64));
     while (bits == 0 && ++word < WM_FIT_WORDS) {
         bits = fit->filled[word];
     }
-    return bits != 0 ? fit->bin[word * 64 + (unsigned)__builtin_ctzll(bits)]
-                     : NULL;
+    return bits != 0 ? word * 64 + (unsigned)__builtin_ctzll(bits)
+                     : WM_FIT_BINS;
+}
+
+/* The first run of the first bin from this one on that has any. */
+static wm_block *first_from(const wm_fit *fit, unsigned bin)
+{
+    bin = wm_fit_next(fit, bin);
+    return bin < WM_FIT_BINS ? fit->bin[bin] : NULL;
 }
 
 static size_t bound_of(unsigned bin)

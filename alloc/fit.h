@@ -34,6 +34,9 @@ void wm_fit_remove(wm_fit *fit, wm_block *block);
  * where it is. */
 wm_block *wm_fit_find(const wm_fit *fit, size_t bytes);
 
+/* The first bin from this one on that has any; WM_FIT_BINS: none. */
+unsigned wm_fit_next(const wm_fit *fit, unsigned bin);
+
 /* Bin of a run of so many bytes. */
 unsigned wm_fit_bin(size_t bytes);
 

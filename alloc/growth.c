@@ -267,7 +267,7 @@ static bool open_any(const struct wm_growing *request)
 
     for (wm_arena *a = wm_arena_next(request->arena, request->arena);
          a != request->arena && !open; a = wm_arena_next(request->arena, a)) {
-        open = wm_arena_open(a, NULL, request->needed);
+        open = wm_arena_open(a, request->lane, request->needed);
     }
     return open;
 }

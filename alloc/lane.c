@@ -5,6 +5,16 @@
 
 #include <string.h>
 
+/* ---- made --------------------------------------------------------------- */
+
+/* Where a lane of a stream is found. Release pairs with the acquire of who asks
+ * for all lanes of a stream. */
+static void show(const wm_arena *arena, wm_lane *first, wm_lane *lane)
+{
+    atomic_store_explicit(&first->beside[arena->shard], lane,
+                          memory_order_release);
+}
+
 static wm_lane *make_locked(wm_arena *arena, uint64_t id)
 {
     wm_lane *lane = arena->spare_lanes;
@@ -20,8 +30,21 @@ static wm_lane *make_locked(wm_arena *arena, uint64_t id)
         lane->made = ++arena->lanes_made;
         lane->next = arena->lanes;
         arena->lanes = lane;
+        show(arena, lane, lane);
     }
     return lane;
+}
+
+wm_lane *wm_lane_make_beside_locked(wm_arena *arena, wm_lane *lane)
+{
+    wm_lane *made = make_locked(arena, lane->id);
+
+    if (made != NULL) {
+        /* Of the stream that asks: it does not end meanwhile. */
+        made->owner = lane->owner;
+        show(arena, lane, made);
+    }
+    return made;
 }
 
 wm_lane *wm_lane_make(wm_arena *arena, uint64_t id)
@@ -60,14 +83,16 @@ uint64_t wm_lane_puts(wm_arena *arena, wm_lane *lane)
     return puts;
 }
 
-size_t wm_lane_fresh(wm_arena *arena)
+/* Relaxed: a number, written under the lock. */
+size_t wm_lane_fresh(const wm_arena *arena)
 {
-    size_t count;
+    return atomic_load_explicit(&arena->fresh_lanes, memory_order_relaxed);
+}
 
-    wm_lock_acquire(&arena->lock);
-    count = arena->fresh_lanes;
-    wm_lock_release(&arena->lock);
-    return count;
+static void count_fresh_locked(wm_arena *arena, size_t change)
+{
+    atomic_store_explicit(&arena->fresh_lanes, wm_lane_fresh(arena) + change,
+                          memory_order_relaxed);
 }
 
 void wm_lane_renew_locked(wm_arena *arena, wm_lane *lane)
@@ -80,7 +105,7 @@ void wm_lane_renew_locked(wm_arena *arena, wm_lane *lane)
     *(arena->fresh_tail != NULL ? &arena->fresh_tail->next_fresh
                                 : &arena->fresh_head) = lane;
     arena->fresh_tail = lane;
-    arena->fresh_lanes++;
+    count_fresh_locked(arena, 1);
 }
 
 void wm_lane_renew(wm_arena *arena, wm_lane *lane)
@@ -99,7 +124,7 @@ static void unlink_fresh_locked(wm_arena *arena, wm_lane *lane,
     if (arena->fresh_tail == lane) {
         arena->fresh_tail = previous;
     }
-    arena->fresh_lanes--;
+    count_fresh_locked(arena, (size_t)-1);
     lane->fresh = false;
 }
 
@@ -136,8 +161,11 @@ static bool each_idle_locked(wm_lane *lane,
                              wm_arena *arena, uint64_t puts, wm_lane *to)
 {
     for (int sort = 0; sort < WM_SORTS; sort++) {
-        for (unsigned i = 0; i < WM_FIT_BINS; i++) {
-            wm_block *run = lane->idle[sort].bin[i];
+        const wm_fit *fit = &lane->idle[sort];
+
+        for (unsigned i = wm_fit_next(fit, 0); i < WM_FIT_BINS;
+             i = wm_fit_next(fit, i + 1)) {
+            wm_block *run = fit->bin[i];
 
             while (run != NULL) {
                 wm_block *next = run->next_idle;

@@ -13,13 +13,22 @@
  * request finds no room but in several of its own and the common ones. A lane
  * does not know its stream, nor an arena what has passed: the space does (see
  * order.h), and says so with wm_lane_passed(). Page-locked memory has the
- * common lane only. */
+ * common lane only.
+ *
+ * A stream has a lane in each of the siblings where it has had memory, made
+ * when it first takes some there. The one in the first of them is made first,
+ * stands for all, and leads to them: a request names that one, whichever of the
+ * siblings it asks. wm_lane_…() is about one lane, wm_lanes_…() about all of a
+ * stream. */
 #ifndef WM_LANE_H
 #define WM_LANE_H
 
 #include "alloc/fit.h"
+#include "runtime/base/lock.h"
 
 struct wm_arena;
+
+enum { WM_SIBLINGS = WM_RANK_ARENA_LAST - WM_RANK_ARENA + 1 };
 
 /* Which segment a run lies in; see wm_arena.small_max and run.c. */
 enum wm_sort { WM_SORT_LARGE, WM_SORT_SMALL, WM_SORT_APART, WM_SORTS };
@@ -39,7 +48,15 @@ typedef struct wm_lane {
     void *owner;                /* of whoever made it; null once it is over */
     bool fresh;                 /* a run came back: in the arena's queue */
     struct wm_lane *next_fresh; /* there */
+    /* By shard; of the first one of a stream those in siblings, too. Release
+     * under lock arena of that sibling, acquire without: made when found. */
+    _Atomic(struct wm_lane *) beside[WM_SIBLINGS];
 } wm_lane;
+
+/* How many runs had come back to each lane of a stream. */
+typedef struct wm_lane_point {
+    uint64_t puts[WM_SIBLINGS];
+} wm_lane_point;
 
 /* A lane without memory; null: no memory for that. id: never used twice, not 0,
  * which is the common lane's. */
@@ -56,10 +73,10 @@ uint64_t wm_lane_puts(struct wm_arena *arena, wm_lane *lane);
  * it is worth asking the stream. */
 bool wm_lane_has_more(struct wm_arena *arena, wm_lane *lane);
 
-/* How many lanes had runs come back since they were taken here; takes the first
- * of them, or null; and puts one back, the last. Who takes one, and what its
- * owner is, agree on a lock of their own with who ends it. */
-size_t wm_lane_fresh(struct wm_arena *arena);
+/* How many lanes had runs come back since they were taken here, as of a moment
+ * ago; takes the first of them, or null; and puts one back, the last. Who takes
+ * one, and what its owner is, agree on a lock of their own with who ends it. */
+size_t wm_lane_fresh(const struct wm_arena *arena);
 wm_lane *wm_lane_take_fresh(struct wm_arena *arena);
 void wm_lane_renew(struct wm_arena *arena, wm_lane *lane);
 void wm_lane_renew_locked(struct wm_arena *arena, wm_lane *lane);
@@ -93,5 +110,24 @@ void wm_lane_end(struct wm_arena *arena, wm_lane *lane);
 
 /* The last run of a lane that is over has left it. Lock arena. */
 void wm_lane_retire_locked(struct wm_arena *arena, wm_lane *lane);
+
+/* ---- all of a stream: lane is the first, arena the one it is in ---------- */
+
+/* Any of them. */
+bool wm_lanes_have_more(struct wm_arena *arena, const wm_lane *lane);
+bool wm_lanes_have_room(struct wm_arena *arena, const wm_lane *lane,
+                        size_t bytes, size_t least);
+void wm_lanes_puts(struct wm_arena *arena, const wm_lane *lane,
+                   wm_lane_point *point);
+void wm_lanes_passed(struct wm_arena *arena, const wm_lane *lane,
+                     const wm_lane_point *point);
+/* Those to which anything came back since are in their arena's queue. */
+void wm_lanes_renew(struct wm_arena *arena, const wm_lane *lane,
+                    const wm_lane_point *point);
+void wm_lanes_yield(struct wm_arena *arena, const wm_lane *from, wm_lane *to,
+                    const wm_lane_point *point);
+void wm_lanes_close(struct wm_arena *arena, const wm_lane *lane);
+/* The first one last. */
+void wm_lanes_end(struct wm_arena *arena, wm_lane *lane);
 
 #endif

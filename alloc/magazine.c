@@ -109,6 +109,9 @@ static wm_block *pop(wm_magazines *set, size_t bytes)
 {
     const wm_entry *entry = wm_magazine_pop(set, bytes, set->lane != NULL);
 
+    if (entry == NULL && set->lane != NULL) {
+        entry = wm_lane_pop_larger(set, bytes);
+    }
     return entry != NULL ? entry->block : NULL;
 }
 
@@ -126,7 +129,7 @@ static enum wm_refill refill(wm_magazines *set, const wm_request *request,
         return WM_REFILL_DONE;
     }
     count = bring(set, m, request->arena, how, &cut);
-    if (count == 0) {
+    if (count == 0 && set->lane == NULL) {
         count = bring_beside(set, m, request->arena);
         cut = false;
     }
@@ -167,7 +170,7 @@ enum wm_refill wm_magazines_refill(wm_space *space, const wm_request *request,
     }
     if (can_serve(set, request)) {
         result = refill(set, request, cut, block);
-        if (wm_unlikely(set->takings >= WM_MEET_TAKINGS) && set->lane == NULL) {
+        if (wm_unlikely(set->takings >= WM_MEET_TAKINGS)) {
             wm_magazines_spread(set);
         }
     } else {

@@ -100,6 +100,7 @@ typedef struct wm_magazines {
     uint64_t stale;  /* entries that somebody else had freed as well */
     wm_arena *arena; /* where it is filled, and its figures go; its blocks are
                         of that or a sibling */
+    const struct wm_space *space; /* const: whose arenas these are */
     uint16_t misses;
     uint16_t takings, met; /* of the arena's lock; times it was held */
     uint8_t classes;       /* in use, numbers of which follow */

@@ -101,6 +101,12 @@ uint64_t wm_magazines_give_beside(wm_magazines *set)
     return blocks;
 }
 
+/* What the depot is to keep at most: nothing of a stream. */
+static size_t depot_bytes(const wm_magazines *set)
+{
+    return set->lane != NULL ? 0 : (size_t)set->bytes_max / DEPOT_PART;
+}
+
 /* As give_to_locked(), into the depot as long as there is room. */
 static unsigned depot_to_locked(wm_magazines *set, wm_magazine *m,
                                 wm_arena *arena, unsigned first)
@@ -118,9 +124,9 @@ static unsigned depot_to_locked(wm_magazines *set, wm_magazine *m,
         while (end < first && arena_of(&entry[end]) == arena) {
             end++;
         }
-        kept = wm_depot_put_locked(arena, (unsigned)(m - set->of),
-                                   entry + begin, end - begin,
-                                   (size_t)set->bytes_max / DEPOT_PART);
+        kept =
+            wm_depot_put_locked(arena, (unsigned)(m - set->of), entry + begin,
+                                end - begin, depot_bytes(set));
         for (unsigned i = begin + kept; i < end; i++) {
             wm_arena_put_locked(arena, entry[i].block);
         }
@@ -210,11 +216,8 @@ void wm_magazine_give_back_half(wm_magazines *set, wm_magazine *m)
     wm_lock_acquire(&set->arena->lock);
     wm_magazine_settle_locked(set, m);
     wm_magazines_settle_sums_locked(set);
-    kept = set->lane != NULL
-               ? 0
-               : wm_depot_put_locked(set->arena, (unsigned)(m - set->of),
-                                     wm_magazine_first(m), oldest,
-                                     (size_t)set->bytes_max / DEPOT_PART);
+    kept = wm_depot_put_locked(set->arena, (unsigned)(m - set->of),
+                               wm_magazine_first(m), oldest, depot_bytes(set));
     give_locked(set, m, kept, oldest);
     wm_lock_release(&set->arena->lock);
     supply->batch = (uint16_t)(supply->batch > 1 ? supply->batch / 2 : 1);

@@ -76,12 +76,12 @@ wm_magazine_note_give(wm_magazines *set, wm_magazine *m, size_t requested,
     }
 }
 
-/* A block of 1 … WM_CLASS_LIMIT bytes, or null. Its entry is free, and as it
- * was. */
+/* A block of a magazine for so many bytes, or null. Its entry is free, and as
+ * it was. */
 static inline __attribute__((always_inline)) const wm_entry *
-wm_magazine_pop(wm_magazines *set, size_t bytes, bool laned)
+wm_magazine_pop_from(wm_magazines *set, wm_magazine *m, size_t bytes,
+                     bool laned)
 {
-    wm_magazine *m = &set->of[wm_size_class_index(bytes)];
     wm_entry *entry;
     wm_block *block;
 
@@ -99,6 +99,14 @@ wm_magazine_pop(wm_magazines *set, size_t bytes, bool laned)
     atomic_store_explicit(&block->state, set->live, memory_order_release);
     wm_magazine_note_take(set, m, entry, bytes, laned);
     return entry;
+}
+
+/* A block of 1 … WM_CLASS_LIMIT bytes, or null; as above. */
+static inline __attribute__((always_inline)) const wm_entry *
+wm_magazine_pop(wm_magazines *set, size_t bytes, bool laned)
+{
+    return wm_magazine_pop_from(set, &set->of[wm_size_class_index(bytes)],
+                                bytes, laned);
 }
 
 /* Takes a block back from its caller; false: there is no room. */

@@ -84,6 +84,10 @@ uint64_t wm_magazines_trade(wm_magazines *set, size_t bytes, wm_block **block);
  * there so often that it had better go to a sibling. */
 enum { WM_MEET_TAKINGS = 128, WM_MEET_OFTEN = 4 };
 void wm_magazines_spread(wm_magazines *set);
+/* A set is filled from an arena from now on, or not any more. */
+void wm_magazines_count_set(wm_arena *arena, int change);
+/* Where a thread that has no set of a space that is laned asks for memory. */
+wm_arena *wm_magazines_first(const struct wm_space *space);
 
 /* A set that is filled from an arena: spare or new; with a number of its own
  * from now on, that no block has, in which slot is to be found; and it goes

@@ -26,6 +26,7 @@ static void end_slot(wm_window *window, wm_lane_slot *slot)
     wm_magazines *set = wm_lane_set(slot);
 
     if (set != NULL) {
+        wm_magazines_count_set(set->arena, -1);
         wm_magazines_retire(set, &slot->set, &slot->live_tag);
         wm_window_clear_lane(slot);
         window->lanes--;
@@ -69,6 +70,8 @@ static wm_magazines *begin(wm_space *space, const wm_request *request,
         return NULL;
     }
     end_slot(window, slot);
+    wm_magazines_count_set(set->arena, 1);
+    set->met = set->takings = 0;
     set->lane = request->lane;
     set->lane_made = request->lane->made;
     slot->stream = request->stream;
@@ -103,23 +106,41 @@ static wm_magazines *get(wm_space *space, const wm_request *request,
 
 /* ---- slow paths ---------------------------------------------------------- */
 
-bool wm_lane_is_known(wm_window *window, int device, warm_stream stream,
-                      wm_request *request)
+/* With the section. slot: of the stream, or null. */
+static bool look(const wm_space *space, const wm_window *window,
+                 const wm_lane_slot *slot, wm_request *request)
 {
-    const wm_lane_slot *slot;
-    bool known;
+    unsigned at = 0;
+    const wm_magazines *set = slot != NULL
+                                  ? wm_lane_set(slot)
+                                  : wm_magazines_next(window, space, &at);
+    bool known =
+        slot != NULL && set != NULL && wm_lane_is_trusted(space->runtime, slot);
 
-    if (!wm_section_enter(&window->section)) {
-        return false;
-    }
-    slot = wm_lane_slot_of(window, device, stream);
-    known = slot != NULL && wm_lane_is_trusted(window->owner, slot);
+    request->arena = set != NULL ? set->arena : NULL;
     if (known) {
-        request->lane = wm_lane_set(slot)->lane;
-        request->stream = stream;
+        request->lane = set->lane;
+        request->stream = slot->stream;
         request->epoch = slot->epoch;
     }
-    wm_section_leave(&window->section);
+    return known;
+}
+
+bool wm_lane_is_known(wm_space *space, warm_stream stream, wm_request *request)
+{
+    wm_window *window = wm_window_mine();
+    bool known = false;
+
+    request->arena = NULL;
+    if (window->owner == space->runtime && wm_section_enter(&window->section)) {
+        known =
+            look(space, window,
+                 wm_lane_slot_of(window, (int)space->place, stream), request);
+        wm_section_leave(&window->section);
+    }
+    if (request->arena == NULL) {
+        request->arena = wm_magazines_first(space);
+    }
     return known;
 }
 

@@ -18,7 +18,10 @@
  * which cannot capture: what it is given is never a graph's by that.
  *
  * There are WM_LANE_SLOTS for a thread. The number of a set says which it is
- * in, so that a free finds it with one compare. */
+ * in, so that a free finds it with one compare.
+ *
+ * Sets are filled from one of the device's arenas: the first, until one meets
+ * other threads there often, and goes to a sibling. */
 #ifndef WM_MAGAZINE_LANE_H
 #define WM_MAGAZINE_LANE_H
 
@@ -44,6 +47,29 @@ static inline bool wm_lane_is_trusted(const warm_runtime *runtime,
      * it from who announced it. It is never 0. */
     return wm_likely(slot->epoch == atomic_load_explicit(&runtime->stream_epoch,
                                                          memory_order_relaxed));
+}
+
+/* Where a class is empty, one of the next two will do, a quarter larger at
+ * most: to cut one costs thirty times as much as a hit. A request finds one of
+ * three much more often than one of one; what is kept need not be as much for
+ * that, so that less is held. Small and large stay apart. */
+enum { WM_LANE_LARGER = 2 };
+
+static inline const wm_entry *wm_lane_pop_larger(wm_magazines *set,
+                                                 size_t bytes)
+{
+    wm_magazine *m = &set->of[wm_size_class_fixed(bytes)];
+    const wm_magazine *end = &set->of[WM_CLASSES];
+    const wm_entry *entry = NULL;
+    uint32_t sort = m->sort;
+
+    for (int i = 0; i < WM_LANE_LARGER && entry == NULL; i++) {
+        if (++m >= end || m->sort != sort) {
+            break;
+        }
+        entry = wm_magazine_pop_from(set, m, bytes, true);
+    }
+    return entry;
 }
 
 /* ---- whole hits --------------------------------------------------------- */
@@ -77,6 +103,20 @@ wm_lane_alloc(wm_window *window, size_t bytes, void **pointer)
         wm_magazine_pop(wm_lane_set(window->lane_last), bytes, true);
 
     if (wm_likely(entry != NULL)) {
+        *pointer = entry->base;
+    }
+    wm_section_leave(&window->section);
+    return entry != NULL;
+}
+
+/* The same for who has missed: of one of the next classes. */
+static inline bool wm_lane_alloc_larger(wm_window *window, size_t bytes,
+                                        void **pointer)
+{
+    const wm_entry *entry =
+        wm_lane_pop_larger(wm_lane_set(window->lane_last), bytes);
+
+    if (entry != NULL) {
         *pointer = entry->base;
     }
     wm_section_leave(&window->section);
@@ -132,9 +172,10 @@ bool wm_lane_free_slow(wm_window *window, wm_block *block);
 
 /* ---- slow paths --------------------------------------------------------- */
 
-/* Whether the calling thread's window, which is of the runtime, knows the lane
- * of a stream; then it is in the request. */
-bool wm_lane_is_known(wm_window *window, int device, warm_stream stream,
+/* Whether the calling thread's window knows the lane of a stream; then it is in
+ * the request. And in any case the arena is that is to be asked: where the
+ * thread has memory of the stream, else of others of the device. */
+bool wm_lane_is_known(struct wm_space *space, warm_stream stream,
                       struct wm_request *request);
 
 /* The set of the calling thread for a request that is in the order of a stream,

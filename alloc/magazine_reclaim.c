@@ -41,7 +41,7 @@ wm_magazines *wm_magazines_next(const wm_window *window, const wm_space *space,
         wm_magazines *set = atomic_load_explicit(&window->lane[(*at)++].set,
                                                  memory_order_acquire);
 
-        if (set != NULL && set->arena->owner == space) {
+        if (set != NULL && set->space == space) {
             return set;
         }
     }
@@ -221,7 +221,7 @@ static void ask_and_try_again(struct reclaim *reclaim)
     try_again(reclaim);
     if (reclaim->block == NULL && space->traits->laned &&
         home_of(reclaim)->pool == NULL) {
-        space->traits->miss(space, reclaim->request);
+        space->traits->miss(space, NULL, reclaim->request);
         wm_space_collect(space);
         try_again(reclaim);
     }

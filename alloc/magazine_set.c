@@ -52,6 +52,7 @@ static wm_magazines *make_set(wm_space *space, wm_arena *arena)
         return NULL;
     }
     set->arena = arena;
+    set->space = space;
     set->bytes_max = (int64_t)space->magazine_bytes;
     for (unsigned i = 0; i < WM_CLASSES; i++) {
         wm_magazine *m = &set->of[i];
@@ -132,8 +133,7 @@ wm_magazines *wm_magazines_make(wm_space *space, wm_arena *arena)
     return set != NULL ? set : make_set(space, arena);
 }
 
-/* A set is filled from an arena from now on, or not any more. */
-static void count_set(wm_arena *arena, int change)
+void wm_magazines_count_set(wm_arena *arena, int change)
 {
     wm_lock_acquire(&arena->siblings->lock);
     arena->sets += (unsigned)change;
@@ -161,7 +161,7 @@ static wm_arena *find_emptier(wm_arena *arena)
  * threads part before they have met: memory in several arenas serves worse. */
 static wm_arena *find_first(const wm_space *space, wm_arena *home)
 {
-    count_set(home, 1);
+    wm_magazines_count_set(home, 1);
     return space->parted ? find_emptier(home) : home;
 }
 
@@ -185,7 +185,7 @@ static wm_magazines *begin_set(wm_space *space, wm_arena *home,
     wm_magazines *set = wm_magazines_make(space, arena);
 
     if (set == NULL) {
-        count_set(arena, -1);
+        wm_magazines_count_set(arena, -1);
         return NULL;
     }
     set->gather.timelines = space->timelines;
@@ -235,7 +235,7 @@ static void move(const wm_space *space, wm_magazines *set, wm_arena *home,
     if (set != NULL && !wm_arena_beside(set->arena, home)) {
         wm_gather_end(set);
         (void)wm_magazines_give_back(set, WM_ALL);
-        count_set(set->arena, -1);
+        wm_magazines_count_set(set->arena, -1);
         set->arena = find_first(space, home);
         renumber(set, window);
     }
@@ -263,6 +263,24 @@ bool wm_magazines_steady(const wm_space *space)
     const wm_magazines *set = set_of_thread(space);
 
     return set != NULL && set->steady;
+}
+
+wm_arena *wm_magazines_first(const wm_space *space)
+{
+    wm_arena *best = space->arenas;
+
+    if (!space->parted) {
+        return best;
+    }
+    if (space->magazine_blocks == 0) {
+        return best + shard_of_thread(space);
+    }
+    wm_lock_acquire(&space->arenas->lock);
+    for (wm_arena *a = best; a != NULL; a = a->next_sibling) {
+        best = a->sets < best->sets ? a : best;
+    }
+    wm_lock_release(&space->arenas->lock);
+    return best;
 }
 
 wm_arena *wm_magazines_arena(wm_space *space, int node)
@@ -339,7 +357,7 @@ void wm_magazines_end(warm_runtime *runtime, wm_window *window)
         return;
     }
     wm_gather_end(set);
-    count_set(set->arena, -1);
+    wm_magazines_count_set(set->arena, -1);
     wm_magazines_retire(set, &window->magazines, &window->live_tag);
 }
 

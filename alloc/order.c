@@ -177,31 +177,35 @@ static bool queue(wm_order *order, wm_block *mark)
     return false;
 }
 
-/* The end of a mark under way looks whether there is more. */
-static bool is_to_be_marked_locked(wm_orders *orders, wm_order *order)
+/* lane: of the stream, to which something came back. The end of a mark under
+ * way looks whether there is more. */
+static bool is_to_be_marked_locked(wm_order *order, wm_arena *arena,
+                                   wm_lane *lane)
 {
     return !order->marking && !order->retired &&
-           wm_timeline_lives(order->timeline) &&
-           wm_lane_has_more(orders->arena, order->lane);
+           wm_timeline_lives(order->timeline) && wm_lane_has_more(arena, lane);
 }
 
-/* Those to be marked, chained; their marks are the caller's. Looks at streams
- * only to which something came back since it was looked at them. */
-static wm_order *choose(wm_orders *orders, const wm_lane *but)
+/* Those to be marked, before a chain; their marks are the caller's. Looks at
+ * streams only to which something came back since it was looked at them. */
+static wm_order *choose(wm_orders *orders, wm_arena *arena, const wm_lane *but,
+                        wm_order *chain)
 {
-    size_t most = wm_lane_fresh(orders->arena);
-    wm_order *chain = NULL;
+    size_t most = wm_lane_fresh(arena);
     wm_lane *lane;
 
+    if (most == 0) {
+        return chain;
+    }
     wm_lock_acquire(&orders->lock);
-    while (most-- > 0 && (lane = wm_lane_take_fresh(orders->arena)) != NULL) {
+    while (most-- > 0 && (lane = wm_lane_take_fresh(arena)) != NULL) {
         wm_order *o = lane->owner;
 
-        if (lane == but) {
-            wm_lane_renew(orders->arena, lane);
-        } else if (o != NULL && is_to_be_marked_locked(orders, o)) {
+        if (o != NULL && o->lane == but) {
+            wm_lane_renew(arena, lane);
+        } else if (o != NULL && is_to_be_marked_locked(o, arena, lane)) {
             o->marking = true;
-            o->marked = wm_lane_puts(orders->arena, lane);
+            wm_lanes_puts(orders->arena, o->lane, &o->marked);
             o->next_to_mark = chain;
             chain = o;
         }
@@ -210,10 +214,15 @@ static wm_order *choose(wm_orders *orders, const wm_lane *but)
     return chain;
 }
 
-void wm_orders_mark(wm_orders *orders, const wm_lane *lane)
+void wm_orders_mark(wm_orders *orders, wm_arena *arena, const wm_lane *lane)
 {
-    wm_order *chain = choose(orders, lane);
+    wm_order *chain = NULL;
 
+    for (wm_arena *a = orders->arena; a != NULL; a = a->next_sibling) {
+        if (arena == NULL || arena == a) {
+            chain = choose(orders, a, lane, chain);
+        }
+    }
     while (chain != NULL) {
         wm_order *next = chain->next_to_mark;
 
@@ -251,17 +260,18 @@ static void let_go(wm_orders *orders, wm_timeline *t)
  * took that. */
 static void end_mark(wm_order *order, bool passed)
 {
+    static const wm_lane_point nothing;
     wm_orders *orders = order->all;
     wm_timeline *t;
 
     wm_lock_acquire(&orders->lock);
     order->marking = false;
     if (passed && !order->over) {
-        wm_lane_passed(orders->arena, order->lane, order->marked);
+        wm_lanes_passed(orders->arena, order->lane, &order->marked);
     }
-    if (!order->over &&
-        (!passed || wm_lane_puts(orders->arena, order->lane) > order->marked)) {
-        wm_lane_renew(orders->arena, order->lane);
+    if (!order->over) {
+        wm_lanes_renew(orders->arena, order->lane,
+                       passed ? &order->marked : &nothing);
     }
     t = wm_order_free_locked(order);
     wm_lock_release(&orders->lock);
@@ -274,7 +284,7 @@ static void end_lane(wm_order *order)
     wm_timeline *t;
 
     wm_lock_acquire(&orders->lock);
-    wm_lane_end(orders->arena, order->lane);
+    wm_lanes_end(orders->arena, order->lane);
     order->over = true;
     t = wm_order_free_locked(order);
     wm_lock_release(&orders->lock);
@@ -348,7 +358,7 @@ static wm_order *take_out(wm_orders *orders, warm_stream stream,
     if (found != NULL) {
         found->retired = true;
         note_retired(orders->timelines, found->id);
-        wm_lane_close(orders->arena, found->lane);
+        wm_lanes_close(orders->arena, found->lane);
     }
     wm_lock_release(&orders->lock);
     return found;

@@ -1,7 +1,7 @@
 /* order.h: in whose order the memory of a device is safe (rows C1, C4): the
  * streams of a device space, and their lanes (lane.h).
  *
- *   stream ──► order ──► lane of the arena
+ *   stream ──► order ──► lanes, one in each of the arenas
  *                │
  *                └──► mark ──► timeline of the stream    a block of no bytes
  *                              … use, use, mark, use …   that is used there
@@ -30,10 +30,10 @@ struct wm_order;
 
 enum { WM_ORDER_BUCKETS = 64 };
 
-/* Of one arena. */
+/* Of one arena and its siblings. */
 typedef struct wm_orders {
     wm_timelines *timelines; /* const */
-    wm_arena *arena;         /* const */
+    wm_arena *arena;         /* const: the first of them */
     int device;              /* const */
     wm_segment *stub;        /* const: where marks lie */
     wm_lock lock;
@@ -69,10 +69,11 @@ warm_status wm_orders_lane(wm_orders *orders, warm_stream stream,
 warm_status wm_order_other_device(warm_stream stream, int its, int device);
 
 /* Queues a mark on every stream but that of lane (null: on all) that has
- * something idle for itself, and none under way. What has passed is common
- * after the next poll. The cost goes by the streams to which memory came back
- * since the last time, and not by all there are. */
-void wm_orders_mark(wm_orders *orders, const wm_lane *lane);
+ * something idle for itself in an arena (null: in any), and none under way. A
+ * mark is for all that the stream has. What has passed is common after the next
+ * poll. The cost goes by the streams to which memory came back since the last
+ * time, and not by all there are. */
+void wm_orders_mark(wm_orders *orders, wm_arena *arena, const wm_lane *lane);
 
 /* Waits until the streams have passed what has come back by now, all of it that
  * is still idle: that is common then. Not for streams that capture, nor for

@@ -9,10 +9,10 @@ typedef struct wm_order {
     uint64_t id;           /* const: of the lane; 0: the legacy stream's */
     warm_stream stream;    /* const; not to be used */
     wm_timeline *timeline; /* const, with a reference; null: legacy */
-    wm_lane *lane;         /* const */
+    wm_lane *lane;         /* const: the first of the stream's */
     wm_block mark, last;   /* the thread that queues it, then the timelines' */
     /* lock orders */
-    uint64_t marked;               /* puts of the lane that mark stands for */
+    wm_lane_point marked;          /* of its lanes, what mark stands for */
     bool marking;                  /* mark is under way, or never comes back */
     bool retired;                  /* the stream: nobody finds it any more */
     bool over;                     /* the lane has ended */

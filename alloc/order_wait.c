@@ -16,16 +16,16 @@
 /* The wait for what had come back to an order's lane by then is over: that is
  * the other lane's, or where there is none common. */
 static void end_wait(wm_orders *orders, wm_order *order, wm_lane *to,
-                     uint64_t puts, bool done)
+                     const wm_lane_point *puts, bool done)
 {
     wm_timeline *t;
 
     wm_lock_acquire(&orders->lock);
     order->waits--;
     if (done && !order->over && to != NULL) {
-        wm_lane_yield(orders->arena, order->lane, to, puts);
+        wm_lanes_yield(orders->arena, order->lane, to, puts);
     } else if (done && !order->over) {
-        wm_lane_passed(orders->arena, order->lane, puts);
+        wm_lanes_passed(orders->arena, order->lane, puts);
     }
     t = wm_order_free_locked(order);
     wm_lock_release(&orders->lock);
@@ -53,11 +53,11 @@ static wm_order *pick_locked(wm_orders *orders, const wm_lane *lane,
                 !wm_timeline_lives(o->timeline)) {
                 continue;
             }
-            if (wm_lane_has_room(orders->arena, o->lane, bytes, bytes)) {
+            if (wm_lanes_have_room(orders->arena, o->lane, bytes, bytes)) {
                 return o;
             }
             if (any &&
-                wm_lane_has_room(orders->arena, o->lane, bytes, WM_PAGE)) {
+                wm_lanes_have_room(orders->arena, o->lane, bytes, WM_PAGE)) {
                 other = o;
             }
         }
@@ -71,14 +71,14 @@ static bool let_wait(wm_orders *orders, wm_order *order, wm_lane *lane,
                      warm_stream stream)
 {
     wm_timelines *set = orders->timelines;
-    uint64_t puts = wm_lane_puts(orders->arena, order->lane);
+    wm_lane_point puts;
     wm_capture capture = WM_CAPTURE_BLOCKED;
     warm_event event = NULL;
-    bool waits =
-        wm_event_pool_take(set->events, orders->device, &event) == WARM_OK;
+    bool waits;
 
+    wm_lanes_puts(orders->arena, order->lane, &puts);
     waits =
-        waits &&
+        wm_event_pool_take(set->events, orders->device, &event) == WARM_OK &&
         wm_driver_stream_capture(set->driver, stream, &capture) == WARM_OK &&
         capture == WM_CAPTURE_NONE &&
         wm_timelines_mark_point(set, order->timeline, event) &&
@@ -86,7 +86,7 @@ static bool let_wait(wm_orders *orders, wm_order *order, wm_lane *lane,
     if (event != NULL) {
         wm_event_pool_put(set->events, orders->device, event);
     }
-    end_wait(orders, order, lane, puts, waits);
+    end_wait(orders, order, lane, &puts, waits);
     return waits;
 }
 
@@ -112,7 +112,7 @@ bool wm_orders_share(wm_orders *orders, wm_lane *lane, size_t bytes, bool any)
         order->waits++;
         wm_lock_release(&orders->lock);
         waited |= let_wait(orders, order, lane, mine->stream);
-        enough = wm_lane_has_room(orders->arena, lane, bytes, bytes);
+        enough = wm_lanes_have_room(orders->arena, lane, bytes, bytes);
         wm_lock_acquire(&orders->lock);
     }
     wm_lock_release(&orders->lock);
@@ -125,7 +125,7 @@ bool wm_orders_share(wm_orders *orders, wm_lane *lane, size_t bytes, bool any)
 /* A stream with something idle for itself, as of so many puts. */
 struct waited {
     wm_order *order;
-    uint64_t puts;
+    wm_lane_point puts;
 };
 
 /* Of those that live, or of the others. */
@@ -133,7 +133,7 @@ static bool is_listed(wm_orders *orders, wm_order *o, bool live)
 {
     return !o->over &&
            live == (!o->retired && wm_timeline_lives(o->timeline)) &&
-           wm_lane_has_more(orders->arena, o->lane);
+           wm_lanes_have_more(orders->arena, o->lane);
 }
 
 /* At most room of them, and how many there are. */
@@ -150,7 +150,7 @@ static size_t list_locked(wm_orders *orders, bool live, struct waited *list,
             if (count < room) {
                 o->waits++;
                 list[count].order = o;
-                list[count].puts = wm_lane_puts(orders->arena, o->lane);
+                wm_lanes_puts(orders->arena, o->lane, &list[count].puts);
             }
             count++;
         }
@@ -210,24 +210,24 @@ static bool wait_for(wm_orders *orders, wm_timeline *t)
 
 /* Of the legacy stream: what is idle in its lane, as of so many puts; null:
  * nothing is. */
-static wm_lane *legacy_of(wm_orders *orders, uint64_t *puts)
+static wm_lane *legacy_of(wm_orders *orders, wm_lane_point *puts)
 {
     wm_lane *lane;
 
     wm_lock_acquire(&orders->lock);
     lane = orders->legacy != NULL ? orders->legacy->lane : NULL;
     wm_lock_release(&orders->lock);
-    if (lane == NULL || !wm_lane_has_more(orders->arena, lane)) {
+    if (lane == NULL || !wm_lanes_have_more(orders->arena, lane)) {
         return NULL;
     }
-    *puts = wm_lane_puts(orders->arena, lane);
+    wm_lanes_puts(orders->arena, lane, puts);
     return lane;
 }
 
 /* The default stream of a device is that of the thread's own one. */
 static void wait_for_legacy(wm_orders *orders)
 {
-    uint64_t puts = 0;
+    wm_lane_point puts;
     wm_lane *lane = legacy_of(orders, &puts);
     int device = WM_DEVICE_UNKNOWN;
 
@@ -235,7 +235,7 @@ static void wait_for_legacy(wm_orders *orders)
         wm_driver_current_device(orders->timelines->driver, &device) ==
             WARM_OK &&
         device == orders->device && wait_for(orders, NULL)) {
-        wm_lane_passed(orders->arena, lane, puts);
+        wm_lanes_passed(orders->arena, lane, &puts);
     }
 }
 
@@ -273,7 +273,7 @@ void wm_orders_wait(wm_orders *orders, bool pending)
     for (size_t i = 0; i < count; i++) {
         wm_order *order = list[i].order;
 
-        end_wait(orders, order, NULL, list[i].puts,
+        end_wait(orders, order, NULL, &list[i].puts,
                  wait_for(orders, order->timeline));
     }
     wm_meta_free(list);
@@ -283,7 +283,7 @@ void wm_orders_wait(wm_orders *orders, bool pending)
 
 void wm_orders_wait_device(wm_orders *orders)
 {
-    uint64_t puts = 0;
+    wm_lane_point puts;
     wm_lane *legacy = legacy_of(orders, &puts);
     size_t count = 0;
     struct waited *list = list_streams(orders, false, &count);
@@ -292,10 +292,10 @@ void wm_orders_wait_device(wm_orders *orders)
                                              orders->device) == WARM_OK;
 
     for (size_t i = 0; i < count; i++) {
-        end_wait(orders, list[i].order, NULL, list[i].puts, done);
+        end_wait(orders, list[i].order, NULL, &list[i].puts, done);
     }
     wm_meta_free(list);
     if (done && legacy != NULL) {
-        wm_lane_passed(orders->arena, legacy, puts);
+        wm_lanes_passed(orders->arena, legacy, &puts);
     }
 }

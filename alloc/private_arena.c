@@ -157,7 +157,7 @@ bool wm_private_keep(wm_block *block, wm_use *uses)
 void wm_private_miss(wm_private_arena *arena, const wm_request *request)
 {
     if (arena->has_orders) {
-        wm_orders_mark(&arena->orders, request->lane);
+        wm_orders_mark(&arena->orders, &arena->arena, request->lane);
     }
 }
 

@@ -178,11 +178,13 @@ static void open_locked(wm_arena *arena, wm_segment *segment)
 
 bool wm_arena_open(wm_arena *arena, wm_lane *lane, size_t bytes)
 {
-    wm_block *run;
+    wm_block *run = NULL;
 
     wm_lock_acquire(&arena->lock);
-    run = find_sort_locked(arena, lane != NULL ? lane : &arena->common,
-                           WM_SORT_APART, bytes);
+    lane = wm_lane_in_locked(arena, lane);
+    if (lane != NULL) {
+        run = find_sort_locked(arena, lane, WM_SORT_APART, bytes);
+    }
     if (run != NULL) {
         open_locked(arena, run->segment);
     }

@@ -210,6 +210,10 @@ static bool grow_locked(wm_arena *arena, wm_lane *lane, void *base,
     bool failed = false;
     wm_segment *segment;
 
+    lane = wm_lane_in_locked(arena, lane);
+    if (lane == NULL) {
+        return false;
+    }
     atomic_fetch_add_explicit(&arena->siblings->grown, segment_bytes,
                               memory_order_relaxed);
     wm_run_note_growth_locked(arena, lane, needed, segment_bytes);
@@ -241,8 +245,7 @@ warm_status wm_arena_grow(wm_arena *arena, wm_lane *lane, void *base,
         return status;
     }
     wm_lock_acquire(&arena->lock);
-    grown = grow_locked(arena, lane != NULL ? lane : &arena->common, base,
-                        segment_bytes, bytes, &taken);
+    grown = grow_locked(arena, lane, base, segment_bytes, bytes, &taken);
     wm_lock_release(&arena->lock);
     if (!grown) {
         return wm_fail(WARM_OUT_OF_MEMORY,

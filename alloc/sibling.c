@@ -93,9 +93,9 @@ wm_block *wm_arena_take_any(wm_arena *arena, wm_lane *lane, size_t bytes,
         block = wm_arena_take(arena, lane, bytes, starved);
     }
     for (wm_arena *a = wm_arena_next(arena, arena);
-         a != arena && block == NULL && lane == NULL && !*starved;
+         a != arena && block == NULL && !*starved;
          a = wm_arena_next(arena, a)) {
-        block = wm_arena_take(a, NULL, bytes, starved);
+        block = wm_arena_take(a, lane, bytes, starved);
     }
     return block;
 }

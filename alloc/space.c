@@ -230,7 +230,7 @@ warm_status wm_space_init(wm_space *space, const wm_space_traits *traits,
 
     memset(space, 0, sizeof *space);
     space->nodes = traits->nodeless ? 1 : runtime->driver->numa.nodes;
-    space->shards = traits->nodeless ? 1 : shards_of(space, options);
+    space->shards = traits->uncached ? 1 : shards_of(space, options);
     space->parted = options->arenas != 0;
     space->arenas =
         wm_meta_alloc((size_t)space->nodes * space->shards * sizeof(wm_arena));

@@ -51,9 +51,11 @@ typedef struct wm_space_traits {
     /* A block of the segment is idle now, and perhaps with somebody else; null:
      * nothing is done then. No lock held. */
     void (*freed)(struct wm_space *space, wm_segment *segment);
-    /* A request misses: what waits for others than who asks is to be asked
-     * after, by the poll that follows; null: nothing does. No lock held. */
-    void (*miss)(struct wm_space *space, const struct wm_request *request);
+    /* A request misses in an arena, or in all (null): what waits there for
+     * others than who asks is to be asked after, by the poll that follows;
+     * null: nothing does. No lock held. */
+    void (*miss)(struct wm_space *space, wm_arena *arena,
+                 const struct wm_request *request);
     /* A request finds nothing: what is idle for others is made safe for it as
      * well, if that can be; null: there is none. is_short: there is no more to
      * be had; else only where one does it. Whether anything was. No lock held.

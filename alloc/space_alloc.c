@@ -80,12 +80,14 @@ static wm_block *take(const wm_request *request)
  * what was taken back from them: a few times is enough to find a moment. */
 enum { RECLAIMS = 8 };
 
-static void note_miss(wm_space *space, const wm_request *request)
+/* arena: null: all of them. */
+static void note_miss(wm_space *space, wm_arena *arena,
+                      const wm_request *request)
 {
     if (request->arena->pool != NULL) {
         wm_private_miss(request->arena->pool, request);
     } else if (space->traits->miss != NULL) {
-        space->traits->miss(space, request);
+        space->traits->miss(space, arena, request);
     }
 }
 
@@ -134,7 +136,7 @@ static warm_status climb(wm_space *space, const wm_request *request,
     bool decays = wm_space_decays(space);
 
     if (decays) {
-        note_miss(space, request);
+        note_miss(space, NULL, request);
         wm_space_poll_now(space);
     }
     *block = take(request);
@@ -161,7 +163,7 @@ static warm_status climb(wm_space *space, const wm_request *request,
         wm_space_ask_callbacks(space, request->bytes)) {
         wm_arena_count_retry(request->arena);
         wm_magazines_flush_all(space);
-        note_miss(space, request);
+        note_miss(space, NULL, request);
         wm_space_collect(space);
         status = wm_spill_obtain(space, request, block);
     }
@@ -203,6 +205,13 @@ static wm_block *take_idle(wm_space *space, const wm_request *request,
                                  cut, &starved);
 }
 
+/* Before neighbours are joined for a request, which takes a walk, the thread's
+ * own magazines are looked into, and others': see wm_magazines_reclaim(). */
+static enum wm_cut cut_for(const wm_request *request)
+{
+    return request->epoch != 0 ? WM_CUT_SINGLE : WM_CUT_ANY;
+}
+
 /* One that is idle in a sibling: of a region that moves over, all of it, or
  * that stays there. */
 static wm_block *take_beside(wm_space *space, const wm_request *request)
@@ -211,12 +220,11 @@ static wm_block *take_beside(wm_space *space, const wm_request *request)
     wm_block *block = NULL;
 
     if (wm_arena_adopt(request->arena, request->bytes)) {
-        block = take_idle(space, request, WM_CUT_ANY);
+        block = take_idle(space, request, cut_for(request));
     }
     beside.arena = wm_arena_next(request->arena, request->arena);
-    while (block == NULL && request->lane == NULL &&
-           beside.arena != request->arena) {
-        block = take_idle(space, &beside, WM_CUT_ANY);
+    while (block == NULL && beside.arena != request->arena) {
+        block = take_idle(space, &beside, cut_for(request));
         beside.arena = wm_arena_next(request->arena, beside.arena);
     }
     return block;
@@ -230,13 +238,11 @@ enum { FEW = 8 };
  * needed for that but silence. */
 static wm_block *take_passed(wm_space *space, const wm_request *request)
 {
-    /* Before neighbours are joined for it, which takes a walk, the thread's own
-     * magazines are looked into, and others': see wm_magazines_reclaim(). */
-    enum wm_cut cut = request->epoch != 0 ? WM_CUT_SINGLE : WM_CUT_ANY;
+    enum wm_cut cut = cut_for(request);
     wm_block *block = NULL;
     uint64_t now = wm_clock_ns();
 
-    note_miss(space, request);
+    note_miss(space, request->arena, request);
     if (wm_gather_poll_mine(space, now)) {
         block = take_idle(space, request, WM_CUT_NONE);
     }
@@ -251,9 +257,15 @@ static wm_block *take_passed(wm_space *space, const wm_request *request)
     if (block == NULL) {
         block = take_beside(space, request);
     }
+    if (block == NULL) {
+        note_miss(space, NULL, request);
+    }
     if (block == NULL && wm_timelines_any(space->timelines)) {
         wm_timelines_poll(space->timelines);
         block = take_idle(space, request, cut);
+    }
+    if (block == NULL && request->lane != NULL) {
+        block = take_beside(space, request); /* what siblings' streams passed */
     }
     wm_space_say_ends(space);
     return block;

@@ -131,10 +131,11 @@ warm_status wm_stretch_claim(wm_arena *arena, wm_lane *lane, size_t needed,
     struct place place;
 
     wm_lock_acquire(&arena->lock);
-    place = choose_locked(arena, lane != NULL ? lane : &arena->common, needed);
+    lane = wm_lane_in_locked(arena, lane);
+    place = choose_locked(arena, lane, needed);
     if (place.hole == NULL) {
         status = WARM_NOT_FOUND;
-    } else if (!wm_record_have_locked(arena)) {
+    } else if (lane == NULL || !wm_record_have_locked(arena)) {
         status = wm_fail(WARM_OUT_OF_MEMORY,
                          "no memory for the allocator's records");
     } else {
@@ -219,9 +220,7 @@ bool wm_stretch_done(wm_arena *arena, wm_lane *lane, wm_stretch *stretch,
         wm_stretch_fill_locked(arena, stretch->segment, part);
         put_claimed_locked(arena, stretch->before);
         put_claimed_locked(arena, stretch->after);
-        *block = bytes > 0 ? wm_arena_take_locked(
-                                 arena, lane != NULL ? lane : &arena->common,
-                                 bytes, &failed)
+        *block = bytes > 0 ? wm_arena_take_locked(arena, lane, bytes, &failed)
                            : NULL;
     }
     wm_lock_release(&arena->lock);

@@ -24,18 +24,23 @@
  * allocation for that stream takes no lock. Before the cache grows, and in
  * warm_device_empty_cache(), that comes back from all threads. Nothing is kept
  * while a capture is announced, but for the legacy stream, which cannot
- * capture; nor where events are traced or a history is.
+ * capture; nor where events are traced or a history is. Where a thread has
+ * nothing of a size it takes what it keeps of one of the two next ones. Below
+ * that threads share arenas as in memory.h (option arenas); a stream's memory
+ * is one in all of them.
  *
- * Sizes are rounded as in memory.h; blocks are aligned to 512 bytes at least.
+ * Sizes are rounded as in memory.h, and may be up to two steps more (37.5 % of
+ * a request above 4 KiB in all); blocks are aligned to 512 bytes at least.
  * Requests of up to 1 MiB and larger ones have segments apart, of at least
  * 2 MiB. Memory is not cleared.
  *
  * Expandable segments (option expandable_segments:on). Memory comes in units
- * (2 MiB) at places of two long ranges of addresses, one for small requests and
- * one for large ones: growth adds to what lies idle at such a place only what
- * is missing, and idle units go back one by one, between live blocks as well.
- * For programs whose sizes change, and those that fill a device: they hold
- * less. It costs more calls to the driver, of some microseconds a unit, and:
+ * (2 MiB) at places of long ranges of addresses, in each arena one for small
+ * requests and one for large ones: growth adds to what lies idle there only
+ * what is missing, and idle units go back one by one, between live blocks as
+ * well. For programs whose sizes change, and those that fill a device: they
+ * hold less. It costs more calls to the driver, of some microseconds a unit,
+ * and:
  *   - CUDA does not wait for work when such memory goes back. So warmpool does,
  *     for the streams, also those that freed blocks wait for before a request
  *     ends out of memory. What was freed in the order of a stream that is not

@@ -27,7 +27,7 @@ extern "C" {
     X_SIZE(segment, (uint64_t)4 << 20, 1 << 16, (uint64_t)1 << 34,             \
            "bytes pinned at once for requests smaller than that, at least")    \
     X_SIZE(arenas, 0, 0, 16,                                                   \
-           "arenas of a NUMA node; 0: where threads meet, at most one a CPU")  \
+           "arenas of a node, of a device; 0: where threads meet, one a CPU")  \
     X_SIZE(pinned_limit, 0, 0, (uint64_t)1 << 50,                              \
            "most bytes of pinned memory held at once, 0 for no limit")         \
     X_ENUM(                                                                    \

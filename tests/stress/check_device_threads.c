@@ -1,6 +1,7 @@
 /* check_device_threads.c: many threads on the memory of one device (rows C1,
  * C4): several streams each and shared ones, that come, go and go on, frees by
- * other threads, the cache emptied all the while; with segments of both kinds.
+ * other threads, the cache emptied all the while; with segments of both kinds,
+ * and with arenas where threads meet, or of a number.
  * Host device, whose memory can be written to: whoever has a block finds in it
  * what it wrote. */
 #include "wt_mail.h"
@@ -141,6 +142,7 @@ START_TEST(test_threads_share_the_memory_of_a_device)
 {
     warm_options options = {.size = sizeof options,
                             .device = "host",
+                            .arenas = _i != 0 ? 3 : 0,
                             .expandable_segments = _i != 0 ? "on" : "off"};
     warm_device_stats stats = {.size = sizeof stats};
 
