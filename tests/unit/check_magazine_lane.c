@@ -132,6 +132,41 @@ START_TEST(test_C1_legacy_stream_keeps_as_well)
 }
 END_TEST
 
+/* Where nothing of its size is kept a request takes what is up to two classes
+ * larger, without a lock; not what is three, nor a large block for a small one.
+ */
+START_TEST(test_C3_C1_a_block_of_the_next_two_classes_will_do)
+{
+    static const struct {
+        size_t kept, asked;
+        bool serves;
+    } row[] = {{72 * KIB, 64 * KIB, true},      {80 * KIB, 64 * KIB, true},
+               {88 * KIB, 64 * KIB, false},     {72 * KIB, 72 * KIB + 1, false},
+               {1152 * KIB, 1024 * KIB, false}, {1280 * KIB, 1025 * KIB, true},
+               {1024 * KIB, 1023 * KIB, true},  {1024 * KIB, 896 * KIB, true},
+               {4 * MIB, 3328 * KIB + 1, true}, {4 * MIB, 3328 * KIB, false}};
+    void *kept = take(stream[0], row[_i].kept), *block;
+    uint64_t locks;
+
+    give(take(stream[0], 512)); /* of a slab */
+    give(kept);
+    locks = wm_lock_taken();
+    block = take(stream[0], row[_i].asked);
+    ck_assert(!row[_i].serves || block == kept);
+    ck_assert(!row[_i].serves || wm_lock_taken() == locks);
+    ck_assert_uint_eq(wm_space_find(block)->bytes,
+                      row[_i].serves ? row[_i].kept
+                                     : wm_size_round(row[_i].asked));
+    ck_assert_uint_eq(stats_now().all.requested_bytes.current, row[_i].asked);
+    ck_assert_uint_eq(stats_now().all.allocated_bytes.current,
+                      wm_space_find(block)->bytes);
+    ck_assert_uint_eq(stats_now().small.allocations.current,
+                      row[_i].asked <= MIB);
+    give(block);
+    ck_assert_uint_eq(stats_now().all.allocated_bytes.current, 0);
+}
+END_TEST
+
 /* Of one that nobody adopted nothing is known; nor of a device that is not. */
 START_TEST(test_C1_streams_that_are_not_adopted_keep_nothing)
 {
@@ -570,6 +605,8 @@ static Suite *lane_suite(void)
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, test_C1_what_is_freed_is_kept_for_its_stream);
     tcase_add_loop_test(tcase, test_C1_legacy_stream_keeps_as_well, 0, 2);
+    tcase_add_loop_test(
+        tcase, test_C3_C1_a_block_of_the_next_two_classes_will_do, 0, 10);
     tcase_add_test(tcase, test_C1_streams_that_are_not_adopted_keep_nothing);
     tcase_add_test(tcase, test_a_set_has_bounds);
     tcase_add_test(tcase, test_C1_slots_are_handed_on);
