@@ -31,7 +31,7 @@
  *
  * Sizes are rounded as in memory.h, and may be up to two steps more (37.5 % of
  * a request above 4 KiB in all); blocks are aligned to 512 bytes at least.
- * Requests of up to 1 MiB and larger ones have segments apart, of at least
+ * Requests of up to 512 KiB and larger ones have segments apart, of at least
  * 2 MiB. Memory is not cleared.
  *
  * Expandable segments (option expandable_segments:on). Memory comes in units
@@ -134,7 +134,7 @@ typedef struct warm_device_figures {
 
 typedef struct warm_device_stats {
     size_t size;                           /* sizeof(warm_device_stats) */
-    warm_device_figures all, small, large; /* small: up to 1 MiB */
+    warm_device_figures all, small, large; /* small: up to 512 KiB */
     uint64_t retries;  /* requests retried after memory was short */
     uint64_t failures; /* requests that ended out of memory */
     uint64_t captured, captured_bytes; /* blocks kept for graphs */

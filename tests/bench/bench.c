@@ -7,7 +7,7 @@
  *   bench one SUBJECT WORK [threads=n] [ops=n] [runs=n] [warm=n/ms] [ms=n]
  *       [events=record/query] [lag=uses/aging] [size=n]  one figure, in this
  *       process
- *   bench peak NAME [lag]             where the bytes of a trace's peak are
+ *   bench peak NAME [lag [SUBJECT]]   where the bytes of a trace's peak are
  *   bench trace NAME FILE             the made trace of a row, for replay */
 #include "tests/bench/made.h"
 #include "tests/bench/peak.h"
@@ -188,8 +188,10 @@ int main(int argc, char **argv)
         return write_trace(argv[2], argv[3]);
     }
     if (strcmp(what, "peak") == 0 && argc > 2) {
-        return bench_peak(argv[2], argc > 3 ? (unsigned)atoi(argv[3]) : 0) ? 0
-                                                                           : 1;
+        return bench_peak(argc > 4 ? argv[4] : "warmpool", argv[2],
+                          argc > 3 ? (unsigned)atoi(argv[3]) : 0)
+                   ? 0
+                   : 1;
     }
     (void)mkdir(folder, 0777);
     for (int i = 0; i < BENCH_SIZES; i++) {
@@ -213,7 +215,7 @@ int main(int argc, char **argv)
     }
     fprintf(stderr, "usage: bench smoke|quick|full|scale|gpu|kinds [FOLDER]\n"
                     "       bench one SUBJECT WORK [key=value...]\n"
-                    "       bench peak tmixed[s]|tserver[s] [lag]\n"
+                    "       bench peak tmixed[s]|tserver[s] [lag [SUBJECT]]\n"
                     "       bench trace tmixed[s]|tserver[s] FILE\n");
     return 2;
 }

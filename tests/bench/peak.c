@@ -20,6 +20,9 @@ static const char *const hole_name[HOLES] = {"64 K", "256 K", "1 M", "4 M",
 static struct waste {
     size_t held, live, rounding, slots, pending, cached;
     size_t hole[HOLES], holes[HOLES]; /* bytes, runs */
+    struct {
+        size_t held, idle, whole;
+    } sort[2]; /* of a device: for large requests, and for small */
 } waste;
 
 static double mib(size_t bytes)
@@ -93,8 +96,11 @@ static void look(void)
     wm_lock_acquire(&arena->lock);
     waste.held = arena->stats.held_bytes.current;
     for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
+        waste.sort[s->small].held += s->held;
+        waste.sort[s->small].whole += s->whole ? s->bytes : 0;
         for (wm_block *run = wm_segment_first_run(s); run != NULL;
              run = run->after) {
+            waste.sort[s->small].idle += wm_run_is_idle(run) ? run->bytes : 0;
             add_run(run);
         }
     }
@@ -135,11 +141,16 @@ static void print(const bench_setup *setup, const bench_result *result)
                hole_name[i], waste.holes[i], mib(waste.hole[i]));
     }
     printf("\n");
+    for (int small = 0; small < 2 && waste.sort[1].held > 0; small++) {
+        printf("  %s %.1f, idle %.1f, whole segments %.1f\n",
+               small ? "small" : "large", mib(waste.sort[small].held),
+               mib(waste.sort[small].idle), mib(waste.sort[small].whole));
+    }
 }
 
-bool bench_peak(const char *work, unsigned lag)
+bool bench_peak(const char *subject, const char *work, unsigned lag)
 {
-    bench_setup setup = {.subject = "warmpool",
+    bench_setup setup = {.subject = subject,
                          .work = work,
                          .threads = 8,
                          .ops = UINT64_MAX,

@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
-/* work: of a trace; lag: of events. Prints; false, with a line on standard
- * error, if it is another. */
-bool bench_peak(const char *work, unsigned lag);
+/* subject: warmpool or warmpool-device; work: of a trace; lag: of events.
+ * Prints; false, with a line on standard error, if it is another. */
+bool bench_peak(const char *subject, const char *work, unsigned lag);
 
 #endif

@@ -9,7 +9,7 @@
  * null, with a line on standard error, if there is none. */
 warm_runtime *bench_runtime(const bench_setup *setup, const char *device);
 
-/* What the subject warmpool allocates from, once it is open. */
+/* What the subject warmpool, or warmpool-device, allocates from, once open. */
 struct wm_arena *bench_arena(void);
 
 #endif

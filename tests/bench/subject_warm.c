@@ -9,6 +9,7 @@
 #include "tests/bench/event.h"
 #include "tests/bench/runtime_on.h"
 
+#include "alloc/device_space.h"
 #include "alloc/pinned.h"
 #include "runtime/runtime.h"
 
@@ -21,6 +22,7 @@ static struct {
     warm_stream *stream;   /* const after open: numbered from 1 */
     bool *made;            /* replay: by the library, not by the driver */
     bool replay;           /* const after open */
+    bool device;           /* const after open: its memory, not the host's */
 } on;
 
 static _Thread_local warm_stream own_stream;
@@ -76,6 +78,7 @@ static bool open_streams(const bench_setup *setup)
 
 static bool open_on(const bench_setup *setup, const char *device)
 {
+    on.device = strcmp(setup->subject, "warmpool-device") == 0;
     on.runtime = bench_runtime(setup, device);
     if (on.runtime == NULL) {
         return false;
@@ -200,7 +203,8 @@ static void bench_record(void *pointer, unsigned stream)
 
 struct wm_arena *bench_arena(void)
 {
-    return &on.runtime->pinned->space.arenas[0];
+    return on.device ? on.runtime->device_spaces[0].space.arenas
+                     : on.runtime->pinned->space.arenas;
 }
 
 static void warm_counts(bench_counts *counts)

@@ -142,8 +142,8 @@ START_TEST(test_C3_C1_a_block_of_the_next_two_classes_will_do)
         bool serves;
     } row[] = {{72 * KIB, 64 * KIB, true},      {80 * KIB, 64 * KIB, true},
                {88 * KIB, 64 * KIB, false},     {72 * KIB, 72 * KIB + 1, false},
-               {1152 * KIB, 1024 * KIB, false}, {1280 * KIB, 1025 * KIB, true},
-               {1024 * KIB, 1023 * KIB, true},  {1024 * KIB, 896 * KIB, true},
+               {576 * KIB, 512 * KIB, false},   {640 * KIB, 513 * KIB, true},
+               {512 * KIB, 511 * KIB, true},    {512 * KIB, 448 * KIB, true},
                {4 * MIB, 3328 * KIB + 1, true}, {4 * MIB, 3328 * KIB, false}};
     void *kept = take(stream[0], row[_i].kept), *block;
     uint64_t locks;
@@ -161,7 +161,7 @@ START_TEST(test_C3_C1_a_block_of_the_next_two_classes_will_do)
     ck_assert_uint_eq(stats_now().all.allocated_bytes.current,
                       wm_space_find(block)->bytes);
     ck_assert_uint_eq(stats_now().small.allocations.current,
-                      row[_i].asked <= MIB);
+                      row[_i].asked <= 512 * KIB);
     give(block);
     ck_assert_uint_eq(stats_now().all.allocated_bytes.current, 0);
 }
