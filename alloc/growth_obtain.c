@@ -329,6 +329,8 @@ warm_status wm_growth_obtain(wm_space *space, struct wm_growing *request,
                       gone);
         if (status == WARM_OK) {
             wm_background_note_held(&space->background);
+        } else {
+            request->vacated++; /* by itself */
         }
         if (status == WARM_OK && request->bytes > 0 && request->block == NULL) {
             status =

@@ -716,6 +716,8 @@ START_TEST(test_C2_C8_a_commit_that_fails_changes_nothing)
     wt_ok(warm_testing_fail(runtime, "range_decommit", 1, 1));
     wt_ok(warm_testing_fail(runtime, "range_commit", 1, 1));
     wt_fails(WARM_OUT_OF_MEMORY, try(first, 14 * MIB, &pointer));
+    /* Once: nobody was beside it. */
+    ck_assert_uint_eq(calls_of("range_commit"), 2);
     ck_assert_ptr_null(pointer);
     check();
     ck_assert_uint_eq(held_now(), 10 * MIB);
