@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <stdint.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -399,6 +400,62 @@ START_TEST(test_C9_damaged_handle_is_refused)
 END_TEST
 
 /* CUDA refuses it as well, but not in words. */
+/* As the library does: FNV-1a of all before it. */
+static warm_ipc_handle checked(warm_ipc_handle handle)
+{
+    const unsigned char *bytes = (const unsigned char *)&handle;
+
+    handle.check = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < offsetof(warm_ipc_handle, check); i++) {
+        handle.check = (handle.check ^ bytes[i]) * UINT64_C(0x100000001b3);
+    }
+    return handle;
+}
+
+/* Whole, and of no memory that there is. */
+START_TEST(test_C9_handle_beyond_its_segment_is_refused)
+{
+    warm_ipc_handle good = wt_peer_export(peer, 0, 0, 4 * KIB, 1), bad[3];
+    void *pointer = &pointer;
+
+    ck_assert_uint_eq(checked(good).check, good.check);
+    bad[0] = bad[1] = bad[2] = good;
+    bad[0].bytes = 0;
+    bad[1].bytes = good.segment_bytes - good.offset + 1;
+    bad[2].offset = good.segment_bytes + 1;
+    for (int i = 0; i < 3; i++) {
+        bad[i] = checked(bad[i]);
+        wt_fails(WARM_INVALID_ARGUMENT,
+                 warm_ipc_open(runtime, &bad[i], &pointer));
+    }
+    ck_assert_ptr_eq(pointer, &pointer);
+    ck_assert_uint_eq(wt_calls(runtime, "ipc_open"), 0);
+    wt_peer_free(peer, 0);
+}
+END_TEST
+
+/* On the host device: the stand-in has had its number of devices. */
+START_TEST(test_C9_memory_of_any_device_is_opened_and_closed)
+{
+    warm_options options = {.size = sizeof options, .host_devices = 2};
+
+    if (!wt_on_host()) {
+        return;
+    }
+    wt_runtime_end(runtime);
+    runtime = wt_runtime(&options);
+    for (int i = 0; i < 2; i++) {
+        warm_ipc_handle handle = wt_peer_export(peer, i, i, 4 * KIB, 1);
+        char *there = open_here(&handle);
+
+        ck_assert_uint_eq(stats_now().opened, 1);
+        wt_ok(warm_ipc_close(runtime, there));
+        ck_assert_uint_eq(stats_now().opened, 0);
+        wt_peer_free(peer, i);
+    }
+}
+END_TEST
+
 START_TEST(test_C9_handle_of_this_very_process_is_refused)
 {
     void *block = take(5000), *pointer = &pointer;
@@ -526,6 +583,8 @@ int main(void)
     tcase_add_test(tcase, test_C9_opened_memory_is_no_block);
     tcase_add_test(tcase, test_C9_only_live_blocks_of_a_device_are_exported);
     tcase_add_test(tcase, test_C9_damaged_handle_is_refused);
+    tcase_add_test(tcase, test_C9_handle_beyond_its_segment_is_refused);
+    tcase_add_test(tcase, test_C9_memory_of_any_device_is_opened_and_closed);
     tcase_add_test(tcase, test_C9_handle_of_this_very_process_is_refused);
     tcase_add_test(tcase, test_C9_device_that_is_not_here_is_named);
     tcase_add_test(tcase, test_C9_other_process_has_ended);

@@ -302,7 +302,9 @@ START_TEST(test_D3_foreign_memory_is_wrapped)
     ck_assert_int_eq(info_of(storage).device, WARM_NO_DEVICE);
     ck_assert_ptr_null(info_of(storage).allocator);
     /* Not ours to look after, and no error. */
+    wt_fails(WARM_INVALID_ARGUMENT, warm_storage_record(NULL, NULL));
     wt_ok(warm_storage_record(storage, NULL));
+    ck_assert_str_eq(warm_last_error_message(), "storage is null");
     warm_storage_release(storage);
     ck_assert_uint_eq(o.freed, 1);
 }
@@ -407,6 +409,7 @@ END_TEST
 /* A user's own: counts, copies with its own hands, and can fail. */
 static struct mine {
     unsigned allocs, frees, copies, records, record_at;
+    size_t copied;
     bool refuses, lies, breaks;
 } mine;
 
@@ -445,6 +448,7 @@ static warm_status copy_mine(void *context, void *destination,
         return WARM_DRIVER_ERROR;
     }
     m->copies++;
+    m->copied = bytes;
     memcpy(destination, source, bytes);
     return WARM_OK;
 }
@@ -487,6 +491,7 @@ START_TEST(test_users_allocator_is_plugged_in)
     ck_assert_uint_eq(info_of(storage).bytes, 2 * SIZE);
     ck_assert_int_eq(((char *)warm_storage_data(storage))[SIZE - 1], 3);
     ck_assert_uint_eq(mine.copies, 1);
+    ck_assert_uint_eq(mine.copied, SIZE);
     /* Both memories, before the copy is queued. */
     ck_assert_uint_eq(mine.records, 2);
     ck_assert_uint_eq(mine.record_at, 0);

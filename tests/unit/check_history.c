@@ -5,8 +5,10 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/meta.h"
 
+#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static wm_history *history;
@@ -129,6 +131,63 @@ START_TEST(test_C7_frames_are_kept_with_the_event)
 }
 END_TEST
 
+/* A writer that comes so late that its slot has a later event: it drops its
+ * own. */
+START_TEST(test_C7_an_older_event_replaces_no_newer_one)
+{
+    _Atomic uint64_t *next;
+    wm_history_event event;
+
+    open_ring(2, 0);
+    next = (_Atomic uint64_t *)(void *)history; /* its first field */
+    for (uint64_t n = 0; n < 6; n++) {
+        put(n);
+    }
+    atomic_store_explicit(next, 3, memory_order_relaxed);
+    put(3);
+    ck_assert_uint_eq(wm_history_dropped(history), 1);
+    ck_assert(wm_history_read(history, 5, &event));
+    ck_assert_uint_eq(event.place, 5);
+}
+END_TEST
+
+/* An event that cannot be read at first: meanwhile others go round the ring,
+ * and come by a slot that is being written. */
+static wm_history_event *slow;
+
+static void go_round(int signal, siginfo_t *info, void *context)
+{
+    (void)signal;
+    (void)info;
+    (void)context;
+    put(1);
+    put(2);
+    (void)mprotect(slow, sizeof *slow, PROT_READ | PROT_WRITE);
+}
+
+START_TEST(test_C7_a_slot_that_is_written_is_left_alone)
+{
+    const struct sigaction action = {.sa_sigaction = go_round,
+                                     .sa_flags = SA_SIGINFO};
+    struct sigaction before;
+    wm_history_event event;
+
+    open_ring(2, 0);
+    slow = mmap(NULL, sizeof *slow, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ck_assert(slow != MAP_FAILED);
+    *slow = event_like(0);
+    ck_assert_int_eq(mprotect(slow, sizeof *slow, PROT_NONE), 0);
+    ck_assert_int_eq(sigaction(SIGSEGV, &action, &before), 0);
+    wm_history_put(history, slow);
+    ck_assert_int_eq(sigaction(SIGSEGV, &before, NULL), 0);
+    ck_assert_uint_eq(wm_history_dropped(history), 1);
+    ck_assert(wm_history_read(history, 1, &event) && is_whole(&event));
+    ck_assert(!wm_history_read(history, 2, &event));
+    munmap(slow, sizeof *slow);
+}
+END_TEST
+
 enum { WRITERS = 3, READERS = 2 };
 
 static struct shared {
@@ -195,6 +254,8 @@ int main(void)
     tcase_add_test(tcase, test_C7_ring_holds_the_last_events);
     tcase_add_test(tcase, test_C7_origin_is_the_thread_and_the_time);
     tcase_add_test(tcase, test_C7_frames_are_kept_with_the_event);
+    tcase_add_test(tcase, test_C7_an_older_event_replaces_no_newer_one);
+    tcase_add_test(tcase, test_C7_a_slot_that_is_written_is_left_alone);
     tcase_add_loop_test(tcase, test_C7_no_event_is_torn, 0,
                         sizeof rings / sizeof rings[0]);
     suite_add_tcase(suite, tcase);
