@@ -36,6 +36,20 @@ static void teardown(void)
     ck_assert_int_eq(wm_meta_live(), made); /* what a runtime's users hold */
 }
 
+static void reopen(int nodes)
+{
+    warm_options options = {.size = sizeof options,
+                            .device = "host",
+                            .segment = MIB,
+                            .magazines = "off",
+                            .numa_nodes = (uint64_t)nodes};
+
+    teardown();
+    runtime = wt_runtime(&options);
+    made++;
+    runtime->driver->numa.simulated = true;
+}
+
 static void set_room(int node, uint64_t bytes)
 {
     wm_numa_set_room(&runtime->driver->numa, node, bytes);
@@ -124,23 +138,28 @@ START_TEST(test_B15_default_goes_to_another_node_visibly)
 }
 END_TEST
 
-/* To ask a full node means to map, touch and unmap for nothing. */
+/* To ask a full node means to map, touch and unmap for nothing; be it the
+ * request's own, or the next one as well. */
 START_TEST(test_B15_full_node_is_asked_now_and_then)
 {
-    enum { COUNT = 100, AGAIN = 64 };
+    enum { COUNT = 150, AGAIN = 64 };
     void *block[COUNT], *more[AGAIN];
-    uint64_t places = wt_calls(runtime, "place");
-    int asked = 0;
+    int asked = 0, full = _i + 1;
+    uint64_t places;
 
-    set_room(0, 0);
+    reopen(full + 1);
+    places = wt_calls(runtime, "place");
+    for (int i = 0; i < full; i++) {
+        set_room(i, 0);
+    }
     for (int i = 0; i < COUNT; i++) {
         block[i] = take_on(WARM_NODE_ANY, MIB);
-        ck_assert_int_eq(node_told(block[i]), 1);
+        ck_assert_int_eq(node_told(block[i]), full);
     }
-    /* Each was placed once; a place on node 0 is tried, and undone. */
+    /* Each was placed once; a place on a full node is tried, and undone. */
     places = wt_calls(runtime, "place") - places - COUNT;
     ck_assert_uint_gt(places, 0);
-    ck_assert_uint_le(places, 2 * 8);
+    ck_assert_uint_le(places, 2 * 8 * (uint64_t)full);
     set_room(0, UINT64_MAX);
     do {
         more[asked] = take_on(WARM_NODE_ANY, MIB);
@@ -184,20 +203,37 @@ START_TEST(test_B15_node_that_had_memory_again_is_asked_as_at_first)
 }
 END_TEST
 
+static void set_limit(size_t bytes)
+{
+    atomic_store_explicit(&runtime->pinned->space.limit_bytes, bytes,
+                          memory_order_relaxed);
+}
+
+/* Nobody had to be asked for that; no node is full. */
+START_TEST(test_B15_node_that_the_limit_refused_is_asked_at_once)
+{
+    void *block[2], *pointer = NULL;
+
+    reopen(2);
+    block[0] = take_on(0, MIB);
+    block[1] = take_on(1, MIB);
+    set_limit(2 * MIB);
+    wt_fails(WARM_OUT_OF_MEMORY, warm_pinned_alloc(runtime, MIB, &pointer));
+    set_limit(0);
+    wt_ok(warm_free(block[1]));
+    pointer = take_on(WARM_NODE_ANY, MIB);
+    ck_assert_int_eq(node_told(pointer), 0);
+    wt_ok(warm_free(pointer));
+    wt_ok(warm_free(block[0]));
+}
+END_TEST
+
 /* Idle memory of the last node in turn goes before the growth of another. */
 START_TEST(test_B15_what_any_other_node_has_idle_is_taken_first)
 {
-    warm_options options = {.size = sizeof options,
-                            .device = "host",
-                            .segment = MIB,
-                            .magazines = "off",
-                            .numa_nodes = 3};
     void *block;
 
-    teardown();
-    runtime = wt_runtime(&options);
-    made++;
-    runtime->driver->numa.simulated = true;
+    reopen(3);
     wt_ok(warm_free(take_on(2, MIB)));
     set_room(0, 0);
     block = take_on(WARM_NODE_ANY, MIB);
@@ -243,7 +279,6 @@ START_TEST(test_B11_B15_full_node_is_asked_again_once_memory_has_gone_back)
 }
 END_TEST
 
-/* Nobody else will do, so that it is asked whatever was before. */
 /* A thread that can have no window is served, and no error is left behind. */
 static void take_without_window(void *argument, unsigned index)
 {
@@ -271,6 +306,7 @@ START_TEST(test_G6_B15_thread_without_a_window_has_a_node)
 }
 END_TEST
 
+/* Nobody else will do, so that it is asked whatever was before. */
 START_TEST(test_B15_strict_request_asks_a_full_node)
 {
     void *block = NULL;
@@ -367,9 +403,11 @@ int main(void)
     tcase_add_test(tcase,
                    test_B12_B15_full_node_is_an_error_and_nothing_is_lost);
     tcase_add_test(tcase, test_B15_default_goes_to_another_node_visibly);
-    tcase_add_test(tcase, test_B15_full_node_is_asked_now_and_then);
+    tcase_add_loop_test(tcase, test_B15_full_node_is_asked_now_and_then, 0, 2);
     tcase_add_test(tcase,
                    test_B15_node_that_had_memory_again_is_asked_as_at_first);
+    tcase_add_test(tcase,
+                   test_B15_node_that_the_limit_refused_is_asked_at_once);
     tcase_add_test(tcase, test_B15_what_any_other_node_has_idle_is_taken_first);
     tcase_add_test(tcase,
                    test_B15_B18_one_full_node_is_no_reason_for_pageable_memory);
