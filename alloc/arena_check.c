@@ -48,12 +48,11 @@ static bool tally_block(struct tally *tally, wm_block *block)
 
 static bool check_slab(struct tally *tally, const wm_block *run)
 {
-    uintptr_t entry = wm_page_map_get(run->base + run->bytes - 1);
-    wm_slab *slab = (wm_slab *)(entry & ~(uintptr_t)3);
+    wm_block *last = wm_block_at(run->base + run->bytes - 1);
+    wm_slab *slab = last != NULL ? last->slab : NULL;
     unsigned idle = 0;
 
-    if ((entry & 3) != WM_ENTRY_SLAB || slab->run != run ||
-        slab->base != run->base ||
+    if (slab == NULL || slab->run != run || slab->base != run->base ||
         slab->slots * slab->slot_bytes != run->bytes) {
         return false;
     }
@@ -63,6 +62,7 @@ static bool check_slab(struct tally *tally, const wm_block *run)
 
         if (is_idle != (((slab->idle_mask >> i) & 1) != 0) ||
             slot->base != slab->base + i * slab->slot_bytes ||
+            wm_block_from(slot->base) != slot ||
             wm_block_at(slot->base + slot->bytes - 1) != slot ||
             !tally_block(tally, slot)) {
             return false;

@@ -4,12 +4,12 @@
  *   runs           │ live │ idle    │ slab           │ pending │   by pages
  *   slots                           │s0│s1│s2│ … │s15│             by class
  *
- * The page map leads from the first page of every run to its block, from all
- * pages of a slab to the slab, and from the other pages to the segment. A
- * block's record is stable while it is not IDLE. All records are recycled as
- * what they are, and never given back before their arena ends, so that a look-
- * up of a pointer freed already reads a record, if the wrong one; it stays
- * inside the record, whatever the address.
+ * The page map leads from the first page of every run to its block, from pages
+ * of a slab to the one slot that begins there, if it is one, else to the slab,
+ * and from the other pages to the segment. A block's record is stable while it
+ * is not IDLE. All records are recycled as what they are, and never given back
+ * before their arena ends, so that a look- up of a pointer freed already reads
+ * a record, if the wrong one; it stays inside the record, whatever the address.
  *
  * Whoever owns a block owns its fields: the arena while IDLE (lock arena), the
  * thread whose magazine it is in while CACHED, the caller while LIVE, the free
@@ -85,7 +85,7 @@ struct wm_block {
     _Alignas(64) char *base;
     size_t bytes;
     wm_segment *segment;
-    wm_slab *slab; /* null: a run of pages */
+    wm_slab *slab; /* const; null: a run of pages */
     /* Relaxed: written by who takes the block, read by snapshots as well; see
      * wm_block_requested(). */
     _Atomic size_t requested;

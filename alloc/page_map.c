@@ -70,6 +70,23 @@ void wm_page_map_fill(const void *base, size_t bytes, const void *record,
     }
 }
 
+void wm_page_map_fill_slab(wm_slab *slab)
+{
+    size_t bytes = slab->slots * slab->slot_bytes;
+
+    for (size_t at = 0; at < bytes; at += WM_PAGE) {
+        /* The first one that does not begin before the page. */
+        size_t i = (at + slab->slot_bytes - 1) / slab->slot_bytes;
+
+        if (slab->slot_bytes >= WM_PAGE &&
+            i * slab->slot_bytes < at + WM_PAGE) {
+            wm_page_map_set(slab->base + at, &slab->slot[i], WM_ENTRY_RUN);
+        } else {
+            wm_page_map_set(slab->base + at, slab, WM_ENTRY_SLAB);
+        }
+    }
+}
+
 static void *record_of(uintptr_t entry)
 {
     return (void *)(entry & ~(uintptr_t)3);
@@ -103,23 +120,28 @@ static wm_block *run_around(wm_segment *segment, const void *address)
     return (entry & 3) == WM_ENTRY_RUN ? record_of(entry) : NULL;
 }
 
+static wm_block *slot_at(wm_slab *slab, const void *address)
+{
+    size_t i = wm_slot_index(slab, address);
+
+    /* Stale beyond: the record serves another run. */
+    return wm_likely(i < slab->slots) ? &slab->slot[i] : NULL;
+}
+
 wm_block *wm_block_at(const void *address)
 {
     uintptr_t entry = wm_page_map_get(address);
+    wm_block *block;
 
     switch (entry & 3) {
-    case WM_ENTRY_SLAB: {
-        wm_slab *slab = record_of(entry);
-        size_t i = wm_slot_index(slab, address);
-
-        /* Stale beyond: the record serves another run. */
-        return wm_likely(i < slab->slots) ? &slab->slot[i] : NULL;
-    }
+    case WM_ENTRY_SLAB:
+        return slot_at(record_of(entry), address);
     case WM_ENTRY_INNER:
         return run_around(record_of(entry), address);
     case WM_ENTRY_IMPORTED:
         return NULL;
     default:
-        return record_of(entry);
+        block = record_of(entry);
+        return block->slab != NULL ? slot_at(block->slab, address) : block;
     }
 }

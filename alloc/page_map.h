@@ -64,6 +64,10 @@ void wm_page_map_set(const void *address, const void *record,
 void wm_page_map_fill(const void *base, size_t bytes, const void *record,
                       enum wm_entry_kind kind);
 
+/* Those of a slab's pages. Where one slot begins, as in all from WM_PAGE bytes
+ * on, and nowhere two, its block is found as that of a run is. */
+void wm_page_map_fill_slab(wm_slab *slab);
+
 /* Slots are multiples of WM_GRAIN: a division by one of them is a product and
  * a shift, exact for every offset in a slab, of at most 64 slots. */
 enum { WM_INVERSE_SHIFT = 20, WM_GRAIN_SHIFT = 9 };

@@ -77,7 +77,6 @@ void wm_run_init(wm_block *block, wm_segment *segment, char *base, size_t bytes)
     block->base = base;
     block->bytes = bytes;
     block->segment = segment;
-    block->slab = NULL;
     wm_block_set_state(block, WM_BLOCK_IDLE);
     wm_run_mark(segment, base, true);
     wm_page_map_set(base, block, WM_ENTRY_RUN);

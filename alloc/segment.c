@@ -445,11 +445,12 @@ void wm_arena_reattach(wm_arena *arena, wm_segment *segment, bool torn)
 wm_block *wm_segment_first_run(wm_segment *segment)
 {
     uintptr_t entry = wm_page_map_get(segment->base);
+    wm_block *block = (wm_block *)(entry & ~(uintptr_t)3);
+    wm_slab *slab = (entry & 3) == WM_ENTRY_SLAB
+                        ? (wm_slab *)(entry & ~(uintptr_t)3)
+                        : block->slab;
 
-    if ((entry & 3) == WM_ENTRY_SLAB) {
-        return ((wm_slab *)(entry & ~(uintptr_t)3))->run;
-    }
-    return (wm_block *)(entry & ~(uintptr_t)3);
+    return slab != NULL ? slab->run : block;
 }
 
 void wm_segment_forget(wm_segment *segment)

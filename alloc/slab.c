@@ -55,6 +55,9 @@ static wm_slab *take_slab_record_locked(wm_arena *arena, unsigned size_class)
         slab->size_class = size_class;
         slab->slot_bytes = wm_class_bytes(size_class);
         slab->inverse = wm_slot_inverse(slab->slot_bytes);
+        for (unsigned i = 0; i < slots; i++) {
+            slab->slot[i].slab = slab;
+        }
         wm_record_init_origins(arena, slab->slot, slots,
                                (char *)&slab->slot[slots]);
         slab->next_made = arena->all_slabs;
@@ -81,11 +84,10 @@ static void init_slab(wm_slab *slab, wm_block *run)
         slot->base = run->base + i * slab->slot_bytes;
         slot->bytes = slab->slot_bytes;
         slot->segment = run->segment;
-        slot->slab = slab;
         wm_block_set_state(slot, WM_BLOCK_IDLE);
     }
     wm_block_set_state(run, WM_BLOCK_SLAB);
-    wm_page_map_fill(run->base, run->bytes, slab, WM_ENTRY_SLAB);
+    wm_page_map_fill_slab(slab);
 }
 
 static wm_slab *new_slab_locked(wm_arena *arena, wm_lane *lane,
