@@ -82,7 +82,12 @@ typedef struct wm_use {
 
 struct wm_block {
     /* What a hit reads and writes: 64 bytes, one line of the cache. */
-    _Alignas(64) char *base;
+    _Alignas(64) union {
+        char *base;
+        /* The same for who does not know yet whether the block is its own;
+         * relaxed: see wm_magazine_guess(). */
+        _Atomic(char *) base_seen;
+    };
     size_t bytes;
     wm_segment *segment;
     wm_slab *slab; /* const; null: a run of pages */
@@ -123,6 +128,17 @@ struct wm_block {
     uint64_t put_at;      /* puts of its lane when it came back last */
 };
 _Static_assert(sizeof(wm_block) == 192, "whole lines, and no more");
+
+static inline void wm_block_set_base(wm_block *block, char *base)
+{
+    atomic_store_explicit(&block->base_seen, base, memory_order_relaxed);
+}
+
+static inline bool wm_block_starts_at(wm_block *block, const void *base)
+{
+    return atomic_load_explicit(&block->base_seen, memory_order_relaxed) ==
+           base;
+}
 
 /* Bytes that the caller of a LIVE block asked for. */
 static inline size_t wm_block_requested(const wm_block *block)

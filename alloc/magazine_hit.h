@@ -125,12 +125,13 @@ wm_magazine_push(wm_magazines *set, wm_block *block, char *base, bool laned)
         return false;
     }
     top->block = block;
+    /* Relaxed: who takes it out has the section; others only compare. (Here,
+     * or the compiler makes one store of two and waits for both.) */
+    atomic_store_explicit(&block->state, set->cached, memory_order_relaxed);
     top->base = base;
     m->top = top + 1;
     wm_magazines_set_bytes(set, bytes);
     wm_magazine_note_give(set, m, wm_block_requested(block), laned);
-    /* Relaxed: who takes it out has the section; others only compare. */
-    atomic_store_explicit(&block->state, set->cached, memory_order_relaxed);
     return true;
 }
 
@@ -161,6 +162,25 @@ static inline bool wm_magazine_may_hit(const wm_window *window,
            wm_likely(bytes - 1 < WM_CLASS_LIMIT) && wm_likely(pointer != NULL);
 }
 
+static inline __attribute__((always_inline)) void
+wm_magazine_hand_out(wm_window *window, const wm_entry *entry, void **pointer)
+{
+    char *base = entry->base;
+
+    *pointer = base;
+    *wm_window_recent(window, base) = entry->block;
+}
+
+/* The block that starts at base, if a hit handed that out lately; or another
+ * one, or null. In the section: its record may be that of something else by
+ * now, but there is one until the window is cut. If its state is one of the
+ * window's sets and it starts at base, it is that block. (If only the state is,
+ * it may be with another thread now, whom it was passed to.) */
+static inline wm_block *wm_magazine_guess(wm_window *window, const void *base)
+{
+    return *wm_window_recent(window, base);
+}
+
 /* node: of the block, or WM_NODE_UNKNOWN for what the thread keeps. routing:
  * see wm_private_routing(). False: a miss. */
 static inline __attribute__((always_inline)) bool
@@ -179,7 +199,7 @@ wm_magazine_alloc(wm_window *window, unsigned routing, size_t bytes, int node,
         entry = wm_magazine_pop(set, bytes, false);
     }
     if (wm_likely(entry != NULL)) {
-        *pointer = entry->base;
+        wm_magazine_hand_out(window, entry, pointer);
     }
     wm_section_leave(&window->section);
     return entry != NULL;
@@ -220,22 +240,15 @@ wm_magazine_may_keep(wm_block *block)
     return wm_likely((uses | captured) == 0);
 }
 
-/* Such a block, which starts at base. False: there is no room, or the section
- * is closed. */
+/* Such a block, which starts at base, in the section. False: there is no room.
+ */
 static inline __attribute__((always_inline)) bool
 wm_magazine_free(wm_window *window, wm_block *block, char *base)
 {
-    bool cached;
-
-    if (wm_unlikely(!wm_section_enter(&window->section))) {
-        return false;
-    }
     /* There is a set: the state named it, and the section is open. */
-    cached = wm_magazine_push(
+    return wm_magazine_push(
         atomic_load_explicit(&window->magazines, memory_order_relaxed), block,
         base, false);
-    wm_section_leave(&window->section);
-    return cached;
 }
 
 #endif

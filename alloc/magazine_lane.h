@@ -103,7 +103,7 @@ wm_lane_alloc(wm_window *window, size_t bytes, void **pointer)
         wm_magazine_pop(wm_lane_set(window->lane_last), bytes, true);
 
     if (wm_likely(entry != NULL)) {
-        *pointer = entry->base;
+        wm_magazine_hand_out(window, entry, pointer);
     }
     wm_section_leave(&window->section);
     return entry != NULL;
@@ -144,27 +144,21 @@ static inline __attribute__((always_inline)) bool
 wm_lane_may_free(wm_window *window, wm_block *block, wm_state state,
                  const char *base)
 {
-    return wm_lane_is_of(window, state) && wm_likely(block->base == base) &&
+    return wm_lane_is_of(window, state) &&
+           wm_likely(wm_block_starts_at(block, base)) &&
            wm_magazine_may_keep(block);
 }
 
-/* Then. False: there is no room, its stream is to be looked up, or the section
- * is closed. */
+/* Then, in the section. False: there is no room, or its stream is to be looked
+ * up. */
 static inline __attribute__((always_inline)) bool
 wm_lane_push(wm_window *window, wm_state state, wm_block *block, char *base)
 {
     const wm_lane_slot *slot = wm_lane_slot_at(window, state);
-    bool cached = false;
 
-    if (wm_unlikely(!wm_section_enter(&window->section))) {
-        return false;
-    }
     /* There is a set: the state named it, and the section is open. */
-    if (wm_lane_is_trusted(window->owner, slot)) {
-        cached = wm_magazine_push(wm_lane_set(slot), block, base, true);
-    }
-    wm_section_leave(&window->section);
-    return cached;
+    return wm_lane_is_trusted(window->owner, slot) &&
+           wm_magazine_push(wm_lane_set(slot), block, base, true);
 }
 
 /* What a hit could not do, if the window is still open to it. */

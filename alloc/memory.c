@@ -23,8 +23,8 @@ static warm_status alloc_on_slow(warm_runtime *runtime, size_t bytes, int node,
 static warm_status free_slow(void *pointer) __attribute__((noinline));
 static warm_status free_used(wm_window *window, wm_block *block, void *pointer)
     __attribute__((noinline));
-static warm_status free_of_lane(wm_window *window, wm_block *block,
-                                void *pointer) __attribute__((noinline));
+static warm_status free_found(wm_window *window, void *pointer)
+    __attribute__((noinline));
 
 /* Pageable memory for a request that page-locked memory cannot be had for;
  * where there is none either, it is refused as if nobody had asked for that. */
@@ -184,35 +184,67 @@ static bool claim(wm_block *block, const void *pointer)
     return true;
 }
 
-/* The hits have nothing to come back to: all others are calls at their end. */
+/* What comes of a free by the thread's own means. */
+enum free_result {
+    FREED,
+    NOT_OURS,
+    USED,   /* by streams, perhaps */
+    NO_ROOM /* or it is not to be kept, or not known whether */
+};
+
+/* In the section. block: that starts at pointer, if it is the thread's. */
+static inline __attribute__((always_inline)) enum free_result
+free_ours(wm_window *window, wm_block *block, void *pointer)
+{
+    /* Acquire: its other fields are those of its owner then. */
+    wm_state state = atomic_load_explicit(&block->state, memory_order_acquire);
+
+    if (wm_magazine_is_of(window, state)) {
+        if (wm_unlikely(!wm_block_starts_at(block, pointer))) {
+            return NOT_OURS;
+        }
+        if (!wm_magazine_may_keep(block)) {
+            return USED;
+        }
+        return wm_likely(wm_magazine_free(window, block, pointer)) ? FREED
+                                                                   : NO_ROOM;
+    }
+    if (wm_lane_may_free(window, block, state, pointer)) {
+        return wm_likely(wm_lane_push(window, state, block, pointer)) ? FREED
+                                                                      : NO_ROOM;
+    }
+    return NOT_OURS;
+}
+
+/* A hit has nothing to come back to: all else are calls at its end. */
 warm_status warm_free(void *pointer)
 {
     wm_window *window = wm_window_mine();
-    wm_block *block = wm_block_from(pointer);
-    wm_state state;
+    enum free_result result = NOT_OURS;
 
-    if (wm_unlikely(block == NULL)) {
-        return free_slow(pointer);
-    }
-    /* Acquire: its other fields are those of its owner then. */
-    state = atomic_load_explicit(&block->state, memory_order_acquire);
-    if (wm_magazine_is_of(window, state)) {
-        if (wm_unlikely(block->base != pointer)) {
-            return free_slow(pointer);
+    if (wm_likely(wm_section_enter(&window->section))) {
+        wm_block *block = wm_magazine_guess(window, pointer);
+
+        if (wm_likely(block != NULL)) {
+            result = free_ours(window, block, pointer);
         }
-        if (!wm_magazine_may_keep(block)) {
+        wm_section_leave(&window->section);
+        if (wm_likely(result == FREED)) {
+            return WARM_OK;
+        }
+        if (result == USED) {
             return free_used(window, block, pointer);
         }
-        return wm_likely(wm_magazine_free(window, block, pointer))
-                   ? WARM_OK
-                   : free_slow(pointer);
     }
-    if (wm_lane_may_free(window, block, state, pointer)) {
-        return wm_likely(wm_lane_push(window, state, block, pointer))
-                   ? WARM_OK
-                   : free_of_lane(window, block, pointer);
-    }
-    return free_slow(pointer);
+    return free_found(window, pointer);
+}
+
+/* By its state. */
+static bool is_ours(wm_window *window, wm_block *block)
+{
+    wm_state state = atomic_load_explicit(&block->state, memory_order_relaxed);
+
+    return wm_magazine_is_of(window, state) || wm_lane_is_of(window, state);
 }
 
 static warm_status free_used(wm_window *window, wm_block *block, void *pointer)
@@ -226,10 +258,29 @@ static warm_status free_used(wm_window *window, wm_block *block, void *pointer)
                : free_slow(pointer);
 }
 
-static warm_status free_of_lane(wm_window *window, wm_block *block,
-                                void *pointer)
+/* The same of a block that the page map tells. */
+static warm_status free_found(wm_window *window, void *pointer)
 {
-    return wm_lane_free_slow(window, block) ? WARM_OK : free_slow(pointer);
+    wm_block *block = wm_block_from(pointer);
+    enum free_result result = NOT_OURS;
+
+    if (block == NULL || !is_ours(window, block) ||
+        !wm_section_enter(&window->section)) {
+        return free_slow(pointer);
+    }
+    result = free_ours(window, block, pointer);
+    wm_section_leave(&window->section);
+    switch (result) {
+    case FREED:
+        return WARM_OK;
+    case USED:
+        return free_used(window, block, pointer);
+    case NO_ROOM:
+        return wm_lane_free_slow(window, block) ? WARM_OK : free_slow(pointer);
+    case NOT_OURS:
+    default:
+        return free_slow(pointer);
+    }
 }
 
 static warm_status free_slow(void *pointer)
@@ -281,11 +332,31 @@ static warm_status find_live(const void *pointer, wm_block **block)
 static warm_status record_slow(const void *pointer, warm_stream stream)
     __attribute__((noinline));
 
+/* The block that starts at pointer if the thread was handed it; or null. */
+static inline __attribute__((always_inline)) wm_block *
+guess(wm_window *window, const void *pointer)
+{
+    wm_block *block = NULL;
+
+    if (wm_likely(wm_section_enter(&window->section))) {
+        block = wm_magazine_guess(window, pointer);
+        if (!wm_magazine_owns(window, block) ||
+            wm_unlikely(!wm_block_starts_at(block, pointer))) {
+            block = NULL;
+        }
+        wm_section_leave(&window->section);
+    }
+    return block;
+}
+
 warm_status warm_record_stream(const void *pointer, warm_stream stream)
 {
     wm_window *window = wm_window_mine();
-    wm_block *block = wm_block_from(pointer);
+    wm_block *block = guess(window, pointer);
 
+    if (wm_unlikely(block == NULL)) {
+        block = wm_block_from(pointer);
+    }
     /* A block of the window's own: its runtime is the window's. */
     if (wm_magazine_owns(window, block) &&
         wm_likely((size_t)((const char *)pointer - block->base) <

@@ -74,7 +74,7 @@ void wm_run_mark(wm_segment *segment, const char *base, bool start)
 
 void wm_run_init(wm_block *block, wm_segment *segment, char *base, size_t bytes)
 {
-    block->base = base;
+    wm_block_set_base(block, base);
     block->bytes = bytes;
     block->segment = segment;
     wm_block_set_state(block, WM_BLOCK_IDLE);

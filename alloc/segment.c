@@ -189,7 +189,7 @@ wm_segment *wm_segment_join_locked(wm_arena *arena, void *base, size_t bytes,
     segment->held = bytes;
     segment->of = NULL;
     run = wm_record_take_locked(arena);
-    run->base = base;
+    wm_block_set_base(run, base);
     run->bytes = bytes;
     run->segment = segment;
     run->before = NULL;
@@ -445,12 +445,13 @@ void wm_arena_reattach(wm_arena *arena, wm_segment *segment, bool torn)
 wm_block *wm_segment_first_run(wm_segment *segment)
 {
     uintptr_t entry = wm_page_map_get(segment->base);
-    wm_block *block = (wm_block *)(entry & ~(uintptr_t)3);
-    wm_slab *slab = (entry & 3) == WM_ENTRY_SLAB
-                        ? (wm_slab *)(entry & ~(uintptr_t)3)
-                        : block->slab;
+    wm_block *block;
 
-    return slab != NULL ? slab->run : block;
+    if ((entry & 3) == WM_ENTRY_SLAB) {
+        return ((wm_slab *)(entry & ~(uintptr_t)3))->run;
+    }
+    block = (wm_block *)(entry - WM_ENTRY_RUN); /* of a run, or a slot */
+    return block->slab != NULL ? block->slab->run : block;
 }
 
 void wm_segment_forget(wm_segment *segment)

@@ -81,7 +81,7 @@ static void init_slab(wm_slab *slab, wm_block *run)
     for (unsigned i = 0; i < slab->slots; i++) {
         wm_block *slot = &slab->slot[i];
 
-        slot->base = run->base + i * slab->slot_bytes;
+        wm_block_set_base(slot, run->base + i * slab->slot_bytes);
         slot->bytes = slab->slot_bytes;
         slot->segment = run->segment;
         wm_block_set_state(slot, WM_BLOCK_IDLE);

@@ -105,7 +105,9 @@ void wm_window_cut_all(warm_runtime *runtime)
 
     wm_lock_acquire(&runtime->windows_lock);
     /* Whether the barrier is refused or not: nobody is in a hit, since no other
-     * thread may call the runtime now. */
+     * thread may call the runtime now. (One that frees a block of another
+     * runtime may look into its section for some instructions, and will have
+     * left it long before the records of this one's blocks go.) */
     (void)close_wanted_locked(runtime, &cut);
     (void)wm_section_barrier();
     visit_closed_locked(runtime, &cut, true);

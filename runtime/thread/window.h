@@ -38,6 +38,7 @@
 /* The state of no block. */
 #define WM_NO_TAG UINT64_MAX
 
+struct wm_block;        /* alloc/block.h */
 struct wm_magazines;    /* alloc/magazine.h */
 struct wm_trace_buffer; /* runtime/base/trace.h */
 
@@ -90,6 +91,10 @@ typedef struct wm_lane_slot {
     _Atomic(struct wm_magazines *) set;
 } wm_lane_slot;
 
+/* Places for blocks that hits handed out: as many as keep most of some dozen
+ * apart. */
+enum { WM_RECENT_BITS = 9 };
+
 struct wm_window {
     /* For the hot path: whose window it is, const; and how many devices its
      * first rows have, 0 once it is cut. Plain: destroy stores it while no
@@ -121,6 +126,9 @@ struct wm_window {
     struct wm_trace_buffer *trace;
     warm_stream stream; /* owner thread: see warm_thread_set_stream() */
     int home; /* owner thread: device of the handle it got last, -1: none */
+    /* With the section: blocks that threads were handed by hits, where their
+     * first addresses say, or null. A guess: see wm_magazine_guess(). */
+    struct wm_block *recent[1 << WM_RECENT_BITS];
     /* Owner thread; for four devices each. */
     _Alignas(64) wm_rows rows[];
 };
@@ -130,11 +138,19 @@ struct wm_window {
 extern _Thread_local const wm_window *wm_window_current
     __attribute__((visibility("hidden"), tls_model("initial-exec")));
 
-/* The calling thread's current window, to enter its section: one that hits is
- * never the constant one of no runtime. */
+/* The calling thread's current window, to enter its section. That of no runtime
+ * is closed. */
 static inline wm_window *wm_window_mine(void)
 {
     return (wm_window *)(uintptr_t)wm_window_current;
+}
+
+static inline struct wm_block **wm_window_recent(wm_window *window,
+                                                 const void *base)
+{
+    return &window->recent[((uint64_t)(uintptr_t)base *
+                            UINT64_C(0x9E3779B97F4A7C15)) >>
+                           (64 - WM_RECENT_BITS)];
 }
 
 /* There is no set. */

@@ -113,6 +113,35 @@ START_TEST(test_what_a_hit_refuses)
 }
 END_TEST
 
+/* What the window remembers of a block is a guess: it may be gone, be another
+ * block's, or that of one that was freed. */
+START_TEST(test_a_block_is_found_whatever_the_window_guesses)
+{
+    char *a = take(SIZE), *b = take(SIZE), *c = NULL;
+    wm_block **slot;
+
+    wt_ok(warm_free(a)); /* the first ones came by misses */
+    a = take(SIZE);
+    slot = wm_window_recent(wm_window_mine(), a);
+    ck_assert_ptr_eq(*slot, wm_block_at(a));
+    *slot = NULL;
+    wt_ok(warm_free(a));
+    ck_assert_ptr_eq(take(SIZE), a);
+    *slot = wm_block_at(b);
+    wt_ok(warm_free(a));
+    ck_assert_ptr_eq(*slot, wm_block_at(b));
+    wt_fails(WARM_INVALID_POINTER, warm_free(a));
+    wt_ok(warm_empty_cache(runtime, NULL));
+    c = take(SIZE);
+    *slot = wm_block_at(c);
+    wt_fails(WARM_INVALID_POINTER, warm_free(c + 512));
+    wt_ok(warm_free(b));
+    wt_ok(warm_free(c));
+    wt_fails(WARM_INVALID_POINTER, warm_free(c));
+    check_set();
+}
+END_TEST
+
 START_TEST(test_every_slot_is_found_by_its_address)
 {
     for (unsigned c = 0; wm_class_bytes(c) < WM_SLAB_LIMIT; c++) {
@@ -1067,6 +1096,7 @@ int main(void)
     const TTest *const tests[] = {
         test_B2_a_hit_gives_the_block_freed_last,
         test_what_a_hit_refuses,
+        test_a_block_is_found_whatever_the_window_guesses,
         test_every_slot_is_found_by_its_address,
         test_a_class_keeps_no_more_than_its_bound,
         test_all_classes_keep_no_more_than_the_bytes,
