@@ -172,10 +172,10 @@ wm_magazine_hand_out(wm_window *window, const wm_entry *entry, void **pointer)
 }
 
 /* The block that starts at base, if a hit handed that out lately; or another
- * one, or null. In the section: its record may be that of something else by
- * now, but there is one until the window is cut. If its state is one of the
- * window's sets and it starts at base, it is that block. (If only the state is,
- * it may be with another thread now, whom it was passed to.) */
+ * one, or null. Looked at in the section: its record may be that of something
+ * else by now, but there is one until the window is cut. If its state is one of
+ * the window's sets and it starts at base, it is that block. (If only the state
+ * is, it may be with another thread now, whom it was passed to.) */
 static inline wm_block *wm_magazine_guess(wm_window *window, const void *base)
 {
     return *wm_window_recent(window, base);

@@ -220,14 +220,12 @@ free_ours(wm_window *window, wm_block *block, void *pointer)
 warm_status warm_free(void *pointer)
 {
     wm_window *window = wm_window_mine();
-    enum free_result result = NOT_OURS;
+    wm_block *block = wm_magazine_guess(window, pointer);
 
-    if (wm_likely(wm_section_enter(&window->section))) {
-        wm_block *block = wm_magazine_guess(window, pointer);
+    if (wm_likely(block != NULL) &&
+        wm_likely(wm_section_enter(&window->section))) {
+        enum free_result result = free_ours(window, block, pointer);
 
-        if (wm_likely(block != NULL)) {
-            result = free_ours(window, block, pointer);
-        }
         wm_section_leave(&window->section);
         if (wm_likely(result == FREED)) {
             return WARM_OK;
@@ -336,17 +334,16 @@ static warm_status record_slow(const void *pointer, warm_stream stream)
 static inline __attribute__((always_inline)) wm_block *
 guess(wm_window *window, const void *pointer)
 {
-    wm_block *block = NULL;
+    wm_block *block = wm_magazine_guess(window, pointer);
+    bool ours = false;
 
-    if (wm_likely(wm_section_enter(&window->section))) {
-        block = wm_magazine_guess(window, pointer);
-        if (!wm_magazine_owns(window, block) ||
-            wm_unlikely(!wm_block_starts_at(block, pointer))) {
-            block = NULL;
-        }
+    if (wm_likely(block != NULL) &&
+        wm_likely(wm_section_enter(&window->section))) {
+        ours = wm_magazine_owns(window, block) &&
+               wm_likely(wm_block_starts_at(block, pointer));
         wm_section_leave(&window->section);
     }
-    return block;
+    return ours ? block : NULL;
 }
 
 warm_status warm_record_stream(const void *pointer, warm_stream stream)

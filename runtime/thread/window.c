@@ -24,13 +24,13 @@
     {                                                                          \
         .device = -1, .live_tag = WM_NO_TAG                                    \
     }
-/* Not const: a free looks into the section, whosever window it is. */
-static wm_window no_window = {.owner = WM_WINDOW_GONE,
-                              .runtime = WM_WINDOW_GONE,
-                              .section = {.closed = WM_CLOSED_CUT},
-                              .live_tag = WM_NO_TAG,
-                              .lane = {NO_LANE, NO_LANE, NO_LANE, NO_LANE,
-                                       NO_LANE, NO_LANE, NO_LANE, NO_LANE}};
+static const wm_window no_window = {.owner = WM_WINDOW_GONE,
+                                    .runtime = WM_WINDOW_GONE,
+                                    .section = {.closed = WM_CLOSED_CUT},
+                                    .live_tag = WM_NO_TAG,
+                                    .lane = {NO_LANE, NO_LANE, NO_LANE, NO_LANE,
+                                             NO_LANE, NO_LANE, NO_LANE,
+                                             NO_LANE}};
 _Static_assert(WM_LANE_SLOTS == 8, "as many as NO_LANE");
 
 _Thread_local const wm_window *wm_window_current = &no_window;

@@ -126,8 +126,8 @@ struct wm_window {
     struct wm_trace_buffer *trace;
     warm_stream stream; /* owner thread: see warm_thread_set_stream() */
     int home; /* owner thread: device of the handle it got last, -1: none */
-    /* With the section: blocks that threads were handed by hits, where their
-     * first addresses say, or null. A guess: see wm_magazine_guess(). */
+    /* Owner thread: blocks that hits handed out, where their first addresses
+     * say, or null. A guess: see wm_magazine_guess(). */
     struct wm_block *recent[1 << WM_RECENT_BITS];
     /* Owner thread; for four devices each. */
     _Alignas(64) wm_rows rows[];
@@ -138,8 +138,8 @@ struct wm_window {
 extern _Thread_local const wm_window *wm_window_current
     __attribute__((visibility("hidden"), tls_model("initial-exec")));
 
-/* The calling thread's current window, to enter its section. That of no runtime
- * is closed. */
+/* The calling thread's current window, to enter its section: one that hits, or
+ * has a guess, is never the constant one of no runtime. */
 static inline wm_window *wm_window_mine(void)
 {
     return (wm_window *)(uintptr_t)wm_window_current;
