@@ -43,7 +43,8 @@ static wm_block *get_locked(wm_arena *arena, wm_lane *lane, unsigned size_class,
     if (block != NULL) {
         arena->out_bytes += block->bytes;
         block->size_class = size_class;
-        block->lane_id = lane->id;
+        block->lane_id =
+            (block->slab != NULL ? block->slab->run->lane : block->lane)->id;
         block->counted = false;
         /* Relaxed: published by the state that follows. */
         atomic_store_explicit(&block->uses, NULL, memory_order_relaxed);
@@ -58,15 +59,9 @@ static wm_block *get_locked(wm_arena *arena, wm_lane *lane, unsigned size_class,
 wm_block *wm_arena_take_locked(wm_arena *arena, wm_lane *lane, size_t bytes,
                                bool *failed)
 {
-    wm_lane *in = wm_lane_in_locked(arena, lane);
-    wm_block *block = NULL;
+    wm_block *block = get_locked(arena, lane, wm_size_class(bytes),
+                                 wm_size_round(bytes), failed);
 
-    if (in == NULL) {
-        *failed = true;
-    } else {
-        block = get_locked(arena, in, wm_size_class(bytes),
-                           wm_size_round(bytes), failed);
-    }
     if (block != NULL) {
         wm_assert(block->bytes >= bytes);
         wm_block_set_requested(block, bytes);
@@ -82,14 +77,13 @@ unsigned wm_arena_take_batch_locked(wm_arena *arena, wm_lane *lane,
                                     wm_entry *entries)
 {
     size_t bytes = wm_class_bytes(size_class);
-    wm_lane *in = wm_lane_in_locked(arena, lane);
     bool starved = false;
     unsigned taken = 0;
 
     arena->batched = true;
     arena->cut = cut;
-    while (taken < count && in != NULL) {
-        wm_block *block = get_locked(arena, in, size_class, bytes, &starved);
+    while (taken < count) {
+        wm_block *block = get_locked(arena, lane, size_class, bytes, &starved);
 
         if (block == NULL) {
             break;

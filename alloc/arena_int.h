@@ -118,7 +118,8 @@ bool wm_run_has_memory(wm_block *block);
 /* Null is not idle. */
 bool wm_run_is_idle(wm_block *block);
 /* An idle run of exactly bytes, out of its bin, or null. *failed: there is
- * memory, but no record for its rest. */
+ * memory, but no record for its rest, or for a lane. lane, here and below: the
+ * first of the stream, or the arena's own, or null. */
 wm_block *wm_run_take_locked(wm_arena *arena, wm_lane *lane, size_t bytes,
                              bool *failed);
 /* Takes back a run that is in no bin, and joins it with its neighbours. */
@@ -136,21 +137,31 @@ void wm_slab_move_all_locked(wm_lane *from, wm_lane *to);
 /* The run at a segment's begin; the others follow by after. */
 wm_block *wm_segment_first_run(wm_segment *segment);
 
-/* The lane of a stream in an arena, made if there is none, or the common one
- * for null; null: no memory for that. lane: the first of the stream, or the
- * arena's own. */
+/* The lane of a stream in an arena, or the common one for null. lane: the first
+ * of the stream, or the arena's own. To look for something: where there is
+ * none, or it is over, what is common. */
+static inline wm_lane *wm_lane_look_locked(wm_arena *arena, wm_lane *lane)
+{
+    wm_lane *in = NULL;
+
+    if (lane != NULL) {
+        /* Relaxed: under the lock, where it is written. */
+        in = atomic_load_explicit(&lane->beside[arena->shard],
+                                  memory_order_relaxed);
+    }
+    return in != NULL && !in->over ? in : &arena->common;
+}
+
+/* To take what was found: made if there is none; null: no memory for that. Of a
+ * stream all of whose lanes end right now the common one. */
 wm_lane *wm_lane_make_beside_locked(wm_arena *arena, wm_lane *lane);
 static inline wm_lane *wm_lane_in_locked(wm_arena *arena, wm_lane *lane)
 {
-    wm_lane *in;
+    wm_lane *in = wm_lane_look_locked(arena, lane);
 
-    if (lane == NULL) {
-        return &arena->common;
-    }
-    /* Relaxed: under the lock, where it is written. */
-    in =
-        atomic_load_explicit(&lane->beside[arena->shard], memory_order_relaxed);
-    return in != NULL ? in : wm_lane_make_beside_locked(arena, lane);
+    return in != &arena->common || lane == NULL || lane == in
+               ? in
+               : wm_lane_make_beside_locked(arena, lane);
 }
 
 /* A LIVE block for a request, or null; *failed as above. */

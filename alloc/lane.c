@@ -35,13 +35,23 @@ static wm_lane *make_locked(wm_arena *arena, uint64_t id)
     return lane;
 }
 
+/* The stream may be retired meanwhile. Relaxed: who closes all its lanes, or
+ * ends them, says so before it takes this lock and looks whether there is one
+ * here; so it either finds the one that is made, or is seen. */
 wm_lane *wm_lane_make_beside_locked(wm_arena *arena, wm_lane *lane)
 {
-    wm_lane *made = make_locked(arena, lane->id);
+    wm_lane *made;
 
+    if (atomic_load_explicit(&lane->ending, memory_order_relaxed)) {
+        return &arena->common;
+    }
+    made = make_locked(arena, lane->id);
     if (made != NULL) {
-        /* Of the stream that asks: it does not end meanwhile. */
         made->owner = lane->owner;
+        atomic_store_explicit(
+            &made->closed,
+            atomic_load_explicit(&lane->closed, memory_order_relaxed),
+            memory_order_relaxed);
         show(arena, lane, made);
     }
     return made;
@@ -261,7 +271,8 @@ void wm_lane_retire_locked(wm_arena *arena, wm_lane *lane)
 void wm_lane_close(wm_arena *arena, wm_lane *lane)
 {
     wm_lock_acquire(&arena->lock);
-    lane->closed = true;
+    /* Relaxed: see above. */
+    atomic_store_explicit(&lane->closed, true, memory_order_relaxed);
     wm_lock_release(&arena->lock);
 }
 
@@ -272,7 +283,9 @@ bool wm_lane_has(wm_arena *arena, const wm_block *block, uint64_t id)
 
     wm_lock_acquire(&arena->lock);
     lane = block->slab != NULL ? block->slab->run->lane : block->lane;
-    has = lane->id == id && !lane->closed;
+    /* Relaxed: written under the lock. */
+    has = lane->id == id &&
+          !atomic_load_explicit(&lane->closed, memory_order_relaxed);
     wm_lock_release(&arena->lock);
     return has;
 }

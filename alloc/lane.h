@@ -42,8 +42,9 @@ typedef struct wm_lane {
     size_t runs;                /* idle or not, slabs among them */
     uint64_t id;                /* const: what its blocks say they are of */
     uint64_t made;              /* const: of the arena's lanes, ever */
-    bool closed;                /* the stream was retired */
+    _Atomic bool closed;        /* the stream was retired */
     bool over;                  /* and all of its work has ended */
+    _Atomic bool ending;        /* of the first one: its lanes are over */
     struct wm_lane *next;       /* of the arena's */
     void *owner;                /* of whoever made it; null once it is over */
     bool fresh;                 /* a run came back: in the arena's queue */
@@ -126,8 +127,9 @@ void wm_lanes_renew(struct wm_arena *arena, const wm_lane *lane,
                     const wm_lane_point *point);
 void wm_lanes_yield(struct wm_arena *arena, const wm_lane *from, wm_lane *to,
                     const wm_lane_point *point);
+/* And those that a request makes meanwhile. */
 void wm_lanes_close(struct wm_arena *arena, const wm_lane *lane);
-/* The first one last. */
+/* The first one last. A request that comes later yet is in nobody's order. */
 void wm_lanes_end(struct wm_arena *arena, wm_lane *lane);
 
 #endif

@@ -77,26 +77,44 @@ void wm_lanes_yield(wm_arena *arena, const wm_lane *from, wm_lane *to,
             mine = wm_lane_in_locked(a, to);
             wm_lock_release(&a->lock);
         }
-        if (mine != NULL) {
+        if (mine != NULL && mine != &a->common) {
             wm_lane_yield(a, its, mine, point->puts[a->shard]);
         }
     }
 }
 
+/* As in(), with the one that is being made: see wm_lane_make_beside_locked().
+ */
+static wm_lane *made_in(wm_arena *arena, const wm_lane *lane)
+{
+    wm_lane *one;
+
+    wm_lock_acquire(&arena->lock);
+    one = in(arena, lane);
+    wm_lock_release(&arena->lock);
+    return one;
+}
+
 void wm_lanes_close(wm_arena *arena, const wm_lane *lane)
 {
     for (wm_arena *a = arena; a != NULL; a = a->next_sibling) {
-        if (in(a, lane) != NULL) {
-            wm_lane_close(a, in(a, lane));
+        wm_lane *one = made_in(a, lane);
+
+        if (one != NULL) {
+            wm_lane_close(a, one);
         }
     }
 }
 
 void wm_lanes_end(wm_arena *arena, wm_lane *lane)
 {
+    /* Relaxed: the locks below order it. */
+    atomic_store_explicit(&lane->ending, true, memory_order_relaxed);
     for (wm_arena *a = arena->next_sibling; a != NULL; a = a->next_sibling) {
-        if (in(a, lane) != NULL) {
-            wm_lane_end(a, in(a, lane));
+        wm_lane *one = made_in(a, lane);
+
+        if (one != NULL) {
+            wm_lane_end(a, one);
         }
     }
     wm_lane_end(arena, lane);

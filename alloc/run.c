@@ -177,13 +177,11 @@ static void open_locked(wm_arena *arena, wm_segment *segment)
 
 bool wm_arena_open(wm_arena *arena, wm_lane *lane, size_t bytes)
 {
-    wm_block *run = NULL;
+    wm_block *run;
 
     wm_lock_acquire(&arena->lock);
-    lane = wm_lane_in_locked(arena, lane);
-    if (lane != NULL) {
-        run = find_sort_locked(arena, lane, WM_SORT_APART, bytes);
-    }
+    run = find_sort_locked(arena, wm_lane_look_locked(arena, lane),
+                           WM_SORT_APART, bytes);
     if (run != NULL) {
         open_locked(arena, run->segment);
     }
@@ -194,8 +192,8 @@ bool wm_arena_open(wm_arena *arena, wm_lane *lane, size_t bytes)
 void wm_run_note_growth_locked(wm_arena *arena, wm_lane *lane, size_t needed,
                                size_t bytes)
 {
-    if (needed > 0 &&
-        find_sort_locked(arena, lane, WM_SORT_APART, needed) != NULL) {
+    if (needed > 0 && find_sort_locked(arena, wm_lane_look_locked(arena, lane),
+                                       WM_SORT_APART, needed) != NULL) {
         arena->grown_bytes += bytes;
     }
 }
@@ -370,16 +368,18 @@ static wm_block *join_lanes_locked(wm_arena *arena, wm_lane *lane, size_t bytes)
 wm_block *wm_run_take_locked(wm_arena *arena, wm_lane *lane, size_t bytes,
                              bool *failed)
 {
-    wm_block *block = find_locked(arena, lane, bytes);
+    wm_lane *in = wm_lane_look_locked(arena, lane);
+    wm_block *block = find_locked(arena, in, bytes);
 
-    if (block == NULL && lane != &arena->common && arena->cut == WM_CUT_ANY) {
-        block = join_lanes_locked(arena, lane, bytes);
+    if (block == NULL && in != &arena->common && arena->cut == WM_CUT_ANY) {
+        block = join_lanes_locked(arena, in, bytes);
     }
     if (block == NULL || is_bad_cut(arena, block, bytes)) {
         arena->fresh_bytes = 0;
         return NULL;
     }
-    if (block->bytes > bytes && !wm_record_have_locked(arena)) {
+    in = wm_lane_in_locked(arena, lane);
+    if (in == NULL || (block->bytes > bytes && !wm_record_have_locked(arena))) {
         *failed = true;
         return NULL;
     }
@@ -388,8 +388,8 @@ wm_block *wm_run_take_locked(wm_arena *arena, wm_lane *lane, size_t bytes,
     if (block->bytes > bytes) {
         split_locked(arena, block, bytes);
     }
-    if (block->lane != lane) {
-        wm_run_move(block, lane);
+    if (block->lane != in) {
+        wm_run_move(block, in);
     }
     return block;
 }

@@ -210,10 +210,6 @@ static bool grow_locked(wm_arena *arena, wm_lane *lane, void *base,
     bool failed = false;
     wm_segment *segment;
 
-    lane = wm_lane_in_locked(arena, lane);
-    if (lane == NULL) {
-        return false;
-    }
     atomic_fetch_add_explicit(&arena->siblings->grown, segment_bytes,
                               memory_order_relaxed);
     wm_run_note_growth_locked(arena, lane, needed, segment_bytes);

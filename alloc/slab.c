@@ -111,20 +111,36 @@ static wm_slab *new_slab_locked(wm_arena *arena, wm_lane *lane,
     return slab;
 }
 
-wm_block *wm_slab_take_locked(wm_arena *arena, wm_lane *lane,
-                              unsigned size_class, bool *failed)
+/* A common one is the lane's from now on. */
+static wm_slab *find_slab_locked(wm_arena *arena, wm_lane *lane,
+                                 unsigned size_class, bool *failed)
 {
-    wm_slab *slab = lane->slabs[size_class];
-    unsigned i;
+    wm_slab *slab = wm_lane_look_locked(arena, lane)->slabs[size_class];
+    wm_lane *in;
 
     if (slab == NULL) {
         slab = arena->common.slabs[size_class];
-        if (slab != NULL) {
-            move_slab(slab, lane);
-        } else {
-            slab = new_slab_locked(arena, lane, size_class, failed);
-        }
     }
+    if (slab == NULL) {
+        return new_slab_locked(arena, lane, size_class, failed);
+    }
+    in = wm_lane_in_locked(arena, lane);
+    if (in == NULL) {
+        *failed = true;
+        return NULL;
+    }
+    if (slab->run->lane != in) {
+        move_slab(slab, in);
+    }
+    return slab;
+}
+
+wm_block *wm_slab_take_locked(wm_arena *arena, wm_lane *lane,
+                              unsigned size_class, bool *failed)
+{
+    wm_slab *slab = find_slab_locked(arena, lane, size_class, failed);
+    unsigned i;
+
     if (slab == NULL) {
         return NULL;
     }

@@ -131,11 +131,11 @@ warm_status wm_stretch_claim(wm_arena *arena, wm_lane *lane, size_t needed,
     struct place place;
 
     wm_lock_acquire(&arena->lock);
-    lane = wm_lane_in_locked(arena, lane);
-    place = choose_locked(arena, lane, needed);
+    place = choose_locked(arena, wm_lane_look_locked(arena, lane), needed);
     if (place.hole == NULL) {
         status = WARM_NOT_FOUND;
-    } else if (lane == NULL || !wm_record_have_locked(arena)) {
+    } else if (wm_lane_in_locked(arena, lane) == NULL ||
+               !wm_record_have_locked(arena)) {
         status = wm_fail(WARM_OUT_OF_MEMORY,
                          "no memory for the allocator's records");
     } else {

@@ -283,6 +283,69 @@ START_TEST(test_C4_a_stream_that_is_retired_leaves_what_it_has_in_all)
 }
 END_TEST
 
+/* One that goes on after it was retired is told as any other, for what it has
+ * in any of them. */
+START_TEST(test_C4_a_stream_that_was_retired_is_told_in_all)
+{
+    const size_t bytes = 6 * MIB;
+    wt_gate *gate;
+    void *block;
+
+    begin((warm_options){.size = 0});
+    other_leaves(0, bytes, true);
+    ck_assert_ptr_eq(arena_of(other.block[1]), arena(1));
+    wt_ok(warm_stream_retire(runtime, its));
+    wt_ok(warm_poll(runtime));
+    gate = wt_gate_close(runtime, its);
+    wt_gate_await(gate);
+    wt_ok(warm_record_stream(other.block[1], its));
+    wt_ok(warm_free(other.block[1]));
+    block = take(mine, bytes);
+    ck_assert_ptr_ne(block, other.block[1]);
+    wt_gate_open(gate);
+    wt_ok(warm_stream_synchronize(runtime, its));
+    wt_ok(warm_poll(runtime));
+    wt_ok(warm_free(block));
+    end();
+}
+END_TEST
+
+static size_t lanes_of(const wm_arena *arena)
+{
+    size_t count = 0;
+
+    for (const wm_lane *l = arena->lanes; l != NULL; l = l->next) {
+        count++;
+    }
+    return count;
+}
+
+/* A stream has a lane where it takes memory, besides its first: not where it
+ * only looked. */
+START_TEST(test_C1_lanes_are_made_where_memory_is_taken)
+{
+    enum { STREAMS = 8 };
+    warm_stream stream[STREAMS];
+    void *block[STREAMS];
+
+    begin((warm_options){.size = 0});
+    other_leaves(0, 3 * MIB, true);
+    ck_assert_uint_eq(lanes_of(arena(1)), 1);
+    for (int i = 0; i < STREAMS; i++) {
+        wt_ok(warm_stream_create(runtime, 0, &stream[i]));
+        block[i] = take(stream[i], 40 * MIB);
+    }
+    ck_assert_uint_eq(lanes_of(arena(1)), 1);
+    ck_assert_uint_eq(lanes_of(arena(0)), STREAMS + 2);
+    for (int i = 0; i < STREAMS; i++) {
+        wt_ok(warm_free(block[i]));
+        wt_ok(warm_stream_destroy(runtime, stream[i]));
+    }
+    wt_ok(warm_free(other.block[1]));
+    end();
+}
+END_TEST
+
 /* ---- short of memory ------------------------------------------------------
  */
 
@@ -384,6 +447,8 @@ int main(void)
         tcase, test_C1_C3_another_stream_has_it_once_its_own_has_passed, 0, 2);
     tcase_add_test(tcase,
                    test_C4_a_stream_that_is_retired_leaves_what_it_has_in_all);
+    tcase_add_test(tcase, test_C4_a_stream_that_was_retired_is_told_in_all);
+    tcase_add_test(tcase, test_C1_lanes_are_made_where_memory_is_taken);
     tcase_add_loop_test(
         tcase,
         test_C2_C8_what_siblings_have_idle_goes_back_before_it_is_refused, 0,
