@@ -50,10 +50,12 @@ static inline bool wm_lane_is_trusted(const warm_runtime *runtime,
 }
 
 /* Where a class is empty, one of the next two will do, a quarter larger at
- * most: to cut one costs thirty times as much as a hit. A request finds one of
- * three much more often than one of one; what is kept need not be as much for
- * that, so that less is held. Small and large stay apart. */
-enum { WM_LANE_LARGER = 2 };
+ * most, and of large sizes the next: to cut one costs thirty times as much as a
+ * hit. A request finds one of three much more often than one of one; what is
+ * kept need not be as much for that, so that less is held. Two whatever the
+ * size cost the traces of the bench 1 % of memory, this way they hold 1 % less
+ * than without. Small and large requests stay apart. */
+enum { WM_LANE_LARGER = 2, WM_LANE_LARGER_BYTES = 256 << 10 };
 
 static inline const wm_entry *wm_lane_pop_larger(wm_magazines *set,
                                                  size_t bytes)
@@ -63,7 +65,8 @@ static inline const wm_entry *wm_lane_pop_larger(wm_magazines *set,
     const wm_entry *entry = NULL;
     uint32_t sort = m->sort;
 
-    for (int i = 0; i < WM_LANE_LARGER && entry == NULL; i++) {
+    for (int i = bytes <= WM_LANE_LARGER_BYTES ? WM_LANE_LARGER : 1;
+         i > 0 && entry == NULL; i--) {
         if (++m >= end || m->sort != sort) {
             break;
         }

@@ -29,10 +29,10 @@
  * that threads share arenas as in memory.h (option arenas); a stream's memory
  * is one in all of them.
  *
- * Sizes are rounded as in memory.h, and may be up to two steps more (37.5 % of
- * a request above 4 KiB in all); blocks are aligned to 512 bytes at least.
- * Requests of up to 512 KiB and larger ones have segments apart, of at least
- * 2 MiB. Memory is not cleared.
+ * Sizes are rounded as in memory.h, and may be up to two steps more, above 256
+ * KiB one (in all 37.5 and 25 % of a request above 4 KiB); blocks are aligned
+ * to 512 bytes at least. Requests of up to 512 KiB and larger ones have
+ * segments apart, of at least 2 MiB. Memory is not cleared.
  *
  * Expandable segments (option expandable_segments:on). Memory comes in units
  * (2 MiB) at places of long ranges of addresses, in each arena one for small

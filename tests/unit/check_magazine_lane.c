@@ -133,18 +133,19 @@ START_TEST(test_C1_legacy_stream_keeps_as_well)
 END_TEST
 
 /* Where nothing of its size is kept a request takes what is up to two classes
- * larger, without a lock; not what is three, nor a large block for a small one.
- */
+ * larger, of more than 256 KiB one, without a lock; nothing larger, nor a large
+ * block for a small one. */
 START_TEST(test_C3_C1_a_block_of_the_next_two_classes_will_do)
 {
     static const struct {
         size_t kept, asked;
         bool serves;
-    } row[] = {{72 * KIB, 64 * KIB, true},      {80 * KIB, 64 * KIB, true},
-               {88 * KIB, 64 * KIB, false},     {72 * KIB, 72 * KIB + 1, false},
-               {576 * KIB, 512 * KIB, false},   {640 * KIB, 513 * KIB, true},
-               {512 * KIB, 511 * KIB, true},    {512 * KIB, 448 * KIB, true},
-               {4 * MIB, 3328 * KIB + 1, true}, {4 * MIB, 3328 * KIB, false}};
+    } row[] = {{72 * KIB, 64 * KIB, true},    {80 * KIB, 64 * KIB, true},
+               {88 * KIB, 64 * KIB, false},   {72 * KIB, 72 * KIB + 1, false},
+               {320 * KIB, 256 * KIB, true},  {352 * KIB, 257 * KIB, false},
+               {576 * KIB, 512 * KIB, false}, {640 * KIB, 513 * KIB, true},
+               {512 * KIB, 511 * KIB, true},  {512 * KIB, 448 * KIB, false},
+               {4 * MIB, 3585 * KIB, true},   {4 * MIB, 3584 * KIB, false}};
     void *kept = take(stream[0], row[_i].kept), *block;
     uint64_t locks;
 
@@ -606,7 +607,7 @@ static Suite *lane_suite(void)
     tcase_add_test(tcase, test_C1_what_is_freed_is_kept_for_its_stream);
     tcase_add_loop_test(tcase, test_C1_legacy_stream_keeps_as_well, 0, 2);
     tcase_add_loop_test(
-        tcase, test_C3_C1_a_block_of_the_next_two_classes_will_do, 0, 10);
+        tcase, test_C3_C1_a_block_of_the_next_two_classes_will_do, 0, 12);
     tcase_add_test(tcase, test_C1_streams_that_are_not_adopted_keep_nothing);
     tcase_add_test(tcase, test_a_set_has_bounds);
     tcase_add_test(tcase, test_C1_slots_are_handed_on);
