@@ -239,7 +239,8 @@ static void wait_for_legacy(wm_orders *orders)
     }
 }
 
-/* And then what freed blocks wait for on other streams is done as well. */
+/* And then what freed blocks wait for on other adopted streams is done as well.
+ * The others may have been destroyed since. */
 static void wait_for_pending(wm_orders *orders)
 {
     wm_timelines *set = orders->timelines;
@@ -253,7 +254,7 @@ static void wait_for_pending(wm_orders *orders)
         if (t == NULL) {
             break;
         }
-        if (wm_timeline_device(t) == orders->device) {
+        if (wm_timeline_device(t) == orders->device && wm_timeline_lives(t)) {
             (void)wait_for(orders, t);
         }
         wm_timelines_let_go(set, t);
