@@ -182,6 +182,11 @@ void wm_stretch_lost_locked(wm_arena *arena, wm_segment *segment,
 {
     map_pages(segment, part);
     part->slab = NULL;
+    /* The record may have been somebody's. */
+    part->lane_id = 0;
+    if (part->origin != NULL) {
+        part->origin->ns = 0;
+    }
     wm_block_set_requested(part, 0);
     wm_arena_note_kept_locked(arena, part, WM_BLOCK_LOST);
     wm_block_set_state(part, WM_BLOCK_LOST);
