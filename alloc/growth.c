@@ -90,6 +90,69 @@ void wm_errand_wait_locked(wm_growth *growth, uint64_t number)
     }
 }
 
+/* ---- trouble ---------------------------------------------------------- */
+
+void wm_growth_note(wm_growth *growth, enum wm_trouble_kind kind, size_t bytes)
+{
+    wm_trouble *trouble = &growth->trouble;
+
+    wm_lock_acquire(&growth->lock);
+    if (kind == WM_UNRECORDED) {
+        trouble->unrecorded += bytes;
+    } else {
+        *(kind == WM_TORN ? &trouble->torn : &trouble->refused) += bytes;
+        trouble->cause.size = sizeof trouble->cause;
+        warm_last_error(&trouble->cause);
+    }
+    wm_lock_release(&growth->lock);
+}
+
+static void say(const wm_space *space, const wm_trouble *trouble)
+{
+    if (trouble->refused > 0) {
+        wm_log(WARM_LOG_WARNING,
+               "the driver did not take %s of %s memory back, which stays in "
+               "the cache: %s",
+               wm_bytes(trouble->refused).text, space->traits->name,
+               trouble->cause.message);
+    }
+    if (trouble->torn > 0) {
+        wm_log(WARM_LOG_WARNING,
+               "the driver left a part of %s of %s memory behind: they are "
+               "lost, and stay held: %s",
+               wm_bytes(trouble->torn).text, space->traits->name,
+               trouble->cause.message);
+    }
+    if (trouble->unrecorded > 0) {
+        wm_log(WARM_LOG_WARNING,
+               "the driver did not take %s of %s memory back for which there "
+               "is no record: they are lost",
+               wm_bytes(trouble->unrecorded).text, space->traits->name);
+    }
+}
+
+void wm_growth_say(wm_space *space)
+{
+    wm_growth *growth = &space->growth;
+    warm_error last = {.size = sizeof last};
+    wm_trouble trouble = {.refused = 0};
+    bool any;
+
+    wm_lock_acquire(&growth->lock);
+    any = growth->trouble.refused > 0 || growth->trouble.torn > 0 ||
+          growth->trouble.unrecorded > 0;
+    if (any) {
+        trouble = growth->trouble;
+        growth->trouble = (wm_trouble){.refused = 0};
+    }
+    wm_lock_release(&growth->lock);
+    if (any) {
+        warm_last_error(&last);
+        say(space, &trouble);
+        wm_error_restore(&last);
+    }
+}
+
 /* ---- growing ---------------------------------------------------------- */
 
 static size_t larger(size_t a, size_t b)
@@ -142,6 +205,7 @@ warm_status wm_growth_ahead(wm_space *space, wm_arena *arena, size_t bytes,
     struct wm_growing request = {.arena = arena};
     warm_status status = step_down(space, &request, least, &bytes);
 
+    wm_growth_say(space);
     *obtained = status == WARM_OK ? bytes : 0;
     return status;
 }
@@ -191,10 +255,11 @@ static const struct wm_errand *find_growth_locked(const wm_growth *growth)
 
 /* No growth begins from now on but that of the request, and none is under way.
  */
-static void begin_alone_locked(wm_growth *growth, struct wm_growing *request)
+static void begin_alone(wm_growth *growth, const struct wm_growing *request)
 {
     const struct wm_errand *e;
 
+    wm_lock_acquire(&growth->lock);
     while (growth->alone != NULL) {
         wm_cond_wait(&growth->over, &growth->lock);
     }
@@ -202,6 +267,7 @@ static void begin_alone_locked(wm_growth *growth, struct wm_growing *request)
     while ((e = find_growth_locked(growth)) != NULL) {
         wm_errand_wait_locked(growth, e->number);
     }
+    wm_lock_release(&growth->lock);
 }
 
 static void end_alone(wm_growth *growth)
@@ -212,9 +278,26 @@ static void end_alone(wm_growth *growth)
     wm_lock_release(&growth->lock);
 }
 
+/* Nobody is kept from growing while the request waits for streams, or for the
+ * log: they may need what others do next. */
+static warm_status try_once(wm_space *space, struct wm_growing *request)
+{
+    warm_status status;
+
+    if (request->alone) {
+        begin_alone(&space->growth, request);
+    }
+    status = grow(space, request);
+    if (request->alone) {
+        end_alone(&space->growth);
+    }
+    wm_growth_say(space);
+    return status;
+}
+
 /* Another growth was under way when this request was refused, which had memory
  * for a while and gives it back if it fails as well: whether to try without
- * one, once. */
+ * one, from now on. */
 static bool try_alone(wm_space *space, struct wm_growing *request)
 {
     wm_growth *growth = &space->growth;
@@ -226,11 +309,8 @@ static bool try_alone(wm_space *space, struct wm_growing *request)
     wm_lock_acquire(&growth->lock);
     beside = growth->vacated != request->vacated ||
              find_growth_locked(growth) != NULL;
-    if (beside) {
-        begin_alone_locked(growth, request);
-        request->alone = true;
-    }
     wm_lock_release(&growth->lock);
+    request->alone = beside;
     return beside;
 }
 
@@ -284,13 +364,10 @@ warm_status wm_growth_alloc(wm_space *space, const wm_request *wanted,
     warm_status status;
 
     do {
-        status = grow(space, &request);
+        status = try_once(space, &request);
     } while (status == WARM_OUT_OF_MEMORY &&
              (open_any(&request) || make_room(space, &request) ||
               wait_for_streams(space, &request) || try_alone(space, &request)));
-    if (request.alone) {
-        end_alone(&space->growth);
-    }
     *block = request.block;
     return status;
 }

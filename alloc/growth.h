@@ -15,7 +15,10 @@
  * under the limit that they may not need in the end, waits for them: out of
  * memory is said only where nothing under way could change it. Where segments
  * stretch a growth that will fail has memory for a while, unit by unit: who was
- * refused beside one tries once more, alone. */
+ * refused beside one tries once more, alone.
+ *
+ * The log is told of trouble by a thread that nobody waits for: who listens may
+ * ask for memory. */
 #ifndef WM_GROWTH_H
 #define WM_GROWTH_H
 
@@ -26,6 +29,14 @@ struct wm_space;
 struct wm_request;
 struct wm_errand;
 struct wm_growing;
+
+/* What the driver did not do as it should have, until it is said. */
+typedef struct wm_trouble {
+    size_t refused;    /* bytes that it did not take back */
+    size_t torn;       /* bytes of which it left a part behind */
+    size_t unrecorded; /* that it did not take, and nobody knows any more */
+    warm_error cause;  /* of the last of the first two */
+} wm_trouble;
 
 /* Embedded in a space. All but the lock: lock growth. */
 typedef struct wm_growth {
@@ -41,6 +52,7 @@ typedef struct wm_growth {
     bool reserving;   /* a thread has more addresses made */
     /* A request that tries with no other growth under way, or null. */
     const struct wm_growing *alone;
+    wm_trouble trouble;
 } wm_growth;
 
 void wm_growth_init(wm_growth *growth);
@@ -77,7 +89,7 @@ size_t wm_growth_give_back(struct wm_space *space, wm_arena *arena,
 size_t wm_growth_trim(struct wm_space *space, size_t target);
 
 /* Gives those of an arena and its siblings back that are idle longest, until
- * bytes have gone. */
+ * bytes have gone. For who obtains memory: says nothing. */
 void wm_growth_collect(struct wm_space *space, wm_arena *arena, size_t bytes);
 
 /* Gives those of all arenas back that are idle since before_ns or earlier, but

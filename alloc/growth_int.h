@@ -45,7 +45,7 @@ struct wm_growing {
     wm_stretch stretch;       /* where it is to come, if segments stretch */
     bool by_limit;            /* the last refusal: ours, not the driver's */
     uint64_t gained, vacated; /* at its last look */
-    bool alone;               /* tries alone, for the last time */
+    bool alone;               /* tries alone */
     bool waited;              /* for streams, once */
 };
 
@@ -54,7 +54,7 @@ warm_status wm_growth_obtain(wm_space *space, struct wm_growing *request,
                              size_t bytes);
 
 /* Gives idle segments of one large request of less than below bytes back, of an
- * arena and its siblings, at most most bytes of them. */
+ * arena and its siblings, at most most bytes of them. Says nothing. */
 void wm_growth_give_own(wm_space *space, wm_arena *arena, size_t below,
                         size_t most);
 /* Where segments stretch: waits for streams that freed blocks may wait for.
@@ -65,8 +65,11 @@ bool wm_growth_settle_pending(wm_space *space, const wm_arena *of);
 warm_status wm_growth_driver_free(wm_space *space, wm_arena *arena,
                                   const wm_segment *of, char *base,
                                   size_t bytes, bool *torn);
-/* Says that bytes are lost: nobody knows what of them has memory. */
-void wm_growth_say_torn(wm_space *space, size_t bytes, const warm_error *cause);
+/* Trouble: notes it, with this thread's last error; says what was noted, once
+ * the thread's errand is over. That keeps the last error. */
+enum wm_trouble_kind { WM_REFUSED, WM_TORN, WM_UNRECORDED };
+void wm_growth_note(wm_growth *growth, enum wm_trouble_kind kind, size_t bytes);
+void wm_growth_say(wm_space *space);
 /* Bytes held by an arena and its siblings. */
 size_t wm_growth_held_beside(wm_arena *arena);
 

@@ -5,7 +5,6 @@
 #include "alloc/page_map.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/clock.h"
-#include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
 /* What would come in much more time than a growth of the request's own takes
@@ -195,10 +194,7 @@ static void lose(wm_space *space, const struct wm_growing *request, void *base,
                               base, errand->bytes, NULL) == WARM_OK) {
         *gone = errand->bytes;
     } else {
-        wm_log(WARM_LOG_WARNING,
-               "the driver did not take %s of %s memory back for which there "
-               "is no record: they are lost",
-               wm_bytes(errand->bytes).text, space->traits->name);
+        wm_growth_note(&space->growth, WM_UNRECORDED, errand->bytes);
     }
     wm_error_restore(&cause);
 }
@@ -229,17 +225,6 @@ static warm_status obtain(wm_space *space, struct wm_growing *request,
     return status;
 }
 
-static void say_if_torn(wm_space *space, const wm_stretch *stretch, bool torn)
-{
-    warm_error cause = {.size = sizeof cause};
-
-    if (torn) {
-        warm_last_error(&cause);
-        wm_growth_say_torn(space, stretch->bytes, &cause);
-        wm_error_restore(&cause);
-    }
-}
-
 /* The same where segments stretch: obtains the part that was claimed. */
 static warm_status obtain_part(wm_space *space, struct wm_growing *request,
                                struct wm_errand *errand, size_t *gone)
@@ -259,7 +244,9 @@ static warm_status obtain_part(wm_space *space, struct wm_growing *request,
     }
     if (status != WARM_OK) {
         wm_stretch_undo(arena, stretch, torn);
-        say_if_torn(space, stretch, torn);
+        if (torn) {
+            wm_growth_note(&space->growth, WM_TORN, stretch->bytes);
+        }
         return status;
     }
     if (!wm_stretch_done(arena, request->lane, stretch, request->bytes,

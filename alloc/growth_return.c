@@ -2,18 +2,8 @@
 #include "alloc/growth_int.h"
 
 #include "alloc/private_pool.h"
-#include "runtime/base/bytes.h"
 #include "runtime/base/clock.h"
-#include "runtime/base/log.h"
 #include "runtime/base/status.h"
-
-/* What became of the idle segments that were to go back. */
-struct returned {
-    size_t bytes;     /* with the driver again */
-    size_t refused;   /* the driver did not take */
-    size_t torn;      /* of which it took some */
-    warm_error cause; /* of the last refusal */
-};
 
 warm_status wm_growth_driver_free(wm_space *space, wm_arena *arena,
                                   const wm_segment *of, char *base,
@@ -30,16 +20,8 @@ warm_status wm_growth_driver_free(wm_space *space, wm_arena *arena,
     return status;
 }
 
-void wm_growth_say_torn(wm_space *space, size_t bytes, const warm_error *cause)
-{
-    wm_log(WARM_LOG_WARNING,
-           "the driver left a part of %s of %s memory behind: they are lost, "
-           "and stay held: %s",
-           wm_bytes(bytes).text, space->traits->name, cause->message);
-}
-
-static void give_back_one(wm_space *space, wm_segment *segment,
-                          struct returned *returned)
+/* Returns the bytes that are with the driver again. */
+static size_t give_back_one(wm_space *space, wm_segment *segment)
 {
     wm_arena *arena = segment->arena;
     size_t bytes = segment->bytes;
@@ -47,28 +29,12 @@ static void give_back_one(wm_space *space, wm_segment *segment,
 
     if (wm_growth_driver_free(space, arena, segment->of, segment->base, bytes,
                               &torn) == WARM_OK) {
-        returned->bytes += bytes;
         wm_arena_released(arena, segment);
-        return;
+        return bytes;
     }
-    *(torn ? &returned->torn : &returned->refused) += bytes;
-    returned->cause.size = sizeof returned->cause;
-    warm_last_error(&returned->cause);
+    wm_growth_note(&space->growth, torn ? WM_TORN : WM_REFUSED, bytes);
     wm_arena_reattach(arena, segment, torn);
-}
-
-static void say_refused(wm_space *space, const struct returned *returned)
-{
-    if (returned->refused > 0) {
-        wm_log(WARM_LOG_WARNING,
-               "the driver did not take %s of %s memory back, which stays in "
-               "the cache: %s",
-               wm_bytes(returned->refused).text, space->traits->name,
-               returned->cause.message);
-    }
-    if (returned->torn > 0) {
-        wm_growth_say_torn(space, returned->torn, &returned->cause);
-    }
+    return 0;
 }
 
 size_t wm_growth_held_beside(wm_arena *arena)
@@ -173,8 +139,8 @@ static size_t send_back(wm_space *space, const struct going *going,
                                               const struct going *going))
 {
     struct wm_errand errand = {.bytes = 0};
-    struct returned returned = {0};
     wm_segment *segment;
+    size_t bytes = 0;
 
     if (wm_private_captures(space)) {
         return 0; /* it would break a capture */
@@ -191,14 +157,12 @@ static size_t send_back(wm_space *space, const struct going *going,
     while (segment != NULL) {
         wm_segment *next = segment->next;
 
-        give_back_one(space, segment, &returned);
+        bytes += give_back_one(space, segment);
         segment = next;
     }
     wm_errand_end(&space->growth, &errand,
-                  returned.bytes > 0 ? WM_ERRAND_GAINED : WM_ERRAND_NOTHING,
-                  returned.bytes);
-    say_refused(space, &returned);
-    return returned.bytes;
+                  bytes > 0 ? WM_ERRAND_GAINED : WM_ERRAND_NOTHING, bytes);
+    return bytes;
 }
 
 /* Else nobody need be waited for. */
@@ -228,10 +192,13 @@ static bool settle(wm_space *space, const wm_arena *of, size_t target,
 size_t wm_growth_give_back(wm_space *space, wm_arena *arena, size_t target)
 {
     struct going going = {.arena = arena, .target = target};
+    size_t bytes;
 
     (void)settle(space, arena != NULL ? arena : space->arenas, target,
                  WM_SETTLE_IDLE);
-    return send_back(space, &going, detach_down);
+    bytes = send_back(space, &going, detach_down);
+    wm_growth_say(space);
+    return bytes;
 }
 
 size_t wm_growth_trim(wm_space *space, size_t target)
@@ -241,6 +208,7 @@ size_t wm_growth_trim(wm_space *space, size_t target)
 
     if (settle(space, space->arenas, target, WM_SETTLE_DEVICE)) {
         bytes += send_back(space, &going, detach_down);
+        wm_growth_say(space);
     }
     return bytes;
 }
@@ -280,6 +248,7 @@ void wm_growth_decay(wm_space *space, uint64_t before_ns)
     struct going going = {.before_ns = before_ns};
 
     (void)send_back(space, &going, detach_old);
+    wm_growth_say(space);
 }
 
 void wm_growth_give_own(wm_space *space, wm_arena *arena, size_t below,

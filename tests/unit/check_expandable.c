@@ -797,6 +797,114 @@ START_TEST(test_C8_B14_what_a_decommit_leaves_behind_is_lost)
 }
 END_TEST
 
+/* Nobody allocated what is lost, whose record was somebody's before. */
+START_TEST(test_C7_C8_what_is_lost_is_nobodys)
+{
+    static char text[1 << 16];
+    char *block[3], *lost;
+    void *pointer = NULL;
+
+    wt_ok(warm_memory_tag_set("somebody"));
+    for (int i = 0; i < 3; i++) {
+        block[i] = take(second, 6 * MIB);
+    }
+    for (int i = 0; i < 3; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+    wt_ok(warm_stream_synchronize(runtime, second));
+    (void)empty();
+    wt_ok(warm_memory_tag_set(NULL));
+    tears = true;
+    wt_fails(WARM_DRIVER_ERROR, try(first, 3 * MIB, &pointer));
+    tears = false;
+    wt_ok(warm_device_snapshot(runtime, 0, text, sizeof text, NULL));
+    lost = strstr(text, "\"state\":\"lost\"");
+    ck_assert_ptr_nonnull(lost);
+    *strchr(lost, '}') = '\0';
+    ck_assert_ptr_nonnull(strstr(lost, "\"stream\":null"));
+    ck_assert_ptr_null(strstr(lost, "\"thread\""));
+    ck_assert_ptr_null(strstr(lost, "somebody"));
+}
+END_TEST
+
+/* Whoever listens to the log may allocate, also where memory is what comes for
+ * the request that the log speaks of. */
+static struct {
+    size_t bytes;
+    void *got;
+    warm_status status;
+    bool called;
+} listener;
+
+static void allocate(void *context, warm_log_level level, const char *line)
+{
+    (void)context;
+    (void)level;
+    (void)line;
+    if (!listener.called) {
+        listener.called = true;
+        tears = false;
+        listener.status = try(second, listener.bytes, &listener.got);
+    }
+}
+
+static unsigned commits;
+
+/* As if another growth had failed beside the first, so that there is a second
+ * one alone: that one is torn. */
+static warm_status commit_torn_alone(wm_driver *d, int device, void *range,
+                                     size_t offset, size_t bytes, bool *torn)
+{
+    wm_growth *growth = &space_now()->growth;
+
+    switch (commits++) {
+    case 0:
+        wm_lock_acquire(&growth->lock);
+        growth->vacated++;
+        wm_lock_release(&growth->lock);
+        return wm_fail(WARM_OUT_OF_MEMORY, "refused by a test");
+    case 1:
+        return tear(torn);
+    default:
+        return real->range_commit(d, device, range, offset, bytes, torn);
+    }
+}
+
+/* A part that does not come, one that does not for who tries alone, and one
+ * that does not go where another comes: runs of the loop. Or these hang. */
+START_TEST(test_C2_B14_who_is_told_of_trouble_may_allocate)
+{
+    void *pointer = NULL;
+    char *idle = take(first, 2 * MIB), *kept = take(first, 2 * MIB);
+
+    if (_i == 1) {
+        ops.range_commit = commit_torn_alone;
+    } else if (_i == 2) {
+        ops.range_commit = real->range_commit;
+        wt_ok(warm_stream_synchronize(runtime, first));
+        wt_ok(warm_free(idle));
+        idle = NULL;
+    }
+    listener.bytes = _i == 1 ? 6 * MIB : MIB;
+    tears = true;
+    warm_log_set(allocate, NULL);
+    if (_i < 2) {
+        wt_fails(WARM_DRIVER_ERROR, try(second, 3 * MIB, &pointer));
+        ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "torn"));
+    } else {
+        pointer = take(second, 3 * MIB);
+    }
+    warm_log_set(NULL, NULL);
+    ck_assert(listener.called);
+    wt_ok(listener.status);
+    check();
+    wt_ok(warm_free(listener.got));
+    wt_ok(warm_free(pointer));
+    wt_ok(warm_free(idle));
+    wt_ok(warm_free(kept));
+}
+END_TEST
+
 START_TEST(test_C8_addresses_that_cannot_be_had_are_out_of_memory)
 {
     void *pointer = NULL;
@@ -862,6 +970,10 @@ START_TEST(test_C3_C8_others_go_on_while_one_grows)
     wt_ok(warm_free(g.got));
 }
 END_TEST
+
+/* A stream that has gone, and how often the driver was told of it. */
+static warm_stream gone;
+static unsigned named;
 
 /* A growth of much more than there is, which has had some of it. */
 enum { MUCH = 100 };
@@ -954,6 +1066,105 @@ START_TEST(test_C2_C8_a_request_waits_for_what_waits_for_streams)
     ck_assert_uint_le(held_now(), 16 * MIB);
     check();
     wt_ok(warm_free(pair.block));
+}
+END_TEST
+
+static warm_status counting_mark(wm_driver *d, warm_event event,
+                                 warm_stream stream, wm_capture *capture)
+{
+    named += stream == gone;
+    return real->event_mark(d, event, stream, capture);
+}
+
+/* But not for a stream that nobody promised to live: it may have gone, once the
+ * block is freed, and is not named any more. */
+START_TEST(test_C2_C4_a_stream_that_is_not_adopted_is_not_waited_for)
+{
+    warm_device_info device = {.size = sizeof device};
+    warm_stream raw;
+    void *pointer = NULL, *block = take(first, 10 * MIB);
+    wt_gate *gate;
+
+    wt_ok(wm_driver_stream_create(runtime->driver, 0, &raw));
+    wt_ok(warm_device_get_info(runtime, 0, &device));
+    wt_ok(warm_device_set_memory_fraction(
+        runtime, 0, 16.0 * MIB / (double)device.total_bytes));
+    gate = wt_gate_close(runtime, raw);
+    wt_gate_await(gate);
+    wt_ok(warm_record_stream(block, raw));
+    wt_ok(warm_free(block));
+    gone = raw;
+    ops.event_mark = counting_mark;
+    wt_fails(WARM_OUT_OF_MEMORY, try(first, 14 * MIB, &pointer));
+    ck_assert_uint_eq(named, 0);
+    ops.event_mark = real->event_mark;
+    wt_gate_open(gate);
+    wt_ok(warm_poll(runtime));
+    wt_ok(wm_driver_stream_destroy(runtime->driver, raw));
+}
+END_TEST
+
+/* The growth of much is refused twice, the second time alone: then another
+ * thread has taken care that it has a stream to wait for. */
+static warm_status alone_commit(wm_driver *d, int device, void *range,
+                                size_t offset, size_t bytes, bool *torn)
+{
+    wm_growth *growth = &space_now()->growth;
+
+    if (bytes < MUCH * MIB || commits == 2) {
+        return real->range_commit(d, device, range, offset, bytes, torn);
+    }
+    if (commits++ == 0) {
+        wm_lock_acquire(&growth->lock);
+        growth->vacated++;
+        wm_lock_release(&growth->lock);
+    } else {
+        set(&inside, true);
+        await(&closed, false);
+    }
+    return wm_fail(WARM_OUT_OF_MEMORY, "refused by a test");
+}
+
+struct held_up {
+    struct two two;
+    wt_gate *gate;
+    void *idle;
+};
+
+static void ask_for_much_or_hold_up(void *argument, unsigned index)
+{
+    struct held_up *h = argument;
+
+    if (index == 0) {
+        h->two.status[0] = try(second, MUCH * MIB, &h->two.got[0]);
+        return;
+    }
+    await(&inside, true);
+    h->gate = wt_gate_close(runtime, first);
+    wt_gate_await(h->gate);
+    (void)warm_free(h->idle);
+    set(&closed, false);
+    h->two.status[1] = try(second, 6 * MIB, &h->two.got[1]);
+    wt_gate_open(h->gate);
+}
+
+/* Who waits for a stream keeps nobody from growing, who lets that stream go on
+ * then: or this hangs. */
+START_TEST(test_C2_C8_others_grow_while_one_that_tried_alone_waits)
+{
+    struct held_up h = {.gate = NULL};
+
+    h.idle = take(first, 8 * MIB);
+    set(&inside, false);
+    set(&closed, true);
+    ops.range_commit = alone_commit;
+    wt_threads(2, ask_for_much_or_hold_up, &h);
+    for (int i = 0; i < 2; i++) {
+        wt_ok(h.two.status[i]);
+        wt_ok(warm_free(h.two.got[i]));
+    }
+    ck_assert_uint_eq(commits, 2);
+    ck_assert_ptr_null(space_now()->growth.alone);
 }
 END_TEST
 
@@ -1205,6 +1416,13 @@ int main(void)
                    test_C2_C8_a_growth_that_fails_takes_no_other_with_it);
     tcase_add_test(tcase,
                    test_C2_C8_a_request_waits_for_what_waits_for_streams);
+    tcase_add_test(tcase,
+                   test_C2_C4_a_stream_that_is_not_adopted_is_not_waited_for);
+    tcase_add_test(tcase,
+                   test_C2_C8_others_grow_while_one_that_tried_alone_waits);
+    tcase_add_test(tcase, test_C7_C8_what_is_lost_is_nobodys);
+    tcase_add_loop_test(tcase, test_C2_B14_who_is_told_of_trouble_may_allocate,
+                        0, 3);
     tcase_add_test(tcase, test_C3_C8_two_first_growths_have_one_range);
     tcase_add_test(tcase, test_C4_C8_the_legacy_stream_is_waited_for);
     tcase_add_test(tcase, test_C4_C8_work_that_comes_later_is_not_waited_for);

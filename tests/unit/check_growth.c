@@ -303,6 +303,45 @@ START_TEST(test_B12_region_without_records_goes_back)
 }
 END_TEST
 
+static void *told;
+
+static void allocate(void *context, warm_log_level level, const char *line)
+{
+    (void)context;
+    (void)level;
+    if (told == NULL && strstr(line, "no record") != NULL) {
+        told = wt_memory_take(MIB);
+    }
+}
+
+/* Who is told of it may allocate what would have been left of it: or this
+ * hangs. */
+START_TEST(test_B12_who_is_told_of_a_lost_region_may_allocate)
+{
+    unsigned lost = 0;
+
+    for (uint64_t n = 1; n <= 12; n++) {
+        void *pointer = NULL;
+
+        told = NULL;
+        (void)wt_memory_begin(&(warm_options){.segment = 4 * MIB});
+        wt_memory.ops.pinned_free = refuse_free;
+        warm_log_set(allocate, NULL);
+        wm_meta_fail(n, false);
+        (void)warm_pinned_alloc(wt_memory.runtime, 2 * MIB, &pointer);
+        wm_meta_fail(0, false);
+        warm_log_set(NULL, NULL);
+        wt_memory.ops.pinned_free = wt_memory_free;
+        wt_memory.obtained -= told != NULL;
+        lost += told != NULL;
+        wt_ok(warm_free(told));
+        wt_ok(warm_free(pointer));
+        wt_memory_end();
+    }
+    ck_assert_uint_gt(lost, 0);
+}
+END_TEST
+
 /* ---- less than a segment ---------------------------------------------- */
 
 START_TEST(test_region_that_is_refused_is_halved)
@@ -442,6 +481,7 @@ int main(void)
                    test_B12_room_that_was_left_meanwhile_is_worth_another_try);
     tcase_add_test(tcase, test_B12_reason_is_that_of_the_request);
     tcase_add_loop_test(tcase, test_B12_region_without_records_goes_back, 0, 2);
+    tcase_add_test(tcase, test_B12_who_is_told_of_a_lost_region_may_allocate);
     tcase_add_test(tcase, test_request_that_does_not_fit_grows_beside_another);
     tcase_add_test(tcase, test_request_that_waited_in_vain_grows_by_itself);
     tcase_add_test(tcase,
