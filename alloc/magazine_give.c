@@ -223,19 +223,19 @@ void wm_magazine_give_back_half(wm_magazines *set, wm_magazine *m)
     supply->batch = (uint16_t)(supply->batch > 1 ? supply->batch / 2 : 1);
 }
 
-bool wm_magazine_give_back_one(wm_magazines *set, wm_magazine *m)
+wm_arena *wm_magazine_give_back_one(wm_magazines *set, wm_magazine *m)
 {
     unsigned oldest = wm_magazine_count(m) > 0;
     wm_arena *home;
 
     if (oldest == 0 || wm_magazine_sift(set, m, oldest) == 0) {
-        return false;
+        return NULL;
     }
     home = arena_of(wm_magazine_first(m));
     wm_lock_acquire(&home->lock);
     (void)give_to_locked(set, m, home, oldest);
     wm_lock_release(&home->lock);
-    return true;
+    return home;
 }
 
 /* All of a class, which settles. */

@@ -70,9 +70,10 @@ uint64_t wm_magazines_give_back(wm_magazines *set, enum wm_part part);
  * their locks. */
 uint64_t wm_magazines_give_beside(wm_magazines *set);
 
-/* The older half of one class; its oldest block: false if there is none. */
+/* The older half of one class; its oldest block, to the arena that is answered:
+ * null if there is none. */
 void wm_magazine_give_back_half(wm_magazines *set, wm_magazine *m);
-bool wm_magazine_give_back_one(wm_magazines *set, wm_magazine *m);
+wm_arena *wm_magazine_give_back_one(wm_magazines *set, wm_magazine *m);
 
 /* Gives classes back, the largest first, until the arena has a LIVE block for a
  * request; *block: that one. Answers how many blocks were given back. */

@@ -174,16 +174,15 @@ static void try_again(struct reclaim *reclaim)
                                        reclaim->request->bytes, &starved);
 }
 
-/* After one block of the thread's own came back. */
-static void try_that(struct reclaim *reclaim)
+/* After one block of the thread's own came back to an arena. */
+static void try_that(struct reclaim *reclaim, wm_arena *arena)
 {
     const wm_request *request = reclaim->request;
     bool starved = false;
 
     if (reclaim->space->traits->laned) {
-        reclaim->block =
-            wm_arena_take_fitting(request->arena, request->lane, request->bytes,
-                                  WM_CUT_SINGLE, &starved);
+        reclaim->block = wm_arena_take_fitting(
+            arena, request->lane, request->bytes, WM_CUT_SINGLE, &starved);
     } else {
         try_again(reclaim);
     }
@@ -279,16 +278,17 @@ static void reclaim_others(struct reclaim *reclaim)
 }
 
 /* One block, out of which the request can be cut: the smallest such. All the
- * others stay, and need not be missed. */
-static bool give_one(wm_magazines *set, size_t requested)
+ * others stay, and need not be missed. Answers where it is now, or null. */
+static wm_arena *give_one(wm_magazines *set, size_t requested)
 {
+    wm_arena *arena = NULL;
     size_t bytes = wm_arena_run_bytes(requested);
     unsigned i = bytes <= WM_CLASS_LIMIT ? wm_size_class(bytes) : WM_CLASSES;
 
-    while (i < WM_CLASSES && !wm_magazine_give_back_one(set, &set->of[i])) {
-        i++;
+    while (i < WM_CLASSES && arena == NULL) {
+        arena = wm_magazine_give_back_one(set, &set->of[i++]);
     }
-    return i < WM_CLASSES;
+    return arena;
 }
 
 bool wm_magazines_spare_larger(wm_space *space, const wm_request *request)
@@ -300,7 +300,7 @@ bool wm_magazines_spare_larger(wm_space *space, const wm_request *request)
     if (set != NULL) {
         spared = (set->steady || set->lane != NULL) &&
                  wm_arena_beside(set->arena, request->arena) &&
-                 give_one(set, request->bytes);
+                 give_one(set, request->bytes) != NULL;
         wm_section_unlock(&window->section);
     }
     if (spared && space->traits->laned) {
@@ -313,9 +313,11 @@ bool wm_magazines_spare_larger(wm_space *space, const wm_request *request)
 
 static void reclaim_one(struct reclaim *reclaim, wm_magazines *set)
 {
-    if (give_one(set, reclaim->request->bytes)) {
+    wm_arena *arena = give_one(set, reclaim->request->bytes);
+
+    if (arena != NULL) {
         reclaim->blocks++;
-        try_that(reclaim);
+        try_that(reclaim, arena);
     }
 }
 

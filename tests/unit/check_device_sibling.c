@@ -194,6 +194,42 @@ START_TEST(test_C1_threads_that_meet_part)
 }
 END_TEST
 
+/* Of what a thread keeps one block is given back for a request that can be cut
+ * out of it, and is looked for in the arena that it is of: all the others stay
+ * with the thread. */
+START_TEST(test_C2_C3_one_block_of_a_sibling_serves_a_request)
+{
+    enum { LESS = 800 << 10 };
+    wm_block *found = NULL;
+    void *block, *larger;
+    int64_t before;
+
+    begin((warm_options){.segment = 16 * MIB});
+    other_leaves(6 * MIB, MIB, true); /* or the region would move over */
+    larger = take(its, MIB + MIB / 2);
+    block = take(its, MIB);
+    ck_assert_ptr_eq(arena_of(larger), arena(1));
+    ck_assert_ptr_eq(arena_of(block), arena(1));
+    wt_ok(warm_free(larger));
+    wt_ok(warm_free(block));
+    before = wm_magazines_bytes(set_of(its));
+    ck_assert_int_eq(before, 2 * MIB + MIB / 2);
+    ck_assert(wm_magazines_reclaim(space(),
+                                   &(wm_request){.bytes = LESS,
+                                                 .arena = arena(0),
+                                                 .lane = set_of(its)->lane,
+                                                 .stream = its,
+                                                 .epoch = 1},
+                                   true, &found));
+    ck_assert_ptr_nonnull(found);
+    ck_assert_ptr_eq(found->segment->arena, arena(1));
+    ck_assert_int_eq(wm_magazines_bytes(set_of(its)), before - (int64_t)MIB);
+    wm_arena_free(arena(1), found);
+    wt_ok(warm_free(other.block[1]));
+    end();
+}
+END_TEST
+
 /* ---- in the order of streams ----------------------------------------------
  */
 
@@ -450,6 +486,7 @@ int main(void)
 
     tcase_add_test(tcase, test_C1_threads_use_an_arena_each);
     tcase_add_loop_test(tcase, test_C1_threads_that_meet_part, 0, 2);
+    tcase_add_test(tcase, test_C2_C3_one_block_of_a_sibling_serves_a_request);
     tcase_add_loop_test(
         tcase, test_C1_a_stream_has_its_memory_back_in_any_arena, 0, 3);
     tcase_add_loop_test(
