@@ -200,8 +200,21 @@ wm_segment *wm_arena_detach_old(wm_arena *arena, uint64_t before_ns,
 /* The same for those made for one request, of its size, and smaller than below
  * (1 …), until there is none within most bytes. */
 wm_segment *wm_arena_detach_own(wm_arena *arena, size_t below, size_t most);
-/* The same for those idle longest, until bytes are out. */
-wm_segment *wm_arena_detach_oldest(wm_arena *arena, size_t bytes);
+
+/* What goes of an arena: until bytes are out, but not what is idle since later
+ * than before_ns (of segments that stretch), nor what ranks below least. */
+typedef struct wm_leaving {
+    size_t bytes;
+    uint64_t before_ns;
+    uint64_t least;
+    bool oldest; /* those idle longest rank highest, else the largest */
+} wm_leaving;
+
+/* The rank of what is wholly idle and would go first, 0: nothing. *detached:
+ * bytes on their way already. */
+uint64_t wm_arena_rank(wm_arena *arena, bool oldest, size_t *detached);
+/* The same as above, highest ranks first. */
+wm_segment *wm_arena_detach_first(wm_arena *arena, const wm_leaving *leaving);
 /* Takes the segment out, as above, if it is in the arena and wholly idle. Its
  * record may be of another one by now, or of none. */
 bool wm_arena_detach_idle(wm_arena *arena, wm_segment *segment);

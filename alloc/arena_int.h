@@ -4,7 +4,8 @@
  *   arena.c    handing blocks out and taking them back; begin and end
  *   run.c      records, and runs of pages: split, merged, best fit
  *   slab.c     runs that are cut into slots of one class
- *   segment.c  regions from the driver, in and out of the arena
+ *   segment.c  regions from the driver, in and out of the arena;
+ *              segment_return.c: which of them go
  *   sibling.c  and from one arena to another
  *   stretch.c  segments that get memory in parts; stretch_return.c: and give
  *              it back; stretch_range.c: where
@@ -75,12 +76,19 @@ void wm_segment_record_give_locked(wm_arena *arena, wm_segment *segment);
 /* In the list of the arena, or not. */
 void wm_segment_link_locked(wm_arena *arena, wm_segment *segment);
 void wm_segment_unlink_locked(wm_arena *arena, wm_segment *segment);
-/* Idle parts of segments that stretch, on their way back, before a chain: until
- * bytes are out. Those idle longest, or the largest; but not those idle since
- * later than before_ns. */
+/* Idle parts of segments that stretch, on their way back, before a chain; and
+ * the rank of the first, see wm_arena_rank(). */
 wm_segment *wm_stretch_detach_locked(wm_arena *arena, wm_segment *chain,
-                                     size_t bytes, uint64_t before_ns,
-                                     bool oldest);
+                                     const wm_leaving *leaving);
+uint64_t wm_stretch_rank_locked(const wm_arena *arena, bool oldest);
+static inline uint64_t wm_rank(size_t bytes, uint64_t since_ns, bool oldest)
+{
+    return oldest ? UINT64_MAX - since_ns : bytes;
+}
+static inline uint64_t wm_segment_rank(const wm_segment *segment, bool oldest)
+{
+    return wm_rank(segment->bytes, segment->idle_since_ns, oldest);
+}
 /* What wm_arena_released() and wm_arena_reattach() do with such a part. */
 void wm_stretch_released_locked(wm_arena *arena, wm_segment *part);
 void wm_stretch_reattach_locked(wm_arena *arena, wm_segment *part, bool torn);

@@ -53,6 +53,7 @@ struct going {
     size_t target;      /* bytes that may be held */
     uint64_t before_ns; /* idle since then */
     size_t below, most; /* bytes of one, of all */
+    bool oldest;        /* go first, else the largest */
 };
 
 static wm_segment *append(wm_segment *chain, wm_segment *more)
@@ -77,28 +78,105 @@ static size_t bytes_of(const wm_segment *chain)
     return bytes;
 }
 
-/* Of the arenas, one after the other. */
-static wm_segment *detach_down(wm_space *space, const struct going *going)
+static bool is_of(const struct going *going, const wm_arena *arena)
 {
-    size_t left = going->target > 0 ? space->growth.held : 0;
+    return going->arena == NULL || wm_arena_beside(going->arena, arena);
+}
+
+/* The arena of what goes first, or null. *least: the rank of the next one that
+ * lies in another. *detached: bytes of those on their way already. */
+static wm_arena *first_of(wm_space *space, const struct going *going,
+                          uint64_t *least, size_t *detached)
+{
+    wm_arena *first = NULL;
+    uint64_t highest = 0;
+
+    *least = 0;
+    *detached = 0;
+    for (wm_arena *a = wm_space_arenas(space); a != NULL; a = a->next_arena) {
+        size_t bytes = 0;
+        uint64_t rank =
+            is_of(going, a) ? wm_arena_rank(a, going->oldest, &bytes) : 0;
+
+        *detached += bytes;
+        if (rank <= *least) {
+            continue;
+        }
+        *least = rank > highest ? highest : rank;
+        if (rank > highest) {
+            highest = rank;
+            first = a;
+        }
+    }
+    return first;
+}
+
+/* Without a choice between arenas: somebody takes what was chosen, or there are
+ * no records for parts of it. */
+static wm_segment *detach_any(wm_space *space, const struct going *going,
+                              size_t most)
+{
+    wm_leaving leaving = {most, UINT64_MAX, 0, going->oldest};
     wm_segment *chain = NULL;
 
-    for (wm_arena *arena = wm_space_arenas(space); arena != NULL;
-         arena = arena->next_arena) {
-        size_t held = wm_arena_held(arena);
-        size_t others = left > held ? left - held : 0;
-        size_t target = going->target > others ? going->target - others : 0;
-        wm_segment *gone = NULL;
-        size_t bytes;
+    for (wm_arena *a = wm_space_arenas(space); a != NULL && leaving.bytes > 0;
+         a = a->next_arena) {
+        wm_segment *gone =
+            is_of(going, a) ? wm_arena_detach_first(a, &leaving) : NULL;
+        size_t bytes = bytes_of(gone);
 
-        if (going->arena == NULL || wm_arena_beside(going->arena, arena)) {
-            gone = wm_arena_detach(arena, target);
-        }
-        bytes = bytes_of(gone);
-        left -= left > bytes ? bytes : left;
+        leaving.bytes -= bytes < leaving.bytes ? bytes : leaving.bytes;
         chain = append(chain, gone);
     }
     return chain;
+}
+
+/* One arena's first ones as long as no other has any that goes before them. */
+static wm_segment *detach_first(wm_space *space, const struct going *going)
+{
+    wm_segment *chain = NULL;
+    size_t most = going->most, detached;
+    wm_leaving leaving = {0, UINT64_MAX, 0, going->oldest};
+    wm_arena *arena = first_of(space, going, &leaving.least, &detached);
+
+    if (going->most == 0) {
+        size_t stays = going->target + detached;
+
+        most = space->growth.held > stays ? space->growth.held - stays : 0;
+    }
+    while (most > 0 && arena != NULL) {
+        wm_segment *gone;
+        size_t bytes;
+
+        leaving.bytes = most;
+        gone = wm_arena_detach_first(arena, &leaving);
+        if (gone == NULL) {
+            return append(chain, detach_any(space, going, most));
+        }
+        bytes = bytes_of(gone);
+        most -= bytes < most ? bytes : most;
+        chain = append(chain, gone);
+        arena = first_of(space, going, &leaving.least, &detached);
+    }
+    return chain;
+}
+
+static wm_segment *detach_all(wm_space *space, const struct going *going)
+{
+    wm_segment *chain = NULL;
+
+    for (wm_arena *a = wm_space_arenas(space); a != NULL; a = a->next_arena) {
+        if (is_of(going, a)) {
+            chain = append(chain, wm_arena_detach(a, 0));
+        }
+    }
+    return chain;
+}
+
+static wm_segment *detach_down(wm_space *space, const struct going *going)
+{
+    return going->target > 0 ? detach_first(space, going)
+                             : detach_all(space, going);
 }
 
 static wm_segment *detach_old(wm_space *space, const struct going *going)
@@ -219,28 +297,13 @@ bool wm_growth_settle_pending(wm_space *space, const wm_arena *of)
            settle(space, of, 0, WM_SETTLE_PENDING);
 }
 
-static wm_segment *detach_oldest(wm_space *space, const struct going *going)
-{
-    wm_segment *chain = NULL;
-    size_t most = going->most;
-
-    (void)space;
-    for (wm_arena *a = going->arena->siblings; a != NULL && most > 0;
-         a = a->next_sibling) {
-        wm_segment *gone = wm_arena_detach_oldest(a, most);
-        size_t bytes = bytes_of(gone);
-
-        most -= bytes < most ? bytes : most;
-        chain = append(chain, gone);
-    }
-    return chain;
-}
-
 void wm_growth_collect(wm_space *space, wm_arena *arena, size_t bytes)
 {
-    struct going going = {.arena = arena, .most = bytes};
+    struct going going = {.arena = arena, .most = bytes, .oldest = true};
 
-    (void)send_back(space, &going, detach_oldest);
+    if (bytes > 0) {
+        (void)send_back(space, &going, detach_first);
+    }
 }
 
 void wm_growth_decay(wm_space *space, uint64_t before_ns)

@@ -120,22 +120,46 @@ static wm_segment *detach_all_locked(wm_arena *arena, enum wm_sort sort,
     return chain;
 }
 
-wm_segment *wm_stretch_detach_locked(wm_arena *arena, wm_segment *chain,
-                                     size_t bytes, uint64_t before_ns,
-                                     bool oldest)
+static uint64_t rank_of(const wm_block *run, bool oldest)
 {
-    if (arena->unit > 0 &&
+    return wm_rank(run->bytes, run->idle_since_ns, oldest);
+}
+
+/* Of all there is, or null. */
+static wm_block *first_locked(const wm_arena *arena, uint64_t before_ns,
+                              bool oldest)
+{
+    wm_block *run = pick_locked(arena, WM_SORT_LARGE, before_ns, oldest, NULL);
+
+    return pick_locked(arena, WM_SORT_SMALL, before_ns, oldest, run);
+}
+
+uint64_t wm_stretch_rank_locked(const wm_arena *arena, bool oldest)
+{
+    const wm_block *run =
+        arena->unit > 0 ? first_locked(arena, UINT64_MAX, oldest) : NULL;
+
+    return run != NULL ? rank_of(run, oldest) : 0;
+}
+
+wm_segment *wm_stretch_detach_locked(wm_arena *arena, wm_segment *chain,
+                                     const wm_leaving *leaving)
+{
+    uint64_t before_ns = leaving->before_ns;
+    size_t bytes = leaving->bytes;
+
+    if (arena->unit > 0 && leaving->least == 0 &&
         bytes >= arena->stats.held_bytes.current - arena->detached_bytes) {
         chain = detach_all_locked(arena, WM_SORT_LARGE, before_ns, chain);
         return detach_all_locked(arena, WM_SORT_SMALL, before_ns, chain);
     }
     while (arena->unit > 0 && bytes > 0) {
-        wm_block *run =
-            pick_locked(arena, WM_SORT_LARGE, before_ns, oldest, NULL);
-        wm_segment *part;
+        wm_block *run = first_locked(arena, before_ns, leaving->oldest);
+        wm_segment *part = NULL;
 
-        run = pick_locked(arena, WM_SORT_SMALL, before_ns, oldest, run);
-        part = run != NULL ? detach_locked(arena, run, bytes, chain) : NULL;
+        if (run != NULL && rank_of(run, leaving->oldest) >= leaving->least) {
+            part = detach_locked(arena, run, bytes, chain);
+        }
         if (part == NULL) {
             break;
         }

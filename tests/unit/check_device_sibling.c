@@ -418,6 +418,73 @@ START_TEST(test_C2_C8_what_siblings_have_idle_goes_back_before_it_is_refused)
 }
 END_TEST
 
+/* What is idle longest goes first, in whichever arena it lies: a third stream
+ * may have neither, the others stand still. */
+START_TEST(test_C8_those_of_all_siblings_idle_longest_go_first)
+{
+    const size_t bytes = 32 * MIB;
+    warm_device_info device = {.size = sizeof device};
+    wt_gate *gate[2];
+    warm_stream third;
+    size_t held;
+    void *block, *small;
+
+    begin((warm_options){.host_memory = 512 * MIB, .segment = bytes});
+    small = take(mine, 512);
+    wt_ok(warm_stream_create(runtime, 0, &third));
+    gate[0] = wt_gate_close(runtime, mine);
+    gate[1] = wt_gate_close(runtime, its);
+    wt_gate_await(gate[0]);
+    wt_gate_await(gate[1]);
+    block = take(mine, bytes);
+    other_leaves(0, bytes, true);
+    wt_ok(warm_free(other.block[1]));
+    wt_ok(warm_free(block));
+    held = wm_arena_held(arena(0));
+    ck_assert_uint_eq(wm_arena_held(arena(1)), bytes);
+    wt_ok(warm_device_get_info(runtime, 0, &device));
+    wt_ok(warm_device_set_collect_threshold(runtime, 0,
+                                            (double)(held + bytes + bytes / 2) /
+                                                (double)device.total_bytes));
+    block = take(third, 20 * MIB);
+    ck_assert_uint_eq(wm_arena_held(arena(1)), 0);
+    ck_assert_uint_eq(wm_arena_held(arena(0)), held + bytes);
+    wt_gate_open(gate[0]);
+    wt_gate_open(gate[1]);
+    wt_ok(warm_free(small));
+    wt_ok(warm_free(block));
+    wt_ok(warm_stream_destroy(runtime, third));
+    end();
+}
+END_TEST
+
+/* The largest, be they in turn in one and the other, and no more than is asked
+ * for; with segments of both kinds, of which those that stretch go in parts. */
+START_TEST(test_C8_the_largest_of_all_siblings_go_first)
+{
+    bool parts = _i == 1;
+    void *here[2], *between;
+    size_t held, released = 0;
+
+    begin((warm_options){.host_memory = 512 * MIB,
+                         .expandable_segments = parts ? "on" : "off"});
+    here[0] = take(mine, 70 * MIB);
+    between = parts ? take(mine, 2 * MIB) : NULL;
+    here[1] = take(mine, 20 * MIB);
+    held = wm_arena_held(arena(0));
+    other_leaves(0, 60 * MIB, true);
+    ck_assert_uint_eq(wm_arena_held(arena(1)), 60 * MIB);
+    wt_ok(warm_free(other.block[1]));
+    wt_ok(warm_free(here[0]));
+    wt_ok(warm_free(here[1]));
+    wt_ok(warm_device_trim(runtime, 0, held - 20 * MIB, &released));
+    ck_assert_uint_eq(released, parts ? 80 * MIB : 130 * MIB);
+    ck_assert_uint_eq(wm_arena_held(arena(0)), held - 70 * MIB);
+    wt_ok(warm_free(between));
+    end();
+}
+END_TEST
+
 /* A stream waits for one whose memory lies in a sibling. */
 START_TEST(test_C2_a_stream_waits_for_memory_of_a_sibling)
 {
@@ -499,6 +566,9 @@ int main(void)
         tcase,
         test_C2_C8_what_siblings_have_idle_goes_back_before_it_is_refused, 0,
         2);
+    tcase_add_test(tcase, test_C8_those_of_all_siblings_idle_longest_go_first);
+    tcase_add_loop_test(tcase, test_C8_the_largest_of_all_siblings_go_first, 0,
+                        2);
     tcase_add_test(tcase, test_C2_a_stream_waits_for_memory_of_a_sibling);
     tcase_add_test(tcase, test_C6_B14_figures_are_sums_over_siblings);
     suite_add_tcase(suite, tcase);
