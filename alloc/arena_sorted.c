@@ -63,12 +63,11 @@ static void add_figures(warm_device_figures *sum,
 #undef COUNT
 }
 
-static void add_one(wm_arena *arena, wm_sorted *sum, warm_device_stats *stats)
+static void add_one_locked(const wm_arena *arena, wm_sorted *sum,
+                           warm_device_stats *stats)
 {
-    wm_sorted one;
+    wm_sorted one = *arena->sorted;
 
-    wm_lock_acquire(&arena->lock);
-    one = *arena->sorted;
     for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
         add_segment_split(s, s->small ? &one.small : &one.large);
     }
@@ -81,12 +80,23 @@ static void add_one(wm_arena *arena, wm_sorted *sum, warm_device_stats *stats)
     stats->cache_hits += arena->stats.cache_hits;
     wm_duration_add(&stats->driver_alloc, &arena->stats.driver_alloc);
     wm_duration_add(&stats->driver_free, &arena->stats.driver_free);
-    wm_lock_release(&arena->lock);
     add_split(&one.all, one.small.inactive_split + one.large.inactive_split,
               one.small.inactive_split_bytes + one.large.inactive_split_bytes);
     add_figures(&sum->all, &one.all);
     add_figures(&sum->small, &one.small);
     add_figures(&sum->large, &one.large);
+}
+
+/* From arena on, by rising number. All locks are held at once: regions move
+ * between siblings. */
+static void add_all(wm_arena *arena, wm_sorted *sum, warm_device_stats *stats)
+{
+    wm_lock_acquire(&arena->lock);
+    add_one_locked(arena, sum, stats);
+    if (arena->next_sibling != NULL) {
+        add_all(arena->next_sibling, sum, stats);
+    }
+    wm_lock_release(&arena->lock);
 }
 
 /* Adds sums as they are shown. */
@@ -103,9 +113,7 @@ void wm_arena_sorted_stats(wm_arena *arena, warm_device_stats *stats)
 {
     wm_sorted sum = {.all = {.inactive_split = 0}};
 
-    for (wm_arena *a = arena->siblings; a != NULL; a = a->next_sibling) {
-        add_one(a, &sum, stats);
-    }
+    add_all(arena->siblings, &sum, stats);
     show(&stats->all, &sum.all);
     show(&stats->small, &sum.small);
     show(&stats->large, &sum.large);

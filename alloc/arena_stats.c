@@ -245,11 +245,16 @@ void wm_arena_note_part_locked(wm_arena *arena, wm_segment *segment,
                      bytes, added);
 }
 
+/* With its part of the peak: the sum of peaks, which is what is shown, is as it
+ * was, and no less than the peak of the sum. */
 static void stat_move(warm_stat *from, warm_stat *to, uint64_t n)
 {
     from->current -= n;
     from->allocated -= n;
-    stat_add(to, n);
+    from->peak -= n;
+    to->current += n;
+    to->allocated += n;
+    to->peak += n;
 }
 
 static void sorted_move(warm_device_figures *from, warm_device_figures *to,

@@ -69,32 +69,40 @@ static void add_classes_locked(wm_arena *arena, warm_space_stats *stats)
     }
 }
 
-static size_t add_one(wm_arena *arena, warm_space_stats *sum)
+static size_t add_one_locked(wm_arena *arena, warm_space_stats *sum)
 {
-    warm_space_stats one;
-    size_t out;
+    warm_space_stats one = arena->stats;
 
-    wm_lock_acquire(&arena->lock);
-    one = arena->stats;
     one.requests.allocated = 0;
     one.requested_bytes.allocated = 0;
     one.block_bytes.allocated = 0;
     add_classes_locked(arena, &one);
-    out = arena->out_bytes;
-    wm_lock_release(&arena->lock);
     wm_stats_add(sum, &one);
+    return arena->out_bytes;
+}
+
+/* From arena on, by rising number. All locks are held at once: regions move
+ * between siblings. */
+static size_t add_all(wm_arena *arena, warm_space_stats *sum)
+{
+    size_t out;
+
+    wm_lock_acquire(&arena->lock);
+    out = add_one_locked(arena, sum);
+    if (arena->next_sibling != NULL) {
+        out += add_all(arena->next_sibling, sum);
+    }
+    wm_lock_release(&arena->lock);
     return out;
 }
 
 void wm_arena_stats(wm_arena *arena, warm_space_stats *stats)
 {
     size_t size = stats->size;
-    size_t out = 0;
+    size_t out;
 
     *stats = (warm_space_stats){.size = size};
-    for (wm_arena *a = arena->siblings; a != NULL; a = a->next_sibling) {
-        out += add_one(a, stats);
-    }
+    out = add_all(arena->siblings, stats);
     stats->requests = wm_stat_shown(&stats->requests, UINT64_MAX);
     stats->requested_bytes = wm_stat_shown(&stats->requested_bytes, out);
     stats->block_bytes = wm_stat_shown(&stats->block_bytes, out);

@@ -222,6 +222,24 @@ warm_status warm_device_cache_info(warm_runtime *runtime, int device,
     return status;
 }
 
+static void cap(warm_stat *stat, uint64_t most)
+{
+    if (stat->peak > most) {
+        stat->peak = most;
+    }
+}
+
+/* A part was never more than all, nor all more than its parts. */
+static void cap_peaks(warm_device_stats *sum)
+{
+#define CAP(name, unit, meaning)                                               \
+    cap(&sum->small.name, sum->all.name.peak);                                 \
+    cap(&sum->large.name, sum->all.name.peak);                                 \
+    cap(&sum->all.name, sum->small.name.peak + sum->large.name.peak);
+    WARM_DEVICE_STAT_MAP(CAP)
+#undef CAP
+}
+
 /* The arenas' figures; sum: zeros. */
 static void sum_stats(wm_space *space, warm_device_stats *sum)
 {
@@ -239,6 +257,7 @@ static void sum_stats(wm_space *space, warm_device_stats *sum)
     if (peak >= held->current && peak < held->peak) {
         held->peak = peak;
     }
+    cap_peaks(sum);
 }
 
 warm_status warm_device_get_stats(warm_runtime *runtime, int device,

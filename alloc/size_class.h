@@ -4,7 +4,8 @@
  *   up to 4 MiB        eight steps to a doubling     classes 8 … 87
  *   above              whole pages                   class 88
  *
- * From 4 KiB on a block is at most 12.5 % larger than the request. Classes
+ * From 4 KiB on a class is at most 12.5 % larger than the request; a block of
+ * a device may be of one of the next two classes (magazine_lane.h). Classes
  * under WM_SLAB_LIMIT are slots of a slab, the others runs of pages; from
  * there on every class is a whole number of pages. Pure functions. */
 #ifndef WM_SIZE_CLASS_H

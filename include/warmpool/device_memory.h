@@ -144,7 +144,10 @@ typedef struct warm_device_stats {
 } warm_device_stats;
 
 /* Those of private pools are counted in (private_pool.h). All figures of one
- * pool, or of what is in none, belong to one moment. */
+ * pool, or of what is in none, belong to one moment. Where threads use several
+ * arenas each has peaks of its own, and their sum is shown: at least the true
+ * peak, at most what the arenas had at moments of their own. That of all
+ * reserved bytes is exact while no memory comes or goes. */
 WARM_API warm_status warm_device_get_stats(warm_runtime *runtime, int device,
                                            warm_device_stats *stats);
 

@@ -527,6 +527,10 @@ START_TEST(test_C6_B14_figures_are_sums_over_siblings)
     ck_assert_uint_eq(s.all.segments.allocated, 2);
     ck_assert_uint_eq(s.all.reserved_bytes.current, 8 * MIB);
     ck_assert_uint_eq(s.all.reserved_bytes.peak, 8 * MIB);
+    ck_assert_uint_eq(s.all.segments.peak, 2);
+    ck_assert_uint_eq(s.large.segments.peak, 1);
+    ck_assert_uint_eq(s.large.reserved_bytes.peak, 4 * MIB);
+    ck_assert_uint_eq(s.small.reserved_bytes.peak, 4 * MIB);
     ck_assert_uint_eq(s.all.allocations.allocated, 4);
     ck_assert_uint_eq(s.all.allocations.current, 1);
     ck_assert_uint_eq(s.all.active_bytes.current, 3 * MIB);
@@ -542,6 +546,88 @@ START_TEST(test_C6_B14_figures_are_sums_over_siblings)
     s = stats_now();
     ck_assert_uint_eq(s.all.active.current, 0);
     ck_assert_uint_eq(s.large.allocations.freed, 2);
+    end();
+}
+END_TEST
+
+/* A part was never more than all. */
+START_TEST(test_C6_peaks_of_parts_are_within_those_of_all)
+{
+    warm_device_stats s;
+
+    begin((warm_options){.segment = 4 * MIB});
+    wt_ok(warm_free(take(mine, 12 * MIB)));
+    wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+    other_leaves(0, 12 * MIB, true);
+    s = stats_now();
+    ck_assert_uint_eq(s.all.reserved_bytes.peak, 16 * MIB);
+    ck_assert_uint_le(s.large.reserved_bytes.peak, 16 * MIB);
+    ck_assert_uint_ge(s.large.reserved_bytes.peak, 12 * MIB);
+    wt_ok(warm_free(other.block[1]));
+    end();
+}
+END_TEST
+
+static struct {
+    size_t bytes;
+    unsigned moves, moved;
+    _Atomic bool over;
+    uint64_t least, most;  /* bytes held, as they were read */
+    uint64_t fewest, many; /* segments */
+} moving;
+
+/* One moves it to and fro; the other looks on. */
+static void move_or_look(void *argument, unsigned index)
+{
+    (void)argument;
+    if (index == 0) {
+        for (unsigned i = 0; i < moving.moves; i++) {
+            moving.moved += wm_arena_adopt(arena(i % 2), moving.bytes);
+        }
+        atomic_store(&moving.over, true);
+        return;
+    }
+    while (!atomic_load(&moving.over)) {
+        warm_device_stats stats = {.size = sizeof stats};
+        warm_space_stats sum = {.size = sizeof sum};
+        uint64_t held;
+
+        (void)warm_device_get_stats(runtime, 0, &stats);
+        wm_space_stats(space(), &sum);
+        held = stats.all.reserved_bytes.current;
+        moving.least = held < moving.least ? held : moving.least;
+        moving.most = held > moving.most ? held : moving.most;
+        held = sum.segments.current;
+        moving.fewest = held < moving.fewest ? held : moving.fewest;
+        moving.many = held > moving.many ? held : moving.many;
+    }
+}
+
+/* A region that moves meanwhile is counted once. */
+START_TEST(test_C6_figures_are_of_one_moment)
+{
+    warm_device_stats s;
+
+    begin((warm_options){.size = 0});
+    other_leaves(6 * MIB, 0, false);
+    wt_ok(warm_stream_destroy(runtime, its));
+    its = NULL;
+    wt_ok(warm_poll(runtime));
+    s = stats_now();
+    moving.bytes = 6 * MIB;
+    moving.moves = wt_scaled(4000);
+    moving.least = moving.fewest = UINT64_MAX;
+    wt_threads(2, move_or_look, NULL);
+    ck_assert_uint_eq(moving.moved, moving.moves);
+    if (moving.most > 0) { /* it looked at least once */
+        ck_assert_uint_eq(moving.least, s.all.reserved_bytes.current);
+        ck_assert_uint_eq(moving.most, s.all.reserved_bytes.current);
+        ck_assert_uint_eq(moving.fewest, s.all.segments.current);
+        ck_assert_uint_eq(moving.many, s.all.segments.current);
+    }
+    ck_assert_uint_eq(stats_now().all.reserved_bytes.peak,
+                      s.all.reserved_bytes.peak);
+    ck_assert_uint_eq(stats_now().all.segments.peak, s.all.segments.peak);
     end();
 }
 END_TEST
@@ -571,6 +657,8 @@ int main(void)
                         2);
     tcase_add_test(tcase, test_C2_a_stream_waits_for_memory_of_a_sibling);
     tcase_add_test(tcase, test_C6_B14_figures_are_sums_over_siblings);
+    tcase_add_test(tcase, test_C6_peaks_of_parts_are_within_those_of_all);
+    tcase_add_test(tcase, test_C6_figures_are_of_one_moment);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
 }
