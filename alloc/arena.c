@@ -47,6 +47,7 @@ static wm_block *get_locked(wm_arena *arena, wm_lane *lane, unsigned size_class,
             (block->slab != NULL ? block->slab->run->lane : block->lane)->id;
         block->counted = false;
         /* Relaxed: published by the state that follows. */
+        atomic_store_explicit(&block->own, NULL, memory_order_relaxed);
         atomic_store_explicit(&block->uses, NULL, memory_order_relaxed);
         atomic_store_explicit(&block->first_use_taken, false,
                               memory_order_relaxed);

@@ -23,7 +23,7 @@ enum { WM_CHUNK_RECORDS = 63 };
 
 struct wm_chunk {
     struct wm_chunk *next;
-    _Alignas(64) wm_block block[WM_CHUNK_RECORDS];
+    wm_block block[WM_CHUNK_RECORDS];
     char origins[]; /* of the blocks, if there is a history */
 };
 

@@ -203,6 +203,14 @@ void wm_arena_note_pending_locked(wm_arena *arena, int64_t count, int64_t bytes)
     }
 }
 
+void wm_arena_note_passed_locked(wm_arena *arena, size_t count, size_t bytes,
+                                 size_t most, size_t most_bytes)
+{
+    stat_settle(&arena->stats.pending, count, 0, (int64_t)most);
+    stat_settle(&arena->stats.pending_bytes, bytes, 0, (int64_t)most_bytes);
+    arena->fresh_bytes += bytes;
+}
+
 void wm_arena_note_kept_locked(wm_arena *arena, const wm_block *block,
                                enum wm_block_state state)
 {

@@ -109,6 +109,20 @@ static void join_locked(wm_timeline *t, const wm_batch *batch)
     }
 }
 
+void wm_batch_enqueue(wm_timelines *set, wm_timeline *t, wm_use *first,
+                      uint64_t since)
+{
+    bool listed;
+
+    wm_lock_acquire(&t->lock);
+    wm_batch_enqueue_locked(t, first);
+    listed = t->busy;
+    wm_lock_release(&t->lock);
+    if (!listed) {
+        wm_timeline_make_busy(set, t, since);
+    }
+}
+
 bool wm_batch_join(wm_timelines *set, wm_timeline *t, const wm_batch *batch,
                    uint64_t since, size_t *bytes_max)
 {

@@ -74,14 +74,16 @@ typedef struct wm_use {
      * recorded in the thread that meant it. After: null if the timeline is
      * retired (its final event counts) or nothing could be recorded yet. */
     warm_event event;
-    struct wm_use *next_of_block;
-    /* Once freed: the next of its batch; and, in the first of a batch, the
-     * next batch (lock timeline). */
-    struct wm_use *next_in_batch, *next_in_queue;
+    union {
+        struct wm_use *next_of_block; /* before it is in a queue */
+        struct wm_use *next_in_batch; /* once it is, or will be */
+    };
+    struct wm_use *next_in_queue; /* of the first of a batch: the next batch
+                                     (lock timeline) */
 } wm_use;
 
 struct wm_block {
-    /* What a hit reads and writes: 64 bytes, one line of the cache. */
+    /* What a hit reads and writes: a line, which no other block is in. */
     _Alignas(64) union {
         char *base;
         /* The same for who does not know yet whether the block is its own;
@@ -90,7 +92,10 @@ struct wm_block {
     };
     size_t bytes;
     wm_segment *segment;
-    wm_slab *slab; /* const; null: a run of pages */
+    /* The stream that the thread that was handed the block records first, an
+     * adopted one, with a reference. While LIVE that thread alone writes it,
+     * relaxed: who frees the block was told of it. See wm_use_own(). */
+    _Atomic(wm_timeline *) own;
     /* Relaxed: written by who takes the block, read by snapshots as well; see
      * wm_block_requested(). */
     _Atomic size_t requested;
@@ -100,7 +105,8 @@ struct wm_block {
     /* Pushed with release, walked with acquire: any thread may record. The
      * first one pushed, the last of the list, may be a bare timeline: that of
      * an adopted stream, with its lowest bit set. A use is made of it, in
-     * first_use, when the block is freed. */
+     * first_use, when the block is freed. Before the first is pushed the state
+     * loses the number of its set: hits of that know nothing of the list. */
     _Atomic(wm_use *) uses;
     unsigned size_class;
     _Atomic bool first_use_taken; /* acquire to claim, release to give up */
@@ -113,19 +119,19 @@ struct wm_block {
     uint32_t trace;               /* its number there, 0: none */
     uint64_t lane_id;             /* const while LIVE: of the stream in whose
                                      order it was allocated, 0: of none */
+    struct wm_origin *origin;     /* const; lock arena: what it points to.
+                                     Null: there is no history */
+    wm_slab *slab;                /* const; null: a run of pages */
     union {
-        wm_block *next_done; /* of those that are done */
-        uint64_t
-            idle_since_ns; /* of a run while IDLE, in segments that stretch */
+        wm_block *next_done;     /* of those that are done */
+        wm_block *previous_idle; /* of those in a bin; lock arena */
     };
-    struct wm_origin *origin; /* const; lock arena: what it points to.
-                                 Null: there is no history */
     /* Runs only; lock arena. */
-    wm_block *before, *after;            /* neighbours by address */
-    wm_block *previous_idle, *next_idle; /* in a bin; next chains spare
-                                            records */
-    struct wm_lane *lane; /* who may have it; while LIVE, in whose order */
-    uint64_t put_at;      /* puts of its lane when it came back last */
+    wm_block *before, *after; /* neighbours by address */
+    wm_block *next_idle;      /* in a bin; or chains spare records */
+    struct wm_lane *lane;     /* who may have it; while LIVE, in whose order */
+    uint64_t put_at;          /* puts of its lane when it came back last */
+    uint64_t idle_since_ns;   /* where segments stretch, while IDLE */
 };
 _Static_assert(sizeof(wm_block) == 192, "whole lines, and no more");
 

@@ -1,210 +1,47 @@
-/* gather.c: see gather.h. Takes the section of a window and under it the locks
- * of the timelines; calls the driver with none. */
-#include "alloc/gather.h"
+/* gather.c: slots: made, filled, emptied, and looked at by others. See
+ * gather.h.
+ *
+ * Takes the section of a window and under it the locks of the timelines and of
+ * the arena; calls the driver with none. */
+#include "alloc/gather_int.h"
 
 #include "alloc/arena_int.h"
-#include "alloc/magazine_hit.h"
 #include "alloc/space.h"
-#include "alloc/timeline_int.h"
 
 /* References that a slot gets at once; and the part of a batch's bytes that it
  * may gather. */
 enum { STOCK = 256, PARTS = 4 };
 
-static wm_magazines *set_of(wm_window *window)
-{
-    return atomic_load_explicit(&window->magazines, memory_order_relaxed);
-}
-
 static wm_timeline *timeline_of(const wm_gather_slot *slot)
 {
-    return atomic_load_explicit(&slot->timeline, memory_order_relaxed);
+    return wm_gather_timeline(slot);
 }
 
-static void count_blocks(wm_gather *gather, size_t more, size_t less)
+/* ---- a block comes ------------------------------------------------------ */
+
+void wm_gather_begin(wm_gather *gather, wm_gathered *open)
 {
-    size_t blocks = atomic_load_explicit(&gather->blocks, memory_order_relaxed);
-
-    atomic_store_explicit(&gather->blocks, blocks + more - less,
-                          memory_order_relaxed);
-}
-
-/* ---- hits --------------------------------------------------------------- */
-
-/* Whether t may be recorded without a word with the driver. */
-static bool is_quiet(const wm_gather *gather, wm_timeline *t)
-{
-    return wm_likely(!wm_timelines_capture(gather->timelines)) &&
-           wm_likely(!wm_timeline_is_retired(t));
-}
-
-static bool record(wm_gather_slot *slot, wm_block *block)
-{
-    wm_use *bare = wm_use_bare(timeline_of(slot));
-    wm_use *seen = NULL;
-
-    if (atomic_load_explicit(&block->uses, memory_order_relaxed) == bare) {
-        return true;
-    }
-    /* One is the slot's own. Release: whoever finds the timeline there sees
-     * what made it. */
-    if (wm_unlikely(slot->references == 1) ||
-        !atomic_compare_exchange_strong_explicit(&block->uses, &seen, bare,
-                                                 memory_order_release,
-                                                 memory_order_relaxed)) {
-        return false;
-    }
-    slot->references--;
-    return true;
-}
-
-bool wm_gather_record(wm_window *window, wm_block *block, warm_stream stream)
-{
-    wm_magazines *set;
-    bool done = false;
-
-    if (wm_unlikely(!wm_section_enter(&window->section))) {
-        return false;
-    }
-    set = set_of(window);
-    if (wm_likely(set != NULL)) {
-        wm_gather_slot *slot = wm_gather_slot_of(&set->gather, stream);
-
-        done = wm_likely(slot->stream == stream) && stream != NULL &&
-               is_quiet(&set->gather, timeline_of(slot)) && record(slot, block);
-    }
-    wm_section_leave(&window->section);
-    return done;
-}
-
-/* For others: when the oldest batch was begun, or before. */
-static void note_since(wm_gather *gather, uint64_t ns)
-{
+    open->since_ns = wm_clock_ns();
+    /* For others: when the oldest batch was begun, or before. */
     if (atomic_load_explicit(&gather->blocks, memory_order_relaxed) == 0) {
-        atomic_store_explicit(&gather->since_ns, ns, memory_order_relaxed);
+        atomic_store_explicit(&gather->since_ns, open->since_ns,
+                              memory_order_relaxed);
     }
 }
 
-/* The block is nobody else's any more. */
-static void gather_block(wm_magazines *set, wm_gather_slot *slot,
-                         wm_block *block)
-{
-    wm_gather *gather = &set->gather;
-    wm_use *use = &block->first_use;
-
-    *use = (wm_use){.timeline = timeline_of(slot), .block = block};
-    atomic_store_explicit(&block->uses, NULL, memory_order_relaxed);
-    atomic_store_explicit(&block->queued, 1, memory_order_relaxed);
-    wm_magazine_count_free(set, block);
-    wm_batch_append(&slot->open, use);
-    if (slot->open.count == 1) {
-        note_since(gather, slot->open.since_ns);
-    }
-    count_blocks(gather, 1, 0);
-}
-
-/* False: it is not this thread's any more. */
-static bool append(wm_magazines *set, wm_gather_slot *slot, wm_block *block)
-{
-    wm_state live = set->live;
-
-    /* Another thread may free it as well, by mistake: one of them gets it.
-     * Relaxed: who takes it from the timeline has its lock. */
-    if (wm_unlikely(!atomic_compare_exchange_strong_explicit(
-            &block->state, &live, WM_BLOCK_GATHERED, memory_order_relaxed,
-            memory_order_relaxed))) {
-        return false;
-    }
-    gather_block(set, slot, block);
-    return true;
-}
-
-enum free_result { REFUSED, GATHERED, FULL };
-
-/* The slot for t where it may have the block, or null. */
+/* The slot for t where it may have a block that the window may not have handed
+ * out, or null. The class must be in use, or what is counted is never told. */
 static wm_gather_slot *slot_for(wm_magazines *set, const wm_block *block,
                                 wm_timeline *t)
 {
     wm_gather_slot *slot = wm_gather_slot_of(&set->gather, t->stream);
 
-    return wm_unlikely(timeline_of(slot) != t) ||
-                   wm_unlikely(
-                       !wm_arena_beside(block->segment->arena, set->arena)) ||
-                   wm_unlikely(wm_timelines_capture(set->gather.timelines))
-               ? NULL
-               : slot;
-}
-
-static enum free_result result_of(wm_gather_slot *slot, wm_gather_slot **full)
-{
-    if (slot->open.count >= slot->count_max ||
-        slot->open.bytes >= slot->bytes_max) {
-        *full = slot;
-        return FULL;
-    }
-    return GATHERED;
-}
-
-static enum free_result free_hit(wm_magazines *set, wm_block *block,
-                                 wm_timeline *t, wm_gather_slot **full)
-{
-    wm_gather_slot *slot = slot_for(set, block, t);
-
-    return wm_likely(slot != NULL) && append(set, slot, block)
-               ? result_of(slot, full)
-               : REFUSED;
-}
-
-/* The class must be in use, or what is counted is never told. */
-static enum free_result free_of_other(wm_magazines *set, wm_block *block,
-                                      wm_timeline *t, wm_gather_slot **full)
-{
-    wm_gather_slot *slot = slot_for(set, block, t);
-
-    if (slot == NULL || block->bytes > WM_GATHER_OTHERS ||
-        set->of[block->size_class].room == 0) {
-        return REFUSED;
-    }
-    gather_block(set, slot, block);
-    wm_block_set_state(block, WM_BLOCK_GATHERED);
-    return result_of(slot, full);
-}
-
-static void spill_slot(wm_space *space, wm_window *window, wm_gather_slot *slot,
-                       bool mine) __attribute__((noinline));
-
-static void after_free(wm_space *space, wm_window *window, wm_gather_slot *full,
-                       bool mine)
-{
-    if (wm_unlikely(full != NULL)) {
-        spill_slot(space, window, full, mine);
-    }
-    /* After the count: see wm_gather_blocks(). For the compiler. */
-    atomic_signal_fence(memory_order_seq_cst);
-    wm_background_note_pending(space->polled_by);
-}
-
-bool wm_gather_free(wm_window *window, wm_block *block, wm_use *uses)
-{
-    wm_gather_slot *full = NULL;
-    enum free_result result;
-    wm_space *space;
-
-    if (wm_unlikely(!wm_use_is_bare(uses)) ||
-        wm_unlikely(
-            atomic_load_explicit(&block->captured, memory_order_relaxed)) ||
-        wm_unlikely(!wm_section_enter(&window->section))) {
-        return false;
-    }
-    /* There is a set: the state named it, and the section is open. */
-    space = wm_space_of(block);
-    result = free_hit(set_of(window), block, wm_use_bare_timeline(uses), &full);
-    wm_section_leave(&window->section);
-    if (wm_unlikely(result == REFUSED)) {
-        return false;
-    }
-    after_free(space, window, full, true);
-    return true;
+    return timeline_of(slot) == t && block->bytes <= WM_GATHER_OTHERS &&
+                   wm_arena_beside(block->segment->arena, set->arena) &&
+                   set->of[block->size_class].room > 0 &&
+                   !wm_timelines_capture(set->gather.timelines)
+               ? slot
+               : NULL;
 }
 
 warm_stream wm_gather_stream(wm_use *uses)
@@ -215,54 +52,85 @@ warm_stream wm_gather_stream(wm_use *uses)
 bool wm_gather_free_other(wm_space *space, wm_block *block, wm_use *uses)
 {
     wm_window *window = wm_window_mine();
-    enum free_result result = REFUSED;
-    wm_gather_slot *full = NULL;
+    wm_gather_slot *slot = NULL;
     wm_magazines *set;
+    bool full = false;
 
     if (!wm_use_is_bare(uses) ||
+        atomic_load_explicit(&block->own, memory_order_relaxed) != NULL ||
         atomic_load_explicit(&block->captured, memory_order_relaxed) ||
         window->owner != space->runtime ||
         !wm_section_enter(&window->section)) {
         return false;
     }
-    set = set_of(window);
+    set = wm_magazines_of(window);
     if (set != NULL) {
-        result = free_of_other(set, block, wm_use_bare_timeline(uses), &full);
+        slot = slot_for(set, block, wm_use_bare_timeline(uses));
+    }
+    if (slot != NULL) {
+        atomic_store_explicit(&block->uses, NULL, memory_order_relaxed);
+        full = wm_gather_append(set, slot, block);
+        wm_block_set_state(block, WM_BLOCK_GATHERED);
     }
     wm_section_leave(&window->section);
-    if (result == REFUSED) {
-        return false;
+    if (full) {
+        wm_gather_full(window, slot, false);
     }
-    after_free(space, window, full, false);
-    return true;
+    /* After the count: see wm_gather_blocks(). For the compiler. */
+    atomic_signal_fence(memory_order_seq_cst);
+    wm_background_note_pending(space->polled_by);
+    return slot != NULL;
 }
 
 /* ---- telling the arena -------------------------------------------------- */
 
-void wm_gather_tell(wm_magazines *set, wm_gather_slot *slot)
+static void tell_locked(wm_magazines *set, wm_gathered *batch)
 {
-    size_t count = 0, bytes = 0;
+    size_t count = batch->count - batch->told, bytes = 0;
 
-    wm_lock_acquire(&set->arena->lock);
-    for (wm_use *use = slot->open.first; use != NULL;
-         use = use->next_in_batch) {
-        /* Some were told before, when somebody read the figures. */
-        if (wm_block_state(use->block) == WM_BLOCK_GATHERED) {
-            wm_block_set_state(use->block, WM_BLOCK_PENDING);
-            bytes += use->block->bytes;
-            count++;
-        }
+    while (batch->told < batch->count) {
+        wm_block *block = batch->block[batch->told++];
+
+        wm_block_set_state(block, WM_BLOCK_PENDING);
+        bytes += block->bytes;
     }
-    wm_arena_begin_pending_locked(set->arena, count, bytes);
+    batch->told_bytes += bytes;
+    if (count > 0) {
+        wm_arena_begin_pending_locked(set->arena, count, bytes);
+    }
+}
+
+static void tell(wm_magazines *set, wm_gather_slot *slot)
+{
+    wm_lock_acquire(&set->arena->lock);
+    for (unsigned i = 0; i < slot->closed; i++) {
+        tell_locked(set, &slot->batch[i]);
+    }
+    tell_locked(set, &slot->open);
     wm_lock_release(&set->arena->lock);
 }
 
 void wm_gather_tell_all(wm_magazines *set)
 {
     for (int i = 0; i < WM_GATHER_SLOTS; i++) {
-        if (set->gather.slot[i].open.count > 0) {
-            wm_gather_tell(set, &set->gather.slot[i]);
+        wm_gather_slot *slot = &set->gather.slot[i];
+
+        if (slot->open.count > 0 || slot->closed > 0) {
+            tell(set, slot);
         }
+    }
+}
+
+void wm_gather_settle_locked(wm_magazines *set)
+{
+    wm_gather *gather = &set->gather;
+
+    if (gather->passed > 0) {
+        wm_arena_note_passed_locked(set->arena, gather->passed,
+                                    gather->passed_bytes, gather->most,
+                                    gather->most_bytes);
+        gather->passed = gather->passed_bytes = 0;
+        gather->most = gather->most_bytes = 0;
     }
 }
 
@@ -278,27 +146,129 @@ static void bound(const wm_magazines *set, wm_gather_slot *slot, size_t bytes)
 
     slot->count_max =
         alone ? timelines->batch_count : wm_gather_count_max(timelines);
+    if (slot->count_max > WM_GATHER_BLOCKS) {
+        slot->count_max = WM_GATHER_BLOCKS;
+    }
     slot->bytes_max = alone ? bytes : bytes / PARTS;
 }
 
-/* Into the timeline's open batch; whether that is full. one: of many that come
- * at once. */
-static bool spill(wm_magazines *set, wm_gather_slot *slot, bool one)
+/* As uses of the timeline, which have its references. */
+static wm_batch chain(wm_timeline *t, wm_gathered *from)
 {
-    size_t count = slot->open.count;
-    size_t bytes;
-    bool full;
+    wm_batch batch = {
+        .since_ns = from->since_ns, .count = from->count, .bytes = from->bytes};
 
-    if (count == 0) {
+    for (size_t i = from->count; i-- > 0;) {
+        wm_block *block = from->block[i];
+        wm_use *use = &block->first_use;
+
+        *use = (wm_use){
+            .timeline = t, .block = block, .next_in_batch = batch.first};
+        atomic_store_explicit(&block->queued, 1, memory_order_relaxed);
+        batch.last = batch.first != NULL ? batch.last : use;
+        batch.first = use;
+        use->event = i == 0 ? from->event : NULL;
+    }
+    wm_gathered_clear(from);
+    return batch;
+}
+
+/* Closed batches go into the timeline's queue, as they are. */
+static void queue_closed(wm_magazines *set, wm_gather_slot *slot,
+                         uint64_t since)
+{
+    wm_timeline *t = timeline_of(slot);
+
+    for (unsigned i = 0; i < slot->closed; i++) {
+        wm_batch batch = chain(t, &slot->batch[i]);
+
+        wm_batch_enqueue(set->gather.timelines, t, batch.first, since);
+    }
+    slot->closed = 0;
+}
+
+/* Its owner asks the driver, and sees to it then: who polls the timeline waits
+ * for that, once it finds it. */
+static void put_off(wm_magazines *set, wm_gather_slot *slot,
+                    enum wm_called called)
+{
+    if (slot->called < called) {
+        slot->called = called;
+    }
+    wm_timeline_make_busy(set->gather.timelines, timeline_of(slot), 0);
+}
+
+bool wm_gather_spill(wm_magazines *set, wm_gather_slot *slot, bool one)
+{
+    uint64_t since = 0;
+    size_t bytes;
+    bool full = false;
+
+    if (slot->asking) {
+        put_off(set, slot, WM_CALLED);
         return false;
     }
-    wm_gather_tell(set, slot);
-    full = wm_batch_join(set->gather.timelines, timeline_of(slot), &slot->open,
-                         one ? slot->open.since_ns : 0, &bytes);
-    bound(set, slot, bytes);
-    slot->open = (wm_batch){0};
-    count_blocks(&set->gather, 0, count);
+    if (slot->open.count == 0 && slot->closed == 0) {
+        return false;
+    }
+    tell(set, slot);
+    if (one) {
+        since = (slot->closed > 0 ? &slot->batch[0] : &slot->open)->since_ns;
+    }
+    queue_closed(set, slot, since);
+    if (slot->open.count > 0) {
+        wm_batch batch = chain(timeline_of(slot), &slot->open);
+
+        full = wm_batch_join(set->gather.timelines, timeline_of(slot), &batch,
+                             since, &bytes);
+        bound(set, slot, bytes);
+    }
+    wm_gather_recount(&set->gather, 0, 0);
     return full;
+}
+
+/* What is in a slot, or was. */
+struct sum {
+    size_t blocks, untold, untold_bytes;
+    uint64_t since;
+};
+
+static void add(struct sum *sum, const wm_gathered *batch)
+{
+    sum->blocks += batch->count;
+    sum->untold += batch->count - batch->told;
+    sum->untold_bytes += batch->bytes - batch->told_bytes;
+    if (batch->since_ns < sum->since) {
+        sum->since = batch->since_ns;
+    }
+}
+
+void wm_gather_recount(wm_gather *gather, size_t count, size_t bytes)
+{
+    struct sum sum = {0, count, bytes, UINT64_MAX};
+
+    for (int i = 0; i < WM_GATHER_SLOTS; i++) {
+        const wm_gather_slot *slot = &gather->slot[i];
+
+        for (unsigned k = 0; k < slot->closed; k++) {
+            add(&sum, &slot->batch[k]);
+        }
+        if (slot->open.count > 0) {
+            add(&sum, &slot->open);
+        }
+    }
+    atomic_store_explicit(&gather->since_ns, sum.since, memory_order_relaxed);
+    atomic_store_explicit(&gather->blocks, sum.blocks, memory_order_relaxed);
+    if (count > 0) {
+        gather->passed += count;
+        gather->passed_bytes += bytes;
+        if (sum.untold > gather->most) {
+            gather->most = sum.untold;
+        }
+        if (sum.untold_bytes > gather->most_bytes) {
+            gather->most_bytes = sum.untold_bytes;
+        }
+    }
 }
 
 static void count_slot(wm_timelines *timelines, wm_timeline *t, int change)
@@ -309,12 +279,14 @@ static void count_slot(wm_timelines *timelines, wm_timeline *t, int change)
                               memory_order_relaxed);
 }
 
-static void empty_slot(wm_magazines *set, wm_gather_slot *slot)
+void wm_gather_empty(wm_magazines *set, wm_gather_slot *slot)
 {
     wm_timeline *t = timeline_of(slot);
 
-    if (t != NULL) {
-        (void)spill(set, slot, false);
+    if (slot->asking) {
+        put_off(set, slot, WM_CALLED_OFF);
+    } else if (t != NULL) {
+        (void)wm_gather_spill(set, slot, false);
         slot->stream = NULL;
         atomic_store_explicit(&slot->timeline, NULL, memory_order_relaxed);
         count_slot(set->gather.timelines, t, -1);
@@ -337,7 +309,7 @@ void wm_gather_note_home(wm_magazines *set)
 void wm_gather_end(wm_magazines *set)
 {
     for (int i = 0; i < WM_GATHER_SLOTS; i++) {
-        empty_slot(set, &set->gather.slot[i]);
+        wm_gather_empty(set, &set->gather.slot[i]);
     }
 }
 
@@ -350,7 +322,7 @@ static void fill_slot(wm_magazines *set, wm_gather_slot *slot,
     wm_timeline *t = timeline_of(slot);
 
     if (slot->stream != stream || wm_timeline_is_retired(t)) {
-        empty_slot(set, slot);
+        wm_gather_empty(set, slot);
         t = wm_timeline_get_adopted(timelines, stream);
         if (t == NULL) {
             return;
@@ -365,6 +337,16 @@ static void fill_slot(wm_magazines *set, wm_gather_slot *slot,
     if (slot->references == 1) {
         wm_timeline_hold_many(t, STOCK);
         slot->references += STOCK;
+    }
+}
+
+void wm_gather_restock(wm_magazines *set, wm_gather_slot *slot, size_t count)
+{
+    slot->references += count;
+    if (wm_unlikely(slot->references > 1 + 2 * STOCK)) {
+        wm_timeline_drop_many(set->gather.timelines, timeline_of(slot),
+                              slot->references - (1 + STOCK));
+        slot->references = 1 + STOCK;
     }
 }
 
@@ -385,118 +367,6 @@ void wm_gather_meet(wm_space *space, warm_stream stream, bool yields)
         }
         wm_section_unlock(&window->section);
     }
-}
-
-/* What has passed goes into the calling thread's magazines, as far as there is
- * room, and else where it belongs. */
-static void take_home(void *context, wm_block *done)
-{
-    wm_window *window = context;
-    wm_space *space = wm_space_of(done);
-    wm_block *rest = done;
-    wm_magazines *set;
-
-    wm_section_lock(&window->section);
-    set = set_of(window);
-    if (set != NULL) {
-        rest = wm_magazines_put_passed(set, done);
-    }
-    wm_section_unlock(&window->section);
-    if (rest != NULL) {
-        space->timelines->finish(rest);
-    }
-}
-
-/* mine: what passes stays with this thread, which allocates such. */
-static void spill_slot(wm_space *space, wm_window *window, wm_gather_slot *slot,
-                       bool mine)
-{
-    const wm_home home = {take_home, window};
-    wm_timeline *t = NULL;
-    warm_error before;
-    int cancel;
-
-    wm_section_lock(&window->section);
-    /* Of a set of its own, or somebody has taken it since. */
-    if (set_of(window) != NULL && spill(set_of(window), slot, false)) {
-        t = timeline_of(slot);
-        wm_timeline_hold(t);
-    }
-    wm_section_unlock(&window->section);
-    if (t == NULL) {
-        return;
-    }
-    cancel = wm_cancel_off();
-    before.size = sizeof before;
-    warm_last_error(&before);
-    wm_batch_close_full(space->timelines, t, mine ? &home : NULL);
-    wm_timeline_drop(space->timelines, t);
-    wm_space_say_ends(space);
-    wm_error_restore(&before);
-    wm_cancel_restore(cancel);
-}
-
-struct mine {
-    wm_timeline *timeline;
-    bool full; /* its open batch */
-};
-
-/* The timelines of the calling thread's slots, into which their batches go. */
-static unsigned spill_mine(wm_space *space, struct mine *mine, wm_home *home)
-{
-    unsigned count = 0;
-    wm_window *window;
-    wm_magazines *set = wm_magazines_lock_mine(space, &window);
-
-    if (set == NULL) {
-        return 0;
-    }
-    for (int i = 0; i < WM_GATHER_SLOTS; i++) {
-        wm_gather_slot *slot = &set->gather.slot[i];
-
-        if (timeline_of(slot) != NULL) {
-            mine[count].full = spill(set, slot, false);
-            mine[count].timeline = timeline_of(slot);
-            wm_timeline_hold(mine[count++].timeline);
-        }
-    }
-    *home = (wm_home){take_home, window};
-    wm_section_unlock(&window->section);
-    return count;
-}
-
-/* Those that are full, or the others, until something has come home. */
-static bool poll_mine(wm_timelines *set, const struct mine *mine,
-                      unsigned count, bool full, uint64_t now,
-                      const wm_home *home)
-{
-    bool any = false, left;
-
-    for (unsigned i = 0; i < count && !any; i++) {
-        if (mine[i].full && full) {
-            wm_batch_close_older(set, mine[i].timeline, UINT64_MAX);
-        }
-        if (mine[i].full == full) {
-            any =
-                wm_timeline_poll_ripe(set, mine[i].timeline, now, home, &left);
-        }
-    }
-    return any;
-}
-
-bool wm_gather_poll_mine(wm_space *space, uint64_t now)
-{
-    wm_timelines *set = space->timelines;
-    struct mine mine[WM_GATHER_SLOTS] = {{NULL, false}};
-    wm_home home = {NULL, NULL};
-    unsigned count = spill_mine(space, mine, &home);
-    bool any = poll_mine(set, mine, count, true, now, &home) ||
-               poll_mine(set, mine, count, false, now, &home);
-
-    for (unsigned i = 0; i < count; i++) {
-        wm_timeline_drop(set, mine[i].timeline);
-    }
-    return any;
 }
 
 /* ---- others ------------------------------------------------------------- */
@@ -529,7 +399,7 @@ static bool has_some(const wm_window *window, void *context)
 static void give_up(wm_window *window, void *context)
 {
     const struct fetch *fetch = context;
-    wm_magazines *set = set_of(window);
+    wm_magazines *set = wm_magazines_of(window);
 
     if (set != NULL) {
         atomic_fetch_add_explicit(&set->gather.timelines->visits, 1,
@@ -539,9 +409,9 @@ static void give_up(wm_window *window, void *context)
         wm_gather_slot *slot = &set->gather.slot[i];
 
         if (fetch->t == NULL) {
-            (void)spill(set, slot, true);
+            (void)wm_gather_spill(set, slot, true);
         } else if (timeline_of(slot) == fetch->t) {
-            empty_slot(set, slot);
+            wm_gather_empty(set, slot);
         }
     }
 }

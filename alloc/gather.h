@@ -2,25 +2,31 @@
  * any timeline.
  *
  *   record  window ─► set ─► slot of the stream: its timeline, by address
- *   free    block ─► bare timeline ─► slot: into its open batch
- *   full    the batch gets its event, is in the timeline's queue; the oldest
- *           one is asked for, and what has passed goes into the magazines
+ *   free    block ─► its own timeline ─► slot: into its open batch
+ *   full    its event is recorded, the oldest one is asked for, and what has
+ *           passed goes into the magazines: all of it in the slot, where the
+ *           thread is alone with the stream (gather_close.c); else in the
+ *           timeline
  *
- * A record and a free are hits of the window's section: no lock, and one read-
- * modify-write each, on the block, because others may record on it or free it
- * at the same time. The batch of a slot is a front of the timeline's own open
- * batch, and joins that when the slot is wanted for another stream, when the
- * thread ends, or when somebody else wants it there: before memory is obtained,
- * when a stream retires or captures, when all is polled. All bounds of batches
- * hold for each slot, which has a part of them; all where nobody else gathers
- * for the stream, and the thread's memory is steady: nobody looks for it then.
+ *   slot    closed [..] [..]   open [....          each: blocks, and an event
+ *
+ * A record and a free are hits of the window's section: no lock; and no read-
+ * modify-write but one, by which a free claims the block, because others may
+ * free it at the same time, by mistake. What a slot has is a front of the
+ * timeline's own: it goes there when the slot is wanted for another stream,
+ * when the thread ends, or when somebody else wants it there: before memory is
+ * obtained, when a stream retires or captures, when all is polled. All bounds
+ * of batches hold for each slot, which has a part of them; all where nobody
+ * else gathers for the stream, and the thread's memory is steady: nobody looks
+ * for it then.
  *
  * A block in a slot is GATHERED: its arena counts it as if its caller had it,
- * until it is told so, all of a slot at once; the thread's figures know that it
- * was freed.
+ * until it is told so, if ever: what passes before that adds to the totals of
+ * what was pending. The thread's figures know that it was freed.
  *
  * A slot has references of its timeline in stock: one a record, which goes with
- * the use; so that threads that share a stream do not share a count. */
+ * the use, and comes back when that has passed in the slot; so that threads
+ * that share a stream do not share a count. */
 #ifndef WM_GATHER_H
 #define WM_GATHER_H
 
@@ -29,6 +35,20 @@
 /* Slots: a power of two. Larger blocks that another thread was handed do not
  * wait in them: memory would be obtained meanwhile by who allocates such. */
 enum { WM_GATHER_SLOTS = 8, WM_GATHER_OTHERS = 64 << 10 };
+/* Most blocks of a slot's batch, and closed ones that it keeps. */
+enum { WM_GATHER_BLOCKS = 64, WM_GATHER_CLOSED = 3 };
+
+typedef struct wm_gathered {
+    size_t count, bytes;
+    uint64_t since_ns;       /* when the first one came */
+    size_t told, told_bytes; /* of the first ones the arena knows */
+    warm_event event;        /* of a closed one */
+    wm_block *block[WM_GATHER_BLOCKS];
+} wm_gathered;
+
+/* Who wanted what the owner had with the driver: somebody did in the timeline,
+ * or it retires. */
+enum wm_called { WM_CALLED_NOT, WM_CALLED, WM_CALLED_OFF };
 
 /* Of the section, but for what others peek at. */
 typedef struct wm_gather_slot {
@@ -38,15 +58,25 @@ typedef struct wm_gather_slot {
     size_t references; /* at least one */
     size_t count_max;  /* of the batch, */
     size_t bytes_max;  /* and in bytes */
-    wm_batch open;
+    unsigned closed;   /* batches, oldest first */
+    /* The owner asks the driver about its batches, and has left the section:
+     * others leave them alone, and call. */
+    bool asking;
+    enum wm_called called;
+    wm_gathered open;
+    wm_gathered batch[WM_GATHER_CLOSED];
 } wm_gather_slot;
 
 typedef struct wm_gather {
-    wm_timelines *timelines; /* const */
-    /* Relaxed, for others who peek: blocks in open batches, and when the oldest
-     * of those was begun, or before. */
+    wm_timelines *timelines;         /* const */
+    struct wm_background *polled_by; /* const: who is told of what waits */
+    /* Relaxed, for others who peek: blocks in batches, and when the oldest of
+     * those was begun, or before. */
     _Atomic size_t blocks;
     _Atomic uint64_t since_ns;
+    /* What has passed and the arena was not told of, since it settled; and how
+     * much was there at most. */
+    size_t passed, passed_bytes, most, most_bytes;
     wm_gather_slot slot[WM_GATHER_SLOTS];
 } wm_gather;
 
@@ -63,16 +93,11 @@ static inline wm_gather_slot *wm_gather_slot_of(wm_gather *gather,
 }
 _Static_assert(WM_GATHER_SLOTS == 8, "the highest three bits");
 
-/* Records the stream on a LIVE block that the window handed out. False: the
- * slow path. */
-bool wm_gather_record(struct wm_window *window, wm_block *block,
-                      warm_stream stream);
+/* A hit brought the last block of a batch; mine: that the thread was handed. */
+void wm_gather_full(struct wm_window *window, wm_gather_slot *slot, bool mine);
 
-/* Frees such a block that one adopted stream uses: uses is bare. False: the
- * slow path. */
-bool wm_gather_free(struct wm_window *window, wm_block *block, wm_use *uses);
-
-/* The same of a FREEING block that another thread may have been handed. */
+/* Gathers a FREEING block that one adopted stream uses, and that another thread
+ * may have been handed. False: the slow path. */
 bool wm_gather_free_other(struct wm_space *space, wm_block *block,
                           wm_use *uses);
 
@@ -105,9 +130,11 @@ static inline size_t wm_gather_count_max(const wm_timelines *set)
     return set->batch_count < WM_BATCH_RIPE ? set->batch_count : WM_BATCH_RIPE;
 }
 
-/* The arena is told that the blocks of a slot, or of all, are pending. */
-void wm_gather_tell(struct wm_magazines *set, wm_gather_slot *slot);
+/* The arena is told that the blocks of all slots are pending. */
 void wm_gather_tell_all(struct wm_magazines *set);
+
+/* What passed without that goes to its figures; lock arena. */
+void wm_gather_settle_locked(struct wm_magazines *set);
 
 /* With the window's section: the set has another arena now; everything leaves
  * the set. */

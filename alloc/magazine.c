@@ -222,6 +222,7 @@ void wm_magazines_count_free(wm_space *space, wm_block *block)
     if (has_place(set, block)) {
         (void)wm_magazine_use(set, block->size_class);
         wm_magazine_count_free(set, block);
+        block->counted = true;
     } else {
         wm_magazines_settle_mine(set);
     }
@@ -242,6 +243,7 @@ void wm_magazines_push_slow(wm_magazines *set, wm_block *block)
         wm_arena *home = block->segment->arena;
 
         wm_magazine_count_free(set, block);
+        block->counted = true;
         wm_lock_acquire(&home->lock);
         wm_arena_put_locked(home, block);
         wm_lock_release(&home->lock);
@@ -318,7 +320,8 @@ enum {
     PASSED_BYTES = 1 << 20,
     PASSED_LITTLE = 16,
     PASSED_TURNS = 16,
-    PASSED_PART = 16
+    PASSED_PART = 16,
+    PASSED_LOOKS = 8 /* batches until it is looked at again */
 };
 
 static int64_t least_of(const wm_magazines *set)
@@ -381,7 +384,8 @@ wm_block *wm_magazines_put_passed(wm_magazines *set, wm_block *chain)
     int64_t most;
 
     wm_lock_acquire(&set->arena->lock);
-    most = passed_max_locked(set) - wm_magazines_bytes(set);
+    set->passed_max = passed_max_locked(set);
+    most = set->passed_max - wm_magazines_bytes(set);
     while (chain != NULL) {
         wm_block *next = chain->next_done;
 
@@ -398,4 +402,59 @@ wm_block *wm_magazines_put_passed(wm_magazines *set, wm_block *chain)
     wm_arena_end_pending_locked(set->arena, count, bytes);
     wm_lock_release(&set->arena->lock);
     return rest;
+}
+
+/* Blocks that find no room. */
+static void put_rest(wm_block *const *rest, size_t count)
+{
+    while (count > 0) {
+        wm_arena *home = (*rest)->segment->arena;
+
+        wm_lock_acquire(&home->lock);
+        for (; count > 0 && (*rest)->segment->arena == home; count--) {
+            wm_arena_put_locked(home, *rest++);
+        }
+        wm_lock_release(&home->lock);
+    }
+}
+
+/* Before a batch passes: what the arena was told of it is out again; and what
+ * the set may keep is looked at anew, after a growth and now and then. */
+static void note_batch(wm_magazines *set, const wm_gathered *batch)
+{
+    if (batch->told == 0 && set->batches++ % PASSED_LOOKS != 0 &&
+        set->grown == atomic_load_explicit(&set->arena->siblings->grown,
+                                           memory_order_relaxed)) {
+        return;
+    }
+    wm_lock_acquire(&set->arena->lock);
+    wm_arena_end_pending_locked(set->arena, batch->told, batch->told_bytes);
+    set->passed_max = passed_max_locked(set);
+    wm_lock_release(&set->arena->lock);
+}
+
+void wm_magazines_put_gathered(wm_magazines *set, const wm_gathered *batch)
+{
+    wm_block *rest[WM_GATHER_BLOCKS];
+    size_t left = 0;
+    int64_t bytes = 0, most;
+
+    note_batch(set, batch);
+    most = set->passed_max - wm_magazines_bytes(set);
+    for (size_t i = 0; i < batch->count; i++) {
+        wm_block *block = batch->block[i];
+        wm_magazine *m = &set->of[block->size_class];
+
+        /* Its place was looked at when it came; one without room is full. */
+        if (m->top == m->end || bytes + m->bytes > most) {
+            rest[left++] = block;
+            continue;
+        }
+        wm_block_set_state(block, set->cached);
+        put_from_nobody(set, m, block);
+        bytes += m->bytes;
+    }
+    note_from_nobody(set, bytes);
+    set->passed += (int64_t)batch->bytes;
+    put_rest(rest, left);
 }

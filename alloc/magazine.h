@@ -96,8 +96,10 @@ typedef struct wm_magazines {
      * of those that came since. */
     uint64_t grown;
     int64_t passed;
-    bool steady;     /* much has: what passes is kept here */
-    uint64_t stale;  /* entries that somebody else had freed as well */
+    int64_t passed_max; /* bytes of it that may stay, when looked at last, */
+    unsigned batches;   /* and batches since then */
+    bool steady;        /* much has: what passes is kept here */
+    uint64_t stale;     /* entries that somebody else had freed as well */
     wm_arena *arena; /* where it is filled, and its figures go; its blocks are
                         of that or a sibling */
     const struct wm_space *space; /* const: whose arenas these are */
@@ -178,6 +180,10 @@ wm_magazines *wm_magazines_lock_mine(struct wm_space *space, wm_window **mine);
 /* With the section: takes PENDING blocks that no queue has any more, chained by
  * next_done. Returns those that find no room, or are to be kept. */
 wm_block *wm_magazines_put_passed(wm_magazines *set, wm_block *chain);
+
+/* The same of a batch of the set's own, GATHERED but for what the arena was
+ * told of; the rest goes where it belongs. */
+void wm_magazines_put_gathered(wm_magazines *set, const wm_gathered *batch);
 
 /* Settles what all threads have counted, for a reader. */
 void wm_magazines_settle_all(struct wm_space *space);

@@ -147,7 +147,6 @@ wm_magazine_count_free(wm_magazines *set, wm_block *block)
     set->bytes_base -= m->bytes;
     set->bytes_low -= m->bytes;
     wm_magazine_note_give(set, m, wm_block_requested(block), set->lane != NULL);
-    block->counted = true;
 }
 
 /* ---- whole hits -------------------------------------------------------- */
@@ -249,6 +248,44 @@ wm_magazine_free(wm_window *window, wm_block *block, char *base)
     return wm_magazine_push(
         atomic_load_explicit(&window->magazines, memory_order_relaxed), block,
         base, false);
+}
+
+/* A block in the state that another thread was handed, perhaps, and that nobody
+ * uses; claimed, since others may free it as well. False: the slow path. */
+static inline __attribute__((always_inline)) bool
+wm_magazine_free_other(wm_window *window, wm_block *block, wm_state state,
+                       char *base)
+{
+    bool taken = false;
+    wm_magazines *set;
+
+    /* A window without a tag may be the constant one. Relaxed: the caller
+     * orders records before the free. */
+    if (wm_state_kind(state) != WM_BLOCK_LIVE || block->base != base ||
+        atomic_load_explicit(&window->live_tag, memory_order_relaxed) ==
+            WM_NO_TAG ||
+        atomic_load_explicit(&block->own, memory_order_relaxed) != NULL ||
+        !wm_magazine_may_keep(block) || block->size_class >= WM_CLASSES ||
+        !wm_section_enter(&window->section)) {
+        return false;
+    }
+    set = atomic_load_explicit(&window->magazines, memory_order_relaxed);
+    if (wm_likely(set != NULL) &&
+        wm_likely(wm_arena_beside(block->segment->arena, set->arena)) &&
+        wm_likely(set->of[block->size_class].top !=
+                  set->of[block->size_class].end) &&
+        wm_likely(atomic_compare_exchange_strong_explicit(
+            &block->state, &state, WM_BLOCK_FREEING, memory_order_acquire,
+            memory_order_relaxed))) {
+        /* The record of a stale pointer may serve another block. */
+        taken =
+            block->base == base && wm_magazine_push(set, block, base, false);
+        if (wm_unlikely(!taken)) {
+            atomic_store_explicit(&block->state, state, memory_order_release);
+        }
+    }
+    wm_section_leave(&window->section);
+    return taken;
 }
 
 #endif

@@ -189,6 +189,7 @@ static wm_magazines *begin_set(wm_space *space, wm_arena *home,
         return NULL;
     }
     set->gather.timelines = space->timelines;
+    set->gather.polled_by = space->polled_by;
     renumber(set, window);
     /* Release: who peeks at it under lock windows finds it made. */
     atomic_store_explicit(&window->magazines, set, memory_order_release);

@@ -66,6 +66,7 @@ void wm_magazines_settle_sums_locked(wm_magazines *set)
                       .most_asked = set->asked.most};
 
     wm_arena_settle_locked(set->arena, &tally);
+    wm_gather_settle_locked(set);
     for (int i = 0; set->lane != NULL && i < 2; i++) {
         settle_sort_locked(set, i);
     }

@@ -3,6 +3,7 @@
 #include "warmpool/memory.h"
 
 #include "alloc/device_space.h"
+#include "alloc/gather_hit.h"
 #include "alloc/magazine_lane.h"
 #include "alloc/node.h"
 #include "alloc/page_map.h"
@@ -181,6 +182,7 @@ static bool claim(wm_block *block, const void *pointer)
         atomic_store_explicit(&block->state, live, memory_order_release);
         return false;
     }
+    (void)wm_use_own(block);
     return true;
 }
 
@@ -203,7 +205,9 @@ free_ours(wm_window *window, wm_block *block, void *pointer)
         if (wm_unlikely(!wm_block_starts_at(block, pointer))) {
             return NOT_OURS;
         }
-        if (!wm_magazine_may_keep(block)) {
+        /* No other thread has recorded, and no capture has it: the state says
+         * it. Relaxed: this thread has written it. */
+        if (atomic_load_explicit(&block->own, memory_order_relaxed) != NULL) {
             return USED;
         }
         return wm_likely(wm_magazine_free(window, block, pointer)) ? FREED
@@ -247,11 +251,21 @@ static bool is_ours(wm_window *window, wm_block *block)
 
 static warm_status free_used(wm_window *window, wm_block *block, void *pointer)
 {
-    /* Acquire pairs with the release of a record by another thread. */
-    wm_use *uses = atomic_load_explicit(&block->uses, memory_order_acquire);
+    /* Relaxed: as above. */
+    wm_timeline *own = atomic_load_explicit(&block->own, memory_order_relaxed);
 
-    return wm_likely(uses != NULL) &&
-                   wm_likely(wm_gather_free(window, block, uses))
+    return wm_likely(own != NULL) &&
+                   wm_likely(wm_gather_free(window, block, own))
+               ? WARM_OK
+               : free_slow(pointer);
+}
+
+static warm_status free_other(wm_window *window, wm_block *block, void *pointer)
+{
+    /* Acquire: its other fields are those of its owner then. */
+    wm_state state = atomic_load_explicit(&block->state, memory_order_acquire);
+
+    return wm_likely(wm_magazine_free_other(window, block, state, pointer))
                ? WARM_OK
                : free_slow(pointer);
 }
@@ -262,8 +276,10 @@ static warm_status free_found(wm_window *window, void *pointer)
     wm_block *block = wm_block_from(pointer);
     enum free_result result = NOT_OURS;
 
-    if (block == NULL || !is_ours(window, block) ||
-        !wm_section_enter(&window->section)) {
+    if (block != NULL && !is_ours(window, block)) {
+        return free_other(window, block, pointer);
+    }
+    if (block == NULL || !wm_section_enter(&window->section)) {
         return free_slow(pointer);
     }
     result = free_ours(window, block, pointer);

@@ -109,6 +109,10 @@ enum wm_uses wm_timelines_prepare(wm_timelines *set, wm_block *block);
  * somebody else, when this returns. */
 void wm_timelines_publish(wm_timelines *set, wm_block *block);
 
+/* The uses of a block that is the caller's alone, with what stands apart as
+ * long as it is LIVE: null only if there are none. */
+wm_use *wm_use_own(wm_block *block);
+
 /* Drops the uses of a block that nobody will free any more. */
 void wm_timelines_forget(wm_timelines *set, wm_block *block);
 

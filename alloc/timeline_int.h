@@ -194,6 +194,10 @@ static inline void wm_batch_append(wm_batch *batch, wm_use *use)
 
 /* Puts a closed batch into the queue. t may be gone when this returns. */
 void wm_batch_enqueue_locked(wm_timeline *t, wm_use *first);
+/* The same, of one that comes from elsewhere; the caller has a reference.
+ * since: see wm_timeline_make_busy(). */
+void wm_batch_enqueue(wm_timelines *set, wm_timeline *t, wm_use *first,
+                      uint64_t since);
 /* Adds a batch to the open one of t, to which the caller has a reference.
  * True: that is full. *bytes_max: bytes with which it is. since: see
  * wm_timeline_make_busy(). */

@@ -110,13 +110,14 @@ static void begin_poll_locked(wm_timeline *t, wm_poll *poll)
     wm_poll_take_queue_locked(t, poll);
 }
 
-/* Waits for another one, unless it only tries. */
+/* Waits for another one, and for batches that their owners will put into the
+ * queue, unless it only tries. */
 static bool begin_poll(wm_timeline *t, bool tries, wm_poll *poll)
 {
     bool ours;
 
     wm_lock_acquire(&t->lock);
-    while (t->polled && !tries) {
+    while ((t->polled || t->closing > 0) && !tries) {
         wm_cond_wait(&t->quiet, &t->lock);
     }
     ours = !t->polled;

@@ -1,5 +1,6 @@
 /* use.c: streams that use a block: recorded while it is live, looked at when it
  * is freed. See timeline.h. */
+#include "alloc/magazine_hit.h"
 #include "alloc/private_pool.h"
 #include "alloc/timeline_int.h"
 
@@ -34,16 +35,24 @@ static wm_use *find_use(wm_use *from, const wm_use *until, const wm_timeline *t)
     return NULL;
 }
 
+static wm_timeline *own_of(wm_block *block)
+{
+    /* Acquire, for a thread that records as well: what made it is seen. */
+    return atomic_load_explicit(&block->own, memory_order_acquire);
+}
+
 /* seen: the block's list. The block's own use may stand in an empty one only:
- * where a bare timeline ends the list, it is promised to that. */
+ * where a bare timeline ends the list, or is its own, it is promised to that.
+ */
 static wm_use *new_use(wm_block *block, wm_timeline *t, const wm_use *seen)
 {
     wm_use *use = &block->first_use;
 
     /* Acquire pairs with the release in wm_use_end(): what another thread wrote
      * to first_use, and gave up, does not come after what is written now. */
-    if (seen != NULL || atomic_exchange_explicit(&block->first_use_taken, true,
-                                                 memory_order_acquire)) {
+    if (seen != NULL || own_of(block) != NULL ||
+        atomic_exchange_explicit(&block->first_use_taken, true,
+                                 memory_order_acquire)) {
         use = wm_meta_alloc(sizeof *use);
         if (use == NULL) {
             return NULL;
@@ -109,6 +118,20 @@ static warm_status push_use(wm_block *block, wm_use **use, wm_use *seen,
     return WARM_OK;
 }
 
+/* A LIVE block is no set's any more: its free is no hit, which would not look
+ * at the list. The caller orders that free after this. */
+static void disown(wm_block *block)
+{
+    wm_state state = atomic_load_explicit(&block->state, memory_order_relaxed);
+
+    /* Release, as a read-modify-write: look-ups still see what made it LIVE. */
+    while (wm_state_kind(state) == WM_BLOCK_LIVE && state != WM_BLOCK_LIVE &&
+           !atomic_compare_exchange_weak_explicit(
+               &block->state, &state, wm_state_of_set(WM_BLOCK_LIVE, 0),
+               memory_order_acq_rel, memory_order_relaxed)) {
+    }
+}
+
 /* Adds a use on t, whose reference it takes over in any case. capture: of its
  * stream. */
 static warm_status add_use(wm_timelines *set, wm_block *block, wm_timeline *t,
@@ -129,6 +152,7 @@ static warm_status add_use(wm_timelines *set, wm_block *block, wm_timeline *t,
         wm_timeline_drop(set, t);
         return status;
     }
+    disown(block);
     use = new_use(block, t, first);
     if (use == NULL) {
         wm_timeline_drop(set, t);
@@ -147,14 +171,23 @@ static warm_status add_use(wm_timelines *set, wm_block *block, wm_timeline *t,
     return status;
 }
 
-/* As add_use(), for an adopted stream: nothing is written but the block's list,
- * if it is empty. */
+/* As add_use(), for an adopted stream: nothing is written but a word. */
 static warm_status add_adopted(wm_timelines *set, wm_block *block,
                                wm_timeline *t)
 {
+    wm_timeline *own = own_of(block);
     wm_use *seen = NULL;
 
+    if (own == t) {
+        wm_timeline_drop(set, t);
+        return WARM_OK;
+    }
     /* Release: whoever finds t there sees what made it. */
+    if (own == NULL && wm_magazine_owns(wm_window_mine(), block)) {
+        atomic_store_explicit(&block->own, t, memory_order_release);
+        return WARM_OK;
+    }
+    disown(block);
     if (atomic_compare_exchange_strong_explicit(
             &block->uses, &seen, wm_use_bare(t), memory_order_release,
             memory_order_acquire)) {
@@ -178,6 +211,13 @@ static bool is_own(wm_timelines *set, const wm_block *block, uint64_t id)
             wm_lane_has(block->segment->arena, block, lane));
 }
 
+/* A graph may use the block at any later time. */
+static void note_captured(wm_block *block)
+{
+    atomic_store_explicit(&block->captured, true, memory_order_relaxed);
+    disown(block);
+}
+
 /* The stream captures: it has another id then, and what was allocated on it in
  * a capture is in its order. */
 static warm_status use_captured(wm_timelines *set, wm_block *block,
@@ -187,7 +227,7 @@ static warm_status use_captured(wm_timelines *set, wm_block *block,
     warm_status status = wm_driver_stream_info(set->driver, stream, &info);
 
     if (status == WARM_OK && !is_own(set, block, info.id)) {
-        atomic_store_explicit(&block->captured, true, memory_order_relaxed);
+        note_captured(block);
     }
     return status;
 }
@@ -228,7 +268,7 @@ warm_status wm_timelines_use(wm_timelines *set, wm_block *block,
         return status;
     }
     if (info.capture == WM_CAPTURE_ACTIVE) {
-        atomic_store_explicit(&block->captured, true, memory_order_relaxed);
+        note_captured(block);
         return WARM_OK;
     }
     t = wm_timeline_get(set, stream, &info);
@@ -317,10 +357,11 @@ void wm_timelines_use_known(wm_block *block, wm_timeline *timeline)
 
 unsigned wm_timelines_streams(wm_block *block)
 {
-    unsigned count = 0;
+    wm_use *uses = atomic_load_explicit(&block->uses, memory_order_acquire);
+    const wm_timeline *own = own_of(block);
+    unsigned count = own != NULL && find_use(uses, NULL, own) == NULL;
 
-    for (wm_use *use = atomic_load_explicit(&block->uses, memory_order_acquire);
-         use != NULL; use = next_of(use)) {
+    for (wm_use *use = uses; use != NULL; use = next_of(use)) {
         count++;
     }
     return count;
@@ -425,10 +466,37 @@ static void end_uses(wm_timelines *set, wm_use *use)
     }
 }
 
+/* What is left of it: it may be the end of the list, or there is none. */
+static void end_own(wm_timelines *set, wm_block *block)
+{
+    wm_timeline *t = own_of(block);
+
+    if (t != NULL) {
+        atomic_store_explicit(&block->own, NULL, memory_order_relaxed);
+        wm_timeline_drop(set, t);
+    }
+}
+
+wm_use *wm_use_own(wm_block *block)
+{
+    wm_use *uses = atomic_load_explicit(&block->uses, memory_order_acquire);
+    wm_timeline *own = own_of(block);
+
+    /* Relaxed: the block is this thread's alone. */
+    if (own != NULL && uses == NULL) {
+        uses = wm_use_bare(own);
+        atomic_store_explicit(&block->own, NULL, memory_order_relaxed);
+        atomic_store_explicit(&block->uses, uses, memory_order_relaxed);
+    }
+    return uses;
+}
+
 void wm_timelines_forget(wm_timelines *set, wm_block *block)
 {
+    (void)wm_use_own(block);
     end_uses(set, atomic_exchange_explicit(&block->uses, NULL,
                                            memory_order_acquire));
+    end_own(set, block);
 }
 
 /* The use that a bare timeline stands for. */
@@ -442,10 +510,33 @@ static wm_use *dress(wm_block *block, wm_use *use)
     return &block->first_use;
 }
 
+/* What the thread that had the block recorded, beside the uses of others:
+ * another one of them. Without memory its stream is waited for. */
+static enum wm_uses join_own(wm_timelines *set, wm_block *block, wm_use **uses)
+{
+    wm_timeline *t = own_of(block);
+    enum wm_uses outcome = WM_USES_NONE;
+    wm_use *use = NULL;
+
+    if (t != NULL && find_use(*uses, NULL, t) == NULL) {
+        use = wm_meta_alloc(sizeof *use);
+        if (use != NULL) {
+            *use =
+                (wm_use){.timeline = t, .block = block, .next_of_block = *uses};
+            wm_timeline_hold(t);
+            *uses = use;
+        } else if (wm_timeline_synchronize(set, t) != WARM_OK) {
+            outcome = WM_USES_LOST;
+        }
+    }
+    end_own(set, block);
+    return outcome;
+}
+
 enum wm_uses wm_timelines_prepare(wm_timelines *set, wm_block *block)
 {
-    enum wm_uses outcome = WM_USES_NONE;
-    wm_use *use = atomic_load_explicit(&block->uses, memory_order_acquire);
+    wm_use *use = wm_use_own(block);
+    enum wm_uses outcome = join_own(set, block, &use);
     wm_use *kept = NULL;
 
     if (atomic_load_explicit(&block->captured, memory_order_relaxed)) {

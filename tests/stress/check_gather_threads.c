@@ -1,6 +1,7 @@
-/* check_gather_threads.c: threads that share adopted streams, which retire and
- * come again meanwhile (rows B4 and B6). What each copies is looked at later:
- * a block that was handed out early has another one's content by then. */
+/* check_gather_threads.c: threads that share adopted streams, or have one each
+ * and are steady, which retire and come again meanwhile (rows B4 and B6). What
+ * each copies is looked at later: a block that was handed out early has another
+ * one's content by then. */
 #include "wt.h"
 
 #include "alloc/pinned.h"
@@ -9,7 +10,7 @@
 #include <stdatomic.h>
 #include <sched.h>
 
-enum { THREADS = 4, KEEPER = THREADS, STREAMS = 3, JOBS = 8, WORDS = 512 };
+enum { THREADS = 4, KEEPER = THREADS, STREAMS = 4, JOBS = 8, WORDS = 512 };
 
 /* Streams may be named to the driver while the lock is held for reading. */
 static struct {
@@ -18,6 +19,7 @@ static struct {
 } shared[STREAMS];
 
 static warm_runtime *runtime;
+static bool apart; /* each thread has a stream for itself */
 static unsigned failures[THREADS + 1];
 static _Atomic unsigned working;
 
@@ -29,6 +31,7 @@ struct job {
 };
 
 struct worker {
+    unsigned index;
     uint64_t random;
     warm_stream checker;
     uint64_t *back;
@@ -77,7 +80,7 @@ static void delay(void *argument)
 static void copy_and_free(struct worker *w, struct job *job)
 {
     uint64_t random = wt_random(&w->random);
-    unsigned i = (unsigned)(random % STREAMS);
+    unsigned i = apart ? w->index : (unsigned)(random % STREAMS);
     void *block = NULL;
 
     finish(w, job);
@@ -100,9 +103,24 @@ static void copy_and_free(struct worker *w, struct job *job)
     check(w, warm_free(block));
 }
 
+/* What passes and passes again in the same memory: more than its share of all,
+ * so that it stays so. */
+static void become_steady(struct worker *w)
+{
+    for (unsigned i = 0; i < 3000 && w->failures == 0; i++) {
+        void *block = NULL;
+
+        check(w, warm_pinned_alloc(runtime, WORDS * sizeof *w->back, &block));
+        pthread_rwlock_rdlock(&shared[w->index].lock);
+        check(w, warm_record_stream(block, shared[w->index].stream));
+        pthread_rwlock_unlock(&shared[w->index].lock);
+        check(w, warm_free(block));
+    }
+}
+
 static void work(unsigned index)
 {
-    struct worker w = {.random = wt_seed() + index + 1};
+    struct worker w = {.index = index, .random = wt_seed() + index + 1};
     void *back = NULL;
 
     check(&w, warm_stream_create(runtime, 0, &w.checker));
@@ -112,6 +130,9 @@ static void work(unsigned index)
         check(&w, warm_device_alloc_uncached(runtime, 0, WORDS * sizeof *w.back,
                                              &w.job[i].device));
         check(&w, warm_event_create(runtime, 0, &w.job[i].event));
+    }
+    if (apart) {
+        become_steady(&w);
     }
     for (unsigned i = 0; i < wt_scaled(500) && w.failures == 0; i++) {
         copy_and_free(&w, &w.job[wt_random(&w.random) % JOBS]);
@@ -167,7 +188,7 @@ static void keep_house(void)
         failed += warm_pinned_get_stats(runtime, &stats) != WARM_OK;
         failed += stats.requests.current > THREADS * 2;
         failed += adopt((unsigned)(next % STREAMS));
-        if ((next >> 16) % 8 == 0) {
+        if ((next >> 16) % 8 == 0 && !apart) {
             failed += warm_trim(runtime, 0, NULL) != WARM_OK;
         }
     }
@@ -188,10 +209,13 @@ START_TEST(test_B4_B6_streams_that_threads_share_retire)
 {
     warm_options options = {.size = sizeof options,
                             .device = "host",
-                            .segment = 1 << 20,
-                            .batch_count = 4u << (4 * _i),
-                            .arenas = 1 + (unsigned)_i};
+                            .segment = _i == 2 ? 64 << 10 : 1 << 20,
+                            .batch_count = _i == 1 ? 64 : 4,
+                            .magazine_bytes = _i == 2 ? 256 << 10 : 0,
+                            .arenas = 1 + (unsigned)(_i == 1)};
     warm_space_stats stats = {.size = sizeof stats};
+
+    apart = _i == 2;
 
     runtime = wt_runtime(&options);
     for (int i = 0; i < STREAMS; i++) {
@@ -284,7 +308,7 @@ int main(void)
     TCase *tcase = tcase_create("threads");
 
     tcase_add_loop_test(tcase, test_B4_B6_streams_that_threads_share_retire, 0,
-                        2);
+                        3);
     tcase_add_test(tcase, test_of_two_frees_of_a_gathered_block_one_counts);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);

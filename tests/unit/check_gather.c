@@ -1,112 +1,9 @@
 /* check_gather.c: what a thread frees on adopted streams before a timeline has
  * it (rows B4 to B7): the bounds of a slot, who empties it, and what
  * is counted meanwhile. Host device; time and streams are driven by hand. */
+#include "gather_bed.h"
+
 #include "wt_barrier.h"
-
-#include "alloc/gather.h"
-#include "alloc/magazine.h"
-#include "alloc/pinned.h"
-#include "alloc/timeline_int.h"
-
-#include <sched.h>
-#include <string.h>
-
-enum { SIZE = 5000, BYTES = 5120, MANY = 600, STREAMS = 12 };
-
-static warm_runtime *runtime;
-static warm_stream stream;
-static uint64_t now_ns = 1000000000;
-
-static uint64_t now(void)
-{
-    return now_ns;
-}
-
-static void open_with(const warm_options *options)
-{
-    runtime = wt_runtime(options);
-    wt_ok(warm_stream_create(runtime, 0, &stream));
-}
-
-static void set_up(void)
-{
-    wm_clock_set(now);
-    open_with(&(warm_options){.size = sizeof(warm_options), .device = "host"});
-}
-
-static void tear_down(void)
-{
-    ck_assert(wm_space_check_settled(&runtime->pinned->space));
-    wt_runtime_end(runtime);
-}
-
-static void reopen(const warm_options *options)
-{
-    tear_down();
-    open_with(options);
-}
-
-static void *take(void)
-{
-    return wt_pinned(runtime, SIZE);
-}
-
-static wm_timelines *timelines(void)
-{
-    return &runtime->pinned->timelines;
-}
-
-static wm_gather *gather(void)
-{
-    return &atomic_load(&wm_window_mine()->magazines)->gather;
-}
-
-static wm_gather_slot *slot_of(warm_stream s)
-{
-    return wm_gather_slot_of(gather(), s);
-}
-
-/* A stream that gathers in another slot. */
-static warm_stream stream_beside(void)
-{
-    warm_stream other;
-
-    wt_ok(warm_free(take())); /* the thread has slots */
-    do {
-        wt_ok(warm_stream_create(runtime, 0, &other));
-    } while (slot_of(other) == slot_of(stream));
-    return other;
-}
-
-/* Blocks in the slot of this thread for the stream. */
-static size_t gathered(warm_stream s)
-{
-    return slot_of(s)->stream == s ? slot_of(s)->open.count : 0;
-}
-
-/* Looked at without a reference of our own. */
-static wm_timeline *timeline_of(warm_stream s)
-{
-    wm_timeline *t = wm_timeline_get_adopted(timelines(), s);
-
-    if (t != NULL) {
-        wm_timeline_drop(timelines(), t);
-    }
-    return t;
-}
-
-/* The timeline of an adopted stream has a reference for that, for each use
- * that is live or waits, and for what the slots have in stock. */
-static void check_references(warm_stream s, size_t uses)
-{
-    wm_timeline *t = timeline_of(s);
-    size_t stock = slot_of(s)->stream == s ? slot_of(s)->references : 0;
-
-    wt_require(stock <= 257, "%zu in stock", stock);
-    wt_require(slot_of(s)->stream != s || stock >= 1, "the slot has none");
-    ck_assert_uint_eq(atomic_load(&t->references), 1 + uses + stock);
-    ck_assert_uint_eq(atomic_load(&t->slots), slot_of(s)->stream == s);
-}
 
 /* ---- bounds ------------------------------------------------------------ */
 
@@ -438,86 +335,13 @@ END_TEST
 
 /* ---- other threads ----------------------------------------------------- */
 
-/* Frees blocks that the stream uses, and then does nothing. */
-struct idler {
-    pthread_barrier_t barrier;
-    pthread_t thread;
-    unsigned blocks;
-    warm_status status;
-    size_t left; /* in its slot at the end */
-};
-
-static void *free_and_idle(void *argument)
-{
-    struct idler *idler = argument;
-
-    for (unsigned i = 0; i < idler->blocks && idler->status == WARM_OK; i++) {
-        void *block = NULL;
-
-        idler->status = warm_pinned_alloc(runtime, SIZE, &block);
-        if (idler->status == WARM_OK) {
-            idler->status = warm_record_stream(block, stream);
-        }
-        if (idler->status == WARM_OK) {
-            idler->status = warm_free(block);
-        }
-    }
-    pthread_barrier_wait(&idler->barrier);
-    pthread_barrier_wait(&idler->barrier);
-    idler->left = gathered(stream);
-    return NULL;
-}
-
-static void idle_start(struct idler *idler, unsigned blocks)
-{
-    *idler = (struct idler){.blocks = blocks};
-    pthread_barrier_init(&idler->barrier, NULL, 2);
-    ck_assert_int_eq(pthread_create(&idler->thread, NULL, free_and_idle, idler),
-                     0);
-}
-
-static void idle_await(struct idler *idler)
-{
-    pthread_barrier_wait(&idler->barrier);
-    wt_ok(idler->status);
-}
-
-static void idle_begin(struct idler *idler, unsigned blocks)
-{
-    idle_start(idler, blocks);
-    idle_await(idler);
-}
-
-static void idle_end(struct idler *idler)
-{
-    pthread_barrier_wait(&idler->barrier);
-    pthread_join(idler->thread, NULL);
-}
-
-/* What passes and passes again in the same memory. */
-static void become_steady(void)
-{
-    reopen(&(warm_options){.size = sizeof(warm_options),
-                           .device = "host",
-                           .segment = 256 << 10,
-                           .batch_count = 20,
-                           .magazine_bytes = 16 * BYTES});
-    for (int i = 0; i < 5000 && !wm_magazines_steady(&runtime->pinned->space);
-         i++) {
-        wt_free_used(take(), stream);
-    }
-    ck_assert(wm_magazines_steady(&runtime->pinned->space));
-    wt_free_used(take(), stream);
-    wt_ok(warm_poll(runtime)); /* the next batch has the new bounds */
-}
-
 /* One of two threads that use a stream has a part, so that the other finds what
  * is ready. */
 START_TEST(test_a_steady_thread_gathers_whole_batches)
 {
     struct idler idler;
 
-    become_steady();
+    become_steady(20, 16);
     wt_stop(runtime, stream);
     for (size_t i = 1; i < 20; i++) {
         wt_free_used(take(), stream);
@@ -525,7 +349,7 @@ START_TEST(test_a_steady_thread_gathers_whole_batches)
     }
     wt_free_used(take(), stream);
     ck_assert_uint_eq(gathered(stream), 0);
-    ck_assert_uint_eq(timeline_of(stream)->queued, 1);
+    ck_assert_uint_eq(slot_of(stream)->closed, 1);
     idle_begin(&idler, 1);
     wt_free_used(take(), stream);
     wm_timelines_close_old(timelines(), UINT64_MAX);
@@ -549,7 +373,7 @@ START_TEST(test_a_growth_delays_what_is_steady)
     wm_magazines *set;
     int64_t passed;
 
-    become_steady();
+    become_steady(20, 16);
     live = take();
     set = atomic_load(&wm_window_mine()->magazines);
     passed = set->passed;
@@ -741,54 +565,6 @@ START_TEST(test_a_slot_that_outlives_its_stream)
 }
 END_TEST
 
-/* The first who records an event, or asks for one, waits behind a door. */
-static struct {
-    const wm_driver_ops *real;
-    wm_driver_ops ops;
-    _Atomic bool inside, open;
-} door;
-
-static void wait_behind_door(void)
-{
-    if (!atomic_exchange(&door.inside, true)) {
-        while (!atomic_load(&door.open)) {
-            sched_yield();
-        }
-    }
-}
-
-static warm_status mark_behind_door(wm_driver *d, warm_event event,
-                                    warm_stream s, wm_capture *capture)
-{
-    wait_behind_door();
-    return door.real->event_mark(d, event, s, capture);
-}
-
-static warm_status ask_behind_door(wm_driver *d, warm_event event)
-{
-    wait_behind_door();
-    return door.real->event_passed(d, event);
-}
-
-static void close_door(bool asks)
-{
-    door.real = runtime->driver->ops;
-    door.ops = *door.real;
-    if (asks) {
-        door.ops.event_passed = ask_behind_door;
-    } else {
-        door.ops.event_mark = mark_behind_door;
-    }
-    runtime->driver->ops = &door.ops;
-}
-
-static void await_inside(void)
-{
-    while (!atomic_load(&door.inside)) {
-        sched_yield();
-    }
-}
-
 static void *retire_it(void *status)
 {
     *(warm_status *)status = warm_stream_retire(runtime, stream);
@@ -862,6 +638,7 @@ START_TEST(test_a_poll_waits_for_who_closes_or_polls)
     reopen(&(warm_options){
         .size = sizeof(warm_options), .device = "host", .batch_count = 3});
     wt_stop(runtime, stream);
+    atomic_store(&polled, false);
     close_door(_i == 1);
     idle_start(&idler, 3);
     await_inside();

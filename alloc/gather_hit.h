@@ -1,0 +1,121 @@
+/* gather_hit.h: records and frees of a thread's own blocks on streams that it
+ * has slots for, whole hits. See gather.h. */
+#ifndef WM_GATHER_HIT_H
+#define WM_GATHER_HIT_H
+
+#include "alloc/background.h"
+#include "alloc/magazine_hit.h"
+#include "alloc/timeline_int.h"
+
+static inline wm_timeline *wm_gather_timeline(const wm_gather_slot *slot)
+{
+    return atomic_load_explicit(&slot->timeline, memory_order_relaxed);
+}
+
+/* Records the stream on a block that is LIVE and of the window, by its state.
+ * No read-modify-write: other threads record elsewhere (block.h). False: the
+ * slow path. */
+static inline __attribute__((always_inline)) bool
+wm_gather_record(wm_window *window, wm_block *block, warm_stream stream)
+{
+    wm_gather_slot *slot;
+    wm_magazines *set;
+    wm_timeline *t;
+    bool done = false;
+
+    if (wm_unlikely(!wm_section_enter(&window->section))) {
+        return false;
+    }
+    /* There is a set: the state named it, and the section is open. */
+    set = atomic_load_explicit(&window->magazines, memory_order_relaxed);
+    slot = wm_gather_slot_of(&set->gather, stream);
+    t = wm_gather_timeline(slot);
+    if (wm_likely(slot->stream == stream) && wm_likely(stream != NULL) &&
+        wm_likely(!wm_timelines_capture(set->gather.timelines)) &&
+        wm_likely(!wm_timeline_is_retired(t))) {
+        wm_timeline *own =
+            atomic_load_explicit(&block->own, memory_order_relaxed);
+
+        /* One reference is the slot's own. */
+        if (wm_likely(own == NULL) && wm_likely(slot->references > 1)) {
+            slot->references--;
+            /* Release: a thread that records as well sees what made it. */
+            atomic_store_explicit(&block->own, t, memory_order_release);
+            own = t;
+        }
+        done = own == t;
+    }
+    wm_section_leave(&window->section);
+    return done;
+}
+
+/* The first of a batch: reads the clock. */
+void wm_gather_begin(wm_gather *gather, wm_gathered *open);
+
+/* The block is nobody else's any more. True: the batch is full. */
+static inline __attribute__((always_inline)) bool
+wm_gather_append(wm_magazines *set, wm_gather_slot *slot, wm_block *block)
+{
+    wm_gathered *open = &slot->open;
+    size_t count = open->count;
+    size_t bytes = open->bytes + block->bytes;
+
+    wm_assert(count < WM_GATHER_BLOCKS);
+    /* Relaxed: who takes it from the slot has the section. */
+    atomic_store_explicit(&block->own, NULL, memory_order_relaxed);
+    wm_magazine_count_free(set, block);
+    if (wm_unlikely(count == 0)) {
+        wm_gather_begin(&set->gather, open);
+    }
+    open->block[count] = block;
+    open->count = count + 1;
+    open->bytes = bytes;
+    atomic_store_explicit(
+        &set->gather.blocks,
+        atomic_load_explicit(&set->gather.blocks, memory_order_relaxed) + 1,
+        memory_order_relaxed);
+    return count + 1 >= slot->count_max || bytes >= slot->bytes_max;
+}
+
+/* Frees a block that is LIVE and of the window, by its state, and that only t
+ * uses, its own. False: the slow path. */
+static inline __attribute__((always_inline)) bool
+wm_gather_free(wm_window *window, wm_block *block, wm_timeline *t)
+{
+    wm_state live;
+    wm_background *background;
+    wm_gather_slot *slot;
+    wm_magazines *set;
+    bool done = false, full = false;
+
+    if (wm_unlikely(!wm_section_enter(&window->section))) {
+        return false;
+    }
+    /* There is a set: the state named it, and the section is open. */
+    set = atomic_load_explicit(&window->magazines, memory_order_relaxed);
+    live = set->live;
+    background = set->gather.polled_by;
+    slot = wm_gather_slot_of(&set->gather, t->stream);
+    /* Another thread may free it as well, by mistake: one of them gets it.
+     * Relaxed: who takes it from the timeline has its lock. */
+    if (wm_likely(wm_gather_timeline(slot) == t) &&
+        wm_likely(!wm_timelines_capture(set->gather.timelines)) &&
+        wm_likely(atomic_compare_exchange_strong_explicit(
+            &block->state, &live, WM_BLOCK_GATHERED, memory_order_relaxed,
+            memory_order_relaxed))) {
+        full = wm_gather_append(set, slot, block);
+        done = true;
+    }
+    wm_section_leave(&window->section);
+    if (wm_unlikely(full)) {
+        wm_gather_full(window, slot, true);
+    }
+    /* After the count: see wm_gather_blocks(). For the compiler. */
+    atomic_signal_fence(memory_order_seq_cst);
+    if (wm_likely(done)) {
+        wm_background_note_pending(background);
+    }
+    return done;
+}
+
+#endif
