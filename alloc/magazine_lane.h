@@ -126,6 +126,9 @@ static inline bool wm_lane_alloc_larger(wm_window *window, size_t bytes,
     return entry != NULL;
 }
 
+_Static_assert(sizeof(wm_lane_slot) == WM_SLOT_MASK / (WM_LANE_SLOTS - 1),
+               "a state has where in the window a slot begins");
+
 /* The slot of whose set a block is in the state, if it is one's. */
 static inline wm_lane_slot *wm_lane_slot_at(wm_window *window, wm_state state)
 {

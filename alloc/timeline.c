@@ -250,6 +250,29 @@ warm_status wm_timeline_synchronize(wm_timelines *set, wm_timeline *t)
     return status;
 }
 
+warm_status wm_timeline_await(wm_timelines *set, wm_timeline *t)
+{
+    warm_status status;
+
+    if (wm_timeline_begin_record(t)) {
+        status = wm_timeline_synchronize(set, t);
+        wm_timeline_end_record(t);
+        return status;
+    }
+    wm_lock_acquire(&t->lock);
+    while (!wm_timeline_is_retired(t)) {
+        wm_cond_wait(&t->quiet, &t->lock);
+    }
+    wm_lock_release(&t->lock);
+    if (t->dead) {
+        return wm_fail(WARM_DRIVER_ERROR, "the end of a stream that uses it "
+                                          "could not be recorded");
+    }
+    return t->final == NULL
+               ? WARM_OK
+               : wm_driver_event_synchronize(set->driver, t->final);
+}
+
 /* Nobody else finds it any more. What it was announced and adopted with goes
  * into the caller's references, whose number is returned. */
 static size_t take_out_locked(wm_timelines *set, wm_timeline *t)
@@ -348,6 +371,7 @@ static void end_stream(wm_timelines *set, wm_timeline *t, bool gone)
     /* Release: final and dead before it. */
     atomic_store_explicit(&t->retired, true, memory_order_release);
     t->retiring = false;
+    wm_cond_broadcast(&t->quiet);
     wm_lock_release(&t->lock);
     /* Not before: the callback may free a block of the stream. */
     if (t->dead) {

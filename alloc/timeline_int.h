@@ -44,7 +44,7 @@ struct wm_timeline {
     wm_timeline *previous_busy, *next_busy;
     bool busy; /* on the list; written under both locks, read under either */
     wm_lock lock;
-    wm_cond quiet; /* recorders, closing or polled has fallen */
+    wm_cond quiet; /* recorders, closing, polled fell; or it retired */
     /* lock timeline */
     unsigned recorders; /* threads about to name the stream to the driver */
     unsigned closing;   /* batches neither open nor in the queue */
@@ -146,6 +146,9 @@ bool wm_timeline_begin_record(wm_timeline *t);
 void wm_timeline_end_record(wm_timeline *t);
 /* Waits for the stream: the driver failed to record. */
 warm_status wm_timeline_synchronize(wm_timelines *set, wm_timeline *t);
+/* Waits for what is on the stream by now; of one that is retired for its end,
+ * or nobody knows. The caller holds no recording, and no lock. */
+warm_status wm_timeline_await(wm_timelines *set, wm_timeline *t);
 
 /* Puts t on the busy list; the caller has a reference. since: in the order of
  * these, where many come at once in an order that means nothing; 0: as it

@@ -525,7 +525,7 @@ static enum wm_uses join_own(wm_timelines *set, wm_block *block, wm_use **uses)
                 (wm_use){.timeline = t, .block = block, .next_of_block = *uses};
             wm_timeline_hold(t);
             *uses = use;
-        } else if (wm_timeline_synchronize(set, t) != WARM_OK) {
+        } else if (wm_timeline_await(set, t) != WARM_OK) {
             outcome = WM_USES_LOST;
         }
     }

@@ -501,6 +501,30 @@ START_TEST(test_B4_two_threads_record_two_streams)
 }
 END_TEST
 
+/* The same without memory for a use, of a stream that has gone: nobody names
+ * it, and its end is known. */
+START_TEST(test_B4_B6_two_threads_record_and_one_stream_goes)
+{
+    warm_stream beside = stream_beside(), gone;
+    void *block = take();
+
+    wt_ok(warm_stream_create(runtime, 0, &gone));
+    wt_stop(runtime, beside);
+    wt_ok(warm_record_stream(block, gone));
+    record_elsewhere(block, beside);
+    wt_ok(warm_stream_destroy(runtime, gone));
+    wm_meta_fail(1, true);
+    wt_ok(warm_free(block));
+    wm_meta_fail(0, false);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
+    check_pending(1);
+    wt_go(runtime, beside);
+    wt_ok(warm_poll(runtime));
+    check_pending(0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("gather_close");
@@ -525,6 +549,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_loop_test(tcase, test_B4_two_threads_record_one_stream, 0, 2);
     tcase_add_loop_test(tcase, test_B4_two_threads_record_two_streams, 0, 3);
+    tcase_add_test(tcase, test_B4_B6_two_threads_record_and_one_stream_goes);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
 }
