@@ -1099,6 +1099,7 @@ START_TEST(test_C2_C4_a_stream_that_is_not_adopted_is_not_waited_for)
     ck_assert_uint_eq(named, 0);
     ops.event_mark = real->event_mark;
     wt_gate_open(gate);
+    wt_ok(wm_driver_stream_synchronize(runtime->driver, raw));
     wt_ok(warm_poll(runtime));
     wt_ok(wm_driver_stream_destroy(runtime->driver, raw));
 }
