@@ -17,7 +17,6 @@
 #include "alloc/space.h"
 
 #include <limits.h>
-#include <string.h>
 
 /* ---- in the slot -------------------------------------------------------- */
 
@@ -112,7 +111,9 @@ static void push(wm_gather_slot *slot, warm_event event)
     batch->told = open->told;
     batch->told_bytes = open->told_bytes;
     batch->event = event;
-    memcpy(batch->block, open->block, open->count * sizeof open->block[0]);
+    for (unsigned i = 0; i < open->count; i++) {
+        batch->block[i] = open->block[i];
+    }
     wm_gathered_clear(&slot->open);
 }
 

@@ -250,12 +250,39 @@ warm_status wm_timeline_synchronize(wm_timelines *set, wm_timeline *t)
     return status;
 }
 
+/* A stream that captures is not waited for: that would end the capture. */
+static warm_status await_stream(wm_timelines *set, wm_timeline *t)
+{
+    wm_capture capture = WM_CAPTURE_NONE;
+    warm_status status = WARM_OK;
+
+    if (wm_timelines_capture(set)) {
+        status = wm_driver_stream_capture(set->driver, t->stream, &capture);
+    }
+    if (status != WARM_OK || capture == WM_CAPTURE_NONE) {
+        return status == WARM_OK ? wm_timeline_synchronize(set, t) : status;
+    }
+    return wm_fail(WARM_CAPTURE_ERROR, "a capture is under way");
+}
+
+static warm_status await_event(wm_timelines *set, warm_event event)
+{
+    bool mode = false;
+    bool relaxed = wm_driver_relax(set->driver, &mode);
+    warm_status status = wm_driver_event_synchronize(set->driver, event);
+
+    if (relaxed) {
+        wm_driver_unrelax(set->driver, &mode);
+    }
+    return status;
+}
+
 warm_status wm_timeline_await(wm_timelines *set, wm_timeline *t)
 {
     warm_status status;
 
     if (wm_timeline_begin_record(t)) {
-        status = wm_timeline_synchronize(set, t);
+        status = await_stream(set, t);
         wm_timeline_end_record(t);
         return status;
     }
@@ -268,9 +295,7 @@ warm_status wm_timeline_await(wm_timelines *set, wm_timeline *t)
         return wm_fail(WARM_DRIVER_ERROR, "the end of a stream that uses it "
                                           "could not be recorded");
     }
-    return t->final == NULL
-               ? WARM_OK
-               : wm_driver_event_synchronize(set->driver, t->final);
+    return t->final == NULL ? WARM_OK : await_event(set, t->final);
 }
 
 /* Nobody else finds it any more. What it was announced and adopted with goes

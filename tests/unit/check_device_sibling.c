@@ -426,7 +426,7 @@ START_TEST(test_C8_those_of_all_siblings_idle_longest_go_first)
     warm_device_info device = {.size = sizeof device};
     wt_gate *gate[2];
     warm_stream third;
-    size_t held;
+    size_t held, threshold;
     void *block, *small;
 
     begin((warm_options){.host_memory = 512 * MIB, .segment = bytes});
@@ -442,10 +442,10 @@ START_TEST(test_C8_those_of_all_siblings_idle_longest_go_first)
     wt_ok(warm_free(block));
     held = wm_arena_held(arena(0));
     ck_assert_uint_eq(wm_arena_held(arena(1)), bytes);
+    threshold = held + bytes + bytes / 2;
     wt_ok(warm_device_get_info(runtime, 0, &device));
-    wt_ok(warm_device_set_collect_threshold(runtime, 0,
-                                            (double)(held + bytes + bytes / 2) /
-                                                (double)device.total_bytes));
+    wt_ok(warm_device_set_collect_threshold(
+        runtime, 0, (double)threshold / (double)device.total_bytes));
     block = take(third, 20 * MIB);
     ck_assert_uint_eq(wm_arena_held(arena(1)), 0);
     ck_assert_uint_eq(wm_arena_held(arena(0)), held + bytes);
