@@ -525,6 +525,26 @@ START_TEST(test_B4_B6_two_threads_record_and_one_stream_goes)
 }
 END_TEST
 
+/* And of a stream that captures: it is not waited for, so that the capture goes
+ * on; and nobody can say when the block is safe. */
+START_TEST(test_B4_B7_two_threads_record_and_one_stream_captures)
+{
+    warm_stream beside = stream_beside();
+    void *block = take();
+    warm_graph graph;
+
+    wt_ok(warm_record_stream(block, stream));
+    record_elsewhere(block, beside);
+    wt_ok(warm_capture_begin(runtime, stream));
+    wm_meta_fail(1, true);
+    wt_ok(warm_free(block));
+    wm_meta_fail(0, false);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 1);
+    wt_ok(warm_capture_end(runtime, stream, &graph));
+    wt_ok(warm_graph_destroy(runtime, graph));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("gather_close");
@@ -550,6 +570,8 @@ int main(void)
     tcase_add_loop_test(tcase, test_B4_two_threads_record_one_stream, 0, 2);
     tcase_add_loop_test(tcase, test_B4_two_threads_record_two_streams, 0, 3);
     tcase_add_test(tcase, test_B4_B6_two_threads_record_and_one_stream_goes);
+    tcase_add_test(tcase,
+                   test_B4_B7_two_threads_record_and_one_stream_captures);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
 }
