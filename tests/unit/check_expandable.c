@@ -82,6 +82,8 @@ static void begin(const char *expandable)
 
 static void setup(void)
 {
+    /* Tests may share one process. */
+    tears = false;
     begin("on");
     real = runtime->driver->ops;
     ops = *real;
@@ -885,7 +887,9 @@ START_TEST(test_C2_B14_who_is_told_of_trouble_may_allocate)
         wt_ok(warm_free(idle));
         idle = NULL;
     }
+    listener.called = false;
     listener.bytes = _i == 1 ? 6 * MIB : MIB;
+    commits = 0;
     tears = true;
     warm_log_set(allocate, NULL);
     if (_i < 2) {
