@@ -271,7 +271,7 @@ void wm_batch_close_full(wm_timelines *set, wm_timeline *t, const wm_home *home)
 
 void wm_timelines_close_old(wm_timelines *set, uint64_t older_than)
 {
-    wm_gather_fetch(set, NULL, older_than);
+    (void)wm_gather_fetch(set, NULL, older_than);
     for (size_t left = wm_timelines_busy(set); left > 0; left--) {
         wm_timeline *t = wm_timeline_rotate(set);
 

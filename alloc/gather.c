@@ -374,6 +374,7 @@ void wm_gather_meet(wm_space *space, warm_stream stream, bool yields)
 struct fetch {
     wm_timeline *t; /* null: any */
     uint64_t older_than;
+    bool visited;
 };
 
 static bool has_some(const wm_window *window, void *context)
@@ -398,9 +399,10 @@ static bool has_some(const wm_window *window, void *context)
 
 static void give_up(wm_window *window, void *context)
 {
-    const struct fetch *fetch = context;
+    struct fetch *fetch = context;
     wm_magazines *set = wm_magazines_of(window);
 
+    fetch->visited = true;
     if (set != NULL) {
         atomic_fetch_add_explicit(&set->gather.timelines->visits, 1,
                                   memory_order_relaxed);
@@ -416,9 +418,9 @@ static void give_up(wm_window *window, void *context)
     }
 }
 
-void wm_gather_fetch(wm_timelines *set, wm_timeline *t, uint64_t older_than)
+bool wm_gather_fetch(wm_timelines *set, wm_timeline *t, uint64_t older_than)
 {
-    struct fetch fetch = {t, older_than};
+    struct fetch fetch = {t, older_than, false};
     const wm_visit visit = {has_some, give_up, &fetch};
 
     /* Relaxed: a thread that found the timeline in the table just before it
@@ -428,6 +430,7 @@ void wm_gather_fetch(wm_timelines *set, wm_timeline *t, uint64_t older_than)
         atomic_load_explicit(&t->slots, memory_order_relaxed) > 0) {
         (void)wm_window_visit(set->runtime, &visit);
     }
+    return fetch.visited;
 }
 
 static bool add_blocks(const wm_window *window, void *context)

@@ -15,10 +15,10 @@
  * free it at the same time, by mistake. What a slot has is a front of the
  * timeline's own: it goes there when the slot is wanted for another stream,
  * when the thread ends, or when somebody else wants it there: before memory is
- * obtained, when a stream retires or captures, when all is polled. All bounds
- * of batches hold for each slot, which has a part of them; all where nobody
- * else gathers for the stream, and the thread's memory is steady: nobody looks
- * for it then.
+ * obtained (not for every miss: it takes a barrier), when a stream retires or
+ * captures, when all is polled. All bounds of batches hold for each slot, which
+ * has a part of them; all where nobody else gathers for the stream, and the
+ * thread's memory is steady: nobody looks for it then.
  *
  * A block in a slot is GATHERED: its arena counts it as if its caller had it,
  * until it is told so, if ever: what passes before that adds to the totals of
@@ -115,9 +115,9 @@ void wm_gather_meet(struct wm_space *space, warm_stream stream, bool yields);
 bool wm_gather_poll_mine(struct wm_space *space, uint64_t now);
 
 /* All threads' batches begun at older_than or before go into the timelines'
- * own; those for t, which retires, with their slots. The caller holds no lock
- * from WM_RANK_WINDOWS on. */
-void wm_gather_fetch(wm_timelines *set, wm_timeline *t, uint64_t older_than);
+ * own; those for t, which retires, with their slots. Whether a window was
+ * visited for it. The caller holds no lock from WM_RANK_WINDOWS on. */
+bool wm_gather_fetch(wm_timelines *set, wm_timeline *t, uint64_t older_than);
 
 /* Blocks in all threads' open batches; those of every free that does not see
  * what the caller wrote before are counted. Lock as above. */

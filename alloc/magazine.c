@@ -109,8 +109,8 @@ static wm_block *pop(wm_magazines *set, size_t bytes)
 {
     const wm_entry *entry = wm_magazine_pop(set, bytes, set->lane != NULL);
 
-    if (entry == NULL && set->lane != NULL) {
-        entry = wm_lane_pop_larger(set, bytes);
+    if (entry == NULL) {
+        entry = wm_magazine_pop_larger(set, bytes, set->lane != NULL);
     }
     return entry != NULL ? entry->block : NULL;
 }

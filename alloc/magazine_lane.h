@@ -49,32 +49,6 @@ static inline bool wm_lane_is_trusted(const warm_runtime *runtime,
                                                          memory_order_relaxed));
 }
 
-/* Where a class is empty, one of the next two will do, a quarter larger at
- * most, and of large sizes the next: to cut one costs thirty times as much as a
- * hit. A request finds one of three much more often than one of one; what is
- * kept need not be as much for that, so that less is held. Two whatever the
- * size cost the traces of the bench 1 % of memory, this way they hold 1 % less
- * than without. Small and large requests stay apart. */
-enum { WM_LANE_LARGER = 2, WM_LANE_LARGER_BYTES = 256 << 10 };
-
-static inline const wm_entry *wm_lane_pop_larger(wm_magazines *set,
-                                                 size_t bytes)
-{
-    wm_magazine *m = &set->of[wm_size_class_fixed(bytes)];
-    const wm_magazine *end = &set->of[WM_CLASSES];
-    const wm_entry *entry = NULL;
-    uint32_t sort = m->sort;
-
-    for (int i = bytes <= WM_LANE_LARGER_BYTES ? WM_LANE_LARGER : 1;
-         i > 0 && entry == NULL; i--) {
-        if (++m >= end || m->sort != sort) {
-            break;
-        }
-        entry = wm_magazine_pop_from(set, m, bytes, true);
-    }
-    return entry;
-}
-
 /* ---- whole hits --------------------------------------------------------- */
 
 /* Enters the section of a window, which is of the runtime, if the slot used
@@ -117,7 +91,7 @@ static inline bool wm_lane_alloc_larger(wm_window *window, size_t bytes,
                                         void **pointer)
 {
     const wm_entry *entry =
-        wm_lane_pop_larger(wm_lane_set(window->lane_last), bytes);
+        wm_magazine_pop_larger(wm_lane_set(window->lane_last), bytes, true);
 
     if (entry != NULL) {
         *pointer = entry->base;

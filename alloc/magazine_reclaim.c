@@ -10,13 +10,14 @@
 
 /* Rent or buy. To take memory back costs now, and its owners miss later; to
  * grow costs page-locking, and memory held. Costs are counted in blocks taken
- * back (1 us each, with the miss that follows), getting there as RECLAIM_PRICE
- * of them, a visit to a window as VISIT_PRICE: once they come to what a growth
- * costs, a price for each segment of it (page-locking 4 MiB takes 2 ms), one
- * growth goes before the next reclaim. A device has less memory than time: at
- * the same price the two traces of the bench would hold 40 % and 10 % more. */
+ * back (4 us each, with the misses that follow), getting there as RECLAIM_PRICE
+ * of them, a visit to a window as VISIT_PRICE (a barrier, and another thread
+ * stands still): once they come to what a growth costs, a price for each
+ * segment of it (page-locking 4 MiB takes 2 ms), one growth goes before the
+ * next reclaim. A device has less memory than time: at the same price the two
+ * traces of the bench would hold 40 % and 10 % more. */
 enum {
-    WM_GROWTH_PRICE = 2048,
+    WM_GROWTH_PRICE = 512,
     WM_DEVICE_PRICE = 16384,
     WM_RECLAIM_PRICE = 8,
     WM_VISIT_PRICE = 16

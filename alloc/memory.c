@@ -16,6 +16,8 @@
 
 _Static_assert(WARM_NODE_ANY == WM_NODE_UNKNOWN, "passed on as it is");
 
+static warm_status alloc_missed(wm_window *window, size_t bytes, void **pointer)
+    __attribute__((noinline));
 static warm_status alloc_slow(warm_runtime *runtime, size_t bytes,
                               void **pointer) __attribute__((noinline, cold));
 static warm_status alloc_on_slow(warm_runtime *runtime, size_t bytes, int node,
@@ -97,8 +99,19 @@ warm_status warm_pinned_alloc(warm_runtime *runtime, size_t bytes,
                                     WM_NODE_UNKNOWN, pointer))) {
         return WARM_OK;
     }
-    /* The runtime, which a hit does not keep at hand. */
-    return alloc_slow(window->owner, bytes, pointer);
+    return alloc_missed(window, bytes, pointer);
+}
+
+/* For the window's runtime, which a hit does not keep at hand. */
+static warm_status alloc_missed(wm_window *window, size_t bytes, void **pointer)
+{
+    warm_runtime *runtime = window->owner;
+
+    if (wm_magazine_alloc_larger(window, wm_private_routing(runtime), bytes,
+                                 pointer)) {
+        return WARM_OK;
+    }
+    return alloc_slow(runtime, bytes, pointer);
 }
 
 static warm_status alloc_slow(warm_runtime *runtime, size_t bytes,

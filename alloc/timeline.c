@@ -372,7 +372,7 @@ static warm_status record_final(wm_timelines *set, wm_timeline *t)
  * the final event. */
 static void stop_recording(wm_timelines *set, wm_timeline *t)
 {
-    wm_gather_fetch(set, t, UINT64_MAX);
+    (void)wm_gather_fetch(set, t, UINT64_MAX);
     wm_lock_acquire(&t->lock);
     t->retiring = true;
     while (t->recorders > 0) {
@@ -500,7 +500,7 @@ static void close_all(wm_timelines *set)
 {
     uint64_t announcement;
 
-    wm_gather_fetch(set, NULL, UINT64_MAX);
+    (void)wm_gather_fetch(set, NULL, UINT64_MAX);
     wm_lock_acquire(&set->lock);
     announcement = ++set->announcements;
     wm_lock_release(&set->lock);

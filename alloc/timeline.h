@@ -118,8 +118,9 @@ void wm_timelines_forget(wm_timelines *set, wm_block *block);
 
 /* Takes back what had passed when the call began: closes the open batches and
  * asks every queue with entries, or waits while another thread does. Never
- * waits for a stream. */
+ * waits for a stream. Queued: but for what threads have gathered. */
 void wm_timelines_poll(wm_timelines *set);
+void wm_timelines_poll_queued(wm_timelines *set);
 
 /* Asks at most count queues, the one asked longest ago first, and closes
  * batches only that are old, or worth their event by what is in them. now: the

@@ -418,10 +418,15 @@ static void end_round(wm_timelines *set)
 
 void wm_timelines_poll(wm_timelines *set)
 {
+    (void)wm_gather_fetch(set, NULL, UINT64_MAX);
+    wm_timelines_poll_queued(set);
+}
+
+void wm_timelines_poll_queued(wm_timelines *set)
+{
     uint64_t round;
     wm_timeline *t;
 
-    wm_gather_fetch(set, NULL, UINT64_MAX);
     if (!begin_round(set, &round)) {
         return;
     }

@@ -410,7 +410,8 @@ START_TEST(test_who_is_steady_asks_for_nobody_else)
 }
 END_TEST
 
-/* Memory is taken from the slots of others before any is obtained. */
+/* Memory is taken from the slots of others before any is obtained, be there a
+ * limit or none. */
 START_TEST(test_a_miss_finds_what_an_idle_thread_gathered)
 {
     struct idler idler;
@@ -419,7 +420,7 @@ START_TEST(test_a_miss_finds_what_an_idle_thread_gathered)
     reopen(&(warm_options){.size = sizeof(warm_options),
                            .device = "host",
                            .segment = 8 << 20,
-                           .pinned_limit = 8 << 20});
+                           .pinned_limit = _i == 0 ? 8 << 20 : 0});
     idle_begin(&idler, 3);
     ck_assert_uint_eq(wm_gather_blocks(timelines()), 3);
     wt_ok(warm_pinned_alloc(runtime, 8 << 20, &block));
@@ -428,6 +429,38 @@ START_TEST(test_a_miss_finds_what_an_idle_thread_gathered)
     wt_ok(warm_free(block));
     idle_end(&idler);
     ck_assert_uint_eq(idler.left, 0);
+}
+END_TEST
+
+/* As long as there is something else no thread is interrupted for it. */
+START_TEST(test_a_miss_leaves_alone_what_others_gather)
+{
+    void *block[16], *whole = NULL;
+    warm_stream other;
+    uint64_t visits;
+    struct idler idler;
+
+    reopen(&(warm_options){
+        .size = sizeof(warm_options), .device = "host", .segment = 1 << 20});
+    other = stream_beside();
+    wt_stop(runtime, other); /* there is something to be asked for */
+    wt_free_used(take(), other);
+    wt_ok(warm_poll(runtime));
+    wt_ok(warm_pinned_alloc(runtime, 1 << 20, &whole));
+    idle_begin(&idler, 3);
+    wt_ok(warm_free(whole)); /* kept: cut once there is nothing else */
+    visits = atomic_load(&timelines()->visits);
+    for (int i = 0; i < 16; i++) {
+        wt_ok(warm_pinned_alloc(runtime, 64 << 10, &block[i]));
+    }
+    ck_assert_uint_eq(wm_gather_blocks(timelines()), 3);
+    ck_assert_uint_eq(atomic_load(&timelines()->visits), visits);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).driver_alloc.count, 2);
+    for (int i = 0; i < 16; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+    wt_go(runtime, other);
+    idle_end(&idler);
 }
 END_TEST
 
@@ -726,7 +759,9 @@ int main(void)
     tcase_add_test(tcase, test_a_steady_thread_gathers_whole_batches);
     tcase_add_test(tcase, test_a_growth_delays_what_is_steady);
     tcase_add_loop_test(tcase, test_who_is_steady_asks_for_nobody_else, 0, 3);
-    tcase_add_test(tcase, test_a_miss_finds_what_an_idle_thread_gathered);
+    tcase_add_loop_test(tcase, test_a_miss_finds_what_an_idle_thread_gathered,
+                        0, 2);
+    tcase_add_test(tcase, test_a_miss_leaves_alone_what_others_gather);
     tcase_add_test(tcase, test_a_miss_that_fills_a_batch_asks_nobody_else);
     tcase_add_test(tcase, test_a_thread_ends_with_open_slots);
     tcase_add_test(tcase, test_B6_a_stream_retires_that_others_gather_for);

@@ -847,6 +847,41 @@ START_TEST(test_B14_totals_are_exact_and_reset)
 }
 END_TEST
 
+/* Where nothing of its size is kept a request takes what is up to two classes
+ * larger, without a lock, and nothing larger. */
+START_TEST(test_a_block_of_the_next_two_classes_will_do)
+{
+    enum { KIB = 1 << 10 };
+    static const struct {
+        size_t kept, asked;
+        bool serves;
+    } row[] = {{72 * KIB, 64 * KIB, true},    {80 * KIB, 64 * KIB, true},
+               {88 * KIB, 64 * KIB, false},   {72 * KIB, 72 * KIB + 1, false},
+               {576 * KIB, 512 * KIB, true},  {640 * KIB, 512 * KIB, true},
+               {704 * KIB, 512 * KIB, false}, {1024 * KIB, 896 * KIB, true},
+               {1024 * KIB, 897 * KIB, true}, {1024 * KIB, 832 * KIB, false},
+               {1024 * KIB, 1000 * KIB, true}};
+    void *kept = take(row[_i].kept), *block;
+    uint64_t locks;
+
+    wt_ok(warm_free(take(512)));
+    wt_ok(warm_free(kept));
+    locks = wm_lock_taken();
+    block = take(row[_i].asked);
+    ck_assert(!row[_i].serves || (block == kept && wm_lock_taken() == locks));
+    ck_assert_uint_eq(wm_space_find(block)->bytes,
+                      row[_i].serves ? row[_i].kept
+                                     : wm_size_round(row[_i].asked));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requested_bytes.current,
+                      row[_i].asked);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).block_bytes.current,
+                      wm_space_find(block)->bytes);
+    check_set();
+    wt_ok(warm_free(block));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).block_bytes.current, 0);
+}
+END_TEST
+
 /* A free that goes past the thread's magazines comes after what the thread had
  * handed out before: for a moment both were with the caller. */
 START_TEST(test_B14_peaks_do_not_miss_what_is_not_settled)
@@ -959,9 +994,13 @@ START_TEST(test_B14_figures_of_one_thread_are_those_of_a_model)
             slot[i].requested = 1 + (wt_random(&random) % 100 == 0
                                          ? 5 << 20
                                          : wt_random(&random) % 300000);
-            slot[i].rounded = wm_size_round(slot[i].requested);
-            slot[i].size_class = wm_size_class(slot[i].requested);
             slot[i].pointer = take(slot[i].requested);
+            /* One of the next classes may have served. */
+            slot[i].rounded = wm_space_find(slot[i].pointer)->bytes;
+            slot[i].size_class = wm_space_find(slot[i].pointer)->size_class;
+            ck_assert_uint_ge(slot[i].rounded, slot[i].requested);
+            ck_assert_uint_le(slot[i].size_class,
+                              wm_size_class(slot[i].requested) + 2);
             model_add(&asked, slot[i].requested);
             model_add(&blocks, 1);
             model_add(&bytes, slot[i].rounded);
@@ -969,7 +1008,7 @@ START_TEST(test_B14_figures_of_one_thread_are_those_of_a_model)
         }
         if (wt_random(&random) % 64 == 0 || step % 1000 == 999) {
             warm_space_stats now = wt_pinned_stats(runtime);
-            warm_class_stats one = class_now(slot[i].requested);
+            warm_class_stats one = class_now(slot[i].rounded);
 
             compare(&now.requested_bytes, &asked, "asked", step);
             compare(&now.requests, &blocks, "blocks", step);
@@ -1133,6 +1172,8 @@ int main(void)
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
         tcase_add_test(tcase, tests[i]);
     }
+    tcase_add_loop_test(tcase, test_a_block_of_the_next_two_classes_will_do, 0,
+                        11);
     tcase_add_loop_test(tcase, test_B14_peaks_do_not_miss_what_is_not_settled,
                         0, 2);
     suite_add_tcase(suite, tcase);
