@@ -87,7 +87,9 @@ static inline uint64_t wm_rank(size_t bytes, uint64_t since_ns, bool oldest)
 }
 static inline uint64_t wm_segment_rank(const wm_segment *segment, bool oldest)
 {
-    return wm_rank(segment->bytes, segment->idle_since_ns, oldest);
+    return segment->refused
+               ? 1
+               : wm_rank(segment->bytes, segment->idle_since_ns, oldest);
 }
 /* What wm_arena_released() and wm_arena_reattach() do with such a part. */
 void wm_stretch_released_locked(wm_arena *arena, wm_segment *part);

@@ -56,7 +56,7 @@ void wm_errand_arrive(wm_growth *growth, struct wm_errand *errand)
 }
 
 void wm_errand_end(wm_growth *growth, struct wm_errand *errand,
-                   enum wm_outcome outcome, size_t gone)
+                   enum wm_outcome outcome)
 {
     struct wm_errand **link = &growth->errands;
 
@@ -66,7 +66,6 @@ void wm_errand_end(wm_growth *growth, struct wm_errand *errand,
     }
     *link = errand->next;
     growth->coming -= errand->held ? 0 : errand->bytes;
-    growth->held -= gone;
     growth->gained += outcome == WM_ERRAND_GAINED;
     growth->vacated += outcome != WM_ERRAND_NOTHING;
     wm_cond_broadcast(&growth->over);

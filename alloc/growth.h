@@ -79,8 +79,10 @@ warm_status wm_growth_ahead(struct wm_space *space, wm_arena *arena,
                             size_t bytes, size_t least, size_t *obtained);
 
 /* Gives idle segments of an arena and its siblings or (null) of all back, the
- * largest first, until at most target bytes are held. Where they stretch
- * streams are waited for before. Returns the bytes that the driver took. */
+ * largest first, until at most target bytes are held. Those that the driver
+ * does not take go last, here and later; but of segments that stretch nobody
+ * knows that they are those. Where they stretch streams are waited for before.
+ * Returns the bytes that the driver took. */
 size_t wm_growth_give_back(struct wm_space *space, wm_arena *arena,
                            size_t target);
 /* The same, of all, for a user who asks for it: where segments stretch, and

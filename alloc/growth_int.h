@@ -27,9 +27,8 @@ enum wm_outcome { WM_ERRAND_NOTHING, WM_ERRAND_VACATED, WM_ERRAND_GAINED };
 void wm_errand_begin_locked(wm_growth *growth, struct wm_errand *errand);
 /* What comes is held before anybody finds it, and gives it back again. */
 void wm_errand_arrive(wm_growth *growth, struct wm_errand *errand);
-/* gone: bytes that are held no more. */
 void wm_errand_end(wm_growth *growth, struct wm_errand *errand,
-                   enum wm_outcome outcome, size_t gone);
+                   enum wm_outcome outcome);
 /* Until the errand of that number is over. */
 void wm_errand_wait_locked(wm_growth *growth, uint64_t number);
 

@@ -183,25 +183,32 @@ static void swap(wm_space *space, const struct wm_growing *request,
 }
 
 /* There are no records for a region. One that the driver does not take back
- * either is nobody's: it stays held, under the limit too. */
-static void lose(wm_space *space, const struct wm_growing *request, void *base,
-                 struct wm_errand *errand, size_t *gone)
+ * either is nobody's: it stays held, under the limit too. Whether it is. */
+static bool lose(wm_space *space, const struct wm_growing *request, void *base,
+                 const struct wm_errand *errand)
 {
+    wm_growth *growth = &space->growth;
     warm_error cause = {.size = sizeof cause};
+    bool lost;
 
     warm_last_error(&cause);
-    if (wm_growth_driver_free(space, request->arena, request->stretch.segment,
-                              base, errand->bytes, NULL) == WARM_OK) {
-        *gone = errand->bytes;
+    lost =
+        wm_growth_driver_free(space, request->arena, request->stretch.segment,
+                              base, errand->bytes, NULL) != WARM_OK;
+    if (lost) {
+        wm_growth_note(growth, WM_UNRECORDED, errand->bytes);
     } else {
-        wm_growth_note(&space->growth, WM_UNRECORDED, errand->bytes);
+        wm_lock_acquire(&growth->lock);
+        growth->held -= errand->bytes;
+        wm_lock_release(&growth->lock);
     }
     wm_error_restore(&cause);
+    return lost;
 }
 
 /* Obtains what the errand is for and takes the block from it. No lock held. */
 static warm_status obtain(wm_space *space, struct wm_growing *request,
-                          struct wm_errand *errand, size_t *gone)
+                          struct wm_errand *errand)
 {
     size_t segment_bytes = errand->bytes;
     wm_arena *arena = request->arena;
@@ -216,7 +223,7 @@ static warm_status obtain(wm_space *space, struct wm_growing *request,
         status = wm_arena_grow(arena, request->lane, base, segment_bytes,
                                request->bytes, &request->block);
         if (status != WARM_OK) {
-            lose(space, request, base, errand, gone);
+            (void)lose(space, request, base, errand);
         }
     }
     if (status == WARM_OK && request->needed > 0) {
@@ -227,7 +234,7 @@ static warm_status obtain(wm_space *space, struct wm_growing *request,
 
 /* The same where segments stretch: obtains the part that was claimed. */
 static warm_status obtain_part(wm_space *space, struct wm_growing *request,
-                               struct wm_errand *errand, size_t *gone)
+                               struct wm_errand *errand)
 {
     const wm_range_traits *ranges = space->traits->ranges;
     wm_stretch *stretch = &request->stretch;
@@ -253,8 +260,7 @@ static warm_status obtain_part(wm_space *space, struct wm_growing *request,
                          &request->block)) {
         status = wm_fail(WARM_OUT_OF_MEMORY,
                          "no memory for the allocator's records");
-        lose(space, request, part, errand, gone);
-        wm_stretch_undo(arena, stretch, *gone == 0);
+        wm_stretch_undo(arena, stretch, lose(space, request, part, errand));
     }
     return status;
 }
@@ -305,15 +311,12 @@ warm_status wm_growth_obtain(wm_space *space, struct wm_growing *request,
     warm_status status = begin_somewhere(space, request, &errand);
 
     if (status == WARM_NOT_READY) {
-        size_t gone = 0;
-
         swap(space, request, bytes);
         status = request->stretch.part != NULL
-                     ? obtain_part(space, request, &errand, &gone)
-                     : obtain(space, request, &errand, &gone);
+                     ? obtain_part(space, request, &errand)
+                     : obtain(space, request, &errand);
         wm_errand_end(&space->growth, &errand,
-                      status == WARM_OK ? WM_ERRAND_GAINED : WM_ERRAND_VACATED,
-                      gone);
+                      status == WARM_OK ? WM_ERRAND_GAINED : WM_ERRAND_VACATED);
         if (status == WARM_OK) {
             wm_background_note_held(&space->background);
         } else {

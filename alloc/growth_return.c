@@ -20,19 +20,27 @@ warm_status wm_growth_driver_free(wm_space *space, wm_arena *arena,
     return status;
 }
 
-/* Returns the bytes that are with the driver again. */
-static size_t give_back_one(wm_space *space, wm_segment *segment)
+/* Returns the bytes that are with the driver again. *refused is set if a whole
+ * region is not, for the first time since it is idle. */
+static size_t give_back_one(wm_space *space, wm_segment *segment, bool *refused)
 {
+    wm_growth *growth = &space->growth;
     wm_arena *arena = segment->arena;
     size_t bytes = segment->bytes;
     bool torn = false;
 
     if (wm_growth_driver_free(space, arena, segment->of, segment->base, bytes,
                               &torn) == WARM_OK) {
+        /* In one step: who trims to a target counts what is held, but for what
+         * is on its way. */
+        wm_lock_acquire(&growth->lock);
+        growth->held -= bytes;
         wm_arena_released(arena, segment);
+        wm_lock_release(&growth->lock);
         return bytes;
     }
-    wm_growth_note(&space->growth, torn ? WM_TORN : WM_REFUSED, bytes);
+    wm_growth_note(growth, torn ? WM_TORN : WM_REFUSED, bytes);
+    *refused |= segment->of == NULL && !segment->refused;
     wm_arena_reattach(arena, segment, torn);
     return 0;
 }
@@ -54,6 +62,7 @@ struct going {
     uint64_t before_ns; /* idle since then */
     size_t below, most; /* bytes of one, of all */
     bool oldest;        /* go first, else the largest */
+    bool refused;       /* out: some are not gone, which go last now */
 };
 
 static wm_segment *append(wm_segment *chain, wm_segment *more)
@@ -212,7 +221,7 @@ static wm_segment *detach_own(wm_space *space, const struct going *going)
 
 /* A segment on its way back is neither cached nor room under the limit: from
  * its detaching on there is an errand that others can wait for. */
-static size_t send_back(wm_space *space, const struct going *going,
+static size_t send_back(wm_space *space, struct going *going,
                         wm_segment *(*detach)(wm_space *space,
                                               const struct going *going))
 {
@@ -220,6 +229,7 @@ static size_t send_back(wm_space *space, const struct going *going,
     wm_segment *segment;
     size_t bytes = 0;
 
+    going->refused = false;
     if (wm_private_captures(space)) {
         return 0; /* it would break a capture */
     }
@@ -235,11 +245,11 @@ static size_t send_back(wm_space *space, const struct going *going,
     while (segment != NULL) {
         wm_segment *next = segment->next;
 
-        bytes += give_back_one(space, segment);
+        bytes += give_back_one(space, segment, &going->refused);
         segment = next;
     }
     wm_errand_end(&space->growth, &errand,
-                  bytes > 0 ? WM_ERRAND_GAINED : WM_ERRAND_NOTHING, bytes);
+                  bytes > 0 ? WM_ERRAND_GAINED : WM_ERRAND_NOTHING);
     return bytes;
 }
 
@@ -270,11 +280,13 @@ static bool settle(wm_space *space, const wm_arena *of, size_t target,
 size_t wm_growth_give_back(wm_space *space, wm_arena *arena, size_t target)
 {
     struct going going = {.arena = arena, .target = target};
-    size_t bytes;
+    size_t bytes = 0;
 
     (void)settle(space, arena != NULL ? arena : space->arenas, target,
                  WM_SETTLE_IDLE);
-    bytes = send_back(space, &going, detach_down);
+    do {
+        bytes += send_back(space, &going, detach_down);
+    } while (going.refused && target > 0); /* others go in their place */
     wm_growth_say(space);
     return bytes;
 }

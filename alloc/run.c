@@ -423,6 +423,7 @@ void wm_run_join_locked(wm_arena *arena, wm_block *block)
         block->segment->apart =
             block->segment->own && block->bytes >= APART_MIN;
         block->segment->idle_since_ns = wm_clock_ns();
+        block->segment->refused = false;
         wm_segment_note_whole_locked(arena, block->segment, true);
     }
     wm_fit_insert(wm_run_bins(block), block);

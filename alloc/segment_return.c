@@ -2,6 +2,8 @@
  * lock arena in every public function. See arena_int.h. */
 #include "alloc/arena_int.h"
 
+#include "runtime/base/clock.h"
+
 /* Whether all of a segment is idle, and may go. Its runs are several where
  * several lanes have a part: the driver waits for the device before it takes it
  * back. */
@@ -241,6 +243,8 @@ void wm_arena_reattach(wm_arena *arena, wm_segment *segment, bool torn)
         wm_stretch_reattach_locked(arena, segment, torn);
     } else {
         wm_segment_attach_locked(arena, segment);
+        segment->idle_since_ns = wm_clock_ns(); /* of several lanes as well */
+        segment->refused = true;
         wm_segment_tell(segment, WM_HISTORY_SEGMENT_ALLOC);
     }
     wm_lock_release(&arena->lock);

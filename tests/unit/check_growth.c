@@ -342,6 +342,109 @@ START_TEST(test_B12_who_is_told_of_a_lost_region_may_allocate)
 }
 END_TEST
 
+/* ---- trims -------------------------------------------------------------- */
+
+/* Regions of one block each; all are idle. */
+static void leave(const size_t *bytes, int count)
+{
+    void *block[4];
+
+    for (int i = 0; i < count; i++) {
+        block[i] = wt_memory_take(bytes[i]);
+    }
+    for (int i = 0; i < count; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+}
+
+/* The second one waits in the driver. */
+static warm_status free_slowly(wm_driver *d, void *pointer, size_t bytes)
+{
+    if (wt_memory.returned == 1) {
+        wt_set(&wt_memory.inside, true);
+        wt_await(&act.late);
+    }
+    return wt_memory_free(d, pointer, bytes);
+}
+
+static void trim_beside(void *argument, unsigned index)
+{
+    size_t released = 0;
+
+    (void)argument;
+    if (index == 1) {
+        wt_await(&wt_memory.inside);
+    }
+    act.status[index] = warm_trim(wt_memory.runtime, 16 * MIB, &released);
+    act.bytes[index] = released;
+    if (index == 1) {
+        wt_set(&act.late, true);
+    }
+}
+
+/* Of what another one gives back some has gone, and some is on its way: neither
+ * is to go once more. */
+START_TEST(test_B11_a_trim_beside_a_slow_one_keeps_to_its_target)
+{
+    const size_t bytes[] = {8 * MIB, 8 * MIB, 8 * MIB, 8 * MIB};
+
+    (void)wt_memory_begin(&(warm_options){.segment = 1 * MIB});
+    leave(bytes, 4);
+    ck_assert_uint_eq(wt_memory_stats().held_bytes.current, 32 * MIB);
+    wt_memory.ops.pinned_free = free_slowly;
+    wt_threads(2, trim_beside, NULL);
+    wt_ok(act.status[0]);
+    wt_ok(act.status[1]);
+    ck_assert_uint_eq(act.bytes[0], 16 * MIB);
+    ck_assert_uint_eq(act.bytes[1], 0);
+    wt_memory.ops.pinned_free = wt_memory_free;
+    wt_memory_end();
+}
+END_TEST
+
+static unsigned asked;
+
+/* Of the largest the driver never lets go. */
+static warm_status keep_largest(wm_driver *d, void *pointer, size_t bytes)
+{
+    asked++;
+    return bytes >= 20 * MIB ? refuse_free(d, pointer, bytes)
+                             : wt_memory_free(d, pointer, bytes);
+}
+
+static size_t trim_by(size_t bytes)
+{
+    size_t released = 0;
+
+    asked = 0;
+    wt_ok(warm_trim(wt_memory.runtime,
+                    wt_memory_stats().held_bytes.current - bytes, &released));
+    return released;
+}
+
+START_TEST(test_B11_what_the_driver_keeps_makes_way_for_others)
+{
+    const size_t bytes[] = {6 * MIB, 20 * MIB, 10 * MIB};
+
+    (void)wt_memory_begin(&(warm_options){.segment = 1 * MIB});
+    leave(bytes, 3);
+    wt_memory.ops.pinned_free = keep_largest;
+    ck_assert_uint_eq(trim_by(10 * MIB), 10 * MIB);
+    ck_assert_uint_eq(asked, 2);
+    /* It is the last one, and tried once. */
+    ck_assert_uint_eq(trim_by(4 * MIB), 6 * MIB);
+    ck_assert_uint_eq(asked, 1);
+    ck_assert_uint_eq(trim_by(4 * MIB), 0);
+    ck_assert_uint_eq(asked, 1);
+    /* But not for ever. */
+    leave(bytes + 1, 2);
+    ck_assert_uint_eq(wt_memory_stats().held_bytes.current, 30 * MIB);
+    wt_memory.ops.pinned_free = wt_memory_free;
+    ck_assert_uint_eq(trim_by(4 * MIB), 20 * MIB);
+    wt_memory_end();
+}
+END_TEST
+
 /* ---- less than a segment ---------------------------------------------- */
 
 START_TEST(test_region_that_is_refused_is_halved)
@@ -482,6 +585,9 @@ int main(void)
     tcase_add_test(tcase, test_B12_reason_is_that_of_the_request);
     tcase_add_loop_test(tcase, test_B12_region_without_records_goes_back, 0, 2);
     tcase_add_test(tcase, test_B12_who_is_told_of_a_lost_region_may_allocate);
+    tcase_add_test(tcase,
+                   test_B11_a_trim_beside_a_slow_one_keeps_to_its_target);
+    tcase_add_test(tcase, test_B11_what_the_driver_keeps_makes_way_for_others);
     tcase_add_test(tcase, test_request_that_does_not_fit_grows_beside_another);
     tcase_add_test(tcase, test_request_that_waited_in_vain_grows_by_itself);
     tcase_add_test(tcase,

@@ -4,6 +4,7 @@
 
 #include "alloc/arena_int.h"
 #include "alloc/page_map.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/meta.h"
 
 #include <string.h>
@@ -275,6 +276,7 @@ END_TEST
 /* The driver waits for the device, and takes it; or it does not. */
 START_TEST(test_segment_of_several_streams_goes_and_comes_back)
 {
+    uint64_t before;
     wm_block *block[4];
     wm_segment *segment;
 
@@ -288,8 +290,10 @@ START_TEST(test_segment_of_several_streams_goes_and_comes_back)
     segment = wm_arena_detach(&arena, 0);
     ck_assert_ptr_nonnull(segment);
     ck_assert_ptr_null(arena.segments);
+    before = wm_clock_ns();
     wm_arena_reattach(&arena, segment, false);
     ck_assert(wm_arena_check(&arena));
+    ck_assert_uint_ge(segment->idle_since_ns, before); /* the last to go */
     /* To whom they belonged before. */
     ck_assert_ptr_null(try(b, 2 * MIB));
     ck_assert_ptr_eq(try(a, 3 * MIB), block[1]);
