@@ -296,14 +296,6 @@ START_TEST(test_json_valid_tells_right_from_wrong)
 }
 END_TEST
 
-static void add(Suite *suite, const char *name, const TTest *test)
-{
-    TCase *tcase = tcase_create(name);
-
-    tcase_add_test(tcase, test);
-    suite_add_tcase(suite, tcase);
-}
-
 int main(void)
 {
     Suite *suite = suite_create("refusals");

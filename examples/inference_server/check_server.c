@@ -308,14 +308,6 @@ START_TEST(test_two_servers_run_at_once)
 }
 END_TEST
 
-static void add(Suite *suite, const char *name, const TTest *test)
-{
-    TCase *tcase = tcase_create(name);
-
-    tcase_add_test(tcase, test);
-    suite_add_tcase(suite, tcase);
-}
-
 int main(void)
 {
     Suite *suite = suite_create("inference_server");
