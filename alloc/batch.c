@@ -157,14 +157,23 @@ static void end_close(wm_timeline *t, wm_use *queue)
 static void fail_close(wm_timelines *set, wm_timeline *t, const wm_batch *batch,
                        wm_block **done)
 {
+    enum wm_uses fate = WM_USES_LOST;
+    wm_capture capture;
+
     wm_lock_acquire(&t->lock);
     t->closing--;
     wm_cond_broadcast(&t->quiet);
     wm_lock_release(&t->lock);
-    wm_batch_finish(set, batch->first,
-                    wm_timeline_synchronize(set, t) == WARM_OK ? WM_USES_PENDING
-                                                               : WM_USES_LOST,
-                    done);
+    if (wm_timeline_synchronize(set, t, &capture) == WARM_OK) {
+        fate = capture == WM_CAPTURE_NONE     ? WM_USES_PENDING
+               : capture == WM_CAPTURE_ACTIVE ? WM_USES_CAPTURED
+                                              : WM_USES_NONE;
+    }
+    if (fate == WM_USES_NONE) { /* blocked: recorded once it may be */
+        wm_batch_enqueue(set, t, batch->first, 0);
+    } else {
+        wm_batch_finish(set, batch->first, fate, done);
+    }
     wm_timeline_end_record(t);
 }
 

@@ -328,8 +328,9 @@ static bool has_closed(const wm_magazines *set)
 }
 
 /* The timelines of the calling thread's slots, into which their batches go; but
- * for those that wait for older ones in the slot, which are asked for first.
- * *any: of those something has passed, and no other one is looked at. */
+ * for those that wait for older ones in the slot, which are asked for first,
+ * unless the stream has retired: then nobody would ask for them here. *any: of
+ * those something has passed, and no other one is looked at. */
 static unsigned spill_mine(wm_space *space, struct mine *mine, wm_home *home,
                            bool *any)
 {
@@ -347,10 +348,11 @@ static unsigned spill_mine(wm_space *space, struct mine *mine, wm_home *home,
     }
     for (int i = 0; i < WM_GATHER_SLOTS; i++) {
         wm_gather_slot *slot = &set->gather.slot[i];
+        wm_timeline *t = wm_gather_timeline(slot);
 
-        if (wm_gather_timeline(slot) != NULL && slot->closed == 0) {
+        if (t != NULL && (slot->closed == 0 || wm_timeline_is_retired(t))) {
             mine[count].full = wm_gather_spill(set, slot, false);
-            mine[count].timeline = wm_gather_timeline(slot);
+            mine[count].timeline = t;
             wm_timeline_hold(mine[count++].timeline);
         }
     }

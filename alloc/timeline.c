@@ -238,7 +238,7 @@ void wm_timeline_end_record(wm_timeline *t)
     wm_lock_release(&t->lock);
 }
 
-warm_status wm_timeline_synchronize(wm_timelines *set, wm_timeline *t)
+static warm_status await_stream(wm_timelines *set, wm_timeline *t)
 {
     bool mode = false;
     bool relaxed = wm_driver_relax(set->driver, &mode);
@@ -250,18 +250,20 @@ warm_status wm_timeline_synchronize(wm_timelines *set, wm_timeline *t)
     return status;
 }
 
-/* A stream that captures is not waited for: that would end the capture. */
-static warm_status await_stream(wm_timelines *set, wm_timeline *t)
+warm_status wm_timeline_synchronize(wm_timelines *set, wm_timeline *t,
+                                    wm_capture *capture)
 {
-    wm_capture capture = WM_CAPTURE_NONE;
-    warm_status status = WARM_OK;
+    warm_status status;
 
-    if (wm_timelines_capture(set)) {
-        status = wm_driver_stream_capture(set->driver, t->stream, &capture);
-    }
-    if (status != WARM_OK || capture == WM_CAPTURE_NONE) {
-        return status == WARM_OK ? wm_timeline_synchronize(set, t) : status;
-    }
+    *capture = WM_CAPTURE_NONE;
+    status = wm_driver_stream_capture(set->driver, t->stream, capture);
+    return status == WARM_OK && *capture == WM_CAPTURE_NONE
+               ? await_stream(set, t)
+               : status;
+}
+
+static warm_status no_wait_in_capture(void)
+{
     return wm_fail(WARM_CAPTURE_ERROR, "a capture is under way");
 }
 
@@ -279,12 +281,13 @@ static warm_status await_event(wm_timelines *set, warm_event event)
 
 warm_status wm_timeline_await(wm_timelines *set, wm_timeline *t)
 {
+    wm_capture capture = WM_CAPTURE_NONE;
     warm_status status;
 
     if (wm_timeline_begin_record(t)) {
-        status = await_stream(set, t);
+        status = wm_timeline_synchronize(set, t, &capture);
         wm_timeline_end_record(t);
-        return status;
+        return capture == WM_CAPTURE_NONE ? status : no_wait_in_capture();
     }
     wm_lock_acquire(&t->lock);
     while (!wm_timeline_is_retired(t)) {
@@ -361,11 +364,14 @@ static warm_status record_final(wm_timelines *set, wm_timeline *t)
     wm_capture capture = WM_CAPTURE_NONE;
     warm_status status = wm_use_mark(set, &last, t, &capture);
 
+    if (status != WARM_OK) {
+        status = wm_timeline_synchronize(set, t, &capture);
+    }
     if (status == WARM_OK && capture != WM_CAPTURE_NONE) {
-        return wm_fail(WARM_CAPTURE_ERROR, "a capture is under way");
+        return no_wait_in_capture();
     }
     t->final = last.event;
-    return status == WARM_OK ? WARM_OK : wm_timeline_synchronize(set, t);
+    return status;
 }
 
 /* Nobody names the stream any more, and what gathered waits in the queue for

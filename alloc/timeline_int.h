@@ -144,8 +144,11 @@ static inline void wm_timeline_drop(wm_timelines *set, wm_timeline *t)
 bool wm_timeline_begin_record_locked(wm_timeline *t);
 bool wm_timeline_begin_record(wm_timeline *t);
 void wm_timeline_end_record(wm_timeline *t);
-/* Waits for the stream: the driver failed to record. */
-warm_status wm_timeline_synchronize(wm_timelines *set, wm_timeline *t);
+/* Waits for the stream, for which the driver failed to record, between begin
+ * and end; not if it captures, which that would end. *capture is written on
+ * success; nothing was waited for if it is not NONE. */
+warm_status wm_timeline_synchronize(wm_timelines *set, wm_timeline *t,
+                                    wm_capture *capture);
 /* Waits for what is on the stream by now; of one that is retired for its end,
  * or nobody knows. The caller holds no recording, and no lock. */
 warm_status wm_timeline_await(wm_timelines *set, wm_timeline *t);

@@ -386,8 +386,10 @@ static enum wm_uses mark_use(wm_timelines *set, wm_use *use)
     warm_status status = wm_use_mark(set, use, t, &capture);
 
     if (status != WARM_OK) {
-        return wm_timeline_synchronize(set, t) == WARM_OK ? WM_USES_NONE
-                                                          : WM_USES_LOST;
+        status = wm_timeline_synchronize(set, t, &capture);
+        if (status != WARM_OK || capture == WM_CAPTURE_NONE) {
+            return status == WARM_OK ? WM_USES_NONE : WM_USES_LOST;
+        }
     }
     if (capture == WM_CAPTURE_BLOCKED) {
         drop_event(set, use); /* to be recorded once it may be */

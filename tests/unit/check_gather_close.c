@@ -5,6 +5,7 @@
 #include "gather_bed.h"
 
 #include "runtime/base/meta.h"
+#include "wt_barrier.h"
 
 enum { FULL = 10 };
 
@@ -263,6 +264,33 @@ START_TEST(test_a_slot_with_closed_batches_is_emptied)
     check_references(stream, FULL + 1);
     check_pending(FULL + 2);
     wt_go(runtime, stream);
+}
+END_TEST
+
+/* A slot that nobody could empty when its stream retired, since barriers are
+ * refused: what is closed in it cannot be asked for there any more. */
+START_TEST(test_B6_closed_batches_of_a_stream_that_retired)
+{
+    wm_gather_slot *slot = slot_of(stream);
+
+    if (WM_SECTION_SEQ_CST) {
+        return; /* visits cannot be refused */
+    }
+    wt_stop(runtime, stream);
+    fill();
+    wt_free_used(take(), stream);
+    wt_refuse_barriers();
+    wt_ok(warm_stream_retire(runtime, stream));
+    ck_assert_uint_eq(slot->closed, 1);
+    (void)wm_gather_poll_mine(&runtime->pinned->space, wm_clock_ns());
+    ck_assert_uint_eq(slot->closed, 0);
+    ck_assert_uint_eq(slot->open.count, 0);
+    check_pending(FULL + 1);
+    wt_go(runtime, stream);
+    wt_ok(warm_poll(runtime));
+    check_pending(0);
+    wt_runtime_end(runtime);
+    set_up(); /* a runtime that was born without barriers */
 }
 END_TEST
 
@@ -545,6 +573,32 @@ START_TEST(test_B4_B7_two_threads_record_and_one_stream_captures)
 }
 END_TEST
 
+/* What ends what was recorded, a free or the stream's own end, gets no event
+ * while the stream captures: that goes on. */
+START_TEST(test_B4_B7_what_cannot_be_marked_leaves_a_capture_alone)
+{
+    bool retires = _i == 1;
+    void *block = take();
+    warm_graph graph;
+    uint64_t waits;
+
+    wt_ok(warm_record_stream(block, stream));
+    wt_ok(warm_capture_begin(runtime, stream));
+    waits = wt_calls(runtime, "stream_synchronize");
+    wt_ok(warm_testing_fail(runtime, "event_mark", 1, 1));
+    wt_ok(retires ? warm_stream_retire(runtime, stream) : warm_free(block));
+    wt_ok(warm_testing_fail(runtime, "event_mark", 0, 0));
+    ck_assert_uint_eq(wt_calls(runtime, "stream_synchronize"), waits);
+    wt_ok(warm_capture_end(runtime, stream, &graph));
+    wt_ok(warm_graph_destroy(runtime, graph));
+    if (retires) {
+        wt_ok(warm_free(block));
+    }
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, retires);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).captured, !retires);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("gather_close");
@@ -564,6 +618,7 @@ int main(void)
     tcase_add_test(tcase, test_a_thread_ends_with_closed_batches);
     tcase_add_loop_test(tcase, test_who_wants_batches_that_their_owner_asks_for,
                         0, 8);
+    tcase_add_test(tcase, test_B6_closed_batches_of_a_stream_that_retired);
     suite_add_tcase(suite, tcase);
     tcase = tcase_create("uses");
     tcase_add_checked_fixture(tcase, set_up, tear_down);
@@ -572,6 +627,8 @@ int main(void)
     tcase_add_test(tcase, test_B4_B6_two_threads_record_and_one_stream_goes);
     tcase_add_test(tcase,
                    test_B4_B7_two_threads_record_and_one_stream_captures);
+    tcase_add_loop_test(
+        tcase, test_B4_B7_what_cannot_be_marked_leaves_a_capture_alone, 0, 2);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
 }
