@@ -77,14 +77,31 @@ wm_gather_append(wm_magazines *set, wm_gather_slot *slot, wm_block *block)
     return count + 1 >= slot->count_max || bytes >= slot->bytes_max;
 }
 
-/* Frees a block that is LIVE and of the window, by its state, and that only t
- * uses, its own. False: the slow path. */
+/* Whether the thread gathers for the stream that a block's own thread recorded.
+ * The block is the caller's alone, with its reference: else, if it was freed
+ * twice, there may be no such timeline any more. */
 static inline __attribute__((always_inline)) bool
-wm_gather_free(wm_window *window, wm_block *block, wm_timeline *t)
+wm_gather_has_slot(wm_magazines *set, const wm_block *block,
+                   wm_gather_slot **slot)
 {
-    wm_state live;
+    const wm_timeline *own =
+        atomic_load_explicit(&block->own, memory_order_relaxed);
+
+    if (wm_unlikely(own == NULL)) {
+        return false; /* it was handed out anew since it was looked at */
+    }
+    *slot = wm_gather_slot_of(&set->gather, own->stream);
+    return wm_likely(wm_gather_timeline(*slot) == own);
+}
+
+/* Frees a block that is LIVE and of the window, by its state, and that only one
+ * stream uses, its own. False: the slow path. */
+static inline __attribute__((always_inline)) bool
+wm_gather_free(wm_window *window, wm_block *block)
+{
+    wm_state state, live;
     wm_background *background;
-    wm_gather_slot *slot;
+    wm_gather_slot *slot = NULL;
     wm_magazines *set;
     bool done = false, full = false;
 
@@ -93,18 +110,21 @@ wm_gather_free(wm_window *window, wm_block *block, wm_timeline *t)
     }
     /* There is a set: the state named it, and the section is open. */
     set = atomic_load_explicit(&window->magazines, memory_order_relaxed);
-    live = set->live;
+    state = live = set->live;
     background = set->gather.polled_by;
-    slot = wm_gather_slot_of(&set->gather, t->stream);
     /* Another thread may free it as well, by mistake: one of them gets it.
      * Relaxed: who takes it from the timeline has its lock. */
-    if (wm_likely(wm_gather_timeline(slot) == t) &&
-        wm_likely(!wm_timelines_capture(set->gather.timelines)) &&
+    if (wm_likely(!wm_timelines_capture(set->gather.timelines)) &&
         wm_likely(atomic_compare_exchange_strong_explicit(
-            &block->state, &live, WM_BLOCK_GATHERED, memory_order_relaxed,
+            &block->state, &state, WM_BLOCK_GATHERED, memory_order_relaxed,
             memory_order_relaxed))) {
-        full = wm_gather_append(set, slot, block);
-        done = true;
+        done = wm_gather_has_slot(set, block, &slot);
+        if (wm_likely(done)) {
+            full = wm_gather_append(set, slot, block);
+        } else {
+            /* Release: look-ups see what made it LIVE. */
+            atomic_store_explicit(&block->state, live, memory_order_release);
+        }
     }
     wm_section_leave(&window->section);
     if (wm_unlikely(full)) {

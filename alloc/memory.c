@@ -265,10 +265,10 @@ static bool is_ours(wm_window *window, wm_block *block)
 static warm_status free_used(wm_window *window, wm_block *block, void *pointer)
 {
     /* Relaxed: as above. */
-    wm_timeline *own = atomic_load_explicit(&block->own, memory_order_relaxed);
+    const wm_timeline *own =
+        atomic_load_explicit(&block->own, memory_order_relaxed);
 
-    return wm_likely(own != NULL) &&
-                   wm_likely(wm_gather_free(window, block, own))
+    return wm_likely(own != NULL) && wm_likely(wm_gather_free(window, block))
                ? WARM_OK
                : free_slow(pointer);
 }

@@ -189,6 +189,31 @@ START_TEST(test_a_gathered_block_is_freed_once)
 }
 END_TEST
 
+/* A block that another thread frees as well, by mistake, may name a timeline
+ * that is gone by then: who does not get the block does not look at it. */
+START_TEST(test_C10_a_free_that_comes_second_reads_no_timeline)
+{
+    wm_timeline *gone = (wm_timeline *)(uintptr_t)4096;
+    void *pointer = take();
+    wm_block *block = wm_space_find(pointer);
+    wm_timeline *own;
+    wm_state live;
+
+    wt_ok(warm_record_stream(pointer, stream));
+    own = atomic_exchange(&block->own, gone);
+    live = atomic_exchange(&block->state, WM_BLOCK_GATHERED);
+    ck_assert(!wm_gather_free(wm_window_mine(), block));
+    /* Nor is one kept that has been handed out anew. */
+    atomic_store(&block->own, NULL);
+    atomic_store(&block->state, live);
+    ck_assert(!wm_gather_free(wm_window_mine(), block));
+    ck_assert_uint_eq(atomic_load(&block->state), live);
+    atomic_store(&block->own, own);
+    wt_ok(warm_free(pointer));
+    ck_assert_uint_eq(gathered(stream), 1);
+}
+END_TEST
+
 /* A thread moves to another node: what it gathered stays what it is, and where
  * it is; what it keeps does not come with it. */
 START_TEST(test_a_thread_that_moves_leaves_its_slots)
@@ -751,6 +776,7 @@ int main(void)
     tcase_add_test(tcase, test_a_slot_that_another_stream_wants_is_emptied);
     tcase_add_test(tcase, test_a_slot_never_gives_its_last_reference);
     tcase_add_test(tcase, test_a_gathered_block_is_freed_once);
+    tcase_add_test(tcase, test_C10_a_free_that_comes_second_reads_no_timeline);
     tcase_add_test(tcase, test_a_thread_that_moves_leaves_its_slots);
     tcase_add_test(tcase, test_figures_are_right_while_slots_are_open);
     tcase_add_test(tcase, test_a_full_slot_leaves_the_last_error_alone);

@@ -7,7 +7,7 @@
 
 #include "wt.h"
 
-#include "alloc/gather.h"
+#include "alloc/gather_hit.h"
 #include "alloc/magazine.h"
 #include "alloc/pinned.h"
 #include "alloc/timeline_int.h"
