@@ -67,7 +67,6 @@ typedef struct wm_arena {
     wm_lane common;             /* what anybody may have */
     wm_lane *lanes;             /* what a stream may have, chained by next */
     wm_lane *spare_lanes;
-    uint64_t lanes_made;
     wm_lane *fresh_head,
         *fresh_tail;            /* runs came back, chained by next_fresh */
     _Atomic size_t fresh_lanes; /* relaxed: looked at without the lock */

@@ -14,14 +14,19 @@ static wm_device_space *space_of(warm_runtime *runtime, int device)
     return &runtime->device_spaces[device];
 }
 
-/* The lane of a stream for a request. epoch: as of before. */
-static warm_status find_lane(wm_orders *orders, warm_stream stream,
-                             uint64_t epoch, wm_request *request,
-                             bool *captured)
+/* The lane of a stream for a request, which holds it. epoch: as of before. */
+static warm_status find_lane(wm_device_space *d, wm_orders *orders,
+                             warm_stream stream, uint64_t epoch,
+                             wm_request *request, bool *captured)
 {
     wm_order_lane found;
-    warm_status status = wm_orders_lane(orders, stream, &found);
+    warm_status status;
 
+    if (request->arena->pool == NULL &&
+        wm_lane_is_known(&d->space, stream, request)) {
+        return WARM_OK;
+    }
+    status = wm_orders_lane(orders, stream, &found);
     if (status == WARM_OK) {
         request->lane = found.lane;
         request->stream = stream;
@@ -42,6 +47,7 @@ static warm_status alloc(wm_device_space *d, warm_stream stream, size_t bytes,
                                           memory_order_acquire);
     bool captured = false;
     wm_orders *orders = &d->orders;
+    wm_lane *held = NULL;
     warm_status status = WARM_OK;
 
     if (wm_private_routes(d->space.runtime)) {
@@ -50,13 +56,15 @@ static warm_status alloc(wm_device_space *d, warm_stream stream, size_t bytes,
             orders = &request.arena->pool->orders;
         }
     }
-    if (status == WARM_OK && request.lane == NULL &&
-        (request.arena->pool != NULL ||
-         !wm_lane_is_known(&d->space, stream, &request))) {
-        status = find_lane(orders, stream, epoch, &request, &captured);
+    if (status == WARM_OK && request.lane == NULL) {
+        status = find_lane(d, orders, stream, epoch, &request, &captured);
+        held = request.lane;
     }
     if (status == WARM_OK) {
         status = wm_space_alloc(&d->space, &request, pointer);
+    }
+    if (held != NULL) {
+        wm_lane_drop(request.arena, held);
     }
     if (request.arena->pool != NULL) {
         wm_private_routed(request.arena->pool);

@@ -27,7 +27,7 @@ static wm_lane *make_locked(wm_arena *arena, uint64_t id)
     }
     if (lane != NULL) {
         lane->id = id;
-        lane->made = ++arena->lanes_made;
+        atomic_store_explicit(&lane->holds, 1, memory_order_relaxed);
         lane->next = arena->lanes;
         arena->lanes = lane;
         show(arena, lane, lane);
@@ -257,7 +257,9 @@ void wm_lane_retire_locked(wm_arena *arena, wm_lane *lane)
 {
     wm_lane **link = &arena->lanes;
 
-    if (!lane->over || lane->runs > 0) {
+    /* Relaxed: it falls to 0 under the lock. */
+    if (!lane->over || lane->runs > 0 ||
+        atomic_load_explicit(&lane->holds, memory_order_relaxed) > 0) {
         return;
     }
     while (*link != lane) {
@@ -290,15 +292,45 @@ bool wm_lane_has(wm_arena *arena, const wm_block *block, uint64_t id)
     return has;
 }
 
+/* Acquire: what was done with holds dropped before is over. */
+static void drop_locked(wm_arena *arena, wm_lane *lane)
+{
+    atomic_fetch_sub_explicit(&lane->holds, 1, memory_order_acq_rel);
+    wm_lane_retire_locked(arena, lane);
+}
+
+void wm_lane_drop(wm_arena *arena, wm_lane *lane)
+{
+    size_t now = atomic_load_explicit(&lane->holds, memory_order_relaxed);
+
+    arena = arena->siblings;
+    while (now > 1) {
+        /* Release: see drop_locked(). */
+        if (atomic_compare_exchange_weak_explicit(&lane->holds, &now, now - 1,
+                                                  memory_order_release,
+                                                  memory_order_relaxed)) {
+            return;
+        }
+    }
+    wm_lock_acquire(&arena->lock);
+    drop_locked(arena, lane);
+    wm_lock_release(&arena->lock);
+}
+
+static void end_locked(wm_arena *arena, wm_lane *lane)
+{
+    lane->over = true;
+    lane->owner = NULL;
+    forget_fresh_locked(arena, lane);
+    drop_locked(arena, lane);
+}
+
 void wm_lane_end(wm_arena *arena, wm_lane *lane)
 {
     wm_lock_acquire(&arena->lock);
     (void)each_idle_locked(lane, give_to, arena, UINT64_MAX, &arena->common);
     wm_slab_move_all_locked(lane, &arena->common);
-    lane->over = true;
-    lane->owner = NULL;
-    forget_fresh_locked(arena, lane);
-    wm_lane_retire_locked(arena, lane);
+    end_locked(arena, lane);
     wm_lock_release(&arena->lock);
 }
 
@@ -311,9 +343,7 @@ void wm_lanes_end_empty(wm_arena *arena)
     while (lane != NULL) {
         wm_lane *next = lane->next;
 
-        lane->over = true;
-        forget_fresh_locked(arena, lane);
-        wm_lane_retire_locked(arena, lane);
+        end_locked(arena, lane);
         lane = next;
     }
     wm_lock_release(&arena->lock);

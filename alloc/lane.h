@@ -19,7 +19,10 @@
  * when it first takes some there. The one in the first of them is made first,
  * stands for all, and leads to them: a request names that one, whichever of the
  * siblings it asks. wm_lane_…() is about one lane, wm_lanes_…() about all of a
- * stream. */
+ * stream.
+ *
+ * A stream may end while a request names its lane. Who names one holds it: it
+ * is over then, and leads to what is common, but is no other stream's yet. */
 #ifndef WM_LANE_H
 #define WM_LANE_H
 
@@ -41,7 +44,9 @@ typedef struct wm_lane {
     uint64_t passed;            /* so many of those anybody may have */
     size_t runs;                /* idle or not, slabs among them */
     uint64_t id;                /* const: what its blocks say they are of */
-    uint64_t made;              /* const: of the arena's lanes, ever */
+    /* Requests and sets that name it, and one until it is over. Raised by who
+     * has one, or lock orders; falls to 0 under lock arena only. */
+    _Atomic size_t holds;
     _Atomic bool closed;        /* the stream was retired */
     bool over;                  /* and all of its work has ended */
     _Atomic bool ending;        /* of the first one: its lanes are over */
@@ -67,6 +72,15 @@ wm_lane *wm_lane_make(struct wm_arena *arena, uint64_t id);
  * whose lanes never end, but all at once, when it has no memory left. */
 wm_lane *wm_lane_get(struct wm_arena *arena, uint64_t id);
 void wm_lanes_end_empty(struct wm_arena *arena);
+
+/* The first lane of a stream is named until it is dropped, be it over or not.
+ * arena: any of the siblings. */
+static inline void wm_lane_hold(wm_lane *lane)
+{
+    /* Relaxed: who adds one has one, or lock orders. */
+    atomic_fetch_add_explicit(&lane->holds, 1, memory_order_relaxed);
+}
+void wm_lane_drop(struct wm_arena *arena, wm_lane *lane);
 
 /* How many runs came back so far. */
 uint64_t wm_lane_puts(struct wm_arena *arena, wm_lane *lane);
@@ -105,11 +119,12 @@ bool wm_lane_has_room(struct wm_arena *arena, wm_lane *lane, size_t bytes,
                       size_t least);
 
 /* The stream has ended, and all of its work has: all that is idle, and what
- * will come back, is common. The lane must not be used any more; it is spare
- * once nothing is left that could come back. */
+ * will come back, is common. The lane is spare once nothing is left that could
+ * come back, and nobody holds it. */
 void wm_lane_end(struct wm_arena *arena, wm_lane *lane);
 
-/* The last run of a lane that is over has left it. Lock arena. */
+/* The last run of a lane that is over has left it, or its last hold: it is
+ * spare if both have. Lock arena. */
 void wm_lane_retire_locked(struct wm_arena *arena, wm_lane *lane);
 
 /* ---- all of a stream: lane is the first, arena the one it is in ---------- */

@@ -111,7 +111,6 @@ typedef struct wm_magazines {
     /* For the memory of a stream (magazine_lane.h), else null and 0: whose
      * blocks these are. */
     wm_lane *lane;
-    uint64_t lane_made;
     wm_sums sort[2];           /* small and large: what else a lane counts */
     struct wm_magazines *next; /* lock arena: spare sets */
     /* Atomic, relaxed: peeked at, perhaps when another thread has the set. */

@@ -26,8 +26,12 @@ static void end_slot(wm_window *window, wm_lane_slot *slot)
     wm_magazines *set = wm_lane_set(slot);
 
     if (set != NULL) {
-        wm_magazines_count_set(set->arena, -1);
+        wm_arena *arena = set->arena;
+        wm_lane *lane = set->lane;
+
+        wm_magazines_count_set(arena, -1);
         wm_magazines_retire(set, &slot->set, &slot->live_tag);
+        wm_lane_drop(arena, lane);
         wm_window_clear_lane(slot);
         window->lanes--;
     }
@@ -73,7 +77,7 @@ static wm_magazines *begin(wm_space *space, const wm_request *request,
     wm_magazines_count_set(set->arena, 1);
     set->met = set->takings = 0;
     set->lane = request->lane;
-    set->lane_made = request->lane->made;
+    wm_lane_hold(set->lane);
     slot->stream = request->stream;
     slot->device = (int)space->place;
     slot->epoch = request->epoch;
@@ -93,7 +97,7 @@ static wm_magazines *get(wm_space *space, const wm_request *request,
     wm_lane_slot *slot =
         wm_lane_slot_of(window, (int)space->place, request->stream);
 
-    if (slot != NULL && wm_lane_set(slot)->lane_made != request->lane->made) {
+    if (slot != NULL && wm_lane_set(slot)->lane != request->lane) {
         end_slot(window, slot);
         slot = NULL;
     }
@@ -120,6 +124,7 @@ static bool look(const wm_space *space, const wm_window *window,
     request->arena = set != NULL ? set->arena : NULL;
     if (known) {
         request->lane = set->lane;
+        wm_lane_hold(request->lane);
         request->stream = slot->stream;
         request->epoch = slot->epoch;
     }

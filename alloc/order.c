@@ -69,6 +69,9 @@ static warm_status legacy_lane(wm_orders *orders, wm_order_lane *found)
         orders->legacy = make_locked(orders, 0, NULL, NULL);
     }
     order = orders->legacy;
+    if (order != NULL) {
+        wm_lane_hold(order->lane);
+    }
     wm_lock_release(&orders->lock);
     if (order == NULL) {
         return no_memory();
@@ -97,6 +100,9 @@ static warm_status lane_of(wm_orders *orders, warm_stream stream,
     if (kept) {
         order->next = *bucket;
         *bucket = order;
+    }
+    if (order != NULL) {
+        wm_lane_hold(order->lane); /* which is not over: nor is it retired */
     }
     wm_lock_release(&orders->lock);
     if (!kept) {

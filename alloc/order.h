@@ -51,7 +51,7 @@ void wm_orders_fini(wm_orders *orders);
 
 /* What is known of a stream. */
 typedef struct wm_order_lane {
-    wm_lane *lane;
+    wm_lane *lane; /* held: the caller drops it */
     bool captured; /* it captures now; the lane may be null then */
     /* It says before it ends, and nobody captures; or is the legacy one, which
      * never ends and never captures: until the runtime's stream_epoch changes

@@ -107,6 +107,10 @@ static void give_runs_locked(wm_arena *arena, wm_segment *segment)
     }
 }
 
+/* A record as large as this is that of a range of addresses (stretch.h), most
+ * of which has no memory, and so no runs. */
+enum { SPARSE = 64 << 10 };
+
 /* The pages of a recycled record all lie idle: none is a start. */
 wm_segment *wm_segment_record_locked(wm_arena *arena, size_t bytes)
 {
@@ -122,8 +126,9 @@ wm_segment *wm_segment_record_locked(wm_arena *arena, size_t bytes)
         *link = segment->next;
         return segment;
     }
+    bytes = sizeof *segment + words * sizeof segment->starts[0];
     segment =
-        wm_meta_alloc(sizeof *segment + words * sizeof segment->starts[0]);
+        bytes < SPARSE ? wm_meta_alloc(bytes) : wm_meta_alloc_sparse(bytes);
     if (segment != NULL) {
         segment->words = words;
         segment->next_made = arena->all_segments;

@@ -25,21 +25,35 @@ static bool fails(void)
     return left == 1;
 }
 
+static bool begin(size_t bytes)
+{
+    atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
+    return !fails() && bytes <= SIZE_MAX - 63;
+}
+
+static void *count(void *pointer)
+{
+    if (pointer != NULL) {
+        atomic_fetch_add_explicit(&live, 1, memory_order_relaxed);
+    }
+    return pointer;
+}
+
 void *wm_meta_alloc(size_t bytes)
 {
     void *pointer;
 
-    atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
-    if (fails() || bytes > SIZE_MAX - 63) {
+    if (!begin(bytes)) {
         return NULL;
     }
     bytes = (bytes + 63) & ~(size_t)63;
     pointer = aligned_alloc(64, bytes);
-    if (pointer != NULL) {
-        memset(pointer, 0, bytes);
-        atomic_fetch_add_explicit(&live, 1, memory_order_relaxed);
-    }
-    return pointer;
+    return pointer != NULL ? count(memset(pointer, 0, bytes)) : NULL;
+}
+
+void *wm_meta_alloc_sparse(size_t bytes)
+{
+    return begin(bytes) ? count(calloc(1, bytes)) : NULL;
 }
 
 void wm_meta_free(void *pointer)

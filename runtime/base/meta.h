@@ -11,6 +11,9 @@
 
 /* Zeroed memory aligned to 64 bytes, or null. */
 void *wm_meta_alloc(size_t bytes);
+/* The same of much that is to be written here and there only: what is not has
+ * no memory. Aligned as the C library does it. */
+void *wm_meta_alloc_sparse(size_t bytes);
 /* Null is ignored. */
 void wm_meta_free(void *pointer);
 

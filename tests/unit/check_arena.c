@@ -1,14 +1,16 @@
 /* check_arena.c: the arena and the page map, without a driver. */
 #include "wt.h"
 
-#include "alloc/arena.h"
+#include "alloc/arena_int.h"
 #include "alloc/page_map.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/meta.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { SEGMENT = 1 << 20 };
 
@@ -286,6 +288,30 @@ START_TEST(test_B11_trim_goes_on_until_the_target_is_reached)
 }
 END_TEST
 
+/* Of a range of addresses most has no memory: nor has its record, where each
+ * page has a bit. */
+START_TEST(test_C8_record_of_a_large_range_is_sparse)
+{
+    const char *libraries = getenv("LD_PRELOAD");
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    unsigned char resident = 1;
+    wm_segment *segment;
+    char *middle;
+
+    if (libraries != NULL && strstr(libraries, "vgpreload") != NULL) {
+        printf("skip: valgrind writes to all of it\n");
+        return;
+    }
+    segment = wm_segment_record_locked(&arena, (size_t)1 << 40);
+    ck_assert_ptr_nonnull(segment);
+    middle = (char *)segment + segment->words * sizeof(uint64_t) / 2;
+    middle -= (uintptr_t)middle % page;
+    ck_assert_int_eq(mincore(middle, page, &resident), 0);
+    ck_assert_int_eq(resident & 1, 0);
+    wm_segment_record_give_locked(&arena, segment);
+}
+END_TEST
+
 static uint64_t now_ns;
 
 static uint64_t clock_of_test(void)
@@ -523,6 +549,7 @@ int main(void)
     tcase_add_test(tcase, test_B11_trim_takes_the_largest_idle_segments_first);
     tcase_add_test(tcase, test_B11_trim_goes_on_until_the_target_is_reached);
     tcase_add_test(tcase, test_B11_only_segments_idle_for_long_go);
+    tcase_add_test(tcase, test_C8_record_of_a_large_range_is_sparse);
     tcase_add_test(tcase, test_B10_B11_what_is_to_be_kept_idle_does_not_decay);
     tcase_add_loop_test(tcase, test_B12_failing_records_lose_nothing, 0, 2);
     tcase_add_test(tcase, test_E4_what_graphs_kept_is_accounted_for);

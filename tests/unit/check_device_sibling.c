@@ -73,6 +73,13 @@ static wm_arena *arena_of(const void *pointer)
     return wm_space_find(pointer)->segment->arena;
 }
 
+static const wm_lane *lane_of(const void *pointer)
+{
+    const wm_block *block = wm_space_find(pointer);
+
+    return block->slab != NULL ? block->slab->run->lane : block->lane;
+}
+
 /* What a thread of its own does, while the caller waits for it: takes blocks on
  * its stream, and leaves them there, idle, but for the last one if it keeps
  * that. */
@@ -365,6 +372,86 @@ static size_t lanes_of(const wm_arena *arena)
     return count;
 }
 
+/* A stream ends, and another one has memory, while the driver is asked for some
+ * in the order of the first one. */
+static struct {
+    const wm_driver_ops *real;
+    wm_driver_ops ops;
+    void *block;
+    warm_status status;
+} meanwhile;
+
+static void replace_stream(void *argument, unsigned index)
+{
+    (void)argument;
+    (void)index;
+    meanwhile.status = warm_stream_retire(runtime, mine);
+    if (meanwhile.status == WARM_OK) {
+        meanwhile.status = warm_poll(runtime);
+    }
+    if (meanwhile.status == WARM_OK) {
+        meanwhile.status = warm_stream_create(runtime, 0, &its);
+    }
+    if (meanwhile.status == WARM_OK) {
+        meanwhile.status =
+            warm_device_alloc(runtime, 0, its, 512, &meanwhile.block);
+    }
+}
+
+static warm_status alloc_slowly(wm_driver *d, int device, size_t bytes,
+                                void **pointer)
+{
+    runtime->driver->ops = meanwhile.real;
+    wt_threads(1, replace_stream, NULL);
+    return meanwhile.real->device_alloc(d, device, bytes, pointer);
+}
+
+static void replace_meanwhile(void)
+{
+    meanwhile.real = runtime->driver->ops;
+    meanwhile.ops = *meanwhile.real;
+    meanwhile.ops.device_alloc = alloc_slowly;
+    runtime->driver->ops = &meanwhile.ops;
+}
+
+/* What was asked for is nobody's then: with magazines, of which a set names the
+ * lane as well, and without. */
+START_TEST(test_C4_a_stream_ends_while_it_is_allocated_for)
+{
+    void *block;
+
+    begin((warm_options){.magazines = _i == 0 ? "on" : "off"});
+    wt_ok(warm_stream_destroy(runtime, its));
+    replace_meanwhile();
+    block = take(mine, 20 * MIB);
+    wt_ok(meanwhile.status);
+    ck_assert_uint_eq(wm_space_find(block)->lane_id, 0);
+    ck_assert_ptr_ne(lane_of(block), lane_of(meanwhile.block));
+    wt_ok(warm_free(block));
+    wt_ok(warm_free(meanwhile.block));
+    end();
+}
+END_TEST
+
+/* A thread that kept memory in the order of a stream that has ended. */
+START_TEST(test_C4_a_lane_that_a_set_names_is_no_other_streams)
+{
+    const wm_lane *old;
+    void *block;
+
+    begin((warm_options){.size = 0});
+    wt_ok(warm_stream_destroy(runtime, its));
+    block = take(mine, 512);
+    old = lane_of(block);
+    wt_ok(warm_free(block));
+    wt_threads(1, replace_stream, NULL);
+    wt_ok(meanwhile.status);
+    ck_assert_ptr_ne(lane_of(meanwhile.block), old);
+    wt_ok(warm_free(meanwhile.block));
+    end();
+}
+END_TEST
+
 /* A stream has a lane where it takes memory, besides its first: not where it
  * only looked. */
 START_TEST(test_C1_lanes_are_made_where_memory_is_taken)
@@ -648,6 +735,9 @@ int main(void)
                    test_C4_a_stream_that_is_retired_leaves_what_it_has_in_all);
     tcase_add_test(tcase, test_C4_a_stream_that_was_retired_is_told_in_all);
     tcase_add_test(tcase, test_C1_lanes_are_made_where_memory_is_taken);
+    tcase_add_loop_test(tcase, test_C4_a_stream_ends_while_it_is_allocated_for,
+                        0, 2);
+    tcase_add_test(tcase, test_C4_a_lane_that_a_set_names_is_no_other_streams);
     tcase_add_loop_test(
         tcase,
         test_C2_C8_what_siblings_have_idle_goes_back_before_it_is_refused, 0,

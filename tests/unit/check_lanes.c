@@ -188,6 +188,32 @@ START_TEST(test_C4_who_comes_after_the_end_is_in_nobodys_order)
 }
 END_TEST
 
+/* Records of lanes serve again, but not while a request names them. */
+START_TEST(test_C4_a_lane_that_is_held_is_no_other_streams)
+{
+    wm_lane *third;
+    wm_block *block;
+
+    give(grow(1, mine));
+    wm_lane_hold(mine);
+    wm_lanes_close(arenas, mine);
+    wm_lanes_end(arenas, mine);
+    third = wm_lane_make(arenas, 3);
+    ck_assert_ptr_ne(third, mine);
+    give(try(1, third));
+    ck_assert_ptr_null(try(1, mine));
+    block = grow(0, mine);
+    ck_assert_ptr_eq(block->lane, &arenas[0].common);
+    give(block);
+    ck_assert(wm_arena_check(arenas));
+    wm_lane_hold(mine);
+    wm_lane_drop(&arenas[1], mine);
+    ck_assert_ptr_ne(wm_lane_make(arenas, 4), mine);
+    wm_lane_drop(&arenas[1], mine);
+    ck_assert_ptr_eq(wm_lane_make(arenas, 5), mine);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("lanes");
@@ -202,6 +228,7 @@ int main(void)
     tcase_add_test(tcase, test_C4_all_lanes_are_closed);
     tcase_add_loop_test(
         tcase, test_C4_who_comes_after_the_end_is_in_nobodys_order, 0, 4);
+    tcase_add_test(tcase, test_C4_a_lane_that_is_held_is_no_other_streams);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
 }
