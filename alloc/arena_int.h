@@ -127,6 +127,12 @@ bool wm_run_suits_apart(const wm_segment *segment, size_t bytes);
 bool wm_run_has_memory(wm_block *block);
 /* Null is not idle. */
 bool wm_run_is_idle(wm_block *block);
+/* Whether a run, or null, is one that is idle and that the lane may have. */
+bool wm_run_may_have(const wm_arena *arena, const wm_lane *lane, wm_block *run);
+/* Such runs from first on, together of at least bytes, as one of the lane's;
+ * and what lies behind them if that is the lane's. */
+wm_block *wm_run_join_lanes_locked(wm_arena *arena, wm_lane *lane,
+                                   wm_block *first, size_t bytes);
 /* An idle run of exactly bytes, out of its bin, or null. *failed: there is
  * memory, but no record for its rest, or for a lane. lane, here and below: the
  * first of the stream, or the arena's own, or null. */

@@ -187,6 +187,15 @@ static bool has_place(const wm_magazines *set, const wm_block *block)
            set->supply[block->size_class].room > 0;
 }
 
+void wm_magazines_make_own(wm_magazines *set, wm_block *block)
+{
+    if (has_place(set, block)) {
+        (void)wm_magazine_use(set, block->size_class);
+        /* Relaxed: the caller has not got it yet. */
+        atomic_store_explicit(&block->state, set->live, memory_order_relaxed);
+    }
+}
+
 void wm_magazines_adopt(wm_space *space, const wm_request *request,
                         wm_block *block)
 {
@@ -196,11 +205,7 @@ void wm_magazines_adopt(wm_space *space, const wm_request *request,
     if (set == NULL) {
         return;
     }
-    if (has_place(set, block)) {
-        (void)wm_magazine_use(set, block->size_class);
-        /* Relaxed: the caller has not got it yet. */
-        atomic_store_explicit(&block->state, set->live, memory_order_relaxed);
-    }
+    wm_magazines_make_own(set, block);
     wm_section_unlock(&window->section);
 }
 

@@ -196,17 +196,21 @@ void wm_magazines_flush_idle(struct wm_space *space);
 /* Whether the calling thread's memory has been steady for long. */
 bool wm_magazines_steady(const struct wm_space *space);
 
-/* Gives one block of the calling thread's, out of which the request can be cut,
- * back to the arena, if its memory has been steady for long, or is in the order
- * of a stream, where others would have to be asked. Whether it did. */
-bool wm_magazines_spare_larger(struct wm_space *space,
-                               const struct wm_request *request);
+/* A LIVE block, the calling thread's, for a request that misses, cut out of one
+ * that the thread keeps, if its memory has been steady for long, or is in the
+ * order of a stream, where others would have to be asked; or null. */
+wm_block *wm_magazines_take_larger(struct wm_space *space,
+                                   const struct wm_request *request);
+/* The same out of several side by side, in the order of a stream; not if growth
+ * is the better deal by now. */
+wm_block *wm_magazines_take_row(struct wm_space *space,
+                                const struct wm_request *request);
 
 /* Before a space grows: gives back to the arena what this thread keeps, one
- * larger block if that will do, else what it takes; then what others
- * do, one after the other, until the arena has a block for the request. *block:
- * that one, or null. must: even if it was done often lately; else growing is
- * taken for the better deal then. Whether anything was there to be given back.
+ * larger block if that will do, else what it takes; then what others do, one
+ * after the other, until the arena has a block for the request. *block: that
+ * one, or null. must: even if it was done often lately; else growing is taken
+ * for the better deal then. Whether anything was there to be given back.
  */
 bool wm_magazines_reclaim(struct wm_space *space,
                           const struct wm_request *request, bool must,

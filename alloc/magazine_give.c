@@ -223,19 +223,19 @@ void wm_magazine_give_back_half(wm_magazines *set, wm_magazine *m)
     supply->batch = (uint16_t)(supply->batch > 1 ? supply->batch / 2 : 1);
 }
 
-wm_arena *wm_magazine_give_back_one(wm_magazines *set, wm_magazine *m)
+void wm_magazine_give_block_locked(wm_magazines *set, wm_block *block)
 {
-    unsigned oldest = wm_magazine_count(m) > 0;
-    wm_arena *home;
+    wm_magazine *m = &set->of[block->size_class];
+    wm_entry *entry = wm_magazine_first(m);
+    unsigned count = wm_magazine_count(m), at = 0;
 
-    if (oldest == 0 || wm_magazine_sift(set, m, oldest) == 0) {
-        return NULL;
+    while (at < count && entry[at].block != block) {
+        at++;
     }
-    home = arena_of(wm_magazine_first(m));
-    wm_lock_acquire(&home->lock);
-    (void)give_to_locked(set, m, home, oldest);
-    wm_lock_release(&home->lock);
-    return home;
+    wm_assert(at < count);
+    memmove(entry + at, entry + at + 1, (count - at - 1) * sizeof *entry);
+    note_gone(set, m, 1);
+    wm_arena_put_locked(block->segment->arena, block);
 }
 
 /* All of a class, which settles. */

@@ -31,6 +31,9 @@ wm_magazines *wm_magazines_lock_for(struct wm_space *space,
                                     const struct wm_request *request,
                                     wm_window **mine);
 
+/* A LIVE block that an arena handed out is the set's. */
+void wm_magazines_make_own(wm_magazines *set, wm_block *block);
+
 /* As a hit takes a block back, whatever has to go for it. */
 void wm_magazines_push_slow(wm_magazines *set, wm_block *block);
 
@@ -70,14 +73,34 @@ uint64_t wm_magazines_give_back(wm_magazines *set, enum wm_part part);
  * their locks. */
 uint64_t wm_magazines_give_beside(wm_magazines *set);
 
-/* The older half of one class; its oldest block, to the arena that is answered:
- * null if there is none. */
+/* The older half of one class. */
 void wm_magazine_give_back_half(wm_magazines *set, wm_magazine *m);
-wm_arena *wm_magazine_give_back_one(wm_magazines *set, wm_magazine *m);
+/* One run of the set's. Lock arena, of the one that it is of. */
+void wm_magazine_give_block_locked(wm_magazines *set, wm_block *block);
 
 /* Gives classes back, the largest first, until the arena has a LIVE block for a
  * request; *block: that one. Answers how many blocks were given back. */
 uint64_t wm_magazines_trade(wm_magazines *set, size_t bytes, wm_block **block);
+
+/* ---- magazine_own.c ---------------------------------------------------- */
+
+/* *block: a LIVE one for the request, cut out of one that the set has, the
+ * smallest such; or out of several that lie side by side, with what is idle
+ * between them, as few as will do; else it stays null. Answers how many were
+ * given back. The set has settled. */
+uint64_t wm_magazines_cut_larger(wm_magazines *set,
+                                 const struct wm_request *request,
+                                 wm_block **block);
+uint64_t wm_magazines_cut_row(wm_magazines *set,
+                              const struct wm_request *request,
+                              wm_block **block);
+
+/* ---- magazine_reclaim.c ------------------------------------------------ */
+
+/* A block of what the thread keeps was got by giving so many back. */
+void wm_magazines_note_own(struct wm_space *space, uint64_t blocks);
+/* Whether growth is the better deal for so many bytes by now. */
+bool wm_magazines_is_dear(const struct wm_space *space, size_t bytes);
 
 /* ---- magazine_set.c ---------------------------------------------------- */
 

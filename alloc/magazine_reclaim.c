@@ -175,20 +175,6 @@ static void try_again(struct reclaim *reclaim)
                                        reclaim->request->bytes, &starved);
 }
 
-/* After one block of the thread's own came back to an arena. */
-static void try_that(struct reclaim *reclaim, wm_arena *arena)
-{
-    const wm_request *request = reclaim->request;
-    bool starved = false;
-
-    if (reclaim->space->traits->laned) {
-        reclaim->block = wm_arena_take_fitting(
-            arena, request->lane, request->bytes, WM_CUT_SINGLE, &starved);
-    } else {
-        try_again(reclaim);
-    }
-}
-
 static bool has_some(const wm_window *window, void *context)
 {
     const struct reclaim *reclaim = context;
@@ -278,50 +264,6 @@ static void reclaim_others(struct reclaim *reclaim)
     }
 }
 
-/* One block, out of which the request can be cut: the smallest such. All the
- * others stay, and need not be missed. Answers where it is now, or null. */
-static wm_arena *give_one(wm_magazines *set, size_t requested)
-{
-    wm_arena *arena = NULL;
-    size_t bytes = wm_arena_run_bytes(requested);
-    unsigned i = bytes <= WM_CLASS_LIMIT ? wm_size_class(bytes) : WM_CLASSES;
-
-    while (i < WM_CLASSES && arena == NULL) {
-        arena = wm_magazine_give_back_one(set, &set->of[i++]);
-    }
-    return arena;
-}
-
-bool wm_magazines_spare_larger(wm_space *space, const wm_request *request)
-{
-    wm_window *window;
-    wm_magazines *set = wm_magazines_lock_for(space, request, &window);
-    bool spared = false;
-
-    if (set != NULL) {
-        spared = (set->steady || set->lane != NULL) &&
-                 wm_arena_beside(set->arena, request->arena) &&
-                 give_one(set, request->bytes) != NULL;
-        wm_section_unlock(&window->section);
-    }
-    if (spared && space->traits->laned) {
-        /* Relaxed: as in note_cost(). */
-        atomic_fetch_add_explicit(&space->reclaimed, WM_RECLAIM_PRICE,
-                                  memory_order_relaxed);
-    }
-    return spared;
-}
-
-static void reclaim_one(struct reclaim *reclaim, wm_magazines *set)
-{
-    wm_arena *arena = give_one(set, reclaim->request->bytes);
-
-    if (arena != NULL) {
-        reclaim->blocks++;
-        try_that(reclaim, arena);
-    }
-}
-
 static void reclaim_mine(struct reclaim *reclaim)
 {
     wm_window *window;
@@ -332,7 +274,13 @@ static void reclaim_mine(struct reclaim *reclaim)
         return;
     }
     if (wm_arena_beside(set->arena, home_of(reclaim))) {
-        reclaim_one(reclaim, set);
+        reclaim->blocks +=
+            wm_magazines_cut_larger(set, reclaim->request, &reclaim->block);
+    }
+    if (reclaim->block == NULL &&
+        wm_arena_beside(set->arena, home_of(reclaim))) {
+        reclaim->blocks +=
+            wm_magazines_cut_row(set, reclaim->request, &reclaim->block);
     }
     if (reclaim->block == NULL &&
         wm_arena_beside(set->arena, home_of(reclaim))) {
@@ -344,11 +292,29 @@ static void reclaim_mine(struct reclaim *reclaim)
     wm_section_unlock(&window->section);
 }
 
+static uint64_t price_of(const wm_space *space, size_t bytes)
+{
+    return (1 + bytes / space->segment_bytes) *
+           (space->traits->laned ? WM_DEVICE_PRICE : WM_GROWTH_PRICE);
+}
+
+bool wm_magazines_is_dear(const wm_space *space, size_t bytes)
+{
+    /* Relaxed: as in is_dear(). */
+    return atomic_load_explicit(&space->reclaimed, memory_order_relaxed) >=
+           price_of(space, bytes);
+}
+
+void wm_magazines_note_own(wm_space *space, uint64_t blocks)
+{
+    /* Relaxed: as in is_dear(). */
+    atomic_fetch_add_explicit(&space->reclaimed, WM_RECLAIM_PRICE + blocks,
+                              memory_order_relaxed);
+}
+
 /* Whether it is growth's turn; see above. */
 static bool is_dear(wm_space *space, size_t bytes)
 {
-    uint64_t segments = 1 + bytes / space->segment_bytes;
-    uint64_t price = space->traits->laned ? WM_DEVICE_PRICE : WM_GROWTH_PRICE;
     /* Relaxed, both: an estimate that several threads add to. */
     uint64_t cost =
         WM_VISIT_PRICE * atomic_exchange_explicit(&space->timelines->visits, 0,
@@ -356,7 +322,7 @@ static bool is_dear(wm_space *space, size_t bytes)
 
     cost += atomic_fetch_add_explicit(&space->reclaimed, cost,
                                       memory_order_relaxed);
-    if (cost < price * segments) {
+    if (cost < price_of(space, bytes)) {
         return false;
     }
     atomic_store_explicit(&space->reclaimed, 0, memory_order_relaxed);

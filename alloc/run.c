@@ -290,16 +290,14 @@ static bool may_join(const wm_block *block, wm_block *neighbour)
 
 /* ---- room in several lanes ---------------------------------------------- */
 
-static bool may_have(const wm_arena *arena, const wm_lane *lane, wm_block *run)
+bool wm_run_may_have(const wm_arena *arena, const wm_lane *lane, wm_block *run)
 {
     return wm_run_is_idle(run) &&
            (run->lane == lane || run->lane == &arena->common);
 }
 
-/* Runs from first on that the lane may have, together of at least bytes, as
- * one of the lane's; and what lies behind them if that is the lane's. */
-static wm_block *join_locked(wm_arena *arena, wm_lane *lane, wm_block *first,
-                             size_t bytes)
+wm_block *wm_run_join_lanes_locked(wm_arena *arena, wm_lane *lane,
+                                   wm_block *first, size_t bytes)
 {
     wm_fit_remove(wm_run_bins(first), first);
     if (first->lane != lane) {
@@ -332,7 +330,7 @@ static wm_block *find_neighbours_locked(const wm_arena *arena,
 
     for (wm_block *run = wm_segment_first_run(segment); run != NULL;
          run = run->after) {
-        if (!may_have(arena, lane, run)) {
+        if (!wm_run_may_have(arena, lane, run)) {
             sum = 0;
             continue;
         }
@@ -357,7 +355,7 @@ static wm_block *join_lanes_locked(wm_arena *arena, wm_lane *lane, size_t bytes)
                               : NULL;
 
         if (first != NULL) {
-            return join_locked(arena, lane, first, bytes);
+            return wm_run_join_lanes_locked(arena, lane, first, bytes);
         }
     }
     return NULL;

@@ -263,11 +263,14 @@ static wm_block *take_passed(wm_space *space, const wm_request *request)
                                wm_magazines_steady(space), now);
         block = take_idle(space, request, cut);
     }
-    if (block == NULL && wm_magazines_spare_larger(space, request)) {
-        block = take_idle(space, request, cut);
+    if (block == NULL) {
+        block = wm_magazines_take_larger(space, request);
     }
     if (block == NULL) {
         block = take_beside(space, request);
+    }
+    if (block == NULL) {
+        block = wm_magazines_take_row(space, request);
     }
     if (block == NULL) {
         note_miss(space, NULL, request);

@@ -1,0 +1,234 @@
+/* magazine_own.c: room for a request out of what its own thread keeps, so that
+ * nobody else need be asked: one block that is larger, or some side by side.
+ * All others stay with the thread. See magazine.h.
+ *
+ * Takes the section of the calling thread's window and under it lock arena.
+ * Calls no driver. */
+#include "alloc/magazine_int.h"
+
+#include "alloc/arena_int.h"
+#include "alloc/space.h"
+
+static bool is_own(const wm_magazines *set, const wm_block *block)
+{
+    /* Relaxed: the set's, or not, until the section opens. */
+    return atomic_load_explicit(&block->state, memory_order_relaxed) ==
+           set->cached;
+}
+
+static bool is_small(const wm_arena *arena, size_t bytes)
+{
+    return bytes <= arena->small_max;
+}
+
+/* Out of what was given back under the same lock. */
+static wm_block *take_locked(wm_magazines *set, wm_arena *arena, size_t bytes)
+{
+    bool starved = false;
+    wm_block *block;
+
+    arena->cut = WM_CUT_SINGLE;
+    block = wm_arena_take_locked(arena, wm_magazines_lane(set, arena), bytes,
+                                 &starved);
+    arena->cut = WM_CUT_ANY;
+    arena->stats.cache_hits += block != NULL;
+    return block;
+}
+
+/* ---- one block ---------------------------------------------------------- */
+
+/* The oldest of the smallest class that will do, of those that lie where the
+ * request may; or null. */
+static wm_block *find_larger(wm_magazines *set, size_t bytes)
+{
+    bool small = is_small(set->arena, bytes);
+    unsigned i = bytes <= WM_CLASS_LIMIT ? wm_size_class(bytes) : WM_CLASSES;
+
+    for (; i < WM_CLASSES; i++) {
+        wm_magazine *m = &set->of[i];
+
+        if (is_small(set->arena, wm_class_bytes(i)) != small) {
+            return NULL;
+        }
+        if (wm_magazine_count(m) > 0 && wm_magazine_sift(set, m, 1) > 0) {
+            return wm_magazine_first(m)->block;
+        }
+    }
+    return NULL;
+}
+
+uint64_t wm_magazines_cut_larger(wm_magazines *set, const wm_request *request,
+                                 wm_block **block)
+{
+    wm_block *larger = find_larger(set, wm_arena_run_bytes(request->bytes));
+    wm_arena *arena;
+
+    if (larger == NULL) {
+        return 0;
+    }
+    arena = larger->segment->arena;
+    wm_lock_acquire(&arena->lock);
+    wm_magazine_give_block_locked(set, larger);
+    *block = take_locked(set, arena, request->bytes);
+    wm_lock_release(&arena->lock);
+    return 1;
+}
+
+/* ---- a row of blocks ----------------------------------------------------- */
+
+/* Runs side by side, the set's or idle ones that its lane may have. */
+typedef struct row {
+    wm_block *first;
+    unsigned own; /* of the set in it; 0: there is no row */
+} row;
+
+/* A row that is good enough: no better one is looked for. */
+enum { FEW_BLOCKS = 2 };
+
+/* From a run of the set's on, and what is idle before it. */
+static row row_at_locked(const wm_magazines *set, const wm_arena *arena,
+                         wm_block *block, size_t bytes)
+{
+    row found = {.first = block};
+    size_t sum = 0;
+
+    while (wm_run_may_have(arena, block->lane, found.first->before)) {
+        found.first = found.first->before;
+    }
+    for (wm_block *run = found.first; run != NULL && sum < bytes;
+         run = run->after) {
+        if (is_own(set, run)) {
+            found.own++;
+        } else if (!wm_run_may_have(arena, block->lane, run)) {
+            break;
+        }
+        sum += run->bytes;
+    }
+    found.own = sum >= bytes ? found.own : 0;
+    return found;
+}
+
+/* Whether a block that the set has, perhaps, is a run of the lane where
+ * requests of bytes are served. */
+static bool may_begin(const wm_magazines *set, const wm_arena *arena,
+                      const wm_lane *lane, const wm_block *block, size_t bytes)
+{
+    return block->slab == NULL && block->segment->arena == arena &&
+           block->segment->small == is_small(arena, bytes) &&
+           !block->segment->apart && is_own(set, block) && block->lane == lane;
+}
+
+/* That of the fewest blocks, or of few enough; large ones are looked at
+ * first. */
+static row find_row_locked(const wm_magazines *set, const wm_arena *arena,
+                           const wm_lane *lane, size_t bytes)
+{
+    row best = {.own = 0};
+
+    for (unsigned i = WM_CLASSES; i-- > 0;) {
+        const wm_magazine *m = &set->of[i];
+
+        for (const wm_entry *entry = wm_magazine_first(m); entry < m->top;
+             entry++) {
+            row one = may_begin(set, arena, lane, entry->block, bytes)
+                          ? row_at_locked(set, arena, entry->block, bytes)
+                          : (row){.own = 0};
+
+            if (one.own > 0 && (best.own == 0 || one.own < best.own)) {
+                best = one;
+            }
+        }
+        if (best.own > 0 && best.own <= FEW_BLOCKS) {
+            break;
+        }
+    }
+    return best;
+}
+
+/* The row is one idle run then, or more if it is longer. */
+static void join_row_locked(wm_magazines *set, wm_arena *arena, wm_lane *lane,
+                            row given, size_t bytes)
+{
+    wm_block *next;
+
+    for (wm_block *run = given.first; given.own > 0; run = next) {
+        next = run->after;
+        if (wm_run_is_idle(run)) {
+            continue;
+        }
+        /* What is joined has no record any more. */
+        while (wm_run_may_have(arena, lane, next)) {
+            next = next->after;
+        }
+        wm_magazine_give_block_locked(set, run);
+        given.own--;
+    }
+    (void)wm_run_join_lanes_locked(arena, lane, given.first, bytes);
+}
+
+uint64_t wm_magazines_cut_row(wm_magazines *set, const wm_request *request,
+                              wm_block **block)
+{
+    size_t bytes = wm_arena_run_bytes(request->bytes);
+    wm_arena *arena = set->arena;
+    uint64_t blocks = 0;
+
+    do {
+        wm_lane *lane;
+        row found;
+
+        wm_lock_acquire(&arena->lock);
+        lane = wm_lane_look_locked(arena, wm_magazines_lane(set, arena));
+        found = find_row_locked(set, arena, lane, bytes);
+        if (found.own > 0) {
+            join_row_locked(set, arena, lane, found, bytes);
+            blocks += found.own;
+            *block = take_locked(set, arena, request->bytes);
+        }
+        wm_lock_release(&arena->lock);
+        arena = wm_arena_next(set->arena, arena);
+    } while (*block == NULL && arena != set->arena);
+    return blocks;
+}
+
+/* ---- for a request ------------------------------------------------------- */
+
+typedef uint64_t cut_fn(wm_magazines *set, const wm_request *request,
+                        wm_block **block);
+
+static wm_block *take(wm_space *space, const wm_request *request, cut_fn *cut,
+                      bool steady)
+{
+    uint64_t blocks = 0;
+    wm_window *window;
+    wm_magazines *set = wm_magazines_lock_for(space, request, &window);
+    wm_block *block = NULL;
+
+    if (set == NULL) {
+        return NULL;
+    }
+    if ((set->lane != NULL || (steady && set->steady)) &&
+        wm_arena_beside(set->arena, request->arena)) {
+        blocks = cut(set, request, &block);
+    }
+    if (block != NULL) {
+        wm_magazines_make_own(set, block);
+    }
+    wm_section_unlock(&window->section);
+    if (blocks > 0 && space->traits->laned) {
+        wm_magazines_note_own(space, blocks);
+    }
+    return block;
+}
+
+wm_block *wm_magazines_take_larger(wm_space *space, const wm_request *request)
+{
+    return take(space, request, wm_magazines_cut_larger, true);
+}
+
+wm_block *wm_magazines_take_row(wm_space *space, const wm_request *request)
+{
+    return space->traits->laned && !wm_magazines_is_dear(space, request->bytes)
+               ? take(space, request, wm_magazines_cut_row, false)
+               : NULL;
+}

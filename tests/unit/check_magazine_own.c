@@ -1,0 +1,190 @@
+/* check_magazine_own.c: room for a request of a device out of what its own
+ * thread keeps (rows C1 to C3): some blocks side by side, with what lies idle
+ * between; nobody else is asked, and what is not needed stays. */
+#include "wt.h"
+
+#include "alloc/device_space.h"
+#include "alloc/magazine_lane.h"
+#include "alloc/pinned.h"
+
+#define MIB ((size_t)1 << 20)
+enum { SEGMENT = 16, MOST = 16 };
+
+static warm_runtime *runtime;
+static warm_stream mine, its;
+
+static wm_space *space(void)
+{
+    return &runtime->device_spaces[0].space;
+}
+
+static void set_up(void)
+{
+    runtime = wt_runtime(&(warm_options){.size = sizeof(warm_options),
+                                         .device = "host",
+                                         .segment = SEGMENT * MIB,
+                                         .arenas = 1,
+                                         .stream_wait = "off"});
+    wt_ok(warm_stream_create(runtime, 0, &mine));
+    wt_ok(warm_stream_create(runtime, 0, &its));
+}
+
+static void tear_down(void)
+{
+    ck_assert(wm_space_check_settled(space()));
+    wt_ok(warm_stream_destroy(runtime, mine));
+    wt_ok(warm_stream_destroy(runtime, its));
+    wt_runtime_end(runtime);
+}
+
+static uint64_t obtained(void)
+{
+    return wt_device_stats(runtime).driver_alloc.count;
+}
+
+/* Rounds of asking all streams. */
+static uint64_t rounds(void)
+{
+    return runtime->pinned->timelines.begun;
+}
+
+static wm_magazines *set(void)
+{
+    return wm_lane_set(wm_lane_slot_of(wm_window_mine(), 0, mine));
+}
+
+static unsigned kept(void)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < WM_CLASSES; i++) {
+        count += wm_magazine_count(&set()->of[i]);
+    }
+    return count;
+}
+
+/* What it freed is everybody's then. */
+static void other_passes(void)
+{
+    wm_orders_mark(&runtime->device_spaces[0].orders, NULL, set()->lane);
+    wt_ok(warm_stream_synchronize(runtime, its));
+    wt_ok(warm_poll(runtime));
+}
+
+/* Blocks of one segment, from its begin on, each behind the other: MiB, whether
+ * it is freed then, and whether it is of the other stream. What threads do not
+ * keep is larger than 4 MiB. The rest of the segment is nobody's. */
+enum { FREED = 32, OTHER = 64, SIZE = FREED - 1 };
+
+static const struct {
+    unsigned piece[MOST];
+    unsigned asked, at, left; /* by the thread: blocks that it keeps still */
+} rows[] = {
+    /* Two. */
+    {{1, 1 | FREED, 1 | FREED, 1, 1 | FREED, 11}, 2, 1, 1},
+    /* The fewest that will do. */
+    {{1 | FREED, 1 | FREED, 1 | FREED, 1, 2 | FREED, 1 | FREED, 8}, 3, 4, 3},
+    {{1, 1 | FREED, 1 | FREED, 1 | FREED, 12}, 3, 1, 0},
+    {{2 | FREED, 3 | FREED, 4 | FREED, 1 | FREED, 6}, 9, 0, 1},
+    /* With what is idle between, or before. */
+    {{1, 1 | FREED, 5 | FREED, 1 | FREED, 8}, 7, 1, 0},
+    {{5 | FREED, 1 | FREED, 1, 1 | FREED, 8}, 6, 0, 1},
+    /* With nobody's, or what was another stream's, who has passed it. */
+    {{12, 1 | FREED}, 4, 1, 0},
+    {{5 | FREED | OTHER, 1 | FREED, 10}, 6, 0, 0},
+};
+enum { ROWS = sizeof rows / sizeof *rows };
+
+static void *block[MOST];
+
+static void lay_out(const unsigned *piece)
+{
+    char *end = NULL;
+
+    for (int i = 0; i < MOST && piece[i] > 0; i++) {
+        size_t bytes = (piece[i] & SIZE) * MIB;
+
+        block[i] =
+            wt_device(runtime, (piece[i] & OTHER) != 0 ? its : mine, bytes);
+        ck_assert(i == 0 || block[i] == end);
+        end = (char *)block[i] + bytes;
+    }
+    for (int i = 0; i < MOST && piece[i] > 0; i++) {
+        if ((piece[i] & FREED) != 0) {
+            wt_ok(warm_free(block[i]));
+        }
+    }
+}
+
+static void free_rest(const unsigned *piece)
+{
+    for (int i = 0; i < MOST && piece[i] > 0; i++) {
+        if ((piece[i] & FREED) == 0) {
+            wt_ok(warm_free(block[i]));
+        }
+    }
+}
+
+START_TEST(test_C1_C2_C3_blocks_side_by_side_serve_a_larger_request)
+{
+    uint64_t before, asked;
+    void *pointer;
+
+    lay_out(rows[_i].piece);
+    other_passes();
+    before = obtained();
+    asked = rounds();
+    pointer = wt_device(runtime, mine, rows[_i].asked * MIB);
+    ck_assert_ptr_eq(pointer, block[rows[_i].at]);
+    ck_assert_uint_eq(kept(), rows[_i].left);
+    ck_assert_uint_eq(obtained(), before);
+    ck_assert_uint_eq(rounds(), asked);
+    wt_ok(warm_free(pointer));
+    free_rest(rows[_i].piece);
+}
+END_TEST
+
+/* What another stream has not passed is no part of a row, whether its thread
+ * keeps it or not; nor is what lies behind a live block. */
+START_TEST(test_C1_another_streams_memory_is_no_part_of_a_row)
+{
+    static const unsigned piece[3][MOST] = {
+        {1, 5 | FREED | OTHER, 1 | FREED, 9},
+        {1, 1 | FREED | OTHER, 1 | FREED, 13},
+        {1, 1 | FREED, 1, 1 | FREED, 12},
+    };
+    uint64_t before;
+    wt_gate *gate;
+    void *pointer;
+
+    gate = wt_gate_close(runtime, its);
+    wt_gate_await(gate);
+    lay_out(piece[_i]);
+    before = obtained();
+    pointer = wt_device(runtime, mine, 2 * MIB - (_i == 1 ? 4096 : 0));
+    ck_assert_uint_eq(obtained(), before + 1);
+    wt_gate_open(gate);
+    wt_ok(warm_free(pointer));
+    free_rest(piece[_i]);
+}
+END_TEST
+
+static Suite *own_suite(void)
+{
+    Suite *suite = suite_create("magazine_own");
+    TCase *tcase = tcase_create("magazine_own");
+
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_loop_test(
+        tcase, test_C1_C2_C3_blocks_side_by_side_serve_a_larger_request, 0,
+        ROWS);
+    tcase_add_loop_test(
+        tcase, test_C1_another_streams_memory_is_no_part_of_a_row, 0, 3);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
+
+int main(void)
+{
+    return wt_main(own_suite());
+}
