@@ -173,6 +173,28 @@ END
     refused "$tools/globals.sh" x.so list
 }
 
+# One row waits for the other: they are made beside each other.
+test_steps_are_made_whatever_the_others_do() {
+    mkfifo pipe
+    file Makefile <<'END'
+good:
+	@echo 'skip: no headers' && echo hidden && cat pipe
+bad:
+	@echo what happened && false
+last:
+	@echo x >pipe
+END
+    status=0
+    out=$("$tools/steps.sh" good 'bad last' none) || status=$?
+    same "$status" 1
+    same "$(printf '%s\n' "$out" | tail -n 1)" "2 passed, 2 failed"
+    has_line "$out" "     | skip: no headers"
+    has_line "$out" "     | what happened"
+    same "$(printf '%s\n' "$out" | grep -c hidden)" 0
+    "$tools/steps.sh" good last >out
+    same "$(tail -n 1 out)" "2 passed, 0 failed"
+}
+
 tap_run test_strip_takes_comments_and_literals \
     test_includes_downwards_pass \
     test_includes_upwards_or_sideways_are_refused \
@@ -182,4 +204,5 @@ tap_run test_strip_takes_comments_and_literals \
     test_words_allowed_are_allowed_so_often \
     test_symbols_other_than_ours_are_refused \
     test_symbols_and_headers_agree \
-    test_globals_not_listed_are_refused
+    test_globals_not_listed_are_refused \
+    test_steps_are_made_whatever_the_others_do
