@@ -29,6 +29,7 @@ static void setup(void)
     runtime = wt_runtime(&options);
     wt_ok(warm_stream_create(runtime, 0, &first));
     wt_ok(warm_stream_create(runtime, 0, &second));
+    warnings = 0;
     warm_log_set(count_warnings, NULL);
 }
 
@@ -273,10 +274,9 @@ static void *taken[2];
 static void take_in_thread(void *argument, unsigned index)
 {
     (void)argument;
-    if (index == 1) {
-        (void)warm_device_alloc(runtime, 0, first, 8 * KIB, &taken[DEVICE]);
-        (void)warm_pinned_alloc(runtime, 8 * KIB, &taken[PINNED]);
-    }
+    (void)index;
+    (void)warm_device_alloc(runtime, 0, first, 8 * KIB, &taken[DEVICE]);
+    (void)warm_pinned_alloc(runtime, 8 * KIB, &taken[PINNED]);
 }
 
 START_TEST(test_E1_without_a_filter_it_is_the_thread)
@@ -284,7 +284,7 @@ START_TEST(test_E1_without_a_filter_it_is_the_thread)
     warm_private_pool pool = begin(0, NULL, NULL);
     void *mine = take(DEVICE, first, 8 * KIB);
 
-    wt_threads(2, take_in_thread, NULL);
+    wt_threads(1, take_in_thread, NULL);
     ck_assert_ptr_nonnull(taken[DEVICE]);
     ck_assert_ptr_nonnull(taken[PINNED]);
     ck_assert_uint_eq(info_of(pool).blocks, 1);
@@ -312,7 +312,10 @@ START_TEST(test_E1_E7_pool_of_a_thread_that_is_gone_gets_no_others)
     wt_threads(1, begin_in_thread, NULL);
     ck_assert_uint_ne(begun, 0);
     for (int i = 0; i < 4; i++) {
+        taken[DEVICE] = taken[PINNED] = NULL;
         wt_threads(1, take_in_thread, NULL);
+        ck_assert_ptr_nonnull(taken[DEVICE]);
+        ck_assert_ptr_nonnull(taken[PINNED]);
         wt_ok(warm_free(taken[DEVICE]));
         wt_ok(warm_free(taken[PINNED]));
     }
