@@ -109,6 +109,7 @@ static inline warm_runtime *wt_memory_begin(const warm_options *options)
     wt_ok(wm_options_resolve(&given, NULL, &all));
     wt_ok(wm_host_open(&all, &driver));
     wt_memory.obtained = wt_memory.returned = 0;
+    wt_memory.largest = 0;
     wt_memory.real = driver->ops;
     wt_memory.ops = *wt_memory.real;
     wt_memory.ops.pinned_alloc = wt_memory_alloc;
@@ -165,6 +166,8 @@ static inline void wt_memory_end(void)
     ck_assert_uint_eq(wt_memory.obtained - wt_memory.returned,
                       wt_memory_stats().segments.current);
     wt_runtime_end(wt_memory.runtime);
+    wt_memory.breaks = false;
+    wt_memory.refusing = 0;
 }
 
 #endif

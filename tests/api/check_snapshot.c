@@ -70,6 +70,7 @@ static void setup_expandable(void)
 static void teardown(void)
 {
     free(text);
+    text = NULL;
     wt_stream_end(runtime, first);
     wt_stream_end(runtime, second);
     wt_ok(warm_poll(runtime));

@@ -824,6 +824,7 @@ static Suite *bench_suite(void)
     tcase_add_loop_test(figures, test_measure_warms_up_in_rounds, 0,
                         sizeof warm_ups / sizeof *warm_ups);
     suite_add_tcase(suite, figures);
+    tcase_set_tags(runs, "programs");
     tcase_add_test(runs, test_tiny_run_has_every_row);
     tcase_add_test(runs, test_tiny_scale_run);
     tcase_add_loop_test(runs, test_a_made_trace_replays_like_its_row, 0,

@@ -1008,6 +1008,7 @@ static void add_starting(Suite *suite)
 {
     TCase *tcase = tcase_create("starting");
 
+    tcase_add_unchecked_fixture(tcase, standin_load, NULL);
     tcase_add_checked_fixture(tcase, setup, NULL);
     tcase_add_test(tcase,
                    test_B15_node_of_a_device_is_the_attribute_or_the_bus);
@@ -1026,6 +1027,7 @@ static void add_contexts(Suite *suite)
 {
     TCase *tcase = tcase_create("contexts");
 
+    tcase_add_unchecked_fixture(tcase, standin_load, NULL);
     tcase_add_checked_fixture(tcase, setup_open, NULL);
     tcase_add_test(tcase, test_B13_asking_about_devices_makes_no_context);
     tcase_add_test(tcase, test_B13_pinning_uses_the_context_that_is_there);
@@ -1042,6 +1044,7 @@ static void add_streams(Suite *suite)
 {
     TCase *tcase = tcase_create("streams");
 
+    tcase_add_unchecked_fixture(tcase, standin_load, NULL);
     tcase_add_checked_fixture(tcase, setup_open, NULL);
     tcase_add_test(tcase, test_B6_stream_ids_are_never_used_twice);
     tcase_add_test(tcase,
@@ -1066,6 +1069,7 @@ static void add_errors(Suite *suite)
 {
     TCase *tcase = tcase_create("errors");
 
+    tcase_add_unchecked_fixture(tcase, standin_load, NULL);
     tcase_add_checked_fixture(tcase, setup_open, NULL);
     tcase_add_loop_test(
         tcase, test_G6_code_becomes_a_status_and_cudarts_error_is_cleared, 0,

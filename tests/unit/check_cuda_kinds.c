@@ -611,6 +611,7 @@ static void add_all(Suite *suite)
 {
     TCase *tcase = tcase_create("all");
 
+    tcase_add_unchecked_fixture(tcase, standin_load, NULL);
     tcase_add_checked_fixture(tcase, setup, NULL);
 #define EACH(test) tcase_add_loop_test(tcase, test, 0, ROWS)
     EACH(test_A9_library_is_loaded_by_the_first_create);
@@ -637,6 +638,7 @@ static void add_workspace(Suite *suite)
 {
     TCase *tcase = tcase_create("workspace");
 
+    tcase_add_unchecked_fixture(tcase, standin_load, NULL);
     tcase_add_checked_fixture(tcase, setup, NULL);
     tcase_add_loop_test(tcase, test_A10_workspace_config_is_parsed, 0,
                         sizeof configs / sizeof configs[0]);

@@ -18,6 +18,11 @@ static struct {
     bool beside; /* 1 must get through, however long that takes */
 } act;
 
+static void set_up(void)
+{
+    memset(&act, 0, sizeof act);
+}
+
 /* Thread 0 goes into the driver and waits there; 1 asks for its part; 2 opens
  * the door once 1 is done, or, where it may wait for 0, has had the time. */
 static void play(void *argument, unsigned index)
@@ -575,6 +580,7 @@ int main(void)
     Suite *suite = suite_create("growth");
     TCase *tcase = tcase_create("growth");
 
+    tcase_add_checked_fixture(tcase, set_up, NULL);
     tcase_add_test(tcase,
                    test_request_that_fits_waits_for_the_growth_of_another);
     tcase_add_test(tcase, test_room_in_a_growth_is_promised_once);

@@ -7,6 +7,7 @@
 #include "handles/pools.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/meta.h"
+#include "runtime/base/status.h"
 #include "runtime/thread/control.h"
 
 #include <stdio.h>
@@ -785,6 +786,7 @@ START_TEST(test_A10_without_memory_the_library_uses_its_own)
     void *handle = NULL;
     warm_error error = {.size = sizeof error};
 
+    wm_error_restore(&error);
     wt_ok(warm_reserve(runtime, bound, 0, &handle));
     wt_ok(warm_testing_fail(runtime, "device_alloc", 1, 1));
     ck_assert_ptr_null(bind_to(bound, a));

@@ -361,6 +361,7 @@ int main(void)
     }
     suite = suite_create("standin");
     misuse = tcase_create("misuse");
+    tcase_add_unchecked_fixture(misuse, standin_load, NULL);
     tcase_add_checked_fixture(misuse, setup, NULL);
     tcase_add_test(misuse, test_misuse_handle_of_another_device);
     tcase_add_test(misuse, test_misuse_handle_that_was_destroyed);
@@ -372,6 +373,7 @@ int main(void)
     tcase_add_test(misuse, test_A10_set_stream_resets_the_workspace);
     suite_add_tcase(suite, misuse);
     maths = tcase_create("maths");
+    tcase_add_unchecked_fixture(maths, standin_load, NULL);
     tcase_add_checked_fixture(maths, setup, NULL);
     tcase_add_test(maths, test_vectors_and_matrix_times_vector);
     tcase_add_test(maths, test_scalar_in_device_memory_is_read_late);

@@ -596,6 +596,7 @@ START_TEST(test_B6_log_of_a_failed_retire_may_free_its_blocks)
 {
     warm_stream brief;
 
+    memset(&heard, 0, sizeof heard);
     heard.block = take();
     make_stream(&brief);
     wt_ok(warm_record_stream(heard.block, brief));
@@ -615,6 +616,7 @@ START_TEST(test_B4_block_lost_by_polling_is_said_once)
 {
     void *block = take();
 
+    memset(&heard, 0, sizeof heard);
     heard.block = take();
     wt_ok(warm_record_stream(block, stream));
     wt_ok(warm_free(block));

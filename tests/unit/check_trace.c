@@ -735,8 +735,8 @@ static void write_file(const unsigned char *data, size_t bytes)
 
     if (fd < 0) {
         fd = memfd_create("trace", MFD_CLOEXEC);
-        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     }
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     wt_require(ftruncate(fd, 0) == 0 &&
                    pwrite(fd, data, bytes, 0) == (ssize_t)bytes,
                "%s cannot be written", path);

@@ -79,6 +79,9 @@ static inline const char *standin_path(const char *soname)
     return text;
 }
 
+/* A fixture twice: unchecked, so that the processes of all tests have the
+ * libraries from their parent (to load them costs more than most tests do),
+ * and checked. */
 static inline void standin_load(void)
 {
     char cudart[32];
