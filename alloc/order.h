@@ -79,7 +79,7 @@ void wm_orders_mark(wm_orders *orders, wm_arena *arena, const wm_lane *lane);
  * is still idle: that is common then. Not for streams that capture, nor for
  * those that nobody knows to live; of default streams for the legacy one, if
  * the device is the thread's. pending: and before, for adopted streams that
- * freed blocks wait for. */
+ * freed blocks wait for, and the ends of those that were retired. */
 void wm_orders_wait(wm_orders *orders, bool pending);
 /* The same for those that nobody knows to live, and all default streams: where
  * one has something idle the device is waited for. Nobody captures. */

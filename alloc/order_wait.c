@@ -49,7 +49,7 @@ static wm_order *pick_locked(wm_orders *orders, const wm_lane *lane,
 
     for (int i = 0; i < WM_ORDER_BUCKETS; i++) {
         for (wm_order *o = orders->bucket[i]; o != NULL; o = o->next) {
-            if (o->lane == lane || o->retired || o->over || o->tried == try ||
+            if (o->lane == lane || o->over || o->tried == try ||
                 !wm_timeline_lives(o->timeline)) {
                 continue;
             }
@@ -131,8 +131,7 @@ struct waited {
 /* Of those that live, or of the others. */
 static bool is_listed(wm_orders *orders, wm_order *o, bool live)
 {
-    return !o->over &&
-           live == (!o->retired && wm_timeline_lives(o->timeline)) &&
+    return !o->over && live == wm_timeline_lives(o->timeline) &&
            wm_lanes_have_more(orders->arena, o->lane);
 }
 
@@ -239,8 +238,10 @@ static void wait_for_legacy(wm_orders *orders)
     }
 }
 
-/* And then what freed blocks wait for on other adopted streams is done as well.
- * The others may have been destroyed since. */
+/* And then what freed blocks wait for on other adopted streams is done as well,
+ * and on those that were retired: their last event is nobody else's. Any other
+ * stream may have been destroyed since, and the events of its blocks belong to
+ * who polls, and mark something else as soon as they have passed. */
 static void wait_for_pending(wm_orders *orders)
 {
     wm_timelines *set = orders->timelines;
@@ -254,8 +255,9 @@ static void wait_for_pending(wm_orders *orders)
         if (t == NULL) {
             break;
         }
-        if (wm_timeline_device(t) == orders->device && wm_timeline_lives(t)) {
-            (void)wait_for(orders, t);
+        if (wm_timeline_device(t) == orders->device) {
+            (void)(wm_timeline_lives(t) ? wait_for(orders, t)
+                                        : wm_timelines_await_end(set, t));
         }
         wm_timelines_let_go(set, t);
     }

@@ -301,6 +301,11 @@ warm_status wm_timeline_await(wm_timelines *set, wm_timeline *t)
     return t->final == NULL ? WARM_OK : await_event(set, t->final);
 }
 
+bool wm_timelines_await_end(wm_timelines *set, wm_timeline *t)
+{
+    return wm_timeline_is_retired(t) && wm_timeline_await(set, t) == WARM_OK;
+}
+
 /* Nobody else finds it any more. What it was announced and adopted with goes
  * into the caller's references, whose number is returned. */
 static size_t take_out_locked(wm_timelines *set, wm_timeline *t)

@@ -183,6 +183,9 @@ warm_status wm_timelines_meet(wm_timelines *set, warm_stream stream,
  * did not. */
 bool wm_timelines_mark_point(wm_timelines *set, wm_timeline *timeline,
                              warm_event event);
+/* Waits for the end of a stream that was retired. False: it was not, or nobody
+ * knows. */
+bool wm_timelines_await_end(wm_timelines *set, wm_timeline *timeline);
 void wm_timelines_let_go(wm_timelines *set, wm_timeline *timeline);
 /* How many have entries; the first of them with a reference, now the last. */
 size_t wm_timelines_busy(wm_timelines *set);

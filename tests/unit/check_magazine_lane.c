@@ -193,7 +193,7 @@ START_TEST(test_C1_streams_that_are_not_adopted_keep_nothing)
 END_TEST
 
 /* More than fit: the older half of a class goes, and of all when bytes are
- * full. */
+ * full; back to the lane, and not to where anybody has it. */
 START_TEST(test_a_set_has_bounds)
 {
     void *block[3 * BLOCKS];
@@ -206,6 +206,7 @@ START_TEST(test_a_set_has_bounds)
         ck_assert_uint_le(kept(stream[0]), BLOCKS);
     }
     ck_assert_uint_ge(kept(stream[0]), BLOCKS / 2);
+    ck_assert_uint_eq(space()->arenas[0].depot.bytes, 0);
     ck_assert_uint_eq(stats_now().all.active.current, 0);
 }
 END_TEST

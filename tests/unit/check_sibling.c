@@ -209,13 +209,17 @@ END_TEST
 START_TEST(test_region_apart_stays_apart_when_it_moves)
 {
     void *large, *small;
+    uint64_t made;
 
     begin((warm_options){.arenas = 2});
     wt_ok(warm_free(take(80 * MIB)));
+    made = arena(0)->segments->made_ns;
     small = other_does(SIZE, NULL, true);
     ck_assert_uint_eq(wt_pinned_stats(runtime).segments.current, 2);
+    ck_assert_uint_eq(wm_arena_held(arena(0)), 80 * MIB);
     large = other_does(80 * MIB, NULL, true);
     ck_assert_ptr_eq(arena_of(large), arena(1));
+    ck_assert_uint_eq(wm_space_find(large)->segment->made_ns, made);
     ck_assert_uint_eq(wt_pinned_stats(runtime).segments.current, 2);
     wt_ok(warm_free(large));
     wt_ok(warm_free(other_does(4 * MIB, small, true)));

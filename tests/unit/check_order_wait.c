@@ -1,0 +1,257 @@
+/* check_order_wait.c: who is not waited for, and how often, before a device has
+ * no more memory (rows C1, C2, C8); streams that end while they are waited for.
+ * Host device; the driver's calls do what a test wants meanwhile. */
+#include "wt.h"
+
+#include "alloc/device_space.h"
+#include "alloc/order_int.h"
+#include "runtime/base/status.h"
+#include "runtime/runtime.h"
+
+#define MIB ((size_t)1 << 20)
+
+/* One segment and no other: some is in use, and the rest idle for `first`,
+ * whose work is held up by the gate. */
+enum { BLOCK = 16 << 20, HELD = 32 << 20 };
+
+static warm_runtime *runtime;
+static warm_stream first, second;
+static wt_gate *gate;
+static void *kept, *idle;
+static wm_driver_ops ops;
+static const wm_driver_ops *real;
+static unsigned waits, left; /* calls; streams known after one has ended */
+
+static wm_orders *orders(void)
+{
+    return &runtime->device_spaces[0].orders;
+}
+
+static unsigned known(void)
+{
+    unsigned count = 0;
+
+    for (int i = 0; i < WM_ORDER_BUCKETS; i++) {
+        for (const wm_order *o = orders()->bucket[i]; o != NULL; o = o->next) {
+            count++;
+        }
+    }
+    return count;
+}
+
+static void begin(const char *expandable)
+{
+    warm_device_info device = {.size = sizeof device};
+
+    runtime = wt_runtime(&(warm_options){.size = sizeof(warm_options),
+                                         .device = "host",
+                                         .host_devices = 2,
+                                         .segment = HELD,
+                                         .expandable_segments = expandable});
+    wt_ok(warm_stream_create(runtime, 0, &first));
+    wt_ok(warm_stream_create(runtime, 0, &second));
+    kept = wt_device(runtime, first, BLOCK / 2);
+    idle = wt_device(runtime, first, BLOCK);
+    gate = wt_gate_close(runtime, first);
+    wt_gate_await(gate);
+    wt_ok(warm_free(idle));
+    wt_ok(warm_device_get_info(runtime, 0, &device));
+    wt_ok(warm_device_set_memory_fraction(
+        runtime, 0, (HELD + 0.5 * MIB) / (double)device.total_bytes));
+    real = runtime->driver->ops;
+    ops = *real;
+    waits = 0;
+    runtime->driver->ops = &ops;
+}
+
+static void end(void)
+{
+    runtime->driver->ops = real;
+    if (gate != NULL) {
+        wt_gate_open(gate);
+        wt_ok(warm_stream_destroy(runtime, first));
+    }
+    wt_ok(warm_free(kept));
+    wt_ok(warm_stream_destroy(runtime, second));
+    wt_runtime_end(runtime);
+}
+
+static void refused_on(warm_stream stream)
+{
+    void *block = &block;
+
+    wt_fails(WARM_OUT_OF_MEMORY,
+             warm_device_alloc(runtime, 0, stream, BLOCK, &block));
+    ck_assert_ptr_eq(block, &block);
+}
+
+/* ---- who waits ------------------------------------------------------------
+ */
+
+static warm_status fail_wait(wm_driver *d, warm_stream stream, warm_event event)
+{
+    (void)d;
+    (void)event;
+    waits++;
+    return wm_fail(WARM_DRIVER_ERROR, "%p does not wait", stream);
+}
+
+/* A stream that could not be waited for is not tried again and again. */
+START_TEST(test_C2_every_stream_is_tried_once)
+{
+    begin("off");
+    ops.stream_wait_event = fail_wait;
+    refused_on(second);
+    ck_assert_uint_eq(waits, 1);
+    end();
+}
+END_TEST
+
+static warm_status say_blocked(wm_driver *d, warm_stream stream,
+                               wm_capture *capture)
+{
+    (void)d;
+    (void)stream;
+    *capture = WM_CAPTURE_BLOCKED;
+    return WARM_OK;
+}
+
+/* Nothing may be queued while another stream captures. */
+START_TEST(test_B7_C2_no_stream_waits_beside_a_capture)
+{
+    begin("off");
+    ops.stream_capture = say_blocked;
+    ops.stream_wait_event = fail_wait;
+    refused_on(second);
+    ck_assert_uint_eq(waits, 0);
+    end();
+}
+END_TEST
+
+/* What a default stream had would be its own for ever. */
+START_TEST(test_C2_default_streams_wait_for_nobody)
+{
+    begin("off");
+    ops.stream_wait_event = fail_wait;
+    refused_on(WARM_STREAM_PER_THREAD);
+    refused_on(WARM_STREAM_LEGACY);
+    ck_assert_uint_eq(waits, 0);
+    end();
+}
+END_TEST
+
+/* ---- streams that end meanwhile -------------------------------------------
+ */
+
+/* Its work is done, it is retired, and its lane has ended; what is known of it
+ * is still there for who waits. */
+static void end_first(void)
+{
+    if (waits++ == 0) {
+        wt_gate_open(gate);
+        gate = NULL;
+        wt_ok(warm_stream_retire(runtime, first));
+        wt_ok(wm_driver_stream_synchronize(runtime->driver, first));
+        wt_ok(warm_poll(runtime));
+        left = known();
+        wt_ok(wm_driver_stream_destroy(runtime->driver, first));
+    }
+}
+
+static warm_status wait_and_end(wm_driver *d, warm_stream stream,
+                                warm_event event)
+{
+    warm_status status = real->stream_wait_event(d, stream, event);
+
+    end_first();
+    return status;
+}
+
+START_TEST(test_C2_a_stream_ends_while_another_one_waits_for_it)
+{
+    void *block;
+
+    begin("off");
+    ops.stream_wait_event = wait_and_end;
+    block = wt_device(runtime, second, BLOCK);
+    ck_assert_ptr_eq(block, idle);
+    ck_assert_uint_eq(waits, 1);
+    ck_assert_uint_eq(left, 2);
+    ck_assert_uint_eq(known(), 1);
+    wt_ok(warm_free(block));
+    end();
+}
+END_TEST
+
+static warm_status synchronize_and_end(wm_driver *d, warm_event event)
+{
+    end_first();
+    return real->event_synchronize(d, event);
+}
+
+START_TEST(test_C8_a_stream_ends_while_a_thread_waits_for_it)
+{
+    size_t released = 0;
+
+    begin("on");
+    ops.event_synchronize = synchronize_and_end;
+    wt_ok(warm_device_empty_cache(runtime, 0, &released));
+    ck_assert_uint_eq(released, BLOCK);
+    ck_assert_uint_eq(waits, 1);
+    ck_assert_uint_eq(left, 1);
+    ck_assert_uint_eq(known(), 0);
+    end();
+}
+END_TEST
+
+/* ---- the legacy stream ----------------------------------------------------
+ */
+
+static warm_status say_other_device(wm_driver *d, int *device)
+{
+    (void)d;
+    *device = 1;
+    return WARM_OK;
+}
+
+static warm_status count_wait(wm_driver *d, warm_event event)
+{
+    waits++;
+    return real->event_synchronize(d, event);
+}
+
+/* It is that of the thread's own device: of another one the name would be
+ * another stream. */
+START_TEST(test_C8_the_legacy_stream_is_that_of_the_threads_device)
+{
+    bool others = _i == 1;
+
+    begin("on");
+    end_first();
+    waits = 0;
+    wt_ok(warm_free(wt_device(runtime, NULL, 6 * MIB)));
+    ops.event_synchronize = count_wait;
+    if (others) {
+        ops.current_device = say_other_device;
+    }
+    (void)wm_growth_give_back(&runtime->device_spaces[0].space, NULL, 0);
+    ck_assert_uint_eq(waits, !others);
+    end();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("order_wait");
+    TCase *tcase = tcase_create("order_wait");
+
+    tcase_add_test(tcase, test_C2_every_stream_is_tried_once);
+    tcase_add_test(tcase, test_B7_C2_no_stream_waits_beside_a_capture);
+    tcase_add_test(tcase, test_C2_default_streams_wait_for_nobody);
+    tcase_add_test(tcase, test_C2_a_stream_ends_while_another_one_waits_for_it);
+    tcase_add_test(tcase, test_C8_a_stream_ends_while_a_thread_waits_for_it);
+    tcase_add_loop_test(
+        tcase, test_C8_the_legacy_stream_is_that_of_the_threads_device, 0, 2);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}
