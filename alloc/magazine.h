@@ -104,6 +104,7 @@ typedef struct wm_magazines {
                         of that or a sibling */
     const struct wm_space *space; /* const: whose arenas these are */
     uint16_t misses;
+    uint16_t own_turns;    /* see magazine_own.c */
     uint16_t takings, met; /* of the arena's lock; times it was held */
     uint8_t classes;       /* in use, numbers of which follow */
     uint8_t in_use[WM_CLASSES];
@@ -196,13 +197,16 @@ void wm_magazines_flush_idle(struct wm_space *space);
 /* Whether the calling thread's memory has been steady for long. */
 bool wm_magazines_steady(const struct wm_space *space);
 
-/* A LIVE block, the calling thread's, for a request that misses, cut out of one
- * that the thread keeps, if its memory has been steady for long, or is in the
- * order of a stream, where others would have to be asked; or null. */
+/* A LIVE block, the calling thread's, for a request that misses, out of what
+ * the thread keeps in the order of the request's stream: cut from one that is
+ * larger, or some side by side; or null, if growth is the better deal by now,
+ * and now and then, for others to be asked. Calls no driver. */
+wm_block *wm_magazines_take_own(struct wm_space *space,
+                                const struct wm_request *request);
+/* After others were asked: from a larger one, also of memory that is in no
+ * stream's order and has been steady for long; and as above. */
 wm_block *wm_magazines_take_larger(struct wm_space *space,
                                    const struct wm_request *request);
-/* The same out of several side by side, in the order of a stream; not if growth
- * is the better deal by now. */
 wm_block *wm_magazines_take_row(struct wm_space *space,
                                 const struct wm_request *request);
 

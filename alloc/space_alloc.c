@@ -303,14 +303,25 @@ static wm_block *take_quietly(wm_space *space, const wm_request *request)
     return block;
 }
 
+/* Before anything is obtained: of what its own thread has, or that others have
+ * not, or do not need any more. */
+static wm_block *take_around(wm_space *space, const wm_request *request)
+{
+    wm_block *block;
+
+    if (wm_space_decays(space)) {
+        return take_beside(space, request);
+    }
+    block = wm_magazines_take_own(space, request);
+    return block != NULL ? block : take_quietly(space, request);
+}
+
 static warm_status alloc_slow(wm_space *space, const wm_request *request,
                               void **pointer)
 {
     wm_space_work work;
     bool apart = is_for_graphs(request);
-    wm_block *block = apart                    ? NULL
-                      : wm_space_decays(space) ? take_beside(space, request)
-                                               : take_quietly(space, request);
+    wm_block *block = apart ? NULL : take_around(space, request);
     warm_status status;
 
     if (block != NULL) {

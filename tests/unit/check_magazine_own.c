@@ -85,6 +85,11 @@ static const struct {
     /* The fewest that will do. */
     {{1 | FREED, 1 | FREED, 1 | FREED, 1, 2 | FREED, 1 | FREED, 8}, 3, 4, 3},
     {{1, 1 | FREED, 1 | FREED, 1 | FREED, 12}, 3, 1, 0},
+    {{3 | FREED, 1 | FREED, 1 | FREED, 1 | FREED, 1, 2 | FREED, 2 | FREED,
+      2 | FREED, 3},
+     6,
+     5,
+     4},
     {{2 | FREED, 3 | FREED, 4 | FREED, 1 | FREED, 6}, 9, 0, 1},
     /* With what is idle between, or before. */
     {{1, 1 | FREED, 5 | FREED, 1 | FREED, 8}, 7, 1, 0},
@@ -127,18 +132,20 @@ static void free_rest(const unsigned *piece)
 
 START_TEST(test_C1_C2_C3_blocks_side_by_side_serve_a_larger_request)
 {
-    uint64_t before, asked;
+    uint64_t before, asked, hits;
     void *pointer;
 
     lay_out(rows[_i].piece);
     other_passes();
     before = obtained();
     asked = rounds();
+    hits = wt_device_stats(runtime).cache_hits;
     pointer = wt_device(runtime, mine, rows[_i].asked * MIB);
     ck_assert_ptr_eq(pointer, block[rows[_i].at]);
     ck_assert_uint_eq(kept(), rows[_i].left);
     ck_assert_uint_eq(obtained(), before);
     ck_assert_uint_eq(rounds(), asked);
+    ck_assert_uint_eq(wt_device_stats(runtime).cache_hits, hits + 1);
     wt_ok(warm_free(pointer));
     free_rest(rows[_i].piece);
 }
@@ -148,8 +155,9 @@ END_TEST
  * keeps it or not; nor is what lies behind a live block. */
 START_TEST(test_C1_another_streams_memory_is_no_part_of_a_row)
 {
-    static const unsigned piece[3][MOST] = {
+    static const unsigned piece[4][MOST] = {
         {1, 5 | FREED | OTHER, 1 | FREED, 9},
+        {1, 1 | FREED, 5 | FREED | OTHER, 9},
         {1, 1 | FREED | OTHER, 1 | FREED, 13},
         {1, 1 | FREED, 1, 1 | FREED, 12},
     };
@@ -161,11 +169,67 @@ START_TEST(test_C1_another_streams_memory_is_no_part_of_a_row)
     wt_gate_await(gate);
     lay_out(piece[_i]);
     before = obtained();
-    pointer = wt_device(runtime, mine, 2 * MIB - (_i == 1 ? 4096 : 0));
+    pointer = wt_device(runtime, mine, 2 * MIB);
     ck_assert_uint_eq(obtained(), before + 1);
     wt_gate_open(gate);
     wt_ok(warm_free(pointer));
     free_rest(piece[_i]);
+}
+END_TEST
+
+/* Until that has cost as much as more memory does. */
+START_TEST(test_C3_a_row_is_taken_until_growth_is_the_better_deal)
+{
+    static const unsigned piece[MOST] = {1 | FREED, 1 | FREED, 14};
+    bool dear = _i == 1;
+    uint64_t before, cost = dear ? UINT32_MAX : 0;
+    void *pointer;
+
+    lay_out(piece);
+    before = obtained();
+    atomic_store(&space()->reclaimed, cost);
+    pointer = wt_device(runtime, mine, 2 * MIB);
+    ck_assert_uint_eq(obtained(), before + dear);
+    ck_assert_uint_eq(kept(), dear ? 2 : 0);
+    ck_assert(dear ? space()->reclaimed == 0 : space()->reclaimed > 2);
+    wt_ok(warm_free(pointer));
+    free_rest(piece);
+}
+END_TEST
+
+/* A thread that can serve itself asks nobody, but now and then: what another
+ * stream has passed is for whoever wants it. */
+START_TEST(test_C2_others_are_asked_now_and_then)
+{
+    enum { TURNS = 16 };
+    static const unsigned piece[MOST] = {5 | FREED | OTHER, 1 | FREED,
+                                         1 | FREED, 9};
+    uint64_t before, marks;
+    wt_gate *gate;
+
+    gate = wt_gate_close(runtime, its);
+    wt_gate_await(gate);
+    lay_out(piece);
+    before = obtained();
+    marks = wt_calls(runtime, "event_mark");
+    for (int i = 1; i <= TURNS; i++) {
+        void *pointer[2] = {NULL, NULL};
+
+        /* Two side by side; then one of two halves, and the other is idle. */
+        if (i % 2 != 0) {
+            pointer[0] = wt_device(runtime, mine, 2 * MIB);
+        } else {
+            pointer[0] = wt_device(runtime, mine, MIB);
+            pointer[1] = wt_device(runtime, mine, MIB);
+        }
+        ck_assert_uint_eq(wt_calls(runtime, "event_mark"),
+                          marks + (i == TURNS));
+        wt_ok(warm_free(pointer[0]));
+        wt_ok(warm_free(pointer[1]));
+    }
+    ck_assert_uint_eq(obtained(), before);
+    wt_gate_open(gate);
+    free_rest(piece);
 }
 END_TEST
 
@@ -179,7 +243,10 @@ static Suite *own_suite(void)
         tcase, test_C1_C2_C3_blocks_side_by_side_serve_a_larger_request, 0,
         ROWS);
     tcase_add_loop_test(
-        tcase, test_C1_another_streams_memory_is_no_part_of_a_row, 0, 3);
+        tcase, test_C1_another_streams_memory_is_no_part_of_a_row, 0, 4);
+    tcase_add_loop_test(
+        tcase, test_C3_a_row_is_taken_until_growth_is_the_better_deal, 0, 2);
+    tcase_add_test(tcase, test_C2_others_are_asked_now_and_then);
     suite_add_tcase(suite, tcase);
     return suite;
 }
