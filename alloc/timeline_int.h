@@ -1,7 +1,9 @@
 /* timeline_int.h: what the files of the timelines share, and nobody else.
  *
- *   timeline.c       the tables, references, adopting; recording and retiring
- *   use.c            uses of a live block, and what a free makes of them
+ *   timeline.c       the tables, references, adopting, captures
+ *   timeline_retire.c  recording, waiting, retiring
+ *   use.c            uses of a live block
+ *   use_free.c       what a free makes of them
  *   batch.c          open batches: what gathers in them, and how they close
  *   timeline_poll.c  the queues of closed ones
  *
@@ -110,6 +112,34 @@ static inline wm_timeline *wm_use_bare_timeline(wm_use *use)
     return (wm_timeline *)(void *)((char *)use - 1);
 }
 
+static inline wm_timeline *wm_use_timeline(wm_use *use)
+{
+    return wm_use_is_bare(use) ? wm_use_bare_timeline(use) : use->timeline;
+}
+
+static inline wm_use *wm_use_next(const wm_use *use)
+{
+    return wm_use_is_bare(use) ? NULL : use->next_of_block;
+}
+
+static inline wm_use *wm_use_find(wm_use *from, const wm_use *until,
+                                  const wm_timeline *t)
+{
+    for (wm_use *use = from; use != until; use = wm_use_next(use)) {
+        if (wm_use_timeline(use) == t) {
+            return use;
+        }
+    }
+    return NULL;
+}
+
+/* What the thread that has the block recorded, or null. Acquire, for a thread
+ * that records as well: what made it is seen. */
+static inline wm_timeline *wm_block_own(wm_block *block)
+{
+    return atomic_load_explicit(&block->own, memory_order_acquire);
+}
+
 static inline bool wm_timelines_capture(wm_timelines *set)
 {
     return atomic_load_explicit(&set->captures, memory_order_relaxed) != 0;
@@ -138,6 +168,21 @@ static inline void wm_timeline_drop(wm_timelines *set, wm_timeline *t)
 {
     wm_timeline_drop_many(set, t, 1);
 }
+
+/* The tables; lock timelines. By the stream's id, by its name, which others may
+ * have had, by that of an adopted one; or null. */
+wm_timeline *wm_timeline_find_locked(wm_timelines *set, uint64_t id);
+wm_timeline *wm_timeline_find_stream_locked(wm_timelines *set,
+                                            warm_stream stream);
+wm_timeline *wm_timeline_find_adopted_locked(wm_timelines *set,
+                                             warm_stream stream);
+/* Out of all of them. */
+void wm_timeline_remove_locked(wm_timelines *set, wm_timeline *t);
+
+/* The end of an adopted stream at the address of another one, if there is one:
+ * it was destroyed and not retired. */
+void wm_timeline_bury_stale(wm_timelines *set, warm_stream stream,
+                            const wm_stream_info *info);
 
 /* Between begin and end the stream is not retired, so that it may be named to
  * the driver. False: it is retired, or about to be; its final event counts. */

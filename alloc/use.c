@@ -1,5 +1,5 @@
-/* use.c: streams that use a block: recorded while it is live, looked at when it
- * is freed. See timeline.h. */
+/* use.c: streams that use a block, recorded while it is live. See timeline.h.
+ */
 #include "alloc/magazine_hit.h"
 #include "alloc/private_pool.h"
 #include "alloc/timeline_int.h"
@@ -9,36 +9,10 @@
 
 /* ---- uses of a live block --------------------------------------------- */
 
-static wm_timeline *timeline_of(wm_use *use)
-{
-    return wm_use_is_bare(use) ? wm_use_bare_timeline(use) : use->timeline;
-}
-
-static wm_use *next_of(const wm_use *use)
-{
-    return wm_use_is_bare(use) ? NULL : use->next_of_block;
-}
-
 static bool is_default(warm_stream stream)
 {
     return stream == NULL || stream == WARM_STREAM_LEGACY ||
            stream == WARM_STREAM_PER_THREAD;
-}
-
-static wm_use *find_use(wm_use *from, const wm_use *until, const wm_timeline *t)
-{
-    for (wm_use *use = from; use != until; use = next_of(use)) {
-        if (timeline_of(use) == t) {
-            return use;
-        }
-    }
-    return NULL;
-}
-
-static wm_timeline *own_of(wm_block *block)
-{
-    /* Acquire, for a thread that records as well: what made it is seen. */
-    return atomic_load_explicit(&block->own, memory_order_acquire);
 }
 
 /* seen: the block's list. The block's own use may stand in an empty one only:
@@ -50,7 +24,7 @@ static wm_use *new_use(wm_block *block, wm_timeline *t, const wm_use *seen)
 
     /* Acquire pairs with the release in wm_use_end(): what another thread wrote
      * to first_use, and gave up, does not come after what is written now. */
-    if (seen != NULL || own_of(block) != NULL ||
+    if (seen != NULL || wm_block_own(block) != NULL ||
         atomic_exchange_explicit(&block->first_use_taken, true,
                                  memory_order_acquire)) {
         use = wm_meta_alloc(sizeof *use);
@@ -97,7 +71,7 @@ static warm_status push_use(wm_block *block, wm_use **use, wm_use *seen,
         memory_order_acquire)) {
         wm_use *now = (*use)->next_of_block;
 
-        if (find_use(now, seen, (*use)->timeline) != NULL) {
+        if (wm_use_find(now, seen, (*use)->timeline) != NULL) {
             *pushed = false;
             return WARM_OK;
         }
@@ -138,7 +112,7 @@ static warm_status add_use(wm_timelines *set, wm_block *block, wm_timeline *t,
                            wm_capture capture)
 {
     wm_use *first = atomic_load_explicit(&block->uses, memory_order_acquire);
-    wm_use *use = find_use(first, NULL, t);
+    wm_use *use = wm_use_find(first, NULL, t);
     /* A default stream means another stream in another thread or on another
      * device, from where the block may be freed: mark the point now. */
     bool defaults = is_default(t->stream) && capture == WM_CAPTURE_NONE;
@@ -175,7 +149,7 @@ static warm_status add_use(wm_timelines *set, wm_block *block, wm_timeline *t,
 static warm_status add_adopted(wm_timelines *set, wm_block *block,
                                wm_timeline *t)
 {
-    wm_timeline *own = own_of(block);
+    wm_timeline *own = wm_block_own(block);
     wm_use *seen = NULL;
 
     if (own == t) {
@@ -278,6 +252,8 @@ warm_status wm_timelines_use(wm_timelines *set, wm_block *block,
     return add_use(set, block, t, info.capture);
 }
 
+/* ---- for who asks later what a stream has passed ------------------------ */
+
 warm_status wm_timelines_meet(wm_timelines *set, warm_stream stream,
                               wm_timeline **timeline, bool *captured)
 {
@@ -358,214 +334,11 @@ void wm_timelines_use_known(wm_block *block, wm_timeline *timeline)
 unsigned wm_timelines_streams(wm_block *block)
 {
     wm_use *uses = atomic_load_explicit(&block->uses, memory_order_acquire);
-    const wm_timeline *own = own_of(block);
-    unsigned count = own != NULL && find_use(uses, NULL, own) == NULL;
+    const wm_timeline *own = wm_block_own(block);
+    unsigned count = own != NULL && wm_use_find(uses, NULL, own) == NULL;
 
-    for (wm_use *use = uses; use != NULL; use = next_of(use)) {
+    for (wm_use *use = uses; use != NULL; use = wm_use_next(use)) {
         count++;
     }
     return count;
-}
-
-/* ---- freeing ---------------------------------------------------------- */
-
-static void drop_event(wm_timelines *set, wm_use *use)
-{
-    if (use->event != NULL) {
-        wm_event_pool_put(set->events, use->timeline->device, use->event);
-        use->event = NULL;
-    }
-}
-
-/* Marks the stream's point of now. The driver failed: the stream is waited
- * for, or nobody knows. */
-static enum wm_uses mark_use(wm_timelines *set, wm_use *use)
-{
-    wm_timeline *t = use->timeline;
-    wm_capture capture = WM_CAPTURE_NONE;
-    warm_status status = wm_use_mark(set, use, t, &capture);
-
-    if (status != WARM_OK) {
-        status = wm_timeline_synchronize(set, t, &capture);
-        if (status != WARM_OK || capture == WM_CAPTURE_NONE) {
-            return status == WARM_OK ? WM_USES_NONE : WM_USES_LOST;
-        }
-    }
-    if (capture == WM_CAPTURE_BLOCKED) {
-        drop_event(set, use); /* to be recorded once it may be */
-    }
-    return capture == WM_CAPTURE_ACTIVE ? WM_USES_CAPTURED : WM_USES_PENDING;
-}
-
-/* A stream that is not adopted: its address, or a default stream, may stand
- * for another stream by now (row B6). */
-static enum wm_uses record_use(wm_timelines *set, wm_use *use)
-{
-    wm_stream_info info;
-    warm_status status =
-        wm_driver_stream_info(set->driver, use->timeline->stream, &info);
-
-    /* First: a stream that captures cannot be told from another one. */
-    if (status == WARM_OK && info.capture == WM_CAPTURE_ACTIVE) {
-        return WM_USES_CAPTURED;
-    }
-    if (status != WARM_OK || info.id != use->timeline->id) {
-        if (use->event != NULL) {
-            return WM_USES_PENDING;
-        }
-        (void)wm_fail(WARM_INVALID_STREAM, "a stream that uses it was "
-                                           "destroyed and not retired before");
-        return WM_USES_LOST;
-    }
-    if (info.capture == WM_CAPTURE_BLOCKED) {
-        drop_event(set, use);
-        return WM_USES_PENDING;
-    }
-    return mark_use(set, use);
-}
-
-static enum wm_uses prepare_use(wm_timelines *set, wm_use *use)
-{
-    wm_timeline *t = use->timeline;
-    bool adopted = wm_timeline_is_adopted(t);
-    enum wm_uses outcome;
-
-    if (adopted && use->event == NULL && !wm_timeline_is_retired(t) &&
-        !wm_timelines_capture(set)) {
-        return WM_USES_PENDING; /* it gathers */
-    }
-    if (!wm_timeline_begin_record(t)) {
-        drop_event(set, use); /* the final event is the later one */
-        if (!wm_timeline_is_retired(t) || !t->dead) {
-            return WM_USES_PENDING;
-        }
-        (void)wm_fail(WARM_DRIVER_ERROR, "the end of a stream that uses it "
-                                         "could not be recorded");
-        return WM_USES_LOST;
-    }
-    outcome = adopted ? mark_use(set, use) : record_use(set, use);
-    wm_timeline_end_record(t);
-    return outcome;
-}
-
-static void end_use(wm_timelines *set, wm_use *use)
-{
-    wm_timeline *t = timeline_of(use);
-
-    if (!wm_use_is_bare(use)) {
-        wm_use_end(set, use);
-    }
-    wm_timeline_drop(set, t);
-}
-
-static void end_uses(wm_timelines *set, wm_use *use)
-{
-    while (use != NULL) {
-        wm_use *next = next_of(use);
-
-        end_use(set, use);
-        use = next;
-    }
-}
-
-/* What is left of it: it may be the end of the list, or there is none. */
-static void end_own(wm_timelines *set, wm_block *block)
-{
-    wm_timeline *t = own_of(block);
-
-    if (t != NULL) {
-        atomic_store_explicit(&block->own, NULL, memory_order_relaxed);
-        wm_timeline_drop(set, t);
-    }
-}
-
-wm_use *wm_use_own(wm_block *block)
-{
-    wm_use *uses = atomic_load_explicit(&block->uses, memory_order_acquire);
-    wm_timeline *own = own_of(block);
-
-    /* Relaxed: the block is this thread's alone. */
-    if (own != NULL && uses == NULL) {
-        uses = wm_use_bare(own);
-        atomic_store_explicit(&block->own, NULL, memory_order_relaxed);
-        atomic_store_explicit(&block->uses, uses, memory_order_relaxed);
-    }
-    return uses;
-}
-
-void wm_timelines_forget(wm_timelines *set, wm_block *block)
-{
-    (void)wm_use_own(block);
-    end_uses(set, atomic_exchange_explicit(&block->uses, NULL,
-                                           memory_order_acquire));
-    end_own(set, block);
-}
-
-/* The use that a bare timeline stands for. */
-static wm_use *dress(wm_block *block, wm_use *use)
-{
-    wm_timeline *t = timeline_of(use);
-
-    block->first_use = (wm_use){.timeline = t, .block = block};
-    /* Relaxed: the block is FREEING, this thread's alone. */
-    atomic_store_explicit(&block->first_use_taken, true, memory_order_relaxed);
-    return &block->first_use;
-}
-
-/* What the thread that had the block recorded, beside the uses of others:
- * another one of them. Without memory its stream is waited for. */
-static enum wm_uses join_own(wm_timelines *set, wm_block *block, wm_use **uses)
-{
-    wm_timeline *t = own_of(block);
-    enum wm_uses outcome = WM_USES_NONE;
-    wm_use *use = NULL;
-
-    if (t != NULL && find_use(*uses, NULL, t) == NULL) {
-        use = wm_meta_alloc(sizeof *use);
-        if (use != NULL) {
-            *use =
-                (wm_use){.timeline = t, .block = block, .next_of_block = *uses};
-            wm_timeline_hold(t);
-            *uses = use;
-        } else if (wm_timeline_await(set, t) != WARM_OK) {
-            outcome = WM_USES_LOST;
-        }
-    }
-    end_own(set, block);
-    return outcome;
-}
-
-enum wm_uses wm_timelines_prepare(wm_timelines *set, wm_block *block)
-{
-    wm_use *use = wm_use_own(block);
-    enum wm_uses outcome = join_own(set, block, &use);
-    wm_use *kept = NULL;
-
-    if (atomic_load_explicit(&block->captured, memory_order_relaxed)) {
-        outcome = WM_USES_CAPTURED;
-    }
-    while (use != NULL) {
-        wm_use *next = next_of(use);
-        enum wm_uses one = outcome;
-
-        use = wm_use_is_bare(use) ? dress(block, use) : use;
-        if (outcome < WM_USES_LOST) {
-            one = prepare_use(set, use);
-        }
-        if (one == WM_USES_NONE) {
-            end_use(set, use);
-        } else {
-            use->next_of_block = kept;
-            kept = use;
-            outcome = one;
-        }
-        use = next;
-    }
-    if (outcome != WM_USES_PENDING) {
-        end_uses(set, kept);
-        kept = NULL;
-    }
-    /* Relaxed: see dress(). */
-    atomic_store_explicit(&block->uses, kept, memory_order_relaxed);
-    return outcome;
 }
