@@ -623,6 +623,37 @@ START_TEST(test_a_slot_that_outlives_its_stream)
 }
 END_TEST
 
+/* A slot that nobody could empty when its stream retired, since barriers are
+ * refused: what is closed in it cannot be asked for there any more. */
+START_TEST(test_B6_closed_batches_of_a_stream_that_retired)
+{
+    enum { FULL = 10 };
+    wm_gather_slot *slot;
+
+    if (WM_SECTION_SEQ_CST) {
+        return; /* visits cannot be refused */
+    }
+    become_steady(FULL, 256);
+    slot = slot_of(stream);
+    wt_stop(runtime, stream);
+    for (int i = 0; i < FULL + 1; i++) {
+        wt_free_used(take(), stream);
+    }
+    wt_refuse_barriers();
+    wt_ok(warm_stream_retire(runtime, stream));
+    ck_assert_uint_eq(slot->closed, 1);
+    (void)wm_gather_poll_mine(&runtime->pinned->space, wm_clock_ns());
+    ck_assert_uint_eq(slot->closed, 0);
+    ck_assert_uint_eq(slot->open.count, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, FULL + 1);
+    wt_go(runtime, stream);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    wt_runtime_end(runtime);
+    set_up(); /* a runtime that was born without barriers */
+}
+END_TEST
+
 static void *retire_it(void *status)
 {
     *(warm_status *)status = warm_stream_retire(runtime, stream);
@@ -794,6 +825,7 @@ int main(void)
     tcase_add_test(tcase,
                    test_a_stream_that_retires_empties_its_own_slots_only);
     tcase_add_test(tcase, test_a_slot_that_outlives_its_stream);
+    tcase_add_test(tcase, test_B6_closed_batches_of_a_stream_that_retired);
     tcase_add_test(tcase, test_what_comes_while_a_stream_retires);
     tcase_add_loop_test(tcase, test_a_poll_waits_for_who_closes_or_polls, 0, 2);
     tcase_add_test(tcase, test_a_capture_finds_nothing_gathered);

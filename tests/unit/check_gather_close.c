@@ -5,7 +5,6 @@
 #include "gather_bed.h"
 
 #include "runtime/base/meta.h"
-#include "wt_barrier.h"
 
 enum { FULL = 10 };
 
@@ -264,33 +263,6 @@ START_TEST(test_a_slot_with_closed_batches_is_emptied)
     check_references(stream, FULL + 1);
     check_pending(FULL + 2);
     wt_go(runtime, stream);
-}
-END_TEST
-
-/* A slot that nobody could empty when its stream retired, since barriers are
- * refused: what is closed in it cannot be asked for there any more. */
-START_TEST(test_B6_closed_batches_of_a_stream_that_retired)
-{
-    wm_gather_slot *slot = slot_of(stream);
-
-    if (WM_SECTION_SEQ_CST) {
-        return; /* visits cannot be refused */
-    }
-    wt_stop(runtime, stream);
-    fill();
-    wt_free_used(take(), stream);
-    wt_refuse_barriers();
-    wt_ok(warm_stream_retire(runtime, stream));
-    ck_assert_uint_eq(slot->closed, 1);
-    (void)wm_gather_poll_mine(&runtime->pinned->space, wm_clock_ns());
-    ck_assert_uint_eq(slot->closed, 0);
-    ck_assert_uint_eq(slot->open.count, 0);
-    check_pending(FULL + 1);
-    wt_go(runtime, stream);
-    wt_ok(warm_poll(runtime));
-    check_pending(0);
-    wt_runtime_end(runtime);
-    set_up(); /* a runtime that was born without barriers */
 }
 END_TEST
 
@@ -618,7 +590,6 @@ int main(void)
     tcase_add_test(tcase, test_a_thread_ends_with_closed_batches);
     tcase_add_loop_test(tcase, test_who_wants_batches_that_their_owner_asks_for,
                         0, 8);
-    tcase_add_test(tcase, test_B6_closed_batches_of_a_stream_that_retired);
     suite_add_tcase(suite, tcase);
     tcase = tcase_create("uses");
     tcase_add_checked_fixture(tcase, set_up, tear_down);

@@ -397,7 +397,9 @@ START_TEST(test_B11_a_trim_beside_a_slow_one_keeps_to_its_target)
     leave(bytes, 4);
     ck_assert_uint_eq(wt_memory_stats().held_bytes.current, 32 * MIB);
     wt_memory.ops.pinned_free = free_slowly;
+    wt_set(&act.late, false);
     wt_threads(2, trim_beside, NULL);
+    wt_set(&wt_memory.inside, false);
     wt_ok(act.status[0]);
     wt_ok(act.status[1]);
     ck_assert_uint_eq(act.bytes[0], 16 * MIB);
