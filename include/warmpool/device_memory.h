@@ -17,7 +17,8 @@
  * stays with it until it is retired (warm_stream_retire()) or the cache is
  * emptied. So it does for the default streams, which cannot be adopted. One
  * that goes on after it was retired is told as any other stream, for what was
- * allocated on it before.
+ * allocated on it before; what is allocated while it is retired is in its order
+ * or in nobody's.
  *
  * Threads keep what they free (option magazines), for each of the last eight
  * adopted streams that they allocated for, the legacy one among them: the next
@@ -43,10 +44,12 @@
  * and:
  *   - CUDA does not wait for work when such memory goes back. So warmpool does,
  *     for the streams, also those that freed blocks wait for before a request
- *     ends out of memory. What was freed in the order of a stream that is not
- *     adopted, or a default one but the legacy one of the thread's current
- *     device, goes only when the cache is emptied or trimmed: the device is
- *     waited for then, and no stream of it may capture, announced or not
+ *     ends out of memory: for adopted ones, and the ends of retired ones, but
+ *     for none that is not adopted, which may have gone. What was freed in the
+ *     order of such a one, or a default one but the legacy one of the thread's
+ *     current device, goes only when the cache is emptied or trimmed: the
+ *     device is waited for then, and no stream of it may capture, announced or
+ *     not
  *   - it cannot be shared with other processes (ipc.h), nor is it mapped for
  *     other devices; copies between devices work
  *   - a range counts as one segment while any memory is in it
@@ -165,7 +168,7 @@ WARM_API warm_status warm_device_empty_cache(warm_runtime *runtime, int device,
                                              size_t *released);
 
 /* The same, but stops once at most target bytes are held; largest idle segments
- * first. */
+ * first, and last those that the driver did not take before. */
 WARM_API warm_status warm_device_trim(warm_runtime *runtime, int device,
                                       size_t target, size_t *released);
 
