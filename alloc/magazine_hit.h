@@ -166,11 +166,15 @@ static inline __attribute__((always_inline)) void
 wm_magazine_count_free(wm_magazines *set, wm_block *block)
 {
     wm_magazine *m = &set->of[block->size_class];
+    int64_t bytes = m->bytes;
 
+    /* Loaded alone: with what lies beside it, which is stored next, it would
+     * have to wait for that store. */
+    __asm__("" : "+r"(bytes));
     wm_magazine_supply(set, m)->base--;
     m->low -= (intptr_t)sizeof(wm_entry);
-    set->bytes_base -= m->bytes;
-    set->bytes_low -= m->bytes;
+    set->bytes_base -= bytes;
+    set->bytes_low -= bytes;
     wm_magazine_note_give(set, m, wm_block_requested(block), set->lane != NULL);
 }
 
