@@ -34,7 +34,7 @@ void wm_gather_begin(wm_gather *gather, wm_gathered *open)
 static wm_gather_slot *slot_for(wm_magazines *set, const wm_block *block,
                                 wm_timeline *t)
 {
-    wm_gather_slot *slot = wm_gather_slot_of(&set->gather, t->stream);
+    wm_gather_slot *slot = wm_gather_slot_with(&set->gather, t);
 
     return timeline_of(slot) == t && block->bytes <= WM_GATHER_OTHERS &&
                    wm_arena_beside(block->segment->arena, set->arena) &&

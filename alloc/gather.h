@@ -77,6 +77,7 @@ typedef struct wm_gather {
     /* What has passed and the arena was not told of, since it settled; and how
      * much was there at most. */
     size_t passed, passed_bytes, most, most_bytes;
+    wm_gather_slot *last; /* looked for; of these: */
     wm_gather_slot slot[WM_GATHER_SLOTS];
 } wm_gather;
 

@@ -12,6 +12,27 @@ static inline wm_timeline *wm_gather_timeline(const wm_gather_slot *slot)
     return atomic_load_explicit(&slot->timeline, memory_order_relaxed);
 }
 
+/* The slot for a stream, if there is one, and for a timeline: most often that
+ * which was looked for last. Then what a hit has to know of its stream does not
+ * hang on the block. */
+static inline __attribute__((always_inline)) wm_gather_slot *
+wm_gather_slot_for(wm_gather *gather, warm_stream stream)
+{
+    if (wm_unlikely(gather->last->stream != stream)) {
+        gather->last = wm_gather_slot_of(gather, stream);
+    }
+    return gather->last;
+}
+
+static inline __attribute__((always_inline)) wm_gather_slot *
+wm_gather_slot_with(wm_gather *gather, const wm_timeline *t)
+{
+    if (wm_unlikely(wm_gather_timeline(gather->last) != t)) {
+        gather->last = wm_gather_slot_of(gather, t->stream);
+    }
+    return gather->last;
+}
+
 /* Records the stream on a block that is LIVE and of the window, by its state.
  * No read-modify-write: other threads record elsewhere (block.h). False: the
  * slow path. */
@@ -28,7 +49,7 @@ wm_gather_record(wm_window *window, wm_block *block, warm_stream stream)
     }
     /* There is a set: the state named it, and the section is open. */
     set = atomic_load_explicit(&window->magazines, memory_order_relaxed);
-    slot = wm_gather_slot_of(&set->gather, stream);
+    slot = wm_gather_slot_for(&set->gather, stream);
     t = wm_gather_timeline(slot);
     if (wm_likely(slot->stream == stream) && wm_likely(stream != NULL) &&
         wm_likely(!wm_timelines_capture(set->gather.timelines)) &&
@@ -90,7 +111,7 @@ wm_gather_has_slot(wm_magazines *set, const wm_block *block,
     if (wm_unlikely(own == NULL)) {
         return false; /* it was handed out anew since it was looked at */
     }
-    *slot = wm_gather_slot_of(&set->gather, own->stream);
+    *slot = wm_gather_slot_with(&set->gather, own);
     return wm_likely(wm_gather_timeline(*slot) == own);
 }
 

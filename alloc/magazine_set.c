@@ -190,6 +190,7 @@ static wm_magazines *begin_set(wm_space *space, wm_arena *home,
     }
     set->gather.timelines = space->timelines;
     set->gather.polled_by = space->polled_by;
+    set->gather.last = set->gather.slot;
     renumber(set, window);
     /* Release: who peeks at it under lock windows finds it made. */
     atomic_store_explicit(&window->magazines, set, memory_order_release);
