@@ -45,13 +45,14 @@ enum wm_rest {
 
 /* Embedded in a space; fields belong to background.c and ahead.c. */
 typedef struct wm_background {
-    struct wm_space *space;    /* const */
-    bool on;                   /* const: option background */
-    size_t reserve_bytes;      /* const: to be kept idle if on */
-    int reserve_node;          /* const */
+    /* What hits read: a line, in which little else is written. */
+    _Alignas(64) struct wm_space *space; /* const */
+    bool on;                             /* const: option background */
+    size_t reserve_bytes;                /* const: to be kept idle if on */
+    int reserve_node;                    /* const */
     _Atomic int rest;          /* enum wm_rest; written under the lock */
     _Atomic uint64_t retry_ns; /* the reserve is short, and not to be had */
-    wm_lock lock;              /* WM_RANK_BACKGROUND */
+    _Alignas(64) wm_lock lock; /* WM_RANK_BACKGROUND */
     wm_cond wake;              /* woken, or stop */
     wm_cond over;              /* a round is, or nothing is wanted any more */
     /* Lock background: */

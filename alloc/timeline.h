@@ -47,9 +47,10 @@ typedef struct wm_batch {
 } wm_batch;
 
 typedef struct wm_timelines {
-    warm_runtime *runtime; /* const */
-    wm_driver *driver;     /* const */
-    wm_event_pool *events; /* const */
+    /* What hits read: a line, in which nothing else is written. */
+    _Alignas(64) warm_runtime *runtime; /* const */
+    wm_driver *driver;                  /* const */
+    wm_event_pool *events;              /* const */
     /* const: the last queue has let go of PENDING blocks, chained by
      * next_done; stuck and captured tell what became of each. No lock held. */
     void (*finish)(wm_block *chain);
@@ -60,7 +61,7 @@ typedef struct wm_timelines {
     _Atomic unsigned captures;
     /* The highest of the lanes (lane.h) whose streams were retired. Relaxed:
      * see is_own() in use.c. */
-    _Atomic uint64_t retired;
+    _Alignas(64) _Atomic uint64_t retired;
     /* Of threads, that gather (gather.h). Relaxed: who must find what another
      * one freed was told of that, and so of its slot. */
     _Atomic size_t slots;
