@@ -153,14 +153,22 @@ static void streams(void *context, unsigned thread, uint64_t ops)
 /* ---- making them ready ----------------------------------------------------
  */
 
+/* Zeros in lines that no other thread writes. */
+static void *own_lines(size_t bytes)
+{
+    void *lines = aligned_alloc(64, (bytes + 63) / 64 * 64);
+
+    return lines != NULL ? memset(lines, 0, bytes) : NULL;
+}
+
 static bool make_worker(const work *w, unsigned thread, unsigned slots,
                         bool small)
 {
     worker *me = &w->worker[thread];
     uint64_t state = 12345 + (uint64_t)1000003 * thread;
 
-    me->live = calloc(slots, sizeof *me->live);
-    me->bytes = calloc(slots, sizeof *me->bytes);
+    me->live = own_lines(slots * sizeof *me->live);
+    me->bytes = own_lines(slots * sizeof *me->bytes);
     me->plan = calloc(PLAN, sizeof *me->plan);
     if (me->live == NULL || me->bytes == NULL || me->plan == NULL) {
         return false;
