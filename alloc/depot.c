@@ -62,7 +62,7 @@ unsigned wm_depot_put_locked(wm_arena *arena, unsigned size_class,
 }
 
 unsigned wm_depot_take_locked(wm_arena *arena, unsigned size_class,
-                              unsigned count, wm_state state, wm_entry *entries)
+                              unsigned count, wm_entry *entries)
 {
     wm_depot *depot = &arena->depot;
     unsigned have = wm_depot_count(depot, size_class);
@@ -73,7 +73,6 @@ unsigned wm_depot_take_locked(wm_arena *arena, unsigned size_class,
     }
     for (unsigned i = 0; i < count; i++) {
         entries[i] = depot->of[size_class][have - 1 - i];
-        wm_block_set_state(entries[i].block, state);
     }
     note(arena, size_class, -(int)count);
     return count;

@@ -41,10 +41,11 @@ unsigned wm_depot_put_locked(struct wm_arena *arena, unsigned size_class,
                              const wm_entry *entries, unsigned count,
                              size_t bytes_max);
 
-/* Hands out up to count blocks, in the given state. Answers how many. */
+/* Hands out up to count blocks, in the state that they have. Answers how many.
+ * What the caller makes of them it does without the lock: their records are in
+ * another processor's cache, most often, and each takes its time to come. */
 unsigned wm_depot_take_locked(struct wm_arena *arena, unsigned size_class,
-                              unsigned count, wm_state state,
-                              wm_entry *entries);
+                              unsigned count, wm_entry *entries);
 
 /* Joins all with their neighbours; false: there was none. */
 bool wm_depot_empty_locked(struct wm_arena *arena);

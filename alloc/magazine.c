@@ -56,6 +56,14 @@ static void set_batch(wm_magazines *set, wm_magazine *m)
     supply->missed_at = set->misses;
 }
 
+static void make_mine(const wm_magazines *set, const wm_magazine *m,
+                      unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        wm_block_set_state(m->top[i].block, set->cached);
+    }
+}
+
 /* Blocks of an arena, which may be a sibling of the set's own. */
 static unsigned bring(wm_magazines *set, wm_magazine *m, wm_arena *from,
                       enum wm_cut how, bool *cut)
@@ -75,14 +83,17 @@ static unsigned bring(wm_magazines *set, wm_magazine *m, wm_arena *from,
     count = set->lane != NULL
                 ? 0
                 : wm_depot_take_locked(from, size_class, depot_batch_of(set, m),
-                                       set->cached, m->top);
+                                       m->top);
     *cut = count == 0;
-    if (count == 0) {
+    if (*cut) {
         count = wm_arena_take_batch_locked(from, wm_magazines_lane(set, from),
                                            size_class, batch_of(set, m), how,
                                            set->cached, m->top);
     }
     wm_lock_release(&from->lock);
+    if (!*cut) {
+        make_mine(set, m, count);
+    }
     return count;
 }
 
@@ -97,8 +108,9 @@ static unsigned bring_beside(wm_magazines *set, wm_magazine *m, wm_arena *home)
         if (wm_depot_count(&a->depot, size_class) > 0) {
             wm_lock_acquire(&a->lock);
             count = wm_depot_take_locked(a, size_class, depot_batch_of(set, m),
-                                         set->cached, m->top);
+                                         m->top);
             wm_lock_release(&a->lock);
+            make_mine(set, m, count);
         }
     }
     return count;
