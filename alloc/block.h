@@ -188,8 +188,8 @@ struct wm_segment {
     bool whole;                  /* lock arena: it is one idle run */
     bool small;      /* const: for small requests; see wm_arena.small_max */
     bool apart;      /* lock arena: its idle runs are kept for large ones */
-    bool refused;    /* lock arena: the driver did not take it back, since it is
-                        wholly idle: others go before it */
+    bool refused;    /* lock arena: the driver did not take it back, and nothing
+                        of it was used since: others go before it */
     wm_block *first; /* its first run's record while detached */
     size_t unit;     /* const: it stretches by this (stretch.h); 0: not */
     size_t held;     /* lock arena: bytes that have memory; else all */

@@ -42,8 +42,9 @@ unsigned wm_depot_put_locked(struct wm_arena *arena, unsigned size_class,
                              size_t bytes_max);
 
 /* Hands out up to count blocks, in the state that they have. Answers how many.
- * What the caller makes of them it does without the lock: their records are in
- * another processor's cache, most often, and each takes its time to come. */
+ * What the caller makes of them it does without the lock, and until then they
+ * look as if the depot had them: their records are in another processor's
+ * cache, most often, and each takes its time to come. */
 unsigned wm_depot_take_locked(struct wm_arena *arena, unsigned size_class,
                               unsigned count, wm_entry *entries);
 

@@ -233,6 +233,9 @@ void wm_magazine_give_block_locked(wm_magazines *set, wm_block *block)
         at++;
     }
     wm_assert(at < count);
+    if (at == count) {
+        return; /* its pointer was freed more than twice */
+    }
     memmove(entry + at, entry + at + 1, (count - at - 1) * sizeof *entry);
     note_gone(set, m, 1);
     wm_arena_put_locked(block->segment->arena, block);

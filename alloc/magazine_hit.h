@@ -109,11 +109,12 @@ wm_magazine_pop(wm_magazines *set, size_t bytes, bool laned)
                                 bytes, laned);
 }
 
-/* Where a class is empty, one of the next two will do, a quarter larger at
- * most, and of large sizes of a lane the next: to cut one costs thirty times as
- * much as a hit. A request finds one of three much more often than one of one;
- * what is kept need not be as much for that, so that less is held (see
- * tests/bench/PROFILE.md). Small and large requests stay apart. */
+/* Where a class is empty, one of the next two will do, and of large sizes of a
+ * lane the next: to cut one costs thirty times as much as a hit. A request
+ * finds one of three much more often than one of one; what is kept need not be
+ * as much for that, so that less is held (tests/bench/PROFILE.md). Page-locked
+ * memory of more than an eighth above the request will not do (row B8). Small
+ * and large requests stay apart. */
 enum { WM_LARGER = 2, WM_LARGER_LANED_BYTES = 256 << 10 };
 
 static inline const wm_entry *wm_magazine_pop_larger(wm_magazines *set,
@@ -126,7 +127,9 @@ static inline const wm_entry *wm_magazine_pop_larger(wm_magazines *set,
 
     for (int i = laned && bytes > WM_LARGER_LANED_BYTES ? 1 : WM_LARGER;
          i > 0 && entry == NULL; i--) {
-        if (++m >= end || m->sort != sort) {
+        if (++m >= end || m->sort != sort ||
+            (!laned && bytes > WM_PAGE &&
+             (size_t)m->bytes > bytes + bytes / 8)) {
             break;
         }
         entry = wm_magazine_pop_from(set, m, bytes, laned);

@@ -82,12 +82,13 @@ typedef struct row {
     unsigned own; /* of the set in it; 0: there is no row */
 } row;
 
-/* A row that is good enough: no better one is looked for. */
-enum { FEW_BLOCKS = 2 };
+/* A row that is good enough: no better one is looked for. And one of more
+ * blocks is not worth their misses; nor is a look at it, with lock arena. */
+enum { FEW_BLOCKS = 2, MOST_BLOCKS = 32 };
 
-/* From a run of the set's on, and what is idle before it. */
+/* From a run of the set's on, and what is idle before it. most: of the set. */
 static row row_at_locked(const wm_magazines *set, const wm_arena *arena,
-                         wm_block *block, size_t bytes)
+                         wm_block *block, size_t bytes, unsigned most)
 {
     row found = {.first = block};
     size_t sum = 0;
@@ -98,7 +99,9 @@ static row row_at_locked(const wm_magazines *set, const wm_arena *arena,
     for (wm_block *run = found.first; run != NULL && sum < bytes;
          run = run->after) {
         if (is_own(set, run)) {
-            found.own++;
+            if (found.own++ == most) {
+                break;
+            }
         } else if (!wm_run_may_have(arena, block->lane, run)) {
             break;
         }
@@ -113,9 +116,11 @@ static row row_at_locked(const wm_magazines *set, const wm_arena *arena,
 static bool may_begin(const wm_magazines *set, const wm_arena *arena,
                       const wm_lane *lane, const wm_block *block, size_t bytes)
 {
-    return block->slab == NULL && block->segment->arena == arena &&
+    /* First that it is the set's: an entry may be stale. */
+    return is_own(set, block) && block->slab == NULL &&
+           block->segment->arena == arena && block->segment->bytes >= bytes &&
            block->segment->small == is_small(arena, bytes) &&
-           !block->segment->apart && is_own(set, block) && block->lane == lane;
+           !block->segment->apart && block->lane == lane;
 }
 
 /* That of the fewest blocks, or of few enough; large ones are looked at
@@ -124,6 +129,7 @@ static row find_row_locked(const wm_magazines *set, const wm_arena *arena,
                            const wm_lane *lane, size_t bytes)
 {
     row best = {.own = 0};
+    unsigned most = MOST_BLOCKS;
 
     for (unsigned i = WM_CLASSES; i-- > 0;) {
         const wm_magazine *m = &set->of[i];
@@ -131,11 +137,12 @@ static row find_row_locked(const wm_magazines *set, const wm_arena *arena,
         for (const wm_entry *entry = wm_magazine_first(m); entry < m->top;
              entry++) {
             row one = may_begin(set, arena, lane, entry->block, bytes)
-                          ? row_at_locked(set, arena, entry->block, bytes)
+                          ? row_at_locked(set, arena, entry->block, bytes, most)
                           : (row){.own = 0};
 
-            if (one.own > 0 && (best.own == 0 || one.own < best.own)) {
+            if (one.own > 0) {
                 best = one;
+                most = one.own - 1;
             }
         }
         if (best.own > 0 && best.own <= FEW_BLOCKS) {

@@ -383,6 +383,7 @@ wm_block *wm_run_take_locked(wm_arena *arena, wm_lane *lane, size_t bytes,
     }
     wm_fit_remove(wm_run_bins(block), block);
     wm_segment_note_whole_locked(arena, block->segment, false);
+    block->segment->refused = false;
     if (block->bytes > bytes) {
         split_locked(arena, block, bytes);
     }
@@ -421,7 +422,6 @@ void wm_run_join_locked(wm_arena *arena, wm_block *block)
         block->segment->apart =
             block->segment->own && block->bytes >= APART_MIN;
         block->segment->idle_since_ns = wm_clock_ns();
-        block->segment->refused = false;
         wm_segment_note_whole_locked(arena, block->segment, true);
     }
     wm_fit_insert(wm_run_bins(block), block);

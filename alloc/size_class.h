@@ -5,7 +5,7 @@
  *   above              whole pages                   class 88
  *
  * From 4 KiB on a class is at most 12.5 % larger than the request; a block of
- * a device may be of one of the next two classes (magazine_lane.h). Classes
+ * a device may be of one of the next two classes (magazine_hit.h). Classes
  * under WM_SLAB_LIMIT are slots of a slab, the others runs of pages; from
  * there on every class is a whole number of pages. Pure functions. */
 #ifndef WM_SIZE_CLASS_H

@@ -75,6 +75,16 @@ void wm_space_collect(wm_space *space)
     wm_space_say_ends(space);
 }
 
+void wm_space_collect_gathered(wm_space *space)
+{
+    if ((!space->traits->laned &&
+         wm_gather_fetch(space->timelines, NULL, UINT64_MAX)) ||
+        wm_timelines_unasked(space->timelines)) {
+        wm_timelines_poll_queued(space->timelines);
+        wm_space_say_ends(space);
+    }
+}
+
 void wm_space_poll_now(wm_space *space)
 {
     wm_space_collect(space);

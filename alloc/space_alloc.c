@@ -127,16 +127,6 @@ static warm_status share_and_take(wm_space *space, const wm_request *request,
     return *block != NULL ? WARM_OK : WARM_OUT_OF_MEMORY;
 }
 
-/* What threads have freed and told nobody of. To look takes a barrier, 26 us,
- * in which others stand still: a growth is worth it, not every miss. */
-static void collect_gathered(wm_space *space)
-{
-    if (wm_gather_fetch(space->timelines, NULL, UINT64_MAX)) {
-        wm_timelines_poll_queued(space->timelines);
-        wm_space_say_ends(space);
-    }
-}
-
 /* The ladder below a cache that misses (row B12). */
 static warm_status climb(wm_space *space, const wm_request *request,
                          wm_block **block)
@@ -149,7 +139,7 @@ static warm_status climb(wm_space *space, const wm_request *request,
         note_miss(space, NULL, request);
         wm_space_poll_now(space);
     } else {
-        collect_gathered(space);
+        wm_space_collect_gathered(space);
     }
     *block = take(request);
     if (*block == NULL && wm_spill_is_futile(space, request)) {
@@ -294,9 +284,11 @@ static wm_block *take_quietly(wm_space *space, const wm_request *request)
 
     warm_last_error(&before);
     block = take_passed(space, request);
-    if (block == NULL && wm_magazines_reclaim(space, request, false, &block) &&
-        block != NULL) {
-        wm_magazines_adopt(space, request, block);
+    if (block == NULL) {
+        (void)wm_magazines_reclaim(space, request, false, &block);
+        if (block != NULL) {
+            wm_magazines_adopt(space, request, block);
+        }
     }
     wm_error_restore(&before);
     wm_cancel_restore(cancel);

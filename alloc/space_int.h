@@ -33,4 +33,9 @@ void wm_space_poll_now(wm_space *space);
  * some. No lock held. */
 bool wm_space_ask_callbacks(wm_space *space, size_t bytes);
 
+/* Asks for what threads have freed and told nobody of, as far as nobody has
+ * since it came. To look takes a barrier, 26 us, in which others stand still:
+ * a growth is worth that, or what they keep; not every miss. */
+void wm_space_collect_gathered(wm_space *space);
+
 #endif

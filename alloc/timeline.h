@@ -122,6 +122,9 @@ void wm_timelines_forget(wm_timelines *set, wm_block *block);
  * waits for a stream. Queued: but for what threads have gathered. */
 void wm_timelines_poll(wm_timelines *set);
 void wm_timelines_poll_queued(wm_timelines *set);
+/* Whether a queue has entries that none of those has asked for since the first
+ * came. */
+bool wm_timelines_unasked(wm_timelines *set);
 
 /* Asks at most count queues, the one asked longest ago first, and closes
  * batches only that are old, or worth their event by what is in them. now: the

@@ -39,6 +39,7 @@ struct wm_timeline {
     /* lock timelines */
     bool in_table;
     bool announced;        /* one of set->captures */
+    bool unasked;          /* in no round since it is busy */
     uint64_t round;        /* when it was polled last */
     uint64_t announcement; /* at which its batches were closed last */
     uint64_t busy_since;

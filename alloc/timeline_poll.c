@@ -305,6 +305,7 @@ void wm_timeline_make_busy(wm_timelines *set, wm_timeline *t, uint64_t since)
         t->busy = true;
         wm_lock_release(&t->lock);
         t->busy_since = since;
+        t->unasked = true;
         if (since == 0) {
             append_locked(set, t);
         } else {
@@ -331,6 +332,19 @@ bool wm_timelines_any(wm_timelines *set)
            atomic_load_explicit(&set->slots, memory_order_relaxed) > 0;
 }
 
+bool wm_timelines_unasked(wm_timelines *set)
+{
+    const wm_timeline *t;
+
+    wm_lock_acquire(&set->lock);
+    t = set->busy_head;
+    while (t != NULL && !t->unasked) {
+        t = t->next_busy;
+    }
+    wm_lock_release(&set->lock);
+    return t != NULL;
+}
+
 /* The first busy one that was not asked in this round, or the first at all
  * for round UINT64_MAX; with a reference, and now the last of the list. */
 static wm_timeline *next_busy(wm_timelines *set, uint64_t round)
@@ -348,6 +362,7 @@ static wm_timeline *next_busy(wm_timelines *set, uint64_t round)
         append_locked(set, t);
         if (round != UINT64_MAX) {
             t->round = round;
+            t->unasked = false;
         }
     }
     wm_lock_release(&set->lock);

@@ -1,7 +1,7 @@
 /* counter.h: a count that many threads raise and few read.
  *
- * Each thread adds to one of a few cache lines; a read sums them. The sum is
- * exact once the writers are quiet. */
+ * Each processor has one of a few cache lines, to which threads add that run
+ * there; a read sums them. The sum is exact once the writers are quiet. */
 #ifndef WM_COUNTER_H
 #define WM_COUNTER_H
 
@@ -16,7 +16,7 @@ typedef struct wm_counter {
     } shard[WM_COUNTER_SHARDS];
 } wm_counter;
 
-/* The calling thread's shard. */
+/* That of the processor on which the calling thread is. */
 unsigned wm_counter_shard(void);
 
 /* Relaxed: a count orders nothing. */

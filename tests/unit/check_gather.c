@@ -5,6 +5,8 @@
 
 #include "wt_barrier.h"
 
+#include "alloc/space_int.h"
+
 /* ---- bounds ------------------------------------------------------------ */
 
 /* The first record makes the slot; after that frees gather in it until there
@@ -457,6 +459,84 @@ START_TEST(test_a_miss_finds_what_an_idle_thread_gathered)
 }
 END_TEST
 
+/* And what another thread that misses as well has just taken from them, and not
+ * asked for yet. What was asked for is not asked for again. */
+START_TEST(test_B12_a_miss_asks_for_what_another_one_fetched)
+{
+    wm_space *space = &runtime->pinned->space;
+    struct idler idler;
+    uint64_t queries;
+
+    idle_begin(&idler, 3);
+    ck_assert(!wm_timelines_unasked(timelines()));
+    ck_assert(wm_gather_fetch(timelines(), NULL, UINT64_MAX));
+    ck_assert(wm_timelines_unasked(timelines()));
+    if (_i == 1) {
+        wt_stop(runtime, stream);
+    }
+    wm_space_collect_gathered(space);
+    ck_assert(!wm_timelines_unasked(timelines()));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current,
+                      _i == 0 ? 0 : 3);
+    queries =
+        wt_calls(runtime, "stream_passed") + wt_calls(runtime, "event_passed");
+    wm_space_collect_gathered(space);
+    ck_assert_uint_eq(wt_calls(runtime, "stream_passed") +
+                          wt_calls(runtime, "event_passed"),
+                      queries);
+    if (_i == 1) {
+        wt_go(runtime, stream);
+    }
+    idle_end(&idler);
+}
+END_TEST
+
+/* What an idle thread gathered is taken before what it keeps. */
+static void *gather_and_keep(void *argument)
+{
+    struct idler *idler = argument;
+    void *block[5] = {NULL};
+
+    for (int i = 0; i < 5 && idler->status == WARM_OK; i++) {
+        idler->status = warm_pinned_alloc(
+            runtime, i == 0 ? 512 << 10 : 64 << 10, &block[i]);
+    }
+    if (idler->status == WARM_OK) {
+        idler->status = warm_record_stream(block[0], stream);
+    }
+    for (int i = 0; i < 5; i++) {
+        (void)warm_free(block[i]);
+    }
+    pthread_barrier_wait(&idler->barrier);
+    pthread_barrier_wait(&idler->barrier);
+    idler->left =
+        (size_t)wm_magazines_bytes(atomic_load(&wm_window_mine()->magazines));
+    return NULL;
+}
+
+START_TEST(test_what_others_gather_goes_before_what_they_keep)
+{
+    struct idler idler = {.blocks = 0};
+    void *rest, *block = NULL;
+
+    reopen(&(warm_options){.size = sizeof(warm_options),
+                           .device = "host",
+                           .arenas = 1,
+                           .segment = 1 << 20});
+    rest = wt_pinned(runtime, 256 << 10);
+    pthread_barrier_init(&idler.barrier, NULL, 2);
+    ck_assert_int_eq(
+        pthread_create(&idler.thread, NULL, gather_and_keep, &idler), 0);
+    idle_await(&idler);
+    wt_ok(warm_pinned_alloc(runtime, 512 << 10, &block));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).driver_alloc.count, 1);
+    idle_end(&idler);
+    ck_assert_uint_eq(idler.left, 4 * (64 << 10));
+    wt_ok(warm_free(rest));
+    wt_ok(warm_free(block));
+}
+END_TEST
+
 /* As long as there is something else no thread is interrupted for it. */
 START_TEST(test_a_miss_leaves_alone_what_others_gather)
 {
@@ -818,6 +898,9 @@ int main(void)
     tcase_add_loop_test(tcase, test_who_is_steady_asks_for_nobody_else, 0, 3);
     tcase_add_loop_test(tcase, test_a_miss_finds_what_an_idle_thread_gathered,
                         0, 2);
+    tcase_add_loop_test(
+        tcase, test_B12_a_miss_asks_for_what_another_one_fetched, 0, 2);
+    tcase_add_test(tcase, test_what_others_gather_goes_before_what_they_keep);
     tcase_add_test(tcase, test_a_miss_leaves_alone_what_others_gather);
     tcase_add_test(tcase, test_a_miss_that_fills_a_batch_asks_nobody_else);
     tcase_add_test(tcase, test_a_thread_ends_with_open_slots);

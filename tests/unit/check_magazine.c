@@ -848,19 +848,28 @@ START_TEST(test_B14_totals_are_exact_and_reset)
 END_TEST
 
 /* Where nothing of its size is kept a request takes what is up to two classes
- * larger, without a lock, and nothing larger. */
-START_TEST(test_a_block_of_the_next_two_classes_will_do)
+ * larger, and of more than 4 KiB not an eighth more than the request, without a
+ * lock; and nothing larger. */
+START_TEST(test_B8_a_block_of_the_next_two_classes_will_do)
 {
     enum { KIB = 1 << 10 };
     static const struct {
         size_t kept, asked;
         bool serves;
-    } row[] = {{72 * KIB, 64 * KIB, true},    {80 * KIB, 64 * KIB, true},
-               {88 * KIB, 64 * KIB, false},   {72 * KIB, 72 * KIB + 1, false},
-               {576 * KIB, 512 * KIB, true},  {640 * KIB, 512 * KIB, true},
-               {704 * KIB, 512 * KIB, false}, {1024 * KIB, 896 * KIB, true},
-               {1024 * KIB, 897 * KIB, true}, {1024 * KIB, 832 * KIB, false},
-               {1024 * KIB, 1000 * KIB, true}};
+    } row[] = {{72 * KIB, 64 * KIB, true},
+               {72 * KIB, 63 * KIB, false},
+               {80 * KIB, 72 * KIB, true},
+               {80 * KIB, 71 * KIB, false},
+               {80 * KIB, 64 * KIB, false},
+               {72 * KIB, 72 * KIB + 1, false},
+               {576 * KIB, 512 * KIB, true},
+               {576 * KIB, 511 * KIB, false},
+               {1024 * KIB, 960 * KIB, true},
+               {1024 * KIB, 911 * KIB, true},
+               {1024 * KIB, 910 * KIB, false},
+               {1536, 1024, true},
+               {2048, 1024, true},
+               {2560, 1024, false}};
     void *kept = take(row[_i].kept), *block;
     uint64_t locks;
 
@@ -872,6 +881,8 @@ START_TEST(test_a_block_of_the_next_two_classes_will_do)
     ck_assert_uint_eq(wm_space_find(block)->bytes,
                       row[_i].serves ? row[_i].kept
                                      : wm_size_round(row[_i].asked));
+    ck_assert(row[_i].asked <= WM_PAGE ||
+              8 * wm_space_find(block)->bytes <= 9 * row[_i].asked);
     ck_assert_uint_eq(wt_pinned_stats(runtime).requested_bytes.current,
                       row[_i].asked);
     ck_assert_uint_eq(wt_pinned_stats(runtime).block_bytes.current,
@@ -1172,8 +1183,8 @@ int main(void)
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
         tcase_add_test(tcase, tests[i]);
     }
-    tcase_add_loop_test(tcase, test_a_block_of_the_next_two_classes_will_do, 0,
-                        11);
+    tcase_add_loop_test(tcase, test_B8_a_block_of_the_next_two_classes_will_do,
+                        0, 14);
     tcase_add_loop_test(tcase, test_B14_peaks_do_not_miss_what_is_not_settled,
                         0, 2);
     suite_add_tcase(suite, tcase);
