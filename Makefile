@@ -196,11 +196,12 @@ MEMCHECK_SHARED := check_ahead check_arena check_batch check_depot \
     check_sibling check_sized check_snapshot check_space check_spaces \
     check_storage check_stretch check_timeline check_trace check_traced
 # On the stand-in only what does not run on the host device: the sanitizers run
-# the others there.
+# the others there. First, since it takes longest.
 run-valgrind: test-programs
 	@CK_EXCLUDE_TAGS=programs $(RUN) -t 900 -b valgrind -w '$(MEMCHECK)' \
-	    -n '$(MEMCHECK_SHARED)' $(HOST_RUNS) \
-	    $(filter-out $(HOST_RUNS:host:%=standin:%),$(STANDIN_RUNS))
+	    -n '$(MEMCHECK_SHARED)' \
+	    $(filter-out $(HOST_RUNS:host:%=standin:%),$(STANDIN_RUNS)) \
+	    $(HOST_RUNS)
 
 valgrind: need-check
 	@tests/need.sh valgrind
