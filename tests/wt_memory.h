@@ -166,7 +166,7 @@ static inline void wt_memory_end(void)
     ck_assert_uint_eq(wt_memory.obtained - wt_memory.returned,
                       wt_memory_stats().segments.current);
     wt_runtime_end(wt_memory.runtime);
-    wt_memory.breaks = false;
+    wt_memory.closed = wt_memory.inside = wt_memory.breaks = false;
     wt_memory.refusing = 0;
 }
 
