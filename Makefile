@@ -187,14 +187,14 @@ MEMCHECK_SHARED := check_ahead check_arena check_batch check_depot \
     check_device_fault check_device_memory check_device_sibling \
     check_event_pool check_expandable check_fit check_gather_close \
     check_growth check_handle_map check_handles check_history \
-    check_host_capture check_host_event check_host_stream check_ipc \
-    check_ipc_fault check_lane check_lanes check_lease check_magazine \
-    check_magazine_lane check_meter check_numa check_options check_order \
-    check_order_wait check_pageable check_pinned_fault check_pool \
-    check_pool_edge check_prewarm check_private_fault check_private_pool \
-    check_random check_reserve check_runtime check_shared_order \
-    check_sibling check_sized check_snapshot check_space check_spaces \
-    check_storage check_stretch check_timeline check_trace check_traced
+    check_host_capture check_host_event check_host_stream check_lane \
+    check_lanes check_lease check_magazine check_magazine_lane check_meter \
+    check_numa check_options check_order check_order_wait check_pageable \
+    check_pinned_fault check_pool check_pool_edge check_prewarm \
+    check_private_fault check_private_pool check_random check_reserve \
+    check_runtime check_shared_order check_sibling check_sized check_snapshot \
+    check_space check_spaces check_storage check_stretch check_timeline \
+    check_trace check_traced
 # On the stand-in only what does not run on the host device: the sanitizers run
 # the others there. First, since it takes longest.
 run-valgrind: test-programs
