@@ -52,8 +52,9 @@ struct meeting {
 static void query_often(void *argument, unsigned index)
 {
     struct meeting *m = argument;
+    const unsigned many = wt_scaled(CALLS);
 
-    for (int i = 0; i < CALLS; i++) {
+    for (unsigned i = 0; i < many; i++) {
         m->passed[index] += wm_driver_event_query(m->d, m->event) == WARM_OK;
     }
 }
