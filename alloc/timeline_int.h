@@ -204,6 +204,11 @@ warm_status wm_timeline_await(wm_timelines *set, wm_timeline *t);
  * comes.
  */
 void wm_timeline_make_busy(wm_timelines *set, wm_timeline *t, uint64_t since);
+/* The first busy one that was not asked in this round, or the first at all
+ * for round UINT64_MAX; with a reference, and now the last of the list. */
+wm_timeline *wm_timeline_next_busy(wm_timelines *set, uint64_t round);
+/* After it was asked: left: something is in it yet. Drops the reference. */
+void wm_timeline_end_turn(wm_timelines *set, wm_timeline *t, bool left);
 
 /* Records on t's stream, with a fresh event if the use has none. *capture is
  * written on success; nothing was recorded if it is not NONE. */

@@ -257,151 +257,6 @@ bool wm_timeline_poll_ripe(wm_timelines *set, wm_timeline *t, uint64_t now,
     return poll.done != NULL;
 }
 
-/* ---- the busy list ---------------------------------------------------- */
-
-/* After previous, or first. */
-static void insert_after_locked(wm_timelines *set, wm_timeline *t,
-                                wm_timeline *previous)
-{
-    wm_timeline **link =
-        previous != NULL ? &previous->next_busy : &set->busy_head;
-
-    t->previous_busy = previous;
-    t->next_busy = *link;
-    *(t->next_busy != NULL ? &t->next_busy->previous_busy : &set->busy_tail) =
-        t;
-    *link = t;
-}
-
-static void append_locked(wm_timelines *set, wm_timeline *t)
-{
-    insert_after_locked(set, t, set->busy_tail);
-}
-
-static void unlink_locked(wm_timelines *set, wm_timeline *t)
-{
-    *(t->previous_busy != NULL ? &t->previous_busy->next_busy
-                               : &set->busy_head) = t->next_busy;
-    *(t->next_busy != NULL ? &t->next_busy->previous_busy : &set->busy_tail) =
-        t->previous_busy;
-}
-
-/* After all but those that are younger, and came out of order. */
-static void insert_by_age_locked(wm_timelines *set, wm_timeline *t)
-{
-    wm_timeline *previous = NULL;
-
-    for (wm_timeline *at = set->busy_head; at != NULL; at = at->next_busy) {
-        previous = at->busy_since <= t->busy_since ? at : previous;
-    }
-    insert_after_locked(set, t, previous);
-}
-
-void wm_timeline_make_busy(wm_timelines *set, wm_timeline *t, uint64_t since)
-{
-    wm_lock_acquire(&set->lock);
-    if (!t->busy) {
-        wm_lock_acquire(&t->lock);
-        t->busy = true;
-        wm_lock_release(&t->lock);
-        t->busy_since = since;
-        t->unasked = true;
-        if (since == 0) {
-            append_locked(set, t);
-        } else {
-            insert_by_age_locked(set, t);
-        }
-        set->busy++;
-    }
-    wm_lock_release(&set->lock);
-}
-
-size_t wm_timelines_busy(wm_timelines *set)
-{
-    size_t busy;
-
-    wm_lock_acquire(&set->lock);
-    busy = set->busy;
-    wm_lock_release(&set->lock);
-    return busy;
-}
-
-bool wm_timelines_any(wm_timelines *set)
-{
-    return wm_timelines_busy(set) > 0 ||
-           atomic_load_explicit(&set->slots, memory_order_relaxed) > 0;
-}
-
-bool wm_timelines_unasked(wm_timelines *set)
-{
-    const wm_timeline *t;
-
-    wm_lock_acquire(&set->lock);
-    t = set->busy_head;
-    while (t != NULL && !t->unasked) {
-        t = t->next_busy;
-    }
-    wm_lock_release(&set->lock);
-    return t != NULL;
-}
-
-/* The first busy one that was not asked in this round, or the first at all
- * for round UINT64_MAX; with a reference, and now the last of the list. */
-static wm_timeline *next_busy(wm_timelines *set, uint64_t round)
-{
-    wm_timeline *t;
-
-    wm_lock_acquire(&set->lock);
-    t = set->busy_head;
-    while (t != NULL && t->round >= round) {
-        t = t->next_busy;
-    }
-    if (t != NULL) {
-        wm_timeline_hold(t);
-        unlink_locked(set, t);
-        append_locked(set, t);
-        if (round != UINT64_MAX) {
-            t->round = round;
-            t->unasked = false;
-        }
-    }
-    wm_lock_release(&set->lock);
-    return t;
-}
-
-wm_timeline *wm_timeline_rotate(wm_timelines *set)
-{
-    return next_busy(set, UINT64_MAX);
-}
-
-/* Off the busy list if nothing is left. An entry that is added now finds the
- * flag down and puts it back on. One that another thread asks stays for it to
- * drop: a call that waits for what had passed must find it. */
-static void drop_polled(wm_timelines *set, wm_timeline *t)
-{
-    bool empty;
-
-    wm_lock_acquire(&set->lock);
-    wm_lock_acquire(&t->lock);
-    empty = t->busy && t->head == NULL && t->open.count == 0 && !t->polled &&
-            t->closing == 0;
-    if (empty) {
-        t->busy = false;
-    }
-    wm_lock_release(&t->lock);
-    if (empty) {
-        unlink_locked(set, t);
-        set->busy--;
-    }
-    wm_lock_release(&set->lock);
-    wm_timeline_drop(set, t);
-}
-
-static void end_turn(wm_timelines *set, wm_timeline *t, bool left)
-{
-    (left ? wm_timeline_drop : drop_polled)(set, t);
-}
-
 /* ---- rounds ----------------------------------------------------------- */
 
 /* True: a round begins, and is the caller's. False: one that began after the
@@ -445,8 +300,8 @@ void wm_timelines_poll_queued(wm_timelines *set)
     if (!begin_round(set, &round)) {
         return;
     }
-    while ((t = next_busy(set, round)) != NULL) {
-        end_turn(set, t, poll_all(set, t));
+    while ((t = wm_timeline_next_busy(set, round)) != NULL) {
+        wm_timeline_end_turn(set, t, poll_all(set, t));
     }
     end_round(set);
 }
@@ -489,7 +344,7 @@ void wm_timelines_poll_some(wm_timelines *set, unsigned count,
             wm_timeline_drop(set, t);
         } else {
             (void)wm_timeline_poll_ripe(set, t, now, NULL, &left);
-            end_turn(set, t, left);
+            wm_timeline_end_turn(set, t, left);
         }
         count--;
     }
@@ -524,6 +379,6 @@ void wm_timelines_forget_entries(wm_timelines *set)
         }
         poll.done = NULL;
         (void)end_poll(set, t, NULL, &poll);
-        drop_polled(set, t);
+        wm_timeline_end_turn(set, t, false);
     }
 }

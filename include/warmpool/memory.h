@@ -7,8 +7,11 @@
  *
  * Sizes. Requests are rounded to size classes, eight to a doubling: at most
  * 12.5 % above the request from 4 KiB on, and to whole pages from 4 MiB on.
- * Smaller ones are rounded to a multiple of 512 bytes. Blocks are aligned to
- * 512 bytes, those of whole pages to 4096. Memory is not cleared.
+ * Smaller ones are rounded to a multiple of 512 bytes. Where the thread has
+ * nothing idle of a class one of the next two serves, within the same 12.5 %,
+ * or for a smaller request up to 1024 bytes more; warm_block_get_info() tells.
+ * Blocks are aligned to 512 bytes, those of whole pages to 4096. Memory is not
+ * cleared.
  *
  * Nodes. On a machine with several NUMA nodes every node has a cache of its
  * own. Nodes have the operating system's numbers, as in numactl, in CUDA's
