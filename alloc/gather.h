@@ -15,10 +15,10 @@
  * free it at the same time, by mistake. What a slot has is a front of the
  * timeline's own: it goes there when the slot is wanted for another stream,
  * when the thread ends, or when somebody else wants it there: before memory is
- * obtained (not for every miss: it takes a barrier), when a stream retires or
- * captures, when all is polled. All bounds of batches hold for each slot, which
- * has a part of them; all where nobody else gathers for the stream, and the
- * thread's memory is steady: nobody looks for it then.
+ * obtained, or taken from others (not for every miss: it takes a barrier), when
+ * a stream retires or captures, when all is polled. All bounds of batches hold
+ * for each slot, which has a part of them; all where nobody else gathers for
+ * the stream, and the thread's memory is steady: nobody looks for it then.
  *
  * A block in a slot is GATHERED: its arena counts it as if its caller had it,
  * until it is told so, if ever: what passes before that adds to the totals of
