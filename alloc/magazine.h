@@ -15,13 +15,13 @@
  *
  * A pointer freed twice. One after the other: the second finds no live block,
  * and is refused. Two threads at the same time: of two slow paths one claims
- * the block. The hit does not claim; where it and a slow path both find the
- * block live, within the few instructions that a hit takes, both keep it, but
- * the state says who was last: an entry whose state is not that of its set is
- * dropped when it comes up. What is not detected, as in every allocator: a
- * second free after the block was handed out again; and one thread that is
- * stopped in the middle of a hit while the other frees the same block and
- * hands it out again.
+ * the block. A hit claims it too if the thread recorded a stream. Else it does
+ * not; where it and a slow path both find the block live, within the few
+ * instructions that a hit takes, both keep it, but the state says who was last:
+ * an entry whose state is not that of its set is dropped when it comes up. What
+ * is not detected, as in every allocator: a second free after the block was
+ * handed out again; and one thread that is stopped in the middle of a hit while
+ * the other frees the same block and hands it out again.
  *
  * Bounds. A class keeps magazine_blocks at most, and all together keep
  * magazine_bytes. A class that is full gives its older half to the arena's

@@ -211,6 +211,9 @@ enum free_result {
 static inline __attribute__((always_inline)) enum free_result
 free_ours(wm_window *window, wm_block *block, void *pointer)
 {
+    /* Before the state: what this thread recorded is missing only if another
+     * one frees the block as well, and the state told that before. */
+    const wm_timeline *own = wm_block_own(block);
     /* Acquire: its other fields are those of its owner then. */
     wm_state state = atomic_load_explicit(&block->state, memory_order_acquire);
 
@@ -219,8 +222,8 @@ free_ours(wm_window *window, wm_block *block, void *pointer)
             return NOT_OURS;
         }
         /* No other thread has recorded, and no capture has it: the state says
-         * it. Relaxed: this thread has written it. */
-        if (atomic_load_explicit(&block->own, memory_order_relaxed) != NULL) {
+         * it. */
+        if (own != NULL) {
             return USED;
         }
         return wm_likely(wm_magazine_free(window, block, pointer)) ? FREED

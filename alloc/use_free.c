@@ -111,7 +111,8 @@ static void end_own(wm_timelines *set, wm_block *block)
     wm_timeline *t = wm_block_own(block);
 
     if (t != NULL) {
-        atomic_store_explicit(&block->own, NULL, memory_order_relaxed);
+        /* Release: see wm_use_own(). */
+        atomic_store_explicit(&block->own, NULL, memory_order_release);
         wm_timeline_drop(set, t);
     }
 }
@@ -121,10 +122,12 @@ wm_use *wm_use_own(wm_block *block)
     wm_use *uses = atomic_load_explicit(&block->uses, memory_order_acquire);
     wm_timeline *own = wm_block_own(block);
 
-    /* Relaxed: the block is this thread's alone. */
+    /* Release: the thread that recorded it may free the block as well, by
+     * mistake, and then sees that it was claimed. Relaxed: it is this thread's
+     * alone. */
     if (own != NULL && uses == NULL) {
         uses = wm_use_bare(own);
-        atomic_store_explicit(&block->own, NULL, memory_order_relaxed);
+        atomic_store_explicit(&block->own, NULL, memory_order_release);
         atomic_store_explicit(&block->uses, uses, memory_order_relaxed);
     }
     return uses;
