@@ -134,6 +134,7 @@ void bench_measure(const bench_setup *setup, bench_loop loop, void *context,
 typedef struct bench_warmth {
     uint64_t ns, ops, end;
     double cost;
+    unsigned steady; /* parts in a row that gained nothing */
 } bench_warmth;
 
 bool bench_is_warm(bench_warmth *w, uint64_t ns, uint64_t ops);

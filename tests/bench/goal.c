@@ -74,7 +74,7 @@ bool bench_goal_met(const bench_row *row, const bench_figures *figures,
         return calls_met(row, figures, measured, bytes);
     }
     for (unsigned t = 0; t < bench_thread_counts(row); t++) {
-        double value = figure(row, figures, t), ns = figures->of[0][t].ns;
+        double value = figure(row, figures, t);
         double sure = figures->of[0][t].max - value;
 
         append(measured, bytes, &used,
@@ -86,8 +86,8 @@ bool bench_goal_met(const bench_row *row, const bench_figures *figures,
             met = met && sure > 0 && sure <= row->limit / 2;
         }
         met = met && (value >= 0 || row->paired) && value <= row->limit;
-        first = t == 0 ? ns : first;
-        most = ns > most ? ns : most;
+        first = t == 0 ? value : first;
+        most = value > most ? value : most;
     }
     if (row->flat && most > FLAT * first) {
         append(measured, bytes, &used, ", not flat (%.1f)", most / first);
@@ -104,6 +104,10 @@ void bench_goal_text(const bench_row *row, char *text, size_t bytes)
     switch (row->goal) {
     case BENCH_RATIO:
         append(text, bytes, &used, "<= %.3g x %s", row->limit, row->yard);
+        if (row->yard_ns > 0) {
+            append(text, bytes, &used, " (%.0f ns at %.3g)",
+                   row->limit * row->yard_ns, row->yard_ns);
+        }
         break;
     case BENCH_ABSOLUTE:
         append(text, bytes, &used, "<= %.3g ns", row->limit);

@@ -149,9 +149,10 @@ static void timed(member *m, unsigned run)
     pthread_barrier_wait(&t->barrier);
 }
 
-/* Each part of a warm-up but the first is as long as all before it. One that
- * was hardly cheaper than the last shows that there is no more to gain: the
- * same rule for who is warm at once and for who needs long. */
+/* Each part of a warm-up but the first is as long as all before it. Two in a
+ * row that were hardly cheaper than the last show that there is no more to
+ * gain; one may be the work of others on the machine. The same rule for who is
+ * warm at once and for who needs long. */
 bool bench_is_warm(bench_warmth *w, uint64_t ns, uint64_t ops)
 {
     double last = w->cost;
@@ -163,7 +164,8 @@ bool bench_is_warm(bench_warmth *w, uint64_t ns, uint64_t ops)
     w->ns = ns;
     w->ops = ops;
     w->end = 2 * ns;
-    return last > 0 && w->cost > 0.92 * last;
+    w->steady = last > 0 && w->cost > 0.92 * last ? w->steady + 1 : 0;
+    return w->steady == 2;
 }
 
 /* Another round of the warm-up? And how much a run may do, from what the last

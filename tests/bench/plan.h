@@ -39,10 +39,12 @@ typedef struct bench_row {
     enum bench_goal goal;
     const char *yard;
     double limit;
-    bool paired;       /* ns is a difference, min and max how sure it is */
-    bool unhurried;    /* has no goal, and is left out of the quick table */
-    bool flat;         /* most at most 1.5 × the first, over the threads */
-    bool timeless;     /* figures are no times: series run side by side */
+    double yard_ns; /* what the yardstick cost where the goal was set in ns:
+                       limit is of its ratio */
+    bool paired;    /* ns is a difference, min and max how sure it is */
+    bool unhurried; /* has no goal, and is left out of the quick table */
+    bool flat;      /* the ratio at most 1.5 × the first, over the threads */
+    bool timeless;  /* figures are no times: series run side by side */
     const char *peers; /* elsewhere: see README.md */
 } bench_row;
 

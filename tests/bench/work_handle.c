@@ -71,24 +71,30 @@ static void read_loop(void *context, unsigned thread, uint64_t ops)
 
 static void reserve_loop(void *context, unsigned thread, uint64_t ops)
 {
+    /* Arguments are where a caller has them. */
+    warm_runtime *of = runtime;
+    warm_kind the = kind;
     void *handle = NULL;
 
     (void)context;
     (void)thread;
     for (uint64_t i = 0; i < ops; i++) {
-        (void)warm_reserve(runtime, kind, 0, &handle);
+        (void)warm_reserve(of, the, 0, &handle);
         __asm__ volatile("" : : "r"(handle) : "memory");
     }
 }
 
 static void reserve_on_loop(void *context, unsigned thread, uint64_t ops)
 {
+    warm_runtime *of = runtime;
+    warm_kind the = kind;
+    warm_stream on = stream;
     void *handle = NULL;
 
     (void)context;
     (void)thread;
     for (uint64_t i = 0; i < ops; i++) {
-        (void)warm_reserve_on(runtime, kind, 0, stream, &handle);
+        (void)warm_reserve_on(of, the, 0, on, &handle);
         __asm__ volatile("" : : "r"(handle) : "memory");
     }
 }

@@ -543,9 +543,11 @@ static const struct {
     bool met;
 } hot[] = {
     {{10, 10, 10, 10}, {5, 5, 5, 5}, true},
-    {{10, 10, 10, 15}, {5, 5, 5, 6}, true},  /* flat: 1.5 */
-    {{10, 10, 10, 16}, {5, 5, 5, 7}, false}, /* not flat */
-    {{13, 10, 10, 10}, {5, 5, 5, 5}, false}, /* 2.6 times */
+    {{10, 20, 10, 15}, {10, 20, 10, 10}, true},  /* flat: 1.5 x the ratio */
+    {{10, 10, 10, 16}, {10, 10, 10, 10}, false}, /* not flat */
+    {{10, 10, 10, 10}, {10, 10, 10, 6}, false},  /* nor where the floor is */
+    {{10, 20, 20, 20}, {5, 10, 10, 10}, true},   /* the machine is not */
+    {{13, 10, 10, 10}, {5, 5, 5, 5}, false},     /* 2.6 times */
     {{10, 10, 10, 13}, {5, 5, 5, 5}, false},
     {{10, 10, 10, 10}, {5, 5, 5, -1}, false}, /* the floor is missing */
     {{10, -1, 10, 10}, {5, 5, 5, 5}, false},  /* not measured */
@@ -735,20 +737,21 @@ START_TEST(test_measure_warms_up_in_rounds)
 END_TEST
 
 /* What a thread has done in how long, and whether it is warm: after 20 ms, and
- * then each time it has doubled. */
+ * then each time it has doubled; at the second time that nothing was gained. */
 static const struct {
     uint64_t ms, ops;
     bool warm;
 } steady[] = {{19, 100, false},
               {20, 100, false},
               {39, 210, false},
-              {40, 200, true},
+              {40, 200, false},
               {80, 400, true}};
 static const struct {
     uint64_t ms, ops;
     bool warm;
-} cheaper[] = {{25, 100, false}, {49, 300, false},  {50, 220, false},
-               {99, 900, false}, {110, 600, false}, {220, 1300, true}};
+} cheaper[] = {{25, 100, false},   {49, 300, false},  {50, 220, false},
+               {99, 900, false},   {110, 530, false}, {220, 1300, false},
+               {440, 2700, false}, {880, 5500, true}};
 
 START_TEST(test_warm_is_who_gains_no_more)
 {
@@ -793,7 +796,7 @@ START_TEST(test_figures_are_measured_once)
             shared++;
         }
     }
-    ck_assert_uint_eq(shared, 5);
+    ck_assert_uint_eq(shared, 7);
     free(figures);
 }
 END_TEST
