@@ -35,6 +35,17 @@ void wm_growth_reset_peak(wm_growth *growth)
     wm_lock_release(&growth->lock);
 }
 
+bool wm_growth_moves(wm_growth *growth, uint64_t *gained)
+{
+    bool moves;
+
+    wm_lock_acquire(&growth->lock);
+    moves = growth->gained != *gained || growth->errands != NULL;
+    *gained = growth->gained;
+    wm_lock_release(&growth->lock);
+    return moves;
+}
+
 /* ---- errands ---------------------------------------------------------- */
 
 void wm_errand_begin_locked(wm_growth *growth, struct wm_errand *errand)

@@ -71,6 +71,11 @@ warm_status wm_growth_alloc(struct wm_space *space,
                             const struct wm_request *wanted, wm_arena *arena,
                             wm_arena *give_back, wm_block **block);
 
+/* Whether memory came, or went back to the driver, since it was asked last, or
+ * is on its way: there may be some for a request that was refused meanwhile.
+ * *gained: as of the last time; then, of now. */
+bool wm_growth_moves(wm_growth *growth, uint64_t *gained);
+
 /* Obtains a region of at most bytes that nobody has asked for yet, or half of
  * it, and so on, but not less than least; both whole pages. What waits for it
  * finds room in it as in any other growth.

@@ -91,15 +91,19 @@ static void note_miss(wm_space *space, wm_arena *arena,
     }
 }
 
-/* Takes back what threads keep, once it is that or an error. */
-static warm_status
-reclaim_and_obtain(wm_space *space, const wm_request *request, wm_block **block)
+/* Takes back what threads keep, once it is that or an error. Where they have
+ * nothing another thread may have taken it, and given it to the driver: then it
+ * is asked for again. gained: as of before the request was refused. */
+static warm_status reclaim_and_obtain(wm_space *space,
+                                      const wm_request *request,
+                                      uint64_t gained, wm_block **block)
 {
     warm_status status = WARM_OUT_OF_MEMORY;
     bool more = true;
 
     for (int i = 0; more && status == WARM_OUT_OF_MEMORY && i < RECLAIMS; i++) {
         more = wm_magazines_reclaim(space, request, true, block);
+        more |= wm_growth_moves(&space->growth, &gained);
         if (*block != NULL) {
             status = WARM_OK;
         } else if (more) {
@@ -132,8 +136,8 @@ static warm_status climb(wm_space *space, const wm_request *request,
                          wm_block **block)
 {
     warm_status status = WARM_OK;
-
     bool decays = wm_space_decays(space);
+    uint64_t gained = 0;
 
     if (decays) {
         note_miss(space, NULL, request);
@@ -153,10 +157,11 @@ static warm_status climb(wm_space *space, const wm_request *request,
         (void)share_and_take(space, request, false, block);
     }
     if (*block == NULL) {
+        (void)wm_growth_moves(&space->growth, &gained);
         status = wm_spill_obtain(space, request, block);
     }
     if (status == WARM_OUT_OF_MEMORY) {
-        status = reclaim_and_obtain(space, request, block);
+        status = reclaim_and_obtain(space, request, gained, block);
     }
     if (status == WARM_OUT_OF_MEMORY) {
         status = share_and_take(space, request, true, block);

@@ -670,7 +670,8 @@ END_TEST
 
 /* Four threads with a block each, in a region that always has a gap for one
  * more, if only nobody keeps what lies idle: each request must be served,
- * whoever has the memory in a magazine at the moment. */
+ * whoever has the memory in a magazine at the moment, or gives it back to the
+ * driver and obtains it anew. */
 enum { TIGHT = 8 << 20, TIGHT_THREADS = 4 };
 
 static void squeeze(void *argument, unsigned index)
@@ -713,7 +714,6 @@ START_TEST(test_no_request_fails_for_what_others_keep)
                                          .pinned_limit = TIGHT});
     wt_threads(TIGHT_THREADS, squeeze, &refused);
     ck_assert_uint_eq(refused, 0);
-    ck_assert_uint_eq(obtained(), 1);
     ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).requests.allocated,
                       (uint64_t)TIGHT_THREADS * wt_scaled(30000));
