@@ -121,8 +121,9 @@ void wm_run_move(wm_block *run, wm_lane *lane);
 /* So many bytes come for a run of needed, or for none in particular (0). */
 void wm_run_note_growth_locked(wm_arena *arena, wm_lane *lane, size_t needed,
                                size_t bytes);
-/* Whether a run of bytes may be cut from a region apart without more ado. */
-bool wm_run_suits_apart(const wm_segment *segment, size_t bytes);
+/* Whether a request of bytes finds those that are idle there, without more ado
+ * if it is a region apart. */
+bool wm_run_suits(const wm_segment *segment, size_t bytes);
 /* It is no hole, nor on its way to be one or from that. */
 bool wm_run_has_memory(wm_block *block);
 /* Null is not idle. */

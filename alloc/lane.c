@@ -325,12 +325,17 @@ static void end_locked(wm_arena *arena, wm_lane *lane)
     drop_locked(arena, lane);
 }
 
-void wm_lane_end(wm_arena *arena, wm_lane *lane)
+void wm_lane_end_locked(wm_arena *arena, wm_lane *lane)
 {
-    wm_lock_acquire(&arena->lock);
     (void)each_idle_locked(lane, give_to, arena, UINT64_MAX, &arena->common);
     wm_slab_move_all_locked(lane, &arena->common);
     end_locked(arena, lane);
+}
+
+void wm_lane_end(wm_arena *arena, wm_lane *lane)
+{
+    wm_lock_acquire(&arena->lock);
+    wm_lane_end_locked(arena, lane);
     wm_lock_release(&arena->lock);
 }
 

@@ -106,17 +106,20 @@ void wm_lanes_close(wm_arena *arena, const wm_lane *lane)
     }
 }
 
-/* Who holds the first one finds none there from now on. */
-static wm_lane *take_out(wm_arena *arena, wm_lane *lane)
+/* Who holds the first one finds none there from now on: what is common, as what
+ * comes back to this one is, from the same moment on. */
+static void end_beside(wm_arena *arena, wm_lane *lane)
 {
     wm_lane *one;
 
     wm_lock_acquire(&arena->lock);
     one = in(arena, lane);
-    atomic_store_explicit(&lane->beside[arena->shard], NULL,
-                          memory_order_relaxed);
+    if (one != NULL) {
+        atomic_store_explicit(&lane->beside[arena->shard], NULL,
+                              memory_order_relaxed);
+        wm_lane_end_locked(arena, one);
+    }
     wm_lock_release(&arena->lock);
-    return one;
 }
 
 void wm_lanes_end(wm_arena *arena, wm_lane *lane)
@@ -124,11 +127,7 @@ void wm_lanes_end(wm_arena *arena, wm_lane *lane)
     /* Relaxed: the locks below order it. */
     atomic_store_explicit(&lane->ending, true, memory_order_relaxed);
     for (wm_arena *a = arena->next_sibling; a != NULL; a = a->next_sibling) {
-        wm_lane *one = take_out(a, lane);
-
-        if (one != NULL) {
-            wm_lane_end(a, one);
-        }
+        end_beside(a, lane);
     }
     wm_lane_end(arena, lane);
 }

@@ -198,9 +198,10 @@ void wm_run_note_growth_locked(wm_arena *arena, wm_lane *lane, size_t needed,
     }
 }
 
-bool wm_run_suits_apart(const wm_segment *segment, size_t bytes)
+bool wm_run_suits(const wm_segment *segment, size_t bytes)
 {
-    return bytes >= segment->bytes / SMALL_PART;
+    return segment->small == (bytes <= segment->arena->small_max) &&
+           (!segment->apart || bytes >= segment->bytes / SMALL_PART);
 }
 
 /* The run to cut, or null; common: of those that are not apart. */
@@ -212,7 +213,7 @@ static wm_block *find_apart_locked(wm_arena *arena, wm_lane *lane,
     if (run == NULL) {
         return common;
     }
-    if (wm_run_suits_apart(run->segment, bytes)) {
+    if (wm_run_suits(run->segment, bytes)) {
         return common != NULL && common->bytes <= run->bytes ? common : run;
     }
     if (common == NULL &&

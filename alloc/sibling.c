@@ -20,12 +20,10 @@ static void unlock_both(wm_arena *one, wm_arena *other)
 /* The smallest that will do, and that anybody may have, or null. */
 static wm_segment *pick_locked(const wm_arena *from, size_t needed)
 {
-    bool small = needed <= from->small_max;
     wm_segment *best = NULL;
 
     for (wm_segment *s = from->segments; s != NULL; s = s->next) {
-        if (s->whole && s->bytes >= needed && s->small == small &&
-            (!s->apart || wm_run_suits_apart(s, needed)) &&
+        if (s->whole && s->bytes >= needed && wm_run_suits(s, needed) &&
             wm_segment_first_run(s)->lane == &from->common &&
             (best == NULL || s->bytes < best->bytes)) {
             best = s;

@@ -237,6 +237,35 @@ START_TEST(test_C2_C3_one_block_of_a_sibling_serves_a_request)
 }
 END_TEST
 
+/* As is one with what is idle beside it. */
+START_TEST(test_C2_C3_a_row_in_a_sibling_serves_a_request)
+{
+    wm_request request = {.bytes = 2 * MIB};
+    wm_block *found;
+    void *block[2];
+
+    begin((warm_options){.segment = 16 * MIB});
+    other_leaves(6 * MIB, MIB, true);
+    for (int i = 0; i < 2; i++) {
+        block[i] = take(its, MIB);
+        ck_assert_ptr_eq(arena_of(block[i]), arena(1));
+    }
+    wt_ok(warm_free(block[0]));
+    wt_ok(warm_free(block[1]));
+    request.arena = arena(0);
+    request.lane = set_of(its)->lane;
+    request.stream = its;
+    request.epoch = atomic_load(&runtime->stream_epoch);
+    found = wm_magazines_take_own(space(), &request);
+    ck_assert_ptr_nonnull(found);
+    ck_assert_ptr_eq(found->segment->arena, arena(1));
+    ck_assert_int_eq(wm_magazines_bytes(set_of(its)), (int64_t)MIB);
+    wt_ok(warm_free(found->base));
+    wt_ok(warm_free(other.block[1]));
+    end();
+}
+END_TEST
+
 /* ---- in the order of streams ----------------------------------------------
  */
 
@@ -727,6 +756,7 @@ int main(void)
     tcase_add_test(tcase, test_C1_threads_use_an_arena_each);
     tcase_add_loop_test(tcase, test_C1_threads_that_meet_part, 0, 2);
     tcase_add_test(tcase, test_C2_C3_one_block_of_a_sibling_serves_a_request);
+    tcase_add_test(tcase, test_C2_C3_a_row_in_a_sibling_serves_a_request);
     tcase_add_loop_test(
         tcase, test_C1_a_stream_has_its_memory_back_in_any_arena, 0, 3);
     tcase_add_loop_test(

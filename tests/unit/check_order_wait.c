@@ -47,6 +47,7 @@ static void begin(const char *expandable)
                                          .device = "host",
                                          .host_devices = 2,
                                          .segment = HELD,
+                                         .magazines = "off",
                                          .expandable_segments = expandable});
     wt_ok(warm_stream_create(runtime, 0, &first));
     wt_ok(warm_stream_create(runtime, 0, &second));
@@ -204,6 +205,44 @@ START_TEST(test_C8_a_stream_ends_while_a_thread_waits_for_it)
 }
 END_TEST
 
+/* Its lane is spare then, and that of the next stream before it is forgotten:
+ * what that has idle is not waited for as if it was nobody's. */
+static unsigned synchronized;
+
+static warm_status count_synchronize(wm_driver *d, int device)
+{
+    synchronized++;
+    return real->device_synchronize(d, device);
+}
+
+static warm_status synchronize_and_go_on(wm_driver *d, warm_event event)
+{
+    warm_stream third;
+
+    if (waits == 0) {
+        wt_ok(warm_free(kept));
+        kept = NULL;
+        end_first();
+        wt_ok(warm_stream_create(runtime, 0, &third));
+        wt_ok(warm_free(wt_device(runtime, third, BLOCK)));
+        wm_orders_wait_device(orders());
+        wt_ok(warm_stream_destroy(runtime, third));
+    }
+    return real->event_synchronize(d, event);
+}
+
+START_TEST(test_C1_C8_a_lane_that_has_ended_is_another_streams)
+{
+    begin("off");
+    ops.event_synchronize = synchronize_and_go_on;
+    ops.device_synchronize = count_synchronize;
+    wm_orders_wait(orders(), false);
+    ck_assert_uint_eq(left, 1);
+    ck_assert_uint_eq(synchronized, 0);
+    end();
+}
+END_TEST
+
 /* ---- the legacy stream ----------------------------------------------------
  */
 
@@ -250,6 +289,7 @@ int main(void)
     tcase_add_test(tcase, test_C2_default_streams_wait_for_nobody);
     tcase_add_test(tcase, test_C2_a_stream_ends_while_another_one_waits_for_it);
     tcase_add_test(tcase, test_C8_a_stream_ends_while_a_thread_waits_for_it);
+    tcase_add_test(tcase, test_C1_C8_a_lane_that_has_ended_is_another_streams);
     tcase_add_loop_test(
         tcase, test_C8_the_legacy_stream_is_that_of_the_threads_device, 0, 2);
     suite_add_tcase(suite, tcase);
