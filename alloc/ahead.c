@@ -19,18 +19,23 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* At least a segment, so that many small wishes do not leave many small ones;
- * that much less only where it cannot be had. */
+/* First what was freed, and is done: nobody may have asked. At least a segment,
+ * so that many small wishes do not leave many small ones; that much less only
+ * where it cannot be had. */
 warm_status wm_ahead_step(wm_space *space, int node, size_t bytes, size_t *got,
                           bool *enough)
 {
     size_t idle = idle_on(space, node);
     size_t missing, region, obtained = 0;
-    warm_status status;
+    warm_status status = WARM_OK;
 
+    if (idle < bytes && *got == 0) {
+        status = wm_space_fetch(space);
+        idle = idle_on(space, node);
+    }
     *enough = idle >= bytes || *got >= bytes;
-    if (*enough) {
-        return WARM_OK;
+    if (*enough || status != WARM_OK) {
+        return status;
     }
     missing = wm_page_round(smaller(bytes - idle, bytes - *got));
     region = smaller(missing, space->chunk_bytes);

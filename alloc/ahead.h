@@ -15,9 +15,9 @@ typedef struct wm_want {
     uint64_t number; /* of this wish; one that was called off has its own */
 } wm_want;
 
-/* Obtains one region, unless bytes are idle on the node, or were obtained for
- * this (*got). *enough: nothing more is to be done. No lock held.
- * Status: OUT_OF_MEMORY, or another of the driver's. */
+/* Obtains one region, unless bytes are idle on the node, or were freed and are
+ * done, or were obtained for this (*got). *enough: nothing more is to be done.
+ * No lock held. Status: OUT_OF_MEMORY, or another of the driver's. */
 warm_status wm_ahead_step(struct wm_space *space, int node, size_t bytes,
                           size_t *got, bool *enough);
 

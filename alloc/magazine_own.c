@@ -35,9 +35,7 @@ static wm_block *take_locked(wm_magazines *set, wm_arena *arena, size_t bytes)
 /* The oldest of the smallest class that will do, or null. */
 static wm_block *find_larger(wm_magazines *set, size_t bytes)
 {
-    unsigned i = bytes <= WM_CLASS_LIMIT ? wm_size_class(bytes) : WM_CLASSES;
-
-    for (; i < WM_CLASSES; i++) {
+    for (unsigned i = wm_size_class(bytes); i < WM_CLASSES; i++) {
         wm_magazine *m = &set->of[i];
 
         if (wm_magazine_count(m) > 0 && wm_magazine_sift(set, m, 1) > 0) {
@@ -105,7 +103,7 @@ static row row_at_locked(const wm_magazines *set, const wm_arena *arena,
         }
         sum += run->bytes;
     }
-    found.own = sum >= bytes && found.own <= most ? found.own : 0;
+    found.own = sum >= bytes ? found.own : 0;
     return found;
 }
 

@@ -91,6 +91,18 @@ void wm_space_poll_now(wm_space *space)
     decay(space);
 }
 
+warm_status wm_space_fetch(wm_space *space)
+{
+    wm_space_work work;
+    warm_status status = wm_space_work_begin(space, &work);
+
+    if (status == WARM_OK) {
+        wm_space_collect(space);
+        wm_space_work_end(space, &work, true);
+    }
+    return status;
+}
+
 warm_status wm_space_poll(wm_space *space)
 {
     wm_space_work work;

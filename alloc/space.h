@@ -210,6 +210,9 @@ void wm_space_retire(wm_space *space, warm_stream stream,
 /* Both fail only if the driver does not let this thread set its capture mode;
  * nothing was done then. */
 warm_status wm_space_poll(wm_space *space);
+/* The same where nothing is to go for its age: what was freed and is done is
+ * idle. */
+warm_status wm_space_fetch(wm_space *space);
 /* As wm_space_poll(), for who comes again by itself: leaves batches open that
  * are not old yet. */
 void wm_space_tend(wm_space *space);

@@ -179,8 +179,9 @@ WARM_API warm_status warm_trim(warm_runtime *runtime, size_t target,
                                size_t *released);
 
 /* Obtains page-locked memory ahead, so that who asks first does not pay for it
- * (row B17): until at least bytes are idle in the cache of node; what is taken
- * meanwhile is not made up for beyond bytes a call.
+ * (row B17): until at least bytes are idle in the cache of node, with what was
+ * freed and is done by then; what is taken meanwhile is not made up for beyond
+ * bytes a call.
  * It comes in regions of at most option pin_chunk, and of half as much, and so
  * on down to a segment, where the driver refuses; a request larger than a
  * region is not served from several.

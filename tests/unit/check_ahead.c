@@ -83,6 +83,35 @@ START_TEST(test_B17_less_than_a_segment_where_there_is_no_more)
 }
 END_TEST
 
+/* What streams have passed is idle, though nobody has asked: what threads
+ * gather, and what waits by itself; now, and in the background. */
+START_TEST(test_B10_B17_what_was_freed_and_is_done_need_not_be_had)
+{
+    size_t bytes = _i < 2 ? MIB : 8 * MIB;
+    unsigned flags = _i % 2 == 0 ? 0 : WARM_PREWARM_BACKGROUND;
+    void *block[8];
+    warm_stream stream;
+
+    begin(&(warm_options){.segment = 8 * MIB});
+    wt_ok(warm_stream_create(runtime, 0, &stream));
+    for (size_t i = 0; i < 8 * MIB / bytes; i++) {
+        block[i] = wt_memory_take(bytes);
+        wt_ok(warm_record_stream(block[i], stream));
+    }
+    for (size_t i = 0; i < 8 * MIB / bytes; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+    wt_ok(warm_stream_synchronize(runtime, stream));
+    ck_assert_uint_eq(wm_arena_idle(&wt_memory_space()->arenas[0]), 0);
+    wt_ok(warm_pinned_prewarm(runtime, 8 * MIB, 0, flags));
+    wt_ok(warm_pinned_prewarm_wait(runtime));
+    ck_assert_uint_eq(wm_arena_idle(&wt_memory_space()->arenas[0]), 8 * MIB);
+    ck_assert_uint_eq(wt_memory_calls("pinned_alloc"), 1);
+    wt_ok(warm_stream_destroy(runtime, stream));
+    wt_memory_end();
+}
+END_TEST
+
 /* While a region comes somebody takes the one before it. */
 static void *taken[24];
 static unsigned takes;
@@ -466,6 +495,8 @@ int main(void)
     tcase_add_test(tcase, test_prewarm_counts_what_is_idle_not_what_is_used);
     tcase_add_test(tcase, test_B17_region_that_is_refused_is_had_in_parts);
     tcase_add_test(tcase, test_B17_less_than_a_segment_where_there_is_no_more);
+    tcase_add_loop_test(
+        tcase, test_B10_B17_what_was_freed_and_is_done_need_not_be_had, 0, 4);
     tcase_add_test(tcase, test_B17_what_is_taken_meanwhile_is_made_up_for_once);
     tcase_add_test(tcase, test_prewarm_that_gets_a_part_says_so_and_keeps_it);
     tcase_add_test(tcase, test_prewarm_refuses_bad_arguments);

@@ -92,6 +92,11 @@ static const struct {
      5,
      4},
     {{2 | FREED, 3 | FREED, 4 | FREED, 1 | FREED, 6}, 9, 0, 1},
+    {{2 | FREED, 2 | FREED, 2 | FREED, 1, 1 | FREED, 1 | FREED, 1 | FREED,
+      1 | FREED, 1 | FREED, 1 | FREED, 3},
+     6,
+     0,
+     6},
     /* Few enough, of large ones first. */
     {{3 | FREED, 3 | FREED, 1, 5 | FREED, 1 | FREED, 3}, 6, 0, 1},
     /* With what is idle between, or before. */
