@@ -2,7 +2,8 @@
  * of a _locked function holds lock arena.
  *
  *   arena.c    handing blocks out and taking them back; begin and end
- *   run.c      records, and runs of pages: split, merged, best fit
+ *   run.c      records, and runs of pages: split, merged, best fit;
+ *              run_lanes.c: those of several lanes
  *   slab.c     runs that are cut into slots of one class
  *   segment.c  regions from the driver, in and out of the arena;
  *              segment_return.c: which of them go
@@ -127,13 +128,31 @@ bool wm_run_suits(const wm_segment *segment, size_t bytes);
 /* It is no hole, nor on its way to be one or from that. */
 bool wm_run_has_memory(wm_block *block);
 /* Null is not idle. */
-bool wm_run_is_idle(wm_block *block);
+static inline bool wm_run_is_idle(wm_block *block)
+{
+    return block != NULL && wm_block_state(block) == WM_BLOCK_IDLE;
+}
+/* Whether a run may be joined with a neighbour, or null; and joins it with that
+ * after it, whose record ends. */
+static inline bool wm_run_may_join(const wm_block *block, wm_block *neighbour)
+{
+    return wm_run_is_idle(neighbour) && neighbour->lane == block->lane;
+}
+void wm_run_absorb_locked(wm_arena *arena, wm_block *block);
 /* Whether a run, or null, is one that is idle and that the lane may have. */
-bool wm_run_may_have(const wm_arena *arena, const wm_lane *lane, wm_block *run);
+static inline bool wm_run_may_have(const wm_arena *arena, const wm_lane *lane,
+                                   wm_block *run)
+{
+    return wm_run_is_idle(run) &&
+           (run->lane == lane || run->lane == &arena->common);
+}
 /* Such runs from first on, together of at least bytes, as one of the lane's;
  * and what lies behind them if that is the lane's. */
 wm_block *wm_run_join_lanes_locked(wm_arena *arena, wm_lane *lane,
                                    wm_block *first, size_t bytes);
+/* The same of the first that will do for a request, or null: no single run
+ * does. Walks all runs: for who has asked all others, and would grow. */
+wm_block *wm_run_join_any_locked(wm_arena *arena, wm_lane *lane, size_t bytes);
 /* An idle run of exactly bytes, out of its bin, or null. *failed: there is
  * memory, but no record for its rest, or for a lane. lane, here and below: the
  * first of the stream, or the arena's own, or null. */

@@ -18,6 +18,15 @@ static inline wm_lane *wm_magazines_lane(const wm_magazines *set,
     return set->lane != NULL ? set->lane : &arena->common;
 }
 
+/* Whether a set may keep a block at all. */
+static inline bool wm_magazines_has_place(const wm_magazines *set,
+                                          const wm_block *block)
+{
+    return block->size_class < WM_CLASSES &&
+           wm_arena_beside(block->segment->arena, set->arena) &&
+           set->supply[block->size_class].room > 0;
+}
+
 /* The sets of a window that are of a space, one by one: *at begins with 0;
  * null: no more. Without the section only to peek. */
 wm_magazines *wm_magazines_next(const wm_window *window,

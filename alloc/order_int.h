@@ -22,6 +22,12 @@ typedef struct wm_order {
     struct wm_order *next_to_mark; /* of the thread that does */
 } wm_order;
 
+/* What tells a mark from a block, and which it is. */
+enum { WM_ORDER_MARK = WM_CLASSES_ALL, WM_ORDER_LAST };
+
+/* Queues a mark behind what is on the stream; false: it cannot be. */
+bool wm_order_queue(wm_order *order, wm_block *mark);
+
 /* Ends an order whose lane has ended, unless its mark is still under way, or a
  * thread waits for it: who does has the order, and names its timeline. Returns
  * that timeline, whose reference is the caller's then, or null. */

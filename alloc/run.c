@@ -256,8 +256,7 @@ static bool is_bad_cut(const wm_arena *arena, const wm_block *run, size_t bytes)
             arena->fresh_bytes > arena->stats.held_bytes.current / CUT_POLLS);
 }
 
-/* Joins block with its neighbour after it; the neighbour's record ends. */
-static void absorb_locked(wm_arena *arena, wm_block *block)
+void wm_run_absorb_locked(wm_arena *arena, wm_block *block)
 {
     wm_block *next = block->after;
 
@@ -278,90 +277,6 @@ static void absorb_locked(wm_arena *arena, wm_block *block)
     wm_record_give_locked(arena, next);
 }
 
-bool wm_run_is_idle(wm_block *block)
-{
-    return block != NULL && wm_block_state(block) == WM_BLOCK_IDLE;
-}
-
-/* Whether the neighbour, which may be null, is one with an idle run. */
-static bool may_join(const wm_block *block, wm_block *neighbour)
-{
-    return wm_run_is_idle(neighbour) && neighbour->lane == block->lane;
-}
-
-/* ---- room in several lanes ---------------------------------------------- */
-
-bool wm_run_may_have(const wm_arena *arena, const wm_lane *lane, wm_block *run)
-{
-    return wm_run_is_idle(run) &&
-           (run->lane == lane || run->lane == &arena->common);
-}
-
-wm_block *wm_run_join_lanes_locked(wm_arena *arena, wm_lane *lane,
-                                   wm_block *first, size_t bytes)
-{
-    wm_fit_remove(wm_run_bins(first), first);
-    if (first->lane != lane) {
-        first->put_at = 0;
-        wm_run_move(first, lane);
-    }
-    while (first->bytes < bytes || may_join(first, first->after)) {
-        wm_block *next = first->after;
-
-        wm_fit_remove(wm_run_bins(next), next);
-        if (next->lane != lane) {
-            next->put_at = 0;
-        }
-        absorb_locked(arena, first);
-    }
-    wm_fit_insert(wm_run_bins(first), first);
-    if (first->bytes == first->segment->bytes && first->segment->unit == 0) {
-        wm_segment_note_whole_locked(arena, first->segment, true);
-    }
-    return first;
-}
-
-/* Of a segment: the first of neighbours that do together, or null. */
-static wm_block *find_neighbours_locked(const wm_arena *arena,
-                                        const wm_lane *lane,
-                                        wm_segment *segment, size_t bytes)
-{
-    wm_block *first = NULL;
-    size_t sum = 0;
-
-    for (wm_block *run = wm_segment_first_run(segment); run != NULL;
-         run = run->after) {
-        if (!wm_run_may_have(arena, lane, run)) {
-            sum = 0;
-            continue;
-        }
-        first = sum == 0 ? run : first;
-        sum += run->bytes;
-        if (sum >= bytes) {
-            return first;
-        }
-    }
-    return NULL;
-}
-
-/* No single run does: neighbours of which some are the lane's and the others
- * common may. Walks all runs: for who has asked all others, and would grow. */
-static wm_block *join_lanes_locked(wm_arena *arena, wm_lane *lane, size_t bytes)
-{
-    bool small = bytes <= arena->small_max;
-
-    for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
-        wm_block *first = s->small == small && !s->apart && s->bytes >= bytes
-                              ? find_neighbours_locked(arena, lane, s, bytes)
-                              : NULL;
-
-        if (first != NULL) {
-            return wm_run_join_lanes_locked(arena, lane, first, bytes);
-        }
-    }
-    return NULL;
-}
-
 /* ---- in and out -------------------------------------------------------- */
 
 wm_block *wm_run_take_locked(wm_arena *arena, wm_lane *lane, size_t bytes,
@@ -371,7 +286,7 @@ wm_block *wm_run_take_locked(wm_arena *arena, wm_lane *lane, size_t bytes,
     wm_block *block = find_locked(arena, in, bytes);
 
     if (block == NULL && in != &arena->common && arena->cut == WM_CUT_ANY) {
-        block = join_lanes_locked(arena, in, bytes);
+        block = wm_run_join_any_locked(arena, in, bytes);
     }
     if (block == NULL || is_bad_cut(arena, block, bytes)) {
         arena->fresh_bytes = 0;
@@ -410,14 +325,14 @@ void wm_run_put_locked(wm_arena *arena, wm_block *block)
 void wm_run_join_locked(wm_arena *arena, wm_block *block)
 {
     wm_block_set_state(block, WM_BLOCK_IDLE);
-    if (may_join(block, block->after)) {
+    if (wm_run_may_join(block, block->after)) {
         wm_fit_remove(wm_run_bins(block->after), block->after);
-        absorb_locked(arena, block);
+        wm_run_absorb_locked(arena, block);
     }
-    if (may_join(block, block->before)) {
+    if (wm_run_may_join(block, block->before)) {
         block = block->before;
         wm_fit_remove(wm_run_bins(block), block);
-        absorb_locked(arena, block);
+        wm_run_absorb_locked(arena, block);
     }
     if (block->segment->unit == 0 && block->bytes == block->segment->bytes) {
         block->segment->apart =

@@ -20,6 +20,7 @@
 
 #include "runtime/base/lock.h"
 #include "runtime/driver/driver.h"
+#include "runtime/driver/host_object.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -53,45 +54,6 @@ enum wm_host_error {
 /* Fails with the code and text of error. Any thread, any lock. */
 warm_status wm_host_fail(enum wm_host_error error, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-
-/* ---- Objects: what is live, by address (host_object.c) ---- */
-
-enum wm_host_type {
-    WM_HOST_STREAM = 1,
-    WM_HOST_EVENT,
-    WM_HOST_GRAPH,
-    WM_HOST_REGION
-};
-
-typedef struct wm_host_slot {
-    uintptr_t key; /* 0: empty */
-    void *object;
-    enum wm_host_type type;
-} wm_host_slot;
-
-/* Open addressing, at most half full; a lookup never follows the key. */
-typedef struct wm_host_map {
-    wm_host_slot *slot;
-    size_t capacity, count;
-} wm_host_map;
-
-/* False if there is no memory; the map is then as it was. */
-bool wm_host_map_put(wm_host_map *map, const void *key, enum wm_host_type type,
-                     void *object);
-/* The live object of that type, or null. */
-void *wm_host_map_get(const wm_host_map *map, const void *key,
-                      enum wm_host_type type);
-void wm_host_map_remove(wm_host_map *map, const void *key);
-
-/* Records of one size; the last one put back is taken first. */
-typedef struct wm_host_cells {
-    void *free;
-    size_t bytes; /* const */
-} wm_host_cells;
-
-void *wm_host_cell_take(wm_host_cells *cells); /* zeroed, or null */
-void wm_host_cell_put(wm_host_cells *cells, void *cell);
-void wm_host_cells_fini(wm_host_cells *cells);
 
 /* ---- Work ---- */
 

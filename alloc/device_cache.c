@@ -1,0 +1,224 @@
+/* device_cache.c: the public functions on what is cached of devices, its
+ * figures and limits (device_memory.h). */
+#include "warmpool/device_memory.h"
+
+#include "alloc/device_space.h"
+#include "alloc/magazine.h"
+#include "runtime/base/sized.h"
+#include "runtime/base/status.h"
+
+static wm_device_space *space_of(warm_runtime *runtime, int device)
+{
+    return &runtime->device_spaces[device];
+}
+
+/* ---- figures ------------------------------------------------------------ */
+
+warm_status warm_device_cache_info(warm_runtime *runtime, int device,
+                                   warm_device_cache *info)
+{
+    warm_device_cache all = {.size = sizeof all};
+    warm_status status = wm_runtime_check_device(runtime, device);
+
+    if (status == WARM_OK) {
+        status = wm_sized_check(info, sizeof all, "warm_device_cache");
+    }
+    if (status == WARM_OK) {
+        wm_space *space = &space_of(runtime, device)->space;
+        warm_space_stats stats = {.size = sizeof stats};
+
+        wm_magazines_settle_all(space);
+        wm_space_stats(space, &stats);
+        all.cached_bytes = stats.idle_bytes;
+        for (wm_arena *a = wm_space_arenas(space); a != NULL;
+             a = a->next_arena) {
+            size_t largest = wm_arena_largest(a);
+
+            if (largest > all.largest_bytes) {
+                all.largest_bytes = largest;
+            }
+        }
+        wm_sized_out(info, &all, sizeof all);
+    }
+    return status;
+}
+
+static void cap(warm_stat *stat, uint64_t most)
+{
+    if (stat->peak > most) {
+        stat->peak = most;
+    }
+}
+
+/* A part was never more than all, nor all more than its parts. */
+static void cap_peaks(warm_device_stats *sum)
+{
+#define CAP(name, unit, meaning)                                               \
+    cap(&sum->small.name, sum->all.name.peak);                                 \
+    cap(&sum->large.name, sum->all.name.peak);                                 \
+    cap(&sum->all.name, sum->small.name.peak + sum->large.name.peak);
+    WARM_DEVICE_STAT_MAP(CAP)
+#undef CAP
+}
+
+/* The arenas' figures; sum: zeros. */
+static void sum_stats(wm_space *space, warm_device_stats *sum)
+{
+    warm_stat *held = &sum->all.reserved_bytes;
+    uint64_t peak;
+
+    wm_magazines_settle_all(space);
+    for (wm_arena *a = wm_space_arenas(space); a != NULL; a = a->next_arena) {
+        if (a->siblings == a) {
+            wm_arena_sorted_stats(a, sum);
+        }
+    }
+    peak = wm_growth_peak(&space->growth);
+    /* Exact, while nothing comes or goes; see wm_space_stats(). */
+    if (peak >= held->current && peak < held->peak) {
+        held->peak = peak;
+    }
+    cap_peaks(sum);
+}
+
+warm_status warm_device_get_stats(warm_runtime *runtime, int device,
+                                  warm_device_stats *stats)
+{
+    warm_device_stats all = {.size = sizeof all};
+    warm_status status = wm_runtime_check_device(runtime, device);
+
+    if (status == WARM_OK) {
+        status = wm_sized_check(stats, sizeof all, "warm_device_stats");
+    }
+    if (status == WARM_OK) {
+        sum_stats(&space_of(runtime, device)->space, &all);
+        wm_sized_out(stats, &all, sizeof all);
+    }
+    return status;
+}
+
+warm_status warm_device_reset_peaks(warm_runtime *runtime, int device)
+{
+    warm_status status = wm_runtime_check_device(runtime, device);
+
+    if (status == WARM_OK) {
+        wm_magazines_settle_all(&space_of(runtime, device)->space);
+        wm_space_reset_peaks(&space_of(runtime, device)->space);
+    }
+    return status;
+}
+
+warm_status warm_device_reset_totals(warm_runtime *runtime, int device)
+{
+    warm_status status = wm_runtime_check_device(runtime, device);
+
+    if (status == WARM_OK) {
+        wm_magazines_settle_all(&space_of(runtime, device)->space);
+        wm_space_reset_totals(&space_of(runtime, device)->space);
+    }
+    return status;
+}
+
+warm_status warm_device_trim(warm_runtime *runtime, int device, size_t target,
+                             size_t *released)
+{
+    warm_status status = wm_runtime_check_device(runtime, device);
+    size_t bytes = 0;
+
+    if (status == WARM_OK) {
+        status =
+            wm_space_trim(&space_of(runtime, device)->space, target, &bytes);
+    }
+    if (status == WARM_OK && released != NULL) {
+        *released = bytes;
+    }
+    return status;
+}
+
+warm_status warm_device_empty_cache(warm_runtime *runtime, int device,
+                                    size_t *released)
+{
+    return warm_device_trim(runtime, device, 0, released);
+}
+
+/* Not a number is out of range, too. */
+static warm_status check_fraction(const char *name, double fraction)
+{
+    return fraction > 0 && fraction <= 1
+               ? WARM_OK
+               : wm_fail(WARM_INVALID_ARGUMENT,
+                         "%s %g of a device's memory: more than 0, at most 1",
+                         name, fraction);
+}
+
+static size_t part_of(size_t total, double fraction)
+{
+    return fraction < 1 ? (size_t)((double)total * fraction) : 0;
+}
+
+/* Sets whichever of the two is not null. */
+static warm_status set_limits(warm_runtime *runtime, int device,
+                              const double *fraction, const double *threshold)
+{
+    size_t free = 0, total = 0;
+    wm_device_space *d = space_of(runtime, device);
+    warm_status status =
+        wm_driver_device_memory(runtime->driver, device, &free, &total);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    wm_lock_acquire(&d->space.growth.lock);
+    d->fraction = fraction != NULL ? *fraction : d->fraction;
+    d->threshold = threshold != NULL ? *threshold : d->threshold;
+    atomic_store_explicit(&d->space.limit_bytes, part_of(total, d->fraction),
+                          memory_order_relaxed);
+    atomic_store_explicit(
+        &d->collect_bytes,
+        d->threshold < 1 ? part_of(total, d->fraction * d->threshold) : 0,
+        memory_order_relaxed);
+    wm_lock_release(&d->space.growth.lock);
+    return WARM_OK;
+}
+
+warm_status warm_device_set_memory_fraction(warm_runtime *runtime, int device,
+                                            double fraction)
+{
+    warm_status status = wm_runtime_check_device(runtime, device);
+
+    if (status == WARM_OK) {
+        status = check_fraction("fraction", fraction);
+    }
+    return status == WARM_OK ? set_limits(runtime, device, &fraction, NULL)
+                             : status;
+}
+
+warm_status warm_device_set_collect_threshold(warm_runtime *runtime, int device,
+                                              double threshold)
+{
+    warm_status status = wm_runtime_check_device(runtime, device);
+
+    if (status == WARM_OK) {
+        status = check_fraction("threshold", threshold);
+    }
+    return status == WARM_OK ? set_limits(runtime, device, NULL, &threshold)
+                             : status;
+}
+
+warm_status warm_device_get_memory_fraction(warm_runtime *runtime, int device,
+                                            double *fraction)
+{
+    warm_status status = wm_runtime_check_device(runtime, device);
+
+    if (status == WARM_OK && fraction == NULL) {
+        status = wm_fail(WARM_INVALID_ARGUMENT, "fraction is null");
+    }
+    if (status == WARM_OK) {
+        wm_device_space *d = space_of(runtime, device);
+
+        wm_lock_acquire(&d->space.growth.lock);
+        *fraction = d->fraction;
+        wm_lock_release(&d->space.growth.lock);
+    }
+    return status;
+}

@@ -1,0 +1,93 @@
+/* gather_fetch.c: what threads have gathered, looked at and taken out by
+ * others. See gather.h.
+ *
+ * Takes lock windows, and under it the sections of the windows, those of the
+ * timelines and lock arena; calls no driver. */
+#include "alloc/gather_int.h"
+
+struct fetch {
+    wm_timeline *t; /* null: any */
+    uint64_t older_than;
+    bool visited;
+};
+
+static bool has_some(const wm_window *window, void *context)
+{
+    const struct fetch *fetch = context;
+    /* Acquire: it was made before. */
+    wm_magazines *set =
+        atomic_load_explicit(&window->magazines, memory_order_acquire);
+
+    if (set == NULL) {
+        return false;
+    }
+    if (fetch->t != NULL) {
+        return wm_gather_timeline(wm_gather_slot_of(
+                   &set->gather, fetch->t->stream)) == fetch->t;
+    }
+    return atomic_load_explicit(&set->gather.blocks, memory_order_relaxed) >
+               0 &&
+           atomic_load_explicit(&set->gather.since_ns, memory_order_relaxed) <=
+               fetch->older_than;
+}
+
+static void give_up(wm_window *window, void *context)
+{
+    struct fetch *fetch = context;
+    wm_magazines *set = wm_magazines_of(window);
+
+    fetch->visited = true;
+    if (set != NULL) {
+        atomic_fetch_add_explicit(&set->gather.timelines->visits, 1,
+                                  memory_order_relaxed);
+    }
+    for (int i = 0; set != NULL && i < WM_GATHER_SLOTS; i++) {
+        wm_gather_slot *slot = &set->gather.slot[i];
+
+        if (fetch->t == NULL) {
+            (void)wm_gather_spill(set, slot, true);
+        } else if (wm_gather_timeline(slot) == fetch->t) {
+            wm_gather_empty(set, slot);
+        }
+    }
+}
+
+bool wm_gather_fetch(wm_timelines *set, wm_timeline *t, uint64_t older_than)
+{
+    struct fetch fetch = {t, older_than, false};
+    const wm_visit visit = {has_some, give_up, &fetch};
+
+    /* Relaxed: a thread that found the timeline in the table just before it
+     * left may fill a slot with it right now, and keep that. Such a slot
+     * records nothing, and what is freed into it waits for the final event. */
+    if (t == NULL ||
+        atomic_load_explicit(&t->slots, memory_order_relaxed) > 0) {
+        (void)wm_window_visit(set->runtime, &visit);
+    }
+    return fetch.visited;
+}
+
+static bool add_blocks(const wm_window *window, void *context)
+{
+    size_t *blocks = context;
+    const wm_magazines *set =
+        atomic_load_explicit(&window->magazines, memory_order_acquire);
+
+    if (set != NULL) {
+        *blocks +=
+            atomic_load_explicit(&set->gather.blocks, memory_order_relaxed);
+    }
+    return false; /* looks only */
+}
+
+size_t wm_gather_blocks(wm_timelines *set)
+{
+    size_t blocks = 0;
+    const wm_visit visit = {add_blocks, NULL, &blocks};
+
+    /* Pairs with a hit's order of its own: the count, then whatever it reads.
+     * Without barriers no hit was ever let in, or a few are missed. */
+    (void)wm_section_barrier();
+    (void)wm_window_visit(set->runtime, &visit);
+    return blocks;
+}
