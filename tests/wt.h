@@ -86,6 +86,7 @@ warm_space_stats wt_pinned_stats(warm_runtime *runtime);
 warm_device_stats wt_device_stats(warm_runtime *runtime); /* of device 0 */
 /* How often a call of the driver was made. */
 uint64_t wt_calls(warm_runtime *runtime, const char *call);
+long wt_address_space(void); /* pages that the process has of it */
 
 /* Host device: holds a stream before a piece of work. Lets it go, and waits. */
 void wt_stop(warm_runtime *runtime, warm_stream stream);

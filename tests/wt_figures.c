@@ -1,6 +1,8 @@
 /* wt_figures.c: blocks, streams and figures for tests; see wt.h. */
 #include "wt.h"
 
+#include <stdio.h>
+
 void *wt_pinned(warm_runtime *runtime, size_t bytes)
 {
     void *pointer = NULL;
@@ -82,4 +84,15 @@ void wt_stream_end(warm_runtime *runtime, warm_stream stream)
 {
     wt_ok(warm_stream_synchronize(runtime, stream));
     wt_ok(warm_stream_destroy(runtime, stream));
+}
+
+long wt_address_space(void)
+{
+    FILE *file = fopen("/proc/self/statm", "re");
+    long pages = 0;
+
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_eq(fscanf(file, "%ld", &pages), 1);
+    fclose(file);
+    return pages;
 }

@@ -1,21 +1,10 @@
 /* check_shared_order.c: where a device has no more, a stream waits for others
  * and has what is idle for them (rows C1, C2), on every backend. */
-#include "wt.h"
+#include "wt_order.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define MIB ((size_t)1 << 20)
-
-/* One segment and no other: `kept` holds it, `bytes` are idle for `first`,
- * whose work is held up by the gate. */
-enum { BLOCK = 16 << 20, HELD = 32 << 20 };
-
-static warm_runtime *runtime;
-static warm_stream first, second;
-static wt_gate *gate;
-static void *kept, *idle;
 
 static void *pattern(int byte)
 {
@@ -38,28 +27,15 @@ static void write_block(void *block, int byte, warm_stream stream)
 
 static void begin(const char *stream_wait)
 {
-    warm_options options = {
-        .size = sizeof options, .segment = HELD, .stream_wait = stream_wait};
-
-    runtime = wt_runtime(&options);
-    wt_ok(warm_stream_create(runtime, 0, &first));
-    wt_ok(warm_stream_create(runtime, 0, &second));
-    wt_ok(warm_device_alloc(runtime, 0, first, BLOCK / 2, &kept));
-    wt_ok(warm_device_alloc(runtime, 0, first, BLOCK, &idle));
-    gate = wt_gate_close(runtime, first);
-    wt_gate_await(gate);
+    wt_order_begin((warm_options){.stream_wait = stream_wait});
     write_block(idle, 1, first);
     wt_ok(warm_free(idle));
 }
 
 static void setup(void)
 {
-    warm_device_info device = {.size = sizeof device};
-
     begin(NULL);
-    wt_ok(warm_device_get_info(runtime, 0, &device));
-    wt_ok(warm_device_set_memory_fraction(
-        runtime, 0, (HELD + 0.5 * MIB) / (double)device.total_bytes));
+    wt_order_limit();
 }
 
 static void setup_growing(void)

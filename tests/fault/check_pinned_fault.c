@@ -12,7 +12,6 @@
 
 #include "alloc/pinned.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum { BLOCKS = 12, PART = 3000 };
@@ -295,18 +294,6 @@ static int call_count(void)
     return count;
 }
 
-/* Pages of address space that the process has. */
-static long address_space(void)
-{
-    FILE *file = fopen("/proc/self/statm", "re");
-    long pages = 0;
-
-    ck_assert_ptr_nonnull(file);
-    ck_assert_int_eq(fscanf(file, "%ld", &pages), 1);
-    fclose(file);
-    return pages;
-}
-
 /* Pageable memory that there is no record for is unmapped again. */
 START_TEST(test_B12_B18_memory_without_a_record_goes_back)
 {
@@ -319,13 +306,13 @@ START_TEST(test_B12_B18_memory_without_a_record_goes_back)
         long before;
 
         wt_ok(warm_testing_fail(runtime, "pinned_alloc", 1, 1));
-        before = address_space();
+        before = wt_address_space();
         wm_meta_fail(n, false);
         if (warm_pinned_alloc_on(runtime, bytes, WARM_NODE_ANY,
                                  WARM_ALLOC_PAGEABLE_OK, &pointer) != WARM_OK) {
             failed++;
             wm_meta_fail(0, false);
-            ck_assert_int_lt(address_space() - before, (long)(bytes / 8192));
+            ck_assert_int_lt(wt_address_space() - before, (long)(bytes / 8192));
         }
         wm_meta_fail(0, false);
         wt_ok(warm_free(pointer));

@@ -26,10 +26,7 @@ static wm_arena *arena(unsigned i)
 
 static void *take(warm_stream on, size_t bytes)
 {
-    void *pointer = NULL;
-
-    wt_ok(warm_device_alloc(runtime, 0, on, bytes, &pointer));
-    return pointer;
+    return wt_device(runtime, on, bytes);
 }
 
 /* This thread uses the first arena from then on. */
@@ -55,17 +52,9 @@ static void end(void)
     wt_runtime_end(runtime);
 }
 
-static warm_device_stats stats_now(void)
-{
-    warm_device_stats stats = {.size = sizeof stats};
-
-    wt_ok(warm_device_get_stats(runtime, 0, &stats));
-    return stats;
-}
-
 static uint64_t obtained(void)
 {
-    return stats_now().driver_alloc.count;
+    return wt_device_stats(runtime).driver_alloc.count;
 }
 
 static wm_arena *arena_of(const void *pointer)
@@ -524,12 +513,12 @@ START_TEST(test_C2_C8_what_siblings_have_idle_goes_back_before_it_is_refused)
     }
     block = take(mine, 42 * MIB);
     ck_assert_uint_eq(wm_arena_held(arena(1)), 0);
-    ck_assert_uint_ge(stats_now().driver_free.count, 2);
-    ck_assert_uint_eq(stats_now().failures, 0);
+    ck_assert_uint_ge(wt_device_stats(runtime).driver_free.count, 2);
+    ck_assert_uint_eq(wt_device_stats(runtime).failures, 0);
     wt_ok(warm_free(block));
     other_leaves(20 * MIB, 12 * MIB, false);
     wt_ok(warm_device_empty_cache(runtime, 0, NULL));
-    ck_assert_uint_eq(stats_now().all.reserved_bytes.current, 0);
+    ck_assert_uint_eq(wt_device_stats(runtime).all.reserved_bytes.current, 0);
     end();
 }
 END_TEST
@@ -616,7 +605,7 @@ START_TEST(test_C2_a_stream_waits_for_memory_of_a_sibling)
     ck_assert_ptr_eq(arena_of(other.block[1]), arena(1));
     block = take(mine, 30 * MIB);
     ck_assert_ptr_eq(arena_of(block), arena(1));
-    ck_assert_uint_eq(stats_now().failures, 0);
+    ck_assert_uint_eq(wt_device_stats(runtime).failures, 0);
     wt_gate_open(gate);
     wt_ok(warm_free(block));
     wt_ok(warm_free(other.block[1]));
@@ -639,7 +628,7 @@ START_TEST(test_C6_B14_figures_are_sums_over_siblings)
     wt_ok(warm_stream_synchronize(runtime, its));
     block = take(mine, 3 * MIB);
     wt_ok(warm_free(other.block[1]));
-    s = stats_now();
+    s = wt_device_stats(runtime);
     ck_assert_uint_eq(s.all.segments.allocated, 2);
     ck_assert_uint_eq(s.all.reserved_bytes.current, 8 * MIB);
     ck_assert_uint_eq(s.all.reserved_bytes.peak, 8 * MIB);
@@ -659,7 +648,7 @@ START_TEST(test_C6_B14_figures_are_sums_over_siblings)
     ck_assert_uint_eq(info.cached_bytes, 5 * MIB);
     ck_assert_uint_gt(info.largest_bytes, 3 * MIB);
     wt_ok(warm_free(block));
-    s = stats_now();
+    s = wt_device_stats(runtime);
     ck_assert_uint_eq(s.all.active.current, 0);
     ck_assert_uint_eq(s.large.allocations.freed, 2);
     end();
@@ -675,7 +664,7 @@ START_TEST(test_C6_peaks_of_parts_are_within_those_of_all)
     wt_ok(warm_free(take(mine, 12 * MIB)));
     wt_ok(warm_device_empty_cache(runtime, 0, NULL));
     other_leaves(0, 12 * MIB, true);
-    s = stats_now();
+    s = wt_device_stats(runtime);
     ck_assert_uint_eq(s.all.reserved_bytes.peak, 16 * MIB);
     ck_assert_uint_le(s.large.reserved_bytes.peak, 16 * MIB);
     ck_assert_uint_ge(s.large.reserved_bytes.peak, 12 * MIB);
@@ -729,7 +718,7 @@ START_TEST(test_C6_figures_are_of_one_moment)
     wt_ok(warm_stream_destroy(runtime, its));
     its = NULL;
     wt_ok(warm_poll(runtime));
-    s = stats_now();
+    s = wt_device_stats(runtime);
     moving.bytes = 6 * MIB;
     moving.moves = wt_scaled(4000);
     moving.least = moving.fewest = UINT64_MAX;
@@ -741,9 +730,10 @@ START_TEST(test_C6_figures_are_of_one_moment)
         ck_assert_uint_eq(moving.fewest, s.all.segments.current);
         ck_assert_uint_eq(moving.many, s.all.segments.current);
     }
-    ck_assert_uint_eq(stats_now().all.reserved_bytes.peak,
+    ck_assert_uint_eq(wt_device_stats(runtime).all.reserved_bytes.peak,
                       s.all.reserved_bytes.peak);
-    ck_assert_uint_eq(stats_now().all.segments.peak, s.all.segments.peak);
+    ck_assert_uint_eq(wt_device_stats(runtime).all.segments.peak,
+                      s.all.segments.peak);
     end();
 }
 END_TEST

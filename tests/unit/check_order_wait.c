@@ -1,23 +1,13 @@
 /* check_order_wait.c: who is not waited for, and how often, before a device has
  * no more memory (rows C1, C2, C8); streams that end while they are waited for.
  * Host device; the driver's calls do what a test wants meanwhile. */
-#include "wt.h"
-
 #include "alloc/device_space.h"
 #include "alloc/order_int.h"
 #include "runtime/base/status.h"
 #include "runtime/runtime.h"
 
-#define MIB ((size_t)1 << 20)
+#include "wt_order.h"
 
-/* One segment and no other: some is in use, and the rest idle for `first`,
- * whose work is held up by the gate. */
-enum { BLOCK = 16 << 20, HELD = 32 << 20 };
-
-static warm_runtime *runtime;
-static warm_stream first, second;
-static wt_gate *gate;
-static void *kept, *idle;
 static wm_driver_ops ops;
 static const wm_driver_ops *real;
 static unsigned waits, left; /* calls; streams known after one has ended */
@@ -41,24 +31,12 @@ static unsigned known(void)
 
 static void begin(const char *expandable)
 {
-    warm_device_info device = {.size = sizeof device};
-
-    runtime = wt_runtime(&(warm_options){.size = sizeof(warm_options),
-                                         .device = "host",
-                                         .host_devices = 2,
-                                         .segment = HELD,
-                                         .magazines = "off",
-                                         .expandable_segments = expandable});
-    wt_ok(warm_stream_create(runtime, 0, &first));
-    wt_ok(warm_stream_create(runtime, 0, &second));
-    kept = wt_device(runtime, first, BLOCK / 2);
-    idle = wt_device(runtime, first, BLOCK);
-    gate = wt_gate_close(runtime, first);
-    wt_gate_await(gate);
+    wt_order_begin((warm_options){.device = "host",
+                                  .host_devices = 2,
+                                  .magazines = "off",
+                                  .expandable_segments = expandable});
     wt_ok(warm_free(idle));
-    wt_ok(warm_device_get_info(runtime, 0, &device));
-    wt_ok(warm_device_set_memory_fraction(
-        runtime, 0, (HELD + 0.5 * MIB) / (double)device.total_bytes));
+    wt_order_limit();
     real = runtime->driver->ops;
     ops = *real;
     waits = 0;

@@ -7,7 +7,6 @@
 #include "runtime/base/status.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -236,36 +235,24 @@ START_TEST(test_touching_says_what_cannot_be_touched)
 }
 END_TEST
 
-/* Pages of address space that the process has. */
-static long address_space(void)
-{
-    FILE *file = fopen("/proc/self/statm", "re");
-    long pages = 0;
-
-    ck_assert_ptr_nonnull(file);
-    ck_assert_int_eq(fscanf(file, "%ld", &pages), 1);
-    fclose(file);
-    return pages;
-}
-
 /* What is mapped to find a place for huge pages goes at once. */
 START_TEST(test_aligned_region_leaves_no_address_space_behind)
 {
     enum { TIMES = 100 };
     wm_pin pin = begin("device:host,pin:register,pin_threads:1");
     void *base[TIMES];
-    long before = address_space();
+    long before = wt_address_space();
 
     for (int i = 0; i < TIMES; i++) {
         wt_ok(wm_pin_obtain(&pin, 0, 2 * MIB + page(), &base[i]));
     }
     /* Mapped whole, a region would take twice as much. */
-    ck_assert_int_lt(address_space() - before,
+    ck_assert_int_lt(wt_address_space() - before,
                      (long)(TIMES * 3 * MIB / page()));
     for (int i = 0; i < TIMES; i++) {
         wt_ok(wm_pin_give_back(&pin, base[i], 2 * MIB + page()));
     }
-    ck_assert_int_lt(address_space() - before, (long)(TIMES * MIB / page()));
+    ck_assert_int_lt(wt_address_space() - before, (long)(TIMES * MIB / page()));
     end();
 }
 END_TEST

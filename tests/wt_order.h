@@ -1,0 +1,43 @@
+/* wt_order.h: a device that has one segment and no other, most of which is idle
+ * for a stream whose work a gate holds up. One in a program; for every backend.
+ */
+#ifndef WT_ORDER_H
+#define WT_ORDER_H
+
+#include "wt.h"
+
+#define MIB ((size_t)1 << 20)
+
+/* Bytes of a block, and of the segment. */
+enum { BLOCK = 16 << 20, HELD = 32 << 20 };
+
+static warm_runtime *runtime;
+static warm_stream first, second;
+static wt_gate *gate;
+static void *kept, *idle; /* of `first`: in use, and what will be idle */
+
+/* The caller frees `idle`, once it has queued what is to hold it up. */
+static inline void wt_order_begin(warm_options options)
+{
+    options.size = sizeof options;
+    options.segment = HELD;
+    runtime = wt_runtime(&options);
+    wt_ok(warm_stream_create(runtime, 0, &first));
+    wt_ok(warm_stream_create(runtime, 0, &second));
+    kept = wt_device(runtime, first, BLOCK / 2);
+    idle = wt_device(runtime, first, BLOCK);
+    gate = wt_gate_close(runtime, first);
+    wt_gate_await(gate);
+}
+
+/* There is no other segment. */
+static inline void wt_order_limit(void)
+{
+    warm_device_info device = {.size = sizeof device};
+
+    wt_ok(warm_device_get_info(runtime, 0, &device));
+    wt_ok(warm_device_set_memory_fraction(
+        runtime, 0, (HELD + 0.5 * MIB) / (double)device.total_bytes));
+}
+
+#endif
