@@ -16,7 +16,7 @@ typedef struct wm_order {
     bool marking;                  /* mark is under way, or never comes back */
     bool retired;                  /* the stream: nobody finds it any more */
     bool over;                     /* the lane has ended */
-    unsigned waits;                /* threads that let others wait for it */
+    unsigned waits;                /* threads that let it wait, or others */
     uint64_t tried;                /* the last that did, or looked at it */
     struct wm_order *next;         /* in its bucket */
     struct wm_order *next_to_mark; /* of the thread that does */

@@ -93,17 +93,18 @@ static bool let_wait(wm_orders *orders, wm_order *order, wm_lane *lane,
 bool wm_orders_share(wm_orders *orders, wm_lane *lane, size_t bytes, bool any)
 {
     bool waited = false, enough = false;
-    const wm_order *mine;
-    wm_order *order;
+    wm_order *mine, *order;
     uint64_t try;
 
     wm_lock_acquire(&orders->lock);
     mine = lane->owner;
+    if (mine == NULL || mine->stream == WARM_STREAM_PER_THREAD) {
+        wm_lock_release(&orders->lock);
+        return false;
+    }
+    mine->waits++; /* it is not freed, whoever retires the stream */
     try = ++orders->tries;
-    for (int i = 0; i < WAITS_MAX && !enough; i++) {
-        if (mine == NULL || mine->stream == WARM_STREAM_PER_THREAD) {
-            break;
-        }
+    for (int i = 0; i < WAITS_MAX && !enough && !mine->retired; i++) {
         order = pick_locked(orders, lane, bytes, any, try);
         if (order == NULL) {
             break;
@@ -116,6 +117,7 @@ bool wm_orders_share(wm_orders *orders, wm_lane *lane, size_t bytes, bool any)
         wm_lock_acquire(&orders->lock);
     }
     wm_lock_release(&orders->lock);
+    end_wait(orders, mine, NULL, NULL, false);
     return waited;
 }
 

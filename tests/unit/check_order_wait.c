@@ -162,6 +162,31 @@ START_TEST(test_C2_a_stream_ends_while_another_one_waits_for_it)
 }
 END_TEST
 
+/* The stream that is to wait, which its user should not do now, but may. */
+static warm_status end_second(wm_driver *d, warm_stream stream,
+                              warm_event event)
+{
+    if (waits == 0) {
+        wt_ok(warm_stream_retire(runtime, second));
+        wt_ok(wm_driver_stream_synchronize(runtime->driver, second));
+        wt_ok(warm_poll(runtime));
+        left = known();
+    }
+    return fail_wait(d, stream, event);
+}
+
+START_TEST(test_C2_a_stream_ends_while_it_waits_for_another_one)
+{
+    begin("off");
+    ops.stream_wait_event = end_second;
+    refused_on(second);
+    ck_assert_uint_eq(waits, 1);
+    ck_assert_uint_eq(left, 2);
+    ck_assert_uint_eq(known(), 1);
+    end();
+}
+END_TEST
+
 static warm_status synchronize_and_end(wm_driver *d, warm_event event)
 {
     end_first();
@@ -266,6 +291,7 @@ int main(void)
     tcase_add_test(tcase, test_B7_C2_no_stream_waits_beside_a_capture);
     tcase_add_test(tcase, test_C2_default_streams_wait_for_nobody);
     tcase_add_test(tcase, test_C2_a_stream_ends_while_another_one_waits_for_it);
+    tcase_add_test(tcase, test_C2_a_stream_ends_while_it_waits_for_another_one);
     tcase_add_test(tcase, test_C8_a_stream_ends_while_a_thread_waits_for_it);
     tcase_add_test(tcase, test_C1_C8_a_lane_that_has_ended_is_another_streams);
     tcase_add_loop_test(
