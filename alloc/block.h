@@ -8,8 +8,8 @@
  * of a slab to the one slot that begins there, if it is one, else to the slab,
  * and from the other pages to the segment. A block's record is stable while it
  * is not IDLE. All records are recycled as what they are, and never given back
- * before their arena ends, so that a look- up of a pointer freed already reads
- * a record, if the wrong one; it stays inside the record, whatever the address.
+ * before their arena ends, so that a look-up of a pointer freed already reads a
+ * record, if the wrong one; it stays inside the record, whatever the address.
  *
  * Whoever owns a block owns its fields: the arena while IDLE (lock arena), the
  * thread whose magazine it is in while CACHED, the caller while LIVE, the free

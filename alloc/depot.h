@@ -8,7 +8,8 @@
  * done for every block. Here it is a pointer in, a pointer out. The blocks are
  * CACHED, of no set, and count as idle: they are joined with their neighbours
  * as soon as a request finds nothing in the arena, and before idle memory is
- * looked for to be given back. All of it: lock arena. */
+ * looked for to be given back. All of it: lock arena, but a look at how many
+ * there are. */
 #ifndef WM_DEPOT_H
 #define WM_DEPOT_H
 

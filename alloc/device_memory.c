@@ -1,4 +1,5 @@
-/* device_memory.c: the public functions of device_memory.h. */
+/* device_memory.c: memory of devices for who asks (device_memory.h). A hit is
+ * here, from end to end; misses go to the space. The rest: device_cache.c. */
 #include "warmpool/device_memory.h"
 
 #include "alloc/device_space.h"

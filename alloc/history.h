@@ -9,7 +9,7 @@
  * later. A writer that finds its slot claimed, or used for a younger event,
  * drops its own, which is counted. An event is read whole or not at all.
  *
- * What memory is it in is told by its place: 0 … devices - 1 the devices, then
+ * Which memory it is in is told by its place: 0 … devices - 1 the devices, then
  * one for each NUMA node's page-locked memory, then the pageable. */
 #ifndef WM_HISTORY_H
 #define WM_HISTORY_H

@@ -1,7 +1,8 @@
 /* magazine.h: blocks that a thread keeps ready for itself, by size class.
  *
  *   alloc hit   window ─► set ─► magazine of the class ─► last entry
- *   free hit    page map ─► block: live, and of this set? ─► becomes an entry
+ *   free hit    window's guess, or page map ─► block: live, and of this set?
+ *               ─► becomes an entry
  *   miss        an arena's lock, once: several blocks in, or the older half out
  *
  * A hit takes no lock, makes no read-modify-write and calls nothing: it is a

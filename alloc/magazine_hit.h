@@ -1,8 +1,9 @@
 /* magazine_hit.h: hits of magazines, from end to end; see magazine.h.
  *
- * Inlined into the public functions (memory.c, device_memory.c), in which every
- * instruction counts: tests/bench/PROFILE.md. What is rare is at their end, as
- * a call to which nothing comes back, so that a hit saves no register. */
+ * Inlined into the public functions (memory.c, memory_free.c,
+ * device_memory.c), in which every instruction counts: tests/bench/PROFILE.md.
+ * What is rare is at their end, as a call to which nothing comes back, so that
+ * a hit saves no register. */
 #ifndef WM_MAGAZINE_HIT_H
 #define WM_MAGAZINE_HIT_H
 

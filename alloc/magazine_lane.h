@@ -20,8 +20,9 @@
  * There are WM_LANE_SLOTS for a thread. The number of a set says which it is
  * in, so that a free finds it with one compare.
  *
- * Sets are filled from one of the device's arenas: the first, until one meets
- * other threads there often, and goes to a sibling. */
+ * Sets are filled from one of the device's arenas: the first, or with option
+ * arenas that which fewest use; until one meets other threads there often, and
+ * goes to a sibling. */
 #ifndef WM_MAGAZINE_LANE_H
 #define WM_MAGAZINE_LANE_H
 

@@ -2,7 +2,7 @@
  * for others; see order.h.
  *
  * A stream that waits for another one may have its memory at once, but nobody
- * else before it has passed that point itself. No host thread waits. But it
+ * else before it has passed that point itself. No thread waits for that. But it
  * ties streams to each other that had nothing to do with each other: unless
  * option stream_wait says so it is done only where there is no memory else. The
  * bench's traces, 8 streams, held / live at lag 4 and 32: mixed 2.31, 2.38,

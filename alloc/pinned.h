@@ -1,7 +1,8 @@
 /* pinned.h: the pinned space of a runtime, for runtime.c.
  *
  * The public functions of memory.h and stats.h that work on pinned memory are
- * in memory.c and cache.c; they reach the space through runtime->pinned. */
+ * in memory.c, memory_free.c and cache.c; they reach the space through
+ * runtime->pinned. */
 #ifndef WM_PINNED_H
 #define WM_PINNED_H
 

@@ -4,10 +4,11 @@
  *   up to 4 MiB        eight steps to a doubling     classes 8 … 87
  *   above              whole pages                   class 88
  *
- * From 4 KiB on a class is at most 12.5 % larger than the request; a block of
- * a device may be of one of the next two classes (magazine_hit.h). Classes
- * under WM_SLAB_LIMIT are slots of a slab, the others runs of pages; from
- * there on every class is a whole number of pages. Pure functions. */
+ * From 4 KiB on a class is at most 12.5 % larger than the request. A block may
+ * be of one of the next two classes: of a device, or if it is no larger than
+ * that either (magazine_hit.h). Classes under WM_SLAB_LIMIT are slots of a
+ * slab, the others runs of pages; from there on every class is a whole number
+ * of pages. Pure functions. */
 #ifndef WM_SIZE_CLASS_H
 #define WM_SIZE_CLASS_H
 

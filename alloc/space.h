@@ -2,14 +2,15 @@
  *
  * What a request passes through, and stops at as early as it can:
  *
- *   magazine ─► arena ─► completed frees ─► magazines of all threads
+ *   magazine ─► arena ─► completed frees, and what else the thread keeps
+ *         ─► siblings ─► what all threads gathered, and keep
  *         ─► growth ─► idle segments of the node go back
  *         ─► other nodes, if they will do ─► idle segments of all go back
  *         ─► what waits for other streams ─► the user's callbacks
  *         ─► out of memory
  *
- * No lock is held across a driver call. Blocks of all spaces are
- * freed and recorded on through here: a block knows its space. */
+ * No lock is held across a driver call. Blocks of all spaces are freed and
+ * recorded on through here: a block knows its space. */
 #ifndef WM_SPACE_H
 #define WM_SPACE_H
 

@@ -1,11 +1,12 @@
 /* timeline_int.h: what the files of the timelines share, and nobody else.
  *
- *   timeline.c       the tables, references, adopting, captures
+ *   timeline.c         the tables, references, adopting, captures
  *   timeline_retire.c  recording, waiting, retiring
- *   use.c            uses of a live block
- *   use_free.c       what a free makes of them
- *   batch.c          open batches: what gathers in them, and how they close
- *   timeline_poll.c  the queues of closed ones
+ *   use.c              uses of a live block
+ *   use_free.c         what a free makes of them
+ *   batch.c            open batches: what gathers in them, and how they close
+ *   timeline_poll.c    the queues of closed ones
+ *   timeline_busy.c    which of them are to be asked
  *
  * A closed batch is its first use: that one carries the event, and the link to
  * the next batch; the others hang on it by next_in_batch. */
