@@ -70,11 +70,28 @@ static warm_status alloc_on_device(void *context, size_t bytes,
     return status;
 }
 
+static warm_status copy_block(void *context, void *destination,
+                              const void *source, size_t bytes,
+                              warm_stream stream)
+{
+    const wm_own_allocator *own = context;
+
+    return wm_copy_any(own->runtime, destination, source, bytes, stream);
+}
+
 static warm_status record_block(void *context, const void *data,
                                 warm_stream stream)
 {
-    (void)context;
-    return warm_record_stream(data, stream);
+    const wm_own_allocator *own = context;
+    warm_status status = wm_runtime_check(own->runtime);
+
+    return status == WARM_OK ? warm_record_stream(data, stream) : status;
+}
+
+static bool is_own(const warm_allocator *allocator)
+{
+    return allocator->alloc == alloc_pinned ||
+           allocator->alloc == alloc_on_device;
 }
 
 static const wm_own_allocator pinned_memory = {
@@ -85,6 +102,7 @@ static const wm_own_allocator pinned_memory = {
                   .device = WARM_NO_DEVICE,
                   .alloc = alloc_pinned,
                   .raw_deleter = free_block,
+                  .copy = copy_block,
                   .record = record_block}};
 
 static const wm_own_allocator device_memory = {
@@ -93,6 +111,7 @@ static const wm_own_allocator device_memory = {
                   .memory = WARM_MEMORY_DEVICE,
                   .alloc = alloc_on_device,
                   .raw_deleter = free_block,
+                  .copy = copy_block,
                   .record = record_block}};
 
 warm_status wm_allocators_open(warm_runtime *runtime)
@@ -287,5 +306,52 @@ warm_status warm_allocator_unregister(warm_runtime *runtime,
         return wm_fail(WARM_NOT_FOUND, "that allocator is not registered");
     }
     wm_meta_free(entry);
+    return WARM_OK;
+}
+
+/* ---- whose it is --------------------------------------------------------- */
+
+struct search {
+    const warm_allocator *allocator;
+    warm_runtime *registered, *live; /* the last one met */
+    unsigned with, all;
+};
+
+static void look(warm_runtime *runtime, void *argument)
+{
+    struct search *search = argument;
+    const struct entry *e;
+
+    search->live = runtime;
+    search->all++;
+    wm_lock_acquire(&runtime->allocators->lock);
+    for (e = runtime->allocators->first;
+         e != NULL && e->given != search->allocator; e = e->next) {
+    }
+    wm_lock_release(&runtime->allocators->lock);
+    if (e != NULL) {
+        search->registered = runtime;
+        search->with++;
+    }
+}
+
+warm_status wm_allocator_runtime(const warm_allocator *given,
+                                 warm_runtime **runtime)
+{
+    struct search search = {.allocator = given};
+
+    if (is_own(given)) {
+        *runtime = ((const wm_own_allocator *)given->context)->runtime;
+        return WARM_OK;
+    }
+    wm_runtime_each(look, &search);
+    if (search.with > 1 || (search.with == 0 && search.all > 1)) {
+        return wm_fail(WARM_UNSUPPORTED,
+                       "allocator %s has to wait for a stream, and is "
+                       "registered in %u of %u runtimes: it needs a copy, or "
+                       "one runtime",
+                       given->name, search.with, search.all);
+    }
+    *runtime = search.with == 1 ? search.registered : search.live;
     return WARM_OK;
 }

@@ -34,7 +34,26 @@ warm_status wm_allocator_in(const warm_allocator *given, warm_allocator *full);
 /* The public functions, of an allocator that came in. */
 warm_status wm_data_alloc(const warm_allocator *allocator, size_t bytes,
                           warm_stream stream, warm_data *data);
-warm_status wm_data_copy(const warm_allocator *allocator, void *destination,
+
+/* Copies in the order of stream: queued by the allocator, or made by the host
+ * once the stream has passed. given: what the caller knows allocator by. */
+warm_status wm_data_copy(const warm_allocator *given,
+                         const warm_allocator *allocator, void *destination,
                          const void *source, size_t bytes, warm_stream stream);
+
+/* Waits for a stream that works on memory of an allocator. Status:
+ * CAPTURE_ERROR, UNSUPPORTED (nobody knows whose stream it is). */
+warm_status wm_data_wait(const warm_allocator *given, const void *memory,
+                         warm_stream stream);
+
+/* The runtime on whose streams an allocator's memory is used: its own, the one
+ * where it is registered, or the only one that lives. Null if none does.
+ * Status: UNSUPPORTED (several live, and it is not of one of them alone). */
+warm_status wm_allocator_runtime(const warm_allocator *given,
+                                 warm_runtime **runtime);
+
+/* As warm_copy_async(), between memory of any kind; see copy.c. */
+warm_status wm_copy_any(warm_runtime *runtime, void *destination,
+                        const void *source, size_t bytes, warm_stream stream);
 
 #endif

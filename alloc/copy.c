@@ -1,4 +1,5 @@
 /* copy.c: copies that record their stream by themselves (row B16). */
+#include "alloc/allocators.h"
 #include "alloc/space.h"
 #include "alloc/traced.h"
 
@@ -73,6 +74,27 @@ static warm_status check_copy(const void *destination, const void *source,
     return WARM_OK;
 }
 
+static warm_status queue(warm_runtime *runtime, void *destination,
+                         const void *source, size_t bytes,
+                         warm_copy_direction direction, warm_stream stream)
+{
+    warm_status status = use_ranges(destination, source, bytes, stream);
+
+    return status == WARM_OK ? wm_driver_copy(runtime->driver, destination,
+                                              source, bytes, direction, stream)
+                             : status;
+}
+
+warm_status wm_copy_any(warm_runtime *runtime, void *destination,
+                        const void *source, size_t bytes, warm_stream stream)
+{
+    warm_status status = wm_runtime_check(runtime);
+
+    return status == WARM_OK
+               ? queue(runtime, destination, source, bytes, WM_COPY_ANY, stream)
+               : status;
+}
+
 warm_status warm_copy_async(warm_runtime *runtime, void *destination,
                             const void *source, size_t bytes,
                             warm_copy_direction direction, warm_stream stream)
@@ -83,12 +105,7 @@ warm_status warm_copy_async(warm_runtime *runtime, void *destination,
         return status;
     }
     status = check_copy(destination, source, direction);
-    if (status == WARM_OK) {
-        status = use_ranges(destination, source, bytes, stream);
-    }
-    if (status == WARM_OK) {
-        status = wm_driver_copy(runtime->driver, destination, source, bytes,
-                                direction, stream);
-    }
-    return status;
+    return status == WARM_OK
+               ? queue(runtime, destination, source, bytes, direction, stream)
+               : status;
 }

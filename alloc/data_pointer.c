@@ -6,8 +6,6 @@
 #include "runtime/base/sized.h"
 #include "runtime/base/status.h"
 
-#include <string.h>
-
 const char *warm_memory_name(warm_memory memory)
 {
     switch (memory) {
@@ -159,39 +157,6 @@ warm_status wm_data_alloc(const warm_allocator *allocator, size_t bytes,
     return status;
 }
 
-/* Its target may be freed at once, so it is recorded before it is written. */
-static warm_status copy_queued(const warm_allocator *allocator,
-                               void *destination, const void *source,
-                               size_t bytes, warm_stream stream)
-{
-    warm_status status = WARM_OK;
-
-    if (allocator->record != NULL) {
-        status = allocator->record(allocator->context, destination, stream);
-    }
-    return status != WARM_OK ? status
-                             : allocator->copy(allocator->context, destination,
-                                               source, bytes, stream);
-}
-
-warm_status wm_data_copy(const warm_allocator *allocator, void *destination,
-                         const void *source, size_t bytes, warm_stream stream)
-{
-    if (bytes == 0) {
-        return WARM_OK;
-    }
-    if (allocator->copy != NULL) {
-        return copy_queued(allocator, destination, source, bytes, stream);
-    }
-    if (allocator->memory == WARM_MEMORY_DEVICE) {
-        return wm_fail(WARM_UNSUPPORTED,
-                       "allocator %s cannot copy memory of a device",
-                       allocator->name);
-    }
-    memcpy(destination, source, bytes);
-    return WARM_OK;
-}
-
 warm_status warm_data_alloc(const warm_allocator *allocator, size_t bytes,
                             warm_stream stream, warm_data *data)
 {
@@ -230,7 +195,7 @@ warm_status warm_data_clone(const warm_allocator *allocator, const void *source,
     if (status != WARM_OK) {
         return status;
     }
-    status = wm_data_copy(&full, made.data, source, bytes, stream);
+    status = wm_data_copy(allocator, &full, made.data, source, bytes, stream);
     if (status != WARM_OK) {
         warm_data_free(&made);
         return status;

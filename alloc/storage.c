@@ -258,15 +258,20 @@ warm_status warm_storage_get_info(const warm_storage *storage,
     return status;
 }
 
-/* Memory that is not ours is its owner's to look after. */
-static warm_status record_ours(const void *data, warm_stream stream)
+/* Memory that nobody knows is its owner's to look after. allocator: full, or
+ * null. */
+static warm_status record(const warm_allocator *allocator, const void *data,
+                          warm_stream stream, bool *known)
 {
     warm_error before = {.size = sizeof before};
     warm_status status;
 
     warm_last_error(&before);
-    status = warm_record_stream(data, stream);
-    if (status == WARM_NOT_FOUND) {
+    status = allocator != NULL && allocator->record != NULL
+                 ? allocator->record(allocator->context, data, stream)
+                 : warm_record_stream(data, stream);
+    *known = status != WARM_NOT_FOUND;
+    if (!*known) {
         wm_error_restore(&before);
         status = WARM_OK;
     }
@@ -276,7 +281,8 @@ static warm_status record_ours(const void *data, warm_stream stream)
 warm_status warm_storage_record(const warm_storage *storage, warm_stream stream)
 {
     warm_allocator full;
-    warm_status status = WARM_OK;
+    warm_status status;
+    bool known;
 
     if (storage == NULL) {
         return wm_fail(WARM_INVALID_ARGUMENT, "storage is null");
@@ -285,15 +291,11 @@ warm_status warm_storage_record(const warm_storage *storage, warm_stream stream)
         return WARM_OK;
     }
     if (storage->allocator == NULL) {
-        return record_ours(storage->data.data, stream);
+        return record(NULL, storage->data.data, stream, &known);
     }
     status = wm_allocator_in(storage->allocator, &full);
-    if (status == WARM_OK) {
-        status = full.record != NULL
-                     ? full.record(full.context, storage->data.data, stream)
-                     : record_ours(storage->data.data, stream);
-    }
-    return status;
+    return status == WARM_OK ? record(&full, storage->data.data, stream, &known)
+                             : status;
 }
 
 warm_status warm_storage_exchange(warm_storage *storage, warm_data *data,
@@ -320,21 +322,35 @@ warm_status warm_storage_exchange(warm_storage *storage, warm_data *data,
     return status;
 }
 
-/* The old memory goes when the copy has passed, so it is recorded before there
- * is one. */
+/* Whether old memory that nobody knows may still be used once it is freed: an
+ * allocator that queues copies and records nothing sees to that by itself. */
+static bool must_wait(const warm_allocator *allocator)
+{
+    return allocator->record != NULL || allocator->copy == NULL;
+}
+
+/* The old memory goes when what is queued on stream has passed, the copy as
+ * well: it is recorded before there is one. */
 static warm_status move_data(const warm_storage *storage,
                              const warm_allocator *allocator, warm_data *made,
                              size_t bytes, warm_stream stream)
 {
+    const void *old = storage->data.data;
     size_t both = bytes < storage->bytes ? bytes : storage->bytes;
+    bool known = true;
     warm_status status = WARM_OK;
 
-    if (both > 0 && allocator->copy != NULL) {
-        status = warm_storage_record(storage, stream);
+    if (old != NULL) {
+        status = record(allocator, old, stream, &known);
     }
-    return status != WARM_OK ? status
-                             : wm_data_copy(allocator, made->data,
-                                            storage->data.data, both, stream);
+    if (status == WARM_OK) {
+        status = wm_data_copy(storage->allocator, allocator, made->data, old,
+                              both, stream);
+    }
+    if (status == WARM_OK && !known && must_wait(allocator)) {
+        status = wm_data_wait(storage->allocator, old, stream);
+    }
+    return status;
 }
 
 warm_status warm_storage_resize(warm_storage *storage, size_t bytes,

@@ -109,12 +109,16 @@ typedef struct warm_allocator {
     /* Not null: alloc always gives a data pointer whose context is the data
      * itself, and whose deleter is this. See warm_raw_alloc(). */
     warm_deleter raw_deleter;
-    /* Queues a copy within this memory on stream, or makes it at once. Null:
-     * the host copies, which is right for memory that it can address. */
+    /* Queues a copy within this memory on stream, or makes it in the order of
+     * that: work that writes the source may be queued already. Null: the host
+     * copies once the stream has passed, which is right for memory that it can
+     * address. Whose stream it is must be known then: the allocator is
+     * registered in one runtime, or there is no other one. */
     warm_status (*copy)(void *context, void *destination, const void *source,
                         size_t bytes, warm_stream stream);
-    /* As warm_record_stream(), for a pointer into memory of this allocator.
-     * Null: nothing has to be told. */
+    /* As warm_record_stream(), for a pointer into memory of this allocator;
+     * NOT_FOUND: it is none. Null: nothing has to be told; one that has no copy
+     * either is kept from freeing what the stream uses, by waiting. */
     warm_status (*record)(void *context, const void *data, warm_stream stream);
 } warm_allocator;
 
@@ -152,7 +156,13 @@ WARM_API warm_status warm_data_alloc(const warm_allocator *allocator,
                                      warm_data *data);
 
 /* The same with a copy of bytes at source, which is memory that the
- * allocator's copy can read; source stays valid until the stream has passed. */
+ * allocator's copy can read (the runtime's own: all that the driver can).
+ * The copy is in the order of stream: source stays valid, and the host reads
+ * data, once that has passed; a block of ours may be freed before.
+ * Status: those of the allocator, of warm_copy_async() for the runtime's own;
+ * where the host copies: CAPTURE_ERROR, and UNSUPPORTED, if it cannot wait for
+ * the stream (it captures, or nobody knows whose it is). UNSUPPORTED also for
+ * memory of a device without a copy. */
 WARM_API warm_status warm_data_clone(const warm_allocator *allocator,
                                      const void *source, size_t bytes,
                                      warm_stream stream, warm_data *data);
@@ -233,7 +243,8 @@ WARM_API void *warm_storage_data(const warm_storage *storage);
 /* Says that work queued on stream uses the memory: by the allocator that it
  * came from, else by warm_record_stream() where that knows the memory. Memory
  * that neither knows is left to its owner.
- * Status: INVALID_STREAM, OUT_OF_MEMORY, DRIVER_ERROR. */
+ * Status: INVALID_STREAM, OUT_OF_MEMORY, DRIVER_ERROR; RUNTIME_GONE, FORKED,
+ * EXITING if it came from a runtime's own allocator. */
 WARM_API warm_status warm_storage_record(const warm_storage *storage,
                                          warm_stream stream);
 
@@ -245,9 +256,13 @@ WARM_API warm_status warm_storage_exchange(warm_storage *storage,
                                            warm_data *data, size_t bytes);
 
 /* Changes the size: allocates anew, copies what fits in the order of stream,
- * records stream on the old memory and frees it. A size that is there already
- * changes nothing. Status: INVALID_ARGUMENT (not resizable); those of the
- * allocator, with nothing changed. */
+ * records stream on the old memory and frees it. The host reads and writes the
+ * new memory once the stream has passed. A size that is there already changes
+ * nothing. Waits for the stream where the host copies (warm_allocator.copy),
+ * and before it frees memory that nobody knows to record; on CUDA also for a
+ * copy between pinned memory.
+ * Status: INVALID_ARGUMENT (not resizable); those of warm_data_clone() and
+ * warm_storage_record(), with nothing changed. */
 WARM_API warm_status warm_storage_resize(warm_storage *storage, size_t bytes,
                                          warm_stream stream);
 

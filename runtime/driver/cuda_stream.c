@@ -82,12 +82,19 @@ OBJECT_OP(event_synchronize, (wm_driver * d, warm_event event),
 OBJECT_OP(graph_destroy, (wm_driver * d, warm_graph graph),
           cudaGraphExecDestroy, graph)
 
+static enum cudaMemcpyKind kind_of(warm_copy_direction direction)
+{
+    if (direction == WM_COPY_ANY) {
+        return cudaMemcpyDefault;
+    }
+    return direction == WARM_COPY_TO_DEVICE ? cudaMemcpyHostToDevice
+                                            : cudaMemcpyDeviceToHost;
+}
+
 STREAM_OP(copy,
           (wm_driver * d, void *destination, const void *source, size_t bytes,
            warm_copy_direction direction, warm_stream stream),
-          cudaMemcpyAsync, destination, source, bytes,
-          direction == WARM_COPY_TO_DEVICE ? cudaMemcpyHostToDevice
-                                           : cudaMemcpyDeviceToHost,
+          cudaMemcpyAsync, destination, source, bytes, kind_of(direction),
           stream)
 
 warm_status wm_cuda_event_create(wm_driver *d, int device, warm_event *event)

@@ -54,6 +54,9 @@ typedef struct wm_stream_info {
 
 enum { WM_DEVICE_UNKNOWN = -1 };
 
+/* Between memory of any kind, which the driver tells by the addresses. */
+#define WM_COPY_ANY ((warm_copy_direction)4)
+
 /* What a device of this machine is known by in every process; and memory that
  * another process may map, as the driver names it. Plain bytes. */
 typedef struct wm_device_id {
@@ -117,7 +120,8 @@ typedef struct wm_ipc_name {
  * event_passed         as event_query, legal at any time
  * stream_passed        as stream_query, legal at any time: the answer counts
  *                      only if *capture, which is written, is NONE
- * copy                 asynchronous, WARM_COPY_TO_DEVICE or _TO_HOST
+ * copy                 asynchronous, WARM_COPY_TO_DEVICE, _TO_HOST or
+ *                      WM_COPY_ANY; from host to host it may return late
  * host_func            function(argument) in stream order
  * capture_begin        thread-local mode
  * capture_end          instantiates; *graph is executable

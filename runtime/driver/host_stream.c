@@ -134,7 +134,8 @@ warm_status wm_host_copy(wm_driver *d, void *destination, const void *source,
 {
     wm_host_work work = {.kind = WM_HOST_COPY};
 
-    if (direction != WARM_COPY_TO_DEVICE && direction != WARM_COPY_TO_HOST) {
+    if (direction != WARM_COPY_TO_DEVICE && direction != WARM_COPY_TO_HOST &&
+        direction != WM_COPY_ANY) {
         return wm_host_fail(WM_HOST_ERROR_VALUE, "%d is not a direction",
                             (int)direction);
     }

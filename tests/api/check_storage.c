@@ -386,6 +386,7 @@ START_TEST(test_pinned_space_is_an_allocator)
     ck_assert_str_eq(warm_memory_name((warm_memory)9), "unknown");
     memset(source, 5, sizeof source);
     wt_ok(warm_data_clone(pinned, source, SIZE, NULL, &data));
+    wt_ok(warm_stream_synchronize(runtime, NULL));
     ck_assert_int_eq(memcmp(data.data, source, SIZE), 0);
     ck_assert_int_eq(data.memory, WARM_MEMORY_PINNED);
     warm_data_free(&data);
@@ -410,7 +411,7 @@ END_TEST
 static struct mine {
     unsigned allocs, frees, copies, records, record_at;
     size_t copied;
-    bool refuses, lies, breaks;
+    bool refuses, lies, breaks, deaf;
 } mine;
 
 static void free_mine(void *context)
@@ -459,6 +460,9 @@ static warm_status record_mine(void *context, const void *data,
     struct mine *m = context;
 
     (void)data, (void)stream;
+    if (m->deaf) {
+        return WARM_DRIVER_ERROR;
+    }
     m->records++;
     m->record_at = m->copies;
     return WARM_OK;
@@ -498,9 +502,18 @@ START_TEST(test_users_allocator_is_plugged_in)
     ck_assert_uint_eq(mine.frees, 1);
     wt_ok(warm_storage_resize(storage, 2 * SIZE, NULL));
     ck_assert_uint_eq(mine.allocs, 2);
+    /* Nothing is freed that could not be recorded. */
+    mine.deaf = true;
+    wt_fails(WARM_DRIVER_ERROR, warm_storage_resize(storage, 0, NULL));
+    ck_assert_uint_eq(info_of(storage).bytes, 2 * SIZE);
+    ck_assert_uint_eq(mine.frees, 1);
+    mine.deaf = false;
     wt_ok(warm_storage_resize(storage, 0, NULL));
+    ck_assert_uint_eq(mine.records, 3);
     ck_assert_ptr_null(warm_storage_data(storage));
     wt_ok(warm_storage_record(storage, NULL));
+    wt_ok(warm_storage_resize(storage, 9, NULL));
+    ck_assert_uint_eq(mine.records, 3);
     warm_storage_release(storage);
     ck_assert_uint_eq(mine.frees, mine.allocs);
     wt_ok(warm_allocator_unregister(runtime, &my_allocator));
@@ -639,7 +652,7 @@ START_TEST(test_D2_bad_arguments_are_refused)
 }
 END_TEST
 
-/* Pinned memory moves by the host's hand; what fails costs nothing. */
+/* What fails costs nothing. */
 START_TEST(test_pinned_storage_is_resized)
 {
     warm_storage *storage = NULL;
@@ -653,6 +666,7 @@ START_TEST(test_pinned_storage_is_resized)
              warm_storage_resize(storage, SIZE_MAX / 2, NULL));
     ck_assert_ptr_eq(warm_storage_data(storage), bytes);
     wt_ok(warm_storage_resize(storage, 100, NULL));
+    wt_ok(warm_stream_synchronize(runtime, NULL));
     bytes = warm_storage_data(storage);
     ck_assert_int_eq(bytes[99], 9);
     ck_assert_uint_eq(wt_pinned_stats(runtime).requested_bytes.current, 100);
@@ -671,7 +685,8 @@ START_TEST(test_G2_storage_outlives_its_runtime)
 
     wt_ok(warm_allocator_get(other, WARM_MEMORY_PINNED, 0, &allocator));
     wt_ok(warm_allocator_register(other, &my_allocator, 0));
-    wt_ok(warm_storage_create(allocator, SIZE, NULL, 0, &storage));
+    wt_ok(warm_storage_create(allocator, SIZE, NULL, WARM_STORAGE_RESIZABLE,
+                              &storage));
     wt_ok(warm_runtime_destroy(other, &report));
     ck_assert_uint_eq(report.blocks, 1);
     wt_fails(WARM_RUNTIME_GONE, warm_data_alloc(allocator, 8, NULL, &data));
@@ -679,6 +694,8 @@ START_TEST(test_G2_storage_outlives_its_runtime)
              warm_allocator_get(other, WARM_MEMORY_PINNED, 0, &allocator));
     wt_fails(WARM_RUNTIME_GONE,
              warm_allocator_unregister(other, &my_allocator));
+    wt_fails(WARM_RUNTIME_GONE, warm_storage_record(storage, NULL));
+    wt_fails(WARM_RUNTIME_GONE, warm_storage_resize(storage, 0, NULL));
     warm_storage_release(storage);
 }
 END_TEST
