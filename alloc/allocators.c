@@ -1,6 +1,7 @@
 /* allocators.c: see allocators.h. */
 #include "alloc/allocators.h"
 
+#include "alloc/device_space.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/status.h"
 #include "warmpool/device_memory.h"
@@ -92,6 +93,38 @@ static bool is_own(const warm_allocator *allocator)
 {
     return allocator->alloc == alloc_pinned ||
            allocator->alloc == alloc_on_device;
+}
+
+/* What is no block at all is left to the free, which names it. */
+static warm_status check_own(const warm_allocator *allocator,
+                             const void *pointer)
+{
+    const wm_own_allocator *own = allocator->context;
+    const wm_block *block = wm_space_find(pointer);
+    warm_status status = wm_runtime_check(own->runtime);
+
+    if (status == WARM_OK && block != NULL &&
+        (wm_space_of(block)->runtime != own->runtime ||
+         wm_device_of_block(block) != own->device)) {
+        status = wm_fail(WARM_INVALID_POINTER,
+                         "%p was not allocated by this allocator, %s", pointer,
+                         allocator->name);
+    }
+    return status;
+}
+
+warm_status wm_allocator_free(const warm_allocator *allocator, void *pointer)
+{
+    warm_status status = WARM_OK;
+
+    if (allocator->raw_deleter != free_block) {
+        allocator->raw_deleter(pointer);
+        return WARM_OK;
+    }
+    if (is_own(allocator)) {
+        status = check_own(allocator, pointer);
+    }
+    return status == WARM_OK ? warm_free(pointer) : status;
 }
 
 static const wm_own_allocator pinned_memory = {

@@ -31,9 +31,24 @@ warm_status wm_data_in(const warm_data *given, warm_data *data);
 void wm_data_out(warm_data *given, const warm_data *data);
 warm_status wm_allocator_in(const warm_allocator *given, warm_allocator *full);
 
+/* What an allocator's function answered. before: of wm_error_hush(), ahead of
+ * the call. Where it failed and said nothing, what it did not do is said. */
+warm_status wm_allocator_said(const warm_allocator *allocator,
+                              warm_status before, warm_status answer,
+                              const char *what);
+
+/* Frees a plain pointer. The runtime's own allocator refuses what it did not
+ * allocate: INVALID_POINTER. */
+warm_status wm_allocator_free(const warm_allocator *allocator, void *pointer);
+
 /* The public functions, of an allocator that came in. */
 warm_status wm_data_alloc(const warm_allocator *allocator, size_t bytes,
                           warm_stream stream, warm_data *data);
+
+/* Says that stream uses data, by what allocator has for that. NOT_FOUND: it is
+ * not known there. */
+warm_status wm_data_record(const warm_allocator *allocator, const void *data,
+                           warm_stream stream);
 
 /* Copies in the order of stream: queued by the allocator, or made by the host
  * once the stream has passed. given: what the caller knows allocator by. */

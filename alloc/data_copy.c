@@ -61,19 +61,32 @@ warm_status wm_data_wait(const warm_allocator *given, const void *memory,
     return status == WARM_OK ? await(runtime->driver, stream) : status;
 }
 
+warm_status wm_data_record(const warm_allocator *allocator, const void *data,
+                           warm_stream stream)
+{
+    warm_status before = wm_error_hush();
+    warm_status status = allocator->record(allocator->context, data, stream);
+
+    return wm_allocator_said(allocator, before, status, "recorded no stream");
+}
+
 /* Its target may be freed at once, so it is recorded before it is written. */
 static warm_status copy_queued(const warm_allocator *allocator,
                                void *destination, const void *source,
                                size_t bytes, warm_stream stream)
 {
-    warm_status status = WARM_OK;
+    warm_status before, status = WARM_OK;
 
     if (allocator->record != NULL) {
-        status = allocator->record(allocator->context, destination, stream);
+        status = wm_data_record(allocator, destination, stream);
     }
-    return status != WARM_OK ? status
-                             : allocator->copy(allocator->context, destination,
-                                               source, bytes, stream);
+    if (status != WARM_OK) {
+        return status;
+    }
+    before = wm_error_hush();
+    status =
+        allocator->copy(allocator->context, destination, source, bytes, stream);
+    return wm_allocator_said(allocator, before, status, "copied nothing");
 }
 
 warm_status wm_data_copy(const warm_allocator *given,

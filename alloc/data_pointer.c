@@ -133,6 +133,17 @@ warm_status wm_allocator_in(const warm_allocator *given, warm_allocator *full)
     return wm_memory_check(full->memory);
 }
 
+warm_status wm_allocator_said(const warm_allocator *allocator,
+                              warm_status before, warm_status answer,
+                              const char *what)
+{
+    if (wm_error_heard(before) || answer == WARM_OK) {
+        return answer;
+    }
+    return wm_fail(answer, "allocator %s %s: %s", allocator->name, what,
+                   warm_status_text(answer));
+}
+
 /* allocator: full. */
 warm_status wm_data_alloc(const warm_allocator *allocator, size_t bytes,
                           warm_stream stream, warm_data *data)
@@ -143,7 +154,11 @@ warm_status wm_data_alloc(const warm_allocator *allocator, size_t bytes,
     warm_status status = WARM_OK;
 
     if (bytes > 0) {
+        warm_status before = wm_error_hush();
+
         status = allocator->alloc(allocator->context, bytes, stream, &made);
+        status =
+            wm_allocator_said(allocator, before, status, "returned no memory");
     }
     if (status == WARM_OK && bytes > 0 && made.data == NULL) {
         warm_data_free(&made);
@@ -249,8 +264,7 @@ warm_status warm_raw_free(const warm_allocator *allocator, void *pointer)
     warm_allocator full;
     warm_status status = check_raw(allocator, &full);
 
-    if (status == WARM_OK && pointer != NULL) {
-        full.raw_deleter(pointer);
-    }
-    return status;
+    return status == WARM_OK && pointer != NULL
+               ? wm_allocator_free(&full, pointer)
+               : status;
 }

@@ -1,7 +1,7 @@
 /* storage.c: memory that several own, counted (storage.h, rows D2 and D3).
  *
- * All strong references together hold one weak one, so that the record goes
- * with the last of either. Takes no lock. */
+ * All strong references together hold the record as a weak one does, so that it
+ * goes with the last of either. Takes no lock. */
 #include "alloc/allocators.h"
 
 #include "runtime/base/meta.h"
@@ -11,9 +11,11 @@
 
 #include <stdatomic.h>
 
+enum { STRONG_ONES = 1, WEAK_ONE = 2 }; /* what they are in weak */
+
 struct warm_storage {
     _Atomic size_t strong;
-    _Atomic size_t weak; /* and one for all strong ones */
+    _Atomic size_t weak; /* each two, and one for all strong ones together */
     /* Of whoever has a strong reference, one thread at a time. */
     warm_data data; /* all fields */
     size_t bytes;
@@ -42,7 +44,7 @@ static warm_status make(const warm_allocator *allocator, unsigned flags,
     }
     /* Relaxed: nobody else has it yet. */
     atomic_store_explicit(&made->strong, 1, memory_order_relaxed);
-    atomic_store_explicit(&made->weak, 1, memory_order_relaxed);
+    atomic_store_explicit(&made->weak, STRONG_ONES, memory_order_relaxed);
     made->allocator = allocator;
     made->resizable = (flags & WARM_STORAGE_RESIZABLE) != 0;
     *storage = made;
@@ -163,29 +165,37 @@ void warm_storage_weak_retain(warm_storage *storage)
 {
     /* Relaxed: as above. */
     if (storage != NULL) {
-        atomic_fetch_add_explicit(&storage->weak, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&storage->weak, WEAK_ONE,
+                                  memory_order_relaxed);
     }
 }
 
 /* True: that was the last one. Release, and acquire by the last: what others
  * did before they let go is over when it is freed. */
-static bool drop(_Atomic size_t *count)
+static bool drop(_Atomic size_t *count, size_t by)
 {
-    return atomic_fetch_sub_explicit(count, 1, memory_order_acq_rel) == 1;
+    return atomic_fetch_sub_explicit(count, by, memory_order_acq_rel) == by;
+}
+
+static void drop_weak(warm_storage *storage, size_t by)
+{
+    if (drop(&storage->weak, by)) {
+        wm_meta_free(storage);
+    }
 }
 
 void warm_storage_weak_release(warm_storage *storage)
 {
-    if (storage != NULL && drop(&storage->weak)) {
-        wm_meta_free(storage);
+    if (storage != NULL) {
+        drop_weak(storage, WEAK_ONE);
     }
 }
 
 void warm_storage_release(warm_storage *storage)
 {
-    if (storage != NULL && drop(&storage->strong)) {
+    if (storage != NULL && drop(&storage->strong, 1)) {
         warm_data_free(&storage->data);
-        warm_storage_weak_release(storage);
+        drop_weak(storage, STRONG_ONES);
     }
 }
 
@@ -219,13 +229,10 @@ size_t warm_storage_use_count(const warm_storage *storage)
 
 size_t warm_storage_weak_count(const warm_storage *storage)
 {
-    size_t weak;
-
-    if (storage == NULL) {
-        return 0;
-    }
-    weak = atomic_load_explicit(&storage->weak, memory_order_acquire);
-    return warm_storage_use_count(storage) > 0 ? weak - 1 : weak;
+    return storage == NULL
+               ? 0
+               : atomic_load_explicit(&storage->weak, memory_order_acquire) /
+                     WEAK_ONE;
 }
 
 /* ---- what it holds ----------------------------------------------------------
@@ -268,7 +275,7 @@ static warm_status record(const warm_allocator *allocator, const void *data,
 
     warm_last_error(&before);
     status = allocator != NULL && allocator->record != NULL
-                 ? allocator->record(allocator->context, data, stream)
+                 ? wm_data_record(allocator, data, stream)
                  : warm_record_stream(data, stream);
     *known = status != WARM_NOT_FOUND;
     if (!*known) {

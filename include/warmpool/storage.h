@@ -103,7 +103,8 @@ typedef struct warm_allocator {
     /* Allocates; not null. bytes: at least 1. stream: where it will be used
      * first; for memory of a device it is allocated in its order. data: filled
      * on success, with size, memory and device set already; owned by the
-     * caller. Status: any. */
+     * caller. Status: any, here and below; where no call of the library has
+     * failed inside warm_last_error() names the allocator. */
     warm_status (*alloc)(void *context, size_t bytes, warm_stream stream,
                          warm_data *data);
     /* Not null: alloc always gives a data pointer whose context is the data
@@ -172,7 +173,10 @@ WARM_API warm_status warm_data_clone(const warm_allocator *allocator,
 WARM_API warm_status warm_raw_alloc(const warm_allocator *allocator,
                                     size_t bytes, warm_stream stream,
                                     void **pointer);
-/* pointer: taken; of warm_raw_alloc() of the same allocator, or null. */
+/* pointer: taken; of warm_raw_alloc() of the same allocator, or null.
+ * Status: for the runtime's own allocators INVALID_POINTER (as warm_free(), and
+ * for memory of another allocator; nothing changes), RUNTIME_GONE, FORKED,
+ * EXITING. What a user's own deleter is given it cannot refuse. */
 WARM_API warm_status warm_raw_free(const warm_allocator *allocator,
                                    void *pointer);
 

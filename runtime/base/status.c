@@ -93,6 +93,24 @@ void wm_error_restore(const warm_error *error)
     last_error = *error;
 }
 
+warm_status wm_error_hush(void)
+{
+    warm_status before = last_error.status;
+
+    last_error.status = WARM_OK;
+    return before;
+}
+
+bool wm_error_heard(warm_status before)
+{
+    bool heard = last_error.status != WARM_OK;
+
+    if (!heard) {
+        last_error.status = before;
+    }
+    return heard;
+}
+
 const char *warm_last_error_message(void)
 {
     return last_error.message;

@@ -8,6 +8,8 @@
 
 #include "warmpool/base.h"
 
+#include <stdbool.h>
+
 /* Stores the thread's last error; the value is status, also for analysers. A
  * status is written twice in the expansion: it has no side effects. */
 #define wm_fail(status, ...) (wm_fail_note((status), __VA_ARGS__), (status))
@@ -27,6 +29,11 @@ void wm_fail_note_code(warm_status status, const char *origin, int code,
 /* Puts back what warm_last_error() gave: for a caller that recovers from a
  * failure inside, because a success leaves the last error as it was. */
 void wm_error_restore(const warm_error *error);
+
+/* Around a function of the user's, which may fail and leave no words: the
+ * first gives what the second takes, and that is true if there are some. */
+warm_status wm_error_hush(void);
+bool wm_error_heard(warm_status before);
 
 /* For our own bugs: stops debug builds, costs nothing in release builds. */
 #ifdef NDEBUG

@@ -3,6 +3,7 @@
 #include "wt.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -394,6 +395,8 @@ START_TEST(test_pinned_space_is_an_allocator)
     ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 1);
     wt_ok(warm_raw_free(pinned, pointer));
     wt_ok(warm_raw_free(pinned, NULL));
+    wt_fails(WARM_INVALID_POINTER, warm_raw_free(pinned, pointer));
+    wt_fails(WARM_INVALID_POINTER, warm_raw_free(pinned, source));
     ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 0);
     /* Nothing is something, too. */
     wt_ok(warm_data_alloc(pinned, 0, NULL, &data));
@@ -404,6 +407,61 @@ START_TEST(test_pinned_space_is_an_allocator)
     wt_fails(WARM_INVALID_ARGUMENT,
              warm_data_clone(pinned, NULL, 8, NULL, &data));
     wt_fails(WARM_INVALID_ARGUMENT, warm_raw_alloc(pinned, 8, NULL, NULL));
+}
+END_TEST
+
+static void ask_weak(void *context)
+{
+    warm_storage **storage = context;
+
+    ck_assert_uint_eq(warm_storage_use_count(*storage), 0);
+    ck_assert_uint_eq(warm_storage_weak_count(*storage), 1);
+}
+
+START_TEST(test_D2_deleter_counts_weak_references)
+{
+    warm_storage *storage = NULL;
+    warm_data data = {.size = sizeof data,
+                      .data = &storage,
+                      .context = &storage,
+                      .deleter = ask_weak};
+
+    wt_ok(warm_storage_wrap(&data, 8, NULL, 0, &storage));
+    warm_storage_weak_retain(storage);
+    warm_storage_release(storage);
+    ck_assert_uint_eq(warm_storage_weak_count(storage), 1);
+    warm_storage_weak_release(storage);
+}
+END_TEST
+
+/* A plain pointer goes back to where it came from. */
+START_TEST(test_C10_raw_free_names_what_is_not_its_own)
+{
+    const warm_allocator *device = NULL, *of_other = NULL;
+    warm_runtime *other = wt_runtime(NULL);
+    void *pointer = NULL;
+    char text[32];
+
+    wt_ok(warm_allocator_get(runtime, WARM_MEMORY_DEVICE, 0, &device));
+    wt_ok(warm_allocator_get(other, WARM_MEMORY_PINNED, 0, &of_other));
+    wt_ok(warm_raw_alloc(pinned, SIZE, NULL, &pointer));
+    snprintf(text, sizeof text, "%p", pointer);
+    wt_fails(WARM_INVALID_POINTER, warm_raw_free(device, pointer));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), text));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), device->name));
+    wt_fails(WARM_INVALID_POINTER, warm_raw_free(of_other, pointer));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), text));
+    wt_fails(WARM_INVALID_POINTER, warm_raw_free(pinned, (char *)pointer + 1));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 1);
+    wt_runtime_end(other);
+    wt_fails(WARM_RUNTIME_GONE, warm_raw_free(of_other, pointer));
+    wt_ok(warm_raw_free(pinned, pointer));
+    wt_fails(WARM_INVALID_POINTER, warm_raw_free(pinned, pointer));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), text));
+    wt_ok(warm_raw_alloc(device, SIZE, NULL, &pointer));
+    wt_fails(WARM_INVALID_POINTER, warm_raw_free(pinned, pointer));
+    wt_ok(warm_raw_free(device, pointer));
+    wt_fails(WARM_INVALID_POINTER, warm_raw_free(device, pointer));
 }
 END_TEST
 
@@ -579,6 +637,45 @@ START_TEST(test_allocators_are_of_one_device)
 }
 END_TEST
 
+static void says(const char *words, warm_status status)
+{
+    warm_error error = {.size = sizeof error};
+
+    warm_last_error(&error);
+    ck_assert_int_eq(error.status, status);
+    wt_require(strstr(error.message, words) != NULL, "%s", error.message);
+}
+
+/* What it says itself stays; a success takes nothing away. */
+static warm_status alloc_through(void *context, size_t bytes,
+                                 warm_stream stream, warm_data *data)
+{
+    void *pointer = NULL;
+    warm_status status = warm_pinned_alloc(runtime, bytes, &pointer);
+
+    (void)context, (void)stream;
+    data->data = data->context = pointer;
+    data->deleter = pinned->raw_deleter;
+    return status;
+}
+
+START_TEST(test_words_of_a_users_allocator_stay)
+{
+    warm_allocator own = my_allocator;
+    warm_data data = {.size = sizeof data};
+
+    own.memory = WARM_MEMORY_PINNED;
+    own.alloc = alloc_through;
+    wt_fails(WARM_INVALID_ARGUMENT, warm_storage_record(NULL, NULL));
+    wt_ok(warm_data_alloc(&own, 8, NULL, &data));
+    warm_data_free(&data);
+    says("storage is null", WARM_INVALID_ARGUMENT);
+    wt_fails(WARM_OUT_OF_MEMORY,
+             warm_data_alloc(&own, SIZE_MAX / 2, NULL, &data));
+    says("bytes of pinned memory", WARM_OUT_OF_MEMORY);
+}
+END_TEST
+
 /* An allocator that fails, or does not do what it says, loses nothing. */
 START_TEST(test_failing_allocator_changes_nothing)
 {
@@ -593,11 +690,17 @@ START_TEST(test_failing_allocator_changes_nothing)
     before = warm_storage_data(storage);
     mine.breaks = true;
     wt_fails(WARM_DRIVER_ERROR, warm_storage_resize(storage, 99, NULL));
+    says("mine copied", WARM_DRIVER_ERROR);
     wt_fails(WARM_DRIVER_ERROR,
              warm_data_clone(&own, before, SIZE, NULL, &data));
     mine.refuses = true;
     wt_fails(WARM_OUT_OF_MEMORY, warm_storage_resize(storage, 99, NULL));
+    says("mine returned", WARM_OUT_OF_MEMORY);
     mine.refuses = false;
+    mine.deaf = true;
+    wt_fails(WARM_DRIVER_ERROR, warm_storage_record(storage, NULL));
+    says("mine recorded", WARM_DRIVER_ERROR);
+    mine.deaf = false;
     mine.lies = true;
     wt_fails(WARM_UNAVAILABLE, warm_storage_resize(storage, 99, NULL));
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "mine"));
@@ -720,6 +823,9 @@ int main(void)
     tcase_add_test(tcase,
                    test_D3_B3_wrapped_block_is_found_by_any_pointer_into_it);
     tcase_add_test(tcase, test_pinned_space_is_an_allocator);
+    tcase_add_test(tcase, test_D2_deleter_counts_weak_references);
+    tcase_add_test(tcase, test_C10_raw_free_names_what_is_not_its_own);
+    tcase_add_test(tcase, test_words_of_a_users_allocator_stay);
     tcase_add_test(tcase, test_users_allocator_is_plugged_in);
     tcase_add_test(tcase, test_higher_priority_serves);
     tcase_add_test(tcase, test_allocators_are_of_one_device);
