@@ -149,13 +149,10 @@ START_TEST(test_B4_clone_copies_in_the_order_of_the_stream)
 {
     warm_memory memory = own_memory[_i];
     warm_data data = {.size = sizeof data}, again = {.size = sizeof again};
-    char *first = wt_pinned(runtime, SIZE), *source = wt_pinned(runtime, SIZE);
-    void *copy, *block[2];
+    void *source = wt_pinned(runtime, SIZE), *copy, *block[2];
     wt_gate *gate = wt_gate_close(runtime, stream);
 
-    memset(first, 42, SIZE);
-    wt_ok(warm_copy_async(runtime, source, first, SIZE, WARM_COPY_TO_DEVICE,
-                          stream));
+    wt_ok(warm_stream_host_func(runtime, stream, work, source));
     gate = open_first(gate, memory);
     wt_ok(warm_data_clone(allocator_of(memory), source, SIZE, stream, &data));
     wt_ok(warm_data_clone(allocator_of(memory), source, SIZE, stream, &again));
@@ -173,7 +170,6 @@ START_TEST(test_B4_clone_copies_in_the_order_of_the_stream)
     for (int i = 0; i < 2; i++) {
         wt_ok(warm_free(block[i]));
     }
-    wt_ok(warm_free(first));
 }
 END_TEST
 
@@ -290,18 +286,23 @@ static void check_waits(warm_storage *storage, size_t bytes)
 /* Whether it is registered: it belongs to the only runtime, or to its own. */
 START_TEST(test_B4_D2_stream_is_waited_for_where_the_host_copies)
 {
-    warm_runtime *second = NULL;
+    warm_runtime *first = runtime;
+    warm_stream of_first = stream;
 
     begin();
-    if (_i >= NEW) {
-        second = wt_runtime(NULL);
-        wt_ok(warm_allocator_register(runtime, &plain, 0));
+    if (_i < NEW) {
+        check_waits(storage_of(&plain, SIZE), new_size[_i]);
+        return;
     }
-    check_waits(storage_of(&plain, SIZE), new_size[_i % NEW]);
-    if (second != NULL) {
-        wt_ok(warm_allocator_unregister(runtime, &plain));
-        wt_runtime_end(second);
-    }
+    runtime = wt_runtime(NULL);
+    wt_ok(warm_stream_create(runtime, 0, &stream));
+    wt_ok(warm_allocator_register(runtime, &plain, 0));
+    check_waits(storage_of(&plain, SIZE), new_size[_i - NEW]);
+    wt_ok(warm_allocator_unregister(runtime, &plain));
+    wt_stream_end(runtime, stream);
+    wt_runtime_end(runtime);
+    runtime = first;
+    stream = of_first;
 }
 END_TEST
 
