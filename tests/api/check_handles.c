@@ -206,18 +206,20 @@ static void finish(struct worker *worker)
     ck_assert_int_eq(pthread_join(worker->thread, NULL), 0);
 }
 
-START_TEST(test_A8_creations_do_not_wait_for_each_other)
+START_TEST(test_A3_A8_creations_do_not_wait_for_each_other)
 {
-    struct worker first, a, b, c;
+    enum { MAKERS = 5 };
+    struct worker first, makers[MAKERS], c;
 
     start(&first); /* the pool's very first creation */
     finish(&first);
     ck_assert_int_eq(wt_stat(runtime, kind, 0, idle), 1);
     wt_ok(warm_reserve(runtime, kind, 0, &c.handle)); /* nothing is idle */
     wt_toy_close_gate(&toy);
-    start(&a);
-    start(&b);
-    wt_toy_await(&toy, 2); /* hangs if a creation held the lock */
+    for (int i = 0; i < MAKERS; i++) {
+        start(&makers[i]);
+    }
+    wt_toy_await(&toy, MAKERS); /* hangs if one waits for another */
     /* Meanwhile the pool answers, gives back and hands out. */
     ck_assert_int_eq(wt_stat(runtime, kind, 0, in_use), 1);
     wt_ok(warm_thread_release(runtime));
@@ -225,9 +227,11 @@ START_TEST(test_A8_creations_do_not_wait_for_each_other)
     finish(&c);
     wt_ok(c.status);
     wt_toy_open_gate(&toy);
-    finish(&a);
-    finish(&b);
-    ck_assert_int_eq(wt_stat(runtime, kind, 0, created), 3);
+    for (int i = 0; i < MAKERS; i++) {
+        finish(&makers[i]);
+        wt_ok(makers[i].status);
+    }
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, created), 1 + MAKERS);
     ck_assert(wt_balanced(runtime, kind, 0));
 }
 END_TEST
@@ -987,7 +991,7 @@ int main(void)
     tcase_add_test(tcase, test_A4_created_equals_most_held_at_once);
     tcase_add_test(tcase, test_A3_last_in_is_first_out);
     tcase_add_test(tcase, test_A4_an_exiting_thread_calls_nothing);
-    tcase_add_test(tcase, test_A8_creations_do_not_wait_for_each_other);
+    tcase_add_test(tcase, test_A3_A8_creations_do_not_wait_for_each_other);
     tcase_add_test(tcase,
                    test_A8_failed_creation_changes_nothing_and_tells_the_code);
     tcase_add_test(tcase,

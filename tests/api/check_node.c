@@ -99,7 +99,7 @@ START_TEST(test_B15_block_comes_from_the_node_asked_for)
 }
 END_TEST
 
-START_TEST(test_B15_no_bytes_give_null_on_any_node)
+START_TEST(test_B1_B15_no_bytes_give_null_on_any_node)
 {
     void *pointer = &pointer;
 
@@ -556,7 +556,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_loop_test(tcase, test_B15_block_comes_from_the_node_asked_for, 0,
                         sizeof sizes / sizeof sizes[0]);
-    tcase_add_test(tcase, test_B15_no_bytes_give_null_on_any_node);
+    tcase_add_test(tcase, test_B1_B15_no_bytes_give_null_on_any_node);
     tcase_add_loop_test(tcase,
                         test_B15_node_that_is_none_is_named_and_changes_nothing,
                         0, sizeof wrong / sizeof wrong[0]);

@@ -1114,7 +1114,7 @@ static void *make_one_ahead(void *argument)
 
 /* One is made first, ahead or for a thread; who comes meanwhile waits for it,
  * and makes another one only if it needs to. */
-START_TEST(test_A8_A11_a_first_creation_ahead_is_alone_too)
+START_TEST(test_A4_A8_A11_a_first_creation_ahead_is_alone_too)
 {
     bool ahead = _i == 0;
     struct worker workers[2];
@@ -1137,7 +1137,9 @@ START_TEST(test_A8_A11_a_first_creation_ahead_is_alone_too)
     }
     ck_assert_int_ge(wt_stat(runtime, kind, 0, idle), 1);
     ck_assert_int_eq(wt_stat(runtime, kind, 0, in_use_peak), 1);
-    ck_assert_int_le(wt_stat(runtime, kind, 0, created), 2);
+    /* Who waited takes what was made ahead; for one that is held another is
+     * made, unless its thread has ended by then. */
+    ck_assert_int_le(wt_stat(runtime, kind, 0, created), ahead ? 1 : 2);
 }
 END_TEST
 
@@ -1262,8 +1264,8 @@ int main(void)
             tcase,
             test_A10_A12_a_passed_workspace_is_found_behind_many_that_are_not);
     }
-    tcase_add_loop_test(tcase, test_A8_A11_a_first_creation_ahead_is_alone_too,
-                        0, 2);
+    tcase_add_loop_test(
+        tcase, test_A4_A8_A11_a_first_creation_ahead_is_alone_too, 0, 2);
     tcase_add_test(tcase, test_A6_A11_A13_leases_count_as_leaked_at_exit);
     tcase_add_loop_test(
         tcase, test_A11_A13_counters_balance_after_every_metadata_fault, 0, 2);

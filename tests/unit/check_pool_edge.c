@@ -1,5 +1,6 @@
 /* check_pool_edge.c: where handles are made, taken back and destroyed at the
- * same time, or the program ends in between (rows A4, A6, A8, A11, A12, A14).
+ * same time, or the program ends in between (rows A2 to A4, A6, A8, A11 to
+ * A14).
  */
 #include "wt.h"
 #include "wt_kind.h"
@@ -52,7 +53,7 @@ static warm_kind register_as(const char *name,
 /* ---- the ring of idle handles ---------------------------------------------
  */
 
-START_TEST(test_a_ring_that_has_turned_grows_and_keeps_its_order)
+START_TEST(test_A2_A3_a_ring_that_turned_grows_and_keeps_its_order)
 {
     void *before[16], *handle;
     warm_lease lease[40];
@@ -437,7 +438,7 @@ int main(void)
 
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase,
-                   test_a_ring_that_has_turned_grows_and_keeps_its_order);
+                   test_A2_A3_a_ring_that_turned_grows_and_keeps_its_order);
     tcase_add_test(tcase, test_A13_as_many_leases_as_one_likes);
     tcase_add_test(
         tcase, test_A8_who_comes_after_a_failed_first_creation_is_the_first);
