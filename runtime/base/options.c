@@ -70,7 +70,8 @@ static char *text_slot(wm_options *options, const struct option *o)
     return (char *)options + o->offset;
 }
 
-/* 4096, 64K, 2G … into *value. */
+/* 4096, 64K, 2G … into *value; UINT64_MAX, which no option allows, for what is
+ * more than that. */
 static bool parse_size(const char *text, uint64_t *value)
 {
     static const char suffixes[] = "KMGT";
@@ -88,10 +89,10 @@ static bool parse_size(const char *text, uint64_t *value)
         shift = 10u * (unsigned)(suffix - suffixes + 1);
         end++;
     }
-    if (*end != '\0' || strlen(text) > 19 || number > UINT64_MAX >> shift) {
+    if (*end != '\0') {
         return false;
     }
-    *value = number << shift;
+    *value = number <= UINT64_MAX >> shift ? number << shift : UINT64_MAX;
     return true;
 }
 
@@ -118,8 +119,9 @@ static warm_status set_size(wm_options *options, const struct option *o,
 {
     if (value < o->min || value > o->max) {
         return wm_fail(WARM_INVALID_OPTION,
-                       "%s: option %s: %s is out of range; allowed is %" PRIu64
-                       " to %" PRIu64 ", also with suffix K, M, G or T",
+                       "%s: option %s: " SHOWN
+                       " is out of range; allowed is %" PRIu64 " to %" PRIu64
+                       ", also with suffix K, M, G or T",
                        where, o->name, text, o->min, o->max);
     }
     *size_slot(options, o) = value;

@@ -63,7 +63,32 @@ static const struct {
     {"device:", "auto|cuda|host"},       {"device:auto|cuda", "auto|cuda|host"},
     {"segment:18014398509483008K", "T"}, {"device:ho", "auto|cuda|host"},
     {"host_devices: 1", "1 to 64"},      {"host_devices:+1", "1 to 64"},
+    {"host_devices:1x", "not a number"}, {"host_devices:T", "not a number"},
 };
+
+/* However large: it is a number. */
+static const char *const too_large[] = {
+    "host_devices:65",
+    "segment:18446744073709551615",
+    "segment:18446744073709551616",
+    "segment:18446744073709617152", /* 65536 in 64 bits */
+    "segment:18014398509481984K",
+    "segment:18014398509482048K", /* as well */
+    "segment:99999999999999999999999999999999T",
+    "pinned_limit:18446744073709551615",
+};
+
+START_TEST(test_G4_a_number_that_is_too_large_is_out_of_range)
+{
+    wm_options o = {.host_devices = 77};
+
+    wt_fails(WARM_INVALID_OPTION, wm_options_resolve(NULL, too_large[_i], &o));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "is out of range"));
+    ck_assert_ptr_nonnull(
+        strstr(warm_last_error_message(), strchr(too_large[_i], ':') + 1));
+    ck_assert_uint_eq(o.host_devices, 77);
+}
+END_TEST
 
 START_TEST(test_G4_bad_conf_is_refused_and_named)
 {
@@ -174,6 +199,9 @@ int main(void)
     tcase_add_test(tcase, test_G4_struct_wins_over_conf_wins_over_default);
     tcase_add_loop_test(tcase, test_G4_bad_conf_is_refused_and_named, 0,
                         sizeof refused / sizeof refused[0]);
+    tcase_add_loop_test(tcase,
+                        test_G4_a_number_that_is_too_large_is_out_of_range, 0,
+                        sizeof too_large / sizeof too_large[0]);
     tcase_add_loop_test(tcase,
                         test_G4_a_long_value_does_not_hide_what_is_allowed, 0,
                         sizeof too_long / sizeof too_long[0]);
