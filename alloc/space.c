@@ -146,6 +146,29 @@ warm_status wm_space_trim(wm_space *space, size_t target, size_t *released)
 
 /* ---- callbacks -------------------------------------------------------- */
 
+/* A request for which the thread asks the callbacks of a runtime; on its stack,
+ * which may have several: a callback may allocate from another runtime. */
+struct asking {
+    const warm_runtime *runtime;
+    const struct asking *outer;
+};
+
+static _Thread_local const struct asking *asking;
+
+warm_status wm_space_check_asking(const wm_space *space)
+{
+    const struct asking *a = asking;
+
+    while (a != NULL && a->runtime != space->runtime) {
+        a = a->outer;
+    }
+    return a == NULL ? WARM_OK
+                     : wm_fail(WARM_INVALID_ARGUMENT,
+                               "a memory callback asks its own runtime for %s "
+                               "memory",
+                               space->traits->name);
+}
+
 static int find_callback_locked(wm_space *space, warm_memory_fn function,
                                 void *context)
 {
@@ -195,10 +218,12 @@ warm_status wm_space_callback_remove(wm_space *space, warm_memory_fn function,
 bool wm_space_ask_callbacks(wm_space *short_of, size_t bytes)
 {
     wm_space *space = short_of->polled_by->space; /* has all of a runtime's */
+    struct asking mine = {space->runtime, asking};
     warm_error cause = {.size = sizeof cause};
     bool again = false;
 
     warm_last_error(&cause);
+    asking = &mine;
     for (int i = 0; i < WM_CALLBACKS; i++) {
         warm_memory_fn function;
         void *context;
@@ -211,6 +236,7 @@ bool wm_space_ask_callbacks(wm_space *short_of, size_t bytes)
             again = true;
         }
     }
+    asking = mine.outer;
     /* What failed in a callback is not why the request does. */
     wm_error_restore(&cause);
     return again;

@@ -318,15 +318,18 @@ static warm_status alloc_slow(wm_space *space, const wm_request *request,
 {
     wm_space_work work;
     bool apart = is_for_graphs(request);
-    wm_block *block = apart ? NULL : take_around(space, request);
-    warm_status status;
+    wm_block *block = NULL;
+    warm_status status = wm_space_check_asking(space);
 
+    if (status != WARM_OK) {
+        return status;
+    }
+    block = apart ? NULL : take_around(space, request);
     if (block != NULL) {
         *pointer = block->base;
         return WARM_OK;
     }
     status = wm_space_work_begin(space, &work);
-
     if (status == WARM_OUT_OF_MEMORY) {
         return out_of_memory(space, request, &work);
     }

@@ -32,6 +32,9 @@ void wm_space_poll_now(wm_space *space);
 /* Asks the user's callbacks for memory; whether one says that it has freed
  * some. No lock held. */
 bool wm_space_ask_callbacks(wm_space *space, size_t bytes);
+/* INVALID_ARGUMENT from one of these callbacks: it would be asked for what it
+ * asks for, and so on. */
+warm_status wm_space_check_asking(const wm_space *space);
 
 /* Asks for what threads have freed and told nobody of, as far as nobody has
  * since it came. To look takes a barrier, 26 us, in which others stand still:

@@ -215,7 +215,8 @@ WARM_API warm_status warm_pinned_prewarm_progress(warm_runtime *runtime,
 /* Called when memory is short, page-locked or of a device, before an allocation
  * fails (rows B12, C2), with bytes asked; answers whether a retry is
  * worthwhile. No lock is held: it may free blocks. It must not allocate from
- * the same runtime. */
+ * the same runtime: what its thread does not find idle at once is refused with
+ * INVALID_ARGUMENT, and nothing changes. */
 typedef int (*warm_memory_fn)(void *context, size_t bytes);
 WARM_API warm_status warm_memory_callback_add(warm_runtime *runtime,
                                               warm_memory_fn function,

@@ -921,6 +921,71 @@ START_TEST(test_B12_C2_callbacks_are_told_apart_by_their_context)
 }
 END_TEST
 
+static int ask_inside(void *context, size_t bytes)
+{
+    struct hoard *hoard = context;
+    void *pointer = hoard;
+
+    hoard->calls++;
+    wt_fails(WARM_INVALID_ARGUMENT, try(bytes, &pointer));
+    ck_assert_ptr_eq(pointer, hoard);
+    ck_assert_ptr_nonnull(
+        strstr(warm_last_error_message(), "a memory callback"));
+    return 1;
+}
+
+/* It is not asked for what it asks for, and so on without an end. */
+START_TEST(test_B12_C2_G6_callback_that_allocates_is_refused)
+{
+    warm_space_stats before, after;
+    struct hoard hoard = {.calls = 0};
+    void *pointer = NULL;
+
+    wt_ok(warm_memory_callback_add(runtime, ask_inside, &hoard));
+    before = stats_now();
+    wt_fails(WARM_OUT_OF_MEMORY, try(40 << 20, &pointer));
+    after = stats_now();
+    ck_assert_int_eq(hoard.calls, 1);
+    ck_assert_uint_eq(after.failures, before.failures + 1);
+    ck_assert_uint_eq(after.requests.allocated, before.requests.allocated);
+    ck_assert_ptr_nonnull(
+        strstr(warm_last_error_message(), "the limit of 32.0 MiB is reached"));
+    wt_ok(warm_memory_callback_remove(runtime, ask_inside, &hoard));
+    pointer = take(20 << 20); /* the thread is in no callback any more */
+    wt_ok(warm_free(pointer));
+}
+END_TEST
+
+/* From another runtime it may: what its callbacks ask for of the first one is
+ * refused all the same. */
+static int ask_other(void *context, size_t bytes)
+{
+    struct hoard *hoard = context;
+    void *pointer = NULL;
+
+    hoard->calls++;
+    wt_fails(WARM_OUT_OF_MEMORY,
+             warm_pinned_alloc(hoard->block, bytes, &pointer));
+    wt_ok(warm_pinned_alloc(hoard->block, 1000, &pointer));
+    return warm_free(pointer) == WARM_OK;
+}
+
+START_TEST(test_B12_G2_callback_may_allocate_from_another_runtime)
+{
+    warm_options options = {.size = sizeof options, .pinned_limit = 32 << 20};
+    struct hoard inner = {.calls = 0};
+    struct hoard outer = {.block = wt_runtime(&options)};
+    void *pointer = NULL;
+
+    wt_ok(warm_memory_callback_add(runtime, ask_other, &outer));
+    wt_ok(warm_memory_callback_add(outer.block, ask_inside, &inner));
+    wt_fails(WARM_OUT_OF_MEMORY, try(40 << 20, &pointer));
+    ck_assert_int_eq(outer.calls, 1);
+    ck_assert_int_eq(inner.calls, 1);
+    wt_runtime_end(outer.block);
+}
+END_TEST
+
 START_TEST(test_B14_C6_totals_begin_at_what_is_current)
 {
     void *block = take(20 << 20);
@@ -1068,6 +1133,9 @@ static void add_limited(TCase *tcase)
     tcase_add_test(tcase, test_B14_C6_totals_begin_at_what_is_current);
     tcase_add_test(tcase,
                    test_B12_C2_failure_inside_a_callback_is_not_the_cause);
+    tcase_add_test(tcase, test_B12_C2_G6_callback_that_allocates_is_refused);
+    tcase_add_test(tcase,
+                   test_B12_G2_callback_may_allocate_from_another_runtime);
     tcase_add_test(tcase, test_B12_C2_threads_within_the_limit_never_run_out);
 }
 
