@@ -2,15 +2,18 @@
  *
  * Processes and threads. Any thread may call any function at any time, but
  * for warm_runtime_destroy(), which says what it asks for. A thread that
- * exits, in whatever way, gives its handles back by itself. After exit() has
- * begun the library calls no driver any more and leaks what is left on
- * purpose. In a child made by fork() every call on a runtime of the parent
- * answers WARM_FORKED; the child can make a new one with device:host.
- * Deferred cancellation (the default of pthreads) is safe everywhere;
- * asynchronous cancellation is not. The host device's threads, and those of
- * option background and of what is prewarmed in the background, keep a process
- * whose main thread has called pthread_exit() alive until the runtime is
- * destroyed, or somebody calls exit().
+ * exits, in whatever way, gives its handles back by itself.
+ * exit() runs handlers, and destructors of static objects, in reverse order of
+ * their registration. The library's handler is registered when the process
+ * makes its first runtime: those that were registered later run before it, and
+ * all calls work there as they did. From it on the library calls no driver any
+ * more, answers WARM_EXITING and leaks what is left on purpose. In a child made
+ * by fork() every call on a runtime of the parent answers WARM_FORKED; the
+ * child can make a new one with device:host. Deferred cancellation (the default
+ * of pthreads) is safe everywhere; asynchronous cancellation is not. The host
+ * device's threads, and those of option background and of what is prewarmed in
+ * the background, keep a process whose main thread has called pthread_exit()
+ * alive until the runtime is destroyed, or somebody calls exit().
  */
 #ifndef WARMPOOL_RUNTIME_H
 #define WARMPOOL_RUNTIME_H

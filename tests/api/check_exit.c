@@ -2,8 +2,8 @@
  *
  * Children exit while handles are held and idle. What they saw goes into
  * memory shared with the test: a handler that is registered before the first
- * runtime runs after the library's own, and a destroy callback that runs at
- * all is a failure. */
+ * runtime runs after the library's own, one registered later before it, and a
+ * destroy callback that runs where it should not is a failure. */
 #include "wt.h"
 #include "wt_kind.h"
 
@@ -17,6 +17,7 @@ static struct report {
     wt_toy toy;
     long leaked, idle, in_use, created; /* seen by the late handler */
     warm_status reserve, destroy, pinned;
+    warm_status early_pinned, early_lease, early_destroy;
     unsigned leak_lines;
     char leak_line[256];
     atomic_bool handler_ran, destroyed;
@@ -112,6 +113,42 @@ static void prepare(void)
 static void leave_by_exit(void)
 {
     prepare();
+    exit(0);
+}
+
+/* Registered after the first runtime was made: runs before the library's. */
+static void early_handler(void)
+{
+    warm_lease lease = 0;
+    void *block = NULL, *handle = NULL;
+
+    report->early_pinned = warm_pinned_alloc(runtime, 64 << 20, &block);
+    if (report->early_pinned == WARM_OK) {
+        report->early_pinned = warm_free(block);
+    }
+    report->early_lease = warm_handle_lease(runtime, kind, 0, &lease, &handle);
+    if (report->early_lease == WARM_OK) {
+        report->early_lease = warm_handle_return(runtime, lease);
+    }
+}
+
+static void destroy_early(void)
+{
+    report->early_destroy = warm_runtime_destroy(runtime, NULL);
+}
+
+static void leave_with_an_early_handler(void)
+{
+    prepare();
+    atexit(early_handler);
+    exit(0);
+}
+
+static void leave_with_an_early_end(void)
+{
+    prepare();
+    atexit(destroy_early);
+    atexit(early_handler);
     exit(0);
 }
 
@@ -257,6 +294,31 @@ START_TEST(test_A6_exit_with_held_and_idle_handles)
 }
 END_TEST
 
+/* All works in a handler that runs before the library's own, nothing later. */
+START_TEST(test_A6_handlers_registered_later_run_before_the_librarys)
+{
+    report->early_pinned = report->early_lease = WARM_NOT_FOUND;
+    run(leave_with_an_early_handler);
+    ck_assert_int_eq(report->early_pinned, WARM_OK);
+    ck_assert_int_eq(report->early_lease, WARM_OK);
+    check_nothing_was_called();
+    ck_assert_int_eq(report->leaked, 3);
+}
+END_TEST
+
+START_TEST(test_A6_G2_a_runtime_destroyed_by_a_handler_leaks_nothing)
+{
+    report->early_destroy = WARM_NOT_FOUND;
+    run(leave_with_an_early_end);
+    ck_assert_int_eq(report->early_lease, WARM_OK);
+    ck_assert_int_eq(report->early_destroy, WARM_OK);
+    ck_assert_int_eq(report->destroy, WARM_RUNTIME_GONE);
+    ck_assert_uint_eq(report->toy.destroys, 3);
+    ck_assert_int_eq(report->toy.alive, 0);
+    ck_assert_uint_eq(report->leak_lines, 0);
+}
+END_TEST
+
 START_TEST(test_A6_exit_called_by_another_thread)
 {
     run(leave_by_exit_in_a_thread);
@@ -333,6 +395,10 @@ int main(void)
 
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, test_A6_exit_with_held_and_idle_handles);
+    tcase_add_test(tcase,
+                   test_A6_handlers_registered_later_run_before_the_librarys);
+    tcase_add_test(tcase,
+                   test_A6_G2_a_runtime_destroyed_by_a_handler_leaks_nothing);
     tcase_add_test(tcase, test_A6_exit_called_by_another_thread);
     /* CUDA, too, has threads of its own: the last of ours does not end the
      * process then. */
