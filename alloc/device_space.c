@@ -282,6 +282,23 @@ warm_status wm_device_spaces_open(warm_runtime *runtime,
     return WARM_OK;
 }
 
+/* What has passed is found by the trims that follow: CUDA waits for the device
+ * while memory goes back, and the host device has done so when it is drained.
+ */
+void wm_device_spaces_drain(warm_runtime *runtime)
+{
+    size_t released;
+
+    if (!wm_timelines_any(&runtime->pinned->timelines)) {
+        return;
+    }
+    wm_driver_drain(runtime->driver);
+    (void)wm_space_trim(&runtime->pinned->space, 0, &released);
+    for (int i = 0; i < runtime->devices; i++) {
+        (void)wm_space_trim(&runtime->device_spaces[i].space, 0, &released);
+    }
+}
+
 void wm_device_spaces_stop(warm_runtime *runtime, warm_destroy_report *report)
 {
     for (int i = 0; i < runtime->devices; i++) {

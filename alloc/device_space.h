@@ -34,6 +34,9 @@ enum { WM_DEVICE_SMALL = 512 << 10, WM_DEVICE_SEGMENT = 2 << 20 };
  * expandable_segments. */
 warm_status wm_device_spaces_open(warm_runtime *runtime,
                                   const wm_options *options);
+/* At the end of a runtime, before these and pinned memory are trimmed for the
+ * last time: what is pending is waited for where the driver does so anyway. */
+void wm_device_spaces_drain(warm_runtime *runtime);
 /* Before pinned memory is closed: gives back what is idle, reports what is in
  * use. And after: ends the records. */
 void wm_device_spaces_stop(warm_runtime *runtime, warm_destroy_report *report);

@@ -307,6 +307,7 @@ static void end(warm_runtime *runtime, warm_destroy_report *report)
     runtime->trace = NULL;
     wm_allocators_close(runtime);
     wm_private_close(runtime);
+    wm_device_spaces_drain(runtime);
     wm_device_spaces_stop(runtime, report);
     wm_pinned_close(runtime->pinned, report);
     runtime->pinned = NULL;

@@ -42,7 +42,7 @@ typedef struct warm_destroy_report {
     uint64_t handles;      /* held by live threads, or leased */
     uint64_t blocks;       /* not freed by their owner */
     uint64_t block_bytes;  /* bytes of those */
-    uint64_t pending;      /* freed, but a device still works on them */
+    uint64_t pending;      /* freed, but not known to be safe by the end */
     uint64_t host_streams; /* host device: held streams dropped with work */
     uint64_t imports;      /* opened with warm_ipc_open() and not closed: these
                               are closed */
@@ -57,10 +57,11 @@ typedef struct warm_destroy_report {
  * obtained in the background, if there are any; for work queued on the host
  * device; with CUDA for all work of the devices, if there is memory to give
  * back or a handle to destroy (cudaFreeHost, cublasDestroy and their like wait
- * for the device). No other thread may be inside a call on the runtime, except
- * by exiting. Status: INVALID_ARGUMENT, RUNTIME_GONE; FORKED in a forked child
- * and EXITING while the process exits, where it changes nothing and touches no
- * driver. */
+ * for the device). Freed blocks that streams used go back as well if that work
+ * has finished by then; for pending ones alone CUDA is not waited for. No other
+ * thread may be inside a call on the runtime, except by exiting. Status:
+ * INVALID_ARGUMENT, RUNTIME_GONE; FORKED in a forked child and EXITING while
+ * the process exits, where it changes nothing and touches no driver. */
 WARM_API warm_status warm_runtime_destroy(warm_runtime *runtime,
                                           warm_destroy_report *report);
 

@@ -136,12 +136,28 @@ void wm_driver_set_device_node(wm_driver *d, int device, int node)
     }
 }
 
+/* Whether it may be called at all. */
+static bool is_ours(const wm_driver *d)
+{
+    return !wm_process_exiting() && d->generation == wm_process_generation();
+}
+
+void wm_driver_drain(wm_driver *d)
+{
+    if (d->ops->drain != NULL && is_ours(d)) {
+        int cancel = wm_cancel_off();
+
+        wm_assert(wm_lock_driver_call_allowed());
+        d->ops->drain(d);
+        wm_cancel_restore(cancel);
+    }
+}
+
 uint64_t wm_driver_close(wm_driver *d)
 {
     uint64_t dropped = 0;
 
-    if (d != NULL && !wm_process_exiting() &&
-        d->generation == wm_process_generation()) {
+    if (d != NULL && is_ours(d)) {
         int cancel = wm_cancel_off();
 
         wm_numa_fini(&d->numa);

@@ -235,6 +235,9 @@ typedef struct wm_driver_ops {
      * except on held streams: *dropped counts those. Called unless the process
      * exits or was forked. */
     void (*close)(wm_driver *d, uint64_t *dropped);
+    /* Waits for all work that close would finish, so that the memory which it
+     * uses can go back before; null: close waits for none. */
+    void (*drain)(wm_driver *d);
     /* For tests, host device only, else null: hold (count 0), let count
      * pieces of work run and wait for them, or resume (UINT_MAX). */
     warm_status (*control)(wm_driver *d, warm_stream stream, unsigned count);
@@ -278,6 +281,10 @@ void wm_driver_unrelax(wm_driver *d, bool *mode);
  * CUDA), OUT_OF_MEMORY. No context is created. */
 warm_status wm_cuda_open(const wm_options *options, wm_driver **d);
 warm_status wm_host_open(const wm_options *options, wm_driver **d);
+
+/* Before it ends. In a forked child, or while the process exits, it waits for
+ * nothing. */
+void wm_driver_drain(wm_driver *d);
 
 /* Ends a driver. In a forked child, or while the process exits, it leaves
  * everything as it is. Returns the host streams dropped with work. */

@@ -269,7 +269,8 @@ void wm_host_schedule_locked(wm_host *host, wm_host_core *core);
 bool wm_host_workers_ready_locked(wm_host *host);
 /* Waits until the core has done that many; drops and takes the lock. */
 void wm_host_wait_locked(wm_host *host, wm_host_core *core, uint64_t done);
-/* Lets everything that can run finish, and ends the workers. No lock held. */
+/* Lets everything that can run finish; and ends the workers. No lock held. */
+void wm_host_drain(wm_driver *d);
 void wm_host_workers_end(wm_host *host);
 
 /* host_core.c */

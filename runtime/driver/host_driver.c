@@ -168,6 +168,7 @@ static const wm_driver_ops host_ops = {
     WM_DRIVER_CALLS(OP)
 #undef OP
         .close = host_close,
+    .drain = wm_host_drain,
     .control = wm_host_control,
 };
 

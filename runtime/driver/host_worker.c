@@ -257,6 +257,15 @@ warm_status wm_host_device_synchronize(wm_driver *d, int device)
     return status;
 }
 
+void wm_host_drain(wm_driver *d)
+{
+    wm_host *host = wm_host_of(d);
+
+    wm_host_lock(host);
+    wait_for_quiet_locked(host);
+    wm_host_unlock(host);
+}
+
 void wm_host_workers_end(wm_host *host)
 {
     wm_host_lock(host);

@@ -1,5 +1,5 @@
-/* check_runtime.c: pins, the list of runtimes, and faults while one is made
- * (rows A5, G2, G6).
+/* check_runtime.c: pins, the list of runtimes, faults while one is made, and
+ * what is pending at its end (rows A5, B4, G2, G6).
  * backends: host, standin */
 #include "wt.h"
 
@@ -7,6 +7,7 @@
 #include "runtime/thread/control.h"
 
 #include <stdatomic.h>
+#include <string.h>
 
 START_TEST(test_A5_G2_a_pin_is_refused_once_the_runtime_closes)
 {
@@ -115,6 +116,114 @@ START_TEST(test_G2_G6_a_runtime_without_memory_leaves_nothing)
 }
 END_TEST
 
+/* ---- what is pending when a runtime is destroyed --------------------------
+ */
+
+/* A host device whose work stands still until the runtime's end waits for it,
+ * or until memory goes back, for which it waits as CUDA does. */
+static struct {
+    wm_driver_ops ops;
+    const wm_driver_ops *real;
+    wt_gate *gate;
+    uint64_t held; /* regions that had not gone back when it was closed */
+} busy;
+
+static void let_pass(void)
+{
+    if (busy.gate != NULL) {
+        wt_gate_open(busy.gate);
+    }
+    busy.gate = NULL;
+}
+
+static void drain_busy(wm_driver *d)
+{
+    let_pass();
+    busy.real->drain(d);
+}
+
+static warm_status pinned_free_busy(wm_driver *d, void *pointer, size_t bytes)
+{
+    let_pass();
+    busy.real->drain(d);
+    return busy.real->pinned_free(d, pointer, bytes);
+}
+
+static uint64_t count_of(wm_driver *d, enum wm_driver_call call)
+{
+    return wm_counter_read(&d->calls[call]);
+}
+
+static void close_busy(wm_driver *d, uint64_t *dropped)
+{
+    busy.held =
+        count_of(d, WM_CALL_pinned_alloc) + count_of(d, WM_CALL_device_alloc) -
+        count_of(d, WM_CALL_pinned_free) - count_of(d, WM_CALL_device_free);
+    let_pass();
+    busy.real->close(d, dropped);
+}
+
+enum { REGION = 6 << 20 };
+
+static const struct {
+    bool drains; /* else it waits where page-locked memory goes back */
+    bool idle;   /* there is some that goes back at once */
+    bool held;   /* by a test: a stream that nobody waits for */
+    unsigned regions, pending; /* left */
+} ends[] = {
+    {true, false, false, 0, 0}, {true, true, false, 0, 0},
+    {true, true, true, 2, 2},   {false, true, false, 0, 0},
+    {false, true, true, 2, 2},  {false, false, false, 2, 2},
+};
+
+static void free_used(warm_runtime *runtime, warm_stream own,
+                      warm_stream stream)
+{
+    void *pinned = wt_pinned(runtime, REGION), *device = NULL;
+
+    wt_ok(warm_device_alloc(runtime, 0, own, REGION, &device));
+    wt_ok(warm_record_stream(pinned, stream));
+    wt_ok(warm_record_stream(device, stream));
+    wt_ok(warm_free(pinned));
+    wt_ok(warm_free(device));
+}
+
+/* What has passed by the end goes back; what is in use by then stays. */
+START_TEST(test_B4_G2_what_is_pending_at_the_end_goes_back_once_it_passed)
+{
+    warm_options options = {.size = sizeof options, .device = "host"};
+    warm_destroy_report report = {.size = sizeof report};
+    warm_runtime *runtime = wt_runtime(&options);
+    warm_stream own, stream, held;
+    void *idle;
+
+    memset(&busy, 0, sizeof busy);
+    wt_ok(warm_stream_create(runtime, 0, &own));
+    wt_ok(warm_stream_create(runtime, 0, &stream));
+    wt_ok(warm_stream_create(runtime, 0, &held));
+    wt_ok(warm_testing_hold(runtime, held));
+    busy.gate = wt_gate_close(runtime, stream);
+    idle = ends[_i].idle ? wt_pinned(runtime, REGION / 2) : NULL;
+    free_used(runtime, own, stream);
+    if (ends[_i].held) {
+        free_used(runtime, own, held);
+    }
+    wt_ok(warm_free(idle));
+    busy.real = runtime->driver->ops;
+    busy.ops = *busy.real;
+    busy.ops.close = close_busy;
+    busy.ops.drain = ends[_i].drains ? drain_busy : NULL;
+    busy.ops.pinned_free =
+        ends[_i].drains ? busy.real->pinned_free : pinned_free_busy;
+    runtime->driver->ops = &busy.ops;
+    wt_ok(warm_runtime_destroy(runtime, &report));
+    ck_assert_uint_eq(busy.held, ends[_i].regions);
+    ck_assert_uint_eq(report.pending, ends[_i].pending);
+    ck_assert_uint_eq(report.blocks, 0);
+    ck_assert_uint_eq(report.host_streams, ends[_i].held);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("runtime");
@@ -125,6 +234,12 @@ int main(void)
     tcase_add_test(tcase, test_G2_only_live_runtimes_are_visited);
     tcase_add_loop_test(
         tcase, test_G2_G6_a_runtime_without_memory_leaves_nothing, 0, 2);
+    if (wt_on_host()) {
+        tcase_add_loop_test(
+            tcase,
+            test_B4_G2_what_is_pending_at_the_end_goes_back_once_it_passed, 0,
+            sizeof ends / sizeof ends[0]);
+    }
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
 }
