@@ -9,15 +9,25 @@
 #include "runtime/base/bytes.h"
 #include "runtime/base/log.h"
 
+#include <stdio.h>
+
 /* ---- what is kept ------------------------------------------------------ */
 
-/* Once: a broken driver would say it at every free. */
-static void say_kept(wm_space *space, size_t bytes, const char *why)
+/* Once: a broken driver would say it at every free. segment: bytes that stay
+ * with the block, or 0 if that is not known. */
+static void say_kept(wm_space *space, size_t bytes, size_t segment,
+                     const char *why)
 {
+    char with[64] = "";
+
+    if (segment > 0) {
+        snprintf(with, sizeof with, ", and its segment of %s with it",
+                 wm_bytes(segment).text);
+    }
     /* Relaxed: a flag. */
     if (!atomic_exchange_explicit(&space->kept, true, memory_order_relaxed)) {
-        wm_log(WARM_LOG_WARNING, "a block of %s is kept for ever: %s",
-               wm_bytes(bytes).text, why);
+        wm_log(WARM_LOG_WARNING, "a block of %s is kept for ever%s: %s",
+               wm_bytes(bytes).text, with, why);
     }
 }
 
@@ -29,14 +39,14 @@ void wm_space_say_ends(wm_space *space)
                     0)) {
         say_kept(
             space,
-            atomic_exchange_explicit(&space->lost, 0, memory_order_relaxed),
+            atomic_exchange_explicit(&space->lost, 0, memory_order_relaxed), 0,
             "the driver does not say whether it is in use");
     }
     if (wm_unlikely(atomic_load_explicit(&space->taken, memory_order_relaxed) !=
                     0)) {
         say_kept(
             space,
-            atomic_exchange_explicit(&space->taken, 0, memory_order_relaxed),
+            atomic_exchange_explicit(&space->taken, 0, memory_order_relaxed), 0,
             "an adopted stream that uses it captures, and did not "
             "announce it");
     }
@@ -111,11 +121,14 @@ wm_space *wm_space_of(const wm_block *block)
 
 static void keep(wm_space *space, wm_block *block, enum wm_block_state state)
 {
+    const wm_segment *segment = block->segment;
     size_t bytes = block->bytes;
+    /* Of one that stretches the rest may go. */
+    size_t with = segment->unit == 0 ? segment->bytes : 0;
 
     wm_magazines_count_free(space, block);
-    wm_arena_free_kept(block->segment->arena, block, state);
-    say_kept(space, bytes,
+    wm_arena_free_kept(segment->arena, block, state);
+    say_kept(space, bytes, with,
              state == WM_BLOCK_LOST ? warm_last_error_message()
                                     : "a graph capture used it");
 }

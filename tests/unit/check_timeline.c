@@ -633,6 +633,29 @@ START_TEST(test_B4_block_lost_by_polling_is_said_once)
 }
 END_TEST
 
+/* And what stays with it, that nobody else can have. */
+START_TEST(test_B4_B7_block_of_a_capture_is_said_with_its_segment)
+{
+    void *block[2] = {take(), take()};
+    warm_graph graph = NULL;
+
+    memset(&heard, 0, sizeof heard);
+    warm_log_set(free_from_log, NULL);
+    wt_ok(warm_capture_begin(runtime, stream));
+    for (int i = 0; i < 2; i++) {
+        wt_ok(warm_record_stream(block[i], stream));
+        wt_ok(warm_free(block[i]));
+    }
+    wt_ok(warm_capture_end(runtime, stream, &graph));
+    warm_log_set(NULL, NULL);
+    ck_assert_uint_eq(heard.lines, 1);
+    ck_assert_ptr_nonnull(strstr(heard.last, "a graph capture used it"));
+    ck_assert_ptr_nonnull(strstr(heard.last, "and its segment of 4.0 MiB"));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).captured, 2);
+    wt_ok(warm_graph_destroy(runtime, graph));
+}
+END_TEST
+
 /* A success leaves the last error as it was, also where the driver failed. */
 START_TEST(test_G6_recovered_failures_leave_no_error)
 {
@@ -849,6 +872,8 @@ int main(void)
     tcase_add_test(tcase, test_B6_B7_final_event_stands_for_an_unrecorded_use);
     tcase_add_test(tcase, test_B6_log_of_a_failed_retire_may_free_its_blocks);
     tcase_add_test(tcase, test_B4_block_lost_by_polling_is_said_once);
+    tcase_add_test(tcase,
+                   test_B4_B7_block_of_a_capture_is_said_with_its_segment);
     tcase_add_test(tcase, test_G6_recovered_failures_leave_no_error);
     tcase_add_test(tcase, test_B6_block_of_a_stream_that_vanished_is_kept);
     tcase_add_test(tcase, test_B6_address_that_returns_is_another_stream);
