@@ -39,7 +39,9 @@ warm_runtime *wt_runtime(const warm_options *options);
 void wt_runtime_end(warm_runtime *runtime);
 
 /* Check writes a line to a file at every ck_assert; these cost nothing until
- * they fail, and may stand in loops of a million steps. */
+ * they fail, and may stand in loops of a million steps. And after a fork(),
+ * which both processes return from: what two write at once into that file is
+ * not what Check reads. */
 #define wt_require(condition, ...)                                             \
     do {                                                                       \
         if (!(condition)) {                                                    \

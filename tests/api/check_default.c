@@ -110,7 +110,7 @@ START_TEST(test_G5_a_child_does_not_wait_for_its_parents_maker)
     ck_assert_int_eq(pthread_create(&thread, NULL, first, NULL), 0);
     pthread_barrier_wait(&at.stopped);
     pid = fork();
-    ck_assert_int_ge(pid, 0);
+    wt_require(pid >= 0, "no child");
     if (pid == 0) {
         warm_runtime *runtime = NULL;
         void *block = NULL;

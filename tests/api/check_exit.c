@@ -259,7 +259,7 @@ static void run(void (*fn)(void))
     int status = 0;
     pid_t pid = fork();
 
-    ck_assert_int_ge(pid, 0);
+    wt_require(pid >= 0, "no child");
     if (pid == 0) {
         fn();
         _exit(5);

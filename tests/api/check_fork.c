@@ -46,7 +46,7 @@ static void in_child(int (*fn)(void))
     int status = 0;
     pid_t pid = fork();
 
-    ck_assert_int_ge(pid, 0);
+    wt_require(pid >= 0, "no child");
     if (pid == 0) {
         exit(fn());
     }
