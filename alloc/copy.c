@@ -1,10 +1,14 @@
 /* copy.c: copies that record their stream by themselves (row B16). */
 #include "alloc/allocators.h"
+#include "alloc/device_space.h"
+#include "alloc/page_map.h"
 #include "alloc/space.h"
 #include "alloc/traced.h"
 
 #include "runtime/base/status.h"
 #include "warmpool/memory.h"
+
+#include <string.h>
 
 /* The block of ours that holds the range, or null if none does. */
 static warm_status find_range(const void *pointer, size_t bytes,
@@ -93,6 +97,41 @@ warm_status wm_copy_any(warm_runtime *runtime, void *destination,
     return status == WARM_OK
                ? queue(runtime, destination, source, bytes, WM_COPY_ANY, stream)
                : status;
+}
+
+/* A device's memory is not the host's to read. */
+static bool is_of_host(const void *pointer)
+{
+    const wm_block *block = wm_space_find(pointer);
+
+    return block == NULL ? !wm_is_imported(pointer)
+                         : wm_device_of_block(block) < 0;
+}
+
+warm_status wm_copy_to_host(warm_runtime *runtime, void *destination,
+                            const void *source, size_t bytes,
+                            warm_stream stream)
+{
+    wm_capture capture = WM_CAPTURE_NONE;
+    warm_status status = wm_runtime_check(runtime);
+
+    if (status != WARM_OK || !is_of_host(source)) {
+        return status == WARM_OK
+                   ? wm_copy_any(runtime, destination, source, bytes, stream)
+                   : status;
+    }
+    status = use_ranges(destination, source, bytes, stream);
+    if (status == WARM_OK) {
+        status = wm_driver_stream_passed(runtime->driver, stream, &capture);
+    }
+    if (status == WARM_NOT_READY || capture != WM_CAPTURE_NONE) {
+        return wm_driver_copy(runtime->driver, destination, source, bytes,
+                              WM_COPY_ANY, stream);
+    }
+    if (status == WARM_OK) {
+        memmove(destination, source, bytes);
+    }
+    return status;
 }
 
 warm_status warm_copy_async(warm_runtime *runtime, void *destination,

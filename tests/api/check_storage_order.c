@@ -173,14 +173,39 @@ START_TEST(test_B4_clone_copies_in_the_order_of_the_stream)
 }
 END_TEST
 
+/* Nothing is queued, and nothing for a stream to do, unless the host cannot
+ * read the source. */
+START_TEST(test_D2_host_copies_where_the_stream_is_idle)
+{
+    const warm_allocator *pinned = allocator_of(WARM_MEMORY_PINNED);
+    warm_storage *storage = storage_of(pinned, SIZE);
+    warm_data data = {.size = sizeof data};
+    void *device = wt_device(runtime, stream, SIZE);
+    uint64_t copies = wt_calls(runtime, "copy");
+
+    memset(warm_storage_data(storage), 42, SIZE);
+    wt_ok(warm_storage_resize(storage, LARGER, stream));
+    ck_assert_int_eq(*(char *)warm_storage_data(storage), 42);
+    ck_assert_uint_eq(wt_calls(runtime, "copy"), copies);
+    wt_ok(warm_data_clone(pinned, device, SIZE, stream, &data));
+    ck_assert_uint_eq(wt_calls(runtime, "copy"), copies + 1);
+    wt_ok(warm_stream_synchronize(runtime, stream));
+    warm_data_free(&data);
+    wt_ok(warm_free(device));
+    warm_storage_release(storage);
+}
+END_TEST
+
 START_TEST(test_D2_resize_that_fails_changes_nothing)
 {
     warm_storage *storage = storage_of(allocator_of(own_memory[_i]), SIZE);
     void *old = warm_storage_data(storage);
     warm_storage_info info = {.size = sizeof info};
+    wt_gate *gate = wt_gate_close(runtime, stream);
 
     wt_ok(warm_testing_fail(runtime, "copy", 1, 0));
     wt_fails(WARM_DRIVER_ERROR, warm_storage_resize(storage, LARGER, stream));
+    pass(gate);
     wt_ok(warm_storage_get_info(storage, &info));
     ck_assert_ptr_eq(info.data, old);
     ck_assert_uint_eq(info.bytes, SIZE);
@@ -384,6 +409,7 @@ int main(void)
                         0, OWN);
     tcase_add_loop_test(tcase, test_B4_clone_copies_in_the_order_of_the_stream,
                         0, OWN);
+    tcase_add_test(tcase, test_D2_host_copies_where_the_stream_is_idle);
     tcase_add_loop_test(tcase, test_D2_resize_that_fails_changes_nothing, 0,
                         OWN);
     tcase_add_loop_test(tcase,
