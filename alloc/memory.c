@@ -28,13 +28,10 @@ static warm_status alloc_on_slow(warm_runtime *runtime, size_t bytes, int node,
 static warm_status serve_pageable(wm_pinned *pinned, wm_request *request,
                                   void **pointer)
 {
-    warm_error before = {.size = sizeof before};
-    warm_status status;
+    warm_status status =
+        wm_pageable_alloc(&pinned->pageable, request->bytes, pointer);
 
-    warm_last_error(&before);
-    status = wm_pageable_alloc(&pinned->pageable, request->bytes, pointer);
     if (status == WARM_OK) {
-        wm_error_restore(&before);
         return status;
     }
     wm_error_restore(request->cause);

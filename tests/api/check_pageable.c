@@ -470,6 +470,25 @@ START_TEST(test_G2_B18_end_of_the_runtime_reports_what_is_in_use)
 }
 END_TEST
 
+/* A user's own pool is no reason against it. */
+START_TEST(test_B18_E8_pool_of_a_user_has_pageable_memory_too)
+{
+    warm_private_pool pool = 0;
+    warm_block_info info = {.size = sizeof info};
+    void *block;
+
+    wt_ok(warm_private_pool_begin(runtime, &pool, WARM_POOL_USER, NULL, NULL));
+    dry(true);
+    block = take(SIZE);
+    dry(false);
+    wt_ok(warm_block_get_info(block, &info));
+    ck_assert_int_eq(info.pageable, 1);
+    wt_ok(warm_private_pool_end(runtime, pool));
+    wt_ok(warm_free(block));
+    wt_ok(warm_private_pool_release(runtime, pool));
+}
+END_TEST
+
 START_TEST(test_B14_B18_json_tells_of_pageable_memory)
 {
     char text[32768];
@@ -493,6 +512,7 @@ static void add_asked(TCase *tcase)
     tcase_add_test(tcase, test_B18_driver_that_has_none_is_asked_now_and_then);
     tcase_add_test(tcase, test_B18_page_locked_again_once_memory_has_gone_back);
     tcase_add_test(tcase, test_B18_limit_is_a_reason_too);
+    tcase_add_test(tcase, test_B18_E8_pool_of_a_user_has_pageable_memory_too);
     tcase_add_test(tcase, test_B18_limit_with_room_again_is_seen_at_once);
     tcase_add_test(tcase, test_B15_B18_full_node_is_a_reason_too);
     tcase_add_test(tcase, test_B12_B18_everything_else_is_tried_before);

@@ -4,6 +4,7 @@
 #include "wt.h"
 
 #include "alloc/pinned.h"
+#include "alloc/page_map.h"
 #include "runtime/base/meta.h"
 
 #include <sched.h>
@@ -567,6 +568,86 @@ START_TEST(test_B6_B7_final_event_stands_for_an_unrecorded_use)
 }
 END_TEST
 
+struct other_use {
+    void *block;
+    warm_stream stream;
+    warm_status status;
+};
+
+static void free_it(void *argument, unsigned index)
+{
+    struct other_use *use = argument;
+
+    (void)index;
+    use->status = warm_free(use->block);
+}
+
+/* Work queued since a default stream was recorded is waited for if it is
+ * recorded again, also where another thread frees the block, in which that
+ * stream is another one. */
+START_TEST(test_B4_C4_default_stream_recorded_again_is_the_later_point)
+{
+    warm_stream defaults = WARM_STREAM_PER_THREAD;
+    void *block = take();
+    struct other_use use = {block, defaults, WARM_NOT_FOUND};
+    wt_gate *gate;
+
+    wt_ok(warm_record_stream(block, defaults));
+    gate = wt_gate_close(runtime, defaults);
+    wt_ok(warm_record_stream(block, defaults));
+    wt_threads(1, free_it, &use);
+    wt_ok(use.status);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 1);
+    wt_gate_open(gate);
+    wt_ok(warm_stream_synchronize(runtime, defaults));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+}
+END_TEST
+
+static void record_other(void *argument, unsigned index)
+{
+    struct other_use *use = argument;
+
+    (void)index;
+    use->status = warm_record_stream(use->block, use->stream);
+}
+
+/* Two threads recorded, and there is no memory to keep either in mind: both
+ * streams are waited for, or the block is kept once one gives no answer. */
+START_TEST(test_B4_C4_streams_that_cannot_be_kept_in_mind_are_waited_for)
+{
+    struct other_use use = {NULL, NULL, WARM_NOT_FOUND};
+    bool fails = _i != 0;
+    uint64_t waits;
+
+    wt_ok(warm_free(take()));
+    use.block = take(); /* from the thread's own */
+    make_stream(&use.stream);
+    wt_ok(warm_stream_adopt(runtime, stream));
+    wt_ok(warm_record_stream(use.block, stream));
+    ck_assert_ptr_nonnull(wm_block_at(use.block)->own);
+    wt_threads(1, record_other, &use);
+    wt_ok(use.status);
+    if (fails) {
+        fail_call("stream_synchronize", 1, 0);
+    }
+    waits = wt_calls(runtime, "stream_synchronize");
+    wm_meta_fail(1, true);
+    wt_ok(warm_free(use.block));
+    wm_meta_fail(0, false);
+    waits = wt_calls(runtime, "stream_synchronize") - waits;
+    ck_assert_uint_eq(waits, fails ? 1 : 2);
+    fail_call("stream_synchronize", 0, 0);
+    wt_ok(warm_stream_synchronize(runtime, use.stream));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, fails);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    wt_ok(warm_stream_destroy(runtime, use.stream));
+}
+END_TEST
+
 /* ---- the log callback comes back in ----------------------------------- */
 
 static struct {
@@ -870,6 +951,11 @@ int main(void)
     tcase_add_loop_test(tcase, test_B7_blocked_stream_is_recorded_on_later, 0,
                         2);
     tcase_add_test(tcase, test_B6_B7_final_event_stands_for_an_unrecorded_use);
+    tcase_add_test(tcase,
+                   test_B4_C4_default_stream_recorded_again_is_the_later_point);
+    tcase_add_loop_test(
+        tcase, test_B4_C4_streams_that_cannot_be_kept_in_mind_are_waited_for, 0,
+        2);
     tcase_add_test(tcase, test_B6_log_of_a_failed_retire_may_free_its_blocks);
     tcase_add_test(tcase, test_B4_block_lost_by_polling_is_said_once);
     tcase_add_test(tcase,
