@@ -252,6 +252,27 @@ START_TEST(test_C7_every_block_of_a_device_with_its_state)
 }
 END_TEST
 
+/* What a thread has freed, and told nobody of yet, is not live any more. */
+START_TEST(test_C7_blocks_that_a_thread_gathers_are_pending)
+{
+    void *block[4];
+    wt_gate *gate = wt_gate_close(runtime, second);
+
+    wt_gate_await(gate);
+    for (int i = 0; i < 4; i++) {
+        block[i] = pin(70000);
+        wt_ok(warm_record_stream(block[i], second));
+    }
+    for (int i = 0; i < 4; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+    for (int i = 0; i < 4; i++) {
+        assert_state(PINNED, block[i], "pending");
+    }
+    wt_gate_open(gate);
+}
+END_TEST
+
 START_TEST(test_C7_segments_tell_their_age_and_since_when_they_are_idle)
 {
     void *block = take(5 * MIB);
@@ -846,6 +867,7 @@ int main(void)
     tcase_add_test(plain, test_C7_every_block_of_a_device_with_its_state);
     tcase_add_test(
         plain, test_C7_segments_tell_their_age_and_since_when_they_are_idle);
+    tcase_add_test(plain, test_C7_blocks_that_a_thread_gathers_are_pending);
     tcase_add_test(plain, test_C7_captured_blocks_are_told);
     tcase_add_test(plain, test_C7_blocks_of_pinned_memory_and_of_magazines);
     tcase_add_test(plain, test_C7_blocks_in_the_depot);
