@@ -1,14 +1,10 @@
 /* copy.c: copies that record their stream by themselves (row B16). */
 #include "alloc/allocators.h"
-#include "alloc/device_space.h"
-#include "alloc/page_map.h"
 #include "alloc/space.h"
 #include "alloc/traced.h"
 
 #include "runtime/base/status.h"
 #include "warmpool/memory.h"
-
-#include <string.h>
 
 /* The block of ours that holds the range, or null if none does. */
 static warm_status find_range(const void *pointer, size_t bytes,
@@ -99,37 +95,43 @@ warm_status wm_copy_any(warm_runtime *runtime, void *destination,
                : status;
 }
 
-/* A device's memory is not the host's to read. */
-static bool is_of_host(const void *pointer)
+static warm_status await(wm_driver *driver, warm_stream stream)
 {
-    const wm_block *block = wm_space_find(pointer);
+    bool mode = false;
+    bool relaxed = wm_driver_relax(driver, &mode);
+    warm_status status = wm_driver_stream_synchronize(driver, stream);
 
-    return block == NULL ? !wm_is_imported(pointer)
-                         : wm_device_of_block(block) < 0;
+    if (relaxed) {
+        wm_driver_unrelax(driver, &mode);
+    }
+    return status;
 }
 
+/* The copy itself is always queued: a stream without work of its own may have
+ * to come after that of a default stream. */
 warm_status wm_copy_to_host(warm_runtime *runtime, void *destination,
                             const void *source, size_t bytes,
                             warm_stream stream)
 {
     wm_capture capture = WM_CAPTURE_NONE;
-    warm_status status = wm_runtime_check(runtime);
+    warm_status status = wm_runtime_check(runtime), passed = WARM_NOT_READY;
 
-    if (status != WARM_OK || !is_of_host(source)) {
-        return status == WARM_OK
-                   ? wm_copy_any(runtime, destination, source, bytes, stream)
-                   : status;
+    if (status != WARM_OK) {
+        return status;
     }
-    status = use_ranges(destination, source, bytes, stream);
-    if (status == WARM_OK) {
-        status = wm_driver_stream_passed(runtime->driver, stream, &capture);
+    passed = wm_driver_stream_passed(runtime->driver, stream, &capture);
+    if (capture == WM_CAPTURE_BLOCKED) {
+        return wm_fail(WARM_CAPTURE_ERROR,
+                       "nothing can be queued on a default stream beside a "
+                       "capture");
     }
-    if (status == WARM_NOT_READY || capture != WM_CAPTURE_NONE) {
-        return wm_driver_copy(runtime->driver, destination, source, bytes,
-                              WM_COPY_ANY, stream);
+    if (capture == WM_CAPTURE_NONE && passed != WARM_OK &&
+        passed != WARM_NOT_READY) {
+        return passed;
     }
-    if (status == WARM_OK) {
-        memmove(destination, source, bytes);
+    status = queue(runtime, destination, source, bytes, WM_COPY_ANY, stream);
+    if (status == WARM_OK && passed == WARM_OK && capture == WM_CAPTURE_NONE) {
+        status = await(runtime->driver, stream);
     }
     return status;
 }

@@ -14,8 +14,10 @@
 #include "runtime/base/meta.h"
 
 /* The wait for what had come back to an order's lane by then is over: that is
- * the other lane's, or where there is none common. */
-static void end_wait(wm_orders *orders, wm_order *order, wm_lane *to,
+ * the lane's whose stream waited, or where there is none common. A stream that
+ * was retired meanwhile gets nothing: its final event may be the earlier one,
+ * and what is idle for it is common from that on. */
+static void end_wait(wm_orders *orders, wm_order *order, const wm_order *to,
                      const wm_lane_point *puts, bool done)
 {
     wm_timeline *t;
@@ -23,7 +25,9 @@ static void end_wait(wm_orders *orders, wm_order *order, wm_lane *to,
     wm_lock_acquire(&orders->lock);
     order->waits--;
     if (done && !order->over && to != NULL) {
-        wm_lanes_yield(orders->arena, order->lane, to, puts);
+        if (!to->retired) {
+            wm_lanes_yield(orders->arena, order->lane, to->lane, puts);
+        }
     } else if (done && !order->over) {
         wm_lanes_passed(orders->arena, order->lane, puts);
     }
@@ -67,8 +71,7 @@ static wm_order *pick_locked(wm_orders *orders, const wm_lane *lane,
 
 /* Lets the stream wait for what came back to the lane of one until now. The
  * event may serve others as soon as it is waited for. */
-static bool let_wait(wm_orders *orders, wm_order *order, wm_lane *lane,
-                     warm_stream stream)
+static bool let_wait(wm_orders *orders, wm_order *order, const wm_order *mine)
 {
     wm_timelines *set = orders->timelines;
     wm_lane_point puts;
@@ -79,14 +82,16 @@ static bool let_wait(wm_orders *orders, wm_order *order, wm_lane *lane,
     wm_lanes_puts(orders->arena, order->lane, &puts);
     waits =
         wm_event_pool_take(set->events, orders->device, &event) == WARM_OK &&
-        wm_driver_stream_capture(set->driver, stream, &capture) == WARM_OK &&
+        wm_driver_stream_capture(set->driver, mine->stream, &capture) ==
+            WARM_OK &&
         capture == WM_CAPTURE_NONE &&
         wm_timelines_mark_point(set, order->timeline, event) &&
-        wm_driver_stream_wait_event(set->driver, stream, event) == WARM_OK;
+        wm_driver_stream_wait_event(set->driver, mine->stream, event) ==
+            WARM_OK;
     if (event != NULL) {
         wm_event_pool_put(set->events, orders->device, event);
     }
-    end_wait(orders, order, lane, &puts, waits);
+    end_wait(orders, order, mine, &puts, waits);
     return waits;
 }
 
@@ -112,7 +117,7 @@ bool wm_orders_share(wm_orders *orders, wm_lane *lane, size_t bytes, bool any)
         order->tried = try;
         order->waits++;
         wm_lock_release(&orders->lock);
-        waited |= let_wait(orders, order, lane, mine->stream);
+        waited |= let_wait(orders, order, mine);
         enough = wm_lanes_have_room(orders->arena, lane, bytes, bytes);
         wm_lock_acquire(&orders->lock);
     }

@@ -157,11 +157,10 @@ WARM_API warm_status warm_data_alloc(const warm_allocator *allocator,
                                      warm_data *data);
 
 /* The same with a copy of bytes at source, which is memory that the
- * allocator's copy can read (the runtime's own of a device: all that the driver
- * can; of pinned memory: memory of the host, and blocks of ours).
+ * allocator's copy can read (the runtime's own: all that the driver can).
  * The copy is in the order of stream: source stays valid until that has passed,
- * and the host reads data then; a block of ours may be freed before. Of pinned
- * memory on a stream without work the copy is made at once.
+ * and the host reads data then; a block of ours may be freed before. To pinned
+ * memory on a stream without work the copy has been made on return.
  * Status: those of the allocator, of warm_copy_async() for the runtime's own;
  * where the host copies: CAPTURE_ERROR, and UNSUPPORTED, if it cannot wait for
  * the stream (it captures, or nobody knows whose it is). UNSUPPORTED also for
@@ -263,7 +262,7 @@ WARM_API warm_status warm_storage_exchange(warm_storage *storage,
 
 /* Changes the size: allocates anew, copies what fits in the order of stream,
  * records stream on the old memory and frees it. The host reads and writes the
- * new memory once the stream has passed; pinned memory at once, where no work
+ * new memory once the stream has passed; pinned memory on return, where no work
  * was queued. A size that is there already changes nothing. Waits for the
  * stream where the host copies (warm_allocator.copy), and before it frees
  * memory that nobody knows to record; CUDA may do so for pinned memory.

@@ -187,6 +187,26 @@ START_TEST(test_C2_a_stream_ends_while_it_waits_for_another_one)
 }
 END_TEST
 
+/* Its wait comes behind its final event: it has nothing of the other one's. */
+static warm_status end_second_and_wait(wm_driver *d, warm_stream stream,
+                                       warm_event event)
+{
+    if (waits++ == 0) {
+        wt_ok(warm_stream_retire(runtime, second));
+    }
+    return real->stream_wait_event(d, stream, event);
+}
+
+START_TEST(test_C1_C2_a_retired_stream_gets_nothing_by_waiting)
+{
+    begin("off");
+    ops.stream_wait_event = end_second_and_wait;
+    refused_on(second);
+    ck_assert_uint_eq(waits, 1);
+    end();
+}
+END_TEST
+
 static warm_status synchronize_and_end(wm_driver *d, warm_event event)
 {
     end_first();
@@ -292,6 +312,7 @@ int main(void)
     tcase_add_test(tcase, test_C2_default_streams_wait_for_nobody);
     tcase_add_test(tcase, test_C2_a_stream_ends_while_another_one_waits_for_it);
     tcase_add_test(tcase, test_C2_a_stream_ends_while_it_waits_for_another_one);
+    tcase_add_test(tcase, test_C1_C2_a_retired_stream_gets_nothing_by_waiting);
     tcase_add_test(tcase, test_C8_a_stream_ends_while_a_thread_waits_for_it);
     tcase_add_test(tcase, test_C1_C8_a_lane_that_has_ended_is_another_streams);
     tcase_add_loop_test(
