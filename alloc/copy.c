@@ -95,18 +95,6 @@ warm_status wm_copy_any(warm_runtime *runtime, void *destination,
                : status;
 }
 
-static warm_status await(wm_driver *driver, warm_stream stream)
-{
-    bool mode = false;
-    bool relaxed = wm_driver_relax(driver, &mode);
-    warm_status status = wm_driver_stream_synchronize(driver, stream);
-
-    if (relaxed) {
-        wm_driver_unrelax(driver, &mode);
-    }
-    return status;
-}
-
 /* The copy itself is always queued: a stream without work of its own may have
  * to come after that of a default stream. */
 warm_status wm_copy_to_host(warm_runtime *runtime, void *destination,
@@ -114,7 +102,7 @@ warm_status wm_copy_to_host(warm_runtime *runtime, void *destination,
                             warm_stream stream)
 {
     wm_capture capture = WM_CAPTURE_NONE;
-    warm_status status = wm_runtime_check(runtime), passed = WARM_NOT_READY;
+    warm_status passed, status = wm_runtime_check(runtime);
 
     if (status != WARM_OK) {
         return status;
@@ -131,7 +119,7 @@ warm_status wm_copy_to_host(warm_runtime *runtime, void *destination,
     }
     status = queue(runtime, destination, source, bytes, WM_COPY_ANY, stream);
     if (status == WARM_OK && passed == WARM_OK && capture == WM_CAPTURE_NONE) {
-        status = await(runtime->driver, stream);
+        status = wm_driver_stream_await(runtime->driver, stream);
     }
     return status;
 }

@@ -21,23 +21,6 @@ static warm_status check_waits(wm_driver *driver, warm_stream stream)
     return status;
 }
 
-static warm_status await(wm_driver *driver, warm_stream stream)
-{
-    warm_status status = check_waits(driver, stream);
-    bool mode = false;
-    bool relaxed;
-
-    if (status != WARM_OK) {
-        return status;
-    }
-    relaxed = wm_driver_relax(driver, &mode);
-    status = wm_driver_stream_synchronize(driver, stream);
-    if (relaxed) {
-        wm_driver_unrelax(driver, &mode);
-    }
-    return status;
-}
-
 warm_status wm_data_wait(const warm_allocator *given, const void *memory,
                          warm_stream stream)
 {
@@ -58,7 +41,11 @@ warm_status wm_data_wait(const warm_allocator *given, const void *memory,
                        "no runtime lives whose stream %p could be", stream);
     }
     status = wm_runtime_check(runtime);
-    return status == WARM_OK ? await(runtime->driver, stream) : status;
+    if (status == WARM_OK) {
+        status = check_waits(runtime->driver, stream);
+    }
+    return status == WARM_OK ? wm_driver_stream_await(runtime->driver, stream)
+                             : status;
 }
 
 warm_status wm_data_record(const warm_allocator *allocator, const void *data,

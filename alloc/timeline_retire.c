@@ -34,18 +34,6 @@ void wm_timeline_end_record(wm_timeline *t)
     wm_lock_release(&t->lock);
 }
 
-static warm_status await_stream(wm_timelines *set, wm_timeline *t)
-{
-    bool mode = false;
-    bool relaxed = wm_driver_relax(set->driver, &mode);
-    warm_status status = wm_driver_stream_synchronize(set->driver, t->stream);
-
-    if (relaxed) {
-        wm_driver_unrelax(set->driver, &mode);
-    }
-    return status;
-}
-
 warm_status wm_timeline_synchronize(wm_timelines *set, wm_timeline *t,
                                     wm_capture *capture)
 {
@@ -54,7 +42,7 @@ warm_status wm_timeline_synchronize(wm_timelines *set, wm_timeline *t,
     *capture = WM_CAPTURE_NONE;
     status = wm_driver_stream_capture(set->driver, t->stream, capture);
     return status == WARM_OK && *capture == WM_CAPTURE_NONE
-               ? await_stream(set, t)
+               ? wm_driver_stream_await(set->driver, t->stream)
                : status;
 }
 

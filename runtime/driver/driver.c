@@ -112,6 +112,18 @@ void wm_driver_unrelax(wm_driver *d, bool *mode)
     (void)set_mode(d, mode);
 }
 
+warm_status wm_driver_stream_await(wm_driver *d, warm_stream stream)
+{
+    bool mode = false;
+    bool relaxed = wm_driver_relax(d, &mode);
+    warm_status status = wm_driver_stream_synchronize(d, stream);
+
+    if (relaxed) {
+        wm_driver_unrelax(d, &mode);
+    }
+    return status;
+}
+
 void wm_driver_init(wm_driver *d, const wm_driver_ops *ops, const char *name,
                     int devices)
 {

@@ -276,6 +276,9 @@ WM_DRIVER_CALLS(WM_DRIVER_DECLARE)
 bool wm_driver_relax(wm_driver *d, bool *mode);
 void wm_driver_unrelax(wm_driver *d, bool *mode);
 
+/* Waits for a stream that does not capture, whoever else does. */
+warm_status wm_driver_stream_await(wm_driver *d, warm_stream stream);
+
 /* Opens a driver; *d is owned and ended by wm_driver_close().
  * Status: UNAVAILABLE with the reason in words, UNSUPPORTED (built without
  * CUDA), OUT_OF_MEMORY. No context is created. */
