@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #define KIB ((size_t)1 << 10)
@@ -11,7 +12,8 @@
 
 static warm_runtime *runtime;
 static warm_stream first, second;
-static atomic_uint warnings;
+static atomic_uint warnings, kept_for_ever;
+static char warned_of[256]; /* the last one */
 
 static void count_warnings(void *context, warm_log_level level,
                            const char *line)
@@ -19,6 +21,10 @@ static void count_warnings(void *context, warm_log_level level,
     (void)context;
     if (level == WARM_LOG_WARNING && strstr(line, "does not capture") != NULL) {
         warnings++;
+        snprintf(warned_of, sizeof warned_of, "%s", line);
+    }
+    if (strstr(line, "kept for ever") != NULL) {
+        kept_for_ever++;
     }
 }
 
@@ -29,7 +35,7 @@ static void setup(void)
     runtime = wt_runtime(&options);
     wt_ok(warm_stream_create(runtime, 0, &first));
     wt_ok(warm_stream_create(runtime, 0, &second));
-    warnings = 0;
+    warnings = kept_for_ever = 0;
     warm_log_set(count_warnings, NULL);
 }
 
@@ -580,6 +586,7 @@ START_TEST(test_E4_block_that_was_used_is_kept_while_its_pool_lives)
     }
     ck_assert_uint_eq(info_of(pool).captured, 1);
     ck_assert_uint_eq(info_of(pool).captured_bytes, 8 * KIB);
+    ck_assert_uint_eq(kept_for_ever, 0);
     graph = end_capture(pool, first);
     again(pool);
     next = take(_i, first, 8 * KIB);
@@ -597,6 +604,40 @@ START_TEST(test_E4_block_that_was_used_is_kept_while_its_pool_lives)
 END_TEST
 
 /* Used outside of the capture, too: that work is waited for at the end. */
+/* What others have is no help to a graph: nobody is asked for it, though some
+ * of it has passed by now. */
+START_TEST(test_E4_a_miss_for_a_graph_asks_no_stream)
+{
+    static const char *const names[] = {"event_record", "event_query",
+                                        "event_mark",   "event_passed",
+                                        "stream_query", "stream_passed"};
+    enum { NAMES = sizeof names / sizeof names[0] };
+    warm_stream foreign[] = {second, WARM_STREAM_LEGACY};
+    warm_private_pool pool;
+    uint64_t before[NAMES];
+    void *block;
+
+    for (int i = 0; i < 2; i++) {
+        block = take(_i, first, 4 * MIB);
+        wt_ok(warm_record_stream(block, foreign[i]));
+        wt_ok(warm_free(block));
+    }
+    pool = begin_capture(first);
+    for (int i = 0; i < NAMES; i++) {
+        before[i] = wt_calls(runtime, names[i]);
+    }
+    block = take(_i, first, 4 * MIB);
+    for (int i = 0; i < NAMES; i++) {
+        ck_assert_msg(wt_calls(runtime, names[i]) == before[i], "%s", names[i]);
+    }
+    wt_ok(warm_free(block));
+    wt_ok(warm_graph_destroy(runtime, end_capture(pool, first)));
+    release(pool);
+    wt_ok(warm_stream_synchronize(runtime, NULL));
+    wt_settle(runtime, second);
+}
+END_TEST
+
 START_TEST(test_E4_B4_work_outside_of_captures_is_waited_for)
 {
     warm_private_pool pool = begin_capture(first);
@@ -657,6 +698,7 @@ END_TEST
 START_TEST(test_E5_allocation_without_a_capture_warns_once)
 {
     warm_private_pool pool = begin(0, always, NULL);
+    char names[64];
     void *block[3];
 
     /* Where the driver does not tell, nothing is said, and no error is left. */
@@ -670,6 +712,11 @@ START_TEST(test_E5_allocation_without_a_capture_warns_once)
         block[i] = take(_i, first, 8 * KIB);
     }
     ck_assert_uint_eq(warnings, 1);
+    snprintf(names, sizeof names, "private pool %llu,",
+             (unsigned long long)pool);
+    ck_assert_ptr_nonnull(strstr(warned_of, names));
+    snprintf(names, sizeof names, "stream %p", first);
+    ck_assert_ptr_nonnull(strstr(warned_of, names));
     end(pool);
     for (int i = 0; i < 3; i++) {
         wt_ok(warm_free(block[i]));
@@ -1248,6 +1295,8 @@ int main(void)
         KINDS);
     tcase_add_loop_test(
         tcase, test_E4_B4_work_outside_of_captures_is_waited_for, 0, KINDS);
+    tcase_add_loop_test(tcase, test_E4_a_miss_for_a_graph_asks_no_stream, 0,
+                        KINDS);
     tcase_add_test(tcase, test_E4_C1_branches_of_a_capture_share_nothing);
     tcase_add_loop_test(tcase, test_E5_allocation_without_a_capture_warns_once,
                         0, KINDS);
