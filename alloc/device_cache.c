@@ -151,9 +151,12 @@ static warm_status check_fraction(const char *name, double fraction)
                          name, fraction);
 }
 
+/* All of it is no bound, which is 0; next to nothing is one. */
 static size_t part_of(size_t total, double fraction)
 {
-    return fraction < 1 ? (size_t)((double)total * fraction) : 0;
+    size_t part = fraction < 1 ? (size_t)((double)total * fraction) : 0;
+
+    return fraction < 1 && part == 0 ? 1 : part;
 }
 
 /* Sets whichever of the two is not null. */
@@ -173,10 +176,9 @@ static warm_status set_limits(warm_runtime *runtime, int device,
     d->threshold = threshold != NULL ? *threshold : d->threshold;
     atomic_store_explicit(&d->space.limit_bytes, part_of(total, d->fraction),
                           memory_order_relaxed);
-    atomic_store_explicit(
-        &d->collect_bytes,
-        d->threshold < 1 ? part_of(total, d->fraction * d->threshold) : 0,
-        memory_order_relaxed);
+    atomic_store_explicit(&d->collect_bytes,
+                          part_of(total, d->fraction * d->threshold),
+                          memory_order_relaxed);
     wm_lock_release(&d->space.growth.lock);
     return WARM_OK;
 }

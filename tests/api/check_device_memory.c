@@ -580,6 +580,39 @@ START_TEST(test_figures_are_in_the_json)
 }
 END_TEST
 
+/* Of all arenas the largest, and what threads keep is idle as well. */
+START_TEST(test_C7_cache_info_counts_what_pools_and_threads_keep)
+{
+    warm_device_cache info = {.size = sizeof info};
+    warm_private_pool pool = 0;
+    void *small = take(first, 64 * KIB), *large = take(first, 6 * MIB);
+    uint64_t held;
+
+    for (int i = 0; i < 2; i++) {
+        /* The second time it is there. */
+        wt_ok(warm_free(small));
+        small = take(first, 64 * KIB);
+    }
+    held = wt_device_stats(runtime).all.reserved_bytes.current;
+    wt_ok(warm_device_cache_info(runtime, 0, &info));
+    ck_assert_uint_eq(info.cached_bytes, held - 6 * MIB - 64 * KIB);
+    wt_ok(warm_free(small));
+    wt_ok(warm_device_cache_info(runtime, 0, &info));
+    ck_assert_uint_eq(info.cached_bytes, held - 6 * MIB);
+    wt_ok(warm_private_pool_begin(runtime, &pool, WARM_POOL_USER, NULL, NULL));
+    wt_ok(warm_free(take(first, 8 * MIB)));
+    wt_ok(warm_private_pool_end(runtime, pool));
+    wt_ok(warm_device_cache_info(runtime, 0, &info));
+    ck_assert_uint_eq(info.cached_bytes, held + 2 * MIB);
+    ck_assert_uint_eq(info.largest_bytes, 8 * MIB);
+    wt_ok(warm_free(large));
+    wt_ok(warm_free(take(first, 12 * MIB)));
+    wt_ok(warm_device_cache_info(runtime, 0, &info));
+    ck_assert_uint_eq(info.largest_bytes, 12 * MIB);
+    wt_ok(warm_private_pool_release(runtime, pool));
+}
+END_TEST
+
 /* ---- limits ------------------------------------------------------ */
 
 START_TEST(test_C8_empty_cache_returns_all_that_is_idle)
@@ -638,6 +671,45 @@ START_TEST(test_C8_fraction_is_a_limit)
 }
 END_TEST
 
+static void limit_to(size_t bytes)
+{
+    warm_device_info device = {.size = sizeof device};
+
+    wt_ok(warm_device_get_info(runtime, 0, &device));
+    wt_ok(warm_device_set_memory_fraction(
+        runtime, 0, (double)bytes / (double)device.total_bytes));
+}
+
+static void collect_from(double threshold)
+{
+    wt_ok(warm_device_set_collect_threshold(runtime, 0, threshold));
+}
+
+START_TEST(test_C8_what_is_held_above_a_limit_stays)
+{
+    void *block = take(first, 15 * MIB), *pointer = &pointer;
+    void *idle = take(first, 64 * KIB);
+    uint64_t held = wt_device_stats(runtime).all.reserved_bytes.current;
+    double fraction = 0;
+
+    limit_to(8 * MIB);
+    ck_assert_uint_eq(wt_device_stats(runtime).all.reserved_bytes.current,
+                      held);
+    /* What is there is handed out, and nothing comes. */
+    wt_ok(warm_free(idle));
+    idle = take(first, 64 * KIB);
+    wt_fails(WARM_OUT_OF_MEMORY, try(first, 4 * MIB, &pointer));
+    /* However little: that is not the same as none. */
+    wt_ok(warm_device_set_memory_fraction(runtime, 0, 1e-30));
+    wt_ok(warm_device_get_memory_fraction(runtime, 0, &fraction));
+    ck_assert(fraction == 1e-30);
+    wt_fails(WARM_OUT_OF_MEMORY, try(first, 4 * MIB, &pointer));
+    ck_assert_ptr_eq(pointer, &pointer);
+    wt_ok(warm_free(idle));
+    wt_ok(warm_free(block));
+}
+END_TEST
+
 /* What is idle longest goes before the space grows beyond the threshold. */
 START_TEST(test_C8_old_segments_are_collected_above_a_threshold)
 {
@@ -674,6 +746,46 @@ START_TEST(test_C8_old_segments_are_collected_above_a_threshold)
              warm_device_set_collect_threshold(runtime, 0, 1.5));
     wt_fails(WARM_INVALID_ARGUMENT,
              warm_device_set_collect_threshold(runtime, 4096, 0.5));
+}
+END_TEST
+
+/* Small requests grow by 2 MiB, for four of them, and a large segment that is
+ * idle is in nobody's way. */
+static void take_small(void *small[4])
+{
+    for (int i = 0; i < 4; i++) {
+        small[i] = take(second, MIB / 2);
+    }
+}
+
+/* The threshold is a part of the limit whichever is set last, what threads keep
+ * is idle as well, and with next to no threshold nothing stays idle. */
+START_TEST(test_C8_threshold_is_a_part_of_the_limit)
+{
+    void *small[5][4];
+
+    collect_from(0.5);
+    limit_to(32 * MIB);
+    wt_ok(warm_free(take(first, 14 * MIB)));
+    take_small(small[0]);
+    ck_assert_uint_eq(segments_now(), 2);
+    take_small(small[1]);
+    ck_assert_uint_eq(segments_now(), 2);
+    limit_to(100 * MIB);
+    wt_ok(warm_free(take(first, 14 * MIB)));
+    take_small(small[2]);
+    ck_assert_uint_eq(segments_now(), 4);
+    collect_from(1e-30);
+    take_small(small[3]);
+    ck_assert_uint_eq(segments_now(), 4);
+    /* 1: nothing is collected. */
+    collect_from(1);
+    wt_ok(warm_free(take(first, 90 * MIB)));
+    take_small(small[4]);
+    ck_assert_uint_eq(segments_now(), 6);
+    for (int i = 0; i < 20; i++) {
+        wt_ok(warm_free(small[i / 4][i % 4]));
+    }
 }
 END_TEST
 
@@ -935,11 +1047,15 @@ int main(void)
     tcase_add_test(tcase, test_C6_bytes_follow_what_a_thread_exchanges);
     tcase_add_test(tcase, test_C6_hits_and_calls_of_the_driver);
     tcase_add_test(tcase, test_C7_cache_info_says_what_is_idle);
+    tcase_add_test(tcase,
+                   test_C7_cache_info_counts_what_pools_and_threads_keep);
     tcase_add_test(tcase, test_C7_snapshot_tells_every_block);
     tcase_add_test(tcase, test_figures_are_in_the_json);
     tcase_add_test(tcase, test_C8_empty_cache_returns_all_that_is_idle);
     tcase_add_test(tcase, test_C8_fraction_is_a_limit);
+    tcase_add_test(tcase, test_C8_what_is_held_above_a_limit_stays);
     tcase_add_test(tcase, test_C8_old_segments_are_collected_above_a_threshold);
+    tcase_add_test(tcase, test_C8_threshold_is_a_part_of_the_limit);
     tcase_add_test(tcase, test_C2_error_tells_of_the_device);
     tcase_add_test(tcase, test_bad_arguments_are_refused);
     tcase_add_test(tcase, test_block_of_a_capture_is_kept);
