@@ -253,6 +253,37 @@ START_TEST(test_C7_every_block_of_a_device_with_its_state)
 END_TEST
 
 /* What a thread has freed, and told nobody of yet, is not live any more. */
+/* Which is that of a block as long as others may not have it. */
+START_TEST(test_C7_stream_is_the_one_in_whose_order_a_block_is)
+{
+    void *mine = take(3000), *gone = take(5 * MIB);
+    void *theirs = wt_device(runtime, second, 3000);
+    void *legacy = wt_device(runtime, NULL, 3000);
+    uint64_t id = number(block_of(DEVICE, mine), "stream");
+    wt_gate *gate;
+
+    ck_assert_uint_eq(number(block_of(DEVICE, gone), "stream"), id);
+    ck_assert_uint_ne(number(block_of(DEVICE, theirs), "stream"), id);
+    ck_assert_int_eq(
+        strncmp(get(block_of(DEVICE, legacy), "stream"), "null", 4), 0);
+    gate = wt_gate_close(runtime, first);
+    wt_ok(warm_free(gone));
+    assert_state(DEVICE, gone, "idle");
+    ck_assert_uint_eq(number(block_of(DEVICE, gone), "stream"), id);
+    /* A miss marks the point that it waits for. */
+    wt_ok(warm_free(wt_device(runtime, second, MIB)));
+    wt_gate_open(gate);
+    wt_ok(warm_stream_synchronize(runtime, first));
+    wt_ok(warm_poll(runtime));
+    assert_state(DEVICE, gone, "idle");
+    ck_assert_int_eq(strncmp(get(block_of(DEVICE, gone), "stream"), "null", 4),
+                     0);
+    wt_ok(warm_free(mine));
+    wt_ok(warm_free(theirs));
+    wt_ok(warm_free(legacy));
+}
+END_TEST
+
 START_TEST(test_C7_blocks_that_a_thread_gathers_are_pending)
 {
     void *block[4];
@@ -865,6 +896,7 @@ int main(void)
 
     tcase_add_checked_fixture(plain, setup, teardown);
     tcase_add_test(plain, test_C7_every_block_of_a_device_with_its_state);
+    tcase_add_test(plain, test_C7_stream_is_the_one_in_whose_order_a_block_is);
     tcase_add_test(
         plain, test_C7_segments_tell_their_age_and_since_when_they_are_idle);
     tcase_add_test(plain, test_C7_blocks_that_a_thread_gathers_are_pending);

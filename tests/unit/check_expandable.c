@@ -9,6 +9,7 @@
 #include "runtime/runtime.h"
 
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 
 #define KIB ((size_t)1 << 10)
@@ -676,6 +677,33 @@ END_TEST
  */
 
 /* The limit is of memory, not of addresses; what is idle counts once. */
+/* Too little is idle to be given back for what comes. */
+START_TEST(test_C8_what_is_idle_goes_above_a_threshold)
+{
+    warm_device_info device = {.size = sizeof device};
+    char *block[4];
+
+    wt_ok(warm_device_get_info(runtime, 0, &device));
+    block[0] = take(first, 14 * MIB);
+    block[1] = take(first, 2 * MIB);
+    block[2] = take(first, 16 * MIB);
+    wt_ok(warm_free(block[1]));
+    block[1] = take(second, 4 * MIB);
+    ck_assert_uint_eq(held_now(), 36 * MIB);
+    wt_ok(warm_stream_synchronize(runtime, first));
+    wt_ok(warm_device_set_collect_threshold(
+        runtime, 0, 40.0 * MIB / (double)device.total_bytes));
+    block[3] = take(second, 4 * MIB);
+    ck_assert_uint_eq(held_now(), 40 * MIB);
+    wt_ok(warm_free(block[3]));
+    block[3] = take(second, 8 * MIB);
+    ck_assert_uint_eq(held_now(), 42 * MIB);
+    for (int i = 0; i < 4; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+}
+END_TEST
+
 START_TEST(test_C2_C8_the_limit_is_of_what_is_committed)
 {
     warm_device_info device = {.size = sizeof device};
@@ -928,6 +956,22 @@ struct growing {
     char *idle, *before, *got;
 };
 
+/* What a growth has claimed is idle for who looks. */
+static void require_idle(const char *address)
+{
+    static char text[1 << 16];
+    char wanted[64];
+    const char *block;
+
+    wt_ok(warm_device_snapshot(runtime, 0, text, sizeof text, NULL));
+    snprintf(wanted, sizeof wanted, "{\"address\":\"%p\",\"bytes\":%zu,\"state",
+             (const void *)address, 10 * MIB);
+    block = strstr(text, wanted);
+    wt_require(block != NULL && strncmp(strstr(block, "\"state\":"),
+                                        "\"state\":\"idle\"", 14) == 0,
+               "%s is not in %s, or not idle", wanted, text);
+}
+
 static void grow_beside(void *argument, unsigned index)
 {
     struct growing *g = argument;
@@ -941,6 +985,7 @@ static void grow_beside(void *argument, unsigned index)
     }
     await(&inside, true);
     check();
+    require_idle(g->idle);
     /* What is claimed is nobody else's, and what comes back beside it is no
      * part of it; the small ones grow meanwhile, if that is asked for. */
     wt_ok(warm_free(g->before));
@@ -1436,6 +1481,7 @@ int main(void)
     tcase_add_test(tcase, test_C4_C8_the_legacy_stream_is_waited_for);
     tcase_add_test(tcase, test_C4_C8_work_that_comes_later_is_not_waited_for);
     tcase_add_test(tcase, test_C8_a_trim_that_is_met_waits_for_nobody);
+    tcase_add_test(tcase, test_C8_what_is_idle_goes_above_a_threshold);
     tcase_add_test(tcase, test_C2_C8_the_limit_is_of_what_is_committed);
     tcase_add_test(tcase, test_C2_C8_a_commit_that_fails_changes_nothing);
     tcase_add_test(tcase,
