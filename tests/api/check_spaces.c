@@ -661,6 +661,50 @@ START_TEST(test_C10_bad_frees_are_refused_and_corrupt_nothing)
 }
 END_TEST
 
+static void assert_names(const void *pointer)
+{
+    char text[32];
+
+    snprintf(text, sizeof text, "%p ", pointer);
+    ck_assert_msg(strstr(warm_last_error_message(), text) != NULL,
+                  "%s is not named: %s", text, warm_last_error_message());
+}
+
+/* Whatever is asked, and whyever it is refused. */
+START_TEST(test_C10_every_refusal_names_the_pointer)
+{
+    warm_block_info info = {.size = sizeof info};
+    warm_ipc_handle handle = {.size = sizeof handle};
+    char *block = take(SIZE), *bad[3];
+    int local = 0;
+    void *base;
+    size_t bytes;
+
+    ck_assert_int_eq(wt_block_info(block).pageable, 0);
+    bad[0] = (char *)&local;
+    bad[1] = block + 512;
+    bad[2] = take(SIZE);
+    wt_ok(warm_free(bad[2]));
+    for (int i = 0; i < 3; i++) {
+        wt_fails(WARM_INVALID_POINTER, warm_free(bad[i]));
+        assert_names(bad[i]);
+        if (i == 1) {
+            continue; /* the others do with the middle */
+        }
+        wt_fails(WARM_NOT_FOUND, warm_record_stream(bad[i], stream));
+        assert_names(bad[i]);
+        wt_fails(WARM_NOT_FOUND, warm_block_get_info(bad[i], &info));
+        assert_names(bad[i]);
+        wt_fails(WARM_NOT_FOUND,
+                 warm_device_base_allocation(bad[i], &base, &bytes));
+        assert_names(bad[i]);
+        wt_fails(WARM_NOT_FOUND, warm_ipc_export(bad[i], &handle));
+        assert_names(bad[i]);
+    }
+    wt_ok(warm_free(block));
+}
+END_TEST
+
 START_TEST(test_C10_pending_block_cannot_be_freed_twice)
 {
     void *block = take(SIZE);
@@ -1075,6 +1119,7 @@ static void add_blocks(TCase *tcase)
     tcase_add_test(tcase, test_B11_C8_trim_stops_at_its_target);
     tcase_add_test(tcase, test_B14_C6_statistics_follow_every_step);
     tcase_add_test(tcase, test_C10_bad_frees_are_refused_and_corrupt_nothing);
+    tcase_add_test(tcase, test_C10_every_refusal_names_the_pointer);
     tcase_add_test(tcase, test_C10_pending_block_cannot_be_freed_twice);
     tcase_add_test(tcase, test_G2_block_goes_back_to_the_runtime_it_came_from);
     tcase_add_test(tcase, test_G2_live_blocks_are_reported_and_stay_usable);

@@ -3,6 +3,7 @@
 
 #include "alloc/arena_int.h"
 #include "alloc/page_map.h"
+#include "alloc/space.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/meta.h"
 
@@ -163,6 +164,25 @@ START_TEST(test_C10_stale_look_up_stays_inside_its_record)
     wm_page_map_set(stale, wall, WM_ENTRY_RUN);
     give(wall);
     give(small);
+}
+END_TEST
+
+/* The run that had the page has gone between the look into the map and at its
+ * record, which serves another block now: that one is not who was asked for. */
+START_TEST(test_B3_C10_stale_look_up_finds_no_other_block)
+{
+    wm_block *run = take(SEGMENT / 4), *block = take(SEGMENT / 4);
+    char *gone = run->base;
+
+    give(run);
+    block->state = WM_BLOCK_LIVE;
+    ck_assert_ptr_eq(wm_space_find(block->base), block);
+    ck_assert_ptr_eq(wm_space_find(block->base + block->bytes - 1), block);
+    ck_assert_ptr_null(wm_space_find(gone));
+    wm_page_map_set(gone, block, WM_ENTRY_RUN);
+    ck_assert_ptr_null(wm_space_find(gone));
+    wm_page_map_set(gone, run, WM_ENTRY_RUN);
+    give(block);
 }
 END_TEST
 
@@ -543,6 +563,7 @@ int main(void)
     tcase_add_test(tcase, test_B3_every_address_of_a_block_leads_to_it);
     tcase_add_test(tcase, test_B3_foreign_addresses_lead_nowhere);
     tcase_add_test(tcase, test_C10_stale_look_up_stays_inside_its_record);
+    tcase_add_test(tcase, test_B3_C10_stale_look_up_finds_no_other_block);
     tcase_add_test(tcase, test_C10_stale_look_up_reads_no_freed_segment);
     tcase_add_test(tcase, test_B3_addresses_above_48_bits_are_refused);
     tcase_add_test(tcase, test_neighbours_merge_on_both_sides);

@@ -300,6 +300,36 @@ START_TEST(test_reserve_that_cannot_be_had_is_given_up_for_a_while)
 }
 END_TEST
 
+/* Then it is asked for again, once a request finds it short. */
+START_TEST(test_B10_reserve_that_could_not_be_had_is_had_later)
+{
+    void *block[3];
+
+    now_ms = 5000;
+    wm_clock_set(clock_of_test);
+    begin(&(warm_options){
+        .segment = 4 * MIB, .magazines = "off", .reserve_bytes = 8 * MIB});
+    await_reserve(8 * MIB);
+    atomic_store_explicit(&wt_memory.refusing, 1, memory_order_relaxed);
+    block[0] = wt_memory_take(4 * MIB);
+    wm_background_step(background);
+    ck_assert_uint_gt(wt_memory.refused, 0);
+    ck_assert_uint_eq(wt_memory_stats().idle_bytes, 4 * MIB);
+    atomic_store_explicit(&wt_memory.refusing, 0, memory_order_relaxed);
+    block[1] = wt_memory_take(MIB);
+    wm_background_step(background);
+    ck_assert_uint_eq(wt_memory_stats().idle_bytes, 3 * MIB);
+    atomic_fetch_add_explicit(&now_ms, 1000, memory_order_relaxed);
+    block[2] = wt_memory_take(MIB);
+    await_reserve(8 * MIB);
+    for (int i = 0; i < 3; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+    wt_memory_end();
+    wm_clock_set(NULL);
+}
+END_TEST
+
 /* Memory above the reserve goes back by the thread, not by a request. */
 START_TEST(test_B10_B11_what_decays_goes_back_but_for_the_reserve)
 {
@@ -538,6 +568,7 @@ int main(void)
     tcase_add_test(tcase, test_B10_thread_takes_no_signals);
     tcase_add_test(tcase, test_B10_reserve_is_kept_ahead_of_demand);
     tcase_add_test(tcase, test_B10_requests_go_on_while_the_reserve_is_filled);
+    tcase_add_test(tcase, test_B10_reserve_that_could_not_be_had_is_had_later);
     tcase_add_test(tcase,
                    test_reserve_that_cannot_be_had_is_given_up_for_a_while);
     tcase_add_test(tcase,

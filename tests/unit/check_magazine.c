@@ -727,7 +727,7 @@ END_TEST
 
 /* What two threads leave that free one block at the same moment, the one by a
  * hit, the other by its slow path: an entry whose state is another's. */
-START_TEST(test_an_entry_that_another_has_is_dropped)
+START_TEST(test_C10_an_entry_that_another_has_is_dropped)
 {
     void *a = take(SIZE), *b = take(SIZE);
     wm_block *block = wm_block_at(a);
@@ -745,7 +745,7 @@ START_TEST(test_an_entry_that_another_has_is_dropped)
 }
 END_TEST
 
-START_TEST(test_such_an_entry_does_not_go_to_the_arena)
+START_TEST(test_C10_such_an_entry_does_not_go_to_the_arena)
 {
     void *a = take(SIZE), *b = take(SIZE);
     wm_block *block = wm_block_at(a);
@@ -771,7 +771,7 @@ static warm_class_stats class_now(size_t bytes)
     return stats;
 }
 
-START_TEST(test_such_an_entry_is_not_traded)
+START_TEST(test_C10_such_an_entry_is_not_traded)
 {
     void *a = take(768 << 10), *b = take(768 << 10);
     void *fill[] = {take(2 << 20), take(512 << 10)};
@@ -1166,9 +1166,9 @@ int main(void)
         test_destroy_takes_from_all_threads,
         test_growth_is_bought_where_reclaiming_is_dear,
         test_no_request_fails_for_what_others_keep,
-        test_an_entry_that_another_has_is_dropped,
-        test_such_an_entry_does_not_go_to_the_arena,
-        test_such_an_entry_is_not_traded,
+        test_C10_an_entry_that_another_has_is_dropped,
+        test_C10_such_an_entry_does_not_go_to_the_arena,
+        test_C10_such_an_entry_is_not_traded,
         test_what_has_passed_behind_many_that_have_not,
         test_B14_peaks_of_one_thread_are_exact,
         test_B14_totals_are_exact_and_reset,
