@@ -193,7 +193,8 @@ MEMCHECK_SHARED := check_ahead check_arena check_batch check_depot \
     check_pinned_fault check_pool check_pool_edge check_prewarm \
     check_private_fault check_private_pool check_random check_reserve \
     check_runtime check_shared_order check_sibling check_sized check_snapshot \
-    check_space check_spaces check_storage check_stretch check_timeline \
+    check_space check_spaces check_storage \
+    check_storage_refused check_stretch check_timeline \
     check_trace check_traced
 # On the stand-in only what does not run on the host device: the sanitizers run
 # the others there. First, since it takes longest.

@@ -1,11 +1,8 @@
 /* allocators.c: see allocators.h. */
 #include "alloc/allocators.h"
 
-#include "alloc/device_space.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/status.h"
-#include "warmpool/device_memory.h"
-#include "warmpool/memory.h"
 
 struct entry {
     const warm_allocator *given; /* what the user knows it by */
@@ -32,124 +29,6 @@ warm_status wm_memory_check(warm_memory memory)
                    (int)memory);
 }
 
-/* ---- the runtime's own --------------------------------------------------- */
-
-static void free_block(void *context)
-{
-    (void)warm_free(context);
-}
-
-static warm_status alloc_pinned(void *context, size_t bytes, warm_stream stream,
-                                warm_data *data)
-{
-    const wm_own_allocator *own = context;
-    void *pointer = NULL;
-    warm_status status = warm_pinned_alloc(own->runtime, bytes, &pointer);
-
-    (void)stream; /* page-locked memory is of no stream */
-    if (status == WARM_OK) {
-        data->data = pointer;
-        data->context = pointer;
-        data->deleter = free_block;
-    }
-    return status;
-}
-
-static warm_status alloc_on_device(void *context, size_t bytes,
-                                   warm_stream stream, warm_data *data)
-{
-    const wm_own_allocator *on = context;
-    void *pointer = NULL;
-    warm_status status =
-        warm_device_alloc(on->runtime, on->device, stream, bytes, &pointer);
-
-    if (status == WARM_OK) {
-        data->data = pointer;
-        data->context = pointer;
-        data->deleter = free_block;
-    }
-    return status;
-}
-
-static warm_status copy_block(void *context, void *destination,
-                              const void *source, size_t bytes,
-                              warm_stream stream)
-{
-    const wm_own_allocator *own = context;
-
-    return own->device == WARM_NO_DEVICE
-               ? wm_copy_to_host(own->runtime, destination, source, bytes,
-                                 stream)
-               : wm_copy_any(own->runtime, destination, source, bytes, stream);
-}
-
-static warm_status record_block(void *context, const void *data,
-                                warm_stream stream)
-{
-    const wm_own_allocator *own = context;
-    warm_status status = wm_runtime_check(own->runtime);
-
-    return status == WARM_OK ? warm_record_stream(data, stream) : status;
-}
-
-static bool is_own(const warm_allocator *allocator)
-{
-    return allocator->alloc == alloc_pinned ||
-           allocator->alloc == alloc_on_device;
-}
-
-/* What is no block at all is left to the free, which names it. */
-static warm_status check_own(const warm_allocator *allocator,
-                             const void *pointer)
-{
-    const wm_own_allocator *own = allocator->context;
-    const wm_block *block = wm_space_find(pointer);
-    warm_status status = wm_runtime_check(own->runtime);
-
-    if (status == WARM_OK && block != NULL &&
-        (wm_space_of(block)->runtime != own->runtime ||
-         wm_device_of_block(block) != own->device)) {
-        status = wm_fail(WARM_INVALID_POINTER,
-                         "%p was not allocated by this allocator, %s", pointer,
-                         allocator->name);
-    }
-    return status;
-}
-
-warm_status wm_allocator_free(const warm_allocator *allocator, void *pointer)
-{
-    warm_status status = WARM_OK;
-
-    if (allocator->raw_deleter != free_block) {
-        allocator->raw_deleter(pointer);
-        return WARM_OK;
-    }
-    if (is_own(allocator)) {
-        status = check_own(allocator, pointer);
-    }
-    return status == WARM_OK ? warm_free(pointer) : status;
-}
-
-static const wm_own_allocator pinned_memory = {
-    .device = WARM_NO_DEVICE,
-    .allocator = {.size = sizeof(warm_allocator),
-                  .name = "warmpool pinned",
-                  .memory = WARM_MEMORY_PINNED,
-                  .device = WARM_NO_DEVICE,
-                  .alloc = alloc_pinned,
-                  .raw_deleter = free_block,
-                  .copy = copy_block,
-                  .record = record_block}};
-
-static const wm_own_allocator device_memory = {
-    .allocator = {.size = sizeof(warm_allocator),
-                  .name = "warmpool device",
-                  .memory = WARM_MEMORY_DEVICE,
-                  .alloc = alloc_on_device,
-                  .raw_deleter = free_block,
-                  .copy = copy_block,
-                  .record = record_block}};
-
 warm_status wm_allocators_open(warm_runtime *runtime)
 {
     struct wm_allocators *all = wm_meta_alloc(sizeof *all);
@@ -158,16 +37,7 @@ warm_status wm_allocators_open(warm_runtime *runtime)
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a runtime");
     }
     wm_lock_init(&all->lock, WM_RANK_ALLOCATORS);
-    for (int i = 0; i <= runtime->devices; i++) {
-        wm_own_allocator *own = &runtime->own[i];
-
-        *own = i == 0 ? pinned_memory : device_memory;
-        own->runtime = runtime;
-        own->allocator.context = own;
-        if (i > 0) {
-            own->device = own->allocator.device = i - 1;
-        }
-    }
+    wm_own_allocators_init(runtime);
     runtime->allocators = all;
     return WARM_OK;
 }
@@ -371,15 +241,12 @@ static void look(warm_runtime *runtime, void *argument)
     }
 }
 
-warm_status wm_allocator_runtime(const warm_allocator *given,
-                                 warm_runtime **runtime)
+/* The one of those that live; null: none does. */
+static warm_status find_runtime(const warm_allocator *given,
+                                warm_runtime **runtime)
 {
     struct search search = {.allocator = given};
 
-    if (is_own(given)) {
-        *runtime = ((const wm_own_allocator *)given->context)->runtime;
-        return WARM_OK;
-    }
     wm_runtime_each(look, &search);
     if (search.with > 1 || (search.with == 0 && search.all > 1)) {
         return wm_fail(WARM_UNSUPPORTED,
@@ -390,4 +257,21 @@ warm_status wm_allocator_runtime(const warm_allocator *given,
     }
     *runtime = search.with == 1 ? search.registered : search.live;
     return WARM_OK;
+}
+
+warm_status wm_allocator_runtime(const warm_allocator *given,
+                                 warm_runtime **runtime)
+{
+    warm_status status;
+
+    if (wm_allocator_is_own(given)) {
+        *runtime = ((const wm_own_allocator *)given->context)->runtime;
+        return wm_runtime_pin(*runtime) ? WARM_OK : wm_runtime_refuse(*runtime);
+    }
+    /* Again, if it ended between the two. */
+    do {
+        status = find_runtime(given, runtime);
+    } while (status == WARM_OK && *runtime != NULL &&
+             !wm_runtime_pin(*runtime));
+    return status;
 }

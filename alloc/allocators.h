@@ -15,6 +15,7 @@
 
 /* Status: OUT_OF_MEMORY. */
 warm_status wm_allocators_open(warm_runtime *runtime);
+void wm_own_allocators_init(warm_runtime *runtime);
 /* Forgets what users registered. No other thread is inside. */
 void wm_allocators_close(warm_runtime *runtime);
 
@@ -45,25 +46,32 @@ warm_status wm_allocator_free(const warm_allocator *allocator, void *pointer);
 warm_status wm_data_alloc(const warm_allocator *allocator, size_t bytes,
                           warm_stream stream, warm_data *data);
 
-/* Says that stream uses data, by what allocator has for that. NOT_FOUND: it is
- * not known there. */
-warm_status wm_data_record(const warm_allocator *allocator, const void *data,
-                           warm_stream stream);
-
 /* Copies in the order of stream: queued by the allocator, or made by the host
- * once the stream has passed. given: what the caller knows allocator by. */
+ * once the stream has passed. given: what the caller knows allocator by.
+ * Status: also CAPTURE_ERROR, UNSUPPORTED (nobody knows whose stream it is),
+ * RUNTIME_GONE, FORKED, EXITING. */
 warm_status wm_data_copy(const warm_allocator *given,
                          const warm_allocator *allocator, void *destination,
                          const void *source, size_t bytes, warm_stream stream);
 
-/* Waits for a stream that works on memory of an allocator. Status:
- * CAPTURE_ERROR, UNSUPPORTED (nobody knows whose stream it is). */
-warm_status wm_data_wait(const warm_allocator *given, const void *memory,
-                         warm_stream stream);
+/* The same from old memory, null if there is none, which its owner may free
+ * then. */
+warm_status wm_data_replace(const warm_allocator *given,
+                            const warm_allocator *allocator, void *made,
+                            const void *old, size_t bytes, warm_stream stream);
+
+/* Says that stream uses data, by what allocator has for that, else by
+ * warm_record_stream(). *known: somebody knows the memory. */
+warm_status wm_data_use(const warm_allocator *allocator, const void *data,
+                        warm_stream stream, bool *known);
+
+/* A runtime's own one: its copy records the stream on both ends by itself. */
+bool wm_allocator_is_own(const warm_allocator *allocator);
 
 /* The runtime on whose streams an allocator's memory is used: its own, the one
- * where it is registered, or the only one that lives. Null if none does.
- * Status: UNSUPPORTED (several live, and it is not of one of them alone). */
+ * where it is registered, or the only one that lives. Pinned; null if none
+ * does. Status: UNSUPPORTED (several live, and it is not of one of them alone),
+ * RUNTIME_GONE. */
 warm_status wm_allocator_runtime(const warm_allocator *given,
                                  warm_runtime **runtime);
 

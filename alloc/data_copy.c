@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Waiting would break a capture, and those that are not to be disturbed. */
-static warm_status check_waits(wm_driver *driver, warm_stream stream)
+static warm_status check_capture(wm_driver *driver, warm_stream stream)
 {
     wm_capture capture = WM_CAPTURE_NONE;
     warm_status status = wm_driver_stream_capture(driver, stream, &capture);
@@ -21,35 +21,64 @@ static warm_status check_waits(wm_driver *driver, warm_stream stream)
     return status;
 }
 
-warm_status wm_data_wait(const warm_allocator *given, const void *memory,
-                         warm_stream stream)
+/* Whose stream it is, pinned; null: no runtime lives. */
+static warm_status pin_runtime(const warm_allocator *given, const void *memory,
+                               warm_runtime **runtime)
 {
     const wm_block *block = wm_space_find(memory);
-    warm_runtime *runtime = NULL;
-    warm_status status = WARM_OK;
 
-    if (block != NULL) {
-        runtime = wm_space_of(block)->runtime;
-    } else {
-        status = wm_allocator_runtime(given, &runtime);
+    if (block == NULL) {
+        return wm_allocator_runtime(given, runtime);
     }
-    if (status != WARM_OK || (runtime == NULL && stream == NULL)) {
-        return status;
-    }
-    if (runtime == NULL) {
-        return wm_fail(WARM_UNSUPPORTED,
-                       "no runtime lives whose stream %p could be", stream);
-    }
-    status = wm_runtime_check(runtime);
-    if (status == WARM_OK) {
-        status = check_waits(runtime->driver, stream);
-    }
-    return status == WARM_OK ? wm_driver_stream_await(runtime->driver, stream)
-                             : status;
+    *runtime = wm_space_of(block)->runtime;
+    return wm_runtime_pin(*runtime) ? WARM_OK : wm_runtime_refuse(*runtime);
 }
 
-warm_status wm_data_record(const warm_allocator *allocator, const void *data,
-                           warm_stream stream)
+static warm_status reach_pinned(warm_runtime *runtime, warm_stream stream,
+                                bool wait)
+{
+    warm_status status = wm_runtime_check(runtime);
+
+    if (status == WARM_OK) {
+        status = check_capture(runtime->driver, stream);
+    }
+    return status == WARM_OK && wait
+               ? wm_driver_stream_await(runtime->driver, stream)
+               : status;
+}
+
+/* Nobody but the allocator names a runtime here, so that another part of the
+ * program may end it meanwhile: it is pinned, also while the stream works. */
+static warm_status reach(const warm_allocator *given, const void *memory,
+                         warm_stream stream, bool wait)
+{
+    warm_runtime *runtime;
+    warm_status status = pin_runtime(given, memory, &runtime);
+
+    if (status == WARM_OK && runtime != NULL) {
+        status = reach_pinned(runtime, stream, wait);
+        wm_runtime_unpin(runtime);
+    } else if (status == WARM_OK && stream != NULL) {
+        status = wm_fail(WARM_UNSUPPORTED,
+                         "no runtime lives whose stream %p could be", stream);
+    }
+    return status;
+}
+
+static warm_status await(const warm_allocator *given, const void *memory,
+                         warm_stream stream)
+{
+    return reach(given, memory, stream, true);
+}
+
+static warm_status can_wait(const warm_allocator *given, const void *memory,
+                            warm_stream stream)
+{
+    return reach(given, memory, stream, false);
+}
+
+static warm_status record(const warm_allocator *allocator, const void *data,
+                          warm_stream stream)
 {
     warm_status before = wm_error_hush();
     warm_status status = allocator->record(allocator->context, data, stream);
@@ -64,8 +93,8 @@ static warm_status copy_queued(const warm_allocator *allocator,
 {
     warm_status before, status = WARM_OK;
 
-    if (allocator->record != NULL) {
-        status = wm_data_record(allocator, destination, stream);
+    if (allocator->record != NULL && !wm_allocator_is_own(allocator)) {
+        status = record(allocator, destination, stream);
     }
     if (status != WARM_OK) {
         return status;
@@ -76,27 +105,94 @@ static warm_status copy_queued(const warm_allocator *allocator,
     return wm_allocator_said(allocator, before, status, "copied nothing");
 }
 
-warm_status wm_data_copy(const warm_allocator *given,
-                         const warm_allocator *allocator, void *destination,
-                         const void *source, size_t bytes, warm_stream stream)
+static warm_status can_copy(const warm_allocator *given,
+                            const warm_allocator *allocator, const void *source,
+                            size_t bytes, warm_stream stream)
 {
-    warm_status status;
-
-    if (bytes == 0) {
+    if (bytes == 0 || allocator->copy != NULL) {
         return WARM_OK;
-    }
-    if (allocator->copy != NULL) {
-        return copy_queued(allocator, destination, source, bytes, stream);
     }
     if (allocator->memory == WARM_MEMORY_DEVICE) {
         return wm_fail(WARM_UNSUPPORTED,
                        "allocator %s cannot copy memory of a device",
                        allocator->name);
     }
+    return can_wait(given, source, stream);
+}
+
+warm_status wm_data_copy(const warm_allocator *given,
+                         const warm_allocator *allocator, void *destination,
+                         const void *source, size_t bytes, warm_stream stream)
+{
+    warm_status status = can_copy(given, allocator, source, bytes, stream);
+
+    if (status != WARM_OK || bytes == 0) {
+        return status;
+    }
+    if (allocator->copy != NULL) {
+        return copy_queued(allocator, destination, source, bytes, stream);
+    }
     /* Work that is queued may write the source. */
-    status = wm_data_wait(given, source, stream);
+    status = await(given, source, stream);
     if (status == WARM_OK) {
         memcpy(destination, source, bytes);
     }
     return status;
+}
+
+/* ---- memory that others may use -------------------------------------------
+ */
+
+/* Memory that nobody knows is its owner's to look after. allocator: full, or
+ * null. */
+warm_status wm_data_use(const warm_allocator *allocator, const void *data,
+                        warm_stream stream, bool *known)
+{
+    warm_error before = {.size = sizeof before};
+    warm_status status;
+
+    warm_last_error(&before);
+    status = allocator != NULL && allocator->record != NULL
+                 ? record(allocator, data, stream)
+                 : warm_record_stream(data, stream);
+    *known = status != WARM_NOT_FOUND;
+    if (!*known) {
+        wm_error_restore(&before);
+        status = WARM_OK;
+    }
+    return status;
+}
+
+/* Whether old memory that nobody knows may still be used once it is freed: an
+ * allocator that queues copies and records nothing sees to that by itself. */
+static bool must_wait(const warm_allocator *allocator)
+{
+    return allocator->record != NULL || allocator->copy == NULL;
+}
+
+/* The old memory goes when what is queued on stream has passed, the copy as
+ * well: it is recorded before there is one. What can be refused is asked before
+ * anything is recorded; memory that is not known is not recorded either. */
+warm_status wm_data_replace(const warm_allocator *given,
+                            const warm_allocator *allocator, void *made,
+                            const void *old, size_t bytes, warm_stream stream)
+{
+    bool known = true, wait;
+    warm_status status;
+
+    if (old == NULL) {
+        return WARM_OK;
+    }
+    status = can_copy(given, allocator, old, bytes, stream);
+    if (status == WARM_OK) {
+        status = wm_data_use(allocator, old, stream, &known);
+    }
+    wait = !known && must_wait(allocator);
+    if (status == WARM_OK && wait) {
+        status = can_wait(given, old, stream);
+    }
+    if (status == WARM_OK) {
+        status = wm_data_copy(given, allocator, made, old, bytes, stream);
+    }
+    return status == WARM_OK && wait ? await(given, old, stream) : status;
 }

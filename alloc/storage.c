@@ -4,6 +4,7 @@
  * goes with the last of either. Takes no lock. */
 #include "alloc/allocators.h"
 
+#include "alloc/space.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/sized.h"
 #include "runtime/base/status.h"
@@ -99,6 +100,25 @@ static warm_status check_same(const warm_data *data,
     return status;
 }
 
+/* bytes: at the pointer; those of a block of ours are known. */
+static warm_status check_bytes(const warm_data *data, size_t bytes)
+{
+    const wm_block *block = wm_space_find(data->data);
+
+    if (data->data == NULL && bytes > 0) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "%zu bytes of a data pointer without memory", bytes);
+    }
+    if (block != NULL &&
+        bytes > block->bytes - (size_t)((char *)data->data - block->base)) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "%zu bytes at %p: the block there begins at %p and has "
+                       "%zu",
+                       bytes, data->data, (void *)block->base, block->bytes);
+    }
+    return WARM_OK;
+}
+
 static warm_status check_wrap(const warm_data *data,
                               const warm_allocator *allocator, unsigned flags)
 {
@@ -135,9 +155,8 @@ warm_status warm_storage_wrap(warm_data *data, size_t bytes,
     if (status == WARM_OK && storage == NULL) {
         status = wm_fail(WARM_INVALID_ARGUMENT, "storage is null");
     }
-    if (status == WARM_OK && full.data == NULL && bytes > 0) {
-        status = wm_fail(WARM_INVALID_ARGUMENT,
-                         "%zu bytes of a data pointer without memory", bytes);
+    if (status == WARM_OK) {
+        status = check_bytes(&full, bytes);
     }
     if (status == WARM_OK) {
         status = make(allocator, flags, storage);
@@ -265,26 +284,6 @@ warm_status warm_storage_get_info(const warm_storage *storage,
     return status;
 }
 
-/* Memory that nobody knows is its owner's to look after. allocator: full, or
- * null. */
-static warm_status record(const warm_allocator *allocator, const void *data,
-                          warm_stream stream, bool *known)
-{
-    warm_error before = {.size = sizeof before};
-    warm_status status;
-
-    warm_last_error(&before);
-    status = allocator != NULL && allocator->record != NULL
-                 ? wm_data_record(allocator, data, stream)
-                 : warm_record_stream(data, stream);
-    *known = status != WARM_NOT_FOUND;
-    if (!*known) {
-        wm_error_restore(&before);
-        status = WARM_OK;
-    }
-    return status;
-}
-
 warm_status warm_storage_record(const warm_storage *storage, warm_stream stream)
 {
     warm_allocator full;
@@ -298,11 +297,12 @@ warm_status warm_storage_record(const warm_storage *storage, warm_stream stream)
         return WARM_OK;
     }
     if (storage->allocator == NULL) {
-        return record(NULL, storage->data.data, stream, &known);
+        return wm_data_use(NULL, storage->data.data, stream, &known);
     }
     status = wm_allocator_in(storage->allocator, &full);
-    return status == WARM_OK ? record(&full, storage->data.data, stream, &known)
-                             : status;
+    return status == WARM_OK
+               ? wm_data_use(&full, storage->data.data, stream, &known)
+               : status;
 }
 
 warm_status warm_storage_exchange(warm_storage *storage, warm_data *data,
@@ -314,9 +314,8 @@ warm_status warm_storage_exchange(warm_storage *storage, warm_data *data,
     if (status == WARM_OK && storage == NULL) {
         status = wm_fail(WARM_INVALID_ARGUMENT, "storage is null");
     }
-    if (status == WARM_OK && full.data == NULL && bytes > 0) {
-        status = wm_fail(WARM_INVALID_ARGUMENT,
-                         "%zu bytes of a data pointer without memory", bytes);
+    if (status == WARM_OK) {
+        status = check_bytes(&full, bytes);
     }
     if (status == WARM_OK && storage->resizable) {
         status = check_same(&full, storage->allocator);
@@ -329,43 +328,13 @@ warm_status warm_storage_exchange(warm_storage *storage, warm_data *data,
     return status;
 }
 
-/* Whether old memory that nobody knows may still be used once it is freed: an
- * allocator that queues copies and records nothing sees to that by itself. */
-static bool must_wait(const warm_allocator *allocator)
-{
-    return allocator->record != NULL || allocator->copy == NULL;
-}
-
-/* The old memory goes when what is queued on stream has passed, the copy as
- * well: it is recorded before there is one. */
-static warm_status move_data(const warm_storage *storage,
-                             const warm_allocator *allocator, warm_data *made,
-                             size_t bytes, warm_stream stream)
-{
-    const void *old = storage->data.data;
-    size_t both = bytes < storage->bytes ? bytes : storage->bytes;
-    bool known = true;
-    warm_status status = WARM_OK;
-
-    if (old != NULL) {
-        status = record(allocator, old, stream, &known);
-    }
-    if (status == WARM_OK) {
-        status = wm_data_copy(storage->allocator, allocator, made->data, old,
-                              both, stream);
-    }
-    if (status == WARM_OK && !known && must_wait(allocator)) {
-        status = wm_data_wait(storage->allocator, old, stream);
-    }
-    return status;
-}
-
 warm_status warm_storage_resize(warm_storage *storage, size_t bytes,
                                 warm_stream stream)
 {
     warm_allocator full;
     warm_data made;
     warm_status status;
+    size_t both;
 
     if (storage == NULL || !storage->resizable) {
         return wm_fail(WARM_INVALID_ARGUMENT,
@@ -382,7 +351,9 @@ warm_status warm_storage_resize(warm_storage *storage, size_t bytes,
     if (status != WARM_OK) {
         return status;
     }
-    status = move_data(storage, &full, &made, bytes, stream);
+    both = bytes < storage->bytes ? bytes : storage->bytes;
+    status = wm_data_replace(storage->allocator, &full, made.data,
+                             storage->data.data, both, stream);
     if (status != WARM_OK) {
         warm_data_free(&made);
         return status;

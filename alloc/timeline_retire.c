@@ -51,18 +51,6 @@ static warm_status no_wait_in_capture(void)
     return wm_fail(WARM_CAPTURE_ERROR, "a capture is under way");
 }
 
-static warm_status await_event(wm_timelines *set, warm_event event)
-{
-    bool mode = false;
-    bool relaxed = wm_driver_relax(set->driver, &mode);
-    warm_status status = wm_driver_event_synchronize(set->driver, event);
-
-    if (relaxed) {
-        wm_driver_unrelax(set->driver, &mode);
-    }
-    return status;
-}
-
 warm_status wm_timeline_await(wm_timelines *set, wm_timeline *t)
 {
     wm_capture capture = WM_CAPTURE_NONE;
@@ -82,7 +70,8 @@ warm_status wm_timeline_await(wm_timelines *set, wm_timeline *t)
         return wm_fail(WARM_DRIVER_ERROR, "the end of a stream that uses it "
                                           "could not be recorded");
     }
-    return t->final == NULL ? WARM_OK : await_event(set, t->final);
+    return t->final == NULL ? WARM_OK
+                            : wm_driver_event_await(set->driver, t->final);
 }
 
 bool wm_timelines_await_end(wm_timelines *set, wm_timeline *t)

@@ -163,8 +163,9 @@ WARM_API warm_status warm_data_alloc(const warm_allocator *allocator,
  * memory on a stream without work the copy has been made on return.
  * Status: those of the allocator, of warm_copy_async() for the runtime's own;
  * where the host copies: CAPTURE_ERROR, and UNSUPPORTED, if it cannot wait for
- * the stream (it captures, or nobody knows whose it is). UNSUPPORTED also for
- * memory of a device without a copy. */
+ * the stream (it captures, or nobody knows whose it is), RUNTIME_GONE, FORKED,
+ * EXITING, of a block at source or the runtime that the stream is of, and
+ * DRIVER_ERROR. UNSUPPORTED also for memory of a device without a copy. */
 WARM_API warm_status warm_data_clone(const warm_allocator *allocator,
                                      const void *source, size_t bytes,
                                      warm_stream stream, warm_data *data);
@@ -203,7 +204,8 @@ WARM_API warm_status warm_storage_create(const warm_allocator *allocator,
  * strong reference goes. bytes: at data.data.
  * allocator: where it came from, for resizing; may be null.
  * Status: OUT_OF_MEMORY; INVALID_ARGUMENT (flags; resizable without an
- * allocator, or with one of other memory). Nothing is taken then. */
+ * allocator, or with one of other memory; more bytes than a block of ours has
+ * from there on). Nothing is taken then. */
 WARM_API warm_status warm_storage_wrap(warm_data *data, size_t bytes,
                                        const warm_allocator *allocator,
                                        unsigned flags, warm_storage **storage);
@@ -256,7 +258,7 @@ WARM_API warm_status warm_storage_record(const warm_storage *storage,
 /* Puts another data pointer in the place of the one that is there.
  * data: taken on success; the old one is put there, owned by the caller.
  * bytes: at the new one. Status: INVALID_ARGUMENT (resizable, and of other
- * memory than its allocator's). */
+ * memory than its allocator's; more bytes than a block of ours has). */
 WARM_API warm_status warm_storage_exchange(warm_storage *storage,
                                            warm_data *data, size_t bytes);
 
@@ -265,7 +267,9 @@ WARM_API warm_status warm_storage_exchange(warm_storage *storage,
  * new memory once the stream has passed; pinned memory on return, where no work
  * was queued. A size that is there already changes nothing. Waits for the
  * stream where the host copies (warm_allocator.copy), and before it frees
- * memory that nobody knows to record; CUDA may do so for pinned memory.
+ * memory that nobody knows to record; CUDA may do so for pinned memory. Where
+ * stream captures, the copy is part of the graph, and what it uses is kept as
+ * all that a graph does.
  * Status: INVALID_ARGUMENT (not resizable); those of warm_data_clone() and
  * warm_storage_record(), with nothing changed. */
 WARM_API warm_status warm_storage_resize(warm_storage *storage, size_t bytes,

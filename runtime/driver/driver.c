@@ -114,11 +114,23 @@ void wm_driver_unrelax(wm_driver *d, bool *mode)
 
 warm_status wm_driver_stream_await(wm_driver *d, warm_stream stream)
 {
-    bool mode = false;
-    bool relaxed = wm_driver_relax(d, &mode);
-    warm_status status = wm_driver_stream_synchronize(d, stream);
+    bool mode = true;
+    warm_status status = wm_driver_capture_mode(d, &mode);
 
-    if (relaxed) {
+    if (status == WARM_OK) {
+        status = wm_driver_stream_synchronize(d, stream);
+        wm_driver_unrelax(d, &mode);
+    }
+    return status;
+}
+
+warm_status wm_driver_event_await(wm_driver *d, warm_event event)
+{
+    bool mode = true;
+    warm_status status = wm_driver_capture_mode(d, &mode);
+
+    if (status == WARM_OK) {
+        status = wm_driver_event_synchronize(d, event);
         wm_driver_unrelax(d, &mode);
     }
     return status;

@@ -276,8 +276,11 @@ WM_DRIVER_CALLS(WM_DRIVER_DECLARE)
 bool wm_driver_relax(wm_driver *d, bool *mode);
 void wm_driver_unrelax(wm_driver *d, bool *mode);
 
-/* Waits for a stream that does not capture, whoever else does. */
+/* Waits for a stream that does not capture, or an event, whoever else captures:
+ * not at all where the mode for that cannot be had, since a wait would break
+ * the captures of others then. */
 warm_status wm_driver_stream_await(wm_driver *d, warm_stream stream);
+warm_status wm_driver_event_await(wm_driver *d, warm_event event);
 
 /* Opens a driver; *d is owned and ended by wm_driver_close().
  * Status: UNAVAILABLE with the reason in words, UNSUPPORTED (built without

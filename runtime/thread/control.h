@@ -9,10 +9,12 @@
  *                 ▲  │ windows (lock windows)
  *   thread ──► window ◄┘
  *
- * State goes LIVE → CLOSING → GONE. A thread that exits enters with
- * wm_runtime_pin(), which refuses once the state is not LIVE; destroy sets
+ * State goes LIVE → CLOSING → GONE. Whoever works on a runtime that its caller
+ * did not name (a thread that exits, a storage that waits for a stream) enters
+ * with wm_runtime_pin(), which refuses once the state is not LIVE; destroy sets
  * CLOSING and waits until no thread is pinned, which is soon, because nobody
- * waits for user code while pinned. */
+ * waits for user code while pinned but for work of streams, for which destroy
+ * waits as well. */
 #ifndef WM_CONTROL_H
 #define WM_CONTROL_H
 
@@ -80,7 +82,7 @@ struct warm_runtime {
     unsigned window_closed; /* const: reasons that windows begin with */
     /* What births and deaths of threads write; not beside what every call
      * reads. */
-    _Alignas(64) _Atomic unsigned pinned_threads; /* exiting threads inside */
+    _Alignas(64) _Atomic unsigned pinned_threads; /* see above */
     _Atomic(wm_window *) ready_window; /* a spare one, or null: see window.c */
     wm_lock windows_lock;
     wm_window *windows;         /* lock windows: all that were made */
