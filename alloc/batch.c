@@ -8,6 +8,9 @@
 /* Batches are half as large where the cube of those that are out is this. */
 enum { LATE = 64 };
 
+/* Closed batches that may wait while one thread polls. */
+enum { BEHIND = 8 };
+
 /* ---- begin and end ---------------------------------------------------- */
 
 void wm_batch_enqueue_locked(wm_timeline *t, wm_use *first)
@@ -20,6 +23,7 @@ void wm_batch_enqueue_locked(wm_timeline *t, wm_use *first)
     }
     t->tail = first;
     t->queued++;
+    t->behind++;
 }
 
 /* One queue has let go of the block. */
@@ -77,9 +81,39 @@ static bool is_full_locked(const wm_timelines *set, const wm_timeline *t)
            t->open.bytes >= bytes_max_locked(set, t);
 }
 
+/* Who polls has been away for that many batches, and may have lost the
+ * processor: until it is back nobody asks for them, and each would have an
+ * event to itself. They become part of the batch that is about to be closed,
+ * whose event is recorded after all of theirs. */
+static void fuse_locked(wm_timelines *set, wm_timeline *t, wm_batch *batch)
+{
+    wm_use *first = t->head;
+
+    if (!t->polled || t->behind < BEHIND) {
+        return;
+    }
+    t->queued -= t->behind;
+    t->behind = 0;
+    t->head = t->tail = NULL;
+    while (first != NULL) {
+        wm_use *next = first->next_in_queue;
+
+        if (first->event != NULL) {
+            wm_event_pool_put(set->events, t->device, first->event);
+            first->event = NULL;
+        }
+        batch->last->next_in_batch = first;
+        while (batch->last->next_in_batch != NULL) {
+            batch->last = batch->last->next_in_batch;
+            batch->count++;
+        }
+        first = next;
+    }
+}
+
 /* The open batch, if there is one and the stream may be named. It is closed by
  * close_taken(), or finished. */
-static bool take_locked(wm_timeline *t, wm_batch *batch)
+static bool take_locked(wm_timelines *set, wm_timeline *t, wm_batch *batch)
 {
     if (t->open.count == 0 || !wm_timeline_begin_record_locked(t)) {
         return false;
@@ -87,6 +121,7 @@ static bool take_locked(wm_timeline *t, wm_batch *batch)
     *batch = t->open;
     t->open = (wm_batch){0};
     t->closing++;
+    fuse_locked(set, t, batch);
     return true;
 }
 
@@ -198,7 +233,8 @@ static void close_taken(wm_timelines *set, wm_timeline *t,
 
 /* Whether one was open; what another thread closes is in the queue then. poll:
  * or null. */
-static bool take_all(wm_timeline *t, wm_batch *batch, wm_poll *poll)
+static bool take_all(wm_timelines *set, wm_timeline *t, wm_batch *batch,
+                     wm_poll *poll)
 {
     bool taken;
 
@@ -206,7 +242,7 @@ static bool take_all(wm_timeline *t, wm_batch *batch, wm_poll *poll)
     while (t->closing > 0) {
         wm_cond_wait(&t->quiet, &t->lock);
     }
-    taken = take_locked(t, batch);
+    taken = take_locked(set, t, batch);
     if (poll != NULL) {
         wm_poll_take_queue_locked(t, poll);
     }
@@ -221,7 +257,7 @@ enum wm_settled wm_batch_settle(wm_timelines *set, wm_timeline *t,
     warm_status status;
     wm_batch batch;
 
-    if (!take_all(t, &batch, poll)) {
+    if (!take_all(set, t, &batch, poll)) {
         return WM_SETTLED_BUSY;
     }
     status = wm_driver_stream_passed(set->driver, t->stream, &capture);
@@ -243,7 +279,7 @@ void wm_batch_close_older(wm_timelines *set, wm_timeline *t,
     bool taken;
 
     wm_lock_acquire(&t->lock);
-    taken = t->open.since_ns <= older_than && take_locked(t, &batch);
+    taken = t->open.since_ns <= older_than && take_locked(set, t, &batch);
     wm_lock_release(&t->lock);
     if (taken) {
         close_taken(set, t, &batch, &done);
@@ -256,7 +292,7 @@ void wm_batch_close_now(wm_timelines *set, wm_timeline *t)
     wm_block *done = NULL;
     wm_batch batch;
 
-    if (take_all(t, &batch, NULL)) {
+    if (take_all(set, t, &batch, NULL)) {
         close_taken(set, t, &batch, &done);
     }
     wm_timelines_hand_back(set, NULL, done);
@@ -269,7 +305,7 @@ void wm_batch_close_full(wm_timelines *set, wm_timeline *t, const wm_home *home)
     bool taken;
 
     wm_lock_acquire(&t->lock);
-    taken = is_full_locked(set, t) && take_locked(t, &batch);
+    taken = is_full_locked(set, t) && take_locked(set, t, &batch);
     wm_lock_release(&t->lock);
     if (taken) {
         close_taken(set, t, &batch, &done);

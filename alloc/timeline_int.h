@@ -55,6 +55,7 @@ struct wm_timeline {
     bool polled;        /* a thread takes entries out */
     bool retiring;
     unsigned queued;    /* batches in the queue, or with who polls */
+    unsigned behind;    /* of these, in the queue while somebody polls */
     uint64_t looked_ns; /* when the last one was not */
     wm_use *head, *tail;
     wm_batch open;
@@ -85,6 +86,7 @@ static inline void wm_poll_take_queue_locked(wm_timeline *t, wm_poll *poll)
     }
     poll->tail = t->tail;
     t->head = t->tail = NULL;
+    t->behind = 0;
 }
 
 static inline bool wm_timeline_is_retired(wm_timeline *t)
