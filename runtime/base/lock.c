@@ -3,6 +3,7 @@
 
 #include "runtime/base/status.h"
 
+#include <sched.h>
 #include <time.h>
 
 #ifndef NDEBUG
@@ -165,4 +166,18 @@ void wm_cond_signal(wm_cond *cond)
 void wm_cond_broadcast(wm_cond *cond)
 {
     pthread_cond_broadcast(&cond->cond);
+}
+
+void wm_wait_turn(unsigned turn)
+{
+    const struct timespec moment = {.tv_nsec = 50000};
+    int cancel;
+
+    if (turn < 64) {
+        sched_yield();
+    } else {
+        cancel = wm_cancel_off();
+        nanosleep(&moment, NULL);
+        wm_cancel_restore(cancel);
+    }
 }

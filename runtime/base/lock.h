@@ -93,4 +93,9 @@ static inline void wm_cancel_restore(int old)
     pthread_setcancelstate(old, NULL);
 }
 
+/* For who waits without a lock for a thread that is soon done, unless it has
+ * lost the processor: to this one, perhaps, which has to sleep then if it has
+ * the higher priority. turn: how often it has waited by now. */
+void wm_wait_turn(unsigned turn);
+
 #endif

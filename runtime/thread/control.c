@@ -9,7 +9,6 @@
 #include "runtime/base/process.h"
 #include "runtime/base/status.h"
 
-#include <sched.h>
 #include <stdatomic.h>
 
 /* lock: wm_process_lock */
@@ -71,9 +70,10 @@ bool wm_runtime_begin_close(warm_runtime *runtime)
             memory_order_seq_cst)) {
         return false;
     }
-    while (atomic_load_explicit(&runtime->pinned_threads,
-                                memory_order_seq_cst) != 0) {
-        sched_yield();
+    for (unsigned turn = 0; atomic_load_explicit(&runtime->pinned_threads,
+                                                 memory_order_seq_cst) != 0;
+         turn++) {
+        wm_wait_turn(turn);
     }
     return true;
 }

@@ -2,9 +2,7 @@
 #include "runtime/thread/section.h"
 
 #include <linux/membarrier.h>
-#include <sched.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 void wm_section_init(wm_section *section, unsigned closed)
@@ -48,22 +46,6 @@ bool wm_section_barrier(void)
 }
 #endif
 
-/* A hit is a few nanoseconds, unless its thread lost the processor in it: to
- * this one, perhaps, which then has to sleep if it has the higher priority. */
-static void wait_outside(unsigned turn)
-{
-    const struct timespec moment = {.tv_nsec = 50000};
-    int cancel;
-
-    if (turn < 64) {
-        sched_yield();
-    } else {
-        cancel = wm_cancel_off();
-        nanosleep(&moment, NULL);
-        wm_cancel_restore(cancel);
-    }
-}
-
 void wm_section_take(wm_section *section)
 {
     wm_lock_acquire(&section->lock);
@@ -72,6 +54,6 @@ void wm_section_take(wm_section *section)
     for (unsigned turn = 0;
          atomic_load_explicit(&section->busy, memory_order_seq_cst) != 0;
          turn++) {
-        wait_outside(turn);
+        wm_wait_turn(turn);
     }
 }
