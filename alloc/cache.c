@@ -100,7 +100,7 @@ warm_status warm_pinned_get_node_stats(warm_runtime *runtime, int node,
     }
     if (status == WARM_OK) {
         wm_magazines_settle_all(&runtime->pinned->space);
-        wm_arena_stats(wm_space_arena(&runtime->pinned->space, node), &all);
+        wm_space_node_stats(&runtime->pinned->space, node, &all);
         wm_sized_out(stats, &all, sizeof all);
     }
     return status;

@@ -175,8 +175,10 @@ warm_status wm_space_alloc(wm_space *space, const wm_request *request,
  * with a cause, later. */
 warm_status wm_space_refuse(wm_space *space, const wm_request *request);
 
-/* Sums over the arenas; stats->size is the caller's. */
+/* Sums over the arenas, of private pools too; stats->size is the caller's.
+ * node: theirs, or WM_NODE_UNKNOWN for all; what stats has is added to. */
 void wm_space_stats(wm_space *space, warm_space_stats *stats);
+void wm_space_node_stats(wm_space *space, int node, warm_space_stats *stats);
 void wm_space_class_stats(wm_space *space, unsigned size_class,
                           warm_class_stats *stats);
 void wm_space_reset_peaks(wm_space *space);

@@ -13,18 +13,24 @@ static wm_arena *next_node(const wm_arena *arena)
     return next;
 }
 
-void wm_space_stats(wm_space *space, warm_space_stats *stats)
+void wm_space_node_stats(wm_space *space, int node, warm_space_stats *stats)
 {
-    wm_arena *first = wm_space_arenas(space);
-    uint64_t peak;
-
-    wm_arena_stats(first, stats);
-    for (wm_arena *a = next_node(first); a != NULL; a = next_node(a)) {
+    for (wm_arena *a = wm_space_arenas(space); a != NULL; a = next_node(a)) {
         warm_space_stats one = {.size = sizeof one};
 
-        wm_arena_stats(a, &one);
-        wm_stats_add(stats, &one);
+        if (node == WM_NODE_UNKNOWN || a->node == node) {
+            wm_arena_stats(a, &one);
+            wm_stats_add(stats, &one);
+        }
     }
+}
+
+void wm_space_stats(wm_space *space, warm_space_stats *stats)
+{
+    uint64_t peak;
+
+    *stats = (warm_space_stats){.size = stats->size};
+    wm_space_node_stats(space, WM_NODE_UNKNOWN, stats);
     peak = wm_growth_peak(&space->growth);
     /* Exact, while nothing comes or goes. */
     if (space->traits->obtain != NULL && peak >= stats->held_bytes.current &&

@@ -762,7 +762,7 @@ static void take_small(void *small[4])
  * is idle as well, and with next to no threshold nothing stays idle. */
 START_TEST(test_C8_threshold_is_a_part_of_the_limit)
 {
-    void *small[5][4];
+    void *small[4][4], *large;
 
     collect_from(0.5);
     limit_to(32 * MIB);
@@ -778,14 +778,20 @@ START_TEST(test_C8_threshold_is_a_part_of_the_limit)
     collect_from(1e-30);
     take_small(small[3]);
     ck_assert_uint_eq(segments_now(), 4);
+    for (int i = 0; i < 4; i++) {
+        wt_ok(warm_free(small[0][i]));
+    }
+    large = take(first, 3 * MIB);
+    ck_assert_uint_eq(segments_now(), 4);
     /* 1: nothing is collected. */
     collect_from(1);
-    wt_ok(warm_free(take(first, 90 * MIB)));
-    take_small(small[4]);
+    wt_ok(warm_free(take(first, 80 * MIB)));
+    take_small(small[0]);
     ck_assert_uint_eq(segments_now(), 6);
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < 16; i++) {
         wt_ok(warm_free(small[i / 4][i % 4]));
     }
+    wt_ok(warm_free(large));
 }
 END_TEST
 

@@ -304,6 +304,30 @@ END_TEST
 
 /* ---- one space -------------------------------------------------------- */
 
+/* Memory of a private pool is of a node as well. */
+START_TEST(test_B14_B15_figures_of_a_node_have_those_of_pools)
+{
+    uint64_t held = wt_pinned_stats(runtime).held_bytes.current;
+    warm_private_pool pool = 0;
+    void *block;
+
+    wt_ok(warm_private_pool_begin(runtime, &pool, WARM_POOL_USER, NULL, NULL));
+    block = take_on(SIZE, 1);
+    wt_ok(warm_private_pool_end(runtime, pool));
+    ck_assert_int_eq(node_of(block), 1);
+    for (int i = 0; i < NODES; i++) {
+        ck_assert_uint_eq(stats_of(i).requests.current, i == 1);
+        ck_assert_uint_eq(stats_of(i).requests.peak, i == 1);
+        ck_assert_uint_eq(stats_of(i).driver_alloc.count, i == 1);
+    }
+    ck_assert_uint_eq(stats_of(1).requested_bytes.current, SIZE);
+    ck_assert_uint_eq(stats_of(1).held_bytes.current,
+                      wt_pinned_stats(runtime).held_bytes.current - held);
+    wt_ok(warm_free(block));
+    wt_ok(warm_private_pool_release(runtime, pool));
+}
+END_TEST
+
 START_TEST(test_B14_B15_figures_of_the_space_are_sums_over_nodes)
 {
     warm_space_stats sum = {.size = sizeof sum}, all;

@@ -101,6 +101,10 @@ START_TEST(test_B18_with_the_flag_page_locked_memory_comes_first)
     ck_assert_ptr_eq(again, block);
     ck_assert_int_eq(wt_block_info(again).pageable, 0);
     wt_ok(warm_free(again));
+    /* Memory of a device is of no node, and not pageable either. */
+    block = wt_device(runtime, stream, SIZE);
+    ck_assert_int_eq(wt_block_info(block).pageable, 0);
+    wt_ok(warm_free(block));
 }
 END_TEST
 

@@ -680,7 +680,6 @@ START_TEST(test_C10_every_refusal_names_the_pointer)
     void *base;
     size_t bytes;
 
-    ck_assert_int_eq(wt_block_info(block).pageable, 0);
     bad[0] = (char *)&local;
     bad[1] = block + 512;
     bad[2] = take(SIZE);

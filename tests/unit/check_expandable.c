@@ -684,20 +684,20 @@ START_TEST(test_C8_what_is_idle_goes_above_a_threshold)
     char *block[4];
 
     wt_ok(warm_device_get_info(runtime, 0, &device));
-    block[0] = take(first, 14 * MIB);
+    block[0] = take(first, 34 * MIB);
     block[1] = take(first, 2 * MIB);
     block[2] = take(first, 16 * MIB);
     wt_ok(warm_free(block[1]));
     block[1] = take(second, 4 * MIB);
-    ck_assert_uint_eq(held_now(), 36 * MIB);
+    ck_assert_uint_eq(held_now(), 56 * MIB);
     wt_ok(warm_stream_synchronize(runtime, first));
     wt_ok(warm_device_set_collect_threshold(
-        runtime, 0, 40.0 * MIB / (double)device.total_bytes));
+        runtime, 0, 60.0 * MIB / (double)device.total_bytes));
     block[3] = take(second, 4 * MIB);
-    ck_assert_uint_eq(held_now(), 40 * MIB);
+    ck_assert_uint_eq(held_now(), 60 * MIB);
     wt_ok(warm_free(block[3]));
     block[3] = take(second, 8 * MIB);
-    ck_assert_uint_eq(held_now(), 42 * MIB);
+    ck_assert_uint_eq(held_now(), 62 * MIB);
     for (int i = 0; i < 4; i++) {
         wt_ok(warm_free(block[i]));
     }
