@@ -8,8 +8,10 @@
  * does not wait for the others.
  *
  * All functions: any thread. Common status: INVALID_ARGUMENT (null output or
- * runtime, device out of range), INVALID_STREAM, DRIVER_ERROR (see
- * warm_last_error()), CAPTURE_ERROR, RUNTIME_GONE, FORKED, EXITING.
+ * runtime, device out of range), INVALID_STREAM (or an event, or a graph, that
+ * the driver does not know), OUT_OF_MEMORY (the driver has none left),
+ * DRIVER_ERROR (see warm_last_error()), CAPTURE_ERROR, RUNTIME_GONE, FORKED,
+ * EXITING.
  */
 #ifndef WARMPOOL_DEVICE_H
 #define WARMPOOL_DEVICE_H
@@ -46,7 +48,9 @@ WARM_API warm_status warm_stream_create(warm_runtime *runtime, int device,
                                         warm_stream *stream);
 
 /* Retires (memory.h) and destroys a stream; returns at once, the work queued
- * on it goes on. Blocks that it uses stay stream-safe. Null does nothing. */
+ * on it goes on. Blocks that it uses stay stream-safe. Null does nothing.
+ * Status: INVALID_ARGUMENT also for a default stream, and for one of the pool
+ * (warm_stream_reserve()). */
 WARM_API warm_status warm_stream_destroy(warm_runtime *runtime,
                                          warm_stream stream);
 
@@ -67,18 +71,22 @@ WARM_API warm_status warm_stream_wait_event(warm_runtime *runtime,
  * driver. The function may not call the driver or wait for other work, nor for
  * a thread that may be inside a call which gives something back to CUDA: those
  * wait for the device, which waits for the function. They are warm_trim(),
- * warm_empty_cache(), warm_poll() with option decay_ms, an allocation of pinned
- * memory when memory is short, with decay_ms, or of more than option segment,
- * warm_device_free_uncached(), warm_runtime_destroy(), and a reserve that
- * creates a handle, or destroys one that cannot be reset. CUDA may also run the
- * functions of all streams one after another. */
+ * warm_empty_cache() and those of a device, an allocation when memory is short,
+ * or of more than option segment; with decay_ms any that misses, and
+ * warm_poll(); the last warm_private_pool_release(), and from then on a free of
+ * such a pool's memory, and warm_poll(); warm_device_free_uncached(),
+ * warm_ipc_close(), warm_handle_trim(), warm_runtime_destroy(), and a reserve
+ * or lease that creates a handle, or destroys one that cannot be reset. CUDA
+ * may also run the functions of all streams one after another. */
 typedef void (*warm_host_fn)(void *argument);
 WARM_API warm_status warm_stream_host_func(warm_runtime *runtime,
                                            warm_stream stream,
                                            warm_host_fn function,
                                            void *argument);
 
-/* Events without timing. A query of one never recorded answers WARM_OK. */
+/* Events without timing. A query answers WARM_OK if the work before the last
+ * record has finished, or nothing was ever recorded, else WARM_NOT_READY; to
+ * synchronize waits for that. To destroy null does nothing. */
 WARM_API warm_status warm_event_create(warm_runtime *runtime, int device,
                                        warm_event *event);
 WARM_API warm_status warm_event_destroy(warm_runtime *runtime,
@@ -119,7 +127,8 @@ WARM_API warm_status warm_capture_announce(warm_runtime *runtime,
 WARM_API warm_status warm_capture_over(warm_runtime *runtime,
                                        warm_stream stream);
 
-/* Queues one run of the graph on the stream. */
+/* Queues one run of the graph on the stream; and ends a graph: what runs of it
+ * goes on. Null does nothing there. */
 WARM_API warm_status warm_graph_launch(warm_runtime *runtime, warm_graph graph,
                                        warm_stream stream);
 WARM_API warm_status warm_graph_destroy(warm_runtime *runtime,
@@ -127,8 +136,9 @@ WARM_API warm_status warm_graph_destroy(warm_runtime *runtime,
 
 /* Memory of a device straight from the driver, for what is to be no block of
  * warmpool, and to compare with warm_device_alloc() (device_memory.h): slow,
- * and not cached. The free waits for the device, as cudaFree does. Null does
- * nothing. */
+ * and not cached; null for 0 bytes. The free waits for the device, as cudaFree
+ * does. Null does nothing. Status: also INVALID_POINTER, or DRIVER_ERROR on
+ * CUDA, for a pointer that is none of these. */
 WARM_API warm_status warm_device_alloc_uncached(warm_runtime *runtime,
                                                 int device, size_t bytes,
                                                 void **pointer);

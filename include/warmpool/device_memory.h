@@ -80,8 +80,9 @@ extern "C" {
  * segments given back, the stream made to wait for what others have (below) and
  * the memory callbacks asked; the message says how much
  * was asked, on which device, its capacity and what is free there, held, in use
- * and idle. INVALID_ARGUMENT (stream of another device), INVALID_STREAM,
- * DRIVER_ERROR. Nothing has changed then.
+ * and idle. INVALID_ARGUMENT (stream of another device; also from a memory
+ * callback), INVALID_STREAM, DRIVER_ERROR, UNSUPPORTED (memory at an address
+ * above 48 bits, or not at a page's start). Nothing has changed then.
  * A miss may record events on adopted streams, and calls the driver if the
  * cache grows. Where segments go back then (memory is short, or a request
  * larger than option segment grows in place of idle ones that are too small for

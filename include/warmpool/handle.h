@@ -74,7 +74,8 @@ typedef struct warm_kind_ops {
 
 /* Adds a kind to the runtime (row A9).
  * ops: borrowed for the call. kind: valid as long as the runtime.
- * Status: INVALID_ARGUMENT (also: WARM_KIND_MAX reached, name taken). */
+ * Status: INVALID_ARGUMENT (also: WARM_KIND_MAX reached, name taken),
+ * OUT_OF_MEMORY. Nothing has changed then. */
 WARM_API warm_status warm_kind_register(warm_runtime *runtime,
                                         const warm_kind_ops *ops,
                                         warm_kind *kind);

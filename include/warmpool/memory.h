@@ -46,7 +46,10 @@ extern "C" {
  * pointer: owned, given back with warm_free(); null for 0 bytes (row B1).
  * Status: OUT_OF_MEMORY (row B12), after finished work has been collected,
  * idle segments given back and the memory callbacks asked; the message says
- * how much was asked, held, idle and pending. Nothing has changed then.
+ * how much was asked, held, idle and pending; DRIVER_ERROR (it failed for any
+ * other reason: the thread's capture mode could not be set, or a region not be
+ * placed on its node), UNSUPPORTED (its memory is at an address above 48 bits).
+ * Nothing has changed then.
  * A miss calls the driver and can take milliseconds, or waits for the growth
  * of another thread that has room for it; hits and other threads go on. Where
  * it gives segments back (memory is short, or option decay_ms, or a request
@@ -92,9 +95,12 @@ WARM_API warm_status warm_node_count(warm_runtime *runtime, int *count);
 /* Frees a block of any runtime (rows B1, B2, B4).
  * pointer: taken; the start of a live block, or null (nothing happens).
  * Status: INVALID_POINTER (not one of ours, not the start of a block, or freed
- * already; nothing changes). Errors of the driver are not reported here: the
- * block is then kept for ever and counted as lost.
- * May record events on the streams recorded, and asks about earlier ones; on
+ * already; nothing changes). Where two threads free one block in the very same
+ * moment both may be told OK: one of the two counts, and double_frees
+ * (warm_space_stats) tells of the other. A second free that comes when the
+ * block was handed out again is one by its new owner. Errors of the driver are
+ * not reported here: the block is then kept for ever and counted as lost. May
+ * record events on the streams recorded, and asks about earlier ones; on
  * adopted streams once for many frees. Never waits for a stream, unless the
  * driver fails to record. */
 WARM_API warm_status warm_free(void *pointer);
@@ -138,7 +144,10 @@ WARM_API warm_status warm_stream_adopt(warm_runtime *runtime,
  * cudaStreamDestroy() on every stream that was adopted, recorded on a block
  * still live, or bound to a handle, for every runtime where it was. A stream
  * that goes on is adopted no more, and is announced to capture no more.
- * warm_stream_destroy() does it by itself, for its own runtime. */
+ * warm_stream_destroy() does it by itself, for its own runtime.
+ * Calls the driver, and waits for the stream if it can record no event there.
+ * Status: INVALID_STREAM (unknown to the driver), DRIVER_ERROR (the driver does
+ * not tell which it is); nothing changes then. */
 WARM_API warm_status warm_stream_retire(warm_runtime *runtime,
                                         warm_stream stream);
 
@@ -151,8 +160,10 @@ typedef enum warm_copy_direction {
  * in, a block of ours (row B16). Memory that is not ours must stay valid
  * until the copy has finished. bytes 0 does nothing.
  * Status: INVALID_ARGUMENT (null pointer, range passes the end of a block),
- * INVALID_STREAM, OUT_OF_MEMORY (no record of the use), DRIVER_ERROR; nothing
- * is queued then. */
+ * INVALID_STREAM, OUT_OF_MEMORY (no record of the use), CAPTURE_ERROR (a
+ * default stream beside a capture of others), DRIVER_ERROR; nothing is queued
+ * then. Does not wait, unless the driver does so for memory that is not
+ * page-locked. */
 WARM_API warm_status warm_copy_async(warm_runtime *runtime, void *destination,
                                      const void *source, size_t bytes,
                                      warm_copy_direction direction,
@@ -190,8 +201,9 @@ WARM_API warm_status warm_trim(warm_runtime *runtime, size_t target,
  * obtain it; if memory for that node is being obtained already the larger wish
  * holds. bytes 0 asks for nothing.
  * Status: OUT_OF_MEMORY (what could be had stays, and the message says how much
- * is idle), INVALID_ARGUMENT (node, flags), DRIVER_ERROR; in the background
- * only: no thread; other failures are told by warm_pinned_prewarm_wait(). */
+ * is idle), INVALID_ARGUMENT (node, flags), DRIVER_ERROR, UNSUPPORTED, as for
+ * warm_pinned_alloc(); in the background only: no thread; other failures are
+ * told by warm_pinned_prewarm_wait(). */
 WARM_API warm_status warm_pinned_prewarm(warm_runtime *runtime, size_t bytes,
                                          int node, unsigned flags);
 
@@ -216,12 +228,16 @@ WARM_API warm_status warm_pinned_prewarm_progress(warm_runtime *runtime,
  * fails (rows B12, C2), with bytes asked; answers whether a retry is
  * worthwhile. No lock is held: it may free blocks. It must not allocate from
  * the same runtime: what its thread does not find idle at once is refused with
- * INVALID_ARGUMENT, and nothing changes. */
+ * INVALID_ARGUMENT, and nothing changes.
+ * At most 16 at once, asked in no order that is promised; a pair that is added
+ * twice is asked twice.
+ * Status: INVALID_ARGUMENT (also: function null, one too many). */
 typedef int (*warm_memory_fn)(void *context, size_t bytes);
 WARM_API warm_status warm_memory_callback_add(warm_runtime *runtime,
                                               warm_memory_fn function,
                                               void *context);
-/* NOT_FOUND: that pair was not registered. A call under way may still run. */
+/* Takes one such pair away. NOT_FOUND: it was not registered. A call under way
+ * may still run. */
 WARM_API warm_status warm_memory_callback_remove(warm_runtime *runtime,
                                                  warm_memory_fn function,
                                                  void *context);

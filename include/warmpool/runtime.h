@@ -29,8 +29,10 @@ extern "C" {
  * ended with warm_runtime_destroy(). With device:auto (the default) and no
  * working CUDA the host device is taken, with one warning that says why.
  * Status: INVALID_ARGUMENT (runtime null, size of options refused);
- * INVALID_OPTION; UNAVAILABLE (device:cuda, and CUDA cannot be used: the
- * message says why); OUT_OF_MEMORY; EXITING.
+ * INVALID_OPTION (also: the file of option trace cannot be had); UNAVAILABLE
+ * (device:cuda, and CUDA cannot be used: the message says why), UNSUPPORTED
+ * (device:cuda, built without CUDA); OUT_OF_MEMORY (also: reserve_bytes cannot
+ * be had); DRIVER_ERROR; EXITING. Nothing is left of it then.
  * Loads libraries and may take milliseconds; creates no device context. */
 WARM_API warm_status warm_runtime_create(const warm_options *options,
                                          warm_runtime **runtime);

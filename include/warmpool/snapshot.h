@@ -52,12 +52,12 @@ extern "C" {
  * driver's id of the stream in whose order a block is live, or idle; null: of
  * none in particular, and of the legacy stream. pool: the number of the
  * private one (private_pool.h), or 0. idle_ns: how long all of a segment has
- * been idle, or null. frames: innermost first; function is left out if the
- * dynamic linker does not know it, but addr2line does, by object and offset.
- * Where the library is linked statically its own functions come first, and
- * count. age_ns, thread, tag, frames: when and by whom a live or pending block
- * was allocated, where there is a history; else they are left out. tag and
- * frames are left out too where there are none.
+ * been idle, or null; of expandable ones null. frames: innermost first;
+ * function is left out if the dynamic linker does not know it, but addr2line
+ * does, by object and offset. Where the library is linked statically its own
+ * functions come first, and count. age_ns, thread, tag, frames: when and by
+ * whom a live or pending block was allocated, where there is a history; else
+ * they are left out. tag and frames are left out too where there are none.
  *
  * history is left out without the option. Events have rising numbers, of which
  * next is the first to come; some are another device's, dropped as many as met

@@ -87,7 +87,8 @@ typedef struct warm_space_stats {
 WARM_API warm_status warm_pinned_get_stats(warm_runtime *runtime,
                                            warm_space_stats *stats);
 
-/* The same of the memory of one node: 0 … warm_node_count() - 1. */
+/* The same of the memory of one node: 0 … warm_node_count() - 1. Pageable
+ * memory is of none: those figures are 0. */
 WARM_API warm_status warm_pinned_get_node_stats(warm_runtime *runtime, int node,
                                                 warm_space_stats *stats);
 
