@@ -964,6 +964,32 @@ START_TEST(test_B12_C2_callbacks_are_told_apart_by_their_context)
 }
 END_TEST
 
+START_TEST(test_B12_C2_callbacks_have_a_bound)
+{
+    enum { MOST = 16 };
+    struct hoard hoard[MOST + 1] = {{.calls = 0}};
+    void *pointer = NULL;
+
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_memory_callback_add(runtime, NULL, hoard));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_memory_callback_remove(runtime, NULL, hoard));
+    for (int i = 0; i < MOST; i++) {
+        /* The first one twice. */
+        wt_ok(warm_memory_callback_add(runtime, give_hoard,
+                                       &hoard[i > 0 ? i - 1 : 0]));
+    }
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_memory_callback_add(runtime, give_hoard, &hoard[MOST]));
+    wt_fails(WARM_OUT_OF_MEMORY, try(40 << 20, &pointer));
+    ck_assert_int_eq(hoard[0].calls, 2);
+    ck_assert_int_eq(hoard[1].calls, 1);
+    ck_assert_int_eq(hoard[MOST].calls, 0);
+    wt_fails(WARM_NOT_FOUND,
+             warm_memory_callback_remove(runtime, give_hoard, &hoard[MOST]));
+}
+END_TEST
+
 static int ask_inside(void *context, size_t bytes)
 {
     struct hoard *hoard = context;
@@ -1174,6 +1200,7 @@ static void add_limited(TCase *tcase)
                    test_B12_C2_used_block_freed_by_a_callback_is_collected);
     tcase_add_test(tcase,
                    test_B12_C2_callbacks_are_told_apart_by_their_context);
+    tcase_add_test(tcase, test_B12_C2_callbacks_have_a_bound);
     tcase_add_test(tcase, test_B14_C6_totals_begin_at_what_is_current);
     tcase_add_test(tcase,
                    test_B12_C2_failure_inside_a_callback_is_not_the_cause);

@@ -202,15 +202,26 @@ static uint64_t slow_clock(void)
     return now;
 }
 
+/* The second creation takes no time: the longest is the first. */
+static uint64_t still_clock(void)
+{
+    return 1;
+}
+
 START_TEST(test_A14_creation_time_is_measured)
 {
     void *handle = NULL;
+    warm_lease lease = 0;
 
     wm_clock_set(slow_clock);
     wt_ok(warm_reserve(runtime, kind, 0, &handle));
+    wm_clock_set(still_clock);
+    wt_ok(warm_handle_lease(runtime, kind, 0, &lease, &handle));
     wm_clock_set(NULL);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, created), 2);
     ck_assert_int_eq(wt_stat(runtime, kind, 0, create_ns), 1000);
     ck_assert_int_eq(wt_stat(runtime, kind, 0, create_max_ns), 1000);
+    wt_ok(warm_handle_return(runtime, lease));
 }
 END_TEST
 
@@ -682,6 +693,26 @@ END_TEST
 
 /* Graphs of two pools may run at once; those of one never do. What a pool's
  * graphs had goes with it, and nothing else. */
+/* A pool for a program's own ends has no graph, and lets go of none's. */
+START_TEST(test_A10_E8_workspace_of_a_capture_is_no_users_pools)
+{
+    warm_kind bound = add_bound();
+    warm_stream a = new_stream();
+    warm_private_pool pool = 0;
+    warm_graph graph = NULL;
+
+    wt_ok(warm_private_pool_begin(runtime, &pool, WARM_POOL_USER, NULL, NULL));
+    wt_ok(warm_capture_begin(runtime, a));
+    ck_assert_ptr_nonnull(bind_to(bound, a));
+    wt_ok(warm_capture_end(runtime, a, &graph));
+    wt_ok(warm_private_pool_end(runtime, pool));
+    wt_ok(warm_private_pool_release(runtime, pool));
+    ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 1);
+    wt_ok(warm_graph_destroy(runtime, graph));
+    wt_ok(warm_stream_destroy(runtime, a));
+}
+END_TEST
+
 START_TEST(test_A10_E3_graphs_of_two_pools_share_no_workspace)
 {
     warm_kind bound = add_bound();
@@ -1237,6 +1268,7 @@ int main(void)
         tcase, test_A9_G2_streams_are_destroyed_after_what_is_bound_to_them);
     tcase_add_test(tcase, test_A3_A14_a_pool_that_grows_keeps_what_comes_back);
     tcase_add_test(tcase, test_A10_a_workspace_is_as_large_as_the_kind_wants);
+    tcase_add_test(tcase, test_A10_E8_workspace_of_a_capture_is_no_users_pools);
     tcase_add_loop_test(
         tcase, test_A10_E3_graphs_of_two_pools_share_no_workspace, 0, 2);
     tcase_add_test(tcase, test_A10_G6_short_memory_for_workspaces_is_told_once);
