@@ -589,6 +589,7 @@ int main(void)
     tcase_add_test(tcase, test_B15_thread_that_changes_device_changes_node);
     tcase_add_test(tcase, test_B4_B15_pending_block_returns_to_its_node);
     tcase_add_test(tcase, test_B15_B16_memory_of_a_node_is_copied_from_and_to);
+    tcase_add_test(tcase, test_B14_B15_figures_of_a_node_have_those_of_pools);
     tcase_add_test(tcase,
                    test_B14_B15_figures_of_the_space_are_sums_over_nodes);
     tcase_add_test(tcase, test_B15_classes_count_over_nodes);
