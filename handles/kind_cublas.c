@@ -159,19 +159,10 @@ static size_t workspace_bytes(wm_kind *kind, int device)
 }
 
 static const wm_cuda_library library = {
-    .what = "cuBLAS",
-    .origin = "cublas",
-    .sonames = sonames,
-    .path_offset = offsetof(wm_options, cublas),
-    .table_bytes = sizeof(table),
-    .entries = entries,
-    .entry_count = sizeof entries / sizeof entries[0],
-    .create = create,
-    .destroy = destroy,
+    WM_CUDA_LIBRARY(cublas, "cuBLAS"),
     .learn = learn,
     .bind = bind,
     .reset = reset,
-    .text = text,
 };
 
 WM_CUDA_KIND_BIND

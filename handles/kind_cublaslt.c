@@ -46,16 +46,7 @@ static const char *text(const void *functions, int code)
 }
 
 static const wm_cuda_library library = {
-    .what = "cuBLASLt",
-    .origin = "cublaslt",
-    .sonames = sonames,
-    .path_offset = offsetof(wm_options, cublaslt),
-    .table_bytes = sizeof(table),
-    .entries = entries,
-    .entry_count = sizeof entries / sizeof entries[0],
-    .create = create,
-    .destroy = destroy,
-    .text = text,
+    WM_CUDA_LIBRARY(cublaslt, "cuBLASLt"),
 };
 
 WM_CUDA_KIND(cublaslt, NULL, NULL);

@@ -96,6 +96,13 @@ void *wm_cuda_kind_table(wm_kind *kind);
         answer = WM_CUDA_ANSWER(prefix##Set##name, handle, t->name##_default); \
     }
 
+/* What each file has by these names. */
+#define WM_CUDA_LIBRARY(kind, name)                                            \
+    .what = (name), .origin = #kind, .sonames = sonames,                       \
+    .path_offset = offsetof(wm_options, kind), .table_bytes = sizeof(table),   \
+    .entries = entries, .entry_count = sizeof entries / sizeof entries[0],     \
+    .create = create, .destroy = destroy, .text = text
+
 /* Defines wm_kind_<kind> on top of the file's own `library`. */
 #define WM_CUDA_KIND(kind, bind_op, workspace_op)                              \
     static warm_status create_handle(wm_kind *k, int device, void **handle)    \

@@ -63,18 +63,9 @@ static const char *text(const void *functions, int code)
 }
 
 static const wm_cuda_library library = {
-    .what = "cuDNN",
-    .origin = "cudnn",
-    .sonames = sonames,
-    .path_offset = offsetof(wm_options, cudnn),
-    .table_bytes = sizeof(table),
-    .entries = entries,
-    .entry_count = sizeof entries / sizeof entries[0],
-    .create = create,
-    .destroy = destroy,
+    WM_CUDA_LIBRARY(cudnn, "cuDNN"),
     .bind = bind,
     .reset = reset,
-    .text = text,
 };
 
 WM_CUDA_KIND_BIND

@@ -115,19 +115,10 @@ static const char *text(const void *functions, int code)
 }
 
 static const wm_cuda_library library = {
-    .what = "cuSOLVER",
-    .origin = "cusolver",
-    .sonames = sonames,
-    .path_offset = offsetof(wm_options, cusolver),
-    .table_bytes = sizeof(table),
-    .entries = entries,
-    .entry_count = sizeof entries / sizeof entries[0],
-    .create = create,
-    .destroy = destroy,
+    WM_CUDA_LIBRARY(cusolver, "cuSOLVER"),
     .learn = learn,
     .bind = bind,
     .reset = reset,
-    .text = text,
 };
 
 WM_CUDA_KIND_BIND

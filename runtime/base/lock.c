@@ -104,16 +104,6 @@ bool wm_lock_acquire(wm_lock *lock)
     return true;
 }
 
-bool wm_lock_acquire_try(wm_lock *lock)
-{
-    bool taken = pthread_mutex_trylock(&lock->mutex) == 0;
-
-    if (taken) {
-        note_acquire(lock->rank);
-    }
-    return taken;
-}
-
 void wm_lock_release(wm_lock *lock)
 {
     /* The lock may be gone with its object as soon as it is free. */

@@ -58,8 +58,6 @@ void wm_lock_init(wm_lock *lock, enum wm_rank rank);
 void wm_lock_fini(wm_lock *lock);
 /* Whether another thread held it. */
 bool wm_lock_acquire(wm_lock *lock);
-/* False, and nothing taken, if another thread holds it. */
-bool wm_lock_acquire_try(wm_lock *lock);
 void wm_lock_release(wm_lock *lock);
 
 void wm_cond_init(wm_cond *cond);
