@@ -147,21 +147,13 @@ static warm_status decommit(wm_space *space, void *base, size_t offset,
                                     base, offset, bytes, torn);
 }
 
-static void settle(wm_space *space, enum wm_settle whose)
+static bool settle(wm_space *space, enum wm_settle whose)
 {
     wm_orders *orders = &of_space(space)->orders;
 
-    switch (whose) {
-    case WM_SETTLE_IDLE:
-        wm_orders_wait(orders, false);
-        break;
-    case WM_SETTLE_PENDING:
-        wm_orders_wait(orders, true);
-        break;
-    case WM_SETTLE_DEVICE:
-        wm_orders_wait_device(orders);
-        break;
-    }
+    return whose == WM_SETTLE_DEVICE
+               ? wm_orders_wait_device(orders)
+               : wm_orders_wait(orders, whose == WM_SETTLE_PENDING);
 }
 
 static const wm_range_traits device_ranges = {.reserve = reserve,

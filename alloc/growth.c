@@ -297,6 +297,8 @@ static warm_status try_once(wm_space *space, struct wm_growing *request)
     if (request->alone) {
         begin_alone(&space->growth, request);
     }
+    request->unseen =
+        request->arena->unit > 0 && wm_timelines_any(space->timelines);
     status = grow(space, request);
     if (request->alone) {
         end_alone(&space->growth);
@@ -325,22 +327,26 @@ static bool try_alone(wm_space *space, struct wm_growing *request)
 }
 
 /* Freed blocks wait for their streams: whether that was worth waiting for with
- * them, once. */
+ * them, once, or there is something that the request has not seen. */
 static bool wait_for_streams(wm_space *space, struct wm_growing *request)
 {
     bool wait = !request->waited;
 
     request->waited = true;
-    return wait && wm_growth_settle_pending(space, request->arena);
+    return wait &&
+           (wm_growth_settle(space, request->arena, 0, WM_SETTLE_PENDING) ||
+            request->unseen);
 }
 
 /* Whether a refused request may try again. */
-static bool make_room(wm_space *space, const struct wm_growing *request)
+static bool make_room(wm_space *space, struct wm_growing *request)
 {
     warm_error cause = {.size = sizeof cause};
     bool again;
 
     warm_last_error(&cause);
+    request->unseen |=
+        wm_growth_settle(space, request->give_back, 0, WM_SETTLE_IDLE);
     again = wm_growth_give_back(space, request->give_back, 0) > 0 ||
             wait_for_others(space, request);
     if (again) {
@@ -380,21 +386,4 @@ warm_status wm_growth_alloc(wm_space *space, const wm_request *wanted,
               wait_for_streams(space, &request) || try_alone(space, &request)));
     *block = request.block;
     return status;
-}
-
-void wm_growth_end_ranges(wm_space *space)
-{
-    for (wm_arena *a = wm_space_arenas(space); a != NULL; a = a->next_arena) {
-        void *base = NULL;
-        size_t bytes = 0;
-
-        while (wm_stretch_remove(a, &base, &bytes)) {
-            if (space->traits->ranges->release(space, base, bytes) != WARM_OK) {
-                wm_log(WARM_LOG_WARNING,
-                       "%s of addresses for %s memory stay reserved: %s",
-                       wm_bytes(bytes).text, space->traits->name,
-                       warm_last_error_message());
-            }
-        }
-    }
 }

@@ -86,7 +86,7 @@ warm_status wm_growth_ahead(struct wm_space *space, wm_arena *arena,
 /* Gives idle segments of an arena and its siblings or (null) of all back, the
  * largest first, until at most target bytes are held. Those that the driver
  * does not take go last, here and later; but of segments that stretch nobody
- * knows that they are those. Where they stretch streams are waited for before.
+ * knows that they are those, and streams are waited for before, by the caller.
  * Returns the bytes that the driver took. */
 size_t wm_growth_give_back(struct wm_space *space, wm_arena *arena,
                            size_t target);

@@ -46,6 +46,7 @@ struct wm_growing {
     uint64_t gained, vacated; /* at its last look */
     bool alone;               /* tries alone */
     bool waited;              /* for streams, once */
+    bool unseen;              /* something may be idle since its last look */
 };
 
 /* Obtains bytes, or serves the request without. */
@@ -56,9 +57,11 @@ warm_status wm_growth_obtain(wm_space *space, struct wm_growing *request,
  * arena and its siblings, at most most bytes of them. Says nothing. */
 void wm_growth_give_own(wm_space *space, wm_arena *arena, size_t below,
                         size_t most);
-/* Where segments stretch: waits for streams that freed blocks may wait for.
- * Whether there may be any. */
-bool wm_growth_settle_pending(wm_space *space, const wm_arena *of);
+/* Where segments stretch, as those of an arena or (null) any do, and more than
+ * target bytes are held: waits for streams. Whether there may be more than
+ * polls bring. */
+bool wm_growth_settle(wm_space *space, const wm_arena *of, size_t target,
+                      enum wm_settle whose);
 /* The driver takes a region, counted. of: the segment that base is a part of,
  * or null; torn: as the driver's then. */
 warm_status wm_growth_driver_free(wm_space *space, wm_arena *arena,

@@ -2,7 +2,9 @@
 #include "alloc/growth_int.h"
 
 #include "alloc/private_pool.h"
+#include "runtime/base/bytes.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
 warm_status wm_growth_driver_free(wm_space *space, wm_arena *arena,
@@ -264,17 +266,13 @@ static bool is_above(wm_growth *growth, size_t target)
     return above;
 }
 
-/* Whether there was anything to be waited for. */
-static bool settle(wm_space *space, const wm_arena *of, size_t target,
-                   enum wm_settle whose)
+bool wm_growth_settle(wm_space *space, const wm_arena *of, size_t target,
+                      enum wm_settle whose)
 {
-    bool settles = of->unit > 0 && is_above(&space->growth, target) &&
-                   !wm_private_captures(space);
-
-    if (settles) {
-        space->traits->ranges->settle(space, whose);
-    }
-    return settles;
+    of = of != NULL ? of : space->arenas;
+    return of->unit > 0 && is_above(&space->growth, target) &&
+           !wm_private_captures(space) &&
+           space->traits->ranges->settle(space, whose);
 }
 
 size_t wm_growth_give_back(wm_space *space, wm_arena *arena, size_t target)
@@ -282,8 +280,6 @@ size_t wm_growth_give_back(wm_space *space, wm_arena *arena, size_t target)
     struct going going = {.arena = arena, .target = target};
     size_t bytes = 0;
 
-    (void)settle(space, arena != NULL ? arena : space->arenas, target,
-                 WM_SETTLE_IDLE);
     do {
         bytes += send_back(space, &going, detach_down);
     } while (going.refused && target > 0); /* others go in their place */
@@ -294,19 +290,15 @@ size_t wm_growth_give_back(wm_space *space, wm_arena *arena, size_t target)
 size_t wm_growth_trim(wm_space *space, size_t target)
 {
     struct going going = {.target = target};
-    size_t bytes = wm_growth_give_back(space, NULL, target);
+    size_t bytes;
 
-    if (settle(space, space->arenas, target, WM_SETTLE_DEVICE)) {
+    (void)wm_growth_settle(space, NULL, target, WM_SETTLE_IDLE);
+    bytes = wm_growth_give_back(space, NULL, target);
+    if (wm_growth_settle(space, NULL, target, WM_SETTLE_DEVICE)) {
         bytes += send_back(space, &going, detach_down);
         wm_growth_say(space);
     }
     return bytes;
-}
-
-bool wm_growth_settle_pending(wm_space *space, const wm_arena *of)
-{
-    return wm_timelines_any(space->timelines) &&
-           settle(space, of, 0, WM_SETTLE_PENDING);
 }
 
 void wm_growth_collect(wm_space *space, wm_arena *arena, size_t bytes)
@@ -332,4 +324,21 @@ void wm_growth_give_own(wm_space *space, wm_arena *arena, size_t below,
     struct going going = {.arena = arena, .below = below, .most = most};
 
     (void)send_back(space, &going, detach_own);
+}
+
+void wm_growth_end_ranges(wm_space *space)
+{
+    for (wm_arena *a = wm_space_arenas(space); a != NULL; a = a->next_arena) {
+        void *base = NULL;
+        size_t bytes = 0;
+
+        while (wm_stretch_remove(a, &base, &bytes)) {
+            if (space->traits->ranges->release(space, base, bytes) != WARM_OK) {
+                wm_log(WARM_LOG_WARNING,
+                       "%s of addresses for %s memory stay reserved: %s",
+                       wm_bytes(bytes).text, space->traits->name,
+                       warm_last_error_message());
+            }
+        }
+    }
 }

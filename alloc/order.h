@@ -79,11 +79,13 @@ void wm_orders_mark(wm_orders *orders, wm_arena *arena, const wm_lane *lane);
  * is still idle: that is common then. Not for streams that capture, nor for
  * those that nobody knows to live; of default streams for the legacy one, if
  * the device is the thread's. pending: and before, for adopted streams that
- * freed blocks wait for, and the ends of those that were retired. */
-void wm_orders_wait(wm_orders *orders, bool pending);
+ * freed blocks wait for, and the ends of those that were retired. Whether there
+ * may be more than marks tell of: of the legacy one, and pending. */
+bool wm_orders_wait(wm_orders *orders, bool pending);
 /* The same for those that nobody knows to live, and all default streams: where
- * one has something idle the device is waited for. Nobody captures. */
-void wm_orders_wait_device(wm_orders *orders);
+ * one has something idle the device is waited for. Nobody captures. Whether it
+ * was. */
+bool wm_orders_wait_device(wm_orders *orders);
 
 /* Lets the stream of a lane wait for other ones that have idle memory, which is
  * the lane's then: for one that has a run of bytes; or where there is none, and

@@ -231,18 +231,20 @@ static wm_lane *legacy_of(wm_orders *orders, wm_lane_point *puts)
 }
 
 /* The default stream of a device is that of the thread's own one. */
-static void wait_for_legacy(wm_orders *orders)
+static bool wait_for_legacy(wm_orders *orders)
 {
     wm_lane_point puts;
     wm_lane *lane = legacy_of(orders, &puts);
     int device = WM_DEVICE_UNKNOWN;
+    bool done = lane != NULL &&
+                wm_driver_current_device(orders->timelines->driver, &device) ==
+                    WARM_OK &&
+                device == orders->device && wait_for(orders, NULL);
 
-    if (lane != NULL &&
-        wm_driver_current_device(orders->timelines->driver, &device) ==
-            WARM_OK &&
-        device == orders->device && wait_for(orders, NULL)) {
+    if (done) {
         wm_lanes_passed(orders->arena, lane, &puts);
     }
+    return done;
 }
 
 /* And then what freed blocks wait for on other adopted streams is done as well,
@@ -271,8 +273,9 @@ static void wait_for_pending(wm_orders *orders)
     wm_timelines_poll(set);
 }
 
-void wm_orders_wait(wm_orders *orders, bool pending)
+bool wm_orders_wait(wm_orders *orders, bool pending)
 {
+    bool more = pending && wm_timelines_any(orders->timelines);
     size_t count = 0;
     struct waited *list;
 
@@ -287,11 +290,12 @@ void wm_orders_wait(wm_orders *orders, bool pending)
                  wait_for(orders, order->timeline));
     }
     wm_meta_free(list);
-    wait_for_legacy(orders);
+    more |= wait_for_legacy(orders);
     wm_timelines_poll(orders->timelines);
+    return more;
 }
 
-void wm_orders_wait_device(wm_orders *orders)
+bool wm_orders_wait_device(wm_orders *orders)
 {
     wm_lane_point puts;
     wm_lane *legacy = legacy_of(orders, &puts);
@@ -308,4 +312,5 @@ void wm_orders_wait_device(wm_orders *orders)
     if (done && legacy != NULL) {
         wm_lanes_passed(orders->arena, legacy, &puts);
     }
+    return done;
 }

@@ -39,8 +39,9 @@ typedef struct wm_range_traits {
                           size_t bytes, bool *torn);
     warm_status (*decommit)(struct wm_space *space, void *base, size_t offset,
                             size_t bytes, bool *torn);
-    /* Waits for what is queued on idle memory, so that it is common. */
-    void (*settle)(struct wm_space *space, enum wm_settle whose);
+    /* Waits for what is queued on idle memory, so that it is common. Whether
+     * there may be more than polls bring. */
+    bool (*settle)(struct wm_space *space, enum wm_settle whose);
 } wm_range_traits;
 
 /* What one kind of memory does its own way. */

@@ -1125,6 +1125,65 @@ START_TEST(test_C2_C8_a_request_waits_for_what_waits_for_streams)
 }
 END_TEST
 
+/* Of the stream that is waited for to make room; meanwhile the other one goes
+ * on, and what waited for that comes back. */
+static wt_gate *other;
+
+static warm_status synchronize_beside(wm_driver *d, warm_event event)
+{
+    if (other != NULL) {
+        wt_gate_open(other);
+        other = NULL;
+        wt_ok(real->stream_synchronize(d, second));
+    }
+    return real->event_synchronize(d, event);
+}
+
+/* It came after the request had looked, and before it would have waited. */
+START_TEST(test_C2_C8_what_comes_back_while_room_is_made_is_looked_for)
+{
+    warm_device_info device = {.size = sizeof device};
+    char *block = take(first, 10 * MIB), *idle = take(first, MIB);
+    char *kept = take(first, MIB);
+
+    wt_ok(warm_device_get_info(runtime, 0, &device));
+    wt_ok(warm_device_set_memory_fraction(
+        runtime, 0, 16.0 * MIB / (double)device.total_bytes));
+    other = wt_gate_close(runtime, second);
+    wt_gate_await(other);
+    wt_ok(warm_record_stream(block, second));
+    wt_ok(warm_free(block));
+    wt_ok(warm_free(idle)); /* no whole unit */
+    ops.event_synchronize = synchronize_beside;
+    block = take(first, 14 * MIB);
+    ck_assert_ptr_null(other);
+    ck_assert_uint_eq(held_now(), 16 * MIB);
+    wt_ok(warm_free(block));
+    wt_ok(warm_free(kept));
+}
+END_TEST
+
+/* What makes room is no whole unit, which could go, but does for the request:
+ * of a default stream, whose memory no poll brings. */
+START_TEST(test_C2_C8_what_is_waited_for_to_make_room_is_looked_for)
+{
+    warm_device_info device = {.size = sizeof device};
+    char *block[2];
+
+    wt_ok(warm_device_get_info(runtime, 0, &device));
+    wt_ok(warm_device_set_memory_fraction(
+        runtime, 0, 4.0 * MIB / (double)device.total_bytes));
+    block[0] = take(NULL, MIB);
+    block[1] = take(NULL, MIB);
+    wt_ok(warm_free(block[1]));
+    block[1] = take(first, 3 * MIB);
+    ck_assert_ptr_eq(block[1], block[0] + MIB);
+    ck_assert_uint_eq(held_now(), 4 * MIB);
+    wt_ok(warm_free(block[0]));
+    wt_ok(warm_free(block[1]));
+}
+END_TEST
+
 static warm_status counting_mark(wm_driver *d, warm_event event,
                                  warm_stream stream, wm_capture *capture)
 {
@@ -1302,6 +1361,26 @@ START_TEST(test_C8_E3_private_pools_have_ordinary_segments)
 }
 END_TEST
 
+/* What is idle elsewhere goes for a user's own, once its stream has passed. */
+START_TEST(test_C8_E3_for_a_private_pool_streams_are_waited_for)
+{
+    warm_device_info device = {.size = sizeof device};
+    warm_private_pool pool = 0;
+    char *block = take(NULL, 10 * MIB);
+
+    wt_ok(warm_device_get_info(runtime, 0, &device));
+    wt_ok(warm_device_set_memory_fraction(
+        runtime, 0, 16.0 * MIB / (double)device.total_bytes));
+    wt_ok(warm_free(block));
+    wt_ok(warm_private_pool_begin(runtime, &pool, WARM_POOL_USER, NULL, NULL));
+    block = take(first, 8 * MIB);
+    wt_ok(warm_private_pool_end(runtime, pool));
+    ck_assert_uint_eq(held_now(), 8 * MIB);
+    wt_ok(warm_free(block));
+    wt_ok(warm_private_pool_release(runtime, pool));
+}
+END_TEST
+
 /* Of a pool that has gone blocks come back one by one: none of them waits for
  * streams, whose ranges those of the pool are not. */
 START_TEST(test_C8_E3_blocks_of_a_pool_that_has_gone_wait_for_no_stream)
@@ -1474,6 +1553,10 @@ int main(void)
     tcase_add_loop_test(
         tcase, test_C2_C8_a_request_waits_for_what_waits_for_streams, 0, 2);
     tcase_add_test(tcase,
+                   test_C2_C8_what_comes_back_while_room_is_made_is_looked_for);
+    tcase_add_test(tcase,
+                   test_C2_C8_what_is_waited_for_to_make_room_is_looked_for);
+    tcase_add_test(tcase,
                    test_C2_C4_a_stream_that_is_not_adopted_is_not_waited_for);
     tcase_add_test(tcase,
                    test_C2_C8_others_grow_while_one_that_tried_alone_waits);
@@ -1494,6 +1577,7 @@ int main(void)
     tcase_add_test(tcase, test_C3_C8_others_go_on_while_one_grows);
     tcase_add_test(tcase, test_C8_C9_it_cannot_be_shared_and_says_why);
     tcase_add_test(tcase, test_C8_E3_private_pools_have_ordinary_segments);
+    tcase_add_test(tcase, test_C8_E3_for_a_private_pool_streams_are_waited_for);
     tcase_add_test(
         tcase, test_C8_E3_blocks_of_a_pool_that_has_gone_wait_for_no_stream);
     tcase_add_test(tcase,
