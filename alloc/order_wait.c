@@ -15,8 +15,8 @@
 
 /* The wait for what had come back to an order's lane by then is over: that is
  * the lane's whose stream waited, or where there is none common. A stream that
- * was retired meanwhile gets nothing: its final event may be the earlier one,
- * and what is idle for it is common from that on. */
+ * was retired meanwhile gets nothing: its last mark may be the earlier one, and
+ * what is idle for it is common from that on. */
 static void end_wait(wm_orders *orders, wm_order *order, const wm_order *to,
                      const wm_lane_point *puts, bool done)
 {
@@ -75,19 +75,14 @@ static bool let_wait(wm_orders *orders, wm_order *order, const wm_order *mine)
 {
     wm_timelines *set = orders->timelines;
     wm_lane_point puts;
-    wm_capture capture = WM_CAPTURE_BLOCKED;
     warm_event event = NULL;
     bool waits;
 
     wm_lanes_puts(orders->arena, order->lane, &puts);
     waits =
         wm_event_pool_take(set->events, orders->device, &event) == WARM_OK &&
-        wm_driver_stream_capture(set->driver, mine->stream, &capture) ==
-            WARM_OK &&
-        capture == WM_CAPTURE_NONE &&
         wm_timelines_mark_point(set, order->timeline, event) &&
-        wm_driver_stream_wait_event(set->driver, mine->stream, event) ==
-            WARM_OK;
+        wm_timelines_wait_point(set, mine->timeline, event);
     if (event != NULL) {
         wm_event_pool_put(set->events, orders->device, event);
     }

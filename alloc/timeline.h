@@ -187,6 +187,10 @@ warm_status wm_timelines_meet(wm_timelines *set, warm_stream stream,
  * did not. */
 bool wm_timelines_mark_point(wm_timelines *set, wm_timeline *timeline,
                              warm_event event);
+/* Lets any stream wait for an event. False: it is retired, captures, or the
+ * driver did not. Who retires it meanwhile waits for that. */
+bool wm_timelines_wait_point(wm_timelines *set, wm_timeline *timeline,
+                             warm_event event);
 /* Waits for the end of a stream that was retired. False: it was not, or nobody
  * knows. */
 bool wm_timelines_await_end(wm_timelines *set, wm_timeline *timeline);

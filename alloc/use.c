@@ -323,6 +323,24 @@ bool wm_timelines_mark_point(wm_timelines *set, wm_timeline *timeline,
     return marked;
 }
 
+bool wm_timelines_wait_point(wm_timelines *set, wm_timeline *timeline,
+                             warm_event event)
+{
+    wm_capture capture = WM_CAPTURE_BLOCKED;
+    bool waits;
+
+    if (!wm_timeline_begin_record(timeline)) {
+        return false;
+    }
+    waits = wm_driver_stream_capture(set->driver, timeline->stream, &capture) ==
+                WARM_OK &&
+            capture == WM_CAPTURE_NONE &&
+            wm_driver_stream_wait_event(set->driver, timeline->stream, event) ==
+                WARM_OK;
+    wm_timeline_end_record(timeline);
+    return waits;
+}
+
 void wm_timelines_use_known(wm_block *block, wm_timeline *timeline)
 {
     wm_timeline_hold(timeline);
