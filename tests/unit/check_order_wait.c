@@ -10,6 +10,7 @@
 #include "wt_order.h"
 
 #include <sched.h>
+#include <string.h>
 
 static wm_driver_ops ops;
 static const wm_driver_ops *real;
@@ -322,6 +323,88 @@ START_TEST(test_C1_C8_a_lane_that_has_ended_is_another_streams)
 }
 END_TEST
 
+/* ---- while a request looks around -----------------------------------------
+ */
+
+static const wm_space_traits *real_traits;
+static wm_space_traits traits;
+static pthread_t giver;
+static size_t given;
+static _Atomic bool going; /* what is given back is with the driver */
+static bool goes_slowly;
+
+static warm_status free_slowly(wm_driver *d, int device, void *base)
+{
+    wt_linger linger = {0};
+
+    atomic_store_explicit(&going, true, memory_order_release);
+    while (goes_slowly && wt_lingers(&linger)) { /* for the request */
+    }
+    return real->device_free(d, device, base);
+}
+
+static void *give_back(void *unused)
+{
+    (void)warm_free(kept);
+    (void)warm_device_empty_cache(runtime, 0, &given);
+    return unused;
+}
+
+/* A miss that asks streams, of a request that was refused under the limit, and
+ * has found that threads keep nothing: another one frees what it has, which
+ * goes to the driver, before that is looked at. */
+static void miss_and_give_back(wm_space *space, wm_arena *arena,
+                               const wm_request *request)
+{
+    real_traits->miss(space, arena, request);
+    if (strstr(warm_last_error_message(), "limit") == NULL ||
+        atomic_load_explicit(&going, memory_order_relaxed)) {
+        return;
+    }
+    ck_assert_int_eq(pthread_create(&giver, NULL, give_back, NULL), 0);
+    if (!goes_slowly) {
+        pthread_join(giver, NULL);
+    }
+    while (!atomic_load_explicit(&going, memory_order_acquire)) {
+        sched_yield();
+    }
+}
+
+/* It has gone, or is on its way still. */
+START_TEST(test_C2_what_goes_back_meanwhile_is_asked_for)
+{
+    wm_space *space;
+
+    wt_order_begin((warm_options){.device = "host"});
+    wt_ok(warm_free(idle));
+    wt_gate_open(gate);
+    gate = NULL;
+    wt_order_limit();
+    real = runtime->driver->ops;
+    ops = *real;
+    ops.device_free = free_slowly;
+    runtime->driver->ops = &ops;
+    space = &runtime->device_spaces[0].space;
+    real_traits = space->traits;
+    traits = *real_traits;
+    traits.miss = miss_and_give_back;
+    space->traits = &traits;
+    goes_slowly = _i == 1;
+    atomic_store_explicit(&going, false, memory_order_relaxed);
+    wt_ok(warm_free(wt_device(runtime, second, HELD)));
+    ck_assert(atomic_load_explicit(&going, memory_order_relaxed));
+    if (goes_slowly) {
+        pthread_join(giver, NULL);
+    }
+    ck_assert_uint_eq(given, HELD);
+    space->traits = real_traits;
+    runtime->driver->ops = real;
+    wt_ok(warm_stream_destroy(runtime, first));
+    wt_ok(warm_stream_destroy(runtime, second));
+    wt_runtime_end(runtime);
+}
+END_TEST
+
 /* ---- the legacy stream ----------------------------------------------------
  */
 
@@ -373,6 +456,8 @@ int main(void)
                    test_C1_C2_a_stream_that_ends_while_it_waits_gets_nothing);
     tcase_add_test(tcase, test_C8_a_stream_ends_while_a_thread_waits_for_it);
     tcase_add_test(tcase, test_C1_C8_a_lane_that_has_ended_is_another_streams);
+    tcase_add_loop_test(tcase, test_C2_what_goes_back_meanwhile_is_asked_for, 0,
+                        2);
     tcase_add_loop_test(
         tcase, test_C8_the_legacy_stream_is_that_of_the_threads_device, 0, 2);
     suite_add_tcase(suite, tcase);
