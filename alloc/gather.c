@@ -81,6 +81,28 @@ bool wm_gather_free_other(wm_space *space, wm_block *block, wm_use *uses)
     return slot != NULL;
 }
 
+bool wm_gather_free_visited(wm_window *window, wm_block *block,
+                            const void *base)
+{
+    wm_background *background = NULL;
+    wm_gather_slot *slot = NULL;
+    bool done = false, full = false;
+    wm_magazines *set;
+
+    wm_section_lock(&window->section);
+    set = wm_magazines_of(window);
+    if (set != NULL && wm_section_is_visited(&window->section) &&
+        wm_block_starts_at(block, base)) {
+        background = set->gather.polled_by;
+        done = wm_gather_take(set, block, &slot, &full);
+    }
+    wm_section_unlock(&window->section);
+    if (done) {
+        wm_gather_taken(window, slot, full, background);
+    }
+    return done;
+}
+
 /* ---- telling the arena -------------------------------------------------- */
 
 static void tell_locked(wm_magazines *set, wm_gathered *batch)

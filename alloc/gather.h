@@ -97,6 +97,11 @@ _Static_assert(WM_GATHER_SLOTS == 8, "the highest three bits");
 /* A hit brought the last block of a batch; mine: that the thread was handed. */
 void wm_gather_full(struct wm_window *window, wm_gather_slot *slot, bool mine);
 
+/* wm_gather_free() of a block that starts at base where somebody is about to
+ * visit the window, or does: with the section's lock. */
+bool wm_gather_free_visited(struct wm_window *window, wm_block *block,
+                            const void *base);
+
 /* Gathers a FREEING block that one adopted stream uses, and that another thread
  * may have been handed. False: the slow path. */
 bool wm_gather_free_other(struct wm_space *space, wm_block *block,

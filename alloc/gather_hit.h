@@ -115,46 +115,64 @@ wm_gather_has_slot(wm_magazines *set, const wm_block *block,
     return wm_likely(wm_gather_timeline(*slot) == own);
 }
 
-/* Frees a block that is LIVE and of the window, by its state, and that only one
- * stream uses, its own. False: the slow path. */
+/* What frees in a slot come to; with the section, or within. The block is LIVE
+ * and of the window, by its state, and only one stream uses it, its own.
+ * Another thread may free it as well, by mistake: one of them gets it. */
+static inline __attribute__((always_inline)) bool
+wm_gather_take(wm_magazines *set, wm_block *block, wm_gather_slot **slot,
+               bool *full)
+{
+    wm_state live = set->live;
+    wm_state state = live;
+
+    /* Relaxed: who takes it from the timeline has its lock. */
+    if (wm_unlikely(wm_timelines_capture(set->gather.timelines)) ||
+        wm_unlikely(!atomic_compare_exchange_strong_explicit(
+            &block->state, &state, WM_BLOCK_GATHERED, memory_order_relaxed,
+            memory_order_relaxed))) {
+        return false;
+    }
+    if (wm_unlikely(!wm_gather_has_slot(set, block, slot))) {
+        /* Release: look-ups see what made it LIVE. */
+        atomic_store_explicit(&block->state, live, memory_order_release);
+        return false;
+    }
+    *full = wm_gather_append(set, *slot, block);
+    return true;
+}
+
+/* After it, without the section. */
+static inline __attribute__((always_inline)) void
+wm_gather_taken(wm_window *window, wm_gather_slot *slot, bool full,
+                wm_background *background)
+{
+    if (wm_unlikely(full)) {
+        wm_gather_full(window, slot, true);
+    }
+    /* After the count: see wm_gather_blocks(). For the compiler. */
+    atomic_signal_fence(memory_order_seq_cst);
+    wm_background_note_pending(background);
+}
+
+/* Frees such a block. False: the slow path. */
 static inline __attribute__((always_inline)) bool
 wm_gather_free(wm_window *window, wm_block *block)
 {
-    wm_state state, live;
     wm_background *background;
     wm_gather_slot *slot = NULL;
     wm_magazines *set;
-    bool done = false, full = false;
+    bool done, full = false;
 
     if (wm_unlikely(!wm_section_enter(&window->section))) {
         return false;
     }
     /* There is a set: the state named it, and the section is open. */
     set = atomic_load_explicit(&window->magazines, memory_order_relaxed);
-    state = live = set->live;
     background = set->gather.polled_by;
-    /* Another thread may free it as well, by mistake: one of them gets it.
-     * Relaxed: who takes it from the timeline has its lock. */
-    if (wm_likely(!wm_timelines_capture(set->gather.timelines)) &&
-        wm_likely(atomic_compare_exchange_strong_explicit(
-            &block->state, &state, WM_BLOCK_GATHERED, memory_order_relaxed,
-            memory_order_relaxed))) {
-        done = wm_gather_has_slot(set, block, &slot);
-        if (wm_likely(done)) {
-            full = wm_gather_append(set, slot, block);
-        } else {
-            /* Release: look-ups see what made it LIVE. */
-            atomic_store_explicit(&block->state, live, memory_order_release);
-        }
-    }
+    done = wm_gather_take(set, block, &slot, &full);
     wm_section_leave(&window->section);
-    if (wm_unlikely(full)) {
-        wm_gather_full(window, slot, true);
-    }
-    /* After the count: see wm_gather_blocks(). For the compiler. */
-    atomic_signal_fence(memory_order_seq_cst);
     if (wm_likely(done)) {
-        wm_background_note_pending(background);
+        wm_gather_taken(window, slot, full, background);
     }
     return done;
 }

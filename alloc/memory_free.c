@@ -141,6 +141,17 @@ static warm_status free_other(wm_window *window, wm_block *block, void *pointer)
                : free_slow(pointer);
 }
 
+/* Ours, and no hit. On the slow path a used block would leave the thread, which
+ * may go on so for as long as who visits it has lost the processor. */
+static warm_status free_closed(wm_window *window, wm_block *block,
+                               void *pointer)
+{
+    return wm_block_own(block) != NULL &&
+                   wm_gather_free_visited(window, block, pointer)
+               ? WARM_OK
+               : free_slow(pointer);
+}
+
 /* The same of a block that the page map tells. */
 static warm_status free_found(wm_window *window, void *pointer)
 {
@@ -150,8 +161,11 @@ static warm_status free_found(wm_window *window, void *pointer)
     if (block != NULL && !is_ours(window, block)) {
         return free_other(window, block, pointer);
     }
-    if (block == NULL || !wm_section_enter(&window->section)) {
+    if (block == NULL) {
         return free_slow(pointer);
+    }
+    if (!wm_section_enter(&window->section)) {
+        return free_closed(window, block, pointer);
     }
     result = free_ours(window, block, pointer);
     wm_section_leave(&window->section);

@@ -115,6 +115,15 @@ static inline bool wm_section_is_closed(wm_section *section, unsigned reasons)
             reasons) != 0;
 }
 
+/* Whether it is closed, and for a visit alone; asked by the owner, who may wait
+ * for the lock then and go on as in a hit. */
+static inline bool wm_section_is_visited(wm_section *section)
+{
+    /* Relaxed: a reason that comes now finds what the owner did by the lock. */
+    return atomic_load_explicit(&section->closed, memory_order_relaxed) ==
+           WM_CLOSED_VISIT;
+}
+
 /* WM_CLOSED_SLOW where barriers are not to be had, else 0: what sections are
  * closed for from birth. */
 unsigned wm_section_birth(void);

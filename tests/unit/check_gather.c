@@ -191,6 +191,48 @@ START_TEST(test_a_gathered_block_is_freed_once)
 }
 END_TEST
 
+/* Somebody is about to visit the window, and may be so for long: what its
+ * thread frees meanwhile gathers as ever; not where hits are not wanted at all.
+ */
+START_TEST(test_frees_before_a_visit_gather_too)
+{
+    wm_section *section;
+    char *block[12];
+
+    for (int i = 0; i < 12; i++) {
+        block[i] = take();
+        wt_ok(warm_record_stream(block[i], stream));
+    }
+    section = &wm_window_mine()->section; /* the thread has one now */
+    wt_stop(runtime, stream);
+    wt_ok(warm_free(block[0]));
+    wm_section_close(section, WM_CLOSED_VISIT);
+    wt_fails(WARM_INVALID_POINTER, warm_free(block[1] + 1));
+    wt_ok(warm_free(block[1]));
+    wt_fails(WARM_INVALID_POINTER, warm_free(block[1]));
+    ck_assert_uint_eq(gathered(stream), 2);
+    ck_assert_uint_eq(timeline_of(stream)->open.count, 0);
+    wm_section_close(section, WM_CLOSED_SLOW);
+    wt_ok(warm_free(block[2]));
+    ck_assert_uint_eq(gathered(stream), 2);
+    ck_assert_uint_eq(timeline_of(stream)->open.count, 1);
+    wm_section_open(section, WM_CLOSED_SLOW);
+    for (int i = 3; i < 11; i++) { /* fills a batch */
+        wt_ok(warm_free(block[i]));
+    }
+    ck_assert_uint_eq(gathered(stream), 2);
+    ck_assert_uint_eq(timeline_of(stream)->open.count, 9);
+    wm_section_open(section, WM_CLOSED_VISIT);
+    wt_ok(warm_free(block[11]));
+    ck_assert_uint_eq(gathered(stream), 3);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 12);
+    wt_go(runtime, stream);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    check_references(stream, 0);
+}
+END_TEST
+
 /* A block that another thread frees as well, by mistake, may name a timeline
  * that is gone by then: who does not get the block does not look at it. */
 START_TEST(test_C10_a_free_that_comes_second_reads_no_timeline)
@@ -887,6 +929,7 @@ int main(void)
     tcase_add_test(tcase, test_a_slot_that_another_stream_wants_is_emptied);
     tcase_add_test(tcase, test_a_slot_never_gives_its_last_reference);
     tcase_add_test(tcase, test_a_gathered_block_is_freed_once);
+    tcase_add_test(tcase, test_frees_before_a_visit_gather_too);
     tcase_add_test(tcase, test_C10_a_free_that_comes_second_reads_no_timeline);
     tcase_add_test(tcase, test_a_thread_that_moves_leaves_its_slots);
     tcase_add_test(tcase, test_figures_are_right_while_slots_are_open);
