@@ -985,6 +985,38 @@ START_TEST(test_B12_C2_callbacks_are_told_apart_by_their_context)
 }
 END_TEST
 
+/* What it frees is kept ready for its thread, and goes back for the request. */
+struct many {
+    void *block[24];
+    int calls;
+};
+
+static int free_many(void *context, size_t bytes)
+{
+    struct many *many = context;
+
+    (void)bytes;
+    for (int i = 0; i < 24; i++) {
+        wt_ok(warm_free(many->block[i]));
+        many->block[i] = NULL;
+    }
+    return many->calls++ == 0;
+}
+
+START_TEST(test_B12_C2_small_blocks_freed_by_a_callback_make_room)
+{
+    struct many many = {.calls = 0};
+
+    for (int i = 0; i < 24; i++) {
+        many.block[i] = take(1 << 20);
+    }
+    wt_ok(warm_memory_callback_add(runtime, free_many, &many));
+    wt_ok(warm_free(take(20 << 20)));
+    ck_assert_int_eq(many.calls, 1);
+    ck_assert_uint_eq(stats_now().failures, 0);
+}
+END_TEST
+
 START_TEST(test_B12_C2_callbacks_have_a_bound)
 {
     enum { MOST = 16 };
@@ -1073,6 +1105,26 @@ START_TEST(test_B12_G2_callback_may_allocate_from_another_runtime)
     ck_assert_int_eq(outer.calls, 1);
     ck_assert_int_eq(inner.calls, 1);
     wt_runtime_end(outer.block);
+}
+END_TEST
+
+/* A thread counts hits by itself, and is asked before figures are reset. */
+START_TEST(test_B14_C6_totals_forget_what_threads_counted)
+{
+    void *block = take(SIZE);
+    warm_space_stats s;
+
+    for (int i = 0; i < 10; i++) {
+        wt_ok(warm_free(block));
+        block = take(SIZE);
+    }
+    wt_ok(space->reset_totals(runtime));
+    s = stats_now();
+    ck_assert_uint_eq(s.requests.allocated, 1);
+    ck_assert_uint_eq(s.requests.freed, 0);
+    ck_assert_uint_eq(s.requested_bytes.allocated, SIZE);
+    ck_assert_uint_eq(s.cache_hits, 0);
+    wt_ok(warm_free(block));
 }
 END_TEST
 
@@ -1221,7 +1273,10 @@ static void add_limited(TCase *tcase)
                    test_B12_C2_used_block_freed_by_a_callback_is_collected);
     tcase_add_test(tcase,
                    test_B12_C2_callbacks_are_told_apart_by_their_context);
+    tcase_add_test(tcase,
+                   test_B12_C2_small_blocks_freed_by_a_callback_make_room);
     tcase_add_test(tcase, test_B12_C2_callbacks_have_a_bound);
+    tcase_add_test(tcase, test_B14_C6_totals_forget_what_threads_counted);
     tcase_add_test(tcase, test_B14_C6_totals_begin_at_what_is_current);
     tcase_add_test(tcase,
                    test_B12_C2_failure_inside_a_callback_is_not_the_cause);
