@@ -103,12 +103,13 @@ static size_t round_up(size_t bytes, size_t unit)
 }
 
 /* Of all that the device has, and an eighth more: there may be holes that are
- * too small. Only addresses. */
+ * too small. Only addresses; where so many cannot be had half as many will do,
+ * and so on, down to what is needed: there may be several ranges. */
 static warm_status reserve(wm_space *space, size_t needed, void **base,
                            size_t *bytes)
 {
     int device = of_space(space)->device;
-    size_t free = 0, total = 0, all;
+    size_t free = 0, total = 0, unit = space->arenas->unit, most, all;
     warm_status status =
         wm_driver_device_memory(space->driver, device, &free, &total);
 
@@ -119,10 +120,15 @@ static warm_status reserve(wm_space *space, size_t needed, void **base,
         return wm_fail(WARM_OUT_OF_MEMORY, "the device has %s in all",
                        wm_bytes(total).text);
     }
-    all = round_up(total + total / 8 > needed ? total + total / 8 : needed,
-                   space->arenas->unit);
-    status = wm_driver_range_reserve(space->driver, device, all, base);
-    *bytes = all;
+    most = total + total / 8;
+    do {
+        all = round_up(most > needed ? most : needed, unit);
+        status = wm_driver_range_reserve(space->driver, device, all, base);
+        most /= 2;
+    } while (status == WARM_OUT_OF_MEMORY && all > round_up(needed, unit));
+    if (status == WARM_OK) {
+        *bytes = all;
+    }
     return status;
 }
 

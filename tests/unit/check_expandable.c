@@ -1405,6 +1405,26 @@ START_TEST(test_C8_E3_blocks_of_a_pool_that_has_gone_wait_for_no_stream)
 }
 END_TEST
 
+/* Fewer of them will do: there may be several ranges. */
+START_TEST(test_C8_fewer_addresses_will_do)
+{
+    warm_device_info device = {.size = sizeof device};
+    void *small;
+    size_t all;
+
+    wt_ok(warm_device_get_info(runtime, 0, &device));
+    wt_ok(warm_testing_fail(runtime, "range_reserve", 1, 0));
+    small = take(first, 3000);
+    wt_ok(warm_testing_fail(runtime, "range_reserve", 0, 0));
+    ck_assert_uint_eq(calls_of("range_reserve"), 2);
+    all = device.total_bytes + device.total_bytes / 8;
+    ck_assert_uint_ge(wm_space_find(small)->segment->bytes, all / 2);
+    ck_assert_uint_lt(wm_space_find(small)->segment->bytes, all / 2 + 4 * MIB);
+    check();
+    wt_ok(warm_free(small));
+}
+END_TEST
+
 START_TEST(test_C2_C8_no_addresses_are_had_for_what_no_device_has)
 {
     void *pointer = &pointer;
@@ -1574,6 +1594,7 @@ int main(void)
                    test_C8_what_the_driver_does_not_take_stays_in_the_cache);
     tcase_add_test(tcase,
                    test_C8_addresses_that_cannot_be_had_are_out_of_memory);
+    tcase_add_test(tcase, test_C8_fewer_addresses_will_do);
     tcase_add_test(tcase, test_C3_C8_others_go_on_while_one_grows);
     tcase_add_test(tcase, test_C8_C9_it_cannot_be_shared_and_says_why);
     tcase_add_test(tcase, test_C8_E3_private_pools_have_ordinary_segments);
