@@ -145,9 +145,6 @@ bool wm_private_keep(wm_block *block, wm_use *uses)
 {
     wm_private_arena *own = block->segment->arena->pool;
 
-    if (own->user) {
-        return false;
-    }
     /* Relaxed: the caller owns the block. */
     return (uses != NULL ||
             atomic_load_explicit(&block->captured, memory_order_relaxed)) &&
