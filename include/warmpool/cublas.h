@@ -38,9 +38,10 @@ static inline warm_status warm_cublas_handle(warm_runtime *runtime, int device,
 {
     void *reserved = NULL;
     warm_status status =
-        warm_reserve_on(runtime, WARM_KIND_CUBLAS, device, stream, &reserved);
+        warm_reserve_on(runtime, WARM_KIND_CUBLAS, device, stream,
+                        handle != NULL ? &reserved : NULL);
 
-    if (status == WARM_OK) {
+    if (status == WARM_OK && handle != NULL) {
         *handle = (cublasHandle_t)reserved;
     }
     return status;

@@ -33,10 +33,10 @@ static inline warm_status warm_cublaslt_handle(warm_runtime *runtime,
                                                cublasLtHandle_t *handle)
 {
     void *reserved = NULL;
-    warm_status status =
-        warm_reserve(runtime, WARM_KIND_CUBLASLT, device, &reserved);
+    warm_status status = warm_reserve(runtime, WARM_KIND_CUBLASLT, device,
+                                      handle != NULL ? &reserved : NULL);
 
-    if (status == WARM_OK) {
+    if (status == WARM_OK && handle != NULL) {
         *handle = (cublasLtHandle_t)reserved;
     }
     return status;

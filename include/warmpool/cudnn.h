@@ -37,9 +37,10 @@ static inline warm_status warm_cudnn_handle(warm_runtime *runtime, int device,
 {
     void *reserved = NULL;
     warm_status status =
-        warm_reserve_on(runtime, WARM_KIND_CUDNN, device, stream, &reserved);
+        warm_reserve_on(runtime, WARM_KIND_CUDNN, device, stream,
+                        handle != NULL ? &reserved : NULL);
 
-    if (status == WARM_OK) {
+    if (status == WARM_OK && handle != NULL) {
         *handle = (cudnnHandle_t)reserved;
     }
     return status;

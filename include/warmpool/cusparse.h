@@ -37,9 +37,10 @@ static inline warm_status warm_cusparse_handle(warm_runtime *runtime,
 {
     void *reserved = NULL;
     warm_status status =
-        warm_reserve_on(runtime, WARM_KIND_CUSPARSE, device, stream, &reserved);
+        warm_reserve_on(runtime, WARM_KIND_CUSPARSE, device, stream,
+                        handle != NULL ? &reserved : NULL);
 
-    if (status == WARM_OK) {
+    if (status == WARM_OK && handle != NULL) {
         *handle = (cusparseHandle_t)reserved;
     }
     return status;

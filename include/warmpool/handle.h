@@ -56,7 +56,8 @@ typedef int warm_kind;
  * becomes of a handle whose reset failed. */
 typedef struct warm_kind_ops {
     size_t size;      /* sizeof(warm_kind_ops) */
-    const char *name; /* copied; names the kind in errors and statistics */
+    const char *name; /* copied; names the kind in errors and statistics; of 1
+                         to 63 bytes */
     void *context;    /* passed to every callback; outlives the runtime */
     /* Makes a handle that is not null. Required. */
     int (*create)(void *context, int device, void **handle);

@@ -27,9 +27,10 @@ static inline warm_status warm_onednn_engine(warm_runtime *runtime,
                                              dnnl_engine_t *engine)
 {
     void *reserved = NULL;
-    warm_status status = warm_reserve(runtime, WARM_KIND_ONEDNN, 0, &reserved);
+    warm_status status = warm_reserve(runtime, WARM_KIND_ONEDNN, 0,
+                                      engine != NULL ? &reserved : NULL);
 
-    if (status == WARM_OK) {
+    if (status == WARM_OK && engine != NULL) {
         *engine = (dnnl_engine_t)reserved;
     }
     return status;

@@ -84,6 +84,18 @@ START_TEST(test_A1_A9_every_library_gives_the_same_handle_again)
 }
 END_TEST
 
+START_TEST(test_A9_G6_a_helper_without_an_output_is_refused)
+{
+    wt_fails(WARM_INVALID_ARGUMENT, warm_cublas_handle(runtime, 0, NULL, NULL));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_cublaslt_handle(runtime, 0, NULL));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_cudnn_handle(runtime, 0, NULL, NULL));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_cusparse_handle(runtime, 0, NULL, NULL));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_cusolver_handle(runtime, 0, NULL, NULL));
+}
+END_TEST
+
 struct setting {
     cublasHandle_t handle;
     cublasMath_t found;
@@ -347,6 +359,7 @@ int main(void)
     tcase = tcase_create("program");
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, test_A1_A9_every_library_gives_the_same_handle_again);
+    tcase_add_test(tcase, test_A9_G6_a_helper_without_an_output_is_refused);
     tcase_add_test(
         tcase, test_A4_A15_next_thread_gets_the_handle_without_its_settings);
     tcase_add_loop_test(tcase, test_A10_B16_product_of_pinned_matrices_is_right,
