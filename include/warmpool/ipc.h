@@ -66,7 +66,8 @@ WARM_API warm_status warm_ipc_export(const void *pointer,
  * Status: INVALID_ARGUMENT (size, a damaged handle, or one that this very
  * process exported: it has the pointer; CUDA would refuse), UNAVAILABLE (no
  * such device in this runtime; no such memory: the other process has ended, has
- * freed it, or may not be looked into), OUT_OF_MEMORY, DRIVER_ERROR. Nothing
+ * freed it, or may not be looked into), OUT_OF_MEMORY, DRIVER_ERROR,
+ * UNSUPPORTED (mapped above 48 bits of address, or at no page's start). Nothing
  * has changed then. The first of a segment calls the driver, those that come
  * meanwhile wait for it. */
 WARM_API warm_status warm_ipc_open(warm_runtime *runtime,
