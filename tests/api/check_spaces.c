@@ -521,6 +521,25 @@ END_TEST
 
 /* Used before the capture, freed in it: the graph may use the block as well,
  * since the stream was recorded and captures. */
+/* The graph may run at any time, whenever the block is freed. */
+START_TEST(test_B7_C4_block_that_a_capture_used_is_kept_when_freed_later)
+{
+    void *used = take(SIZE), *next;
+    warm_graph graph;
+
+    wt_ok(warm_capture_begin(runtime, stream));
+    wt_ok(warm_record_stream(used, stream));
+    wt_ok(warm_capture_end(runtime, stream, &graph));
+    wt_settle(runtime, stream);
+    wt_ok(warm_free(used));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(stats_now().captured, 1);
+    ck_assert_ptr_ne(next = take(SIZE), used);
+    wt_ok(warm_free(next));
+    wt_ok(warm_graph_destroy(runtime, graph));
+}
+END_TEST
+
 START_TEST(test_B7_C4_block_freed_while_its_stream_captures_is_kept)
 {
     void *used = take(SIZE);
@@ -1225,6 +1244,15 @@ static void add_blocks(TCase *tcase)
     tcase_add_test(tcase, test_B8_C3_sizes_are_rounded_a_little_and_aligned);
 }
 
+static void add_captures(TCase *tcase)
+{
+    tcase_add_test(tcase, test_B7_C4_allocator_leaves_a_capture_alone);
+    tcase_add_test(tcase,
+                   test_B7_C4_block_freed_while_its_stream_captures_is_kept);
+    tcase_add_test(
+        tcase, test_B7_C4_block_that_a_capture_used_is_kept_when_freed_later);
+}
+
 static void add_streams(TCase *tcase)
 {
     tcase_add_test(tcase,
@@ -1243,9 +1271,7 @@ static void add_streams(TCase *tcase)
         tcase, test_B6_C4_per_thread_stream_of_another_thread_is_waited_for, 0,
         wt_on_gpu() ? 1 : 2);
     tcase_add_loop_test(tcase, test_B6_C4_default_streams_are_streams, 0, 3);
-    tcase_add_test(tcase, test_B7_C4_allocator_leaves_a_capture_alone);
-    tcase_add_test(tcase,
-                   test_B7_C4_block_freed_while_its_stream_captures_is_kept);
+    add_captures(tcase);
 }
 
 /* Where it matters whether somebody has adopted them. */
@@ -1255,8 +1281,7 @@ static void add_foreign(TCase *tcase)
     tcase_add_test(tcase, test_B4_C4_every_recorded_stream_must_pass);
     tcase_add_test(tcase, test_B4_C4_work_queued_after_the_record_counts);
     tcase_add_test(tcase, test_B5_C4_stuck_stream_delays_only_its_blocks);
-    tcase_add_test(tcase,
-                   test_B7_C4_block_freed_while_its_stream_captures_is_kept);
+    add_captures(tcase);
 }
 
 static void add_limited(TCase *tcase)

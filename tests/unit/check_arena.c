@@ -182,6 +182,11 @@ START_TEST(test_B3_C10_stale_look_up_finds_no_other_block)
     wm_page_map_set(gone, block, WM_ENTRY_RUN);
     ck_assert_ptr_null(wm_space_find(gone));
     wm_page_map_set(gone, run, WM_ENTRY_RUN);
+    /* The same in the middle: the run that began before it has gone. */
+    wm_page_map_set(block->base, block, WM_ENTRY_SLAB);
+    ck_assert_ptr_null(wm_block_at(block->base + 2 * (size_t)WM_PAGE));
+    wm_page_map_set(block->base, block, WM_ENTRY_RUN);
+    ck_assert_ptr_eq(wm_block_at(block->base + 2 * (size_t)WM_PAGE), block);
     give(block);
 }
 END_TEST
