@@ -502,6 +502,41 @@ START_TEST(test_B7_blocked_stream_is_recorded_on_later)
 }
 END_TEST
 
+static warm_status mark_blocked(wm_driver *d, warm_event event, warm_stream s,
+                                wm_capture *capture)
+{
+    (void)d;
+    (void)event;
+    (void)s;
+    *capture = WM_CAPTURE_BLOCKED;
+    return WARM_OK;
+}
+
+/* The capture begins between the look at the stream and the event: what was
+ * marked when the block was recorded is too early. */
+START_TEST(test_B4_B7_stream_that_is_blocked_meanwhile_is_recorded_on_later)
+{
+    void *block = take();
+
+    replace_ops();
+    wt_ok(warm_record_stream(block, NULL));
+    wt_ok(warm_stream_synchronize(runtime, NULL));
+    slow.ops.event_mark = mark_blocked;
+    wt_ok(warm_free(block));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 1);
+    slow.ops.event_mark = slow.real->event_mark;
+    wt_ok(warm_testing_hold(runtime, NULL));
+    wt_ok(warm_poll(runtime));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 1);
+    wt_ok(warm_testing_resume(runtime, NULL));
+    wt_ok(warm_stream_synchronize(runtime, NULL));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+}
+END_TEST
+
 static void *poll_twice(void *status)
 {
     warm_status *of = status;
@@ -948,6 +983,9 @@ int main(void)
     tcase_add_test(tcase, test_B6_B7_stream_retired_while_it_captures);
     tcase_add_test(tcase, test_G2_runtime_ends_with_live_and_pending_blocks);
     tcase_add_test(tcase, test_B7_unrecorded_use_is_recorded_on_its_own_stream);
+    tcase_add_test(
+        tcase,
+        test_B4_B7_stream_that_is_blocked_meanwhile_is_recorded_on_later);
     tcase_add_loop_test(tcase, test_B7_blocked_stream_is_recorded_on_later, 0,
                         2);
     tcase_add_test(tcase, test_B6_B7_final_event_stands_for_an_unrecorded_use);
