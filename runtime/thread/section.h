@@ -25,6 +25,7 @@
 #include "runtime/base/lock.h"
 #include "runtime/base/status.h"
 
+#include <sched.h>
 #include <stdatomic.h>
 
 #if defined(__SANITIZE_THREAD__)
@@ -134,9 +135,14 @@ unsigned wm_section_birth(void);
  * known to be in no hit. */
 bool wm_section_barrier(void);
 
-/* Locks a section of the calling thread. */
+/* Locks a section of the calling thread. Who is about to visit it has closed
+ * those of many threads, and may have lost the processor: to one of them, which
+ * makes way for it. */
 static inline void wm_section_lock(wm_section *section)
 {
+    if (wm_unlikely(wm_section_is_closed(section, WM_CLOSED_VISIT))) {
+        sched_yield();
+    }
     wm_lock_acquire(&section->lock);
 }
 

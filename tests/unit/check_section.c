@@ -5,6 +5,8 @@
 #include "runtime/thread/window.h"
 
 #include <stdatomic.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* ---- one section ------------------------------------------------------ */
 
@@ -105,6 +107,33 @@ START_TEST(test_a_closed_section_lets_no_hit_in)
     }
     ck_assert(wm_section_enter(section));
     wm_section_leave(section);
+    wm_section_fini(section);
+}
+END_TEST
+
+static _Thread_local unsigned yields;
+
+/* In place of the C library's. */
+int sched_yield(void)
+{
+    yields++;
+    return (int)syscall(SYS_sched_yield);
+}
+
+/* Whose hits a visitor keeps out gives it the processor; nobody else waits. */
+START_TEST(test_an_owner_makes_way_for_a_visitor)
+{
+    wm_section *section = &shared.section;
+
+    wm_section_init(section, 0);
+    yields = 0;
+    for (unsigned reasons = 0; reasons < 4; reasons++) {
+        wm_section_close(section, reasons);
+        wm_section_lock(section);
+        wm_section_open(section, reasons);
+        wm_section_unlock(section);
+        ck_assert_uint_eq(yields, (reasons + 1) / 2);
+    }
     wm_section_fini(section);
 }
 END_TEST
@@ -381,6 +410,7 @@ int main(void)
 
     tcase_add_test(section, test_owner_and_visitors_never_meet);
     tcase_add_test(section, test_a_closed_section_lets_no_hit_in);
+    tcase_add_test(section, test_an_owner_makes_way_for_a_visitor);
     tcase_add_test(section,
                    test_without_barriers_sections_are_closed_from_birth);
     suite_add_tcase(suite, section);
