@@ -165,9 +165,12 @@ void wm_arena_keep_begin(wm_arena *arena);
 /* Keeps no more: blocks kept come back as FREEING ones, still out, chained by
  * next_done. */
 wm_block *wm_arena_keep_end(wm_arena *arena);
-/* What becomes of these: IDLE, PENDING or LOST. had_uses: when it came back. */
+/* What becomes of these: IDLE, PENDING, LOST or CAPTURED. had_uses: when it
+ * came back, and has none any more. */
 void wm_arena_put_kept(wm_arena *arena, wm_block *block,
                        enum wm_block_state state, bool had_uses);
+/* CAPTURED ones that were put there, chained, come back again as at the end. */
+wm_block *wm_arena_take_kept(wm_arena *arena, wm_block *kept);
 
 /* What became of PENDING blocks: bytes of one that is kept for ever, or 0. */
 typedef struct wm_ended {

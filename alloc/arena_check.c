@@ -52,7 +52,7 @@ static bool check_slab(struct tally *tally, const wm_block *run)
     wm_slab *slab = last != NULL ? last->slab : NULL;
     unsigned idle = 0;
 
-    if (slab == NULL || slab->run != run || slab->base != run->base ||
+    if (slab == NULL || slab->run != run || wm_slab_base(slab) != run->base ||
         slab->slots * slab->slot_bytes != run->bytes) {
         return false;
     }
@@ -61,7 +61,7 @@ static bool check_slab(struct tally *tally, const wm_block *run)
         bool is_idle = wm_block_state(slot) == WM_BLOCK_IDLE;
 
         if (is_idle != (((slab->idle_mask >> i) & 1) != 0) ||
-            slot->base != slab->base + i * slab->slot_bytes ||
+            slot->base != wm_slab_base(slab) + i * slab->slot_bytes ||
             wm_block_from(slot->base) != slot ||
             wm_block_at(slot->base + slot->bytes - 1) != slot ||
             !tally_block(tally, slot)) {

@@ -81,6 +81,17 @@ static bool is_full_locked(const wm_timelines *set, const wm_timeline *t)
            t->open.bytes >= bytes_max_locked(set, t);
 }
 
+/* The uses of a batch that had an event; last stays where it was. */
+static void append(wm_timelines *set, const wm_timeline *t, wm_batch *batch,
+                   wm_use *first)
+{
+    if (first->event != NULL) {
+        wm_event_pool_put(set->events, t->device, first->event);
+        first->event = NULL;
+    }
+    batch->last->next_in_batch = first;
+}
+
 /* Who polls has been away for that many batches, and may have lost the
  * processor: until it is back nobody asks for them, and each would have an
  * event to itself. They become part of the batch that is about to be closed,
@@ -95,20 +106,14 @@ static void fuse_locked(wm_timelines *set, wm_timeline *t, wm_batch *batch)
     t->queued -= t->behind;
     t->behind = 0;
     t->head = t->tail = NULL;
-    while (first != NULL) {
-        wm_use *next = first->next_in_queue;
-
-        if (first->event != NULL) {
-            wm_event_pool_put(set->events, t->device, first->event);
-            first->event = NULL;
-        }
-        batch->last->next_in_batch = first;
+    /* The first comes last: it is what became one before, and long. */
+    for (wm_use *b = first->next_in_queue; b != NULL; b = b->next_in_queue) {
+        append(set, t, batch, b);
         while (batch->last->next_in_batch != NULL) {
             batch->last = batch->last->next_in_batch;
-            batch->count++;
         }
-        first = next;
     }
+    append(set, t, batch, first);
 }
 
 /* The open batch, if there is one and the stream may be named. It is closed by

@@ -165,8 +165,10 @@ typedef struct wm_entry {
 } wm_entry;
 
 struct wm_slab {
-    wm_block *run;     /* of state SLAB */
-    char *base;        /* of the run */
+    wm_block *run; /* of state SLAB */
+    /* Of the run. Relaxed: a second free may ask where a slot begins while the
+     * record becomes another slab's; see wm_slot_index(). */
+    _Atomic(char *) base;
     size_t slot_bytes; /* const: slabs are recycled within their class */
     uint32_t inverse;  /* const: of slot_bytes, see wm_slot_index() */
     unsigned slots, size_class; /* const */
@@ -176,6 +178,11 @@ struct wm_slab {
     wm_slab *next_made;         /* lock arena */
     wm_block slot[];
 };
+
+static inline char *wm_slab_base(const wm_slab *slab)
+{
+    return atomic_load_explicit(&slab->base, memory_order_relaxed);
+}
 
 struct wm_segment {
     char *base;

@@ -95,6 +95,26 @@ warm_status wm_copy_any(warm_runtime *runtime, void *destination,
                : status;
 }
 
+/* What is refused after this has queued nothing, but where the driver fails to
+ * wait. */
+static warm_status queue_and_await(warm_runtime *runtime, void *destination,
+                                   const void *source, size_t bytes,
+                                   warm_stream stream)
+{
+    bool mode = true;
+    warm_status status = wm_driver_capture_mode(runtime->driver, &mode);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    status = queue(runtime, destination, source, bytes, WM_COPY_ANY, stream);
+    if (status == WARM_OK) {
+        status = wm_driver_stream_synchronize(runtime->driver, stream);
+    }
+    wm_driver_unrelax(runtime->driver, &mode);
+    return status;
+}
+
 /* The copy itself is always queued: a stream without work of its own may have
  * to come after that of a default stream. */
 warm_status wm_copy_to_host(warm_runtime *runtime, void *destination,
@@ -117,11 +137,10 @@ warm_status wm_copy_to_host(warm_runtime *runtime, void *destination,
         passed != WARM_NOT_READY) {
         return passed;
     }
-    status = queue(runtime, destination, source, bytes, WM_COPY_ANY, stream);
-    if (status == WARM_OK && passed == WARM_OK && capture == WM_CAPTURE_NONE) {
-        status = wm_driver_stream_await(runtime->driver, stream);
-    }
-    return status;
+    return passed == WARM_OK && capture == WM_CAPTURE_NONE
+               ? queue_and_await(runtime, destination, source, bytes, stream)
+               : queue(runtime, destination, source, bytes, WM_COPY_ANY,
+                       stream);
 }
 
 warm_status warm_copy_async(warm_runtime *runtime, void *destination,

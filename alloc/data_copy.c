@@ -86,15 +86,39 @@ static warm_status record(const warm_allocator *allocator, const void *data,
     return wm_allocator_said(allocator, before, status, "recorded no stream");
 }
 
+/* Memory that an allocator does not know may be a block of ours all the same;
+ * what nobody knows is its owner's to look after. allocator: full, or null. */
+warm_status wm_data_use(const warm_allocator *allocator, const void *data,
+                        warm_stream stream, bool *known)
+{
+    warm_error before = {.size = sizeof before};
+    warm_status status;
+
+    warm_last_error(&before);
+    status = allocator != NULL && allocator->record != NULL
+                 ? record(allocator, data, stream)
+                 : WARM_NOT_FOUND;
+    if (status == WARM_NOT_FOUND) {
+        status = warm_record_stream(data, stream);
+    }
+    *known = status != WARM_NOT_FOUND;
+    if (!*known) {
+        wm_error_restore(&before);
+        status = WARM_OK;
+    }
+    return status;
+}
+
 /* Its target may be freed at once, so it is recorded before it is written. */
 static warm_status copy_queued(const warm_allocator *allocator,
                                void *destination, const void *source,
                                size_t bytes, warm_stream stream)
 {
     warm_status before, status = WARM_OK;
+    bool known;
 
     if (allocator->record != NULL && !wm_allocator_is_own(allocator)) {
-        status = record(allocator, destination, stream);
+        status = wm_data_use(allocator, destination, stream, &known);
     }
     if (status != WARM_OK) {
         return status;
@@ -140,29 +164,6 @@ warm_status wm_data_copy(const warm_allocator *given,
     return status;
 }
 
-/* ---- memory that others may use -------------------------------------------
- */
-
-/* Memory that nobody knows is its owner's to look after. allocator: full, or
- * null. */
-warm_status wm_data_use(const warm_allocator *allocator, const void *data,
-                        warm_stream stream, bool *known)
-{
-    warm_error before = {.size = sizeof before};
-    warm_status status;
-
-    warm_last_error(&before);
-    status = allocator != NULL && allocator->record != NULL
-                 ? record(allocator, data, stream)
-                 : warm_record_stream(data, stream);
-    *known = status != WARM_NOT_FOUND;
-    if (!*known) {
-        wm_error_restore(&before);
-        status = WARM_OK;
-    }
-    return status;
-}
-
 /* Whether old memory that nobody knows may still be used once it is freed: an
  * allocator that queues copies and records nothing sees to that by itself. */
 static bool must_wait(const warm_allocator *allocator)
@@ -170,9 +171,20 @@ static bool must_wait(const warm_allocator *allocator)
     return allocator->record != NULL || allocator->copy == NULL;
 }
 
-/* The old memory goes when what is queued on stream has passed, the copy as
- * well: it is recorded before there is one. What can be refused is asked before
- * anything is recorded; memory that is not known is not recorded either. */
+/* The old memory is freed once this has returned: stream is recorded on it,
+ * before there is a copy, or by that. */
+static warm_status use_old(const warm_allocator *allocator, const void *old,
+                           size_t bytes, warm_stream stream, bool *known)
+{
+    if (bytes > 0 && wm_allocator_is_own(allocator)) {
+        *known = wm_space_find(old) != NULL;
+        return WARM_OK;
+    }
+    return wm_data_use(allocator, old, stream, known);
+}
+
+/* What can be refused is asked before anything is recorded; memory that is not
+ * known is not recorded either. */
 warm_status wm_data_replace(const warm_allocator *given,
                             const warm_allocator *allocator, void *made,
                             const void *old, size_t bytes, warm_stream stream)
@@ -185,7 +197,7 @@ warm_status wm_data_replace(const warm_allocator *given,
     }
     status = can_copy(given, allocator, old, bytes, stream);
     if (status == WARM_OK) {
-        status = wm_data_use(allocator, old, stream, &known);
+        status = use_old(allocator, old, bytes, stream, &known);
     }
     wait = !known && must_wait(allocator);
     if (status == WARM_OK && wait) {

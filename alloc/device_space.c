@@ -110,6 +110,7 @@ static warm_status reserve(wm_space *space, size_t needed, void **base,
 {
     int device = of_space(space)->device;
     size_t free = 0, total = 0, unit = space->arenas->unit, most, all;
+    warm_error before = {.size = sizeof before};
     warm_status status =
         wm_driver_device_memory(space->driver, device, &free, &total);
 
@@ -120,6 +121,7 @@ static warm_status reserve(wm_space *space, size_t needed, void **base,
         return wm_fail(WARM_OUT_OF_MEMORY, "the device has %s in all",
                        wm_bytes(total).text);
     }
+    warm_last_error(&before);
     most = total + total / 8;
     do {
         all = round_up(most > needed ? most : needed, unit);
@@ -127,6 +129,7 @@ static warm_status reserve(wm_space *space, size_t needed, void **base,
         most /= 2;
     } while (status == WARM_OUT_OF_MEMORY && all > round_up(needed, unit));
     if (status == WARM_OK) {
+        wm_error_restore(&before);
         *bytes = all;
     }
     return status;

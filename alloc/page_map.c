@@ -80,9 +80,10 @@ void wm_page_map_fill_slab(wm_slab *slab)
 
         if (slab->slot_bytes >= WM_PAGE &&
             i * slab->slot_bytes < at + WM_PAGE) {
-            wm_page_map_set(slab->base + at, &slab->slot[i], WM_ENTRY_RUN);
+            wm_page_map_set(wm_slab_base(slab) + at, &slab->slot[i],
+                            WM_ENTRY_RUN);
         } else {
-            wm_page_map_set(slab->base + at, slab, WM_ENTRY_SLAB);
+            wm_page_map_set(wm_slab_base(slab) + at, slab, WM_ENTRY_SLAB);
         }
     }
 }

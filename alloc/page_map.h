@@ -83,7 +83,7 @@ static inline uint32_t wm_slot_inverse(size_t slot_bytes)
 static inline size_t wm_slot_index(const wm_slab *slab, const void *address)
 {
     size_t grain =
-        (size_t)((const char *)address - slab->base) >> WM_GRAIN_SHIFT;
+        (size_t)((const char *)address - wm_slab_base(slab)) >> WM_GRAIN_SHIFT;
 
     return (grain * slab->inverse) >> WM_INVERSE_SHIFT;
 }

@@ -190,17 +190,50 @@ static void put_back(wm_private_arena *own, wm_block *block)
     wm_arena_put_kept(&own->arena, block, state, had_uses);
 }
 
-static void let_go(wm_private_arena *own)
+/* Whose stream may capture something else by now, which would keep it. */
+static bool is_for_later(const wm_private_arena *own, const wm_block *block)
 {
-    wm_block *chain = own->user ? NULL : wm_arena_keep_end(&own->arena);
+    /* Relaxed: the block is this thread's. */
+    return atomic_load_explicit(&block->uses, memory_order_relaxed) != NULL &&
+           wm_private_captures(own->space);
+}
 
+static void put_later(wm_private_pools *pools, wm_private_arena *own,
+                      wm_block *block)
+{
+    atomic_store_explicit(&block->captured, false, memory_order_relaxed);
+    wm_arena_put_kept(&own->arena, block, WM_BLOCK_CAPTURED, false);
+    wm_lock_acquire(&pools->lock);
+    block->next_done = own->later;
+    own->later = block;
+    wm_lock_release(&pools->lock);
+}
+
+static void put_all_back(wm_private_pools *pools, wm_private_arena *own,
+                         wm_block *chain)
+{
     while (chain != NULL) {
         wm_block *next = chain->next_done;
 
         chain->next_done = NULL;
-        put_back(own, chain);
+        if (is_for_later(own, chain)) {
+            put_later(pools, own, chain);
+        } else {
+            put_back(own, chain);
+        }
         chain = next;
     }
+}
+
+static void put_back_later(wm_private_pools *pools, wm_private_arena *own)
+{
+    wm_block *later;
+
+    wm_lock_acquire(&pools->lock);
+    later = own->later;
+    own->later = NULL;
+    wm_lock_release(&pools->lock);
+    put_all_back(pools, own, wm_arena_take_kept(&own->arena, later));
 }
 
 void wm_private_end_arenas(wm_private_pools *pools, uint64_t number)
@@ -221,9 +254,19 @@ void wm_private_end_arenas(wm_private_pools *pools, uint64_t number)
         }
         wm_lock_release(&pools->lock);
         if (ended) {
-            let_go(a);
+            if (!a->user) {
+                put_all_back(pools, a, wm_arena_keep_end(&a->arena));
+            }
             atomic_fetch_sub_explicit(&a->routed, 1, memory_order_release);
         }
+    }
+}
+
+void wm_private_put_later(wm_private_pools *pools)
+{
+    for (wm_private_arena *a = wm_private_arenas(pools); a != NULL;
+         a = a->next) {
+        put_back_later(pools, a);
     }
 }
 
@@ -236,6 +279,7 @@ static void tend_one(wm_private_pools *pools, wm_private_arena *own)
 {
     wm_space_work work;
 
+    put_back_later(pools, own);
     if (wm_space_work_begin(own->space, &work) != WARM_OK) {
         return;
     }

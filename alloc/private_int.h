@@ -52,5 +52,7 @@ wm_private_arena *wm_private_arena_locked(wm_private_pools *pools,
 
 /* Lets go of the arenas of a pool that nobody finds any more. No lock held. */
 void wm_private_end_arenas(wm_private_pools *pools, uint64_t number);
+/* What waits for the end of captures does no more. */
+void wm_private_put_later(wm_private_pools *pools);
 
 #endif

@@ -316,6 +316,7 @@ void wm_private_close(warm_runtime *runtime)
 {
     wm_private_pools *pools = wm_private_pools_of(runtime);
 
+    atomic_store_explicit(&pools->closing, true, memory_order_relaxed);
     while (pools->list != NULL) {
         wm_private_pool *pool = pools->list;
 
@@ -323,7 +324,7 @@ void wm_private_close(warm_runtime *runtime)
         wm_private_end_arenas(pools, pool->number);
         wm_meta_free(pool);
     }
-    atomic_store_explicit(&pools->closing, true, memory_order_relaxed);
+    wm_private_put_later(pools);
 }
 
 void wm_private_fini(warm_runtime *runtime)

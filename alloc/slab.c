@@ -75,7 +75,7 @@ static void give_slab_record_locked(wm_arena *arena, wm_slab *slab)
 static void init_slab(wm_slab *slab, wm_block *run)
 {
     slab->run = run;
-    slab->base = run->base;
+    atomic_store_explicit(&slab->base, run->base, memory_order_relaxed);
     slab->idle = slab->slots;
     slab->idle_mask = UINT64_MAX >> (64 - slab->slots);
     for (unsigned i = 0; i < slab->slots; i++) {

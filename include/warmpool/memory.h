@@ -162,8 +162,8 @@ typedef enum warm_copy_direction {
  * Status: INVALID_ARGUMENT (null pointer, range passes the end of a block),
  * INVALID_STREAM, OUT_OF_MEMORY (no record of the use), CAPTURE_ERROR (a
  * default stream beside a capture of others), DRIVER_ERROR; nothing is queued
- * then. Does not wait, unless the driver does so for memory that is not
- * page-locked. */
+ * then, though stream may be recorded by the last three. Does not wait, unless
+ * the driver does so for memory that is not page-locked. */
 WARM_API warm_status warm_copy_async(warm_runtime *runtime, void *destination,
                                      const void *source, size_t bytes,
                                      warm_copy_direction direction,

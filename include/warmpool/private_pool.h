@@ -28,9 +28,10 @@
  * - none of its memory goes back to the driver;
  * - a block that is freed is reused within the pool: page-locked memory by
  *   anybody, that of a device in the order of the stream it was allocated on;
- * - but a block that was recorded on a stream (warm_record_stream()), captured
- *   or not, is not handed out again (row E4), and counted as captured. No event
- *   is recorded or queried for it, but what a default stream needs.
+ * - but a block that was recorded on a stream (warm_record_stream(); memory of
+ *   a device on another than its own), captured or not, is not handed out again
+ * (row E4), and counted as captured. No event is recorded or queried for it,
+ * but what a default stream needs.
  *
  * While one for graphs is recording no memory goes back to the driver, of
  * whatever pool or of none; and page-locked memory that is routed to one is

@@ -165,7 +165,9 @@ WARM_API warm_status warm_data_alloc(const warm_allocator *allocator,
  * where the host copies: CAPTURE_ERROR, and UNSUPPORTED, if it cannot wait for
  * the stream (it captures, or nobody knows whose it is), RUNTIME_GONE, FORKED,
  * EXITING, of a block at source or the runtime that the stream is of, and
- * DRIVER_ERROR. UNSUPPORTED also for memory of a device without a copy. */
+ * DRIVER_ERROR. UNSUPPORTED also for memory of a device without a copy. Where
+ * the driver fails to wait, which is what its own earlier errors do as well,
+ * the copy may be queued, and source must stay valid until that has passed. */
 WARM_API warm_status warm_data_clone(const warm_allocator *allocator,
                                      const void *source, size_t bytes,
                                      warm_stream stream, warm_data *data);
@@ -271,7 +273,8 @@ WARM_API warm_status warm_storage_exchange(warm_storage *storage,
  * stream captures, the copy is part of the graph, and what it uses is kept as
  * all that a graph does.
  * Status: INVALID_ARGUMENT (not resizable); those of warm_data_clone() and
- * warm_storage_record(), with nothing changed. */
+ * warm_storage_record(), with nothing changed; but where the driver, or a copy
+ * of the user's, fails the stream may be recorded on the memory. */
 WARM_API warm_status warm_storage_resize(warm_storage *storage, size_t bytes,
                                          warm_stream stream);
 

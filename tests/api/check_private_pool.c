@@ -457,12 +457,18 @@ END_TEST
 START_TEST(test_E3_G2_runtime_ends_before_its_pools)
 {
     warm_runtime *other = wt_runtime(NULL);
-    warm_private_pool pool = 0;
+    warm_private_pool pool = 0, gone = 0;
     warm_stream stream = NULL;
     void *block = NULL, *device = NULL;
 
     wt_ok(warm_stream_create(other, 0, &stream));
+    wt_ok(warm_private_pool_begin(other, &gone, 0, always, NULL));
+    block = wt_pinned(other, 5000);
+    wt_ok(warm_private_pool_end(other, gone));
+    wt_free_used(block, stream);
     wt_ok(warm_private_pool_begin(other, &pool, 0, always, NULL));
+    /* Its memory would go if nothing recorded. */
+    wt_ok(warm_private_pool_release(other, gone));
     wt_ok(warm_pinned_alloc(other, 5000, &block));
     wt_ok(warm_device_alloc(other, 0, stream, 5000, &device));
     wt_ok(warm_record_stream(block, stream));
@@ -823,6 +829,26 @@ START_TEST(test_E3_E2_driver_frees_wait_for_the_end_of_a_recording)
     end(other);
     ck_assert_uint_eq(held_now(_i), 0);
     release(other);
+}
+END_TEST
+
+/* A stream that used it before captures something else: nothing can be recorded
+ * there now, and what is captured has nothing to do with the block. */
+START_TEST(test_E3_B7_used_memory_waits_for_the_end_of_captures)
+{
+    warm_private_pool pool = begin(0, always, NULL);
+    void *block = take(_i, first, 8 * KIB);
+
+    end(pool);
+    wt_free_used(block, second);
+    wt_ok(warm_capture_begin(runtime, second));
+    release(pool);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_gt(held_now(_i), 0);
+    wt_ok(warm_graph_destroy(runtime, capture_over(second)));
+    wt_ok(warm_stream_synchronize(runtime, second));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(held_now(_i), 0);
 }
 END_TEST
 
@@ -1278,6 +1304,8 @@ int main(void)
                    test_E1_E7_pool_of_a_thread_that_is_gone_gets_no_others);
     tcase_add_test(tcase, test_E1_current_stream_is_that_of_the_runtime);
     tcase_add_test(tcase, test_E4_B18_graphs_get_no_pageable_memory);
+    tcase_add_loop_test(
+        tcase, test_E3_B7_used_memory_waits_for_the_end_of_captures, 0, KINDS);
     tcase_add_loop_test(tcase, test_E3_B7_pools_in_turn_need_the_memory_of_one,
                         0, KINDS);
     tcase_add_loop_test(tcase, test_E3_memory_returns_with_the_last_reference,

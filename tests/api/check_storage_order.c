@@ -363,6 +363,23 @@ START_TEST(test_B4_D3_stream_is_waited_for_before_foreign_memory_is_freed)
 }
 END_TEST
 
+/* What the allocator takes for none of its own is a block. */
+START_TEST(test_B4_D3_block_is_known_where_its_allocator_does_not_know_it)
+{
+    warm_allocator own = plain;
+    void *block = wt_pinned(runtime, SIZE);
+    warm_data data = {.size = sizeof data, .data = block};
+    warm_storage *storage = NULL;
+
+    own.record = record_none;
+    wt_ok(warm_storage_wrap(&data, SIZE, &own, 0, &storage));
+    wt_ok(warm_storage_record(storage, stream));
+    ck_assert_uint_eq(wt_block_info(block).streams, 1);
+    warm_storage_release(storage);
+    wt_ok(warm_free(block));
+}
+END_TEST
+
 /* Of several runtimes nobody knows whose stream it is. */
 START_TEST(test_D2_unknown_stream_is_not_waited_for)
 {
@@ -425,6 +442,8 @@ int main(void)
     tcase_add_loop_test(
         tcase, test_B4_D3_stream_is_waited_for_before_foreign_memory_is_freed,
         0, NEW);
+    tcase_add_test(
+        tcase, test_B4_D3_block_is_known_where_its_allocator_does_not_know_it);
     tcase_add_test(tcase, test_D2_unknown_stream_is_not_waited_for);
     tcase_add_test(tcase, test_B7_D2_stream_that_captures_is_not_waited_for);
     suite_add_tcase(suite, tcase);

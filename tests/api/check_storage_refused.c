@@ -213,6 +213,31 @@ START_TEST(test_B7_D2_stream_is_not_waited_for_in_any_mode)
 }
 END_TEST
 
+/* Neither is there a copy, nor a stream recorded, where it cannot be waited for
+ * then. */
+START_TEST(test_D2_what_cannot_be_waited_for_is_not_copied)
+{
+    static const char *const call[] = {"capture_mode", "stream_passed"};
+    warm_storage *storage = NULL;
+    warm_data data = {.size = sizeof data};
+    uint64_t copies = wt_calls(runtime, "copy");
+    void *old;
+
+    wt_ok(warm_storage_create(pinned(), SIZE, stream, WARM_STORAGE_RESIZABLE,
+                              &storage));
+    old = warm_storage_data(storage);
+    wt_ok(warm_testing_fail(runtime, call[_i], 1, 1));
+    wt_fails(WARM_DRIVER_ERROR,
+             warm_data_clone(pinned(), old, SIZE, stream, &data));
+    wt_fails(WARM_DRIVER_ERROR, warm_storage_resize(storage, 1, stream));
+    wt_ok(warm_testing_fail(runtime, call[_i], 0, 0));
+    ck_assert_uint_eq(wt_calls(runtime, "copy"), copies);
+    ck_assert_uint_eq(wt_block_info(old).streams, 0);
+    nothing_pending(1);
+    warm_storage_release(storage);
+}
+END_TEST
+
 /* backends: host standin */
 int main(void)
 {
@@ -229,6 +254,8 @@ int main(void)
     tcase_add_test(tcase, test_D2_clone_of_too_much_records_nothing);
     tcase_add_test(tcase, test_D3_more_than_a_block_has_is_refused);
     tcase_add_test(tcase, test_B7_D2_stream_is_not_waited_for_in_any_mode);
+    tcase_add_loop_test(tcase, test_D2_what_cannot_be_waited_for_is_not_copied,
+                        0, 2);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
 }

@@ -47,6 +47,43 @@ struct pool *model_make_pool(bool user)
     return pool;
 }
 
+static bool is_quiet(void)
+{
+    bool quiet = true;
+
+    for (unsigned i = 0; i < model.recordings; i++) {
+        quiet = quiet && model.recording[i]->user;
+    }
+    for (unsigned i = 0; i < model.captures; i++) {
+        quiet = quiet && !model.capture[i]->announced;
+    }
+    return quiet;
+}
+
+/* What streams may use is recorded for them now, or once that can be. */
+static void let_range_go(struct range *r)
+{
+    for (unsigned u = 0; u < r->uses; u++) {
+        model_point_now(&r->use[u]);
+    }
+    if (r->uses > 0 && !is_quiet()) {
+        r->kept = LATER;
+        return;
+    }
+    r->kept = model_captures_now(r) ? FOR_EVER : NOT_KEPT;
+    model.with_pools--;
+    model.kept[r->space] += r->kept == FOR_EVER;
+}
+
+void model_let_later_go(void)
+{
+    for (unsigned i = 0; i < model.freeds && is_quiet(); i++) {
+        if (model.freed[i].kept == LATER) {
+            let_range_go(&model.freed[i]);
+        }
+    }
+}
+
 void model_end_pool(struct pool *pool)
 {
     unsigned i = 0;
@@ -60,6 +97,7 @@ void model_end_pool(struct pool *pool)
     for (; i < model.recordings; i++) {
         model.recording[i] = model.recording[i + 1];
     }
+    model_let_later_go();
 }
 
 bool model_captures_now(const struct range *r)
@@ -83,15 +121,9 @@ static void let_go(struct pool *pool)
     for (unsigned i = 0; i < model.freeds; i++) {
         struct range *r = &model.freed[i];
 
-        if (r->pool != pool || r->kept != WITH_POOL) {
-            continue;
+        if (r->pool == pool && r->kept == WITH_POOL) {
+            let_range_go(r);
         }
-        for (unsigned u = 0; u < r->uses; u++) {
-            model_point_now(&r->use[u]);
-        }
-        r->kept = model_captures_now(r) ? FOR_EVER : NOT_KEPT;
-        model.with_pools--;
-        model.kept[r->space] += r->kept == FOR_EVER;
     }
 }
 

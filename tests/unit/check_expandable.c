@@ -1409,12 +1409,16 @@ END_TEST
 START_TEST(test_C8_fewer_addresses_will_do)
 {
     warm_device_info device = {.size = sizeof device};
+    warm_error before = {.size = sizeof before}, after = {.size = sizeof after};
     void *small;
     size_t all;
 
     wt_ok(warm_device_get_info(runtime, 0, &device));
     wt_ok(warm_testing_fail(runtime, "range_reserve", 1, 0));
+    warm_last_error(&before);
     small = take(first, 3000);
+    warm_last_error(&after);
+    ck_assert_int_eq(after.status, before.status);
     wt_ok(warm_testing_fail(runtime, "range_reserve", 0, 0));
     ck_assert_uint_eq(calls_of("range_reserve"), 2);
     all = device.total_bytes + device.total_bytes / 8;
