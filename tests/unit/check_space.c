@@ -69,8 +69,21 @@ static warm_status slow_free(wm_driver *d, void *pointer, size_t bytes)
     return door.real->pinned_free(d, pointer, bytes);
 }
 
+/* Thread 0 goes into the driver and waits there, 1 does its part meanwhile, 2
+ * opens the door once 1 is done, or has had the time to. */
+static struct {
+    void (*first)(void);
+    void (*second)(void);
+    warm_status status[2];
+    void *pointer[2];
+    bool beside; /* the second must get through, however long that takes */
+} act;
+
 static void begin(warm_options *options)
 {
+    /* Tests may share a process. */
+    memset(&door, 0, sizeof door);
+    memset(&act, 0, sizeof act);
     pass_ms(5000);
     wm_clock_set(clock_of_test);
     options->device = "host";
@@ -95,16 +108,6 @@ static void *take(size_t bytes)
 }
 
 /* ---- several threads -------------------------------------------------- */
-
-/* Thread 0 goes into the driver and waits there, 1 does its part meanwhile, 2
- * opens the door once 1 is done, or has had the time to. */
-static struct {
-    void (*first)(void);
-    void (*second)(void);
-    warm_status status[2];
-    void *pointer[2];
-    bool beside; /* the second must get through, however long that takes */
-} act;
 
 static void play(void *argument, unsigned index)
 {

@@ -166,8 +166,10 @@ static struct {
     _Atomic unsigned queries;
 } slow;
 
+/* Tests may share a process. */
 static void replace_ops(void)
 {
+    memset(&slow, 0, sizeof slow);
     slow.real = runtime->driver->ops;
     slow.ops = *slow.real;
     runtime->driver->ops = &slow.ops;
@@ -288,6 +290,7 @@ static void meet(void *argument, unsigned index)
 /* Whoever comes first: no stream is named after its end, and no block lost. */
 START_TEST(test_B6_retire_and_free_of_one_stream_at_once)
 {
+    memset(&meeting, 0, sizeof meeting);
     meeting.block = take();
     meeting.retires_first = _i != 0;
     make_stream(&meeting.stream);
@@ -368,6 +371,7 @@ START_TEST(test_B7_capture_waits_for_a_batch_that_is_being_closed)
     warm_status status[3] = {WARM_OK, WARM_OK, WARM_OK};
     void *block = take();
 
+    memset(&meeting, 0, sizeof meeting);
     wt_ok(warm_stream_adopt(runtime, stream));
     wt_ok(warm_testing_hold(runtime, stream));
     wt_ok(warm_stream_host_func(runtime, stream, nothing, NULL));
