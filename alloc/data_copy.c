@@ -102,11 +102,11 @@ warm_status wm_data_use(const warm_allocator *allocator, const void *data,
         status = warm_record_stream(data, stream);
     }
     *known = status != WARM_NOT_FOUND;
-    if (!*known) {
-        wm_error_restore(&before);
-        status = WARM_OK;
+    if (status != WARM_OK && *known) {
+        return status;
     }
-    return status;
+    wm_error_restore(&before); /* whoever did not know it */
+    return WARM_OK;
 }
 
 /* Its target may be freed at once, so it is recorded before it is written. */

@@ -369,11 +369,15 @@ START_TEST(test_B4_D3_block_is_known_where_its_allocator_does_not_know_it)
     warm_allocator own = plain;
     void *block = wt_pinned(runtime, SIZE);
     warm_data data = {.size = sizeof data, .data = block};
+    warm_error before = {.size = sizeof before}, after = {.size = sizeof after};
     warm_storage *storage = NULL;
 
     own.record = record_none;
     wt_ok(warm_storage_wrap(&data, SIZE, &own, 0, &storage));
+    warm_last_error(&before);
     wt_ok(warm_storage_record(storage, stream));
+    warm_last_error(&after);
+    ck_assert_int_eq(after.status, before.status);
     ck_assert_uint_eq(wt_block_info(block).streams, 1);
     warm_storage_release(storage);
     wt_ok(warm_free(block));
