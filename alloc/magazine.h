@@ -114,7 +114,7 @@ typedef struct wm_magazines {
      * blocks these are. */
     wm_lane *lane;
     wm_sums sort[2];           /* small and large: what else a lane counts */
-    struct wm_magazines *next; /* lock arena: spare sets */
+    struct wm_magazines *next; /* of spare sets: wm_space.spare_sets */
     /* Atomic, relaxed: peeked at, perhaps when another thread has the set. */
     _Atomic uint64_t number;
     wm_gather gather;
@@ -221,11 +221,11 @@ bool wm_magazines_reclaim(struct wm_space *space,
                           const struct wm_request *request, bool must,
                           wm_block **block);
 
-/* Ends the window's sets, each in one taking of the arena's lock, which keeps
- * it for another thread. For warm_runtime.window_empty. */
+/* Ends the window's sets: their blocks go back to the arenas, and the space
+ * keeps the sets for other threads. For warm_runtime.window_empty. */
 void wm_magazines_end(warm_runtime *runtime, wm_window *window);
 
-/* Before the arena ends: frees the sets that it keeps. */
-void wm_magazines_fini(wm_arena *arena);
+/* At the end of a space: frees its spare sets. */
+void wm_magazines_fini(struct wm_space *space);
 
 #endif

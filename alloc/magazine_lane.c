@@ -75,7 +75,6 @@ static wm_magazines *begin(wm_space *space, const wm_request *request,
     }
     end_slot(window, slot);
     wm_magazines_count_set(set->arena, 1);
-    set->met = set->takings = set->own_turns = 0;
     set->lane = request->lane;
     wm_lane_hold(set->lane);
     slot->stream = request->stream;

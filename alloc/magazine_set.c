@@ -94,17 +94,48 @@ static void use_no_class(wm_magazines *set)
     }
 }
 
-static wm_magazines *take_spare_set(wm_arena *arena)
+/* The lock of a space's spare sets: that of its first arena. */
+static wm_lock *spare_lock(const wm_space *space)
+{
+    return &space->arenas->lock;
+}
+
+/* A spare set fits every arena of its space, whichever it was filled from. */
+static wm_magazines *take_spare_set(wm_space *space)
 {
     wm_magazines *set;
 
-    wm_lock_acquire(&arena->lock);
-    set = arena->spare_sets;
+    wm_lock_acquire(spare_lock(space));
+    set = space->spare_sets;
     if (set != NULL) {
-        arena->spare_sets = set->next;
+        space->spare_sets = set->next;
     }
-    wm_lock_release(&arena->lock);
+    wm_lock_release(spare_lock(space));
     return set;
+}
+
+static void shelve(wm_magazines *set)
+{
+    wm_space *space = set->arena->owner;
+
+    wm_lock_acquire(spare_lock(space));
+    set->next = space->spare_sets;
+    space->spare_sets = set;
+    wm_lock_release(spare_lock(space));
+}
+
+/* The set is empty, and is filled from the arena from now on. What it counted
+ * of growth and of completed blocks says nothing about another node. */
+static void use_arena(wm_magazines *set, wm_arena *arena)
+{
+    if (!wm_arena_beside(set->arena, arena)) {
+        set->grown =
+            atomic_load_explicit(&arena->siblings->grown, memory_order_relaxed);
+        set->passed = set->passed_max = 0;
+        set->steady = false;
+    }
+    set->arena = arena;
+    set->met = set->takings = set->own_turns = 0;
 }
 
 void wm_magazines_renumber(wm_magazines *set, unsigned slot,
@@ -128,9 +159,13 @@ static void renumber(wm_magazines *set, wm_window *window)
 
 wm_magazines *wm_magazines_make(wm_space *space, wm_arena *arena)
 {
-    wm_magazines *set = take_spare_set(arena);
+    wm_magazines *set = take_spare_set(space);
 
-    return set != NULL ? set : make_set(space, arena);
+    if (set == NULL) {
+        return make_set(space, arena);
+    }
+    use_arena(set, arena);
+    return set;
 }
 
 void wm_magazines_count_set(wm_arena *arena, int change)
@@ -238,7 +273,7 @@ static void move(const wm_space *space, wm_magazines *set, wm_arena *home,
         wm_gather_end(set);
         (void)wm_magazines_give_back(set, WM_ALL);
         wm_magazines_count_set(set->arena, -1);
-        set->arena = find_first(space, home);
+        use_arena(set, find_first(space, home));
         renumber(set, window);
     }
 }
@@ -344,9 +379,8 @@ void wm_magazines_retire(wm_magazines *set,
     atomic_store_explicit(from, NULL, memory_order_relaxed);
     atomic_store_explicit(live_tag, WM_NO_TAG, memory_order_relaxed);
     use_no_class(set);
-    set->next = set->arena->spare_sets;
-    set->arena->spare_sets = set;
     wm_lock_release(&set->arena->lock);
+    shelve(set);
 }
 
 void wm_magazines_end(warm_runtime *runtime, wm_window *window)
@@ -363,12 +397,12 @@ void wm_magazines_end(warm_runtime *runtime, wm_window *window)
     wm_magazines_retire(set, &window->magazines, &window->live_tag);
 }
 
-void wm_magazines_fini(wm_arena *arena)
+void wm_magazines_fini(wm_space *space)
 {
-    while (arena->spare_sets != NULL) {
-        wm_magazines *set = arena->spare_sets;
+    while (space->spare_sets != NULL) {
+        wm_magazines *set = space->spare_sets;
 
-        arena->spare_sets = set->next;
+        space->spare_sets = set->next;
         wm_meta_free(set);
     }
 }

@@ -349,10 +349,10 @@ bool wm_space_check(wm_space *space)
 
 void wm_space_fini(wm_space *space)
 {
+    wm_magazines_fini(space);
     for (wm_arena *a = wm_space_arenas(space); a != NULL;) {
         wm_arena *next = a->next_arena;
 
-        wm_magazines_fini(a);
         wm_arena_fini(a);
         wm_private_arena_end(a->pool);
         a = next;

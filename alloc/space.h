@@ -105,6 +105,8 @@ typedef struct wm_space {
     bool parted;              /* const: threads use them from the first on */
     uint64_t place;           /* const: in the history, of its first node */
     wm_arena *arenas;         /* const: shards for each node */
+    /* Lock of the first arena: sets of magazines whose threads have gone. */
+    struct wm_magazines *spare_sets;
     /* Chained by next_arena, those above last; private pools' come and stay. */
     _Atomic(wm_arena *) all_arenas;
     struct {

@@ -1115,7 +1115,7 @@ END_TEST
 /* A thread for whom there is no set allocates and frees all the same. */
 START_TEST(test_a_thread_does_without_a_set)
 {
-    wm_arena *arena = &runtime->pinned->space.arenas[0];
+    wm_space *space = &runtime->pinned->space;
     void *a = take(SIZE);
 
     wt_ok(warm_free(a));
@@ -1125,15 +1125,15 @@ START_TEST(test_a_thread_does_without_a_set)
         wt_ok(warm_thread_release(runtime));
         ck_assert_ptr_null(my_set());
         /* Spare sets would be used up first. */
-        spare = arena->spare_sets;
-        arena->spare_sets = NULL;
+        spare = space->spare_sets;
+        space->spare_sets = NULL;
         wm_meta_fail(1, true);
         a = take(SIZE);
         wt_ok(warm_free(a));
         wm_meta_fail(0, false);
         ck_assert_ptr_null(my_set());
         ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 0);
-        arena->spare_sets = spare;
+        space->spare_sets = spare;
     }
     a = take(SIZE);
     ck_assert_ptr_nonnull(my_set());
