@@ -12,7 +12,9 @@ static warm_status add_leaf(size_t index)
     wm_leaf *expected = NULL;
     wm_leaf *leaf;
 
-    if (atomic_load_explicit(&wm_page_root[index], memory_order_relaxed)) {
+    /* Acquire pairs with the release below of a thread that made the leaf: this
+     * thread stores entries into it next, after the leaf was zeroed. */
+    if (atomic_load_explicit(&wm_page_root[index], memory_order_acquire)) {
         return WARM_OK;
     }
     leaf = mmap(NULL, sizeof *leaf, PROT_READ | PROT_WRITE,
@@ -20,10 +22,11 @@ static warm_status add_leaf(size_t index)
     if (leaf == MAP_FAILED) {
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory for the page map");
     }
-    /* Release: who finds the leaf finds it zeroed. */
+    /* Release: a thread that finds the leaf finds it zeroed. If another thread
+     * was first, acquire: its leaf is the one that is written into. */
     if (!atomic_compare_exchange_strong_explicit(
             &wm_page_root[index], &expected, leaf, memory_order_release,
-            memory_order_relaxed)) {
+            memory_order_acquire)) {
         munmap(leaf, sizeof *leaf);
     }
     return WARM_OK;
@@ -50,8 +53,10 @@ void wm_page_map_set(const void *address, const void *record,
                      enum wm_entry_kind kind)
 {
     uintptr_t page = (uintptr_t)address >> WM_PAGE_SHIFT;
+    /* Acquire pairs with the release in add_leaf(), perhaps by another thread
+     * than the one that reserved the range. */
     wm_leaf *leaf = atomic_load_explicit(&wm_page_root[page >> WM_LEAF_SHIFT],
-                                         memory_order_relaxed);
+                                         memory_order_acquire);
 
     page &= ((uintptr_t)1 << WM_LEAF_SHIFT) - 1;
     /* Release pairs with the acquire of wm_page_map_get(). */
