@@ -64,7 +64,7 @@ typedef struct warm_error {
     size_t size;        /* sizeof(warm_error), set by the caller */
     warm_status status; /* WARM_OK if no call of this thread failed yet */
     int code;           /* the driver's or library's own code, 0 if none */
-    char origin[32];    /* who reported code: "cudart", "cublas", "host", … */
+    char origin[32];    /* who reported code: "cuda", "cublas", "host", … */
     char code_text[96]; /* the origin's own text for code, or "" */
     char message[512];  /* one line for people that names the thing */
 } warm_error;

@@ -1,13 +1,18 @@
 /* cuda.h: what the files of the CUDA driver share, and what the CUDA kinds
  * may use of it.
  *
- * Two interfaces of CUDA are used side by side: cudart for all work, so that
- * streams, events and errors are the user's own, and libcuda for contexts,
- * because cudaSetDevice() changes the thread's device and, since CUDA 12,
- * creates a context. Every op runs like this:
+ * All work goes through libcuda, whose streams, events and memory are the ones
+ * that cudart knows, and whose functions leave cudart's last error alone: what
+ * fails here, or is "not ready", is not what the program finds there, and what
+ * it has yet to find stays (row B20). cudart is asked how many devices there
+ * are, since it has the better words for why there are none, and which one a
+ * thread without a context means. Every op runs like this:
  *
  *   enter (push a context if the thread has none or another device's is
- *   needed) ── cudart call ── result (read and clear the error) ── leave (pop)
+ *   needed) ── libcuda's call ── result ── leave (pop)
+ *
+ * No default stream but the one that is named: the library is built without
+ * CUDA_API_PER_THREAD_DEFAULT_STREAM, or NULL would be another one's.
  *
  * Primary contexts are retained by the first op that needs one and never
  * released: handles and memory that outlive a runtime stay usable (row G2),
@@ -51,38 +56,9 @@ int wm_cuda_compute_major(wm_driver *d, int device);
     X(cudaRuntimeGetVersion)                                                   \
     X(cudaGetErrorString)                                                      \
     X(cudaGetLastError)                                                        \
+    X(cudaPeekAtLastError)                                                     \
     X(cudaGetDeviceCount)                                                      \
-    X(cudaGetDevice)                                                           \
-    X(cudaMemGetInfo)                                                          \
-    X(cudaHostAlloc)                                                           \
-    X(cudaFreeHost)                                                            \
-    X(cudaHostRegister)                                                        \
-    X(cudaHostUnregister)                                                      \
-    X(cudaMalloc)                                                              \
-    X(cudaFree)                                                                \
-    X(cudaIpcGetMemHandle)                                                     \
-    X(cudaIpcOpenMemHandle)                                                    \
-    X(cudaIpcCloseMemHandle)                                                   \
-    X(cudaStreamCreateWithFlags)                                               \
-    X(cudaStreamDestroy)                                                       \
-    X(cudaStreamGetId)                                                         \
-    X(cudaStreamQuery)                                                         \
-    X(cudaStreamSynchronize)                                                   \
-    X(cudaStreamWaitEvent)                                                     \
-    X(cudaStreamIsCapturing)                                                   \
-    X(cudaEventCreateWithFlags)                                                \
-    X(cudaEventDestroy)                                                        \
-    X(cudaEventRecord)                                                         \
-    X(cudaEventQuery)                                                          \
-    X(cudaEventSynchronize)                                                    \
-    X(cudaMemcpyAsync)                                                         \
-    X(cudaLaunchHostFunc)                                                      \
-    X(cudaStreamBeginCapture)                                                  \
-    X(cudaStreamEndCapture)                                                    \
-    X(cudaGraphInstantiateWithFlags)                                           \
-    X(cudaGraphDestroy)                                                        \
-    X(cudaGraphExecDestroy)                                                    \
-    X(cudaGraphLaunch)
+    X(cudaGetDevice)
 
 /* Names as the library exports them, with their version. Its device handles
  * are the numbers of the devices. */
@@ -110,7 +86,39 @@ int wm_cuda_compute_major(wm_driver *d, int device);
     X(cuMemMap)                                                                \
     X(cuMemUnmap)                                                              \
     X(cuMemSetAccess)                                                          \
+    X(cuMemGetInfo_v2)                                                         \
+    X(cuMemHostAlloc)                                                          \
+    X(cuMemFreeHost)                                                           \
+    X(cuMemHostRegister_v2)                                                    \
+    X(cuMemHostUnregister)                                                     \
+    X(cuMemAlloc_v2)                                                           \
+    X(cuMemFree_v2)                                                            \
+    X(cuIpcGetMemHandle)                                                       \
+    X(cuIpcOpenMemHandle_v2)                                                   \
+    X(cuIpcCloseMemHandle)                                                     \
+    X(cuMemcpyAsync)                                                           \
+    X(cuMemcpyHtoDAsync_v2)                                                    \
+    X(cuMemcpyDtoHAsync_v2)                                                    \
+    X(cuStreamCreate)                                                          \
+    X(cuStreamDestroy_v2)                                                      \
     X(cuStreamGetCtx)                                                          \
+    X(cuStreamGetId)                                                           \
+    X(cuStreamQuery)                                                           \
+    X(cuStreamSynchronize)                                                     \
+    X(cuStreamWaitEvent)                                                       \
+    X(cuStreamIsCapturing)                                                     \
+    X(cuStreamBeginCapture_v2)                                                 \
+    X(cuStreamEndCapture)                                                      \
+    X(cuEventCreate)                                                           \
+    X(cuEventDestroy_v2)                                                       \
+    X(cuEventRecord)                                                           \
+    X(cuEventQuery)                                                            \
+    X(cuEventSynchronize)                                                      \
+    X(cuLaunchHostFunc)                                                        \
+    X(cuGraphInstantiateWithFlags)                                             \
+    X(cuGraphDestroy)                                                          \
+    X(cuGraphExecDestroy)                                                      \
+    X(cuGraphLaunch)                                                           \
     X(cuThreadExchangeStreamCaptureMode)
 
 /* __typeof__: the header's own prototypes, so that arguments are checked. */
@@ -136,10 +144,12 @@ static inline wm_cuda *wm_cuda_of(wm_driver *d)
 /* Fills rt and cu, and answers how many devices there are. */
 warm_status wm_cuda_load(const wm_options *options, wm_cuda *c, int *devices);
 
-/* Turns a code into a status; not OK: leaves the thread's last error, and
- * clears cudart's. what names the function. */
-warm_status wm_cuda_result(wm_cuda *c, cudaError_t code, const char *what);
-warm_status wm_cuda_api_result(wm_cuda *c, CUresult code, const char *what);
+/* Turns a code into a status; not OK: leaves the thread's last error. what
+ * names the function. */
+warm_status wm_cuda_result(wm_cuda *c, CUresult code, const char *what);
+/* As that with the status given, for a code that means another one here. */
+warm_status wm_cuda_fail(wm_cuda *c, warm_status status, CUresult code,
+                         const char *what);
 
 /* For work that belongs to no device in particular: the thread's context if
  * it has one, else one that is active already, else that of its device. */
@@ -157,10 +167,10 @@ bool wm_cuda_active(wm_cuda *c, int device);
 WM_DRIVER_CALLS(WM_CUDA_OP)
 #undef WM_CUDA_OP
 
-/* One cudart call inside a scope that was entered: result, leave, return. */
+/* One call inside a scope that was entered: result, leave, return. */
 #define WM_CUDA_CALL(c, scope, call, ...)                                      \
     wm_cuda_leave((c), (scope),                                                \
-                  wm_cuda_result((c), (c)->rt.call(__VA_ARGS__), #call))
+                  wm_cuda_result((c), (c)->cu.call(__VA_ARGS__), #call))
 
 /* Leaves a scope and passes the status on. */
 static inline warm_status wm_cuda_leave(wm_cuda *c, const wm_cuda_scope *scope,

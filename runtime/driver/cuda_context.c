@@ -9,66 +9,56 @@
 #include "runtime/base/process.h"
 #include "runtime/base/status.h"
 
-static warm_status status_of(cudaError_t code)
+#include <string.h>
+
+static warm_status status_of(CUresult code)
 {
-    if (code == cudaErrorMemoryAllocation) {
+    if (code == CUDA_ERROR_OUT_OF_MEMORY) {
         return WARM_OUT_OF_MEMORY;
     }
-    if (code == cudaErrorInvalidResourceHandle) {
+    if (code == CUDA_ERROR_INVALID_HANDLE) {
         return WARM_INVALID_STREAM;
     }
-    if (code >= cudaErrorStreamCaptureUnsupported &&
-        code <= cudaErrorStreamCaptureWrongThread) {
+    if (code >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED &&
+        code <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD) {
         return WARM_CAPTURE_ERROR;
-    }
-    if (code == cudaErrorCudartUnloading) {
-        return WARM_EXITING;
     }
     return WARM_DRIVER_ERROR;
 }
 
-warm_status wm_cuda_result(wm_cuda *c, cudaError_t code, const char *what)
+/* Without the version that a name ends with. */
+static int length_of(const char *function)
 {
-    warm_status status;
-    const char *text;
-
-    if (wm_likely(code == cudaSuccess)) {
-        return WARM_OK;
-    }
-    status = status_of(code);
-    if (status == WARM_EXITING) {
-        /* The driver is gone, though our exit handler has not run yet. */
-        wm_process_set_exiting();
-        return wm_fail_code(status, "cudart", (int)code, NULL,
-                            "%s: the CUDA driver is shutting down", what);
-    }
-    /* Else the user's next check of cudart would report our failure. */
-    (void)c->rt.cudaGetLastError();
-    if (code == cudaErrorNotReady) {
-        return WARM_NOT_READY;
-    }
-    text = c->rt.cudaGetErrorString(code);
-    return wm_fail_code(status, "cudart", (int)code, text, "%s: %s", what,
-                        text);
+    return (int)strcspn(function, "_");
 }
 
-warm_status wm_cuda_api_result(wm_cuda *c, CUresult code, const char *what)
+warm_status wm_cuda_fail(wm_cuda *c, warm_status status, CUresult code,
+                         const char *what)
 {
     const char *text = NULL;
 
+    c->cu.cuGetErrorString(code, &text);
+    return wm_fail_code(status, "cuda", (int)code, text, "%.*s: %s",
+                        length_of(what), what,
+                        text != NULL ? text : "unknown error");
+}
+
+warm_status wm_cuda_result(wm_cuda *c, CUresult code, const char *what)
+{
     if (wm_likely(code == CUDA_SUCCESS)) {
         return WARM_OK;
     }
+    if (code == CUDA_ERROR_NOT_READY) {
+        return WARM_NOT_READY;
+    }
     if (code == CUDA_ERROR_DEINITIALIZED) {
+        /* The driver is gone, though our exit handler has not run yet. */
         wm_process_set_exiting();
         return wm_fail_code(WARM_EXITING, "cuda", (int)code, NULL,
-                            "%s: the CUDA driver is shutting down", what);
+                            "%.*s: the CUDA driver is shutting down",
+                            length_of(what), what);
     }
-    c->cu.cuGetErrorString(code, &text);
-    return wm_fail_code(code == CUDA_ERROR_OUT_OF_MEMORY ? WARM_OUT_OF_MEMORY
-                                                         : WARM_DRIVER_ERROR,
-                        "cuda", (int)code, text, "%s: %s", what,
-                        text != NULL ? text : "unknown error");
+    return wm_cuda_fail(c, status_of(code), code, what);
 }
 
 static warm_status retain(wm_cuda *c, int device, CUcontext *context)
@@ -76,8 +66,8 @@ static warm_status retain(wm_cuda *c, int device, CUcontext *context)
     CUcontext mine = NULL;
     CUcontext none = NULL;
     warm_status status =
-        wm_cuda_api_result(c, c->cu.cuDevicePrimaryCtxRetain(&mine, device),
-                           "cuDevicePrimaryCtxRetain");
+        wm_cuda_result(c, c->cu.cuDevicePrimaryCtxRetain(&mine, device),
+                       "cuDevicePrimaryCtxRetain");
 
     if (status != WARM_OK) {
         return status;
@@ -109,12 +99,12 @@ warm_status wm_cuda_device_push(wm_driver *d, int device, wm_cuda_scope *scope)
         status = retain(c, device, &wanted);
     }
     if (status == WARM_OK) {
-        status = wm_cuda_api_result(c, c->cu.cuCtxGetCurrent(&current),
-                                    "cuCtxGetCurrent");
+        status = wm_cuda_result(c, c->cu.cuCtxGetCurrent(&current),
+                                "cuCtxGetCurrent");
     }
     if (status == WARM_OK && current != wanted) {
-        status = wm_cuda_api_result(c, c->cu.cuCtxPushCurrent_v2(wanted),
-                                    "cuCtxPushCurrent");
+        status = wm_cuda_result(c, c->cu.cuCtxPushCurrent_v2(wanted),
+                                "cuCtxPushCurrent");
         scope->pushed = status == WARM_OK;
     }
     return status;
@@ -142,9 +132,21 @@ bool wm_cuda_active(wm_cuda *c, int device)
            active != 0;
 }
 
-static warm_status own_device(wm_cuda *c, int *device)
+/* Ours is taken away from cudart's last error; what was pending before that is
+ * the program's to find. The codes of both libraries are the same. */
+warm_status wm_cuda_current_device(wm_driver *d, int *device)
 {
-    return wm_cuda_result(c, c->rt.cudaGetDevice(device), "cudaGetDevice");
+    wm_cuda *c = wm_cuda_of(d);
+    bool pending = c->rt.cudaPeekAtLastError() != cudaSuccess;
+    int current = 0;
+    cudaError_t code = c->rt.cudaGetDevice(&current);
+
+    if (code == cudaSuccess) {
+        *device = current;
+    } else if (!pending) {
+        (void)c->rt.cudaGetLastError();
+    }
+    return wm_cuda_result(c, (CUresult)code, "cudaGetDevice");
 }
 
 /* A device with a context, the thread's own first; if no device has one, the
@@ -178,7 +180,7 @@ static warm_status enter(wm_cuda *c, bool own_only, wm_cuda_scope *scope)
     if (wm_likely(has_context(c))) {
         return WARM_OK;
     }
-    status = own_device(c, &device);
+    status = wm_cuda_current_device(&c->base, &device);
     if (status == WARM_OK) {
         status = wm_cuda_device_push(
             &c->base, own_only ? device : with_context(c, device), scope);

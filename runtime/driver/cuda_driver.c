@@ -60,13 +60,13 @@ warm_status wm_cuda_device_info(wm_driver *d, int device,
     wm_cuda *c = wm_cuda_of(d);
     warm_device_info found = {.size = info->size};
     size_t total = 0, available = 0;
-    warm_status status = wm_cuda_api_result(
+    warm_status status = wm_cuda_result(
         c, c->cu.cuDeviceGetName(found.name, sizeof found.name, device),
         "cuDeviceGetName");
 
     if (status == WARM_OK) {
-        status = wm_cuda_api_result(
-            c, c->cu.cuDeviceTotalMem_v2(&total, device), "cuDeviceTotalMem");
+        status = wm_cuda_result(c, c->cu.cuDeviceTotalMem_v2(&total, device),
+                                "cuDeviceTotalMem");
     }
     if (status == WARM_OK && wm_cuda_active(c, device)) {
         status = wm_cuda_device_memory(d, device, &available, &total);
@@ -83,19 +83,6 @@ warm_status wm_cuda_device_info(wm_driver *d, int device,
                                         : node_near(c, device);
     *info = found;
     return WARM_OK;
-}
-
-warm_status wm_cuda_current_device(wm_driver *d, int *device)
-{
-    wm_cuda *c = wm_cuda_of(d);
-    int current = 0;
-    warm_status status =
-        wm_cuda_result(c, c->rt.cudaGetDevice(&current), "cudaGetDevice");
-
-    if (status == WARM_OK) {
-        *device = current;
-    }
-    return status;
 }
 
 /* Contexts stay retained: see cuda.h. */

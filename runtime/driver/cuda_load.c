@@ -50,10 +50,13 @@ static warm_status load_cuda(wm_cuda *c)
 static warm_status count_devices(wm_cuda *c, int *devices)
 {
     int count = 0;
+    bool pending = c->rt.cudaPeekAtLastError() != cudaSuccess;
     cudaError_t code = c->rt.cudaGetDeviceCount(&count);
 
     if (code != cudaSuccess) {
-        (void)c->rt.cudaGetLastError();
+        if (!pending) { /* else it is the program's to find */
+            (void)c->rt.cudaGetLastError();
+        }
         return wm_fail_code(WARM_UNAVAILABLE, "cudart", (int)code,
                             c->rt.cudaGetErrorString(code),
                             "CUDA cannot be used: %s",

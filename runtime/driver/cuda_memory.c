@@ -13,8 +13,8 @@ warm_status wm_cuda_pinned_alloc(wm_driver *d, size_t bytes, void **pointer)
     warm_status status = wm_cuda_enter(c, &scope);
 
     if (status == WARM_OK) {
-        status = WM_CUDA_CALL(c, &scope, cudaHostAlloc, &got, bytes,
-                              cudaHostAllocPortable);
+        status = WM_CUDA_CALL(c, &scope, cuMemHostAlloc, &got, bytes,
+                              CU_MEMHOSTALLOC_PORTABLE);
     }
     if (status == WARM_OK) {
         *pointer = got;
@@ -30,7 +30,7 @@ warm_status wm_cuda_pinned_free(wm_driver *d, void *pointer, size_t bytes)
 
     (void)bytes;
     if (status == WARM_OK) {
-        status = WM_CUDA_CALL(c, &scope, cudaFreeHost, pointer);
+        status = WM_CUDA_CALL(c, &scope, cuMemFreeHost, pointer);
     }
     return status;
 }
@@ -42,8 +42,8 @@ warm_status wm_cuda_pinned_register(wm_driver *d, void *pointer, size_t bytes)
     warm_status status = wm_cuda_enter(c, &scope);
 
     if (status == WARM_OK) {
-        status = WM_CUDA_CALL(c, &scope, cudaHostRegister, pointer, bytes,
-                              cudaHostRegisterPortable);
+        status = WM_CUDA_CALL(c, &scope, cuMemHostRegister_v2, pointer, bytes,
+                              CU_MEMHOSTREGISTER_PORTABLE);
     }
     return status;
 }
@@ -55,7 +55,7 @@ warm_status wm_cuda_pinned_unregister(wm_driver *d, void *pointer)
     warm_status status = wm_cuda_enter(c, &scope);
 
     if (status == WARM_OK) {
-        status = WM_CUDA_CALL(c, &scope, cudaHostUnregister, pointer);
+        status = WM_CUDA_CALL(c, &scope, cuMemHostUnregister, pointer);
     }
     return status;
 }
@@ -77,14 +77,14 @@ warm_status wm_cuda_device_alloc(wm_driver *d, int device, size_t bytes,
 {
     wm_cuda *c = wm_cuda_of(d);
     wm_cuda_scope scope;
-    void *got = NULL;
+    CUdeviceptr got = 0;
     warm_status status = wm_cuda_device_push(d, device, &scope);
 
     if (status == WARM_OK) {
-        status = WM_CUDA_CALL(c, &scope, cudaMalloc, &got, bytes);
+        status = WM_CUDA_CALL(c, &scope, cuMemAlloc_v2, &got, bytes);
     }
     if (status == WARM_OK) {
-        *pointer = got;
+        *pointer = (void *)(uintptr_t)got;
     }
     return status;
 }
@@ -96,7 +96,7 @@ warm_status wm_cuda_device_free(wm_driver *d, int device, void *pointer)
     warm_status status = wm_cuda_device_push(d, device, &scope);
 
     if (status == WARM_OK) {
-        status = WM_CUDA_CALL(c, &scope, cudaFree, pointer);
+        status = WM_CUDA_CALL(c, &scope, cuMemFree_v2, (uintptr_t)pointer);
     }
     return status;
 }
@@ -110,7 +110,7 @@ warm_status wm_cuda_device_memory(wm_driver *d, int device, size_t *free,
     warm_status status = wm_cuda_device_push(d, device, &scope);
 
     if (status == WARM_OK) {
-        status = WM_CUDA_CALL(c, &scope, cudaMemGetInfo, &available, &all);
+        status = WM_CUDA_CALL(c, &scope, cuMemGetInfo_v2, &available, &all);
     }
     if (status == WARM_OK) {
         *free = available;
@@ -126,9 +126,9 @@ warm_status wm_cuda_device_synchronize(wm_driver *d, int device)
     warm_status status = wm_cuda_device_push(d, device, &scope);
 
     if (status == WARM_OK) {
-        status = wm_cuda_leave(c, &scope,
-                               wm_cuda_api_result(c, c->cu.cuCtxSynchronize(),
-                                                  "cuCtxSynchronize"));
+        status = wm_cuda_leave(
+            c, &scope,
+            wm_cuda_result(c, c->cu.cuCtxSynchronize(), "cuCtxSynchronize"));
     }
     return status;
 }

@@ -11,8 +11,7 @@
 
 #if WM_HAVE_CUDA
 
-#define ONE(c, call, ...)                                                      \
-    wm_cuda_api_result((c), (c)->cu.call(__VA_ARGS__), #call)
+#define ONE(c, call, ...) wm_cuda_result((c), (c)->cu.call(__VA_ARGS__), #call)
 
 /* Network cards may reach it directly, where the device has that. */
 static CUmemAllocationProp memory_of(wm_cuda *c, int device)

@@ -1,8 +1,8 @@
 /* cuda_stream.c: streams, events, copies and captures of the CUDA driver.
  *
  * Translation only. A stream or event that was created works whatever device
- * is current; a context is entered all the same, because cudart would make
- * one for a thread that has none (row B13). */
+ * is current; a context is entered all the same, because libcuda does
+ * nothing for a thread that has none. */
 #include "runtime/driver/cuda.h"
 
 #if WM_HAVE_CUDA
@@ -13,12 +13,12 @@ warm_status wm_cuda_stream_create(wm_driver *d, int device, warm_stream *stream)
 {
     wm_cuda *c = wm_cuda_of(d);
     wm_cuda_scope scope;
-    cudaStream_t made = NULL;
+    CUstream made = NULL;
     warm_status status = wm_cuda_device_push(d, device, &scope);
 
     if (status == WARM_OK) {
-        status = WM_CUDA_CALL(c, &scope, cudaStreamCreateWithFlags, &made,
-                              cudaStreamNonBlocking);
+        status = WM_CUDA_CALL(c, &scope, cuStreamCreate, &made,
+                              CU_STREAM_NON_BLOCKING);
     }
     if (status == WARM_OK) {
         *stream = made;
@@ -26,7 +26,7 @@ warm_status wm_cuda_stream_create(wm_driver *d, int device, warm_stream *stream)
     return status;
 }
 
-/* Every op on one stream: STREAM_OP(op, cudart function, arguments …). */
+/* Every op on one stream: STREAM_OP(op, parameters, function, arguments …). */
 #define STREAM_OP(op, parameters, call, ...)                                   \
     warm_status wm_cuda_##op parameters                                        \
     {                                                                          \
@@ -55,58 +55,66 @@ warm_status wm_cuda_stream_create(wm_driver *d, int device, warm_stream *stream)
     }
 
 STREAM_OP(stream_destroy, (wm_driver * d, warm_stream stream),
-          cudaStreamDestroy, stream)
-STREAM_OP(stream_query, (wm_driver * d, warm_stream stream), cudaStreamQuery,
+          cuStreamDestroy_v2, stream)
+STREAM_OP(stream_query, (wm_driver * d, warm_stream stream), cuStreamQuery,
           stream)
 STREAM_OP(stream_synchronize, (wm_driver * d, warm_stream stream),
-          cudaStreamSynchronize, stream)
+          cuStreamSynchronize, stream)
 STREAM_OP(stream_wait_event,
           (wm_driver * d, warm_stream stream, warm_event event),
-          cudaStreamWaitEvent, stream, event, 0)
+          cuStreamWaitEvent, stream, event, 0)
 STREAM_OP(event_record, (wm_driver * d, warm_event event, warm_stream stream),
-          cudaEventRecord, event, stream)
+          cuEventRecord, event, stream)
 STREAM_OP(host_func,
           (wm_driver * d, warm_stream stream, warm_host_fn function,
            void *argument),
-          cudaLaunchHostFunc, stream, function, argument)
+          cuLaunchHostFunc, stream, function, argument)
 STREAM_OP(capture_begin, (wm_driver * d, warm_stream stream),
-          cudaStreamBeginCapture, stream, cudaStreamCaptureModeThreadLocal)
+          cuStreamBeginCapture_v2, stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)
 STREAM_OP(graph_launch, (wm_driver * d, warm_graph graph, warm_stream stream),
-          cudaGraphLaunch, graph, stream)
+          cuGraphLaunch, graph, stream)
 
-OBJECT_OP(event_destroy, (wm_driver * d, warm_event event), cudaEventDestroy,
+OBJECT_OP(event_destroy, (wm_driver * d, warm_event event), cuEventDestroy_v2,
           event)
-OBJECT_OP(event_query, (wm_driver * d, warm_event event), cudaEventQuery, event)
+OBJECT_OP(event_query, (wm_driver * d, warm_event event), cuEventQuery, event)
 OBJECT_OP(event_synchronize, (wm_driver * d, warm_event event),
-          cudaEventSynchronize, event)
-OBJECT_OP(graph_destroy, (wm_driver * d, warm_graph graph),
-          cudaGraphExecDestroy, graph)
+          cuEventSynchronize, event)
+OBJECT_OP(graph_destroy, (wm_driver * d, warm_graph graph), cuGraphExecDestroy,
+          graph)
 
-static enum cudaMemcpyKind kind_of(warm_copy_direction direction)
+warm_status wm_cuda_copy(wm_driver *d, void *destination, const void *source,
+                         size_t bytes, warm_copy_direction direction,
+                         warm_stream stream)
 {
-    if (direction == WM_COPY_ANY) {
-        return cudaMemcpyDefault;
-    }
-    return direction == WARM_COPY_TO_DEVICE ? cudaMemcpyHostToDevice
-                                            : cudaMemcpyDeviceToHost;
-}
+    wm_cuda *c = wm_cuda_of(d);
+    CUdeviceptr to = (uintptr_t)destination, from = (uintptr_t)source;
+    wm_cuda_scope scope;
+    warm_status status = wm_cuda_enter_stream(c, stream, &scope);
 
-STREAM_OP(copy,
-          (wm_driver * d, void *destination, const void *source, size_t bytes,
-           warm_copy_direction direction, warm_stream stream),
-          cudaMemcpyAsync, destination, source, bytes, kind_of(direction),
-          stream)
+    if (status != WARM_OK) {
+        return status;
+    }
+    if (direction == WARM_COPY_TO_DEVICE) {
+        return WM_CUDA_CALL(c, &scope, cuMemcpyHtoDAsync_v2, to, source, bytes,
+                            stream);
+    }
+    if (direction == WARM_COPY_TO_HOST) {
+        return WM_CUDA_CALL(c, &scope, cuMemcpyDtoHAsync_v2, destination, from,
+                            bytes, stream);
+    }
+    return WM_CUDA_CALL(c, &scope, cuMemcpyAsync, to, from, bytes, stream);
+}
 
 warm_status wm_cuda_event_create(wm_driver *d, int device, warm_event *event)
 {
     wm_cuda *c = wm_cuda_of(d);
     wm_cuda_scope scope;
-    cudaEvent_t made = NULL;
+    CUevent made = NULL;
     warm_status status = wm_cuda_device_push(d, device, &scope);
 
     if (status == WARM_OK) {
-        status = WM_CUDA_CALL(c, &scope, cudaEventCreateWithFlags, &made,
-                              cudaEventDisableTiming);
+        status = WM_CUDA_CALL(c, &scope, cuEventCreate, &made,
+                              CU_EVENT_DISABLE_TIMING);
     }
     if (status == WARM_OK) {
         *event = made;
@@ -120,18 +128,17 @@ static warm_status device_of(wm_cuda *c, warm_stream stream, int *device)
 {
     CUcontext context = NULL, popped;
     CUdevice found = 0;
-    warm_status status = wm_cuda_api_result(
+    warm_status status = wm_cuda_result(
         c, c->cu.cuStreamGetCtx(stream, &context), "cuStreamGetCtx");
 
     if (status == WARM_OK) {
-        status = wm_cuda_api_result(c, c->cu.cuCtxPushCurrent_v2(context),
-                                    "cuCtxPushCurrent");
+        status = wm_cuda_result(c, c->cu.cuCtxPushCurrent_v2(context),
+                                "cuCtxPushCurrent");
     }
     if (status != WARM_OK) {
         return status;
     }
-    status =
-        wm_cuda_api_result(c, c->cu.cuCtxGetDevice(&found), "cuCtxGetDevice");
+    status = wm_cuda_result(c, c->cu.cuCtxGetDevice(&found), "cuCtxGetDevice");
     (void)c->cu.cuCtxPopCurrent_v2(&popped);
     if (status == WARM_OK) {
         *device = found;
@@ -140,25 +147,24 @@ static warm_status device_of(wm_cuda *c, warm_stream stream, int *device)
 }
 
 /* The one question about a stream that is legal at any time, also about the
- * legacy stream, where cudart answers with an error that spoils nobody's
+ * legacy stream, where CUDA answers with an error that spoils nobody's
  * capture. A context is entered. */
 static warm_status capture_of(wm_cuda *c, warm_stream stream,
                               wm_capture *capture)
 {
-    enum cudaStreamCaptureStatus now = cudaStreamCaptureStatusNone;
-    cudaError_t code = c->rt.cudaStreamIsCapturing(stream, &now);
+    CUstreamCaptureStatus now = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUresult code = c->cu.cuStreamIsCapturing(stream, &now);
     warm_status status;
 
-    if (code == cudaErrorStreamCaptureImplicit) {
-        (void)c->rt.cudaGetLastError();
+    if (code == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) {
         *capture = WM_CAPTURE_BLOCKED;
         return WARM_OK;
     }
-    status = wm_cuda_result(c, code, "cudaStreamIsCapturing");
+    status = wm_cuda_result(c, code, "cuStreamIsCapturing");
     if (status == WARM_OK) {
         /* An invalidated capture is one until it is ended. */
-        *capture = now == cudaStreamCaptureStatusNone ? WM_CAPTURE_NONE
-                                                      : WM_CAPTURE_ACTIVE;
+        *capture = now == CU_STREAM_CAPTURE_STATUS_NONE ? WM_CAPTURE_NONE
+                                                        : WM_CAPTURE_ACTIVE;
     }
     return status;
 }
@@ -174,12 +180,12 @@ static warm_status legacy_info(wm_cuda *c, wm_stream_info *info)
 {
     CUcontext context = NULL;
     CUdevice device = 0;
-    warm_status status = wm_cuda_api_result(c, c->cu.cuCtxGetCurrent(&context),
-                                            "cuCtxGetCurrent");
+    warm_status status =
+        wm_cuda_result(c, c->cu.cuCtxGetCurrent(&context), "cuCtxGetCurrent");
 
     if (status == WARM_OK) {
-        status = wm_cuda_api_result(c, c->cu.cuCtxGetDevice(&device),
-                                    "cuCtxGetDevice");
+        status =
+            wm_cuda_result(c, c->cu.cuCtxGetDevice(&device), "cuCtxGetDevice");
     }
     if (status == WARM_OK) {
         *info = (wm_stream_info){.id = legacy_id | (uintptr_t)context,
@@ -194,8 +200,8 @@ static warm_status created_info(wm_cuda *c, warm_stream stream,
 {
     unsigned long long id = 0;
     int device = 0;
-    warm_status status = wm_cuda_result(c, c->rt.cudaStreamGetId(stream, &id),
-                                        "cudaStreamGetId");
+    warm_status status =
+        wm_cuda_result(c, c->cu.cuStreamGetId(stream, &id), "cuStreamGetId");
 
     if (status == WARM_OK) {
         status = device_of(c, stream, &device);
@@ -260,8 +266,8 @@ warm_status wm_cuda_event_mark(wm_driver *d, warm_event event,
     }
     status = capture_of(c, stream, &now);
     if (status == WARM_OK && now == WM_CAPTURE_NONE) {
-        status = wm_cuda_result(c, c->rt.cudaEventRecord(event, stream),
-                                "cudaEventRecord");
+        status = wm_cuda_result(c, c->cu.cuEventRecord(event, stream),
+                                "cuEventRecord");
     }
     if (status == WARM_OK) {
         *capture = now;
@@ -274,8 +280,8 @@ warm_status wm_cuda_event_mark(wm_driver *d, warm_event event,
  * and global ones of others. */
 static warm_status swap_mode(wm_cuda *c, CUstreamCaptureMode *mode)
 {
-    return wm_cuda_api_result(c, c->cu.cuThreadExchangeStreamCaptureMode(mode),
-                              "cuThreadExchangeStreamCaptureMode");
+    return wm_cuda_result(c, c->cu.cuThreadExchangeStreamCaptureMode(mode),
+                          "cuThreadExchangeStreamCaptureMode");
 }
 
 warm_status wm_cuda_event_passed(wm_driver *d, warm_event event)
@@ -292,8 +298,7 @@ warm_status wm_cuda_event_passed(wm_driver *d, warm_event event)
     swapped = swap_mode(c, &mode);
     status = swapped;
     if (swapped == WARM_OK) {
-        status =
-            wm_cuda_result(c, c->rt.cudaEventQuery(event), "cudaEventQuery");
+        status = wm_cuda_result(c, c->cu.cuEventQuery(event), "cuEventQuery");
         swapped = swap_mode(c, &mode);
     }
     return wm_cuda_leave(c, &scope, swapped != WARM_OK ? swapped : status);
@@ -319,22 +324,21 @@ warm_status wm_cuda_stream_passed(wm_driver *d, warm_stream stream,
     status = swapped;
     if (swapped == WARM_OK) {
         status =
-            wm_cuda_result(c, c->rt.cudaStreamQuery(stream), "cudaStreamQuery");
+            wm_cuda_result(c, c->cu.cuStreamQuery(stream), "cuStreamQuery");
         swapped = swap_mode(c, &mode);
     }
     return wm_cuda_leave(c, &scope, swapped != WARM_OK ? swapped : status);
 }
 
-static warm_status instantiate(wm_cuda *c, cudaGraph_t graph, warm_graph *exec)
+static warm_status instantiate(wm_cuda *c, CUgraph graph, warm_graph *exec)
 {
-    cudaGraphExec_t made = NULL;
+    CUgraphExec made = NULL;
     warm_status status =
-        wm_cuda_result(c, c->rt.cudaGraphInstantiateWithFlags(&made, graph, 0),
-                       "cudaGraphInstantiateWithFlags");
+        wm_cuda_result(c, c->cu.cuGraphInstantiateWithFlags(&made, graph, 0),
+                       "cuGraphInstantiateWithFlags");
 
-    if (c->rt.cudaGraphDestroy(graph) != cudaSuccess) {
-        (void)c->rt.cudaGetLastError();
-        wm_log(WARM_LOG_WARNING, "cudaGraphDestroy failed: a graph leaks");
+    if (c->cu.cuGraphDestroy(graph) != CUDA_SUCCESS) {
+        wm_log(WARM_LOG_WARNING, "cuGraphDestroy failed: a graph leaks");
     }
     if (status == WARM_OK) {
         *exec = made;
@@ -347,17 +351,17 @@ warm_status wm_cuda_capture_end(wm_driver *d, warm_stream stream,
 {
     wm_cuda *c = wm_cuda_of(d);
     wm_cuda_scope scope;
-    cudaGraph_t captured = NULL;
+    CUgraph captured = NULL;
     warm_status status = wm_cuda_enter_stream(c, stream, &scope);
 
     if (status != WARM_OK) {
         return status;
     }
-    status = wm_cuda_result(c, c->rt.cudaStreamEndCapture(stream, &captured),
-                            "cudaStreamEndCapture");
+    status = wm_cuda_result(c, c->cu.cuStreamEndCapture(stream, &captured),
+                            "cuStreamEndCapture");
     if (status == WARM_OK && captured == NULL) {
         status = wm_fail(WARM_CAPTURE_ERROR,
-                         "cudaStreamEndCapture: the capture was invalidated");
+                         "cuStreamEndCapture: the capture was invalidated");
     }
     if (status == WARM_OK) {
         status = instantiate(c, captured, graph);
@@ -377,8 +381,8 @@ warm_status wm_cuda_capture_mode(wm_driver *d, bool *relaxed)
     CUstreamCaptureMode mode =
         *relaxed ? CU_STREAM_CAPTURE_MODE_RELAXED : mode_before;
     warm_status status =
-        wm_cuda_api_result(c, c->cu.cuThreadExchangeStreamCaptureMode(&mode),
-                           "cuThreadExchangeStreamCaptureMode");
+        wm_cuda_result(c, c->cu.cuThreadExchangeStreamCaptureMode(&mode),
+                       "cuThreadExchangeStreamCaptureMode");
 
     if (status != WARM_OK) {
         return status;

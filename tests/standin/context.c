@@ -26,6 +26,7 @@ static wm_driver *host;                              /* const after start */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static _Atomic int device_count, compute_major = 9, driver_too_old;
 static _Atomic int has_ranges = 1;
+static _Atomic int stuck;
 
 static _Thread_local CUcontext stack[STACK];
 static _Thread_local int depth;
@@ -111,6 +112,28 @@ void standin_ranges(int has)
 void standin_driver_too_old(int too_old)
 {
     driver_too_old = too_old;
+}
+
+void standin_stick(int code)
+{
+    stuck = code;
+}
+
+int standin_stuck(void)
+{
+    return stuck;
+}
+
+int standin_unusable(void)
+{
+    if (standin_driver() == NULL) {
+        return CUDA_ERROR_DEINITIALIZED;
+    }
+    if (stuck != 0) {
+        return stuck;
+    }
+    return depth == 0 || stack[depth - 1] == NULL ? CUDA_ERROR_INVALID_CONTEXT
+                                                  : 0;
 }
 
 static CUcontext retain(int device)
@@ -392,8 +415,8 @@ CUresult cuCtxSynchronize(void)
     wm_driver *d = standin_driver();
 
     ENTER(cuCtxSynchronize)
-    if (d == NULL) {
-        return CUDA_ERROR_DEINITIALIZED;
+    if ((fault_ = standin_unusable()) != 0) {
+        return (CUresult)fault_;
     }
     standin_wait_for_devices(d);
     return CUDA_SUCCESS;

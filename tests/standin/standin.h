@@ -3,7 +3,7 @@
  *
  *   libcublas libcublasLt libcudnn libcusparse libcusolver
  *        └────────┴────────┬────────┴──────────┘
- *                     libcudart ──► libcuda: control.c, context.c,
+ *                     libcudart ──► libcuda: control.c, context.c, work.c,
  *                                   and the host device, hidden inside
  *
  * Everything runs on the host device: streams, events, captures and copies
@@ -49,6 +49,11 @@ void standin_ranges(int has);
 /* Initialisation fails with cudaErrorInsufficientDriver. */
 void standin_driver_too_old(int too_old);
 
+/* As after a kernel that broke its context: everything that works there answers
+ * code, and cudart's last error cannot be cleared of it. 0: it is whole again,
+ * for the test's end. */
+void standin_stick(int code);
+
 /* What a handle is set to. */
 typedef struct standin_state {
     int device;
@@ -88,6 +93,11 @@ int standin_compute_major(void);
 
 /* Contexts of the calling thread. */
 int standin_current_device(void);
+/* What standin_stick() said. */
+int standin_stuck(void);
+/* 0, or why libcuda can do no work for the calling thread: it is unloaded, the
+ * context is broken, or none is current. */
+int standin_unusable(void);
 /* As cudart's lazy start: makes a primary context current if none is. */
 void standin_need_context(void);
 cudaError_t standin_set_device(int device);

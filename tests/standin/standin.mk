@@ -26,7 +26,7 @@ STANDIN_LIBS := $(foreach l,cuda cudart $(STANDIN_HANDLES),$(STANDIN_DIR)/$(STAN
 STANDIN_MAP := tests/standin/standin.map
 STANDIN_CORE := $(patsubst %.c,$(STANDIN_DIR)/%.o,$(wildcard runtime/base/*.c) runtime/driver/driver.c \
     $(STANDIN_HOST) $(wildcard runtime/driver/numa*.c) tests/standin/control.c tests/standin/context.c \
-    tests/standin/range.c tests/standin/wait.c)
+    tests/standin/range.c tests/standin/wait.c tests/standin/work.c)
 STANDIN_OBJ := $(patsubst %.c,$(STANDIN_DIR)/%.o,$(wildcard tests/standin/*.c)) $(STANDIN_CORE)
 
 # Objects of their own. What real headers declare must be visible; the map
@@ -56,7 +56,7 @@ $(foreach l,$(STANDIN_HANDLES),$(eval $(call standin_rule,$(l))))
 
 standin: $(STANDIN_LIBS)
 # The tests that load them find them beside themselves, in ../../standin.
-$(B)/tests/unit/check_cuda_driver $(B)/tests/unit/check_cuda_kinds $(B)/tests/unit/check_standin: | $(STANDIN_LIBS)
+$(addprefix $(B)/tests/unit/,check_cuda_driver check_cuda_kinds check_cuda_last_error check_standin): | $(STANDIN_LIBS)
 -include $(STANDIN_OBJ:.o=.d)
 
 else

@@ -575,16 +575,16 @@ START_TEST(test_B7_B13_G3_calls_carry_the_flags_that_the_contract_needs)
     wt_ok(wm_driver_event_create(d, 0, &event));
     wt_ok(wm_driver_capture_begin(d, stream));
     wt_ok(wm_driver_capture_end(d, stream, &graph));
-    ck_assert_uint_eq(standin.standin_flags("cudaHostAlloc"),
-                      cudaHostAllocPortable);
-    ck_assert_uint_eq(standin.standin_flags("cudaHostRegister"),
-                      cudaHostRegisterPortable);
-    ck_assert_uint_eq(standin.standin_flags("cudaStreamCreateWithFlags"),
-                      cudaStreamNonBlocking);
-    ck_assert_uint_eq(standin.standin_flags("cudaEventCreateWithFlags"),
-                      cudaEventDisableTiming);
-    ck_assert_uint_eq(standin.standin_flags("cudaStreamBeginCapture"),
-                      cudaStreamCaptureModeThreadLocal);
+    ck_assert_uint_eq(standin.standin_flags("cuMemHostAlloc"),
+                      CU_MEMHOSTALLOC_PORTABLE);
+    ck_assert_uint_eq(standin.standin_flags("cuMemHostRegister_v2"),
+                      CU_MEMHOSTREGISTER_PORTABLE);
+    ck_assert_uint_eq(standin.standin_flags("cuStreamCreate"),
+                      CU_STREAM_NON_BLOCKING);
+    ck_assert_uint_eq(standin.standin_flags("cuEventCreate"),
+                      CU_EVENT_DISABLE_TIMING);
+    ck_assert_uint_eq(standin.standin_flags("cuStreamBeginCapture_v2"),
+                      CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
     wt_ok(wm_driver_graph_destroy(d, graph));
     wt_ok(wm_driver_event_destroy(d, event));
     wt_ok(wm_driver_stream_destroy(d, stream));
@@ -629,8 +629,7 @@ START_TEST(test_B6_B7_a_blocked_legacy_stream_is_told_apart_by_device)
 {
     wm_stream_info zero, two;
 
-    standin.standin_fail("cudaStreamGetId", 1, 1,
-                         cudaErrorStreamCaptureImplicit);
+    standin.standin_fail("cuStreamGetId", 1, 1, cudaErrorStreamCaptureImplicit);
     standin.standin_fail("cuStreamGetCtx", 1, 1, 906);
     wt_ok(wm_driver_stream_info(d, NULL, &zero));
     ck_assert_int_eq(standin.cudaSetDevice(2), cudaSuccess);
@@ -646,7 +645,7 @@ START_TEST(test_B7_legacy_stream_is_blocked_while_another_captures)
 {
     wm_capture capture = WM_CAPTURE_NONE;
 
-    standin.standin_fail("cudaStreamIsCapturing", 1, 0,
+    standin.standin_fail("cuStreamIsCapturing", 1, 0,
                          cudaErrorStreamCaptureImplicit);
     wt_ok(wm_driver_stream_capture(d, NULL, &capture));
     ck_assert_int_eq(capture, WM_CAPTURE_BLOCKED);
@@ -685,11 +684,11 @@ START_TEST(test_B7_failed_end_of_a_capture_gives_no_graph)
 
     wt_ok(wm_driver_stream_create(d, 0, &stream));
     wt_ok(wm_driver_capture_begin(d, stream));
-    standin.standin_fail("cudaGraphInstantiateWithFlags", 1, 0,
+    standin.standin_fail("cuGraphInstantiateWithFlags", 1, 0,
                          cudaErrorMemoryAllocation);
     wt_fails(WARM_OUT_OF_MEMORY, wm_driver_capture_end(d, stream, &graph));
     ck_assert_ptr_null(graph);
-    ck_assert_uint_eq(standin.standin_calls("cudaGraphDestroy"), 1);
+    ck_assert_uint_eq(standin.standin_calls("cuGraphDestroy"), 1);
     wt_ok(wm_driver_stream_destroy(d, stream));
     close_driver();
 }
@@ -710,19 +709,19 @@ static const struct {
     {cudaErrorUnknown, WARM_DRIVER_ERROR},
 };
 
-START_TEST(test_G6_code_becomes_a_status_and_cudarts_error_is_cleared)
+START_TEST(test_B20_G6_code_becomes_a_status_and_none_of_cudarts)
 {
     warm_error error = {.size = sizeof error};
     void *memory = &memory;
 
-    standin.standin_fail("cudaMalloc", 1, 0, codes[_i].code);
+    standin.standin_fail("cuMemAlloc_v2", 1, 0, codes[_i].code);
     wt_fails(codes[_i].status, wm_driver_device_alloc(d, 0, 4096, &memory));
     ck_assert_ptr_eq(memory, &memory);
     warm_last_error(&error);
     ck_assert_int_eq(error.code, codes[_i].code);
-    ck_assert_str_eq(error.origin, "cudart");
+    ck_assert_str_eq(error.origin, "cuda");
     ck_assert_str_ne(error.code_text, "");
-    ck_assert_ptr_nonnull(strstr(error.message, "cudaMalloc"));
+    ck_assert_ptr_nonnull(strstr(error.message, "cuMemAlloc:"));
     ck_assert_int_eq(standin.cudaPeekAtLastError(), cudaSuccess);
     ck_assert(!has_context());
     close_driver();
@@ -751,14 +750,14 @@ START_TEST(test_C9_memory_that_cannot_be_opened_is_unavailable)
     wt_ok(wm_driver_device_alloc(d, 1, 4096, &memory));
     wt_ok(wm_driver_ipc_export(d, 1, memory, &name));
     wt_fails(WARM_UNAVAILABLE, wm_driver_ipc_open(d, 1, &name, &pointer));
-    ck_assert_uint_eq(standin.standin_flags("cudaIpcOpenMemHandle"),
-                      cudaIpcMemLazyEnablePeerAccess);
-    standin.standin_fail("cudaIpcOpenMemHandle", 1, 0, open_codes[_i].code);
+    ck_assert_uint_eq(standin.standin_flags("cuIpcOpenMemHandle_v2"),
+                      CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+    standin.standin_fail("cuIpcOpenMemHandle_v2", 1, 0, open_codes[_i].code);
     wt_fails(open_codes[_i].status, wm_driver_ipc_open(d, 1, &name, &pointer));
     warm_last_error(&error);
     ck_assert_int_eq(error.code, open_codes[_i].code);
-    ck_assert_str_eq(error.origin, "cudart");
-    ck_assert_ptr_nonnull(strstr(error.message, "cudaIpcOpenMemHandle"));
+    ck_assert_str_eq(error.origin, "cuda");
+    ck_assert_ptr_nonnull(strstr(error.message, "cuIpcOpenMemHandle:"));
     ck_assert_ptr_eq(pointer, &pointer);
     wt_fails(WARM_DRIVER_ERROR, wm_driver_ipc_close(d, 1, memory));
     ck_assert_int_eq(standin.cudaPeekAtLastError(), cudaSuccess);
@@ -773,12 +772,12 @@ START_TEST(test_A6_driver_that_unloads_is_not_called_any_more)
     void *memory = NULL;
     uint64_t calls;
 
-    standin.standin_fail("cudaMalloc", 1, 0, cudaErrorCudartUnloading);
+    standin.standin_fail("cuMemAlloc_v2", 1, 0, cudaErrorCudartUnloading);
     wt_fails(WARM_EXITING, wm_driver_device_alloc(d, 0, 4096, &memory));
     ck_assert(wm_process_exiting());
-    calls = standin.standin_calls("cudaMalloc");
+    calls = standin.standin_calls("cuMemAlloc_v2");
     wt_fails(WARM_EXITING, wm_driver_device_alloc(d, 0, 4096, &memory));
-    ck_assert_uint_eq(standin.standin_calls("cudaMalloc"), calls);
+    ck_assert_uint_eq(standin.standin_calls("cuMemAlloc_v2"), calls);
 }
 END_TEST
 
@@ -991,7 +990,7 @@ START_TEST(test_C8_G3_without_virtual_memory_segments_are_ordinary)
     }
     warm_log_set(NULL, NULL);
     ck_assert_uint_eq(said, DEVICES); /* each device once */
-    ck_assert_uint_eq(standin.standin_calls("cudaMalloc"), 1);
+    ck_assert_uint_eq(standin.standin_calls("cuMemAlloc_v2"), 1);
     ck_assert_uint_eq(standin.standin_calls("cuMemAddressReserve"), 0);
     wt_ok(warm_device_get_stats(runtime, 0, &stats));
     ck_assert_uint_eq(stats.all.segments.current, 1);
@@ -999,7 +998,7 @@ START_TEST(test_C8_G3_without_virtual_memory_segments_are_ordinary)
         wt_ok(warm_free(block[i]));
     }
     wt_ok(warm_device_empty_cache(runtime, 0, NULL));
-    ck_assert_uint_eq(standin.standin_calls("cudaFree"), 1);
+    ck_assert_uint_eq(standin.standin_calls("cuMemFree_v2"), 1);
     wt_runtime_end(runtime);
 }
 END_TEST
@@ -1071,9 +1070,9 @@ static void add_errors(Suite *suite)
 
     tcase_add_unchecked_fixture(tcase, standin_load, NULL);
     tcase_add_checked_fixture(tcase, setup_open, NULL);
-    tcase_add_loop_test(
-        tcase, test_G6_code_becomes_a_status_and_cudarts_error_is_cleared, 0,
-        sizeof codes / sizeof codes[0]);
+    tcase_add_loop_test(tcase,
+                        test_B20_G6_code_becomes_a_status_and_none_of_cudarts,
+                        0, sizeof codes / sizeof codes[0]);
     tcase_add_loop_test(tcase,
                         test_C9_memory_that_cannot_be_opened_is_unavailable, 0,
                         sizeof open_codes / sizeof open_codes[0]);

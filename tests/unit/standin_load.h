@@ -24,6 +24,7 @@
     X(standin_devices)                                                         \
     X(standin_compute)                                                         \
     X(standin_ranges)                                                          \
+    X(standin_stick)                                                           \
     X(standin_driver_too_old)                                                  \
     X(standin_handle_state)                                                    \
     X(standin_handles_live)                                                    \
@@ -33,6 +34,8 @@
 #define STANDIN_RUNTIME(X)                                                     \
     X(cudaSetDevice)                                                           \
     X(cudaGetDevice)                                                           \
+    X(cudaStreamQuery)                                                         \
+    X(cudaGetLastError)                                                        \
     X(cudaPeekAtLastError)                                                     \
     X(cudaThreadExchangeStreamCaptureMode)
 

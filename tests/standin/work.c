@@ -1,0 +1,438 @@
+/* work.c: the stand-in libcuda.so.1: memory, streams, events, captures and
+ * graphs. Each function needs a current context, as the real one does, knows
+ * nothing of cudart's last error, and passes the work on to the host device,
+ * whose codes are CUDA's own. */
+#include "standin.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Leaves d. */
+#define ENTER(function)                                                        \
+    wm_driver *d = standin_driver();                                           \
+    STANDIN_ENTER(CUresult, function)                                          \
+    if ((fault_ = standin_unusable()) != 0) {                                  \
+        return (CUresult)fault_;                                               \
+    }
+
+#define CALL(op, ...) (CUresult) standin_code(d->ops->op(d, __VA_ARGS__))
+
+CUresult cuMemGetInfo_v2(size_t *available, size_t *total)
+{
+    ENTER(cuMemGetInfo_v2)
+    return CALL(device_memory, standin_current_device(), available, total);
+}
+
+/* ---- Memory ---- */
+
+/* The host device wants the bytes back with the pointer, CUDA does not. */
+typedef struct pinned {
+    struct pinned *next;
+    void *pointer;
+    size_t bytes;
+} pinned;
+
+enum { BUCKETS = 1024 };
+
+static pthread_mutex_t pinned_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pinned *pinned_blocks[BUCKETS]; /* pinned_mutex */
+
+static pinned **bucket_of(const void *pointer)
+{
+    return &pinned_blocks[((uintptr_t)pointer >> 12) % BUCKETS];
+}
+
+static void pinned_add(pinned *p)
+{
+    pinned **bucket = bucket_of(p->pointer);
+
+    pthread_mutex_lock(&pinned_mutex);
+    p->next = *bucket;
+    *bucket = p;
+    pthread_mutex_unlock(&pinned_mutex);
+}
+
+/* Out of the table, or null; whoever takes it out is alone with it. */
+static pinned *pinned_take(const void *pointer)
+{
+    pinned **at = bucket_of(pointer);
+    pinned *p;
+
+    pthread_mutex_lock(&pinned_mutex);
+    while (*at != NULL && (*at)->pointer != pointer) {
+        at = &(*at)->next;
+    }
+    p = *at;
+    if (p != NULL) {
+        *at = p->next;
+    }
+    pthread_mutex_unlock(&pinned_mutex);
+    return p;
+}
+
+CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned flags)
+{
+    pinned *p;
+    CUresult code;
+
+    ENTER(cuMemHostAlloc)
+    standin_flagged("cuMemHostAlloc", flags);
+    code = CALL(pinned_alloc, bytes, pointer);
+    if (code == CUDA_SUCCESS) {
+        p = calloc(1, sizeof *p);
+        p->pointer = *pointer;
+        p->bytes = bytes;
+        pinned_add(p);
+    }
+    return code;
+}
+
+CUresult cuMemFreeHost(void *pointer)
+{
+    pinned *p;
+    CUresult code;
+
+    ENTER(cuMemFreeHost)
+    p = pinned_take(pointer);
+    if (p == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    standin_wait_for_devices(d);
+    code = CALL(pinned_free, pointer, p->bytes);
+    if (code == CUDA_SUCCESS) {
+        free(p);
+    } else {
+        pinned_add(p);
+    }
+    return code;
+}
+
+CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned flags)
+{
+    ENTER(cuMemHostRegister_v2)
+    standin_flagged("cuMemHostRegister_v2", flags);
+    return CALL(pinned_register, pointer, bytes);
+}
+
+CUresult cuMemHostUnregister(void *pointer)
+{
+    ENTER(cuMemHostUnregister)
+    return CALL(pinned_unregister, pointer);
+}
+
+static void *pointer_of(CUdeviceptr address)
+{
+    return (void *)(uintptr_t)address;
+}
+
+CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes)
+{
+    void *pointer = NULL;
+    CUresult code;
+
+    ENTER(cuMemAlloc_v2)
+    code = CALL(device_alloc, standin_current_device(), bytes, &pointer);
+    if (code == CUDA_SUCCESS) {
+        *address = (uintptr_t)pointer;
+    }
+    return code;
+}
+
+/* A pointer does not say whose it is; a wrong guess changes nothing. */
+#define ON_ITS_DEVICE(op, ...)                                                 \
+    warm_status status_ = WARM_INVALID_POINTER;                                \
+                                                                               \
+    for (int i = 0;                                                            \
+         i < STANDIN_DEVICES_MAX && status_ == WARM_INVALID_POINTER; i++) {    \
+        status_ = d->ops->op(d, i, __VA_ARGS__);                               \
+    }                                                                          \
+    return (CUresult)standin_code(status_);
+
+CUresult cuMemFree_v2(CUdeviceptr address)
+{
+    ENTER(cuMemFree_v2)
+    standin_wait_for_devices(d);
+    ON_ITS_DEVICE(device_free, pointer_of(address))
+}
+
+/* Names of the host device serve as CUDA's handles. */
+CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address){
+    ENTER(cuIpcGetMemHandle) ON_ITS_DEVICE(ipc_export, pointer_of(address),
+                                           (wm_ipc_name *)(void *)handle)}
+
+CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *address, CUipcMemHandle handle,
+                               unsigned flags)
+{
+    void *pointer = NULL;
+    CUresult code;
+
+    ENTER(cuIpcOpenMemHandle_v2)
+    standin_flagged("cuIpcOpenMemHandle_v2", flags);
+    code = CALL(ipc_open, standin_current_device(),
+                (const wm_ipc_name *)(void *)&handle, &pointer);
+    if (code == CUDA_SUCCESS) {
+        *address = (uintptr_t)pointer;
+    }
+    return code;
+}
+
+CUresult cuIpcCloseMemHandle(CUdeviceptr address){
+    ENTER(cuIpcCloseMemHandle) ON_ITS_DEVICE(ipc_close, pointer_of(address))}
+
+CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr destination, const void *source,
+                              size_t bytes, CUstream stream)
+{
+    ENTER(cuMemcpyHtoDAsync_v2)
+    return CALL(copy, pointer_of(destination), source, bytes,
+                WARM_COPY_TO_DEVICE, standin_stream(stream));
+}
+
+CUresult cuMemcpyDtoHAsync_v2(void *destination, CUdeviceptr source,
+                              size_t bytes, CUstream stream)
+{
+    ENTER(cuMemcpyDtoHAsync_v2)
+    return CALL(copy, destination, pointer_of(source), bytes, WARM_COPY_TO_HOST,
+                standin_stream(stream));
+}
+
+struct move {
+    void *destination;
+    const void *source;
+    size_t bytes;
+    int value;
+};
+
+static void run_copy(void *argument)
+{
+    const struct move *m = argument;
+
+    memmove(m->destination, m->source, m->bytes);
+}
+
+static void run_set(void *argument)
+{
+    const struct move *m = argument;
+
+    memset(m->destination, m->value, m->bytes);
+}
+
+CUresult cuMemcpyAsync(CUdeviceptr destination, CUdeviceptr source,
+                       size_t bytes, CUstream stream)
+{
+    struct move m = {pointer_of(destination), pointer_of(source), bytes, 0};
+
+    ENTER(cuMemcpyAsync)
+    (void)d;
+    return (CUresult)standin_launch(stream, run_copy, &m, sizeof m);
+}
+
+CUresult cuMemsetD8Async(CUdeviceptr destination, unsigned char value,
+                         size_t bytes, CUstream stream)
+{
+    struct move m = {pointer_of(destination), NULL, bytes, value};
+
+    ENTER(cuMemsetD8Async)
+    (void)d;
+    return (CUresult)standin_launch(stream, run_set, &m, sizeof m);
+}
+
+/* ---- Streams and events ---- */
+
+CUresult cuStreamCreate(CUstream *stream, unsigned flags)
+{
+    ENTER(cuStreamCreate)
+    standin_flagged("cuStreamCreate", flags);
+    return CALL(stream_create, standin_current_device(),
+                (warm_stream *)(void *)stream);
+}
+
+CUresult cuStreamDestroy_v2(CUstream stream)
+{
+    ENTER(cuStreamDestroy_v2)
+    return CALL(stream_destroy, stream);
+}
+
+CUresult cuStreamGetId(CUstream stream, unsigned long long *id)
+{
+    wm_stream_info info = {0};
+    int code;
+
+    ENTER(cuStreamGetId)
+    code = standin_stream_info(d, standin_stream(stream), &info);
+    *id = info.id;
+    return (CUresult)code;
+}
+
+CUresult cuStreamQuery(CUstream stream)
+{
+    ENTER(cuStreamQuery)
+    return CALL(stream_query, standin_stream(stream));
+}
+
+CUresult cuStreamSynchronize(CUstream stream)
+{
+    ENTER(cuStreamSynchronize)
+    return CALL(stream_synchronize, standin_stream(stream));
+}
+
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
+{
+    ENTER(cuStreamWaitEvent)
+    (void)flags;
+    return CALL(stream_wait_event, standin_stream(stream), event);
+}
+
+CUresult cuEventCreate(CUevent *event, unsigned flags)
+{
+    ENTER(cuEventCreate)
+    standin_flagged("cuEventCreate", flags);
+    return CALL(event_create, standin_current_device(),
+                (warm_event *)(void *)event);
+}
+
+CUresult cuEventDestroy_v2(CUevent event)
+{
+    ENTER(cuEventDestroy_v2)
+    return CALL(event_destroy, event);
+}
+
+CUresult cuEventRecord(CUevent event, CUstream stream)
+{
+    ENTER(cuEventRecord)
+    return CALL(event_record, event, standin_stream(stream));
+}
+
+CUresult cuEventQuery(CUevent event)
+{
+    ENTER(cuEventQuery)
+    return CALL(event_query, event);
+}
+
+CUresult cuEventSynchronize(CUevent event)
+{
+    ENTER(cuEventSynchronize)
+    return CALL(event_synchronize, event);
+}
+
+/* CUDA may run the host functions of all streams one after another. */
+struct call {
+    CUhostFn function;
+    void *argument;
+};
+
+static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+
+static void run_call(void *argument)
+{
+    const struct call *c = argument;
+
+    pthread_mutex_lock(&one_at_a_time);
+    c->function(c->argument);
+    pthread_mutex_unlock(&one_at_a_time);
+}
+
+CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *argument)
+{
+    struct call c = {function, argument};
+
+    ENTER(cuLaunchHostFunc)
+    (void)d;
+    return (CUresult)standin_launch(stream, run_call, &c, sizeof c);
+}
+
+/* ---- Captures and graphs ---- */
+
+/* The host device makes an executable graph at once; a graph here keeps it
+ * until it is instantiated, which works once. Never freed, and in a list, so
+ * that one whose destruction was made to fail is no leak of the stand-in. */
+struct CUgraph_st {
+    struct CUgraph_st *next;
+    warm_graph exec;
+};
+
+static _Atomic(struct CUgraph_st *) graphs;
+
+static CUgraph graph_of(warm_graph exec)
+{
+    struct CUgraph_st *graph = calloc(1, sizeof *graph);
+
+    graph->exec = exec;
+    graph->next = atomic_load(&graphs);
+    while (!atomic_compare_exchange_weak(&graphs, &graph->next, graph)) {
+    }
+    return graph;
+}
+
+CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode wanted)
+{
+    ENTER(cuStreamBeginCapture_v2)
+    /* The host device has the thread-local mode only. */
+    standin_flagged("cuStreamBeginCapture_v2", (unsigned)wanted);
+    return CALL(capture_begin, standin_stream(stream));
+}
+
+CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
+{
+    warm_graph exec = NULL;
+    CUresult code;
+
+    ENTER(cuStreamEndCapture)
+    code = CALL(capture_end, standin_stream(stream), &exec);
+    *graph = NULL;
+    if (code == CUDA_SUCCESS) {
+        *graph = graph_of(exec);
+    }
+    return code;
+}
+
+CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status)
+{
+    wm_capture capture = WM_CAPTURE_NONE;
+    CUresult code;
+
+    ENTER(cuStreamIsCapturing)
+    code = CALL(stream_capture, standin_stream(stream), &capture);
+    if (capture == WM_CAPTURE_BLOCKED) {
+        return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+    }
+    *status = capture == WM_CAPTURE_ACTIVE ? CU_STREAM_CAPTURE_STATUS_ACTIVE
+                                           : CU_STREAM_CAPTURE_STATUS_NONE;
+    return code;
+}
+
+CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph,
+                                     unsigned long long flags)
+{
+    ENTER(cuGraphInstantiateWithFlags)
+    (void)d;
+    (void)flags;
+    if (graph->exec == NULL) {
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    *exec = graph->exec;
+    graph->exec = NULL;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuGraphDestroy(CUgraph graph)
+{
+    warm_graph exec;
+
+    ENTER(cuGraphDestroy)
+    exec = graph->exec;
+    graph->exec = NULL;
+    return exec != NULL ? CALL(graph_destroy, exec) : CUDA_SUCCESS;
+}
+
+CUresult cuGraphExecDestroy(CUgraphExec exec)
+{
+    ENTER(cuGraphExecDestroy)
+    return CALL(graph_destroy, exec);
+}
+
+CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
+{
+    ENTER(cuGraphLaunch)
+    return CALL(graph_launch, exec, standin_stream(stream));
+}
