@@ -91,13 +91,13 @@ $(SHARED): $(LIB_OBJ) $(MAP)
 
 # ---- test programs --------------------------------------------------------
 
-# tests/api sees the public headers and the shared library, the others the
-# library's insides.
+# Those of tests/unit see the library's insides; all others see the public
+# headers and the shared library.
 CHECK_LIBS := $(shell pkg-config --libs check 2>/dev/null)
+TEST_SRC := $(sort $(wildcard tests/unit/check_*.c))
 # Long ones first: they run beside the many short ones.
-TEST_SRC := $(foreach folder,model stress fault unit, \
+API_SRC  := $(foreach folder,model stress fault api, \
     $(sort $(wildcard tests/$(folder)/check_*.c)))
-API_SRC  := $(sort $(wildcard tests/api/check_*.c))
 TEST_BIN := $(TEST_SRC:%.c=$(B)/%) $(API_SRC:%.c=$(B)/%)
 WT_OBJ   := $(patsubst %.c,$(B)/%.o,$(wildcard tests/wt*.c))
 WT       := $(B)/tests/libwt.a
@@ -117,14 +117,14 @@ $(TEST_SRC:%.c=$(B)/%): $(B)/%: $(B)/%.o $(WT) $(STATIC)
 
 $(API_SRC:%.c=$(B)/%): $(B)/%: $(B)/%.o $(WT) $(SHARED)
 	$(call say,ld,$@)
-	$(Q)$(CC) $(OPT_$(FLAVOUR)) $(LDFLAGS) $< $(WT) -L$(B) -lwarmpool \
+	$(Q)$(CC) $(OPT_$(FLAVOUR)) $(LDFLAGS) $(filter %.o,$^) $(WT) -L$(B) -lwarmpool \
 	    -Wl,-rpath,'$$ORIGIN/../..' $(CHECK_LIBS) $(LIBS) -o $@
 
 # ---- running tests --------------------------------------------------------
 
-# A program runs on the host device; those of tests/api, and every other one
-# that says `backends: …standin…` in a comment, on the stand-in as well (or
-# only there, if the comment leaves host out).
+# A program runs on the host device and on the stand-in; one of tests/unit only
+# on the host device, unless it says `backends: …standin…` in a comment (and
+# only on the stand-in, if the comment leaves host out).
 says = $(shell grep -lE 'backends:.*\b$(1)\b' $(TEST_SRC) /dev/null)
 ONLY_STANDIN := $(filter-out $(call says,host),$(call says,standin))
 HOST_TESTS := $(filter-out $(ONLY_STANDIN),$(TEST_SRC)) $(API_SRC)

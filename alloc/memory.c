@@ -229,6 +229,7 @@ warm_status warm_block_get_info(const void *pointer, warm_block_info *info)
                                .streams = wm_timelines_streams(block),
                                .node = block->segment->arena->node,
                                .device = wm_device_of_block(block),
+                               .pool = wm_private_number(block->segment->arena),
                                .pageable = wm_space_of(block)->traits ==
                                            &wm_pageable_traits};
 

@@ -67,4 +67,5 @@ void wm_pageable_stats(wm_space *space, warm_space_stats *stats)
     stats->pageable_bytes = own.block_bytes;
     stats->pageable_pending = own.pending;
     stats->pageable_held = own.held_bytes;
+    stats->pageable_lost = own.lost_bytes;
 }

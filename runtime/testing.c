@@ -1,6 +1,11 @@
-/* testing.c: faults, call counts and held streams (warmpool/testing.h). */
+/* testing.c: what tests may do and ask (warmpool/testing.h). */
 #include "warmpool/testing.h"
 
+#include "alloc/device_space.h"
+#include "alloc/pinned.h"
+#include "handles/pools.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/meta.h"
 #include "runtime/base/status.h"
 #include "runtime/thread/control.h"
 
@@ -97,4 +102,128 @@ warm_status warm_testing_step(warm_runtime *runtime, warm_stream stream,
 warm_status warm_testing_resume(warm_runtime *runtime, warm_stream stream)
 {
     return control(runtime, stream, WM_CONTROL_RESUME);
+}
+
+/* ---- the library's own records ------------------------------------------ */
+
+/* What counts for the limit is what arenas hold, unless a thread is just about
+ * to bring or to return some. What is not cached is not limited. */
+static bool check_held(wm_space *space)
+{
+    warm_space_stats stats = {.size = sizeof stats};
+    uint64_t held;
+
+    if (space->traits->uncached) {
+        return true;
+    }
+    wm_lock_acquire(&space->growth.lock);
+    held = space->growth.held;
+    wm_lock_release(&space->growth.lock);
+    wm_space_stats(space, &stats);
+    return held == stats.held_bytes.current;
+}
+
+static bool check_quiet(wm_space *space)
+{
+    return wm_space_check_settled(space) &&
+           (space->runtime->pinned->space.background.on || check_held(space));
+}
+
+static warm_status check_space(wm_space *space, int device, bool quiet)
+{
+    if (quiet ? check_quiet(space) : wm_space_check(space)) {
+        return WARM_OK;
+    }
+    return wm_fail(WARM_INTERNAL,
+                   "records of %s memory (device %d) contradict each other",
+                   space->traits->name, device);
+}
+
+static warm_status check_records(warm_runtime *runtime, bool quiet)
+{
+    warm_status status = check_space(&runtime->pinned->space, -1, quiet);
+
+    if (status == WARM_OK) {
+        status = check_space(&runtime->pinned->pageable, -1, quiet);
+    }
+    for (int i = 0; i < runtime->devices && status == WARM_OK; i++) {
+        status = check_space(&runtime->device_spaces[i].space, i, quiet);
+    }
+    if (status == WARM_OK && !wm_pools_check(runtime->pools)) {
+        status =
+            wm_fail(WARM_INTERNAL, "records of handles contradict each other");
+    }
+    return status;
+}
+
+warm_status warm_testing_check(warm_runtime *runtime, int quiet)
+{
+    int cancel = wm_cancel_off();
+    warm_status status = wm_runtime_check(runtime);
+
+    if (status == WARM_OK) {
+        status = check_records(runtime, quiet != 0);
+    }
+    wm_cancel_restore(cancel);
+    return status;
+}
+
+void warm_testing_fail_metadata(uint64_t n, int persistent)
+{
+    wm_meta_fail(n, persistent != 0);
+}
+
+void warm_testing_metadata(uint64_t *calls, int64_t *live)
+{
+    if (calls != NULL) {
+        *calls = wm_meta_calls();
+    }
+    if (live != NULL) {
+        *live = wm_meta_live();
+    }
+}
+
+void warm_testing_set_clock(uint64_t (*clock)(void))
+{
+    wm_clock_set(clock);
+}
+
+/* ---- past the runtime --------------------------------------------------- */
+
+warm_status warm_testing_capture_begin(warm_runtime *runtime,
+                                       warm_stream stream)
+{
+    warm_status status = wm_runtime_check(runtime);
+
+    return status == WARM_OK ? wm_driver_capture_begin(runtime->driver, stream)
+                             : status;
+}
+
+warm_status warm_testing_capture_end(warm_runtime *runtime, warm_stream stream,
+                                     warm_graph *graph)
+{
+    warm_status status = wm_runtime_check(runtime);
+
+    if (status == WARM_OK && graph == NULL) {
+        status = wm_fail(WARM_INVALID_ARGUMENT, "graph is null");
+    }
+    return status == WARM_OK
+               ? wm_driver_capture_end(runtime->driver, stream, graph)
+               : status;
+}
+
+warm_status warm_testing_copy(warm_runtime *runtime, void *destination,
+                              const void *source, size_t bytes,
+                              warm_stream stream)
+{
+    warm_status status = wm_runtime_check(runtime);
+
+    if (status == WARM_OK && (destination == NULL || source == NULL)) {
+        status = wm_fail(WARM_INVALID_ARGUMENT, "%s is null",
+                         source == NULL ? "source" : "destination");
+    }
+    return status == WARM_OK && bytes > 0
+               ? wm_driver_copy(runtime->driver, destination, source, bytes,
+                                WM_COPY_ANY, stream)
+               : status;
 }

@@ -38,6 +38,10 @@ warm_runtime *wt_runtime(const warm_options *options);
 /* Destroys it and asserts that nothing was left in use. */
 void wt_runtime_end(warm_runtime *runtime);
 
+/* How many records the library asked memory for so far, and has now. */
+uint64_t wt_metadata_calls(void);
+int64_t wt_metadata_live(void);
+
 /* Check writes a line to a file at every ck_assert; these cost nothing until
  * they fail, and may stand in loops of a million steps. And after a fork(),
  * which both processes return from: what two write at once into that file is
@@ -74,6 +78,14 @@ typedef struct wt_gate wt_gate;
 wt_gate *wt_gate_close(warm_runtime *runtime, warm_stream stream);
 void wt_gate_await(wt_gate *gate); /* until the stream stands before it */
 void wt_gate_open(wt_gate *gate);  /* and waits until it has let go; frees */
+
+/* Holds a stream before its next piece of work on the host device, until count
+ * pieces may run, or all. On CUDA the stream is only late then, by a host
+ * function that yields for a while: what gives memory back waits for the device
+ * there, and would wait for ever. */
+void wt_stall(warm_runtime *runtime, warm_stream stream);
+void wt_stall_step(warm_runtime *runtime, warm_stream stream, unsigned count);
+void wt_stall_end(warm_runtime *runtime, warm_stream stream);
 
 /* ---- blocks, streams and figures: the test fails if they cannot be had ----
  */

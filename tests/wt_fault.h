@@ -5,8 +5,6 @@
 
 #include "wt.h"
 
-#include "runtime/base/meta.h"
-
 typedef struct wt_flow {
     void (*begin)(uint64_t n); /* makes *runtime */
     void (*play)(void);
@@ -15,6 +13,17 @@ typedef struct wt_flow {
     uint64_t most;  /* calls of one name that a flow may make */
     uint64_t every; /* 1: every n, 3: every third */
 } wt_flow;
+
+/* How many functions a driver has. */
+static inline int wt_driver_calls(void)
+{
+    int count = 0;
+
+    while (warm_testing_call_name(count) != NULL) {
+        count++;
+    }
+    return count;
+}
 
 /* Under sanitizers, one in a few of those. */
 static inline uint64_t wt_fault_stride(const wt_flow *flow)
@@ -52,18 +61,18 @@ static inline void wt_fail_every_record(const wt_flow *flow, bool persistent)
         uint64_t before;
 
         flow->begin(n);
-        before = wm_meta_calls();
+        before = wt_metadata_calls();
         flow->play();
-        before = wm_meta_calls() - before;
+        before = wt_metadata_calls() - before;
         calls = calls > before ? calls : before;
         flow->end();
     }
     ck_assert_uint_gt(calls, 10);
     for (uint64_t n = 1; n <= calls; n += wt_fault_stride(flow)) {
         flow->begin(n);
-        wm_meta_fail(n, persistent);
+        warm_testing_fail_metadata(n, persistent);
         flow->play();
-        wm_meta_fail(0, false);
+        warm_testing_fail_metadata(0, 0);
         flow->end();
     }
 }

@@ -2,6 +2,7 @@
 #include "wt.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -111,4 +112,51 @@ void wt_gate_open(wt_gate *gate)
     pthread_cond_destroy(&gate->cond);
     pthread_mutex_destroy(&gate->mutex);
     free(gate);
+}
+
+uint64_t wt_metadata_calls(void)
+{
+    uint64_t calls = 0;
+
+    warm_testing_metadata(&calls, NULL);
+    return calls;
+}
+
+int64_t wt_metadata_live(void)
+{
+    int64_t live = 0;
+
+    warm_testing_metadata(NULL, &live);
+    return live;
+}
+
+static void be_late(void *argument)
+{
+    (void)argument;
+    for (unsigned i = 0; i < 200; i++) {
+        sched_yield();
+    }
+}
+
+void wt_stall(warm_runtime *runtime, warm_stream stream)
+{
+    if (wt_on_host()) {
+        wt_ok(warm_testing_hold(runtime, stream));
+    } else {
+        wt_ok(warm_stream_host_func(runtime, stream, be_late, NULL));
+    }
+}
+
+void wt_stall_step(warm_runtime *runtime, warm_stream stream, unsigned count)
+{
+    if (wt_on_host()) {
+        wt_ok(warm_testing_step(runtime, stream, count));
+    }
+}
+
+void wt_stall_end(warm_runtime *runtime, warm_stream stream)
+{
+    if (wt_on_host()) {
+        wt_ok(warm_testing_resume(runtime, stream));
+    }
 }

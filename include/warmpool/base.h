@@ -51,7 +51,9 @@ extern "C" {
     X(CAPTURE_ERROR, 12, "not allowed while a stream captures")                \
     X(RUNTIME_GONE, 13, "the runtime has been destroyed")                      \
     X(FORKED, 14, "the runtime was made before this process was forked")       \
-    X(EXITING, 15, "the process is exiting; the driver is not called any more")
+    X(EXITING, 15,                                                             \
+      "the process is exiting; the driver is not called any more")             \
+    X(INTERNAL, 16, "records of the library contradict each other: its fault")
 
 typedef enum warm_status {
 #define WARM_STATUS_ENUM(name, value, text) WARM_##name = value,

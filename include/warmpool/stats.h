@@ -69,7 +69,8 @@ typedef struct warm_duration {
     X(captured, "blocks", "blocks kept because a graph capture used them")     \
     X(captured_bytes, "bytes", "bytes of those")                               \
     X(cached_bytes, "bytes", "idle bytes that threads keep ready")             \
-    X(double_frees, "blocks", "blocks that two threads freed at once")
+    X(double_frees, "blocks", "blocks that two threads freed at once")         \
+    X(pageable_lost, "bytes", "pageable bytes kept after such an error")
 
 typedef struct warm_space_stats {
     size_t size; /* sizeof(warm_space_stats) */

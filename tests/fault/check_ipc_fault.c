@@ -8,8 +8,6 @@
  */
 #include "wt_peer.h"
 
-#include "runtime/base/meta.h"
-
 #include <stdio.h>
 #include <string.h>
 
@@ -192,16 +190,16 @@ START_TEST(test_C9_every_record_may_fail)
     uint64_t before, count;
 
     begin();
-    before = wm_meta_calls();
+    before = wt_metadata_calls();
     play();
-    count = wm_meta_calls() - before;
+    count = wt_metadata_calls() - before;
     end();
     ck_assert_uint_gt(count, 5);
     for (uint64_t n = 1; n <= count; n++) {
         begin();
-        wm_meta_fail(n, _i != 0);
+        warm_testing_fail_metadata(n, _i != 0);
         play();
-        wm_meta_fail(0, false);
+        warm_testing_fail_metadata(0, 0);
         end();
     }
 }

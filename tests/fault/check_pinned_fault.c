@@ -10,8 +10,6 @@
  */
 #include "wt_fault.h"
 
-#include "alloc/pinned.h"
-
 #include <string.h>
 
 enum { BLOCKS = 12, PART = 3000 };
@@ -114,7 +112,6 @@ static void play(void)
 static void begin(uint64_t n)
 {
     warm_options options = {.size = sizeof options,
-                            .device = "host",
                             .segment = 1 << 20,
                             .pin = f.pin,
                             .numa_nodes = f.nodes};
@@ -133,12 +130,9 @@ static void begin(uint64_t n)
 /* The fault is gone: everything must come back but what was counted lost. */
 static void end(void)
 {
-    wm_space *space = &f.runtime->pinned->space;
-    const warm_space_stats *pageable =
-        &f.runtime->pinned->pageable.arenas[0].stats;
     warm_space_stats stats;
 
-    wt_require(wm_space_check_settled(space), "the arena is broken");
+    wt_ok(warm_testing_check(f.runtime, 1));
     wt_ok(warm_stream_synchronize(f.runtime, f.stream));
     wt_ok(warm_stream_synchronize(f.runtime, NULL));
     do {
@@ -149,10 +143,8 @@ static void end(void)
     stats = wt_pinned_stats(f.runtime);
     wt_require(stats.requests.current + stats.pageable.current == 0,
                "a block is still in use");
-    wt_require(pageable->lost_bytes != 0 || stats.pageable_held.current == 0,
+    wt_require(stats.pageable_lost != 0 || stats.pageable_held.current == 0,
                "pageable memory is held though nothing was lost");
-    wt_require(wm_space_check(&f.runtime->pinned->pageable),
-               "the arena of pageable memory is broken");
     wt_require(stats.lost_bytes != 0 || stats.held_bytes.current == 0,
                "%lu bytes are held though nothing was lost",
                (unsigned long)stats.held_bytes.current);
@@ -168,7 +160,7 @@ static void end(void)
                         wt_calls(f.runtime, "pinned_free") +
                             wt_calls(f.runtime, "pinned_unregister")),
                "a call to the driver was not counted");
-    wt_require(wm_space_check_settled(space), "the arena is broken in the end");
+    wt_ok(warm_testing_check(f.runtime, 1));
     wt_ok(warm_device_free_uncached(f.runtime, 0, f.device));
     wt_runtime_end(f.runtime);
 }
@@ -262,7 +254,7 @@ START_TEST(test_B4_memory_at_work_is_never_handed_out_after_a_failure)
 
         begin((uint64_t)_i);
         wt_ok(warm_pinned_alloc(f.runtime, 100000, &used));
-        wt_ok(warm_testing_hold(f.runtime, f.stream));
+        wt_stall(f.runtime, f.stream);
         wt_ok(warm_stream_host_func(f.runtime, f.stream, nothing, NULL));
         wt_ok(warm_record_stream(used, f.stream));
         wt_ok(warm_testing_fail(f.runtime, calls[c], 1, 1));
@@ -277,22 +269,12 @@ START_TEST(test_B4_memory_at_work_is_never_handed_out_after_a_failure)
         }
         wt_ok(warm_testing_fail(f.runtime, calls[c], 0, 0));
         wt_ok(warm_testing_fail(f.runtime, "stream_synchronize", 0, 0));
-        wt_ok(warm_testing_resume(f.runtime, f.stream));
+        wt_stall_end(f.runtime, f.stream);
         wt_ok(warm_stream_destroy(f.runtime, f.brief));
         end();
     }
 }
 END_TEST
-
-static int call_count(void)
-{
-    int count = 0;
-
-    while (warm_testing_call_name(count) != NULL) {
-        count++;
-    }
-    return count;
-}
 
 /* Pageable memory that there is no record for is unmapped again. */
 START_TEST(test_B12_B18_memory_without_a_record_goes_back)
@@ -307,14 +289,14 @@ START_TEST(test_B12_B18_memory_without_a_record_goes_back)
 
         wt_ok(warm_testing_fail(runtime, "pinned_alloc", 1, 1));
         before = wt_address_space();
-        wm_meta_fail(n, false);
+        warm_testing_fail_metadata(n, 0);
         if (warm_pinned_alloc_on(runtime, bytes, WARM_NODE_ANY,
                                  WARM_ALLOC_PAGEABLE_OK, &pointer) != WARM_OK) {
             failed++;
-            wm_meta_fail(0, false);
+            warm_testing_fail_metadata(0, 0);
             ck_assert_int_lt(wt_address_space() - before, (long)(bytes / 8192));
         }
-        wm_meta_fail(0, false);
+        warm_testing_fail_metadata(0, 0);
         wt_ok(warm_free(pointer));
         wt_runtime_end(runtime);
     }
@@ -328,7 +310,7 @@ int main(void)
     TCase *tcase = tcase_create("fault");
 
     tcase_add_loop_test(tcase, test_B4_B12_every_driver_call_may_fail, 0,
-                        2 * call_count());
+                        2 * wt_driver_calls());
     tcase_add_loop_test(tcase, test_every_registration_may_fail, 0, 4);
     tcase_add_loop_test(tcase, test_B12_B15_every_call_for_a_node_may_fail, 0,
                         2 * NODE_CALLS);

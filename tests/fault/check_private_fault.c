@@ -5,9 +5,6 @@
  * and the pools are, everything that was not lost has gone back. */
 #include "wt_fault.h"
 
-#include "alloc/device_space.h"
-#include "alloc/pinned.h"
-
 #include <sys/mman.h>
 
 enum { BLOCKS = 4 };
@@ -156,9 +153,7 @@ static void end(void)
     wt_ok(warm_device_empty_cache(f.runtime, 0, NULL));
     wt_ok(warm_device_get_stats(f.runtime, 0, &device));
     wt_ok(warm_pinned_get_stats(f.runtime, &pinned));
-    wt_require(wm_space_check_settled(&f.runtime->device_spaces[0].space) &&
-                   wm_space_check_settled(&f.runtime->pinned->space),
-               "an arena is broken");
+    wt_ok(warm_testing_check(f.runtime, 1));
     wt_require(device.all.allocations.current == 0 &&
                    pinned.requests.current == 0,
                "a block is still in use");
@@ -221,7 +216,7 @@ int main(void)
     tcase_set_timeout(tcase, 120);
     tcase_add_test(tcase, test_E7_G2_memory_goes_back_with_the_runtime);
     tcase_add_loop_test(tcase, test_E3_E4_E7_every_driver_call_may_fail, 0,
-                        2 * WM_CALLS);
+                        2 * wt_driver_calls());
     tcase_add_loop_test(tcase, test_E1_E3_every_record_may_fail, 0, 2);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);

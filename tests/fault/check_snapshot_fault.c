@@ -5,8 +5,6 @@
 #include "wt.h"
 #include "wt_viz.h"
 
-#include "runtime/base/meta.h"
-
 #include <string.h>
 
 enum { N_MAX = 400, BLOCKS = 20 };
@@ -33,14 +31,14 @@ START_TEST(test_C7_no_memory_for_a_snapshot)
 
     wt_ok(warm_device_alloc(runtime, 0, NULL, MIB, &block));
     wt_ok(warm_pinned_alloc(runtime, MIB, &buffer));
-    live = wm_meta_live();
+    live = wt_metadata_live();
     for (uint64_t n = 1; n < N_MAX; n++) {
         warm_status status;
 
-        wm_meta_fail(n, false);
+        warm_testing_fail_metadata(n, 0);
         status = write_to(runtime, _i, text, sizeof text);
-        wm_meta_fail(0, false);
-        ck_assert_int_eq(wm_meta_live(), live);
+        warm_testing_fail_metadata(0, 0);
+        ck_assert_int_eq(wt_metadata_live(), live);
         if (status == WARM_OK) {
             break;
         }
@@ -60,17 +58,17 @@ START_TEST(test_C7_no_memory_for_a_history)
 {
     warm_options given = options;
     warm_runtime *runtime = NULL;
-    int64_t live = wm_meta_live();
+    int64_t live = wt_metadata_live();
     uint64_t n = 0;
 
     given.device = wt_on_host() ? "host" : "cuda";
     do {
-        wm_meta_fail(++n, false);
+        warm_testing_fail_metadata(++n, 0);
         if (warm_runtime_create(&given, &runtime) != WARM_OK) {
             ck_assert_ptr_null(runtime);
-            ck_assert_int_eq(wm_meta_live(), live);
+            ck_assert_int_eq(wt_metadata_live(), live);
         }
-        wm_meta_fail(0, false);
+        warm_testing_fail_metadata(0, 0);
     } while (runtime == NULL && n < N_MAX);
     ck_assert_ptr_nonnull(runtime);
     ck_assert_uint_gt(n, 3);
@@ -102,12 +100,12 @@ START_TEST(test_C7_what_was_refused_is_no_event)
         void *block[BLOCKS] = {NULL};
         size_t had = 0;
 
-        wm_meta_fail(n, true);
+        warm_testing_fail_metadata(n, 1);
         for (size_t i = 0; i < BLOCKS; i++) {
             had += warm_device_alloc(runtime, 0, NULL, 3000 * (i % 4 + 1),
                                      &block[i]) == WARM_OK;
         }
-        wm_meta_fail(0, false);
+        warm_testing_fail_metadata(0, 0);
         passed = had == BLOCKS;
         ck_assert_uint_eq(allocs_told(runtime), had);
         for (size_t i = 0; i < BLOCKS; i++) {

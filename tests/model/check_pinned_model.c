@@ -11,8 +11,7 @@
  */
 #include "wt.h"
 
-#include "alloc/pinned.h"
-
+#include <stdatomic.h>
 #include <string.h>
 
 enum {
@@ -194,12 +193,12 @@ static void step_stream(void)
     unsigned s = STUCK + (unsigned)pick(STREAMS - STUCK);
 
     if (!m.held[s]) {
-        wt_ok(warm_testing_hold(m.runtime, m.stream[s]));
+        wt_stall(m.runtime, m.stream[s]);
         m.held[s] = true;
     } else if (pick(3) != 0) {
-        wt_ok(warm_testing_step(m.runtime, m.stream[s], 1 + (unsigned)pick(4)));
+        wt_stall_step(m.runtime, m.stream[s], 1 + (unsigned)pick(4));
     } else {
-        wt_ok(warm_testing_resume(m.runtime, m.stream[s]));
+        wt_stall_end(m.runtime, m.stream[s]);
         m.held[s] = false;
     }
 }
@@ -211,7 +210,7 @@ static void step_replace(void)
     unsigned s = STUCK + (unsigned)pick(STREAMS - STUCK);
 
     if (m.held[s]) {
-        wt_ok(warm_testing_resume(m.runtime, m.stream[s]));
+        wt_stall_end(m.runtime, m.stream[s]);
         m.held[s] = false;
     }
     wt_ok(warm_stream_synchronize(m.runtime, m.stream[s]));
@@ -250,26 +249,31 @@ static void step_supply(void)
     wt_ok(warm_testing_fail(m.runtime, "pinned_register", m.dry, 1));
 }
 
-/* With every stream but the stuck ones drained, only blocks of those wait. */
+/* With every stream but the stuck ones drained, only blocks of those wait. On
+ * CUDA no stream is stuck. */
 static void check_liveness(void)
 {
     warm_space_stats stats = {.size = sizeof stats};
+    unsigned stuck = wt_on_host() ? m.stuck : 0;
+
+    for (unsigned s = 0; s < STUCK && !wt_on_host(); s++) {
+        wt_ok(warm_stream_synchronize(m.runtime, m.stream[s]));
+    }
 
     for (unsigned s = STUCK; s < STREAMS; s++) {
         if (m.held[s]) {
-            wt_ok(warm_testing_resume(m.runtime, m.stream[s]));
+            wt_stall_end(m.runtime, m.stream[s]);
             m.held[s] = false;
         }
         wt_ok(warm_stream_synchronize(m.runtime, m.stream[s]));
     }
     wt_ok(warm_poll(m.runtime));
     wt_ok(warm_pinned_get_stats(m.runtime, &stats));
-    wt_require(stats.pending.current + stats.pageable_pending.current ==
-                   m.stuck,
+    wt_require(stats.pending.current + stats.pageable_pending.current == stuck,
                "seed %lu step %lu: %lu pending, %u held up by stuck "
                "streams",
                (unsigned long)wt_seed(), m.step,
-               (unsigned long)stats.pending.current, m.stuck);
+               (unsigned long)stats.pending.current, stuck);
     ck_assert_uint_eq(stats.requests.current + stats.pageable.current, m.lives);
     ck_assert_uint_eq(stats.pageable.allocated, m.pageables);
     ck_assert_uint_eq(stats.lost, 0);
@@ -277,10 +281,9 @@ static void check_liveness(void)
 
 static void check_all(void)
 {
-    wt_require(wm_space_check_settled(&m.runtime->pinned->space) &&
-                   wm_space_check(&m.runtime->pinned->pageable),
-               "seed %lu step %lu: the arena is broken",
-               (unsigned long)wt_seed(), m.step);
+    wt_require(warm_testing_check(m.runtime, 1) == WARM_OK,
+               "seed %lu step %lu: %s", (unsigned long)wt_seed(), m.step,
+               warm_last_error_message());
 }
 
 static void one_step(void)
@@ -311,7 +314,6 @@ static void one_step(void)
 static void begin(unsigned nodes, bool background)
 {
     warm_options options = {.size = sizeof options,
-                            .device = "host",
                             .numa_nodes = nodes,
                             .background = background ? "on" : "off",
                             .batch_ms = background ? 1 : 0,
@@ -325,7 +327,7 @@ static void begin(unsigned nodes, bool background)
         wt_ok(warm_stream_create(m.runtime, 0, &m.stream[s]));
     }
     for (unsigned s = 0; s < STUCK; s++) {
-        wt_ok(warm_testing_hold(m.runtime, m.stream[s]));
+        wt_stall(m.runtime, m.stream[s]);
         queue_mark(s);
     }
 }
@@ -334,7 +336,7 @@ static void end(void)
 {
     check_liveness();
     for (unsigned s = 0; s < STUCK; s++) {
-        wt_ok(warm_testing_resume(m.runtime, m.stream[s]));
+        wt_stall_end(m.runtime, m.stream[s]);
         wt_ok(warm_stream_synchronize(m.runtime, m.stream[s]));
     }
     while (m.lives > 0) {
@@ -347,8 +349,7 @@ static void end(void)
     check_all();
     /* A part of the steps may do without. */
     ck_assert(m.pageables > 0 || wt_scaled(100) < 100);
-    ck_assert_uint_eq(
-        m.runtime->pinned->pageable.arenas[0].stats.held_bytes.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(m.runtime).pageable_held.current, 0);
     wt_runtime_end(m.runtime);
 }
 

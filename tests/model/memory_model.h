@@ -6,12 +6,8 @@
 
 #include "model/model.h"
 
-#include "alloc/device_space.h"
-#include "alloc/pinned.h"
-#include "runtime/runtime.h"
-
 enum {
-    DEVICES = 2,
+    DEVICES = 2,          /* at most: as many as there are */
     SPACES = 1 + DEVICES, /* page-locked, device 0, device 1 */
     EACH = 4,             /* streams of a device, beside the default ones */
     NOW = DEVICES * EACH + 2,
@@ -75,8 +71,11 @@ extern struct memory_model {
     uint64_t random;
     unsigned long step;
     bool dry, limited, sealed;
-    bool beside; /* another thread gives memory back */
-    bool waits;  /* streams, for each other, if that gets them memory */
+    bool beside;  /* another thread gives memory back */
+    bool waits;   /* streams, for each other, if that gets them memory */
+    bool expands; /* segments of devices do */
+    int devices;
+    unsigned nows; /* of now */
 } model;
 
 #define MUST(condition, ...)                                                   \
@@ -96,12 +95,6 @@ static inline bool model_is_graphs(const struct pool *pool)
 static inline bool model_has_graphs(const struct range *r)
 {
     return model_is_graphs(r->pool) && r->pool->alive;
-}
-
-static inline wm_space *model_space_at(int space)
-{
-    return space == 0 ? &model.runtime->pinned->space
-                      : &model.runtime->device_spaces[space - 1].space;
 }
 
 /* model_streams.c: held, retired, adopted, replaced */
@@ -144,6 +137,9 @@ void model_step_graph(void);
 /* model_figures.c: what must be true after each step */
 void model_check_arenas(void);
 void model_check_figures(void);
-void model_check_active(int space);
+/* Bytes that are held; freed blocks that wait for streams and are no graph's.
+ */
+uint64_t model_held(int space);
+uint64_t model_pending(int space);
 
 #endif

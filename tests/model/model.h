@@ -7,7 +7,8 @@
  * Who gets memory that somebody else has freed must find every point passed,
  * but for the own one of the very stream that it is for. Work fills a range
  * with a pattern, or looks whether it is still there; so may graphs, at each
- * launch. The host device only: work reads and writes memory of devices. */
+ * launch. Memory of the host device is read and written where it is, that of
+ * CUDA by copies from and to a page-locked record of the work. */
 #ifndef WT_MODEL_H
 #define WT_MODEL_H
 
@@ -67,6 +68,8 @@ struct work {
     struct stream *stream; /* counts there, and is freed; null: a graph's */
     char *base;
     size_t bytes;
+    bool far;              /* memory of a device */
+    struct staged *staged; /* null: memory that can be touched */
     uint64_t pattern;
     bool looks;
     unsigned long step;
@@ -76,62 +79,21 @@ struct work {
 /* The first step whose work found something else. */
 extern _Atomic unsigned long model_wrong;
 
-static inline uint64_t *model_word(const struct work *w, size_t i)
-{
-    size_t words = w->bytes / sizeof(uint64_t);
+/* model_work.c: called while there is no other thread. */
+void model_begin_work(void);
+void model_end_work(void);
 
-    return (uint64_t *)(void *)w->base + i * (words - 1) / (MODEL_TOUCHES - 1);
-}
-
-/* Also what the caller does to memory of the host. */
-static inline bool model_touch(const struct work *w)
-{
-    bool good = true;
-
-    for (size_t i = 0; i < MODEL_TOUCHES && w->bytes >= sizeof(uint64_t); i++) {
-        if (!w->looks) {
-            *model_word(w, i) = w->pattern;
-        }
-        good = good && *model_word(w, i) == w->pattern;
-    }
-    return good;
-}
-
-static inline void model_run(void *argument)
-{
-    struct work *w = argument;
-    unsigned long none = 0;
-
-    if (!model_touch(w)) {
-        (void)atomic_compare_exchange_strong_explicit(
-            &model_wrong, &none, w->step + 1, memory_order_relaxed,
-            memory_order_relaxed);
-    }
-    if (w->stream != NULL) {
-        /* Release: see model_passed(). */
-        atomic_fetch_add_explicit(&w->stream->passed, 1, memory_order_release);
-        free(w);
-    }
-}
-
-static inline struct work *model_work(const struct work *like)
-{
-    struct work *w = malloc(sizeof *w);
-
-    ck_assert_ptr_nonnull(w);
-    *w = *like;
-    return w;
-}
+/* Whether the range is as it should be; what the caller does to memory of the
+ * host, too. */
+bool model_touch(const struct work *w);
 
 /* Queues it on a stream that does not capture. */
-static inline void model_queue(warm_runtime *runtime, struct stream *s,
-                               struct work like)
-{
-    like.stream = s;
-    wt_ok(
-        warm_stream_host_func(runtime, s->name, model_run, model_work(&like)));
-    s->queued++;
-}
+void model_queue(warm_runtime *runtime, struct stream *s, struct work like);
+/* On one that does: it runs at each launch. Owned, ended by model_drop_work().
+ */
+struct work *model_capture(warm_runtime *runtime, const struct stream *s,
+                           struct work like);
+void model_drop_work(struct work *w);
 
 /* ---- ranges ------------------------------------------------------------ */
 

@@ -1,8 +1,6 @@
 /* model_blocks.c: allocated, used, freed, by several threads; and work. */
 #include "model/memory_model.h"
 
-#include "alloc/private_pool.h"
-
 #include <pthread.h>
 #include <semaphore.h>
 
@@ -12,6 +10,7 @@ static struct work work_on(const struct range *r, bool looks)
 {
     return (struct work){.base = r->base,
                          .bytes = r->bytes,
+                         .far = r->space > 0,
                          .pattern = r->pattern,
                          .looks = looks,
                          .step = model.step};
@@ -21,11 +20,10 @@ static struct work work_on(const struct range *r, bool looks)
 static void capture_work(struct capture *c, const struct stream *s,
                          struct work like)
 {
-    struct work *w = model_work(&like);
+    struct work *w = model_capture(model.runtime, s, like);
 
     *c->last = w;
     c->last = &w->next;
-    wt_ok(warm_stream_host_func(model.runtime, s->name, model_run, w));
 }
 
 /* A graph that may use the block at every launch, for that pool lives as long
@@ -170,13 +168,12 @@ void model_end_other(void)
 
 static void check_pool_of(const struct range *r)
 {
-    const wm_block *block = wm_space_find(r->base);
+    warm_block_info info = {.size = sizeof info};
 
-    MUST(block != NULL, "a block is not to be found");
-    MUST(wm_private_number(block->segment->arena) ==
-             (r->pool != NULL ? r->pool->number : 0),
+    wt_ok(warm_block_get_info(r->base, &info));
+    MUST(info.pool == (r->pool != NULL ? r->pool->number : 0),
          "a block is of another pool");
-    MUST(wm_device_of_block(block) == r->space - 1, "of another space");
+    MUST(info.device == r->space - 1, "of another space");
 }
 
 /* Mostly what threads have ready: a few sizes, and a stream for some time. */
@@ -199,7 +196,7 @@ static struct stream *stream_for(int space)
 
 void model_step_alloc(void)
 {
-    struct range r = {.space = (int)model_pick(SPACES),
+    struct range r = {.space = (int)model_pick((uint64_t)model.devices + 1),
                       .bytes = any_bytes(),
                       .pattern = wt_random(&model.random)};
     struct stream *s = stream_for(r.space);

@@ -38,7 +38,7 @@ static void begin_capture(void)
     if (c->announced) {
         wt_ok(warm_capture_begin(model.runtime, s->name));
     } else {
-        wt_ok(wm_driver_capture_begin(model.runtime->driver, s->name));
+        wt_ok(warm_testing_capture_begin(model.runtime, s->name));
     }
     s->capture = c;
     if (branch != s && !branch->by_name && branch->capture == NULL &&
@@ -59,7 +59,7 @@ void model_drop_graph(struct capture *c)
     while (c->work != NULL) {
         struct work *next = c->work->next;
 
-        free(c->work);
+        model_drop_work(c->work);
         c->work = next;
     }
     free(c);
@@ -77,8 +77,8 @@ void model_end_capture(unsigned at)
     if (c->announced) {
         wt_ok(warm_capture_end(model.runtime, c->origin->name, &c->graph));
     } else {
-        wt_ok(wm_driver_capture_end(model.runtime->driver, c->origin->name,
-                                    &c->graph));
+        wt_ok(warm_testing_capture_end(model.runtime, c->origin->name,
+                                       &c->graph));
     }
     c->origin->capture = NULL;
     model_let_later_go();

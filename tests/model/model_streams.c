@@ -24,7 +24,7 @@ struct stream *model_named_stream(warm_stream name, bool mine)
 
 struct stream *model_any_stream(void)
 {
-    return model.now[model_pick(NOW)];
+    return model.now[model_pick(model.nows)];
 }
 
 struct stream *model_stream_of(int device)
@@ -67,7 +67,7 @@ static void retired(struct stream *s)
 void model_release_hold(struct stream *s)
 {
     if (s->held) {
-        wt_ok(warm_testing_resume(model.runtime, s->name));
+        wt_stall_end(model.runtime, s->name);
         s->held = false;
     }
 }
@@ -77,11 +77,10 @@ void model_step_hold(void)
     struct stream *s = model_any_stream();
 
     if (!s->held) {
-        wt_ok(warm_testing_hold(model.runtime, s->name));
+        wt_stall(model.runtime, s->name);
         s->held = true;
     } else if (!model.waits && model_pick(3) != 0) {
-        wt_ok(warm_testing_step(model.runtime, s->name,
-                                1 + (unsigned)model_pick(4)));
+        wt_stall_step(model.runtime, s->name, 1 + (unsigned)model_pick(4));
     } else {
         model_release_hold(s);
     }
@@ -90,14 +89,14 @@ void model_step_hold(void)
 /* Its work may go on after its end, and another one have its address. */
 void model_step_replace(void)
 {
-    unsigned i = (unsigned)model_pick(NOW);
+    unsigned i = (unsigned)model_pick(model.nows);
     struct stream *s = model.now[i];
 
     if (s->by_name || s->capture != NULL || model.evers == model.most_ever) {
         return;
     }
     model_release_hold(s);
-    for (unsigned k = 0; k < NOW && model.waits; k++) {
+    for (unsigned k = 0; k < model.nows && model.waits; k++) {
         model_release_hold(model.now[k]); /* it may wait for that */
     }
     if (model.captures == 0 && model_pick(2) == 0) {

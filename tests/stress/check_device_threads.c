@@ -6,8 +6,6 @@
  * what it wrote. */
 #include "wt_mail.h"
 
-#include "alloc/device_space.h"
-
 #include <string.h>
 
 enum { WORKERS = 4, HELD = 12, OWN = 3, SHARED = 2 };
@@ -122,7 +120,7 @@ static void keep(void)
         wt_expect_ok(warm_device_cache_info(s.runtime, 0, &info));
         wt_expect_ok(warm_poll(s.runtime));
         wt_expect_ok(warm_device_trim(s.runtime, 0, 8 * MIB, NULL));
-        wt_expect(wm_space_check(&s.runtime->device_spaces[0].space));
+        wt_expect(warm_testing_check(s.runtime, 0) == WARM_OK);
     }
 }
 
@@ -141,7 +139,6 @@ static void run(void *argument, unsigned index)
 START_TEST(test_threads_share_the_memory_of_a_device)
 {
     warm_options options = {.size = sizeof options,
-                            .device = "host",
                             .arenas = _i != 0 ? 3 : 0,
                             .expandable_segments = _i == 2 ? "on" : "off"};
     warm_device_stats stats = {.size = sizeof stats};

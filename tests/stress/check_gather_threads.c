@@ -4,8 +4,6 @@
  * one's content by then. */
 #include "wt.h"
 
-#include "alloc/pinned.h"
-
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sched.h>
@@ -208,7 +206,6 @@ static void run(void *argument, unsigned index)
 START_TEST(test_B4_B6_streams_that_threads_share_retire)
 {
     warm_options options = {.size = sizeof options,
-                            .device = "host",
                             .segment = _i == 2 ? 64 << 10 : 1 << 20,
                             .batch_count = _i == 1 ? 64 : 4,
                             .magazine_bytes = _i == 2 ? 256 << 10 : 0,
@@ -238,7 +235,7 @@ START_TEST(test_B4_B6_streams_that_threads_share_retire)
     } while (stats.pending.current != 0);
     ck_assert_uint_eq(stats.requests.current, 0);
     ck_assert_uint_eq(stats.lost + stats.captured, 0);
-    ck_assert(wm_space_check_settled(&runtime->pinned->space));
+    wt_ok(warm_testing_check(runtime, 1));
     wt_runtime_end(runtime);
 }
 END_TEST
@@ -286,8 +283,7 @@ START_TEST(test_of_two_frees_of_a_gathered_block_one_counts)
     unsigned good[2] = {0};
     warm_space_stats stats = {.size = sizeof stats};
 
-    runtime = wt_runtime(
-        &(warm_options){.size = sizeof(warm_options), .device = "host"});
+    runtime = wt_runtime(&(warm_options){.size = sizeof(warm_options)});
     wt_ok(warm_stream_create(runtime, 0, &shared[0].stream));
     wt_threads(2, free_targets, good);
     ck_assert_uint_eq(failures[0], 0);
@@ -297,7 +293,7 @@ START_TEST(test_of_two_frees_of_a_gathered_block_one_counts)
     wt_ok(warm_pinned_get_stats(runtime, &stats));
     ck_assert_uint_eq(stats.requests.freed, wt_scaled(BLOCKS));
     ck_assert_uint_eq(stats.pending.current, 0);
-    ck_assert(wm_space_check_settled(&runtime->pinned->space));
+    wt_ok(warm_testing_check(runtime, 1));
     wt_runtime_end(runtime);
 }
 END_TEST

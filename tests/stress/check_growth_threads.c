@@ -8,8 +8,7 @@
  * a failure, and in the end everything must be back and add up. */
 #include "wt.h"
 
-#include "alloc/pinned.h"
-
+#include <stdatomic.h>
 #include <string.h>
 
 enum { WORKERS = 4, KEEPER = WORKERS, HELD = 6 };
@@ -117,7 +116,7 @@ static unsigned look_after(uint64_t *random)
                                       1 + wt_random(random) % 3, 0) != WARM_OK;
         break;
     default:
-        failures += !wm_space_check(&s.runtime->pinned->space);
+        failures += warm_testing_check(s.runtime, 0) != WARM_OK;
         break;
     }
     failures +=
@@ -145,7 +144,6 @@ static void run(void *argument, unsigned index)
 static void begin(int i)
 {
     warm_options options = {.size = sizeof options,
-                            .device = "host",
                             .segment = 1 * MIB,
                             .pin_chunk = 4 * MIB,
                             .pin = cases[i].pin,
@@ -167,7 +165,6 @@ static void begin(int i)
 
 static void end(void)
 {
-    wm_space *space = &s.runtime->pinned->space;
     warm_space_stats stats = {.size = sizeof stats};
 
     wt_ok(warm_testing_fail(s.runtime, "pinned_alloc", 0, 0));
@@ -187,7 +184,7 @@ static void end(void)
     ck_assert_uint_eq(stats.pending.current, 0);
     ck_assert_uint_eq(stats.lost, 0);
     ck_assert_uint_eq(stats.idle_bytes, stats.held_bytes.current);
-    ck_assert(wm_space_check(space));
+    wt_ok(warm_testing_check(s.runtime, 0));
     wt_runtime_end(s.runtime);
 }
 

@@ -2,13 +2,9 @@
  * handles ahead, trim and reserve, all at once (rows A2, A11, A12, A13, A15).
  *
  * A handle seen with two users, or with the setting of its last one, is
- * counted by the toy; leases pass through slots that any thread empties.
- * backends: host, standin */
+ * counted by the toy; leases pass through slots that any thread empties. */
 #include "wt.h"
 #include "wt_kind.h"
-
-#include "handles/pools.h"
-#include "runtime/thread/control.h"
 
 #include <sched.h>
 
@@ -28,7 +24,7 @@ static void set_up(void)
 
 static void tear_down(void)
 {
-    ck_assert(wm_pools_check(runtime->pools));
+    wt_ok(warm_testing_check(runtime, 1));
     wt_runtime_end(runtime);
     ck_assert_int_eq(toy.alive, 0);
     ck_assert_int_eq(toy.shared, 0);

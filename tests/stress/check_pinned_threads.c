@@ -9,8 +9,7 @@
  */
 #include "wt.h"
 
-#include "alloc/pinned.h"
-
+#include <stdatomic.h>
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
@@ -23,8 +22,8 @@ static struct shared {
     _Atomic unsigned working;
     unsigned failures[THREADS + 1];
     unsigned steps;
-    int nodes; /* and as many devices, one next to each */
-    bool dry;  /* page-locked memory cannot be had */
+    int nodes, devices; /* on the host device one next to each node */
+    bool dry;           /* page-locked memory cannot be had */
 } s;
 
 /* The first bytes of a block: its size, and a stamp made of its address. */
@@ -121,7 +120,7 @@ static warm_status change(uint64_t *random, warm_stream stream)
 /* Uses some device from now on, after the others that it used or instead. */
 static unsigned settle_down(uint64_t *random)
 {
-    int device = (int)(wt_random(random) % (unsigned)s.nodes);
+    int device = (int)(wt_random(random) % (unsigned)s.devices);
     warm_stream pooled;
     unsigned failures = 0;
 
@@ -139,8 +138,8 @@ static void work(unsigned index)
     unsigned failures = 0;
     warm_stream pooled;
 
-    failures += warm_stream_reserve(s.runtime, (int)index % s.nodes, &pooled) !=
-                WARM_OK;
+    failures += warm_stream_reserve(s.runtime, (int)index % s.devices,
+                                    &pooled) != WARM_OK;
     failures += warm_stream_create(s.runtime, 0, &stream) != WARM_OK;
     for (unsigned i = 0; i < s.steps; i++) {
         failures += put_new(&random, stream);
@@ -174,7 +173,7 @@ static void keep_house(void)
         failures += warm_pinned_get_stats(s.runtime, &stats) != WARM_OK;
         failures += stats.held_bytes.current <
                     stats.block_bytes.current + stats.pending_bytes.current;
-        failures += !wm_space_check(&s.runtime->pinned->space);
+        failures += warm_testing_check(s.runtime, 0) != WARM_OK;
     }
     s.failures[KEEPER] = failures;
 }
@@ -194,7 +193,6 @@ START_TEST(test_B2_B4_B6_B15_B18_threads_share_one_space)
 {
     unsigned nodes = _i == 1 ? 2 : 1;
     warm_options options = {.size = sizeof options,
-                            .device = "host",
                             .segment = 1 << 20,
                             .host_devices = nodes,
                             .numa_nodes = nodes,
@@ -203,6 +201,7 @@ START_TEST(test_B2_B4_B6_B15_B18_threads_share_one_space)
 
     memset(&s, 0, sizeof s);
     s.nodes = (int)nodes;
+    s.devices = wt_on_host() ? s.nodes : 1;
     s.dry = _i == 2;
     s.runtime = wt_runtime(&options);
     wt_ok(warm_testing_fail(s.runtime, "pinned_alloc", s.dry, 1));
@@ -228,8 +227,7 @@ START_TEST(test_B2_B4_B6_B15_B18_threads_share_one_space)
     ck_assert_uint_eq((s.dry ? stats.pageable : stats.requests).allocated,
                       (uint64_t)THREADS * s.steps);
     ck_assert_uint_eq(stats.pageable_held.current, 0);
-    ck_assert(wm_space_check(&s.runtime->pinned->pageable));
-    ck_assert(wm_space_check_settled(&s.runtime->pinned->space));
+    wt_ok(warm_testing_check(s.runtime, 1));
     wt_runtime_end(s.runtime);
 }
 END_TEST
@@ -254,8 +252,7 @@ START_TEST(test_B4_concurrent_records_of_a_stream_are_one_use)
 {
     unsigned rounds = wt_scaled(300);
 
-    s.runtime = wt_runtime(
-        &(warm_options){.size = sizeof(warm_options), .device = "host"});
+    s.runtime = wt_runtime(&(warm_options){.size = sizeof(warm_options)});
     for (int i = 0; i < THREADS; i++) {
         wt_ok(warm_stream_create(s.runtime, 0, &streams[i]));
     }
@@ -318,8 +315,7 @@ START_TEST(test_C10_refused_free_never_disturbs_the_owner)
     unsigned failures[2] = {0};
     void *block = NULL;
 
-    s.runtime = wt_runtime(
-        &(warm_options){.size = sizeof(warm_options), .device = "host"});
+    s.runtime = wt_runtime(&(warm_options){.size = sizeof(warm_options)});
     wt_ok(warm_stream_create(s.runtime, 0, &streams[0]));
     wt_ok(warm_pinned_alloc(s.runtime, 100000, &block));
     atomic_store_explicit(&victim, (char *)block, memory_order_relaxed);
@@ -363,8 +359,7 @@ START_TEST(test_C10_of_concurrent_frees_one_counts)
     warm_space_stats stats = {.size = sizeof stats};
     unsigned good[FREERS] = {0};
 
-    s.runtime = wt_runtime(
-        &(warm_options){.size = sizeof(warm_options), .device = "host"});
+    s.runtime = wt_runtime(&(warm_options){.size = sizeof(warm_options)});
     for (unsigned i = 0; i < rounds; i++) {
         void *block = NULL;
 
@@ -379,7 +374,7 @@ START_TEST(test_C10_of_concurrent_frees_one_counts)
     ck_assert_uint_eq(stats.requests.freed, rounds);
     wt_ok(warm_stream_synchronize(s.runtime, NULL));
     wt_ok(warm_poll(s.runtime));
-    ck_assert(wm_space_check_settled(&s.runtime->pinned->space));
+    wt_ok(warm_testing_check(s.runtime, 1));
     wt_runtime_end(s.runtime);
 }
 END_TEST
@@ -413,8 +408,7 @@ START_TEST(test_B4_failed_records_beside_good_ones)
     unsigned rounds = wt_scaled(1000);
     unsigned good[RECORDERS] = {0};
 
-    s.runtime = wt_runtime(
-        &(warm_options){.size = sizeof(warm_options), .device = "host"});
+    s.runtime = wt_runtime(&(warm_options){.size = sizeof(warm_options)});
     for (unsigned i = 0; i < rounds; i++) {
         void *block = NULL;
 

@@ -5,9 +5,6 @@
  * it wrote. */
 #include "wt_mail.h"
 
-#include "alloc/device_space.h"
-#include "alloc/pinned.h"
-
 enum { WORKERS = 4, BLOCKS = 6 };
 
 static struct shared {
@@ -150,8 +147,7 @@ static void keep(void)
         wt_expect_ok(warm_poll(s.runtime));
         wt_expect_ok(warm_device_empty_cache(s.runtime, 0, NULL));
         wt_expect_ok(warm_empty_cache(s.runtime, NULL));
-        wt_expect(wm_space_check(&s.runtime->device_spaces[0].space));
-        wt_expect(wm_space_check(&s.runtime->pinned->space));
+        wt_expect(warm_testing_check(s.runtime, 0) == WARM_OK);
     }
 }
 
@@ -182,7 +178,7 @@ static void held_is_nothing(void)
 
 START_TEST(test_E1_E3_E4_E8_pools_come_and_go_in_many_threads)
 {
-    warm_options options = {.size = sizeof options, .device = "host"};
+    warm_options options = {.size = sizeof options};
 
     s.runtime = wt_runtime(&options);
     s.rounds = wt_scaled(2000);
