@@ -2,6 +2,7 @@
 #include "alloc/pin.h"
 
 #include "runtime/base/bytes.h"
+#include "runtime/base/log.h"
 #include "runtime/base/process.h"
 #include "runtime/base/status.h"
 
@@ -19,8 +20,16 @@ void wm_pin_init(wm_pin *pin, wm_driver *driver, const wm_options *options)
     unsigned most = wm_process_cpus();
 
     pin->driver = driver;
+    pin->nodes = driver->numa.nodes > 1;
     /* cudaHostAlloc() takes pages from where the kernel likes. */
-    pin->maps = strcmp(options->pin, "register") == 0 || driver->numa.nodes > 1;
+    pin->maps = strcmp(options->pin, "register") == 0 ||
+                (pin->nodes && driver->register_locks);
+    if (pin->maps && !driver->register_locks) {
+        wm_log(WARM_LOG_WARNING,
+               "option pin:register page-locks nothing on this machine: a "
+               "device reads memory through the host's page tables, where "
+               "cudaHostRegister() only touches pages; use pin:auto");
+    }
     pin->huge = strcmp(options->huge_pages, "on") == 0;
     pin->threads = options->pin_threads != 0 ? (unsigned)options->pin_threads
                    : most > MOST_THREADS     ? MOST_THREADS
@@ -51,16 +60,21 @@ static void *map(size_t bytes, bool huge)
     return base;
 }
 
-/* Its place is forgotten; the thread's last error stays what it was. */
-static void unmap(const wm_pin *pin, void *base, size_t bytes)
+/* The thread's last error stays what it was. */
+static void forget_place(const wm_pin *pin, void *base, size_t bytes)
 {
     warm_error before = {.size = sizeof before};
 
     warm_last_error(&before);
-    if (pin->driver->numa.nodes > 1 &&
+    if (pin->nodes &&
         wm_driver_place(pin->driver, base, bytes, WM_NODE_UNKNOWN) != WARM_OK) {
         wm_error_restore(&before);
     }
+}
+
+static void unmap(const wm_pin *pin, void *base, size_t bytes)
+{
+    forget_place(pin, base, bytes);
     munmap(base, bytes);
 }
 
@@ -71,6 +85,11 @@ static warm_status no_memory(size_t bytes)
                         wm_bytes(bytes).text, errno);
 }
 
+static warm_status full(int node)
+{
+    return wm_fail(WARM_OUT_OF_MEMORY, "node %d has no memory left", node);
+}
+
 /* The kernel prefers the node and passes on silently: so it is asked. */
 static warm_status check_place(const wm_pin *pin, int node, void *base,
                                size_t bytes)
@@ -78,26 +97,21 @@ static warm_status check_place(const wm_pin *pin, int node, void *base,
     int found = WM_NODE_UNKNOWN;
     warm_status status = wm_driver_node_of(pin->driver, base, bytes, &found);
 
-    if (status == WARM_OK && found != node) {
-        status =
-            wm_fail(WARM_OUT_OF_MEMORY, "node %d has no memory left", node);
-    }
-    return status;
+    return status == WARM_OK && found != node ? full(node) : status;
 }
 
 /* Backs all pages, with memory of the node where there are several. */
 static warm_status back(const wm_pin *pin, int node, void *base, size_t bytes)
 {
-    bool placed = pin->driver->numa.nodes > 1;
     warm_status status = WARM_OK;
 
-    if (placed) {
+    if (pin->nodes) {
         status = wm_driver_place(pin->driver, base, bytes, node);
     }
     if (status == WARM_OK && !wm_pin_touch(base, bytes, pin->threads)) {
         status = no_memory(bytes);
     }
-    if (status == WARM_OK && placed) {
+    if (status == WARM_OK && pin->nodes) {
         status = check_place(pin, node, base, bytes);
     }
     return status;
@@ -140,11 +154,68 @@ static warm_status map_and_register(const wm_pin *pin, int node, size_t bytes,
     return WARM_OK;
 }
 
+/* Memory that the driver has mapped cannot be placed any more, and the kernel
+ * may not know where its pages lie; simulated nodes are written down here. */
+static warm_status check_preferred(const wm_pin *pin, int node, void *base,
+                                   size_t bytes)
+{
+    int found = node;
+    warm_status status = WARM_OK;
+
+    if (pin->driver->numa.simulated) {
+        status = wm_driver_place(pin->driver, base, bytes, node);
+    }
+    if (status == WARM_OK) {
+        status = wm_driver_node_of(pin->driver, base, bytes, &found);
+    }
+    return status == WARM_OK && found != node && found != WM_NODE_UNKNOWN
+               ? full(node)
+               : status;
+}
+
+/* The place is forgotten first: freed addresses may be another thread's. */
+static warm_status free_near(const wm_pin *pin, void *base, size_t bytes)
+{
+    forget_place(pin, base, bytes);
+    return wm_driver_pinned_free(pin->driver, base, bytes);
+}
+
+static warm_status alloc_near(const wm_pin *pin, int node, size_t bytes,
+                              void **base)
+{
+    warm_error cause = {.size = sizeof cause};
+    wm_numa_policy before;
+    void *got = NULL;
+    warm_status status;
+
+    wm_numa_prefer(&pin->driver->numa, node, &before);
+    status = wm_driver_pinned_alloc(pin->driver, bytes, &got);
+    wm_numa_unprefer(&before);
+    if (status != WARM_OK) {
+        return status;
+    }
+    status = check_preferred(pin, node, got, bytes);
+    if (status == WARM_OK) {
+        *base = got;
+        return WARM_OK;
+    }
+    warm_last_error(&cause);
+    if (free_near(pin, got, bytes) != WARM_OK) {
+        wm_log(WARM_LOG_WARNING, "%s of pinned memory leak: %s",
+               wm_bytes(bytes).text, warm_last_error_message());
+    }
+    wm_error_restore(&cause);
+    return status;
+}
+
 warm_status wm_pin_obtain(const wm_pin *pin, int node, size_t bytes,
                           void **base)
 {
-    return pin->maps ? map_and_register(pin, node, bytes, base)
-                     : wm_driver_pinned_alloc(pin->driver, bytes, base);
+    if (pin->maps) {
+        return map_and_register(pin, node, bytes, base);
+    }
+    return pin->nodes ? alloc_near(pin, node, bytes, base)
+                      : wm_driver_pinned_alloc(pin->driver, bytes, base);
 }
 
 warm_status wm_pin_give_back(const wm_pin *pin, void *base, size_t bytes)
@@ -152,7 +223,7 @@ warm_status wm_pin_give_back(const wm_pin *pin, void *base, size_t bytes)
     warm_status status;
 
     if (!pin->maps) {
-        return wm_driver_pinned_free(pin->driver, base, bytes);
+        return free_near(pin, base, bytes);
     }
     status = wm_driver_pinned_unregister(pin->driver, base);
     if (status == WARM_OK) {

@@ -2,10 +2,15 @@
  *
  * Two ways, the same for all of a runtime's regions (option pin):
  *
- *   alloc      the driver maps, touches and page-locks in one call; not with
- *              several nodes, of which cudaHostAlloc() knows nothing
+ *   alloc      the driver maps, touches and page-locks in one call
  *   register   map ─► huge pages asked for ─► a node asked for ─► pages touched
  *              by several threads, outside of the driver ─► registered
+ *
+ * With several nodes, of which cudaHostAlloc() knows nothing, all is
+ * registered, unless the driver says that registering page-locks nothing
+ * (GH200, GB200): then memory is registered only where the option says so,
+ * aloud, and else the calling thread prefers the node while the driver touches
+ * the pages.
  *
  * With "register" a machine that is short of memory may end the process where
  * the driver would have refused: pages are taken before it is asked. And where
@@ -28,6 +33,7 @@
 typedef struct wm_pin {
     wm_driver *driver; /* const */
     bool maps;         /* const: we map, the driver registers */
+    bool nodes;        /* const: memory has a node */
     bool huge;         /* const: huge pages are asked for */
     unsigned threads;  /* const: that touch pages, at least 1 */
 } wm_pin;

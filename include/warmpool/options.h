@@ -32,7 +32,8 @@ extern "C" {
            "most bytes of pinned memory held at once, 0 for no limit")         \
     X_ENUM(                                                                    \
         pin, "auto", "auto|alloc|register",                                    \
-        "cudaHostAlloc, or map, touch and cudaHostRegister (several nodes)")   \
+        "cudaHostAlloc, or map, touch and cudaHostRegister (auto: on several " \
+        "nodes, but not on GH200 and GB200, where that page-locks nothing)")   \
     X_SIZE(pin_chunk, (uint64_t)256 << 20, 1 << 16, (uint64_t)1 << 40,         \
            "most bytes pinned at once that no request needs by itself")        \
     X_SIZE(reserve_bytes, 0, 0, (uint64_t)1 << 46,                             \

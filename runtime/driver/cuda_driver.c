@@ -41,6 +41,22 @@ static int node_near(wm_cuda *c, int device)
     return node;
 }
 
+/* A device that reads pageable memory through the host's page tables (GH200,
+ * GB200): cuMemHostRegister() page-locks nothing then, says its header, and
+ * registered memory is every device's. */
+static bool register_locks(wm_cuda *c)
+{
+    int attribute_of =
+        CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES;
+
+    for (int i = 0; i < c->base.devices; i++) {
+        if (attribute(c, i, attribute_of, 0) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Simulated nodes share the devices out as the host device does. */
 static void find_nodes(wm_cuda *c, const wm_options *options)
 {
@@ -122,6 +138,7 @@ warm_status wm_cuda_open(const wm_options *options, wm_driver **d)
     c->cu = loaded.cu;
     wm_driver_init(&c->base, &cuda_ops, "cuda", devices);
     find_nodes(c, options);
+    c->base.register_locks = register_locks(c);
     *d = &c->base;
     return WARM_OK;
 }

@@ -74,7 +74,8 @@ typedef struct wm_ipc_name {
  * current_device       device of the calling thread (0 if never set)
  * pinned_alloc         page-locked memory visible to all devices, page-aligned
  * pinned_free          of pinned_alloc; bytes as there, or 0 if not known
- * pinned_register      page-locks memory that is there already
+ * pinned_register      page-locks memory that is there already; where the
+ * driver says that it does not (register_locks), it touches it
  * pinned_unregister    of pinned_register
  * place                says on which node the untouched pages of mapped memory
  *                      are to be (wm_numa_place())
@@ -253,6 +254,7 @@ struct wm_driver {
     const wm_driver_ops *ops; /* const after open */
     const char *name;         /* const: "cuda" or "host" */
     int devices;              /* const: how many, at least 1 */
+    bool register_locks;      /* const after open: pinned_register page-locks */
     unsigned generation;      /* const: wm_process_generation() at open */
     wm_numa numa;             /* as numa.h says */
     int8_t device_node[WM_NODE_DEVICES]; /* const after open: a usable node */

@@ -18,9 +18,9 @@
 #include <unistd.h>
 
 enum {
-    SAMPLES = 256,    /* pages that are looked at, of a range that has more */
-    BATCH = 64,       /* of them at a time */
-    KERNEL_MAX = 1024 /* nodes that a kernel's masks may hold */
+    SAMPLES = 256, /* pages that are looked at, of a range that has more */
+    BATCH = 64,    /* of them at a time */
+    KERNEL_MAX = WM_NUMA_MASK * 8 * sizeof(unsigned long) /* nodes in a mask */
 };
 
 /* ---- which nodes there are -------------------------------------------- */
@@ -62,7 +62,7 @@ static void read_line(const char *path, char *line, int bytes)
 /* What a cpuset leaves this process; all where the kernel does not say. */
 static uint64_t allowed(void)
 {
-    unsigned long mask[KERNEL_MAX / (8 * sizeof(unsigned long))] = {0};
+    unsigned long mask[WM_NUMA_MASK] = {0};
 
     if (syscall(SYS_get_mempolicy, NULL, mask, (unsigned long)KERNEL_MAX, NULL,
                 (unsigned long)MPOL_F_MEMS_ALLOWED) != 0) {
@@ -194,6 +194,35 @@ warm_status wm_numa_place(wm_numa *numa, void *pointer, size_t bytes, int node)
     return wm_fail_code(WARM_DRIVER_ERROR, "system", errno, NULL,
                         "memory cannot be placed on node %d (mbind: errno %d)",
                         node, errno);
+}
+
+void wm_numa_prefer(const wm_numa *numa, int node, wm_numa_policy *before)
+{
+    unsigned long mask[WM_NUMA_MASK] = {1UL << node};
+
+    memset(before, 0, sizeof *before);
+    if (numa->simulated ||
+        syscall(SYS_get_mempolicy, &before->mode, before->mask,
+                (unsigned long)KERNEL_MAX, NULL, 0UL) != 0 ||
+        syscall(SYS_set_mempolicy, MPOL_PREFERRED, mask,
+                (unsigned long)WM_NODES_MAX + 1) != 0) {
+        before->mode = -1;
+    }
+}
+
+void wm_numa_unprefer(const wm_numa_policy *before)
+{
+    bool has_nodes = false;
+
+    for (int i = 0; i < WM_NUMA_MASK; i++) {
+        has_nodes = has_nodes || before->mask[i] != 0;
+    }
+    /* A policy without nodes takes no mask, not an empty one. */
+    if (before->mode != -1) {
+        (void)syscall(SYS_set_mempolicy, before->mode,
+                      has_nodes ? before->mask : NULL,
+                      has_nodes ? (unsigned long)KERNEL_MAX + 1 : 0UL);
+    }
 }
 
 /* The one node of those pages, which agree with node unless that is still

@@ -25,7 +25,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { WM_NODES_MAX = 64, WM_NODE_UNKNOWN = -1 };
+enum {
+    WM_NODES_MAX = 64,
+    WM_NODE_UNKNOWN = -1,
+    WM_NUMA_MASK = 1024 / (8 * sizeof(unsigned long)) /* a kernel's, at most */
+};
 
 typedef struct wm_numa {
     int nodes;       /* const: they are 0 … nodes - 1, at least 1 */
@@ -55,6 +59,18 @@ int wm_numa_next(const wm_numa *numa, int node);
  * has some. pointer: of a page. node WM_NODE_UNKNOWN: the range goes.
  * Status: DRIVER_ERROR (origin "system"), OUT_OF_MEMORY (no record). */
 warm_status wm_numa_place(wm_numa *numa, void *pointer, size_t bytes, int node);
+
+/* What a thread's pages come from, to be put back. */
+typedef struct wm_numa_policy {
+    int mode; /* -1: it was not changed */
+    unsigned long mask[WM_NUMA_MASK];
+} wm_numa_policy;
+
+/* Pages that the calling thread makes a driver touch come from node while it
+ * has some, until wm_numa_unprefer(): for memory that is not there yet. It may
+ * be refused; nothing is for simulated nodes. */
+void wm_numa_prefer(const wm_numa *numa, int node, wm_numa_policy *before);
+void wm_numa_unprefer(const wm_numa_policy *before);
 
 /* The node that all touched pages of the range lie on, or WM_NODE_UNKNOWN if
  * they lie on several. Of a large range evenly spread pages are looked at. */

@@ -26,7 +26,7 @@ static wm_driver *host;                              /* const after start */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static _Atomic int device_count, compute_major = 9, driver_too_old;
 static _Atomic int has_ranges = 1;
-static _Atomic int stuck;
+static _Atomic int host_tables, stuck;
 
 static _Thread_local CUcontext stack[STACK];
 static _Thread_local int depth;
@@ -107,6 +107,11 @@ void standin_compute(int major)
 void standin_ranges(int has)
 {
     has_ranges = has;
+}
+
+void standin_host_tables(int uses)
+{
+    host_tables = uses;
 }
 
 void standin_driver_too_old(int too_old)
@@ -300,6 +305,9 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute,
         break;
     case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED:
         *value = has_ranges == 2;
+        break;
+    case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES:
+        *value = host_tables && device == standin_device_count() - 1;
         break;
     default:
         *value = 0;

@@ -46,6 +46,9 @@ void standin_compute(int major);
 /* Whether devices have virtual memory, as they do at first; 2: of a sort that
  * network cards may reach directly. */
 void standin_ranges(int has);
+/* Whether the last device reads pageable memory through the host's page tables
+ * (GH200, GB200): registering memory page-locks none of it then, on all. */
+void standin_host_tables(int uses);
 /* Initialisation fails with cudaErrorInsufficientDriver. */
 void standin_driver_too_old(int too_old);
 

@@ -1003,6 +1003,51 @@ START_TEST(test_C8_G3_without_virtual_memory_segments_are_ordinary)
 }
 END_TEST
 
+static unsigned locking;
+
+static void count_locking(void *context, warm_log_level level, const char *line)
+{
+    (void)context;
+    locking += level == WARM_LOG_WARNING &&
+               strstr(line, "pin:register page-locks nothing") != NULL;
+}
+
+/* GH200 and GB200 have several nodes: one device that reads through the host's
+ * page tables is enough. */
+START_TEST(test_B9_what_page_locks_nothing_is_the_programs_choice_only)
+{
+    static const char *const pins[] = {"auto", "register"};
+    warm_options options = {.size = sizeof options,
+                            .device = "cuda",
+                            .cudart = standin.cudart,
+                            .numa_nodes = 2};
+    warm_runtime *runtime = NULL;
+    void *block = NULL;
+
+    standin.standin_host_tables(1);
+    warm_log_set(count_locking, NULL);
+    for (unsigned i = 0; i < 2; i++) {
+        options.pin = pins[i];
+        wt_ok(warm_runtime_create(&options, &runtime));
+        ck_assert_uint_eq(locking, i);
+        wt_ok(warm_pinned_alloc(runtime, 1 << 20, &block));
+        ck_assert_uint_eq(standin.standin_calls("cuMemHostAlloc"), 1);
+        ck_assert_uint_eq(standin.standin_calls("cuMemHostRegister_v2"), i);
+        wt_ok(warm_free(block));
+        wt_runtime_end(runtime);
+    }
+    standin.standin_host_tables(0);
+    options.pin = "auto";
+    wt_ok(warm_runtime_create(&options, &runtime));
+    wt_ok(warm_pinned_alloc(runtime, 1 << 20, &block));
+    ck_assert_uint_eq(standin.standin_calls("cuMemHostRegister_v2"), 2);
+    wt_ok(warm_free(block));
+    wt_runtime_end(runtime);
+    ck_assert_uint_eq(locking, 1);
+    warm_log_set(NULL, NULL);
+}
+END_TEST
+
 static void add_starting(Suite *suite)
 {
     TCase *tcase = tcase_create("starting");
@@ -1019,6 +1064,8 @@ static void add_starting(Suite *suite)
     tcase_add_test(tcase, test_G3_driver_that_cannot_start_says_why);
     tcase_add_test(tcase,
                    test_C8_G3_without_virtual_memory_segments_are_ordinary);
+    tcase_add_test(tcase,
+                   test_B9_what_page_locks_nothing_is_the_programs_choice_only);
     suite_add_tcase(suite, tcase);
 }
 

@@ -5,9 +5,11 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <linux/mempolicy.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { NODES = 3 };
@@ -253,6 +255,50 @@ START_TEST(test_numa_place_that_the_system_refuses_is_an_error)
 }
 END_TEST
 
+/* The calling thread's policy, and the first nodes of its mask. */
+static int policy_now(unsigned long *nodes)
+{
+    unsigned long mask[WM_NUMA_MASK] = {0};
+    int mode = -1;
+
+    if (syscall(SYS_get_mempolicy, &mode, mask, sizeof mask * 8UL, NULL, 0UL) !=
+        0) {
+        return -1;
+    }
+    *nodes = mask[0];
+    return mode;
+}
+
+/* What a thread's pages come from is the thread's own again afterwards. */
+static const int policies[] = {MPOL_DEFAULT, MPOL_BIND, MPOL_INTERLEAVE};
+
+START_TEST(test_B15_a_thread_prefers_a_node_for_a_while)
+{
+    unsigned long first = 1, before = 0, during = 0, after = 0;
+    bool has_nodes = policies[_i] != MPOL_DEFAULT;
+    wm_numa_policy kept;
+    int mode;
+
+    open_nodes(1);
+    if (syscall(SYS_set_mempolicy, policies[_i], has_nodes ? &first : NULL,
+                has_nodes ? 65UL : 0UL) == 0 &&
+        (mode = policy_now(&before)) != -1) {
+        wm_numa_prefer(&numa, 0, &kept);
+        ck_assert_int_eq(policy_now(&during), MPOL_PREFERRED);
+        ck_assert_uint_eq(during, 1);
+        wm_numa_unprefer(&kept);
+        ck_assert_int_eq(policy_now(&after), mode);
+        ck_assert_uint_eq(after, before);
+    }
+    numa.simulated = true;
+    wm_numa_prefer(&numa, 0, &kept);
+    ck_assert_int_eq(kept.mode, -1);
+    wm_numa_unprefer(&kept);
+    numa.simulated = false;
+    close_nodes();
+}
+END_TEST
+
 START_TEST(test_numa_two_nodes_of_the_machine_are_told_apart)
 {
     char *memory = map(BYTES);
@@ -365,6 +411,8 @@ int main(void)
     tcase_add_test(system, test_numa_place_that_the_system_refuses_is_an_error);
     tcase_add_test(system, test_numa_two_nodes_of_the_machine_are_told_apart);
     tcase_add_test(system, test_numa_node_of_a_pci_device);
+    tcase_add_loop_test(system, test_B15_a_thread_prefers_a_node_for_a_while, 0,
+                        sizeof policies / sizeof policies[0]);
     suite_add_tcase(suite, system);
     tcase_add_test(simulated, test_numa_simulated_place_is_told_until_it_goes);
     tcase_add_test(simulated, test_numa_full_node_passes_memory_on);

@@ -7,6 +7,7 @@
 #include "runtime/base/status.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -63,7 +64,8 @@ static warm_status look_at(wm_driver *d, void *pointer, size_t bytes)
     return driver.real->pinned_register(d, pointer, bytes);
 }
 
-static wm_pin begin(const char *conf)
+/* register_locks: whether the driver says that registering page-locks. */
+static wm_pin begin_on(const char *conf, bool register_locks)
 {
     wm_options o;
     wm_pin pin;
@@ -74,8 +76,14 @@ static wm_pin begin(const char *conf)
     driver.ops = *driver.real;
     driver.ops.pinned_register = look_at;
     driver.d->ops = &driver.ops;
+    driver.d->register_locks = register_locks;
     wm_pin_init(&pin, driver.d, &o);
     return pin;
+}
+
+static wm_pin begin(const char *conf)
+{
+    return begin_on(conf, true);
 }
 
 static void end(void)
@@ -104,6 +112,76 @@ START_TEST(test_option_pin_says_who_maps)
     memset(base, 1, 2 * MIB);
     ck_assert_int_eq(driver.base != NULL, ways[_i].maps);
     wt_ok(wm_pin_give_back(&pin, base, 2 * MIB));
+    end();
+}
+END_TEST
+
+static char warned[256];
+
+static void keep_warning(void *context, warm_log_level level, const char *line)
+{
+    (void)context;
+    if (level == WARM_LOG_WARNING) {
+        snprintf(warned, sizeof warned, "%s", line);
+    }
+}
+
+/* As on GH200 and GB200. The option is obeyed all the same, but aloud. */
+static const struct {
+    const char *conf;
+    bool maps;
+} unlocked[] = {
+    {"device:host,numa_nodes:2", false},
+    {"device:host,numa_nodes:2,pin:alloc", false},
+    {"device:host,pin:auto", false},
+    {"device:host,pin:register", true},
+    {"device:host,numa_nodes:2,pin:register", true},
+};
+
+START_TEST(test_B9_B15_what_page_locks_nothing_is_not_chosen)
+{
+    wm_pin pin;
+    void *base = NULL;
+    int node = WM_NODE_UNKNOWN;
+
+    warm_log_set(keep_warning, NULL);
+    pin = begin_on(unlocked[_i].conf, false);
+    warm_log_set(NULL, NULL);
+    ck_assert_int_eq(pin.maps, unlocked[_i].maps);
+    ck_assert_int_eq(strstr(warned, "page-locks nothing") != NULL,
+                     unlocked[_i].maps);
+    for (int wanted = driver.d->numa.nodes - 1; wanted >= 0; wanted--) {
+        wt_ok(wm_pin_obtain(&pin, wanted, 2 * MIB, &base));
+        memset(base, 1, 2 * MIB);
+        ck_assert_int_eq(driver.base != NULL, unlocked[_i].maps);
+        if (driver.d->numa.simulated) {
+            wt_ok(wm_driver_node_of(driver.d, base, 2 * MIB, &node));
+            ck_assert_int_eq(node, wanted);
+        }
+        wt_ok(wm_pin_give_back(&pin, base, 2 * MIB));
+        if (driver.d->numa.simulated) {
+            wt_ok(wm_driver_node_of(driver.d, base, 2 * MIB, &node));
+            ck_assert_int_eq(node, WM_NODE_UNKNOWN);
+        }
+    }
+    end();
+}
+END_TEST
+
+/* Memory of another node than the one that was asked for goes back. */
+START_TEST(test_B15_memory_of_another_node_is_not_taken)
+{
+    wm_pin pin = begin_on("device:host,numa_nodes:2", false);
+    void *base = NULL;
+
+    wm_numa_set_room(&driver.d->numa, 1, MIB);
+    wt_fails(WARM_OUT_OF_MEMORY, wm_pin_obtain(&pin, 1, 2 * MIB, &base));
+    ck_assert_ptr_null(base);
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "node 1 has no"));
+    ck_assert_uint_eq(wm_counter_read(&driver.d->calls[WM_CALL_pinned_free]),
+                      1);
+    wt_ok(wm_pin_obtain(&pin, 1, MIB, &base));
+    wt_ok(wm_pin_give_back(&pin, base, MIB));
     end();
 }
 END_TEST
@@ -293,6 +371,10 @@ int main(void)
     Suite *suite = suite_create("pin");
     TCase *tcase = tcase_create("pin");
 
+    tcase_add_loop_test(tcase,
+                        test_B9_B15_what_page_locks_nothing_is_not_chosen, 0,
+                        sizeof unlocked / sizeof unlocked[0]);
+    tcase_add_test(tcase, test_B15_memory_of_another_node_is_not_taken);
     tcase_add_loop_test(tcase, test_option_pin_says_who_maps, 0,
                         sizeof ways / sizeof ways[0]);
     tcase_add_loop_test(tcase,

@@ -24,6 +24,7 @@
     X(standin_devices)                                                         \
     X(standin_compute)                                                         \
     X(standin_ranges)                                                          \
+    X(standin_host_tables)                                                     \
     X(standin_stick)                                                           \
     X(standin_driver_too_old)                                                  \
     X(standin_handle_state)                                                    \
