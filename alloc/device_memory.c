@@ -75,7 +75,7 @@ static warm_status alloc(wm_device_space *d, warm_stream stream, size_t bytes,
                               memory_order_relaxed);
     }
     if (status == WARM_OK && wm_unlikely(d->space.runtime->told)) {
-        wm_traced_alloc(d->space.runtime, *pointer, bytes);
+        wm_traced_alloc(d->space.runtime, *pointer, bytes, stream);
     }
     return status;
 }

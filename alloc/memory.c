@@ -73,7 +73,7 @@ static warm_status serve(warm_runtime *runtime, wm_request *request,
         status = serve_pageable(runtime->pinned, request, pointer);
     }
     if (wm_unlikely(runtime->told) && status == WARM_OK) {
-        wm_traced_alloc(runtime, *pointer, request->bytes);
+        wm_traced_alloc(runtime, *pointer, request->bytes, NULL);
     }
     return status;
 }

@@ -6,6 +6,7 @@
 #include "runtime/base/meta.h"
 #include "runtime/base/sized.h"
 #include "runtime/base/status.h"
+#include "runtime/thread/tracing.h"
 #include "runtime/thread/window.h"
 
 #include <inttypes.h>
@@ -212,6 +213,9 @@ static void end_pool(warm_runtime *runtime, wm_private_pool *pool)
     bool later;
 
     warm_last_error(&before);
+    if (runtime->trace != NULL) {
+        wm_tracing_pool(runtime, pool->number, pool->user);
+    }
     wm_private_end_arenas(pools, pool->number);
     later = wm_private_captures(&runtime->pinned->space);
     runtime->pool_over(runtime, pool->number, later);

@@ -3,6 +3,7 @@
 
 #include "alloc/device_space.h"
 #include "alloc/page_map.h"
+#include "alloc/pageable.h"
 #include "alloc/private_pool.h"
 
 #include <string.h>
@@ -154,13 +155,35 @@ void wm_traced_refused(warm_runtime *runtime, const wm_request *request)
 
 /* ---- both --------------------------------------------------------------- */
 
-void wm_traced_alloc(warm_runtime *runtime, const void *pointer, size_t bytes)
+/* What the trace says of an allocation, but for its stream. */
+static wm_trace_record record_of(const wm_block *block, size_t bytes)
+{
+    const wm_arena *arena = block->segment->arena;
+    int device = wm_device_of_block(block);
+    wm_trace_record record = {.op = WM_TRACE_ALLOC, .bytes = bytes};
+
+    if (device >= 0) {
+        record.place = WM_TRACE_DEVICE + (unsigned)device;
+    } else if (wm_space_of(block)->traits == &wm_pageable_traits) {
+        record.place = WM_TRACE_PAGEABLE;
+    }
+    if (arena->pool != NULL) {
+        record.pool = 2 * wm_private_number(arena) + arena->pool->user;
+    }
+    if (record.place != WM_TRACE_PINNED || record.pool != 0) {
+        record.op = WM_TRACE_PLACED;
+    }
+    return record;
+}
+
+void wm_traced_alloc(warm_runtime *runtime, const void *pointer, size_t bytes,
+                     warm_stream stream)
 {
     wm_block *block = wm_block_at(pointer);
 
-    /* The trace is of page-locked memory, and of what stands in for it. */
-    if (runtime->trace != NULL && wm_device_of_block(block) < 0) {
-        block->trace = wm_tracing_alloc(runtime, bytes);
+    if (runtime->trace != NULL) {
+        block->trace =
+            wm_tracing_alloc(runtime, record_of(block, bytes), stream);
     }
     if (runtime->history != NULL) {
         tell_alloc(runtime->history, block);

@@ -12,9 +12,10 @@
 
 struct wm_request;
 
-/* pointer was just allocated, and is still the caller's alone. */
-void wm_traced_alloc(warm_runtime *runtime, const void *pointer, size_t bytes)
-    __attribute__((cold, noinline));
+/* pointer was just allocated, and is still the caller's alone. stream: in whose
+ * order, of a device's memory. */
+void wm_traced_alloc(warm_runtime *runtime, const void *pointer, size_t bytes,
+                     warm_stream stream) __attribute__((cold, noinline));
 /* The block is FREEING: nobody else can get it yet. */
 void wm_traced_free(warm_runtime *runtime, wm_block *block)
     __attribute__((cold, noinline));

@@ -28,7 +28,7 @@
 /* What exit does to every runtime, and what came of it. */
 struct leave {
     uint64_t leaked;
-    bool torn; /* a trace could not be written to its end */
+    char torn[512]; /* why a trace is incomplete: the first one; or "" */
 };
 
 static void leave_to_system(warm_runtime *runtime, void *argument)
@@ -37,15 +37,19 @@ static void leave_to_system(warm_runtime *runtime, void *argument)
 
     wm_window_close_all(runtime, WM_CLOSED_EXIT);
     all->leaked += wm_pools_leak(runtime->pools);
-    if (runtime->trace != NULL && !wm_trace_exit(runtime->trace)) {
-        all->torn = true;
+    if (runtime->trace != NULL) {
+        bool first = all->torn[0] == '\0';
+        char other[sizeof all->torn];
+
+        (void)wm_trace_exit(runtime->trace, first ? all->torn : other,
+                            sizeof other);
     }
 }
 
 /* Row A6: from here on nothing is destroyed and no driver is called. */
 static void on_exit_of_process(void)
 {
-    struct leave all = {0, false};
+    struct leave all = {0};
 
     wm_runtime_each(leave_to_system, &all);
     if (all.leaked > 0) {
@@ -54,10 +58,8 @@ static void on_exit_of_process(void)
                " handles are left to the system on purpose",
                all.leaked);
     }
-    if (all.torn) {
-        wm_log(WARM_LOG_WARNING,
-               "the process exits, and a trace could not be written to its "
-               "end");
+    if (all.torn[0] != '\0') {
+        wm_log(WARM_LOG_WARNING, "the process exits, and %s", all.torn);
     }
 }
 

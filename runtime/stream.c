@@ -50,7 +50,7 @@ static warm_status adopt_known(warm_runtime *runtime, warm_stream stream,
      * and not retired. */
     atomic_fetch_add_explicit(&runtime->stream_epoch, 1, memory_order_relaxed);
     if (status == WARM_OK && runtime->trace != NULL) {
-        wm_tracing_adopt(runtime, stream);
+        wm_tracing_adopt(runtime, stream, info->device);
     }
     return status;
 }

@@ -73,8 +73,8 @@ extern "C" {
     X_ENUM(log, "warning", "none|warning|info|debug",                          \
            "least severe message given to the log callback")                   \
     X_TEXT(trace,                                                              \
-           "file that gets every allocation, free and stream use; %p in it: "  \
-           "the process's number, %r: the runtime's in it")                    \
+           "file that gets every allocation, free and stream use, one a "      \
+           "runtime; %p in its name: the process's number, %r: the runtime's") \
     X_SIZE(history, 0, 0, 1 << 22,                                             \
            "events of memory that snapshots tell, the last ones, 0 for none")  \
     X_SIZE(history_frames, 0, 0, 64,                                           \

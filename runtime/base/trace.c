@@ -14,6 +14,7 @@
 #include "runtime/base/trace_streams.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,36 +40,62 @@ struct wm_trace {
     uint64_t start_ns;  /* const */
     wm_lock lock;
     wm_trace_file file;       /* lock trace */
-    bool failed;              /* lock trace: it is left as it is */
+    bool ended;               /* lock trace: nothing more is written */
     uint64_t threads;         /* lock trace: numbers given */
     uint64_t records;         /* lock trace: in the file */
     wm_trace_buffer *buffers; /* lock trace */
     wm_trace_streams streams; /* lock trace */
     wm_trace_buffer shared;   /* thread 0 */
-    char name[WM_OPTION_TEXT_MAX];
+    char path[PATH_MAX];      /* const */
 };
 
 /* ---- writing ------------------------------------------------------------ */
+
+/* Why the file is cut short, for a message. */
+static void explain(const wm_trace *trace, int error, char *text, size_t bytes)
+{
+    char reason[96];
+
+    snprintf(text, bytes, "the trace %.300s is incomplete: %s", trace->path,
+             error == EOVERFLOW ? "it has 2^32 blocks, and its format no more"
+                                : strerror_r(error, reason, sizeof reason));
+}
 
 /* Without a lock: the callback is the user's. */
 static void say(wm_trace *trace)
 {
     int error = atomic_load_explicit(&trace->unsaid, memory_order_relaxed);
-    char text[96];
+    char text[512];
 
     if (wm_unlikely(error != 0) &&
         atomic_exchange_explicit(&trace->unsaid, 0, memory_order_relaxed) !=
             0) {
-        wm_log(WARM_LOG_WARNING, "the tracing to %s has ended: %s", trace->name,
-               strerror_r(error, text, sizeof text));
+        explain(trace, error, text, sizeof text);
+        wm_log(WARM_LOG_WARNING,
+               "%s; nothing is recorded any more, the program goes on", text);
     }
 }
 
+static int put_end_locked(wm_trace *trace, int why)
+{
+    unsigned char end[WM_CHUNK_HEAD], *at = end;
+
+    *at++ = 'E';
+    wm_trace_varint(&at, (uint64_t)why);
+    wm_trace_varint(&at, trace->records);
+    wm_trace_checksum(end, at);
+    trace->ended = true;
+    return wm_trace_file_write(&trace->file, end,
+                               (size_t)(at - end) + WM_CHUNK_SUM);
+}
+
+/* The end that tells so is a few bytes where a chunk did not fit; on a disk
+ * without room for them the file has no end. */
 static void fail_locked(wm_trace *trace, int error)
 {
-    trace->failed = true;
     atomic_store_explicit(&trace->off, true, memory_order_relaxed);
     atomic_store_explicit(&trace->unsaid, error, memory_order_relaxed);
+    (void)put_end_locked(trace, WM_TRACE_FAILED + error);
 }
 
 static void write_locked(wm_trace *trace, const void *data, size_t bytes,
@@ -76,7 +103,7 @@ static void write_locked(wm_trace *trace, const void *data, size_t bytes,
 {
     int error;
 
-    if (!trace->failed) {
+    if (!trace->ended) {
         error = wm_trace_file_write(&trace->file, data, bytes);
         trace->records += error == 0 ? records : 0;
         if (error != 0) {
@@ -102,8 +129,7 @@ static void flush_locked(wm_trace_buffer *b)
 
 /* ---- records ------------------------------------------------------------ */
 
-static void add_locked(wm_trace_buffer *b, enum wm_trace_op op, uint32_t block,
-                       uint64_t value)
+static void add_locked(wm_trace_buffer *b, const wm_trace_record *record)
 {
     wm_trace *trace = b->trace;
     uint64_t now = wm_clock_ns() - trace->start_ns;
@@ -113,20 +139,20 @@ static void add_locked(wm_trace_buffer *b, enum wm_trace_op op, uint32_t block,
     if (wm_trace_chunk_is_full(&b->chunk)) {
         flush_locked(b);
     }
-    wm_trace_chunk_add(&b->chunk, op, block, value, order, now);
+    wm_trace_chunk_add(&b->chunk, record, order, now);
 }
 
-void wm_trace_put(wm_trace_buffer *buffer, enum wm_trace_op op, uint32_t block,
-                  uint64_t value)
+void wm_trace_put(wm_trace_buffer *buffer, const wm_trace_record *record)
 {
     wm_trace *trace = buffer->trace;
 
-    if (block == 0 && wm_trace_names_block(op)) {
+    if (record->block == 0 &&
+        (wm_trace_fields(record->op) & WM_TRACE_HAS_BLOCK) != 0) {
         return;
     }
     wm_lock_acquire(&buffer->lock);
     if (!atomic_load_explicit(&trace->off, memory_order_relaxed)) {
-        add_locked(buffer, op, block, value);
+        add_locked(buffer, record);
     }
     wm_lock_release(&buffer->lock);
     say(trace);
@@ -136,14 +162,14 @@ void wm_trace_put(wm_trace_buffer *buffer, enum wm_trace_op op, uint32_t block,
 static void out_of_numbers(wm_trace *trace)
 {
     wm_lock_acquire(&trace->lock);
-    if (!trace->failed) {
+    if (!trace->ended) {
         fail_locked(trace, EOVERFLOW);
     }
     wm_lock_release(&trace->lock);
     say(trace);
 }
 
-uint32_t wm_trace_alloc(wm_trace_buffer *buffer, uint64_t bytes)
+uint32_t wm_trace_alloc(wm_trace_buffer *buffer, wm_trace_record record)
 {
     wm_trace *trace = buffer->trace;
     uint32_t block;
@@ -156,7 +182,8 @@ uint32_t wm_trace_alloc(wm_trace_buffer *buffer, uint64_t bytes)
         out_of_numbers(trace);
         return 0;
     }
-    wm_trace_put(buffer, WM_TRACE_ALLOC, block + 1, bytes);
+    record.block = block + 1;
+    wm_trace_put(buffer, &record);
     return block + 1;
 }
 
@@ -240,7 +267,7 @@ void wm_trace_leave(wm_trace_buffer *buffer)
     if (buffer == &trace->shared) {
         return;
     }
-    wm_trace_put(buffer, WM_TRACE_LEAVE, 0, 0);
+    wm_trace_put(buffer, &(wm_trace_record){.op = WM_TRACE_LEAVE});
     wm_lock_acquire(&buffer->lock);
     flush_locked(buffer);
     wm_lock_release(&buffer->lock);
@@ -256,15 +283,13 @@ void wm_trace_leave(wm_trace_buffer *buffer)
 static void write_header(wm_trace *trace, const wm_options *options)
 {
     size_t bytes = wm_options_text(options, NULL, 0);
-    unsigned char head[WM_CHUNK_HEAD], *at = head;
+    unsigned char head[WM_CHUNK_HEAD], *at;
     char *text = wm_meta_alloc(bytes);
 
     if (text != NULL) {
         (void)wm_options_text(options, text, bytes);
     }
-    memcpy(at, WM_TRACE_MAGIC, sizeof WM_TRACE_MAGIC - 1);
-    at += sizeof WM_TRACE_MAGIC - 1;
-    wm_trace_varint(&at, WM_TRACE_VERSION);
+    at = wm_trace_file_head(head);
     wm_trace_varint(&at, text != NULL ? bytes - 1 : 0);
     wm_lock_acquire(&trace->lock);
     write_locked(trace, head, (size_t)(at - head), 0);
@@ -289,7 +314,7 @@ warm_status wm_trace_open(const wm_options *options, wm_trace **trace)
     if (made == NULL) {
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a trace");
     }
-    status = wm_trace_file_open(&made->file, options->trace);
+    status = wm_trace_file_open(&made->file, options->trace, made->path);
     if (status != WARM_OK) {
         wm_meta_free(made);
         return status;
@@ -297,22 +322,20 @@ warm_status wm_trace_open(const wm_options *options, wm_trace **trace)
     wm_lock_init(&made->lock, WM_RANK_TRACE);
     init_buffer(&made->shared, made, 0);
     made->start_ns = wm_clock_ns();
-    strcpy(made->name, options->trace);
     write_header(made, options);
     *trace = made;
     return WARM_OK;
 }
 
-static void write_end(wm_trace *trace)
+static void write_end(wm_trace *trace, enum wm_trace_why why)
 {
-    unsigned char end[WM_CHUNK_HEAD], *at = end;
+    int error;
 
     wm_lock_acquire(&trace->lock);
-    *at++ = 'E';
-    wm_trace_varint(&at, trace->records);
-    wm_trace_checksum(end, at);
-    write_locked(trace, end, (size_t)(at - end) + WM_CHUNK_SUM, 0);
-    trace->failed = true; /* nothing comes after it */
+    if (!trace->ended) {
+        error = put_end_locked(trace, (int)why);
+        atomic_store_explicit(&trace->unsaid, error, memory_order_relaxed);
+    }
     wm_lock_release(&trace->lock);
 }
 
@@ -323,7 +346,8 @@ static void flush(wm_trace_buffer *b)
     wm_lock_release(&b->lock);
 }
 
-bool wm_trace_exit(wm_trace *trace)
+/* Nothing is traced from here on. */
+static void finish(wm_trace *trace, enum wm_trace_why why)
 {
     wm_trace_buffer *b;
 
@@ -335,8 +359,20 @@ bool wm_trace_exit(wm_trace *trace)
         flush(b);
     }
     flush(&trace->shared);
-    write_end(trace);
-    return atomic_load_explicit(&trace->unsaid, memory_order_relaxed) == 0;
+    write_end(trace, why);
+}
+
+bool wm_trace_exit(wm_trace *trace, char *text, size_t bytes)
+{
+    int error;
+
+    finish(trace, WM_TRACE_EXITED);
+    /* What was said before is not said again. */
+    error = atomic_exchange_explicit(&trace->unsaid, 0, memory_order_relaxed);
+    if (error != 0) {
+        explain(trace, error, text, bytes);
+    }
+    return error == 0;
 }
 
 void wm_trace_close(wm_trace *trace)
@@ -346,7 +382,7 @@ void wm_trace_close(wm_trace *trace)
     if (trace == NULL) {
         return;
     }
-    (void)wm_trace_exit(trace);
+    finish(trace, WM_TRACE_DESTROYED);
     error = wm_trace_file_close(&trace->file);
     if (error != 0) {
         atomic_store_explicit(&trace->unsaid, error, memory_order_relaxed);

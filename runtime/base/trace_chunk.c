@@ -39,8 +39,32 @@ static void start(wm_trace_chunk *c, uint64_t order, uint64_t ns)
     c->last_block = 0;
 }
 
-void wm_trace_chunk_add(wm_trace_chunk *c, enum wm_trace_op op, uint32_t block,
-                        uint64_t value, uint64_t order, uint64_t ns)
+/* What the record has besides its head. */
+static void put_fields(wm_trace_chunk *c, unsigned char **at,
+                       const wm_trace_record *r)
+{
+    unsigned has = wm_trace_fields(r->op);
+
+    if ((has & WM_TRACE_HAS_BLOCK) != 0) {
+        wm_trace_varint(at, zigzag((int64_t)r->block - (int64_t)c->last_block));
+        c->last_block = r->block;
+    }
+    if ((has & WM_TRACE_HAS_BYTES) != 0) {
+        wm_trace_varint(at, r->bytes);
+    }
+    if ((has & WM_TRACE_HAS_STREAM) != 0) {
+        wm_trace_varint(at, r->stream);
+    }
+    if ((has & WM_TRACE_HAS_PLACE) != 0) {
+        wm_trace_varint(at, r->place);
+    }
+    if ((has & WM_TRACE_HAS_POOL) != 0) {
+        wm_trace_varint(at, r->pool);
+    }
+}
+
+void wm_trace_chunk_add(wm_trace_chunk *c, const wm_trace_record *record,
+                        uint64_t order, uint64_t ns)
 {
     unsigned char *at = c->bytes + WM_CHUNK_HEAD + c->used;
     uint64_t gap;
@@ -50,19 +74,13 @@ void wm_trace_chunk_add(wm_trace_chunk *c, enum wm_trace_op op, uint32_t block,
     }
     ns = ns > c->last_ns ? ns : c->last_ns; /* of a test's clock */
     gap = order - c->last_order - 1;
-    *at++ = (unsigned char)((unsigned)op +
-                            8 * (gap < WM_TRACE_GAP ? gap : WM_TRACE_GAP));
+    *at++ = (unsigned char)((unsigned)record->op +
+                            16 * (gap < WM_TRACE_GAP ? gap : WM_TRACE_GAP));
     if (gap >= WM_TRACE_GAP) {
         wm_trace_varint(&at, gap - WM_TRACE_GAP);
     }
     wm_trace_varint(&at, ns - c->last_ns);
-    if (wm_trace_names_block(op)) {
-        wm_trace_varint(&at, zigzag((int64_t)block - (int64_t)c->last_block));
-        c->last_block = block;
-    }
-    if (op != WM_TRACE_FREE && op != WM_TRACE_LEAVE) {
-        wm_trace_varint(&at, value);
-    }
+    put_fields(c, &at, record);
     c->last_order = order;
     c->last_ns = ns;
     c->used = (size_t)(at - c->bytes) - WM_CHUNK_HEAD;

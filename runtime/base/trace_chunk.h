@@ -8,7 +8,7 @@
 enum {
     WM_CHUNK_HEAD = 64,       /* bytes before the records, at most */
     WM_CHUNK_ROOM = 16 << 10, /* of records */
-    WM_CHUNK_RECORD = 40,     /* of one, at most */
+    WM_CHUNK_RECORD = 80,     /* of one, at most */
     WM_CHUNK_SUM = 4
 };
 
@@ -22,11 +22,6 @@ typedef struct wm_trace_chunk {
     unsigned char bytes[WM_CHUNK_HEAD + WM_CHUNK_ROOM + WM_CHUNK_SUM];
 } wm_trace_chunk;
 
-static inline bool wm_trace_names_block(enum wm_trace_op op)
-{
-    return op <= WM_TRACE_COPY;
-}
-
 /* Perhaps no room for another record. */
 static inline bool wm_trace_chunk_is_full(const wm_trace_chunk *chunk)
 {
@@ -34,9 +29,8 @@ static inline bool wm_trace_chunk_is_full(const wm_trace_chunk *chunk)
 }
 
 /* order: above that of the last one; ns: since the trace began. */
-void wm_trace_chunk_add(wm_trace_chunk *chunk, enum wm_trace_op op,
-                        uint32_t block, uint64_t value, uint64_t order,
-                        uint64_t ns);
+void wm_trace_chunk_add(wm_trace_chunk *chunk, const wm_trace_record *record,
+                        uint64_t order, uint64_t ns);
 
 /* What is to be written of it, which stays until the next record; it is empty
  * then. */

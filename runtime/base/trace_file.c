@@ -7,8 +7,10 @@
  * process exclude each other, too. */
 #include "runtime/base/trace_file.h"
 
+#include "runtime/base/clock.h"
 #include "runtime/base/lock.h"
 #include "runtime/base/status.h"
+#include "runtime/base/trace_chunk.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,12 +19,42 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Relaxed: a number, tied to nothing else. */
+/* Relaxed: numbers, tied to nothing else. The mark tells this process's files
+ * from those of one that had its number before. */
 static _Atomic unsigned runtimes_traced;
+static _Atomic uint64_t process_mark;
+
+/* The first one drawn stays. */
+static uint64_t mark(void)
+{
+    uint64_t drawn = 0, none = 0;
+
+    if (atomic_load_explicit(&process_mark, memory_order_relaxed) == 0) {
+        if (getrandom(&drawn, sizeof drawn, GRND_NONBLOCK) !=
+            (ssize_t)sizeof drawn) {
+            drawn = wm_clock_ns();
+        }
+        (void)atomic_compare_exchange_strong_explicit(
+            &process_mark, &none, drawn | 1, memory_order_relaxed,
+            memory_order_relaxed);
+    }
+    return atomic_load_explicit(&process_mark, memory_order_relaxed);
+}
+
+unsigned char *wm_trace_file_head(unsigned char *at)
+{
+    memcpy(at, WM_TRACE_MAGIC, sizeof WM_TRACE_MAGIC - 1);
+    at += sizeof WM_TRACE_MAGIC - 1;
+    wm_trace_varint(&at, WM_TRACE_VERSION);
+    wm_trace_varint(&at, (uint64_t)getpid());
+    wm_trace_varint(&at, mark());
+    return at;
+}
 
 static warm_status refused(const char *name, int error)
 {
@@ -65,6 +97,16 @@ static warm_status expand(const char *name, char *path, size_t room)
     return used + 1 < room ? WARM_OK : refused(name, ENAMETOOLONG);
 }
 
+/* Whether an earlier runtime of this process wrote the file. */
+static bool is_ours(int fd)
+{
+    unsigned char head[WM_TRACE_FILE_HEAD], there[WM_TRACE_FILE_HEAD];
+    size_t bytes = (size_t)(wm_trace_file_head(head) - head);
+
+    return pread(fd, there, bytes, 0) == (ssize_t)bytes &&
+           memcmp(head, there, bytes) == 0;
+}
+
 /* 0, or why this is not a file that can be written from its start. */
 static int take(int fd)
 {
@@ -84,14 +126,17 @@ static int take(int fd)
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
         return errno == EWOULDBLOCK ? EBUSY : errno;
     }
+    if (is_ours(fd)) {
+        return EEXIST;
+    }
     return ftruncate(fd, 0) != 0 ? errno : 0;
 }
 
 static warm_status open_path(wm_trace_file *file, const char *path)
 {
     /* Not blocking: the open of a pipe that nobody reads would wait. */
-    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
-                  0666);
+    int fd =
+        open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
     int error = fd < 0 ? errno : take(fd);
 
     if (error == 0) {
@@ -101,25 +146,30 @@ static warm_status open_path(wm_trace_file *file, const char *path)
     if (fd >= 0) {
         (void)close(fd);
     }
-    if (error == EBUSY) {
+    if (error == EBUSY || error == EEXIST) {
         return wm_fail(WARM_INVALID_OPTION,
-                       "option trace: %.300s is being written by another "
-                       "runtime; %%p in the name is the process's number, %%r "
-                       "the runtime's in it",
-                       path);
+                       "option trace: %.300s %s; put %%p (the process's "
+                       "number) or %%r (the runtime's in it) into the name",
+                       path,
+                       error == EBUSY
+                           ? "is being written by another runtime"
+                           : "has the trace of another runtime of this "
+                             "process");
     }
     if (error == EINVAL || error == ENXIO) {
         return wm_fail(WARM_INVALID_OPTION,
-                       "option trace: %.300s is not a file", path);
+                       "option trace: %.300s is not a file that can be "
+                       "written from its start",
+                       path);
     }
     return refused(path, error);
 }
 
-warm_status wm_trace_file_open(wm_trace_file *file, const char *name)
+warm_status wm_trace_file_open(wm_trace_file *file, const char *name,
+                               char *path)
 {
     int cancel = wm_cancel_off();
-    char path[PATH_MAX];
-    warm_status status = expand(name, path, sizeof path);
+    warm_status status = expand(name, path, PATH_MAX);
 
     if (status == WARM_OK) {
         status = open_path(file, path);

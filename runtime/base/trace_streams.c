@@ -1,8 +1,10 @@
 /* trace_streams.c: see trace_streams.h. */
 #include "runtime/base/trace_streams.h"
 
-/* What tells a stream from others: two names of the legacy one are the same,
- * one name of the threads' own is another stream in each. */
+#include "runtime/base/trace.h"
+
+/* What tells a stream from others: one name of the threads' own is another
+ * stream in each. */
 typedef struct key {
     warm_stream stream;
     uint64_t thread;
@@ -10,8 +12,12 @@ typedef struct key {
 
 static key key_of(warm_stream stream, uint64_t thread)
 {
-    return (key){stream != NULL ? stream : WARM_STREAM_LEGACY,
-                 stream == WARM_STREAM_PER_THREAD ? thread : 0};
+    return (key){stream, stream == WARM_STREAM_PER_THREAD ? thread : 0};
+}
+
+static bool is_legacy(warm_stream stream)
+{
+    return stream == NULL || stream == WARM_STREAM_LEGACY;
 }
 
 static uint16_t *head_of(wm_trace_streams *s, key k)
@@ -63,23 +69,27 @@ static uint32_t put_in(wm_trace_streams *s, key k)
     s->next_entry = (i + 1) % WM_TRACE_STREAMS;
     s->entry[i].stream = k.stream;
     s->entry[i].thread = k.thread;
-    s->entry[i].number = ++s->last;
+    s->entry[i].number = WM_TRACE_LEGACY + ++s->last;
     s->entry[i].next = *head;
     *head = (uint16_t)(i + 1);
-    return s->last;
+    return s->entry[i].number;
 }
 
 uint32_t wm_trace_streams_number(wm_trace_streams *streams, warm_stream stream,
                                  uint64_t thread)
 {
     key k = key_of(stream, thread);
-    uint16_t link = *link_to(streams, k);
+    uint16_t link;
 
+    if (is_legacy(stream)) {
+        return WM_TRACE_LEGACY;
+    }
+    link = *link_to(streams, k);
     return link != 0 ? streams->entry[link - 1].number : put_in(streams, k);
 }
 
 uint32_t wm_trace_streams_forget(wm_trace_streams *streams, warm_stream stream,
                                  uint64_t thread)
 {
-    return take_out(streams, key_of(stream, thread));
+    return is_legacy(stream) ? 0 : take_out(streams, key_of(stream, thread));
 }

@@ -1,4 +1,5 @@
-/* trace_streams.h: numbers for streams, in the order in which they are met.
+/* trace_streams.h: numbers for streams, in the order in which they are met: the
+ * legacy default stream has WM_TRACE_LEGACY, others come after it.
  *
  * A hash table of a fixed size: when it is full the oldest entry makes room,
  * and its stream gets a new number if it comes again. The number belongs to
@@ -13,7 +14,7 @@
 enum { WM_TRACE_STREAMS = 4096 };
 
 typedef struct wm_trace_streams {
-    uint32_t last;                   /* number given */
+    uint32_t last;                   /* number given, less WM_TRACE_LEGACY */
     uint32_t next_entry;             /* to be taken */
     uint16_t head[WM_TRACE_STREAMS]; /* entry + 1, 0: none */
     struct {

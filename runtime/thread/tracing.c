@@ -20,14 +20,26 @@ static wm_trace_buffer *buffer_of(warm_runtime *runtime)
     return window->trace;
 }
 
-uint32_t wm_tracing_alloc(warm_runtime *runtime, uint64_t bytes)
+static void put(wm_trace_buffer *buffer, wm_trace_record record)
 {
-    return wm_trace_alloc(buffer_of(runtime), bytes);
+    wm_trace_put(buffer, &record);
+}
+
+uint32_t wm_tracing_alloc(warm_runtime *runtime, wm_trace_record record,
+                          warm_stream stream)
+{
+    wm_trace_buffer *buffer = buffer_of(runtime);
+
+    if (record.place >= WM_TRACE_DEVICE) {
+        record.stream = wm_trace_stream(buffer, stream);
+    }
+    return wm_trace_alloc(buffer, record);
 }
 
 void wm_tracing_free(warm_runtime *runtime, uint32_t block)
 {
-    wm_trace_put(buffer_of(runtime), WM_TRACE_FREE, block, 0);
+    put(buffer_of(runtime),
+        (wm_trace_record){.op = WM_TRACE_FREE, .block = block});
 }
 
 void wm_tracing_use(warm_runtime *runtime, enum wm_trace_op op, uint32_t block,
@@ -35,14 +47,20 @@ void wm_tracing_use(warm_runtime *runtime, enum wm_trace_op op, uint32_t block,
 {
     wm_trace_buffer *buffer = buffer_of(runtime);
 
-    wm_trace_put(buffer, op, block, wm_trace_stream(buffer, stream));
+    put(buffer, (wm_trace_record){.op = op,
+                                  .block = block,
+                                  .stream = wm_trace_stream(buffer, stream)});
 }
 
-void wm_tracing_adopt(warm_runtime *runtime, warm_stream stream)
+void wm_tracing_adopt(warm_runtime *runtime, warm_stream stream, int device)
 {
     wm_trace_buffer *buffer = buffer_of(runtime);
 
-    wm_trace_put(buffer, WM_TRACE_ADOPT, 0, wm_trace_stream(buffer, stream));
+    put(buffer,
+        (wm_trace_record){
+            .op = WM_TRACE_ADOPT,
+            .stream = wm_trace_stream(buffer, stream),
+            .place = device < 0 ? 0 : WM_TRACE_DEVICE + (unsigned)device});
 }
 
 void wm_tracing_retire(warm_runtime *runtime, warm_stream stream)
@@ -51,6 +69,12 @@ void wm_tracing_retire(warm_runtime *runtime, warm_stream stream)
     uint32_t number = wm_trace_forget(buffer, stream);
 
     if (number != 0) {
-        wm_trace_put(buffer, WM_TRACE_RETIRE, 0, number);
+        put(buffer, (wm_trace_record){.op = WM_TRACE_RETIRE, .stream = number});
     }
+}
+
+void wm_tracing_pool(warm_runtime *runtime, uint64_t number, bool user)
+{
+    put(buffer_of(runtime),
+        (wm_trace_record){.op = WM_TRACE_POOL, .pool = 2 * number + user});
 }

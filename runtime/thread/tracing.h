@@ -11,14 +11,19 @@
 #include "runtime/base/trace.h"
 #include "runtime/thread/control.h"
 
-/* As wm_trace_alloc() and wm_trace_put(). */
-uint32_t wm_tracing_alloc(warm_runtime *runtime, uint64_t bytes);
+/* As wm_trace_alloc() and wm_trace_put(). stream: of an allocation on a device,
+ * where it goes into the record. */
+uint32_t wm_tracing_alloc(warm_runtime *runtime, wm_trace_record record,
+                          warm_stream stream);
 void wm_tracing_free(warm_runtime *runtime, uint32_t block);
 /* op: USE or COPY. */
 void wm_tracing_use(warm_runtime *runtime, enum wm_trace_op op, uint32_t block,
                     warm_stream stream);
-/* The stream is adopted; or it ends, whether it was or not. */
-void wm_tracing_adopt(warm_runtime *runtime, warm_stream stream);
+/* The stream of a device, or of WM_DEVICE_UNKNOWN, is adopted; or it ends,
+ * whether it was or not. */
+void wm_tracing_adopt(warm_runtime *runtime, warm_stream stream, int device);
 void wm_tracing_retire(warm_runtime *runtime, warm_stream stream);
+/* The last reference to a private pool is gone. */
+void wm_tracing_pool(warm_runtime *runtime, uint64_t number, bool user);
 
 #endif

@@ -40,6 +40,10 @@ typedef struct bench_setup {
     unsigned aging;               /* 1: also done when 100 µs old */
     unsigned size;                /* of the scale works, else 0 */
     uint64_t (*clock)(void);      /* by which events grow old; null: time */
+    /* Of a replay, else 0: devices, the number of the legacy default stream,
+     * and each stream's device. */
+    unsigned devices, legacy;
+    const unsigned char *device_of; /* [size + 1] */
 } bench_setup;
 
 /* What is measured; X(name, meaning). A negative value: not measured. */
@@ -77,11 +81,22 @@ typedef struct bench_counts {
     uint64_t peak;
 } bench_counts;
 
+/* Where an allocation of a replay was. */
+typedef struct bench_where {
+    int device;      /* -1: host memory */
+    bool pageable;   /* of the host: that need not be page-locked */
+    unsigned stream; /* numbered; of a device's memory */
+    unsigned pool;   /* private pool, from 1; 0: none */
+    bool user;       /* it has WARM_POOL_USER */
+} bench_where;
+
 /* One subject of the allocation works. Every call but open is made by the
  * working threads. record: null if there are no streams; stream 0 is the
  * thread's own, others are numbered to setup->size. stream: the numbered one is
- * adopted, or retired; null if that is nothing to it. counts: null if there is
- * no driver. */
+ * adopted, or retired; null if that is nothing to it. place: an allocation of
+ * any sort; null if the subject knows one sort only, that of alloc. pool_end:
+ * the private pool is gone; null if there are none. counts: null if there is no
+ * driver. */
 typedef struct bench_subject {
     const char *name;
     bool (*open)(const bench_setup *setup);
@@ -90,6 +105,8 @@ typedef struct bench_subject {
     void (*free)(void *pointer, size_t bytes);
     void (*record)(void *pointer, unsigned stream);
     void (*stream)(unsigned stream, bool adopt);
+    void *(*place)(const bench_where *place, size_t bytes);
+    void (*pool_end)(unsigned pool);
     void (*counts)(bench_counts *counts);
 } bench_subject;
 

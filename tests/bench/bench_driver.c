@@ -26,6 +26,11 @@ static bench_stream *stream_of(wm_driver *d, warm_stream stream)
     return (uintptr_t)stream <= 2 ? device_of(d)->standard : stream;
 }
 
+void bench_driver_use(wm_driver *driver, warm_stream stream)
+{
+    bench_stream_use(stream_of(driver, stream));
+}
+
 /* ---- what does nothing -------------------------------------------------- */
 
 /* use: of the parameters, which serve no other purpose. */
@@ -235,10 +240,15 @@ uint64_t bench_driver_peak(wm_driver *driver)
 static warm_status bench_stream_create(wm_driver *d, int device,
                                        warm_stream *stream)
 {
+    bench_stream *made = bench_stream_new();
+
     (void)d;
-    (void)device;
-    *stream = bench_stream_new();
-    return *stream != NULL ? WARM_OK : WARM_OUT_OF_MEMORY;
+    if (made == NULL) {
+        return WARM_OUT_OF_MEMORY;
+    }
+    made->device = device;
+    *stream = made;
+    return WARM_OK;
 }
 
 static warm_status bench_stream_destroy(wm_driver *d, warm_stream stream)
@@ -253,7 +263,7 @@ static warm_status bench_stream_info(wm_driver *d, warm_stream stream,
                                      wm_stream_info *info)
 {
     info->id = stream_of(d, stream)->id;
-    info->device = 0;
+    info->device = stream_of(d, stream)->device;
     info->capture = WM_CAPTURE_NONE;
     return WARM_OK;
 }
@@ -405,7 +415,7 @@ static const wm_driver_ops bench_ops = {
     .close = bench_close,
 };
 
-wm_driver *bench_driver_open(void)
+wm_driver *bench_driver_open(int devices)
 {
     bench_device *device =
         aligned_alloc(_Alignof(bench_device), sizeof *device);
@@ -415,7 +425,7 @@ wm_driver *bench_driver_open(void)
         return NULL;
     }
     memset(device, 0, sizeof *device);
-    wm_driver_init(&device->driver, &bench_ops, "bench", 1);
+    wm_driver_init(&device->driver, &bench_ops, "bench", devices);
     device->standard = bench_stream_new();
     if (device->standard == NULL) {
         free(device);

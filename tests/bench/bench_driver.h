@@ -7,11 +7,14 @@
 
 #include "runtime/driver/driver.h"
 
-/* One device, named "bench"; null if there is no memory. Owned by the runtime
+/* devices, named "bench"; null if there is no memory. Owned by the runtime
  * that is made on it. */
-wm_driver *bench_driver_open(void);
+wm_driver *bench_driver_open(int devices);
 
-/* Bytes of pinned memory obtained at the peak. */
+/* A use of a stream of it, or of a default one; see event.h. */
+void bench_driver_use(wm_driver *driver, warm_stream stream);
+
+/* Bytes of memory obtained at the peak, of whatever sort. */
 uint64_t bench_driver_peak(wm_driver *driver);
 
 /* fn is called whenever there is a new peak, by whoever allocates. */

@@ -107,6 +107,7 @@ bench_stream *bench_stream_new(void)
 
     if (stream != NULL) {
         atomic_init(&stream->uses, 0);
+        stream->device = 0;
         stream->id =
             atomic_fetch_add_explicit(&last_id, 1, memory_order_relaxed);
     }

@@ -17,6 +17,7 @@
 typedef struct bench_stream {
     _Alignas(64) _Atomic uint64_t uses;
     uint64_t id; /* const */
+    int device;  /* const once it is used */
 } bench_stream;
 
 typedef struct bench_event {

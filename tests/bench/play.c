@@ -39,6 +39,22 @@ uint64_t bench_play_clock(void)
     return 1000000000 + atomic_load_explicit(&now_ns, memory_order_relaxed);
 }
 
+static void *place(const game *g, const bench_step *s)
+{
+    const bench_subject *subject = g->play->subject;
+    bench_where place = {.device = (int)s->place - WM_TRACE_DEVICE,
+                         .pageable = s->place == WM_TRACE_PAGEABLE,
+                         .stream = s->stream + 1, /* BENCH_NO_STREAM: 0 */
+                         .pool = s->pool,
+                         .user = s->user != 0};
+
+    if (place.device < 0) {
+        place.device = -1;
+    }
+    return subject->place != NULL ? subject->place(&place, s->value)
+                                  : subject->alloc(s->value);
+}
+
 static void step(game *g, const bench_step *s)
 {
     const bench_subject *subject = g->play->subject;
@@ -48,6 +64,9 @@ static void step(game *g, const bench_step *s)
     switch (s->op) {
     case WM_TRACE_ALLOC:
         g->buffer[s->buffer] = subject->alloc(s->value);
+        break;
+    case WM_TRACE_PLACED:
+        g->buffer[s->buffer] = place(g, s);
         break;
     case WM_TRACE_FREE:
         subject->free(g->buffer[s->buffer], g->play->trace->bytes[s->buffer]);
@@ -64,7 +83,13 @@ static void step(game *g, const bench_step *s)
             subject->stream(stream, s->op == WM_TRACE_ADOPT);
         }
         break;
+    case WM_TRACE_POOL:
+        if (subject->pool_end != NULL) {
+            subject->pool_end((unsigned)s->value + 1);
+        }
+        break;
     case WM_TRACE_LEAVE:
+    case WM_TRACE_OPS:
         break;
     }
 }
@@ -199,7 +224,7 @@ static uint64_t peak_live(const bench_play *p, size_t *frees)
     for (size_t i = 0; i < p->steps; i++) {
         const bench_step *s = &p->trace->step[i];
 
-        if (s->op == WM_TRACE_ALLOC) {
+        if (bench_step_allocates(s)) {
             live += s->value;
         } else if (s->op == WM_TRACE_FREE) {
             live -= p->trace->bytes[s->buffer];

@@ -66,18 +66,43 @@ static void print_options(const char *options)
 
 static void print_trace(const wish *w, const bench_trace *t)
 {
-    printf("trace %s: %zu steps, %u blocks, %u threads, %u streams; at most "
-           "%.1f MiB live\n",
-           w->path, t->steps, t->buffers, t->workers, t->streams,
+    printf("trace %s: %zu steps, %u blocks (%u of devices, %u pageable), "
+           "%u threads, %u streams, %u private pools, %u devices; at most %.1f "
+           "MiB live\n",
+           w->path, t->steps, t->buffers, t->on_device, t->pageable, t->workers,
+           t->streams, t->pools, t->on_device > 0 ? t->devices : 0,
            (double)t->peak / 0x1p20);
-    if (!t->whole) {
-        printf("the program did not end it: %zu steps are about blocks that "
-               "are not in it\n",
+    printf("%s: %s\n", t->whole ? "complete" : "INCOMPLETE", t->ending);
+    if (t->strays > 0) {
+        printf("%zu steps are left out: their blocks' allocations are "
+               "missing\n",
                t->strays);
     }
     print_options(t->options);
     printf("replayed on %s, conf=%s\n", w->setup.subject,
            w->conf != NULL ? w->conf : "");
+}
+
+/* What the subject cannot do is done otherwise, and never in silence. */
+static void print_limits(const bench_subject *subject, const bench_trace *t)
+{
+    unsigned other = t->on_device + t->pageable;
+
+    if (subject->place == NULL && other > 0) {
+        printf("%s has memory of one sort: %u blocks of devices and pageable "
+               "ones are played as if they were of it, without streams\n",
+               subject->name, other);
+    } else if (subject->pool_end == NULL && t->on_device > 0 &&
+               (t->on_device < t->buffers || t->devices > 1)) {
+        printf(
+            "%s plays all blocks in memory of device 0: %u were of the host, "
+            "%u of %u devices\n",
+            subject->name, t->buffers - t->on_device, t->on_device, t->devices);
+    }
+    if (subject->pool_end == NULL && t->pools > 0) {
+        printf("%s has no private pools: theirs are played as other blocks\n",
+               subject->name);
+    }
 }
 
 static void print_result(const bench_result *r)
@@ -106,8 +131,11 @@ static bool play(const wish *w, const bench_trace *t)
     if (w->conf != NULL) {
         setenv("WARMPOOL_CONF", w->conf, 1);
     }
-    if (subject == NULL || !subject->open(&w->setup) ||
-        !bench_play_all(&play, &result)) {
+    if (subject == NULL || !subject->open(&w->setup)) {
+        return false;
+    }
+    print_limits(subject, t);
+    if (!bench_play_all(&play, &result)) {
         return false;
     }
     print_result(&result);
@@ -145,6 +173,9 @@ int main(int argc, char **argv)
         return 1;
     }
     w.setup.size = trace->streams;
+    w.setup.devices = trace->devices;
+    w.setup.device_of = trace->device_of;
+    w.setup.legacy = trace->legacy != BENCH_NO_STREAM ? trace->legacy + 1 : 0;
     print_trace(&w, trace);
     fflush(stdout);
     played = play(&w, trace);

@@ -16,22 +16,35 @@
 
 typedef struct bench_step {
     uint64_t ns;     /* when, since the trace began; never less than before */
-    uint64_t value;  /* ALLOC: bytes; streams: number of the stream */
+    uint64_t value;  /* allocations: bytes; POOL: its number; else the stream */
     uint32_t buffer; /* number of the block, where the step has one */
     uint32_t worker;
+    uint32_t stream; /* PLACED, of a device: number of the stream */
+    uint32_t pool;   /* PLACED: number of the private pool + 1, 0: none */
+    uint16_t place;  /* PLACED, ADOPT: see runtime/base/trace.h */
+    uint16_t user;   /* PLACED: the pool has WARM_POOL_USER */
     enum wm_trace_op op;
 } bench_step;
+
+/* No stream. */
+#define BENCH_NO_STREAM UINT32_MAX
 
 typedef struct bench_trace {
     bench_step *step;
     size_t steps, room;
-    uint32_t buffers, workers, streams;
-    uint64_t *bytes;      /* of each buffer */
-    uint64_t live, peak;  /* bytes requested: at the end, at the peak */
-    uint64_t peak_common; /* made: as peak, but for the three singles */
-    char *options;        /* read: those in force, "name:value\n" each */
-    bool whole;           /* read: the program ended the file */
-    size_t strays;        /* read, if not: steps of blocks it does not know */
+    uint32_t buffers, workers, streams, pools;
+    uint32_t devices;         /* that steps name, at least 1 */
+    uint32_t legacy;          /* number of the legacy default stream, or none */
+    uint32_t on_device;       /* blocks of devices, in all */
+    uint32_t pageable;        /* blocks that were not page-locked, in all */
+    uint64_t *bytes;          /* of each buffer */
+    unsigned char *device_of; /* read: of each stream, + 1 */
+    uint64_t live, peak;      /* bytes requested: at the end, at the peak */
+    uint64_t peak_common;     /* made: as peak, but for the three singles */
+    char *options;            /* read: those in force, "name:value\n" each */
+    bool whole;               /* read: the file has all until its end */
+    char ending[160];         /* read: how it ends, for people */
+    size_t strays; /* read, if not: steps of blocks it does not know */
 } bench_trace;
 
 /* Room for that many, all empty; null if there is no memory. */
@@ -39,12 +52,14 @@ bench_trace *bench_trace_new(size_t steps, size_t buffers);
 /* Null is ignored. */
 void bench_trace_end(bench_trace *trace);
 
+bool bench_step_allocates(const bench_step *step);
+
 /* Adds a step, in the order of the trace, a microsecond after the last one if
  * it has no later time of its own; false if it has no room. */
 bool bench_trace_add(bench_trace *trace, bench_step step);
 
-/* Null if it is no whole trace, with the reason in error. One that was cut off
- * at the end of a chunk, as by a kill, is read as far as it goes. */
+/* Null if it is no trace, or a damaged one, with the reason in error. One that
+ * was cut off, as by a kill, is read as far as it goes. */
 bench_trace *bench_trace_read(const char *path, char *error, size_t bytes);
 
 /* False, with a line on standard error, if it cannot be written. */

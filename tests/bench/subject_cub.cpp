@@ -17,6 +17,7 @@
 #include <mutex>
 #include <sys/mman.h>
 #include <unordered_map>
+#include <vector>
 
 namespace
 {
@@ -25,6 +26,7 @@ std::mutex regions_lock;
 std::unordered_map<void *, size_t> regions; /* lock: bytes of each */
 cub::CachingDeviceAllocator *allocator;
 thread_local cudaStream_t own_stream;
+std::vector<cudaStream_t> numbered; /* of a replay, whose threads take turns */
 
 void count(std::atomic<uint64_t> &counter)
 {
@@ -127,9 +129,8 @@ HIDDEN cudaError_t cudaEventQuery(cudaEvent_t event)
 
 static bool cub_open(const bench_setup *setup)
 {
-#ifdef BENCH_CUB_CUDA
-    (void)setup;
-#else
+    numbered.assign(setup->size + 1, nullptr);
+#ifndef BENCH_CUB_CUDA
     bench_event_clock(setup->clock);
     bench_event_price(setup->record_ns, setup->query_ns, setup->lag,
                       setup->aging != 0);
@@ -139,18 +140,26 @@ static bool cub_open(const bench_setup *setup)
     return true;
 }
 
-static void cub_enter(void)
+static cudaStream_t new_stream(void)
 {
 #ifdef BENCH_CUB_CUDA
+    cudaStream_t stream;
+
     if (cudaSetDevice(0) != cudaSuccess ||
-        cudaStreamCreateWithFlags(&own_stream, cudaStreamNonBlocking) !=
+        cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) !=
             cudaSuccess) {
         std::fprintf(stderr, "bench: cub: no stream\n");
         std::exit(1);
     }
+    return stream;
 #else
-    own_stream = static_cast<cudaStream_t>(bench_stream_new());
+    return static_cast<cudaStream_t>(bench_stream_new());
 #endif
+}
+
+static void cub_enter(void)
+{
+    own_stream = new_stream();
 }
 
 static void *cub_alloc(size_t bytes)
@@ -171,9 +180,33 @@ static void cub_free(void *pointer, size_t)
 }
 
 /* A block of CUB's belongs to the stream it was allocated on. */
-static void cub_record(void *, unsigned)
+static void cub_record(void *, unsigned stream)
 {
-    bench_stream_use(own_stream);
+    bench_stream_use(stream < numbered.size() && numbered[stream] != nullptr
+                         ? numbered[stream]
+                         : own_stream);
+}
+
+/* All of it is memory of device 0. */
+static void *cub_place(const bench_where *place, size_t bytes)
+{
+    void *pointer = nullptr;
+
+    if (place->device < 0) {
+        return cub_alloc(bytes);
+    }
+    cudaStream_t &stream = numbered[place->stream];
+    if (stream == nullptr) {
+        stream = new_stream();
+    }
+    if (allocator->DeviceAllocate(0, &pointer, bytes, stream) != cudaSuccess) {
+        std::fprintf(stderr, "bench: cub: no memory\n");
+        std::exit(1);
+    }
+#ifndef BENCH_CUB_CUDA
+    bench_stream_use(stream);
+#endif
+    return pointer;
 }
 
 #ifdef BENCH_CUB_CUDA
@@ -191,4 +224,5 @@ static void cub_counts(bench_counts *counts)
 
 extern "C" __attribute__((visibility("default")))
 const bench_subject bench_cub = {"cub",    cub_open,   cub_enter, cub_alloc,
-                                 cub_free, cub_record, nullptr,   cub_counts};
+                                 cub_free, cub_record, nullptr,   cub_place,
+                                 nullptr,  cub_counts};

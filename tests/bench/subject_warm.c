@@ -17,12 +17,15 @@
 #include <string.h>
 
 static struct {
-    warm_runtime *runtime; /* const after open */
-    wm_driver *driver;     /* const after open */
-    warm_stream *stream;   /* const after open: numbered from 1 */
-    bool *made;            /* replay: by the library, not by the driver */
-    bool replay;           /* const after open */
-    bool device;           /* const after open: its memory, not the host's */
+    warm_runtime *runtime;    /* const after open */
+    wm_driver *driver;        /* const after open */
+    warm_stream *stream;      /* const after open: numbered from 1 */
+    bool *made;               /* replay: by the library, not by the driver */
+    warm_private_pool *pool;  /* replay: numbers, from 1; 0: none yet */
+    unsigned pools;           /* replay: room for them */
+    const bench_setup *setup; /* const after open */
+    bool replay;              /* const after open */
+    bool device;              /* const after open: its memory, not the host's */
 } on;
 
 static _Thread_local warm_stream own_stream;
@@ -36,7 +39,9 @@ static bool say(const char *what, warm_status status)
 
 warm_runtime *bench_runtime(const bench_setup *setup, const char *device)
 {
-    warm_options options = {.size = sizeof options, .device = device};
+    warm_options options = {.size = sizeof options,
+                            .device = device,
+                            .host_devices = setup->devices};
     warm_runtime *runtime = NULL;
     wm_driver *driver = NULL;
     warm_status status = WARM_OUT_OF_MEMORY;
@@ -45,7 +50,8 @@ warm_runtime *bench_runtime(const bench_setup *setup, const char *device)
         bench_event_clock(setup->clock);
         bench_event_price(setup->record_ns, setup->query_ns, setup->lag,
                           setup->aging != 0);
-        driver = bench_driver_open();
+        driver =
+            bench_driver_open(setup->devices > 0 ? (int)setup->devices : 1);
     }
     if (device != NULL || driver != NULL) {
         status = wm_runtime_create_on(driver, &options, &runtime);
@@ -60,8 +66,12 @@ static bool open_streams(const bench_setup *setup)
 {
     on.stream = calloc(setup->size + 1, sizeof *on.stream);
     on.made = calloc(setup->size + 1, sizeof *on.made);
+    on.setup = setup;
     if (on.stream == NULL || on.made == NULL) {
         return false;
+    }
+    if (on.replay && setup->legacy != 0) {
+        on.stream[setup->legacy] = WARM_STREAM_LEGACY;
     }
     for (unsigned i = 1; !on.replay && i <= setup->size; i++) {
         warm_status status =
@@ -160,34 +170,41 @@ static void retire(unsigned stream)
     }
 }
 
+static int device_of(unsigned stream)
+{
+    return on.setup->device_of != NULL ? on.setup->device_of[stream] : 0;
+}
+
 static void warm_adopt_retire(unsigned stream, bool adopt)
 {
     if (!adopt) {
         retire(stream);
     } else if (on.stream[stream] == NULL) {
         on.made[stream] = true;
-        must("stream", warm_stream_create(on.runtime, 0, &on.stream[stream]));
+        must("stream", warm_stream_create(on.runtime, device_of(stream),
+                                          &on.stream[stream]));
     } else {
         must("stream", warm_stream_adopt(on.runtime, on.stream[stream]));
     }
 }
 
-/* A stream that is met for the first time, and was not adopted. */
-static void meet(unsigned stream)
+/* A numbered stream. One of a replay that is met for the first time, and was
+ * not adopted, is the driver's. */
+static warm_stream numbered(unsigned stream)
 {
-    on.made[stream] = false;
-    must("stream", wm_driver_stream_create(on.driver, 0, &on.stream[stream]));
+    if (on.replay && on.stream[stream] == NULL) {
+        on.made[stream] = false;
+        must("stream", wm_driver_stream_create(on.driver, device_of(stream),
+                                               &on.stream[stream]));
+    }
+    return on.stream[stream];
 }
 
 static void warm_record(void *pointer, unsigned stream)
 {
-    warm_status status;
+    warm_status status = warm_record_stream(
+        pointer, stream == 0 ? own_stream : numbered(stream));
 
-    if (on.replay && on.stream[stream] == NULL) {
-        meet(stream);
-    }
-    status = warm_record_stream(pointer,
-                                stream == 0 ? own_stream : on.stream[stream]);
     if (__builtin_expect(status != WARM_OK, 0)) {
         say("record", status);
         exit(1);
@@ -198,7 +215,85 @@ static void warm_record(void *pointer, unsigned stream)
 static void bench_record(void *pointer, unsigned stream)
 {
     warm_record(pointer, stream);
-    bench_stream_use(stream == 0 ? own_stream : on.stream[stream]);
+    bench_driver_use(on.driver, stream == 0 ? own_stream : on.stream[stream]);
+}
+
+/* ---- what a replay has besides ---------------------------------------------
+ */
+
+static void *place_in(const bench_where *place, size_t bytes)
+{
+    void *pointer = NULL;
+
+    must("no memory",
+         place->device >= 0
+             ? warm_device_alloc(on.runtime, place->device,
+                                 numbered(place->stream), bytes, &pointer)
+             : warm_pinned_alloc_on(
+                   on.runtime, bytes, WARM_NODE_ANY,
+                   place->pageable ? WARM_ALLOC_PAGEABLE_OK : 0, &pointer));
+    return pointer;
+}
+
+static warm_private_pool *pool_slot(unsigned pool)
+{
+    if (pool >= on.pools) {
+        unsigned more = 2 * pool + 8;
+
+        on.pool = realloc(on.pool, more * sizeof *on.pool);
+        if (on.pool == NULL) {
+            must("private pool", WARM_OUT_OF_MEMORY);
+        }
+        memset(on.pool + on.pools, 0, (more - on.pools) * sizeof *on.pool);
+        on.pools = more;
+    }
+    return &on.pool[pool];
+}
+
+/* It records for this allocation alone: nobody knows its filter any more. The
+ * first reference is the pool's until its end. */
+static void *place_in_pool(const bench_where *place, size_t bytes)
+{
+    warm_private_pool *pool = pool_slot(place->pool);
+    bool is_new = *pool == 0;
+    void *pointer;
+
+    must("private pool",
+         warm_private_pool_begin(on.runtime, pool,
+                                 place->user ? WARM_POOL_USER : 0, NULL, NULL));
+    pointer = place_in(place, bytes);
+    must("private pool", warm_private_pool_end(on.runtime, *pool));
+    if (!is_new) {
+        must("private pool", warm_private_pool_release(on.runtime, *pool));
+    }
+    return pointer;
+}
+
+static void warm_pool_end(unsigned pool)
+{
+    warm_private_pool *slot = pool_slot(pool);
+
+    if (*slot != 0) {
+        must("private pool", warm_private_pool_release(on.runtime, *slot));
+        *slot = 0;
+    }
+}
+
+static void *warm_place(const bench_where *place, size_t bytes)
+{
+    return place->pool != 0 ? place_in_pool(place, bytes)
+                            : place_in(place, bytes);
+}
+
+/* What is allocated on a stream is used there. */
+static void *bench_placed(const bench_where *place, size_t bytes)
+{
+    void *pointer = warm_place(place, bytes);
+
+    if (place->device >= 0) {
+        bench_driver_use(on.driver, on.stream[place->stream]);
+    }
+    return pointer;
 }
 
 struct wm_arena *bench_arena(void)
@@ -232,6 +327,12 @@ static void warm_counts(bench_counts *counts)
     }
     (void)warm_pinned_get_stats(on.runtime, &stats);
     counts->peak = stats.held_bytes.peak;
+    for (int i = 0; i < on.runtime->devices; i++) {
+        warm_device_stats device = {.size = sizeof device};
+
+        (void)warm_device_get_stats(on.runtime, i, &device);
+        counts->peak += device.all.reserved_bytes.peak;
+    }
     if (strcmp(warm_runtime_driver(on.runtime), "bench") == 0) {
         counts->peak = bench_driver_peak(on.driver);
     }
@@ -244,6 +345,8 @@ const bench_subject bench_warmpool = {.name = "warmpool",
                                       .free = warm_free_sized,
                                       .record = bench_record,
                                       .stream = warm_adopt_retire,
+                                      .place = bench_placed,
+                                      .pool_end = warm_pool_end,
                                       .counts = warm_counts};
 
 const bench_subject bench_host = {.name = "warmpool-host",
@@ -253,6 +356,8 @@ const bench_subject bench_host = {.name = "warmpool-host",
                                   .free = warm_free_sized,
                                   .record = warm_record,
                                   .stream = warm_adopt_retire,
+                                  .place = warm_place,
+                                  .pool_end = warm_pool_end,
                                   .counts = warm_counts};
 
 const bench_subject bench_cuda = {.name = "cuda",
@@ -262,6 +367,8 @@ const bench_subject bench_cuda = {.name = "cuda",
                                   .free = warm_free_sized,
                                   .record = warm_record,
                                   .stream = warm_adopt_retire,
+                                  .place = warm_place,
+                                  .pool_end = warm_pool_end,
                                   .counts = warm_counts};
 
 /* ---- memory of a device ----------------------------------------------------
@@ -287,6 +394,8 @@ const bench_subject bench_on_device = {.name = "warmpool-device",
                                        .free = warm_free_sized,
                                        .record = bench_record,
                                        .stream = warm_adopt_retire,
+                                       .place = bench_placed,
+                                       .pool_end = warm_pool_end,
                                        .counts = warm_counts};
 
 /* ---- page-locking every request -------------------------------------------

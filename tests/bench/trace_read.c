@@ -2,7 +2,9 @@
  *
  *   bytes ─► chunks, each checked ─► raw records ─► in order ─► steps
  *
- * The file is not trusted: every length is held against what is there. */
+ * The file is not trusted: every length is held against what is there. One that
+ * is torn in its last piece, or lacks chunks, is read as far as it goes, and
+ * ending says so. */
 #include "tests/bench/steps.h"
 
 #include <errno.h>
@@ -14,11 +16,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { TEXT_MAX = 1 << 20 };
+enum { TEXT_MAX = 1 << 20, DEVICES_MAX = 64 };
 
 /* As it stands in the file. */
 typedef struct raw {
-    uint64_t order, thread, ns, block, value;
+    uint64_t order, thread, ns, block, bytes, stream, place, pool;
     enum wm_trace_op op;
 } raw;
 
@@ -27,6 +29,7 @@ typedef struct reader {
     raw *raw;
     size_t count, room;
     bool whole;
+    char ending[160];
     char *error;
     size_t error_bytes;
 } reader;
@@ -105,22 +108,31 @@ static raw *next_raw(reader *r)
     return &r->raw[r->count++];
 }
 
+/* 0 where the record has none. */
+static bool field(reader *r, const unsigned char *end, unsigned has,
+                  uint64_t *value)
+{
+    *value = 0;
+    return has == 0 || varint(&r->at, end, value);
+}
+
 /* One record; *last is the one before it in the chunk. */
 static bool record(reader *r, const unsigned char *end, raw *last)
 {
-    unsigned head = *r->at++;
-    uint64_t gap = head >> 3, more = 0, ns, value = 0;
-    enum wm_trace_op op = (enum wm_trace_op)(head & 7);
+    unsigned head = *r->at++, has;
+    uint64_t gap = head >> 4, more = 0, ns, value = 0;
     raw *out;
 
-    if ((head & 7) < WM_TRACE_ALLOC ||
+    if ((head & 15) < WM_TRACE_ALLOC || (head & 15) >= WM_TRACE_OPS ||
         (gap == WM_TRACE_GAP && !varint(&r->at, end, &more)) ||
         !varint(&r->at, end, &ns)) {
         return false;
     }
     last->order += gap + more + 1;
     last->ns += ns;
-    if (op <= WM_TRACE_COPY) {
+    last->op = (enum wm_trace_op)(head & 15);
+    has = wm_trace_fields(last->op);
+    if ((has & WM_TRACE_HAS_BLOCK) != 0) {
         if (!varint(&r->at, end, &value)) {
             return false;
         }
@@ -129,16 +141,16 @@ static bool record(reader *r, const unsigned char *end, raw *last)
             return false;
         }
     }
-    if (op != WM_TRACE_FREE && op != WM_TRACE_LEAVE &&
-        !varint(&r->at, end, &value)) {
+    if (!field(r, end, has & WM_TRACE_HAS_BYTES, &last->bytes) ||
+        !field(r, end, has & WM_TRACE_HAS_STREAM, &last->stream) ||
+        !field(r, end, has & WM_TRACE_HAS_PLACE, &last->place) ||
+        !field(r, end, has & WM_TRACE_HAS_POOL, &last->pool)) {
         return false;
     }
     out = next_raw(r);
     if (out == NULL) {
         return false;
     }
-    last->value = value;
-    last->op = op;
     *out = *last;
     return true;
 }
@@ -163,9 +175,14 @@ static bool records(reader *r, raw last, uint64_t count,
 /* ---- chunks --------------------------------------------------------------
  */
 
-static bool cut_off(reader *r)
+/* What is there of the last piece is left out. */
+static bool cut_off(reader *r, const unsigned char *start)
 {
-    return refuse(r, "byte %zu: the file ends inside a chunk", offset(r));
+    snprintf(r->ending, sizeof r->ending,
+             "the file ends inside a piece that begins at byte %zu",
+             (size_t)(start - r->data));
+    r->at = r->end;
+    return true;
 }
 
 static bool chunk(reader *r)
@@ -179,7 +196,7 @@ static bool chunk(reader *r)
         !varint(&r->at, r->end, &first.ns) || !varint(&r->at, r->end, &count) ||
         !varint(&r->at, r->end, &bytes) || bytes > (size_t)(r->end - r->at) ||
         (size_t)(r->end - r->at) - bytes < 4) {
-        return cut_off(r);
+        return cut_off(r, start);
     }
     if (!checksum(start, r->at + bytes)) {
         return refuse(r, "byte %zu: a chunk is damaged",
@@ -192,27 +209,51 @@ static bool chunk(reader *r)
     return true;
 }
 
+static void say_end(reader *r, uint64_t why, uint64_t count)
+{
+    char text[96];
+
+    if (count > r->count) {
+        snprintf(
+            r->ending, sizeof r->ending, "%llu of its %llu records are missing",
+            (unsigned long long)(count - r->count), (unsigned long long)count);
+    } else if (why >= WM_TRACE_FAILED) {
+        snprintf(
+            r->ending, sizeof r->ending,
+            "a write failed, and nothing was recorded after it: %s",
+            why - WM_TRACE_FAILED > 4096
+                ? "unknown error"
+                : strerror_r((int)(why - WM_TRACE_FAILED), text, sizeof text));
+    } else {
+        snprintf(r->ending, sizeof r->ending, "%s",
+                 why == WM_TRACE_DESTROYED ? "until the runtime was destroyed"
+                                           : "until the process exited");
+    }
+}
+
 static bool end_mark(reader *r)
 {
     const unsigned char *start = r->at++;
-    uint64_t count;
+    uint64_t why, count;
 
-    if (!varint(&r->at, r->end, &count) || r->end - r->at < 4) {
-        return cut_off(r);
+    if (!varint(&r->at, r->end, &why) || !varint(&r->at, r->end, &count) ||
+        r->end - r->at < 4) {
+        return cut_off(r, start);
     }
-    if (!checksum(start, r->at) || count != r->count || r->end - r->at != 4) {
+    if (!checksum(start, r->at) || count < r->count || r->end - r->at != 4) {
         return refuse(r, "byte %zu: the end is damaged",
                       (size_t)(start - r->data));
     }
     r->at += 4;
-    r->whole = true;
+    r->whole = why < WM_TRACE_FAILED && count == r->count;
+    say_end(r, why, count);
     return true;
 }
 
 static bool header(reader *r, char **options)
 {
     const size_t magic = sizeof WM_TRACE_MAGIC - 1;
-    uint64_t version, bytes;
+    uint64_t version, process, mark, bytes;
 
     if ((size_t)(r->end - r->at) < magic ||
         memcmp(r->at, WM_TRACE_MAGIC, magic) != 0) {
@@ -223,10 +264,13 @@ static bool header(reader *r, char **options)
         return refuse(r, "the file ends inside its head");
     }
     if (version != WM_TRACE_VERSION) {
-        return refuse(r, "version %llu; %d is known",
+        return refuse(r,
+                      "a trace of version %llu; this program reads version "
+                      "%d: record it again",
                       (unsigned long long)version, WM_TRACE_VERSION);
     }
-    if (!varint(&r->at, r->end, &bytes) || bytes > TEXT_MAX ||
+    if (!varint(&r->at, r->end, &process) || !varint(&r->at, r->end, &mark) ||
+        !varint(&r->at, r->end, &bytes) || bytes > TEXT_MAX ||
         bytes > (size_t)(r->end - r->at)) {
         return refuse(r, "the file ends inside its head");
     }
@@ -308,7 +352,7 @@ static bool known(const renumber *map, uint64_t key)
 }
 
 typedef struct maps {
-    renumber blocks, threads, streams;
+    renumber blocks, threads, streams, pools;
     unsigned char *dead; /* by block */
     unsigned char *left; /* by thread */
 } maps;
@@ -337,15 +381,15 @@ static bool block_step(reader *r, bench_trace *t, maps *m, const raw *in,
 {
     bool met;
 
-    if (in->op != WM_TRACE_ALLOC && !known(&m->blocks, in->block)) {
+    if (!bench_step_allocates(step) && !known(&m->blocks, in->block)) {
         return stray(r, t, in);
     }
     step->buffer = number_of(&m->blocks, in->block, &met);
-    if (in->op == WM_TRACE_ALLOC &&
-        (met || in->value == 0 || in->value > UINT64_C(1) << 47)) {
+    if (bench_step_allocates(step) &&
+        (met || in->bytes == 0 || in->bytes > UINT64_C(1) << 47)) {
         return refuse(r, "record %llu: a block of %llu bytes, %s",
                       (unsigned long long)in->order,
-                      (unsigned long long)in->value,
+                      (unsigned long long)in->bytes,
                       met ? "which is there already" : "which cannot be");
     }
     if (m->dead[step->buffer]) {
@@ -355,26 +399,90 @@ static bool block_step(reader *r, bench_trace *t, maps *m, const raw *in,
     return bench_trace_add(t, *step) || refuse(r, "no room");
 }
 
+/* Streams and pools of a record. */
+static void number_parts(bench_trace *t, maps *m, const raw *in,
+                         bench_step *step)
+{
+    unsigned has = wm_trace_fields(in->op);
+    uint32_t stream;
+    bool met;
+
+    if ((has & WM_TRACE_HAS_STREAM) != 0 && in->stream != 0) {
+        stream = number_of(&m->streams, in->stream, &met);
+        if (in->stream == WM_TRACE_LEGACY) {
+            t->legacy = stream;
+        }
+        if (in->op == WM_TRACE_PLACED) {
+            step->stream = stream;
+        } else {
+            step->value = stream;
+        }
+    }
+    if (in->op == WM_TRACE_POOL) {
+        step->value = number_of(&m->pools, in->pool >> 1, &met);
+    } else if (in->pool > 1) {
+        step->pool = 1 + number_of(&m->pools, in->pool >> 1, &met);
+    }
+}
+
+/* Memory of devices is allocated in the order of a stream, no other. */
+static bool is_placed_well(const raw *in)
+{
+    unsigned has = wm_trace_fields(in->op);
+    bool of_device = in->place >= WM_TRACE_DEVICE;
+
+    if (in->place >= WM_TRACE_DEVICE + DEVICES_MAX) {
+        return false;
+    }
+    if (in->op == WM_TRACE_PLACED) {
+        return of_device == (in->stream != 0);
+    }
+    return ((has & WM_TRACE_HAS_STREAM) == 0 || in->stream != 0) &&
+           (in->place == 0 || of_device);
+}
+
 static bool add_step(reader *r, bench_trace *t, maps *m, const raw *in)
 {
     bool met;
     bench_step step = {.op = in->op,
                        .ns = in->ns,
-                       .value = in->value,
+                       .value = in->bytes,
+                       .place = (uint16_t)in->place,
+                       .user = in->pool & 1,
+                       .stream = BENCH_NO_STREAM,
                        .worker = number_of(&m->threads, in->thread, &met)};
 
-    if (in->op != WM_TRACE_ALLOC && in->op != WM_TRACE_FREE &&
-        in->op != WM_TRACE_LEAVE) {
-        step.value = number_of(&m->streams, in->value, &met);
+    if (!is_placed_well(in)) {
+        return refuse(r, "record %llu: place %llu and stream %llu cannot be",
+                      (unsigned long long)in->order,
+                      (unsigned long long)in->place,
+                      (unsigned long long)in->stream);
     }
+    number_parts(t, m, in, &step);
     if (m->left[step.worker]) {
         return refuse(r, "record %llu: its thread is gone",
                       (unsigned long long)in->order);
     }
     m->left[step.worker] = in->op == WM_TRACE_LEAVE;
-    return in->op <= WM_TRACE_COPY
+    return (wm_trace_fields(in->op) & WM_TRACE_HAS_BLOCK) != 0
                ? block_step(r, t, m, in, &step)
                : bench_trace_add(t, step) || refuse(r, "no room");
+}
+
+/* Numbered from 1; as the first step says that tells one. Null: no memory. */
+static unsigned char *devices_of(const bench_trace *t)
+{
+    unsigned char *device = calloc(t->streams + 2, 1);
+
+    for (size_t i = t->steps; device != NULL && i-- > 0;) {
+        const bench_step *s = &t->step[i];
+        uint64_t stream = s->op == WM_TRACE_PLACED ? s->stream : s->value;
+
+        if (s->place >= WM_TRACE_DEVICE) {
+            device[stream + 1] = (unsigned char)(s->place - WM_TRACE_DEVICE);
+        }
+    }
+    return device;
 }
 
 /* Sorted, numbered from 0, and sound. */
@@ -383,7 +491,8 @@ static bool add_steps(reader *r, bench_trace *t)
     maps m = {.dead = calloc(r->count + 1, 1), .left = calloc(r->count + 1, 1)};
     bool good = renumber_init(&m.blocks, r->count) &&
                 renumber_init(&m.threads, r->count) &&
-                renumber_init(&m.streams, r->count);
+                renumber_init(&m.streams, r->count) &&
+                renumber_init(&m.pools, r->count);
 
     if (!good || m.dead == NULL || m.left == NULL) {
         (void)refuse(r, "no memory");
@@ -403,6 +512,7 @@ static bool add_steps(reader *r, bench_trace *t)
     renumber_fini(&m.blocks);
     renumber_fini(&m.threads);
     renumber_fini(&m.streams);
+    renumber_fini(&m.pools);
     free(m.dead);
     free(m.left);
     return good;
@@ -443,13 +553,17 @@ bench_trace *bench_trace_read(const char *path, char *error, size_t bytes)
         return NULL;
     }
     r.end = data + length;
+    snprintf(r.ending, sizeof r.ending,
+             "the file has no end: the process was killed, or still runs");
     if (header(&r, &options) && chunks(&r)) {
         t = bench_trace_new(r.count, r.count);
         good = t != NULL ? add_steps(&r, t) : refuse(&r, "no memory");
     }
     if (good && t != NULL) {
         t->options = options;
+        t->device_of = devices_of(t);
         t->whole = r.whole;
+        memcpy(t->ending, r.ending, sizeof t->ending);
     } else {
         free(options);
         bench_trace_end(t);

@@ -377,8 +377,17 @@ static bool paired(pairing *p, uint64_t here, uint64_t there)
 
 static bool is_request(const bench_step *step)
 {
-    return step->op == WM_TRACE_ALLOC || step->op == WM_TRACE_FREE ||
-           step->op == WM_TRACE_USE;
+    return bench_step_allocates(step) || step->op == WM_TRACE_FREE ||
+           step->op == WM_TRACE_USE || step->op == WM_TRACE_POOL;
+}
+
+static bool same_place(const bench_step *x, const bench_step *y,
+                       pairing *streams)
+{
+    return x->value == y->value && x->place == y->place && x->pool == y->pool &&
+           x->user == y->user &&
+           (x->place < WM_TRACE_DEVICE ||
+            paired(streams, x->stream, y->stream));
 }
 
 /* What a replay asked for is what the trace says: the same requests, by the
@@ -406,7 +415,7 @@ static void same_requests(const char *from, const char *to, size_t steps)
         wt_require(
             x->op == y->op && x->buffer == y->buffer &&
                 paired(&workers, x->worker, y->worker) &&
-                (x->op != WM_TRACE_ALLOC || x->value == y->value) &&
+                (!bench_step_allocates(x) || same_place(x, y, &streams)) &&
                 (x->op != WM_TRACE_USE || paired(&streams, x->value, y->value)),
             "step %zu is another", i);
         requests++;
@@ -448,6 +457,130 @@ START_TEST(test_a_made_trace_replays_like_its_row)
     same_requests(file, again, 30000);
     unlink(file);
     unlink(again);
+}
+END_TEST
+
+/* ---- memory of all sorts ---------------------------------------------------
+ */
+
+static void *allocate_any(warm_runtime *runtime, warm_stream *stream,
+                          unsigned i)
+{
+    void *block = NULL;
+
+    switch (i % 5) {
+    case 0:
+        wt_ok(warm_pinned_alloc(runtime, 1000 + i, &block));
+        break;
+    case 1:
+        wt_ok(warm_pinned_alloc_on(runtime, 64 << 20, WARM_NODE_ANY,
+                                   WARM_ALLOC_PAGEABLE_OK, &block));
+        break;
+    default:
+        wt_ok(warm_device_alloc(runtime, i % 5 == 2, stream[i % 5 - 2],
+                                10000 * i, &block));
+        wt_ok(warm_record_stream(block, stream[0]));
+    }
+    return block;
+}
+
+/* Streams of two devices and the legacy one, private pools, and memory in the
+ * place of page-locked. */
+static void record_all_sorts(const char *path)
+{
+    warm_options options = {.size = sizeof options,
+                            .trace = path,
+                            .host_devices = 2,
+                            .pinned_limit = 32 << 20};
+    warm_runtime *runtime = wt_runtime(&options);
+    warm_stream stream[3] = {NULL};
+    warm_private_pool pool[2] = {0, 0};
+    void *block[40];
+
+    wt_ok(warm_stream_create(runtime, 1, &stream[0]));
+    wt_ok(warm_stream_create(runtime, 0, &stream[1]));
+    for (unsigned i = 0; i < 40; i++) {
+        unsigned k = i / 4 % 2;
+
+        if (i % 4 == 2) {
+            wt_ok(warm_private_pool_begin(
+                runtime, &pool[k], k == 1 ? WARM_POOL_USER : 0, NULL, NULL));
+        }
+        block[i] = i % 4 == 2 && i % 5 == 1 ? wt_pinned(runtime, 3000)
+                                            : allocate_any(runtime, stream, i);
+        if (i % 4 == 2) {
+            wt_ok(warm_private_pool_end(runtime, pool[k]));
+        }
+        if (i > 4) {
+            wt_ok(warm_free(block[i - 5]));
+        }
+    }
+    for (unsigned i = 35; i < 40; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+    for (unsigned i = 0; i < 10; i++) {
+        wt_ok(warm_private_pool_release(runtime, pool[i % 2]));
+    }
+    wt_ok(warm_stream_destroy(runtime, stream[0]));
+    wt_ok(warm_stream_destroy(runtime, stream[1]));
+    wt_runtime_end(runtime);
+}
+
+/* Recorded, played, recorded again: the same. */
+static const struct {
+    const char *subject, *says;
+} sorted[] = {
+    {"warmpool", "complete: until the runtime was destroyed"},
+    {"warmpool-host", "(24 of devices, 6 pageable)"},
+    {"malloc", "malloc has no private pools"},
+    {"floor", "floor has memory of one sort: 30 blocks"},
+    {"per-request", "per-request has memory of one sort"},
+};
+
+START_TEST(test_G8_memory_of_all_sorts_is_played)
+{
+    char replay[] = "replay", subject[16], file[4200], again[4200], conf[4300];
+    char played[4096] = "\n";
+
+    find_program("bench", file, sizeof file);
+    snprintf(file, sizeof file, "%s.sorts", folder);
+    snprintf(again, sizeof again, "%s.sorts-again", folder);
+    snprintf(conf, sizeof conf, "conf=pinned_limit:32M,trace:%s", again);
+    snprintf(subject, sizeof subject, "%s", sorted[_i].subject);
+    record_all_sorts(file);
+    run_program((char *[])WORDS(replay, file, subject, conf), played,
+                sizeof played);
+    wt_require(strstr(played, sorted[_i].says) != NULL, "%s", played);
+    ck_assert_double_gt(figure(played, "live"), 64 << 20);
+    if (strncmp(subject, "warmpool", 8) == 0) {
+        same_requests(file, again, 150);
+        ck_assert_double_gt(figure(played, "peak"), 2 << 20);
+    }
+    unlink(file);
+    unlink(again);
+}
+END_TEST
+
+/* CUB where it was built: its memory is of one device. */
+START_TEST(test_G8_cub_plays_memory_of_devices)
+{
+    char replay[] = "replay", cub[] = "cub", file[4200], library[4200];
+    char played[4096] = "\n";
+
+    find_program("libbench_cub.so", library, sizeof library);
+    if (access(library, R_OK) != 0) {
+        printf("skip: CUB plays traces: it is not built here\n");
+        return;
+    }
+    find_program("bench", file, sizeof file);
+    snprintf(file, sizeof file, "%s.cub", folder);
+    record_all_sorts(file);
+    run_program((char *[])WORDS(replay, file, cub), played, sizeof played);
+    ck_assert_ptr_nonnull(
+        strstr(played, "in memory of device 0: 16 were of the host, 24 of 2 "
+                       "devices"));
+    ck_assert_double_gt(figure(played, "peak"), 64 << 20);
+    unlink(file);
 }
 END_TEST
 
@@ -832,6 +965,9 @@ static Suite *bench_suite(void)
     tcase_add_test(runs, test_tiny_scale_run);
     tcase_add_loop_test(runs, test_a_made_trace_replays_like_its_row, 0,
                         sizeof files / sizeof *files);
+    tcase_add_loop_test(runs, test_G8_memory_of_all_sorts_is_played, 0,
+                        sizeof sorted / sizeof *sorted);
+    tcase_add_test(runs, test_G8_cub_plays_memory_of_devices);
     tcase_add_loop_test(runs, test_a_trace_is_played_by_every_subject, 0,
                         sizeof players / sizeof *players);
     tcase_add_test(runs, test_gpu_table_over_the_stand_in);

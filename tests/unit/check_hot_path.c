@@ -51,7 +51,7 @@ static void set_up(void)
 
     wm_clock_set(still);
     bench_event_price(0, 0, 4, false);
-    driver = bench_driver_open();
+    driver = bench_driver_open(1);
     ck_assert_ptr_nonnull(driver);
     wt_ok(wm_runtime_create_on(driver, &options, &runtime));
     wt_toy_init(&toy);

@@ -280,6 +280,171 @@ START_TEST(test_adopted_streams_are_told_apart)
 }
 END_TEST
 
+/* ---- memory of all sorts ---------------------------------------------------
+ */
+
+static size_t steps_of(const bench_trace *t, enum wm_trace_op op)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < t->steps; i++) {
+        count += t->step[i].op == op;
+    }
+    return count;
+}
+
+/* The n-th allocation. */
+static const bench_step *allocation(const bench_trace *t, size_t n)
+{
+    for (size_t i = 0; i < t->steps; i++) {
+        if (bench_step_allocates(&t->step[i]) && t->step[i].buffer == n) {
+            return &t->step[i];
+        }
+    }
+    wt_require(false, "allocation %zu is not in the trace", n);
+    return NULL;
+}
+
+START_TEST(test_G8_a_hundred_blocks_of_a_device_are_recorded)
+{
+    warm_runtime *runtime = traced(path);
+    warm_stream stream;
+    bench_trace *t;
+    void *block;
+
+    wt_ok(warm_stream_create(runtime, 0, &stream));
+    for (int i = 0; i < 100; i++) {
+        wt_ok(warm_device_alloc(runtime, 0, stream, 1000, &block));
+        wt_ok(warm_free(block));
+    }
+    wt_ok(warm_stream_destroy(runtime, stream));
+    wt_runtime_end(runtime);
+    t = read_or_fail(path);
+    ck_assert_uint_eq(t->buffers, 100);
+    ck_assert_uint_eq(t->on_device, 100);
+    ck_assert_uint_eq(steps_of(t, WM_TRACE_FREE), 100);
+    ck_assert_uint_eq(t->peak, 1000);
+    ck_assert_uint_eq(t->live, 0);
+    bench_trace_end(t);
+}
+END_TEST
+
+/* Sort, stream, size; of two devices, and default streams. */
+START_TEST(test_G8_blocks_of_devices_have_device_and_stream)
+{
+    warm_options options = {
+        .size = sizeof options, .trace = path, .host_devices = 2};
+    warm_runtime *runtime = wt_runtime(&options);
+    warm_stream one, two;
+    void *block[4];
+    bench_trace *t;
+
+    wt_ok(warm_stream_create(runtime, 0, &one));
+    wt_ok(warm_stream_create(runtime, 1, &two));
+    wt_ok(warm_device_alloc(runtime, 1, two, 3000, &block[0]));
+    wt_ok(warm_device_alloc(runtime, 0, one, 2000, &block[1]));
+    wt_ok(warm_device_alloc(runtime, 0, NULL, 1000, &block[2]));
+    wt_ok(warm_device_alloc(runtime, 0, WARM_STREAM_LEGACY, 10, &block[3]));
+    wt_ok(warm_record_stream(block[0], one));
+    for (int i = 0; i < 4; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+    wt_ok(warm_stream_destroy(runtime, one));
+    wt_ok(warm_stream_destroy(runtime, two));
+    wt_runtime_end(runtime);
+    t = read_or_fail(path);
+    ck_assert_uint_eq(t->devices, 2);
+    ck_assert_uint_eq(t->on_device, 4);
+    ck_assert_uint_eq(t->streams, 3);
+    ck_assert_uint_eq(t->legacy, 2);
+    for (unsigned i = 0; i < 4; i++) {
+        static const struct {
+            unsigned bytes, device, stream;
+        } is[] = {{3000, 1, 1}, {2000, 0, 0}, {1000, 0, 2}, {10, 0, 2}};
+        const bench_step *s = allocation(t, i);
+
+        ck_assert_uint_eq(s->value, is[i].bytes);
+        ck_assert_uint_eq(s->place, WM_TRACE_DEVICE + is[i].device);
+        ck_assert_uint_eq(s->stream, is[i].stream);
+        ck_assert_uint_eq(t->device_of[s->stream + 1], is[i].device);
+    }
+    ck_assert_uint_eq(steps_of(t, WM_TRACE_USE), 1);
+    ck_assert_uint_eq(steps_of(t, WM_TRACE_ADOPT), 2);
+    ck_assert_uint_eq(steps_of(t, WM_TRACE_RETIRE), 2);
+    bench_trace_end(t);
+}
+END_TEST
+
+static void *from_pool(warm_runtime *runtime, warm_private_pool *pool,
+                       unsigned flags, bool of_device)
+{
+    void *block = NULL;
+
+    wt_ok(warm_private_pool_begin(runtime, pool, flags, NULL, NULL));
+    wt_ok(of_device ? warm_device_alloc(runtime, 0, NULL, 100, &block)
+                    : warm_pinned_alloc(runtime, 100, &block));
+    wt_ok(warm_private_pool_end(runtime, *pool));
+    return block;
+}
+
+START_TEST(test_G8_private_pools_are_recorded_and_their_end)
+{
+    warm_runtime *runtime = traced(path);
+    warm_private_pool graphs = 0, user = 0;
+    void *block[4] = {from_pool(runtime, &graphs, 0, true),
+                      from_pool(runtime, &user, WARM_POOL_USER, false),
+                      from_pool(runtime, &user, WARM_POOL_USER, true), NULL};
+    bench_trace *t;
+
+    wt_ok(warm_private_pool_release(runtime, user));
+    block[3] = take(runtime, 100);
+    for (int i = 0; i < 4; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+    wt_ok(warm_private_pool_release(runtime, user));
+    wt_ok(warm_private_pool_release(runtime, graphs));
+    wt_runtime_end(runtime);
+    t = read_or_fail(path);
+    ck_assert_uint_eq(t->pools, 2);
+    for (unsigned i = 0; i < 4; i++) {
+        static const unsigned pool[] = {1, 2, 2, 0};
+        const bench_step *s = allocation(t, i);
+
+        ck_assert_uint_eq(s->pool, pool[i]);
+        ck_assert_uint_eq(s->user, pool[i] == 2);
+        ck_assert_uint_eq(s->place >= WM_TRACE_DEVICE, i % 2 == 0);
+    }
+    ck_assert_uint_eq(steps_of(t, WM_TRACE_POOL), 2);
+    bench_trace_end(t);
+}
+END_TEST
+
+START_TEST(test_G8_pageable_memory_is_recorded_as_such)
+{
+    warm_options options = {
+        .size = sizeof options, .trace = path, .pinned_limit = 4 << 20};
+    warm_runtime *runtime = wt_runtime(&options);
+    void *block[2];
+    bench_trace *t;
+
+    for (int i = 0; i < 2; i++) {
+        wt_ok(warm_pinned_alloc_on(runtime, i == 0 ? 100 : 64 << 20,
+                                   WARM_NODE_ANY, WARM_ALLOC_PAGEABLE_OK,
+                                   &block[i]));
+    }
+    wt_ok(warm_free(block[0]));
+    wt_ok(warm_free(block[1]));
+    wt_runtime_end(runtime);
+    t = read_or_fail(path);
+    ck_assert_int_eq(allocation(t, 0)->op, WM_TRACE_ALLOC);
+    ck_assert_int_eq(allocation(t, 1)->op, WM_TRACE_PLACED);
+    ck_assert_int_eq(allocation(t, 1)->place, WM_TRACE_PAGEABLE);
+    ck_assert_uint_eq(t->pageable, 1);
+    ck_assert_uint_eq(t->live, 0);
+    bench_trace_end(t);
+}
+END_TEST
+
 START_TEST(test_nothing_is_traced_unless_asked)
 {
     warm_runtime *runtime = wt_runtime(NULL);
@@ -296,14 +461,16 @@ START_TEST(test_threads_own_default_streams_are_told_apart)
     static wm_trace_streams streams;
     warm_stream own = WARM_STREAM_PER_THREAD;
 
-    ck_assert_uint_eq(wm_trace_streams_number(&streams, own, 1), 1);
-    ck_assert_uint_eq(wm_trace_streams_number(&streams, own, 2), 2);
-    ck_assert_uint_eq(wm_trace_streams_number(&streams, own, 1), 1);
-    ck_assert_uint_eq(wm_trace_streams_number(&streams, NULL, 1), 3);
+    ck_assert_uint_eq(wm_trace_streams_number(&streams, own, 1), 2);
+    ck_assert_uint_eq(wm_trace_streams_number(&streams, own, 2), 3);
+    ck_assert_uint_eq(wm_trace_streams_number(&streams, own, 1), 2);
+    ck_assert_uint_eq(wm_trace_streams_number(&streams, NULL, 1),
+                      WM_TRACE_LEGACY);
     ck_assert_uint_eq(wm_trace_streams_number(&streams, WARM_STREAM_LEGACY, 2),
-                      3);
+                      WM_TRACE_LEGACY);
+    ck_assert_uint_eq(wm_trace_streams_forget(&streams, NULL, 2), 0);
     ck_assert_uint_eq(wm_trace_streams_forget(&streams, own, 3), 0);
-    ck_assert_uint_eq(wm_trace_streams_forget(&streams, own, 2), 2);
+    ck_assert_uint_eq(wm_trace_streams_forget(&streams, own, 2), 3);
     ck_assert_uint_eq(wm_trace_streams_number(&streams, own, 2), 4);
 }
 END_TEST
@@ -315,10 +482,10 @@ START_TEST(test_stream_that_comes_back_is_not_forgotten_for_its_first_life)
     warm_stream stream = (warm_stream)(uintptr_t)64;
     uint32_t number;
 
-    ck_assert_uint_eq(wm_trace_streams_number(&streams, stream, 9), 1);
-    ck_assert_uint_eq(wm_trace_streams_forget(&streams, stream, 9), 1);
+    ck_assert_uint_eq(wm_trace_streams_number(&streams, stream, 9), 2);
+    ck_assert_uint_eq(wm_trace_streams_forget(&streams, stream, 9), 2);
     number = wm_trace_streams_number(&streams, stream, 9);
-    ck_assert_uint_eq(number, 2);
+    ck_assert_uint_eq(number, 3);
     /* All other places, and the one of its first life. */
     for (uintptr_t i = 0; i < WM_TRACE_STREAMS - 1; i++) {
         (void)wm_trace_streams_number(&streams, (warm_stream)(4096 + 64 * i),
@@ -337,17 +504,17 @@ START_TEST(test_streams_are_bounded)
     for (uintptr_t i = 0; i < many; i++) {
         warm_stream stream = (warm_stream)(4096 + 64 * i);
 
-        wt_require(wm_trace_streams_number(&streams, stream, 9) == i + 1,
+        wt_require(wm_trace_streams_number(&streams, stream, 9) == i + 2,
                    "stream %zu", (size_t)i);
     }
     for (uintptr_t i = many - WM_TRACE_STREAMS; i < many; i++) {
         warm_stream stream = (warm_stream)(4096 + 64 * i);
 
-        wt_require(wm_trace_streams_number(&streams, stream, 9) == i + 1,
+        wt_require(wm_trace_streams_number(&streams, stream, 9) == i + 2,
                    "stream %zu is forgotten", (size_t)i);
     }
     ck_assert_uint_eq(wm_trace_streams_number(&streams, (warm_stream)4096, 9),
-                      many + 1);
+                      many + 2);
 }
 END_TEST
 
@@ -551,11 +718,8 @@ START_TEST(test_the_environment_asks_for_it_too)
     runtime = wt_runtime(NULL);
     wt_ok(warm_free(take(runtime, 55)));
     wt_runtime_end(runtime);
-    /* Again: an older file is overwritten. */
-    runtime = wt_runtime(NULL);
-    wt_runtime_end(runtime);
     t = read_or_fail(path);
-    ck_assert_uint_eq(t->steps, 0);
+    ck_assert_uint_eq(t->peak, 55);
     bench_trace_end(t);
 }
 END_TEST
@@ -580,7 +744,7 @@ START_TEST(test_a_full_disk_ends_the_tracing_and_no_call)
 
     many_blocks(runtime, 10000);
     ck_assert_uint_eq(warned(), 1);
-    ck_assert_ptr_nonnull(strstr(warning, "/dev/full"));
+    ck_assert_ptr_nonnull(strstr(warning, "the trace /dev/full is incomplete"));
     ck_assert_ptr_nonnull(strstr(warning, strerror(ENOSPC)));
     wt_runtime_end(runtime);
     ck_assert_uint_eq(warned(), 1);
@@ -602,9 +766,14 @@ START_TEST(test_a_limit_on_files_is_not_run_into)
     limit.rlim_cur = RLIM_INFINITY;
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
     ck_assert_uint_eq(warned(), 1);
+    ck_assert_ptr_nonnull(strstr(warning, path));
+    ck_assert_ptr_nonnull(strstr(warning, strerror(EFBIG)));
     wt_runtime_end(runtime);
+    ck_assert_uint_eq(warned(), 1);
     t = read_or_fail(path);
     ck_assert(!t->whole);
+    ck_assert_ptr_nonnull(strstr(t->ending, "a write failed"));
+    ck_assert_ptr_nonnull(strstr(t->ending, strerror(EFBIG)));
     ck_assert_uint_gt(t->buffers, 1000);
     ck_assert_uint_lt(t->buffers, 10000);
     bench_trace_end(t);
@@ -666,8 +835,106 @@ START_TEST(test_A6_exit_writes_what_there_is)
     ck_assert_int_eq(status_of_child(child), 0);
     t = read_or_fail(path);
     ck_assert_int_eq(t->whole, politely);
+    ck_assert_ptr_nonnull(
+        strstr(t->ending, politely ? "the process exited" : "has no end"));
     ck_assert_uint_eq(t->live, politely ? 3000 : 1000);
     bench_trace_end(t);
+}
+END_TEST
+
+static bool exits_without_room;
+
+/* After all that was registered to be called at exit. */
+__attribute__((destructor)) static void judge_exit(void)
+{
+    if (!exits_without_room) {
+        return;
+    }
+    _exit(warned() == 1 && strstr(warning, "the process exits") != NULL &&
+                  strstr(warning, path) != NULL &&
+                  strstr(warning, strerror(EFBIG)) != NULL
+              ? 0
+              : 1);
+}
+
+/* Nothing may be added to the file, and nobody notices before the exit. */
+static void exit_without_room(void)
+{
+    warm_options options = {
+        .size = sizeof options, .trace = path, .device = "host"};
+    struct rlimit limit = {0, RLIM_INFINITY};
+    warm_runtime *runtime = NULL;
+    struct stat file;
+    void *block = NULL;
+
+    exits_without_room = true;
+    if (warm_runtime_create(&options, &runtime) != WARM_OK ||
+        warm_pinned_alloc(runtime, 2000, &block) != WARM_OK ||
+        stat(path, &file) != 0) {
+        _exit(2);
+    }
+    limit.rlim_cur = (rlim_t)file.st_size;
+    if (setrlimit(RLIMIT_FSIZE, &limit) != 0 || warned() != 0) {
+        _exit(3);
+    }
+    exit(0); /* NOLINT(concurrency-mt-unsafe) */
+}
+
+START_TEST(test_G8_exit_says_which_trace_is_cut_short_and_why)
+{
+    bench_trace *t;
+    pid_t child = fork();
+
+    if (child == 0) {
+        exit_without_room();
+    }
+    ck_assert_int_eq(status_of_child(child), 0);
+    t = read_or_fail(path);
+    ck_assert(!t->whole);
+    bench_trace_end(t);
+}
+END_TEST
+
+/* Its trace ends well; its file is another process's afterwards. */
+static void leave_behind(const char *name)
+{
+    pid_t child = fork();
+
+    if (child == 0) {
+        warm_options options = {
+            .size = sizeof options, .trace = name, .device = "host"};
+        warm_runtime *runtime = NULL;
+
+        _exit(warm_runtime_create(&options, &runtime) == WARM_OK &&
+                      warm_runtime_destroy(runtime, NULL) == WARM_OK
+                  ? 0
+                  : 1);
+    }
+    ck_assert_int_eq(status_of_child(child), 0);
+}
+
+START_TEST(test_G8_a_file_is_of_one_runtime_of_a_process)
+{
+    warm_options options = {
+        .size = sizeof options, .trace = path, .device = "host"};
+    warm_runtime *runtime = NULL;
+    bench_trace *t;
+
+    leave_behind(path);
+    runtime = traced(path); /* over that of the other process */
+    wt_ok(warm_free(take(runtime, 77)));
+    wt_fails(WARM_INVALID_OPTION, warm_runtime_create(&options, &runtime));
+    wt_runtime_end(runtime);
+    wt_fails(WARM_INVALID_OPTION, warm_runtime_create(&options, &runtime));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), path));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "%r"));
+    t = read_or_fail(path);
+    ck_assert(t->whole);
+    ck_assert_uint_eq(t->peak, 77);
+    bench_trace_end(t);
+    ck_assert_int_eq(unlink(path), 0); /* said to be in nobody's way */
+    wt_runtime_end(traced(path));
+    leave_behind(path);
 }
 END_TEST
 
@@ -768,17 +1035,32 @@ static void record_some(void)
     ck_assert_uint_lt(length, 65536);
 }
 
-/* Where the chunks begin: after "WARMTRC\n", version, length and text. */
-static size_t first_chunk(void)
+static size_t after_varint(size_t at)
 {
-    size_t text = (whole[9] & 127) + ((size_t)whole[10] << 7);
-
-    ck_assert_uint_ge(whole[9], 128);
-    ck_assert_uint_eq(whole[11 + text], 'C');
-    return 11 + text;
+    while (whole[at] >= 128) {
+        at++;
+    }
+    return at + 1;
 }
 
-/* Read as far as it goes if it is cut between chunks, else refused. */
+/* Where the options' text begins: after "WARMTRC\n", version, process, mark and
+ * its length. */
+static size_t text_start(void)
+{
+    return after_varint(after_varint(after_varint(9)));
+}
+
+static size_t first_chunk(void)
+{
+    size_t at = text_start();
+    size_t text = (whole[at - 2] & 127) + ((size_t)whole[at - 1] << 7);
+
+    ck_assert_uint_ge(whole[at - 2], 128);
+    ck_assert_uint_eq(whole[at + text], 'C');
+    return at + text;
+}
+
+/* Read as far as it goes, or refused if it is cut within its head. */
 START_TEST(test_cut_off_files_are_refused_or_known_to_be_cut)
 {
     char error[256];
@@ -793,25 +1075,53 @@ START_TEST(test_cut_off_files_are_refused_or_known_to_be_cut)
         t = read_some(error, sizeof error);
         if (t != NULL) {
             wt_require(!t->whole && bytes >= first_chunk() &&
-                           t->steps >= last && t->steps <= DONE,
+                           t->steps >= last && t->steps <= DONE &&
+                           strstr(t->ending, "the file ") == t->ending,
                        "%zu bytes are a trace of %zu steps", bytes, t->steps);
             last = t->steps;
             read++;
             bench_trace_end(t);
         }
     }
-    ck_assert_uint_eq(read, 3); /* no chunk, the first, both */
+    ck_assert_uint_eq(read, length - first_chunk());
+    ck_assert_uint_eq(last, DONE);
     free(whole);
 }
 END_TEST
 
-/* Any bit: nothing but the text of the options may be another one unseen. */
+/* Chunks are whole, but one is not there. */
+START_TEST(test_G8_a_lost_chunk_is_missed)
+{
+    char error[256];
+    size_t start, next;
+    bench_trace *t;
+
+    record_some();
+    start = next = first_chunk();
+    do {
+        next++;
+    } while (whole[next] != 'C' || whole[next + 1] != 2 /* thread */);
+    memmove(whole + start, whole + next, length - next);
+    write_file(whole, length - (next - start));
+    t = read_some(error, sizeof error);
+    wt_require(t != NULL, "%s", error);
+    ck_assert(!t->whole);
+    ck_assert_ptr_nonnull(strstr(t->ending, "5 of its 13 records are missing"));
+    ck_assert_uint_gt(t->strays, 0);
+    bench_trace_end(t);
+    free(whole);
+}
+END_TEST
+
+/* Any bit: nothing but the text of the options, and whose it is, may be another
+ * one unseen. */
 START_TEST(test_damaged_files_are_refused)
 {
     char error[256];
-    size_t start;
+    size_t text, start;
 
     record_some();
+    text = text_start();
     start = first_chunk();
     for (size_t i = 0; i < 8 * length; i++) {
         size_t at = i / 8;
@@ -820,8 +1130,9 @@ START_TEST(test_damaged_files_are_refused)
         whole[at] ^= (unsigned char)(1 << (i % 8));
         write_file(whole, length);
         t = read_some(error, sizeof error);
-        wt_require((t != NULL) == (at >= 11 && at < start) || at == 9 ||
-                       at == 10,
+        wt_require((at >= 9 && at < text) || (at >= text && at < start)
+                       ? at < text || t != NULL
+                       : t == NULL || !t->whole,
                    "bit %zu of byte %zu is not missed", i % 8, at);
         bench_trace_end(t);
         whole[at] ^= (unsigned char)(1 << (i % 8));
@@ -890,9 +1201,9 @@ START_TEST(test_other_files_are_refused)
     ck_assert_ptr_null(bench_trace_read("/none", error, sizeof error));
     ck_assert_str_eq(error, strerror(ENOENT));
     ck_assert_ptr_null(bench_trace_read("/tmp", error, sizeof error));
-    write_file((const unsigned char *)"WARMTRC\n\002\001x", 11);
+    write_file((const unsigned char *)"WARMTRC\n\001\001x", 11);
     ck_assert_ptr_null(bench_trace_read(path, error, sizeof error));
-    ck_assert_ptr_nonnull(strstr(error, "version 2"));
+    ck_assert_ptr_nonnull(strstr(error, "version 1"));
     write_file((const unsigned char *)"hello", 5);
     ck_assert_ptr_null(bench_trace_read(path, error, sizeof error));
     ck_assert_str_eq(error, "not a trace");
@@ -909,6 +1220,10 @@ static Suite *trace_suite(void)
     tcase_add_test(record, test_the_file_has_what_the_program_did);
     tcase_add_test(record, test_a_retired_stream_does_not_come_again);
     tcase_add_test(record, test_adopted_streams_are_told_apart);
+    tcase_add_test(record, test_G8_a_hundred_blocks_of_a_device_are_recorded);
+    tcase_add_test(record, test_G8_blocks_of_devices_have_device_and_stream);
+    tcase_add_test(record, test_G8_private_pools_are_recorded_and_their_end);
+    tcase_add_test(record, test_G8_pageable_memory_is_recorded_as_such);
     tcase_add_test(record, test_nothing_is_traced_unless_asked);
     tcase_add_test(record, test_threads_own_default_streams_are_told_apart);
     tcase_add_test(
@@ -927,11 +1242,14 @@ static Suite *trace_suite(void)
     tcase_add_test(files, test_a_full_disk_ends_the_tracing_and_no_call);
     tcase_add_test(files, test_a_limit_on_files_is_not_run_into);
     tcase_add_loop_test(files, test_A6_exit_writes_what_there_is, 0, 2);
+    tcase_add_test(files, test_G8_exit_says_which_trace_is_cut_short_and_why);
+    tcase_add_test(files, test_G8_a_file_is_of_one_runtime_of_a_process);
     tcase_add_test(files, test_G5_a_forked_child_writes_nothing);
     tcase_add_test(files, test_the_file_is_closed_when_a_program_is_started);
     suite_add_tcase(suite, files);
     tcase_add_checked_fixture(read, set_up, tear_down);
     tcase_add_test(read, test_cut_off_files_are_refused_or_known_to_be_cut);
+    tcase_add_test(read, test_G8_a_lost_chunk_is_missed);
     tcase_add_test(read, test_damaged_files_are_refused);
     tcase_add_test(read, test_any_sealed_chunk_is_read_or_refused);
     tcase_add_test(read, test_other_files_are_refused);
