@@ -185,7 +185,7 @@ MEMCHECK := valgrind -q --error-exitcode=99 --leak-check=full \
     --suppressions=tests/valgrind.supp --num-callers=20
 MEMCHECK_SHARED := check_ahead check_arena check_batch check_depot \
     check_device_fault check_device_memory check_device_sibling \
-    check_event_pool check_expandable check_fit check_gather_close \
+    check_event_pool check_expandable check_expandable_driver check_fit check_gather_close \
     check_growth check_handle_map check_handles check_history \
     check_host_capture check_host_event check_host_stream check_lane \
     check_lanes check_lease check_magazine check_magazine_lane check_meter \

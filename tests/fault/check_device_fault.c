@@ -20,6 +20,7 @@ static struct flow {
     void *block[BLOCKS];
     void *safe;        /* of held, freed while that is at work */
     _Atomic bool over; /* held has run: on CUDA it is late only */
+    bool waits;        /* streams may be made to wait for each other */
     unsigned errors;
 } f;
 
@@ -44,7 +45,7 @@ static void allocate(int i)
 
     if (good(warm_device_alloc(f.runtime, 0, stream_of(i), (size_t)3000 << i,
                                &pointer))) {
-        wt_require(pointer != f.safe ||
+        wt_require(pointer != f.safe || f.waits ||
                        atomic_load_explicit(&f.over, memory_order_acquire),
                    "handed out while a stream works on it");
         f.block[i] = pointer;
@@ -118,9 +119,11 @@ static void begin(uint64_t n)
 {
     warm_options options = {.size = sizeof options,
                             .segment = MIB,
+                            .stream_wait = n % 2 != 0 ? "off" : NULL,
                             .expandable_segments = expandable};
 
     memset(&f, 0, sizeof f);
+    f.waits = n % 2 == 0;
     f.runtime = wt_runtime(&options);
     wt_ok(warm_stream_create(f.runtime, 0, &f.stream));
     wt_ok(warm_stream_create(f.runtime, 0, &f.brief));

@@ -7,7 +7,7 @@ GPU_BUNDLE := build/gpu-bundle
 # compiler prints the bare name of one that it cannot find.
 GPU_CHECK := $(firstword $(foreach l,libcheck_pic.a libcheck.a,$(filter /%,$(shell $(CC) -print-file-name=$(l)))))
 GPU_SUBUNIT := $(filter /%,$(shell $(CC) -print-file-name=libsubunit.a))
-GPU_PROGRAMS := $(patsubst tests/api/%.c,$(GPU_BUNDLE)/%,$(API_SRC))
+GPU_PROGRAMS := $(addprefix $(GPU_BUNDLE)/,$(basename $(notdir $(API_SRC))))
 GPU_FILES := $(GPU_BUNDLE)/libwarmpool.so.0 $(GPU_BUNDLE)/run.sh $(GPU_BUNDLE)/tap.sh
 GPU_BENCH := $(addprefix $(GPU_BUNDLE)/,bench replay $(notdir $(BENCH_CUB)))
 GPU_BENCH_FILES := $(GPU_BUNDLE)/torch_bench.py $(GPU_BUNDLE)/libwarmpool_bench.so
@@ -27,11 +27,15 @@ gpu-bundle-bench: $(GPU_BENCH) $(GPU_BENCH_FILES)
 gpu-no-headers:
 	@echo "gpu-bundle: CUDA's headers were not found (CUDA_HOME)" >&2; exit 1
 
-$(GPU_BUNDLE)/check_%: $(B)/tests/api/check_%.o $(WT) $(SHARED)
+# Each from the objects of the program of that name.
+$(foreach source,$(API_SRC),$(eval \
+    $(GPU_BUNDLE)/$(basename $(notdir $(source))): $(source:%.c=$(B)/%.o)))
+$(GPU_BUNDLE)/check_memory_model: $(MODEL_OBJ)
+$(GPU_PROGRAMS): $(WT) $(SHARED)
 	@mkdir -p $(@D)
 	@$(if $(GPU_CHECK),,echo "gpu-bundle: no static libcheck" >&2; exit 1)
-	@$(CC) $(OPT_$(FLAVOUR)) $(LDFLAGS) $< $(WT) -L$(B) -lwarmpool -Wl,-rpath,'$$ORIGIN' \
-	    $(GPU_CHECK) $(GPU_SUBUNIT) -lrt -lm $(LIBS) -o $@
+	@$(CC) $(OPT_$(FLAVOUR)) $(LDFLAGS) $(filter %.o,$^) $(WT) -L$(B) -lwarmpool \
+	    -Wl,-rpath,'$$ORIGIN' $(GPU_CHECK) $(GPU_SUBUNIT) -lrt -lm $(LIBS) -o $@
 
 $(GPU_BUNDLE)/libwarmpool.so.0: $(SHARED)
 	@mkdir -p $(@D) && cp $< $@
