@@ -11,6 +11,8 @@
  * may gather. */
 enum { STOCK = 256, PARTS = 4 };
 
+const wm_gather_slot wm_gather_no_slot;
+
 static wm_timeline *timeline_of(const wm_gather_slot *slot)
 {
     return wm_gather_timeline(slot);
@@ -18,27 +20,27 @@ static wm_timeline *timeline_of(const wm_gather_slot *slot)
 
 /* ---- a block comes ------------------------------------------------------ */
 
-void wm_gather_begin(wm_gather *gather, wm_gathered *open)
+void wm_gather_begin(wm_gather_slot *slot)
 {
-    open->since_ns = wm_clock_ns();
+    slot->open.since_ns = wm_clock_ns();
     /* For others: when the oldest batch was begun, or before. */
-    if (atomic_load_explicit(&gather->blocks, memory_order_relaxed) == 0) {
-        atomic_store_explicit(&gather->since_ns, open->since_ns,
+    if (atomic_load_explicit(&slot->blocks, memory_order_relaxed) == 0) {
+        atomic_store_explicit(&slot->since_ns, slot->open.since_ns,
                               memory_order_relaxed);
     }
 }
 
 /* The slot for t where it may have a block that the window may not have handed
  * out, or null. The class must be in use, or what is counted is never told. */
-static wm_gather_slot *slot_for(wm_magazines *set, const wm_block *block,
-                                wm_timeline *t)
+static wm_gather_slot *slot_for(wm_window *window, wm_magazines *set,
+                                const wm_block *block, wm_timeline *t)
 {
-    wm_gather_slot *slot = wm_gather_slot_with(&set->gather, t);
+    wm_gather_slot *slot = wm_gather_slot_with(window, t);
 
     return timeline_of(slot) == t && block->bytes <= WM_GATHER_OTHERS &&
                    wm_arena_beside(block->segment->arena, set->arena) &&
                    set->of[block->size_class].room > 0 &&
-                   !wm_timelines_capture(set->gather.timelines)
+                   !wm_timelines_capture(slot->timelines)
                ? slot
                : NULL;
 }
@@ -64,7 +66,7 @@ bool wm_gather_free_other(wm_space *space, wm_block *block, wm_use *uses)
     }
     set = wm_magazines_of(window);
     if (set != NULL) {
-        slot = slot_for(set, block, wm_use_bare_timeline(uses));
+        slot = slot_for(window, set, block, wm_use_bare_timeline(uses));
     }
     if (slot != NULL) {
         atomic_store_explicit(&block->uses, NULL, memory_order_relaxed);
@@ -84,7 +86,6 @@ bool wm_gather_free_other(wm_space *space, wm_block *block, wm_use *uses)
 bool wm_gather_free_visited(wm_window *window, wm_block *block,
                             const void *base)
 {
-    wm_background *background = NULL;
     wm_gather_slot *slot = NULL;
     bool done = false, full = false;
     wm_magazines *set;
@@ -93,12 +94,11 @@ bool wm_gather_free_visited(wm_window *window, wm_block *block,
     set = wm_magazines_of(window);
     if (set != NULL && wm_section_is_visited(&window->section) &&
         wm_block_starts_at(block, base)) {
-        background = set->gather.polled_by;
-        done = wm_gather_take(set, block, &slot, &full);
+        done = wm_gather_take(window, set, block, &slot, &full);
     }
     wm_section_unlock(&window->section);
     if (done) {
-        wm_gather_taken(window, slot, full, background);
+        wm_gather_taken(window, slot, full);
     }
     return done;
 }
@@ -133,10 +133,10 @@ static void tell(wm_magazines *set, wm_gather_slot *slot)
 
 void wm_gather_tell_all(wm_magazines *set)
 {
-    for (int i = 0; i < WM_GATHER_SLOTS; i++) {
-        wm_gather_slot *slot = &set->gather.slot[i];
+    for (unsigned i = 0; i < WM_GATHER_SLOTS; i++) {
+        wm_gather_slot *slot = wm_gather_slot_in(set, i);
 
-        if (slot->open.count > 0 || slot->closed > 0) {
+        if (slot != NULL && (slot->open.count > 0 || slot->closed > 0)) {
             tell(set, slot);
         }
     }
@@ -144,9 +144,9 @@ void wm_gather_tell_all(wm_magazines *set)
 
 void wm_gather_settle_locked(wm_magazines *set)
 {
-    wm_gather *gather = &set->gather;
+    wm_gather *gather = wm_magazines_gather(set);
 
-    if (gather->passed > 0) {
+    if (gather != NULL && gather->passed > 0) {
         wm_arena_note_passed_locked(set->arena, gather->passed,
                                     gather->passed_bytes, gather->most,
                                     gather->most_bytes);
@@ -160,7 +160,7 @@ void wm_gather_settle_locked(wm_magazines *set)
 /* Bounds of the next batch; bytes: with which one of the timeline is full. */
 static void bound(const wm_magazines *set, wm_gather_slot *slot, size_t bytes)
 {
-    const wm_timelines *timelines = set->gather.timelines;
+    const wm_timelines *timelines = slot->timelines;
     /* Relaxed: of two threads that come at once each may have a whole one. */
     bool alone = set->steady && atomic_load_explicit(&timeline_of(slot)->slots,
                                                      memory_order_relaxed) == 1;
@@ -195,28 +195,26 @@ static wm_batch chain(wm_timeline *t, wm_gathered *from)
 }
 
 /* Closed batches go into the timeline's queue, as they are. */
-static void queue_closed(wm_magazines *set, wm_gather_slot *slot,
-                         uint64_t since)
+static void queue_closed(wm_gather_slot *slot, uint64_t since)
 {
     wm_timeline *t = timeline_of(slot);
 
     for (unsigned i = 0; i < slot->closed; i++) {
         wm_batch batch = chain(t, &slot->batch[i]);
 
-        wm_batch_enqueue(set->gather.timelines, t, batch.first, since);
+        wm_batch_enqueue(slot->timelines, t, batch.first, since);
     }
     slot->closed = 0;
 }
 
 /* Its owner asks the driver, and sees to it then: who polls the timeline waits
  * for that, once it finds it. */
-static void put_off(wm_magazines *set, wm_gather_slot *slot,
-                    enum wm_called called)
+static void put_off(wm_gather_slot *slot, enum wm_called called)
 {
     if (slot->called < called) {
         slot->called = called;
     }
-    wm_timeline_make_busy(set->gather.timelines, timeline_of(slot), 0);
+    wm_timeline_make_busy(slot->timelines, timeline_of(slot), 0);
 }
 
 bool wm_gather_spill(wm_magazines *set, wm_gather_slot *slot, bool one)
@@ -226,7 +224,7 @@ bool wm_gather_spill(wm_magazines *set, wm_gather_slot *slot, bool one)
     bool full = false;
 
     if (slot->asking) {
-        put_off(set, slot, WM_CALLED);
+        put_off(slot, WM_CALLED);
         return false;
     }
     if (slot->open.count == 0 && slot->closed == 0) {
@@ -236,19 +234,19 @@ bool wm_gather_spill(wm_magazines *set, wm_gather_slot *slot, bool one)
     if (one) {
         since = (slot->closed > 0 ? &slot->batch[0] : &slot->open)->since_ns;
     }
-    queue_closed(set, slot, since);
+    queue_closed(slot, since);
     if (slot->open.count > 0) {
         wm_batch batch = chain(timeline_of(slot), &slot->open);
 
-        full = wm_batch_join(set->gather.timelines, timeline_of(slot), &batch,
-                             since, &bytes);
+        full = wm_batch_join(slot->timelines, timeline_of(slot), &batch, since,
+                             &bytes);
         bound(set, slot, bytes);
     }
-    wm_gather_recount(&set->gather, 0, 0);
+    wm_gather_recount(set, slot, 0, 0);
     return full;
 }
 
-/* What is in a slot, or was. */
+/* What is in slots, or was. */
 struct sum {
     size_t blocks, untold, untold_bytes;
     uint64_t since;
@@ -264,31 +262,45 @@ static void add(struct sum *sum, const wm_gathered *batch)
     }
 }
 
-void wm_gather_recount(wm_gather *gather, size_t count, size_t bytes)
+static void add_slot(struct sum *sum, const wm_gather_slot *slot)
 {
+    for (unsigned k = 0; slot != NULL && k < slot->closed; k++) {
+        add(sum, &slot->batch[k]);
+    }
+    if (slot != NULL && slot->open.count > 0) {
+        add(sum, &slot->open);
+    }
+}
+
+/* So much has passed of which the arena was not told. */
+static void note_passed(wm_magazines *set, size_t count, size_t bytes)
+{
+    wm_gather *gather = wm_magazines_gather(set);
     struct sum sum = {0, count, bytes, UINT64_MAX};
 
-    for (int i = 0; i < WM_GATHER_SLOTS; i++) {
-        const wm_gather_slot *slot = &gather->slot[i];
-
-        for (unsigned k = 0; k < slot->closed; k++) {
-            add(&sum, &slot->batch[k]);
-        }
-        if (slot->open.count > 0) {
-            add(&sum, &slot->open);
-        }
+    for (unsigned i = 0; i < WM_GATHER_SLOTS; i++) {
+        add_slot(&sum, wm_gather_slot_at(gather, i));
     }
-    atomic_store_explicit(&gather->since_ns, sum.since, memory_order_relaxed);
-    atomic_store_explicit(&gather->blocks, sum.blocks, memory_order_relaxed);
+    gather->passed += count;
+    gather->passed_bytes += bytes;
+    if (sum.untold > gather->most) {
+        gather->most = sum.untold;
+    }
+    if (sum.untold_bytes > gather->most_bytes) {
+        gather->most_bytes = sum.untold_bytes;
+    }
+}
+
+void wm_gather_recount(wm_magazines *set, wm_gather_slot *slot, size_t count,
+                       size_t bytes)
+{
+    struct sum sum = {0, 0, 0, UINT64_MAX};
+
+    add_slot(&sum, slot);
+    atomic_store_explicit(&slot->since_ns, sum.since, memory_order_relaxed);
+    atomic_store_explicit(&slot->blocks, sum.blocks, memory_order_relaxed);
     if (count > 0) {
-        gather->passed += count;
-        gather->passed_bytes += bytes;
-        if (sum.untold > gather->most) {
-            gather->most = sum.untold;
-        }
-        if (sum.untold_bytes > gather->most_bytes) {
-            gather->most_bytes = sum.untold_bytes;
-        }
+        note_passed(set, count, bytes);
     }
 }
 
@@ -305,21 +317,22 @@ void wm_gather_empty(wm_magazines *set, wm_gather_slot *slot)
     wm_timeline *t = timeline_of(slot);
 
     if (slot->asking) {
-        put_off(set, slot, WM_CALLED_OFF);
+        put_off(slot, WM_CALLED_OFF);
     } else if (t != NULL) {
         (void)wm_gather_spill(set, slot, false);
         slot->stream = NULL;
         atomic_store_explicit(&slot->timeline, NULL, memory_order_relaxed);
-        count_slot(set->gather.timelines, t, -1);
-        wm_timeline_drop_many(set->gather.timelines, t, slot->references);
+        count_slot(slot->timelines, t, -1);
+        wm_timeline_drop_many(slot->timelines, t, slot->references);
         slot->references = 0;
     }
 }
 
 void wm_gather_note_home(wm_magazines *set)
 {
-    for (int i = 0; i < WM_GATHER_SLOTS; i++) {
-        wm_timeline *t = timeline_of(&set->gather.slot[i]);
+    for (unsigned i = 0; i < WM_GATHER_SLOTS; i++) {
+        const wm_gather_slot *slot = wm_gather_slot_in(set, i);
+        wm_timeline *t = slot != NULL ? timeline_of(slot) : NULL;
 
         if (t != NULL) {
             atomic_store_explicit(&t->home, set->arena, memory_order_relaxed);
@@ -329,43 +342,96 @@ void wm_gather_note_home(wm_magazines *set)
 
 void wm_gather_end(wm_magazines *set)
 {
-    for (int i = 0; i < WM_GATHER_SLOTS; i++) {
-        wm_gather_empty(set, &set->gather.slot[i]);
+    for (unsigned i = 0; i < WM_GATHER_SLOTS; i++) {
+        wm_gather_slot *slot = wm_gather_slot_in(set, i);
+
+        if (slot != NULL) {
+            wm_gather_empty(set, slot);
+        }
     }
+}
+
+void wm_gather_fini(wm_magazines *set)
+{
+    for (unsigned i = 0; i < WM_GATHER_SLOTS; i++) {
+        wm_meta_free(wm_gather_slot_in(set, i));
+    }
+    wm_meta_free(wm_magazines_gather(set));
 }
 
 /* ---- the calling thread's slots ----------------------------------------- */
 
-static void fill_slot(wm_magazines *set, wm_gather_slot *slot,
-                      warm_stream stream)
+/* The slot of that number, made if it is not; null: no memory for it. */
+static wm_gather_slot *make_slot(wm_magazines *set, const wm_space *space,
+                                 unsigned index)
 {
-    wm_timelines *timelines = set->gather.timelines;
-    wm_timeline *t = timeline_of(slot);
+    wm_gather *gather = wm_magazines_gather(set);
+    wm_gather_slot *slot = wm_gather_slot_at(gather, index);
 
-    if (slot->stream != stream || wm_timeline_is_retired(t)) {
-        wm_gather_empty(set, slot);
-        t = wm_timeline_get_adopted(timelines, stream);
-        if (t == NULL) {
+    if (gather == NULL) {
+        gather = wm_meta_alloc(sizeof *gather);
+        if (gather == NULL) {
+            return NULL;
+        }
+        /* Release: others who peek at it find it zeroed. */
+        atomic_store_explicit(&set->gather, gather, memory_order_release);
+    }
+    if (slot == NULL) {
+        slot = wm_meta_alloc(sizeof *slot);
+        if (slot == NULL) {
+            return NULL;
+        }
+        slot->timelines = space->timelines;
+        slot->polled_by = space->polled_by;
+        atomic_store_explicit(&gather->slot[index], slot, memory_order_release);
+    }
+    return slot;
+}
+
+/* The slot is the timeline's from now on, whose reference it takes over. */
+static void begin_slot(wm_magazines *set, wm_gather_slot *slot, wm_timeline *t)
+{
+    slot->stream = t->stream;
+    slot->references = 1;
+    count_slot(slot->timelines, t, 1);
+    atomic_store_explicit(&t->home, set->arena, memory_order_relaxed);
+    atomic_store_explicit(&slot->timeline, t, memory_order_relaxed);
+    bound(set, slot, slot->timelines->batch_bytes);
+}
+
+static void fill_slot(wm_magazines *set, const wm_space *space,
+                      warm_stream stream, bool yields)
+{
+    unsigned index = wm_gather_index(stream);
+    wm_gather_slot *slot = wm_gather_slot_in(set, index);
+    wm_timeline *t = slot != NULL ? timeline_of(slot) : NULL;
+
+    if (t == NULL || slot->stream != stream || wm_timeline_is_retired(t)) {
+        if (t != NULL && yields) {
             return;
         }
-        slot->stream = stream;
-        slot->references = 1;
-        count_slot(timelines, t, 1);
-        atomic_store_explicit(&t->home, set->arena, memory_order_relaxed);
-        atomic_store_explicit(&slot->timeline, t, memory_order_relaxed);
-        bound(set, slot, timelines->batch_bytes);
+        t = wm_timeline_get_adopted(space->timelines, stream);
+        slot = t != NULL ? make_slot(set, space, index) : slot;
+        if (slot != NULL) {
+            wm_gather_empty(set, slot);
+        }
+        if (t != NULL && slot != NULL) {
+            begin_slot(set, slot, t);
+        } else if (t != NULL) {
+            wm_timeline_drop(space->timelines, t);
+        }
     }
-    if (slot->references == 1) {
+    if (t != NULL && slot != NULL && slot->references == 1) {
         wm_timeline_hold_many(t, STOCK);
         slot->references += STOCK;
     }
 }
 
-void wm_gather_restock(wm_magazines *set, wm_gather_slot *slot, size_t count)
+void wm_gather_restock(wm_gather_slot *slot, size_t count)
 {
     slot->references += count;
     if (wm_unlikely(slot->references > 1 + 2 * STOCK)) {
-        wm_timeline_drop_many(set->gather.timelines, timeline_of(slot),
+        wm_timeline_drop_many(slot->timelines, timeline_of(slot),
                               slot->references - (1 + STOCK));
         slot->references = 1 + STOCK;
     }
@@ -374,7 +440,6 @@ void wm_gather_restock(wm_magazines *set, wm_gather_slot *slot, size_t count)
 void wm_gather_meet(wm_space *space, warm_stream stream, bool yields)
 {
     wm_window *window;
-    wm_gather_slot *slot;
     wm_magazines *set;
 
     if (stream == NULL) {
@@ -382,10 +447,7 @@ void wm_gather_meet(wm_space *space, warm_stream stream, bool yields)
     }
     set = wm_magazines_lock_mine(space, &window);
     if (set != NULL) {
-        slot = wm_gather_slot_of(&set->gather, stream);
-        if (!yields || slot->stream == NULL) {
-            fill_slot(set, slot, stream);
-        }
+        fill_slot(set, space, stream, yields);
         wm_section_unlock(&window->section);
     }
 }

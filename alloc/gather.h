@@ -50,11 +50,18 @@ typedef struct wm_gathered {
  * or it retires. */
 enum wm_called { WM_CALLED_NOT, WM_CALLED, WM_CALLED_OFF };
 
-/* Of the section, but for what others peek at. */
+/* Of the section, but for what others peek at. Made when the thread first
+ * gathers for a stream that falls into it, then kept for the next one. */
 typedef struct wm_gather_slot {
     warm_stream stream; /* null: empty */
     /* Relaxed. Others ask whether a visit is worth it. */
     _Atomic(wm_timeline *) timeline;
+    wm_timelines *timelines;         /* const */
+    struct wm_background *polled_by; /* const: who is told of what waits */
+    /* Relaxed, for others who peek: blocks in batches, and when the oldest of
+     * those was begun, or before. */
+    _Atomic size_t blocks;
+    _Atomic uint64_t since_ns;
     size_t references; /* at least one */
     size_t count_max;  /* of the batch, */
     size_t bytes_max;  /* and in bytes */
@@ -67,32 +74,41 @@ typedef struct wm_gather_slot {
     wm_gathered batch[WM_GATHER_CLOSED];
 } wm_gather_slot;
 
+/* Of the section. Made when the thread first gathers; a set of a stream's
+ * memory never has one. */
 typedef struct wm_gather {
-    wm_timelines *timelines;         /* const */
-    struct wm_background *polled_by; /* const: who is told of what waits */
-    /* Relaxed, for others who peek: blocks in batches, and when the oldest of
-     * those was begun, or before. */
-    _Atomic size_t blocks;
-    _Atomic uint64_t since_ns;
     /* What has passed and the arena was not told of, since it settled; and how
      * much was there at most. */
     size_t passed, passed_bytes, most, most_bytes;
-    wm_gather_slot *last; /* looked for; of these: */
-    wm_gather_slot slot[WM_GATHER_SLOTS];
+    /* Null: not made. Release and acquire: others peek at them. */
+    _Atomic(wm_gather_slot *) slot[WM_GATHER_SLOTS];
 } wm_gather;
+
+/* The slot of no stream: what a window looks at that has looked for none. */
+extern const wm_gather_slot wm_gather_no_slot
+    __attribute__((visibility("hidden")));
 
 struct wm_magazines;
 struct wm_space;
 struct wm_window;
 
-static inline wm_gather_slot *wm_gather_slot_of(wm_gather *gather,
-                                                warm_stream stream)
+static inline unsigned wm_gather_index(warm_stream stream)
 {
-    return &gather->slot[((uint64_t)(uintptr_t)stream *
-                          UINT64_C(0x9E3779B97F4A7C15)) >>
-                         61];
+    return (unsigned)(((uint64_t)(uintptr_t)stream *
+                       UINT64_C(0x9E3779B97F4A7C15)) >>
+                      61);
 }
 _Static_assert(WM_GATHER_SLOTS == 8, "the highest three bits");
+
+/* Null: it is not made, as no slot is where gather is null. */
+static inline wm_gather_slot *wm_gather_slot_at(const wm_gather *gather,
+                                                unsigned index)
+{
+    /* Acquire pairs with the release of the owner, who made it. */
+    return gather != NULL ? atomic_load_explicit(&gather->slot[index],
+                                                 memory_order_acquire)
+                          : NULL;
+}
 
 /* A hit brought the last block of a batch; mine: that the thread was handed. */
 void wm_gather_full(struct wm_window *window, wm_gather_slot *slot, bool mine);
@@ -146,5 +162,8 @@ void wm_gather_settle_locked(struct wm_magazines *set);
  * the set. */
 void wm_gather_note_home(struct wm_magazines *set);
 void wm_gather_end(struct wm_magazines *set);
+
+/* Frees what a set that nobody has gathered with. */
+void wm_gather_fini(struct wm_magazines *set);
 
 #endif

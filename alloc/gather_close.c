@@ -122,7 +122,7 @@ static void push(wm_gather_slot *slot, warm_event event)
 static void pop(wm_magazines *set, wm_gather_slot *slot, unsigned count,
                 warm_event serves, size_t *blocks, size_t *bytes)
 {
-    const wm_timelines *timelines = set->gather.timelines;
+    const wm_timelines *timelines = slot->timelines;
 
     for (unsigned i = 0; i < count; i++) {
         wm_gathered *batch = &slot->batch[i];
@@ -131,7 +131,7 @@ static void pop(wm_magazines *set, wm_gather_slot *slot, unsigned count,
             wm_event_pool_put(timelines->events,
                               wm_gather_timeline(slot)->device, batch->event);
         }
-        wm_gather_restock(set, slot, batch->count);
+        wm_gather_restock(slot, batch->count);
         wm_magazines_put_gathered(set, batch);
         *blocks += batch->count - batch->told;
         *bytes += batch->bytes - batch->told_bytes;
@@ -170,7 +170,7 @@ static void end(wm_magazines *set, wm_gather_slot *slot, struct turn *turn)
         push(slot, turn->event);
     }
     pop(set, slot, turn->passed - older, NULL, &blocks, &bytes);
-    wm_gather_recount(&set->gather, blocks, bytes);
+    wm_gather_recount(set, slot, blocks, bytes);
     turn->full = answer(set, slot, turn->close && !turn->closed);
     wm_lock_acquire(&turn->t->lock);
     turn->t->closing--;
@@ -184,7 +184,7 @@ static void end(wm_magazines *set, wm_gather_slot *slot, struct turn *turn)
 static void take_turn(wm_window *window, wm_gather_slot *slot, unsigned most,
                       struct turn *turn)
 {
-    wm_timelines *timelines = wm_magazines_of(window)->gather.timelines;
+    wm_timelines *timelines = slot->timelines;
 
     wm_section_unlock(&window->section);
     ask(timelines, slot, most, turn);
@@ -229,7 +229,7 @@ static void close_slot(wm_window *window, wm_gather_slot *slot,
                        struct turn *turn)
 {
     wm_magazines *set = wm_magazines_of(window);
-    const wm_timelines *timelines = set->gather.timelines;
+    const wm_timelines *timelines = slot->timelines;
 
     turn->close = slot->open.count >= timelines->batch_count ||
                   slot->open.bytes >= timelines->batch_bytes;
@@ -293,14 +293,14 @@ static bool ask_slots(wm_space *space, wm_window *window)
     wm_home home = {take_home, window};
     bool any = false;
 
-    for (int i = 0; i < WM_GATHER_SLOTS && !any; i++) {
+    for (unsigned i = 0; i < WM_GATHER_SLOTS && !any; i++) {
         wm_gather_slot *slot;
         struct turn turn = {.t = NULL};
 
         wm_section_lock(&window->section);
-        slot = &wm_magazines_of(window)->gather.slot[i];
-        turn.close = slot->open.count >= WM_BATCH_RIPE;
-        if (slot->closed > 0 &&
+        slot = wm_gather_slot_in(wm_magazines_of(window), i);
+        turn.close = slot != NULL && slot->open.count >= WM_BATCH_RIPE;
+        if (slot != NULL && slot->closed > 0 &&
             begin(wm_magazines_of(window), slot, false, &turn)) {
             take_turn(window, slot, UINT_MAX, &turn);
             go_on(space, &turn, &home);
@@ -321,8 +321,10 @@ static bool has_closed(const wm_magazines *set)
 {
     bool any = false;
 
-    for (int i = 0; i < WM_GATHER_SLOTS; i++) {
-        any |= set->gather.slot[i].closed > 0;
+    for (unsigned i = 0; i < WM_GATHER_SLOTS; i++) {
+        const wm_gather_slot *slot = wm_gather_slot_in(set, i);
+
+        any |= slot != NULL && slot->closed > 0;
     }
     return any;
 }
@@ -346,9 +348,9 @@ static unsigned spill_mine(wm_space *space, struct mine *mine, wm_home *home,
     if (set == NULL) {
         return 0;
     }
-    for (int i = 0; i < WM_GATHER_SLOTS; i++) {
-        wm_gather_slot *slot = &set->gather.slot[i];
-        wm_timeline *t = wm_gather_timeline(slot);
+    for (unsigned i = 0; i < WM_GATHER_SLOTS; i++) {
+        wm_gather_slot *slot = wm_gather_slot_in(set, i);
+        wm_timeline *t = slot != NULL ? wm_gather_timeline(slot) : NULL;
 
         if (t != NULL && (slot->closed == 0 || wm_timeline_is_retired(t))) {
             mine[count].full = wm_gather_spill(set, slot, false);

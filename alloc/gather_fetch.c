@@ -6,29 +6,45 @@
 #include "alloc/gather_int.h"
 
 struct fetch {
+    wm_timelines *timelines;
     wm_timeline *t; /* null: any */
     uint64_t older_than;
     bool visited;
 };
 
+/* What the thread of a window has gathered with, to peek at, or null. */
+static const wm_gather *gather_of(const wm_window *window)
+{
+    /* Acquire: it was made before. */
+    const wm_magazines *set =
+        atomic_load_explicit(&window->magazines, memory_order_acquire);
+
+    return set != NULL ? wm_magazines_gather(set) : NULL;
+}
+
+static size_t blocks_of(const wm_gather_slot *slot)
+{
+    return atomic_load_explicit(&slot->blocks, memory_order_relaxed);
+}
+
 static bool has_some(const wm_window *window, void *context)
 {
     const struct fetch *fetch = context;
-    /* Acquire: it was made before. */
-    wm_magazines *set =
-        atomic_load_explicit(&window->magazines, memory_order_acquire);
+    const wm_gather *gather = gather_of(window);
+    const wm_gather_slot *slot;
+    bool any = false;
 
-    if (set == NULL) {
-        return false;
-    }
     if (fetch->t != NULL) {
-        return wm_gather_timeline(wm_gather_slot_of(
-                   &set->gather, fetch->t->stream)) == fetch->t;
+        slot = wm_gather_slot_at(gather, wm_gather_index(fetch->t->stream));
+        return slot != NULL && wm_gather_timeline(slot) == fetch->t;
     }
-    return atomic_load_explicit(&set->gather.blocks, memory_order_relaxed) >
-               0 &&
-           atomic_load_explicit(&set->gather.since_ns, memory_order_relaxed) <=
-               fetch->older_than;
+    for (unsigned i = 0; i < WM_GATHER_SLOTS && !any; i++) {
+        slot = wm_gather_slot_at(gather, i);
+        any = slot != NULL && blocks_of(slot) > 0 &&
+              atomic_load_explicit(&slot->since_ns, memory_order_relaxed) <=
+                  fetch->older_than;
+    }
+    return any;
 }
 
 static void give_up(wm_window *window, void *context)
@@ -38,12 +54,15 @@ static void give_up(wm_window *window, void *context)
 
     fetch->visited = true;
     if (set != NULL) {
-        atomic_fetch_add_explicit(&set->gather.timelines->visits, 1,
+        atomic_fetch_add_explicit(&fetch->timelines->visits, 1,
                                   memory_order_relaxed);
     }
-    for (int i = 0; set != NULL && i < WM_GATHER_SLOTS; i++) {
-        wm_gather_slot *slot = &set->gather.slot[i];
+    for (unsigned i = 0; set != NULL && i < WM_GATHER_SLOTS; i++) {
+        wm_gather_slot *slot = wm_gather_slot_in(set, i);
 
+        if (slot == NULL) {
+            continue;
+        }
         if (fetch->t == NULL) {
             (void)wm_gather_spill(set, slot, true);
         } else if (wm_gather_timeline(slot) == fetch->t) {
@@ -54,7 +73,7 @@ static void give_up(wm_window *window, void *context)
 
 bool wm_gather_fetch(wm_timelines *set, wm_timeline *t, uint64_t older_than)
 {
-    struct fetch fetch = {t, older_than, false};
+    struct fetch fetch = {set, t, older_than, false};
     const wm_visit visit = {has_some, give_up, &fetch};
 
     /* Relaxed: a thread that found the timeline in the table just before it
@@ -70,12 +89,12 @@ bool wm_gather_fetch(wm_timelines *set, wm_timeline *t, uint64_t older_than)
 static bool add_blocks(const wm_window *window, void *context)
 {
     size_t *blocks = context;
-    const wm_magazines *set =
-        atomic_load_explicit(&window->magazines, memory_order_acquire);
+    const wm_gather *gather = gather_of(window);
 
-    if (set != NULL) {
-        *blocks +=
-            atomic_load_explicit(&set->gather.blocks, memory_order_relaxed);
+    for (unsigned i = 0; i < WM_GATHER_SLOTS; i++) {
+        const wm_gather_slot *slot = wm_gather_slot_at(gather, i);
+
+        *blocks += slot != NULL ? blocks_of(slot) : 0;
     }
     return false; /* looks only */
 }

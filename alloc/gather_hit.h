@@ -12,25 +12,42 @@ static inline wm_timeline *wm_gather_timeline(const wm_gather_slot *slot)
     return atomic_load_explicit(&slot->timeline, memory_order_relaxed);
 }
 
+/* The window, which has a set, looks at the slot where a stream's would be from
+ * now on, if that is made. */
+static inline __attribute__((always_inline)) wm_gather_slot *
+wm_gather_look(wm_window *window, warm_stream stream)
+{
+    const wm_magazines *set =
+        atomic_load_explicit(&window->magazines, memory_order_relaxed);
+    wm_gather_slot *slot =
+        wm_gather_slot_at(wm_magazines_gather(set), wm_gather_index(stream));
+
+    if (slot != NULL) {
+        window->gather_last = slot;
+    }
+    return window->gather_last;
+}
+
 /* The slot for a stream, if there is one, and for a timeline: most often that
  * which was looked for last. Then what a hit has to know of its stream does not
- * hang on the block. */
+ * hang on the block. Else some other slot, which the caller compares. */
 static inline __attribute__((always_inline)) wm_gather_slot *
-wm_gather_slot_for(wm_gather *gather, warm_stream stream)
+wm_gather_slot_for(wm_window *window, warm_stream stream)
 {
-    if (wm_unlikely(gather->last->stream != stream)) {
-        gather->last = wm_gather_slot_of(gather, stream);
-    }
-    return gather->last;
+    wm_gather_slot *last = window->gather_last;
+
+    return wm_likely(last->stream == stream) ? last
+                                             : wm_gather_look(window, stream);
 }
 
 static inline __attribute__((always_inline)) wm_gather_slot *
-wm_gather_slot_with(wm_gather *gather, const wm_timeline *t)
+wm_gather_slot_with(wm_window *window, const wm_timeline *t)
 {
-    if (wm_unlikely(wm_gather_timeline(gather->last) != t)) {
-        gather->last = wm_gather_slot_of(gather, t->stream);
-    }
-    return gather->last;
+    wm_gather_slot *last = window->gather_last;
+
+    return wm_likely(wm_gather_timeline(last) == t)
+               ? last
+               : wm_gather_look(window, t->stream);
 }
 
 /* Records the stream on a block that is LIVE and of the window, by its state.
@@ -40,7 +57,6 @@ static inline __attribute__((always_inline)) bool
 wm_gather_record(wm_window *window, wm_block *block, warm_stream stream)
 {
     wm_gather_slot *slot;
-    wm_magazines *set;
     wm_timeline *t;
     bool done = false;
 
@@ -48,11 +64,10 @@ wm_gather_record(wm_window *window, wm_block *block, warm_stream stream)
         return false;
     }
     /* There is a set: the state named it, and the section is open. */
-    set = atomic_load_explicit(&window->magazines, memory_order_relaxed);
-    slot = wm_gather_slot_for(&set->gather, stream);
+    slot = wm_gather_slot_for(window, stream);
     t = wm_gather_timeline(slot);
     if (wm_likely(slot->stream == stream) && wm_likely(stream != NULL) &&
-        wm_likely(!wm_timelines_capture(set->gather.timelines)) &&
+        wm_likely(!wm_timelines_capture(slot->timelines)) &&
         wm_likely(!wm_timeline_is_retired(t))) {
         wm_timeline *own =
             atomic_load_explicit(&block->own, memory_order_relaxed);
@@ -71,7 +86,7 @@ wm_gather_record(wm_window *window, wm_block *block, warm_stream stream)
 }
 
 /* The first of a batch: reads the clock. */
-void wm_gather_begin(wm_gather *gather, wm_gathered *open);
+void wm_gather_begin(wm_gather_slot *slot);
 
 /* The block is nobody else's any more. True: the batch is full. */
 static inline __attribute__((always_inline)) bool
@@ -86,23 +101,24 @@ wm_gather_append(wm_magazines *set, wm_gather_slot *slot, wm_block *block)
     atomic_store_explicit(&block->own, NULL, memory_order_relaxed);
     wm_magazine_count_free(set, block);
     if (wm_unlikely(count == 0)) {
-        wm_gather_begin(&set->gather, open);
+        wm_gather_begin(slot);
     }
     open->block[count] = block;
     open->count = count + 1;
     open->bytes = bytes;
     atomic_store_explicit(
-        &set->gather.blocks,
-        atomic_load_explicit(&set->gather.blocks, memory_order_relaxed) + 1,
+        &slot->blocks,
+        atomic_load_explicit(&slot->blocks, memory_order_relaxed) + 1,
         memory_order_relaxed);
     return count + 1 >= slot->count_max || bytes >= slot->bytes_max;
 }
 
-/* Whether the thread gathers for the stream that a block's own thread recorded.
+/* Whether the thread gathers for the stream that a block's own thread recorded,
+ * and nobody captures.
  * The block is the caller's alone, with its reference: else, if it was freed
  * twice, there may be no such timeline any more. */
 static inline __attribute__((always_inline)) bool
-wm_gather_has_slot(wm_magazines *set, const wm_block *block,
+wm_gather_has_slot(wm_window *window, const wm_block *block,
                    wm_gather_slot **slot)
 {
     const wm_timeline *own =
@@ -111,28 +127,28 @@ wm_gather_has_slot(wm_magazines *set, const wm_block *block,
     if (wm_unlikely(own == NULL)) {
         return false; /* it was handed out anew since it was looked at */
     }
-    *slot = wm_gather_slot_with(&set->gather, own);
-    return wm_likely(wm_gather_timeline(*slot) == own);
+    *slot = wm_gather_slot_with(window, own);
+    return wm_likely(wm_gather_timeline(*slot) == own) &&
+           wm_likely(!wm_timelines_capture((*slot)->timelines));
 }
 
 /* What frees in a slot come to; with the section, or within. The block is LIVE
  * and of the window, by its state, and only one stream uses it, its own.
  * Another thread may free it as well, by mistake: one of them gets it. */
 static inline __attribute__((always_inline)) bool
-wm_gather_take(wm_magazines *set, wm_block *block, wm_gather_slot **slot,
-               bool *full)
+wm_gather_take(wm_window *window, wm_magazines *set, wm_block *block,
+               wm_gather_slot **slot, bool *full)
 {
     wm_state live = set->live;
     wm_state state = live;
 
     /* Relaxed: who takes it from the timeline has its lock. */
-    if (wm_unlikely(wm_timelines_capture(set->gather.timelines)) ||
-        wm_unlikely(!atomic_compare_exchange_strong_explicit(
+    if (wm_unlikely(!atomic_compare_exchange_strong_explicit(
             &block->state, &state, WM_BLOCK_GATHERED, memory_order_relaxed,
             memory_order_relaxed))) {
         return false;
     }
-    if (wm_unlikely(!wm_gather_has_slot(set, block, slot))) {
+    if (wm_unlikely(!wm_gather_has_slot(window, block, slot))) {
         /* Release: look-ups see what made it LIVE. */
         atomic_store_explicit(&block->state, live, memory_order_release);
         return false;
@@ -141,11 +157,12 @@ wm_gather_take(wm_magazines *set, wm_block *block, wm_gather_slot **slot,
     return true;
 }
 
-/* After it, without the section. */
+/* After it, without the section: the slot is the thread's all the same. */
 static inline __attribute__((always_inline)) void
-wm_gather_taken(wm_window *window, wm_gather_slot *slot, bool full,
-                wm_background *background)
+wm_gather_taken(wm_window *window, wm_gather_slot *slot, bool full)
 {
+    wm_background *background = slot->polled_by;
+
     if (wm_unlikely(full)) {
         wm_gather_full(window, slot, true);
     }
@@ -158,7 +175,6 @@ wm_gather_taken(wm_window *window, wm_gather_slot *slot, bool full,
 static inline __attribute__((always_inline)) bool
 wm_gather_free(wm_window *window, wm_block *block)
 {
-    wm_background *background;
     wm_gather_slot *slot = NULL;
     wm_magazines *set;
     bool done, full = false;
@@ -168,11 +184,10 @@ wm_gather_free(wm_window *window, wm_block *block)
     }
     /* There is a set: the state named it, and the section is open. */
     set = atomic_load_explicit(&window->magazines, memory_order_relaxed);
-    background = set->gather.polled_by;
-    done = wm_gather_take(set, block, &slot, &full);
+    done = wm_gather_take(window, set, block, &slot, &full);
     wm_section_leave(&window->section);
     if (wm_likely(done)) {
-        wm_gather_taken(window, slot, full, background);
+        wm_gather_taken(window, slot, full);
     }
     return done;
 }

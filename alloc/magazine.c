@@ -127,11 +127,11 @@ static wm_block *pop(wm_magazines *set, size_t bytes)
     return entry != NULL ? entry->block : NULL;
 }
 
-static enum wm_refill refill(wm_magazines *set, const wm_request *request,
-                             enum wm_cut how, wm_block **block)
+static enum wm_refill refill(wm_magazines *set, wm_magazine *m,
+                             const wm_request *request, enum wm_cut how,
+                             wm_block **block)
 {
     size_t bytes = request->bytes;
-    wm_magazine *m = wm_magazine_use(set, wm_size_class_fixed(bytes));
     unsigned count;
     bool cut;
 
@@ -163,11 +163,13 @@ wm_magazines *wm_magazines_lock_for(wm_space *space, const wm_request *request,
                                 : wm_magazines_lock_mine(space, mine);
 }
 
-static bool can_serve(const wm_magazines *set, const wm_request *request)
+/* Whose blocks can serve a request, or null. */
+static wm_magazine *magazine_for(wm_magazines *set, const wm_request *request)
 {
     return request->bytes <= WM_CLASS_LIMIT &&
-           wm_arena_beside(set->arena, request->arena) &&
-           set->supply[wm_size_class_fixed(request->bytes)].room > 0;
+                   wm_arena_beside(set->arena, request->arena)
+               ? wm_magazine_use(set, wm_size_class_fixed(request->bytes))
+               : NULL;
 }
 
 enum wm_refill wm_magazines_refill(wm_space *space, const wm_request *request,
@@ -176,12 +178,14 @@ enum wm_refill wm_magazines_refill(wm_space *space, const wm_request *request,
     enum wm_refill result = WM_REFILL_NONE;
     wm_window *window;
     wm_magazines *set = wm_magazines_lock_for(space, request, &window);
+    wm_magazine *m;
 
     if (set == NULL) {
         return WM_REFILL_NONE;
     }
-    if (can_serve(set, request)) {
-        result = refill(set, request, cut, block);
+    m = magazine_for(set, request);
+    if (m != NULL) {
+        result = refill(set, m, request, cut, block);
         if (wm_unlikely(set->takings >= WM_MEET_TAKINGS)) {
             wm_magazines_spread(set);
         }
@@ -194,8 +198,8 @@ enum wm_refill wm_magazines_refill(wm_space *space, const wm_request *request,
 
 void wm_magazines_make_own(wm_magazines *set, wm_block *block)
 {
-    if (wm_magazines_has_place(set, block)) {
-        (void)wm_magazine_use(set, block->size_class);
+    if (wm_magazines_has_place(set, block) &&
+        wm_magazine_use(set, block->size_class) != NULL) {
         /* Relaxed: the caller has not got it yet. */
         atomic_store_explicit(&block->state, set->live, memory_order_relaxed);
     }
@@ -229,8 +233,8 @@ void wm_magazines_count_free(wm_space *space, wm_block *block)
     if (set == NULL) {
         return;
     }
-    if (wm_magazines_has_place(set, block)) {
-        (void)wm_magazine_use(set, block->size_class);
+    if (wm_magazines_has_place(set, block) &&
+        wm_magazine_use(set, block->size_class) != NULL) {
         wm_magazine_count_free(set, block);
         block->counted = true;
     } else {
@@ -239,10 +243,14 @@ void wm_magazines_count_free(wm_space *space, wm_block *block)
     wm_section_unlock(&window->section);
 }
 
-void wm_magazines_push_slow(wm_magazines *set, wm_block *block)
+bool wm_magazines_push_slow(wm_magazines *set, wm_block *block)
 {
     wm_magazine *m = wm_magazine_use(set, block->size_class);
 
+    if (m == NULL) {
+        wm_magazines_settle_mine(set);
+        return false;
+    }
     if (m->top == m->end) {
         wm_magazine_give_back_half(set, m);
     }
@@ -258,6 +266,7 @@ void wm_magazines_push_slow(wm_magazines *set, wm_block *block)
         wm_arena_put_locked(home, block);
         wm_lock_release(&home->lock);
     }
+    return true;
 }
 
 /* As a hit, of a block that another thread allocated. */
@@ -297,7 +306,7 @@ bool wm_magazines_free(wm_space *space, wm_block *block)
     }
     taken = wm_magazines_has_place(set, block);
     if (taken) {
-        wm_magazines_push_slow(set, block);
+        taken = wm_magazines_push_slow(set, block);
     } else {
         wm_magazines_settle_mine(set);
     }

@@ -57,7 +57,8 @@ typedef struct wm_sums {
 /* 64 bytes. Of the section, but for what is const. Before the first entry lies
  * one of no block: what a hit finds where there is none is not its set's. A
  * class that the thread has not used has no room: hits miss, and what goes over
- * a set looks at those in use only. */
+ * a set looks at those in use only. Room is made at the first use of a class,
+ * and stays with the set. */
 typedef struct wm_magazine {
     wm_entry *top; /* after the last entry, which goes first */
     wm_entry *end; /* of its room */
@@ -79,8 +80,8 @@ typedef struct wm_supply {
                            were not cached */
     uint16_t batch;     /* blocks that the next miss gets */
     uint16_t missed_at; /* misses of the set at the last one, as it wraps */
-    uint16_t room;      /* const: once it is in use */
-    uint32_t first;     /* const: of the set's entries, where its room begins */
+    wm_entry *entries;  /* its room, after one of no block; null: the set was
+                           never used for the class */
 } wm_supply;
 
 typedef struct wm_magazines {
@@ -117,10 +118,17 @@ typedef struct wm_magazines {
     struct wm_magazines *next; /* of spare sets: wm_space.spare_sets */
     /* Atomic, relaxed: peeked at, perhaps when another thread has the set. */
     _Atomic uint64_t number;
-    wm_gather gather;
+    /* Null: the thread has gathered nothing; and of a lane. Release and
+     * acquire: others peek at it. */
+    _Atomic(wm_gather *) gather;
     wm_supply supply[WM_CLASSES];
-    wm_entry entries[];
 } wm_magazines;
+
+/* Null: there is none. Acquire pairs with the release of the owner. */
+static inline wm_gather *wm_magazines_gather(const wm_magazines *set)
+{
+    return atomic_load_explicit(&set->gather, memory_order_acquire);
+}
 
 static inline wm_entry *wm_magazine_first(const wm_magazine *m)
 {

@@ -24,7 +24,7 @@ static inline bool wm_magazines_has_place(const wm_magazines *set,
 {
     return block->size_class < WM_CLASSES &&
            wm_arena_beside(block->segment->arena, set->arena) &&
-           set->supply[block->size_class].room > 0;
+           set->of[block->size_class].bytes <= set->bytes_max;
 }
 
 /* The sets of a window that are of a space, one by one: *at begins with 0;
@@ -43,8 +43,9 @@ wm_magazines *wm_magazines_lock_for(struct wm_space *space,
 /* A LIVE block that an arena handed out is the set's. */
 void wm_magazines_make_own(wm_magazines *set, wm_block *block);
 
-/* As a hit takes a block back, whatever has to go for it. */
-void wm_magazines_push_slow(wm_magazines *set, wm_block *block);
+/* As a hit takes a block back, whatever has to go for it. False: there is no
+ * memory for entries of the class, and the thread has settled. */
+bool wm_magazines_push_slow(wm_magazines *set, wm_block *block);
 
 /* ---- magazine_settle.c ------------------------------------------------- */
 
@@ -136,7 +137,8 @@ void wm_magazines_retire(wm_magazines *set,
  * none; or null. */
 wm_window *wm_magazines_window(const struct wm_space *space);
 
-/* Puts a class to use that may be so already. */
+/* Puts a class to use that may be so already. Null: its blocks are larger than
+ * all that a set may keep, or there is no memory for its entries. */
 wm_magazine *wm_magazine_use(wm_magazines *set, unsigned size_class);
 
 #endif

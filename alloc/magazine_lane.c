@@ -219,8 +219,7 @@ bool wm_lane_free_slow(wm_window *window, wm_block *block)
     if (wm_lane_is_of(window, state) &&
         wm_lane_is_trusted(window->owner, slot) &&
         !wm_section_is_closed(&window->section, ~(unsigned)WM_CLOSED_VISIT)) {
-        wm_magazines_push_slow(wm_lane_set(slot), block);
-        taken = true;
+        taken = wm_magazines_push_slow(wm_lane_set(slot), block);
     }
     wm_section_unlock(&window->section);
     return taken;

@@ -40,14 +40,8 @@ static void place(wm_magazines *set, wm_magazine *m, const wm_entry *before,
 
 static wm_magazines *make_set(wm_space *space, wm_arena *arena)
 {
-    size_t entries = 0;
-    wm_magazines *set;
-    uint32_t first = 0;
+    wm_magazines *set = wm_meta_alloc(sizeof *set);
 
-    for (unsigned i = 0; i < WM_CLASSES; i++) {
-        entries += 1 + room_for(space, wm_class_bytes(i));
-    }
-    set = wm_meta_alloc(sizeof *set + entries * sizeof set->entries[0]);
     if (set == NULL) {
         return NULL;
     }
@@ -61,26 +55,39 @@ static wm_magazines *make_set(wm_space *space, wm_arena *arena)
         m->sort =
             (uint32_t)offsetof(wm_magazines, sort) +
             (wm_class_bytes(i) > arena->small_max) * (uint32_t)sizeof(wm_sums);
-        set->supply[i].room = (uint16_t)room_for(space, wm_class_bytes(i));
-        set->supply[i].first = first;
         set->supply[i].batch = 1;
         place(set, m, &no_entry, 0);
-        first += 1u + set->supply[i].room;
     }
     return set;
+}
+
+static wm_entry *make_entries(const wm_magazines *set, const wm_magazine *m)
+{
+    size_t count = 1 + (size_t)room_for(set->space, (size_t)m->bytes);
+    wm_entry *entries = wm_meta_alloc(count * sizeof *entries);
+
+    if (entries != NULL) {
+        *entries = no_entry;
+    }
+    return entries;
 }
 
 wm_magazine *wm_magazine_use(wm_magazines *set, unsigned size_class)
 {
     wm_magazine *m = &set->of[size_class];
+    wm_supply *supply = &set->supply[size_class];
 
-    if (m->room == 0) {
-        wm_entry *before = &set->entries[set->supply[size_class].first];
-
-        *before = no_entry;
-        place(set, m, before, set->supply[size_class].room);
-        set->in_use[set->classes++] = (uint8_t)size_class;
+    if (wm_likely(m->room > 0)) {
+        return m;
     }
+    if (supply->entries == NULL && m->bytes <= set->bytes_max) {
+        supply->entries = make_entries(set, m);
+    }
+    if (supply->entries == NULL) {
+        return NULL;
+    }
+    place(set, m, supply->entries, room_for(set->space, (size_t)m->bytes));
+    set->in_use[set->classes++] = (uint8_t)size_class;
     return m;
 }
 
@@ -223,9 +230,7 @@ static wm_magazines *begin_set(wm_space *space, wm_arena *home,
         wm_magazines_count_set(arena, -1);
         return NULL;
     }
-    set->gather.timelines = space->timelines;
-    set->gather.polled_by = space->polled_by;
-    set->gather.last = set->gather.slot;
+    window->gather_last = (wm_gather_slot *)(uintptr_t)&wm_gather_no_slot;
     renumber(set, window);
     /* Release: who peeks at it under lock windows finds it made. */
     atomic_store_explicit(&window->magazines, set, memory_order_release);
@@ -397,12 +402,21 @@ void wm_magazines_end(warm_runtime *runtime, wm_window *window)
     wm_magazines_retire(set, &window->magazines, &window->live_tag);
 }
 
+static void free_set(wm_magazines *set)
+{
+    for (unsigned i = 0; i < WM_CLASSES; i++) {
+        wm_meta_free(set->supply[i].entries);
+    }
+    wm_gather_fini(set);
+    wm_meta_free(set);
+}
+
 void wm_magazines_fini(wm_space *space)
 {
     while (space->spare_sets != NULL) {
         wm_magazines *set = space->spare_sets;
 
         space->spare_sets = set->next;
-        wm_meta_free(set);
+        free_set(set);
     }
 }

@@ -1,12 +1,14 @@
 /* meta.c: metadata from the C library, with a fault for tests. */
 #include "runtime/base/meta.h"
 
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Relaxed: counts, tied to no other data. */
 static _Atomic int64_t live;
+static _Atomic int64_t live_bytes;
 static _Atomic uint64_t calls;
 static _Atomic int64_t fail_in; /* 0: never */
 static _Atomic bool fail_on;
@@ -35,6 +37,9 @@ static void *count(void *pointer)
 {
     if (pointer != NULL) {
         atomic_fetch_add_explicit(&live, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&live_bytes,
+                                  (int64_t)malloc_usable_size(pointer),
+                                  memory_order_relaxed);
     }
     return pointer;
 }
@@ -60,6 +65,9 @@ void wm_meta_free(void *pointer)
 {
     if (pointer != NULL) {
         atomic_fetch_sub_explicit(&live, 1, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&live_bytes,
+                                  (int64_t)malloc_usable_size(pointer),
+                                  memory_order_relaxed);
         free(pointer);
     }
 }
@@ -78,4 +86,9 @@ uint64_t wm_meta_calls(void)
 int64_t wm_meta_live(void)
 {
     return atomic_load_explicit(&live, memory_order_relaxed);
+}
+
+int64_t wm_meta_live_bytes(void)
+{
+    return atomic_load_explicit(&live_bytes, memory_order_relaxed);
 }

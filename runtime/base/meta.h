@@ -21,7 +21,8 @@ void wm_meta_free(void *pointer);
 void wm_meta_fail(uint64_t n, bool persistent);
 /* For tests: allocations asked for so far. */
 uint64_t wm_meta_calls(void);
-/* For tests: allocations not freed. */
+/* For tests: allocations not freed, and their bytes. */
 int64_t wm_meta_live(void);
+int64_t wm_meta_live_bytes(void);
 
 #endif

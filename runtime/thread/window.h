@@ -39,6 +39,7 @@
 #define WM_NO_TAG UINT64_MAX
 
 struct wm_block;        /* alloc/block.h */
+struct wm_gather_slot;  /* alloc/gather.h */
 struct wm_magazines;    /* alloc/magazine.h */
 struct wm_trace_buffer; /* runtime/base/trace.h */
 
@@ -114,6 +115,8 @@ struct wm_window {
     _Atomic uint64_t live_tag;
     /* With the section; null: none. Atomic: peeked at under lock windows. */
     _Atomic(struct wm_magazines *) magazines;
+    /* Owner thread: looked for last; not null where there are magazines. */
+    struct wm_gather_slot *gather_last;
     /* With the section: used last; sets there are, which only the owner begins;
      * to go first. */
     wm_lane_slot *lane_last;

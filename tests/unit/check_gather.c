@@ -23,11 +23,11 @@ START_TEST(test_count_bounds_what_a_slot_gathers)
         wt_free_used(take(), stream);
         ck_assert_uint_eq(gathered(stream), i);
         ck_assert_uint_eq(timeline_of(stream)->open.count, 0);
-        ck_assert_uint_eq(atomic_load(&gather()->blocks), i);
+        ck_assert_uint_eq(gathered_blocks(), i);
     }
     wt_free_used(take(), stream);
     ck_assert_uint_eq(gathered(stream), 0);
-    ck_assert_uint_eq(atomic_load(&gather()->blocks), 0);
+    ck_assert_uint_eq(gathered_blocks(), 0);
     /* Full there as well, or joined to what others may add to. */
     ck_assert_uint_eq(timeline_of(stream)->open.count, _i == 0 ? most : 0);
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), _i != 0);
@@ -129,7 +129,7 @@ START_TEST(test_a_slot_that_another_stream_wants_is_emptied)
     }
     ck_assert_uint_le(with_slot, WM_GATHER_SLOTS);
     ck_assert_uint_eq(open, STREAMS - with_slot);
-    ck_assert_uint_eq(atomic_load(&gather()->blocks), 2 * with_slot);
+    ck_assert_uint_eq(gathered_blocks(), 2 * with_slot);
     ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 2 * STREAMS);
     for (int i = 0; i < STREAMS; i++) {
         wt_go(runtime, all[i]);
@@ -698,7 +698,7 @@ START_TEST(test_a_stream_that_retires_empties_its_own_slots_only)
     wt_ok(warm_stream_retire(runtime, brief));
     ck_assert_uint_eq(gathered(brief), 0);
     ck_assert_uint_eq(gathered(stream), 1);
-    ck_assert_uint_eq(atomic_load(&gather()->blocks), 1);
+    ck_assert_uint_eq(gathered_blocks(), 1);
 }
 END_TEST
 

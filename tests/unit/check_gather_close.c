@@ -50,7 +50,7 @@ START_TEST(test_B4_closed_batches_stay_in_their_slot)
     for (unsigned i = 1; i <= WM_GATHER_CLOSED; i++) {
         fill();
         ck_assert_uint_eq(slot->closed, i);
-        ck_assert_uint_eq(atomic_load(&gather()->blocks), i * FULL);
+        ck_assert_uint_eq(gathered_blocks(), i * FULL);
         ck_assert_uint_eq(wt_calls(runtime, "event_mark"), marks + i);
         ck_assert_uint_le(wt_calls(runtime, "event_passed"), asked + i + 1);
         ck_assert_uint_eq(timeline_of(stream)->queued, 0);
@@ -93,7 +93,7 @@ START_TEST(test_B4_a_batch_passes_in_its_slot)
         }
         ck_assert_uint_ge(slot_of(stream)->closed, 1);
         if (told) {
-            check_pending(atomic_load(&gather()->blocks));
+            check_pending(gathered_blocks());
         }
         wt_go(runtime, stream);
         fill();
@@ -253,7 +253,8 @@ START_TEST(test_a_slot_with_closed_batches_is_emptied)
     wt_stop(runtime, stream);
     fill();
     wt_free_used(take(), stream);
-    while (slot_of(other) != slot_of(stream) || other == stream) {
+    while (wm_gather_index(other) != wm_gather_index(stream) ||
+           other == stream) {
         wt_ok(warm_stream_create(runtime, 0, &other));
     }
     wt_free_used(take(), other);
@@ -393,7 +394,7 @@ START_TEST(test_who_wants_batches_that_their_owner_asks_for)
         ck_assert_uint_eq(slot_of(stream)->closed, 1u + asks);
     } else {
         ck_assert_uint_eq(slot_of(stream)->closed, 0);
-        ck_assert_uint_eq(atomic_load(&gather()->blocks), 0);
+        ck_assert_uint_eq(gathered_blocks(), 0);
     }
     ck_assert(!slot_of(stream)->asking);
     ck_assert_ptr_eq(slot_of(stream)->stream,

@@ -114,7 +114,7 @@ static const struct {
     uint64_t arenas, nodes;
 } houses[] = {{4, 1}, {1, 1}, {3, 2}, {1, 2}};
 
-START_TEST(test_A1_B25_threads_that_come_and_go_leave_no_metadata)
+START_TEST(test_B25_threads_that_come_and_go_leave_no_metadata)
 {
     warm_options options = {.size = sizeof options,
                             .device = "host",
@@ -144,14 +144,179 @@ START_TEST(test_A1_B25_threads_that_come_and_go_leave_no_metadata)
 }
 END_TEST
 
+/* ---- what a thread costs ------------------------------------------------- */
+
+static struct {
+    warm_stream stream;
+    warm_status status;
+    int64_t pinned, device, gather, other_class; /* bytes of each step */
+    bool device_gathers, gathers_early;
+    unsigned slots;
+} cost;
+
+static int64_t grown_by(warm_status (*step)(void))
+{
+    int64_t before = wm_meta_live_bytes();
+
+    if (cost.status == WARM_OK) {
+        cost.status = step();
+    }
+    return wm_meta_live_bytes() - before;
+}
+
+static warm_status pinned_of(size_t bytes)
+{
+    void *block = NULL;
+    warm_status status = warm_pinned_alloc(runtime, bytes, &block);
+
+    (void)warm_free(block);
+    return status;
+}
+
+static warm_status use_pinned(void)
+{
+    return pinned_of(SIZE);
+}
+
+static warm_status use_other_class(void)
+{
+    return pinned_of(2 * SIZE);
+}
+
+static warm_status use_device(void)
+{
+    void *block = NULL;
+    warm_status status =
+        warm_device_alloc(runtime, 0, cost.stream, SIZE, &block);
+
+    (void)warm_free(block);
+    return status;
+}
+
+/* The first goes the slow way, and makes the slot. */
+static warm_status use_stream(void)
+{
+    warm_status status = WARM_OK;
+
+    for (int i = 0; i < 3 && status == WARM_OK; i++) {
+        void *block = NULL;
+
+        status = warm_pinned_alloc(runtime, SIZE, &block);
+        if (status == WARM_OK) {
+            status = warm_record_stream(block, cost.stream);
+        }
+        (void)warm_free(block);
+    }
+    return status;
+}
+
+static void count_costs(void *argument, unsigned index)
+{
+    const wm_magazines *set;
+
+    (void)argument;
+    (void)index;
+    cost.pinned = grown_by(use_pinned);
+    cost.device = grown_by(use_device);
+    cost.other_class = grown_by(use_other_class);
+    set = wm_magazines_of(wm_window_mine());
+    cost.gathers_early = wm_magazines_gather(set) != NULL;
+    cost.gather = grown_by(use_stream);
+    for (unsigned i = 0; i < WM_GATHER_SLOTS; i++) {
+        cost.slots += wm_gather_slot_at(wm_magazines_gather(set), i) != NULL;
+    }
+    set = wm_lane_set(wm_window_mine()->lane_last);
+    cost.device_gathers = set == NULL || wm_magazines_gather(set) != NULL;
+}
+
+/* A thread that finds blocks and their records there pays for its window, a set
+ * of each space, the classes that it uses, and a slot for each stream; and
+ * leaves all of it to the next thread. */
+START_TEST(test_B25_a_thread_pays_for_what_it_uses)
+{
+    enum { SET = 9 << 10, WINDOW = 10 << 10, CLASS = 1 << 10, SLOT = 3 << 10 };
+    int64_t before;
+
+    runtime = wt_runtime(
+        &(warm_options){.size = sizeof(warm_options), .device = "host"});
+    memset(&cost, 0, sizeof cost);
+    wt_ok(warm_stream_create(runtime, 0, &cost.stream));
+    wt_ok(use_pinned());
+    wt_ok(use_other_class());
+    wt_ok(use_device());
+    wt_ok(use_stream());
+    wt_ok(warm_empty_cache(runtime, NULL));
+    wt_threads(1, count_costs, NULL);
+    wt_ok(cost.status);
+    ck_assert_int_ge(cost.pinned, (int64_t)sizeof(wm_magazines));
+    ck_assert_int_le(cost.pinned, WINDOW + SET + CLASS);
+    ck_assert_int_le(cost.device, SET + CLASS);
+    ck_assert_int_le(cost.other_class, CLASS);
+    ck_assert(!cost.gathers_early);
+    ck_assert_int_le(cost.gather, SLOT);
+    ck_assert_uint_eq(cost.slots, 1);
+    ck_assert(!cost.device_gathers);
+    before = wm_meta_live_bytes();
+    memset(&cost.status, 0, sizeof cost.status);
+    wt_threads(1, count_costs, NULL);
+    wt_ok(cost.status);
+    ck_assert_int_eq(wm_meta_live_bytes(), before);
+    wt_ok(warm_poll(runtime));
+    wt_ok(warm_stream_destroy(runtime, cost.stream));
+    wt_runtime_end(runtime);
+}
+END_TEST
+
+/* Without memory for the entries of a class, or for a slot, blocks are neither
+ * lost nor miscounted; and later they are kept as ever. */
+START_TEST(test_B25_a_thread_does_without_a_class_or_a_slot)
+{
+    void *held, *kept[2];
+
+    runtime = wt_runtime(
+        &(warm_options){.size = sizeof(warm_options), .device = "host"});
+    wt_ok(warm_stream_create(runtime, 0, &cost.stream));
+    /* There are records for more blocks of these sizes. */
+    kept[0] = wt_pinned(runtime, SIZE);
+    kept[1] = wt_pinned(runtime, 2 * SIZE);
+    for (unsigned n = 1; n < 6; n++) {
+        held = wt_pinned(runtime, SIZE);
+        wt_ok(warm_thread_release(runtime));
+        /* Else spare ones, with their entries, would do. */
+        wm_magazines_fini(&runtime->pinned->space);
+        wt_ok(pinned_of(100));
+        wm_meta_fail(n, true);
+        wt_ok(warm_free(held));
+        wt_ok(use_pinned());
+        wt_ok(use_other_class());
+        (void)use_stream();
+        (void)use_device();
+        wm_meta_fail(0, false);
+        wt_ok(use_stream());
+        wt_ok(use_device());
+        wt_ok(warm_poll(runtime));
+        ck_assert(wm_space_check_settled(&runtime->pinned->space));
+        ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 2);
+    }
+    wt_ok(warm_free(kept[0]));
+    wt_ok(warm_free(kept[1]));
+    wt_ok(warm_stream_destroy(runtime, cost.stream));
+    wt_runtime_end(runtime);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("metadata");
     TCase *tcase = tcase_create("churn");
 
     tcase_add_loop_test(tcase,
-                        test_A1_B25_threads_that_come_and_go_leave_no_metadata,
-                        0, sizeof houses / sizeof houses[0]);
+                        test_B25_threads_that_come_and_go_leave_no_metadata, 0,
+                        sizeof houses / sizeof houses[0]);
+    suite_add_tcase(suite, tcase);
+    tcase = tcase_create("cost");
+    tcase_add_test(tcase, test_B25_a_thread_pays_for_what_it_uses);
+    tcase_add_test(tcase, test_B25_a_thread_does_without_a_class_or_a_slot);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
 }

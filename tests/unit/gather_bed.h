@@ -60,14 +60,32 @@ static inline wm_timelines *timelines(void)
     return &runtime->pinned->timelines;
 }
 
-static inline wm_gather *gather(void)
+/* The slot of this thread where the stream would be; of no stream if it is not
+ * made. */
+static inline wm_gather_slot *slot_at(unsigned index)
 {
-    return &atomic_load(&wm_window_mine()->magazines)->gather;
+    const wm_magazines *set = atomic_load(&wm_window_mine()->magazines);
+    wm_gather_slot *slot =
+        set != NULL ? wm_gather_slot_at(wm_magazines_gather(set), index) : NULL;
+
+    return slot != NULL ? slot
+                        : (wm_gather_slot *)(uintptr_t)&wm_gather_no_slot;
 }
 
 static inline wm_gather_slot *slot_of(warm_stream s)
 {
-    return wm_gather_slot_of(gather(), s);
+    return slot_at(wm_gather_index(s));
+}
+
+/* Blocks in all slots of this thread. */
+static inline size_t gathered_blocks(void)
+{
+    size_t blocks = 0;
+
+    for (unsigned i = 0; i < WM_GATHER_SLOTS; i++) {
+        blocks += atomic_load(&slot_at(i)->blocks);
+    }
+    return blocks;
 }
 
 /* A stream that gathers in another slot. */
@@ -78,7 +96,7 @@ static inline warm_stream stream_beside(void)
     wt_ok(warm_free(take())); /* the thread has slots */
     do {
         wt_ok(warm_stream_create(runtime, 0, &other));
-    } while (slot_of(other) == slot_of(stream));
+    } while (wm_gather_index(other) == wm_gather_index(stream));
     return other;
 }
 
