@@ -203,6 +203,8 @@ struct wm_segment {
     wm_segment *of;  /* a part on its way back: of this one; else null */
     size_t words;    /* const: of starts */
     wm_segment *next_made; /* lock arena */
+    /* 0, then the number that other processes know it by: ipc.c. Relaxed. */
+    _Atomic uint64_t shared_as;
     /* Bit i: a run starts at page i. Written under lock arena; read without,
      * relaxed: the caller of a look-up knows that its own block is live, and
      * its bit was set before the block was handed out. */

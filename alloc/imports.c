@@ -12,7 +12,8 @@
 struct wm_mapping {
     struct wm_mapping *next; /* lock imports */
     uint64_t process;        /* const: who exported it */
-    wm_ipc_name name;        /* const */
+    uint64_t number;         /* const: what that one knows it by */
+    wm_ipc_name name;        /* const: the driver's, of the first handle */
     size_t bytes;            /* const */
     char *base;              /* const once it has not been busy */
     bool busy;               /* lock imports */
@@ -47,9 +48,8 @@ static struct wm_mapping *find_locked(wm_imports *imports,
 {
     struct wm_mapping *m = imports->mappings;
 
-    while (m != NULL &&
-           (m->process != handle->process ||
-            memcmp(m->name.bytes, handle->segment, sizeof m->name) != 0)) {
+    while (m != NULL && (m->process != handle->process ||
+                         m->number != handle->segment_number)) {
         m = m->next;
     }
     return m;
@@ -76,6 +76,7 @@ static struct wm_mapping *insert_locked(wm_imports *imports,
 
     if (m != NULL) {
         m->process = handle->process;
+        m->number = handle->segment_number;
         memcpy(m->name.bytes, handle->segment, sizeof m->name);
         m->bytes = handle->segment_bytes;
         m->busy = true;

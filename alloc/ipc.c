@@ -47,7 +47,30 @@ static warm_status check_size(const warm_ipc_handle *handle)
 
 /* ---- exporting --------------------------------------------------------- */
 
-static warm_status name_segment(wm_device_space *d, const wm_segment *segment,
+/* What tells segments of this process apart, so that the other one maps each
+ * once: the driver names a segment each time anew, in bytes that need not be
+ * the same. The caller has a live block in it. */
+static uint64_t number_of(wm_segment *segment)
+{
+    static _Atomic uint64_t last_exported;
+    uint64_t number =
+        atomic_load_explicit(&segment->shared_as, memory_order_relaxed);
+    uint64_t next;
+
+    if (number != 0) {
+        return number;
+    }
+    /* Relaxed: nothing hangs on a number, and one thread's is everybody's. */
+    next =
+        atomic_fetch_add_explicit(&last_exported, 1, memory_order_relaxed) + 1;
+    return atomic_compare_exchange_strong_explicit(&segment->shared_as, &number,
+                                                   next, memory_order_relaxed,
+                                                   memory_order_relaxed)
+               ? next
+               : number;
+}
+
+static warm_status name_segment(wm_device_space *d, wm_segment *segment,
                                 warm_ipc_handle *handle)
 {
     wm_driver *driver = d->space.driver;
@@ -67,6 +90,7 @@ static warm_status name_segment(wm_device_space *d, const wm_segment *segment,
     if (status == WARM_OK) {
         memcpy(handle->device, id.bytes, sizeof id);
         memcpy(handle->segment, name.bytes, sizeof name);
+        handle->segment_number = number_of(segment);
     }
     return status;
 }

@@ -111,7 +111,8 @@ static void give_runs_locked(wm_arena *arena, wm_segment *segment)
  * of which has no memory, and so no runs. */
 enum { SPARSE = 64 << 10 };
 
-/* The pages of a recycled record all lie idle: none is a start. */
+/* The pages of a recycled record all lie idle: none is a start. What had it
+ * before is known to other processes by another number. */
 wm_segment *wm_segment_record_locked(wm_arena *arena, size_t bytes)
 {
     size_t words = (bytes / WM_PAGE + 63) / 64;
@@ -124,6 +125,7 @@ wm_segment *wm_segment_record_locked(wm_arena *arena, size_t bytes)
     segment = *link;
     if (segment != NULL) {
         *link = segment->next;
+        atomic_store_explicit(&segment->shared_as, 0, memory_order_relaxed);
         return segment;
     }
     bytes = sizeof *segment + words * sizeof segment->starts[0];

@@ -42,15 +42,18 @@ typedef struct warm_ipc_handle {
                         its block */
     uint64_t offset; /* of that pointer in its segment */
     uint64_t segment_bytes;
-    uint64_t process, pid; /* which exported it: a number of its own, and its
-                              operating system's */
-    uint8_t device[16];    /* which it is of, in every process */
-    uint8_t segment[64];   /* the driver's own handle */
-    uint64_t check;        /* of all before it, against damage on the way */
+    uint64_t process, pid;   /* which exported it: a number of its own, and its
+                                operating system's */
+    uint64_t segment_number; /* what process knows the segment by */
+    uint8_t device[16];      /* which it is of, in every process */
+    uint8_t segment[64];     /* the driver's own handle, perhaps of other bytes
+                                each time */
+    uint64_t check;          /* of all before it, against damage on the way */
 } warm_ipc_handle;
 
 /* Makes a handle of a pointer into a live block of warm_device_alloc().
- * handle: size set; of the same block and pointer always the same.
+ * handle: size set. Two of the same block name the same memory, though their
+ * bytes may differ: CUDA does not promise that they are the same.
  * Status: NOT_FOUND (not part of a live block of a device, which pinned and
  * uncached memory is not), INVALID_ARGUMENT (size). Calls the driver, which may
  * not be able to share: DRIVER_ERROR; UNSUPPORTED: memory of option

@@ -5,6 +5,7 @@
 #include "standin.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -156,10 +157,33 @@ CUresult cuMemFree_v2(CUdeviceptr address)
     ON_ITS_DEVICE(device_free, pointer_of(address))
 }
 
-/* Names of the host device serve as CUDA's handles. */
-CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address){
-    ENTER(cuIpcGetMemHandle) ON_ITS_DEVICE(ipc_export, pointer_of(address),
-                                           (wm_ipc_name *)(void *)handle)}
+/* Names of the host device serve as CUDA's handles. CUDA promises that a handle
+ * names the memory, not that its bytes are the same each time. */
+enum { NAME_ENDS = 56 };
+
+static CUresult name_of(wm_driver *d, void *pointer, CUipcMemHandle *handle)
+{
+    static _Atomic uint64_t exports;
+    uint64_t number = atomic_fetch_add(&exports, 1) + 1;
+    wm_ipc_name name;
+    warm_status status = WARM_INVALID_POINTER;
+
+    for (int i = 0; i < STANDIN_DEVICES_MAX && status == WARM_INVALID_POINTER;
+         i++) {
+        status = d->ops->ipc_export(d, i, pointer, &name);
+    }
+    if (status == WARM_OK) {
+        memcpy(handle, &name, sizeof name);
+        memcpy(handle->reserved + NAME_ENDS, &number, sizeof number);
+    }
+    return (CUresult)standin_code(status);
+}
+
+CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address)
+{
+    ENTER(cuIpcGetMemHandle)
+    return name_of(d, pointer_of(address), handle);
+}
 
 CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *address, CUipcMemHandle handle,
                                unsigned flags)

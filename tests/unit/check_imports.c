@@ -294,10 +294,10 @@ START_TEST(test_C9_other_segments_do_not_wait)
     void *pointer = NULL;
 
     send_inside(&first, open_there);
-    /* Of another process, then of another name. */
+    /* Of another process, then of another number. */
     for (int i = 0; i < 2; i++) {
         t.handle.process += i == 0;
-        t.handle.segment[63] ^= i == 1;
+        t.handle.segment_number += i == 1;
         wt_ok(wm_imports_open(&t.imports, &t.handle, &pointer));
         wt_ok(wm_imports_close(&t.imports, pointer));
         t.handle = usual;
@@ -308,6 +308,21 @@ START_TEST(test_C9_other_segments_do_not_wait)
     wt_ok(first.status);
     ck_assert_uint_eq(t.opened, 3);
     wt_ok(wm_imports_close(&t.imports, first.pointer));
+}
+END_TEST
+
+/* CUDA may name one segment in other bytes each time. */
+START_TEST(test_C9_a_segment_is_known_by_its_number_not_by_a_name)
+{
+    void *first = take(), *second;
+
+    t.handle.segment[63] ^= 1;
+    second = take();
+    ck_assert_uint_eq(t.opened, 1);
+    wt_ok(wm_imports_close(&t.imports, first));
+    ck_assert_uint_eq(t.closed, 0);
+    wt_ok(wm_imports_close(&t.imports, second));
+    ck_assert_uint_eq(t.closed, 1);
 }
 END_TEST
 
@@ -327,6 +342,8 @@ int main(void)
     tcase_add_loop_test(
         tcase, test_C9_who_comes_while_it_is_closed_opens_it_anew, 0, 2);
     tcase_add_test(tcase, test_C9_other_segments_do_not_wait);
+    tcase_add_test(tcase,
+                   test_C9_a_segment_is_known_by_its_number_not_by_a_name);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
 }
