@@ -182,12 +182,11 @@ void wm_arena_free_kept(wm_arena *arena, wm_block *block,
     wm_lock_release(&arena->lock);
 }
 
-static void keep_locked(wm_arena *arena, wm_block *block,
-                        enum wm_block_state fate, wm_ended *ended)
+static void keep_locked(wm_arena *arena, wm_block *block, wm_ended *ended)
 {
-    *(fate == WM_BLOCK_LOST ? &ended->lost : &ended->captured) = block->bytes;
-    wm_arena_note_kept_locked(arena, block, fate);
-    wm_block_set_state(block, fate);
+    ended->lost = block->bytes;
+    wm_arena_note_kept_locked(arena, block, WM_BLOCK_LOST);
+    wm_block_set_state(block, WM_BLOCK_LOST);
 }
 
 wm_block *wm_arena_finish(wm_arena *arena, wm_block *chain, wm_ended *ended)
@@ -196,14 +195,12 @@ wm_block *wm_arena_finish(wm_arena *arena, wm_block *chain, wm_ended *ended)
     while (chain != NULL && chain->segment->arena == arena &&
            chain->bytes > 0) { /* a mark: see order.h */
         wm_block *next = chain->next_done;
-        enum wm_block_state fate = wm_block_fate(chain);
-
         wm_arena_note_pending_locked(arena, -1, -(int64_t)chain->bytes);
         wm_arena_note_passive_locked(arena, chain);
-        if (wm_likely(fate == WM_BLOCK_IDLE)) {
+        if (wm_likely(wm_block_fate(chain) == WM_BLOCK_IDLE)) {
             put_locked(arena, chain);
         } else {
-            keep_locked(arena, chain, fate, ended);
+            keep_locked(arena, chain, ended);
         }
         chain = next;
     }

@@ -164,28 +164,22 @@ void wm_arena_keep_begin(wm_arena *arena);
 /* Keeps no more: blocks kept come back as FREEING ones, still out, chained by
  * next_done. */
 wm_block *wm_arena_keep_end(wm_arena *arena);
-/* What becomes of these: IDLE, PENDING, LOST or CAPTURED. had_uses: when it
- * came back, and has none any more. */
+/* What becomes of these: IDLE, PENDING or LOST. had_uses: when it came back,
+ * and has none any more. */
 void wm_arena_put_kept(wm_arena *arena, wm_block *block,
                        enum wm_block_state state, bool had_uses);
-/* CAPTURED ones that were put there, chained, come back again as at the end. */
-wm_block *wm_arena_take_kept(wm_arena *arena, wm_block *kept);
 
 /* What became of PENDING blocks: bytes of one that is kept for ever, or 0. */
 typedef struct wm_ended {
-    size_t lost, captured;
+    size_t lost;
 } wm_ended;
 
 /* The last timelines have let go of PENDING blocks, chained by next_done: IDLE,
- * LOST or CAPTURED, as their flags say. Returns the first one of another arena,
- * or null. */
+ * or LOST. Returns the first one of another arena, or null. */
 wm_block *wm_arena_finish(wm_arena *arena, wm_block *chain, wm_ended *ended);
 static inline enum wm_block_state wm_block_fate(wm_block *block)
 {
     /* Relaxed: the last queue has let go of the block. */
-    if (atomic_load_explicit(&block->captured, memory_order_relaxed)) {
-        return WM_BLOCK_CAPTURED;
-    }
     return atomic_load_explicit(&block->stuck, memory_order_relaxed)
                ? WM_BLOCK_LOST
                : WM_BLOCK_IDLE;

@@ -31,8 +31,6 @@ static void let_go(wm_block *block, enum wm_uses fate, wm_block **done)
 {
     if (fate == WM_USES_LOST) {
         atomic_store_explicit(&block->stuck, true, memory_order_relaxed);
-    } else if (fate == WM_USES_CAPTURED) {
-        atomic_store_explicit(&block->captured, true, memory_order_relaxed);
     }
     /* Release: what this queue did to the block is over before another one
      * sees the count; acquire: the last one sees all of it, and nobody is left
@@ -205,11 +203,9 @@ static void fail_close(wm_timelines *set, wm_timeline *t, const wm_batch *batch,
     wm_cond_broadcast(&t->quiet);
     wm_lock_release(&t->lock);
     if (wm_timeline_synchronize(set, t, &capture) == WARM_OK) {
-        fate = capture == WM_CAPTURE_NONE     ? WM_USES_PENDING
-               : capture == WM_CAPTURE_ACTIVE ? WM_USES_CAPTURED
-                                              : WM_USES_NONE;
+        fate = capture == WM_CAPTURE_NONE ? WM_USES_PENDING : WM_USES_NONE;
     }
-    if (fate == WM_USES_NONE) { /* blocked: recorded once it may be */
+    if (fate == WM_USES_NONE) { /* recorded when the capture is over */
         wm_batch_enqueue(set, t, batch->first, 0);
     } else {
         wm_batch_finish(set, batch->first, fate, done);
@@ -217,9 +213,30 @@ static void fail_close(wm_timelines *set, wm_timeline *t, const wm_batch *batch,
     wm_timeline_end_record(t);
 }
 
-/* Records the event, and puts the batch into the queue behind it. A batch for
- * which nothing can be recorded is waited for; one whose stream captures, and
- * did not say so, may be part of a graph. */
+static void note_unannounced(wm_timelines *set, const wm_timeline *t)
+{
+    warm_stream none = NULL;
+
+    /* Relaxed: a name for a message. */
+    (void)atomic_compare_exchange_strong_explicit(
+        &set->unannounced, &none, t->stream, memory_order_relaxed,
+        memory_order_relaxed);
+}
+
+warm_stream wm_timelines_unannounced(wm_timelines *set)
+{
+    warm_stream stream =
+        atomic_load_explicit(&set->unannounced, memory_order_relaxed);
+
+    return stream != NULL && !atomic_exchange_explicit(&set->said, true,
+                                                       memory_order_relaxed)
+               ? stream
+               : NULL;
+}
+
+/* Records the event, and puts the batch into the queue behind it. If the driver
+ * fails to record, the stream is waited for; while it captures, the batch waits
+ * in the queue without an event. */
 static void close_taken(wm_timelines *set, wm_timeline *t,
                         const wm_batch *batch, wm_block **done)
 {
@@ -228,10 +245,10 @@ static void close_taken(wm_timelines *set, wm_timeline *t,
 
     if (status != WARM_OK) {
         fail_close(set, t, batch, done);
-    } else if (capture == WM_CAPTURE_ACTIVE) {
-        wm_batch_finish(set, batch->first, WM_USES_CAPTURED, done);
-        end_close(t, NULL);
     } else {
+        if (capture == WM_CAPTURE_ACTIVE && !wm_timelines_capture(set)) {
+            note_unannounced(set, t);
+        }
         end_close(t, batch->first);
     }
 }

@@ -95,22 +95,6 @@ wm_block *wm_arena_keep_end(wm_arena *arena)
     return chain;
 }
 
-wm_block *wm_arena_take_kept(wm_arena *arena, wm_block *kept)
-{
-    wm_block *chain = NULL;
-
-    wm_lock_acquire(&arena->lock);
-    while (kept != NULL) {
-        wm_block *next = kept->next_done;
-
-        release_locked(arena, kept, &chain);
-        kept = next;
-    }
-    arena->batched = arena->batched || chain != NULL;
-    wm_lock_release(&arena->lock);
-    return chain;
-}
-
 void wm_arena_put_kept(wm_arena *arena, wm_block *block,
                        enum wm_block_state state, bool had_uses)
 {

@@ -14,7 +14,6 @@ bool wm_order_queue(wm_order *order, wm_block *mark)
     /* Relaxed: the mark is this thread's; what publishes it shows it. */
     atomic_store_explicit(&mark->state, WM_BLOCK_PENDING, memory_order_relaxed);
     atomic_store_explicit(&mark->first_use_taken, false, memory_order_relaxed);
-    atomic_store_explicit(&mark->captured, false, memory_order_relaxed);
     atomic_store_explicit(&mark->stuck, false, memory_order_relaxed);
     wm_timelines_use_known(mark, order->timeline);
     switch (wm_timelines_prepare(timelines, mark)) {
@@ -81,7 +80,7 @@ void wm_orders_mark(wm_orders *orders, wm_arena *arena, const wm_lane *lane)
         wm_order *next = chain->next_to_mark;
 
         if (!wm_order_queue(chain, &chain->mark)) {
-            end_mark(chain, false); /* it captures: another time */
+            end_mark(chain, false);
         }
         chain = next;
     }
@@ -137,8 +136,8 @@ bool wm_order_take_mark(wm_block *block)
         wm_order *order =
             (wm_order *)(void *)((char *)block - offsetof(wm_order, mark));
 
-        /* One that is lost, or that a capture nobody announced has, never
-         * passed: there is none after it until the stream is retired. */
+        /* One that is lost never passed: there is none after it until the
+         * stream is retired. */
         if (passed) {
             end_mark(order, true);
         }

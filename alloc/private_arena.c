@@ -132,13 +132,9 @@ bool wm_private_captures(wm_space *space)
 {
     wm_private_pools *pools = wm_private_pools_of(space->runtime);
 
-    if (pools != NULL &&
-        atomic_load_explicit(&pools->closing, memory_order_relaxed)) {
-        return false;
-    }
-    return wm_timelines_capture(space->timelines) ||
-           (pools != NULL &&
-            atomic_load_explicit(&pools->captures, memory_order_relaxed) != 0);
+    return wm_timelines_capture(space->timelines) &&
+           (pools == NULL ||
+            !atomic_load_explicit(&pools->closing, memory_order_relaxed));
 }
 
 bool wm_private_keep(wm_block *block, wm_use *uses)
@@ -160,7 +156,8 @@ void wm_private_miss(wm_private_arena *arena, const wm_request *request)
 
 /* ---- the end of a pool ---------------------------------------------- */
 
-/* What a stream outside of captures may still use waits for that, now. */
+/* What a stream outside of captures may still use waits for that, from now on,
+ * and for the end of a capture that is under way there. */
 static void put_back(wm_private_arena *own, wm_block *block)
 {
     wm_timelines *timelines = own->space->timelines;
@@ -176,10 +173,8 @@ static void put_back(wm_private_arena *own, wm_block *block)
         wm_timelines_publish(timelines, block);
         return;
     case WM_USES_LOST:
+    case WM_USES_CAPTURED: /* not: that was forgotten above */
         state = WM_BLOCK_LOST;
-        break;
-    case WM_USES_CAPTURED:
-        state = WM_BLOCK_CAPTURED;
         break;
     case WM_USES_NONE:
         if (own->space->runtime->told) {
@@ -190,50 +185,15 @@ static void put_back(wm_private_arena *own, wm_block *block)
     wm_arena_put_kept(&own->arena, block, state, had_uses);
 }
 
-/* Whose stream may capture something else by now, which would keep it. */
-static bool is_for_later(const wm_private_arena *own, const wm_block *block)
-{
-    /* Relaxed: the block is this thread's. */
-    return atomic_load_explicit(&block->uses, memory_order_relaxed) != NULL &&
-           wm_private_captures(own->space);
-}
-
-static void put_later(wm_private_pools *pools, wm_private_arena *own,
-                      wm_block *block)
-{
-    atomic_store_explicit(&block->captured, false, memory_order_relaxed);
-    wm_arena_put_kept(&own->arena, block, WM_BLOCK_CAPTURED, false);
-    wm_lock_acquire(&pools->lock);
-    block->next_done = own->later;
-    own->later = block;
-    wm_lock_release(&pools->lock);
-}
-
-static void put_all_back(wm_private_pools *pools, wm_private_arena *own,
-                         wm_block *chain)
+static void put_all_back(wm_private_arena *own, wm_block *chain)
 {
     while (chain != NULL) {
         wm_block *next = chain->next_done;
 
         chain->next_done = NULL;
-        if (is_for_later(own, chain)) {
-            put_later(pools, own, chain);
-        } else {
-            put_back(own, chain);
-        }
+        put_back(own, chain);
         chain = next;
     }
-}
-
-static void put_back_later(wm_private_pools *pools, wm_private_arena *own)
-{
-    wm_block *later;
-
-    wm_lock_acquire(&pools->lock);
-    later = own->later;
-    own->later = NULL;
-    wm_lock_release(&pools->lock);
-    put_all_back(pools, own, wm_arena_take_kept(&own->arena, later));
 }
 
 void wm_private_end_arenas(wm_private_pools *pools, uint64_t number)
@@ -255,18 +215,10 @@ void wm_private_end_arenas(wm_private_pools *pools, uint64_t number)
         wm_lock_release(&pools->lock);
         if (ended) {
             if (!a->user) {
-                put_all_back(pools, a, wm_arena_keep_end(&a->arena));
+                put_all_back(a, wm_arena_keep_end(&a->arena));
             }
             atomic_fetch_sub_explicit(&a->routed, 1, memory_order_release);
         }
-    }
-}
-
-void wm_private_put_later(wm_private_pools *pools)
-{
-    for (wm_private_arena *a = wm_private_arenas(pools); a != NULL;
-         a = a->next) {
-        put_back_later(pools, a);
     }
 }
 
@@ -279,7 +231,6 @@ static void tend_one(wm_private_pools *pools, wm_private_arena *own)
 {
     wm_space_work work;
 
-    put_back_later(pools, own);
     if (wm_space_work_begin(own->space, &work) != WARM_OK) {
         return;
     }

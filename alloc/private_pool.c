@@ -66,8 +66,6 @@ static void record_locked(warm_runtime *runtime, wm_private_pool *pool,
     pool->thread = wm_window_thread();
     pool->next_recording = pools->recording;
     pools->recording = pool;
-    atomic_fetch_add_explicit(&pools->captures, pool->user ? 0u : 1u,
-                              memory_order_relaxed);
     atomic_fetch_add_explicit(&runtime->routes, 1, memory_order_relaxed);
 }
 
@@ -100,6 +98,18 @@ static warm_status begin_locked(warm_runtime *runtime,
     return WARM_OK;
 }
 
+/* What is captured while a pool for graphs records may be announced by nobody:
+ * from now on the driver is asked at every use and free. */
+static void begin_captures(warm_runtime *runtime)
+{
+    int cancel = wm_cancel_off();
+
+    wm_timelines_begin_recording(&runtime->pinned->timelines);
+    /* Release: as in announce(), device.c. */
+    atomic_fetch_add_explicit(&runtime->stream_epoch, 1, memory_order_release);
+    wm_cancel_restore(cancel);
+}
+
 warm_status warm_private_pool_begin(warm_runtime *runtime,
                                     warm_private_pool *pool, unsigned flags,
                                     warm_pool_filter_fn filter, void *context)
@@ -118,6 +128,9 @@ warm_status warm_private_pool_begin(warm_runtime *runtime,
     wm_lock_acquire(&wm_private_pools_of(runtime)->lock);
     status = begin_locked(runtime, pool, flags, filter, context);
     wm_lock_release(&wm_private_pools_of(runtime)->lock);
+    if (status == WARM_OK && (flags & WARM_POOL_USER) == 0) {
+        begin_captures(runtime);
+    }
     return status;
 }
 
@@ -131,8 +144,6 @@ static void unrecord_locked(warm_runtime *runtime, wm_private_pool *pool)
     }
     *link = pool->next_recording;
     pool->recording = false;
-    atomic_fetch_sub_explicit(&pools->captures, pool->user ? 0u : 1u,
-                              memory_order_relaxed);
     atomic_fetch_sub_explicit(&runtime->routes, 1, memory_order_relaxed);
 }
 
@@ -141,6 +152,7 @@ warm_status warm_private_pool_end(warm_runtime *runtime, warm_private_pool pool)
     warm_status status = wm_runtime_check(runtime);
     wm_private_pools *pools;
     wm_private_pool *found;
+    bool graphs = false;
 
     if (status != WARM_OK) {
         return status;
@@ -155,8 +167,12 @@ warm_status warm_private_pool_end(warm_runtime *runtime, warm_private_pool pool)
                          "private pool %" PRIu64 " is not recording", pool);
     } else {
         unrecord_locked(runtime, found);
+        graphs = !found->user;
     }
     wm_lock_release(&pools->lock);
+    if (graphs) {
+        wm_timelines_end_recording(&runtime->pinned->timelines);
+    }
     if (status == WARM_OK) {
         wm_private_tend(runtime);
     }
@@ -328,7 +344,6 @@ void wm_private_close(warm_runtime *runtime)
         wm_private_end_arenas(pools, pool->number);
         wm_meta_free(pool);
     }
-    wm_private_put_later(pools);
 }
 
 void wm_private_fini(warm_runtime *runtime)

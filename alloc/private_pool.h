@@ -32,9 +32,6 @@ typedef struct wm_private_arena {
     wm_arena *beside; /* const: the one that others are served from */
     bool user;        /* const: of pools that are not for graphs */
     bool has_orders;  /* const */
-    /* Lock private. DEAD, with blocks that streams outside of captures used
-     * before: nothing can be recorded there while something is captured. */
-    wm_block *later;
     /* Its number; 0: of none. Lock private to change, and relaxed to tell. */
     _Atomic uint64_t pool;
     /* Requests under way, and who lets go of it. They begin with lock private,

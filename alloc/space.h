@@ -90,11 +90,10 @@ typedef struct wm_space {
     uint32_t magazine_blocks; /* const: of one class, 0: no magazines */
     _Atomic uint64_t aged_ns; /* when idle magazines were looked for */
     _Atomic uint64_t
-        reclaimed;     /* cost since a growth; see magazine_reclaim.c */
-    _Atomic bool kept; /* a block was kept for ever, and it was said */
-    /* Bytes of one that a timeline lost, or found to be in a graph: to be
-     * said. */
-    _Atomic size_t lost, taken;
+        reclaimed; /* cost since a growth; see magazine_reclaim.c */
+    /* A block was kept for ever, and it was logged: by what keeps it. */
+    _Atomic bool kept_lost, kept_captured;
+    _Atomic size_t lost; /* bytes of one that a timeline lost, to be logged */
     wm_growth growth;
     wm_background background;
     wm_background *polled_by; /* const: its own, or that of another space */

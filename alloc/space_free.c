@@ -13,9 +13,9 @@
 
 /* ---- what is kept ------------------------------------------------------ */
 
-/* Once: a broken driver would say it at every free. segment: bytes that stay
- * with the block, or 0 if that is not known. */
-static void say_kept(wm_space *space, size_t bytes, size_t segment,
+/* Once for each cause: a broken driver would say it at every free. segment:
+ * bytes that stay with the block, or 0 if that is not known. */
+static void say_kept(_Atomic bool *said, size_t bytes, size_t segment,
                      const char *why)
 {
     char with[64] = "";
@@ -25,30 +25,31 @@ static void say_kept(wm_space *space, size_t bytes, size_t segment,
                  wm_bytes(segment).text);
     }
     /* Relaxed: a flag. */
-    if (!atomic_exchange_explicit(&space->kept, true, memory_order_relaxed)) {
+    if (!atomic_exchange_explicit(said, true, memory_order_relaxed)) {
         wm_log(WARM_LOG_WARNING, "a block of %s is kept for ever%s: %s",
                wm_bytes(bytes).text, with, why);
     }
 }
 
-/* What a timeline kept is said later: the log callback may come back here. */
+/* What a timeline found is said later: the log callback may come back here. */
 void wm_space_say_ends(wm_space *space)
 {
+    warm_stream stream = wm_timelines_unannounced(space->timelines);
+
     /* Relaxed: a size for a message. */
     if (wm_unlikely(atomic_load_explicit(&space->lost, memory_order_relaxed) !=
                     0)) {
         say_kept(
-            space,
+            &space->kept_lost,
             atomic_exchange_explicit(&space->lost, 0, memory_order_relaxed), 0,
             "the driver does not say whether it is in use");
     }
-    if (wm_unlikely(atomic_load_explicit(&space->taken, memory_order_relaxed) !=
-                    0)) {
-        say_kept(
-            space,
-            atomic_exchange_explicit(&space->taken, 0, memory_order_relaxed), 0,
-            "an adopted stream that uses it captures, and did not "
-            "announce it");
+    if (wm_unlikely(stream != NULL)) {
+        wm_log(WARM_LOG_WARNING,
+               "stream %p is adopted and captures, and nobody announced it: "
+               "memory that the graph uses may be handed out again; call "
+               "warm_capture_announce() before the capture begins",
+               stream);
     }
 }
 
@@ -59,10 +60,6 @@ static void note_ends(wm_space *poller, const wm_ended *ended)
 {
     if (wm_unlikely(ended->lost > 0)) {
         atomic_store_explicit(&poller->lost, ended->lost, memory_order_relaxed);
-    }
-    if (wm_unlikely(ended->captured > 0)) {
-        atomic_store_explicit(&poller->taken, ended->captured,
-                              memory_order_relaxed);
     }
 }
 
@@ -82,7 +79,7 @@ void wm_space_finish(wm_block *chain)
 {
     while (chain != NULL) {
         wm_block *next = chain->next_done;
-        wm_ended ended = {0, 0};
+        wm_ended ended = {0};
         wm_space *space, *poller; /* which says it */
 
         if (wm_order_take_mark(chain)) {
@@ -128,9 +125,14 @@ static void keep(wm_space *space, wm_block *block, enum wm_block_state state)
 
     wm_magazines_count_free(space, block);
     wm_arena_free_kept(segment->arena, block, state);
-    say_kept(space, bytes, with,
-             state == WM_BLOCK_LOST ? warm_last_error_message()
-                                    : "a graph capture used it");
+    if (state == WM_BLOCK_LOST) {
+        say_kept(&space->kept_lost, bytes, with, warm_last_error_message());
+    } else {
+        say_kept(&space->kept_captured, bytes, with,
+                 "a graph capture used it, and it is of no private pool; call "
+                 "warm_private_pool_begin() before a capture, and allocate "
+                 "after it what the graph uses");
+    }
 }
 
 static void free_unused(wm_space *space, wm_block *block)

@@ -117,6 +117,7 @@ static wm_timeline *new_timeline(warm_stream stream, const wm_stream_info *info)
         t->id = info->id;
         t->device = info->device;
         t->stream = stream;
+        t->thread = wm_window_thread();
         wm_lock_init(&t->lock, WM_RANK_TIMELINE);
         wm_cond_init(&t->quiet);
     }
@@ -333,9 +334,21 @@ bool wm_timelines_over(wm_timelines *set, warm_stream stream)
     }
     wm_lock_release(&set->lock);
     if (found) {
+        wm_timeline_poll_late(set, t);
         wm_timeline_drop(set, t);
     }
     return found;
+}
+
+void wm_timelines_begin_recording(wm_timelines *set)
+{
+    atomic_fetch_add_explicit(&set->captures, 1, memory_order_relaxed);
+    close_all(set);
+}
+
+void wm_timelines_end_recording(wm_timelines *set)
+{
+    atomic_fetch_sub_explicit(&set->captures, 1, memory_order_relaxed);
 }
 
 /* ---- begin and end ---------------------------------------------------- */

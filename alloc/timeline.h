@@ -56,7 +56,8 @@ typedef struct wm_timelines {
     void (*finish)(wm_block *chain);
     size_t batch_count, batch_bytes; /* const: a batch of these is full */
     uint64_t batch_ns;               /* const: one of this age is closed */
-    /* Streams announced to capture. Relaxed: who records or frees on one
+    /* Streams announced to capture, and private pools for graphs that are
+     * recording. Relaxed: a thread that records or frees on such a stream
      * learnt of its capture from the thread that announced it. */
     _Atomic unsigned captures;
     /* The highest of the lanes (lane.h) whose streams were retired. Relaxed:
@@ -68,6 +69,10 @@ typedef struct wm_timelines {
     /* Relaxed: windows that polls have visited since somebody took the number,
      * to count what they cost. */
     _Atomic uint64_t visits;
+    /* An adopted stream that was found capturing while no capture was known, or
+     * null; and whether that was logged. Relaxed: for a message. */
+    _Atomic(warm_stream) unannounced;
+    _Atomic bool said;
     wm_lock lock;
     /* lock timelines */
     wm_timeline *bucket[WM_TIMELINE_BUCKETS];  /* by id; not the retired */
@@ -98,7 +103,7 @@ enum wm_uses {
     WM_USES_NONE,    /* nothing is queued on it any more */
     WM_USES_PENDING, /* to be published */
     WM_USES_LOST,    /* the driver could not say when it is safe */
-    WM_USES_CAPTURED /* a graph may use it at any later time */
+    WM_USES_CAPTURED /* a graph uses it, at any later time */
 };
 
 /* Records an event for every use of a stream that may go at once. Unless the
@@ -163,6 +168,14 @@ void wm_timelines_retire(wm_timelines *set, warm_stream stream,
 warm_status wm_timelines_announce(wm_timelines *set, warm_stream stream,
                                   const wm_stream_info *info);
 bool wm_timelines_over(wm_timelines *set, warm_stream stream);
+
+/* A private pool for graphs records, or does no more: until then some stream
+ * may capture that nobody announced. */
+void wm_timelines_begin_recording(wm_timelines *set);
+void wm_timelines_end_recording(wm_timelines *set);
+/* The name of an adopted stream that was found capturing while no capture was
+ * known, once in the life of the set; else null. */
+warm_stream wm_timelines_unannounced(wm_timelines *set);
 
 /* The lane_id of blocks that are allocated in the order of a stream; never 0.
  * A use on that very stream need not be recorded. */

@@ -17,12 +17,14 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/status.h"
+#include "runtime/thread/window.h"
 
 struct wm_timeline {
     /* What hits read. */
     uint64_t id;        /* const */
     warm_stream stream; /* const; not to be used once retired */
     int device;         /* const */
+    uint64_t thread;    /* const: wm_window_thread() that met it first */
     /* Written under lock timelines, never lowered; relaxed: either way is
      * right for a use that began before. */
     _Atomic bool adopted;
@@ -98,6 +100,14 @@ static inline bool wm_timeline_is_retired(wm_timeline *t)
 static inline bool wm_timeline_is_adopted(wm_timeline *t)
 {
     return atomic_load_explicit(&t->adopted, memory_order_relaxed);
+}
+
+/* Whether this thread names the stream when it names t->stream: one name stands
+ * for the per-thread default streams of all threads. */
+static inline bool wm_timeline_is_named_here(const wm_timeline *t)
+{
+    return t->stream != WARM_STREAM_PER_THREAD ||
+           t->thread == wm_window_thread();
 }
 
 /* A bare timeline at the end of a block's list: see block.h. */
@@ -264,7 +274,7 @@ void wm_batch_enqueue(wm_timelines *set, wm_timeline *t, wm_use *first,
 bool wm_batch_join(wm_timelines *set, wm_timeline *t, const wm_batch *batch,
                    uint64_t since, size_t *bytes_max);
 /* Ends a batch that is in no queue; what is then in no other one is added to
- * *done. fate: PENDING: it has passed; else LOST or CAPTURED. */
+ * *done. fate: PENDING: it has passed; else LOST. */
 void wm_batch_finish(wm_timelines *set, wm_use *first, enum wm_uses fate,
                      wm_block **done);
 /* What is known of a poll's batches, and of the one that was open. */
@@ -298,6 +308,10 @@ void wm_timeline_poll_after_close(wm_timelines *set, wm_timeline *t,
 /* Closes the open batch of t if it is full, and asks for the oldest one. */
 void wm_batch_close_full(wm_timelines *set, wm_timeline *t,
                          const wm_home *home);
+/* Records an event for the blocks that were freed while t's stream captured,
+ * which it does no more, and returns those that have passed. The caller has a
+ * reference. */
+void wm_timeline_poll_late(wm_timelines *set, wm_timeline *t);
 /* Gives blocks that no queue has any more, chained by next_done, or null, to
  * where they go; home: null or not. No lock is held. */
 void wm_timelines_hand_back(wm_timelines *set, const wm_home *home,

@@ -43,26 +43,80 @@ static wm_use *pop(wm_poll *poll)
     return use;
 }
 
-/* A batch whose stream could not be recorded on when it closed. */
-static warm_status record_late(wm_timelines *set, wm_timeline *t, wm_use *use)
+/* Batches behind the head that have no event either become part of it. */
+static void fuse_late(wm_poll *poll)
 {
-    wm_capture capture = WM_CAPTURE_NONE;
+    wm_use *first = poll->head, *last = first;
+
+    while (first != poll->tail && first->next_in_queue->event == NULL) {
+        wm_use *next = first->next_in_queue;
+
+        while (last->next_in_batch != NULL) {
+            last = last->next_in_batch;
+        }
+        last->next_in_batch = next;
+        first->next_in_queue = next->next_in_queue;
+        poll->tail = poll->tail == next ? first : poll->tail;
+        poll->ended++;
+    }
+}
+
+static warm_status stream_is_gone(void)
+{
+    return wm_fail(WARM_INVALID_STREAM, "a stream that uses it was destroyed "
+                                        "and not retired before");
+}
+
+/* Whether an event can be recorded on t's stream. NOT_READY: not now. */
+static warm_status may_record(wm_timelines *set, const wm_timeline *t)
+{
+    bool has_name = t->stream != NULL && t->stream != WARM_STREAM_LEGACY &&
+                    t->stream != WARM_STREAM_PER_THREAD;
     wm_stream_info info;
+    warm_status status;
+
+    if (!wm_timeline_is_named_here(t)) {
+        return WARM_NOT_READY;
+    }
+    status = wm_driver_stream_info(set->driver, t->stream, &info);
+    if (status == WARM_INVALID_STREAM && has_name) {
+        return stream_is_gone();
+    }
+    if (status != WARM_OK || info.capture != WM_CAPTURE_NONE) {
+        return WARM_NOT_READY;
+    }
+    if (info.id == t->id) {
+        return WARM_OK;
+    }
+    /* A default stream of another device has the same name. */
+    return has_name ? stream_is_gone() : WARM_NOT_READY;
+}
+
+/* Batches that were closed while their stream captured, or was blocked by
+ * another one that did. */
+static warm_status record_late(wm_timelines *set, wm_timeline *t, wm_poll *poll)
+{
+    wm_capture capture = WM_CAPTURE_BLOCKED;
+    warm_status status;
 
     if (!wm_timeline_begin_record(t)) {
         return WARM_NOT_READY; /* a later poll finds the final event */
     }
-    /* Not if its address stands for another stream by now. */
-    if (wm_driver_stream_info(set->driver, t->stream, &info) == WARM_OK &&
-        info.id == t->id && info.capture == WM_CAPTURE_NONE) {
-        (void)wm_use_mark(set, use, t, &capture);
+    status = may_record(set, t);
+    if (status == WARM_OK) {
+        if (wm_use_mark(set, poll->head, t, &capture) == WARM_OK &&
+            capture == WM_CAPTURE_NONE) {
+            fuse_late(poll);
+        }
+        status = WARM_NOT_READY;
     }
     wm_timeline_end_record(t);
-    return WARM_NOT_READY;
+    return status;
 }
 
-static warm_status query(wm_timelines *set, wm_timeline *t, wm_use *use)
+static warm_status query(wm_timelines *set, wm_timeline *t, wm_poll *poll)
 {
+    wm_use *use = poll->head;
     warm_event event = use->event;
 
     if (event == NULL && wm_timeline_is_retired(t)) {
@@ -72,7 +126,7 @@ static warm_status query(wm_timelines *set, wm_timeline *t, wm_use *use)
         }
     }
     if (event == NULL) {
-        return record_late(set, t, use);
+        return record_late(set, t, poll);
     }
     return wm_driver_event_passed(set->driver, event);
 }
@@ -90,7 +144,7 @@ static void poll_queue(wm_timelines *set, wm_timeline *t, bool passed,
                        unsigned most, wm_poll *poll)
 {
     while (poll->head != NULL && most-- > 0) {
-        warm_status status = passed ? WARM_OK : query(set, t, poll->head);
+        warm_status status = passed ? WARM_OK : query(set, t, poll);
         bool lost = status != WARM_OK && gives_up(t, status);
 
         if (status != WARM_OK && !lost) {
@@ -191,6 +245,25 @@ static bool poll_all(wm_timelines *set, wm_timeline *t)
     poll_queue(set, t, false, UINT_MAX, &poll);
     settle(set, t, &poll);
     return end_poll(set, t, NULL, &poll);
+}
+
+void wm_timeline_poll_late(wm_timelines *set, wm_timeline *t)
+{
+    warm_error before = {.size = sizeof before};
+    bool waits;
+
+    wm_lock_acquire(&t->lock);
+    waits = t->head != NULL || t->open.count > 0;
+    wm_lock_release(&t->lock);
+    if (waits) {
+        int cancel = wm_cancel_off();
+
+        warm_last_error(&before);
+        (void)poll_all(set, t); /* records */
+        (void)poll_all(set, t); /* and asks */
+        wm_error_restore(&before);
+        wm_cancel_restore(cancel);
+    }
 }
 
 void wm_timeline_poll_after_close(wm_timelines *set, wm_timeline *t,

@@ -28,10 +28,10 @@ static enum wm_uses mark_use(wm_timelines *set, wm_use *use)
             return status == WARM_OK ? WM_USES_NONE : WM_USES_LOST;
         }
     }
-    if (capture == WM_CAPTURE_BLOCKED) {
-        drop_event(set, use); /* to be recorded once it may be */
+    if (capture != WM_CAPTURE_NONE) {
+        drop_event(set, use); /* recorded when the capture is over */
     }
-    return capture == WM_CAPTURE_ACTIVE ? WM_USES_CAPTURED : WM_USES_PENDING;
+    return WM_USES_PENDING;
 }
 
 /* A stream that is not adopted: its address, or a default stream, may stand
@@ -42,9 +42,12 @@ static enum wm_uses record_use(wm_timelines *set, wm_use *use)
     warm_status status =
         wm_driver_stream_info(set->driver, use->timeline->stream, &info);
 
-    /* First: a stream that captures cannot be told from another one. */
-    if (status == WARM_OK && info.capture == WM_CAPTURE_ACTIVE) {
-        return WM_USES_CAPTURED;
+    /* While a stream captures, the driver does not tell its id. The event of
+     * another thread's default stream counts, whatever this thread's does. */
+    if (status == WARM_OK && info.capture == WM_CAPTURE_ACTIVE &&
+        wm_timeline_is_named_here(use->timeline)) {
+        drop_event(set, use);
+        return WM_USES_PENDING;
     }
     if (status != WARM_OK || info.id != use->timeline->id) {
         if (use->event != NULL) {

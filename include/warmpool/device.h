@@ -123,7 +123,9 @@ WARM_API warm_status warm_capture_announce(warm_runtime *runtime,
                                            warm_stream stream);
 
 /* The announced capture has ended; not needed after warm_capture_end().
- * Status: INVALID_ARGUMENT (none was announced). Calls no driver. */
+ * Calls the driver for what waited for the end of captures: blocks freed while
+ * the stream captured, memory of private pools that have gone.
+ * Status: INVALID_ARGUMENT (none was announced). */
 WARM_API warm_status warm_capture_over(warm_runtime *runtime,
                                        warm_stream stream);
 

@@ -56,9 +56,11 @@
  * Private pools have ordinary segments. A device without virtual memory has
  * them too, and a warning says so.
  *
- * Captures. A block that is allocated or used on a stream that captures belongs
- * to a graph: once freed it is kept and counted as captured. It comes from what
- * all streams have passed, since graphs are launched on any.
+ * Captures. A block that is allocated on a stream that captures, or recorded on
+ * it then, belongs to a graph: once freed it is kept and counted as captured.
+ * It comes from what all streams have passed, since graphs are launched on any.
+ * A block that was allocated on the stream before the capture is no graph's
+ * unless it is recorded while the stream captures (memory.h).
  *
  * Any thread may call any function. Common status: INVALID_ARGUMENT (device out
  * of range, null output), RUNTIME_GONE, FORKED, EXITING.

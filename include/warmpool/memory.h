@@ -108,9 +108,18 @@ WARM_API warm_status warm_free(void *pointer);
 /* Says that work queued on stream uses the block that holds pointer, which
  * may point into its middle (row B3).
  * No driver call if the stream is adopted and no capture is announced.
- * stream: must live until the block is freed or the stream is retired. For
+ * stream: must live until the block is freed or the stream is retired; if the
+ * block is freed while the stream captures, until the stream is retired, or
+ * warm_capture_end() or warm_capture_over() has ended an announced capture. For
  * WARM_STREAM_PER_THREAD the stream of the calling thread is meant, and if
  * another thread frees the block, work queued up to this call.
+ * Captures. A record that is made while the stream captures says that the graph
+ * uses the block, also where it was recorded before, or is a device's and was
+ * allocated on that very stream. Such a block is kept once it is freed: while
+ * its private pool lives, or until the process exits if it is of none; the
+ * first one is logged. A block that was only recorded before the capture, and
+ * is freed during it, waits for the end of the capture, and for the work that
+ * was queued before it.
  * Status: NOT_FOUND (not part of a live block; nothing changes),
  * INVALID_STREAM, OUT_OF_MEMORY, DRIVER_ERROR. */
 WARM_API warm_status warm_record_stream(const void *pointer,
@@ -125,11 +134,11 @@ WARM_API warm_status warm_record_stream(const void *pointer,
  *   one adopted from birth that the program destroys by itself. Else blocks
  *   that it used are lost, or CUDA is given a stream that is gone;
  * - captures on it are announced: warm_capture_begin() does, for those that
- *   begin otherwise see warm_capture_announce() (device.h). One that was not,
- *   and is under way when a batch of frees gets its event, is noticed: all
- *   blocks of the batch are kept for ever and counted as captured, those too
- *   that were freed before it began. One that has ended by then is not
- *   noticed, and nor is a block that it uses kept for the graph.
+ *   begin otherwise see warm_capture_announce() (device.h). While no capture
+ *   is announced, and no private pool for graphs records, warm_record_stream()
+ *   does not ask whether the stream captures: a block that such a capture uses
+ *   is not kept for its graph. A warning says so, once, if a batch of frees
+ *   gets its event while the capture is under way.
  * How long frees may wait for their event: options batch_count, batch_bytes
  * and batch_ms, the last one looked at by calls that miss the cache, by
  * warm_poll() and by the thread of option background; an allocation that would
@@ -142,7 +151,8 @@ WARM_API warm_status warm_stream_adopt(warm_runtime *runtime,
 
 /* Says that a stream will be destroyed (row B6): to be called before
  * cudaStreamDestroy() on every stream that was adopted, recorded on a block
- * still live, or bound to a handle, for every runtime where it was. A stream
+ * still live or freed while the stream captured, or bound to a handle, for
+ * every runtime where it was. A stream
  * that goes on is adopted no more, and is announced to capture no more.
  * warm_stream_destroy() does it by itself, for its own runtime.
  * Calls the driver, and waits for the stream if it can record no event there.

@@ -33,9 +33,11 @@
  * (row E4), and counted as captured. No event is recorded or queried for it,
  * but what a default stream needs.
  *
- * While one for graphs is recording no memory goes back to the driver, of
- * whatever pool or of none; and page-locked memory that is routed to one is
- * never replaced by pageable memory (WARM_ALLOC_PAGEABLE_OK).
+ * While one for graphs is recording, records and frees ask the driver whether
+ * their streams capture, as while a capture is announced (device.h); no memory
+ * goes back to the driver, of whatever pool or of none; and page-locked memory
+ * that is routed to one is never replaced by pageable memory
+ * (WARM_ALLOC_PAGEABLE_OK).
  *
  * After the last release blocks that are still live stay usable, and go when
  * they are freed (but those that are used in a capture from then on are kept);

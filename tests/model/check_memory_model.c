@@ -1,5 +1,5 @@
 /* check_memory_model.c: random steps over all memory against a plain model
- * (rows B4 to B7, C1, C4, C10, E1 to E8): two devices and page-locked memory;
+ * (rows B4 to B7, C1, C4, C10, E1 to E9): two devices and page-locked memory;
  * streams that are held, retired, adopted, replaced and capture; private pools;
  * graphs that are launched; limits and a driver without memory.
  *
@@ -234,7 +234,7 @@ static void end(void)
     ck_assert_int_le(wt_metadata_live(), records + (wt_on_host() ? 1 : 2));
 }
 
-START_TEST(test_B4_C4_E4_random_steps_over_all_memory_agree_with_the_model)
+START_TEST(test_B4_C4_E4_E9_random_steps_over_all_memory_agree_with_the_model)
 {
     unsigned long steps = wt_scaled(40000);
 
@@ -261,8 +261,9 @@ int main(void)
     TCase *tcase = tcase_create("model");
 
     tcase_add_loop_test(
-        tcase, test_B4_C4_E4_random_steps_over_all_memory_agree_with_the_model,
-        0, KINDS);
+        tcase,
+        test_B4_C4_E4_E9_random_steps_over_all_memory_agree_with_the_model, 0,
+        KINDS);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
 }

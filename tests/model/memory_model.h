@@ -38,8 +38,7 @@ struct capture {
     int device;
 };
 
-/* LATER: until nothing is captured, its pool has gone. */
-enum kept { NOT_KEPT, WITH_POOL, LATER, FOR_EVER };
+enum kept { NOT_KEPT, WITH_POOL, FOR_EVER };
 
 struct range {
     char *base;
@@ -114,9 +113,6 @@ void model_check_new(const struct range *fresh);
 void model_begin_pool(struct pool *pool, const struct stream *s);
 struct pool *model_make_pool(bool user);
 void model_end_pool(struct pool *pool);
-/* A capture has ended, or a pool records no more. */
-void model_let_later_go(void);
-bool model_captures_now(const struct range *r);
 void model_release_pool(struct pool *pool);
 void model_step_pool(void);
 struct pool *model_expected_pool(const struct stream *s, bool main_thread);

@@ -294,7 +294,7 @@ static enum kept kept_of(const struct range *r)
     if (model_has_graphs(r)) {
         return r->uses > 0 || r->captured ? WITH_POOL : NOT_KEPT;
     }
-    return r->captured || model_captures_now(r) ? FOR_EVER : NOT_KEPT;
+    return r->captured ? FOR_EVER : NOT_KEPT;
 }
 
 /* Forgetting one that was not kept only makes the model less strict. */
@@ -317,11 +317,6 @@ void model_step_free(void)
     struct stream *s = r.own.stream;
 
     r.kept = kept_of(&r);
-    if (r.kept == FOR_EVER && !r.captured &&
-        (model.sealed || model.kept[r.space] >= KEPT_MOST ||
-         (r.own.over && find_use(&r, s) != NULL))) {
-        return; /* its streams capture: later */
-    }
     model.live[at] = model.live[--model.lives];
     if (s != NULL && !s->gone && model_pick(2) == 0 && is_own(&r, s)) {
         look(&r, s, true);

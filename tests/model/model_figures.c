@@ -53,12 +53,6 @@ uint64_t model_held(int space)
     return figures_of(space).held;
 }
 
-/* Or was, and is to go once nothing is captured. */
-static bool is_with_pools(const struct range *r)
-{
-    return r->kept == WITH_POOL || r->kept == LATER;
-}
-
 static uint64_t kept_with_pools(int space, const struct pool *pool)
 {
     uint64_t count = 0;
@@ -67,7 +61,7 @@ static uint64_t kept_with_pools(int space, const struct pool *pool)
         const struct range *r = &model.freed[i];
 
         count += pool != NULL ? r->kept == WITH_POOL && r->pool == pool
-                              : is_with_pools(r) && r->space == space;
+                              : r->kept == WITH_POOL && r->space == space;
     }
     return count;
 }
@@ -121,7 +115,7 @@ uint64_t model_pending(int space)
     uint64_t waiting = figures_of(space).waiting, active = 0;
 
     for (unsigned i = 0; i < model.freeds && space > 0; i++) {
-        active += is_with_pools(&model.freed[i]) &&
+        active += model.freed[i].kept == WITH_POOL &&
                   model.freed[i].space == space && model.freed[i].uses > 0;
     }
     MUST(waiting >= active, "active blocks");

@@ -81,7 +81,6 @@ void model_end_capture(unsigned at)
                                        &c->graph));
     }
     c->origin->capture = NULL;
-    model_let_later_go();
     for (unsigned i = 0; i < model.lives; i++) {
         model.live[i].by = model.live[i].by == c ? NULL : model.live[i].by;
     }

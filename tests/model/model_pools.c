@@ -47,41 +47,15 @@ struct pool *model_make_pool(bool user)
     return pool;
 }
 
-static bool is_quiet(void)
-{
-    bool quiet = true;
-
-    for (unsigned i = 0; i < model.recordings; i++) {
-        quiet = quiet && model.recording[i]->user;
-    }
-    for (unsigned i = 0; i < model.captures; i++) {
-        quiet = quiet && !model.capture[i]->announced;
-    }
-    return quiet;
-}
-
-/* What streams may use is recorded for them now, or once that can be. */
+/* What streams may use is recorded for them now, or when they capture no more.
+ */
 static void let_range_go(struct range *r)
 {
     for (unsigned u = 0; u < r->uses; u++) {
         model_point_now(&r->use[u]);
     }
-    if (r->uses > 0 && !is_quiet()) {
-        r->kept = LATER;
-        return;
-    }
-    r->kept = model_captures_now(r) ? FOR_EVER : NOT_KEPT;
+    r->kept = NOT_KEPT;
     model.with_pools--;
-    model.kept[r->space] += r->kept == FOR_EVER;
-}
-
-void model_let_later_go(void)
-{
-    for (unsigned i = 0; i < model.freeds && is_quiet(); i++) {
-        if (model.freed[i].kept == LATER) {
-            let_range_go(&model.freed[i]);
-        }
-    }
 }
 
 void model_end_pool(struct pool *pool)
@@ -97,17 +71,6 @@ void model_end_pool(struct pool *pool)
     for (; i < model.recordings; i++) {
         model.recording[i] = model.recording[i + 1];
     }
-    model_let_later_go();
-}
-
-bool model_captures_now(const struct range *r)
-{
-    for (unsigned u = 0; u < r->uses; u++) {
-        if (!r->use[u].over && r->use[u].stream->capture != NULL) {
-            return true;
-        }
-    }
-    return false;
 }
 
 /* What its graphs had waits for work outside of them, from now on. */

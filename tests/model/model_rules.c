@@ -73,9 +73,6 @@ static const char *wrong_to_get(const struct range *old,
     if (old->kept == WITH_POOL) {
         return "graphs of a pool have what was handed out";
     }
-    if (old->kept == LATER) {
-        return "handed out while something is captured";
-    }
     if (model_has_graphs(old) && old->pool != fresh->pool) {
         return "memory left its pool";
     }

@@ -58,7 +58,7 @@ static void retired(struct stream *s)
         fix_points(s, &model.live[i]);
     }
     for (unsigned i = 0; i < model.freeds; i++) {
-        if (model.freed[i].kept == WITH_POOL || model.freed[i].kept == LATER) {
+        if (model.freed[i].kept == WITH_POOL) {
             fix_points(s, &model.freed[i]);
         }
     }
