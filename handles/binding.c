@@ -40,9 +40,10 @@ warm_status wm_handle_check_stream(warm_runtime *runtime, warm_kind kind,
 }
 
 void *wm_handle_workspace(warm_runtime *runtime, warm_kind number, int device,
-                          warm_stream stream, const wm_stream_info *info,
-                          size_t *bytes)
+                          const void *handle, warm_stream stream,
+                          const wm_stream_info *info, size_t *bytes)
 {
+    const wm_workspace_user user = {handle, stream, info->id};
     wm_kind *kind = wm_pools_kind(runtime->pools, number);
     void *memory = NULL;
 
@@ -51,8 +52,8 @@ void *wm_handle_workspace(warm_runtime *runtime, warm_kind number, int device,
                  : 0;
     if (*bytes > 0 && stream != WARM_STREAM_PER_THREAD &&
         may_be_on(info, device)) {
-        wm_workspaces_get(wm_pools_workspaces(runtime->pools, device), stream,
-                          info->id, *bytes, &memory);
+        wm_workspaces_get(wm_pools_workspaces(runtime->pools, device), &user,
+                          *bytes, &memory);
     }
     *bytes = memory != NULL ? *bytes : 0;
     return memory;
@@ -66,8 +67,10 @@ warm_status wm_binding_renew(warm_runtime *runtime, wm_window *window,
     size_t first = wm_window_index(call->kind, call->device);
     size_t second = first + WM_ROW_SECOND;
     size_t bytes = 0;
-    void *memory = wm_handle_workspace(runtime, call->kind, call->device,
-                                       want->stream, &want->info, &bytes);
+    void *handle = wm_window_held(window, call->kind, call->device);
+    void *memory =
+        wm_handle_workspace(runtime, call->kind, call->device, handle,
+                            want->stream, &want->info, &bytes);
     warm_status status;
 
     /* Some other stream has retired since, not this one: same id. One that
@@ -84,8 +87,7 @@ warm_status wm_binding_renew(warm_runtime *runtime, wm_window *window,
     /* Not bound to anything until the call has worked. */
     rows->bound[second] = 0;
     status = wm_pool_bind(wm_pools_at(runtime->pools, call->kind, call->device),
-                          wm_window_held(window, call->kind, call->device),
-                          want->stream, memory, bytes);
+                          handle, want->stream, memory, bytes);
     if (status == WARM_OK) {
         rows->bound[first] = (uintptr_t)want->stream;
         rows->bound[second] = want->epoch;

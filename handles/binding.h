@@ -14,13 +14,13 @@ warm_status wm_handle_check_stream(warm_runtime *runtime, warm_kind kind,
                                    int device, warm_stream stream,
                                    wm_stream_info *info);
 
-/* The workspace for a binding, or null for the library's own: of the
- * per-thread default stream, which every thread has one of and which nobody
+/* The workspace for a binding of the handle, or null for the library's own: of
+ * the per-thread default stream, which every thread has one of and which nobody
  * retires; and of a default stream while the thread's device is another one,
  * because its id is then that of the other device. */
 void *wm_handle_workspace(warm_runtime *runtime, warm_kind number, int device,
-                          warm_stream stream, const wm_stream_info *info,
-                          size_t *bytes);
+                          const void *handle, warm_stream stream,
+                          const wm_stream_info *info, size_t *bytes);
 
 typedef struct wm_binding_want {
     warm_stream stream;

@@ -28,8 +28,8 @@ static warm_status bind(warm_runtime *runtime, warm_kind kind, int device,
                         void *handle)
 {
     size_t bytes = 0;
-    void *memory =
-        wm_handle_workspace(runtime, kind, device, stream, info, &bytes);
+    void *memory = wm_handle_workspace(runtime, kind, device, handle, stream,
+                                       info, &bytes);
 
     return wm_pool_bind(wm_pools_at(runtime->pools, kind, device), handle,
                         stream, memory, bytes);

@@ -12,10 +12,12 @@
  * Relaxed: only that no two are the same matters. */
 static _Atomic uint64_t last_serial;
 
-void wm_pool_init(wm_pool *pool, wm_kind *kind, wm_meter *meter, int device)
+void wm_pool_init(wm_pool *pool, wm_kind *kind, wm_meter *meter,
+                  wm_workspaces *workspaces, int device)
 {
     pool->kind = kind;
     pool->meter = meter;
+    pool->workspaces = kind->ops->workspace_bytes != NULL ? workspaces : NULL;
     pool->device = device;
     wm_lock_init(&pool->lock, WM_RANK_POOL);
     wm_cond_init(&pool->first_ended);

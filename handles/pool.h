@@ -18,6 +18,7 @@
 #include "handles/handle_map.h"
 #include "handles/kind.h"
 #include "handles/meter.h"
+#include "handles/workspace.h"
 
 enum wm_pool_first { WM_FIRST_NONE, WM_FIRST_RUNNING, WM_FIRST_DONE };
 
@@ -31,10 +32,11 @@ typedef struct wm_pool_idle {
  * for the last three, which belong to prewarm.c. Nothing in it is searched for
  * one after the other: what is cheap with ten handles is with 100,000. */
 typedef struct wm_pool {
-    wm_lock lock;    /* first: at the address of the pool */
-    wm_kind *kind;   /* const */
-    wm_meter *meter; /* const; of the device, for all pools */
-    int device;      /* const */
+    wm_lock lock;              /* first: at the address of the pool */
+    wm_kind *kind;             /* const */
+    wm_meter *meter;           /* const; of the device, for all pools */
+    wm_workspaces *workspaces; /* const; of the device; null: none for these */
+    int device;                /* const */
     wm_cond first_ended;
     enum wm_pool_first first; /* lock pool: the very first creation */
     bool closed;              /* lock pool: what comes now is leaked */
@@ -58,7 +60,9 @@ typedef struct wm_pool {
     struct wm_pool *next_to_warm; /* lock prewarm: in its queue */
 } wm_pool;
 
-void wm_pool_init(wm_pool *pool, wm_kind *kind, wm_meter *meter, int device);
+/* workspaces: of the device. */
+void wm_pool_init(wm_pool *pool, wm_kind *kind, wm_meter *meter,
+                  wm_workspaces *workspaces, int device);
 
 /* Destroys what is idle, until the process exits, and leaks what is in use or
  * leased. Returns how many that were. The pool has no memory after it. */

@@ -257,8 +257,12 @@ bool wm_pool_destroy(wm_pool *pool, void *handle)
 
 bool wm_pool_discard(wm_pool *pool, void *handle, uint64_t *from)
 {
-    bool done = wm_pool_destroy(pool, handle);
+    bool done;
 
+    if (pool->workspaces != NULL) {
+        wm_workspaces_leave(pool->workspaces, handle);
+    }
+    done = wm_pool_destroy(pool, handle);
     wm_lock_acquire(&pool->lock);
     (void)wm_handle_map_take(&pool->all, (uintptr_t)handle);
     pool->alive--;

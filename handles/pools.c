@@ -62,7 +62,7 @@ static warm_status add_locked(struct wm_pools *pools,
     pools->entries[count].kind.index = count;
     for (int i = 0; i < pools->driver->devices; i++) {
         wm_pool_init(&entry->pools[i], &pools->entries[count].kind,
-                     &pools->parts[i].meter, i);
+                     &pools->parts[i].meter, &pools->parts[i].workspaces, i);
     }
     /* Release: see the field. */
     atomic_store_explicit(&pools->count, count + 1, memory_order_release);

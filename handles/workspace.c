@@ -1,11 +1,5 @@
-/* workspace.c: see workspace.h.
- *
- * A record is SERVING a stream, PASSING (its stream retired; work may still
- * run), IDLE, TAKEN out of the list's reach by one thread that talks to the
- * driver about it, LOST: kept, because the driver did not say when the work
- * ends, or because a graph of a stream that is gone has it; or OVER: to be
- * given back. Records stay in the list until the runtime goes, or a trim takes
- * one out. */
+/* workspace.c: who has which workspace, and where they come from; see
+ * workspace.h, and workspace_int.h for the states. */
 #include "handles/workspace_int.h"
 
 #include "runtime/base/clock.h"
@@ -20,105 +14,142 @@ void wm_workspaces_init(wm_workspaces *workspaces, wm_driver *driver,
     wm_lock_init(&workspaces->lock, WM_RANK_WORKSPACES);
 }
 
-/* Whose a workspace is to be. */
+void wm_workspace_set_state_locked(wm_workspaces *workspaces, wm_workspace *w,
+                                   enum wm_workspace_state state)
+{
+    if (w->link != NULL) {
+        *w->link = w->next_serving;
+        if (w->next_serving != NULL) {
+            w->next_serving->link = w->link;
+        }
+        w->link = NULL;
+    }
+    w->state = state;
+    if (state == WM_WORKSPACE_SERVING) {
+        wm_workspace **list = wm_workspaces_of(workspaces, w->handle);
+
+        w->next_serving = *list;
+        w->link = list;
+        if (*list != NULL) {
+            (*list)->link = &w->next_serving;
+        }
+        *list = w;
+    }
+}
+
+/* Who a workspace is to serve. */
 struct wanted {
-    warm_stream stream;
-    uint64_t stream_id;
+    const wm_workspace_user *user;
     size_t bytes;
     bool captures; /* the stream does, and a graph will have it */
     uint64_t pool; /* the private pool of that graph; 0: of none */
 };
 
 /* Graphs of two pools may run at once, whatever stream they are captured on. */
-static wm_workspace *serving_locked(wm_workspaces *workspaces,
-                                    const struct wanted *wanted)
+static wm_workspace *find_own_locked(wm_workspaces *workspaces,
+                                     const struct wanted *wanted)
 {
-    for (wm_workspace *w = workspaces->list; w != NULL; w = w->next) {
-        if (w->state == WM_WORKSPACE_SERVING &&
-            w->stream_id == wanted->stream_id && w->bytes >= wanted->bytes &&
-            !(wanted->captures && w->captured && w->pool != wanted->pool)) {
-            return w;
-        }
+    const wm_workspace_user *user = wanted->user;
+    wm_workspace *w = *wm_workspaces_of(workspaces, user->handle);
+
+    while (w != NULL &&
+           (w->handle != user->handle || w->stream_id != user->stream_id ||
+            w->bytes < wanted->bytes ||
+            (wanted->captures && w->captured &&
+             !wm_workspace_is_of_pool(w, wanted->pool)))) {
+        w = w->next_serving;
     }
-    return NULL;
+    return w;
 }
 
-/* Takes an idle one, or one whose old stream may have passed; which retired at
- * before, or earlier. */
-static wm_workspace *candidate_locked(wm_workspaces *workspaces, size_t bytes,
-                                      uint64_t before,
-                                      enum wm_workspace_state state)
+/* One that was let go, and whose last work is on the stream: what comes there
+ * runs after it. */
+static wm_workspace *find_ordered_locked(wm_workspaces *workspaces,
+                                         const struct wanted *wanted)
 {
-    for (wm_workspace *w = workspaces->list; w != NULL; w = w->next) {
-        if (w->state == state && w->bytes >= bytes && w->since_ns <= before) {
-            w->state = WM_WORKSPACE_TAKEN;
-            return w;
-        }
+    wm_workspace *w = wanted->captures ? NULL : workspaces->list;
+
+    while (w != NULL && (w->state != WM_WORKSPACE_PASSING ||
+                         w->stream_id != wanted->user->stream_id ||
+                         w->bytes < wanted->bytes)) {
+        w = w->next;
     }
-    return NULL;
+    return w;
 }
 
-static void set_state(wm_workspaces *workspaces, wm_workspace *workspace,
-                      enum wm_workspace_state state)
+/* The handle is to be bound to w: what it was bound to is in use no more. */
+static void turn_to_locked(wm_workspaces *workspaces, wm_workspace *w)
+{
+    uint64_t now = wm_clock_ns();
+    wm_workspace *latest = w;
+
+    for (wm_workspace *o = *wm_workspaces_of(workspaces, w->handle); o != NULL;
+         o = o->next_serving) {
+        if (o->handle == w->handle && o->turn > latest->turn) {
+            latest = o;
+        }
+    }
+    latest->since_ns = now;
+    w->since_ns = now;
+    w->turn = ++workspaces->turn;
+}
+
+/* Makes w, or one that there is already, serve the user. w: TAKEN, or null. */
+static wm_workspace *serve(wm_workspaces *workspaces, wm_workspace *w,
+                           const struct wanted *wanted)
 {
     wm_lock_acquire(&workspaces->lock);
-    workspace->state = state;
+    if (w == NULL) {
+        w = find_own_locked(workspaces, wanted);
+    }
+    if (w != NULL && w->state != WM_WORKSPACE_SERVING) {
+        w->handle = wanted->user->handle;
+        w->stream_id = wanted->user->stream_id;
+        w->stream = wanted->user->stream;
+        w->captured = w->for_ever = false;
+        w->of_captures = wanted->captures;
+        w->turn = 0;
+        wm_workspace_set_state_locked(workspaces, w, WM_WORKSPACE_SERVING);
+    }
+    if (w != NULL) {
+        if (wanted->captures) {
+            wm_workspace_capture_locked(w, wanted->pool);
+        }
+        turn_to_locked(workspaces, w);
+    }
     wm_lock_release(&workspaces->lock);
+    return w;
+}
+
+static wm_workspace *take_ordered(wm_workspaces *workspaces,
+                                  const struct wanted *wanted)
+{
+    wm_workspace *w;
+
+    wm_lock_acquire(&workspaces->lock);
+    w = find_ordered_locked(workspaces, wanted);
+    if (w != NULL) {
+        wm_workspace_set_state_locked(workspaces, w, WM_WORKSPACE_TAKEN);
+    }
+    wm_lock_release(&workspaces->lock);
+    return w;
 }
 
 wm_workspace *wm_workspace_take(wm_workspaces *workspaces, size_t bytes,
                                 uint64_t before, enum wm_workspace_state state)
 {
-    wm_workspace *workspace;
-
-    wm_lock_acquire(&workspaces->lock);
-    workspace = candidate_locked(workspaces, bytes, before, state);
-    wm_lock_release(&workspaces->lock);
-    return workspace;
-}
-
-/* The driver failed to say when the work ends: never hand the memory out. */
-static void lose(wm_workspaces *workspaces, wm_workspace *workspace)
-{
-    set_state(workspaces, workspace, WM_WORKSPACE_LOST);
-    wm_log(WARM_LOG_WARNING,
-           "a workspace of %zu bytes on device %d is kept for ever: %s",
-           workspace->bytes, workspaces->device, warm_last_error_message());
-}
-
-static void put_back(wm_workspaces *workspaces, wm_workspace *asked)
-{
-    wm_lock_acquire(&workspaces->lock);
-    for (; asked != NULL; asked = asked->next_asked) {
-        asked->state = WM_WORKSPACE_PASSING;
-    }
-    wm_lock_release(&workspaces->lock);
-}
-
-/* Asks each passing one in turn, so that a stuck stream holds up only its
- * own; those asked in vain are chained up and put back after the search. */
-static wm_workspace *take_passed(wm_workspaces *workspaces, size_t bytes,
-                                 uint64_t before)
-{
-    wm_workspace *asked = NULL;
     wm_workspace *w;
 
-    while ((w = wm_workspace_take(workspaces, bytes, before,
-                                  WM_WORKSPACE_PASSING)) != NULL) {
-        warm_status status =
-            wm_driver_event_query(workspaces->driver, w->event);
-
-        if (status == WARM_OK) {
-            break;
-        }
-        if (status == WARM_NOT_READY) {
-            w->next_asked = asked;
-            asked = w;
-        } else {
-            lose(workspaces, w);
-        }
+    wm_lock_acquire(&workspaces->lock);
+    w = workspaces->list;
+    while (w != NULL &&
+           (w->state != state || w->bytes < bytes || w->since_ns > before)) {
+        w = w->next;
     }
-    put_back(workspaces, asked);
+    if (w != NULL) {
+        wm_workspace_set_state_locked(workspaces, w, WM_WORKSPACE_TAKEN);
+    }
+    wm_lock_release(&workspaces->lock);
     return w;
 }
 
@@ -165,18 +196,26 @@ static wm_workspace *make(wm_workspaces *workspaces, size_t bytes)
 /* A workspace in state TAKEN, or null. The relaxed mode lets the thread
  * allocate and query while it, or another one in global mode, captures (row
  * B7). */
-static wm_workspace *obtain(wm_workspaces *workspaces, size_t bytes)
+static wm_workspace *obtain(wm_workspaces *workspaces,
+                            const struct wanted *wanted)
 {
     bool mode;
     bool relaxed = wm_driver_relax(workspaces->driver, &mode);
-    wm_workspace *w =
-        wm_workspace_take(workspaces, bytes, UINT64_MAX, WM_WORKSPACE_IDLE);
+    wm_workspace *w;
 
+    wm_workspaces_make_place(workspaces, wanted->user);
+    w = take_ordered(workspaces, wanted);
     if (w == NULL) {
-        w = take_passed(workspaces, bytes, UINT64_MAX);
+        w = wm_workspace_take_passed(workspaces, wanted->bytes, UINT64_MAX);
     }
     if (w == NULL) {
-        w = make(workspaces, bytes);
+        w = make(workspaces, wanted->bytes);
+    }
+    if (w == NULL) {
+        /* Memory is short: rather what handles keep in store than none. */
+        wm_workspaces_mark_left(workspaces);
+        wm_workspaces_shed(workspaces, UINT64_MAX);
+        w = wm_workspace_take_passed(workspaces, wanted->bytes, UINT64_MAX);
     }
     if (relaxed) {
         wm_driver_unrelax(workspaces->driver, &mode);
@@ -184,49 +223,21 @@ static wm_workspace *obtain(wm_workspaces *workspaces, size_t bytes)
     return w;
 }
 
-/* Makes w serve the stream, unless there is one, or another thread gave it one
- * meanwhile. w: TAKEN, or null. */
-static wm_workspace *serve(wm_workspaces *workspaces, wm_workspace *w,
-                           const struct wanted *wanted)
-{
-    wm_workspace *other;
-
-    wm_lock_acquire(&workspaces->lock);
-    other = serving_locked(workspaces, wanted);
-    if (other != NULL) {
-        if (w != NULL) {
-            w->state = WM_WORKSPACE_IDLE;
-        }
-        w = other;
-    } else if (w != NULL) {
-        w->state = WM_WORKSPACE_SERVING;
-        w->stream_id = wanted->stream_id;
-        w->stream = wanted->stream;
-        w->captured = false;
-        w->of_captures = wanted->captures;
-    }
-    if (w != NULL && wanted->captures) {
-        wm_workspace_capture_locked(w, wanted->pool);
-    }
-    wm_lock_release(&workspaces->lock);
-    return w;
-}
-
-void wm_workspaces_get(wm_workspaces *workspaces, warm_stream stream,
-                       uint64_t stream_id, size_t bytes, void **memory)
+void wm_workspaces_get(wm_workspaces *workspaces, const wm_workspace_user *user,
+                       size_t bytes, void **memory)
 {
     warm_error before = {.size = sizeof before};
-    struct wanted wanted = {stream, stream_id, bytes, false, 0};
+    struct wanted wanted = {user, bytes, false, 0};
     wm_workspace *w;
 
     warm_last_error(&before);
-    wanted.captures = wm_workspace_captures(workspaces, stream);
+    wanted.captures = wm_workspace_captures(workspaces, user->stream);
     if (wanted.captures) {
-        wanted.pool = wm_workspace_pool_of(workspaces, stream);
+        wanted.pool = wm_workspace_pool_of(workspaces, user->stream);
     }
     w = serve(workspaces, NULL, &wanted);
     if (w == NULL) {
-        w = obtain(workspaces, bytes);
+        w = obtain(workspaces, &wanted);
         if (w == NULL) {
             warn_once(workspaces, bytes);
         } else {
@@ -235,119 +246,6 @@ void wm_workspaces_get(wm_workspaces *workspaces, warm_stream stream,
     }
     wm_error_restore(&before);
     *memory = w != NULL ? w->memory : NULL;
-}
-
-/* A workspace of the stream that may serve another one later, as TAKEN. */
-static wm_workspace *take_of_stream(wm_workspaces *workspaces,
-                                    uint64_t stream_id)
-{
-    wm_workspace *w;
-
-    wm_lock_acquire(&workspaces->lock);
-    for (w = workspaces->list; w != NULL; w = w->next) {
-        if (w->state == WM_WORKSPACE_SERVING && w->stream_id == stream_id &&
-            !w->captured) {
-            w->state = WM_WORKSPACE_TAKEN;
-            break;
-        }
-    }
-    wm_lock_release(&workspaces->lock);
-    return w;
-}
-
-/* Records the event behind the stream's last work. */
-static warm_status mark(wm_workspaces *workspaces, wm_workspace *w,
-                        warm_stream stream)
-{
-    warm_status status = WARM_OK;
-
-    if (w->event == NULL) {
-        status = wm_driver_event_create(workspaces->driver, workspaces->device,
-                                        &w->event);
-    }
-    if (status == WARM_OK) {
-        status = wm_driver_event_record(workspaces->driver, w->event, stream);
-    }
-    return status;
-}
-
-void wm_workspaces_retire(wm_workspaces *workspaces, warm_stream stream,
-                          uint64_t stream_id)
-{
-    warm_error before = {.size = sizeof before};
-    wm_workspace *w;
-
-    warm_last_error(&before);
-    /* A capture under way takes the workspace into its graph, and an event
-     * recorded now would not tell when the graph runs. */
-    (void)wm_workspaces_note(workspaces, stream, stream_id);
-    while ((w = take_of_stream(workspaces, stream_id)) != NULL) {
-        w->since_ns = wm_clock_ns();
-        if (mark(workspaces, w, stream) == WARM_OK) {
-            set_state(workspaces, w, WM_WORKSPACE_PASSING);
-        } else {
-            lose(workspaces, w);
-        }
-    }
-    wm_workspaces_leave_to_graphs(workspaces, stream);
-    wm_error_restore(&before);
-}
-
-static void unlink_workspace(wm_workspaces *workspaces, wm_workspace *w)
-{
-    wm_workspace **at = &workspaces->list;
-
-    wm_lock_acquire(&workspaces->lock);
-    while (*at != w) {
-        at = &(*at)->next;
-    }
-    *at = w->next;
-    workspaces->count--;
-    workspaces->held_bytes -= w->bytes;
-    wm_lock_release(&workspaces->lock);
-}
-
-/* Gives the memory of one that is TAKEN back. */
-void wm_workspace_drop(wm_workspaces *workspaces, wm_workspace *w)
-{
-    if (wm_driver_device_free(workspaces->driver, workspaces->device,
-                              w->memory) != WARM_OK) {
-        lose(workspaces, w);
-        return;
-    }
-    if (w->event != NULL) {
-        (void)wm_driver_event_destroy(workspaces->driver, w->event);
-    }
-    unlink_workspace(workspaces, w);
-    wm_meta_free(w);
-}
-
-void wm_workspaces_trim(wm_workspaces *workspaces, uint64_t idle_ns)
-{
-    warm_error before = {.size = sizeof before};
-    uint64_t now = wm_clock_ns();
-    uint64_t last = now >= idle_ns ? now - idle_ns : 0;
-    wm_workspace *w;
-    bool mode, relaxed;
-
-    warm_last_error(&before);
-    relaxed = wm_driver_relax(workspaces->driver, &mode);
-    do {
-        w = wm_workspace_take(workspaces, 0, UINT64_MAX, WM_WORKSPACE_OVER);
-        if (w == NULL) {
-            w = wm_workspace_take(workspaces, 0, last, WM_WORKSPACE_IDLE);
-        }
-        if (w == NULL) {
-            w = take_passed(workspaces, 0, last);
-        }
-        if (w != NULL) {
-            wm_workspace_drop(workspaces, w);
-        }
-    } while (w != NULL);
-    if (relaxed) {
-        wm_driver_unrelax(workspaces->driver, &mode);
-    }
-    wm_error_restore(&before);
 }
 
 void wm_workspaces_get_stats(wm_workspaces *workspaces, uint64_t *count,

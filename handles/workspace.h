@@ -1,12 +1,17 @@
 /* workspace.h: device memory that libraries use between kernels (row A10).
  *
- * A workspace belongs to a stream, found by the driver's id of it: handles
- * bound to one stream share it, because work on a stream is ordered, and so it
- * never serves two streams at once. When the stream retires, an event behind
- * its last work says when another stream may have the workspace. One that was
- * used in a capture may be part of a graph and never serves another stream; it
- * lives as long as the private pool that the capture allocated from.
- * Any thread; WM_RANK_WORKSPACES around the list, not around driver calls. */
+ * A workspace serves one handle on one stream, found by the handle's address
+ * and the driver's id of the stream: one call of a library may queue several
+ * kernels that use it, and those of two handles would interleave there even on
+ * one stream. A handle keeps the workspaces of its last bindings, so that one
+ * that goes to and fro between streams obtains none; when a handle or a stream
+ * is done with a workspace, an event behind the stream's last work says when it
+ * may serve others. One that was used in a capture may be part of a graph and
+ * never serves another stream; it lives as long as the private pools that the
+ * captures allocated from, whatever becomes of stream, handle and thread.
+ * Handles are objects of a library: no two that are alive have one address.
+ * Any thread, but for one handle one at a time; WM_RANK_WORKSPACES around the
+ * list, not around driver calls. */
 #ifndef WM_WORKSPACE_H
 #define WM_WORKSPACE_H
 
@@ -19,17 +24,23 @@ typedef struct wm_workspace wm_workspace;
  * now belongs to; 0: of none. No lock is held. */
 typedef uint64_t (*wm_pool_of_fn)(void *context, warm_stream stream);
 
+/* How many bindings' workspaces a handle keeps, beside that of a default
+ * stream; and lists that handles are spread over by address. */
+enum { WM_WORKSPACES_KEPT = 4, WM_WORKSPACE_LISTS = 256 };
+
 /* The workspaces of one device; embedded, fields belong to workspace.c. */
 typedef struct wm_workspaces {
     wm_driver *driver; /* const */
     int device;        /* const */
     wm_lock lock;
-    wm_workspace *list;         /* lock workspaces: serving a stream, or idle */
+    wm_workspace *list;         /* lock workspaces: all there are */
     uint64_t count, held_bytes; /* lock workspaces */
+    uint64_t turn;              /* lock workspaces: of the last binding */
     bool warned;                /* lock workspaces: memory was short */
     wm_pool_of_fn pool_of;      /* const; null: there are none */
     void *pools;                /* const: its context */
     bool keep; /* set while closing, by the one thread that does */
+    wm_workspace *serving[WM_WORKSPACE_LISTS]; /* lock workspaces: by handle */
 } wm_workspaces;
 
 void wm_workspaces_init(wm_workspaces *workspaces, wm_driver *driver,
@@ -41,10 +52,22 @@ void wm_workspaces_keep(wm_workspaces *workspaces);
 /* Gives the memory back. */
 void wm_workspaces_close(wm_workspaces *workspaces);
 
-/* The workspace of the stream, at least bytes large; *memory is null if there
- * is no memory for one: the library then uses its own. Cannot fail. */
-void wm_workspaces_get(wm_workspaces *workspaces, warm_stream stream,
-                       uint64_t stream_id, size_t bytes, void **memory);
+/* Who wants a workspace. */
+typedef struct wm_workspace_user {
+    const void *handle;
+    warm_stream stream;
+    uint64_t stream_id;
+} wm_workspace_user;
+
+/* The workspace of the handle on the stream, at least bytes large; *memory is
+ * null if there is no memory for one: the library then uses its own. Cannot
+ * fail. The handle is bound to it next. */
+void wm_workspaces_get(wm_workspaces *workspaces, const wm_workspace_user *user,
+                       size_t bytes, void **memory);
+
+/* The handle, which nobody uses, uses its workspaces no more: its library has
+ * none of them any longer, or the handle is about to be destroyed. */
+void wm_workspaces_leave(wm_workspaces *workspaces, const void *handle);
 
 /* The stream captures, or will from now on. */
 void wm_workspaces_captured(wm_workspaces *workspaces, warm_stream stream,
@@ -65,8 +88,9 @@ bool wm_workspaces_note(wm_workspaces *workspaces, warm_stream stream,
 void wm_workspaces_retire(wm_workspaces *workspaces, warm_stream stream,
                           uint64_t stream_id);
 
-/* Frees those whose stream retired idle_ns ago or earlier, if its work has
- * ended and no graph has them. Cannot fail. */
+/* Frees those that have served nobody for idle_ns or longer, and those that a
+ * handle keeps beside the one it is bound to, if their work has ended and no
+ * graph has them. Cannot fail. */
 void wm_workspaces_trim(wm_workspaces *workspaces, uint64_t idle_ns);
 
 void wm_workspaces_get_stats(wm_workspaces *workspaces, uint64_t *count,

@@ -1,7 +1,8 @@
 /* workspace_capture.c: workspaces that graphs have (row A10). See workspace.h.
  *
- *   SERVING ─ a capture uses it ─► captured ─ its stream retires ─► LOST
- *                                     └──── its private pool goes ────┴─► OVER
+ *   SERVING ─ a capture uses it ─► captured ─ stream or handle goes ─► LOST
+ *                                     └──── the last private pool goes ──┴►
+ * OVER
  */
 #include "handles/workspace_int.h"
 
@@ -16,11 +17,33 @@ bool wm_workspace_captures(wm_workspaces *workspaces, warm_stream stream)
            capture == WM_CAPTURE_ACTIVE;
 }
 
-/* Of graphs of several pools, or of none, nobody says when they go. */
+static unsigned find_pool(const wm_workspace *w, uint64_t pool)
+{
+    unsigned i = 0;
+
+    while (i < w->pools && w->pool[i] != pool) {
+        i++;
+    }
+    return i;
+}
+
+/* Of graphs of no pool nobody says when they go. */
 void wm_workspace_capture_locked(wm_workspace *w, uint64_t pool)
 {
-    w->pool = !w->captured || w->pool == pool ? pool : 0;
+    unsigned i = find_pool(w, pool);
+
     w->captured = true;
+    if (pool == 0 || i == WM_WORKSPACE_POOLS) {
+        w->for_ever = true;
+    } else if (i == w->pools) {
+        w->pool[w->pools++] = pool;
+    }
+}
+
+bool wm_workspace_is_of_pool(const wm_workspace *w, uint64_t pool)
+{
+    return pool == 0 ? w->for_ever && w->pools == 0
+                     : !w->for_ever && w->pools == 1 && w->pool[0] == pool;
 }
 
 static wm_workspace *serving_locked(wm_workspaces *workspaces,
@@ -75,28 +98,17 @@ bool wm_workspaces_note(wm_workspaces *workspaces, warm_stream stream,
     return noted;
 }
 
-/* What the stream's graphs use. The id of captures is that of an address, and
- * a stream that comes there later must not find it. */
-void wm_workspaces_leave_to_graphs(wm_workspaces *workspaces,
-                                   warm_stream stream)
+/* The graphs of a pool that it was of have gone. One that serves a stream
+ * outside of captures, too, goes on with that. */
+static void end_locked(wm_workspaces *workspaces, wm_workspace *w, unsigned at)
 {
-    wm_lock_acquire(&workspaces->lock);
-    for (wm_workspace *w = workspaces->list; w != NULL; w = w->next) {
-        if (w->state == WM_WORKSPACE_SERVING && w->captured &&
-            w->stream == stream) {
-            w->state = WM_WORKSPACE_LOST;
-        }
+    w->pool[at] = w->pool[--w->pools];
+    if (w->pools > 0 || w->for_ever) {
+        return;
     }
-    wm_lock_release(&workspaces->lock);
-}
-
-/* One that serves a stream outside of captures, too, goes on with that. */
-static void end_locked(wm_workspace *w)
-{
     w->captured = false;
-    w->pool = 0;
     if (w->state == WM_WORKSPACE_LOST || w->of_captures) {
-        w->state = WM_WORKSPACE_OVER;
+        wm_workspace_set_state_locked(workspaces, w, WM_WORKSPACE_OVER);
     }
 }
 
@@ -123,10 +135,10 @@ void wm_workspaces_pool_over(wm_workspaces *workspaces, uint64_t pool,
 {
     wm_lock_acquire(&workspaces->lock);
     for (wm_workspace *w = workspaces->list; w != NULL; w = w->next) {
-        if (pool != 0 && w->captured && w->pool == pool &&
-            (w->state == WM_WORKSPACE_SERVING ||
-             w->state == WM_WORKSPACE_LOST)) {
-            end_locked(w);
+        unsigned at = find_pool(w, pool);
+
+        if (at < w->pools) {
+            end_locked(workspaces, w, at);
         }
     }
     wm_lock_release(&workspaces->lock);

@@ -1,4 +1,14 @@
-/* workspace_int.h: what the files of workspaces share; see workspace.h. */
+/* workspace_int.h: what the files of workspaces share; see workspace.h.
+ *
+ *              ┌────────── the same stream wants one ───────┐
+ *              ▼                                            │
+ *   made ─► SERVING ─ the handle or stream is done with ─► PASSING ─► trimmed
+ *           ▲ │ │     it, and an event is behind its work    ▲ │
+ *           │ │ └── no event can be recorded now ─► UNMARKED ┘ │
+ *           │ └──── graphs alone have it ─► LOST ─► OVER       │
+ *           └──────── the event passed; another user ──────────┘
+ *
+ * Records stay in the list until the runtime goes, or a trim takes one out. */
 #ifndef WM_WORKSPACE_INT_H
 #define WM_WORKSPACE_INT_H
 
@@ -6,37 +16,78 @@
 
 #include "runtime/base/status.h"
 
-/* As workspace.c says. */
 enum wm_workspace_state {
-    WM_WORKSPACE_SERVING,
-    WM_WORKSPACE_PASSING,
-    WM_WORKSPACE_IDLE,
-    WM_WORKSPACE_TAKEN,
-    WM_WORKSPACE_LOST,
-    WM_WORKSPACE_OVER
+    WM_WORKSPACE_SERVING,  /* a handle on a stream */
+    WM_WORKSPACE_UNMARKED, /* work may still use it; no event could be recorded
+                              behind that so far */
+    WM_WORKSPACE_PASSING,  /* the same, and the event was recorded */
+    WM_WORKSPACE_TAKEN,    /* by one thread that calls the driver about it */
+    WM_WORKSPACE_LOST, /* kept: the driver did not tell when the work ends, or
+                          only graphs have it */
+    WM_WORKSPACE_OVER  /* to be given back */
 };
+
+/* Private pools that a workspace may belong to; with more it is kept for ever.
+ */
+enum { WM_WORKSPACE_POOLS = 4 };
 
 struct wm_workspace {
-    wm_workspace *next;       /* lock workspaces; all below too */
-    wm_workspace *next_asked; /* of the thread that has it TAKEN */
+    wm_workspace *next;         /* lock workspaces; all below too */
+    wm_workspace *next_serving; /* while SERVING: of handles nearby */
+    wm_workspace **link;        /* what points to this one there */
+    wm_workspace *next_taken;   /* of the thread that has it TAKEN */
     enum wm_workspace_state state;
-    bool captured;    /* graphs have it */
     bool of_captures; /* stream_id is that of captures at an address */
-    uint64_t pool;    /* the private pool of those graphs; 0: of none, or of
-                         several: they have it for ever */
+    bool captured;    /* graphs have it */
+    bool for_ever;    /* some of them are of no pool, or of too many */
+    unsigned pools;   /* whose graphs have it: that many of */
+    uint64_t pool[WM_WORKSPACE_POOLS];
+    const void *handle; /* that it serves */
+    uint64_t turn;      /* when it was bound to that, among all of them */
     uint64_t stream_id;
-    warm_stream stream; /* to compare only */
+    warm_stream stream;
     size_t bytes;
     void *memory;      /* const */
-    uint64_t since_ns; /* when its stream retired */
-    warm_event event;  /* null until first retired; kept */
+    uint64_t since_ns; /* when it was bound last; or another one of its handle;
+                          or when its stream retired */
+    warm_event event;  /* null until it was first let go; kept */
 };
 
-/* Takes one in a state whose stream retired at before, or earlier. */
+/* The list that those SERVING the handle are in, with those of others. */
+static inline wm_workspace **wm_workspaces_of(wm_workspaces *workspaces,
+                                              const void *handle)
+{
+    /* 2^64 over the golden ratio. */
+    uint64_t hash = (uintptr_t)handle * UINT64_C(0x9e3779b97f4a7c15);
+
+    _Static_assert(WM_WORKSPACE_LISTS == 1 << 8, "eight bits");
+    return &workspaces->serving[hash >> 56];
+}
+
+void wm_workspace_set_state_locked(wm_workspaces *workspaces,
+                                   wm_workspace *workspace,
+                                   enum wm_workspace_state state);
+/* Takes one of at least that size in a state, since before or earlier. */
 wm_workspace *wm_workspace_take(wm_workspaces *workspaces, size_t bytes,
                                 uint64_t before, enum wm_workspace_state state);
+/* Takes a PASSING one whose event has passed. */
+wm_workspace *wm_workspace_take_passed(wm_workspaces *workspaces, size_t bytes,
+                                       uint64_t before);
+/* The driver failed to tell when the work of one that is TAKEN ends: it is
+ * never handed out again. */
+void wm_workspace_lose(wm_workspaces *workspaces, wm_workspace *workspace);
 /* Gives the memory of one that is TAKEN back. */
 void wm_workspace_drop(wm_workspaces *workspaces, wm_workspace *workspace);
+
+/* Before a handle gets one more: lets go of what it has kept longest, if it
+ * keeps as many as it may. */
+void wm_workspaces_make_place(wm_workspaces *workspaces,
+                              const wm_workspace_user *user);
+/* Records the events of UNMARKED ones, where that is possible now. */
+void wm_workspaces_mark_left(wm_workspaces *workspaces);
+/* Lets go of what handles keep beside what they are bound to, since before or
+ * earlier. */
+void wm_workspaces_shed(wm_workspaces *workspaces, uint64_t before);
 
 /* Whether a graph may hold what is queued on the stream now. An error counts
  * as yes: the memory is then kept, which is safe. */
@@ -45,8 +96,7 @@ bool wm_workspace_captures(wm_workspaces *workspaces, warm_stream stream);
 uint64_t wm_workspace_pool_of(wm_workspaces *workspaces, warm_stream stream);
 /* A graph of the pool has it. */
 void wm_workspace_capture_locked(wm_workspace *workspace, uint64_t pool);
-/* The stream is about to go: what its graphs use stays with them. */
-void wm_workspaces_leave_to_graphs(wm_workspaces *workspaces,
-                                   warm_stream stream);
+/* Whether graphs of that pool have it, and no others. */
+bool wm_workspace_is_of_pool(const wm_workspace *workspace, uint64_t pool);
 
 #endif

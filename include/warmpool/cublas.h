@@ -17,9 +17,9 @@ extern "C" {
 /* The calling thread's cuBLAS handle on a device, bound to a stream.
  * runtime: borrowed. device: 0 … count - 1. stream: borrowed, of the same
  * device, or a default stream (null is the legacy one); the handle gets a
- * workspace that no other stream uses. handle: borrowed until the thread
- * exits or warm_thread_release(); never destroy it and never pass it to
- * another thread. Written on success only.
+ * workspace that no other stream and no other handle uses. handle: borrowed
+ * until the thread exits or warm_thread_release(); never destroy it and never
+ * pass it to another thread. Written on success only.
  * Settings made on it last until the handle goes back to the pool, where all
  * are put back to cuBLAS's defaults (row A15). Bound to the stream already: no
  * library call, no lock. A first use may load cuBLAS and create a handle,

@@ -95,7 +95,10 @@ WARM_API warm_status warm_reserve(warm_runtime *runtime, warm_kind kind,
                                   int device, void **handle);
 
 /* As warm_reserve(), and the handle is bound to stream (row A10): for cuBLAS
- * with a workspace that no other stream uses. Bound to it already: no call.
+ * with a workspace that no other stream and no other handle uses. A handle
+ * keeps those of the four streams that it was bound to last, beside that of a
+ * default stream: bound to one of them again it obtains nothing. Bound to the
+ * stream already: no call.
  * stream: borrowed; one of the same device, or a default stream.
  * Status: also INVALID_STREAM; INVALID_ARGUMENT (the stream belongs to
  * another device); UNSUPPORTED (the kind takes no streams). */
@@ -168,9 +171,10 @@ WARM_API warm_status warm_handle_prewarm_cancel(warm_runtime *runtime);
 /* Destroys idle handles, the oldest first, and never one in use (row A12).
  * keep: as many stay idle. idle_ns: only those go that have been idle for that
  * long, in nanoseconds; 0: all. destroyed: how many went, may be null; one that
- * the library does not let go counts as leaked instead. For cuBLAS the
- * workspaces of streams that retired that long ago go too, if the work on them
- * has ended and no graph holds them, whatever keep says.
+ * the library does not let go counts as leaked instead. For cuBLAS workspaces
+ * go too, whatever keep says, if the work on them has ended and no graph holds
+ * them: of handles destroyed, of streams that retired that long ago, and what a
+ * handle has not been bound to for that long.
  * Calls the driver and the library; CUDA waits for the device to destroy most
  * handles. May be called while the thread captures. */
 WARM_API warm_status warm_handle_trim(warm_runtime *runtime, warm_kind kind,

@@ -16,6 +16,7 @@
 
 #include <cuda.h>
 #include <dlfcn.h>
+#include <pthread.h>
 #include <string.h>
 
 static warm_runtime *runtime;
@@ -213,6 +214,109 @@ START_TEST(test_A10_B16_product_of_pinned_matrices_is_right)
 }
 END_TEST
 
+/* Two threads, a handle each, and a stream for both: what the second queues
+ * comes between the two steps of the first one's product. */
+struct product {
+    warm_stream stream;
+    pthread_barrier_t *queued;
+    __typeof__(cublasSgemm_v2) *gemm;
+    float *host[2][3]; /* of each thread: a, b and c */
+    void *device[2][3];
+    bool bad[2];
+};
+
+static void meet(void *context)
+{
+    pthread_barrier_wait(context);
+}
+
+static void multiply(void *argument, unsigned index)
+{
+    static const float alpha = 2, beta = 3;
+    struct product *p = argument;
+    cublasHandle_t handle = NULL;
+    warm_status status = warm_cublas_handle(runtime, 0, p->stream, &handle);
+
+    pthread_barrier_wait(p->queued);
+    p->bad[index] =
+        status != WARM_OK ||
+        p->gemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, M, N, K, &alpha,
+                p->device[index][0], M, p->device[index][1], K, &beta,
+                p->device[index][2], M) != CUBLAS_STATUS_SUCCESS;
+    pthread_barrier_wait(p->queued);
+}
+
+static void set_between_steps(void (*function)(void *context), void *context)
+{
+    void (*set)(void (*)(void *), void *) = NULL;
+    void *library = dlopen(cuda_names[0], RTLD_NOW | RTLD_NOLOAD);
+
+    *(void **)(void *)&set = dlsym(library, "standin_set_between_steps");
+    if (set != NULL) { /* a GPU has its own way */
+        set(function, context);
+    }
+}
+
+static void prepare_product(struct product *p, const size_t *bytes)
+{
+    for (int k = 0; k < 6; k++) {
+        int i = k % 3, thread = k / 3;
+
+        wt_ok(
+            warm_pinned_alloc(runtime, bytes[i], (void **)&p->host[thread][i]));
+        wt_ok(warm_device_alloc_uncached(runtime, 0, bytes[i],
+                                         &p->device[thread][i]));
+        for (size_t j = 0; j < bytes[i] / sizeof(float); j++) {
+            p->host[thread][i][j] = value((int)j) + (float)(thread * (i == 0));
+        }
+        wt_ok(warm_copy_async(runtime, p->device[thread][i], p->host[thread][i],
+                              bytes[i], WARM_COPY_TO_DEVICE, p->stream));
+    }
+}
+
+START_TEST(test_A10_products_of_two_threads_on_one_stream_are_right)
+{
+    size_t bytes[] = {sizeof(float) * M * K, sizeof(float) * K * N,
+                      sizeof(float) * M * N};
+    struct product p = {.stream = NULL};
+    pthread_barrier_t queued;
+    cublasHandle_t handle = NULL;
+
+    wt_ok(warm_cublas_handle(runtime, 0, NULL, &handle)); /* loads cuBLAS */
+    {
+        FIND(gemm, cublas_names, cublasSgemm_v2);
+        p.gemm = gemm;
+    }
+    wt_ok(warm_stream_create(runtime, 0, &p.stream));
+    prepare_product(&p, bytes);
+    pthread_barrier_init(&queued, NULL, 2);
+    p.queued = &queued;
+    set_between_steps(meet, &queued);
+    wt_threads(2, multiply, &p);
+    set_between_steps(NULL, NULL);
+    for (int thread = 0; thread < 2; thread++) {
+        ck_assert(!p.bad[thread]);
+        wt_ok(warm_copy_async(runtime, p.host[thread][2], p.device[thread][2],
+                              bytes[2], WARM_COPY_TO_HOST, p.stream));
+    }
+    wt_ok(warm_stream_synchronize(runtime, p.stream));
+    for (int k = 0; k < 2 * M * N; k++) {
+        int thread = k / (M * N), at = k % (M * N);
+
+        ck_assert_float_eq(p.host[thread][2][at],
+                           expected(p.host[thread][0], false, p.host[thread][1],
+                                    false, at % M, at / M));
+    }
+    for (int k = 0; k < 6; k++) {
+        wt_ok(warm_device_free_uncached(runtime, 0, p.device[k / 3][k % 3]));
+        wt_ok(warm_free(p.host[k / 3][k % 3]));
+    }
+    pthread_barrier_destroy(&queued);
+    wt_ok(warm_stream_destroy(runtime, p.stream));
+    wt_ok(warm_thread_release(runtime));
+}
+END_TEST
+
 /* The stream and a workspace are set, and memory is obtained for it. */
 START_TEST(test_A10_B7_cublas_can_be_bound_to_a_stream_that_captures)
 {
@@ -364,6 +468,8 @@ int main(void)
         tcase, test_A4_A15_next_thread_gets_the_handle_without_its_settings);
     tcase_add_loop_test(tcase, test_A10_B16_product_of_pinned_matrices_is_right,
                         0, 4);
+    tcase_add_test(tcase,
+                   test_A10_products_of_two_threads_on_one_stream_are_right);
     tcase_add_test(tcase,
                    test_A10_B7_cublas_can_be_bound_to_a_stream_that_captures);
     tcase_add_test(tcase,

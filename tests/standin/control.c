@@ -221,6 +221,23 @@ int64_t standin_handles_live(const char *library)
 
 /* ---- Work ---- */
 
+/* A test sets them before its threads call. */
+static void (*between)(void *context);
+static void *between_context;
+
+void standin_set_between_steps(void (*function)(void *context), void *context)
+{
+    between = function;
+    between_context = context;
+}
+
+void standin_between_steps(void)
+{
+    if (between != NULL) {
+        between(between_context);
+    }
+}
+
 typedef struct task {
     struct task *next;
     warm_host_fn function;

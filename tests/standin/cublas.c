@@ -75,7 +75,7 @@ static cublasStatus_t status_of(int code)
 struct work {
     standin_gemm gemm;
     const float *alpha, *beta; /* null: taken already */
-    float *y;
+    float *y, *workspace;
     int incx, incy;
 };
 
@@ -110,6 +110,43 @@ static void run_gemm(void *argument)
     standin_gemm_run(&read_scalars(argument)->gemm);
 }
 
+static void run_partial(void *argument)
+{
+    const struct work *w = read_scalars(argument);
+
+    standin_gemm_partial(&w->gemm, w->workspace);
+}
+
+static void run_reduce(void *argument)
+{
+    const struct work *w = read_scalars(argument);
+
+    standin_gemm_reduce(&w->gemm, w->workspace);
+}
+
+/* In two pieces of work, through the workspace, as many columns at a time as
+ * it has room for. */
+static int launch_split(const standin_handle *h, struct work *w)
+{
+    size_t room = h->workspace_bytes / sizeof(float) / (size_t)w->gemm.m;
+    int left = w->gemm.n, code = 0;
+
+    w->workspace = h->workspace;
+    while (code == 0 && left > 0) {
+        w->gemm.n = (size_t)left < room ? left : (int)room;
+        code = standin_launch(h->stream, run_partial, w, sizeof *w);
+        standin_between_steps();
+        if (code == 0) {
+            code = standin_launch(h->stream, run_reduce, w, sizeof *w);
+        }
+        left -= w->gemm.n;
+        w->gemm.b += w->gemm.transpose_b ? (long)w->gemm.n
+                                         : (long)w->gemm.n * w->gemm.ldb;
+        w->gemm.c += (long)w->gemm.n * w->gemm.ldc;
+    }
+    return code;
+}
+
 cublasStatus_t cublasSgemm_v2(cublasHandle_t handle, cublasOperation_t of_a,
                               cublasOperation_t of_b, int m, int n, int k,
                               const float *alpha, const float *a, int lda,
@@ -136,7 +173,11 @@ cublasStatus_t cublasSgemm_v2(cublasHandle_t handle, cublasOperation_t of_a,
         LEAVE(CUBLAS_STATUS_INVALID_VALUE);
     }
     take_scalars(&w, h, alpha, beta);
-    code = standin_launch(h->stream, run_gemm, &w, sizeof w);
+    if (m > 0 && h->workspace_bytes / sizeof(float) >= (size_t)m) {
+        code = launch_split(h, &w);
+    } else {
+        code = standin_launch(h->stream, run_gemm, &w, sizeof w);
+    }
     LEAVE(status_of(code));
 }
 

@@ -101,3 +101,23 @@ void standin_gemm_run(const standin_gemm *g)
         }
     }
 }
+
+void standin_gemm_partial(const standin_gemm *g, float *workspace)
+{
+    standin_gemm part = *g;
+
+    part.beta = 0;
+    part.c = workspace;
+    part.ldc = g->m;
+    standin_gemm_run(&part);
+}
+
+void standin_gemm_reduce(const standin_gemm *g, const float *workspace)
+{
+    scale(g);
+    for (int j = 0; j < g->n; j++) {
+        for (int i = 0; i < g->m; i++) {
+            g->c[i + (long)j * g->ldc] += workspace[i + (long)j * g->m];
+        }
+    }
+}

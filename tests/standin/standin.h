@@ -64,6 +64,9 @@ typedef struct standin_state {
     size_t workspace_bytes;
 } standin_state;
 void standin_handle_state(const void *handle, standin_state *state);
+/* Called by every product between the two pieces of work that it queues, in the
+ * thread that calls the library; null: nothing is. */
+void standin_set_between_steps(void (*function)(void *context), void *context);
 /* Handles of the library ("cublas") that were not destroyed. */
 int64_t standin_handles_live(const char *library);
 
@@ -136,6 +139,8 @@ typedef struct standin_handle {
 /* Null if device memory for the handle cannot be had (in a capture, say). */
 standin_handle *standin_handle_create(const char *library);
 void standin_handle_destroy(const char *function, standin_handle *handle);
+/* Calls what a test set. */
+void standin_between_steps(void);
 /* Around every use; false: not a live handle of that library. */
 bool standin_handle_use(const char *function, const char *library,
                         standin_handle *handle);

@@ -348,16 +348,256 @@ static void bind_in_thread(void *argument, unsigned index)
     }
 }
 
-START_TEST(test_A10_two_threads_on_one_stream_share_its_workspace)
+/* A handle beside that of the thread, bound to the stream; its workspace. */
+static void *lease_to(warm_kind k, warm_stream stream, warm_lease *lease)
 {
-    warm_stream stream = new_stream();
-    void *memory[3] = {NULL, NULL, stream};
+    void *handle = NULL;
 
-    kind = add_bound();
-    wt_threads(2, bind_in_thread, memory);
-    ck_assert_ptr_nonnull(memory[0]);
-    ck_assert_ptr_eq(memory[0], memory[1]);
-    wt_ok(warm_stream_destroy(runtime, stream));
+    last.workspace = NULL;
+    wt_ok(warm_handle_lease_on(runtime, k, 0, stream, lease, &handle));
+    ck_assert_ptr_eq(last.stream, stream);
+    return last.workspace;
+}
+
+/* One call may queue several kernels, and those of two would interleave. */
+START_TEST(test_A10_A2_two_handles_on_one_stream_share_no_workspace)
+{
+    warm_kind bound = add_bound();
+    warm_stream streams[] = {new_stream(), NULL};
+
+    for (int i = 0; i < 2; i++) {
+        warm_lease lease[2] = {0, 0};
+        void *memory[3] = {bind_to(bound, streams[i])};
+
+        memory[1] = lease_to(bound, streams[i], &lease[0]);
+        memory[2] = lease_to(bound, streams[i], &lease[1]);
+        for (int k = 0; k < 3; k++) {
+            ck_assert_ptr_nonnull(memory[k]);
+            ck_assert_ptr_ne(memory[k], memory[(k + 1) % 3]);
+        }
+        ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 3 * (i + 1));
+        wt_ok(warm_handle_return(runtime, lease[0]));
+        wt_ok(warm_handle_return(runtime, lease[1]));
+        /* A handle that serves the next one keeps what it has. */
+        ck_assert_ptr_eq(lease_to(bound, streams[i], &lease[0]), memory[2]);
+        wt_ok(warm_handle_return(runtime, lease[0]));
+    }
+    wt_ok(warm_stream_destroy(runtime, streams[0]));
+}
+END_TEST
+
+static uint64_t calls_for_workspaces(void)
+{
+    return wt_calls(runtime, "device_alloc") +
+           wt_calls(runtime, "device_free") +
+           wt_calls(runtime, "event_create") + wt_calls(runtime, "event_mark") +
+           wt_calls(runtime, "event_record") + wt_calls(runtime, "event_query");
+}
+
+START_TEST(test_A10_a_handle_to_and_fro_between_streams_obtains_nothing)
+{
+    enum { STREAMS = WM_WORKSPACES_KEPT };
+    warm_kind bound = add_bound();
+    warm_stream stream[STREAMS];
+    void *memory[STREAMS];
+    uint64_t calls;
+
+    for (int i = 0; i < STREAMS; i++) {
+        stream[i] = new_stream();
+        memory[i] = bind_to(bound, stream[i]);
+    }
+    (void)bind_to(bound, NULL); /* does not count */
+    calls = calls_for_workspaces();
+    for (int i = 0; i < 100; i++) {
+        ck_assert_ptr_eq(bind_to(bound, stream[i * 7 % STREAMS]),
+                         memory[i * 7 % STREAMS]);
+    }
+    ck_assert_uint_eq(calls_for_workspaces(), calls);
+    ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), STREAMS + 1);
+    for (int i = 0; i < STREAMS; i++) {
+        wt_ok(warm_stream_destroy(runtime, stream[i]));
+    }
+}
+END_TEST
+
+/* With one binding more than a handle keeps, what it was bound to longest ago
+ * goes, and serves others as soon as its work has ended. */
+START_TEST(test_A10_what_a_handle_does_not_keep_serves_others_once_it_passed)
+{
+    enum { STREAMS = WM_WORKSPACES_KEPT + 1 };
+    warm_kind bound = add_bound();
+    warm_stream stream[STREAMS], others[] = {new_stream(), new_stream()};
+    warm_lease lease = 0;
+    void *memory[STREAMS], *of_first;
+    wt_gate *gate;
+
+    for (int i = 0; i < STREAMS; i++) {
+        stream[i] = new_stream();
+    }
+    of_first = bind_to(bound, stream[0]);
+    gate = wt_gate_close(runtime, stream[0]);
+    for (int i = 1; i < STREAMS; i++) {
+        memory[i] = bind_to(bound, stream[i]);
+        ck_assert_ptr_ne(memory[i], of_first);
+    }
+    ck_assert_ptr_ne(lease_to(bound, others[0], &lease), of_first);
+    wt_ok(warm_handle_return(runtime, lease));
+    ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), STREAMS + 1);
+    if (_i == 0) { /* the handle comes back first: no event need pass */
+        ck_assert_ptr_eq(bind_to(bound, stream[0]), of_first);
+        wt_gate_open(gate);
+        ck_assert_ptr_ne(lease_to(bound, others[1], &lease), of_first);
+    } else {
+        wt_gate_open(gate);
+        wt_ok(warm_stream_synchronize(runtime, stream[0]));
+        ck_assert_ptr_eq(lease_to(bound, others[1], &lease), of_first);
+        ck_assert_ptr_ne(bind_to(bound, stream[0]), of_first);
+    }
+    wt_ok(warm_handle_return(runtime, lease));
+    for (int i = 0; i < STREAMS; i++) {
+        wt_ok(warm_stream_destroy(runtime, stream[i]));
+    }
+    wt_ok(warm_stream_destroy(runtime, others[0]));
+    wt_ok(warm_stream_destroy(runtime, others[1]));
+}
+END_TEST
+
+/* Handles that are no memory of a device: to destroy one waits for nothing. */
+static warm_status light_create(wm_kind *k, int device, void **handle)
+{
+    (void)k;
+    (void)device;
+    *handle = malloc(1);
+    return *handle != NULL ? WARM_OK : WARM_OUT_OF_MEMORY;
+}
+
+static warm_status light_destroy(wm_kind *k, int device, void *handle)
+{
+    (void)k;
+    (void)device;
+    free(handle);
+    return WARM_OK;
+}
+
+static warm_kind add_light(void)
+{
+    static wm_kind_ops ops;
+    warm_kind made = -1;
+
+    ops = bound_ops;
+    ops.name = "light";
+    ops.create = light_create;
+    ops.destroy = light_destroy;
+    wt_ok(wm_pools_add(runtime->pools, &ops, NULL, &made));
+    return made;
+}
+
+START_TEST(test_A10_A12_workspaces_of_a_destroyed_handle_wait_for_its_work)
+{
+    warm_kind light = add_light();
+    warm_stream a = new_stream(), b = new_stream();
+    warm_lease lease = 0;
+    wt_gate *gate;
+    void *of_a = lease_to(light, a, &lease);
+
+    gate = wt_gate_close(runtime, a);
+    wt_ok(warm_handle_return(runtime, lease));
+    wt_ok(warm_handle_trim(runtime, light, 0, 0, 0, NULL));
+    ck_assert_int_eq(wt_stat(runtime, light, 0, destroyed), 1);
+    ck_assert_int_eq(wt_stat(runtime, light, 0, workspaces), 1);
+    ck_assert_ptr_ne(lease_to(light, b, &lease), of_a);
+    wt_gate_open(gate);
+    wt_ok(warm_stream_synchronize(runtime, a));
+    ck_assert_ptr_eq(bind_to(light, b), of_a);
+    wt_ok(warm_handle_return(runtime, lease));
+    wt_ok(warm_thread_release(runtime));
+    wt_ok(warm_handle_trim(runtime, light, 0, 0, 0, NULL));
+    ck_assert_int_eq(wt_stat(runtime, light, 0, idle), 0);
+    ck_assert_int_eq(wt_stat(runtime, light, 0, workspaces), 0);
+    wt_ok(warm_stream_destroy(runtime, a));
+    wt_ok(warm_stream_destroy(runtime, b));
+}
+END_TEST
+
+/* A trim, or where memory is short another handle, gets what a handle in use
+ * keeps, and never what it is bound to. */
+START_TEST(test_A10_A12_what_a_handle_keeps_in_store_can_be_had)
+{
+    bool by_trim = _i == 0;
+    warm_kind bound = add_bound();
+    warm_stream a = new_stream(), b = new_stream(), c = new_stream();
+    warm_lease lease[2] = {0, 0};
+    void *of_a, *of_b, *handle = NULL;
+
+    wt_ok(warm_handle_lease(runtime, bound, 0, &lease[0], &handle));
+    wt_ok(warm_handle_return(runtime, lease[0]));
+    of_a = bind_to(bound, a);
+    of_b = bind_to(bound, b);
+    if (by_trim) {
+        wt_ok(warm_handle_trim(runtime, bound, 0, 9, UINT64_MAX, NULL));
+        ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 2);
+        wt_ok(warm_handle_trim(runtime, bound, 0, 9, 0, NULL));
+        ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 1);
+    } else {
+        wt_ok(warm_handle_prewarm(runtime, bound, 0, 2, 0));
+        wt_ok(warm_testing_fail(runtime, "device_alloc", 1, 1));
+        ck_assert_ptr_eq(lease_to(bound, c, &lease[0]), of_a);
+        ck_assert_ptr_null(lease_to(bound, c, &lease[1]));
+        wt_ok(warm_testing_fail(runtime, "device_alloc", 0, 0));
+        wt_ok(warm_handle_return(runtime, lease[0]));
+        wt_ok(warm_handle_return(runtime, lease[1]));
+    }
+    ck_assert_ptr_ne(bind_to(bound, a), of_b);
+    ck_assert_ptr_eq(bind_to(bound, b), of_b);
+    wt_ok(warm_stream_destroy(runtime, a));
+    wt_ok(warm_stream_destroy(runtime, b));
+    wt_ok(warm_stream_destroy(runtime, c));
+}
+END_TEST
+
+/* Its name means the other device's meanwhile, or it may not be asked. */
+static wm_driver_ops blocked_ops;
+
+static warm_status other_device(wm_driver *d, int *device)
+{
+    (void)d;
+    *device = 1;
+    return WARM_OK;
+}
+
+static warm_status mark_nothing(wm_driver *d, warm_event event,
+                                warm_stream stream, wm_capture *capture)
+{
+    (void)d;
+    (void)event;
+    (void)stream;
+    *capture = WM_CAPTURE_BLOCKED;
+    return WARM_OK;
+}
+
+START_TEST(test_A10_a_default_streams_workspace_is_marked_when_that_can_be)
+{
+    const wm_driver_ops *real = runtime->driver->ops;
+    warm_kind light = add_light();
+    warm_lease lease = 0;
+
+    ck_assert_ptr_nonnull(lease_to(light, NULL, &lease));
+    wt_ok(warm_handle_return(runtime, lease));
+    blocked_ops = *real;
+    if (_i == 0) {
+        blocked_ops.current_device = other_device;
+    } else {
+        blocked_ops.event_mark = mark_nothing;
+    }
+    runtime->driver->ops = &blocked_ops;
+    for (int i = 0; i < 2; i++) {
+        wt_ok(warm_handle_trim(runtime, light, 0, 0, 0, NULL));
+        ck_assert_int_eq(wt_stat(runtime, light, 0, idle), 0);
+        ck_assert_int_eq(wt_stat(runtime, light, 0, workspaces), 1);
+    }
+    runtime->driver->ops = real;
+    wt_ok(warm_handle_trim(runtime, light, 0, 0, 0, NULL));
+    ck_assert_int_eq(wt_stat(runtime, light, 0, workspaces), 0);
 }
 END_TEST
 
@@ -585,7 +825,8 @@ START_TEST(test_A10_G2_a_handle_in_use_keeps_its_workspace)
 
     wt_ok(wm_driver_stream_info(runtime->driver, stream, &info));
     wt_ok(wm_pool_take(wm_pools_at(pools, bound, 0), &handle));
-    wm_workspaces_get(wm_pools_workspaces(pools, 0), stream, info.id, WORKSPACE,
+    wm_workspaces_get(wm_pools_workspaces(pools, 0),
+                      &(wm_workspace_user){handle, stream, info.id}, WORKSPACE,
                       &memory);
     ck_assert_ptr_nonnull(memory);
     if (!in_use) {
@@ -751,6 +992,84 @@ START_TEST(test_A10_E3_graphs_of_two_pools_share_no_workspace)
 }
 END_TEST
 
+/* Bound before the captures, and not again in them: graphs of several pools
+ * have the workspace, and it goes with the last; with none if one graph is of
+ * no pool (_i 1) or there are more pools than are counted (_i 2). */
+START_TEST(test_A10_E3_a_workspace_of_several_pools_goes_with_the_last)
+{
+    enum { MOST = 6 };
+    int pools = _i == 2 ? MOST : 3;
+    warm_kind bound = add_bound();
+    warm_stream a = new_stream(), next;
+    warm_private_pool pool[MOST] = {0};
+    void *of_a = bind_to(bound, a);
+
+    for (int i = 0; i < pools + 1; i++) {
+        warm_graph graph = NULL;
+
+        if (i < pools) {
+            wt_ok(warm_private_pool_begin(runtime, &pool[i], 0, NULL, NULL));
+        } else if (_i != 1) {
+            break;
+        }
+        wt_ok(warm_capture_begin(runtime, a));
+        wt_ok(warm_capture_end(runtime, a, &graph));
+        wt_ok(warm_graph_destroy(runtime, graph));
+        if (i < pools) {
+            wt_ok(warm_private_pool_end(runtime, pool[i]));
+        }
+    }
+    wt_ok(warm_stream_destroy(runtime, a));
+    next = new_stream();
+    for (int i = 0; i < pools; i++) {
+        ck_assert_int_ge(wt_stat(runtime, bound, 0, workspaces), 1);
+        ck_assert_ptr_ne(bind_to(bound, next), of_a);
+        wt_ok(warm_stream_destroy(runtime, next));
+        wt_ok(warm_handle_trim(runtime, bound, 0, 9, 0, NULL));
+        ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 1);
+        next = new_stream();
+        wt_ok(warm_private_pool_release(runtime, pool[i]));
+    }
+    ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), _i != 0);
+    wt_ok(warm_stream_destroy(runtime, next));
+}
+END_TEST
+
+/* As long as the pool, whatever becomes of the thread and of its handle; and a
+ * new handle at the old one's address is another one. */
+START_TEST(test_A10_E3_workspace_of_a_graph_outlives_its_handle)
+{
+    warm_kind light = add_light();
+    warm_stream a = new_stream();
+    warm_private_pool pool = 0;
+    warm_lease lease = 0;
+    warm_graph graph = NULL;
+    void *of_graph[3] = {NULL};
+
+    for (int i = 0; i < 3; i++) {
+        wt_ok(warm_private_pool_begin(runtime, &pool, 0, NULL, NULL));
+        wt_ok(warm_capture_begin(runtime, a));
+        of_graph[i] = lease_to(light, a, &lease);
+        wt_ok(warm_capture_end(runtime, a, &graph));
+        wt_ok(warm_graph_destroy(runtime, graph));
+        wt_ok(warm_private_pool_end(runtime, pool));
+        wt_ok(warm_handle_return(runtime, lease));
+        for (int k = 0; k < i; k++) {
+            ck_assert_ptr_ne(of_graph[i], of_graph[k]);
+        }
+        wt_ok(warm_handle_trim(runtime, light, 0, 0, 0, NULL));
+        ck_assert_int_eq(wt_stat(runtime, light, 0, idle), 0);
+        ck_assert_int_eq(wt_stat(runtime, light, 0, workspaces), i + 1);
+    }
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(wt_stat(runtime, light, 0, workspaces), 3);
+        wt_ok(warm_private_pool_release(runtime, pool));
+    }
+    ck_assert_int_eq(wt_stat(runtime, light, 0, workspaces), 0);
+    wt_ok(warm_stream_destroy(runtime, a));
+}
+END_TEST
+
 /* The graph of a stream that is gone keeps its workspace for itself, also if
  * the stream went while it captured (_i 1). */
 START_TEST(test_A10_B6_a_capture_at_an_old_address_gets_a_workspace_of_its_own)
@@ -832,20 +1151,25 @@ END_TEST
 
 static const char *const workspace_calls[] = {
     "capture_mode", "device_alloc", "stream_capture", "event_create",
-    "event_record", "event_query",  "stream_info"};
+    "event_mark",   "event_query",  "stream_info",    "current_device"};
 
 /* Whatever fails, no two streams alive at once get the same memory. */
 START_TEST(test_A10_A14_workspaces_stay_apart_after_every_fault)
 {
     const char *call = workspace_calls[_i / 2];
+    bool gated = wt_on_host(); /* CUDA waits for them where it frees */
     warm_kind bound = add_bound();
 
     for (unsigned n = 1; n <= 6; n++) {
         warm_stream s[3];
+        wt_gate *gate[3];
         void *memory[3];
 
         for (int k = 0; k < 3; k++) {
             s[k] = new_stream();
+        }
+        for (int k = 0; k < 3; k++) { /* no event passes */
+            gate[k] = gated ? wt_gate_close(runtime, s[k]) : NULL;
         }
         wt_ok(warm_testing_fail(runtime, call, n, _i % 2));
         for (int k = 0; k < 3; k++) {
@@ -856,8 +1180,12 @@ START_TEST(test_A10_A14_workspaces_stay_apart_after_every_fault)
             status = warm_reserve_on(runtime, bound, 0, s[k], &handle);
             memory[k] = status == WARM_OK ? last.workspace : NULL;
             for (int j = 0; j < k; j++) {
-                ck_assert(memory[k] == NULL || memory[k] != memory[j]);
+                ck_assert(!gated || memory[k] == NULL ||
+                          memory[k] != memory[j]);
             }
+        }
+        for (int k = 0; k < 3 && gated; k++) {
+            wt_gate_open(gate[k]);
         }
         for (int k = 0; k < 2; k++) { /* s[2] is used on */
             if (warm_stream_retire(runtime, s[k]) == WARM_OK) {
@@ -996,52 +1324,6 @@ static warm_stream stream_with_workspace(warm_kind bound)
     wt_ok(warm_handle_return(runtime, lease));
     return stream;
 }
-
-/* Another thread gets the stream a workspace while this one is obtaining it. */
-static struct {
-    wm_driver_ops ops;
-    const wm_driver_ops *real;
-    warm_stream stream;
-    void *memory;
-} beside;
-
-static warm_status alloc_beside(wm_driver *d, int device, size_t bytes,
-                                void **pointer)
-{
-    wm_stream_info info = {.device = WM_DEVICE_UNKNOWN};
-    warm_stream stream = beside.stream;
-
-    if (stream != NULL && wm_driver_stream_info(d, stream, &info) == WARM_OK) {
-        beside.stream = NULL;
-        wm_workspaces_get(wm_pools_workspaces(runtime->pools, device), stream,
-                          info.id, WORKSPACE, &beside.memory);
-    }
-    return beside.real->device_alloc(d, device, bytes, pointer);
-}
-
-START_TEST(test_A10_workspace_that_came_too_late_serves_the_next_stream)
-{
-    warm_kind bound = add_bound();
-    warm_stream a = new_stream(), b = new_stream();
-    void *handle = NULL;
-    uint64_t allocs;
-
-    wt_ok(warm_reserve(runtime, bound, 0, &handle));
-    beside.real = runtime->driver->ops;
-    beside.ops = *beside.real;
-    beside.ops.device_alloc = alloc_beside;
-    runtime->driver->ops = &beside.ops;
-    beside.stream = a;
-    ck_assert_ptr_eq(bind_to(bound, a), beside.memory);
-    ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 2);
-    allocs = wt_calls(runtime, "device_alloc");
-    ck_assert_ptr_ne(bind_to(bound, b), beside.memory);
-    ck_assert_uint_eq(wt_calls(runtime, "device_alloc"), allocs);
-    runtime->driver->ops = beside.real;
-    wt_ok(warm_stream_destroy(runtime, a));
-    wt_ok(warm_stream_destroy(runtime, b));
-}
-END_TEST
 
 START_TEST(test_A12_A10_trim_frees_workspaces_of_retired_streams)
 {
@@ -1248,7 +1530,20 @@ int main(void)
     tcase_add_test(tcase, test_A14_device_memory_of_a_handle_is_measured);
     tcase_add_test(tcase, test_A10_two_streams_never_share_a_workspace);
     tcase_add_test(tcase,
-                   test_A10_two_threads_on_one_stream_share_its_workspace);
+                   test_A10_A2_two_handles_on_one_stream_share_no_workspace);
+    tcase_add_test(
+        tcase, test_A10_a_handle_to_and_fro_between_streams_obtains_nothing);
+    tcase_add_loop_test(
+        tcase,
+        test_A10_what_a_handle_does_not_keep_serves_others_once_it_passed, 0,
+        2);
+    tcase_add_test(
+        tcase, test_A10_A12_workspaces_of_a_destroyed_handle_wait_for_its_work);
+    tcase_add_loop_test(
+        tcase, test_A10_A12_what_a_handle_keeps_in_store_can_be_had, 0, 2);
+    tcase_add_loop_test(
+        tcase, test_A10_a_default_streams_workspace_is_marked_when_that_can_be,
+        0, 2);
     tcase_add_test(tcase, test_A10_B6_retired_workspace_waits_for_its_stream);
     tcase_add_test(tcase,
                    test_A10_B6_a_stream_used_on_after_it_retired_has_another);
@@ -1271,6 +1566,10 @@ int main(void)
     tcase_add_test(tcase, test_A10_E8_workspace_of_a_capture_is_no_users_pools);
     tcase_add_loop_test(
         tcase, test_A10_E3_graphs_of_two_pools_share_no_workspace, 0, 2);
+    tcase_add_loop_test(
+        tcase, test_A10_E3_a_workspace_of_several_pools_goes_with_the_last, 0,
+        3);
+    tcase_add_test(tcase, test_A10_E3_workspace_of_a_graph_outlives_its_handle);
     tcase_add_test(tcase, test_A10_G6_short_memory_for_workspaces_is_told_once);
     tcase_add_test(tcase, test_A10_eager_work_and_graphs_share_no_workspace);
     tcase_add_loop_test(
@@ -1288,8 +1587,6 @@ int main(void)
     tcase_add_loop_test(tcase, test_A12_trim_goes_by_age, 0, AGES);
     tcase_add_test(tcase,
                    test_A12_A10_trim_frees_workspaces_of_retired_streams);
-    tcase_add_test(
-        tcase, test_A10_workspace_that_came_too_late_serves_the_next_stream);
     tcase_add_test(tcase, test_A12_A10_trim_leaves_workspaces_of_graphs);
     if (wt_on_host()) {
         tcase_add_test(
