@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static const char file_head[] = "warmpool-mlp 784 128 10 float32\n";
 
@@ -38,23 +40,60 @@ void model_init(float *weights, uint64_t seed)
     fill(weights + MODEL_W2, HIDDEN, CLASSES, &state);
 }
 
+/* The file beside path that is written first: a reader never sees half a file.
+ * Null: why says what stops it. */
+static FILE *open_part(const char *path, char part[1024], message *why)
+{
+    struct stat is;
+    FILE *file = NULL;
+    int code = EISDIR;
+
+    if (stat(path, &is) != 0 || !S_ISDIR(is.st_mode)) {
+        int length = snprintf(part, 1024, "%s.part", path);
+
+        errno = ENAMETOOLONG;
+        file = length < 1024 ? fopen(part, "wb") : NULL;
+        code = errno;
+    }
+    if (file == NULL) {
+        failed(why,
+               "could not write the weights to %s: %s; name a file in a folder "
+               "that you may write to with --weights",
+               path, strerrordesc_np(code));
+    }
+    return file;
+}
+
+bool model_can_save(const char *path, message *why)
+{
+    char part[1024];
+    FILE *file = open_part(path, part, why);
+
+    if (file == NULL) {
+        return false;
+    }
+    fclose(file);
+    unlink(part);
+    return true;
+}
+
 bool model_save(const char *path, const float *weights, message *why)
 {
     char part[1024];
-    FILE *file;
+    FILE *file = open_part(path, part, why);
     bool good;
 
-    /* A reader never sees half a file. */
-    snprintf(part, sizeof part, "%s.part", path);
-    file = fopen(part, "wb");
     if (file == NULL) {
-        return failed(why, "%s: %s", part, strerrordesc_np(errno));
+        return false;
     }
     good = fwrite(file_head, sizeof file_head - 1, 1, file) == 1 &&
            fwrite(weights, sizeof *weights, MODEL_FLOATS, file) == MODEL_FLOATS;
     good = fclose(file) == 0 && good;
     if (!good || rename(part, path) != 0) {
-        return failed(why, "%s: %s", path, strerrordesc_np(errno));
+        failed(why, "could not write the weights to %s: %s", path,
+               strerrordesc_np(errno));
+        unlink(part);
+        return false;
     }
     return true;
 }
@@ -66,8 +105,10 @@ bool model_load(const char *path, float *weights, message *why)
     bool good;
 
     if (file == NULL) {
-        return failed(why, "%s: %s; data_parallel writes it", path,
-                      strerrordesc_np(errno));
+        return failed(why,
+                      "%s: %s; run data_parallel first, which writes it, or "
+                      "name another file with --weights",
+                      path, strerrordesc_np(errno));
     }
     good =
         fread(head, sizeof head, 1, file) == 1 &&

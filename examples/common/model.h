@@ -19,6 +19,8 @@ enum {
 
 /* Small random weights; the same seed gives the same. */
 void model_init(float *weights, uint64_t seed);
+/* Whether model_save() can write there: to be asked before the work. */
+bool model_can_save(const char *path, message *why);
 bool model_save(const char *path, const float *weights, message *why);
 bool model_load(const char *path, float *weights, message *why);
 

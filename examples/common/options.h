@@ -1,4 +1,5 @@
-/* options.h: --name value options of the example programs, in one table. */
+/* options.h: options of the example programs, in one table: --name value or
+ * --name=value. */
 #ifndef EXAMPLE_OPTIONS_H
 #define EXAMPLE_OPTIONS_H
 
@@ -15,8 +16,8 @@ typedef struct option_row {
 
 /* Reads the arguments into the rows, whose variables hold the defaults. The
  * table ends with a row without a name. Returns -1 if the program can go on,
- * else the status to exit with, after printing the list of options: 0 for
- * --help, 2 for what is not an option or not its value. */
+ * else the status to exit with: 0 after -h or --help, which print the list, 2
+ * after a line on stderr that names the wrong option, value and range. */
 int options_read(int argc, char **argv, const option_row *rows);
 
 #endif

@@ -281,7 +281,8 @@ static bool run(trainer *t, const plan *p, message *why)
 {
     image_set images = {0}, tests = {0};
     int *order = NULL, *in_line = NULL;
-    bool good = images_load(p->data, "train", &images, why) &&
+    bool good = model_can_save(p->weights, why) &&
+                images_load(p->data, "train", &images, why) &&
                 images_load(p->data, "t10k", &tests, why);
 
     if (good && (images.count < t->batch || tests.count > images.count)) {
@@ -336,7 +337,8 @@ int main(int argc, char **argv)
     }
     options.device = strcmp(p.driver, "auto") == 0 ? NULL : p.driver;
     if (warm_runtime_create(&options, &t.runtime) != WARM_OK) {
-        fprintf(stderr, "train: failed %s\n", warm_last_error_message());
+        fprintf(stderr, "data_parallel: --driver %s: %s\n", p.driver,
+                warm_last_error_message());
         return EXIT_FAILURE;
     }
     good = run(&t, &p, &why);
@@ -346,7 +348,7 @@ int main(int argc, char **argv)
                       report.blocks);
     }
     if (!good) {
-        fprintf(stderr, "train: failed %s\n", why.text);
+        fprintf(stderr, "data_parallel: %s\n", why.text);
     }
     return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }
