@@ -1,8 +1,7 @@
-/* check_refusals.c: what the example server refuses, and how it ends; wrong
- * options of all examples. See check_server.c. */
+/* check_refusals.c: what the example server refuses; wrong options of all
+ * examples. See check_server.c. */
 #include "examples/inference_server/served.h"
 
-#include <signal.h>
 #include <stdlib.h>
 
 enum { BODY_LIMIT = 16 + 1024 * IMAGE_BYTES };
@@ -135,133 +134,109 @@ START_TEST(test_too_large_a_chunked_body_is_413)
 }
 END_TEST
 
-START_TEST(test_overload_is_503_with_retry_after)
-{
-    server s = server_start("--max-in-flight", "1");
-    http slow = begin_classify(&s), other = server_connect(&s);
-    image_set set = test_images(1);
-    http_reply reply =
-        ask(&other, "POST", "/classify", set.pixels, IMAGE_BYTES);
-    message why;
+/* ---- options and files --------------------------------------------------
+ */
+
+static const struct {
+    const char *program, *option, *value;
     int status;
+    const char *says;
+} wrong_options[] = {
+    {"inference_server", "--port", "abc", 2,
+     "inference_server: --port takes a number from 0 to 65535, not 'abc'"},
+    {"inference_server", "--port=80x", NULL, 2,
+     "--port takes a number from 0 to 65535, not '80x'"},
+    {"inference_server", "--port", "65536", 2,
+     "--port takes a number from 0 to 65535, not '65536'"},
+    {"inference_server", "--port=-1", NULL, 2,
+     "--port takes a number from 0 to 65535, not '-1'"},
+    {"inference_server", "--port", NULL, 2,
+     "--port takes a number from 0 to 65535, which is missing"},
+    {"inference_server", "--port=", NULL, 2, "which is missing"},
+    {"inference_server", "--weights=", NULL, 2,
+     "--weights takes a value, which is missing"},
+    {"inference_server", "--prot", "0", 2, "'--prot' is not an option"},
+    {"inference_server", "--por=0", NULL, 2, "'--por=0' is not an option"},
+    {"inference_server", "8080", NULL, 2, "'8080' is not an option"},
+    {"inference_server", "--naive=1", NULL, 2, "--naive takes no value"},
+    {"inference_server", "--graph", "--naive", 2, "not both"},
+    {"inference_server", "--weights", "/nowhere", EXIT_FAILURE,
+     "/nowhere: No such file or directory; run data_parallel first"},
+    {"inference_server", "--driver", "abacus", EXIT_FAILURE,
+     "--driver abacus: "},
+    {"data_parallel", "--epochs", "none", 2,
+     "data_parallel: --epochs takes a number from 1 to 1000, not 'none'"},
+    {"data_parallel", "--data", "/nowhere", EXIT_FAILURE, "dataset-fashion"},
+    {"data_parallel", "--driver", "abacus", EXIT_FAILURE, "--driver abacus: "},
+    {"demo", "--threads=0", NULL, 2,
+     "demo: --threads takes a number from 1 to 256, not '0'"},
+    {"demo", "--data", "/nowhere", EXIT_FAILURE, "/nowhere"},
+};
 
-    ck_assert_int_eq(reply.status, 503);
-    ck_assert(json_valid(reply.body));
-    ck_assert_ptr_nonnull(http_header(&reply, "Retry-After"));
-    /* Only classification is bounded. */
-    ck_assert_int_eq(ask(&other, "GET", "/health", NULL, 0).status, 200);
-    reply = ask(&other, "GET", "/stats", NULL, 0);
-    ck_assert_double_eq(json_number(reply.body, "server.refused", -1), 1);
-    ck_assert_double_eq(json_number(reply.body, "server.in_flight", -1), 1);
+START_TEST(test_wrong_options_are_named_with_what_is_allowed)
+{
+    char output[4096];
 
-    ck_assert(http_send(&slow, set.pixels, IMAGE_BYTES, &why));
-    ck_assert_int_eq(receive(&slow).status, 200);
-    /* The place is free a moment after the answer has arrived. */
-    do {
-        status =
-            ask(&other, "POST", "/classify", set.pixels, IMAGE_BYTES).status;
-    } while (status == 503);
-    ck_assert_int_eq(status, 200);
-    http_close(&slow);
-    http_close(&other);
-    images_free(&set);
+    for (size_t i = 0; i < sizeof wrong_options / sizeof *wrong_options; i++) {
+        int status =
+            output_of(wrong_options[i].program, wrong_options[i].option,
+                      wrong_options[i].value, output);
+
+        ck_assert_msg(status == wrong_options[i].status &&
+                          strstr(output, wrong_options[i].says) != NULL,
+                      "%s %s: %d: %s", wrong_options[i].program,
+                      wrong_options[i].option, status, output);
+    }
+}
+END_TEST
+
+START_TEST(test_help_by_its_usual_names)
+{
+    const char *programs[] = {"inference_server", "data_parallel", "demo"};
+    char asked[4096], output[4096];
+
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
+        ck_assert_int_eq(output_of(programs[i], "--help", NULL, asked), 0);
+        ck_assert_ptr_nonnull(strstr(asked, "\n  --driver "));
+        ck_assert_ptr_nonnull(strstr(asked, "\n  -h, --help "));
+        ck_assert_int_eq(output_of(programs[i], "-h", NULL, output), 0);
+        ck_assert_str_eq(asked, output);
+    }
+}
+END_TEST
+
+START_TEST(test_busy_port_is_named_with_what_to_do)
+{
+    server s = server_start(NULL, NULL);
+    char port[32], weights[1100] = "--weights=", said[64], output[4096];
+
+    snprintf(port, sizeof port, "--port=%d", s.port);
+    snprintf(said, sizeof said, "127.0.0.1:%d: Address already in use", s.port);
+    beside("check.weights", weights + strlen(weights));
+    ck_assert_int_eq(output_of("inference_server", port, weights, output),
+                     EXIT_FAILURE);
+    ck_assert_msg(strstr(output, said) != NULL, "%s", output);
+    ck_assert_msg(strstr(output, "--port 0 takes a free one") != NULL, "%s",
+                  output);
     server_stop(&s);
 }
 END_TEST
 
-/* A client that leaves in the middle of its body frees its place. */
-START_TEST(test_lost_connection_frees_its_place)
+/* Before the work whose result they are. */
+START_TEST(test_weights_that_cannot_be_written_stop_the_training)
 {
-    server s = server_start("--max-in-flight", "1");
-    http slow = begin_classify(&s), other = server_connect(&s);
-    image_set set = test_images(1);
-    int status;
+    const char *paths[] = {"--weights=/nowhere/some.weights", "--weights=/tmp",
+                           "--weights=/proc/version"};
+    char output[4096];
 
-    http_close(&slow);
-    do {
-        status =
-            ask(&other, "POST", "/classify", set.pixels, IMAGE_BYTES).status;
-    } while (status == 503);
-    ck_assert_int_eq(status, 200);
-    http_close(&other);
-    images_free(&set);
-    server_stop(&s);
-}
-END_TEST
-
-/* ---- end ---------------------------------------------------------------- */
-
-START_TEST(test_sigterm_drains_a_request_in_flight)
-{
-    server s = server_start(NULL, NULL);
-    http slow = begin_classify(&s), late;
-    image_set set = test_images(1);
-    char line[256];
-    message why;
-    http_reply reply;
-
-    ck_assert_int_eq(kill(s.process.pid, SIGTERM), 0);
-    ck_assert(process_line(&s.process, "draining", false, line, sizeof line));
-    ck_assert_str_eq(line, "draining 1 requests");
-    ck_assert(!http_open(&late, s.port, &why));
-    ck_assert(http_send(&slow, set.pixels, IMAGE_BYTES, &why));
-    reply = receive(&slow);
-    ck_assert_int_eq(reply.status, 200);
-    ck_assert(json_valid(reply.body));
-    ck_assert_ptr_nonnull(http_header(&reply, "Connection"));
-    http_close(&slow);
-    images_free(&set);
-    ck_assert_int_eq(process_end(&s.process, 0), EXIT_SUCCESS);
-}
-END_TEST
-
-/* One that has not begun yet is refused while the server drains. */
-START_TEST(test_sigterm_refuses_new_requests_on_old_connections)
-{
-    server s = server_start(NULL, NULL);
-    http slow = begin_classify(&s), idle = server_connect(&s);
-    image_set set = test_images(1);
-    char line[256];
-    message why;
-
-    ck_assert_int_eq(ask(&idle, "GET", "/health", NULL, 0).status, 200);
-    ck_assert_int_eq(kill(s.process.pid, SIGTERM), 0);
-    ck_assert(process_line(&s.process, "draining", false, line, sizeof line));
-    ck_assert_int_eq(
-        ask(&idle, "POST", "/classify", set.pixels, IMAGE_BYTES).status, 503);
-    ck_assert(http_send(&slow, set.pixels, IMAGE_BYTES, &why));
-    ck_assert_int_eq(receive(&slow).status, 200);
-    http_close(&slow);
-    http_close(&idle);
-    images_free(&set);
-    ck_assert_int_eq(process_end(&s.process, 0), EXIT_SUCCESS);
-}
-END_TEST
-
-/* Starts a program that is to fail, and returns its status. */
-static int status_of(const char *name, const char *option, const char *value)
-{
-    char program[1024];
-    const char *argv[] = {beside(name, program), option, value, NULL};
-    process p;
-    message why;
-
-    ck_assert_msg(process_start(&p, argv, &why), "%s", why.text);
-    return process_end(&p, 0);
-}
-
-START_TEST(test_wrong_options_and_missing_files_are_errors)
-{
-    ck_assert_int_eq(status_of("inference_server", "--weights", "/nowhere"),
-                     EXIT_FAILURE);
-    ck_assert_int_eq(status_of("inference_server", "--driver", "abacus"),
-                     EXIT_FAILURE);
-    ck_assert_int_eq(status_of("inference_server", "--port", "65536"), 2);
-    ck_assert_int_eq(status_of("inference_server", "--prot", "0"), 2);
-    ck_assert_int_eq(status_of("inference_server", "--graph", "--naive"), 2);
-    ck_assert_int_eq(status_of("data_parallel", "--data", "/nowhere"),
-                     EXIT_FAILURE);
-    ck_assert_int_eq(status_of("demo", "--data", "/nowhere"), EXIT_FAILURE);
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        ck_assert_int_eq(
+            output_of("data_parallel", paths[i], "--epochs=1", output),
+            EXIT_FAILURE);
+        ck_assert_msg(strstr(output, "epoch") == NULL, "%s", output);
+        ck_assert_ptr_nonnull(strstr(output, "could not write the weights"));
+        ck_assert_ptr_nonnull(strstr(output, "with --weights"));
+    }
 }
 END_TEST
 
@@ -305,12 +280,12 @@ int main(void)
         test_unknown_path_is_404_and_wrong_method_405_with_allow);
     add(suite, "refuse", test_too_large_a_body_is_413);
     add(suite, "refuse", test_too_large_a_chunked_body_is_413);
-    add(suite, "refuse", test_overload_is_503_with_retry_after);
-    add(suite, "refuse", test_lost_connection_frees_its_place);
-    add(suite, "end", test_sigterm_drains_a_request_in_flight);
-    add(suite, "end", test_sigterm_refuses_new_requests_on_old_connections);
-    add(suite, "end", test_wrong_options_and_missing_files_are_errors);
-    add(suite, "end", test_missing_images_are_named_with_the_package);
+    add(suite, "options", test_wrong_options_are_named_with_what_is_allowed);
+    add(suite, "options", test_help_by_its_usual_names);
+    add(suite, "options", test_busy_port_is_named_with_what_to_do);
+    add(suite, "options",
+        test_weights_that_cannot_be_written_stop_the_training);
+    add(suite, "options", test_missing_images_are_named_with_the_package);
     add(suite, "json", test_json_valid_tells_right_from_wrong);
     return wt_main(suite);
 }

@@ -1,9 +1,10 @@
 /* check_server.c: the example server, asked everything over real sockets; what
- * it refuses, and its end: check_refusals.c.
+ * it refuses: check_refusals.c; slow clients, and its end: check_slow.c.
  *
  * Runs the programs that lie beside this one; `make check-examples` builds
  * them and trains check.weights for a moment. */
 #include "examples/demo/load.h"
+#include "examples/inference_server/latency.h"
 #include "examples/inference_server/served.h"
 
 #include <stdlib.h>
@@ -117,6 +118,75 @@ static void check_device_memory(const char *stats, double requests)
                         3 * requests - 10);
     ck_assert(held > 0 && held <= 16 << 20);
 }
+
+/* A time for every request, in an order that times have. */
+static void check_latency(const char *stats, const char *what, double requests)
+{
+    const char *names[] = {"p50_us", "p90_us", "p99_us", "max_us"};
+    char path[64];
+    double last = 1;
+
+    snprintf(path, sizeof path, "server.latency.%s.count", what);
+    ck_assert_double_eq(json_number(stats, path, -1), requests);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        double value;
+
+        snprintf(path, sizeof path, "server.latency.%s.%s", what, names[i]);
+        value = json_number(stats, path, -1);
+        ck_assert_double_ge(value, last);
+        last = value;
+    }
+    snprintf(path, sizeof path, "server.latency.%s.mean_us", what);
+    ck_assert_double_ge(json_number(stats, path, -1), 1);
+    ck_assert_double_le(json_number(stats, path, -1), last);
+}
+
+START_TEST(test_latency_of_every_request_is_counted)
+{
+    server s = server_start(NULL, NULL);
+    http h = server_connect(&s);
+    image_set set = test_images(1);
+    http_reply reply;
+
+    for (int i = 0; i < 20; i++) {
+        ask(&h, "POST", "/classify", set.pixels, IMAGE_BYTES);
+    }
+    ask(&h, "POST", "/classify", "x", 1);
+    reply = ask(&h, "GET", "/stats", NULL, 0);
+    check_latency(reply.body, "service", 20);
+    check_latency(reply.body, "total", 20);
+    http_close(&h);
+    images_free(&set);
+    server_stop(&s);
+}
+END_TEST
+
+/* Never below the truth, and a sixteenth above it at most. */
+START_TEST(test_latency_percentiles_are_close)
+{
+    static latency l;
+    const unsigned percents[] = {1, 50, 90, 99, 100};
+
+    ck_assert_uint_eq(latency_percentile_us(&l, 50), 0);
+    for (uint64_t scale = 1; scale < UINT64_C(1) << 40; scale *= 32) {
+        memset(&l, 0, sizeof l);
+        for (uint64_t i = 1; i <= 1000; i++) {
+            latency_record(&l, i * scale);
+        }
+        for (size_t i = 0; i < sizeof percents / sizeof *percents; i++) {
+            uint64_t truth = percents[i] * 10 * scale;
+            uint64_t got = latency_percentile_us(&l, percents[i]);
+
+            if (truth >> LATENCY_TOP == 0) {
+                ck_assert_uint_ge(got, truth);
+                ck_assert_uint_le(got, truth + truth / 16);
+            }
+        }
+        ck_assert_uint_eq(latency_percentile_us(&l, 100), 1000 * scale);
+        ck_assert_uint_eq(l.max_us, 1000 * scale);
+    }
+}
+END_TEST
 
 /* Threads that warmpool never saw created: each makes its handles once, and
  * later requests find handles and pinned buffers (rows A1, A4, B2, G1). */
@@ -316,6 +386,8 @@ int main(void)
     add(suite, "answer", test_large_idx_file_equals_single_images);
     add(suite, "state", test_health_answers_get_and_head);
     add(suite, "state", test_A1_B2_C1_G1_requests_share_handles_and_memory);
+    add(suite, "state", test_latency_of_every_request_is_counted);
+    add(suite, "state", test_latency_percentiles_are_close);
     add(suite, "state", test_naive_server_gives_the_same_classes);
     add(suite, "graphs", test_graph_server_gives_the_same_answers);
     add(suite, "graphs", test_threads_of_a_graph_server_have_their_own);

@@ -207,7 +207,8 @@ static bool open_runtime(classifier *c, const classifier_options *options,
 
     o.device = strcmp(options->driver, "auto") == 0 ? NULL : options->driver;
     return warm_runtime_create(&o, &c->runtime) == WARM_OK ||
-           failed(why, "%s", warm_last_error_message());
+           failed(why, "--driver %s: %s", options->driver,
+                  warm_last_error_message());
 }
 
 bool classifier_open(const classifier_options *options, classifier **out,

@@ -1,7 +1,8 @@
 /* routes.c: see routes.h.
  *
  * handle() is called with the head of a request, then with each part of its
- * body, then once more; at that last call the answer is queued. */
+ * body, then once more; at that last call the request is admitted, and its
+ * answer queued. Slow senders thus take no place from others. */
 #include "examples/inference_server/routes.h"
 
 #include "examples/inference_server/decode.h"
@@ -16,6 +17,9 @@ typedef struct request {
     int status;        /* decided by the head already: what to answer, or 0 */
     const char *allow; /* the header of a 405 */
     bool admitted;     /* counted in in_flight */
+    bool classified;   /* with success */
+    int64_t line_ns;   /* when the request line had been read */
+    int64_t body_ns;   /* and the whole body */
     size_t bytes, room;
     unsigned char *body;
 } request;
@@ -26,7 +30,6 @@ static enum MHD_Result answer_text(server *s, struct MHD_Connection *connection,
 {
     struct MHD_Response *response;
     enum MHD_Result result;
-    bool draining;
 
     if (text == NULL) {
         return MHD_NO; /* out of memory: the connection is closed */
@@ -44,10 +47,7 @@ static enum MHD_Result answer_text(server *s, struct MHD_Connection *connection,
     if (status == MHD_HTTP_SERVICE_UNAVAILABLE) {
         MHD_add_response_header(response, "Retry-After", "1");
     }
-    pthread_mutex_lock(&s->mutex);
-    draining = s->draining;
-    pthread_mutex_unlock(&s->mutex);
-    if (draining) {
+    if (connections_draining(&s->connections)) {
         MHD_add_response_header(response, "Connection", "close");
     }
     result = MHD_queue_response(connection, (unsigned)status, response);
@@ -74,6 +74,22 @@ static enum MHD_Result answer_error(server *s,
         json = NULL;
     }
     return answer_text(s, connection, status, allow, json);
+}
+
+static const char *error_of(int status)
+{
+    switch (status) {
+    case MHD_HTTP_NOT_FOUND:
+        return "there are POST /classify, GET /health and GET /stats";
+    case MHD_HTTP_METHOD_NOT_ALLOWED:
+        return "this method does not go with this path";
+    case MHD_HTTP_CONTENT_TOO_LARGE:
+        return "the body is larger than an IDX3 file of 1024 images";
+    case MHD_HTTP_SERVICE_UNAVAILABLE:
+        return "too many requests at once; try again";
+    default:
+        return "out of memory";
+    }
 }
 
 static size_t print_answer(char *text, size_t room, const answer *a)
@@ -108,13 +124,37 @@ static char *print_answers(const answer *answers, int count)
     return text;
 }
 
-static void count_request(server *s, unsigned long long *which,
-                          unsigned long long images)
+static void count_failure(server *s, unsigned long long *which)
 {
     pthread_mutex_lock(&s->mutex);
     *which += 1;
-    s->images += images;
     pthread_mutex_unlock(&s->mutex);
+}
+
+static uint64_t us_since(int64_t ns)
+{
+    return (uint64_t)(clock_ns() - ns) / 1000;
+}
+
+static void count_request(server *s, request *r, int images)
+{
+    r->classified = true;
+    pthread_mutex_lock(&s->mutex);
+    s->requests++;
+    s->images += (unsigned long long)images;
+    latency_record(&s->service, us_since(r->body_ns));
+    pthread_mutex_unlock(&s->mutex);
+}
+
+/* Whether the request finds a place. */
+static bool admit(server *s, request *r)
+{
+    pthread_mutex_lock(&s->mutex);
+    r->admitted = s->in_flight < s->max_in_flight;
+    s->in_flight += r->admitted;
+    s->refused += !r->admitted;
+    pthread_mutex_unlock(&s->mutex);
+    return r->admitted;
 }
 
 static enum MHD_Result
@@ -126,17 +166,21 @@ answer_classify(server *s, struct MHD_Connection *connection, request *r)
     message why = {""};
     int count;
 
+    if (!admit(s, r)) {
+        return answer_error(s, connection, MHD_HTTP_SERVICE_UNAVAILABLE, NULL,
+                            error_of(MHD_HTTP_SERVICE_UNAVAILABLE));
+    }
     if (!decode_images(r->body, r->bytes, png, &pixels, &count, &why)) {
-        count_request(s, &s->bad, 0);
+        count_failure(s, &s->bad);
         return answer_error(s, connection, MHD_HTTP_BAD_REQUEST, NULL,
                             why.text);
     }
     if (!classify(s->classifier, pixels, count, answers, &why)) {
-        count_request(s, &s->errors, 0);
+        count_failure(s, &s->errors);
         return answer_error(s, connection, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL,
                             why.text);
     }
-    count_request(s, &s->requests, (unsigned long long)count);
+    count_request(s, r, count);
     return answer_text(s, connection, MHD_HTTP_OK, NULL,
                        print_answers(answers, count));
 }
@@ -145,18 +189,40 @@ answer_classify(server *s, struct MHD_Connection *connection, request *r)
 static char *print_server(server *s, const classifier_stats *c)
 {
     char *text = NULL;
-    int length;
+    int open = connections_open(&s->connections), length;
+    unsigned long long timed_out = connections_timed_out(&s->connections);
 
     pthread_mutex_lock(&s->mutex);
     length = asprintf(
         &text,
         "\"mode\":\"%s\",\"driver\":\"%s\",\"device\":\"%s\",\"threads\":%d,"
-        "\"max_in_flight\":%d,\"in_flight\":%d,\"requests\":%llu,"
-        "\"images\":%llu,\"bad\":%llu,\"refused\":%llu,\"errors\":%llu",
-        s->mode, c->driver, c->device, s->threads, s->max_in_flight,
-        s->in_flight, s->requests, s->images, s->bad, s->refused, s->errors);
+        "\"max_connections\":%d,\"connections\":%d,\"max_in_flight\":%d,"
+        "\"in_flight\":%d,\"requests\":%llu,\"images\":%llu,\"bad\":%llu,"
+        "\"refused\":%llu,\"timed_out\":%llu,\"errors\":%llu",
+        s->mode, c->driver, c->device, s->threads, s->max_connections, open,
+        s->max_in_flight, s->in_flight, s->requests, s->images, s->bad,
+        s->refused, timed_out, s->errors);
     pthread_mutex_unlock(&s->mutex);
     return length < 0 ? NULL : text;
+}
+
+/* As above. */
+static char *print_latency(server *s)
+{
+    char *service, *total, *text = NULL;
+
+    pthread_mutex_lock(&s->mutex);
+    service = latency_json(&s->service);
+    total = latency_json(&s->total);
+    pthread_mutex_unlock(&s->mutex);
+    if (service != NULL && total != NULL &&
+        asprintf(&text, "\"latency\":{\"service\":%s,\"total\":%s}", service,
+                 total) < 0) {
+        text = NULL;
+    }
+    free(service);
+    free(total);
+    return text;
 }
 
 static char *print_classifier(const classifier_stats *c)
@@ -181,41 +247,27 @@ static enum MHD_Result answer_stats(server *s,
 {
     classifier_stats c;
     char *warm = classifier_json(s->classifier), *text = NULL;
-    char *served, *used;
+    char *served, *took, *used;
     int length = -1;
 
     classifier_get_stats(s->classifier, &c);
     served = print_server(s, &c);
+    took = print_latency(s);
     used = print_classifier(&c);
-    if (served != NULL && used != NULL) {
-        length = asprintf(&text, "{\"server\":{%s,%s},\"warmpool\":%s}\n",
-                          served, used, warm != NULL ? warm : "null");
+    if (served != NULL && took != NULL && used != NULL) {
+        length = asprintf(&text, "{\"server\":{%s,%s,%s},\"warmpool\":%s}\n",
+                          served, took, used, warm != NULL ? warm : "null");
     }
     free(served);
+    free(took);
     free(used);
     free(warm);
     return answer_text(s, connection, MHD_HTTP_OK, NULL,
                        length < 0 ? NULL : text);
 }
 
-static const char *error_of(int status)
-{
-    switch (status) {
-    case MHD_HTTP_NOT_FOUND:
-        return "there are POST /classify, GET /health and GET /stats";
-    case MHD_HTTP_METHOD_NOT_ALLOWED:
-        return "this method does not go with this path";
-    case MHD_HTTP_CONTENT_TOO_LARGE:
-        return "the body is larger than an IDX3 file of 1024 images";
-    case MHD_HTTP_SERVICE_UNAVAILABLE:
-        return "too many requests at once; try again";
-    default:
-        return "out of memory";
-    }
-}
-
 /* What the head decides: an error, or 0. */
-static int judge(server *s, struct MHD_Connection *connection, request *r,
+static int judge(struct MHD_Connection *connection, request *r,
                  const char *path, const char *method)
 {
     const char *length = MHD_lookup_connection_value(
@@ -234,15 +286,7 @@ static int judge(server *s, struct MHD_Connection *connection, request *r,
         return MHD_HTTP_NOT_FOUND;
     }
     r->allow = "POST";
-    if (strcmp(method, "POST") != 0) {
-        return MHD_HTTP_METHOD_NOT_ALLOWED;
-    }
-    pthread_mutex_lock(&s->mutex);
-    r->admitted = !s->draining && s->in_flight < s->max_in_flight;
-    s->in_flight += r->admitted;
-    s->refused += !r->admitted;
-    pthread_mutex_unlock(&s->mutex);
-    return r->admitted ? 0 : MHD_HTTP_SERVICE_UNAVAILABLE;
+    return strcmp(method, "POST") == 0 ? 0 : MHD_HTTP_METHOD_NOT_ALLOWED;
 }
 
 /* Adds a part to the body; that of a refused request is dropped. */
@@ -256,7 +300,8 @@ static void collect(request *r, const char *part, size_t bytes)
         return;
     }
     if (r->bytes + bytes > r->room) {
-        size_t room = 2 * (r->bytes + bytes);
+        size_t twice = 2 * (r->bytes + bytes);
+        size_t room = twice < MAX_BODY ? twice : MAX_BODY;
         unsigned char *body = realloc(r->body, room);
 
         if (body == NULL) {
@@ -270,9 +315,8 @@ static void collect(request *r, const char *part, size_t bytes)
     r->bytes += bytes;
 }
 
-static enum MHD_Result answer_request(server *s,
-                                      struct MHD_Connection *connection,
-                                      const char *path, request *r)
+static enum MHD_Result route(server *s, struct MHD_Connection *connection,
+                             const char *path, request *r)
 {
     char *health;
 
@@ -292,6 +336,56 @@ static enum MHD_Result answer_request(server *s,
     return answer_text(s, connection, MHD_HTTP_OK, NULL, health);
 }
 
+/* What connected() made for the connection. */
+static peer *peer_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+
+    return info != NULL ? info->socket_context : NULL;
+}
+
+static enum MHD_Result answer_request(server *s,
+                                      struct MHD_Connection *connection,
+                                      const char *path, request *r)
+{
+    enum MHD_Result result;
+
+    if (!peer_works(&s->connections, peer_of(connection), &r->line_ns)) {
+        return MHD_NO;
+    }
+    r->body_ns = clock_ns();
+    result = route(s, connection, path, r);
+    peer_sends(&s->connections, peer_of(connection));
+    return result;
+}
+
+void connected(void *context, struct MHD_Connection *connection, void **state,
+               enum MHD_ConnectionNotificationCode code)
+{
+    server *s = context;
+
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        *state = peer_begin(&s->connections,
+                            MHD_get_connection_info(
+                                connection, MHD_CONNECTION_INFO_CONNECTION_FD)
+                                ->connect_fd);
+    } else {
+        peer_end(&s->connections, *state);
+        *state = NULL;
+    }
+}
+
+void *requested(void *context, const char *line,
+                struct MHD_Connection *connection)
+{
+    server *s = context;
+
+    (void)line;
+    peer_receives(&s->connections, peer_of(connection));
+    return NULL;
+}
+
 enum MHD_Result handle(void *context, struct MHD_Connection *connection,
                        const char *path, const char *method,
                        const char *version, const char *part,
@@ -307,7 +401,7 @@ enum MHD_Result handle(void *context, struct MHD_Connection *connection,
             return MHD_NO;
         }
         *state = r;
-        r->status = judge(s, connection, r, path, method);
+        r->status = judge(connection, r, path, method);
         /* A body that is too large is not even read; the connection ends. */
         return r->status == MHD_HTTP_CONTENT_TOO_LARGE
                    ? answer_request(s, connection, path, r)
@@ -327,18 +421,16 @@ void completed(void *context, struct MHD_Connection *connection, void **state,
     server *s = context;
     request *r = *state;
 
-    (void)connection;
-    (void)code;
+    peer_rests(&s->connections, peer_of(connection));
     if (r == NULL) {
         return;
     }
-    if (r->admitted) {
-        pthread_mutex_lock(&s->mutex);
-        if (--s->in_flight == 0) {
-            pthread_cond_signal(&s->idle);
-        }
-        pthread_mutex_unlock(&s->mutex);
+    pthread_mutex_lock(&s->mutex);
+    s->in_flight -= r->admitted;
+    if (r->classified && code == MHD_REQUEST_TERMINATED_COMPLETED_OK) {
+        latency_record(&s->total, us_since(r->line_ns));
     }
+    pthread_mutex_unlock(&s->mutex);
     free(r->body);
     free(r);
     *state = NULL;

@@ -3,23 +3,34 @@
 #define EXAMPLE_ROUTES_H
 
 #include "examples/inference_server/classify.h"
+#include "examples/inference_server/connections.h"
+#include "examples/inference_server/latency.h"
 
 #include <microhttpd.h>
 #include <pthread.h>
 
 typedef struct server {
     classifier *classifier;
-    struct MHD_Daemon *daemon;
     const char *mode; /* "warm", "graph" or "naive" */
-    int threads, max_in_flight;
+    int threads, max_in_flight, max_connections;
+    connections connections;
     pthread_mutex_t mutex; /* guards what follows */
-    pthread_cond_t idle;   /* in_flight is 0 */
-    int in_flight;         /* classify requests, from head to answer sent */
-    bool draining;
+    int in_flight;         /* classify requests, from the whole body received
+                              to the answer sent */
     unsigned long long requests, images, refused, bad, errors;
+    latency service; /* from the whole body to the answer queued */
+    latency total;   /* from the request line to the answer sent */
 } server;
 
-/* Called by libmicrohttpd, on threads of its pool; context: the server. */
+/* What libmicrohttpd calls on its threads; context: the server. */
+
+/* A connection begins or ends. */
+void connected(void *context, struct MHD_Connection *connection, void **state,
+               enum MHD_ConnectionNotificationCode code);
+/* The request line has been read. Returns null. */
+void *requested(void *context, const char *line,
+                struct MHD_Connection *connection);
+/* The head, each part of the body, the end. */
 enum MHD_Result handle(void *context, struct MHD_Connection *connection,
                        const char *path, const char *method,
                        const char *version, const char *part,

@@ -50,6 +50,21 @@ void server_stop(server *s)
     ck_assert_int_eq(process_end(&s->process, SIGTERM), EXIT_SUCCESS);
 }
 
+int output_of(const char *name, const char *more, const char *value,
+              char output[4096])
+{
+    char program[1024];
+    const char *argv[] = {
+        "/bin/sh", "-c", "exec \"$0\" \"$@\" 2>&1", beside(name, program), more,
+        value,     NULL};
+    process p;
+    message why;
+
+    ck_assert_msg(process_start(&p, argv, &why), "%s", why.text);
+    output[fread(output, 1, 4095, p.out)] = '\0';
+    return process_end(&p, 0);
+}
+
 http server_connect(const server *s)
 {
     http h;

@@ -25,6 +25,10 @@ const char *beside(const char *name, char path[1024]);
 /* Starts a server with up to two more arguments; a null ends them. */
 server server_start(const char *more, const char *value);
 void server_stop(server *s);
+/* Runs a program with up to two arguments and returns its status; output gets
+ * what it printed, errors included. */
+int output_of(const char *name, const char *more, const char *value,
+              char output[4096]);
 http server_connect(const server *s);
 http_reply ask(http *h, const char *method, const char *path, const void *body,
                size_t bytes);

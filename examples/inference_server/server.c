@@ -4,111 +4,247 @@
  *   GET  /health     {"status":"ok"}
  *   GET  /stats      what the server and warmpool did so far
  *
- * libmicrohttpd calls handle() of routes.c on threads of its own pool, which
- * warmpool never saw created. SIGTERM and SIGINT stop listening, let the
- * requests under way finish, and end with status 0. */
+ * libmicrohttpd reads requests and calls routes.c on threads of its own, which
+ * warmpool never saw created. The main thread accepts connections, deals them
+ * out, ends those that take too long (connections.h), and waits for signals.
+ * SIGTERM and SIGINT stop listening, serve the connections that are open, and
+ * end with status 0; a second one ends at once. */
 #include "examples/common/options.h"
+#include "examples/inference_server/listener.h"
 #include "examples/inference_server/routes.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
+#include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
-enum { DRAIN_SECONDS = 20, IDLE_SECONDS = 30 };
+enum { MAX_THREADS = 256, MAX_CONNECTIONS = 10000, MAX_MS = 3600000 };
 
-static bool start(server *s, int port, message *why)
+/* The main thread's. */
+typedef struct door {
+    server *s;
+    struct MHD_Daemon *daemons[MAX_THREADS]; /* a thread each */
+    int signals;                             /* signalfd */
+    int listening;                           /* -1: not any more */
+    int next;                                /* daemon for a connection */
+    int drain_ms;
+    bool full;      /* no descriptor was left: until a connection ends */
+    int64_t end_ns; /* of draining; a signal sets it */
+} door;
+
+/* A daemon each thread, rather than libmicrohttpd's pool: only so can the
+ * accepting stay here, where none gets lost when the server ends. */
+static bool start_threads(door *d, message *why)
 {
-    /* This machine only: put a real server in front to face others. */
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_port = htons((uint16_t)port),
-                                  .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    const union MHD_DaemonInfo *info;
-
-    /* Not epoll: MHD_quiesce_daemon() and the threads of the pool may then
-     * both take the socket out of the set, which ends the process (0.9.75). */
-    s->daemon = MHD_start_daemon(
-        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_ITC,
-        (uint16_t)port, NULL, NULL, handle, s, MHD_OPTION_THREAD_POOL_SIZE,
-        (unsigned)s->threads, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)IDLE_SECONDS, MHD_OPTION_NOTIFY_COMPLETED, completed, s,
-        MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&address, MHD_OPTION_END);
-    if (s->daemon == NULL) {
-        return failed(why, "could not listen on port %d", port);
+    for (int i = 0; i < d->s->threads; i++) {
+        d->daemons[i] = MHD_start_daemon(
+            MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL |
+                MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ITC,
+            0, NULL, NULL, handle, d->s, MHD_OPTION_CONNECTION_LIMIT,
+            (unsigned)d->s->max_connections, MHD_OPTION_NOTIFY_CONNECTION,
+            connected, d->s, MHD_OPTION_URI_LOG_CALLBACK, requested, d->s,
+            MHD_OPTION_NOTIFY_COMPLETED, completed, d->s, MHD_OPTION_END);
+        if (d->daemons[i] == NULL) {
+            return failed(why, "could not start thread %d of %d: %s", i + 1,
+                          d->s->threads, strerrordesc_np(errno));
+        }
     }
-    info = MHD_get_daemon_info(s->daemon, MHD_DAEMON_INFO_BIND_PORT);
-    printf("listening on http://127.0.0.1:%u (%s, %d threads)\n", info->port,
-           s->mode, s->threads);
-    fflush(stdout);
     return true;
 }
 
-/* Listens no more, lets what is under way finish, and ends the daemon. */
-static bool drain(server *s)
+/* Hands over the connections that wait in the queue. */
+static void accept_all(door *d)
 {
-    MHD_socket listening = MHD_quiesce_daemon(s->daemon);
-    struct timespec until;
-    bool done;
-    int rc = 0;
+    connections *c = &d->s->connections;
 
-    if (listening != MHD_INVALID_SOCKET) {
-        /* At once, also while a thread of the pool still waits on it. */
-        shutdown(listening, SHUT_RDWR);
-        close(listening);
+    while (connections_open(c) < d->s->max_connections) {
+        int fd = listener_accept(d->listening);
+
+        if (fd < 0) {
+            d->full = errno == EMFILE || errno == ENFILE;
+            return;
+        }
+        connections_expect(c);
+        d->next = (d->next + 1) % d->s->threads;
+        /* It closes the socket if it cannot take it. */
+        if (MHD_add_connection(d->daemons[d->next], fd, NULL, 0) != MHD_YES) {
+            connections_forget(c);
+        }
     }
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += DRAIN_SECONDS;
-    pthread_mutex_lock(&s->mutex);
-    s->draining = true;
-    printf("draining %d requests\n", s->in_flight);
-    fflush(stdout);
-    while (s->in_flight > 0 && rc == 0) {
-        rc = pthread_cond_timedwait(&s->idle, &s->mutex, &until);
-    }
-    done = s->in_flight == 0;
-    pthread_mutex_unlock(&s->mutex);
-    MHD_stop_daemon(s->daemon);
-    return done;
+    d->full = true;
 }
 
-static bool serve(server *s, int port, message *why)
+static void close_door(door *d)
+{
+    close(d->listening);
+    d->listening = -1;
+}
+
+/* Whoever is in the queue is still let in. */
+static void drain(door *d)
+{
+    int open;
+
+    listener_stop(d->listening);
+    accept_all(d);
+    close_door(d);
+    open = connections_drain(&d->s->connections);
+    d->end_ns = clock_ns() + (int64_t)d->drain_ms * 1000000;
+    printf("draining %d connections, for %d ms at most\n", open, d->drain_ms);
+    fflush(stdout);
+}
+
+static void take_signal(door *d)
+{
+    struct signalfd_siginfo signal;
+
+    if (read(d->signals, &signal, sizeof signal) != sizeof signal) {
+        return;
+    }
+    if (d->listening >= 0) {
+        drain(d);
+    } else {
+        d->end_ns = clock_ns();
+    }
+}
+
+/* Until the server has been told to end, and the last connection has ended or
+ * the time for that is over. Returns how many connections are left. */
+static int watch(door *d)
+{
+    connections *c = &d->s->connections;
+    eventfd_t ended;
+
+    for (;;) {
+        int wait_ms = connections_expire(c);
+        struct pollfd ready[] = {
+            {.fd = d->signals, .events = POLLIN},
+            {.fd = c->changed, .events = POLLIN},
+            {.fd = d->full ? -1 : d->listening, .events = POLLIN}};
+
+        if (d->listening < 0) {
+            int64_t left_ms = (d->end_ns - clock_ns()) / 1000000 + 1;
+
+            if (connections_open(c) == 0 || left_ms <= 0) {
+                return connections_open(c);
+            }
+            wait_ms = left_ms < wait_ms ? (int)left_ms : wait_ms;
+        }
+        if (poll(ready, 3, wait_ms) <= 0) {
+            continue;
+        }
+        if (ready[1].revents != 0) {
+            (void)eventfd_read(c->changed, &ended);
+            d->full = false;
+        }
+        if (ready[2].revents != 0) {
+            accept_all(d);
+        }
+        if (ready[0].revents != 0) {
+            take_signal(d);
+        }
+    }
+}
+
+static void stop_threads(door *d)
+{
+    for (int i = 0; i < d->s->threads && d->daemons[i] != NULL; i++) {
+        MHD_stop_daemon(d->daemons[i]);
+    }
+}
+
+static bool serve(door *d, int port, message *why)
+{
+    server *s = d->s;
+    bool good;
+    int left;
+
+    d->listening = listener_open(&port, why);
+    good = d->listening >= 0 && start_threads(d, why);
+    if (good) {
+        printf("listening on http://127.0.0.1:%d (%s, %d threads)\n", port,
+               s->mode, s->threads);
+        fflush(stdout);
+        left = watch(d);
+        good = left == 0 ||
+               failed(why,
+                      "%d connections were still open when the time to drain "
+                      "was over, and are lost; --drain-ms gives them longer",
+                      left);
+    }
+    if (d->listening >= 0) {
+        close_door(d);
+    }
+    stop_threads(d);
+    return good;
+}
+
+/* SIGTERM and SIGINT, blocked here and so in every thread started later. */
+static int open_signals(void)
 {
     sigset_t signals;
-    int signal;
 
-    /* Blocked here, and so in every thread started from here. */
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
-    if (!start(s, port, why)) {
-        return false;
+    return signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+/* All that is there until the classifier is, and after it. */
+static bool run(door *d, const classifier_options *c, int port, message *why)
+{
+    server *s = d->s;
+    message ignored;
+    bool good;
+
+    d->signals = open_signals();
+    good = d->signals >= 0 || failed(why, "signalfd: out of descriptors");
+    good = good && connections_init(&s->connections, why);
+    if (good && classifier_open(c, &s->classifier, why)) {
+        good = serve(d, port, why);
+        good = classifier_close(s->classifier, good ? why : &ignored) && good;
+    } else {
+        good = false;
     }
-    sigwait(&signals, &signal);
-    return drain(s) || failed(why,
-                              "requests were under way for more than %d "
-                              "seconds after the signal",
-                              DRAIN_SECONDS);
+    return good;
 }
 
 int main(int argc, char **argv)
 {
-    server s = {.mutex = PTHREAD_MUTEX_INITIALIZER,
-                .idle = PTHREAD_COND_INITIALIZER,
-                .threads = 4,
-                .max_in_flight = 64};
+    static server s = {.mutex = PTHREAD_MUTEX_INITIALIZER,
+                       .threads = 4,
+                       .max_in_flight = 64,
+                       .max_connections = 256,
+                       .connections = {.deadline_ms = 10000,
+                                       .idle_ms = 30000,
+                                       .linger_ms = 500}};
+    static door d = {.s = &s, .drain_ms = 20000, .listening = -1};
     classifier_options c = {.weights = "fashion-mnist.weights",
                             .driver = "auto"};
     int port = 8080;
     const option_row rows[] = {
-        {"port", "0 takes a free one", .number = &port, .most = 65535},
-        {"threads", "threads of the server", .number = &s.threads, .least = 1,
-         .most = 256},
-        {"max-in-flight", "more requests at once get a 503",
+        {"port", "TCP port; 0 takes a free one", .number = &port,
+         .most = 65535},
+        {"threads", "threads that answer", .number = &s.threads, .least = 1,
+         .most = MAX_THREADS},
+        {"max-connections", "open at once; more wait to be accepted",
+         .number = &s.max_connections, .least = 1, .most = MAX_CONNECTIONS},
+        {"max-in-flight", "requests received, not answered; more get 503",
          .number = &s.max_in_flight, .least = 1, .most = 100000},
+        {"deadline-ms", "a request not complete by then gets 408",
+         .number = &s.connections.deadline_ms, .least = 1, .most = MAX_MS},
+        {"idle-ms", "a connection without a request is closed then",
+         .number = &s.connections.idle_ms, .least = 1, .most = MAX_MS},
+        {"drain-ms", "after SIGTERM: time to finish what is open",
+         .number = &d.drain_ms, .most = MAX_MS},
+        {"linger-ms", "after SIGTERM: time to begin a request",
+         .number = &s.connections.linger_ms, .most = MAX_MS},
         {"weights", "file that data_parallel wrote", .text = &c.weights},
         {"driver", "auto, cuda or host", .text = &c.driver},
         {"device", "which device", .number = &c.device, .most = 63},
@@ -117,9 +253,8 @@ int main(int argc, char **argv)
         {"graph", "capture the network once for each thread, and replay it",
          .flag = &c.graph},
         {.name = NULL}};
-    message why = {""}, ignored;
+    message why = {""};
     int status = options_read(argc, argv, rows);
-    bool good;
 
     if (status >= 0) {
         return status;
@@ -129,13 +264,9 @@ int main(int argc, char **argv)
         return 2;
     }
     s.mode = c.naive ? "naive" : c.graph ? "graph" : "warm";
-    good = classifier_open(&c, &s.classifier, &why);
-    if (good) {
-        good = serve(&s, port, &why);
-        good = classifier_close(s.classifier, good ? &why : &ignored) && good;
-    }
-    if (!good) {
+    if (!run(&d, &c, port, &why)) {
         fprintf(stderr, "inference_server: %s\n", why.text);
+        return EXIT_FAILURE;
     }
-    return good ? EXIT_SUCCESS : EXIT_FAILURE;
+    return EXIT_SUCCESS;
 }
