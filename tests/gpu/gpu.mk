@@ -8,7 +8,8 @@ GPU_BUNDLE := build/gpu-bundle
 GPU_CHECK := $(firstword $(foreach l,libcheck_pic.a libcheck.a,$(filter /%,$(shell $(CC) -print-file-name=$(l)))))
 GPU_SUBUNIT := $(filter /%,$(shell $(CC) -print-file-name=libsubunit.a))
 GPU_PROGRAMS := $(addprefix $(GPU_BUNDLE)/,$(basename $(notdir $(API_SRC))))
-GPU_FILES := $(GPU_BUNDLE)/libwarmpool.so.0 $(GPU_BUNDLE)/run.sh $(GPU_BUNDLE)/tap.sh
+GPU_FILES := $(GPU_BUNDLE)/first_day $(GPU_BUNDLE)/libwarmpool.so.0 \
+    $(GPU_BUNDLE)/run.sh $(GPU_BUNDLE)/tap.sh
 GPU_BENCH := $(addprefix $(GPU_BUNDLE)/,bench replay $(notdir $(BENCH_CUB)))
 GPU_BENCH_FILES := $(GPU_BUNDLE)/torch_bench.py $(GPU_BUNDLE)/libwarmpool_bench.so
 
@@ -37,6 +38,10 @@ $(GPU_PROGRAMS): $(WT) $(SHARED)
 	@$(CC) $(OPT_$(FLAVOUR)) $(LDFLAGS) $(filter %.o,$^) $(WT) -L$(B) -lwarmpool \
 	    -Wl,-rpath,'$$ORIGIN' $(GPU_CHECK) $(GPU_SUBUNIT) -lrt -lm $(LIBS) -o $@
 
+$(GPU_BUNDLE)/first_day: $(B)/tests/gpu/first_day.o $(SHARED)
+	@mkdir -p $(@D)
+	@$(CC) $(OPT_$(FLAVOUR)) $(LDFLAGS) $< -L$(B) -lwarmpool -Wl,-rpath,'$$ORIGIN' \
+	    $(LIBS) -o $@
 $(GPU_BUNDLE)/libwarmpool.so.0: $(SHARED)
 	@mkdir -p $(@D) && cp $< $@
 $(GPU_BENCH): $(GPU_BUNDLE)/%: $(BENCH)/%

@@ -1,18 +1,21 @@
 #!/bin/bash
 # run.sh: runs the tests and the benches beside it on this machine's GPU.
 #
-#   run.sh [program...]      default: every check_* in this folder, the benches
+#   run.sh [program...]      default: first_day (what is not known of CUDA yet),
+#                            every check_* in this folder, the benches
 #
 # OUT names the folder for results (default: ./log), which gets a handful of
 # files: summary.txt, gpu-logs.tar.gz with all logs (TAP, outputs, figures), and
 # the figures themselves. Each step has its own limit and the others go on after
 # one that failed; all of them together stay below nine minutes. Programs named
-# on the command line are run, and no benches.
+# on the command line are run, and nothing else.
 # CUDA's libraries are looked for where the system's loader looks, in
 # CUDA_HOME, and in Python's packages named nvidia. Without a GPU it says so
 # and succeeds; CUDA libraries that are missing let the tests fail, by name.
 # GPU=assume: go on without one, to try all this over the stand-in libraries.
-# LIMITS: seconds for tests, bench, kinds and torch (default: 240 150 45 75).
+# LIMITS: seconds for first_day, tests, bench, kinds and torch (default: 60 220
+# 130 40 65). WT_SCALE: load of random and stress tests in percent (default: 20,
+# since each step asks the driver).
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -79,6 +82,7 @@ step() {
 collect() {
     {
         echo
+        cat "$work/first.log"
         grep -hE '^(FAIL|[0-9]+ passed)|^ +[|>] ' "$work/tests.log"
         sed -n '/^skip/p' "$work"/*.log | sort -u
         cat "$work/machine.txt"
@@ -107,9 +111,13 @@ export CUDA_DEVICE_MAX_CONNECTIONS=32
 # for the others.
 export CK_TIMEOUT_MULTIPLIER=${CK_TIMEOUT_MULTIPLIER:-0.5}
 
-read -r for_tests for_bench for_kinds for_torch <<<"${LIMITS:-240 150 45 75}"
+export WT_SCALE=${WT_SCALE:-20}
+
+read -r for_first for_tests for_bench for_kinds for_torch \
+    <<<"${LIMITS:-60 220 130 40 65}"
 programs=("$@")
 [ $# -gt 0 ] || programs=("$here"/check_*)
+[ $# -gt 0 ] || step first "$for_first" "$here/first_day"
 step tests "$for_tests" bash "$here/tap.sh" -l "$work" -t "${LIMIT:-100}" \
     "${programs[@]/#/gpu:}"
 if [ $# -eq 0 ]; then
@@ -118,5 +126,5 @@ if [ $# -eq 0 ]; then
     step torch "$for_torch" "${PYTHON:-python3}" "$here/torch_bench.py" "$work"
 fi
 collect
-echo "gpu: $(paste -sd';' <(head -n 4 "$work/summary.txt"))"
+echo "gpu: $(paste -sd';' <(head -n 5 "$work/summary.txt"))"
 exit "$failed"
