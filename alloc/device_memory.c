@@ -185,8 +185,7 @@ warm_status warm_device_base_allocation(const void *pointer, void **base,
     wm_block *block = wm_space_find(pointer);
 
     if (block == NULL || wm_device_of_block(block) < 0) {
-        return wm_fail(WARM_NOT_FOUND,
-                       "%p is not part of a live block of a device", pointer);
+        return wm_space_not_found(pointer, " of a device");
     }
     if (base == NULL || bytes == NULL) {
         return wm_fail(WARM_INVALID_ARGUMENT, "%s is null",

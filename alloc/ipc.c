@@ -102,8 +102,7 @@ warm_status warm_ipc_export(const void *pointer, warm_ipc_handle *handle)
     warm_status status;
 
     if (block == NULL || wm_device_of_block(block) < 0) {
-        return wm_fail(WARM_NOT_FOUND,
-                       "%p is not part of a live block of a device", pointer);
+        return wm_space_not_found(pointer, " of a device");
     }
     status = wm_runtime_check(wm_space_of(block)->runtime);
     if (status == WARM_OK) {

@@ -155,9 +155,7 @@ static warm_status find_live(const void *pointer, wm_block **block)
 {
     *block = wm_space_find(pointer);
     if (*block == NULL) {
-        return wm_fail(
-            WARM_NOT_FOUND, "%p is not part of a live block%s", pointer,
-            wm_is_imported(pointer) ? ", but memory of another process" : "");
+        return wm_space_not_found(pointer, "");
     }
     return wm_runtime_check(wm_space_of(*block)->runtime);
 }

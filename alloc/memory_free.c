@@ -17,6 +17,11 @@ static warm_status free_found(wm_window *window, void *pointer)
 
 static warm_status not_a_block(const void *pointer, const wm_block *block)
 {
+    warm_status status = wm_space_check_left(pointer);
+
+    if (status != WARM_OK) {
+        return status;
+    }
     if (wm_is_imported(pointer)) {
         return wm_fail(WARM_INVALID_POINTER,
                        "%p is memory of another process: it is closed with "
@@ -30,7 +35,8 @@ static warm_status not_a_block(const void *pointer, const wm_block *block)
                        pointer);
     }
     return wm_fail(WARM_INVALID_POINTER,
-                   "%p was not allocated here, or its runtime is gone",
+                   "%p was not allocated by warmpool, or its memory went back "
+                   "to the system after an earlier free",
                    pointer);
 }
 

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 _Atomic(wm_leaf *) wm_page_root[(size_t)1 << WM_ROOT_SHIFT];
+const uintptr_t wm_page_gone;
 
 static warm_status add_leaf(size_t index)
 {

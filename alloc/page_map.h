@@ -14,8 +14,10 @@
 enum { WM_PAGE_SHIFT = 12, WM_LEAF_SHIFT = 18, WM_ROOT_SHIFT = 18 };
 
 /* What an entry of the map says; the kind is in its low bits. IMPORTED: it is
- * a segment of another process (imports.h), and no block lies there. An entry
- * of nothing is 0: not that of a RUN, for which hits have one test. */
+ * a segment of another process (imports.h), or, with wm_page_gone for its
+ * record, one that a runtime left behind when it was destroyed: no block lies
+ * there. An entry of nothing is 0: not that of a RUN, for which hits have one
+ * test. */
 enum wm_entry_kind {
     WM_ENTRY_IMPORTED = 0,
     WM_ENTRY_RUN = 1,
@@ -47,11 +49,20 @@ static inline uintptr_t wm_page_map_get(const void *address)
     return atomic_load_explicit(&(*leaf)[page], memory_order_acquire);
 }
 
+extern const uintptr_t wm_page_gone __attribute__((visibility("hidden")));
+
+/* Whether a runtime that was destroyed left the memory behind. */
+static inline bool wm_is_left_behind(const void *address)
+{
+    return wm_page_map_get(address) == (uintptr_t)&wm_page_gone;
+}
+
 static inline bool wm_is_imported(const void *address)
 {
     uintptr_t entry = wm_page_map_get(address);
 
-    return entry != 0 && (entry & 3) == WM_ENTRY_IMPORTED;
+    return entry != 0 && (entry & 3) == WM_ENTRY_IMPORTED &&
+           entry != (uintptr_t)&wm_page_gone;
 }
 
 /* Makes the leaves for a range; the entries stay as they are.

@@ -253,13 +253,18 @@ void wm_segment_forget(wm_segment *segment)
     wm_block *run = segment->unit > 0 ? wm_segment_first_run(segment) : NULL;
 
     if (segment->unit == 0) {
-        wm_page_map_fill(segment->base, segment->bytes, NULL, WM_ENTRY_RUN);
+        wm_page_map_fill(segment->base, segment->bytes, &wm_page_gone,
+                         WM_ENTRY_IMPORTED);
     }
     while (run != NULL) {
-        bool has = wm_block_state(run) != WM_BLOCK_HOLE;
+        wm_block *after = run->after;
 
-        wm_page_map_fill(run->base, has ? run->bytes : WM_PAGE, NULL,
-                         WM_ENTRY_RUN);
-        run = run->after;
+        if (wm_block_state(run) == WM_BLOCK_HOLE) {
+            wm_page_map_fill(run->base, WM_PAGE, NULL, WM_ENTRY_RUN);
+        } else {
+            wm_page_map_fill(run->base, run->bytes, &wm_page_gone,
+                             WM_ENTRY_IMPORTED);
+        }
+        run = after;
     }
 }

@@ -195,6 +195,13 @@ warm_status wm_space_ahead(wm_space *space, int node, size_t bytes,
 
 /* The LIVE block that holds pointer, else null. */
 wm_block *wm_space_find(const void *pointer);
+
+/* Why it did not: the last error says whose the pointer is. of: "" or " of a
+ * device", what was looked for. Returns RUNTIME_GONE where a destroyed runtime
+ * left the memory behind, else NOT_FOUND. */
+warm_status wm_space_not_found(const void *pointer, const char *of);
+/* RUNTIME_GONE there, with words; else OK. */
+warm_status wm_space_check_left(const void *pointer);
 wm_space *wm_space_of(const wm_block *block);
 
 /* The last timelines have let go of PENDING blocks; see timeline.h. */

@@ -111,6 +111,32 @@ wm_block *wm_space_find(const void *pointer)
                                                                         : NULL;
 }
 
+warm_status wm_space_check_left(const void *pointer)
+{
+    return wm_is_left_behind(pointer)
+               ? wm_fail(WARM_RUNTIME_GONE,
+                         "%p is memory of a runtime that was destroyed while "
+                         "the block was in use (warm_destroy_report): it stays "
+                         "usable and is never given back; free blocks before "
+                         "warm_runtime_destroy()",
+                         pointer)
+               : WARM_OK;
+}
+
+warm_status wm_space_not_found(const void *pointer, const char *of)
+{
+    warm_status status = wm_space_check_left(pointer);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    return wm_fail(
+        WARM_NOT_FOUND, "%p is not part of a live block%s%s", pointer, of,
+        wm_is_imported(pointer)          ? ", but memory of another process"
+        : wm_space_find(pointer) != NULL ? ", but of one of host memory"
+                                         : "");
+}
+
 wm_space *wm_space_of(const wm_block *block)
 {
     return block->segment->arena->owner;

@@ -38,11 +38,12 @@ extern "C" {
 #define WARM_STATUS_MAP(X)                                                     \
     X(OK, 0, "success")                                                        \
     X(NOT_READY, 1, "the work has not finished yet")                           \
-    X(NOT_FOUND, 2, "the pointer is not part of a live block")                 \
+    X(NOT_FOUND, 2, "no such block, private pool, allocator or callback")      \
     X(INVALID_ARGUMENT, 3, "an argument is not valid")                         \
     X(INVALID_OPTION, 4, "an option is unknown or its value is not allowed")   \
     X(INVALID_POINTER, 5, "the pointer is not the start of a live block")      \
-    X(INVALID_STREAM, 6, "the stream or event is not known to the driver")     \
+    X(INVALID_STREAM, 6,                                                       \
+      "no such stream, event or graph, or it was destroyed")                   \
     X(OUT_OF_MEMORY, 7, "out of memory")                                       \
     X(UNSUPPORTED, 8, "not supported by this build, driver or device")         \
     X(UNAVAILABLE, 9, "a device, driver or library could not be used")         \

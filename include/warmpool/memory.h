@@ -95,14 +95,15 @@ WARM_API warm_status warm_node_count(warm_runtime *runtime, int *count);
 /* Frees a block of any runtime (rows B1, B2, B4).
  * pointer: taken; the start of a live block, or null (nothing happens).
  * Status: INVALID_POINTER (not one of ours, not the start of a block, or freed
- * already; nothing changes). Where two threads free one block in the very same
- * moment both may be told OK: one of the two counts, and double_frees
- * (warm_space_stats) tells of the other. A second free that comes when the
- * block was handed out again is one by its new owner. Errors of the driver are
- * not reported here: the block is then kept for ever and counted as lost. May
- * record events on the streams recorded, and asks about earlier ones; on
- * adopted streams once for many frees. Never waits for a stream, unless the
- * driver fails to record. */
+ * already), RUNTIME_GONE (the block was in use when its runtime was destroyed:
+ * it stays usable, and is never given back); nothing changes then. Where two
+ * threads free one block in the very same moment both may be told OK: one of
+ * the two counts, and double_frees (warm_space_stats) tells of the other. A
+ * second free that comes when the block was handed out again is one by its new
+ * owner. Errors of the driver are not reported here: the block is then kept for
+ * ever and counted as lost. May record events on the streams recorded, and asks
+ * about earlier ones; on adopted streams once for many frees. Never waits for a
+ * stream, unless the driver fails to record. */
 WARM_API warm_status warm_free(void *pointer);
 
 /* Says that work queued on stream uses the block that holds pointer, which

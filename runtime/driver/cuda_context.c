@@ -38,9 +38,13 @@ warm_status wm_cuda_fail(wm_cuda *c, warm_status status, CUresult code,
     const char *text = NULL;
 
     c->cu.cuGetErrorString(code, &text);
-    return wm_fail_code(status, "cuda", (int)code, text, "%.*s: %s",
+    return wm_fail_code(status, "cuda", (int)code, text, "%.*s: %s%s",
                         length_of(what), what,
-                        text != NULL ? text : "unknown error");
+                        text != NULL ? text : "unknown error",
+                        status == WARM_INVALID_STREAM
+                            ? " (a stream, event or graph that was destroyed, "
+                              "or never was one)"
+                            : "");
 }
 
 warm_status wm_cuda_result(wm_cuda *c, CUresult code, const char *what)

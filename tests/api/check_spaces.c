@@ -767,9 +767,42 @@ START_TEST(test_G2_live_blocks_are_reported_and_stay_usable)
     ck_assert_uint_eq(report.blocks, 1);
     ck_assert_uint_eq(report.block_bytes, 106496);
     touch(block, SIZE);
-    wt_fails(WARM_INVALID_POINTER, warm_free(block));
-    wt_fails(WARM_NOT_FOUND, warm_record_stream(block, stream));
     wt_fails(WARM_RUNTIME_GONE, space->alloc(second, NULL, SIZE, &block));
+}
+
+/* Whatever is asked about a block that a runtime left behind: whose it was. */
+START_TEST(test_G2_a_block_of_a_destroyed_runtime_is_known_as_such)
+{
+    warm_block_info info = {.size = sizeof info};
+    warm_ipc_handle handle = {.size = sizeof handle};
+    warm_runtime *second = wt_runtime(NULL);
+    char *block[2] = {NULL, NULL};
+    void *base;
+    size_t bytes;
+
+    for (int i = 0; i < 2; i++) {
+        void *got = NULL;
+
+        wt_ok(space->alloc(second, NULL, i == 0 ? SIZE : 100, &got));
+        block[i] = got;
+    }
+    wt_ok(warm_runtime_destroy(second, NULL));
+    for (int i = 0; i < 4; i++) {
+        char *pointer = block[i / 2] + (i % 2 == 0 ? 0 : 8);
+
+        wt_fails(WARM_RUNTIME_GONE, warm_free(pointer));
+        assert_names(pointer);
+        ck_assert_ptr_nonnull(
+            strstr(warm_last_error_message(), "a runtime that was destroyed"));
+        wt_fails(WARM_RUNTIME_GONE, warm_record_stream(pointer, stream));
+        assert_names(pointer);
+        wt_fails(WARM_RUNTIME_GONE, warm_block_get_info(pointer, &info));
+        wt_fails(WARM_RUNTIME_GONE,
+                 warm_device_base_allocation(pointer, &base, &bytes));
+        wt_fails(WARM_RUNTIME_GONE, warm_ipc_export(pointer, &handle));
+    }
+    /* Others go on beside it. */
+    wt_ok(warm_free(take(SIZE)));
 }
 END_TEST
 
@@ -1244,6 +1277,8 @@ static void add_blocks(TCase *tcase)
     tcase_add_test(tcase, test_C10_pending_block_cannot_be_freed_twice);
     tcase_add_test(tcase, test_G2_block_goes_back_to_the_runtime_it_came_from);
     tcase_add_test(tcase, test_G2_live_blocks_are_reported_and_stay_usable);
+    tcase_add_test(tcase,
+                   test_G2_a_block_of_a_destroyed_runtime_is_known_as_such);
     tcase_add_test(tcase, test_G1_B2_C1_threads_leave_their_memory_to_others);
     tcase_add_test(tcase, test_B8_C3_sizes_are_rounded_a_little_and_aligned);
 }

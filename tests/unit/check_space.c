@@ -271,7 +271,7 @@ START_TEST(test_G6_request_that_recovers_leaves_no_error)
     block = take(5000);
     ck_assert_uint_eq(wt_pinned_stats(runtime).driver_alloc.count, 2);
     ck_assert_ptr_nonnull(
-        strstr(warm_last_error_message(), "was not allocated here"));
+        strstr(warm_last_error_message(), "was not allocated by warmpool"));
     wt_ok(warm_free(block));
     end();
 }
