@@ -3,8 +3,9 @@
 #   make [V=1] [FLAVOUR=…] [CUDA=no | CUDA_HOME=dir] [CC=…] [CI=1] [target]
 #
 # Flavours: debug (tests), release (everything else), asan, tsan, cov. What is
-# built lies in build/<flavour>/. CI=1 makes warnings errors. Three parts of
-# the tree bring rules of their own and use the variables of this file:
+# built lies in build/<flavour>/. CI=1 makes warnings errors; INSTALL=no installs
+# nothing (tests/need.sh). Three parts of the tree bring rules of their own and
+# use the variables of this file:
 # tests/standin/standin.mk, tests/gpu/gpu.mk and examples/examples.mk.
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
@@ -159,8 +160,9 @@ run-tests: test-programs
 	@$(SANITIZER_OPTIONS) $(RUN) -t $(LIMIT) $(HOST_RUNS) $(STANDIN_RUNS) \
 	    $(TOOL_TESTS:%=host:%)
 
+CHECK_NEED := pkg-config check libsubunit-dev
 need-check:
-	@tests/need.sh pkg-config check libsubunit-dev
+	@CC='$(CC)' tests/need.sh $(CHECK_NEED)
 
 check: need-check
 	+@$(MAKE) FLAVOUR=$(TEST_FLAVOUR) run-tests
@@ -204,8 +206,8 @@ run-valgrind: test-programs
 	    $(filter-out $(HOST_RUNS:host:%=standin:%),$(STANDIN_RUNS)) \
 	    $(HOST_RUNS)
 
-valgrind: need-check
-	@tests/need.sh valgrind
+valgrind:
+	@tests/need.sh $(CHECK_NEED) valgrind
 	+@WT_SCALE=$${WT_SCALE:-2} $(MAKE) FLAVOUR=debug B=build/debug \
 	    run-valgrind
 
@@ -278,6 +280,7 @@ clean:
 ## bench          what things cost, beside yardsticks and peers
 ## bench-quick    the same in under 45 s
 ## bench-instr    instructions an operation (callgrind)
+## bench-grow     what memory costs to obtain, and who pays
 ## bench-scale    cost against live blocks, streams and threads
 ## replay         TRACE=FILE [CONF=…]: what a program did, once more
 ## rows           rows of the contract, with the tests that show them
@@ -285,8 +288,9 @@ clean:
 ## install        to $(DESTDIR)$(prefix); also: libdir, includedir
 ## uninstall      take it away again
 ## clean          remove build/
+## help           this list
 help:
-	@echo 'warmpool $(VERSION): make [V=1] [FLAVOUR=…] [CUDA=no] [CI=1] target'
+	@echo 'warmpool $(VERSION): make [V=1] [FLAVOUR=…] [CUDA=no] [INSTALL=no] target'
 	@sed -n 's/^## /  /p' Makefile
 
 FORCE:

@@ -4,8 +4,8 @@
 #   make demo             train, serve 10,000 images, compare (DEMO=options)
 #   make check-examples   tests of the server
 EX_BIN := $(B)/examples/bin
-EX_PACKAGES := libmicrohttpd-dev libdnnl-dev zlib1g-dev libpng-dev
-EX_DATA := dataset-fashion-mnist
+EX_NEED := libmicrohttpd-dev libdnnl-dev zlib1g-dev libpng-dev
+DEMO_NEED := $(if $(findstring --data,$(DEMO)),,dataset-fashion-mnist)
 EX_TSAN := TSAN_OPTIONS=halt_on_error=1:suppressions=$(CURDIR)/examples/tsan.supp
 
 EX_MATHS  := $(addprefix common/,images maths maths_host maths_cuda model options usage)
@@ -37,12 +37,12 @@ EX_LIBS_check_slow       := $(EX_LIBS_check_server)
 ex_objects = $(EX_$(1):%=$(B)/examples/%.o)
 EX_OBJECTS := $(sort $(foreach p,$(EX_PROGRAMS) $(EX_CHECKS),$(call ex_objects,$(p))))
 
-# Packages first: the objects need their headers.
+# Packages first: the objects need their headers. A target that needs more than
+# that names all of it at once, and goes on in a make of its own.
+ex_need = @CC='$(CC)' tests/need.sh
 $(EX_OBJECTS): | examples-need
 examples-need:
-	@CC='$(CC)' tests/need.sh $(EX_PACKAGES)
-examples-data:
-	@tests/need.sh $(EX_DATA)
+	$(ex_need) $(EX_NEED)
 
 define ex_rule
 $(EX_BIN)/$(1): $(call ex_objects,$(1)) $(2) $(SHARED)
@@ -56,19 +56,27 @@ $(foreach p,$(EX_CHECKS),$(eval $(call ex_rule,$(p),$(WT))))
 
 examples: $(EX_PROGRAMS:%=$(EX_BIN)/%)
 
-demo: examples examples-data
+demo:
+	$(ex_need) $(EX_NEED) $(DEMO_NEED)
+	+@$(MAKE) run-demo
+
+run-demo: examples
 	@$(EX_BIN)/demo --bin $(EX_BIN) $(DEMO)
 
 # A moment of training is enough to tell classes apart.
-$(EX_BIN)/check.weights: $(EX_BIN)/data_parallel | examples-data
+$(EX_BIN)/check.weights: $(EX_BIN)/data_parallel
 	$(Q)$(SANITIZER_OPTIONS) $(EX_TSAN) $< --driver host --epochs 1 \
 	    --batch 300 --weights $@
 
-check-examples: need-check examples $(EX_CHECKS:%=$(EX_BIN)/%) \
+check-examples:
+	$(ex_need) $(CHECK_NEED) $(EX_NEED) $(DEMO_NEED)
+	+@$(MAKE) run-check-examples
+
+run-check-examples: examples $(EX_CHECKS:%=$(EX_BIN)/%) \
     $(EX_BIN)/check.weights $(if $(STANDIN),standin)
 	@$(SANITIZER_OPTIONS) $(EX_TSAN) tests/run.sh -l $(B)/log -t 600 \
 	    -s $(CURDIR)/$(B)/standin $(EX_CHECKS:%=host:$(EX_BIN)/%) \
 	    $(if $(STANDIN),$(EX_CHECKS:%=standin:$(EX_BIN)/%))
 
 -include $(EX_OBJECTS:.o=.d)
-.PHONY: examples demo check-examples examples-need examples-data
+.PHONY: examples demo run-demo check-examples run-check-examples examples-need

@@ -1,30 +1,40 @@
 #!/bin/sh
 # need.sh PACKAGE...: makes sure that what a target needs is installed.
 #
-# What can be found is not asked for again. What is missing is installed with
-# apt-get where we may (root, or sudo without a password), said in one line;
-# anywhere else the script says what to install and fails.
+# What is there is left alone, whoever packaged it. What is missing is named,
+# all of it at once, and installed with apt-get where that is allowed: for root,
+# or with sudo without a password. Anywhere else, and always with INSTALL=no,
+# the script prints the command that installs it, and fails.
 set -u
 
-# Is the thing that Debian calls $1 here, whoever packaged it?
+case ${INSTALL:-} in
+'' | yes | no) ;;
+*)
+    echo "need: INSTALL=$INSTALL: use yes (the default) or no" >&2
+    exit 2
+    ;;
+esac
+
+# Is there what Debian calls $1? Under its name, or as the compiler, the shell
+# or pkg-config find it.
 found() {
     case $1 in
     pkg-config | clang | clang-tidy | clang-format | cppcheck | valgrind | \
-        shellcheck | jq) command -v "$1" >/dev/null ;;
-    check) pkg_config check ;;
+        shellcheck | jq) command -v "$1" >/dev/null && return ;;
+    check) pkg_config check && return ;;
     # Only some builds of Check want it.
-    libsubunit-dev) pkg_config libsubunit ||
-        { pkg_config check && ! pkg-config --libs check | grep -q subunit; } ;;
-    libmicrohttpd-dev) pkg_config libmicrohttpd ;;
-    libpng-dev) pkg_config libpng ;;
-    zlib1g-dev) pkg_config zlib ;;
-    libcurl4-openssl-dev) pkg_config libcurl ;;
-    libdnnl-dev) header dnnl.h ;;
-    libopenblas-dev) header cblas.h ;;
-    dataset-fashion-mnist) [ -d /usr/share/datasets/fashion-mnist ] ;;
-    *) dpkg-query -W -f '${Status}\n' "$1" 2>/dev/null |
-        grep -q '^install ok installed' ;;
+    libsubunit-dev) pkg_config libsubunit && return
+        pkg_config check && ! pkg-config --libs check | grep -q subunit &&
+            return ;;
+    libmicrohttpd-dev) header microhttpd.h && return ;;
+    libpng-dev) header png.h && return ;;
+    zlib1g-dev) header zlib.h && return ;;
+    libdnnl-dev) header dnnl.h && return ;;
+    dataset-fashion-mnist)
+        [ -d /usr/share/datasets/fashion-mnist ] && return ;;
     esac
+    dpkg-query -W -f '${Status}\n' "$1" 2>/dev/null |
+        grep -q '^install ok installed'
 }
 
 pkg_config() {
@@ -37,12 +47,12 @@ header() {
 
 missing_of() {
     for package in "$@"; do
-        found "$package" || printf '%s ' "$package"
+        found "$package" || printf ' %s' "$package"
     done
 }
 
 give_up() {
-    echo "need: missing: $missing" >&2
+    echo "need: missing:$missing" >&2
     echo "need: $1" >&2
     exit 1
 }
@@ -51,24 +61,28 @@ missing=$(missing_of "$@")
 [ -n "$missing" ] || exit 0
 
 command -v apt-get >/dev/null ||
-    give_up "install these libraries and tools (named as Debian names them)"
-root=
+    give_up "install them with this system's tools (the names are Debian's)"
+root='' sudo=''
 if [ "$(id -u)" -ne 0 ]; then
-    root="sudo -n"
-    $root true 2>/dev/null || give_up "run: sudo apt-get install $missing"
+    root="sudo -n" sudo="sudo "
 fi
+advice="run: ${sudo}apt-get update && ${sudo}apt-get install$missing"
+[ "${INSTALL:-}" != no ] || give_up "$advice"
+[ -z "$root" ] || $root true 2>/dev/null || give_up "$advice"
 
 # One at a time: targets of one make may ask at once.
 exec 9<"$0"
 flock 9
 missing=$(missing_of "$@")
 [ -n "$missing" ] || exit 0
-echo "need: installing $missing"
+echo "need: installing$missing (INSTALL=no leaves the system alone)"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 # shellcheck disable=SC2086 # words on purpose: names of packages, sudo -n
 if ! { $root apt-get update && $root env DEBIAN_FRONTEND=noninteractive \
     apt-get install -y --no-install-recommends $missing; } >"$log" 2>&1; then
     tail -n 20 "$log" >&2
-    give_up "apt-get could not install them"
+    give_up "apt-get could not install them; the lines above say why"
 fi
+missing=$(missing_of "$@")
+[ -z "$missing" ] || give_up "apt-get installed them, but they are not found"

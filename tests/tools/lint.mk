@@ -3,7 +3,7 @@
 
 # Those of one core, and those of all: the first run beside the others. What
 # looks at the library comes after who builds it as well, in CI.
-LINTS_LIGHT := format includes words marks lines headers readme scripts tools
+LINTS_LIGHT := format includes words marks lines headers help readme scripts tools
 LINTS_HEAVY := gcc symbols globals clang cppcheck tidy
 LINTS := $(LINTS_LIGHT) $(LINTS_HEAVY)
 
@@ -12,9 +12,9 @@ LIB_FILES := $(filter include/% runtime/% handles/% alloc/%,$(C_FILES))
 SCRIPTS   := $(shell tests/tools/files.sh '*.sh' run)
 L := build/lint
 
+LINT_NEED := clang clang-format clang-tidy cppcheck shellcheck
 lint:
-	@tests/need.sh pkg-config check libsubunit-dev clang clang-format \
-	    clang-tidy cppcheck shellcheck
+	@tests/need.sh $(CHECK_NEED) $(LINT_NEED)
 	+@tests/tools/steps.sh '$(LINTS_HEAVY:%=lint-%)' \
 	    '$(LINTS_LIGHT:%=lint-%)'
 
@@ -36,6 +36,9 @@ lint-lines:
 
 lint-headers:
 	@tests/tools/headers.sh $(CUDA_FLAGS)
+
+lint-help:
+	@tests/tools/help.sh
 
 lint-readme:
 	@tests/tools/readme.sh

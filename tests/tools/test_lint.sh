@@ -173,6 +173,24 @@ END
     refused "$tools/globals.sh" x.so list
 }
 
+# A Makefile with one target, and the list that make help prints.
+makefile() {
+    printf '%s\n' '.PHONY: shown run-shown' 'shown run-shown:' 'help:' \
+        "	@printf '$1'" '.PHONY: help' >Makefile
+}
+
+test_help_lists_what_can_be_made() {
+    unset MAKEFLAGS
+    makefile '  shown a target\n  help  this list\n'
+    "$tools/help.sh"
+    makefile '  help  this list\n'
+    refused "$tools/help.sh"
+    makefile '  shown a target\n  help  this list\n  gone  no target\n'
+    refused "$tools/help.sh"
+    makefile ''
+    refused "$tools/help.sh"
+}
+
 # One row waits for the other: they are made beside each other.
 test_steps_are_made_whatever_the_others_do() {
     mkfifo pipe
@@ -205,4 +223,5 @@ tap_run test_strip_takes_comments_and_literals \
     test_symbols_other_than_ours_are_refused \
     test_symbols_and_headers_agree \
     test_globals_not_listed_are_refused \
+    test_help_lists_what_can_be_made \
     test_steps_are_made_whatever_the_others_do
