@@ -1,4 +1,4 @@
-/* pool.h: the handles of one kind on one device (rows A3, A4, A8, A11 to A15).
+/* pool.h: the handles of one kind on one device (rows A3, A4, A8, A11 to A14).
  *
  *            take                 give
  *   idle ───────────► a window ───────────► idle      last in, first out

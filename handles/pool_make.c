@@ -286,7 +286,7 @@ static bool reset(wm_pool *pool, void *handle)
     wm_log(WARM_LOG_WARNING,
            "a %s handle of device %d is destroyed, it cannot be reset: %s",
            ops->name, pool->device, warm_last_error_message());
-    /* The next thread must not inherit a setting (row A15). */
+    /* The next thread must not inherit a setting. */
     (void)wm_pool_discard(pool, handle, &pool->stats.in_use);
     wm_error_restore(&before);
     return false;

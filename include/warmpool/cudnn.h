@@ -20,7 +20,7 @@ extern "C" {
  * borrowed until the thread exits or warm_thread_release(); never destroy it
  * and never pass it to another thread. Written on success only.
  * Settings made on it last until the handle goes back to the pool, where all
- * are put back to cuDNN's defaults (row A15). Bound to the stream already: no
+ * are put back to cuDNN's defaults. Bound to the stream already: no
  * library call, no lock. A first use may load cuDNN and create a handle,
  * which takes milliseconds.
  * cuDNN itself wants the device current in the thread that calls it: on a

@@ -1,4 +1,4 @@
-/* warmpool/handle.h: the handle pool (rows A1 to A15).
+/* warmpool/handle.h: the handle pool (rows A1 to A17).
  *
  * A handle is a stateful library context (cuBLAS, cuDNN, a stream, …) bound to
  * one device and used by one thread at a time. A thread that reserves one gets

@@ -125,7 +125,7 @@ static void leave_a_setting(void *argument, unsigned index)
              set(s->handle, CUBLAS_PEDANTIC_MATH) != CUBLAS_STATUS_SUCCESS;
 }
 
-START_TEST(test_A4_A15_next_thread_gets_the_handle_without_its_settings)
+START_TEST(test_A4_next_thread_gets_the_handle_without_its_settings)
 {
     struct setting first = {0}, second = {0};
 
@@ -464,8 +464,8 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, test_A1_A9_every_library_gives_the_same_handle_again);
     tcase_add_test(tcase, test_A9_G6_a_helper_without_an_output_is_refused);
-    tcase_add_test(
-        tcase, test_A4_A15_next_thread_gets_the_handle_without_its_settings);
+    tcase_add_test(tcase,
+                   test_A4_next_thread_gets_the_handle_without_its_settings);
     tcase_add_loop_test(tcase, test_A10_B16_product_of_pinned_matrices_is_right,
                         0, 4);
     tcase_add_test(tcase,

@@ -1,5 +1,5 @@
 /* check_handles.c: the handle pool through the public interface (rows A1 to
- * A10, A14, A15), with a user's kind that tests can stop and fail. */
+ * A10, A14), with a user's kind that tests can stop and fail. */
 #include "wt.h"
 #include "wt_kind.h"
 
@@ -347,7 +347,7 @@ START_TEST(test_A8_A9_a_create_that_makes_nothing_is_an_error)
 END_TEST
 
 /* What failed inside of a call that succeeds is nobody's last error. */
-START_TEST(test_A15_G6_a_recovered_failure_leaves_the_last_error)
+START_TEST(test_G6_a_recovered_failure_leaves_the_last_error)
 {
     warm_error error = {.size = sizeof error};
     void *handle = NULL;
@@ -602,7 +602,7 @@ static void raise_flag(void *argument)
 }
 
 /* Work queued by a thread that has gone runs before that of the next one. */
-START_TEST(test_A9_A15_a_pooled_stream_keeps_its_order_across_threads)
+START_TEST(test_A9_a_pooled_stream_keeps_its_order_across_threads)
 {
     struct leftover l = {.stream = NULL};
     warm_stream mine = NULL;
@@ -633,7 +633,7 @@ static void leave_capturing(void *argument, unsigned index)
     }
 }
 
-START_TEST(test_A15_a_stream_left_capturing_serves_nobody)
+START_TEST(test_A3_a_stream_left_capturing_serves_nobody)
 {
     warm_stream left = NULL, next = NULL;
 
@@ -649,7 +649,7 @@ START_TEST(test_A15_a_stream_left_capturing_serves_nobody)
 END_TEST
 
 /* What uses it could not be told that it ends: it must not. */
-START_TEST(test_A15_B6_a_stream_that_cannot_retire_is_not_destroyed)
+START_TEST(test_B6_a_stream_that_cannot_retire_is_not_destroyed)
 {
     warm_stream left = NULL, next = NULL;
     uint64_t before = 0, after = 0;
@@ -678,7 +678,7 @@ static void set_and_go(void *argument, unsigned index)
     }
 }
 
-START_TEST(test_A15_the_next_thread_inherits_no_setting)
+START_TEST(test_A3_the_next_thread_inherits_no_setting)
 {
     void *seen[1] = {NULL};
     void *first;
@@ -696,7 +696,7 @@ START_TEST(test_A15_the_next_thread_inherits_no_setting)
 }
 END_TEST
 
-START_TEST(test_A15_a_handle_that_cannot_be_reset_is_destroyed)
+START_TEST(test_A3_a_handle_that_cannot_be_reset_is_destroyed)
 {
     void *handle = NULL;
 
@@ -917,7 +917,7 @@ END_TEST
 static const enum wt_toy_call faulty[] = {WT_CREATE, WT_BIND, WT_RESET,
                                           WT_DESTROY};
 
-START_TEST(test_A8_A14_A15_counters_balance_after_every_fault)
+START_TEST(test_A8_A14_counters_balance_after_every_fault)
 {
     enum wt_toy_call call = faulty[_i / 2];
     bool on = _i % 2 != 0;
@@ -999,7 +999,7 @@ int main(void)
     tcase_add_test(tcase, test_A9_kinds_are_checked_when_registered);
     tcase_add_test(tcase, test_A8_A9_a_create_that_makes_nothing_is_an_error);
     tcase_add_loop_test(
-        tcase, test_A15_G6_a_recovered_failure_leaves_the_last_error, 0, 3);
+        tcase, test_G6_a_recovered_failure_leaves_the_last_error, 0, 3);
     tcase_add_loop_test(tcase, test_A9_builtin_kind_works_or_says_why_not, 0,
                         sizeof builtin / sizeof builtin[0]);
     tcase_add_test(tcase,
@@ -1019,17 +1019,15 @@ int main(void)
                    test_A10_bad_streams_are_refused_before_anything_is_done);
     tcase_add_test(tcase, test_A10_a_stream_of_another_device_is_refused);
     tcase_add_test(tcase,
-                   test_A9_A15_a_pooled_stream_keeps_its_order_across_threads);
-    tcase_add_test(tcase, test_A15_a_stream_left_capturing_serves_nobody);
-    tcase_add_test(tcase,
-                   test_A15_B6_a_stream_that_cannot_retire_is_not_destroyed);
-    tcase_add_test(tcase, test_A15_the_next_thread_inherits_no_setting);
-    tcase_add_test(tcase, test_A15_a_handle_that_cannot_be_reset_is_destroyed);
+                   test_A9_a_pooled_stream_keeps_its_order_across_threads);
+    tcase_add_test(tcase, test_A3_a_stream_left_capturing_serves_nobody);
+    tcase_add_test(tcase, test_B6_a_stream_that_cannot_retire_is_not_destroyed);
+    tcase_add_test(tcase, test_A3_the_next_thread_inherits_no_setting);
+    tcase_add_test(tcase, test_A3_a_handle_that_cannot_be_reset_is_destroyed);
     tcase_add_test(tcase, test_A14_creations_are_timed_and_counted);
     tcase_add_test(tcase, test_A14_bad_arguments_are_refused);
-    tcase_add_loop_test(tcase,
-                        test_A8_A14_A15_counters_balance_after_every_fault, 0,
-                        2 * sizeof faulty / sizeof faulty[0]);
+    tcase_add_loop_test(tcase, test_A8_A14_counters_balance_after_every_fault,
+                        0, 2 * sizeof faulty / sizeof faulty[0]);
     tcase_add_loop_test(tcase,
                         test_A8_A14_counters_balance_after_every_driver_fault,
                         0, 2 * sizeof driver_calls / sizeof driver_calls[0]);

@@ -81,7 +81,7 @@ START_TEST(test_A13_a_lease_is_nobody_elses)
 }
 END_TEST
 
-START_TEST(test_A13_A15_a_returned_handle_is_reset_for_the_next)
+START_TEST(test_A13_a_returned_handle_is_reset_for_the_next)
 {
     warm_lease first = 0, second = 0;
     void *handle = lend(&first), *again;
@@ -723,7 +723,7 @@ int main(void)
 
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, test_A13_a_lease_is_nobody_elses);
-    tcase_add_test(tcase, test_A13_A15_a_returned_handle_is_reset_for_the_next);
+    tcase_add_test(tcase, test_A13_a_returned_handle_is_reset_for_the_next);
     tcase_add_test(tcase, test_A13_what_is_no_lease_cannot_be_returned);
     tcase_add_test(tcase, test_A13_bad_arguments_are_refused);
     tcase_add_test(tcase, test_A10_A13_a_lease_can_be_bound_to_a_stream);

@@ -5,7 +5,7 @@ $1 == "row" { order[++rows] = $2; text[$2] = $3 }
 
 $1 == "test" {
     count = split($2, part, "_")
-    for (i = 2; i <= count && part[i] ~ /^[A-G][0-9]+$/; i++) {
+    for (i = 2; i <= count && part[i] ~ /^[A-H][0-9]+$/; i++) {
         names[part[i]] = names[part[i]] " " $2
         if (!(part[i] in unknown)) {
             unknown[part[i]] = $2
@@ -21,10 +21,10 @@ function end_of(backend, name)
     return (backend, name) in ended ? ended[backend, name] : "not run"
 }
 
-# Sets of a row: has_passed, has_failed.
+# Sets of a row: has_passed, has_failed, and on_gpu, whether it passed there.
 function print_tests(row,    list, count, i, name)
 {
-    has_passed = has_failed = 0
+    has_passed = has_failed = on_gpu = 0
     count = split(names[row], list, " ")
     for (i = 1; i <= count; i++) {
         name = list[i]
@@ -32,6 +32,7 @@ function print_tests(row,    list, count, i, name)
             end_of("host", name), end_of("standin", name), end_of("gpu", name)
         has_passed += passed_somewhere(name)
         has_failed += failed_somewhere(name)
+        on_gpu += end_of("gpu", name) == "passed"
     }
     if (count == 0) {
         print "      none"
@@ -57,11 +58,12 @@ END {
         printf "%-4s %s\n", row, text[row]
         print_tests(row)
         shown += has_passed && !has_failed
+        gpu += on_gpu && !has_failed
     }
     for (row in unknown) {
         print "rows: " unknown[row] " names " row ", which is no row"
         failed = 1
     }
-    printf "rows: shown=%d of=%d\n", shown, rows
+    printf "rows: shown=%d of=%d gpu=%d\n", shown, rows, gpu
     exit failed
 }

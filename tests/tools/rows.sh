@@ -3,9 +3,9 @@
 #
 # Prints each row with the tests that name it (test_A4_A8_name names A4 and
 # A8) and how they last ended on the host device, the stand-in CUDA libraries
-# and a GPU, and at last `rows: shown=<n> of=<m>`. A row is shown if, on some
-# backend, a test that names it has run and passed, and no test that names it
-# has failed on any.
+# and a GPU, and at last `rows: shown=<n> of=<m> gpu=<k>`. A row is shown if, on
+# some backend, a test that names it has run and passed, and no test that names
+# it has failed on any; k of them were shown on a GPU.
 #
 # Tests are those of the sources (default: tests/ and examples/); how they
 # ended stands in the TAP logs BUILD/<flavour>/log/<backend>/<program>.tap,
@@ -29,14 +29,14 @@ newest() {
 }
 
 {
-    awk -F'|' '/^\| *[A-G][0-9]+ *\|/ {
+    awk -F'|' '/^\| *[A-H][0-9]+ *\|/ {
         gsub(/^ +| +$/, "", $2); gsub(/^ +| +$/, "", $3)
         print "row\t" $2 "\t" $3
     }' "$rows"
     find "$@" -name '*.c' -exec grep -hoE \
         'START_TEST\( *test_[A-Za-z0-9_]+' {} + | sed 's/.*test_/test\ttest_/'
     find "$@" -name '*.sh' -exec grep -hoE \
-        '^test_[A-G][0-9]+[A-Za-z0-9_]*\(\)' {} + | sed 's/()$//;s/^/test\t/'
+        '^test_[A-H][0-9]+[A-Za-z0-9_]*\(\)' {} + | sed 's/()$//;s/^/test\t/'
     for backend in host standin gpu; do
         newest "$backend" | while read -r log; do
             awk -v b="$backend" '/^(not )?ok / {

@@ -33,7 +33,7 @@ rows() {
 test_no_logs_show_nothing() {
     project
     out=$(rows)
-    has_line "$out" "rows: shown=0 of=3"
+    has_line "$out" "rows: shown=0 of=3 gpu=0"
     has_line "$out" "A1   first"
     has_line "$out" \
         "      test_A1_one: host not run, stand-in not run, GPU not run"
@@ -44,7 +44,7 @@ test_passed_test_shows_every_row_it_names() {
     project
     ended debug/log/host ok test_A1_A2_two
     out=$(rows)
-    has_line "$out" "rows: shown=2 of=3"
+    has_line "$out" "rows: shown=2 of=3 gpu=0"
     has_line "$out" \
         "      test_A1_A2_two: host passed, stand-in not run, GPU not run"
 }
@@ -55,7 +55,7 @@ test_a_failure_on_any_backend_hides_the_row() {
     ended debug/log/host ok test_A1_A2_two
     ended debug/log/standin "not ok" test_A1_one
     out=$(rows)
-    has_line "$out" "rows: shown=1 of=3"
+    has_line "$out" "rows: shown=1 of=3 gpu=0"
     has_line "$out" \
         "      test_A1_one: host passed, stand-in failed, GPU not run"
 }
@@ -65,7 +65,7 @@ test_one_failed_round_of_a_loop_is_a_failure() {
     ended debug/log/host ok test_A1_one
     ended debug/log/host "not ok" test_A1_one
     ended debug/log/host ok test_A1_one
-    has_line "$(rows)" "rows: shown=0 of=3"
+    has_line "$(rows)" "rows: shown=0 of=3 gpu=0"
 }
 
 test_the_newest_log_of_a_program_counts() {
@@ -73,23 +73,34 @@ test_the_newest_log_of_a_program_counts() {
     ended debug/log/host "not ok" test_A1_one
     ended tsan/log/host ok test_A1_one
     touch -d '2001-01-01' build/debug/log/host/check_x.tap
-    has_line "$(rows)" "rows: shown=1 of=3"
+    has_line "$(rows)" "rows: shown=1 of=3 gpu=0"
     touch -d '2002-01-01' build/debug/log/host/check_x.tap
     touch -d '2001-01-01' build/tsan/log/host/check_x.tap
-    has_line "$(rows)" "rows: shown=0 of=3"
+    has_line "$(rows)" "rows: shown=0 of=3 gpu=0"
+}
+
+test_rows_shown_on_a_gpu_are_counted() {
+    project
+    mkdir -p build/gpu/log/gpu
+    ended debug/log/host ok test_A1_one
+    ended gpu/log/gpu ok test_A1_A2_two
+    out=$(rows)
+    has_line "$out" "rows: shown=2 of=3 gpu=2"
+    ended debug/log/host "not ok" test_A1_one
+    has_line "$(rows)" "rows: shown=1 of=3 gpu=1"
 }
 
 test_a_skipped_test_was_not_run() {
     project
     echo "ok 1 - src/check_x.c:case:test_A1_one: # SKIP no headers" \
         >build/debug/log/standin/check_x.tap
-    has_line "$(rows)" "rows: shown=0 of=3"
+    has_line "$(rows)" "rows: shown=0 of=3 gpu=0"
 }
 
 test_a_test_that_is_no_more_shows_nothing() {
     project
     ended debug/log/host ok test_B10_gone
-    has_line "$(rows)" "rows: shown=0 of=3"
+    has_line "$(rows)" "rows: shown=0 of=3 gpu=0"
 }
 
 test_a_name_with_no_such_row_is_an_error() {
@@ -104,7 +115,7 @@ test_a_name_with_no_such_row_is_an_error() {
 
 test_rows_of_the_contract_are_all_there() {
     out=$("$tools/rows.sh" "$tools/../ROWS.md" build /dev/null | tail -n 1)
-    same "$out" "rows: shown=0 of=73"
+    same "$out" "rows: shown=0 of=94 gpu=0"
 }
 
 tap_run test_no_logs_show_nothing \
@@ -112,6 +123,7 @@ tap_run test_no_logs_show_nothing \
     test_a_failure_on_any_backend_hides_the_row \
     test_one_failed_round_of_a_loop_is_a_failure \
     test_the_newest_log_of_a_program_counts \
+    test_rows_shown_on_a_gpu_are_counted \
     test_a_skipped_test_was_not_run \
     test_a_test_that_is_no_more_shows_nothing \
     test_a_name_with_no_such_row_is_an_error \

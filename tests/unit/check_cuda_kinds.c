@@ -326,7 +326,7 @@ START_TEST(test_A8_first_creates_of_many_threads_load_one_table)
 }
 END_TEST
 
-START_TEST(test_A15_failed_reset_gives_the_librarys_code)
+START_TEST(test_A3_failed_reset_gives_the_librarys_code)
 {
     static const char *const set_stream[ROWS] = {
         "cublasSetStream_v2", NULL, "cudnnSetStream", "cusparseSetStream",
@@ -440,7 +440,7 @@ static void (*const tries[])(void) = {
 #undef TRY
 };
 
-START_TEST(test_A15_every_setting_is_put_back)
+START_TEST(test_A3_every_setting_is_put_back)
 {
     tries[_i]();
     teardown();
@@ -461,7 +461,7 @@ static const struct {
 };
 
 /* A function that is there need not work on every device. */
-START_TEST(test_A15_a_late_setting_that_is_refused_is_left_alone)
+START_TEST(test_A3_a_late_setting_that_is_refused_is_left_alone)
 {
     int row = refusals[_i].row;
     void *handle;
@@ -622,15 +622,15 @@ static void add_all(Suite *suite)
     EACH(test_A9_B13_every_call_is_made_on_the_handles_device);
     EACH(test_B7_create_and_destroy_spoil_no_capture);
     EACH(test_A8_first_creates_of_many_threads_load_one_table);
-    EACH(test_A15_failed_reset_gives_the_librarys_code);
+    EACH(test_A3_failed_reset_gives_the_librarys_code);
 #undef EACH
     tcase_add_test(tcase,
                    test_A8_failed_first_look_at_the_defaults_leaves_nothing);
-    tcase_add_loop_test(tcase, test_A15_every_setting_is_put_back, 0,
+    tcase_add_loop_test(tcase, test_A3_every_setting_is_put_back, 0,
                         sizeof tries / sizeof tries[0]);
     tcase_add_loop_test(tcase,
-                        test_A15_a_late_setting_that_is_refused_is_left_alone,
-                        0, sizeof refusals / sizeof refusals[0]);
+                        test_A3_a_late_setting_that_is_refused_is_left_alone, 0,
+                        sizeof refusals / sizeof refusals[0]);
     suite_add_tcase(suite, tcase);
 }
 

@@ -153,7 +153,7 @@ START_TEST(test_A8_a_failed_first_creation_fails_one_thread_only)
 END_TEST
 
 /* A reset that fails takes the handle off the list of live ones. */
-START_TEST(test_A15_what_was_discarded_is_forgotten)
+START_TEST(test_A3_what_was_discarded_is_forgotten)
 {
     wm_pool *pool = wm_pools_at(runtime->pools, kind, 0);
     void *old = NULL, *next = NULL;
@@ -1523,7 +1523,7 @@ int main(void)
         test_A4_A14_a_handle_given_back_during_a_creation_counts_as_held);
     tcase_add_test(tcase,
                    test_A8_a_failed_first_creation_fails_one_thread_only);
-    tcase_add_loop_test(tcase, test_A15_what_was_discarded_is_forgotten, 0, 2);
+    tcase_add_loop_test(tcase, test_A3_what_was_discarded_is_forgotten, 0, 2);
     tcase_add_test(tcase,
                    test_A6_A14_given_back_after_the_process_began_to_exit);
     tcase_add_test(tcase, test_A14_creation_time_is_measured);
