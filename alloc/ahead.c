@@ -5,6 +5,7 @@
 #include "alloc/node.h"
 #include "alloc/pinned.h"
 #include "runtime/base/bytes.h"
+#include "runtime/base/callback.h"
 #include "warmpool/memory.h"
 
 /* ---- one region ------------------------------------------------------- */
@@ -235,20 +236,15 @@ warm_status warm_pinned_prewarm(warm_runtime *runtime, size_t bytes, int node,
     return status;
 }
 
-/* The thread may come here from a callback for the log. */
+/* A callback that waited could wait for itself: for the thread that runs it, or
+ * for the growth that it is a part of. */
 static warm_status check_wait(warm_runtime *runtime)
 {
     warm_status status = wm_runtime_check(runtime);
-    wm_background *b;
 
-    if (status == WARM_OK) {
-        b = &runtime->pinned->space.background;
-        wm_lock_acquire(&b->lock);
-        if (b->started && pthread_equal(b->thread, pthread_self())) {
-            status = wm_fail(WARM_INVALID_ARGUMENT,
-                             "a callback cannot wait for memory to be had");
-        }
-        wm_lock_release(&b->lock);
+    if (status == WARM_OK && wm_callback_inside()) {
+        status = wm_fail(WARM_INVALID_ARGUMENT,
+                         "a callback cannot wait for memory to be had");
     }
     return status;
 }

@@ -5,6 +5,7 @@
 #include "alloc/magazine.h"
 #include "alloc/private_pool.h"
 #include "alloc/spill.h"
+#include "runtime/base/callback.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/process.h"
@@ -232,8 +233,10 @@ bool wm_space_ask_callbacks(wm_space *short_of, size_t bytes)
         function = space->callback[i].function;
         context = space->callback[i].context;
         wm_lock_release(&space->growth.lock);
-        if (function != NULL && function(context, bytes)) {
-            again = true;
+        if (function != NULL) {
+            wm_callback_begin();
+            again = function(context, bytes) != 0 || again;
+            wm_callback_end();
         }
     }
     asking = mine.outer;

@@ -3,6 +3,7 @@
  * The callbacks answer 0 or the library's own code; here that becomes a status
  * with the code and the kind's own text for it. */
 #include "handles/pools.h"
+#include "runtime/base/callback.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/sized.h"
 #include "runtime/base/status.h"
@@ -10,6 +11,16 @@
 #include <string.h>
 
 enum { NAME_MAX_BYTES = 64 };
+
+/* The value of a call of the program's. */
+#define CALLED(call)                                                           \
+    __extension__({                                                            \
+        __typeof__(call) answer_;                                              \
+        wm_callback_begin();                                                   \
+        answer_ = (call);                                                      \
+        wm_callback_end();                                                     \
+        answer_;                                                               \
+    })
 
 struct user_kind {
     warm_kind_ops user;
@@ -26,7 +37,7 @@ static warm_status answer(const struct user_kind *kind, const char *what,
         return WARM_OK;
     }
     if (kind->user.error_text != NULL) {
-        text = kind->user.error_text(kind->user.context, code);
+        text = CALLED(kind->user.error_text(kind->user.context, code));
     }
     return wm_fail_code(WARM_LIBRARY_ERROR, kind->name, code, text,
                         "%s: %s failed on device %d with code %d%s%s",
@@ -40,7 +51,7 @@ static warm_status create(wm_kind *kind, int device, void **handle)
     void *made = NULL;
     warm_status status =
         answer(user, "create", device,
-               user->user.create(user->user.context, device, &made));
+               CALLED(user->user.create(user->user.context, device, &made)));
 
     if (status == WARM_OK && made == NULL) {
         status = wm_fail_code(WARM_LIBRARY_ERROR, user->name, 0, NULL,
@@ -57,8 +68,9 @@ static warm_status destroy(wm_kind *kind, int device, void *handle)
 {
     const struct user_kind *user = kind->context;
 
-    return answer(user, "destroy", device,
-                  user->user.destroy(user->user.context, device, handle));
+    return answer(
+        user, "destroy", device,
+        CALLED(user->user.destroy(user->user.context, device, handle)));
 }
 
 static warm_status bind(wm_kind *kind, int device, void *handle,
@@ -68,9 +80,9 @@ static warm_status bind(wm_kind *kind, int device, void *handle,
 
     (void)workspace;
     (void)bytes;
-    return answer(
-        user, "bind_stream", device,
-        user->user.bind_stream(user->user.context, device, handle, stream));
+    return answer(user, "bind_stream", device,
+                  CALLED(user->user.bind_stream(user->user.context, device,
+                                                handle, stream)));
 }
 
 static warm_status reset(wm_kind *kind, int device, void *handle)
@@ -78,7 +90,7 @@ static warm_status reset(wm_kind *kind, int device, void *handle)
     const struct user_kind *user = kind->context;
 
     return answer(user, "reset", device,
-                  user->user.reset(user->user.context, device, handle));
+                  CALLED(user->user.reset(user->user.context, device, handle)));
 }
 
 static void close_kind(wm_kind *kind)

@@ -2,6 +2,7 @@
 #include "handles/prewarm.h"
 
 #include "handles/reserve.h"
+#include "runtime/base/callback.h"
 #include "runtime/base/status.h"
 
 #include <signal.h>
@@ -226,7 +227,7 @@ static warm_status check_wait(warm_runtime *runtime)
 {
     warm_status status = wm_runtime_check(runtime);
 
-    if (status == WARM_OK && wm_window_in_call(runtime)) {
+    if (status == WARM_OK && wm_callback_inside()) {
         status = wm_fail(WARM_INVALID_ARGUMENT,
                          "a callback cannot wait for handles to be made");
     }

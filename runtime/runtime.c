@@ -12,6 +12,7 @@
 #include "alloc/private_pool.h"
 #include "handles/pools.h"
 #include "handles/reserve.h"
+#include "runtime/base/callback.h"
 #include "runtime/base/log.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/process.h"
@@ -35,7 +36,7 @@ static void leave_to_system(warm_runtime *runtime, void *argument)
 {
     struct leave *all = argument;
 
-    wm_window_close_all(runtime, WM_CLOSED_EXIT);
+    wm_window_close_all(runtime);
     all->leaked += wm_pools_leak(runtime->pools);
     if (runtime->trace != NULL) {
         bool first = all->torn[0] == '\0';
@@ -296,6 +297,11 @@ static warm_status check_destroy(warm_runtime *runtime,
 
     if (status == WARM_OK && report != NULL) {
         status = wm_sized_check(report, sizeof *report, "warm_destroy_report");
+    }
+    /* It waits for threads that may wait for the callback. */
+    if (status == WARM_OK && wm_callback_inside()) {
+        status = wm_fail(WARM_INVALID_ARGUMENT,
+                         "a callback cannot destroy a runtime");
     }
     return status;
 }

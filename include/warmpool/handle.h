@@ -161,7 +161,8 @@ WARM_API warm_status warm_handle_prewarm(warm_runtime *runtime, warm_kind kind,
 /* Waits until nothing is left to be made in the background.
  * Status: that of the first failure since the last wait, with the library's own
  * code and text in warm_last_error(); a failure ends what was asked for of its
- * kind and device only. INVALID_ARGUMENT from a callback of a kind. */
+ * kind and device only. INVALID_ARGUMENT from a callback of a kind, for
+ * the log, or for memory that is short. */
 WARM_API warm_status warm_handle_prewarm_wait(warm_runtime *runtime);
 
 /* Calls off what is left to be made in the background. A handle that is being

@@ -219,8 +219,8 @@ WARM_API warm_status warm_pinned_prewarm(warm_runtime *runtime, size_t bytes,
                                          int node, unsigned flags);
 
 /* Waits until nothing is left to be obtained in the background.
- * Status: the first failure since the last call; INVALID_ARGUMENT from a log
- * callback on the thread that obtains it. */
+ * Status: the first failure since the last call; INVALID_ARGUMENT from a
+ * callback of a kind, for the log, or for memory that is short. */
 WARM_API warm_status warm_pinned_prewarm_wait(warm_runtime *runtime);
 
 /* Calls off what is left to be obtained in the background. A region that is

@@ -62,8 +62,9 @@ typedef struct warm_destroy_report {
  * for the device). Freed blocks that streams used go back as well if that work
  * has finished by then; for pending ones alone CUDA is not waited for. No other
  * thread may be inside a call on the runtime, except by exiting. Status:
- * INVALID_ARGUMENT, RUNTIME_GONE; FORKED in a forked child and EXITING while
- * the process exits, where it changes nothing and touches no driver. */
+ * INVALID_ARGUMENT (also: from a callback of a kind, for the log, or for memory
+ * that is short), RUNTIME_GONE; FORKED in a forked child and EXITING while the
+ * process exits, where it changes nothing and touches no driver. */
 WARM_API warm_status warm_runtime_destroy(warm_runtime *runtime,
                                           warm_destroy_report *report);
 
@@ -83,7 +84,8 @@ typedef enum warm_log_level {
 } warm_log_level;
 
 /* Called by any thread, one line at a time, no lock of the library held. It
- * may call the library, except for creating and destroying runtimes. */
+ * may call the library, except for creating and destroying runtimes, and for
+ * waiting until something was prewarmed. */
 typedef void (*warm_log_fn)(void *context, warm_log_level level,
                             const char *line);
 

@@ -1,6 +1,7 @@
 /* log.c: the log sink of the process. Takes the process lock to read it. */
 #include "runtime/base/log.h"
 
+#include "runtime/base/callback.h"
 #include "runtime/base/process.h"
 #include "runtime/base/status.h"
 
@@ -52,7 +53,9 @@ void wm_log(warm_log_level level, const char *format, ...)
     sink.warned = sink.warned || print;
     wm_lock_release(&wm_process_lock);
     if (log != NULL) {
+        wm_callback_begin();
         log(context, level, line);
+        wm_callback_end();
     } else if (print) {
         int cancel = wm_cancel_off();
 

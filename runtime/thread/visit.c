@@ -58,11 +58,18 @@ bool wm_window_visit(warm_runtime *runtime, const wm_visit *visit)
     return passed;
 }
 
-void wm_window_close_all(warm_runtime *runtime, unsigned reasons)
+/* Relaxed: see the field. */
+static void refuse_handles(wm_window *window)
+{
+    atomic_store_explicit(&window->near_devices, 0, memory_order_relaxed);
+}
+
+void wm_window_close_all(warm_runtime *runtime)
 {
     wm_lock_acquire(&runtime->windows_lock);
     for (wm_window *w = runtime->windows; w != NULL; w = w->next) {
-        wm_section_close(&w->section, reasons);
+        wm_section_close(&w->section, WM_CLOSED_EXIT);
+        refuse_handles(w);
     }
     wm_lock_release(&runtime->windows_lock);
 }
@@ -82,7 +89,7 @@ static wm_window *cut_locked(warm_runtime *runtime)
     while ((window = runtime->windows) != NULL) {
         runtime->windows = window->next;
         if (is_state(window, WM_WINDOW_USED)) {
-            window->near_devices = 0;
+            refuse_handles(window);
             /* Release, last: the owner may free the window once it sees
              * this. */
             atomic_store_explicit(&window->runtime, WM_WINDOW_GONE,

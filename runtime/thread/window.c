@@ -270,7 +270,10 @@ static wm_window *make(warm_runtime *runtime)
     }
     window->owner = runtime;
     window->devices = devices;
-    window->near_devices = devices < WM_ROW_DEVICES ? devices : WM_ROW_DEVICES;
+    /* Relaxed: see the field. */
+    atomic_store_explicit(&window->near_devices,
+                          devices < WM_ROW_DEVICES ? devices : WM_ROW_DEVICES,
+                          memory_order_relaxed);
     window->kinds_held = (uint32_t *)(void *)(window->rows + rows);
     hold_none(window);
     set_state(window, WM_WINDOW_USED);
@@ -285,6 +288,7 @@ static wm_window *make(warm_runtime *runtime)
     wm_lock_acquire(&runtime->windows_lock);
     if (wm_process_exiting()) { /* after wm_window_close_all(), perhaps */
         wm_section_close(&window->section, WM_CLOSED_EXIT);
+        atomic_store_explicit(&window->near_devices, 0, memory_order_relaxed);
     }
     window->next = runtime->windows;
     runtime->windows = window;
@@ -367,13 +371,6 @@ warm_status wm_window_drop(warm_runtime *runtime)
     wm_window_current = &no_window;
     end_window(window);
     return WARM_OK;
-}
-
-bool wm_window_in_call(warm_runtime *runtime)
-{
-    const wm_window *window = find(runtime);
-
-    return window != NULL && window->call != NULL;
 }
 
 void wm_window_forked(void)

@@ -98,10 +98,10 @@ enum { WM_RECENT_BITS = 9 };
 
 struct wm_window {
     /* For the hot path: whose window it is, const; and how many devices its
-     * first rows have, 0 once it is cut. Plain: destroy stores it while no
-     * other thread may call the runtime. */
+     * first rows have, 0 once it is cut or the process exits. Relaxed: a
+     * reserve beside the exit handler may come before it. */
     warm_runtime *owner;
-    unsigned near_devices;
+    _Atomic unsigned near_devices;
     unsigned devices; /* const */
     /* The same as owner, or GONE. Atomic: read by a thread that looks for its
      * window of another runtime; stored under the windows lock. */
@@ -224,10 +224,6 @@ uint64_t wm_window_thread(void);
  * Status: INVALID_ARGUMENT (called back from a call that uses the window). */
 warm_status wm_window_drop(warm_runtime *runtime);
 
-/* Whether the calling thread is in a callback of a call that uses its window
- * of the runtime. */
-bool wm_window_in_call(warm_runtime *runtime);
-
 /* A visit to the windows of other threads, and of the calling one; not to
  * spare ones. */
 typedef struct wm_visit {
@@ -243,9 +239,10 @@ typedef struct wm_visit {
  * The caller holds no lock from WM_RANK_WINDOWS on, and is in no hit. */
 bool wm_window_visit(warm_runtime *runtime, const wm_visit *visit);
 
-/* Closes every window of the runtime, and those made from now on once the
- * process exits. Takes the windows lock; waits for nobody's hit. */
-void wm_window_close_all(warm_runtime *runtime, unsigned reasons);
+/* Closes every window of the runtime for ever, since the process exits, and
+ * those that are made from now on: hits are refused, of handles too. Takes the
+ * windows lock; waits for nobody's hit. */
+void wm_window_close_all(warm_runtime *runtime);
 
 /* Empties every window of the runtime, and cuts it off or frees it; for
  * destroy. */

@@ -17,6 +17,7 @@ static struct report {
     wt_toy toy;
     long leaked, idle, in_use, created; /* seen by the late handler */
     warm_status reserve, destroy, pinned;
+    warm_status held, held_bound; /* of handles that the thread has */
     warm_status early_pinned, early_lease, early_destroy;
     unsigned leak_lines;
     char leak_line[256];
@@ -68,6 +69,8 @@ static void late_handler(void)
     report->in_use = (long)(stats.in_use + stats.leased);
     report->created = (long)stats.created;
     report->reserve = warm_reserve(runtime, kind, 1000, &handle);
+    report->held = warm_reserve(runtime, kind, 0, &handle);
+    report->held_bound = warm_reserve_on(runtime, kind, 0, NULL, &handle);
     report->pinned = warm_pinned_alloc(runtime, 1 << 20, &handle);
     report->destroy = warm_runtime_destroy(runtime, NULL);
     report->handler_ran = true;
@@ -102,7 +105,7 @@ static void prepare(void)
     kind = wt_toy_register(&report->toy, runtime, "toy");
     pthread_barrier_init(&barrier, NULL, 3);
     wt_threads(3, reserve_one, &barrier);
-    if (warm_reserve(runtime, kind, 0, &handle) != WARM_OK ||
+    if (warm_reserve_on(runtime, kind, 0, NULL, &handle) != WARM_OK ||
         warm_stream_reserve(runtime, 0, &stream) != WARM_OK ||
         warm_pinned_alloc(runtime, 10000, &block) != WARM_OK ||
         warm_record_stream(block, stream) != WARM_OK) {
@@ -156,7 +159,7 @@ static void *exit_from_here(void *argument)
 {
     void *handle = NULL;
 
-    (void)warm_reserve(runtime, kind, 0, &handle);
+    (void)warm_reserve_on(runtime, kind, 0, NULL, &handle);
     exit(0);
     return argument;
 }
@@ -276,6 +279,8 @@ static void check_nothing_was_called(void)
     ck_assert_uint_eq(report->toy.destroys, 0);
     ck_assert_int_eq(report->toy.alive, (int)report->toy.creates);
     ck_assert_int_eq(report->reserve, WARM_EXITING);
+    ck_assert_int_eq(report->held, WARM_EXITING);
+    ck_assert_int_eq(report->held_bound, WARM_EXITING);
     ck_assert_int_eq(report->pinned, WARM_EXITING);
     ck_assert_int_eq(report->destroy, WARM_EXITING);
     ck_assert_int_eq(report->idle, 0);

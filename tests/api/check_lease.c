@@ -552,6 +552,118 @@ START_TEST(test_A11_A13_A9_callbacks_cannot_wait_for_themselves)
 }
 END_TEST
 
+/* What callbacks of every sort were told. */
+static struct {
+    unsigned called, wrong;
+} told;
+
+static void ask(unsigned sort)
+{
+    told.called |= 1u << sort;
+    told.wrong += warm_handle_prewarm_wait(runtime) != WARM_INVALID_ARGUMENT ||
+                  warm_pinned_prewarm_wait(runtime) != WARM_INVALID_ARGUMENT ||
+                  warm_runtime_destroy(runtime, NULL) != WARM_INVALID_ARGUMENT;
+}
+
+enum {
+    ASK_CREATE,
+    ASK_DESTROY,
+    ASK_BIND,
+    ASK_RESET,
+    ASK_TEXT,
+    ASK_LOG,
+    ASK_MEMORY,
+    ASKS
+};
+
+static int asking_create(void *context, int device, void **handle)
+{
+    ask(ASK_CREATE);
+    return wt_toy_create(context, device, handle);
+}
+
+static int asking_destroy(void *context, int device, void *handle)
+{
+    ask(ASK_DESTROY);
+    return wt_toy_destroy(context, device, handle);
+}
+
+static int asking_bind(void *context, int device, void *handle,
+                       warm_stream stream)
+{
+    ask(ASK_BIND);
+    return wt_toy_bind(context, device, handle, stream);
+}
+
+static int asking_reset(void *context, int device, void *handle)
+{
+    ask(ASK_RESET);
+    return wt_toy_reset(context, device, handle);
+}
+
+static const char *asking_text(void *context, int code)
+{
+    ask(ASK_TEXT);
+    return wt_toy_text(context, code);
+}
+
+static void asking_log(void *context, warm_log_level level, const char *line)
+{
+    (void)context;
+    (void)level;
+    (void)line;
+    ask(ASK_LOG);
+}
+
+static int asking_memory(void *context, size_t bytes)
+{
+    (void)context;
+    (void)bytes;
+    ask(ASK_MEMORY);
+    return 0;
+}
+
+START_TEST(test_A6_A11_no_callback_waits_for_what_may_wait_for_it)
+{
+    static const warm_kind_ops ops = {.size = sizeof ops,
+                                      .name = "asking",
+                                      .context = &toy,
+                                      .create = asking_create,
+                                      .destroy = asking_destroy,
+                                      .bind_stream = asking_bind,
+                                      .reset = asking_reset,
+                                      .error_text = asking_text};
+    warm_kind asking = -1;
+    warm_lease lease = 0;
+    void *handle = NULL;
+
+    wt_ok(warm_kind_register(runtime, &ops, &asking));
+    wt_ok(warm_memory_callback_add(runtime, asking_memory, NULL));
+    warm_log_set(asking_log, NULL);
+    for (int i = 0; i < 2; i++) { /* the second is reset */
+        wt_ok(warm_handle_lease_on(runtime, asking, 0, NULL, &lease, &handle));
+        wt_ok(warm_handle_return(runtime, lease));
+    }
+    wt_ok(warm_handle_trim(runtime, asking, 0, 0, 0, NULL));
+    wt_toy_fail(&toy, WT_CREATE, 1, false);
+    wt_fails(WARM_LIBRARY_ERROR,
+             warm_handle_lease(runtime, asking, 0, &lease, &handle));
+    wt_ok(warm_handle_lease(runtime, asking, 0, &lease, &handle));
+    wt_ok(warm_handle_return(runtime, lease));
+    wt_toy_fail(&toy, WT_RESET, 1, false); /* logs that one is destroyed */
+    wt_ok(warm_handle_lease(runtime, asking, 0, &lease, &handle));
+    wt_ok(warm_handle_return(runtime, lease));
+    wt_ok(warm_testing_fail(runtime, "pinned_alloc", 1, 1));
+    wt_fails(WARM_OUT_OF_MEMORY, warm_pinned_alloc(runtime, 1 << 20, &handle));
+    wt_ok(warm_testing_fail(runtime, "pinned_alloc", 0, 0));
+    warm_log_set(NULL, NULL);
+    ck_assert_uint_eq(told.called, (1u << ASKS) - 1);
+    ck_assert_uint_eq(told.wrong, 0);
+    wt_ok(warm_handle_prewarm_wait(runtime));
+    wt_ok(warm_pinned_prewarm_wait(runtime));
+}
+END_TEST
+
 START_TEST(test_A12_trim_keeps_the_newest_and_what_is_in_use)
 {
     warm_lease lease[4] = {0};
@@ -744,6 +856,8 @@ int main(void)
                    test_A11_G2_destroy_ends_what_goes_on_in_the_background);
     tcase_add_loop_test(
         tcase, test_A11_A13_A9_callbacks_cannot_wait_for_themselves, 0, 3);
+    tcase_add_test(tcase,
+                   test_A6_A11_no_callback_waits_for_what_may_wait_for_it);
     tcase_add_test(tcase, test_A12_trim_keeps_the_newest_and_what_is_in_use);
     tcase_add_test(tcase, test_A12_one_that_cannot_be_destroyed_is_counted);
     tcase_add_loop_test(tcase, test_A12_B6_trimmed_streams_retire, 0, 2);

@@ -396,7 +396,7 @@ START_TEST(test_windows_may_be_closed_from_birth_and_at_exit)
     wt_ok(warm_stream_reserve(runtime, 0, &stream));
     ck_assert(wm_section_enter(&wm_window_mine()->section));
     wm_section_leave(&wm_window_mine()->section);
-    wm_window_close_all(runtime, WM_CLOSED_EXIT);
+    wm_window_close_all(runtime);
     ck_assert(!wm_section_enter(&wm_window_mine()->section));
     wt_ok(warm_thread_release(runtime));
 }

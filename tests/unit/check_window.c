@@ -81,6 +81,30 @@ START_TEST(test_A7_one_window_per_thread_and_runtime)
 }
 END_TEST
 
+static void end_runtime(void *argument, unsigned index)
+{
+    (void)index;
+    (void)warm_runtime_destroy(argument, NULL);
+}
+
+/* The window of a runtime that another thread destroyed is met by a call that
+ * makes no other one the current one. */
+START_TEST(test_A5_a_window_that_was_let_go_is_not_the_current_one)
+{
+    warm_runtime *second = wt_runtime(NULL);
+    const wm_window *gone;
+    warm_stream stream = NULL;
+
+    wt_ok(warm_stream_reserve(second, 0, &stream));
+    gone = wm_window_current;
+    wt_threads(1, end_runtime, second);
+    ck_assert_ptr_eq(wm_window_current, gone);
+    wt_ok(warm_thread_release(runtime));
+    ck_assert_ptr_ne(wm_window_current, gone);
+    ck_assert_uint_eq(wm_window_current->devices, 0);
+}
+END_TEST
+
 START_TEST(test_G1_release_ends_the_window)
 {
     void *handle = NULL;
@@ -436,6 +460,8 @@ int main(void)
     suite_add_tcase(suite, first);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, test_A7_one_window_per_thread_and_runtime);
+    tcase_add_test(tcase,
+                   test_A5_a_window_that_was_let_go_is_not_the_current_one);
     tcase_add_test(tcase, test_G1_release_ends_the_window);
     tcase_add_loop_test(
         tcase, test_A4_G1_handles_go_back_however_the_thread_ends, 0, ENDS);
