@@ -379,7 +379,7 @@ static void publish_use(wm_timelines *set, wm_timeline *t, wm_use *use)
 void wm_timelines_publish(wm_timelines *set, wm_block *block)
 {
     wm_use *use = atomic_load_explicit(&block->uses, memory_order_relaxed);
-    unsigned count = wm_timelines_streams(block);
+    unsigned count = wm_use_count(block);
 
     /* Relaxed: the block is this thread's alone. */
     atomic_store_explicit(&block->uses, NULL, memory_order_relaxed);

@@ -78,8 +78,13 @@ typedef struct wm_use {
         struct wm_use *next_of_block; /* before it is in a queue */
         struct wm_use *next_in_batch; /* once it is, or will be */
     };
-    struct wm_use *next_in_queue; /* of the first of a batch: the next batch
-                                     (lock timeline) */
+    union {
+        /* Of the first of a block's list: pushes until records of streams that
+         * are no more are looked for; see use.c. Lock uses. */
+        size_t pushes_left;
+        /* Of the first of a batch: the next batch (lock timeline). */
+        struct wm_use *next_in_queue;
+    };
 } wm_use;
 
 struct wm_block {
@@ -102,7 +107,9 @@ struct wm_block {
     /* Acquire on look-up pairs with release when a block is handed out: the
      * fields around it are read only after LIVE was seen. */
     _Atomic(wm_state) state;
-    /* Pushed with release, walked with acquire: any thread may record. The
+    /* Pushed with release, walked with acquire: any thread may record. An empty
+     * list is pushed onto without a lock; with lock uses others are, and are
+     * walked while the block is LIVE, since records are dropped meanwhile. The
      * first one pushed, the last of the list, may be a bare timeline: that of
      * an adopted stream, with its lowest bit set. A use is made of it, in
      * first_use, when the block is freed. Before the first is pushed the state

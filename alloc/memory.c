@@ -220,16 +220,17 @@ warm_status warm_block_get_info(const void *pointer, warm_block_info *info)
         status = find_live(pointer, &block);
     }
     if (status == WARM_OK) {
-        warm_block_info all = {.base = block->base,
-                               .bytes = block->bytes,
-                               .requested = wm_block_requested(block),
-                               .runtime = wm_space_of(block)->runtime,
-                               .streams = wm_timelines_streams(block),
-                               .node = block->segment->arena->node,
-                               .device = wm_device_of_block(block),
-                               .pool = wm_private_number(block->segment->arena),
-                               .pageable = wm_space_of(block)->traits ==
-                                           &wm_pageable_traits};
+        wm_timelines *timelines = wm_space_of(block)->timelines;
+        warm_block_info all = {
+            .base = block->base,
+            .bytes = block->bytes,
+            .requested = wm_block_requested(block),
+            .runtime = wm_space_of(block)->runtime,
+            .streams = wm_timelines_streams(timelines, block),
+            .node = block->segment->arena->node,
+            .device = wm_device_of_block(block),
+            .pool = wm_private_number(block->segment->arena),
+            .pageable = wm_space_of(block)->traits == &wm_pageable_traits};
 
         wm_sized_out(info, &all, sizeof all);
     }

@@ -367,6 +367,9 @@ void wm_timelines_init(wm_timelines *set, warm_runtime *runtime,
     set->batch_ns = options->batch_ms * 1000000u;
     wm_lock_init(&set->lock, WM_RANK_TIMELINES);
     wm_cond_init(&set->round_over);
+    for (int i = 0; i < WM_USE_LOCKS; i++) {
+        wm_lock_init(&set->uses[i], WM_RANK_USES);
+    }
 }
 
 void wm_timelines_fini(wm_timelines *set)
@@ -379,6 +382,9 @@ void wm_timelines_fini(wm_timelines *set)
             wm_timeline_remove_locked(set, t);
             end_timeline(set, t);
         }
+    }
+    for (int i = 0; i < WM_USE_LOCKS; i++) {
+        wm_lock_fini(&set->uses[i]);
     }
     wm_cond_fini(&set->round_over);
     wm_lock_fini(&set->lock);

@@ -19,12 +19,15 @@
  *
  * A stream that was retired leaves one final event behind, which stands for
  * all of its uses. The event is recorded before the batch is in the queue: a
- * query can never see an older state of it.
+ * query can never see an older state of it. Where many streams were recorded on
+ * a block while it is LIVE, uses of those that retired and whose final event
+ * has passed are dropped now and then.
  *
  * Locks: TIMELINES for the tables and the busy list, TIMELINE for one stream's
- * batches; none across a driver call. One thread at a time takes a round of
- * polling; who comes meanwhile waits for the next round, so that a call
- * returns when all that had passed before it is back. */
+ * batches, USES for the lists of live blocks; none across a driver call. One
+ * thread at a time takes a round of polling; who comes meanwhile waits for the
+ * next round, so that a call returns when all that had passed before it is
+ * back. */
 #ifndef WM_TIMELINE_H
 #define WM_TIMELINE_H
 
@@ -34,6 +37,7 @@
 #include "runtime/thread/control.h"
 
 enum { WM_TIMELINE_BUCKETS = 256 };
+enum { WM_USE_LOCKS = 8 }; /* a power of two */
 
 /* Frees that are worth an event, or a question: whoever misses may wait for
  * them. */
@@ -83,6 +87,8 @@ typedef struct wm_timelines {
     uint64_t begun, finished;                  /* rounds of polling */
     uint64_t announcements;
     wm_cond round_over;
+    /* Of the lists of live blocks' uses, each of some of the blocks. */
+    wm_lock uses[WM_USE_LOCKS];
 } wm_timelines;
 
 void wm_timelines_init(wm_timelines *set, warm_runtime *runtime,
@@ -222,8 +228,8 @@ bool wm_timeline_is_known(wm_timelines *set, wm_timeline *timeline);
  * retired or not: for prepare and publish. */
 void wm_timelines_use_known(wm_block *block, wm_timeline *timeline);
 
-/* Streams recorded on a LIVE block. */
-unsigned wm_timelines_streams(wm_block *block);
+/* Streams recorded on a LIVE block, but for those that were dropped. */
+unsigned wm_timelines_streams(wm_timelines *set, wm_block *block);
 
 /* For tests: timelines in the table. */
 size_t wm_timelines_count(wm_timelines *set);

@@ -239,6 +239,9 @@ static inline void wm_use_give_up(wm_block *block, wm_use *use)
     }
 }
 
+/* Uses of a block that is the caller's alone; or with lock uses. */
+unsigned wm_use_count(wm_block *block);
+
 /* Ends a use that is in no list and no queue; its reference is left. */
 static inline void wm_use_end(wm_timelines *set, wm_use *use)
 {

@@ -7,6 +7,160 @@
 #include "runtime/base/meta.h"
 #include "runtime/base/status.h"
 
+/* Pushes onto a block's list before uses are first looked for that are no
+ * more; and after each look, beside as many as were left. */
+enum { USES_FEW = 8 };
+
+/* ---- the list of a live block ------------------------------------------- */
+
+static wm_lock *list_lock(wm_timelines *set, const wm_block *block)
+{
+    return &set->uses[(uintptr_t)block / sizeof *block % WM_USE_LOCKS];
+}
+
+/* Whether a use of t is there; *marked: that use if it has its event, as one of
+ * a default stream has, which is never dropped. Else null. */
+static bool find_use(wm_timelines *set, wm_block *block, const wm_timeline *t,
+                     wm_use **marked)
+{
+    wm_lock *lock = list_lock(set, block);
+    wm_use *use;
+
+    *marked = NULL;
+    /* Relaxed: an empty list has nothing to be found. */
+    if (atomic_load_explicit(&block->uses, memory_order_relaxed) == NULL) {
+        return false;
+    }
+    wm_lock_acquire(lock);
+    use = wm_use_find(atomic_load_explicit(&block->uses, memory_order_acquire),
+                      NULL, t);
+    if (use != NULL && !wm_use_is_bare(use) && use->event != NULL) {
+        *marked = use;
+    }
+    wm_lock_release(lock);
+    return use != NULL;
+}
+
+/* False: another thread has recorded the same stream. *due: uses that are no
+ * more are to be looked for. */
+static bool push_locked(wm_block *block, wm_use *use, bool *due)
+{
+    wm_use *first = atomic_load_explicit(&block->uses, memory_order_acquire);
+
+    /* Again only if the list was empty, for a thread without the lock. Release
+     * publishes the use; acquire shows that of the other thread. */
+    do {
+        if (wm_use_find(first, NULL, use->timeline) != NULL) {
+            return false;
+        }
+        use->next_of_block = first;
+        use->pushes_left = USES_FEW;
+        if (first != NULL && !wm_use_is_bare(first)) {
+            use->pushes_left =
+                first->pushes_left > 0 ? first->pushes_left - 1 : 0;
+        }
+    } while (!atomic_compare_exchange_weak_explicit(
+        &block->uses, &first, use, memory_order_release, memory_order_acquire));
+    *due = use->pushes_left == 0;
+    return true;
+}
+
+/* Out of the list: uses of streams that were retired. Not the block's own use,
+ * which may be promised to a bare timeline as soon as it is in no list. *left:
+ * how many stay. */
+static wm_use *take_retired_locked(wm_block *block, size_t *left)
+{
+    wm_use *first = atomic_load_explicit(&block->uses, memory_order_acquire);
+    wm_use **link = &first, *taken = NULL;
+
+    *left = 0;
+    while (*link != NULL && !wm_use_is_bare(*link)) {
+        wm_use *use = *link;
+
+        if (use != &block->first_use && use->event == NULL &&
+            wm_timeline_is_retired(use->timeline)) {
+            *link = use->next_of_block;
+            use->next_of_block = taken;
+            taken = use;
+        } else {
+            link = &use->next_of_block;
+            ++*left;
+        }
+    }
+    /* Release: what is first now may be what another thread pushed. Nobody
+     * pushes without the lock, since the list is not empty. */
+    if (taken != NULL) {
+        atomic_store_explicit(&block->uses, first, memory_order_release);
+    }
+    return taken;
+}
+
+static void put_back_locked(wm_block *block, wm_use *kept, size_t left)
+{
+    wm_use *first = atomic_load_explicit(&block->uses, memory_order_acquire);
+
+    while (kept != NULL) {
+        wm_use *next = kept->next_of_block;
+
+        /* Release and acquire as in push_locked(). */
+        do {
+            kept->next_of_block = first;
+        } while (!atomic_compare_exchange_weak_explicit(
+            &block->uses, &first, kept, memory_order_release,
+            memory_order_acquire));
+        first = kept;
+        kept = next;
+    }
+    if (first != NULL && !wm_use_is_bare(first)) {
+        first->pushes_left = left + USES_FEW;
+    }
+}
+
+/* Whether all work on a stream that was retired has passed. */
+static bool has_ended(wm_timelines *set, const wm_timeline *t)
+{
+    return !t->dead &&
+           (t->final == NULL ||
+            wm_driver_event_passed(set->driver, t->final) == WARM_OK);
+}
+
+/* Drops the uses of streams that were retired and have passed. Each costs one
+ * question to the driver, and so do those that have not passed: as many pushes
+ * as there are such lie between two calls, so that a push costs about one. The
+ * thread is in a call that records: the block is not freed meanwhile. */
+static void drop_ended(wm_timelines *set, wm_block *block)
+{
+    wm_lock *lock = list_lock(set, block);
+    wm_use *use, *kept = NULL;
+    warm_error before = {.size = sizeof before};
+    int cancel = wm_cancel_off();
+    size_t left;
+
+    warm_last_error(&before);
+    wm_lock_acquire(lock);
+    use = take_retired_locked(block, &left);
+    wm_lock_release(lock);
+    while (use != NULL) {
+        wm_use *next = use->next_of_block;
+        wm_timeline *t = use->timeline;
+
+        if (has_ended(set, t)) {
+            wm_use_end(set, use);
+            wm_timeline_drop(set, t);
+        } else {
+            use->next_of_block = kept;
+            kept = use;
+            left++;
+        }
+        use = next;
+    }
+    wm_lock_acquire(lock);
+    put_back_locked(block, kept, left);
+    wm_lock_release(lock);
+    wm_error_restore(&before);
+    wm_cancel_restore(cancel);
+}
+
 /* ---- uses of a live block --------------------------------------------- */
 
 static bool is_default(warm_stream stream)
@@ -15,16 +169,16 @@ static bool is_default(warm_stream stream)
            stream == WARM_STREAM_PER_THREAD;
 }
 
-/* seen: the block's list. The block's own use may stand in an empty one only:
- * where a bare timeline ends the list, or is its own, it is promised to that.
- */
-static wm_use *new_use(wm_block *block, wm_timeline *t, const wm_use *seen)
+/* The block's own use may stand in an empty list only: where a bare timeline
+ * ends the list, or is its own, it is promised to that. */
+static wm_use *new_use(wm_block *block, wm_timeline *t)
 {
     wm_use *use = &block->first_use;
 
     /* Acquire pairs with the release in wm_use_end(): what another thread wrote
      * to first_use, and gave up, does not come after what is written now. */
-    if (seen != NULL || wm_block_own(block) != NULL ||
+    if (atomic_load_explicit(&block->uses, memory_order_relaxed) != NULL ||
+        wm_block_own(block) != NULL ||
         atomic_exchange_explicit(&block->first_use_taken, true,
                                  memory_order_acquire)) {
         use = wm_meta_alloc(sizeof *use);
@@ -59,37 +213,51 @@ warm_status wm_use_mark(wm_timelines *set, wm_use *use, wm_timeline *t,
     return status;
 }
 
+/* The block's own use may not be pushed onto others. */
+static warm_status leave_first_use(wm_block *block, wm_use **use)
+{
+    wm_use *moved;
+
+    if (*use != &block->first_use) {
+        return WARM_OK;
+    }
+    moved = wm_meta_alloc(sizeof *moved);
+    if (moved == NULL) {
+        return wm_fail(WARM_OUT_OF_MEMORY, "no memory to record a stream");
+    }
+    *moved = **use;
+    wm_use_give_up(block, *use);
+    *use = moved;
+    return WARM_OK;
+}
+
 /* Hangs *use on its block unless another thread has hung one of the same
  * timeline there; *pushed tells. */
-static warm_status push_use(wm_block *block, wm_use **use, wm_use *seen,
+static warm_status push_use(wm_timelines *set, wm_block *block, wm_use **use,
                             bool *pushed)
 {
-    (*use)->next_of_block = seen;
-    /* Release publishes the use; acquire shows those of others. */
-    while (!atomic_compare_exchange_weak_explicit(
-        &block->uses, &(*use)->next_of_block, *use, memory_order_release,
-        memory_order_acquire)) {
-        wm_use *now = (*use)->next_of_block;
+    wm_use *seen = NULL;
+    warm_status status;
+    bool due = false;
 
-        if (wm_use_find(now, seen, (*use)->timeline) != NULL) {
-            *pushed = false;
-            return WARM_OK;
-        }
-        seen = now;
-        if (now != NULL && *use == &block->first_use) {
-            wm_use *moved = wm_meta_alloc(sizeof *moved);
-
-            if (moved == NULL) {
-                return wm_fail(WARM_OUT_OF_MEMORY,
-                               "no memory to record a stream");
-            }
-            *moved = **use;
-            wm_use_give_up(block, *use);
-            *use = moved;
-        }
+    (*use)->next_of_block = NULL;
+    (*use)->pushes_left = USES_FEW;
+    /* Release publishes the use. */
+    *pushed = atomic_compare_exchange_strong_explicit(
+        &block->uses, &seen, *use, memory_order_release, memory_order_relaxed);
+    if (*pushed) {
+        return WARM_OK;
     }
-    *pushed = true;
-    return WARM_OK;
+    status = leave_first_use(block, use);
+    if (status == WARM_OK) {
+        wm_lock_acquire(list_lock(set, block));
+        *pushed = push_locked(block, *use, &due);
+        wm_lock_release(list_lock(set, block));
+    }
+    if (due) {
+        drop_ended(set, block);
+    }
+    return status;
 }
 
 /* A LIVE block is no set's any more: its free is no hit, which would not look
@@ -111,23 +279,22 @@ static void disown(wm_block *block)
 static warm_status add_use(wm_timelines *set, wm_block *block, wm_timeline *t,
                            wm_capture capture)
 {
-    wm_use *first = atomic_load_explicit(&block->uses, memory_order_acquire);
-    wm_use *use = wm_use_find(first, NULL, t);
+    wm_use *use;
+    bool found = find_use(set, block, t, &use);
     /* A default stream means another stream in another thread or on another
      * device, from where the block may be freed: mark the point now. */
     bool defaults = is_default(t->stream) && capture == WM_CAPTURE_NONE;
     warm_status status = WARM_OK;
     bool pushed = false;
 
-    if (use != NULL) {
-        status = defaults && use->event != NULL
-                     ? wm_use_mark(set, use, t, &capture)
-                     : WARM_OK;
+    if (found) {
+        status = defaults && use != NULL ? wm_use_mark(set, use, t, &capture)
+                                         : WARM_OK;
         wm_timeline_drop(set, t);
         return status;
     }
     disown(block);
-    use = new_use(block, t, first);
+    use = new_use(block, t);
     if (use == NULL) {
         wm_timeline_drop(set, t);
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory to record a stream");
@@ -136,7 +303,7 @@ static warm_status add_use(wm_timelines *set, wm_block *block, wm_timeline *t,
         status = wm_use_mark(set, use, t, &capture);
     }
     if (status == WARM_OK) {
-        status = push_use(block, &use, first, &pushed);
+        status = push_use(set, block, &use, &pushed);
     }
     if (!pushed) {
         wm_use_end(set, use);
@@ -349,7 +516,7 @@ void wm_timelines_use_known(wm_block *block, wm_timeline *timeline)
                           memory_order_relaxed);
 }
 
-unsigned wm_timelines_streams(wm_block *block)
+unsigned wm_use_count(wm_block *block)
 {
     wm_use *uses = atomic_load_explicit(&block->uses, memory_order_acquire);
     const wm_timeline *own = wm_block_own(block);
@@ -358,5 +525,15 @@ unsigned wm_timelines_streams(wm_block *block)
     for (wm_use *use = uses; use != NULL; use = wm_use_next(use)) {
         count++;
     }
+    return count;
+}
+
+unsigned wm_timelines_streams(wm_timelines *set, wm_block *block)
+{
+    unsigned count;
+
+    wm_lock_acquire(list_lock(set, block));
+    count = wm_use_count(block);
+    wm_lock_release(list_lock(set, block));
     return count;
 }

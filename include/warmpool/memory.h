@@ -259,7 +259,8 @@ typedef struct warm_block_info {
     size_t bytes;     /* bytes handed out */
     size_t requested; /* bytes asked for */
     warm_runtime *runtime;
-    unsigned streams; /* streams recorded so far */
+    unsigned streams; /* recorded so far, but for those that were retired and
+                         whose work is known to have passed */
     int node;         /* its memory is of; -1 if it is pageable */
     int pageable;     /* 1: not page-locked, as the caller allowed */
     int device;       /* whose memory it is; -1 for memory of the host */

@@ -34,7 +34,8 @@ enum wm_rank {
     WM_RANK_TIMELINE,    /* pending blocks of one stream */
     WM_RANK_ARENA,       /* free lists, segments and counters of an arena; */
     WM_RANK_ARENA_LAST = WM_RANK_ARENA + 15, /* and of its siblings */
-    WM_RANK_EVENTS,                          /* idle events of a device */
+    WM_RANK_USES,    /* streams recorded on some of the live blocks */
+    WM_RANK_EVENTS,  /* idle events of a device */
     WM_RANK_TRACING, /* records of one thread, not yet in the file */
     WM_RANK_TRACE,   /* file, buffers and streams of a trace */
     WM_RANK_DRIVER,  /* inside a driver: never held across the table */
