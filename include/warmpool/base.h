@@ -16,6 +16,8 @@
 #ifndef WARMPOOL_BASE_H
 #define WARMPOOL_BASE_H
 
+#include "warmpool/per_thread.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -97,7 +99,14 @@ typedef void *warm_stream;
 
 /* The legacy default stream, and the default stream of the calling thread
  * (one name, another stream in every thread). On CUDA these are the values of
- * cudaStreamLegacy and cudaStreamPerThread; a null stream means the former. */
+ * cudaStreamLegacy and cudaStreamPerThread.
+ *
+ * A null stream means what it means in CUDA: the legacy one, but in code that
+ * was built with nvcc --default-stream per-thread, or with the macro
+ * CUDA_API_PER_THREAD_DEFAULT_STREAM defined before the first header, the one
+ * of the calling thread (per_thread.h). Where a header says that null is the
+ * legacy stream this is to be read with it. What was built without the macro
+ * and is called by such code names the stream: WARM_STREAM_DEFAULT. */
 #define WARM_STREAM_LEGACY     ((warm_stream)(uintptr_t)1)
 #define WARM_STREAM_PER_THREAD ((warm_stream)(uintptr_t)2)
 

@@ -9,7 +9,8 @@ warn='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wundef -Werror'
 # Calls of one header; $1: compiler, $2: language, $3: standard, $4: header.
 compile() {
     # shellcheck disable=SC2086 # words on purpose
-    echo "#include \"warmpool/$4\"" |
+    # One may have macros only.
+    printf '#include "warmpool/%s"\nextern int something;\n' "$4" |
         "$1" -x "$2" -std="$3" $warn $flags -Iinclude -fsyntax-only - ||
         { echo "headers: $4 does not compile with $1 as $3"; failed=1; }
 }

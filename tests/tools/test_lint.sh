@@ -129,6 +129,7 @@ symbols_project() {
 WARM_API int warm_a(void);
 /* WARM_API int warm_not(void); */
 END
+    file include/warmpool/per_thread.h </dev/null
 }
 
 test_symbols_other_than_ours_are_refused() {
@@ -152,6 +153,25 @@ test_symbols_and_headers_agree() {
     out=$("$tools/symbols.sh" x.so) || true
     has_line "$out" "x.so lacks warm_a(), which a header declares"
     has_line "$out" "x.so exports warm_b(), which no header declares"
+}
+
+test_streams_of_threads_are_not_forgotten() {
+    symbols_project
+    echo 'WARM_API int warm_a(int x, warm_stream stream);' |
+        file include/warmpool/base.h
+    {
+        echo '__attribute__((visibility("default"))) int warm_a(int x);'
+        echo 'int warm_a(int x) { return x; }'
+    } | file a.c
+    library <a.c
+    out=$("$tools/symbols.sh" x.so) || true
+    has_line "$out" "warm_a() takes a stream and warm_a_ptsz() is not there,\
+ or the other way round: runtime/per_thread.c"
+    has_line "$out" "warm_a() takes a stream and is not in per_thread.h,\
+ or the other way round"
+    sed 's/warm_a/&_ptsz/g' a.c | cat a.c - | library
+    echo '#define warm_a warm_a_ptsz' | file include/warmpool/per_thread.h
+    "$tools/symbols.sh" x.so
 }
 
 test_globals_not_listed_are_refused() {
@@ -221,6 +241,7 @@ tap_run test_strip_takes_comments_and_literals \
     test_words_that_trust_the_environment_are_refused \
     test_words_allowed_are_allowed_so_often \
     test_symbols_other_than_ours_are_refused \
+    test_streams_of_threads_are_not_forgotten \
     test_symbols_and_headers_agree \
     test_globals_not_listed_are_refused \
     test_help_lists_what_can_be_made \

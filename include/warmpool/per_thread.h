@@ -1,0 +1,52 @@
+/* warmpool/per_thread.h: what a null stream means in code that was built with
+ * nvcc --default-stream per-thread, or with CUDA_API_PER_THREAD_DEFAULT_STREAM
+ * defined. Included by base.h; nothing in it is to be called by its own name.
+ *
+ * CUDA's headers give such code other functions by the same names, for which a
+ * null stream is the default stream of the calling thread. So do these: every
+ * function with a parameter stream, but for warm_stream_destroy(), has a second
+ * one, whose name ends in _ptsz, as CUDA's do. A program may have code of both
+ * sorts. As in CUDA the macro is defined before the first header, and is one of
+ * the code that calls: a library that calls for it has to be built with it.
+ */
+#ifndef WARMPOOL_PER_THREAD_H
+#define WARMPOOL_PER_THREAD_H
+
+/* WARM_STREAM_DEFAULT: the stream that null means where it is written. */
+#ifndef CUDA_API_PER_THREAD_DEFAULT_STREAM
+#define WARM_STREAM_DEFAULT WARM_STREAM_LEGACY
+#else
+#define WARM_STREAM_DEFAULT        WARM_STREAM_PER_THREAD
+#define warm_capture_announce      warm_capture_announce_ptsz
+#define warm_capture_begin         warm_capture_begin_ptsz
+#define warm_capture_end           warm_capture_end_ptsz
+#define warm_capture_over          warm_capture_over_ptsz
+#define warm_copy_async            warm_copy_async_ptsz
+#define warm_data_alloc            warm_data_alloc_ptsz
+#define warm_data_clone            warm_data_clone_ptsz
+#define warm_device_alloc          warm_device_alloc_ptsz
+#define warm_event_record          warm_event_record_ptsz
+#define warm_graph_launch          warm_graph_launch_ptsz
+#define warm_handle_lease_on       warm_handle_lease_on_ptsz
+#define warm_raw_alloc             warm_raw_alloc_ptsz
+#define warm_record_stream         warm_record_stream_ptsz
+#define warm_reserve_on            warm_reserve_on_ptsz
+#define warm_storage_create        warm_storage_create_ptsz
+#define warm_storage_record        warm_storage_record_ptsz
+#define warm_storage_resize        warm_storage_resize_ptsz
+#define warm_stream_adopt          warm_stream_adopt_ptsz
+#define warm_stream_host_func      warm_stream_host_func_ptsz
+#define warm_stream_query          warm_stream_query_ptsz
+#define warm_stream_retire         warm_stream_retire_ptsz
+#define warm_stream_synchronize    warm_stream_synchronize_ptsz
+#define warm_stream_wait_event     warm_stream_wait_event_ptsz
+#define warm_testing_capture_begin warm_testing_capture_begin_ptsz
+#define warm_testing_capture_end   warm_testing_capture_end_ptsz
+#define warm_testing_copy          warm_testing_copy_ptsz
+#define warm_testing_hold          warm_testing_hold_ptsz
+#define warm_testing_resume        warm_testing_resume_ptsz
+#define warm_testing_step          warm_testing_step_ptsz
+#define warm_thread_set_stream     warm_thread_set_stream_ptsz
+#endif
+
+#endif

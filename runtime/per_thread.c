@@ -1,0 +1,111 @@
+/* per_thread.c: the functions that code built for per-thread default streams
+ * calls (warmpool/per_thread.h): a null stream is the calling thread's. All
+ * else is that of the functions without the suffix. */
+#ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
+#error "build the library without CUDA_API_PER_THREAD_DEFAULT_STREAM"
+#endif
+
+#include "warmpool/testing.h"
+#include "warmpool/warmpool.h"
+
+/* X(name, parameters, arguments): those with a parameter stream. */
+#define STREAM_CALLS(X)                                                        \
+    X(warm_capture_announce, (warm_runtime * runtime, warm_stream stream),     \
+      (runtime, stream))                                                       \
+    X(warm_capture_begin, (warm_runtime * runtime, warm_stream stream),        \
+      (runtime, stream))                                                       \
+    X(warm_capture_end,                                                        \
+      (warm_runtime * runtime, warm_stream stream, warm_graph * graph),        \
+      (runtime, stream, graph))                                                \
+    X(warm_capture_over, (warm_runtime * runtime, warm_stream stream),         \
+      (runtime, stream))                                                       \
+    X(warm_copy_async,                                                         \
+      (warm_runtime * runtime, void *destination, const void *source,          \
+       size_t bytes, warm_copy_direction direction, warm_stream stream),       \
+      (runtime, destination, source, bytes, direction, stream))                \
+    X(warm_data_alloc,                                                         \
+      (const warm_allocator *allocator, size_t bytes, warm_stream stream,      \
+       warm_data *data),                                                       \
+      (allocator, bytes, stream, data))                                        \
+    X(warm_data_clone,                                                         \
+      (const warm_allocator *allocator, const void *source, size_t bytes,      \
+       warm_stream stream, warm_data *data),                                   \
+      (allocator, source, bytes, stream, data))                                \
+    X(warm_device_alloc,                                                       \
+      (warm_runtime * runtime, int device, warm_stream stream, size_t bytes,   \
+       void **pointer),                                                        \
+      (runtime, device, stream, bytes, pointer))                               \
+    X(warm_event_record,                                                       \
+      (warm_runtime * runtime, warm_event event, warm_stream stream),          \
+      (runtime, event, stream))                                                \
+    X(warm_graph_launch,                                                       \
+      (warm_runtime * runtime, warm_graph graph, warm_stream stream),          \
+      (runtime, graph, stream))                                                \
+    X(warm_handle_lease_on,                                                    \
+      (warm_runtime * runtime, warm_kind kind, int device, warm_stream stream, \
+       warm_lease *lease, void **handle),                                      \
+      (runtime, kind, device, stream, lease, handle))                          \
+    X(warm_raw_alloc,                                                          \
+      (const warm_allocator *allocator, size_t bytes, warm_stream stream,      \
+       void **pointer),                                                        \
+      (allocator, bytes, stream, pointer))                                     \
+    X(warm_record_stream, (const void *pointer, warm_stream stream),           \
+      (pointer, stream))                                                       \
+    X(warm_reserve_on,                                                         \
+      (warm_runtime * runtime, warm_kind kind, int device, warm_stream stream, \
+       void **handle),                                                         \
+      (runtime, kind, device, stream, handle))                                 \
+    X(warm_storage_create,                                                     \
+      (const warm_allocator *allocator, size_t bytes, warm_stream stream,      \
+       unsigned flags, warm_storage **storage),                                \
+      (allocator, bytes, stream, flags, storage))                              \
+    X(warm_storage_record, (const warm_storage *storage, warm_stream stream),  \
+      (storage, stream))                                                       \
+    X(warm_storage_resize,                                                     \
+      (warm_storage * storage, size_t bytes, warm_stream stream),              \
+      (storage, bytes, stream))                                                \
+    X(warm_stream_adopt, (warm_runtime * runtime, warm_stream stream),         \
+      (runtime, stream))                                                       \
+    X(warm_stream_host_func,                                                   \
+      (warm_runtime * runtime, warm_stream stream, warm_host_fn function,      \
+       void *argument),                                                        \
+      (runtime, stream, function, argument))                                   \
+    X(warm_stream_query, (warm_runtime * runtime, warm_stream stream),         \
+      (runtime, stream))                                                       \
+    X(warm_stream_retire, (warm_runtime * runtime, warm_stream stream),        \
+      (runtime, stream))                                                       \
+    X(warm_stream_synchronize, (warm_runtime * runtime, warm_stream stream),   \
+      (runtime, stream))                                                       \
+    X(warm_stream_wait_event,                                                  \
+      (warm_runtime * runtime, warm_stream stream, warm_event event),          \
+      (runtime, stream, event))                                                \
+    X(warm_testing_capture_begin,                                              \
+      (warm_runtime * runtime, warm_stream stream), (runtime, stream))         \
+    X(warm_testing_capture_end,                                                \
+      (warm_runtime * runtime, warm_stream stream, warm_graph * graph),        \
+      (runtime, stream, graph))                                                \
+    X(warm_testing_copy,                                                       \
+      (warm_runtime * runtime, void *destination, const void *source,          \
+       size_t bytes, warm_stream stream),                                      \
+      (runtime, destination, source, bytes, stream))                           \
+    X(warm_testing_hold, (warm_runtime * runtime, warm_stream stream),         \
+      (runtime, stream))                                                       \
+    X(warm_testing_resume, (warm_runtime * runtime, warm_stream stream),       \
+      (runtime, stream))                                                       \
+    X(warm_testing_step,                                                       \
+      (warm_runtime * runtime, warm_stream stream, unsigned count),            \
+      (runtime, stream, count))                                                \
+    X(warm_thread_set_stream, (warm_runtime * runtime, warm_stream stream),    \
+      (runtime, stream))
+
+#define DEFINE(name, parameters, arguments)                                    \
+    WARM_API warm_status name##_ptsz parameters;                               \
+    warm_status name##_ptsz parameters                                         \
+    {                                                                          \
+        if (stream == NULL) {                                                  \
+            stream = WARM_STREAM_PER_THREAD;                                   \
+        }                                                                      \
+        return name arguments;                                                 \
+    }
+
+STREAM_CALLS(DEFINE)
