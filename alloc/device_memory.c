@@ -60,8 +60,14 @@ static warm_status alloc(wm_device_space *d, warm_stream stream, size_t bytes,
         status = find_lane(d, orders, stream, epoch, &request, &captured);
         held = request.lane;
     }
+    if (captured) { /* what would break it is not done */
+        wm_timelines_begin_found(d->space.timelines);
+    }
     if (status == WARM_OK) {
         status = wm_space_alloc(&d->space, &request, pointer);
+    }
+    if (captured) {
+        wm_timelines_end_recording(d->space.timelines);
     }
     if (held != NULL) {
         wm_lane_drop(request.arena, held);

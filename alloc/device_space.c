@@ -235,6 +235,7 @@ static warm_status open_one(warm_runtime *runtime, const wm_options *options,
     }
     wm_imports_init(&d->imports, runtime->driver, device);
     d->device = device;
+    d->space.device = device;
     d->space.place = (uint64_t)device;
     d->fraction = d->threshold = 1;
     d->waits = strcmp(options->stream_wait, "off") != 0;

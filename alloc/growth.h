@@ -50,6 +50,9 @@ typedef struct wm_growth {
     uint64_t gained;  /* errands that left memory with the driver, or idle */
     uint64_t vacated; /* errands that left room under the limit */
     bool reserving;   /* a thread has more addresses made */
+    /* Idle memory could not go back: a stream captures. Relaxed: for messages.
+     */
+    _Atomic bool put_off;
     /* A request that tries with no other growth under way, or null. */
     const struct wm_growing *alone;
     wm_trouble trouble;

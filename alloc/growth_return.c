@@ -221,6 +221,31 @@ static wm_segment *detach_own(wm_space *space, const struct going *going)
     return chain;
 }
 
+/* Whether any segment could go, wholly or in parts. */
+static bool has_idle(wm_space *space, const struct going *going)
+{
+    bool found = false;
+
+    for (wm_arena *a = wm_space_arenas(space); a != NULL && !found;
+         a = a->next_arena) {
+        size_t detached = 0;
+
+        found = is_of(going, a) && wm_arena_rank(a, false, &detached) > 0;
+    }
+    return found;
+}
+
+/* Memory that goes back breaks captures. It stays idle, and goes at a later
+ * time. */
+static bool is_put_off(wm_space *space)
+{
+    bool breaks = wm_private_breaks_capture(space);
+
+    /* Relaxed: for a message. */
+    atomic_store_explicit(&space->growth.put_off, breaks, memory_order_relaxed);
+    return breaks;
+}
+
 /* A segment on its way back is neither cached nor room under the limit: from
  * its detaching on there is an errand that others can wait for. */
 static size_t send_back(wm_space *space, struct going *going,
@@ -232,8 +257,8 @@ static size_t send_back(wm_space *space, struct going *going,
     size_t bytes = 0;
 
     going->refused = false;
-    if (wm_private_captures(space)) {
-        return 0; /* it would break a capture */
+    if (!has_idle(space, going) || is_put_off(space)) {
+        return 0;
     }
     wm_lock_acquire(&space->growth.lock);
     segment = detach(space, going);
@@ -271,7 +296,8 @@ bool wm_growth_settle(wm_space *space, const wm_arena *of, size_t target,
 {
     of = of != NULL ? of : space->arenas;
     return of->unit > 0 && is_above(&space->growth, target) &&
-           !wm_private_captures(space) &&
+           !(whose == WM_SETTLE_DEVICE ? is_put_off(space)
+                                       : wm_private_captures(space)) &&
            space->traits->ranges->settle(space, whose);
 }
 

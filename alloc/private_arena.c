@@ -137,6 +137,18 @@ bool wm_private_captures(wm_space *space)
             !atomic_load_explicit(&pools->closing, memory_order_relaxed));
 }
 
+bool wm_private_breaks_capture(wm_space *space)
+{
+    wm_private_pools *pools = wm_private_pools_of(space->runtime);
+    bool closing = pools != NULL &&
+                   atomic_load_explicit(&pools->closing, memory_order_relaxed);
+
+    return closing
+               ? wm_timelines_ask(space->timelines, space->device, NULL)
+               : wm_timelines_capture(space->timelines) ||
+                     wm_timelines_ask(space->timelines, space->device, NULL);
+}
+
 bool wm_private_keep(wm_block *block, wm_use *uses)
 {
     wm_private_arena *own = block->segment->arena->pool;
@@ -256,7 +268,8 @@ static void tend(warm_runtime *runtime, wm_private_arena *only)
     int cancel;
 
     if ((atomic_load_explicit(&pools->dead, memory_order_relaxed) == 0 &&
-         !atomic_load_explicit(&pools->later, memory_order_relaxed)) ||
+         !atomic_load_explicit(&pools->later, memory_order_relaxed) &&
+         !atomic_load_explicit(&runtime->put_off, memory_order_relaxed)) ||
         wm_private_captures(&runtime->pinned->space)) {
         return;
     }
@@ -264,6 +277,10 @@ static void tend(warm_runtime *runtime, wm_private_arena *only)
     warm_last_error(&before);
     if (atomic_exchange_explicit(&pools->later, false, memory_order_relaxed)) {
         runtime->pool_over(runtime, 0, false);
+    }
+    if (atomic_exchange_explicit(&runtime->put_off, false,
+                                 memory_order_relaxed)) {
+        runtime->captures_over(runtime);
     }
     for (wm_private_arena *a = wm_private_arenas(pools); a != NULL;
          a = a->next) {

@@ -89,6 +89,10 @@ uint64_t wm_private_pool_of(warm_runtime *runtime, warm_stream stream);
 /* Whether driver memory must not be given back now: graphs are being captured,
  * as far as anybody has said. */
 bool wm_private_captures(wm_space *space);
+/* The same where the driver is asked as well: right before memory goes back, or
+ * the device is waited for. At the end of a runtime the driver alone is, for
+ * what was announced may be over. */
+bool wm_private_breaks_capture(wm_space *space);
 
 /* Takes a FREEING block that its pool keeps; false: to be freed as any other.
  */

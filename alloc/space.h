@@ -102,6 +102,7 @@ typedef struct wm_space {
     int nodes;                /* const: of NUMA, at least 1 */
     unsigned shards;          /* const: siblings a node has, at least 1 */
     bool parted;              /* const: threads use them from the first on */
+    int device;               /* const: whose memory it is; -1: the host's */
     uint64_t place;           /* const: in the history, of its first node */
     wm_arena *arenas;         /* const: shards for each node */
     /* Lock of the first arena: sets of magazines whose threads have gone. */

@@ -1,4 +1,4 @@
-/* timeline.c: the tables of timelines, their references, adopting, captures.
+/* timeline.c: the tables of timelines, their references, adopting.
  * See timeline.h for the picture and the locks. */
 #include "alloc/gather.h"
 #include "alloc/timeline_int.h"
@@ -60,7 +60,8 @@ static wm_timeline *find_any_locked(wm_timelines *set, warm_stream stream,
 
 /* By its name, which others may have had: per-thread default streams of other
  * threads have it too, and streams that are gone had its address. */
-static wm_timeline *find_announced_locked(wm_timelines *set, warm_stream stream)
+wm_timeline *wm_timeline_find_announced_locked(wm_timelines *set,
+                                               warm_stream stream)
 {
     wm_timeline *t = wm_timeline_find_adopted_locked(set, stream);
 
@@ -71,7 +72,7 @@ static wm_timeline *find_announced_locked(wm_timelines *set, warm_stream stream)
 wm_timeline *wm_timeline_find_stream_locked(wm_timelines *set,
                                             warm_stream stream)
 {
-    wm_timeline *t = find_announced_locked(set, stream);
+    wm_timeline *t = wm_timeline_find_announced_locked(set, stream);
 
     if (t == NULL) {
         t = wm_timeline_find_adopted_locked(set, stream);
@@ -134,8 +135,8 @@ static void end_timeline(wm_timelines *set, wm_timeline *t)
     wm_meta_free(t);
 }
 
-static wm_timeline *get_locked(wm_timelines *set, warm_stream stream,
-                               const wm_stream_info *info)
+wm_timeline *wm_timeline_get_locked(wm_timelines *set, warm_stream stream,
+                                    const wm_stream_info *info)
 {
     wm_timeline *t = wm_timeline_find_locked(set, info->id);
 
@@ -156,7 +157,7 @@ wm_timeline *wm_timeline_get(wm_timelines *set, warm_stream stream,
     wm_timeline *t;
 
     wm_lock_acquire(&set->lock);
-    t = get_locked(set, stream, info);
+    t = wm_timeline_get_locked(set, stream, info);
     wm_lock_release(&set->lock);
     return t;
 }
@@ -212,9 +213,9 @@ void wm_timeline_drop_many(wm_timelines *set, wm_timeline *t, size_t count)
     }
 }
 
-/* ---- adopting, and captures ------------------------------------------- */
+/* ---- adopting ---------------------------------------------------------- */
 
-static warm_status no_record(void)
+warm_status wm_timeline_no_record(void)
 {
     return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a record of the stream");
 }
@@ -228,7 +229,7 @@ warm_status wm_timelines_adopt(wm_timelines *set, warm_stream stream,
 
     wm_timeline_bury_stale(set, stream, info);
     wm_lock_acquire(&set->lock);
-    t = get_locked(set, stream, info);
+    t = wm_timeline_get_locked(set, stream, info);
     if (t != NULL) {
         again = wm_timeline_is_adopted(t);
         if (!again) {
@@ -241,114 +242,7 @@ warm_status wm_timelines_adopt(wm_timelines *set, warm_stream stream,
     if (again) {
         wm_timeline_drop(set, t); /* else it is the adoption's */
     }
-    return t != NULL ? WARM_OK : no_record();
-}
-
-static wm_timeline *next_to_close(wm_timelines *set, unsigned bucket,
-                                  uint64_t announcement)
-{
-    wm_timeline *t;
-
-    wm_lock_acquire(&set->lock);
-    t = set->bucket[bucket];
-    while (t != NULL &&
-           (t->announcement >= announcement || !wm_timeline_is_adopted(t))) {
-        t = t->next_in_bucket;
-    }
-    if (t != NULL) {
-        wm_timeline_hold(t);
-    }
-    wm_lock_release(&set->lock);
-    return t;
-}
-
-/* Nobody whose announcement came before need close it. */
-static void note_closed(wm_timelines *set, wm_timeline *t,
-                        uint64_t announcement)
-{
-    wm_lock_acquire(&set->lock);
-    if (t->announcement < announcement) {
-        t->announcement = announcement;
-    }
-    wm_lock_release(&set->lock);
-}
-
-/* Every batch, those too that other threads are about to close: of any stream,
- * since the capture may reach it. */
-static void close_all(wm_timelines *set)
-{
-    uint64_t announcement;
-
-    (void)wm_gather_fetch(set, NULL, UINT64_MAX);
-    wm_lock_acquire(&set->lock);
-    announcement = ++set->announcements;
-    wm_lock_release(&set->lock);
-    for (unsigned i = 0; i < WM_TIMELINE_BUCKETS; i++) {
-        wm_timeline *t;
-
-        while ((t = next_to_close(set, i, announcement)) != NULL) {
-            wm_batch_close_now(set, t);
-            note_closed(set, t, announcement);
-            wm_timeline_drop(set, t);
-        }
-    }
-}
-
-warm_status wm_timelines_announce(wm_timelines *set, warm_stream stream,
-                                  const wm_stream_info *info)
-{
-    wm_timeline *t;
-    bool again = false;
-
-    wm_lock_acquire(&set->lock);
-    t = get_locked(set, stream, info);
-    if (t != NULL) {
-        again = t->announced;
-        t->announced = true;
-        atomic_fetch_add_explicit(&set->captures, !again, memory_order_relaxed);
-    }
-    wm_lock_release(&set->lock);
-    if (again) {
-        wm_timeline_drop(set, t);
-    }
-    if (t == NULL) {
-        return no_record();
-    }
-    /* What was freed before is behind an event before the capture begins:
-     * later none could be recorded, and the graph might use it. */
-    close_all(set);
-    return WARM_OK;
-}
-
-bool wm_timelines_over(wm_timelines *set, warm_stream stream)
-{
-    wm_timeline *t;
-    bool found;
-
-    wm_lock_acquire(&set->lock);
-    t = find_announced_locked(set, stream);
-    found = t != NULL;
-    if (found) {
-        t->announced = false;
-        atomic_fetch_sub_explicit(&set->captures, 1, memory_order_relaxed);
-    }
-    wm_lock_release(&set->lock);
-    if (found) {
-        wm_timeline_poll_late(set, t);
-        wm_timeline_drop(set, t);
-    }
-    return found;
-}
-
-void wm_timelines_begin_recording(wm_timelines *set)
-{
-    atomic_fetch_add_explicit(&set->captures, 1, memory_order_relaxed);
-    close_all(set);
-}
-
-void wm_timelines_end_recording(wm_timelines *set)
-{
-    atomic_fetch_sub_explicit(&set->captures, 1, memory_order_relaxed);
+    return t != NULL ? WARM_OK : wm_timeline_no_record();
 }
 
 /* ---- begin and end ---------------------------------------------------- */

@@ -175,10 +175,22 @@ warm_status wm_timelines_announce(wm_timelines *set, warm_stream stream,
                                   const wm_stream_info *info);
 bool wm_timelines_over(wm_timelines *set, warm_stream stream);
 
-/* A private pool for graphs records, or does no more: until then some stream
- * may capture that nobody announced. */
+/* Some stream may capture, announced or not, and does no more: a private pool
+ * for graphs records, or, without the frees of before getting their events, a
+ * stream that nobody announced was found to. */
 void wm_timelines_begin_recording(wm_timelines *set);
+void wm_timelines_begin_found(wm_timelines *set);
 void wm_timelines_end_recording(wm_timelines *set);
+/* Whether a capture is under way on the device (negative: on any), of another
+ * stream than but (null: of any): one that is announced, or perhaps by a
+ * private pool that records, or the driver says so of a stream that may be
+ * asked: an adopted one, or a default one that blocks use. The driver failed to
+ * answer: yes. For calls that break captures of the whole device, whoever makes
+ * them; one that begins a moment later is broken all the same. No lock held.
+ * Ask: by what the driver says alone. */
+bool wm_timelines_under_way(wm_timelines *set, int device, warm_stream but);
+bool wm_timelines_ask(wm_timelines *set, int device, warm_stream but);
+
 /* The name of an adopted stream that was found capturing while no capture was
  * known, once in the life of the set; else null. */
 warm_stream wm_timelines_unannounced(wm_timelines *set);

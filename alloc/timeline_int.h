@@ -1,6 +1,7 @@
 /* timeline_int.h: what the files of the timelines share, and nobody else.
  *
- *   timeline.c         the tables, references, adopting, captures
+ *   timeline.c         the tables, references, adopting
+ *   timeline_capture.c captures: announced, asked for
  *   timeline_retire.c  recording, waiting, retiring
  *   use.c              uses of a live block
  *   use_free.c         what a free makes of them
@@ -190,6 +191,14 @@ wm_timeline *wm_timeline_find_stream_locked(wm_timelines *set,
                                             warm_stream stream);
 wm_timeline *wm_timeline_find_adopted_locked(wm_timelines *set,
                                              warm_stream stream);
+/* One that was announced, by its name; or null. */
+wm_timeline *wm_timeline_find_announced_locked(wm_timelines *set,
+                                               warm_stream stream);
+/* The stream's, made if there is none, with a reference; null without memory.
+ */
+wm_timeline *wm_timeline_get_locked(wm_timelines *set, warm_stream stream,
+                                    const wm_stream_info *info);
+warm_status wm_timeline_no_record(void);
 /* Out of all of them. */
 void wm_timeline_remove_locked(wm_timelines *set, wm_timeline *t);
 

@@ -12,6 +12,18 @@
 
 typedef struct wm_kind wm_kind;
 
+/* What the pools of a runtime know of captures: most libraries wait for the
+ * device when a handle ends, which breaks captures there. Null functions: none
+ * is ever known. */
+typedef struct wm_captures {
+    /* Whether one is under way on the device, of another stream than but. */
+    bool (*under_way)(void *context, int device, warm_stream but);
+    /* A handle waits for their end. */
+    void (*note)(void *context);
+    void *context;
+    bool stays; /* the runtime ends under one: what is idle is left behind */
+} wm_captures;
+
 typedef struct wm_kind_ops {
     const char *name;
     warm_status (*create)(wm_kind *kind, int device, void **handle);
@@ -34,6 +46,7 @@ struct wm_kind {
     const wm_options *options; /* const, borrowed from the runtime */
     _Atomic(void *) context;   /* the kind's own; two devices may race to it */
     int index;                 /* const: its number in the runtime */
+    const wm_captures *captures; /* const, borrowed; null: there are none */
 };
 
 /* The built-in kinds. Each exists in every build and on every driver; where
@@ -46,5 +59,14 @@ extern const wm_kind_ops wm_kind_cudnn;
 extern const wm_kind_ops wm_kind_cusparse;
 extern const wm_kind_ops wm_kind_cusolver;
 extern const wm_kind_ops wm_kind_onednn;
+
+static inline bool wm_kind_captures(const wm_kind *kind, int device,
+                                    warm_stream but)
+{
+    const wm_captures *c = kind->captures;
+
+    return c != NULL && c->under_way != NULL &&
+           c->under_way(c->context, device, but);
+}
 
 #endif

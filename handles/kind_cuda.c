@@ -111,8 +111,8 @@ static void leave(wm_kind *kind, scope *s)
 }
 
 /* Makes a handle and, for a table not published yet, learns the defaults. */
-static warm_status make(const wm_cuda_library *library, void *table, bool learn,
-                        int device, void **handle)
+static warm_status make(const wm_kind *kind, const wm_cuda_library *library,
+                        void *table, bool learn, int device, void **handle)
 {
     void *made = NULL;
     warm_status status =
@@ -120,7 +120,12 @@ static warm_status make(const wm_cuda_library *library, void *table, bool learn,
 
     if (status == WARM_OK && learn && library->learn != NULL) {
         status = result(library, table, device, library->learn(table, made));
-        if (status != WARM_OK) {
+        if (status != WARM_OK && wm_kind_captures(kind, device, NULL)) {
+            wm_log(WARM_LOG_WARNING,
+                   "a handle of %s is leaked: it could not be asked for its "
+                   "defaults, and to destroy it would break a capture",
+                   library->what);
+        } else if (status != WARM_OK) {
             (void)library->destroy(table, made);
         }
     }
@@ -150,7 +155,7 @@ warm_status wm_cuda_kind_create(wm_kind *kind, const wm_cuda_library *library,
     }
     status = enter(kind, device, &s);
     if (status == WARM_OK) {
-        status = make(library, table, fresh, device, handle);
+        status = make(kind, library, table, fresh, device, handle);
         leave(kind, &s);
     }
     if (fresh && status == WARM_OK) {

@@ -140,7 +140,9 @@ warm_status warm_handle_trim(warm_runtime *runtime, warm_kind kind, int device,
     if (status == WARM_OK) {
         count = wm_pool_trim(wm_pools_at(runtime->pools, kind, device), keep,
                              idle_ns);
-        if (wm_pools_kind(runtime->pools, kind)->ops->workspace_bytes != NULL) {
+        if (wm_pools_kind(runtime->pools, kind)->ops->workspace_bytes != NULL &&
+            !wm_kind_captures(wm_pools_kind(runtime->pools, kind), device,
+                              NULL)) {
             wm_workspaces_trim(wm_pools_workspaces(runtime->pools, device),
                                idle_ns);
         }

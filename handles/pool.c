@@ -126,6 +126,7 @@ uint64_t wm_pool_trim(wm_pool *pool, uint64_t keep, uint64_t idle_ns)
     uint64_t destroyed = 0;
     void *handle;
 
+    wm_pool_end_deferred(pool);
     /* Once the process exits everything is left (row A6). */
     do {
         wm_lock_acquire(&pool->lock);
@@ -163,13 +164,15 @@ bool wm_pool_owns(wm_pool *pool, const void *handle)
 static uint64_t leak_locked(wm_pool *pool)
 {
     warm_handle_stats *stats = &pool->stats;
-    uint64_t count = stats->idle + pool->ending + stats->in_use + stats->leased;
+    uint64_t count = stats->idle + pool->ending + stats->deferred +
+                     stats->in_use + stats->leased;
 
     pool->closed = true;
     stats->leaked += count;
     stats->idle = 0;
     stats->in_use = 0;
     stats->leased = 0;
+    stats->deferred = 0;
     pool->ending = 0;
     return count;
 }
@@ -184,18 +187,30 @@ uint64_t wm_pool_leak(wm_pool *pool)
     return count;
 }
 
+/* Another thread may call exit(): then the rest is left (row A6); or a stream
+ * captures. */
+static bool is_left(const wm_pool *pool)
+{
+    const wm_captures *captures = pool->kind->captures;
+
+    return wm_process_exiting() || (captures != NULL && captures->stays);
+}
+
 uint64_t wm_pool_close(wm_pool *pool)
 {
-    uint64_t idle, in_use;
+    uint64_t idle, in_use, deferred;
 
     wm_lock_acquire(&pool->lock);
     idle = pool->stats.idle;
+    deferred = pool->stats.deferred;
     in_use = pool->stats.in_use + pool->stats.leased;
     leak_locked(pool);
     wm_lock_release(&pool->lock);
-    /* Nobody else is in here: the runtime is closing and no thread pins it.
-     * But another thread may call exit(): then the rest is left (row A6). */
-    for (uint64_t i = 0; i < idle && !wm_process_exiting(); i++) {
+    /* Nobody else is in here: the runtime is closing and no thread pins it. */
+    for (uint64_t i = 0; i < deferred && !is_left(pool); i++) {
+        (void)wm_pool_destroy(pool, pool->deferred[i]);
+    }
+    for (uint64_t i = 0; i < idle && !is_left(pool); i++) {
         (void)wm_pool_destroy(
             pool, pool->idle[(pool->oldest + i) & (pool->room - 1)].handle);
     }
@@ -276,7 +291,8 @@ bool wm_pool_check(wm_pool *pool)
     bool good;
 
     wm_lock_acquire(&pool->lock);
-    alive = stats->idle + pool->ending + stats->in_use + stats->leased;
+    alive = stats->idle + pool->ending + stats->deferred + stats->in_use +
+            stats->leased;
     good = stats->created == stats->destroyed + alive + stats->leaked &&
            pool->alive + pool->promised <= pool->room &&
            pool->ahead <= pool->promised &&

@@ -6,12 +6,14 @@
  *   │  └── trimmed        └── created when nothing is idle; no cap
  *   └── created ahead
  *
+ *   a handle that is to go while a stream captures: deferred ───► destroyed
+ *
  * A window is that of a thread; a lease is one too, of whoever has its number.
  * A handle is reset when it is taken, not when it is given back: a thread that
  * exits makes no call, and no handle serves a new thread without a reset.
  * Every call of the kind is made with no lock held. Any thread; the lock is
- * WM_RANK_POOL. created = destroyed + idle + ending + in_use + leased + leaked
- * whenever the lock is free. */
+ * WM_RANK_POOL. created = destroyed + idle + ending + deferred + in_use +
+ * leased + leaked whenever the lock is free. */
 #ifndef WM_POOL_H
 #define WM_POOL_H
 
@@ -41,7 +43,7 @@ typedef struct wm_pool {
     enum wm_pool_first first; /* lock pool: the very first creation */
     bool closed;              /* lock pool: what comes now is leaked */
     unsigned room;            /* lock pool: handles at most; a power of two */
-    void *memory;             /* lock pool: that of the three below */
+    void *memory;             /* lock pool: that of idle, the maps, deferred */
     wm_pool_idle *idle;       /* lock pool: ring of room places */
     wm_handle_map all;        /* lock pool: live handles by their address */
     wm_handle_map leases;     /* lock pool: leased ones by their serial, which
@@ -51,6 +53,8 @@ typedef struct wm_pool {
     unsigned promised;        /* lock pool: creations under way */
     unsigned ahead;           /* lock pool: those of them for nobody yet */
     uint64_t ending;          /* lock pool: being destroyed by trim */
+    void **deferred;          /* lock pool: to be destroyed when no capture is
+                               * under way; stats.deferred of them */
     _Atomic uint64_t binds;
     warm_handle_stats stats; /* lock pool, but for binds */
     /* Idle handles wanted of the background, or 0. Relaxed: a count, for
@@ -90,6 +94,9 @@ warm_status wm_pool_lease_end(wm_pool *pool, uint64_t serial);
 /* Creates one handle for nobody yet, unless count are idle; *made says which.
  * Status: as wm_pool_take(). */
 warm_status wm_pool_make_ahead(wm_pool *pool, unsigned count, bool *made);
+
+/* Destroys what was deferred, unless a capture is still under way. */
+void wm_pool_end_deferred(wm_pool *pool);
 
 /* Destroys what has been idle for idle_ns or longer, the oldest first, while
  * more than keep are idle. Returns how many that were. */

@@ -53,8 +53,13 @@ static inline bool wm_pool_revive(wm_pool *pool, void *handle)
 /* Calls destroy of the kind; says whether it worked. */
 bool wm_pool_destroy(wm_pool *pool, void *handle);
 
-/* Destroys a handle that nobody else can reach, counted in *from until now;
- * says whether it worked. */
+/* Defers the end of a handle that nobody else can reach, counted in *from until
+ * now, if a capture is under way, which that would break; false: none is, and
+ * nothing was done. */
+bool wm_pool_defer(wm_pool *pool, void *handle, uint64_t *from);
+
+/* Destroys a handle that nobody else can reach, counted in *from until now, or
+ * defers that; says whether it is gone. */
 bool wm_pool_discard(wm_pool *pool, void *handle, uint64_t *from);
 
 #endif

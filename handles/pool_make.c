@@ -9,6 +9,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/meta.h"
+#include "runtime/base/process.h"
 #include "runtime/base/status.h"
 
 enum { FIRST_ROOM = 16 };
@@ -66,7 +67,7 @@ static enum step choose_ahead_locked(wm_pool *pool, unsigned count,
 
 /* All that the pool keeps of a handle lies in one allocation. */
 enum {
-    PLACE = sizeof(wm_pool_idle) +
+    PLACE = sizeof(wm_pool_idle) + sizeof(void *) +
             2 * (size_t)WM_HANDLE_MAP_SPARE * sizeof(wm_handle_entry)
 };
 
@@ -82,6 +83,7 @@ static void *swap_room_locked(wm_pool *pool, void *memory, unsigned room)
     wm_handle_entry *entries = memory;
     wm_handle_map all, leases;
     wm_pool_idle *idle;
+    void **deferred;
 
     if (room <= pool->room) {
         return memory;
@@ -91,12 +93,17 @@ static void *swap_room_locked(wm_pool *pool, void *memory, unsigned room)
     wm_handle_map_init(&leases, entries, room);
     entries += (size_t)room * WM_HANDLE_MAP_SPARE;
     idle = (wm_pool_idle *)(void *)entries;
+    deferred = (void **)(void *)(idle + room);
     wm_handle_map_each(&pool->all, keep, &all);
     wm_handle_map_each(&pool->leases, keep, &leases);
     for (unsigned i = 0; i < pool->stats.idle; i++) {
         idle[i] = pool->idle[(pool->oldest + i) & (pool->room - 1)];
     }
+    for (uint64_t i = 0; i < pool->stats.deferred; i++) {
+        deferred[i] = pool->deferred[i];
+    }
     pool->memory = memory;
+    pool->deferred = deferred;
     pool->all = all;
     pool->leases = leases;
     pool->idle = idle;
@@ -255,7 +262,32 @@ bool wm_pool_destroy(wm_pool *pool, void *handle)
     return done;
 }
 
-bool wm_pool_discard(wm_pool *pool, void *handle, uint64_t *from)
+/* A capture of the very stream that is to go ends with it. */
+static bool breaks_capture(const wm_pool *pool, void *handle)
+{
+    warm_stream but = pool->kind->ops == &wm_kind_stream ? handle : NULL;
+
+    return wm_kind_captures(pool->kind, pool->device, but);
+}
+
+bool wm_pool_defer(wm_pool *pool, void *handle, uint64_t *from)
+{
+    const wm_captures *captures = pool->kind->captures;
+
+    if (!breaks_capture(pool, handle)) {
+        return false;
+    }
+    wm_lock_acquire(&pool->lock);
+    if (!pool->closed) {
+        *from -= 1;
+        pool->deferred[pool->stats.deferred++] = handle;
+    }
+    wm_lock_release(&pool->lock);
+    captures->note(captures->context);
+    return true;
+}
+
+static bool discard_now(wm_pool *pool, void *handle, uint64_t *from)
 {
     bool done;
 
@@ -272,6 +304,35 @@ bool wm_pool_discard(wm_pool *pool, void *handle, uint64_t *from)
     }
     wm_lock_release(&pool->lock);
     return done;
+}
+
+bool wm_pool_discard(wm_pool *pool, void *handle, uint64_t *from)
+{
+    return !wm_pool_defer(pool, handle, from) &&
+           discard_now(pool, handle, from);
+}
+
+static void *take_deferred(wm_pool *pool)
+{
+    void *handle = NULL;
+
+    wm_lock_acquire(&pool->lock);
+    if (pool->stats.deferred > 0 && !wm_process_exiting()) {
+        handle = pool->deferred[--pool->stats.deferred];
+        pool->ending++;
+    }
+    wm_lock_release(&pool->lock);
+    return handle;
+}
+
+void wm_pool_end_deferred(wm_pool *pool)
+{
+    void *handle;
+
+    while ((handle = take_deferred(pool)) != NULL &&
+           !wm_pool_defer(pool, handle, &pool->ending)) {
+        (void)discard_now(pool, handle, &pool->ending);
+    }
 }
 
 static bool reset(wm_pool *pool, void *handle)
@@ -306,6 +367,7 @@ warm_status wm_pool_take_slow(wm_pool *pool, void **handle)
     struct creation creation = {.ahead = false};
     warm_status status = WARM_OK;
 
+    wm_pool_end_deferred(pool);
     while (status == WARM_OK) {
         void *taken = NULL;
         enum step step;

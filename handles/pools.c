@@ -77,6 +77,7 @@ warm_status wm_pools_add(struct wm_pools *pools, const wm_kind_ops *ops,
         .kind = {.ops = ops,
                  .driver = pools->driver,
                  .options = &pools->options,
+                 .captures = &pools->captures,
                  .context = context},
     };
     warm_status status;
@@ -184,6 +185,25 @@ void wm_pools_set_streams(struct wm_pools *pools, const wm_stream_life *life)
 {
     pools->streams = *life;
     pools->entries[WARM_KIND_STREAM].kind.context = &pools->streams;
+}
+
+void wm_pools_set_captures(struct wm_pools *pools, const wm_captures *captures)
+{
+    pools->captures = *captures;
+}
+
+void wm_pools_captures_over(struct wm_pools *pools)
+{
+    for (int i = 0; i < wm_pools_kinds(pools); i++) {
+        for (int k = 0; k < pools->driver->devices; k++) {
+            wm_pool_end_deferred(wm_pools_at(pools, i, k));
+        }
+    }
+}
+
+void wm_pools_stay(struct wm_pools *pools)
+{
+    pools->captures.stays = true;
 }
 
 void wm_pools_set_private(struct wm_pools *pools, wm_pool_of_fn pool_of,

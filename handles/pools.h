@@ -37,6 +37,7 @@ struct wm_pools {
     wm_driver *driver;      /* const */
     wm_options options;     /* const */
     wm_stream_life streams; /* const once the runtime is live */
+    wm_captures captures;   /* the same, but for stays */
     wm_lock lock;
     /* Release by the thread that added a kind under the lock, partner of the
      * acquire in wm_pools_kinds(): who sees the count sees the entry. */
@@ -56,6 +57,15 @@ void wm_pools_set_streams(struct wm_pools *pools, const wm_stream_life *life);
 /* The same: who says which private pool has what is captured on a stream. */
 void wm_pools_set_private(struct wm_pools *pools, wm_pool_of_fn pool_of,
                           void *context);
+
+/* The same: what is known of captures. */
+void wm_pools_set_captures(struct wm_pools *pools, const wm_captures *captures);
+
+/* No capture is under way any more, perhaps: destroys what waited for that. */
+void wm_pools_captures_over(struct wm_pools *pools);
+
+/* Before they close while one is: nothing is destroyed. */
+void wm_pools_stay(struct wm_pools *pools);
 
 /* Destroys what is idle and reports what is in use. */
 void wm_pools_close(struct wm_pools *pools, uint64_t *in_use);

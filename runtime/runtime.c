@@ -117,9 +117,28 @@ static uint64_t pool_of(void *context, warm_stream stream)
     return wm_private_pool_of(context, stream);
 }
 
-/* Handles were bound with its workspaces. */
+static bool captures(void *context, int device, warm_stream but)
+{
+    warm_runtime *runtime = context;
+
+    return runtime->pinned != NULL &&
+           wm_timelines_under_way(&runtime->pinned->timelines, device, but);
+}
+
+static void note_put_off(void *context)
+{
+    warm_runtime *runtime = context;
+
+    atomic_store_explicit(&runtime->put_off, true, memory_order_relaxed);
+}
+
+/* Handles were bound with its workspaces, whose memory goes back. */
 static void pool_over(warm_runtime *runtime, uint64_t pool, bool later)
 {
+    later = later || captures(runtime, WM_DEVICE_UNKNOWN, NULL);
+    if (later) {
+        note_put_off(runtime);
+    }
     for (int i = 0; i < runtime->devices; i++) {
         wm_workspaces_pool_over(wm_pools_workspaces(runtime->pools, i), pool,
                                 later);
@@ -128,9 +147,16 @@ static void pool_over(warm_runtime *runtime, uint64_t pool, bool later)
     atomic_fetch_add_explicit(&runtime->stream_epoch, 1, memory_order_relaxed);
 }
 
+static void captures_over(warm_runtime *runtime)
+{
+    pool_over(runtime, 0, false);
+    wm_pools_captures_over(runtime->pools);
+}
+
 static warm_status open_caches(warm_runtime *runtime, const wm_options *options)
 {
     wm_stream_life life = {adopt_pooled, retire_pooled, runtime};
+    wm_captures known = {captures, note_put_off, runtime, false};
     warm_destroy_report unused = {.size = sizeof unused};
     uint64_t in_use;
     warm_status status =
@@ -141,6 +167,7 @@ static warm_status open_caches(warm_runtime *runtime, const wm_options *options)
     }
     wm_pools_set_streams(runtime->pools, &life);
     wm_pools_set_private(runtime->pools, pool_of, runtime);
+    wm_pools_set_captures(runtime->pools, &known);
     status = wm_private_open(runtime);
     if (status != WARM_OK) {
         goto fail;
@@ -189,6 +216,7 @@ static warm_runtime *new_runtime(wm_driver *driver, struct wm_trace *trace,
     runtime->window_release = wm_reserve_release;
     runtime->window_empty = wm_magazines_end;
     runtime->pool_over = pool_over;
+    runtime->captures_over = captures_over;
     /* Calls that are told are none of those that look at no more than a window.
      */
     runtime->told = trace != NULL || options->history > 0;
@@ -306,8 +334,26 @@ static warm_status check_destroy(warm_runtime *runtime,
     return status;
 }
 
+/* Whether a capture is under way that the end of the runtime would break. */
+static bool would_break_capture(warm_runtime *runtime)
+{
+    bool breaks =
+        wm_timelines_ask(&runtime->pinned->timelines, WM_DEVICE_UNKNOWN, NULL);
+
+    if (breaks) {
+        wm_log(WARM_LOG_WARNING,
+               "a runtime is destroyed while a stream captures: its idle "
+               "memory and handles stay with the process, or the capture "
+               "would break; end captures before");
+    }
+    return breaks;
+}
+
 static void end(warm_runtime *runtime, warm_destroy_report *report)
 {
+    if (would_break_capture(runtime)) {
+        wm_pools_stay(runtime->pools);
+    }
     wm_prewarm_stop(wm_pools_prewarm(runtime->pools));
     wm_pinned_stop(runtime->pinned);
     wm_window_cut_all(runtime);

@@ -297,7 +297,8 @@ static inline bool wt_balanced(warm_runtime *runtime, warm_kind kind,
     warm_handle_stats s = {.size = sizeof s};
 
     return warm_handle_get_stats(runtime, kind, device, &s) == WARM_OK &&
-           s.created == s.destroyed + s.idle + s.in_use + s.leased + s.leaked &&
+           s.created == s.destroyed + s.idle + s.deferred + s.in_use +
+                            s.leased + s.leaked &&
            s.in_use_peak >= s.in_use + s.leased;
 }
 

@@ -118,6 +118,14 @@ WARM_API warm_status warm_capture_end(warm_runtime *runtime, warm_stream stream,
  * While one is announced, in this runtime, every record and free asks the
  * driver whether its streams capture, as it always does for streams that are
  * not adopted. Announcing it again does nothing.
+ * What breaks captures of a device, whichever thread does it, is put off while
+ * one is known to be under way there: memory goes back to CUDA, the device is
+ * waited for, handles are destroyed. Known are those that are announced, and
+ * any at all while a private pool for graphs records; and right before such a
+ * call the driver is asked whether the adopted streams capture, and the default
+ * ones that blocks use, of which the per-thread one is the calling thread's. A
+ * capture that begins between the question and the call is broken all the same;
+ * one that is announced before it begins is not.
  * Status: CAPTURE_ERROR (the stream captures already), OUT_OF_MEMORY. */
 WARM_API warm_status warm_capture_announce(warm_runtime *runtime,
                                            warm_stream stream);

@@ -48,8 +48,8 @@
  *     for none that is not adopted, which may have gone. What was freed in the
  *     order of such a one, or a default one but the legacy one of the thread's
  *     current device, goes only when the cache is emptied or trimmed: the
- *     device is waited for then, and no stream of it may capture, announced or
- *     not
+ *     device is waited for then, unless a stream is known to capture
+ *     (warm_capture_announce())
  *   - it cannot be shared with other processes (ipc.h), nor is it mapped for
  *     other devices; copies between devices work
  *   - a range counts as one segment while any memory is in it
@@ -164,8 +164,9 @@ WARM_API warm_status warm_device_reset_totals(warm_runtime *runtime,
 
 /* Returns every segment without live or pending blocks to the driver, whatever
  * streams its parts belong to (row C8): CUDA waits for the device. Of
- * expandable ones every unit without such blocks; see above. While a capture is
- * announced nothing goes back, and nobody is waited for.
+ * expandable ones every unit without such blocks; see above. While a stream is
+ * known to capture (warm_capture_announce()) nothing goes back, and nobody is
+ * waited for.
  * released: bytes returned, may be null. Status: also DRIVER_ERROR. */
 WARM_API warm_status warm_device_empty_cache(warm_runtime *runtime, int device,
                                              size_t *released);

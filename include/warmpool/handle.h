@@ -14,6 +14,16 @@
  * Typed helpers stand in warmpool/cublas.h and its neighbours, which include
  * the vendor's header.
  *
+ * Captures. To destroy a handle of most libraries waits for the device, which
+ * breaks the capture of any thread there: it is deferred until no stream of the
+ * device is known to capture (warm_capture_announce()), also where a handle
+ * goes because it cannot be reset. To create one allocates, in CUDA's relaxed
+ * mode, and CUDA documents no wait for the device. But a library may load code
+ * with its first handle on a device, for which CUDA may wait: prewarm
+ * (warm_handle_prewarm()) before the first capture. A runtime that is destroyed
+ * while an adopted stream captures leaves its idle handles with the process,
+ * and logs it.
+ *
  * Common status: INVALID_ARGUMENT (runtime or output null, kind or device out
  * of range), RUNTIME_GONE, FORKED, EXITING.
  */
@@ -50,10 +60,11 @@ typedef int warm_kind;
  * call warmpool; what it reserves on that thread is given back after it. The
  * handle that its thread is about to get it cannot reserve or lease:
  * INVALID_ARGUMENT; nor anything of a runtime that is being destroyed:
- * RUNTIME_GONE. Where the thread captures, create and destroy run in CUDA's
- * relaxed mode: they may allocate and free. A callback ends by returning: no
- * exception, longjmp() or pthread_exit() may leave it. destroy is also what
- * becomes of a handle whose reset failed. */
+ * RUNTIME_GONE. While a stream of the device is known to capture
+ * (warm_capture_announce()) destroy is deferred; create is called, in CUDA's
+ * relaxed mode: it may allocate, and not wait for the device. A callback ends
+ * by returning: no exception, longjmp() or pthread_exit() may leave it. destroy
+ * is also what becomes of a handle whose reset failed. */
 typedef struct warm_kind_ops {
     size_t size;      /* sizeof(warm_kind_ops) */
     const char *name; /* copied; names the kind in errors and statistics; of 1
@@ -177,7 +188,11 @@ WARM_API warm_status warm_handle_prewarm_cancel(warm_runtime *runtime);
  * them: of handles destroyed, of streams that retired that long ago, and what a
  * handle has not been bound to for that long.
  * Calls the driver and the library; CUDA waits for the device to destroy most
- * handles. May be called while the thread captures. */
+ * handles, which breaks every capture of the device. So while a stream of it is
+ * known to capture (warm_capture_announce()) the handles leave the pool and are
+ * destroyed later: when an announced capture ends, or by the next call that
+ * creates or trims such handles, warm_poll() or the thread of option
+ * background. They count as deferred and not in *destroyed; workspaces stay. */
 WARM_API warm_status warm_handle_trim(warm_runtime *runtime, warm_kind kind,
                                       int device, uint64_t keep,
                                       uint64_t idle_ns, uint64_t *destroyed);
@@ -199,7 +214,8 @@ WARM_API warm_status warm_handle_trim(warm_runtime *runtime, warm_kind kind,
     X(workspace_bytes, "bytes", "device memory of those")                      \
     X(leased, "handles", "handles on lease")                                   \
     X(prewarming, "handles", "still to be made in the background")             \
-    X(measured, "handles", "creations that device_bytes is the sum of")
+    X(measured, "handles", "creations that device_bytes is the sum of")        \
+    X(deferred, "handles", "to be destroyed when no stream captures")
 
 typedef struct warm_handle_stats {
     size_t size; /* sizeof(warm_handle_stats) */

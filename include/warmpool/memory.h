@@ -185,7 +185,8 @@ WARM_API warm_status warm_copy_async(warm_runtime *runtime, void *destination,
  * Allocation does this by itself when it misses; with option background its
  * thread does, and a miss gives nothing back for its age. Never waits for a
  * stream; giving a segment back to CUDA waits for the whole device
- * (cudaFreeHost), here and in the next two.
+ * (cudaFreeHost), here and in the next two. While a stream is known to capture
+ * (warm_capture_announce()) none goes back; it does at a later call.
  * Status of all three: also DRIVER_ERROR (the driver did not let the thread
  * set its capture mode; nothing was done). */
 WARM_API warm_status warm_poll(warm_runtime *runtime);

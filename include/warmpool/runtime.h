@@ -60,7 +60,9 @@ typedef struct warm_destroy_report {
  * device; with CUDA for all work of the devices, if there is memory to give
  * back or a handle to destroy (cudaFreeHost, cublasDestroy and their like wait
  * for the device). Freed blocks that streams used go back as well if that work
- * has finished by then; for pending ones alone CUDA is not waited for. No other
+ * has finished by then; for pending ones alone CUDA is not waited for. If a
+ * stream that is adopted captures, all of that would break the capture: idle
+ * handles and memory stay with the process, which is logged. No other
  * thread may be inside a call on the runtime, except by exiting. Status:
  * INVALID_ARGUMENT (also: from a callback of a kind, for the log, or for memory
  * that is short), RUNTIME_GONE; FORKED in a forked child and EXITING while the

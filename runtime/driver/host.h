@@ -157,6 +157,7 @@ struct wm_host_capture {
     unsigned references;              /* the list, and events */
     uint64_t owner;                   /* token of the thread that began it */
     bool ended, invalid;
+    bool global; /* of the stand-in: bars every thread, unless relaxed */
     wm_host_graph *graph;
     unsigned streams; /* the first one is the origin */
     wm_host_core *stream[WM_HOST_CAPTURE_STREAMS];

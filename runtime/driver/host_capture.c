@@ -73,11 +73,11 @@ warm_status wm_host_unsafe_locked(wm_host *host, const char *call)
         return WARM_OK;
     }
     thread = wm_host_thread_locked(host, false);
-    if (thread == NULL || thread->relaxed) {
+    if (thread != NULL && thread->relaxed) {
         return WARM_OK;
     }
     for (wm_host_capture *c = host->captures; c != NULL; c = c->next) {
-        if (c->owner == thread->token) {
+        if (c->global || (thread != NULL && c->owner == thread->token)) {
             wm_host_capture_invalidate(c);
             found = true;
         }

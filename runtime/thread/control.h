@@ -72,6 +72,10 @@ struct warm_runtime {
     /* const. The graphs of a private pool (0: none) are gone. later: memory
      * must not go back now, this is called again then. No lock is held. */
     void (*pool_over)(warm_runtime *runtime, uint64_t pool, bool later);
+    /* const. Handles wait for the end of captures, which may be over. No lock
+     * is held. */
+    void (*captures_over)(warm_runtime *runtime);
+    _Atomic bool put_off; /* relaxed: a hint that captures_over has work */
     /* Gives back what a window holds; set by runtime.c (nothing below it may
      * know the handle pool). */
     void (*window_release)(warm_runtime *runtime, wm_window *window);

@@ -885,9 +885,10 @@ static int cannot_reset(void *context, int device, void *handle)
     return 1;
 }
 
-/* Most libraries allocate when a handle is made and free when it goes, which
- * would spoil the capture of the thread that happens to need one. */
-START_TEST(test_B7_A9_callbacks_may_allocate_while_the_thread_captures)
+/* Most libraries allocate when a handle is made, which would spoil the capture
+ * of the thread that happens to need one; and free when it goes, which would
+ * spoil that of any thread, and is deferred. */
+START_TEST(test_A16_B7_A9_callbacks_may_allocate_while_the_thread_captures)
 {
     warm_kind_ops ops = {.size = sizeof ops,
                          .name = "memory",
@@ -905,7 +906,9 @@ START_TEST(test_B7_A9_callbacks_may_allocate_while_the_thread_captures)
     wt_ok(warm_capture_begin(runtime, stream));
     wt_ok(warm_reserve(runtime, memory, 0, &handle));
     wt_ok(warm_stream_reserve(runtime, 0, &pooled));
+    ck_assert_int_eq(wt_stat(runtime, memory, 0, deferred), 1);
     wt_ok(warm_capture_end(runtime, stream, &graph));
+    ck_assert_int_eq(wt_stat(runtime, memory, 0, deferred), 0);
     ck_assert_int_eq(wt_stat(runtime, memory, 0, destroyed), 1);
     ck_assert_int_eq(wt_stat(runtime, memory, 0, created), 2);
     wt_ok(warm_graph_destroy(runtime, graph));
@@ -1006,8 +1009,8 @@ int main(void)
                    test_A9_B6_streams_are_a_kind_and_cannot_be_destroyed);
     tcase_add_test(tcase, test_A9_a_callback_may_reserve_another_kind);
     tcase_add_test(tcase, test_A8_A9_a_callback_cannot_reserve_its_own_handle);
-    tcase_add_test(tcase,
-                   test_B7_A9_callbacks_may_allocate_while_the_thread_captures);
+    tcase_add_test(
+        tcase, test_A16_B7_A9_callbacks_may_allocate_while_the_thread_captures);
     tcase_add_test(tcase, test_A10_binding_again_costs_no_call);
     tcase_add_test(tcase,
                    test_A10_B6_a_new_stream_at_an_old_address_is_bound_again);

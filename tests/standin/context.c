@@ -426,8 +426,7 @@ CUresult cuCtxSynchronize(void)
     if ((fault_ = standin_unusable()) != 0) {
         return (CUresult)fault_;
     }
-    standin_wait_for_devices(d);
-    return CUDA_SUCCESS;
+    return (CUresult)standin_wait_for_device(d, standin_current_device());
 }
 
 CUresult cuStreamGetCtx(CUstream stream, CUcontext *context)

@@ -110,8 +110,12 @@ cudaError_t standin_set_device(int device);
 /* The host device's stream behind a CUDA stream: default streams mean the
  * current device. */
 warm_stream standin_stream(void *stream);
-/* As cudaFree, cudaFreeHost and the end of a library's handle do. */
-void standin_wait_for_devices(wm_driver *d);
+/* As cudaFree (of the current device), cudaFreeHost (of all: negative) and the
+ * end of a library's handle do: 0, or a code while one captures, whose capture
+ * is invalid then. */
+int standin_wait_for_device(wm_driver *d, int device);
+/* The capture of the stream is in CUDA's global mode: it bars other threads. */
+void standin_capture_globally(wm_driver *d, warm_stream stream);
 /* What the driver tells about a stream, or a code. */
 int standin_stream_info(wm_driver *d, warm_stream stream, wm_stream_info *info);
 

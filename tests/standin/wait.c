@@ -1,6 +1,8 @@
-/* wait.c: what CUDA calls wait for that do not say so. Whoever makes one of
- * them while a host function waits for him has locked himself up, and a test
- * that does so must hang here as it would on a GPU. */
+/* wait.c: what CUDA calls wait for that do not say so. A thread that makes one
+ * of them while a host function waits for it has locked itself up, and a test
+ * that does so must hang here as it would on a GPU. And while a stream of the
+ * device captures, for whichever thread and in whatever mode, there is nothing
+ * to wait for: the call is refused, and the capture invalid. */
 #include "standin.h"
 
 #include "runtime/driver/host.h"
@@ -23,13 +25,47 @@ static size_t count_locked(const wm_host *host)
     return count;
 }
 
-void standin_wait_for_devices(wm_driver *d)
+/* device: or negative, for all. */
+static bool break_captures_locked(wm_host *host, int device)
+{
+    bool found = false;
+
+    for (wm_host_capture *c = host->captures; c != NULL; c = c->next) {
+        for (unsigned i = 0; i < c->streams; i++) {
+            if (c->stream[i] != NULL &&
+                (device < 0 || c->stream[i]->device == device)) {
+                wm_host_capture_invalidate(c);
+                found = true;
+            }
+        }
+    }
+    return found;
+}
+
+void standin_capture_globally(wm_driver *d, warm_stream stream)
+{
+    wm_host *host = wm_host_of(d);
+    wm_host_core *core = NULL;
+
+    wm_host_lock(host);
+    if (wm_host_core_find_locked(host, stream, &core) == WARM_OK &&
+        core->capture != NULL) {
+        core->capture->global = true;
+    }
+    wm_host_unlock(host);
+}
+
+int standin_wait_for_device(wm_driver *d, int device)
 {
     wm_host *host = wm_host_of(d);
     struct mark *marks;
     size_t count = 0;
 
     wm_host_lock(host);
+    if (break_captures_locked(host, device)) {
+        wm_host_unlock(host);
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    }
     marks = calloc(count_locked(host), sizeof *marks);
     for (wm_host_core *c = host->all_cores; c != NULL; c = c->next) {
         c->references++;
@@ -41,4 +77,5 @@ void standin_wait_for_devices(wm_driver *d)
     }
     wm_host_unlock(host);
     free(marks);
+    return 0;
 }

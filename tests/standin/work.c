@@ -99,8 +99,10 @@ CUresult cuMemFreeHost(void *pointer)
     if (p == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    standin_wait_for_devices(d);
-    code = CALL(pinned_free, pointer, p->bytes);
+    code = (CUresult)standin_wait_for_device(d, -1);
+    if (code == CUDA_SUCCESS) {
+        code = CALL(pinned_free, pointer, p->bytes);
+    }
     if (code == CUDA_SUCCESS) {
         free(p);
     } else {
@@ -118,8 +120,11 @@ CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned flags)
 
 CUresult cuMemHostUnregister(void *pointer)
 {
+    CUresult code;
+
     ENTER(cuMemHostUnregister)
-    return CALL(pinned_unregister, pointer);
+    code = (CUresult)standin_wait_for_device(d, -1);
+    return code != CUDA_SUCCESS ? code : CALL(pinned_unregister, pointer);
 }
 
 static void *pointer_of(CUdeviceptr address)
@@ -152,8 +157,13 @@ CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes)
 
 CUresult cuMemFree_v2(CUdeviceptr address)
 {
+    CUresult code;
+
     ENTER(cuMemFree_v2)
-    standin_wait_for_devices(d);
+    code = (CUresult)standin_wait_for_device(d, standin_current_device());
+    if (code != CUDA_SUCCESS) {
+        return code;
+    }
     ON_ITS_DEVICE(device_free, pointer_of(address))
 }
 
@@ -390,10 +400,15 @@ static CUgraph graph_of(warm_graph exec)
 
 CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode wanted)
 {
+    CUresult code;
+
     ENTER(cuStreamBeginCapture_v2)
-    /* The host device has the thread-local mode only. */
     standin_flagged("cuStreamBeginCapture_v2", (unsigned)wanted);
-    return CALL(capture_begin, standin_stream(stream));
+    code = CALL(capture_begin, standin_stream(stream));
+    if (code == CUDA_SUCCESS && wanted == CU_STREAM_CAPTURE_MODE_GLOBAL) {
+        standin_capture_globally(d, standin_stream(stream));
+    }
+    return code;
 }
 
 CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)

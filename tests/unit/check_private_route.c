@@ -113,7 +113,9 @@ static warm_private_pool leaving;
 static warm_status ask_while_it_goes(wm_driver *d, warm_stream about,
                                      wm_capture *capture)
 {
-    end(leaving);
+    if (asked++ == 0) {
+        end(leaving);
+    }
     return real->stream_capture(d, about, capture);
 }
 

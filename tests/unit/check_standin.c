@@ -350,6 +350,70 @@ START_TEST(test_frees_and_destroys_wait_for_host_functions_in_turn)
 }
 END_TEST
 
+/* ---- Captures ---- */
+
+struct beside {
+    void *memory;
+    int code;
+};
+
+static void free_it(void *argument, unsigned index)
+{
+    struct beside *b = argument;
+
+    (void)index;
+    b->code = (int)call.cudaFree(b->memory);
+}
+
+static void allocate_it(void *argument, unsigned index)
+{
+    struct beside *b = argument;
+
+    (void)index;
+    b->code = (int)call.cudaMalloc(&b->memory, 4096);
+}
+
+static void destroy_it(void *argument, unsigned index)
+{
+    struct beside *b = argument;
+
+    (void)index;
+    b->code = (int)call.cublasDestroy_v2(b->memory);
+}
+
+/* Whoever waits for the device breaks captures of it, in whatever mode; in the
+ * global one a thread that allocates does as well. */
+START_TEST(test_A16_B7_captures_are_broken_by_other_threads)
+{
+    static const struct {
+        void (*does)(void *argument, unsigned index);
+        enum cudaStreamCaptureMode mode;
+        bool breaks;
+        int code;
+    } row[] = {
+        {free_it, cudaStreamCaptureModeThreadLocal, true, 900},
+        {free_it, cudaStreamCaptureModeRelaxed, true, 900},
+        {destroy_it, cudaStreamCaptureModeThreadLocal, true, 0},
+        {allocate_it, cudaStreamCaptureModeThreadLocal, false, 0},
+        {allocate_it, cudaStreamCaptureModeGlobal, true, 900},
+    };
+    struct beside beside = {NULL, -1};
+    cudaGraph_t graph = NULL;
+
+    if (row[_i].does == destroy_it) {
+        beside.memory = blas;
+    } else if (row[_i].does == free_it) {
+        ck_assert_int_eq(call.cudaMalloc(&beside.memory, 4096), 0);
+    }
+    ck_assert_int_eq(call.cudaStreamBeginCapture(stream, row[_i].mode), 0);
+    wt_threads(1, row[_i].does, &beside);
+    ck_assert_int_eq(beside.code, row[_i].code);
+    ck_assert_int_eq((int)call.cudaStreamEndCapture(stream, &graph),
+                     row[_i].breaks ? 901 : 0);
+    ck_assert(row[_i].breaks == (graph == NULL));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite;
@@ -370,6 +434,8 @@ int main(void)
     tcase_add_test(misuse, test_misuse_workspace_that_is_not_aligned);
     tcase_add_test(misuse,
                    test_frees_and_destroys_wait_for_host_functions_in_turn);
+    tcase_add_loop_test(misuse,
+                        test_A16_B7_captures_are_broken_by_other_threads, 0, 5);
     tcase_add_test(misuse, test_A10_set_stream_resets_the_workspace);
     suite_add_tcase(suite, misuse);
     maths = tcase_create("maths");

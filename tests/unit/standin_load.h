@@ -36,6 +36,7 @@
     X(cudaSetDevice)                                                           \
     X(cudaGetDevice)                                                           \
     X(cudaStreamQuery)                                                         \
+    X(cudaStreamBeginCapture)                                                  \
     X(cudaGetLastError)                                                        \
     X(cudaPeekAtLastError)                                                     \
     X(cudaThreadExchangeStreamCaptureMode)

@@ -1,0 +1,236 @@
+/* timeline_capture.c: captures that are known: those that are announced, and
+ * what the driver says of the streams that are known. See timeline.h. */
+#include "alloc/gather.h"
+#include "alloc/timeline_int.h"
+
+#include "runtime/base/meta.h"
+
+/* ---- announced ---------------------------------------------------------- */
+
+static wm_timeline *next_to_close(wm_timelines *set, unsigned bucket,
+                                  uint64_t announcement)
+{
+    wm_timeline *t;
+
+    wm_lock_acquire(&set->lock);
+    t = set->bucket[bucket];
+    while (t != NULL &&
+           (t->announcement >= announcement || !wm_timeline_is_adopted(t))) {
+        t = t->next_in_bucket;
+    }
+    if (t != NULL) {
+        wm_timeline_hold(t);
+    }
+    wm_lock_release(&set->lock);
+    return t;
+}
+
+/* Nobody whose announcement came before need close it. */
+static void note_closed(wm_timelines *set, wm_timeline *t,
+                        uint64_t announcement)
+{
+    wm_lock_acquire(&set->lock);
+    if (t->announcement < announcement) {
+        t->announcement = announcement;
+    }
+    wm_lock_release(&set->lock);
+}
+
+/* Every batch, those too that other threads are about to close: of any stream,
+ * since the capture may reach it. */
+static void close_all(wm_timelines *set)
+{
+    uint64_t announcement;
+
+    (void)wm_gather_fetch(set, NULL, UINT64_MAX);
+    wm_lock_acquire(&set->lock);
+    announcement = ++set->announcements;
+    wm_lock_release(&set->lock);
+    for (unsigned i = 0; i < WM_TIMELINE_BUCKETS; i++) {
+        wm_timeline *t;
+
+        while ((t = next_to_close(set, i, announcement)) != NULL) {
+            wm_batch_close_now(set, t);
+            note_closed(set, t, announcement);
+            wm_timeline_drop(set, t);
+        }
+    }
+}
+
+warm_status wm_timelines_announce(wm_timelines *set, warm_stream stream,
+                                  const wm_stream_info *info)
+{
+    wm_timeline *t;
+    bool again = false;
+
+    wm_lock_acquire(&set->lock);
+    t = wm_timeline_get_locked(set, stream, info);
+    if (t != NULL) {
+        again = t->announced;
+        t->announced = true;
+        atomic_fetch_add_explicit(&set->captures, !again, memory_order_relaxed);
+    }
+    wm_lock_release(&set->lock);
+    if (again) {
+        wm_timeline_drop(set, t);
+    }
+    if (t == NULL) {
+        return wm_timeline_no_record();
+    }
+    /* What was freed before is behind an event before the capture begins:
+     * later none could be recorded, and the graph might use it. */
+    close_all(set);
+    return WARM_OK;
+}
+
+bool wm_timelines_over(wm_timelines *set, warm_stream stream)
+{
+    wm_timeline *t;
+    bool found;
+
+    wm_lock_acquire(&set->lock);
+    t = wm_timeline_find_announced_locked(set, stream);
+    found = t != NULL;
+    if (found) {
+        t->announced = false;
+        atomic_fetch_sub_explicit(&set->captures, 1, memory_order_relaxed);
+    }
+    wm_lock_release(&set->lock);
+    if (found) {
+        wm_timeline_poll_late(set, t);
+        wm_timeline_drop(set, t);
+    }
+    return found;
+}
+
+void wm_timelines_begin_found(wm_timelines *set)
+{
+    atomic_fetch_add_explicit(&set->captures, 1, memory_order_relaxed);
+}
+
+void wm_timelines_begin_recording(wm_timelines *set)
+{
+    wm_timelines_begin_found(set);
+    close_all(set);
+}
+
+void wm_timelines_end_recording(wm_timelines *set)
+{
+    atomic_fetch_sub_explicit(&set->captures, 1, memory_order_relaxed);
+}
+
+/* ---- under way ---------------------------------------------------------- */
+
+static bool is_on(const wm_timeline *t, int device, warm_stream but)
+{
+    return t->stream != but &&
+           (device < 0 || t->device < 0 || t->device == device);
+}
+
+/* Whether one is announced, or a private pool for graphs records. */
+static bool is_announced(wm_timelines *set, int device, warm_stream but)
+{
+    unsigned announced = 0;
+    bool found = false;
+
+    if (!wm_timelines_capture(set)) {
+        return false;
+    }
+    wm_lock_acquire(&set->lock);
+    for (int i = 0; i < WM_TIMELINE_BUCKETS; i++) {
+        for (wm_timeline *t = set->bucket[i]; t != NULL;
+             t = t->next_in_bucket) {
+            announced += t->announced;
+            found = found || (t->announced && is_on(t, device, but));
+        }
+    }
+    /* Relaxed: see the field. */
+    found = found || atomic_load_explicit(&set->captures,
+                                          memory_order_relaxed) > announced;
+    wm_lock_release(&set->lock);
+    return found;
+}
+
+/* Whether the driver may be asked about the stream at any time: one that is
+ * adopted lives until it is retired, and default streams always do. */
+static bool may_be_asked(wm_timeline *t)
+{
+    return wm_timeline_is_adopted(t) || t->stream == NULL ||
+           t->stream == WARM_STREAM_LEGACY ||
+           (t->stream == WARM_STREAM_PER_THREAD &&
+            wm_timeline_is_named_here(t));
+}
+
+/* At most room of them, with a reference each; and how many there are. */
+static size_t list_locked(wm_timelines *set, int device, warm_stream but,
+                          wm_timeline **list, size_t room)
+{
+    size_t count = 0;
+
+    for (int i = 0; i < WM_TIMELINE_BUCKETS; i++) {
+        for (wm_timeline *t = set->bucket[i]; t != NULL;
+             t = t->next_in_bucket) {
+            if (!is_on(t, device, but) || !may_be_asked(t)) {
+                continue;
+            }
+            if (count < room) {
+                wm_timeline_hold(t);
+                list[count] = t;
+            }
+            count++;
+        }
+    }
+    return count;
+}
+
+/* A stream that the driver does not know captures nothing. */
+static bool may_capture(wm_timelines *set, wm_timeline *t)
+{
+    wm_capture capture = WM_CAPTURE_NONE;
+    warm_status status = WARM_OK;
+
+    if (wm_timeline_begin_record(t)) {
+        status = wm_driver_stream_capture(set->driver, t->stream, &capture);
+        wm_timeline_end_record(t);
+    }
+    return status == WARM_OK ? capture != WM_CAPTURE_NONE
+                             : status != WARM_INVALID_STREAM;
+}
+
+/* Without memory, or where streams come faster than they are listed, the answer
+ * is yes. */
+bool wm_timelines_ask(wm_timelines *set, int device, warm_stream but)
+{
+    warm_error before = {.size = sizeof before};
+    wm_timeline **list = NULL;
+    size_t room, count;
+    bool captures;
+
+    wm_lock_acquire(&set->lock);
+    room = list_locked(set, device, but, NULL, 0);
+    wm_lock_release(&set->lock);
+    if (room == 0) {
+        return false;
+    }
+    list = wm_meta_alloc(room * sizeof(wm_timeline *));
+    if (list == NULL) {
+        return true;
+    }
+    warm_last_error(&before);
+    wm_lock_acquire(&set->lock);
+    count = list_locked(set, device, but, list, room);
+    wm_lock_release(&set->lock);
+    captures = count > room;
+    for (size_t i = 0; i < count && i < room; i++) {
+        captures = captures || may_capture(set, list[i]);
+        wm_timeline_drop(set, list[i]);
+    }
+    wm_meta_free(list);
+    wm_error_restore(&before);
+    return captures;
+}
+
+bool wm_timelines_under_way(wm_timelines *set, int device, warm_stream but)
+{
+    return is_announced(set, device, but) || wm_timelines_ask(set, device, but);
+}

@@ -1,0 +1,296 @@
+/* check_capture_handles.c: handles that come and go while a stream captures
+ * (row A16): most libraries wait for the device when a handle ends, which would
+ * break the capture of whichever thread, so that it is deferred. On the host
+ * device nothing breaks; there handles are counted.
+ *
+ * backends: host standin */
+#include "wt.h"
+
+#include "handles/pools.h"
+#include "runtime/runtime.h"
+#include "wt_kind.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static warm_runtime *runtime;
+static warm_stream stream; /* captures */
+static warm_kind memory;   /* a kind whose handles are memory of the device */
+static bool cannot_reset;
+static char said[512];
+
+static int create(void *context, int device, void **handle)
+{
+    (void)context;
+    return (int)warm_device_alloc_uncached(runtime, device, 4096, handle);
+}
+
+static int destroy(void *context, int device, void *handle)
+{
+    (void)context;
+    return (int)warm_device_free_uncached(runtime, device, handle);
+}
+
+static int reset(void *context, int device, void *handle)
+{
+    (void)context;
+    (void)device;
+    (void)handle;
+    return cannot_reset;
+}
+
+static void hear(void *context, warm_log_level level, const char *line)
+{
+    (void)context;
+    if (level == WARM_LOG_WARNING) {
+        snprintf(said, sizeof said, "%s", line);
+    }
+}
+
+static void setup(void)
+{
+    warm_kind_ops ops = {.size = sizeof ops,
+                         .name = "memory",
+                         .create = create,
+                         .destroy = destroy,
+                         .reset = reset};
+
+    runtime = wt_runtime(NULL);
+    wt_ok(warm_kind_register(runtime, &ops, &memory));
+    wt_ok(warm_stream_create(runtime, 0, &stream));
+    cannot_reset = false;
+    said[0] = '\0';
+    warm_log_set(hear, NULL);
+}
+
+static void teardown(void)
+{
+    wt_stream_end(runtime, stream);
+    ck_assert(wm_pools_check(runtime->pools));
+    wt_runtime_end(runtime);
+    warm_log_set(NULL, NULL);
+}
+
+/* ---- the ways ------------------------------------------------------------ */
+
+enum { LIBRARIES = 5, KINDS = LIBRARIES + 2, WAYS = KINDS * 2 };
+
+/* Null without a library of that kind. */
+static bool kind_of(int i, warm_kind *kind)
+{
+    static const warm_kind kinds[KINDS] = {
+        WARM_KIND_CUBLAS,   WARM_KIND_CUBLASLT, WARM_KIND_CUDNN,
+        WARM_KIND_CUSPARSE, WARM_KIND_CUSOLVER, WARM_KIND_STREAM};
+
+    i %= KINDS;
+    *kind = i < KINDS - 1 ? kinds[i] : memory;
+    return !wt_on_host() || i >= LIBRARIES;
+}
+
+static bool is_announced(int i)
+{
+    return i < KINDS;
+}
+
+static void begin(int i)
+{
+    wt_ok(is_announced(i) ? warm_capture_begin(runtime, stream)
+                          : wm_driver_capture_begin(runtime->driver, stream));
+}
+
+static void end(int i)
+{
+    warm_graph graph = NULL;
+
+    wt_ok(is_announced(i)
+              ? warm_capture_end(runtime, stream, &graph)
+              : wm_driver_capture_end(runtime->driver, stream, &graph));
+    wt_ok(warm_graph_destroy(runtime, graph));
+}
+
+struct done {
+    warm_kind kind;
+    warm_status status;
+    uint64_t destroyed;
+    void *handle;
+};
+
+static void trim_all(void *argument, unsigned index)
+{
+    struct done *done = argument;
+
+    (void)index;
+    done->status =
+        warm_handle_trim(runtime, done->kind, 0, 0, 0, &done->destroyed);
+}
+
+static void reserve_one(void *argument, unsigned index)
+{
+    struct done *done = argument;
+
+    (void)index;
+    done->status = warm_reserve(runtime, done->kind, 0, &done->handle);
+}
+
+/* ---- tests ----------------------------------------------------------------
+ */
+
+START_TEST(test_A16_trim_is_deferred_until_no_stream_captures)
+{
+    struct done done = {.status = WARM_NOT_READY};
+
+    if (!kind_of(_i, &done.kind)) {
+        return;
+    }
+    wt_ok(warm_handle_prewarm(runtime, done.kind, 0, 3, 0));
+    begin(_i);
+    wt_threads(1, trim_all, &done);
+    wt_ok(done.status);
+    ck_assert_uint_eq(done.destroyed, 0);
+    ck_assert_int_eq(wt_stat(runtime, done.kind, 0, deferred), 3);
+    ck_assert_int_eq(wt_stat(runtime, done.kind, 0, idle), 0);
+    ck_assert(wt_balanced(runtime, done.kind, 0));
+    ck_assert(wm_pools_check(runtime->pools));
+    wt_ok(warm_poll(runtime)); /* not yet */
+    ck_assert_int_eq(wt_stat(runtime, done.kind, 0, deferred), 3);
+    end(_i);
+    if (!is_announced(_i)) {
+        wt_ok(warm_poll(runtime));
+    }
+    ck_assert_int_eq(wt_stat(runtime, done.kind, 0, deferred), 0);
+    ck_assert_int_eq(wt_stat(runtime, done.kind, 0, destroyed), 3);
+    ck_assert_int_eq(wt_stat(runtime, done.kind, 0, leaked), 0);
+}
+END_TEST
+
+/* Whoever comes to the pool next. */
+START_TEST(test_A16_next_operation_destroys_what_was_deferred)
+{
+    struct done done = {.status = WARM_NOT_READY};
+    int way = KINDS + _i % KINDS; /* nobody says when it is over */
+
+    if (!kind_of(way, &done.kind)) {
+        return;
+    }
+    wt_ok(warm_handle_prewarm(runtime, done.kind, 0, 1, 0));
+    begin(way);
+    wt_threads(1, trim_all, &done);
+    ck_assert_int_eq(wt_stat(runtime, done.kind, 0, deferred), 1);
+    end(way);
+    if (_i < KINDS) {
+        wt_ok(warm_handle_trim(runtime, done.kind, 0, 0, 0, NULL));
+    } else {
+        wt_threads(1, reserve_one, &done);
+        wt_ok(done.status);
+    }
+    ck_assert_int_eq(wt_stat(runtime, done.kind, 0, deferred), 0);
+    ck_assert_int_eq(wt_stat(runtime, done.kind, 0, destroyed), 1);
+}
+END_TEST
+
+/* One that cannot be reset serves nobody meanwhile. */
+START_TEST(test_A16_A15_handle_that_cannot_be_reset_is_deferred)
+{
+    struct done done = {.kind = memory, .status = WARM_NOT_READY};
+    int way = _i == 0 ? KINDS - 1 : WAYS - 1;
+
+    wt_threads(1, reserve_one, &done);
+    wt_ok(done.status);
+    cannot_reset = true;
+    begin(way);
+    wt_threads(1, reserve_one, &done);
+    wt_ok(done.status);
+    ck_assert_int_eq(wt_stat(runtime, memory, 0, created), 2);
+    ck_assert_int_eq(wt_stat(runtime, memory, 0, deferred), 1);
+    end(way);
+    wt_ok(warm_poll(runtime));
+    ck_assert_int_eq(wt_stat(runtime, memory, 0, deferred), 0);
+    ck_assert_int_eq(wt_stat(runtime, memory, 0, destroyed), 1);
+}
+END_TEST
+
+/* Many: the room for them was promised when they were made. */
+START_TEST(test_A16_A8_deferred_handles_move_with_the_pools_memory)
+{
+    struct done done = {.kind = memory, .status = WARM_NOT_READY};
+
+    wt_ok(warm_handle_prewarm(runtime, memory, 0, 10, 0));
+    begin(0);
+    wt_threads(1, trim_all, &done);
+    wt_ok(warm_handle_prewarm(runtime, memory, 0, 40, 0));
+    ck_assert_int_eq(wt_stat(runtime, memory, 0, deferred), 10);
+    wt_threads(1, trim_all, &done);
+    ck_assert_int_eq(wt_stat(runtime, memory, 0, deferred), 50);
+    ck_assert(wm_pools_check(runtime->pools));
+    end(0);
+    ck_assert_int_eq(wt_stat(runtime, memory, 0, destroyed), 50);
+}
+END_TEST
+
+/* In relaxed mode it only allocates. */
+START_TEST(test_A16_handles_are_created_beside_a_capture)
+{
+    struct done done = {.status = WARM_NOT_READY};
+
+    if (!kind_of(_i, &done.kind)) {
+        return;
+    }
+    begin(_i);
+    wt_threads(1, reserve_one, &done);
+    wt_ok(done.status);
+    wt_ok(warm_reserve(runtime, done.kind, 0, &done.handle));
+    end(_i);
+}
+END_TEST
+
+/* There is no later: they stay with the process, and that is said. */
+START_TEST(test_A16_G2_runtime_that_ends_beside_a_capture_leaves_its_handles)
+{
+    warm_stream captures = NULL;
+    warm_graph graph = NULL;
+    warm_runtime *brief;
+    warm_kind kind;
+    uint64_t before;
+
+    if (wt_on_host()) {
+        return; /* its streams are those of one runtime */
+    }
+    (void)kind_of(_i, &kind);
+    brief = wt_runtime(NULL);
+    wt_ok(warm_stream_create(runtime, 0, &captures));
+    wt_ok(warm_stream_adopt(brief, captures));
+    wt_ok(warm_handle_prewarm(brief, kind, 0, 2, 0));
+    wt_ok(wm_driver_capture_begin(runtime->driver, captures));
+    before = wt_calls(brief, "stream_destroy");
+    wt_ok(warm_runtime_destroy(brief, NULL));
+    ck_assert_uint_eq(before, 0);
+    ck_assert_ptr_nonnull(strstr(said, "stay with the process"));
+    wt_ok(wm_driver_capture_end(runtime->driver, captures, &graph));
+    wt_ok(warm_graph_destroy(runtime, graph));
+    wt_stream_end(runtime, captures);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("capture_handles");
+    TCase *tcase = tcase_create("ways");
+
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_loop_test(
+        tcase, test_A16_trim_is_deferred_until_no_stream_captures, 0, WAYS);
+    tcase_add_loop_test(
+        tcase, test_A16_next_operation_destroys_what_was_deferred, 0, WAYS);
+    tcase_add_loop_test(
+        tcase, test_A16_A15_handle_that_cannot_be_reset_is_deferred, 0, 2);
+    tcase_add_test(tcase,
+                   test_A16_A8_deferred_handles_move_with_the_pools_memory);
+    tcase_add_loop_test(tcase, test_A16_handles_are_created_beside_a_capture, 0,
+                        WAYS);
+    tcase_add_loop_test(
+        tcase,
+        test_A16_G2_runtime_that_ends_beside_a_capture_leaves_its_handles, 0,
+        LIBRARIES);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}

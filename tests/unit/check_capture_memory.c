@@ -1,0 +1,217 @@
+/* check_capture_memory.c: memory that goes back to the driver, and devices that
+ * are waited for, while a stream captures and nobody announced it (rows B7,
+ * B11, B12, C8): CUDA would break the capture, so that it is put off. On the
+ * host device nothing breaks; there the calls are counted.
+ *
+ * backends: host standin */
+#include "wt.h"
+
+#include "runtime/runtime.h"
+
+#include <string.h>
+
+#define MIB ((size_t)1 << 20)
+
+static warm_runtime *runtime;
+static warm_stream stream; /* captures; adopted at first */
+
+static void setup_with(warm_options *options)
+{
+    options->size = sizeof *options;
+    runtime = wt_runtime(options);
+    wt_ok(warm_stream_create(runtime, 0, &stream));
+}
+
+static void setup(void)
+{
+    setup_with(&(warm_options){.pinned_limit = 16 * MIB});
+}
+
+static void setup_expandable(void)
+{
+    setup_with(&(warm_options){.expandable_segments = "on"});
+}
+
+static void teardown(void)
+{
+    wt_stream_end(runtime, stream);
+    wt_runtime_end(runtime);
+}
+
+/* Past the runtime, as a library would. */
+static void begin(void)
+{
+    wt_ok(wm_driver_capture_begin(runtime->driver, stream));
+}
+
+static void end(void)
+{
+    warm_graph graph = NULL;
+
+    wt_ok(wm_driver_capture_end(runtime->driver, stream, &graph));
+    wt_ok(warm_graph_destroy(runtime, graph));
+}
+
+/* Calls that would break it. */
+static uint64_t breaking(void)
+{
+    static const char *const calls[] = {"pinned_free", "pinned_unregister",
+                                        "device_free", "range_decommit",
+                                        "device_synchronize"};
+    uint64_t count = 0;
+
+    for (unsigned i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        count += wt_calls(runtime, calls[i]);
+    }
+    return count;
+}
+
+static uint64_t held(void)
+{
+    return wt_pinned_stats(runtime).held_bytes.current +
+           wt_device_stats(runtime).all.reserved_bytes.current;
+}
+
+static void empty(void)
+{
+    wt_ok(warm_empty_cache(runtime, NULL));
+    wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+}
+
+/* Idle, of a stream of its own, a default one or none. */
+static void leave_idle(void)
+{
+    void *block[3] = {wt_pinned(runtime, 8 * MIB),
+                      wt_device(runtime, NULL, 8 * MIB),
+                      wt_device(runtime, stream, 4 * MIB)};
+
+    for (int i = 0; i < 3; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+}
+
+static void empty_elsewhere(void *argument, unsigned index)
+{
+    (void)argument;
+    (void)index;
+    (void)warm_empty_cache(runtime, NULL);
+    (void)warm_device_empty_cache(runtime, 0, NULL);
+    (void)warm_trim(runtime, MIB, NULL);
+}
+
+START_TEST(test_B7_B11_C8_memory_stays_while_a_stream_captures_unannounced)
+{
+    uint64_t before, was;
+
+    leave_idle();
+    was = held();
+    before = breaking();
+    begin();
+    if (_i == 0) {
+        empty_elsewhere(NULL, 0);
+    } else {
+        wt_threads(2, empty_elsewhere, NULL);
+    }
+    ck_assert_uint_eq(breaking(), before);
+    ck_assert_uint_eq(held(), was);
+    end();
+    empty();
+    ck_assert_uint_gt(breaking(), before);
+    ck_assert_uint_eq(held(), 0);
+}
+END_TEST
+
+START_TEST(test_B7_memory_stays_where_the_driver_does_not_say)
+{
+    uint64_t before;
+
+    leave_idle();
+    before = breaking();
+    wt_ok(warm_testing_fail(runtime, "stream_capture", 1, 1));
+    empty();
+    ck_assert_uint_eq(breaking(), before);
+    wt_ok(warm_testing_fail(runtime, "stream_capture", 0, 0));
+    empty();
+    ck_assert_uint_eq(held(), 0);
+}
+END_TEST
+
+/* What is idle cannot make room: that is said. */
+START_TEST(test_B7_B12_out_of_memory_says_what_cannot_go_back)
+{
+    void *block = NULL;
+
+    leave_idle();
+    begin();
+    wt_fails(WARM_OUT_OF_MEMORY, warm_pinned_alloc(runtime, 12 * MIB, &block));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(),
+                                 "idle 8.0 MiB (which stays while a stream "
+                                 "captures)"));
+    end();
+    wt_ok(warm_pinned_alloc(runtime, 12 * MIB, &block));
+    wt_ok(warm_free(block));
+    wt_fails(WARM_OUT_OF_MEMORY, warm_pinned_alloc(runtime, 64 * MIB, &block));
+    ck_assert_ptr_null(strstr(warm_last_error_message(), "captures"));
+}
+END_TEST
+
+/* A stream that is not adopted may be asked when it is named. */
+START_TEST(test_B7_C2_allocation_on_a_stream_that_captures_gives_nothing_back)
+{
+    uint64_t before;
+    void *block = NULL;
+
+    leave_idle();
+    wt_ok(warm_stream_retire(runtime, stream));
+    before = breaking();
+    begin();
+    wt_ok(warm_testing_fail(runtime, "device_alloc", 1, 1));
+    wt_fails(WARM_OUT_OF_MEMORY,
+             warm_device_alloc(runtime, 0, stream, 32 * MIB, &block));
+    wt_ok(warm_testing_fail(runtime, "device_alloc", 0, 0));
+    ck_assert_uint_eq(breaking(), before);
+    end();
+}
+END_TEST
+
+/* One that nobody retired, and that is gone, holds nothing up. */
+START_TEST(test_B7_stream_that_is_gone_captures_nothing)
+{
+    warm_stream brief;
+
+    if (wt_on_gpu()) {
+        return; /* it must not be named there */
+    }
+    wt_ok(warm_stream_create(runtime, 0, &brief));
+    wt_ok(wm_driver_stream_destroy(runtime->driver, brief));
+    leave_idle();
+    empty();
+    ck_assert_uint_eq(held(), 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("capture_memory");
+    TCase *whole = tcase_create("segments");
+    TCase *parts = tcase_create("expandable");
+
+    tcase_add_checked_fixture(whole, setup, teardown);
+    tcase_add_checked_fixture(parts, setup_expandable, teardown);
+    tcase_add_loop_test(
+        whole, test_B7_B11_C8_memory_stays_while_a_stream_captures_unannounced,
+        0, 2);
+    tcase_add_loop_test(
+        parts, test_B7_B11_C8_memory_stays_while_a_stream_captures_unannounced,
+        0, 2);
+    tcase_add_test(whole, test_B7_memory_stays_where_the_driver_does_not_say);
+    tcase_add_test(parts, test_B7_memory_stays_where_the_driver_does_not_say);
+    tcase_add_test(whole, test_B7_B12_out_of_memory_says_what_cannot_go_back);
+    tcase_add_test(
+        whole,
+        test_B7_C2_allocation_on_a_stream_that_captures_gives_nothing_back);
+    tcase_add_test(whole, test_B7_stream_that_is_gone_captures_nothing);
+    suite_add_tcase(suite, whole);
+    suite_add_tcase(suite, parts);
+    return wt_main(suite);
+}
