@@ -38,6 +38,7 @@ typedef struct table {
     __typeof__(cublasGetStream_v2) *cublasGetStream_v2;
     __typeof__(cublasSetWorkspace_v2) *cublasSetWorkspace_v2;
     __typeof__(cublasGetStatusString) *cublasGetStatusString;
+    __typeof__(cublasGetCudartVersion) *cublasGetCudartVersion;
 #define FIELD(name, type) WM_CUDA_SETTING_FIELD(cublas, name, type)
     SETTINGS(FIELD)
     EMULATION(FIELD)
@@ -52,16 +53,23 @@ typedef struct table {
     }
 #define REQUIRED(name, type) WM_CUDA_SETTING_ENTRIES(table, cublas, name, 0)
 #define OPTIONAL(name, type) WM_CUDA_SETTING_ENTRIES(table, cublas, name, 1)
-static const wm_cuda_entry entries[] = {ENTRY(cublasCreate_v2),
-                                        ENTRY(cublasDestroy_v2),
-                                        ENTRY(cublasSetStream_v2),
-                                        ENTRY(cublasGetStream_v2),
-                                        ENTRY(cublasSetWorkspace_v2),
-                                        ENTRY(cublasGetStatusString),
-                                        SETTINGS(REQUIRED) EMULATION(OPTIONAL)};
+static const wm_cuda_entry entries[] = {
+    ENTRY(cublasCreate_v2),        ENTRY(cublasDestroy_v2),
+    ENTRY(cublasSetStream_v2),     ENTRY(cublasGetStream_v2),
+    ENTRY(cublasSetWorkspace_v2),  ENTRY(cublasGetStatusString),
+    ENTRY(cublasGetCudartVersion), SETTINGS(REQUIRED) EMULATION(OPTIONAL)};
 
-static const char *const sonames[] = {"libcublas.so.13", "libcublas.so.12",
-                                      "libcublas.so", NULL};
+static const wm_cuda_soname sonames[] = {{13, "libcublas.so.13"},
+                                         {12, "libcublas.so.12"},
+                                         {0, "libcublas.so"},
+                                         {0, NULL}};
+
+static int cuda_major(const void *functions)
+{
+    const table *t = functions;
+
+    return (int)(t->cublasGetCudartVersion() / 1000);
+}
 
 static wm_cuda_answer create(const void *functions, void **handle)
 {

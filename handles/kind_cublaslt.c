@@ -9,6 +9,7 @@ typedef struct table {
     __typeof__(cublasLtCreate) *cublasLtCreate;
     __typeof__(cublasLtDestroy) *cublasLtDestroy;
     __typeof__(cublasLtGetStatusString) *cublasLtGetStatusString;
+    __typeof__(cublasLtGetCudartVersion) *cublasLtGetCudartVersion;
 } table;
 
 #define ENTRY(name)                                                            \
@@ -19,10 +20,20 @@ static const wm_cuda_entry entries[] = {
     ENTRY(cublasLtCreate),
     ENTRY(cublasLtDestroy),
     ENTRY(cublasLtGetStatusString),
+    ENTRY(cublasLtGetCudartVersion),
 };
 
-static const char *const sonames[] = {"libcublasLt.so.13", "libcublasLt.so.12",
-                                      "libcublasLt.so", NULL};
+static const wm_cuda_soname sonames[] = {{13, "libcublasLt.so.13"},
+                                         {12, "libcublasLt.so.12"},
+                                         {0, "libcublasLt.so"},
+                                         {0, NULL}};
+
+static int cuda_major(const void *functions)
+{
+    const table *t = functions;
+
+    return (int)(t->cublasLtGetCudartVersion() / 1000);
+}
 
 static wm_cuda_answer create(const void *functions, void **handle)
 {

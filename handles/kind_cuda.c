@@ -20,37 +20,115 @@ void *wm_cuda_kind_table(wm_kind *kind)
     return atomic_load_explicit(&kind->context, memory_order_acquire);
 }
 
-static warm_status load(wm_kind *kind, const wm_cuda_library *library,
-                        void **table)
+/* Of the sonames those that the library of the runtime in use may have. What
+ * only that of another CUDA version has must not be loaded: the program would
+ * pass our handles to its functions. */
+static warm_status choose(const wm_cuda_library *library, int cuda,
+                          const char **names)
 {
-    const char *path = (const char *)kind->options + library->path_offset;
+    const char *other = NULL;
+    bool loaded = false;
+    int count = 0;
+
+    for (const wm_cuda_soname *s = library->sonames; s->name != NULL; s++) {
+        bool here = wm_library_is_loaded(s->name);
+
+        if (s->cuda == 0 || s->cuda == cuda) {
+            names[count++] = s->name;
+            loaded = loaded || here;
+        } else if (here) {
+            other = s->name;
+        }
+    }
+    names[count] = NULL;
+    if (other != NULL && !loaded) {
+        return wm_fail(WARM_UNAVAILABLE,
+                       "%s cannot be used: the program has loaded %s, and the "
+                       "CUDA runtime in use is version %d; name another one by "
+                       "the option cudart",
+                       library->what, other, cuda);
+    }
+    return WARM_OK;
+}
+
+static void log_choice(const wm_cuda_library *library, void *opened, int cuda)
+{
+    char file[512];
+
+    wm_library_file(opened, file, sizeof file);
+    wm_log(WARM_LOG_INFO, "%s for CUDA %d: %s", library->what, cuda, file);
+}
+
+/* What a library is looked at for. */
+typedef struct candidate {
+    const wm_cuda_library *library;
+    char *table;
+    int cuda;
+} candidate;
+
+static warm_status fits(void *context, void *opened)
+{
+    const candidate *c = context;
+    const wm_cuda_library *library = c->library;
     wm_symbol symbols[MOST_ENTRIES];
-    void *loaded = NULL;
-    char *made = wm_meta_alloc(library->table_bytes);
     warm_status status;
+    int found;
 
     wm_assert(library->entry_count <= MOST_ENTRIES);
-    if (made == NULL) {
-        return wm_fail(WARM_OUT_OF_MEMORY, "no memory for the functions of %s",
-                       library->what);
-    }
     for (int i = 0; i < library->entry_count; i++) {
         const wm_cuda_entry *entry = &library->entries[i];
 
-        symbols[i] =
-            (wm_symbol){entry->name, (void **)(void *)(made + entry->offset),
-                        entry->optional};
+        symbols[i] = (wm_symbol){entry->name,
+                                 (void **)(void *)(c->table + entry->offset),
+                                 entry->optional};
     }
-    status = wm_library_open(library->what, path, library->sonames, &loaded);
-    if (status == WARM_OK) {
-        status = wm_library_symbols(library->what, loaded, symbols,
-                                    library->entry_count);
-    }
+    status = wm_library_symbols(library->what, opened, symbols,
+                                library->entry_count);
     if (status != WARM_OK) {
-        wm_meta_free(made);
         return status;
     }
-    *table = made;
+    found = library->cuda_major(c->table);
+    if (found != 0 && found != c->cuda) {
+        return wm_fail(WARM_UNAVAILABLE,
+                       "it is made for CUDA %d, and the CUDA runtime in use "
+                       "is version %d",
+                       found, c->cuda);
+    }
+    return WARM_OK;
+}
+
+static warm_status load(wm_kind *kind, const wm_cuda_library *library,
+                        void **table)
+{
+    const char *names[WM_CUDA_SONAMES];
+    candidate c = {.library = library, .cuda = wm_cuda_major(kind->driver)};
+    const wm_library_search search = {
+        .what = library->what,
+        .path = (const char *)kind->options + library->path_offset,
+        .beside = wm_cuda_file(kind->driver),
+        .sonames = names,
+        .fits = fits,
+        .context = &c,
+        .loaded_decides = true,
+    };
+    void *opened = NULL;
+    warm_status status = choose(library, c.cuda, names);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    c.table = wm_meta_alloc(library->table_bytes);
+    if (c.table == NULL) {
+        return wm_fail(WARM_OUT_OF_MEMORY, "no memory for the functions of %s",
+                       library->what);
+    }
+    status = wm_library_find(&search, &opened);
+    if (status != WARM_OK) {
+        wm_meta_free(c.table);
+        return status;
+    }
+    log_choice(library, opened, c.cuda);
+    *table = c.table;
     return WARM_OK;
 }
 

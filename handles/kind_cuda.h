@@ -2,7 +2,8 @@
  *
  * A kind describes its library in a wm_cuda_library: names, the functions it
  * needs, and five small steps. kind_cuda.c does around them what is the same
- * for all: it loads the library at the first create (row A9), makes the right
+ * for all: it loads the library at the first create (row A9), the one of the
+ * CUDA version whose runtime is in use and no other, makes the right
  * device current and puts back the thread's own, lets creation and
  * destruction run in relaxed capture mode, because they allocate (row B7),
  * and turns a code into a status with the library's own text (row A8).
@@ -32,10 +33,19 @@ typedef struct wm_cuda_entry {
     int optional;
 } wm_cuda_entry;
 
+/* A soname, and the major version of CUDA whose library has it; 0: several
+ * have, or any may. The list ends with a null name. */
+typedef struct wm_cuda_soname {
+    int cuda;
+    const char *name;
+} wm_cuda_soname;
+
+enum { WM_CUDA_SONAMES = 4 }; /* at most, with the end */
+
 typedef struct wm_cuda_library {
     const char *what;   /* "cuBLAS" */
     const char *origin; /* "cublas" */
-    const char *const *sonames;
+    const wm_cuda_soname *sonames;
     size_t path_offset; /* of the path option in wm_options */
     size_t table_bytes;
     const wm_cuda_entry *entries;
@@ -48,6 +58,9 @@ typedef struct wm_cuda_library {
                            void *workspace, size_t bytes);
     wm_cuda_answer (*reset)(const void *table, void *handle);
     const char *(*text)(const void *table, int code);
+    /* Major version of the CUDA that the library is a part of, or was built
+     * for; 0: it does not know. */
+    int (*cuda_major)(const void *table);
 } wm_cuda_library;
 
 warm_status wm_cuda_kind_create(wm_kind *kind, const wm_cuda_library *library,
@@ -101,7 +114,8 @@ void *wm_cuda_kind_table(wm_kind *kind);
     .what = (name), .origin = #kind, .sonames = sonames,                       \
     .path_offset = offsetof(wm_options, kind), .table_bytes = sizeof(table),   \
     .entries = entries, .entry_count = sizeof entries / sizeof entries[0],     \
-    .create = create, .destroy = destroy, .text = text
+    .create = create, .destroy = destroy, .text = text,                        \
+    .cuda_major = cuda_major
 
 /* Defines wm_kind_<kind> on top of the file's own `library`. */
 #define WM_CUDA_KIND(kind, bind_op, workspace_op)                              \

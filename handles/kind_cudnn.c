@@ -10,6 +10,7 @@ typedef struct table {
     __typeof__(cudnnDestroy) *cudnnDestroy;
     __typeof__(cudnnSetStream) *cudnnSetStream;
     __typeof__(cudnnGetErrorString) *cudnnGetErrorString;
+    __typeof__(cudnnGetCudartVersion) *cudnnGetCudartVersion;
 } table;
 
 #define ENTRY(name)                                                            \
@@ -17,14 +18,21 @@ typedef struct table {
 #name, offsetof(table, name), 0                                        \
     }
 static const wm_cuda_entry entries[] = {
-    ENTRY(cudnnCreate),
-    ENTRY(cudnnDestroy),
-    ENTRY(cudnnSetStream),
-    ENTRY(cudnnGetErrorString),
+    ENTRY(cudnnCreate),           ENTRY(cudnnDestroy),
+    ENTRY(cudnnSetStream),        ENTRY(cudnnGetErrorString),
+    ENTRY(cudnnGetCudartVersion),
 };
 
-static const char *const sonames[] = {"libcudnn.so.9", "libcudnn.so.8",
-                                      "libcudnn.so", NULL};
+static const wm_cuda_soname sonames[] = {
+    {0, "libcudnn.so.9"}, {12, "libcudnn.so.8"}, {0, "libcudnn.so"}, {0, NULL}};
+
+/* There is one for each version of CUDA, all of one soname. */
+static int cuda_major(const void *functions)
+{
+    const table *t = functions;
+
+    return (int)(t->cudnnGetCudartVersion() / 1000);
+}
 
 static wm_cuda_answer create(const void *functions, void **handle)
 {

@@ -24,6 +24,7 @@ typedef struct table {
     __typeof__(cusolverDnCreate) *cusolverDnCreate;
     __typeof__(cusolverDnDestroy) *cusolverDnDestroy;
     __typeof__(cusolverDnSetStream) *cusolverDnSetStream;
+    __typeof__(cusolverGetProperty) *cusolverGetProperty;
 #define FIELD(name, type) WM_CUDA_SETTING_FIELD(cusolverDn, name, type)
     DETERMINISM(FIELD)
     EMULATION(FIELD)
@@ -36,10 +37,31 @@ typedef struct table {
 #define OPTIONAL(name, type) WM_CUDA_SETTING_ENTRIES(table, cusolverDn, name, 1)
 static const wm_cuda_entry entries[] = {
     ENTRY(cusolverDnCreate), ENTRY(cusolverDnDestroy),
-    ENTRY(cusolverDnSetStream), DETERMINISM(OPTIONAL) EMULATION(OPTIONAL)};
+    ENTRY(cusolverDnSetStream), ENTRY(cusolverGetProperty),
+    DETERMINISM(OPTIONAL) EMULATION(OPTIONAL)};
 
-static const char *const sonames[] = {"libcusolver.so.12", "libcusolver.so.11",
-                                      "libcusolver.so", NULL};
+static const wm_cuda_soname sonames[] = {{13, "libcusolver.so.12"},
+                                         {12, "libcusolver.so.11"},
+                                         {0, "libcusolver.so"},
+                                         {0, NULL}};
+
+/* CUDA 11 and 12 have libraries of the same soname: up to 11.4.1, and 11.4.2
+ * or later. */
+static int cuda_major(const void *functions)
+{
+    const table *t = functions;
+    int major = 0, minor = 0, patch = 0;
+
+    if (t->cusolverGetProperty(MAJOR_VERSION, &major) !=
+            CUSOLVER_STATUS_SUCCESS ||
+        t->cusolverGetProperty(MINOR_VERSION, &minor) !=
+            CUSOLVER_STATUS_SUCCESS ||
+        t->cusolverGetProperty(PATCH_LEVEL, &patch) !=
+            CUSOLVER_STATUS_SUCCESS) {
+        return 0;
+    }
+    return major * 10000 + minor * 100 + patch < 110402 ? 11 : major + 1;
+}
 
 static wm_cuda_answer create(const void *functions, void **handle)
 {

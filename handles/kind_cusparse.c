@@ -10,6 +10,7 @@ typedef struct table {
     __typeof__(cusparseDestroy) *cusparseDestroy;
     __typeof__(cusparseSetStream) *cusparseSetStream;
     __typeof__(cusparseGetErrorString) *cusparseGetErrorString;
+    __typeof__(cusparseGetProperty) *cusparseGetProperty;
     WM_CUDA_SETTING_FIELD(cusparse, PointerMode, cusparsePointerMode_t)
 } table;
 
@@ -18,12 +19,31 @@ typedef struct table {
 #name, offsetof(table, name), 0                                        \
     }
 static const wm_cuda_entry entries[] = {
-    ENTRY(cusparseCreate), ENTRY(cusparseDestroy), ENTRY(cusparseSetStream),
+    ENTRY(cusparseCreate),
+    ENTRY(cusparseDestroy),
+    ENTRY(cusparseSetStream),
     ENTRY(cusparseGetErrorString),
+    ENTRY(cusparseGetProperty),
     WM_CUDA_SETTING_ENTRIES(table, cusparse, PointerMode, 0)};
 
-static const char *const sonames[] = {"libcusparse.so.12", "libcusparse.so",
-                                      NULL};
+static const wm_cuda_soname sonames[] = {
+    {0, "libcusparse.so.12"}, {0, "libcusparse.so"}, {0, NULL}};
+
+/* CUDA 12 and 13 have libraries of the same soname: 12.0 to 12.5, and 12.6 or
+ * later. */
+static int cuda_major(const void *functions)
+{
+    const table *t = functions;
+    int major = 0, minor = 0;
+
+    if (t->cusparseGetProperty(MAJOR_VERSION, &major) !=
+            CUSPARSE_STATUS_SUCCESS ||
+        t->cusparseGetProperty(MINOR_VERSION, &minor) !=
+            CUSPARSE_STATUS_SUCCESS) {
+        return 0;
+    }
+    return major == 12 ? (minor < 6 ? 12 : 13) : major;
+}
 
 static wm_cuda_answer create(const void *functions, void **handle)
 {

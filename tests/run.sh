@@ -82,7 +82,7 @@ run_one() {
         export WT_BACKEND=$backend CK_TAP_LOG_FILE_NAME=$log
         export CK_DEFAULT_TIMEOUT=${CK_DEFAULT_TIMEOUT:-$((limit / 2))}
         case " $shared " in *" $name "*) export CK_FORK=no ;; esac
-        [ "$backend" != standin ] || export LD_LIBRARY_PATH=$standin
+        [ "$backend" != standin ] || export LD_LIBRARY_PATH=$standin:$standin/12
         # shellcheck disable=SC2086 # the wrapper is a command with words
         exec timeout -k 5 "$limit" $wrapper "$program"
     ) >"$out" 2>&1 </dev/null

@@ -38,7 +38,9 @@ extern "C" {
 
 /* The kinds every runtime has; kinds of the user follow after them. A built-in
  * kind whose library or device is missing answers UNAVAILABLE, one that this
- * build left out UNSUPPORTED. */
+ * build left out UNSUPPORTED. CUDA's libraries are those of the CUDA version
+ * whose runtime is in use: where the program has loaded, or an option names,
+ * one of another version, the kind answers UNAVAILABLE and says so. */
 enum {
     WARM_KIND_STREAM = 0,   /* warm_stream; adopted by the runtime */
     WARM_KIND_CUBLAS = 1,   /* cublasHandle_t */

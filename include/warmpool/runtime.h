@@ -28,9 +28,13 @@ extern "C" {
  * options: borrowed; null means all defaults. runtime: owned by the caller,
  * ended with warm_runtime_destroy(). With device:auto (the default) and no
  * working CUDA the host device is taken, with one warning that says why.
+ * CUDA: the runtime library (cudart) that the program has loaded, else the
+ * newest of versions 13 and 12 that the machine's driver serves; one line at
+ * log level info names it. Option cudart names the only one to try.
  * Status: INVALID_ARGUMENT (runtime null, size of options refused);
  * INVALID_OPTION (also: the file of option trace cannot be had); UNAVAILABLE
- * (device:cuda, and CUDA cannot be used: the message says why), UNSUPPORTED
+ * (device:cuda, and CUDA cannot be used: the message says of each library tried
+ * why), UNSUPPORTED
  * (device:cuda, built without CUDA); OUT_OF_MEMORY (also: reserve_bytes cannot
  * be had); DRIVER_ERROR; EXITING. Nothing is left of it then.
  * Loads libraries and may take milliseconds; creates no device context. */

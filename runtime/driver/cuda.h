@@ -44,6 +44,11 @@ bool wm_cuda_is(const wm_driver *d);
 warm_status wm_cuda_device_push(wm_driver *d, int device, wm_cuda_scope *scope);
 void wm_cuda_device_pop(wm_driver *d, const wm_cuda_scope *scope);
 
+/* The CUDA runtime in use: major number of its version, and its file (empty:
+ * not known). Libraries of another one are never used beside it. */
+int wm_cuda_major(const wm_driver *d);
+const char *wm_cuda_file(const wm_driver *d);
+
 /* Compute capability, major number; 0 if unknown. Makes no context. */
 int wm_cuda_compute_major(wm_driver *d, int device);
 
@@ -54,6 +59,7 @@ int wm_cuda_compute_major(wm_driver *d, int device);
 /* Functions whose binary interface is the same in CUDA 12 and 13. */
 #define WM_CUDART_CALLS(X)                                                     \
     X(cudaRuntimeGetVersion)                                                   \
+    X(cudaDriverGetVersion)                                                    \
     X(cudaGetErrorString)                                                      \
     X(cudaGetLastError)                                                        \
     X(cudaPeekAtLastError)                                                     \
@@ -131,7 +137,10 @@ typedef struct wm_cuda {
     } rt; /* const after open */
     struct {
         WM_CUDA_API_CALLS(WM_CUDA_FIELD)
-    } cu; /* const after open */
+    } cu;                /* const after open */
+    int version;         /* const after open: of cudart, as 13000 */
+    char file[512];      /* const after open: of cudart; empty: not known */
+    cudaError_t counted; /* what it said when devices were counted */
     /* By device: null, then the retained primary context for ever. */
     _Atomic(CUcontext) context[];
 } wm_cuda;
@@ -141,8 +150,12 @@ static inline wm_cuda *wm_cuda_of(wm_driver *d)
     return (wm_cuda *)d;
 }
 
-/* Fills rt and cu, and answers how many devices there are. */
-warm_status wm_cuda_load(const wm_options *options, wm_cuda *c, int *devices);
+/* Fills rt, cu and what stands beside them, and base.devices. */
+warm_status wm_cuda_load(const wm_options *options, wm_cuda *c);
+
+/* EXITING, with words: what answered with its code for that it has shut down,
+ * though our exit handler has not run yet. */
+warm_status wm_cuda_unloading(const char *origin, int code, const char *what);
 
 /* Turns a code into a status; not OK: leaves the thread's last error. what
  * names the function. */

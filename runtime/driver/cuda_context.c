@@ -32,6 +32,14 @@ static int length_of(const char *function)
     return (int)strcspn(function, "_");
 }
 
+warm_status wm_cuda_unloading(const char *origin, int code, const char *what)
+{
+    wm_process_set_exiting();
+    return wm_fail_code(WARM_EXITING, origin, code, NULL,
+                        "%.*s: the CUDA driver is shutting down",
+                        length_of(what), what);
+}
+
 warm_status wm_cuda_fail(wm_cuda *c, warm_status status, CUresult code,
                          const char *what)
 {
@@ -56,11 +64,7 @@ warm_status wm_cuda_result(wm_cuda *c, CUresult code, const char *what)
         return WARM_NOT_READY;
     }
     if (code == CUDA_ERROR_DEINITIALIZED) {
-        /* The driver is gone, though our exit handler has not run yet. */
-        wm_process_set_exiting();
-        return wm_fail_code(WARM_EXITING, "cuda", (int)code, NULL,
-                            "%.*s: the CUDA driver is shutting down",
-                            length_of(what), what);
+        return wm_cuda_unloading("cuda", (int)code, what);
     }
     return wm_cuda_fail(c, status_of(code), code, what);
 }

@@ -4,6 +4,8 @@
 #include "runtime/base/meta.h"
 #include "runtime/base/status.h"
 
+#include <string.h>
+
 #if WM_HAVE_CUDA
 
 /* What devices are asked for by number: older headers lack the name. */
@@ -120,27 +122,49 @@ bool wm_cuda_is(const wm_driver *d)
     return d->ops == &cuda_ops;
 }
 
-warm_status wm_cuda_open(const wm_options *options, wm_driver **d)
+int wm_cuda_major(const wm_driver *d)
 {
-    wm_cuda loaded = {0};
-    wm_cuda *c;
-    int devices = 0;
-    warm_status status = wm_cuda_load(options, &loaded, &devices);
+    return ((const wm_cuda *)d)->version / 1000;
+}
 
-    if (status != WARM_OK) {
-        return status;
-    }
-    c = wm_meta_alloc(sizeof *c + (size_t)devices * sizeof c->context[0]);
+const char *wm_cuda_file(const wm_driver *d)
+{
+    return ((const wm_cuda *)d)->file;
+}
+
+/* A copy for as many devices as were found. */
+static warm_status keep(const wm_cuda *loaded, wm_cuda **kept)
+{
+    size_t devices = (size_t)loaded->base.devices;
+    wm_cuda *c = wm_meta_alloc(sizeof *c + devices * sizeof c->context[0]);
+
     if (c == NULL) {
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory for the CUDA driver");
     }
-    c->rt = loaded.rt;
-    c->cu = loaded.cu;
-    wm_driver_init(&c->base, &cuda_ops, "cuda", devices);
-    find_nodes(c, options);
-    c->base.register_locks = register_locks(c);
-    *d = &c->base;
+    c->rt = loaded->rt;
+    c->cu = loaded->cu;
+    c->version = loaded->version;
+    memcpy(c->file, loaded->file, sizeof c->file);
+    *kept = c;
     return WARM_OK;
+}
+
+warm_status wm_cuda_open(const wm_options *options, wm_driver **d)
+{
+    wm_cuda loaded = {0};
+    wm_cuda *c = NULL;
+    warm_status status = wm_cuda_load(options, &loaded);
+
+    if (status == WARM_OK) {
+        status = keep(&loaded, &c);
+    }
+    if (status == WARM_OK) {
+        wm_driver_init(&c->base, &cuda_ops, "cuda", loaded.base.devices);
+        find_nodes(c, options);
+        c->base.register_locks = register_locks(c);
+        *d = &c->base;
+    }
+    return status;
 }
 
 #else
@@ -149,6 +173,18 @@ bool wm_cuda_is(const wm_driver *d)
 {
     (void)d;
     return false;
+}
+
+int wm_cuda_major(const wm_driver *d)
+{
+    (void)d;
+    return 0;
+}
+
+const char *wm_cuda_file(const wm_driver *d)
+{
+    (void)d;
+    return "";
 }
 
 int wm_cuda_compute_major(wm_driver *d, int device)

@@ -6,60 +6,185 @@
 #include "runtime/base/status.h"
 
 #include <dlfcn.h>
+#include <limits.h>
+#include <link.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* NODELETE: a library of a driver has threads and exit handlers of its own,
  * and must stay even if somebody else closes it. */
 enum { OPEN_FLAGS = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE };
 
-/* One name; on failure dlopen's words are added to reasons. */
-static void *open_one(const char *name, char *reasons, size_t bytes)
-{
-    void *library = dlopen(name, OPEN_FLAGS);
-    size_t used = strlen(reasons);
-    const char *words;
+enum { REFUSALS = 4 }; /* the names of a library, and one beside */
 
-    if (library == NULL) {
-        words = dlerror();
-        snprintf(reasons + used, bytes - used, "%s%s", used > 0 ? "; " : "",
-                 words != NULL ? words : name);
-    }
-    return library;
+/* What a search has found out so far. */
+typedef struct trial {
+    const wm_library_search *search;
+    void *library;           /* the one that fits, or null */
+    void *refused[REFUSALS]; /* the last ones that do not */
+    unsigned refusals;
+    warm_status ends; /* not OK: the search is over */
+    warm_error first; /* of the first one that does not fit */
+    char reasons[400];
+} trial;
+
+static void add_reason(trial *t, const char *name, const char *words)
+{
+    size_t used = strlen(t->reasons);
+
+    snprintf(t->reasons + used, sizeof t->reasons - used, "%s%s%s%s",
+             used > 0 ? "; " : "", name, name[0] != '\0' ? ": " : "", words);
 }
 
-static void *open_any(const char *const *sonames, char *reasons, size_t bytes)
+/* An open library, which may be known by several names. */
+static void judge(trial *t, const char *name, void *library)
 {
-    void *library = NULL;
+    warm_error error = {.size = sizeof error};
+    warm_status status = WARM_OK;
 
-    for (int i = 0; library == NULL && sonames[i] != NULL; i++) {
-        library = dlopen(sonames[i], OPEN_FLAGS | RTLD_NOLOAD);
+    for (unsigned i = 0; i < REFUSALS; i++) {
+        if (t->refused[i] == library) {
+            return;
+        }
     }
-    for (int i = 0; library == NULL && sonames[i] != NULL; i++) {
-        library = open_one(sonames[i], reasons, bytes);
+    if (t->search->fits != NULL) {
+        status = t->search->fits(t->search->context, library);
     }
-    return library;
+    if (status == WARM_OK) {
+        t->library = library;
+        return;
+    }
+    t->refused[t->refusals++ % REFUSALS] = library;
+    warm_last_error(&error);
+    add_reason(t, name, error.message);
+    if (t->first.status == WARM_OK) {
+        t->first = error;
+    }
+    if (status != WARM_UNAVAILABLE) {
+        t->ends = status;
+    }
+}
+
+static void try_loaded(trial *t, const char *name)
+{
+    void *library = dlopen(name, OPEN_FLAGS | RTLD_NOLOAD);
+
+    if (library == NULL) {
+        return;
+    }
+    judge(t, name, library);
+    if (t->library == NULL && t->search->loaded_decides) {
+        t->ends = WARM_UNAVAILABLE;
+    }
+}
+
+static void try_file(trial *t, const char *name)
+{
+    void *library = dlopen(name, OPEN_FLAGS);
+    const char *words;
+
+    if (library != NULL) {
+        judge(t, name, library);
+        return;
+    }
+    words = dlerror(); /* it begins with the name */
+    add_reason(t, words != NULL ? "" : name,
+               words != NULL ? words : "it cannot be loaded");
+}
+
+/* The soname in the folder of search->beside, if there is a file. */
+static void try_beside(trial *t, const char *name)
+{
+    const char *beside = t->search->beside;
+    const char *end = beside != NULL ? strrchr(beside, '/') : NULL;
+    char path[PATH_MAX];
+
+    if (end != NULL) {
+        int length = snprintf(path, sizeof path, "%.*s/%s", (int)(end - beside),
+                              beside, name);
+
+        if (length > 0 && (size_t)length < sizeof path &&
+            access(path, F_OK) == 0) {
+            try_file(t, path);
+        }
+    }
+}
+
+static bool goes_on(const trial *t)
+{
+    return t->library == NULL && t->ends == WARM_OK;
+}
+
+static void try_all(trial *t)
+{
+    const char *const *sonames = t->search->sonames;
+
+    for (int i = 0; goes_on(t) && sonames[i] != NULL; i++) {
+        try_loaded(t, sonames[i]);
+    }
+    for (int i = 0; goes_on(t) && sonames[i] != NULL; i++) {
+        try_beside(t, sonames[i]);
+        if (goes_on(t)) {
+            try_file(t, sonames[i]);
+        }
+    }
+}
+
+warm_status wm_library_find(const wm_library_search *search, void **library)
+{
+    trial t = {.search = search, .first = {.size = sizeof t.first}};
+    warm_error before = {.size = sizeof before};
+    int cancel = wm_cancel_off(); /* the loader's files are half open else */
+
+    warm_last_error(&before);
+    if (search->path != NULL && search->path[0] != '\0') {
+        try_file(&t, search->path);
+    } else {
+        try_all(&t);
+    }
+    wm_cancel_restore(cancel);
+    if (t.library != NULL) {
+        wm_error_restore(&before);
+        *library = t.library;
+        return WARM_OK;
+    }
+    if (t.ends != WARM_OK && t.ends != WARM_UNAVAILABLE) {
+        return t.ends; /* in the words of fits() */
+    }
+    return wm_fail_code(WARM_UNAVAILABLE,
+                        t.refusals > 0 ? t.first.origin : "warmpool",
+                        t.first.code, t.first.code_text,
+                        "%s could not be loaded: %s", search->what, t.reasons);
 }
 
 warm_status wm_library_open(const char *what, const char *path,
                             const char *const *sonames, void **library)
 {
-    char reasons[320] = "";
-    int cancel = wm_cancel_off(); /* the loader's files are half open else */
-    void *found = NULL;
+    const wm_library_search search = {
+        .what = what, .path = path, .sonames = sonames};
 
-    if (path != NULL && path[0] != '\0') {
-        found = open_one(path, reasons, sizeof reasons);
-    } else {
-        found = open_any(sonames, reasons, sizeof reasons);
-    }
+    return wm_library_find(&search, library);
+}
+
+bool wm_library_is_loaded(const char *soname)
+{
+    int cancel = wm_cancel_off();
+    void *library = dlopen(soname, OPEN_FLAGS | RTLD_NOLOAD);
+
     wm_cancel_restore(cancel);
-    if (found == NULL) {
-        return wm_fail(WARM_UNAVAILABLE, "%s could not be loaded: %s", what,
-                       reasons);
+    return library != NULL;
+}
+
+void wm_library_file(void *library, char *path, size_t bytes)
+{
+    struct link_map *map = NULL;
+
+    path[0] = '\0';
+    if (dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 && map != NULL &&
+        strlen(map->l_name) < bytes) {
+        strcpy(path, map->l_name);
     }
-    *library = found;
-    return WARM_OK;
 }
 
 warm_status wm_library_symbols(const char *what, void *library,

@@ -6,13 +6,42 @@
 
 #include "warmpool/base.h"
 
-/* Opens path alone if it is not empty; else the first of the null-terminated
- * sonames that the program has loaded already, because its handles are passed
- * to functions of that very version; else the first that loads.
- * what ("cuBLAS") names the library in errors.
- * Status: UNAVAILABLE with dlopen's own words for each name tried. */
+#include <stdbool.h>
+
+/* Which library is wanted, and which will do. */
+typedef struct wm_library_search {
+    const char *what;   /* its name in errors: "cuBLAS" */
+    const char *path;   /* this file alone, if neither null nor empty */
+    const char *beside; /* a file in whose folder the sonames are looked for
+                           first; may be null or empty */
+    const char *const *sonames; /* null-terminated, the best one first */
+    /* Whether an open library will do; null: any will. UNAVAILABLE with words:
+     * it will not, and the next one is tried. Any other failure ends the
+     * search. */
+    warm_status (*fits)(void *context, void *library);
+    void *context;
+    /* If a library that the program has loaded does not fit, no other one is
+     * loaded beside it: the program calls functions of the one that it has. */
+    bool loaded_decides;
+} wm_library_search;
+
+/* The file at path; else the first soname that the program has loaded already,
+ * because its handles are passed to functions of that very version; else the
+ * first one that loads, each beside the given file before elsewhere. All only
+ * as far as they fit.
+ * Status: UNAVAILABLE with one reason for each name tried, and with the code
+ * of the first library that did not fit; what fits() answered. */
+warm_status wm_library_find(const wm_library_search *search, void **library);
+
+/* The same without beside and fits. */
 warm_status wm_library_open(const char *what, const char *path,
                             const char *const *sonames, void **library);
+
+/* True if the program has loaded a library of that soname. */
+bool wm_library_is_loaded(const char *soname);
+
+/* The file of an open library; empty if that is not known or too long. */
+void wm_library_file(void *library, char *path, size_t bytes);
 
 /* A row of symbols to fill in; optional ones may stay null. */
 typedef struct wm_symbol {

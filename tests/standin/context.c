@@ -24,7 +24,8 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct CUctx_st primary[STANDIN_DEVICES_MAX]; /* mutex */
 static wm_driver *host;                              /* const after start */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static _Atomic int device_count, compute_major = 9, driver_too_old;
+static _Atomic int device_count, compute_major = 9;
+static _Atomic int driver_version = CUDA_VERSION, major_in_use;
 static _Atomic int has_ranges = 1;
 static _Atomic int host_tables, stuck;
 
@@ -35,6 +36,7 @@ static _Thread_local int wanted_device; /* cudart's, while no context is */
 static void start(void)
 {
     const char *text = getenv("STANDIN_DEVICES");
+    const char *driver = getenv("STANDIN_DRIVER");
     int count = text != NULL ? (int)strtol(text, NULL, 10) : 1;
     warm_options given = {.size = sizeof given,
                           .host_devices = STANDIN_DEVICES_MAX};
@@ -46,6 +48,9 @@ static void start(void)
     }
     if (device_count == 0) {
         device_count = count;
+    }
+    if (driver != NULL) {
+        driver_version = (int)strtol(driver, NULL, 10);
     }
     if (wm_options_resolve(&given, NULL, &options) != WARM_OK ||
         wm_host_open(&options, &host) != WARM_OK) {
@@ -85,7 +90,7 @@ int standin_code(warm_status status)
 int standin_device_count(void)
 {
     pthread_once(&once, start);
-    return driver_too_old ? -1 : device_count;
+    return device_count;
 }
 
 int standin_compute_major(void)
@@ -114,9 +119,31 @@ void standin_host_tables(int uses)
     host_tables = uses;
 }
 
-void standin_driver_too_old(int too_old)
+void standin_driver_version(int version)
 {
-    driver_too_old = too_old;
+    pthread_once(&once, start);
+    driver_version = version;
+}
+
+int standin_driver_serves(void)
+{
+    pthread_once(&once, start);
+    return driver_version;
+}
+
+bool standin_version_works(int version)
+{
+    int major = version / 1000, none = 0;
+
+    if (major > standin_driver_serves() / 1000) {
+        return false;
+    }
+    if (!atomic_compare_exchange_strong(&major_in_use, &none, major) &&
+        none != major) {
+        standin_note_misuse("a library of CUDA %d beside one of CUDA %d", major,
+                            none);
+    }
+    return true;
 }
 
 void standin_stick(int code)
@@ -252,6 +279,13 @@ CUresult cuInit(unsigned flags)
     ENTER(cuInit)
     (void)flags;
     return standin_device_count() < 1 ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;
+}
+
+CUresult cuDriverGetVersion(int *version)
+{
+    ENTER(cuDriverGetVersion)
+    *version = standin_driver_serves();
+    return CUDA_SUCCESS;
 }
 
 CUresult cuGetErrorString(CUresult code, const char **text)

@@ -136,12 +136,15 @@ uint64_t standin_misuse(char *text, size_t bytes)
  * creation in a capture that does not allow it fails and spoils the capture. */
 enum { OWN_BYTES = 4096 };
 
-standin_handle *standin_handle_create(const char *library)
+standin_handle *standin_handle_create(const char *library, int version)
 {
     wm_driver *d = standin_driver();
     standin_handle *h;
     void *own = NULL;
 
+    if (!standin_version_works(version)) {
+        return NULL;
+    }
     standin_need_context();
     if (d == NULL || d->ops->device_alloc(d, standin_current_device(),
                                           OWN_BYTES, &own) != WARM_OK) {

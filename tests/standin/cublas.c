@@ -33,6 +33,11 @@ const char *cublasGetStatusName(cublasStatus_t status)
     return cublasGetStatusString(status);
 }
 
+size_t cublasGetCudartVersion(void)
+{
+    return (size_t)standin_version();
+}
+
 CREATE_DESTROY(cublasHandle_t, cublasCreate_v2, cublasDestroy_v2)
 SET_STREAM(cublasHandle_t, cublasSetStream_v2, cublasGetStream_v2)
 SETTING(cublasHandle_t, cublas, PointerMode_v2, cublasPointerMode_t, 0, 0)

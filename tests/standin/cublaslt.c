@@ -15,4 +15,9 @@ const char *cublasLtGetStatusString(cublasStatus_t status)
                : "an error of the stand-in";
 }
 
+size_t cublasLtGetCudartVersion(void)
+{
+    return (size_t)standin_version();
+}
+
 CREATE_DESTROY(cublasLtHandle_t, cublasLtCreate, cublasLtDestroy)

@@ -1,5 +1,5 @@
-/* cudart.c: the stand-in libcudart.so.13. Each function makes a context current
- * as the real one does, passes the work on to libcuda, whose codes are its own,
+/* cudart.c: the stand-in libcudart. Each function makes a context current as
+ * the real one does, passes the work on to libcuda, whose codes are its own,
  * and keeps the thread's last error: whatever is no success is one, "not ready"
  * as well. */
 #include "standin.h"
@@ -31,6 +31,9 @@ static cudaError_t answer(int code)
         ENTER_PLAIN(function)                                                  \
         if (standin_driver() == NULL) {                                        \
             return answer(cudaErrorCudartUnloading);                           \
+        }                                                                      \
+        if (!standin_version_works(standin_version())) {                       \
+            return answer(cudaErrorInsufficientDriver);                        \
         }                                                                      \
         standin_need_context();                                                \
         return answer((int)(call));                                            \
@@ -102,14 +105,14 @@ const char *cudaGetErrorName(cudaError_t code)
 cudaError_t cudaRuntimeGetVersion(int *version)
 {
     ENTER_PLAIN(cudaRuntimeGetVersion)
-    *version = CUDART_VERSION;
+    *version = standin_version();
     return cudaSuccess;
 }
 
 cudaError_t cudaDriverGetVersion(int *version)
 {
     ENTER_PLAIN(cudaDriverGetVersion)
-    *version = CUDART_VERSION;
+    *version = standin_driver_serves();
     return cudaSuccess;
 }
 
@@ -118,7 +121,10 @@ cudaError_t cudaGetDeviceCount(int *count)
     int devices = standin_device_count();
 
     ENTER_PLAIN(cudaGetDeviceCount)
-    if (devices < 0) {
+    if (standin_driver() == NULL) {
+        return answer(cudaErrorCudartUnloading);
+    }
+    if (!standin_version_works(standin_version())) {
         return answer(cudaErrorInsufficientDriver);
     }
     *count = devices;

@@ -39,6 +39,11 @@ size_t cudnnGetVersion(void)
     return CUDNN_VERSION;
 }
 
+size_t cudnnGetCudartVersion(void)
+{
+    return (size_t)standin_version();
+}
+
 CREATE_DESTROY(cudnnHandle_t, cudnnCreate, cudnnDestroy)
 SET_STREAM(cudnnHandle_t, cudnnSetStream, cudnnGetStream)
 

@@ -8,6 +8,15 @@
 
 #include "handle.h"
 
+/* Major, minor number and patch level, as with CUDA 13.0 and 12.9. */
+cusolverStatus_t cusolverGetProperty(libraryPropertyType type, int *value)
+{
+    static const int newer[] = {12, 0, 4}, older[] = {11, 7, 5};
+
+    *value = (standin_version() < 13000 ? older : newer)[type];
+    return (cusolverStatus_t)0;
+}
+
 CREATE_DESTROY(cusolverDnHandle_t, cusolverDnCreate, cusolverDnDestroy)
 SET_STREAM(cusolverDnHandle_t, cusolverDnSetStream, cusolverDnGetStream)
 #if CUSOLVER_VERSION >= 11600

@@ -25,7 +25,7 @@
     {                                                                          \
         standin_handle *made;                                                  \
         STANDIN_ENTER(STATUS, create_fn)                                       \
-        made = standin_handle_create(LIBRARY);                                 \
+        made = standin_handle_create(LIBRARY, standin_version());              \
         if (made == NULL) {                                                    \
             return MEMORY;                                                     \
         }                                                                      \

@@ -6,6 +6,9 @@
  *                     libcudart ──► libcuda: control.c, context.c, work.c,
  *                                   and the host device, hidden inside
  *
+ * All but libcuda exist twice: of the headers' version of CUDA, and in the
+ * folder 12/ of version 12, where the headers are of a later one.
+ *
  * Everything runs on the host device: streams, events, captures and copies
  * are real. On top of that the libraries keep contexts as CUDA does, count
  * their calls, fail when asked, and note every misuse. Any thread. */
@@ -49,8 +52,11 @@ void standin_ranges(int has);
 /* Whether the last device reads pageable memory through the host's page tables
  * (GH200, GB200): registering memory page-locks none of it then, on all. */
 void standin_host_tables(int uses);
-/* Initialisation fails with cudaErrorInsufficientDriver. */
-void standin_driver_too_old(int too_old);
+/* The newest version of CUDA that the driver serves, as 12080: at first that of
+ * the headers, or as the environment's STANDIN_DRIVER. Libraries of a later
+ * major version do not work on it: cudart answers cudaErrorInsufficientDriver,
+ * the others make no handles. */
+void standin_driver_version(int version);
 
 /* As after a kernel that broke its context: everything that works there answers
  * code, and cudart's last error cannot be cleared of it. 0: it is whole again,
@@ -94,7 +100,13 @@ int standin_hit(standin_point *point);
 wm_driver *standin_driver(void);
 /* The code behind the calling thread's last status of the host device. */
 int standin_code(warm_status status);
-int standin_device_count(void); /* -1: the driver is too old */
+int standin_device_count(void);
+int standin_driver_serves(void); /* the version */
+/* Of the library that calls, which has this inside; as 13000. */
+int standin_version(void);
+/* Notes that a library of that version works; two major versions in one process
+ * are a misuse. False: the driver is too old for it. */
+bool standin_version_works(int version);
 int standin_compute_major(void);
 
 /* Contexts of the calling thread. */
@@ -141,7 +153,7 @@ typedef struct standin_handle {
 } standin_handle;
 
 /* Null if device memory for the handle cannot be had (in a capture, say). */
-standin_handle *standin_handle_create(const char *library);
+standin_handle *standin_handle_create(const char *library, int version);
 void standin_handle_destroy(const char *function, standin_handle *handle);
 /* Calls what a test set. */
 void standin_between_steps(void);

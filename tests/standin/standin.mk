@@ -18,11 +18,19 @@ STANDIN_cublaslt := $(call standin,cublasLt.h,libcublasLt.so.$(STANDIN_MAJOR))
 STANDIN_cudnn    := $(call standin,cudnn.h,libcudnn.so.9)
 STANDIN_cusparse := $(call standin,cusparse.h,libcusparse.so.12)
 STANDIN_cusolver := $(call standin,cusolverDn.h,libcusolver.so.$(if $(filter 12,$(STANDIN_MAJOR)),11,12))
+# The same of version 12, in a folder of its own: some sonames are the same.
+STANDIN_OLDER_cudart   := libcudart.so.12
+STANDIN_OLDER_cublas   := libcublas.so.12
+STANDIN_OLDER_cublaslt := libcublasLt.so.12
+STANDIN_OLDER_cudnn    := $(STANDIN_cudnn)
+STANDIN_OLDER_cusparse := $(STANDIN_cusparse)
+STANDIN_OLDER_cusolver := libcusolver.so.11
 STANDIN_HANDLES  := $(foreach l,cublas cublaslt cudnn cusparse cusolver,$(if $(STANDIN_$(l)),$(l)))
 
 ifneq ($(and $(HAVE_CUDA),$(STANDIN_HOST)),)
 
-STANDIN_LIBS := $(foreach l,cuda cudart $(STANDIN_HANDLES),$(STANDIN_DIR)/$(STANDIN_$(l)))
+STANDIN_LIBS := $(foreach l,cuda cudart $(STANDIN_HANDLES),$(STANDIN_DIR)/$(STANDIN_$(l))) \
+    $(if $(filter-out 12,$(STANDIN_MAJOR)),$(foreach l,cudart $(STANDIN_HANDLES),$(STANDIN_DIR)/12/$(STANDIN_OLDER_$(l))))
 STANDIN_MAP := tests/standin/standin.map
 STANDIN_CORE := $(patsubst %.c,$(STANDIN_DIR)/%.o,$(wildcard runtime/base/*.c) runtime/driver/driver.c \
     $(STANDIN_HOST) $(wildcard runtime/driver/numa*.c) tests/standin/control.c tests/standin/context.c \
@@ -39,25 +47,38 @@ $(STANDIN_DIR)/%.o: %.c
 	@$(CC) $(FLAGS) $(CUDA_FLAGS) $(CFLAGS) -c $< -o $@
 
 # $(call standin_link,soname): of the objects and libraries in $^
-standin_link = @mkdir -p $(STANDIN_DIR); $(CC) -shared $(OPT_$(FLAVOUR)) $(LDFLAGS) -Wl,-soname,$(1) \
-    -Wl,--version-script=$(STANDIN_MAP) -Wl,-rpath,'$$ORIGIN' $^ -lm $(LIBS) -o $@
+standin_link = @mkdir -p $(@D); $(CC) -shared $(OPT_$(FLAVOUR)) $(LDFLAGS) -Wl,-soname,$(1) \
+    -Wl,--version-script=$(STANDIN_MAP) -Wl,-rpath,'$$ORIGIN:$$ORIGIN/..' $^ -lm $(LIBS) -o $@
 
 $(STANDIN_DIR)/$(STANDIN_cuda): $(STANDIN_CORE)
 	$(call standin_link,$(@F))
-$(STANDIN_DIR)/$(STANDIN_cudart): $(STANDIN_DIR)/tests/standin/cudart.o $(STANDIN_DIR)/$(STANDIN_cuda)
-	$(call standin_link,$(@F))
 
-define standin_rule
-$(STANDIN_DIR)/$(STANDIN_$(1)): $(STANDIN_DIR)/tests/standin/$(1).o $(if $(filter cublas,$(1)),$(STANDIN_DIR)/tests/standin/gemm.o) \
-    $(STANDIN_DIR)/$(STANDIN_cudart) $(STANDIN_DIR)/$(STANDIN_cuda)
+$(STANDIN_DIR)/version_12.o: FLAGS += -fvisibility=default -DSTANDIN_VERSION=12080
+$(STANDIN_DIR)/version_12.o: tests/standin/version.c
+	@mkdir -p $(@D)
+	@$(CC) $(FLAGS) $(CUDA_FLAGS) $(CFLAGS) -c $< -o $@
+
+# $(call standin_rules,folder,list of sonames,object with the version)
+define standin_rules
+$(1)/$($(2)_cudart): $(STANDIN_DIR)/tests/standin/cudart.o $(3) $(STANDIN_DIR)/$(STANDIN_cuda)
 	$$(call standin_link,$$(@F))
+$(foreach l,$(STANDIN_HANDLES),$(call standin_rule,$(1),$($(2)_$(l)),$(l),$(1)/$($(2)_cudart) $(3)))
 endef
-$(foreach l,$(STANDIN_HANDLES),$(eval $(call standin_rule,$(l))))
+# $(call standin_rule,folder,soname,library,cudart and the version)
+define standin_rule
+$(1)/$(2): $(STANDIN_DIR)/tests/standin/$(3).o $(if $(filter cublas,$(3)),$(STANDIN_DIR)/tests/standin/gemm.o) \
+    $(4) $(STANDIN_DIR)/$(STANDIN_cuda)
+	$$(call standin_link,$$(@F))
+
+endef
+$(eval $(call standin_rules,$(STANDIN_DIR),STANDIN,$(STANDIN_DIR)/tests/standin/version.o))
+$(eval $(call standin_rules,$(STANDIN_DIR)/12,STANDIN_OLDER,$(STANDIN_DIR)/version_12.o))
 
 standin: $(STANDIN_LIBS)
 # The tests that load them find them beside themselves, in ../../standin.
-$(addprefix $(B)/tests/unit/,check_cuda_driver check_cuda_kinds check_cuda_last_error check_standin): | $(STANDIN_LIBS)
--include $(STANDIN_OBJ:.o=.d)
+$(addprefix $(B)/tests/unit/,check_cuda_choice check_cuda_driver check_cuda_kinds check_cuda_last_error check_standin): | \
+    $(STANDIN_LIBS)
+-include $(STANDIN_OBJ:.o=.d) $(STANDIN_DIR)/version_12.d
 
 else
 STANDIN_LIBS :=

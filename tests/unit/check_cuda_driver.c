@@ -60,7 +60,7 @@ START_TEST(test_G3_driver_too_old_says_so_in_words)
 {
     warm_error error = {.size = sizeof error};
 
-    standin.standin_driver_too_old(1);
+    standin.standin_driver_version(11080);
     wt_fails(WARM_UNAVAILABLE, standin_open(&d));
     warm_last_error(&error);
     ck_assert_int_eq(error.code, cudaErrorInsufficientDriver);

@@ -26,7 +26,7 @@
     X(standin_ranges)                                                          \
     X(standin_host_tables)                                                     \
     X(standin_stick)                                                           \
-    X(standin_driver_too_old)                                                  \
+    X(standin_driver_version)                                                  \
     X(standin_handle_state)                                                    \
     X(standin_handles_live)                                                    \
     X(cuCtxGetCurrent)                                                         \
