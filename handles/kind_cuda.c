@@ -3,6 +3,7 @@
 #include "handles/kind_cuda.h"
 
 #include "runtime/base/meta.h"
+#include "runtime/base/process.h"
 #include "runtime/base/status.h"
 #include "runtime/driver/loader.h"
 
@@ -238,6 +239,7 @@ warm_status wm_cuda_kind_create(wm_kind *kind, const wm_cuda_library *library,
     }
     if (fresh && status == WARM_OK) {
         publish(kind, table);
+        wm_process_exit_first(); /* before the library's handlers */
     } else if (fresh) {
         wm_meta_free(table);
     }

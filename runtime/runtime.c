@@ -93,7 +93,8 @@ static warm_status open_driver(const wm_options *options, wm_driver **driver)
     }
     warm_last_error(&before);
     status = wm_cuda_open(options, driver);
-    if (status == WARM_OK || strcmp(options->device, "cuda") == 0) {
+    if (status == WARM_OK || status == WARM_EXITING ||
+        strcmp(options->device, "cuda") == 0) {
         return status;
     }
     wm_log(WARM_LOG_WARNING, "CUDA is not used, the host device is: %s",

@@ -7,13 +7,19 @@
  * their registration. The library's handler is registered when the process
  * makes its first runtime: those that were registered later run before it, and
  * all calls work there as they did. From it on the library calls no driver any
- * more, answers WARM_EXITING and leaks what is left on purpose. In a child made
- * by fork() every call on a runtime of the parent answers WARM_FORKED; the
- * child can make a new one with device:host. Deferred cancellation (the default
- * of pthreads) is safe everywhere; asynchronous cancellation is not. The host
- * device's threads, and those of option background and of what is prewarmed in
- * the background, keep a process whose main thread has called pthread_exit()
- * alive until the runtime is destroyed, or somebody calls exit().
+ * more, answers WARM_EXITING and leaks what is left on purpose. CUDA shuts down
+ * in exit handlers, too, and must not be called after them; so the library's is
+ * registered once more after CUDA was opened, after the first use of a device,
+ * and after the first handle of each library of CUDA. A handler of the
+ * program's that uses the library is best registered after those. quick_exit()
+ * runs the library's handler as well, registered once with the first runtime;
+ * _exit() and signals run none. In a child made by fork() every call on a
+ * runtime of the parent answers WARM_FORKED; the child can make a new one with
+ * device:host. Deferred cancellation (the default of pthreads) is safe
+ * everywhere; asynchronous cancellation is not. The host device's threads, and
+ * those of option background and of what is prewarmed in the background, keep a
+ * process whose main thread has called pthread_exit() alive until the runtime
+ * is destroyed, or somebody calls exit().
  */
 #ifndef WARMPOOL_RUNTIME_H
 #define WARMPOOL_RUNTIME_H
@@ -36,8 +42,9 @@ extern "C" {
  * (device:cuda, and CUDA cannot be used: the message says of each library tried
  * why), UNSUPPORTED
  * (device:cuda, built without CUDA); OUT_OF_MEMORY (also: reserve_bytes cannot
- * be had); DRIVER_ERROR; EXITING. Nothing is left of it then.
- * Loads libraries and may take milliseconds; creates no device context. */
+ * be had); DRIVER_ERROR; EXITING (also: CUDA has shut down). Nothing is left of
+ * it then. Loads libraries and may take milliseconds; creates no device
+ * context. */
 WARM_API warm_status warm_runtime_create(const warm_options *options,
                                          warm_runtime **runtime);
 

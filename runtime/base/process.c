@@ -15,12 +15,15 @@ struct wm_process wm_process;
 static void (*_Atomic fork_hook)(void);
 static void (*_Atomic exit_hook)(void);
 
+/* Runs as often as it was registered; the first run is the one that counts. */
 static void at_exit(void)
 {
     void (*hook)(void) = atomic_load_explicit(&exit_hook, memory_order_relaxed);
 
     wm_process_set_exiting();
-    if (hook != NULL) {
+    /* Relaxed: exit() runs its handlers one after another. */
+    if (hook != NULL && !atomic_exchange_explicit(&wm_process.left, true,
+                                                  memory_order_relaxed)) {
         hook();
     }
 }
@@ -67,7 +70,8 @@ static void after_fork_child(void)
 static void init_once(void)
 {
     identify();
-    atexit(at_exit);
+    wm_process_exit_first();
+    at_quick_exit(at_exit);
     pthread_atfork(before_fork, after_fork_parent, after_fork_child);
 }
 
@@ -76,6 +80,12 @@ void wm_process_init(void)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
     pthread_once(&once, init_once);
+}
+
+/* If there is no room for one more, the handler runs as late as it did. */
+void wm_process_exit_first(void)
+{
+    (void)atexit(at_exit);
 }
 
 void wm_process_set_exiting(void)

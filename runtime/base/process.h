@@ -10,7 +10,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* Installs the atexit and fork handlers; cheap when done already. */
+/* Installs the handlers of exit(), quick_exit() and fork(); cheap when done
+ * already. */
 void wm_process_init(void);
 
 /* Of the process; through the functions below only. leaving: written once, from
@@ -19,18 +20,25 @@ void wm_process_init(void);
  * far as anyone can tell. */
 extern struct wm_process {
     _Atomic bool leaving;
+    _Atomic bool left; /* what is to be done at exit was done */
     _Atomic unsigned forks;
     _Atomic uint64_t identity;
 } wm_process __attribute__((visibility("hidden")));
 
-/* True once exit() has run our handler, or a driver said it is unloading:
- * no driver may be called any more (row A6). */
+/* True once exit() or quick_exit() has run our handler, or a driver said it is
+ * unloading: no driver may be called any more (row A6). */
 static inline bool wm_process_exiting(void)
 {
     return atomic_load_explicit(&wm_process.leaving, memory_order_relaxed);
 }
 
 void wm_process_set_exiting(void);
+
+/* Registers the exit handler once more, so that it runs before those that were
+ * registered until now. To be called when a library was started that shuts down
+ * at exit: nothing of it may be called from then on, and handlers run in
+ * reverse order. */
+void wm_process_exit_first(void);
 
 /* CPUs that the calling thread may run on; at least 1. */
 unsigned wm_process_cpus(void);

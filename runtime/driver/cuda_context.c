@@ -88,6 +88,8 @@ static warm_status retain(wm_cuda *c, int device, CUcontext *context)
                                                  memory_order_relaxed)) {
         c->cu.cuDevicePrimaryCtxRelease_v2(device);
         mine = none;
+    } else {
+        wm_process_exit_first(); /* a context may have brought a handler */
     }
     *context = mine;
     return WARM_OK;

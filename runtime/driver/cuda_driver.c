@@ -2,6 +2,7 @@
 #include "runtime/driver/cuda.h"
 
 #include "runtime/base/meta.h"
+#include "runtime/base/process.h"
 #include "runtime/base/status.h"
 
 #include <string.h>
@@ -160,6 +161,7 @@ warm_status wm_cuda_open(const wm_options *options, wm_driver **d)
     }
     if (status == WARM_OK) {
         wm_driver_init(&c->base, &cuda_ops, "cuda", loaded.base.devices);
+        wm_process_exit_first(); /* before cudart's and libcuda's handlers */
         find_nodes(c, options);
         c->base.register_locks = register_locks(c);
         *d = &c->base;

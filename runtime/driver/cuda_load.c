@@ -6,6 +6,8 @@
 #include "runtime/base/status.h"
 #include "runtime/driver/loader.h"
 
+#include <stdio.h>
+
 /* The newest first, or the one before it. */
 static const char *const cudart_names[] = {"libcudart.so.13", "libcudart.so.12",
                                            "libcudart.so", NULL};
@@ -21,7 +23,13 @@ enum { OLDEST_RUNTIME = 12000 };
 
 static warm_status check_version(wm_cuda *c)
 {
-    c->rt.cudaRuntimeGetVersion(&c->version);
+    cudaError_t code;
+
+    c->version = 0;
+    code = c->rt.cudaRuntimeGetVersion(&c->version);
+    if (code == cudaErrorCudartUnloading) {
+        return wm_cuda_unloading("cudart", (int)code, "cudaRuntimeGetVersion");
+    }
     if (c->version < OLDEST_RUNTIME) {
         return wm_fail(WARM_UNAVAILABLE,
                        "the CUDA runtime is version %d.%d; 12.0 or later is "
@@ -35,12 +43,16 @@ static warm_status check_version(wm_cuda *c)
 static warm_status too_new(wm_cuda *c, const char *text)
 {
     int driver = 0;
+    char found[32] = "there is none";
 
-    (void)c->rt.cudaDriverGetVersion(&driver);
+    if (c->rt.cudaDriverGetVersion(&driver) == cudaSuccess && driver > 0) {
+        snprintf(found, sizeof found, "it is %d.%d", MAJOR(driver),
+                 MINOR(driver));
+    }
     return wm_fail_code(WARM_UNAVAILABLE, "cudart",
                         (int)cudaErrorInsufficientDriver, text,
-                        "CUDA runtime %d.%d: %s (%d.%d)", MAJOR(c->version),
-                        MINOR(c->version), text, MAJOR(driver), MINOR(driver));
+                        "CUDA runtime %d.%d: %s (%s)", MAJOR(c->version),
+                        MINOR(c->version), text, found);
 }
 
 /* Asked of cudart before libcuda is looked for: it knows the better words

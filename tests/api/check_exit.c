@@ -7,7 +7,9 @@
 #include "wt.h"
 #include "wt_kind.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -22,6 +24,10 @@ static struct report {
     unsigned leak_lines;
     char leak_line[256];
     atomic_bool handler_ran, destroyed;
+    /* What a handler saw that was registered in between, and how often CUDA was
+     * called after its own handler (on the stand-in, which counts it). */
+    warm_status between_pinned, between_lease, between_create;
+    _Atomic uint64_t late_calls;
 } * report;
 
 /* For AddressSanitizer: a child that ends by exit(), or whose first thread has
@@ -340,6 +346,174 @@ START_TEST(test_A6_A4_last_thread_leaves_by_pthread_exit)
 }
 END_TEST
 
+/* ---- CUDA shuts down in exit handlers of its own ---- */
+
+static void count_late_calls(void)
+{
+    void *cuda = dlopen("libcuda.so.1", RTLD_NOW);
+    void (*late_to)(_Atomic uint64_t *) = NULL;
+
+    if (cuda != NULL) {
+        *(void **)(void *)&late_to = dlsym(cuda, "standin_late_to");
+    }
+    if (late_to != NULL) {
+        late_to(&report->late_calls);
+    }
+}
+
+static void between_handler(void)
+{
+    warm_lease lease = 0;
+    void *block = NULL, *handle = NULL;
+
+    report->between_pinned = warm_pinned_alloc(runtime, 64 << 20, &block);
+    report->between_lease =
+        warm_handle_lease(runtime, kind, 0, &lease, &handle);
+    report->handler_ran = true;
+}
+
+static void make_runtime(const char *device, warm_runtime **made)
+{
+    warm_options options = {.size = sizeof options, .device = device};
+
+    if (warm_runtime_create(&options, made) != WARM_OK) {
+        _exit(2);
+    }
+}
+
+/* CUDA is opened, though after the first runtime, which is of the host device;
+ * a device is used; a handle of cuBLAS is made. The handler is registered
+ * before the last of these steps that is done. */
+static void leave_with_a_handler_between(int last)
+{
+    warm_runtime *first = NULL;
+    warm_lease lease = 0;
+    void *handle = NULL, *block = NULL;
+
+    count_late_calls();
+    make_runtime("host", &first);
+    kind = last == 2 ? WARM_KIND_CUBLAS : WARM_KIND_STREAM;
+    for (int step = 0; step <= last; step++) {
+        if (step == last) {
+            atexit(between_handler);
+        }
+        if (step == 0) {
+            make_runtime("cuda", &runtime);
+        } else if (step == 1 &&
+                   warm_pinned_alloc(runtime, 10000, &block) != WARM_OK) {
+            _exit(3);
+        } else if (step == 2 &&
+                   (warm_handle_lease(runtime, kind, 0, &lease, &handle) !=
+                        WARM_OK ||
+                    warm_handle_return(runtime, lease) != WARM_OK)) {
+            _exit(4);
+        }
+    }
+    exit(0);
+}
+
+static void leave_with_a_handler_before_cuda(void)
+{
+    leave_with_a_handler_between(0);
+}
+
+static void leave_with_a_handler_before_a_context(void)
+{
+    leave_with_a_handler_between(1);
+}
+
+static void leave_with_a_handler_before_cublas(void)
+{
+    leave_with_a_handler_between(2);
+}
+
+START_TEST(test_A6_cuda_is_not_called_after_its_own_exit_handlers)
+{
+    static void (*const ways[])(void) = {leave_with_a_handler_before_cuda,
+                                         leave_with_a_handler_before_a_context,
+                                         leave_with_a_handler_before_cublas};
+
+    run(ways[_i]);
+    ck_assert_int_eq(report->between_pinned, WARM_EXITING);
+    ck_assert_int_eq(report->between_lease, WARM_EXITING);
+    ck_assert_uint_eq(report->late_calls, 0);
+}
+END_TEST
+
+static void create_handler(void)
+{
+    warm_options options = {.size = sizeof options,
+                            .device = wt_on_host() ? "host" : NULL};
+    warm_runtime *late = NULL;
+    warm_stream stream = NULL;
+
+    report->between_create = warm_runtime_create(&options, &late);
+    if (report->between_create == WARM_OK) {
+        report->between_lease = warm_stream_reserve(late, 0, &stream);
+    }
+    report->handler_ran = true;
+}
+
+static void leave_with_a_first_runtime_in_a_handler(void)
+{
+    count_late_calls();
+    atexit(create_handler);
+    exit(0);
+}
+
+/* The process is not known to end, and all that is made is left in order. */
+START_TEST(test_A6_first_runtime_made_by_an_exit_handler_works)
+{
+    report->between_create = report->between_lease = WARM_NOT_FOUND;
+    run(leave_with_a_first_runtime_in_a_handler);
+    ck_assert_int_eq(report->between_create, WARM_OK);
+    ck_assert_int_eq(report->between_lease, WARM_OK);
+    ck_assert_uint_eq(report->late_calls, 0);
+}
+END_TEST
+
+/* A program that used CUDA by itself, and makes its first runtime late. */
+static void leave_with_a_runtime_after_cuda(void)
+{
+    static const char *const names[] = {"libcudart.so.13", "libcudart.so.12"};
+    void *cudart = NULL;
+    int (*device_count)(int *) = NULL;
+    int count = 0;
+
+    atexit(create_handler);
+    for (int i = 0; i < 2 && cudart == NULL; i++) {
+        cudart = dlopen(names[i], RTLD_NOW);
+    }
+    *(void **)(void *)&device_count = dlsym(cudart, "cudaGetDeviceCount");
+    if (device_count(&count) != 0) {
+        _exit(2);
+    }
+    exit(0);
+}
+
+START_TEST(test_A6_G3_runtime_after_cuda_has_shut_down_is_refused)
+{
+    run(leave_with_a_runtime_after_cuda);
+    /* No host device in its place: nobody asked for another one. */
+    ck_assert_int_eq(report->between_create, WARM_EXITING);
+}
+END_TEST
+
+static void leave_by_quick_exit(void)
+{
+    at_quick_exit(late_handler);
+    prepare();
+    quick_exit(0);
+}
+
+START_TEST(test_A6_quick_exit_leaves_all_to_the_system)
+{
+    run(leave_by_quick_exit);
+    check_nothing_was_called();
+    ck_assert_int_eq(report->leaked, 3);
+}
+END_TEST
+
 START_TEST(test_A6_exit_while_other_threads_reserve)
 {
     for (unsigned i = 0; i < wt_scaled(20); i++) {
@@ -410,6 +584,15 @@ int main(void)
     if (!WT_TSAN && !wt_on_gpu()) {
         tcase_add_test(tcase, test_A6_A4_last_thread_leaves_by_pthread_exit);
     }
+    if (!wt_on_host()) {
+        tcase_add_loop_test(
+            tcase, test_A6_cuda_is_not_called_after_its_own_exit_handlers, 0,
+            3);
+        tcase_add_test(tcase,
+                       test_A6_G3_runtime_after_cuda_has_shut_down_is_refused);
+    }
+    tcase_add_test(tcase, test_A6_first_runtime_made_by_an_exit_handler_works);
+    tcase_add_test(tcase, test_A6_quick_exit_leaves_all_to_the_system);
     tcase_add_test(tcase, test_A6_exit_while_other_threads_reserve);
     tcase_add_test(tcase,
                    test_A6_A11_A13_exit_with_leases_and_while_handles_are_made);

@@ -168,11 +168,18 @@ int standin_unusable(void)
                                                   : 0;
 }
 
+static void register_exit(void)
+{
+    wm_process_exit_first();
+}
+
 static CUcontext retain(int device)
 {
+    static pthread_once_t first = PTHREAD_ONCE_INIT;
     CUcontext context = &primary[device];
 
     pthread_once(&once, start);
+    pthread_once(&first, register_exit);
     pthread_mutex_lock(&mutex);
     if (context->references++ == 0) {
         context->created++;

@@ -2,6 +2,8 @@
  * One mutex guards the lists; what is hot is atomic. */
 #include "standin.h"
 
+#include "runtime/base/process.h"
+
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -55,6 +57,67 @@ unsigned standin_flags(const char *function)
     return record_of(function)->flags;
 }
 
+/* ---- The end of the process ---- */
+
+static _Atomic(_Atomic uint64_t *) late_calls;
+
+void standin_late_to(_Atomic uint64_t *calls)
+{
+    late_calls = calls;
+}
+
+static void note_late(const char *function)
+{
+    _Atomic uint64_t *calls = late_calls;
+
+    if (calls != NULL) {
+        atomic_fetch_add(calls, 1);
+        fprintf(stderr, "stand-in: %s is called after the exit handler\n",
+                function);
+    }
+}
+
+/* Libraries whose handler has run: one bit each. */
+static const char *const libraries[] = {"cublas", "cublaslt", "cudnn",
+                                        "cusparse", "cusolver"};
+enum { LIBRARIES = sizeof libraries / sizeof libraries[0] };
+static _Atomic unsigned started, ended;
+
+static unsigned bit_of(const char *library)
+{
+    unsigned i = 0;
+
+    while (i < LIBRARIES && strcmp(libraries[i], library) != 0) {
+        i++;
+    }
+    return 1u << i;
+}
+
+static void end_library(int status, void *library)
+{
+    (void)status;
+    ended |= bit_of(library);
+}
+
+/* As the libraries do: an exit handler comes with the first handle. */
+static void start_library(const char *library)
+{
+    unsigned bit = bit_of(library);
+
+    if ((atomic_fetch_or(&started, bit) & bit) == 0) {
+        on_exit(end_library, (void *)(uintptr_t)library);
+    }
+}
+
+static bool has_ended(const char *function, const char *library)
+{
+    if ((ended & bit_of(library)) != 0) {
+        note_late(function);
+        return true;
+    }
+    return false;
+}
+
 int standin_hit(standin_point *point)
 {
     record *r = atomic_load_explicit(&point->record, memory_order_acquire);
@@ -65,6 +128,10 @@ int standin_hit(standin_point *point)
         atomic_store_explicit(&point->record, r, memory_order_release);
     }
     atomic_fetch_add_explicit(&r->calls, 1, memory_order_relaxed);
+    if (wm_process_exiting()) {
+        note_late(point->name);
+        return cudaErrorCudartUnloading;
+    }
     if (atomic_load_explicit(&r->fail_in, memory_order_relaxed) <= 0) {
         return 0;
     }
@@ -142,9 +209,10 @@ standin_handle *standin_handle_create(const char *library, int version)
     standin_handle *h;
     void *own = NULL;
 
-    if (!standin_version_works(version)) {
+    if (!standin_version_works(version) || has_ended("create", library)) {
         return NULL;
     }
+    start_library(library);
     standin_need_context();
     if (d == NULL || d->ops->device_alloc(d, standin_current_device(),
                                           OWN_BYTES, &own) != WARM_OK) {
@@ -182,6 +250,9 @@ bool standin_handle_use(const char *function, const char *library,
 {
     if (h == NULL || strcmp(h->library, library) != 0) {
         standin_note_misuse("%s: not a handle of %s", function, library);
+        return false;
+    }
+    if (has_ended(function, library)) {
         return false;
     }
     if (!atomic_load(&h->live)) {

@@ -63,6 +63,12 @@ void standin_driver_version(int version);
  * for the test's end. */
 void standin_stick(int code);
 
+/* CUDA shuts down in exit handlers: of libcuda, registered when it starts and
+ * when the first context is made, and of each library, registered with its
+ * first handle. From then on every call fails and is counted in *calls, which
+ * may be memory that outlives the process; null: nowhere. */
+void standin_late_to(_Atomic uint64_t *calls);
+
 /* What a handle is set to. */
 typedef struct standin_state {
     int device;

@@ -189,7 +189,7 @@ START_TEST(test_A9_G3_each_runtime_that_fails_is_named_with_its_reason)
     expect_words("libcudart.so.13: ");
     expect_words("libcudart.so.12: ");
     expect_words("driver version is insufficient");
-    expect_words("(11.8)");
+    expect_words("(it is 11.8)");
     warm_last_error(&error);
     ck_assert_int_eq(error.code, cudaErrorInsufficientDriver);
     ck_assert_str_eq(error.origin, "cudart");
