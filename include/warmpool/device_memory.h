@@ -15,10 +15,12 @@
  * is there for all, by events that misses record. Of a stream that is not
  * adopted nobody knows whether it still exists: what was freed in its order
  * stays with it until it is retired (warm_stream_retire()) or the cache is
- * emptied. So it does for the default streams, which cannot be adopted. One
- * that goes on after it was retired is told as any other stream, for what was
- * allocated on it before; what is allocated while it is retired is in its order
- * or in nobody's.
+ * emptied. So it does for the default streams, which cannot be adopted. A
+ * thread that allocates in the order of WARM_STREAM_PER_THREAD retires that
+ * stream before it ends; else the runtime keeps a record of it (10 KiB). A
+ * stream that goes on after it was retired is told as any other stream, for
+ * what was allocated on it before; what is allocated while it is retired is in
+ * its order or in nobody's.
  *
  * Threads keep what they free (option magazines), for each of the last eight
  * adopted streams that they allocated for, the legacy one among them: the next

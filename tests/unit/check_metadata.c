@@ -144,6 +144,39 @@ START_TEST(test_B25_threads_that_come_and_go_leave_no_metadata)
 }
 END_TEST
 
+static void use_default_stream(void *argument, unsigned index)
+{
+    void *block = NULL;
+    warm_status status =
+        warm_device_alloc(runtime, 0, WARM_STREAM_PER_THREAD, SIZE, &block);
+
+    (void)argument;
+    if (status == WARM_OK) {
+        status = warm_free(block);
+    }
+    churn.status[index] =
+        status == WARM_OK ? warm_stream_retire(runtime, WARM_STREAM_PER_THREAD)
+                          : status;
+}
+
+/* Each thread's is another stream. */
+START_TEST(test_B25_default_streams_of_threads_leave_no_metadata)
+{
+    int64_t live = 0;
+
+    runtime = wt_runtime(
+        &(warm_options){.size = sizeof(warm_options), .device = "host"});
+    for (int i = 0; i < FEW + MANY; i++) {
+        wt_threads(1, use_default_stream, NULL);
+        wt_ok(churn.status[0]);
+        wt_ok(warm_poll(runtime));
+        live = i < FEW ? wm_meta_live() : live;
+    }
+    ck_assert_int_eq(wm_meta_live(), live);
+    wt_runtime_end(runtime);
+}
+END_TEST
+
 /* ---- what a thread costs ------------------------------------------------- */
 
 static struct {
@@ -313,6 +346,8 @@ int main(void)
     tcase_add_loop_test(tcase,
                         test_B25_threads_that_come_and_go_leave_no_metadata, 0,
                         sizeof houses / sizeof houses[0]);
+    tcase_add_test(tcase,
+                   test_B25_default_streams_of_threads_leave_no_metadata);
     suite_add_tcase(suite, tcase);
     tcase = tcase_create("cost");
     tcase_add_test(tcase, test_B25_a_thread_pays_for_what_it_uses);
