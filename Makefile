@@ -68,11 +68,15 @@ Z_DEFS  := $(if $(filter asan tsan,$(FLAVOUR)),,-Wl$(comma)-z$(comma)defs)
 
 all: $(STATIC) $(SHARED)
 
-# Whatever was compiled with other flags is compiled again.
+# Whatever was compiled with other flags is compiled again. A target on which
+# the library does not run is refused here, once, before anything is compiled.
 FLAGS_TEXT := $(CC) $(FLAGS) $(CUDA_FLAGS) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS)
 $(B)/flags: FORCE
 	@mkdir -p $(@D)
-	@echo '$(FLAGS_TEXT)' | cmp -s - $@ || echo '$(FLAGS_TEXT)' >$@
+	@echo '$(FLAGS_TEXT)' | cmp -s - $@ || { \
+	    $(CC) -Iinclude $(CPPFLAGS) $(CFLAGS) -x c -fsyntax-only \
+	    include/warmpool/base.h \
+	    && echo '$(FLAGS_TEXT)' >$@; }
 
 $(B)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)

@@ -16,6 +16,13 @@
 #ifndef WARMPOOL_BASE_H
 #define WARMPOOL_BASE_H
 
+#if defined(__linux__) && defined(__LP64__)
+#include <features.h> /* glibc's defines __GLIBC__ */
+#endif
+#ifndef __GLIBC__
+#error "warmpool needs 64-bit Linux with glibc; this compiler targets another"
+#endif
+
 #include "warmpool/per_thread.h"
 
 #include <stddef.h>
