@@ -8,7 +8,7 @@ EX_NEED := libmicrohttpd-dev libdnnl-dev zlib1g-dev libpng-dev
 DEMO_NEED := $(if $(findstring --data,$(DEMO)),,dataset-fashion-mnist)
 EX_TSAN := TSAN_OPTIONS=halt_on_error=1:suppressions=$(CURDIR)/examples/tsan.supp
 
-EX_MATHS  := $(addprefix common/,images maths maths_host maths_cuda model options usage)
+EX_MATHS  := $(addprefix common/,images maths maths_host maths_cuda model notes options usage)
 EX_CLIENT := $(addprefix common/,images http json options process)
 
 EX_PROGRAMS := quickstart data_parallel inference_server demo

@@ -66,7 +66,9 @@ root='' sudo=''
 if [ "$(id -u)" -ne 0 ]; then
     root="sudo -n" sudo="sudo "
 fi
-advice="run: ${sudo}apt-get update && ${sudo}apt-get install$missing"
+advice="to install them, run:
+    ${sudo}apt-get update && ${sudo}apt-get install \\
+       $missing"
 [ "${INSTALL:-}" != no ] || give_up "$advice"
 [ -z "$root" ] || $root true 2>/dev/null || give_up "$advice"
 
@@ -75,7 +77,8 @@ exec 9<"$0"
 flock 9
 missing=$(missing_of "$@")
 [ -n "$missing" ] || exit 0
-echo "need: installing$missing (INSTALL=no leaves the system alone)"
+echo "need: installing$missing"
+echo "need: INSTALL=no would leave the system alone"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 # shellcheck disable=SC2086 # words on purpose: names of packages, sudo -n

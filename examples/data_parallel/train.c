@@ -10,6 +10,7 @@
  *
  * Weights and gradients stay on the device. The weights do so for the whole
  * run, a gradient from the thread that computes it to the update behind it. */
+#include "examples/common/notes.h"
 #include "examples/common/options.h"
 #include "examples/common/usage.h"
 #include "examples/data_parallel/step.h"
@@ -199,27 +200,37 @@ static bool save(trainer *t, const char *path, message *why)
     return good;
 }
 
-static void print_usage(const trainer *t, const char *before)
+static void print_handles(const trainer *t)
 {
     usage u;
 
     usage_read(t->runtime, t->device, &u);
-    printf("%sthreads=%" PRIu64 " handles_created=%" PRIu64 " pinned=%" PRIu64
-           " reused=%" PRIu64 " device_blocks=%" PRIu64
-           " device_reused=%" PRIu64,
-           before, t->threads_started, u.handles, u.pinned, u.pinned_reused,
-           u.blocks, u.blocks_reused);
+    printf("  %" PRIu64 " threads, %" PRIu64 " handles created\n",
+           t->threads_started, u.handles);
 }
 
-/* In bytes, but for the last two. */
+static void print_usage(const trainer *t)
+{
+    usage u;
+
+    usage_read(t->runtime, t->device, &u);
+    printf(" threads=%" PRIu64 " handles_created=%" PRIu64 " pinned=%" PRIu64
+           " reused=%" PRIu64 " device_blocks=%" PRIu64
+           " device_reused=%" PRIu64,
+           t->threads_started, u.handles, u.pinned, u.pinned_reused, u.blocks,
+           u.blocks_reused);
+}
+
 static void print_memory(const trainer *t)
 {
     usage u;
 
     usage_read(t->runtime, t->device, &u);
-    printf(" device=%d held=%" PRIu64 " in_use=%" PRIu64 " peak=%" PRIu64
-           " memory_calls=%" PRIu64 " driver_calls=%" PRIu64,
-           t->device, u.held, u.in_use, u.in_use_peak, u.memory_calls, u.calls);
+    printf(" driver=%s device=%d held_bytes=%" PRIu64 " in_use_bytes=%" PRIu64
+           " peak_bytes=%" PRIu64 " memory_calls=%" PRIu64
+           " driver_calls=%" PRIu64,
+           warm_runtime_driver(t->runtime), t->device, u.held, u.in_use,
+           u.in_use_peak, u.memory_calls, u.calls);
 }
 
 typedef struct plan {
@@ -252,15 +263,14 @@ static bool train(trainer *t, const plan *p, const image_set *images,
             return false;
         }
         printf("  accuracy %.4f", accuracy);
-        print_usage(t, "  ");
-        putchar('\n');
+        print_handles(t);
         fflush(stdout);
     }
     if (!save(t, p->weights, why)) {
         return false;
     }
     printf("train: ok accuracy=%.4f seconds=%.1f", accuracy, seconds() - begin);
-    print_usage(t, " ");
+    print_usage(t);
     print_memory(t);
     printf(" weights=%s\n", p->weights);
     return true;
@@ -335,6 +345,7 @@ int main(int argc, char **argv)
     if (status >= 0) {
         return status;
     }
+    notes_to_stderr();
     options.device = strcmp(p.driver, "auto") == 0 ? NULL : p.driver;
     if (warm_runtime_create(&options, &t.runtime) != WARM_OK) {
         fprintf(stderr, "data_parallel: --driver %s: %s\n", p.driver,

@@ -34,7 +34,16 @@ static double field(const char *line, const char *name)
     return at != NULL ? strtod(at + strlen(name), NULL) : 0;
 }
 
-static bool train(const plan *p, trained *t, message *why)
+/* Said once: a child that falls back on the host device warns, and those after
+ * it are told to use that. */
+static void learn_driver(plan *p, const char *driver)
+{
+    if (strcmp(driver, "host") == 0) {
+        p->driver = "host";
+    }
+}
+
+static bool train(plan *p, trained *t, message *why)
 {
     char program[512], line[1024];
     const char *argv[] = {program,   "--data",    p->data,    "--driver",
@@ -63,12 +72,13 @@ static bool train(const plan *p, trained *t, message *why)
     t->pinned = field(line, "pinned=");
     t->reused = field(line, " reused=");
     t->memory.device = (int)field(line, "device=");
-    t->memory.held = field(line, "held=");
-    t->memory.in_use = field(line, "in_use=");
-    t->memory.peak = field(line, "peak=");
+    t->memory.held = field(line, "held_bytes=");
+    t->memory.in_use = field(line, "in_use_bytes=");
+    t->memory.peak = field(line, "peak_bytes=");
     t->memory.blocks = field(line, "device_blocks=");
     t->memory.reused = field(line, "device_reused=");
     t->memory.calls = field(line, "memory_calls=");
+    learn_driver(p, strstr(line, " driver=host ") != NULL ? "host" : "");
     return true;
 }
 
@@ -121,6 +131,7 @@ static bool ask_stats(int port, served *s, message *why)
         s->captures = json_number(reply.body, "server.captures", 0);
         s->replays = json_number(reply.body, "server.replays", 0);
         json_string(reply.body, "server.device", s->device, sizeof s->device);
+        json_string(reply.body, "server.driver", s->driver, sizeof s->driver);
         read_memory(reply.body, s);
     }
     http_close(&h);
@@ -128,7 +139,7 @@ static bool ask_stats(int port, served *s, message *why)
 }
 
 /* Starts a server, sends it all images, reads its figures, and ends it. */
-static bool serve(const plan *p, const image_set *set, const char *mode,
+static bool serve(plan *p, const image_set *set, const char *mode,
                   const char *option, served *s, message *why)
 {
     char program[512], threads[16], line[256];
@@ -163,6 +174,7 @@ static bool serve(const plan *p, const image_set *set, const char *mode,
         ask_stats(port, s, why);
     if (good) {
         printf(" %.0f requests/s\n", set->count / s->load.seconds);
+        learn_driver(p, s->driver);
     } else {
         putchar('\n');
     }
@@ -182,28 +194,37 @@ static const char *one_word(char *text)
     return text;
 }
 
-/* Of the warm server, if not said otherwise. */
-static void print_last_line(summary *s)
+/* For programs, of the warm server if not said otherwise. The last line has
+ * what matters most, and is cut to 100 columns at the device's name. */
+static void print_last_lines(summary *s)
 {
     const trained *t = &s->trained;
     served *warm = &s->servers[WARM];
     const memory *m = &warm->memory[0];
+    char figures[128];
+    int length;
 
-    printf("demo: ok device=%s images=%d accuracy=%.4f handles_created=%.0f "
-           "threads=%.0f rps=%.0f p99_ms=%.3f reuse=%.4f vs_naive=%.2f "
-           "graph_rps=%.0f device_held=%.0f device_in_use=%.0f "
-           "device_peak=%.0f device_reuse=%.4f\n",
-           one_word(warm->device), s->images,
-           (double)warm->load.right / s->images, t->handles + warm->handles,
-           t->threads + warm->threads, s->images / warm->load.seconds,
-           warm->load.p99_ms,
+    printf("figures: handles_created=%.0f threads=%.0f reuse=%.4f "
+           "device_reuse=%.4f graph_rps=%.0f\n",
+           t->handles + warm->handles, t->threads + warm->threads,
            warm->pinned > 0 ? warm->pinned_reused / warm->pinned : 0,
-           s->servers[NAIVE].load.seconds / warm->load.seconds,
-           s->images / s->servers[GRAPH].load.seconds, m->held, m->in_use,
-           m->peak, m->blocks > 0 ? m->reused / m->blocks : 0);
+           m->blocks > 0 ? m->reused / m->blocks : 0,
+           s->images / s->servers[GRAPH].load.seconds);
+    printf("figures: device_held_bytes=%.0f device_in_use_bytes=%.0f "
+           "device_peak_bytes=%.0f\n",
+           m->held, m->in_use, m->peak);
+    length =
+        snprintf(figures, sizeof figures,
+                 " images=%d accuracy=%.4f rps=%.0f p99_ms=%.3f vs_naive=%.2f",
+                 s->images, (double)warm->load.right / s->images,
+                 s->images / warm->load.seconds, warm->load.p99_ms,
+                 s->servers[NAIVE].load.seconds / warm->load.seconds);
+    length = 100 - (int)strlen("demo: ok device=") - length;
+    printf("demo: ok device=%.*s%s\n", length > 8 ? length : 8,
+           one_word(warm->device), figures);
 }
 
-static bool run(const plan *p, message *why)
+static bool run(plan *p, message *why)
 {
     summary s = {.images = 0};
     image_set set;
@@ -222,7 +243,7 @@ static bool run(const plan *p, message *why)
         good = summary_check(&s, why);
     }
     if (good) {
-        print_last_line(&s);
+        print_last_lines(&s);
     }
     for (int i = 0; i < SERVERS; i++) {
         free(s.servers[i].classes);

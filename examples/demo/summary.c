@@ -22,12 +22,12 @@ static void print_servers(const served *w, const served *g, const served *n,
     printf("  %-28s %12s %12s %12s\n", "serving", w->mode, g->mode, n->mode);
     row("server threads", 0, w->threads, g->threads, n->threads);
     row("handles created", 0, w->handles, g->handles, n->handles);
-    row("pinned buffers asked", 0, w->pinned, g->pinned, n->pinned);
+    row("pinned buffers allocated", 0, w->pinned, g->pinned, n->pinned);
     row("  of them from the cache", 0, w->pinned_reused, g->pinned_reused,
         n->pinned_reused);
     row("graphs captured", 0, w->captures, g->captures, n->captures);
     row("  and replayed", 0, w->replays, g->replays, n->replays);
-    row("driver calls a request *", 1, w->calls / images, g->calls / images,
+    row("driver calls/request *", 1, w->calls / images, g->calls / images,
         n->calls / images);
     row("requests/s", 0, rate(w, images), rate(g, images), rate(n, images));
     row("p50 ms", 3, w->load.p50_ms, g->load.p50_ms, n->load.p50_ms);
@@ -38,6 +38,11 @@ static void print_servers(const served *w, const served *g, const served *n,
            n->mode);
     printf("  warm answers %.2f times as many requests a second as naive\n",
            n->load.seconds / w->load.seconds);
+    if (strcmp(w->driver, "host") == 0) {
+        puts("  on the host device, on CPU threads, where handles and memory "
+             "cost little:\n"
+             "  this ratio is not a GPU's, and says nothing of one");
+    }
 }
 
 static double mib(double bytes)
@@ -47,9 +52,9 @@ static double mib(double bytes)
 
 static void print_memory(const char *who, const memory *m)
 {
-    printf("  %-20s %6d %9.2f %9.2f %9.2f %9.0f %10.0f %7.0f\n", who, m->device,
-           mib(m->held), mib(m->in_use), mib(m->peak), m->blocks, m->reused,
-           m->calls);
+    printf("  %-14s %6d %9.2f %10.2f %9.2f %8.0f %10.0f %12.0f\n", who,
+           m->device, mib(m->held), mib(m->in_use), mib(m->peak), m->blocks,
+           m->reused, m->calls);
 }
 
 void summary_print(const summary *s)
@@ -59,14 +64,14 @@ void summary_print(const summary *s)
 
     printf("\ndevice: %s\n", v[WARM].device);
     if (t->threads > 0) {
-        printf("training: %.1f s, %.0f threads started, %.0f handles created, "
-               "%.0f pinned buffers asked, %.0f from the cache\n",
+        printf("training: %.1f s, %.0f threads started, %.0f handles created,\n"
+               "  %.0f pinned buffers allocated, %.0f of them from the cache\n",
                t->seconds, t->threads, t->handles, t->pinned, t->reused);
     }
     print_servers(&v[WARM], &v[GRAPH], &v[NAIVE], s->images);
-    printf("\n  %-20s %6s %9s %9s %9s %9s %10s %7s\n", "device memory, MiB",
-           "device", "held", "in use", "peak", "blocks", "from cache",
-           "driver");
+    printf("\n  %-14s %6s %9s %10s %9s %8s %10s %12s\n", "device memory",
+           "device", "held MiB", "in use MiB", "peak MiB", "blocks",
+           "from cache", "driver calls");
     if (t->threads > 0) {
         print_memory("training", &t->memory);
     }
@@ -75,7 +80,7 @@ void summary_print(const summary *s)
             print_memory(v[i].mode, &v[i].memory[d]);
         }
     }
-    printf("  peak: of what was in use; driver: calls to obtain memory and "
+    printf("  peak: of what was in use; driver calls: to obtain memory and to "
            "give it back\n\n");
 }
 

@@ -20,7 +20,7 @@ typedef struct served {
     load_result load;
     unsigned char *classes; /* of each image; owned */
     double handles, pinned, pinned_reused, threads, calls, captures, replays;
-    char device[128];
+    char device[128], driver[8];
     memory memory[MAX_DEVICES];
     int devices;
 } served;

@@ -190,6 +190,26 @@ START_TEST(test_wrong_options_are_named_with_what_is_allowed)
 }
 END_TEST
 
+/* The library's, about a GPU that is not there. */
+START_TEST(test_log_lines_fit_into_100_columns)
+{
+    char output[4096];
+
+    output_of("inference_server", "--weights=/nowhere", NULL, output);
+    for (char *line = output; strncmp(line, "inference_server: ", 18) != 0;) {
+        size_t length = strcspn(line, "\n");
+
+        ck_assert_msg(length <= 100 && line[length] == '\n', "%s", output);
+        line += length + 1;
+    }
+    /* None of it is lost where lines are broken. */
+    if (strstr(output, "CUDA is not used") != NULL) {
+        ck_assert_ptr_nonnull(strstr(output, "option device:host says"));
+        ck_assert_ptr_nonnull(strstr(output, "makes it an"));
+    }
+}
+END_TEST
+
 START_TEST(test_help_by_its_usual_names)
 {
     const char *programs[] = {"inference_server", "data_parallel", "demo"};
@@ -281,6 +301,7 @@ int main(void)
     add(suite, "refuse", test_too_large_a_body_is_413);
     add(suite, "refuse", test_too_large_a_chunked_body_is_413);
     add(suite, "options", test_wrong_options_are_named_with_what_is_allowed);
+    add(suite, "options", test_log_lines_fit_into_100_columns);
     add(suite, "options", test_help_by_its_usual_names);
     add(suite, "options", test_busy_port_is_named_with_what_to_do);
     add(suite, "options",

@@ -9,6 +9,7 @@
  * out, ends those that take too long (connections.h), and waits for signals.
  * SIGTERM and SIGINT stop listening, serve the connections that are open, and
  * end with status 0; a second one ends at once. */
+#include "examples/common/notes.h"
 #include "examples/common/options.h"
 #include "examples/inference_server/listener.h"
 #include "examples/inference_server/routes.h"
@@ -263,6 +264,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "inference_server: --naive or --graph, not both\n");
         return 2;
     }
+    notes_to_stderr();
     s.mode = c.naive ? "naive" : c.graph ? "graph" : "warm";
     if (!run(&d, &c, port, &why)) {
         fprintf(stderr, "inference_server: %s\n", why.text);

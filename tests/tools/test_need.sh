@@ -87,7 +87,9 @@ test_user_without_sudo_is_told_all_names_and_one_command() {
     same "$status" 1
     missing='libmicrohttpd-dev libdnnl-dev libpng-dev'
     same "$out" "need: missing: $missing
-need: run: sudo apt-get update && sudo apt-get install $missing"
+need: to install them, run:
+    sudo apt-get update && sudo apt-get install \\
+        $missing"
     same "$(cat calls)" ""
 }
 
@@ -122,7 +124,9 @@ test_install_no_leaves_the_system_alone() {
     need libmicrohttpd-dev zlib1g-dev libpng-dev
     same "$status $(cat calls)" "1 "
     same "$out" "need: missing: libmicrohttpd-dev libpng-dev
-need: run: apt-get update && apt-get install libmicrohttpd-dev libpng-dev"
+need: to install them, run:
+    apt-get update && apt-get install \\
+        libmicrohttpd-dev libpng-dev"
     need zlib1g-dev
     same "$status $out" "0 "
 }
