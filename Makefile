@@ -219,6 +219,17 @@ cov: need-check
 	+@$(MAKE) FLAVOUR=cov B=build/cov run-tests
 	@tests/tools/coverage.sh build/cov
 
+# Release: what a program sees. SOAK_S seconds; 600 say what a day would.
+SOAK_S ?= 600
+$(B)/tests/stress/soak: $(B)/tests/stress/soak.o $(SHARED)
+	$(call say,ld,$@)
+	$(Q)$(CC) $(OPT_$(FLAVOUR)) $(LDFLAGS) $< -L$(B) -lwarmpool \
+	    -Wl,-rpath,'$$ORIGIN/../..' $(LIBS) -o $@
+
+soak:
+	+@$(MAKE) FLAVOUR=release B=build/release build/release/tests/stress/soak
+	@build/release/tests/stress/soak $(SOAK_S)
+
 rows:
 	@tests/tools/rows.sh tests/ROWS.md build
 
@@ -279,6 +290,7 @@ clean:
 ## tsan           run the tests under ThreadSanitizer
 ## valgrind       run the tests under memcheck
 ## cov            run the tests and print the share of lines they reach
+## soak           a mixed load for SOAK_S=600 seconds: nothing may pile up
 ## lint           format, compilers, clang-tidy, cppcheck, house rules
 ## format         rewrite the C files in the house format
 ## bench          what things cost, beside yardsticks and peers
@@ -299,4 +311,4 @@ help:
 
 FORCE:
 .PHONY: all test-programs run-tests need-check check check-long asan tsan \
-    run-valgrind valgrind cov rows install uninstall clean help FORCE
+    run-valgrind valgrind cov soak rows install uninstall clean help FORCE

@@ -1,0 +1,317 @@
+/* soak.c: a mixed load for as long as is asked, in which nothing may pile up.
+ *
+ *   soak SECONDS
+ *
+ * Short threads with streams and blocks that others free, captures with private
+ * pools, a block that stream after stream uses, leased handles, trims, and
+ * statistics that are read all the while. Every second two figures are taken:
+ * what malloc() has given out, and what is resident beyond the page-locked
+ * memory that is held. The most of either in the last third must not exceed the
+ * most in the first third after the warm-up (a minute, or half of the time) by
+ * more than a twentieth and 1 MiB. Prints both, and what was done. */
+#include "warmpool/warmpool.h"
+
+#include <malloc.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { WORKERS = 4, SLOTS = 256, STEPS = 500, SAMPLES = 100000 };
+
+static warm_runtime *runtime;
+static _Atomic(void *) slots[SLOTS];
+static _Atomic bool over;
+static atomic_ulong threads, captures, streams, readings;
+
+static void try(const char *what, warm_status status)
+{
+    if (status != WARM_OK) {
+        fprintf(stderr, "soak: %s: %s: %s\n", what, warm_status_name(status),
+                warm_last_error_message());
+        exit(1);
+    }
+}
+
+#define TRY(call) try(#call, call)
+
+static uint64_t next(uint64_t *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return *state;
+}
+
+static bool is_over(void)
+{
+    return atomic_load_explicit(&over, memory_order_relaxed);
+}
+
+static void count(atomic_ulong *what)
+{
+    atomic_fetch_add_explicit(what, 1, memory_order_relaxed);
+}
+
+/* ---- short threads ---------------------------------------------------------
+ */
+
+static void nothing(void *argument)
+{
+    (void)argument;
+}
+
+/* What it leaves in a slot another thread frees, perhaps after its exit. */
+static void *short_thread(void *argument)
+{
+    uint64_t seed = (uint64_t)(uintptr_t)argument * 0x9E3779B97F4A7C15u + 1;
+    warm_stream stream;
+    warm_lease lease;
+    void *handle;
+
+    TRY(warm_stream_reserve(runtime, 0, &stream));
+    TRY(warm_handle_lease(runtime, WARM_KIND_STREAM, 0, &lease, &handle));
+    for (int i = 0; i < STEPS; i++) {
+        uint64_t r = next(&seed);
+        size_t bytes = 1 + next(&seed) % ((size_t)1 << (r % 20));
+        void *block;
+
+        if ((r >> 8 & 1) != 0) {
+            TRY(warm_pinned_alloc(runtime, bytes, &block));
+        } else {
+            TRY(warm_device_alloc(runtime, 0, stream, bytes, &block));
+        }
+        if ((r >> 9 & 3) == 0) {
+            TRY(warm_record_stream(block, handle));
+            TRY(warm_stream_host_func(runtime, handle, nothing, NULL));
+        }
+        block = atomic_exchange_explicit(&slots[(r >> 20) % SLOTS], block,
+                                         memory_order_acq_rel);
+        TRY(warm_free(block));
+    }
+    TRY(warm_handle_return(runtime, lease));
+    count(&threads);
+    return NULL;
+}
+
+static void *run_workers(void *argument)
+{
+    uintptr_t number = 0;
+
+    while (!is_over()) {
+        pthread_t worker[WORKERS];
+
+        for (int i = 0; i < WORKERS; i++) {
+            if (pthread_create(&worker[i], NULL, short_thread,
+                               (void *)++number) != 0) {
+                perror("soak: pthread_create");
+                exit(1);
+            }
+        }
+        for (int i = 0; i < WORKERS; i++) {
+            pthread_join(worker[i], NULL);
+        }
+    }
+    return argument;
+}
+
+/* ---- captures --------------------------------------------------------------
+ */
+
+/* A block that was used before and one of the graph's, both freed during the
+ * capture; the graph runs once. */
+static void capture(warm_stream stream, int turn)
+{
+    warm_private_pool pool = 0;
+    warm_graph graph = NULL;
+    void *before, *inside;
+
+    if (turn % 2 == 0) {
+        TRY(warm_pinned_alloc(runtime, 1 << 16, &before));
+        TRY(warm_record_stream(before, stream));
+    } else {
+        TRY(warm_device_alloc(runtime, 0, stream, 1 << 16, &before));
+    }
+    if (turn % 3 != 0) {
+        TRY(warm_stream_synchronize(runtime, stream));
+    }
+    TRY(warm_private_pool_begin(runtime, &pool, 0, NULL, NULL));
+    TRY(warm_capture_begin(runtime, stream));
+    TRY(warm_device_alloc(runtime, 0, stream, 5000, &inside));
+    TRY(warm_stream_host_func(runtime, stream, nothing, NULL));
+    TRY(warm_free(before));
+    TRY(warm_free(inside));
+    TRY(warm_capture_end(runtime, stream, &graph));
+    TRY(warm_private_pool_end(runtime, pool));
+    TRY(warm_graph_launch(runtime, graph, stream));
+    TRY(warm_stream_synchronize(runtime, stream));
+    TRY(warm_graph_destroy(runtime, graph));
+    TRY(warm_private_pool_release(runtime, pool));
+    count(&captures);
+}
+
+static void *run_captures(void *argument)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    warm_stream stream;
+
+    TRY(warm_stream_create(runtime, 0, &stream));
+    for (int turn = 0; !is_over(); turn++) {
+        capture(stream, turn);
+        nanosleep(&pause, NULL);
+    }
+    TRY(warm_stream_destroy(runtime, stream));
+    return argument;
+}
+
+/* ---- many streams ----------------------------------------------------------
+ */
+
+static void *run_streams(void *argument)
+{
+    const struct timespec pause = {.tv_nsec = 500000};
+    void *block;
+
+    TRY(warm_pinned_alloc(runtime, 4096, &block));
+    while (!is_over()) {
+        warm_stream stream;
+
+        TRY(warm_stream_create(runtime, 0, &stream));
+        TRY(warm_record_stream(block, stream));
+        TRY(warm_stream_host_func(runtime, stream, nothing, NULL));
+        TRY(warm_stream_destroy(runtime, stream));
+        count(&streams);
+        nanosleep(&pause, NULL);
+    }
+    TRY(warm_free(block));
+    return argument;
+}
+
+/* ---- figures ----------------------------------------------------------------
+ */
+
+static void *run_readings(void *argument)
+{
+    const struct timespec pause = {.tv_nsec = 20000000};
+    static char text[1 << 20];
+
+    for (unsigned turn = 1; !is_over(); turn++) {
+        warm_device_stats device = {.size = sizeof device};
+
+        (void)warm_stats_json(runtime, text, sizeof text, NULL);
+        TRY(warm_device_get_stats(runtime, 0, &device));
+        if (turn % 64 == 0) {
+            (void)warm_pinned_snapshot(runtime, text, sizeof text, NULL);
+            TRY(warm_trim(runtime, (size_t)8 << 20, NULL));
+        }
+        count(&readings);
+        nanosleep(&pause, NULL);
+    }
+    return argument;
+}
+
+static struct sample {
+    double allocated, resident; /* MiB */
+} samples[SAMPLES];
+
+static size_t resident_bytes(void)
+{
+    unsigned long all = 0, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+
+    if (file == NULL || fscanf(file, "%lu %lu", &all, &resident) != 2) {
+        perror("soak: /proc/self/statm");
+        exit(1);
+    }
+    fclose(file);
+    return resident * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static struct sample take_sample(void)
+{
+    warm_space_stats stats = {.size = sizeof stats};
+    struct mallinfo2 info;
+    double held;
+
+    TRY(warm_pinned_get_stats(runtime, &stats));
+    info = mallinfo2();
+    held = (double)stats.held_bytes.current;
+    return (struct sample){(double)(info.uordblks + info.hblkhd) / (1 << 20),
+                           ((double)resident_bytes() - held) / (1 << 20)};
+}
+
+static double most(bool resident, unsigned from, unsigned to)
+{
+    double value = 0;
+
+    for (unsigned i = from; i < to; i++) {
+        double one = resident ? samples[i].resident : samples[i].allocated;
+
+        value = one > value ? one : value;
+    }
+    return value;
+}
+
+static bool is_flat(const char *what, bool resident, unsigned warm,
+                    unsigned all)
+{
+    unsigned part = (all - warm) / 3;
+    double before = most(resident, warm, warm + part);
+    double after = most(resident, all - part, all);
+    bool flat = after <= before * 1.05 + 1;
+
+    printf("soak: %s at most %.1f MiB from second %u to %u, %.1f MiB from %u "
+           "to %u: %s\n",
+           what, before, warm, warm + part, after, all - part, all,
+           flat ? "flat" : "GROWS");
+    return flat;
+}
+
+int main(int argc, char **argv)
+{
+    static void *(*const run[])(void *) = {run_workers, run_captures,
+                                           run_streams, run_readings};
+    enum { RUNS = sizeof run / sizeof run[0] };
+    const struct timespec second = {.tv_sec = 1};
+    unsigned seconds = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 0;
+    unsigned warm = seconds / 2 < 60 ? seconds / 2 : 60;
+    warm_options options = {.size = sizeof options, .device = "host"};
+    pthread_t thread[RUNS];
+    bool good;
+
+    if (seconds < 12 || seconds > SAMPLES) {
+        fprintf(stderr, "soak: seconds: 12 to %d\n", SAMPLES);
+        return 2;
+    }
+    /* What malloc() keeps for threads that have gone is not ours. */
+    mallopt(M_ARENA_MAX, 1);
+    TRY(warm_runtime_create(&options, &runtime));
+    for (int i = 0; i < RUNS; i++) {
+        if (pthread_create(&thread[i], NULL, run[i], NULL) != 0) {
+            perror("soak: pthread_create");
+            return 1;
+        }
+    }
+    for (unsigned i = 0; i < seconds; i++) {
+        nanosleep(&second, NULL);
+        samples[i] = take_sample();
+    }
+    atomic_store_explicit(&over, true, memory_order_relaxed);
+    for (int i = 0; i < RUNS; i++) {
+        pthread_join(thread[i], NULL);
+    }
+    printf("soak: %u s: %lu threads, %lu captures, %lu streams, figures read "
+           "%lu times\n",
+           seconds, threads, captures, streams, readings);
+    good = is_flat("malloc", false, warm, seconds);
+    good = is_flat("resident beyond what is held", true, warm, seconds) && good;
+    for (int i = 0; i < SLOTS; i++) {
+        TRY(warm_free(slots[i]));
+    }
+    TRY(warm_runtime_destroy(runtime, NULL));
+    return good ? 0 : 1;
+}
