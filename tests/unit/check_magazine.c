@@ -615,8 +615,8 @@ START_TEST(test_destroy_takes_from_all_threads)
     a = take(SIZE);
     wt_ok(warm_runtime_destroy(runtime, &report));
     ck_assert_uint_eq(report.blocks, 1);
-    wt_fails(WARM_INVALID_POINTER, warm_free(a));
-    wt_fails(WARM_INVALID_POINTER, warm_free(other.block[0]));
+    wt_fails(WARM_RUNTIME_GONE, warm_free(a));
+    wt_fails(WARM_RUNTIME_GONE, warm_free(other.block[0]));
     wt_fails(WARM_RUNTIME_GONE, warm_pinned_alloc(runtime, SIZE, &a));
     finish(&other, thread);
     set_up();
