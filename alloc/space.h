@@ -170,7 +170,7 @@ typedef struct wm_request {
     warm_error *cause;
 } wm_request;
 
-/* Status: OUT_OF_MEMORY, as memory.h says. */
+/* Status: OUT_OF_MEMORY, as memory.h says; as wm_driver_look(). */
 warm_status wm_space_alloc(wm_space *space, const wm_request *request,
                            void **pointer);
 

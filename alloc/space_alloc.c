@@ -355,9 +355,13 @@ static warm_status alloc_slow(wm_space *space, const wm_request *request,
 warm_status wm_space_alloc(wm_space *space, const wm_request *request,
                            void **pointer)
 {
-    wm_block *block = take_idle(space, request, WM_CUT_CHOOSY);
-    warm_status status = WARM_OK;
+    warm_status status = wm_driver_look(space->driver);
+    wm_block *block;
 
+    if (wm_unlikely(status != WARM_OK)) {
+        return status;
+    }
+    block = take_idle(space, request, WM_CUT_CHOOSY);
     if (block != NULL) {
         *pointer = block->base;
     } else {

@@ -33,13 +33,16 @@ static inline warm_status wm_handle_check(warm_runtime *runtime, warm_kind kind,
     return status;
 }
 
-/* Puts call, which says kind and device, into the thread's window. Each begin
- * that worked is ended. */
+/* Looks at the thread's context, and puts call, which says kind and device,
+ * into its window. Each begin that worked is ended. */
 static inline warm_status
 wm_handle_begin(warm_runtime *runtime, wm_window_call *call, wm_window **window)
 {
-    warm_status status = wm_window_get(runtime, window);
+    warm_status status = wm_driver_look(runtime->driver);
 
+    if (wm_likely(status == WARM_OK)) {
+        status = wm_window_get(runtime, window);
+    }
     if (wm_likely(status == WARM_OK)) {
         call->outer = (*window)->call;
         (*window)->call = call;

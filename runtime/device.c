@@ -31,6 +31,15 @@ static warm_status check_at(warm_runtime *runtime, int device, bool given,
     return status;
 }
 
+/* The same for what is made in the thread's context. */
+static warm_status check_new(warm_runtime *runtime, int device, bool given,
+                             const char *what)
+{
+    warm_status status = check_at(runtime, device, given, what);
+
+    return status == WARM_OK ? wm_driver_look(runtime->driver) : status;
+}
+
 warm_status warm_device_count(warm_runtime *runtime, int *count)
 {
     warm_status status = check(runtime, count != NULL, "count");
@@ -62,7 +71,7 @@ warm_status warm_device_get_info(warm_runtime *runtime, int device,
 warm_status warm_stream_create(warm_runtime *runtime, int device,
                                warm_stream *stream)
 {
-    warm_status status = check_at(runtime, device, stream != NULL, "stream");
+    warm_status status = check_new(runtime, device, stream != NULL, "stream");
     int cancel = wm_cancel_off();
 
     if (status == WARM_OK) {
@@ -183,7 +192,7 @@ warm_status warm_stream_host_func(warm_runtime *runtime, warm_stream stream,
 warm_status warm_event_create(warm_runtime *runtime, int device,
                               warm_event *event)
 {
-    warm_status status = check_at(runtime, device, event != NULL, "event");
+    warm_status status = check_new(runtime, device, event != NULL, "event");
 
     return status == WARM_OK
                ? wm_driver_event_create(runtime->driver, device, event)
@@ -350,7 +359,7 @@ warm_status warm_graph_destroy(warm_runtime *runtime, warm_graph graph)
 warm_status warm_device_alloc_uncached(warm_runtime *runtime, int device,
                                        size_t bytes, void **pointer)
 {
-    warm_status status = check_at(runtime, device, pointer != NULL, "pointer");
+    warm_status status = check_new(runtime, device, pointer != NULL, "pointer");
 
     if (status == WARM_OK && bytes == 0) {
         *pointer = NULL;

@@ -9,7 +9,9 @@
  *
  * All functions: any thread. Common status: INVALID_ARGUMENT (null output or
  * runtime, device out of range), INVALID_STREAM (or an event, or a graph, that
- * the driver does not know), OUT_OF_MEMORY (the driver has none left),
+ * the driver does not know), UNSUPPORTED (the thread's CUDA context, or the
+ * stream's, is not a primary one, see runtime.h), OUT_OF_MEMORY (the driver has
+ * none left),
  * DRIVER_ERROR (see warm_last_error()), CAPTURE_ERROR, RUNTIME_GONE, FORKED,
  * EXITING.
  */

@@ -86,7 +86,8 @@ extern "C" {
  * was asked, on which device, its capacity and what is free there, held, in use
  * and idle. INVALID_ARGUMENT (stream of another device; also from a memory
  * callback), INVALID_STREAM, DRIVER_ERROR, UNSUPPORTED (memory at an address
- * above 48 bits, or not at a page's start). Nothing has changed then.
+ * above 48 bits, or not at a page's start; or the thread's CUDA context, or the
+ * stream's, is not a primary one, see runtime.h). Nothing has changed then.
  * A miss may record events on adopted streams, and calls the driver if the
  * cache grows. Where segments go back then (memory is short, or a request
  * larger than option segment grows in place of idle ones that are too small for

@@ -99,11 +99,12 @@ WARM_API const char *warm_kind_name(warm_runtime *runtime, warm_kind kind);
 
 /* The calling thread's handle of a kind on a device (rows A1 to A8).
  * handle: borrowed until the thread exits or warm_thread_release().
- * Status: UNAVAILABLE, UNSUPPORTED, OUT_OF_MEMORY; LIBRARY_ERROR and
- * DRIVER_ERROR with the library's own code and text in warm_last_error().
- * A failed call changes nothing. Held already: no lock, no system call, no
- * driver call. Else it may create a handle, which takes milliseconds, or
- * destroy one that cannot be reset, for which CUDA waits for the device. */
+ * Status: UNAVAILABLE, UNSUPPORTED (also: the thread's CUDA context is not a
+ * primary one, see runtime.h), OUT_OF_MEMORY; LIBRARY_ERROR and DRIVER_ERROR
+ * with the library's own code and text in warm_last_error(). A failed call
+ * changes nothing. Held already: no lock, no system call, no driver call. Else
+ * it may create a handle, which takes milliseconds, or destroy one that cannot
+ * be reset, for which CUDA waits for the device. */
 WARM_API warm_status warm_reserve(warm_runtime *runtime, warm_kind kind,
                                   int device, void **handle);
 

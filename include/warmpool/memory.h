@@ -48,13 +48,13 @@ extern "C" {
  * idle segments given back and the memory callbacks asked; the message says
  * how much was asked, held, idle and pending; DRIVER_ERROR (it failed for any
  * other reason: the thread's capture mode could not be set, or a region not be
- * placed on its node), UNSUPPORTED (its memory is at an address above 48 bits).
- * Nothing has changed then.
- * A miss calls the driver and can take milliseconds, or waits for the growth
- * of another thread that has room for it; hits and other threads go on. Where
- * it gives segments back (memory is short, or option decay_ms, or a request
- * larger than option segment grows in place of idle ones that are too small for
- * it), CUDA waits for the device. */
+ * placed on its node), UNSUPPORTED (its memory is at an address above 48 bits;
+ * or the thread's CUDA context is not a primary one, see runtime.h). Nothing
+ * has changed then. A miss calls the driver and can take milliseconds, or waits
+ * for the growth of another thread that has room for it; hits and other threads
+ * go on. Where it gives segments back (memory is short, or option decay_ms, or
+ * a request larger than option segment grows in place of idle ones that are too
+ * small for it), CUDA waits for the device. */
 WARM_API warm_status warm_pinned_alloc(warm_runtime *runtime, size_t bytes,
                                        void **pointer);
 
@@ -122,7 +122,8 @@ WARM_API warm_status warm_free(void *pointer);
  * is freed during it, waits for the end of the capture, and for the work that
  * was queued before it.
  * Status: NOT_FOUND (not part of a live block; nothing changes),
- * INVALID_STREAM, OUT_OF_MEMORY, DRIVER_ERROR. */
+ * INVALID_STREAM, UNSUPPORTED (the stream's CUDA context is not a primary one,
+ * see runtime.h), OUT_OF_MEMORY, DRIVER_ERROR. */
 WARM_API warm_status warm_record_stream(const void *pointer,
                                         warm_stream stream);
 
@@ -145,8 +146,9 @@ WARM_API warm_status warm_record_stream(const void *pointer,
  * warm_poll() and by the thread of option background; an allocation that would
  * otherwise obtain memory waits for none of these. Adopting it again does
  * nothing. Calls the driver. Status: INVALID_ARGUMENT (a default stream: one
- * name for several streams), INVALID_STREAM, CAPTURE_ERROR (it captures),
- * OUT_OF_MEMORY, DRIVER_ERROR. */
+ * name for several streams), INVALID_STREAM, UNSUPPORTED (its CUDA context is
+ * not a primary one), CAPTURE_ERROR (it captures), OUT_OF_MEMORY,
+ * DRIVER_ERROR. */
 WARM_API warm_status warm_stream_adopt(warm_runtime *runtime,
                                        warm_stream stream);
 

@@ -20,6 +20,17 @@
  * those of option background and of what is prewarmed in the background, keep a
  * process whose main thread has called pthread_exit() alive until the runtime
  * is destroyed, or somebody calls exit().
+ *
+ * CUDA contexts. The library works in the primary contexts of devices, which
+ * are those that cudart uses. A call that hands out a handle, memory, a stream
+ * or an event, and finds none that its thread has ready, looks at the thread's
+ * current context first: where that is one of cuCtxCreate(), or a green one,
+ * the call answers UNSUPPORTED with its name in the message, and changes
+ * nothing. So does a call that is given a stream of such a context, or a
+ * default stream while one is current. What the thread has ready it gets
+ * without a look (a handle that it holds, a block of a size that it freed): it
+ * is of the primary context, and not to be used in another one. To free,
+ * release, poll, trim and destroy is fine in any.
  */
 #ifndef WARMPOOL_RUNTIME_H
 #define WARMPOOL_RUNTIME_H

@@ -165,11 +165,24 @@ warm_status wm_cuda_fail(wm_cuda *c, warm_status status, CUresult code,
                          const char *what);
 
 /* For work that belongs to no device in particular: the thread's context if
- * it has one, else one that is active already, else that of its device. */
+ * that is a primary one, else one that is active already, else that of its
+ * device. */
 warm_status wm_cuda_enter(wm_cuda *c, wm_cuda_scope *scope);
-/* As wm_cuda_enter(), but a default stream means the thread's own device. */
+/* As wm_cuda_enter(), but a default stream means the thread's own device, and
+ * one of a context that is not primary is refused with UNSUPPORTED. */
 warm_status wm_cuda_enter_stream(wm_cuda *c, warm_stream stream,
                                  wm_cuda_scope *scope);
+/* The same for a stream that the runtime knows: of the primary context of the
+ * thread's device, whatever is current. */
+warm_status wm_cuda_enter_known(wm_cuda *c, warm_stream stream,
+                                wm_cuda_scope *scope);
+
+/* Whether a context is none of the primary ones (null: no), and how a call that
+ * works in primary ones only refuses it: UNSUPPORTED, which names it. It is
+ * current. */
+bool wm_cuda_is_foreign(wm_cuda *c, CUcontext context);
+warm_status wm_cuda_foreign(wm_cuda *c, CUcontext context, const char *whose);
+warm_status wm_cuda_look(wm_driver *d);
 
 /* True if the device has a primary context already. */
 bool wm_cuda_active(wm_cuda *c, int device);

@@ -174,21 +174,89 @@ static int with_context(wm_cuda *c, int own)
     return own;
 }
 
-static bool has_context(wm_cuda *c)
-{
-    CUcontext current = NULL;
+/* ---- which context is current -------------------------------------------- */
 
-    return c->cu.cuCtxGetCurrent(&current) == CUDA_SUCCESS && current != NULL;
+/* The device's primary context, if it has one, which is retained then. The
+ * program may reset the device at any moment: then one may be made here. */
+static CUcontext primary_of(wm_cuda *c, int device)
+{
+    /* Relaxed: see retain(). */
+    CUcontext context =
+        atomic_load_explicit(&c->context[device], memory_order_relaxed);
+
+    if (context == NULL && wm_cuda_active(c, device) &&
+        retain(c, device, &context) != WARM_OK) {
+        context = NULL;
+    }
+    return context;
 }
 
+/* The device of the current context; -1 if libcuda does not tell. */
+static int device_in_use(wm_cuda *c)
+{
+    CUdevice device = 0;
+
+    return c->cu.cuCtxGetDevice(&device) == CUDA_SUCCESS && device >= 0 &&
+                   device < c->base.devices
+               ? device
+               : -1;
+}
+
+static bool is_primary(wm_cuda *c, CUcontext current)
+{
+    int device;
+
+    for (int i = 0; i < c->base.devices; i++) {
+        /* Relaxed: see retain(). */
+        if (atomic_load_explicit(&c->context[i], memory_order_relaxed) ==
+            current) {
+            return true;
+        }
+    }
+    device = device_in_use(c);
+    return device >= 0 && primary_of(c, device) == current;
+}
+
+warm_status wm_cuda_foreign(wm_cuda *c, CUcontext context, const char *whose)
+{
+    return wm_fail(WARM_UNSUPPORTED,
+                   "%s CUDA context %p, of device %d, is not the device's "
+                   "primary context but one of cuCtxCreate() or a green one: "
+                   "warmpool works in primary contexts only; make that current "
+                   "with cudaSetDevice()",
+                   whose, (void *)context, device_in_use(c));
+}
+
+bool wm_cuda_is_foreign(wm_cuda *c, CUcontext context)
+{
+    return context != NULL && !is_primary(c, context);
+}
+
+/* Row A17. */
+warm_status wm_cuda_look(wm_driver *d)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    CUcontext current = NULL;
+    warm_status status =
+        wm_cuda_result(c, c->cu.cuCtxGetCurrent(&current), "cuCtxGetCurrent");
+
+    return status == WARM_OK && wm_cuda_is_foreign(c, current)
+               ? wm_cuda_foreign(c, current, "the calling thread's")
+               : status;
+}
+
+/* own_only: not just any device that has a context. */
 static warm_status enter(wm_cuda *c, bool own_only, wm_cuda_scope *scope)
 {
+    CUcontext current = NULL;
     int device = 0;
-    warm_status status;
+    warm_status status =
+        wm_cuda_result(c, c->cu.cuCtxGetCurrent(&current), "cuCtxGetCurrent");
 
     scope->pushed = false;
-    if (wm_likely(has_context(c))) {
-        return WARM_OK;
+    if (status != WARM_OK ||
+        wm_likely(current != NULL && is_primary(c, current))) {
+        return status;
     }
     status = wm_cuda_current_device(&c->base, &device);
     if (status == WARM_OK) {
@@ -198,16 +266,28 @@ static warm_status enter(wm_cuda *c, bool own_only, wm_cuda_scope *scope)
     return status;
 }
 
+static bool is_default(warm_stream stream)
+{
+    return (uintptr_t)stream <= (uintptr_t)WARM_STREAM_PER_THREAD;
+}
+
 warm_status wm_cuda_enter(wm_cuda *c, wm_cuda_scope *scope)
 {
     return enter(c, false, scope);
 }
 
+warm_status wm_cuda_enter_known(wm_cuda *c, warm_stream stream,
+                                wm_cuda_scope *scope)
+{
+    return enter(c, is_default(stream), scope);
+}
+
 warm_status wm_cuda_enter_stream(wm_cuda *c, warm_stream stream,
                                  wm_cuda_scope *scope)
 {
-    return enter(c, (uintptr_t)stream <= (uintptr_t)WARM_STREAM_PER_THREAD,
-                 scope);
+    warm_status status = is_default(stream) ? wm_cuda_look(&c->base) : WARM_OK;
+
+    return status == WARM_OK ? wm_cuda_enter_known(c, stream, scope) : status;
 }
 
 #else

@@ -116,6 +116,7 @@ static const wm_driver_ops cuda_ops = {
     WM_DRIVER_CALLS(OP)
 #undef OP
         .close = close_driver,
+    .look = wm_cuda_look,
 };
 
 bool wm_cuda_is(const wm_driver *d)

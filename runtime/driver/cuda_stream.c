@@ -138,7 +138,10 @@ static warm_status device_of(wm_cuda *c, warm_stream stream, int *device)
     if (status != WARM_OK) {
         return status;
     }
-    status = wm_cuda_result(c, c->cu.cuCtxGetDevice(&found), "cuCtxGetDevice");
+    status =
+        wm_cuda_is_foreign(c, context)
+            ? wm_cuda_foreign(c, context, "the stream's")
+            : wm_cuda_result(c, c->cu.cuCtxGetDevice(&found), "cuCtxGetDevice");
     (void)c->cu.cuCtxPopCurrent_v2(&popped);
     if (status == WARM_OK) {
         *device = found;
@@ -259,7 +262,7 @@ warm_status wm_cuda_event_mark(wm_driver *d, warm_event event,
     wm_cuda *c = wm_cuda_of(d);
     wm_cuda_scope scope;
     wm_capture now = WM_CAPTURE_NONE;
-    warm_status status = wm_cuda_enter_stream(c, stream, &scope);
+    warm_status status = wm_cuda_enter_known(c, stream, &scope);
 
     if (status != WARM_OK) {
         return status;
@@ -310,7 +313,7 @@ warm_status wm_cuda_stream_passed(wm_driver *d, warm_stream stream,
     wm_cuda *c = wm_cuda_of(d);
     wm_cuda_scope scope;
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    warm_status status = wm_cuda_enter_stream(c, stream, &scope);
+    warm_status status = wm_cuda_enter_known(c, stream, &scope);
     warm_status swapped;
 
     if (status != WARM_OK) {

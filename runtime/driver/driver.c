@@ -52,18 +52,28 @@ static warm_status injected(wm_driver *d, int call)
                         "%s was made to fail by a test", call_names[call]);
 }
 
-static warm_status call_begin(wm_driver *d, int call)
+/* Whether the driver may be called, by whoever is called that. */
+static warm_status check(const wm_driver *d, const char *name)
 {
     wm_assert(wm_lock_driver_call_allowed());
     if (wm_unlikely(wm_process_exiting())) {
-        return wm_fail(WARM_EXITING, "%s: the process is exiting",
-                       call_names[call]);
+        return wm_fail(WARM_EXITING, "%s: the process is exiting", name);
     }
     if (wm_unlikely(d->generation != wm_process_generation())) {
         return wm_fail(WARM_FORKED,
                        "%s: the runtime was made before this process was "
                        "forked; make a new one with device:host",
-                       call_names[call]);
+                       name);
+    }
+    return WARM_OK;
+}
+
+static warm_status call_begin(wm_driver *d, int call)
+{
+    warm_status status = check(d, call_names[call]);
+
+    if (status != WARM_OK) {
+        return status;
     }
     wm_counter_add(&d->calls[call], 1);
     if (wm_unlikely(atomic_load_explicit(&d->armed, memory_order_relaxed))) {
@@ -86,6 +96,18 @@ static warm_status call_begin(wm_driver *d, int call)
     }
 WM_DRIVER_CALLS(DEFINE)
 #undef DEFINE
+
+warm_status wm_driver_look_slow(wm_driver *d)
+{
+    int cancel = wm_cancel_off();
+    warm_status status = check(d, "context");
+
+    if (status == WARM_OK) {
+        status = d->ops->look(d);
+    }
+    wm_cancel_restore(cancel);
+    return status;
+}
 
 /* Sets the mode, which becomes what there was; no failure is told of. */
 static bool set_mode(wm_driver *d, bool *mode)

@@ -239,6 +239,9 @@ typedef struct wm_driver_ops {
     /* Waits for all work that close would finish, so that the memory which it
      * uses can go back before; null: close waits for none. */
     void (*drain)(wm_driver *d);
+    /* UNSUPPORTED, naming it, in a context whose memory, streams and handles
+     * are none of ours; null: there are no contexts. */
+    warm_status (*look)(wm_driver *d);
     /* For tests, host device only, else null: hold (count 0), let count
      * pieces of work run and wait for them, or resume (UINT_MAX). */
     warm_status (*control)(wm_driver *d, warm_stream stream, unsigned count);
@@ -270,6 +273,15 @@ struct wm_driver {
     warm_status wm_driver_##name parameters;
 WM_DRIVER_CALLS(WM_DRIVER_DECLARE)
 #undef WM_DRIVER_DECLARE
+
+/* What a call asks that hands something out and finds none with its thread:
+ * whether the calling thread's context is one that it may be used in (row A17).
+ * Counted as no call. Status: UNSUPPORTED, EXITING, FORKED, DRIVER_ERROR. */
+warm_status wm_driver_look_slow(wm_driver *d);
+static inline warm_status wm_driver_look(wm_driver *d)
+{
+    return d->ops->look == NULL ? WARM_OK : wm_driver_look_slow(d);
+}
 
 /* Enters CUDA's relaxed capture mode if it can, and gives back what there was;
  * for a section that goes on without it, too. *mode belongs to the section. A

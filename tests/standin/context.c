@@ -1,8 +1,9 @@
-/* context.c: the stand-in libcuda.so.1: devices, primary contexts, and each
- * thread's stack of current ones.
+/* context.c: the stand-in libcuda.so.1: devices, contexts, and each thread's
+ * stack of current ones.
  *
  * A primary context is created by the first retain and stays: the count of
- * creations is what tests ask for (row B13). */
+ * creations is what tests ask for (row B13). A program's own contexts, and
+ * green ones, have streams of their own; memory is not told apart. */
 #include "standin.h"
 
 #include "runtime/base/process.h"
@@ -17,6 +18,14 @@ struct CUctx_st {
     unsigned references; /* mutex */
     uint64_t created;    /* mutex */
 };
+
+/* Streams of contexts that are not primary; never freed. */
+struct foreign {
+    struct foreign *next;
+    CUstream stream;
+    CUcontext context;
+};
+static struct foreign *foreign_streams; /* mutex */
 
 enum { STACK = 16 };
 
@@ -272,6 +281,59 @@ int standin_stream_info(wm_driver *d, warm_stream stream, wm_stream_info *info)
                : standin_code(d->ops->stream_info(d, stream, info));
 }
 
+static bool is_primary(CUcontext context)
+{
+    return context >= primary && context < primary + STANDIN_DEVICES_MAX;
+}
+
+void standin_memory_made(const char *function)
+{
+    if (depth > 0 && !is_primary(stack[depth - 1])) {
+        standin_note_misuse("%s: memory of a context that is not primary",
+                            function);
+    }
+}
+
+void standin_stream_made(void *stream)
+{
+    struct foreign *f;
+
+    if (depth == 0 || is_primary(stack[depth - 1])) {
+        return;
+    }
+    f = calloc(1, sizeof *f);
+    f->stream = stream;
+    f->context = stack[depth - 1];
+    pthread_mutex_lock(&mutex);
+    f->next = foreign_streams;
+    foreign_streams = f;
+    pthread_mutex_unlock(&mutex);
+}
+
+static CUcontext context_of(void *stream, int device)
+{
+    CUcontext context = &primary[device];
+
+    pthread_mutex_lock(&mutex);
+    for (struct foreign *f = foreign_streams; f != NULL; f = f->next) {
+        if (f->stream == stream) {
+            context = f->context;
+        }
+    }
+    pthread_mutex_unlock(&mutex);
+    return context;
+}
+
+int64_t standin_references(int device)
+{
+    int64_t references;
+
+    pthread_mutex_lock(&mutex);
+    references = primary[device].references;
+    pthread_mutex_unlock(&mutex);
+    return references;
+}
+
 /* ---- libcuda.so.1 ---- */
 
 #define ENTER(function) STANDIN_ENTER(CUresult, function)
@@ -429,6 +491,50 @@ CUresult cuCtxGetCurrent(CUcontext *context)
     return CUDA_SUCCESS;
 }
 
+/* Without a user of it: contexts of programs that were destroyed stay here. */
+static CUcontext made_context(int device)
+{
+    CUcontext context = calloc(1, sizeof *context);
+
+    context->device = device;
+    return context;
+}
+
+CUresult cuCtxCreate_v4(CUcontext *context, CUctxCreateParams *parameters,
+                        unsigned flags, CUdevice device)
+{
+    ENTER(cuCtxCreate_v4)
+    (void)parameters;
+    (void)flags;
+    if (!known(device)) {
+        return CUDA_ERROR_INVALID_DEVICE;
+    }
+    *context = made_context(device);
+    return cuCtxPushCurrent_v2(*context);
+}
+
+/* A green context is a context as well, under another handle. */
+CUresult cuGreenCtxCreate(CUgreenCtx *green, CUdevResourceDesc resources,
+                          CUdevice device, unsigned flags)
+{
+    ENTER(cuGreenCtxCreate)
+    (void)resources;
+    (void)flags;
+    if (!known(device)) {
+        return CUDA_ERROR_INVALID_DEVICE;
+    }
+    (void)retain(device);
+    *green = (CUgreenCtx)(void *)made_context(device);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxFromGreenCtx(CUcontext *context, CUgreenCtx green)
+{
+    ENTER(cuCtxFromGreenCtx)
+    *context = (CUcontext)(void *)green;
+    return CUDA_SUCCESS;
+}
+
 CUresult cuCtxPushCurrent_v2(CUcontext context)
 {
     ENTER(cuCtxPushCurrent_v2)
@@ -487,7 +593,7 @@ CUresult cuStreamGetCtx(CUstream stream, CUcontext *context)
     if ((code = standin_stream_info(d, stream, &info)) != 0) {
         return (CUresult)code;
     }
-    *context = &primary[info.device];
+    *context = context_of(stream, info.device);
     return CUDA_SUCCESS;
 }
 

@@ -5,6 +5,7 @@
 #include "runtime/base/process.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@ typedef struct record {
     _Atomic int64_t fail_in;
     _Atomic int fail_on, code;
     _Atomic unsigned flags;
+    _Atomic unsigned to_meet, inside; /* 0: nobody waits */
 } record;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -55,6 +57,26 @@ void standin_flagged(const char *function, unsigned flags)
 unsigned standin_flags(const char *function)
 {
     return record_of(function)->flags;
+}
+
+void standin_meet(const char *function, unsigned threads)
+{
+    record *r = record_of(function);
+
+    r->inside = 0;
+    r->to_meet = threads;
+}
+
+static void meet(record *r)
+{
+    unsigned threads = r->to_meet;
+
+    if (threads > 0) {
+        r->inside++;
+        while (r->inside < threads) {
+            sched_yield();
+        }
+    }
 }
 
 /* ---- The end of the process ---- */
@@ -132,6 +154,7 @@ int standin_hit(standin_point *point)
         note_late(point->name);
         return cudaErrorCudartUnloading;
     }
+    meet(r);
     if (atomic_load_explicit(&r->fail_in, memory_order_relaxed) <= 0) {
         return 0;
     }

@@ -40,8 +40,11 @@ unsigned standin_flags(const char *function);
  * device, or after its destruction. text: the last one's; may be null. */
 uint64_t standin_misuse(char *text, size_t bytes);
 
-/* Contexts created on the device so far. */
+/* Contexts created on the device so far, and references to it now. */
 uint64_t standin_contexts(int device);
+int64_t standin_references(int device);
+/* As many threads as that meet inside the function before any goes on. */
+void standin_meet(const char *function, unsigned threads);
 /* How many devices there are: 1, or as the environment's STANDIN_DEVICES. */
 void standin_devices(int count);
 /* Major number of the compute capability; 9 at first. */
@@ -128,6 +131,9 @@ cudaError_t standin_set_device(int device);
 /* The host device's stream behind a CUDA stream: default streams mean the
  * current device. */
 warm_stream standin_stream(void *stream);
+/* Memory, or a stream, is made in the current context. */
+void standin_memory_made(const char *function);
+void standin_stream_made(void *stream);
 /* As cudaFree (of the current device), cudaFreeHost (of all: negative) and the
  * end of a library's handle do: 0, or a code while one captures, whose capture
  * is invalid then. */

@@ -78,6 +78,7 @@ CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned flags)
     CUresult code;
 
     ENTER(cuMemHostAlloc)
+    standin_memory_made("cuMemHostAlloc");
     standin_flagged("cuMemHostAlloc", flags);
     code = CALL(pinned_alloc, bytes, pointer);
     if (code == CUDA_SUCCESS) {
@@ -114,6 +115,7 @@ CUresult cuMemFreeHost(void *pointer)
 CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned flags)
 {
     ENTER(cuMemHostRegister_v2)
+    standin_memory_made("cuMemHostRegister_v2");
     standin_flagged("cuMemHostRegister_v2", flags);
     return CALL(pinned_register, pointer, bytes);
 }
@@ -138,6 +140,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes)
     CUresult code;
 
     ENTER(cuMemAlloc_v2)
+    standin_memory_made("cuMemAlloc_v2");
     code = CALL(device_alloc, standin_current_device(), bytes, &pointer);
     if (code == CUDA_SUCCESS) {
         *address = (uintptr_t)pointer;
@@ -275,10 +278,16 @@ CUresult cuMemsetD8Async(CUdeviceptr destination, unsigned char value,
 
 CUresult cuStreamCreate(CUstream *stream, unsigned flags)
 {
+    int code;
+
     ENTER(cuStreamCreate)
     standin_flagged("cuStreamCreate", flags);
-    return CALL(stream_create, standin_current_device(),
-                (warm_stream *)(void *)stream);
+    code = (int)CALL(stream_create, standin_current_device(),
+                     (warm_stream *)(void *)stream);
+    if (code == 0) {
+        standin_stream_made(*stream);
+    }
+    return (CUresult)code;
 }
 
 CUresult cuStreamDestroy_v2(CUstream stream)

@@ -113,6 +113,31 @@ START_TEST(test_G3_driver_that_cannot_start_says_why)
 }
 END_TEST
 
+static warm_status first_use[2];
+
+static void use_first(void *argument, unsigned index)
+{
+    size_t available = 0, total = 0;
+
+    (void)argument;
+    first_use[index] = wm_driver_device_memory(d, 0, &available, &total);
+}
+
+/* Two threads meet at a device's first use: both retain its context, and the
+ * one that comes second drops its reference. */
+START_TEST(test_B13_a_driver_holds_one_reference_to_a_context)
+{
+    standin.standin_meet("cuDevicePrimaryCtxRetain", 2);
+    wt_threads(2, use_first, NULL);
+    standin.standin_meet("cuDevicePrimaryCtxRetain", 0);
+    wt_ok(first_use[0]);
+    wt_ok(first_use[1]);
+    ck_assert_uint_eq(standin.standin_calls("cuDevicePrimaryCtxRetain"), 2);
+    ck_assert_int_eq(standin.standin_references(0), 1);
+    ck_assert_uint_eq(contexts(), 1000);
+}
+END_TEST
+
 static void open_with_nodes(unsigned nodes)
 {
     wm_options options;
@@ -1075,6 +1100,7 @@ static void add_contexts(Suite *suite)
 
     tcase_add_unchecked_fixture(tcase, standin_load, NULL);
     tcase_add_checked_fixture(tcase, setup_open, NULL);
+    tcase_add_test(tcase, test_B13_a_driver_holds_one_reference_to_a_context);
     tcase_add_test(tcase, test_B13_asking_about_devices_makes_no_context);
     tcase_add_test(tcase, test_B13_pinning_uses_the_context_that_is_there);
     tcase_add_test(tcase, test_B13_pinning_first_uses_the_threads_device_only);

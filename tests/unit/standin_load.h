@@ -21,6 +21,13 @@
     X(standin_flags)                                                           \
     X(standin_misuse)                                                          \
     X(standin_contexts)                                                        \
+    X(standin_references)                                                      \
+    X(standin_meet)                                                            \
+    X(cuCtxCreate_v4)                                                          \
+    X(cuCtxPushCurrent_v2)                                                     \
+    X(cuGreenCtxCreate)                                                        \
+    X(cuCtxFromGreenCtx)                                                       \
+    X(cuStreamCreate)                                                          \
     X(standin_devices)                                                         \
     X(standin_compute)                                                         \
     X(standin_ranges)                                                          \

@@ -1,0 +1,253 @@
+/* check_cuda_context.c: what the library does for threads whose current CUDA
+ * context is not a primary one (row A17), over the stand-in libraries.
+ * backends: standin
+ *
+ * Each test runs with a context of cuCtxCreate() and with a green one. */
+#include "runtime/driver/cuda.h"
+#include "tests/skip.h"
+
+#if WM_HAVE_CUDA
+#include "tests/unit/standin_load.h"
+
+#include "warmpool/warmpool.h"
+
+enum { OWN, GREEN, CONTEXTS, DEVICES = 2, BYTES = 10000 };
+
+static warm_runtime *runtime;
+static CUcontext foreign;
+
+static void setup(void)
+{
+    warm_options options = {.size = sizeof options, .device = "cuda"};
+
+    standin_load();
+    standin.standin_devices(DEVICES);
+    options.cudart = standin.cudart;
+    wt_ok(warm_runtime_create(&options, &runtime));
+}
+
+static void teardown(void)
+{
+    char text[256];
+
+    wt_runtime_end(runtime);
+    ck_assert_msg(standin.standin_misuse(text, sizeof text) == 0, "%s", text);
+}
+
+/* Makes a context of the sort, of device 0, current. */
+static void enter(int sort)
+{
+    CUgreenCtx green = NULL;
+
+    if (sort == OWN) {
+        ck_assert_int_eq(standin.cuCtxCreate_v4(&foreign, NULL, 0, 0), 0);
+        return;
+    }
+    ck_assert_int_eq(
+        standin.cuGreenCtxCreate(&green, NULL, 0, CU_GREEN_CTX_DEFAULT_STREAM),
+        0);
+    ck_assert_int_eq(standin.cuCtxFromGreenCtx(&foreign, green), 0);
+    ck_assert_int_eq(standin.cuCtxPushCurrent_v2(foreign), 0);
+}
+
+static void leave(void)
+{
+    CUcontext popped = NULL;
+
+    ck_assert_int_eq(standin.cuCtxPopCurrent_v2(&popped), 0);
+    ck_assert_ptr_eq(popped, foreign);
+}
+
+static void *untouched = &untouched;
+
+/* UNSUPPORTED, in words that name the context; nothing was written, and the
+ * context is current as before. */
+static void refused(warm_status status, const void *output)
+{
+    CUcontext current = NULL;
+    char name[32];
+
+    ck_assert_msg(status == WARM_UNSUPPORTED, "%s: %s",
+                  warm_status_name(status), warm_last_error_message());
+    snprintf(name, sizeof name, "context %p", (void *)foreign);
+    ck_assert_msg(strstr(warm_last_error_message(), name) != NULL,
+                  "\"%s\" is not in: %s", name, warm_last_error_message());
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "device 0"));
+    ck_assert_ptr_eq(output, untouched);
+    ck_assert_int_eq(standin.cuCtxGetCurrent(&current), 0);
+    ck_assert_ptr_eq(current, foreign);
+}
+
+static uint64_t handles_created(warm_kind kind)
+{
+    warm_handle_stats stats = {.size = sizeof stats};
+
+    wt_ok(warm_handle_get_stats(runtime, kind, 0, &stats));
+    ck_assert_uint_eq(stats.failed, 0);
+    return stats.created;
+}
+
+START_TEST(test_A17_misses_in_another_context_are_refused)
+{
+    warm_lease lease = 0;
+    void *out = untouched;
+
+    enter(_i);
+    for (warm_kind kind = WARM_KIND_STREAM; kind < WARM_KIND_ONEDNN; kind++) {
+        refused(warm_reserve(runtime, kind, 0, &out), out);
+        refused(warm_handle_lease(runtime, kind, 0, &lease, &out), out);
+        refused(warm_handle_prewarm(runtime, kind, 0, 1, 0), out);
+        ck_assert_uint_eq(handles_created(kind), 0);
+    }
+    refused(warm_reserve_on(runtime, WARM_KIND_CUBLAS, 0, NULL, &out), out);
+    refused(warm_pinned_alloc(runtime, BYTES, &out), out);
+    refused(warm_device_alloc(runtime, 0, NULL, BYTES, &out), out);
+    refused(warm_device_alloc(runtime, 1, NULL, BYTES, &out), out);
+    refused(warm_device_alloc_uncached(runtime, 0, BYTES, &out), out);
+    refused(warm_stream_create(runtime, 0, &out), out);
+    refused(warm_event_create(runtime, 0, &out), out);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 0);
+    leave();
+    wt_ok(warm_reserve(runtime, WARM_KIND_CUBLAS, 0, &out));
+    wt_ok(warm_pinned_alloc(runtime, BYTES, &out));
+    wt_ok(warm_free(out));
+    wt_ok(warm_device_alloc(runtime, 0, NULL, BYTES, &out));
+    wt_ok(warm_free(out));
+    wt_ok(warm_thread_release(runtime));
+}
+END_TEST
+
+/* Also where idle memory and handles of the primary context are there. */
+START_TEST(test_A17_what_is_idle_is_not_handed_out_in_another_context)
+{
+    warm_lease lease = 0;
+    void *out = NULL;
+
+    wt_ok(warm_handle_lease(runtime, WARM_KIND_CUBLAS, 0, &lease, &out));
+    wt_ok(warm_handle_return(runtime, lease));
+    wt_ok(warm_pinned_alloc(runtime, BYTES, &out));
+    wt_ok(warm_free(out));
+    wt_ok(warm_thread_release(runtime)); /* its magazines are empty now */
+    out = untouched;
+    enter(_i);
+    refused(warm_handle_lease(runtime, WARM_KIND_CUBLAS, 0, &lease, &out), out);
+    refused(warm_pinned_alloc(runtime, BYTES, &out), out);
+    leave();
+    ck_assert_uint_eq(handles_created(WARM_KIND_CUBLAS), 1);
+}
+END_TEST
+
+/* A hit looks at nothing, and what is given back comes back. */
+START_TEST(test_A17_hits_and_frees_in_another_context_work)
+{
+    warm_stream stream = NULL, again = NULL;
+    void *blas = NULL, *held = NULL;
+    void *block = wt_pinned(runtime, BYTES);
+    void *device;
+    size_t released = 0;
+
+    wt_ok(warm_stream_reserve(runtime, 0, &stream));
+    wt_ok(warm_reserve_on(runtime, WARM_KIND_CUBLAS, 0, stream, &blas));
+    device = wt_device(runtime, stream, BYTES);
+    wt_ok(warm_record_stream(block, stream));
+    enter(_i);
+    wt_ok(warm_stream_reserve(runtime, 0, &again));
+    ck_assert_ptr_eq(again, stream);
+    wt_ok(warm_reserve_on(runtime, WARM_KIND_CUBLAS, 0, stream, &held));
+    ck_assert_ptr_eq(held, blas);
+    wt_ok(warm_free(block));
+    wt_ok(warm_free(device));
+    wt_ok(warm_poll(runtime));
+    wt_ok(warm_thread_release(runtime));
+    wt_ok(warm_handle_trim(runtime, WARM_KIND_CUBLAS, 0, 0, 0, NULL));
+    wt_ok(warm_empty_cache(runtime, &released));
+    leave();
+    wt_ok(warm_empty_cache(runtime, &released));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost_bytes, 0);
+    ck_assert_int_eq(standin.standin_handles_live("cublas"), 0);
+}
+END_TEST
+
+/* Ahead it is obtained in a primary one, and good for all. */
+START_TEST(test_A17_memory_obtained_ahead_is_of_a_primary_context)
+{
+    enter(_i);
+    wt_ok(warm_pinned_prewarm(runtime, 4 << 20, WARM_NODE_ANY, 0));
+    leave();
+    ck_assert_uint_gt(wt_pinned_stats(runtime).held_bytes.current, 0);
+}
+END_TEST
+
+/* From a thread whose own context is primary, too. */
+START_TEST(test_A17_stream_of_another_context_is_refused)
+{
+    void *block = wt_pinned(runtime, BYTES);
+    void *blas = untouched;
+    CUstream stream = NULL;
+    warm_status status;
+
+    enter(_i);
+    ck_assert_int_eq(standin.cuStreamCreate(&stream, 0), 0);
+    refused(warm_stream_adopt(runtime, stream), untouched);
+    refused(warm_record_stream(block, stream), untouched);
+    refused(warm_record_stream(block, NULL), untouched);
+    leave();
+    status = warm_stream_adopt(runtime, stream);
+    ck_assert_int_eq(status, WARM_UNSUPPORTED);
+    ck_assert_int_eq(warm_record_stream(block, stream), WARM_UNSUPPORTED);
+    ck_assert_int_eq(
+        warm_reserve_on(runtime, WARM_KIND_CUBLAS, 0, stream, &blas),
+        WARM_UNSUPPORTED);
+    ck_assert_ptr_eq(blas, untouched);
+    ck_assert_int_eq(warm_device_alloc(runtime, 0, stream, BYTES, &blas),
+                     WARM_UNSUPPORTED);
+    ck_assert_ptr_nonnull(
+        strstr(warm_last_error_message(), "the stream's CUDA context"));
+    wt_ok(warm_free(block));
+    wt_ok(warm_thread_release(runtime));
+}
+END_TEST
+
+/* One that the runtime has not retained yet is learnt; no other one is made. */
+START_TEST(test_A17_B13_primary_context_of_the_program_is_accepted)
+{
+    void *block = NULL;
+
+    ck_assert_int_eq(standin.cudaSetDevice(1), 0);
+    wt_ok(warm_pinned_alloc(runtime, BYTES, &block));
+    wt_ok(warm_free(block));
+    ck_assert_uint_eq(standin.standin_contexts(0), 0);
+    ck_assert_uint_eq(standin.standin_contexts(1), 1);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("cuda_context");
+    TCase *tcase = tcase_create("context");
+
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_loop_test(tcase, test_A17_misses_in_another_context_are_refused,
+                        0, CONTEXTS);
+    tcase_add_loop_test(
+        tcase, test_A17_what_is_idle_is_not_handed_out_in_another_context, 0,
+        CONTEXTS);
+    tcase_add_loop_test(tcase, test_A17_hits_and_frees_in_another_context_work,
+                        0, CONTEXTS);
+    tcase_add_loop_test(tcase,
+                        test_A17_memory_obtained_ahead_is_of_a_primary_context,
+                        0, CONTEXTS);
+    tcase_add_loop_test(tcase, test_A17_stream_of_another_context_is_refused, 0,
+                        CONTEXTS);
+    tcase_add_test(tcase,
+                   test_A17_B13_primary_context_of_the_program_is_accepted);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}
+#else
+int main(void)
+{
+    return skip_program("check_cuda_context", "CUDA's headers are not here");
+}
+#endif
