@@ -87,6 +87,7 @@ static void report_left(wm_space *space, warm_destroy_report *report)
     report->blocks += stats.requests.current;
     report->block_bytes += stats.block_bytes.current;
     report->pending += stats.pending.current;
+    report->lost_bytes += wm_space_left(space, &stats);
 }
 
 void wm_pinned_close(wm_pinned *pinned, warm_destroy_report *report)

@@ -187,6 +187,16 @@ void wm_space_class_stats(wm_space *space, unsigned size_class,
 void wm_space_reset_peaks(wm_space *space);
 void wm_space_reset_totals(wm_space *space);
 
+/* What of a space is left to a device that was reset, when all that could go
+ * went; 0 if none was. */
+static inline size_t wm_space_left(const wm_space *space,
+                                   const warm_space_stats *stats)
+{
+    return wm_driver_was_reset(space->driver)
+               ? (size_t)stats->held_bytes.current
+               : 0;
+}
+
 /* wm_arena_check() of every arena, for tests. */
 bool wm_space_check(wm_space *space);
 

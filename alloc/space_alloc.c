@@ -355,7 +355,7 @@ static warm_status alloc_slow(wm_space *space, const wm_request *request,
 warm_status wm_space_alloc(wm_space *space, const wm_request *request,
                            void **pointer)
 {
-    warm_status status = wm_driver_look(space->driver);
+    warm_status status = wm_driver_look(space->driver, space->device);
     wm_block *block;
 
     if (wm_unlikely(status != WARM_OK)) {

@@ -127,10 +127,11 @@ uint64_t wm_pool_trim(wm_pool *pool, uint64_t keep, uint64_t idle_ns)
     void *handle;
 
     wm_pool_end_deferred(pool);
-    /* Once the process exits everything is left (row A6). */
+    /* Once the process exits, or a device was reset, everything is left (rows
+     * A6, A17). */
     do {
         wm_lock_acquire(&pool->lock);
-        handle = wm_process_exiting()
+        handle = wm_pool_is_lost(pool)
                      ? NULL
                      : take_oldest_locked(pool, keep, idle_ns, now);
         wm_lock_release(&pool->lock);
@@ -187,13 +188,13 @@ uint64_t wm_pool_leak(wm_pool *pool)
     return count;
 }
 
-/* Another thread may call exit(): then the rest is left (row A6); or a stream
- * captures. */
+/* Another thread may call exit(): then the rest is left (row A6); or a device
+ * was reset (row A17), or a stream captures. */
 static bool is_left(const wm_pool *pool)
 {
     const wm_captures *captures = pool->kind->captures;
 
-    return wm_process_exiting() || (captures != NULL && captures->stays);
+    return wm_pool_is_lost(pool) || (captures != NULL && captures->stays);
 }
 
 uint64_t wm_pool_close(wm_pool *pool)

@@ -3,6 +3,7 @@
 #define WM_POOL_INT_H
 
 #include "handles/pool.h"
+#include "runtime/base/process.h"
 
 #include <inttypes.h>
 
@@ -48,6 +49,13 @@ bool wm_pool_reset(wm_pool *pool, void *handle);
 static inline bool wm_pool_revive(wm_pool *pool, void *handle)
 {
     return pool->kind->ops->reset == NULL || wm_pool_reset(pool, handle);
+}
+
+/* Whether handles are left alone for ever: the process exits, or a device was
+ * reset, which may have ended them (rows A6, A17). */
+static inline bool wm_pool_is_lost(const wm_pool *pool)
+{
+    return wm_process_exiting() || wm_driver_was_reset(pool->kind->driver);
 }
 
 /* Calls destroy of the kind; says whether it worked. */

@@ -317,7 +317,7 @@ static void *take_deferred(wm_pool *pool)
     void *handle = NULL;
 
     wm_lock_acquire(&pool->lock);
-    if (pool->stats.deferred > 0 && !wm_process_exiting()) {
+    if (pool->stats.deferred > 0 && !wm_pool_is_lost(pool)) {
         handle = pool->deferred[--pool->stats.deferred];
         pool->ending++;
     }

@@ -227,6 +227,21 @@ uint64_t wm_pools_leak(struct wm_pools *pools)
     return count;
 }
 
+uint64_t wm_pools_alive(struct wm_pools *pools)
+{
+    uint64_t count = 0;
+
+    for (int i = 0; i < wm_pools_kinds(pools); i++) {
+        for (int k = 0; k < pools->driver->devices; k++) {
+            warm_handle_stats stats;
+
+            wm_pool_get_stats(wm_pools_at(pools, i, k), &stats);
+            count += stats.idle + stats.deferred + stats.in_use + stats.leased;
+        }
+    }
+    return count;
+}
+
 bool wm_pools_own_stream(struct wm_pools *pools, int device, warm_stream stream)
 {
     return wm_pool_owns(wm_pools_at(pools, WARM_KIND_STREAM, device), stream);

@@ -38,7 +38,7 @@ static inline warm_status wm_handle_check(warm_runtime *runtime, warm_kind kind,
 static inline warm_status
 wm_handle_begin(warm_runtime *runtime, wm_window_call *call, wm_window **window)
 {
-    warm_status status = wm_driver_look(runtime->driver);
+    warm_status status = wm_driver_look(runtime->driver, call->device);
 
     if (wm_likely(status == WARM_OK)) {
         status = wm_window_get(runtime, window);

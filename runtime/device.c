@@ -37,7 +37,7 @@ static warm_status check_new(warm_runtime *runtime, int device, bool given,
 {
     warm_status status = check_at(runtime, device, given, what);
 
-    return status == WARM_OK ? wm_driver_look(runtime->driver) : status;
+    return status == WARM_OK ? wm_driver_look(runtime->driver, device) : status;
 }
 
 warm_status warm_device_count(warm_runtime *runtime, int *count)

@@ -13,6 +13,7 @@
 #include "handles/pools.h"
 #include "handles/reserve.h"
 #include "runtime/base/callback.h"
+#include "runtime/base/bytes.h"
 #include "runtime/base/log.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/process.h"
@@ -341,6 +342,7 @@ static warm_status check_destroy(warm_runtime *runtime,
 static bool would_break_capture(warm_runtime *runtime)
 {
     bool breaks =
+        !wm_driver_was_reset(runtime->driver) &&
         wm_timelines_ask(&runtime->pinned->timelines, WM_DEVICE_UNKNOWN, NULL);
 
     if (breaks) {
@@ -372,6 +374,9 @@ static void end(warm_runtime *runtime, warm_destroy_report *report)
     wm_history_close(runtime->history);
     runtime->history = NULL;
     wm_private_fini(runtime);
+    if (wm_driver_was_reset(runtime->driver)) {
+        report->lost_handles = wm_pools_alive(runtime->pools);
+    }
     wm_pools_close(runtime->pools, &report->handles);
     runtime->pools = NULL;
     report->host_streams = wm_driver_close(runtime->driver);
@@ -380,6 +385,12 @@ static void end(warm_runtime *runtime, warm_destroy_report *report)
         runtime->driver = NULL;
     }
     wm_runtime_end_close(runtime);
+    if (report->lost_handles > 0 || report->lost_bytes > 0) {
+        wm_log(WARM_LOG_WARNING,
+               "a runtime was destroyed after a device was reset: %" PRIu64
+               " handles and %s of memory are lost",
+               report->lost_handles, wm_bytes(report->lost_bytes).text);
+    }
     if (report->handles > 0 || report->blocks > 0) {
         wm_log(WARM_LOG_WARNING,
                "a runtime was destroyed with %" PRIu64 " handles and %" PRIu64

@@ -31,6 +31,12 @@
  * without a look (a handle that it holds, a block of a size that it freed): it
  * is of the primary context, and not to be used in another one. To free,
  * release, poll, trim and destroy is fine in any.
+ * cudaDeviceReset() ends all that a runtime has on the device, and pinned
+ * memory of any. The next such call for that device, or for pinned memory,
+ * notices it, says so in a warning and answers DRIVER_ERROR, as all do from
+ * then on: the runtime calls no driver any more, hands out nothing but what
+ * threads have ready, and is to be destroyed, which frees nothing and reports
+ * as lost what it had. A runtime that is made after the reset works.
  */
 #ifndef WARMPOOL_RUNTIME_H
 #define WARMPOOL_RUNTIME_H
@@ -70,6 +76,10 @@ typedef struct warm_destroy_report {
     uint64_t host_streams; /* host device: held streams dropped with work */
     uint64_t imports;      /* opened with warm_ipc_open() and not closed: these
                               are closed */
+    uint64_t lost_handles; /* a device was reset: handles left alone, in use or
+                              not */
+    uint64_t lost_bytes;   /* a device was reset: memory left alone, in use or
+                              not */
 } warm_destroy_report;
 
 /* Ends a runtime: idle handles and memory are given back to the driver, what

@@ -82,6 +82,7 @@ int wm_cuda_compute_major(wm_driver *d, int device);
     X(cuCtxGetCurrent)                                                         \
     X(cuCtxPushCurrent_v2)                                                     \
     X(cuCtxPopCurrent_v2)                                                      \
+    X(cuCtxGetId)                                                              \
     X(cuCtxGetDevice)                                                          \
     X(cuCtxSynchronize)                                                        \
     X(cuMemAddressReserve)                                                     \
@@ -141,8 +142,12 @@ typedef struct wm_cuda {
     int version;         /* const after open: of cudart, as 13000 */
     char file[512];      /* const after open: of cudart; empty: not known */
     cudaError_t counted; /* what it said when devices were counted */
-    /* By device: null, then the retained primary context for ever. */
-    _Atomic(CUcontext) context[];
+    /* By device: null, then the retained primary context for ever, and what
+     * tells it from one that comes after a reset. */
+    struct {
+        _Atomic(CUcontext) context;
+        _Atomic uint64_t id;
+    } primary[];
 } wm_cuda;
 
 static inline wm_cuda *wm_cuda_of(wm_driver *d)
@@ -182,7 +187,7 @@ warm_status wm_cuda_enter_known(wm_cuda *c, warm_stream stream,
  * current. */
 bool wm_cuda_is_foreign(wm_cuda *c, CUcontext context);
 warm_status wm_cuda_foreign(wm_cuda *c, CUcontext context, const char *whose);
-warm_status wm_cuda_look(wm_driver *d);
+warm_status wm_cuda_look(wm_driver *d, int device);
 
 /* True if the device has a primary context already. */
 bool wm_cuda_active(wm_cuda *c, int device);

@@ -69,6 +69,21 @@ warm_status wm_cuda_result(wm_cuda *c, CUresult code, const char *what)
     return wm_cuda_fail(c, status_of(code), code, what);
 }
 
+/* 0: it cannot be told. */
+static uint64_t id_of(wm_cuda *c, CUcontext context)
+{
+    unsigned long long id = 0;
+
+    return c->cu.cuCtxGetId(context, &id) == CUDA_SUCCESS ? id : 0;
+}
+
+/* Relaxed: whoever does not see it yet looks at the next miss. */
+static void note_id(wm_cuda *c, int device, CUcontext context)
+{
+    atomic_store_explicit(&c->primary[device].id, id_of(c, context),
+                          memory_order_relaxed);
+}
+
 static warm_status retain(wm_cuda *c, int device, CUcontext *context)
 {
     CUcontext mine = NULL;
@@ -83,12 +98,13 @@ static warm_status retain(wm_cuda *c, int device, CUcontext *context)
     /* Relaxed is enough: the handle is all that is published, and what it
      * stands for is the driver's to order. Whoever loses drops its reference,
      * so that one driver holds one per device. */
-    if (!atomic_compare_exchange_strong_explicit(&c->context[device], &none,
-                                                 mine, memory_order_relaxed,
-                                                 memory_order_relaxed)) {
+    if (!atomic_compare_exchange_strong_explicit(
+            &c->primary[device].context, &none, mine, memory_order_relaxed,
+            memory_order_relaxed)) {
         c->cu.cuDevicePrimaryCtxRelease_v2(device);
         mine = none;
     } else {
+        note_id(c, device, mine);
         wm_process_exit_first(); /* a context may have brought a handler */
     }
     *context = mine;
@@ -101,7 +117,7 @@ warm_status wm_cuda_device_push(wm_driver *d, int device, wm_cuda_scope *scope)
     CUcontext current = NULL;
     /* Relaxed: see retain(). */
     CUcontext wanted =
-        atomic_load_explicit(&c->context[device], memory_order_relaxed);
+        atomic_load_explicit(&c->primary[device].context, memory_order_relaxed);
     warm_status status = WARM_OK;
 
     scope->pushed = false;
@@ -182,7 +198,7 @@ static CUcontext primary_of(wm_cuda *c, int device)
 {
     /* Relaxed: see retain(). */
     CUcontext context =
-        atomic_load_explicit(&c->context[device], memory_order_relaxed);
+        atomic_load_explicit(&c->primary[device].context, memory_order_relaxed);
 
     if (context == NULL && wm_cuda_active(c, device) &&
         retain(c, device, &context) != WARM_OK) {
@@ -208,8 +224,8 @@ static bool is_primary(wm_cuda *c, CUcontext current)
 
     for (int i = 0; i < c->base.devices; i++) {
         /* Relaxed: see retain(). */
-        if (atomic_load_explicit(&c->context[i], memory_order_relaxed) ==
-            current) {
+        if (atomic_load_explicit(&c->primary[i].context,
+                                 memory_order_relaxed) == current) {
             return true;
         }
     }
@@ -232,14 +248,53 @@ bool wm_cuda_is_foreign(wm_cuda *c, CUcontext context)
     return context != NULL && !is_primary(c, context);
 }
 
+/* A reset ends the primary context, whose handle may be the next one's: then it
+ * is not active, or has another id. A question that is not answered says
+ * nothing. */
+static bool was_reset(wm_cuda *c, int device)
+{
+    /* Relaxed: see retain() and note_id(). */
+    CUcontext context =
+        atomic_load_explicit(&c->primary[device].context, memory_order_relaxed);
+    uint64_t id =
+        atomic_load_explicit(&c->primary[device].id, memory_order_relaxed);
+    unsigned long long now = 0;
+    unsigned flags = 0;
+    int active = 0;
+    CUresult code;
+
+    if (context == NULL || id == 0 ||
+        c->cu.cuDevicePrimaryCtxGetState(device, &flags, &active) !=
+            CUDA_SUCCESS) {
+        return false;
+    }
+    code = active != 0 ? c->cu.cuCtxGetId(context, &now)
+                       : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    return code == CUDA_SUCCESS ? now != id
+                                : code == CUDA_ERROR_CONTEXT_IS_DESTROYED ||
+                                      code == CUDA_ERROR_INVALID_CONTEXT;
+}
+
+static warm_status look_at(wm_cuda *c, int device)
+{
+    return was_reset(c, device) ? wm_driver_fail_reset(&c->base, device)
+                                : WARM_OK;
+}
+
 /* Row A17. */
-warm_status wm_cuda_look(wm_driver *d)
+warm_status wm_cuda_look(wm_driver *d, int device)
 {
     wm_cuda *c = wm_cuda_of(d);
     CUcontext current = NULL;
-    warm_status status =
-        wm_cuda_result(c, c->cu.cuCtxGetCurrent(&current), "cuCtxGetCurrent");
+    warm_status status = device >= 0 ? look_at(c, device) : WARM_OK;
 
+    for (int i = 0; device < 0 && i < d->devices && status == WARM_OK; i++) {
+        status = look_at(c, i);
+    }
+    if (status == WARM_OK) {
+        status = wm_cuda_result(c, c->cu.cuCtxGetCurrent(&current),
+                                "cuCtxGetCurrent");
+    }
     return status == WARM_OK && wm_cuda_is_foreign(c, current)
                ? wm_cuda_foreign(c, current, "the calling thread's")
                : status;
@@ -285,7 +340,16 @@ warm_status wm_cuda_enter_known(wm_cuda *c, warm_stream stream,
 warm_status wm_cuda_enter_stream(wm_cuda *c, warm_stream stream,
                                  wm_cuda_scope *scope)
 {
-    warm_status status = is_default(stream) ? wm_cuda_look(&c->base) : WARM_OK;
+    CUcontext current = NULL;
+    warm_status status = WARM_OK;
+
+    if (is_default(stream)) {
+        status = wm_cuda_result(c, c->cu.cuCtxGetCurrent(&current),
+                                "cuCtxGetCurrent");
+    }
+    if (status == WARM_OK && wm_cuda_is_foreign(c, current)) {
+        status = wm_cuda_foreign(c, current, "the calling thread's");
+    }
 
     return status == WARM_OK ? wm_cuda_enter_known(c, stream, scope) : status;
 }

@@ -138,7 +138,7 @@ const char *wm_cuda_file(const wm_driver *d)
 static warm_status keep(const wm_cuda *loaded, wm_cuda **kept)
 {
     size_t devices = (size_t)loaded->base.devices;
-    wm_cuda *c = wm_meta_alloc(sizeof *c + devices * sizeof c->context[0]);
+    wm_cuda *c = wm_meta_alloc(sizeof *c + devices * sizeof c->primary[0]);
 
     if (c == NULL) {
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory for the CUDA driver");

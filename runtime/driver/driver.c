@@ -2,6 +2,7 @@
 #include "runtime/driver/driver.h"
 
 #include "runtime/base/lock.h"
+#include "runtime/base/log.h"
 #include "runtime/base/process.h"
 #include "runtime/base/status.h"
 
@@ -52,6 +53,28 @@ static warm_status injected(wm_driver *d, int call)
                         "%s was made to fail by a test", call_names[call]);
 }
 
+static warm_status fail_reset(int device)
+{
+    return wm_fail(WARM_DRIVER_ERROR,
+                   "device %d was reset (cudaDeviceReset()) after the runtime "
+                   "used it: what the runtime has is lost; destroy it and make "
+                   "a new one",
+                   device);
+}
+
+warm_status wm_driver_fail_reset(wm_driver *d, int device)
+{
+    int none = 0;
+    warm_status status = fail_reset(device);
+
+    if (atomic_compare_exchange_strong_explicit(
+            &d->was_reset, &none, device + 1, memory_order_relaxed,
+            memory_order_relaxed)) {
+        wm_log(WARM_LOG_WARNING, "%s", warm_last_error_message());
+    }
+    return status;
+}
+
 /* Whether the driver may be called, by whoever is called that. */
 static warm_status check(const wm_driver *d, const char *name)
 {
@@ -64,6 +87,11 @@ static warm_status check(const wm_driver *d, const char *name)
                        "%s: the runtime was made before this process was "
                        "forked; make a new one with device:host",
                        name);
+    }
+    if (wm_driver_was_reset(d)) {
+        /* Relaxed: it changes no more. */
+        return fail_reset(
+            atomic_load_explicit(&d->was_reset, memory_order_relaxed) - 1);
     }
     return WARM_OK;
 }
@@ -97,13 +125,13 @@ static warm_status call_begin(wm_driver *d, int call)
 WM_DRIVER_CALLS(DEFINE)
 #undef DEFINE
 
-warm_status wm_driver_look_slow(wm_driver *d)
+warm_status wm_driver_look_slow(wm_driver *d, int device)
 {
     int cancel = wm_cancel_off();
     warm_status status = check(d, "context");
 
     if (status == WARM_OK) {
-        status = d->ops->look(d);
+        status = d->ops->look(d, device);
     }
     wm_cancel_restore(cancel);
     return status;

@@ -27,6 +27,7 @@
 #include "warmpool/memory.h"
 #include "runtime/base/counter.h"
 #include "runtime/base/options.h"
+#include "runtime/base/status.h"
 #include "runtime/driver/numa.h"
 
 #include <limits.h>
@@ -239,9 +240,8 @@ typedef struct wm_driver_ops {
     /* Waits for all work that close would finish, so that the memory which it
      * uses can go back before; null: close waits for none. */
     void (*drain)(wm_driver *d);
-    /* UNSUPPORTED, naming it, in a context whose memory, streams and handles
-     * are none of ours; null: there are no contexts. */
-    warm_status (*look)(wm_driver *d);
+    /* See wm_driver_look(); null: there are no contexts. */
+    warm_status (*look)(wm_driver *d, int device);
     /* For tests, host device only, else null: hold (count 0), let count
      * pieces of work run and wait for them, or resume (UINT_MAX). */
     warm_status (*control)(wm_driver *d, warm_stream stream, unsigned count);
@@ -266,6 +266,9 @@ struct wm_driver {
     _Atomic bool armed;
     _Atomic int64_t fail_in[WM_CALLS]; /* 0: never */
     _Atomic bool fail_on[WM_CALLS];
+    /* 1 + the first device that was found to have been reset, 0: none. Relaxed:
+     * a call that races with the reset was under way before it. */
+    _Atomic int was_reset;
 };
 
 /* One function for each call: wm_driver_event_record(d, event, stream), … */
@@ -274,14 +277,26 @@ struct wm_driver {
 WM_DRIVER_CALLS(WM_DRIVER_DECLARE)
 #undef WM_DRIVER_DECLARE
 
-/* What a call asks that hands something out and finds none with its thread:
- * whether the calling thread's context is one that it may be used in (row A17).
- * Counted as no call. Status: UNSUPPORTED, EXITING, FORKED, DRIVER_ERROR. */
-warm_status wm_driver_look_slow(wm_driver *d);
-static inline warm_status wm_driver_look(wm_driver *d)
+/* What a call asks that hands something out and finds none with its thread (row
+ * A17). UNSUPPORTED: the calling thread's context is none that it may be used
+ * in. DRIVER_ERROR: the device (WM_DEVICE_UNKNOWN: one of those in use) was
+ * reset since it was used first. Then nothing is called in the driver any more,
+ * since what it made may be gone, and every call answers that.
+ * Counted as no call. Also EXITING, FORKED. */
+warm_status wm_driver_look_slow(wm_driver *d, int device);
+static inline warm_status wm_driver_look(wm_driver *d, int device)
 {
-    return d->ops->look == NULL ? WARM_OK : wm_driver_look_slow(d);
+    return d->ops->look == NULL ? WARM_OK : wm_driver_look_slow(d, device);
 }
+
+/* Whether a device was found to have been reset; and, for a driver that finds
+ * one, the failure that this is from then on. */
+static inline bool wm_driver_was_reset(const wm_driver *d)
+{
+    return wm_unlikely(
+        atomic_load_explicit(&d->was_reset, memory_order_relaxed) != 0);
+}
+warm_status wm_driver_fail_reset(wm_driver *d, int device);
 
 /* Enters CUDA's relaxed capture mode if it can, and gives back what there was;
  * for a section that goes on without it, too. *mode belongs to the section. A

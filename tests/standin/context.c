@@ -17,6 +17,9 @@ struct CUctx_st {
     int device;
     unsigned references; /* mutex */
     uint64_t created;    /* mutex */
+    /* Of a primary one: 0 while it is not active, for nobody retained it or it
+     * was reset. Mutex. */
+    unsigned long long id;
 };
 
 /* Streams of contexts that are not primary; never freed. */
@@ -41,6 +44,8 @@ static _Atomic int host_tables, stuck;
 static _Thread_local CUcontext stack[STACK];
 static _Thread_local int depth;
 static _Thread_local int wanted_device; /* cudart's, while no context is */
+
+static bool is_active(CUcontext context);
 
 static void start(void)
 {
@@ -173,8 +178,20 @@ int standin_unusable(void)
     if (stuck != 0) {
         return stuck;
     }
-    return depth == 0 || stack[depth - 1] == NULL ? CUDA_ERROR_INVALID_CONTEXT
-                                                  : 0;
+    if (depth == 0 || stack[depth - 1] == NULL) {
+        return CUDA_ERROR_INVALID_CONTEXT;
+    }
+    return is_active(stack[depth - 1]) ? 0 : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+static unsigned long long last_id; /* mutex */
+
+static void activate_locked(CUcontext context)
+{
+    if (context->id == 0) {
+        context->id = ++last_id;
+        context->created++;
+    }
 }
 
 static void register_exit(void)
@@ -190,9 +207,8 @@ static CUcontext retain(int device)
     pthread_once(&once, start);
     pthread_once(&first, register_exit);
     pthread_mutex_lock(&mutex);
-    if (context->references++ == 0) {
-        context->created++;
-    }
+    context->references++;
+    activate_locked(context);
     pthread_mutex_unlock(&mutex);
     return context;
 }
@@ -226,10 +242,28 @@ cudaError_t standin_set_device(int device)
     return cudaSuccess;
 }
 
+static bool is_primary(CUcontext context)
+{
+    return context >= primary && context < primary + STANDIN_DEVICES_MAX;
+}
+
+/* Whether work can be queued in it. */
+static bool is_active(CUcontext context)
+{
+    bool active;
+
+    pthread_mutex_lock(&mutex);
+    active = context->id != 0;
+    pthread_mutex_unlock(&mutex);
+    return active || !is_primary(context);
+}
+
+/* cudart makes one that was reset again. */
 void standin_need_context(void)
 {
-    if (depth == 0 || stack[depth - 1] == NULL) {
-        (void)standin_set_device(wanted_device);
+    if (depth == 0 || stack[depth - 1] == NULL ||
+        !is_active(stack[depth - 1])) {
+        (void)standin_set_device(standin_current_device());
     }
 }
 
@@ -279,11 +313,6 @@ int standin_stream_info(wm_driver *d, warm_stream stream, wm_stream_info *info)
     return capture == WM_CAPTURE_BLOCKED
                ? (int)cudaErrorStreamCaptureImplicit
                : standin_code(d->ops->stream_info(d, stream, info));
-}
-
-static bool is_primary(CUcontext context)
-{
-    return context >= primary && context < primary + STANDIN_DEVICES_MAX;
 }
 
 void standin_memory_made(const char *function)
@@ -465,6 +494,9 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
         answer = CUDA_ERROR_INVALID_CONTEXT;
     } else {
         primary[device].references--;
+        if (primary[device].references == 0) {
+            primary[device].id = 0;
+        }
     }
     pthread_mutex_unlock(&mutex);
     return answer;
@@ -479,9 +511,42 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags,
     }
     *flags = 0;
     pthread_mutex_lock(&mutex);
-    *active = primary[device].references > 0;
+    *active = primary[device].id != 0;
     pthread_mutex_unlock(&mutex);
     return CUDA_SUCCESS;
+}
+
+/* What it had is gone; references stay. */
+CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
+{
+    ENTER(cuDevicePrimaryCtxReset_v2)
+    if (!known(device)) {
+        return CUDA_ERROR_INVALID_DEVICE;
+    }
+    pthread_mutex_lock(&mutex);
+    primary[device].id = 0;
+    pthread_mutex_unlock(&mutex);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetId(CUcontext context, unsigned long long *id)
+{
+    CUresult answer = CUDA_SUCCESS;
+    bool reset = false;
+
+    ENTER(cuCtxGetId)
+    pthread_mutex_lock(&mutex);
+    if (context->id == 0) {
+        answer = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+        reset = true;
+    } else {
+        *id = context->id;
+    }
+    pthread_mutex_unlock(&mutex);
+    if (reset) {
+        standin_note_misuse("cuCtxGetId: the context was reset");
+    }
+    return answer;
 }
 
 CUresult cuCtxGetCurrent(CUcontext *context)
@@ -497,6 +562,9 @@ static CUcontext made_context(int device)
     CUcontext context = calloc(1, sizeof *context);
 
     context->device = device;
+    pthread_mutex_lock(&mutex);
+    context->id = ++last_id;
+    pthread_mutex_unlock(&mutex);
     return context;
 }
 

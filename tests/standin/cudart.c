@@ -138,6 +138,12 @@ cudaError_t cudaGetDevice(int *device)
     return cudaSuccess;
 }
 
+cudaError_t cudaDeviceReset(void)
+{
+    ENTER_PLAIN(cudaDeviceReset)
+    return answer((int)cuDevicePrimaryCtxReset_v2(standin_current_device()));
+}
+
 cudaError_t cudaSetDevice(int device)
 {
     ENTER_PLAIN(cudaSetDevice)

@@ -16,14 +16,19 @@ enum { OWN, GREEN, CONTEXTS, DEVICES = 2, BYTES = 10000 };
 static warm_runtime *runtime;
 static CUcontext foreign;
 
-static void setup(void)
+static void make_runtime(void)
 {
     warm_options options = {.size = sizeof options, .device = "cuda"};
 
-    standin_load();
-    standin.standin_devices(DEVICES);
     options.cudart = standin.cudart;
     wt_ok(warm_runtime_create(&options, &runtime));
+}
+
+static void setup(void)
+{
+    standin_load();
+    standin.standin_devices(DEVICES);
+    make_runtime();
 }
 
 static void teardown(void)
@@ -222,6 +227,203 @@ START_TEST(test_A17_B13_primary_context_of_the_program_is_accepted)
 }
 END_TEST
 
+/* ---- cudaDeviceReset() ---- */
+
+static char warning[600];
+static unsigned warnings;
+
+static void keep_warning(void *context, warm_log_level level, const char *line)
+{
+    (void)context;
+    warnings += level == WARM_LOG_WARNING;
+    if (level == WARM_LOG_WARNING && warning[0] == '\0') {
+        snprintf(warning, sizeof warning, "%s", line);
+    }
+}
+
+/* DRIVER_ERROR in words that say what to do. */
+static void lost(warm_status status)
+{
+    ck_assert_msg(status == WARM_DRIVER_ERROR, "%s: %s",
+                  warm_status_name(status), warm_last_error_message());
+    ck_assert_ptr_nonnull(
+        strstr(warm_last_error_message(), "device 0 was reset"));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "make a new one"));
+}
+
+/* Calls that end something, or look at what may be gone. */
+static uint64_t calls_on_the_dead(void)
+{
+    static const char *const names[] = {
+        "cuMemFree_v2",        "cuMemFreeHost",       "cuMemHostUnregister",
+        "cuEventDestroy_v2",   "cuStreamDestroy_v2",  "cublasDestroy_v2",
+        "cublasSetStream_v2",  "cuEventQuery",        "cuEventRecord",
+        "cuEventSynchronize",  "cuStreamQuery",       "cuStreamSynchronize",
+        "cuStreamIsCapturing", "cuMemHostAlloc",      "cuMemAlloc_v2",
+        "cuMemUnmap",          "cuMemAddressFree",    "cuStreamGetId",
+        "cuStreamWaitEvent",   "cuMemHostRegister_v2"};
+    uint64_t calls = 0;
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        calls += standin.standin_calls(names[i]);
+    }
+    return calls;
+}
+
+/* What the runtime has of everything: a stream and a cuBLAS handle that are
+ * held and one that is idle; live, cached and pending memory, pinned and not.
+ */
+static struct bed {
+    warm_stream stream;
+    void *blas, *live, *live_device;
+} bed;
+
+static void fill(void)
+{
+    warm_lease lease = 0;
+    void *handle = NULL, *block;
+
+    wt_ok(warm_stream_reserve(runtime, 0, &bed.stream));
+    wt_ok(warm_reserve_on(runtime, WARM_KIND_CUBLAS, 0, bed.stream, &bed.blas));
+    wt_ok(warm_handle_lease(runtime, WARM_KIND_CUBLAS, 0, &lease, &handle));
+    wt_ok(warm_handle_return(runtime, lease));
+    bed.live = wt_pinned(runtime, BYTES);
+    bed.live_device = wt_device(runtime, bed.stream, BYTES);
+    block = wt_pinned(runtime, BYTES);
+    wt_free_used(block, bed.stream);
+    wt_ok(warm_free(wt_device(runtime, bed.stream, 2 * BYTES)));
+    warm_log_set(keep_warning, NULL);
+}
+
+/* How a miss finds out; each finds memory and handles in its way. */
+static warm_status miss(int way)
+{
+    warm_lease lease = 0;
+    void *out = NULL;
+
+    switch (way) {
+    case 0:
+        return warm_pinned_alloc(runtime, 64 << 20, &out);
+    case 1:
+        return warm_device_alloc(runtime, 0, bed.stream, 64 << 20, &out);
+    case 2:
+        return warm_handle_lease(runtime, WARM_KIND_CUBLAS, 0, &lease, &out);
+    case 3:
+        return warm_stream_create(runtime, 0, &out);
+    default:
+        return warm_event_create(runtime, 0, &out);
+    }
+}
+
+enum { WAYS = 5 };
+
+/* The rest of a runtime that is lost: it answers, calls nothing, and says what
+ * it had. */
+static void end_lost(void)
+{
+    warm_destroy_report report = {.size = sizeof report};
+    uint64_t before = calls_on_the_dead(), destroyed = 0;
+    warm_stream stream = NULL;
+
+    ck_assert_ptr_nonnull(strstr(warning, "device 0 was reset"));
+    for (int way = 0; way < WAYS; way++) {
+        lost(miss(way));
+    }
+    /* A hit gets what is there. */
+    wt_ok(warm_stream_reserve(runtime, 0, &stream));
+    ck_assert_ptr_eq(stream, bed.stream);
+    wt_ok(warm_free(bed.live));
+    wt_ok(warm_free(bed.live_device));
+    lost(warm_poll(runtime));
+    wt_ok(warm_handle_trim(runtime, WARM_KIND_CUBLAS, 0, 0, 0, &destroyed));
+    ck_assert_uint_eq(destroyed, 0);
+    wt_ok(warm_runtime_destroy(runtime, &report));
+    ck_assert_uint_eq(calls_on_the_dead(), before);
+    ck_assert_uint_eq(report.lost_handles, 3);
+    ck_assert_uint_gt(report.lost_bytes, 0);
+    ck_assert_uint_eq(report.handles, 0);
+    ck_assert_uint_eq(warnings, 2); /* that it was reset, and what was lost */
+}
+
+static void expect_a_new_one_works(void)
+{
+    void *block = NULL;
+
+    make_runtime();
+    wt_ok(warm_pinned_alloc(runtime, BYTES, &block));
+    wt_ok(warm_free(block));
+    wt_ok(warm_device_alloc(runtime, 0, NULL, BYTES, &block));
+    wt_ok(warm_free(block));
+    wt_ok(warm_reserve(runtime, WARM_KIND_CUBLAS, 0, &block));
+    wt_ok(warm_thread_release(runtime));
+}
+
+START_TEST(test_A17_next_miss_after_a_reset_notices_it)
+{
+    uint64_t before;
+
+    fill();
+    before = calls_on_the_dead();
+    ck_assert_int_eq(standin.cudaDeviceReset(), 0);
+    lost(miss(_i));
+    ck_assert_uint_eq(calls_on_the_dead(), before);
+    end_lost();
+    expect_a_new_one_works();
+}
+END_TEST
+
+/* The program has used the device again, whose context may have its old
+ * handle. */
+START_TEST(test_A17_reset_is_noticed_by_the_contexts_id)
+{
+    fill();
+    ck_assert_int_eq(standin.cudaDeviceReset(), 0);
+    ck_assert_int_eq(standin.cudaSetDevice(0), 0);
+    ck_assert_uint_eq(standin.standin_contexts(0), 2);
+    lost(miss(_i));
+    end_lost();
+    expect_a_new_one_works();
+}
+END_TEST
+
+START_TEST(test_A17_question_that_is_not_answered_is_no_reset)
+{
+    static const char *const questions[] = {"cuDevicePrimaryCtxGetState",
+                                            "cuCtxGetId"};
+    void *block = NULL;
+
+    fill();
+    for (int i = 0; i < 2; i++) {
+        standin.standin_fail(questions[i], 1, 0, CUDA_ERROR_UNKNOWN);
+        wt_ok(warm_pinned_alloc(runtime, 64 << 20, &block));
+        wt_ok(warm_free(block));
+    }
+    ck_assert_int_eq(warning[0], '\0');
+    wt_ok(warm_free(bed.live));
+    wt_ok(warm_free(bed.live_device));
+    wt_ok(warm_thread_release(runtime));
+}
+END_TEST
+
+/* Of a device that the runtime never used it is nothing to it. */
+START_TEST(test_A17_reset_of_another_device_is_no_loss)
+{
+    void *block = NULL;
+
+    ck_assert_int_eq(standin.cudaSetDevice(1), 0);
+    ck_assert_int_eq(standin.cudaDeviceReset(), 0);
+    ck_assert_int_eq(standin.cudaSetDevice(0), 0);
+    wt_ok(warm_device_alloc(runtime, 0, NULL, BYTES, &block));
+    wt_ok(warm_free(block));
+    ck_assert_int_eq(standin.cudaSetDevice(1), 0);
+    ck_assert_int_eq(standin.cudaDeviceReset(), 0);
+    ck_assert_int_eq(standin.cudaSetDevice(0), 0);
+    wt_ok(warm_pinned_alloc(runtime, 64 << 20, &block));
+    wt_ok(warm_free(block));
+    ck_assert_int_eq(warning[0], '\0');
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("cuda_context");
@@ -242,6 +444,12 @@ int main(void)
                         CONTEXTS);
     tcase_add_test(tcase,
                    test_A17_B13_primary_context_of_the_program_is_accepted);
+    tcase_add_loop_test(tcase, test_A17_next_miss_after_a_reset_notices_it, 0,
+                        WAYS);
+    tcase_add_loop_test(tcase, test_A17_reset_is_noticed_by_the_contexts_id, 0,
+                        WAYS);
+    tcase_add_test(tcase, test_A17_question_that_is_not_answered_is_no_reset);
+    tcase_add_test(tcase, test_A17_reset_of_another_device_is_no_loss);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
 }

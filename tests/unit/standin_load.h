@@ -41,6 +41,7 @@
 
 #define STANDIN_RUNTIME(X)                                                     \
     X(cudaSetDevice)                                                           \
+    X(cudaDeviceReset)                                                         \
     X(cudaGetDevice)                                                           \
     X(cudaStreamQuery)                                                         \
     X(cudaStreamBeginCapture)                                                  \
