@@ -2,10 +2,15 @@
  *
  * Every option can be given in a struct or in the environment variable
  * WARMPOOL_CONF as "key:value,key:value". A field that is not zero wins over
- * the variable, which wins over the default. Sizes take a suffix K, M, G or T
- * (powers of 1024). An unknown key or a value that is not allowed is refused
- * with WARM_INVALID_OPTION and a message that lists what is allowed. The
- * variable is not read in a set-user-ID program (secure_getenv).
+ * the variable, which wins over the default. Numbers take a suffix K, M, G or T
+ * (powers of 1024), meant for bytes. In the variable
+ * - blanks (also newlines) around keys, values and commas count for nothing
+ * - so do empty entries, as after a last comma: a script may append to it
+ * - a value goes on to the next comma, colons included
+ * - a key that stands there twice is refused, also with the same value
+ * An unknown key or a value that is not allowed is refused with
+ * WARM_INVALID_OPTION and a message that lists what is allowed. The variable is
+ * not read in a set-user-ID program (secure_getenv).
  */
 #ifndef WARMPOOL_OPTIONS_H
 #define WARMPOOL_OPTIONS_H
@@ -16,52 +21,55 @@
 extern "C" {
 #endif
 
-/* Rows of the one table: X_SIZE(name, default, min, max, help) for sizes and
- * counts, X_ENUM(name, default, "choice|choice", help), X_TEXT(name, help). */
+/* Rows of the one table: X_SIZE(name, unit, default, min, max, help) for sizes,
+ * times and counts, X_ENUM(name, default, "choice|choice", help), X_TEXT(name,
+ * help). */
 #define WARM_OPTION_MAP(X_SIZE, X_ENUM, X_TEXT)                                \
     X_ENUM(device, "auto", "auto|cuda|host",                                   \
            "which driver: CUDA where it works, else the host device")          \
-    X_SIZE(host_devices, 1, 1, 64, "number of host devices")                   \
-    X_SIZE(host_memory, (uint64_t)4 << 30, 4096, (uint64_t)1 << 46,            \
+    X_SIZE(host_devices, "devices", 1, 1, 64, "number of host devices")        \
+    X_SIZE(host_memory, "bytes", (uint64_t)4 << 30, 4096, (uint64_t)1 << 46,   \
            "bytes of memory of each host device")                              \
-    X_SIZE(segment, (uint64_t)4 << 20, 1 << 16, (uint64_t)1 << 34,             \
+    X_SIZE(segment, "bytes", (uint64_t)4 << 20, 1 << 16, (uint64_t)1 << 34,    \
            "bytes pinned at once for requests smaller than that, at least")    \
-    X_SIZE(arenas, 0, 0, 16,                                                   \
+    X_SIZE(arenas, "arenas", 0, 0, 16,                                         \
            "arenas of a node, of a device; 0: where threads meet, one a CPU")  \
-    X_SIZE(pinned_limit, 0, 0, (uint64_t)1 << 50,                              \
+    X_SIZE(pinned_limit, "bytes", 0, 0, (uint64_t)1 << 50,                     \
            "most bytes of pinned memory held at once, 0 for no limit")         \
     X_ENUM(                                                                    \
         pin, "auto", "auto|alloc|register",                                    \
         "cudaHostAlloc, or map, touch and cudaHostRegister (auto: on several " \
         "nodes, but not on GH200 and GB200, where that page-locks nothing)")   \
-    X_SIZE(pin_chunk, (uint64_t)256 << 20, 1 << 16, (uint64_t)1 << 40,         \
+    X_SIZE(pin_chunk, "bytes", (uint64_t)256 << 20, 1 << 16,                   \
+           (uint64_t)1 << 40,                                                  \
            "most bytes pinned at once that no request needs by itself")        \
-    X_SIZE(reserve_bytes, 0, 0, (uint64_t)1 << 46,                             \
+    X_SIZE(reserve_bytes, "bytes", 0, 0, (uint64_t)1 << 46,                    \
            "bytes pinned at the start on the node of device 0, which do not "  \
            "decay; background keeps them")                                     \
     X_ENUM(                                                                    \
         background, "off", "on|off",                                           \
         "a thread that polls, keeps the reserve and gives idle memory back")   \
-    X_SIZE(pin_threads, 0, 0, 64,                                              \
+    X_SIZE(pin_threads, "threads", 0, 0, 64,                                   \
            "threads that touch pages to be registered, 0: cores, at most 8")   \
     X_ENUM(huge_pages, "on", "on|off",                                         \
            "ask for huge pages before pages are touched")                      \
-    X_SIZE(decay_ms, 0, 0, (uint64_t)1 << 40,                                  \
+    X_SIZE(decay_ms, "ms", 0, 0, (uint64_t)1 << 40,                            \
            "idle segments older than this many ms go back, 0 for never")       \
-    X_SIZE(numa_nodes, 0, 0, 64,                                               \
+    X_SIZE(numa_nodes, "nodes", 0, 0, 64,                                      \
            "NUMA nodes: 0 the machine's (host: 1), 1 none, more: simulate")    \
-    X_SIZE(batch_count, 64, 1, 4096,                                           \
+    X_SIZE(batch_count, "frees", 64, 1, 4096,                                  \
            "frees on an adopted stream that share one event, at most")         \
-    X_SIZE(batch_bytes, (uint64_t)12 << 20, 1, (uint64_t)1 << 46,              \
+    X_SIZE(batch_bytes, "bytes", (uint64_t)12 << 20, 1, (uint64_t)1 << 46,     \
            "bytes freed on an adopted stream that share one event, about")     \
-    X_SIZE(batch_ms, 10, 1, (uint64_t)1 << 40,                                 \
+    X_SIZE(batch_ms, "ms", 10, 1, (uint64_t)1 << 40,                           \
            "ms after which frees on an adopted stream get their event")        \
     X_ENUM(magazines, "on", "on|off",                                          \
            "freed blocks are kept ready by the thread that frees them")        \
-    X_SIZE(magazine_blocks, 32, 1, 1024,                                       \
+    X_SIZE(magazine_blocks, "blocks", 32, 1, 1024,                             \
            "most blocks of one size that a thread keeps (of a device: for "    \
            "a stream)")                                                        \
-    X_SIZE(magazine_bytes, (uint64_t)256 << 20, 4096, (uint64_t)1 << 40,       \
+    X_SIZE(magazine_bytes, "bytes", (uint64_t)256 << 20, 4096,                 \
+           (uint64_t)1 << 40,                                                  \
            "most bytes that a thread keeps (of devices: for each of the "      \
            "eight streams used last)")                                         \
     X_ENUM(                                                                    \
@@ -75,9 +83,9 @@ extern "C" {
     X_TEXT(trace,                                                              \
            "file that gets every allocation, free and stream use, one a "      \
            "runtime; %p in its name: the process's number, %r: the runtime's") \
-    X_SIZE(history, 0, 0, 1 << 22,                                             \
+    X_SIZE(history, "events", 0, 0, 1 << 22,                                   \
            "events of memory that snapshots tell, the last ones, 0 for none")  \
-    X_SIZE(history_frames, 0, 0, 64,                                           \
+    X_SIZE(history_frames, "addresses", 0, 0, 64,                              \
            "return addresses kept with each of them, and with live blocks")    \
     X_TEXT(cudart, "path of the CUDA runtime library")                         \
     X_TEXT(cublas, "path of the cuBLAS library")                               \
@@ -90,18 +98,20 @@ extern "C" {
  * Texts are borrowed for the call that takes the struct. */
 typedef struct warm_options {
     size_t size; /* sizeof(warm_options) */
-#define WARM_OPTION_SIZE(name, def, min, max, help) uint64_t name;
-#define WARM_OPTION_ENUM(name, def, choices, help)  const char *name;
-#define WARM_OPTION_TEXT(name, help)                const char *name;
+#define WARM_OPTION_SIZE(name, unit, def, min, max, help) uint64_t name;
+#define WARM_OPTION_ENUM(name, def, choices, help)        const char *name;
+#define WARM_OPTION_TEXT(name, help)                      const char *name;
     WARM_OPTION_MAP(WARM_OPTION_SIZE, WARM_OPTION_ENUM, WARM_OPTION_TEXT)
 #undef WARM_OPTION_SIZE
 #undef WARM_OPTION_ENUM
 #undef WARM_OPTION_TEXT
 } warm_options;
 
-/* Writes the table of options, one line each with default, range and help,
- * into text (at most bytes, always terminated). Returns the bytes that the
- * whole table needs, the terminator included. Any thread. */
+/* Writes the table of options into text (at most bytes, always terminated): for
+ * each a line "name: default unit (least to most)" or "name: default
+ * (choice|choice)", and its help below it, indented; no line is longer than 96
+ * characters. Returns the bytes that the whole table needs, the terminator
+ * included. Any thread. */
 WARM_API size_t warm_options_help(char *text, size_t bytes);
 
 #ifdef __cplusplus

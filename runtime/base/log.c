@@ -3,6 +3,7 @@
 
 #include "runtime/base/callback.h"
 #include "runtime/base/process.h"
+#include "runtime/base/shown.h"
 #include "runtime/base/status.h"
 
 #include <stdarg.h>
@@ -46,6 +47,7 @@ void wm_log(warm_log_level level, const char *format, ...)
     va_start(list, format);
     vsnprintf(line, sizeof line, format, list);
     va_end(list);
+    wm_shown(line, sizeof line);
     wm_lock_acquire(&wm_process_lock);
     log = sink.log;
     context = sink.context;

@@ -18,15 +18,17 @@ struct option {
     size_t offset; /* in wm_options */
     size_t given;  /* in warm_options */
     uint64_t size_default, min, max;
+    const char *unit; /* of a number */
     const char *text_default, *choices, *help;
     size_t room; /* bytes of a text in wm_options */
 };
 
-#define ROW_SIZE(n, def, lo, hi, h)                                            \
+#define ROW_SIZE(n, u, def, lo, hi, h)                                         \
     {.name = #n,                                                               \
      .type = TYPE_SIZE,                                                        \
      .offset = offsetof(wm_options, n),                                        \
      .given = offsetof(warm_options, n),                                       \
+     .unit = (u),                                                              \
      .size_default = (def),                                                    \
      .min = (lo),                                                              \
      .max = (hi),                                                              \
@@ -53,8 +55,10 @@ struct option {
 static const char in_conf[] = "WARMPOOL_CONF", in_struct[] = "warm_options";
 
 /* Of a text that is not allowed this much is shown, or there would be no room
- * to say what is. */
-#define SHOWN "%.48s"
+ * to say what is: "%.48s%s" takes the two. */
+enum { SHOWN_MAX = 48 };
+#define SHOWN      "%.48s%s"
+#define SHOW(text) (text), (strlen(text) > SHOWN_MAX ? "..." : "")
 
 static const struct option table[] = {
     WARM_OPTION_MAP(ROW_SIZE, ROW_ENUM, ROW_TEXT)};
@@ -114,15 +118,46 @@ static bool is_choice(const char *choices, const char *value)
     return false;
 }
 
+/* As it may be given: bytes with the largest suffix that leaves no rest. */
+typedef struct amount {
+    char text[24];
+} amount;
+
+static bool is_bytes(const struct option *o)
+{
+    return strcmp(o->unit, "bytes") == 0;
+}
+
+static amount amount_of(const struct option *o, uint64_t value)
+{
+    static const char suffixes[][2] = {"", "K", "M", "G", "T"};
+    unsigned i = 0;
+    amount out;
+
+    while (is_bytes(o) && value > 0 && value % 1024 == 0 && i < 4) {
+        value /= 1024;
+        i++;
+    }
+    snprintf(out.text, sizeof out.text, "%" PRIu64 "%s", value, suffixes[i]);
+    return out;
+}
+
+/* what: is wrong with the number. */
+static warm_status bad_number(const struct option *o, const char *where,
+                              const char *text, const char *what)
+{
+    return wm_fail(WARM_INVALID_OPTION,
+                   "%s: option %s: '" SHOWN "' %s; allowed is %s to %s %s%s",
+                   where, o->name, SHOW(text), what, amount_of(o, o->min).text,
+                   amount_of(o, o->max).text, o->unit,
+                   is_bytes(o) ? " (suffix K, M, G or T: powers of 1024)" : "");
+}
+
 static warm_status set_size(wm_options *options, const struct option *o,
                             const char *where, uint64_t value, const char *text)
 {
     if (value < o->min || value > o->max) {
-        return wm_fail(WARM_INVALID_OPTION,
-                       "%s: option %s: " SHOWN
-                       " is out of range; allowed is %" PRIu64 " to %" PRIu64
-                       ", also with suffix K, M, G or T",
-                       where, o->name, text, o->min, o->max);
+        return bad_number(o, where, text, "is out of range");
     }
     *size_slot(options, o) = value;
     return WARM_OK;
@@ -135,13 +170,13 @@ static warm_status set_text(wm_options *options, const struct option *o,
         return wm_fail(WARM_INVALID_OPTION,
                        "%s: option %s: '" SHOWN
                        "' is not allowed; allowed is %s",
-                       where, o->name, text, o->choices);
+                       where, o->name, SHOW(text), o->choices);
     }
     if (strlen(text) >= o->room) {
         return wm_fail(WARM_INVALID_OPTION,
                        "%s: option %s: '" SHOWN
-                       "...' is too long; allowed are %zu characters",
-                       where, o->name, text, o->room - 1);
+                       "' is too long; allowed are %zu characters",
+                       where, o->name, SHOW(text), o->room - 1);
     }
     strcpy(text_slot(options, o), text);
     return WARM_OK;
@@ -156,11 +191,7 @@ static warm_status set_from_text(wm_options *options, const struct option *o,
         return set_text(options, o, in_conf, text);
     }
     if (!parse_size(text, &value)) {
-        return wm_fail(WARM_INVALID_OPTION,
-                       "%s: option %s: '" SHOWN
-                       "' is not a number; allowed is %" PRIu64 " to %" PRIu64
-                       ", also with suffix K, M, G or T",
-                       in_conf, o->name, text, o->min, o->max);
+        return bad_number(o, in_conf, text, "is not a number");
     }
     return set_size(options, o, in_conf, value, text);
 }
@@ -176,29 +207,55 @@ static warm_status unknown_key(const char *key)
     }
     return wm_fail(WARM_INVALID_OPTION,
                    "%s: unknown option '" SHOWN "'; allowed are %s", in_conf,
-                   key, names);
+                   SHOW(key), names);
 }
 
-static warm_status apply_pair(wm_options *options, char *pair)
+/* Without the blanks around it. */
+static char *trim(char *text)
+{
+    static const char blanks[] = " \t\n\r\f\v";
+    size_t length;
+
+    text += strspn(text, blanks);
+    length = strlen(text);
+    while (length > 0 && strchr(blanks, text[length - 1]) != NULL) {
+        length--;
+    }
+    text[length] = '\0';
+    return text;
+}
+
+/* given: by option, whether the text had it before. */
+static warm_status apply_pair(wm_options *options, char *pair, bool *given)
 {
     char *colon = strchr(pair, ':');
+    const char *key;
 
     if (colon == NULL) {
         return wm_fail(WARM_INVALID_OPTION,
                        "%s: '" SHOWN "' is not of the form key:value", in_conf,
-                       pair);
+                       SHOW(pair));
     }
     *colon = '\0';
+    key = trim(pair);
     for (int i = 0; i < OPTIONS; i++) {
-        if (strcmp(table[i].name, pair) == 0) {
-            return set_from_text(options, &table[i], colon + 1);
+        if (strcmp(table[i].name, key) == 0) {
+            if (given[i]) {
+                return wm_fail(WARM_INVALID_OPTION,
+                               "%s: option %s is given twice; leave one of "
+                               "its values",
+                               in_conf, key);
+            }
+            given[i] = true;
+            return set_from_text(options, &table[i], trim(colon + 1));
         }
     }
-    return unknown_key(pair);
+    return unknown_key(key);
 }
 
 static warm_status apply_conf(wm_options *options, const char *conf)
 {
+    bool given[OPTIONS] = {false};
     char *copy = strdup(conf);
     char *rest = copy;
     char *pair;
@@ -208,8 +265,9 @@ static warm_status apply_conf(wm_options *options, const char *conf)
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory to read WARMPOOL_CONF");
     }
     while (status == WARM_OK && (pair = strsep(&rest, ",")) != NULL) {
+        pair = trim(pair);
         if (*pair != '\0') {
-            status = apply_pair(options, pair);
+            status = apply_pair(options, pair, given);
         }
     }
     free(copy);
@@ -301,31 +359,60 @@ size_t wm_options_text(const wm_options *options, char *text, size_t bytes)
     return used + 1;
 }
 
+/* Help is broken into lines of this many characters, and indented. */
+enum { HELP_COLUMNS = 96, HELP_INDENT = 4 };
+
+/* Adds one line to text, which has bytes, of which *used are needed so far. */
+static void put_line(char *text, size_t bytes, size_t *used, const char *line)
+{
+    if (text != NULL && *used < bytes) {
+        snprintf(text + *used, bytes - *used, "%s\n", line);
+    }
+    *used += strlen(line) + 1;
+}
+
+static void put_wrapped(char *text, size_t bytes, size_t *used,
+                        const char *help)
+{
+    while (*help != '\0') {
+        size_t length = strlen(help);
+        char line[HELP_COLUMNS + 1];
+
+        if (length > HELP_COLUMNS - HELP_INDENT) {
+            length = HELP_COLUMNS - HELP_INDENT;
+            while (length > 1 && help[length] != ' ') {
+                length--;
+            }
+        }
+        snprintf(line, sizeof line, "%*s%.*s", HELP_INDENT, "", (int)length,
+                 help);
+        put_line(text, bytes, used, line);
+        help += length + (help[length] == ' ');
+    }
+}
+
 size_t warm_options_help(char *text, size_t bytes)
 {
     size_t used = 0;
 
     for (int i = 0; i < OPTIONS; i++) {
         const struct option *o = &table[i];
-        char range[96];
-        char line[384];
-        int length;
+        char line[HELP_COLUMNS];
 
         if (o->type == TYPE_SIZE) {
-            snprintf(range, sizeof range,
-                     "%" PRIu64 " (%" PRIu64 " to %" PRIu64 ")",
-                     o->size_default, o->min, o->max);
+            snprintf(line, sizeof line, "%s: %s %s (%s to %s)", o->name,
+                     amount_of(o, o->size_default).text, o->unit,
+                     amount_of(o, o->min).text, amount_of(o, o->max).text);
+        } else if (o->type == TYPE_ENUM) {
+            snprintf(line, sizeof line, "%s: %s (%s)", o->name, o->text_default,
+                     o->choices);
         } else {
-            snprintf(range, sizeof range, "%s (%s)",
-                     *o->text_default != '\0' ? o->text_default : "none",
-                     o->choices != NULL ? o->choices : "text");
+            snprintf(line, sizeof line,
+                     "%s: none (text, at most %zu characters)", o->name,
+                     o->room - 1);
         }
-        length = snprintf(line, sizeof line, "%-13s %s: %s\n", o->name, range,
-                          o->help);
-        if (text != NULL && used < bytes) {
-            snprintf(text + used, bytes - used, "%s", line);
-        }
-        used += (size_t)length;
+        put_line(text, bytes, &used, line);
+        put_wrapped(text, bytes, &used, o->help);
     }
     return used + 1;
 }

@@ -1,6 +1,7 @@
 /* status.c: status texts and the last error of each thread. */
 #include "runtime/base/status.h"
 
+#include "runtime/base/shown.h"
 #include "runtime/base/sized.h"
 
 #include <stdarg.h>
@@ -52,6 +53,7 @@ fail(warm_status status, const char *origin, int code, const char *code_text,
 
     /* Composed first: an argument may be the old last error's text. */
     vsnprintf(message, sizeof message, format, list);
+    wm_shown(message, sizeof message);
     last_error.size = sizeof last_error;
     last_error.status = status;
     last_error.code = code;

@@ -2,8 +2,11 @@
 #include "wt.h"
 
 #include "runtime/base/bytes.h"
+#include "runtime/base/log.h"
 #include "runtime/base/options.h"
+#include "runtime/base/shown.h"
 
+#include <stdio.h>
 #include <string.h>
 
 START_TEST(test_G4_defaults_are_the_tables)
@@ -62,7 +65,7 @@ static const struct {
     {"segment:99999999999T", "T"},       {"segment", "key:value"},
     {"device:", "auto|cuda|host"},       {"device:auto|cuda", "auto|cuda|host"},
     {"segment:18014398509483008K", "T"}, {"device:ho", "auto|cuda|host"},
-    {"host_devices: 1", "1 to 64"},      {"host_devices:+1", "1 to 64"},
+    {"host_devices:1 2", "1 to 64"},     {"host_devices:+1", "1 to 64"},
     {"host_devices:1x", "not a number"}, {"host_devices:T", "not a number"},
 };
 
@@ -77,6 +80,116 @@ static const char *const too_large[] = {
     "segment:99999999999999999999999999999999T",
     "pinned_limit:18446744073709551615",
 };
+
+/* Each is the same as "device:host,host_devices:3,cudart:/a b:c". */
+static const char *const spaced[] = {
+    "device:host,host_devices:3,cudart:/a b:c",
+    " device : host , host_devices : 3 , cudart : /a b:c ",
+    "\tdevice:host,\n  host_devices:3,\r\n  cudart:/a b:c\n",
+    ",device:host, ,host_devices:3,,cudart:/a b:c,",
+    "device:host,host_devices:3,cudart:/a b:c, \t",
+};
+
+START_TEST(test_G4_blanks_and_empty_entries_count_for_nothing)
+{
+    wm_options o, plain;
+
+    wt_ok(wm_options_resolve(NULL, spaced[0], &plain));
+    wt_ok(wm_options_resolve(NULL, spaced[_i], &o));
+    ck_assert_str_eq(o.device, "host");
+    ck_assert_uint_eq(o.host_devices, 3);
+    ck_assert_str_eq(o.cudart, "/a b:c");
+    ck_assert_mem_eq(&o, &plain, sizeof o);
+}
+END_TEST
+
+static const char *const repeated[] = {
+    "segment:8M,segment:16M",
+    "segment:8M,device:host, segment :8M",
+    "segment:8M,,segment:nonsense",
+};
+
+START_TEST(test_G4_a_repeated_key_is_refused_and_named)
+{
+    wm_options o = {.host_devices = 77};
+
+    wt_fails(WARM_INVALID_OPTION, wm_options_resolve(NULL, repeated[_i], &o));
+    ck_assert_ptr_nonnull(
+        strstr(warm_last_error_message(), "option segment is given twice"));
+    ck_assert_uint_eq(o.host_devices, 77);
+}
+END_TEST
+
+/* What is echoed ends no line and drives no terminal; shown: instead. */
+static const struct {
+    const char *conf, *shown;
+} echoed[] = {
+    {"devi\nce:host", "'devi\\nce'"},
+    {"device:ho\nst\x1b[31m", "'ho\\nst\\x1b[31m'"},
+    {"a\rb", "'a\\x0db'"},
+    {"segment:\x7f"
+     "1",
+     "'\\x7f1'"},
+    {"device:a\tb", "'a\\tb'"},
+    {"device:\xc2\x9b"
+     "1",
+     "\\x9b1'"},
+    {"device:\xc3\x96l", "'\xc3\x96l'"}, /* no control: a letter */
+    {"device:"
+     "a\n3456789012345678901234567890123456789012345678\x01",
+     "'a\\n3456789012345678901234567890123456789012345678...'"},
+};
+
+START_TEST(test_G4_G6_what_a_message_echoes_is_escaped_and_short)
+{
+    const char *message = warm_last_error_message();
+    wm_options o;
+
+    wt_fails(WARM_INVALID_OPTION,
+             wm_options_resolve(NULL, echoed[_i].conf, &o));
+    ck_assert_msg(strstr(message, echoed[_i].shown) != NULL, "%s", message);
+    for (const char *c = message; *c != '\0'; c++) {
+        ck_assert_msg((unsigned char)*c >= 0x20 && *c != 0x7f, "%s", message);
+    }
+}
+END_TEST
+
+/* Escapes need more room than what they stand for. */
+START_TEST(test_G6_a_text_that_has_no_room_escaped_is_cut)
+{
+    char text[32];
+
+    for (size_t bytes = 9; bytes <= sizeof text; bytes++) {
+        memset(text, '\n', sizeof text);
+        text[bytes - 1] = '\0';
+        wm_shown(text, bytes);
+        ck_assert_uint_lt(strlen(text), bytes);
+        ck_assert_ptr_nonnull(strstr(text, "..."));
+        ck_assert_int_eq(strncmp(text, "\\n", 2), 0);
+    }
+    strcpy(text, "a\nb");
+    wm_shown(text, sizeof text);
+    ck_assert_str_eq(text, "a\\nb");
+}
+END_TEST
+
+static char logged[512];
+
+static void note_line(void *context, warm_log_level level, const char *line)
+{
+    (void)context;
+    (void)level;
+    snprintf(logged, sizeof logged, "%s", line);
+}
+
+START_TEST(test_G6_a_log_line_is_one_line)
+{
+    warm_log_set(note_line, NULL);
+    wm_log(WARM_LOG_WARNING, "a name: %s", "x\ny\x1b");
+    warm_log_set(NULL, NULL);
+    ck_assert_str_eq(logged, "a name: x\\ny\\x1b");
+}
+END_TEST
 
 START_TEST(test_G4_a_number_that_is_too_large_is_out_of_range)
 {
@@ -108,7 +221,7 @@ static const struct {
     {"", "allowed are device, host_devices"},
     {"device:", "allowed is auto|cuda|host"},
     {"host_devices:", "allowed is 1 to 64"},
-    {"segment:1", "allowed is 65536 to 17179869184"},
+    {"segment:1", "allowed is 64K to 16G bytes (suffix K, M, G or T"},
     {"cudart:", "cudart"},
 };
 
@@ -189,6 +302,32 @@ START_TEST(test_G4_help_lists_every_option)
 }
 END_TEST
 
+/* Name, default, unit and range in one line; help below it, of words. */
+static const char *const told[] = {
+    "\nsegment: 4M bytes (64K to 16G)\n    ",
+    "\nhost_devices: 1 devices (1 to 64)\n",
+    "device: auto (auto|cuda|host)\n",
+    "\ndecay_ms: 0 ms (0 to 1099511627776)\n",
+    "\ntrace: none (text, at most 255 characters)\n",
+    "\nbatch_count: 64 frees (1 to 4096)\n",
+};
+
+START_TEST(test_G4_G8_help_has_unit_default_and_range)
+{
+    char text[8192];
+
+    (void)warm_options_help(text, sizeof text);
+    ck_assert_msg(strstr(text, told[_i]) != NULL, "%s", text);
+    for (const char *line = text; *line != '\0';) {
+        size_t length = strcspn(line, "\n");
+
+        ck_assert_msg(length > 0 && length <= 100, "%.*s", (int)length, line);
+        ck_assert_msg(line[length - 1] != ' ', "%.*s", (int)length, line);
+        line += length + (line[length] == '\n');
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("options");
@@ -205,6 +344,18 @@ int main(void)
     tcase_add_loop_test(tcase,
                         test_G4_a_long_value_does_not_hide_what_is_allowed, 0,
                         sizeof too_long / sizeof too_long[0]);
+    tcase_add_loop_test(tcase,
+                        test_G4_blanks_and_empty_entries_count_for_nothing, 0,
+                        sizeof spaced / sizeof spaced[0]);
+    tcase_add_loop_test(tcase, test_G4_a_repeated_key_is_refused_and_named, 0,
+                        sizeof repeated / sizeof repeated[0]);
+    tcase_add_loop_test(tcase,
+                        test_G4_G6_what_a_message_echoes_is_escaped_and_short,
+                        0, sizeof echoed / sizeof echoed[0]);
+    tcase_add_test(tcase, test_G6_a_text_that_has_no_room_escaped_is_cut);
+    tcase_add_test(tcase, test_G6_a_log_line_is_one_line);
+    tcase_add_loop_test(tcase, test_G4_G8_help_has_unit_default_and_range, 0,
+                        sizeof told / sizeof told[0]);
     tcase_add_test(tcase, test_G4_the_message_says_where_the_option_stands);
     tcase_add_test(tcase, test_G4_text_that_does_not_fit_is_refused);
     tcase_add_test(tcase, test_F10_sizes_are_for_people);
