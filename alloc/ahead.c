@@ -208,13 +208,14 @@ static warm_status check_prewarm(warm_runtime *runtime, size_t bytes, int *node,
     warm_status status = wm_runtime_check(runtime);
 
     if (status == WARM_OK && (flags & ~(unsigned)WARM_PREWARM_BACKGROUND)) {
-        status = wm_fail(WARM_INVALID_ARGUMENT, "unknown flags 0x%x", flags);
+        status = wm_fail(
+            WARM_INVALID_ARGUMENT,
+            "flags %#x are not known; known is WARM_PREWARM_BACKGROUND", flags);
     }
     if (status == WARM_OK && bytes > WM_REQUEST_MAX) {
         status = wm_fail(WARM_OUT_OF_MEMORY,
-                         "%zu bytes of pinned memory are more than any machine "
-                         "has",
-                         bytes);
+                         "%s of pinned memory are more than any machine has",
+                         wm_bytes(bytes).text);
     }
     return status == WARM_OK ? check_node(runtime, node) : status;
 }
@@ -244,7 +245,8 @@ static warm_status check_wait(warm_runtime *runtime)
 
     if (status == WARM_OK && wm_callback_inside()) {
         status = wm_fail(WARM_INVALID_ARGUMENT,
-                         "a callback cannot wait for memory to be had");
+                         "warm_pinned_prewarm_wait() was called by a callback "
+                         "of the library, which could wait for itself there");
     }
     return status;
 }

@@ -25,8 +25,8 @@ warm_status wm_memory_check(warm_memory memory)
     case WARM_MEMORY_SHARED:
         return WARM_OK;
     }
-    return wm_fail(WARM_INVALID_ARGUMENT, "memory %d is of no known kind",
-                   (int)memory);
+    return wm_fail(WARM_INVALID_ARGUMENT,
+                   "memory %d is no value of enum warm_memory", (int)memory);
 }
 
 warm_status wm_allocators_open(warm_runtime *runtime)
@@ -154,7 +154,8 @@ static warm_status add(struct wm_allocators *all, const struct entry *wanted)
     if (!added) {
         wm_meta_free(entry);
         return wm_fail(WARM_INVALID_ARGUMENT,
-                       "that allocator is registered already");
+                       "allocator %s is registered already for %s memory",
+                       wanted->given->name, warm_memory_name(wanted->memory));
     }
     return WARM_OK;
 }
@@ -209,7 +210,8 @@ warm_status warm_allocator_unregister(warm_runtime *runtime,
     entry = take_out_locked(runtime->allocators, allocator);
     wm_lock_release(&runtime->allocators->lock);
     if (entry == NULL) {
-        return wm_fail(WARM_NOT_FOUND, "that allocator is not registered");
+        return wm_fail(WARM_NOT_FOUND, "the allocator is not registered with "
+                                       "this runtime, or not any more");
     }
     wm_meta_free(entry);
     return WARM_OK;
@@ -249,11 +251,12 @@ static warm_status find_runtime(const warm_allocator *given,
 
     wm_runtime_each(look, &search);
     if (search.with > 1 || (search.with == 0 && search.all > 1)) {
-        return wm_fail(WARM_UNSUPPORTED,
-                       "allocator %s has to wait for a stream, and is "
-                       "registered in %u of %u runtimes: it needs a copy, or "
-                       "one runtime",
-                       given->name, search.with, search.all);
+        return wm_fail(
+            WARM_UNSUPPORTED,
+            "allocator %s has no copy function, and whose stream it must wait "
+            "for is not known: it is registered with %u of %u runtimes; give "
+            "it a copy function, or register it with one",
+            given->name, search.with, search.all);
     }
     *runtime = search.with == 1 ? search.registered : search.live;
     return WARM_OK;

@@ -243,9 +243,10 @@ warm_status wm_background_start_locked(wm_background *b)
         b->started = pthread_create(&b->thread, NULL, thread_main, b) == 0;
         pthread_sigmask(SIG_SETMASK, &old, NULL);
     }
-    return b->started ? WARM_OK
-                      : wm_fail(WARM_OUT_OF_MEMORY,
-                                "no thread to work in the background");
+    return b->started
+               ? WARM_OK
+               : wm_fail(WARM_OUT_OF_MEMORY,
+                         "no thread could be started for option background");
 }
 
 warm_status wm_background_begin(wm_background *b)

@@ -3,6 +3,7 @@
 #include "alloc/space.h"
 #include "alloc/traced.h"
 
+#include "runtime/base/bytes.h"
 #include "runtime/base/status.h"
 #include "warmpool/memory.h"
 
@@ -20,9 +21,10 @@ static warm_status find_range(const void *pointer, size_t bytes,
     offset = (size_t)((const char *)pointer - block->base);
     if (bytes > block->bytes - offset) {
         return wm_fail(WARM_INVALID_ARGUMENT,
-                       "copy of %zu bytes: %s %p lies in a block that ends "
-                       "after %zu",
-                       bytes, what, pointer, block->bytes - offset);
+                       "a copy of %s goes beyond its %s: the block that %p is "
+                       "in ends %s before it",
+                       wm_bytes(bytes).text, what, pointer,
+                       wm_bytes(bytes - (block->bytes - offset)).text);
     }
     return WARM_OK;
 }
@@ -129,9 +131,10 @@ warm_status wm_copy_to_host(warm_runtime *runtime, void *destination,
     }
     passed = wm_driver_stream_passed(runtime->driver, stream, &capture);
     if (capture == WM_CAPTURE_BLOCKED) {
-        return wm_fail(WARM_CAPTURE_ERROR,
-                       "nothing can be queued on a default stream beside a "
-                       "capture");
+        return wm_fail(
+            WARM_CAPTURE_ERROR,
+            "nothing can be queued on a default stream while a stream beside "
+            "it captures; use another stream, or end the capture first");
     }
     if (capture == WM_CAPTURE_NONE && passed != WARM_OK &&
         passed != WARM_NOT_READY) {

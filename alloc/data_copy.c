@@ -60,7 +60,9 @@ static warm_status reach(const warm_allocator *given, const void *memory,
         wm_runtime_unpin(runtime);
     } else if (status == WARM_OK && stream != NULL) {
         status = wm_fail(WARM_UNSUPPORTED,
-                         "no runtime lives whose stream %p could be", stream);
+                         "stream %p cannot be waited for: no runtime is left "
+                         "that it could belong to",
+                         stream);
     }
     return status;
 }

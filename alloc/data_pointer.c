@@ -163,7 +163,7 @@ warm_status wm_data_alloc(const warm_allocator *allocator, size_t bytes,
     if (status == WARM_OK && bytes > 0 && made.data == NULL) {
         warm_data_free(&made);
         status = wm_fail(WARM_UNAVAILABLE,
-                         "allocator %s succeeded and gave no memory",
+                         "allocator %s answered WARM_OK and gave no memory",
                          allocator->name);
     }
     if (status == WARM_OK) {
@@ -226,7 +226,9 @@ static warm_status check_raw(const warm_allocator *allocator,
 
     if (status == WARM_OK && full->raw_deleter == NULL) {
         status = wm_fail(WARM_UNSUPPORTED,
-                         "allocator %s gives no plain pointers", full->name);
+                         "allocator %s gives pointers with a context, where "
+                         "plain ones were asked for",
+                         full->name);
     }
     return status;
 }

@@ -7,6 +7,7 @@
 #include "alloc/private_pool.h"
 #include "alloc/stretch.h"
 #include "alloc/traced.h"
+#include "runtime/base/bytes.h"
 #include "runtime/base/status.h"
 
 static wm_device_space *space_of(warm_runtime *runtime, int device)
@@ -175,9 +176,9 @@ static warm_status alloc_slow(warm_runtime *runtime, int device,
     }
     if (bytes > WM_REQUEST_MAX) {
         return wm_fail(WARM_OUT_OF_MEMORY,
-                       "%zu bytes of device %d were asked for, more than any "
-                       "device has",
-                       bytes, device);
+                       "%s of memory of device %d were asked for, more than "
+                       "any device has",
+                       wm_bytes(bytes).text, device);
     }
     cancel = wm_cancel_off();
     status = alloc(space_of(runtime, device), stream, bytes, pointer);

@@ -50,7 +50,8 @@ static warm_status obtain(wm_space *space, int node, size_t bytes, void **base)
     if (status == WARM_OK && ((uintptr_t)got & (WM_PAGE - 1)) != 0) {
         (void)wm_driver_device_free(space->driver, device, got);
         return wm_fail(WARM_UNSUPPORTED,
-                       "device %d: %s at %p, which is no start of a page",
+                       "device %d: the driver gave %s at %p, which is not the "
+                       "start of a page",
                        device, wm_bytes(bytes).text, got);
     }
     if (status == WARM_OK) {

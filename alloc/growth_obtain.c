@@ -43,7 +43,8 @@ static warm_status look_locked(wm_space *space, struct wm_growing *request)
             return WARM_OK;
         }
         if (starved) {
-            return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a record of it");
+            return wm_fail(WARM_OUT_OF_MEMORY,
+                           "no memory for the record of a segment");
         }
         errand = find_room_locked(growth, request);
         if (errand == NULL) {
@@ -323,8 +324,8 @@ warm_status wm_growth_obtain(wm_space *space, struct wm_growing *request,
             request->vacated++; /* by itself */
         }
         if (status == WARM_OK && request->bytes > 0 && request->block == NULL) {
-            status =
-                wm_fail(WARM_OUT_OF_MEMORY, "no memory for a record of it");
+            status = wm_fail(WARM_OUT_OF_MEMORY,
+                             "no memory for the record of a segment");
         }
     }
     return status;

@@ -42,9 +42,10 @@ warm_status warm_memory_tag_set(const char *text)
     size_t length = text != NULL ? strlen(text) : 0;
 
     if (length >= sizeof tag) {
-        return wm_fail(WARM_INVALID_ARGUMENT,
-                       "the tag '%.48s...' is too long; allowed are %zu bytes",
-                       text, sizeof tag - 1);
+        return wm_fail(
+            WARM_INVALID_ARGUMENT,
+            "the tag '%.48s...' is too long; allowed are %zu characters", text,
+            sizeof tag - 1);
     }
     /* To its end: it is stored whole. */
     strncpy(tag, length > 0 ? text : "", sizeof tag);

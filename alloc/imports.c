@@ -124,8 +124,8 @@ static warm_status note_pages(struct wm_mapping *mapping, char *base)
 
     if (((uintptr_t)base & (WM_PAGE - 1)) != 0) {
         return wm_fail(WARM_UNSUPPORTED,
-                       "memory of another process at %p, which is no start of "
-                       "a page",
+                       "the driver mapped memory of another process at %p, "
+                       "which is not the start of a page",
                        (void *)base);
     }
     status = wm_page_map_reserve(base, mapping->bytes);

@@ -11,6 +11,7 @@
 #include "alloc/private_pool.h"
 #include "alloc/traced.h"
 #include "runtime/base/sized.h"
+#include "runtime/base/bytes.h"
 #include "runtime/base/status.h"
 
 _Static_assert(WARM_NODE_ANY == WM_NODE_UNKNOWN, "passed on as it is");
@@ -51,10 +52,10 @@ static warm_status serve(warm_runtime *runtime, wm_request *request,
         return WARM_OK;
     }
     if (request->bytes > WM_REQUEST_MAX) {
-        return wm_fail(WARM_OUT_OF_MEMORY,
-                       "%zu bytes of pinned memory were asked for, more than "
-                       "any machine has",
-                       request->bytes);
+        return wm_fail(
+            WARM_OUT_OF_MEMORY,
+            "%s of pinned memory were asked for, more than any machine has",
+            wm_bytes(request->bytes).text);
     }
     if (!request->strict) {
         request->arena =

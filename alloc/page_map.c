@@ -41,7 +41,9 @@ warm_status wm_page_map_reserve(const void *base, size_t bytes)
 
     if (last >> (WM_LEAF_SHIFT + WM_ROOT_SHIFT) != 0) {
         return wm_fail(WARM_UNSUPPORTED,
-                       "the driver gave memory at %p, above 48 bits", base);
+                       "the driver gave memory at %p: addresses above 48 bits "
+                       "cannot be tracked",
+                       base);
     }
     for (uintptr_t i = first >> WM_LEAF_SHIFT;
          i <= last >> WM_LEAF_SHIFT && status == WARM_OK; i++) {

@@ -86,12 +86,16 @@ static warm_status begin_locked(warm_runtime *runtime,
     }
     if (pool->recording) {
         return wm_fail(WARM_INVALID_ARGUMENT,
-                       "private pool %" PRIu64 " is recording already",
+                       "private pool %" PRIu64
+                       " is recording already: end that with "
+                       "warm_private_pool_end() first",
                        pool->number);
     }
     if (pool->user != ((flags & WARM_POOL_USER) != 0)) {
-        return wm_fail(WARM_INVALID_ARGUMENT, "private pool %" PRIu64 " is %s",
-                       pool->number, pool->user ? "a user's" : "for graphs");
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "private pool %" PRIu64
+                       " was begun %s WARM_POOL_USER, and stays so",
+                       pool->number, pool->user ? "with" : "without");
     }
     record_locked(runtime, pool, filter, context);
     *number = pool->number;
@@ -211,7 +215,8 @@ static warm_status drop_locked(wm_private_pools *pools, uint64_t number,
     if (pool->references == 1 && pool->recording) {
         return wm_fail(WARM_INVALID_ARGUMENT,
                        "private pool %" PRIu64
-                       " is recording, and this is its last reference",
+                       " is recording, and this is its last reference: call "
+                       "warm_private_pool_end() first",
                        number);
     }
     if (--pool->references == 0) {

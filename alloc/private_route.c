@@ -63,7 +63,8 @@ static void say_no_capture(warm_runtime *runtime, uint64_t number,
     if (first) {
         wm_log(WARM_LOG_WARNING,
                "memory is allocated to private pool %" PRIu64
-               ", which is for graphs, and stream %p does not capture",
+               ", which is for graphs, and stream %p does not capture; for "
+               "other ends begin it with WARM_POOL_USER",
                number, stream);
     }
 }

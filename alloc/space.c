@@ -165,8 +165,9 @@ warm_status wm_space_check_asking(const wm_space *space)
     }
     return a == NULL ? WARM_OK
                      : wm_fail(WARM_INVALID_ARGUMENT,
-                               "a memory callback asks its own runtime for %s "
-                               "memory",
+                               "a memory callback allocates %s memory from the "
+                               "runtime that called it, and that is short of "
+                               "memory: a callback may only free there",
                                space->traits->name);
 }
 

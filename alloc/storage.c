@@ -7,6 +7,7 @@
 #include "alloc/space.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/sized.h"
+#include "runtime/base/bytes.h"
 #include "runtime/base/status.h"
 #include "warmpool/memory.h"
 
@@ -104,17 +105,23 @@ static warm_status check_same(const warm_data *data,
 static warm_status check_bytes(const warm_data *data, size_t bytes)
 {
     const wm_block *block = wm_space_find(data->data);
+    size_t rest = block != NULL ? block->bytes -
+                                      (size_t)((char *)data->data - block->base)
+                                : 0;
 
     if (data->data == NULL && bytes > 0) {
         return wm_fail(WARM_INVALID_ARGUMENT,
-                       "%zu bytes of a data pointer without memory", bytes);
+                       "a storage of %s needs memory, and the data pointer is "
+                       "null",
+                       wm_bytes(bytes).text);
     }
-    if (block != NULL &&
-        bytes > block->bytes - (size_t)((char *)data->data - block->base)) {
-        return wm_fail(WARM_INVALID_ARGUMENT,
-                       "%zu bytes at %p: the block there begins at %p and has "
-                       "%zu",
-                       bytes, data->data, (void *)block->base, block->bytes);
+    if (block != NULL && bytes > rest) {
+        return wm_fail(
+            WARM_INVALID_ARGUMENT,
+            "a storage of %s at %p goes beyond its block by %s: that "
+            "begins at %p",
+            wm_bytes(bytes).text, data->data, wm_bytes(bytes - rest).text,
+            (void *)block->base);
     }
     return WARM_OK;
 }

@@ -63,8 +63,9 @@ static void fuse_late(wm_poll *poll)
 
 static warm_status stream_is_gone(void)
 {
-    return wm_fail(WARM_INVALID_STREAM, "a stream that uses it was destroyed "
-                                        "and not retired before");
+    return wm_fail(WARM_INVALID_STREAM,
+                   "a stream that uses it was destroyed before "
+                   "warm_stream_retire() was called");
 }
 
 /* Whether an event can be recorded on t's stream. NOT_READY: not now. */

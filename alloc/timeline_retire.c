@@ -176,9 +176,11 @@ static void stop_recording(wm_timelines *set, wm_timeline *t)
 static void end_stream(wm_timelines *set, wm_timeline *t, bool gone)
 {
     stop_recording(set, t);
-    t->dead = gone ? wm_fail(WARM_INVALID_STREAM,
-                             "it was destroyed and not retired before")
-                   : record_final(set, t) != WARM_OK;
+    t->dead =
+        gone ? wm_fail(
+                   WARM_INVALID_STREAM,
+                   "it was destroyed before; call warm_stream_retire() first")
+             : record_final(set, t) != WARM_OK;
     wm_lock_acquire(&t->lock);
     /* Release: final and dead before it. */
     atomic_store_explicit(&t->retired, true, memory_order_release);

@@ -437,7 +437,7 @@ warm_status wm_timelines_meet(wm_timelines *set, warm_stream stream,
         t = wm_timeline_get(set, stream, &info);
         status = t != NULL ? WARM_OK
                            : wm_fail(WARM_OUT_OF_MEMORY,
-                                     "no memory to know a stream");
+                                     "no memory for the record of a stream");
     } else if (status != WARM_OK && t != NULL) {
         wm_timeline_drop(set, t);
     }

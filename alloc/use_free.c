@@ -53,8 +53,9 @@ static enum wm_uses record_use(wm_timelines *set, wm_use *use)
         if (use->event != NULL) {
             return WM_USES_PENDING;
         }
-        (void)wm_fail(WARM_INVALID_STREAM, "a stream that uses it was "
-                                           "destroyed and not retired before");
+        (void)wm_fail(WARM_INVALID_STREAM,
+                      "a stream that uses it was destroyed before "
+                      "warm_stream_retire() was called");
         return WM_USES_LOST;
     }
     if (info.capture == WM_CAPTURE_BLOCKED) {

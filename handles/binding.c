@@ -32,9 +32,10 @@ warm_status wm_handle_check_stream(warm_runtime *runtime, warm_kind kind,
     }
     status = wm_driver_stream_info(runtime->driver, stream, info);
     if (status == WARM_OK && !may_be_on(info, device) && !is_default(stream)) {
-        status = wm_fail(WARM_INVALID_ARGUMENT,
-                         "the stream belongs to device %d, the handle to %d",
-                         info->device, device);
+        status =
+            wm_fail(WARM_INVALID_ARGUMENT,
+                    "stream %p belongs to device %d, the handle to device %d",
+                    stream, info->device, device);
     }
     return status;
 }

@@ -42,8 +42,8 @@ warm_status wm_handle_check_wanted(warm_runtime *runtime,
         return WARM_OK;
     }
     return wm_fail(WARM_INVALID_ARGUMENT,
-                   "a callback asks for the %s handle of device %d that "
-                   "its thread is about to get",
+                   "a callback reserves the %s handle of device %d that its "
+                   "own thread is about to get: it would wait for itself",
                    wm_pools_kind(runtime->pools, call->kind)->ops->name,
                    call->device);
 }

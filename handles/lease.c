@@ -111,7 +111,9 @@ static warm_status end(warm_runtime *runtime, warm_lease number)
     int device = (int)(place >> KIND_BITS);
 
     if (kind >= wm_pools_kinds(runtime->pools) || device >= runtime->devices) {
-        return wm_fail(WARM_INVALID_ARGUMENT, "that is no lease");
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "%llu is no lease of this runtime",
+                       (unsigned long long)number);
     }
     return wm_pool_lease_end(wm_pools_at(runtime->pools, kind, device),
                              number >> PLACE_BITS);

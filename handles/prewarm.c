@@ -197,9 +197,10 @@ static warm_status make_later(warm_runtime *runtime, warm_kind kind, int device,
         ask_locked(prewarm, wm_pools_at(runtime->pools, kind, device), count);
     }
     wm_lock_release(&prewarm->lock);
-    return started ? WARM_OK
-                   : wm_fail(WARM_OUT_OF_MEMORY,
-                             "no thread to make handles in the background");
+    return started
+               ? WARM_OK
+               : wm_fail(WARM_OUT_OF_MEMORY, "no thread could be started to "
+                                             "make handles in the background");
 }
 
 warm_status warm_handle_prewarm(warm_runtime *runtime, warm_kind kind,
@@ -210,7 +211,9 @@ warm_status warm_handle_prewarm(warm_runtime *runtime, warm_kind kind,
     warm_status status = wm_handle_check(runtime, kind, device, runtime);
 
     if (status == WARM_OK && (flags & ~background) != 0) {
-        status = wm_fail(WARM_INVALID_ARGUMENT, "unknown flags 0x%x", flags);
+        status = wm_fail(
+            WARM_INVALID_ARGUMENT,
+            "flags %#x are not known; known is WARM_PREWARM_BACKGROUND", flags);
     }
     if (status == WARM_OK) {
         status = (flags & background) != 0
@@ -229,7 +232,8 @@ static warm_status check_wait(warm_runtime *runtime)
 
     if (status == WARM_OK && wm_callback_inside()) {
         status = wm_fail(WARM_INVALID_ARGUMENT,
-                         "a callback cannot wait for handles to be made");
+                         "warm_handle_prewarm_wait() was called by a callback "
+                         "of the library, which could wait for itself there");
     }
     return status;
 }

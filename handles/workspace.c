@@ -1,6 +1,7 @@
 /* workspace.c: who has which workspace, and where they come from; see
  * workspace.h, and workspace_int.h for the states. */
 #include "handles/workspace_int.h"
+#include "runtime/base/bytes.h"
 
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
@@ -163,9 +164,9 @@ static void warn_once(wm_workspaces *workspaces, size_t bytes)
     wm_lock_release(&workspaces->lock);
     if (!warned) {
         wm_log(WARM_LOG_WARNING,
-               "no workspace of %zu bytes on device %d, the library uses its "
-               "own: %s",
-               bytes, workspaces->device, warm_last_error_message());
+               "no workspace of %s on device %d, the library uses its own: %s",
+               wm_bytes(bytes).text, workspaces->device,
+               warm_last_error_message());
     }
 }
 

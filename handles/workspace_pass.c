@@ -4,6 +4,7 @@
  * Those that are to be let go are taken out of the reach of others all at once,
  * under the lock; events are recorded outside of it. */
 #include "handles/workspace_int.h"
+#include "runtime/base/bytes.h"
 
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
@@ -72,9 +73,9 @@ static void set_state(wm_workspaces *workspaces, wm_workspace *w,
 void wm_workspace_lose(wm_workspaces *workspaces, wm_workspace *w)
 {
     set_state(workspaces, w, WM_WORKSPACE_LOST);
-    wm_log(WARM_LOG_WARNING,
-           "a workspace of %zu bytes on device %d is kept for ever: %s",
-           w->bytes, workspaces->device, warm_last_error_message());
+    wm_log(
+        WARM_LOG_WARNING, "a workspace of %s on device %d is kept for ever: %s",
+        wm_bytes(w->bytes).text, workspaces->device, warm_last_error_message());
 }
 
 /* The legacy stream's name is that of another one while the calling thread's

@@ -242,7 +242,8 @@ static warm_status announce(warm_runtime *runtime, warm_stream stream,
     warm_status status = wm_driver_stream_info(runtime->driver, stream, info);
 
     if (status == WARM_OK && info->capture == WM_CAPTURE_ACTIVE) {
-        status = wm_fail(WARM_CAPTURE_ERROR, "the stream captures already");
+        status =
+            wm_fail(WARM_CAPTURE_ERROR, "stream %p captures already", stream);
     }
     if (status == WARM_OK) {
         status = wm_pinned_announce(runtime->pinned, stream, info);
@@ -272,7 +273,9 @@ warm_status warm_capture_over(warm_runtime *runtime, warm_stream stream)
 
     if (status == WARM_OK && !wm_pinned_capture_over(runtime->pinned, stream)) {
         status = wm_fail(WARM_INVALID_ARGUMENT,
-                         "no capture of the stream was announced");
+                         "no capture of stream %p was announced; call "
+                         "warm_capture_announce() before it begins",
+                         stream);
     }
     return status;
 }

@@ -18,6 +18,7 @@
 #include "runtime/base/meta.h"
 #include "runtime/base/process.h"
 #include "runtime/base/sized.h"
+#include "runtime/base/bytes.h"
 #include "runtime/base/status.h"
 #include "runtime/base/trace.h"
 #include "runtime/thread/window.h"
@@ -394,8 +395,10 @@ static void end(warm_runtime *runtime, warm_destroy_report *report)
     if (report->handles > 0 || report->blocks > 0) {
         wm_log(WARM_LOG_WARNING,
                "a runtime was destroyed with %" PRIu64 " handles and %" PRIu64
-               " blocks in use",
-               report->handles, report->blocks);
+               " blocks (%s) in use, which stay usable and are never given "
+               "back: return and free them before warm_runtime_destroy()",
+               report->handles, report->blocks,
+               wm_bytes(report->block_bytes).text);
     }
 }
 
@@ -412,7 +415,8 @@ static warm_status destroy(warm_runtime *runtime, warm_destroy_report *report)
         return status;
     }
     if (!wm_runtime_begin_close(runtime)) {
-        return wm_fail(WARM_RUNTIME_GONE, "another thread destroys it");
+        return wm_fail(WARM_RUNTIME_GONE,
+                       "another thread is destroying the runtime");
     }
     end(runtime, &all);
     if (report != NULL) {

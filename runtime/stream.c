@@ -77,8 +77,9 @@ static warm_status adopt(warm_runtime *runtime, warm_stream stream)
     warm_status status = wm_driver_stream_info(runtime->driver, stream, &info);
 
     if (status == WARM_OK && info.capture != WM_CAPTURE_NONE) {
-        status = wm_fail(WARM_CAPTURE_ERROR,
-                         "a stream cannot be adopted while it captures");
+        status =
+            wm_fail(WARM_CAPTURE_ERROR,
+                    "stream %p cannot be adopted while it captures", stream);
     }
     return status == WARM_OK ? adopt_known(runtime, stream, &info) : status;
 }

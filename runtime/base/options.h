@@ -8,9 +8,9 @@ enum { WM_OPTION_TEXT_MAX = 256 };
 
 /* Every option with its final value; texts are copies, "" when not given. */
 typedef struct wm_options {
-#define WM_OPTION_SIZE(name, unit, def, min, max, help) uint64_t name;
-#define WM_OPTION_ENUM(name, def, choices, help)        char name[16];
-#define WM_OPTION_TEXT(name, help)                      char name[WM_OPTION_TEXT_MAX];
+#define WM_OPTION_SIZE(name, u, def, lo, hi, h)  uint64_t name;
+#define WM_OPTION_ENUM(name, def, choices, help) char name[16];
+#define WM_OPTION_TEXT(name, help)               char name[WM_OPTION_TEXT_MAX];
     WARM_OPTION_MAP(WM_OPTION_SIZE, WM_OPTION_ENUM, WM_OPTION_TEXT)
 #undef WM_OPTION_SIZE
 #undef WM_OPTION_ENUM

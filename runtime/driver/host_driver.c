@@ -8,6 +8,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/process.h"
+#include "runtime/base/bytes.h"
 #include "runtime/base/status.h"
 
 #include <stdio.h>
@@ -157,9 +158,9 @@ static void host_close(wm_driver *d, uint64_t *dropped)
     host_free(host);
     if (unlocked > 0) {
         wm_log(WARM_LOG_INFO,
-               "host device: %llu bytes of pinned memory were not page-locked, "
-               "the limit on locked memory (ulimit -l) is too low",
-               (unsigned long long)unlocked);
+               "host device: %s of pinned memory were not page-locked: the "
+               "limit on locked memory is too low; raise it with ulimit -l",
+               wm_bytes(unlocked).text);
     }
 }
 
@@ -226,9 +227,9 @@ static void log_limit(void)
     if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 &&
         limit.rlim_cur != RLIM_INFINITY) {
         wm_log(WARM_LOG_INFO,
-               "host device: an unprivileged process may page-lock %llu bytes; "
-               "pinned memory beyond is not locked",
-               (unsigned long long)limit.rlim_cur);
+               "host device: an unprivileged process may page-lock %s; pinned "
+               "memory beyond that is not locked (ulimit -l)",
+               wm_bytes(limit.rlim_cur).text);
     }
 }
 

@@ -8,6 +8,7 @@
  * host_memory, in bytes as asked for. What a free does: host_region.c. */
 #include "runtime/driver/host.h"
 
+#include "runtime/base/bytes.h"
 #include "runtime/base/meta.h"
 
 #include <errno.h>
@@ -85,9 +86,9 @@ static warm_status map_region(wm_host *host, enum wm_host_region_kind kind,
 fail:
     wm_meta_free(region);
     return wm_host_fail(WM_HOST_ERROR_MEMORY,
-                        "%zu bytes of %s memory could not be mapped (errno %d)",
-                        bytes, kind == WM_HOST_PINNED ? "pinned" : "device",
-                        error);
+                        "%s of %s memory could not be mapped (errno %d)",
+                        wm_bytes(bytes).text,
+                        kind == WM_HOST_PINNED ? "pinned" : "device", error);
 }
 
 warm_status wm_host_region_release(wm_host *host, void *pointer,
@@ -169,13 +170,14 @@ static warm_status register_locked(wm_host *host, wm_host_region *region)
 {
     if (overlaps_locked(host, region->pointer, region->bytes)) {
         return wm_host_fail(WM_HOST_ERROR_REGISTERED,
-                            "%zu bytes at %p overlap memory that is known "
+                            "%s at %p overlap memory that is known "
                             "already",
-                            region->bytes, (void *)region->pointer);
+                            wm_bytes(region->bytes).text,
+                            (void *)region->pointer);
     }
     if (!wm_host_map_put(&host->map, region->pointer, WM_HOST_REGION, region)) {
-        return wm_host_fail(WM_HOST_ERROR_MEMORY,
-                            "no memory to register %zu bytes", region->bytes);
+        return wm_host_fail(WM_HOST_ERROR_MEMORY, "no memory to register %s",
+                            wm_bytes(region->bytes).text);
     }
     wm_host_region_link(&host->regions, region);
     return WARM_OK;
@@ -191,13 +193,14 @@ warm_status wm_host_pinned_register(wm_driver *d, void *pointer, size_t bytes)
         return status;
     }
     if (pointer == NULL || bytes == 0) {
-        return wm_host_fail(WM_HOST_ERROR_VALUE, "%zu bytes at %p to register",
-                            bytes, pointer);
+        return wm_host_fail(WM_HOST_ERROR_VALUE,
+                            "%s at %p cannot be registered",
+                            wm_bytes(bytes).text, pointer);
     }
     region = wm_meta_alloc(sizeof *region);
     if (region == NULL) {
-        return wm_host_fail(WM_HOST_ERROR_MEMORY,
-                            "no memory to register %zu bytes", bytes);
+        return wm_host_fail(WM_HOST_ERROR_MEMORY, "no memory to register %s",
+                            wm_bytes(bytes).text);
     }
     region->kind = WM_HOST_REGISTERED;
     region->pointer = pointer;
@@ -246,11 +249,11 @@ warm_status wm_host_charge(wm_host *host, int device, size_t bytes,
         host->device[device].used += bytes;
     } else if (status == WARM_OK) {
         status = wm_host_fail(WM_HOST_ERROR_MEMORY,
-                              "host device %d: %zu bytes asked, %llu of %llu "
-                              "free",
-                              device, bytes,
-                              (unsigned long long)(host->memory - used),
-                              (unsigned long long)host->memory);
+                              "host device %d: %s were asked for, %s of %s are "
+                              "free; option host_memory gives it more",
+                              device, wm_bytes(bytes).text,
+                              wm_bytes(host->memory - used).text,
+                              wm_bytes(host->memory).text);
     }
     wm_host_unlock(host);
     return status;

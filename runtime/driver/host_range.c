@@ -8,6 +8,7 @@
  * memory: work that touches it crashes, so that tests cannot miss it. */
 #include "runtime/driver/host.h"
 
+#include "runtime/base/bytes.h"
 #include "runtime/base/meta.h"
 
 #include <errno.h>
@@ -51,8 +52,8 @@ warm_status wm_host_range_reserve(wm_driver *d, int device, size_t bytes,
 
     if (bytes == 0 || bytes % UNIT != 0) {
         return wm_host_fail(WM_HOST_ERROR_VALUE,
-                            "range_reserve of %zu bytes: not whole units of %d",
-                            bytes, UNIT);
+                            "a range of %s is not one of whole units of %s",
+                            wm_bytes(bytes).text, wm_bytes(UNIT).text);
     }
     region = wm_meta_alloc(sizeof *region);
     if (region == NULL) {
@@ -82,9 +83,9 @@ fail:
     }
     wm_meta_free(region);
     return wm_host_fail(WM_HOST_ERROR_MEMORY,
-                        "%zu bytes of addresses could not be reserved (errno "
+                        "%s of addresses could not be reserved (errno "
                         "%d)",
-                        bytes, errno);
+                        wm_bytes(bytes).text, errno);
 }
 
 /* How many units of a part have memory. */
@@ -115,11 +116,12 @@ static wm_host_region *find_locked(wm_host *host, int device, const void *range,
     if (offset % UNIT != 0 || bytes % UNIT != 0 || offset > r->bytes ||
         bytes > r->bytes - offset ||
         committed(r, offset, bytes) != (with ? bytes / UNIT : 0)) {
-        *status =
-            wm_host_fail(WM_HOST_ERROR_VALUE,
-                         "%zu bytes at %zu of the range at %p: not all of its "
-                         "units are %s memory",
-                         bytes, offset, range, with ? "with" : "without");
+        *status = wm_host_fail(
+            WM_HOST_ERROR_VALUE,
+            "%s at %p of the range at %p: not all of its units are %s "
+            "memory",
+            wm_bytes(bytes).text, (const void *)((const char *)range + offset),
+            range, with ? "with" : "without");
         return NULL;
     }
     *status = WARM_OK;
@@ -177,9 +179,9 @@ warm_status wm_host_range_commit(wm_driver *d, int device, void *range,
     if (status == WARM_OK && !map_part((char *)range + offset, bytes, true)) {
         (void)claim(host, device, range, offset, bytes, false);
         status = wm_host_fail(WM_HOST_ERROR_MEMORY,
-                              "%zu bytes of a range could not be mapped (errno "
+                              "%s of a range could not be mapped (errno "
                               "%d)",
-                              bytes, errno);
+                              wm_bytes(bytes).text, errno);
     }
     if (status != WARM_OK) {
         refund(host, device, bytes);
@@ -200,8 +202,8 @@ warm_status wm_host_range_decommit(wm_driver *d, int device, void *range,
     if (!map_part((char *)range + offset, bytes, false)) {
         (void)claim(host, device, range, offset, bytes, true);
         return wm_host_fail(WM_HOST_ERROR_SYSTEM,
-                            "%zu bytes of a range stay mapped (errno %d)",
-                            bytes, errno);
+                            "%s of a range stay mapped (errno %d)",
+                            wm_bytes(bytes).text, errno);
     }
     refund(host, device, bytes);
     return WARM_OK;
@@ -217,9 +219,9 @@ warm_status wm_host_range_release(wm_driver *d, int device, void *range,
     wm_host_lock(host);
     region = find_locked(host, device, range, 0, bytes, false, &status);
     if (region != NULL && region->bytes != bytes) {
-        status = wm_host_fail(WM_HOST_ERROR_VALUE,
-                              "the range at %p has %zu bytes, not %zu", range,
-                              region->bytes, bytes);
+        status = wm_host_fail(
+            WM_HOST_ERROR_VALUE, "the range at %p has %s, not %s", range,
+            wm_bytes(region->bytes).text, wm_bytes(bytes).text);
     }
     if (status == WARM_OK) {
         wm_host_map_remove(&host->map, range);

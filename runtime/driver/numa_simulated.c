@@ -73,7 +73,8 @@ warm_status wm_numa_simulate_place(wm_numa *numa, void *pointer, size_t bytes,
     if (node != WM_NODE_UNKNOWN) {
         range = wm_meta_alloc(sizeof *range);
         if (range == NULL) {
-            return wm_fail(WARM_OUT_OF_MEMORY, "no record of a place");
+            return wm_fail(WARM_OUT_OF_MEMORY,
+                           "no memory for the record of a place");
         }
         range->begin = begin;
         range->end = begin + bytes;

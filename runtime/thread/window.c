@@ -173,15 +173,17 @@ warm_status wm_window_init(void)
     pthread_once(&once, make_key);
     return key_error == 0 ? WARM_OK
                           : wm_fail(WARM_OUT_OF_MEMORY,
-                                    "no thread-specific key for windows");
+                                    "the process has no thread-specific key "
+                                    "left (pthread_key_create())");
 }
 
 /* Makes the destructor run when the thread exits. */
 static warm_status arm_destructor(void)
 {
     if (mine.rounds >= PTHREAD_DESTRUCTOR_ITERATIONS) {
-        return wm_fail(WARM_EXITING,
-                       "the thread has been through its last destructor");
+        return wm_fail(
+            WARM_EXITING,
+            "the thread is ending, and its thread-local data is gone");
     }
     if (pthread_setspecific(key, &mine) != 0) {
         return wm_fail(WARM_OUT_OF_MEMORY,
@@ -311,7 +313,7 @@ static warm_status get_first(warm_runtime *runtime, wm_window **window)
     }
     if (found == NULL) {
         return wm_fail(WARM_OUT_OF_MEMORY,
-                       "no memory for the window of a thread");
+                       "no memory for the records of a thread");
     }
     found->home = -1;
     found->stream = NULL;
@@ -360,9 +362,10 @@ warm_status wm_window_drop(warm_runtime *runtime)
         return WARM_OK;
     }
     if (window->call != NULL) {
-        return wm_fail(WARM_INVALID_ARGUMENT,
-                       "a callback cannot release what the thread is about "
-                       "to use");
+        return wm_fail(
+            WARM_INVALID_ARGUMENT,
+            "warm_thread_release() was called by a callback, while its thread "
+            "gets a handle: it would release what the thread is about to use");
     }
     while (*at != window) {
         at = &(*at)->next_of_thread;

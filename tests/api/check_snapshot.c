@@ -637,7 +637,7 @@ START_TEST(test_C7_tags_have_a_bound)
     wt_ok(warm_memory_tag_set(longest));
     wt_fails(WARM_INVALID_ARGUMENT, warm_memory_tag_set(longer));
     ck_assert_str_eq(warm_memory_tag_get(), longest);
-    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "47 bytes"));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "47 characters"));
     wt_ok(warm_memory_tag_set(NULL));
     ck_assert_str_eq(warm_memory_tag_get(), "");
 }

@@ -108,6 +108,49 @@ test_words_that_trust_the_environment_are_refused() {
     echo '    x = secure_getenv("X"); /* getenv() */' | file alloc/b.c
     words alloc/b.c
 }
+test_words_F10_raw_counts_of_bytes_are_refused() {
+    i=0
+    while read -r message; do
+        i=$((i + 1))
+        {
+            echo 'int a(void)'
+            echo "{ return wm_fail(WARM_OK, $message); }"
+        } | file "alloc/$i.c"
+        refused words "alloc/$i.c" | grep "alloc/$i.c:2: a raw count" || return
+    done <<'END'
+"%zu bytes of it", bytes
+"copy of %zu", bytes
+"%llu bytes", (unsigned long long)bytes
+"%" PRIu64 " bytes", bytes
+"%u B and more", bytes
+"it has " "%d " "bytes", bytes
+f("(") ? "a" : "%lu bytes", bytes
+END
+    file alloc/b.c <<'END'
+    wm_log(1, "x \"",
+        2);
+
+
+    wm_log(1,
+        "%zu");
+END
+    refused words alloc/b.c | grep 'alloc/b.c:5: a raw count'
+}
+
+test_words_F10_sizes_for_people_pass() {
+    file alloc/a.c <<'END'
+int a(void)
+{
+    snprintf(text, sizeof text, "%zu bytes", bytes);
+    wm_log(1, "%s of it, %u blocks", wm_bytes(4096).text, 3);
+    wm_log(1, "%d Blocks, %llu bits", 2, 3ull);
+    return wm_fail(WARM_OK, "%s.size is %zu; set it, here %zu", name, a, b) +
+           wm_fail(WARM_OK, "at most %zu characters", n);
+}
+END
+    words alloc/a.c
+}
+
 test_words_allowed_are_allowed_so_often() {
     echo '    fprintf(stderr, "x");' | file runtime/base/log.c
     words runtime/base/log.c
@@ -240,6 +283,8 @@ tap_run test_strip_takes_comments_and_literals \
     test_words_that_print_or_end_are_refused \
     test_words_that_trust_the_environment_are_refused \
     test_words_allowed_are_allowed_so_often \
+    test_words_F10_raw_counts_of_bytes_are_refused \
+    test_words_F10_sizes_for_people_pass \
     test_symbols_other_than_ours_are_refused \
     test_streams_of_threads_are_not_forgotten \
     test_symbols_and_headers_agree \

@@ -6,6 +6,7 @@
 # - getenv, which trusts the environment of a set-user-ID program;
 # - what prints or ends the process: where tests/tools/words.txt says so, as
 #   often as it says, each with its reason.
+# And no message has a raw count of bytes (sizes.awk).
 set -u
 tools=$(dirname "$0")
 code=$(mktemp)
@@ -51,4 +52,9 @@ grep -oE "^[^:]*:[0-9]+:|$edge($ends)[[:space:]]*\(" "$code" |
             failed = 1
         }
         END { exit failed }' || failed=1
+
+if ! awk -f "$tools/sizes.awk" "$@"; then
+    echo "words: sizes in messages are for people: wm_bytes()"
+    failed=1
+fi
 exit "$failed"
