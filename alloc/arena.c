@@ -216,6 +216,7 @@ void wm_arena_init(wm_arena *arena, void *owner, int node)
     wm_lock_init(&arena->lock, WM_RANK_ARENA);
     arena->owner = owner;
     arena->node = node;
+    wm_lives_init(&arena->own_live);
     wm_arena_join(arena, 1);
 }
 
@@ -225,6 +226,7 @@ void wm_arena_join(wm_arena *arenas, unsigned count)
         arenas[i].lock.rank = (enum wm_rank)(WM_RANK_ARENA + i);
         arenas[i].shard = i;
         arenas[i].siblings = arenas;
+        arenas[i].live = &arenas[0].own_live;
         arenas[i].next_sibling = i + 1 < count ? &arenas[i + 1] : NULL;
         /* Relaxed: nobody has them yet. */
         atomic_store_explicit(&arenas[i].common.beside[i], &arenas[i].common,

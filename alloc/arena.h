@@ -17,6 +17,7 @@
 #include "alloc/depot.h"
 #include "alloc/block.h"
 #include "alloc/lane.h"
+#include "alloc/live.h"
 #include "runtime/base/lock.h"
 #include "warmpool/stats.h"
 
@@ -39,6 +40,7 @@ typedef struct wm_arena {
     struct wm_arena *next_sibling; /* const: null: the last */
     struct wm_arena *next_arena;   /* const: of the space's */
     struct wm_history *history;    /* const; null: none is kept */
+    wm_lives *live;                /* const: of its node; or its own */
     /* const: it is that of a private pool; null: everybody's */
     struct wm_private_arena *pool;
     /* const: requests up to this have segments of their own, so that they do
@@ -90,6 +92,7 @@ typedef struct wm_arena {
     struct wm_class_figures {
         warm_stat requests, requested_bytes, handed_bytes;
     } classes[WM_CLASSES_ALL];
+    wm_lives own_live;
 } wm_arena;
 
 void wm_arena_init(wm_arena *arena, void *owner, int node);

@@ -25,10 +25,8 @@ static void stat_sub(warm_stat *stat, uint64_t n)
     stat->freed += n;
 }
 
-static void stat_settle(warm_stat *stat, uint64_t allocated, int64_t change,
-                        int64_t most)
+static void stat_settle(warm_stat *stat, uint64_t allocated, int64_t change)
 {
-    stat_raise(stat, stat->current + (uint64_t)most);
     stat->current += (uint64_t)change;
     stat->allocated += allocated;
     stat->freed += allocated - (uint64_t)change;
@@ -36,64 +34,36 @@ static void stat_settle(warm_stat *stat, uint64_t allocated, int64_t change,
 
 /* What is with callers is active; what was freed and waits, or is kept, came to
  * the arena by itself. */
-static void sorted_settle(warm_device_figures *f, const wm_tally *tally)
+static void sorted_settle(warm_device_figures *f, const wm_tally *tally,
+                          uint64_t bytes)
 {
-    stat_settle(&f->allocations, 0, tally->blocks, tally->most_blocks);
-    stat_settle(&f->requested_bytes, 0, tally->asked, tally->most_asked);
-    stat_settle(&f->allocated_bytes, 0, tally->bytes, tally->most_bytes);
-    stat_settle(&f->active, 0, tally->blocks, tally->most_blocks);
-    stat_settle(&f->active_bytes, 0, tally->bytes, tally->most_bytes);
-}
-
-void wm_arena_settle_sort_locked(wm_arena *arena, bool large,
-                                 const wm_tally *tally)
-{
-    sorted_settle(large ? &arena->sorted->large : &arena->sorted->small, tally);
-}
-
-/* Their totals alone. */
-static void sorted_total(warm_device_figures *f, uint64_t allocs,
-                         uint64_t requested, uint64_t bytes)
-{
-    stat_settle(&f->allocations, allocs, 0, 0);
-    stat_settle(&f->requested_bytes, requested, 0, 0);
-    stat_settle(&f->allocated_bytes, bytes, 0, 0);
-    stat_settle(&f->active, allocs, 0, 0);
-    stat_settle(&f->active_bytes, bytes, 0, 0);
-}
-
-/* Sums over the classes are made when they are read. */
-void wm_arena_settle_locked(wm_arena *arena, const wm_tally *tally)
-{
-    warm_space_stats *stats = &arena->stats;
-
-    stat_settle(&stats->requests, 0, tally->blocks, tally->most_blocks);
-    stat_settle(&stats->block_bytes, 0, tally->bytes, tally->most_bytes);
-    stat_settle(&stats->requested_bytes, 0, tally->asked, tally->most_asked);
-    if (arena->sorted != NULL) {
-        sorted_settle(&arena->sorted->all, tally);
-    }
+    stat_settle(&f->allocations, tally->allocs, tally->blocks);
+    stat_settle(&f->requested_bytes, tally->taken, tally->asked);
+    stat_settle(&f->allocated_bytes, bytes, tally->bytes);
+    stat_settle(&f->active, tally->allocs, tally->blocks);
+    stat_settle(&f->active_bytes, bytes, tally->bytes);
 }
 
 void wm_arena_settle_class_locked(wm_arena *arena, unsigned size_class,
-                                  const wm_tally *tally, uint64_t allocs,
-                                  uint64_t requested)
+                                  const wm_tally *tally)
 {
     struct wm_class_figures *figures = &arena->classes[size_class];
+    warm_space_stats *stats = &arena->stats;
+    size_t bytes = wm_class_bytes(size_class);
+    uint64_t handed = tally->allocs * bytes;
 
-    stat_settle(&figures->requests, allocs, tally->blocks, tally->most_blocks);
-    stat_settle(&figures->handed_bytes, allocs * wm_class_bytes(size_class),
-                tally->bytes, tally->most_bytes);
-    stat_settle(&figures->requested_bytes, requested, tally->asked,
-                tally->most_asked);
-    arena->stats.cache_hits += allocs;
+    stat_settle(&stats->requests, tally->allocs, tally->blocks);
+    stat_settle(&stats->block_bytes, handed, tally->bytes);
+    stat_settle(&stats->requested_bytes, tally->taken, tally->asked);
+    stat_settle(&figures->requests, tally->allocs, tally->blocks);
+    stat_settle(&figures->handed_bytes, handed, tally->bytes);
+    stat_settle(&figures->requested_bytes, tally->taken, tally->asked);
+    arena->stats.cache_hits += tally->allocs;
     if (arena->sorted != NULL) {
-        size_t bytes = wm_class_bytes(size_class);
-
-        sorted_total(&arena->sorted->all, allocs, requested, allocs * bytes);
-        sorted_total(bytes > arena->small_max ? &arena->sorted->large
-                                              : &arena->sorted->small,
-                     allocs, requested, allocs * bytes);
+        sorted_settle(&arena->sorted->all, tally, handed);
+        sorted_settle(bytes > arena->small_max ? &arena->sorted->large
+                                               : &arena->sorted->small,
+                      tally, handed);
     }
 }
 
@@ -154,10 +124,47 @@ static bool is_small(const wm_block *block)
     return block->segment->small;
 }
 
+/* Where threads have rooms a peak is raised later; see live.h. */
+static void live_take(wm_arena *arena, const wm_block *block)
+{
+    wm_lives *lives = arena->live;
+    wm_live *live = wm_lives_of(lives, !is_small(block));
+    int64_t asked = (int64_t)wm_block_requested(block);
+    int64_t bytes = (int64_t)block->bytes;
+
+    (void)wm_live_add(live, 1, asked, bytes);
+    if (arena->sorted != NULL) {
+        (void)wm_live_add_active(live, 1, bytes);
+    }
+    if (!lives->roomy) {
+        wm_lives_raise(lives);
+    }
+    wm_claim_add_raise(&lives->classes->blocks[block->size_class], 1);
+    if (block->size_class == WM_CLASS_PAGES) {
+        wm_claim_add_raise(&lives->classes->asked, asked);
+        wm_claim_add_raise(&lives->classes->handed, bytes);
+    }
+}
+
+static void live_give(wm_arena *arena, const wm_block *block)
+{
+    wm_lives *lives = arena->live;
+    int64_t asked = (int64_t)wm_block_requested(block);
+    int64_t bytes = (int64_t)block->bytes;
+
+    (void)wm_live_add(wm_lives_of(lives, !is_small(block)), -1, -asked, -bytes);
+    (void)wm_claim_add(&lives->classes->blocks[block->size_class], -1);
+    if (block->size_class == WM_CLASS_PAGES) {
+        (void)wm_claim_add(&lives->classes->asked, -asked);
+        (void)wm_claim_add(&lives->classes->handed, -bytes);
+    }
+}
+
 void wm_arena_note_take_locked(wm_arena *arena, const wm_block *block)
 {
     struct wm_class_figures *figures = &arena->classes[block->size_class];
 
+    live_take(arena, block);
     sort_locked(arena->sorted, is_small(block), sorted_take,
                 wm_block_requested(block), block->bytes);
     stat_add(&arena->stats.requests, 1);
@@ -175,6 +182,7 @@ void wm_arena_note_give_locked(wm_arena *arena, const wm_block *block)
     if (block->counted) {
         return;
     }
+    live_give(arena, block);
     sort_locked(arena->sorted, is_small(block), sorted_give,
                 wm_block_requested(block), block->bytes);
     stat_sub(&arena->stats.requests, 1);
@@ -187,8 +195,13 @@ void wm_arena_note_give_locked(wm_arena *arena, const wm_block *block)
 
 void wm_arena_note_passive_locked(wm_arena *arena, const wm_block *block)
 {
+    if (arena->sorted == NULL) {
+        return;
+    }
     sort_locked(arena->sorted, is_small(block), sorted_passive, 0,
                 block->bytes);
+    (void)wm_live_add_active(wm_lives_of(arena->live, !is_small(block)), -1,
+                             -(int64_t)block->bytes);
 }
 
 void wm_arena_note_pending_locked(wm_arena *arena, int64_t count, int64_t bytes)
@@ -206,8 +219,13 @@ void wm_arena_note_pending_locked(wm_arena *arena, int64_t count, int64_t bytes)
 void wm_arena_note_passed_locked(wm_arena *arena, size_t count, size_t bytes,
                                  size_t most, size_t most_bytes)
 {
-    stat_settle(&arena->stats.pending, count, 0, (int64_t)most);
-    stat_settle(&arena->stats.pending_bytes, bytes, 0, (int64_t)most_bytes);
+    warm_space_stats *stats = &arena->stats;
+
+    stat_raise(&stats->pending, stats->pending.current + most);
+    stat_raise(&stats->pending_bytes,
+               stats->pending_bytes.current + most_bytes);
+    stat_settle(&stats->pending, count, 0);
+    stat_settle(&stats->pending_bytes, bytes, 0);
     arena->fresh_bytes += bytes;
 }
 
@@ -366,6 +384,7 @@ void wm_arena_reset_peaks(wm_arena *arena)
 {
     wm_lock_acquire(&arena->lock);
     each_stat_locked(arena, reset_peak);
+    wm_lives_reset(arena->live);
     wm_lock_release(&arena->lock);
 }
 

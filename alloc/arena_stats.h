@@ -10,22 +10,14 @@ typedef struct wm_sorted {
     warm_device_figures all, small, large;
 } wm_sorted;
 
-/* What a set of magazines has counted since it settled last, of one class or
- * of all: how much more is with callers now, and was at most in between. */
+/* What a set of magazines has counted of a class since it settled last. */
 typedef struct wm_tally {
-    int64_t blocks, most_blocks;
-    int64_t bytes, most_bytes; /* handed out */
-    int64_t asked, most_asked; /* bytes asked for in those */
+    int64_t blocks, bytes, asked; /* more with callers now */
+    uint64_t allocs, taken;       /* handed out, and bytes asked for in those */
 } wm_tally;
 
-void wm_arena_settle_locked(wm_arena *arena, const wm_tally *tally);
-/* The same of small or large requests alone, in an arena that sorts them. */
-void wm_arena_settle_sort_locked(wm_arena *arena, bool large,
-                                 const wm_tally *tally);
-/* allocs, requested: blocks that were handed out, and bytes asked for. */
 void wm_arena_settle_class_locked(wm_arena *arena, unsigned size_class,
-                                  const wm_tally *tally, uint64_t allocs,
-                                  uint64_t requested);
+                                  const wm_tally *tally);
 
 /* A block went to a caller, or came back from one. */
 void wm_arena_note_take_locked(wm_arena *arena, const wm_block *block);
@@ -59,6 +51,11 @@ void wm_stat_add(warm_stat *sum, const warm_stat *one);
 void wm_duration_add(warm_duration *sum, const warm_duration *one);
 void wm_stats_add(warm_space_stats *sum, const warm_space_stats *one);
 void wm_class_stats_add(warm_class_stats *sum, const warm_class_stats *one);
+/* Peaks of what callers have; see live.h. stat has what is current. */
+void wm_stat_peak(warm_stat *stat, const wm_claim *claim);
+void wm_stats_peaks(warm_space_stats *stats, const wm_live *live);
+void wm_class_stats_peaks(warm_class_stats *stats, unsigned size_class,
+                          const wm_lives *lives);
 
 /* Adds all of arenas that are siblings and have sorted figures. */
 void wm_arena_sorted_stats(wm_arena *arena, warm_device_stats *stats);

@@ -57,30 +57,6 @@ warm_stat wm_stat_shown(const warm_stat *stat, uint64_t most)
     return all;
 }
 
-/* Sums over the classes. */
-static void add_classes_locked(wm_arena *arena, warm_space_stats *stats)
-{
-    for (int i = 0; i < WM_CLASSES_ALL; i++) {
-        const struct wm_class_figures *figures = &arena->classes[i];
-
-        stats->requests.allocated += figures->requests.allocated;
-        stats->requested_bytes.allocated += figures->requested_bytes.allocated;
-        stats->block_bytes.allocated += figures->handed_bytes.allocated;
-    }
-}
-
-static size_t add_one_locked(wm_arena *arena, warm_space_stats *sum)
-{
-    warm_space_stats one = arena->stats;
-
-    one.requests.allocated = 0;
-    one.requested_bytes.allocated = 0;
-    one.block_bytes.allocated = 0;
-    add_classes_locked(arena, &one);
-    wm_stats_add(sum, &one);
-    return arena->out_bytes;
-}
-
 /* From arena on, by rising number. All locks are held at once: regions move
  * between siblings. */
 static size_t add_all(wm_arena *arena, warm_space_stats *sum)
@@ -88,12 +64,29 @@ static size_t add_all(wm_arena *arena, warm_space_stats *sum)
     size_t out;
 
     wm_lock_acquire(&arena->lock);
-    out = add_one_locked(arena, sum);
+    out = arena->out_bytes;
+    wm_stats_add(sum, &arena->stats);
     if (arena->next_sibling != NULL) {
         out += add_all(arena->next_sibling, sum);
     }
     wm_lock_release(&arena->lock);
     return out;
+}
+
+void wm_stat_peak(warm_stat *stat, const wm_claim *claim)
+{
+    int64_t peak = wm_claim_peak(claim);
+
+    /* More than was claimed when it was raised is there while somebody counts.
+     */
+    stat->peak = peak > (int64_t)stat->current ? (uint64_t)peak : stat->current;
+}
+
+void wm_stats_peaks(warm_space_stats *stats, const wm_live *live)
+{
+    wm_stat_peak(&stats->requests, &live->of[WM_LIVE_BLOCKS]);
+    wm_stat_peak(&stats->requested_bytes, &live->of[WM_LIVE_ASKED]);
+    wm_stat_peak(&stats->block_bytes, &live->of[WM_LIVE_BYTES]);
 }
 
 void wm_arena_stats(wm_arena *arena, warm_space_stats *stats)
@@ -106,6 +99,7 @@ void wm_arena_stats(wm_arena *arena, warm_space_stats *stats)
     stats->requests = wm_stat_shown(&stats->requests, UINT64_MAX);
     stats->requested_bytes = wm_stat_shown(&stats->requested_bytes, out);
     stats->block_bytes = wm_stat_shown(&stats->block_bytes, out);
+    wm_stats_peaks(stats, arena->live->all);
     stats->cached_bytes = out - stats->block_bytes.current;
     stats->idle_bytes = stats->held_bytes.current - out + stats->cached_bytes -
                         stats->pending_bytes.current - stats->lost_bytes -
@@ -163,6 +157,23 @@ void wm_arena_class_stats(wm_arena *arena, unsigned size_class,
     stats->requests = wm_stat_shown(&stats->requests, UINT64_MAX);
     stats->requested_bytes = wm_stat_shown(&stats->requested_bytes, UINT64_MAX);
     stats->handed_bytes = wm_stat_shown(&stats->handed_bytes, UINT64_MAX);
+    wm_class_stats_peaks(stats, size_class, arena->live);
+}
+
+void wm_class_stats_peaks(warm_class_stats *stats, unsigned size_class,
+                          const wm_lives *lives)
+{
+    const wm_claim *blocks = &lives->classes->blocks[size_class];
+
+    wm_stat_peak(&stats->requests, blocks);
+    if (size_class == WM_CLASS_PAGES) {
+        wm_stat_peak(&stats->requested_bytes, &lives->classes->asked);
+        wm_stat_peak(&stats->handed_bytes, &lives->classes->handed);
+    } else {
+        stats->handed_bytes.peak =
+            stats->requests.peak * wm_class_bytes(size_class);
+        stats->requested_bytes.peak = stats->handed_bytes.peak;
+    }
 }
 
 static size_t largest_locked(const wm_arena *arena)

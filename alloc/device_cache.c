@@ -2,6 +2,7 @@
  * figures and limits (device_memory.h). */
 #include "warmpool/device_memory.h"
 
+#include "alloc/arena_stats.h"
 #include "alloc/device_space.h"
 #include "alloc/magazine.h"
 #include "runtime/base/sized.h"
@@ -61,10 +62,20 @@ static void cap_peaks(warm_device_stats *sum)
 #undef CAP
 }
 
+static void show_peaks(warm_device_figures *figures, const wm_live *live)
+{
+    wm_stat_peak(&figures->allocations, &live->of[WM_LIVE_BLOCKS]);
+    wm_stat_peak(&figures->requested_bytes, &live->of[WM_LIVE_ASKED]);
+    wm_stat_peak(&figures->allocated_bytes, &live->of[WM_LIVE_BYTES]);
+    wm_stat_peak(&figures->active, &live->of[WM_LIVE_ACTIVE]);
+    wm_stat_peak(&figures->active_bytes, &live->of[WM_LIVE_ACTIVE_BYTES]);
+}
+
 /* The arenas' figures; sum: zeros. */
 static void sum_stats(wm_space *space, warm_device_stats *sum)
 {
     warm_stat *held = &sum->all.reserved_bytes;
+    const wm_lives *lives = space->arenas->live;
     uint64_t peak;
 
     wm_magazines_settle_all(space);
@@ -78,6 +89,9 @@ static void sum_stats(wm_space *space, warm_device_stats *sum)
     if (peak >= held->current && peak < held->peak) {
         held->peak = peak;
     }
+    show_peaks(&sum->all, &lives->whole);
+    show_peaks(&sum->small, &lives->small);
+    show_peaks(&sum->large, &lives->large);
     cap_peaks(sum);
 }
 

@@ -248,6 +248,7 @@ static warm_status open_one(warm_runtime *runtime, const wm_options *options,
         d->space.arenas[i].small_max = WM_DEVICE_SMALL;
         d->space.arenas[i].sorted = &d->sorted[i];
     }
+    wm_lives_sort(d->space.arenas[0].live);
     atomic_store_explicit(&d->space.limit_bytes, 0, memory_order_relaxed);
     status = choose_unit(d, options);
     if (status != WARM_OK) {

@@ -72,13 +72,10 @@ static unsigned bring(wm_magazines *set, wm_magazine *m, wm_arena *from,
     unsigned count;
 
     if (from != set->arena) {
-        wm_magazine_settle(set, m);
         wm_lock_acquire(&from->lock);
     } else {
         set->met += wm_lock_acquire(&from->lock);
         set->takings++;
-        wm_magazine_settle_locked(set, m);
-        wm_magazines_settle_sums_locked(set);
     }
     count = set->lane != NULL
                 ? 0
@@ -98,7 +95,7 @@ static unsigned bring(wm_magazines *set, wm_magazine *m, wm_arena *from,
 }
 
 /* What siblings have in their depots, once there is nothing at home: no run is
- * cut for it, and nothing asked. The class and the sums have settled. */
+ * cut for it, and nothing asked. */
 static unsigned bring_beside(wm_magazines *set, wm_magazine *m, wm_arena *home)
 {
     unsigned size_class = (unsigned)(m - set->of), count = 0;
@@ -116,12 +113,20 @@ static unsigned bring_beside(wm_magazines *set, wm_magazine *m, wm_arena *home)
     return count;
 }
 
-/* A hit's, of any set. */
+/* A hit's, of any set, with room for it. */
 static wm_block *pop(wm_magazines *set, size_t bytes)
 {
-    const wm_entry *entry = wm_magazine_pop(set, bytes, set->lane != NULL);
+    const wm_magazine *m = &set->of[wm_size_class_fixed(bytes)];
+    const wm_magazine *end = &set->of[WM_CLASSES];
+    const wm_entry *entry;
 
+    wm_magazine_need_room(set, m, bytes);
+    entry = wm_magazine_pop(set, bytes, set->lane != NULL);
     if (entry == NULL) {
+        const wm_magazine *largest = m + WM_LARGER < end ? m + WM_LARGER : m;
+
+        wm_magazine_need_room(set, largest->sort == m->sort ? largest : m,
+                              bytes);
         entry = wm_magazine_pop_larger(set, bytes, set->lane != NULL);
     }
     return entry != NULL ? entry->block : NULL;
@@ -189,8 +194,6 @@ enum wm_refill wm_magazines_refill(wm_space *space, const wm_request *request,
         if (wm_unlikely(set->takings >= WM_MEET_TAKINGS)) {
             wm_magazines_spread(set);
         }
-    } else {
-        wm_magazines_settle_mine(set);
     }
     wm_section_unlock(&window->section);
     return result;
@@ -198,6 +201,9 @@ enum wm_refill wm_magazines_refill(wm_space *space, const wm_request *request,
 
 void wm_magazines_make_own(wm_magazines *set, wm_block *block)
 {
+    if (wm_arena_beside(block->segment->arena, set->arena)) {
+        wm_magazines_use_room(set, block);
+    }
     if (wm_magazines_has_place(set, block) &&
         wm_magazine_use(set, block->size_class) != NULL) {
         /* Relaxed: the caller has not got it yet. */
@@ -226,8 +232,7 @@ void wm_magazines_count_free(wm_space *space, wm_block *block)
     wm_magazines *set;
 
     if (space->traits->laned) {
-        wm_lane_settle(space); /* the rest is for the arena to say */
-        return;
+        return; /* for the arena to say */
     }
     set = wm_magazines_lock_mine(space, &window);
     if (set == NULL) {
@@ -237,8 +242,6 @@ void wm_magazines_count_free(wm_space *space, wm_block *block)
         wm_magazine_use(set, block->size_class) != NULL) {
         wm_magazine_count_free(set, block);
         block->counted = true;
-    } else {
-        wm_magazines_settle_mine(set);
     }
     wm_section_unlock(&window->section);
 }
@@ -248,9 +251,9 @@ bool wm_magazines_push_slow(wm_magazines *set, wm_block *block)
     wm_magazine *m = wm_magazine_use(set, block->size_class);
 
     if (m == NULL) {
-        wm_magazines_settle_mine(set);
         return false;
     }
+    wm_magazine_cut_room(set, m);
     if (m->top == m->end) {
         wm_magazine_give_back_half(set, m);
     }
@@ -294,7 +297,6 @@ bool wm_magazines_free(wm_space *space, wm_block *block)
     bool taken;
 
     if (space->traits->laned) {
-        wm_lane_settle(space);
         return false;
     }
     if (push_quickly(space, block)) {
@@ -307,8 +309,6 @@ bool wm_magazines_free(wm_space *space, wm_block *block)
     taken = wm_magazines_has_place(set, block);
     if (taken) {
         taken = wm_magazines_push_slow(set, block);
-    } else {
-        wm_magazines_settle_mine(set);
     }
     wm_section_unlock(&window->section);
     return taken;

@@ -34,51 +34,53 @@
  * from all sets before a space grows; see wm_magazines_reclaim().
  *
  * Figures. A set counts for itself, as a thread would on paper: the number of
- * entries tells how many blocks went to callers since it settled, the lowest
- * number how many they were at most. It settles with the arena, class and sums,
- * each time it takes or gives blocks. */
+ * entries tells how many blocks went to callers since it settled with the
+ * arena, which it does for a reader. What callers have at most is told by what
+ * sets claim: live.h. */
 #ifndef WM_MAGAZINE_H
 #define WM_MAGAZINE_H
 
 #include "alloc/arena_stats.h"
 #include "alloc/gather.h"
 #include "alloc/page_map.h"
-#include "alloc/peak.h"
 #include "runtime/thread/window.h"
 
 struct wm_space;
 struct wm_request;
 
-/* What is with callers since a set settled. */
-typedef struct wm_sums {
-    wm_peak blocks, bytes, asked;
-} wm_sums;
+/* What a thread may still hand out before it claims more (live.h), of small or
+ * of large requests. Relaxed: others ask whether a visit is worth it. */
+typedef struct wm_room {
+    _Atomic int64_t bytes; /* of the entries */
+    _Atomic int64_t low;   /* those may not become less: room is what is above;
+                              a free that is not cached lowers it, too */
+    int64_t high;          /* nor more, by a hit */
+    _Atomic int64_t blocks, asked;
+} wm_room;
 
-/* 64 bytes. Of the section, but for what is const. Before the first entry lies
+/* A line. Of the section, but for what is const. Before the first entry lies
  * one of no block: what a hit finds where there is none is not its set's. A
  * class that the thread has not used has no room: hits miss, and what goes over
  * a set looks at those in use only. Room is made at the first use of a class,
  * and stays with the set. */
 typedef struct wm_magazine {
-    wm_entry *top; /* after the last entry, which goes first */
-    wm_entry *end; /* of its room */
-    /* Address of top where most blocks were with callers since it settled. A
-     * free that is not cached lowers it, as if one more were to come. */
-    intptr_t low;
-    int64_t bytes;      /* const: of a block */
-    uint64_t allocs;    /* blocks handed out since it settled */
-    int64_t asked_room; /* of a peak: bytes asked for in those still out */
-    uint64_t taken;     /* bytes asked for in those handed out */
-    uint32_t room;      /* most entries, or 0: not in use */
-    uint32_t sort;      /* const: where in the set its sort's sums begin */
+    _Alignas(64) wm_entry *top; /* after the last entry, which goes first */
+    wm_entry *end;              /* of its room */
+    int64_t bytes;              /* const: of a block */
+    /* Bytes asked for in blocks handed out since it settled, and in those that
+     * came back; and those blocks. (Not side by side: the compiler would add to
+     * both at once, which takes it longer.) */
+    uint64_t taken, given, allocs;
+    uint32_t room; /* most entries, or 0: not in use */
+    uint32_t sort; /* const: where in the set its wm_room is */
 } wm_magazine;
 
 /* What only misses look at. */
 typedef struct wm_supply {
-    int64_t asked_most; /* of the peak */
-    int32_t base;       /* entries as of when it settled, less the frees that
-                           were not cached */
-    uint16_t batch;     /* blocks that the next miss gets */
+    int32_t base;    /* entries as of when it settled, less the frees that were
+                        not cached, and more by what came since */
+    int32_t claimed; /* of the class; at least base */
+    uint16_t batch;  /* blocks that the next miss gets */
     uint16_t missed_at; /* misses of the set at the last one, as it wraps */
     wm_entry *entries;  /* its room, after one of no block; null: the set was
                            never used for the class */
@@ -89,11 +91,7 @@ typedef struct wm_magazines {
     _Alignas(64) wm_magazine of[WM_CLASSES];
     wm_state cached, live; /* of its blocks; changed between threads */
     int64_t bytes_max;     /* const */
-    /* Of all entries. Atomic, relaxed, for others who ask whether a visit is
-     * worth it. And the least that it was since it settled, and then. */
-    _Atomic int64_t bytes;
-    int64_t bytes_low, bytes_base;
-    wm_peak blocks, asked; /* of all classes */
+    wm_room rooms[2];      /* small and large; all large, if not for a lane */
     /* Bytes that the arenas had ever got, and what has passed beyond a multiple
      * of those that came since. */
     uint64_t grown;
@@ -114,7 +112,6 @@ typedef struct wm_magazines {
     /* For the memory of a stream (magazine_lane.h), else null and 0: whose
      * blocks these are. */
     wm_lane *lane;
-    wm_sums sort[2];           /* small and large: what else a lane counts */
     struct wm_magazines *next; /* of spare sets: wm_space.spare_sets */
     /* Atomic, relaxed: peeked at, perhaps when another thread has the set. */
     _Atomic uint64_t number;
@@ -140,14 +137,11 @@ static inline uint32_t wm_magazine_count(const wm_magazine *m)
     return (uint32_t)(m->top - wm_magazine_first(m));
 }
 
+/* Of all entries. */
 static inline int64_t wm_magazines_bytes(const wm_magazines *set)
 {
-    return atomic_load_explicit(&set->bytes, memory_order_relaxed);
-}
-
-static inline void wm_magazines_set_bytes(wm_magazines *set, int64_t bytes)
-{
-    atomic_store_explicit(&set->bytes, bytes, memory_order_relaxed);
+    return atomic_load_explicit(&set->rooms[0].bytes, memory_order_relaxed) +
+           atomic_load_explicit(&set->rooms[1].bytes, memory_order_relaxed);
 }
 
 /* ---- misses ------------------------------------------------------------ */
@@ -160,8 +154,8 @@ enum wm_refill {
 };
 
 /* A LIVE block for the calling thread, if one is idle: as a hit where only the
- * section was closed, else with others of its class from the arena. Settles,
- * whatever comes of it. cut: see wm_arena_take_fitting(). */
+ * section was closed, else with others of its class from the arena. cut:
+ * see wm_arena_take_fitting(). */
 enum wm_refill wm_magazines_refill(struct wm_space *space,
                                    const struct wm_request *request,
                                    enum wm_cut cut, wm_block **block);
@@ -171,8 +165,8 @@ enum wm_refill wm_magazines_refill(struct wm_space *space,
 void wm_magazines_adopt(struct wm_space *space,
                         const struct wm_request *request, wm_block *block);
 
-/* Takes a FREEING block without uses; false: not one for magazines, and the
- * thread has settled. */
+/* Takes a FREEING block without uses; false: not one for magazines.
+ */
 bool wm_magazines_free(struct wm_space *space, wm_block *block);
 
 /* Counts the free of a FREEING block that is not to be cached. */
@@ -194,7 +188,11 @@ wm_block *wm_magazines_put_passed(wm_magazines *set, wm_block *chain);
  * told of; the rest goes where it belongs. */
 void wm_magazines_put_gathered(wm_magazines *set, const wm_gathered *batch);
 
-/* Settles what all threads have counted, for a reader. */
+/* After an allocation that was no hit: the peaks of what callers have. No lock
+ * held. */
+void wm_magazines_raise(struct wm_space *space);
+
+/* Settles what all threads have counted, and takes their room, for a reader. */
 void wm_magazines_settle_all(struct wm_space *space);
 
 /* Gives what the threads keep back to the arena. */

@@ -20,17 +20,9 @@ static wm_arena *arena_of(const wm_entry *entry)
     return entry->block->segment->arena;
 }
 
-/* Entries go without a caller, whether the class has settled or not. */
 static void note_gone(wm_magazines *set, wm_magazine *m, unsigned count)
 {
-    int64_t bytes = (int64_t)count * m->bytes;
-
-    m->top -= count;
-    m->low -= (intptr_t)(count * sizeof(wm_entry));
-    wm_magazine_supply(set, m)->base -= (int32_t)count;
-    wm_magazines_set_bytes(set, wm_magazines_bytes(set) - bytes);
-    set->bytes_base -= bytes;
-    set->bytes_low -= bytes;
+    wm_magazine_recount(set, m, -(int64_t)count);
 }
 
 /* Those of a sibling go there, of the first entries. Lock arena, of that. */
@@ -157,8 +149,8 @@ static unsigned give_depots(wm_magazines *set, wm_magazine *m, unsigned first)
 
 /* ---- blocks go back ----------------------------------------------------- */
 
-/* Gives the oldest entries of a class, which has settled, back; the first of
- * them are in the depot already. */
+/* Gives the oldest entries of a class back; the first of them are in the depot
+ * already. */
 static void give_locked(wm_magazines *set, wm_magazine *m, unsigned first,
                         unsigned oldest)
 {
@@ -169,7 +161,7 @@ static void give_locked(wm_magazines *set, wm_magazine *m, unsigned first,
     }
     memmove(entry, entry + oldest,
             (wm_magazine_count(m) - oldest) * sizeof *entry);
-    wm_magazine_recount(set, m, -(int64_t)oldest);
+    note_gone(set, m, oldest);
 }
 
 uint64_t wm_magazines_give_back_locked(wm_magazines *set, enum wm_part part)
@@ -181,7 +173,6 @@ uint64_t wm_magazines_give_back_locked(wm_magazines *set, enum wm_part part)
 
         (void)wm_magazine_sift(set, m, wm_magazine_count(m));
     }
-    wm_magazines_settle_set_locked(set);
     for (unsigned i = 0; i < set->classes; i++) {
         wm_magazine *m = &set->of[set->in_use[i]];
         unsigned count = wm_magazine_count(m);
@@ -214,8 +205,6 @@ void wm_magazine_give_back_half(wm_magazines *set, wm_magazine *m)
 
     oldest = give_depots(set, m, oldest);
     wm_lock_acquire(&set->arena->lock);
-    wm_magazine_settle_locked(set, m);
-    wm_magazines_settle_sums_locked(set);
     kept = wm_depot_put_locked(set->arena, (unsigned)(m - set->of),
                                wm_magazine_first(m), oldest, depot_bytes(set));
     give_locked(set, m, kept, oldest);
@@ -241,14 +230,12 @@ void wm_magazine_give_block_locked(wm_magazines *set, wm_block *block)
     wm_arena_put_locked(block->segment->arena, block);
 }
 
-/* All of a class, which settles. */
+/* All of a class. */
 static unsigned give_class_locked(wm_magazines *set, wm_magazine *m)
 {
     unsigned count = wm_magazine_sift(set, m, wm_magazine_count(m));
 
     if (count > 0) {
-        wm_magazine_settle_locked(set, m);
-        wm_magazines_settle_sums_locked(set);
         give_locked(set, m, 0, count);
         wm_magazine_supply(set, m)->batch = 1;
     }

@@ -3,7 +3,7 @@
  * Inlined into the public functions (memory.c, memory_free.c,
  * device_memory.c), in which every instruction counts: tests/bench/PROFILE.md.
  * What is rare is at their end, as a call to which nothing comes back, so that
- * a hit saves no register. */
+ * a hit saves no register: also where a thread has too little room (live.h). */
 #ifndef WM_MAGAZINE_HIT_H
 #define WM_MAGAZINE_HIT_H
 
@@ -14,67 +14,101 @@
 
 /* ---- hits: the caller is in the section ------------------------------- */
 
+/* Claims of a class what was counted since; see magazine_room.c. */
+void wm_magazine_claim(wm_magazines *set, wm_magazine *m);
+void wm_magazine_claim_ahead(wm_magazines *set, wm_magazine *m);
+
 static inline wm_supply *wm_magazine_supply(wm_magazines *set,
                                             const wm_magazine *m)
 {
     return &set->supply[m - set->of];
 }
 
-static inline wm_sums *wm_magazine_sort(wm_magazines *set, const wm_magazine *m)
+static inline __attribute__((always_inline)) wm_room *
+wm_magazine_room(wm_magazines *set, const wm_magazine *m, bool laned)
 {
-    return (wm_sums *)(void *)((char *)set + m->sort);
+    return laned ? (wm_room *)(void *)((char *)set + m->sort) : &set->rooms[1];
 }
 
-/* The figures of a block that goes to a caller, and was the last entry: that
- * there is a new extreme is rare. laned: the set is of a lane. */
-static inline __attribute__((always_inline)) void
-wm_magazine_note_take(wm_magazines *set, wm_magazine *m, wm_entry *top,
-                      size_t requested, bool laned)
+static inline int64_t wm_room_get(const _Atomic int64_t *figure)
 {
-    int64_t bytes = wm_magazines_bytes(set) - m->bytes;
-
-    m->top = top;
-    if (wm_unlikely((intptr_t)top < m->low)) {
-        m->low = (intptr_t)top;
-    }
-    m->allocs++;
-    m->taken += requested;
-    if (wm_peak_lower(&m->asked_room, (int64_t)requested)) {
-        wm_magazine_supply(set, m)->asked_most -= m->asked_room;
-        m->asked_room = 0;
-    }
-    wm_magazines_set_bytes(set, bytes);
-    if (wm_unlikely(bytes < set->bytes_low)) {
-        set->bytes_low = bytes;
-    }
-    wm_peak_add(&set->blocks, 1);
-    wm_peak_add(&set->asked, (int64_t)requested);
-    if (laned) {
-        wm_sums *sort = wm_magazine_sort(set, m);
-
-        WM_ONE_ADDRESS(sort);
-        wm_peak_add(&sort->blocks, 1);
-        wm_peak_add(&sort->bytes, m->bytes);
-        wm_peak_add(&sort->asked, (int64_t)requested);
-    }
+    return atomic_load_explicit(figure, memory_order_relaxed);
 }
 
-/* And of one that its caller gives back. */
 static inline __attribute__((always_inline)) void
-wm_magazine_note_give(wm_magazines *set, wm_magazine *m, size_t requested,
-                      bool laned)
+wm_room_add(_Atomic int64_t *figure, int64_t n)
 {
-    m->asked_room += (int64_t)requested;
-    wm_peak_sub(&set->blocks, 1);
-    wm_peak_sub(&set->asked, (int64_t)requested);
-    if (laned) {
-        wm_sums *sort = wm_magazine_sort(set, m);
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) &&                   \
+    !defined(__SANITIZE_THREAD__)
+    /* One instruction, where the compiler makes three of an atomic. */
+    __asm__("addq %1, %0" : "+m"(*figure) : "er"(n) : "cc");
+#else
+    atomic_store_explicit(figure, wm_room_get(figure) + n,
+                          memory_order_relaxed);
+#endif
+}
 
-        WM_ONE_ADDRESS(sort);
-        wm_peak_sub(&sort->blocks, 1);
-        wm_peak_sub(&sort->bytes, m->bytes);
-        wm_peak_sub(&sort->asked, (int64_t)requested);
+/* Whether that leaves no room: it is as before then. */
+static inline __attribute__((always_inline)) bool
+wm_room_lacks(_Atomic int64_t *figure, int64_t n)
+{
+    bool below;
+
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) &&                   \
+    !defined(__SANITIZE_THREAD__)
+    __asm__("subq %2, %0" : "+m"(*figure), "=@ccs"(below) : "er"(n) : "cc");
+#else
+    int64_t left = wm_room_get(figure) - n;
+
+    atomic_store_explicit(figure, left, memory_order_relaxed);
+    below = left < 0;
+#endif
+    if (wm_unlikely(below)) {
+        wm_room_add(figure, n);
     }
+    return wm_unlikely(below);
+}
+
+/* Whether so many bytes of entries are less than they may become. */
+static inline __attribute__((always_inline)) bool
+wm_room_is_low(const wm_room *room, int64_t bytes)
+{
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) &&                   \
+    !defined(__SANITIZE_THREAD__)
+    bool less;
+
+    __asm__("cmpq %2, %1" : "=@ccl"(less) : "r"(bytes), "m"(room->low) : "cc");
+    return wm_unlikely(less);
+#else
+    return wm_unlikely(bytes < wm_room_get(&room->low));
+#endif
+}
+
+/* Takes room for a block that goes to a caller, and was an entry. False: there
+ * is too little, and nothing was taken. */
+static inline __attribute__((always_inline)) bool
+wm_room_take(wm_room *room, const wm_magazine *m, size_t requested)
+{
+    int64_t bytes = wm_room_get(&room->bytes) - m->bytes;
+
+    if (wm_room_is_low(room, bytes) || wm_room_lacks(&room->blocks, 1)) {
+        return false;
+    }
+    if (wm_room_lacks(&room->asked, (int64_t)requested)) {
+        wm_room_add(&room->blocks, 1);
+        return false;
+    }
+    atomic_store_explicit(&room->bytes, bytes, memory_order_relaxed);
+    return true;
+}
+
+/* The figures of one that its caller gives back, but for its bytes. */
+static inline __attribute__((always_inline)) void
+wm_magazine_note_give(wm_magazine *m, wm_room *room, size_t requested)
+{
+    m->given += requested;
+    wm_room_add(&room->blocks, 1);
+    wm_room_add(&room->asked, (int64_t)requested);
 }
 
 /* A block of a magazine for so many bytes, or null. Its entry is free, and as
@@ -92,13 +126,16 @@ wm_magazine_pop_from(wm_magazines *set, wm_magazine *m, size_t bytes,
 
     /* Relaxed: written by this thread, or before the section was ours. */
     if (wm_unlikely(atomic_load_explicit(&block->state, memory_order_relaxed) !=
-                    set->cached)) {
+                    set->cached) ||
+        !wm_room_take(wm_magazine_room(set, m, laned), m, bytes)) {
         return NULL;
     }
     wm_block_set_requested(block, bytes);
     /* Release pairs with the acquire of look-ups: fields before state. */
     atomic_store_explicit(&block->state, set->live, memory_order_release);
-    wm_magazine_note_take(set, m, entry, bytes, laned);
+    m->top = entry;
+    m->taken += bytes;
+    m->allocs++;
     return entry;
 }
 
@@ -143,14 +180,16 @@ static inline __attribute__((always_inline)) bool
 wm_magazine_push(wm_magazines *set, wm_block *block, char *base, bool laned)
 {
     wm_magazine *m = &set->of[block->size_class];
+    wm_room *room;
     wm_entry *top;
     int64_t bytes;
 
     WM_ONE_ADDRESS(m);
     top = m->top;
-    bytes = wm_magazines_bytes(set) + m->bytes;
+    room = wm_magazine_room(set, m, laned);
+    bytes = wm_room_get(&room->bytes) + m->bytes;
 
-    if (wm_unlikely(top == m->end) || wm_unlikely(bytes > set->bytes_max)) {
+    if (wm_unlikely(top == m->end) || wm_unlikely(bytes > room->high)) {
         return false;
     }
     top->block = block;
@@ -159,8 +198,8 @@ wm_magazine_push(wm_magazines *set, wm_block *block, char *base, bool laned)
     atomic_store_explicit(&block->state, set->cached, memory_order_relaxed);
     top->base = base;
     m->top = top + 1;
-    wm_magazines_set_bytes(set, bytes);
-    wm_magazine_note_give(set, m, wm_block_requested(block), laned);
+    atomic_store_explicit(&room->bytes, bytes, memory_order_relaxed);
+    wm_magazine_note_give(m, room, wm_block_requested(block));
     return true;
 }
 
@@ -170,16 +209,19 @@ static inline __attribute__((always_inline)) void
 wm_magazine_count_free(wm_magazines *set, wm_block *block)
 {
     wm_magazine *m = &set->of[block->size_class];
+    wm_supply *supply = wm_magazine_supply(set, m);
+    wm_room *room = wm_magazine_room(set, m, false);
     int64_t bytes = m->bytes;
 
     /* Loaded alone: with what lies beside it, which is stored next, it would
      * have to wait for that store. */
     __asm__("" : "+r"(bytes));
-    wm_magazine_supply(set, m)->base--;
-    m->low -= (intptr_t)sizeof(wm_entry);
-    set->bytes_base -= bytes;
-    set->bytes_low -= bytes;
-    wm_magazine_note_give(set, m, wm_block_requested(block), set->lane != NULL);
+    if (wm_unlikely(supply->claimed - --supply->base > WM_ROOM_BLOCKS)) {
+        wm_magazine_claim_ahead(set, m);
+    }
+    wm_room_add(&room->low, -bytes);
+    room->high -= bytes;
+    wm_magazine_note_give(m, room, wm_block_requested(block));
 }
 
 /* ---- whole hits -------------------------------------------------------- */

@@ -47,25 +47,36 @@ void wm_magazines_make_own(wm_magazines *set, wm_block *block);
  * memory for entries of the class, and the thread has settled. */
 bool wm_magazines_push_slow(wm_magazines *set, wm_block *block);
 
+/* ---- magazine_room.c --------------------------------------------------- */
+
+static inline int wm_room_index(const wm_magazines *set, const wm_magazine *m)
+{
+    return (const char *)set + m->sort == (const char *)&set->rooms[1];
+}
+
+/* Room for one more block of the class, if there is too little; the caller sees
+ * to it that wm_magazines_raise() is called before anybody has that block. */
+void wm_magazine_need_room(wm_magazines *set, const wm_magazine *m,
+                           size_t requested);
+/* Where there is much, also for one that a caller gives back: some goes. */
+void wm_magazine_cut_room(wm_magazines *set, const wm_magazine *m);
+/* The arena claimed room for a block that it handed out: what the set has of
+ * that goes back in its stead. */
+void wm_magazines_use_room(wm_magazines *set, const wm_block *block);
+/* All of it goes. */
+void wm_magazines_drop_room(wm_magazines *set);
+/* Up to where hits may go. */
+void wm_magazines_set_high(wm_magazines *set);
+/* Entries of a class came, or went, without a caller. */
+void wm_magazines_move_bytes(wm_magazines *set, const wm_magazine *m,
+                             int64_t bytes);
+
 /* ---- magazine_settle.c ------------------------------------------------- */
 
-/* What was counted since the last time goes to the arena's figures: of a class,
- * of the sums, or both, of all classes in use. */
-void wm_magazine_settle_locked(wm_magazines *set, wm_magazine *m);
-void wm_magazines_settle_sums_locked(wm_magazines *set);
-void wm_magazines_settle_set_locked(wm_magazines *set);
-/* A class and the sums. */
-void wm_magazine_settle(wm_magazines *set, wm_magazine *m);
+/* What was counted since the last time goes to the arena's figures. */
+void wm_magazines_settle_locked(wm_magazines *set);
 
-/* Before the thread allocates or frees in an arena by itself, or peaks would
- * be missed. */
-void wm_magazines_settle_mine(wm_magazines *set);
-
-/* The class has settled: its entries are what is not with callers. */
-void wm_magazine_rebase(wm_magazines *set, wm_magazine *m);
-
-/* Entries that came or went without a caller: the class and the sums have
- * settled just before. */
+/* Entries that came or went without a caller. */
 void wm_magazine_recount(wm_magazines *set, wm_magazine *m, int64_t change);
 
 /* Drops what is not the set's any more among the first entries; answers how
@@ -97,7 +108,7 @@ uint64_t wm_magazines_trade(wm_magazines *set, size_t bytes, wm_block **block);
 /* *block: a LIVE one for the request, cut out of one that the set has, the
  * smallest such; or out of several that lie side by side, with what is idle
  * between them, as few as will do; else it stays null. Answers how many were
- * given back. The set has settled. */
+ * given back. */
 uint64_t wm_magazines_cut_larger(wm_magazines *set,
                                  const struct wm_request *request,
                                  wm_block **block);

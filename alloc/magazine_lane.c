@@ -148,16 +148,6 @@ bool wm_lane_is_known(wm_space *space, warm_stream stream, wm_request *request)
     return known;
 }
 
-static void settle(const wm_space *space, wm_window *window)
-{
-    wm_magazines *set;
-
-    for (unsigned at = 0;
-         (set = wm_magazines_next(window, space, &at)) != NULL;) {
-        wm_magazines_settle_mine(set);
-    }
-}
-
 /* The thread has moved to another node: what it has of page-locked memory
  * follows it, and the section opens. */
 static void follow(wm_space *space)
@@ -189,22 +179,10 @@ wm_magazines *wm_lane_lock(wm_space *space, const wm_request *request,
         set = get(space, request, window);
     }
     if (set == NULL) {
-        settle(space, window);
         wm_section_unlock(&window->section);
     }
     *mine = window;
     return set;
-}
-
-void wm_lane_settle(wm_space *space)
-{
-    wm_window *window = wm_window_mine();
-
-    if (window->owner == space->runtime && window->lanes > 0) {
-        wm_section_lock(&window->section);
-        settle(space, window);
-        wm_section_unlock(&window->section);
-    }
 }
 
 bool wm_lane_free_slow(wm_window *window, wm_block *block)

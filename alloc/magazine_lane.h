@@ -154,14 +154,9 @@ bool wm_lane_is_known(struct wm_space *space, warm_stream stream,
                       struct wm_request *request);
 
 /* The set of the calling thread for a request that is in the order of a stream,
- * made if there is none, with the section locked by *mine; or null: then what
- * it has of the space has settled. */
+ * made if there is none, with the section locked by *mine; or null. */
 wm_magazines *wm_lane_lock(struct wm_space *space,
                            const struct wm_request *request, wm_window **mine);
-
-/* The calling thread is about to give something to an arena of the space by
- * itself: or peaks would be missed. */
-void wm_lane_settle(struct wm_space *space);
 
 /* With the section: all of a window end. */
 void wm_lane_end_all(wm_window *window);

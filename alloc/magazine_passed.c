@@ -8,19 +8,25 @@
 
 /* A block that comes from nobody: what callers have does not change. The sums
  * follow, of all such at once. */
-static void put_from_nobody(wm_magazines *set, wm_magazine *m, wm_block *block)
+static inline void put_from_nobody(wm_magazines *set, wm_magazine *m,
+                                   wm_block *block)
 {
+    wm_supply *supply = wm_magazine_supply(set, m);
+
     *m->top++ = (wm_entry){.block = block, .base = block->base};
-    wm_magazine_supply(set, m)->base++;
-    m->low += (intptr_t)sizeof(wm_entry);
+    if (++supply->base > supply->claimed) {
+        wm_magazine_claim_ahead(set, m);
+    }
     block->counted = false;
 }
 
 static void note_from_nobody(wm_magazines *set, int64_t bytes)
 {
-    wm_magazines_set_bytes(set, wm_magazines_bytes(set) + bytes);
-    set->bytes_base += bytes;
-    set->bytes_low += bytes;
+    wm_room *room = &set->rooms[1]; /* of a set that gathers */
+
+    wm_room_add(&room->bytes, bytes);
+    wm_room_add(&room->low, bytes);
+    wm_magazines_set_high(set);
 }
 
 /* What has passed is kept where memory does not grow, and given to whoever asks

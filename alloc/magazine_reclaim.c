@@ -88,8 +88,9 @@ static void settle_window(wm_window *window, void *context)
          (set = wm_magazines_next(window, context, &at)) != NULL;) {
         wm_gather_tell_all(set);
         wm_lock_acquire(&set->arena->lock);
-        wm_magazines_settle_set_locked(set);
+        wm_magazines_settle_locked(set);
         wm_lock_release(&set->arena->lock);
+        wm_magazines_drop_room(set);
     }
 }
 

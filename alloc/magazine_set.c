@@ -29,13 +29,11 @@ static uint32_t room_for(const wm_space *space, size_t bytes)
 static const wm_block no_block;
 static const wm_entry no_entry = {(wm_block *)(uintptr_t)&no_block, NULL};
 
-static void place(wm_magazines *set, wm_magazine *m, const wm_entry *before,
-                  uint32_t room)
+static void place(wm_magazine *m, const wm_entry *before, uint32_t room)
 {
     m->top = (wm_entry *)(uintptr_t)before + 1;
     m->end = m->top + room;
     m->room = room;
-    wm_magazine_rebase(set, m);
 }
 
 static wm_magazines *make_set(wm_space *space, wm_arena *arena)
@@ -53,10 +51,10 @@ static wm_magazines *make_set(wm_space *space, wm_arena *arena)
 
         m->bytes = (int64_t)wm_class_bytes(i);
         m->sort =
-            (uint32_t)offsetof(wm_magazines, sort) +
-            (wm_class_bytes(i) > arena->small_max) * (uint32_t)sizeof(wm_sums);
+            (uint32_t)offsetof(wm_magazines, rooms) +
+            (wm_class_bytes(i) > arena->small_max) * (uint32_t)sizeof(wm_room);
         set->supply[i].batch = 1;
-        place(set, m, &no_entry, 0);
+        place(m, &no_entry, 0);
     }
     return set;
 }
@@ -86,18 +84,18 @@ wm_magazine *wm_magazine_use(wm_magazines *set, unsigned size_class)
     if (supply->entries == NULL) {
         return NULL;
     }
-    place(set, m, supply->entries, room_for(set->space, (size_t)m->bytes));
+    place(m, supply->entries, room_for(set->space, (size_t)m->bytes));
     set->in_use[set->classes++] = (uint8_t)size_class;
     return m;
 }
 
-/* All of them are empty, and have settled. */
+/* All of them are empty. */
 static void use_no_class(wm_magazines *set)
 {
     while (set->classes > 0) {
         wm_magazine *m = &set->of[set->in_use[--set->classes]];
 
-        place(set, m, &no_entry, 0);
+        place(m, &no_entry, 0);
     }
 }
 
@@ -177,6 +175,9 @@ wm_magazines *wm_magazines_make(wm_space *space, wm_arena *arena)
 
 void wm_magazines_count_set(wm_arena *arena, int change)
 {
+    /* Relaxed: a number that tells how much is worth claiming. */
+    atomic_fetch_add_explicit(&arena->live->sets, (unsigned)change,
+                              memory_order_relaxed);
     wm_lock_acquire(&arena->siblings->lock);
     arena->sets += (unsigned)change;
     wm_lock_release(&arena->siblings->lock);
@@ -210,9 +211,6 @@ static wm_arena *find_first(const wm_space *space, wm_arena *home)
 void wm_magazines_spread(wm_magazines *set)
 {
     if (set->met >= WM_MEET_OFTEN) {
-        wm_lock_acquire(&set->arena->lock);
-        wm_magazines_settle_set_locked(set);
-        wm_lock_release(&set->arena->lock);
         set->arena = find_emptier(set->arena);
         wm_gather_note_home(set);
     }
@@ -277,6 +275,10 @@ static void move(const wm_space *space, wm_magazines *set, wm_arena *home,
     if (set != NULL && !wm_arena_beside(set->arena, home)) {
         wm_gather_end(set);
         (void)wm_magazines_give_back(set, WM_ALL);
+        wm_lock_acquire(&set->arena->lock);
+        wm_magazines_settle_locked(set);
+        wm_lock_release(&set->arena->lock);
+        wm_magazines_drop_room(set);
         wm_magazines_count_set(set->arena, -1);
         use_arena(set, find_first(space, home));
         renumber(set, window);
@@ -379,6 +381,8 @@ void wm_magazines_retire(wm_magazines *set,
     (void)wm_magazines_give_beside(set);
     wm_lock_acquire(&set->arena->lock);
     (void)wm_magazines_give_back_locked(set, WM_ALL);
+    wm_magazines_settle_locked(set);
+    wm_magazines_drop_room(set);
     /* Not before: who looks for memory would find none here, nor in the arena.
      * Nor after: nobody peeks at a set that another thread has. */
     atomic_store_explicit(from, NULL, memory_order_relaxed);

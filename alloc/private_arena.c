@@ -25,6 +25,7 @@ static wm_private_arena *make_arena(wm_private_pools *pools, wm_space *space,
         return NULL;
     }
     wm_arena_init(&made->arena, space, beside->node);
+    made->arena.live = beside->live;
     made->arena.pool = made;
     made->arena.history = beside->history;
     made->space = space;

@@ -314,6 +314,14 @@ warm_status wm_space_init(wm_space *space, const wm_space_traits *traits,
         begin_arenas(space, wm_space_arena(space, i),
                      traits->nodeless ? WM_NODE_UNKNOWN : i);
     }
+    for (int i = 0; i < space->nodes; i++) {
+        wm_lives *lives = wm_space_arena(space, i)->live;
+
+        lives->roomy = space->magazine_blocks > 0;
+        if (space->nodes > 1) {
+            wm_lives_join(lives, space->arenas->live);
+        }
+    }
     return WARM_OK;
 }
 

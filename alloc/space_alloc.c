@@ -367,6 +367,7 @@ warm_status wm_space_alloc(wm_space *space, const wm_request *request,
     } else {
         status = alloc_slow(space, request, pointer);
     }
+    wm_magazines_raise(space);
     wm_background_note_taken(&space->background);
     return status;
 }

@@ -23,6 +23,9 @@ void wm_space_node_stats(wm_space *space, int node, warm_space_stats *stats)
             wm_stats_add(stats, &one);
         }
     }
+    wm_stats_peaks(stats, node == WM_NODE_UNKNOWN
+                              ? wm_lives_whole(space->arenas->live)
+                              : wm_space_arena(space, node)->live->all);
 }
 
 void wm_space_stats(wm_space *space, warm_space_stats *stats)
@@ -51,6 +54,7 @@ void wm_space_class_stats(wm_space *space, unsigned size_class,
         wm_arena_class_stats(a, size_class, &one);
         wm_class_stats_add(stats, &one);
     }
+    wm_class_stats_peaks(stats, size_class, first->live);
 }
 
 void wm_space_reset_peaks(wm_space *space)

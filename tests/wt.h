@@ -98,6 +98,14 @@ void wt_free_used(void *block, warm_stream stream);
 
 warm_space_stats wt_pinned_stats(warm_runtime *runtime);
 warm_device_stats wt_device_stats(warm_runtime *runtime); /* of device 0 */
+/* A peak of what callers have is at least theirs, and above it by at most what
+ * each thread may claim ahead (stats.h): so many blocks, or bytes. */
+enum { WT_ROOM_BLOCKS = 64, WT_ROOM_BYTES = 1 << 20 };
+#define wt_peak(shown, truth, room)                                            \
+    do {                                                                       \
+        ck_assert_uint_ge(shown, truth);                                       \
+        ck_assert_uint_le(shown, (truth) + (uint64_t)(room));                  \
+    } while (0)
 /* How often a call of the driver was made. */
 uint64_t wt_calls(warm_runtime *runtime, const char *call);
 long wt_address_space(void); /* pages that the process has of it */

@@ -4,17 +4,29 @@
  * themselves what their magazines serve; a call here adds that up, thread by
  * thread. While none of them allocates or frees all figures are exact; else
  * those of one struct belong to one moment, but for what threads do after they
- * were asked. A peak is exact where one thread allocates. Where several do, a
- * peak of one may meet a low of another without being seen: it may be off by
- * what their magazines hold (option magazine_bytes, for each); so may that of a
- * device's memory where one thread allocates for several streams. Frees on
- * adopted streams are pending at once for whoever asks, and part of the peak of
- * that as soon as they leave the thread that gathers them.
+ * were asked. Frees on adopted streams are pending at once for whoever asks,
+ * and part of the peak of that as soon as they leave the thread that gathers
+ * them.
  *
- * Where the runtime has several NUMA nodes, or threads have parted into several
- * arenas of a node, a figure is the sum of theirs, each of a moment of its own.
- * So is a peak, but for that of a space's held_bytes, which is exact: the whole
- * was never above it, and perhaps never that high.
+ * Peaks of requests, requested_bytes and block_bytes, of the space and of each
+ * node, pools' memory included: never below what callers had at one moment, and
+ * above it by no more than 64 blocks and 1 MiB (1,048,576 bytes) for each
+ * thread that allocates, however many there are and whatever they hand to each
+ * other. A thread claims as much ahead, so that it need not count with others
+ * at each call. Where a filter of system calls that was installed later than
+ * the runtime refuses membarrier(2), it may be more: what a thread has freed
+ * since it claimed.
+ *
+ * Peaks of a size class: requests are never below what callers had, and above
+ * it by no more than what each thread keeps ready of the class (option
+ * magazine_blocks) and 64 blocks. handed_bytes and requested_bytes are those
+ * blocks at their whole size: an eighth more than was asked for at most, and
+ * 511 bytes for blocks of up to 4 KiB. Of the last class, of whole pages, all
+ * three are exact.
+ *
+ * The peak of a space's held_bytes is exact. Those of segments and pending
+ * blocks are sums where the runtime has several NUMA nodes, or threads have
+ * parted into several arenas of a node: never below the whole, perhaps above.
  *
  * Status: INVALID_ARGUMENT, RUNTIME_GONE, FORKED, EXITING.
  */
@@ -28,7 +40,7 @@ extern "C" {
 #endif
 
 /* current = allocated - freed; peak is the highest current since the last
- * reset of peaks. */
+ * reset of peaks, or a little more: see above. */
 typedef struct warm_stat {
     uint64_t current, peak, allocated, freed;
 } warm_stat;

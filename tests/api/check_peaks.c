@@ -1,0 +1,279 @@
+/* check_peaks.c: peaks of what callers have, with several threads (row B14):
+ * never below what was live at once, and above it by no more than each thread
+ * claims ahead. Threads take turns, so that each step is known.
+ */
+/* backends: host standin */
+#include "wt.h"
+
+#include <pthread.h>
+
+#define MIB ((size_t)1 << 20)
+
+enum { THREADS = 4, BLOCKS = 200 };
+
+/* Where a thread allocates: page-locked memory, or that of device 0. */
+static const struct {
+    const char *name;
+    bool device;
+    size_t bytes; /* of a block: hits of all kinds, or none */
+} row[] = {
+    {"pinned, small", false, 3000},     {"pinned", false, 60000},
+    {"pinned, larger", false, 3 << 20}, {"pinned, no hits", false, 5 << 20},
+    {"device, small", true, 3000},      {"device", true, 1 << 20},
+    {"device, no hits", true, 5 << 20}};
+enum { ROWS = sizeof row / sizeof row[0] };
+
+static warm_runtime *runtime;
+static pthread_barrier_t turn;
+
+/* What the library shows, pinned or of a device. */
+struct shown {
+    warm_stat blocks, asked, bytes;
+};
+
+static struct shown shown_now(bool device)
+{
+    if (device) {
+        warm_device_stats s = wt_device_stats(runtime);
+
+        return (struct shown){s.all.allocations, s.all.requested_bytes,
+                              s.all.allocated_bytes};
+    }
+    warm_space_stats s = wt_pinned_stats(runtime);
+
+    return (struct shown){s.requests, s.requested_bytes, s.block_bytes};
+}
+
+static struct worker {
+    warm_stream stream;
+    void *block[BLOCKS];
+    bool failed;
+} worker[THREADS];
+static int on; /* row */
+
+static void allocate(struct worker *w, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        w->failed |=
+            (row[on].device ? warm_device_alloc(runtime, 0, w->stream,
+                                                row[on].bytes, &w->block[i])
+                            : warm_pinned_alloc(runtime, row[on].bytes,
+                                                &w->block[i])) != WARM_OK;
+    }
+}
+
+static void give(struct worker *w, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        w->failed |= warm_free(w->block[i]) != WARM_OK;
+    }
+}
+
+static unsigned count_of(size_t bytes)
+{
+    return bytes > MIB / 2 ? BLOCKS / 8 : BLOCKS;
+}
+
+static void setup(void)
+{
+    runtime = wt_runtime(NULL);
+    pthread_barrier_init(&turn, NULL, THREADS);
+    for (int i = 0; i < THREADS; i++) {
+        worker[i] = (struct worker){.stream = NULL};
+        wt_ok(warm_stream_create(runtime, 0, &worker[i].stream));
+    }
+}
+
+static void teardown(void)
+{
+    for (int i = 0; i < THREADS; i++) {
+        ck_assert(!worker[i].failed);
+        wt_stream_end(runtime, worker[i].stream);
+    }
+    pthread_barrier_destroy(&turn);
+    wt_runtime_end(runtime);
+}
+
+static void check_peaks(uint64_t blocks, unsigned threads)
+{
+    struct shown now = shown_now(row[on].device);
+    uint64_t bytes = now.bytes.allocated / now.blocks.allocated;
+
+    wt_peak(now.blocks.peak, blocks, threads * WT_ROOM_BLOCKS);
+    wt_peak(now.asked.peak, blocks * row[on].bytes, threads * WT_ROOM_BYTES);
+    wt_peak(now.bytes.peak, blocks * bytes, threads * WT_ROOM_BYTES);
+}
+
+/* One after the other allocates and frees: the sum of their own peaks would be
+ * four times what was live at once. */
+static void take_turns(void *argument, unsigned index)
+{
+    unsigned count = count_of(row[on].bytes);
+
+    (void)argument;
+    for (unsigned round = 0; round < 3 * THREADS; round++) {
+        if (round % THREADS == index) {
+            allocate(&worker[index], count);
+            give(&worker[index], count);
+        }
+        pthread_barrier_wait(&turn);
+    }
+}
+
+START_TEST(test_B14_peaks_of_threads_that_take_turns)
+{
+    on = _i;
+    wt_threads(THREADS, take_turns, NULL);
+    check_peaks(count_of(row[on].bytes), THREADS);
+}
+END_TEST
+
+/* Each frees a half while the next one allocates as much: what is live moves
+ * from thread to thread, and their rooms with it. */
+static void hand_on(void *argument, unsigned index)
+{
+    unsigned count = count_of(row[on].bytes);
+
+    (void)argument;
+    for (unsigned round = 0; round < 4 * THREADS; round++) {
+        if (round % THREADS == index) {
+            allocate(&worker[index], count);
+        }
+        pthread_barrier_wait(&turn);
+        if (round % THREADS == index) {
+            give(&worker[index], count);
+        }
+        pthread_barrier_wait(&turn);
+    }
+}
+
+START_TEST(test_B14_peaks_of_memory_that_moves_between_threads)
+{
+    on = _i;
+    wt_threads(THREADS, hand_on, NULL);
+    check_peaks(count_of(row[on].bytes), THREADS);
+}
+END_TEST
+
+/* Nothing is missed: all threads have theirs at once. */
+static void hold(void *argument, unsigned index)
+{
+    unsigned count = count_of(row[on].bytes);
+
+    (void)argument;
+    allocate(&worker[index], count / 2);
+    give(&worker[index], count / 2); /* and is ready for hits */
+    pthread_barrier_wait(&turn);
+    allocate(&worker[index], count);
+    pthread_barrier_wait(&turn);
+    give(&worker[index], count);
+}
+
+START_TEST(test_B14_peaks_of_threads_that_hold_at_once)
+{
+    on = _i;
+    wt_threads(THREADS, hold, NULL);
+    check_peaks(THREADS * count_of(row[on].bytes), THREADS);
+}
+END_TEST
+
+/* After a reset they are what is live, and rise again from there. */
+static void reset_between(void *argument, unsigned index)
+{
+    unsigned count = count_of(row[on].bytes);
+    bool *exact = argument;
+
+    allocate(&worker[index], count);
+    pthread_barrier_wait(&turn);
+    give(&worker[index], count - 1);
+    pthread_barrier_wait(&turn);
+    if (index == 0) {
+        struct shown now;
+
+        worker[0].failed |=
+            (row[on].device ? warm_device_reset_peaks(runtime, 0)
+                            : warm_stats_reset_peaks(runtime)) != WARM_OK;
+        now = shown_now(row[on].device);
+        *exact = now.blocks.peak == THREADS && now.blocks.current == THREADS &&
+                 now.asked.peak == THREADS * row[on].bytes &&
+                 now.bytes.peak == now.bytes.current;
+    }
+    pthread_barrier_wait(&turn);
+    if (index == 1) {
+        allocate(&worker[index], count - 1);
+        give(&worker[index], count - 1);
+    }
+    pthread_barrier_wait(&turn);
+    worker[index].failed |=
+        warm_free(worker[index].block[count - 1]) != WARM_OK;
+}
+
+START_TEST(test_B14_peaks_rise_again_after_a_reset)
+{
+    bool exact = false;
+
+    on = _i;
+    wt_threads(THREADS, reset_between, &exact);
+    ck_assert(exact);
+    check_peaks(THREADS + count_of(row[on].bytes) - 1, THREADS);
+}
+END_TEST
+
+/* Threads come and go: what they claimed goes with them. */
+static void come_and_go(void *argument, unsigned index)
+{
+    (void)argument;
+    (void)index;
+    allocate(&worker[0], 3);
+    give(&worker[0], 3);
+}
+
+START_TEST(test_B14_peaks_of_threads_that_come_and_go)
+{
+    on = _i;
+    for (int i = 0; i < 50; i++) {
+        wt_threads(1, come_and_go, NULL);
+    }
+    check_peaks(3, 1);
+}
+END_TEST
+
+/* A class: also by what threads keep ready of it. */
+START_TEST(test_B14_peaks_of_a_class)
+{
+    warm_class_stats s = {.size = sizeof s};
+    int i = 0;
+
+    on = 1;
+    wt_threads(THREADS, take_turns, NULL);
+    do {
+        s.size = sizeof s;
+        wt_ok(warm_pinned_get_class_stats(runtime, i++, &s));
+    } while (s.block_bytes < row[on].bytes);
+    wt_peak(s.requests.peak, BLOCKS, THREADS * (32 + WT_ROOM_BLOCKS));
+    ck_assert_uint_eq(s.handed_bytes.peak, s.requests.peak * s.block_bytes);
+    ck_assert_uint_ge(s.requested_bytes.peak, BLOCKS * row[on].bytes);
+    ck_assert_uint_le(s.requested_bytes.peak, s.handed_bytes.peak);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("peaks");
+    TCase *tcase = tcase_create("peaks");
+
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_loop_test(tcase, test_B14_peaks_of_threads_that_take_turns, 0,
+                        ROWS);
+    tcase_add_loop_test(
+        tcase, test_B14_peaks_of_memory_that_moves_between_threads, 0, ROWS);
+    tcase_add_loop_test(tcase, test_B14_peaks_of_threads_that_hold_at_once, 0,
+                        ROWS);
+    tcase_add_loop_test(tcase, test_B14_peaks_rise_again_after_a_reset, 0,
+                        ROWS);
+    tcase_add_loop_test(tcase, test_B14_peaks_of_threads_that_come_and_go, 0,
+                        ROWS);
+    tcase_add_test(tcase, test_B14_peaks_of_a_class);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}
