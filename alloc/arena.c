@@ -216,6 +216,7 @@ void wm_arena_init(wm_arena *arena, void *owner, int node)
     wm_lock_init(&arena->lock, WM_RANK_ARENA);
     arena->owner = owner;
     arena->node = node;
+    arena->grain = WM_PAGE;
     wm_lives_init(&arena->own_live);
     wm_arena_join(arena, 1);
 }

@@ -46,6 +46,9 @@ typedef struct wm_arena {
     /* const: requests up to this have segments of their own, so that they do
      * not keep large ones from going; 0: all share */
     size_t small_max;
+    /* const: the driver backs whole ones, so that segments are a multiple: what
+     * is held is what is gone */
+    size_t grain;
     /* const: its segments stretch by so much (stretch.h); 0: they are regions
      * of the driver's, obtained and given back whole */
     size_t unit;

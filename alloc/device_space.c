@@ -242,9 +242,9 @@ static warm_status open_one(warm_runtime *runtime, const wm_options *options,
     d->waits = strcmp(options->stream_wait, "off") != 0;
     d->space.shares = strcmp(options->stream_wait, "grow") == 0;
     d->space.polled_by = &runtime->pinned->space.background;
-    d->space.segment_bytes =
-        round_up(d->space.segment_bytes, WM_DEVICE_SEGMENT);
+    d->space.segment_bytes = round_up(d->space.segment_bytes, WM_DEVICE_GRAIN);
     for (unsigned i = 0; i < d->space.shards; i++) {
+        d->space.arenas[i].grain = WM_DEVICE_GRAIN;
         d->space.arenas[i].small_max = WM_DEVICE_SMALL;
         d->space.arenas[i].sorted = &d->sorted[i];
     }

@@ -27,7 +27,7 @@ typedef struct wm_device_space {
 
 /* What small requests are, and the least that is obtained. Those of half a MiB
  * to one are to the others as large ones: tests/bench/PROFILE.md. */
-enum { WM_DEVICE_SMALL = 512 << 10, WM_DEVICE_SEGMENT = 2 << 20 };
+enum { WM_DEVICE_SMALL = 512 << 10, WM_DEVICE_GRAIN = 2 << 20 };
 
 /* One for each device; pinned memory is open. Makes no context (row B13).
  * Status: OUT_OF_MEMORY, or what the driver says when it is asked for option

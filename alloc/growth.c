@@ -78,7 +78,7 @@ void wm_errand_end(wm_growth *growth, struct wm_errand *errand,
     *link = errand->next;
     growth->coming -= errand->held ? 0 : errand->bytes;
     growth->gained += outcome == WM_ERRAND_GAINED;
-    growth->vacated += outcome != WM_ERRAND_NOTHING;
+    growth->vacated += outcome == WM_ERRAND_VACATED;
     wm_cond_broadcast(&growth->over);
     wm_lock_release(&growth->lock);
 }
@@ -170,15 +170,25 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
+static size_t whole(size_t bytes, size_t grain)
+{
+    return (bytes + grain - 1) / grain * grain;
+}
+
 /* Asks for *bytes, and for half as much where they cannot be had, down to
  * least; tells how many it came to. */
 static warm_status step_down(wm_space *space, struct wm_growing *request,
                              size_t least, size_t *bytes)
 {
-    warm_status status = wm_growth_obtain(space, request, *bytes);
+    /* Of segments that stretch it is claimed unit by unit. */
+    size_t grain = request->arena->unit == 0 ? request->arena->grain : WM_PAGE;
+    warm_status status;
 
+    least = whole(least, grain);
+    *bytes = whole(*bytes, grain);
+    status = wm_growth_obtain(space, request, *bytes);
     while (status == WARM_OUT_OF_MEMORY && *bytes > least) {
-        *bytes = larger(wm_page_round(*bytes / 2), least);
+        *bytes = larger(whole(*bytes / 2, grain), least);
         status = wm_growth_obtain(space, request, *bytes);
     }
     return status;

@@ -48,7 +48,7 @@ typedef struct wm_growth {
     size_t held;      /* bytes that came, and are not known to be gone */
     size_t peak;      /* most of those */
     uint64_t gained;  /* errands that left memory with the driver, or idle */
-    uint64_t vacated; /* errands that left room under the limit */
+    uint64_t vacated; /* errands that failed, and left room under the limit */
     bool reserving;   /* a thread has more addresses made */
     /* Idle memory could not go back: a stream captures. Relaxed: for messages.
      */

@@ -49,7 +49,8 @@ struct wm_growing {
     bool unseen;              /* something may be idle since its last look */
 };
 
-/* Obtains bytes, or serves the request without. */
+/* Obtains bytes, or less where the limit leaves less that will do; or serves
+ * the request without. */
 warm_status wm_growth_obtain(wm_space *space, struct wm_growing *request,
                              size_t bytes);
 

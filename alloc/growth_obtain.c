@@ -55,16 +55,36 @@ static warm_status look_locked(wm_space *space, struct wm_growing *request)
     }
 }
 
-static bool within_limit_locked(wm_space *space, size_t bytes)
+/* Bytes that may come below the limit, in whole grains. */
+static size_t left_locked(wm_space *space)
 {
     size_t limit = wm_space_limit(space);
-    size_t taken;
+    size_t taken = space->growth.held + space->growth.coming;
+    size_t grain = space->arenas->grain;
 
     if (limit == 0) {
+        return SIZE_MAX;
+    }
+    return taken < limit ? (limit - taken) / grain * grain : 0;
+}
+
+/* Whether an errand may come, or that part of it which the limit leaves, if it
+ * will do for the request. */
+static bool fit_limit_locked(wm_space *space, const struct wm_growing *request,
+                             struct wm_errand *errand)
+{
+    size_t left = left_locked(space);
+
+    if (errand->bytes <= left) {
         return true;
     }
-    taken = space->growth.held + space->growth.coming;
-    return taken <= limit && bytes <= limit - taken;
+    if (request->stretch.part != NULL || request->needed == 0 ||
+        request->needed > left) {
+        return false;
+    }
+    errand->bytes = left;
+    errand->room = left - request->needed;
+    return true;
 }
 
 /* Where the memory of an errand is to come, which may be less of it: idle
@@ -141,7 +161,7 @@ static warm_status begin(wm_space *space, struct wm_growing *request,
     wm_lock_acquire(&space->growth.lock);
     status = begin_claim_locked(space, request, errand);
     if (status == WARM_NOT_READY) {
-        request->by_limit = !within_limit_locked(space, errand->bytes);
+        request->by_limit = !fit_limit_locked(space, request, errand);
         if (request->by_limit) {
             wm_stretch_undo(request->arena, &request->stretch, false);
             status = wm_fail(WARM_OUT_OF_MEMORY, "the limit of %s is reached",
@@ -312,7 +332,7 @@ warm_status wm_growth_obtain(wm_space *space, struct wm_growing *request,
     warm_status status = begin_somewhere(space, request, &errand);
 
     if (status == WARM_NOT_READY) {
-        swap(space, request, bytes);
+        swap(space, request, errand.bytes);
         status = request->stretch.part != NULL
                      ? obtain_part(space, request, &errand)
                      : obtain(space, request, &errand);

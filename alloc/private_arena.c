@@ -33,6 +33,7 @@ static wm_private_arena *make_arena(wm_private_pools *pools, wm_space *space,
     made->user = user;
     made->has_orders = user && device >= 0;
     if (device >= 0) {
+        made->arena.grain = beside->grain;
         made->arena.small_max = beside->small_max;
         made->arena.sorted = &made->sorted;
     }

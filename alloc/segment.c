@@ -168,7 +168,9 @@ wm_segment *wm_segment_join_locked(wm_arena *arena, void *base, size_t bytes,
     segment->base = base;
     segment->bytes = bytes;
     segment->arena = arena;
-    segment->own = needed == bytes;
+    /* Of the last grain a part may be over. */
+    segment->own = needed == bytes ||
+                   (needed > WM_CLASS_LIMIT && bytes - needed < arena->grain);
     segment->small = needed > 0 && needed <= arena->small_max;
     segment->unit = 0;
     segment->held = bytes;

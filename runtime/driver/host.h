@@ -189,6 +189,9 @@ typedef struct wm_host_worker {
 
 /* ---- Memory (host_region.c) ---- */
 
+/* A device backs memory in such pieces. */
+enum { WM_HOST_GRAIN = 2 << 20 };
+
 enum wm_host_region_kind {
     WM_HOST_PINNED,
     WM_HOST_REGISTERED,

@@ -5,7 +5,8 @@
  * locked where the limit on locked memory (RLIMIT_MEMLOCK) allows it; where
  * it does not they are ordinary pages, counted in host.unlocked and reported
  * when the driver is closed. Device memory is limited by the option
- * host_memory, in bytes as asked for. What a free does: host_region.c. */
+ * host_memory, and backed in grains of 2 MiB. What a free does: host_region.c.
+ */
 #include "runtime/driver/host.h"
 
 #include "runtime/base/bytes.h"
@@ -91,6 +92,15 @@ fail:
                         kind == WM_HOST_PINNED ? "pinned" : "device", error);
 }
 
+/* What is gone of a device for a region: as a GPU's driver does, the host device
+ * backs whole grains, of which small regions share one. */
+static size_t backed(size_t bytes)
+{
+    return bytes < WM_HOST_GRAIN
+               ? bytes
+               : (bytes + WM_HOST_GRAIN - 1) / WM_HOST_GRAIN * WM_HOST_GRAIN;
+}
+
 warm_status wm_host_region_release(wm_host *host, void *pointer,
                                    enum wm_host_region_kind kind,
                                    const char *call, const wm_host_region *like)
@@ -116,7 +126,7 @@ warm_status wm_host_region_release(wm_host *host, void *pointer,
     wm_host_map_remove(&host->map, pointer);
     wm_host_region_unlink(&host->regions, region);
     if (kind == WM_HOST_DEVICE) {
-        host->device[region->device].used -= region->bytes;
+        host->device[region->device].used -= backed(region->bytes);
     }
     wm_host_region_bury_locked(host, region);
 
@@ -268,14 +278,14 @@ warm_status wm_host_device_alloc(wm_driver *d, int device, size_t bytes,
     if (bytes == 0) {
         return wm_host_fail(WM_HOST_ERROR_VALUE, "device_alloc of 0 bytes");
     }
-    status = wm_host_charge(host, device, bytes, "device_alloc");
+    status = wm_host_charge(host, device, backed(bytes), "device_alloc");
     if (status != WARM_OK) {
         return status;
     }
     status = map_region(host, WM_HOST_DEVICE, device, bytes, pointer);
     if (status != WARM_OK) {
         wm_host_lock(host);
-        host->device[device].used -= bytes;
+        host->device[device].used -= backed(bytes);
         wm_host_unlock(host);
     }
     return status;

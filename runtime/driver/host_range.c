@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { UNIT = 2 << 20 };
+enum { UNIT = WM_HOST_GRAIN };
 
 warm_status wm_host_range_unit(wm_driver *d, int device, size_t *bytes)
 {

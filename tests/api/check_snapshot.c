@@ -256,7 +256,7 @@ END_TEST
 /* Which is that of a block as long as others may not have it. */
 START_TEST(test_C7_stream_is_the_one_in_whose_order_a_block_is)
 {
-    void *mine = take(3000), *gone = take(5 * MIB);
+    void *mine = take(3000), *gone = take(6 * MIB);
     void *theirs = wt_device(runtime, second, 3000);
     void *legacy = wt_device(runtime, NULL, 3000);
     uint64_t id = number(block_of(DEVICE, mine), "stream");

@@ -486,7 +486,7 @@ START_TEST(test_region_is_never_smaller_than_the_request)
 END_TEST
 
 /* Without a call to the driver where it is the limit that refuses. */
-START_TEST(test_region_is_halved_to_fit_under_the_limit)
+START_TEST(test_region_is_cut_to_fit_under_the_limit)
 {
     void *first = NULL, *second = NULL;
 
@@ -502,6 +502,88 @@ START_TEST(test_region_is_halved_to_fit_under_the_limit)
     wt_ok(warm_empty_cache(wt_memory.runtime, NULL));
     wt_ok(warm_pinned_alloc(wt_memory.runtime, 5 * MIB, &first));
     wt_ok(warm_free(first));
+    wt_memory_end();
+}
+END_TEST
+
+/* A limit of so many bytes serves all of them, and not one page of more: in
+ * segments of a size of which it is no multiple, by one thread or by several
+ * that have arenas of their own. */
+enum { EDGE_BLOCK = 256 << 10, EDGE_THREADS = 4, EDGE_BLOCKS = 64 };
+static const struct {
+    size_t limit;
+    size_t blocks; /* of EDGE_BLOCK, that it has room for */
+} edge[] = {{16 * MIB, 64},
+            {16 * MIB - 1, 63},
+            {16 * MIB - WM_PAGE, 63},
+            {16 * MIB + WM_PAGE - 1, 64},
+            {10 * MIB + EDGE_BLOCK, 41},
+            {10 * MIB + EDGE_BLOCK - 1, 40},
+            {EDGE_BLOCK, 1},
+            {EDGE_BLOCK - 1, 0}};
+enum { EDGES = sizeof edge / sizeof edge[0] };
+static void *taken[EDGE_THREADS][EDGE_BLOCKS];
+static _Atomic size_t taken_count;
+
+static void take_all(void *argument, unsigned index)
+{
+    int i = 0;
+
+    (void)argument;
+
+    while (i < EDGE_BLOCKS && warm_pinned_alloc(wt_memory.runtime, EDGE_BLOCK,
+                                                &taken[index][i]) == WARM_OK) {
+        i++;
+    }
+    atomic_fetch_add_explicit(&taken_count, (size_t)i, memory_order_relaxed);
+}
+
+START_TEST(test_B12_limit_is_exact_at_its_edge)
+{
+    unsigned threads = _i < EDGES ? 1 : EDGE_THREADS;
+    size_t limit = edge[_i % EDGES].limit, blocks = edge[_i % EDGES].blocks;
+
+    taken_count = 0;
+    memset(taken, 0, sizeof taken);
+    (void)wt_memory_begin(&(warm_options){
+        .segment = 3 * MIB, .pinned_limit = limit, .arenas = threads});
+    wt_threads(threads, take_all, NULL);
+    ck_assert_uint_eq(taken_count, blocks);
+    ck_assert_uint_ge(wt_memory_stats().held_bytes.peak, blocks * EDGE_BLOCK);
+    ck_assert_uint_le(wt_memory_stats().held_bytes.peak, limit);
+    ck_assert(blocks > 0 || wt_memory_calls("pinned_alloc") == 0);
+    for (unsigned i = 0; i < EDGE_THREADS * EDGE_BLOCKS; i++) {
+        wt_ok(warm_free(taken[i / EDGE_BLOCKS][i % EDGE_BLOCKS]));
+    }
+    wt_memory_end();
+}
+END_TEST
+
+/* Memory ahead of anybody may come to the limit as well, in one region. */
+START_TEST(test_B12_B17_memory_ahead_comes_up_to_the_limit)
+{
+    (void)wt_memory_begin(&(warm_options){.pinned_limit = 6 * MIB});
+    wt_ok(warm_pinned_prewarm(wt_memory.runtime, 6 * MIB, 0, 0));
+    ck_assert_uint_eq(wt_memory_calls("pinned_alloc"), 1);
+    ck_assert_uint_eq(wt_memory_stats().held_bytes.current, 6 * MIB);
+    wt_memory_end();
+}
+END_TEST
+
+/* What is left of a limit comes in one region, for as much of it as a page. */
+START_TEST(test_B12_last_region_is_what_the_limit_leaves)
+{
+    void *first, *second;
+
+    (void)wt_memory_begin(&(warm_options){
+        .segment = 4 * MIB, .pinned_limit = 7 * MIB + 3 * WM_PAGE});
+    first = wt_memory_take(4 * MIB);
+    second = wt_memory_take(MIB);
+    ck_assert_uint_eq(wt_memory_calls("pinned_alloc"), 2);
+    ck_assert_uint_eq(wt_memory_stats().held_bytes.current,
+                      7 * MIB + 3 * WM_PAGE);
+    wt_ok(warm_free(first));
+    wt_ok(warm_free(second));
     wt_memory_end();
 }
 END_TEST
@@ -603,7 +685,11 @@ int main(void)
     tcase_add_test(tcase, test_limit_holds_while_two_grow);
     tcase_add_test(tcase, test_region_that_is_refused_is_halved);
     tcase_add_test(tcase, test_region_is_never_smaller_than_the_request);
-    tcase_add_test(tcase, test_region_is_halved_to_fit_under_the_limit);
+    tcase_add_test(tcase, test_region_is_cut_to_fit_under_the_limit);
+    tcase_add_loop_test(tcase, test_B12_limit_is_exact_at_its_edge, 0,
+                        2 * EDGES);
+    tcase_add_test(tcase, test_B12_B17_memory_ahead_comes_up_to_the_limit);
+    tcase_add_test(tcase, test_B12_last_region_is_what_the_limit_leaves);
     tcase_add_test(tcase, test_requests_that_are_refused_together_all_end);
     tcase_add_test(tcase,
                    test_B12_block_that_comes_to_a_sibling_meanwhile_is_found);
