@@ -39,6 +39,12 @@ warm_status wm_page_map_reserve(const void *base, size_t bytes)
     uintptr_t last = ((uintptr_t)base + bytes - 1) >> WM_PAGE_SHIFT;
     warm_status status = WARM_OK;
 
+    if ((uintptr_t)base % WM_PAGE != 0) {
+        return wm_fail(WARM_UNSUPPORTED,
+                       "the driver gave memory at %p, which is at no page's "
+                       "start",
+                       base);
+    }
     if (last >> (WM_LEAF_SHIFT + WM_ROOT_SHIFT) != 0) {
         return wm_fail(WARM_UNSUPPORTED,
                        "the driver gave memory at %p: addresses above 48 bits "

@@ -131,8 +131,17 @@ int wm_cuda_compute_major(wm_driver *d, int device);
 /* __typeof__: the header's own prototypes, so that arguments are checked. */
 #define WM_CUDA_FIELD(name) __typeof__(name) *name;
 
+/* Page-locked memory that CUDA does not begin at a page: a larger region, of
+ * which the rest is not used. */
+typedef struct wm_cuda_shifted {
+    struct wm_cuda_shifted *next;
+    void *pointer, *given; /* by us; by CUDA */
+} wm_cuda_shifted;
+
 typedef struct wm_cuda {
     wm_driver base; /* first: the two pointers are one */
+    wm_lock shifted_lock;
+    _Atomic(wm_cuda_shifted *) shifted; /* lock shifted; peeked at, relaxed */
     struct {
         WM_CUDART_CALLS(WM_CUDA_FIELD)
     } rt; /* const after open */

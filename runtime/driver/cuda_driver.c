@@ -108,6 +108,7 @@ warm_status wm_cuda_device_info(wm_driver *d, int device,
 static void close_driver(wm_driver *d, uint64_t *dropped)
 {
     *dropped = 0;
+    wm_lock_fini(&wm_cuda_of(d)->shifted_lock);
     wm_meta_free(wm_cuda_of(d));
 }
 
@@ -147,6 +148,7 @@ static warm_status keep(const wm_cuda *loaded, wm_cuda **kept)
     c->cu = loaded->cu;
     c->version = loaded->version;
     memcpy(c->file, loaded->file, sizeof c->file);
+    wm_lock_init(&c->shifted_lock, WM_RANK_DRIVER);
     *kept = c;
     return WARM_OK;
 }

@@ -1,13 +1,19 @@
 /* cuda_memory.c: page-locked and device memory of the CUDA driver. */
 #include "runtime/driver/cuda.h"
 
+#include "runtime/base/meta.h"
+#include "runtime/base/status.h"
+
 #if WM_HAVE_CUDA
+
+/* Where memory is to begin: what CUDA's manual promises of page-locked memory
+ * is no alignment at all. */
+enum { PAGE = 4096 };
 
 /* Portable: every device may use the memory, also one whose context is made
  * later; so it does not matter which context the call runs in (row B13). */
-warm_status wm_cuda_pinned_alloc(wm_driver *d, size_t bytes, void **pointer)
+static warm_status host_alloc(wm_cuda *c, size_t bytes, void **pointer)
 {
-    wm_cuda *c = wm_cuda_of(d);
     wm_cuda_scope scope;
     void *got = NULL;
     warm_status status = wm_cuda_enter(c, &scope);
@@ -22,15 +28,98 @@ warm_status wm_cuda_pinned_alloc(wm_driver *d, size_t bytes, void **pointer)
     return status;
 }
 
-warm_status wm_cuda_pinned_free(wm_driver *d, void *pointer, size_t bytes)
+static warm_status host_free(wm_cuda *c, void *pointer)
 {
-    wm_cuda *c = wm_cuda_of(d);
     wm_cuda_scope scope;
     warm_status status = wm_cuda_enter(c, &scope);
 
-    (void)bytes;
     if (status == WARM_OK) {
         status = WM_CUDA_CALL(c, &scope, cuMemFreeHost, pointer);
+    }
+    return status;
+}
+
+static void put_shifted(wm_cuda *c, wm_cuda_shifted *shifted)
+{
+    wm_lock_acquire(&c->shifted_lock);
+    /* Relaxed: under the lock, or to see that there is none. */
+    shifted->next = atomic_load_explicit(&c->shifted, memory_order_relaxed);
+    atomic_store_explicit(&c->shifted, shifted, memory_order_relaxed);
+    wm_lock_release(&c->shifted_lock);
+}
+
+/* Null: it is as CUDA gave it. */
+static wm_cuda_shifted *take_shifted(wm_cuda *c, const void *pointer)
+{
+    wm_cuda_shifted *found, *before = NULL;
+
+    if (atomic_load_explicit(&c->shifted, memory_order_relaxed) == NULL) {
+        return NULL;
+    }
+    wm_lock_acquire(&c->shifted_lock);
+    found = atomic_load_explicit(&c->shifted, memory_order_relaxed);
+    while (found != NULL && found->pointer != pointer) {
+        before = found;
+        found = found->next;
+    }
+    if (found != NULL && before != NULL) {
+        before->next = found->next;
+    } else if (found != NULL) {
+        atomic_store_explicit(&c->shifted, found->next, memory_order_relaxed);
+    }
+    wm_lock_release(&c->shifted_lock);
+    return found;
+}
+
+static warm_status alloc_shifted(wm_cuda *c, size_t bytes, void **pointer)
+{
+    wm_cuda_shifted *made = wm_meta_alloc(sizeof *made);
+    warm_status status;
+
+    if (made == NULL) {
+        return wm_fail(WARM_OUT_OF_MEMORY,
+                       "no memory to note where pinned memory begins");
+    }
+    status = host_alloc(c, bytes + PAGE, &made->given);
+    if (status != WARM_OK) {
+        wm_meta_free(made);
+        return status;
+    }
+    made->pointer =
+        (char *)made->given + (PAGE - (uintptr_t)made->given % PAGE) % PAGE;
+    put_shifted(c, made);
+    *pointer = made->pointer;
+    return WARM_OK;
+}
+
+warm_status wm_cuda_pinned_alloc(wm_driver *d, size_t bytes, void **pointer)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    void *got = NULL;
+    warm_status status = host_alloc(c, bytes, &got);
+
+    if (status == WARM_OK && (uintptr_t)got % PAGE != 0) {
+        status = host_free(c, got);
+        return status == WARM_OK ? alloc_shifted(c, bytes, pointer) : status;
+    }
+    if (status == WARM_OK) {
+        *pointer = got;
+    }
+    return status;
+}
+
+warm_status wm_cuda_pinned_free(wm_driver *d, void *pointer, size_t bytes)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    wm_cuda_shifted *shifted = take_shifted(c, pointer);
+    warm_status status =
+        host_free(c, shifted != NULL ? shifted->given : pointer);
+
+    (void)bytes;
+    if (shifted != NULL && status != WARM_OK) {
+        put_shifted(c, shifted);
+    } else {
+        wm_meta_free(shifted);
     }
     return status;
 }

@@ -92,8 +92,8 @@ fail:
                         kind == WM_HOST_PINNED ? "pinned" : "device", error);
 }
 
-/* What is gone of a device for a region: as a GPU's driver does, the host device
- * backs whole grains, of which small regions share one. */
+/* What is gone of a device for a region: as a GPU's driver does, the host
+ * device backs whole grains, of which small regions share one. */
 static size_t backed(size_t bytes)
 {
     return bytes < WM_HOST_GRAIN

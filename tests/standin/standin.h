@@ -60,6 +60,9 @@ void standin_host_tables(int uses);
  * major version do not work on it: cudart answers cudaErrorInsufficientDriver,
  * the others make no handles. */
 void standin_driver_version(int version);
+/* Page-locked memory begins so many bytes, below 4096, after a page's start: of
+ * its alignment CUDA's manual says nothing. */
+void standin_host_shift(size_t bytes);
 
 /* As after a kernel that broke its context: everything that works there answers
  * code, and cudart's last error cannot be cleared of it. 0: it is whole again,

@@ -30,9 +30,16 @@ CUresult cuMemGetInfo_v2(size_t *available, size_t *total)
 /* The host device wants the bytes back with the pointer, CUDA does not. */
 typedef struct pinned {
     struct pinned *next;
-    void *pointer;
+    void *pointer, *base; /* as answered; of the host device */
     size_t bytes;
 } pinned;
+
+static _Atomic size_t shift;
+
+void standin_host_shift(size_t bytes)
+{
+    shift = bytes;
+}
 
 enum { BUCKETS = 1024 };
 
@@ -80,12 +87,15 @@ CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned flags)
     ENTER(cuMemHostAlloc)
     standin_memory_made("cuMemHostAlloc");
     standin_flagged("cuMemHostAlloc", flags);
-    code = CALL(pinned_alloc, bytes, pointer);
+    p = calloc(1, sizeof *p);
+    p->bytes = bytes + shift;
+    code = CALL(pinned_alloc, p->bytes, &p->base);
     if (code == CUDA_SUCCESS) {
-        p = calloc(1, sizeof *p);
-        p->pointer = *pointer;
-        p->bytes = bytes;
+        p->pointer = (char *)p->base + (p->bytes - bytes);
+        *pointer = p->pointer;
         pinned_add(p);
+    } else {
+        free(p);
     }
     return code;
 }
@@ -102,7 +112,7 @@ CUresult cuMemFreeHost(void *pointer)
     }
     code = (CUresult)standin_wait_for_device(d, -1);
     if (code == CUDA_SUCCESS) {
-        code = CALL(pinned_free, pointer, p->bytes);
+        code = CALL(pinned_free, p->base, p->bytes);
     }
     if (code == CUDA_SUCCESS) {
         free(p);

@@ -1073,6 +1073,67 @@ START_TEST(test_B9_what_page_locks_nothing_is_the_programs_choice_only)
 }
 END_TEST
 
+/* CUDA promises no alignment of page-locked memory: where it does not begin at
+ * a page it does for us, a page of it is not used, and it goes back as it came.
+ */
+START_TEST(test_B8_pinned_memory_begins_at_a_page)
+{
+    static const size_t shift[] = {512, 256, 4095, 0};
+    enum { REGIONS = 4, BYTES = 3 * 4096 + 1 };
+    char *region[REGIONS];
+
+    for (int i = 0; i < REGIONS; i++) {
+        standin.standin_host_shift(shift[i]);
+        wt_ok(wm_driver_pinned_alloc(d, BYTES, (void **)&region[i]));
+        ck_assert_uint_eq((uintptr_t)region[i] % 4096, 0);
+        memset(region[i], i, BYTES);
+    }
+    for (int i = 0; i < REGIONS; i++) {
+        ck_assert_int_eq(region[i][0] + region[i][BYTES - 1], 2 * i);
+    }
+    /* One that CUDA does not take stays what it was. */
+    standin.standin_fail("cuMemFreeHost", 1, 0, CUDA_ERROR_UNKNOWN);
+    wt_fails(WARM_DRIVER_ERROR, wm_driver_pinned_free(d, region[1], BYTES));
+    for (int i = 0; i < REGIONS; i++) {
+        wt_ok(wm_driver_pinned_free(d, region[(i + 2) % REGIONS], BYTES));
+    }
+    wt_fails(WARM_DRIVER_ERROR, wm_driver_pinned_free(d, region[1], BYTES));
+    /* Not even a page more is to be had, or what was had does not go back. */
+    standin.standin_host_shift(512);
+    standin.standin_fail("cuMemHostAlloc", 2, 0, CUDA_ERROR_OUT_OF_MEMORY);
+    wt_fails(WARM_OUT_OF_MEMORY,
+             wm_driver_pinned_alloc(d, BYTES, (void **)&region[0]));
+    standin.standin_host_shift(0);
+}
+END_TEST
+
+/* All of a runtime's memory is, and none of it is lost. */
+START_TEST(test_B8_blocks_begin_at_a_page_whatever_cuda_gives)
+{
+    warm_options options = {.size = sizeof options,
+                            .device = "cuda",
+                            .cudart = standin.cudart,
+                            .pin = "alloc"};
+    warm_runtime *runtime = NULL;
+    void *block[3];
+
+    standin.standin_host_shift(512);
+    wt_ok(warm_runtime_create(&options, &runtime));
+    for (int i = 0; i < 3; i++) {
+        wt_ok(warm_pinned_alloc(runtime, (size_t)5 << 20, &block[i]));
+        ck_assert_uint_eq((uintptr_t)block[i] % 4096, 0);
+    }
+    for (int i = 0; i < 3; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+    wt_runtime_end(runtime);
+    standin.standin_host_shift(0);
+    /* Each region was asked for twice, and given back twice. */
+    ck_assert_uint_eq(standin.standin_calls("cuMemHostAlloc"), 6);
+    ck_assert_uint_eq(standin.standin_calls("cuMemFreeHost"), 6);
+}
+END_TEST
+
 static void add_starting(Suite *suite)
 {
     TCase *tcase = tcase_create("starting");
@@ -1091,6 +1152,7 @@ static void add_starting(Suite *suite)
                    test_C8_G3_without_virtual_memory_segments_are_ordinary);
     tcase_add_test(tcase,
                    test_B9_what_page_locks_nothing_is_the_programs_choice_only);
+    tcase_add_test(tcase, test_B8_blocks_begin_at_a_page_whatever_cuda_gives);
     suite_add_tcase(suite, tcase);
 }
 
@@ -1102,6 +1164,7 @@ static void add_contexts(Suite *suite)
     tcase_add_checked_fixture(tcase, setup_open, NULL);
     tcase_add_test(tcase, test_B13_a_driver_holds_one_reference_to_a_context);
     tcase_add_test(tcase, test_B13_asking_about_devices_makes_no_context);
+    tcase_add_test(tcase, test_B8_pinned_memory_begins_at_a_page);
     tcase_add_test(tcase, test_B13_pinning_uses_the_context_that_is_there);
     tcase_add_test(tcase, test_B13_pinning_first_uses_the_threads_device_only);
     tcase_add_test(tcase, test_B13_pinning_with_no_context_at_all_makes_one);

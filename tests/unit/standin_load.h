@@ -32,6 +32,7 @@
     X(standin_compute)                                                         \
     X(standin_ranges)                                                          \
     X(standin_host_tables)                                                     \
+    X(standin_host_shift)                                                      \
     X(standin_stick)                                                           \
     X(standin_driver_version)                                                  \
     X(standin_handle_state)                                                    \
