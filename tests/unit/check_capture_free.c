@@ -372,6 +372,42 @@ START_TEST(test_E9_B6_stream_that_was_not_retired_loses_its_blocks)
 }
 END_TEST
 
+static wm_driver_ops ops;
+static const wm_driver_ops *real;
+
+/* The answer of another stream, which came to the address. */
+static warm_status say_another(wm_driver *d, warm_stream s,
+                               wm_stream_info *info)
+{
+    warm_status status = real->stream_info(d, s, info);
+
+    info->id += (uint64_t)1 << 40;
+    return status;
+}
+
+START_TEST(test_E9_B6_another_stream_at_the_address_is_not_taken_for_it)
+{
+    struct way way = {.kind = _i, .sort = STRANGER, .caller = UNANNOUNCED};
+    void *block = take(&way, other);
+    warm_stream stream = stream_of(&way);
+
+    wt_ok(warm_record_stream(block, stream));
+    (void)begin(&way, stream);
+    wt_ok(warm_free(block));
+    end(&way, stream, 0);
+    real = runtime->driver->ops;
+    ops = *real;
+    ops.stream_info = say_another;
+    runtime->driver->ops = &ops;
+    for (int i = 0; i < 5; i++) {
+        wt_ok(warm_poll(runtime));
+    }
+    runtime->driver->ops = real;
+    ck_assert_uint_eq(pending() + captured(), 0);
+    ck_assert_uint_eq(lost(), 1);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("capture_free");
@@ -395,6 +431,9 @@ int main(void)
     tcase_add_loop_test(tcase,
                         test_E9_B6_stream_that_was_not_retired_loses_its_blocks,
                         PINNED, OWN);
+    tcase_add_loop_test(
+        tcase, test_E9_B6_another_stream_at_the_address_is_not_taken_for_it,
+        PINNED, OWN);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
 }

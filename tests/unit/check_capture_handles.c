@@ -250,7 +250,6 @@ START_TEST(test_A16_G2_runtime_that_ends_beside_a_capture_leaves_its_handles)
     warm_graph graph = NULL;
     warm_runtime *brief;
     warm_kind kind;
-    uint64_t before;
 
     if (wt_on_host()) {
         return; /* its streams are those of one runtime */
@@ -261,9 +260,7 @@ START_TEST(test_A16_G2_runtime_that_ends_beside_a_capture_leaves_its_handles)
     wt_ok(warm_stream_adopt(brief, captures));
     wt_ok(warm_handle_prewarm(brief, kind, 0, 2, 0));
     wt_ok(wm_driver_capture_begin(runtime->driver, captures));
-    before = wt_calls(brief, "stream_destroy");
     wt_ok(warm_runtime_destroy(brief, NULL));
-    ck_assert_uint_eq(before, 0);
     ck_assert_ptr_nonnull(strstr(said, "stay with the process"));
     wt_ok(wm_driver_capture_end(runtime->driver, captures, &graph));
     wt_ok(warm_graph_destroy(runtime, graph));
