@@ -235,15 +235,15 @@ static bool has_idle(wm_space *space, const struct going *going)
     return found;
 }
 
-/* Memory that goes back breaks captures. It stays idle, and goes at a later
- * time. */
-static bool is_put_off(wm_space *space)
+/* Memory that goes back breaks captures. If one is known it stays idle, and
+ * goes at a later time. */
+static bool begin_break(wm_space *space, wm_breaking *breaking)
 {
-    bool breaks = wm_private_breaks_capture(space);
+    bool begun = wm_private_begin_break(space, breaking);
 
     /* Relaxed: for a message. */
-    atomic_store_explicit(&space->growth.put_off, breaks, memory_order_relaxed);
-    return breaks;
+    atomic_store_explicit(&space->growth.put_off, !begun, memory_order_relaxed);
+    return begun;
 }
 
 /* A segment on its way back is neither cached nor room under the limit: from
@@ -253,11 +253,12 @@ static size_t send_back(wm_space *space, struct going *going,
                                               const struct going *going))
 {
     struct wm_errand errand = {.bytes = 0};
+    wm_breaking breaking;
     wm_segment *segment;
     size_t bytes = 0;
 
     going->refused = false;
-    if (!has_idle(space, going) || is_put_off(space)) {
+    if (!has_idle(space, going) || !begin_break(space, &breaking)) {
         return 0;
     }
     wm_lock_acquire(&space->growth.lock);
@@ -267,6 +268,7 @@ static size_t send_back(wm_space *space, struct going *going,
     }
     wm_lock_release(&space->growth.lock);
     if (segment == NULL) {
+        wm_timelines_end_break(space->timelines, &breaking);
         return 0;
     }
     while (segment != NULL) {
@@ -277,6 +279,7 @@ static size_t send_back(wm_space *space, struct going *going,
     }
     wm_errand_end(&space->growth, &errand,
                   bytes > 0 ? WM_ERRAND_GAINED : WM_ERRAND_NOTHING);
+    wm_timelines_end_break(space->timelines, &breaking);
     return bytes;
 }
 
@@ -294,11 +297,23 @@ static bool is_above(wm_growth *growth, size_t target)
 bool wm_growth_settle(wm_space *space, const wm_arena *of, size_t target,
                       enum wm_settle whose)
 {
+    wm_breaking breaking;
+    bool more;
+
     of = of != NULL ? of : space->arenas;
-    return of->unit > 0 && is_above(&space->growth, target) &&
-           !(whose == WM_SETTLE_DEVICE ? is_put_off(space)
-                                       : wm_private_captures(space)) &&
-           space->traits->ranges->settle(space, whose);
+    if (of->unit == 0 || !is_above(&space->growth, target)) {
+        return false;
+    }
+    if (whose != WM_SETTLE_DEVICE) {
+        return !wm_private_captures(space) &&
+               space->traits->ranges->settle(space, whose);
+    }
+    if (!begin_break(space, &breaking)) {
+        return false;
+    }
+    more = space->traits->ranges->settle(space, whose);
+    wm_timelines_end_break(space->timelines, &breaking);
+    return more;
 }
 
 size_t wm_growth_give_back(wm_space *space, wm_arena *arena, size_t target)

@@ -139,16 +139,14 @@ bool wm_private_captures(wm_space *space)
             !atomic_load_explicit(&pools->closing, memory_order_relaxed));
 }
 
-bool wm_private_breaks_capture(wm_space *space)
+bool wm_private_begin_break(wm_space *space, wm_breaking *breaking)
 {
     wm_private_pools *pools = wm_private_pools_of(space->runtime);
     bool closing = pools != NULL &&
                    atomic_load_explicit(&pools->closing, memory_order_relaxed);
 
-    return closing
-               ? wm_timelines_ask(space->timelines, space->device, NULL)
-               : wm_timelines_capture(space->timelines) ||
-                     wm_timelines_ask(space->timelines, space->device, NULL);
+    return wm_timelines_begin_break(space->timelines, breaking, space->device,
+                                    NULL, !closing);
 }
 
 bool wm_private_keep(wm_block *block, wm_use *uses)

@@ -89,10 +89,10 @@ uint64_t wm_private_pool_of(warm_runtime *runtime, warm_stream stream);
 /* Whether driver memory must not be given back now: graphs are being captured,
  * as far as anybody has said. */
 bool wm_private_captures(wm_space *space);
-/* The same where the driver is asked as well: right before memory goes back, or
- * the device is waited for. At the end of a runtime the driver alone is, for
- * what was announced may be over. */
-bool wm_private_breaks_capture(wm_space *space);
+/* wm_timelines_begin_break() for the space's memory that goes back, or when its
+ * device is waited for. At the end of a runtime only what the driver says
+ * counts, for what was announced may be over. */
+bool wm_private_begin_break(wm_space *space, wm_breaking *breaking);
 
 /* Takes a FREEING block that its pool keeps; false: to be freed as any other.
  */

@@ -261,6 +261,7 @@ void wm_timelines_init(wm_timelines *set, warm_runtime *runtime,
     set->batch_ns = options->batch_ms * 1000000u;
     wm_lock_init(&set->lock, WM_RANK_TIMELINES);
     wm_cond_init(&set->round_over);
+    wm_cond_init(&set->unbroken);
     for (int i = 0; i < WM_USE_LOCKS; i++) {
         wm_lock_init(&set->uses[i], WM_RANK_USES);
     }
@@ -280,6 +281,7 @@ void wm_timelines_fini(wm_timelines *set)
     for (int i = 0; i < WM_USE_LOCKS; i++) {
         wm_lock_fini(&set->uses[i]);
     }
+    wm_cond_fini(&set->unbroken);
     wm_cond_fini(&set->round_over);
     wm_lock_fini(&set->lock);
 }

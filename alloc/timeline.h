@@ -86,6 +86,8 @@ typedef struct wm_timelines {
     size_t count;                              /* in the table */
     uint64_t begun, finished;                  /* rounds of polling */
     uint64_t announcements;
+    wm_breaking *breaking; /* calls under way that would break captures */
+    wm_cond unbroken;      /* one is over */
     wm_cond round_over;
     /* Of the lists of live blocks' uses, each of some of the blocks. */
     wm_lock uses[WM_USE_LOCKS];
@@ -181,14 +183,17 @@ bool wm_timelines_over(wm_timelines *set, warm_stream stream);
 void wm_timelines_begin_recording(wm_timelines *set);
 void wm_timelines_begin_found(wm_timelines *set);
 void wm_timelines_end_recording(wm_timelines *set);
-/* Whether a capture is under way on the device (negative: on any), of another
- * stream than but (null: of any): one that is announced, or perhaps by a
+/* Before and after a call that breaks captures of a device (negative: of all),
+ * whichever thread makes it. False, and not begun: one is known to be under way
+ * there, of another stream than but (null: of any): announced, or perhaps by a
  * private pool that records, or the driver says so of a stream that may be
- * asked: an adopted one, or a default one that blocks use. The driver failed to
- * answer: yes. For calls that break captures of the whole device, whoever makes
- * them; one that begins a moment later is broken all the same. No lock held.
- * Ask: by what the driver says alone. */
-bool wm_timelines_under_way(wm_timelines *set, int device, warm_stream but);
+ * asked; no answer counts as yes. One that is announced in between waits for
+ * the end of the call. No lock held.
+ * announced: false: only what the driver says counts. */
+bool wm_timelines_begin_break(wm_timelines *set, wm_breaking *breaking,
+                              int device, warm_stream but, bool announced);
+void wm_timelines_end_break(wm_timelines *set, wm_breaking *breaking);
+/* Whether the driver says that a stream which may be asked captures. */
 bool wm_timelines_ask(wm_timelines *set, int device, warm_stream but);
 
 /* The name of an adopted stream that was found capturing while no capture was

@@ -57,6 +57,27 @@ static void close_all(wm_timelines *set)
     }
 }
 
+/* Those of other threads: a callback of this one's may be who announces. */
+static bool is_broken_locked(const wm_timelines *set)
+{
+    const wm_breaking *b = set->breaking;
+
+    while (b != NULL && b->thread == wm_window_thread()) {
+        b = b->next;
+    }
+    return b != NULL;
+}
+
+/* What began before the capture was known would break it. */
+static void await_breaks(wm_timelines *set)
+{
+    wm_lock_acquire(&set->lock);
+    while (is_broken_locked(set)) {
+        wm_cond_wait(&set->unbroken, &set->lock);
+    }
+    wm_lock_release(&set->lock);
+}
+
 warm_status wm_timelines_announce(wm_timelines *set, warm_stream stream,
                                   const wm_stream_info *info)
 {
@@ -80,6 +101,7 @@ warm_status wm_timelines_announce(wm_timelines *set, warm_stream stream,
     /* What was freed before is behind an event before the capture begins:
      * later none could be recorded, and the graph might use it. */
     close_all(set);
+    await_breaks(set);
     return WARM_OK;
 }
 
@@ -112,6 +134,7 @@ void wm_timelines_begin_recording(wm_timelines *set)
 {
     wm_timelines_begin_found(set);
     close_all(set);
+    await_breaks(set);
 }
 
 void wm_timelines_end_recording(wm_timelines *set)
@@ -128,15 +151,11 @@ static bool is_on(const wm_timeline *t, int device, warm_stream but)
 }
 
 /* Whether one is announced, or a private pool for graphs records. */
-static bool is_announced(wm_timelines *set, int device, warm_stream but)
+static bool is_announced_locked(wm_timelines *set, int device, warm_stream but)
 {
     unsigned announced = 0;
     bool found = false;
 
-    if (!wm_timelines_capture(set)) {
-        return false;
-    }
-    wm_lock_acquire(&set->lock);
     for (int i = 0; i < WM_TIMELINE_BUCKETS; i++) {
         for (wm_timeline *t = set->bucket[i]; t != NULL;
              t = t->next_in_bucket) {
@@ -145,18 +164,18 @@ static bool is_announced(wm_timelines *set, int device, warm_stream but)
         }
     }
     /* Relaxed: see the field. */
-    found = found || atomic_load_explicit(&set->captures,
-                                          memory_order_relaxed) > announced;
-    wm_lock_release(&set->lock);
-    return found;
+    return found || atomic_load_explicit(&set->captures, memory_order_relaxed) >
+                        announced;
 }
 
 /* Whether the driver may be asked about the stream at any time: one that is
- * adopted lives until it is retired, and default streams always do. */
+ * adopted lives until it is retired, one that blocks wait for whose capture is
+ * to end does as well (warm_record_stream()), and default streams always do. */
 static bool may_be_asked(wm_timeline *t)
 {
-    return wm_timeline_is_adopted(t) || t->stream == NULL ||
-           t->stream == WARM_STREAM_LEGACY ||
+    return wm_timeline_is_adopted(t) ||
+           atomic_load_explicit(&t->late, memory_order_relaxed) ||
+           t->stream == NULL || t->stream == WARM_STREAM_LEGACY ||
            (t->stream == WARM_STREAM_PER_THREAD &&
             wm_timeline_is_named_here(t));
 }
@@ -230,7 +249,35 @@ bool wm_timelines_ask(wm_timelines *set, int device, warm_stream but)
     return captures;
 }
 
-bool wm_timelines_under_way(wm_timelines *set, int device, warm_stream but)
+bool wm_timelines_begin_break(wm_timelines *set, wm_breaking *breaking,
+                              int device, warm_stream but, bool announced)
 {
-    return is_announced(set, device, but) || wm_timelines_ask(set, device, but);
+    bool refused;
+
+    breaking->thread = wm_window_thread();
+    wm_lock_acquire(&set->lock);
+    refused = announced && is_announced_locked(set, device, but);
+    if (!refused) {
+        breaking->next = set->breaking;
+        set->breaking = breaking;
+    }
+    wm_lock_release(&set->lock);
+    if (!refused && wm_timelines_ask(set, device, but)) {
+        wm_timelines_end_break(set, breaking);
+        refused = true;
+    }
+    return !refused;
+}
+
+void wm_timelines_end_break(wm_timelines *set, wm_breaking *breaking)
+{
+    wm_breaking **link = &set->breaking;
+
+    wm_lock_acquire(&set->lock);
+    while (*link != breaking) {
+        link = &(*link)->next;
+    }
+    *link = breaking->next;
+    wm_cond_broadcast(&set->unbroken);
+    wm_lock_release(&set->lock);
 }

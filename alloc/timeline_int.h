@@ -29,6 +29,9 @@ struct wm_timeline {
     /* Written under lock timelines, never lowered; relaxed: either way is
      * right for a use that began before. */
     _Atomic bool adopted;
+    /* Blocks were freed while it captured, and have no event yet: until then
+     * the stream lives. Relaxed: a hint that it may be asked. */
+    _Atomic bool late;
     /* final and dead: written before retired, const after; retired's release
      * pairs with the acquire of readers without the lock. */
     _Atomic bool retired;

@@ -108,6 +108,7 @@ static warm_status record_late(wm_timelines *set, wm_timeline *t, wm_poll *poll)
         if (wm_use_mark(set, poll->head, t, &capture) == WARM_OK &&
             capture == WM_CAPTURE_NONE) {
             fuse_late(poll);
+            atomic_store_explicit(&t->late, false, memory_order_relaxed);
         }
         status = WARM_NOT_READY;
     }

@@ -14,6 +14,12 @@ static void drop_event(wm_timelines *set, wm_use *use)
     }
 }
 
+static void defer(wm_timelines *set, wm_use *use)
+{
+    drop_event(set, use);
+    atomic_store_explicit(&use->timeline->late, true, memory_order_relaxed);
+}
+
 /* Marks the stream's point of now. The driver failed: the stream is waited
  * for, or nobody knows. */
 static enum wm_uses mark_use(wm_timelines *set, wm_use *use)
@@ -29,7 +35,7 @@ static enum wm_uses mark_use(wm_timelines *set, wm_use *use)
         }
     }
     if (capture != WM_CAPTURE_NONE) {
-        drop_event(set, use); /* recorded when the capture is over */
+        defer(set, use); /* recorded when the capture is over */
     }
     return WM_USES_PENDING;
 }
@@ -46,7 +52,7 @@ static enum wm_uses record_use(wm_timelines *set, wm_use *use)
      * another thread's default stream counts, whatever this thread's does. */
     if (status == WARM_OK && info.capture == WM_CAPTURE_ACTIVE &&
         wm_timeline_is_named_here(use->timeline)) {
-        drop_event(set, use);
+        defer(set, use);
         return WM_USES_PENDING;
     }
     if (status != WARM_OK || info.id != use->timeline->id) {

@@ -8,6 +8,7 @@
 #define WM_KIND_H
 
 #include "runtime/driver/driver.h"
+#include "runtime/thread/control.h"
 #include "warmpool/handle.h"
 
 typedef struct wm_kind wm_kind;
@@ -16,8 +17,12 @@ typedef struct wm_kind wm_kind;
  * device when a handle ends, which breaks captures there. Null functions: none
  * is ever known. */
 typedef struct wm_captures {
-    /* Whether one is under way on the device, of another stream than but. */
-    bool (*under_way)(void *context, int device, warm_stream but);
+    /* Around a call that would break one; false: not now, since one is under
+     * way on the device, of another stream than but. One that is announced in
+     * between waits. */
+    bool (*begin)(void *context, wm_breaking *breaking, int device,
+                  warm_stream but);
+    void (*end)(void *context, wm_breaking *breaking);
     /* A handle waits for their end. */
     void (*note)(void *context);
     void *context;
@@ -60,13 +65,24 @@ extern const wm_kind_ops wm_kind_cusparse;
 extern const wm_kind_ops wm_kind_cusolver;
 extern const wm_kind_ops wm_kind_onednn;
 
-static inline bool wm_kind_captures(const wm_kind *kind, int device,
-                                    warm_stream but)
+/* As above, for a kind. */
+static inline bool wm_kind_begin_break(const wm_kind *kind,
+                                       wm_breaking *breaking, int device,
+                                       warm_stream but)
 {
     const wm_captures *c = kind->captures;
 
-    return c != NULL && c->under_way != NULL &&
-           c->under_way(c->context, device, but);
+    return c == NULL || c->begin == NULL ||
+           c->begin(c->context, breaking, device, but);
+}
+
+static inline void wm_kind_end_break(const wm_kind *kind, wm_breaking *breaking)
+{
+    const wm_captures *c = kind->captures;
+
+    if (c != NULL && c->end != NULL) {
+        c->end(c->context, breaking);
+    }
 }
 
 #endif

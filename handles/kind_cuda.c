@@ -189,6 +189,23 @@ static void leave(wm_kind *kind, scope *s)
     wm_cuda_device_pop(kind->driver, &s->device);
 }
 
+/* A handle that no pool knows yet. */
+static void destroy_unknown(const wm_kind *kind, const wm_cuda_library *library,
+                            const void *table, int device, void *handle)
+{
+    wm_breaking breaking;
+
+    if (!wm_kind_begin_break(kind, &breaking, device, NULL)) {
+        wm_log(WARM_LOG_WARNING,
+               "a handle of %s is leaked: it could not be asked for its "
+               "defaults, and to destroy it would break a capture",
+               library->what);
+        return;
+    }
+    (void)library->destroy(table, handle);
+    wm_kind_end_break(kind, &breaking);
+}
+
 /* Makes a handle and, for a table not published yet, learns the defaults. */
 static warm_status make(const wm_kind *kind, const wm_cuda_library *library,
                         void *table, bool learn, int device, void **handle)
@@ -199,13 +216,8 @@ static warm_status make(const wm_kind *kind, const wm_cuda_library *library,
 
     if (status == WARM_OK && learn && library->learn != NULL) {
         status = result(library, table, device, library->learn(table, made));
-        if (status != WARM_OK && wm_kind_captures(kind, device, NULL)) {
-            wm_log(WARM_LOG_WARNING,
-                   "a handle of %s is leaked: it could not be asked for its "
-                   "defaults, and to destroy it would break a capture",
-                   library->what);
-        } else if (status != WARM_OK) {
-            (void)library->destroy(table, made);
+        if (status != WARM_OK) {
+            destroy_unknown(kind, library, table, device, made);
         }
     }
     if (status == WARM_OK) {

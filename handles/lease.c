@@ -131,6 +131,20 @@ warm_status warm_handle_return(warm_runtime *runtime, warm_lease number)
     return status;
 }
 
+static void trim_workspaces(warm_runtime *runtime, warm_kind kind, int device,
+                            uint64_t idle_ns)
+{
+    const wm_kind *of = wm_pools_kind(runtime->pools, kind);
+    wm_breaking breaking;
+
+    if (of->ops->workspace_bytes != NULL &&
+        wm_kind_begin_break(of, &breaking, device, NULL)) {
+        wm_workspaces_trim(wm_pools_workspaces(runtime->pools, device),
+                           idle_ns);
+        wm_kind_end_break(of, &breaking);
+    }
+}
+
 warm_status warm_handle_trim(warm_runtime *runtime, warm_kind kind, int device,
                              uint64_t keep, uint64_t idle_ns,
                              uint64_t *destroyed)
@@ -142,12 +156,7 @@ warm_status warm_handle_trim(warm_runtime *runtime, warm_kind kind, int device,
     if (status == WARM_OK) {
         count = wm_pool_trim(wm_pools_at(runtime->pools, kind, device), keep,
                              idle_ns);
-        if (wm_pools_kind(runtime->pools, kind)->ops->workspace_bytes != NULL &&
-            !wm_kind_captures(wm_pools_kind(runtime->pools, kind), device,
-                              NULL)) {
-            wm_workspaces_trim(wm_pools_workspaces(runtime->pools, device),
-                               idle_ns);
-        }
+        trim_workspaces(runtime, kind, device, idle_ns);
         if (destroyed != NULL) {
             *destroyed = count;
         }

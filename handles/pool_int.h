@@ -61,11 +61,6 @@ static inline bool wm_pool_is_lost(const wm_pool *pool)
 /* Calls destroy of the kind; says whether it worked. */
 bool wm_pool_destroy(wm_pool *pool, void *handle);
 
-/* Defers the end of a handle that nobody else can reach, counted in *from until
- * now, if a capture is under way, which that would break; false: none is, and
- * nothing was done. */
-bool wm_pool_defer(wm_pool *pool, void *handle, uint64_t *from);
-
 /* Destroys a handle that nobody else can reach, counted in *from until now, or
  * defers that; says whether it is gone. */
 bool wm_pool_discard(wm_pool *pool, void *handle, uint64_t *from);

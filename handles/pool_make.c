@@ -262,21 +262,20 @@ bool wm_pool_destroy(wm_pool *pool, void *handle)
     return done;
 }
 
-/* A capture of the very stream that is to go ends with it. */
-static bool breaks_capture(const wm_pool *pool, void *handle)
+/* False: that would break a capture. One of the very stream that is to go ends
+ * with it. */
+static bool begin_break(const wm_pool *pool, void *handle,
+                        wm_breaking *breaking)
 {
     warm_stream but = pool->kind->ops == &wm_kind_stream ? handle : NULL;
 
-    return wm_kind_captures(pool->kind, pool->device, but);
+    return wm_kind_begin_break(pool->kind, breaking, pool->device, but);
 }
 
-bool wm_pool_defer(wm_pool *pool, void *handle, uint64_t *from)
+static void defer(wm_pool *pool, void *handle, uint64_t *from)
 {
     const wm_captures *captures = pool->kind->captures;
 
-    if (!breaks_capture(pool, handle)) {
-        return false;
-    }
     wm_lock_acquire(&pool->lock);
     if (!pool->closed) {
         *from -= 1;
@@ -284,7 +283,6 @@ bool wm_pool_defer(wm_pool *pool, void *handle, uint64_t *from)
     }
     wm_lock_release(&pool->lock);
     captures->note(captures->context);
-    return true;
 }
 
 static bool discard_now(wm_pool *pool, void *handle, uint64_t *from)
@@ -306,10 +304,25 @@ static bool discard_now(wm_pool *pool, void *handle, uint64_t *from)
     return done;
 }
 
+/* *done: it is gone. False: it is deferred. */
+static bool try_discard(wm_pool *pool, void *handle, uint64_t *from, bool *done)
+{
+    wm_breaking breaking;
+
+    if (!begin_break(pool, handle, &breaking)) {
+        defer(pool, handle, from);
+        return false;
+    }
+    *done = discard_now(pool, handle, from);
+    wm_kind_end_break(pool->kind, &breaking);
+    return true;
+}
+
 bool wm_pool_discard(wm_pool *pool, void *handle, uint64_t *from)
 {
-    return !wm_pool_defer(pool, handle, from) &&
-           discard_now(pool, handle, from);
+    bool done = false;
+
+    return try_discard(pool, handle, from, &done) && done;
 }
 
 static void *take_deferred(wm_pool *pool)
@@ -328,10 +341,10 @@ static void *take_deferred(wm_pool *pool)
 void wm_pool_end_deferred(wm_pool *pool)
 {
     void *handle;
+    bool done;
 
     while ((handle = take_deferred(pool)) != NULL &&
-           !wm_pool_defer(pool, handle, &pool->ending)) {
-        (void)discard_now(pool, handle, &pool->ending);
+           try_discard(pool, handle, &pool->ending, &done)) {
     }
 }
 

@@ -122,12 +122,23 @@ static uint64_t pool_of(void *context, warm_stream stream)
     return wm_private_pool_of(context, stream);
 }
 
-static bool captures(void *context, int device, warm_stream but)
+static bool begin_break(void *context, wm_breaking *breaking, int device,
+                        warm_stream but)
 {
     warm_runtime *runtime = context;
 
-    return runtime->pinned != NULL &&
-           wm_timelines_under_way(&runtime->pinned->timelines, device, but);
+    return runtime->pinned == NULL ||
+           wm_timelines_begin_break(&runtime->pinned->timelines, breaking,
+                                    device, but, true);
+}
+
+static void end_break(void *context, wm_breaking *breaking)
+{
+    warm_runtime *runtime = context;
+
+    if (runtime->pinned != NULL) {
+        wm_timelines_end_break(&runtime->pinned->timelines, breaking);
+    }
 }
 
 static void note_put_off(void *context)
@@ -140,13 +151,18 @@ static void note_put_off(void *context)
 /* Handles were bound with its workspaces, whose memory goes back. */
 static void pool_over(warm_runtime *runtime, uint64_t pool, bool later)
 {
-    later = later || captures(runtime, WM_DEVICE_UNKNOWN, NULL);
+    wm_breaking breaking;
+
+    later = later || !begin_break(runtime, &breaking, WM_DEVICE_UNKNOWN, NULL);
     if (later) {
         note_put_off(runtime);
     }
     for (int i = 0; i < runtime->devices; i++) {
         wm_workspaces_pool_over(wm_pools_workspaces(runtime->pools, i), pool,
                                 later);
+    }
+    if (!later) {
+        end_break(runtime, &breaking);
     }
     /* Relaxed: see warm_reserve_on(). */
     atomic_fetch_add_explicit(&runtime->stream_epoch, 1, memory_order_relaxed);
@@ -161,7 +177,7 @@ static void captures_over(warm_runtime *runtime)
 static warm_status open_caches(warm_runtime *runtime, const wm_options *options)
 {
     wm_stream_life life = {adopt_pooled, retire_pooled, runtime};
-    wm_captures known = {captures, note_put_off, runtime, false};
+    wm_captures known = {begin_break, end_break, note_put_off, runtime, false};
     warm_destroy_report unused = {.size = sizeof unused};
     uint64_t in_use;
     warm_status status =

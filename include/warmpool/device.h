@@ -78,8 +78,11 @@ WARM_API warm_status warm_stream_wait_event(warm_runtime *runtime,
  * warm_poll(); the last warm_private_pool_release(), and from then on a free of
  * such a pool's memory, and warm_poll(); warm_device_free_uncached(),
  * warm_ipc_close(), warm_handle_trim(), warm_runtime_destroy(), and a reserve
- * or lease that creates a handle, or destroys one that cannot be reset. CUDA
- * may also run the functions of all streams one after another. */
+ * or lease that creates a handle, or destroys one that cannot be reset; and
+ * where a capture begins or ends (warm_capture_announce(), warm_capture_over(),
+ * warm_private_pool_begin() and their like), which waits for such calls, or
+ * makes those that were put off. CUDA may also run the functions of all streams
+ * one after another. */
 typedef void (*warm_host_fn)(void *argument);
 WARM_API warm_status warm_stream_host_func(warm_runtime *runtime,
                                            warm_stream stream,
@@ -124,10 +127,13 @@ WARM_API warm_status warm_capture_end(warm_runtime *runtime, warm_stream stream,
  * one is known to be under way there: memory goes back to CUDA, the device is
  * waited for, handles are destroyed. Known are those that are announced, and
  * any at all while a private pool for graphs records; and right before such a
- * call the driver is asked whether the adopted streams capture, and the default
- * ones that blocks use, of which the per-thread one is the calling thread's. A
- * capture that begins between the question and the call is broken all the same;
- * one that is announced before it begins is not.
+ * call the driver is asked whether the adopted streams capture, those on which
+ * freed blocks wait for the end of a capture, and the default ones that blocks
+ * use, of which the per-thread one is the calling thread's. A capture that
+ * nobody announced and that begins between the question and the call is broken
+ * all the same. This function, warm_capture_begin(), and
+ * warm_private_pool_begin() of one for graphs wait for calls of that sort that
+ * other threads are in.
  * Status: CAPTURE_ERROR (the stream captures already), OUT_OF_MEMORY. */
 WARM_API warm_status warm_capture_announce(warm_runtime *runtime,
                                            warm_stream stream);

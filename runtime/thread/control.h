@@ -28,6 +28,12 @@
 
 #include <stdatomic.h>
 
+/* A call that would break captures, while its thread makes it; on its stack. */
+typedef struct wm_breaking {
+    uint64_t thread;
+    struct wm_breaking *next;
+} wm_breaking;
+
 typedef struct wm_window wm_window;
 struct wm_pools;         /* handles/pools.h */
 struct wm_pinned;        /* alloc/pinned.h */

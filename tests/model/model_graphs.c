@@ -34,7 +34,8 @@ static void begin_capture(void)
     c->origin = s;
     c->device = s->device;
     c->last = &c->work;
-    c->announced = s->adopted || model_pick(2) == 0;
+    /* CUDA breaks those of which nothing tells, when memory goes back. */
+    c->announced = s->adopted || model_pick(2) == 0 || !wt_on_host();
     if (c->announced) {
         wt_ok(warm_capture_begin(model.runtime, s->name));
     } else {

@@ -16,7 +16,8 @@
 static warm_runtime *runtime;
 static warm_stream stream; /* captures */
 static warm_kind memory;   /* a kind whose handles are memory of the device */
-static bool cannot_reset;
+static bool cannot_reset, announces;
+static warm_status announced;
 static char said[512];
 
 static int create(void *context, int device, void **handle)
@@ -28,6 +29,10 @@ static int create(void *context, int device, void **handle)
 static int destroy(void *context, int device, void *handle)
 {
     (void)context;
+    if (announces) {
+        announced = warm_capture_announce(runtime, stream);
+        (void)warm_capture_over(runtime, stream);
+    }
     return (int)warm_device_free_uncached(runtime, device, handle);
 }
 
@@ -58,7 +63,7 @@ static void setup(void)
     runtime = wt_runtime(NULL);
     wt_ok(warm_kind_register(runtime, &ops, &memory));
     wt_ok(warm_stream_create(runtime, 0, &stream));
-    cannot_reset = false;
+    cannot_reset = announces = false;
     said[0] = '\0';
     warm_log_set(hear, NULL);
 }
@@ -227,6 +232,18 @@ START_TEST(test_A16_A8_deferred_handles_move_with_the_pools_memory)
 }
 END_TEST
 
+/* It waits for calls of other threads, not for its own. */
+START_TEST(test_A16_callback_of_a_kind_may_announce_a_capture)
+{
+    wt_ok(warm_handle_prewarm(runtime, memory, 0, 1, 0));
+    announces = true;
+    announced = WARM_NOT_READY;
+    wt_ok(warm_handle_trim(runtime, memory, 0, 0, 0, NULL));
+    wt_ok(announced);
+    ck_assert_int_eq(wt_stat(runtime, memory, 0, destroyed), 1);
+}
+END_TEST
+
 /* In relaxed mode it only allocates. */
 START_TEST(test_A16_handles_are_created_beside_a_capture)
 {
@@ -282,6 +299,7 @@ int main(void)
         tcase, test_A16_A15_handle_that_cannot_be_reset_is_deferred, 0, 2);
     tcase_add_test(tcase,
                    test_A16_A8_deferred_handles_move_with_the_pools_memory);
+    tcase_add_test(tcase, test_A16_callback_of_a_kind_may_announce_a_capture);
     tcase_add_loop_test(tcase, test_A16_handles_are_created_beside_a_capture, 0,
                         WAYS);
     tcase_add_loop_test(

@@ -8,6 +8,8 @@
 
 #include "runtime/runtime.h"
 
+#include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #define MIB ((size_t)1 << 20)
@@ -174,6 +176,92 @@ START_TEST(test_B7_C2_allocation_on_a_stream_that_captures_gives_nothing_back)
 }
 END_TEST
 
+/* ---- a capture that is announced meanwhile --------------------------------
+ */
+
+static struct {
+    wm_driver_ops ops;
+    const wm_driver_ops *real;
+    warm_status status; /* of the thread that captures */
+    _Atomic bool inside, begun, broken;
+    warm_private_pool pool;
+} meet;
+
+static warm_status linger_in_free(wm_driver *d, void *pointer, size_t bytes)
+{
+    wt_linger linger = {0};
+
+    atomic_store(&meet.inside, true);
+    while (!atomic_load(&meet.begun) && wt_lingers(&linger)) {
+    }
+    atomic_store(&meet.broken, atomic_load(&meet.begun));
+    return meet.real->pinned_free(d, pointer, bytes);
+}
+
+/* Thread 0 gives memory back, thread 1 captures: in the way of _i. */
+static void give_back_or_capture(void *argument, unsigned index)
+{
+    warm_graph graph = NULL;
+    const int *way = argument;
+
+    if (index == 0) {
+        (void)warm_empty_cache(runtime, NULL);
+        return;
+    }
+    while (!atomic_load(&meet.inside)) {
+        sched_yield();
+    }
+    meet.status =
+        *way == 0 ? warm_capture_begin(runtime, stream)
+                  : warm_private_pool_begin(runtime, &meet.pool, 0, NULL, NULL);
+    atomic_store(&meet.begun, true);
+    if (meet.status == WARM_OK && *way == 0) {
+        meet.status = warm_capture_end(runtime, stream, &graph);
+        (void)warm_graph_destroy(runtime, graph);
+    }
+}
+
+START_TEST(test_B7_E1_announced_capture_waits_for_memory_that_goes_back)
+{
+    leave_idle();
+    memset(&meet, 0, sizeof meet);
+    meet.real = runtime->driver->ops;
+    meet.ops = *meet.real;
+    meet.ops.pinned_free = linger_in_free;
+    runtime->driver->ops = &meet.ops;
+    wt_threads(2, give_back_or_capture, &(int){_i});
+    runtime->driver->ops = meet.real;
+    wt_ok(meet.status);
+    ck_assert(meet.begun && !meet.broken);
+    if (_i == 1) {
+        wt_ok(warm_private_pool_end(runtime, meet.pool));
+        wt_ok(warm_private_pool_release(runtime, meet.pool));
+    }
+}
+END_TEST
+
+/* A block that was freed while one captures tells that it does. */
+START_TEST(test_B7_E9_capture_that_a_free_has_met_is_known)
+{
+    void *block = wt_pinned(runtime, 4096);
+    uint64_t before;
+
+    leave_idle();
+    wt_ok(warm_stream_retire(runtime, stream));
+    wt_ok(warm_record_stream(block, stream));
+    begin();
+    wt_ok(warm_free(block));
+    before = breaking();
+    empty();
+    ck_assert_uint_eq(breaking(), before);
+    end();
+    wt_ok(warm_poll(runtime));
+    wt_ok(warm_poll(runtime));
+    empty();
+    ck_assert_uint_eq(held(), 0);
+}
+END_TEST
+
 /* One that nobody retired, and that is gone, holds nothing up. */
 START_TEST(test_B7_stream_that_is_gone_captures_nothing)
 {
@@ -210,6 +298,10 @@ int main(void)
     tcase_add_test(
         whole,
         test_B7_C2_allocation_on_a_stream_that_captures_gives_nothing_back);
+    tcase_add_loop_test(
+        whole, test_B7_E1_announced_capture_waits_for_memory_that_goes_back, 0,
+        2);
+    tcase_add_test(whole, test_B7_E9_capture_that_a_free_has_met_is_known);
     tcase_add_test(whole, test_B7_stream_that_is_gone_captures_nothing);
     suite_add_tcase(suite, whole);
     suite_add_tcase(suite, parts);
