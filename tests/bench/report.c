@@ -45,7 +45,7 @@ static void print_cpu(const bench_row *row, const bench_figures *f)
 {
     int yard = row->yard != NULL ? bench_series_find(row, row->yard) : -1;
 
-    printf("  %-12s", "  cpu time");
+    printf("  %-12s", "  cpu ns");
     for (unsigned t = 0; t < bench_thread_counts(row); t++) {
         const bench_result *r = &f->of[0][t];
         double base = yard >= 0 ? f->of[yard][t].cpu : -1;
@@ -66,7 +66,7 @@ static void print_cpu(const bench_row *row, const bench_figures *f)
 /* What came before the runs: memory obtained, and all that this makes dear. */
 static void print_warm_up(const bench_row *row, const bench_figures *f)
 {
-    printf("  %-12s", "  warm-up");
+    printf("  %-12s", "  warm-up ns");
     for (unsigned t = 0; t < bench_thread_counts(row); t++) {
         const bench_result *r = &f->of[0][t];
         char text[64] = "-";
@@ -82,7 +82,7 @@ static void print_warm_up(const bench_row *row, const bench_figures *f)
 
 static void print_ns(const bench_row *row, const bench_figures *f)
 {
-    printf("  %-12s", "threads");
+    printf("  %-12s", "ns, threads:");
     for (unsigned t = 0; t < bench_thread_counts(row); t++) {
         printf("%30u", row->threads[t]);
     }

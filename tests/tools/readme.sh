@@ -1,5 +1,6 @@
 #!/bin/sh
-# readme.sh [print]: the README's quickstart is examples/quickstart.c.
+# readme.sh [print]: the README's quickstart is examples/quickstart.c, and its
+# list of packages names all that make may install.
 #
 # The first C block of the README is compared with the example, less its head
 # comment; with `print` it is written to standard output instead.
@@ -26,3 +27,14 @@ if ! block | diff "$example" - >&2; then
     echo "readme: the quickstart in README.md is not examples/quickstart.c"
     exit 1
 fi
+
+# What the variables …_NEED of the Makefiles hold.
+failed=0
+for package in $(make -pq --no-print-directory help 2>/dev/null |
+    sed -n 's/^[A-Z]*_NEED :\{0,1\}= //p'); do
+    grep -qE "(^|[ ,])$package([ ,]|\$)" README.md || {
+        echo "readme: README.md does not name the package $package"
+        failed=1
+    }
+done
+exit "$failed"
