@@ -21,7 +21,7 @@ EX_check_maths      := common/check_maths $(EX_MATHS)
 EX_check_graphs     := inference_server/check_graphs inference_server/graphs $(EX_MATHS)
 EX_check_server     := $(addprefix inference_server/,check_server served latency) demo/load $(EX_CLIENT)
 EX_check_refusals   := $(addprefix inference_server/,check_refusals served) $(EX_CLIENT)
-EX_check_slow       := $(addprefix inference_server/,check_slow served) $(EX_CLIENT)
+EX_check_slow       := $(addprefix inference_server/,check_slow served listener) $(EX_CLIENT)
 
 EX_WARMPOOL := -L$(B) -lwarmpool -Wl,-rpath,'$$ORIGIN/../..'
 EX_LIBS_quickstart       := $(EX_WARMPOOL)

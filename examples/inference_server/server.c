@@ -143,11 +143,10 @@ static int watch(door *d)
             (void)eventfd_read(c->changed, &ended);
             d->full = false;
         }
-        if (ready[2].revents != 0) {
-            accept_all(d);
-        }
         if (ready[0].revents != 0) {
-            take_signal(d);
+            take_signal(d); /* who is in the queue is let in there */
+        } else if (ready[2].revents != 0) {
+            accept_all(d);
         }
     }
 }
