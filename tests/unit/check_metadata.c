@@ -121,8 +121,8 @@ START_TEST(test_B25_threads_that_come_and_go_leave_no_metadata)
                             .host_devices = 2,
                             .numa_nodes = houses[_i].nodes,
                             .arenas = houses[_i].arenas};
+    int64_t before = wm_meta_live(), few;
     unsigned moved = 0;
-    int64_t few;
 
     runtime = wt_runtime(&options);
     for (int i = 0; options.arenas != 1 && i < 2; i++) {
@@ -140,6 +140,56 @@ START_TEST(test_B25_threads_that_come_and_go_leave_no_metadata)
     }
     ck_assert(moved > 0 || options.arenas <= 1);
     pthread_barrier_destroy(&churn.step);
+    wt_runtime_end(runtime);
+    ck_assert_int_eq(wm_meta_live(), before + 1); /* what its users hold */
+}
+END_TEST
+
+static struct {
+    warm_status status;
+    bool moved, steady;
+    int64_t passed;
+} mover;
+
+/* As if much had been allocated and freed on the one node, and nothing grew. */
+static void move_to_other_node(void *argument, unsigned index)
+{
+    warm_stream there = NULL;
+    const wm_arena *before;
+    wm_magazines *set;
+
+    (void)argument;
+    (void)index;
+    mover.status = warm_stream_reserve(runtime, 0, &there);
+    if (mover.status == WARM_OK) {
+        mover.status = use_memory(there, 0);
+    }
+    set = wm_magazines_of(wm_window_mine());
+    before = set->arena;
+    set->passed = (int64_t)1 << 40;
+    set->steady = true;
+    if (mover.status == WARM_OK) {
+        mover.status = warm_stream_reserve(runtime, 1, &there);
+    }
+    if (mover.status == WARM_OK) {
+        mover.status = use_memory(there, 1);
+    }
+    mover.moved = set->arena != before;
+    mover.passed = set->passed;
+    mover.steady = set->steady;
+}
+
+START_TEST(test_B15_B25_a_set_that_moves_counts_from_the_start)
+{
+    runtime = wt_runtime(&(warm_options){.size = sizeof(warm_options),
+                                         .device = "host",
+                                         .host_devices = 2,
+                                         .numa_nodes = 2});
+    wt_threads(1, move_to_other_node, NULL);
+    wt_ok(mover.status);
+    ck_assert(mover.moved);
+    ck_assert(!mover.steady);
+    ck_assert_int_lt(mover.passed, 1 << 20);
     wt_runtime_end(runtime);
 }
 END_TEST
@@ -350,6 +400,7 @@ int main(void)
                    test_B25_default_streams_of_threads_leave_no_metadata);
     suite_add_tcase(suite, tcase);
     tcase = tcase_create("cost");
+    tcase_add_test(tcase, test_B15_B25_a_set_that_moves_counts_from_the_start);
     tcase_add_test(tcase, test_B25_a_thread_pays_for_what_it_uses);
     tcase_add_test(tcase, test_B25_a_thread_does_without_a_class_or_a_slot);
     suite_add_tcase(suite, tcase);
