@@ -9,9 +9,12 @@
 
 /* What is left below a peak is parted between sets, and as much again stays for
  * those that need more: a set claims its part, and gives back what frees have
- * made of it beyond twice that, or ROOM_TIMES the least. Little room is claimed
- * often, much has to be cut by a visit. Who is alone has all. */
-enum { ROOM_TIMES = 4, ROOM_PART = 2 };
+ * made of it beyond twice that, or ROOM_TIMES the least. Who is alone has all.
+ * Little room is claimed often, much has to be cut by a visit before a peak is
+ * raised, which is rare. 8 threads that exchange blocks of 4 KiB to 4 MiB have
+ * too little at 15 of 100 allocations at 4 times the least, at 6 at 16 times
+ * and at none to speak of at 64: 58, 28 and 20 ns of processor time. */
+enum { ROOM_TIMES = 64, ROOM_PART = 2 };
 
 typedef struct excess_room {
     int64_t blocks, asked, bytes;
