@@ -55,7 +55,8 @@ extern "C" {
  * newest of versions 13 and 12 that the machine's driver serves; one line at
  * log level info names it. Option cudart names the only one to try.
  * Status: INVALID_ARGUMENT (runtime null, size of options refused);
- * INVALID_OPTION (also: the file of option trace cannot be had); UNAVAILABLE
+ * INVALID_OPTION (also: the file of option trace cannot be opened, or another
+ * runtime writes it, or one of this process wrote it before); UNAVAILABLE
  * (device:cuda, and CUDA cannot be used: the message says of each library tried
  * why), UNSUPPORTED
  * (device:cuda, built without CUDA); OUT_OF_MEMORY (also: reserve_bytes cannot
