@@ -136,6 +136,8 @@ HOST_TESTS := $(filter-out $(ONLY_STANDIN),$(TEST_SRC)) $(API_SRC)
 STANDIN := $(and $(HAVE_CUDA),$(wildcard tests/standin/standin.mk))
 STANDIN_TESTS := $(if $(STANDIN),$(call says,standin) $(API_SRC))
 TOOL_TESTS := $(wildcard tests/tools/test_*.sh)
+# What is built with the library as users would, where no sanitizer is.
+USER_TESTS := $(wildcard tests/api/test_*.sh)
 # Seconds that one program may take: what ends those that hang, and nothing
 # that is slow since others are about. run.sh adds what it adds up to.
 LIMIT ?= 300
@@ -161,8 +163,9 @@ run-tests: test-programs
 	$(if $(STANDIN),,@echo 'skip: tests on the stand-in CUDA libraries:' \
 	    '$(if $(filter no,$(CUDA)),CUDA=no,no CUDA headers found (CUDA_HOME))')
 	@rm -rf $(B)/log/host $(B)/log/standin
-	@$(SANITIZER_OPTIONS) $(RUN) -t $(LIMIT) $(HOST_RUNS) $(STANDIN_RUNS) \
-	    $(TOOL_TESTS:%=host:%)
+	@WT_STATIC=$(STATIC) WT_LINK='$(OPT_$(FLAVOUR))' $(SANITIZER_OPTIONS) \
+	    $(RUN) -t $(LIMIT) $(HOST_RUNS) $(STANDIN_RUNS) \
+	    $(TOOL_TESTS:%=host:%) $(if $(TOOL_TESTS),$(USER_TESTS:%=host:%))
 
 CHECK_NEED := pkg-config check libsubunit-dev
 need-check:

@@ -4,6 +4,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/status.h"
+#include "runtime/base/thread_data.h"
 
 #include <execinfo.h>
 #include <link.h>
@@ -35,26 +36,33 @@ struct wm_history {
 
 /* ---- tags ---------------------------------------------------------------- */
 
-static _Thread_local char tag[WARM_TAG_BYTES];
-
 warm_status warm_memory_tag_set(const char *text)
 {
     size_t length = text != NULL ? strlen(text) : 0;
+    wm_thread_data *data;
 
-    if (length >= sizeof tag) {
+    if (length >= WARM_TAG_BYTES) {
         return wm_fail(
             WARM_INVALID_ARGUMENT,
             "the tag '%.48s...' is too long; allowed are %zu characters", text,
-            sizeof tag - 1);
+            (size_t)WARM_TAG_BYTES - 1);
     }
-    /* To its end: it is stored whole. */
-    strncpy(tag, length > 0 ? text : "", sizeof tag);
-    return WARM_OK;
+    data = length > 0 ? wm_thread_data_make() : wm_thread_data_get();
+    if (data != NULL) {
+        /* To its end: it is stored whole. */
+        strncpy(data->tag, length > 0 ? text : "", sizeof data->tag);
+    }
+    return data != NULL || length == 0
+               ? WARM_OK
+               : wm_fail(WARM_OUT_OF_MEMORY, "no memory for the tag '%s'",
+                         text);
 }
 
 const char *warm_memory_tag_get(void)
 {
-    return tag;
+    const wm_thread_data *data = wm_thread_data_get();
+
+    return data != NULL ? data->tag : "";
 }
 
 /* ---- events -------------------------------------------------------------- */
@@ -182,10 +190,14 @@ static void put_frames(const wm_history *history, wm_origin *origin)
 
 void wm_history_here(const wm_history *history, wm_origin *origin, bool frames)
 {
+    const wm_thread_data *data = wm_thread_data_get();
+
     memset(origin, 0, wm_history_origin_bytes(history));
     origin->ns = wm_clock_ns();
     origin->thread = (uint64_t)gettid();
-    memcpy(origin->tag, tag, sizeof tag);
+    if (data != NULL) {
+        memcpy(origin->tag, data->tag, sizeof data->tag);
+    }
     if (frames && history->frames > 0) {
         put_frames(history, origin);
     }

@@ -105,7 +105,8 @@ WARM_API warm_status warm_memory_viz(warm_runtime *runtime, char *text,
  * is told by that name, in every runtime with a history. Costs no more than the
  * copy, and is allowed without a history as well.
  * tag: copied, fewer than WARM_TAG_BYTES bytes; null or "": none.
- * Status: INVALID_ARGUMENT (longer; the old one stays). */
+ * Status: INVALID_ARGUMENT (longer), OUT_OF_MEMORY (the thread's first); the
+ * old one stays. */
 WARM_API warm_status warm_memory_tag_set(const char *tag);
 
 /* The calling thread's tag, "" if it has none. Borrowed, and changed by the

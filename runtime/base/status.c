@@ -3,6 +3,7 @@
 
 #include "runtime/base/shown.h"
 #include "runtime/base/sized.h"
+#include "runtime/base/thread_data.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,8 +13,12 @@
 #define STRING_(x) #x
 #define STRING(x)  STRING_(x)
 
-/* Dynamic TLS on purpose: it is large, and only read on failure. */
-static _Thread_local warm_error last_error;
+/* Of the thread's last error; its words are in wm_thread_data. */
+static _Thread_local warm_status last_status;
+
+static const char no_words[] =
+    "the words of this thread's last error are not there: there was no memory "
+    "for them, or the thread is about to end";
 
 const char *warm_version(void)
 {
@@ -49,18 +54,23 @@ __attribute__((format(printf, 5, 0))) static void
 fail(warm_status status, const char *origin, int code, const char *code_text,
      const char *format, va_list list)
 {
-    char message[sizeof last_error.message];
+    char message[sizeof((warm_error *)0)->message];
+    wm_thread_data *data = wm_thread_data_make();
+    warm_error *error;
 
+    last_status = status;
+    if (data == NULL) {
+        return;
+    }
+    error = &data->error;
     /* Composed first: an argument may be the old last error's text. */
     vsnprintf(message, sizeof message, format, list);
     wm_shown(message, sizeof message);
-    last_error.size = sizeof last_error;
-    last_error.status = status;
-    last_error.code = code;
-    snprintf(last_error.origin, sizeof last_error.origin, "%s", origin);
-    snprintf(last_error.code_text, sizeof last_error.code_text, "%s",
+    error->code = code;
+    snprintf(error->origin, sizeof error->origin, "%s", origin);
+    snprintf(error->code_text, sizeof error->code_text, "%s",
              code_text != NULL ? code_text : "");
-    memcpy(last_error.message, message, sizeof message);
+    memcpy(error->message, message, sizeof message);
 }
 
 void wm_fail_note(warm_status status, const char *format, ...)
@@ -84,38 +94,60 @@ void wm_fail_note_code(warm_status status, const char *origin, int code,
 
 void warm_last_error(warm_error *error)
 {
+    const wm_thread_data *data = wm_thread_data_get();
+    warm_error last = {.code = 0};
+
     if (error == NULL || error->size < sizeof error->size) {
         return;
     }
-    wm_sized_out(error, &last_error, sizeof last_error);
+    if (data != NULL) {
+        last = data->error;
+    } else if (last_status != WARM_OK) {
+        snprintf(last.origin, sizeof last.origin, "warmpool");
+        snprintf(last.message, sizeof last.message, "%s", no_words);
+    }
+    last.status = last_status;
+    wm_sized_out(error, &last, sizeof last);
 }
 
 void wm_error_restore(const warm_error *error)
 {
-    last_error = *error;
+    wm_thread_data *data =
+        error->status != WARM_OK ? wm_thread_data_make() : wm_thread_data_get();
+
+    last_status = error->status;
+    if (data != NULL) {
+        data->error = *error;
+    }
 }
 
 warm_status wm_error_hush(void)
 {
-    warm_status before = last_error.status;
+    warm_status before = last_status;
 
-    last_error.status = WARM_OK;
+    last_status = WARM_OK;
     return before;
 }
 
 bool wm_error_heard(warm_status before)
 {
-    bool heard = last_error.status != WARM_OK;
+    bool heard = last_status != WARM_OK;
 
     if (!heard) {
-        last_error.status = before;
+        last_status = before;
     }
     return heard;
 }
 
+/* Makes the place of the words, so that the next error's are there as well. */
 const char *warm_last_error_message(void)
 {
-    return last_error.message;
+    const wm_thread_data *data = wm_thread_data_make();
+
+    if (data != NULL) {
+        return data->error.message;
+    }
+    return last_status != WARM_OK ? no_words : "";
 }
 
 #ifndef NDEBUG

@@ -2,7 +2,9 @@
  *
  * The function that first decides that a call fails calls wm_fail() once and
  * returns what it returns; callers pass the status on. The last error belongs
- * to the thread; no lock is taken and nothing is allocated. */
+ * to the thread; no lock is taken. The first of a thread allocates the record
+ * of its words: without memory the status stands alone, with a text that says
+ * so. */
 #ifndef WM_STATUS_H
 #define WM_STATUS_H
 

@@ -4,7 +4,7 @@
 # Those of one core, and those of all: the first run beside the others. What
 # looks at the library comes after who builds it as well, in CI.
 LINTS_LIGHT := format includes words marks lines headers help readme scripts tools
-LINTS_HEAVY := gcc symbols globals clang cppcheck tidy
+LINTS_HEAVY := gcc symbols globals tls clang cppcheck tidy
 LINTS := $(LINTS_LIGHT) $(LINTS_HEAVY)
 
 C_FILES   := $(shell tests/tools/files.sh '*.c' '*.h')
@@ -55,6 +55,9 @@ lint-symbols: $(SHARED)
 
 lint-globals: $(SHARED)
 	@tests/tools/globals.sh $(SHARED) tests/globals.txt
+
+lint-tls: $(SHARED)
+	@tests/tools/tls.sh $(SHARED)
 
 # Both compilers, both ways of building, every program: no warning. What a
 # whole run of everything needs to have built is not built twice. What clang

@@ -217,6 +217,18 @@ test_streams_of_threads_are_not_forgotten() {
     "$tools/symbols.sh" x.so
 }
 
+test_thread_local_variables_are_few_bytes() {
+    symbols_project
+    variable='_Thread_local struct { long l[8]; } a;'
+    use='long *warm_a(void) { return a.l; }'
+    echo "$variable $use" | library
+    "$tools/tls.sh" x.so
+    echo "_Thread_local int b; $variable $use" | library
+    refused "$tools/tls.sh" x.so
+    echo "int warm_a(void) { return 0; }" | library
+    "$tools/tls.sh" x.so
+}
+
 test_globals_not_listed_are_refused() {
     symbols_project
     library <<'END'
@@ -287,6 +299,7 @@ tap_run test_strip_takes_comments_and_literals \
     test_words_F10_sizes_for_people_pass \
     test_symbols_other_than_ours_are_refused \
     test_streams_of_threads_are_not_forgotten \
+    test_thread_local_variables_are_few_bytes \
     test_symbols_and_headers_agree \
     test_globals_not_listed_are_refused \
     test_help_lists_what_can_be_made \

@@ -1,0 +1,189 @@
+/* check_thread_data.c: the words of a thread's last error and its tag, which
+ * are in allocated memory (rows A8, G6): without memory, and while a thread
+ * ends. */
+#include "wt.h"
+
+#include "runtime/base/status.h"
+#include "runtime/base/thread_data.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+static void in_thread(void *(*run)(void *argument), void *argument)
+{
+    pthread_t thread;
+
+    ck_assert_int_eq(pthread_create(&thread, NULL, run, argument), 0);
+    pthread_join(thread, NULL);
+}
+
+/* ---- without memory ---------------------------------------------------- */
+
+struct seen {
+    warm_error error, later;
+    warm_status tagged;
+    char message[128], tag[WARM_TAG_BYTES];
+    bool none_before, kept_errno, restored;
+};
+
+static void *fail_without_memory(void *argument)
+{
+    struct seen *seen = argument;
+    warm_error none = {.size = sizeof none};
+
+    wm_thread_data_refuse(true);
+    warm_last_error(&none);
+    seen->none_before =
+        none.status == WARM_OK && warm_last_error_message()[0] == '\0';
+    errno = EAGAIN;
+    (void)wm_fail_code(WARM_NOT_FOUND, "cuda", 7, "seven", "words %d", 1);
+    seen->kept_errno = errno == EAGAIN;
+    seen->error.size = seen->later.size = sizeof seen->error;
+    warm_last_error(&seen->error);
+    snprintf(seen->message, sizeof seen->message, "%s",
+             warm_last_error_message());
+    wm_error_restore(&none);
+    seen->restored = warm_last_error_message()[0] == '\0';
+    seen->tagged = warm_memory_tag_set("load");
+    snprintf(seen->tag, sizeof seen->tag, "%s", warm_memory_tag_get());
+    wm_thread_data_refuse(false);
+    (void)wm_fail(WARM_NOT_READY, "words %d", 2);
+    warm_last_error(&seen->later);
+    return NULL;
+}
+
+START_TEST(test_G6_an_error_without_memory_has_its_status_and_a_text)
+{
+    struct seen seen;
+
+    memset(&seen, 0, sizeof seen);
+    in_thread(fail_without_memory, &seen);
+    ck_assert(seen.none_before);
+    ck_assert(seen.kept_errno);
+    ck_assert_int_eq(seen.error.status, WARM_NOT_FOUND);
+    ck_assert_int_eq(seen.error.code, 0);
+    ck_assert_str_eq(seen.error.origin, "warmpool");
+    ck_assert_ptr_nonnull(strstr(seen.error.message, "no memory"));
+    ck_assert_str_eq(seen.message, seen.error.message);
+    ck_assert(seen.restored);
+    ck_assert_int_eq(seen.tagged, WARM_OUT_OF_MEMORY);
+    ck_assert_str_eq(seen.tag, "");
+    ck_assert_int_eq(seen.later.status, WARM_NOT_READY);
+    ck_assert_str_eq(seen.later.message, "words 2");
+}
+END_TEST
+
+/* ---- as a thread ends -------------------------------------------------- */
+
+enum { ROUNDS = PTHREAD_DESTRUCTOR_ITERATIONS };
+
+static pthread_key_t early, late;
+
+struct end {
+    unsigned rounds, words, statuses;
+};
+
+/* Fails in every round that there is. */
+static void fail_in_destructor(pthread_key_t key, struct end *end)
+{
+    warm_error error = {.size = sizeof error};
+    char text[32];
+
+    end->rounds++;
+    snprintf(text, sizeof text, "round %u", end->rounds);
+    (void)wm_fail(WARM_NOT_FOUND, "%s", text);
+    warm_last_error(&error);
+    end->statuses += error.status == WARM_NOT_FOUND;
+    end->words += strcmp(error.message, text) == 0 &&
+                  strcmp(warm_last_error_message(), text) == 0;
+    if (end->rounds < ROUNDS) {
+        (void)pthread_setspecific(key, end);
+    }
+}
+
+static void end_early(void *value)
+{
+    fail_in_destructor(early, value);
+}
+
+static void end_late(void *value)
+{
+    fail_in_destructor(late, value);
+}
+
+static struct end ends[2];
+
+static void *fail_and_end(void *argument)
+{
+    bool fails_before = *(bool *)argument;
+
+    (void)pthread_setspecific(early, &ends[0]);
+    (void)pthread_setspecific(late, &ends[1]);
+    if (fails_before) {
+        (void)wm_fail(WARM_NOT_FOUND, "before");
+    }
+    return NULL;
+}
+
+/* glibc runs destructors in the order of the keys, up to four rounds: in the
+ * last one that comes after ours has a status, and the text without words. */
+START_TEST(test_A8_G6_destructors_of_a_thread_have_words_for_their_errors)
+{
+    bool fails_before = _i == 1;
+
+    ck_assert_int_eq(pthread_key_create(&early, end_early), 0);
+    (void)wm_fail(WARM_NOT_FOUND, "makes the key");
+    ck_assert_int_eq(pthread_key_create(&late, end_late), 0);
+    in_thread(fail_and_end, &fails_before);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_uint_eq(ends[i].rounds, ROUNDS);
+        ck_assert_uint_eq(ends[i].statuses, ROUNDS);
+    }
+    ck_assert_uint_eq(ends[0].words, ROUNDS);
+    ck_assert_uint_eq(ends[1].words, ROUNDS - 1);
+    ck_assert_str_eq(warm_last_error_message(), "makes the key");
+}
+END_TEST
+
+static void *fail_once(void *argument)
+{
+    (void)argument;
+    (void)wm_fail(WARM_NOT_FOUND, "once");
+    (void)warm_memory_tag_set("tag");
+    return NULL;
+}
+
+/* Sanitizers, which count differently, find what would be lost. */
+START_TEST(test_A8_threads_that_end_leave_no_words_behind)
+{
+    struct mallinfo2 before, after;
+
+    in_thread(fail_once, NULL);
+    before = mallinfo2();
+    for (int i = 0; i < 200; i++) {
+        in_thread(fail_once, NULL);
+    }
+    after = mallinfo2();
+    ck_assert_uint_lt(after.uordblks,
+                      before.uordblks + 50 * sizeof(wm_thread_data));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("thread_data");
+    TCase *tcase = tcase_create("thread_data");
+
+    tcase_add_test(tcase,
+                   test_G6_an_error_without_memory_has_its_status_and_a_text);
+    tcase_add_loop_test(
+        tcase, test_A8_G6_destructors_of_a_thread_have_words_for_their_errors,
+        0, 2);
+    tcase_add_test(tcase, test_A8_threads_that_end_leave_no_words_behind);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}
