@@ -299,7 +299,6 @@ warm_status wm_cuda_event_passed(wm_driver *d, warm_event event)
         return status;
     }
     swapped = swap_mode(c, &mode);
-    status = swapped;
     if (swapped == WARM_OK) {
         status = wm_cuda_result(c, c->cu.cuEventQuery(event), "cuEventQuery");
         swapped = swap_mode(c, &mode);
@@ -324,7 +323,6 @@ warm_status wm_cuda_stream_passed(wm_driver *d, warm_stream stream,
         return wm_cuda_leave(c, &scope, status);
     }
     swapped = swap_mode(c, &mode);
-    status = swapped;
     if (swapped == WARM_OK) {
         status =
             wm_cuda_result(c, c->cu.cuStreamQuery(stream), "cuStreamQuery");

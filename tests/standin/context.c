@@ -667,6 +667,11 @@ CUresult cuStreamGetCtx(CUstream stream, CUcontext *context)
 
 static _Thread_local CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
+void standin_mode_of(const char *function)
+{
+    standin_flagged(function, (unsigned)mode);
+}
+
 /* The host device knows two modes; the third is kept here. */
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *m)
 {

@@ -32,7 +32,8 @@ void standin_fail(const char *function, uint64_t n, int persistent, int code);
 /* The name of the i-th function called so far, or null past the last. */
 const char *standin_function(unsigned i);
 
-/* The flags, or the mode, of the function's last call; ~0u before the first,
+/* The flags of the function's last call, or the capture mode of the thread that
+ * made it (queries and waits); ~0u before the first,
  * and for functions whose flags are not kept. */
 unsigned standin_flags(const char *function);
 
@@ -123,6 +124,8 @@ int standin_compute_major(void);
 
 /* Contexts of the calling thread. */
 int standin_current_device(void);
+/* Keeps the calling thread's capture mode as the flags of a call. */
+void standin_mode_of(const char *function);
 /* What standin_stick() said. */
 int standin_stuck(void);
 /* 0, or why libcuda can do no work for the calling thread: it is unloaded, the

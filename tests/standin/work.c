@@ -320,12 +320,14 @@ CUresult cuStreamGetId(CUstream stream, unsigned long long *id)
 CUresult cuStreamQuery(CUstream stream)
 {
     ENTER(cuStreamQuery)
+    standin_mode_of("cuStreamQuery");
     return CALL(stream_query, standin_stream(stream));
 }
 
 CUresult cuStreamSynchronize(CUstream stream)
 {
     ENTER(cuStreamSynchronize)
+    standin_mode_of("cuStreamSynchronize");
     return CALL(stream_synchronize, standin_stream(stream));
 }
 
@@ -359,12 +361,14 @@ CUresult cuEventRecord(CUevent event, CUstream stream)
 CUresult cuEventQuery(CUevent event)
 {
     ENTER(cuEventQuery)
+    standin_mode_of("cuEventQuery");
     return CALL(event_query, event);
 }
 
 CUresult cuEventSynchronize(CUevent event)
 {
     ENTER(cuEventSynchronize)
+    standin_mode_of("cuEventSynchronize");
     return CALL(event_synchronize, event);
 }
 

@@ -702,6 +702,118 @@ START_TEST(test_B7_relaxed_mode_gives_the_users_mode_back)
 }
 END_TEST
 
+/* What is asked, or waited for, beside captures: the call, and CUDA's. */
+static warm_status ask_event(warm_stream stream, warm_event event)
+{
+    (void)stream;
+    return wm_driver_event_passed(d, event);
+}
+
+static warm_status ask_stream(warm_stream stream, warm_event event)
+{
+    wm_capture capture = WM_CAPTURE_BLOCKED;
+
+    (void)event;
+    return wm_driver_stream_passed(d, stream, &capture);
+}
+
+static warm_status await_stream(warm_stream stream, warm_event event)
+{
+    (void)event;
+    return wm_driver_stream_await(d, stream);
+}
+
+static warm_status await_event(warm_stream stream, warm_event event)
+{
+    (void)stream;
+    return wm_driver_event_await(d, event);
+}
+
+static const struct {
+    warm_status (*call)(warm_stream stream, warm_event event);
+    const char *function;
+    bool waits;
+} beside[] = {
+    {ask_event, "cuEventQuery", false},
+    {ask_stream, "cuStreamQuery", false},
+    {await_stream, "cuStreamSynchronize", true},
+    {await_event, "cuEventSynchronize", true},
+};
+
+static const enum cudaStreamCaptureMode modes[] = {
+    cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal,
+    cudaStreamCaptureModeRelaxed};
+
+/* Sets the thread's mode and gives what it was. */
+static enum cudaStreamCaptureMode exchange(enum cudaStreamCaptureMode mode)
+{
+    ck_assert_int_eq(standin.cudaThreadExchangeStreamCaptureMode(&mode), 0);
+    return mode;
+}
+
+/* It is relaxed while CUDA is asked, or a capture of this thread, and a global
+ * one of any, is spoiled; and then the user's, whatever the answer was. */
+START_TEST(test_B7_mode_is_relaxed_for_the_call_and_the_users_afterwards)
+{
+    const char *function = beside[_i].function;
+    _Atomic int open;
+    warm_stream stream;
+    warm_event event;
+
+    wt_ok(wm_driver_stream_create(d, 0, &stream));
+    wt_ok(wm_driver_event_create(d, 0, &event));
+    for (unsigned m = 0; m < sizeof modes / sizeof modes[0]; m++) {
+        open = beside[_i].waits;
+        wt_ok(wm_driver_host_func(d, stream, wait_for_flag, &open));
+        wt_ok(wm_driver_event_record(d, event, stream));
+        (void)exchange(modes[m]);
+        wt_fails(beside[_i].waits ? WARM_OK : WARM_NOT_READY,
+                 beside[_i].call(stream, event));
+        ck_assert_uint_eq(standin.standin_flags(function),
+                          cudaStreamCaptureModeRelaxed);
+        ck_assert_int_eq(exchange(modes[m]), modes[m]);
+        open = 1;
+        wt_ok(wm_driver_event_synchronize(d, event));
+        wt_ok(wm_driver_stream_synchronize(d, stream));
+        wt_ok(beside[_i].call(stream, event));
+        ck_assert_int_eq(exchange(modes[m]), modes[m]);
+        standin.standin_fail(function, 1, 0, cudaErrorUnknown);
+        wt_fails(WARM_DRIVER_ERROR, beside[_i].call(stream, event));
+        ck_assert_int_eq(exchange(modes[m]), modes[m]);
+    }
+    wt_ok(wm_driver_event_destroy(d, event));
+    wt_ok(wm_driver_stream_destroy(d, stream));
+    close_driver();
+}
+END_TEST
+
+/* Nothing is asked where the mode cannot be had, and nothing has passed. */
+START_TEST(test_B7_without_the_relaxed_mode_nothing_is_asked)
+{
+    const char *function = beside[_i].function;
+    warm_stream stream;
+    warm_event event;
+    uint64_t calls;
+
+    wt_ok(wm_driver_stream_create(d, 0, &stream));
+    wt_ok(wm_driver_event_create(d, 0, &event));
+    calls = standin.standin_calls(function);
+    standin.standin_fail("cuThreadExchangeStreamCaptureMode", 1, 0,
+                         cudaErrorUnknown);
+    wt_fails(WARM_DRIVER_ERROR, beside[_i].call(stream, event));
+    ck_assert_uint_eq(standin.standin_calls(function), calls);
+    wt_ok(beside[_i].call(stream, event));
+    /* That it is still relaxed is worth an error, but where work is done. */
+    standin.standin_fail("cuThreadExchangeStreamCaptureMode", 2, 0,
+                         cudaErrorUnknown);
+    wt_fails(beside[_i].waits ? WARM_OK : WARM_DRIVER_ERROR,
+             beside[_i].call(stream, event));
+    wt_ok(wm_driver_event_destroy(d, event));
+    wt_ok(wm_driver_stream_destroy(d, stream));
+    close_driver();
+}
+END_TEST
+
 START_TEST(test_B7_failed_end_of_a_capture_gives_no_graph)
 {
     warm_stream stream;
@@ -1196,6 +1308,12 @@ static void add_streams(Suite *suite)
     tcase_add_test(tcase,
                    test_B7_legacy_stream_is_blocked_while_another_captures);
     tcase_add_test(tcase, test_B7_relaxed_mode_gives_the_users_mode_back);
+    tcase_add_loop_test(
+        tcase, test_B7_mode_is_relaxed_for_the_call_and_the_users_afterwards, 0,
+        sizeof beside / sizeof beside[0]);
+    tcase_add_loop_test(tcase,
+                        test_B7_without_the_relaxed_mode_nothing_is_asked, 0,
+                        sizeof beside / sizeof beside[0]);
     tcase_add_test(tcase, test_B7_failed_end_of_a_capture_gives_no_graph);
     suite_add_tcase(suite, tcase);
 }
