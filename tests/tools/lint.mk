@@ -94,7 +94,8 @@ lint-cppcheck:
 	@mkdir -p $(L)/cppcheck
 	@cppcheck --quiet --std=c11 --inline-suppr --error-exitcode=1 \
 	    --enable=warning,performance,portability \
-	    --suppress=missingIncludeSystem -D_GNU_SOURCE -I. -Iinclude -Itests \
+	    --suppress=missingIncludeSystem -D__linux__ -D__LP64__ -D__GLIBC__=2 \
+	    -D_GNU_SOURCE -I. -Iinclude -Itests \
 	    --cppcheck-build-dir=$(L)/cppcheck -j 2 \
 	    $(wildcard runtime handles alloc tests examples)
 
