@@ -51,6 +51,13 @@ static struct worker {
 } worker[THREADS];
 static int on; /* row */
 
+/* In the main thread. */
+static void *take(const struct worker *w, size_t bytes)
+{
+    return row[on].device ? wt_device(runtime, w->stream, bytes)
+                          : wt_pinned(runtime, bytes);
+}
+
 static void allocate(struct worker *w, unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
@@ -238,6 +245,69 @@ START_TEST(test_B14_peaks_of_threads_that_come_and_go)
 }
 END_TEST
 
+/* Blocks are exchanged for others, two at a time, by hits, and one figure
+ * rises: bytes asked for, in blocks of one class; bytes handed out, for less
+ * that is asked; blocks, of fewer bytes. */
+enum { PAIRS = 10, EIGHT = 8 };
+static const struct {
+    size_t before[2];
+    unsigned count;                    /* of those that come for these two: */
+    size_t after[EIGHT], bytes[EIGHT]; /* bytes: handed out */
+} change[] = {
+    {{(15 << 18) + 1, (15 << 18) + 1},
+     2,
+     {4 << 20, 4 << 20},
+     {4 << 20, 4 << 20}},
+    {{15 << 18, 2 << 20},
+     2,
+     {(7 << 19) + 1, (2 << 20) + 1},
+     {15 << 18, 9 << 18}},
+    {{512 << 10, 512 << 10},
+     EIGHT,
+     {512, 1024, 1536, 2048, 2560, 3072, 3584, 4096},
+     {512, 1024, 1536, 2048, 2560, 3072, 3584, 4096}},
+};
+enum { CHANGES = sizeof change / sizeof change[0] };
+
+START_TEST(test_B14_each_figure_has_a_peak_of_its_own)
+{
+    const size_t *before = change[_i / 2].before, *after = change[_i / 2].after;
+    unsigned each = change[_i / 2].count;
+    struct worker *w = &worker[0], *more = &worker[1];
+    uint64_t asked = 0, bytes = 0;
+    struct shown now;
+
+    on = _i % 2 == 1 ? ROWS - 1 : 0;
+    for (unsigned i = 0; i < PAIRS * each; i++) { /* ready for hits */
+        w->block[i] = take(w, after[i % each]);
+        asked += after[i % each];
+        bytes += change[_i / 2].bytes[i % each];
+    }
+    for (unsigned i = 0; i < 2 * PAIRS; i++) {
+        more->block[i] = take(w, before[i % 2]);
+    }
+    give(w, PAIRS * each);
+    give(more, 2 * PAIRS);
+    wt_ok(row[on].device ? warm_device_reset_peaks(runtime, 0)
+                         : warm_stats_reset_peaks(runtime));
+    for (unsigned i = 0; i < 2 * PAIRS; i++) {
+        more->block[i] = take(w, before[i % 2]);
+    }
+    for (unsigned i = 0, k = 0; i < 2 * PAIRS; i += 2) {
+        wt_ok(warm_free(more->block[i]));
+        wt_ok(warm_free(more->block[i + 1]));
+        for (unsigned end = k + each; k < end; k++) {
+            w->block[k] = take(w, after[k % each]);
+        }
+    }
+    give(w, PAIRS * each);
+    now = shown_now(row[on].device);
+    ck_assert_uint_ge(now.blocks.peak, PAIRS * each);
+    ck_assert_uint_ge(now.asked.peak, asked);
+    ck_assert_uint_ge(now.bytes.peak, bytes);
+}
+END_TEST
+
 /* A class: also by what threads keep ready of it. */
 START_TEST(test_B14_peaks_of_a_class)
 {
@@ -273,6 +343,8 @@ int main(void)
                         ROWS);
     tcase_add_loop_test(tcase, test_B14_peaks_of_threads_that_come_and_go, 0,
                         ROWS);
+    tcase_add_loop_test(tcase, test_B14_each_figure_has_a_peak_of_its_own, 0,
+                        2 * CHANGES);
     tcase_add_test(tcase, test_B14_peaks_of_a_class);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
