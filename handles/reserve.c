@@ -29,19 +29,13 @@ static warm_status reserve_on_slow(warm_runtime *runtime, warm_kind kind,
                                    int device, warm_stream stream,
                                    void **handle) __attribute__((noinline));
 
-static inline unsigned near_devices(const wm_window *window)
-{
-    /* Relaxed: see the field. */
-    return atomic_load_explicit(&window->near_devices, memory_order_relaxed);
-}
-
 /* Whether the window's first rows have a place for the kind and device. */
 static inline __attribute__((always_inline)) bool
 is_near(const wm_window *window, const warm_runtime *runtime, warm_kind kind,
         int device)
 {
     return wm_likely(window->owner == runtime) &&
-           wm_likely((unsigned)device < near_devices(window)) &&
+           wm_likely((unsigned)device < wm_window_near_devices(window)) &&
            wm_likely((unsigned)kind < WARM_KIND_MAX);
 }
 
@@ -51,7 +45,8 @@ static bool is_far(const wm_window *window, const warm_runtime *runtime,
 {
     return (unsigned)device >= WM_ROW_DEVICES &&
            (unsigned)device < window->devices && window->owner == runtime &&
-           near_devices(window) != 0 && (unsigned)kind < WARM_KIND_MAX;
+           wm_window_near_devices(window) != 0 &&
+           (unsigned)kind < WARM_KIND_MAX;
 }
 
 /* The handle, if one is held and there is a place for it; see

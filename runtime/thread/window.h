@@ -148,6 +148,19 @@ static inline wm_window *wm_window_mine(void)
     return (wm_window *)(uintptr_t)wm_window_current;
 }
 
+/* For hits. Relaxed: see the field. Not as an atomic, which gcc 12 loads by an
+ * instruction of its own before it compares: the exit handler's 0 is all that
+ * another thread ever stores beside a hit, and one load of an aligned word sees
+ * it or does not. */
+static inline unsigned wm_window_near_devices(const wm_window *window)
+{
+#if WM_SECTION_SEQ_CST
+    return atomic_load_explicit(&window->near_devices, memory_order_relaxed);
+#else
+    return *(const unsigned *)(const void *)&window->near_devices;
+#endif
+}
+
 static inline struct wm_block **wm_window_recent(wm_window *window,
                                                  const void *base)
 {
