@@ -97,3 +97,38 @@ warm_status wm_binding_renew(warm_runtime *runtime, wm_window *window,
     }
     return status;
 }
+
+/* What the calling thread holds: its own to bind. */
+static void leave_own(warm_runtime *runtime, wm_window *window, int device,
+                      warm_stream stream)
+{
+    wm_rows *rows = wm_window_rows(window, device);
+    uint32_t kinds = window->kinds_held[device];
+
+    for (; kinds != 0; kinds &= kinds - 1) {
+        warm_kind kind = __builtin_ctz(kinds);
+        size_t first = wm_window_index(kind, device);
+        wm_pool *pool = wm_pools_at(runtime->pools, kind, device);
+        void *handle = wm_window_held(window, kind, device);
+
+        if (rows->bound[first + WM_ROW_SECOND] != 0 &&
+            rows->bound[first] == (uintptr_t)stream) {
+            rows->bound[first + WM_ROW_SECOND] = 0;
+            (void)wm_pool_unbind(pool, handle);
+        }
+    }
+}
+
+void wm_binding_leave(warm_runtime *runtime, int device, warm_stream stream)
+{
+    wm_window *window;
+
+    if (is_default(stream)) {
+        return;
+    }
+    window = wm_window_find(runtime);
+    if (window != NULL) {
+        leave_own(runtime, window, device, stream);
+    }
+    wm_pools_unbind_stream(runtime->pools, device, stream);
+}

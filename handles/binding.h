@@ -34,4 +34,8 @@ warm_status wm_binding_renew(warm_runtime *runtime, wm_window *window,
                              const wm_window_call *call,
                              const wm_binding_want *want);
 
+/* The stream will go: handles of the device that are bound to it are bound to
+ * the default stream instead, but for those that other threads hold. */
+void wm_binding_leave(warm_runtime *runtime, int device, warm_stream stream);
+
 #endif

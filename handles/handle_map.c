@@ -78,6 +78,36 @@ void *wm_handle_map_take(wm_handle_map *map, uint64_t key)
     return handle;
 }
 
+static wm_handle_entry *find(const wm_handle_map *map, uint64_t key)
+{
+    size_t at;
+
+    if (map->entries == NULL || key == 0) {
+        return NULL;
+    }
+    at = home(map, key);
+    while (map->entries[at].key != key && map->entries[at].key != 0) {
+        at = (at + 1) & mask(map);
+    }
+    return map->entries[at].key == key ? &map->entries[at] : NULL;
+}
+
+void *wm_handle_map_find(const wm_handle_map *map, uint64_t key)
+{
+    const wm_handle_entry *entry = find(map, key);
+
+    return entry != NULL ? entry->handle : NULL;
+}
+
+void wm_handle_map_set(wm_handle_map *map, uint64_t key, void *handle)
+{
+    wm_handle_entry *entry = find(map, key);
+
+    if (entry != NULL) {
+        entry->handle = handle;
+    }
+}
+
 unsigned wm_handle_map_count(const wm_handle_map *map, uint64_t key)
 {
     unsigned count = 0;

@@ -1,4 +1,5 @@
-/* handle_map.h: finds a handle by a number: a lease's serial, its own address.
+/* handle_map.h: finds a handle by a lease's serial, or something of a handle by
+ * its address.
  *
  *   hash ─► entry ─► entry ─► free      open addressing, one after the other
  *
@@ -35,6 +36,11 @@ void wm_handle_map_put(wm_handle_map *map, uint64_t key, void *handle);
 
 /* Takes one entry of the key out and returns its handle, or null. */
 void *wm_handle_map_take(wm_handle_map *map, uint64_t key);
+
+/* The first entry's, or null; and puts another one there, if there is an entry.
+ */
+void *wm_handle_map_find(const wm_handle_map *map, uint64_t key);
+void wm_handle_map_set(wm_handle_map *map, uint64_t key, void *handle);
 
 /* How many entries the key has. */
 unsigned wm_handle_map_count(const wm_handle_map *map, uint64_t key);

@@ -266,6 +266,10 @@ warm_status wm_cuda_kind_destroy(wm_kind *kind, const wm_cuda_library *library,
     warm_status status = enter(kind, device, &s);
 
     if (status == WARM_OK) {
+        /* Its stream, which the program may have set, need not be there. */
+        if (library->bind != NULL) {
+            (void)library->bind(table, handle, NULL, NULL, 0);
+        }
         status =
             result(library, table, device, library->destroy(table, handle));
         leave(kind, &s);

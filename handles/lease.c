@@ -59,7 +59,7 @@ static warm_status lend(warm_runtime *runtime, const wm_window_call *call,
     }
     if (status == WARM_OK) {
         *want->lease = number_of(call->kind, call->device,
-                                 wm_pool_lease_out(pool, handle));
+                                 wm_pool_lease_out(pool, handle, want->bound));
         *want->handle = handle;
     }
     return status;
@@ -137,8 +137,12 @@ static void trim_workspaces(warm_runtime *runtime, warm_kind kind, int device,
     const wm_kind *of = wm_pools_kind(runtime->pools, kind);
     wm_breaking breaking;
 
-    if (of->ops->workspace_bytes != NULL &&
-        wm_kind_begin_break(of, &breaking, device, NULL)) {
+    if (of->ops->workspace_bytes == NULL) {
+        return;
+    }
+    wm_pool_leave_workspaces(wm_pools_at(runtime->pools, kind, device),
+                             idle_ns);
+    if (wm_kind_begin_break(of, &breaking, device, NULL)) {
         wm_workspaces_trim(wm_pools_workspaces(runtime->pools, device),
                            idle_ns);
         wm_kind_end_break(of, &breaking);

@@ -60,7 +60,7 @@ void wm_pool_give(wm_pool *pool, void *handle, uint64_t now_ns)
     wm_lock_release(&pool->lock);
 }
 
-uint64_t wm_pool_lease_out(wm_pool *pool, void *handle)
+uint64_t wm_pool_lease_out(wm_pool *pool, void *handle, bool bound)
 {
     uint64_t serial =
         atomic_fetch_add_explicit(&last_serial, 1, memory_order_relaxed) + 1;
@@ -70,6 +70,9 @@ uint64_t wm_pool_lease_out(wm_pool *pool, void *handle)
         pool->stats.in_use--;
         pool->stats.leased++;
         wm_handle_map_put(&pool->leases, serial, handle);
+        if (!bound && pool->kind->ops->bind != NULL) {
+            wm_pool_note_bound_locked(pool, handle, NULL);
+        }
     }
     wm_lock_release(&pool->lock);
     return serial;
@@ -86,7 +89,9 @@ warm_status wm_pool_lease_end(wm_pool *pool, uint64_t serial)
     handle = closed ? NULL : wm_handle_map_take(&pool->leases, serial);
     if (handle != NULL) {
         pool->stats.leased--;
-        wm_pool_push_idle_locked(pool, handle, now);
+        if (!wm_pool_take_back_locked(pool, handle, now)) {
+            wm_pool_push_idle_locked(pool, handle, now);
+        }
     }
     wm_lock_release(&pool->lock);
     if (closed) {
@@ -145,10 +150,18 @@ uint64_t wm_pool_trim(wm_pool *pool, uint64_t keep, uint64_t idle_ns)
 warm_status wm_pool_bind(wm_pool *pool, void *handle, warm_stream stream,
                          void *workspace, size_t bytes)
 {
+    warm_status status;
+
     /* Relaxed: a count. */
     atomic_fetch_add_explicit(&pool->binds, 1, memory_order_relaxed);
-    return pool->kind->ops->bind(pool->kind, pool->device, handle, stream,
-                                 workspace, bytes);
+    status = pool->kind->ops->bind(pool->kind, pool->device, handle, stream,
+                                   workspace, bytes);
+    if (status == WARM_OK) {
+        wm_lock_acquire(&pool->lock);
+        wm_pool_note_bound_locked(pool, handle, stream);
+        wm_lock_release(&pool->lock);
+    }
+    return status;
 }
 
 bool wm_pool_owns(wm_pool *pool, const void *handle)

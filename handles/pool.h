@@ -45,16 +45,19 @@ typedef struct wm_pool {
     unsigned room;            /* lock pool: handles at most; a power of two */
     void *memory;             /* lock pool: that of idle, the maps, deferred */
     wm_pool_idle *idle;       /* lock pool: ring of room places */
-    wm_handle_map all;        /* lock pool: live handles by their address */
+    wm_handle_map all;        /* lock pool: live handles by their address; of
+                               * each the stream it was bound to last, null: a
+                               * default stream, or none */
     wm_handle_map leases;     /* lock pool: leased ones by their serial, which
                                * no other lease of the process has */
     unsigned oldest;          /* lock pool: place of the longest idle one */
     unsigned alive;           /* lock pool: handles in all */
     unsigned promised;        /* lock pool: creations under way */
     unsigned ahead;           /* lock pool: those of them for nobody yet */
-    uint64_t ending;          /* lock pool: being destroyed by trim */
-    void **deferred;          /* lock pool: to be destroyed when no capture is
-                               * under way; stats.deferred of them */
+    uint64_t ending; /* lock pool: being destroyed by trim, or unbound */
+    void **deferred; /* lock pool: to be destroyed when no capture is under way;
+                      * stats.deferred of them */
+    struct wm_unbinding *unbinding; /* lock pool: see pool_unbind.c */
     _Atomic uint64_t binds;
     warm_handle_stats stats; /* lock pool, but for binds */
     /* Idle handles wanted of the background, or 0. Relaxed: a count, for
@@ -84,8 +87,9 @@ warm_status wm_pool_take(wm_pool *pool, void **handle);
 /* Gives a taken handle back at the time now. One lock, no call, cannot fail. */
 void wm_pool_give(wm_pool *pool, void *handle, uint64_t now_ns);
 
-/* Turns a taken handle into a leased one; returns the serial of the lease. */
-uint64_t wm_pool_lease_out(wm_pool *pool, void *handle);
+/* Turns a taken handle into a leased one, which was bound or not; returns the
+ * serial of the lease. */
+uint64_t wm_pool_lease_out(wm_pool *pool, void *handle, bool bound);
 
 /* Gives a leased handle back. One lock, no call. Status: INVALID_ARGUMENT (no
  * such lease), EXITING; nothing is changed then. */
@@ -105,6 +109,18 @@ uint64_t wm_pool_trim(wm_pool *pool, uint64_t keep, uint64_t idle_ns);
 /* Binds a taken handle to stream; see wm_kind_ops.bind. */
 warm_status wm_pool_bind(wm_pool *pool, void *handle, warm_stream stream,
                          void *workspace, size_t bytes);
+
+/* Binds a handle that nobody else uses to the default stream instead; false,
+ * and a warning, if its library does not. */
+bool wm_pool_unbind(wm_pool *pool, void *handle);
+
+/* The stream will go: the same for all handles that are idle or leased and
+ * bound to it. One that cannot be unbound and is idle is destroyed. */
+void wm_pool_unbind_stream(wm_pool *pool, warm_stream stream);
+
+/* Takes the workspaces from handles that have been idle for idle_ns or longer;
+ * for kinds that have some. */
+void wm_pool_leave_workspaces(wm_pool *pool, uint64_t idle_ns);
 
 /* Whether handle is alive and came from this pool. */
 bool wm_pool_owns(wm_pool *pool, const void *handle);

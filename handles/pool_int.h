@@ -58,6 +58,16 @@ static inline bool wm_pool_is_lost(const wm_pool *pool)
     return wm_process_exiting() || wm_driver_was_reset(pool->kind->driver);
 }
 
+/* The handle is bound to the stream. */
+void wm_pool_note_bound_locked(wm_pool *pool, void *handle, warm_stream stream);
+
+/* Unbinds a handle that nobody uses, if it is bound to a stream. */
+void wm_pool_take_off(wm_pool *pool, void *handle);
+
+/* A lease has ended whose handle another thread is just unbinding: that puts it
+ * into the ring afterwards. False: nobody is. */
+bool wm_pool_take_back_locked(wm_pool *pool, const void *handle, uint64_t now);
+
 /* Calls destroy of the kind; says whether it worked. */
 bool wm_pool_destroy(wm_pool *pool, void *handle);
 

@@ -195,7 +195,7 @@ static void created_locked(wm_pool *pool, void *handle, const struct cost *cost,
 {
     warm_handle_stats *stats = &pool->stats;
 
-    wm_handle_map_put(&pool->all, (uintptr_t)handle, handle);
+    wm_handle_map_put(&pool->all, (uintptr_t)handle, NULL);
     pool->alive++;
     stats->created++;
     stats->create_ns += cost->ns;
@@ -276,6 +276,7 @@ static void defer(wm_pool *pool, void *handle, uint64_t *from)
 {
     const wm_captures *captures = pool->kind->captures;
 
+    wm_pool_take_off(pool, handle); /* its stream may go before it does */
     wm_lock_acquire(&pool->lock);
     if (!pool->closed) {
         *from -= 1;

@@ -247,6 +247,14 @@ bool wm_pools_own_stream(struct wm_pools *pools, int device, warm_stream stream)
     return wm_pool_owns(wm_pools_at(pools, WARM_KIND_STREAM, device), stream);
 }
 
+void wm_pools_unbind_stream(struct wm_pools *pools, int device,
+                            warm_stream stream)
+{
+    for (int i = 0; i < wm_pools_kinds(pools); i++) {
+        wm_pool_unbind_stream(wm_pools_at(pools, i, device), stream);
+    }
+}
+
 bool wm_pools_check(struct wm_pools *pools)
 {
     bool good = true;

@@ -110,6 +110,10 @@ wm_prewarm *wm_pools_prewarm(struct wm_pools *pools);
 bool wm_pools_own_stream(struct wm_pools *pools, int device,
                          warm_stream stream);
 
+/* The stream will go: see wm_pool_unbind_stream(). */
+void wm_pools_unbind_stream(struct wm_pools *pools, int device,
+                            warm_stream stream);
+
 /* For tests: whether the invariants of every pool hold. */
 bool wm_pools_check(struct wm_pools *pools);
 

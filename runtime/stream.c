@@ -4,7 +4,7 @@
 
 #include "alloc/device_space.h"
 #include "alloc/pinned.h"
-#include "handles/pools.h"
+#include "handles/binding.h"
 #include "runtime/base/status.h"
 #include "runtime/thread/tracing.h"
 
@@ -19,6 +19,7 @@ void wm_runtime_retire(warm_runtime *runtime, warm_stream stream,
      * what graphs of it have, and nothing else. */
     for (int i = 0; i < runtime->devices; i++) {
         if (info->device == i || info->device == WM_DEVICE_UNKNOWN) {
+            wm_binding_leave(runtime, i, stream);
             wm_workspaces_retire(wm_pools_workspaces(runtime->pools, i), stream,
                                  info->id);
         }

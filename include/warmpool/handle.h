@@ -57,11 +57,12 @@ typedef int warm_kind;
 /* What a kind of the user consists of. Every callback answers 0 or the
  * library's own error code; it is called with no lock of warmpool held, from
  * the thread that reserves or leases (all of them), that prewarms (create),
- * that trims or destroys the runtime (destroy), or one of the runtime's own,
- * with all signals blocked, that prewarms in the background (create). It may
- * call warmpool; what it reserves on that thread is given back after it. The
- * handle that its thread is about to get it cannot reserve or lease:
- * INVALID_ARGUMENT; nor anything of a runtime that is being destroyed:
+ * that trims or destroys the runtime (destroy), that retires a stream
+ * (bind_stream with null, the default stream; destroy if that fails), or one of
+ * the runtime's own, with all signals blocked, that prewarms in the background
+ * (create). It may call warmpool; what it reserves on that thread is given back
+ * after it. The handle that its thread is about to get it cannot reserve or
+ * lease: INVALID_ARGUMENT; nor anything of a runtime that is being destroyed:
  * RUNTIME_GONE. While a stream of the device is known to capture
  * (warm_capture_announce()) destroy is deferred; create is called, in CUDA's
  * relaxed mode: it may allocate, and not wait for the device. A callback ends
@@ -188,8 +189,8 @@ WARM_API warm_status warm_handle_prewarm_cancel(warm_runtime *runtime);
  * long, in nanoseconds; 0: all. destroyed: how many went, may be null; one that
  * the library does not let go counts as leaked instead. For cuBLAS workspaces
  * go too, whatever keep says, if the work on them has ended and no graph holds
- * them: of handles destroyed, of streams that retired that long ago, and what a
- * handle has not been bound to for that long.
+ * them: of handles that have been idle for that long, of streams that retired
+ * that long ago, and what a handle in use has not been bound to for that long.
  * Calls the driver and the library; CUDA waits for the device to destroy most
  * handles, which breaks every capture of the device. So while a stream of it is
  * known to capture (warm_capture_announce()) the handles leave the pool and are

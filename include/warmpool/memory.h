@@ -158,6 +158,10 @@ WARM_API warm_status warm_stream_adopt(warm_runtime *runtime,
  * every runtime where it was. A stream
  * that goes on is adopted no more, and is announced to capture no more.
  * warm_stream_destroy() does it by itself, for its own runtime.
+ * Handles that are idle, on lease or held by the calling thread, and bound to
+ * it, are bound to the default stream instead: a library may look at the stream
+ * of a handle that is bound anew or destroyed. Other threads do that with what
+ * they hold, by binding it to another stream or giving it back, before.
  * Calls the driver, and waits for the stream if it can record no event there.
  * Status: INVALID_STREAM (unknown to the driver), DRIVER_ERROR (the driver does
  * not tell which it is); nothing changes then. */

@@ -101,7 +101,10 @@ struct wm_window {
      * first rows have, 0 once it is cut or the process exits. Relaxed: a
      * reserve beside the exit handler may come before it. */
     warm_runtime *owner;
-    _Atomic unsigned near_devices;
+    union {
+        _Atomic unsigned near_devices;
+        unsigned near_plain; /* the same, for hits alone */
+    };
     unsigned devices; /* const */
     /* The same as owner, or GONE. Atomic: read by a thread that looks for its
      * window of another runtime; stored under the windows lock. */
@@ -157,7 +160,7 @@ static inline unsigned wm_window_near_devices(const wm_window *window)
 #if WM_SECTION_SEQ_CST
     return atomic_load_explicit(&window->near_devices, memory_order_relaxed);
 #else
-    return *(const unsigned *)(const void *)&window->near_devices;
+    return window->near_plain;
 #endif
 }
 

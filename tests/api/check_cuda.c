@@ -339,6 +339,100 @@ START_TEST(test_A10_B7_cublas_can_be_bound_to_a_stream_that_captures)
 }
 END_TEST
 
+/* On a GPU: nobody counts it. */
+static uint64_t misuse_now(char *text, size_t bytes)
+{
+    uint64_t (*misuse)(char *, size_t) = NULL;
+    void *library = dlopen(cuda_names[0], RTLD_NOW | RTLD_NOLOAD);
+
+    *(void **)(void *)&misuse = dlsym(library, "standin_misuse");
+    return misuse != NULL ? misuse(text, bytes) : 0;
+}
+
+static const warm_kind bound_kinds[] = {WARM_KIND_CUBLAS, WARM_KIND_CUDNN,
+                                        WARM_KIND_CUSPARSE, WARM_KIND_CUSOLVER};
+
+struct held {
+    warm_kind kind;
+    warm_stream stream;
+    warm_status status;
+};
+
+static void hold_bound(void *argument, unsigned index)
+{
+    struct held *h = argument;
+    void *handle = NULL;
+
+    (void)index;
+    h->status = warm_reserve_on(runtime, h->kind, 0, h->stream, &handle);
+}
+
+/* A handle is bound to a stream and held by this thread, leased, idle since the
+ * lease or its thread ended, or to go with it; the stream goes first. */
+START_TEST(test_A10_B6_no_handle_stays_bound_to_a_stream_that_goes)
+{
+    warm_kind kind = bound_kinds[_i % 4];
+    struct held other = {.kind = kind, .status = WARM_OK};
+    char text[200] = "none";
+    uint64_t misuse = misuse_now(text, sizeof text);
+    warm_stream stream = NULL, second = NULL;
+    warm_graph graph = NULL;
+    warm_lease lease = 0, of_stream = 0;
+    void *handle = NULL;
+
+    wt_ok(warm_stream_create(runtime, 0, &stream));
+    wt_ok(warm_stream_create(runtime, 0, &second));
+    switch (_i / 4) {
+    case 0:
+        wt_ok(warm_reserve_on(runtime, kind, 0, stream, &handle));
+        wt_ok(warm_stream_destroy(runtime, stream));
+        wt_ok(warm_reserve_on(runtime, kind, 0, second, &handle));
+        wt_ok(warm_thread_release(runtime));
+        break;
+    case 1:
+    case 2:
+        wt_ok(warm_handle_lease_on(runtime, kind, 0, stream, &lease, &handle));
+        if (_i / 4 == 1) {
+            wt_ok(warm_handle_return(runtime, lease));
+            wt_ok(warm_stream_destroy(runtime, stream));
+        } else {
+            wt_ok(warm_stream_destroy(runtime, stream));
+            wt_ok(warm_handle_return(runtime, lease));
+        }
+        break;
+    case 4: /* its end is deferred, to after that of the stream */
+        wt_ok(warm_handle_lease_on(runtime, kind, 0, stream, &lease, &handle));
+        wt_ok(warm_handle_return(runtime, lease));
+        wt_ok(warm_capture_begin(runtime, second));
+        wt_ok(warm_handle_trim(runtime, kind, 0, 0, 0, NULL));
+        wt_ok(warm_stream_destroy(runtime, stream));
+        wt_ok(warm_capture_end(runtime, second, &graph));
+        wt_ok(warm_graph_destroy(runtime, graph));
+        break;
+    case 3:
+        other.stream = stream;
+        wt_threads(1, hold_bound, &other);
+        wt_ok(other.status);
+        wt_ok(warm_stream_destroy(runtime, stream));
+        wt_ok(warm_reserve(runtime, kind, 0, &handle)); /* is reset */
+        wt_ok(warm_thread_release(runtime));
+        break;
+    default:
+        wt_ok(warm_stream_destroy(runtime, stream));
+        wt_ok(warm_handle_lease(runtime, WARM_KIND_STREAM, 0, &of_stream,
+                                &stream));
+        wt_ok(warm_handle_lease_on(runtime, kind, 0, stream, &lease, &handle));
+        wt_ok(warm_handle_return(runtime, lease));
+        wt_ok(warm_handle_return(runtime, of_stream));
+        wt_ok(warm_handle_trim(runtime, WARM_KIND_STREAM, 0, 0, 0, NULL));
+        break;
+    }
+    wt_ok(warm_handle_trim(runtime, kind, 0, 0, 0, NULL));
+    ck_assert_msg(misuse_now(text, sizeof text) == misuse, "%s", text);
+    wt_ok(warm_stream_destroy(runtime, second));
+}
+END_TEST
+
 static uint64_t workspaces_now(void)
 {
     warm_handle_stats stats = {.size = sizeof stats};
@@ -472,6 +566,8 @@ int main(void)
                    test_A10_products_of_two_threads_on_one_stream_are_right);
     tcase_add_test(tcase,
                    test_A10_B7_cublas_can_be_bound_to_a_stream_that_captures);
+    tcase_add_loop_test(
+        tcase, test_A10_B6_no_handle_stays_bound_to_a_stream_that_goes, 0, 24);
     tcase_add_test(tcase,
                    test_A10_E3_workspace_of_a_capture_goes_with_its_pool);
     tcase_add_test(tcase, test_B13_a_runtime_alone_makes_no_context);

@@ -457,8 +457,13 @@ START_TEST(test_A10_B6_a_new_stream_at_an_old_address_is_bound_again)
 
         wt_ok(warm_reserve_on(runtime, kind, 0, stream, &handle));
         ck_assert_uint_eq(toy.binds, ++expected);
+        ck_assert_ptr_eq(((wt_toy_handle *)handle)->stream, stream);
         wt_ok(warm_stream_destroy(runtime, stream));
+        /* It is not left bound to what has gone. */
+        ck_assert_uint_eq(toy.binds, ++expected);
+        ck_assert_ptr_null(((wt_toy_handle *)handle)->stream);
     }
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, binds), 50);
 }
 END_TEST
 

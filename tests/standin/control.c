@@ -257,6 +257,7 @@ void standin_handle_destroy(const char *function, standin_handle *h)
 {
     wm_driver *d = standin_driver();
 
+    standin_check_stranded(function, h);
     if (atomic_exchange(&h->live, 0) == 0) {
         standin_note_misuse("%s: destroyed twice", function);
         return;
@@ -265,6 +266,26 @@ void standin_handle_destroy(const char *function, standin_handle *h)
         /* It is gone either way, as with the real ones. */
         (void)standin_wait_for_device(d, h->device);
         (void)d->ops->device_free(d, h->device, h->own);
+    }
+}
+
+void standin_strand(void *stream)
+{
+    pthread_mutex_lock(&mutex);
+    for (standin_handle *h = handles; h != NULL; h = h->next) {
+        if (atomic_load(&h->live) && atomic_load(&h->stream) == stream) {
+            atomic_store(&h->stranded, 1);
+        }
+    }
+    pthread_mutex_unlock(&mutex);
+}
+
+void standin_check_stranded(const char *function, standin_handle *h)
+{
+    if (atomic_exchange(&h->stranded, 0) != 0) {
+        standin_note_misuse("%s: the stream that the handle is bound to was "
+                            "destroyed",
+                            function);
     }
 }
 

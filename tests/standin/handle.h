@@ -43,6 +43,7 @@
     STATUS set_fn(type handle, cudaStream_t stream)                            \
     {                                                                          \
         ENTER(set_fn, handle)                                                  \
+        standin_check_stranded(#set_fn, h);                                    \
         h->stream = stream;                                                    \
         h->workspace = NULL;                                                   \
         h->workspace_bytes = 0;                                                \

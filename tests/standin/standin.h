@@ -38,7 +38,8 @@ const char *standin_function(unsigned i);
 unsigned standin_flags(const char *function);
 
 /* Misuse noted so far: a handle used by two threads at once, on the wrong
- * device, or after its destruction. text: the last one's; may be null. */
+ * device, after its destruction, or bound to a stream that is gone. text: the
+ * last one's; may be null. */
 uint64_t standin_misuse(char *text, size_t bytes);
 
 /* Contexts created on the device so far, and references to it now. */
@@ -165,7 +166,9 @@ typedef struct standin_handle {
     int device;          /* const */
     struct standin_handle *next;
     _Atomic int live, busy;
-    void *stream, *workspace, *own; /* of the thread that uses it */
+    _Atomic(void *) stream;
+    _Atomic int stranded;  /* the stream was destroyed */
+    void *workspace, *own; /* of the thread that uses it */
     size_t workspace_bytes;
     intptr_t setting[STANDIN_SETTINGS];
 } standin_handle;
@@ -173,6 +176,11 @@ typedef struct standin_handle {
 /* Null if device memory for the handle cannot be had (in a capture, say). */
 standin_handle *standin_handle_create(const char *library, int version);
 void standin_handle_destroy(const char *function, standin_handle *handle);
+/* A stream is about to be destroyed: handles that are bound to it are misused
+ * by whoever binds them anew, or destroys them, after that. */
+void standin_strand(void *stream);
+/* As one of these. */
+void standin_check_stranded(const char *function, standin_handle *handle);
 /* Calls what a test set. */
 void standin_between_steps(void);
 /* Around every use; false: not a live handle of that library. */

@@ -303,6 +303,7 @@ CUresult cuStreamCreate(CUstream *stream, unsigned flags)
 CUresult cuStreamDestroy_v2(CUstream stream)
 {
     ENTER(cuStreamDestroy_v2)
+    standin_strand(stream);
     return CALL(stream_destroy, stream);
 }
 

@@ -22,6 +22,7 @@ START_TEST(test_no_room_holds_nothing)
     wm_handle_map none = {NULL, 0};
 
     ck_assert_ptr_null(wm_handle_map_take(&none, 1));
+    ck_assert_ptr_null(wm_handle_map_find(&none, 1));
     ck_assert_uint_eq(wm_handle_map_count(&none, 1), 0);
     ck_assert_ptr_null(wm_handle_map_take(&map, 0));
     ck_assert_uint_eq(wm_handle_map_count(&map, 0), 0);
@@ -35,6 +36,13 @@ START_TEST(test_a_key_may_be_in_it_twice)
     ck_assert_uint_eq(wm_handle_map_count(&map, 7), 2);
     ck_assert_ptr_eq(wm_handle_map_take(&map, 7), &things[0]);
     ck_assert_uint_eq(wm_handle_map_count(&map, 7), 1);
+    ck_assert_ptr_eq(wm_handle_map_find(&map, 7), &things[0]);
+    wm_handle_map_set(&map, 7, &things[1]);
+    wm_handle_map_set(&map, 8, &things[2]); /* is not there, nor is it after */
+    ck_assert_ptr_eq(wm_handle_map_find(&map, 7), &things[1]);
+    ck_assert_ptr_null(wm_handle_map_find(&map, 8));
+    ck_assert_ptr_null(wm_handle_map_find(&map, 0));
+    wm_handle_map_set(&map, 7, &things[0]);
     ck_assert_ptr_eq(wm_handle_map_take(&map, 7), &things[0]);
     ck_assert_ptr_null(wm_handle_map_take(&map, 7));
 }

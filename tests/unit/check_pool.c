@@ -1325,6 +1325,174 @@ static warm_stream stream_with_workspace(warm_kind bound)
     return stream;
 }
 
+/* ---- handles and streams that go ----------------------------------------- */
+
+/* Idle ones stay in their order, and are called about only if bound to it. */
+START_TEST(test_A10_B6_idle_handles_are_unbound_where_they_are)
+{
+    warm_stream a = new_stream(), b = new_stream();
+    warm_stream on[] = {b, a, b, a, NULL};
+    wm_pool *pool = wm_pools_at(runtime->pools, kind, 0);
+    warm_lease lease[5];
+    void *handle[5];
+    unsigned binds;
+
+    for (int i = 0; i < 5; i++) {
+        wt_ok(warm_handle_lease_on(runtime, kind, 0, on[i], &lease[i],
+                                   &handle[i]));
+    }
+    wm_clock_set(set_clock);
+    for (int i = 0; i < 5; i++) {
+        now = 10 + (unsigned)i;
+        wt_ok(warm_handle_return(runtime, lease[i]));
+    }
+    wm_clock_set(NULL);
+    binds = toy.binds;
+    wt_ok(warm_stream_retire(runtime, a));
+    ck_assert_uint_eq(toy.binds, binds + 2);
+    wt_ok(warm_stream_retire(runtime, a)); /* there is nothing left to do */
+    ck_assert_uint_eq(toy.binds, binds + 2);
+    for (unsigned i = 0; i < 5; i++) {
+        const wm_pool_idle *idle =
+            &pool->idle[(pool->oldest + i) & (pool->room - 1)];
+
+        ck_assert_ptr_eq(idle->handle, handle[i]);
+        ck_assert_uint_eq(idle->since_ns, 10 + i);
+        ck_assert_ptr_eq(((wt_toy_handle *)handle[i])->stream,
+                         on[i] == a ? NULL : on[i]);
+    }
+    ck_assert(wm_pool_check(pool));
+    wt_ok(warm_stream_destroy(runtime, a));
+    wt_ok(warm_stream_destroy(runtime, b));
+    ck_assert_uint_eq(toy.binds, binds + 4);
+}
+END_TEST
+
+/* A handle that is leased unbound, or bound to another stream later, is none of
+ * an earlier stream's. */
+START_TEST(test_A13_B6_what_is_bound_elsewhere_is_left_alone)
+{
+    warm_stream a = new_stream(), b = new_stream();
+    warm_lease lease = 0;
+    void *handle = NULL;
+    unsigned binds;
+
+    wt_ok(warm_handle_lease_on(runtime, kind, 0, a, &lease, &handle));
+    wt_ok(warm_handle_return(runtime, lease));
+    wt_ok(warm_handle_lease(runtime, kind, 0, &lease, &handle));
+    binds = toy.binds;
+    wt_ok(warm_stream_destroy(runtime, a));
+    ck_assert_uint_eq(toy.binds, binds);
+    wt_ok(warm_handle_return(runtime, lease));
+    wt_ok(warm_handle_lease_on(runtime, kind, 0, b, &lease, &handle));
+    wt_ok(warm_stream_retire(runtime, b)); /* on lease: that must not be used */
+    ck_assert_uint_eq(toy.binds, binds + 2);
+    wt_ok(warm_handle_return(runtime, lease));
+    wt_ok(warm_stream_destroy(runtime, b));
+    ck_assert_uint_eq(toy.binds, binds + 2);
+}
+END_TEST
+
+/* A lease that ends while its handle is unbound: once in the ring, and in
+ * nobody's hands until then; gone if it could not be unbound (_i 1). */
+static warm_lease lease_to_end;
+static long idle_meanwhile;
+
+static int end_lease_and_bind(void *context, int device, void *handle,
+                              warm_stream stream)
+{
+    if (stream == NULL) {
+        void *other = NULL;
+        warm_lease next = 0;
+
+        if (warm_handle_return(runtime, lease_to_end) != WARM_OK ||
+            warm_handle_lease(runtime, kind, 0, &next, &other) != WARM_OK ||
+            other == handle || warm_handle_return(runtime, next) != WARM_OK) {
+            return 1;
+        }
+        idle_meanwhile = wt_stat(runtime, kind, 0, idle);
+    }
+    return wt_toy_bind(context, device, handle, stream);
+}
+
+START_TEST(test_A13_B6_a_lease_may_end_while_its_handle_is_unbound)
+{
+    warm_kind_ops ops = {.size = sizeof ops,
+                         .name = "ends",
+                         .context = &toy,
+                         .create = wt_toy_create,
+                         .destroy = wt_toy_destroy,
+                         .bind_stream = end_lease_and_bind};
+    warm_stream a = new_stream();
+    void *handle = NULL;
+
+    wt_ok(warm_kind_register(runtime, &ops, &kind));
+    wt_ok(warm_handle_lease_on(runtime, kind, 0, a, &lease_to_end, &handle));
+    wt_toy_fail(&toy, WT_BIND, (unsigned)_i, false);
+    wt_ok(warm_stream_destroy(runtime, a));
+    ck_assert_int_eq(idle_meanwhile, 2); /* as if it were */
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, idle), 2 - _i);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, destroyed), _i);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, leased), 0);
+    ck_assert(wt_balanced(runtime, kind, 0));
+}
+END_TEST
+
+/* It is destroyed while its stream is there; not one that is on lease. */
+START_TEST(test_A10_B6_a_handle_that_cannot_be_unbound)
+{
+    bool leased = _i != 0;
+    warm_stream a = new_stream();
+    warm_lease lease = 0;
+    void *handle = NULL;
+
+    wt_ok(warm_handle_lease_on(runtime, kind, 0, a, &lease, &handle));
+    if (!leased) {
+        wt_ok(warm_handle_return(runtime, lease));
+    }
+    wt_toy_fail(&toy, WT_BIND, 1, true);
+    wt_ok(warm_stream_destroy(runtime, a));
+    wt_toy_fail(&toy, WT_BIND, 0, false);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, destroyed), !leased);
+    ck_assert_int_eq(wt_stat(runtime, kind, 0, leased), leased);
+    if (leased) {
+        wt_ok(warm_handle_return(runtime, lease));
+    }
+    ck_assert(wt_balanced(runtime, kind, 0));
+}
+END_TEST
+
+/* Of an idle handle a trim takes what it has, and leaves it the rest. */
+START_TEST(test_A12_A10_trim_takes_the_workspaces_of_idle_handles)
+{
+    warm_kind bound = add_bound();
+    warm_stream a = new_stream();
+    warm_lease lease[2] = {0, 0};
+
+    wm_clock_set(set_clock);
+    now = 100;
+    ck_assert_ptr_nonnull(lease_to(bound, a, &lease[0]));
+    ck_assert_ptr_nonnull(lease_to(bound, NULL, &lease[1]));
+    wt_ok(warm_handle_return(runtime, lease[0]));
+    now = 110;
+    wt_ok(warm_handle_return(runtime, lease[1]));
+    now = 150;
+    wt_ok(warm_handle_trim(runtime, bound, 0, 9, 51, NULL));
+    ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 2);
+    wt_ok(warm_handle_trim(runtime, bound, 0, 9, 50, NULL));
+    ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 1);
+    wt_ok(warm_handle_trim(runtime, bound, 0, 9, 0, NULL));
+    ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 0);
+    wm_clock_set(NULL);
+    ck_assert_ptr_null(last.stream); /* taken off before the memory went */
+    ck_assert_ptr_null(last.workspace);
+    ck_assert_int_eq(wt_stat(runtime, bound, 0, idle), 2);
+    ck_assert_ptr_nonnull(lease_to(bound, a, &lease[0]));
+    wt_ok(warm_handle_return(runtime, lease[0]));
+    wt_ok(warm_stream_destroy(runtime, a));
+}
+END_TEST
+
 START_TEST(test_A12_A10_trim_frees_workspaces_of_retired_streams)
 {
     warm_kind bound = add_bound();
@@ -1585,6 +1753,14 @@ int main(void)
     tcase_add_test(tcase,
                    test_A9_registering_a_kind_without_memory_changes_nothing);
     tcase_add_loop_test(tcase, test_A12_trim_goes_by_age, 0, AGES);
+    tcase_add_test(tcase, test_A10_B6_idle_handles_are_unbound_where_they_are);
+    tcase_add_test(tcase, test_A13_B6_what_is_bound_elsewhere_is_left_alone);
+    tcase_add_loop_test(
+        tcase, test_A13_B6_a_lease_may_end_while_its_handle_is_unbound, 0, 2);
+    tcase_add_loop_test(tcase, test_A10_B6_a_handle_that_cannot_be_unbound, 0,
+                        2);
+    tcase_add_test(tcase,
+                   test_A12_A10_trim_takes_the_workspaces_of_idle_handles);
     tcase_add_test(tcase,
                    test_A12_A10_trim_frees_workspaces_of_retired_streams);
     tcase_add_test(tcase, test_A12_A10_trim_leaves_workspaces_of_graphs);

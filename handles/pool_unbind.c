@@ -1,0 +1,235 @@
+/* pool_unbind.c: handles are taken off streams that are about to go, and off
+ * workspaces (rows A10, B6).
+ *
+ * A library may look at the stream of a handle when that is bound anew or
+ * destroyed, so that it must not be bound to one that is gone. Handles that
+ * threads hold are theirs to bind; one that is idle is out of the ring while it
+ * is called about, and one on lease, which may not be used once its stream has
+ * retired, may come back meanwhile: it is put into the ring afterwards. */
+#include "handles/pool_int.h"
+
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/base/process.h"
+#include "runtime/base/status.h"
+
+/* A handle that this thread unbinds; on its stack. */
+struct wm_unbinding {
+    struct wm_unbinding *next; /* lock pool; all below too */
+    void *handle;
+    uint64_t since_ns;
+    bool ours; /* nobody else has it: it was idle, or came back */
+};
+
+void wm_pool_note_bound_locked(wm_pool *pool, void *handle, warm_stream stream)
+{
+    bool is_default = (uintptr_t)stream <= (uintptr_t)WARM_STREAM_PER_THREAD;
+
+    wm_handle_map_set(&pool->all, (uintptr_t)handle,
+                      is_default ? NULL : stream);
+}
+
+bool wm_pool_take_back_locked(wm_pool *pool, const void *handle, uint64_t now)
+{
+    struct wm_unbinding *u = pool->unbinding;
+
+    while (u != NULL && u->handle != handle) {
+        u = u->next;
+    }
+    if (u == NULL) {
+        return false;
+    }
+    u->ours = true;
+    u->since_ns = now;
+    pool->ending++;
+    return true;
+}
+
+static wm_pool_idle *idle_at(const wm_pool *pool, uint64_t i)
+{
+    return &pool->idle[(pool->oldest + i) & (pool->room - 1)];
+}
+
+static void take_idle_locked(wm_pool *pool, uint64_t i, struct wm_unbinding *u)
+{
+    u->handle = idle_at(pool, i)->handle;
+    u->since_ns = idle_at(pool, i)->since_ns;
+    u->ours = true;
+    for (; i + 1 < pool->stats.idle; i++) {
+        *idle_at(pool, i) = *idle_at(pool, i + 1);
+    }
+    pool->stats.idle--;
+    pool->ending++;
+}
+
+/* Where it was: the ring is in the order of since when. */
+static void put_idle_locked(wm_pool *pool, const struct wm_unbinding *u)
+{
+    uint64_t i = pool->stats.idle++;
+
+    for (; i > 0 && idle_at(pool, i - 1)->since_ns > u->since_ns; i--) {
+        *idle_at(pool, i) = *idle_at(pool, i - 1);
+    }
+    *idle_at(pool, i) = (wm_pool_idle){u->handle, u->since_ns};
+    pool->ending--;
+}
+
+static void begin_locked(wm_pool *pool, struct wm_unbinding *u)
+{
+    u->next = pool->unbinding;
+    pool->unbinding = u;
+    wm_pool_note_bound_locked(pool, u->handle, NULL);
+}
+
+static void unlink_locked(wm_pool *pool, const struct wm_unbinding *u)
+{
+    struct wm_unbinding **at = &pool->unbinding;
+
+    while (*at != u) {
+        at = &(*at)->next;
+    }
+    *at = u->next;
+}
+
+/* For the lease that is bound to the stream, if there is one. */
+struct search {
+    wm_pool *pool;
+    warm_stream stream;
+    void *found;
+};
+
+static void look_leased(const wm_handle_entry *entry, void *argument)
+{
+    struct search *s = argument;
+
+    if (s->found == NULL &&
+        wm_handle_map_find(&s->pool->all, (uintptr_t)entry->handle) ==
+            s->stream) {
+        s->found = entry->handle;
+    }
+}
+
+static bool find_locked(wm_pool *pool, warm_stream stream,
+                        struct wm_unbinding *u)
+{
+    struct search search = {pool, stream, NULL};
+
+    for (uint64_t i = 0; i < pool->stats.idle; i++) {
+        if (wm_handle_map_find(&pool->all,
+                               (uintptr_t)idle_at(pool, i)->handle) == stream) {
+            take_idle_locked(pool, i, u);
+            return true;
+        }
+    }
+    wm_handle_map_each(&pool->leases, look_leased, &search);
+    u->handle = search.found;
+    u->ours = false;
+    return search.found != NULL;
+}
+
+bool wm_pool_unbind(wm_pool *pool, void *handle)
+{
+    warm_error before = {.size = sizeof before};
+    bool done;
+
+    if (wm_pool_is_lost(pool)) {
+        return true; /* it is nobody's any more */
+    }
+    warm_last_error(&before);
+    done = pool->kind->ops->bind(pool->kind, pool->device, handle, NULL, NULL,
+                                 0) == WARM_OK;
+    if (!done) {
+        wm_log(WARM_LOG_WARNING,
+               "a %s handle of device %d cannot be taken off its stream: %s",
+               pool->kind->ops->name, pool->device, warm_last_error_message());
+    }
+    wm_error_restore(&before);
+    return done;
+}
+
+void wm_pool_take_off(wm_pool *pool, void *handle)
+{
+    bool bound;
+
+    wm_lock_acquire(&pool->lock);
+    bound = wm_handle_map_find(&pool->all, (uintptr_t)handle) != NULL;
+    wm_pool_note_bound_locked(pool, handle, NULL);
+    wm_lock_release(&pool->lock);
+    if (bound) {
+        (void)wm_pool_unbind(pool, handle);
+    }
+}
+
+/* What could not be unbound is destroyed, while its stream is there. */
+static void end(wm_pool *pool, struct wm_unbinding *u, bool done)
+{
+    bool discard;
+
+    wm_lock_acquire(&pool->lock);
+    unlink_locked(pool, u);
+    discard = u->ours && !done;
+    if (u->ours && done && !pool->closed) {
+        put_idle_locked(pool, u);
+    }
+    wm_lock_release(&pool->lock);
+    if (discard) {
+        (void)wm_pool_discard(pool, u->handle, &pool->ending);
+    }
+}
+
+void wm_pool_unbind_stream(wm_pool *pool, warm_stream stream)
+{
+    struct wm_unbinding u = {.handle = NULL};
+    bool found = true;
+
+    /* Relaxed: a count; of what was bound before the stream retires. */
+    if (pool->kind->ops->bind == NULL ||
+        atomic_load_explicit(&pool->binds, memory_order_relaxed) == 0) {
+        return;
+    }
+    while (found) {
+        wm_lock_acquire(&pool->lock);
+        found = !pool->closed && find_locked(pool, stream, &u);
+        if (found) {
+            begin_locked(pool, &u);
+        }
+        wm_lock_release(&pool->lock);
+        if (found) {
+            end(pool, &u, wm_pool_unbind(pool, u.handle));
+        }
+    }
+}
+
+/* The one at a place, if it has been idle since then or before. */
+static bool take_old_locked(wm_pool *pool, uint64_t i, uint64_t before,
+                            struct wm_unbinding *u)
+{
+    if (pool->closed || wm_pool_is_lost(pool) || i >= pool->stats.idle ||
+        idle_at(pool, i)->since_ns > before) {
+        return false;
+    }
+    take_idle_locked(pool, i, u);
+    begin_locked(pool, u);
+    return true;
+}
+
+void wm_pool_leave_workspaces(wm_pool *pool, uint64_t idle_ns)
+{
+    uint64_t now = wm_clock_ns();
+    struct wm_unbinding u = {.handle = NULL};
+    bool found = now >= idle_ns;
+
+    for (uint64_t i = 0; found; i++) {
+        wm_lock_acquire(&pool->lock);
+        found = take_old_locked(pool, i, now - idle_ns, &u);
+        wm_lock_release(&pool->lock);
+        if (found) {
+            bool done = wm_pool_unbind(pool, u.handle);
+
+            if (done) {
+                wm_workspaces_leave(pool->workspaces, u.handle);
+            }
+            end(pool, &u, done);
+        }
+    }
+}
