@@ -225,6 +225,11 @@ START_TEST(test_A14_creation_time_is_measured)
 }
 END_TEST
 
+static uint64_t set_clock(void)
+{
+    return now;
+}
+
 /* A kind with workspaces: a handle says what it was last bound to. */
 struct bound {
     warm_stream stream;
@@ -402,21 +407,89 @@ START_TEST(test_A10_a_handle_to_and_fro_between_streams_obtains_nothing)
     void *memory[STREAMS];
     uint64_t calls;
 
+    (void)bind_to(bound, NULL); /* does not count */
     for (int i = 0; i < STREAMS; i++) {
         stream[i] = new_stream();
         memory[i] = bind_to(bound, stream[i]);
     }
-    (void)bind_to(bound, NULL); /* does not count */
+    (void)bind_to(bound, NULL);
     calls = calls_for_workspaces();
     for (int i = 0; i < 100; i++) {
         ck_assert_ptr_eq(bind_to(bound, stream[i * 7 % STREAMS]),
                          memory[i * 7 % STREAMS]);
     }
     ck_assert_uint_eq(calls_for_workspaces(), calls);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 0); /* none was let go */
     ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), STREAMS + 1);
     for (int i = 0; i < STREAMS; i++) {
         wt_ok(warm_stream_destroy(runtime, stream[i]));
     }
+}
+END_TEST
+
+/* More handles than there are lists for them. */
+START_TEST(test_A10_A2_of_many_handles_no_two_share_a_workspace)
+{
+    enum { MANY = WM_WORKSPACE_LISTS + 1 };
+    static warm_lease lease[MANY];
+    warm_kind bound = add_bound();
+    warm_stream stream = new_stream();
+
+    for (int i = 0; i < MANY; i++) {
+        ck_assert_ptr_nonnull(lease_to(bound, stream, &lease[i]));
+    }
+    ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), MANY);
+    for (int i = 0; i < MANY; i++) {
+        wt_ok(warm_handle_return(runtime, lease[i]));
+    }
+    wt_ok(warm_stream_destroy(runtime, stream));
+}
+END_TEST
+
+/* Not what it was bound to first. */
+START_TEST(test_A10_a_handle_lets_go_of_what_it_was_bound_to_longest_ago)
+{
+    enum { STREAMS = WM_WORKSPACES_KEPT + 1 };
+    warm_kind bound = add_bound();
+    warm_stream stream[STREAMS];
+    void *memory[STREAMS];
+
+    for (int i = 0; i < STREAMS; i++) {
+        stream[i] = new_stream();
+    }
+    for (int i = 0; i < STREAMS; i++) {
+        if (i == STREAMS - 1) {
+            ck_assert_ptr_eq(bind_to(bound, stream[0]), memory[0]);
+        }
+        memory[i] = bind_to(bound, stream[i]);
+    }
+    ck_assert_ptr_eq(memory[STREAMS - 1], memory[1]); /* which passed */
+    ck_assert_ptr_eq(bind_to(bound, stream[0]), memory[0]);
+    for (int i = 0; i < STREAMS; i++) {
+        wt_ok(warm_stream_destroy(runtime, stream[i]));
+    }
+}
+END_TEST
+
+/* The age of what a handle keeps is from when it was bound elsewhere. */
+START_TEST(test_A10_A12_what_a_handle_keeps_ages_since_it_used_it)
+{
+    warm_kind bound = add_bound();
+    warm_stream a = new_stream(), b = new_stream();
+
+    wm_clock_set(set_clock);
+    now = 100;
+    (void)bind_to(bound, a);
+    now = 140;
+    (void)bind_to(bound, b);
+    now = 150;
+    wt_ok(warm_handle_trim(runtime, bound, 0, 9, 11, NULL));
+    ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 2);
+    wt_ok(warm_handle_trim(runtime, bound, 0, 9, 10, NULL));
+    ck_assert_int_eq(wt_stat(runtime, bound, 0, workspaces), 1);
+    wm_clock_set(NULL);
+    wt_ok(warm_stream_destroy(runtime, a));
+    wt_ok(warm_stream_destroy(runtime, b));
 }
 END_TEST
 
@@ -1262,11 +1335,6 @@ START_TEST(test_A9_registering_a_kind_without_memory_changes_nothing)
 }
 END_TEST
 
-static uint64_t set_clock(void)
-{
-    return now;
-}
-
 /* Three handles that have been idle since 10, 20 and 30. */
 static void idle_since(void **handle)
 {
@@ -1701,6 +1769,11 @@ int main(void)
                    test_A10_A2_two_handles_on_one_stream_share_no_workspace);
     tcase_add_test(
         tcase, test_A10_a_handle_to_and_fro_between_streams_obtains_nothing);
+    tcase_add_test(tcase, test_A10_A2_of_many_handles_no_two_share_a_workspace);
+    tcase_add_test(
+        tcase, test_A10_a_handle_lets_go_of_what_it_was_bound_to_longest_ago);
+    tcase_add_test(tcase,
+                   test_A10_A12_what_a_handle_keeps_ages_since_it_used_it);
     tcase_add_loop_test(
         tcase,
         test_A10_what_a_handle_does_not_keep_serves_others_once_it_passed, 0,
