@@ -155,6 +155,50 @@ warm_status warm_device_empty_cache(warm_runtime *runtime, int device,
     return warm_device_trim(runtime, device, 0, released);
 }
 
+/* target: what may be held so that there would be room; unchanged if nothing
+ * makes any. */
+static bool try_claim(wm_space *space, size_t bytes, size_t *target)
+{
+    size_t limit, others;
+    bool done;
+
+    wm_lock_acquire(&space->growth.lock);
+    limit = wm_space_limit(space);
+    others = space->beside_bytes + bytes;
+    done = limit == 0 ||
+           (others <= limit &&
+            space->growth.held + space->growth.coming <= limit - others);
+    if (done) {
+        space->beside_bytes = others;
+    } else if (others <= limit) {
+        *target = limit - others;
+    }
+    wm_lock_release(&space->growth.lock);
+    return done;
+}
+
+bool wm_device_space_claim(warm_runtime *runtime, int device, size_t bytes)
+{
+    wm_space *space = &space_of(runtime, device)->space;
+    size_t target = SIZE_MAX, released = 0;
+
+    if (try_claim(space, bytes, &target)) {
+        return true;
+    }
+    return target != SIZE_MAX &&
+           wm_space_trim(space, target, &released) == WARM_OK &&
+           try_claim(space, bytes, &target);
+}
+
+void wm_device_space_unclaim(warm_runtime *runtime, int device, size_t bytes)
+{
+    wm_space *space = &space_of(runtime, device)->space;
+
+    wm_lock_acquire(&space->growth.lock);
+    space->beside_bytes -= bytes;
+    wm_lock_release(&space->growth.lock);
+}
+
 /* Not a number is out of range, too. */
 static warm_status check_fraction(const char *name, double fraction)
 {

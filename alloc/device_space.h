@@ -46,6 +46,12 @@ void wm_device_spaces_close(warm_runtime *runtime);
 void wm_device_spaces_retire(warm_runtime *runtime, warm_stream stream,
                              const wm_stream_info *info);
 
+/* Memory of the device for something that is no block, and counts below the
+ * limit as if it were held here: idle segments go back where that makes room
+ * for it. False: there is none. And the end of it. */
+bool wm_device_space_claim(warm_runtime *runtime, int device, size_t bytes);
+void wm_device_space_unclaim(warm_runtime *runtime, int device, size_t bytes);
+
 /* The device of a block, or -1 if it is memory of the host. */
 int wm_device_of_block(const wm_block *block);
 

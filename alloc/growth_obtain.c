@@ -59,7 +59,8 @@ static warm_status look_locked(wm_space *space, struct wm_growing *request)
 static size_t left_locked(wm_space *space)
 {
     size_t limit = wm_space_limit(space);
-    size_t taken = space->growth.held + space->growth.coming;
+    size_t taken =
+        space->growth.held + space->growth.coming + space->beside_bytes;
     size_t grain = space->arenas->grain;
 
     if (limit == 0) {

@@ -84,9 +84,10 @@ typedef struct wm_space {
     size_t chunk_bytes;            /* const: most at once that nobody needs */
     /* Most that is held, 0: no limit. Relaxed: set at any time. */
     _Atomic size_t limit_bytes;
-    bool shares;              /* const: before it grows; see order.h */
-    uint64_t decay_ns;        /* const: 0: never */
-    size_t magazine_bytes;    /* const: most that a thread keeps */
+    size_t beside_bytes;   /* lock growth: what others hold below that limit */
+    bool shares;           /* const: before it grows; see order.h */
+    uint64_t decay_ns;     /* const: 0: never */
+    size_t magazine_bytes; /* const: most that a thread keeps */
     uint32_t magazine_blocks; /* const: of one class, 0: no magazines */
     _Atomic uint64_t aged_ns; /* when idle magazines were looked for */
     _Atomic uint64_t

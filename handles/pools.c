@@ -215,6 +215,13 @@ void wm_pools_set_private(struct wm_pools *pools, wm_pool_of_fn pool_of,
     }
 }
 
+void wm_pools_set_room(struct wm_pools *pools, const wm_workspace_room *room)
+{
+    for (int i = 0; i < pools->driver->devices; i++) {
+        pools->parts[i].workspaces.room = *room;
+    }
+}
+
 uint64_t wm_pools_leak(struct wm_pools *pools)
 {
     uint64_t count = 0;

@@ -67,6 +67,9 @@ void wm_pools_captures_over(struct wm_pools *pools);
 /* Before they close while one is: nothing is destroyed. */
 void wm_pools_stay(struct wm_pools *pools);
 
+/* The same: where memory of a device is limited. */
+void wm_pools_set_room(struct wm_pools *pools, const wm_workspace_room *room);
+
 /* Destroys what is idle and reports what is in use. */
 void wm_pools_close(struct wm_pools *pools, uint64_t *in_use);
 

@@ -170,6 +170,28 @@ static void warn_once(wm_workspaces *workspaces, size_t bytes)
     }
 }
 
+static bool claim(wm_workspaces *workspaces, size_t bytes)
+{
+    const wm_workspace_room *room = &workspaces->room;
+
+    if (room->claim != NULL &&
+        !room->claim(room->context, workspaces->device, bytes)) {
+        (void)wm_fail(WARM_OUT_OF_MEMORY,
+                      "the memory fraction that is set leaves no room for it");
+        return false;
+    }
+    return true;
+}
+
+void wm_workspaces_unclaim(wm_workspaces *workspaces, size_t bytes)
+{
+    const wm_workspace_room *room = &workspaces->room;
+
+    if (room->unclaim != NULL) {
+        room->unclaim(room->context, workspaces->device, bytes);
+    }
+}
+
 static wm_workspace *make(wm_workspaces *workspaces, size_t bytes)
 {
     wm_workspace *w = wm_meta_alloc(sizeof *w);
@@ -178,8 +200,13 @@ static wm_workspace *make(wm_workspaces *workspaces, size_t bytes)
         (void)wm_fail(WARM_OUT_OF_MEMORY, "no memory to keep a workspace");
         return NULL;
     }
+    if (!claim(workspaces, bytes)) {
+        wm_meta_free(w);
+        return NULL;
+    }
     if (wm_driver_device_alloc(workspaces->driver, workspaces->device, bytes,
                                &w->memory) != WARM_OK) {
+        wm_workspaces_unclaim(workspaces, bytes);
         wm_meta_free(w);
         return NULL;
     }

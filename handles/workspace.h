@@ -24,6 +24,15 @@ typedef struct wm_workspace wm_workspace;
  * now belongs to; 0: of none. No lock is held. */
 typedef uint64_t (*wm_pool_of_fn)(void *context, warm_stream stream);
 
+/* Room for memory of a device below the limit that the program has set: claimed
+ * before it is obtained, which may fail, and given up when it went back. No
+ * lock is held. */
+typedef struct wm_workspace_room {
+    bool (*claim)(void *context, int device, size_t bytes);
+    void (*unclaim)(void *context, int device, size_t bytes);
+    void *context;
+} wm_workspace_room;
+
 /* How many bindings' workspaces a handle keeps, beside that of a default
  * stream; and lists that handles are spread over by address. */
 enum { WM_WORKSPACES_KEPT = 4, WM_WORKSPACE_LISTS = 256 };
@@ -39,6 +48,7 @@ typedef struct wm_workspaces {
     bool warned;                /* lock workspaces: memory was short */
     wm_pool_of_fn pool_of;      /* const; null: there are none */
     void *pools;                /* const: its context */
+    wm_workspace_room room;     /* const; null functions: there is no limit */
     bool keep; /* set while closing, by the one thread that does */
     wm_workspace *serving[WM_WORKSPACE_LISTS]; /* lock workspaces: by handle */
 } wm_workspaces;

@@ -76,6 +76,8 @@ wm_workspace *wm_workspace_take_passed(wm_workspaces *workspaces, size_t bytes,
 /* The driver failed to tell when the work of one that is TAKEN ends: it is
  * never handed out again. */
 void wm_workspace_lose(wm_workspaces *workspaces, wm_workspace *workspace);
+/* The memory went back: there is room below the limit. */
+void wm_workspaces_unclaim(wm_workspaces *workspaces, size_t bytes);
 /* Gives the memory of one that is TAKEN back. */
 void wm_workspace_drop(wm_workspaces *workspaces, wm_workspace *workspace);
 

@@ -303,6 +303,7 @@ void wm_workspace_drop(wm_workspaces *workspaces, wm_workspace *w)
     if (w->event != NULL) {
         (void)wm_driver_event_destroy(workspaces->driver, w->event);
     }
+    wm_workspaces_unclaim(workspaces, w->bytes);
     unlink_workspace(workspaces, w);
     wm_meta_free(w);
 }

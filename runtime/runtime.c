@@ -148,6 +148,16 @@ static void note_put_off(void *context)
     atomic_store_explicit(&runtime->put_off, true, memory_order_relaxed);
 }
 
+static bool claim_room(void *context, int device, size_t bytes)
+{
+    return wm_device_space_claim(context, device, bytes);
+}
+
+static void unclaim_room(void *context, int device, size_t bytes)
+{
+    wm_device_space_unclaim(context, device, bytes);
+}
+
 /* Handles were bound with its workspaces, whose memory goes back. */
 static void pool_over(warm_runtime *runtime, uint64_t pool, bool later)
 {
@@ -177,6 +187,7 @@ static void captures_over(warm_runtime *runtime)
 static warm_status open_caches(warm_runtime *runtime, const wm_options *options)
 {
     wm_stream_life life = {adopt_pooled, retire_pooled, runtime};
+    wm_workspace_room room = {claim_room, unclaim_room, runtime};
     wm_captures known = {begin_break, end_break, note_put_off, runtime, false};
     warm_destroy_report unused = {.size = sizeof unused};
     uint64_t in_use;
@@ -201,6 +212,7 @@ static warm_status open_caches(warm_runtime *runtime, const wm_options *options)
     if (status != WARM_OK) {
         goto fail_devices;
     }
+    wm_pools_set_room(runtime->pools, &room);
     status = wm_allocators_open(runtime);
     if (status == WARM_OK) {
         return status;

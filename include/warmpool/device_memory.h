@@ -183,12 +183,14 @@ WARM_API warm_status warm_device_trim(warm_runtime *runtime, int device,
                                       size_t target, size_t *released);
 
 /* Most that is held of a device's memory, as a fraction of all of it (row C8);
- * more than 0, at most 1. Segments are multiples of the 2 MiB in which a driver
- * backs memory, so that what is held is what is gone of the device; a limit is
- * exact: the last segment is as large as it leaves room for. What is held
- * already stays. 1 is where it begins: no limit but the device's own. Asks the
- * driver how much that is, which makes a context if there is none yet. Status:
- * INVALID_ARGUMENT (fraction out of range), DRIVER_ERROR. */
+ * more than 0, at most 1. Workspaces of handles are part of it: where idle
+ * segments that go back make no room for one, the library uses its own.
+ * Segments are multiples of the 2 MiB in which a driver backs memory, so that
+ * what is held is what is gone of the device; a limit is exact: the last
+ * segment is as large as it leaves room for. What is held already stays. 1 is
+ * where it begins: no limit but the device's own. Asks the driver how much that
+ * is, which makes a context if there is none yet. Status: INVALID_ARGUMENT
+ * (fraction out of range), DRIVER_ERROR. */
 WARM_API warm_status warm_device_set_memory_fraction(warm_runtime *runtime,
                                                      int device,
                                                      double fraction);

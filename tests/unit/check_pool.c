@@ -1393,6 +1393,36 @@ static warm_stream stream_with_workspace(warm_kind bound)
     return stream;
 }
 
+/* Below the limit of a device's memory they count as what is held of it. */
+START_TEST(test_A10_C8_workspaces_count_below_the_limit)
+{
+    enum { LIMIT = 8 << 20 };
+    warm_device_info info = {.size = sizeof info};
+    warm_kind light = add_light();
+    warm_stream a = new_stream();
+    warm_lease lease = 0;
+    void *block = NULL;
+
+    wt_ok(warm_device_get_info(runtime, 0, &info));
+    wt_ok(warm_device_set_memory_fraction(
+        runtime, 0, (LIMIT + 0.5) / (double)info.total_bytes));
+    ck_assert_ptr_nonnull(lease_to(light, a, &lease));
+    wt_fails(WARM_OUT_OF_MEMORY,
+             warm_device_alloc(runtime, 0, a, LIMIT, &block));
+    wt_ok(warm_handle_return(runtime, lease));
+    wt_ok(warm_stream_synchronize(runtime, a));
+    wt_ok(warm_handle_trim(runtime, light, 0, 0, 0, NULL));
+    ck_assert_int_eq(wt_stat(runtime, light, 0, workspaces), 0);
+    wt_ok(warm_device_alloc(runtime, 0, a, LIMIT, &block));
+    ck_assert_ptr_null(lease_to(light, a, &lease)); /* no room */
+    wt_ok(warm_handle_return(runtime, lease));
+    wt_ok(warm_free(block)); /* which is idle from now on */
+    ck_assert_ptr_nonnull(lease_to(light, a, &lease));
+    wt_ok(warm_handle_return(runtime, lease));
+    wt_ok(warm_stream_destroy(runtime, a));
+}
+END_TEST
+
 /* ---- handles and streams that go ----------------------------------------- */
 
 /* Idle ones stay in their order, and are called about only if bound to it. */
@@ -1826,6 +1856,7 @@ int main(void)
     tcase_add_test(tcase,
                    test_A9_registering_a_kind_without_memory_changes_nothing);
     tcase_add_loop_test(tcase, test_A12_trim_goes_by_age, 0, AGES);
+    tcase_add_test(tcase, test_A10_C8_workspaces_count_below_the_limit);
     tcase_add_test(tcase, test_A10_B6_idle_handles_are_unbound_where_they_are);
     tcase_add_test(tcase, test_A13_B6_what_is_bound_elsewhere_is_left_alone);
     tcase_add_loop_test(
