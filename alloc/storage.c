@@ -105,10 +105,11 @@ static warm_status check_same(const warm_data *data,
 static warm_status check_bytes(const warm_data *data, size_t bytes)
 {
     const wm_block *block = wm_space_find(data->data);
-    size_t rest = block != NULL ? block->bytes -
-                                      (size_t)((char *)data->data - block->base)
-                                : 0;
+    size_t rest = 0;
 
+    if (block != NULL) {
+        rest = block->bytes - (size_t)((char *)data->data - block->base);
+    }
     if (data->data == NULL && bytes > 0) {
         return wm_fail(WARM_INVALID_ARGUMENT,
                        "a storage of %s needs memory, and the data pointer is "

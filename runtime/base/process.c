@@ -71,7 +71,7 @@ static void init_once(void)
 {
     identify();
     wm_process_exit_first();
-    at_quick_exit(at_exit);
+    (void)at_quick_exit(at_exit);
     pthread_atfork(before_fork, after_fork_parent, after_fork_child);
 }
 

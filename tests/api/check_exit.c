@@ -507,7 +507,7 @@ END_TEST
 
 static void leave_by_quick_exit(void)
 {
-    at_quick_exit(late_handler);
+    (void)at_quick_exit(late_handler);
     prepare();
     quick_exit(0);
 }

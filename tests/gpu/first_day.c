@@ -37,7 +37,7 @@ static void *library(const char *const *names)
     return found;
 }
 
-static void end(const char *format, ...)
+static _Noreturn void end(const char *format, ...)
 {
     va_list args;
 
@@ -374,7 +374,7 @@ static void last_error(void)
 {
     cudaStream_t stream = new_stream();
     cudaEvent_t event = NULL;
-    int by_runtime, left, by_driver, left_then;
+    int by_runtime, left = 0, by_driver, left_then = 0;
 
     NEED(cudaEventCreateWithFlags, &event, cudaEventDisableTiming);
     NEED(cudaLaunchHostFunc, stream, wait_at_gate, NULL);
@@ -557,9 +557,7 @@ static void page_locking(void)
     taken = now_us() - begun;
     NEED(cudaFreeHost, pointer);
     pointer = aligned_alloc(2 * MIB, BYTES);
-    if (pointer == NULL) {
-        end("no memory");
-    }
+    need("aligned_alloc", pointer == NULL);
     begun = now_us();
     memset(pointer, 1, BYTES);
     touched = now_us() - begun;
