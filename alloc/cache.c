@@ -14,7 +14,11 @@ warm_status warm_poll(warm_runtime *runtime)
 {
     warm_status status = wm_runtime_check(runtime);
 
-    return status != WARM_OK ? status : wm_space_poll(&runtime->pinned->space);
+    if (status != WARM_OK) {
+        return status;
+    }
+    wm_driver_notice_reset(runtime->driver);
+    return wm_space_poll(&runtime->pinned->space);
 }
 
 warm_status warm_trim(warm_runtime *runtime, size_t target, size_t *released)
@@ -23,6 +27,7 @@ warm_status warm_trim(warm_runtime *runtime, size_t target, size_t *released)
     size_t bytes = 0;
 
     if (status == WARM_OK) {
+        wm_driver_notice_reset(runtime->driver);
         status = wm_space_trim(&runtime->pinned->space, target, &bytes);
     }
     if (status == WARM_OK && released != NULL) {

@@ -140,6 +140,7 @@ warm_status warm_device_trim(warm_runtime *runtime, int device, size_t target,
     size_t bytes = 0;
 
     if (status == WARM_OK) {
+        wm_driver_notice_reset(runtime->driver);
         status =
             wm_space_trim(&space_of(runtime, device)->space, target, &bytes);
     }

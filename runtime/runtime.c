@@ -436,6 +436,7 @@ static warm_status destroy(warm_runtime *runtime, warm_destroy_report *report)
     warm_status status = check_destroy(runtime, report);
 
     if (status == WARM_OK) {
+        wm_driver_notice_reset(runtime->driver);
         /* The caller uses no handle of it any more. */
         status = wm_window_drop(runtime);
     }

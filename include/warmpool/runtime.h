@@ -34,9 +34,10 @@
  * cudaDeviceReset() ends all that a runtime has on the device, and pinned
  * memory of any. The next such call for that device, or for pinned memory,
  * notices it, says so in a warning and answers DRIVER_ERROR, as all do from
- * then on: the runtime calls no driver any more, hands out nothing but what
- * threads have ready, and is to be destroyed, which frees nothing and reports
- * as lost what it had. A runtime that is made after the reset works.
+ * then on; to release, poll, trim and destroy notices it as well. Then the
+ * runtime calls no driver any more, hands out nothing but what threads have
+ * ready, and is to be destroyed, which frees nothing and reports as lost what
+ * it had. A runtime that is made after the reset works.
  */
 #ifndef WARMPOOL_RUNTIME_H
 #define WARMPOOL_RUNTIME_H

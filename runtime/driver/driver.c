@@ -137,6 +137,16 @@ warm_status wm_driver_look_slow(wm_driver *d, int device)
     return status;
 }
 
+void wm_driver_notice_reset(wm_driver *d)
+{
+    warm_error before = {.size = sizeof before};
+
+    warm_last_error(&before);
+    if (wm_driver_look(d, WM_DEVICE_UNKNOWN) != WARM_OK) {
+        wm_error_restore(&before);
+    }
+}
+
 /* Sets the mode, which becomes what there was; no failure is told of. */
 static bool set_mode(wm_driver *d, bool *mode)
 {

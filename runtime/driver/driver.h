@@ -289,6 +289,12 @@ static inline warm_status wm_driver_look(wm_driver *d, int device)
     return d->ops->look == NULL ? WARM_OK : wm_driver_look_slow(d, device);
 }
 
+/* What a call asks first that gives things back to the driver, or asks the
+ * driver about them: was a device reset meanwhile, so that they are gone? Any
+ * context of the calling thread will do for that. Leaves the thread's last
+ * error alone; wm_driver_was_reset() tells the answer. */
+void wm_driver_notice_reset(wm_driver *d);
+
 /* Whether a device was found to have been reset; and, for a driver that finds
  * one, the failure that this is from then on. */
 static inline bool wm_driver_was_reset(const wm_driver *d)

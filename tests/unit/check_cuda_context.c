@@ -476,6 +476,67 @@ START_TEST(test_A17_question_that_is_not_answered_is_no_reset)
 }
 END_TEST
 
+/* No miss comes before: what gives things back, or asks about them, finds out
+ * by itself and calls nothing that is gone. */
+enum { END_HERE = 6, END_ELSEWHERE, ENDS };
+
+static void give_back(int way)
+{
+    warm_status status = WARM_OK;
+
+    switch (way) {
+    case 0:
+        status = warm_handle_trim(runtime, WARM_KIND_CUBLAS, 0, 0, 0, NULL);
+        break;
+    case 1:
+        status = warm_empty_cache(runtime, NULL);
+        break;
+    case 2:
+        status = warm_trim(runtime, BYTES, NULL);
+        break;
+    case 3:
+        status = warm_device_empty_cache(runtime, 0, NULL);
+        break;
+    case 4:
+        status = warm_poll(runtime);
+        break;
+    case 5:
+        status = warm_thread_release(runtime);
+        break;
+    case END_HERE: /* it is destroyed at once */
+        return;
+    default: /* so it is, where the thread's context is none to work in */
+        ck_assert_int_eq(standin.cuCtxCreate_v4(&foreign, NULL, 0, 0), 0);
+        return;
+    }
+    ck_assert(status == WARM_OK || status == WARM_DRIVER_ERROR);
+    ck_assert_uint_eq(warnings, 1);
+}
+
+START_TEST(test_A17_reset_is_noticed_before_anything_goes_back)
+{
+    warm_destroy_report report = {.size = sizeof report};
+    uint64_t before;
+
+    fill();
+    ck_assert_int_eq(standin.cudaDeviceReset(), 0);
+    before = calls_on_the_dead();
+    give_back(_i);
+    wt_ok(warm_runtime_destroy(runtime, &report));
+    ck_assert_uint_eq(calls_on_the_dead(), before);
+    ck_assert_uint_eq(report.lost_handles, 3);
+    ck_assert_uint_gt(report.lost_bytes, 0);
+    ck_assert_uint_eq(report.blocks, 2);
+    ck_assert_uint_eq(warnings, 3); /* that it was reset, what was lost, and
+                                       what was in use */
+    ck_assert_ptr_nonnull(strstr(warning, "device 0 was reset"));
+    if (_i == END_ELSEWHERE) {
+        leave();
+    }
+    expect_a_new_one_works();
+}
+END_TEST
+
 /* Of a device that the runtime never used it is nothing to it. */
 START_TEST(test_A17_reset_of_another_device_is_no_loss)
 {
@@ -521,6 +582,8 @@ int main(void)
                         WAYS);
     tcase_add_loop_test(tcase, test_A17_reset_of_a_runtime_that_has_all_sorts,
                         0, sizeof ways_of_life / sizeof ways_of_life[0]);
+    tcase_add_loop_test(
+        tcase, test_A17_reset_is_noticed_before_anything_goes_back, 0, ENDS);
     tcase_add_test(tcase, test_A17_question_that_is_not_answered_is_no_reset);
     tcase_add_test(tcase, test_A17_reset_of_another_device_is_no_loss);
     suite_add_tcase(suite, tcase);
