@@ -152,10 +152,12 @@ typedef struct wm_cuda {
     char file[512];      /* const after open: of cudart; empty: not known */
     cudaError_t counted; /* what it said when devices were counted */
     /* By device: null, then the retained primary context for ever, and what
-     * tells it from one that comes after a reset. */
+     * tells it from one that comes after a reset: any number, if it is known.
+     */
     struct {
         _Atomic(CUcontext) context;
         _Atomic uint64_t id;
+        _Atomic bool id_known;
     } primary[];
 } wm_cuda;
 

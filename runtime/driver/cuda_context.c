@@ -69,19 +69,19 @@ warm_status wm_cuda_result(wm_cuda *c, CUresult code, const char *what)
     return wm_cuda_fail(c, status_of(code), code, what);
 }
 
-/* 0: it cannot be told. */
-static uint64_t id_of(wm_cuda *c, CUcontext context)
+/* A context whose id cannot be told is found to have been reset only while the
+ * device has none. */
+static void note_id(wm_cuda *c, int device, CUcontext context)
 {
     unsigned long long id = 0;
 
-    return c->cu.cuCtxGetId(context, &id) == CUDA_SUCCESS ? id : 0;
-}
-
-/* Relaxed: whoever does not see it yet looks at the next miss. */
-static void note_id(wm_cuda *c, int device, CUcontext context)
-{
-    atomic_store_explicit(&c->primary[device].id, id_of(c, context),
-                          memory_order_relaxed);
+    if (c->cu.cuCtxGetId(context, &id) == CUDA_SUCCESS) {
+        atomic_store_explicit(&c->primary[device].id, id, memory_order_relaxed);
+        /* Release: pairs with the acquire in has_another_id(). Whoever does not
+         * see it yet looks at the next miss. */
+        atomic_store_explicit(&c->primary[device].id_known, true,
+                              memory_order_release);
+    }
 }
 
 static warm_status retain(wm_cuda *c, int device, CUcontext *context)
@@ -251,28 +251,38 @@ bool wm_cuda_is_foreign(wm_cuda *c, CUcontext context)
 /* A reset ends the primary context, whose handle may be the next one's: then it
  * is not active, or has another id. A question that is not answered says
  * nothing. */
-static bool was_reset(wm_cuda *c, int device)
+static bool has_another_id(wm_cuda *c, int device, CUcontext context)
 {
-    /* Relaxed: see retain() and note_id(). */
-    CUcontext context =
-        atomic_load_explicit(&c->primary[device].context, memory_order_relaxed);
+    /* Acquire and relaxed: see note_id(). */
+    bool known = atomic_load_explicit(&c->primary[device].id_known,
+                                      memory_order_acquire);
     uint64_t id =
         atomic_load_explicit(&c->primary[device].id, memory_order_relaxed);
     unsigned long long now = 0;
-    unsigned flags = 0;
-    int active = 0;
     CUresult code;
 
-    if (context == NULL || id == 0 ||
-        c->cu.cuDevicePrimaryCtxGetState(device, &flags, &active) !=
-            CUDA_SUCCESS) {
+    if (!known) {
         return false;
     }
-    code = active != 0 ? c->cu.cuCtxGetId(context, &now)
-                       : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    code = c->cu.cuCtxGetId(context, &now);
     return code == CUDA_SUCCESS ? now != id
                                 : code == CUDA_ERROR_CONTEXT_IS_DESTROYED ||
                                       code == CUDA_ERROR_INVALID_CONTEXT;
+}
+
+static bool was_reset(wm_cuda *c, int device)
+{
+    /* Relaxed: see retain(). */
+    CUcontext context =
+        atomic_load_explicit(&c->primary[device].context, memory_order_relaxed);
+    unsigned flags = 0;
+    int active = 0;
+
+    if (context == NULL || c->cu.cuDevicePrimaryCtxGetState(
+                               device, &flags, &active) != CUDA_SUCCESS) {
+        return false;
+    }
+    return active == 0 || has_another_id(c, device, context);
 }
 
 static warm_status look_at(wm_cuda *c, int device)

@@ -75,8 +75,9 @@ warm_status wm_driver_fail_reset(wm_driver *d, int device)
     return status;
 }
 
-/* Whether the driver may be called, by whoever is called that. */
-static warm_status check(const wm_driver *d, const char *name)
+/* OK unless the process exits or was forked; name is the call's, for the words
+ * of the failure. */
+static warm_status check_process(const wm_driver *d, const char *name)
 {
     wm_assert(wm_lock_driver_call_allowed());
     if (wm_unlikely(wm_process_exiting())) {
@@ -88,20 +89,27 @@ static warm_status check(const wm_driver *d, const char *name)
                        "forked; make a new one with device:host",
                        name);
     }
-    if (wm_driver_was_reset(d)) {
-        /* Relaxed: it changes no more. */
-        return fail_reset(
-            atomic_load_explicit(&d->was_reset, memory_order_relaxed) - 1);
-    }
     return WARM_OK;
 }
 
-static warm_status call_begin(wm_driver *d, int call)
+/* As that, and DRIVER_ERROR once a device was found to have been reset. */
+static warm_status check(const wm_driver *d, const char *name)
 {
-    warm_status status = check(d, call_names[call]);
+    warm_status status = check_process(d, name);
 
-    if (status != WARM_OK) {
-        return status;
+    if (status == WARM_OK && wm_driver_was_reset(d)) {
+        /* Relaxed: it changes no more. */
+        status = fail_reset(
+            atomic_load_explicit(&d->was_reset, memory_order_relaxed) - 1);
+    }
+    return status;
+}
+
+/* checked: what a check said. */
+static warm_status call_begin(wm_driver *d, int call, warm_status checked)
+{
+    if (checked != WARM_OK) {
+        return checked;
     }
     wm_counter_add(&d->calls[call], 1);
     if (wm_unlikely(atomic_load_explicit(&d->armed, memory_order_relaxed))) {
@@ -114,7 +122,7 @@ static warm_status call_begin(wm_driver *d, int call)
     warm_status wm_driver_##name parameters                                    \
     {                                                                          \
         int cancel = wm_cancel_off();                                          \
-        warm_status status = call_begin(d, WM_CALL_##name);                    \
+        warm_status status = call_begin(d, WM_CALL_##name, check(d, #name));   \
                                                                                \
         if (status == WARM_OK) {                                               \
             status = d->ops->name arguments;                                   \
@@ -147,12 +155,12 @@ void wm_driver_notice_reset(wm_driver *d)
     }
 }
 
-/* Sets the mode, which becomes what there was; no failure is told of. */
-static bool set_mode(wm_driver *d, bool *mode)
+bool wm_driver_relax(wm_driver *d, bool *mode)
 {
     warm_error before = {.size = sizeof before};
     bool done;
 
+    *mode = true;
     warm_last_error(&before);
     done = wm_driver_capture_mode(d, mode) == WARM_OK;
     if (!done) {
@@ -161,15 +169,24 @@ static bool set_mode(wm_driver *d, bool *mode)
     return done;
 }
 
-bool wm_driver_relax(wm_driver *d, bool *mode)
-{
-    *mode = true;
-    return set_mode(d, mode);
-}
-
+/* After a reset as well, or the thread would stay relaxed for ever: the mode is
+ * the thread's, not a context's. */
 void wm_driver_unrelax(wm_driver *d, bool *mode)
 {
-    (void)set_mode(d, mode);
+    int cancel = wm_cancel_off();
+    warm_error before = {.size = sizeof before};
+    warm_status status;
+
+    warm_last_error(&before);
+    status = call_begin(d, WM_CALL_capture_mode,
+                        check_process(d, call_names[WM_CALL_capture_mode]));
+    if (status == WARM_OK) {
+        status = d->ops->capture_mode(d, mode);
+    }
+    if (status != WARM_OK) {
+        wm_error_restore(&before);
+    }
+    wm_cancel_restore(cancel);
 }
 
 warm_status wm_driver_stream_await(wm_driver *d, warm_stream stream)

@@ -304,10 +304,10 @@ static inline bool wm_driver_was_reset(const wm_driver *d)
 }
 warm_status wm_driver_fail_reset(wm_driver *d, int device);
 
-/* Enters CUDA's relaxed capture mode if it can, and gives back what there was;
- * for a section that goes on without it, too. *mode belongs to the section. A
- * failure of either leaves the thread's last error as it was: the section's
- * own is what matters. */
+/* Enters CUDA's relaxed capture mode if it can; and gives back what there was,
+ * also when a device was reset in between. For a section that goes on without
+ * it, too. *mode belongs to the section. A failure of either leaves the
+ * thread's last error as it was: the section's own is what matters. */
 bool wm_driver_relax(wm_driver *d, bool *mode);
 void wm_driver_unrelax(wm_driver *d, bool *mode);
 

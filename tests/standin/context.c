@@ -17,9 +17,9 @@ struct CUctx_st {
     int device;
     unsigned references; /* mutex */
     uint64_t created;    /* mutex */
-    /* Of a primary one: 0 while it is not active, for nobody retained it or it
-     * was reset. Mutex. */
-    unsigned long long id;
+    /* A primary one is not while nobody retained it, or it was reset. Mutex. */
+    bool active;
+    unsigned long long id; /* mutex */
 };
 
 /* Streams of contexts that are not primary; never freed. */
@@ -184,12 +184,20 @@ int standin_unusable(void)
     return is_active(stack[depth - 1]) ? 0 : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
-static unsigned long long last_id; /* mutex */
+static unsigned long long next_id = 1; /* mutex */
+
+void standin_context_ids(unsigned long long first)
+{
+    pthread_mutex_lock(&mutex);
+    next_id = first;
+    pthread_mutex_unlock(&mutex);
+}
 
 static void activate_locked(CUcontext context)
 {
-    if (context->id == 0) {
-        context->id = ++last_id;
+    if (!context->active) {
+        context->active = true;
+        context->id = next_id++;
         context->created++;
     }
 }
@@ -253,7 +261,7 @@ static bool is_active(CUcontext context)
     bool active;
 
     pthread_mutex_lock(&mutex);
-    active = context->id != 0;
+    active = context->active;
     pthread_mutex_unlock(&mutex);
     return active || !is_primary(context);
 }
@@ -495,7 +503,7 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
     } else {
         primary[device].references--;
         if (primary[device].references == 0) {
-            primary[device].id = 0;
+            primary[device].active = false;
         }
     }
     pthread_mutex_unlock(&mutex);
@@ -511,7 +519,7 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags,
     }
     *flags = 0;
     pthread_mutex_lock(&mutex);
-    *active = primary[device].id != 0;
+    *active = primary[device].active;
     pthread_mutex_unlock(&mutex);
     return CUDA_SUCCESS;
 }
@@ -524,7 +532,7 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
         return CUDA_ERROR_INVALID_DEVICE;
     }
     pthread_mutex_lock(&mutex);
-    primary[device].id = 0;
+    primary[device].active = false;
     pthread_mutex_unlock(&mutex);
     return CUDA_SUCCESS;
 }
@@ -536,7 +544,7 @@ CUresult cuCtxGetId(CUcontext context, unsigned long long *id)
 
     ENTER(cuCtxGetId)
     pthread_mutex_lock(&mutex);
-    if (context->id == 0) {
+    if (!context->active) {
         answer = CUDA_ERROR_CONTEXT_IS_DESTROYED;
         reset = true;
     } else {
@@ -563,7 +571,8 @@ static CUcontext made_context(int device)
 
     context->device = device;
     pthread_mutex_lock(&mutex);
-    context->id = ++last_id;
+    context->active = true;
+    context->id = next_id++;
     pthread_mutex_unlock(&mutex);
     return context;
 }

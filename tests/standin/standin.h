@@ -45,6 +45,8 @@ uint64_t standin_misuse(char *text, size_t bytes);
 /* Contexts created on the device so far, and references to it now. */
 uint64_t standin_contexts(int device);
 int64_t standin_references(int device);
+/* The id that the next context gets; later ones count up from there. */
+void standin_context_ids(unsigned long long first);
 /* As many threads as that meet inside the function before any goes on. */
 void standin_meet(const char *function, unsigned threads);
 /* How many devices there are: 1, or as the environment's STANDIN_DEVICES. */

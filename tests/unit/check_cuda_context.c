@@ -24,11 +24,23 @@ static void make_runtime(void)
     wt_ok(warm_runtime_create(&options, &runtime));
 }
 
-static void setup(void)
+static void begin(unsigned long long first_id)
 {
     standin_load();
+    standin.standin_context_ids(first_id);
     standin.standin_devices(DEVICES);
     make_runtime();
+}
+
+static void setup(void)
+{
+    begin(1);
+}
+
+/* No context has used its id up: 0 is one as any other. */
+static void setup_ids_from_0(void)
+{
+    begin(0);
 }
 
 static void teardown(void)
@@ -386,6 +398,42 @@ START_TEST(test_A17_reset_is_noticed_by_the_contexts_id)
 }
 END_TEST
 
+static CUstreamCaptureMode mode_of_thread(void)
+{
+    CUstreamCaptureMode now = CU_STREAM_CAPTURE_MODE_GLOBAL;
+
+    /* Nothing else tells it: it is set, and set back. */
+    ck_assert_int_eq(standin.cuThreadExchangeStreamCaptureMode(&now), 0);
+    {
+        CUstreamCaptureMode back = now;
+
+        ck_assert_int_eq(standin.cuThreadExchangeStreamCaptureMode(&back), 0);
+    }
+    return now;
+}
+
+/* Another thread finds out while this one is in relaxed mode. */
+START_TEST(test_A17_capture_mode_is_put_back_after_a_reset)
+{
+    warm_options options = {.size = sizeof options, .device = "cuda"};
+    wm_options resolved;
+    wm_driver *d = NULL;
+    bool mode = true;
+
+    options.cudart = standin.cudart;
+    wt_ok(wm_options_resolve(&options, NULL, &resolved));
+    wt_ok(wm_cuda_open(&resolved, &d));
+    ck_assert(wm_driver_relax(d, &mode));
+    ck_assert_int_eq(mode_of_thread(), CU_STREAM_CAPTURE_MODE_RELAXED);
+    ck_assert_int_eq(wm_driver_fail_reset(d, 0), WARM_DRIVER_ERROR);
+    wm_driver_unrelax(d, &mode);
+    ck_assert_int_eq(mode_of_thread(), CU_STREAM_CAPTURE_MODE_GLOBAL);
+    ck_assert(!wm_driver_relax(d, &mode));
+    ck_assert_int_eq(mode_of_thread(), CU_STREAM_CAPTURE_MODE_GLOBAL);
+    (void)wm_driver_close(d);
+}
+END_TEST
+
 /* The runtime's own thread, registered memory, ranges, private pools, leases
  * and other threads' handles: what ends with none of them calls the dead. */
 static const char *const ways_of_life[] = {
@@ -584,8 +632,14 @@ int main(void)
                         0, sizeof ways_of_life / sizeof ways_of_life[0]);
     tcase_add_loop_test(
         tcase, test_A17_reset_is_noticed_before_anything_goes_back, 0, ENDS);
+    tcase_add_test(tcase, test_A17_capture_mode_is_put_back_after_a_reset);
     tcase_add_test(tcase, test_A17_question_that_is_not_answered_is_no_reset);
     tcase_add_test(tcase, test_A17_reset_of_another_device_is_no_loss);
+    suite_add_tcase(suite, tcase);
+    tcase = tcase_create("ids from 0");
+    tcase_add_checked_fixture(tcase, setup_ids_from_0, teardown);
+    tcase_add_loop_test(tcase, test_A17_reset_is_noticed_by_the_contexts_id, 0,
+                        WAYS);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
 }

@@ -21,12 +21,14 @@
     X(standin_flags)                                                           \
     X(standin_misuse)                                                          \
     X(standin_contexts)                                                        \
+    X(standin_context_ids)                                                     \
     X(standin_references)                                                      \
     X(standin_meet)                                                            \
     X(cuCtxCreate_v4)                                                          \
     X(cuCtxPushCurrent_v2)                                                     \
     X(cuGreenCtxCreate)                                                        \
     X(cuCtxFromGreenCtx)                                                       \
+    X(cuThreadExchangeStreamCaptureMode)                                       \
     X(cuStreamCreate)                                                          \
     X(standin_devices)                                                         \
     X(standin_compute)                                                         \
