@@ -20,7 +20,7 @@
 enum {
     SAMPLES = 256, /* pages that are looked at, of a range that has more */
     BATCH = 64,    /* of them at a time */
-    KERNEL_MAX = WM_NUMA_MASK * 8 * sizeof(unsigned long) /* nodes in a mask */
+    KERNEL_MAX = sizeof(unsigned long) * 8 * WM_NUMA_MASK /* nodes in a mask */
 };
 
 /* ---- which nodes there are -------------------------------------------- */

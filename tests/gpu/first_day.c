@@ -549,7 +549,7 @@ static void page_locking(void)
 {
     enum { BYTES = 256 * MIB };
     void *pointer = NULL;
-    double begun = now_us(), taken, touched, locked;
+    double begun, taken, touched, locked;
 
     (void)new_stream();
     begun = now_us();

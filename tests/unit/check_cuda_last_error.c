@@ -64,14 +64,27 @@ static void make(struct bed *b)
     wt_ok(wm_driver_stream_synchronize(d, b->stream));
 }
 
-static void end(struct bed *b)
-{
-    wm_capture capture = WM_CAPTURE_NONE;
-
 #define END(thing, call)                                                       \
     if (thing) {                                                               \
         wt_ok(call);                                                           \
     }
+
+/* What calls made. */
+static void end_made(struct bed *b)
+{
+    END(b->made_range,
+        wm_driver_range_release(d, DEVICE, b->made_range, 2 * b->unit))
+    END(b->made, wm_driver_device_free(d, DEVICE, b->made))
+    END(b->made_pinned, wm_driver_pinned_free(d, b->made_pinned, 4096))
+    END(b->made_graph, wm_driver_graph_destroy(d, b->made_graph))
+    END(b->made_event, wm_driver_event_destroy(d, b->made_event))
+    END(b->made_stream, wm_driver_stream_destroy(d, b->made_stream))
+}
+
+static void end(struct bed *b)
+{
+    wm_capture capture = WM_CAPTURE_NONE;
+
     if (b->stream != NULL) {
         wt_ok(wm_driver_stream_capture(d, b->stream, &capture));
     }
@@ -82,20 +95,15 @@ static void end(struct bed *b)
     END(b->committed,
         wm_driver_range_decommit(d, DEVICE, b->range, 0, b->unit, NULL))
     END(b->range, wm_driver_range_release(d, DEVICE, b->range, 2 * b->unit))
-    END(b->made_range,
-        wm_driver_range_release(d, DEVICE, b->made_range, 2 * b->unit))
     END(b->memory, wm_driver_device_free(d, DEVICE, b->memory))
-    END(b->made, wm_driver_device_free(d, DEVICE, b->made))
-    END(b->made_pinned, wm_driver_pinned_free(d, b->made_pinned, 4096))
     END(b->pinned, wm_driver_pinned_free(d, b->pinned, 4096))
     END(b->graph, wm_driver_graph_destroy(d, b->graph))
-    END(b->made_graph, wm_driver_graph_destroy(d, b->made_graph))
     END(b->event, wm_driver_event_destroy(d, b->event))
-    END(b->made_event, wm_driver_event_destroy(d, b->made_event))
     END(b->stream, wm_driver_stream_destroy(d, b->stream))
-    END(b->made_stream, wm_driver_stream_destroy(d, b->made_stream))
-#undef END
+    end_made(b);
 }
+
+#undef END
 
 /* ---- every call of the driver, which notes in the bed what it did -------
  */
