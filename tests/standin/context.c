@@ -266,6 +266,31 @@ static bool is_active(CUcontext context)
     return active || !is_primary(context);
 }
 
+standin_life standin_current_life(void)
+{
+    standin_life life = {0};
+
+    if (depth > 0 && stack[depth - 1] != NULL) {
+        life.context = stack[depth - 1];
+        pthread_mutex_lock(&mutex);
+        life.created = stack[depth - 1]->created;
+        pthread_mutex_unlock(&mutex);
+    }
+    return life;
+}
+
+bool standin_is_alive(standin_life life)
+{
+    const struct CUctx_st *context = life.context;
+    bool alive;
+
+    pthread_mutex_lock(&mutex);
+    alive = context == NULL ||
+            (context->active && context->created == life.created);
+    pthread_mutex_unlock(&mutex);
+    return alive;
+}
+
 /* cudart makes one that was reset again. */
 void standin_need_context(void)
 {
@@ -659,6 +684,7 @@ CUresult cuStreamGetCtx(CUstream stream, CUcontext *context)
     wm_stream_info info = {.device = WM_DEVICE_UNKNOWN};
     int code;
 
+    standin_used("cuStreamGetCtx", stream);
     ENTER(cuStreamGetCtx)
     if (d == NULL) {
         return CUDA_ERROR_DEINITIALIZED;

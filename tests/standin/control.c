@@ -246,6 +246,7 @@ standin_handle *standin_handle_create(const char *library, int version)
     h->device = standin_current_device();
     h->own = own;
     h->live = 1;
+    standin_born(h);
     pthread_mutex_lock(&mutex);
     h->next = handles;
     handles = h;
@@ -303,6 +304,7 @@ bool standin_handle_use(const char *function, const char *library,
         standin_note_misuse("%s: the handle was destroyed", function);
         return false;
     }
+    standin_used(function, h);
     if (h->device != standin_current_device()) {
         standin_note_misuse("%s: handle of device %d used on device %d",
                             function, h->device, standin_current_device());

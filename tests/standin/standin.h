@@ -38,8 +38,9 @@ const char *standin_function(unsigned i);
 unsigned standin_flags(const char *function);
 
 /* Misuse noted so far: a handle used by two threads at once, on the wrong
- * device, after its destruction, or bound to a stream that is gone. text: the
- * last one's; may be null. */
+ * device, after its destruction, or bound to a stream that is gone; and
+ * whatever a call names that ended with its context (life.c). text: the last
+ * one's; may be null. */
 uint64_t standin_misuse(char *text, size_t bytes);
 
 /* Contexts created on the device so far, and references to it now. */
@@ -140,6 +141,20 @@ cudaError_t standin_set_device(int device);
 /* The host device's stream behind a CUDA stream: default streams mean the
  * current device. */
 warm_stream standin_stream(void *stream);
+/* A time in which a context is active, up to its reset. */
+typedef struct standin_life {
+    const void *context; /* null: none was current */
+    uint64_t created;    /* the how many-th of that context */
+} standin_life;
+standin_life standin_current_life(void);
+bool standin_is_alive(standin_life life);
+/* Something was made in the current context, which has a name that calls use
+ * (the stream, the handle, the memory's first byte); a call is about to use
+ * it, which is misuse after a reset; it was destroyed. What was not born here
+ * may be used. */
+void standin_born(const void *name);
+void standin_used(const char *function, const void *name);
+void standin_gone(const void *name);
 /* Memory, or a stream, is made in the current context. */
 void standin_memory_made(const char *function);
 void standin_stream_made(void *stream);

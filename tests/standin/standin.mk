@@ -34,7 +34,7 @@ STANDIN_LIBS := $(foreach l,cuda cudart $(STANDIN_HANDLES),$(STANDIN_DIR)/$(STAN
 STANDIN_MAP := tests/standin/standin.map
 STANDIN_CORE := $(patsubst %.c,$(STANDIN_DIR)/%.o,$(wildcard runtime/base/*.c) runtime/driver/driver.c \
     $(STANDIN_HOST) $(wildcard runtime/driver/numa*.c) tests/standin/control.c tests/standin/context.c \
-    tests/standin/range.c tests/standin/wait.c tests/standin/work.c)
+    tests/standin/life.c tests/standin/range.c tests/standin/wait.c tests/standin/work.c)
 STANDIN_OBJ := $(patsubst %.c,$(STANDIN_DIR)/%.o,$(wildcard tests/standin/*.c)) $(STANDIN_CORE)
 
 # Objects of their own. What real headers declare must be visible; the map

@@ -17,6 +17,11 @@
         return (CUresult)fault_;                                               \
     }
 
+/* Of a call that names an object, which may have ended with its context. */
+#define ENTER_ON(function, object)                                             \
+    standin_used(#function, object);                                           \
+    ENTER(function)
+
 #define CALL(op, ...) (CUresult) standin_code(d->ops->op(d, __VA_ARGS__))
 
 CUresult cuMemGetInfo_v2(size_t *available, size_t *total)
@@ -93,6 +98,7 @@ CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned flags)
     if (code == CUDA_SUCCESS) {
         p->pointer = (char *)p->base + (p->bytes - bytes);
         *pointer = p->pointer;
+        standin_born(p->pointer);
         pinned_add(p);
     } else {
         free(p);
@@ -105,13 +111,14 @@ CUresult cuMemFreeHost(void *pointer)
     pinned *p;
     CUresult code;
 
-    ENTER(cuMemFreeHost)
+    ENTER_ON(cuMemFreeHost, pointer)
     p = pinned_take(pointer);
     if (p == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     code = (CUresult)standin_wait_for_device(d, -1);
     if (code == CUDA_SUCCESS) {
+        standin_gone(p->pointer);
         code = CALL(pinned_free, p->base, p->bytes);
     }
     if (code == CUDA_SUCCESS) {
@@ -124,19 +131,29 @@ CUresult cuMemFreeHost(void *pointer)
 
 CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned flags)
 {
+    CUresult code;
+
     ENTER(cuMemHostRegister_v2)
     standin_memory_made("cuMemHostRegister_v2");
     standin_flagged("cuMemHostRegister_v2", flags);
-    return CALL(pinned_register, pointer, bytes);
+    code = CALL(pinned_register, pointer, bytes);
+    if (code == CUDA_SUCCESS) {
+        standin_born(pointer);
+    }
+    return code;
 }
 
 CUresult cuMemHostUnregister(void *pointer)
 {
     CUresult code;
 
-    ENTER(cuMemHostUnregister)
+    ENTER_ON(cuMemHostUnregister, pointer)
     code = (CUresult)standin_wait_for_device(d, -1);
-    return code != CUDA_SUCCESS ? code : CALL(pinned_unregister, pointer);
+    if (code != CUDA_SUCCESS) {
+        return code;
+    }
+    standin_gone(pointer);
+    return CALL(pinned_unregister, pointer);
 }
 
 static void *pointer_of(CUdeviceptr address)
@@ -154,6 +171,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes)
     code = CALL(device_alloc, standin_current_device(), bytes, &pointer);
     if (code == CUDA_SUCCESS) {
         *address = (uintptr_t)pointer;
+        standin_born(pointer);
     }
     return code;
 }
@@ -172,11 +190,12 @@ CUresult cuMemFree_v2(CUdeviceptr address)
 {
     CUresult code;
 
-    ENTER(cuMemFree_v2)
+    ENTER_ON(cuMemFree_v2, pointer_of(address))
     code = (CUresult)standin_wait_for_device(d, standin_current_device());
     if (code != CUDA_SUCCESS) {
         return code;
     }
+    standin_gone(pointer_of(address));
     ON_ITS_DEVICE(device_free, pointer_of(address))
 }
 
@@ -230,7 +249,7 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr address){
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr destination, const void *source,
                               size_t bytes, CUstream stream)
 {
-    ENTER(cuMemcpyHtoDAsync_v2)
+    ENTER_ON(cuMemcpyHtoDAsync_v2, stream)
     return CALL(copy, pointer_of(destination), source, bytes,
                 WARM_COPY_TO_DEVICE, standin_stream(stream));
 }
@@ -238,7 +257,7 @@ CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr destination, const void *source,
 CUresult cuMemcpyDtoHAsync_v2(void *destination, CUdeviceptr source,
                               size_t bytes, CUstream stream)
 {
-    ENTER(cuMemcpyDtoHAsync_v2)
+    ENTER_ON(cuMemcpyDtoHAsync_v2, stream)
     return CALL(copy, destination, pointer_of(source), bytes, WARM_COPY_TO_HOST,
                 standin_stream(stream));
 }
@@ -269,7 +288,7 @@ CUresult cuMemcpyAsync(CUdeviceptr destination, CUdeviceptr source,
 {
     struct move m = {pointer_of(destination), pointer_of(source), bytes, 0};
 
-    ENTER(cuMemcpyAsync)
+    ENTER_ON(cuMemcpyAsync, stream)
     (void)d;
     return (CUresult)standin_launch(stream, run_copy, &m, sizeof m);
 }
@@ -279,7 +298,7 @@ CUresult cuMemsetD8Async(CUdeviceptr destination, unsigned char value,
 {
     struct move m = {pointer_of(destination), NULL, bytes, value};
 
-    ENTER(cuMemsetD8Async)
+    ENTER_ON(cuMemsetD8Async, stream)
     (void)d;
     return (CUresult)standin_launch(stream, run_set, &m, sizeof m);
 }
@@ -295,6 +314,7 @@ CUresult cuStreamCreate(CUstream *stream, unsigned flags)
     code = (int)CALL(stream_create, standin_current_device(),
                      (warm_stream *)(void *)stream);
     if (code == 0) {
+        standin_born(*stream);
         standin_stream_made(*stream);
     }
     return (CUresult)code;
@@ -302,8 +322,9 @@ CUresult cuStreamCreate(CUstream *stream, unsigned flags)
 
 CUresult cuStreamDestroy_v2(CUstream stream)
 {
-    ENTER(cuStreamDestroy_v2)
+    ENTER_ON(cuStreamDestroy_v2, stream)
     standin_strand(stream);
+    standin_gone(stream);
     return CALL(stream_destroy, stream);
 }
 
@@ -312,7 +333,7 @@ CUresult cuStreamGetId(CUstream stream, unsigned long long *id)
     wm_stream_info info = {0};
     int code;
 
-    ENTER(cuStreamGetId)
+    ENTER_ON(cuStreamGetId, stream)
     code = standin_stream_info(d, standin_stream(stream), &info);
     *id = info.id;
     return (CUresult)code;
@@ -320,55 +341,64 @@ CUresult cuStreamGetId(CUstream stream, unsigned long long *id)
 
 CUresult cuStreamQuery(CUstream stream)
 {
-    ENTER(cuStreamQuery)
+    ENTER_ON(cuStreamQuery, stream)
     standin_mode_of("cuStreamQuery");
     return CALL(stream_query, standin_stream(stream));
 }
 
 CUresult cuStreamSynchronize(CUstream stream)
 {
-    ENTER(cuStreamSynchronize)
+    ENTER_ON(cuStreamSynchronize, stream)
     standin_mode_of("cuStreamSynchronize");
     return CALL(stream_synchronize, standin_stream(stream));
 }
 
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
 {
-    ENTER(cuStreamWaitEvent)
+    standin_used("cuStreamWaitEvent", event);
+    ENTER_ON(cuStreamWaitEvent, stream)
     (void)flags;
     return CALL(stream_wait_event, standin_stream(stream), event);
 }
 
 CUresult cuEventCreate(CUevent *event, unsigned flags)
 {
+    CUresult code;
+
     ENTER(cuEventCreate)
     standin_flagged("cuEventCreate", flags);
-    return CALL(event_create, standin_current_device(),
+    code = CALL(event_create, standin_current_device(),
                 (warm_event *)(void *)event);
+    if (code == CUDA_SUCCESS) {
+        standin_born(*event);
+    }
+    return code;
 }
 
 CUresult cuEventDestroy_v2(CUevent event)
 {
-    ENTER(cuEventDestroy_v2)
+    ENTER_ON(cuEventDestroy_v2, event)
+    standin_gone(event);
     return CALL(event_destroy, event);
 }
 
 CUresult cuEventRecord(CUevent event, CUstream stream)
 {
-    ENTER(cuEventRecord)
+    standin_used("cuEventRecord", event);
+    ENTER_ON(cuEventRecord, stream)
     return CALL(event_record, event, standin_stream(stream));
 }
 
 CUresult cuEventQuery(CUevent event)
 {
-    ENTER(cuEventQuery)
+    ENTER_ON(cuEventQuery, event)
     standin_mode_of("cuEventQuery");
     return CALL(event_query, event);
 }
 
 CUresult cuEventSynchronize(CUevent event)
 {
-    ENTER(cuEventSynchronize)
+    ENTER_ON(cuEventSynchronize, event)
     standin_mode_of("cuEventSynchronize");
     return CALL(event_synchronize, event);
 }
@@ -394,7 +424,7 @@ CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *argument)
 {
     struct call c = {function, argument};
 
-    ENTER(cuLaunchHostFunc)
+    ENTER_ON(cuLaunchHostFunc, stream)
     (void)d;
     return (CUresult)standin_launch(stream, run_call, &c, sizeof c);
 }
@@ -426,7 +456,7 @@ CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode wanted)
 {
     CUresult code;
 
-    ENTER(cuStreamBeginCapture_v2)
+    ENTER_ON(cuStreamBeginCapture_v2, stream)
     standin_flagged("cuStreamBeginCapture_v2", (unsigned)wanted);
     code = CALL(capture_begin, standin_stream(stream));
     if (code == CUDA_SUCCESS && wanted == CU_STREAM_CAPTURE_MODE_GLOBAL) {
@@ -440,7 +470,7 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
     warm_graph exec = NULL;
     CUresult code;
 
-    ENTER(cuStreamEndCapture)
+    ENTER_ON(cuStreamEndCapture, stream)
     code = CALL(capture_end, standin_stream(stream), &exec);
     *graph = NULL;
     if (code == CUDA_SUCCESS) {
@@ -454,7 +484,7 @@ CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status)
     wm_capture capture = WM_CAPTURE_NONE;
     CUresult code;
 
-    ENTER(cuStreamIsCapturing)
+    ENTER_ON(cuStreamIsCapturing, stream)
     code = CALL(stream_capture, standin_stream(stream), &capture);
     if (capture == WM_CAPTURE_BLOCKED) {
         return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
@@ -474,6 +504,7 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph,
         return CUDA_ERROR_NOT_SUPPORTED;
     }
     *exec = graph->exec;
+    standin_born(*exec);
     graph->exec = NULL;
     return CUDA_SUCCESS;
 }
@@ -490,12 +521,14 @@ CUresult cuGraphDestroy(CUgraph graph)
 
 CUresult cuGraphExecDestroy(CUgraphExec exec)
 {
-    ENTER(cuGraphExecDestroy)
+    ENTER_ON(cuGraphExecDestroy, exec)
+    standin_gone(exec);
     return CALL(graph_destroy, exec);
 }
 
 CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
 {
-    ENTER(cuGraphLaunch)
+    standin_used("cuGraphLaunch", exec);
+    ENTER_ON(cuGraphLaunch, stream)
     return CALL(graph_launch, exec, standin_stream(stream));
 }

@@ -140,6 +140,33 @@ START_TEST(test_misuse_handle_of_another_library)
 }
 END_TEST
 
+/* Whatever was made before the reset: a handle, a stream, memory of the host
+ * and of the device. What is made after it may be used. */
+START_TEST(test_misuse_objects_of_a_context_that_was_reset)
+{
+    void *pinned = NULL, *memory = NULL;
+    cudaStream_t later = NULL;
+
+    ck_assert_int_eq(call.cudaHostAlloc(&pinned, 100, 0), 0);
+    ck_assert_int_eq(call.cudaMalloc(&memory, 100), 0);
+    expect_misuse(0, "none");
+    ck_assert_int_eq(standin.cudaDeviceReset(), 0);
+    ck_assert_int_eq(standin.cudaSetDevice(0), 0);
+    (void)call.cudnnDestroy(dnn);
+    expect_misuse(1, "cudnnDestroy: of a context that was reset");
+    (void)call.cudaStreamSynchronize(stream);
+    expect_misuse(2, "cuStreamSynchronize: of a context that was reset");
+    (void)call.cudaFreeHost(pinned);
+    expect_misuse(3, "cuMemFreeHost: of a context that was reset");
+    (void)call.cudaFree(memory);
+    expect_misuse(4, "cuMemFree_v2: of a context that was reset");
+    ck_assert_int_eq(call.cudaStreamCreate(&later), 0);
+    ck_assert_int_eq(call.cudaStreamSynchronize(later), 0);
+    ck_assert_int_eq(call.cudaStreamDestroy(later), 0);
+    expect_misuse(4, "cuMemFree_v2");
+}
+END_TEST
+
 /* A use that has begun and not ended is what another thread would meet. */
 START_TEST(test_misuse_handle_used_by_two_threads_at_once)
 {
@@ -430,6 +457,7 @@ int main(void)
     tcase_add_test(misuse, test_misuse_handle_of_another_device);
     tcase_add_test(misuse, test_misuse_handle_that_was_destroyed);
     tcase_add_test(misuse, test_misuse_handle_of_another_library);
+    tcase_add_test(misuse, test_misuse_objects_of_a_context_that_was_reset);
     tcase_add_test(misuse, test_misuse_handle_used_by_two_threads_at_once);
     tcase_add_test(misuse, test_misuse_workspace_that_is_not_aligned);
     tcase_add_test(misuse,
