@@ -22,17 +22,32 @@ warm_status wm_growth_driver_free(wm_space *space, wm_arena *arena,
     return status;
 }
 
-/* Returns the bytes that are with the driver again. *refused is set if a whole
+/* Memory that goes back breaks captures. If one is known it stays idle, and
+ * goes at a later time. */
+static bool begin_break(wm_space *space, wm_breaking *breaking)
+{
+    bool begun = wm_private_begin_break(space, breaking);
+
+    /* Relaxed: for a message. */
+    atomic_store_explicit(&space->growth.put_off, !begun, memory_order_relaxed);
+    return begun;
+}
+
+/* Ends breaking after its call. Returns the bytes that are with the driver
+ * again. *refused is set if a whole
  * region is not, for the first time since it is idle. */
-static size_t give_back_one(wm_space *space, wm_segment *segment, bool *refused)
+static size_t give_back_one(wm_space *space, wm_segment *segment,
+                            wm_breaking *breaking, bool *refused)
 {
     wm_growth *growth = &space->growth;
     wm_arena *arena = segment->arena;
     size_t bytes = segment->bytes;
     bool torn = false;
+    warm_status status = wm_growth_driver_free(space, arena, segment->of,
+                                               segment->base, bytes, &torn);
 
-    if (wm_growth_driver_free(space, arena, segment->of, segment->base, bytes,
-                              &torn) == WARM_OK) {
+    wm_timelines_end_break(space->timelines, breaking);
+    if (status == WARM_OK) {
         /* In one step: who trims to a target counts what is held, but for what
          * is on its way. */
         wm_lock_acquire(&growth->lock);
@@ -235,15 +250,25 @@ static bool has_idle(wm_space *space, const struct going *going)
     return found;
 }
 
-/* Memory that goes back breaks captures. If one is known it stays idle, and
- * goes at a later time. */
-static bool begin_break(wm_space *space, wm_breaking *breaking)
+/* What a thread that announces a capture waits for is one call to the driver:
+ * before each one the thread asks again, and what is left then stays. The first
+ * was begun. */
+static void give_back_chain(wm_space *space, wm_segment *segment,
+                            wm_breaking *breaking, bool *refused, size_t *bytes)
 {
-    bool begun = wm_private_begin_break(space, breaking);
+    bool begun = true;
 
-    /* Relaxed: for a message. */
-    atomic_store_explicit(&space->growth.put_off, !begun, memory_order_relaxed);
-    return begun;
+    while (segment != NULL) {
+        wm_segment *next = segment->next;
+
+        if (begun) {
+            *bytes += give_back_one(space, segment, breaking, refused);
+        } else {
+            wm_arena_put_off(segment->arena, segment);
+        }
+        begun = begun && next != NULL && begin_break(space, breaking);
+        segment = next;
+    }
 }
 
 /* A segment on its way back is neither cached nor room under the limit: from
@@ -271,15 +296,9 @@ static size_t send_back(wm_space *space, struct going *going,
         wm_timelines_end_break(space->timelines, &breaking);
         return 0;
     }
-    while (segment != NULL) {
-        wm_segment *next = segment->next;
-
-        bytes += give_back_one(space, segment, &going->refused);
-        segment = next;
-    }
+    give_back_chain(space, segment, &breaking, &going->refused, &bytes);
     wm_errand_end(&space->growth, &errand,
                   bytes > 0 ? WM_ERRAND_GAINED : WM_ERRAND_NOTHING);
-    wm_timelines_end_break(space->timelines, &breaking);
     return bytes;
 }
 

@@ -116,9 +116,9 @@ warm_status wm_pinned_adopt(wm_pinned *pinned, warm_stream stream,
 }
 
 warm_status wm_pinned_announce(wm_pinned *pinned, warm_stream stream,
-                               const wm_stream_info *info)
+                               const wm_stream_info *info, bool *already)
 {
-    return wm_timelines_announce(&pinned->timelines, stream, info);
+    return wm_timelines_announce(&pinned->timelines, stream, info, already);
 }
 
 bool wm_pinned_capture_over(wm_pinned *pinned, warm_stream stream)

@@ -34,7 +34,7 @@ void wm_pinned_close(wm_pinned *pinned, warm_destroy_report *report);
 warm_status wm_pinned_adopt(wm_pinned *pinned, warm_stream stream,
                             const wm_stream_info *info);
 warm_status wm_pinned_announce(wm_pinned *pinned, warm_stream stream,
-                               const wm_stream_info *info);
+                               const wm_stream_info *info, bool *already);
 bool wm_pinned_capture_over(wm_pinned *pinned, warm_stream stream);
 
 /* The stream will be destroyed; see wm_space_retire(). */

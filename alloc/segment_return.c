@@ -235,7 +235,8 @@ void wm_arena_released(wm_arena *arena, wm_segment *segment)
     wm_lock_release(&arena->lock);
 }
 
-void wm_arena_reattach(wm_arena *arena, wm_segment *segment, bool torn)
+static void reattach(wm_arena *arena, wm_segment *segment, bool torn,
+                     bool refused)
 {
     wm_lock_acquire(&arena->lock);
     arena->detached_bytes -= segment->bytes;
@@ -244,8 +245,18 @@ void wm_arena_reattach(wm_arena *arena, wm_segment *segment, bool torn)
     } else {
         wm_segment_attach_locked(arena, segment);
         segment->idle_since_ns = wm_clock_ns(); /* of several lanes as well */
-        segment->refused = true;
+        segment->refused |= refused;
         wm_segment_tell(segment, WM_HISTORY_SEGMENT_ALLOC);
     }
     wm_lock_release(&arena->lock);
+}
+
+void wm_arena_reattach(wm_arena *arena, wm_segment *segment, bool torn)
+{
+    reattach(arena, segment, torn, true);
+}
+
+void wm_arena_put_off(wm_arena *arena, wm_segment *segment)
+{
+    reattach(arena, segment, false, false);
 }

@@ -171,10 +171,11 @@ void wm_timelines_retire(wm_timelines *set, warm_stream stream,
                          const wm_stream_info *info);
 
 /* A capture will begin on the stream, looked at as info; it has ended. Until
- * then the driver is asked at every use and free. Status: OUT_OF_MEMORY;
+ * then the driver is asked at every use and free. Status: OUT_OF_MEMORY.
+ * *already: written on success: it was announced before.
  * over: false if none was announced. */
 warm_status wm_timelines_announce(wm_timelines *set, warm_stream stream,
-                                  const wm_stream_info *info);
+                                  const wm_stream_info *info, bool *already);
 bool wm_timelines_over(wm_timelines *set, warm_stream stream);
 
 /* Some stream may capture, announced or not, and does no more: a private pool
@@ -188,7 +189,9 @@ void wm_timelines_end_recording(wm_timelines *set);
  * there, of another stream than but (null: of any): announced, or perhaps by a
  * private pool that records, or the driver says so of a stream that may be
  * asked; no answer counts as yes. One that is announced in between waits for
- * the end of the call. No lock held.
+ * the end of the call, where the driver's calls break captures, but not while
+ * the thread is in a callback of the program: so callbacks come after the last
+ * call, or the thread asks again. No lock held.
  * announced: false: only what the driver says counts. */
 bool wm_timelines_begin_break(wm_timelines *set, wm_breaking *breaking,
                               int device, warm_stream but, bool announced);

@@ -57,12 +57,13 @@ static void close_all(wm_timelines *set)
     }
 }
 
-/* Those of other threads: a callback of this one's may be who announces. */
+/* A thread that is in a callback is not waited for: the callback may be who
+ * announces, or may wait for a lock of the program's that this thread has. */
 static bool is_broken_locked(const wm_timelines *set)
 {
     const wm_breaking *b = set->breaking;
 
-    while (b != NULL && b->thread == wm_window_thread()) {
+    while (b != NULL && b->inside > 0) {
         b = b->next;
     }
     return b != NULL;
@@ -79,7 +80,7 @@ static void await_breaks(wm_timelines *set)
 }
 
 warm_status wm_timelines_announce(wm_timelines *set, warm_stream stream,
-                                  const wm_stream_info *info)
+                                  const wm_stream_info *info, bool *already)
 {
     wm_timeline *t;
     bool again = false;
@@ -102,6 +103,7 @@ warm_status wm_timelines_announce(wm_timelines *set, warm_stream stream,
      * later none could be recorded, and the graph might use it. */
     close_all(set);
     await_breaks(set);
+    *already = again;
     return WARM_OK;
 }
 
@@ -249,19 +251,34 @@ bool wm_timelines_ask(wm_timelines *set, int device, warm_stream but)
     return captures;
 }
 
+static void tell(wm_callback_watch *watch, bool inside)
+{
+    wm_breaking *breaking = (wm_breaking *)(void *)watch; /* its first field */
+    wm_timelines *set = breaking->set;
+
+    wm_lock_acquire(&set->lock);
+    breaking->inside += inside ? 1U : -1U;
+    wm_cond_broadcast(&set->unbroken);
+    wm_lock_release(&set->lock);
+}
+
 bool wm_timelines_begin_break(wm_timelines *set, wm_breaking *breaking,
                               int device, warm_stream but, bool announced)
 {
     bool refused;
 
-    breaking->thread = wm_window_thread();
+    *breaking = (wm_breaking){.watch.tell = tell, .set = set};
     wm_lock_acquire(&set->lock);
     refused = announced && is_announced_locked(set, device, but);
-    if (!refused) {
+    if (!refused && set->driver->breaks_captures) {
+        breaking->listed = true;
         breaking->next = set->breaking;
         set->breaking = breaking;
     }
     wm_lock_release(&set->lock);
+    if (breaking->listed) {
+        wm_callback_watch_begin(&breaking->watch);
+    }
     if (!refused && wm_timelines_ask(set, device, but)) {
         wm_timelines_end_break(set, breaking);
         refused = true;
@@ -273,6 +290,10 @@ void wm_timelines_end_break(wm_timelines *set, wm_breaking *breaking)
 {
     wm_breaking **link = &set->breaking;
 
+    if (!breaking->listed) {
+        return;
+    }
+    wm_callback_watch_end(&breaking->watch);
     wm_lock_acquire(&set->lock);
     while (*link != breaking) {
         link = &(*link)->next;

@@ -14,12 +14,12 @@
 typedef struct wm_kind wm_kind;
 
 /* What the pools of a runtime know of captures: most libraries wait for the
- * device when a handle ends, which breaks captures there. Null functions: none
- * is ever known. */
+ * device when a handle ends, which breaks captures there. Where a function is
+ * null the pools know of no capture. */
 typedef struct wm_captures {
     /* Around a call that would break one; false: not now, since one is under
      * way on the device, of another stream than but. One that is announced in
-     * between waits. */
+     * between waits, but not for a callback of the program. */
     bool (*begin)(void *context, wm_breaking *breaking, int device,
                   warm_stream but);
     void (*end)(void *context, wm_breaking *breaking);

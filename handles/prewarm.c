@@ -233,7 +233,7 @@ static warm_status check_wait(warm_runtime *runtime)
     if (status == WARM_OK && wm_callback_inside()) {
         status = wm_fail(WARM_INVALID_ARGUMENT,
                          "warm_handle_prewarm_wait() was called by a callback "
-                         "of the library, which could wait for itself there");
+                         "of the program, which could wait for itself there");
     }
     return status;
 }

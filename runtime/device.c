@@ -237,7 +237,7 @@ warm_status warm_event_synchronize(warm_runtime *runtime, warm_event event)
 
 /* The stream is looked at first, since it cannot be while it captures. */
 static warm_status announce(warm_runtime *runtime, warm_stream stream,
-                            wm_stream_info *info)
+                            wm_stream_info *info, bool *already)
 {
     warm_status status = wm_driver_stream_info(runtime->driver, stream, info);
 
@@ -246,7 +246,7 @@ static warm_status announce(warm_runtime *runtime, warm_stream stream,
             wm_fail(WARM_CAPTURE_ERROR, "stream %p captures already", stream);
     }
     if (status == WARM_OK) {
-        status = wm_pinned_announce(runtime->pinned, stream, info);
+        status = wm_pinned_announce(runtime->pinned, stream, info, already);
     }
     if (status == WARM_OK) {
         look_again(runtime);
@@ -259,9 +259,10 @@ warm_status warm_capture_announce(warm_runtime *runtime, warm_stream stream)
     int cancel = wm_cancel_off();
     warm_status status = wm_runtime_check(runtime);
     wm_stream_info info = {.device = WM_DEVICE_UNKNOWN};
+    bool already;
 
     if (status == WARM_OK) {
-        status = announce(runtime, stream, &info);
+        status = announce(runtime, stream, &info, &already);
     }
     wm_cancel_restore(cancel);
     return status;
@@ -283,11 +284,12 @@ warm_status warm_capture_over(warm_runtime *runtime, warm_stream stream)
 static warm_status begin_capture(warm_runtime *runtime, warm_stream stream,
                                  wm_stream_info *info)
 {
-    warm_status status = announce(runtime, stream, info);
+    bool already = false;
+    warm_status status = announce(runtime, stream, info, &already);
 
     if (status == WARM_OK) {
         status = wm_driver_capture_begin(runtime->driver, stream);
-        if (status != WARM_OK) {
+        if (status != WARM_OK && !already) {
             (void)wm_pinned_capture_over(runtime->pinned, stream);
         }
     }

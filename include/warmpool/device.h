@@ -133,7 +133,7 @@ WARM_API warm_status warm_capture_end(warm_runtime *runtime, warm_stream stream,
  * nobody announced and that begins between the question and the call is broken
  * all the same. This function, warm_capture_begin(), and
  * warm_private_pool_begin() of one for graphs wait for calls of that sort that
- * other threads are in.
+ * other threads are in, but never for a callback of the program.
  * Status: CAPTURE_ERROR (the stream captures already), OUT_OF_MEMORY. */
 WARM_API warm_status warm_capture_announce(warm_runtime *runtime,
                                            warm_stream stream);

@@ -65,9 +65,11 @@ typedef int warm_kind;
  * lease: INVALID_ARGUMENT; nor anything of a runtime that is being destroyed:
  * RUNTIME_GONE. While a stream of the device is known to capture
  * (warm_capture_announce()) destroy is deferred; create is called, in CUDA's
- * relaxed mode: it may allocate, and not wait for the device. A callback ends
- * by returning: no exception, longjmp() or pthread_exit() may leave it. destroy
- * is also what becomes of a handle whose reset failed. */
+ * relaxed mode: it may allocate, and not wait for the device. No capture waits
+ * for a destroy that is running when it is announced: one that breaks captures,
+ * as most libraries' do, must be kept apart from them by the program. A
+ * callback ends by returning: no exception, longjmp() or pthread_exit() may
+ * leave it. destroy is also what becomes of a handle whose reset failed. */
 typedef struct warm_kind_ops {
     size_t size;      /* sizeof(warm_kind_ops) */
     const char *name; /* copied; names the kind in errors and statistics; of 1
@@ -105,7 +107,8 @@ WARM_API const char *warm_kind_name(warm_runtime *runtime, warm_kind kind);
  * with the library's own code and text in warm_last_error(). A failed call
  * changes nothing. Held already: no lock, no system call, no driver call. Else
  * it may create a handle, which takes milliseconds, or destroy one that cannot
- * be reset, for which CUDA waits for the device. */
+ * be reset and those that were deferred, for which CUDA waits for the device.
+ */
 WARM_API warm_status warm_reserve(warm_runtime *runtime, warm_kind kind,
                                   int device, void **handle);
 

@@ -1,19 +1,47 @@
 /* callback.c: see callback.h. No locks. */
 #include "runtime/base/callback.h"
 
+#include <stddef.h>
+
 static _Thread_local unsigned callbacks;
+static _Thread_local wm_callback_watch *watches;
+
+static void tell(bool inside)
+{
+    for (wm_callback_watch *w = watches; w != NULL; w = w->next) {
+        w->tell(w, inside);
+    }
+}
 
 void wm_callback_begin(void)
 {
     callbacks++;
+    tell(true);
 }
 
 void wm_callback_end(void)
 {
+    tell(false);
     callbacks--;
 }
 
 bool wm_callback_inside(void)
 {
     return callbacks > 0;
+}
+
+void wm_callback_watch_begin(wm_callback_watch *watch)
+{
+    watch->next = watches;
+    watches = watch;
+}
+
+void wm_callback_watch_end(wm_callback_watch *watch)
+{
+    wm_callback_watch **link = &watches;
+
+    while (*link != watch) {
+        link = &(*link)->next;
+    }
+    *link = watch->next;
 }

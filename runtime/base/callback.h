@@ -13,4 +13,15 @@ void wm_callback_end(void);
 
 bool wm_callback_inside(void);
 
+/* Is told, by the thread that began it, when that enters a callback, and when
+ * it has left it: what others wait for meanwhile must not be the callback. On
+ * the stack of the thread, which ends it. */
+typedef struct wm_callback_watch {
+    void (*tell)(struct wm_callback_watch *watch, bool inside);
+    struct wm_callback_watch *next;
+} wm_callback_watch;
+
+void wm_callback_watch_begin(wm_callback_watch *watch);
+void wm_callback_watch_end(wm_callback_watch *watch);
+
 #endif

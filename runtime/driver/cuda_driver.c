@@ -167,6 +167,7 @@ warm_status wm_cuda_open(const wm_options *options, wm_driver **d)
         wm_process_exit_first(); /* before cudart's and libcuda's handlers */
         find_nodes(c, options);
         c->base.register_locks = register_locks(c);
+        c->base.breaks_captures = true;
         *d = &c->base;
     }
     return status;

@@ -258,8 +258,10 @@ struct wm_driver {
     const char *name;         /* const: "cuda" or "host" */
     int devices;              /* const: how many, at least 1 */
     bool register_locks;      /* const after open: pinned_register page-locks */
-    unsigned generation;      /* const: wm_process_generation() at open */
-    wm_numa numa;             /* as numa.h says */
+    bool breaks_captures; /* const after open: some calls, as CUDA's, break the
+                             captures of whichever thread */
+    unsigned generation;  /* const: wm_process_generation() at open */
+    wm_numa numa;         /* as numa.h says */
     int8_t device_node[WM_NODE_DEVICES]; /* const after open: a usable node */
     wm_counter calls[WM_CALLS];
     /* Faults for tests. Relaxed: a test arms them before its calls. */

@@ -18,6 +18,7 @@
 #ifndef WM_CONTROL_H
 #define WM_CONTROL_H
 
+#include "runtime/base/callback.h"
 #include "runtime/base/lock.h"
 #include "runtime/base/process.h"
 #include "runtime/base/status.h"
@@ -28,9 +29,14 @@
 
 #include <stdatomic.h>
 
-/* A call that would break captures, while its thread makes it; on its stack. */
+/* A driver call that would break captures, while its thread makes it; on its
+ * stack. Who announces a capture waits for it, but never for a callback of the
+ * program: a log line, or a kind's destroy, may come in the middle. */
 typedef struct wm_breaking {
-    uint64_t thread;
+    wm_callback_watch watch;
+    struct wm_timelines *set;
+    bool listed;     /* const: others wait for it */
+    unsigned inside; /* lock timelines: callbacks that its thread is in */
     struct wm_breaking *next;
 } wm_breaking;
 

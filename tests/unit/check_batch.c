@@ -879,6 +879,20 @@ START_TEST(test_B7_nothing_stays_announced)
 }
 END_TEST
 
+/* What the program announced before a capture that could not begin. */
+START_TEST(test_B7_failed_begin_leaves_what_was_announced_before)
+{
+    wm_timelines *set = timelines();
+
+    wt_ok(warm_capture_announce(runtime, stream));
+    fail_call("capture_begin", 1, 0);
+    wt_fails(WARM_DRIVER_ERROR, warm_capture_begin(runtime, stream));
+    ck_assert_uint_eq(atomic_load(&set->captures), 1);
+    wt_ok(warm_capture_over(runtime, stream));
+    ck_assert_uint_eq(atomic_load(&set->captures), 0);
+}
+END_TEST
+
 /* Many streams have one name: that of another thread, or of one that is gone,
  * does not stand for the one that was announced. */
 struct of_thread {
@@ -1112,6 +1126,8 @@ int main(void)
     tcase_add_loop_test(
         tcase, test_B7_a_capture_that_was_not_announced_is_noticed, 0, 2);
     tcase_add_test(tcase, test_B7_nothing_stays_announced);
+    tcase_add_test(tcase,
+                   test_B7_failed_begin_leaves_what_was_announced_before);
     tcase_add_test(
         tcase,
         test_B7_the_end_of_a_capture_finds_the_stream_that_was_announced);

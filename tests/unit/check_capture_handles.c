@@ -10,15 +10,28 @@
 #include "runtime/runtime.h"
 #include "wt_kind.h"
 
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 static warm_runtime *runtime;
 static warm_stream stream; /* captures */
 static warm_kind memory;   /* a kind whose handles are memory of the device */
-static bool cannot_reset, announces;
+static bool cannot_reset, announces, cannot_end;
+static enum { NOWHERE, IN_DESTROY, IN_LOG } waits; /* for the capture */
+static _Atomic bool inside, begun;
 static warm_status announced;
 static char said[512];
+
+/* For a lock of the program's, say, that the thread has which captures. */
+static void await_capture(void)
+{
+    atomic_store(&inside, true);
+    while (!atomic_load(&begun)) {
+        sched_yield();
+    }
+}
 
 static int create(void *context, int device, void **handle)
 {
@@ -32,6 +45,13 @@ static int destroy(void *context, int device, void *handle)
     if (announces) {
         announced = warm_capture_announce(runtime, stream);
         (void)warm_capture_over(runtime, stream);
+    }
+    if (waits == IN_DESTROY) {
+        await_capture();
+    }
+    if (cannot_end) {
+        (void)warm_device_free_uncached(runtime, device, handle);
+        return 1;
     }
     return (int)warm_device_free_uncached(runtime, device, handle);
 }
@@ -50,6 +70,9 @@ static void hear(void *context, warm_log_level level, const char *line)
     if (level == WARM_LOG_WARNING) {
         snprintf(said, sizeof said, "%s", line);
     }
+    if (waits == IN_LOG) {
+        await_capture();
+    }
 }
 
 static void setup(void)
@@ -63,7 +86,9 @@ static void setup(void)
     runtime = wt_runtime(NULL);
     wt_ok(warm_kind_register(runtime, &ops, &memory));
     wt_ok(warm_stream_create(runtime, 0, &stream));
-    cannot_reset = announces = false;
+    cannot_reset = announces = cannot_end = false;
+    waits = NOWHERE;
+    inside = begun = false;
     said[0] = '\0';
     warm_log_set(hear, NULL);
 }
@@ -244,6 +269,41 @@ START_TEST(test_A16_callback_of_a_kind_may_announce_a_capture)
 }
 END_TEST
 
+static void trim_or_begin(void *argument, unsigned index)
+{
+    if (index == 0) {
+        trim_all(argument, 0);
+        return;
+    }
+    while (!atomic_load(&inside)) {
+        sched_yield();
+    }
+    announced = warm_capture_begin(runtime, stream);
+    if (announced == WARM_OK) {
+        warm_graph graph = NULL;
+
+        announced = warm_capture_end(runtime, stream, &graph);
+        (void)warm_graph_destroy(runtime, graph);
+    }
+    atomic_store(&begun, true);
+}
+
+START_TEST(test_A16_capture_begins_while_a_callback_waits)
+{
+    struct done done = {.kind = memory, .status = WARM_NOT_READY};
+
+    wt_ok(warm_handle_prewarm(runtime, memory, 0, 1, 0));
+    waits = _i;
+    cannot_end = _i == IN_LOG;
+    wt_threads(2, trim_or_begin, &done);
+    waits = NOWHERE;
+    wt_ok(done.status);
+    wt_ok(announced);
+    ck_assert_int_eq(wt_stat(runtime, memory, 0, deferred), 0);
+    ck_assert_int_eq(wt_stat(runtime, memory, 0, leaked), cannot_end);
+}
+END_TEST
+
 /* In relaxed mode it only allocates. */
 START_TEST(test_A16_handles_are_created_beside_a_capture)
 {
@@ -300,6 +360,8 @@ int main(void)
     tcase_add_test(tcase,
                    test_A16_A8_deferred_handles_move_with_the_pools_memory);
     tcase_add_test(tcase, test_A16_callback_of_a_kind_may_announce_a_capture);
+    tcase_add_loop_test(tcase, test_A16_capture_begins_while_a_callback_waits,
+                        IN_DESTROY, IN_LOG + 1);
     tcase_add_loop_test(tcase, test_A16_handles_are_created_beside_a_capture, 0,
                         WAYS);
     tcase_add_loop_test(

@@ -6,6 +6,7 @@
  * backends: host standin */
 #include "wt.h"
 
+#include "runtime/base/log.h"
 #include "runtime/runtime.h"
 
 #include <sched.h>
@@ -229,6 +230,7 @@ START_TEST(test_B7_E1_announced_capture_waits_for_memory_that_goes_back)
     meet.ops = *meet.real;
     meet.ops.pinned_free = linger_in_free;
     runtime->driver->ops = &meet.ops;
+    runtime->driver->breaks_captures = true; /* the host device, too */
     wt_threads(2, give_back_or_capture, &(int){_i});
     runtime->driver->ops = meet.real;
     wt_ok(meet.status);
@@ -237,6 +239,68 @@ START_TEST(test_B7_E1_announced_capture_waits_for_memory_that_goes_back)
         wt_ok(warm_private_pool_end(runtime, meet.pool));
         wt_ok(warm_private_pool_release(runtime, meet.pool));
     }
+}
+END_TEST
+
+/* What a driver says now and then. */
+static warm_status say_in_free(wm_driver *d, void *pointer, size_t bytes)
+{
+    wm_log(WARM_LOG_WARNING, "memory goes back");
+    return meet.real->pinned_free(d, pointer, bytes);
+}
+
+/* The program's log waits for a lock that the thread has which captures. */
+static void hear(void *context, warm_log_level level, const char *line)
+{
+    (void)context;
+    (void)level;
+    if (strcmp(line, "memory goes back") == 0) {
+        atomic_store(&meet.inside, true);
+        while (!atomic_load(&meet.begun)) {
+            sched_yield();
+        }
+    }
+}
+
+static void give_back_or_begin(void *argument, unsigned index)
+{
+    (void)argument;
+    if (index == 0) {
+        (void)warm_empty_cache(runtime, NULL);
+        return;
+    }
+    while (!atomic_load(&meet.inside)) {
+        sched_yield();
+    }
+    meet.status = warm_capture_announce(runtime, stream);
+    atomic_store(&meet.begun, true);
+}
+
+/* Nor does the rest go back then: the capture has begun. */
+START_TEST(test_B7_announced_capture_does_not_wait_for_a_callback)
+{
+    void *other = wt_pinned(runtime, 2 * MIB);
+    uint64_t before;
+
+    leave_idle();
+    wt_ok(warm_free(other));
+    memset(&meet, 0, sizeof meet);
+    meet.real = runtime->driver->ops;
+    meet.ops = *meet.real;
+    meet.ops.pinned_free = say_in_free;
+    runtime->driver->ops = &meet.ops;
+    runtime->driver->breaks_captures = true;
+    warm_log_set(hear, NULL);
+    before = wt_calls(runtime, "pinned_free");
+    wt_threads(2, give_back_or_begin, NULL);
+    wt_ok(meet.status);
+    ck_assert_uint_eq(wt_calls(runtime, "pinned_free"), before + 1);
+    ck_assert_uint_gt(wt_pinned_stats(runtime).held_bytes.current, 0);
+    wt_ok(warm_capture_over(runtime, stream));
+    wt_ok(warm_empty_cache(runtime, NULL));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 0);
+    warm_log_set(NULL, NULL);
+    runtime->driver->ops = meet.real;
 }
 END_TEST
 
@@ -301,6 +365,8 @@ int main(void)
     tcase_add_loop_test(
         whole, test_B7_E1_announced_capture_waits_for_memory_that_goes_back, 0,
         2);
+    tcase_add_test(whole,
+                   test_B7_announced_capture_does_not_wait_for_a_callback);
     tcase_add_test(whole, test_B7_E9_capture_that_a_free_has_met_is_known);
     tcase_add_test(whole, test_B7_stream_that_is_gone_captures_nothing);
     suite_add_tcase(suite, whole);
