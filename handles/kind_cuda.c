@@ -250,8 +250,10 @@ warm_status wm_cuda_kind_create(wm_kind *kind, const wm_cuda_library *library,
         leave(kind, &s);
     }
     if (fresh && status == WARM_OK) {
+        /* Before the library's handlers. */
+        wm_process_exit_after(
+            *(void **)(void *)((char *)table + library->entries[0].offset));
         publish(kind, table);
-        wm_process_exit_first(); /* before the library's handlers */
     } else if (fresh) {
         wm_meta_free(table);
     }

@@ -97,7 +97,7 @@ WARM_API const char *warm_status_text(warm_status status);
 WARM_API void warm_last_error(warm_error *error);
 
 /* The message of the calling thread's last error; "" if there was none.
- * Borrowed: valid until this thread's next failing call. */
+ * Borrowed: valid until this thread's next failing call, or its exit. */
 WARM_API const char *warm_last_error_message(void);
 
 /* A stream, as the driver names it: on CUDA the cudaStream_t itself, so that

@@ -12,6 +12,11 @@ wm_lock wm_process_lock = WM_LOCK_INIT(WM_RANK_PROCESS);
 
 struct wm_process wm_process;
 
+/* What the exit handler was registered after. Where there is no room for one
+ * more, each runtime registers it again. */
+enum { STARTED = 32 };
+static const void *started_before[STARTED]; /* process lock */
+
 static void (*_Atomic fork_hook)(void);
 static void (*_Atomic exit_hook)(void);
 
@@ -85,7 +90,32 @@ void wm_process_init(void)
 /* If there is no room for one more, the handler runs as late as it did. */
 void wm_process_exit_first(void)
 {
+    atomic_fetch_add_explicit(&wm_process.handlers, 1, memory_order_relaxed);
     (void)atexit(at_exit);
+}
+
+/* Keeps it as well. */
+static bool is_known(const void *started)
+{
+    bool known = false;
+    int i = 0;
+
+    wm_lock_acquire(&wm_process_lock);
+    while (i < STARTED && started_before[i] != NULL && !known) {
+        known = started_before[i++] == started;
+    }
+    if (!known && i < STARTED) {
+        started_before[i] = started;
+    }
+    wm_lock_release(&wm_process_lock);
+    return known;
+}
+
+void wm_process_exit_after(const void *started)
+{
+    if (!is_known(started)) {
+        wm_process_exit_first();
+    }
 }
 
 void wm_process_set_exiting(void)

@@ -23,6 +23,7 @@ extern struct wm_process {
     _Atomic bool left; /* what is to be done at exit was done */
     _Atomic unsigned forks;
     _Atomic uint64_t identity;
+    _Atomic unsigned handlers; /* how often at exit; for tests */
 } wm_process __attribute__((visibility("hidden")));
 
 /* True once exit() or quick_exit() has run our handler, or a driver said it is
@@ -39,6 +40,9 @@ void wm_process_set_exiting(void);
  * at exit: nothing of it may be called from then on, and handlers run in
  * reverse order. */
 void wm_process_exit_first(void);
+/* The same, once in the process for each library: started is the address of a
+ * function of it. Takes the process lock. */
+void wm_process_exit_after(const void *started);
 
 /* CPUs that the calling thread may run on; at least 1. */
 unsigned wm_process_cpus(void);

@@ -92,6 +92,14 @@ void wm_fail_note_code(warm_status status, const char *origin, int code,
     va_end(list);
 }
 
+/* Whether the words of the last error are there. A place that was made after
+ * the failure, for the next one's or for a tag, has none of it. */
+static bool has_words(const wm_thread_data *data)
+{
+    return data != NULL &&
+           (last_status == WARM_OK || data->error.origin[0] != '\0');
+}
+
 void warm_last_error(warm_error *error)
 {
     const wm_thread_data *data = wm_thread_data_get();
@@ -100,7 +108,7 @@ void warm_last_error(warm_error *error)
     if (error == NULL || error->size < sizeof error->size) {
         return;
     }
-    if (data != NULL) {
+    if (has_words(data)) {
         last = data->error;
     } else if (last_status != WARM_OK) {
         snprintf(last.origin, sizeof last.origin, "warmpool");
@@ -144,7 +152,7 @@ const char *warm_last_error_message(void)
 {
     const wm_thread_data *data = wm_thread_data_make();
 
-    if (data != NULL) {
+    if (has_words(data)) {
         return data->error.message;
     }
     return last_status != WARM_OK ? no_words : "";

@@ -14,9 +14,11 @@
  * No default stream but the one that is named: the library is built without
  * CUDA_API_PER_THREAD_DEFAULT_STREAM, or NULL would be another one's.
  *
- * Primary contexts are retained by the first op that needs one and never
- * released: handles and memory that outlive a runtime stay usable (row G2),
- * and cudart keeps its own reference for the life of the process anyway. */
+ * A primary context is retained by the first op of a runtime that needs it. The
+ * process keeps one reference to each and never releases it, however many
+ * runtimes come and go: handles and memory that outlive a runtime stay usable
+ * (row G2), and cudart keeps a reference of its own for the life of the process
+ * anyway. */
 #ifndef WM_CUDA_H
 #define WM_CUDA_H
 

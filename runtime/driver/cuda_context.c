@@ -1,7 +1,8 @@
 /* cuda_context.c: contexts, current devices, and errors in words.
  *
- * No lock: a context is published by one compare-and-swap, and the thread's
- * stack of contexts belongs to the thread. */
+ * A context is published to the driver's threads by one compare-and-swap; the
+ * references of the process are under its lock; the thread's stack of contexts
+ * belongs to the thread. */
 #include "runtime/driver/cuda.h"
 
 #if WM_HAVE_CUDA
@@ -84,6 +85,37 @@ static void note_id(wm_cuda *c, int device, CUcontext context)
     }
 }
 
+/* The contexts to which the process holds a reference, by device. */
+static struct {
+    CUcontext context;
+    uint64_t id;
+} held[WM_NODE_DEVICES]; /* process lock */
+
+/* Whether the process holds a reference to the device's context, which was just
+ * retained, already; else it does from now on, with that one. A context without
+ * a known id may be another one at the same address: it counts as new. */
+static bool is_held(wm_cuda *c, int device)
+{
+    /* Relaxed: this thread has published them. */
+    CUcontext context =
+        atomic_load_explicit(&c->primary[device].context, memory_order_relaxed);
+    uint64_t id =
+        atomic_load_explicit(&c->primary[device].id, memory_order_relaxed);
+    bool same;
+
+    if (device >= WM_NODE_DEVICES ||
+        !atomic_load_explicit(&c->primary[device].id_known,
+                              memory_order_relaxed)) {
+        return false;
+    }
+    wm_lock_acquire(&wm_process_lock);
+    same = held[device].context == context && held[device].id == id;
+    held[device].context = context;
+    held[device].id = id;
+    wm_lock_release(&wm_process_lock);
+    return same;
+}
+
 static warm_status retain(wm_cuda *c, int device, CUcontext *context)
 {
     CUcontext mine = NULL;
@@ -96,8 +128,8 @@ static warm_status retain(wm_cuda *c, int device, CUcontext *context)
         return status;
     }
     /* Relaxed is enough: the handle is all that is published, and what it
-     * stands for is the driver's to order. Whoever loses drops its reference,
-     * so that one driver holds one per device. */
+     * stands for is the driver's to order. Whoever loses, and who comes after
+     * another runtime, drops its reference: the process holds one. */
     if (!atomic_compare_exchange_strong_explicit(
             &c->primary[device].context, &none, mine, memory_order_relaxed,
             memory_order_relaxed)) {
@@ -105,7 +137,11 @@ static warm_status retain(wm_cuda *c, int device, CUcontext *context)
         mine = none;
     } else {
         note_id(c, device, mine);
-        wm_process_exit_first(); /* a context may have brought a handler */
+        if (is_held(c, device)) {
+            c->cu.cuDevicePrimaryCtxRelease_v2(device);
+        } else {
+            wm_process_exit_first(); /* a context may have brought a handler */
+        }
     }
     *context = mine;
     return WARM_OK;

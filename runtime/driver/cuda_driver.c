@@ -104,7 +104,7 @@ warm_status wm_cuda_device_info(wm_driver *d, int device,
     return WARM_OK;
 }
 
-/* Contexts stay retained: see cuda.h. */
+/* The process goes on to hold the contexts: see cuda.h. */
 static void close_driver(wm_driver *d, uint64_t *dropped)
 {
     *dropped = 0;
@@ -164,7 +164,8 @@ warm_status wm_cuda_open(const wm_options *options, wm_driver **d)
     }
     if (status == WARM_OK) {
         wm_driver_init(&c->base, &cuda_ops, "cuda", loaded.base.devices);
-        wm_process_exit_first(); /* before cudart's and libcuda's handlers */
+        /* Before cudart's and libcuda's handlers. */
+        wm_process_exit_after(*(void **)(void *)&c->rt.cudaGetDevice);
         find_nodes(c, options);
         c->base.register_locks = register_locks(c);
         c->base.breaks_captures = true;

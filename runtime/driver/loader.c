@@ -170,8 +170,12 @@ warm_status wm_library_open(const char *what, const char *path,
 bool wm_library_is_loaded(const char *soname)
 {
     int cancel = wm_cancel_off();
-    void *library = dlopen(soname, OPEN_FLAGS | RTLD_NOLOAD);
+    /* Not OPEN_FLAGS: whoever only asks must not keep it from being closed. */
+    void *library = dlopen(soname, RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
 
+    if (library != NULL) {
+        (void)dlclose(library);
+    }
     wm_cancel_restore(cancel);
     return library != NULL;
 }

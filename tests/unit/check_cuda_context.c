@@ -9,6 +9,7 @@
 #if WM_HAVE_CUDA
 #include "tests/unit/standin_load.h"
 
+#include "runtime/base/process.h"
 #include "warmpool/warmpool.h"
 
 enum { OWN, GREEN, CONTEXTS, DEVICES = 2, BYTES = 10000 };
@@ -360,11 +361,10 @@ static void end_lost(void)
     ck_assert_uint_eq(warnings, 2); /* that it was reset, and what was lost */
 }
 
-static void expect_a_new_one_works(void)
+static void use_all_sorts(void)
 {
     void *block = NULL;
 
-    make_runtime();
     wt_ok(warm_pinned_alloc(runtime, BYTES, &block));
     wt_ok(warm_free(block));
     wt_ok(warm_device_alloc(runtime, 0, NULL, BYTES, &block));
@@ -372,6 +372,51 @@ static void expect_a_new_one_works(void)
     wt_ok(warm_reserve(runtime, WARM_KIND_CUBLAS, 0, &block));
     wt_ok(warm_thread_release(runtime));
 }
+
+static void expect_a_new_one_works(void)
+{
+    make_runtime();
+    use_all_sorts();
+}
+
+/* The first of them keeps a context for the process, and has the exit handler
+ * run before those of CUDA; what comes later adds nothing. */
+START_TEST(test_G2_runtimes_that_come_and_go_leave_nothing_behind)
+{
+    unsigned handlers;
+
+    use_all_sorts();
+    wt_ok(warm_runtime_destroy(runtime, NULL));
+    handlers = wm_process.handlers;
+    ck_assert_uint_gt(handlers, 3);
+    ck_assert_int_eq(standin.standin_references(0), 1);
+    for (int i = 0; i < 50; i++) {
+        expect_a_new_one_works();
+        wt_ok(warm_runtime_destroy(runtime, NULL));
+    }
+    runtime = NULL;
+    ck_assert_uint_eq(wm_process.handlers, handlers);
+    ck_assert_int_eq(standin.standin_references(0), 1);
+    ck_assert_uint_eq(standin.standin_contexts(0), 1);
+}
+END_TEST
+
+/* A context that came after a reset is another one, which has to be kept. */
+START_TEST(test_G2_context_after_a_reset_is_kept_as_well)
+{
+    int64_t references;
+
+    use_all_sorts();
+    wt_ok(warm_runtime_destroy(runtime, NULL));
+    ck_assert_int_eq(standin.cudaDeviceReset(), 0);
+    references = standin.standin_references(0);
+    expect_a_new_one_works();
+    ck_assert_int_eq(standin.standin_references(0), references + 1);
+    wt_ok(warm_runtime_destroy(runtime, NULL));
+    expect_a_new_one_works();
+    ck_assert_int_eq(standin.standin_references(0), references + 1);
+}
+END_TEST
 
 START_TEST(test_A17_next_miss_after_a_reset_notices_it)
 {
@@ -628,6 +673,9 @@ int main(void)
                         CONTEXTS);
     tcase_add_test(tcase,
                    test_A17_B13_primary_context_of_the_program_is_accepted);
+    tcase_add_test(tcase,
+                   test_G2_runtimes_that_come_and_go_leave_nothing_behind);
+    tcase_add_test(tcase, test_G2_context_after_a_reset_is_kept_as_well);
     tcase_add_loop_test(tcase, test_A17_next_miss_after_a_reset_notices_it, 0,
                         WAYS);
     tcase_add_loop_test(tcase, test_A17_reset_is_noticed_by_the_contexts_id, 0,

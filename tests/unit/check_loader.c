@@ -90,6 +90,20 @@ START_TEST(test_A9_optional_function_may_be_missing)
 }
 END_TEST
 
+/* A question leaves no reference and no mark behind. */
+START_TEST(test_A9_library_that_was_asked_about_can_be_closed)
+{
+    static const char name[] = "libBrokenLocale.so.1";
+    void *own = dlopen(name, RTLD_NOW);
+
+    ck_assert_ptr_nonnull(own);
+    ck_assert(wm_library_is_loaded(name));
+    ck_assert_int_eq(dlclose(own), 0);
+    ck_assert(!wm_library_is_loaded(name));
+    ck_assert_ptr_null(dlopen(name, RTLD_NOW | RTLD_NOLOAD));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("loader");
@@ -101,6 +115,7 @@ int main(void)
     tcase_add_test(tcase, test_A9_path_wins_and_is_tried_alone);
     tcase_add_test(tcase, test_A9_missing_function_is_named_and_none_is_filled);
     tcase_add_test(tcase, test_A9_optional_function_may_be_missing);
+    tcase_add_test(tcase, test_A9_library_that_was_asked_about_can_be_closed);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
 }

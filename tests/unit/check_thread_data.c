@@ -24,10 +24,10 @@ static void in_thread(void *(*run)(void *argument), void *argument)
 /* ---- without memory ---------------------------------------------------- */
 
 struct seen {
-    warm_error error, later;
-    warm_status tagged;
+    warm_error error, later, afterwards;
+    warm_status tagged, tagged_later;
     char message[128], tag[WARM_TAG_BYTES];
-    bool none_before, kept_errno, restored;
+    bool none_before, kept_errno, restored, same_words;
 };
 
 static void *fail_without_memory(void *argument)
@@ -43,6 +43,7 @@ static void *fail_without_memory(void *argument)
     (void)wm_fail_code(WARM_NOT_FOUND, "cuda", 7, "seven", "words %d", 1);
     seen->kept_errno = errno == EAGAIN;
     seen->error.size = seen->later.size = sizeof seen->error;
+    seen->afterwards.size = sizeof seen->error;
     warm_last_error(&seen->error);
     snprintf(seen->message, sizeof seen->message, "%s",
              warm_last_error_message());
@@ -50,7 +51,13 @@ static void *fail_without_memory(void *argument)
     seen->restored = warm_last_error_message()[0] == '\0';
     seen->tagged = warm_memory_tag_set("load");
     snprintf(seen->tag, sizeof seen->tag, "%s", warm_memory_tag_get());
+    (void)wm_fail(WARM_NOT_FOUND, "words %d", 3);
     wm_thread_data_refuse(false);
+    /* There is a place for words now, made for others. */
+    seen->tagged_later = warm_memory_tag_set("load");
+    warm_last_error(&seen->afterwards);
+    seen->same_words = strcmp(seen->afterwards.message, seen->message) == 0 &&
+                       strcmp(warm_last_error_message(), seen->message) == 0;
     (void)wm_fail(WARM_NOT_READY, "words %d", 2);
     warm_last_error(&seen->later);
     return NULL;
@@ -72,8 +79,32 @@ START_TEST(test_G6_an_error_without_memory_has_its_status_and_a_text)
     ck_assert(seen.restored);
     ck_assert_int_eq(seen.tagged, WARM_OUT_OF_MEMORY);
     ck_assert_str_eq(seen.tag, "");
+    ck_assert_int_eq(seen.tagged_later, WARM_OK);
+    ck_assert_int_eq(seen.afterwards.status, WARM_NOT_FOUND);
+    ck_assert(seen.same_words);
     ck_assert_int_eq(seen.later.status, WARM_NOT_READY);
     ck_assert_str_eq(seen.later.message, "words 2");
+}
+END_TEST
+
+/* Asked by itself, as the first thing after the failure. */
+static void *ask_with_memory(void *argument)
+{
+    char *message = argument;
+
+    wm_thread_data_refuse(true);
+    (void)wm_fail(WARM_NOT_FOUND, "words");
+    wm_thread_data_refuse(false);
+    snprintf(message, 128, "%s", warm_last_error_message());
+    return NULL;
+}
+
+START_TEST(test_G6_words_that_were_lost_stay_lost_in_words)
+{
+    char message[128] = "";
+
+    in_thread(ask_with_memory, message);
+    ck_assert_ptr_nonnull(strstr(message, "no memory"));
 }
 END_TEST
 
@@ -149,6 +180,32 @@ START_TEST(test_A8_G6_destructors_of_a_thread_have_words_for_their_errors)
 }
 END_TEST
 
+static char message_at_end[128];
+
+static void ask_late(void *value)
+{
+    (void)value;
+    snprintf(message_at_end, sizeof message_at_end, "%s",
+             warm_last_error_message());
+}
+
+static void *fail_and_ask_late(void *argument)
+{
+    (void)pthread_setspecific(late, argument);
+    (void)wm_fail(WARM_NOT_FOUND, "before");
+    return NULL;
+}
+
+/* Its words went with the round before, its status did not. */
+START_TEST(test_G6_message_in_a_late_destructor_is_not_empty)
+{
+    (void)wm_fail(WARM_NOT_FOUND, "makes the key");
+    ck_assert_int_eq(pthread_key_create(&late, ask_late), 0);
+    in_thread(fail_and_ask_late, &late);
+    ck_assert_ptr_nonnull(strstr(message_at_end, "about to end"));
+}
+END_TEST
+
 static void *fail_once(void *argument)
 {
     (void)argument;
@@ -183,6 +240,8 @@ int main(void)
     tcase_add_loop_test(
         tcase, test_A8_G6_destructors_of_a_thread_have_words_for_their_errors,
         0, 2);
+    tcase_add_test(tcase, test_G6_words_that_were_lost_stay_lost_in_words);
+    tcase_add_test(tcase, test_G6_message_in_a_late_destructor_is_not_empty);
     tcase_add_test(tcase, test_A8_threads_that_end_leave_no_words_behind);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
