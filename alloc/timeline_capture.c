@@ -176,7 +176,7 @@ static bool is_announced_locked(wm_timelines *set, int device, warm_stream but)
 static bool may_be_asked(wm_timeline *t)
 {
     return wm_timeline_is_adopted(t) ||
-           atomic_load_explicit(&t->late, memory_order_relaxed) ||
+           atomic_load_explicit(&t->late, memory_order_relaxed) > 0 ||
            t->stream == NULL || t->stream == WARM_STREAM_LEGACY ||
            (t->stream == WARM_STREAM_PER_THREAD &&
             wm_timeline_is_named_here(t));

@@ -29,9 +29,10 @@ struct wm_timeline {
     /* Written under lock timelines, never lowered; relaxed: either way is
      * right for a use that began before. */
     _Atomic bool adopted;
-    /* Blocks were freed while it captured, and have no event yet: until then
-     * the stream lives. Relaxed: a hint that it may be asked. */
-    _Atomic bool late;
+    /* How many blocks were freed while it captured since one last got its event
+     * late: until then the stream lives. 0: none. Relaxed: a hint that it may
+     * be asked. */
+    _Atomic uint64_t late;
     /* final and dead: written before retired, const after; retired's release
      * pairs with the acquire of readers without the lock. */
     _Atomic bool retired;

@@ -98,6 +98,7 @@ static warm_status may_record(wm_timelines *set, const wm_timeline *t)
 static warm_status record_late(wm_timelines *set, wm_timeline *t, wm_poll *poll)
 {
     wm_capture capture = WM_CAPTURE_BLOCKED;
+    uint64_t late = atomic_load_explicit(&t->late, memory_order_relaxed);
     warm_status status;
 
     if (!wm_timeline_begin_record(t)) {
@@ -108,7 +109,9 @@ static warm_status record_late(wm_timelines *set, wm_timeline *t, wm_poll *poll)
         if (wm_use_mark(set, poll->head, t, &capture) == WARM_OK &&
             capture == WM_CAPTURE_NONE) {
             fuse_late(poll);
-            atomic_store_explicit(&t->late, false, memory_order_relaxed);
+            /* Unless a block was freed meanwhile, in another capture. */
+            (void)atomic_compare_exchange_strong_explicit(
+                &t->late, &late, 0, memory_order_relaxed, memory_order_relaxed);
         }
         status = WARM_NOT_READY;
     }

@@ -17,7 +17,7 @@ static void drop_event(wm_timelines *set, wm_use *use)
 static void defer(wm_timelines *set, wm_use *use)
 {
     drop_event(set, use);
-    atomic_store_explicit(&use->timeline->late, true, memory_order_relaxed);
+    atomic_fetch_add_explicit(&use->timeline->late, 1, memory_order_relaxed);
 }
 
 /* Marks the stream's point of now. The driver failed: the stream is waited

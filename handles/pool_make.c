@@ -319,11 +319,30 @@ static bool try_discard(wm_pool *pool, void *handle, uint64_t *from, bool *done)
     return true;
 }
 
+/* Asked again once it is noted that a handle waits: the last capture may have
+ * ended before the note, and nobody would come. */
+static bool must_wait(const wm_pool *pool, void *handle)
+{
+    wm_breaking breaking;
+    bool may = begin_break(pool, handle, &breaking);
+
+    if (may) {
+        wm_kind_end_break(pool->kind, &breaking);
+    }
+    return !may;
+}
+
 bool wm_pool_discard(wm_pool *pool, void *handle, uint64_t *from)
 {
     bool done = false;
 
-    return try_discard(pool, handle, from, &done) && done;
+    if (try_discard(pool, handle, from, &done)) {
+        return done;
+    }
+    if (!must_wait(pool, handle)) {
+        wm_pool_end_deferred(pool);
+    }
+    return false;
 }
 
 static void *take_deferred(wm_pool *pool)
@@ -345,7 +364,8 @@ void wm_pool_end_deferred(wm_pool *pool)
     bool done;
 
     while ((handle = take_deferred(pool)) != NULL &&
-           try_discard(pool, handle, &pool->ending, &done)) {
+           (try_discard(pool, handle, &pool->ending, &done) ||
+            !must_wait(pool, handle))) {
     }
 }
 

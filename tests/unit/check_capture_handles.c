@@ -269,6 +269,35 @@ START_TEST(test_A16_callback_of_a_kind_may_announce_a_capture)
 }
 END_TEST
 
+static wm_captures real;
+
+/* The last capture ends between the refusal and the note that one waits. */
+static void end_then_note(void *context)
+{
+    (void)warm_capture_over(runtime, stream);
+    real.note(context);
+}
+
+START_TEST(test_A16_handle_is_destroyed_that_is_deferred_as_the_capture_ends)
+{
+    wm_captures ending;
+    struct done done = {.kind = memory, .status = WARM_NOT_READY};
+
+    real = *wm_pools_kind(runtime->pools, memory)->captures;
+    ending = real;
+    ending.note = end_then_note;
+    wt_ok(warm_handle_prewarm(runtime, memory, 0, 1, 0));
+    wt_ok(warm_capture_announce(runtime, stream));
+    wm_pools_set_captures(runtime->pools, &ending);
+    trim_all(&done, 0);
+    wm_pools_set_captures(runtime->pools, &real);
+    wt_ok(done.status);
+    ck_assert_int_eq(wt_stat(runtime, memory, 0, deferred), 0);
+    ck_assert_int_eq(wt_stat(runtime, memory, 0, destroyed), 1);
+    wt_fails(WARM_INVALID_ARGUMENT, warm_capture_over(runtime, stream));
+}
+END_TEST
+
 static void trim_or_begin(void *argument, unsigned index)
 {
     if (index == 0) {
@@ -360,6 +389,9 @@ int main(void)
     tcase_add_test(tcase,
                    test_A16_A8_deferred_handles_move_with_the_pools_memory);
     tcase_add_test(tcase, test_A16_callback_of_a_kind_may_announce_a_capture);
+    tcase_add_test(
+        tcase,
+        test_A16_handle_is_destroyed_that_is_deferred_as_the_capture_ends);
     tcase_add_loop_test(tcase, test_A16_capture_begins_while_a_callback_waits,
                         IN_DESTROY, IN_LOG + 1);
     tcase_add_loop_test(tcase, test_A16_handles_are_created_beside_a_capture, 0,

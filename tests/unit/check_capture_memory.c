@@ -326,6 +326,54 @@ START_TEST(test_B7_E9_capture_that_a_free_has_met_is_known)
 }
 END_TEST
 
+static void *in_mark; /* to be freed in a capture that begins right then */
+
+static warm_status mark_then_begin(wm_driver *d, warm_event event,
+                                   warm_stream on, wm_capture *capture)
+{
+    warm_status status = meet.real->event_mark(d, event, on, capture);
+    void *block = in_mark;
+
+    in_mark = NULL;
+    if (block != NULL) {
+        begin();
+        wt_ok(warm_free(block));
+    }
+    return status;
+}
+
+/* While a poll gives the blocks of an earlier one their event. */
+START_TEST(test_B7_E9_capture_that_a_free_has_met_during_a_poll_is_known)
+{
+    void *block[2] = {wt_pinned(runtime, 4096), wt_pinned(runtime, 4096)};
+    uint64_t before;
+
+    leave_idle();
+    wt_ok(warm_stream_retire(runtime, stream));
+    wt_ok(warm_record_stream(block[0], stream));
+    wt_ok(warm_record_stream(block[1], stream));
+    begin();
+    wt_ok(warm_free(block[0]));
+    end();
+    meet.real = runtime->driver->ops;
+    meet.ops = *meet.real;
+    meet.ops.event_mark = mark_then_begin;
+    runtime->driver->ops = &meet.ops;
+    in_mark = block[1];
+    wt_ok(warm_poll(runtime));
+    runtime->driver->ops = meet.real;
+    ck_assert_ptr_null(in_mark);
+    before = breaking();
+    empty();
+    ck_assert_uint_eq(breaking(), before);
+    end();
+    wt_ok(warm_poll(runtime));
+    wt_ok(warm_poll(runtime));
+    empty();
+    ck_assert_uint_eq(held(), 0);
+}
+END_TEST
+
 /* One that nobody retired, and that is gone, holds nothing up. */
 START_TEST(test_B7_stream_that_is_gone_captures_nothing)
 {
@@ -368,6 +416,8 @@ int main(void)
     tcase_add_test(whole,
                    test_B7_announced_capture_does_not_wait_for_a_callback);
     tcase_add_test(whole, test_B7_E9_capture_that_a_free_has_met_is_known);
+    tcase_add_test(
+        whole, test_B7_E9_capture_that_a_free_has_met_during_a_poll_is_known);
     tcase_add_test(whole, test_B7_stream_that_is_gone_captures_nothing);
     suite_add_tcase(suite, whole);
     suite_add_tcase(suite, parts);
