@@ -137,13 +137,16 @@ int wm_cuda_compute_major(wm_driver *d, int device);
  * which the rest is not used. */
 typedef struct wm_cuda_shifted {
     struct wm_cuda_shifted *next;
-    void *pointer, *given; /* by us; by CUDA */
+    void *pointer, *given; /* by us, null: nobody has it; by CUDA */
 } wm_cuda_shifted;
 
 typedef struct wm_cuda {
     wm_driver base; /* first: the two pointers are one */
     wm_lock shifted_lock;
     _Atomic(wm_cuda_shifted *) shifted; /* lock shifted; peeked at, relaxed */
+    /* CUDA has begun memory elsewhere than at a page: a page more is asked for.
+     * Relaxed: who does not know yet finds out. */
+    _Atomic bool shifts;
     struct {
         WM_CUDART_CALLS(WM_CUDA_FIELD)
     } rt; /* const after open */

@@ -107,9 +107,19 @@ warm_status wm_cuda_device_info(wm_driver *d, int device,
 /* The process goes on to hold the contexts: see cuda.h. */
 static void close_driver(wm_driver *d, uint64_t *dropped)
 {
+    wm_cuda *c = wm_cuda_of(d);
+    wm_cuda_shifted *next;
+
     *dropped = 0;
-    wm_lock_fini(&wm_cuda_of(d)->shifted_lock);
-    wm_meta_free(wm_cuda_of(d));
+    /* Memory that CUDA did not take back stays with the process. */
+    for (wm_cuda_shifted *s =
+             atomic_load_explicit(&c->shifted, memory_order_relaxed);
+         s != NULL; s = next) {
+        next = s->next;
+        wm_meta_free(s);
+    }
+    wm_lock_fini(&c->shifted_lock);
+    wm_meta_free(c);
 }
 
 static const wm_driver_ops cuda_ops = {

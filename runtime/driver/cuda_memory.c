@@ -48,7 +48,8 @@ static void put_shifted(wm_cuda *c, wm_cuda_shifted *shifted)
     wm_lock_release(&c->shifted_lock);
 }
 
-/* Null: it is as CUDA gave it. */
+/* pointer: null: one that nobody has. Null: it is as CUDA gave it, or there is
+ * none. */
 static wm_cuda_shifted *take_shifted(wm_cuda *c, const void *pointer)
 {
     wm_cuda_shifted *found, *before = NULL;
@@ -71,36 +72,56 @@ static wm_cuda_shifted *take_shifted(wm_cuda *c, const void *pointer)
     return found;
 }
 
-static warm_status alloc_shifted(wm_cuda *c, size_t bytes, void **pointer)
+/* Memory that CUDA gave, of which none can be used, waits for the next call
+ * that gives memory back: here that would break captures. */
+static warm_status keep_shifted(wm_cuda *c, void *pointer, void *given)
 {
     wm_cuda_shifted *made = wm_meta_alloc(sizeof *made);
-    warm_status status;
 
     if (made == NULL) {
+        (void)host_free(c, given);
         return wm_fail(WARM_OUT_OF_MEMORY,
                        "no memory to note where pinned memory begins");
     }
-    status = host_alloc(c, bytes + PAGE, &made->given);
+    made->given = given;
+    made->pointer = pointer;
+    put_shifted(c, made);
+    return WARM_OK;
+}
+
+static warm_status alloc_more(wm_cuda *c, size_t bytes, void **pointer)
+{
+    void *given = NULL;
+    char *at;
+    warm_status status = host_alloc(c, bytes + PAGE, &given);
+
     if (status != WARM_OK) {
-        wm_meta_free(made);
         return status;
     }
-    made->pointer =
-        (char *)made->given + (PAGE - (uintptr_t)made->given % PAGE) % PAGE;
-    put_shifted(c, made);
-    *pointer = made->pointer;
-    return WARM_OK;
+    at = (char *)given + (PAGE - (uintptr_t)given % PAGE) % PAGE;
+    if (at != given) {
+        status = keep_shifted(c, at, given);
+    }
+    if (status == WARM_OK) {
+        *pointer = at;
+    }
+    return status;
 }
 
 warm_status wm_cuda_pinned_alloc(wm_driver *d, size_t bytes, void **pointer)
 {
     wm_cuda *c = wm_cuda_of(d);
     void *got = NULL;
-    warm_status status = host_alloc(c, bytes, &got);
+    warm_status status;
 
+    if (atomic_load_explicit(&c->shifts, memory_order_relaxed)) {
+        return alloc_more(c, bytes, pointer);
+    }
+    status = host_alloc(c, bytes, &got);
     if (status == WARM_OK && (uintptr_t)got % PAGE != 0) {
-        status = host_free(c, got);
-        return status == WARM_OK ? alloc_shifted(c, bytes, pointer) : status;
+        atomic_store_explicit(&c->shifts, true, memory_order_relaxed);
+        status = keep_shifted(c, NULL, got);
+        return status == WARM_OK ? alloc_more(c, bytes, pointer) : status;
     }
     if (status == WARM_OK) {
         *pointer = got;
@@ -108,18 +129,35 @@ warm_status wm_cuda_pinned_alloc(wm_driver *d, size_t bytes, void **pointer)
     return status;
 }
 
+static warm_status free_shifted(wm_cuda *c, wm_cuda_shifted *shifted)
+{
+    warm_status status = host_free(c, shifted->given);
+
+    if (status == WARM_OK) {
+        wm_meta_free(shifted);
+    } else {
+        put_shifted(c, shifted);
+    }
+    return status;
+}
+
+/* One that nobody has goes back as well: there is more than one only where
+ * threads met the first one at once. If CUDA does not take it a later call
+ * tries again. */
 warm_status wm_cuda_pinned_free(wm_driver *d, void *pointer, size_t bytes)
 {
     wm_cuda *c = wm_cuda_of(d);
     wm_cuda_shifted *shifted = take_shifted(c, pointer);
     warm_status status =
-        host_free(c, shifted != NULL ? shifted->given : pointer);
+        shifted != NULL ? free_shifted(c, shifted) : host_free(c, pointer);
 
     (void)bytes;
-    if (shifted != NULL && status != WARM_OK) {
-        put_shifted(c, shifted);
-    } else {
-        wm_meta_free(shifted);
+    if (status == WARM_OK && (shifted = take_shifted(c, NULL)) != NULL) {
+        warm_error before = {.size = sizeof before};
+
+        warm_last_error(&before);
+        (void)free_shifted(c, shifted);
+        wm_error_restore(&before);
     }
     return status;
 }
