@@ -99,7 +99,7 @@ wm_gather_append(wm_magazines *set, wm_gather_slot *slot, wm_block *block)
     wm_assert(count < WM_GATHER_BLOCKS);
     /* Relaxed: who takes it from the slot has the section. */
     atomic_store_explicit(&block->own, NULL, memory_order_relaxed);
-    wm_magazine_count_free(set, block);
+    wm_magazine_count_free(set, block, false);
     if (wm_unlikely(count == 0)) {
         wm_gather_begin(slot);
     }

@@ -240,7 +240,7 @@ void wm_magazines_count_free(wm_space *space, wm_block *block)
     }
     if (wm_magazines_has_place(set, block) &&
         wm_magazine_use(set, block->size_class) != NULL) {
-        wm_magazine_count_free(set, block);
+        wm_magazine_count_free(set, block, false);
         block->counted = true;
     }
     wm_section_unlock(&window->section);
@@ -249,6 +249,7 @@ void wm_magazines_count_free(wm_space *space, wm_block *block)
 bool wm_magazines_push_slow(wm_magazines *set, wm_block *block)
 {
     wm_magazine *m = wm_magazine_use(set, block->size_class);
+    bool taken;
 
     if (m == NULL) {
         return false;
@@ -260,10 +261,13 @@ bool wm_magazines_push_slow(wm_magazines *set, wm_block *block)
     if (wm_magazines_bytes(set) + m->bytes > set->bytes_max) {
         (void)wm_magazines_give_back(set, WM_HALF);
     }
-    if (!wm_magazine_push(set, block, block->base, set->lane != NULL)) {
+    wm_magazine_open_room(set, m);
+    taken = wm_magazine_push(set, block, block->base, set->lane != NULL);
+    wm_magazines_set_high(set);
+    if (!taken) {
         wm_arena *home = block->segment->arena;
 
-        wm_magazine_count_free(set, block);
+        wm_magazine_count_free(set, block, set->lane != NULL);
         block->counted = true;
         wm_lock_acquire(&home->lock);
         wm_arena_put_locked(home, block);

@@ -206,11 +206,11 @@ wm_magazine_push(wm_magazines *set, wm_block *block, char *base, bool laned)
 /* The figures of a block that its caller gives back, and that goes elsewhere.
  */
 static inline __attribute__((always_inline)) void
-wm_magazine_count_free(wm_magazines *set, wm_block *block)
+wm_magazine_count_free(wm_magazines *set, wm_block *block, bool laned)
 {
     wm_magazine *m = &set->of[block->size_class];
     wm_supply *supply = wm_magazine_supply(set, m);
-    wm_room *room = wm_magazine_room(set, m, false);
+    wm_room *room = wm_magazine_room(set, m, laned);
     int64_t bytes = m->bytes;
 
     /* Loaded alone: with what lies beside it, which is stored next, it would

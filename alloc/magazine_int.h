@@ -60,6 +60,9 @@ void wm_magazine_need_room(wm_magazines *set, const wm_magazine *m,
                            size_t requested);
 /* Where there is much, also for one that a caller gives back: some goes. */
 void wm_magazine_cut_room(wm_magazines *set, const wm_magazine *m);
+/* Until wm_magazines_set_high() a push may fill all that the set may keep, not
+ * only the share of small or of large requests. */
+void wm_magazine_open_room(wm_magazines *set, const wm_magazine *m);
 /* The arena claimed room for a block that it handed out: what the set has of
  * that goes back in its stead. */
 void wm_magazines_use_room(wm_magazines *set, const wm_block *block);

@@ -86,6 +86,15 @@ void wm_magazines_set_high(wm_magazines *set)
     set_high(set, 1);
 }
 
+void wm_magazine_open_room(wm_magazines *set, const wm_magazine *m)
+{
+    wm_room *room = &set->rooms[wm_room_index(set, m)];
+    int64_t high =
+        wm_room_get(&room->bytes) + set->bytes_max - wm_magazines_bytes(set);
+
+    room->high = room->high > high ? room->high : high;
+}
+
 /* Whether a peak is to be raised for it. */
 static bool change(wm_magazines *set, int i, int64_t blocks, int64_t asked,
                    int64_t bytes)

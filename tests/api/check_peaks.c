@@ -327,6 +327,56 @@ START_TEST(test_B14_peaks_of_a_class)
 }
 END_TEST
 
+/* Magazines that overflow: a free that finds no place there is counted where
+ * its block belongs, so that small and large requests keep peaks apart. */
+static const uint64_t little[] = {64 << 10, 1 << 20, 16 << 20};
+enum { LITTLES = sizeof little / sizeof little[0], SIZED = 400, LARGE = 100 };
+
+static void check_figures(const warm_device_figures *f, uint64_t blocks,
+                          uint64_t bytes)
+{
+    wt_peak(f->allocations.peak, blocks, WT_ROOM_BLOCKS);
+    wt_peak(f->active.peak, blocks, WT_ROOM_BLOCKS);
+    wt_peak(f->requested_bytes.peak, bytes, WT_ROOM_BYTES);
+    wt_peak(f->allocated_bytes.peak, bytes, WT_ROOM_BYTES);
+}
+
+START_TEST(test_B14_peaks_of_small_and_large_with_little_to_keep)
+{
+    warm_options options = {.size = sizeof options,
+                            .magazine_bytes = little[_i]};
+    warm_runtime *few = wt_runtime(&options);
+    uint64_t random = wt_seed();
+    void *block[SIZED];
+    warm_stream stream;
+    warm_device_stats now;
+
+    wt_ok(warm_stream_create(few, 0, &stream));
+    for (unsigned round = 0; round < 20; round++) {
+        for (unsigned i = 0; i < SIZED; i++) {
+            block[i] =
+                wt_device(few, stream, 4096 + wt_random(&random) % 500000);
+        }
+        for (unsigned i = 0; i < SIZED; i++) {
+            wt_ok(warm_free(block[i]));
+        }
+    }
+    wt_ok(warm_device_reset_peaks(few, 0));
+    for (unsigned i = 0; i < LARGE; i++) {
+        block[i] = wt_device(few, stream, 3 * MIB);
+    }
+    for (unsigned i = 0; i < LARGE; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+    now = wt_device_stats(few);
+    check_figures(&now.large, LARGE, LARGE * 3 * MIB);
+    check_figures(&now.small, 0, 0);
+    check_figures(&now.all, LARGE, LARGE * 3 * MIB);
+    wt_stream_end(few, stream);
+    wt_runtime_end(few);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("peaks");
@@ -346,6 +396,9 @@ int main(void)
     tcase_add_loop_test(tcase, test_B14_each_figure_has_a_peak_of_its_own, 0,
                         2 * CHANGES);
     tcase_add_test(tcase, test_B14_peaks_of_a_class);
+    tcase_add_loop_test(tcase,
+                        test_B14_peaks_of_small_and_large_with_little_to_keep,
+                        0, LITTLES);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
 }
