@@ -74,9 +74,14 @@ static char *text_slot(wm_options *options, const struct option *o)
     return (char *)options + o->offset;
 }
 
-/* 4096, 64K, 2G … into *value; UINT64_MAX, which no option allows, for what is
- * more than that. */
-static bool parse_size(const char *text, uint64_t *value)
+static bool is_bytes(const struct option *o)
+{
+    return strcmp(o->unit, "bytes") == 0;
+}
+
+/* 4096, of bytes 64K, 2G … too, into *value; UINT64_MAX, which no option
+ * allows, for what is more than that. */
+static bool parse_size(const char *text, bool of_bytes, uint64_t *value)
 {
     static const char suffixes[] = "KMGT";
     const char *suffix;
@@ -88,7 +93,7 @@ static bool parse_size(const char *text, uint64_t *value)
         return false;
     }
     number = strtoull(text, &end, 10);
-    suffix = *end != '\0' ? strchr(suffixes, *end & ~0x20) : NULL;
+    suffix = of_bytes && *end != '\0' ? strchr(suffixes, *end & ~0x20) : NULL;
     if (suffix != NULL && *suffix != '\0') {
         shift = 10u * (unsigned)(suffix - suffixes + 1);
         end++;
@@ -122,11 +127,6 @@ static bool is_choice(const char *choices, const char *value)
 typedef struct amount {
     char text[24];
 } amount;
-
-static bool is_bytes(const struct option *o)
-{
-    return strcmp(o->unit, "bytes") == 0;
-}
 
 static amount amount_of(const struct option *o, uint64_t value)
 {
@@ -190,7 +190,7 @@ static warm_status set_from_text(wm_options *options, const struct option *o,
     if (o->type != TYPE_SIZE) {
         return set_text(options, o, in_conf, text);
     }
-    if (!parse_size(text, &value)) {
+    if (!parse_size(text, is_bytes(o), &value)) {
         return bad_number(o, in_conf, text, "is not a number");
     }
     return set_size(options, o, in_conf, value, text);

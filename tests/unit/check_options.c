@@ -67,6 +67,7 @@ static const struct {
     {"segment:18014398509483008K", "T"}, {"device:ho", "auto|cuda|host"},
     {"host_devices:1 2", "1 to 64"},     {"host_devices:+1", "1 to 64"},
     {"host_devices:1x", "not a number"}, {"host_devices:T", "not a number"},
+    {"decay_ms:10K", "not a number"},    {"history:1K", "not a number"},
 };
 
 /* However large: it is a number. */
