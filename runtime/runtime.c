@@ -66,9 +66,18 @@ static void on_exit_of_process(void)
     }
 }
 
+static void leave_to_parent(warm_runtime *runtime, void *argument)
+{
+    (void)argument;
+    if (runtime->trace != NULL) {
+        wm_trace_forked(runtime->trace);
+    }
+}
+
 /* Row G5. */
 void wm_runtime_forked(void)
 {
+    wm_runtime_each_inherited(leave_to_parent, NULL);
     wm_window_forked();
     wm_runtime_default_forked();
 }
@@ -280,6 +289,7 @@ static warm_status make_on(wm_driver *driver, struct wm_trace *trace,
         wm_meta_free(runtime);
         return status;
     }
+    wm_trace_begin(trace);
     /* Release, partner of the acquire in wm_runtime_check_read(). */
     atomic_store_explicit(&runtime->state, WM_RUNTIME_LIVE,
                           memory_order_release);
@@ -385,14 +395,17 @@ static bool would_break_capture(warm_runtime *runtime)
 
 static void end(warm_runtime *runtime, warm_destroy_report *report)
 {
+    struct wm_trace *trace;
+
     if (would_break_capture(runtime)) {
         wm_pools_stay(runtime->pools);
     }
     wm_prewarm_stop(wm_pools_prewarm(runtime->pools));
     wm_pinned_stop(runtime->pinned);
     wm_window_cut_all(runtime);
-    wm_trace_close(runtime->trace);
-    runtime->trace = NULL;
+    trace = runtime->trace;
+    runtime->trace = NULL; /* before it ends: a child of a fork looks here */
+    wm_trace_close(trace);
     wm_allocators_close(runtime);
     wm_private_close(runtime);
     wm_device_spaces_drain(runtime);

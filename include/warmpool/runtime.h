@@ -62,8 +62,8 @@ extern "C" {
  * why), UNSUPPORTED
  * (device:cuda, built without CUDA); OUT_OF_MEMORY (also: reserve_bytes cannot
  * be had); DRIVER_ERROR; EXITING (also: CUDA has shut down). Nothing is left of
- * it then. Loads libraries and may take milliseconds; creates no device
- * context. */
+ * it then; what was in the file of option trace stays. Loads libraries and may
+ * take milliseconds; creates no device context. */
 WARM_API warm_status warm_runtime_create(const warm_options *options,
                                          warm_runtime **runtime);
 

@@ -40,7 +40,9 @@ struct wm_trace {
     uint64_t start_ns;  /* const */
     wm_lock lock;
     wm_trace_file file;       /* lock trace */
+    bool begun;               /* lock trace: the file is this trace's */
     bool ended;               /* lock trace: nothing more is written */
+    char *options;            /* lock trace: for the header; null: no memory */
     uint64_t threads;         /* lock trace: numbers given */
     uint64_t records;         /* lock trace: in the file */
     wm_trace_buffer *buffers; /* lock trace */
@@ -98,11 +100,14 @@ static void fail_locked(wm_trace *trace, int error)
     (void)put_end_locked(trace, WM_TRACE_FAILED + error);
 }
 
+static void begin_locked(wm_trace *trace);
+
 static void write_locked(wm_trace *trace, const void *data, size_t bytes,
                          uint64_t records)
 {
     int error;
 
+    begin_locked(trace);
     if (!trace->ended) {
         error = wm_trace_file_write(&trace->file, data, bytes);
         trace->records += error == 0 ? records : 0;
@@ -279,26 +284,55 @@ void wm_trace_leave(wm_trace_buffer *buffer)
 
 /* ---- begin and end ------------------------------------------------------ */
 
-/* The options in force, as long as there is memory to say them. */
-static void write_header(wm_trace *trace, const wm_options *options)
+/* The header: only now the file is emptied of what was in it. */
+static void begin_locked(wm_trace *trace)
+{
+    size_t bytes = trace->options != NULL ? strlen(trace->options) : 0;
+    unsigned char head[WM_CHUNK_HEAD], *at;
+    int error;
+
+    if (trace->begun || trace->ended) {
+        return;
+    }
+    trace->begun = true;
+    error = wm_trace_file_empty(&trace->file);
+    if (error != 0) { /* nor is an end put into what is not ours */
+        trace->ended = true;
+        atomic_store_explicit(&trace->off, true, memory_order_relaxed);
+        atomic_store_explicit(&trace->unsaid, error, memory_order_relaxed);
+        return;
+    }
+    at = wm_trace_file_head(head);
+    wm_trace_varint(&at, bytes);
+    write_locked(trace, head, (size_t)(at - head), 0);
+    if (bytes > 0) {
+        write_locked(trace, trace->options, bytes, 0);
+    }
+}
+
+void wm_trace_begin(wm_trace *trace)
+{
+    if (trace == NULL) {
+        return;
+    }
+    wm_lock_acquire(&trace->lock);
+    begin_locked(trace);
+    wm_meta_free(trace->options);
+    trace->options = NULL;
+    wm_lock_release(&trace->lock);
+    say(trace);
+}
+
+/* The options in force, or null without memory. */
+static char *text_of(const wm_options *options)
 {
     size_t bytes = wm_options_text(options, NULL, 0);
-    unsigned char head[WM_CHUNK_HEAD], *at;
     char *text = wm_meta_alloc(bytes);
 
     if (text != NULL) {
         (void)wm_options_text(options, text, bytes);
     }
-    at = wm_trace_file_head(head);
-    wm_trace_varint(&at, text != NULL ? bytes - 1 : 0);
-    wm_lock_acquire(&trace->lock);
-    write_locked(trace, head, (size_t)(at - head), 0);
-    if (text != NULL) {
-        write_locked(trace, text, bytes - 1, 0);
-    }
-    wm_lock_release(&trace->lock);
-    wm_meta_free(text);
-    say(trace);
+    return text;
 }
 
 warm_status wm_trace_open(const wm_options *options, wm_trace **trace)
@@ -322,9 +356,14 @@ warm_status wm_trace_open(const wm_options *options, wm_trace **trace)
     wm_lock_init(&made->lock, WM_RANK_TRACE);
     init_buffer(&made->shared, made, 0);
     made->start_ns = wm_clock_ns();
-    write_header(made, options);
+    made->options = text_of(options);
     *trace = made;
     return WARM_OK;
+}
+
+void wm_trace_forked(wm_trace *trace)
+{
+    wm_trace_file_forked(&trace->file);
 }
 
 static void write_end(wm_trace *trace, enum wm_trace_why why)
@@ -382,6 +421,9 @@ void wm_trace_close(wm_trace *trace)
     if (trace == NULL) {
         return;
     }
+    wm_lock_acquire(&trace->lock);
+    trace->ended = trace->ended || !trace->begun; /* the file stays as it was */
+    wm_lock_release(&trace->lock);
     finish(trace, WM_TRACE_DESTROYED);
     error = wm_trace_file_close(&trace->file);
     if (error != 0) {
@@ -397,5 +439,6 @@ void wm_trace_close(wm_trace *trace)
     }
     wm_lock_fini(&trace->shared.lock);
     wm_lock_fini(&trace->lock);
+    wm_meta_free(trace->options);
     wm_meta_free(trace);
 }

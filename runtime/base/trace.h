@@ -43,7 +43,8 @@
  * another one writes, in any process, and one that an earlier runtime of the
  * same process wrote: numbers would be put into names that other programs look
  * for, and %r and %p in the name do that where they are wanted. A file of an
- * earlier process is overwritten.
+ * earlier process is overwritten, once all else of the runtime is made: where
+ * that fails the file stays as it was.
  *
  * Every thread fills a buffer of its own and writes it as one chunk when it is
  * full; so memory is bounded, and chunks are whole. Whatever goes wrong with
@@ -121,14 +122,22 @@ static inline unsigned wm_trace_fields(enum wm_trace_op op)
 typedef struct wm_trace wm_trace;
 typedef struct wm_trace_buffer wm_trace_buffer;
 
-/* Opens the file that the options name; *trace is null if they name none. %p
+/* Opens and locks the file that the options name, and leaves what is in it
+ * until the trace begins; *trace is null if they name none. %p
  * in the name is the process's number, %r the runtime's in it, %% a percent
  * sign. Status: INVALID_OPTION (the file cannot be opened, or another runtime
  * has it, with its name and the reason), OUT_OF_MEMORY. */
 warm_status wm_trace_open(const wm_options *options, wm_trace **trace);
 
-/* Writes what is left, and the end. No thread traces any more. Null is
- * ignored. Call without a lock. */
+/* Empties the file and writes the header. Once the runtime's making cannot fail
+ * any more; null is ignored. Call without a lock. */
+void wm_trace_begin(wm_trace *trace);
+
+/* In the child of a fork: lets go of the file, which is the parent's. */
+void wm_trace_forked(wm_trace *trace);
+
+/* Writes what is left, and the end; nothing if it was not begun. No thread
+ * traces any more. Null is ignored. Call without a lock. */
 void wm_trace_close(wm_trace *trace);
 
 /* The process exits: writes what there is, and the end; what other threads

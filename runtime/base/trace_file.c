@@ -107,7 +107,7 @@ static bool is_ours(int fd)
            memcmp(head, there, bytes) == 0;
 }
 
-/* 0, or why this is not a file that can be written from its start. */
+/* Locks it: 0, or why this is not a file that can be written from its start. */
 static int take(int fd)
 {
     struct stat what;
@@ -126,10 +126,7 @@ static int take(int fd)
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
         return errno == EWOULDBLOCK ? EBUSY : errno;
     }
-    if (is_ours(fd)) {
-        return EEXIST;
-    }
-    return ftruncate(fd, 0) != 0 ? errno : 0;
+    return is_ours(fd) ? EEXIST : 0;
 }
 
 static warm_status open_path(wm_trace_file *file, const char *path)
@@ -140,7 +137,7 @@ static warm_status open_path(wm_trace_file *file, const char *path)
     int error = fd < 0 ? errno : take(fd);
 
     if (error == 0) {
-        *file = (wm_trace_file){fd, 0};
+        *file = (wm_trace_file){.fd = fd, .write = write};
         return WARM_OK;
     }
     if (fd >= 0) {
@@ -178,6 +175,18 @@ warm_status wm_trace_file_open(wm_trace_file *file, const char *name,
     return status;
 }
 
+/* EINVAL: a device, which has nothing to empty. */
+int wm_trace_file_empty(const wm_trace_file *file)
+{
+    int cancel = wm_cancel_off();
+    int before = errno;
+    int error = ftruncate(file->fd, 0) != 0 && errno != EINVAL ? errno : 0;
+
+    errno = before;
+    wm_cancel_restore(cancel);
+    return error;
+}
+
 static int write_all(const wm_trace_file *file, const char *data, size_t bytes)
 {
     struct rlimit limit;
@@ -188,7 +197,7 @@ static int write_all(const wm_trace_file *file, const char *data, size_t bytes)
         return EFBIG;
     }
     while (bytes > 0) {
-        ssize_t done = write(file->fd, data, bytes);
+        ssize_t done = file->write(file->fd, data, bytes);
 
         if (done < 0 && errno != EINTR) {
             return errno;
@@ -201,6 +210,17 @@ static int write_all(const wm_trace_file *file, const char *data, size_t bytes)
     return 0;
 }
 
+/* A part of a piece may be in the file, and has moved the place of the next
+ * write. A device has neither size nor place; where a file cannot be cut its
+ * reader sees that its end is torn. */
+static void take_back(const wm_trace_file *file)
+{
+    if (ftruncate(file->fd, (off_t)file->bytes) != 0 ||
+        lseek(file->fd, (off_t)file->bytes, SEEK_SET) < 0) {
+        return;
+    }
+}
+
 int wm_trace_file_write(wm_trace_file *file, const void *data, size_t bytes)
 {
     int cancel = wm_cancel_off();
@@ -209,8 +229,8 @@ int wm_trace_file_write(wm_trace_file *file, const void *data, size_t bytes)
 
     if (error == 0) {
         file->bytes += bytes;
-    } else if (ftruncate(file->fd, (off_t)file->bytes) != 0) {
-        /* A device; of a file, the reader sees that its end is torn. */
+    } else {
+        take_back(file);
     }
     errno = before;
     wm_cancel_restore(cancel);
@@ -223,10 +243,19 @@ int wm_trace_file_close(wm_trace_file *file)
     int before = errno;
     int error;
 
-    /* A forked child may hold the open file for longer than this process. */
+    /* A child that is just being forked may hold the open file yet. */
     (void)flock(file->fd, LOCK_UN);
     error = close(file->fd) == 0 ? 0 : errno;
     errno = before;
     wm_cancel_restore(cancel);
     return error;
+}
+
+void wm_trace_file_forked(wm_trace_file *file)
+{
+    int before = errno;
+
+    (void)close(file->fd);
+    file->fd = -1;
+    errno = before;
 }

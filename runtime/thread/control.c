@@ -105,3 +105,16 @@ void wm_runtime_each(void (*fn)(warm_runtime *runtime, void *argument),
     }
     wm_lock_release(&wm_process_lock);
 }
+
+void wm_runtime_each_inherited(void (*fn)(warm_runtime *runtime,
+                                          void *argument),
+                               void *argument)
+{
+    wm_lock_acquire(&wm_process_lock);
+    for (warm_runtime *r = runtimes; r != NULL; r = r->next_runtime) {
+        if (r->generation != wm_process_generation()) {
+            fn(r, argument);
+        }
+    }
+    wm_lock_release(&wm_process_lock);
+}

@@ -174,4 +174,10 @@ void wm_runtime_enlist(warm_runtime *runtime);
 void wm_runtime_each(void (*fn)(warm_runtime *runtime, void *argument),
                      void *argument);
 
+/* In the child of a fork: calls fn for every runtime of its ancestors, under
+ * the process lock. Their other locks may be held for ever. */
+void wm_runtime_each_inherited(void (*fn)(warm_runtime *runtime,
+                                          void *argument),
+                               void *argument);
+
 #endif

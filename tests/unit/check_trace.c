@@ -7,12 +7,15 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/options.h"
+#include "runtime/base/trace_file.h"
 #include "runtime/base/trace_streams.h"
 #include "runtime/runtime.h"
 #include "tests/bench/steps.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -938,6 +941,140 @@ START_TEST(test_G8_a_file_is_of_one_runtime_of_a_process)
 }
 END_TEST
 
+/* Half of it, and then no room. */
+static ssize_t write_half(int fd, const void *data, size_t bytes)
+{
+    if (bytes > 3) {
+        return write(fd, data, bytes / 2);
+    }
+    errno = ENOSPC;
+    return -1;
+}
+
+START_TEST(test_G8_a_short_write_leaves_no_hole)
+{
+    char name[PATH_MAX], there[32];
+    wm_trace_file file;
+    int fd;
+
+    wt_ok(wm_trace_file_open(&file, path, name));
+    ck_assert_int_eq(wm_trace_file_write(&file, "first.", 6), 0);
+    file.write = write_half;
+    ck_assert_int_eq(wm_trace_file_write(&file, "second", 6), ENOSPC);
+    file.write = write;
+    ck_assert_int_eq(wm_trace_file_write(&file, "end", 3), 0);
+    ck_assert_int_eq(wm_trace_file_close(&file), 0);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    ck_assert_int_eq(read(fd, there, sizeof there), 9);
+    ck_assert_mem_eq(there, "first.end", 9);
+    close(fd);
+}
+END_TEST
+
+START_TEST(test_G4_a_refused_runtime_leaves_the_file_as_it_was)
+{
+    warm_options options = {.size = sizeof options,
+                            .trace = path,
+                            .device = "host",
+                            .pinned_limit = 1 << 20,
+                            .reserve_bytes = 1 << 30};
+    warm_runtime *runtime = NULL;
+    bench_trace *t;
+
+    leave_behind(path);
+    wt_fails(WARM_INVALID_OPTION, warm_runtime_create(&options, &runtime));
+    t = read_or_fail(path);
+    ck_assert(t->whole);
+    ck_assert_ptr_null(strstr(t->options, "reserve_bytes:1073741824"));
+    bench_trace_end(t);
+    options.reserve_bytes = 0;
+    wt_ok(warm_runtime_create(&options, &runtime));
+    wt_ok(warm_free(take(runtime, 77)));
+    wt_runtime_end(runtime);
+    t = read_or_fail(path);
+    ck_assert(t->whole);
+    ck_assert_uint_eq(t->peak, 77);
+    bench_trace_end(t);
+}
+END_TEST
+
+static int ready[2], over[2];
+
+/* Says that it lives, and does so until the test lets it go. */
+static void live_on(void)
+{
+    char byte = 0;
+
+    close(over[1]);
+    _exit(write(ready[1], &byte, 1) == 1 && read(over[0], &byte, 1) == 0 ? 0
+                                                                         : 1);
+}
+
+static void await_child(void)
+{
+    char byte;
+
+    ck_assert_int_eq(read(ready[0], &byte, 1), 1);
+}
+
+static void open_pipes(void)
+{
+    ck_assert_int_eq(pipe2(ready, O_CLOEXEC), 0);
+    ck_assert_int_eq(pipe2(over, O_CLOEXEC), 0);
+}
+
+static void close_pipes(void)
+{
+    close(over[0]);
+    close(over[1]);
+    close(ready[0]);
+    close(ready[1]);
+}
+
+START_TEST(test_G5_a_child_does_not_keep_the_file_of_a_dead_parent)
+{
+    int status = 0;
+    pid_t parent;
+
+    open_pipes();
+    parent = fork();
+    if (parent == 0) {
+        (void)traced(path);
+        if (fork() == 0) {
+            live_on();
+        }
+        await_child();
+        (void)raise(SIGKILL);
+    }
+    ck_assert_int_eq(waitpid(parent, &status, 0), parent);
+    ck_assert(WIFSIGNALED(status));
+    wt_runtime_end(traced(path));
+    close_pipes();
+}
+END_TEST
+
+START_TEST(test_G5_a_child_leaves_the_parents_lock)
+{
+    warm_options options = {
+        .size = sizeof options, .trace = path, .device = "host"};
+    warm_runtime *runtime = traced(path), *second = NULL;
+    pid_t child;
+
+    open_pipes();
+    child = fork();
+    if (child == 0) {
+        live_on();
+    }
+    await_child();
+    wt_fails(WARM_INVALID_OPTION, warm_runtime_create(&options, &second));
+    ck_assert_ptr_nonnull(
+        strstr(warm_last_error_message(), "is being written"));
+    close_pipes();
+    ck_assert_int_eq(status_of_child(child), 0);
+    wt_runtime_end(runtime);
+}
+END_TEST
+
 START_TEST(test_G5_a_forked_child_writes_nothing)
 {
     warm_runtime *runtime = traced(path);
@@ -1244,6 +1381,11 @@ static Suite *trace_suite(void)
     tcase_add_loop_test(files, test_A6_exit_writes_what_there_is, 0, 2);
     tcase_add_test(files, test_G8_exit_says_which_trace_is_cut_short_and_why);
     tcase_add_test(files, test_G8_a_file_is_of_one_runtime_of_a_process);
+    tcase_add_test(files, test_G8_a_short_write_leaves_no_hole);
+    tcase_add_test(files, test_G4_a_refused_runtime_leaves_the_file_as_it_was);
+    tcase_add_test(files,
+                   test_G5_a_child_does_not_keep_the_file_of_a_dead_parent);
+    tcase_add_test(files, test_G5_a_child_leaves_the_parents_lock);
     tcase_add_test(files, test_G5_a_forked_child_writes_nothing);
     tcase_add_test(files, test_the_file_is_closed_when_a_program_is_started);
     suite_add_tcase(suite, files);
