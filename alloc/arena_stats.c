@@ -1,4 +1,6 @@
-/* arena_stats.c: exact figures, kept under lock arena (row B14). */
+/* arena_stats.c: figures of an arena, kept under lock arena (row B14). Those of
+ * blocks with callers lack what sets have not settled yet, and their peaks are
+ * never shown: those come from live.h. */
 #include "alloc/arena_int.h"
 
 #include <string.h>
@@ -384,7 +386,6 @@ void wm_arena_reset_peaks(wm_arena *arena)
 {
     wm_lock_acquire(&arena->lock);
     each_stat_locked(arena, reset_peak);
-    wm_lives_reset(arena->live);
     wm_lock_release(&arena->lock);
 }
 

@@ -5,6 +5,7 @@
 #include "alloc/gather_int.h"
 
 #include "alloc/arena_int.h"
+#include "alloc/magazine_int.h"
 #include "alloc/space.h"
 
 /* References that a slot gets at once; and the part of a batch's bytes that it
@@ -94,6 +95,9 @@ bool wm_gather_free_visited(wm_window *window, wm_block *block,
     set = wm_magazines_of(window);
     if (set != NULL && wm_section_is_visited(&window->section) &&
         wm_block_starts_at(block, base)) {
+        if (block->size_class < WM_CLASSES) {
+            wm_magazine_cut_room(set, &set->of[block->size_class]);
+        }
         done = wm_gather_take(window, set, block, &slot, &full);
     }
     wm_section_unlock(&window->section);

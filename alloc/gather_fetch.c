@@ -74,7 +74,7 @@ static void give_up(wm_window *window, void *context)
 bool wm_gather_fetch(wm_timelines *set, wm_timeline *t, uint64_t older_than)
 {
     struct fetch fetch = {set, t, older_than, false};
-    const wm_visit visit = {has_some, give_up, &fetch};
+    const wm_visit visit = {has_some, give_up, NULL, &fetch};
 
     /* Relaxed: a thread that found the timeline in the table just before it
      * left may fill a slot with it right now, and keep that. Such a slot
@@ -102,7 +102,7 @@ static bool add_blocks(const wm_window *window, void *context)
 size_t wm_gather_blocks(wm_timelines *set)
 {
     size_t blocks = 0;
-    const wm_visit visit = {add_blocks, NULL, &blocks};
+    const wm_visit visit = {add_blocks, NULL, NULL, &blocks};
 
     /* Pairs with a hit's order of its own: the count, then whatever it reads.
      * Without barriers no hit was ever let in, or a few are missed. */

@@ -6,8 +6,10 @@
  * A thread's hits take room that the thread claimed before; it claims more by
  * one read-modify-write, and gives back what it does not need. So claimed is
  * never below what callers have, and its peak never below theirs. Above it the
- * peak is by the rooms there were when it was raised: before that each is cut
- * to WM_ROOM_BLOCKS and WM_ROOM_BYTES (magazine_room.c).
+ * peak is by the rooms there are when it is raised. Before a peak is raised or
+ * reset, every thread's window is closed to hits and each room is cut to
+ * WM_ROOM_BLOCKS and WM_ROOM_BYTES at most; the windows open again after that
+ * (magazine_room.c).
  *
  * Of a class claimed are blocks with callers, and those that threads keep
  * ready: a hit moves one from there to here, and claims nothing.
@@ -57,6 +59,10 @@ typedef struct wm_lives {
      * has no lock. */
     bool roomy;
     _Atomic unsigned sets; /* relaxed: that have such rooms */
+    /* Relaxed: threads that raise or reset peaks now, of all nodes in the first
+     * one's. While there are any, a set's room stays within WM_ROOM_BLOCKS and
+     * WM_ROOM_BYTES, whatever the set's owner does by the slow path. */
+    _Atomic unsigned cramped;
 } wm_lives;
 
 /* Zeros become those of one node, which does not sort requests. */
@@ -112,6 +118,7 @@ bool wm_live_add(wm_live *live, int64_t blocks, int64_t asked, int64_t bytes);
 bool wm_live_add_active(wm_live *live, int64_t blocks, int64_t bytes);
 /* All of them, and what they are parts of. */
 void wm_lives_raise(wm_lives *lives);
+void wm_lives_raise_some(wm_lives *lives, const bool some[WM_LIVE_FIGURES]);
 void wm_lives_reset(wm_lives *lives);
 
 #endif

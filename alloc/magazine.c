@@ -240,6 +240,7 @@ void wm_magazines_count_free(wm_space *space, wm_block *block)
     }
     if (wm_magazines_has_place(set, block) &&
         wm_magazine_use(set, block->size_class) != NULL) {
+        wm_magazine_cut_room(set, &set->of[block->size_class]);
         wm_magazine_count_free(set, block, false);
         block->counted = true;
     }

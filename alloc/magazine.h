@@ -191,6 +191,8 @@ void wm_magazines_put_gathered(wm_magazines *set, const wm_gathered *batch);
 /* After an allocation that was no hit: the peaks of what callers have. No lock
  * held. */
 void wm_magazines_raise(struct wm_space *space);
+/* Those become what callers have. No lock held. */
+void wm_magazines_reset_peaks(struct wm_space *space);
 
 /* Settles what all threads have counted, and takes their room, for a reader. */
 void wm_magazines_settle_all(struct wm_space *space);

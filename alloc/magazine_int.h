@@ -68,6 +68,8 @@ void wm_magazine_open_room(wm_magazines *set, const wm_magazine *m);
 void wm_magazines_use_room(wm_magazines *set, const wm_block *block);
 /* All of it goes. */
 void wm_magazines_drop_room(wm_magazines *set);
+/* And of classes all that is claimed ahead. */
+void wm_magazines_claim_no_more(wm_magazines *set);
 /* Up to where hits may go. */
 void wm_magazines_set_high(wm_magazines *set);
 /* Entries of a class came, or went, without a caller. */

@@ -103,7 +103,7 @@ static void visit(wm_space *space, const wm_visit *visit)
 
 void wm_magazines_settle_all(wm_space *space)
 {
-    const wm_visit all = {has_set, settle_window, space};
+    const wm_visit all = {has_set, settle_window, NULL, space};
 
     visit(space, &all);
 }
@@ -120,7 +120,7 @@ static void flush_window(wm_window *window, void *context)
 
 void wm_magazines_flush_all(wm_space *space)
 {
-    const wm_visit filled = {has_bytes, flush_window, space};
+    const wm_visit filled = {has_bytes, flush_window, NULL, space};
 
     visit(space, &filled);
 }
@@ -141,7 +141,7 @@ static void flush_if_idle(wm_window *window, void *context)
 
 void wm_magazines_flush_idle(wm_space *space)
 {
-    const wm_visit filled = {has_bytes, flush_if_idle, space};
+    const wm_visit filled = {has_bytes, flush_if_idle, NULL, space};
 
     visit(space, &filled);
     for (wm_arena *a = wm_space_arenas(space); a != NULL; a = a->next_arena) {
@@ -244,9 +244,9 @@ static bool is_richest(const wm_window *window, void *context)
  * comes of it does not hang on the order in which threads began. */
 static void reclaim_others(struct reclaim *reclaim)
 {
-    const wm_visit look = {is_richest_so_far, NULL, reclaim};
-    const wm_visit one = {is_richest, reclaim_window, reclaim};
-    const wm_visit all = {has_some, reclaim_window, reclaim};
+    const wm_visit look = {is_richest_so_far, NULL, NULL, reclaim};
+    const wm_visit one = {is_richest, reclaim_window, NULL, reclaim};
+    const wm_visit all = {has_some, reclaim_window, NULL, reclaim};
 
     for (int i = 0; i < WM_RICHEST && reclaim->block == NULL; i++) {
         reclaim->most = 0;

@@ -1,19 +1,24 @@
-/* magazine_room.c: room that a set of magazines claims, gives back, and has
- * cut; see live.h. Only sets of pinned memory count frees that are not cached.
+/* magazine_room.c: the room of a set of magazines: claimed, given back, cut.
  *
- * The caller has the section of the set's window, but for wm_magazines_raise(),
- * which takes it of others. Takes no other lock. */
+ * Room is a count and no memory: how many blocks and bytes a set's owner may
+ * still hand out before it has to claim more (live.h). Only sets of pinned
+ * memory count frees that are not cached.
+ *
+ * The caller has the section of the set's window, but for wm_magazines_raise()
+ * and wm_magazines_reset_peaks(), which take those of others. Takes no other
+ * lock. */
 #include "alloc/magazine_int.h"
 
 #include "alloc/space.h"
 
-/* What is left below a peak is parted between sets, and as much again stays for
- * those that need more: a set claims its part, and gives back what frees have
- * made of it beyond twice that, or ROOM_TIMES the least. Who is alone has all.
- * Little room is claimed often, much has to be cut by a visit before a peak is
- * raised, which is rare. 8 threads that exchange blocks of 4 KiB to 4 MiB have
- * too little at 15 of 100 allocations at 4 times the least, at 6 at 16 times
- * and at none to speak of at 64: 58, 28 and 20 ns of processor time. */
+/* Half of what is left below a peak is parted between the sets, the other half
+ * stays for sets that need more. A set claims its part; when frees have made
+ * its room more than twice that part, or ROOM_TIMES the least, it gives back
+ * half. If there is one set only, that set may have all that is left.
+ *
+ * Why ROOM_TIMES is 64: a set with less room has to claim more often, each time
+ * by the slow path; one with more has to be visited before a peak is raised,
+ * but peaks are rarely raised. */
 enum { ROOM_TIMES = 64, ROOM_PART = 2 };
 
 typedef struct excess_room {
@@ -25,15 +30,33 @@ static wm_live *live_of(const wm_magazines *set, int i)
     return wm_lives_of(set->arena->live, i > 0);
 }
 
-/* Small and large requests share what a thread may have. */
+/* Whether small and large requests have rooms apart. By the space, which does
+ * not change: a set's lane does, while other threads peek. */
+static bool is_laned(const wm_magazines *set)
+{
+    return set->space->traits->laned;
+}
+
+/* Small and large requests share what a set may have. */
 static int64_t least_bytes(const wm_magazines *set)
 {
-    return set->lane != NULL ? WM_ROOM_BYTES / 2 : WM_ROOM_BYTES;
+    return is_laned(set) ? WM_ROOM_BYTES / 2 : WM_ROOM_BYTES;
 }
 
 static int64_t least_blocks(const wm_magazines *set)
 {
-    return set->lane != NULL ? WM_ROOM_BLOCKS / 2 : WM_ROOM_BLOCKS;
+    return is_laned(set) ? WM_ROOM_BLOCKS / 2 : WM_ROOM_BLOCKS;
+}
+
+static _Atomic unsigned *cramped_of(const wm_space *space)
+{
+    return &space->arenas->live->cramped;
+}
+
+static bool is_cramped(const wm_magazines *set)
+{
+    return atomic_load_explicit(cramped_of(set->space), memory_order_relaxed) >
+           0;
 }
 
 static int64_t room_bytes(const wm_room *room)
@@ -55,6 +78,9 @@ static int64_t part_of(const wm_magazines *set, int i, enum wm_figure figure,
     unsigned sets = sets_of(set);
     int64_t part = sets > 1 ? left / (ROOM_PART * (int64_t)sets) : left;
 
+    if (is_cramped(set)) {
+        return least;
+    }
     return part > least ? part : least;
 }
 
@@ -62,6 +88,9 @@ static int64_t part_of(const wm_magazines *set, int i, enum wm_figure figure,
 static int64_t most_of(const wm_magazines *set, int i, enum wm_figure figure,
                        int64_t least)
 {
+    if (is_cramped(set)) {
+        return least;
+    }
     return sets_of(set) > 1
                ? 2 * part_of(set, i, figure, ROOM_TIMES / 2 * least)
                : INT64_MAX / 4;
@@ -74,7 +103,7 @@ static void set_high(wm_magazines *set, int i)
     int64_t bytes = wm_room_get(&room->bytes);
     int64_t left = set->bytes_max - wm_magazines_bytes(set);
     int64_t most = most_of(set, i, WM_LIVE_BYTES, least_bytes(set));
-    int64_t high = bytes + (set->lane != NULL ? left / 2 : left);
+    int64_t high = bytes + (is_laned(set) ? left / 2 : left);
     int64_t roomy = wm_room_get(&room->low) + most;
 
     room->high = high < roomy ? high : roomy;
@@ -160,7 +189,7 @@ void wm_magazine_cut_room(wm_magazines *set, const wm_magazine *m)
     wm_room *room = &set->rooms[i];
     int64_t bytes = least_bytes(set), blocks = least_blocks(set);
 
-    if (sets_of(set) > 1) {
+    if (sets_of(set) > 1 || is_cramped(set)) {
         int64_t all = room_bytes(room) + m->bytes;
 
         (void)change(set, i,
@@ -180,7 +209,7 @@ static int64_t least_of(int64_t room, int64_t n)
 
 void wm_magazines_use_room(wm_magazines *set, const wm_block *block)
 {
-    int i = set->lane == NULL || !block->segment->small;
+    int i = !is_laned(set) || !block->segment->small;
     const wm_room *room = &set->rooms[i];
 
     (void)change(set, i, -least_of(wm_room_get(&room->blocks), 1),
@@ -239,13 +268,23 @@ void wm_magazine_claim_ahead(wm_magazines *set, wm_magazine *m)
     claim(set, m, wm_magazine_supply(set, m)->base + WM_ROOM_BLOCKS / 2);
 }
 
+void wm_magazines_claim_no_more(wm_magazines *set)
+{
+    for (unsigned i = 0; i < set->classes; i++) {
+        wm_magazine *m = &set->of[set->in_use[i]];
+
+        claim(set, m, wm_magazine_supply(set, m)->base);
+    }
+}
+
 /* ---- a peak is raised ---------------------------------------------------- */
 
-/* Which peaks are to be raised, and of how many threads rooms are to be cut for
- * it: other figures are left alone. */
+/* Which peaks are to be raised; rooms are cut of those figures only, and of all
+ * sets, if there are several: one that has little room when another thread
+ * looks may have much by the time the peak is raised. */
 struct raise {
     wm_space *space;
-    bool any, above[WM_LIVE_FIGURES];
+    bool any, several, above[WM_LIVE_FIGURES];
 };
 
 static void look(struct raise *raise, const wm_live *live)
@@ -266,6 +305,8 @@ static bool find_above(struct raise *raise)
     for (int i = 0; i < raise->space->nodes; i++) {
         const wm_lives *lives = wm_space_arena(raise->space, i)->live;
 
+        raise->several |=
+            atomic_load_explicit(&lives->sets, memory_order_relaxed) > 1;
         look(raise, &lives->large);
         if (lives->large.whole != NULL) {
             look(raise, lives->large.whole);
@@ -314,7 +355,8 @@ static bool has_much(const wm_window *window, void *context)
         for (int i = 0; i < 2; i++) {
             excess_room much = much_of(set, i, raise);
 
-            if ((much.blocks | much.asked | much.bytes) != 0) {
+            if (raise->several ||
+                (much.blocks | much.asked | much.bytes) != 0) {
                 return true;
             }
         }
@@ -338,18 +380,78 @@ static void cut_window(wm_window *window, void *context)
     }
 }
 
+/* With all windows of the sets closed, and one thread at a time. */
+static void raise_above(void *context)
+{
+    const struct raise *raise = context;
+
+    for (int i = 0; i < raise->space->nodes; i++) {
+        wm_lives_raise_some(wm_space_arena(raise->space, i)->live,
+                            raise->above);
+    }
+}
+
+/* Visits windows while no set's room may grow beyond the least. */
+static void visit_cramped(wm_space *space, const wm_visit *visit)
+{
+    /* Relaxed: a set's owner has its section after a visit, or after the
+     * barrier. */
+    atomic_fetch_add_explicit(cramped_of(space), 1, memory_order_relaxed);
+    (void)wm_window_visit(space->runtime, visit);
+    atomic_fetch_sub_explicit(cramped_of(space), 1, memory_order_relaxed);
+}
+
 void wm_magazines_raise(wm_space *space)
 {
     struct raise raise = {.space = space};
-    const wm_visit all = {has_much, cut_window, &raise};
+    const wm_visit all = {has_much, cut_window, raise_above, &raise};
 
     if (wm_likely(!find_above(&raise))) {
         return;
     }
     if (space->magazine_blocks > 0) {
-        (void)wm_window_visit(space->runtime, &all);
+        visit_cramped(space, &all);
+    } else {
+        raise_above(&raise);
     }
+}
+
+/* ---- peaks are reset ----------------------------------------------------- */
+
+static bool has_set(const wm_window *window, void *context)
+{
+    unsigned at = 0;
+
+    return wm_magazines_next(window, context, &at) != NULL;
+}
+
+static void drop_window(wm_window *window, void *context)
+{
+    wm_magazines *set;
+
+    for (unsigned at = 0;
+         (set = wm_magazines_next(window, context, &at)) != NULL;) {
+        wm_magazines_drop_room(set);
+        wm_magazines_claim_no_more(set);
+    }
+}
+
+static void reset_lives(void *context)
+{
+    wm_space *space = context;
+
     for (int i = 0; i < space->nodes; i++) {
-        wm_lives_raise(wm_space_arena(space, i)->live);
+        wm_lives_reset(wm_space_arena(space, i)->live);
+    }
+}
+
+void wm_magazines_reset_peaks(wm_space *space)
+{
+    const wm_visit all = {has_set, drop_window, reset_lives, space};
+
+    if (space->magazine_blocks > 0) {
+        visit_cramped(space, &all);
+    } else {
+        reset_lives(space);
     }
 }

@@ -383,6 +383,7 @@ void wm_magazines_retire(wm_magazines *set,
     (void)wm_magazines_give_back_locked(set, WM_ALL);
     wm_magazines_settle_locked(set);
     wm_magazines_drop_room(set);
+    wm_magazines_claim_no_more(set);
     /* Not before: who looks for memory would find none here, nor in the arena.
      * Nor after: nobody peeks at a set that another thread has. */
     atomic_store_explicit(from, NULL, memory_order_relaxed);

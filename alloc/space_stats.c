@@ -1,5 +1,6 @@
 /* space_stats.c: the figures of a space: sums over its arenas (row B14). */
 #include "alloc/arena_stats.h"
+#include "alloc/magazine.h"
 #include "alloc/space.h"
 
 /* The first arenas of the nodes, whose figures are those of all siblings. */
@@ -62,6 +63,7 @@ void wm_space_reset_peaks(wm_space *space)
     for (wm_arena *a = wm_space_arenas(space); a != NULL; a = a->next_arena) {
         wm_arena_reset_peaks(a);
     }
+    wm_magazines_reset_peaks(space);
     wm_growth_reset_peak(&space->growth);
 }
 

@@ -119,8 +119,10 @@ WARM_API warm_status warm_pinned_get_class_stats(warm_runtime *runtime,
                                                  int index,
                                                  warm_class_stats *stats);
 
-/* Sets every peak to its current figure / every total (allocated, freed,
- * counts and durations) to what is current. The two do not touch each other. */
+/* Sets every peak to what is current (of blocks with callers and their bytes,
+ * at most as much above that as peaks may be at any time) / every total
+ * (allocated, freed, counts and durations) to what is current. The two do not
+ * touch each other. */
 WARM_API warm_status warm_stats_reset_peaks(warm_runtime *runtime);
 WARM_API warm_status warm_stats_reset_totals(warm_runtime *runtime);
 

@@ -28,6 +28,15 @@ static bool close_wanted_locked(warm_runtime *runtime, const wm_visit *visit)
     return was_open;
 }
 
+static void open_locked(warm_runtime *runtime)
+{
+    for (wm_window *w = runtime->windows; w != NULL; w = w->next) {
+        if (wm_section_is_closed(&w->section, WM_CLOSED_VISIT)) {
+            wm_section_open(&w->section, WM_CLOSED_VISIT);
+        }
+    }
+}
+
 /* One visit at a time: nobody else clears the reason. */
 static void visit_closed_locked(warm_runtime *runtime, const wm_visit *visit,
                                 bool passed)
@@ -39,11 +48,17 @@ static void visit_closed_locked(warm_runtime *runtime, const wm_visit *visit,
         if (passed) {
             wm_section_take(&w->section);
             visit->visit(w, visit->context);
-            wm_section_open(&w->section, WM_CLOSED_VISIT);
+            if (visit->finish == NULL) {
+                wm_section_open(&w->section, WM_CLOSED_VISIT);
+            }
             wm_section_unlock(&w->section);
-        } else {
+        } else if (visit->finish == NULL) {
             wm_section_open(&w->section, WM_CLOSED_VISIT);
         }
+    }
+    if (visit->finish != NULL) {
+        visit->finish(visit->context);
+        open_locked(runtime);
     }
 }
 
@@ -107,7 +122,7 @@ static wm_window *cut_locked(warm_runtime *runtime)
 
 void wm_window_cut_all(warm_runtime *runtime)
 {
-    const wm_visit cut = {NULL, visit_cut, runtime};
+    const wm_visit cut = {.visit = visit_cut, .context = runtime};
     wm_window *unused, *window;
 
     wm_lock_acquire(&runtime->windows_lock);

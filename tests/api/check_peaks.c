@@ -308,22 +308,51 @@ START_TEST(test_B14_each_figure_has_a_peak_of_its_own)
 }
 END_TEST
 
-/* A class: also by what threads keep ready of it. */
-START_TEST(test_B14_peaks_of_a_class)
+static warm_class_stats class_of(size_t bytes)
 {
-    warm_class_stats s = {.size = sizeof s};
+    warm_class_stats s;
     int i = 0;
 
-    on = 1;
-    wt_threads(THREADS, take_turns, NULL);
     do {
         s.size = sizeof s;
         wt_ok(warm_pinned_get_class_stats(runtime, i++, &s));
-    } while (s.block_bytes < row[on].bytes);
+    } while (s.block_bytes < bytes);
+    return s;
+}
+
+/* A class: also by what threads keep ready of it. */
+START_TEST(test_B14_peaks_of_a_class)
+{
+    warm_class_stats s;
+
+    on = 1;
+    wt_threads(THREADS, take_turns, NULL);
+    s = class_of(row[on].bytes);
     wt_peak(s.requests.peak, BLOCKS, THREADS * (32 + WT_ROOM_BLOCKS));
     ck_assert_uint_eq(s.handed_bytes.peak, s.requests.peak * s.block_bytes);
     ck_assert_uint_ge(s.requested_bytes.peak, BLOCKS * row[on].bytes);
     ck_assert_uint_le(s.requested_bytes.peak, s.handed_bytes.peak);
+}
+END_TEST
+
+/* Of a class, after threads that have gone, and of those still there after a
+ * reset: nothing that they claimed ahead is left. */
+static void come_at_once(void *argument, unsigned index)
+{
+    (void)argument;
+    allocate(&worker[index], 32);
+    pthread_barrier_wait(&turn);
+    give(&worker[index], 32);
+}
+
+START_TEST(test_B14_peaks_of_a_class_without_threads_that_have_gone)
+{
+    on = 0;
+    for (int i = 0; i < 10; i++) {
+        wt_threads(THREADS, come_at_once, NULL);
+    }
+    wt_ok(warm_stats_reset_peaks(runtime));
+    ck_assert_uint_eq(class_of(row[on].bytes).requests.peak, 0);
 }
 END_TEST
 
@@ -396,6 +425,8 @@ int main(void)
     tcase_add_loop_test(tcase, test_B14_each_figure_has_a_peak_of_its_own, 0,
                         2 * CHANGES);
     tcase_add_test(tcase, test_B14_peaks_of_a_class);
+    tcase_add_test(tcase,
+                   test_B14_peaks_of_a_class_without_threads_that_have_gone);
     tcase_add_loop_test(tcase,
                         test_B14_peaks_of_small_and_large_with_little_to_keep,
                         0, LITTLES);

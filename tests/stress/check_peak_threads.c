@@ -181,6 +181,119 @@ START_TEST(test_B14_peaks_of_many_threads_are_near_the_truth)
 }
 END_TEST
 
+/* One thread has HELD blocks by hits, frees them, and only then another one has
+ * one block of as many bytes: never both. Peaks are raised all the while, by a
+ * thread that allocates more and more; or also reset. */
+enum { HELD = 900, STEPS = 3000, ROUNDS = 12 };
+#define HELD_BYTES ((size_t)64 << 10)
+
+static _Atomic int whose;
+static _Atomic unsigned over;
+
+static bool wait_for(int who)
+{
+    while (atomic_load(&whose) != who) {
+        if (atomic_load(&over) != 0) {
+            return false;
+        }
+        sched_yield();
+    }
+    return true;
+}
+
+static void must(bool good)
+{
+    if (!good) {
+        atomic_fetch_add(&s.failures, 1);
+    }
+}
+
+static void hold_by_hits(void)
+{
+    static void *block[HELD];
+
+    while (wait_for(0)) {
+        for (unsigned i = 0; i < HELD; i++) {
+            must(warm_pinned_alloc(s.runtime, HELD_BYTES, &block[i]) ==
+                 WARM_OK);
+        }
+        for (unsigned i = 0; i < HELD; i++) {
+            must(warm_free(block[i]) == WARM_OK);
+        }
+        atomic_store(&whose, 1);
+    }
+}
+
+static void hold_one(void)
+{
+    void *block;
+
+    while (wait_for(1)) {
+        must(warm_pinned_alloc(s.runtime, HELD * HELD_BYTES, &block) ==
+             WARM_OK);
+        must(warm_free(block) == WARM_OK);
+        atomic_store(&whose, 0);
+    }
+}
+
+static void creep(bool resets)
+{
+    static void *block[STEPS];
+
+    for (unsigned i = 0; i < STEPS; i++) {
+        must(warm_pinned_alloc(s.runtime, 4096, &block[i]) == WARM_OK);
+        if (i % 50 == 0) {
+            sched_yield();
+        }
+        if (resets && i % 50 == 0) {
+            warm_space_stats now = {.size = sizeof now};
+
+            must(warm_pinned_get_stats(s.runtime, &now) == WARM_OK);
+            count(&s.bytes[1], (int64_t)now.requested_bytes.peak -
+                                   atomic_load(&s.bytes[1].now));
+            must(warm_stats_reset_peaks(s.runtime) == WARM_OK);
+        }
+    }
+    atomic_store(&over, 1);
+    for (unsigned i = 0; i < STEPS; i++) {
+        must(warm_free(block[i]) == WARM_OK);
+    }
+}
+
+static void turns_and_creeping(void *argument, unsigned index)
+{
+    const bool *resets = argument;
+
+    if (index == 0) {
+        hold_by_hits();
+    } else if (index == 1) {
+        hold_one();
+    } else {
+        creep(*resets);
+    }
+}
+
+START_TEST(test_B14_peaks_of_threads_that_never_hold_at_once)
+{
+    warm_options options = {.size = sizeof options, .magazine_blocks = 1024};
+    bool resets = _i == 1;
+    uint64_t most = HELD * HELD_BYTES + STEPS * 4096 + 3 * WT_ROOM_BYTES;
+
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        memset(&s, 0, sizeof s);
+        over = 0;
+        whose = 0;
+        s.runtime = wt_runtime(&options);
+        wt_threads(3, turns_and_creeping, &resets);
+        ck_assert_uint_eq(s.failures, 0);
+        ck_assert_uint_le(wt_pinned_stats(s.runtime).requested_bytes.peak,
+                          most);
+        ck_assert_uint_le((uint64_t)s.bytes[1].peak, most);
+        wt_runtime_end(s.runtime);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("peak_threads");
@@ -189,6 +302,8 @@ int main(void)
     tcase_set_timeout(tcase, 300);
     tcase_add_loop_test(
         tcase, test_B14_peaks_of_many_threads_are_near_the_truth, 0, 4);
+    tcase_add_loop_test(
+        tcase, test_B14_peaks_of_threads_that_never_hold_at_once, 0, 2);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
 }

@@ -199,9 +199,9 @@ static void *hold_window(void *argument)
 
 START_TEST(test_a_visit_sees_the_windows_that_are_wanted)
 {
-    const wm_visit all = {NULL, count_visit, &seen};
-    const wm_visit mine = {is_mine, count_visit, &seen};
-    const wm_visit none = {is_none, count_visit, &seen};
+    const wm_visit all = {NULL, count_visit, NULL, &seen};
+    const wm_visit mine = {is_mine, count_visit, NULL, &seen};
+    const wm_visit none = {is_none, count_visit, NULL, &seen};
     pthread_barrier_t barrier;
     warm_stream stream = NULL;
     pthread_t thread;
@@ -227,7 +227,7 @@ END_TEST
 
 START_TEST(test_a_refused_barrier_leaves_windows_as_they_were)
 {
-    const wm_visit all = {NULL, count_visit, &seen};
+    const wm_visit all = {NULL, count_visit, NULL, &seen};
     warm_stream stream = NULL;
 
     if (WM_SECTION_SEQ_CST) {
