@@ -197,6 +197,8 @@ void wm_device_space_unclaim(warm_runtime *runtime, int device, size_t bytes)
 
     wm_lock_acquire(&space->growth.lock);
     space->beside_bytes -= bytes;
+    space->growth.vacated++; /* who was refused by the limit may try again */
+    wm_cond_broadcast(&space->growth.over);
     wm_lock_release(&space->growth.lock);
 }
 

@@ -186,9 +186,15 @@ static warm_status step_down(wm_space *space, struct wm_growing *request,
 
     least = whole(least, grain);
     *bytes = whole(*bytes, grain);
+    request->tried = 0;
     status = wm_growth_obtain(space, request, *bytes);
     while (status == WARM_OUT_OF_MEMORY && *bytes > least) {
+        /* The limit may have left less than was asked for. */
+        if (request->tried > least && request->tried < *bytes) {
+            *bytes = request->tried;
+        }
         *bytes = larger(whole(*bytes / 2, grain), least);
+        request->tried = 0;
         status = wm_growth_obtain(space, request, *bytes);
     }
     return status;

@@ -40,6 +40,7 @@ struct wm_growing {
     size_t bytes;  /* 0: none yet, memory is to be had ahead */
     size_t needed; /* bytes of a run for it */
     size_t wanted; /* bytes that are to come for it, if all goes well */
+    size_t tried;  /* bytes that the driver was asked for last; 0: none */
     wm_block *block;
     wm_stretch stretch;       /* where it is to come, if segments stretch */
     bool by_limit;            /* the last refusal: ours, not the driver's */

@@ -7,6 +7,8 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
 
+#include <stdio.h>
+
 /* What would come in much more time than a growth of the request's own takes
  * is not waited for: memory that is had ahead comes in large regions. */
 enum { PATIENCE = 4 };
@@ -153,6 +155,18 @@ static warm_status begin_claim_locked(wm_space *space,
     return status;
 }
 
+static warm_status refuse_locked(const wm_space *space)
+{
+    char beside[64] = "";
+
+    if (space->beside_bytes > 0) {
+        snprintf(beside, sizeof beside, ", workspaces of handles have %s of it",
+                 wm_bytes(space->beside_bytes).text);
+    }
+    return wm_fail(WARM_OUT_OF_MEMORY, "the limit of %s is reached%s",
+                   wm_bytes(wm_space_limit(space)).text, beside);
+}
+
 /* Looks, and unless that serves the request claims room for an errand. */
 static warm_status begin(wm_space *space, struct wm_growing *request,
                          struct wm_errand *errand)
@@ -165,8 +179,7 @@ static warm_status begin(wm_space *space, struct wm_growing *request,
         request->by_limit = !fit_limit_locked(space, request, errand);
         if (request->by_limit) {
             wm_stretch_undo(request->arena, &request->stretch, false);
-            status = wm_fail(WARM_OUT_OF_MEMORY, "the limit of %s is reached",
-                             wm_bytes(wm_space_limit(space)).text);
+            status = refuse_locked(space);
         } else {
             wm_errand_begin_locked(&space->growth, errand);
         }
@@ -236,9 +249,10 @@ static warm_status obtain(wm_space *space, struct wm_growing *request,
     wm_arena *arena = request->arena;
     uint64_t start = wm_clock_ns();
     void *base = NULL;
-    warm_status status =
-        space->traits->obtain(space, arena->node, segment_bytes, &base);
+    warm_status status;
 
+    request->tried = segment_bytes;
+    status = space->traits->obtain(space, arena->node, segment_bytes, &base);
     wm_arena_count_driver(arena, false, wm_clock_ns() - start);
     if (status == WARM_OK) {
         wm_errand_arrive(&space->growth, errand);

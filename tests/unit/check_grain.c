@@ -5,8 +5,11 @@
 /* backends: host standin */
 #include "wt.h"
 
+#include "alloc/device_space.h"
 #include "runtime/driver/driver.h"
 #include "runtime/runtime.h"
+
+#include <string.h>
 
 #define MIB ((size_t)1 << 20)
 
@@ -94,6 +97,29 @@ START_TEST(test_C8_fraction_is_exact_at_its_edge)
 }
 END_TEST
 
+/* Workspaces take their part of a limit: who is refused is told of them, and
+ * where one goes there is room to try again. */
+START_TEST(test_C8_A12_refusal_tells_of_workspaces_below_the_limit)
+{
+    wm_growth *growth = &runtime->device_spaces[0].space.growth;
+    void *block = NULL;
+    uint64_t vacated;
+
+    wt_ok(warm_device_set_memory_fraction(
+        runtime, 0, ((double)(10 * MIB) + 0.5) / (double)total));
+    ck_assert(wm_device_space_claim(runtime, 0, 4 * MIB));
+    wt_fails(WARM_OUT_OF_MEMORY,
+             warm_device_alloc(runtime, 0, stream, 8 * MIB, &block));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(),
+                                 "workspaces of handles have 4.0 MiB of it"));
+    vacated = growth->vacated;
+    wm_device_space_unclaim(runtime, 0, 4 * MIB);
+    ck_assert_uint_gt(growth->vacated, vacated);
+    wt_ok(warm_device_alloc(runtime, 0, stream, 8 * MIB, &block));
+    wt_ok(warm_free(block));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("grain");
@@ -102,6 +128,8 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, test_C8_what_is_held_is_what_is_gone);
     tcase_add_loop_test(tcase, test_C8_fraction_is_exact_at_its_edge, 0, 5);
+    tcase_add_test(tcase,
+                   test_C8_A12_refusal_tells_of_workspaces_below_the_limit);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
 }

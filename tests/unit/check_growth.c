@@ -469,6 +469,23 @@ START_TEST(test_region_that_is_refused_is_halved)
 }
 END_TEST
 
+/* What a limit leaves is asked for once, and not as often as it takes to halve
+ * what was wanted down to it. */
+START_TEST(test_B12_what_the_limit_leaves_is_refused_once)
+{
+    void *pointer = NULL;
+
+    (void)wt_memory_begin(
+        &(warm_options){.segment = 64 * MIB, .pinned_limit = 4 * MIB});
+    wt_memory.refusing = 3 * MIB;
+    wt_ok(warm_pinned_alloc(wt_memory.runtime, 5000, &pointer));
+    ck_assert_uint_eq(wt_memory_calls("pinned_alloc"), 2); /* 4, 2 MiB */
+    ck_assert_uint_eq(wt_memory_stats().held_bytes.current, 2 * MIB);
+    wt_ok(warm_free(pointer));
+    wt_memory_end();
+}
+END_TEST
+
 START_TEST(test_region_is_never_smaller_than_the_request)
 {
     void *pointer = NULL;
@@ -684,6 +701,7 @@ int main(void)
                    test_B12_limit_that_a_failing_growth_reserves_is_waited_for);
     tcase_add_test(tcase, test_limit_holds_while_two_grow);
     tcase_add_test(tcase, test_region_that_is_refused_is_halved);
+    tcase_add_test(tcase, test_B12_what_the_limit_leaves_is_refused_once);
     tcase_add_test(tcase, test_region_is_never_smaller_than_the_request);
     tcase_add_test(tcase, test_region_is_cut_to_fit_under_the_limit);
     tcase_add_loop_test(tcase, test_B12_limit_is_exact_at_its_edge, 0,
