@@ -184,9 +184,13 @@ void wm_arena_free_kept(wm_arena *arena, wm_block *block,
 
 static void keep_locked(wm_arena *arena, wm_block *block, wm_ended *ended)
 {
-    ended->lost = block->bytes;
-    wm_arena_note_kept_locked(arena, block, WM_BLOCK_LOST);
-    wm_block_set_state(block, WM_BLOCK_LOST);
+    enum wm_block_state fate = wm_block_fate(block);
+
+    if (fate == WM_BLOCK_LOST) {
+        ended->lost = block->bytes;
+    }
+    wm_arena_note_kept_locked(arena, block, fate);
+    wm_block_set_state(block, fate);
 }
 
 wm_block *wm_arena_finish(wm_arena *arena, wm_block *chain, wm_ended *ended)

@@ -181,13 +181,18 @@ typedef struct wm_ended {
 } wm_ended;
 
 /* The last timelines have let go of PENDING blocks, chained by next_done: IDLE,
- * or LOST. Returns the first one of another arena, or null. */
+ * LOST, or CAPTURED. Returns the first one of another arena, or null. */
 wm_block *wm_arena_finish(wm_arena *arena, wm_block *chain, wm_ended *ended);
 static inline enum wm_block_state wm_block_fate(wm_block *block)
 {
     /* Relaxed: the last queue has let go of the block. */
-    return atomic_load_explicit(&block->stuck, memory_order_relaxed)
-               ? WM_BLOCK_LOST
+    if (wm_unlikely(
+            atomic_load_explicit(&block->stuck, memory_order_relaxed))) {
+        return WM_BLOCK_LOST;
+    }
+    return wm_unlikely(
+               atomic_load_explicit(&block->captured, memory_order_relaxed))
+               ? WM_BLOCK_CAPTURED
                : WM_BLOCK_IDLE;
 }
 

@@ -31,6 +31,8 @@ static void let_go(wm_block *block, enum wm_uses fate, wm_block **done)
 {
     if (fate == WM_USES_LOST) {
         atomic_store_explicit(&block->stuck, true, memory_order_relaxed);
+    } else if (fate == WM_USES_CAPTURED) {
+        atomic_store_explicit(&block->captured, true, memory_order_relaxed);
     }
     /* Release: what this queue did to the block is over before another one
      * sees the count; acquire: the last one sees all of it, and nobody is left
@@ -191,6 +193,40 @@ static void end_close(wm_timeline *t, wm_use *queue)
     wm_lock_release(&t->lock);
 }
 
+/* A stream captures that was to be announced, and no capture is known: the
+ * graph may use what its batch holds, which is kept. */
+static bool is_unannounced(wm_timelines *set, const wm_timeline *t,
+                           const wm_batch *batch, wm_capture capture)
+{
+    warm_stream none = NULL;
+
+    if (capture != WM_CAPTURE_ACTIVE || wm_timelines_capture(set)) {
+        return false;
+    }
+    /* Relaxed: a name and a size for a message; the first ones stay. */
+    if (atomic_compare_exchange_strong_explicit(&set->unannounced, &none,
+                                                t->stream, memory_order_relaxed,
+                                                memory_order_relaxed)) {
+        atomic_store_explicit(&set->unannounced_bytes, batch->bytes,
+                              memory_order_relaxed);
+    }
+    return true;
+}
+
+warm_stream wm_timelines_unannounced(wm_timelines *set, size_t *bytes)
+{
+    warm_stream stream =
+        atomic_load_explicit(&set->unannounced, memory_order_relaxed);
+
+    *bytes =
+        atomic_load_explicit(&set->unannounced_bytes, memory_order_relaxed);
+    return stream != NULL && *bytes > 0 &&
+                   !atomic_exchange_explicit(&set->said, true,
+                                             memory_order_relaxed)
+               ? stream
+               : NULL;
+}
+
 /* Nothing could be recorded: its stream is waited for, by nobody else. */
 static void fail_close(wm_timelines *set, wm_timeline *t, const wm_batch *batch,
                        wm_block **done)
@@ -204,6 +240,7 @@ static void fail_close(wm_timelines *set, wm_timeline *t, const wm_batch *batch,
     wm_lock_release(&t->lock);
     if (wm_timeline_synchronize(set, t, &capture) == WARM_OK) {
         fate = capture == WM_CAPTURE_NONE ? WM_USES_PENDING : WM_USES_NONE;
+        fate = is_unannounced(set, t, batch, capture) ? WM_USES_CAPTURED : fate;
     }
     if (fate == WM_USES_NONE) { /* recorded when the capture is over */
         wm_batch_enqueue(set, t, batch->first, 0);
@@ -213,30 +250,9 @@ static void fail_close(wm_timelines *set, wm_timeline *t, const wm_batch *batch,
     wm_timeline_end_record(t);
 }
 
-static void note_unannounced(wm_timelines *set, const wm_timeline *t)
-{
-    warm_stream none = NULL;
-
-    /* Relaxed: a name for a message. */
-    (void)atomic_compare_exchange_strong_explicit(
-        &set->unannounced, &none, t->stream, memory_order_relaxed,
-        memory_order_relaxed);
-}
-
-warm_stream wm_timelines_unannounced(wm_timelines *set)
-{
-    warm_stream stream =
-        atomic_load_explicit(&set->unannounced, memory_order_relaxed);
-
-    return stream != NULL && !atomic_exchange_explicit(&set->said, true,
-                                                       memory_order_relaxed)
-               ? stream
-               : NULL;
-}
-
 /* Records the event, and puts the batch into the queue behind it. If the driver
  * fails to record, the stream is waited for; while it captures, the batch waits
- * in the queue without an event. */
+ * in the queue without an event, or is kept if nobody announced the capture. */
 static void close_taken(wm_timelines *set, wm_timeline *t,
                         const wm_batch *batch, wm_block **done)
 {
@@ -245,10 +261,10 @@ static void close_taken(wm_timelines *set, wm_timeline *t,
 
     if (status != WARM_OK) {
         fail_close(set, t, batch, done);
+    } else if (is_unannounced(set, t, batch, capture)) {
+        wm_batch_finish(set, batch->first, WM_USES_CAPTURED, done);
+        end_close(t, NULL);
     } else {
-        if (capture == WM_CAPTURE_ACTIVE && !wm_timelines_capture(set)) {
-            note_unannounced(set, t);
-        }
         end_close(t, batch->first);
     }
 }

@@ -15,6 +15,7 @@ bool wm_order_queue(wm_order *order, wm_block *mark)
     atomic_store_explicit(&mark->state, WM_BLOCK_PENDING, memory_order_relaxed);
     atomic_store_explicit(&mark->first_use_taken, false, memory_order_relaxed);
     atomic_store_explicit(&mark->stuck, false, memory_order_relaxed);
+    atomic_store_explicit(&mark->captured, false, memory_order_relaxed);
     wm_timelines_use_known(mark, order->timeline);
     switch (wm_timelines_prepare(timelines, mark)) {
     case WM_USES_PENDING:

@@ -34,7 +34,8 @@ static void say_kept(_Atomic bool *said, size_t bytes, size_t segment,
 /* What a timeline found is said later: the log callback may come back here. */
 void wm_space_say_ends(wm_space *space)
 {
-    warm_stream stream = wm_timelines_unannounced(space->timelines);
+    size_t bytes;
+    warm_stream stream = wm_timelines_unannounced(space->timelines, &bytes);
 
     /* Relaxed: a size for a message. */
     if (wm_unlikely(atomic_load_explicit(&space->lost, memory_order_relaxed) !=
@@ -46,10 +47,11 @@ void wm_space_say_ends(wm_space *space)
     }
     if (wm_unlikely(stream != NULL)) {
         wm_log(WARM_LOG_WARNING,
-               "stream %p is adopted and captures, and nobody announced it: "
-               "memory that the graph uses may be handed out again; call "
-               "warm_capture_announce() before the capture begins",
-               stream);
+               "%s of freed blocks are kept for ever: stream %p, which used "
+               "them and is adopted, captures, and nobody announced it, so "
+               "that its graph may use them; call warm_capture_announce() "
+               "before the capture begins",
+               wm_bytes(bytes).text, stream);
     }
 }
 

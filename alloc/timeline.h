@@ -76,6 +76,7 @@ typedef struct wm_timelines {
     /* An adopted stream that was found capturing while no capture was known, or
      * null; and whether that was logged. Relaxed: for a message. */
     _Atomic(warm_stream) unannounced;
+    _Atomic size_t unannounced_bytes;
     _Atomic bool said;
     wm_lock lock;
     /* lock timelines */
@@ -201,7 +202,7 @@ bool wm_timelines_ask(wm_timelines *set, int device, warm_stream but);
 
 /* The name of an adopted stream that was found capturing while no capture was
  * known, once in the life of the set; else null. */
-warm_stream wm_timelines_unannounced(wm_timelines *set);
+warm_stream wm_timelines_unannounced(wm_timelines *set, size_t *bytes);
 
 /* The lane_id of blocks that are allocated in the order of a stream; never 0.
  * A use on that very stream need not be recorded. */

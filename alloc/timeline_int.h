@@ -290,7 +290,7 @@ void wm_batch_enqueue(wm_timelines *set, wm_timeline *t, wm_use *first,
 bool wm_batch_join(wm_timelines *set, wm_timeline *t, const wm_batch *batch,
                    uint64_t since, size_t *bytes_max);
 /* Ends a batch that is in no queue; what is then in no other one is added to
- * *done. fate: PENDING: it has passed; else LOST. */
+ * *done. fate: PENDING: it has passed; else LOST or CAPTURED. */
 void wm_batch_finish(wm_timelines *set, wm_use *first, enum wm_uses fate,
                      wm_block **done);
 /* What is known of a poll's batches, and of the one that was open. */

@@ -139,8 +139,9 @@ WARM_API warm_status warm_record_stream(const void *pointer,
  *   begin otherwise see warm_capture_announce() (device.h). While no capture
  *   is announced, and no private pool for graphs records, warm_record_stream()
  *   does not ask whether the stream captures: a block that such a capture uses
- *   is not kept for its graph. A warning says so, once, if a batch of frees
- *   gets its event while the capture is under way.
+ *   is not kept for its graph. Where a batch of frees is to get its event while
+ *   the capture is under way, all blocks of that batch are kept for ever and
+ *   counted as captured; a warning says so, once.
  * How long frees may wait for their event: options batch_count, batch_bytes
  * and batch_ms, the last one looked at by calls that miss the cache, by
  * warm_poll() and by the thread of option background; an allocation that would
