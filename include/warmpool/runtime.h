@@ -26,8 +26,14 @@
  * or an event, and finds none that its thread has ready, looks at the thread's
  * current context first: where that is one of cuCtxCreate(), or a green one,
  * the call answers UNSUPPORTED with its name in the message, and changes
- * nothing. So does a call that is given a stream of such a context, or a
- * default stream while one is current. What the thread has ready it gets
+ * nothing. So does a call that keeps a stream in mind (to adopt, record,
+ * capture or destroy it, to let it wait for an event, to reserve or allocate
+ * for it), where the stream is one of such a context; and each call that is
+ * given a default stream while one is current. To query or wait for any other
+ * stream, to copy, to launch a graph or a host function goes to CUDA as it is:
+ * no look is worth its cost there. An event is recorded in streams of its
+ * device's primary context only; in others that is INVALID_STREAM. What the
+ * thread has ready it gets
  * without a look (a handle that it holds, a block of a size that it freed): it
  * is of the primary context, and not to be used in another one. To free,
  * release, poll, trim and destroy is fine in any.

@@ -4,7 +4,9 @@
  * All work goes through libcuda, whose streams, events and memory are the ones
  * that cudart knows, and whose functions leave cudart's last error alone: what
  * fails here, or is "not ready", is not what the program finds there, and what
- * it has yet to find stays (row B20). cudart is asked how many devices there
+ * it has yet to find stays (row B20), unless cudart itself fails while an error
+ * of the program's is pending: see wm_cuda_current_device(). cudart is asked
+ * how many devices there
  * are, since it has the better words for why there are none, and which one a
  * thread without a context means. Every op runs like this:
  *

@@ -52,7 +52,7 @@ warm_status wm_cuda_fail(wm_cuda *c, warm_status status, CUresult code,
                         text != NULL ? text : "unknown error",
                         status == WARM_INVALID_STREAM
                             ? " (a stream, event or graph that was destroyed, "
-                              "or never was one)"
+                              "never was one, or is of another context)"
                             : "");
 }
 
@@ -194,8 +194,22 @@ bool wm_cuda_active(wm_cuda *c, int device)
            active != 0;
 }
 
-/* Ours is taken away from cudart's last error; what was pending before that is
- * the program's to find. The codes of both libraries are the same. */
+/* In cudart's words: it has codes that libcuda does not know, as for a driver
+ * that is too old. The others mean the same in both. */
+static warm_status cudart_failed(wm_cuda *c, cudaError_t code, const char *what)
+{
+    const char *text = c->rt.cudaGetErrorString(code);
+
+    if (code == cudaErrorCudartUnloading) {
+        return wm_cuda_unloading("cudart", (int)code, what);
+    }
+    return wm_fail_code(status_of((CUresult)code), "cudart", (int)code, text,
+                        "%s: %s", what, text);
+}
+
+/* Our failure is taken away from cudart's last error. Where one of the
+ * program's is pending, it takes the place of that one, which nothing can put
+ * back; it is left there then, so that the program finds some error. */
 warm_status wm_cuda_current_device(wm_driver *d, int *device)
 {
     wm_cuda *c = wm_cuda_of(d);
@@ -205,10 +219,12 @@ warm_status wm_cuda_current_device(wm_driver *d, int *device)
 
     if (code == cudaSuccess) {
         *device = current;
-    } else if (!pending) {
+        return WARM_OK;
+    }
+    if (!pending) {
         (void)c->rt.cudaGetLastError();
     }
-    return wm_cuda_result(c, (CUresult)code, "cudaGetDevice");
+    return cudart_failed(c, code, "cudaGetDevice");
 }
 
 /* A device with a context, the thread's own first; if no device has one, the

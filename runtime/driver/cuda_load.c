@@ -55,16 +55,18 @@ static warm_status too_new(wm_cuda *c, const char *text)
                         MINOR(c->version), text, found);
 }
 
-/* Asked of cudart before libcuda is looked for: it knows the better words
- * for a driver that is missing or too old. What another runtime would answer
- * as well is no reason to try one: it is kept for count_devices(). */
+/* Asks cudart before libcuda is looked for: it has the better words for a
+ * driver that is missing or too old. Of its answers only that the driver is too
+ * old lets an older cudart be tried, which may work; any other one would come
+ * from that as well, and is kept for count_devices(). A failure takes the place
+ * of an error of the program's that is pending, and is left there then. */
 static warm_status ask_cudart(wm_cuda *c)
 {
     bool pending = c->rt.cudaPeekAtLastError() != cudaSuccess;
 
     c->counted = c->rt.cudaGetDeviceCount(&c->base.devices);
     if (c->counted != cudaSuccess && !pending) {
-        (void)c->rt.cudaGetLastError(); /* else it is the program's to find */
+        (void)c->rt.cudaGetLastError();
     }
     return c->counted == cudaErrorInsufficientDriver
                ? too_new(c, c->rt.cudaGetErrorString(c->counted))

@@ -230,6 +230,35 @@ START_TEST(test_A17_stream_of_another_context_is_refused)
 }
 END_TEST
 
+static void set(void *flag)
+{
+    *(bool *)flag = true;
+}
+
+/* What CUDA is merely handed a stream for works on any; an event does not, and
+ * the words say what may be wrong. */
+START_TEST(test_A17_stream_of_another_context_may_be_waited_for)
+{
+    warm_event event = NULL;
+    CUstream stream = NULL;
+    bool ran = false;
+
+    wt_ok(warm_event_create(runtime, 0, &event));
+    enter(_i);
+    ck_assert_int_eq(standin.cuStreamCreate(&stream, 0), 0);
+    leave();
+    wt_ok(warm_stream_query(runtime, stream));
+    wt_ok(warm_stream_host_func(runtime, stream, set, &ran));
+    wt_ok(warm_stream_synchronize(runtime, stream));
+    ck_assert(ran);
+    standin.standin_fail("cuEventRecord", 1, 0, CUDA_ERROR_INVALID_HANDLE);
+    wt_fails(WARM_INVALID_STREAM, warm_event_record(runtime, event, stream));
+    ck_assert_ptr_nonnull(
+        strstr(warm_last_error_message(), "is of another context"));
+    wt_ok(warm_event_destroy(runtime, event));
+}
+END_TEST
+
 /* One that the runtime has not retained yet is learnt; no other one is made. */
 START_TEST(test_A17_B13_primary_context_of_the_program_is_accepted)
 {
@@ -670,6 +699,9 @@ int main(void)
                         test_A17_memory_obtained_ahead_is_of_a_primary_context,
                         0, CONTEXTS);
     tcase_add_loop_test(tcase, test_A17_stream_of_another_context_is_refused, 0,
+                        CONTEXTS);
+    tcase_add_loop_test(tcase,
+                        test_A17_stream_of_another_context_may_be_waited_for, 0,
                         CONTEXTS);
     tcase_add_test(tcase,
                    test_A17_B13_primary_context_of_the_program_is_accepted);

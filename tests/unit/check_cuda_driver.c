@@ -197,6 +197,28 @@ END_TEST
 
 /* ---- Contexts and current devices ---- */
 
+/* Codes that libcuda has not, too. */
+START_TEST(test_A8_failure_of_cudart_has_its_words)
+{
+    static const cudaError_t of_cudart[] = {cudaErrorInsufficientDriver,
+                                            cudaErrorIncompatibleDriverContext,
+                                            cudaErrorUnknown};
+    warm_error error = {.size = sizeof error};
+    int device = -7;
+
+    standin.standin_fail("cudaGetDevice", 1, 0, (int)of_cudart[_i]);
+    wt_fails(WARM_DRIVER_ERROR, wm_driver_current_device(d, &device));
+    warm_last_error(&error);
+    ck_assert_int_eq(error.code, (int)of_cudart[_i]);
+    ck_assert_str_eq(error.origin, "cudart");
+    ck_assert_ptr_nonnull(strstr(error.message, "cudaGetDevice: "));
+    ck_assert_ptr_nonnull(strstr(error.message, error.code_text));
+    ck_assert_int_eq(device, -7);
+    ck_assert_int_eq(standin.cudaGetLastError(), cudaSuccess);
+    close_driver();
+}
+END_TEST
+
 START_TEST(test_B13_asking_about_devices_makes_no_context)
 {
     warm_device_info info = {.size = sizeof info};
@@ -1346,6 +1368,7 @@ static void add_errors(Suite *suite)
 
     tcase_add_unchecked_fixture(tcase, standin_load, NULL);
     tcase_add_checked_fixture(tcase, setup_open, NULL);
+    tcase_add_loop_test(tcase, test_A8_failure_of_cudart_has_its_words, 0, 3);
     tcase_add_loop_test(tcase,
                         test_B20_G6_code_becomes_a_status_and_none_of_cudarts,
                         0, sizeof codes / sizeof codes[0]);
