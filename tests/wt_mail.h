@@ -7,25 +7,28 @@
 #include "wt.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 
 enum { WT_MAIL = 8 };
 
 static struct {
     _Atomic unsigned failures;
+    char first[600]; /* what the first one was, read after the threads */
     _Atomic(void *) box[WT_MAIL];
 } wt_mail;
 
-static inline void wt_expect(bool condition)
+static inline void wt_expect_(bool condition, int line, const char *what)
 {
-    if (!condition) {
-        atomic_fetch_add_explicit(&wt_mail.failures, 1, memory_order_relaxed);
+    if (!condition && atomic_fetch_add_explicit(&wt_mail.failures, 1,
+                                                memory_order_relaxed) == 0) {
+        snprintf(wt_mail.first, sizeof wt_mail.first, "line %d: %s", line,
+                 what);
     }
 }
 
-static inline void wt_expect_ok(warm_status status)
-{
-    wt_expect(status == WARM_OK);
-}
+#define wt_expect(condition) wt_expect_((condition), __LINE__, #condition)
+#define wt_expect_ok(call)                                                     \
+    wt_expect_((call) == WARM_OK, __LINE__, warm_last_error_message())
 
 /* Frees the block; or, below WT_MAIL, leaves it in that box for another thread
  * and frees what was there. */
@@ -46,7 +49,8 @@ static inline void wt_mail_end(void)
         wt_ok(warm_free(atomic_exchange_explicit(&wt_mail.box[i], NULL,
                                                  memory_order_relaxed)));
     }
-    ck_assert_uint_eq(wt_mail.failures, 0);
+    ck_assert_msg(wt_mail.failures == 0, "%u failures; %s", wt_mail.failures,
+                  wt_mail.first);
 }
 
 #endif
