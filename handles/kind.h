@@ -43,6 +43,8 @@ typedef struct wm_kind_ops {
     size_t (*workspace_bytes)(wm_kind *kind, int device);
     /* Ends the kind with its runtime; may be null. */
     void (*close)(wm_kind *kind);
+    /* Its handles are of no device: none waits when one ends. */
+    bool of_host;
 } wm_kind_ops;
 
 struct wm_kind {

@@ -123,4 +123,5 @@ const wm_kind_ops wm_kind_onednn = {
     .name = "onednn",
     .create = create,
     .destroy = destroy,
+    .of_host = true,
 };

@@ -77,7 +77,7 @@ warm_status wm_pools_add(struct wm_pools *pools, const wm_kind_ops *ops,
         .kind = {.ops = ops,
                  .driver = pools->driver,
                  .options = &pools->options,
-                 .captures = &pools->captures,
+                 .captures = ops->of_host ? NULL : &pools->captures,
                  .context = context},
     };
     warm_status status;
