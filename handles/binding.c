@@ -7,6 +7,12 @@
 
 #include <stdatomic.h>
 
+/* The epoch of a binding with a workspace made in a capture: never the
+ * runtime's, so that the next reserve looks at the stream again. Nobody need
+ * say when the capture is over, after which the stream has another workspace.
+ */
+#define EPOCH_OF_CAPTURE UINT64_MAX
+
 static bool is_default(warm_stream stream)
 {
     return stream == NULL || stream == WARM_STREAM_LEGACY ||
@@ -91,7 +97,10 @@ warm_status wm_binding_renew(warm_runtime *runtime, wm_window *window,
                           handle, want->stream, memory, bytes);
     if (status == WARM_OK) {
         rows->bound[first] = (uintptr_t)want->stream;
-        rows->bound[second] = want->epoch;
+        rows->bound[second] =
+            memory != NULL && want->info.capture == WM_CAPTURE_ACTIVE
+                ? EPOCH_OF_CAPTURE
+                : want->epoch;
         rows->with[first] = want->info.id;
         rows->with[second] = (uintptr_t)memory;
     }

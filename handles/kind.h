@@ -67,24 +67,33 @@ extern const wm_kind_ops wm_kind_cusparse;
 extern const wm_kind_ops wm_kind_cusolver;
 extern const wm_kind_ops wm_kind_onednn;
 
-/* As above, for a kind. */
-static inline bool wm_kind_begin_break(const wm_kind *kind,
-                                       wm_breaking *breaking, int device,
-                                       warm_stream but)
+/* As above; c: null if there are none. */
+static inline bool wm_captures_begin_break(const wm_captures *c,
+                                           wm_breaking *breaking, int device,
+                                           warm_stream but)
 {
-    const wm_captures *c = kind->captures;
-
     return c == NULL || c->begin == NULL ||
            c->begin(c->context, breaking, device, but);
 }
 
-static inline void wm_kind_end_break(const wm_kind *kind, wm_breaking *breaking)
+static inline void wm_captures_end_break(const wm_captures *c,
+                                         wm_breaking *breaking)
 {
-    const wm_captures *c = kind->captures;
-
     if (c != NULL && c->end != NULL) {
         c->end(c->context, breaking);
     }
+}
+
+static inline bool wm_kind_begin_break(const wm_kind *kind,
+                                       wm_breaking *breaking, int device,
+                                       warm_stream but)
+{
+    return wm_captures_begin_break(kind->captures, breaking, device, but);
+}
+
+static inline void wm_kind_end_break(const wm_kind *kind, wm_breaking *breaking)
+{
+    wm_captures_end_break(kind->captures, breaking);
 }
 
 #endif

@@ -130,6 +130,7 @@ warm_status wm_pools_open(wm_driver *driver, const wm_options *options,
     }
     for (int i = 0; i < driver->devices; i++) {
         wm_workspaces_init(&pools->parts[i].workspaces, driver, i);
+        pools->parts[i].workspaces.captures = &pools->captures;
         wm_meter_init(&pools->parts[i].meter, driver, i);
     }
     if (add_builtin(pools) != WARM_OK) {
@@ -153,7 +154,7 @@ static uint64_t close_entry(struct wm_pools *pools,
 
         in_use += count;
         if (count > 0 && ops->workspace_bytes != NULL) {
-            wm_workspaces_keep(&pools->parts[i].workspaces);
+            wm_workspaces_keep(&pools->parts[i].workspaces, false);
         }
     }
     wm_meta_free(entry->pools);
@@ -172,6 +173,9 @@ void wm_pools_close(struct wm_pools *pools, uint64_t *in_use)
         *in_use += close_entry(pools, &pools->entries[i]);
     }
     for (int i = 0; i < pools->driver->devices; i++) {
+        if (pools->captures.stays) {
+            wm_workspaces_keep(&pools->parts[i].workspaces, true);
+        }
         wm_workspaces_close(&pools->parts[i].workspaces);
         wm_meter_fini(&pools->parts[i].meter);
     }

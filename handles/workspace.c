@@ -1,6 +1,8 @@
 /* workspace.c: who has which workspace, and where they come from; see
  * workspace.h, and workspace_int.h for the states. */
 #include "handles/workspace_int.h"
+
+#include "handles/kind.h"
 #include "runtime/base/bytes.h"
 
 #include "runtime/base/clock.h"
@@ -43,10 +45,20 @@ struct wanted {
     const wm_workspace_user *user;
     size_t bytes;
     bool captures; /* the stream does, and a graph will have it */
-    uint64_t pool; /* the private pool of that graph; 0: of none */
+    uint64_t pool; /* the private pool of that graph; 0 if none captures */
 };
 
-/* Graphs of two pools may run at once, whatever stream they are captured on. */
+/* Graphs of two pools may run at once, whatever stream they are captured on,
+ * and beside eager work. */
+static bool may_serve(const wm_workspace *w, const struct wanted *wanted)
+{
+    if (wanted->captures) {
+        return w->of_captures && w->captured &&
+               wm_workspace_is_of_pool(w, wanted->pool);
+    }
+    return !w->of_captures && (!w->captured || w->mark == WM_MARK_ANNOUNCED);
+}
+
 static wm_workspace *find_own_locked(wm_workspaces *workspaces,
                                      const struct wanted *wanted)
 {
@@ -55,9 +67,7 @@ static wm_workspace *find_own_locked(wm_workspaces *workspaces,
 
     while (w != NULL &&
            (w->handle != user->handle || w->stream_id != user->stream_id ||
-            w->bytes < wanted->bytes ||
-            (wanted->captures && w->captured &&
-             !wm_workspace_is_of_pool(w, wanted->pool)))) {
+            w->bytes < wanted->bytes || !may_serve(w, wanted))) {
         w = w->next_serving;
     }
     return w;
@@ -108,11 +118,15 @@ static wm_workspace *serve(wm_workspaces *workspaces, wm_workspace *w,
         w->stream_id = wanted->user->stream_id;
         w->stream = wanted->user->stream;
         w->captured = w->for_ever = false;
+        w->mark = WM_MARK_NONE;
+        w->pools = 0;
         w->of_captures = wanted->captures;
         w->turn = 0;
         wm_workspace_set_state_locked(workspaces, w, WM_WORKSPACE_SERVING);
     }
     if (w != NULL) {
+        wm_workspaces_rebound_locked(workspaces, wanted->user,
+                                     wanted->captures);
         if (wanted->captures) {
             wm_workspace_capture_locked(w, wanted->pool);
         }
@@ -120,6 +134,17 @@ static wm_workspace *serve(wm_workspaces *workspaces, wm_workspace *w,
     }
     wm_lock_release(&workspaces->lock);
     return w;
+}
+
+/* Nobody says when a graph of no private pool goes, and two of them may run at
+ * once: none is set, and the library obtains one for each. */
+static wm_workspace *serve_none(wm_workspaces *workspaces,
+                                const wm_workspace_user *user)
+{
+    wm_lock_acquire(&workspaces->lock);
+    wm_workspaces_rebound_locked(workspaces, user, true);
+    wm_lock_release(&workspaces->lock);
+    return NULL;
 }
 
 static wm_workspace *take_ordered(wm_workspaces *workspaces,
@@ -221,14 +246,10 @@ static wm_workspace *make(wm_workspaces *workspaces, size_t bytes)
     return w;
 }
 
-/* A workspace in state TAKEN, or null. The relaxed mode lets the thread
- * allocate and query while it, or another one in global mode, captures (row
- * B7). */
-static wm_workspace *obtain(wm_workspaces *workspaces,
-                            const struct wanted *wanted)
+/* Calls the driver: in CUDA's relaxed mode, or while nothing captures. */
+static wm_workspace *obtain_now(wm_workspaces *workspaces,
+                                const struct wanted *wanted)
 {
-    bool mode;
-    bool relaxed = wm_driver_relax(workspaces->driver, &mode);
     wm_workspace *w;
 
     wm_workspaces_make_place(workspaces, wanted->user);
@@ -245,8 +266,31 @@ static wm_workspace *obtain(wm_workspaces *workspaces,
         wm_workspaces_shed(workspaces, UINT64_MAX);
         w = wm_workspace_take_passed(workspaces, wanted->bytes, UINT64_MAX);
     }
-    if (relaxed) {
+    return w;
+}
+
+/* A workspace in state TAKEN, or null. The relaxed mode lets the thread
+ * allocate and query while it, or another one in global mode, captures (row
+ * B7). Where the driver refuses that mode, such a call would break captures. */
+static wm_workspace *obtain(wm_workspaces *workspaces,
+                            const struct wanted *wanted)
+{
+    wm_breaking breaking;
+    wm_workspace *w = NULL;
+    bool mode;
+
+    if (wm_driver_relax(workspaces->driver, &mode)) {
+        w = obtain_now(workspaces, wanted);
         wm_driver_unrelax(workspaces->driver, &mode);
+    } else if (!wanted->captures &&
+               wm_captures_begin_break(workspaces->captures, &breaking,
+                                       workspaces->device, NULL)) {
+        w = obtain_now(workspaces, wanted);
+        wm_captures_end_break(workspaces->captures, &breaking);
+    } else {
+        (void)wm_fail(WARM_CAPTURE_ERROR,
+                      "a stream captures, and the driver refused its relaxed "
+                      "mode");
     }
     return w;
 }
@@ -256,6 +300,7 @@ void wm_workspaces_get(wm_workspaces *workspaces, const wm_workspace_user *user,
 {
     warm_error before = {.size = sizeof before};
     struct wanted wanted = {user, bytes, false, 0};
+    bool of_no_pool;
     wm_workspace *w;
 
     warm_last_error(&before);
@@ -263,8 +308,10 @@ void wm_workspaces_get(wm_workspaces *workspaces, const wm_workspace_user *user,
     if (wanted.captures) {
         wanted.pool = wm_workspace_pool_of(workspaces, user->stream);
     }
-    w = serve(workspaces, NULL, &wanted);
-    if (w == NULL) {
+    of_no_pool = wanted.captures && wanted.pool == 0;
+    w = of_no_pool ? serve_none(workspaces, user)
+                   : serve(workspaces, NULL, &wanted);
+    if (w == NULL && !of_no_pool) {
         w = obtain(workspaces, &wanted);
         if (w == NULL) {
             warn_once(workspaces, bytes);
@@ -285,9 +332,10 @@ void wm_workspaces_get_stats(wm_workspaces *workspaces, uint64_t *count,
     wm_lock_release(&workspaces->lock);
 }
 
-void wm_workspaces_keep(wm_workspaces *workspaces)
+void wm_workspaces_keep(wm_workspaces *workspaces, bool events)
 {
     workspaces->keep = true;
+    workspaces->events = workspaces->events || events;
 }
 
 void wm_workspaces_close(wm_workspaces *workspaces)
@@ -298,7 +346,7 @@ void wm_workspaces_close(wm_workspaces *workspaces)
         wm_workspace *w = workspaces->list;
 
         workspaces->list = w->next;
-        if (w->event != NULL) {
+        if (w->event != NULL && !workspaces->events) {
             (void)wm_driver_event_destroy(driver, w->event);
         }
         if (!workspaces->keep) {

@@ -7,8 +7,10 @@
  * that goes to and fro between streams obtains none; when a handle or a stream
  * is done with a workspace, an event behind the stream's last work says when it
  * may serve others. One that was used in a capture may be part of a graph and
- * never serves another stream; it lives as long as the private pools that the
- * captures allocated from, whatever becomes of stream, handle and thread.
+ * serves nothing else, not even its stream outside of captures; it lives as
+ * long as the private pools that the captures allocated from, whatever becomes
+ * of stream, handle and thread, and as long as its handle is bound to it. For
+ * graphs of no private pool none is handed out.
  * Handles are objects of a library: no two that are alive have one address.
  * Any thread, but for one handle one at a time; WM_RANK_WORKSPACES around the
  * list, not around driver calls. */
@@ -49,15 +51,18 @@ typedef struct wm_workspaces {
     wm_pool_of_fn pool_of;      /* const; null: there are none */
     void *pools;                /* const: its context */
     wm_workspace_room room;     /* const; null functions: there is no limit */
-    bool keep; /* set while closing, by the one thread that does */
+    const struct wm_captures *captures; /* const; null: none is ever known */
+    bool said;         /* lock workspaces: that graphs keep one for ever */
+    bool keep, events; /* set while closing, by the one thread that does */
     wm_workspace *serving[WM_WORKSPACE_LISTS]; /* lock workspaces: by handle */
 } wm_workspaces;
 
 void wm_workspaces_init(wm_workspaces *workspaces, wm_driver *driver,
                         int device);
 
-/* Handles that may use the workspaces outlive them: leave the memory. */
-void wm_workspaces_keep(wm_workspaces *workspaces);
+/* Handles that may use the workspaces outlive them: leave the memory. events:
+ * and a stream captures: leave the events too. */
+void wm_workspaces_keep(wm_workspaces *workspaces, bool events);
 
 /* Gives the memory back. */
 void wm_workspaces_close(wm_workspaces *workspaces);
@@ -70,8 +75,9 @@ typedef struct wm_workspace_user {
 } wm_workspace_user;
 
 /* The workspace of the handle on the stream, at least bytes large; *memory is
- * null if there is no memory for one: the library then uses its own. Cannot
- * fail. The handle is bound to it next. */
+ * null if there is no memory for one, or if a graph of no private pool would
+ * have it: the library then uses its own. Cannot fail. The handle is bound to
+ * it next. */
 void wm_workspaces_get(wm_workspaces *workspaces, const wm_workspace_user *user,
                        size_t bytes, void **memory);
 
@@ -79,9 +85,15 @@ void wm_workspaces_get(wm_workspaces *workspaces, const wm_workspace_user *user,
  * none of them any longer, or the handle is about to be destroyed. */
 void wm_workspaces_leave(wm_workspaces *workspaces, const void *handle);
 
-/* The stream captures, or will from now on. */
+/* The stream captures, or, unless begun, will: a graph may have what serves it,
+ * unless the handle is bound again in the capture. */
 void wm_workspaces_captured(wm_workspaces *workspaces, warm_stream stream,
-                            uint64_t stream_id);
+                            uint64_t stream_id, bool begun);
+
+/* It captures no more: graphs have what is still marked; or, unless begun, it
+ * never did. */
+void wm_workspaces_capture_over(wm_workspaces *workspaces, warm_stream stream,
+                                bool begun);
 
 /* The graphs of a private pool are gone: gives back what only they had, and
  * what was left by earlier calls. later: not now, since something is captured.

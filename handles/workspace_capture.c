@@ -1,8 +1,12 @@
 /* workspace_capture.c: workspaces that graphs have (row A10). See workspace.h.
  *
- *   SERVING ─ a capture uses it ─► captured ─ stream or handle goes ─► LOST
- *                                     └──── the last private pool goes ──┴►
- * OVER
+ *   SERVING ─ a capture may use it ─► marked ─ bound again in it ─► SERVING
+ *                                       │
+ *                       the capture ends│
+ *                                       ▼
+ *   for a capture ─► SERVING ──────► captured ─ stream or handle goes ─► LOST
+ *                       ▲               │ the last private pool goes      │
+ *                       └ still bound ──┴──────────────────────────► OVER ◄┘
  */
 #include "handles/workspace_int.h"
 
@@ -42,8 +46,7 @@ void wm_workspace_capture_locked(wm_workspace *w, uint64_t pool)
 
 bool wm_workspace_is_of_pool(const wm_workspace *w, uint64_t pool)
 {
-    return pool == 0 ? w->for_ever && w->pools == 0
-                     : !w->for_ever && w->pools == 1 && w->pool[0] == pool;
+    return !w->for_ever && w->pools == 1 && w->pool[0] == pool;
 }
 
 static wm_workspace *serving_locked(wm_workspaces *workspaces,
@@ -65,8 +68,22 @@ uint64_t wm_workspace_pool_of(wm_workspaces *workspaces, warm_stream stream)
                : 0;
 }
 
+static void mark_locked(wm_workspace *w, uint64_t pool,
+                        enum wm_workspace_mark mark)
+{
+    /* An earlier capture, of which nobody said that it is over, may have used
+     * it: it stays captured. */
+    bool again = w->mark == WM_MARK_BEGUN && mark == WM_MARK_ANNOUNCED;
+
+    if (again || (w->captured && w->mark == WM_MARK_NONE)) {
+        mark = WM_MARK_NONE;
+    }
+    w->mark = mark;
+    wm_workspace_capture_locked(w, pool);
+}
+
 void wm_workspaces_captured(wm_workspaces *workspaces, warm_stream stream,
-                            uint64_t stream_id)
+                            uint64_t stream_id, bool begun)
 {
     uint64_t pool = wm_workspace_pool_of(workspaces, stream);
 
@@ -74,10 +91,52 @@ void wm_workspaces_captured(wm_workspaces *workspaces, warm_stream stream,
     for (wm_workspace *w = workspaces->list; w != NULL; w = w->next) {
         if (w->state == WM_WORKSPACE_SERVING && w->stream_id == stream_id &&
             !w->of_captures) { /* those have their graphs' pool */
-            wm_workspace_capture_locked(w, pool);
+            mark_locked(w, pool, begun ? WM_MARK_BEGUN : WM_MARK_ANNOUNCED);
         }
     }
     wm_lock_release(&workspaces->lock);
+}
+
+static void unmark_locked(wm_workspace *w)
+{
+    if (w->mark != WM_MARK_NONE) {
+        w->mark = WM_MARK_NONE;
+        w->captured = w->for_ever = false;
+        w->pools = 0;
+    }
+}
+
+void wm_workspaces_capture_over(wm_workspaces *workspaces, warm_stream stream,
+                                bool begun)
+{
+    wm_lock_acquire(&workspaces->lock);
+    for (wm_workspace *w = workspaces->list; w != NULL; w = w->next) {
+        if (w->state != WM_WORKSPACE_SERVING || w->stream != stream) {
+            continue;
+        }
+        if (begun) {
+            w->mark = WM_MARK_NONE;
+        } else {
+            unmark_locked(w);
+        }
+    }
+    wm_lock_release(&workspaces->lock);
+}
+
+void wm_workspaces_rebound_locked(wm_workspaces *workspaces,
+                                  const wm_workspace_user *user, bool captures)
+{
+    for (wm_workspace *w = *wm_workspaces_of(workspaces, user->handle);
+         w != NULL; w = w->next_serving) {
+        if (w->handle != user->handle || w->stream != user->stream) {
+            continue;
+        }
+        if (captures) {
+            unmark_locked(w);
+        } else if (w->mark == WM_MARK_BEGUN) {
+            w->mark = WM_MARK_NONE;
+        }
+    }
 }
 
 bool wm_workspaces_note(wm_workspaces *workspaces, warm_stream stream,
@@ -92,14 +151,15 @@ bool wm_workspaces_note(wm_workspaces *workspaces, warm_stream stream,
     wm_lock_release(&workspaces->lock);
     noted = noted && wm_workspace_captures(workspaces, stream);
     if (noted) {
-        wm_workspaces_captured(workspaces, stream, stream_id);
+        wm_workspaces_captured(workspaces, stream, stream_id, true);
     }
     wm_error_restore(&before);
     return noted;
 }
 
-/* The graphs of a pool that it was of have gone. One that serves a stream
- * outside of captures, too, goes on with that. */
+/* The graphs of a pool that it was of have gone. One that served a stream
+ * before the capture goes on with that; and one whose handle was not bound to
+ * another one since, and may be in use, serves that until it is let go. */
 static void end_locked(wm_workspaces *workspaces, wm_workspace *w, unsigned at)
 {
     w->pool[at] = w->pool[--w->pools];
@@ -107,7 +167,9 @@ static void end_locked(wm_workspaces *workspaces, wm_workspace *w, unsigned at)
         return;
     }
     w->captured = false;
-    if (w->state == WM_WORKSPACE_LOST || w->of_captures) {
+    w->mark = WM_MARK_NONE;
+    if (w->state == WM_WORKSPACE_LOST ||
+        (w->of_captures && !wm_workspace_is_latest(workspaces, w))) {
         wm_workspace_set_state_locked(workspaces, w, WM_WORKSPACE_OVER);
     }
 }

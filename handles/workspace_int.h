@@ -31,6 +31,14 @@ enum wm_workspace_state {
  */
 enum { WM_WORKSPACE_POOLS = 4 };
 
+/* How sure it is that a capture uses a workspace which served the stream before
+ * it. Once the capture is over, NONE: if captured is set then, it stays so. */
+enum wm_workspace_mark {
+    WM_MARK_NONE,
+    WM_MARK_ANNOUNCED, /* it is to begin: eager work has the workspace so far */
+    WM_MARK_BEGUN /* unless the handle is bound to another one in the capture */
+};
+
 struct wm_workspace {
     wm_workspace *next;         /* lock workspaces; all below too */
     wm_workspace *next_serving; /* while SERVING: of handles nearby */
@@ -39,8 +47,9 @@ struct wm_workspace {
     enum wm_workspace_state state;
     bool of_captures; /* stream_id is that of captures at an address */
     bool captured;    /* graphs have it */
-    bool for_ever;    /* some of them are of no pool, or of too many */
-    unsigned pools;   /* whose graphs have it: that many of */
+    enum wm_workspace_mark mark;
+    bool for_ever;  /* some of them are of no pool, or of too many */
+    unsigned pools; /* whose graphs have it: that many of */
     uint64_t pool[WM_WORKSPACE_POOLS];
     const void *handle; /* that it serves */
     uint64_t turn;      /* when it was bound to that, among all of them */
@@ -100,5 +109,11 @@ uint64_t wm_workspace_pool_of(wm_workspaces *workspaces, warm_stream stream);
 void wm_workspace_capture_locked(wm_workspace *workspace, uint64_t pool);
 /* Whether graphs of that pool have it, and no others. */
 bool wm_workspace_is_of_pool(const wm_workspace *workspace, uint64_t pool);
+/* The handle gets another workspace on the stream. In a capture: graphs do not
+ * have what it was bound to before; outside: they may have. */
+void wm_workspaces_rebound_locked(wm_workspaces *workspaces,
+                                  const wm_workspace_user *user, bool captures);
+/* Of those that serve the same handle, the one that it is bound to. */
+bool wm_workspace_is_latest(wm_workspaces *workspaces, const wm_workspace *w);
 
 #endif

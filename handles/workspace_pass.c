@@ -45,8 +45,7 @@ static bool is_of_handle(const wm_workspace *w, const struct which *which)
     return w->state == WM_WORKSPACE_SERVING && w->handle == which->handle;
 }
 
-/* Of those that serve the same handle, the one that it is bound to. */
-static bool is_latest(const wm_workspace *w, wm_workspaces *workspaces)
+bool wm_workspace_is_latest(wm_workspaces *workspaces, const wm_workspace *w)
 {
     const wm_workspace *o = *wm_workspaces_of(workspaces, w->handle);
 
@@ -59,7 +58,8 @@ static bool is_latest(const wm_workspace *w, wm_workspaces *workspaces)
 static bool is_kept(const wm_workspace *w, const struct which *which)
 {
     return w->state == WM_WORKSPACE_SERVING && !w->captured &&
-           w->since_ns <= which->before && !is_latest(w, which->workspaces);
+           w->since_ns <= which->before &&
+           !wm_workspace_is_latest(which->workspaces, w);
 }
 
 static void set_state(wm_workspaces *workspaces, wm_workspace *w,
@@ -110,17 +110,46 @@ static warm_status mark(wm_workspaces *workspaces, wm_workspace *w,
     return status;
 }
 
+/* Only graphs have it from here on. True if nobody will say when they go, and
+ * that is to be logged: the first on a device is. */
+static bool leave_locked(wm_workspaces *workspaces, wm_workspace *w)
+{
+    bool first = w->for_ever && !workspaces->said;
+
+    workspaces->said = workspaces->said || first;
+    wm_workspace_set_state_locked(workspaces, w, WM_WORKSPACE_LOST);
+    return first;
+}
+
+static void log_for_ever(wm_workspaces *workspaces, size_t bytes)
+{
+    wm_log(WARM_LOG_WARNING,
+           "a workspace of %s on device %d is kept for ever, since a graph of "
+           "no private pool may use it: reserve the handle again in the "
+           "capture, or capture with a private pool "
+           "(warm_private_pool_begin()) and release that with the graph",
+           wm_bytes(bytes).text, workspaces->device);
+}
+
 /* A capture is under way that may use it. */
 static void leave_to_graph(wm_workspaces *workspaces, wm_workspace *w,
                            bool alone)
 {
     uint64_t pool = wm_workspace_pool_of(workspaces, w->stream);
+    size_t bytes = w->bytes;
+    bool first = false;
 
     wm_lock_acquire(&workspaces->lock);
     wm_workspace_capture_locked(w, pool);
-    wm_workspace_set_state_locked(
-        workspaces, w, alone ? WM_WORKSPACE_LOST : WM_WORKSPACE_SERVING);
+    if (alone) {
+        first = leave_locked(workspaces, w);
+    } else {
+        wm_workspace_set_state_locked(workspaces, w, WM_WORKSPACE_SERVING);
+    }
     wm_lock_release(&workspaces->lock);
+    if (first) {
+        log_for_ever(workspaces, bytes);
+    }
 }
 
 /* What becomes of one that is TAKEN and that its handle uses no more: alone:
@@ -146,6 +175,7 @@ static void let_go_of(wm_workspaces *workspaces, is_fn is,
 {
     warm_error before = {.size = sizeof before};
     wm_workspace *taken = NULL;
+    size_t first = 0;
 
     warm_last_error(&before);
     wm_lock_acquire(&workspaces->lock);
@@ -157,7 +187,7 @@ static void let_go_of(wm_workspaces *workspaces, is_fn is,
             w->since_ns = which->since_ns;
         }
         if (w->captured) {
-            wm_workspace_set_state_locked(workspaces, w, WM_WORKSPACE_LOST);
+            first = leave_locked(workspaces, w) ? w->bytes : first;
             continue;
         }
         wm_workspace_set_state_locked(workspaces, w, WM_WORKSPACE_TAKEN);
@@ -165,6 +195,9 @@ static void let_go_of(wm_workspaces *workspaces, is_fn is,
         taken = w;
     }
     wm_lock_release(&workspaces->lock);
+    if (first != 0) {
+        log_for_ever(workspaces, first);
+    }
     while (taken != NULL) {
         wm_workspace *w = taken;
 

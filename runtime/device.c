@@ -235,6 +235,27 @@ warm_status warm_event_synchronize(warm_runtime *runtime, warm_event event)
                : status;
 }
 
+/* Of what is bound to the stream the workspaces may become part of the graph.
+ */
+static void mark_workspaces(warm_runtime *runtime, warm_stream stream,
+                            const wm_stream_info *info, bool begun)
+{
+    if (info->device != WM_DEVICE_UNKNOWN) {
+        wm_workspaces_captured(
+            wm_pools_workspaces(runtime->pools, info->device), stream, info->id,
+            begun);
+    }
+}
+
+static void end_marks(warm_runtime *runtime, warm_stream stream, bool begun)
+{
+    for (int i = 0; i < runtime->devices; i++) {
+        wm_workspaces_capture_over(wm_pools_workspaces(runtime->pools, i),
+                                   stream, begun);
+    }
+    look_again(runtime);
+}
+
 /* The stream is looked at first, since it cannot be while it captures. */
 static warm_status announce(warm_runtime *runtime, warm_stream stream,
                             wm_stream_info *info, bool *already)
@@ -249,6 +270,7 @@ static warm_status announce(warm_runtime *runtime, warm_stream stream,
         status = wm_pinned_announce(runtime->pinned, stream, info, already);
     }
     if (status == WARM_OK) {
+        mark_workspaces(runtime, stream, info, false);
         look_again(runtime);
     }
     return status;
@@ -278,6 +300,9 @@ warm_status warm_capture_over(warm_runtime *runtime, warm_stream stream)
                          "warm_capture_announce() before it begins",
                          stream);
     }
+    if (status == WARM_OK) {
+        end_marks(runtime, stream, true);
+    }
     return status;
 }
 
@@ -290,6 +315,7 @@ static warm_status begin_capture(warm_runtime *runtime, warm_stream stream,
     if (status == WARM_OK) {
         status = wm_driver_capture_begin(runtime->driver, stream);
         if (status != WARM_OK && !already) {
+            end_marks(runtime, stream, false);
             (void)wm_pinned_capture_over(runtime->pinned, stream);
         }
     }
@@ -304,11 +330,9 @@ warm_status warm_capture_begin(warm_runtime *runtime, warm_stream stream)
     if (status == WARM_OK) {
         status = begin_capture(runtime, stream, &info);
     }
-    /* What is bound to the stream already will be part of the graph: its
-     * workspaces never serve another stream. */
-    if (status == WARM_OK && info.device != WM_DEVICE_UNKNOWN) {
-        wm_workspaces_captured(wm_pools_workspaces(runtime->pools, info.device),
-                               stream, info.id);
+    /* Also what was bound to the stream since it was announced. */
+    if (status == WARM_OK) {
+        mark_workspaces(runtime, stream, &info, true);
         look_again(runtime);
     }
     return status;
@@ -324,6 +348,7 @@ static void end_announced(warm_runtime *runtime, warm_stream stream)
     if (wm_driver_stream_capture(runtime->driver, stream, &capture) !=
             WARM_OK ||
         capture != WM_CAPTURE_ACTIVE) {
+        end_marks(runtime, stream, true);
         (void)wm_pinned_capture_over(runtime->pinned, stream);
     }
     wm_error_restore(&before);

@@ -122,7 +122,8 @@ WARM_API warm_status warm_capture_end(warm_runtime *runtime, warm_stream stream,
  * adopted (memory.h) must be: before it begins, on the stream where it begins.
  * While one is announced, in this runtime, every record and free asks the
  * driver whether its streams capture, as it always does for streams that are
- * not adopted. Announcing it again does nothing.
+ * not adopted. Announcing it again does nothing. Handles that are bound to the
+ * stream are to be reserved again in the capture, and after it (handle.h).
  * What breaks captures of a device, whichever thread does it, is put off while
  * one is known to be under way there: memory goes back to CUDA, the device is
  * waited for, handles are destroyed. Known are those that are announced, and

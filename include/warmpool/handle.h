@@ -21,8 +21,19 @@
  * mode, and CUDA documents no wait for the device. But a library may load code
  * with its first handle on a device, for which CUDA may wait: prewarm
  * (warm_handle_prewarm()) before the first capture. A runtime that is destroyed
- * while an adopted stream captures leaves its idle handles with the process,
- * and logs it.
+ * while an adopted stream captures leaves its idle handles and the workspaces
+ * with the process, and logs it.
+ * A graph may run beside other work of the stream that captured it, so both
+ * share no workspace: reserve a handle again with warm_reserve_on() in the
+ * capture, before it is used there, and once more after it; and lease one for
+ * either the capture or other work. With a private pool
+ * (warm_private_pool_begin()) what the graph uses stays until the pool goes and
+ * no handle is bound to it; graphs of one pool must not run at once. In a
+ * capture without one no workspace is set, and cuBLAS obtains its own, as
+ * memory nodes of the graph; CUDA allows no such nodes in child graphs and in
+ * graphs that the device launches. The workspace of a handle that was not
+ * reserved again in the capture is left to the graph, without a pool for ever,
+ * of which the first on a device is logged.
  *
  * Common status: INVALID_ARGUMENT (runtime or output null, kind or device out
  * of range), RUNTIME_GONE, FORKED, EXITING.
@@ -113,10 +124,11 @@ WARM_API warm_status warm_reserve(warm_runtime *runtime, warm_kind kind,
                                   int device, void **handle);
 
 /* As warm_reserve(), and the handle is bound to stream (row A10): for cuBLAS
- * with a workspace that no other stream and no other handle uses. A handle
- * keeps those of the four streams that it was bound to last, beside that of a
- * default stream: bound to one of them again it obtains nothing. Bound to the
- * stream already: no call.
+ * with a workspace that no other stream and no other handle uses; see Captures
+ * above for those of graphs. A handle keeps those of the four streams that it
+ * was bound to last, beside that of a default stream: bound to one of them
+ * again it obtains nothing. Bound to the stream already: no call, unless it is
+ * with a graph's workspace.
  * stream: borrowed; one of the same device, or a default stream.
  * Status: also INVALID_STREAM; INVALID_ARGUMENT (the stream belongs to
  * another device); UNSUPPORTED (the kind takes no streams). */
@@ -232,8 +244,8 @@ typedef struct warm_handle_stats {
 } warm_handle_stats;
 
 /* Can be read to the very end of the process, after exit() has begun, too.
- * created = destroyed + idle + in_use + leased + leaked, at any moment; one
- * that is being destroyed by a trim still counts as idle.
+ * created = destroyed + idle + in_use + leased + leaked + deferred, at any
+ * moment; one that is being destroyed by a trim still counts as idle.
  * device_bytes / measured is the device memory of a handle, as the fall of free
  * memory across its creation, told by the thread that creates. Creations of
  * one kind at once are measured together; not measured are those beside one of

@@ -468,8 +468,10 @@ START_TEST(test_A10_E3_workspace_of_a_capture_goes_with_its_pool)
         ck_assert_uint_eq(workspaces_now(), eager + 1);
         wt_ok(warm_private_pool_release(runtime, pool));
     }
-    ck_assert_uint_eq(workspaces_now(), eager);
+    /* The handle is bound to it until it is bound to another one. */
+    ck_assert_uint_eq(workspaces_now(), eager + 1);
     wt_ok(warm_cublas_handle(runtime, 0, stream, &handle));
+    wt_ok(warm_handle_trim(runtime, WARM_KIND_CUBLAS, 0, 9, 0, NULL));
     ck_assert_uint_eq(workspaces_now(), eager);
     /* Again, and the stream goes first; and one is captured meanwhile. */
     pool = 0;
@@ -487,6 +489,9 @@ START_TEST(test_A10_E3_workspace_of_a_capture_goes_with_its_pool)
     ck_assert_uint_eq(workspaces_now(), eager + 1);
     wt_ok(warm_capture_end(runtime, stream, &graph));
     wt_ok(warm_graph_destroy(runtime, graph));
+    /* No graph had the other one, which waits for the next user. */
+    ck_assert_uint_eq(workspaces_now(), 1);
+    wt_ok(warm_handle_trim(runtime, WARM_KIND_CUBLAS, 0, 9, 0, NULL));
     ck_assert_uint_eq(workspaces_now(), 0);
     wt_ok(warm_stream_destroy(runtime, stream));
 }

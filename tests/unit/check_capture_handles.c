@@ -365,6 +365,11 @@ START_TEST(test_A16_G2_runtime_that_ends_beside_a_capture_leaves_its_handles)
     wt_ok(warm_stream_create(runtime, 0, &captures));
     wt_ok(warm_stream_adopt(brief, captures));
     wt_ok(warm_handle_prewarm(brief, kind, 0, 2, 0));
+    if (wm_pools_kind(brief->pools, kind)->ops->bind != NULL) {
+        void *handle = NULL;
+
+        wt_ok(warm_reserve_on(brief, kind, 0, captures, &handle));
+    }
     wt_ok(wm_driver_capture_begin(runtime->driver, captures));
     wt_ok(warm_runtime_destroy(brief, NULL));
     ck_assert_ptr_nonnull(strstr(said, "stay with the process"));
