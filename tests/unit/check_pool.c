@@ -1794,23 +1794,8 @@ START_TEST(test_A11_A13_counters_balance_after_every_metadata_fault)
 }
 END_TEST
 
-int main(void)
+static void add_workspaces(TCase *tcase)
 {
-    Suite *suite = suite_create("pool");
-    TCase *tcase = tcase_create("pool");
-
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_test(tcase, test_A8_first_creation_is_made_by_one_thread_alone);
-    tcase_add_test(
-        tcase,
-        test_A4_A14_a_handle_given_back_during_a_creation_counts_as_held);
-    tcase_add_test(tcase,
-                   test_A8_a_failed_first_creation_fails_one_thread_only);
-    tcase_add_loop_test(tcase, test_A3_what_was_discarded_is_forgotten, 0, 2);
-    tcase_add_test(tcase,
-                   test_A6_A14_given_back_after_the_process_began_to_exit);
-    tcase_add_test(tcase, test_A14_creation_time_is_measured);
-    tcase_add_test(tcase, test_A14_device_memory_of_a_handle_is_measured);
     tcase_add_test(tcase, test_A10_two_streams_never_share_a_workspace);
     tcase_add_test(tcase,
                    test_A10_A2_two_handles_on_one_stream_share_no_workspace);
@@ -1847,9 +1832,6 @@ int main(void)
         tcase, test_A10_no_workspace_for_the_default_stream_of_another_device);
     tcase_add_loop_test(tcase, test_A10_G2_a_handle_in_use_keeps_its_workspace,
                         0, 2);
-    tcase_add_test(
-        tcase, test_A9_G2_streams_are_destroyed_after_what_is_bound_to_them);
-    tcase_add_test(tcase, test_A3_A14_a_pool_that_grows_keeps_what_comes_back);
     tcase_add_test(tcase, test_A10_a_workspace_is_as_large_as_the_kind_wants);
     tcase_add_test(tcase, test_A10_E8_workspace_of_a_capture_is_no_users_pools);
     tcase_add_loop_test(
@@ -1868,16 +1850,8 @@ int main(void)
     tcase_add_loop_test(tcase,
                         test_A10_A14_workspaces_stay_apart_after_every_fault, 0,
                         2 * sizeof workspace_calls / sizeof workspace_calls[0]);
-    tcase_add_loop_test(
-        tcase, test_A8_A14_counters_balance_after_every_metadata_fault, 0, 2);
-    tcase_add_test(tcase,
-                   test_A9_registering_a_kind_without_memory_changes_nothing);
-    tcase_add_loop_test(tcase, test_A12_trim_goes_by_age, 0, AGES);
     tcase_add_test(tcase, test_A10_C8_workspaces_count_below_the_limit);
     tcase_add_test(tcase, test_A10_B6_idle_handles_are_unbound_where_they_are);
-    tcase_add_test(tcase, test_A13_B6_what_is_bound_elsewhere_is_left_alone);
-    tcase_add_loop_test(
-        tcase, test_A13_B6_a_lease_may_end_while_its_handle_is_unbound, 0, 2);
     tcase_add_loop_test(tcase, test_A10_B6_a_handle_that_cannot_be_unbound, 0,
                         2);
     tcase_add_test(tcase,
@@ -1890,11 +1864,42 @@ int main(void)
             tcase,
             test_A10_A12_a_passed_workspace_is_found_behind_many_that_are_not);
     }
+}
+
+int main(void)
+{
+    Suite *suite = suite_create("pool");
+    TCase *tcase = tcase_create("pool");
+
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_test(tcase, test_A8_first_creation_is_made_by_one_thread_alone);
+    tcase_add_test(
+        tcase,
+        test_A4_A14_a_handle_given_back_during_a_creation_counts_as_held);
+    tcase_add_test(tcase,
+                   test_A8_a_failed_first_creation_fails_one_thread_only);
+    tcase_add_loop_test(tcase, test_A3_what_was_discarded_is_forgotten, 0, 2);
+    tcase_add_test(tcase,
+                   test_A6_A14_given_back_after_the_process_began_to_exit);
+    tcase_add_test(tcase, test_A14_creation_time_is_measured);
+    tcase_add_test(tcase, test_A14_device_memory_of_a_handle_is_measured);
+    tcase_add_test(
+        tcase, test_A9_G2_streams_are_destroyed_after_what_is_bound_to_them);
+    tcase_add_test(tcase, test_A3_A14_a_pool_that_grows_keeps_what_comes_back);
+    tcase_add_loop_test(
+        tcase, test_A8_A14_counters_balance_after_every_metadata_fault, 0, 2);
+    tcase_add_test(tcase,
+                   test_A9_registering_a_kind_without_memory_changes_nothing);
+    tcase_add_loop_test(tcase, test_A12_trim_goes_by_age, 0, AGES);
+    tcase_add_test(tcase, test_A13_B6_what_is_bound_elsewhere_is_left_alone);
+    tcase_add_loop_test(
+        tcase, test_A13_B6_a_lease_may_end_while_its_handle_is_unbound, 0, 2);
     tcase_add_loop_test(
         tcase, test_A4_A8_A11_a_first_creation_ahead_is_alone_too, 0, 2);
     tcase_add_test(tcase, test_A6_A11_A13_leases_count_as_leaked_at_exit);
     tcase_add_loop_test(
         tcase, test_A11_A13_counters_balance_after_every_metadata_fault, 0, 2);
+    add_workspaces(tcase);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
 }
