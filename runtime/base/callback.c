@@ -1,9 +1,10 @@
 /* callback.c: see callback.h. No locks. */
 #include "runtime/base/callback.h"
 
+#include "runtime/base/thread_data.h"
+
 #include <stddef.h>
 
-static _Thread_local unsigned callbacks;
 static _Thread_local wm_callback_watch *watches;
 
 static void tell(bool inside)
@@ -15,19 +16,19 @@ static void tell(bool inside)
 
 void wm_callback_begin(void)
 {
-    callbacks++;
+    wm_thread_marks_now.callbacks++;
     tell(true);
 }
 
 void wm_callback_end(void)
 {
     tell(false);
-    callbacks--;
+    wm_thread_marks_now.callbacks--;
 }
 
 bool wm_callback_inside(void)
 {
-    return callbacks > 0;
+    return wm_thread_marks_now.callbacks > 0;
 }
 
 void wm_callback_watch_begin(wm_callback_watch *watch)

@@ -13,9 +13,6 @@
 #define STRING_(x) #x
 #define STRING(x)  STRING_(x)
 
-/* Of the thread's last error; its words are in wm_thread_data. */
-static _Thread_local warm_status last_status;
-
 static const char no_words[] =
     "the words of this thread's last error are not there: there was no memory "
     "for them, or the thread is about to end";
@@ -58,7 +55,7 @@ fail(warm_status status, const char *origin, int code, const char *code_text,
     wm_thread_data *data = wm_thread_data_make();
     warm_error *error;
 
-    last_status = status;
+    wm_thread_marks_now.last_status = (unsigned char)status;
     if (data == NULL) {
         return;
     }
@@ -96,8 +93,8 @@ void wm_fail_note_code(warm_status status, const char *origin, int code,
  * the failure, for the next one's or for a tag, has none of it. */
 static bool has_words(const wm_thread_data *data)
 {
-    return data != NULL &&
-           (last_status == WARM_OK || data->error.origin[0] != '\0');
+    return data != NULL && (wm_thread_marks_now.last_status == WARM_OK ||
+                            data->error.origin[0] != '\0');
 }
 
 void warm_last_error(warm_error *error)
@@ -110,11 +107,11 @@ void warm_last_error(warm_error *error)
     }
     if (has_words(data)) {
         last = data->error;
-    } else if (last_status != WARM_OK) {
+    } else if (wm_thread_marks_now.last_status != WARM_OK) {
         snprintf(last.origin, sizeof last.origin, "warmpool");
         snprintf(last.message, sizeof last.message, "%s", no_words);
     }
-    last.status = last_status;
+    last.status = (warm_status)wm_thread_marks_now.last_status;
     wm_sized_out(error, &last, sizeof last);
 }
 
@@ -123,7 +120,7 @@ void wm_error_restore(const warm_error *error)
     wm_thread_data *data =
         error->status != WARM_OK ? wm_thread_data_make() : wm_thread_data_get();
 
-    last_status = error->status;
+    wm_thread_marks_now.last_status = (unsigned char)error->status;
     if (data != NULL) {
         data->error = *error;
     }
@@ -131,18 +128,18 @@ void wm_error_restore(const warm_error *error)
 
 warm_status wm_error_hush(void)
 {
-    warm_status before = last_status;
+    warm_status before = (warm_status)wm_thread_marks_now.last_status;
 
-    last_status = WARM_OK;
+    wm_thread_marks_now.last_status = WARM_OK;
     return before;
 }
 
 bool wm_error_heard(warm_status before)
 {
-    bool heard = last_status != WARM_OK;
+    bool heard = wm_thread_marks_now.last_status != WARM_OK;
 
     if (!heard) {
-        last_status = before;
+        wm_thread_marks_now.last_status = (unsigned char)before;
     }
     return heard;
 }
@@ -155,7 +152,7 @@ const char *warm_last_error_message(void)
     if (has_words(data)) {
         return data->error.message;
     }
-    return last_status != WARM_OK ? no_words : "";
+    return wm_thread_marks_now.last_status != WARM_OK ? no_words : "";
 }
 
 #ifndef NDEBUG

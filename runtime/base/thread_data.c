@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-static _Thread_local unsigned char rounds; /* how often our destructor ran */
+_Thread_local wm_thread_marks wm_thread_marks_now;
 static _Thread_local wm_thread_data *mine;
 
 static pthread_key_t key;
@@ -19,7 +19,7 @@ static _Atomic bool refused;
 static void thread_exits(void *value)
 {
     mine = NULL;
-    rounds++;
+    wm_thread_marks_now.rounds++;
     free(value);
 }
 
@@ -56,7 +56,8 @@ wm_thread_data *wm_thread_data_make(void)
 {
     int before = errno;
 
-    if (mine == NULL && rounds < PTHREAD_DESTRUCTOR_ITERATIONS) {
+    if (mine == NULL &&
+        wm_thread_marks_now.rounds < PTHREAD_DESTRUCTOR_ITERATIONS) {
         mine = make();
         errno = before;
     }

@@ -26,4 +26,14 @@ wm_thread_data *wm_thread_data_make(void);
 /* For tests: from now on there is no memory for it. */
 void wm_thread_data_refuse(bool refuse);
 
+/* What is too little for memory of its own, and must not fail: side by side,
+ * since each thread-local variable alone takes 8 bytes (tests/tools/tls.sh). */
+typedef struct wm_thread_marks {
+    unsigned short callbacks;   /* of the program that the thread is in */
+    unsigned char last_status;  /* a warm_status: the last error's */
+    unsigned char rounds;       /* how often thread_data's destructor ran */
+    unsigned char capture_mode; /* a CUstreamCaptureMode: see cuda_stream.c */
+} wm_thread_marks;
+extern _Thread_local wm_thread_marks wm_thread_marks_now;
+
 #endif

@@ -8,6 +8,7 @@
 #if WM_HAVE_CUDA
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "runtime/base/thread_data.h"
 
 warm_status wm_cuda_stream_create(wm_driver *d, int device, warm_stream *stream)
 {
@@ -370,17 +371,15 @@ warm_status wm_cuda_capture_end(wm_driver *d, warm_stream stream,
     return wm_cuda_leave(c, &scope, status);
 }
 
-/* The mode a thread had before it went relaxed. The contract speaks of two
- * modes and CUDA has three: what the user chose must come back. */
-static _Thread_local CUstreamCaptureMode mode_before =
-    CU_STREAM_CAPTURE_MODE_GLOBAL;
-
-/* Through libcuda, which needs no context for it. */
+/* Through libcuda, which needs no context for it. The contract speaks of two
+ * modes and CUDA has three. A thread's marks have the mode that it had before it
+ * went relaxed (0: the global one), for what the user chose must come back. */
 warm_status wm_cuda_capture_mode(wm_driver *d, bool *relaxed)
 {
     wm_cuda *c = wm_cuda_of(d);
     CUstreamCaptureMode mode =
-        *relaxed ? CU_STREAM_CAPTURE_MODE_RELAXED : mode_before;
+        *relaxed ? CU_STREAM_CAPTURE_MODE_RELAXED
+                 : (CUstreamCaptureMode)wm_thread_marks_now.capture_mode;
     warm_status status =
         wm_cuda_result(c, c->cu.cuThreadExchangeStreamCaptureMode(&mode),
                        "cuThreadExchangeStreamCaptureMode");
@@ -389,7 +388,7 @@ warm_status wm_cuda_capture_mode(wm_driver *d, bool *relaxed)
         return status;
     }
     if (mode != CU_STREAM_CAPTURE_MODE_RELAXED) {
-        mode_before = mode;
+        wm_thread_marks_now.capture_mode = (unsigned char)mode;
     }
     *relaxed = mode == CU_STREAM_CAPTURE_MODE_RELAXED;
     return WARM_OK;

@@ -19,7 +19,8 @@ static warm_runtime *runtime;
 static warm_stream stream; /* captures */
 static warm_kind memory;   /* a kind whose handles are memory of the device */
 static bool cannot_reset, announces, cannot_end;
-static enum { NOWHERE, IN_DESTROY, IN_LOG } waits; /* for the capture */
+enum { NOWHERE, IN_DESTROY, IN_LOG };
+static int waits; /* for the capture: one of those */
 static _Atomic bool inside, begun;
 static warm_status announced;
 static char said[512];
