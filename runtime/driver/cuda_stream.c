@@ -372,8 +372,8 @@ warm_status wm_cuda_capture_end(wm_driver *d, warm_stream stream,
 }
 
 /* Through libcuda, which needs no context for it. The contract speaks of two
- * modes and CUDA has three. A thread's marks have the mode that it had before it
- * went relaxed (0: the global one), for what the user chose must come back. */
+ * modes and CUDA has three. A thread's marks have the mode that it had before
+ * it went relaxed (0: the global one): what the user chose must come back. */
 warm_status wm_cuda_capture_mode(wm_driver *d, bool *relaxed)
 {
     wm_cuda *c = wm_cuda_of(d);
