@@ -13,9 +13,10 @@
  * above it by no more than 64 blocks and 1 MiB (1,048,576 bytes) for each
  * thread that allocates, however many there are and whatever they hand to each
  * other. A thread claims as much ahead, so that it need not count with others
- * at each call. Where a filter of system calls that was installed later than
- * the runtime refuses membarrier(2), it may be more: what a thread has freed
- * since it claimed.
+ * at each call. It may be more where peaks are reset while threads allocate and
+ * free: what a thread had just freed; and where a filter of system calls that
+ * was installed later than the runtime refuses membarrier(2): what a thread has
+ * freed since it claimed.
  *
  * Peaks of a size class: requests are never below what callers had, and above
  * it by no more than what each thread keeps ready of the class (option
