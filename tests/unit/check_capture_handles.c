@@ -220,7 +220,7 @@ START_TEST(test_A16_next_operation_destroys_what_was_deferred)
 END_TEST
 
 /* One that cannot be reset serves nobody meanwhile. */
-START_TEST(test_A16_A15_handle_that_cannot_be_reset_is_deferred)
+START_TEST(test_A16_A3_handle_that_cannot_be_reset_is_deferred)
 {
     struct done done = {.kind = memory, .status = WARM_NOT_READY};
     int way = _i == 0 ? KINDS - 1 : WAYS - 1;
@@ -391,7 +391,7 @@ int main(void)
     tcase_add_loop_test(
         tcase, test_A16_next_operation_destroys_what_was_deferred, 0, WAYS);
     tcase_add_loop_test(
-        tcase, test_A16_A15_handle_that_cannot_be_reset_is_deferred, 0, 2);
+        tcase, test_A16_A3_handle_that_cannot_be_reset_is_deferred, 0, 2);
     tcase_add_test(tcase,
                    test_A16_A8_deferred_handles_move_with_the_pools_memory);
     tcase_add_test(tcase, test_A16_callback_of_a_kind_may_announce_a_capture);
