@@ -218,8 +218,10 @@ static bool may_capture(wm_timelines *set, wm_timeline *t)
                              : status != WARM_INVALID_STREAM;
 }
 
-/* Without memory, or where streams come faster than they are listed, the answer
- * is yes. */
+/* Without memory, or where more than SPARE streams come while it looks, the
+ * answer is yes. */
+enum { SPARE = 64 };
+
 bool wm_timelines_ask(wm_timelines *set, int device, warm_stream but)
 {
     warm_error before = {.size = sizeof before};
@@ -233,6 +235,7 @@ bool wm_timelines_ask(wm_timelines *set, int device, warm_stream but)
     if (room == 0) {
         return false;
     }
+    room += SPARE;
     list = wm_meta_alloc(room * sizeof(wm_timeline *));
     if (list == NULL) {
         return true;
