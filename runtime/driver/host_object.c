@@ -53,23 +53,28 @@ static wm_host_slot *find(const wm_host_map *map, uintptr_t key)
     return &map->slot[i];
 }
 
-static bool grow(wm_host_map *map)
+/* False if there is no memory; the map is then as it was. */
+static bool resize(wm_host_map *map, size_t capacity)
 {
-    wm_host_map wider = {.count = map->count};
+    wm_host_map other = {.count = map->count, .capacity = capacity};
 
-    wider.capacity = map->capacity > 0 ? map->capacity * 2 : FIRST_CAPACITY;
-    wider.slot = wm_meta_alloc(wider.capacity * sizeof *wider.slot);
-    if (wider.slot == NULL) {
+    other.slot = wm_meta_alloc(other.capacity * sizeof *other.slot);
+    if (other.slot == NULL) {
         return false;
     }
     for (size_t i = 0; i < map->capacity; i++) {
         if (map->slot[i].key != 0) {
-            *find(&wider, map->slot[i].key) = map->slot[i];
+            *find(&other, map->slot[i].key) = map->slot[i];
         }
     }
     wm_meta_free(map->slot);
-    *map = wider;
+    *map = other;
     return true;
+}
+
+static bool grow(wm_host_map *map)
+{
+    return resize(map, map->capacity > 0 ? map->capacity * 2 : FIRST_CAPACITY);
 }
 
 bool wm_host_map_put(wm_host_map *map, const void *key, enum wm_host_type type,
@@ -116,32 +121,51 @@ void wm_host_map_remove(wm_host_map *map, const void *key)
     }
     map->slot[hole] = (wm_host_slot){0};
     map->count--;
+    if (map->capacity > FIRST_CAPACITY && map->count < map->capacity / 8) {
+        (void)resize(map, map->capacity / 2);
+    }
+}
+
+static void *pop(wm_host_cells *cells)
+{
+    void *cell = cells->free;
+
+    if (cell != NULL) {
+        memcpy(&cells->free, cell, sizeof cells->free);
+        cells->kept--;
+    }
+    return cell;
 }
 
 void *wm_host_cell_take(wm_host_cells *cells)
 {
-    void *cell = cells->free;
+    void *cell = pop(cells);
 
-    if (cell == NULL) {
-        return wm_meta_alloc(cells->bytes);
+    if (cell != NULL) {
+        memset(cell, 0, cells->bytes);
+    } else {
+        cell = wm_meta_alloc(cells->bytes);
     }
-    memcpy(&cells->free, cell, sizeof cells->free);
-    memset(cell, 0, cells->bytes);
+    cells->used += cell != NULL;
     return cell;
 }
 
+/* One more is kept, and one fewer may be: two are freed at the bound. */
 void wm_host_cell_put(wm_host_cells *cells, void *cell)
 {
     memcpy(cell, &cells->free, sizeof cells->free);
     cells->free = cell;
+    cells->kept++;
+    cells->used--;
+    for (int i = 0; i < 2 && cells->kept > cells->used + WM_HOST_CELLS_KEEP;
+         i++) {
+        wm_meta_free(pop(cells));
+    }
 }
 
 void wm_host_cells_fini(wm_host_cells *cells)
 {
     while (cells->free != NULL) {
-        void *cell = cells->free;
-
-        memcpy(&cells->free, cell, sizeof cells->free);
-        wm_meta_free(cell);
+        wm_meta_free(pop(cells));
     }
 }

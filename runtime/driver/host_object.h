@@ -20,7 +20,8 @@ typedef struct wm_host_slot {
     enum wm_host_type type;
 } wm_host_slot;
 
-/* Open addressing, at most half full; a lookup never follows the key. */
+/* Open addressing, at most half full, and at least an eighth unless it is small
+ * or there was no memory; a lookup never follows the key. */
 typedef struct wm_host_map {
     wm_host_slot *slot;
     size_t capacity, count;
@@ -34,9 +35,13 @@ void *wm_host_map_get(const wm_host_map *map, const void *key,
                       enum wm_host_type type);
 void wm_host_map_remove(wm_host_map *map, const void *key);
 
-/* Records of one size; the last one put back is taken first. */
+/* Records of one size; the last one put back is taken first. Beside those that
+ * are in use at most as many more are kept, and WM_HOST_CELLS_KEEP. */
+enum { WM_HOST_CELLS_KEEP = 256 };
+
 typedef struct wm_host_cells {
     void *free;
+    size_t used, kept;
     size_t bytes; /* const */
 } wm_host_cells;
 

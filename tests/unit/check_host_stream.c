@@ -556,6 +556,52 @@ START_TEST(test_G3_many_streams)
 }
 END_TEST
 
+static void nothing(void *argument)
+{
+    (void)argument;
+}
+
+/* What a burst needed does not stay for ever; what outlives it is found. */
+START_TEST(test_B25_G3_a_burst_leaves_few_records)
+{
+    enum { BURST = 4000, LEFT = 3 * WM_HOST_CELLS_KEEP };
+    static warm_event event[BURST];
+    wm_driver *d = wt_host_open(1, 0);
+    warm_stream s = wt_host_stream(d, 0);
+    size_t capacity;
+    int64_t before;
+
+    wt_ok(wm_driver_host_func(d, s, nothing, NULL));
+    wt_ok(wm_driver_stream_synchronize(d, s));
+    before = wm_meta_live();
+    wt_hold(d, s);
+    for (int i = 0; i < BURST; i++) {
+        event[i] = wt_host_event(d, 0);
+        wt_ok(wm_driver_event_record(d, event[i], s));
+    }
+    ck_assert_int_gt(wm_meta_live() - before, BURST);
+    capacity = wm_host_of(d)->map.capacity;
+    wt_resume(d, s);
+    wt_ok(wm_driver_stream_synchronize(d, s));
+    for (int i = 0; i < BURST; i++) {
+        if (i % 100 != 0) {
+            wt_ok(wm_driver_event_destroy(d, event[i]));
+        }
+    }
+    ck_assert_int_le(wm_meta_live() - before, LEFT);
+    ck_assert_uint_le(wm_host_of(d)->map.capacity, capacity / 16);
+    for (int i = 0; i < BURST; i++) {
+        if (i % 100 == 0) {
+            wt_ok(wm_driver_event_query(d, event[i]));
+            wt_ok(wm_driver_event_destroy(d, event[i]));
+        } else {
+            wt_fails(WARM_INVALID_STREAM, wm_driver_event_query(d, event[i]));
+        }
+    }
+    wt_host_close(d, 0);
+}
+END_TEST
+
 START_TEST(test_G3_device_info)
 {
     wm_driver *d = wt_host_open(2, 1 << 20);
@@ -599,6 +645,7 @@ int main(void)
     tcase_add_test(tcase, test_B12_G3_no_memory_for_records_changes_nothing);
     tcase_add_test(tcase, test_G3_open_without_memory_leaves_nothing);
     tcase_add_test(tcase, test_G3_many_streams);
+    tcase_add_test(tcase, test_B25_G3_a_burst_leaves_few_records);
     tcase_add_test(tcase, test_G3_device_info);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
