@@ -87,7 +87,7 @@ typedef struct wm_arena {
     bool batched;   /* not all that is out is with callers: see the check */
     bool keeping;   /* graphs have it: nothing goes to the driver */
     wm_depot depot; /* what full magazines gave back */
-    wm_slab *spare_slabs[WM_CLASSES]; /* records, chained by next */
+    wm_slab *spare_slabs[WM_SLAB_SORTS]; /* records, chained by next */
     /* Of what is settled: sets of magazines count for themselves meanwhile.
      * Sums are computed when read. */
     warm_space_stats stats;

@@ -176,13 +176,14 @@ struct wm_slab {
     /* Of the run. Relaxed: a second free may ask where a slot begins while the
      * record becomes another slab's; see wm_slot_index(). */
     _Atomic(char *) base;
-    size_t slot_bytes; /* const: slabs are recycled within their class */
-    uint32_t inverse;  /* const: of slot_bytes, see wm_slot_index() */
-    unsigned slots, size_class; /* const */
-    unsigned idle;              /* lock arena */
-    uint64_t idle_mask;         /* lock arena: bit i: slot[i] is IDLE */
-    wm_slab *previous, *next;   /* lock arena: slabs of the class with room */
-    wm_slab *next_made;         /* lock arena */
+    _Atomic uint32_t inverse; /* of slot_bytes, see there. Relaxed: as base */
+    size_t slot_bytes;        /* lock arena, as all below but slots */
+    unsigned size_class;
+    unsigned slots; /* const: slabs are recycled among classes of as many */
+    unsigned idle;
+    uint64_t idle_mask;       /* bit i: slot[i] is IDLE */
+    wm_slab *previous, *next; /* slabs of the class with room */
+    wm_slab *next_made;
     wm_block slot[];
 };
 

@@ -96,7 +96,9 @@ static inline size_t wm_slot_index(const wm_slab *slab, const void *address)
     size_t grain =
         (size_t)((const char *)address - wm_slab_base(slab)) >> WM_GRAIN_SHIFT;
 
-    return (grain * slab->inverse) >> WM_INVERSE_SHIFT;
+    return (grain *
+            atomic_load_explicit(&slab->inverse, memory_order_relaxed)) >>
+           WM_INVERSE_SHIFT;
 }
 
 /* The block that starts at address if it starts at all there: one that holds

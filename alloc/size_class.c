@@ -35,6 +35,6 @@ unsigned wm_slab_slots(unsigned size_class)
 
     wm_assert(bytes != 0 && bytes < WM_SLAB_LIMIT);
     slots = (64u << 10) / bytes;
-    slots = (slots + 7) & ~(size_t)7;
-    return slots > 64 ? 64 : (unsigned)slots;
+    slots = (slots + WM_SLAB_STEP - 1) / WM_SLAB_STEP * WM_SLAB_STEP;
+    return slots > WM_SLAB_MOST ? WM_SLAB_MOST : (unsigned)slots;
 }

@@ -82,8 +82,14 @@ static inline size_t wm_page_round(size_t bytes)
     return (bytes + WM_PAGE - 1) & ~(size_t)(WM_PAGE - 1);
 }
 
-/* Slots of the slab of a class below WM_SLAB_LIMIT: a multiple of 8, so that
- * the slab is a whole number of pages, and at most 64. */
+/* Slots of the slab of a class below WM_SLAB_LIMIT: a multiple of WM_SLAB_STEP,
+ * so that the slab is a whole number of pages, and at most WM_SLAB_MOST. */
+enum {
+    WM_SLAB_STEP = 8,
+    WM_SLAB_MOST = 64,
+    WM_SLAB_SORTS = WM_SLAB_MOST / WM_SLAB_STEP
+};
+
 unsigned wm_slab_slots(unsigned size_class);
 
 #endif

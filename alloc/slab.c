@@ -38,23 +38,21 @@ static void move_slab(wm_slab *slab, wm_lane *lane)
     link_slab(slab);
 }
 
-static wm_slab *take_slab_record_locked(wm_arena *arena, unsigned size_class)
+/* A record serves every class of as many slots: those needed at once are kept,
+ * not the most that each class ever needed. */
+static wm_slab **spare_slabs(wm_arena *arena, unsigned slots)
 {
-    wm_slab *slab = arena->spare_slabs[size_class];
-    unsigned slots = wm_slab_slots(size_class);
+    return &arena->spare_slabs[slots / WM_SLAB_STEP - 1];
+}
+
+static wm_slab *make_slab_record_locked(wm_arena *arena, unsigned slots)
+{
+    wm_slab *slab = wm_meta_alloc(
+        sizeof *slab + slots * (sizeof slab->slot[0] +
+                                wm_history_origin_bytes(arena->history)));
 
     if (slab != NULL) {
-        arena->spare_slabs[size_class] = slab->next;
-        return slab;
-    }
-    slab = wm_meta_alloc(sizeof *slab +
-                         slots * (sizeof slab->slot[0] +
-                                  wm_history_origin_bytes(arena->history)));
-    if (slab != NULL) {
         slab->slots = slots;
-        slab->size_class = size_class;
-        slab->slot_bytes = wm_class_bytes(size_class);
-        slab->inverse = wm_slot_inverse(slab->slot_bytes);
         for (unsigned i = 0; i < slots; i++) {
             slab->slot[i].slab = slab;
         }
@@ -66,10 +64,32 @@ static wm_slab *take_slab_record_locked(wm_arena *arena, unsigned size_class)
     return slab;
 }
 
+static wm_slab *take_slab_record_locked(wm_arena *arena, unsigned size_class)
+{
+    wm_slab **spare = spare_slabs(arena, wm_slab_slots(size_class));
+    wm_slab *slab = *spare;
+
+    if (slab != NULL) {
+        *spare = slab->next;
+    } else {
+        slab = make_slab_record_locked(arena, wm_slab_slots(size_class));
+    }
+    if (slab != NULL) {
+        slab->size_class = size_class;
+        slab->slot_bytes = wm_class_bytes(size_class);
+        /* Relaxed: see struct wm_slab. */
+        atomic_store_explicit(&slab->inverse, wm_slot_inverse(slab->slot_bytes),
+                              memory_order_relaxed);
+    }
+    return slab;
+}
+
 static void give_slab_record_locked(wm_arena *arena, wm_slab *slab)
 {
-    slab->next = arena->spare_slabs[slab->size_class];
-    arena->spare_slabs[slab->size_class] = slab;
+    wm_slab **spare = spare_slabs(arena, slab->slots);
+
+    slab->next = *spare;
+    *spare = slab;
 }
 
 static void init_slab(wm_slab *slab, wm_block *run)

@@ -130,6 +130,48 @@ START_TEST(test_B3_every_address_of_a_block_leads_to_it)
 }
 END_TEST
 
+static unsigned slab_records(void)
+{
+    unsigned count = 0;
+
+    for (const wm_slab *s = arena.all_slabs; s != NULL; s = s->next_made) {
+        count++;
+    }
+    return count;
+}
+
+/* One class after the other: a record is kept for each number of slots, and its
+ * blocks are found by every address whatever it served before. */
+START_TEST(test_B25_a_record_of_a_slab_serves_other_classes)
+{
+    bool seen[WM_SLAB_MOST + 1] = {false};
+    unsigned sorts = 0;
+
+    for (unsigned c = 0; wm_class_bytes(c) < WM_SLAB_LIMIT; c++) {
+        unsigned slots = wm_slab_slots(c);
+        wm_block *block[WM_SLAB_MOST];
+
+        sorts += !seen[slots];
+        seen[slots] = true;
+        for (unsigned i = 0; i < slots; i++) {
+            block[i] = take(wm_class_bytes(c));
+            ck_assert_uint_eq(block[i]->bytes, wm_class_bytes(c));
+        }
+        for (unsigned i = 0; i < slots; i++) {
+            for (size_t at = 0; at < block[i]->bytes; at += WM_GRAIN) {
+                ck_assert_ptr_eq(wm_block_at(block[i]->base + at), block[i]);
+            }
+        }
+        ck_assert(wm_arena_check(&arena));
+        for (unsigned i = 0; i < slots; i++) {
+            give(block[i]);
+        }
+        ck_assert_uint_eq(slab_records(), sorts);
+    }
+    ck_assert_uint_lt(sorts, WM_SLAB_SORTS);
+}
+END_TEST
+
 START_TEST(test_B3_foreign_addresses_lead_nowhere)
 {
     int local;
@@ -573,6 +615,7 @@ int main(void)
     tcase_add_test(tcase, test_B2_freed_block_is_handed_out_again);
     tcase_add_test(tcase, test_B8_block_is_never_smaller_than_its_request);
     tcase_add_test(tcase, test_B3_every_address_of_a_block_leads_to_it);
+    tcase_add_test(tcase, test_B25_a_record_of_a_slab_serves_other_classes);
     tcase_add_test(tcase, test_B3_foreign_addresses_lead_nowhere);
     tcase_add_test(tcase, test_C10_stale_look_up_stays_inside_its_record);
     tcase_add_test(tcase, test_B3_C10_stale_look_up_finds_no_other_block);
