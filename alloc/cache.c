@@ -30,6 +30,9 @@ warm_status warm_trim(warm_runtime *runtime, size_t target, size_t *released)
         wm_driver_notice_reset(runtime->driver);
         status = wm_space_trim(&runtime->pinned->space, target, &bytes);
     }
+    if (status == WARM_OK) {
+        wm_event_pool_trim(&runtime->pinned->events);
+    }
     if (status == WARM_OK && released != NULL) {
         *released = bytes;
     }

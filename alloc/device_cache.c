@@ -5,6 +5,7 @@
 #include "alloc/arena_stats.h"
 #include "alloc/device_space.h"
 #include "alloc/magazine.h"
+#include "alloc/pinned.h"
 #include "runtime/base/sized.h"
 #include "runtime/base/status.h"
 
@@ -143,6 +144,9 @@ warm_status warm_device_trim(warm_runtime *runtime, int device, size_t target,
         wm_driver_notice_reset(runtime->driver);
         status =
             wm_space_trim(&space_of(runtime, device)->space, target, &bytes);
+    }
+    if (status == WARM_OK) {
+        wm_event_pool_trim(&runtime->pinned->events);
     }
     if (status == WARM_OK && released != NULL) {
         *released = bytes;

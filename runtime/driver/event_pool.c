@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { FIRST_ROOM = 64 };
+enum { FIRST_ROOM = 64, DESTROYED_AT_ONCE = 32 };
 
 warm_status wm_event_pool_init(wm_event_pool *pool, wm_driver *driver)
 {
@@ -102,6 +102,63 @@ void wm_event_pool_put(wm_event_pool *pool, int device, warm_event event)
     wm_assert(d->idle < d->created && d->idle < d->room);
     d->event[d->idle++] = event;
     wm_lock_release(&d->lock);
+}
+
+/* Takes idle events out of the pool. */
+static unsigned pick_locked(wm_event_idle *d, warm_event *picked)
+{
+    unsigned count = 0;
+
+    while (count < DESTROYED_AT_ONCE &&
+           d->idle > d->created - d->idle + WM_EVENTS_KEEP) {
+        picked[count++] = d->event[--d->idle];
+        d->created--;
+        d->promised--;
+    }
+    return count;
+}
+
+static void destroy_picked(wm_event_pool *pool, const warm_event *picked,
+                           unsigned count)
+{
+    bool mode = false;
+    bool relaxed = wm_driver_relax(pool->driver, &mode);
+
+    for (unsigned i = 0; i < count; i++) {
+        wm_driver_event_destroy(pool->driver, picked[i]);
+    }
+    if (relaxed) {
+        wm_driver_unrelax(pool->driver, &mode);
+    }
+}
+
+static void trim(wm_event_pool *pool, wm_event_idle *d)
+{
+    warm_event picked[DESTROYED_AT_ONCE];
+    unsigned count;
+
+    do {
+        wm_lock_acquire(&d->lock);
+        count = pick_locked(d, picked);
+        wm_lock_release(&d->lock);
+        if (count > 0) {
+            destroy_picked(pool, picked, count);
+        }
+    } while (count == DESTROYED_AT_ONCE);
+}
+
+/* Not cancelled while events are neither in the pool nor destroyed. */
+void wm_event_pool_trim(wm_event_pool *pool)
+{
+    warm_error before = {.size = sizeof before};
+    int cancel = wm_cancel_off();
+
+    warm_last_error(&before);
+    for (int i = 0; i < pool->devices; i++) {
+        trim(pool, &pool->device[i]);
+    }
+    wm_error_restore(&before);
+    wm_cancel_restore(cancel);
 }
 
 void wm_event_pool_counts(wm_event_pool *pool, int device,

@@ -5,7 +5,7 @@
  * device; calls the driver with no lock held, and only when nothing is idle.
  *
  *   take ──► idle? pop : driver creates       put ──► push (cannot fail: room
- *                                                     was reserved by take)
+ *   trim ──► driver destroys what a burst left            was reserved by take)
  *
  * Invariant, per device: created = idle + out, and room for all of them. */
 #ifndef WM_EVENT_POOL_H
@@ -19,7 +19,7 @@ typedef struct wm_event_idle {
     warm_event *event; /* lock: the idle ones, last in first out */
     size_t room;       /* lock: how many the array can hold */
     size_t promised;   /* lock: created, or being created right now */
-    size_t created;    /* lock */
+    size_t created;    /* lock: and not destroyed */
     size_t idle;       /* lock */
 } wm_event_idle;
 
@@ -30,7 +30,7 @@ typedef struct wm_event_pool {
 } wm_event_pool;
 
 typedef struct wm_event_counts {
-    uint64_t created; /* by the driver, ever */
+    uint64_t created; /* by the driver, and not destroyed */
     uint64_t idle;
     uint64_t out; /* taken and not put back */
 } wm_event_counts;
@@ -48,6 +48,13 @@ warm_status wm_event_pool_take(wm_event_pool *pool, int device,
 /* Puts back an event that was taken for the same device, and that nobody
  * asks about any more. Any thread; cannot fail and calls no driver. */
 void wm_event_pool_put(wm_event_pool *pool, int device, warm_event event);
+
+/* Events that a trim leaves idle beside as many as are out. */
+enum { WM_EVENTS_KEEP = 64 };
+
+/* Destroys the idle events beyond those of every device. Any thread. An event
+ * that the driver fails to destroy is leaked. */
+void wm_event_pool_trim(wm_event_pool *pool);
 
 /* The counts of one moment. Any thread. */
 void wm_event_pool_counts(wm_event_pool *pool, int device,

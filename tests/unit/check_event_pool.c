@@ -146,6 +146,50 @@ START_TEST(test_event_pool_creates_no_more_than_were_out_at_once)
 }
 END_TEST
 
+/* What goes beyond the bound is destroyed, and no event that is out; a driver
+ * that fails is called no more often. */
+START_TEST(test_B25_a_trim_destroys_what_a_burst_left)
+{
+    enum { BURST = 1000, OUT = 20, LEFT = 2 * OUT + WM_EVENTS_KEEP };
+    wm_driver *d = wt_host_open(2, 0);
+    wm_event_pool pool;
+    warm_event held[BURST];
+    size_t before = wm_host_of(d)->map.count;
+
+    wt_ok(wm_event_pool_init(&pool, d));
+    for (int i = 0; i < BURST; i++) {
+        wt_ok(wm_event_pool_take(&pool, 1, &held[i]));
+    }
+    wm_event_pool_trim(&pool);
+    ck_assert_uint_eq(counts(&pool, 1).created, BURST);
+    for (int i = OUT; i < BURST; i++) {
+        wm_event_pool_put(&pool, 1, held[i]);
+    }
+    (void)wm_fail(WARM_INTERNAL, "an error of before");
+    wm_event_pool_trim(&pool);
+    ck_assert_str_eq(warm_last_error_message(), "an error of before");
+    ck_assert_uint_eq(counts(&pool, 1).out, OUT);
+    ck_assert_uint_eq(counts(&pool, 1).created, LEFT);
+    ck_assert_uint_eq(pool.device[1].promised, LEFT);
+    ck_assert_uint_eq(wm_host_of(d)->map.count - before, LEFT);
+    /* Room for all of them again. */
+    for (int i = OUT; i < BURST; i++) {
+        wt_ok(wm_event_pool_take(&pool, 1, &held[i]));
+    }
+    for (int i = 0; i < BURST; i++) {
+        wt_ok(wm_driver_event_query(d, held[i]));
+        wm_event_pool_put(&pool, 1, held[i]);
+    }
+    wm_driver_fail(d, WM_CALL_event_destroy, 1, true);
+    wm_event_pool_trim(&pool);
+    ck_assert_str_eq(warm_last_error_message(), "an error of before");
+    wm_driver_fail(d, WM_CALL_event_destroy, 0, false);
+    ck_assert_uint_eq(counts(&pool, 1).idle, WM_EVENTS_KEEP);
+    ck_assert_uint_eq(wm_event_pool_fini(&pool), 0);
+    wt_host_close(d, 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("event_pool");
@@ -156,6 +200,7 @@ int main(void)
     tcase_add_test(tcase, test_event_pool_failed_take_changes_nothing);
     tcase_add_test(tcase,
                    test_event_pool_creates_no_more_than_were_out_at_once);
+    tcase_add_test(tcase, test_B25_a_trim_destroys_what_a_burst_left);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
 }
