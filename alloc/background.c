@@ -192,7 +192,7 @@ static void collect(wm_background *b, uint64_t *pause)
 
     look(b, &pending, &before, &held);
     if (pending > 0 || b->space->decay_ns > 0) {
-        wm_driver_notice_reset(b->space->driver);
+        wm_driver_notice_reset(b->space->driver, WM_DEVICE_UNKNOWN);
         wm_space_tend(b->space);
         look(b, &pending, &after, &held);
         *pause = after != before ? 0 : *pause;

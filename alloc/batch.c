@@ -298,7 +298,9 @@ enum wm_settled wm_batch_settle(wm_timelines *set, wm_timeline *t,
     if (!take_all(set, t, &batch, poll)) {
         return WM_SETTLED_BUSY;
     }
-    status = wm_driver_stream_passed(set->driver, t->stream, &capture);
+    status = wm_timeline_is_lost(set, t)
+                 ? WARM_OK
+                 : wm_driver_stream_passed(set->driver, t->stream, &capture);
     if (status != WARM_OK || capture != WM_CAPTURE_NONE) {
         close_taken(set, t, &batch, &poll->done);
         return status == WARM_NOT_READY ? WM_SETTLED_BUSY : WM_SETTLED_ASK;

@@ -17,7 +17,7 @@ warm_status warm_poll(warm_runtime *runtime)
     if (status != WARM_OK) {
         return status;
     }
-    wm_driver_notice_reset(runtime->driver);
+    wm_driver_notice_reset(runtime->driver, WM_DEVICE_UNKNOWN);
     return wm_space_poll(&runtime->pinned->space);
 }
 
@@ -27,7 +27,7 @@ warm_status warm_trim(warm_runtime *runtime, size_t target, size_t *released)
     size_t bytes = 0;
 
     if (status == WARM_OK) {
-        wm_driver_notice_reset(runtime->driver);
+        wm_driver_notice_reset(runtime->driver, WM_DEVICE_UNKNOWN);
         status = wm_space_trim(&runtime->pinned->space, target, &bytes);
     }
     if (status == WARM_OK) {

@@ -90,6 +90,9 @@ static void sum_stats(wm_space *space, warm_device_stats *sum)
     if (peak >= held->current && peak < held->peak) {
         held->peak = peak;
     }
+    if (wm_space_is_lost(space)) {
+        sum->reset_bytes = held->current;
+    }
     show_peaks(&sum->all, &lives->whole);
     show_peaks(&sum->small, &lives->small);
     show_peaks(&sum->large, &lives->large);
@@ -141,7 +144,7 @@ warm_status warm_device_trim(warm_runtime *runtime, int device, size_t target,
     size_t bytes = 0;
 
     if (status == WARM_OK) {
-        wm_driver_notice_reset(runtime->driver);
+        wm_driver_notice_reset(runtime->driver, device);
         status =
             wm_space_trim(&space_of(runtime, device)->space, target, &bytes);
     }

@@ -317,7 +317,7 @@ void wm_device_spaces_stop(warm_runtime *runtime, warm_destroy_report *report)
         report->blocks += stats.requests.current;
         report->block_bytes += stats.block_bytes.current;
         report->pending += stats.pending.current;
-        report->lost_bytes += wm_space_left(&d->space, &stats);
+        report->lost_bytes += stats.reset_bytes;
         wm_space_forget(&d->space);
         wm_orders_forget(&d->orders);
         wm_private_forget(&d->space);

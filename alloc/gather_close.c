@@ -65,10 +65,13 @@ static bool begin(wm_magazines *set, wm_gather_slot *slot, bool must,
 static void ask(wm_timelines *set, const wm_gather_slot *slot, unsigned most,
                 struct turn *turn)
 {
+    bool lost = wm_timeline_is_lost(set, turn->t);
+
     most = turn->behind ? 0 : most < slot->closed ? most : slot->closed;
     while (turn->passed < most &&
-           wm_driver_event_passed(set->driver,
-                                  slot->batch[turn->passed].event) == WARM_OK) {
+           (lost || wm_driver_event_passed(set->driver,
+                                           slot->batch[turn->passed].event) ==
+                        WARM_OK)) {
         turn->passed++;
     }
 }

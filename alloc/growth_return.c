@@ -283,6 +283,9 @@ static size_t send_back(wm_space *space, struct going *going,
     size_t bytes = 0;
 
     going->refused = false;
+    if (wm_space_is_lost(space)) {
+        return 0;
+    }
     if (!has_idle(space, going) || !begin_break(space, &breaking)) {
         return 0;
     }
@@ -320,7 +323,8 @@ bool wm_growth_settle(wm_space *space, const wm_arena *of, size_t target,
     bool more;
 
     of = of != NULL ? of : space->arenas;
-    if (of->unit == 0 || !is_above(&space->growth, target)) {
+    if (wm_space_is_lost(space) || of->unit == 0 ||
+        !is_above(&space->growth, target)) {
         return false;
     }
     if (whose != WM_SETTLE_DEVICE) {
@@ -392,7 +396,8 @@ void wm_growth_end_ranges(wm_space *space)
         void *base = NULL;
         size_t bytes = 0;
 
-        while (wm_stretch_remove(a, &base, &bytes)) {
+        while (!wm_space_is_lost(space) &&
+               wm_stretch_remove(a, &base, &bytes)) {
             if (space->traits->ranges->release(space, base, bytes) != WARM_OK) {
                 wm_log(WARM_LOG_WARNING,
                        "%s of addresses for %s memory stay reserved: %s",

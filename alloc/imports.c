@@ -213,12 +213,16 @@ warm_status wm_imports_open(wm_imports *imports, const warm_ipc_handle *handle,
 
 /* ---- closing ----------------------------------------------------------- */
 
-/* The pages first: once unmapped they may be anybody's. */
+/* The pages first: once unmapped they may be anybody's. What was mapped into a
+ * context that was reset is unmapped. */
 static warm_status unmap(wm_imports *imports, struct wm_mapping *mapping)
 {
     warm_status status;
 
     wm_page_map_fill(mapping->base, mapping->bytes, NULL, WM_ENTRY_RUN);
+    if (wm_driver_is_lost(imports->driver, imports->device)) {
+        return WARM_OK;
+    }
     status =
         wm_driver_ipc_close(imports->driver, imports->device, mapping->base);
     if (status != WARM_OK) {

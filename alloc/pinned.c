@@ -50,6 +50,7 @@ warm_status wm_pinned_open(warm_runtime *runtime, const wm_options *options,
     if (status != WARM_OK) {
         goto fail_events;
     }
+    p->space.device = WM_DEVICE_HOST;
     p->space.place = (uint64_t)runtime->devices;
     p->pageable.place = p->space.place + (uint64_t)p->space.nodes;
     p->space.beside = &p->pageable;
@@ -87,7 +88,7 @@ static void report_left(wm_space *space, warm_destroy_report *report)
     report->blocks += stats.requests.current;
     report->block_bytes += stats.block_bytes.current;
     report->pending += stats.pending.current;
-    report->lost_bytes += wm_space_left(space, &stats);
+    report->lost_bytes += stats.reset_bytes;
 }
 
 void wm_pinned_close(wm_pinned *pinned, warm_destroy_report *report)

@@ -290,7 +290,7 @@ warm_status wm_space_init(wm_space *space, const wm_space_traits *traits,
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a runtime");
     }
     space->driver = runtime->driver;
-    space->device = -1;
+    space->device = WM_DEVICE_UNKNOWN;
     status = wm_background_init(&space->background, space, options);
     if (status != WARM_OK) {
         wm_meta_free(space->arenas);

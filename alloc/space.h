@@ -103,7 +103,8 @@ typedef struct wm_space {
     int nodes;                /* const: of NUMA, at least 1 */
     unsigned shards;          /* const: siblings a node has, at least 1 */
     bool parted;              /* const: threads use them from the first on */
-    int device;               /* const: whose memory it is; -1: the host's */
+    int device;               /* const: whose memory it is, WM_DEVICE_HOST:
+                               * page-locked, _UNKNOWN: no driver's */
     uint64_t place;           /* const: in the history, of its first node */
     wm_arena *arenas;         /* const: shards for each node */
     /* Lock of the first arena: sets of magazines whose threads have gone. */
@@ -188,14 +189,12 @@ void wm_space_class_stats(wm_space *space, unsigned size_class,
 void wm_space_reset_peaks(wm_space *space);
 void wm_space_reset_totals(wm_space *space);
 
-/* What of a space is left to a device that was reset, when all that could go
- * went; 0 if none was. */
-static inline size_t wm_space_left(const wm_space *space,
-                                   const warm_space_stats *stats)
+/* The memory went with the context of a device that was reset (row A17). Its
+ * records stay, for those who free what they had; nothing of it is handed out
+ * but what threads have ready, and nothing goes back to the driver. */
+static inline bool wm_space_is_lost(const wm_space *space)
 {
-    return wm_driver_was_reset(space->driver)
-               ? (size_t)stats->held_bytes.current
-               : 0;
+    return wm_driver_is_lost(space->driver, space->device);
 }
 
 /* wm_arena_check() of every arena, for tests. */

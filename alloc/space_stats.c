@@ -27,6 +27,9 @@ void wm_space_node_stats(wm_space *space, int node, warm_space_stats *stats)
     wm_stats_peaks(stats, node == WM_NODE_UNKNOWN
                               ? wm_lives_whole(space->arenas->live)
                               : wm_space_arena(space, node)->live->all);
+    if (wm_space_is_lost(space)) {
+        stats->reset_bytes = stats->held_bytes.current;
+    }
 }
 
 void wm_space_stats(wm_space *space, warm_space_stats *stats)

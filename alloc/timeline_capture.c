@@ -204,18 +204,28 @@ static size_t list_locked(wm_timelines *set, int device, warm_stream but,
     return count;
 }
 
+/* A default stream is that of the thread's device, which nobody may be asked
+ * about once the device is lost. */
+static bool is_unnamable(const wm_timelines *set, const wm_timeline *t)
+{
+    return wm_driver_any_lost(set->driver) &&
+           (t->stream == NULL || t->stream == WARM_STREAM_LEGACY ||
+            t->stream == WARM_STREAM_PER_THREAD);
+}
+
 /* A stream that the driver does not know captures nothing. */
 static bool may_capture(wm_timelines *set, wm_timeline *t)
 {
     wm_capture capture = WM_CAPTURE_NONE;
     warm_status status = WARM_OK;
 
-    if (wm_timeline_begin_record(t)) {
+    if (!wm_timeline_is_lost(set, t) && wm_timeline_begin_record(t)) {
         status = wm_driver_stream_capture(set->driver, t->stream, &capture);
         wm_timeline_end_record(t);
     }
-    return status == WARM_OK ? capture != WM_CAPTURE_NONE
-                             : status != WARM_INVALID_STREAM;
+    return status == WARM_OK
+               ? capture != WM_CAPTURE_NONE
+               : status != WARM_INVALID_STREAM && !is_unnamable(set, t);
 }
 
 /* Without memory, or where more than SPARE streams come while it looks, the

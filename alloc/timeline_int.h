@@ -107,6 +107,14 @@ static inline bool wm_timeline_is_adopted(wm_timeline *t)
     return atomic_load_explicit(&t->adopted, memory_order_relaxed);
 }
 
+/* The stream's device was reset: what was queued there is over, and neither the
+ * stream nor an event of it is named to the driver any more. */
+static inline bool wm_timeline_is_lost(const wm_timelines *set,
+                                       const wm_timeline *t)
+{
+    return wm_driver_is_lost(set->driver, t->device);
+}
+
 /* Whether this thread names the stream when it names t->stream: one name stands
  * for the per-thread default streams of all threads. */
 static inline bool wm_timeline_is_named_here(const wm_timeline *t)

@@ -124,6 +124,9 @@ static warm_status query(wm_timelines *set, wm_timeline *t, wm_poll *poll)
     wm_use *use = poll->head;
     warm_event event = use->event;
 
+    if (wm_timeline_is_lost(set, t)) {
+        return WARM_OK;
+    }
     if (event == NULL && wm_timeline_is_retired(t)) {
         event = t->final;
         if (event == NULL) {

@@ -40,6 +40,9 @@ warm_status wm_timeline_synchronize(wm_timelines *set, wm_timeline *t,
     warm_status status;
 
     *capture = WM_CAPTURE_NONE;
+    if (wm_timeline_is_lost(set, t)) {
+        return WARM_OK;
+    }
     status = wm_driver_stream_capture(set->driver, t->stream, capture);
     return status == WARM_OK && *capture == WM_CAPTURE_NONE
                ? wm_driver_stream_await(set->driver, t->stream)
@@ -66,6 +69,9 @@ warm_status wm_timeline_await(wm_timelines *set, wm_timeline *t)
         wm_cond_wait(&t->quiet, &t->lock);
     }
     wm_lock_release(&t->lock);
+    if (wm_timeline_is_lost(set, t)) {
+        return WARM_OK;
+    }
     if (t->dead) {
         return wm_fail(WARM_DRIVER_ERROR, "the end of a stream that uses it "
                                           "could not be recorded");
@@ -177,10 +183,11 @@ static void end_stream(wm_timelines *set, wm_timeline *t, bool gone)
 {
     stop_recording(set, t);
     t->dead =
-        gone ? wm_fail(
-                   WARM_INVALID_STREAM,
-                   "it was destroyed before; call warm_stream_retire() first")
-             : record_final(set, t) != WARM_OK;
+        gone && !wm_timeline_is_lost(set, t)
+            ? wm_fail(
+                  WARM_INVALID_STREAM,
+                  "it was destroyed before; call warm_stream_retire() first")
+            : record_final(set, t) != WARM_OK;
     wm_lock_acquire(&t->lock);
     /* Release: final and dead before it. */
     atomic_store_explicit(&t->retired, true, memory_order_release);

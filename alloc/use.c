@@ -119,9 +119,10 @@ static void put_back_locked(wm_block *block, wm_use *kept, size_t left)
 /* Whether all work on a stream that was retired has passed. */
 static bool has_ended(wm_timelines *set, const wm_timeline *t)
 {
-    return !t->dead &&
-           (t->final == NULL ||
-            wm_driver_event_passed(set->driver, t->final) == WARM_OK);
+    return wm_timeline_is_lost(set, t) ||
+           (!t->dead &&
+            (t->final == NULL ||
+             wm_driver_event_passed(set->driver, t->final) == WARM_OK));
 }
 
 /* Drops the uses of streams that were retired and have passed. Each costs one
@@ -196,6 +197,10 @@ warm_status wm_use_mark(wm_timelines *set, wm_use *use, wm_timeline *t,
     warm_event event = use->event;
     warm_status status = WARM_OK;
 
+    if (wm_timeline_is_lost(set, t)) { /* who asks hears that it has passed */
+        *capture = WM_CAPTURE_NONE;
+        return WARM_OK;
+    }
     if (event == NULL) {
         status = wm_event_pool_take(set->events, t->device, &event);
     }
@@ -377,9 +382,9 @@ static warm_status use_adopted(wm_timelines *set, wm_block *block,
                                wm_timeline *t)
 {
     wm_capture capture = WM_CAPTURE_NONE;
-    warm_status status = WARM_OK;
+    warm_status status = wm_driver_check_lost(set->driver, t->device);
 
-    if (wm_timelines_capture(set)) {
+    if (status == WARM_OK && wm_timelines_capture(set)) {
         status = wm_driver_stream_capture(set->driver, t->stream, &capture);
     }
     if (status == WARM_OK && capture == WM_CAPTURE_NONE &&
@@ -430,7 +435,10 @@ warm_status wm_timelines_meet(wm_timelines *set, warm_stream stream,
 
     if (t == NULL) {
         status = wm_driver_stream_info(set->driver, stream, &info);
-    } else if (wm_timelines_capture(set)) {
+    } else {
+        status = wm_driver_check_lost(set->driver, t->device);
+    }
+    if (status == WARM_OK && t != NULL && wm_timelines_capture(set)) {
         status = wm_driver_stream_capture(set->driver, stream, &info.capture);
     }
     if (status == WARM_OK && t == NULL && info.capture != WM_CAPTURE_ACTIVE) {
@@ -480,7 +488,8 @@ bool wm_timelines_mark_point(wm_timelines *set, wm_timeline *timeline,
     wm_capture capture = WM_CAPTURE_BLOCKED;
     bool marked;
 
-    if (!wm_timeline_begin_record(timeline)) {
+    if (wm_timeline_is_lost(set, timeline) ||
+        !wm_timeline_begin_record(timeline)) {
         return false;
     }
     marked = wm_driver_event_mark(set->driver, event, timeline->stream,
@@ -496,7 +505,8 @@ bool wm_timelines_wait_point(wm_timelines *set, wm_timeline *timeline,
     wm_capture capture = WM_CAPTURE_BLOCKED;
     bool waits;
 
-    if (!wm_timeline_begin_record(timeline)) {
+    if (wm_timeline_is_lost(set, timeline) ||
+        !wm_timeline_begin_record(timeline)) {
         return false;
     }
     waits = wm_driver_stream_capture(set->driver, timeline->stream, &capture) ==

@@ -77,6 +77,9 @@ static enum wm_uses prepare_use(wm_timelines *set, wm_use *use)
     bool adopted = wm_timeline_is_adopted(t);
     enum wm_uses outcome;
 
+    if (wm_timeline_is_lost(set, t)) {
+        return WM_USES_NONE;
+    }
     if (adopted && use->event == NULL && !wm_timeline_is_retired(t) &&
         !wm_timelines_capture(set)) {
         return WM_USES_PENDING; /* it gathers */

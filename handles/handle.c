@@ -55,7 +55,7 @@ warm_status warm_thread_release(warm_runtime *runtime)
     if (status == WARM_OK) {
         int cancel = wm_cancel_off();
 
-        wm_driver_notice_reset(runtime->driver);
+        wm_driver_notice_reset(runtime->driver, WM_DEVICE_UNKNOWN);
         status = wm_window_drop(runtime);
         wm_cancel_restore(cancel);
     }

@@ -158,7 +158,7 @@ warm_status warm_handle_trim(warm_runtime *runtime, warm_kind kind, int device,
     uint64_t count;
 
     if (status == WARM_OK) {
-        wm_driver_notice_reset(runtime->driver);
+        wm_driver_notice_reset(runtime->driver, device);
         count = wm_pool_trim(wm_pools_at(runtime->pools, kind, device), keep,
                              idle_ns);
         trim_workspaces(runtime, kind, device, idle_ns);

@@ -41,6 +41,7 @@ warm_status wm_pool_take(wm_pool *pool, void **handle)
     void *taken;
 
     wm_lock_acquire(&pool->lock);
+    wm_pool_look_locked(pool);
     taken = wm_pool_pop_idle_locked(pool);
     wm_lock_release(&pool->lock);
     if (wm_unlikely(taken == NULL) || !wm_pool_revive(pool, taken)) {
@@ -53,6 +54,7 @@ warm_status wm_pool_take(wm_pool *pool, void **handle)
 void wm_pool_give(wm_pool *pool, void *handle, uint64_t now_ns)
 {
     wm_lock_acquire(&pool->lock);
+    wm_pool_look_locked(pool);
     if (!pool->closed) {
         pool->stats.in_use--;
         wm_pool_push_idle_locked(pool, handle, now_ns);
@@ -66,10 +68,13 @@ uint64_t wm_pool_lease_out(wm_pool *pool, void *handle, bool bound)
         atomic_fetch_add_explicit(&last_serial, 1, memory_order_relaxed) + 1;
 
     wm_lock_acquire(&pool->lock);
+    wm_pool_look_locked(pool);
+    if (!pool->closed || pool->lost) {
+        wm_handle_map_put(&pool->leases, serial, handle);
+    }
     if (!pool->closed) {
         pool->stats.in_use--;
         pool->stats.leased++;
-        wm_handle_map_put(&pool->leases, serial, handle);
         if (!bound && pool->kind->ops->bind != NULL) {
             wm_pool_note_bound_locked(pool, handle, NULL);
         }
@@ -85,9 +90,10 @@ warm_status wm_pool_lease_end(wm_pool *pool, uint64_t serial)
     bool closed;
 
     wm_lock_acquire(&pool->lock);
-    closed = pool->closed;
+    wm_pool_look_locked(pool);
+    closed = pool->closed && !pool->lost;
     handle = closed ? NULL : wm_handle_map_take(&pool->leases, serial);
-    if (handle != NULL) {
+    if (handle != NULL && !pool->lost) {
         pool->stats.leased--;
         if (!wm_pool_take_back_locked(pool, handle, now)) {
             wm_pool_push_idle_locked(pool, handle, now);
@@ -132,7 +138,7 @@ uint64_t wm_pool_trim(wm_pool *pool, uint64_t keep, uint64_t idle_ns)
     void *handle;
 
     wm_pool_end_deferred(pool);
-    /* Once the process exits, or a device was reset, everything is left (rows
+    /* Once the process exits, or the device was reset, everything is left (rows
      * A6, A17). */
     do {
         wm_lock_acquire(&pool->lock);
@@ -169,26 +175,43 @@ bool wm_pool_owns(wm_pool *pool, const void *handle)
     bool found;
 
     wm_lock_acquire(&pool->lock);
-    found = wm_handle_map_count(&pool->all, (uintptr_t)handle) > 0;
+    /* At the address of one that is lost there may be another one. */
+    found = !wm_pool_was_reset(pool) &&
+            wm_handle_map_count(&pool->all, (uintptr_t)handle) > 0;
     wm_lock_release(&pool->lock);
     return found;
 }
 
-/* Moves all that lives to leaked; returns how much that was. */
-static uint64_t leak_locked(wm_pool *pool)
+/* Nothing of the pool lives any more, for its figures; returns how much did. */
+static uint64_t close_locked(wm_pool *pool)
 {
     warm_handle_stats *stats = &pool->stats;
     uint64_t count = stats->idle + pool->ending + stats->deferred +
                      stats->in_use + stats->leased;
 
     pool->closed = true;
-    stats->leaked += count;
     stats->idle = 0;
     stats->in_use = 0;
     stats->leased = 0;
     stats->deferred = 0;
     pool->ending = 0;
     return count;
+}
+
+static uint64_t leak_locked(wm_pool *pool)
+{
+    uint64_t count = close_locked(pool);
+
+    pool->stats.leaked += count;
+    return count;
+}
+
+void wm_pool_lose_locked(wm_pool *pool)
+{
+    if (!pool->closed) {
+        pool->stats.lost += close_locked(pool);
+        pool->lost = true;
+    }
 }
 
 uint64_t wm_pool_leak(wm_pool *pool)
@@ -215,6 +238,7 @@ uint64_t wm_pool_close(wm_pool *pool)
     uint64_t idle, in_use, deferred;
 
     wm_lock_acquire(&pool->lock);
+    wm_pool_look_locked(pool);
     idle = pool->stats.idle;
     deferred = pool->stats.deferred;
     in_use = pool->stats.in_use + pool->stats.leased;
@@ -241,10 +265,12 @@ void wm_pool_get_stats(wm_pool *pool, warm_handle_stats *stats)
     uint64_t wanted = atomic_load_explicit(&pool->wanted, memory_order_relaxed);
 
     wm_lock_acquire(&pool->lock);
+    wm_pool_look_locked(pool);
     *stats = pool->stats;
     stats->idle += pool->ending;
-    stats->prewarming =
-        wanted > pool->stats.idle ? wanted - pool->stats.idle : 0;
+    stats->prewarming = !pool->lost && wanted > pool->stats.idle
+                            ? wanted - pool->stats.idle
+                            : 0;
     wm_lock_release(&pool->lock);
     stats->binds = atomic_load_explicit(&pool->binds, memory_order_relaxed);
 }
@@ -307,7 +333,8 @@ bool wm_pool_check(wm_pool *pool)
     wm_lock_acquire(&pool->lock);
     alive = stats->idle + pool->ending + stats->deferred + stats->in_use +
             stats->leased;
-    good = stats->created == stats->destroyed + alive + stats->leaked &&
+    good = stats->created ==
+               stats->destroyed + alive + stats->leaked + stats->lost &&
            pool->alive + pool->promised <= pool->room &&
            pool->ahead <= pool->promised &&
            stats->in_use_peak >= stats->in_use + stats->leased &&

@@ -13,7 +13,12 @@
  * exits makes no call, and no handle serves a new thread without a reset.
  * Every call of the kind is made with no lock held. Any thread; the lock is
  * WM_RANK_POOL. created = destroyed + idle + ending + deferred + in_use +
- * leased + leaked whenever the lock is free. */
+ * leased + leaked + lost whenever the lock is free.
+ *
+ * When the device was reset its handles are lost: wherever they are they count
+ * as that from then on, nobody calls their library for one any more, and the
+ * pool takes none in and hands none out (row A17). Handles of the host are none
+ * of these. */
 #ifndef WM_POOL_H
 #define WM_POOL_H
 
@@ -41,7 +46,8 @@ typedef struct wm_pool {
     int device;                /* const */
     wm_cond first_ended;
     enum wm_pool_first first; /* lock pool: the very first creation */
-    bool closed;              /* lock pool: what comes now is leaked */
+    bool closed;              /* lock pool: what comes now is leaked, or lost */
+    bool lost;                /* lock pool: that, since the device was reset */
     unsigned room;            /* lock pool: handles at most; a power of two */
     void *memory;             /* lock pool: that of idle, the maps, deferred */
     wm_pool_idle *idle;       /* lock pool: ring of room places */
@@ -84,7 +90,8 @@ uint64_t wm_pool_leak(wm_pool *pool);
  * OUT_OF_MEMORY. A failure has changed nothing but the count of failures. */
 warm_status wm_pool_take(wm_pool *pool, void **handle);
 
-/* Gives a taken handle back at the time now. One lock, no call, cannot fail. */
+/* Gives a taken handle back at the time now. One lock, no call, cannot fail.
+ * One of a device that was reset does not go into the pool. */
 void wm_pool_give(wm_pool *pool, void *handle, uint64_t now_ns);
 
 /* Turns a taken handle into a leased one, which was bound or not; returns the

@@ -51,11 +51,28 @@ static inline bool wm_pool_revive(wm_pool *pool, void *handle)
     return pool->kind->ops->reset == NULL || wm_pool_reset(pool, handle);
 }
 
-/* Whether handles are left alone for ever: the process exits, or a device was
- * reset, which may have ended them (rows A6, A17). */
+/* Whether the handles ended with the context of their device (row A17). */
+static inline bool wm_pool_was_reset(const wm_pool *pool)
+{
+    return wm_driver_is_lost(pool->kind->driver, pool->device) &&
+           !pool->kind->ops->of_host;
+}
+
+/* Whether handles are left alone for ever: that, or the process exits (row A6).
+ */
 static inline bool wm_pool_is_lost(const wm_pool *pool)
 {
-    return wm_process_exiting() || wm_driver_was_reset(pool->kind->driver);
+    return wm_process_exiting() || wm_pool_was_reset(pool);
+}
+
+/* Once the device was reset: all that lives is lost, and what comes is not put
+ * into the pool. Every change of who has a handle asks first. */
+void wm_pool_lose_locked(wm_pool *pool);
+static inline void wm_pool_look_locked(wm_pool *pool)
+{
+    if (wm_pool_was_reset(pool)) {
+        wm_pool_lose_locked(pool);
+    }
 }
 
 /* The handle is bound to the stream. */

@@ -203,7 +203,7 @@ static void created_locked(wm_pool *pool, void *handle, const struct cost *cost,
         stats->create_max_ns = cost->ns;
     }
     if (pool->closed) {
-        stats->leaked++;
+        *(pool->lost ? &stats->lost : &stats->leaked) += 1;
     } else if (creation->ahead) {
         wm_pool_push_idle_locked(pool, handle, cost->end_ns);
     } else {
@@ -295,6 +295,7 @@ static bool discard_now(wm_pool *pool, void *handle, uint64_t *from)
     }
     done = wm_pool_destroy(pool, handle);
     wm_lock_acquire(&pool->lock);
+    wm_pool_look_locked(pool);
     (void)wm_handle_map_take(&pool->all, (uintptr_t)handle);
     pool->alive--;
     if (!pool->closed) {

@@ -238,7 +238,7 @@ uint64_t wm_pools_leak(struct wm_pools *pools)
     return count;
 }
 
-uint64_t wm_pools_alive(struct wm_pools *pools)
+uint64_t wm_pools_lost(struct wm_pools *pools)
 {
     uint64_t count = 0;
 
@@ -247,7 +247,7 @@ uint64_t wm_pools_alive(struct wm_pools *pools)
             warm_handle_stats stats;
 
             wm_pool_get_stats(wm_pools_at(pools, i, k), &stats);
-            count += stats.idle + stats.deferred + stats.in_use + stats.leased;
+            count += stats.lost;
         }
     }
     return count;

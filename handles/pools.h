@@ -76,8 +76,8 @@ void wm_pools_close(struct wm_pools *pools, uint64_t *in_use);
 /* Counts everything as leaked (row A6); calls nothing. */
 uint64_t wm_pools_leak(struct wm_pools *pools);
 
-/* Handles that are idle, held or leased. */
-uint64_t wm_pools_alive(struct wm_pools *pools);
+/* Handles that ended when their devices were reset. */
+uint64_t wm_pools_lost(struct wm_pools *pools);
 
 /* Adds a kind. context is the kind's own, ended by ops->close; ops and name
  * live as long. Status: INVALID_ARGUMENT (no room, name taken),

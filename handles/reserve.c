@@ -282,6 +282,10 @@ void wm_reserve_release(warm_runtime *runtime, wm_window *window)
     }
     now = wm_clock_ns();
     for (; device < window->devices; device++) {
-        release_device(runtime, window, (int)device, now);
+        if (window->kinds_held[device] != 0) {
+            /* What a reset ended shall not serve the next thread. */
+            wm_driver_notice_reset(runtime->driver, (int)device);
+            release_device(runtime, window, (int)device, now);
+        }
     }
 }

@@ -10,7 +10,8 @@
 #include "runtime/thread/window.h"
 
 /* Gives every handle of the window back: one lock for each kind and device
- * held, no call of a driver or library. For warm_runtime.window_release. */
+ * held, no call of a library, and of the driver for each device only whether it
+ * was reset (row A17). For warm_runtime.window_release. */
 void wm_reserve_release(warm_runtime *runtime, wm_window *window);
 
 /* Why wm_handle_check() says no; OK if it does not. */

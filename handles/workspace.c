@@ -303,6 +303,10 @@ void wm_workspaces_get(wm_workspaces *workspaces, const wm_workspace_user *user,
     bool of_no_pool;
     wm_workspace *w;
 
+    *memory = NULL;
+    if (wm_driver_is_lost(workspaces->driver, workspaces->device)) {
+        return;
+    }
     warm_last_error(&before);
     wanted.captures = wm_workspace_captures(workspaces, user->stream);
     if (wanted.captures) {
@@ -341,15 +345,16 @@ void wm_workspaces_keep(wm_workspaces *workspaces, bool events)
 void wm_workspaces_close(wm_workspaces *workspaces)
 {
     wm_driver *driver = workspaces->driver;
+    bool lost = wm_driver_is_lost(driver, workspaces->device);
 
     while (workspaces->list != NULL) {
         wm_workspace *w = workspaces->list;
 
         workspaces->list = w->next;
-        if (w->event != NULL && !workspaces->events) {
+        if (w->event != NULL && !workspaces->events && !lost) {
             (void)wm_driver_event_destroy(driver, w->event);
         }
-        if (!workspaces->keep) {
+        if (!workspaces->keep && !lost) {
             (void)wm_driver_device_free(driver, workspaces->device, w->memory);
         }
         wm_meta_free(w);

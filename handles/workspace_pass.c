@@ -73,6 +73,9 @@ static void set_state(wm_workspaces *workspaces, wm_workspace *w,
 void wm_workspace_lose(wm_workspaces *workspaces, wm_workspace *w)
 {
     set_state(workspaces, w, WM_WORKSPACE_LOST);
+    if (wm_driver_is_lost(workspaces->driver, workspaces->device)) {
+        return; /* that was logged */
+    }
     wm_log(
         WARM_LOG_WARNING, "a workspace of %s on device %d is kept for ever: %s",
         wm_bytes(w->bytes).text, workspaces->device, warm_last_error_message());
@@ -349,6 +352,9 @@ void wm_workspaces_trim(wm_workspaces *workspaces, uint64_t idle_ns)
     wm_workspace *w;
     bool mode, relaxed;
 
+    if (wm_driver_is_lost(workspaces->driver, workspaces->device)) {
+        return;
+    }
     warm_last_error(&before);
     relaxed = wm_driver_relax(workspaces->driver, &mode);
     wm_workspaces_mark_left(workspaces);

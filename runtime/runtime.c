@@ -157,6 +157,17 @@ static void note_put_off(void *context)
     atomic_store_explicit(&runtime->put_off, true, memory_order_relaxed);
 }
 
+/* What was known of streams is not trusted any more: bindings and lanes of the
+ * device are looked at again, and refused. */
+static void on_lost(void *context, int device)
+{
+    warm_runtime *runtime = context;
+
+    (void)device;
+    /* Relaxed: as where a stream retires. */
+    atomic_fetch_add_explicit(&runtime->stream_epoch, 1, memory_order_relaxed);
+}
+
 static bool claim_room(void *context, int device, size_t bytes)
 {
     return wm_device_space_claim(context, device, bytes);
@@ -282,9 +293,12 @@ static warm_status make_on(wm_driver *driver, struct wm_trace *trace,
     }
     status = wm_history_open(options, &runtime->history);
     if (status == WARM_OK) {
+        driver->on_lost_context = runtime;
+        driver->on_lost = on_lost;
         status = open_caches(runtime, options);
     }
     if (status != WARM_OK) {
+        driver->on_lost = NULL;
         wm_history_close(runtime->history);
         wm_lock_fini(&runtime->windows_lock);
         wm_meta_free(runtime);
@@ -382,7 +396,6 @@ static warm_status check_destroy(warm_runtime *runtime,
 static bool would_break_capture(warm_runtime *runtime)
 {
     bool breaks =
-        !wm_driver_was_reset(runtime->driver) &&
         wm_timelines_ask(&runtime->pinned->timelines, WM_DEVICE_UNKNOWN, NULL);
 
     if (breaks) {
@@ -417,9 +430,7 @@ static void end(warm_runtime *runtime, warm_destroy_report *report)
     wm_history_close(runtime->history);
     runtime->history = NULL;
     wm_private_fini(runtime);
-    if (wm_driver_was_reset(runtime->driver)) {
-        report->lost_handles = wm_pools_alive(runtime->pools);
-    }
+    report->lost_handles = wm_pools_lost(runtime->pools);
     wm_pools_close(runtime->pools, &report->handles);
     runtime->pools = NULL;
     report->host_streams = wm_driver_close(runtime->driver);
@@ -450,7 +461,7 @@ static warm_status destroy(warm_runtime *runtime, warm_destroy_report *report)
     warm_status status = check_destroy(runtime, report);
 
     if (status == WARM_OK) {
-        wm_driver_notice_reset(runtime->driver);
+        wm_driver_notice_reset(runtime->driver, WM_DEVICE_UNKNOWN);
         /* The caller uses no handle of it any more. */
         status = wm_window_drop(runtime);
     }

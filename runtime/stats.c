@@ -205,6 +205,7 @@ static warm_status put_device_memory(wm_text *text, warm_runtime *runtime)
         put_count(text, "cache_hits", stats.cache_hits);
         put_duration(text, "driver_alloc", &stats.driver_alloc);
         put_duration(text, "driver_free", &stats.driver_free);
+        put_count(text, "reset_bytes", stats.reset_bytes);
         wm_text_put(text, "}");
         separator = ",";
     }

@@ -150,6 +150,9 @@ typedef struct warm_device_stats {
     uint64_t lost, lost_bytes;         /* and after an error of the driver */
     uint64_t cache_hits; /* requests served without asking the driver */
     warm_duration driver_alloc, driver_free; /* its calls for segments */
+    /* Of all.reserved_bytes: gone, since the device was reset, and that was
+     * noticed (runtime.h). All or nothing. */
+    uint64_t reset_bytes;
 } warm_device_stats;
 
 /* Those of private pools are counted in (private_pool.h). All figures of one

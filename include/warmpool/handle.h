@@ -234,7 +234,8 @@ WARM_API warm_status warm_handle_trim(warm_runtime *runtime, warm_kind kind,
     X(leased, "handles", "handles on lease")                                   \
     X(prewarming, "handles", "still to be made in the background")             \
     X(measured, "handles", "creations that device_bytes is the sum of")        \
-    X(deferred, "handles", "to be destroyed when no stream captures")
+    X(deferred, "handles", "to be destroyed when no stream captures")          \
+    X(lost, "handles", "ended when their device was reset, and left alone")
 
 typedef struct warm_handle_stats {
     size_t size; /* sizeof(warm_handle_stats) */
@@ -244,8 +245,10 @@ typedef struct warm_handle_stats {
 } warm_handle_stats;
 
 /* Can be read to the very end of the process, after exit() has begun, too.
- * created = destroyed + idle + in_use + leased + leaked + deferred, at any
- * moment; one that is being destroyed by a trim still counts as idle.
+ * created = destroyed + idle + in_use + leased + leaked + deferred + lost, at
+ * any moment; one that is being destroyed by a trim still counts as idle. Once
+ * a reset of the device was noticed (runtime.h) all that lived are lost, those
+ * too that threads hold or lease.
  * device_bytes / measured is the device memory of a handle, as the fall of free
  * memory across its creation, told by the thread that creates. Creations of
  * one kind at once are measured together; not measured are those beside one of

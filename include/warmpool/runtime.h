@@ -37,13 +37,29 @@
  * without a look (a handle that it holds, a block of a size that it freed): it
  * is of the primary context, and not to be used in another one. To free,
  * release, poll, trim and destroy is fine in any.
- * cudaDeviceReset() ends all that a runtime has on the device, and pinned
- * memory of any. The next such call for that device, or for pinned memory,
- * notices it, says so in a warning and answers DRIVER_ERROR, as all do from
- * then on; to release, poll, trim and destroy notices it as well. Then the
- * runtime calls no driver any more, hands out nothing but what threads have
- * ready, and is to be destroyed, which frees nothing and reports as lost what
- * it had. A runtime that is made after the reset works.
+ *
+ * cudaDeviceReset() ends all that a runtime has on the device: handles,
+ * workspaces, memory, streams, events and graphs. The next such call for that
+ * device, or for pinned memory, notices it, as do to release, poll, trim and
+ * destroy, the exit of a thread that holds a handle of the device, and the
+ * thread of option background. The first to notice says so in a warning. From
+ * then on the device is lost to this runtime: calls for it, and with what the
+ * runtime made there, answer DRIVER_ERROR with the device and the cause in the
+ * message, and nothing of it is named to CUDA any more. Handles and memory of
+ * it count as lost in the statistics (handle.h, device_memory.h). Its blocks
+ * may be freed and its leases returned, which does nothing more. A hit looks at
+ * nothing: what a thread holds, or keeps ready, of the device it still gets,
+ * and must not use. Blocks of other memory that wait for a stream of the device
+ * wait no longer: its work is over. The other devices work on. Pinned memory
+ * does as well, unless it is of the context that was reset: all of it is of
+ * one, that of the device on which the runtime first needed any. CUDA frees it
+ * with that context, and the runtime's pinned memory is lost in the same way.
+ * A lost device stays so until the runtime is destroyed, which frees nothing of
+ * it and reports what was lost; a runtime that is made after the reset works.
+ * The same one cannot: CUDA gives the addresses of lost memory anew, and a late
+ * free of an old block would be one of a new block. A stream that the program
+ * makes, and that gets the address of one of the runtime's that was lost, is
+ * taken for that one, and refused.
  */
 #ifndef WARMPOOL_RUNTIME_H
 #define WARMPOOL_RUNTIME_H
@@ -84,10 +100,10 @@ typedef struct warm_destroy_report {
     uint64_t host_streams; /* host device: held streams dropped with work */
     uint64_t imports;      /* opened with warm_ipc_open() and not closed: these
                               are closed */
-    uint64_t lost_handles; /* a device was reset: handles left alone, in use or
-                              not */
-    uint64_t lost_bytes;   /* a device was reset: memory left alone, in use or
-                              not */
+    uint64_t lost_handles; /* of devices that were reset: handles left alone,
+                              in use or not; in no figure above */
+    uint64_t lost_bytes;   /* of those, and pinned if that was lost: memory left
+                              alone, in use or not */
 } warm_destroy_report;
 
 /* Ends a runtime: idle handles and memory are given back to the driver, what

@@ -83,7 +83,8 @@ typedef struct warm_duration {
     X(captured_bytes, "bytes", "bytes of those")                               \
     X(cached_bytes, "bytes", "idle bytes that threads keep ready")             \
     X(double_frees, "blocks", "blocks that two threads freed at once")         \
-    X(pageable_lost, "bytes", "pageable bytes kept after such an error")
+    X(pageable_lost, "bytes", "pageable bytes kept after such an error")       \
+    X(reset_bytes, "bytes", "of held_bytes: gone, their device was reset")
 
 typedef struct warm_space_stats {
     size_t size; /* sizeof(warm_space_stats) */

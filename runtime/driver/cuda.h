@@ -142,6 +142,14 @@ typedef struct wm_cuda_shifted {
     void *pointer, *given; /* by us, null: nobody has it; by CUDA */
 } wm_cuda_shifted;
 
+/* Which device the streams, events and graphs that the driver made are of, so
+ * that none of a device that was reset is named to CUDA (cuda_home.c). */
+enum { WM_CUDA_HOME_BUCKETS = 1024 };
+typedef struct wm_cuda_homes {
+    wm_lock lock;                                      /* rank driver */
+    struct wm_cuda_made *bucket[WM_CUDA_HOME_BUCKETS]; /* lock; by address */
+} wm_cuda_homes;
+
 typedef struct wm_cuda {
     wm_driver base; /* first: the two pointers are one */
     wm_lock shifted_lock;
@@ -154,7 +162,8 @@ typedef struct wm_cuda {
     } rt; /* const after open */
     struct {
         WM_CUDA_API_CALLS(WM_CUDA_FIELD)
-    } cu;                /* const after open */
+    } cu; /* const after open */
+    wm_cuda_homes homes;
     int version;         /* const after open: of cudart, as 13000 */
     char file[512];      /* const after open: of cudart; empty: not known */
     cudaError_t counted; /* what it said when devices were counted */
@@ -189,8 +198,10 @@ warm_status wm_cuda_fail(wm_cuda *c, warm_status status, CUresult code,
 
 /* For work that belongs to no device in particular: the thread's context if
  * that is a primary one, else one that is active already, else that of its
- * device. */
+ * device; never that of a device that was reset. */
 warm_status wm_cuda_enter(wm_cuda *c, wm_cuda_scope *scope);
+/* For page-locked memory, in whose context all of it is. */
+warm_status wm_cuda_enter_host(wm_cuda *c, wm_cuda_scope *scope);
 /* As wm_cuda_enter(), but a default stream means the thread's own device, and
  * one of a context that is not primary is refused with UNSUPPORTED. */
 warm_status wm_cuda_enter_stream(wm_cuda *c, warm_stream stream,
@@ -206,12 +217,21 @@ warm_status wm_cuda_enter_known(wm_cuda *c, warm_stream stream,
 bool wm_cuda_is_foreign(wm_cuda *c, CUcontext context);
 warm_status wm_cuda_foreign(wm_cuda *c, CUcontext context, const char *whose);
 warm_status wm_cuda_look(wm_driver *d, int device);
+void wm_cuda_notice(wm_driver *d, int device);
+
+void wm_cuda_homes_init(wm_cuda_homes *homes);
+void wm_cuda_homes_fini(wm_cuda_homes *homes);
+/* The object was made, at what may be the address of one that a reset ended. */
+void wm_cuda_note_made(wm_cuda *c, const void *object, int device);
+/* It is about to be destroyed; returns its device. */
+int wm_cuda_note_gone(wm_cuda *c, const void *object);
+int wm_cuda_home(wm_driver *d, const void *object);
 
 /* True if the device has a primary context already. */
 bool wm_cuda_active(wm_cuda *c, int device);
 
 /* The ops, by file. */
-#define WM_CUDA_OP(name, parameters, arguments)                                \
+#define WM_CUDA_OP(name, parameters, arguments, on)                            \
     warm_status wm_cuda_##name parameters;
 WM_DRIVER_CALLS(WM_CUDA_OP)
 #undef WM_CUDA_OP

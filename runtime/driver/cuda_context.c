@@ -157,7 +157,10 @@ warm_status wm_cuda_device_push(wm_driver *d, int device, wm_cuda_scope *scope)
     warm_status status = WARM_OK;
 
     scope->pushed = false;
-    if (wanted == NULL) {
+    if (wm_driver_any_lost(d)) {
+        status = wm_driver_check_lost(d, device);
+    }
+    if (status == WARM_OK && wanted == NULL) {
         status = retain(c, device, &wanted);
     }
     if (status == WARM_OK) {
@@ -227,15 +230,21 @@ warm_status wm_cuda_current_device(wm_driver *d, int *device)
     return cudart_failed(c, code, "cudaGetDevice");
 }
 
+static bool has_context(wm_cuda *c, int device)
+{
+    return !wm_driver_is_lost(&c->base, device) && wm_cuda_active(c, device);
+}
+
 /* A device with a context, the thread's own first; if no device has one, the
- * thread's own, because the work needs some context (row B13). */
+ * thread's own, because the work needs some context (row B13). One that was
+ * reset has none for the runtime any more. */
 static int with_context(wm_cuda *c, int own)
 {
-    if (wm_cuda_active(c, own)) {
+    if (has_context(c, own)) {
         return own;
     }
     for (int i = 0; i < c->base.devices; i++) {
-        if (wm_cuda_active(c, i)) {
+        if (has_context(c, i)) {
             return i;
         }
     }
@@ -270,19 +279,42 @@ static int device_in_use(wm_cuda *c)
                : -1;
 }
 
-static bool is_primary(wm_cuda *c, CUcontext current)
+static bool is_known(wm_cuda *c, CUcontext current)
 {
-    int device;
-
     for (int i = 0; i < c->base.devices; i++) {
         /* Relaxed: see retain(). */
         if (atomic_load_explicit(&c->primary[i].context,
-                                 memory_order_relaxed) == current) {
+                                 memory_order_relaxed) == current &&
+            !wm_driver_is_lost(&c->base, i)) {
             return true;
         }
     }
+    return false;
+}
+
+/* A primary one in which the runtime works. */
+static bool is_usable(wm_cuda *c, CUcontext current)
+{
+    int device = -1;
+
+    if (wm_likely(is_known(c, current))) {
+        return true;
+    }
     device = device_in_use(c);
-    return device >= 0 && primary_of(c, device) == current;
+    return device >= 0 && !wm_driver_is_lost(&c->base, device) &&
+           primary_of(c, device) == current;
+}
+
+/* What is current ended by a reset, or is what came after that, on a device
+ * that is lost to this runtime: none to work in, and none to refuse calls for,
+ * which work in others. */
+static bool is_over(wm_cuda *c)
+{
+    CUdevice device = 0;
+    CUresult code = c->cu.cuCtxGetDevice(&device);
+
+    return code == CUDA_ERROR_CONTEXT_IS_DESTROYED ||
+           (code == CUDA_SUCCESS && wm_driver_is_lost(&c->base, device));
 }
 
 warm_status wm_cuda_foreign(wm_cuda *c, CUcontext context, const char *whose)
@@ -297,7 +329,7 @@ warm_status wm_cuda_foreign(wm_cuda *c, CUcontext context, const char *whose)
 
 bool wm_cuda_is_foreign(wm_cuda *c, CUcontext context)
 {
-    return context != NULL && !is_primary(c, context);
+    return context != NULL && !is_usable(c, context) && !is_over(c);
 }
 
 /* A reset ends the primary context, whose handle may be the next one's: then it
@@ -337,22 +369,28 @@ static bool was_reset(wm_cuda *c, int device)
     return active == 0 || has_another_id(c, device, context);
 }
 
-static warm_status look_at(wm_cuda *c, int device)
+/* Row A17. */
+void wm_cuda_notice(wm_driver *d, int device)
 {
-    return was_reset(c, device) ? wm_driver_fail_reset(&c->base, device)
-                                : WARM_OK;
+    wm_cuda *c = wm_cuda_of(d);
+    int first = device >= 0 ? device : 0;
+    int end = device >= 0 ? device + 1 : d->devices;
+
+    for (int i = first; i < end; i++) {
+        if (!wm_driver_is_lost(d, i) && was_reset(c, i)) {
+            wm_driver_lose(d, i);
+        }
+    }
 }
 
-/* Row A17. */
 warm_status wm_cuda_look(wm_driver *d, int device)
 {
     wm_cuda *c = wm_cuda_of(d);
     CUcontext current = NULL;
-    warm_status status = device >= 0 ? look_at(c, device) : WARM_OK;
+    warm_status status;
 
-    for (int i = 0; device < 0 && i < d->devices && status == WARM_OK; i++) {
-        status = look_at(c, i);
-    }
+    wm_cuda_notice(d, device);
+    status = wm_driver_check_lost(d, device);
     if (status == WARM_OK) {
         status = wm_cuda_result(c, c->cu.cuCtxGetCurrent(&current),
                                 "cuCtxGetCurrent");
@@ -372,7 +410,7 @@ static warm_status enter(wm_cuda *c, bool own_only, wm_cuda_scope *scope)
 
     scope->pushed = false;
     if (status != WARM_OK ||
-        wm_likely(current != NULL && is_primary(c, current))) {
+        wm_likely(current != NULL && is_usable(c, current))) {
         return status;
     }
     status = wm_cuda_current_device(&c->base, &device);
@@ -391,6 +429,36 @@ static bool is_default(warm_stream stream)
 warm_status wm_cuda_enter(wm_cuda *c, wm_cuda_scope *scope)
 {
     return enter(c, false, scope);
+}
+
+/* All page-locked memory is of one context, or nobody could say which of it a
+ * reset took: that of the first thread to need one, which is chosen once a
+ * thread is in it. */
+warm_status wm_cuda_enter_host(wm_cuda *c, wm_cuda_scope *scope)
+{
+    int own = 0, home, none = 0;
+    warm_status status = WARM_OK;
+
+    scope->pushed = false;
+    for (;;) {
+        /* Relaxed: see the field. */
+        home = atomic_load_explicit(&c->base.host_home, memory_order_relaxed);
+        if (home == 0) {
+            status = wm_cuda_current_device(&c->base, &own);
+            own = status == WARM_OK ? with_context(c, own) : own;
+        }
+        if (status == WARM_OK) {
+            status =
+                wm_cuda_device_push(&c->base, home > 0 ? home - 1 : own, scope);
+        }
+        if (status != WARM_OK || home > 0 ||
+            atomic_compare_exchange_strong_explicit(
+                &c->base.host_home, &none, own + 1, memory_order_relaxed,
+                memory_order_relaxed)) {
+            return status;
+        }
+        wm_cuda_device_pop(&c->base, scope); /* another thread was first */
+    }
 }
 
 warm_status wm_cuda_enter_known(wm_cuda *c, warm_stream stream,

@@ -87,7 +87,8 @@ warm_status wm_cuda_device_info(wm_driver *d, int device,
         status = wm_cuda_result(c, c->cu.cuDeviceTotalMem_v2(&total, device),
                                 "cuDeviceTotalMem");
     }
-    if (status == WARM_OK && wm_cuda_active(c, device)) {
+    if (status == WARM_OK && !wm_driver_is_lost(d, device) &&
+        wm_cuda_active(c, device)) {
         status = wm_cuda_device_memory(d, device, &available, &total);
     }
     if (status != WARM_OK) {
@@ -119,15 +120,18 @@ static void close_driver(wm_driver *d, uint64_t *dropped)
         wm_meta_free(s);
     }
     wm_lock_fini(&c->shifted_lock);
+    wm_cuda_homes_fini(&c->homes);
     wm_meta_free(c);
 }
 
 static const wm_driver_ops cuda_ops = {
-#define OP(name, parameters, arguments) .name = wm_cuda_##name,
+#define OP(name, parameters, arguments, on) .name = wm_cuda_##name,
     WM_DRIVER_CALLS(OP)
 #undef OP
         .close = close_driver,
     .look = wm_cuda_look,
+    .notice = wm_cuda_notice,
+    .home = wm_cuda_home,
 };
 
 bool wm_cuda_is(const wm_driver *d)
@@ -159,6 +163,7 @@ static warm_status keep(const wm_cuda *loaded, wm_cuda **kept)
     c->version = loaded->version;
     memcpy(c->file, loaded->file, sizeof c->file);
     wm_lock_init(&c->shifted_lock, WM_RANK_DRIVER);
+    wm_cuda_homes_init(&c->homes);
     *kept = c;
     return WARM_OK;
 }

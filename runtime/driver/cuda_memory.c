@@ -11,12 +11,12 @@
 enum { PAGE = 4096 };
 
 /* Portable: every device may use the memory, also one whose context is made
- * later; so it does not matter which context the call runs in (row B13). */
+ * later; so one context will do for all of it (row B13). */
 static warm_status host_alloc(wm_cuda *c, size_t bytes, void **pointer)
 {
     wm_cuda_scope scope;
     void *got = NULL;
-    warm_status status = wm_cuda_enter(c, &scope);
+    warm_status status = wm_cuda_enter_host(c, &scope);
 
     if (status == WARM_OK) {
         status = WM_CUDA_CALL(c, &scope, cuMemHostAlloc, &got, bytes,
@@ -31,7 +31,7 @@ static warm_status host_alloc(wm_cuda *c, size_t bytes, void **pointer)
 static warm_status host_free(wm_cuda *c, void *pointer)
 {
     wm_cuda_scope scope;
-    warm_status status = wm_cuda_enter(c, &scope);
+    warm_status status = wm_cuda_enter_host(c, &scope);
 
     if (status == WARM_OK) {
         status = WM_CUDA_CALL(c, &scope, cuMemFreeHost, pointer);
@@ -166,7 +166,7 @@ warm_status wm_cuda_pinned_register(wm_driver *d, void *pointer, size_t bytes)
 {
     wm_cuda *c = wm_cuda_of(d);
     wm_cuda_scope scope;
-    warm_status status = wm_cuda_enter(c, &scope);
+    warm_status status = wm_cuda_enter_host(c, &scope);
 
     if (status == WARM_OK) {
         status = WM_CUDA_CALL(c, &scope, cuMemHostRegister_v2, pointer, bytes,
@@ -179,7 +179,7 @@ warm_status wm_cuda_pinned_unregister(wm_driver *d, void *pointer)
 {
     wm_cuda *c = wm_cuda_of(d);
     wm_cuda_scope scope;
-    warm_status status = wm_cuda_enter(c, &scope);
+    warm_status status = wm_cuda_enter_host(c, &scope);
 
     if (status == WARM_OK) {
         status = WM_CUDA_CALL(c, &scope, cuMemHostUnregister, pointer);

@@ -22,6 +22,7 @@ warm_status wm_cuda_stream_create(wm_driver *d, int device, warm_stream *stream)
                               CU_STREAM_NON_BLOCKING);
     }
     if (status == WARM_OK) {
+        wm_cuda_note_made(c, made, device);
         *stream = made;
     }
     return status;
@@ -41,7 +42,7 @@ warm_status wm_cuda_stream_create(wm_driver *d, int device, warm_stream *stream)
         return status;                                                         \
     }
 
-/* Every op on one event or graph that is bound to no stream. */
+/* Every op on one event. */
 #define OBJECT_OP(op, parameters, call, ...)                                   \
     warm_status wm_cuda_##op parameters                                        \
     {                                                                          \
@@ -55,8 +56,33 @@ warm_status wm_cuda_stream_create(wm_driver *d, int device, warm_stream *stream)
         return status;                                                         \
     }
 
-STREAM_OP(stream_destroy, (wm_driver * d, warm_stream stream),
-          cuStreamDestroy_v2, stream)
+/* Ends an object. Before the call it is forgotten: after it another thread may
+ * get one at the address. One that stays is known again. */
+#define END_OP(op, parameters, object, call, enters)                           \
+    warm_status wm_cuda_##op parameters                                        \
+    {                                                                          \
+        wm_cuda *c = wm_cuda_of(d);                                            \
+        wm_cuda_scope scope;                                                   \
+        warm_status status = (enters);                                         \
+        int device;                                                            \
+                                                                               \
+        if (status == WARM_OK) {                                               \
+            device = wm_cuda_note_gone(c, object);                             \
+            status = WM_CUDA_CALL(c, &scope, call, object);                    \
+            if (status != WARM_OK && device != WM_DEVICE_UNKNOWN) {            \
+                wm_cuda_note_made(c, object, device);                          \
+            }                                                                  \
+        }                                                                      \
+        return status;                                                         \
+    }
+
+END_OP(stream_destroy, (wm_driver * d, warm_stream stream), stream,
+       cuStreamDestroy_v2, wm_cuda_enter_stream(c, stream, &scope))
+END_OP(event_destroy, (wm_driver * d, warm_event event), event,
+       cuEventDestroy_v2, wm_cuda_enter(c, &scope))
+END_OP(graph_destroy, (wm_driver * d, warm_graph graph), graph,
+       cuGraphExecDestroy, wm_cuda_enter(c, &scope))
+
 STREAM_OP(stream_query, (wm_driver * d, warm_stream stream), cuStreamQuery,
           stream)
 STREAM_OP(stream_synchronize, (wm_driver * d, warm_stream stream),
@@ -75,13 +101,9 @@ STREAM_OP(capture_begin, (wm_driver * d, warm_stream stream),
 STREAM_OP(graph_launch, (wm_driver * d, warm_graph graph, warm_stream stream),
           cuGraphLaunch, graph, stream)
 
-OBJECT_OP(event_destroy, (wm_driver * d, warm_event event), cuEventDestroy_v2,
-          event)
 OBJECT_OP(event_query, (wm_driver * d, warm_event event), cuEventQuery, event)
 OBJECT_OP(event_synchronize, (wm_driver * d, warm_event event),
           cuEventSynchronize, event)
-OBJECT_OP(graph_destroy, (wm_driver * d, warm_graph graph), cuGraphExecDestroy,
-          graph)
 
 warm_status wm_cuda_copy(wm_driver *d, void *destination, const void *source,
                          size_t bytes, warm_copy_direction direction,
@@ -118,6 +140,7 @@ warm_status wm_cuda_event_create(wm_driver *d, int device, warm_event *event)
                               CU_EVENT_DISABLE_TIMING);
     }
     if (status == WARM_OK) {
+        wm_cuda_note_made(c, made, device);
         *event = made;
     }
     return status;
@@ -209,6 +232,9 @@ static warm_status created_info(wm_cuda *c, warm_stream stream,
 
     if (status == WARM_OK) {
         status = device_of(c, stream, &device);
+    }
+    if (status == WARM_OK) { /* of a context that came after a reset? */
+        status = wm_driver_check_lost(&c->base, device);
     }
     if (status == WARM_OK) {
         *info = (wm_stream_info){.id = id, .device = device};
@@ -367,6 +393,9 @@ warm_status wm_cuda_capture_end(wm_driver *d, warm_stream stream,
     }
     if (status == WARM_OK) {
         status = instantiate(c, captured, graph);
+    }
+    if (status == WARM_OK) {
+        wm_cuda_note_made(c, *graph, wm_cuda_home(d, stream));
     }
     return wm_cuda_leave(c, &scope, status);
 }

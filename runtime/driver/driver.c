@@ -9,7 +9,7 @@
 #include <string.h>
 
 static const char *const call_names[WM_CALLS] = {
-#define NAME(name, parameters, arguments) #name,
+#define NAME(name, parameters, arguments, on) #name,
     WM_DRIVER_CALLS(NAME)
 #undef NAME
 };
@@ -53,31 +53,95 @@ static warm_status injected(wm_driver *d, int call)
                         "%s was made to fail by a test", call_names[call]);
 }
 
-static warm_status fail_reset(int device)
+/* ---- devices that were reset -------------------------------------------- */
+
+static uint64_t bit_of(int device)
 {
-    return wm_fail(WARM_DRIVER_ERROR,
-                   "device %d was reset (cudaDeviceReset()) after the runtime "
-                   "used it: what the runtime has is lost; destroy it and make "
-                   "a new one",
-                   device);
+    return UINT64_C(1) << (device < 63 ? device : 63);
 }
 
-warm_status wm_driver_fail_reset(wm_driver *d, int device)
+/* Whose context it is about, or a negative number. */
+static int context_of(const wm_driver *d, int device)
 {
-    int none = 0;
-    warm_status status = fail_reset(device);
+    return device == WM_DEVICE_HOST
+               ? atomic_load_explicit(&d->host_home, memory_order_relaxed) - 1
+               : device;
+}
 
-    if (atomic_compare_exchange_strong_explicit(
-            &d->was_reset, &none, device + 1, memory_order_relaxed,
-            memory_order_relaxed)) {
-        wm_log(WARM_LOG_WARNING, "%s", warm_last_error_message());
+bool wm_driver_is_lost_slow(const wm_driver *d, int device)
+{
+    device = context_of(d, device);
+    return device >= 0 &&
+           (atomic_load_explicit(&d->lost, memory_order_relaxed) &
+            bit_of(device)) != 0;
+}
+
+static warm_status fail_lost(const wm_driver *d, int device)
+{
+    if (device == WM_DEVICE_HOST) {
+        return wm_fail(
+            WARM_DRIVER_ERROR,
+            "the runtime's pinned memory is lost: it was of the context of "
+            "device %d, and device %d was reset (cudaDeviceReset()); destroy "
+            "the runtime and make a new one",
+            context_of(d, device), context_of(d, device));
     }
-    return status;
+    return wm_fail(
+        WARM_DRIVER_ERROR,
+        "device %d was reset (cudaDeviceReset()) after the runtime used it: "
+        "what the runtime has of it%s is lost, and other devices work on; to "
+        "use the device again, destroy the runtime and make a new one",
+        device,
+        context_of(d, WM_DEVICE_HOST) == device ? ", and all pinned memory,"
+                                                : "");
 }
+
+warm_status wm_driver_check_lost(const wm_driver *d, int device)
+{
+    return wm_driver_is_lost(d, device) ? fail_lost(d, device) : WARM_OK;
+}
+
+void wm_driver_lose(wm_driver *d, int device)
+{
+    warm_error before = {.size = sizeof before};
+    uint64_t bit = bit_of(device);
+
+    if ((atomic_fetch_or_explicit(&d->lost, bit, memory_order_relaxed) & bit) !=
+        0) {
+        return;
+    }
+    if (d->on_lost != NULL) {
+        d->on_lost(d->on_lost_context, device);
+    }
+    warm_last_error(&before);
+    (void)fail_lost(d, device);
+    wm_log(WARM_LOG_WARNING, "%s", warm_last_error_message());
+    wm_error_restore(&before);
+}
+
+/* Where objects are of, for the calls that name one. */
+static int home_of(wm_driver *d, const void *object)
+{
+    return d->ops->home != NULL ? d->ops->home(d, object) : WM_DEVICE_UNKNOWN;
+}
+
+static int lost_home_of(wm_driver *d, const void *one, const void *other)
+{
+    int home = home_of(d, one);
+
+    return wm_driver_is_lost(d, home) ? home : home_of(d, other);
+}
+
+#define WM_ON_NOTHING            WM_DEVICE_UNKNOWN
+#define WM_ON_HOST               WM_DEVICE_HOST
+#define WM_ON(object)            home_of(d, object)
+#define WM_ON_EITHER(one, other) lost_home_of(d, one, other)
+
+/* ---- calls --------------------------------------------------------------- */
 
 /* OK unless the process exits or was forked; name is the call's, for the words
  * of the failure. */
-static warm_status check_process(const wm_driver *d, const char *name)
+static warm_status check(const wm_driver *d, const char *name)
 {
     wm_assert(wm_lock_driver_call_allowed());
     if (wm_unlikely(wm_process_exiting())) {
@@ -92,25 +156,8 @@ static warm_status check_process(const wm_driver *d, const char *name)
     return WARM_OK;
 }
 
-/* As that, and DRIVER_ERROR once a device was found to have been reset. */
-static warm_status check(const wm_driver *d, const char *name)
+static warm_status count(wm_driver *d, int call)
 {
-    warm_status status = check_process(d, name);
-
-    if (status == WARM_OK && wm_driver_was_reset(d)) {
-        /* Relaxed: it changes no more. */
-        status = fail_reset(
-            atomic_load_explicit(&d->was_reset, memory_order_relaxed) - 1);
-    }
-    return status;
-}
-
-/* checked: what a check said. */
-static warm_status call_begin(wm_driver *d, int call, warm_status checked)
-{
-    if (checked != WARM_OK) {
-        return checked;
-    }
     wm_counter_add(&d->calls[call], 1);
     if (wm_unlikely(atomic_load_explicit(&d->armed, memory_order_relaxed))) {
         return injected(d, call);
@@ -118,12 +165,18 @@ static warm_status call_begin(wm_driver *d, int call, warm_status checked)
     return WARM_OK;
 }
 
-#define DEFINE(name, parameters, arguments)                                    \
+#define DEFINE(name, parameters, arguments, on)                                \
     warm_status wm_driver_##name parameters                                    \
     {                                                                          \
         int cancel = wm_cancel_off();                                          \
-        warm_status status = call_begin(d, WM_CALL_##name, check(d, #name));   \
+        warm_status status = check(d, #name);                                  \
                                                                                \
+        if (status == WARM_OK && wm_driver_any_lost(d)) {                      \
+            status = wm_driver_check_lost(d, on);                              \
+        }                                                                      \
+        if (status == WARM_OK) {                                               \
+            status = count(d, WM_CALL_##name);                                 \
+        }                                                                      \
         if (status == WARM_OK) {                                               \
             status = d->ops->name arguments;                                   \
         }                                                                      \
@@ -145,16 +198,6 @@ warm_status wm_driver_look_slow(wm_driver *d, int device)
     return status;
 }
 
-void wm_driver_notice_reset(wm_driver *d)
-{
-    warm_error before = {.size = sizeof before};
-
-    warm_last_error(&before);
-    if (wm_driver_look(d, WM_DEVICE_UNKNOWN) != WARM_OK) {
-        wm_error_restore(&before);
-    }
-}
-
 bool wm_driver_relax(wm_driver *d, bool *mode)
 {
     warm_error before = {.size = sizeof before};
@@ -169,24 +212,14 @@ bool wm_driver_relax(wm_driver *d, bool *mode)
     return done;
 }
 
-/* After a reset as well, or the thread would stay relaxed for ever: the mode is
- * the thread's, not a context's. */
 void wm_driver_unrelax(wm_driver *d, bool *mode)
 {
-    int cancel = wm_cancel_off();
     warm_error before = {.size = sizeof before};
-    warm_status status;
 
     warm_last_error(&before);
-    status = call_begin(d, WM_CALL_capture_mode,
-                        check_process(d, call_names[WM_CALL_capture_mode]));
-    if (status == WARM_OK) {
-        status = d->ops->capture_mode(d, mode);
-    }
-    if (status != WARM_OK) {
+    if (wm_driver_capture_mode(d, mode) != WARM_OK) {
         wm_error_restore(&before);
     }
-    wm_cancel_restore(cancel);
 }
 
 warm_status wm_driver_stream_await(wm_driver *d, warm_stream stream)
@@ -242,6 +275,17 @@ void wm_driver_set_device_node(wm_driver *d, int device, int node)
 static bool is_ours(const wm_driver *d)
 {
     return !wm_process_exiting() && d->generation == wm_process_generation();
+}
+
+void wm_driver_notice_slow(wm_driver *d, int device)
+{
+    if (is_ours(d)) {
+        int cancel = wm_cancel_off();
+
+        wm_assert(wm_lock_driver_call_allowed());
+        d->ops->notice(d, device);
+        wm_cancel_restore(cancel);
+    }
 }
 
 void wm_driver_drain(wm_driver *d)

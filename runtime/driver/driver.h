@@ -6,6 +6,7 @@
  *
  * - nothing is called once the process exits (WARM_EXITING) or in a child of
  *   the process that opened the driver (WARM_FORKED);
+ * - nothing of a device that was reset is called (DRIVER_ERROR, see below);
  * - no lock of the library is held (checked in debug);
  * - the call is no cancellation point;
  * - the call is counted, and may be made to fail by a test, before it does
@@ -53,7 +54,8 @@ typedef struct wm_stream_info {
     wm_capture capture; /* at that moment */
 } wm_stream_info;
 
-enum { WM_DEVICE_UNKNOWN = -1 };
+/* Not the number of a device: it is not known; and the host's memory. */
+enum { WM_DEVICE_UNKNOWN = -1, WM_DEVICE_HOST = -2 };
 
 /* Between memory of any kind, which the driver tells by the addresses. */
 #define WM_COPY_ANY ((warm_copy_direction)4)
@@ -68,8 +70,11 @@ typedef struct wm_ipc_name {
     unsigned char bytes[64];
 } wm_ipc_name;
 
-/* Result type of every op is warm_status. X(name, parameters, arguments);
- * each op and each wm_driver_ function takes the driver first.
+/* Result type of every op is warm_status. X(name, parameters, arguments, on);
+ * each op and each wm_driver_ function takes the driver first. on: what the
+ * call needs of a context, which a reset ends: the number of a device, the
+ * context of page-locked memory (WM_ON_HOST), that of an object that the driver
+ * made (WM_ON), of one of two (WM_ON_EITHER), or none (WM_ON_NOTHING).
  *
  * device_info          fills *info but for size; makes no context
  * current_device       device of the calling thread (0 if never set)
@@ -134,103 +139,115 @@ typedef struct wm_ipc_name {
  */
 #define WM_DRIVER_CALLS(X)                                                     \
     X(device_info, (wm_driver * d, int device, warm_device_info *info),        \
-      (d, device, info))                                                       \
-    X(current_device, (wm_driver * d, int *device), (d, device))               \
+      (d, device, info), WM_ON_NOTHING)                                        \
+    X(current_device, (wm_driver * d, int *device), (d, device),               \
+      WM_ON_NOTHING)                                                           \
     X(pinned_alloc, (wm_driver * d, size_t bytes, void **pointer),             \
-      (d, bytes, pointer))                                                     \
+      (d, bytes, pointer), WM_ON_HOST)                                         \
     X(pinned_free, (wm_driver * d, void *pointer, size_t bytes),               \
-      (d, pointer, bytes))                                                     \
+      (d, pointer, bytes), WM_ON_HOST)                                         \
     X(pinned_register, (wm_driver * d, void *pointer, size_t bytes),           \
-      (d, pointer, bytes))                                                     \
-    X(pinned_unregister, (wm_driver * d, void *pointer), (d, pointer))         \
+      (d, pointer, bytes), WM_ON_HOST)                                         \
+    X(pinned_unregister, (wm_driver * d, void *pointer), (d, pointer),         \
+      WM_ON_HOST)                                                              \
     X(place, (wm_driver * d, void *pointer, size_t bytes, int node),           \
-      (d, pointer, bytes, node))                                               \
+      (d, pointer, bytes, node), WM_ON_NOTHING)                                \
     X(node_of, (wm_driver * d, void *pointer, size_t bytes, int *node),        \
-      (d, pointer, bytes, node))                                               \
+      (d, pointer, bytes, node), WM_ON_NOTHING)                                \
     X(device_alloc, (wm_driver * d, int device, size_t bytes, void **pointer), \
-      (d, device, bytes, pointer))                                             \
+      (d, device, bytes, pointer), device)                                     \
     X(device_free, (wm_driver * d, int device, void *pointer),                 \
-      (d, device, pointer))                                                    \
+      (d, device, pointer), device)                                            \
     X(device_memory, (wm_driver * d, int device, size_t *free, size_t *total), \
-      (d, device, free, total))                                                \
+      (d, device, free, total), device)                                        \
     X(range_unit, (wm_driver * d, int device, size_t *bytes),                  \
-      (d, device, bytes))                                                      \
+      (d, device, bytes), WM_ON_NOTHING)                                       \
     X(range_reserve, (wm_driver * d, int device, size_t bytes, void **range),  \
-      (d, device, bytes, range))                                               \
+      (d, device, bytes, range), device)                                       \
     X(range_commit,                                                            \
       (wm_driver * d, int device, void *range, size_t offset, size_t bytes,    \
        bool *torn),                                                            \
-      (d, device, range, offset, bytes, torn))                                 \
+      (d, device, range, offset, bytes, torn), device)                         \
     X(range_decommit,                                                          \
       (wm_driver * d, int device, void *range, size_t offset, size_t bytes,    \
        bool *torn),                                                            \
-      (d, device, range, offset, bytes, torn))                                 \
+      (d, device, range, offset, bytes, torn), device)                         \
     X(range_release, (wm_driver * d, int device, void *range, size_t bytes),   \
-      (d, device, range, bytes))                                               \
-    X(device_synchronize, (wm_driver * d, int device), (d, device))            \
+      (d, device, range, bytes), device)                                       \
+    X(device_synchronize, (wm_driver * d, int device), (d, device), device)    \
     X(device_id, (wm_driver * d, int device, wm_device_id *id),                \
-      (d, device, id))                                                         \
+      (d, device, id), WM_ON_NOTHING)                                          \
     X(ipc_export,                                                              \
       (wm_driver * d, int device, void *pointer, wm_ipc_name *name),           \
-      (d, device, pointer, name))                                              \
+      (d, device, pointer, name), device)                                      \
     X(ipc_open,                                                                \
       (wm_driver * d, int device, const wm_ipc_name *name, void **pointer),    \
-      (d, device, name, pointer))                                              \
+      (d, device, name, pointer), device)                                      \
     X(ipc_close, (wm_driver * d, int device, void *pointer),                   \
-      (d, device, pointer))                                                    \
+      (d, device, pointer), device)                                            \
     X(stream_create, (wm_driver * d, int device, warm_stream *stream),         \
-      (d, device, stream))                                                     \
-    X(stream_destroy, (wm_driver * d, warm_stream stream), (d, stream))        \
+      (d, device, stream), device)                                             \
+    X(stream_destroy, (wm_driver * d, warm_stream stream), (d, stream),        \
+      WM_ON(stream))                                                           \
     X(stream_info, (wm_driver * d, warm_stream stream, wm_stream_info * info), \
-      (d, stream, info))                                                       \
-    X(stream_query, (wm_driver * d, warm_stream stream), (d, stream))          \
-    X(stream_synchronize, (wm_driver * d, warm_stream stream), (d, stream))    \
+      (d, stream, info), WM_ON(stream))                                        \
+    X(stream_query, (wm_driver * d, warm_stream stream), (d, stream),          \
+      WM_ON(stream))                                                           \
+    X(stream_synchronize, (wm_driver * d, warm_stream stream), (d, stream),    \
+      WM_ON(stream))                                                           \
     X(stream_wait_event,                                                       \
       (wm_driver * d, warm_stream stream, warm_event event),                   \
-      (d, stream, event))                                                      \
+      (d, stream, event), WM_ON_EITHER(event, stream))                         \
     X(stream_capture,                                                          \
       (wm_driver * d, warm_stream stream, wm_capture * capture),               \
-      (d, stream, capture))                                                    \
+      (d, stream, capture), WM_ON(stream))                                     \
     X(event_create, (wm_driver * d, int device, warm_event *event),            \
-      (d, device, event))                                                      \
-    X(event_destroy, (wm_driver * d, warm_event event), (d, event))            \
+      (d, device, event), device)                                              \
+    X(event_destroy, (wm_driver * d, warm_event event), (d, event),            \
+      WM_ON(event))                                                            \
     X(event_record, (wm_driver * d, warm_event event, warm_stream stream),     \
-      (d, event, stream))                                                      \
-    X(event_query, (wm_driver * d, warm_event event), (d, event))              \
-    X(event_synchronize, (wm_driver * d, warm_event event), (d, event))        \
+      (d, event, stream), WM_ON_EITHER(event, stream))                         \
+    X(event_query, (wm_driver * d, warm_event event), (d, event),              \
+      WM_ON(event))                                                            \
+    X(event_synchronize, (wm_driver * d, warm_event event), (d, event),        \
+      WM_ON(event))                                                            \
     X(event_mark,                                                              \
       (wm_driver * d, warm_event event, warm_stream stream,                    \
        wm_capture * capture),                                                  \
-      (d, event, stream, capture))                                             \
-    X(event_passed, (wm_driver * d, warm_event event), (d, event))             \
+      (d, event, stream, capture), WM_ON_EITHER(event, stream))                \
+    X(event_passed, (wm_driver * d, warm_event event), (d, event),             \
+      WM_ON(event))                                                            \
     X(stream_passed,                                                           \
       (wm_driver * d, warm_stream stream, wm_capture * capture),               \
-      (d, stream, capture))                                                    \
+      (d, stream, capture), WM_ON(stream))                                     \
     X(copy,                                                                    \
       (wm_driver * d, void *destination, const void *source, size_t bytes,     \
        warm_copy_direction direction, warm_stream stream),                     \
-      (d, destination, source, bytes, direction, stream))                      \
+      (d, destination, source, bytes, direction, stream), WM_ON(stream))       \
     X(host_func,                                                               \
       (wm_driver * d, warm_stream stream, warm_host_fn function,               \
        void *argument),                                                        \
-      (d, stream, function, argument))                                         \
-    X(capture_begin, (wm_driver * d, warm_stream stream), (d, stream))         \
+      (d, stream, function, argument), WM_ON(stream))                          \
+    X(capture_begin, (wm_driver * d, warm_stream stream), (d, stream),         \
+      WM_ON(stream))                                                           \
     X(capture_end, (wm_driver * d, warm_stream stream, warm_graph * graph),    \
-      (d, stream, graph))                                                      \
+      (d, stream, graph), WM_ON(stream))                                       \
     X(graph_launch, (wm_driver * d, warm_graph graph, warm_stream stream),     \
-      (d, graph, stream))                                                      \
-    X(graph_destroy, (wm_driver * d, warm_graph graph), (d, graph))            \
-    X(capture_mode, (wm_driver * d, bool *relaxed), (d, relaxed))
+      (d, graph, stream), WM_ON_EITHER(graph, stream))                         \
+    X(graph_destroy, (wm_driver * d, warm_graph graph), (d, graph),            \
+      WM_ON(graph))                                                            \
+    X(capture_mode, (wm_driver * d, bool *relaxed), (d, relaxed), WM_ON_NOTHING)
 
 enum wm_driver_call {
-#define WM_DRIVER_ENUM(name, parameters, arguments) WM_CALL_##name,
+#define WM_DRIVER_ENUM(name, parameters, arguments, on) WM_CALL_##name,
     WM_DRIVER_CALLS(WM_DRIVER_ENUM)
 #undef WM_DRIVER_ENUM
         WM_CALLS
 };
 
 typedef struct wm_driver_ops {
-#define WM_DRIVER_OP(name, parameters, arguments) warm_status(*name) parameters;
+#define WM_DRIVER_OP(name, parameters, arguments, on)                          \
+    warm_status(*name) parameters;
     WM_DRIVER_CALLS(WM_DRIVER_OP)
 #undef WM_DRIVER_OP
     /* Ends the driver. Work still queued on the host device is finished,
@@ -240,8 +257,14 @@ typedef struct wm_driver_ops {
     /* Waits for all work that close would finish, so that the memory which it
      * uses can go back before; null: close waits for none. */
     void (*drain)(wm_driver *d);
-    /* See wm_driver_look(); null: there are no contexts. */
+    /* See wm_driver_look(); null, as the next two: there are no contexts. */
     warm_status (*look)(wm_driver *d, int device);
+    /* Calls wm_driver_lose() for the device (WM_DEVICE_UNKNOWN: for every one)
+     * if it was reset since the driver used it first. */
+    void (*notice)(wm_driver *d, int device);
+    /* The device of a stream, event or graph that the driver made, or
+     * WM_DEVICE_UNKNOWN. Calls nothing: the object may be gone. */
+    int (*home)(wm_driver *d, const void *object);
     /* For tests, host device only, else null: hold (count 0), let count
      * pieces of work run and wait for them, or resume (UINT_MAX). */
     warm_status (*control)(wm_driver *d, warm_stream stream, unsigned count);
@@ -268,23 +291,60 @@ struct wm_driver {
     _Atomic bool armed;
     _Atomic int64_t fail_in[WM_CALLS]; /* 0: never */
     _Atomic bool fail_on[WM_CALLS];
-    /* 1 + the first device that was found to have been reset, 0: none. Relaxed:
-     * a call that races with the reset was under way before it. */
-    _Atomic int was_reset;
+    /* The devices that were found to have been reset, a bit each; the last bit
+     * is that of all from there on. Relaxed: a call that races with the reset
+     * was under way before it. */
+    _Atomic uint64_t lost;
+    /* 1 + the device in whose context page-locked memory is, 0: there is none
+     * yet. Set once. Relaxed: a number. */
+    _Atomic int host_home;
+    /* const after the runtime is made; may be null. The first to find a device
+     * lost calls it, with no lock held. */
+    void (*on_lost)(void *context, int device);
+    void *on_lost_context;
 };
 
 /* One function for each call: wm_driver_event_record(d, event, stream), … */
-#define WM_DRIVER_DECLARE(name, parameters, arguments)                         \
+#define WM_DRIVER_DECLARE(name, parameters, arguments, on)                     \
     warm_status wm_driver_##name parameters;
 WM_DRIVER_CALLS(WM_DRIVER_DECLARE)
 #undef WM_DRIVER_DECLARE
 
-/* What a call asks that hands something out and finds none with its thread (row
- * A17). UNSUPPORTED: the calling thread's context is none that it may be used
- * in. DRIVER_ERROR: the device (WM_DEVICE_UNKNOWN: one of those in use) was
- * reset since it was used first. Then nothing is called in the driver any more,
- * since what it made may be gone, and every call answers that.
- * Counted as no call. Also EXITING, FORKED. */
+/* ---- devices that were reset (row A17) ----------------------------------
+ *
+ * cudaDeviceReset() ends a device's context, and all that was made in it. A
+ * driver's device that was used before is *lost* from the moment on at which
+ * somebody notices: calls that need its context answer DRIVER_ERROR, with words
+ * that name the device, and reach the driver no more. It stays lost until the
+ * driver is closed: its addresses may be given anew, and pointers of before
+ * would name memory of after. The other devices work on. Page-locked memory is
+ * lost with the one device in whose context all of it was obtained.
+ *
+ * device, below: WM_DEVICE_HOST means that memory; WM_DEVICE_UNKNOWN is never
+ * lost, and no other negative number is. */
+
+bool wm_driver_is_lost_slow(const wm_driver *d, int device);
+static inline bool wm_driver_any_lost(const wm_driver *d)
+{
+    return wm_unlikely(atomic_load_explicit(&d->lost, memory_order_relaxed) !=
+                       0);
+}
+static inline bool wm_driver_is_lost(const wm_driver *d, int device)
+{
+    return wm_driver_any_lost(d) && wm_driver_is_lost_slow(d, device);
+}
+
+/* DRIVER_ERROR, with words, if it is; else OK. */
+warm_status wm_driver_check_lost(const wm_driver *d, int device);
+
+/* For a driver that finds one: it is lost from now on, which is logged once. */
+void wm_driver_lose(wm_driver *d, int device);
+
+/* What a call asks that hands something out and finds none with its thread: was
+ * the device reset meanwhile, and may the thread's context be used? UNSUPPORTED
+ * if it may not; as wm_driver_check_lost(). For page-locked memory and
+ * WM_DEVICE_UNKNOWN every device is looked at. Counted as no call. Also
+ * EXITING, FORKED. */
 warm_status wm_driver_look_slow(wm_driver *d, int device);
 static inline warm_status wm_driver_look(wm_driver *d, int device)
 {
@@ -292,22 +352,19 @@ static inline warm_status wm_driver_look(wm_driver *d, int device)
 }
 
 /* What a call asks first that gives things back to the driver, or asks the
- * driver about them: was a device reset meanwhile, so that they are gone? Any
- * context of the calling thread will do for that. Leaves the thread's last
- * error alone; wm_driver_was_reset() tells the answer. */
-void wm_driver_notice_reset(wm_driver *d);
-
-/* Whether a device was found to have been reset; and, for a driver that finds
- * one, the failure that this is from then on. */
-static inline bool wm_driver_was_reset(const wm_driver *d)
+ * driver about them: was the device (WM_DEVICE_UNKNOWN: any) reset meanwhile?
+ * In any context of the thread's; leaves its last error alone. The answer is
+ * wm_driver_is_lost()'s. */
+void wm_driver_notice_slow(wm_driver *d, int device);
+static inline void wm_driver_notice_reset(wm_driver *d, int device)
 {
-    return wm_unlikely(
-        atomic_load_explicit(&d->was_reset, memory_order_relaxed) != 0);
+    if (d->ops->notice != NULL) {
+        wm_driver_notice_slow(d, device);
+    }
 }
-warm_status wm_driver_fail_reset(wm_driver *d, int device);
 
-/* Enters CUDA's relaxed capture mode if it can; and gives back what there was,
- * also when a device was reset in between. For a section that goes on without
+/* Enters CUDA's relaxed capture mode if it can; and gives back what there was:
+ * the mode is the thread's, not a context's. For a section that goes on without
  * it, too. *mode belongs to the section. A failure of either leaves the
  * thread's last error as it was: the section's own is what matters. */
 bool wm_driver_relax(wm_driver *d, bool *mode);

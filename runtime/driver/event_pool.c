@@ -71,10 +71,14 @@ warm_status wm_event_pool_take(wm_event_pool *pool, int device,
                                warm_event *event)
 {
     wm_event_idle *d = &pool->device[device];
+    warm_status status = wm_driver_check_lost(pool->driver, device);
     bool found = false;
     bool promised = false;
 
     wm_assert(device >= 0 && device < pool->devices);
+    if (status != WARM_OK) { /* so are those that are idle */
+        return status;
+    }
     wm_lock_acquire(&d->lock);
     if (d->idle > 0) {
         *event = d->event[--d->idle];
@@ -181,7 +185,8 @@ uint64_t wm_event_pool_fini(wm_event_pool *pool)
         wm_event_idle *d = &pool->device[i];
 
         out += d->created - d->idle;
-        for (size_t k = 0; k < d->idle; k++) {
+        for (size_t k = 0; k < d->idle && !wm_driver_is_lost(pool->driver, i);
+             k++) {
             wm_driver_event_destroy(pool->driver, d->event[k]);
         }
         wm_meta_free(d->event);

@@ -40,8 +40,8 @@ typedef struct wm_event_counts {
 warm_status wm_event_pool_init(wm_event_pool *pool, wm_driver *driver);
 
 /* Takes an event of device, created if none is idle. Any thread.
- * Status: OUT_OF_MEMORY, or what event_create answered; the pool is then as
- * it was. */
+ * Status: OUT_OF_MEMORY, or what event_create answered, also for a device that
+ * was reset; the pool is then as it was. */
 warm_status wm_event_pool_take(wm_event_pool *pool, int device,
                                warm_event *event);
 
@@ -61,8 +61,9 @@ void wm_event_pool_counts(wm_event_pool *pool, int device,
                           wm_event_counts *counts);
 
 /* Destroys the idle events and ends the pool; no other thread is inside.
- * Returns how many events were not put back: they are left alone. An event
- * that the driver fails to destroy (a forked child, for one) is leaked. */
+ * Returns how many events were not put back: they are left alone, and so are
+ * those of a device that was reset. An event that the driver fails to destroy
+ * (a forked child, for one) is leaked. */
 uint64_t wm_event_pool_fini(wm_event_pool *pool);
 
 #endif

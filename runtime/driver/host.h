@@ -366,7 +366,7 @@ warm_status wm_host_default_stream(wm_driver *d, int device, bool per_thread,
                                    warm_stream *stream);
 
 /* Every op; the table is in host_driver.c. */
-#define WM_HOST_DECLARE(name, parameters, arguments)                           \
+#define WM_HOST_DECLARE(name, parameters, arguments, on)                       \
     warm_status wm_host_##name parameters;
 WM_DRIVER_CALLS(WM_HOST_DECLARE)
 #undef WM_HOST_DECLARE

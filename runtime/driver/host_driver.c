@@ -165,7 +165,7 @@ static void host_close(wm_driver *d, uint64_t *dropped)
 }
 
 static const wm_driver_ops host_ops = {
-#define OP(name, parameters, arguments) .name = wm_host_##name,
+#define OP(name, parameters, arguments, on) .name = wm_host_##name,
     WM_DRIVER_CALLS(OP)
 #undef OP
         .close = host_close,

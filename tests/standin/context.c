@@ -549,12 +549,17 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags,
     return CUDA_SUCCESS;
 }
 
-/* What it had is gone; references stay. */
+/* What it had is gone, and none of its work goes on; references stay. */
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
 {
+    wm_driver *d = standin_driver();
+
     ENTER(cuDevicePrimaryCtxReset_v2)
     if (!known(device)) {
         return CUDA_ERROR_INVALID_DEVICE;
+    }
+    if (d != NULL) {
+        (void)standin_wait_for_device(d, device);
     }
     pthread_mutex_lock(&mutex);
     primary[device].active = false;
@@ -663,6 +668,9 @@ CUresult cuCtxGetDevice(CUdevice *device)
     if (depth == 0 || stack[depth - 1] == NULL) {
         return CUDA_ERROR_INVALID_CONTEXT;
     }
+    if (!is_active(stack[depth - 1])) {
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    }
     *device = stack[depth - 1]->device;
     return CUDA_SUCCESS;
 }
@@ -683,9 +691,12 @@ CUresult cuStreamGetCtx(CUstream stream, CUcontext *context)
     wm_driver *d = standin_driver();
     wm_stream_info info = {.device = WM_DEVICE_UNKNOWN};
     int code;
+    bool lives = standin_used("cuStreamGetCtx", stream);
 
-    standin_used("cuStreamGetCtx", stream);
     ENTER(cuStreamGetCtx)
+    if (!lives) {
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    }
     if (d == NULL) {
         return CUDA_ERROR_DEINITIALIZED;
     }

@@ -304,7 +304,9 @@ bool standin_handle_use(const char *function, const char *library,
         standin_note_misuse("%s: the handle was destroyed", function);
         return false;
     }
-    standin_used(function, h);
+    if (!standin_used(function, h)) {
+        return false;
+    }
     if (h->device != standin_current_device()) {
         standin_note_misuse("%s: handle of device %d used on device %d",
                             function, h->device, standin_current_device());

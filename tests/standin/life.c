@@ -47,7 +47,7 @@ void standin_born(const void *name)
     pthread_mutex_unlock(&mutex);
 }
 
-void standin_used(const char *function, const void *name)
+bool standin_used(const char *function, const void *name)
 {
     const object *o;
     standin_life life = {0};
@@ -60,7 +60,9 @@ void standin_used(const char *function, const void *name)
     pthread_mutex_unlock(&mutex);
     if (!standin_is_alive(life)) {
         standin_note_misuse("%s: of a context that was reset", function);
+        return false;
     }
+    return true;
 }
 
 void standin_gone(const void *name)

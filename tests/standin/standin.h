@@ -150,10 +150,10 @@ standin_life standin_current_life(void);
 bool standin_is_alive(standin_life life);
 /* Something was made in the current context, which has a name that calls use
  * (the stream, the handle, the memory's first byte); a call is about to use
- * it, which is misuse after a reset; it was destroyed. What was not born here
- * may be used. */
+ * it, which is misuse after a reset: false, and the call fails; it was
+ * destroyed. What was not born here may be used. */
 void standin_born(const void *name);
-void standin_used(const char *function, const void *name);
+bool standin_used(const char *function, const void *name);
 void standin_gone(const void *name);
 /* Memory, or a stream, is made in the current context. */
 void standin_memory_made(const char *function);

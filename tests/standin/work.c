@@ -19,8 +19,11 @@
 
 /* Of a call that names an object, which may have ended with its context. */
 #define ENTER_ON(function, object)                                             \
-    standin_used(#function, object);                                           \
-    ENTER(function)
+    bool lives_ = standin_used(#function, object);                             \
+    ENTER(function)                                                            \
+    if (!lives_) {                                                             \
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;                                \
+    }
 
 #define CALL(op, ...) (CUresult) standin_code(d->ops->op(d, __VA_ARGS__))
 
@@ -355,8 +358,12 @@ CUresult cuStreamSynchronize(CUstream stream)
 
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
 {
-    standin_used("cuStreamWaitEvent", event);
+    bool other_lives = standin_used("cuStreamWaitEvent", event);
+
     ENTER_ON(cuStreamWaitEvent, stream)
+    if (!other_lives) {
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    }
     (void)flags;
     return CALL(stream_wait_event, standin_stream(stream), event);
 }
@@ -384,8 +391,12 @@ CUresult cuEventDestroy_v2(CUevent event)
 
 CUresult cuEventRecord(CUevent event, CUstream stream)
 {
-    standin_used("cuEventRecord", event);
+    bool other_lives = standin_used("cuEventRecord", event);
+
     ENTER_ON(cuEventRecord, stream)
+    if (!other_lives) {
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    }
     return CALL(event_record, event, standin_stream(stream));
 }
 
@@ -528,7 +539,11 @@ CUresult cuGraphExecDestroy(CUgraphExec exec)
 
 CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
 {
-    standin_used("cuGraphLaunch", exec);
+    bool other_lives = standin_used("cuGraphLaunch", exec);
+
     ENTER_ON(cuGraphLaunch, stream)
+    if (!other_lives) {
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    }
     return CALL(graph_launch, exec, standin_stream(stream));
 }

@@ -204,7 +204,7 @@ static void ready_capture_end(struct bed *b)
 }
 
 static warm_status (*const call_of[WM_CALLS])(struct bed *b) = {
-#define ROW(name, parameters, arguments) do_##name,
+#define ROW(name, parameters, arguments, on) do_##name,
     WM_DRIVER_CALLS(ROW)
 #undef ROW
 };
