@@ -241,6 +241,40 @@ static bool lose(wm_space *space, const struct wm_growing *request, void *base,
     return lost;
 }
 
+/* After a device was reset the driver may give its addresses anew, to another
+ * device or to page-locked memory. There lie the records of what is lost, which
+ * its owners may free yet: a pointer would name two blocks. Such memory is kept
+ * until there is other memory, then it goes back. */
+enum { ADDRESSES_TRIED = 8 };
+
+static warm_status obtain_apart(wm_space *space, int node, size_t bytes,
+                                void **base)
+{
+    void *taken[ADDRESSES_TRIED];
+    unsigned count = 0;
+    warm_status status = space->traits->obtain(space, node, bytes, base);
+
+    while (status == WARM_OK && wm_page_map_any(*base, bytes)) {
+        taken[count++] = *base;
+        if (count == ADDRESSES_TRIED) {
+            status = wm_fail(WARM_OUT_OF_MEMORY,
+                             "the driver gives no addresses but those of "
+                             "memory that a reset of a device ended; destroy "
+                             "the runtime and make a new one");
+        } else {
+            status = space->traits->obtain(space, node, bytes, base);
+        }
+    }
+    while (count > 0) {
+        warm_error cause = {.size = sizeof cause};
+
+        warm_last_error(&cause);
+        (void)space->traits->give_back(space, taken[--count], bytes);
+        wm_error_restore(&cause);
+    }
+    return status;
+}
+
 /* Obtains what the errand is for and takes the block from it. No lock held. */
 static warm_status obtain(wm_space *space, struct wm_growing *request,
                           struct wm_errand *errand)
@@ -252,7 +286,7 @@ static warm_status obtain(wm_space *space, struct wm_growing *request,
     warm_status status;
 
     request->tried = segment_bytes;
-    status = space->traits->obtain(space, arena->node, segment_bytes, &base);
+    status = obtain_apart(space, arena->node, segment_bytes, &base);
     wm_arena_count_driver(arena, false, wm_clock_ns() - start);
     if (status == WARM_OK) {
         wm_errand_arrive(&space->growth, errand);

@@ -128,6 +128,13 @@ static warm_status note_pages(struct wm_mapping *mapping, char *base)
                        "which is not the start of a page",
                        (void *)base);
     }
+    if (wm_page_map_any(base, mapping->bytes)) {
+        return wm_fail(WARM_OUT_OF_MEMORY,
+                       "the driver mapped memory of another process at %p, "
+                       "where a reset of a device ended memory of the runtime; "
+                       "destroy the runtime and make a new one",
+                       (void *)base);
+    }
     status = wm_page_map_reserve(base, mapping->bytes);
     if (status == WARM_OK) {
         wm_page_map_fill(base, mapping->bytes, mapping, WM_ENTRY_IMPORTED);

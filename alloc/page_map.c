@@ -58,6 +58,19 @@ warm_status wm_page_map_reserve(const void *base, size_t bytes)
     return status;
 }
 
+bool wm_page_map_any(const void *base, size_t bytes)
+{
+    const char *address = base;
+    bool found = false;
+
+    for (size_t at = 0; at < bytes && !found; at += WM_PAGE) {
+        uintptr_t entry = wm_page_map_get(address + at);
+
+        found = entry != 0 && entry != (uintptr_t)&wm_page_gone;
+    }
+    return found;
+}
+
 void wm_page_map_set(const void *address, const void *record,
                      enum wm_entry_kind kind)
 {

@@ -69,6 +69,10 @@ static inline bool wm_is_imported(const void *address)
  * Status: OUT_OF_MEMORY; UNSUPPORTED (address above 48 bits). */
 warm_status wm_page_map_reserve(const void *base, size_t bytes);
 
+/* Whether something that is known of lies there: not memory that a runtime left
+ * behind, whose address the driver may give anew. */
+bool wm_page_map_any(const void *base, size_t bytes);
+
 /* Sets the entry of one page, or of every page of a range; reserved before. */
 void wm_page_map_set(const void *address, const void *record,
                      enum wm_entry_kind kind);

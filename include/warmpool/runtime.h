@@ -57,9 +57,10 @@
  * A lost device stays so until the runtime is destroyed, which frees nothing of
  * it and reports what was lost; a runtime that is made after the reset works.
  * The same one cannot: CUDA gives the addresses of lost memory anew, and a late
- * free of an old block would be one of a new block. A stream that the program
- * makes, and that gets the address of one of the runtime's that was lost, is
- * taken for that one, and refused.
+ * free of an old block would be one of a new block. So memory that comes at
+ * such an address, for another device, is not used: the runtime asks for other
+ * memory. A stream that the program makes, and that gets the address of one of
+ * the runtime's that was lost, is taken for that one, and refused.
  */
 #ifndef WARMPOOL_RUNTIME_H
 #define WARMPOOL_RUNTIME_H

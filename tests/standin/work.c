@@ -164,14 +164,73 @@ static void *pointer_of(CUdeviceptr address)
     return (void *)(uintptr_t)address;
 }
 
-CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes)
+/* Memory of devices with callers. Addresses are those of the process: what a
+ * reset ended is given anew first, on whichever device. */
+typedef struct given {
+    struct given *next;
+    void *pointer;
+    size_t bytes;
+    standin_life life;
+} given;
+
+static given *all_given; /* pinned_mutex */
+
+static void *take_ended(size_t bytes)
 {
     void *pointer = NULL;
-    CUresult code;
+
+    pthread_mutex_lock(&pinned_mutex);
+    for (given *g = all_given; g != NULL && pointer == NULL; g = g->next) {
+        if (g->bytes == bytes && !standin_is_alive(g->life)) {
+            g->life = standin_current_life();
+            pointer = g->pointer;
+        }
+    }
+    pthread_mutex_unlock(&pinned_mutex);
+    return pointer;
+}
+
+static void note_given(void *pointer, size_t bytes)
+{
+    given *g = calloc(1, sizeof *g);
+
+    *g = (given){NULL, pointer, bytes, standin_current_life()};
+    pthread_mutex_lock(&pinned_mutex);
+    g->next = all_given;
+    all_given = g;
+    pthread_mutex_unlock(&pinned_mutex);
+}
+
+static void forget_given(const void *pointer)
+{
+    given **at = &all_given, *g;
+
+    pthread_mutex_lock(&pinned_mutex);
+    while (*at != NULL && (*at)->pointer != pointer) {
+        at = &(*at)->next;
+    }
+    g = *at;
+    if (g != NULL) {
+        *at = g->next;
+    }
+    pthread_mutex_unlock(&pinned_mutex);
+    free(g);
+}
+
+CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes)
+{
+    void *pointer;
+    CUresult code = CUDA_SUCCESS;
 
     ENTER(cuMemAlloc_v2)
     standin_memory_made("cuMemAlloc_v2");
-    code = CALL(device_alloc, standin_current_device(), bytes, &pointer);
+    pointer = take_ended(bytes);
+    if (pointer == NULL) {
+        code = CALL(device_alloc, standin_current_device(), bytes, &pointer);
+        if (code == CUDA_SUCCESS) {
+            note_given(pointer, bytes);
+        }
+    }
     if (code == CUDA_SUCCESS) {
         *address = (uintptr_t)pointer;
         standin_born(pointer);
@@ -199,6 +258,7 @@ CUresult cuMemFree_v2(CUdeviceptr address)
         return code;
     }
     standin_gone(pointer_of(address));
+    forget_given(pointer_of(address));
     ON_ITS_DEVICE(device_free, pointer_of(address))
 }
 

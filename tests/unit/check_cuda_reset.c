@@ -423,6 +423,33 @@ START_TEST(test_A17_memory_that_waits_for_a_lost_device_comes_back)
 }
 END_TEST
 
+/* Where the records of lost blocks are nothing else may be. */
+START_TEST(test_A17_addresses_of_what_is_lost_name_nothing_new)
+{
+    char *before = NULL, *after = NULL;
+    uint64_t calls;
+
+    fill(HOME);
+    fill(OTHER);
+    wt_ok(warm_device_alloc(runtime, OTHER, bed[OTHER].stream, 32 << 20,
+                            (void **)&before));
+    reset(OTHER);
+    go(AWAY);
+    lost(OTHER, miss(OTHER));
+    calls = standin.standin_calls("cuMemAlloc_v2");
+    wt_ok(warm_device_alloc(runtime, HOME, bed[HOME].stream, 32 << 20,
+                            (void **)&after));
+    /* The stand-in gives the lost address first. */
+    ck_assert_uint_eq(standin.standin_calls("cuMemAlloc_v2"), calls + 2);
+    ck_assert_ptr_ne(before, after);
+    wt_ok(warm_free(before));
+    wt_fails(WARM_INVALID_POINTER, warm_free(before));
+    wt_ok(warm_free(after));
+    end(HOME);
+    end_lost(OTHER);
+}
+END_TEST
+
 /* ---- everything at once ---- */
 
 static const char *const ways_of_life[] = {
@@ -540,6 +567,7 @@ int main(void)
     tcase_add_test(tcase, test_A17_objects_of_a_lost_device_are_refused);
     tcase_add_test(tcase,
                    test_A17_memory_that_waits_for_a_lost_device_comes_back);
+    tcase_add_test(tcase, test_A17_addresses_of_what_is_lost_name_nothing_new);
     tcase_add_loop_test(tcase,
                         test_A17_destroy_names_nothing_of_the_lost_device, 0,
                         sizeof ways_of_life / sizeof ways_of_life[0]);
