@@ -66,11 +66,6 @@ static void add_figures(warm_device_figures *sum,
 static void add_one_locked(const wm_arena *arena, wm_sorted *sum,
                            warm_device_stats *stats)
 {
-    wm_sorted one = *arena->sorted;
-
-    for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
-        add_segment_split(s, s->small ? &one.small : &one.large);
-    }
     stats->retries += arena->stats.retries;
     stats->failures += arena->stats.failures;
     stats->captured += arena->stats.captured;
@@ -80,11 +75,9 @@ static void add_one_locked(const wm_arena *arena, wm_sorted *sum,
     stats->cache_hits += arena->stats.cache_hits;
     wm_duration_add(&stats->driver_alloc, &arena->stats.driver_alloc);
     wm_duration_add(&stats->driver_free, &arena->stats.driver_free);
-    add_split(&one.all, one.small.inactive_split + one.large.inactive_split,
-              one.small.inactive_split_bytes + one.large.inactive_split_bytes);
-    add_figures(&sum->all, &one.all);
-    add_figures(&sum->small, &one.small);
-    add_figures(&sum->large, &one.large);
+    add_figures(&sum->all, &arena->sorted->all);
+    add_figures(&sum->small, &arena->sorted->small);
+    add_figures(&sum->large, &arena->sorted->large);
 }
 
 /* From arena on, by rising number. All locks are held at once: regions move
@@ -117,4 +110,26 @@ void wm_arena_sorted_stats(wm_arena *arena, warm_device_stats *stats)
     show(&stats->all, &sum.all);
     show(&stats->small, &sum.small);
     show(&stats->large, &sum.large);
+}
+
+/* As add_all(). */
+static void add_splits(wm_arena *arena, warm_device_stats *stats)
+{
+    wm_lock_acquire(&arena->lock);
+    for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
+        warm_device_figures one = {.inactive_split = 0};
+
+        add_segment_split(s, &one);
+        add_figures(&stats->all, &one);
+        add_figures(s->small ? &stats->small : &stats->large, &one);
+    }
+    if (arena->next_sibling != NULL) {
+        add_splits(arena->next_sibling, stats);
+    }
+    wm_lock_release(&arena->lock);
+}
+
+void wm_arena_split_stats(wm_arena *arena, warm_device_stats *stats)
+{
+    add_splits(arena->siblings, stats);
 }

@@ -57,7 +57,9 @@ void wm_stats_peaks(warm_space_stats *stats, const wm_live *live);
 void wm_class_stats_peaks(warm_class_stats *stats, unsigned size_class,
                           const wm_lives *lives);
 
-/* Adds all of arenas that are siblings and have sorted figures. */
+/* Adds all of arenas that are siblings and have sorted figures, but for what is
+ * idle in segments that are in use; and that, by a look at every block. */
 void wm_arena_sorted_stats(wm_arena *arena, warm_device_stats *stats);
+void wm_arena_split_stats(wm_arena *arena, warm_device_stats *stats);
 
 #endif

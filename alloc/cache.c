@@ -86,8 +86,7 @@ warm_status warm_pinned_get_stats(warm_runtime *runtime,
         status = wm_sized_check(stats, sizeof all, "warm_space_stats");
     }
     if (status == WARM_OK) {
-        wm_magazines_settle_all(&runtime->pinned->space);
-        wm_space_stats(&runtime->pinned->space, &all);
+        wm_space_settled_stats(&runtime->pinned->space, WM_NODE_UNKNOWN, &all);
         wm_pageable_stats(&runtime->pinned->pageable, &all);
         wm_sized_out(stats, &all, sizeof all);
     }
@@ -107,8 +106,7 @@ warm_status warm_pinned_get_node_stats(warm_runtime *runtime, int node,
         status = wm_node_check_range(runtime, node);
     }
     if (status == WARM_OK) {
-        wm_magazines_settle_all(&runtime->pinned->space);
-        wm_space_node_stats(&runtime->pinned->space, node, &all);
+        wm_space_settled_stats(&runtime->pinned->space, node, &all);
         wm_sized_out(stats, &all, sizeof all);
     }
     return status;
@@ -136,8 +134,8 @@ warm_status warm_pinned_get_class_stats(warm_runtime *runtime, int index,
                        "size class %d is not one of 0 to %d", index,
                        WM_CLASSES_ALL - 1);
     }
-    wm_magazines_settle_all(&runtime->pinned->space);
-    wm_space_class_stats(&runtime->pinned->space, (unsigned)index, &all);
+    wm_space_settled_class_stats(&runtime->pinned->space, (unsigned)index,
+                                 &all);
     wm_sized_out(stats, &all, sizeof all);
     return WARM_OK;
 }

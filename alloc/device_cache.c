@@ -72,17 +72,41 @@ static void show_peaks(warm_device_figures *figures, const wm_live *live)
     wm_stat_peak(&figures->active_bytes, &live->of[WM_LIVE_ACTIVE_BYTES]);
 }
 
+struct reading {
+    wm_space *space;
+    warm_device_stats *sum;
+};
+
+/* Of one moment, since no thread's magazines change. */
+static void read_counted(void *context)
+{
+    const struct reading *reading = context;
+    const wm_lives *lives = reading->space->arenas->live;
+    warm_device_stats *sum = reading->sum;
+
+    for (wm_arena *a = wm_space_arenas(reading->space); a != NULL;
+         a = a->next_arena) {
+        if (a->siblings == a) {
+            wm_arena_sorted_stats(a, sum);
+        }
+    }
+    show_peaks(&sum->all, &lives->whole);
+    show_peaks(&sum->small, &lives->small);
+    show_peaks(&sum->large, &lives->large);
+}
+
 /* The arenas' figures; sum: zeros. */
 static void sum_stats(wm_space *space, warm_device_stats *sum)
 {
+    struct reading reading = {space, sum};
     warm_stat *held = &sum->all.reserved_bytes;
-    const wm_lives *lives = space->arenas->live;
     uint64_t peak;
 
-    wm_magazines_settle_all(space);
+    wm_magazines_settle_and_read(space, read_counted, &reading);
+    /* Threads go on meanwhile: there may be many blocks. */
     for (wm_arena *a = wm_space_arenas(space); a != NULL; a = a->next_arena) {
         if (a->siblings == a) {
-            wm_arena_sorted_stats(a, sum);
+            wm_arena_split_stats(a, sum);
         }
     }
     peak = wm_growth_peak(&space->growth);
@@ -93,9 +117,6 @@ static void sum_stats(wm_space *space, warm_device_stats *sum)
     if (wm_space_is_lost(space)) {
         sum->reset_bytes = held->current;
     }
-    show_peaks(&sum->all, &lives->whole);
-    show_peaks(&sum->small, &lives->small);
-    show_peaks(&sum->large, &lives->large);
     cap_peaks(sum);
 }
 

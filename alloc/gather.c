@@ -93,7 +93,7 @@ bool wm_gather_free_visited(wm_window *window, wm_block *block,
 
     wm_section_lock(&window->section);
     set = wm_magazines_of(window);
-    if (set != NULL && wm_section_is_visited(&window->section) &&
+    if (set != NULL && wm_section_is_hittable(&window->section) &&
         wm_block_starts_at(block, base)) {
         if (block->size_class < WM_CLASSES) {
             wm_magazine_cut_room(set, &set->of[block->size_class]);

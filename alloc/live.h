@@ -7,9 +7,9 @@
  * one read-modify-write, and gives back what it does not need. So claimed is
  * never below what callers have, and its peak never below theirs. Above it the
  * peak is by the rooms there are when it is raised. Before a peak is raised or
- * reset, every thread's window is closed to hits and each room is cut to
- * WM_ROOM_BLOCKS and WM_ROOM_BYTES at most; the windows open again after that
- * (magazine_room.c).
+ * reset, every thread's window is closed and still (section.h), and the rooms
+ * of a thread's sets are cut to WM_ROOM_BLOCKS and WM_ROOM_BYTES at most, all
+ * of them together; the windows open again after that (magazine_room.c).
  *
  * Of a class claimed are blocks with callers, and those that threads keep
  * ready: a hit moves one from there to here, and claims nothing.
@@ -24,7 +24,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Of a thread's room when a peak is raised. */
+/* Of a thread's rooms in a space when a peak is raised. */
 enum { WM_ROOM_BLOCKS = 64, WM_ROOM_BYTES = 1 << 20 };
 
 enum wm_figure {
@@ -59,10 +59,6 @@ typedef struct wm_lives {
      * has no lock. */
     bool roomy;
     _Atomic unsigned sets; /* relaxed: that have such rooms */
-    /* Relaxed: threads that raise or reset peaks now, of all nodes in the first
-     * one's. While there are any, a set's room stays within WM_ROOM_BLOCKS and
-     * WM_ROOM_BYTES, whatever the set's owner does by the slow path. */
-    _Atomic unsigned cramped;
 } wm_lives;
 
 /* Zeros become those of one node, which does not sort requests. */

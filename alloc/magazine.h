@@ -92,6 +92,7 @@ typedef struct wm_magazines {
     wm_state cached, live; /* of its blocks; changed between threads */
     int64_t bytes_max;     /* const */
     wm_room rooms[2];      /* small and large; all large, if not for a lane */
+    unsigned sharers;      /* sets of the thread in the space, this one too */
     /* Bytes that the arenas had ever got, and what has passed beyond a multiple
      * of those that came since. */
     uint64_t grown;
@@ -196,6 +197,11 @@ void wm_magazines_reset_peaks(struct wm_space *space);
 
 /* Settles what all threads have counted, and takes their room, for a reader. */
 void wm_magazines_settle_all(struct wm_space *space);
+/* The same, and calls read before any of them goes on: what arenas have counted
+ * is all there is then, but for calls that need no magazine. read: takes no
+ * lock below that of arenas. No lock held. */
+void wm_magazines_settle_and_read(struct wm_space *space,
+                                  void (*read)(void *context), void *context);
 
 /* Gives what the threads keep back to the arena. */
 void wm_magazines_flush_all(struct wm_space *space);

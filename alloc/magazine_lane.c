@@ -21,11 +21,26 @@ wm_lane_slot *wm_lane_slot_of(wm_window *window, int device, warm_stream stream)
     return NULL;
 }
 
+/* The sets that a window has of a space share the room of its thread. */
+static void share_room(const wm_window *window, const wm_space *space)
+{
+    unsigned count = 0, at = 0;
+    wm_magazines *set;
+
+    while (wm_magazines_next(window, space, &at) != NULL) {
+        count++;
+    }
+    for (at = 0; (set = wm_magazines_next(window, space, &at)) != NULL;) {
+        set->sharers = count;
+    }
+}
+
 static void end_slot(wm_window *window, wm_lane_slot *slot)
 {
     wm_magazines *set = wm_lane_set(slot);
 
     if (set != NULL) {
+        const wm_space *space = set->space;
         wm_arena *arena = set->arena;
         wm_lane *lane = set->lane;
 
@@ -34,6 +49,7 @@ static void end_slot(wm_window *window, wm_lane_slot *slot)
         wm_lane_drop(arena, lane);
         wm_window_clear_lane(slot);
         window->lanes--;
+        share_room(window, space);
     }
 }
 
@@ -63,17 +79,16 @@ static wm_lane_slot *choose(wm_window *window)
                         : &window->lane[window->lane_next++ % WM_LANE_SLOTS];
 }
 
-static wm_magazines *begin(wm_space *space, const wm_request *request,
-                           wm_window *window)
+/* slot: without a set, which it gets if there is memory for one. */
+static void begin(wm_space *space, const wm_request *request, wm_window *window,
+                  wm_lane_slot *slot)
 {
     wm_magazines *set = wm_magazines_make(space, request->arena);
-    wm_lane_slot *slot = choose(window);
     unsigned index = (unsigned)(slot - window->lane);
 
     if (set == NULL) {
-        return NULL;
+        return;
     }
-    end_slot(window, slot);
     wm_magazines_count_set(set->arena, 1);
     set->lane = request->lane;
     wm_lane_hold(set->lane);
@@ -85,13 +100,13 @@ static wm_magazines *begin(wm_space *space, const wm_request *request,
     wm_magazines_renumber(set, index, &slot->live_tag);
     /* Release: who peeks at it under lock windows finds it made. */
     atomic_store_explicit(&slot->set, set, memory_order_release);
-    return set;
+    share_room(window, space);
 }
 
-/* The set of a request's stream; if that is another stream by now, or was gone
- * in between, what is of the old one goes. */
-static wm_magazines *get(wm_space *space, const wm_request *request,
-                         wm_window *window)
+/* The set of a request's stream, or null; if that is another stream by now, or
+ * was gone in between, what is of the old one goes. */
+static wm_magazines *find(const wm_space *space, const wm_request *request,
+                          wm_window *window)
 {
     wm_lane_slot *slot =
         wm_lane_slot_of(window, (int)space->place, request->stream);
@@ -101,7 +116,7 @@ static wm_magazines *get(wm_space *space, const wm_request *request,
         slot = NULL;
     }
     if (slot == NULL) {
-        return begin(space, request, window);
+        return NULL;
     }
     slot->epoch = request->epoch;
     return wm_lane_set(slot);
@@ -160,6 +175,30 @@ static void follow(wm_space *space)
     }
 }
 
+/* Where no hit is ever let in nothing is kept for one. */
+static bool may_keep(wm_window *window)
+{
+    return !wm_section_is_closed(&window->section,
+                                 ~(unsigned)WM_CLOSED_BRIEFLY);
+}
+
+/* Under lock windows: see begin_apart() in magazine_set.c. Not so what goes for
+ * it, which takes longer. */
+static void begin_apart(wm_space *space, const wm_request *request,
+                        wm_window *window)
+{
+    wm_section_lock(&window->section);
+    end_slot(window, choose(window));
+    wm_section_unlock(&window->section);
+    wm_lock_acquire(&space->runtime->windows_lock);
+    wm_section_lock(&window->section);
+    if (may_keep(window)) {
+        begin(space, request, window, choose(window));
+    }
+    wm_section_unlock(&window->section);
+    wm_lock_release(&space->runtime->windows_lock);
+}
+
 wm_magazines *wm_lane_lock(wm_space *space, const wm_request *request,
                            wm_window **mine)
 {
@@ -173,10 +212,14 @@ wm_magazines *wm_lane_lock(wm_space *space, const wm_request *request,
         follow(space);
     }
     wm_section_lock(&window->section);
-    /* Where no hit is ever let in nothing is kept for one. */
-    if (request->epoch != 0 &&
-        !wm_section_is_closed(&window->section, ~(unsigned)WM_CLOSED_VISIT)) {
-        set = get(space, request, window);
+    if (request->epoch != 0 && may_keep(window)) {
+        set = find(space, request, window);
+        if (set == NULL) {
+            wm_section_unlock(&window->section);
+            begin_apart(space, request, window);
+            wm_section_lock(&window->section);
+            set = find(space, request, window);
+        }
     }
     if (set == NULL) {
         wm_section_unlock(&window->section);
@@ -195,8 +238,7 @@ bool wm_lane_free_slow(wm_window *window, wm_block *block)
     state = atomic_load_explicit(&block->state, memory_order_relaxed);
     slot = wm_lane_slot_at(window, state);
     if (wm_lane_is_of(window, state) &&
-        wm_lane_is_trusted(window->owner, slot) &&
-        !wm_section_is_closed(&window->section, ~(unsigned)WM_CLOSED_VISIT)) {
+        wm_lane_is_trusted(window->owner, slot) && may_keep(window)) {
         taken = wm_magazines_push_slow(wm_lane_set(slot), block);
     }
     wm_section_unlock(&window->section);

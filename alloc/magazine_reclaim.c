@@ -80,18 +80,23 @@ static bool has_bytes(const wm_window *window, void *context)
     return bytes_of(window, context) > 0;
 }
 
-static void settle_window(wm_window *window, void *context)
+static void settle(wm_window *window, const wm_space *space)
 {
     wm_magazines *set;
 
     for (unsigned at = 0;
-         (set = wm_magazines_next(window, context, &at)) != NULL;) {
+         (set = wm_magazines_next(window, space, &at)) != NULL;) {
         wm_gather_tell_all(set);
         wm_lock_acquire(&set->arena->lock);
         wm_magazines_settle_locked(set);
         wm_lock_release(&set->arena->lock);
         wm_magazines_drop_room(set);
     }
+}
+
+static void settle_window(wm_window *window, void *context)
+{
+    settle(window, context);
 }
 
 static void visit(wm_space *space, const wm_visit *visit)
@@ -106,6 +111,47 @@ void wm_magazines_settle_all(wm_space *space)
     const wm_visit all = {has_set, settle_window, NULL, space};
 
     visit(space, &all);
+}
+
+struct reading {
+    const wm_space *space;
+    void (*read)(void *context);
+    void *context;
+};
+
+static bool has_set_to_read(const wm_window *window, void *context)
+{
+    const struct reading *reading = context;
+
+    return peek(window, reading->space) != NULL;
+}
+
+static void settle_to_read(wm_window *window, void *context)
+{
+    const struct reading *reading = context;
+
+    settle(window, reading->space);
+}
+
+static void read_settled(void *context)
+{
+    const struct reading *reading = context;
+
+    reading->read(reading->context);
+}
+
+void wm_magazines_settle_and_read(wm_space *space, void (*read)(void *context),
+                                  void *context)
+{
+    struct reading reading = {space, read, context};
+    const wm_visit all = {has_set_to_read, settle_to_read, read_settled,
+                          &reading};
+
+    if (space->magazine_blocks > 0) {
+        (void)wm_window_visit(space->runtime, &all);
+    } else {
+        read(context);
+    }
 }
 
 static void flush_window(wm_window *window, void *context)
@@ -129,7 +175,7 @@ static void flush_if_idle(wm_window *window, void *context)
 {
     wm_magazines *set;
 
-    settle_window(window, context);
+    settle(window, context);
     for (unsigned at = 0;
          (set = wm_magazines_next(window, context, &at)) != NULL;) {
         if (!set->used) {

@@ -37,26 +37,16 @@ static bool is_laned(const wm_magazines *set)
     return set->space->traits->laned;
 }
 
-/* Small and large requests share what a set may have. */
+/* Small and large requests share what a thread may have, and so do the sets
+ * that it has for streams of a device. */
 static int64_t least_bytes(const wm_magazines *set)
 {
-    return is_laned(set) ? WM_ROOM_BYTES / 2 : WM_ROOM_BYTES;
+    return WM_ROOM_BYTES / (is_laned(set) ? 2 * set->sharers : 1);
 }
 
 static int64_t least_blocks(const wm_magazines *set)
 {
-    return is_laned(set) ? WM_ROOM_BLOCKS / 2 : WM_ROOM_BLOCKS;
-}
-
-static _Atomic unsigned *cramped_of(const wm_space *space)
-{
-    return &space->arenas->live->cramped;
-}
-
-static bool is_cramped(const wm_magazines *set)
-{
-    return atomic_load_explicit(cramped_of(set->space), memory_order_relaxed) >
-           0;
+    return WM_ROOM_BLOCKS / (is_laned(set) ? 2 * set->sharers : 1);
 }
 
 static int64_t room_bytes(const wm_room *room)
@@ -78,22 +68,17 @@ static int64_t part_of(const wm_magazines *set, int i, enum wm_figure figure,
     unsigned sets = sets_of(set);
     int64_t part = sets > 1 ? left / (ROOM_PART * (int64_t)sets) : left;
 
-    if (is_cramped(set)) {
-        return least;
-    }
     return part > least ? part : least;
 }
 
-/* The most that a room may come to by frees. */
+/* The most that a room may come to by frees: until a peak is raised, whatever
+ * other sets the thread has. */
 static int64_t most_of(const wm_magazines *set, int i, enum wm_figure figure,
                        int64_t least)
 {
-    if (is_cramped(set)) {
-        return least;
-    }
-    return sets_of(set) > 1
-               ? 2 * part_of(set, i, figure, ROOM_TIMES / 2 * least)
-               : INT64_MAX / 4;
+    int64_t much = ROOM_TIMES / 2 * least * set->sharers;
+
+    return sets_of(set) > 1 ? 2 * part_of(set, i, figure, much) : INT64_MAX / 4;
 }
 
 /* Up to where hits may go: to what the set may keep, or has room for. */
@@ -189,7 +174,7 @@ void wm_magazine_cut_room(wm_magazines *set, const wm_magazine *m)
     wm_room *room = &set->rooms[i];
     int64_t bytes = least_bytes(set), blocks = least_blocks(set);
 
-    if (sets_of(set) > 1 || is_cramped(set)) {
+    if (sets_of(set) > 1) {
         int64_t all = room_bytes(room) + m->bytes;
 
         (void)change(set, i,
@@ -279,12 +264,10 @@ void wm_magazines_claim_no_more(wm_magazines *set)
 
 /* ---- a peak is raised ---------------------------------------------------- */
 
-/* Which peaks are to be raised; rooms are cut of those figures only, and of all
- * sets, if there are several: one that has little room when another thread
- * looks may have much by the time the peak is raised. */
+/* Which peaks are to be raised; rooms are cut of those figures only. */
 struct raise {
     wm_space *space;
-    bool any, several, above[WM_LIVE_FIGURES];
+    bool any, above[WM_LIVE_FIGURES];
 };
 
 static void look(struct raise *raise, const wm_live *live)
@@ -305,8 +288,6 @@ static bool find_above(struct raise *raise)
     for (int i = 0; i < raise->space->nodes; i++) {
         const wm_lives *lives = wm_space_arena(raise->space, i)->live;
 
-        raise->several |=
-            atomic_load_explicit(&lives->sets, memory_order_relaxed) > 1;
         look(raise, &lives->large);
         if (lives->large.whole != NULL) {
             look(raise, lives->large.whole);
@@ -345,20 +326,25 @@ static excess_room much_of(const wm_magazines *set, int i,
     return much;
 }
 
-static bool has_much(const wm_window *window, void *context)
+static bool has_much(const wm_magazines *set, const struct raise *raise)
+{
+    excess_room small = much_of(set, 0, raise), large = much_of(set, 1, raise);
+
+    return (small.blocks | small.asked | small.bytes | large.blocks |
+            large.asked | large.bytes) != 0;
+}
+
+/* The calling thread's room is what it is. Another thread that has little room
+ * now may have much by the time the peak is raised. */
+static bool may_have_much(const wm_window *window, void *context)
 {
     const struct raise *raise = context;
     const wm_magazines *set;
 
     for (unsigned at = 0;
          (set = wm_magazines_next(window, raise->space, &at)) != NULL;) {
-        for (int i = 0; i < 2; i++) {
-            excess_room much = much_of(set, i, raise);
-
-            if (raise->several ||
-                (much.blocks | much.asked | much.bytes) != 0) {
-                return true;
-            }
+        if (window != wm_window_current || has_much(set, raise)) {
+            return true;
         }
     }
     return false;
@@ -380,7 +366,7 @@ static void cut_window(wm_window *window, void *context)
     }
 }
 
-/* With all windows of the sets closed, and one thread at a time. */
+/* No set's room changes now, and one thread is here at a time. */
 static void raise_above(void *context)
 {
     const struct raise *raise = context;
@@ -391,26 +377,16 @@ static void raise_above(void *context)
     }
 }
 
-/* Visits windows while no set's room may grow beyond the least. */
-static void visit_cramped(wm_space *space, const wm_visit *visit)
-{
-    /* Relaxed: a set's owner has its section after a visit, or after the
-     * barrier. */
-    atomic_fetch_add_explicit(cramped_of(space), 1, memory_order_relaxed);
-    (void)wm_window_visit(space->runtime, visit);
-    atomic_fetch_sub_explicit(cramped_of(space), 1, memory_order_relaxed);
-}
-
 void wm_magazines_raise(wm_space *space)
 {
     struct raise raise = {.space = space};
-    const wm_visit all = {has_much, cut_window, raise_above, &raise};
+    const wm_visit all = {may_have_much, cut_window, raise_above, &raise};
 
     if (wm_likely(!find_above(&raise))) {
         return;
     }
     if (space->magazine_blocks > 0) {
-        visit_cramped(space, &all);
+        (void)wm_window_visit(space->runtime, &all);
     } else {
         raise_above(&raise);
     }
@@ -450,7 +426,7 @@ void wm_magazines_reset_peaks(wm_space *space)
     const wm_visit all = {has_set, drop_window, reset_lives, space};
 
     if (space->magazine_blocks > 0) {
-        visit_cramped(space, &all);
+        (void)wm_window_visit(space->runtime, &all);
     } else {
         reset_lives(space);
     }

@@ -167,9 +167,13 @@ wm_magazines *wm_magazines_make(wm_space *space, wm_arena *arena)
     wm_magazines *set = take_spare_set(space);
 
     if (set == NULL) {
-        return make_set(space, arena);
+        set = make_set(space, arena);
+    } else {
+        use_arena(set, arena);
     }
-    use_arena(set, arena);
+    if (set != NULL) {
+        set->sharers = 1;
+    }
     return set;
 }
 
@@ -217,22 +221,33 @@ void wm_magazines_spread(wm_magazines *set)
     set->met = set->takings = 0;
 }
 
-/* Gives the window a set. */
-static wm_magazines *begin_set(wm_space *space, wm_arena *home,
-                               wm_window *window)
+/* Gives the window a set, if there is memory for one. */
+static void begin_set(wm_space *space, wm_arena *home, wm_window *window)
 {
     wm_arena *arena = find_first(space, home);
     wm_magazines *set = wm_magazines_make(space, arena);
 
     if (set == NULL) {
         wm_magazines_count_set(arena, -1);
-        return NULL;
+        return;
     }
     window->gather_last = (wm_gather_slot *)(uintptr_t)&wm_gather_no_slot;
     renumber(set, window);
     /* Release: who peeks at it under lock windows finds it made. */
     atomic_store_explicit(&window->magazines, set, memory_order_release);
-    return set;
+}
+
+/* Under lock windows: no set begins while somebody has made all of them wait
+ * (wm_visit.finish). */
+static void begin_apart(wm_space *space, wm_arena *home, wm_window *window)
+{
+    wm_lock_acquire(&space->runtime->windows_lock);
+    wm_section_lock(&window->section);
+    if (!wm_section_is_closed(&window->section, WM_CLOSED_CUT)) {
+        begin_set(space, home, window);
+    }
+    wm_section_unlock(&window->section);
+    wm_lock_release(&space->runtime->windows_lock);
 }
 
 /* The calling thread's window, made or made the current one; null where it
@@ -364,8 +379,11 @@ wm_magazines *wm_magazines_lock_mine(wm_space *space, wm_window **mine)
         move(space, set, home, window);
         wm_section_open(&window->section, WM_CLOSED_HOME);
     }
-    if (set == NULL && !wm_section_is_closed(&window->section, WM_CLOSED_CUT)) {
-        set = begin_set(space, home, window);
+    if (set == NULL) {
+        wm_section_unlock(&window->section);
+        begin_apart(space, home, window);
+        wm_section_lock(&window->section);
+        set = wm_magazines_of(window);
     }
     if (set == NULL) {
         wm_section_unlock(&window->section);

@@ -186,6 +186,12 @@ void wm_space_stats(wm_space *space, warm_space_stats *stats);
 void wm_space_node_stats(wm_space *space, int node, warm_space_stats *stats);
 void wm_space_class_stats(wm_space *space, unsigned size_class,
                           warm_class_stats *stats);
+/* The same of one moment: what threads counted for themselves is in it, and
+ * none goes on until it is read. A peak is at least what is current: of several
+ * moments that could be more than there ever was. */
+void wm_space_settled_stats(wm_space *space, int node, warm_space_stats *stats);
+void wm_space_settled_class_stats(wm_space *space, unsigned size_class,
+                                  warm_class_stats *stats);
 void wm_space_reset_peaks(wm_space *space);
 void wm_space_reset_totals(wm_space *space);
 

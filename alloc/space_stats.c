@@ -32,18 +32,22 @@ void wm_space_node_stats(wm_space *space, int node, warm_space_stats *stats)
     }
 }
 
-void wm_space_stats(wm_space *space, warm_space_stats *stats)
+/* Exact, while nothing comes or goes. */
+static void show_held_peak(wm_space *space, warm_space_stats *stats)
 {
-    uint64_t peak;
+    uint64_t peak = wm_growth_peak(&space->growth);
 
-    *stats = (warm_space_stats){.size = stats->size};
-    wm_space_node_stats(space, WM_NODE_UNKNOWN, stats);
-    peak = wm_growth_peak(&space->growth);
-    /* Exact, while nothing comes or goes. */
     if (space->traits->obtain != NULL && peak >= stats->held_bytes.current &&
         peak < stats->held_bytes.peak) {
         stats->held_bytes.peak = peak;
     }
+}
+
+void wm_space_stats(wm_space *space, warm_space_stats *stats)
+{
+    *stats = (warm_space_stats){.size = stats->size};
+    wm_space_node_stats(space, WM_NODE_UNKNOWN, stats);
+    show_held_peak(space, stats);
 }
 
 void wm_space_class_stats(wm_space *space, unsigned size_class,
@@ -59,6 +63,49 @@ void wm_space_class_stats(wm_space *space, unsigned size_class,
         wm_class_stats_add(stats, &one);
     }
     wm_class_stats_peaks(stats, size_class, first->live);
+}
+
+struct reading {
+    wm_space *space;
+    int node;
+    unsigned size_class;
+    warm_space_stats *stats;
+    warm_class_stats *class_stats;
+};
+
+static void read_node(void *context)
+{
+    const struct reading *reading = context;
+
+    wm_space_node_stats(reading->space, reading->node, reading->stats);
+}
+
+static void read_class(void *context)
+{
+    const struct reading *reading = context;
+
+    wm_space_class_stats(reading->space, reading->size_class,
+                         reading->class_stats);
+}
+
+void wm_space_settled_stats(wm_space *space, int node, warm_space_stats *stats)
+{
+    struct reading reading = {.space = space, .node = node, .stats = stats};
+
+    *stats = (warm_space_stats){.size = stats->size};
+    wm_magazines_settle_and_read(space, read_node, &reading);
+    if (node == WM_NODE_UNKNOWN) {
+        show_held_peak(space, stats);
+    }
+}
+
+void wm_space_settled_class_stats(wm_space *space, unsigned size_class,
+                                  warm_class_stats *stats)
+{
+    struct reading reading = {
+        .space = space, .size_class = size_class, .class_stats = stats};
+
+    wm_magazines_settle_and_read(space, read_class, &reading);
 }
 
 void wm_space_reset_peaks(wm_space *space)

@@ -156,13 +156,16 @@ typedef struct warm_device_stats {
 } warm_device_stats;
 
 /* Those of private pools are counted in (private_pool.h). All figures of one
- * pool, or of what is in none, belong to one moment.
+ * pool, or of what is in none, belong to one moment, for which threads that
+ * allocate and free wait; but for what is inactive_split, which is looked up
+ * right after it, while threads go on.
  * Peaks of allocations, active blocks and their bytes, of all, small and large
  * requests: never below what there was at one moment, and above it by no more
  * than 64 blocks and 1 MiB (of small or large ones 32 and 512 KiB) for each
- * stream that a thread allocates on, of its last eight. That of all reserved
- * bytes is exact; of small and large ones, and of segments, it is a sum where
- * threads use several arenas: never below the whole, perhaps above. */
+ * thread that allocates, however many streams it has; see stats.h. That of all
+ * reserved bytes is exact; of small and large ones, and of segments, it is a
+ * sum where threads use several arenas: never below the whole, perhaps above.
+ */
 WARM_API warm_status warm_device_get_stats(warm_runtime *runtime, int device,
                                            warm_device_stats *stats);
 

@@ -2,21 +2,20 @@
  *
  * All functions: any thread, while everything runs. Threads count for
  * themselves what their magazines serve; a call here adds that up, thread by
- * thread. While none of them allocates or frees all figures are exact; else
- * those of one struct belong to one moment, but for what threads do after they
- * were asked. Frees on adopted streams are pending at once for whoever asks,
- * and part of the peak of that as soon as they leave the thread that gathers
- * them.
+ * thread, and those that allocate or free wait until it is done. So all figures
+ * of one struct are exact, and belong to one moment: of each NUMA node, where
+ * there are several; and of pageable memory to the next one. Frees on adopted
+ * streams are pending at once for whoever asks, and part of the peak of that as
+ * soon as they leave the thread that gathers them.
  *
  * Peaks of requests, requested_bytes and block_bytes, of the space and of each
  * node, pools' memory included: never below what callers had at one moment, and
  * above it by no more than 64 blocks and 1 MiB (1,048,576 bytes) for each
  * thread that allocates, however many there are and whatever they hand to each
- * other. A thread claims as much ahead, so that it need not count with others
- * at each call. It may be more where peaks are reset while threads allocate and
- * free: what a thread had just freed; and where a filter of system calls that
- * was installed later than the runtime refuses membarrier(2): what a thread has
- * freed since it claimed.
+ * other, also where peaks are reset meanwhile. A thread claims as much ahead,
+ * so that it need not count with others at each call. It may be more where a
+ * filter of system calls that was installed later than the runtime refuses
+ * membarrier(2): what a thread has freed since it claimed.
  *
  * Peaks of a size class: requests are never below what callers had, and above
  * it by no more than what each thread keeps ready of the class (option

@@ -57,3 +57,16 @@ void wm_section_take(wm_section *section)
         wm_wait_turn(turn);
     }
 }
+
+void wm_section_wait(wm_section *section)
+{
+    /* Acquire pairs with the release in wm_section_open(). */
+    for (unsigned turn = 0;
+         (atomic_load_explicit(&section->closed, memory_order_acquire) &
+          WM_CLOSED_STILL) != 0;
+         turn++) {
+        wm_lock_release(&section->lock);
+        wm_wait_turn(turn);
+        wm_lock_acquire(&section->lock);
+    }
+}

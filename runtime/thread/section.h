@@ -11,6 +11,9 @@
  *   another thread      closed |= reason, barrier in every thread, then
  *                       lock, wait until busy is 0 ─► content ─► open, unlock
  *
+ * Where the other thread works on several sections at once it unlocks each as
+ * it goes on, but leaves them closed and still, and opens all at the end.
+ *
  * The owner's store and load may pass each other in its processor. The barrier
  * (membarrier(2)) makes every running thread execute a fence between them or
  * around both: either the owner's 1 is seen, or the owner sees the reason.
@@ -45,9 +48,15 @@ enum wm_closed {
     WM_CLOSED_SLOW = 2,  /* from birth: every call shall take its slow path */
     WM_CLOSED_EXIT = 4,  /* for ever: the process exits (row A6) */
     WM_CLOSED_CUT = 8,   /* for ever: no content, its runtime has gone */
-    WM_CLOSED_HOME = 16  /* by its owner: the thread has moved to another node,
+    WM_CLOSED_HOME = 16, /* by its owner: the thread has moved to another node,
                             and what it keeps is to follow */
+    WM_CLOSED_STILL = 32 /* with VISIT: another thread works on what several
+                            sections guard; their owners wait until it is
+                            done, on the slow path, too */
 };
+
+/* Reasons that are over in a moment. */
+enum { WM_CLOSED_BRIEFLY = WM_CLOSED_VISIT | WM_CLOSED_STILL };
 
 typedef struct wm_section {
     _Atomic unsigned closed; /* reasons; raised and cleared by any thread */
@@ -116,13 +125,13 @@ static inline bool wm_section_is_closed(wm_section *section, unsigned reasons)
             reasons) != 0;
 }
 
-/* Whether it is closed, and for a visit alone; asked by the owner, who may wait
- * for the lock then and go on as in a hit. */
-static inline bool wm_section_is_visited(wm_section *section)
+/* Whether nothing but a visit closes it; asked by the owner, who has the lock
+ * and may go on as in a hit then. */
+static inline bool wm_section_is_hittable(wm_section *section)
 {
     /* Relaxed: a reason that comes now finds what the owner did by the lock. */
-    return atomic_load_explicit(&section->closed, memory_order_relaxed) ==
-           WM_CLOSED_VISIT;
+    return (atomic_load_explicit(&section->closed, memory_order_relaxed) &
+            ~(unsigned)WM_CLOSED_BRIEFLY) == 0;
 }
 
 /* WM_CLOSED_SLOW where barriers are not to be had, else 0: what sections are
@@ -135,15 +144,22 @@ unsigned wm_section_birth(void);
  * known to be in no hit. */
 bool wm_section_barrier(void);
 
-/* Locks a section of the calling thread. Who is about to visit it has closed
- * those of many threads, and may have lost the processor: to one of them, which
- * makes way for it. */
+/* The owner has the lock of a section that is still: waits until it is not, and
+ * has the lock again. */
+void wm_section_wait(wm_section *section);
+
+/* Locks a section of the calling thread, which is not still then. Who is about
+ * to visit it has closed those of many threads, and may have lost the
+ * processor: to one of them, which makes way for it. */
 static inline void wm_section_lock(wm_section *section)
 {
     if (wm_unlikely(wm_section_is_closed(section, WM_CLOSED_VISIT))) {
         sched_yield();
     }
     wm_lock_acquire(&section->lock);
+    if (wm_unlikely(wm_section_is_closed(section, WM_CLOSED_STILL))) {
+        wm_section_wait(section);
+    }
 }
 
 /* Locks a section of another thread, closed and past the barrier: waits until

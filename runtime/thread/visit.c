@@ -14,12 +14,14 @@ static bool is_state(const wm_window *window, enum wm_window_state state)
 /* Whether a hit may have begun in one of them. */
 static bool close_wanted_locked(warm_runtime *runtime, const wm_visit *visit)
 {
+    unsigned reasons =
+        visit->finish != NULL ? WM_CLOSED_BRIEFLY : WM_CLOSED_VISIT;
     bool was_open = false;
 
     for (wm_window *w = runtime->windows; w != NULL; w = w->next) {
         if (!is_state(w, WM_WINDOW_SPARE) &&
             (visit->wanted == NULL || visit->wanted(w, visit->context))) {
-            wm_section_close(&w->section, WM_CLOSED_VISIT);
+            wm_section_close(&w->section, reasons);
             /* SLOW from birth: its owner always takes the lock. */
             was_open =
                 was_open || !wm_section_is_closed(&w->section, WM_CLOSED_SLOW);
@@ -32,7 +34,7 @@ static void open_locked(warm_runtime *runtime)
 {
     for (wm_window *w = runtime->windows; w != NULL; w = w->next) {
         if (wm_section_is_closed(&w->section, WM_CLOSED_VISIT)) {
-            wm_section_open(&w->section, WM_CLOSED_VISIT);
+            wm_section_open(&w->section, WM_CLOSED_BRIEFLY);
         }
     }
 }

@@ -248,9 +248,9 @@ typedef struct wm_visit {
     /* With the window's section, and under the windows lock. */
     void (*visit)(wm_window *window, void *context);
     /* Null, or called once after all visits, also where the barrier is refused,
-     * while every visited window is still closed: no hit can begin there, but
-     * its owner may take the section by the slow path. Under the windows lock.
-     */
+     * while every visited window is closed and still: its owner waits, on the
+     * slow path, too, and what it has is as the visit left it. Under the
+     * windows lock. */
     void (*finish)(void *context);
     void *context;
 } wm_visit;

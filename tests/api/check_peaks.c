@@ -184,6 +184,58 @@ START_TEST(test_B14_peaks_of_threads_that_hold_at_once)
 }
 END_TEST
 
+/* A thread has one room of a device, however many streams it allocates on: more
+ * than it keeps memory for, one after the other, and in turn. */
+static const unsigned streams_of[] = {1, 2, 3, 4, 7, 8, 12};
+enum { STREAMS = 12, COUNTS = sizeof streams_of / sizeof streams_of[0] };
+
+static void check_one_room(uint64_t blocks)
+{
+    warm_device_stats now = wt_device_stats(runtime);
+    const warm_device_figures *f =
+        row[on].bytes <= 512 << 10 ? &now.small : &now.large;
+
+    check_peaks(blocks, 1);
+    wt_peak(now.all.active.peak, blocks, WT_ROOM_BLOCKS);
+    wt_peak(f->allocations.peak, blocks, WT_ROOM_BLOCKS / 2);
+    wt_peak(f->active.peak, blocks, WT_ROOM_BLOCKS / 2);
+    wt_peak(f->requested_bytes.peak, blocks * row[on].bytes, WT_ROOM_BYTES / 2);
+}
+
+START_TEST(test_B14_peaks_of_a_thread_with_many_streams)
+{
+    unsigned count = streams_of[_i / 2], most = 30;
+    struct worker *w = &worker[0];
+    warm_stream stream[STREAMS], own = w->stream;
+
+    on = 4 + _i % 2;
+    for (unsigned i = 0; i < count; i++) {
+        wt_ok(warm_stream_create(runtime, 0, &stream[i]));
+        w->stream = stream[i];
+        w->block[i] = take(w, row[on].bytes);
+    }
+    give(w, count);
+    check_one_room(count);
+    /* What frees leave of room on one of them is gone when another rises. */
+    for (unsigned i = 0; i < count; i++) {
+        w->stream = stream[i];
+        allocate(w, most);
+        give(w, most);
+    }
+    check_one_room(most);
+    for (unsigned i = 0; i < 2 * most; i++) {
+        w->stream = stream[i % count];
+        w->block[i] = take(w, row[on].bytes);
+    }
+    give(w, 2 * most);
+    check_one_room(2 * most);
+    w->stream = own;
+    for (unsigned i = 0; i < count; i++) {
+        wt_stream_end(runtime, stream[i]);
+    }
+}
+END_TEST
+
 /* After a reset they are what is live, and rise again from there. */
 static void reset_between(void *argument, unsigned index)
 {
@@ -418,6 +470,8 @@ int main(void)
         tcase, test_B14_peaks_of_memory_that_moves_between_threads, 0, ROWS);
     tcase_add_loop_test(tcase, test_B14_peaks_of_threads_that_hold_at_once, 0,
                         ROWS);
+    tcase_add_loop_test(tcase, test_B14_peaks_of_a_thread_with_many_streams, 0,
+                        2 * COUNTS);
     tcase_add_loop_test(tcase, test_B14_peaks_rise_again_after_a_reset, 0,
                         ROWS);
     tcase_add_loop_test(tcase, test_B14_peaks_of_threads_that_come_and_go, 0,

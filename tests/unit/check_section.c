@@ -5,6 +5,7 @@
 #include "runtime/thread/window.h"
 
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -225,6 +226,209 @@ START_TEST(test_a_visit_sees_the_windows_that_are_wanted)
 }
 END_TEST
 
+/* What a thread calls while a visit is not finished yet. */
+static struct {
+    warm_stream stream;
+    void *block;
+    warm_status status;
+    int call;
+    const wm_window *window;
+    _Atomic bool ready, go, called, returned;
+} caller;
+
+enum { FREE, ALLOC, FIRST_ALLOC, FIRST_DEVICE_ALLOC, CALLS };
+
+static void *call_meanwhile(void *argument)
+{
+    (void)argument;
+    caller.status = warm_stream_reserve(runtime, 0, &caller.stream);
+    if (caller.status == WARM_OK && caller.call <= ALLOC) {
+        caller.status = warm_pinned_alloc(runtime, 4096, &caller.block);
+    }
+    if (caller.status == WARM_OK && caller.call == ALLOC) {
+        caller.status = warm_free(caller.block); /* a hit comes next */
+    }
+    caller.window = wm_window_current;
+    atomic_store(&caller.ready, true);
+    while (!atomic_load(&caller.go)) {
+        sched_yield();
+    }
+    atomic_store(&caller.called, true);
+    if (caller.status == WARM_OK) {
+        caller.status = caller.call == FREE ? warm_free(caller.block)
+                        : caller.call == FIRST_DEVICE_ALLOC
+                            ? warm_device_alloc(runtime, 0, caller.stream, 4096,
+                                                &caller.block)
+                            : warm_pinned_alloc(runtime, 4096, &caller.block);
+    }
+    atomic_store(&caller.returned, true);
+    if (caller.status == WARM_OK && caller.call != FREE) {
+        caller.status = warm_free(caller.block);
+    }
+    return NULL;
+}
+
+/* As visits do that raise peaks or read figures: of what has no magazines
+ * nothing is wanted. */
+static bool has_magazines(const wm_window *window, void *context)
+{
+    (void)context;
+    return atomic_load(&window->magazines) != NULL ||
+           atomic_load(&window->lane[0].set) != NULL;
+}
+
+static void wait_for_caller(void *context)
+{
+    bool had = has_magazines(caller.window, NULL), *went_on = context;
+
+    atomic_store(&caller.go, true);
+    while (!atomic_load(&caller.called)) {
+        sched_yield();
+    }
+    for (int i = 0; i < 50; i++) {
+        sched_yield();
+    }
+    *went_on = atomic_load(&caller.returned) ||
+               has_magazines(caller.window, NULL) != had;
+}
+
+static void do_nothing(wm_window *window, void *context)
+{
+    (void)window;
+    (void)context;
+}
+
+START_TEST(test_B14_threads_wait_until_a_visit_is_finished)
+{
+    bool went_on = true;
+    const wm_visit visit = {has_magazines, do_nothing, wait_for_caller,
+                            &went_on};
+    pthread_t thread;
+
+    memset(&caller, 0, sizeof caller);
+    caller.call = _i;
+    ck_assert_int_eq(pthread_create(&thread, NULL, call_meanwhile, NULL), 0);
+    while (!atomic_load(&caller.ready)) {
+        sched_yield();
+    }
+    ck_assert(wm_window_visit(runtime, &visit));
+    pthread_join(thread, NULL);
+    wt_ok(caller.status);
+    ck_assert(!went_on);
+    ck_assert(caller.returned);
+}
+END_TEST
+
+/* One thread has a block, and frees it for another one to have one, while a
+ * third makes the visit wait, between the windows of both: whoever reads
+ * figures finds one block, not two or none. */
+enum { TAKER, BLOCKER, OWNER, THREADS };
+static struct {
+    _Atomic unsigned ready; /* threads that have a window and a set */
+    _Atomic bool held, visited, freed, read;
+    warm_status status[THREADS];
+} hand;
+
+static bool is_visited(void)
+{
+    return wm_section_is_closed(
+        (wm_section *)(uintptr_t)&wm_window_current->section, WM_CLOSED_VISIT);
+}
+
+static void yield_often(void)
+{
+    for (int i = 0; i < 50; i++) {
+        sched_yield();
+    }
+}
+
+static void wait_until(_Atomic bool *flag)
+{
+    while (!atomic_load(flag)) {
+        sched_yield();
+    }
+}
+
+static void block_the_visit(void)
+{
+    wm_section *section = &wm_window_mine()->section;
+
+    while (atomic_load(&hand.ready) != THREADS) {
+        sched_yield();
+    }
+    wm_section_lock(section);
+    atomic_store(&hand.held, true);
+    while (!is_visited()) {
+        sched_yield();
+    }
+    yield_often(); /* the owner's window is visited */
+    atomic_store(&hand.visited, true);
+    for (int i = 0; i < 5 && !atomic_load(&hand.freed); i++) {
+        yield_often();
+    }
+    yield_often(); /* and the taker has its block, if they can */
+    wm_section_unlock(section);
+}
+
+static void hand_on(void *argument, unsigned index)
+{
+    void *block = NULL;
+
+    (void)argument;
+    while (atomic_load(&hand.ready) != index) {
+        sched_yield();
+    }
+    hand.status[index] = warm_pinned_alloc(runtime, 4096, &block);
+    if (hand.status[index] == WARM_OK && index != OWNER) {
+        hand.status[index] = warm_free(block);
+    }
+    atomic_store(&hand.ready, index + 1);
+    if (index == BLOCKER) {
+        block_the_visit();
+        return;
+    }
+    wait_until(&hand.visited);
+    if (index == OWNER) {
+        hand.status[OWNER] = warm_free(block);
+        atomic_store(&hand.freed, true);
+    } else {
+        wait_until(&hand.freed);
+        hand.status[TAKER] = warm_pinned_alloc(runtime, 4096, &block);
+        wait_until(&hand.read);
+        if (hand.status[TAKER] == WARM_OK) {
+            hand.status[TAKER] = warm_free(block);
+        }
+    }
+}
+
+static void read_or_hand_on(void *argument, unsigned index)
+{
+    warm_space_stats *stats = argument;
+
+    if (index < THREADS) {
+        hand_on(NULL, index);
+        return;
+    }
+    wait_until(&hand.held);
+    stats->size = sizeof *stats;
+    (void)warm_pinned_get_stats(runtime, stats);
+    atomic_store(&hand.read, true);
+}
+
+START_TEST(test_B14_figures_of_threads_belong_to_one_moment)
+{
+    warm_space_stats stats = {.size = 0};
+
+    memset(&hand, 0, sizeof hand);
+    wt_threads(THREADS + 1, read_or_hand_on, &stats);
+    for (int i = 0; i < THREADS; i++) {
+        wt_ok(hand.status[i]);
+    }
+    ck_assert_uint_eq(stats.requests.current, 1);
+    ck_assert_uint_eq(stats.requested_bytes.current, 4096);
+}
+END_TEST
+
 START_TEST(test_a_refused_barrier_leaves_windows_as_they_were)
 {
     const wm_visit all = {NULL, count_visit, NULL, &seen};
@@ -416,6 +620,9 @@ int main(void)
     suite_add_tcase(suite, section);
     tcase_add_checked_fixture(windows, set_up, tear_down);
     tcase_add_test(windows, test_a_visit_sees_the_windows_that_are_wanted);
+    tcase_add_loop_test(
+        windows, test_B14_threads_wait_until_a_visit_is_finished, 0, CALLS);
+    tcase_add_test(windows, test_B14_figures_of_threads_belong_to_one_moment);
     tcase_add_test(windows, test_a_refused_barrier_leaves_windows_as_they_were);
     tcase_add_test(windows, test_without_barriers_visits_go_on);
     tcase_add_test(windows, test_destroy_after_barriers_are_refused);
