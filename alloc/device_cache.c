@@ -109,6 +109,9 @@ static void sum_stats(wm_space *space, warm_device_stats *sum)
             wm_arena_split_stats(a, sum);
         }
     }
+    wm_lock_acquire(&space->growth.lock);
+    sum->workspace_bytes = space->beside_bytes;
+    wm_lock_release(&space->growth.lock);
     peak = wm_growth_peak(&space->growth);
     /* Exact, while nothing comes or goes; see wm_space_stats(). */
     if (peak >= held->current && peak < held->peak) {

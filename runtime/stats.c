@@ -189,7 +189,7 @@ static warm_status put_device_memory(wm_text *text, warm_runtime *runtime)
         if (status != WARM_OK) {
             return status;
         }
-        if (stats.all.segments.allocated == 0) {
+        if (stats.all.segments.allocated == 0 && stats.workspace_bytes == 0) {
             continue;
         }
         wm_text_put(text, "%s{\"device\":%d", separator, i);
@@ -206,6 +206,7 @@ static warm_status put_device_memory(wm_text *text, warm_runtime *runtime)
         put_duration(text, "driver_alloc", &stats.driver_alloc);
         put_duration(text, "driver_free", &stats.driver_free);
         put_count(text, "reset_bytes", stats.reset_bytes);
+        put_count(text, "workspace_bytes", stats.workspace_bytes);
         wm_text_put(text, "}");
         separator = ",";
     }

@@ -153,12 +153,15 @@ typedef struct warm_device_stats {
     /* Of all.reserved_bytes: gone, since the device was reset, and that was
      * noticed (runtime.h). All or nothing. */
     uint64_t reset_bytes;
+    /* Of workspaces that handles have, in no figure above: below the limit
+     * beside what is reserved (warm_device_set_memory_fraction()). */
+    uint64_t workspace_bytes;
 } warm_device_stats;
 
 /* Those of private pools are counted in (private_pool.h). All figures of one
  * pool, or of what is in none, belong to one moment, for which threads that
- * allocate and free wait; but for what is inactive_split, which is looked up
- * right after it, while threads go on.
+ * allocate and free wait; but for workspace_bytes and what is inactive_split,
+ * which are looked up after it, while threads go on.
  * Peaks of allocations, active blocks and their bytes, of all, small and large
  * requests: never below what there was at one moment, and above it by no more
  * than 64 blocks and 1 MiB (of small or large ones 32 and 512 KiB) for each

@@ -497,6 +497,52 @@ START_TEST(test_A10_E3_workspace_of_a_capture_goes_with_its_pool)
 }
 END_TEST
 
+/* What handles' workspaces have below the limit is told beside what is
+ * reserved, and where a request is refused for it. */
+START_TEST(test_C6_C8_workspaces_are_in_the_figures_of_their_device)
+{
+    warm_handle_stats handles = {.size = sizeof handles};
+    warm_device_stats older = {.size =
+                                   offsetof(warm_device_stats, workspace_bytes),
+                               .workspace_bytes = 7};
+    warm_device_info device = {.size = sizeof device};
+    warm_error error = {.size = sizeof error};
+    static char text[1 << 18];
+    warm_stream stream = NULL;
+    cublasHandle_t handle = NULL;
+    void *block = NULL;
+    char field[64];
+    uint64_t bytes;
+
+    wt_ok(warm_stream_create(runtime, 0, &stream));
+    ck_assert_uint_eq(wt_device_stats(runtime).workspace_bytes, 0);
+    wt_ok(warm_cublas_handle(runtime, 0, stream, &handle));
+    wt_ok(warm_handle_get_stats(runtime, WARM_KIND_CUBLAS, 0, &handles));
+    bytes = wt_device_stats(runtime).workspace_bytes;
+    ck_assert_uint_gt(bytes, 0);
+    ck_assert_uint_eq(bytes, handles.workspace_bytes);
+    ck_assert_uint_eq(wt_device_stats(runtime).all.reserved_bytes.current, 0);
+    /* A program that was built before there was the field. */
+    wt_ok(warm_device_get_stats(runtime, 0, &older));
+    ck_assert_uint_eq(older.workspace_bytes, 7);
+    wt_ok(warm_stats_json(runtime, text, sizeof text, NULL));
+    snprintf(field, sizeof field, "\"workspace_bytes\":%lu}",
+             (unsigned long)bytes);
+    ck_assert_ptr_nonnull(strstr(text, field));
+    wt_ok(warm_device_get_info(runtime, 0, &device));
+    wt_ok(warm_device_set_memory_fraction(
+        runtime, 0, (double)(bytes + (4 << 20)) / (double)device.total_bytes));
+    wt_fails(WARM_OUT_OF_MEMORY,
+             warm_device_alloc(runtime, 0, stream, 8 << 20, &block));
+    warm_last_error(&error);
+    ck_assert_ptr_nonnull(strstr(error.message, "workspaces of handles have"));
+    wt_ok(warm_thread_release(runtime));
+    wt_ok(warm_stream_destroy(runtime, stream));
+    wt_ok(warm_handle_trim(runtime, WARM_KIND_CUBLAS, 0, 0, 0, NULL));
+    ck_assert_uint_eq(wt_device_stats(runtime).workspace_bytes, 0);
+}
+END_TEST
+
 START_TEST(test_B13_a_runtime_alone_makes_no_context)
 {
     warm_device_info info = {.size = sizeof info};
@@ -575,6 +621,8 @@ int main(void)
         tcase, test_A10_B6_no_handle_stays_bound_to_a_stream_that_goes, 0, 24);
     tcase_add_test(tcase,
                    test_A10_E3_workspace_of_a_capture_goes_with_its_pool);
+    tcase_add_test(tcase,
+                   test_C6_C8_workspaces_are_in_the_figures_of_their_device);
     tcase_add_test(tcase, test_B13_a_runtime_alone_makes_no_context);
     tcase_add_test(tcase, test_B13_a_thread_keeps_having_no_context);
     tcase_add_test(tcase,
