@@ -225,10 +225,9 @@ wm_segment *wm_arena_detach_first(wm_arena *arena, const wm_leaving *leaving);
  * record may be of another one by now, or of none. */
 bool wm_arena_detach_idle(wm_arena *arena, wm_segment *segment);
 /* The driver took one back, its record ends; or it did not, and it is idle in
- * the arena again, but torn (a part of one that stretches) LOST. put_off: it
- * was not asked, and may be at any time. */
+ * the arena again. put_off: it was not asked, and may be at any time. */
 void wm_arena_released(wm_arena *arena, wm_segment *segment);
-void wm_arena_reattach(wm_arena *arena, wm_segment *segment, bool torn);
+void wm_arena_reattach(wm_arena *arena, wm_segment *segment);
 void wm_arena_put_off(wm_arena *arena, wm_segment *segment);
 
 /* Calls fn for every LIVE block; fn takes no lock below arena. For the end of

@@ -6,6 +6,7 @@
 #include "alloc/arena_int.h"
 
 #include "alloc/page_map.h"
+#include "alloc/piece.h"
 #include "runtime/base/status.h"
 
 struct tally {
@@ -87,7 +88,7 @@ static bool check_hole(struct tally *tally, wm_block *run,
            run->bytes % unit == 0 && wm_block_at(run->base) == run &&
            (run->bytes == WM_PAGE ||
             wm_page_map_get(run->base + run->bytes - 1) == 0) &&
-           !(idle && next == WM_BLOCK_HOLE);
+           !(idle && (next == WM_BLOCK_HOLE || !wm_piece_none_locked(run)));
 }
 
 static bool check_run(struct tally *tally, wm_block *run)

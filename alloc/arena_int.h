@@ -9,7 +9,7 @@
  *              segment_return.c: which of them go
  *   sibling.c  and from one arena to another
  *   stretch.c  segments that get memory in parts; stretch_return.c: and give
- *              it back; stretch_range.c: where
+ *              it back; stretch_range.c: where; piece.c: in what pieces
  *   keep.c     blocks and segments that graphs have
  */
 #ifndef WM_ARENA_INT_H
@@ -71,14 +71,16 @@ void wm_segment_attach_locked(wm_arena *arena, wm_segment *segment);
 void wm_segment_give_locked(wm_arena *arena, wm_segment *segment);
 /* Under the lock, so that the history and a snapshot agree. */
 void wm_segment_tell(const wm_segment *segment, enum wm_history_op op);
-/* A record for a segment of so many bytes, in no list, or null. */
-wm_segment *wm_segment_record_locked(wm_arena *arena, size_t bytes);
+/* A record for a segment of so many bytes, in no list, or null. unit: by which
+ * it is to stretch, or 0. */
+wm_segment *wm_segment_record_locked(wm_arena *arena, size_t bytes,
+                                     size_t unit);
 void wm_segment_record_give_locked(wm_arena *arena, wm_segment *segment);
 /* In the list of the arena, or not. */
 void wm_segment_link_locked(wm_arena *arena, wm_segment *segment);
 void wm_segment_unlink_locked(wm_arena *arena, wm_segment *segment);
-/* Idle parts of segments that stretch, on their way back, before a chain; and
- * the rank of the first, see wm_arena_rank(). */
+/* Idle pieces of segments that stretch, on their way back one by one, before a
+ * chain; and the rank of the first, see wm_arena_rank(). */
 wm_segment *wm_stretch_detach_locked(wm_arena *arena, wm_segment *chain,
                                      const wm_leaving *leaving);
 uint64_t wm_stretch_rank_locked(const wm_arena *arena, bool oldest);
@@ -92,9 +94,9 @@ static inline uint64_t wm_segment_rank(const wm_segment *segment, bool oldest)
                ? 1
                : wm_rank(segment->bytes, segment->idle_since_ns, oldest);
 }
-/* What wm_arena_released() and wm_arena_reattach() do with such a part. */
-void wm_stretch_released_locked(wm_arena *arena, wm_segment *part);
-void wm_stretch_reattach_locked(wm_arena *arena, wm_segment *part, bool torn);
+/* What wm_arena_released() and wm_arena_reattach() do with such a piece. */
+void wm_stretch_released_locked(wm_arena *arena, wm_segment *piece);
+void wm_stretch_reattach_locked(wm_arena *arena, wm_segment *piece);
 /* In the list of holes, or not. */
 void wm_hole_link_locked(wm_arena *arena, wm_block *hole);
 void wm_hole_unlink_locked(wm_arena *arena, wm_block *hole);

@@ -209,7 +209,9 @@ struct wm_segment {
     size_t unit;     /* const: it stretches by this (stretch.h); 0: not */
     size_t held;     /* lock arena: bytes that have memory; else all */
     wm_segment *of;  /* a part on its way back: of this one; else null */
-    size_t words;    /* const: of starts */
+    size_t words;    /* const: of starts, and of joined behind them */
+    /* Const: where it stretches, bits of its units; see piece.h. */
+    _Atomic uint64_t *joined;
     wm_segment *next_made; /* lock arena */
     /* 0, then the number that other processes know it by: ipc.c. Relaxed. */
     _Atomic uint64_t shared_as;

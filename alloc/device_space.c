@@ -142,19 +142,23 @@ static warm_status release(wm_space *space, void *base, size_t bytes)
                                    bytes);
 }
 
+static void prepare(wm_space *space, size_t bytes)
+{
+    collect(of_space(space), bytes);
+}
+
 static warm_status commit(wm_space *space, void *base, size_t offset,
                           size_t bytes, bool *torn)
 {
-    collect(of_space(space), bytes);
     return wm_driver_range_commit(space->driver, of_space(space)->device, base,
                                   offset, bytes, torn);
 }
 
 static warm_status decommit(wm_space *space, void *base, size_t offset,
-                            size_t bytes, bool *torn)
+                            size_t bytes)
 {
     return wm_driver_range_decommit(space->driver, of_space(space)->device,
-                                    base, offset, bytes, torn);
+                                    base, offset, bytes);
 }
 
 static bool settle(wm_space *space, enum wm_settle whose)
@@ -168,6 +172,7 @@ static bool settle(wm_space *space, enum wm_settle whose)
 
 static const wm_range_traits device_ranges = {.reserve = reserve,
                                               .release = release,
+                                              .prepare = prepare,
                                               .commit = commit,
                                               .decommit = decommit,
                                               .settle = settle};

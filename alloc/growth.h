@@ -14,8 +14,8 @@
  * that is refused while memory is on its way back, or while others hold room
  * under the limit that they may not need in the end, waits for them: out of
  * memory is said only where nothing under way could change it. Where segments
- * stretch a growth that will fail has memory for a while, unit by unit: who was
- * refused beside one tries once more, alone.
+ * stretch a growth that will fail has memory for a while, piece by piece: who
+ * was refused beside one tries once more, alone.
  *
  * The log is told of trouble by a thread that nobody waits for: who listens may
  * ask for memory. */

@@ -2,6 +2,7 @@
  *
  *   growth.c         errands, and requests until they are served or refused
  *   growth_obtain.c  a request looks, claims room, obtains what is missing
+ *   growth_piece.c   which comes in pieces where segments stretch
  *   growth_return.c  idle segments go back
  */
 #ifndef WM_GROWTH_INT_H
@@ -64,11 +65,19 @@ void wm_growth_give_own(wm_space *space, wm_arena *arena, size_t below,
  * polls bring. */
 bool wm_growth_settle(wm_space *space, const wm_arena *of, size_t target,
                       enum wm_settle whose);
-/* The driver takes a region, counted. of: the segment that base is a part of,
- * or null; torn: as the driver's then. */
+/* The driver takes a region, or a piece of a segment (of, else null),
+ * counted. */
 warm_status wm_growth_driver_free(wm_space *space, wm_arena *arena,
                                   const wm_segment *of, char *base,
-                                  size_t bytes, bool *torn);
+                                  size_t bytes);
+/* The driver puts memory into a part that was claimed, counted; or, but see
+ * *torn, none of it: then some stays that could not be taken out.
+ * Status: OUT_OF_MEMORY, or another of the driver's. */
+warm_status wm_growth_commit(wm_space *space, const wm_stretch *stretch,
+                             bool *torn);
+/* Takes it out of the part's first bytes, whole pieces. False: some stays. */
+bool wm_growth_uncommit(wm_space *space, const wm_stretch *stretch,
+                        size_t bytes);
 /* Trouble: notes it, with this thread's last error; says what was noted, once
  * the thread's errand is over. That keeps the last error. */
 enum wm_trouble_kind { WM_REFUSED, WM_TORN, WM_UNRECORDED };

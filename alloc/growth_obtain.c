@@ -217,8 +217,9 @@ static void swap(wm_space *space, const struct wm_growing *request,
     }
 }
 
-/* There are no records for a region. One that the driver does not take back
- * either is nobody's: it stays held, under the limit too. Whether it is. */
+/* There are no records for what came. What the driver does not take back either
+ * is nobody's: it stays held, under the limit too. base: of a region; null: it
+ * is a part. Whether it stays. */
 static bool lose(wm_space *space, const struct wm_growing *request, void *base,
                  const struct wm_errand *errand)
 {
@@ -227,9 +228,10 @@ static bool lose(wm_space *space, const struct wm_growing *request, void *base,
     bool lost;
 
     warm_last_error(&cause);
-    lost =
-        wm_growth_driver_free(space, request->arena, request->stretch.segment,
-                              base, errand->bytes, NULL) != WARM_OK;
+    lost = base == NULL
+               ? !wm_growth_uncommit(space, &request->stretch, errand->bytes)
+               : wm_growth_driver_free(space, request->arena, NULL, base,
+                                       errand->bytes) != WARM_OK;
     if (lost) {
         wm_growth_note(growth, WM_UNRECORDED, errand->bytes);
     } else {
@@ -306,16 +308,13 @@ static warm_status obtain(wm_space *space, struct wm_growing *request,
 static warm_status obtain_part(wm_space *space, struct wm_growing *request,
                                struct wm_errand *errand)
 {
-    const wm_range_traits *ranges = space->traits->ranges;
     wm_stretch *stretch = &request->stretch;
     wm_arena *arena = request->arena;
-    char *base = stretch->segment->base, *part = stretch->part->base;
-    uint64_t start = wm_clock_ns();
     bool torn = false;
-    warm_status status = ranges->commit(space, base, (size_t)(part - base),
-                                        stretch->bytes, &torn);
+    warm_status status;
 
-    wm_arena_count_driver(arena, false, wm_clock_ns() - start);
+    space->traits->ranges->prepare(space, stretch->bytes);
+    status = wm_growth_commit(space, stretch, &torn);
     if (status == WARM_OK || torn) {
         wm_errand_arrive(&space->growth, errand);
     }
@@ -330,7 +329,7 @@ static warm_status obtain_part(wm_space *space, struct wm_growing *request,
                          &request->block)) {
         status = wm_fail(WARM_OUT_OF_MEMORY,
                          "no memory for the allocator's records");
-        wm_stretch_undo(arena, stretch, lose(space, request, part, errand));
+        wm_stretch_undo(arena, stretch, lose(space, request, NULL, errand));
     }
     return status;
 }

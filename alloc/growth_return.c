@@ -9,13 +9,12 @@
 
 warm_status wm_growth_driver_free(wm_space *space, wm_arena *arena,
                                   const wm_segment *of, char *base,
-                                  size_t bytes, bool *torn)
+                                  size_t bytes)
 {
     uint64_t start = wm_clock_ns();
     warm_status status =
-        of != NULL ? space->traits->ranges->decommit(space, of->base,
-                                                     (size_t)(base - of->base),
-                                                     bytes, torn)
+        of != NULL ? space->traits->ranges->decommit(
+                         space, of->base, (size_t)(base - of->base), bytes)
                    : space->traits->give_back(space, base, bytes);
 
     wm_arena_count_driver(arena, true, wm_clock_ns() - start);
@@ -42,9 +41,8 @@ static size_t give_back_one(wm_space *space, wm_segment *segment,
     wm_growth *growth = &space->growth;
     wm_arena *arena = segment->arena;
     size_t bytes = segment->bytes;
-    bool torn = false;
-    warm_status status = wm_growth_driver_free(space, arena, segment->of,
-                                               segment->base, bytes, &torn);
+    warm_status status =
+        wm_growth_driver_free(space, arena, segment->of, segment->base, bytes);
 
     wm_timelines_end_break(space->timelines, breaking);
     if (status == WARM_OK) {
@@ -56,9 +54,9 @@ static size_t give_back_one(wm_space *space, wm_segment *segment,
         wm_lock_release(&growth->lock);
         return bytes;
     }
-    wm_growth_note(growth, torn ? WM_TORN : WM_REFUSED, bytes);
+    wm_growth_note(growth, WM_REFUSED, bytes);
     *refused |= segment->of == NULL && !segment->refused;
-    wm_arena_reattach(arena, segment, torn);
+    wm_arena_reattach(arena, segment);
     return 0;
 }
 

@@ -111,11 +111,18 @@ static void give_runs_locked(wm_arena *arena, wm_segment *segment)
  * of which has no memory, and so no runs. */
 enum { SPARSE = 64 << 10 };
 
-/* The pages of a recycled record all lie idle: none is a start. What had it
- * before is known to other processes by another number. */
-wm_segment *wm_segment_record_locked(wm_arena *arena, size_t bytes)
+static size_t words_for(size_t bits)
 {
-    size_t words = (bytes / WM_PAGE + 63) / 64;
+    return (bits + 63) / 64;
+}
+
+/* The pages of a recycled record all lie idle: none is a start. Nor is a unit
+ * joined, none has memory. What had it before is known to other processes by
+ * another number. */
+wm_segment *wm_segment_record_locked(wm_arena *arena, size_t bytes, size_t unit)
+{
+    size_t starts = words_for(bytes / WM_PAGE);
+    size_t words = starts + (unit > 0 ? words_for(bytes / unit) : 0);
     wm_segment **link = &arena->spare_segments;
     wm_segment *segment;
 
@@ -125,6 +132,7 @@ wm_segment *wm_segment_record_locked(wm_arena *arena, size_t bytes)
     segment = *link;
     if (segment != NULL) {
         *link = segment->next;
+        segment->joined = &segment->starts[starts];
         atomic_store_explicit(&segment->shared_as, 0, memory_order_relaxed);
         return segment;
     }
@@ -133,6 +141,7 @@ wm_segment *wm_segment_record_locked(wm_arena *arena, size_t bytes)
         bytes < SPARSE ? wm_meta_alloc(bytes) : wm_meta_alloc_sparse(bytes);
     if (segment != NULL) {
         segment->words = words;
+        segment->joined = &segment->starts[starts];
         segment->next_made = arena->all_segments;
         arena->all_segments = segment;
     }
@@ -155,7 +164,7 @@ void wm_segment_give_locked(wm_arena *arena, wm_segment *segment)
 wm_segment *wm_segment_join_locked(wm_arena *arena, void *base, size_t bytes,
                                    size_t needed)
 {
-    wm_segment *segment = wm_segment_record_locked(arena, bytes);
+    wm_segment *segment = wm_segment_record_locked(arena, bytes, 0);
     wm_block *run;
 
     if (segment == NULL) {

@@ -235,13 +235,12 @@ void wm_arena_released(wm_arena *arena, wm_segment *segment)
     wm_lock_release(&arena->lock);
 }
 
-static void reattach(wm_arena *arena, wm_segment *segment, bool torn,
-                     bool refused)
+static void reattach(wm_arena *arena, wm_segment *segment, bool refused)
 {
     wm_lock_acquire(&arena->lock);
     arena->detached_bytes -= segment->bytes;
     if (segment->of != NULL) {
-        wm_stretch_reattach_locked(arena, segment, torn);
+        wm_stretch_reattach_locked(arena, segment);
     } else {
         wm_segment_attach_locked(arena, segment);
         segment->idle_since_ns = wm_clock_ns(); /* of several lanes as well */
@@ -251,12 +250,12 @@ static void reattach(wm_arena *arena, wm_segment *segment, bool torn,
     wm_lock_release(&arena->lock);
 }
 
-void wm_arena_reattach(wm_arena *arena, wm_segment *segment, bool torn)
+void wm_arena_reattach(wm_arena *arena, wm_segment *segment)
 {
-    reattach(arena, segment, torn, true);
+    reattach(arena, segment, true);
 }
 
 void wm_arena_put_off(wm_arena *arena, wm_segment *segment)
 {
-    reattach(arena, segment, false, false);
+    reattach(arena, segment, false);
 }

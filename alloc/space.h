@@ -33,12 +33,14 @@ typedef struct wm_range_traits {
     warm_status (*reserve)(struct wm_space *space, size_t needed, void **base,
                            size_t *bytes);
     warm_status (*release)(struct wm_space *space, void *base, size_t bytes);
-    /* Puts memory into a part of a range, and takes it out; torn: as the
+    /* Before a growth of so many bytes. */
+    void (*prepare)(struct wm_space *space, size_t bytes);
+    /* Puts a piece of memory into a range, and takes it out; torn: as the
      * driver's (driver.h). */
     warm_status (*commit)(struct wm_space *space, void *base, size_t offset,
                           size_t bytes, bool *torn);
     warm_status (*decommit)(struct wm_space *space, void *base, size_t offset,
-                            size_t bytes, bool *torn);
+                            size_t bytes);
     /* Waits for what is queued on idle memory, so that it is common. Whether
      * there may be more than polls bring. */
     bool (*settle)(struct wm_space *space, enum wm_settle whose);

@@ -121,6 +121,7 @@ static void claim_locked(wm_arena *arena, const struct place *place,
     stretch->after = claim_run_locked(hole->after, place->after);
     stretch->part = cut_hole_locked(arena, place, bytes);
     stretch->bytes = bytes;
+    stretch->first = place->bytes;
     stretch->room = there + bytes;
 }
 

@@ -8,7 +8,8 @@
  * and is one segment. Its holes are runs without memory: the page map knows
  * their first page and nothing of the others. Growth puts memory where a hole
  * and the idle runs beside it do together, so that those are used up instead of
- * left over; what is idle goes back by whole units, wherever it lies.
+ * left over; what is idle goes back by whole pieces (piece.h), wherever it
+ * lies.
  *
  * The driver waits for nobody when it takes memory out of a range. So only
  * common runs go: nothing that is queued touches them (lane.h).
@@ -26,6 +27,7 @@ typedef struct wm_stretch {
     wm_block *before, *after; /* idle runs that it will join, or null */
     wm_block *part;           /* of a hole; null: nothing is claimed */
     size_t bytes;             /* of the part */
+    size_t first;             /* of these: what the request is short of */
     size_t room;              /* of all three */
 } wm_stretch;
 

@@ -69,7 +69,7 @@ void wm_hole_put_locked(wm_arena *arena, wm_block *run)
 
 static bool add_locked(wm_arena *arena, char *base, size_t bytes, bool small)
 {
-    wm_segment *segment = wm_segment_record_locked(arena, bytes);
+    wm_segment *segment = wm_segment_record_locked(arena, bytes, arena->unit);
     wm_block *hole;
 
     if (segment == NULL) {

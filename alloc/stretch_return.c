@@ -1,23 +1,9 @@
-/* stretch_return.c: idle parts of segments that stretch, on their way back; see
- * stretch.h. */
+/* stretch_return.c: idle pieces of segments that stretch, on their way back;
+ * see stretch.h and piece.h. */
 #include "alloc/arena_int.h"
 
 #include "alloc/page_map.h"
-
-/* The whole units in an idle run. */
-static size_t units_of(const wm_block *run, char **begin)
-{
-    size_t unit = run->segment->unit;
-    uintptr_t first, end;
-
-    if (unit == 0) {
-        return 0;
-    }
-    first = ((uintptr_t)run->base + unit - 1) / unit * unit;
-    end = ((uintptr_t)run->base + run->bytes) / unit * unit;
-    *begin = run->base + (first - (uintptr_t)run->base);
-    return end > first ? end - first : 0;
-}
+#include "alloc/piece.h"
 
 /* A run of which some may go: the one idle longest, or one of the largest. */
 static wm_block *pick_locked(const wm_arena *arena, enum wm_sort sort,
@@ -29,7 +15,8 @@ static wm_block *pick_locked(const wm_arena *arena, enum wm_sort sort,
 
     for (unsigned i = WM_FIT_BINS; i-- > least;) {
         for (wm_block *run = fit->bin[i]; run != NULL; run = run->next_idle) {
-            if (run->idle_since_ns > before_ns || units_of(run, &begin) == 0) {
+            if (run->idle_since_ns > before_ns ||
+                wm_piece_whole_locked(run, &begin) == 0) {
                 continue;
             }
             if (best == NULL ||
@@ -63,22 +50,17 @@ static wm_block *cut_part_locked(wm_arena *arena, wm_block *run, char *begin,
     return part;
 }
 
-/* Takes units out of an idle run, from its end, on a chain of segments. */
-static wm_segment *detach_locked(wm_arena *arena, wm_block *run, size_t most,
-                                 wm_segment *chain)
+/* Takes a whole piece out of an idle run, on a chain of segments, or null
+ * without records. */
+static wm_segment *detach_piece_locked(wm_arena *arena, wm_block *run,
+                                       char *begin, size_t bytes,
+                                       wm_segment *chain)
 {
-    wm_segment *segment = run->segment, *part;
-    char *begin = NULL;
-    size_t bytes = units_of(run, &begin);
+    wm_segment *segment = run->segment, *piece;
 
     if (!wm_record_have_locked(arena) ||
-        (part = wm_segment_record_locked(arena, 0)) == NULL) {
+        (piece = wm_segment_record_locked(arena, 0, 0)) == NULL) {
         return NULL;
-    }
-    if (most < bytes) {
-        most = (most + segment->unit - 1) / segment->unit * segment->unit;
-        begin += bytes - most;
-        bytes = most;
     }
     wm_fit_remove(wm_run_bins(run), run);
     run = cut_part_locked(arena, run, begin, bytes);
@@ -87,14 +69,38 @@ static wm_segment *detach_locked(wm_arena *arena, wm_block *run, size_t most,
     wm_page_map_set(begin, run, WM_ENTRY_RUN);
     wm_stretch_tell(segment, begin, bytes, WM_HISTORY_SEGMENT_UNMAP);
     arena->detached_bytes += bytes;
-    part->base = begin;
-    part->bytes = bytes;
-    part->arena = arena;
-    part->unit = 0;
-    part->first = run;
-    part->of = segment;
-    part->next = chain;
-    return part;
+    piece->base = begin;
+    piece->bytes = bytes;
+    piece->arena = arena;
+    piece->unit = 0;
+    piece->first = run;
+    piece->of = segment;
+    piece->next = chain;
+    return piece;
+}
+
+/* Takes pieces out of a run of which some may go, from its end, until most
+ * bytes are out (*bytes) or none is left; the chain as it is then. */
+static wm_segment *detach_locked(wm_arena *arena, wm_block *run, size_t most,
+                                 wm_segment *chain, size_t *bytes)
+{
+    char *begin = NULL;
+    size_t left = wm_piece_whole_locked(run, &begin);
+
+    *bytes = 0;
+    while (left > 0 && *bytes < most) {
+        size_t last = wm_piece_up_to_locked(run->segment, begin + left);
+        wm_segment *piece =
+            detach_piece_locked(arena, run, begin + left - last, last, chain);
+
+        if (piece == NULL) {
+            break;
+        }
+        chain = piece;
+        *bytes += last;
+        left -= last;
+    }
+    return chain;
 }
 
 /* All that may go: there is nothing to choose. What is left of a run stands in
@@ -107,14 +113,12 @@ static wm_segment *detach_all_locked(wm_arena *arena, enum wm_sort sort,
 
     for (unsigned i = WM_FIT_BINS; i-- > least;) {
         for (wm_block *run = fit->bin[i], *next; run != NULL; run = next) {
-            char *begin = NULL;
-            wm_segment *part = NULL;
+            size_t bytes;
 
             next = run->next_idle;
-            if (run->idle_since_ns <= before_ns && units_of(run, &begin) > 0) {
-                part = detach_locked(arena, run, SIZE_MAX, chain);
+            if (run->idle_since_ns <= before_ns) {
+                chain = detach_locked(arena, run, SIZE_MAX, chain, &bytes);
             }
-            chain = part != NULL ? part : chain;
         }
     }
     return chain;
@@ -155,34 +159,31 @@ wm_segment *wm_stretch_detach_locked(wm_arena *arena, wm_segment *chain,
     }
     while (arena->unit > 0 && bytes > 0) {
         wm_block *run = first_locked(arena, before_ns, leaving->oldest);
-        wm_segment *part = NULL;
+        size_t gone = 0;
 
         if (run != NULL && rank_of(run, leaving->oldest) >= leaving->least) {
-            part = detach_locked(arena, run, bytes, chain);
+            chain = detach_locked(arena, run, bytes, chain, &gone);
         }
-        if (part == NULL) {
+        if (gone == 0) {
             break;
         }
-        chain = part;
-        bytes -= part->bytes < bytes ? part->bytes : bytes;
+        bytes -= gone < bytes ? gone : bytes;
     }
     return chain;
 }
 
-void wm_stretch_released_locked(wm_arena *arena, wm_segment *part)
+void wm_stretch_released_locked(wm_arena *arena, wm_segment *piece)
 {
-    wm_arena_note_part_locked(arena, part->of, part->bytes, false);
-    wm_hole_put_locked(arena, part->first);
-    wm_segment_record_give_locked(arena, part);
+    wm_arena_note_part_locked(arena, piece->of, piece->bytes, false);
+    wm_piece_go_locked(piece->of, piece->base, piece->bytes);
+    wm_hole_put_locked(arena, piece->first);
+    wm_segment_record_give_locked(arena, piece);
 }
 
-void wm_stretch_reattach_locked(wm_arena *arena, wm_segment *part, bool torn)
+void wm_stretch_reattach_locked(wm_arena *arena, wm_segment *piece)
 {
-    if (torn) {
-        wm_stretch_lost_locked(arena, part->of, part->first);
-    } else {
-        wm_stretch_fill_locked(arena, part->of, part->first);
-    }
-    wm_stretch_tell(part->of, part->base, part->bytes, WM_HISTORY_SEGMENT_MAP);
-    wm_segment_record_give_locked(arena, part);
+    wm_stretch_fill_locked(arena, piece->of, piece->first);
+    wm_stretch_tell(piece->of, piece->base, piece->bytes,
+                    WM_HISTORY_SEGMENT_MAP);
+    wm_segment_record_give_locked(arena, piece);
 }

@@ -37,13 +37,16 @@
  * to 512 bytes at least. Requests of up to 512 KiB and larger ones have
  * segments apart, of at least 2 MiB. Memory is not cleared.
  *
- * Expandable segments (option expandable_segments:on). Memory comes in units
- * (2 MiB) at places of long ranges of addresses, in each arena one for small
- * requests and one for large ones: growth adds to what lies idle there only
- * what is missing, and idle units go back one by one, between live blocks as
- * well. For programs whose sizes change, and those that fill a device: they
- * hold less. It costs more calls to the driver, of some microseconds a unit,
- * and:
+ * Expandable segments (option expandable_segments:on). Memory comes at places
+ * of long ranges of addresses, in each arena one for small requests and one for
+ * large ones: growth adds to what lies idle there only what is missing, in
+ * units (2 MiB), and what is idle goes back between live blocks as well. It
+ * comes in pieces: steps of 64 MiB, and where less than one is missing a 128th
+ * of what is held at a time; where the driver refuses a piece, half of it is
+ * asked for, down to a unit. A piece goes back whole, once no part of it is in
+ * use; until then the rest of it serves requests. For programs whose sizes
+ * change, and those that fill a device: they hold less. It costs more calls to
+ * the driver, of some microseconds each, and:
  *   - CUDA does not wait for work when such memory goes back. So warmpool does,
  *     for the streams, also those that freed blocks wait for before a request
  *     ends out of memory: for adopted ones, and the ends of retired ones, but
@@ -179,7 +182,7 @@ WARM_API warm_status warm_device_reset_totals(warm_runtime *runtime,
 
 /* Returns every segment without live or pending blocks to the driver, whatever
  * streams its parts belong to (row C8): CUDA waits for the device. Of
- * expandable ones every unit without such blocks; see above. While a stream is
+ * expandable ones every piece without such blocks; see above. While a stream is
  * known to capture (warm_capture_announce()) nothing goes back, and nobody is
  * waited for.
  * released: bytes returned, may be null. Status: also DRIVER_ERROR. */
@@ -187,7 +190,8 @@ WARM_API warm_status warm_device_empty_cache(warm_runtime *runtime, int device,
                                              size_t *released);
 
 /* The same, but stops once at most target bytes are held; largest idle segments
- * first, and last those that the driver did not take before. */
+ * first, and last those that the driver did not take before. Segments, and
+ * pieces of expandable ones, go whole: less than target may be held then. */
 WARM_API warm_status warm_device_trim(warm_runtime *runtime, int device,
                                       size_t target, size_t *released);
 

@@ -1,10 +1,10 @@
 /* cuda_range.c: ranges of addresses of the CUDA driver, through libcuda's
  * virtual memory: addresses are reserved once, memory is mapped into them.
  *
- * A mapping goes whole or not at all, so each unit is one of its own, mapped
- * and unmapped by a call for it alone. Its handle is released at once: memory
- * lives as long as it is mapped. None of these calls is tied to a stream, and
- * cuMemUnmap() waits for none. */
+ * A piece is a physical allocation of its own and one mapping of all of it:
+ * cuMemMap() maps no part of an allocation, and cuMemUnmap() takes whole
+ * mappings alone. None of these calls is tied to a stream, and cuMemUnmap()
+ * waits for none. */
 #include "runtime/driver/cuda.h"
 
 #include "runtime/base/status.h"
@@ -79,113 +79,71 @@ warm_status wm_cuda_range_reserve(wm_driver *d, int device, size_t bytes,
     return wm_cuda_leave(c, &scope, status);
 }
 
-static warm_status map_unit(wm_cuda *c, const CUmemAllocationProp *prop,
-                            CUdeviceptr at, size_t bytes)
-{
-    CUmemGenericAllocationHandle handle = 0;
-    warm_status status = ONE(c, cuMemCreate, &handle, bytes, prop, 0);
-
-    if (status != WARM_OK) {
-        return status;
-    }
-    status = ONE(c, cuMemMap, at, bytes, 0, handle, 0);
-    (void)c->cu.cuMemRelease(handle);
-    return status;
-}
-
-/* Up to the first that stays; done: bytes that went. */
-static warm_status unmap_all(wm_cuda *c, CUdeviceptr at, size_t bytes,
-                             size_t unit, size_t *done)
-{
-    warm_status status = WARM_OK;
-
-    *done = 0;
-    while (*done < bytes && status == WARM_OK) {
-        status = ONE(c, cuMemUnmap, at + *done, unit);
-        *done += status == WARM_OK ? unit : 0;
-    }
-    return status;
-}
-
-/* Where it fails nothing is mapped, but see *torn. */
-static warm_status map_all(wm_cuda *c, int device, CUdeviceptr at, size_t bytes,
-                           size_t unit, bool *torn)
+/* The handle is released at once: memory lives as long as it is mapped. */
+static warm_status create_and_map(wm_cuda *c, int device, CUdeviceptr at,
+                                  size_t bytes)
 {
     CUmemAllocationProp prop = memory_of(c, device);
-    CUmemAccessDesc access = {.location = prop.location,
-                              .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    warm_error cause = {.size = sizeof cause};
-    warm_status status = WARM_OK;
-    size_t done = 0, undone;
+    CUmemGenericAllocationHandle handle = 0;
+    warm_status status = ONE(c, cuMemCreate, &handle, bytes, &prop, 0);
 
-    while (done < bytes && status == WARM_OK) {
-        status = map_unit(c, &prop, at + done, unit);
-        done += status == WARM_OK ? unit : 0;
-    }
     if (status == WARM_OK) {
-        status = ONE(c, cuMemSetAccess, at, bytes, &access, 1);
-    }
-    if (status != WARM_OK) {
-        warm_last_error(&cause);
-        *torn = unmap_all(c, at, done, unit, &undone) != WARM_OK;
-        wm_error_restore(&cause);
+        status = ONE(c, cuMemMap, at, bytes, 0, handle, 0);
+        (void)c->cu.cuMemRelease(handle);
     }
     return status;
 }
 
-/* Where it fails all of it is mapped, but see *torn: what was there is not, but
- * nobody has it. */
-static warm_status unmap_or_keep(wm_cuda *c, int device, CUdeviceptr at,
-                                 size_t bytes, size_t unit, bool *torn)
+/* What nobody may touch goes again. */
+static warm_status give_access(wm_cuda *c, int device, CUdeviceptr at,
+                               size_t bytes, bool *torn)
 {
+    CUmemAccessDesc access = {.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     warm_error cause = {.size = sizeof cause};
-    size_t done;
-    warm_status status = unmap_all(c, at, bytes, unit, &done);
+    warm_status status;
 
-    if (status != WARM_OK && done > 0) {
+    access.location = memory_of(c, device).location;
+    status = ONE(c, cuMemSetAccess, at, bytes, &access, 1);
+    if (status != WARM_OK) {
         warm_last_error(&cause);
-        *torn = map_all(c, device, at, done, unit, torn) != WARM_OK;
+        if (ONE(c, cuMemUnmap, at, bytes) != WARM_OK && torn != NULL) {
+            *torn = true;
+        }
         wm_error_restore(&cause);
     }
     return status;
-}
-
-/* One of the two, for a part of a range. */
-static warm_status
-change(wm_driver *d, int device, CUdeviceptr at, size_t bytes, bool *torn,
-       warm_status (*how)(wm_cuda *c, int device, CUdeviceptr at, size_t bytes,
-                          size_t unit, bool *torn))
-{
-    wm_cuda *c = wm_cuda_of(d);
-    wm_cuda_scope scope;
-    size_t unit = 0;
-    bool is_torn = false;
-    warm_status status = wm_cuda_device_push(d, device, &scope);
-
-    if (status != WARM_OK) {
-        return status;
-    }
-    status = unit_of(c, device, &unit);
-    if (status == WARM_OK) {
-        status = how(c, device, at, bytes, unit, &is_torn);
-    }
-    if (is_torn && torn != NULL) {
-        *torn = true;
-    }
-    return wm_cuda_leave(c, &scope, status);
 }
 
 warm_status wm_cuda_range_commit(wm_driver *d, int device, void *range,
                                  size_t offset, size_t bytes, bool *torn)
 {
-    return change(d, device, (uintptr_t)range + offset, bytes, torn, map_all);
+    wm_cuda *c = wm_cuda_of(d);
+    CUdeviceptr at = (uintptr_t)range + offset;
+    wm_cuda_scope scope;
+    warm_status status = wm_cuda_device_push(d, device, &scope);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    status = create_and_map(c, device, at, bytes);
+    if (status == WARM_OK) {
+        status = give_access(c, device, at, bytes, torn);
+    }
+    return wm_cuda_leave(c, &scope, status);
 }
 
 warm_status wm_cuda_range_decommit(wm_driver *d, int device, void *range,
-                                   size_t offset, size_t bytes, bool *torn)
+                                   size_t offset, size_t bytes)
 {
-    return change(d, device, (uintptr_t)range + offset, bytes, torn,
-                  unmap_or_keep);
+    wm_cuda *c = wm_cuda_of(d);
+    wm_cuda_scope scope;
+    warm_status status = wm_cuda_device_push(d, device, &scope);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    status = ONE(c, cuMemUnmap, (uintptr_t)range + offset, bytes);
+    return wm_cuda_leave(c, &scope, status);
 }
 
 warm_status wm_cuda_range_release(wm_driver *d, int device, void *range,

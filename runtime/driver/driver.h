@@ -92,12 +92,15 @@ typedef struct wm_ipc_name {
  *                      the device has no ranges; makes no context
  * range_reserve        addresses for memory of a device, whole units, aligned
  *                      to them; nothing is there yet
- * range_commit         puts memory into a part of a range, whole units
- * range_decommit       takes it out of there: waits for nothing, and work that
- *                      is queued and touches it breaks.
- *                      Both: *torn (may be null) is set, and else left alone,
- *                      where it failed in the middle and could not be undone:
- *                      some of the part has memory, and it is to be left alone
+ * range_commit         puts one piece of memory into a part of a range, whole
+ *                      units. OUT_OF_MEMORY: smaller pieces may still be had.
+ *                      *torn (may be null) is set, and else left alone, where
+ *                      it failed in the middle and could not be undone: the
+ *                      part may have memory, and is to be left alone
+ * range_decommit       takes memory out of there, whole pieces, as they were
+ *                      committed; INVALID_ARGUMENT (or what the driver says)
+ *                      for a part of one. It waits for nothing: work that is
+ *                      queued and touches it breaks
  * range_release        of range_reserve; no memory is in it any more
  * device_synchronize   waits for all that is queued on a device; not in a
  *                      capture, whoever captures; NOT_READY: something is held
@@ -169,9 +172,8 @@ typedef struct wm_ipc_name {
        bool *torn),                                                            \
       (d, device, range, offset, bytes, torn), device)                         \
     X(range_decommit,                                                          \
-      (wm_driver * d, int device, void *range, size_t offset, size_t bytes,    \
-       bool *torn),                                                            \
-      (d, device, range, offset, bytes, torn), device)                         \
+      (wm_driver * d, int device, void *range, size_t offset, size_t bytes),   \
+      (d, device, range, offset, bytes), device)                               \
     X(range_release, (wm_driver * d, int device, void *range, size_t bytes),   \
       (d, device, range, bytes), device)                                       \
     X(device_synchronize, (wm_driver * d, int device), (d, device), device)    \

@@ -215,7 +215,7 @@ typedef struct wm_host_region {
     char *pointer;                 /* const */
     size_t bytes;                  /* const */
     bool locked;                   /* const: the pages cannot be paged out */
-    bool *unit; /* of a range: which have memory, else null */
+    unsigned char *unit;           /* of a range: see host_range.c; else null */
     size_t marks;
     wm_host_mark *mark; /* null in a zombie: kept until close */
 } wm_host_region;

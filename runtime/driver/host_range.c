@@ -1,9 +1,11 @@
 /* host_range.c: ranges of addresses on the host device, of which parts get
  * memory and lose it.
  *
- *   range │ unit │ unit │······│ unit │······│······│     ··· no access
+ *   range │ first│ rest │ first│······│ first│······│     ··· no access
+ *         └── piece ────┴ piece┘      └ piece┘
  *
- * A unit without memory cannot be touched, and is none of the device's bytes.
+ * As in CUDA memory comes and goes in whole pieces: each is a commit's. A unit
+ * without memory cannot be touched, and is none of the device's bytes.
  * As in CUDA nobody waits for the work that is queued when a part loses its
  * memory: work that touches it crashes, so that tests cannot miss it. */
 #include "runtime/driver/host.h"
@@ -16,6 +18,9 @@
 #include <sys/mman.h>
 
 enum { UNIT = WM_HOST_GRAIN };
+
+/* What a unit is. */
+enum { NOTHING, FIRST, REST };
 
 warm_status wm_host_range_unit(wm_driver *d, int device, size_t *bytes)
 {
@@ -95,13 +100,19 @@ static size_t committed(const wm_host_region *region, size_t offset,
     size_t count = 0;
 
     for (size_t i = offset / UNIT; i < (offset + bytes) / UNIT; i++) {
-        count += region->unit[i];
+        count += region->unit[i] != NOTHING;
     }
     return count;
 }
 
-/* The region of a part of whole units, all of which have memory, or none; or
- * null, and why. */
+/* Whether a piece goes on across the edge before a unit. */
+static bool goes_on(const wm_host_region *region, size_t offset)
+{
+    return offset < region->bytes && region->unit[offset / UNIT] == REST;
+}
+
+/* The region of a part of whole units, which are whole pieces, or have no
+ * memory; or null, and why. */
 static wm_host_region *find_locked(wm_host *host, int device, const void *range,
                                    size_t offset, size_t bytes, bool with,
                                    warm_status *status)
@@ -124,14 +135,26 @@ static wm_host_region *find_locked(wm_host *host, int device, const void *range,
             range, with ? "with" : "without");
         return NULL;
     }
+    if (goes_on(r, offset) || goes_on(r, offset + bytes)) {
+        *status = wm_host_fail(
+            WM_HOST_ERROR_VALUE,
+            "%s at %p of the range at %p: a piece of memory goes only whole",
+            wm_bytes(bytes).text, (const void *)((const char *)range + offset),
+            range);
+        return NULL;
+    }
     *status = WARM_OK;
     return r;
 }
 
+/* Gives a part memory, as one piece. */
 static void set_locked(wm_host_region *region, size_t offset, size_t bytes,
                        bool with)
 {
-    memset(region->unit + offset / UNIT, with, bytes / UNIT);
+    memset(region->unit + offset / UNIT, with ? REST : NOTHING, bytes / UNIT);
+    if (with && bytes > 0) {
+        region->unit[offset / UNIT] = FIRST;
+    }
 }
 
 /* Says that a part has memory, or none. No lock held. */
@@ -190,23 +213,24 @@ warm_status wm_host_range_commit(wm_driver *d, int device, void *range,
 }
 
 warm_status wm_host_range_decommit(wm_driver *d, int device, void *range,
-                                   size_t offset, size_t bytes, bool *torn)
+                                   size_t offset, size_t bytes)
 {
     wm_host *host = wm_host_of(d);
-    warm_status status = claim(host, device, range, offset, bytes, false);
+    wm_host_region *region;
+    warm_status status;
 
-    (void)torn;
-    if (status != WARM_OK) {
-        return status;
+    wm_host_lock(host);
+    region = find_locked(host, device, range, offset, bytes, true, &status);
+    if (region != NULL && map_part((char *)range + offset, bytes, false)) {
+        set_locked(region, offset, bytes, false);
+        host->device[device].used -= bytes;
+    } else if (region != NULL) {
+        status = wm_host_fail(WM_HOST_ERROR_SYSTEM,
+                              "%s of a range stay mapped (errno %d)",
+                              wm_bytes(bytes).text, errno);
     }
-    if (!map_part((char *)range + offset, bytes, false)) {
-        (void)claim(host, device, range, offset, bytes, true);
-        return wm_host_fail(WM_HOST_ERROR_SYSTEM,
-                            "%s of a range stay mapped (errno %d)",
-                            wm_bytes(bytes).text, errno);
-    }
-    refund(host, device, bytes);
-    return WARM_OK;
+    wm_host_unlock(host);
+    return status;
 }
 
 warm_status wm_host_range_release(wm_driver *d, int device, void *range,

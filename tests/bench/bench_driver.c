@@ -202,9 +202,8 @@ static warm_status bench_range_commit(wm_driver *d, int device, void *range,
 }
 
 static warm_status bench_range_decommit(wm_driver *d, int device, void *range,
-                                        size_t offset, size_t bytes, bool *torn)
+                                        size_t offset, size_t bytes)
 {
-    (void)torn;
     (void)device;
     (void)range;
     (void)offset;

@@ -1,11 +1,13 @@
 /* range.c: the stand-in libcuda's virtual memory: ranges of the host device.
  *
  * What the real one insists on is noted as misuse: memory is mapped into
- * reserved addresses, and unmapped in the parts in which it was mapped. A
- * handle is a number of bytes, and whose. */
+ * reserved addresses, all of a handle at once, and what is unmapped are whole
+ * mappings, which the host device knows. A handle is a number of bytes, and
+ * whose. */
 #include "standin.h"
 
 #include <pthread.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 #define ENTER(function) STANDIN_ENTER(CUresult, function)
@@ -14,14 +16,20 @@ struct range {
     struct range *next;
     CUdeviceptr base;
     size_t bytes;
-    int device;     /* of the host device: that which reserved it */
-    size_t *mapped; /* by units: bytes of the mapping that begins there */
+    int device; /* of the host device: that which reserved it */
 };
 
 enum { DEVICE_SHIFT = 56 }; /* in a handle, above its bytes */
 
+static _Atomic size_t create_most = SIZE_MAX;
+
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct range *ranges; /* mutex */
+
+void standin_create_most(size_t bytes)
+{
+    create_most = bytes;
+}
 
 static CUresult result(warm_status status)
 {
@@ -97,7 +105,6 @@ CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment,
     made->base = (uintptr_t)base;
     made->bytes = size;
     made->device = standin_current_device();
-    made->mapped = calloc(size / unit(d), sizeof *made->mapped);
     pthread_mutex_lock(&mutex);
     made->next = ranges;
     ranges = made;
@@ -118,7 +125,6 @@ static void forget(CUdeviceptr base)
     gone = *link;
     *link = gone->next;
     pthread_mutex_unlock(&mutex);
-    free(gone->mapped);
     free(gone);
 }
 
@@ -154,7 +160,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
         return CUDA_ERROR_DEINITIALIZED;
     }
     (void)d->ops->device_memory(d, prop->location.id, &available, &total);
-    if (size > available) {
+    if (size > available || size > create_most) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     if (size % unit(d) != 0) {
@@ -179,7 +185,6 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
 {
     wm_driver *d = standin_driver();
     struct range range;
-    CUresult code;
 
     ENTER(cuMemMap)
     (void)flags;
@@ -193,13 +198,9 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
         standin_note_misuse("cuMemMap of %zu bytes: not the handle's", size);
         return CUDA_ERROR_INVALID_VALUE;
     }
-    code = result(d->ops->range_commit(d, range.device,
+    return result(d->ops->range_commit(d, range.device,
                                        (void *)(uintptr_t)range.base,
                                        ptr - range.base, size, NULL));
-    if (code == CUDA_SUCCESS) {
-        range.mapped[(ptr - range.base) / unit(d)] = size;
-    }
-    return code;
 }
 
 CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size,
@@ -221,17 +222,18 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
 {
     wm_driver *d = standin_driver();
     struct range range;
+    CUresult code;
 
     ENTER(cuMemUnmap)
     range = find(ptr, size);
     if (d == NULL || range.bytes == 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    if (range.mapped[(ptr - range.base) / unit(d)] != size) {
-        standin_note_misuse("cuMemUnmap of %zu bytes: no mapping", size);
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    return result(d->ops->range_decommit(d, range.device,
+    code = result(d->ops->range_decommit(d, range.device,
                                          (void *)(uintptr_t)range.base,
-                                         ptr - range.base, size, NULL));
+                                         ptr - range.base, size));
+    if (code != CUDA_SUCCESS) {
+        standin_note_misuse("cuMemUnmap of %zu bytes: no whole mappings", size);
+    }
+    return code;
 }

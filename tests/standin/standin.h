@@ -57,6 +57,9 @@ void standin_compute(int major);
 /* Whether devices have virtual memory, as they do at first; 2: of a sort that
  * network cards may reach directly. */
 void standin_ranges(int has);
+/* cuMemCreate() is out of memory for more bytes than that; SIZE_MAX at first.
+ */
+void standin_create_most(size_t bytes);
 /* Whether the last device reads pageable memory through the host's page tables
  * (GH200, GB200): registering memory page-locks none of it then, on all. */
 void standin_host_tables(int uses);

@@ -76,7 +76,7 @@ $(eval $(call standin_rules,$(STANDIN_DIR)/12,STANDIN_OLDER,$(STANDIN_DIR)/versi
 
 standin: $(STANDIN_LIBS)
 # The tests that load them find them beside themselves, in ../../standin.
-$(addprefix $(B)/tests/unit/,check_cuda_choice check_cuda_context check_cuda_driver check_cuda_kinds check_cuda_last_error check_standin): | \
+$(addprefix $(B)/tests/unit/,check_cuda_choice check_cuda_context check_cuda_driver check_cuda_kinds check_cuda_last_error check_piece check_standin): | \
     $(STANDIN_LIBS)
 -include $(STANDIN_OBJ:.o=.d) $(STANDIN_DIR)/version_12.d
 

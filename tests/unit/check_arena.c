@@ -370,7 +370,7 @@ START_TEST(test_C8_record_of_a_large_range_is_sparse)
         printf("skip: who checks memory writes to all of it\n");
         return;
     }
-    segment = wm_segment_record_locked(&arena, (size_t)1 << 40);
+    segment = wm_segment_record_locked(&arena, (size_t)1 << 40, 2 << 20);
     ck_assert_ptr_nonnull(segment);
     middle = (char *)segment + segment->words * sizeof(uint64_t) / 2;
     middle -= (uintptr_t)middle % page;
@@ -405,7 +405,7 @@ START_TEST(test_B11_only_segments_idle_for_long_go)
     ck_assert_ptr_nonnull(segment);
     ck_assert_ptr_null(segment->next);
     ck_assert_uint_eq(segment->idle_since_ns, 100);
-    wm_arena_reattach(&arena, segment, false);
+    wm_arena_reattach(&arena, segment);
     ck_assert(wm_arena_check(&arena));
 }
 END_TEST
@@ -427,11 +427,11 @@ START_TEST(test_B10_B11_what_is_to_be_kept_idle_does_not_decay)
     ck_assert_ptr_nonnull(segment);
     ck_assert_ptr_null(segment->next);
     ck_assert_uint_eq(segment->bytes, SEGMENT);
-    wm_arena_reattach(&arena, segment, false);
+    wm_arena_reattach(&arena, segment);
     segment = detach_old(999, SEGMENT);
     ck_assert_ptr_nonnull(segment);
     ck_assert_uint_eq(segment->bytes, 3 * SEGMENT);
-    wm_arena_reattach(&arena, segment, false);
+    wm_arena_reattach(&arena, segment);
     ck_assert(wm_arena_check(&arena));
 }
 END_TEST

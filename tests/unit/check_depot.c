@@ -52,7 +52,7 @@ static size_t whole_runs(void)
     size_t bytes = chain != NULL ? chain->bytes : 0;
 
     if (chain != NULL) {
-        wm_arena_reattach(&arena, chain, false);
+        wm_arena_reattach(&arena, chain);
     }
     return bytes;
 }
@@ -198,7 +198,7 @@ START_TEST(test_a_segment_of_its_own_is_found_without_it)
     ck_assert_uint_eq(put(COUNT, SEGMENT), COUNT);
     chain = wm_arena_detach_own(&arena, SEGMENT + 1, SEGMENT);
     ck_assert_ptr_nonnull(chain);
-    wm_arena_reattach(&arena, chain, false);
+    wm_arena_reattach(&arena, chain);
 }
 END_TEST
 

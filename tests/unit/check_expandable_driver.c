@@ -4,6 +4,7 @@
  * backends: host standin */
 #include "alloc/device_space.h"
 #include "alloc/page_map.h"
+#include "alloc/piece.h"
 #include "runtime/base/status.h"
 #include "runtime/runtime.h"
 
@@ -41,11 +42,13 @@ static warm_status tear(bool *torn)
     return wm_fail(WARM_DRIVER_ERROR, "torn by a test");
 }
 
-static warm_status torn_decommit(wm_driver *d, int device, void *range,
-                                 size_t offset, size_t bytes, bool *torn)
+static warm_status refused_decommit(wm_driver *d, int device, void *range,
+                                    size_t offset, size_t bytes)
 {
-    return tears ? tear(torn)
-                 : real->range_decommit(d, device, range, offset, bytes, torn);
+    if (tears) {
+        return wm_fail(WARM_DRIVER_ERROR, "refused by a test");
+    }
+    return real->range_decommit(d, device, range, offset, bytes);
 }
 
 static warm_status slow_commit(wm_driver *d, int device, void *range,
@@ -67,7 +70,7 @@ static void setup(void)
     real = runtime->driver->ops;
     ops = *real;
     ops.range_commit = slow_commit;
-    ops.range_decommit = torn_decommit;
+    ops.range_decommit = refused_decommit;
     runtime->driver->ops = &ops;
 }
 
@@ -112,6 +115,238 @@ START_TEST(test_C3_C8_a_full_range_is_followed_by_another)
         wt_ok(warm_free(block[7]));
     }
     wt_ok(warm_free(block[0]));
+}
+END_TEST
+
+/* ---- pieces ---------------------------------------------------------------
+ */
+
+/* What the driver was asked for, and took back; it refuses pieces above
+ * most_of_one, and those that are taken back from number stuck on. */
+enum { PIECES = 256 };
+static struct {
+    size_t asked[PIECES], back[PIECES];
+    unsigned asks, backs, stuck;
+    size_t most_of_one;
+} pieces;
+
+static warm_status piece_commit(wm_driver *d, int device, void *range,
+                                size_t offset, size_t bytes, bool *torn)
+{
+    pieces.asked[pieces.asks++ % PIECES] = bytes;
+    if (bytes > pieces.most_of_one) {
+        return wm_fail(WARM_OUT_OF_MEMORY, "too large a piece for a test");
+    }
+    return real->range_commit(d, device, range, offset, bytes, torn);
+}
+
+static warm_status piece_decommit(wm_driver *d, int device, void *range,
+                                  size_t offset, size_t bytes)
+{
+    pieces.back[pieces.backs++ % PIECES] = bytes;
+    if (pieces.stuck > 0 && pieces.backs >= pieces.stuck) {
+        return wm_fail(WARM_DRIVER_ERROR, "stuck for a test");
+    }
+    return real->range_decommit(d, device, range, offset, bytes);
+}
+
+static void watch_pieces(size_t most_of_one)
+{
+    memset(&pieces, 0, sizeof pieces);
+    pieces.most_of_one = most_of_one;
+    ops.range_commit = piece_commit;
+    ops.range_decommit = piece_decommit;
+}
+
+static void assert_asked(size_t count, const size_t *mib)
+{
+    ck_assert_uint_eq(pieces.asks, count);
+    for (size_t i = 0; i < count; i++) {
+        ck_assert_uint_eq(pieces.asked[i], mib[i] * MIB);
+    }
+}
+
+/* What is less than a step comes in units, as long as little is held. */
+START_TEST(test_B8_C8_memory_comes_in_steps_of_64_MiB)
+{
+    static const size_t steps[] = {64, 64, 64, 2, 2};
+    char *block;
+
+    watch_pieces(SIZE_MAX);
+    block = take(first, 196 * MIB);
+    assert_asked(5, steps);
+    ck_assert_uint_eq(held_now(), 196 * MIB);
+    ck_assert_uint_eq(stats_now().driver_alloc.count, 5);
+    wt_ok(warm_free(block));
+    ck_assert_uint_eq(empty(), 196 * MIB);
+    ck_assert_uint_eq(held_now(), 0);
+    ck_assert_uint_eq(pieces.backs, 5);
+    ck_assert_uint_eq(stats_now().driver_free.count, 5);
+}
+END_TEST
+
+/* From then on in that growth; and nobody hears of it. */
+START_TEST(test_B8_C8_a_step_is_halved_on_refusal)
+{
+    static const size_t steps[] = {64, 32, 16, 16, 16, 16, 16, 16, 2, 2};
+    warm_error before = {.size = sizeof before}, after = {.size = sizeof after};
+    char *block;
+
+    watch_pieces(20 * MIB);
+    warm_last_error(&before);
+    block = take(first, 100 * MIB);
+    warm_last_error(&after);
+    assert_asked(10, steps);
+    ck_assert_int_eq(after.status, before.status);
+    ck_assert_str_eq(after.message, before.message);
+    ck_assert_uint_eq(held_now(), 100 * MIB);
+    fill(block, 100 * MIB, 3);
+    assert_filled(block, 100 * MIB, 3);
+    wt_ok(warm_free(block));
+    ck_assert_uint_eq(empty(), 100 * MIB);
+}
+END_TEST
+
+/* Else it would keep what the request leaves, as long as that lives. What was
+ * held is 130 MiB, so that growth brings 2 more than it must. */
+START_TEST(test_B8_C8_a_request_shares_no_piece_with_what_comes_beside_it)
+{
+    char *before = take(first, 130 * MIB), *block, *beside;
+
+    watch_pieces(SIZE_MAX);
+    block = take(first, 62 * MIB);
+    ck_assert_uint_eq(pieces.asks, 32);
+    ck_assert_uint_eq(held_now(), 194 * MIB);
+    beside = take(first, 2 * MIB);
+    ck_assert_uint_eq(pieces.asks, 32);
+    ck_assert_ptr_eq(beside, block + 62 * MIB);
+    wt_ok(warm_free(block));
+    ck_assert_uint_eq(empty(), 62 * MIB);
+    wt_ok(warm_free(beside));
+    wt_ok(warm_free(before));
+}
+END_TEST
+
+/* Only that of a single unit ends it, and what came before goes back. */
+START_TEST(test_B8_C2_C8_a_unit_that_is_refused_ends_the_growth)
+{
+    static const size_t steps[] = {64, 32, 16, 8, 4, 2};
+    warm_device_info device = {.size = sizeof device};
+    void *pointer = NULL, *beside;
+
+    watch_pieces(MIB);
+    wt_fails(WARM_OUT_OF_MEMORY, try(first, 100 * MIB, &pointer));
+    assert_asked(6, steps);
+    ck_assert_uint_eq(pieces.backs, 0);
+    ck_assert_uint_eq(held_now(), 0);
+    check();
+    /* 10 MiB are missing to all that there is. */
+    if (wt_on_host()) {
+        watch_pieces(SIZE_MAX);
+        wt_ok(warm_device_get_info(runtime, 0, &device));
+        wt_ok(real->device_alloc(runtime->driver, 0,
+                                 device.total_bytes - 100 * MIB, &beside));
+        wt_fails(WARM_OUT_OF_MEMORY, try(first, 110 * MIB, &pointer));
+        ck_assert_uint_eq(pieces.asked[0], 64 * MIB);
+        ck_assert_uint_eq(pieces.back[0], 64 * MIB);
+        ck_assert_uint_eq(held_now(), 0);
+        check();
+        wt_ok(real->device_free(runtime->driver, 0, beside));
+    }
+    watch_pieces(SIZE_MAX);
+    wt_ok(warm_free(take(first, 110 * MIB)));
+}
+END_TEST
+
+/* What it does not take back then is held, and lost. */
+START_TEST(test_C2_C8_B14_pieces_that_cannot_be_taken_back_are_lost)
+{
+    void *pointer = NULL, *beside = NULL;
+    warm_device_info device = {.size = sizeof device};
+
+    if (!wt_on_host()) {
+        return;
+    }
+    watch_pieces(SIZE_MAX);
+    pieces.stuck = 2;
+    wt_ok(warm_device_get_info(runtime, 0, &device));
+    wt_ok(real->device_alloc(runtime->driver, 0, device.total_bytes - 100 * MIB,
+                             &beside));
+    wt_fails(WARM_OUT_OF_MEMORY, try(first, 110 * MIB, &pointer));
+    ck_assert_uint_eq(pieces.backs, 2);
+    ck_assert_uint_eq(held_now(), 110 * MIB);
+    ck_assert_uint_eq(stats_now().lost_bytes, 110 * MIB);
+    check();
+    ck_assert_uint_eq(empty(), 0);
+    wt_ok(real->device_free(runtime->driver, 0, beside));
+    wt_ok(warm_free(take(first, 4 * MIB)));
+}
+END_TEST
+
+/* A piece with a live block stays, what is idle of it serves requests, and what
+ * went comes again. */
+START_TEST(test_C3_C8_a_piece_goes_when_no_part_of_it_is_in_use)
+{
+    char *block, *low, *high, *again, *base;
+
+    watch_pieces(SIZE_MAX);
+    block = take(first, 192 * MIB);
+    wt_ok(warm_free(block));
+    low = take(first, 3 * MIB);
+    ck_assert_ptr_eq(low, block);
+    high = take(first, 125 * MIB);
+    ck_assert_ptr_eq(high, block + 3 * MIB);
+    fill(low, 3 * MIB, 1);
+    fill(high + 61 * MIB, 64 * MIB, 2);
+    ck_assert_uint_eq(empty(), 64 * MIB);
+    ck_assert_uint_eq(extent_of(low, &base), 128 * MIB);
+    /* The live block ends in the first piece, the second one's neighbour. */
+    wt_ok(warm_free(low));
+    ck_assert_uint_eq(empty(), 0);
+    ck_assert_uint_eq(held_now(), 128 * MIB);
+    low = take(first, 3 * MIB);
+    ck_assert_ptr_eq(low, block);
+    wt_ok(warm_free(high));
+    ck_assert_uint_eq(empty(), 64 * MIB);
+    ck_assert_uint_eq(held_now(), 64 * MIB);
+    ck_assert_uint_eq(calls_of("range_reserve"), 1);
+    /* Idle beside it; then also what comes where some went. */
+    pieces.asks = 0;
+    again = take(first, 61 * MIB);
+    ck_assert_ptr_eq(again, low + 3 * MIB);
+    ck_assert_uint_eq(pieces.asks, 0);
+    wt_ok(warm_free(again));
+    again = take(first, 125 * MIB);
+    ck_assert_ptr_eq(again, low + 3 * MIB);
+    ck_assert_uint_eq(pieces.asks, 1);
+    ck_assert_uint_eq(held_now(), 128 * MIB);
+    assert_filled(low, 3 * MIB, 1);
+    wt_ok(warm_free(low));
+    wt_ok(warm_free(again));
+    pieces.backs = 0;
+    ck_assert_uint_eq(empty(), 128 * MIB);
+    ck_assert_uint_eq(pieces.backs, 2);
+    ck_assert_uint_eq(held_now(), 0);
+}
+END_TEST
+
+/* One that the driver does not take is idle again, with its neighbours. */
+START_TEST(test_C8_a_piece_that_is_not_taken_back_stays_one)
+{
+    char *block;
+
+    watch_pieces(SIZE_MAX);
+    block = take(first, 192 * MIB);
+    wt_ok(warm_free(block));
+    pieces.stuck = 2;
+    ck_assert_uint_eq(empty(), 64 * MIB);
+    ck_assert_uint_eq(held_now(), 128 * MIB);
+    pieces.stuck = 0;
+    pieces.asks = 0;
+    block = take(first, 128 * MIB);
+    ck_assert_uint_eq(pieces.asks, 0);
+    wt_ok(warm_free(block));
+    ck_assert_uint_eq(empty(), 128 * MIB);
 }
 END_TEST
 
@@ -172,25 +407,6 @@ START_TEST(test_C2_B14_what_a_commit_leaves_behind_is_lost)
     ck_assert_uint_eq(held_now(), 4 * MIB);
     ck_assert_uint_gt(extent_of(take(first, 3000), &base), 0);
     wt_ok(warm_free(base));
-}
-END_TEST
-
-START_TEST(test_C8_B14_what_a_decommit_leaves_behind_is_lost)
-{
-    char *block = take(first, 10 * MIB), *other;
-
-    wt_ok(warm_free(block));
-    tears = true;
-    ck_assert_uint_eq(empty(), 0);
-    tears = false;
-    ck_assert_uint_eq(held_now(), 10 * MIB);
-    ck_assert_uint_eq(stats_now().lost_bytes, 10 * MIB);
-    ck_assert_uint_eq(empty(), 0);
-    other = take(first, 10 * MIB);
-    ck_assert_ptr_eq(other, block + 10 * MIB);
-    wt_fails(WARM_INVALID_POINTER, warm_free(block));
-    wt_ok(warm_free(other));
-    ck_assert_uint_eq(empty(), 10 * MIB);
 }
 END_TEST
 
@@ -379,8 +595,10 @@ END_TEST
 static warm_stream gone;
 static unsigned named;
 
-/* A growth of much more than there is, which has had some of it. */
+/* A growth of much more than there is, by one thread, which has had some of it.
+ */
 enum { MUCH = 100 };
+static _Thread_local bool asks_for_much;
 static _Atomic bool refused;
 
 static warm_status doomed_commit(wm_driver *d, int device, void *range,
@@ -390,7 +608,7 @@ static warm_status doomed_commit(wm_driver *d, int device, void *range,
     size_t available = 0, total = 0;
     warm_status status;
 
-    if (bytes < MUCH * MIB) {
+    if (!asks_for_much) {
         status = real->range_commit(d, device, range, offset, bytes, torn);
         set(&refused, status != WARM_OK || is_set(&refused));
         return status;
@@ -409,6 +627,7 @@ static void ask_for_much_or_little(void *argument, unsigned index)
 {
     struct two *two = argument;
 
+    asks_for_much = index == 0;
     if (index == 1) {
         await(&inside, true);
     }
@@ -509,21 +728,23 @@ START_TEST(test_C2_C4_a_stream_that_is_not_adopted_is_not_waited_for)
 }
 END_TEST
 
-/* The growth of much is refused twice, the second time alone: then another
- * thread has taken care that it has a stream to wait for. */
+/* The growth of much is refused twice, down to a single unit, the second time
+ * alone: then another thread has taken care that it has a stream to wait for.
+ */
 static warm_status alone_commit(wm_driver *d, int device, void *range,
                                 size_t offset, size_t bytes, bool *torn)
 {
     wm_growth *growth = &space_now()->growth;
 
-    if (bytes < MUCH * MIB || commits == 2) {
+    commits += asks_for_much && bytes == WM_PIECE_MAX;
+    if (!asks_for_much || commits > 2) {
         return real->range_commit(d, device, range, offset, bytes, torn);
     }
-    if (commits++ == 0) {
+    if (bytes == WM_PIECE_MAX && commits == 1) {
         wm_lock_acquire(&growth->lock);
         growth->vacated++;
         wm_lock_release(&growth->lock);
-    } else {
+    } else if (bytes == WM_PIECE_MAX) {
         set(&inside, true);
         await(&closed, false);
     }
@@ -540,6 +761,7 @@ static void ask_for_much_or_hold_up(void *argument, unsigned index)
 {
     struct held_up *h = argument;
 
+    asks_for_much = index == 0;
     if (index == 0) {
         h->two.status[0] = try(second, MUCH * MIB, &h->two.got[0]);
         return;
@@ -560,6 +782,7 @@ START_TEST(test_C2_C8_others_grow_while_one_that_tried_alone_waits)
     struct held_up h = {.gate = NULL};
 
     h.idle = take(first, 8 * MIB);
+    commits = 0;
     set(&inside, false);
     set(&closed, true);
     ops.range_commit = alone_commit;
@@ -568,7 +791,7 @@ START_TEST(test_C2_C8_others_grow_while_one_that_tried_alone_waits)
         wt_ok(h.two.status[i]);
         wt_ok(warm_free(h.two.got[i]));
     }
-    ck_assert_uint_eq(commits, 2);
+    ck_assert_uint_eq(commits, 3);
     ck_assert_ptr_null(space_now()->growth.alone);
 }
 END_TEST
@@ -674,7 +897,6 @@ int main(void)
     suite_add_tcase(suite, last);
     tcase_add_test(tcase, test_C3_C8_a_full_range_is_followed_by_another);
     tcase_add_test(tcase, test_C2_B14_what_a_commit_leaves_behind_is_lost);
-    tcase_add_test(tcase, test_C8_B14_what_a_decommit_leaves_behind_is_lost);
     tcase_add_test(tcase,
                    test_C2_C8_a_growth_that_fails_takes_no_other_with_it);
     tcase_add_test(tcase,
@@ -687,6 +909,15 @@ int main(void)
     tcase_add_loop_test(tcase, test_C2_B14_who_is_told_of_trouble_may_allocate,
                         0, 3);
     tcase_add_test(tcase, test_C3_C8_two_first_growths_have_one_range);
+    tcase_add_test(tcase, test_B8_C8_memory_comes_in_steps_of_64_MiB);
+    tcase_add_test(tcase, test_B8_C8_a_step_is_halved_on_refusal);
+    tcase_add_test(
+        tcase, test_B8_C8_a_request_shares_no_piece_with_what_comes_beside_it);
+    tcase_add_test(tcase, test_B8_C2_C8_a_unit_that_is_refused_ends_the_growth);
+    tcase_add_test(tcase,
+                   test_C2_C8_B14_pieces_that_cannot_be_taken_back_are_lost);
+    tcase_add_test(tcase, test_C3_C8_a_piece_goes_when_no_part_of_it_is_in_use);
+    tcase_add_test(tcase, test_C8_a_piece_that_is_not_taken_back_stays_one);
     tcase_add_test(tcase, test_C8_fewer_addresses_will_do);
     tcase_add_test(tcase, test_C3_C8_others_go_on_while_one_grows);
     tcase_add_test(tcase, test_C8_E3_private_pools_have_ordinary_segments);

@@ -436,7 +436,7 @@ static size_t free_of(wm_driver *d)
 }
 
 /* The limit counts what has memory; that comes as zeros, and goes at once. */
-START_TEST(test_C8_G3_a_range_gets_memory_in_units)
+START_TEST(test_C8_G3_a_range_gets_memory_in_pieces)
 {
     wm_driver *d = wt_host_open(1, RANGE_MEMORY);
     size_t unit = 0;
@@ -447,7 +447,9 @@ START_TEST(test_C8_G3_a_range_gets_memory_in_units)
     wt_ok(wm_driver_range_reserve(d, 0, 8 * unit, &range));
     ck_assert_uint_eq((uintptr_t)range % unit, 0);
     ck_assert_uint_eq(free_of(d), RANGE_MEMORY);
-    wt_ok(wm_driver_range_commit(d, 0, range, 2 * unit, 3 * unit, NULL));
+    wt_ok(wm_driver_range_commit(d, 0, range, 2 * unit, unit, NULL));
+    wt_ok(wm_driver_range_commit(d, 0, range, 3 * unit, unit, NULL));
+    wt_ok(wm_driver_range_commit(d, 0, range, 4 * unit, unit, NULL));
     ck_assert_uint_eq(free_of(d), RANGE_MEMORY - 3 * unit);
     at = (char *)range + 2 * unit;
     memset(at, 1, 3 * unit);
@@ -455,14 +457,44 @@ START_TEST(test_C8_G3_a_range_gets_memory_in_units)
              wm_driver_range_commit(d, 0, range, 5 * unit, 2 * unit, NULL));
     wt_fails(WARM_INVALID_ARGUMENT,
              wm_driver_range_release(d, 0, range, 8 * unit));
-    wt_ok(wm_driver_range_decommit(d, 0, range, 3 * unit, unit, NULL));
+    wt_ok(wm_driver_range_decommit(d, 0, range, 3 * unit, unit));
     ck_assert_uint_eq(free_of(d), RANGE_MEMORY - 2 * unit);
     ck_assert_int_eq(at[unit - 1] + at[2 * unit], 2);
     wt_ok(wm_driver_range_commit(d, 0, range, 3 * unit, unit, NULL));
     ck_assert_int_eq(at[unit - 1] + at[unit] + at[2 * unit], 2);
-    wt_ok(wm_driver_range_decommit(d, 0, range, 2 * unit, 3 * unit, NULL));
+    /* Several at once, if they are whole. */
+    wt_ok(wm_driver_range_decommit(d, 0, range, 2 * unit, 3 * unit));
     wt_ok(wm_driver_range_release(d, 0, range, 8 * unit));
     ck_assert_uint_eq(free_of(d), RANGE_MEMORY);
+    wt_host_close(d, 0);
+}
+END_TEST
+
+/* As cuMemUnmap() has it. */
+START_TEST(test_C8_G3_a_piece_goes_whole_or_not_at_all)
+{
+    wm_driver *d = wt_host_open(1, RANGE_MEMORY);
+    size_t unit = 0;
+    void *range = NULL;
+
+    wt_ok(wm_driver_range_unit(d, 0, &unit));
+    wt_ok(wm_driver_range_reserve(d, 0, 8 * unit, &range));
+    wt_ok(wm_driver_range_commit(d, 0, range, 0, 2 * unit, NULL));
+    wt_ok(wm_driver_range_commit(d, 0, range, 2 * unit, 2 * unit, NULL));
+    memset(range, 1, 4 * unit);
+    for (size_t at = 0; at < 4; at++) {
+        wt_fails(WARM_INVALID_ARGUMENT,
+                 wm_driver_range_decommit(d, 0, range, at * unit, unit));
+    }
+    wt_fails(WARM_INVALID_ARGUMENT,
+             wm_driver_range_decommit(d, 0, range, unit, 2 * unit));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             wm_driver_range_decommit(d, 0, range, 0, 3 * unit));
+    ck_assert_uint_eq(free_of(d), RANGE_MEMORY - 4 * unit);
+    ck_assert_int_eq(((char *)range)[3 * unit], 1);
+    wt_ok(wm_driver_range_decommit(d, 0, range, 2 * unit, 2 * unit));
+    wt_ok(wm_driver_range_decommit(d, 0, range, 0, 2 * unit));
+    wt_ok(wm_driver_range_release(d, 0, range, 8 * unit));
     wt_host_close(d, 0);
 }
 END_TEST
@@ -516,10 +548,10 @@ START_TEST(test_C8_G3_what_is_no_range_is_refused)
     wt_fails(WARM_INVALID_ARGUMENT,
              wm_driver_range_commit(d, 0, range, 0, 2 * unit, NULL));
     wt_fails(WARM_INVALID_ARGUMENT,
-             wm_driver_range_decommit(d, 0, range, 0, 2 * unit, NULL));
+             wm_driver_range_decommit(d, 0, range, 0, 2 * unit));
     wt_fails(WARM_INVALID_POINTER, wm_driver_device_free(d, 0, range));
     ck_assert_uint_eq(free_of(d), RANGE_MEMORY - unit);
-    wt_ok(wm_driver_range_decommit(d, 0, range, unit, unit, NULL));
+    wt_ok(wm_driver_range_decommit(d, 0, range, unit, unit));
     wt_fails(WARM_INVALID_ARGUMENT,
              wm_driver_range_release(d, 0, range, 3 * unit));
     wt_ok(wm_driver_range_release(d, 0, range, 4 * unit));
@@ -634,7 +666,8 @@ int main(void)
     tcase_add_test(tcase, test_G3_pages_that_cannot_be_locked_are_told);
 #endif
     tcase_add_test(tcase, test_G3_free_with_work_queued_waits_for_nobody);
-    tcase_add_test(tcase, test_C8_G3_a_range_gets_memory_in_units);
+    tcase_add_test(tcase, test_C8_G3_a_range_gets_memory_in_pieces);
+    tcase_add_test(tcase, test_C8_G3_a_piece_goes_whole_or_not_at_all);
     tcase_add_test(tcase, test_C8_G3_what_is_no_range_is_refused);
     tcase_add_test(tcase, test_C8_G3_a_device_is_waited_for);
     tcase_add_test(tcase, test_G3_free_without_memory_keeps_the_pages);

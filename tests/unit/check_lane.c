@@ -291,7 +291,7 @@ START_TEST(test_segment_of_several_streams_goes_and_comes_back)
     ck_assert_ptr_nonnull(segment);
     ck_assert_ptr_null(arena.segments);
     before = wm_clock_ns();
-    wm_arena_reattach(&arena, segment, false);
+    wm_arena_reattach(&arena, segment);
     ck_assert(wm_arena_check(&arena));
     ck_assert_uint_ge(segment->idle_since_ns, before); /* the last to go */
     /* To whom they belonged before. */
@@ -302,7 +302,7 @@ START_TEST(test_segment_of_several_streams_goes_and_comes_back)
     segment = wm_arena_detach(&arena, 0);
     wm_lane_end(&arena, a);
     wm_lane_end(&arena, b);
-    wm_arena_reattach(&arena, segment, false);
+    wm_arena_reattach(&arena, segment);
     ck_assert(wm_arena_check(&arena));
     ck_assert_ptr_nonnull(try(NULL, SEGMENT));
     give(block[0]);

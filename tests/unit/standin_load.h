@@ -33,6 +33,7 @@
     X(standin_devices)                                                         \
     X(standin_compute)                                                         \
     X(standin_ranges)                                                          \
+    X(standin_create_most)                                                     \
     X(standin_host_tables)                                                     \
     X(standin_host_shift)                                                      \
     X(standin_stick)                                                           \
