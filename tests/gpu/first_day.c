@@ -609,6 +609,7 @@ static void ranges(void)
     CUmemAccessDesc access;
     char text[200] = "";
     size_t unit = 0;
+    int part = 0;
 
     memset(&prop, 0, sizeof prop);
     memset(&access, 0, sizeof access);
@@ -629,6 +630,7 @@ static void ranges(void)
         NEED(cuMemMap, range, sizes[i], 0, memory, 0);
         NEED(cuMemSetAccess, range, sizes[i], &access, 1);
         mapped = now_us() - begun;
+        part = (int)CALL(cuMemUnmap)(range, sizes[i] / 2);
         begun = now_us();
         NEED(cuMemUnmap, range, sizes[i]);
         NEED(cuMemRelease, memory);
@@ -637,7 +639,7 @@ static void ranges(void)
                  sizes[i] / MIB, mapped, now_us() - begun);
         strcat(text, one);
     }
-    end("unit %zu bytes%s", unit, text);
+    end("unit %zu bytes%s; half of that alone: %s", unit, text, word(part));
 }
 
 static void host_pools(void)
