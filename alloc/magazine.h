@@ -239,7 +239,11 @@ bool wm_magazines_reclaim(struct wm_space *space,
  * keeps the sets for other threads. For warm_runtime.window_empty. */
 void wm_magazines_end(warm_runtime *runtime, wm_window *window);
 
-/* At the end of a space: frees its spare sets. */
+/* Frees the spare sets of a space, which threads left that have gone: all but
+ * WM_SETS_KEPT, for threads to come. */
+enum { WM_SETS_KEPT = 16 };
+void wm_magazines_trim(struct wm_space *space);
+/* All of them, at its end. */
 void wm_magazines_fini(struct wm_space *space);
 
 #endif

@@ -434,6 +434,51 @@ static void free_set(wm_magazines *set)
     wm_meta_free(set);
 }
 
+/* The spare sets beyond those that are kept, in a chain. */
+static wm_magazines *take_spare_sets(wm_space *space)
+{
+    wm_magazines **link = &space->spare_sets, *rest;
+
+    wm_lock_acquire(spare_lock(space));
+    for (int i = 0; i < WM_SETS_KEPT && *link != NULL; i++) {
+        link = &(*link)->next;
+    }
+    rest = *link;
+    *link = NULL;
+    wm_lock_release(spare_lock(space));
+    return rest;
+}
+
+static void free_spare_sets(void *context)
+{
+    wm_magazines *set = take_spare_sets(context);
+
+    while (set != NULL) {
+        wm_magazines *next = set->next;
+
+        free_set(set);
+        set = next;
+    }
+}
+
+static bool is_wanted(const wm_window *window, void *context)
+{
+    (void)window;
+    (void)context;
+    return false;
+}
+
+/* Under the windows lock, with which other threads peek at a set: those that
+ * peeked before the set left its window are done, and none peeks later. */
+void wm_magazines_trim(wm_space *space)
+{
+    const wm_visit none = {is_wanted, NULL, free_spare_sets, space};
+
+    if (space->magazine_blocks > 0) {
+        (void)wm_window_visit(space->runtime, &none);
+    }
+}
+
 void wm_magazines_fini(wm_space *space)
 {
     while (space->spare_sets != NULL) {

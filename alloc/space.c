@@ -138,6 +138,7 @@ warm_status wm_space_trim(wm_space *space, size_t target, size_t *released)
     if (status == WARM_OK) {
         wm_space_collect(space);
         wm_magazines_flush_all(space);
+        wm_magazines_trim(space);
         *released = wm_growth_trim(space, target);
         wm_spill_reset(space);
         wm_space_work_end(space, &work, true);

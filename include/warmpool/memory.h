@@ -205,7 +205,8 @@ WARM_API warm_status warm_empty_cache(warm_runtime *runtime, size_t *released);
 
 /* As warm_empty_cache(), but stops once at most target bytes are held;
  * largest idle segments first. Both calls, and those of a device
- * (device_memory.h), also destroy the events that a burst of frees left. */
+ * (device_memory.h), also destroy the events that a burst of frees left, and
+ * free most of what is kept for threads to come. */
 WARM_API warm_status warm_trim(warm_runtime *runtime, size_t target,
                                size_t *released);
 

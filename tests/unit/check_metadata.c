@@ -145,6 +145,66 @@ START_TEST(test_B25_threads_that_come_and_go_leave_no_metadata)
 }
 END_TEST
 
+static unsigned spare_sets(const wm_space *space)
+{
+    unsigned count = 0;
+
+    for (const wm_magazines *set = space->spare_sets; set != NULL;
+         set = set->next) {
+        count++;
+    }
+    return count;
+}
+
+static void use_all(void *argument, unsigned index)
+{
+    warm_status *status = argument;
+    warm_stream stream = NULL;
+
+    status[index] = warm_stream_reserve(runtime, 0, &stream);
+    for (int i = 0; i < 3 && status[index] == WARM_OK; i++) {
+        status[index] = use_memory(stream, 0);
+    }
+    pthread_barrier_wait(&churn.step);
+}
+
+/* Many threads at once: what they leave goes with the next trim, but for a few
+ * sets, which serve as ever. */
+START_TEST(test_B25_a_trim_frees_what_a_burst_of_threads_left)
+{
+    enum { BURST = 4 * WM_SETS_KEPT };
+    warm_status status[BURST];
+    wm_space *pinned, *device;
+    int64_t after;
+
+    runtime = wt_runtime(
+        &(warm_options){.size = sizeof(warm_options), .device = "host"});
+    pinned = &runtime->pinned->space;
+    device = &runtime->device_spaces[0].space;
+    pthread_barrier_init(&churn.step, NULL, BURST);
+    for (int turn = 0; turn < 2; turn++) {
+        wt_threads(BURST, use_all, status);
+        for (int i = 0; i < BURST; i++) {
+            wt_ok(status[i]);
+        }
+        wt_ok(warm_poll(runtime));
+        ck_assert_uint_eq(spare_sets(pinned), BURST);
+        ck_assert_uint_ge(spare_sets(device), BURST);
+        after = wm_meta_live_bytes();
+        wt_ok(warm_empty_cache(runtime, NULL));
+        wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+        ck_assert_uint_eq(spare_sets(pinned), WM_SETS_KEPT);
+        ck_assert_uint_eq(spare_sets(device), WM_SETS_KEPT);
+        ck_assert_int_gt(
+            after - wm_meta_live_bytes(),
+            (int64_t)(2 * (BURST - WM_SETS_KEPT) * sizeof(wm_magazines)));
+        ck_assert(wm_space_check_settled(pinned));
+    }
+    pthread_barrier_destroy(&churn.step);
+    wt_runtime_end(runtime);
+}
+END_TEST
+
 static struct {
     warm_status status;
     bool moved, steady;
@@ -398,6 +458,7 @@ int main(void)
                         sizeof houses / sizeof houses[0]);
     tcase_add_test(tcase,
                    test_B25_default_streams_of_threads_leave_no_metadata);
+    tcase_add_test(tcase, test_B25_a_trim_frees_what_a_burst_of_threads_left);
     suite_add_tcase(suite, tcase);
     tcase = tcase_create("cost");
     tcase_add_test(tcase, test_B15_B25_a_set_that_moves_counts_from_the_start);
