@@ -301,7 +301,8 @@ static bool is_flat(int figure, unsigned warm, unsigned all)
            "%u: %+.1f %%, %s\n",
            f->name, before / f->scale, f->unit, warm, warm + part,
            after / f->scale, f->unit, all - part, all,
-           100 * (after / before - 1), flat ? "flat" : "GROWS");
+           before > 0 ? 100 * (after / before - 1) : 0,
+           flat ? "flat" : "GROWS");
     return flat;
 }
 
