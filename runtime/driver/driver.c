@@ -156,7 +156,7 @@ static warm_status check(const wm_driver *d, const char *name)
     return WARM_OK;
 }
 
-static warm_status count(wm_driver *d, int call)
+static warm_status call_begin(wm_driver *d, int call)
 {
     wm_counter_add(&d->calls[call], 1);
     if (wm_unlikely(atomic_load_explicit(&d->armed, memory_order_relaxed))) {
@@ -175,7 +175,7 @@ static warm_status count(wm_driver *d, int call)
             status = wm_driver_check_lost(d, on);                              \
         }                                                                      \
         if (status == WARM_OK) {                                               \
-            status = count(d, WM_CALL_##name);                                 \
+            status = call_begin(d, WM_CALL_##name);                            \
         }                                                                      \
         if (status == WARM_OK) {                                               \
             status = d->ops->name arguments;                                   \
