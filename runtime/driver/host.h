@@ -156,8 +156,10 @@ struct wm_host_capture {
     wm_host_capture *previous, *next; /* in host.captures, while under way */
     unsigned references;              /* the list, and events */
     uint64_t owner;                   /* token of the thread that began it */
-    bool ended, invalid;
+    bool ended;
     bool global; /* of the stand-in: bars every thread, unless relaxed */
+    const char *broken_by; /* the call that made it invalid, or null: valid */
+    bool broken_elsewhere; /* another thread than the owner made that call */
     wm_host_graph *graph;
     unsigned streams; /* the first one is the origin */
     wm_host_core *stream[WM_HOST_CAPTURE_STREAMS];
@@ -302,12 +304,15 @@ warm_status wm_host_capture_add_locked(wm_host_core *core,
                                        const wm_host_work *work);
 warm_status wm_host_capture_record_locked(wm_host *host, wm_host_core *core,
                                           wm_host_event *event);
-warm_status wm_host_capture_wait_locked(wm_host_core *core,
+warm_status wm_host_capture_wait_locked(wm_host *host, wm_host_core *core,
                                         wm_host_event *event);
 /* Refuses call, and invalidates the captures of the calling thread, if it has
  * one under way and is not relaxed. */
 warm_status wm_host_unsafe_locked(wm_host *host, const char *call);
-void wm_host_capture_invalidate(wm_host_capture *capture);
+/* The first call that does it is what the message of the capture's end names;
+ * call is a constant string. */
+void wm_host_capture_invalidate_locked(wm_host *host, wm_host_capture *capture,
+                                       const char *call);
 /* Ends the capture of core for good because the core goes. */
 void wm_host_capture_leave_locked(wm_host *host, wm_host_core *core);
 void wm_host_capture_unref(wm_host_capture *capture);

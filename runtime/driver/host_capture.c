@@ -15,9 +15,16 @@
 
 #include <string.h>
 
-void wm_host_capture_invalidate(wm_host_capture *capture)
+void wm_host_capture_invalidate_locked(wm_host *host, wm_host_capture *capture,
+                                       const char *call)
 {
-    capture->invalid = true;
+    wm_host_thread *thread = wm_host_thread_locked(host, false);
+
+    if (capture->broken_by == NULL) {
+        capture->broken_by = call;
+        capture->broken_elsewhere =
+            thread == NULL || thread->token != capture->owner;
+    }
 }
 
 void wm_host_capture_unref(wm_host_capture *capture)
@@ -55,7 +62,7 @@ void wm_host_capture_leave_locked(wm_host *host, wm_host_core *core)
 {
     wm_host_capture *capture = core->capture;
 
-    wm_host_capture_invalidate(capture);
+    wm_host_capture_invalidate_locked(host, capture, "stream_destroy");
     if (core->capture_index == 0) {
         wm_host_graph_close_locked(host, finish_locked(host, capture));
     } else {
@@ -78,7 +85,7 @@ warm_status wm_host_unsafe_locked(wm_host *host, const char *call)
     }
     for (wm_host_capture *c = host->captures; c != NULL; c = c->next) {
         if (c->global || (thread != NULL && c->owner == thread->token)) {
-            wm_host_capture_invalidate(c);
+            wm_host_capture_invalidate_locked(host, c, call);
             found = true;
         }
     }
@@ -91,9 +98,12 @@ warm_status wm_host_unsafe_locked(wm_host *host, const char *call)
 
 static warm_status valid(const wm_host_capture *capture)
 {
-    if (capture->invalid) {
-        return wm_host_fail(WM_HOST_ERROR_CAPTURE_INVALIDATED,
-                            "the stream's capture was invalidated before");
+    if (capture->broken_by != NULL) {
+        return wm_host_fail(
+            WM_HOST_ERROR_CAPTURE_INVALIDATED,
+            "the stream's capture was invalidated before, by %s of %s",
+            capture->broken_by,
+            capture->broken_elsewhere ? "another thread" : "this thread");
     }
     return WARM_OK;
 }
@@ -143,14 +153,17 @@ warm_status wm_host_capture_record_locked(wm_host *host, wm_host_core *core,
     return WARM_OK;
 }
 
+static const char wait_call[] = "stream_wait_event";
+
 /* The stream enters the capture. That counts as an operation of it, which has
  * to be joined back even if nothing else follows. */
-static warm_status join_locked(wm_host_capture *capture, wm_host_core *core)
+static warm_status join_locked(wm_host *host, wm_host_capture *capture,
+                               wm_host_core *core)
 {
     unsigned i = capture->streams;
 
     if (core->legacy || i == WM_HOST_CAPTURE_STREAMS) {
-        wm_host_capture_invalidate(capture);
+        wm_host_capture_invalidate_locked(host, capture, wait_call);
         return wm_host_fail(WM_HOST_ERROR_CAPTURE_UNSUPPORTED,
                             core->legacy
                                 ? "the legacy default stream cannot capture"
@@ -165,15 +178,15 @@ static warm_status join_locked(wm_host_capture *capture, wm_host_core *core)
     return WARM_OK;
 }
 
-static warm_status outside(wm_host_capture *capture)
+static warm_status outside(wm_host *host, wm_host_capture *capture)
 {
-    wm_host_capture_invalidate(capture);
+    wm_host_capture_invalidate_locked(host, capture, wait_call);
     return wm_host_fail(WM_HOST_ERROR_CAPTURE_ISOLATION,
                         "a stream that captures waits for an event recorded "
                         "outside of the capture");
 }
 
-warm_status wm_host_capture_wait_locked(wm_host_core *core,
+warm_status wm_host_capture_wait_locked(wm_host *host, wm_host_core *core,
                                         wm_host_event *event)
 {
     wm_host_capture *capture = event->capture;
@@ -181,25 +194,25 @@ warm_status wm_host_capture_wait_locked(wm_host_core *core,
     uint32_t *row;
 
     if (capture == NULL) {
-        return event->recorded ? outside(core->capture) : WARM_OK;
+        return event->recorded ? outside(host, core->capture) : WARM_OK;
     }
     if (capture->ended) {
         if (core->capture != NULL) {
-            return outside(core->capture);
+            return outside(host, core->capture);
         }
         return wm_host_fail(WM_HOST_ERROR_CAPTURED_EVENT,
                             "the event was last recorded in a capture that has "
                             "ended");
     }
     if (core->capture != NULL && core->capture != capture) {
-        wm_host_capture_invalidate(core->capture);
-        wm_host_capture_invalidate(capture);
+        wm_host_capture_invalidate_locked(host, core->capture, wait_call);
+        wm_host_capture_invalidate_locked(host, capture, wait_call);
         return wm_host_fail(WM_HOST_ERROR_CAPTURE_MERGE,
                             "a capture waits for an event of another one");
     }
     status = valid(capture);
     if (status == WARM_OK && core->capture == NULL) {
-        status = join_locked(capture, core);
+        status = join_locked(host, capture, core);
     }
     if (status != WARM_OK) {
         return status;
@@ -253,7 +266,7 @@ static warm_status begin_locked(wm_host *host, wm_host_core *core)
     if (capture == NULL) {
         return wm_host_fail(WM_HOST_ERROR_MEMORY, "no memory for a capture");
     }
-    return join_locked(capture, core);
+    return join_locked(host, capture, core);
 }
 
 warm_status wm_host_capture_begin(wm_driver *d, warm_stream stream)
@@ -285,7 +298,7 @@ static warm_status may_end_locked(wm_host *host, const wm_host_core *core)
                             "the capture was begun by another thread");
     }
     if (core->capture_index != 0) {
-        wm_host_capture_invalidate(core->capture);
+        wm_host_capture_invalidate_locked(host, core->capture, "capture_end");
         return wm_host_fail(WM_HOST_ERROR_CAPTURE_UNMATCHED,
                             "the capture was begun on another stream");
     }

@@ -177,7 +177,7 @@ static warm_status wait_locked(wm_host *host, wm_host_core *core,
     static const wm_host_work nothing = {.kind = WM_HOST_NOTHING};
 
     if (event->capture != NULL || core->capture != NULL) {
-        return wm_host_capture_wait_locked(core, event);
+        return wm_host_capture_wait_locked(host, core, event);
     }
     if (!pending_locked(host, event)) {
         return WARM_OK;
@@ -216,7 +216,7 @@ static warm_status find_settled_locked(wm_host *host, warm_event name,
         return status;
     }
     if ((*event)->capture != NULL) {
-        wm_host_capture_invalidate((*event)->capture);
+        wm_host_capture_invalidate_locked(host, (*event)->capture, call);
         return wm_host_fail(WM_HOST_ERROR_CAPTURED_EVENT,
                             "%s of an event last recorded in a capture", call);
     }

@@ -229,7 +229,7 @@ static warm_status find_settled_locked(wm_host *host, warm_stream stream,
         return status;
     }
     if ((*core)->capture != NULL) {
-        wm_host_capture_invalidate((*core)->capture);
+        wm_host_capture_invalidate_locked(host, (*core)->capture, call);
         return wm_host_fail(WM_HOST_ERROR_CAPTURE_UNSUPPORTED,
                             "%s of a stream that captures", call);
     }

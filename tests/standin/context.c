@@ -82,6 +82,10 @@ wm_driver *standin_driver(void)
     return host;
 }
 
+/* What the calling thread was told last of a capture that was invalidated: who
+ * did it. The real libcuda keeps that to itself. */
+static _Thread_local char broken_text[160] = "the capture was invalidated";
+
 /* The host device numbers its errors as cudart does. */
 int standin_code(warm_status status)
 {
@@ -94,6 +98,12 @@ int standin_code(warm_status status)
         return cudaErrorNotReady;
     }
     warm_last_error(&error);
+    if (error.code == cudaErrorStreamCaptureInvalidated) {
+        snprintf(broken_text, sizeof broken_text, "%s",
+                 warm_last_error_message());
+    } else if (status == WARM_CAPTURE_ERROR) {
+        standin_note_broken(warm_last_error_message());
+    }
     if (error.code > 0) {
         return error.code;
     }
@@ -424,7 +434,9 @@ CUresult cuGetErrorString(CUresult code, const char **text)
     ENTER(cuGetErrorString)
     *text = code == CUDA_ERROR_OUT_OF_MEMORY ? "out of memory"
             : code == CUDA_SUCCESS           ? "no error"
-                                             : "an error of the stand-in";
+            : code == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+                ? broken_text
+                : "an error of the stand-in";
     return CUDA_SUCCESS;
 }
 

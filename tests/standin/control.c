@@ -140,11 +140,19 @@ static bool has_ended(const char *function, const char *library)
     return false;
 }
 
+static _Thread_local const char *current_call = "no function";
+
+const char *standin_call(void)
+{
+    return current_call;
+}
+
 int standin_hit(standin_point *point)
 {
     record *r = atomic_load_explicit(&point->record, memory_order_acquire);
     int64_t left;
 
+    current_call = point->name;
     if (r == NULL) {
         r = record_of(point->name);
         atomic_store_explicit(&point->record, r, memory_order_release);

@@ -107,6 +107,8 @@ typedef struct standin_point {
 void standin_flagged(const char *function, unsigned flags);
 /* Counts a call; 0, or the code it must answer. */
 int standin_hit(standin_point *point);
+/* The function that the calling thread has entered last. */
+const char *standin_call(void);
 
 #define STANDIN_ENTER(type, function)                                          \
     static standin_point point_ = {.name = #function};                         \
@@ -120,6 +122,10 @@ int standin_hit(standin_point *point);
 wm_driver *standin_driver(void);
 /* The code behind the calling thread's last status of the host device. */
 int standin_code(warm_status status);
+/* The calling thread's call was refused because a stream captures, and may have
+ * broken the capture. With STANDIN_BACKTRACE in the environment, standard error
+ * gets what was refused and the calls that led there. */
+void standin_note_broken(const char *what);
 int standin_device_count(void);
 int standin_driver_serves(void); /* the version */
 /* Of the library that calls, which has this inside; as 13000. */

@@ -7,7 +7,10 @@
 
 #include "runtime/driver/host.h"
 
+#include <execinfo.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 /* A core and how far it had come to at the call. */
 struct mark {
@@ -25,6 +28,19 @@ static size_t count_locked(const wm_host *host)
     return count;
 }
 
+enum { FRAMES = 40 };
+
+void standin_note_broken(const char *what)
+{
+    void *frame[FRAMES];
+
+    if (getenv("STANDIN_BACKTRACE") != NULL) {
+        fprintf(stderr, "stand-in: refused since a stream captures: %s\n",
+                what);
+        backtrace_symbols_fd(frame, backtrace(frame, FRAMES), STDERR_FILENO);
+    }
+}
+
 /* device: or negative, for all. */
 static bool break_captures_locked(wm_host *host, int device)
 {
@@ -34,7 +50,7 @@ static bool break_captures_locked(wm_host *host, int device)
         for (unsigned i = 0; i < c->streams; i++) {
             if (c->stream[i] != NULL &&
                 (device < 0 || c->stream[i]->device == device)) {
-                wm_host_capture_invalidate(c);
+                wm_host_capture_invalidate_locked(host, c, standin_call());
                 found = true;
             }
         }
@@ -64,6 +80,7 @@ int standin_wait_for_device(wm_driver *d, int device)
     wm_host_lock(host);
     if (break_captures_locked(host, device)) {
         wm_host_unlock(host);
+        standin_note_broken(standin_call());
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     }
     marks = calloc(count_locked(host), sizeof *marks);
