@@ -120,10 +120,13 @@ static void fuse_locked(wm_timelines *set, wm_timeline *t, wm_batch *batch)
  * close_taken(), or finished. */
 static bool take_locked(wm_timelines *set, wm_timeline *t, wm_batch *batch)
 {
-    if (t->open.count == 0 || !wm_timeline_begin_record_locked(t)) {
+    bool due;
+
+    if (t->open.count == 0 || !wm_timeline_begin_record_locked(t, &due)) {
         return false;
     }
     *batch = t->open;
+    batch->due = due;
     t->open = (wm_batch){0};
     t->closing++;
     fuse_locked(set, t, batch);
@@ -180,16 +183,15 @@ bool wm_batch_join(wm_timelines *set, wm_timeline *t, const wm_batch *batch,
     return full;
 }
 
-/* The batch is closed, and in the queue if it is to be there. */
-static void end_close(wm_timeline *t, wm_use *queue)
+/* The batch is closed, and in the queue if it is to be there. due: of it. */
+static void end_close(wm_timeline *t, bool due, wm_use *queue)
 {
     wm_lock_acquire(&t->lock);
     if (queue != NULL) {
         wm_batch_enqueue_locked(t, queue);
     }
     t->closing--;
-    t->recorders--;
-    wm_cond_broadcast(&t->quiet);
+    wm_timeline_end_record_locked(t, due);
     wm_lock_release(&t->lock);
 }
 
@@ -200,7 +202,8 @@ static bool is_unannounced(wm_timelines *set, const wm_timeline *t,
 {
     warm_stream none = NULL;
 
-    if (capture != WM_CAPTURE_ACTIVE || wm_timelines_capture(set)) {
+    if (capture != WM_CAPTURE_ACTIVE || batch->due ||
+        wm_timelines_capture(set)) {
         return false;
     }
     /* Relaxed: a name and a size for a message; the first ones stay. */
@@ -247,7 +250,7 @@ static void fail_close(wm_timelines *set, wm_timeline *t, const wm_batch *batch,
     } else {
         wm_batch_finish(set, batch->first, fate, done);
     }
-    wm_timeline_end_record(t);
+    wm_timeline_end_record(t, batch->due);
 }
 
 /* Records the event, and puts the batch into the queue behind it. If the driver
@@ -257,15 +260,16 @@ static void close_taken(wm_timelines *set, wm_timeline *t,
                         const wm_batch *batch, wm_block **done)
 {
     wm_capture capture = WM_CAPTURE_NONE;
-    warm_status status = wm_use_mark(set, batch->first, t, &capture);
+    warm_status status =
+        wm_use_mark(set, batch->first, t, batch->due, &capture);
 
     if (status != WARM_OK) {
         fail_close(set, t, batch, done);
     } else if (is_unannounced(set, t, batch, capture)) {
         wm_batch_finish(set, batch->first, WM_USES_CAPTURED, done);
-        end_close(t, NULL);
+        end_close(t, batch->due, NULL);
     } else {
-        end_close(t, batch->first);
+        end_close(t, batch->due, batch->first);
     }
 }
 
@@ -294,20 +298,22 @@ enum wm_settled wm_batch_settle(wm_timelines *set, wm_timeline *t,
     wm_capture capture = WM_CAPTURE_NONE;
     warm_status status;
     wm_batch batch;
+    bool due;
 
     if (!take_all(set, t, &batch, poll)) {
         return WM_SETTLED_BUSY;
     }
-    status = wm_timeline_is_lost(set, t)
+    due = batch.due && !wm_timeline_is_lost(set, t);
+    status = due || wm_timeline_is_lost(set, t)
                  ? WARM_OK
                  : wm_driver_stream_passed(set->driver, t->stream, &capture);
-    if (status != WARM_OK || capture != WM_CAPTURE_NONE) {
+    if (due || status != WARM_OK || capture != WM_CAPTURE_NONE) {
         close_taken(set, t, &batch, &poll->done);
         return status == WARM_NOT_READY ? WM_SETTLED_BUSY : WM_SETTLED_ASK;
     }
     /* An event recorded now would have its own time to come back. */
     wm_batch_finish(set, batch.first, WM_USES_PENDING, &poll->done);
-    end_close(t, NULL);
+    end_close(t, batch.due, NULL);
     return WM_SETTLED_PASSED;
 }
 

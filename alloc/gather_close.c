@@ -27,6 +27,7 @@ struct turn {
     bool closed;     /* and has */
     bool behind;     /* what waits in the timeline, which is to be asked */
     bool full;       /* the timeline's own batch, which is to be closed */
+    bool due;        /* as wm_timeline_begin_record() says */
     unsigned passed; /* of the closed ones, the oldest; and the open one */
     warm_event event;
 };
@@ -37,7 +38,7 @@ struct turn {
 static bool may_close_locked(const wm_magazines *set,
                              const wm_gather_slot *slot, wm_timeline *t)
 {
-    return set->steady && slot->closed < WM_GATHER_CLOSED &&
+    return set->steady && !t->capture_due && slot->closed < WM_GATHER_CLOSED &&
            t->queued < WM_GATHER_CLOSED && t->open.count == 0 &&
            atomic_load_explicit(&t->slots, memory_order_relaxed) == 1;
 }
@@ -52,7 +53,7 @@ static bool begin(wm_magazines *set, wm_gather_slot *slot, bool must,
     wm_lock_acquire(&t->lock);
     turn->close = turn->close && may_close_locked(set, slot, t);
     begun = (turn->close || (!must && slot->closed > 0)) &&
-            wm_timeline_begin_record_locked(t);
+            wm_timeline_begin_record_locked(t, &turn->due);
     t->closing += begun;
     turn->behind = t->queued > 0;
     wm_lock_release(&t->lock);
@@ -177,8 +178,7 @@ static void end(wm_magazines *set, wm_gather_slot *slot, struct turn *turn)
     turn->full = answer(set, slot, turn->close && !turn->closed);
     wm_lock_acquire(&turn->t->lock);
     turn->t->closing--;
-    turn->t->recorders--;
-    wm_cond_broadcast(&turn->t->quiet);
+    wm_timeline_end_record_locked(turn->t, turn->due);
     wm_lock_release(&turn->t->lock);
 }
 

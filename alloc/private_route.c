@@ -75,7 +75,7 @@ static warm_status lane_for(wm_private_arena *own, int device,
 {
     wm_stream_info info;
     warm_status status =
-        wm_driver_stream_info(own->space->driver, stream, &info);
+        wm_timelines_info(own->space->timelines, stream, &info);
 
     if (status != WARM_OK) {
         return status;

@@ -48,7 +48,14 @@ typedef struct wm_batch {
     wm_use *first, *last;
     size_t count, bytes;
     uint64_t since_ns; /* when the first one came */
+    bool due;          /* while it closes: as wm_timeline_begin_record() says */
 } wm_batch;
+
+/* A thread that asks the driver about a stream by its name. */
+typedef struct wm_naming {
+    warm_stream stream;
+    struct wm_naming *next;
+} wm_naming;
 
 typedef struct wm_timelines {
     /* What hits read: a line, in which nothing else is written. */
@@ -88,7 +95,8 @@ typedef struct wm_timelines {
     uint64_t begun, finished;                  /* rounds of polling */
     uint64_t announcements;
     wm_breaking *breaking; /* calls under way that would break captures */
-    wm_cond unbroken;      /* one is over */
+    wm_naming *naming;     /* of streams of which none was announced */
+    wm_cond unbroken;      /* one of those is over */
     wm_cond round_over;
     /* Of the lists of live blocks' uses, each of some of the blocks. */
     wm_lock uses[WM_USE_LOCKS];
@@ -100,6 +108,12 @@ void wm_timelines_init(wm_timelines *set, warm_runtime *runtime,
 /* Forgets all entries; their events go back to the pool. The uses of live
  * blocks were forgotten before. */
 void wm_timelines_fini(wm_timelines *set);
+
+/* wm_driver_stream_info(), for a stream that another thread may be about to
+ * capture: who announces that waits for the answer, and what is announced is
+ * asked only whether it captures. */
+warm_status wm_timelines_info(wm_timelines *set, warm_stream stream,
+                              wm_stream_info *info);
 
 /* Records that work on stream uses a LIVE block. On failure nothing changed.
  * No driver call if the stream is adopted and no capture is announced.

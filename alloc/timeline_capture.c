@@ -79,6 +79,48 @@ static void await_breaks(wm_timelines *set)
     wm_lock_release(&set->lock);
 }
 
+static bool is_being_named_locked(const wm_timelines *set, warm_stream stream)
+{
+    const wm_naming *n = set->naming;
+
+    while (n != NULL && n->stream != stream) {
+        n = n->next;
+    }
+    return n != NULL;
+}
+
+/* A thread that the driver has told that t's stream does not capture makes its
+ * next call before the stream does. None is waited for in a callback, which may
+ * be what such a thread is in. */
+static void await_callers(wm_timelines *set, wm_timeline *t)
+{
+    bool waits = !wm_callback_inside();
+
+    wm_lock_acquire(&set->lock);
+    while (waits && is_being_named_locked(set, t->stream)) {
+        wm_cond_wait(&set->unbroken, &set->lock);
+    }
+    wm_lock_acquire(&t->lock);
+    t->capture_due = t->announced; /* unless it is over already */
+    wm_lock_release(&t->lock);
+    wm_lock_release(&set->lock);
+    wm_lock_acquire(&t->lock);
+    while (waits && t->capture_due && t->unaware > 0) {
+        wm_cond_wait(&t->quiet, &t->lock);
+    }
+    wm_lock_release(&t->lock);
+}
+
+void wm_timeline_end_announced_locked(wm_timelines *set, wm_timeline *t)
+{
+    t->announced = false;
+    atomic_fetch_sub_explicit(&set->captures, 1, memory_order_relaxed);
+    wm_lock_acquire(&t->lock);
+    t->capture_due = false;
+    wm_cond_broadcast(&t->quiet);
+    wm_lock_release(&t->lock);
+}
+
 warm_status wm_timelines_announce(wm_timelines *set, warm_stream stream,
                                   const wm_stream_info *info, bool *already)
 {
@@ -102,6 +144,7 @@ warm_status wm_timelines_announce(wm_timelines *set, warm_stream stream,
     /* What was freed before is behind an event before the capture begins:
      * later none could be recorded, and the graph might use it. */
     close_all(set);
+    await_callers(set, t);
     await_breaks(set);
     *already = again;
     return WARM_OK;
@@ -116,8 +159,7 @@ bool wm_timelines_over(wm_timelines *set, warm_stream stream)
     t = wm_timeline_find_announced_locked(set, stream);
     found = t != NULL;
     if (found) {
-        t->announced = false;
-        atomic_fetch_sub_explicit(&set->captures, 1, memory_order_relaxed);
+        wm_timeline_end_announced_locked(set, t);
     }
     wm_lock_release(&set->lock);
     if (found) {
@@ -142,6 +184,86 @@ void wm_timelines_begin_recording(wm_timelines *set)
 void wm_timelines_end_recording(wm_timelines *set)
 {
     atomic_fetch_sub_explicit(&set->captures, 1, memory_order_relaxed);
+}
+
+/* ---- asked by name ------------------------------------------------------ */
+
+/* Null: none is announced, and from now on who announces one waits. */
+static wm_timeline *begin_naming(wm_timelines *set, wm_naming *naming,
+                                 wm_stream_info *known)
+{
+    wm_timeline *t = NULL;
+
+    wm_lock_acquire(&set->lock);
+    if (wm_timelines_capture(set)) {
+        t = wm_timeline_find_announced_locked(set, naming->stream);
+    }
+    if (t != NULL) {
+        *known = (wm_stream_info){.id = t->id, .device = t->device};
+    } else {
+        naming->next = set->naming;
+        set->naming = naming;
+    }
+    wm_lock_release(&set->lock);
+    return t;
+}
+
+static void end_naming(wm_timelines *set, const wm_naming *naming)
+{
+    wm_naming **link = &set->naming;
+
+    wm_lock_acquire(&set->lock);
+    while (*link != naming) {
+        link = &(*link)->next;
+    }
+    *link = naming->next;
+    wm_cond_broadcast(&set->unbroken);
+    wm_lock_release(&set->lock);
+}
+
+/* One that was announced, as known. */
+static warm_status announced_info(wm_timelines *set, warm_stream stream,
+                                  const wm_stream_info *known,
+                                  wm_stream_info *info)
+{
+    wm_capture capture = WM_CAPTURE_NONE;
+    warm_status status =
+        wm_driver_stream_capture(set->driver, stream, &capture);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    if (capture == WM_CAPTURE_NONE && known->device == WM_DEVICE_UNKNOWN) {
+        /* Announced while it captured, which is over. */
+        return wm_driver_stream_info(set->driver, stream, info);
+    }
+    *info = *known;
+    if (capture != WM_CAPTURE_NONE) {
+        *info = (wm_stream_info){.id = wm_stream_capture_id(stream),
+                                 .device = WM_DEVICE_UNKNOWN,
+                                 .capture = capture};
+    }
+    return WARM_OK;
+}
+
+warm_status wm_timelines_info(wm_timelines *set, warm_stream stream,
+                              wm_stream_info *info)
+{
+    wm_naming naming = {.stream = stream};
+    wm_stream_info known;
+    warm_status status;
+
+    /* The legacy stream never captures, that of a thread only in the thread. */
+    if (stream == NULL || stream == WARM_STREAM_LEGACY ||
+        stream == WARM_STREAM_PER_THREAD) {
+        return wm_driver_stream_info(set->driver, stream, info);
+    }
+    if (begin_naming(set, &naming, &known) != NULL) {
+        return announced_info(set, stream, &known, info);
+    }
+    status = wm_driver_stream_info(set->driver, stream, info);
+    end_naming(set, &naming);
+    return status;
 }
 
 /* ---- under way ---------------------------------------------------------- */
@@ -218,10 +340,11 @@ static bool may_capture(wm_timelines *set, wm_timeline *t)
 {
     wm_capture capture = WM_CAPTURE_NONE;
     warm_status status = WARM_OK;
+    bool due;
 
-    if (!wm_timeline_is_lost(set, t) && wm_timeline_begin_record(t)) {
+    if (!wm_timeline_is_lost(set, t) && wm_timeline_begin_record(t, &due)) {
         status = wm_driver_stream_capture(set->driver, t->stream, &capture);
-        wm_timeline_end_record(t);
+        wm_timeline_end_record(t, due);
     }
     return status == WARM_OK
                ? capture != WM_CAPTURE_NONE

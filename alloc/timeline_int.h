@@ -58,6 +58,8 @@ struct wm_timeline {
     wm_cond quiet; /* recorders, closing, polled fell; or it retired */
     /* lock timeline */
     unsigned recorders; /* threads about to name the stream to the driver */
+    bool capture_due;   /* announced, and those below have been waited for */
+    unsigned unaware;   /* recorders that began when it was not due */
     unsigned closing;   /* batches neither open nor in the queue */
     bool polled;        /* a thread takes entries out */
     bool retiring;
@@ -206,6 +208,8 @@ wm_timeline *wm_timeline_find_adopted_locked(wm_timelines *set,
 /* One that was announced, by its name; or null. */
 wm_timeline *wm_timeline_find_announced_locked(wm_timelines *set,
                                                warm_stream stream);
+/* Its announced capture is over. */
+void wm_timeline_end_announced_locked(wm_timelines *set, wm_timeline *t);
 /* The stream's, made if there is none, with a reference; null without memory.
  */
 wm_timeline *wm_timeline_get_locked(wm_timelines *set, warm_stream stream,
@@ -220,13 +224,19 @@ void wm_timeline_bury_stale(wm_timelines *set, warm_stream stream,
                             const wm_stream_info *info);
 
 /* Between begin and end the stream is not retired, so that it may be named to
- * the driver. False: it is retired, or about to be; its final event counts. */
-bool wm_timeline_begin_record_locked(wm_timeline *t);
-bool wm_timeline_begin_record(wm_timeline *t);
-void wm_timeline_end_record(wm_timeline *t);
+ * the driver. False: it is retired, or about to be; its final event counts.
+ * *due is written: a capture of the stream is announced. Another thread may
+ * begin it at any moment, also between the driver's answer that nothing is
+ * captured and a call that would break the capture: so there is no such call,
+ * and the stream counts as one that captures. Where no capture is due none
+ * begins before the end, unless nobody announces it. */
+bool wm_timeline_begin_record_locked(wm_timeline *t, bool *due);
+bool wm_timeline_begin_record(wm_timeline *t, bool *due);
+void wm_timeline_end_record_locked(wm_timeline *t, bool due);
+void wm_timeline_end_record(wm_timeline *t, bool due);
 /* Waits for the stream, for which the driver failed to record, between begin
- * and end; not if it captures, which that would end. *capture is written on
- * success; nothing was waited for if it is not NONE. */
+ * and end, when no capture is due; not if it captures, which that would end.
+ * *capture is written on success; nothing was waited for if it is not NONE. */
 warm_status wm_timeline_synchronize(wm_timelines *set, wm_timeline *t,
                                     wm_capture *capture);
 /* Waits for what is on the stream by now; of one that is retired for its end,
@@ -245,9 +255,11 @@ wm_timeline *wm_timeline_next_busy(wm_timelines *set, uint64_t round);
 void wm_timeline_end_turn(wm_timelines *set, wm_timeline *t, bool left);
 
 /* Records on t's stream, with a fresh event if the use has none. *capture is
- * written on success; nothing was recorded if it is not NONE. */
+ * written on success; nothing was recorded if it is not NONE. Between begin and
+ * end of a recording, and due as that says; or the stream is a default one, of
+ * this thread. */
 warm_status wm_use_mark(wm_timelines *set, wm_use *use, wm_timeline *t,
-                        wm_capture *capture);
+                        bool due, wm_capture *capture);
 /* Gives up the record of a use, which holds nothing. */
 static inline void wm_use_give_up(wm_block *block, wm_use *use)
 {

@@ -100,13 +100,14 @@ static warm_status record_late(wm_timelines *set, wm_timeline *t, wm_poll *poll)
     wm_capture capture = WM_CAPTURE_BLOCKED;
     uint64_t late = atomic_load_explicit(&t->late, memory_order_relaxed);
     warm_status status;
+    bool due;
 
-    if (!wm_timeline_begin_record(t)) {
+    if (!wm_timeline_begin_record(t, &due)) {
         return WARM_NOT_READY; /* a later poll finds the final event */
     }
-    status = may_record(set, t);
+    status = due ? WARM_NOT_READY : may_record(set, t);
     if (status == WARM_OK) {
-        if (wm_use_mark(set, poll->head, t, &capture) == WARM_OK &&
+        if (wm_use_mark(set, poll->head, t, false, &capture) == WARM_OK &&
             capture == WM_CAPTURE_NONE) {
             fuse_late(poll);
             /* Unless a block was freed meanwhile, in another capture. */
@@ -115,7 +116,7 @@ static warm_status record_late(wm_timelines *set, wm_timeline *t, wm_poll *poll)
         }
         status = WARM_NOT_READY;
     }
-    wm_timeline_end_record(t);
+    wm_timeline_end_record(t, due);
     return status;
 }
 

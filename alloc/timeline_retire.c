@@ -8,29 +8,37 @@
 
 /* ---- recording, and waiting --------------------------------------------- */
 
-bool wm_timeline_begin_record_locked(wm_timeline *t)
+bool wm_timeline_begin_record_locked(wm_timeline *t, bool *due)
 {
     bool refused = t->retiring || wm_timeline_is_retired(t);
 
+    *due = t->capture_due;
     t->recorders += !refused;
+    t->unaware += !refused && !*due;
     return !refused;
 }
 
-bool wm_timeline_begin_record(wm_timeline *t)
+bool wm_timeline_begin_record(wm_timeline *t, bool *due)
 {
     bool begun;
 
     wm_lock_acquire(&t->lock);
-    begun = wm_timeline_begin_record_locked(t);
+    begun = wm_timeline_begin_record_locked(t, due);
     wm_lock_release(&t->lock);
     return begun;
 }
 
-void wm_timeline_end_record(wm_timeline *t)
+void wm_timeline_end_record_locked(wm_timeline *t, bool due)
+{
+    t->recorders--;
+    t->unaware -= !due;
+    wm_cond_broadcast(&t->quiet);
+}
+
+void wm_timeline_end_record(wm_timeline *t, bool due)
 {
     wm_lock_acquire(&t->lock);
-    t->recorders--;
-    wm_cond_broadcast(&t->quiet);
+    wm_timeline_end_record_locked(t, due);
     wm_lock_release(&t->lock);
 }
 
@@ -57,12 +65,16 @@ static warm_status no_wait_in_capture(void)
 warm_status wm_timeline_await(wm_timelines *set, wm_timeline *t)
 {
     wm_capture capture = WM_CAPTURE_NONE;
-    warm_status status;
+    warm_status status = WARM_OK;
+    bool due;
 
-    if (wm_timeline_begin_record(t)) {
-        status = wm_timeline_synchronize(set, t, &capture);
-        wm_timeline_end_record(t);
-        return capture == WM_CAPTURE_NONE ? status : no_wait_in_capture();
+    if (wm_timeline_begin_record(t, &due)) {
+        if (!due) {
+            status = wm_timeline_synchronize(set, t, &capture);
+        }
+        wm_timeline_end_record(t, due);
+        return !due && capture == WM_CAPTURE_NONE ? status
+                                                  : no_wait_in_capture();
     }
     wm_lock_acquire(&t->lock);
     while (!wm_timeline_is_retired(t)) {
@@ -96,8 +108,7 @@ static size_t take_out_locked(wm_timelines *set, wm_timeline *t)
     wm_timeline_hold(t);
     wm_timeline_remove_locked(set, t);
     if (t->announced) {
-        t->announced = false;
-        atomic_fetch_sub_explicit(&set->captures, 1, memory_order_relaxed);
+        wm_timeline_end_announced_locked(set, t);
     }
     return references;
 }
@@ -149,7 +160,7 @@ static warm_status record_final(wm_timelines *set, wm_timeline *t)
 {
     wm_use last = {.timeline = t};
     wm_capture capture = WM_CAPTURE_NONE;
-    warm_status status = wm_use_mark(set, &last, t, &capture);
+    warm_status status = wm_use_mark(set, &last, t, false, &capture);
 
     if (status != WARM_OK) {
         status = wm_timeline_synchronize(set, t, &capture);

@@ -192,13 +192,17 @@ static wm_use *new_use(wm_block *block, wm_timeline *t)
 }
 
 warm_status wm_use_mark(wm_timelines *set, wm_use *use, wm_timeline *t,
-                        wm_capture *capture)
+                        bool due, wm_capture *capture)
 {
     warm_event event = use->event;
     warm_status status = WARM_OK;
 
     if (wm_timeline_is_lost(set, t)) { /* who asks hears that it has passed */
         *capture = WM_CAPTURE_NONE;
+        return WARM_OK;
+    }
+    if (due) {
+        *capture = WM_CAPTURE_ACTIVE;
         return WARM_OK;
     }
     if (event == NULL) {
@@ -293,8 +297,9 @@ static warm_status add_use(wm_timelines *set, wm_block *block, wm_timeline *t,
     bool pushed = false;
 
     if (found) {
-        status = defaults && use != NULL ? wm_use_mark(set, use, t, &capture)
-                                         : WARM_OK;
+        status = defaults && use != NULL
+                     ? wm_use_mark(set, use, t, false, &capture)
+                     : WARM_OK;
         wm_timeline_drop(set, t);
         return status;
     }
@@ -305,7 +310,7 @@ static warm_status add_use(wm_timelines *set, wm_block *block, wm_timeline *t,
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory to record a stream");
     }
     if (defaults) {
-        status = wm_use_mark(set, use, t, &capture);
+        status = wm_use_mark(set, use, t, false, &capture);
     }
     if (status == WARM_OK) {
         status = push_use(set, block, &use, &pushed);
@@ -364,20 +369,6 @@ static void note_captured(wm_block *block)
     disown(block);
 }
 
-/* The stream captures: it has another id then, and what was allocated on it in
- * a capture is in its order. */
-static warm_status use_captured(wm_timelines *set, wm_block *block,
-                                warm_stream stream)
-{
-    wm_stream_info info;
-    warm_status status = wm_driver_stream_info(set->driver, stream, &info);
-
-    if (status == WARM_OK && !is_own(set, block, info.id)) {
-        note_captured(block);
-    }
-    return status;
-}
-
 static warm_status use_adopted(wm_timelines *set, wm_block *block,
                                wm_timeline *t)
 {
@@ -391,8 +382,11 @@ static warm_status use_adopted(wm_timelines *set, wm_block *block,
         !is_own(set, block, t->id)) {
         return add_adopted(set, block, t);
     }
-    if (status == WARM_OK && capture != WM_CAPTURE_NONE) {
-        status = use_captured(set, block, t->stream);
+    /* It has another id then, and what was allocated on it in a capture is in
+     * its order. */
+    if (status == WARM_OK && capture != WM_CAPTURE_NONE &&
+        !is_own(set, block, wm_stream_capture_id(t->stream))) {
+        note_captured(block);
     }
     wm_timeline_drop(set, t);
     return status;
@@ -409,7 +403,7 @@ warm_status wm_timelines_use(wm_timelines *set, wm_block *block,
     if (t != NULL) {
         return use_adopted(set, block, t);
     }
-    status = wm_driver_stream_info(set->driver, stream, &info);
+    status = wm_timelines_info(set, stream, &info);
     if (status != WARM_OK || is_own(set, block, info.id)) {
         return status;
     }
@@ -434,7 +428,7 @@ warm_status wm_timelines_meet(wm_timelines *set, warm_stream stream,
     warm_status status = WARM_OK;
 
     if (t == NULL) {
-        status = wm_driver_stream_info(set->driver, stream, &info);
+        status = wm_timelines_info(set, stream, &info);
     } else {
         status = wm_driver_check_lost(set->driver, t->device);
     }
@@ -486,16 +480,17 @@ bool wm_timelines_mark_point(wm_timelines *set, wm_timeline *timeline,
                              warm_event event)
 {
     wm_capture capture = WM_CAPTURE_BLOCKED;
-    bool marked;
+    bool marked, due;
 
     if (wm_timeline_is_lost(set, timeline) ||
-        !wm_timeline_begin_record(timeline)) {
+        !wm_timeline_begin_record(timeline, &due)) {
         return false;
     }
-    marked = wm_driver_event_mark(set->driver, event, timeline->stream,
+    marked = !due &&
+             wm_driver_event_mark(set->driver, event, timeline->stream,
                                   &capture) == WARM_OK &&
              capture == WM_CAPTURE_NONE;
-    wm_timeline_end_record(timeline);
+    wm_timeline_end_record(timeline, due);
     return marked;
 }
 
@@ -503,18 +498,19 @@ bool wm_timelines_wait_point(wm_timelines *set, wm_timeline *timeline,
                              warm_event event)
 {
     wm_capture capture = WM_CAPTURE_BLOCKED;
-    bool waits;
+    bool waits, due;
 
     if (wm_timeline_is_lost(set, timeline) ||
-        !wm_timeline_begin_record(timeline)) {
+        !wm_timeline_begin_record(timeline, &due)) {
         return false;
     }
-    waits = wm_driver_stream_capture(set->driver, timeline->stream, &capture) ==
+    waits = !due &&
+            wm_driver_stream_capture(set->driver, timeline->stream, &capture) ==
                 WARM_OK &&
             capture == WM_CAPTURE_NONE &&
             wm_driver_stream_wait_event(set->driver, timeline->stream, event) ==
                 WARM_OK;
-    wm_timeline_end_record(timeline);
+    wm_timeline_end_record(timeline, due);
     return waits;
 }
 

@@ -26,7 +26,7 @@ static enum wm_uses mark_use(wm_timelines *set, wm_use *use)
 {
     wm_timeline *t = use->timeline;
     wm_capture capture = WM_CAPTURE_NONE;
-    warm_status status = wm_use_mark(set, use, t, &capture);
+    warm_status status = wm_use_mark(set, use, t, false, &capture);
 
     if (status != WARM_OK) {
         status = wm_timeline_synchronize(set, t, &capture);
@@ -75,7 +75,8 @@ static enum wm_uses prepare_use(wm_timelines *set, wm_use *use)
 {
     wm_timeline *t = use->timeline;
     bool adopted = wm_timeline_is_adopted(t);
-    enum wm_uses outcome;
+    enum wm_uses outcome = WM_USES_PENDING;
+    bool due;
 
     if (wm_timeline_is_lost(set, t)) {
         return WM_USES_NONE;
@@ -84,7 +85,7 @@ static enum wm_uses prepare_use(wm_timelines *set, wm_use *use)
         !wm_timelines_capture(set)) {
         return WM_USES_PENDING; /* it gathers */
     }
-    if (!wm_timeline_begin_record(t)) {
+    if (!wm_timeline_begin_record(t, &due)) {
         drop_event(set, use); /* the final event is the later one */
         if (!wm_timeline_is_retired(t) || !t->dead) {
             return WM_USES_PENDING;
@@ -93,8 +94,12 @@ static enum wm_uses prepare_use(wm_timelines *set, wm_use *use)
                                          "could not be recorded");
         return WM_USES_LOST;
     }
-    outcome = adopted ? mark_use(set, use) : record_use(set, use);
-    wm_timeline_end_record(t);
+    if (due && wm_timeline_is_named_here(t)) {
+        defer(set, use); /* recorded when the capture is over */
+    } else {
+        outcome = adopted ? mark_use(set, use) : record_use(set, use);
+    }
+    wm_timeline_end_record(t, due);
     return outcome;
 }
 

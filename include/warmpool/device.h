@@ -122,7 +122,10 @@ WARM_API warm_status warm_capture_end(warm_runtime *runtime, warm_stream stream,
  * adopted (memory.h) must be: before it begins, on the stream where it begins.
  * While one is announced, in this runtime, every record and free asks the
  * driver whether its streams capture, as it always does for streams that are
- * not adopted. Announcing it again does nothing. Handles that are bound to the
+ * not adopted. Announcing it again does nothing. Of the stream itself nothing
+ * is asked but that until warm_capture_over(), since another thread may begin
+ * the capture at any moment: blocks that it uses, and that are freed meanwhile,
+ * come back after that. Handles that are bound to the
  * stream are to be reserved again in the capture, and after it (handle.h).
  * What breaks captures of a device, whichever thread does it, is put off while
  * one is known to be under way there: memory goes back to CUDA, the device is
@@ -134,7 +137,8 @@ WARM_API warm_status warm_capture_end(warm_runtime *runtime, warm_stream stream,
  * nobody announced and that begins between the question and the call is broken
  * all the same. This function, warm_capture_begin(), and
  * warm_private_pool_begin() of one for graphs wait for calls of that sort that
- * other threads are in, but never for a callback of the program.
+ * other threads are in, but never for a callback of the program; the first two
+ * also for calls of the library that name the stream to the driver.
  * Status: CAPTURE_ERROR (the stream captures already), OUT_OF_MEMORY. */
 WARM_API warm_status warm_capture_announce(warm_runtime *runtime,
                                            warm_stream stream);

@@ -196,9 +196,8 @@ static warm_status capture_of(wm_cuda *c, warm_stream stream,
     return status;
 }
 
-/* Ids of our own, where the driver must not be asked for one. Its ids count
+/* An id of our own, where the driver must not be asked for one. Its ids count
  * the streams up from 1, and no address has the highest bits set. */
-static const uint64_t capture_id = UINT64_C(2) << 62;
 static const uint64_t legacy_id = UINT64_C(3) << 62;
 
 /* Of the legacy stream of the current context, without a call that names the
@@ -260,7 +259,7 @@ warm_status wm_cuda_stream_info(wm_driver *d, warm_stream stream,
     }
     status = capture_of(c, stream, &capture);
     if (status == WARM_OK && capture != WM_CAPTURE_NONE) {
-        *info = (wm_stream_info){.id = capture_id | (uintptr_t)stream,
+        *info = (wm_stream_info){.id = wm_stream_capture_id(stream),
                                  .device = WM_DEVICE_UNKNOWN,
                                  .capture = capture};
     } else if (status == WARM_OK) {

@@ -57,6 +57,13 @@ typedef struct wm_stream_info {
 /* Not the number of a device: it is not known; and the host's memory. */
 enum { WM_DEVICE_UNKNOWN = -1, WM_DEVICE_HOST = -2 };
 
+/* The id of captures of streams at that address: the ids of streams count up,
+ * and no address has the highest bit set. */
+static inline uint64_t wm_stream_capture_id(warm_stream stream)
+{
+    return UINT64_C(1) << 63 | (uintptr_t)stream;
+}
+
 /* Between memory of any kind, which the driver tells by the addresses. */
 #define WM_COPY_ANY ((warm_copy_direction)4)
 
@@ -114,8 +121,9 @@ typedef struct wm_ipc_name {
  * stream_create        non-blocking stream
  * stream_destroy       returns at once, the work goes on
  * stream_info          resolves the default streams for the calling thread and
- *                      its current device; INVALID_STREAM if unknown; legal at
- *                      any time, see wm_stream_info
+ *                      its current device; INVALID_STREAM if unknown; legal
+ *                      unless another thread begins a capture of the stream
+ *                      meanwhile; see wm_stream_info
  * stream_query         OK or NOT_READY; not in a capture
  * stream_synchronize   waits; not in a capture
  * stream_wait_event    later work on stream waits for event
@@ -125,11 +133,11 @@ typedef struct wm_ipc_name {
  * event_query          OK (also if never recorded) or NOT_READY; not in a
  *                      capture
  * event_synchronize    waits
- * event_mark           as event_record, legal at any time: nothing is recorded
- *                      unless *capture, which is written, is NONE
+ * event_mark           as event_record, legal as stream_info is: nothing is
+ *                      recorded unless *capture, which is written, is NONE
  * event_passed         as event_query, legal at any time
- * stream_passed        as stream_query, legal at any time: the answer counts
- *                      only if *capture, which is written, is NONE
+ * stream_passed        as stream_query, legal as stream_info is: the answer
+ *                      counts only if *capture, which is written, is NONE
  * copy                 asynchronous, WARM_COPY_TO_DEVICE, _TO_HOST or
  *                      WM_COPY_ANY; from host to host it may return late
  * host_func            function(argument) in stream order

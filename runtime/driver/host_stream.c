@@ -195,9 +195,6 @@ warm_status wm_host_stream_destroy(wm_driver *d, warm_stream stream)
     return WARM_OK;
 }
 
-/* Apart from the ids of streams, which count up. */
-static const uint64_t capture_id = UINT64_C(1) << 63;
-
 warm_status wm_host_stream_info(wm_driver *d, warm_stream stream,
                                 wm_stream_info *info)
 {
@@ -210,7 +207,7 @@ warm_status wm_host_stream_info(wm_driver *d, warm_stream stream,
     if (status == WARM_OK) {
         /* No more than CUDA would tell: see wm_stream_info. */
         info->id =
-            core->capture != NULL ? capture_id | (uintptr_t)stream : core->id;
+            core->capture != NULL ? wm_stream_capture_id(stream) : core->id;
         info->device = core->capture != NULL ? WM_DEVICE_UNKNOWN : core->device;
         info->capture =
             core->capture != NULL ? WM_CAPTURE_ACTIVE : WM_CAPTURE_NONE;
