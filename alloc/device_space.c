@@ -36,6 +36,18 @@ static void collect(wm_device_space *d, size_t bytes)
     }
 }
 
+/* Memory that nobody can use. It stays with the process while a stream
+ * captures. */
+static void give_up(wm_space *space, int device, void *memory)
+{
+    wm_breaking breaking;
+
+    if (wm_private_begin_break(space, &breaking)) {
+        (void)wm_driver_device_free(space->driver, device, memory);
+        wm_private_end_break(space, &breaking);
+    }
+}
+
 static warm_status obtain(wm_space *space, int node, size_t bytes, void **base)
 {
     int device = of_space(space)->device;
@@ -48,7 +60,7 @@ static warm_status obtain(wm_space *space, int node, size_t bytes, void **base)
     /* The page map is by pages. CUDA aligns what is as large as a segment to
      * much more. */
     if (status == WARM_OK && ((uintptr_t)got & (WM_PAGE - 1)) != 0) {
-        (void)wm_driver_device_free(space->driver, device, got);
+        give_up(space, device, got);
         return wm_fail(WARM_UNSUPPORTED,
                        "device %d: the driver gave %s at %p, which is not the "
                        "start of a page",
@@ -240,6 +252,7 @@ static warm_status open_one(warm_runtime *runtime, const wm_options *options,
         return status;
     }
     wm_imports_init(&d->imports, runtime->driver, device);
+    d->imports.timelines = timelines;
     d->device = device;
     d->space.device = device;
     d->space.place = (uint64_t)device;

@@ -47,6 +47,7 @@ typedef struct wm_growth {
     size_t coming;    /* bytes asked of the driver that are not held yet */
     size_t held;      /* bytes that came, and are not known to be gone */
     size_t peak;      /* most of those */
+    size_t lost;      /* of what is held: regions that no arena knows */
     uint64_t gained;  /* errands that left memory with the driver, or idle */
     uint64_t vacated; /* errands that failed, and left room under the limit */
     bool reserving;   /* a thread has more addresses made */

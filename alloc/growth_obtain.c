@@ -3,6 +3,7 @@
 #include "alloc/growth_int.h"
 
 #include "alloc/page_map.h"
+#include "alloc/private_pool.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
@@ -217,27 +218,37 @@ static void swap(wm_space *space, const struct wm_growing *request,
     }
 }
 
-/* There are no records for what came. What the driver does not take back either
- * is nobody's: it stays held, under the limit too. base: of a region; null: it
- * is a part. Whether it stays. */
+/* There are no records for what came. What the driver does not take back
+ * either, or what it would break a capture to give back, is nobody's: it stays
+ * held, under the limit too. base: of a region; null: it is a part. Whether it
+ * stays. */
 static bool lose(wm_space *space, const struct wm_growing *request, void *base,
                  const struct wm_errand *errand)
 {
     wm_growth *growth = &space->growth;
     warm_error cause = {.size = sizeof cause};
+    wm_breaking breaking;
     bool lost;
 
     warm_last_error(&cause);
-    lost = base == NULL
-               ? !wm_growth_uncommit(space, &request->stretch, errand->bytes)
-               : wm_growth_driver_free(space, request->arena, NULL, base,
-                                       errand->bytes) != WARM_OK;
+    lost = !wm_private_begin_break(space, &breaking);
+    if (!lost) {
+        lost =
+            base == NULL
+                ? !wm_growth_uncommit(space, &request->stretch, errand->bytes)
+                : wm_growth_driver_free(space, request->arena, NULL, base,
+                                        errand->bytes) != WARM_OK;
+        wm_private_end_break(space, &breaking);
+    }
+    wm_lock_acquire(&growth->lock);
+    if (lost) {
+        growth->lost += errand->bytes;
+    } else {
+        growth->held -= errand->bytes;
+    }
+    wm_lock_release(&growth->lock);
     if (lost) {
         wm_growth_note(growth, WM_UNRECORDED, errand->bytes);
-    } else {
-        wm_lock_acquire(&growth->lock);
-        growth->held -= errand->bytes;
-        wm_lock_release(&growth->lock);
     }
     wm_error_restore(&cause);
     return lost;
@@ -269,9 +280,14 @@ static warm_status obtain_apart(wm_space *space, int node, size_t bytes,
     }
     while (count > 0) {
         warm_error cause = {.size = sizeof cause};
+        wm_breaking breaking;
 
         warm_last_error(&cause);
-        (void)space->traits->give_back(space, taken[--count], bytes);
+        count--;
+        if (wm_private_begin_break(space, &breaking)) { /* else it leaks */
+            (void)space->traits->give_back(space, taken[count], bytes);
+            wm_private_end_break(space, &breaking);
+        }
         wm_error_restore(&cause);
     }
     return status;

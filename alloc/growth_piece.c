@@ -4,6 +4,7 @@
 #include "alloc/growth_int.h"
 
 #include "alloc/piece.h"
+#include "alloc/private_pool.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
 
@@ -77,18 +78,23 @@ bool wm_growth_uncommit(wm_space *space, const wm_stretch *stretch,
 {
     wm_segment *segment = stretch->segment;
     char *at = stretch->part->base, *end = at + bytes;
+    wm_breaking breaking;
 
+    if (bytes == 0 || !wm_private_begin_break(space, &breaking)) {
+        return bytes == 0;
+    }
     while (at < end) {
         size_t piece = wm_piece_from(segment, at);
 
         if (wm_growth_driver_free(space, segment->arena, segment, at, piece) !=
             WARM_OK) {
-            return false;
+            break;
         }
         wm_piece_go(segment, at, piece);
         at += piece;
     }
-    return true;
+    wm_private_end_break(space, &breaking);
+    return at == end;
 }
 
 warm_status wm_growth_commit(wm_space *space, const wm_stretch *stretch,

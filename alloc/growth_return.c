@@ -44,7 +44,7 @@ static size_t give_back_one(wm_space *space, wm_segment *segment,
     warm_status status =
         wm_growth_driver_free(space, arena, segment->of, segment->base, bytes);
 
-    wm_timelines_end_break(space->timelines, breaking);
+    wm_private_end_break(space, breaking);
     if (status == WARM_OK) {
         /* In one step: who trims to a target counts what is held, but for what
          * is on its way. */
@@ -294,7 +294,7 @@ static size_t send_back(wm_space *space, struct going *going,
     }
     wm_lock_release(&space->growth.lock);
     if (segment == NULL) {
-        wm_timelines_end_break(space->timelines, &breaking);
+        wm_private_end_break(space, &breaking);
         return 0;
     }
     give_back_chain(space, segment, &breaking, &going->refused, &bytes);
@@ -333,7 +333,7 @@ bool wm_growth_settle(wm_space *space, const wm_arena *of, size_t target,
         return false;
     }
     more = space->traits->ranges->settle(space, whose);
-    wm_timelines_end_break(space->timelines, &breaking);
+    wm_private_end_break(space, &breaking);
     return more;
 }
 

@@ -2,6 +2,7 @@
 #include "alloc/imports.h"
 
 #include "alloc/page_map.h"
+#include "alloc/timeline.h"
 #include "runtime/base/log.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/status.h"
@@ -17,7 +18,7 @@ struct wm_mapping {
     size_t bytes;            /* const */
     char *base;              /* const once it has not been busy */
     bool busy;               /* lock imports */
-    size_t places;           /* lock imports; none only while busy */
+    size_t places;           /* lock imports; none: it is busy, or put off */
 };
 
 void wm_imports_init(wm_imports *imports, wm_driver *driver, int device)
@@ -142,10 +143,29 @@ static warm_status note_pages(struct wm_mapping *mapping, char *base)
     return status;
 }
 
+/* The end of a mapping may wait for the device, which breaks captures.
+ * announced: see wm_timelines_begin_break(). */
+static bool begin_break(wm_imports *imports, wm_breaking *breaking,
+                        bool announced)
+{
+    return imports->timelines == NULL ||
+           wm_timelines_begin_break(imports->timelines, breaking,
+                                    imports->device, NULL, announced);
+}
+
+static void end_break(wm_imports *imports, wm_breaking *breaking)
+{
+    if (imports->timelines != NULL) {
+        wm_timelines_end_break(imports->timelines, breaking);
+    }
+}
+
+/* What cannot be recorded stays mapped while a stream captures. */
 static warm_status map(wm_imports *imports, struct wm_mapping *mapping,
                        char **base)
 {
     warm_error cause = {.size = sizeof cause};
+    wm_breaking breaking;
     void *mapped = NULL;
     warm_status status = wm_driver_ipc_open(imports->driver, imports->device,
                                             &mapping->name, &mapped);
@@ -159,7 +179,10 @@ static warm_status map(wm_imports *imports, struct wm_mapping *mapping,
         return status;
     }
     warm_last_error(&cause);
-    (void)wm_driver_ipc_close(imports->driver, imports->device, mapped);
+    if (begin_break(imports, &breaking, true)) {
+        (void)wm_driver_ipc_close(imports->driver, imports->device, mapped);
+        end_break(imports, &breaking);
+    }
     wm_error_restore(&cause);
     return status;
 }
@@ -243,12 +266,22 @@ static warm_status unmap(wm_imports *imports, struct wm_mapping *mapping)
 static warm_status close_last(wm_imports *imports, wm_place *place)
 {
     struct wm_mapping *mapping = place->mapping;
-    warm_status status = unmap(imports, mapping);
+    wm_breaking breaking;
+    bool later = !begin_break(imports, &breaking, true);
+    warm_status status = WARM_OK;
 
+    if (!later) {
+        status = unmap(imports, mapping);
+        end_break(imports, &breaking);
+    }
+    if (later) { /* relaxed: see wm_private_tend() */
+        atomic_store_explicit(&imports->timelines->runtime->put_off, true,
+                              memory_order_relaxed);
+    }
     wm_lock_acquire(&imports->lock);
-    if (status == WARM_OK) {
+    if (status == WARM_OK && !later) {
         unlink_locked(imports, mapping);
-    } else {
+    } else if (status != WARM_OK) {
         place->count = 1;
         mapping->places = 1;
         wm_places_insert(&imports->places, place);
@@ -258,9 +291,67 @@ static warm_status close_last(wm_imports *imports, wm_place *place)
     wm_lock_release(&imports->lock);
     if (status == WARM_OK) {
         wm_meta_free(place);
+    }
+    if (status == WARM_OK && !later) {
         wm_meta_free(mapping);
     }
     return status;
+}
+
+/* One that was put off, busy from now on; or null. */
+static struct wm_mapping *take_put_off(wm_imports *imports)
+{
+    struct wm_mapping *m;
+
+    wm_lock_acquire(&imports->lock);
+    m = imports->mappings;
+    while (m != NULL && (m->places > 0 || m->busy)) {
+        m = m->next;
+    }
+    if (m != NULL) {
+        m->busy = true;
+    }
+    wm_lock_release(&imports->lock);
+    return m;
+}
+
+/* What the driver does not unmap stays until the next capture, or the end. */
+static bool end_put_off(wm_imports *imports, struct wm_mapping *mapping,
+                        bool *may)
+{
+    wm_breaking breaking;
+    bool gone;
+
+    *may = begin_break(imports, &breaking, true);
+    gone = *may && unmap(imports, mapping) == WARM_OK;
+    if (*may) {
+        end_break(imports, &breaking);
+    }
+    wm_lock_acquire(&imports->lock);
+    mapping->busy = false;
+    if (gone) {
+        unlink_locked(imports, mapping);
+    }
+    wm_cond_broadcast(&imports->settled);
+    wm_lock_release(&imports->lock);
+    if (gone) {
+        wm_meta_free(mapping);
+    }
+    return gone;
+}
+
+bool wm_imports_captures_over(wm_imports *imports)
+{
+    warm_error before = {.size = sizeof before};
+    struct wm_mapping *m;
+    bool gone = true, may = true;
+
+    warm_last_error(&before);
+    while (gone && (m = take_put_off(imports)) != NULL) {
+        gone = end_put_off(imports, m, &may);
+    }
+    wm_error_restore(&before);
+    return may;
 }
 
 warm_status wm_imports_close(wm_imports *imports, const void *pointer)
@@ -291,7 +382,16 @@ warm_status wm_imports_close(wm_imports *imports, const void *pointer)
 
 static void end_mapping(wm_imports *imports, struct wm_mapping *mapping)
 {
-    if (unmap(imports, mapping) != WARM_OK) {
+    wm_breaking breaking;
+    warm_status status = WARM_CAPTURE_ERROR;
+
+    if (begin_break(imports, &breaking, false)) {
+        status = unmap(imports, mapping);
+        end_break(imports, &breaking);
+    } else {
+        (void)wm_fail(status, "a stream captures");
+    }
+    if (status != WARM_OK) {
         wm_log(WARM_LOG_WARNING,
                "memory of another process stays mapped, the driver did not "
                "take it back: %s",
@@ -320,10 +420,12 @@ uint64_t wm_imports_stop(wm_imports *imports)
     if (relaxed) {
         wm_driver_unrelax(imports->driver, &mode);
     }
-    wm_log(WARM_LOG_WARNING,
-           "a runtime was destroyed with %" PRIu64
-           " blocks of other processes open on device %d",
-           count, imports->device);
+    if (count > 0) {
+        wm_log(WARM_LOG_WARNING,
+               "a runtime was destroyed with %" PRIu64
+               " blocks of other processes open on device %d",
+               count, imports->device);
+    }
     return count;
 }
 

@@ -24,6 +24,8 @@ struct wm_mapping;
 typedef struct wm_imports {
     wm_driver *driver; /* const */
     int device;        /* const */
+    /* What knows of captures. Const; null: nothing is ever captured. */
+    struct wm_timelines *timelines;
     wm_lock lock;
     wm_cond settled; /* a mapping is busy no more */
     struct wm_mapping *mappings;
@@ -39,8 +41,13 @@ warm_status wm_imports_open(wm_imports *imports, const warm_ipc_handle *handle,
                             void **pointer);
 
 /* NOT_FOUND, and no error left: pointer is not open here. Else the driver's
- * status, with all as before. */
+ * status, with all as before. While a stream of the device captures, what is
+ * closed stays mapped until somebody opens it again, or
+ * wm_imports_captures_over(), which the runtime is told to call. */
 warm_status wm_imports_close(wm_imports *imports, const void *pointer);
+
+/* Unmaps what was put off, unless there is another capture: false. */
+bool wm_imports_captures_over(wm_imports *imports);
 
 /* Closes everything; nobody is inside. Returns what was opened. */
 uint64_t wm_imports_stop(wm_imports *imports);

@@ -180,6 +180,23 @@ static warm_status free_near(const wm_pin *pin, void *base, size_t bytes)
     return wm_driver_pinned_free(pin->driver, base, bytes);
 }
 
+/* Of pages that nobody has seen. */
+static warm_status give_up(const wm_pin *pin, void *base, size_t bytes)
+{
+    wm_breaking breaking;
+    warm_status status;
+
+    if (pin->begin_break == NULL) {
+        return free_near(pin, base, bytes);
+    }
+    if (!pin->begin_break(pin->space, &breaking)) {
+        return wm_fail(WARM_CAPTURE_ERROR, "a stream captures");
+    }
+    status = free_near(pin, base, bytes);
+    pin->end_break(pin->space, &breaking);
+    return status;
+}
+
 static warm_status alloc_near(const wm_pin *pin, int node, size_t bytes,
                               void **base)
 {
@@ -200,7 +217,7 @@ static warm_status alloc_near(const wm_pin *pin, int node, size_t bytes,
         return WARM_OK;
     }
     warm_last_error(&cause);
-    if (free_near(pin, got, bytes) != WARM_OK) {
+    if (give_up(pin, got, bytes) != WARM_OK) {
         wm_log(WARM_LOG_WARNING, "%s of pinned memory leak: %s",
                wm_bytes(bytes).text, warm_last_error_message());
     }

@@ -29,6 +29,9 @@
 #define WM_PIN_H
 
 #include "runtime/driver/driver.h"
+#include "runtime/thread/control.h"
+
+struct wm_space;
 
 typedef struct wm_pin {
     wm_driver *driver; /* const */
@@ -36,6 +39,11 @@ typedef struct wm_pin {
     bool nodes;        /* const: memory has a node */
     bool huge;         /* const: huge pages are asked for */
     unsigned threads;  /* const: that touch pages, at least 1 */
+    /* Around a call that breaks captures; false: not now. Const; null: nothing
+     * is ever captured. */
+    bool (*begin_break)(struct wm_space *space, wm_breaking *breaking);
+    void (*end_break)(struct wm_space *space, wm_breaking *breaking);
+    struct wm_space *space; /* const */
 } wm_pin;
 
 void wm_pin_init(wm_pin *pin, wm_driver *driver, const wm_options *options);
@@ -43,7 +51,8 @@ void wm_pin_init(wm_pin *pin, wm_driver *driver, const wm_options *options);
 /* A region of bytes (whole pages), on node where there are several. No lock
  * held. Status: OUT_OF_MEMORY (also if the node is full and its pages came from
  * another, or the driver refuses to register it), or another of the driver's;
- * nothing is left behind. */
+ * nothing is left behind, but pages from another node while a stream captures:
+ * those leak, which is logged. */
 warm_status wm_pin_obtain(const wm_pin *pin, int node, size_t bytes,
                           void **base);
 

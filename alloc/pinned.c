@@ -56,6 +56,9 @@ warm_status wm_pinned_open(warm_runtime *runtime, const wm_options *options,
     p->space.beside = &p->pageable;
     p->pageable.polled_by = &p->space.background;
     wm_pin_init(&p->pin, runtime->driver, options);
+    p->pin.begin_break = wm_private_begin_break;
+    p->pin.end_break = wm_private_end_break;
+    p->pin.space = &p->space;
     wm_timelines_init(&p->timelines, runtime, &p->events, options,
                       wm_space_finish);
     *pinned = p;

@@ -149,6 +149,11 @@ bool wm_private_begin_break(wm_space *space, wm_breaking *breaking)
                                     NULL, !closing);
 }
 
+void wm_private_end_break(wm_space *space, wm_breaking *breaking)
+{
+    wm_timelines_end_break(space->timelines, breaking);
+}
+
 bool wm_private_keep(wm_block *block, wm_use *uses)
 {
     wm_private_arena *own = block->segment->arena->pool;

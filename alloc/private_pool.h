@@ -93,6 +93,7 @@ bool wm_private_captures(wm_space *space);
  * device is waited for. At the end of a runtime only what the driver says
  * counts, for what was announced may be over. */
 bool wm_private_begin_break(wm_space *space, wm_breaking *breaking);
+void wm_private_end_break(wm_space *space, wm_breaking *breaking);
 
 /* Takes a FREEING block that its pool keeps; false: to be freed as any other.
  */

@@ -351,40 +351,60 @@ static bool may_capture(wm_timelines *set, wm_timeline *t)
                : status != WARM_INVALID_STREAM && !is_unnamable(set, t);
 }
 
-/* Without memory, or where more than SPARE streams come while it looks, the
- * answer is yes. */
-enum { SPARE = 64 };
+/* Asks those that were listed, and drops them. */
+static bool any_captures(wm_timelines *set, wm_timeline **list, size_t count)
+{
+    bool captures = false;
+
+    for (size_t i = 0; i < count; i++) {
+        captures = captures || may_capture(set, list[i]);
+        wm_timeline_drop(set, list[i]);
+    }
+    return captures;
+}
+
+/* Streams that are asked without memory for a list; and room in a larger one
+ * for streams that come while it is made. Without memory the answer is yes. */
+enum { FEW = 32, SPARE = 64 };
 
 bool wm_timelines_ask(wm_timelines *set, int device, warm_stream but)
 {
     warm_error before = {.size = sizeof before};
-    wm_timeline **list = NULL;
-    size_t room, count;
+    wm_timeline *few[FEW];
+    wm_timeline **list = few;
+    size_t room = FEW, count = 0;
     bool captures;
 
-    wm_lock_acquire(&set->lock);
-    room = list_locked(set, device, but, NULL, 0);
-    wm_lock_release(&set->lock);
-    if (room == 0) {
-        return false;
-    }
-    room += SPARE;
-    list = wm_meta_alloc(room * sizeof(wm_timeline *));
-    if (list == NULL) {
-        return true;
-    }
     warm_last_error(&before);
-    wm_lock_acquire(&set->lock);
-    count = list_locked(set, device, but, list, room);
-    wm_lock_release(&set->lock);
-    captures = count > room;
-    for (size_t i = 0; i < count && i < room; i++) {
-        captures = captures || may_capture(set, list[i]);
-        wm_timeline_drop(set, list[i]);
-    }
-    wm_meta_free(list);
+    do {
+        if (count > room) {
+            room = count + SPARE;
+            list = wm_meta_alloc(room * sizeof(wm_timeline *));
+            if (list == NULL) {
+                return true;
+            }
+        }
+        wm_lock_acquire(&set->lock);
+        count = list_locked(set, device, but, list, room);
+        wm_lock_release(&set->lock);
+        /* Also those of a list that turned out too short: one that captures is
+         * enough to know. */
+        captures = any_captures(set, list, count < room ? count : room);
+        if (list != few) {
+            wm_meta_free(list);
+        }
+    } while (!captures && count > room);
     wm_error_restore(&before);
     return captures;
+}
+
+/* What is known before a callback may not be so after it. */
+static void end_permit(wm_breaking *breaking)
+{
+    if (breaking->begun) {
+        breaking->begun = false;
+        wm_driver_break_end();
+    }
 }
 
 static void tell(wm_callback_watch *watch, bool inside)
@@ -392,6 +412,7 @@ static void tell(wm_callback_watch *watch, bool inside)
     wm_breaking *breaking = (wm_breaking *)(void *)watch; /* its first field */
     wm_timelines *set = breaking->set;
 
+    end_permit(breaking);
     wm_lock_acquire(&set->lock);
     breaking->inside += inside ? 1U : -1U;
     wm_cond_broadcast(&set->unbroken);
@@ -419,6 +440,10 @@ bool wm_timelines_begin_break(wm_timelines *set, wm_breaking *breaking,
         wm_timelines_end_break(set, breaking);
         refused = true;
     }
+    if (!refused) {
+        breaking->begun = true;
+        wm_driver_break_begin();
+    }
     return !refused;
 }
 
@@ -426,6 +451,7 @@ void wm_timelines_end_break(wm_timelines *set, wm_breaking *breaking)
 {
     wm_breaking **link = &set->breaking;
 
+    end_permit(breaking);
     if (!breaking->listed) {
         return;
     }

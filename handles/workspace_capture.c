@@ -182,10 +182,9 @@ static void drop_all(wm_workspaces *workspaces)
 
     warm_last_error(&before);
     relaxed = wm_driver_relax(workspaces->driver, &mode);
-    while ((w = wm_workspace_take(workspaces, 0, UINT64_MAX,
-                                  WM_WORKSPACE_OVER)) != NULL) {
-        wm_workspace_drop(workspaces, w);
-    }
+    do {
+        w = wm_workspace_take(workspaces, 0, UINT64_MAX, WM_WORKSPACE_OVER);
+    } while (w != NULL && wm_workspace_drop(workspaces, w, WM_WORKSPACE_OVER));
     if (relaxed) {
         wm_driver_unrelax(workspaces->driver, &mode);
     }

@@ -87,8 +87,10 @@ wm_workspace *wm_workspace_take_passed(wm_workspaces *workspaces, size_t bytes,
 void wm_workspace_lose(wm_workspaces *workspaces, wm_workspace *workspace);
 /* The memory went back: there is room below the limit. */
 void wm_workspaces_unclaim(wm_workspaces *workspaces, size_t bytes);
-/* Gives the memory of one that is TAKEN back. */
-void wm_workspace_drop(wm_workspaces *workspaces, wm_workspace *workspace);
+/* Gives the memory of one that is TAKEN back. False: that would break a capture
+ * now; it is in else_state, and goes when captures are over. */
+bool wm_workspace_drop(wm_workspaces *workspaces, wm_workspace *workspace,
+                       enum wm_workspace_state else_state);
 
 /* Before a handle gets one more: lets go of what it has kept longest, if it
  * keeps as many as it may. */

@@ -3,6 +3,7 @@
  *
  * Those that are to be let go are taken out of the reach of others all at once,
  * under the lock; events are recorded outside of it. */
+#include "handles/kind.h"
 #include "handles/workspace_int.h"
 #include "runtime/base/bytes.h"
 
@@ -329,12 +330,25 @@ static void unlink_workspace(wm_workspaces *workspaces, wm_workspace *w)
     wm_lock_release(&workspaces->lock);
 }
 
-void wm_workspace_drop(wm_workspaces *workspaces, wm_workspace *w)
+bool wm_workspace_drop(wm_workspaces *workspaces, wm_workspace *w,
+                       enum wm_workspace_state else_state)
 {
-    if (wm_driver_device_free(workspaces->driver, workspaces->device,
-                              w->memory) != WARM_OK) {
+    const wm_captures *captures = workspaces->captures;
+    wm_breaking breaking;
+    warm_status status;
+
+    if (!wm_captures_begin_break(captures, &breaking, workspaces->device,
+                                 NULL)) {
+        set_state(workspaces, w, else_state);
+        captures->note(captures->context);
+        return false;
+    }
+    status = wm_driver_device_free(workspaces->driver, workspaces->device,
+                                   w->memory);
+    wm_captures_end_break(captures, &breaking);
+    if (status != WARM_OK) {
         wm_workspace_lose(workspaces, w);
-        return;
+        return true;
     }
     if (w->event != NULL) {
         (void)wm_driver_event_destroy(workspaces->driver, w->event);
@@ -342,6 +356,7 @@ void wm_workspace_drop(wm_workspaces *workspaces, wm_workspace *w)
     wm_workspaces_unclaim(workspaces, w->bytes);
     unlink_workspace(workspaces, w);
     wm_meta_free(w);
+    return true;
 }
 
 void wm_workspaces_trim(wm_workspaces *workspaces, uint64_t idle_ns)
@@ -350,7 +365,7 @@ void wm_workspaces_trim(wm_workspaces *workspaces, uint64_t idle_ns)
     uint64_t now = wm_clock_ns();
     uint64_t last = now >= idle_ns ? now - idle_ns : 0;
     wm_workspace *w;
-    bool mode, relaxed;
+    bool mode, relaxed, dropped;
 
     if (wm_driver_is_lost(workspaces->driver, workspaces->device)) {
         return;
@@ -360,14 +375,15 @@ void wm_workspaces_trim(wm_workspaces *workspaces, uint64_t idle_ns)
     wm_workspaces_mark_left(workspaces);
     wm_workspaces_shed(workspaces, last);
     do {
-        w = wm_workspace_take(workspaces, 0, UINT64_MAX, WM_WORKSPACE_OVER);
+        enum wm_workspace_state was = WM_WORKSPACE_OVER;
+
+        w = wm_workspace_take(workspaces, 0, UINT64_MAX, was);
         if (w == NULL) {
+            was = WM_WORKSPACE_PASSING;
             w = wm_workspace_take_passed(workspaces, 0, last);
         }
-        if (w != NULL) {
-            wm_workspace_drop(workspaces, w);
-        }
-    } while (w != NULL);
+        dropped = w != NULL && wm_workspace_drop(workspaces, w, was);
+    } while (dropped);
     if (relaxed) {
         wm_driver_unrelax(workspaces->driver, &mode);
     }

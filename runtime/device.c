@@ -404,8 +404,19 @@ warm_status warm_device_free_uncached(warm_runtime *runtime, int device,
                                       void *pointer)
 {
     warm_status status = wm_runtime_check_device(runtime, device);
+    wm_timelines *timelines = &runtime->pinned->timelines;
+    wm_breaking breaking;
 
-    return status == WARM_OK && pointer != NULL
-               ? wm_driver_device_free(runtime->driver, device, pointer)
-               : status;
+    if (status != WARM_OK || pointer == NULL) {
+        return status;
+    }
+    if (!wm_timelines_begin_break(timelines, &breaking, device, NULL, true)) {
+        return wm_fail(WARM_CAPTURE_ERROR,
+                       "device %d: a stream captures, and to free memory would "
+                       "break the capture: free it when that has ended",
+                       device);
+    }
+    status = wm_driver_device_free(runtime->driver, device, pointer);
+    wm_timelines_end_break(timelines, &breaking);
+    return status;
 }

@@ -131,13 +131,18 @@ static uint64_t pool_of(void *context, warm_stream stream)
     return wm_private_pool_of(context, stream);
 }
 
+/* Without timelines the runtime is about to begin, or has asked before it
+ * ended (would_break_capture()). */
 static bool begin_break(void *context, wm_breaking *breaking, int device,
                         warm_stream but)
 {
     warm_runtime *runtime = context;
 
-    return runtime->pinned == NULL ||
-           wm_timelines_begin_break(&runtime->pinned->timelines, breaking,
+    if (runtime->pinned == NULL) {
+        wm_driver_break_begin();
+        return true;
+    }
+    return wm_timelines_begin_break(&runtime->pinned->timelines, breaking,
                                     device, but, true);
 }
 
@@ -145,7 +150,9 @@ static void end_break(void *context, wm_breaking *breaking)
 {
     warm_runtime *runtime = context;
 
-    if (runtime->pinned != NULL) {
+    if (runtime->pinned == NULL) {
+        wm_driver_break_end();
+    } else {
         wm_timelines_end_break(&runtime->pinned->timelines, breaking);
     }
 }
@@ -181,9 +188,6 @@ static void unclaim_room(void *context, int device, size_t bytes)
 /* Handles were bound with its workspaces, whose memory goes back. */
 static void pool_over(warm_runtime *runtime, uint64_t pool, bool later)
 {
-    wm_breaking breaking;
-
-    later = later || !begin_break(runtime, &breaking, WM_DEVICE_UNKNOWN, NULL);
     if (later) {
         note_put_off(runtime);
     }
@@ -194,15 +198,20 @@ static void pool_over(warm_runtime *runtime, uint64_t pool, bool later)
         wm_workspaces_pool_over(wm_pools_workspaces(runtime->pools, i), pool,
                                 later);
     }
-    if (!later) {
-        end_break(runtime, &breaking);
-    }
 }
 
 static void captures_over(warm_runtime *runtime)
 {
+    bool done = true;
+
     pool_over(runtime, 0, false);
     wm_pools_captures_over(runtime->pools);
+    for (int i = 0; i < runtime->devices; i++) {
+        done &= wm_imports_captures_over(&runtime->device_spaces[i].imports);
+    }
+    if (!done) {
+        note_put_off(runtime);
+    }
 }
 
 static warm_status open_caches(warm_runtime *runtime, const wm_options *options)
@@ -264,6 +273,7 @@ static warm_runtime *new_runtime(wm_driver *driver, struct wm_trace *trace,
         return NULL;
     }
     runtime->driver = driver;
+    driver->guarded = true;
     runtime->devices = driver->devices;
     runtime->trace = trace;
     runtime->generation = wm_process_generation();
@@ -431,7 +441,9 @@ static void end(warm_runtime *runtime, warm_destroy_report *report)
     runtime->history = NULL;
     wm_private_fini(runtime);
     report->lost_handles = wm_pools_lost(runtime->pools);
+    wm_driver_break_begin(); /* as would_break_capture() has said */
     wm_pools_close(runtime->pools, &report->handles);
+    wm_driver_break_end();
     runtime->pools = NULL;
     report->host_streams = wm_driver_close(runtime->driver);
     /* Once the process exits the driver was left open, and stays known. */

@@ -161,7 +161,9 @@ WARM_API warm_status warm_graph_destroy(warm_runtime *runtime,
  * warmpool, and to compare with warm_device_alloc() (device_memory.h): slow,
  * and not cached; null for 0 bytes. The free waits for the device, as cudaFree
  * does. Null does nothing. Status: also INVALID_POINTER, or DRIVER_ERROR on
- * CUDA, for a pointer that is none of these. */
+ * CUDA, for a pointer that is none of these; CAPTURE_ERROR: a capture is known
+ * to be under way on the device (warm_capture_announce()), which cudaFree would
+ * break, and nothing is freed. */
 WARM_API warm_status warm_device_alloc_uncached(warm_runtime *runtime,
                                                 int device, size_t bytes,
                                                 void **pointer);

@@ -33,6 +33,7 @@ typedef struct wm_thread_marks {
     unsigned char last_status;  /* a warm_status: the last error's */
     unsigned char rounds;       /* how often thread_data's destructor ran */
     unsigned char capture_mode; /* a CUstreamCaptureMode: see cuda_stream.c */
+    unsigned char breaks;       /* see wm_driver_break_begin() */
 } wm_thread_marks;
 extern _Thread_local wm_thread_marks wm_thread_marks_now;
 

@@ -5,6 +5,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/process.h"
 #include "runtime/base/status.h"
+#include "runtime/base/thread_data.h"
 
 #include <string.h>
 
@@ -156,8 +157,32 @@ static warm_status check(const wm_driver *d, const char *name)
     return WARM_OK;
 }
 
+void wm_driver_break_begin(void)
+{
+    wm_thread_marks_now.breaks++;
+}
+
+void wm_driver_break_end(void)
+{
+    wm_assert(wm_thread_marks_now.breaks > 0);
+    wm_thread_marks_now.breaks--;
+}
+
+bool wm_driver_may_break(const wm_driver *d)
+{
+    return !d->guarded || !d->breaks_captures || wm_thread_marks_now.breaks > 0;
+}
+
+static bool breaks(int call)
+{
+    return call == WM_CALL_pinned_free || call == WM_CALL_pinned_unregister ||
+           call == WM_CALL_device_free || call == WM_CALL_device_synchronize ||
+           call == WM_CALL_ipc_close || call == WM_CALL_range_decommit;
+}
+
 static warm_status call_begin(wm_driver *d, int call)
 {
+    wm_assert(!breaks(call) || wm_driver_may_break(d));
     wm_counter_add(&d->calls[call], 1);
     if (wm_unlikely(atomic_load_explicit(&d->armed, memory_order_relaxed))) {
         return injected(d, call);

@@ -293,6 +293,7 @@ struct wm_driver {
     bool register_locks;      /* const after open: pinned_register page-locks */
     bool breaks_captures; /* const after open: some calls, as CUDA's, break the
                              captures of whichever thread */
+    bool guarded;         /* const: of a runtime, see wm_driver_break_begin() */
     unsigned generation;  /* const: wm_process_generation() at open */
     wm_numa numa;         /* as numa.h says */
     int8_t device_node[WM_NODE_DEVICES]; /* const after open: a usable node */
@@ -385,6 +386,16 @@ void wm_driver_unrelax(wm_driver *d, bool *mode);
  * the captures of others then. */
 warm_status wm_driver_stream_await(wm_driver *d, warm_stream stream);
 warm_status wm_driver_event_await(wm_driver *d, warm_event event);
+
+/* Around calls that break captures of whichever thread: pinned_free,
+ * pinned_unregister, device_free, device_synchronize, ipc_close,
+ * range_decommit, and the end of a library's handle. The calling thread has
+ * found that nothing captures (wm_timelines_begin_break(), which calls these).
+ * Pairs nest. Debug builds stop where a runtime's driver is called without. */
+void wm_driver_break_begin(void);
+void wm_driver_break_end(void);
+/* For an assertion: the call, or another one that is no op, may be made. */
+bool wm_driver_may_break(const wm_driver *d);
 
 /* Opens a driver; *d is owned and ended by wm_driver_close().
  * Status: UNAVAILABLE with the reason in words, UNSUPPORTED (built without

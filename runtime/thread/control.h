@@ -36,6 +36,7 @@ typedef struct wm_breaking {
     wm_callback_watch watch;
     struct wm_timelines *set;
     bool listed;     /* const: others wait for it */
+    bool begun;      /* owner thread: and no callback came since */
     unsigned inside; /* lock timelines: callbacks that its thread is in */
     struct wm_breaking *next;
 } wm_breaking;

@@ -556,14 +556,22 @@ START_TEST(test_C9_B7_capture_goes_on_beside_it)
     void *block = take(5000);
     warm_stream stream = NULL;
     warm_graph graph = NULL;
+    uint64_t closes;
     char *theirs;
 
     wt_ok(warm_stream_create(runtime, 0, &stream));
     wt_ok(warm_capture_begin(runtime, stream));
     wt_ok(warm_ipc_export(block, &own));
     theirs = open_here(&handle);
+    closes = wt_calls(runtime, "ipc_close");
     wt_ok(warm_ipc_close(runtime, theirs));
+    ck_assert_ptr_eq(open_here(&handle), theirs); /* it is mapped yet */
+    wt_ok(warm_ipc_close(runtime, theirs));
+    wt_fails(WARM_INVALID_POINTER, warm_ipc_close(runtime, theirs));
+    ck_assert_uint_eq(wt_calls(runtime, "ipc_close"), closes);
     wt_ok(warm_capture_end(runtime, stream, &graph));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_calls(runtime, "ipc_close"), closes + 1);
     wt_ok(warm_graph_destroy(runtime, graph));
     wt_ok(warm_stream_destroy(runtime, stream));
     wt_ok(warm_free(block));

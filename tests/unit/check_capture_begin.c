@@ -312,7 +312,9 @@ static void query(void *argument, unsigned index)
 static void free_memory(void *argument, unsigned index)
 {
     (void)index;
+    wm_driver_break_begin();
     (void)wm_driver_device_free(runtime->driver, 0, argument);
+    wm_driver_break_end();
 }
 
 static void ends_broken_by(const char *call)
@@ -342,7 +344,7 @@ START_TEST(test_E7_end_of_a_broken_capture_says_which_call_it_was)
         wt_threads(1, free_memory, memory);
         ends_broken_by("by cuMemFree_v2 of another thread");
     }
-    wt_ok(wm_driver_device_free(runtime->driver, 0, memory));
+    wt_ok(warm_device_free_uncached(runtime, 0, memory));
 }
 END_TEST
 

@@ -7,6 +7,7 @@
 #include "wt.h"
 
 #include "runtime/base/log.h"
+#include "runtime/base/meta.h"
 #include "runtime/runtime.h"
 
 #include <sched.h>
@@ -174,6 +175,86 @@ START_TEST(test_B7_C2_allocation_on_a_stream_that_captures_gives_nothing_back)
     wt_ok(warm_testing_fail(runtime, "device_alloc", 0, 0));
     ck_assert_uint_eq(breaking(), before);
     end();
+}
+END_TEST
+
+/* Memory that has no record, and memory that was never cached. */
+START_TEST(test_B7_memory_that_nobody_can_use_stays_while_a_stream_captures)
+{
+    void *block = NULL, *memory = NULL;
+    uint64_t before;
+
+    wt_ok(warm_device_alloc_uncached(runtime, 0, 4096, &memory));
+    wt_ok(warm_capture_begin(runtime, stream));
+    before = breaking();
+    for (unsigned n = 1; n < 12; n++) { /* none fits what came before it */
+        block = NULL;
+        wm_meta_fail(n, true);
+        (void)warm_device_alloc(runtime, 0, NULL, (8 + 2 * n) * MIB, &block);
+        wm_meta_fail(0, false);
+        wt_ok(warm_free(block));
+    }
+    wt_fails(WARM_CAPTURE_ERROR, warm_device_free_uncached(runtime, 0, memory));
+    ck_assert_uint_eq(breaking(), before);
+    end();
+    wt_ok(warm_capture_over(runtime, stream));
+    wt_ok(warm_device_free_uncached(runtime, 0, memory));
+}
+END_TEST
+
+/* ---- more streams than there is room for -------------------------------- */
+
+enum { STREAMS = 40, MORE = 100 };
+
+static struct {
+    wm_driver_ops ops;
+    const wm_driver_ops *real;
+    warm_stream stream[STREAMS + MORE];
+    unsigned count;
+} crowd;
+
+static void add_streams(unsigned count)
+{
+    while (count-- > 0) {
+        wt_ok(warm_stream_create(runtime, 0, &crowd.stream[crowd.count++]));
+    }
+}
+
+/* While the first ones are asked others come. */
+static warm_status come(wm_driver *d, warm_stream asked, wm_capture *capture)
+{
+    if (crowd.count == STREAMS) {
+        add_streams(MORE);
+    }
+    return crowd.real->stream_capture(d, asked, capture);
+}
+
+START_TEST(test_B7_C8_streams_that_come_meanwhile_are_asked_as_well)
+{
+    memset(&crowd, 0, sizeof crowd);
+    crowd.real = runtime->driver->ops;
+    crowd.ops = *crowd.real;
+    crowd.ops.stream_capture = come;
+    leave_idle();
+    add_streams(STREAMS);
+    runtime->driver->ops = &crowd.ops;
+    wt_ok(warm_empty_cache(runtime, NULL));
+    runtime->driver->ops = crowd.real;
+    ck_assert_uint_eq(crowd.count, STREAMS + MORE);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 0);
+    wt_ok(warm_free(wt_pinned(runtime, 8 * MIB)));
+    for (unsigned i = 0; i < crowd.count; i++) {
+        warm_graph graph = NULL;
+
+        wt_ok(wm_driver_capture_begin(runtime->driver, crowd.stream[i]));
+        wt_ok(warm_empty_cache(runtime, NULL));
+        ck_assert_uint_gt(wt_pinned_stats(runtime).held_bytes.current, 0);
+        wt_ok(wm_driver_capture_end(runtime->driver, crowd.stream[i], &graph));
+        wt_ok(warm_graph_destroy(runtime, graph));
+    }
+    while (crowd.count > 0) {
+        wt_ok(warm_stream_destroy(runtime, crowd.stream[--crowd.count]));
+    }
 }
 END_TEST
 
@@ -419,6 +500,11 @@ int main(void)
     tcase_add_test(
         whole, test_B7_E9_capture_that_a_free_has_met_during_a_poll_is_known);
     tcase_add_test(whole, test_B7_stream_that_is_gone_captures_nothing);
+    tcase_add_test(
+        whole,
+        test_B7_memory_that_nobody_can_use_stays_while_a_stream_captures);
+    tcase_add_test(whole,
+                   test_B7_C8_streams_that_come_meanwhile_are_asked_as_well);
     suite_add_tcase(suite, whole);
     suite_add_tcase(suite, parts);
     return wt_main(suite);

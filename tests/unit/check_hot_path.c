@@ -255,7 +255,7 @@ static const struct path {
     {"alloc + record + free", used, {1.5, 0.04, 0.07, 0.001, 0}, false},
     {"mixed, recorded", mixed_used, {1.3, 0.03, 0.05, 0.001, 0.01}, false},
     {"record again", used_again, {0, 0, 0, 0, 0}, false},
-    {"the same, foreign stream", used_by_foreign, {10, 1, 1.1, 2, 0}, false},
+    {"the same, foreign stream", used_by_foreign, {12, 1, 1.1, 2, 0}, false},
     {"free of another's", refused_free, {0, 0, 0, 0, 0}, false},
     {"record on another's", refused_record, {0, 0, 0, 0, 0}, false},
     {"question about another's", info, {0, 0, 0, 0, 0}, false},

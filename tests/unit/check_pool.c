@@ -250,7 +250,12 @@ static warm_status bound_create(wm_kind *k, int device, void **handle)
 
 static warm_status bound_destroy(wm_kind *k, int device, void *handle)
 {
-    return wm_driver_device_free(k->driver, device, handle);
+    warm_status status;
+
+    wm_driver_break_begin();
+    status = wm_driver_device_free(k->driver, device, handle);
+    wm_driver_break_end();
+    return status;
 }
 
 static _Thread_local struct bound last;
@@ -910,13 +915,15 @@ START_TEST(test_A10_G2_a_handle_in_use_keeps_its_workspace)
         wm_pool_give(wm_pools_at(pools, bound, 0), handle, wm_clock_ns());
     }
     freed = wt_calls(runtime, "device_free");
+    wm_driver_break_begin();
     wm_pools_close(pools, &left);
+    wm_driver_break_end();
     freed = wt_calls(runtime, "device_free") - freed;
     ck_assert_uint_eq(left, in_use ? 1 : 0);
     ck_assert_uint_eq(freed, in_use ? 0 : 2); /* handle and workspace */
     if (in_use) {
-        wt_ok(wm_driver_device_free(runtime->driver, 0, memory));
-        wt_ok(wm_driver_device_free(runtime->driver, 0, handle));
+        wt_ok(warm_device_free_uncached(runtime, 0, memory));
+        wt_ok(warm_device_free_uncached(runtime, 0, handle));
     }
     wt_ok(warm_stream_destroy(runtime, stream));
 }

@@ -27,7 +27,12 @@ static warm_status create(wm_kind *k, int device, void **handle)
 
 static warm_status destroy(wm_kind *k, int device, void *handle)
 {
-    return wm_driver_device_free(k->driver, device, handle);
+    warm_status status;
+
+    wm_driver_break_begin();
+    status = wm_driver_device_free(k->driver, device, handle);
+    wm_driver_break_end();
+    return status;
 }
 
 static warm_status bind_handle(wm_kind *k, int device, void *handle,
