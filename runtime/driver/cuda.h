@@ -4,11 +4,11 @@
  * All work goes through libcuda, whose streams, events and memory are the ones
  * that cudart knows, and whose functions leave cudart's last error alone: what
  * fails here, or is "not ready", is not what the program finds there, and what
- * it has yet to find stays (row B20), unless cudart itself fails while an error
- * of the program's is pending: see wm_cuda_current_device(). cudart is asked
- * how many devices there
- * are, since it has the better words for why there are none, and which one a
- * thread without a context means. Every op runs like this:
+ * it has yet to find stays (row B20), unless cudart cannot name the thread's
+ * device while an error of the program's is pending there: see
+ * wm_cuda_current_device(). cudart is asked how many devices there are, since
+ * it has the better words for why there are none, and which one a thread
+ * without a context means. Every op runs like this:
  *
  *   enter (push a context if the thread has none or another device's is
  *   needed) ── libcuda's call ── result ── leave (pop)

@@ -6,6 +6,8 @@
 #include "runtime/base/status.h"
 #include "runtime/driver/loader.h"
 
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 
 /* The newest first, or the one before it. */
@@ -55,18 +57,46 @@ static warm_status too_new(wm_cuda *c, const char *text)
                         MINOR(c->version), text, found);
 }
 
-/* Asks cudart before libcuda is looked for: it has the better words for a
- * driver that is missing or too old. Of its answers only that the driver is too
- * old lets an older cudart be tried, which may work; any other one would come
- * from that as well, and is kept for count_devices(). A failure takes the place
- * of an error of the program's that is pending, and is left there then. */
-static warm_status ask_cudart(wm_cuda *c)
+/* Leaves nothing of its own in the calling thread's last error. */
+static void *count(void *cuda)
 {
+    wm_cuda *c = cuda;
     bool pending = c->rt.cudaPeekAtLastError() != cudaSuccess;
 
     c->counted = c->rt.cudaGetDeviceCount(&c->base.devices);
     if (c->counted != cudaSuccess && !pending) {
         (void)c->rt.cudaGetLastError();
+    }
+    return NULL;
+}
+
+/* In a thread of its own: a failure takes the place of an error of the
+ * program's that is pending in this one, and nothing could put that back.
+ * False: there is no thread to be had. */
+static bool ask_elsewhere(wm_cuda *c)
+{
+    sigset_t all, old;
+    pthread_t thread;
+    bool started;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    started = pthread_create(&thread, NULL, count, c) == 0;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (started) {
+        pthread_join(thread, NULL);
+    }
+    return started;
+}
+
+/* Asks cudart before libcuda is looked for: it has the better words for a
+ * driver that is missing or too old. Of its answers only that the driver is too
+ * old lets an older cudart be tried, which may work; any other one would come
+ * from that as well, and is kept for count_devices(). */
+static warm_status ask_cudart(wm_cuda *c)
+{
+    if (c->rt.cudaPeekAtLastError() == cudaSuccess || !ask_elsewhere(c)) {
+        (void)count(c);
     }
     return c->counted == cudaErrorInsufficientDriver
                ? too_new(c, c->rt.cudaGetErrorString(c->counted))

@@ -419,14 +419,33 @@ END_TEST
 START_TEST(test_B20_G3_finding_no_device_clears_only_its_own_error)
 {
     wm_driver *none = NULL;
+    cudaError_t code;
 
     standin.standin_devices(0);
     (void)pend(false);
     wt_fails(WARM_UNAVAILABLE, standin_open(&none));
     ck_assert_int_eq(standin.cudaPeekAtLastError(), cudaSuccess);
-    (void)pend(true);
+    code = pend(true);
     wt_fails(WARM_UNAVAILABLE, standin_open(&none));
-    ck_assert_int_ne(standin.cudaPeekAtLastError(), cudaSuccess);
+    ck_assert_int_eq(standin.cudaPeekAtLastError(), code);
+    ck_assert_uint_eq(wm_driver_close(d), 0);
+}
+END_TEST
+
+START_TEST(test_B20_G3_driver_too_old_leaves_the_programs_error_pending)
+{
+    wm_driver *none = NULL;
+    cudaError_t code;
+
+    standin.standin_driver_version(CUDART_VERSION - 1000);
+    code = pend(_i == 1);
+    wt_fails(WARM_UNAVAILABLE, standin_open(&none));
+    ck_assert_int_eq(standin.cudaPeekAtLastError(), code);
+    wt_refuse_threads(true); /* then some error of the program's stays */
+    code = pend(_i == 1);
+    wt_fails(WARM_UNAVAILABLE, standin_open(&none));
+    ck_assert_int_eq(standin.cudaPeekAtLastError() != cudaSuccess, _i == 1);
+    wt_refuse_threads(false);
     ck_assert_uint_eq(wm_driver_close(d), 0);
 }
 END_TEST
@@ -454,6 +473,9 @@ int main(void)
         tcase, test_B20_a_broken_context_is_the_programs_to_find, 0, WM_CALLS);
     tcase_add_test(tcase,
                    test_B20_G3_finding_no_device_clears_only_its_own_error);
+    tcase_add_loop_test(
+        tcase, test_B20_G3_driver_too_old_leaves_the_programs_error_pending, 0,
+        2);
     suite_add_tcase(suite, tcase);
     return wt_main(suite);
 }
