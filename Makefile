@@ -57,7 +57,8 @@ LIBS  := -pthread -ldl
 
 # ---- library --------------------------------------------------------------
 
-LIB_SRC := $(wildcard runtime/*.c runtime/*/*.c handles/*.c alloc/*.c)
+LIB_SRC := $(wildcard runtime/*.c runtime/*/*.c handles/*.c handles/*/*.c \
+    alloc/*/*.c)
 LIB_OBJ := $(LIB_SRC:%.c=$(B)/%.o)
 STATIC  := $(B)/libwarmpool.a
 SHARED  := $(B)/libwarmpool.so.$(MAJOR)
@@ -99,7 +100,7 @@ $(SHARED): $(LIB_OBJ) $(MAP)
 # Those of tests/unit see the library's insides; all others see the public
 # headers and the shared library.
 CHECK_LIBS := $(shell pkg-config --libs check 2>/dev/null)
-TEST_SRC := $(sort $(wildcard tests/unit/check_*.c))
+TEST_SRC := $(sort $(shell find tests/unit -name 'check_*.c'))
 # Long ones first: they run beside the many short ones.
 API_SRC  := $(foreach folder,model stress fault api, \
     $(sort $(wildcard tests/$(folder)/check_*.c)))

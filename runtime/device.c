@@ -4,7 +4,7 @@
  * driver.c. Takes no lock. */
 #include "runtime/runtime.h"
 
-#include "alloc/pinned.h"
+#include "alloc/kinds/pinned.h"
 #include "handles/pools.h"
 #include "runtime/base/sized.h"
 #include "runtime/base/status.h"

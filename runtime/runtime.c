@@ -4,12 +4,12 @@
  * (libraries before streams), workspaces, driver. No locks are taken here. */
 #include "runtime/runtime.h"
 
-#include "alloc/allocators.h"
-#include "alloc/device_space.h"
-#include "alloc/history.h"
-#include "alloc/magazine.h"
-#include "alloc/pinned.h"
-#include "alloc/private_pool.h"
+#include "alloc/storage/allocators.h"
+#include "alloc/kinds/device_space.h"
+#include "alloc/arena/history.h"
+#include "alloc/cache/magazine.h"
+#include "alloc/kinds/pinned.h"
+#include "alloc/private_pool/private_pool.h"
 #include "handles/pools.h"
 #include "handles/reserve.h"
 #include "runtime/base/callback.h"

@@ -2,8 +2,8 @@
  * they are destroyed; see warmpool/memory.h. Takes no lock itself. */
 #include "runtime/runtime.h"
 
-#include "alloc/device_space.h"
-#include "alloc/pinned.h"
+#include "alloc/kinds/device_space.h"
+#include "alloc/kinds/pinned.h"
 #include "handles/binding.h"
 #include "runtime/base/status.h"
 #include "runtime/thread/tracing.h"

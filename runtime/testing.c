@@ -1,8 +1,8 @@
 /* testing.c: what tests may do and ask (warmpool/testing.h). */
 #include "warmpool/testing.h"
 
-#include "alloc/device_space.h"
-#include "alloc/pinned.h"
+#include "alloc/kinds/device_space.h"
+#include "alloc/kinds/pinned.h"
 #include "handles/pools.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/meta.h"

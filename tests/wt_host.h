@@ -8,7 +8,7 @@
 #include "wt.h"
 
 #include "runtime/base/meta.h"
-#include "runtime/driver/host.h"
+#include "runtime/host/host.h"
 
 /* Sanitizers replace mlock by nothing, and ThreadSanitizer stops a forked
  * child that starts threads. */

@@ -5,7 +5,7 @@
 
 #include "wt.h"
 
-#include "alloc/pinned.h"
+#include "alloc/kinds/pinned.h"
 #include "runtime/base/status.h"
 #include "runtime/runtime.h"
 

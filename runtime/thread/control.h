@@ -43,12 +43,12 @@ typedef struct wm_breaking {
 
 typedef struct wm_window wm_window;
 struct wm_pools;         /* handles/pools.h */
-struct wm_pinned;        /* alloc/pinned.h */
+struct wm_pinned;        /* alloc/kinds/pinned.h */
 struct wm_trace;         /* runtime/base/trace.h */
-struct wm_history;       /* alloc/history.h */
-struct wm_allocators;    /* alloc/allocators.h */
-struct wm_device_space;  /* alloc/device_space.h */
-struct wm_private_pools; /* alloc/private_pool.h */
+struct wm_history;       /* alloc/arena/history.h */
+struct wm_allocators;    /* alloc/storage/allocators.h */
+struct wm_device_space;  /* alloc/kinds/device_space.h */
+struct wm_private_pools; /* alloc/private_pool/private_pool.h */
 
 typedef struct wm_own_allocator {
     warm_runtime *runtime;

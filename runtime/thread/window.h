@@ -38,9 +38,9 @@
 /* The state of no block. */
 #define WM_NO_TAG UINT64_MAX
 
-struct wm_block;        /* alloc/block.h */
-struct wm_gather_slot;  /* alloc/gather.h */
-struct wm_magazines;    /* alloc/magazine.h */
+struct wm_block;        /* alloc/block/block.h */
+struct wm_gather_slot;  /* alloc/cache/gather.h */
+struct wm_magazines;    /* alloc/cache/magazine.h */
 struct wm_trace_buffer; /* runtime/base/trace.h */
 
 /* A word each for every kind on four devices: four of one sort and then four
@@ -79,7 +79,7 @@ enum wm_window_state {
 };
 
 /* One of the sets of magazines for memory of devices, each of one device in the
- * order of one stream (alloc/magazine_lane.h). With the section. */
+ * order of one stream (alloc/cache/magazine_lane.h). With the section. */
 enum { WM_LANE_SLOTS = 8 };
 typedef struct wm_lane_slot {
     _Alignas(64) warm_stream stream;

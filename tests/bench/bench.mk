@@ -43,11 +43,11 @@ $(BENCH)/libbench_cub_cuda.so: tests/bench/subject_cub.cpp
 	$(Q)$(BENCH_CXX) -DBENCH_CUB_CUDA $^ -pthread -o $@
 
 # Its test: some parts linked in, and the program beside it, to be run.
-$(B)/tests/unit/check_bench: $(addprefix $(BENCH)/,event.o goal.o least.o made.o measure.o \
+$(B)/tests/unit/bench/check_bench: $(addprefix $(BENCH)/,event.o goal.o least.o made.o measure.o \
     plan.o steps.o trace_read.o) | $(BENCH)/bench $(BENCH)/replay
-$(B)/tests/unit/check_hot_path: $(addprefix $(BENCH)/,bench_driver.o event.o measure.o)
+$(B)/tests/unit/bench/check_hot_path: $(addprefix $(BENCH)/,bench_driver.o event.o measure.o)
 # Another's: the reader.
-$(B)/tests/unit/check_trace: $(addprefix $(BENCH)/,steps.o trace_read.o)
+$(B)/tests/unit/runtime/base/check_trace: $(addprefix $(BENCH)/,steps.o trace_read.o)
 
 bench-program: $(BENCH)/bench $(BENCH)/replay $(BENCH)/grow $(BENCH_CUB)
 	$(if $(BENCH_CUB),,@echo 'skip: CUB: no C++ compiler or no headers of it')

@@ -9,7 +9,7 @@
  * On the default driver: the host device, or CUDA where there is some. Least of
  * a few runs where noise only adds; one JSON line a figure into the folder that
  * is given. */
-#include "alloc/pinned.h"
+#include "alloc/kinds/pinned.h"
 #include "runtime/base/clock.h"
 #include "warmpool/testing.h"
 

@@ -1,8 +1,8 @@
 /* peak.c: where the bytes are when a trace obtains the last of its peak. */
 #include "tests/bench/peak.h"
 
-#include "alloc/arena_int.h"
-#include "alloc/page_map.h"
+#include "alloc/arena/arena_int.h"
+#include "alloc/block/page_map.h"
 #include "tests/bench/bench_driver.h"
 #include "tests/bench/least.h"
 #include "tests/bench/made.h"

@@ -9,8 +9,8 @@
 #include "tests/bench/event.h"
 #include "tests/bench/runtime_on.h"
 
-#include "alloc/device_space.h"
-#include "alloc/pinned.h"
+#include "alloc/kinds/device_space.h"
+#include "alloc/kinds/pinned.h"
 #include "runtime/runtime.h"
 
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 # through LD_LIBRARY_PATH=$(B)/standin or the options that name library paths.
 
 STANDIN_DIR := $(B)/standin
-STANDIN_HOST := $(wildcard runtime/driver/host_*.c)
+STANDIN_HOST := $(wildcard runtime/host/host_*.c)
 # Which toolkit the headers are of: sonames follow it.
 STANDIN_MAJOR := $(if $(HAVE_CUDA),$(shell awk '/define CUDART_VERSION/ { print int($$3 / 1000); exit }' \
     $(CUDA_HOME)/include/cuda_runtime_api.h))
@@ -75,8 +75,8 @@ $(eval $(call standin_rules,$(STANDIN_DIR),STANDIN,$(STANDIN_DIR)/tests/standin/
 $(eval $(call standin_rules,$(STANDIN_DIR)/12,STANDIN_OLDER,$(STANDIN_DIR)/version_12.o))
 
 standin: $(STANDIN_LIBS)
-# The tests that load them find them beside themselves, in ../../standin.
-$(addprefix $(B)/tests/unit/,check_cuda_choice check_cuda_context check_cuda_driver check_cuda_kinds check_cuda_last_error check_piece check_standin): | \
+# The tests that load them themselves.
+$(patsubst %.c,$(B)/%,$(shell grep -l standin_load.h -r tests/unit --include=check_*)): | \
     $(STANDIN_LIBS)
 -include $(STANDIN_OBJ:.o=.d) $(STANDIN_DIR)/version_12.d
 

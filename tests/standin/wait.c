@@ -5,7 +5,7 @@
  * to wait for: the call is refused, and the capture invalid. */
 #include "standin.h"
 
-#include "runtime/driver/host.h"
+#include "runtime/host/host.h"
 
 #include <execinfo.h>
 #include <stdio.h>

@@ -1,23 +1,44 @@
-# includes.awk: who may include whom.
+# includes.awk: who may include whom: see floors.txt, the first file to read,
+# and arrows.txt, the second: exceptions, `file header`.
 #
-#   include <- runtime/base <- runtime/driver <- runtime/thread
-#           <- handles, alloc <- runtime/*.c
-#
-# Never back; handles and alloc never each other; own headers by their path
-# from the root. Only typed public headers, the CUDA driver and the CUDA kinds
-# include a vendor's headers (kind_onednn.c and onednn.h oneDNN's).
+# Own headers by their path from the root. Only typed public headers, the CUDA
+# driver and the CUDA kinds include a vendor's headers (kind_onednn.c and
+# onednn.h oneDNN's).
 
-FNR == 1 { from = floor_of(FILENAME) }
+FILENAME ~ /floors\.txt$/ {
+    if ($1 !~ /^#/) {
+        floor[$2] = $1
+    }
+    next
+}
+
+FILENAME ~ /arrows\.txt$/ {
+    if ($2 ~ /\.h$/) {
+        excused[$1, $2] = 1
+    }
+    next
+}
+
+FNR == 1 {
+    folder = folder_of(FILENAME)
+    if (!(folder in floor)) {
+        wrong("floors.txt does not name " folder)
+    }
+}
 
 /^[ \t]*#[ \t]*include[ \t]*"/ {
     split($0, part, "\"")
-    to = floor_of(part[2])
-    if (to == 0) {
+    to = folder_of(part[2])
+    if (!(to in floor)) {
         wrong("\"" part[2] "\" is no path from the root")
-    } else if (to > from) {
+    } else if ((FILENAME, part[2]) in excused) {
+        used[FILENAME, part[2]] = 1
+    } else if (floor[to] + 0 > floor[folder] + 0) {
         wrong("\"" part[2] "\" lies above it")
     } else if (area(FILENAME) area(part[2]) ~ /^(handlesalloc|allochandles)$/) {
         wrong("handles and alloc do not know each other")
+    } else if (to != folder && floor[to] == floor[folder]) {
+        wrong("\"" part[2] "\" lies beside it")
     }
 }
 
@@ -25,23 +46,10 @@ FNR == 1 { from = floor_of(FILENAME) }
     wrong("a vendor's header: " $0)
 }
 
-# The floor a path lies on; 0 if it is no path from the root.
-function floor_of(path)
+function folder_of(path)
 {
-    if (path ~ /^(include\/)?warmpool\//) {
-        return 1
-    } else if (path ~ /^runtime\/base\//) {
-        return 2
-    } else if (path ~ /^runtime\/driver\//) {
-        return 3
-    } else if (path ~ /^runtime\/thread\//) {
-        return 4
-    } else if (path ~ /^(handles|alloc)\//) {
-        return 5
-    } else if (path ~ /^runtime\/[^\/]*$/) {
-        return 6
-    }
-    return 0
+    sub(/\/[^\/]*$/, "", path)
+    return path == "warmpool" ? "include/warmpool" : path
 }
 
 function area(path)
@@ -57,8 +65,8 @@ function vendor(line)
 
 function may_vendor(path)
 {
-    return path ~ /^runtime\/driver\/cuda[^\/]*$/ ||
-        path ~ /^handles\/kind_(cu[^\/]*|onednn\.c)$/ ||
+    return path ~ /^runtime\/cuda\/[^\/]*$/ ||
+        path ~ /^handles\/kinds\/kind_(cu[^\/]*|onednn\.c)$/ ||
         path ~ /^include\/warmpool\/(cu[^\/]*|onednn)\.h$/
 }
 
@@ -68,4 +76,13 @@ function wrong(what)
     failed = 1
 }
 
-END { exit failed }
+END {
+    for (pair in excused) {
+        if (!(pair in used)) {
+            split(pair, part, SUBSEP)
+            print "arrows.txt excuses " part[1] " for nothing"
+            failed = 1
+        }
+    }
+    exit failed
+}

@@ -1,8 +1,7 @@
 #!/bin/sh
 # lines.sh: no line over 80 columns, no blank at the end of a line, no tab in
-# C, a comment at the head of every C file and script, a README of at most 40
-# lines in every folder, which names its files. Files over 400 lines are named,
-# but for tests.
+# C, a comment at the head of every C file and script, a README in every folder
+# of the library.
 set -u
 export LC_ALL=C.UTF-8
 failed=0
@@ -19,11 +18,6 @@ listed() {
 for file in $(listed '*.c' '*.h' '*.sh' '*.awk' run); do
     grep -nE '^.{81,}' "$file" /dev/null && complain "$file: over 80 columns"
     grep -nE '[[:blank:]]+$' "$file" /dev/null && complain "$file: blank at end"
-    lines=$(wc -l <"$file")
-    case $file in
-    tests/*) ;; # tables and cases may be long
-    *) [ "$lines" -le 400 ] || echo "long: $file has $lines lines" ;;
-    esac
 done
 for file in $(listed '*.c' '*.h'); do
     grep -nP '\t' "$file" /dev/null && complain "$file: a tab"
@@ -33,21 +27,9 @@ for file in $(listed '*.sh' '*.awk' run); do
     head -n 2 "$file" | grep -qE '^# [a-z.]+' ||
         complain "$file: no head comment"
 done
-for folder in runtime handles alloc tests examples; do
+for folder in tests examples runtime runtime/thread handles handles/* alloc \
+    alloc/*; do
     [ -d "$folder" ] || continue
     [ -f "$folder/README.md" ] || complain "$folder: no README.md"
-done
-# A README of a folder of the library names every file in it and below.
-for folder in runtime handles alloc; do
-    for file in "$folder"/*.[ch] "$folder"/*/*.[ch]; do
-        [ -f "$file" ] || continue
-        stem=$(basename "$file")
-        grep -qwF "${stem%.*}" "$folder/README.md" ||
-            complain "$folder/README.md does not name $stem"
-    done
-done
-for file in $(listed README.md | grep /); do
-    lines=$(wc -l <"$file")
-    [ "$lines" -le 40 ] || complain "$file has $lines lines, not at most 40"
 done
 exit "$failed"

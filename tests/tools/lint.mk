@@ -4,7 +4,7 @@
 # Those of one core, and those of all: the first run beside the others. What
 # looks at the library comes after who builds it as well, in CI.
 LINTS_LIGHT := format includes words marks lines headers help readme scripts tools
-LINTS_HEAVY := gcc symbols globals tls clang cppcheck tidy
+LINTS_HEAVY := gcc floors symbols globals tls clang cppcheck tidy
 LINTS := $(LINTS_LIGHT) $(LINTS_HEAVY)
 
 C_FILES   := $(shell tests/tools/files.sh '*.c' '*.h')
@@ -22,7 +22,8 @@ lint-format:
 	@clang-format --dry-run -Werror $(C_FILES)
 
 lint-includes:
-	@awk -f tests/tools/includes.awk $(LIB_FILES)
+	@awk -f tests/tools/includes.awk tests/tools/floors.txt \
+	    tests/tools/arrows.txt $(LIB_FILES)
 
 lint-words:
 	@tests/tools/words.sh $(LIB_FILES)
@@ -49,6 +50,9 @@ lint-scripts:
 lint-tools:
 	@mkdir -p $(L) && tests/run.sh -l $(L)/log -t $(LIMIT) $(TOOL_TESTS:%=host:%) >$(L)/tools.out \
 	    2>&1 || { cat $(L)/tools.out; exit 1; }
+
+lint-floors: $(STATIC)
+	@tests/tools/floors.sh $(STATIC)
 
 lint-symbols: $(SHARED)
 	@tests/tools/symbols.sh $(SHARED)

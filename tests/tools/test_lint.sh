@@ -10,7 +10,7 @@ file() {
 }
 
 includes() {
-    awk -f "$tools/includes.awk" "$@"
+    awk -f "$tools/includes.awk" "$tools/floors.txt" "$@"
 }
 
 words() {
@@ -37,17 +37,19 @@ x.c:3:  char *s = ""; char c = '"''"'; int d;'
 }
 
 test_includes_downwards_pass() {
-    file alloc/a.c <<'END'
-#include "alloc/b.h"
+    file alloc/arena/a.c <<'END'
+#include "alloc/arena/b.h"
+#include "alloc/block/block.h"
 #include "runtime/driver/driver.h"
 #include "runtime/base/lock.h"
 #include "warmpool/base.h"
 #include <stdio.h>
 END
-    file handles/kind_cublas.c <<'END'
+    file handles/kinds/kind_cublas.c <<'END'
 #include <cublas_v2.h>
+#include "handles/kind.h"
 END
-    includes alloc/a.c handles/kind_cublas.c
+    includes alloc/arena/a.c handles/kinds/kind_cublas.c
 }
 
 test_includes_upwards_or_sideways_are_refused() {
@@ -61,30 +63,87 @@ test_includes_upwards_or_sideways_are_refused() {
             refused includes "$path"
         )
     done <<'END'
-alloc/a.c "handles/pool.h"
-handles/a.c "alloc/pinned.h"
+alloc/arena/a.c "handles/pool.h"
+alloc/arena/a.c "alloc/stream/timeline.h"
+alloc/space/a.c "alloc/kinds/pinned.h"
+alloc/x.c "alloc/arena/arena.h"
+handles/a.c "alloc/kinds/pinned.h"
+handles/a.c "handles/kinds/kind_cuda.h"
 runtime/base/a.c "runtime/driver/driver.h"
 runtime/driver/a.c "runtime/thread/window.h"
+runtime/host/a.c "runtime/cuda/cuda.h"
 runtime/thread/a.c "handles/pool.h"
 include/warmpool/a.h "runtime/base/lock.h"
-alloc/a.c "runtime/stats.h"
-alloc/a.c "b.h"
-alloc/a.c "../alloc/b.h"
-alloc/a.c <cuda_runtime_api.h>
+alloc/api/a.c "runtime/stats.h"
+alloc/api/a.c "b.h"
+alloc/api/a.c "../alloc/b.h"
+alloc/api/a.c <cuda_runtime_api.h>
 runtime/runtime.c <cublas_v2.h>
 END
-    same "$i" 11
+    same "$i" 16
+}
+
+test_an_exception_for_an_include_is_for_one() {
+    echo '#include "alloc/stream/timeline.h"' | file alloc/arena/a.c
+    echo 'alloc/arena/a.c alloc/stream/timeline.h' >arrows.txt
+    includes arrows.txt alloc/arena/a.c
+    file alloc/arena/a.c </dev/null
+    refused includes arrows.txt alloc/arena/a.c
+}
+
+# floors NAME=FUNCTION[,CALLED]...: objects of a made-up library, each with one
+# function that calls another one; arrows.txt has the exceptions.
+floors() {
+    [ -f arrows.txt ] || echo '# none' >arrows.txt
+    for object in "$@"; do
+        name=${object%%=*} functions=${object#*=}
+        echo "build/$name.o: ${functions%%,*} T 0 1"
+        [ "${functions#*,}" = "$functions" ] ||
+            echo "build/$name.o: ${functions#*,} U"
+    done | awk -v build=build/ -f "$tools/floors.awk" "$tools/floors.txt" \
+        arrows.txt -
+}
+
+test_calls_downwards_pass() {
+    floors alloc/space/a=f,g alloc/arena/b=g,h alloc/arena/c=h,log \
+        runtime/base/log=log,malloc
+}
+
+test_calls_upwards_or_sideways_are_refused() {
+    for pair in alloc/arena:alloc/space alloc/arena:handles \
+        handles:alloc/block handles:handles/kinds runtime/host:runtime/cuda \
+        alloc:alloc/arena runtime/base:runtime; do
+        refused floors "${pair%:*}/a=f,g" "${pair#*:}/b=g"
+    done
+    out=$(floors alloc/arena/a=f,g alloc/space/b=g) || true
+    same "$out" \
+        "floors: alloc/arena/a calls alloc/space/b, which lies above it: g"
+}
+
+test_calls_in_a_circle_are_refused() {
+    refused floors alloc/arena/a=f,g alloc/arena/b=g,h alloc/arena/c=h,f >out
+    has_line "$(cat out)" "floors: a circle:"
+    has_line "$(cat out)" "    alloc/arena/b -> h"
+}
+
+test_an_exception_for_a_call_is_for_one() {
+    echo 'alloc/arena/a alloc/space/b' >arrows.txt
+    floors alloc/arena/a=f,g alloc/space/b=g
+    refused floors alloc/arena/a=f,k alloc/space/b=g
+    echo 'alloc/arena/a alloc/arena/b' >arrows.txt
+    floors alloc/arena/a=f,g alloc/arena/b=g,f
+    refused floors alloc/arena/a=f,g alloc/arena/b=g,h
 }
 
 test_words_of_cuda_stay_in_their_files() {
-    file alloc/a.c <<'END'
+    file alloc/api/a.c <<'END'
 /* as cudaFree() does */ const char *s = "cudaMalloc"; int warm_cublas;
 END
-    words alloc/a.c
-    file runtime/driver/cuda_a.c <<'END'
+    words alloc/api/a.c
+    file runtime/cuda/cuda_a.c <<'END'
     cudaFree(p);
 END
-    words runtime/driver/cuda_a.c
+    words runtime/cuda/cuda_a.c
     for name in 'cudaFree(p)' 'cublasHandle_t h' 'cuInit(0)' 'CUdevice d' \
         'CUDA_SUCCESS' 'cudnnStatus_t s'; do
         echo "    $name;" | file alloc/b.c
@@ -138,7 +197,7 @@ END
 }
 
 test_words_F10_sizes_for_people_pass() {
-    file alloc/a.c <<'END'
+    file alloc/api/a.c <<'END'
 int a(void)
 {
     snprintf(text, sizeof text, "%zu bytes", bytes);
@@ -148,7 +207,7 @@ int a(void)
            wm_fail(WARM_OK, "at most %zu characters", n);
 }
 END
-    words alloc/a.c
+    words alloc/api/a.c
 }
 
 test_words_allowed_are_allowed_so_often() {
@@ -291,6 +350,11 @@ END
 tap_run test_strip_takes_comments_and_literals \
     test_includes_downwards_pass \
     test_includes_upwards_or_sideways_are_refused \
+    test_an_exception_for_an_include_is_for_one \
+    test_calls_downwards_pass \
+    test_calls_upwards_or_sideways_are_refused \
+    test_calls_in_a_circle_are_refused \
+    test_an_exception_for_a_call_is_for_one \
     test_words_of_cuda_stay_in_their_files \
     test_words_that_print_or_end_are_refused \
     test_words_that_trust_the_environment_are_refused \

@@ -20,7 +20,7 @@ edge='(^|[^A-Za-z0-9_])'
 cuda='(cuda|cublas|cudnn|cusparse|cusolver|cu)[A-Z][A-Za-z0-9_]*'
 cuda="$cuda|cu(da|blas|dnn|sparse|solver)_[a-z_]+|CU[a-z]+"
 cuda="$cuda|CU(DA|BLAS|DNN|SPARSE|SOLVER)?_[A-Z0-9_]+"
-ours='runtime/(driver/cuda|per_thread\.c)|handles/kind_cu'
+ours='runtime/(cuda/|per_thread\.c)|handles/kinds/kind_cu'
 ours="$ours|include/warmpool/(cu|per_thread\.h)"
 if grep -vE "^($ours)" "$code" | grep -E "$edge($cuda)([^A-Za-z0-9_]|\$)"; then
     echo "words: a CUDA name outside of the CUDA driver and the CUDA kinds"

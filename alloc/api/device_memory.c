@@ -1,0 +1,208 @@
+/* device_memory.c: memory of devices for who asks (device_memory.h). A hit is
+ * here, from end to end; misses go to the space. The rest: device_cache.c. */
+#include "warmpool/device_memory.h"
+
+#include "alloc/kinds/device_space.h"
+#include "alloc/cache/magazine_lane.h"
+#include "alloc/private_pool/private_pool.h"
+#include "alloc/arena/stretch.h"
+#include "alloc/space/traced.h"
+#include "runtime/base/bytes.h"
+#include "runtime/base/status.h"
+
+static wm_device_space *space_of(warm_runtime *runtime, int device)
+{
+    return &runtime->device_spaces[device];
+}
+
+/* The lane of a stream for a request, which holds it. epoch: as of before. */
+static warm_status find_lane(wm_device_space *d, wm_orders *orders,
+                             warm_stream stream, uint64_t epoch,
+                             wm_request *request, bool *captured)
+{
+    wm_order_lane found;
+    warm_status status;
+
+    if (request->arena->pool == NULL &&
+        wm_lane_is_known(&d->space, stream, request)) {
+        return WARM_OK;
+    }
+    status = wm_orders_lane(orders, stream, &found);
+    if (status == WARM_OK) {
+        request->lane = found.lane;
+        request->stream = stream;
+        request->epoch =
+            found.known && request->arena->pool == NULL ? epoch : 0;
+        *captured = found.captured;
+    }
+    return status;
+}
+
+static warm_status alloc(wm_device_space *d, warm_stream stream, size_t bytes,
+                         void **pointer)
+{
+    wm_request request = {.bytes = bytes, .arena = d->space.arenas};
+    /* Acquire pairs with the release of who announces a capture: whoever sees
+     * its epoch sees the capture, too, and keeps nothing. */
+    uint64_t epoch = atomic_load_explicit(&d->space.runtime->stream_epoch,
+                                          memory_order_acquire);
+    bool captured = false;
+    wm_orders *orders = &d->orders;
+    wm_lane *held = NULL;
+    warm_status status = WARM_OK;
+
+    if (wm_private_routes(d->space.runtime)) {
+        status = wm_private_route(&d->space, d->device, stream, &request);
+        if (request.arena->pool != NULL) {
+            orders = &request.arena->pool->orders;
+        }
+    }
+    if (status == WARM_OK && request.lane == NULL) {
+        status = find_lane(d, orders, stream, epoch, &request, &captured);
+        held = request.lane;
+    }
+    if (captured) { /* what would break it is not done */
+        wm_timelines_begin_found(d->space.timelines);
+    }
+    if (status == WARM_OK) {
+        status = wm_space_alloc(&d->space, &request, pointer);
+    }
+    if (captured) {
+        wm_timelines_end_recording(d->space.timelines);
+    }
+    if (held != NULL) {
+        wm_lane_drop(request.arena, held);
+    }
+    if (request.arena->pool != NULL) {
+        wm_private_routed(request.arena->pool);
+    }
+    if (status == WARM_OK && captured) {
+        /* Relaxed: the caller has not got it yet. */
+        atomic_store_explicit(&wm_space_find(*pointer)->captured, true,
+                              memory_order_relaxed);
+    }
+    if (status == WARM_OK && wm_unlikely(d->space.runtime->told)) {
+        wm_traced_alloc(d->space.runtime, *pointer, bytes, stream);
+    }
+    return status;
+}
+
+static warm_status alloc_slow(warm_runtime *runtime, int device,
+                              warm_stream stream, size_t bytes, void **pointer)
+    __attribute__((noinline, cold));
+static warm_status alloc_other(warm_runtime *runtime, int device,
+                               warm_stream stream, size_t bytes, void **pointer)
+    __attribute__((noinline));
+static warm_status alloc_missed(wm_window *window, size_t bytes, void **pointer)
+    __attribute__((noinline));
+
+/* Whether the thread keeps anything for the stream, which it did not allocate
+ * for last. */
+static bool turn_to(wm_window *window, int device, warm_stream stream)
+{
+    bool found = false;
+
+    if (wm_section_enter(&window->section)) {
+        found = wm_lane_slot_of(window, device, stream) != NULL;
+        wm_section_leave(&window->section);
+    }
+    return found;
+}
+
+/* It may be a hit yet. */
+static warm_status alloc_other(warm_runtime *runtime, int device,
+                               warm_stream stream, size_t bytes, void **pointer)
+{
+    wm_window *window = wm_window_mine();
+
+    if (wm_magazine_may_hit(window, runtime, bytes, pointer) &&
+        turn_to(window, device, stream) &&
+        wm_lane_enter(window, runtime, wm_private_routing(runtime), device,
+                      stream)) {
+        return wm_lane_alloc(window, bytes, pointer)
+                   ? WARM_OK
+                   : alloc_missed(window, bytes, pointer);
+    }
+    return alloc_slow(runtime, device, stream, bytes, pointer);
+}
+
+/* For the stream that was allocated for last, which a hit does not keep at
+ * hand. Without the section: others only end what the window has, while its
+ * thread calls nothing. */
+static warm_status alloc_missed(wm_window *window, size_t bytes, void **pointer)
+{
+    const wm_lane_slot *slot = window->lane_last;
+    warm_runtime *runtime = window->owner;
+
+    if (wm_lane_enter(window, runtime, wm_private_routing(runtime),
+                      slot->device, slot->stream) &&
+        wm_lane_alloc_larger(window, bytes, pointer)) {
+        return WARM_OK;
+    }
+    return alloc_slow(runtime, slot->device, slot->stream, bytes, pointer);
+}
+
+warm_status warm_device_alloc(warm_runtime *runtime, int device,
+                              warm_stream stream, size_t bytes, void **pointer)
+{
+    wm_window *window = wm_window_mine();
+
+    if (!wm_magazine_may_hit(window, runtime, bytes, pointer) ||
+        !wm_lane_enter(window, runtime, wm_private_routing(runtime), device,
+                       stream)) {
+        return alloc_other(runtime, device, stream, bytes, pointer);
+    }
+    if (wm_likely(wm_lane_alloc(window, bytes, pointer))) {
+        return WARM_OK;
+    }
+    return alloc_missed(window, bytes, pointer);
+}
+
+static warm_status alloc_slow(warm_runtime *runtime, int device,
+                              warm_stream stream, size_t bytes, void **pointer)
+{
+    warm_status status = wm_runtime_check_device(runtime, device);
+    int cancel;
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    if (pointer == NULL) {
+        return wm_fail(WARM_INVALID_ARGUMENT, "pointer is null");
+    }
+    if (bytes == 0) {
+        *pointer = NULL;
+        return WARM_OK;
+    }
+    if (bytes > WM_REQUEST_MAX) {
+        return wm_fail(WARM_OUT_OF_MEMORY,
+                       "%s of memory of device %d were asked for, more than "
+                       "any device has",
+                       wm_bytes(bytes).text, device);
+    }
+    cancel = wm_cancel_off();
+    status = alloc(space_of(runtime, device), stream, bytes, pointer);
+    wm_cancel_restore(cancel);
+    return status;
+}
+
+warm_status warm_device_base_allocation(const void *pointer, void **base,
+                                        size_t *bytes)
+{
+    wm_block *block = wm_space_find(pointer);
+
+    if (block == NULL || wm_device_of_block(block) < 0) {
+        return wm_space_not_found(pointer, " of a device");
+    }
+    if (base == NULL || bytes == NULL) {
+        return wm_fail(WARM_INVALID_ARGUMENT, "%s is null",
+                       base == NULL ? "base" : "bytes");
+    }
+    if (block->segment->unit > 0) {
+        wm_stretch_extent(block, base, bytes);
+        return WARM_OK;
+    }
+    *base = block->segment->base;
+    *bytes = block->segment->bytes;
+    return WARM_OK;
+}

@@ -1,0 +1,239 @@
+/* memory.c: the public functions on blocks (memory.h), but for warm_free(). The
+ * hits are here, from end to end; misses go to the space. */
+#include "warmpool/memory.h"
+
+#include "alloc/kinds/device_space.h"
+#include "alloc/cache/gather_hit.h"
+#include "runtime/thread/home_node.h"
+#include "alloc/block/page_map.h"
+#include "alloc/kinds/pageable.h"
+#include "alloc/kinds/pinned.h"
+#include "alloc/private_pool/private_pool.h"
+#include "alloc/space/traced.h"
+#include "runtime/base/sized.h"
+#include "runtime/base/bytes.h"
+#include "runtime/base/status.h"
+
+_Static_assert(WARM_NODE_ANY == WM_NODE_UNKNOWN, "passed on as it is");
+
+static warm_status alloc_missed(wm_window *window, size_t bytes, void **pointer)
+    __attribute__((noinline));
+static warm_status alloc_slow(warm_runtime *runtime, size_t bytes,
+                              void **pointer) __attribute__((noinline, cold));
+static warm_status alloc_on_slow(warm_runtime *runtime, size_t bytes, int node,
+                                 unsigned flags, void **pointer)
+    __attribute__((noinline, cold));
+
+/* Pageable memory for a request that page-locked memory cannot be had for;
+ * where there is none either, it is refused as if nobody had asked for that. */
+static warm_status serve_pageable(wm_pinned *pinned, wm_request *request,
+                                  void **pointer)
+{
+    warm_status status =
+        wm_pageable_alloc(&pinned->pageable, request->bytes, pointer);
+
+    if (status == WARM_OK) {
+        return status;
+    }
+    wm_error_restore(request->cause);
+    return wm_space_refuse(&pinned->space, request);
+}
+
+static warm_status serve(warm_runtime *runtime, wm_request *request,
+                         void **pointer)
+{
+    warm_status status = WARM_OK;
+
+    if (pointer == NULL) {
+        return wm_fail(WARM_INVALID_ARGUMENT, "pointer is null");
+    }
+    if (request->bytes == 0) {
+        *pointer = NULL;
+        return WARM_OK;
+    }
+    if (request->bytes > WM_REQUEST_MAX) {
+        return wm_fail(
+            WARM_OUT_OF_MEMORY,
+            "%s of pinned memory were asked for, more than any machine has",
+            wm_bytes(request->bytes).text);
+    }
+    if (!request->strict) {
+        request->arena =
+            wm_magazines_arena(&runtime->pinned->space, wm_node_home(runtime));
+    }
+    if (wm_private_routes(runtime)) {
+        status = wm_private_route_pinned(&runtime->pinned->space, request);
+    }
+    if (status == WARM_OK) {
+        status = wm_space_alloc(&runtime->pinned->space, request, pointer);
+    }
+    if (request->arena->pool != NULL) {
+        wm_private_routed(request->arena->pool);
+    }
+    if (status == WARM_OUT_OF_MEMORY && request->cause != NULL) {
+        status = serve_pageable(runtime->pinned, request, pointer);
+    }
+    if (wm_unlikely(runtime->told) && status == WARM_OK) {
+        wm_traced_alloc(runtime, *pointer, request->bytes, NULL);
+    }
+    return status;
+}
+
+warm_status warm_pinned_alloc(warm_runtime *runtime, size_t bytes,
+                              void **pointer)
+{
+    wm_window *window = wm_window_mine();
+
+    if (!wm_magazine_may_hit(window, runtime, bytes, pointer)) {
+        return alloc_slow(runtime, bytes, pointer);
+    }
+    if (wm_likely(wm_magazine_alloc(window, wm_private_routing(runtime), bytes,
+                                    WM_NODE_UNKNOWN, pointer))) {
+        return WARM_OK;
+    }
+    return alloc_missed(window, bytes, pointer);
+}
+
+/* For the window's runtime, which a hit does not keep at hand. */
+static warm_status alloc_missed(wm_window *window, size_t bytes, void **pointer)
+{
+    warm_runtime *runtime = window->owner;
+
+    if (wm_magazine_alloc_larger(window, wm_private_routing(runtime), bytes,
+                                 pointer)) {
+        return WARM_OK;
+    }
+    return alloc_slow(runtime, bytes, pointer);
+}
+
+static warm_status alloc_slow(warm_runtime *runtime, size_t bytes,
+                              void **pointer)
+{
+    wm_request request = {.bytes = bytes};
+    warm_status status = wm_runtime_check(runtime);
+
+    return status == WARM_OK ? serve(runtime, &request, pointer) : status;
+}
+
+warm_status warm_pinned_alloc_on(warm_runtime *runtime, size_t bytes, int node,
+                                 unsigned flags, void **pointer)
+{
+    wm_window *window = wm_window_mine();
+
+    if (wm_magazine_may_hit(window, runtime, bytes, pointer) &&
+        (flags & ~WARM_ALLOC_PAGEABLE_OK) == 0 &&
+        wm_likely(wm_magazine_alloc(window, wm_private_routing(runtime), bytes,
+                                    node, pointer))) {
+        return WARM_OK;
+    }
+    return alloc_on_slow(runtime, bytes, node, flags, pointer);
+}
+
+static warm_status alloc_on_slow(warm_runtime *runtime, size_t bytes, int node,
+                                 unsigned flags, void **pointer)
+{
+    warm_error cause = {.size = sizeof cause};
+    wm_request request = {
+        .bytes = bytes,
+        .strict = node != WARM_NODE_ANY,
+        .cause = (flags & WARM_ALLOC_PAGEABLE_OK) != 0 ? &cause : NULL};
+    warm_status status = wm_runtime_check(runtime);
+
+    if (status == WARM_OK && (flags & ~WARM_ALLOC_PAGEABLE_OK) != 0) {
+        status =
+            wm_fail(WARM_INVALID_ARGUMENT, "flags %#x are not known", flags);
+    }
+    if (status == WARM_OK && request.strict) {
+        status = wm_node_check(runtime, node);
+    }
+    if (status == WARM_OK && request.strict) {
+        request.arena = wm_magazines_arena(&runtime->pinned->space, node);
+    }
+    return status == WARM_OK ? serve(runtime, &request, pointer) : status;
+}
+
+static warm_status find_live(const void *pointer, wm_block **block)
+{
+    *block = wm_space_find(pointer);
+    if (*block == NULL) {
+        return wm_space_not_found(pointer, "");
+    }
+    return wm_runtime_check(wm_space_of(*block)->runtime);
+}
+
+static warm_status record_slow(const void *pointer, warm_stream stream)
+    __attribute__((noinline));
+
+/* The block that starts at pointer if the thread was handed it; or null. */
+static inline __attribute__((always_inline)) wm_block *
+guess(wm_window *window, const void *pointer)
+{
+    wm_block *block = wm_magazine_guess(window, pointer);
+    bool ours = false;
+
+    if (wm_likely(block != NULL) &&
+        wm_likely(wm_section_enter(&window->section))) {
+        ours = wm_magazine_owns(window, block) &&
+               wm_likely(wm_block_starts_at(block, pointer));
+        wm_section_leave(&window->section);
+    }
+    return ours ? block : NULL;
+}
+
+warm_status warm_record_stream(const void *pointer, warm_stream stream)
+{
+    wm_window *window = wm_window_mine();
+    wm_block *block = guess(window, pointer);
+
+    if (wm_unlikely(block == NULL)) {
+        block = wm_block_from(pointer);
+    }
+    /* A block of the window's own: its runtime is the window's. */
+    if (wm_magazine_owns(window, block) &&
+        wm_likely((size_t)((const char *)pointer - block->base) <
+                  block->bytes) &&
+        wm_likely(wm_gather_record(window, block, stream))) {
+        return WARM_OK;
+    }
+    return record_slow(pointer, stream);
+}
+
+static warm_status record_slow(const void *pointer, warm_stream stream)
+{
+    wm_block *block;
+    warm_status status = find_live(pointer, &block);
+
+    if (status == WARM_OK) {
+        status = wm_space_record(wm_space_of(block), block, stream);
+    }
+    if (status == WARM_OK && wm_unlikely(wm_space_of(block)->runtime->told)) {
+        wm_traced_use(wm_space_of(block)->runtime, block, stream, WM_TRACE_USE);
+    }
+    return status;
+}
+
+warm_status warm_block_get_info(const void *pointer, warm_block_info *info)
+{
+    wm_block *block;
+    warm_status status = wm_sized_check(info, sizeof *info, "warm_block_info");
+
+    if (status == WARM_OK) {
+        status = find_live(pointer, &block);
+    }
+    if (status == WARM_OK) {
+        wm_timelines *timelines = wm_space_of(block)->timelines;
+        warm_block_info all = {
+            .base = block->base,
+            .bytes = block->bytes,
+            .requested = wm_block_requested(block),
+            .runtime = wm_space_of(block)->runtime,
+            .streams = wm_timelines_streams(timelines, block),
+            .node = block->segment->arena->node,
+            .device = wm_device_of_block(block),
+            .pool = wm_private_number(block->segment->arena),
+            .pageable = wm_space_of(block)->traits == &wm_pageable_traits};
+
+        wm_sized_out(info, &all, sizeof all);
+    }
+    return status;
+}

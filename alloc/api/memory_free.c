@@ -1,0 +1,224 @@
+/* memory_free.c: warm_free(), of blocks of every kind (memory.h). A hit is
+ * here, from end to end; the rest goes to the space. */
+#include "warmpool/memory.h"
+
+#include "alloc/kinds/device_space.h"
+#include "alloc/cache/gather_hit.h"
+#include "alloc/cache/magazine_lane.h"
+#include "alloc/block/page_map.h"
+#include "alloc/space/traced.h"
+#include "runtime/base/status.h"
+
+static warm_status free_slow(void *pointer) __attribute__((noinline));
+static warm_status free_used(wm_window *window, wm_block *block, void *pointer)
+    __attribute__((noinline));
+static warm_status free_found(wm_window *window, void *pointer)
+    __attribute__((noinline));
+
+static warm_status not_a_block(const void *pointer, const wm_block *block)
+{
+    warm_status status = wm_space_check_left(pointer);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    if (wm_is_imported(pointer)) {
+        return wm_fail(WARM_INVALID_POINTER,
+                       "%p is memory of another process: it is closed with "
+                       "warm_ipc_close()",
+                       pointer);
+    }
+    if (block != NULL) {
+        return wm_fail(WARM_INVALID_POINTER,
+                       "%p is not the start of a live block: it points into "
+                       "one, or was freed already",
+                       pointer);
+    }
+    return wm_fail(WARM_INVALID_POINTER,
+                   "%p was not allocated by warmpool, or its memory went back "
+                   "to the system after an earlier free",
+                   pointer);
+}
+
+/* LIVE → FREEING, so that of two frees of one pointer one is refused. The base
+ * is looked at again: the record of a stale pointer may serve another block. */
+static bool claim(wm_block *block, const void *pointer)
+{
+    wm_state live = atomic_load_explicit(&block->state, memory_order_relaxed);
+
+    if (wm_state_kind(live) != WM_BLOCK_LIVE ||
+        !atomic_compare_exchange_strong_explicit(
+            &block->state, &live, WM_BLOCK_FREEING, memory_order_acquire,
+            memory_order_relaxed)) {
+        return false;
+    }
+    if (block->base != pointer) {
+        atomic_store_explicit(&block->state, live, memory_order_release);
+        return false;
+    }
+    (void)wm_use_own(block);
+    return true;
+}
+
+/* What comes of a free by the thread's own means. */
+enum free_result {
+    FREED,
+    NOT_OURS,
+    USED,   /* by streams, perhaps */
+    NO_ROOM /* or it is not to be kept, or not known whether */
+};
+
+/* In the section. block: that starts at pointer, if it is the thread's. */
+static inline __attribute__((always_inline)) enum free_result
+free_ours(wm_window *window, wm_block *block, void *pointer)
+{
+    /* Before the state: what this thread recorded is missing only if another
+     * one frees the block as well, and the state told that before. */
+    const wm_timeline *own = wm_block_own(block);
+    /* Acquire: its other fields are those of its owner then. */
+    wm_state state = atomic_load_explicit(&block->state, memory_order_acquire);
+
+    if (wm_magazine_is_of(window, state)) {
+        if (wm_unlikely(!wm_block_starts_at(block, pointer))) {
+            return NOT_OURS;
+        }
+        /* No other thread has recorded, and no capture has it: the state says
+         * it. */
+        if (own != NULL) {
+            return USED;
+        }
+        return wm_likely(wm_magazine_free(window, block, pointer)) ? FREED
+                                                                   : NO_ROOM;
+    }
+    if (wm_lane_may_free(window, block, state, pointer)) {
+        return wm_likely(wm_lane_push(window, state, block, pointer)) ? FREED
+                                                                      : NO_ROOM;
+    }
+    return NOT_OURS;
+}
+
+/* A hit has nothing to come back to: all else are calls at its end. */
+warm_status warm_free(void *pointer)
+{
+    wm_window *window = wm_window_mine();
+    wm_block *block = wm_magazine_guess(window, pointer);
+
+    if (wm_likely(block != NULL) &&
+        wm_likely(wm_section_enter(&window->section))) {
+        enum free_result result = free_ours(window, block, pointer);
+
+        wm_section_leave(&window->section);
+        if (wm_likely(result == FREED)) {
+            return WARM_OK;
+        }
+        if (result == USED) {
+            return free_used(window, block, pointer);
+        }
+    }
+    return free_found(window, pointer);
+}
+
+/* By its state. */
+static bool is_ours(wm_window *window, wm_block *block)
+{
+    wm_state state = atomic_load_explicit(&block->state, memory_order_relaxed);
+
+    return wm_magazine_is_of(window, state) || wm_lane_is_of(window, state);
+}
+
+static warm_status free_used(wm_window *window, wm_block *block, void *pointer)
+{
+    /* Relaxed: as above. */
+    const wm_timeline *own =
+        atomic_load_explicit(&block->own, memory_order_relaxed);
+
+    return wm_likely(own != NULL) && wm_likely(wm_gather_free(window, block))
+               ? WARM_OK
+               : free_slow(pointer);
+}
+
+static warm_status free_other(wm_window *window, wm_block *block, void *pointer)
+{
+    /* Acquire: its other fields are those of its owner then. */
+    wm_state state = atomic_load_explicit(&block->state, memory_order_acquire);
+
+    return wm_likely(wm_magazine_free_other(window, block, state, pointer))
+               ? WARM_OK
+               : free_slow(pointer);
+}
+
+/* Ours, and no hit. On the slow path a used block would leave the thread, which
+ * may go on so for as long as who visits it has lost the processor. */
+static warm_status free_closed(wm_window *window, wm_block *block,
+                               void *pointer)
+{
+    return wm_block_own(block) != NULL &&
+                   wm_gather_free_visited(window, block, pointer)
+               ? WARM_OK
+               : free_slow(pointer);
+}
+
+/* The same of a block that the page map tells. */
+static warm_status free_found(wm_window *window, void *pointer)
+{
+    wm_block *block = wm_block_from(pointer);
+    enum free_result result = NOT_OURS;
+
+    if (block != NULL && !is_ours(window, block)) {
+        return free_other(window, block, pointer);
+    }
+    if (block == NULL) {
+        return free_slow(pointer);
+    }
+    if (!wm_section_enter(&window->section)) {
+        return free_closed(window, block, pointer);
+    }
+    result = free_ours(window, block, pointer);
+    wm_section_leave(&window->section);
+    switch (result) {
+    case FREED:
+        return WARM_OK;
+    case USED:
+        return free_used(window, block, pointer);
+    case NO_ROOM:
+        return wm_lane_free_slow(window, block) ? WARM_OK : free_slow(pointer);
+    case NOT_OURS:
+    default:
+        return free_slow(pointer);
+    }
+}
+
+static warm_status free_slow(void *pointer)
+{
+    warm_runtime *runtime;
+    wm_block *block;
+    warm_status status;
+
+    if (pointer == NULL) {
+        return WARM_OK;
+    }
+    block = wm_block_from(pointer);
+    /* The state first: only a live block says truly whose it is (acquire: the
+     * fields were written before). And nothing is claimed for a pointer into
+     * the middle, not even for a moment: the block's owner may free it right
+     * now. */
+    if (block == NULL ||
+        wm_state_kind(atomic_load_explicit(
+            &block->state, memory_order_acquire)) != WM_BLOCK_LIVE ||
+        block->base != pointer) {
+        return not_a_block(pointer, wm_block_at(pointer));
+    }
+    runtime = wm_space_of(block)->runtime;
+    status = wm_runtime_check(runtime);
+    if (status != WARM_OK) {
+        return status;
+    }
+    if (!claim(block, pointer)) {
+        return not_a_block(pointer, block);
+    }
+    if (wm_unlikely(runtime->told)) {
+        wm_traced_free(runtime, block);
+    }
+    wm_space_free(wm_space_of(block), block);
+    return WARM_OK;
+}

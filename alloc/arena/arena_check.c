@@ -1,0 +1,309 @@
+/* arena_check.c: walks an arena and its siblings and tells whether their
+ * invariants hold.
+ *
+ * For tests: takes the locks of all for the whole walk. Prints nothing; the
+ * first broken rule stops the walk, and a debugger shows where. */
+#include "alloc/arena/arena_int.h"
+
+#include "alloc/block/page_map.h"
+#include "alloc/arena/piece.h"
+#include "runtime/base/status.h"
+
+struct tally {
+    uint64_t held, live, cached, pending, lost, captured, idle;
+    size_t idle_runs, slabs_with_room, own_segments, runs, whole, holes;
+    bool settled; /* and no thread inside: what callers hold may be read */
+};
+
+static bool tally_block(struct tally *tally, wm_block *block)
+{
+    switch (wm_block_state(block)) {
+    case WM_BLOCK_IDLE:
+    case WM_BLOCK_CLAIMED:
+        tally->idle += block->bytes;
+        return true;
+    case WM_BLOCK_LIVE:
+    case WM_BLOCK_FREEING:
+        tally->live += block->bytes;
+        return !tally->settled || wm_block_requested(block) <= block->bytes;
+    case WM_BLOCK_GATHERED:
+    case WM_BLOCK_CACHED:
+        tally->cached += block->bytes;
+        return block->size_class < WM_CLASSES;
+    case WM_BLOCK_PENDING:
+        tally->pending += block->bytes;
+        return true;
+    case WM_BLOCK_LOST:
+        tally->lost += block->bytes;
+        return true;
+    case WM_BLOCK_CAPTURED:
+        tally->captured += block->bytes;
+        return true;
+    case WM_BLOCK_VOID:
+    case WM_BLOCK_SLAB:
+    case WM_BLOCK_HOLE:
+    default:
+        return false;
+    }
+}
+
+static bool check_slab(struct tally *tally, const wm_block *run)
+{
+    wm_block *last = wm_block_at(run->base + run->bytes - 1);
+    wm_slab *slab = last != NULL ? last->slab : NULL;
+    unsigned idle = 0;
+
+    if (slab == NULL || slab->run != run || wm_slab_base(slab) != run->base ||
+        slab->slots * slab->slot_bytes != run->bytes) {
+        return false;
+    }
+    for (unsigned i = 0; i < slab->slots; i++) {
+        wm_block *slot = &slab->slot[i];
+        bool is_idle = wm_block_state(slot) == WM_BLOCK_IDLE;
+
+        if (is_idle != (((slab->idle_mask >> i) & 1) != 0) ||
+            slot->base != wm_slab_base(slab) + i * slab->slot_bytes ||
+            wm_block_from(slot->base) != slot ||
+            wm_block_at(slot->base + slot->bytes - 1) != slot ||
+            !tally_block(tally, slot)) {
+            return false;
+        }
+        idle += is_idle;
+    }
+    tally->slabs_with_room += idle > 0;
+    return idle == slab->idle && idle < slab->slots;
+}
+
+/* A run of a segment that stretches which has no memory, or is on its way: its
+ * begin is known and nothing else of it. */
+static bool check_hole(struct tally *tally, wm_block *run,
+                       enum wm_block_state next)
+{
+    size_t unit = run->segment->unit;
+    bool idle = wm_block_state(run) == WM_BLOCK_HOLE;
+
+    tally->holes += idle;
+    tally->held -= run->bytes;
+    return unit > 0 && (uintptr_t)run->base % unit == 0 &&
+           run->bytes % unit == 0 && wm_block_at(run->base) == run &&
+           (run->bytes == WM_PAGE ||
+            wm_page_map_get(run->base + run->bytes - 1) == 0) &&
+           !(idle && (next == WM_BLOCK_HOLE || !wm_piece_none_locked(run)));
+}
+
+static bool check_run(struct tally *tally, wm_block *run)
+{
+    enum wm_block_state state = wm_block_state(run);
+    enum wm_block_state next =
+        run->after == NULL ? WM_BLOCK_VOID : wm_block_state(run->after);
+
+    if (state == WM_BLOCK_SLAB) {
+        return check_slab(tally, run);
+    }
+    if (state == WM_BLOCK_HOLE || state == WM_BLOCK_VOID) {
+        return check_hole(tally, run, next);
+    }
+    tally->idle_runs += state == WM_BLOCK_IDLE;
+    return wm_block_at(run->base) == run &&
+           wm_block_at(run->base + run->bytes - 1) == run &&
+           !(state == WM_BLOCK_IDLE && next == WM_BLOCK_IDLE &&
+             run->lane == run->after->lane) &&
+           tally_block(tally, run);
+}
+
+static bool check_segment(struct tally *tally, wm_segment *segment)
+{
+    char *at = segment->base;
+
+    tally->held += segment->bytes;
+    tally->own_segments += segment->own;
+    tally->whole += segment->whole;
+    if (segment->unit == 0 && segment->held != segment->bytes) {
+        return false;
+    }
+    if (segment->whole !=
+        (segment->unit == 0 &&
+         wm_block_state(wm_segment_first_run(segment)) == WM_BLOCK_IDLE &&
+         wm_segment_first_run(segment)->bytes == segment->bytes)) {
+        return false;
+    }
+    for (wm_block *run = wm_segment_first_run(segment); run != NULL;
+         run = run->after) {
+        if (run->base != at || run->segment != segment || run->slab != NULL ||
+            run->lane == NULL || !check_run(tally, run)) {
+            return false;
+        }
+        tally->runs++;
+        at += run->bytes;
+    }
+    return at == segment->base + segment->bytes;
+}
+
+/* Runs in the bins; each in its own, linked both ways, and marked. */
+static size_t count_bins(const wm_lane *lane, enum wm_sort sort, bool *good)
+{
+    const wm_fit *fit = &lane->idle[sort];
+    size_t count = 0;
+
+    for (unsigned i = 0; i < WM_FIT_BINS; i++) {
+        const wm_block *previous = NULL;
+
+        for (const wm_block *b = fit->bin[i]; b != NULL; b = b->next_idle) {
+            *good = *good && wm_fit_bin(b->bytes) == i &&
+                    wm_run_bins(b) == fit && b->previous_idle == previous;
+            previous = b;
+            count++;
+        }
+        *good = *good && (previous != NULL) ==
+                             (((fit->filled[i / 64] >> (i % 64)) & 1) != 0);
+    }
+    return count;
+}
+
+static size_t count_holes(const wm_arena *arena, bool *good)
+{
+    const wm_block *previous = NULL;
+    size_t count = 0;
+
+    for (const wm_block *b = arena->holes; b != NULL; b = b->next_idle) {
+        *good =
+            *good && b->segment->arena == arena && b->previous_idle == previous;
+        previous = b;
+        count++;
+    }
+    return count;
+}
+
+static size_t count_slabs(const wm_lane *lane, bool *good)
+{
+    size_t count = 0;
+
+    for (int i = 0; i < WM_CLASSES; i++) {
+        for (wm_slab *slab = lane->slabs[i]; slab != NULL; slab = slab->next) {
+            *good = *good && slab->run->lane == lane;
+            count++;
+        }
+    }
+    return count;
+}
+
+static size_t in_depot(const wm_arena *arena)
+{
+    size_t bytes = 0;
+
+    for (unsigned i = 0; i < WM_CLASSES; i++) {
+        bytes += wm_depot_count(&arena->depot, i) * wm_class_bytes(i);
+    }
+    return bytes;
+}
+
+/* What the lane has in its lists is to be found nowhere else. */
+static bool check_lane(struct tally *tally, const wm_lane *lane)
+{
+    bool good = true;
+
+    for (int sort = 0; sort < WM_SORTS; sort++) {
+        tally->idle_runs -= count_bins(lane, (enum wm_sort)sort, &good);
+    }
+    tally->slabs_with_room -= count_slabs(lane, &good);
+    tally->runs -= lane->runs;
+    return good && lane->passed <= lane->puts;
+}
+
+/* What is the arena's alone; the rest is added to the tally of all. */
+static bool check_locked(wm_arena *arena, struct tally *all)
+{
+    struct tally tally = {.settled = all->settled};
+    bool good = true;
+
+    for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
+        if (!check_segment(&tally, s)) {
+            return false;
+        }
+    }
+    for (wm_lane *lane = arena->lanes; lane != NULL; lane = lane->next) {
+        if (!check_lane(&tally, lane)) {
+            return false;
+        }
+    }
+    all->held += tally.held;
+    all->live += tally.live;
+    all->cached += tally.cached;
+    all->pending += tally.pending;
+    all->lost += tally.lost;
+    all->captured += tally.captured;
+    all->idle += tally.idle;
+    return check_lane(&tally, &arena->common) && tally.idle_runs == 0 &&
+           tally.holes == count_holes(arena, &good) && good &&
+           tally.slabs_with_room == 0 &&
+           (tally.runs == 0 || arena->detached_bytes > 0) &&
+           tally.own_segments == arena->own_segments &&
+           tally.whole ==
+               atomic_load_explicit(&arena->whole, memory_order_relaxed) &&
+           tally.held + arena->detached_bytes ==
+               arena->stats.held_bytes.current &&
+           arena->depot.bytes == in_depot(arena);
+}
+
+/* What a thread does goes to the figures of one of them, wherever its blocks
+ * lie: only the sums are right. */
+static bool check_sums_locked(const wm_arena *first, const struct tally *tally)
+{
+    uint64_t pending = 0, lost = 0, captured = 0, live = 0, out = 0, depot = 0;
+
+    for (const wm_arena *a = first; a != NULL; a = a->next_sibling) {
+        pending += a->stats.pending_bytes.current;
+        lost += a->stats.lost_bytes;
+        captured += a->stats.captured_bytes;
+        live += a->stats.block_bytes.current;
+        out += a->out_bytes;
+        depot += in_depot(a);
+    }
+    return tally->pending == pending && tally->lost == lost &&
+           tally->captured == captured &&
+           (!tally->settled || tally->live == live) &&
+           tally->live + tally->cached == out + depot &&
+           tally->held == tally->idle + depot + out + tally->pending +
+                              tally->lost + tally->captured;
+}
+
+static bool check_all_locked(wm_arena *first, struct tally *tally)
+{
+    for (wm_arena *a = first; a != NULL; a = a->next_sibling) {
+        if (!check_locked(a, tally)) {
+            return false;
+        }
+    }
+    return check_sums_locked(first, tally);
+}
+
+static bool check(wm_arena *first, bool settled)
+{
+    struct tally tally = {.settled = true};
+    wm_arena *last = first;
+    bool good;
+
+    for (wm_arena *a = first; a != NULL; a = a->next_sibling) {
+        wm_lock_acquire(&a->lock);
+        tally.settled = tally.settled && (settled || !a->batched);
+        last = a;
+    }
+    good = check_all_locked(first, &tally);
+    for (wm_arena *a = last;;
+         a = &a[-1]) { /* of an array: see wm_arena_join() */
+        wm_lock_release(&a->lock);
+        if (a == first) {
+            return good;
+        }
+    }
+}
+
+bool wm_arena_check(wm_arena *arena)
+{
+    return check(arena->siblings, false);
+}
+
+bool wm_arena_check_settled(wm_arena *arena)
+{
+    return check(arena->siblings, true);
+}

@@ -1,0 +1,210 @@
+/* arena_sum.c: figures of an arena and its siblings, for readers (row B14).
+ * What a thread counts goes to one of them, whichever its blocks are of: single
+ * figures may lie below 0 meanwhile, as they wrap, their sums do not. */
+#include "alloc/arena/arena_int.h"
+
+void wm_stat_add(warm_stat *sum, const warm_stat *one)
+{
+    sum->current += one->current;
+    sum->peak += one->peak;
+    sum->allocated += one->allocated;
+    sum->freed += one->freed;
+}
+
+void wm_duration_add(warm_duration *sum, const warm_duration *one)
+{
+    if (sum->count == 0 || (one->count > 0 && one->min_ns < sum->min_ns)) {
+        sum->min_ns = one->min_ns;
+    }
+    if (one->max_ns > sum->max_ns) {
+        sum->max_ns = one->max_ns;
+    }
+    sum->count += one->count;
+    sum->total_ns += one->total_ns;
+}
+
+void wm_stats_add(warm_space_stats *sum, const warm_space_stats *one)
+{
+#define STAT(name, unit, meaning)     wm_stat_add(&sum->name, &one->name);
+#define DURATION(name, unit, meaning) wm_duration_add(&sum->name, &one->name);
+#define COUNT(name, unit, meaning)    sum->name += one->name;
+    WARM_SPACE_STAT_MAP(STAT)
+    WARM_SPACE_DURATION_MAP(DURATION)
+    WARM_SPACE_COUNT_MAP(COUNT)
+#undef STAT
+#undef DURATION
+#undef COUNT
+}
+
+void wm_class_stats_add(warm_class_stats *sum, const warm_class_stats *one)
+{
+    wm_stat_add(&sum->requests, &one->requests);
+    wm_stat_add(&sum->requested_bytes, &one->requested_bytes);
+    wm_stat_add(&sum->handed_bytes, &one->handed_bytes);
+}
+
+warm_stat wm_stat_shown(const warm_stat *stat, uint64_t most)
+{
+    warm_stat all = *stat;
+
+    if ((int64_t)all.current < 0) {
+        all.current = 0;
+    }
+    if (all.current > most) {
+        all.current = most;
+    }
+    all.freed = all.allocated - all.current;
+    return all;
+}
+
+/* From arena on, by rising number. All locks are held at once: regions move
+ * between siblings. */
+static size_t add_all(wm_arena *arena, warm_space_stats *sum)
+{
+    size_t out;
+
+    wm_lock_acquire(&arena->lock);
+    out = arena->out_bytes;
+    wm_stats_add(sum, &arena->stats);
+    if (arena->next_sibling != NULL) {
+        out += add_all(arena->next_sibling, sum);
+    }
+    wm_lock_release(&arena->lock);
+    return out;
+}
+
+void wm_stat_peak(warm_stat *stat, const wm_claim *claim)
+{
+    int64_t peak = wm_claim_peak(claim);
+
+    /* More than was claimed when it was raised is there while somebody counts.
+     */
+    stat->peak = peak > (int64_t)stat->current ? (uint64_t)peak : stat->current;
+}
+
+void wm_stats_peaks(warm_space_stats *stats, const wm_live *live)
+{
+    wm_stat_peak(&stats->requests, &live->of[WM_LIVE_BLOCKS]);
+    wm_stat_peak(&stats->requested_bytes, &live->of[WM_LIVE_ASKED]);
+    wm_stat_peak(&stats->block_bytes, &live->of[WM_LIVE_BYTES]);
+}
+
+void wm_arena_stats(wm_arena *arena, warm_space_stats *stats)
+{
+    size_t size = stats->size;
+    size_t out;
+
+    *stats = (warm_space_stats){.size = size};
+    out = add_all(arena->siblings, stats);
+    stats->requests = wm_stat_shown(&stats->requests, UINT64_MAX);
+    stats->requested_bytes = wm_stat_shown(&stats->requested_bytes, out);
+    stats->block_bytes = wm_stat_shown(&stats->block_bytes, out);
+    wm_stats_peaks(stats, arena->live->all);
+    stats->cached_bytes = out - stats->block_bytes.current;
+    stats->idle_bytes = stats->held_bytes.current - out + stats->cached_bytes -
+                        stats->pending_bytes.current - stats->lost_bytes -
+                        stats->captured_bytes;
+}
+
+static size_t idle_locked(const wm_arena *arena)
+{
+    const warm_space_stats *stats = &arena->stats;
+
+    return stats->held_bytes.current - arena->out_bytes -
+           stats->pending_bytes.current - stats->lost_bytes -
+           stats->captured_bytes;
+}
+
+size_t wm_arena_idle(wm_arena *arena)
+{
+    size_t idle = 0;
+
+    for (wm_arena *a = arena->siblings; a != NULL; a = a->next_sibling) {
+        wm_lock_acquire(&a->lock);
+        idle += idle_locked(a);
+        wm_lock_release(&a->lock);
+    }
+    return idle;
+}
+
+size_t wm_arena_held(wm_arena *arena)
+{
+    size_t held;
+
+    wm_lock_acquire(&arena->lock);
+    held = arena->stats.held_bytes.current;
+    wm_lock_release(&arena->lock);
+    return held;
+}
+
+void wm_arena_class_stats(wm_arena *arena, unsigned size_class,
+                          warm_class_stats *stats)
+{
+    *stats = (warm_class_stats){.size = stats->size,
+                                .block_bytes = wm_class_bytes(size_class)};
+    for (wm_arena *a = arena->siblings; a != NULL; a = a->next_sibling) {
+        struct wm_class_figures figures;
+        warm_class_stats one;
+
+        wm_lock_acquire(&a->lock);
+        figures = a->classes[size_class];
+        wm_lock_release(&a->lock);
+        one.requests = figures.requests;
+        one.requested_bytes = figures.requested_bytes;
+        one.handed_bytes = figures.handed_bytes;
+        wm_class_stats_add(stats, &one);
+    }
+    stats->requests = wm_stat_shown(&stats->requests, UINT64_MAX);
+    stats->requested_bytes = wm_stat_shown(&stats->requested_bytes, UINT64_MAX);
+    stats->handed_bytes = wm_stat_shown(&stats->handed_bytes, UINT64_MAX);
+    wm_class_stats_peaks(stats, size_class, arena->live);
+}
+
+void wm_class_stats_peaks(warm_class_stats *stats, unsigned size_class,
+                          const wm_lives *lives)
+{
+    const wm_claim *blocks = &lives->classes->blocks[size_class];
+
+    wm_stat_peak(&stats->requests, blocks);
+    if (size_class == WM_CLASS_PAGES) {
+        wm_stat_peak(&stats->requested_bytes, &lives->classes->asked);
+        wm_stat_peak(&stats->handed_bytes, &lives->classes->handed);
+    } else {
+        stats->handed_bytes.peak =
+            stats->requests.peak * wm_class_bytes(size_class);
+        stats->requested_bytes.peak = stats->handed_bytes.peak;
+    }
+}
+
+static size_t largest_locked(const wm_arena *arena)
+{
+    size_t largest = 0;
+
+    for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
+        for (wm_block *run = wm_segment_first_run(s); run != NULL;
+             run = run->after) {
+            bool idle =
+                wm_run_is_idle(run) || wm_block_state(run) == WM_BLOCK_CACHED;
+
+            if (idle && run->bytes > largest) {
+                largest = run->bytes;
+            }
+        }
+    }
+    return largest;
+}
+
+size_t wm_arena_largest(wm_arena *arena)
+{
+    size_t largest = 0;
+
+    for (wm_arena *a = arena->siblings; a != NULL; a = a->next_sibling) {
+        size_t one;
+
+        wm_lock_acquire(&a->lock);
+        one = largest_locked(a);
+        wm_lock_release(&a->lock);
+        largest = one > largest ? one : largest;
+    }
+    return largest;
+}

@@ -1,0 +1,112 @@
+/* depot.c: see depot.h. Calls nothing but metadata allocation. */
+#include "alloc/arena/depot.h"
+
+#include "alloc/arena/arena_int.h"
+#include "runtime/base/meta.h"
+
+static wm_entry *stack_of(wm_depot *depot, unsigned size_class)
+{
+    wm_entry **stack = &depot->of[size_class];
+
+    if (*stack == NULL) {
+        *stack = wm_meta_alloc(WM_DEPOT_BLOCKS * sizeof **stack);
+    }
+    return *stack;
+}
+
+/* Blocks that find room. */
+static unsigned room(const wm_depot *depot, unsigned size_class,
+                     size_t bytes_max)
+{
+    size_t left = bytes_max > depot->bytes ? bytes_max - depot->bytes : 0;
+    size_t fit = left / wm_class_bytes(size_class);
+    unsigned free = WM_DEPOT_BLOCKS - wm_depot_count(depot, size_class);
+
+    return fit < free ? (unsigned)fit : free;
+}
+
+static void note(wm_arena *arena, unsigned size_class, int change)
+{
+    wm_depot *depot = &arena->depot;
+    size_t bytes = (size_t)change * wm_class_bytes(size_class);
+
+    atomic_store_explicit(
+        &depot->count[size_class],
+        (uint16_t)((int)wm_depot_count(depot, size_class) + change),
+        memory_order_relaxed);
+    depot->bytes += bytes;
+    arena->out_bytes -= bytes;
+    depot->used = true;
+}
+
+unsigned wm_depot_put_locked(wm_arena *arena, unsigned size_class,
+                             const wm_entry *entries, unsigned count,
+                             size_t bytes_max)
+{
+    wm_depot *depot = &arena->depot;
+    unsigned most = room(depot, size_class, bytes_max);
+    wm_entry *stack;
+
+    count = count < most ? count : most;
+    stack = count > 0 ? stack_of(depot, size_class) : NULL;
+    if (stack == NULL) {
+        return 0;
+    }
+    stack += wm_depot_count(depot, size_class);
+    for (unsigned i = 0; i < count; i++) {
+        stack[i] = entries[i];
+        wm_block_set_state(stack[i].block, wm_state_of_set(WM_BLOCK_CACHED, 0));
+    }
+    note(arena, size_class, (int)count);
+    return count;
+}
+
+unsigned wm_depot_take_locked(wm_arena *arena, unsigned size_class,
+                              unsigned count, wm_entry *entries)
+{
+    wm_depot *depot = &arena->depot;
+    unsigned have = wm_depot_count(depot, size_class);
+
+    count = count < have ? count : have;
+    if (count == 0) {
+        return 0;
+    }
+    for (unsigned i = 0; i < count; i++) {
+        entries[i] = depot->of[size_class][have - 1 - i];
+    }
+    note(arena, size_class, -(int)count);
+    return count;
+}
+
+bool wm_depot_empty_locked(wm_arena *arena)
+{
+    wm_depot *depot = &arena->depot;
+
+    if (depot->bytes == 0) {
+        return false;
+    }
+    for (unsigned i = 0; i < WM_CLASSES; i++) {
+        unsigned count = wm_depot_count(depot, i);
+
+        note(arena, i, -(int)count);
+        while (count > 0) {
+            wm_arena_put_locked(arena, depot->of[i][--count].block);
+        }
+    }
+    return true;
+}
+
+void wm_depot_age_locked(wm_arena *arena)
+{
+    if (!arena->depot.used) {
+        (void)wm_depot_empty_locked(arena);
+    }
+    arena->depot.used = false;
+}
+
+void wm_depot_fini(wm_depot *depot)
+{
+    for (unsigned i = 0; i < WM_CLASSES; i++) {
+        wm_meta_free(depot->of[i]);
+    }
+}

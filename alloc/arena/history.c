@@ -1,0 +1,296 @@
+/* history.c: see history.h. Takes no lock. */
+#include "alloc/arena/history.h"
+
+#include "runtime/base/clock.h"
+#include "runtime/base/meta.h"
+#include "runtime/base/status.h"
+#include "runtime/base/thread_data.h"
+
+#include <execinfo.h>
+#include <link.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    HEAD_WORDS = offsetof(wm_history_event, origin.frame) / sizeof(uint64_t),
+    OWN_FRAMES = 16, /* of the library, at most, above the caller's */
+    PATIENCE = 64    /* yields of a reader */
+};
+
+_Static_assert(sizeof(void *) == sizeof(uint64_t), "words hold addresses");
+
+struct wm_history {
+    _Alignas(64) _Atomic uint64_t next;
+    _Alignas(64) _Atomic uint64_t dropped;
+    uint64_t count;      /* const: of slots */
+    unsigned frames;     /* const */
+    size_t words;        /* const: of an event */
+    uintptr_t own, over; /* const: where the library lies; 0: in the program */
+    /* const; count times a turn and the words. The turn of event n is 2n + 1
+     * while it is written, 2n + 2 then; 0: never used. */
+    _Atomic uint64_t *slots;
+};
+
+/* ---- tags ---------------------------------------------------------------- */
+
+warm_status warm_memory_tag_set(const char *text)
+{
+    size_t length = text != NULL ? strlen(text) : 0;
+    wm_thread_data *data;
+
+    if (length >= WARM_TAG_BYTES) {
+        return wm_fail(
+            WARM_INVALID_ARGUMENT,
+            "the tag '%.48s...' is too long; allowed are %zu characters", text,
+            (size_t)WARM_TAG_BYTES - 1);
+    }
+    data = length > 0 ? wm_thread_data_make() : wm_thread_data_get();
+    if (data != NULL) {
+        /* To its end: it is stored whole. */
+        strncpy(data->tag, length > 0 ? text : "", sizeof data->tag);
+    }
+    return data != NULL || length == 0
+               ? WARM_OK
+               : wm_fail(WARM_OUT_OF_MEMORY, "no memory for the tag '%s'",
+                         text);
+}
+
+const char *warm_memory_tag_get(void)
+{
+    const wm_thread_data *data = wm_thread_data_get();
+
+    return data != NULL ? data->tag : "";
+}
+
+/* ---- events -------------------------------------------------------------- */
+
+const char *wm_history_action(const wm_history_event *event)
+{
+    static const char *const names[] = {
+        [WM_HISTORY_ALLOC] = "alloc",
+        [WM_HISTORY_FREE_REQUESTED] = "free_requested",
+        [WM_HISTORY_FREE_COMPLETED] = "free_completed",
+        [WM_HISTORY_SEGMENT_ALLOC] = "segment_alloc",
+        [WM_HISTORY_SEGMENT_FREE] = "segment_free",
+        [WM_HISTORY_SEGMENT_MAP] = "segment_map",
+        [WM_HISTORY_SEGMENT_UNMAP] = "segment_unmap",
+        [WM_HISTORY_OUT_OF_MEMORY] = "oom"};
+
+    return names[event->op];
+}
+
+static _Atomic uint64_t *slot_of(wm_history *history, uint64_t number)
+{
+    return &history->slots[number % history->count * (1 + history->words)];
+}
+
+/* Whether the slot is this thread's now. */
+static bool claim(_Atomic uint64_t *turn, uint64_t number)
+{
+    uint64_t seen = atomic_load_explicit(turn, memory_order_relaxed);
+
+    /* Acquire pairs with the release of the turn before: its words come first.
+     * Those that follow are released one by one. */
+    return seen % 2 == 0 && seen <= 2 * number &&
+           atomic_compare_exchange_strong_explicit(turn, &seen, 2 * number + 1,
+                                                   memory_order_acquire,
+                                                   memory_order_relaxed);
+}
+
+void wm_history_put(wm_history *history, const wm_history_event *event)
+{
+    /* Relaxed: the increments of one variable have an order, which is that of
+     * what they count, if that has one. */
+    uint64_t number =
+        atomic_fetch_add_explicit(&history->next, 1, memory_order_relaxed);
+    _Atomic uint64_t *slot = slot_of(history, number);
+
+    if (!claim(slot, number)) {
+        atomic_fetch_add_explicit(&history->dropped, 1, memory_order_relaxed);
+        return;
+    }
+    for (size_t i = 0; i < history->words; i++) {
+        uint64_t word;
+
+        memcpy(&word, (const char *)event + i * sizeof word, sizeof word);
+        /* Release pairs with the acquire of the reader, who sees the turn that
+         * was claimed before if it sees the word. */
+        atomic_store_explicit(&slot[1 + i], word, memory_order_release);
+    }
+    /* Release: who sees it sees all words. */
+    atomic_store_explicit(slot, 2 * number + 2, memory_order_release);
+}
+
+uint64_t wm_history_next(wm_history *history)
+{
+    return atomic_load_explicit(&history->next, memory_order_relaxed);
+}
+
+uint64_t wm_history_oldest(const wm_history *history, uint64_t next)
+{
+    return next > history->count ? next - history->count : 0;
+}
+
+/* Whether the event is there, or was. One that is being written is given some
+ * time; one that was dropped never comes. */
+static bool is_there(_Atomic uint64_t *slot, uint64_t number)
+{
+    for (int i = 0; i < PATIENCE; i++) {
+        /* Acquire, here and below: see wm_history_put(). */
+        if (atomic_load_explicit(slot, memory_order_acquire) >=
+            2 * number + 2) {
+            return true;
+        }
+        sched_yield();
+    }
+    return false;
+}
+
+bool wm_history_read(wm_history *history, uint64_t number,
+                     wm_history_event *event)
+{
+    _Atomic uint64_t *slot = slot_of(history, number);
+
+    if (!is_there(slot, number)) {
+        return false;
+    }
+    for (size_t i = 0; i < history->words; i++) {
+        uint64_t word =
+            atomic_load_explicit(&slot[1 + i], memory_order_acquire);
+
+        memcpy((char *)event + i * sizeof word, &word, sizeof word);
+    }
+    return atomic_load_explicit(slot, memory_order_relaxed) == 2 * number + 2;
+}
+
+uint64_t wm_history_dropped(wm_history *history)
+{
+    return atomic_load_explicit(&history->dropped, memory_order_relaxed);
+}
+
+/* ---- who, and when ------------------------------------------------------- */
+
+static void put_frames(const wm_history *history, wm_origin *origin)
+{
+    void *frame[OWN_FRAMES + WM_FRAMES_MAX];
+    int count = backtrace(frame, OWN_FRAMES + (int)history->frames);
+    int first = 0;
+
+    while (first < count - 1 && (uintptr_t)frame[first] >= history->own &&
+           (uintptr_t)frame[first] < history->over) {
+        first++;
+    }
+    for (unsigned i = 0; i < history->frames && first < count; i++) {
+        origin->frame[i] = (uintptr_t)frame[first++];
+    }
+}
+
+void wm_history_here(const wm_history *history, wm_origin *origin, bool frames)
+{
+    const wm_thread_data *data = wm_thread_data_get();
+
+    memset(origin, 0, wm_history_origin_bytes(history));
+    origin->ns = wm_clock_ns();
+    origin->thread = (uint64_t)gettid();
+    if (data != NULL) {
+        memcpy(origin->tag, data->tag, sizeof data->tag);
+    }
+    if (frames && history->frames > 0) {
+        put_frames(history, origin);
+    }
+}
+
+size_t wm_history_origin_bytes(const wm_history *history)
+{
+    return history == NULL ? 0
+                           : offsetof(wm_origin, frame) +
+                                 history->frames * sizeof(uint64_t);
+}
+
+size_t wm_history_event_bytes(const wm_history *history)
+{
+    return history == NULL ? 0 : history->words * sizeof(uint64_t);
+}
+
+unsigned wm_history_frames(const wm_history *history)
+{
+    return history->frames;
+}
+
+/* ---- begin and end ------------------------------------------------------- */
+
+/* Where the library lies, if it is not a part of the program. */
+static int find_own(struct dl_phdr_info *object, size_t bytes, void *context)
+{
+    wm_history *history = context;
+    uintptr_t here = (uintptr_t)&find_own;
+
+    (void)bytes;
+    for (int i = 0; i < object->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &object->dlpi_phdr[i];
+        uintptr_t from = object->dlpi_addr + part->p_vaddr;
+
+        if (part->p_type == PT_LOAD && here >= from &&
+            here < from + part->p_memsz) {
+            if (object->dlpi_name[0] != '\0') {
+                history->own = from;
+                history->over = from + part->p_memsz;
+            }
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* The first call loads what it needs, and allocates. */
+static void prepare_frames(wm_history *history)
+{
+    void *frame[1];
+
+    (void)backtrace(frame, 1);
+    (void)dl_iterate_phdr(find_own, history);
+}
+
+warm_status wm_history_open(const wm_options *options, wm_history **history)
+{
+    wm_history *made;
+
+    *history = NULL;
+    if (options->history == 0) {
+        return WARM_OK;
+    }
+    made = wm_meta_alloc(sizeof *made);
+    if (made == NULL) {
+        goto fail;
+    }
+    made->count = options->history;
+    made->frames = (unsigned)options->history_frames;
+    made->words = HEAD_WORDS + made->frames;
+    made->slots = wm_meta_alloc((size_t)made->count * (1 + made->words) *
+                                sizeof *made->slots);
+    if (made->slots == NULL) {
+        goto fail_slots;
+    }
+    if (made->frames > 0) {
+        prepare_frames(made);
+    }
+    *history = made;
+    return WARM_OK;
+
+fail_slots:
+    wm_meta_free(made);
+fail:
+    return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a history of %llu events",
+                   (unsigned long long)options->history);
+}
+
+void wm_history_close(wm_history *history)
+{
+    if (history != NULL) {
+        wm_meta_free(history->slots);
+        wm_meta_free(history);
+    }
+}

@@ -1,0 +1,355 @@
+/* lane.c: see lane.h. Takes lock arena in every public function. */
+#include "alloc/arena/arena_int.h"
+
+#include "runtime/base/meta.h"
+
+#include <string.h>
+
+/* ---- made --------------------------------------------------------------- */
+
+/* Where a lane of a stream is found. Release pairs with the acquire of who asks
+ * for all lanes of a stream. */
+static void show(const wm_arena *arena, wm_lane *first, wm_lane *lane)
+{
+    atomic_store_explicit(&first->beside[arena->shard], lane,
+                          memory_order_release);
+}
+
+static wm_lane *make_locked(wm_arena *arena, uint64_t id)
+{
+    wm_lane *lane = arena->spare_lanes;
+
+    if (lane != NULL) {
+        arena->spare_lanes = lane->next;
+        memset(lane, 0, sizeof *lane);
+    } else {
+        lane = wm_meta_alloc(sizeof *lane);
+    }
+    if (lane != NULL) {
+        lane->id = id;
+        atomic_store_explicit(&lane->holds, 1, memory_order_relaxed);
+        lane->next = arena->lanes;
+        arena->lanes = lane;
+        show(arena, lane, lane);
+    }
+    return lane;
+}
+
+/* The stream may be retired meanwhile. Relaxed: who closes all its lanes, or
+ * ends them, says so before it takes this lock and looks whether there is one
+ * here; so it either finds the one that is made, or is seen. */
+wm_lane *wm_lane_make_beside_locked(wm_arena *arena, wm_lane *lane)
+{
+    wm_lane *made;
+
+    if (atomic_load_explicit(&lane->ending, memory_order_relaxed)) {
+        return &arena->common;
+    }
+    made = make_locked(arena, lane->id);
+    if (made != NULL) {
+        made->owner = lane->owner;
+        atomic_store_explicit(
+            &made->closed,
+            atomic_load_explicit(&lane->closed, memory_order_relaxed),
+            memory_order_relaxed);
+        show(arena, lane, made);
+    }
+    return made;
+}
+
+wm_lane *wm_lane_make(wm_arena *arena, uint64_t id)
+{
+    wm_lane *lane;
+
+    wm_lock_acquire(&arena->lock);
+    lane = make_locked(arena, id);
+    wm_lock_release(&arena->lock);
+    return lane;
+}
+
+wm_lane *wm_lane_get(wm_arena *arena, uint64_t id)
+{
+    wm_lane *lane;
+
+    wm_lock_acquire(&arena->lock);
+    lane = arena->lanes;
+    while (lane != NULL && lane->id != id) {
+        lane = lane->next;
+    }
+    if (lane == NULL) {
+        lane = make_locked(arena, id);
+    }
+    wm_lock_release(&arena->lock);
+    return lane;
+}
+
+uint64_t wm_lane_puts(wm_arena *arena, wm_lane *lane)
+{
+    uint64_t puts;
+
+    wm_lock_acquire(&arena->lock);
+    puts = lane->puts;
+    wm_lock_release(&arena->lock);
+    return puts;
+}
+
+/* Relaxed: a number, written under the lock. */
+size_t wm_lane_fresh(const wm_arena *arena)
+{
+    return atomic_load_explicit(&arena->fresh_lanes, memory_order_relaxed);
+}
+
+static void count_fresh_locked(wm_arena *arena, size_t change)
+{
+    atomic_store_explicit(&arena->fresh_lanes, wm_lane_fresh(arena) + change,
+                          memory_order_relaxed);
+}
+
+void wm_lane_renew_locked(wm_arena *arena, wm_lane *lane)
+{
+    if (lane->fresh || lane->over) {
+        return;
+    }
+    lane->fresh = true;
+    lane->next_fresh = NULL;
+    *(arena->fresh_tail != NULL ? &arena->fresh_tail->next_fresh
+                                : &arena->fresh_head) = lane;
+    arena->fresh_tail = lane;
+    count_fresh_locked(arena, 1);
+}
+
+void wm_lane_renew(wm_arena *arena, wm_lane *lane)
+{
+    wm_lock_acquire(&arena->lock);
+    wm_lane_renew_locked(arena, lane);
+    wm_lock_release(&arena->lock);
+}
+
+/* Of the queue, in which it stands behind previous, or first. */
+static void unlink_fresh_locked(wm_arena *arena, wm_lane *lane,
+                                wm_lane *previous)
+{
+    *(previous != NULL ? &previous->next_fresh : &arena->fresh_head) =
+        lane->next_fresh;
+    if (arena->fresh_tail == lane) {
+        arena->fresh_tail = previous;
+    }
+    count_fresh_locked(arena, (size_t)-1);
+    lane->fresh = false;
+}
+
+wm_lane *wm_lane_take_fresh(wm_arena *arena)
+{
+    wm_lane *lane;
+
+    wm_lock_acquire(&arena->lock);
+    lane = arena->fresh_head;
+    if (lane != NULL) {
+        unlink_fresh_locked(arena, lane, NULL);
+    }
+    wm_lock_release(&arena->lock);
+    return lane;
+}
+
+static void forget_fresh_locked(wm_arena *arena, wm_lane *lane)
+{
+    wm_lane *previous = NULL;
+
+    for (wm_lane *at = arena->fresh_head; lane->fresh; at = at->next_fresh) {
+        if (at == lane) {
+            unlink_fresh_locked(arena, lane, previous);
+        }
+        previous = at;
+    }
+}
+
+/* Calls fn for every idle run; fn may take it out, and join it elsewhere, in
+ * lane to. */
+static bool each_idle_locked(wm_lane *lane,
+                             bool (*fn)(wm_arena *arena, wm_block *run,
+                                        uint64_t puts, wm_lane *to),
+                             wm_arena *arena, uint64_t puts, wm_lane *to)
+{
+    for (int sort = 0; sort < WM_SORTS; sort++) {
+        const wm_fit *fit = &lane->idle[sort];
+
+        for (unsigned i = wm_fit_next(fit, 0); i < WM_FIT_BINS;
+             i = wm_fit_next(fit, i + 1)) {
+            wm_block *run = fit->bin[i];
+
+            while (run != NULL) {
+                wm_block *next = run->next_idle;
+
+                if (fn(arena, run, puts, to)) {
+                    return true;
+                }
+                run = next;
+            }
+        }
+    }
+    return false;
+}
+
+static bool is_later(wm_arena *arena, wm_block *run, uint64_t puts, wm_lane *to)
+{
+    (void)arena;
+    (void)to;
+    return run->put_at > puts;
+}
+
+bool wm_lane_has_more(wm_arena *arena, wm_lane *lane)
+{
+    bool more;
+
+    wm_lock_acquire(&arena->lock);
+    more = lane->puts > lane->passed &&
+           each_idle_locked(lane, is_later, arena, lane->passed, NULL);
+    wm_lock_release(&arena->lock);
+    return more;
+}
+
+/* Another lane may have what had come back by then; which is as if it came back
+ * there now. A run that has joined with a later one waits with that. */
+static bool give_to(wm_arena *arena, wm_block *run, uint64_t puts, wm_lane *to)
+{
+    if (run->put_at <= puts) {
+        wm_fit_remove(wm_run_bins(run), run);
+        wm_run_move(run, to);
+        run->put_at = ++to->puts;
+        wm_run_join_locked(arena, run);
+    }
+    return false;
+}
+
+void wm_lane_passed(wm_arena *arena, wm_lane *lane, uint64_t puts)
+{
+    wm_lock_acquire(&arena->lock);
+    if (puts > lane->passed) {
+        lane->passed = puts;
+        (void)each_idle_locked(lane, give_to, arena, puts, &arena->common);
+    }
+    wm_lock_release(&arena->lock);
+}
+
+void wm_lane_yield(wm_arena *arena, wm_lane *from, wm_lane *to, uint64_t puts)
+{
+    wm_lock_acquire(&arena->lock);
+    (void)each_idle_locked(from, give_to, arena, puts, to);
+    wm_lane_renew_locked(arena, to);
+    wm_lock_release(&arena->lock);
+}
+
+bool wm_lane_has_room(wm_arena *arena, wm_lane *lane, size_t bytes,
+                      size_t least)
+{
+    bool small = bytes <= arena->small_max;
+    bool has;
+
+    wm_lock_acquire(&arena->lock);
+    has = wm_fit_find(&lane->idle[small ? WM_SORT_SMALL : WM_SORT_LARGE],
+                      least) != NULL ||
+          (!small && wm_fit_find(&lane->idle[WM_SORT_APART], least) != NULL);
+    wm_lock_release(&arena->lock);
+    return has;
+}
+
+void wm_lane_retire_locked(wm_arena *arena, wm_lane *lane)
+{
+    wm_lane **link = &arena->lanes;
+
+    /* Relaxed: it falls to 0 under the lock. */
+    if (!lane->over || lane->runs > 0 ||
+        atomic_load_explicit(&lane->holds, memory_order_relaxed) > 0) {
+        return;
+    }
+    while (*link != lane) {
+        link = &(*link)->next;
+    }
+    *link = lane->next;
+    lane->next = arena->spare_lanes;
+    arena->spare_lanes = lane;
+}
+
+void wm_lane_close(wm_arena *arena, wm_lane *lane)
+{
+    wm_lock_acquire(&arena->lock);
+    /* Relaxed: see above. */
+    atomic_store_explicit(&lane->closed, true, memory_order_relaxed);
+    wm_lock_release(&arena->lock);
+}
+
+bool wm_lane_has(wm_arena *arena, const wm_block *block, uint64_t id)
+{
+    const wm_lane *lane;
+    bool has;
+
+    wm_lock_acquire(&arena->lock);
+    lane = block->slab != NULL ? block->slab->run->lane : block->lane;
+    /* Relaxed: written under the lock. */
+    has = lane->id == id &&
+          !atomic_load_explicit(&lane->closed, memory_order_relaxed);
+    wm_lock_release(&arena->lock);
+    return has;
+}
+
+/* Acquire: what was done with holds dropped before is over. */
+static void drop_locked(wm_arena *arena, wm_lane *lane)
+{
+    atomic_fetch_sub_explicit(&lane->holds, 1, memory_order_acq_rel);
+    wm_lane_retire_locked(arena, lane);
+}
+
+void wm_lane_drop(wm_arena *arena, wm_lane *lane)
+{
+    size_t now = atomic_load_explicit(&lane->holds, memory_order_relaxed);
+
+    arena = arena->siblings;
+    while (now > 1) {
+        /* Release: see drop_locked(). */
+        if (atomic_compare_exchange_weak_explicit(&lane->holds, &now, now - 1,
+                                                  memory_order_release,
+                                                  memory_order_relaxed)) {
+            return;
+        }
+    }
+    wm_lock_acquire(&arena->lock);
+    drop_locked(arena, lane);
+    wm_lock_release(&arena->lock);
+}
+
+static void end_locked(wm_arena *arena, wm_lane *lane)
+{
+    lane->over = true;
+    lane->owner = NULL;
+    forget_fresh_locked(arena, lane);
+    drop_locked(arena, lane);
+}
+
+void wm_lane_end_locked(wm_arena *arena, wm_lane *lane)
+{
+    (void)each_idle_locked(lane, give_to, arena, UINT64_MAX, &arena->common);
+    wm_slab_move_all_locked(lane, &arena->common);
+    end_locked(arena, lane);
+}
+
+void wm_lane_end(wm_arena *arena, wm_lane *lane)
+{
+    wm_lock_acquire(&arena->lock);
+    wm_lane_end_locked(arena, lane);
+    wm_lock_release(&arena->lock);
+}
+
+void wm_lanes_end_empty(wm_arena *arena)
+{
+    wm_lane *lane;
+
+    wm_lock_acquire(&arena->lock);
+    lane = arena->lanes;
+    while (lane != NULL) {
+        wm_lane *next = lane->next;
+
+        end_locked(arena, lane);
+        lane = next;
+    }
+    wm_lock_release(&arena->lock);
+}

@@ -1,0 +1,344 @@
+/* run.c: records of blocks, and runs of pages. See arena_int.h. */
+#include "alloc/arena/arena_int.h"
+
+#include "alloc/arena/history.h"
+#include "alloc/block/page_map.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/meta.h"
+
+/* ---- records ---------------------------------------------------------- */
+
+void wm_record_give_locked(wm_arena *arena, wm_block *block)
+{
+    wm_block_set_state(block, WM_BLOCK_VOID);
+    block->next_idle = arena->spare_blocks;
+    arena->spare_blocks = block;
+}
+
+void wm_record_init_origins(const wm_arena *arena, wm_block *block,
+                            unsigned count, char *origins)
+{
+    size_t bytes = wm_history_origin_bytes(arena->history);
+
+    for (unsigned i = 0; i < count && bytes > 0; i++) {
+        block[i].origin = (wm_origin *)(void *)(origins + i * bytes);
+    }
+}
+
+bool wm_record_have_locked(wm_arena *arena)
+{
+    struct wm_chunk *chunk;
+
+    if (arena->spare_blocks != NULL && arena->spare_blocks->next_idle != NULL) {
+        return true;
+    }
+    chunk = wm_meta_alloc(sizeof *chunk +
+                          WM_CHUNK_RECORDS *
+                              wm_history_origin_bytes(arena->history));
+    if (chunk == NULL) {
+        return false;
+    }
+    chunk->next = arena->record_chunks;
+    arena->record_chunks = chunk;
+    wm_record_init_origins(arena, chunk->block, WM_CHUNK_RECORDS,
+                           chunk->origins);
+    for (int i = 0; i < WM_CHUNK_RECORDS; i++) {
+        wm_record_give_locked(arena, &chunk->block[i]);
+    }
+    return true;
+}
+
+wm_block *wm_record_take_locked(wm_arena *arena)
+{
+    wm_block *block = arena->spare_blocks;
+
+    arena->spare_blocks = block->next_idle;
+    return block;
+}
+
+/* ---- runs ------------------------------------------------------------- */
+
+void wm_run_mark(wm_segment *segment, const char *base, bool start)
+{
+    size_t page = (size_t)(base - segment->base) / WM_PAGE;
+    uint64_t bit = (uint64_t)1 << (page % 64);
+    /* Relaxed: see struct wm_segment. No read-modify-write: under the lock
+     * nobody else writes. */
+    uint64_t word =
+        atomic_load_explicit(&segment->starts[page / 64], memory_order_relaxed);
+
+    atomic_store_explicit(&segment->starts[page / 64],
+                          start ? word | bit : word & ~bit,
+                          memory_order_relaxed);
+}
+
+void wm_run_init(wm_block *block, wm_segment *segment, char *base, size_t bytes)
+{
+    wm_block_set_base(block, base);
+    block->bytes = bytes;
+    block->segment = segment;
+    wm_block_set_state(block, WM_BLOCK_IDLE);
+    wm_run_mark(segment, base, true);
+    wm_page_map_set(base, block, WM_ENTRY_RUN);
+}
+
+wm_block *wm_run_cut_locked(wm_arena *arena, wm_block *block, size_t bytes)
+{
+    wm_block *rest = wm_record_take_locked(arena);
+
+    wm_run_init(rest, block->segment, block->base + bytes,
+                block->bytes - bytes);
+    wm_run_move(rest, block->lane);
+    rest->put_at = block->put_at;
+    rest->idle_since_ns = block->idle_since_ns;
+    rest->before = block;
+    rest->after = block->after;
+    if (rest->after != NULL) {
+        rest->after->before = rest;
+    }
+    block->after = rest;
+    block->bytes = bytes;
+    return rest;
+}
+
+/* Cuts block, which is in no bin, to bytes; the rest becomes an idle run. */
+static void split_locked(wm_arena *arena, wm_block *block, size_t bytes)
+{
+    wm_block *rest = wm_run_cut_locked(arena, block, bytes);
+
+    wm_fit_insert(wm_run_bins(rest), rest);
+}
+
+/* ---- lanes ------------------------------------------------------------ */
+
+wm_fit *wm_run_bins(const wm_block *run)
+{
+    const wm_segment *segment = run->segment;
+
+    return &run->lane->idle[segment->apart   ? WM_SORT_APART
+                            : segment->small ? WM_SORT_SMALL
+                                             : WM_SORT_LARGE];
+}
+
+void wm_run_move(wm_block *run, wm_lane *lane)
+{
+    wm_lane *old = run->lane;
+
+    run->lane = lane;
+    if (lane != NULL) {
+        lane->runs++;
+    }
+    if (old != NULL) {
+        old->runs--;
+        wm_lane_retire_locked(run->segment->arena, old);
+    }
+}
+
+/* The better fit of two, either of which may be null. */
+static wm_block *smaller(wm_block *first, wm_block *second)
+{
+    if (first == NULL || second == NULL) {
+        return first != NULL ? first : second;
+    }
+    return second->bytes < first->bytes ? second : first;
+}
+
+/* A run that the lane may have. */
+static wm_block *find_sort_locked(wm_arena *arena, wm_lane *lane,
+                                  enum wm_sort sort, size_t bytes)
+{
+    wm_block *common = wm_fit_find(&arena->common.idle[sort], bytes);
+
+    return lane == &arena->common
+               ? common
+               : smaller(wm_fit_find(&lane->idle[sort], bytes), common);
+}
+
+/* ---- regions apart ---------------------------------------------------- */
+
+/* A region that was made for one large request serves small ones only once so
+ * much was grown in its stead that it would pay for a part of it: a few small
+ * blocks that live long would keep it from ever serving a large one again. */
+enum { APART_MIN = 64 << 20, SMALL_PART = 32, PAYING_PART = 16 };
+
+/* Its runs are as all others, until it is wholly idle again. */
+static void open_locked(wm_arena *arena, wm_segment *segment)
+{
+    for (wm_block *run = wm_segment_first_run(segment); run != NULL;
+         run = run->after) {
+        if (wm_run_is_idle(run)) {
+            wm_fit_remove(&run->lane->idle[WM_SORT_APART], run);
+            wm_fit_insert(&run->lane->idle[WM_SORT_LARGE], run);
+        }
+    }
+    segment->apart = false;
+    arena->grown_bytes = 0;
+}
+
+bool wm_arena_open(wm_arena *arena, wm_lane *lane, size_t bytes)
+{
+    wm_block *run;
+
+    wm_lock_acquire(&arena->lock);
+    run = find_sort_locked(arena, wm_lane_look_locked(arena, lane),
+                           WM_SORT_APART, bytes);
+    if (run != NULL) {
+        open_locked(arena, run->segment);
+    }
+    wm_lock_release(&arena->lock);
+    return run != NULL;
+}
+
+void wm_run_note_growth_locked(wm_arena *arena, wm_lane *lane, size_t needed,
+                               size_t bytes)
+{
+    if (needed > 0 && find_sort_locked(arena, wm_lane_look_locked(arena, lane),
+                                       WM_SORT_APART, needed) != NULL) {
+        arena->grown_bytes += bytes;
+    }
+}
+
+bool wm_run_suits(const wm_segment *segment, size_t bytes)
+{
+    return segment->small == (bytes <= segment->arena->small_max) &&
+           (!segment->apart || bytes >= segment->bytes / SMALL_PART);
+}
+
+/* The run to cut, or null; common: of those that are not apart. */
+static wm_block *find_apart_locked(wm_arena *arena, wm_lane *lane,
+                                   wm_block *common, size_t bytes)
+{
+    wm_block *run = find_sort_locked(arena, lane, WM_SORT_APART, bytes);
+
+    if (run == NULL) {
+        return common;
+    }
+    if (wm_run_suits(run->segment, bytes)) {
+        return common != NULL && common->bytes <= run->bytes ? common : run;
+    }
+    if (common == NULL &&
+        arena->grown_bytes >= run->segment->bytes / PAYING_PART) {
+        open_locked(arena, run->segment);
+        return run;
+    }
+    return common;
+}
+
+static wm_block *find_locked(wm_arena *arena, wm_lane *lane, size_t bytes)
+{
+    bool small = bytes <= arena->small_max;
+    wm_block *common = find_sort_locked(
+        arena, lane, small ? WM_SORT_SMALL : WM_SORT_LARGE, bytes);
+
+    return arena->own_segments > 0 && !small
+               ? find_apart_locked(arena, lane, common, bytes)
+               : common;
+}
+
+/* ---- cuts and joins ---------------------------------------------------- */
+
+/* Whether it is worth a poll before the run is cut for bytes: it is much
+ * larger, and a CUT_POLLS-th of what is held was freed since the last poll, or
+ * CUT_BYTES where that is little.
+ * With polls on misses alone, all of the largest run that is left is cut to
+ * pieces in between, while well-fitting blocks lie there done: the two traces
+ * of the bench then hold 15 % and twice as much. */
+enum { CUT_POLLS = 64, CUT_BYTES = 1 << 20 };
+
+static bool is_bad_cut(const wm_arena *arena, const wm_block *run, size_t bytes)
+{
+    if (arena->cut == WM_CUT_ANY || arena->cut == WM_CUT_SINGLE ||
+        run->bytes - bytes <= bytes / 8) {
+        return false;
+    }
+    return arena->cut == WM_CUT_NONE ||
+           (arena->fresh_bytes > CUT_BYTES &&
+            arena->fresh_bytes > arena->stats.held_bytes.current / CUT_POLLS);
+}
+
+void wm_run_absorb_locked(wm_arena *arena, wm_block *block)
+{
+    wm_block *next = block->after;
+
+    wm_run_mark(next->segment, next->base, false);
+    wm_page_map_set(next->base, next->segment, WM_ENTRY_INNER);
+    block->bytes += next->bytes;
+    if (next->put_at > block->put_at) {
+        block->put_at = next->put_at;
+    }
+    if (next->idle_since_ns > block->idle_since_ns) {
+        block->idle_since_ns = next->idle_since_ns;
+    }
+    block->after = next->after;
+    if (block->after != NULL) {
+        block->after->before = block;
+    }
+    wm_run_move(next, NULL);
+    wm_record_give_locked(arena, next);
+}
+
+/* ---- in and out -------------------------------------------------------- */
+
+wm_block *wm_run_take_locked(wm_arena *arena, wm_lane *lane, size_t bytes,
+                             bool *failed)
+{
+    wm_lane *in = wm_lane_look_locked(arena, lane);
+    wm_block *block = find_locked(arena, in, bytes);
+
+    if (block == NULL && in != &arena->common && arena->cut == WM_CUT_ANY) {
+        block = wm_run_join_any_locked(arena, in, bytes);
+    }
+    if (block == NULL || is_bad_cut(arena, block, bytes)) {
+        arena->fresh_bytes = 0;
+        return NULL;
+    }
+    in = wm_lane_in_locked(arena, lane);
+    if (in == NULL || (block->bytes > bytes && !wm_record_have_locked(arena))) {
+        *failed = true;
+        return NULL;
+    }
+    wm_fit_remove(wm_run_bins(block), block);
+    wm_segment_note_whole_locked(arena, block->segment, false);
+    block->segment->refused = false;
+    if (block->bytes > bytes) {
+        split_locked(arena, block, bytes);
+    }
+    if (block->lane != in) {
+        wm_run_move(block, in);
+    }
+    return block;
+}
+
+void wm_run_put_locked(wm_arena *arena, wm_block *block)
+{
+    if (wm_unlikely(block->lane->over)) {
+        wm_run_move(block, &arena->common);
+    }
+    block->put_at = ++block->lane->puts;
+    block->idle_since_ns = block->segment->unit > 0 ? wm_clock_ns() : 0;
+    if (block->lane != &arena->common) {
+        wm_lane_renew_locked(arena, block->lane);
+    }
+    wm_run_join_locked(arena, block);
+}
+
+void wm_run_join_locked(wm_arena *arena, wm_block *block)
+{
+    wm_block_set_state(block, WM_BLOCK_IDLE);
+    if (wm_run_may_join(block, block->after)) {
+        wm_fit_remove(wm_run_bins(block->after), block->after);
+        wm_run_absorb_locked(arena, block);
+    }
+    if (wm_run_may_join(block, block->before)) {
+        block = block->before;
+        wm_fit_remove(wm_run_bins(block), block);
+        wm_run_absorb_locked(arena, block);
+    }
+    if (block->segment->unit == 0 && block->bytes == block->segment->bytes) {
+        block->segment->apart =
+            block->segment->own && block->bytes >= APART_MIN;
+        block->segment->idle_since_ns = wm_clock_ns();
+        wm_segment_note_whole_locked(arena, block->segment, true);
+    }
+    wm_fit_insert(wm_run_bins(block), block);
+}

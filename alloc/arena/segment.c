@@ -1,0 +1,281 @@
+/* segment.c: regions from the driver, in and out of an arena. Takes lock arena
+ * in every public function. See arena_int.h. */
+#include "alloc/arena/arena_int.h"
+
+#include "alloc/block/page_map.h"
+#include "alloc/space/traced.h"
+#include "runtime/base/meta.h"
+#include "runtime/base/status.h"
+
+/* Relaxed: a number, of which nobody but who has the lock writes. */
+static void add(_Atomic unsigned *count, int change)
+{
+    atomic_store_explicit(count,
+                          atomic_load_explicit(count, memory_order_relaxed) +
+                              (unsigned)change,
+                          memory_order_relaxed);
+}
+
+void wm_segment_link_locked(wm_arena *arena, wm_segment *segment)
+{
+    add(&arena->regions, 1);
+    segment->previous = NULL;
+    segment->next = arena->segments;
+    if (segment->next != NULL) {
+        segment->next->previous = segment;
+    }
+    arena->segments = segment;
+}
+
+void wm_segment_unlink_locked(wm_arena *arena, wm_segment *segment)
+{
+    add(&arena->regions, -1);
+    if (segment->previous != NULL) {
+        segment->previous->next = segment->next;
+    } else {
+        arena->segments = segment->next;
+    }
+    if (segment->next != NULL) {
+        segment->next->previous = segment->previous;
+    }
+}
+
+/* Under the lock, so that the history and a snapshot agree. */
+void wm_segment_tell(const wm_segment *segment, enum wm_history_op op)
+{
+    if (segment->arena->history != NULL) {
+        wm_traced_segment(segment, op);
+    }
+}
+
+void wm_segment_note_whole_locked(wm_arena *arena, wm_segment *segment,
+                                  bool whole)
+{
+    if (segment->whole != whole) {
+        segment->whole = whole;
+        add(&arena->whole, whole ? 1 : -1);
+    }
+}
+
+/* The runs of the segment are not idle and in no bin, as they were left by
+ * detach_locked(), or made. */
+void wm_segment_attach_locked(wm_arena *arena, wm_segment *segment)
+{
+    wm_block *run = segment->first;
+
+    wm_page_map_fill(segment->base, segment->bytes, segment, WM_ENTRY_INNER);
+    wm_segment_link_locked(arena, segment);
+    arena->own_segments += segment->own;
+    while (run != NULL) {
+        wm_block *after = run->after;
+
+        wm_run_init(run, segment, run->base, run->bytes);
+        if (run->lane->over) {
+            wm_run_move(run, &arena->common);
+        }
+        wm_run_join_locked(arena, run);
+        run = after;
+    }
+}
+
+/* The records of its runs, which are all idle, stay with the segment. */
+void wm_segment_detach_locked(wm_arena *arena, wm_segment *segment)
+{
+    segment->first = wm_segment_first_run(segment);
+    for (wm_block *run = segment->first; run != NULL; run = run->after) {
+        wm_fit_remove(wm_run_bins(run), run);
+        wm_block_set_state(run, WM_BLOCK_VOID);
+        wm_run_mark(segment, run->base, false);
+    }
+    arena->own_segments -= segment->own;
+    wm_segment_note_whole_locked(arena, segment, false);
+    wm_page_map_fill(segment->base, segment->bytes, NULL, WM_ENTRY_RUN);
+    wm_segment_unlink_locked(arena, segment);
+}
+
+/* Of a segment that is detached. */
+static void give_runs_locked(wm_arena *arena, wm_segment *segment)
+{
+    wm_block *run = segment->first;
+
+    while (run != NULL) {
+        wm_block *after = run->after;
+
+        wm_run_move(run, NULL);
+        wm_record_give_locked(arena, run);
+        run = after;
+    }
+}
+
+/* A record as large as this is that of a range of addresses (stretch.h), most
+ * of which has no memory, and so no runs. */
+enum { SPARSE = 64 << 10 };
+
+static size_t words_for(size_t bits)
+{
+    return (bits + 63) / 64;
+}
+
+/* The pages of a recycled record all lie idle: none is a start. Nor is a unit
+ * joined, none has memory. What had it before is known to other processes by
+ * another number. */
+wm_segment *wm_segment_record_locked(wm_arena *arena, size_t bytes, size_t unit)
+{
+    size_t starts = words_for(bytes / WM_PAGE);
+    size_t words = starts + (unit > 0 ? words_for(bytes / unit) : 0);
+    wm_segment **link = &arena->spare_segments;
+    wm_segment *segment;
+
+    while (*link != NULL && (*link)->words < words) {
+        link = &(*link)->next;
+    }
+    segment = *link;
+    if (segment != NULL) {
+        *link = segment->next;
+        segment->joined = &segment->starts[starts];
+        atomic_store_explicit(&segment->shared_as, 0, memory_order_relaxed);
+        return segment;
+    }
+    bytes = sizeof *segment + words * sizeof segment->starts[0];
+    segment =
+        bytes < SPARSE ? wm_meta_alloc(bytes) : wm_meta_alloc_sparse(bytes);
+    if (segment != NULL) {
+        segment->words = words;
+        segment->joined = &segment->starts[starts];
+        segment->next_made = arena->all_segments;
+        arena->all_segments = segment;
+    }
+    return segment;
+}
+
+void wm_segment_record_give_locked(wm_arena *arena, wm_segment *segment)
+{
+    segment->base = NULL; /* no block lies there: see wm_arena_detach_idle() */
+    segment->next = arena->spare_segments;
+    arena->spare_segments = segment;
+}
+
+void wm_segment_give_locked(wm_arena *arena, wm_segment *segment)
+{
+    give_runs_locked(arena, segment);
+    wm_segment_record_give_locked(arena, segment);
+}
+
+wm_segment *wm_segment_join_locked(wm_arena *arena, void *base, size_t bytes,
+                                   size_t needed)
+{
+    wm_segment *segment = wm_segment_record_locked(arena, bytes, 0);
+    wm_block *run;
+
+    if (segment == NULL) {
+        return NULL;
+    }
+    if (!wm_record_have_locked(arena)) {
+        wm_segment_record_give_locked(arena, segment);
+        return NULL;
+    }
+    segment->base = base;
+    segment->bytes = bytes;
+    segment->arena = arena;
+    /* Of the last grain a part may be over. */
+    segment->own = needed == bytes ||
+                   (needed > WM_CLASS_LIMIT && bytes - needed < arena->grain);
+    segment->small = needed > 0 && needed <= arena->small_max;
+    segment->unit = 0;
+    segment->held = bytes;
+    segment->of = NULL;
+    run = wm_record_take_locked(arena);
+    wm_block_set_base(run, base);
+    run->bytes = bytes;
+    run->segment = segment;
+    run->before = NULL;
+    run->after = NULL;
+    run->put_at = 0;
+    wm_run_move(run, &arena->common);
+    segment->first = run;
+    wm_segment_attach_locked(arena, segment);
+    segment->made_ns = segment->idle_since_ns; /* set just now */
+    return segment;
+}
+
+/* Takes a block in the same step; as above without a record for that. */
+static bool grow_locked(wm_arena *arena, wm_lane *lane, void *base,
+                        size_t segment_bytes, size_t bytes, wm_block **block)
+{
+    size_t needed = bytes > 0 ? wm_arena_run_bytes(bytes) : 0;
+    bool failed = false;
+    wm_segment *segment;
+
+    atomic_fetch_add_explicit(&arena->siblings->grown, segment_bytes,
+                              memory_order_relaxed);
+    wm_run_note_growth_locked(arena, lane, needed, segment_bytes);
+    segment = wm_segment_join_locked(arena, base, segment_bytes, needed);
+    if (segment == NULL) {
+        return false;
+    }
+    if (bytes > 0) {
+        *block = wm_arena_take_locked(arena, lane, bytes, &failed);
+    }
+    if (bytes == 0 || *block != NULL) {
+        wm_arena_note_segment_locked(arena, segment, true);
+        wm_segment_tell(segment, WM_HISTORY_SEGMENT_ALLOC);
+        return true;
+    }
+    wm_segment_detach_locked(arena, segment);
+    wm_segment_give_locked(arena, segment);
+    return false;
+}
+
+warm_status wm_arena_grow(wm_arena *arena, wm_lane *lane, void *base,
+                          size_t segment_bytes, size_t bytes, wm_block **block)
+{
+    warm_status status = wm_page_map_reserve(base, segment_bytes);
+    wm_block *taken = NULL;
+    bool grown;
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    wm_lock_acquire(&arena->lock);
+    grown = grow_locked(arena, lane, base, segment_bytes, bytes, &taken);
+    wm_lock_release(&arena->lock);
+    if (!grown) {
+        return wm_fail(WARM_OUT_OF_MEMORY,
+                       "no memory for the allocator's records");
+    }
+    *block = taken;
+    return WARM_OK;
+}
+
+wm_block *wm_segment_first_run(wm_segment *segment)
+{
+    uintptr_t entry = wm_page_map_get(segment->base);
+    wm_block *block;
+
+    if ((entry & 3) == WM_ENTRY_SLAB) {
+        return ((wm_slab *)(entry & ~(uintptr_t)3))->run;
+    }
+    block = (wm_block *)(entry - WM_ENTRY_RUN); /* of a run, or a slot */
+    return block->slab != NULL ? block->slab->run : block;
+}
+
+void wm_segment_forget(wm_segment *segment)
+{
+    wm_block *run = segment->unit > 0 ? wm_segment_first_run(segment) : NULL;
+
+    if (segment->unit == 0) {
+        wm_page_map_fill(segment->base, segment->bytes, &wm_page_gone,
+                         WM_ENTRY_IMPORTED);
+    }
+    while (run != NULL) {
+        wm_block *after = run->after;
+
+        if (wm_block_state(run) == WM_BLOCK_HOLE) {
+            wm_page_map_fill(run->base, WM_PAGE, NULL, WM_ENTRY_RUN);
+        } else {
+            wm_page_map_fill(run->base, run->bytes, &wm_page_gone,
+                             WM_ENTRY_IMPORTED);
+        }
+        run = after;
+    }
+}

@@ -1,0 +1,217 @@
+/* slab.c: runs that are cut into slots of one size class. See arena_int.h. */
+#include "alloc/arena/arena_int.h"
+
+#include "alloc/arena/history.h"
+#include "alloc/block/page_map.h"
+#include "runtime/base/meta.h"
+
+static void link_slab(wm_slab *slab)
+{
+    wm_slab **head = &slab->run->lane->slabs[slab->size_class];
+
+    slab->previous = NULL;
+    slab->next = *head;
+    if (*head != NULL) {
+        (*head)->previous = slab;
+    }
+    *head = slab;
+}
+
+static void unlink_slab(wm_slab *slab)
+{
+    if (slab->previous != NULL) {
+        slab->previous->next = slab->next;
+    } else {
+        slab->run->lane->slabs[slab->size_class] = slab->next;
+    }
+    if (slab->next != NULL) {
+        slab->next->previous = slab->previous;
+    }
+}
+
+/* With those of its slots that are out: they come back to the new lane. From
+ * the common lane, or to it once nothing is under way in the old one. */
+static void move_slab(wm_slab *slab, wm_lane *lane)
+{
+    unlink_slab(slab);
+    wm_run_move(slab->run, lane);
+    link_slab(slab);
+}
+
+/* A record serves every class of as many slots: those needed at once are kept,
+ * not the most that each class ever needed. */
+static wm_slab **spare_slabs(wm_arena *arena, unsigned slots)
+{
+    return &arena->spare_slabs[slots / WM_SLAB_STEP - 1];
+}
+
+static wm_slab *make_slab_record_locked(wm_arena *arena, unsigned slots)
+{
+    wm_slab *slab = wm_meta_alloc(
+        sizeof *slab + slots * (sizeof slab->slot[0] +
+                                wm_history_origin_bytes(arena->history)));
+
+    if (slab != NULL) {
+        slab->slots = slots;
+        for (unsigned i = 0; i < slots; i++) {
+            slab->slot[i].slab = slab;
+        }
+        wm_record_init_origins(arena, slab->slot, slots,
+                               (char *)&slab->slot[slots]);
+        slab->next_made = arena->all_slabs;
+        arena->all_slabs = slab;
+    }
+    return slab;
+}
+
+static wm_slab *take_slab_record_locked(wm_arena *arena, unsigned size_class)
+{
+    wm_slab **spare = spare_slabs(arena, wm_slab_slots(size_class));
+    wm_slab *slab = *spare;
+
+    if (slab != NULL) {
+        *spare = slab->next;
+    } else {
+        slab = make_slab_record_locked(arena, wm_slab_slots(size_class));
+    }
+    if (slab != NULL) {
+        slab->size_class = size_class;
+        slab->slot_bytes = wm_class_bytes(size_class);
+        /* Relaxed: see struct wm_slab. */
+        atomic_store_explicit(&slab->inverse, wm_slot_inverse(slab->slot_bytes),
+                              memory_order_relaxed);
+    }
+    return slab;
+}
+
+static void give_slab_record_locked(wm_arena *arena, wm_slab *slab)
+{
+    wm_slab **spare = spare_slabs(arena, slab->slots);
+
+    slab->next = *spare;
+    *spare = slab;
+}
+
+static void init_slab(wm_slab *slab, wm_block *run)
+{
+    slab->run = run;
+    atomic_store_explicit(&slab->base, run->base, memory_order_relaxed);
+    slab->idle = slab->slots;
+    slab->idle_mask = UINT64_MAX >> (64 - slab->slots);
+    for (unsigned i = 0; i < slab->slots; i++) {
+        wm_block *slot = &slab->slot[i];
+
+        wm_block_set_base(slot, run->base + i * slab->slot_bytes);
+        slot->bytes = slab->slot_bytes;
+        slot->segment = run->segment;
+        wm_block_set_state(slot, WM_BLOCK_IDLE);
+    }
+    wm_block_set_state(run, WM_BLOCK_SLAB);
+    wm_page_map_fill_slab(slab);
+}
+
+static wm_slab *new_slab_locked(wm_arena *arena, wm_lane *lane,
+                                unsigned size_class, bool *failed)
+{
+    wm_slab *slab = take_slab_record_locked(arena, size_class);
+    wm_block *run;
+
+    if (slab == NULL) {
+        *failed = true;
+        return NULL;
+    }
+    run =
+        wm_run_take_locked(arena, lane, slab->slots * slab->slot_bytes, failed);
+    if (run == NULL) {
+        give_slab_record_locked(arena, slab);
+        return NULL;
+    }
+    init_slab(slab, run);
+    link_slab(slab);
+    return slab;
+}
+
+/* A common one is the lane's from now on. */
+static wm_slab *find_slab_locked(wm_arena *arena, wm_lane *lane,
+                                 unsigned size_class, bool *failed)
+{
+    wm_slab *slab = wm_lane_look_locked(arena, lane)->slabs[size_class];
+    wm_lane *in;
+
+    if (slab == NULL) {
+        slab = arena->common.slabs[size_class];
+    }
+    if (slab == NULL) {
+        return new_slab_locked(arena, lane, size_class, failed);
+    }
+    in = wm_lane_in_locked(arena, lane);
+    if (in == NULL) {
+        *failed = true;
+        return NULL;
+    }
+    if (slab->run->lane != in) {
+        move_slab(slab, in);
+    }
+    return slab;
+}
+
+wm_block *wm_slab_take_locked(wm_arena *arena, wm_lane *lane,
+                              unsigned size_class, bool *failed)
+{
+    wm_slab *slab = find_slab_locked(arena, lane, size_class, failed);
+    unsigned i;
+
+    if (slab == NULL) {
+        return NULL;
+    }
+    i = (unsigned)__builtin_ctzll(slab->idle_mask);
+    slab->idle_mask &= slab->idle_mask - 1;
+    slab->idle--;
+    if (slab->idle == 0) {
+        unlink_slab(slab);
+    }
+    return &slab->slot[i];
+}
+
+/* A slab without blocks becomes a run of pages again. */
+static void end_slab_locked(wm_arena *arena, wm_slab *slab)
+{
+    wm_block *run = slab->run;
+
+    unlink_slab(slab);
+    for (unsigned i = 0; i < slab->slots; i++) {
+        wm_block_set_state(&slab->slot[i], WM_BLOCK_VOID);
+    }
+    wm_page_map_fill(run->base, run->bytes, run->segment, WM_ENTRY_INNER);
+    wm_page_map_set(run->base, run, WM_ENTRY_RUN);
+    give_slab_record_locked(arena, slab);
+    wm_run_put_locked(arena, run);
+}
+
+void wm_slab_put_locked(wm_arena *arena, wm_block *slot)
+{
+    wm_slab *slab = slot->slab;
+
+    if (wm_unlikely(slab->run->lane->over)) {
+        /* In no list: the others went when the lane ended. */
+        wm_run_move(slab->run, &arena->common);
+    }
+    wm_block_set_state(slot, WM_BLOCK_IDLE);
+    slab->idle_mask |= (uint64_t)1 << (slot - slab->slot);
+    slab->idle++;
+    if (slab->idle == 1) {
+        link_slab(slab);
+    }
+    if (slab->idle == slab->slots) {
+        end_slab_locked(arena, slab);
+    }
+}
+
+void wm_slab_move_all_locked(wm_lane *from, wm_lane *to)
+{
+    for (unsigned i = 0; i < WM_CLASSES; i++) {
+        while (from->slabs[i] != NULL) {
+            move_slab(from->slabs[i], to);
+        }
+    }
+}

@@ -1,0 +1,40 @@
+/* size_class.c: the table of sizes, computed. */
+#include "alloc/block/size_class.h"
+
+#include "runtime/base/status.h"
+
+#include <stdint.h>
+
+size_t wm_class_bytes(unsigned size_class)
+{
+    unsigned log2, step;
+
+    if (size_class < WM_CLASS_LINEAR) {
+        return (size_t)(size_class + 1) * WM_GRAIN;
+    }
+    if (size_class >= WM_CLASSES) {
+        return 0;
+    }
+    log2 = WM_CLASS_LOG2 + ((size_class - WM_CLASS_LINEAR) >> WM_CLASS_STEPS);
+    step = (size_class - WM_CLASS_LINEAR) & 7;
+    return (size_t)(step + 9) << (log2 - WM_CLASS_STEPS);
+}
+
+size_t wm_size_round(size_t bytes)
+{
+    unsigned size_class = wm_size_class(bytes);
+
+    return size_class == WM_CLASS_PAGES ? wm_page_round(bytes)
+                                        : wm_class_bytes(size_class);
+}
+
+unsigned wm_slab_slots(unsigned size_class)
+{
+    size_t bytes = wm_class_bytes(size_class);
+    size_t slots;
+
+    wm_assert(bytes != 0 && bytes < WM_SLAB_LIMIT);
+    slots = (64u << 10) / bytes;
+    slots = (slots + WM_SLAB_STEP - 1) / WM_SLAB_STEP * WM_SLAB_STEP;
+    return slots > WM_SLAB_MOST ? WM_SLAB_MOST : (unsigned)slots;
+}

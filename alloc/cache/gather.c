@@ -1,0 +1,457 @@
+/* gather.c: slots: made, filled, emptied. See gather.h.
+ *
+ * Takes the section of a window and under it the locks of the timelines and of
+ * the arena; calls the driver with none. */
+#include "alloc/cache/gather_int.h"
+
+#include "alloc/arena/arena_int.h"
+#include "alloc/cache/magazine_int.h"
+#include "alloc/space/space.h"
+
+/* References that a slot gets at once; and the part of a batch's bytes that it
+ * may gather. */
+enum { STOCK = 256, PARTS = 4 };
+
+const wm_gather_slot wm_gather_no_slot;
+
+static wm_timeline *timeline_of(const wm_gather_slot *slot)
+{
+    return wm_gather_timeline(slot);
+}
+
+/* ---- a block comes ------------------------------------------------------ */
+
+void wm_gather_begin(wm_gather_slot *slot)
+{
+    slot->open.since_ns = wm_clock_ns();
+    /* For others: when the oldest batch was begun, or before. */
+    if (atomic_load_explicit(&slot->blocks, memory_order_relaxed) == 0) {
+        atomic_store_explicit(&slot->since_ns, slot->open.since_ns,
+                              memory_order_relaxed);
+    }
+}
+
+/* The slot for t where it may have a block that the window may not have handed
+ * out, or null. The class must be in use, or what is counted is never told. */
+static wm_gather_slot *slot_for(wm_window *window, wm_magazines *set,
+                                const wm_block *block, wm_timeline *t)
+{
+    wm_gather_slot *slot = wm_gather_slot_with(window, t);
+
+    return timeline_of(slot) == t && block->bytes <= WM_GATHER_OTHERS &&
+                   wm_arena_beside(block->segment->arena, set->arena) &&
+                   set->of[block->size_class].room > 0 &&
+                   !wm_timelines_capture(slot->timelines)
+               ? slot
+               : NULL;
+}
+
+warm_stream wm_gather_stream(wm_use *uses)
+{
+    return wm_use_is_bare(uses) ? wm_use_bare_timeline(uses)->stream : NULL;
+}
+
+bool wm_gather_free_other(wm_space *space, wm_block *block, wm_use *uses)
+{
+    wm_window *window = wm_window_mine();
+    wm_gather_slot *slot = NULL;
+    wm_magazines *set;
+    bool full = false;
+
+    if (!wm_use_is_bare(uses) ||
+        atomic_load_explicit(&block->own, memory_order_relaxed) != NULL ||
+        atomic_load_explicit(&block->captured, memory_order_relaxed) ||
+        window->owner != space->runtime ||
+        !wm_section_enter(&window->section)) {
+        return false;
+    }
+    set = wm_magazines_of(window);
+    if (set != NULL) {
+        slot = slot_for(window, set, block, wm_use_bare_timeline(uses));
+    }
+    if (slot != NULL) {
+        atomic_store_explicit(&block->uses, NULL, memory_order_relaxed);
+        full = wm_gather_append(set, slot, block);
+        wm_block_set_state(block, WM_BLOCK_GATHERED);
+    }
+    wm_section_leave(&window->section);
+    if (full) {
+        wm_gather_full(window, slot, false);
+    }
+    /* After the count: see wm_gather_blocks(). For the compiler. */
+    atomic_signal_fence(memory_order_seq_cst);
+    wm_background_note_pending(space->polled_by);
+    return slot != NULL;
+}
+
+bool wm_gather_free_visited(wm_window *window, wm_block *block,
+                            const void *base)
+{
+    wm_gather_slot *slot = NULL;
+    bool done = false, full = false;
+    wm_magazines *set;
+
+    wm_section_lock(&window->section);
+    set = wm_magazines_of(window);
+    if (set != NULL && wm_section_is_hittable(&window->section) &&
+        wm_block_starts_at(block, base)) {
+        if (block->size_class < WM_CLASSES) {
+            wm_magazine_cut_room(set, &set->of[block->size_class]);
+        }
+        done = wm_gather_take(window, set, block, &slot, &full);
+    }
+    wm_section_unlock(&window->section);
+    if (done) {
+        wm_gather_taken(window, slot, full);
+    }
+    return done;
+}
+
+/* ---- telling the arena -------------------------------------------------- */
+
+static void tell_locked(wm_magazines *set, wm_gathered *batch)
+{
+    size_t count = batch->count - batch->told, bytes = 0;
+
+    while (batch->told < batch->count) {
+        wm_block *block = batch->block[batch->told++];
+
+        wm_block_set_state(block, WM_BLOCK_PENDING);
+        bytes += block->bytes;
+    }
+    batch->told_bytes += bytes;
+    if (count > 0) {
+        wm_arena_begin_pending_locked(set->arena, count, bytes);
+    }
+}
+
+static void tell(wm_magazines *set, wm_gather_slot *slot)
+{
+    wm_lock_acquire(&set->arena->lock);
+    for (unsigned i = 0; i < slot->closed; i++) {
+        tell_locked(set, &slot->batch[i]);
+    }
+    tell_locked(set, &slot->open);
+    wm_lock_release(&set->arena->lock);
+}
+
+void wm_gather_tell_all(wm_magazines *set)
+{
+    for (unsigned i = 0; i < WM_GATHER_SLOTS; i++) {
+        wm_gather_slot *slot = wm_gather_slot_in(set, i);
+
+        if (slot != NULL && (slot->open.count > 0 || slot->closed > 0)) {
+            tell(set, slot);
+        }
+    }
+}
+
+void wm_gather_settle_locked(wm_magazines *set)
+{
+    wm_gather *gather = wm_magazines_gather(set);
+
+    if (gather != NULL && gather->passed > 0) {
+        wm_arena_note_passed_locked(set->arena, gather->passed,
+                                    gather->passed_bytes, gather->most,
+                                    gather->most_bytes);
+        gather->passed = gather->passed_bytes = 0;
+        gather->most = gather->most_bytes = 0;
+    }
+}
+
+/* ---- out of a slot: the caller has the section -------------------------- */
+
+/* Bounds of the next batch; bytes: with which one of the timeline is full. */
+static void bound(const wm_magazines *set, wm_gather_slot *slot, size_t bytes)
+{
+    const wm_timelines *timelines = slot->timelines;
+    /* Relaxed: of two threads that come at once each may have a whole one. */
+    bool alone = set->steady && atomic_load_explicit(&timeline_of(slot)->slots,
+                                                     memory_order_relaxed) == 1;
+
+    slot->count_max =
+        alone ? timelines->batch_count : wm_gather_count_max(timelines);
+    if (slot->count_max > WM_GATHER_BLOCKS) {
+        slot->count_max = WM_GATHER_BLOCKS;
+    }
+    slot->bytes_max = alone ? bytes : bytes / PARTS;
+}
+
+/* As uses of the timeline, which have its references. */
+static wm_batch chain(wm_timeline *t, wm_gathered *from)
+{
+    wm_batch batch = {
+        .since_ns = from->since_ns, .count = from->count, .bytes = from->bytes};
+
+    for (size_t i = from->count; i-- > 0;) {
+        wm_block *block = from->block[i];
+        wm_use *use = &block->first_use;
+
+        *use = (wm_use){
+            .timeline = t, .block = block, .next_in_batch = batch.first};
+        atomic_store_explicit(&block->queued, 1, memory_order_relaxed);
+        batch.last = batch.first != NULL ? batch.last : use;
+        batch.first = use;
+        use->event = i == 0 ? from->event : NULL;
+    }
+    wm_gathered_clear(from);
+    return batch;
+}
+
+/* Closed batches go into the timeline's queue, as they are. */
+static void queue_closed(wm_gather_slot *slot, uint64_t since)
+{
+    wm_timeline *t = timeline_of(slot);
+
+    for (unsigned i = 0; i < slot->closed; i++) {
+        wm_batch batch = chain(t, &slot->batch[i]);
+
+        wm_batch_enqueue(slot->timelines, t, batch.first, since);
+    }
+    slot->closed = 0;
+}
+
+/* Its owner asks the driver, and sees to it then: who polls the timeline waits
+ * for that, once it finds it. */
+static void put_off(wm_gather_slot *slot, enum wm_called called)
+{
+    if (slot->called < called) {
+        slot->called = called;
+    }
+    wm_timeline_make_busy(slot->timelines, timeline_of(slot), 0);
+}
+
+bool wm_gather_spill(wm_magazines *set, wm_gather_slot *slot, bool one)
+{
+    uint64_t since = 0;
+    size_t bytes;
+    bool full = false;
+
+    if (slot->asking) {
+        put_off(slot, WM_CALLED);
+        return false;
+    }
+    if (slot->open.count == 0 && slot->closed == 0) {
+        return false;
+    }
+    tell(set, slot);
+    if (one) {
+        since = (slot->closed > 0 ? &slot->batch[0] : &slot->open)->since_ns;
+    }
+    queue_closed(slot, since);
+    if (slot->open.count > 0) {
+        wm_batch batch = chain(timeline_of(slot), &slot->open);
+
+        full = wm_batch_join(slot->timelines, timeline_of(slot), &batch, since,
+                             &bytes);
+        bound(set, slot, bytes);
+    }
+    wm_gather_recount(set, slot, 0, 0);
+    return full;
+}
+
+/* What is in slots, or was. */
+struct sum {
+    size_t blocks, untold, untold_bytes;
+    uint64_t since;
+};
+
+static void add(struct sum *sum, const wm_gathered *batch)
+{
+    sum->blocks += batch->count;
+    sum->untold += batch->count - batch->told;
+    sum->untold_bytes += batch->bytes - batch->told_bytes;
+    if (batch->since_ns < sum->since) {
+        sum->since = batch->since_ns;
+    }
+}
+
+static void add_slot(struct sum *sum, const wm_gather_slot *slot)
+{
+    for (unsigned k = 0; slot != NULL && k < slot->closed; k++) {
+        add(sum, &slot->batch[k]);
+    }
+    if (slot != NULL && slot->open.count > 0) {
+        add(sum, &slot->open);
+    }
+}
+
+/* So much has passed of which the arena was not told. */
+static void note_passed(wm_magazines *set, size_t count, size_t bytes)
+{
+    wm_gather *gather = wm_magazines_gather(set);
+    struct sum sum = {0, count, bytes, UINT64_MAX};
+
+    for (unsigned i = 0; i < WM_GATHER_SLOTS; i++) {
+        add_slot(&sum, wm_gather_slot_at(gather, i));
+    }
+    gather->passed += count;
+    gather->passed_bytes += bytes;
+    if (sum.untold > gather->most) {
+        gather->most = sum.untold;
+    }
+    if (sum.untold_bytes > gather->most_bytes) {
+        gather->most_bytes = sum.untold_bytes;
+    }
+}
+
+void wm_gather_recount(wm_magazines *set, wm_gather_slot *slot, size_t count,
+                       size_t bytes)
+{
+    struct sum sum = {0, 0, 0, UINT64_MAX};
+
+    add_slot(&sum, slot);
+    atomic_store_explicit(&slot->since_ns, sum.since, memory_order_relaxed);
+    atomic_store_explicit(&slot->blocks, sum.blocks, memory_order_relaxed);
+    if (count > 0) {
+        note_passed(set, count, bytes);
+    }
+}
+
+static void count_slot(wm_timelines *timelines, wm_timeline *t, int change)
+{
+    /* Relaxed: numbers; -1 as it wraps. */
+    atomic_fetch_add_explicit(&t->slots, (size_t)change, memory_order_relaxed);
+    atomic_fetch_add_explicit(&timelines->slots, (size_t)change,
+                              memory_order_relaxed);
+}
+
+void wm_gather_empty(wm_magazines *set, wm_gather_slot *slot)
+{
+    wm_timeline *t = timeline_of(slot);
+
+    if (slot->asking) {
+        put_off(slot, WM_CALLED_OFF);
+    } else if (t != NULL) {
+        (void)wm_gather_spill(set, slot, false);
+        slot->stream = NULL;
+        atomic_store_explicit(&slot->timeline, NULL, memory_order_relaxed);
+        count_slot(slot->timelines, t, -1);
+        wm_timeline_drop_many(slot->timelines, t, slot->references);
+        slot->references = 0;
+    }
+}
+
+void wm_gather_note_home(wm_magazines *set)
+{
+    for (unsigned i = 0; i < WM_GATHER_SLOTS; i++) {
+        const wm_gather_slot *slot = wm_gather_slot_in(set, i);
+        wm_timeline *t = slot != NULL ? timeline_of(slot) : NULL;
+
+        if (t != NULL) {
+            atomic_store_explicit(&t->home, set->arena, memory_order_relaxed);
+        }
+    }
+}
+
+void wm_gather_end(wm_magazines *set)
+{
+    for (unsigned i = 0; i < WM_GATHER_SLOTS; i++) {
+        wm_gather_slot *slot = wm_gather_slot_in(set, i);
+
+        if (slot != NULL) {
+            wm_gather_empty(set, slot);
+        }
+    }
+}
+
+void wm_gather_fini(wm_magazines *set)
+{
+    for (unsigned i = 0; i < WM_GATHER_SLOTS; i++) {
+        wm_meta_free(wm_gather_slot_in(set, i));
+    }
+    wm_meta_free(wm_magazines_gather(set));
+}
+
+/* ---- the calling thread's slots ----------------------------------------- */
+
+/* The slot of that number, made if it is not; null: no memory for it. */
+static wm_gather_slot *make_slot(wm_magazines *set, const wm_space *space,
+                                 unsigned index)
+{
+    wm_gather *gather = wm_magazines_gather(set);
+    wm_gather_slot *slot = wm_gather_slot_at(gather, index);
+
+    if (gather == NULL) {
+        gather = wm_meta_alloc(sizeof *gather);
+        if (gather == NULL) {
+            return NULL;
+        }
+        /* Release: others who peek at it find it zeroed. */
+        atomic_store_explicit(&set->gather, gather, memory_order_release);
+    }
+    if (slot == NULL) {
+        slot = wm_meta_alloc(sizeof *slot);
+        if (slot == NULL) {
+            return NULL;
+        }
+        slot->timelines = space->timelines;
+        slot->polled_by = space->polled_by;
+        atomic_store_explicit(&gather->slot[index], slot, memory_order_release);
+    }
+    return slot;
+}
+
+/* The slot is the timeline's from now on, whose reference it takes over. */
+static void begin_slot(wm_magazines *set, wm_gather_slot *slot, wm_timeline *t)
+{
+    slot->stream = t->stream;
+    slot->references = 1;
+    count_slot(slot->timelines, t, 1);
+    atomic_store_explicit(&t->home, set->arena, memory_order_relaxed);
+    atomic_store_explicit(&slot->timeline, t, memory_order_relaxed);
+    bound(set, slot, slot->timelines->batch_bytes);
+}
+
+static void fill_slot(wm_magazines *set, const wm_space *space,
+                      warm_stream stream, bool yields)
+{
+    unsigned index = wm_gather_index(stream);
+    wm_gather_slot *slot = wm_gather_slot_in(set, index);
+    wm_timeline *t = slot != NULL ? timeline_of(slot) : NULL;
+
+    if (t == NULL || slot->stream != stream || wm_timeline_is_retired(t)) {
+        if (t != NULL && yields) {
+            return;
+        }
+        t = wm_timeline_get_adopted(space->timelines, stream);
+        slot = t != NULL ? make_slot(set, space, index) : slot;
+        if (slot != NULL) {
+            wm_gather_empty(set, slot);
+        }
+        if (t != NULL && slot != NULL) {
+            begin_slot(set, slot, t);
+        } else if (t != NULL) {
+            wm_timeline_drop(space->timelines, t);
+        }
+    }
+    if (t != NULL && slot != NULL && slot->references == 1) {
+        wm_timeline_hold_many(t, STOCK);
+        slot->references += STOCK;
+    }
+}
+
+void wm_gather_restock(wm_gather_slot *slot, size_t count)
+{
+    slot->references += count;
+    if (wm_unlikely(slot->references > 1 + 2 * STOCK)) {
+        wm_timeline_drop_many(slot->timelines, timeline_of(slot),
+                              slot->references - (1 + STOCK));
+        slot->references = 1 + STOCK;
+    }
+}
+
+void wm_gather_meet(wm_space *space, warm_stream stream, bool yields)
+{
+    wm_window *window;
+    wm_magazines *set;
+
+    if (stream == NULL) {
+        return; /* a default stream, and no slot's */
+    }
+    set = wm_magazines_lock_mine(space, &window);
+    if (set != NULL) {
+        fill_slot(set, space, stream, yields);
+        wm_section_unlock(&window->section);
+    }
+}

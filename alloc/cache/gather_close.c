@@ -1,0 +1,402 @@
+/* gather_close.c: what a thread does with its own batches, once one is full or
+ * it misses. See gather.h.
+ *
+ * Where nobody else gathers for a stream, and the thread's memory is steady, a
+ * batch stays in its slot from the first free to the magazines:
+ *
+ *   section   the slot is asking, its timeline has a recorder
+ *   driver    has the oldest batch passed? an event for the open one
+ *   section   what has passed is in the magazines; whoever called meanwhile
+ *             finds the rest in the timeline
+ *
+ * The event of a batch that has passed serves the next one. Takes the section
+ * of the window, and under it the locks of the timeline and of the arena; calls
+ * the driver with none. */
+#include "alloc/cache/gather_int.h"
+
+#include "alloc/space/space.h"
+
+#include <limits.h>
+
+/* ---- in the slot -------------------------------------------------------- */
+
+/* What the owner knows while the slot is asking. */
+struct turn {
+    wm_timeline *t;
+    bool close;      /* the open batch is to get its event, */
+    bool closed;     /* and has */
+    bool behind;     /* what waits in the timeline, which is to be asked */
+    bool full;       /* the timeline's own batch, which is to be closed */
+    bool due;        /* as wm_timeline_begin_record() says */
+    unsigned passed; /* of the closed ones, the oldest; and the open one */
+    warm_event event;
+};
+
+/* Whether the open batch may be closed here. What waits in the timeline does so
+ * behind what came before this, or is soon asked for. Relaxed: whoever else
+ * comes has a batch of its own. */
+static bool may_close_locked(const wm_magazines *set,
+                             const wm_gather_slot *slot, wm_timeline *t)
+{
+    return set->steady && !t->capture_due && slot->closed < WM_GATHER_CLOSED &&
+           t->queued < WM_GATHER_CLOSED && t->open.count == 0 &&
+           atomic_load_explicit(&t->slots, memory_order_relaxed) == 1;
+}
+
+/* With the section. must: close the open batch, or nothing. */
+static bool begin(wm_magazines *set, wm_gather_slot *slot, bool must,
+                  struct turn *turn)
+{
+    wm_timeline *t = wm_gather_timeline(slot);
+    bool begun;
+
+    wm_lock_acquire(&t->lock);
+    turn->close = turn->close && may_close_locked(set, slot, t);
+    begun = (turn->close || (!must && slot->closed > 0)) &&
+            wm_timeline_begin_record_locked(t, &turn->due);
+    t->closing += begun;
+    turn->behind = t->queued > 0;
+    wm_lock_release(&t->lock);
+    slot->asking = begun;
+    turn->t = t;
+    return begun;
+}
+
+/* Without: how many have passed, of the oldest. */
+static void ask(wm_timelines *set, const wm_gather_slot *slot, unsigned most,
+                struct turn *turn)
+{
+    bool lost = wm_timeline_is_lost(set, turn->t);
+
+    most = turn->behind ? 0 : most < slot->closed ? most : slot->closed;
+    while (turn->passed < most &&
+           (lost || wm_driver_event_passed(set->driver,
+                                           slot->batch[turn->passed].event) ==
+                        WARM_OK)) {
+        turn->passed++;
+    }
+}
+
+static void mark(wm_timelines *set, const wm_gather_slot *slot,
+                 struct turn *turn)
+{
+    wm_capture capture = WM_CAPTURE_NONE;
+    warm_status status = WARM_OK;
+
+    if (turn->passed > 0) {
+        turn->event = slot->batch[0].event;
+    } else {
+        status = wm_event_pool_take(set->events, turn->t->device, &turn->event);
+    }
+    if (status == WARM_OK) {
+        status = wm_driver_event_mark(set->driver, turn->event, turn->t->stream,
+                                      &capture);
+        turn->closed = status == WARM_OK && capture == WM_CAPTURE_NONE;
+    }
+    if (turn->event != NULL && !turn->closed && turn->passed == 0) {
+        wm_event_pool_put(set->events, turn->t->device, turn->event);
+    }
+    /* It is the oldest, then, and nobody has asked yet. */
+    if (turn->closed && slot->closed == 0 && !turn->behind &&
+        wm_driver_event_passed(set->driver, turn->event) == WARM_OK) {
+        turn->passed = 1;
+    }
+}
+
+/* The open batch is the last of the closed ones. */
+static void push(wm_gather_slot *slot, warm_event event)
+{
+    wm_gathered *batch = &slot->batch[slot->closed++];
+    const wm_gathered *open = &slot->open;
+
+    batch->count = open->count;
+    batch->bytes = open->bytes;
+    batch->since_ns = open->since_ns;
+    batch->told = open->told;
+    batch->told_bytes = open->told_bytes;
+    batch->event = event;
+    for (unsigned i = 0; i < open->count; i++) {
+        batch->block[i] = open->block[i];
+    }
+    wm_gathered_clear(&slot->open);
+}
+
+/* The oldest ones go home; an event of theirs may serve on. *blocks, *bytes: of
+ * which the arena knew nothing. */
+static void pop(wm_magazines *set, wm_gather_slot *slot, unsigned count,
+                warm_event serves, size_t *blocks, size_t *bytes)
+{
+    const wm_timelines *timelines = slot->timelines;
+
+    for (unsigned i = 0; i < count; i++) {
+        wm_gathered *batch = &slot->batch[i];
+
+        if (batch->event != serves) {
+            wm_event_pool_put(timelines->events,
+                              wm_gather_timeline(slot)->device, batch->event);
+        }
+        wm_gather_restock(slot, batch->count);
+        wm_magazines_put_gathered(set, batch);
+        *blocks += batch->count - batch->told;
+        *bytes += batch->bytes - batch->told_bytes;
+    }
+    slot->closed -= count;
+    for (unsigned i = 0; i < slot->closed; i++) {
+        slot->batch[i] = slot->batch[i + count];
+    }
+}
+
+/* Whoever called finds the rest in the timeline; as does who could not close
+ * the open batch. Whether that is to be closed there. */
+static bool answer(wm_magazines *set, wm_gather_slot *slot, bool failed)
+{
+    enum wm_called called = slot->called;
+    bool full = false;
+
+    slot->asking = false;
+    slot->called = WM_CALLED_NOT;
+    if (called == WM_CALLED_OFF) {
+        wm_gather_empty(set, slot);
+    } else if (called == WM_CALLED || failed) {
+        full = wm_gather_spill(set, slot, false);
+    }
+    return full;
+}
+
+/* With the section. */
+static void end(wm_magazines *set, wm_gather_slot *slot, struct turn *turn)
+{
+    unsigned older = turn->passed < slot->closed ? turn->passed : slot->closed;
+    size_t blocks = 0, bytes = 0;
+
+    pop(set, slot, older, turn->closed ? turn->event : NULL, &blocks, &bytes);
+    if (turn->closed) {
+        push(slot, turn->event);
+    }
+    pop(set, slot, turn->passed - older, NULL, &blocks, &bytes);
+    wm_gather_recount(set, slot, blocks, bytes);
+    turn->full = answer(set, slot, turn->close && !turn->closed);
+    wm_lock_acquire(&turn->t->lock);
+    turn->t->closing--;
+    wm_timeline_end_record_locked(turn->t, turn->due);
+    wm_lock_release(&turn->t->lock);
+}
+
+/* The caller has the section, and has it not after that, but a reference to the
+ * timeline. */
+static void take_turn(wm_window *window, wm_gather_slot *slot, unsigned most,
+                      struct turn *turn)
+{
+    wm_timelines *timelines = slot->timelines;
+
+    wm_section_unlock(&window->section);
+    ask(timelines, slot, most, turn);
+    if (turn->close) {
+        mark(timelines, slot, turn);
+    }
+    wm_section_lock(&window->section);
+    /* The slot's references may go with it. */
+    wm_timeline_hold(turn->t);
+    end(wm_magazines_of(window), slot, turn);
+    wm_section_unlock(&window->section);
+}
+
+/* ---- in the timeline ---------------------------------------------------- */
+
+/* What has passed goes into the calling thread's magazines, as far as there is
+ * room, and else where it belongs. */
+static void take_home(void *context, wm_block *done)
+{
+    wm_window *window = context;
+    wm_space *space = wm_space_of(done);
+    wm_block *rest = done;
+    wm_magazines *set;
+
+    wm_section_lock(&window->section);
+    set = wm_magazines_of(window);
+    if (set != NULL) {
+        rest = wm_magazines_put_passed(set, done);
+    }
+    wm_section_unlock(&window->section);
+    if (rest != NULL) {
+        space->timelines->finish(rest);
+    }
+}
+
+/* ---- a batch is full ---------------------------------------------------- */
+
+/* Closes what is full, in the slot or as part of the timeline's. With the
+ * section, which the caller has not after that. turn->t: to be gone on with,
+ * with a reference, or null. */
+static void close_slot(wm_window *window, wm_gather_slot *slot,
+                       struct turn *turn)
+{
+    wm_magazines *set = wm_magazines_of(window);
+    const wm_timelines *timelines = slot->timelines;
+
+    turn->close = slot->open.count >= timelines->batch_count ||
+                  slot->open.bytes >= timelines->batch_bytes;
+    if (turn->close && begin(set, slot, true, turn)) {
+        /* One for one; and one more, or there would never be fewer. */
+        take_turn(window, slot, slot->closed > 1 ? 2 : 1, turn);
+        return;
+    }
+    turn->full = wm_gather_spill(set, slot, false);
+    turn->t = turn->full ? wm_gather_timeline(slot) : NULL;
+    if (turn->full) {
+        wm_timeline_hold(turn->t);
+    }
+    wm_section_unlock(&window->section);
+}
+
+/* In the timeline: what is full there, or older than what the slot has. */
+static void go_on(wm_space *space, struct turn *turn, const wm_home *home)
+{
+    if (turn->t == NULL) {
+        return;
+    }
+    if (turn->full) {
+        wm_batch_close_full(space->timelines, turn->t, home);
+    } else if (turn->behind) {
+        wm_timeline_poll_after_close(space->timelines, turn->t, home);
+    }
+    wm_timeline_drop(space->timelines, turn->t);
+    wm_space_say_ends(space);
+}
+
+void wm_gather_full(wm_window *window, wm_gather_slot *slot, bool mine)
+{
+    const wm_home home = {take_home, window};
+    struct turn turn = {.t = NULL};
+    wm_space *space = NULL;
+    warm_error before;
+    int cancel = wm_cancel_off();
+
+    before.size = sizeof before;
+    warm_last_error(&before);
+    wm_section_lock(&window->section);
+    /* Of a set of its own, or somebody has taken it since. */
+    if (wm_magazines_of(window) != NULL && slot->open.count > 0) {
+        space = wm_magazines_of(window)->arena->owner;
+        close_slot(window, slot, &turn);
+    } else {
+        wm_section_unlock(&window->section);
+    }
+    go_on(space, &turn, mine ? &home : NULL);
+    wm_error_restore(&before);
+    wm_cancel_restore(cancel);
+}
+
+/* ---- a miss ------------------------------------------------------------- */
+
+/* Those of the thread's slots that have closed batches are asked for those, and
+ * get an event for an open one that is worth it. Whether anything passed. */
+static bool ask_slots(wm_space *space, wm_window *window)
+{
+    wm_home home = {take_home, window};
+    bool any = false;
+
+    for (unsigned i = 0; i < WM_GATHER_SLOTS && !any; i++) {
+        wm_gather_slot *slot;
+        struct turn turn = {.t = NULL};
+
+        wm_section_lock(&window->section);
+        slot = wm_gather_slot_in(wm_magazines_of(window), i);
+        turn.close = slot != NULL && slot->open.count >= WM_BATCH_RIPE;
+        if (slot != NULL && slot->closed > 0 &&
+            begin(wm_magazines_of(window), slot, false, &turn)) {
+            take_turn(window, slot, UINT_MAX, &turn);
+            go_on(space, &turn, &home);
+            any = turn.passed > 0;
+        } else {
+            wm_section_unlock(&window->section);
+        }
+    }
+    return any;
+}
+
+struct mine {
+    wm_timeline *timeline;
+    bool full; /* its open batch */
+};
+
+static bool has_closed(const wm_magazines *set)
+{
+    bool any = false;
+
+    for (unsigned i = 0; i < WM_GATHER_SLOTS; i++) {
+        const wm_gather_slot *slot = wm_gather_slot_in(set, i);
+
+        any |= slot != NULL && slot->closed > 0;
+    }
+    return any;
+}
+
+/* The timelines of the calling thread's slots, into which their batches go; but
+ * for those that wait for older ones in the slot, which are asked for first,
+ * unless the stream has retired: then nobody would ask for them here. *any: of
+ * those something has passed, and no other one is looked at. */
+static unsigned spill_mine(wm_space *space, struct mine *mine, wm_home *home,
+                           bool *any)
+{
+    unsigned count = 0;
+    wm_window *window;
+    wm_magazines *set = wm_magazines_lock_mine(space, &window);
+
+    if (set != NULL && has_closed(set)) {
+        wm_section_unlock(&window->section);
+        *any = ask_slots(space, window);
+        set = *any ? NULL : wm_magazines_lock_mine(space, &window);
+    }
+    if (set == NULL) {
+        return 0;
+    }
+    for (unsigned i = 0; i < WM_GATHER_SLOTS; i++) {
+        wm_gather_slot *slot = wm_gather_slot_in(set, i);
+        wm_timeline *t = slot != NULL ? wm_gather_timeline(slot) : NULL;
+
+        if (t != NULL && (slot->closed == 0 || wm_timeline_is_retired(t))) {
+            mine[count].full = wm_gather_spill(set, slot, false);
+            mine[count].timeline = t;
+            wm_timeline_hold(mine[count++].timeline);
+        }
+    }
+    *home = (wm_home){take_home, window};
+    wm_section_unlock(&window->section);
+    return count;
+}
+
+/* Those that are full, or the others, until something has come home. */
+static bool poll_mine(wm_timelines *set, const struct mine *mine,
+                      unsigned count, bool full, uint64_t now,
+                      const wm_home *home)
+{
+    bool any = false, left;
+
+    for (unsigned i = 0; i < count && !any; i++) {
+        if (mine[i].full && full) {
+            wm_batch_close_older(set, mine[i].timeline, UINT64_MAX);
+        }
+        if (mine[i].full == full) {
+            any =
+                wm_timeline_poll_ripe(set, mine[i].timeline, now, home, &left);
+        }
+    }
+    return any;
+}
+
+bool wm_gather_poll_mine(wm_space *space, uint64_t now)
+{
+    wm_timelines *set = space->timelines;
+    struct mine mine[WM_GATHER_SLOTS] = {{NULL, false}};
+    wm_home home = {NULL, NULL};
+    bool any = false;
+    unsigned count = spill_mine(space, mine, &home, &any);
+
+    any = any || poll_mine(set, mine, count, true, now, &home) ||
+          poll_mine(set, mine, count, false, now, &home);
+    for (unsigned i = 0; i < count; i++) {
+        wm_timeline_drop(set, mine[i].timeline);
+    }
+    return any;
+}

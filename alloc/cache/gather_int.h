@@ -1,0 +1,36 @@
+/* gather_int.h: what the files of the slots share, and nobody else. The caller
+ * has the section of the set's window. */
+#ifndef WM_GATHER_INT_H
+#define WM_GATHER_INT_H
+
+#include "alloc/cache/gather_hit.h"
+#include "alloc/cache/magazine_int.h"
+
+/* The slot of that number, or null. */
+static inline wm_gather_slot *wm_gather_slot_in(const wm_magazines *set,
+                                                unsigned index)
+{
+    return wm_gather_slot_at(wm_magazines_gather(set), index);
+}
+
+static inline void wm_gathered_clear(wm_gathered *batch)
+{
+    batch->count = batch->bytes = batch->told = batch->told_bytes = 0;
+    batch->event = NULL;
+}
+
+/* What a slot has goes to its timeline: closed batches into the queue, the open
+ * one into the timeline's own; whether that is full. one: of many that come at
+ * once. */
+bool wm_gather_spill(wm_magazines *set, wm_gather_slot *slot, bool one);
+/* And the slot is none. Either is put off while the owner asks the driver. */
+void wm_gather_empty(wm_magazines *set, wm_gather_slot *slot);
+
+/* Batches of a slot have gone: what others peek at is counted again. count,
+ * bytes: of those that have passed without a word to the arena. */
+void wm_gather_recount(wm_magazines *set, wm_gather_slot *slot, size_t count,
+                       size_t bytes);
+/* References that uses had which have passed. */
+void wm_gather_restock(wm_gather_slot *slot, size_t count);
+
+#endif

@@ -1,0 +1,320 @@
+/* magazine.c: misses, and frees that are no hits. See magazine.h.
+ *
+ * Takes the section of the calling thread's window and under it lock arena.
+ * Calls no driver. */
+#include "alloc/cache/magazine_int.h"
+
+#include "alloc/arena/arena_int.h"
+#include "alloc/space/space.h"
+
+/* Most bytes that one miss brings, to a class that missed as recently as that,
+ * counted in misses of the thread. */
+enum { WM_BATCH_BYTES = 512 << 10, WM_MISSED_LATELY = 4 };
+/* Most bytes from the depot. */
+enum { WM_DEPOT_BATCH_BYTES = 4 << 20 };
+
+/* ---- misses ------------------------------------------------------------ */
+
+/* At least one, however little there is left. */
+static unsigned fitting(wm_magazines *set, const wm_magazine *m, unsigned most)
+{
+    int64_t left = (set->bytes_max - wm_magazines_bytes(set)) / m->bytes;
+
+    most = most < m->room ? most : m->room;
+    return left >= (int64_t)most ? most : left > 1 ? (unsigned)left : 1;
+}
+
+static unsigned batch_of(wm_magazines *set, const wm_magazine *m)
+{
+    return fitting(set, m, wm_magazine_supply(set, m)->batch);
+}
+
+/* What nothing has to be cut for: half of what there is room for. */
+static unsigned depot_batch_of(wm_magazines *set, const wm_magazine *m)
+{
+    unsigned half = m->room / 2,
+             most = (unsigned)(WM_DEPOT_BATCH_BYTES / m->bytes);
+
+    most = most < half ? most : half;
+    return fitting(set, m, most > 1 ? most : 1);
+}
+
+/* After a miss that brought something. */
+static void set_batch(wm_magazines *set, wm_magazine *m)
+{
+    wm_supply *supply = wm_magazine_supply(set, m);
+    uint32_t most = (uint32_t)(WM_BATCH_BYTES / m->bytes);
+    uint32_t twice = 2u * supply->batch;
+    uint16_t gap = (uint16_t)(++set->misses - supply->missed_at);
+
+    most = most < m->room / 2 ? most : m->room / 2;
+    if (gap > WM_MISSED_LATELY || most < 2) {
+        supply->batch = 1;
+    } else {
+        supply->batch = (uint16_t)(twice < most ? twice : most);
+    }
+    supply->missed_at = set->misses;
+}
+
+static void make_mine(const wm_magazines *set, const wm_magazine *m,
+                      unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        wm_block_set_state(m->top[i].block, set->cached);
+    }
+}
+
+/* Blocks of an arena, which may be a sibling of the set's own. */
+static unsigned bring(wm_magazines *set, wm_magazine *m, wm_arena *from,
+                      enum wm_cut how, bool *cut)
+{
+    unsigned size_class = (unsigned)(m - set->of);
+    unsigned count;
+
+    if (from != set->arena) {
+        wm_lock_acquire(&from->lock);
+    } else {
+        set->met += wm_lock_acquire(&from->lock);
+        set->takings++;
+    }
+    count = set->lane != NULL
+                ? 0
+                : wm_depot_take_locked(from, size_class, depot_batch_of(set, m),
+                                       m->top);
+    *cut = count == 0;
+    if (*cut) {
+        count = wm_arena_take_batch_locked(from, wm_magazines_lane(set, from),
+                                           size_class, batch_of(set, m), how,
+                                           set->cached, m->top);
+    }
+    wm_lock_release(&from->lock);
+    if (!*cut) {
+        make_mine(set, m, count);
+    }
+    return count;
+}
+
+/* What siblings have in their depots, once there is nothing at home: no run is
+ * cut for it, and nothing asked. */
+static unsigned bring_beside(wm_magazines *set, wm_magazine *m, wm_arena *home)
+{
+    unsigned size_class = (unsigned)(m - set->of), count = 0;
+
+    for (wm_arena *a = wm_arena_next(home, home); a != home && count == 0;
+         a = wm_arena_next(home, a)) {
+        if (wm_depot_count(&a->depot, size_class) > 0) {
+            wm_lock_acquire(&a->lock);
+            count = wm_depot_take_locked(a, size_class, depot_batch_of(set, m),
+                                         m->top);
+            wm_lock_release(&a->lock);
+            make_mine(set, m, count);
+        }
+    }
+    return count;
+}
+
+/* A hit's, of any set, with room for it. */
+static wm_block *pop(wm_magazines *set, size_t bytes)
+{
+    const wm_magazine *m = &set->of[wm_size_class_fixed(bytes)];
+    const wm_magazine *end = &set->of[WM_CLASSES];
+    const wm_entry *entry;
+
+    wm_magazine_need_room(set, m, bytes);
+    entry = wm_magazine_pop(set, bytes, set->lane != NULL);
+    if (entry == NULL) {
+        const wm_magazine *largest = m + WM_LARGER < end ? m + WM_LARGER : m;
+
+        wm_magazine_need_room(set, largest->sort == m->sort ? largest : m,
+                              bytes);
+        entry = wm_magazine_pop_larger(set, bytes, set->lane != NULL);
+    }
+    return entry != NULL ? entry->block : NULL;
+}
+
+static enum wm_refill refill(wm_magazines *set, wm_magazine *m,
+                             const wm_request *request, enum wm_cut how,
+                             wm_block **block)
+{
+    size_t bytes = request->bytes;
+    unsigned count;
+    bool cut;
+
+    (void)wm_magazine_sift(set, m, wm_magazine_count(m));
+    *block = pop(set, bytes);
+    if (*block != NULL) {
+        return WM_REFILL_DONE;
+    }
+    count = bring(set, m, request->arena, how, &cut);
+    if (count == 0 && set->lane == NULL) {
+        count = bring_beside(set, m, request->arena);
+        cut = false;
+    }
+    if (count == 0) {
+        return WM_REFILL_MISSED;
+    }
+    wm_magazine_recount(set, m, count);
+    if (cut) {
+        set_batch(set, m);
+    }
+    *block = pop(set, bytes);
+    return WM_REFILL_DONE;
+}
+
+wm_magazines *wm_magazines_lock_for(wm_space *space, const wm_request *request,
+                                    wm_window **mine)
+{
+    return space->traits->laned ? wm_lane_lock(space, request, mine)
+                                : wm_magazines_lock_mine(space, mine);
+}
+
+/* Whose blocks can serve a request, or null. */
+static wm_magazine *magazine_for(wm_magazines *set, const wm_request *request)
+{
+    return request->bytes <= WM_CLASS_LIMIT &&
+                   wm_arena_beside(set->arena, request->arena)
+               ? wm_magazine_use(set, wm_size_class_fixed(request->bytes))
+               : NULL;
+}
+
+enum wm_refill wm_magazines_refill(wm_space *space, const wm_request *request,
+                                   enum wm_cut cut, wm_block **block)
+{
+    enum wm_refill result = WM_REFILL_NONE;
+    wm_window *window;
+    wm_magazines *set = wm_magazines_lock_for(space, request, &window);
+    wm_magazine *m;
+
+    if (set == NULL) {
+        return WM_REFILL_NONE;
+    }
+    m = magazine_for(set, request);
+    if (m != NULL) {
+        result = refill(set, m, request, cut, block);
+        if (wm_unlikely(set->takings >= WM_MEET_TAKINGS)) {
+            wm_magazines_spread(set);
+        }
+    }
+    wm_section_unlock(&window->section);
+    return result;
+}
+
+void wm_magazines_make_own(wm_magazines *set, wm_block *block)
+{
+    if (wm_arena_beside(block->segment->arena, set->arena)) {
+        wm_magazines_use_room(set, block);
+    }
+    if (wm_magazines_has_place(set, block) &&
+        wm_magazine_use(set, block->size_class) != NULL) {
+        /* Relaxed: the caller has not got it yet. */
+        atomic_store_explicit(&block->state, set->live, memory_order_relaxed);
+    }
+}
+
+void wm_magazines_adopt(wm_space *space, const wm_request *request,
+                        wm_block *block)
+{
+    wm_window *window;
+    wm_magazines *set = wm_magazines_lock_for(space, request, &window);
+
+    if (set == NULL) {
+        return;
+    }
+    wm_magazines_make_own(set, block);
+    wm_section_unlock(&window->section);
+}
+
+/* ---- frees -------------------------------------------------------------- */
+
+void wm_magazines_count_free(wm_space *space, wm_block *block)
+{
+    wm_window *window;
+    wm_magazines *set;
+
+    if (space->traits->laned) {
+        return; /* for the arena to say */
+    }
+    set = wm_magazines_lock_mine(space, &window);
+    if (set == NULL) {
+        return;
+    }
+    if (wm_magazines_has_place(set, block) &&
+        wm_magazine_use(set, block->size_class) != NULL) {
+        wm_magazine_cut_room(set, &set->of[block->size_class]);
+        wm_magazine_count_free(set, block, false);
+        block->counted = true;
+    }
+    wm_section_unlock(&window->section);
+}
+
+bool wm_magazines_push_slow(wm_magazines *set, wm_block *block)
+{
+    wm_magazine *m = wm_magazine_use(set, block->size_class);
+    bool taken;
+
+    if (m == NULL) {
+        return false;
+    }
+    wm_magazine_cut_room(set, m);
+    if (m->top == m->end) {
+        wm_magazine_give_back_half(set, m);
+    }
+    if (wm_magazines_bytes(set) + m->bytes > set->bytes_max) {
+        (void)wm_magazines_give_back(set, WM_HALF);
+    }
+    wm_magazine_open_room(set, m);
+    taken = wm_magazine_push(set, block, block->base, set->lane != NULL);
+    wm_magazines_set_high(set);
+    if (!taken) {
+        wm_arena *home = block->segment->arena;
+
+        wm_magazine_count_free(set, block, set->lane != NULL);
+        block->counted = true;
+        wm_lock_acquire(&home->lock);
+        wm_arena_put_locked(home, block);
+        wm_lock_release(&home->lock);
+    }
+    return true;
+}
+
+/* As a hit, of a block that another thread allocated. */
+static bool push_quickly(const wm_space *space, wm_block *block)
+{
+    wm_window *window = wm_window_mine();
+    wm_magazines *set;
+    bool taken;
+
+    if (window->owner != space->runtime ||
+        !wm_section_enter(&window->section)) {
+        return false;
+    }
+    set = wm_magazines_of(window);
+    taken = set != NULL && wm_magazines_has_place(set, block) &&
+            wm_magazine_push(set, block, block->base, false);
+    wm_section_leave(&window->section);
+    return taken;
+}
+
+bool wm_magazines_free(wm_space *space, wm_block *block)
+{
+    wm_window *window;
+    wm_magazines *set;
+    bool taken;
+
+    if (space->traits->laned) {
+        return false;
+    }
+    if (push_quickly(space, block)) {
+        return true;
+    }
+    set = wm_magazines_lock_mine(space, &window);
+    if (set == NULL) {
+        return false;
+    }
+    taken = wm_magazines_has_place(set, block);
+    if (taken) {
+        taken = wm_magazines_push_slow(set, block);
+    }
+    wm_section_unlock(&window->section);
+    return taken;
+}

@@ -1,0 +1,433 @@
+/* magazine_room.c: the room of a set of magazines: claimed, given back, cut.
+ *
+ * Room is a count and no memory: how many blocks and bytes a set's owner may
+ * still hand out before it has to claim more (live.h). Only sets of pinned
+ * memory count frees that are not cached.
+ *
+ * The caller has the section of the set's window, but for wm_magazines_raise()
+ * and wm_magazines_reset_peaks(), which take those of others. Takes no other
+ * lock. */
+#include "alloc/cache/magazine_int.h"
+
+#include "alloc/space/space.h"
+
+/* Half of what is left below a peak is parted between the sets, the other half
+ * stays for sets that need more. A set claims its part; when frees have made
+ * its room more than twice that part, or ROOM_TIMES the least, it gives back
+ * half. If there is one set only, that set may have all that is left.
+ *
+ * Why ROOM_TIMES is 64: a set with less room has to claim more often, each time
+ * by the slow path; one with more has to be visited before a peak is raised,
+ * but peaks are rarely raised. */
+enum { ROOM_TIMES = 64, ROOM_PART = 2 };
+
+typedef struct excess_room {
+    int64_t blocks, asked, bytes;
+} excess_room;
+
+static wm_live *live_of(const wm_magazines *set, int i)
+{
+    return wm_lives_of(set->arena->live, i > 0);
+}
+
+/* Whether small and large requests have rooms apart. By the space, which does
+ * not change: a set's lane does, while other threads peek. */
+static bool is_laned(const wm_magazines *set)
+{
+    return set->space->traits->laned;
+}
+
+/* Small and large requests share what a thread may have, and so do the sets
+ * that it has for streams of a device. */
+static int64_t least_bytes(const wm_magazines *set)
+{
+    return WM_ROOM_BYTES / (is_laned(set) ? 2 * set->sharers : 1);
+}
+
+static int64_t least_blocks(const wm_magazines *set)
+{
+    return WM_ROOM_BLOCKS / (is_laned(set) ? 2 * set->sharers : 1);
+}
+
+static int64_t room_bytes(const wm_room *room)
+{
+    return wm_room_get(&room->bytes) - wm_room_get(&room->low);
+}
+
+static unsigned sets_of(const wm_magazines *set)
+{
+    return atomic_load_explicit(&set->arena->live->sets, memory_order_relaxed);
+}
+
+/* A set's part of what is left below a peak, if that is more than least. */
+static int64_t part_of(const wm_magazines *set, int i, enum wm_figure figure,
+                       int64_t least)
+{
+    const wm_claim *claim = &live_of(set, i)->of[figure];
+    int64_t left = wm_claim_peak(claim) - wm_claimed(claim);
+    unsigned sets = sets_of(set);
+    int64_t part = sets > 1 ? left / (ROOM_PART * (int64_t)sets) : left;
+
+    return part > least ? part : least;
+}
+
+/* The most that a room may come to by frees: until a peak is raised, whatever
+ * other sets the thread has. */
+static int64_t most_of(const wm_magazines *set, int i, enum wm_figure figure,
+                       int64_t least)
+{
+    int64_t much = ROOM_TIMES / 2 * least * set->sharers;
+
+    return sets_of(set) > 1 ? 2 * part_of(set, i, figure, much) : INT64_MAX / 4;
+}
+
+/* Up to where hits may go: to what the set may keep, or has room for. */
+static void set_high(wm_magazines *set, int i)
+{
+    wm_room *room = &set->rooms[i];
+    int64_t bytes = wm_room_get(&room->bytes);
+    int64_t left = set->bytes_max - wm_magazines_bytes(set);
+    int64_t most = most_of(set, i, WM_LIVE_BYTES, least_bytes(set));
+    int64_t high = bytes + (is_laned(set) ? left / 2 : left);
+    int64_t roomy = wm_room_get(&room->low) + most;
+
+    room->high = high < roomy ? high : roomy;
+}
+
+void wm_magazines_set_high(wm_magazines *set)
+{
+    set_high(set, 0);
+    set_high(set, 1);
+}
+
+void wm_magazine_open_room(wm_magazines *set, const wm_magazine *m)
+{
+    wm_room *room = &set->rooms[wm_room_index(set, m)];
+    int64_t high =
+        wm_room_get(&room->bytes) + set->bytes_max - wm_magazines_bytes(set);
+
+    room->high = room->high > high ? room->high : high;
+}
+
+/* Whether a peak is to be raised for it. */
+static bool change(wm_magazines *set, int i, int64_t blocks, int64_t asked,
+                   int64_t bytes)
+{
+    wm_room *room = &set->rooms[i];
+    bool above;
+
+    if (blocks == 0 && asked == 0 && bytes == 0) {
+        return false;
+    }
+    above = wm_live_add(live_of(set, i), blocks, asked, bytes);
+    if (set->arena->sorted != NULL) {
+        above = wm_live_add_active(live_of(set, i), blocks, bytes) || above;
+    }
+    wm_room_add(&room->blocks, blocks);
+    wm_room_add(&room->asked, asked);
+    wm_room_add(&room->low, -bytes);
+    return above;
+}
+
+/* What is missing of a room for needed: to that, or to the set's part. */
+static int64_t missing(const wm_magazines *set, int i, enum wm_figure figure,
+                       int64_t room, int64_t needed, int64_t least)
+{
+    int64_t part;
+
+    if (room >= needed) {
+        return 0;
+    }
+    part = part_of(set, i, figure, least);
+    return (part > needed ? part : needed) - room;
+}
+
+void wm_magazine_need_room(wm_magazines *set, const wm_magazine *m,
+                           size_t requested)
+{
+    int i = wm_room_index(set, m);
+    wm_room *room = &set->rooms[i];
+    int64_t blocks = wm_room_get(&room->blocks);
+    int64_t asked = wm_room_get(&room->asked), bytes = room_bytes(room);
+
+    if (wm_unlikely(blocks < 1 || asked < (int64_t)requested ||
+                    bytes < m->bytes)) {
+        (void)change(
+            set, i,
+            missing(set, i, WM_LIVE_BLOCKS, blocks, 1, least_blocks(set)),
+            missing(set, i, WM_LIVE_ASKED, asked, (int64_t)requested,
+                    least_bytes(set)),
+            missing(set, i, WM_LIVE_BYTES, bytes, m->bytes, least_bytes(set)));
+        set_high(set, i);
+    }
+}
+
+/* What is above most, down to half of that. */
+static int64_t excess(int64_t room, int64_t most)
+{
+    return room > most ? most / 2 - room : 0;
+}
+
+void wm_magazine_cut_room(wm_magazines *set, const wm_magazine *m)
+{
+    int i = wm_room_index(set, m);
+    wm_room *room = &set->rooms[i];
+    int64_t bytes = least_bytes(set), blocks = least_blocks(set);
+
+    if (sets_of(set) > 1) {
+        int64_t all = room_bytes(room) + m->bytes;
+
+        (void)change(set, i,
+                     excess(wm_room_get(&room->blocks),
+                            most_of(set, i, WM_LIVE_BLOCKS, blocks)),
+                     excess(wm_room_get(&room->asked),
+                            most_of(set, i, WM_LIVE_ASKED, bytes)),
+                     excess(all, most_of(set, i, WM_LIVE_BYTES, bytes)));
+    }
+    set_high(set, i);
+}
+
+static int64_t least_of(int64_t room, int64_t n)
+{
+    return room < 0 ? 0 : room < n ? room : n;
+}
+
+void wm_magazines_use_room(wm_magazines *set, const wm_block *block)
+{
+    int i = !is_laned(set) || !block->segment->small;
+    const wm_room *room = &set->rooms[i];
+
+    (void)change(set, i, -least_of(wm_room_get(&room->blocks), 1),
+                 -least_of(wm_room_get(&room->asked),
+                           (int64_t)wm_block_requested(block)),
+                 -least_of(room_bytes(room), (int64_t)block->bytes));
+}
+
+void wm_magazines_move_bytes(wm_magazines *set, const wm_magazine *m,
+                             int64_t bytes)
+{
+    int i = wm_room_index(set, m);
+    wm_room *room = &set->rooms[i];
+
+    wm_room_add(&room->bytes, bytes);
+    wm_room_add(&room->low, bytes);
+    set_high(set, i);
+}
+
+void wm_magazines_drop_room(wm_magazines *set)
+{
+    for (int i = 0; i < 2; i++) {
+        wm_room *room = &set->rooms[i];
+
+        (void)change(set, i, -wm_room_get(&room->blocks),
+                     -wm_room_get(&room->asked), -room_bytes(room));
+        set_high(set, i);
+    }
+}
+
+/* ---- claims of classes --------------------------------------------------- */
+
+static void claim(wm_magazines *set, wm_magazine *m, int32_t claimed)
+{
+    wm_supply *supply = wm_magazine_supply(set, m);
+    unsigned size_class = (unsigned)(m - set->of);
+
+    wm_claim_add_raise(&set->arena->live->classes->blocks[size_class],
+                       claimed - supply->claimed);
+    supply->claimed = claimed;
+}
+
+void wm_magazine_claim(wm_magazines *set, wm_magazine *m)
+{
+    int32_t base = wm_magazine_supply(set, m)->base;
+    int32_t ahead = wm_magazine_supply(set, m)->claimed - base;
+
+    if (ahead < 0 || ahead > WM_ROOM_BLOCKS) {
+        claim(set, m, base);
+    }
+}
+
+/* What waits for streams comes and goes in batches. */
+void wm_magazine_claim_ahead(wm_magazines *set, wm_magazine *m)
+{
+    claim(set, m, wm_magazine_supply(set, m)->base + WM_ROOM_BLOCKS / 2);
+}
+
+void wm_magazines_claim_no_more(wm_magazines *set)
+{
+    for (unsigned i = 0; i < set->classes; i++) {
+        wm_magazine *m = &set->of[set->in_use[i]];
+
+        claim(set, m, wm_magazine_supply(set, m)->base);
+    }
+}
+
+/* ---- a peak is raised ---------------------------------------------------- */
+
+/* Which peaks are to be raised; rooms are cut of those figures only. */
+struct raise {
+    wm_space *space;
+    bool any, above[WM_LIVE_FIGURES];
+};
+
+static void look(struct raise *raise, const wm_live *live)
+{
+    bool sorted = raise->space->arenas->sorted != NULL;
+    int figures = sorted ? WM_LIVE_FIGURES : WM_LIVE_ACTIVE;
+
+    for (int i = 0; i < figures; i++) {
+        if (wm_claimed(&live->of[i]) > wm_claim_peak(&live->of[i])) {
+            raise->above[i] = raise->any = true;
+        }
+    }
+}
+
+/* Of any node: a request may have been served by another than its own. */
+static bool find_above(struct raise *raise)
+{
+    for (int i = 0; i < raise->space->nodes; i++) {
+        const wm_lives *lives = wm_space_arena(raise->space, i)->live;
+
+        look(raise, &lives->large);
+        if (lives->large.whole != NULL) {
+            look(raise, lives->large.whole);
+        }
+        if (lives->all == &lives->whole) {
+            look(raise, &lives->small);
+        }
+    }
+    raise->above[WM_LIVE_BLOCKS] |= raise->above[WM_LIVE_ACTIVE];
+    raise->above[WM_LIVE_BYTES] |= raise->above[WM_LIVE_ACTIVE_BYTES];
+    return raise->any;
+}
+
+static int64_t above(int64_t room, int64_t least)
+{
+    return room > least ? room - least : 0;
+}
+
+/* What a room has beyond the least, of figures to be raised. */
+static excess_room much_of(const wm_magazines *set, int i,
+                           const struct raise *raise)
+{
+    const wm_room *room = &set->rooms[i];
+    int64_t bytes = least_bytes(set);
+    excess_room much = {0, 0, 0};
+
+    if (raise->above[WM_LIVE_BLOCKS]) {
+        much.blocks = above(wm_room_get(&room->blocks), least_blocks(set));
+    }
+    if (raise->above[WM_LIVE_ASKED]) {
+        much.asked = above(wm_room_get(&room->asked), bytes);
+    }
+    if (raise->above[WM_LIVE_BYTES]) {
+        much.bytes = above(room_bytes(room), bytes);
+    }
+    return much;
+}
+
+static bool has_much(const wm_magazines *set, const struct raise *raise)
+{
+    excess_room small = much_of(set, 0, raise), large = much_of(set, 1, raise);
+
+    return (small.blocks | small.asked | small.bytes | large.blocks |
+            large.asked | large.bytes) != 0;
+}
+
+/* The calling thread's room is what it is. Another thread that has little room
+ * now may have much by the time the peak is raised. */
+static bool may_have_much(const wm_window *window, void *context)
+{
+    const struct raise *raise = context;
+    const wm_magazines *set;
+
+    for (unsigned at = 0;
+         (set = wm_magazines_next(window, raise->space, &at)) != NULL;) {
+        if (window != wm_window_current || has_much(set, raise)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void cut_window(wm_window *window, void *context)
+{
+    const struct raise *raise = context;
+    wm_magazines *set;
+
+    for (unsigned at = 0;
+         (set = wm_magazines_next(window, raise->space, &at)) != NULL;) {
+        for (int i = 0; i < 2; i++) {
+            excess_room much = much_of(set, i, raise);
+
+            (void)change(set, i, -much.blocks, -much.asked, -much.bytes);
+            set_high(set, i);
+        }
+    }
+}
+
+/* No set's room changes now, and one thread is here at a time. */
+static void raise_above(void *context)
+{
+    const struct raise *raise = context;
+
+    for (int i = 0; i < raise->space->nodes; i++) {
+        wm_lives_raise_some(wm_space_arena(raise->space, i)->live,
+                            raise->above);
+    }
+}
+
+void wm_magazines_raise(wm_space *space)
+{
+    struct raise raise = {.space = space};
+    const wm_visit all = {may_have_much, cut_window, raise_above, &raise};
+
+    if (wm_likely(!find_above(&raise))) {
+        return;
+    }
+    if (space->magazine_blocks > 0) {
+        (void)wm_window_visit(space->runtime, &all);
+    } else {
+        raise_above(&raise);
+    }
+}
+
+/* ---- peaks are reset ----------------------------------------------------- */
+
+static bool has_set(const wm_window *window, void *context)
+{
+    unsigned at = 0;
+
+    return wm_magazines_next(window, context, &at) != NULL;
+}
+
+static void drop_window(wm_window *window, void *context)
+{
+    wm_magazines *set;
+
+    for (unsigned at = 0;
+         (set = wm_magazines_next(window, context, &at)) != NULL;) {
+        wm_magazines_drop_room(set);
+        wm_magazines_claim_no_more(set);
+    }
+}
+
+static void reset_lives(void *context)
+{
+    wm_space *space = context;
+
+    for (int i = 0; i < space->nodes; i++) {
+        wm_lives_reset(wm_space_arena(space, i)->live);
+    }
+}
+
+void wm_magazines_reset_peaks(wm_space *space)
+{
+    const wm_visit all = {has_set, drop_window, reset_lives, space};
+
+    if (space->magazine_blocks > 0) {
+        (void)wm_window_visit(space->runtime, &all);
+    } else {
+        reset_lives(space);
+    }
+}

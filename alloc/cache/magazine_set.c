@@ -1,0 +1,490 @@
+/* magazine_set.c: the set of magazines of a window: made, put to use, moved to
+ * another node, given up. See magazine.h.
+ *
+ * Takes the section of the calling thread's window, and under it lock arena. */
+#include "alloc/cache/magazine_int.h"
+
+#include "alloc/arena/arena_int.h"
+#include "runtime/thread/home_node.h"
+#include "alloc/space/space.h"
+#include "runtime/base/meta.h"
+
+/* Numbers of sets: never used twice in a process. */
+static _Atomic uint64_t last_number;
+
+static uint32_t room_for(const wm_space *space, size_t bytes)
+{
+    size_t room = space->magazine_bytes / 4 / bytes;
+
+    if (room < 2) {
+        room = space->magazine_bytes / bytes;
+        room = room < 2 ? room : 2;
+    }
+    return (uint32_t)(room < space->magazine_blocks ? room
+                                                    : space->magazine_blocks);
+}
+
+/* What lies before the first entry of a class; its state is no set's. And that
+ * entry, of all classes that are not in use: their own room is not touched. */
+static const wm_block no_block;
+static const wm_entry no_entry = {(wm_block *)(uintptr_t)&no_block, NULL};
+
+static void place(wm_magazine *m, const wm_entry *before, uint32_t room)
+{
+    m->top = (wm_entry *)(uintptr_t)before + 1;
+    m->end = m->top + room;
+    m->room = room;
+}
+
+static wm_magazines *make_set(wm_space *space, wm_arena *arena)
+{
+    wm_magazines *set = wm_meta_alloc(sizeof *set);
+
+    if (set == NULL) {
+        return NULL;
+    }
+    set->arena = arena;
+    set->space = space;
+    set->bytes_max = (int64_t)space->magazine_bytes;
+    for (unsigned i = 0; i < WM_CLASSES; i++) {
+        wm_magazine *m = &set->of[i];
+
+        m->bytes = (int64_t)wm_class_bytes(i);
+        m->sort =
+            (uint32_t)offsetof(wm_magazines, rooms) +
+            (wm_class_bytes(i) > arena->small_max) * (uint32_t)sizeof(wm_room);
+        set->supply[i].batch = 1;
+        place(m, &no_entry, 0);
+    }
+    return set;
+}
+
+static wm_entry *make_entries(const wm_magazines *set, const wm_magazine *m)
+{
+    size_t count = 1 + (size_t)room_for(set->space, (size_t)m->bytes);
+    wm_entry *entries = wm_meta_alloc(count * sizeof *entries);
+
+    if (entries != NULL) {
+        *entries = no_entry;
+    }
+    return entries;
+}
+
+wm_magazine *wm_magazine_use(wm_magazines *set, unsigned size_class)
+{
+    wm_magazine *m = &set->of[size_class];
+    wm_supply *supply = &set->supply[size_class];
+
+    if (wm_likely(m->room > 0)) {
+        return m;
+    }
+    if (supply->entries == NULL && m->bytes <= set->bytes_max) {
+        supply->entries = make_entries(set, m);
+    }
+    if (supply->entries == NULL) {
+        return NULL;
+    }
+    place(m, supply->entries, room_for(set->space, (size_t)m->bytes));
+    set->in_use[set->classes++] = (uint8_t)size_class;
+    return m;
+}
+
+/* All of them are empty. */
+static void use_no_class(wm_magazines *set)
+{
+    while (set->classes > 0) {
+        wm_magazine *m = &set->of[set->in_use[--set->classes]];
+
+        place(m, &no_entry, 0);
+    }
+}
+
+/* The lock of a space's spare sets: that of its first arena. */
+static wm_lock *spare_lock(const wm_space *space)
+{
+    return &space->arenas->lock;
+}
+
+/* A spare set fits every arena of its space, whichever it was filled from. */
+static wm_magazines *take_spare_set(wm_space *space)
+{
+    wm_magazines *set;
+
+    wm_lock_acquire(spare_lock(space));
+    set = space->spare_sets;
+    if (set != NULL) {
+        space->spare_sets = set->next;
+    }
+    wm_lock_release(spare_lock(space));
+    return set;
+}
+
+static void shelve(wm_magazines *set)
+{
+    wm_space *space = set->arena->owner;
+
+    wm_lock_acquire(spare_lock(space));
+    set->next = space->spare_sets;
+    space->spare_sets = set;
+    wm_lock_release(spare_lock(space));
+}
+
+/* The set is empty, and is filled from the arena from now on. What it counted
+ * of growth and of completed blocks says nothing about another node. */
+static void use_arena(wm_magazines *set, wm_arena *arena)
+{
+    if (!wm_arena_beside(set->arena, arena)) {
+        set->grown =
+            atomic_load_explicit(&arena->siblings->grown, memory_order_relaxed);
+        set->passed = set->passed_max = 0;
+        set->steady = false;
+    }
+    set->arena = arena;
+    set->met = set->takings = set->own_turns = 0;
+}
+
+void wm_magazines_renumber(wm_magazines *set, unsigned slot,
+                           _Atomic uint64_t *live_tag)
+{
+    /* Relaxed: a number that is not used twice, tied to nothing. */
+    uint64_t next =
+        atomic_fetch_add_explicit(&last_number, 1, memory_order_relaxed) + 1;
+
+    next = next * WM_LANE_SLOTS + slot;
+    atomic_store_explicit(&set->number, next, memory_order_relaxed);
+    set->live = wm_state_of_set(WM_BLOCK_LIVE, next);
+    set->cached = wm_state_of_set(WM_BLOCK_CACHED, next);
+    atomic_store_explicit(live_tag, set->live, memory_order_relaxed);
+}
+
+static void renumber(wm_magazines *set, wm_window *window)
+{
+    wm_magazines_renumber(set, 0, &window->live_tag);
+}
+
+wm_magazines *wm_magazines_make(wm_space *space, wm_arena *arena)
+{
+    wm_magazines *set = take_spare_set(space);
+
+    if (set == NULL) {
+        set = make_set(space, arena);
+    } else {
+        use_arena(set, arena);
+    }
+    if (set != NULL) {
+        set->sharers = 1;
+    }
+    return set;
+}
+
+void wm_magazines_count_set(wm_arena *arena, int change)
+{
+    /* Relaxed: a number that tells how much is worth claiming. */
+    atomic_fetch_add_explicit(&arena->live->sets, (unsigned)change,
+                              memory_order_relaxed);
+    wm_lock_acquire(&arena->siblings->lock);
+    arena->sets += (unsigned)change;
+    wm_lock_release(&arena->siblings->lock);
+}
+
+/* For a set that is counted in an arena: the sibling that fewest use, where it
+ * is counted then; or the arena, if there would be as many. Under a lock, or
+ * threads that look at the same time would all find the same. */
+static wm_arena *find_emptier(wm_arena *arena)
+{
+    wm_arena *best = arena;
+
+    wm_lock_acquire(&arena->siblings->lock);
+    for (wm_arena *a = arena->siblings; a != NULL; a = a->next_sibling) {
+        best = a->sets + 1 < arena->sets && a->sets < best->sets ? a : best;
+    }
+    arena->sets--;
+    best->sets++;
+    wm_lock_release(&arena->siblings->lock);
+    return best;
+}
+
+/* Where a set begins. Only with a number of arenas that somebody wants do
+ * threads part before they have met: memory in several arenas serves worse. */
+static wm_arena *find_first(const wm_space *space, wm_arena *home)
+{
+    wm_magazines_count_set(home, 1);
+    return space->parted ? find_emptier(home) : home;
+}
+
+void wm_magazines_spread(wm_magazines *set)
+{
+    if (set->met >= WM_MEET_OFTEN) {
+        set->arena = find_emptier(set->arena);
+        wm_gather_note_home(set);
+    }
+    set->met = set->takings = 0;
+}
+
+/* Gives the window a set, if there is memory for one. */
+static void begin_set(wm_space *space, wm_arena *home, wm_window *window)
+{
+    wm_arena *arena = find_first(space, home);
+    wm_magazines *set = wm_magazines_make(space, arena);
+
+    if (set == NULL) {
+        wm_magazines_count_set(arena, -1);
+        return;
+    }
+    window->gather_last = (wm_gather_slot *)(uintptr_t)&wm_gather_no_slot;
+    renumber(set, window);
+    /* Release: who peeks at it under lock windows finds it made. */
+    atomic_store_explicit(&window->magazines, set, memory_order_release);
+}
+
+/* Under lock windows: no set begins while somebody has made all of them wait
+ * (wm_visit.finish). */
+static void begin_apart(wm_space *space, wm_arena *home, wm_window *window)
+{
+    wm_lock_acquire(&space->runtime->windows_lock);
+    wm_section_lock(&window->section);
+    if (!wm_section_is_closed(&window->section, WM_CLOSED_CUT)) {
+        begin_set(space, home, window);
+    }
+    wm_section_unlock(&window->section);
+    wm_lock_release(&space->runtime->windows_lock);
+}
+
+/* The calling thread's window, made or made the current one; null where it
+ * cannot have one: that is no failure of the call. */
+static __attribute__((noinline, cold)) wm_window *
+get_window(warm_runtime *runtime)
+{
+    warm_error error = {.size = sizeof error};
+    wm_window *window;
+
+    warm_last_error(&error);
+    if (wm_window_get(runtime, &window) != WARM_OK) {
+        wm_error_restore(&error);
+        return NULL;
+    }
+    return window;
+}
+
+wm_window *wm_magazines_window(const wm_space *space)
+{
+    wm_window *window = wm_window_mine();
+
+    if (space->magazine_blocks == 0) {
+        return NULL;
+    }
+    /* Relaxed: only compared. */
+    return wm_likely(
+               atomic_load_explicit(&window->runtime, memory_order_relaxed) ==
+               space->runtime)
+               ? window
+               : get_window(space->runtime);
+}
+
+/* Its thread is on another node now: blocks stay where they are, those to come
+ * are from there. Those that it still has out are of the old node, and must not
+ * come back by a hit: they have the old number. */
+static void move(const wm_space *space, wm_magazines *set, wm_arena *home,
+                 wm_window *window)
+{
+    if (set != NULL && !wm_arena_beside(set->arena, home)) {
+        wm_gather_end(set);
+        (void)wm_magazines_give_back(set, WM_ALL);
+        wm_lock_acquire(&set->arena->lock);
+        wm_magazines_settle_locked(set);
+        wm_lock_release(&set->arena->lock);
+        wm_magazines_drop_room(set);
+        wm_magazines_count_set(set->arena, -1);
+        use_arena(set, find_first(space, home));
+        renumber(set, window);
+    }
+}
+
+/* Any, but always the same. */
+static unsigned shard_of_thread(const wm_space *space)
+{
+    return (unsigned)(((uint64_t)(uintptr_t)pthread_self() *
+                       UINT64_C(0x9E3779B97F4A7C15)) >>
+                      32) %
+           space->shards;
+}
+
+/* Null: the thread has no set. */
+static const wm_magazines *set_of_thread(const wm_space *space)
+{
+    wm_window *window = wm_window_mine();
+
+    return window->owner == space->runtime ? wm_magazines_of(window) : NULL;
+}
+
+bool wm_magazines_steady(const wm_space *space)
+{
+    const wm_magazines *set = set_of_thread(space);
+
+    return set != NULL && set->steady;
+}
+
+wm_arena *wm_magazines_first(const wm_space *space)
+{
+    wm_arena *best = space->arenas;
+
+    if (!space->parted) {
+        return best;
+    }
+    if (space->magazine_blocks == 0) {
+        return best + shard_of_thread(space);
+    }
+    wm_lock_acquire(&space->arenas->lock);
+    for (wm_arena *a = best; a != NULL; a = a->next_sibling) {
+        best = a->sets < best->sets ? a : best;
+    }
+    wm_lock_release(&space->arenas->lock);
+    return best;
+}
+
+wm_arena *wm_magazines_arena(wm_space *space, int node)
+{
+    wm_arena *first = wm_space_arena(space, node);
+    const wm_magazines *set;
+    wm_window *window;
+
+    if (space->shards == 1) {
+        return first;
+    }
+    set = set_of_thread(space);
+    if (set == NULL) {
+        set = wm_magazines_lock_mine(space, &window);
+        if (set == NULL) {
+            return first + shard_of_thread(space);
+        }
+        wm_section_unlock(&window->section);
+    }
+    return first + set->arena->shard;
+}
+
+wm_magazines *wm_magazines_lock_mine(wm_space *space, wm_window **mine)
+{
+    wm_window *window =
+        space->traits->laned ? NULL : wm_magazines_window(space);
+    wm_arena *home;
+    wm_magazines *set;
+
+    if (window == NULL) {
+        return NULL;
+    }
+    home = wm_space_arena(space, wm_node_home(space->runtime));
+    wm_section_lock(&window->section);
+    set = atomic_load_explicit(&window->magazines, memory_order_relaxed);
+    if (wm_unlikely(wm_section_is_closed(&window->section, WM_CLOSED_HOME))) {
+        move(space, set, home, window);
+        wm_section_open(&window->section, WM_CLOSED_HOME);
+    }
+    if (set == NULL) {
+        wm_section_unlock(&window->section);
+        begin_apart(space, home, window);
+        wm_section_lock(&window->section);
+        set = wm_magazines_of(window);
+    }
+    if (set == NULL) {
+        wm_section_unlock(&window->section);
+    }
+    *mine = window;
+    return set;
+}
+
+void wm_magazines_retire(wm_magazines *set,
+                         _Atomic(struct wm_magazines *) *from,
+                         _Atomic uint64_t *live_tag)
+{
+    (void)wm_magazines_give_beside(set);
+    wm_lock_acquire(&set->arena->lock);
+    (void)wm_magazines_give_back_locked(set, WM_ALL);
+    wm_magazines_settle_locked(set);
+    wm_magazines_drop_room(set);
+    wm_magazines_claim_no_more(set);
+    /* Not before: who looks for memory would find none here, nor in the arena.
+     * Nor after: nobody peeks at a set that another thread has. */
+    atomic_store_explicit(from, NULL, memory_order_relaxed);
+    atomic_store_explicit(live_tag, WM_NO_TAG, memory_order_relaxed);
+    use_no_class(set);
+    wm_lock_release(&set->arena->lock);
+    shelve(set);
+}
+
+void wm_magazines_end(warm_runtime *runtime, wm_window *window)
+{
+    wm_magazines *set = wm_magazines_of(window);
+
+    (void)runtime;
+    wm_lane_end_all(window);
+    if (set == NULL) {
+        return;
+    }
+    wm_gather_end(set);
+    wm_magazines_count_set(set->arena, -1);
+    wm_magazines_retire(set, &window->magazines, &window->live_tag);
+}
+
+static void free_set(wm_magazines *set)
+{
+    for (unsigned i = 0; i < WM_CLASSES; i++) {
+        wm_meta_free(set->supply[i].entries);
+    }
+    wm_gather_fini(set);
+    wm_meta_free(set);
+}
+
+/* The spare sets beyond those that are kept, in a chain. */
+static wm_magazines *take_spare_sets(wm_space *space)
+{
+    wm_magazines **link = &space->spare_sets, *rest;
+
+    wm_lock_acquire(spare_lock(space));
+    for (int i = 0; i < WM_SETS_KEPT && *link != NULL; i++) {
+        link = &(*link)->next;
+    }
+    rest = *link;
+    *link = NULL;
+    wm_lock_release(spare_lock(space));
+    return rest;
+}
+
+static void free_spare_sets(void *context)
+{
+    wm_magazines *set = take_spare_sets(context);
+
+    while (set != NULL) {
+        wm_magazines *next = set->next;
+
+        free_set(set);
+        set = next;
+    }
+}
+
+static bool is_wanted(const wm_window *window, void *context)
+{
+    (void)window;
+    (void)context;
+    return false;
+}
+
+/* Under the windows lock, with which other threads peek at a set: those that
+ * peeked before the set left its window are done, and none peeks later. */
+void wm_magazines_trim(wm_space *space)
+{
+    const wm_visit none = {is_wanted, NULL, free_spare_sets, space};
+
+    if (space->magazine_blocks > 0) {
+        (void)wm_window_visit(space->runtime, &none);
+    }
+}
+
+void wm_magazines_fini(wm_space *space)
+{
+    while (space->spare_sets != NULL) {
+        wm_magazines *set = space->spare_sets;
+
+        space->spare_sets = set->next;
+        free_set(set);
+    }
+}

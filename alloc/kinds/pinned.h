@@ -1,0 +1,44 @@
+/* pinned.h: the pinned space of a runtime, for runtime.c.
+ *
+ * The public functions of memory.h and stats.h that work on pinned memory are
+ * in memory.c, memory_free.c and cache.c; they reach the space through
+ * runtime->pinned. */
+#ifndef WM_PINNED_H
+#define WM_PINNED_H
+
+#include "alloc/kinds/pin.h"
+#include "alloc/space/space.h"
+
+typedef struct wm_pinned {
+    wm_event_pool events;
+    wm_timelines timelines;
+    wm_pin pin;
+    wm_space space;
+    wm_space pageable; /* for those who said that it will do */
+} wm_pinned;
+
+/* Makes the pinned space of a runtime whose driver is set; pinned points into
+ * that runtime. Sets the reserve aside, or starts the thread that does.
+ * Status: OUT_OF_MEMORY; with a reserve, also another of the driver's. */
+warm_status wm_pinned_open(warm_runtime *runtime, const wm_options *options,
+                           wm_pinned **pinned);
+
+/* Ends the thread of the runtime; before anything of it is taken down. */
+void wm_pinned_stop(wm_pinned *pinned);
+
+/* Ends it (null is ignored): idle segments go back to the driver; what is live,
+ * pending or lost stays where it is, and the first two are added to report. */
+void wm_pinned_close(wm_pinned *pinned, warm_destroy_report *report);
+
+/* See wm_timelines_adopt(), wm_timelines_announce(), wm_timelines_over(). */
+warm_status wm_pinned_adopt(wm_pinned *pinned, warm_stream stream,
+                            const wm_stream_info *info);
+warm_status wm_pinned_announce(wm_pinned *pinned, warm_stream stream,
+                               const wm_stream_info *info, bool *already);
+bool wm_pinned_capture_over(wm_pinned *pinned, warm_stream stream);
+
+/* The stream will be destroyed; see wm_space_retire(). */
+void wm_pinned_retire(wm_pinned *pinned, warm_stream stream,
+                      const wm_stream_info *info);
+
+#endif

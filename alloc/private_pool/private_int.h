@@ -1,0 +1,54 @@
+/* private_int.h: what the files of private pools share; see private_pool.h. */
+#ifndef WM_PRIVATE_INT_H
+#define WM_PRIVATE_INT_H
+
+#include "alloc/private_pool/private_pool.h"
+
+/* Lock private. */
+typedef struct wm_private_pool {
+    uint64_t number; /* const */
+    bool user;       /* const */
+    uint64_t references;
+    bool recording, warned;
+    warm_pool_filter_fn filter; /* null: those of the thread */
+    void *context;
+    uint64_t thread; /* who began it: wm_window_thread() */
+    struct wm_private_pool *next, *next_recording;
+} wm_private_pool;
+
+typedef struct wm_private_pools {
+    wm_lock lock;
+    wm_private_pool *list;      /* lock private */
+    wm_private_pool *recording; /* lock private; innermost first */
+    uint64_t last;              /* lock private: number */
+    _Atomic unsigned dead;      /* arenas in that state; relaxed: a hint */
+    _Atomic bool later;   /* somebody else's memory is to go, too; the same */
+    _Atomic bool closing; /* now or never: captures do not matter; the same */
+    /* Every arena ever made; release and acquire: they are put in front. */
+    _Atomic(wm_private_arena *) arenas;
+} wm_private_pools;
+
+static inline wm_private_pools *wm_private_pools_of(const warm_runtime *runtime)
+{
+    return runtime->private_pools;
+}
+
+static inline wm_private_arena *wm_private_arenas(wm_private_pools *pools)
+{
+    return atomic_load_explicit(&pools->arenas, memory_order_acquire);
+}
+
+/* The pool of that number, or null. */
+wm_private_pool *wm_private_find_locked(wm_private_pools *pools,
+                                        uint64_t number);
+
+/* Where the pool has what others have in the arena beside; or null. */
+wm_private_arena *wm_private_arena_locked(wm_private_pools *pools,
+                                          const wm_private_pool *pool,
+                                          wm_space *space, int device,
+                                          wm_arena *beside);
+
+/* Lets go of the arenas of a pool that nobody finds any more. No lock held. */
+void wm_private_end_arenas(wm_private_pools *pools, uint64_t number);
+
+#endif

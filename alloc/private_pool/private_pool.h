@@ -1,0 +1,118 @@
+/* private_pool.h: the private pools of a runtime (rows E1 to E8).
+ *
+ *   pool 3 ─┬─► arena of pinned memory, node 0      made when the first request
+ *   refs 2  ├─► arena of pinned memory, node 1      comes that is routed there
+ *           └─► arena of device 0, lanes by stream
+ *   recording: pool 3 ─► pool 1                     innermost first
+ *
+ * An arena of a pool is one of its space's, and is so for the life of the
+ * runtime: when its pool goes it is DEAD until all of its memory has gone back,
+ * and then SPARE for another pool. One for graphs is keeping (keep.c) while the
+ * pool lives.
+ *
+ * Lock private; under it lock orders and lock arena. Filters are called with
+ * it.
+ */
+#ifndef WM_PRIVATE_POOL_H
+#define WM_PRIVATE_POOL_H
+
+#include "alloc/arena/arena_stats.h"
+#include "alloc/stream/order.h"
+#include "alloc/space/space.h"
+#include "runtime/thread/window.h"
+#include "warmpool/private_pool.h"
+
+enum wm_private_state { WM_PRIVATE_LIVE, WM_PRIVATE_DEAD, WM_PRIVATE_SPARE };
+
+typedef struct wm_private_arena {
+    wm_arena arena;
+    wm_orders orders; /* of a device's */
+    wm_sorted sorted; /* of a device's */
+    wm_space *space;  /* const */
+    wm_arena *beside; /* const: the one that others are served from */
+    bool user;        /* const: of pools that are not for graphs */
+    bool has_orders;  /* const */
+    /* Its number; 0: of none. Lock private to change, and relaxed to tell. */
+    _Atomic uint64_t pool;
+    /* Requests under way, and who lets go of it. They begin with lock private,
+     * while it is LIVE; until they have ended it is no other pool's. Release
+     * and acquire. */
+    _Atomic unsigned routed;
+    _Atomic int state;             /* lock private to change; relaxed to look */
+    struct wm_private_arena *next; /* const: of the runtime's */
+} wm_private_arena;
+
+/* The number of the pool whose an arena is; 0: everybody's. For readers. */
+static inline uint64_t wm_private_number(const wm_arena *arena)
+{
+    return arena->pool == NULL
+               ? 0
+               : atomic_load_explicit(&arena->pool->pool, memory_order_relaxed);
+}
+
+/* Status: OUT_OF_MEMORY. Closing lets go of all memory that graphs have: before
+ * the spaces give theirs back; ending frees the records, after that. */
+warm_status wm_private_open(warm_runtime *runtime);
+void wm_private_close(warm_runtime *runtime);
+void wm_private_fini(warm_runtime *runtime);
+
+/* Pools that are recording: why a hit does not enter its section. */
+static inline unsigned wm_private_routing(const warm_runtime *runtime)
+{
+    /* Relaxed: who begins a pool and who allocates for it are one thread, or
+     * agree on the order. */
+    return atomic_load_explicit(&runtime->routes, memory_order_relaxed);
+}
+
+static inline bool wm_private_routes(const warm_runtime *runtime)
+{
+    return wm_unlikely(wm_private_routing(runtime) != 0);
+}
+
+/* The arena in the place of request->arena if a pool wants the request, else
+ * null. device: of the space; -1: pinned. Changes request->arena, and
+ * request->lane of a device's. Status: OUT_OF_MEMORY, or what the driver says
+ * of the stream. */
+warm_status wm_private_route(wm_space *space, int device, warm_stream stream,
+                             wm_request *request);
+
+/* The same for page-locked memory, on the thread's current stream. */
+warm_status wm_private_route_pinned(wm_space *space, wm_request *request);
+
+/* After the request, whatever came of it, if its arena is that of a pool. */
+void wm_private_routed(wm_private_arena *arena);
+
+/* The number of the pool for graphs that an allocation on the stream would go
+ * to; 0: none. */
+uint64_t wm_private_pool_of(warm_runtime *runtime, warm_stream stream);
+
+/* Whether driver memory must not be given back now: graphs are being captured,
+ * as far as anybody has said. */
+bool wm_private_captures(wm_space *space);
+/* wm_timelines_begin_break() for the space's memory that goes back, or when its
+ * device is waited for. At the end of a runtime only what the driver says
+ * counts, for what was announced may be over. */
+bool wm_private_begin_break(wm_space *space, wm_breaking *breaking);
+void wm_private_end_break(wm_space *space, wm_breaking *breaking);
+
+/* Takes a FREEING block that its pool keeps; false: to be freed as any other.
+ */
+bool wm_private_keep(wm_block *block, wm_use *uses);
+/* A block of the arena was freed. */
+void wm_private_freed(wm_private_arena *arena);
+/* A request of the arena misses; see wm_space_traits. */
+void wm_private_miss(wm_private_arena *arena, const wm_request *request);
+
+/* Gives back what the arenas of pools that have gone still hold. Within slow
+ * work, or with cancellation off. */
+void wm_private_tend(warm_runtime *runtime);
+
+/* As wm_orders_retire(), for the arenas of a device. */
+void wm_private_retire(warm_runtime *runtime, int device, warm_stream stream,
+                       const wm_stream_info *info);
+/* As wm_orders_forget(). */
+void wm_private_forget(wm_space *space);
+/* After the arena's end; null is ignored. */
+void wm_private_arena_end(wm_private_arena *arena);
+
+#endif

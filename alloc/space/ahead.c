@@ -1,0 +1,314 @@
+/* ahead.c: memory obtained ahead, and warm_pinned_prewarm(). Takes lock
+ * background; no lock is held across a call to the driver. */
+#include "alloc/space/ahead.h"
+
+#include "runtime/thread/home_node.h"
+#include "alloc/kinds/pinned.h"
+#include "runtime/base/bytes.h"
+#include "runtime/base/callback.h"
+#include "warmpool/memory.h"
+
+/* ---- one region ------------------------------------------------------- */
+
+static size_t idle_on(wm_space *space, int node)
+{
+    return wm_arena_idle(wm_space_arena(space, node));
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* First what was freed, and is done: nobody may have asked. At least a segment,
+ * so that many small wishes do not leave many small ones; that much less only
+ * where it cannot be had. */
+warm_status wm_ahead_step(wm_space *space, int node, size_t bytes, size_t *got,
+                          bool *enough)
+{
+    size_t idle = idle_on(space, node);
+    size_t missing, region, obtained = 0;
+    warm_status status = WARM_OK;
+
+    if (idle < bytes && *got == 0) {
+        status = wm_space_fetch(space);
+        idle = idle_on(space, node);
+    }
+    *enough = idle >= bytes || *got >= bytes;
+    if (*enough || status != WARM_OK) {
+        return status;
+    }
+    missing = wm_page_round(smaller(bytes - idle, bytes - *got));
+    region = smaller(missing, space->chunk_bytes);
+    if (region < space->segment_bytes) {
+        region = space->segment_bytes;
+    }
+    status = wm_space_ahead(space, node, region,
+                            smaller(missing, space->segment_bytes), &obtained);
+    *got += obtained;
+    return status;
+}
+
+/* Adds what there is to the reason why there is not more. */
+static warm_status not_all(wm_space *space, int node, size_t bytes,
+                           warm_status status)
+{
+    warm_error cause = {.size = sizeof cause};
+
+    warm_last_error(&cause);
+    return wm_fail_code(status, cause.origin, cause.code, cause.code_text,
+                        "of %s of %s memory that were to be had ahead %s are "
+                        "idle: %s",
+                        wm_bytes(bytes).text, space->traits->name,
+                        wm_bytes(idle_on(space, node)).text, cause.message);
+}
+
+warm_status wm_ahead_now(wm_space *space, int node, size_t bytes)
+{
+    warm_status status = WARM_OK;
+    bool enough = false;
+    size_t got = 0;
+
+    while (status == WARM_OK && !enough) {
+        status = wm_ahead_step(space, node, bytes, &got, &enough);
+    }
+    return status == WARM_OK ? status : not_all(space, node, bytes, status);
+}
+
+/* ---- in the background ------------------------------------------------ */
+
+static int wanting_node_locked(const wm_background *b)
+{
+    int node = 0;
+
+    while (node < b->space->nodes && b->want[node].bytes == 0) {
+        node++;
+    }
+    return node;
+}
+
+bool wm_ahead_wanted_locked(const wm_background *b)
+{
+    return wanting_node_locked(b) < b->space->nodes;
+}
+
+/* What is idle counts as had, and what was had and taken meanwhile. */
+static void count_locked(wm_background *b, wm_want *want, size_t idle)
+{
+    size_t had = smaller(want->bytes, idle > want->got ? idle : want->got);
+
+    if (had > want->told) {
+        b->had += had - want->told;
+        want->told = had;
+    }
+}
+
+static void drop_locked(wm_background *b, wm_want *want)
+{
+    *want = (wm_want){.number = want->number + 1};
+    if (!wm_ahead_wanted_locked(b)) {
+        wm_cond_broadcast(&b->over);
+    }
+}
+
+/* What a region came to for the wish as it was; it may have been called off
+ * meanwhile, and another one made. */
+static void settle_locked(wm_background *b, int node, const wm_want *was,
+                          size_t idle, bool enough, warm_status status)
+{
+    wm_want *want = &b->want[node];
+
+    b->getting = false;
+    wm_cond_broadcast(&b->over);
+    if (status != WARM_OK && b->failure.status == WARM_OK) {
+        b->failure.size = sizeof b->failure;
+        warm_last_error(&b->failure);
+    }
+    if (want->number != was->number) {
+        return;
+    }
+    want->got = was->got;
+    count_locked(b, want, idle);
+    /* More may have been asked for meanwhile. */
+    if (status != WARM_OK || (enough && want->told >= want->bytes)) {
+        drop_locked(b, want);
+    }
+}
+
+void wm_ahead_serve(wm_background *b)
+{
+    warm_status status;
+    bool enough = false;
+    wm_want want;
+    int node;
+
+    wm_lock_acquire(&b->lock);
+    node = wanting_node_locked(b);
+    b->getting = node < b->space->nodes;
+    if (!b->getting) {
+        wm_lock_release(&b->lock);
+        return;
+    }
+    want = b->want[node];
+    wm_lock_release(&b->lock);
+    status = wm_ahead_step(b->space, node, want.bytes, &want.got, &enough);
+    if (status != WARM_OK) {
+        status = not_all(b->space, node, want.bytes, status);
+    }
+    wm_lock_acquire(&b->lock);
+    settle_locked(b, node, &want, idle_on(b->space, node), enough, status);
+    wm_lock_release(&b->lock);
+}
+
+void wm_ahead_cancel_locked(wm_background *b)
+{
+    for (int i = 0; i < b->space->nodes; i++) {
+        if (b->want[i].bytes > 0) {
+            drop_locked(b, &b->want[i]);
+        }
+    }
+}
+
+static warm_status later(wm_background *b, int node, size_t bytes)
+{
+    warm_status status;
+    wm_want *want = &b->want[node];
+
+    if (bytes == 0) {
+        return WARM_OK;
+    }
+    wm_lock_acquire(&b->lock);
+    status = wm_background_start_locked(b);
+    if (status == WARM_OK && bytes > want->bytes) {
+        if (!wm_ahead_wanted_locked(b) && !b->getting) {
+            b->asked = b->had = 0;
+        }
+        b->asked += bytes - want->bytes;
+        want->bytes = bytes;
+        wm_background_wake_locked(b);
+    }
+    wm_lock_release(&b->lock);
+    return status;
+}
+
+/* ---- memory.h --------------------------------------------------------- */
+
+static warm_status check_node(warm_runtime *runtime, int *node)
+{
+    if (*node == WARM_NODE_ANY) {
+        *node = wm_node_home(runtime);
+        return WARM_OK;
+    }
+    return wm_node_check(runtime, *node);
+}
+
+static warm_status check_prewarm(warm_runtime *runtime, size_t bytes, int *node,
+                                 unsigned flags)
+{
+    warm_status status = wm_runtime_check(runtime);
+
+    if (status == WARM_OK && (flags & ~(unsigned)WARM_PREWARM_BACKGROUND)) {
+        status = wm_fail(
+            WARM_INVALID_ARGUMENT,
+            "flags %#x are not known; known is WARM_PREWARM_BACKGROUND", flags);
+    }
+    if (status == WARM_OK && bytes > WM_REQUEST_MAX) {
+        status = wm_fail(WARM_OUT_OF_MEMORY,
+                         "%s of pinned memory are more than any machine has",
+                         wm_bytes(bytes).text);
+    }
+    return status == WARM_OK ? check_node(runtime, node) : status;
+}
+
+warm_status warm_pinned_prewarm(warm_runtime *runtime, size_t bytes, int node,
+                                unsigned flags)
+{
+    int cancel = wm_cancel_off();
+    warm_status status = check_prewarm(runtime, bytes, &node, flags);
+
+    if (status == WARM_OK) {
+        wm_space *space = &runtime->pinned->space;
+
+        status = (flags & WARM_PREWARM_BACKGROUND) != 0
+                     ? later(&space->background, node, bytes)
+                     : wm_ahead_now(space, node, bytes);
+    }
+    wm_cancel_restore(cancel);
+    return status;
+}
+
+/* A callback that waited could wait for itself: for the thread that runs it, or
+ * for the growth that it is a part of. */
+static warm_status check_wait(warm_runtime *runtime)
+{
+    warm_status status = wm_runtime_check(runtime);
+
+    if (status == WARM_OK && wm_callback_inside()) {
+        status = wm_fail(WARM_INVALID_ARGUMENT,
+                         "warm_pinned_prewarm_wait() was called by a callback "
+                         "of the library, which could wait for itself there");
+    }
+    return status;
+}
+
+static warm_status wait(wm_background *b)
+{
+    warm_error failure;
+
+    wm_lock_acquire(&b->lock);
+    while (wm_ahead_wanted_locked(b) || b->getting) {
+        wm_cond_wait(&b->over, &b->lock);
+    }
+    failure = b->failure;
+    b->failure.status = WARM_OK;
+    wm_lock_release(&b->lock);
+    if (failure.status != WARM_OK) {
+        wm_error_restore(&failure);
+    }
+    return failure.status;
+}
+
+warm_status warm_pinned_prewarm_wait(warm_runtime *runtime)
+{
+    int cancel = wm_cancel_off();
+    warm_status status = check_wait(runtime);
+
+    if (status == WARM_OK) {
+        status = wait(&runtime->pinned->space.background);
+    }
+    wm_cancel_restore(cancel);
+    return status;
+}
+
+warm_status warm_pinned_prewarm_cancel(warm_runtime *runtime)
+{
+    warm_status status = wm_runtime_check(runtime);
+
+    if (status == WARM_OK) {
+        wm_background *b = &runtime->pinned->space.background;
+
+        wm_lock_acquire(&b->lock);
+        wm_ahead_cancel_locked(b);
+        wm_lock_release(&b->lock);
+    }
+    return status;
+}
+
+warm_status warm_pinned_prewarm_progress(warm_runtime *runtime, uint64_t *done,
+                                         uint64_t *wanted)
+{
+    warm_status status = wm_runtime_check(runtime);
+
+    if (status == WARM_OK && (done == NULL || wanted == NULL)) {
+        status = wm_fail(WARM_INVALID_ARGUMENT, "done or wanted is null");
+    }
+    if (status == WARM_OK) {
+        wm_background *b = &runtime->pinned->space.background;
+
+        wm_lock_acquire(&b->lock);
+        *done = b->had;
+        *wanted = b->asked;
+        wm_lock_release(&b->lock);
+    }
+    return status;
+}

@@ -1,0 +1,32 @@
+/* ahead.h: memory that is obtained before anybody asks for it (rows B9, B17).
+ *
+ * It comes in regions of at most option pin_chunk, so that no call to the
+ * driver page-locks gigabytes, and lies idle in the cache of its node. */
+#ifndef WM_AHEAD_H
+#define WM_AHEAD_H
+
+#include "alloc/space/background.h"
+
+/* What one node is to have idle; lock background. */
+typedef struct wm_want {
+    size_t bytes;    /* 0: nothing is wanted */
+    size_t got;      /* obtained for it */
+    size_t told;     /* of it counted in had */
+    uint64_t number; /* of this wish; one that was called off has its own */
+} wm_want;
+
+/* Obtains one region, unless bytes are idle on the node, or were freed and are
+ * done, or were obtained for this (*got). *enough: nothing more is to be done.
+ * No lock held. Status: OUT_OF_MEMORY, or another of the driver's. */
+warm_status wm_ahead_step(struct wm_space *space, int node, size_t bytes,
+                          size_t *got, bool *enough);
+
+/* All of it, now. The message of a failure says what was had. */
+warm_status wm_ahead_now(struct wm_space *space, int node, size_t bytes);
+
+/* For the thread: whether something is wanted; a region for one of those. */
+bool wm_ahead_wanted_locked(const wm_background *b);
+void wm_ahead_serve(wm_background *b);
+void wm_ahead_cancel_locked(wm_background *b);
+
+#endif

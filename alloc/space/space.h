@@ -1,0 +1,262 @@
+/* space.h: a kind of memory: its arenas, and how to obtain and return segments.
+ *
+ * What a request passes through, and stops at as early as it can:
+ *
+ *   magazine ─► arena ─► completed frees, and what else the thread keeps
+ *         ─► siblings ─► what all threads gathered, and keep
+ *         ─► growth ─► idle segments of the node go back
+ *         ─► other nodes, if they will do ─► idle segments of all go back
+ *         ─► what waits for other streams ─► the user's callbacks
+ *         ─► out of memory
+ *
+ * No lock is held across a driver call. Blocks of all spaces are freed and
+ * recorded on through here: a block knows its space. */
+#ifndef WM_SPACE_H
+#define WM_SPACE_H
+
+#include "alloc/arena/arena.h"
+#include "alloc/space/background.h"
+#include "alloc/space/growth.h"
+#include "alloc/stream/timeline.h"
+#include "runtime/thread/control.h"
+
+struct wm_space;
+struct wm_request;
+
+/* Whom idle memory waits for: streams that can be named; those that freed
+ * blocks may wait for as well; or, of the others, the device. */
+enum wm_settle { WM_SETTLE_IDLE, WM_SETTLE_PENDING, WM_SETTLE_DEVICE };
+
+/* How a kind of memory has segments that stretch (stretch.h). */
+typedef struct wm_range_traits {
+    /* Addresses for a request of so many bytes, and more. */
+    warm_status (*reserve)(struct wm_space *space, size_t needed, void **base,
+                           size_t *bytes);
+    warm_status (*release)(struct wm_space *space, void *base, size_t bytes);
+    /* Before a growth of so many bytes. */
+    void (*prepare)(struct wm_space *space, size_t bytes);
+    /* Puts a piece of memory into a range, and takes it out; torn: as the
+     * driver's (driver.h). */
+    warm_status (*commit)(struct wm_space *space, void *base, size_t offset,
+                          size_t bytes, bool *torn);
+    warm_status (*decommit)(struct wm_space *space, void *base, size_t offset,
+                            size_t bytes);
+    /* Waits for what is queued on idle memory, so that it is common. Whether
+     * there may be more than polls bring. */
+    bool (*settle)(struct wm_space *space, enum wm_settle whose);
+} wm_range_traits;
+
+/* What one kind of memory does its own way. */
+typedef struct wm_space_traits {
+    const char *name; /* "pinned" */
+    warm_status (*obtain)(struct wm_space *space, int node, size_t bytes,
+                          void **base);
+    warm_status (*give_back)(struct wm_space *space, void *base, size_t bytes);
+    /* A block of the segment is idle now, and perhaps with somebody else; null:
+     * nothing is done then. No lock held. */
+    void (*freed)(struct wm_space *space, wm_segment *segment);
+    /* A request misses in an arena, or in all (null): what waits there for
+     * others than who asks is to be asked after, by the poll that follows;
+     * null: nothing does. No lock held. */
+    void (*miss)(struct wm_space *space, wm_arena *arena,
+                 const struct wm_request *request);
+    /* A request finds nothing: what is idle for others is made safe for it as
+     * well, if that can be; null: there is none. is_short: there is no more to
+     * be had; else only where one does it. Whether anything was. No lock held.
+     */
+    bool (*share)(struct wm_space *space, const struct wm_request *request,
+                  bool is_short);
+    /* What a request that cannot be served is told of the driver's side, a
+     * part of a sentence with ", " before it; null: nothing. */
+    void (*describe)(struct wm_space *space, char *text, size_t bytes);
+    const wm_range_traits *ranges; /* null: its segments never stretch */
+    bool nodeless;                 /* of no node in particular */
+    bool uncached;                 /* kept by no thread */
+    bool laned; /* what is idle is so in the order of a stream */
+} wm_space_traits;
+
+enum { WM_CALLBACKS = 16 };
+
+typedef struct wm_space {
+    const wm_space_traits *traits; /* const */
+    warm_runtime *runtime;         /* const */
+    wm_driver *driver;             /* const */
+    wm_timelines *timelines;       /* const, shared by a runtime's spaces */
+    size_t segment_bytes;          /* const: least that is obtained */
+    size_t chunk_bytes;            /* const: most at once that nobody needs */
+    /* Most that is held, 0: no limit. Relaxed: set at any time. */
+    _Atomic size_t limit_bytes;
+    size_t beside_bytes;   /* lock growth: what others hold below that limit */
+    bool shares;           /* const: before it grows; see order.h */
+    uint64_t decay_ns;     /* const: 0: never */
+    size_t magazine_bytes; /* const: most that a thread keeps */
+    uint32_t magazine_blocks; /* const: of one class, 0: no magazines */
+    _Atomic uint64_t aged_ns; /* when idle magazines were looked for */
+    _Atomic uint64_t
+        reclaimed; /* cost since a growth; see magazine_reclaim.c */
+    /* A block was kept for ever, and it was logged: by what keeps it. */
+    _Atomic bool kept_lost, kept_captured;
+    _Atomic size_t lost; /* bytes of one that a timeline lost, to be logged */
+    wm_growth growth;
+    wm_background background;
+    wm_background *polled_by; /* const: its own, or that of another space */
+    struct wm_space *beside;  /* const: one that its own polls as well, or null
+                               */
+    int nodes;                /* const: of NUMA, at least 1 */
+    unsigned shards;          /* const: siblings a node has, at least 1 */
+    bool parted;              /* const: threads use them from the first on */
+    int device;               /* const: whose memory it is, WM_DEVICE_HOST:
+                               * page-locked, _UNKNOWN: no driver's */
+    uint64_t place;           /* const: in the history, of its first node */
+    wm_arena *arenas;         /* const: shards for each node */
+    /* Lock of the first arena: sets of magazines whose threads have gone. */
+    struct wm_magazines *spare_sets;
+    /* Chained by next_arena, those above last; private pools' come and stay. */
+    _Atomic(wm_arena *) all_arenas;
+    struct {
+        warm_memory_fn function;
+        void *context;
+    } callback[WM_CALLBACKS]; /* lock growth */
+} wm_space;
+
+/* The first arena of a node, whose figures are those of all its siblings. */
+static inline wm_arena *wm_space_arena(const wm_space *space, int node)
+{
+    return &space->arenas[(size_t)node * space->shards];
+}
+
+/* The one of a node that is to an arena's siblings as that is to its own. */
+static inline wm_arena *wm_space_arena_as(const wm_space *space, int node,
+                                          const wm_arena *arena)
+{
+    return wm_space_arena(space, node) + arena->shard;
+}
+
+/* Where memory of one of a space's arenas is, for the history (history.h). */
+static inline uint64_t wm_space_place(const wm_arena *arena)
+{
+    const wm_space *space = arena->owner;
+
+    return space->place + (arena->node > 0 ? (uint64_t)arena->node : 0);
+}
+
+/* All of them. Acquire pairs with the release of who puts one before them. */
+static inline wm_arena *wm_space_arenas(wm_space *space)
+{
+    return atomic_load_explicit(&space->all_arenas, memory_order_acquire);
+}
+
+static inline size_t wm_space_limit(const wm_space *space)
+{
+    return atomic_load_explicit(&space->limit_bytes, memory_order_relaxed);
+}
+
+/* Status: OUT_OF_MEMORY; nothing is to be ended then. */
+warm_status wm_space_init(wm_space *space, const wm_space_traits *traits,
+                          warm_runtime *runtime, wm_timelines *timelines,
+                          const wm_options *options);
+/* Before the timelines end: drops the uses of blocks that stay live. */
+void wm_space_forget(wm_space *space);
+/* Ends the records; segments that are left stay with whoever uses them. */
+void wm_space_fini(wm_space *space);
+
+typedef struct wm_request {
+    size_t bytes;    /* 1 … WM_REQUEST_MAX */
+    wm_arena *arena; /* one of the space's, of a usable node */
+    wm_lane *lane;   /* in whose order; null: in nobody's */
+    /* Of a space that is laned: the stream of the lane, and the runtime's
+     * stream_epoch before it was looked up; 0: no thread keeps such. */
+    warm_stream stream;
+    uint64_t epoch;
+    bool strict; /* no other node will do */
+    /* Null, or where the reason goes for which it cannot be served: nothing is
+     * said and counted of it then, but see wm_space_refuse(). */
+    warm_error *cause;
+} wm_request;
+
+/* Status: OUT_OF_MEMORY, as memory.h says; as wm_driver_look(). */
+warm_status wm_space_alloc(wm_space *space, const wm_request *request,
+                           void **pointer);
+
+/* What wm_space_alloc() does with a request that cannot be served, for one
+ * with a cause, later. */
+warm_status wm_space_refuse(wm_space *space, const wm_request *request);
+
+/* Sums over the arenas, of private pools too; stats->size is the caller's.
+ * node: theirs, or WM_NODE_UNKNOWN for all; what stats has is added to. */
+void wm_space_stats(wm_space *space, warm_space_stats *stats);
+void wm_space_node_stats(wm_space *space, int node, warm_space_stats *stats);
+void wm_space_class_stats(wm_space *space, unsigned size_class,
+                          warm_class_stats *stats);
+/* The same of one moment: what threads counted for themselves is in it, and
+ * none goes on until it is read. A peak is at least what is current: of several
+ * moments that could be more than there ever was. */
+void wm_space_settled_stats(wm_space *space, int node, warm_space_stats *stats);
+void wm_space_settled_class_stats(wm_space *space, unsigned size_class,
+                                  warm_class_stats *stats);
+void wm_space_reset_peaks(wm_space *space);
+void wm_space_reset_totals(wm_space *space);
+
+/* The memory went with the context of a device that was reset (row A17). Its
+ * records stay, for those who free what they had; nothing of it is handed out
+ * but what threads have ready, and nothing goes back to the driver. */
+static inline bool wm_space_is_lost(const wm_space *space)
+{
+    return wm_driver_is_lost(space->driver, space->device);
+}
+
+/* wm_arena_check() of every arena, for tests. */
+bool wm_space_check(wm_space *space);
+
+/* As wm_growth_ahead(). */
+warm_status wm_space_ahead(wm_space *space, int node, size_t bytes,
+                           size_t least, size_t *obtained);
+
+/* The LIVE block that holds pointer, else null. */
+wm_block *wm_space_find(const void *pointer);
+
+/* Why it did not: the last error says whose the pointer is. of: "" or " of a
+ * device", what was looked for. Returns RUNTIME_GONE where a destroyed runtime
+ * left the memory behind, else NOT_FOUND. */
+warm_status wm_space_not_found(const void *pointer, const char *of);
+/* RUNTIME_GONE there, with words; else OK. */
+warm_status wm_space_check_left(const void *pointer);
+wm_space *wm_space_of(const wm_block *block);
+
+/* The last timelines have let go of PENDING blocks; see timeline.h. */
+void wm_space_finish(wm_block *chain);
+/* Says once that one of those was kept. No lock held: the log calls back. */
+void wm_space_say_ends(wm_space *space);
+
+/* Frees a block that this thread has taken from LIVE to FREEING. */
+void wm_space_free(wm_space *space, wm_block *block);
+
+warm_status wm_space_record(wm_space *space, wm_block *block,
+                            warm_stream stream);
+
+/* The stream will be destroyed; see wm_timelines_retire(). */
+void wm_space_retire(wm_space *space, warm_stream stream,
+                     const wm_stream_info *info);
+
+/* Both fail only if the driver does not let this thread set its capture mode;
+ * nothing was done then. */
+warm_status wm_space_poll(wm_space *space);
+/* The same where nothing is to go for its age: what was freed and is done is
+ * idle. */
+warm_status wm_space_fetch(wm_space *space);
+/* As wm_space_poll(), for who comes again by itself: leaves batches open that
+ * are not old yet. */
+void wm_space_tend(wm_space *space);
+/* Returns idle segments until at most target bytes are held. */
+warm_status wm_space_trim(wm_space *space, size_t target, size_t *released);
+
+/* The same while no other thread is inside: settles before, and asks whether
+ * the figures are those of the live blocks. */
+bool wm_space_check_settled(wm_space *space);
+
+warm_status wm_space_callback_add(wm_space *space, warm_memory_fn function,
+                                  void *context);
+warm_status wm_space_callback_remove(wm_space *space, warm_memory_fn function,
+                                     void *context);
+
+#endif

@@ -1,0 +1,279 @@
+/* space_free.c: a block is used, freed, and safe again; see space.h. */
+#include "alloc/space/space_int.h"
+
+#include "alloc/cache/magazine.h"
+#include "alloc/stream/order.h"
+#include "alloc/block/page_map.h"
+#include "alloc/private_pool/private_pool.h"
+#include "alloc/space/traced.h"
+#include "runtime/base/bytes.h"
+#include "runtime/base/log.h"
+
+#include <stdio.h>
+
+/* ---- what is kept ------------------------------------------------------ */
+
+/* Once for each cause: a broken driver would say it at every free. segment:
+ * bytes that stay with the block, or 0 if that is not known. */
+static void say_kept(_Atomic bool *said, size_t bytes, size_t segment,
+                     const char *why)
+{
+    char with[64] = "";
+
+    if (segment > 0) {
+        snprintf(with, sizeof with, ", and its segment of %s with it",
+                 wm_bytes(segment).text);
+    }
+    /* Relaxed: a flag. */
+    if (!atomic_exchange_explicit(said, true, memory_order_relaxed)) {
+        wm_log(WARM_LOG_WARNING, "a block of %s is kept for ever%s: %s",
+               wm_bytes(bytes).text, with, why);
+    }
+}
+
+/* What a timeline found is said later: the log callback may come back here. */
+void wm_space_say_ends(wm_space *space)
+{
+    size_t bytes;
+    warm_stream stream = wm_timelines_unannounced(space->timelines, &bytes);
+
+    /* Relaxed: a size for a message. */
+    if (wm_unlikely(atomic_load_explicit(&space->lost, memory_order_relaxed) !=
+                    0)) {
+        say_kept(
+            &space->kept_lost,
+            atomic_exchange_explicit(&space->lost, 0, memory_order_relaxed), 0,
+            "the driver does not say whether it is in use");
+    }
+    if (wm_unlikely(stream != NULL)) {
+        wm_log(WARM_LOG_WARNING,
+               "%s of freed blocks are kept for ever: stream %p, which used "
+               "them and is adopted, captures, and nobody announced it, so "
+               "that its graph may use them; call warm_capture_announce() "
+               "before the capture begins",
+               wm_bytes(bytes).text, stream);
+    }
+}
+
+/* ---- what has passed --------------------------------------------------- */
+
+/* Relaxed: sizes for messages. */
+static void note_ends(wm_space *poller, const wm_ended *ended)
+{
+    if (wm_unlikely(ended->lost > 0)) {
+        atomic_store_explicit(&poller->lost, ended->lost, memory_order_relaxed);
+    }
+}
+
+/* Where each block's end is to be told, one by one. */
+static wm_block *finish_one(wm_space *space, wm_block *block, wm_ended *ended)
+{
+    wm_block *next = block->next_done;
+    wm_segment *segment = block->segment;
+
+    block->next_done = NULL;
+    (void)wm_arena_finish(segment->arena, block, ended);
+    space->traits->freed(space, segment);
+    return next;
+}
+
+void wm_space_finish(wm_block *chain)
+{
+    while (chain != NULL) {
+        wm_block *next = chain->next_done;
+        wm_ended ended = {0};
+        wm_space *space, *poller; /* which says it */
+
+        if (wm_order_take_mark(chain)) {
+            chain = next;
+            continue;
+        }
+        space = wm_space_of(chain);
+        poller = space->polled_by->space;
+        chain = space->traits->freed != NULL
+                    ? finish_one(space, chain, &ended)
+                    : wm_arena_finish(chain->segment->arena, chain, &ended);
+        note_ends(poller, &ended);
+    }
+}
+
+/* ---- blocks ----------------------------------------------------------- */
+
+wm_block *wm_space_find(const void *pointer)
+{
+    wm_block *block = wm_block_at(pointer);
+
+    /* Acquire: the fields were written before LIVE. */
+    if (block == NULL ||
+        wm_state_kind(atomic_load_explicit(
+            &block->state, memory_order_acquire)) != WM_BLOCK_LIVE) {
+        return NULL;
+    }
+    return (size_t)((const char *)pointer - block->base) < block->bytes ? block
+                                                                        : NULL;
+}
+
+warm_status wm_space_check_left(const void *pointer)
+{
+    return wm_is_left_behind(pointer)
+               ? wm_fail(WARM_RUNTIME_GONE,
+                         "%p is memory of a runtime that was destroyed while "
+                         "the block was in use (warm_destroy_report): it stays "
+                         "usable and is never given back; free blocks before "
+                         "warm_runtime_destroy()",
+                         pointer)
+               : WARM_OK;
+}
+
+warm_status wm_space_not_found(const void *pointer, const char *of)
+{
+    warm_status status = wm_space_check_left(pointer);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    return wm_fail(
+        WARM_NOT_FOUND, "%p is not part of a live block%s%s", pointer, of,
+        wm_is_imported(pointer)          ? ", but memory of another process"
+        : wm_space_find(pointer) != NULL ? ", but of one of host memory"
+                                         : "");
+}
+
+wm_space *wm_space_of(const wm_block *block)
+{
+    return block->segment->arena->owner;
+}
+
+static void keep(wm_space *space, wm_block *block, enum wm_block_state state)
+{
+    const wm_segment *segment = block->segment;
+    size_t bytes = block->bytes;
+    /* Of one that stretches the rest may go. */
+    size_t with = segment->unit == 0 ? segment->bytes : 0;
+
+    wm_magazines_count_free(space, block);
+    wm_arena_free_kept(segment->arena, block, state);
+    if (state == WM_BLOCK_LOST) {
+        say_kept(&space->kept_lost, bytes, with, warm_last_error_message());
+    } else {
+        say_kept(&space->kept_captured, bytes, with,
+                 "a graph capture used it, and it is of no private pool; call "
+                 "warm_private_pool_begin() before a capture, and allocate "
+                 "after it what the graph uses");
+    }
+}
+
+static void free_unused(wm_space *space, wm_block *block)
+{
+    wm_segment *segment = block->segment;
+
+    if (wm_magazines_free(space, block)) {
+        return;
+    }
+    wm_arena_free(segment->arena, block);
+    if (space->traits->freed != NULL) {
+        space->traits->freed(space, segment);
+    }
+}
+
+static void settle(wm_space *space, wm_block *block, enum wm_uses uses)
+{
+    switch (uses) {
+    case WM_USES_NONE:
+        if (wm_unlikely(space->runtime->told)) {
+            wm_traced_unused(space->runtime, block);
+        }
+        free_unused(space, block);
+        break;
+    case WM_USES_PENDING:
+        wm_magazines_count_free(space, block);
+        wm_arena_free_pending(block->segment->arena, block);
+        wm_timelines_publish(space->timelines, block);
+        wm_background_note_pending(space->polled_by);
+        break;
+    case WM_USES_LOST:
+        keep(space, block, WM_BLOCK_LOST);
+        break;
+    case WM_USES_CAPTURED:
+        keep(space, block, WM_BLOCK_CAPTURED);
+        break;
+    }
+}
+
+/* Legal whoever captures: what it asks of the driver is, but to wait for a
+ * stream, which is relaxed where it is done. */
+static void free_used(wm_space *space, wm_block *block, wm_use *uses)
+{
+    warm_stream one =
+        block->bytes <= WM_GATHER_OTHERS ? wm_gather_stream(uses) : NULL;
+    warm_error before = {.size = sizeof before};
+    int cancel = wm_cancel_off();
+
+    warm_last_error(&before);
+    settle(space, block, wm_timelines_prepare(space->timelines, block));
+    wm_gather_meet(space, one, true); /* the next time it does */
+    wm_space_say_ends(space);
+    wm_error_restore(&before);
+    wm_cancel_restore(cancel);
+}
+
+static void free_of_pool(wm_space *space, wm_block *block, wm_use *uses)
+{
+    wm_private_arena *own = block->segment->arena->pool;
+    bool captured =
+        atomic_load_explicit(&block->captured, memory_order_relaxed);
+
+    if (wm_private_keep(block, uses)) {
+        return;
+    }
+    if (uses == NULL &&
+        !atomic_load_explicit(&block->captured, memory_order_relaxed)) {
+        if (wm_unlikely(space->runtime->told) && captured) {
+            wm_traced_unused(space->runtime, block);
+        }
+        free_unused(space, block);
+    } else {
+        free_used(space, block, uses);
+    }
+    wm_private_freed(own);
+}
+
+void wm_space_free(wm_space *space, wm_block *block)
+{
+    /* Acquire pairs with the push of a use by another thread. */
+    wm_use *uses = atomic_load_explicit(&block->uses, memory_order_acquire);
+
+    if (wm_unlikely(block->segment->arena->pool != NULL)) {
+        free_of_pool(space, block, uses);
+    } else if (uses == NULL &&
+               !atomic_load_explicit(&block->captured, memory_order_relaxed)) {
+        free_unused(space, block);
+    } else if (!wm_gather_free_other(space, block, uses)) {
+        free_used(space, block, uses);
+    }
+}
+
+warm_status wm_space_record(wm_space *space, wm_block *block,
+                            warm_stream stream)
+{
+    bool adopted = false;
+    warm_status status =
+        wm_timelines_use(space->timelines, block, stream, &adopted);
+
+    if (adopted) {
+        wm_gather_meet(space, stream, false); /* the next time is a hit */
+    }
+    return status;
+}
+
+void wm_space_retire(wm_space *space, warm_stream stream,
+                     const wm_stream_info *info)
+{
+    warm_error before = {.size = sizeof before};
+    int cancel = wm_cancel_off();
+
+    warm_last_error(&before);
+    wm_timelines_retire(space->timelines, stream, info);
+    wm_error_restore(&before);
+    wm_cancel_restore(cancel);
+}

@@ -1,0 +1,44 @@
+/* space_int.h: what the files of a space share. */
+#ifndef WM_SPACE_INT_H
+#define WM_SPACE_INT_H
+
+#include "alloc/space/space.h"
+#include "runtime/base/status.h"
+
+/* What surrounds all slow work: it is no cancellation point; it may allocate
+ * and query while somebody captures (row B7); and a failure that it recovers
+ * from leaves no error behind. */
+typedef struct wm_space_work {
+    int cancel;
+    bool mode; /* of the thread's captures, before */
+    warm_error error;
+} wm_space_work;
+
+/* Fails, and needs no end, if the capture mode cannot be set. */
+warm_status wm_space_work_begin(wm_space *space, wm_space_work *work);
+void wm_space_work_end(wm_space *space, wm_space_work *work, bool recovered);
+
+/* Whether what was idle for long goes back by the calls that miss. */
+static inline bool wm_space_decays(const wm_space *space)
+{
+    return space->decay_ns != 0 && !space->background.on;
+}
+
+/* Takes back what has passed; and gives back what is idle for long. Within
+ * slow work. */
+void wm_space_collect(wm_space *space);
+void wm_space_poll_now(wm_space *space);
+
+/* Asks the user's callbacks for memory; whether one says that it has freed
+ * some. No lock held. */
+bool wm_space_ask_callbacks(wm_space *space, size_t bytes);
+/* INVALID_ARGUMENT from one of these callbacks: it would be asked for what it
+ * asks for, and so on. */
+warm_status wm_space_check_asking(const wm_space *space);
+
+/* Asks for what threads have freed and told nobody of, as far as nobody has
+ * since it came. To look takes a barrier, 26 us, in which others stand still:
+ * a growth is worth that, or what they keep; not every miss. */
+void wm_space_collect_gathered(wm_space *space);
+
+#endif

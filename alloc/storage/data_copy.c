@@ -1,0 +1,212 @@
+/* data_copy.c: contents of memory that moves, in the order of a stream
+ * (storage.h). What the host copies it copies once the stream has passed. Takes
+ * no lock: allocators are the user's code. */
+#include "alloc/storage/allocators.h"
+
+#include "alloc/space/space.h"
+#include "runtime/base/status.h"
+
+#include <string.h>
+
+/* Waiting would break a capture, and those that are not to be disturbed. */
+static warm_status check_capture(wm_driver *driver, warm_stream stream)
+{
+    wm_capture capture = WM_CAPTURE_NONE;
+    warm_status status = wm_driver_stream_capture(driver, stream, &capture);
+
+    if (status == WARM_OK && capture != WM_CAPTURE_NONE) {
+        status = wm_fail(WARM_CAPTURE_ERROR,
+                         "a stream cannot be waited for while it captures");
+    }
+    return status;
+}
+
+/* Whose stream it is, pinned; null: no runtime lives. */
+static warm_status pin_runtime(const warm_allocator *given, const void *memory,
+                               warm_runtime **runtime)
+{
+    const wm_block *block = wm_space_find(memory);
+
+    if (block == NULL) {
+        return wm_allocator_runtime(given, runtime);
+    }
+    *runtime = wm_space_of(block)->runtime;
+    return wm_runtime_pin(*runtime) ? WARM_OK : wm_runtime_refuse(*runtime);
+}
+
+static warm_status reach_pinned(warm_runtime *runtime, warm_stream stream,
+                                bool wait)
+{
+    warm_status status = wm_runtime_check(runtime);
+
+    if (status == WARM_OK) {
+        status = check_capture(runtime->driver, stream);
+    }
+    return status == WARM_OK && wait
+               ? wm_driver_stream_await(runtime->driver, stream)
+               : status;
+}
+
+/* Nobody but the allocator names a runtime here, so that another part of the
+ * program may end it meanwhile: it is pinned, also while the stream works. */
+static warm_status reach(const warm_allocator *given, const void *memory,
+                         warm_stream stream, bool wait)
+{
+    warm_runtime *runtime;
+    warm_status status = pin_runtime(given, memory, &runtime);
+
+    if (status == WARM_OK && runtime != NULL) {
+        status = reach_pinned(runtime, stream, wait);
+        wm_runtime_unpin(runtime);
+    } else if (status == WARM_OK && stream != NULL) {
+        status = wm_fail(WARM_UNSUPPORTED,
+                         "stream %p cannot be waited for: no runtime is left "
+                         "that it could belong to",
+                         stream);
+    }
+    return status;
+}
+
+static warm_status await(const warm_allocator *given, const void *memory,
+                         warm_stream stream)
+{
+    return reach(given, memory, stream, true);
+}
+
+static warm_status can_wait(const warm_allocator *given, const void *memory,
+                            warm_stream stream)
+{
+    return reach(given, memory, stream, false);
+}
+
+static warm_status record(const warm_allocator *allocator, const void *data,
+                          warm_stream stream)
+{
+    warm_status before = wm_error_hush();
+    warm_status status = allocator->record(allocator->context, data, stream);
+
+    return wm_allocator_said(allocator, before, status, "recorded no stream");
+}
+
+/* Memory that an allocator does not know may be a block of ours all the same;
+ * what nobody knows is its owner's to look after. allocator: full, or null. */
+warm_status wm_data_use(const warm_allocator *allocator, const void *data,
+                        warm_stream stream, bool *known)
+{
+    warm_error before = {.size = sizeof before};
+    warm_status status;
+
+    warm_last_error(&before);
+    status = allocator != NULL && allocator->record != NULL
+                 ? record(allocator, data, stream)
+                 : WARM_NOT_FOUND;
+    if (status == WARM_NOT_FOUND) {
+        status = warm_record_stream(data, stream);
+    }
+    *known = status != WARM_NOT_FOUND;
+    if (status != WARM_OK && *known) {
+        return status;
+    }
+    wm_error_restore(&before); /* whoever did not know it */
+    return WARM_OK;
+}
+
+/* Its target may be freed at once, so it is recorded before it is written. */
+static warm_status copy_queued(const warm_allocator *allocator,
+                               void *destination, const void *source,
+                               size_t bytes, warm_stream stream)
+{
+    warm_status before, status = WARM_OK;
+    bool known;
+
+    if (allocator->record != NULL && !wm_allocator_is_own(allocator)) {
+        status = wm_data_use(allocator, destination, stream, &known);
+    }
+    if (status != WARM_OK) {
+        return status;
+    }
+    before = wm_error_hush();
+    status =
+        allocator->copy(allocator->context, destination, source, bytes, stream);
+    return wm_allocator_said(allocator, before, status, "copied nothing");
+}
+
+static warm_status can_copy(const warm_allocator *given,
+                            const warm_allocator *allocator, const void *source,
+                            size_t bytes, warm_stream stream)
+{
+    if (bytes == 0 || allocator->copy != NULL) {
+        return WARM_OK;
+    }
+    if (allocator->memory == WARM_MEMORY_DEVICE) {
+        return wm_fail(WARM_UNSUPPORTED,
+                       "allocator %s cannot copy memory of a device",
+                       allocator->name);
+    }
+    return can_wait(given, source, stream);
+}
+
+warm_status wm_data_copy(const warm_allocator *given,
+                         const warm_allocator *allocator, void *destination,
+                         const void *source, size_t bytes, warm_stream stream)
+{
+    warm_status status = can_copy(given, allocator, source, bytes, stream);
+
+    if (status != WARM_OK || bytes == 0) {
+        return status;
+    }
+    if (allocator->copy != NULL) {
+        return copy_queued(allocator, destination, source, bytes, stream);
+    }
+    /* Work that is queued may write the source. */
+    status = await(given, source, stream);
+    if (status == WARM_OK) {
+        memcpy(destination, source, bytes);
+    }
+    return status;
+}
+
+/* Whether old memory that nobody knows may still be used once it is freed: an
+ * allocator that queues copies and records nothing sees to that by itself. */
+static bool must_wait(const warm_allocator *allocator)
+{
+    return allocator->record != NULL || allocator->copy == NULL;
+}
+
+/* The old memory is freed once this has returned: stream is recorded on it,
+ * before there is a copy, or by that. */
+static warm_status use_old(const warm_allocator *allocator, const void *old,
+                           size_t bytes, warm_stream stream, bool *known)
+{
+    if (bytes > 0 && wm_allocator_is_own(allocator)) {
+        *known = wm_space_find(old) != NULL;
+        return WARM_OK;
+    }
+    return wm_data_use(allocator, old, stream, known);
+}
+
+/* What can be refused is asked before anything is recorded; memory that is not
+ * known is not recorded either. */
+warm_status wm_data_replace(const warm_allocator *given,
+                            const warm_allocator *allocator, void *made,
+                            const void *old, size_t bytes, warm_stream stream)
+{
+    bool known = true, wait;
+    warm_status status;
+
+    if (old == NULL) {
+        return WARM_OK;
+    }
+    status = can_copy(given, allocator, old, bytes, stream);
+    if (status == WARM_OK) {
+        status = use_old(allocator, old, bytes, stream, &known);
+    }
+    wait = !known && must_wait(allocator);
+    if (status == WARM_OK && wait) {
+        status = can_wait(given, old, stream);
+    }
+    if (status == WARM_OK) {
+        status = wm_data_copy(given, allocator, made, old, bytes, stream);
+    }
+    return status == WARM_OK && wait ? await(given, old, stream) : status;
+}

@@ -1,0 +1,272 @@
+/* data_pointer.c: pointers with a context, and the calls that allocators are
+ * made through (storage.h, rows D1 and D4). Takes no lock: deleters and
+ * allocators are the user's code. */
+#include "alloc/storage/allocators.h"
+
+#include "runtime/base/sized.h"
+#include "runtime/base/status.h"
+
+const char *warm_memory_name(warm_memory memory)
+{
+    switch (memory) {
+#define NAME(name, value, text)                                                \
+    case WARM_MEMORY_##name:                                                   \
+        return text;
+        WARM_MEMORY_MAP(NAME)
+#undef NAME
+    }
+    return "unknown";
+}
+
+/* It owns something: one that is cut short is none. */
+static warm_status check(const warm_data *data)
+{
+    warm_status status = wm_sized_check(data, sizeof *data, "warm_data");
+
+    if (status == WARM_OK && data->size < sizeof *data) {
+        status = wm_fail(WARM_INVALID_ARGUMENT,
+                         "warm_data.size is %zu; set it to sizeof(warm_data), "
+                         "here %zu",
+                         data->size, sizeof *data);
+    }
+    return status;
+}
+
+warm_status wm_data_in(const warm_data *given, warm_data *data)
+{
+    warm_status status = check(given);
+
+    if (status == WARM_OK) {
+        wm_sized_in(data, given, sizeof *data);
+        data->size = sizeof *data;
+        status = wm_memory_check(data->memory);
+    }
+    if (status == WARM_OK && !wm_memory_has_device(data->memory)) {
+        data->device = WARM_NO_DEVICE;
+    }
+    return status;
+}
+
+void wm_data_out(warm_data *given, const warm_data *data)
+{
+    wm_sized_out(given, data, sizeof *data);
+}
+
+void warm_data_free(warm_data *data)
+{
+    const warm_data empty = {.device = WARM_NO_DEVICE};
+    warm_data old;
+
+    if (data == NULL || check(data) != WARM_OK) {
+        return;
+    }
+    wm_sized_in(&old, data, sizeof old);
+    /* First: the deleter may free what holds the struct. */
+    wm_data_out(data, &empty);
+    if (old.deleter != NULL) {
+        old.deleter(old.context);
+    }
+}
+
+warm_status warm_data_move_context(warm_data *data, void **context,
+                                   warm_deleter *deleter)
+{
+    warm_status status = check(data);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    if (context == NULL || deleter == NULL) {
+        return wm_fail(WARM_INVALID_ARGUMENT, "%s is null",
+                       context == NULL ? "context" : "deleter");
+    }
+    *context = data->context;
+    *deleter = data->deleter;
+    data->context = NULL;
+    data->deleter = NULL;
+    return WARM_OK;
+}
+
+void *warm_data_cast_context(const warm_data *data, warm_deleter deleter)
+{
+    return data != NULL && check(data) == WARM_OK && data->deleter == deleter
+               ? data->context
+               : NULL;
+}
+
+warm_status warm_data_exchange_deleter(warm_data *data, warm_deleter expected,
+                                       warm_deleter desired, int *exchanged)
+{
+    warm_status status = check(data);
+    bool same;
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    same = data->deleter == expected;
+    if (same) {
+        data->deleter = desired;
+    }
+    if (exchanged != NULL) {
+        *exchanged = same;
+    }
+    return WARM_OK;
+}
+
+/* ---- through an allocator ----------------------------------------------- */
+
+warm_status wm_allocator_in(const warm_allocator *given, warm_allocator *full)
+{
+    warm_status status = wm_sized_check(given, sizeof *full, "warm_allocator");
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    wm_sized_in(full, given, sizeof *full);
+    if (full->name == NULL || full->alloc == NULL) {
+        return wm_fail(WARM_INVALID_ARGUMENT, "warm_allocator.%s is null",
+                       full->name == NULL ? "name" : "alloc");
+    }
+    if (!wm_memory_has_device(full->memory)) {
+        full->device = WARM_NO_DEVICE;
+    }
+    return wm_memory_check(full->memory);
+}
+
+warm_status wm_allocator_said(const warm_allocator *allocator,
+                              warm_status before, warm_status answer,
+                              const char *what)
+{
+    if (wm_error_heard(before) || answer == WARM_OK) {
+        return answer;
+    }
+    return wm_fail(answer, "allocator %s %s: %s", allocator->name, what,
+                   warm_status_text(answer));
+}
+
+/* allocator: full. */
+warm_status wm_data_alloc(const warm_allocator *allocator, size_t bytes,
+                          warm_stream stream, warm_data *data)
+{
+    warm_data made = {.size = sizeof made,
+                      .memory = allocator->memory,
+                      .device = allocator->device};
+    warm_status status = WARM_OK;
+
+    if (bytes > 0) {
+        warm_status before = wm_error_hush();
+
+        status = allocator->alloc(allocator->context, bytes, stream, &made);
+        status =
+            wm_allocator_said(allocator, before, status, "returned no memory");
+    }
+    if (status == WARM_OK && bytes > 0 && made.data == NULL) {
+        warm_data_free(&made);
+        status = wm_fail(WARM_UNAVAILABLE,
+                         "allocator %s answered WARM_OK and gave no memory",
+                         allocator->name);
+    }
+    if (status == WARM_OK) {
+        *data = made;
+    }
+    return status;
+}
+
+warm_status warm_data_alloc(const warm_allocator *allocator, size_t bytes,
+                            warm_stream stream, warm_data *data)
+{
+    warm_allocator full;
+    warm_data made;
+    warm_status status = check(data);
+
+    if (status == WARM_OK) {
+        status = wm_allocator_in(allocator, &full);
+    }
+    if (status == WARM_OK) {
+        status = wm_data_alloc(&full, bytes, stream, &made);
+    }
+    if (status == WARM_OK) {
+        wm_data_out(data, &made);
+    }
+    return status;
+}
+
+warm_status warm_data_clone(const warm_allocator *allocator, const void *source,
+                            size_t bytes, warm_stream stream, warm_data *data)
+{
+    warm_allocator full;
+    warm_data made;
+    warm_status status = check(data);
+
+    if (status == WARM_OK && source == NULL && bytes > 0) {
+        status = wm_fail(WARM_INVALID_ARGUMENT, "source is null");
+    }
+    if (status == WARM_OK) {
+        status = wm_allocator_in(allocator, &full);
+    }
+    if (status == WARM_OK) {
+        status = wm_data_alloc(&full, bytes, stream, &made);
+    }
+    if (status != WARM_OK) {
+        return status;
+    }
+    status = wm_data_copy(allocator, &full, made.data, source, bytes, stream);
+    if (status != WARM_OK) {
+        warm_data_free(&made);
+        return status;
+    }
+    wm_data_out(data, &made);
+    return WARM_OK;
+}
+
+static warm_status check_raw(const warm_allocator *allocator,
+                             warm_allocator *full)
+{
+    warm_status status = wm_allocator_in(allocator, full);
+
+    if (status == WARM_OK && full->raw_deleter == NULL) {
+        status = wm_fail(WARM_UNSUPPORTED,
+                         "allocator %s gives pointers with a context, where "
+                         "plain ones were asked for",
+                         full->name);
+    }
+    return status;
+}
+
+warm_status warm_raw_alloc(const warm_allocator *allocator, size_t bytes,
+                           warm_stream stream, void **pointer)
+{
+    warm_allocator full;
+    warm_data made;
+    warm_status status = check_raw(allocator, &full);
+
+    if (status == WARM_OK && pointer == NULL) {
+        status = wm_fail(WARM_INVALID_ARGUMENT, "pointer is null");
+    }
+    if (status == WARM_OK) {
+        status = wm_data_alloc(&full, bytes, stream, &made);
+    }
+    if (status != WARM_OK) {
+        return status;
+    }
+    if (bytes > 0 &&
+        (made.context != made.data || made.deleter != full.raw_deleter)) {
+        warm_data_free(&made);
+        return wm_fail(WARM_UNSUPPORTED,
+                       "allocator %s promises plain pointers and gave one that "
+                       "has a context",
+                       full.name);
+    }
+    *pointer = made.data;
+    return WARM_OK;
+}
+
+warm_status warm_raw_free(const warm_allocator *allocator, void *pointer)
+{
+    warm_allocator full;
+    warm_status status = check_raw(allocator, &full);
+
+    return status == WARM_OK && pointer != NULL
+               ? wm_allocator_free(&full, pointer)
+               : status;
+}

@@ -1,0 +1,373 @@
+/* storage.c: memory that several own, counted (storage.h, rows D2 and D3).
+ *
+ * All strong references together hold the record as a weak one does, so that it
+ * goes with the last of either. Takes no lock. */
+#include "alloc/storage/allocators.h"
+
+#include "alloc/space/space.h"
+#include "runtime/base/meta.h"
+#include "runtime/base/sized.h"
+#include "runtime/base/bytes.h"
+#include "runtime/base/status.h"
+#include "warmpool/memory.h"
+
+#include <stdatomic.h>
+
+enum { STRONG_ONES = 1, WEAK_ONE = 2 }; /* what they are in weak */
+
+struct warm_storage {
+    _Atomic size_t strong;
+    _Atomic size_t weak; /* each two, and one for all strong ones together */
+    /* Of whoever has a strong reference, one thread at a time. */
+    warm_data data; /* all fields */
+    size_t bytes;
+    const warm_allocator *allocator; /* const; may be null */
+    bool resizable;                  /* const */
+};
+
+/* ---- begin ----------------------------------------------------------------
+ */
+
+static warm_status check_flags(unsigned flags)
+{
+    return (flags & ~WARM_STORAGE_RESIZABLE) == 0
+               ? WARM_OK
+               : wm_fail(WARM_INVALID_ARGUMENT, "flags %#x are not known",
+                         flags);
+}
+
+static warm_status make(const warm_allocator *allocator, unsigned flags,
+                        warm_storage **storage)
+{
+    warm_storage *made = wm_meta_alloc(sizeof *made);
+
+    if (made == NULL) {
+        return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a storage");
+    }
+    /* Relaxed: nobody else has it yet. */
+    atomic_store_explicit(&made->strong, 1, memory_order_relaxed);
+    atomic_store_explicit(&made->weak, STRONG_ONES, memory_order_relaxed);
+    made->allocator = allocator;
+    made->resizable = (flags & WARM_STORAGE_RESIZABLE) != 0;
+    *storage = made;
+    return WARM_OK;
+}
+
+warm_status warm_storage_create(const warm_allocator *allocator, size_t bytes,
+                                warm_stream stream, unsigned flags,
+                                warm_storage **storage)
+{
+    warm_allocator full;
+    warm_storage *made;
+    warm_status status = wm_allocator_in(allocator, &full);
+
+    if (status == WARM_OK) {
+        status = check_flags(flags);
+    }
+    if (status == WARM_OK && storage == NULL) {
+        status = wm_fail(WARM_INVALID_ARGUMENT, "storage is null");
+    }
+    if (status == WARM_OK) {
+        status = make(allocator, flags, &made);
+    }
+    if (status != WARM_OK) {
+        return status;
+    }
+    status = wm_data_alloc(&full, bytes, stream, &made->data);
+    if (status != WARM_OK) {
+        wm_meta_free(made);
+        return status;
+    }
+    made->bytes = bytes;
+    *storage = made;
+    return WARM_OK;
+}
+
+/* Whether memory of that kind can be had from the allocator again. */
+static warm_status check_same(const warm_data *data,
+                              const warm_allocator *allocator)
+{
+    warm_allocator full;
+    warm_status status = wm_allocator_in(allocator, &full);
+
+    if (status == WARM_OK &&
+        (full.memory != data->memory || full.device != data->device)) {
+        status = wm_fail(WARM_INVALID_ARGUMENT,
+                         "the data is %s memory of device %d, that of "
+                         "allocator %s is %s memory of device %d",
+                         warm_memory_name(data->memory), data->device,
+                         full.name, warm_memory_name(full.memory), full.device);
+    }
+    return status;
+}
+
+/* bytes: at the pointer; those of a block of ours are known. */
+static warm_status check_bytes(const warm_data *data, size_t bytes)
+{
+    const wm_block *block = wm_space_find(data->data);
+    size_t rest = 0;
+
+    if (block != NULL) {
+        rest = block->bytes - (size_t)((char *)data->data - block->base);
+    }
+    if (data->data == NULL && bytes > 0) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "a storage of %s needs memory, and the data pointer is "
+                       "null",
+                       wm_bytes(bytes).text);
+    }
+    if (block != NULL && bytes > rest) {
+        return wm_fail(
+            WARM_INVALID_ARGUMENT,
+            "a storage of %s at %p goes beyond its block by %s: that "
+            "begins at %p",
+            wm_bytes(bytes).text, data->data, wm_bytes(bytes - rest).text,
+            (void *)block->base);
+    }
+    return WARM_OK;
+}
+
+static warm_status check_wrap(const warm_data *data,
+                              const warm_allocator *allocator, unsigned flags)
+{
+    warm_status status = check_flags(flags);
+
+    if (status == WARM_OK && allocator == NULL && flags != 0) {
+        status = wm_fail(WARM_INVALID_ARGUMENT,
+                         "a storage without an allocator cannot be resized");
+    }
+    if (status == WARM_OK && allocator != NULL) {
+        status = check_same(data, allocator);
+    }
+    return status;
+}
+
+/* An empty data pointer: the memory is somebody else's now. */
+static void let_go(warm_data *data)
+{
+    const warm_data empty = {.device = WARM_NO_DEVICE};
+
+    wm_data_out(data, &empty);
+}
+
+warm_status warm_storage_wrap(warm_data *data, size_t bytes,
+                              const warm_allocator *allocator, unsigned flags,
+                              warm_storage **storage)
+{
+    warm_data full;
+    warm_status status = wm_data_in(data, &full);
+
+    if (status == WARM_OK) {
+        status = check_wrap(&full, allocator, flags);
+    }
+    if (status == WARM_OK && storage == NULL) {
+        status = wm_fail(WARM_INVALID_ARGUMENT, "storage is null");
+    }
+    if (status == WARM_OK) {
+        status = check_bytes(&full, bytes);
+    }
+    if (status == WARM_OK) {
+        status = make(allocator, flags, storage);
+    }
+    if (status == WARM_OK) {
+        (*storage)->data = full;
+        (*storage)->bytes = bytes;
+        let_go(data);
+    }
+    return status;
+}
+
+/* ---- references ------------------------------------------------------------
+ */
+
+void warm_storage_retain(warm_storage *storage)
+{
+    /* Relaxed: the caller has one already. */
+    if (storage != NULL) {
+        atomic_fetch_add_explicit(&storage->strong, 1, memory_order_relaxed);
+    }
+}
+
+void warm_storage_weak_retain(warm_storage *storage)
+{
+    /* Relaxed: as above. */
+    if (storage != NULL) {
+        atomic_fetch_add_explicit(&storage->weak, WEAK_ONE,
+                                  memory_order_relaxed);
+    }
+}
+
+/* True: that was the last one. Release, and acquire by the last: what others
+ * did before they let go is over when it is freed. */
+static bool drop(_Atomic size_t *count, size_t by)
+{
+    return atomic_fetch_sub_explicit(count, by, memory_order_acq_rel) == by;
+}
+
+static void drop_weak(warm_storage *storage, size_t by)
+{
+    if (drop(&storage->weak, by)) {
+        wm_meta_free(storage);
+    }
+}
+
+void warm_storage_weak_release(warm_storage *storage)
+{
+    if (storage != NULL) {
+        drop_weak(storage, WEAK_ONE);
+    }
+}
+
+void warm_storage_release(warm_storage *storage)
+{
+    if (storage != NULL && drop(&storage->strong, 1)) {
+        warm_data_free(&storage->data);
+        drop_weak(storage, STRONG_ONES);
+    }
+}
+
+int warm_storage_lock(warm_storage *storage)
+{
+    size_t count;
+
+    if (storage == NULL) {
+        return 0;
+    }
+    count = atomic_load_explicit(&storage->strong, memory_order_relaxed);
+    /* Acquire: the caller reads what the others wrote, as they did when they
+     * got theirs. */
+    while (count != 0) {
+        if (atomic_compare_exchange_weak_explicit(
+                &storage->strong, &count, count + 1, memory_order_acquire,
+                memory_order_relaxed)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+size_t warm_storage_use_count(const warm_storage *storage)
+{
+    /* Acquire: who finds that it is alone sees what others wrote before. */
+    return storage == NULL
+               ? 0
+               : atomic_load_explicit(&storage->strong, memory_order_acquire);
+}
+
+size_t warm_storage_weak_count(const warm_storage *storage)
+{
+    return storage == NULL
+               ? 0
+               : atomic_load_explicit(&storage->weak, memory_order_acquire) /
+                     WEAK_ONE;
+}
+
+/* ---- what it holds ----------------------------------------------------------
+ */
+
+void *warm_storage_data(const warm_storage *storage)
+{
+    return storage == NULL ? NULL : storage->data.data;
+}
+
+warm_status warm_storage_get_info(const warm_storage *storage,
+                                  warm_storage_info *info)
+{
+    warm_status status =
+        wm_sized_check(info, sizeof *info, "warm_storage_info");
+
+    if (status == WARM_OK && storage == NULL) {
+        status = wm_fail(WARM_INVALID_ARGUMENT, "storage is null");
+    }
+    if (status == WARM_OK) {
+        warm_storage_info all = {.data = storage->data.data,
+                                 .bytes = storage->bytes,
+                                 .memory = storage->data.memory,
+                                 .device = storage->data.device,
+                                 .resizable = storage->resizable,
+                                 .allocator = storage->allocator};
+
+        wm_sized_out(info, &all, sizeof all);
+    }
+    return status;
+}
+
+warm_status warm_storage_record(const warm_storage *storage, warm_stream stream)
+{
+    warm_allocator full;
+    warm_status status;
+    bool known;
+
+    if (storage == NULL) {
+        return wm_fail(WARM_INVALID_ARGUMENT, "storage is null");
+    }
+    if (storage->data.data == NULL) {
+        return WARM_OK;
+    }
+    if (storage->allocator == NULL) {
+        return wm_data_use(NULL, storage->data.data, stream, &known);
+    }
+    status = wm_allocator_in(storage->allocator, &full);
+    return status == WARM_OK
+               ? wm_data_use(&full, storage->data.data, stream, &known)
+               : status;
+}
+
+warm_status warm_storage_exchange(warm_storage *storage, warm_data *data,
+                                  size_t bytes)
+{
+    warm_data full;
+    warm_status status = wm_data_in(data, &full);
+
+    if (status == WARM_OK && storage == NULL) {
+        status = wm_fail(WARM_INVALID_ARGUMENT, "storage is null");
+    }
+    if (status == WARM_OK) {
+        status = check_bytes(&full, bytes);
+    }
+    if (status == WARM_OK && storage->resizable) {
+        status = check_same(&full, storage->allocator);
+    }
+    if (status == WARM_OK) {
+        wm_data_out(data, &storage->data);
+        storage->data = full;
+        storage->bytes = bytes;
+    }
+    return status;
+}
+
+warm_status warm_storage_resize(warm_storage *storage, size_t bytes,
+                                warm_stream stream)
+{
+    warm_allocator full;
+    warm_data made;
+    warm_status status;
+    size_t both;
+
+    if (storage == NULL || !storage->resizable) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       storage == NULL ? "storage is null"
+                                       : "the storage is not resizable");
+    }
+    if (bytes == storage->bytes) {
+        return WARM_OK;
+    }
+    status = wm_allocator_in(storage->allocator, &full);
+    if (status == WARM_OK) {
+        status = wm_data_alloc(&full, bytes, stream, &made);
+    }
+    if (status != WARM_OK) {
+        return status;
+    }
+    both = bytes < storage->bytes ? bytes : storage->bytes;
+    status = wm_data_replace(storage->allocator, &full, made.data,
+                             storage->data.data, both, stream);
+    if (status != WARM_OK) {
+        warm_data_free(&made);
+        return status;
+    }
+    warm_data_free(&storage->data);
+    storage->data = made;
+    storage->bytes = bytes;
+    return WARM_OK;
+}

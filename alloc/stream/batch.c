@@ -1,0 +1,422 @@
+/* batch.c: what gathers in the open batch of an adopted stream, and how a batch
+ * closes and ends. See timeline.h. */
+#include "alloc/cache/gather.h"
+#include "alloc/stream/timeline_int.h"
+
+#include "runtime/base/status.h"
+
+/* Batches are half as large where the cube of those that are out is this. */
+enum { LATE = 64 };
+
+/* Closed batches that may wait while one thread polls. */
+enum { BEHIND = 8 };
+
+/* ---- begin and end ---------------------------------------------------- */
+
+void wm_batch_enqueue_locked(wm_timeline *t, wm_use *first)
+{
+    first->next_in_queue = NULL;
+    if (t->tail != NULL) {
+        t->tail->next_in_queue = first;
+    } else {
+        t->head = first;
+    }
+    t->tail = first;
+    t->queued++;
+    t->behind++;
+}
+
+/* One queue has let go of the block. */
+static void let_go(wm_block *block, enum wm_uses fate, wm_block **done)
+{
+    if (fate == WM_USES_LOST) {
+        atomic_store_explicit(&block->stuck, true, memory_order_relaxed);
+    } else if (fate == WM_USES_CAPTURED) {
+        atomic_store_explicit(&block->captured, true, memory_order_relaxed);
+    }
+    /* Release: what this queue did to the block is over before another one
+     * sees the count; acquire: the last one sees all of it, and nobody is left
+     * to change the count but that one. */
+    if (atomic_load_explicit(&block->queued, memory_order_acquire) == 1 ||
+        atomic_fetch_sub_explicit(&block->queued, 1, memory_order_acq_rel) ==
+            1) {
+        block->next_done = *done;
+        *done = block;
+    }
+}
+
+void wm_batch_finish(wm_timelines *set, wm_use *first, enum wm_uses fate,
+                     wm_block **done)
+{
+    wm_timeline *t = first->timeline;
+    size_t count = 0;
+
+    while (first != NULL) {
+        wm_use *next = first->next_in_batch;
+        wm_block *block = first->block;
+
+        wm_use_end(set, first);
+        let_go(block, fate, done);
+        count++;
+        first = next;
+    }
+    wm_timeline_drop_many(set, t, count);
+}
+
+/* ---- closing ---------------------------------------------------------- */
+
+/* A stream whose events come back late has many batches out at once, and what
+ * is in them serves nobody: the later, the smaller they are. Bytes alone: an
+ * event costs little beside the copy of a large block. */
+static size_t bytes_max_locked(const wm_timelines *set, const wm_timeline *t)
+{
+    size_t out = t->queued;
+
+    return set->batch_bytes / (1 + out * out * out / LATE);
+}
+
+static bool is_full_locked(const wm_timelines *set, const wm_timeline *t)
+{
+    return t->open.count >= set->batch_count ||
+           t->open.bytes >= bytes_max_locked(set, t);
+}
+
+/* The uses of a batch that had an event; last stays where it was. */
+static void append(wm_timelines *set, const wm_timeline *t, wm_batch *batch,
+                   wm_use *first)
+{
+    if (first->event != NULL) {
+        wm_event_pool_put(set->events, t->device, first->event);
+        first->event = NULL;
+    }
+    batch->last->next_in_batch = first;
+}
+
+/* Who polls has been away for that many batches, and may have lost the
+ * processor: until it is back nobody asks for them, and each would have an
+ * event to itself. They become part of the batch that is about to be closed,
+ * whose event is recorded after all of theirs. */
+static void fuse_locked(wm_timelines *set, wm_timeline *t, wm_batch *batch)
+{
+    wm_use *first = t->head;
+
+    if (!t->polled || t->behind < BEHIND) {
+        return;
+    }
+    t->queued -= t->behind;
+    t->behind = 0;
+    t->head = t->tail = NULL;
+    /* The first comes last: it is what became one before, and long. */
+    for (wm_use *b = first->next_in_queue; b != NULL; b = b->next_in_queue) {
+        append(set, t, batch, b);
+        while (batch->last->next_in_batch != NULL) {
+            batch->last = batch->last->next_in_batch;
+        }
+    }
+    append(set, t, batch, first);
+}
+
+/* The open batch, if there is one and the stream may be named. It is closed by
+ * close_taken(), or finished. */
+static bool take_locked(wm_timelines *set, wm_timeline *t, wm_batch *batch)
+{
+    bool due;
+
+    if (t->open.count == 0 || !wm_timeline_begin_record_locked(t, &due)) {
+        return false;
+    }
+    *batch = t->open;
+    batch->due = due;
+    t->open = (wm_batch){0};
+    t->closing++;
+    fuse_locked(set, t, batch);
+    return true;
+}
+
+static void join_locked(wm_timeline *t, const wm_batch *batch)
+{
+    if (t->retiring || wm_timeline_is_retired(t)) {
+        wm_batch_enqueue_locked(t, batch->first);
+        return;
+    }
+    if (t->open.count == 0) {
+        t->open = *batch;
+        return;
+    }
+    t->open.last->next_in_batch = batch->first;
+    t->open.last = batch->last;
+    t->open.count += batch->count;
+    t->open.bytes += batch->bytes;
+    if (batch->since_ns < t->open.since_ns) {
+        t->open.since_ns = batch->since_ns;
+    }
+}
+
+void wm_batch_enqueue(wm_timelines *set, wm_timeline *t, wm_use *first,
+                      uint64_t since)
+{
+    bool listed;
+
+    wm_lock_acquire(&t->lock);
+    wm_batch_enqueue_locked(t, first);
+    listed = t->busy;
+    wm_lock_release(&t->lock);
+    if (!listed) {
+        wm_timeline_make_busy(set, t, since);
+    }
+}
+
+bool wm_batch_join(wm_timelines *set, wm_timeline *t, const wm_batch *batch,
+                   uint64_t since, size_t *bytes_max)
+{
+    bool full, listed;
+
+    wm_lock_acquire(&t->lock);
+    join_locked(t, batch);
+    full = is_full_locked(set, t);
+    *bytes_max = bytes_max_locked(set, t);
+    listed = t->busy;
+    wm_lock_release(&t->lock);
+    if (!listed) {
+        wm_timeline_make_busy(set, t, since);
+    }
+    return full;
+}
+
+/* The batch is closed, and in the queue if it is to be there. due: of it. */
+static void end_close(wm_timeline *t, bool due, wm_use *queue)
+{
+    wm_lock_acquire(&t->lock);
+    if (queue != NULL) {
+        wm_batch_enqueue_locked(t, queue);
+    }
+    t->closing--;
+    wm_timeline_end_record_locked(t, due);
+    wm_lock_release(&t->lock);
+}
+
+/* A stream captures that was to be announced, and no capture is known: the
+ * graph may use what its batch holds, which is kept. */
+static bool is_unannounced(wm_timelines *set, const wm_timeline *t,
+                           const wm_batch *batch, wm_capture capture)
+{
+    warm_stream none = NULL;
+
+    if (capture != WM_CAPTURE_ACTIVE || batch->due ||
+        wm_timelines_capture(set)) {
+        return false;
+    }
+    /* Relaxed: a name and a size for a message; the first ones stay. */
+    if (atomic_compare_exchange_strong_explicit(&set->unannounced, &none,
+                                                t->stream, memory_order_relaxed,
+                                                memory_order_relaxed)) {
+        atomic_store_explicit(&set->unannounced_bytes, batch->bytes,
+                              memory_order_relaxed);
+    }
+    return true;
+}
+
+warm_stream wm_timelines_unannounced(wm_timelines *set, size_t *bytes)
+{
+    warm_stream stream =
+        atomic_load_explicit(&set->unannounced, memory_order_relaxed);
+
+    *bytes =
+        atomic_load_explicit(&set->unannounced_bytes, memory_order_relaxed);
+    return stream != NULL && *bytes > 0 &&
+                   !atomic_exchange_explicit(&set->said, true,
+                                             memory_order_relaxed)
+               ? stream
+               : NULL;
+}
+
+/* Nothing could be recorded: its stream is waited for, by nobody else. */
+static void fail_close(wm_timelines *set, wm_timeline *t, const wm_batch *batch,
+                       wm_block **done)
+{
+    enum wm_uses fate = WM_USES_LOST;
+    wm_capture capture;
+
+    wm_lock_acquire(&t->lock);
+    t->closing--;
+    wm_cond_broadcast(&t->quiet);
+    wm_lock_release(&t->lock);
+    if (wm_timeline_synchronize(set, t, &capture) == WARM_OK) {
+        fate = capture == WM_CAPTURE_NONE ? WM_USES_PENDING : WM_USES_NONE;
+        fate = is_unannounced(set, t, batch, capture) ? WM_USES_CAPTURED : fate;
+    }
+    if (fate == WM_USES_NONE) { /* recorded when the capture is over */
+        wm_batch_enqueue(set, t, batch->first, 0);
+    } else {
+        wm_batch_finish(set, batch->first, fate, done);
+    }
+    wm_timeline_end_record(t, batch->due);
+}
+
+/* Records the event, and puts the batch into the queue behind it. If the driver
+ * fails to record, the stream is waited for; while it captures, the batch waits
+ * in the queue without an event, or is kept if nobody announced the capture. */
+static void close_taken(wm_timelines *set, wm_timeline *t,
+                        const wm_batch *batch, wm_block **done)
+{
+    wm_capture capture = WM_CAPTURE_NONE;
+    warm_status status =
+        wm_use_mark(set, batch->first, t, batch->due, &capture);
+
+    if (status != WARM_OK) {
+        fail_close(set, t, batch, done);
+    } else if (is_unannounced(set, t, batch, capture)) {
+        wm_batch_finish(set, batch->first, WM_USES_CAPTURED, done);
+        end_close(t, batch->due, NULL);
+    } else {
+        end_close(t, batch->due, batch->first);
+    }
+}
+
+/* Whether one was open; what another thread closes is in the queue then. poll:
+ * or null. */
+static bool take_all(wm_timelines *set, wm_timeline *t, wm_batch *batch,
+                     wm_poll *poll)
+{
+    bool taken;
+
+    wm_lock_acquire(&t->lock);
+    while (t->closing > 0) {
+        wm_cond_wait(&t->quiet, &t->lock);
+    }
+    taken = take_locked(set, t, batch);
+    if (poll != NULL) {
+        wm_poll_take_queue_locked(t, poll);
+    }
+    wm_lock_release(&t->lock);
+    return taken;
+}
+
+enum wm_settled wm_batch_settle(wm_timelines *set, wm_timeline *t,
+                                wm_poll *poll)
+{
+    wm_capture capture = WM_CAPTURE_NONE;
+    warm_status status;
+    wm_batch batch;
+    bool due;
+
+    if (!take_all(set, t, &batch, poll)) {
+        return WM_SETTLED_BUSY;
+    }
+    due = batch.due && !wm_timeline_is_lost(set, t);
+    status = due || wm_timeline_is_lost(set, t)
+                 ? WARM_OK
+                 : wm_driver_stream_passed(set->driver, t->stream, &capture);
+    if (due || status != WARM_OK || capture != WM_CAPTURE_NONE) {
+        close_taken(set, t, &batch, &poll->done);
+        return status == WARM_NOT_READY ? WM_SETTLED_BUSY : WM_SETTLED_ASK;
+    }
+    /* An event recorded now would have its own time to come back. */
+    wm_batch_finish(set, batch.first, WM_USES_PENDING, &poll->done);
+    end_close(t, batch.due, NULL);
+    return WM_SETTLED_PASSED;
+}
+
+void wm_batch_close_older(wm_timelines *set, wm_timeline *t,
+                          uint64_t older_than)
+{
+    wm_block *done = NULL;
+    wm_batch batch;
+    bool taken;
+
+    wm_lock_acquire(&t->lock);
+    taken = t->open.since_ns <= older_than && take_locked(set, t, &batch);
+    wm_lock_release(&t->lock);
+    if (taken) {
+        close_taken(set, t, &batch, &done);
+    }
+    wm_timelines_hand_back(set, NULL, done);
+}
+
+void wm_batch_close_now(wm_timelines *set, wm_timeline *t)
+{
+    wm_block *done = NULL;
+    wm_batch batch;
+
+    if (take_all(set, t, &batch, NULL)) {
+        close_taken(set, t, &batch, &done);
+    }
+    wm_timelines_hand_back(set, NULL, done);
+}
+
+void wm_batch_close_full(wm_timelines *set, wm_timeline *t, const wm_home *home)
+{
+    wm_block *done = NULL;
+    wm_batch batch;
+    bool taken;
+
+    wm_lock_acquire(&t->lock);
+    taken = is_full_locked(set, t) && take_locked(set, t, &batch);
+    wm_lock_release(&t->lock);
+    if (taken) {
+        close_taken(set, t, &batch, &done);
+        wm_timeline_poll_after_close(set, t, home);
+    }
+    wm_timelines_hand_back(set, NULL, done);
+}
+
+void wm_timelines_close_old(wm_timelines *set, uint64_t older_than)
+{
+    (void)wm_gather_fetch(set, NULL, older_than);
+    for (size_t left = wm_timelines_busy(set); left > 0; left--) {
+        wm_timeline *t = wm_timeline_rotate(set);
+
+        if (t == NULL) {
+            break;
+        }
+        wm_batch_close_older(set, t, older_than);
+        wm_timeline_drop(set, t);
+    }
+}
+
+/* ---- publishing ------------------------------------------------------- */
+
+static void publish_use(wm_timelines *set, wm_timeline *t, wm_use *use)
+{
+    bool full = false;
+    bool listed;
+
+    wm_lock_acquire(&t->lock);
+    if (use->event != NULL || !wm_timeline_is_adopted(t) || t->retiring ||
+        wm_timeline_is_retired(t)) {
+        use->next_in_batch = NULL;
+        wm_batch_enqueue_locked(t, use);
+    } else {
+        wm_batch_append(&t->open, use);
+        full = is_full_locked(set, t);
+    }
+    listed = t->busy;
+    wm_lock_release(&t->lock);
+    if (!listed) {
+        wm_timeline_make_busy(set, t, 0);
+    }
+    if (full) {
+        wm_batch_close_full(set, t, NULL);
+    }
+}
+
+void wm_timelines_publish(wm_timelines *set, wm_block *block)
+{
+    wm_use *use = atomic_load_explicit(&block->uses, memory_order_relaxed);
+    unsigned count = wm_use_count(block);
+
+    /* Relaxed: the block is this thread's alone. */
+    atomic_store_explicit(&block->uses, NULL, memory_order_relaxed);
+    /* Relaxed: the locks of the queues carry it to whoever takes from them. */
+    atomic_store_explicit(&block->queued, count, memory_order_relaxed);
+    while (use != NULL) {
+        wm_use *next = use->next_of_block;
+        wm_timeline *t = use->timeline;
+
+        /* The use's own reference may go at any moment. */
+        wm_timeline_hold(t);
+        publish_use(set, t, use);
+        wm_timeline_drop(set, t);
+        use = next;
+    }
+}

@@ -1,0 +1,265 @@
+/* order.c: see order.h. */
+#include "alloc/stream/order_int.h"
+
+#include "alloc/arena/arena_int.h"
+#include "runtime/base/meta.h"
+#include "runtime/base/status.h"
+
+static bool is_legacy(warm_stream stream)
+{
+    return stream == NULL || stream == WARM_STREAM_LEGACY;
+}
+
+/* ---- streams ------------------------------------------------------------- */
+
+static wm_order **bucket_of(wm_orders *orders, uint64_t id)
+{
+    return &orders->bucket[id % WM_ORDER_BUCKETS];
+}
+
+static wm_order *find_locked(wm_orders *orders, uint64_t id)
+{
+    wm_order *order = *bucket_of(orders, id);
+
+    while (order != NULL && (order->id != id || order->retired)) {
+        order = order->next;
+    }
+    return order;
+}
+
+/* t: its reference goes with the order. */
+static wm_order *make_locked(wm_orders *orders, uint64_t id, warm_stream stream,
+                             wm_timeline *t)
+{
+    wm_order *order = wm_meta_alloc(sizeof *order);
+
+    if (order == NULL) {
+        return NULL;
+    }
+    order->lane = wm_lane_make(orders->arena, id);
+    if (order->lane == NULL) {
+        wm_meta_free(order);
+        return NULL;
+    }
+    order->lane->owner = t != NULL ? order : NULL;
+    order->all = orders;
+    order->id = id;
+    order->stream = stream;
+    order->timeline = t;
+    order->mark.segment = order->last.segment = orders->stub;
+    order->mark.size_class = WM_ORDER_MARK;
+    order->last.size_class = WM_ORDER_LAST;
+    return order;
+}
+
+wm_timeline *wm_order_free_locked(wm_order *order)
+{
+    wm_order **link = bucket_of(order->all, order->id);
+    wm_timeline *t = order->timeline;
+
+    if (!order->over || order->marking || order->waits > 0) {
+        return NULL;
+    }
+    while (*link != order) {
+        link = &(*link)->next;
+    }
+    *link = order->next;
+    wm_meta_free(order);
+    return t;
+}
+
+static warm_status no_memory(void)
+{
+    return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a stream's lane");
+}
+
+static warm_status legacy_lane(wm_orders *orders, wm_order_lane *found)
+{
+    wm_order *order;
+
+    wm_lock_acquire(&orders->lock);
+    if (orders->legacy == NULL) {
+        orders->legacy = make_locked(orders, 0, NULL, NULL);
+    }
+    order = orders->legacy;
+    if (order != NULL) {
+        wm_lane_hold(order->lane);
+    }
+    wm_lock_release(&orders->lock);
+    if (order == NULL) {
+        return no_memory();
+    }
+    found->lane = order->lane;
+    found->known = true;
+    return WARM_OK;
+}
+
+/* t: taken. */
+static warm_status lane_of(wm_orders *orders, warm_stream stream,
+                           wm_timeline *t, wm_order_lane *found)
+{
+    uint64_t id = wm_timeline_lane_id(wm_timeline_id(t));
+    wm_order **bucket = bucket_of(orders, id);
+    wm_order *order;
+    bool kept = false;
+
+    found->known = wm_timeline_is_known(orders->timelines, t);
+    wm_lock_acquire(&orders->lock);
+    order = find_locked(orders, id);
+    if (order == NULL) {
+        order = make_locked(orders, id, stream, t);
+        kept = order != NULL;
+    }
+    if (kept) {
+        order->next = *bucket;
+        *bucket = order;
+    }
+    if (order != NULL) {
+        wm_lane_hold(order->lane); /* which is not over: nor is it retired */
+    }
+    wm_lock_release(&orders->lock);
+    if (!kept) {
+        wm_timelines_let_go(orders->timelines, t);
+    }
+    if (order == NULL) {
+        return no_memory();
+    }
+    found->lane = order->lane;
+    return WARM_OK;
+}
+
+warm_status wm_order_other_device(warm_stream stream, int its, int device)
+{
+    return wm_fail(WARM_INVALID_ARGUMENT,
+                   "stream %p is of device %d, the memory of device %d", stream,
+                   its, device);
+}
+
+warm_status wm_orders_lane(wm_orders *orders, warm_stream stream,
+                           wm_order_lane *found)
+{
+    wm_timeline *t = NULL;
+    warm_status status;
+    int device;
+
+    *found = (wm_order_lane){.lane = NULL};
+    if (is_legacy(stream)) {
+        return legacy_lane(orders, found);
+    }
+    status = wm_timelines_meet(orders->timelines, stream, &t, &found->captured);
+    if (status != WARM_OK) {
+        return status;
+    }
+    if (t == NULL) {
+        return WARM_OK; /* what a graph has been given comes back to nobody */
+    }
+    device = wm_timeline_device(t);
+    if (device != orders->device && device != WM_DEVICE_UNKNOWN) {
+        wm_timelines_let_go(orders->timelines, t);
+        return wm_order_other_device(stream, device, orders->device);
+    }
+    if (found->captured) {
+        wm_timelines_let_go(orders->timelines, t);
+        return WARM_OK; /* a graph may be launched on any stream */
+    }
+    return lane_of(orders, stream, t, found);
+}
+
+/* ---- the end ----------------------------------------------------------------
+ */
+
+/* While a stream captures its id is not known; an adopted one has its address
+ * to itself. */
+static bool is_it(const wm_order *order, warm_stream stream,
+                  const wm_stream_info *info)
+{
+    if (order->retired) {
+        return false;
+    }
+    return info->device != WM_DEVICE_UNKNOWN
+               ? order->id == wm_timeline_lane_id(info->id)
+               : order->stream == stream && wm_timeline_lives(order->timeline);
+}
+
+static void note_retired(wm_timelines *timelines, uint64_t id)
+{
+    uint64_t most =
+        atomic_load_explicit(&timelines->retired, memory_order_relaxed);
+
+    while (id > most && !atomic_compare_exchange_weak_explicit(
+                            &timelines->retired, &most, id,
+                            memory_order_relaxed, memory_order_relaxed)) {
+    }
+}
+
+static wm_order *take_out(wm_orders *orders, warm_stream stream,
+                          const wm_stream_info *info)
+{
+    wm_order *found = NULL;
+
+    wm_lock_acquire(&orders->lock);
+    for (int i = 0; i < WM_ORDER_BUCKETS && found == NULL; i++) {
+        found = orders->bucket[i];
+        while (found != NULL && !is_it(found, stream, info)) {
+            found = found->next;
+        }
+    }
+    if (found != NULL) {
+        found->retired = true;
+        note_retired(orders->timelines, found->id);
+        wm_lanes_close(orders->arena, found->lane);
+    }
+    wm_lock_release(&orders->lock);
+    return found;
+}
+
+void wm_orders_retire(wm_orders *orders, warm_stream stream,
+                      const wm_stream_info *info)
+{
+    wm_order *order = take_out(orders, stream, info);
+
+    if (order != NULL) {
+        /* One that cannot be queued leaves the lane as it is: nobody can say
+         * when its memory is safe. */
+        (void)wm_order_queue(order, &order->last);
+    }
+}
+
+warm_status wm_orders_init(wm_orders *orders, wm_timelines *timelines,
+                           wm_arena *arena, int device)
+{
+    *orders =
+        (wm_orders){.timelines = timelines, .arena = arena, .device = device};
+    orders->stub = wm_meta_alloc(sizeof *orders->stub);
+    if (orders->stub == NULL) {
+        return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a runtime");
+    }
+    orders->stub->arena = arena;
+    wm_lock_init(&orders->lock, WM_RANK_ORDERS);
+    return WARM_OK;
+}
+
+/* What is under way ends with the timelines. */
+void wm_orders_forget(wm_orders *orders)
+{
+    for (int i = 0; i < WM_ORDER_BUCKETS; i++) {
+        for (wm_order *o = orders->bucket[i]; o != NULL; o = o->next) {
+            wm_timelines_let_go(orders->timelines, o->timeline);
+        }
+    }
+}
+
+void wm_orders_fini(wm_orders *orders)
+{
+    for (int i = 0; i < WM_ORDER_BUCKETS; i++) {
+        while (orders->bucket[i] != NULL) {
+            wm_order *order = orders->bucket[i];
+
+            orders->bucket[i] = order->next;
+            wm_meta_free(order);
+        }
+    }
+    wm_meta_free(orders->legacy);
+    wm_meta_free(orders->stub);
+    wm_lock_fini(&orders->lock);
+}

@@ -1,0 +1,297 @@
+/* timeline.c: the tables of timelines, their references, adopting.
+ * See timeline.h for the picture and the locks. */
+#include "alloc/cache/gather.h"
+#include "alloc/stream/timeline_int.h"
+
+#include "runtime/base/meta.h"
+#include "runtime/base/status.h"
+
+#include <string.h>
+
+enum { KEEP_IDLE = 64 }; /* timelines kept without uses, against churn */
+
+/* ---- the tables ------------------------------------------------------- */
+
+static unsigned hash(uint64_t key)
+{
+    return (unsigned)((key * UINT64_C(0x9E3779B97F4A7C15)) >> 56);
+}
+
+wm_timeline *wm_timeline_find_locked(wm_timelines *set, uint64_t id)
+{
+    wm_timeline *t = set->bucket[hash(id)];
+
+    while (t != NULL && t->id != id) {
+        t = t->next_in_bucket;
+    }
+    return t;
+}
+
+static wm_timeline **adopted_bucket(wm_timelines *set, warm_stream stream)
+{
+    return &set->adopted[hash((uintptr_t)stream)];
+}
+
+wm_timeline *wm_timeline_find_adopted_locked(wm_timelines *set,
+                                             warm_stream stream)
+{
+    wm_timeline *t = *adopted_bucket(set, stream);
+
+    while (t != NULL && t->stream != stream) {
+        t = t->next_adopted;
+    }
+    return t;
+}
+
+static wm_timeline *find_any_locked(wm_timelines *set, warm_stream stream,
+                                    bool announced)
+{
+    wm_timeline *t = NULL;
+
+    for (int i = 0; t == NULL && i < WM_TIMELINE_BUCKETS; i++) {
+        t = set->bucket[i];
+        while (t != NULL &&
+               (t->stream != stream || (announced && !t->announced))) {
+            t = t->next_in_bucket;
+        }
+    }
+    return t;
+}
+
+/* By its name, which others may have had: per-thread default streams of other
+ * threads have it too, and streams that are gone had its address. */
+wm_timeline *wm_timeline_find_announced_locked(wm_timelines *set,
+                                               warm_stream stream)
+{
+    wm_timeline *t = wm_timeline_find_adopted_locked(set, stream);
+
+    return t != NULL && t->announced ? t : find_any_locked(set, stream, true);
+}
+
+/* The same, whether announced and adopted or not. */
+wm_timeline *wm_timeline_find_stream_locked(wm_timelines *set,
+                                            warm_stream stream)
+{
+    wm_timeline *t = wm_timeline_find_announced_locked(set, stream);
+
+    if (t == NULL) {
+        t = wm_timeline_find_adopted_locked(set, stream);
+    }
+    return t != NULL ? t : find_any_locked(set, stream, false);
+}
+
+static void insert_locked(wm_timelines *set, wm_timeline *t)
+{
+    wm_timeline **bucket = &set->bucket[hash(t->id)];
+
+    t->next_in_bucket = *bucket;
+    *bucket = t;
+    t->in_table = true;
+    set->count++;
+}
+
+/* Out of both tables. */
+void wm_timeline_remove_locked(wm_timelines *set, wm_timeline *t)
+{
+    wm_timeline **link = &set->bucket[hash(t->id)];
+
+    while (*link != t) {
+        link = &(*link)->next_in_bucket;
+    }
+    *link = t->next_in_bucket;
+    t->in_table = false;
+    set->count--;
+    link = adopted_bucket(set, t->stream);
+    while (*link != NULL && *link != t) {
+        link = &(*link)->next_adopted;
+    }
+    if (*link == t) {
+        *link = t->next_adopted;
+    }
+}
+
+static wm_timeline *new_timeline(warm_stream stream, const wm_stream_info *info)
+{
+    wm_timeline *t = wm_meta_alloc(sizeof *t);
+
+    if (t != NULL) {
+        t->id = info->id;
+        t->device = info->device;
+        t->stream = stream;
+        t->thread = wm_window_thread();
+        wm_lock_init(&t->lock, WM_RANK_TIMELINE);
+        wm_cond_init(&t->quiet);
+    }
+    return t;
+}
+
+static void end_timeline(wm_timelines *set, wm_timeline *t)
+{
+    if (t->final != NULL) {
+        wm_event_pool_put(set->events, t->device, t->final);
+    }
+    wm_cond_fini(&t->quiet);
+    wm_lock_fini(&t->lock);
+    wm_meta_free(t);
+}
+
+wm_timeline *wm_timeline_get_locked(wm_timelines *set, warm_stream stream,
+                                    const wm_stream_info *info)
+{
+    wm_timeline *t = wm_timeline_find_locked(set, info->id);
+
+    if (t == NULL) {
+        t = new_timeline(stream, info);
+        if (t == NULL) {
+            return NULL;
+        }
+        insert_locked(set, t);
+    }
+    wm_timeline_hold(t);
+    return t;
+}
+
+wm_timeline *wm_timeline_get(wm_timelines *set, warm_stream stream,
+                             const wm_stream_info *info)
+{
+    wm_timeline *t;
+
+    wm_lock_acquire(&set->lock);
+    t = wm_timeline_get_locked(set, stream, info);
+    wm_lock_release(&set->lock);
+    return t;
+}
+
+wm_timeline *wm_timeline_get_adopted(wm_timelines *set, warm_stream stream)
+{
+    wm_timeline *t;
+
+    wm_lock_acquire(&set->lock);
+    t = wm_timeline_find_adopted_locked(set, stream);
+    if (t != NULL) {
+        wm_timeline_hold(t);
+    }
+    wm_lock_release(&set->lock);
+    return t;
+}
+
+/* The last references go under the lock, under which the next is given. */
+static void drop_last(wm_timelines *set, wm_timeline *t, size_t count)
+{
+    bool ends;
+
+    wm_lock_acquire(&set->lock);
+    /* Acquire: what was done with the references dropped before is over. */
+    ends = atomic_fetch_sub_explicit(&t->references, count,
+                                     memory_order_acq_rel) == count;
+    /* A busy one is dropped by its poller. Without a limit the table would
+     * grow with every stream that the program ever had. */
+    ends = ends && !t->busy && (!t->in_table || set->count > KEEP_IDLE);
+    if (ends && t->in_table) {
+        wm_timeline_remove_locked(set, t);
+    }
+    wm_lock_release(&set->lock);
+    if (ends) {
+        end_timeline(set, t);
+    }
+}
+
+void wm_timeline_drop_many(wm_timelines *set, wm_timeline *t, size_t count)
+{
+    size_t now = atomic_load_explicit(&t->references, memory_order_relaxed);
+
+    while (now > count) {
+        /* Release: see drop_last(). */
+        if (atomic_compare_exchange_weak_explicit(
+                &t->references, &now, now - count, memory_order_release,
+                memory_order_relaxed)) {
+            return;
+        }
+    }
+    if (count > 0) {
+        drop_last(set, t, count);
+    }
+}
+
+/* ---- adopting ---------------------------------------------------------- */
+
+warm_status wm_timeline_no_record(void)
+{
+    return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a record of the stream");
+}
+
+warm_status wm_timelines_adopt(wm_timelines *set, warm_stream stream,
+                               const wm_stream_info *info)
+{
+    wm_timeline **bucket = adopted_bucket(set, stream);
+    wm_timeline *t;
+    bool again = false;
+
+    wm_timeline_bury_stale(set, stream, info);
+    wm_lock_acquire(&set->lock);
+    t = wm_timeline_get_locked(set, stream, info);
+    if (t != NULL) {
+        again = wm_timeline_is_adopted(t);
+        if (!again) {
+            t->next_adopted = *bucket;
+            *bucket = t;
+            atomic_store_explicit(&t->adopted, true, memory_order_relaxed);
+        }
+    }
+    wm_lock_release(&set->lock);
+    if (again) {
+        wm_timeline_drop(set, t); /* else it is the adoption's */
+    }
+    return t != NULL ? WARM_OK : wm_timeline_no_record();
+}
+
+/* ---- begin and end ---------------------------------------------------- */
+
+void wm_timelines_init(wm_timelines *set, warm_runtime *runtime,
+                       wm_event_pool *events, const wm_options *options,
+                       void (*finish)(wm_block *chain))
+{
+    memset(set, 0, sizeof *set);
+    set->runtime = runtime;
+    set->driver = runtime->driver;
+    set->events = events;
+    set->finish = finish;
+    set->batch_count = options->batch_count;
+    set->batch_bytes = options->batch_bytes;
+    set->batch_ns = options->batch_ms * 1000000u;
+    wm_lock_init(&set->lock, WM_RANK_TIMELINES);
+    wm_cond_init(&set->round_over);
+    wm_cond_init(&set->unbroken);
+    for (int i = 0; i < WM_USE_LOCKS; i++) {
+        wm_lock_init(&set->uses[i], WM_RANK_USES);
+    }
+}
+
+void wm_timelines_fini(wm_timelines *set)
+{
+    wm_timelines_forget_entries(set);
+    for (int i = 0; i < WM_TIMELINE_BUCKETS; i++) {
+        while (set->bucket[i] != NULL) {
+            wm_timeline *t = set->bucket[i];
+
+            wm_timeline_remove_locked(set, t);
+            end_timeline(set, t);
+        }
+    }
+    for (int i = 0; i < WM_USE_LOCKS; i++) {
+        wm_lock_fini(&set->uses[i]);
+    }
+    wm_cond_fini(&set->unbroken);
+    wm_cond_fini(&set->round_over);
+    wm_lock_fini(&set->lock);
+}
+
+size_t wm_timelines_count(wm_timelines *set)
+{
+    size_t count;
+
+    wm_lock_acquire(&set->lock);
+    count = set->count;
+    wm_lock_release(&set->lock);
+    return count;
+}

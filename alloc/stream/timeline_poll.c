@@ -1,0 +1,466 @@
+/* timeline_poll.c: asking the queues of the timelines, oldest batch first. One
+ * round of polling at a time; no lock across a driver call. */
+#include "alloc/cache/gather.h"
+#include "alloc/stream/timeline_int.h"
+#include "alloc/space/traced.h"
+
+#include "runtime/base/clock.h"
+#include "runtime/base/status.h"
+
+#include <limits.h>
+
+/* Queries of one batch that may fail before it is lost. Closing a batch asks
+ * for one other, and now and then for two: or a queue would never shrink. */
+enum { MAX_FAILURES = 3, ONE_MORE = 8 };
+
+/* Polls for a miss that take it from an earlier one that the stream has work.
+ */
+enum { TRUST_BUSY = 8 };
+
+/* A queue that another thread gathers for, and has asked so lately, is left to
+ * that. */
+enum { TENDED_NS = 1000000 };
+
+/* ---- one queue -------------------------------------------------------- */
+
+/* What is left goes before what came meanwhile. */
+static void give_back_locked(wm_timeline *t, const wm_poll *poll)
+{
+    if (poll->head != NULL) {
+        poll->tail->next_in_queue = t->head;
+        t->tail = t->tail == NULL ? poll->tail : t->tail;
+        t->head = poll->head;
+    }
+    t->queued -= poll->ended;
+}
+
+static wm_use *pop(wm_poll *poll)
+{
+    wm_use *use = poll->head;
+
+    poll->head = use == poll->tail ? NULL : use->next_in_queue;
+    poll->ended++;
+    return use;
+}
+
+/* Batches behind the head that have no event either become part of it. */
+static void fuse_late(wm_poll *poll)
+{
+    wm_use *first = poll->head, *last = first;
+
+    while (first != poll->tail && first->next_in_queue->event == NULL) {
+        wm_use *next = first->next_in_queue;
+
+        while (last->next_in_batch != NULL) {
+            last = last->next_in_batch;
+        }
+        last->next_in_batch = next;
+        first->next_in_queue = next->next_in_queue;
+        poll->tail = poll->tail == next ? first : poll->tail;
+        poll->ended++;
+    }
+}
+
+static warm_status stream_is_gone(void)
+{
+    return wm_fail(WARM_INVALID_STREAM,
+                   "a stream that uses it was destroyed before "
+                   "warm_stream_retire() was called");
+}
+
+/* Whether an event can be recorded on t's stream. NOT_READY: not now. */
+static warm_status may_record(wm_timelines *set, const wm_timeline *t)
+{
+    bool has_name = t->stream != NULL && t->stream != WARM_STREAM_LEGACY &&
+                    t->stream != WARM_STREAM_PER_THREAD;
+    wm_stream_info info;
+    warm_status status;
+
+    if (!wm_timeline_is_named_here(t)) {
+        return WARM_NOT_READY;
+    }
+    status = wm_driver_stream_info(set->driver, t->stream, &info);
+    if (status == WARM_INVALID_STREAM && has_name) {
+        return stream_is_gone();
+    }
+    if (status != WARM_OK || info.capture != WM_CAPTURE_NONE) {
+        return WARM_NOT_READY;
+    }
+    if (info.id == t->id) {
+        return WARM_OK;
+    }
+    /* A default stream of another device has the same name. */
+    return has_name ? stream_is_gone() : WARM_NOT_READY;
+}
+
+/* Batches that were closed while their stream captured, or was blocked by
+ * another one that did. */
+static warm_status record_late(wm_timelines *set, wm_timeline *t, wm_poll *poll)
+{
+    wm_capture capture = WM_CAPTURE_BLOCKED;
+    uint64_t late = atomic_load_explicit(&t->late, memory_order_relaxed);
+    warm_status status;
+    bool due;
+
+    if (!wm_timeline_begin_record(t, &due)) {
+        return WARM_NOT_READY; /* a later poll finds the final event */
+    }
+    status = due ? WARM_NOT_READY : may_record(set, t);
+    if (status == WARM_OK) {
+        if (wm_use_mark(set, poll->head, t, false, &capture) == WARM_OK &&
+            capture == WM_CAPTURE_NONE) {
+            fuse_late(poll);
+            /* Unless a block was freed meanwhile, in another capture. */
+            (void)atomic_compare_exchange_strong_explicit(
+                &t->late, &late, 0, memory_order_relaxed, memory_order_relaxed);
+        }
+        status = WARM_NOT_READY;
+    }
+    wm_timeline_end_record(t, due);
+    return status;
+}
+
+static warm_status query(wm_timelines *set, wm_timeline *t, wm_poll *poll)
+{
+    wm_use *use = poll->head;
+    warm_event event = use->event;
+
+    if (wm_timeline_is_lost(set, t)) {
+        return WARM_OK;
+    }
+    if (event == NULL && wm_timeline_is_retired(t)) {
+        event = t->final;
+        if (event == NULL) {
+            return t->dead ? WARM_DRIVER_ERROR : WARM_OK;
+        }
+    }
+    if (event == NULL) {
+        return record_late(set, t, poll);
+    }
+    return wm_driver_event_passed(set->driver, event);
+}
+
+/* Whether the head is given up: its queries failed too often in a row. */
+static bool gives_up(wm_timeline *t, warm_status status)
+{
+    t->failures = status == WARM_NOT_READY ? 0 : t->failures + 1;
+    return t->failures >= MAX_FAILURES;
+}
+
+/* passed: all have, which is known; else they are asked for, oldest first. At
+ * most so many that have passed are taken. */
+static void poll_queue(wm_timelines *set, wm_timeline *t, bool passed,
+                       unsigned most, wm_poll *poll)
+{
+    while (poll->head != NULL && most-- > 0) {
+        warm_status status = passed ? WARM_OK : query(set, t, poll);
+        bool lost = status != WARM_OK && gives_up(t, status);
+
+        if (status != WARM_OK && !lost) {
+            break;
+        }
+        t->failures = 0;
+        wm_batch_finish(set, pop(poll), lost ? WM_USES_LOST : WM_USES_PENDING,
+                        &poll->done);
+    }
+}
+
+/* Makes the caller the one who takes entries out of t's queue. */
+static void begin_poll_locked(wm_timeline *t, wm_poll *poll)
+{
+    t->polled = true;
+    *poll = (wm_poll){0};
+    wm_poll_take_queue_locked(t, poll);
+}
+
+/* Waits for another one, and for batches that their owners will put into the
+ * queue, unless it only tries. */
+static bool begin_poll(wm_timeline *t, bool tries, wm_poll *poll)
+{
+    bool ours;
+
+    wm_lock_acquire(&t->lock);
+    while ((t->polled || t->closing > 0) && !tries) {
+        wm_cond_wait(&t->quiet, &t->lock);
+    }
+    ours = !t->polled;
+    if (ours) {
+        begin_poll_locked(t, poll);
+    }
+    wm_lock_release(&t->lock);
+    return ours;
+}
+
+void wm_timelines_hand_back(wm_timelines *set, const wm_home *home,
+                            wm_block *done)
+{
+    if (done == NULL) {
+        return;
+    }
+    if (wm_unlikely(set->runtime->told)) {
+        wm_traced_done(set->runtime, done);
+    }
+    if (home != NULL) {
+        home->take(home->context, done);
+    } else {
+        set->finish(done);
+    }
+}
+
+/* Done blocks go home first: who waited for the poll may look for them there.
+ * Whether anything is left in t. */
+static bool end_poll(wm_timelines *set, wm_timeline *t, const wm_home *home,
+                     const wm_poll *poll)
+{
+    bool left;
+
+    wm_timelines_hand_back(set, home, poll->done);
+    wm_lock_acquire(&t->lock);
+    give_back_locked(t, poll);
+    t->polled = false;
+    left = t->head != NULL || t->open.count > 0 || t->closing > 0;
+    wm_cond_broadcast(&t->quiet);
+    wm_lock_release(&t->lock);
+    return left;
+}
+
+/* Where older work has not passed the younger has not: the open batch gets its
+ * event then, and no question. */
+static void settle(wm_timelines *set, wm_timeline *t, wm_poll *poll)
+{
+    enum wm_settled settled;
+
+    if (poll->head != NULL) {
+        wm_batch_close_older(set, t, UINT64_MAX);
+        return;
+    }
+    settled = wm_batch_settle(set, t, poll);
+    if (settled == WM_SETTLED_ASK) {
+        wm_lock_acquire(&t->lock);
+        wm_poll_take_queue_locked(t, poll);
+        wm_lock_release(&t->lock);
+    }
+    poll_queue(set, t, settled == WM_SETTLED_PASSED, UINT_MAX, poll);
+    t->busy_polls = settled == WM_SETTLED_BUSY ? TRUST_BUSY : 0;
+}
+
+/* All that has passed, what is in the open batch included. Whether anything is
+ * left. */
+static bool poll_all(wm_timelines *set, wm_timeline *t)
+{
+    wm_poll poll;
+
+    (void)begin_poll(t, false, &poll);
+    poll_queue(set, t, false, UINT_MAX, &poll);
+    settle(set, t, &poll);
+    return end_poll(set, t, NULL, &poll);
+}
+
+void wm_timeline_poll_late(wm_timelines *set, wm_timeline *t)
+{
+    warm_error before = {.size = sizeof before};
+    bool waits;
+
+    wm_lock_acquire(&t->lock);
+    waits = t->head != NULL || t->open.count > 0;
+    wm_lock_release(&t->lock);
+    if (waits) {
+        int cancel = wm_cancel_off();
+
+        warm_last_error(&before);
+        (void)poll_all(set, t); /* records */
+        (void)poll_all(set, t); /* and asks */
+        wm_error_restore(&before);
+        wm_cancel_restore(cancel);
+    }
+}
+
+void wm_timeline_poll_after_close(wm_timelines *set, wm_timeline *t,
+                                  const wm_home *home)
+{
+    wm_poll poll;
+
+    if (begin_poll(t, true, &poll)) {
+        poll_queue(set, t, false, 1 + (++t->closes % ONE_MORE == 0), &poll);
+        (void)end_poll(set, t, home, &poll);
+    }
+}
+
+/* The open batch of a stream that had work just now gets its event unasked. */
+static void settle_ripe(wm_timelines *set, wm_timeline *t, wm_poll *poll)
+{
+    if (t->busy_polls > 0 && poll->head == NULL) {
+        t->busy_polls--;
+        wm_batch_close_older(set, t, UINT64_MAX);
+    } else {
+        settle(set, t, poll);
+    }
+}
+
+enum ripe { NOTHING, NOT_WORTH_IT, QUEUED, RIPE };
+
+static enum ripe ripe_locked(wm_timelines *set, wm_timeline *t, uint64_t now)
+{
+    if (t->polled || t->closing > 0 || t->looked_ns == now) {
+        return NOT_WORTH_IT;
+    }
+    t->looked_ns = now;
+    if (t->open.count >= WM_BATCH_RIPE ||
+        (t->open.count > 0 && now - t->open.since_ns >= set->batch_ns)) {
+        return RIPE;
+    }
+    if (t->head != NULL) {
+        return QUEUED;
+    }
+    return t->open.count > 0 ? NOT_WORTH_IT : NOTHING;
+}
+
+bool wm_timeline_poll_ripe(wm_timelines *set, wm_timeline *t, uint64_t now,
+                           const wm_home *home, bool *left)
+{
+    enum ripe ripe;
+    wm_poll poll;
+
+    wm_lock_acquire(&t->lock);
+    ripe = ripe_locked(set, t, now);
+    if (ripe >= QUEUED) {
+        begin_poll_locked(t, &poll);
+    }
+    wm_lock_release(&t->lock);
+    *left = ripe != NOTHING;
+    if (ripe < QUEUED) {
+        return false;
+    }
+    poll_queue(set, t, false, UINT_MAX, &poll);
+    if (ripe == RIPE) {
+        settle_ripe(set, t, &poll);
+    }
+    *left = end_poll(set, t, home, &poll);
+    return poll.done != NULL;
+}
+
+/* ---- rounds ----------------------------------------------------------- */
+
+/* True: a round begins, and is the caller's. False: one that began after the
+ * call has finished. */
+static bool begin_round(wm_timelines *set, uint64_t *round)
+{
+    uint64_t wanted;
+    bool ours;
+
+    wm_lock_acquire(&set->lock);
+    wanted = set->begun + 1;
+    while (set->begun != set->finished && set->finished < wanted) {
+        wm_cond_wait(&set->round_over, &set->lock);
+    }
+    ours = set->finished < wanted;
+    set->begun += ours;
+    *round = set->begun;
+    wm_lock_release(&set->lock);
+    return ours;
+}
+
+static void end_round(wm_timelines *set)
+{
+    wm_lock_acquire(&set->lock);
+    set->finished = set->begun;
+    wm_cond_broadcast(&set->round_over);
+    wm_lock_release(&set->lock);
+}
+
+void wm_timelines_poll(wm_timelines *set)
+{
+    (void)wm_gather_fetch(set, NULL, UINT64_MAX);
+    wm_timelines_poll_queued(set);
+}
+
+void wm_timelines_poll_queued(wm_timelines *set)
+{
+    uint64_t round;
+    wm_timeline *t;
+
+    if (!begin_round(set, &round)) {
+        return;
+    }
+    while ((t = wm_timeline_next_busy(set, round)) != NULL) {
+        wm_timeline_end_turn(set, t, poll_all(set, t));
+    }
+    end_round(set);
+}
+
+static bool is_tended(wm_timeline *t, const struct wm_arena *arena, bool steady,
+                      uint64_t now)
+{
+    bool tended = false;
+
+    /* Relaxed: it is only compared. */
+    if (arena != NULL &&
+        atomic_load_explicit(&t->slots, memory_order_relaxed) > 0 &&
+        (steady ||
+         atomic_load_explicit(&t->home, memory_order_relaxed) != arena)) {
+        wm_lock_acquire(&t->lock);
+        tended = (int64_t)(now - t->looked_ns) < TENDED_NS;
+        wm_lock_release(&t->lock);
+    }
+    return tended;
+}
+
+void wm_timelines_poll_some(wm_timelines *set, unsigned count,
+                            const struct wm_arena *arena, bool steady,
+                            uint64_t now)
+{
+    const wm_timeline *seen = NULL;
+
+    while (count > 0) {
+        wm_timeline *t = wm_timeline_rotate(set);
+        bool left;
+
+        if (t == NULL || t == seen) {
+            if (t != NULL) {
+                wm_timeline_drop(set, t);
+            }
+            break;
+        }
+        seen = seen == NULL ? t : seen; /* compared, and nothing else */
+        if (is_tended(t, arena, steady, now)) {
+            wm_timeline_drop(set, t);
+        } else {
+            (void)wm_timeline_poll_ripe(set, t, now, NULL, &left);
+            wm_timeline_end_turn(set, t, left);
+        }
+        count--;
+    }
+}
+
+void wm_timelines_tend(wm_timelines *set)
+{
+    uint64_t now = wm_clock_ns();
+    size_t busy = wm_timelines_busy(set);
+
+    if (now > set->batch_ns) {
+        wm_timelines_close_old(set, now - set->batch_ns);
+    }
+    wm_timelines_poll_some(set, busy < UINT_MAX ? (unsigned)busy : UINT_MAX,
+                           NULL, false, now);
+}
+
+void wm_timelines_forget_entries(wm_timelines *set)
+{
+    wm_timeline *t;
+
+    while ((t = wm_timeline_rotate(set)) != NULL) {
+        wm_poll poll;
+
+        if (t->open.count > 0) {
+            wm_batch_enqueue_locked(t, t->open.first);
+            t->open = (wm_batch){0};
+        }
+        (void)begin_poll(t, false, &poll);
+        while (poll.head != NULL) {
+            wm_batch_finish(set, pop(&poll), WM_USES_PENDING, &poll.done);
+        }
+        poll.done = NULL;
+        (void)end_poll(set, t, NULL, &poll);
+        wm_timeline_end_turn(set, t, false);
+    }
+}

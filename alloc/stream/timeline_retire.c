@@ -1,0 +1,241 @@
+/* timeline_retire.c: who may name a stream to the driver, waiting for one, and
+ * its end. See timeline.h for the locks. */
+#include "alloc/cache/gather.h"
+#include "alloc/stream/timeline_int.h"
+
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+
+/* ---- recording, and waiting --------------------------------------------- */
+
+bool wm_timeline_begin_record_locked(wm_timeline *t, bool *due)
+{
+    bool refused = t->retiring || wm_timeline_is_retired(t);
+
+    *due = t->capture_due;
+    t->recorders += !refused;
+    t->unaware += !refused && !*due;
+    return !refused;
+}
+
+bool wm_timeline_begin_record(wm_timeline *t, bool *due)
+{
+    bool begun;
+
+    wm_lock_acquire(&t->lock);
+    begun = wm_timeline_begin_record_locked(t, due);
+    wm_lock_release(&t->lock);
+    return begun;
+}
+
+void wm_timeline_end_record_locked(wm_timeline *t, bool due)
+{
+    t->recorders--;
+    t->unaware -= !due;
+    wm_cond_broadcast(&t->quiet);
+}
+
+void wm_timeline_end_record(wm_timeline *t, bool due)
+{
+    wm_lock_acquire(&t->lock);
+    wm_timeline_end_record_locked(t, due);
+    wm_lock_release(&t->lock);
+}
+
+warm_status wm_timeline_synchronize(wm_timelines *set, wm_timeline *t,
+                                    wm_capture *capture)
+{
+    warm_status status;
+
+    *capture = WM_CAPTURE_NONE;
+    if (wm_timeline_is_lost(set, t)) {
+        return WARM_OK;
+    }
+    status = wm_driver_stream_capture(set->driver, t->stream, capture);
+    return status == WARM_OK && *capture == WM_CAPTURE_NONE
+               ? wm_driver_stream_await(set->driver, t->stream)
+               : status;
+}
+
+static warm_status no_wait_in_capture(void)
+{
+    return wm_fail(WARM_CAPTURE_ERROR, "a capture is under way");
+}
+
+warm_status wm_timeline_await(wm_timelines *set, wm_timeline *t)
+{
+    wm_capture capture = WM_CAPTURE_NONE;
+    warm_status status = WARM_OK;
+    bool due;
+
+    if (wm_timeline_begin_record(t, &due)) {
+        if (!due) {
+            status = wm_timeline_synchronize(set, t, &capture);
+        }
+        wm_timeline_end_record(t, due);
+        return !due && capture == WM_CAPTURE_NONE ? status
+                                                  : no_wait_in_capture();
+    }
+    wm_lock_acquire(&t->lock);
+    while (!wm_timeline_is_retired(t)) {
+        wm_cond_wait(&t->quiet, &t->lock);
+    }
+    wm_lock_release(&t->lock);
+    if (wm_timeline_is_lost(set, t)) {
+        return WARM_OK;
+    }
+    if (t->dead) {
+        return wm_fail(WARM_DRIVER_ERROR, "the end of a stream that uses it "
+                                          "could not be recorded");
+    }
+    return t->final == NULL ? WARM_OK
+                            : wm_driver_event_await(set->driver, t->final);
+}
+
+bool wm_timelines_await_end(wm_timelines *set, wm_timeline *t)
+{
+    return wm_timeline_is_retired(t) && wm_timeline_await(set, t) == WARM_OK;
+}
+
+/* ---- retiring ----------------------------------------------------------- */
+
+/* Nobody else finds it any more. What it was announced and adopted with goes
+ * into the caller's references, whose number is returned. */
+static size_t take_out_locked(wm_timelines *set, wm_timeline *t)
+{
+    size_t references = 1u + wm_timeline_is_adopted(t) + t->announced;
+
+    wm_timeline_hold(t);
+    wm_timeline_remove_locked(set, t);
+    if (t->announced) {
+        wm_timeline_end_announced_locked(set, t);
+    }
+    return references;
+}
+
+/* The stream's timeline, out of the tables. By its address while it captures
+ * and has no id: a stream that lives is its only owner, unless an earlier one
+ * there was destroyed and not retired. */
+static wm_timeline *take_out(wm_timelines *set, warm_stream stream,
+                             const wm_stream_info *info, size_t *references)
+{
+    wm_timeline *t;
+
+    wm_lock_acquire(&set->lock);
+    t = info->device != WM_DEVICE_UNKNOWN
+            ? wm_timeline_find_locked(set, info->id)
+            : wm_timeline_find_stream_locked(set, stream);
+    if (t != NULL) {
+        *references = take_out_locked(set, t);
+    }
+    wm_lock_release(&set->lock);
+    return t;
+}
+
+/* An adopted stream at the address of another one: somebody broke the promise
+ * to retire it, and nobody can name it any more. */
+static wm_timeline *take_out_stale(wm_timelines *set, warm_stream stream,
+                                   const wm_stream_info *info,
+                                   size_t *references)
+{
+    wm_timeline *t = NULL;
+
+    if (info->device == WM_DEVICE_UNKNOWN) {
+        return NULL;
+    }
+    wm_lock_acquire(&set->lock);
+    t = wm_timeline_find_adopted_locked(set, stream);
+    if (t != NULL && t->id == info->id) {
+        t = NULL;
+    }
+    if (t != NULL) {
+        *references = take_out_locked(set, t);
+    }
+    wm_lock_release(&set->lock);
+    return t;
+}
+
+/* The final event of a stream, or what stands for it. */
+static warm_status record_final(wm_timelines *set, wm_timeline *t)
+{
+    wm_use last = {.timeline = t};
+    wm_capture capture = WM_CAPTURE_NONE;
+    warm_status status = wm_use_mark(set, &last, t, false, &capture);
+
+    if (status != WARM_OK) {
+        status = wm_timeline_synchronize(set, t, &capture);
+    }
+    if (status == WARM_OK && capture != WM_CAPTURE_NONE) {
+        return no_wait_in_capture();
+    }
+    t->final = last.event;
+    return status;
+}
+
+/* Nobody names the stream any more, and what gathered waits in the queue for
+ * the final event. */
+static void stop_recording(wm_timelines *set, wm_timeline *t)
+{
+    (void)wm_gather_fetch(set, t, UINT64_MAX);
+    wm_lock_acquire(&t->lock);
+    t->retiring = true;
+    while (t->recorders > 0) {
+        wm_cond_wait(&t->quiet, &t->lock);
+    }
+    if (t->open.count > 0) {
+        wm_batch_enqueue_locked(t, t->open.first);
+        t->open = (wm_batch){0};
+    }
+    wm_lock_release(&t->lock);
+}
+
+/* gone: the stream was destroyed before. */
+static void end_stream(wm_timelines *set, wm_timeline *t, bool gone)
+{
+    stop_recording(set, t);
+    t->dead =
+        gone && !wm_timeline_is_lost(set, t)
+            ? wm_fail(
+                  WARM_INVALID_STREAM,
+                  "it was destroyed before; call warm_stream_retire() first")
+            : record_final(set, t) != WARM_OK;
+    wm_lock_acquire(&t->lock);
+    /* Release: final and dead before it. */
+    atomic_store_explicit(&t->retired, true, memory_order_release);
+    t->retiring = false;
+    wm_cond_broadcast(&t->quiet);
+    wm_lock_release(&t->lock);
+    /* Not before: the callback may free a block of the stream. */
+    if (t->dead) {
+        wm_log(WARM_LOG_WARNING,
+               "a stream was retired, but its end could not be recorded (%s); "
+               "blocks that it uses will not be handed out again",
+               warm_last_error_message());
+    }
+}
+
+void wm_timeline_bury_stale(wm_timelines *set, warm_stream stream,
+                            const wm_stream_info *info)
+{
+    size_t references = 0;
+    wm_timeline *t = take_out_stale(set, stream, info, &references);
+
+    if (t != NULL) {
+        end_stream(set, t, true);
+        wm_timeline_drop_many(set, t, references);
+    }
+}
+
+void wm_timelines_retire(wm_timelines *set, warm_stream stream,
+                         const wm_stream_info *info)
+{
+    size_t references = 0;
+    wm_timeline *t;
+
+    wm_timeline_bury_stale(set, stream, info);
+    t = take_out(set, stream, info, &references);
+    if (t != NULL) {
+        end_stream(set, t, false);
+        wm_timeline_drop_many(set, t, references);
+    }
+}

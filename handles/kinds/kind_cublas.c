@@ -1,0 +1,180 @@
+/* kind_cublas.c: cuBLAS handles, their workspace and all their settings.
+ *
+ * cublasSetStream() puts the workspace back to the library's own, so the
+ * workspace is set after the stream, and taking the stream away takes the
+ * workspace away (row A10). The logger belongs to the process and is left
+ * alone. */
+#include "handles/kinds/kind_cuda.h"
+
+#if WM_HAVE_CUDA && __has_include(<cublas_v2.h>)
+#include "handles/workspace_config.h"
+
+#include <cublas_v2.h>
+#include <stdlib.h>
+
+#define SETTINGS(X)                                                            \
+    X(PointerMode_v2, cublasPointerMode_t)                                     \
+    X(MathMode, cublasMath_t)                                                  \
+    X(AtomicsMode, cublasAtomicsMode_t)                                        \
+    X(SmCountTarget, int)
+
+/* Optional at run time, and left out where the headers are older. */
+#if CUBLAS_VERSION >= 130100
+#define EMULATION(X)                                                           \
+    X(EmulationStrategy, cublasEmulationStrategy_t)                            \
+    X(EmulationSpecialValuesSupport, cudaEmulationSpecialValuesSupport)        \
+    X(FixedPointEmulationMantissaControl, cudaEmulationMantissaControl)        \
+    X(FixedPointEmulationMaxMantissaBitCount, int)                             \
+    X(FixedPointEmulationMantissaBitOffset, int)                               \
+    X(FixedPointEmulationMantissaBitCountPointer, int *)
+#else
+#define EMULATION(X)
+#endif
+
+typedef struct table {
+    __typeof__(cublasCreate_v2) *cublasCreate_v2;
+    __typeof__(cublasDestroy_v2) *cublasDestroy_v2;
+    __typeof__(cublasSetStream_v2) *cublasSetStream_v2;
+    __typeof__(cublasGetStream_v2) *cublasGetStream_v2;
+    __typeof__(cublasSetWorkspace_v2) *cublasSetWorkspace_v2;
+    __typeof__(cublasGetStatusString) *cublasGetStatusString;
+    __typeof__(cublasGetCudartVersion) *cublasGetCudartVersion;
+#define FIELD(name, type) WM_CUDA_SETTING_FIELD(cublas, name, type)
+    SETTINGS(FIELD)
+    EMULATION(FIELD)
+    /* From CUBLAS_WORKSPACE_CONFIG, read once. */
+    bool workspace_given;
+    size_t workspace_bytes;
+} table;
+
+#define ENTRY(name)                                                            \
+    {                                                                          \
+#name, offsetof(table, name), 0                                        \
+    }
+#define REQUIRED(name, type) WM_CUDA_SETTING_ENTRIES(table, cublas, name, 0)
+#define OPTIONAL(name, type) WM_CUDA_SETTING_ENTRIES(table, cublas, name, 1)
+static const wm_cuda_entry entries[] = {
+    ENTRY(cublasCreate_v2),        ENTRY(cublasDestroy_v2),
+    ENTRY(cublasSetStream_v2),     ENTRY(cublasGetStream_v2),
+    ENTRY(cublasSetWorkspace_v2),  ENTRY(cublasGetStatusString),
+    ENTRY(cublasGetCudartVersion), SETTINGS(REQUIRED) EMULATION(OPTIONAL)};
+
+static const wm_cuda_soname sonames[] = {{13, "libcublas.so.13"},
+                                         {12, "libcublas.so.12"},
+                                         {0, "libcublas.so"},
+                                         {0, NULL}};
+
+static int cuda_major(const void *functions)
+{
+    const table *t = functions;
+
+    return (int)(t->cublasGetCudartVersion() / 1000);
+}
+
+static wm_cuda_answer create(const void *functions, void **handle)
+{
+    const table *t = functions;
+
+    return WM_CUDA_ANSWER(cublasCreate_v2, (cublasHandle_t *)handle);
+}
+
+static wm_cuda_answer destroy(const void *functions, void *handle)
+{
+    const table *t = functions;
+
+    return WM_CUDA_ANSWER(cublasDestroy_v2, handle);
+}
+
+static void read_config(table *t)
+{
+    const char *text = secure_getenv("CUBLAS_WORKSPACE_CONFIG");
+
+    if (text == NULL) {
+        return;
+    }
+    t->workspace_given = wm_workspace_config_parse(text, &t->workspace_bytes);
+    if (!t->workspace_given) {
+        wm_log(WARM_LOG_WARNING,
+               "CUBLAS_WORKSPACE_CONFIG is \"%s\", not :KiB:count…; the "
+               "recommended size is used",
+               text);
+    }
+}
+
+static wm_cuda_answer learn(void *functions, void *handle)
+{
+    table *t = functions;
+    wm_cuda_answer answer = {"", 0};
+
+    read_config(t);
+#define LEARN(name, type) WM_CUDA_SETTING_LEARN(cublas, name)
+    SETTINGS(LEARN)
+#define TRY(name, type) WM_CUDA_SETTING_TRY(cublas, name)
+    EMULATION(TRY)
+    return answer;
+}
+
+static wm_cuda_answer bind(const void *functions, void *handle,
+                           warm_stream stream, void *workspace, size_t bytes)
+{
+    const table *t = functions;
+    cudaStream_t before = NULL;
+    wm_cuda_answer answer = WM_CUDA_ANSWER(cublasGetStream_v2, handle, &before);
+
+    if (answer.code == 0) {
+        answer = WM_CUDA_ANSWER(cublasSetStream_v2, handle, stream);
+    }
+    if (answer.code == 0 && workspace != NULL) {
+        answer =
+            WM_CUDA_ANSWER(cublasSetWorkspace_v2, handle, workspace, bytes);
+        if (answer.code != 0) {
+            (void)t->cublasSetStream_v2(handle, before);
+        }
+    }
+    return answer;
+}
+
+static wm_cuda_answer reset(const void *functions, void *handle)
+{
+    const table *t = functions;
+    wm_cuda_answer answer = WM_CUDA_ANSWER(cublasSetStream_v2, handle, NULL);
+
+#define RESET(name, type) WM_CUDA_SETTING_RESET(cublas, name)
+    SETTINGS(RESET)
+    EMULATION(RESET)
+    return answer;
+}
+
+static const char *text(const void *functions, int code)
+{
+    const table *t = functions;
+
+    return t->cublasGetStatusString((cublasStatus_t)code);
+}
+
+static size_t workspace_bytes(wm_kind *kind, int device)
+{
+    const table *t = wm_cuda_kind_table(kind);
+
+    if (!wm_cuda_is(kind->driver)) {
+        return 0;
+    }
+    if (t != NULL && t->workspace_given) {
+        return t->workspace_bytes;
+    }
+    return wm_workspace_recommended(
+        wm_cuda_compute_major(kind->driver, device));
+}
+
+static const wm_cuda_library library = {
+    WM_CUDA_LIBRARY(cublas, "cuBLAS"),
+    .learn = learn,
+    .bind = bind,
+    .reset = reset,
+};
+
+WM_CUDA_KIND_BIND
+WM_CUDA_KIND(cublas, bind_handle, workspace_bytes);
+#else
+WM_CUDA_KIND_LEFT_OUT(cublas, "cuBLAS");
+#endif

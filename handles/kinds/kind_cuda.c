@@ -1,0 +1,321 @@
+/* kind_cuda.c: see kind_cuda.h. No locks: the table is published by one
+ * compare-and-swap; whoever loses drops its own copy. */
+#include "handles/kinds/kind_cuda.h"
+
+#include "runtime/base/meta.h"
+#include "runtime/base/process.h"
+#include "runtime/base/status.h"
+#include "runtime/driver/loader.h"
+
+enum { MOST_ENTRIES = 32 };
+
+warm_status wm_kind_left_out(const char *what)
+{
+    return wm_fail(WARM_UNSUPPORTED, "warmpool was built without %s", what);
+}
+
+/* Acquire: pairs with the release in publish(), so that the functions and
+ * defaults in the table are seen. */
+void *wm_cuda_kind_table(wm_kind *kind)
+{
+    return atomic_load_explicit(&kind->context, memory_order_acquire);
+}
+
+/* Of the sonames those that the library of the runtime in use may have. What
+ * only that of another CUDA version has must not be loaded: the program would
+ * pass our handles to its functions. */
+static warm_status choose(const wm_cuda_library *library, int cuda,
+                          const char **names)
+{
+    const char *other = NULL;
+    bool loaded = false;
+    int count = 0;
+
+    for (const wm_cuda_soname *s = library->sonames; s->name != NULL; s++) {
+        bool here = wm_library_is_loaded(s->name);
+
+        if (s->cuda == 0 || s->cuda == cuda) {
+            names[count++] = s->name;
+            loaded = loaded || here;
+        } else if (here) {
+            other = s->name;
+        }
+    }
+    names[count] = NULL;
+    if (other != NULL && !loaded) {
+        return wm_fail(WARM_UNAVAILABLE,
+                       "%s cannot be used: the program has loaded %s, and the "
+                       "CUDA runtime in use is version %d; name another one by "
+                       "the option cudart",
+                       library->what, other, cuda);
+    }
+    return WARM_OK;
+}
+
+static void log_choice(const wm_cuda_library *library, void *opened, int cuda)
+{
+    char file[512];
+
+    wm_library_file(opened, file, sizeof file);
+    wm_log(WARM_LOG_INFO, "%s for CUDA %d: %s", library->what, cuda, file);
+}
+
+/* What a library is looked at for. */
+typedef struct candidate {
+    const wm_cuda_library *library;
+    char *table;
+    int cuda;
+} candidate;
+
+static warm_status fits(void *context, void *opened)
+{
+    const candidate *c = context;
+    const wm_cuda_library *library = c->library;
+    wm_symbol symbols[MOST_ENTRIES];
+    warm_status status;
+    int found;
+
+    wm_assert(library->entry_count <= MOST_ENTRIES);
+    for (int i = 0; i < library->entry_count; i++) {
+        const wm_cuda_entry *entry = &library->entries[i];
+
+        symbols[i] = (wm_symbol){entry->name,
+                                 (void **)(void *)(c->table + entry->offset),
+                                 entry->optional};
+    }
+    status = wm_library_symbols(library->what, opened, symbols,
+                                library->entry_count);
+    if (status != WARM_OK) {
+        return status;
+    }
+    found = library->cuda_major(c->table);
+    if (found != 0 && found != c->cuda) {
+        return wm_fail(WARM_UNAVAILABLE,
+                       "it is made for CUDA %d, and the CUDA runtime in use "
+                       "is version %d",
+                       found, c->cuda);
+    }
+    return WARM_OK;
+}
+
+static warm_status load(wm_kind *kind, const wm_cuda_library *library,
+                        void **table)
+{
+    const char *names[WM_CUDA_SONAMES];
+    candidate c = {.library = library, .cuda = wm_cuda_major(kind->driver)};
+    const wm_library_search search = {
+        .what = library->what,
+        .path = (const char *)kind->options + library->path_offset,
+        .beside = wm_cuda_file(kind->driver),
+        .sonames = names,
+        .fits = fits,
+        .context = &c,
+        .loaded_decides = true,
+    };
+    void *opened = NULL;
+    warm_status status = choose(library, c.cuda, names);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    c.table = wm_meta_alloc(library->table_bytes);
+    if (c.table == NULL) {
+        return wm_fail(WARM_OUT_OF_MEMORY, "no memory for the functions of %s",
+                       library->what);
+    }
+    status = wm_library_find(&search, &opened);
+    if (status != WARM_OK) {
+        wm_meta_free(c.table);
+        return status;
+    }
+    log_choice(library, opened, c.cuda);
+    *table = c.table;
+    return WARM_OK;
+}
+
+static void publish(wm_kind *kind, void *table)
+{
+    void *none = NULL;
+
+    /* Release: pairs with the acquire in wm_cuda_kind_table(). Relaxed where
+     * it fails: the other table is not looked at here. */
+    if (!atomic_compare_exchange_strong_explicit(&kind->context, &none, table,
+                                                 memory_order_release,
+                                                 memory_order_relaxed)) {
+        wm_meta_free(table);
+    }
+}
+
+static warm_status result(const wm_cuda_library *library, const void *table,
+                          int device, wm_cuda_answer answer)
+{
+    const char *text;
+
+    if (wm_likely(answer.code == 0)) {
+        return WARM_OK;
+    }
+    text = library->text(table, answer.code);
+    return wm_fail_code(WARM_LIBRARY_ERROR, library->origin, answer.code, text,
+                        "%s on device %d: %s", answer.call, device,
+                        text != NULL ? text : "unknown error");
+}
+
+/* The device current, and the thread free to allocate although it, or
+ * another thread, captures. */
+typedef struct scope {
+    wm_cuda_scope device;
+    bool mode; /* the thread's capture mode before */
+} scope;
+
+static warm_status enter(wm_kind *kind, int device, scope *s)
+{
+    warm_status status = wm_cuda_device_push(kind->driver, device, &s->device);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    s->mode = true;
+    status = wm_driver_capture_mode(kind->driver, &s->mode);
+    if (status != WARM_OK) {
+        wm_cuda_device_pop(kind->driver, &s->device);
+    }
+    return status;
+}
+
+/* A mode that cannot be put back is no reason to lose what was made. */
+static void leave(wm_kind *kind, scope *s)
+{
+    wm_driver_unrelax(kind->driver, &s->mode);
+    wm_cuda_device_pop(kind->driver, &s->device);
+}
+
+/* A handle that no pool knows yet. */
+static void destroy_unknown(const wm_kind *kind, const wm_cuda_library *library,
+                            const void *table, int device, void *handle)
+{
+    wm_breaking breaking;
+
+    if (!wm_kind_begin_break(kind, &breaking, device, NULL)) {
+        wm_log(WARM_LOG_WARNING,
+               "a handle of %s is leaked: it could not be asked for its "
+               "defaults, and to destroy it would break a capture",
+               library->what);
+        return;
+    }
+    (void)library->destroy(table, handle);
+    wm_kind_end_break(kind, &breaking);
+}
+
+/* Makes a handle and, for a table not published yet, learns the defaults. */
+static warm_status make(const wm_kind *kind, const wm_cuda_library *library,
+                        void *table, bool learn, int device, void **handle)
+{
+    void *made = NULL;
+    warm_status status =
+        result(library, table, device, library->create(table, &made));
+
+    if (status == WARM_OK && learn && library->learn != NULL) {
+        status = result(library, table, device, library->learn(table, made));
+        if (status != WARM_OK) {
+            destroy_unknown(kind, library, table, device, made);
+        }
+    }
+    if (status == WARM_OK) {
+        *handle = made;
+    }
+    return status;
+}
+
+warm_status wm_cuda_kind_create(wm_kind *kind, const wm_cuda_library *library,
+                                int device, void **handle)
+{
+    void *table = wm_cuda_kind_table(kind);
+    bool fresh = table == NULL;
+    scope s;
+    warm_status status = WARM_OK;
+
+    if (!wm_cuda_is(kind->driver)) {
+        return wm_fail(WARM_UNAVAILABLE, "%s needs a CUDA device",
+                       library->what);
+    }
+    if (fresh) {
+        status = load(kind, library, &table);
+    }
+    if (status != WARM_OK) {
+        return status;
+    }
+    status = enter(kind, device, &s);
+    if (status == WARM_OK) {
+        status = make(kind, library, table, fresh, device, handle);
+        leave(kind, &s);
+    }
+    if (fresh && status == WARM_OK) {
+        /* Before the library's handlers. */
+        wm_process_exit_after(
+            *(void **)(void *)((char *)table + library->entries[0].offset));
+        publish(kind, table);
+    } else if (fresh) {
+        wm_meta_free(table);
+    }
+    return status;
+}
+
+warm_status wm_cuda_kind_destroy(wm_kind *kind, const wm_cuda_library *library,
+                                 int device, void *handle)
+{
+    void *table = wm_cuda_kind_table(kind);
+    scope s;
+    warm_status status = enter(kind, device, &s);
+
+    if (status == WARM_OK) {
+        /* Its stream, which the program may have set, need not be there. */
+        if (library->bind != NULL) {
+            (void)library->bind(table, handle, NULL, NULL, 0);
+        }
+        status =
+            result(library, table, device, library->destroy(table, handle));
+        leave(kind, &s);
+    }
+    return status;
+}
+
+warm_status wm_cuda_kind_bind(wm_kind *kind, const wm_cuda_library *library,
+                              int device, void *handle, warm_stream stream,
+                              void *workspace, size_t bytes)
+{
+    void *table = wm_cuda_kind_table(kind);
+    wm_cuda_scope s;
+    warm_status status = wm_cuda_device_push(kind->driver, device, &s);
+
+    if (status == WARM_OK) {
+        status = result(library, table, device,
+                        library->bind(table, handle, stream, workspace, bytes));
+        wm_cuda_device_pop(kind->driver, &s);
+    }
+    return status;
+}
+
+warm_status wm_cuda_kind_reset(wm_kind *kind, const wm_cuda_library *library,
+                               int device, void *handle)
+{
+    void *table = wm_cuda_kind_table(kind);
+    wm_cuda_scope s;
+    warm_status status;
+
+    if (library->reset == NULL) {
+        return WARM_OK;
+    }
+    status = wm_cuda_device_push(kind->driver, device, &s);
+    if (status == WARM_OK) {
+        status = result(library, table, device, library->reset(table, handle));
+        wm_cuda_device_pop(kind->driver, &s);
+    }
+    return status;
+}
+
+void wm_cuda_kind_close(wm_kind *kind)
+{
+    /* Relaxed: nobody else is inside the kind any more. */
+    wm_meta_free(
+        atomic_exchange_explicit(&kind->context, NULL, memory_order_relaxed));
+}

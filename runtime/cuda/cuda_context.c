@@ -1,0 +1,503 @@
+/* cuda_context.c: contexts, current devices, and errors in words.
+ *
+ * A context is published to the driver's threads by one compare-and-swap; the
+ * references of the process are under its lock; the thread's stack of contexts
+ * belongs to the thread. */
+#include "runtime/cuda/cuda.h"
+
+#if WM_HAVE_CUDA
+#include "runtime/base/log.h"
+#include "runtime/base/process.h"
+#include "runtime/base/status.h"
+
+#include <string.h>
+
+static warm_status status_of(CUresult code)
+{
+    if (code == CUDA_ERROR_OUT_OF_MEMORY) {
+        return WARM_OUT_OF_MEMORY;
+    }
+    if (code == CUDA_ERROR_INVALID_HANDLE) {
+        return WARM_INVALID_STREAM;
+    }
+    if (code >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED &&
+        code <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD) {
+        return WARM_CAPTURE_ERROR;
+    }
+    return WARM_DRIVER_ERROR;
+}
+
+/* Without the version that a name ends with. */
+static int length_of(const char *function)
+{
+    return (int)strcspn(function, "_");
+}
+
+warm_status wm_cuda_unloading(const char *origin, int code, const char *what)
+{
+    wm_process_set_exiting();
+    return wm_fail_code(WARM_EXITING, origin, code, NULL,
+                        "%.*s: the CUDA driver is shutting down",
+                        length_of(what), what);
+}
+
+warm_status wm_cuda_fail(wm_cuda *c, warm_status status, CUresult code,
+                         const char *what)
+{
+    const char *text = NULL;
+
+    c->cu.cuGetErrorString(code, &text);
+    return wm_fail_code(status, "cuda", (int)code, text, "%.*s: %s%s",
+                        length_of(what), what,
+                        text != NULL ? text : "unknown error",
+                        status == WARM_INVALID_STREAM
+                            ? " (a stream, event or graph that was destroyed, "
+                              "never was one, or is of another context)"
+                            : "");
+}
+
+warm_status wm_cuda_result(wm_cuda *c, CUresult code, const char *what)
+{
+    if (wm_likely(code == CUDA_SUCCESS)) {
+        return WARM_OK;
+    }
+    if (code == CUDA_ERROR_NOT_READY) {
+        return WARM_NOT_READY;
+    }
+    if (code == CUDA_ERROR_DEINITIALIZED) {
+        return wm_cuda_unloading("cuda", (int)code, what);
+    }
+    return wm_cuda_fail(c, status_of(code), code, what);
+}
+
+/* A context whose id cannot be told is found to have been reset only while the
+ * device has none. */
+static void note_id(wm_cuda *c, int device, CUcontext context)
+{
+    unsigned long long id = 0;
+
+    if (c->cu.cuCtxGetId(context, &id) == CUDA_SUCCESS) {
+        atomic_store_explicit(&c->primary[device].id, id, memory_order_relaxed);
+        /* Release: pairs with the acquire in has_another_id(). Whoever does not
+         * see it yet looks at the next miss. */
+        atomic_store_explicit(&c->primary[device].id_known, true,
+                              memory_order_release);
+    }
+}
+
+/* The contexts to which the process holds a reference, by device. */
+static struct {
+    CUcontext context;
+    uint64_t id;
+} held[WM_NODE_DEVICES]; /* process lock */
+
+/* Whether the process holds a reference to the device's context, which was just
+ * retained, already; else it does from now on, with that one. A context without
+ * a known id may be another one at the same address: it counts as new. */
+static bool is_held(wm_cuda *c, int device)
+{
+    /* Relaxed: this thread has published them. */
+    CUcontext context =
+        atomic_load_explicit(&c->primary[device].context, memory_order_relaxed);
+    uint64_t id =
+        atomic_load_explicit(&c->primary[device].id, memory_order_relaxed);
+    bool same;
+
+    if (device >= WM_NODE_DEVICES ||
+        !atomic_load_explicit(&c->primary[device].id_known,
+                              memory_order_relaxed)) {
+        return false;
+    }
+    wm_lock_acquire(&wm_process_lock);
+    same = held[device].context == context && held[device].id == id;
+    held[device].context = context;
+    held[device].id = id;
+    wm_lock_release(&wm_process_lock);
+    return same;
+}
+
+static warm_status retain(wm_cuda *c, int device, CUcontext *context)
+{
+    CUcontext mine = NULL;
+    CUcontext none = NULL;
+    warm_status status =
+        wm_cuda_result(c, c->cu.cuDevicePrimaryCtxRetain(&mine, device),
+                       "cuDevicePrimaryCtxRetain");
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    /* Relaxed is enough: the handle is all that is published, and what it
+     * stands for is the driver's to order. Whoever loses, and who comes after
+     * another runtime, drops its reference: the process holds one. */
+    if (!atomic_compare_exchange_strong_explicit(
+            &c->primary[device].context, &none, mine, memory_order_relaxed,
+            memory_order_relaxed)) {
+        c->cu.cuDevicePrimaryCtxRelease_v2(device);
+        mine = none;
+    } else {
+        note_id(c, device, mine);
+        if (is_held(c, device)) {
+            c->cu.cuDevicePrimaryCtxRelease_v2(device);
+        } else {
+            wm_process_exit_first(); /* a context may have brought a handler */
+        }
+    }
+    *context = mine;
+    return WARM_OK;
+}
+
+warm_status wm_cuda_device_push(wm_driver *d, int device, wm_cuda_scope *scope)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    CUcontext current = NULL;
+    /* Relaxed: see retain(). */
+    CUcontext wanted =
+        atomic_load_explicit(&c->primary[device].context, memory_order_relaxed);
+    warm_status status = WARM_OK;
+
+    scope->pushed = false;
+    if (wm_driver_any_lost(d)) {
+        status = wm_driver_check_lost(d, device);
+    }
+    if (status == WARM_OK && wanted == NULL) {
+        status = retain(c, device, &wanted);
+    }
+    if (status == WARM_OK) {
+        status = wm_cuda_result(c, c->cu.cuCtxGetCurrent(&current),
+                                "cuCtxGetCurrent");
+    }
+    if (status == WARM_OK && current != wanted) {
+        status = wm_cuda_result(c, c->cu.cuCtxPushCurrent_v2(wanted),
+                                "cuCtxPushCurrent");
+        scope->pushed = status == WARM_OK;
+    }
+    return status;
+}
+
+void wm_cuda_device_pop(wm_driver *d, const wm_cuda_scope *scope)
+{
+    CUcontext popped;
+
+    /* It fails only if somebody has destroyed the context meanwhile. */
+    if (scope->pushed &&
+        wm_cuda_of(d)->cu.cuCtxPopCurrent_v2(&popped) != CUDA_SUCCESS) {
+        wm_log(WARM_LOG_WARNING, "cuCtxPopCurrent failed: the thread's "
+                                 "current CUDA context may have changed");
+    }
+}
+
+bool wm_cuda_active(wm_cuda *c, int device)
+{
+    unsigned flags = 0;
+    int active = 0;
+
+    return c->cu.cuDevicePrimaryCtxGetState(device, &flags, &active) ==
+               CUDA_SUCCESS &&
+           active != 0;
+}
+
+/* In cudart's words: it has codes that libcuda does not know, as for a driver
+ * that is too old. The others mean the same in both. */
+static warm_status cudart_failed(wm_cuda *c, cudaError_t code, const char *what)
+{
+    const char *text = c->rt.cudaGetErrorString(code);
+
+    if (code == cudaErrorCudartUnloading) {
+        return wm_cuda_unloading("cudart", (int)code, what);
+    }
+    return wm_fail_code(status_of((CUresult)code), "cudart", (int)code, text,
+                        "%s: %s", what, text);
+}
+
+/* Our failure is taken away from cudart's last error. Where one of the
+ * program's is pending, it takes the place of that one, which nothing can put
+ * back; it is left there then, so that the program finds some error. */
+warm_status wm_cuda_current_device(wm_driver *d, int *device)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    bool pending = c->rt.cudaPeekAtLastError() != cudaSuccess;
+    int current = 0;
+    cudaError_t code = c->rt.cudaGetDevice(&current);
+
+    if (code == cudaSuccess) {
+        *device = current;
+        return WARM_OK;
+    }
+    if (!pending) {
+        (void)c->rt.cudaGetLastError();
+    }
+    return cudart_failed(c, code, "cudaGetDevice");
+}
+
+static bool has_context(wm_cuda *c, int device)
+{
+    return !wm_driver_is_lost(&c->base, device) && wm_cuda_active(c, device);
+}
+
+/* A device with a context, the thread's own first; if no device has one, the
+ * thread's own, because the work needs some context (row B13). One that was
+ * reset has none for the runtime any more. */
+static int with_context(wm_cuda *c, int own)
+{
+    if (has_context(c, own)) {
+        return own;
+    }
+    for (int i = 0; i < c->base.devices; i++) {
+        if (has_context(c, i)) {
+            return i;
+        }
+    }
+    return own;
+}
+
+/* ---- which context is current -------------------------------------------- */
+
+/* The device's primary context, if it has one, which is retained then. The
+ * program may reset the device at any moment: then one may be made here. */
+static CUcontext primary_of(wm_cuda *c, int device)
+{
+    /* Relaxed: see retain(). */
+    CUcontext context =
+        atomic_load_explicit(&c->primary[device].context, memory_order_relaxed);
+
+    if (context == NULL && wm_cuda_active(c, device) &&
+        retain(c, device, &context) != WARM_OK) {
+        context = NULL;
+    }
+    return context;
+}
+
+/* The device of the current context; -1 if libcuda does not tell. */
+static int device_in_use(wm_cuda *c)
+{
+    CUdevice device = 0;
+
+    return c->cu.cuCtxGetDevice(&device) == CUDA_SUCCESS && device >= 0 &&
+                   device < c->base.devices
+               ? device
+               : -1;
+}
+
+static bool is_known(wm_cuda *c, CUcontext current)
+{
+    for (int i = 0; i < c->base.devices; i++) {
+        /* Relaxed: see retain(). */
+        if (atomic_load_explicit(&c->primary[i].context,
+                                 memory_order_relaxed) == current &&
+            !wm_driver_is_lost(&c->base, i)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A primary one in which the runtime works. */
+static bool is_usable(wm_cuda *c, CUcontext current)
+{
+    int device = -1;
+
+    if (wm_likely(is_known(c, current))) {
+        return true;
+    }
+    device = device_in_use(c);
+    return device >= 0 && !wm_driver_is_lost(&c->base, device) &&
+           primary_of(c, device) == current;
+}
+
+/* What is current ended by a reset, or is what came after that, on a device
+ * that is lost to this runtime: none to work in, and none to refuse calls for,
+ * which work in others. */
+static bool is_over(wm_cuda *c)
+{
+    CUdevice device = 0;
+    CUresult code = c->cu.cuCtxGetDevice(&device);
+
+    return code == CUDA_ERROR_CONTEXT_IS_DESTROYED ||
+           (code == CUDA_SUCCESS && wm_driver_is_lost(&c->base, device));
+}
+
+warm_status wm_cuda_foreign(wm_cuda *c, CUcontext context, const char *whose)
+{
+    return wm_fail(WARM_UNSUPPORTED,
+                   "%s CUDA context %p, of device %d, is not the device's "
+                   "primary context but one of cuCtxCreate() or a green one: "
+                   "warmpool works in primary contexts only; make that current "
+                   "with cudaSetDevice()",
+                   whose, (void *)context, device_in_use(c));
+}
+
+bool wm_cuda_is_foreign(wm_cuda *c, CUcontext context)
+{
+    return context != NULL && !is_usable(c, context) && !is_over(c);
+}
+
+/* A reset ends the primary context, whose handle may be the next one's: then it
+ * is not active, or has another id. A question that is not answered says
+ * nothing. */
+static bool has_another_id(wm_cuda *c, int device, CUcontext context)
+{
+    /* Acquire and relaxed: see note_id(). */
+    bool known = atomic_load_explicit(&c->primary[device].id_known,
+                                      memory_order_acquire);
+    uint64_t id =
+        atomic_load_explicit(&c->primary[device].id, memory_order_relaxed);
+    unsigned long long now = 0;
+    CUresult code;
+
+    if (!known) {
+        return false;
+    }
+    code = c->cu.cuCtxGetId(context, &now);
+    return code == CUDA_SUCCESS ? now != id
+                                : code == CUDA_ERROR_CONTEXT_IS_DESTROYED ||
+                                      code == CUDA_ERROR_INVALID_CONTEXT;
+}
+
+static bool was_reset(wm_cuda *c, int device)
+{
+    /* Relaxed: see retain(). */
+    CUcontext context =
+        atomic_load_explicit(&c->primary[device].context, memory_order_relaxed);
+    unsigned flags = 0;
+    int active = 0;
+
+    if (context == NULL || c->cu.cuDevicePrimaryCtxGetState(
+                               device, &flags, &active) != CUDA_SUCCESS) {
+        return false;
+    }
+    return active == 0 || has_another_id(c, device, context);
+}
+
+/* Row A17. */
+void wm_cuda_notice(wm_driver *d, int device)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    int first = device >= 0 ? device : 0;
+    int end = device >= 0 ? device + 1 : d->devices;
+
+    for (int i = first; i < end; i++) {
+        if (!wm_driver_is_lost(d, i) && was_reset(c, i)) {
+            wm_driver_lose(d, i);
+        }
+    }
+}
+
+warm_status wm_cuda_look(wm_driver *d, int device)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    CUcontext current = NULL;
+    warm_status status;
+
+    wm_cuda_notice(d, device);
+    status = wm_driver_check_lost(d, device);
+    if (status == WARM_OK) {
+        status = wm_cuda_result(c, c->cu.cuCtxGetCurrent(&current),
+                                "cuCtxGetCurrent");
+    }
+    return status == WARM_OK && wm_cuda_is_foreign(c, current)
+               ? wm_cuda_foreign(c, current, "the calling thread's")
+               : status;
+}
+
+/* own_only: not just any device that has a context. */
+static warm_status enter(wm_cuda *c, bool own_only, wm_cuda_scope *scope)
+{
+    CUcontext current = NULL;
+    int device = 0;
+    warm_status status =
+        wm_cuda_result(c, c->cu.cuCtxGetCurrent(&current), "cuCtxGetCurrent");
+
+    scope->pushed = false;
+    if (status != WARM_OK ||
+        wm_likely(current != NULL && is_usable(c, current))) {
+        return status;
+    }
+    status = wm_cuda_current_device(&c->base, &device);
+    if (status == WARM_OK) {
+        status = wm_cuda_device_push(
+            &c->base, own_only ? device : with_context(c, device), scope);
+    }
+    return status;
+}
+
+static bool is_default(warm_stream stream)
+{
+    return (uintptr_t)stream <= (uintptr_t)WARM_STREAM_PER_THREAD;
+}
+
+warm_status wm_cuda_enter(wm_cuda *c, wm_cuda_scope *scope)
+{
+    return enter(c, false, scope);
+}
+
+/* All page-locked memory is of one context, or nobody could say which of it a
+ * reset took: that of the first thread to need one, which is chosen once a
+ * thread is in it. */
+warm_status wm_cuda_enter_host(wm_cuda *c, wm_cuda_scope *scope)
+{
+    int own = 0, home, none = 0;
+    warm_status status = WARM_OK;
+
+    scope->pushed = false;
+    for (;;) {
+        /* Relaxed: see the field. */
+        home = atomic_load_explicit(&c->base.host_home, memory_order_relaxed);
+        if (home == 0) {
+            status = wm_cuda_current_device(&c->base, &own);
+            own = status == WARM_OK ? with_context(c, own) : own;
+        }
+        if (status == WARM_OK) {
+            status =
+                wm_cuda_device_push(&c->base, home > 0 ? home - 1 : own, scope);
+        }
+        if (status != WARM_OK || home > 0 ||
+            atomic_compare_exchange_strong_explicit(
+                &c->base.host_home, &none, own + 1, memory_order_relaxed,
+                memory_order_relaxed)) {
+            return status;
+        }
+        wm_cuda_device_pop(&c->base, scope); /* another thread was first */
+    }
+}
+
+warm_status wm_cuda_enter_known(wm_cuda *c, warm_stream stream,
+                                wm_cuda_scope *scope)
+{
+    return enter(c, is_default(stream), scope);
+}
+
+warm_status wm_cuda_enter_stream(wm_cuda *c, warm_stream stream,
+                                 wm_cuda_scope *scope)
+{
+    CUcontext current = NULL;
+    warm_status status = WARM_OK;
+
+    if (is_default(stream)) {
+        status = wm_cuda_result(c, c->cu.cuCtxGetCurrent(&current),
+                                "cuCtxGetCurrent");
+    }
+    if (status == WARM_OK && wm_cuda_is_foreign(c, current)) {
+        status = wm_cuda_foreign(c, current, "the calling thread's");
+    }
+
+    return status == WARM_OK ? wm_cuda_enter_known(c, stream, scope) : status;
+}
+
+#else
+
+/* Without CUDA no driver of that sort exists, so that nobody gets here. */
+warm_status wm_cuda_device_push(wm_driver *d, int device, wm_cuda_scope *scope)
+{
+    (void)d;
+    (void)device;
+    scope->pushed = false;
+    return WARM_UNSUPPORTED;
+}
+
+void wm_cuda_device_pop(wm_driver *d, const wm_cuda_scope *scope)
+{
+    (void)d;
+    (void)scope;
+}
+#endif

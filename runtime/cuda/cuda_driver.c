@@ -1,0 +1,225 @@
+/* cuda_driver.c: opens the CUDA driver and describes its devices. */
+#include "runtime/cuda/cuda.h"
+
+#include "runtime/base/meta.h"
+#include "runtime/base/process.h"
+#include "runtime/base/status.h"
+
+#include <string.h>
+
+#if WM_HAVE_CUDA
+
+/* What devices are asked for by number: older headers lack the name. */
+enum { ATTRIBUTE_HOST_NUMA_ID = 134 };
+
+static int attribute(wm_cuda *c, int device, int which, int otherwise)
+{
+    int value = otherwise;
+
+    if (c->cu.cuDeviceGetAttribute(&value, (CUdevice_attribute)which, device) !=
+        CUDA_SUCCESS) {
+        value = otherwise;
+    }
+    return value;
+}
+
+int wm_cuda_compute_major(wm_driver *d, int device)
+{
+    return attribute(wm_cuda_of(d), device,
+                     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0);
+}
+
+/* Devices before the attribute was known, or whose driver does not know it,
+ * are found by their place on the bus. Makes no context. */
+static int node_near(wm_cuda *c, int device)
+{
+    int node = attribute(c, device, ATTRIBUTE_HOST_NUMA_ID, WM_NODE_UNKNOWN);
+    char bus_id[32] = "";
+
+    if (node == WM_NODE_UNKNOWN &&
+        c->cu.cuDeviceGetPCIBusId(bus_id, sizeof bus_id, device) ==
+            CUDA_SUCCESS) {
+        node = wm_numa_of_pci(bus_id);
+    }
+    return node;
+}
+
+/* A device that reads pageable memory through the host's page tables (GH200,
+ * GB200): cuMemHostRegister() page-locks nothing then, says its header, and
+ * registered memory is every device's. */
+static bool register_locks(wm_cuda *c)
+{
+    int attribute_of =
+        CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES;
+
+    for (int i = 0; i < c->base.devices; i++) {
+        if (attribute(c, i, attribute_of, 0) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Simulated nodes share the devices out as the host device does. */
+static void find_nodes(wm_cuda *c, const wm_options *options)
+{
+    wm_numa *numa = &c->base.numa;
+
+    wm_numa_open(numa, (unsigned)options->numa_nodes);
+    for (int i = 0; i < c->base.devices; i++) {
+        wm_driver_set_device_node(
+            &c->base, i, numa->simulated ? i % numa->nodes : node_near(c, i));
+    }
+}
+
+/* Through libcuda: none of these calls makes a context. */
+warm_status wm_cuda_device_info(wm_driver *d, int device,
+                                warm_device_info *info)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    warm_device_info found = {.size = info->size};
+    size_t total = 0, available = 0;
+    warm_status status = wm_cuda_result(
+        c, c->cu.cuDeviceGetName(found.name, sizeof found.name, device),
+        "cuDeviceGetName");
+
+    if (status == WARM_OK) {
+        status = wm_cuda_result(c, c->cu.cuDeviceTotalMem_v2(&total, device),
+                                "cuDeviceTotalMem");
+    }
+    if (status == WARM_OK && !wm_driver_is_lost(d, device) &&
+        wm_cuda_active(c, device)) {
+        status = wm_cuda_device_memory(d, device, &available, &total);
+    }
+    if (status != WARM_OK) {
+        return status;
+    }
+    found.total_bytes = total;
+    found.free_bytes = available;
+    found.compute_major = wm_cuda_compute_major(d, device);
+    found.compute_minor =
+        attribute(c, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0);
+    found.numa_node = d->numa.simulated ? wm_driver_device_node(d, device)
+                                        : node_near(c, device);
+    *info = found;
+    return WARM_OK;
+}
+
+/* The process goes on to hold the contexts: see cuda.h. */
+static void close_driver(wm_driver *d, uint64_t *dropped)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    wm_cuda_shifted *next;
+
+    *dropped = 0;
+    /* Memory that CUDA did not take back stays with the process. */
+    for (wm_cuda_shifted *s =
+             atomic_load_explicit(&c->shifted, memory_order_relaxed);
+         s != NULL; s = next) {
+        next = s->next;
+        wm_meta_free(s);
+    }
+    wm_lock_fini(&c->shifted_lock);
+    wm_cuda_homes_fini(&c->homes);
+    wm_meta_free(c);
+}
+
+static const wm_driver_ops cuda_ops = {
+#define OP(name, parameters, arguments, on) .name = wm_cuda_##name,
+    WM_DRIVER_CALLS(OP)
+#undef OP
+        .close = close_driver,
+    .look = wm_cuda_look,
+    .notice = wm_cuda_notice,
+    .home = wm_cuda_home,
+};
+
+bool wm_cuda_is(const wm_driver *d)
+{
+    return d->ops == &cuda_ops;
+}
+
+int wm_cuda_major(const wm_driver *d)
+{
+    return ((const wm_cuda *)d)->version / 1000;
+}
+
+const char *wm_cuda_file(const wm_driver *d)
+{
+    return ((const wm_cuda *)d)->file;
+}
+
+/* A copy for as many devices as were found. */
+static warm_status keep(const wm_cuda *loaded, wm_cuda **kept)
+{
+    size_t devices = (size_t)loaded->base.devices;
+    wm_cuda *c = wm_meta_alloc(sizeof *c + devices * sizeof c->primary[0]);
+
+    if (c == NULL) {
+        return wm_fail(WARM_OUT_OF_MEMORY, "no memory for the CUDA driver");
+    }
+    c->rt = loaded->rt;
+    c->cu = loaded->cu;
+    c->version = loaded->version;
+    memcpy(c->file, loaded->file, sizeof c->file);
+    wm_lock_init(&c->shifted_lock, WM_RANK_DRIVER);
+    wm_cuda_homes_init(&c->homes);
+    *kept = c;
+    return WARM_OK;
+}
+
+warm_status wm_cuda_open(const wm_options *options, wm_driver **d)
+{
+    wm_cuda loaded = {0};
+    wm_cuda *c = NULL;
+    warm_status status = wm_cuda_load(options, &loaded);
+
+    if (status == WARM_OK) {
+        status = keep(&loaded, &c);
+    }
+    if (status == WARM_OK) {
+        wm_driver_init(&c->base, &cuda_ops, "cuda", loaded.base.devices);
+        /* Before cudart's and libcuda's handlers. */
+        wm_process_exit_after(*(void **)(void *)&c->rt.cudaGetDevice);
+        find_nodes(c, options);
+        c->base.register_locks = register_locks(c);
+        c->base.breaks_captures = true;
+        *d = &c->base;
+    }
+    return status;
+}
+
+#else
+
+bool wm_cuda_is(const wm_driver *d)
+{
+    (void)d;
+    return false;
+}
+
+int wm_cuda_major(const wm_driver *d)
+{
+    (void)d;
+    return 0;
+}
+
+const char *wm_cuda_file(const wm_driver *d)
+{
+    (void)d;
+    return "";
+}
+
+int wm_cuda_compute_major(wm_driver *d, int device)
+{
+    (void)d;
+    (void)device;
+    return 0;
+}
+
+warm_status wm_cuda_open(const wm_options *options, wm_driver **d)
+{
+    (void)options;
+    (void)d;
+    return wm_fail(WARM_UNSUPPORTED, "warmpool was built without CUDA");
+}
+#endif

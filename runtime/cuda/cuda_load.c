@@ -1,0 +1,235 @@
+/* cuda_load.c: finds cudart and libcuda, and says in words why not. */
+#include "runtime/cuda/cuda.h"
+
+#if WM_HAVE_CUDA
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/driver/loader.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+
+/* The newest first, or the one before it. */
+static const char *const cudart_names[] = {"libcudart.so.13", "libcudart.so.12",
+                                           "libcudart.so", NULL};
+static const char *const older_first[] = {"libcudart.so.12", "libcudart.so.13",
+                                          "libcudart.so", NULL};
+static const char *const cuda_names[] = {"libcuda.so.1", NULL};
+
+enum { OLDEST_RUNTIME = 12000 };
+
+/* Major and minor number in CUDA's versions. */
+#define MAJOR(version) ((version) / 1000)
+#define MINOR(version) ((version) % 1000 / 10)
+
+static warm_status check_version(wm_cuda *c)
+{
+    cudaError_t code;
+
+    c->version = 0;
+    code = c->rt.cudaRuntimeGetVersion(&c->version);
+    if (code == cudaErrorCudartUnloading) {
+        return wm_cuda_unloading("cudart", (int)code, "cudaRuntimeGetVersion");
+    }
+    if (c->version < OLDEST_RUNTIME) {
+        return wm_fail(WARM_UNAVAILABLE,
+                       "the CUDA runtime is version %d.%d; 12.0 or later is "
+                       "needed",
+                       MAJOR(c->version), MINOR(c->version));
+    }
+    return WARM_OK;
+}
+
+/* A driver of an earlier major version than the runtime's, or none. */
+static warm_status too_new(wm_cuda *c, const char *text)
+{
+    int driver = 0;
+    char found[32] = "there is none";
+
+    if (c->rt.cudaDriverGetVersion(&driver) == cudaSuccess && driver > 0) {
+        snprintf(found, sizeof found, "it is %d.%d", MAJOR(driver),
+                 MINOR(driver));
+    }
+    return wm_fail_code(WARM_UNAVAILABLE, "cudart",
+                        (int)cudaErrorInsufficientDriver, text,
+                        "CUDA runtime %d.%d: %s (%s)", MAJOR(c->version),
+                        MINOR(c->version), text, found);
+}
+
+/* Leaves nothing of its own in the calling thread's last error. */
+static void *count(void *cuda)
+{
+    wm_cuda *c = cuda;
+    bool pending = c->rt.cudaPeekAtLastError() != cudaSuccess;
+
+    c->counted = c->rt.cudaGetDeviceCount(&c->base.devices);
+    if (c->counted != cudaSuccess && !pending) {
+        (void)c->rt.cudaGetLastError();
+    }
+    return NULL;
+}
+
+/* In a thread of its own: a failure takes the place of an error of the
+ * program's that is pending in this one, and nothing could put that back.
+ * False: there is no thread to be had. */
+static bool ask_elsewhere(wm_cuda *c)
+{
+    sigset_t all, old;
+    pthread_t thread;
+    bool started;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    started = pthread_create(&thread, NULL, count, c) == 0;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (started) {
+        pthread_join(thread, NULL);
+    }
+    return started;
+}
+
+/* Asks cudart before libcuda is looked for: it has the better words for a
+ * driver that is missing or too old. Of its answers only that the driver is too
+ * old lets an older cudart be tried, which may work; any other one would come
+ * from that as well, and is kept for count_devices(). */
+static warm_status ask_cudart(wm_cuda *c)
+{
+    if (c->rt.cudaPeekAtLastError() == cudaSuccess || !ask_elsewhere(c)) {
+        (void)count(c);
+    }
+    return c->counted == cudaErrorInsufficientDriver
+               ? too_new(c, c->rt.cudaGetErrorString(c->counted))
+               : WARM_OK;
+}
+
+static warm_status cudart_fits(void *context, void *library)
+{
+    wm_cuda *c = context;
+#define ROW(name) {#name, (void **)(void *)&c->rt.name, 0},
+    const wm_symbol symbols[] = {WM_CUDART_CALLS(ROW)};
+#undef ROW
+    warm_status status =
+        wm_library_symbols("the CUDA runtime", library, symbols,
+                           sizeof symbols / sizeof symbols[0]);
+
+    if (status == WARM_OK) {
+        status = check_version(c);
+    }
+    if (status == WARM_OK) {
+        status = ask_cudart(c);
+    }
+    if (status != WARM_OK) {
+        wm_log(WARM_LOG_INFO, "%s", warm_last_error_message());
+    }
+    return status;
+}
+
+/* A program may have cudart inside, of the version of the cuBLAS that it has
+ * loaded: handles of that cuBLAS are what it is to get. */
+static const char *const *names(void)
+{
+    return !wm_library_is_loaded("libcublasLt.so.13") &&
+                   wm_library_is_loaded("libcublasLt.so.12")
+               ? older_first
+               : cudart_names;
+}
+
+static warm_status load_cudart(const wm_options *options, wm_cuda *c)
+{
+    const wm_library_search search = {.what = "the CUDA runtime",
+                                      .path = options->cudart,
+                                      .sonames = names(),
+                                      .fits = cudart_fits,
+                                      .context = c};
+    void *library = NULL;
+    warm_status status = wm_library_find(&search, &library);
+
+    if (status == WARM_OK) {
+        wm_library_file(library, c->file, sizeof c->file);
+    }
+    return status;
+}
+
+static warm_status load_cuda(wm_cuda *c)
+{
+    void *library = NULL;
+    const wm_symbol symbols[] = {
+#define ROW(name) {#name, (void **)(void *)&c->cu.name, 0},
+        WM_CUDA_API_CALLS(ROW)
+#undef ROW
+    };
+    warm_status status =
+        wm_library_open("the CUDA driver", NULL, cuda_names, &library);
+
+    if (status == WARM_OK) {
+        status = wm_library_symbols("the CUDA driver", library, symbols,
+                                    sizeof symbols / sizeof symbols[0]);
+    }
+    return status;
+}
+
+static warm_status count_devices(const wm_cuda *c)
+{
+    const char *text = c->rt.cudaGetErrorString(c->counted);
+
+    if (c->counted == cudaErrorCudartUnloading) {
+        return wm_cuda_unloading("cudart", (int)c->counted,
+                                 "cudaGetDeviceCount");
+    }
+    if (c->counted != cudaSuccess) {
+        return wm_fail_code(WARM_UNAVAILABLE, "cudart", (int)c->counted, text,
+                            "CUDA cannot be used: %s", text);
+    }
+    if (c->base.devices < 1) {
+        return wm_fail(WARM_UNAVAILABLE, "CUDA cannot be used: no device");
+    }
+    return WARM_OK;
+}
+
+static warm_status start_cuda(wm_cuda *c)
+{
+    CUresult code = c->cu.cuInit(0);
+    const char *text = NULL;
+
+    if (code == CUDA_SUCCESS) {
+        return WARM_OK;
+    }
+    if (code == CUDA_ERROR_DEINITIALIZED) {
+        return wm_cuda_unloading("cuda", (int)code, "cuInit");
+    }
+    c->cu.cuGetErrorString(code, &text);
+    return wm_fail_code(WARM_UNAVAILABLE, "cuda", (int)code, text,
+                        "CUDA cannot be used: %s",
+                        text != NULL ? text : "cuInit failed");
+}
+
+static void log_choice(const wm_cuda *c)
+{
+    int driver = 0;
+
+    (void)c->rt.cudaDriverGetVersion(&driver);
+    wm_log(WARM_LOG_INFO, "CUDA runtime %d.%d (%s) on a driver for CUDA %d.%d",
+           MAJOR(c->version), MINOR(c->version), c->file, MAJOR(driver),
+           MINOR(driver));
+}
+
+warm_status wm_cuda_load(const wm_options *options, wm_cuda *c)
+{
+    warm_status status = load_cudart(options, c);
+
+    if (status == WARM_OK) {
+        status = count_devices(c);
+    }
+    if (status == WARM_OK) {
+        status = load_cuda(c);
+    }
+    if (status == WARM_OK) {
+        status = start_cuda(c);
+    }
+    if (status == WARM_OK) {
+        log_choice(c);
+    }
+    return status;
+}
+#endif

@@ -1,0 +1,262 @@
+/* cuda_memory.c: page-locked and device memory of the CUDA driver. */
+#include "runtime/cuda/cuda.h"
+
+#include "runtime/base/meta.h"
+#include "runtime/base/status.h"
+
+#if WM_HAVE_CUDA
+
+/* Where memory is to begin: what CUDA's manual promises of page-locked memory
+ * is no alignment at all. */
+enum { PAGE = 4096 };
+
+/* Portable: every device may use the memory, also one whose context is made
+ * later; so one context will do for all of it (row B13). */
+static warm_status host_alloc(wm_cuda *c, size_t bytes, void **pointer)
+{
+    wm_cuda_scope scope;
+    void *got = NULL;
+    warm_status status = wm_cuda_enter_host(c, &scope);
+
+    if (status == WARM_OK) {
+        status = WM_CUDA_CALL(c, &scope, cuMemHostAlloc, &got, bytes,
+                              CU_MEMHOSTALLOC_PORTABLE);
+    }
+    if (status == WARM_OK) {
+        *pointer = got;
+    }
+    return status;
+}
+
+static warm_status host_free(wm_cuda *c, void *pointer)
+{
+    wm_cuda_scope scope;
+    warm_status status = wm_cuda_enter_host(c, &scope);
+
+    if (status == WARM_OK) {
+        status = WM_CUDA_CALL(c, &scope, cuMemFreeHost, pointer);
+    }
+    return status;
+}
+
+static void put_shifted(wm_cuda *c, wm_cuda_shifted *shifted)
+{
+    wm_lock_acquire(&c->shifted_lock);
+    /* Relaxed: under the lock, or to see that there is none. */
+    shifted->next = atomic_load_explicit(&c->shifted, memory_order_relaxed);
+    atomic_store_explicit(&c->shifted, shifted, memory_order_relaxed);
+    wm_lock_release(&c->shifted_lock);
+}
+
+/* pointer: null: one that nobody has. Null: it is as CUDA gave it, or there is
+ * none. */
+static wm_cuda_shifted *take_shifted(wm_cuda *c, const void *pointer)
+{
+    wm_cuda_shifted *found, *before = NULL;
+
+    if (atomic_load_explicit(&c->shifted, memory_order_relaxed) == NULL) {
+        return NULL;
+    }
+    wm_lock_acquire(&c->shifted_lock);
+    found = atomic_load_explicit(&c->shifted, memory_order_relaxed);
+    while (found != NULL && found->pointer != pointer) {
+        before = found;
+        found = found->next;
+    }
+    if (found != NULL && before != NULL) {
+        before->next = found->next;
+    } else if (found != NULL) {
+        atomic_store_explicit(&c->shifted, found->next, memory_order_relaxed);
+    }
+    wm_lock_release(&c->shifted_lock);
+    return found;
+}
+
+/* Memory that CUDA gave, of which none can be used, waits for the next call
+ * that gives memory back: here that would break captures. */
+static warm_status keep_shifted(wm_cuda *c, void *pointer, void *given)
+{
+    wm_cuda_shifted *made = wm_meta_alloc(sizeof *made);
+
+    if (made == NULL) {
+        (void)host_free(c, given);
+        return wm_fail(WARM_OUT_OF_MEMORY,
+                       "no memory to note where pinned memory begins");
+    }
+    made->given = given;
+    made->pointer = pointer;
+    put_shifted(c, made);
+    return WARM_OK;
+}
+
+static warm_status alloc_more(wm_cuda *c, size_t bytes, void **pointer)
+{
+    void *given = NULL;
+    char *at;
+    warm_status status = host_alloc(c, bytes + PAGE, &given);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    at = (char *)given + (PAGE - (uintptr_t)given % PAGE) % PAGE;
+    if (at != given) {
+        status = keep_shifted(c, at, given);
+    }
+    if (status == WARM_OK) {
+        *pointer = at;
+    }
+    return status;
+}
+
+warm_status wm_cuda_pinned_alloc(wm_driver *d, size_t bytes, void **pointer)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    void *got = NULL;
+    warm_status status;
+
+    if (atomic_load_explicit(&c->shifts, memory_order_relaxed)) {
+        return alloc_more(c, bytes, pointer);
+    }
+    status = host_alloc(c, bytes, &got);
+    if (status == WARM_OK && (uintptr_t)got % PAGE != 0) {
+        atomic_store_explicit(&c->shifts, true, memory_order_relaxed);
+        status = keep_shifted(c, NULL, got);
+        return status == WARM_OK ? alloc_more(c, bytes, pointer) : status;
+    }
+    if (status == WARM_OK) {
+        *pointer = got;
+    }
+    return status;
+}
+
+static warm_status free_shifted(wm_cuda *c, wm_cuda_shifted *shifted)
+{
+    warm_status status = host_free(c, shifted->given);
+
+    if (status == WARM_OK) {
+        wm_meta_free(shifted);
+    } else {
+        put_shifted(c, shifted);
+    }
+    return status;
+}
+
+/* One that nobody has goes back as well: there is more than one only where
+ * threads met the first one at once. If CUDA does not take it a later call
+ * tries again. */
+warm_status wm_cuda_pinned_free(wm_driver *d, void *pointer, size_t bytes)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    wm_cuda_shifted *shifted = take_shifted(c, pointer);
+    warm_status status =
+        shifted != NULL ? free_shifted(c, shifted) : host_free(c, pointer);
+
+    (void)bytes;
+    if (status == WARM_OK && (shifted = take_shifted(c, NULL)) != NULL) {
+        warm_error before = {.size = sizeof before};
+
+        warm_last_error(&before);
+        (void)free_shifted(c, shifted);
+        wm_error_restore(&before);
+    }
+    return status;
+}
+
+warm_status wm_cuda_pinned_register(wm_driver *d, void *pointer, size_t bytes)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    wm_cuda_scope scope;
+    warm_status status = wm_cuda_enter_host(c, &scope);
+
+    if (status == WARM_OK) {
+        status = WM_CUDA_CALL(c, &scope, cuMemHostRegister_v2, pointer, bytes,
+                              CU_MEMHOSTREGISTER_PORTABLE);
+    }
+    return status;
+}
+
+warm_status wm_cuda_pinned_unregister(wm_driver *d, void *pointer)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    wm_cuda_scope scope;
+    warm_status status = wm_cuda_enter_host(c, &scope);
+
+    if (status == WARM_OK) {
+        status = WM_CUDA_CALL(c, &scope, cuMemHostUnregister, pointer);
+    }
+    return status;
+}
+
+warm_status wm_cuda_place(wm_driver *d, void *pointer, size_t bytes, int node)
+{
+    return wm_numa_place(&d->numa, pointer, bytes, node);
+}
+
+warm_status wm_cuda_node_of(wm_driver *d, void *pointer, size_t bytes,
+                            int *node)
+{
+    *node = wm_numa_node_of(&d->numa, pointer, bytes);
+    return WARM_OK;
+}
+
+warm_status wm_cuda_device_alloc(wm_driver *d, int device, size_t bytes,
+                                 void **pointer)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    wm_cuda_scope scope;
+    CUdeviceptr got = 0;
+    warm_status status = wm_cuda_device_push(d, device, &scope);
+
+    if (status == WARM_OK) {
+        status = WM_CUDA_CALL(c, &scope, cuMemAlloc_v2, &got, bytes);
+    }
+    if (status == WARM_OK) {
+        *pointer = (void *)(uintptr_t)got;
+    }
+    return status;
+}
+
+warm_status wm_cuda_device_free(wm_driver *d, int device, void *pointer)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    wm_cuda_scope scope;
+    warm_status status = wm_cuda_device_push(d, device, &scope);
+
+    if (status == WARM_OK) {
+        status = WM_CUDA_CALL(c, &scope, cuMemFree_v2, (uintptr_t)pointer);
+    }
+    return status;
+}
+
+warm_status wm_cuda_device_memory(wm_driver *d, int device, size_t *free,
+                                  size_t *total)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    wm_cuda_scope scope;
+    size_t available = 0, all = 0;
+    warm_status status = wm_cuda_device_push(d, device, &scope);
+
+    if (status == WARM_OK) {
+        status = WM_CUDA_CALL(c, &scope, cuMemGetInfo_v2, &available, &all);
+    }
+    if (status == WARM_OK) {
+        *free = available;
+        *total = all;
+    }
+    return status;
+}
+
+warm_status wm_cuda_device_synchronize(wm_driver *d, int device)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    wm_cuda_scope scope;
+    warm_status status = wm_cuda_device_push(d, device, &scope);
+
+    if (status == WARM_OK) {
+        status = wm_cuda_leave(
+            c, &scope,
+            wm_cuda_result(c, c->cu.cuCtxSynchronize(), "cuCtxSynchronize"));
+    }
+    return status;
+}
+#endif

@@ -1,0 +1,157 @@
+/* cuda_range.c: ranges of addresses of the CUDA driver, through libcuda's
+ * virtual memory: addresses are reserved once, memory is mapped into them.
+ *
+ * A piece is a physical allocation of its own and one mapping of all of it:
+ * cuMemMap() maps no part of an allocation, and cuMemUnmap() takes whole
+ * mappings alone. None of these calls is tied to a stream, and cuMemUnmap()
+ * waits for none. */
+#include "runtime/cuda/cuda.h"
+
+#include "runtime/base/status.h"
+
+#if WM_HAVE_CUDA
+
+#define ONE(c, call, ...) wm_cuda_result((c), (c)->cu.call(__VA_ARGS__), #call)
+
+/* Network cards may reach it directly, where the device has that. */
+static CUmemAllocationProp memory_of(wm_cuda *c, int device)
+{
+    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED};
+    int direct = 0;
+
+    prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    prop.location.id = device;
+    if (c->cu.cuDeviceGetAttribute(
+            &direct,
+            CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED,
+            device) == CUDA_SUCCESS &&
+        direct) {
+        prop.allocFlags.gpuDirectRDMACapable = 1;
+    }
+    return prop;
+}
+
+static warm_status unit_of(wm_cuda *c, int device, size_t *bytes)
+{
+    CUmemAllocationProp prop = memory_of(c, device);
+
+    return ONE(c, cuMemGetAllocationGranularity, bytes, &prop,
+               CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+}
+
+warm_status wm_cuda_range_unit(wm_driver *d, int device, size_t *bytes)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    int has = 0;
+    size_t found = 0;
+    warm_status status =
+        ONE(c, cuDeviceGetAttribute, &has,
+            CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device);
+
+    if (status == WARM_OK && has) {
+        status = unit_of(c, device, &found);
+    }
+    if (status == WARM_OK) {
+        *bytes = found;
+    }
+    return status;
+}
+
+warm_status wm_cuda_range_reserve(wm_driver *d, int device, size_t bytes,
+                                  void **range)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    wm_cuda_scope scope;
+    CUdeviceptr got = 0;
+    size_t unit = 0;
+    warm_status status = wm_cuda_device_push(d, device, &scope);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    status = unit_of(c, device, &unit);
+    if (status == WARM_OK) {
+        status = ONE(c, cuMemAddressReserve, &got, bytes, unit, 0, 0);
+    }
+    if (status == WARM_OK) {
+        *range = (void *)(uintptr_t)got;
+    }
+    return wm_cuda_leave(c, &scope, status);
+}
+
+/* The handle is released at once: memory lives as long as it is mapped. */
+static warm_status create_and_map(wm_cuda *c, int device, CUdeviceptr at,
+                                  size_t bytes)
+{
+    CUmemAllocationProp prop = memory_of(c, device);
+    CUmemGenericAllocationHandle handle = 0;
+    warm_status status = ONE(c, cuMemCreate, &handle, bytes, &prop, 0);
+
+    if (status == WARM_OK) {
+        status = ONE(c, cuMemMap, at, bytes, 0, handle, 0);
+        (void)c->cu.cuMemRelease(handle);
+    }
+    return status;
+}
+
+/* What nobody may touch goes again. */
+static warm_status give_access(wm_cuda *c, int device, CUdeviceptr at,
+                               size_t bytes, bool *torn)
+{
+    CUmemAccessDesc access = {.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    warm_error cause = {.size = sizeof cause};
+    warm_status status;
+
+    access.location = memory_of(c, device).location;
+    status = ONE(c, cuMemSetAccess, at, bytes, &access, 1);
+    if (status != WARM_OK) {
+        warm_last_error(&cause);
+        if (ONE(c, cuMemUnmap, at, bytes) != WARM_OK && torn != NULL) {
+            *torn = true;
+        }
+        wm_error_restore(&cause);
+    }
+    return status;
+}
+
+warm_status wm_cuda_range_commit(wm_driver *d, int device, void *range,
+                                 size_t offset, size_t bytes, bool *torn)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    CUdeviceptr at = (uintptr_t)range + offset;
+    wm_cuda_scope scope;
+    warm_status status = wm_cuda_device_push(d, device, &scope);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    status = create_and_map(c, device, at, bytes);
+    if (status == WARM_OK) {
+        status = give_access(c, device, at, bytes, torn);
+    }
+    return wm_cuda_leave(c, &scope, status);
+}
+
+warm_status wm_cuda_range_decommit(wm_driver *d, int device, void *range,
+                                   size_t offset, size_t bytes)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    wm_cuda_scope scope;
+    warm_status status = wm_cuda_device_push(d, device, &scope);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    status = ONE(c, cuMemUnmap, (uintptr_t)range + offset, bytes);
+    return wm_cuda_leave(c, &scope, status);
+}
+
+warm_status wm_cuda_range_release(wm_driver *d, int device, void *range,
+                                  size_t bytes)
+{
+    wm_cuda *c = wm_cuda_of(d);
+
+    (void)device;
+    return ONE(c, cuMemAddressFree, (uintptr_t)range, bytes);
+}
+#endif

@@ -1,0 +1,424 @@
+/* cuda_stream.c: streams, events, copies and captures of the CUDA driver.
+ *
+ * Translation only. A stream or event that was created works whatever device
+ * is current; a context is entered all the same, because libcuda does
+ * nothing for a thread that has none. */
+#include "runtime/cuda/cuda.h"
+
+#if WM_HAVE_CUDA
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/base/thread_data.h"
+
+warm_status wm_cuda_stream_create(wm_driver *d, int device, warm_stream *stream)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    wm_cuda_scope scope;
+    CUstream made = NULL;
+    warm_status status = wm_cuda_device_push(d, device, &scope);
+
+    if (status == WARM_OK) {
+        status = WM_CUDA_CALL(c, &scope, cuStreamCreate, &made,
+                              CU_STREAM_NON_BLOCKING);
+    }
+    if (status == WARM_OK) {
+        wm_cuda_note_made(c, made, device);
+        *stream = made;
+    }
+    return status;
+}
+
+/* Every op on one stream: STREAM_OP(op, parameters, function, arguments …). */
+#define STREAM_OP(op, parameters, call, ...)                                   \
+    warm_status wm_cuda_##op parameters                                        \
+    {                                                                          \
+        wm_cuda *c = wm_cuda_of(d);                                            \
+        wm_cuda_scope scope;                                                   \
+        warm_status status = wm_cuda_enter_stream(c, stream, &scope);          \
+                                                                               \
+        if (status == WARM_OK) {                                               \
+            status = WM_CUDA_CALL(c, &scope, call, __VA_ARGS__);               \
+        }                                                                      \
+        return status;                                                         \
+    }
+
+/* Every op on one event. */
+#define OBJECT_OP(op, parameters, call, ...)                                   \
+    warm_status wm_cuda_##op parameters                                        \
+    {                                                                          \
+        wm_cuda *c = wm_cuda_of(d);                                            \
+        wm_cuda_scope scope;                                                   \
+        warm_status status = wm_cuda_enter(c, &scope);                         \
+                                                                               \
+        if (status == WARM_OK) {                                               \
+            status = WM_CUDA_CALL(c, &scope, call, __VA_ARGS__);               \
+        }                                                                      \
+        return status;                                                         \
+    }
+
+/* Ends an object. Before the call it is forgotten: after it another thread may
+ * get one at the address. One that stays is known again. */
+#define END_OP(op, parameters, object, call, enters)                           \
+    warm_status wm_cuda_##op parameters                                        \
+    {                                                                          \
+        wm_cuda *c = wm_cuda_of(d);                                            \
+        wm_cuda_scope scope;                                                   \
+        warm_status status = (enters);                                         \
+        int device;                                                            \
+                                                                               \
+        if (status == WARM_OK) {                                               \
+            device = wm_cuda_note_gone(c, object);                             \
+            status = WM_CUDA_CALL(c, &scope, call, object);                    \
+            if (status != WARM_OK && device != WM_DEVICE_UNKNOWN) {            \
+                wm_cuda_note_made(c, object, device);                          \
+            }                                                                  \
+        }                                                                      \
+        return status;                                                         \
+    }
+
+END_OP(stream_destroy, (wm_driver * d, warm_stream stream), stream,
+       cuStreamDestroy_v2, wm_cuda_enter_stream(c, stream, &scope))
+END_OP(event_destroy, (wm_driver * d, warm_event event), event,
+       cuEventDestroy_v2, wm_cuda_enter(c, &scope))
+END_OP(graph_destroy, (wm_driver * d, warm_graph graph), graph,
+       cuGraphExecDestroy, wm_cuda_enter(c, &scope))
+
+STREAM_OP(stream_query, (wm_driver * d, warm_stream stream), cuStreamQuery,
+          stream)
+STREAM_OP(stream_synchronize, (wm_driver * d, warm_stream stream),
+          cuStreamSynchronize, stream)
+STREAM_OP(stream_wait_event,
+          (wm_driver * d, warm_stream stream, warm_event event),
+          cuStreamWaitEvent, stream, event, 0)
+STREAM_OP(event_record, (wm_driver * d, warm_event event, warm_stream stream),
+          cuEventRecord, event, stream)
+STREAM_OP(host_func,
+          (wm_driver * d, warm_stream stream, warm_host_fn function,
+           void *argument),
+          cuLaunchHostFunc, stream, function, argument)
+STREAM_OP(capture_begin, (wm_driver * d, warm_stream stream),
+          cuStreamBeginCapture_v2, stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)
+STREAM_OP(graph_launch, (wm_driver * d, warm_graph graph, warm_stream stream),
+          cuGraphLaunch, graph, stream)
+
+OBJECT_OP(event_query, (wm_driver * d, warm_event event), cuEventQuery, event)
+OBJECT_OP(event_synchronize, (wm_driver * d, warm_event event),
+          cuEventSynchronize, event)
+
+warm_status wm_cuda_copy(wm_driver *d, void *destination, const void *source,
+                         size_t bytes, warm_copy_direction direction,
+                         warm_stream stream)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    CUdeviceptr to = (uintptr_t)destination, from = (uintptr_t)source;
+    wm_cuda_scope scope;
+    warm_status status = wm_cuda_enter_stream(c, stream, &scope);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    if (direction == WARM_COPY_TO_DEVICE) {
+        return WM_CUDA_CALL(c, &scope, cuMemcpyHtoDAsync_v2, to, source, bytes,
+                            stream);
+    }
+    if (direction == WARM_COPY_TO_HOST) {
+        return WM_CUDA_CALL(c, &scope, cuMemcpyDtoHAsync_v2, destination, from,
+                            bytes, stream);
+    }
+    return WM_CUDA_CALL(c, &scope, cuMemcpyAsync, to, from, bytes, stream);
+}
+
+warm_status wm_cuda_event_create(wm_driver *d, int device, warm_event *event)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    wm_cuda_scope scope;
+    CUevent made = NULL;
+    warm_status status = wm_cuda_device_push(d, device, &scope);
+
+    if (status == WARM_OK) {
+        status = WM_CUDA_CALL(c, &scope, cuEventCreate, &made,
+                              CU_EVENT_DISABLE_TIMING);
+    }
+    if (status == WARM_OK) {
+        wm_cuda_note_made(c, made, device);
+        *event = made;
+    }
+    return status;
+}
+
+/* cudart has a call for this from 12.8 on only; the stream's context, which
+ * libcuda can always tell, names the device as well. */
+static warm_status device_of(wm_cuda *c, warm_stream stream, int *device)
+{
+    CUcontext context = NULL, popped;
+    CUdevice found = 0;
+    warm_status status = wm_cuda_result(
+        c, c->cu.cuStreamGetCtx(stream, &context), "cuStreamGetCtx");
+
+    if (status == WARM_OK) {
+        status = wm_cuda_result(c, c->cu.cuCtxPushCurrent_v2(context),
+                                "cuCtxPushCurrent");
+    }
+    if (status != WARM_OK) {
+        return status;
+    }
+    status =
+        wm_cuda_is_foreign(c, context)
+            ? wm_cuda_foreign(c, context, "the stream's")
+            : wm_cuda_result(c, c->cu.cuCtxGetDevice(&found), "cuCtxGetDevice");
+    (void)c->cu.cuCtxPopCurrent_v2(&popped);
+    if (status == WARM_OK) {
+        *device = found;
+    }
+    return status;
+}
+
+/* The one question about a stream that is legal at any time, also about the
+ * legacy stream, where CUDA answers with an error that spoils nobody's
+ * capture. A context is entered. */
+static warm_status capture_of(wm_cuda *c, warm_stream stream,
+                              wm_capture *capture)
+{
+    CUstreamCaptureStatus now = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUresult code = c->cu.cuStreamIsCapturing(stream, &now);
+    warm_status status;
+
+    if (code == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) {
+        *capture = WM_CAPTURE_BLOCKED;
+        return WARM_OK;
+    }
+    status = wm_cuda_result(c, code, "cuStreamIsCapturing");
+    if (status == WARM_OK) {
+        /* An invalidated capture is one until it is ended. */
+        *capture = now == CU_STREAM_CAPTURE_STATUS_NONE ? WM_CAPTURE_NONE
+                                                        : WM_CAPTURE_ACTIVE;
+    }
+    return status;
+}
+
+/* An id of our own, where the driver must not be asked for one. Its ids count
+ * the streams up from 1, and no address has the highest bits set. */
+static const uint64_t legacy_id = UINT64_C(3) << 62;
+
+/* Of the legacy stream of the current context, without a call that names the
+ * stream: it is refused, and spoils the capture, while another one captures. */
+static warm_status legacy_info(wm_cuda *c, wm_stream_info *info)
+{
+    CUcontext context = NULL;
+    CUdevice device = 0;
+    warm_status status =
+        wm_cuda_result(c, c->cu.cuCtxGetCurrent(&context), "cuCtxGetCurrent");
+
+    if (status == WARM_OK) {
+        status =
+            wm_cuda_result(c, c->cu.cuCtxGetDevice(&device), "cuCtxGetDevice");
+    }
+    if (status == WARM_OK) {
+        *info = (wm_stream_info){.id = legacy_id | (uintptr_t)context,
+                                 .device = device};
+        status = capture_of(c, NULL, &info->capture);
+    }
+    return status;
+}
+
+static warm_status created_info(wm_cuda *c, warm_stream stream,
+                                wm_stream_info *info)
+{
+    unsigned long long id = 0;
+    int device = 0;
+    warm_status status =
+        wm_cuda_result(c, c->cu.cuStreamGetId(stream, &id), "cuStreamGetId");
+
+    if (status == WARM_OK) {
+        status = device_of(c, stream, &device);
+    }
+    if (status == WARM_OK) { /* of a context that came after a reset? */
+        status = wm_driver_check_lost(&c->base, device);
+    }
+    if (status == WARM_OK) {
+        *info = (wm_stream_info){.id = id, .device = device};
+    }
+    return status;
+}
+
+/* While the stream captures, asking for its id or context fails and, worse,
+ * invalidates the capture. */
+warm_status wm_cuda_stream_info(wm_driver *d, warm_stream stream,
+                                wm_stream_info *info)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    wm_cuda_scope scope;
+    wm_capture capture = WM_CAPTURE_NONE;
+    warm_status status = wm_cuda_enter_stream(c, stream, &scope);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    if (stream == NULL || stream == WARM_STREAM_LEGACY) {
+        return wm_cuda_leave(c, &scope, legacy_info(c, info));
+    }
+    status = capture_of(c, stream, &capture);
+    if (status == WARM_OK && capture != WM_CAPTURE_NONE) {
+        *info = (wm_stream_info){.id = wm_stream_capture_id(stream),
+                                 .device = WM_DEVICE_UNKNOWN,
+                                 .capture = capture};
+    } else if (status == WARM_OK) {
+        status = created_info(c, stream, info);
+    }
+    return wm_cuda_leave(c, &scope, status);
+}
+
+warm_status wm_cuda_stream_capture(wm_driver *d, warm_stream stream,
+                                   wm_capture *capture)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    wm_cuda_scope scope;
+    warm_status status = wm_cuda_enter_stream(c, stream, &scope);
+
+    return status == WARM_OK
+               ? wm_cuda_leave(c, &scope, capture_of(c, stream, capture))
+               : status;
+}
+
+/* ---- what caches ask, at any time --------------------------------------- */
+
+warm_status wm_cuda_event_mark(wm_driver *d, warm_event event,
+                               warm_stream stream, wm_capture *capture)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    wm_cuda_scope scope;
+    wm_capture now = WM_CAPTURE_NONE;
+    warm_status status = wm_cuda_enter_known(c, stream, &scope);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    status = capture_of(c, stream, &now);
+    if (status == WARM_OK && now == WM_CAPTURE_NONE) {
+        status = wm_cuda_result(c, c->cu.cuEventRecord(event, stream),
+                                "cuEventRecord");
+    }
+    if (status == WARM_OK) {
+        *capture = now;
+    }
+    return wm_cuda_leave(c, &scope, status);
+}
+
+/* The thread's capture mode, relaxed in between: a swap of a value of the
+ * thread's own, in libcuda. Else the question spoils captures of this thread,
+ * and global ones of others. */
+static warm_status swap_mode(wm_cuda *c, CUstreamCaptureMode *mode)
+{
+    return wm_cuda_result(c, c->cu.cuThreadExchangeStreamCaptureMode(mode),
+                          "cuThreadExchangeStreamCaptureMode");
+}
+
+warm_status wm_cuda_event_passed(wm_driver *d, warm_event event)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    wm_cuda_scope scope;
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    warm_status status = wm_cuda_enter(c, &scope);
+    warm_status swapped;
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    swapped = swap_mode(c, &mode);
+    if (swapped == WARM_OK) {
+        status = wm_cuda_result(c, c->cu.cuEventQuery(event), "cuEventQuery");
+        swapped = swap_mode(c, &mode);
+    }
+    return wm_cuda_leave(c, &scope, swapped != WARM_OK ? swapped : status);
+}
+
+warm_status wm_cuda_stream_passed(wm_driver *d, warm_stream stream,
+                                  wm_capture *capture)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    wm_cuda_scope scope;
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    warm_status status = wm_cuda_enter_known(c, stream, &scope);
+    warm_status swapped;
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    status = capture_of(c, stream, capture);
+    if (status != WARM_OK || *capture != WM_CAPTURE_NONE) {
+        return wm_cuda_leave(c, &scope, status);
+    }
+    swapped = swap_mode(c, &mode);
+    if (swapped == WARM_OK) {
+        status =
+            wm_cuda_result(c, c->cu.cuStreamQuery(stream), "cuStreamQuery");
+        swapped = swap_mode(c, &mode);
+    }
+    return wm_cuda_leave(c, &scope, swapped != WARM_OK ? swapped : status);
+}
+
+static warm_status instantiate(wm_cuda *c, CUgraph graph, warm_graph *exec)
+{
+    CUgraphExec made = NULL;
+    warm_status status =
+        wm_cuda_result(c, c->cu.cuGraphInstantiateWithFlags(&made, graph, 0),
+                       "cuGraphInstantiateWithFlags");
+
+    if (c->cu.cuGraphDestroy(graph) != CUDA_SUCCESS) {
+        wm_log(WARM_LOG_WARNING, "cuGraphDestroy failed: a graph leaks");
+    }
+    if (status == WARM_OK) {
+        *exec = made;
+    }
+    return status;
+}
+
+warm_status wm_cuda_capture_end(wm_driver *d, warm_stream stream,
+                                warm_graph *graph)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    wm_cuda_scope scope;
+    CUgraph captured = NULL;
+    warm_status status = wm_cuda_enter_stream(c, stream, &scope);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    status = wm_cuda_result(c, c->cu.cuStreamEndCapture(stream, &captured),
+                            "cuStreamEndCapture");
+    if (status == WARM_OK && captured == NULL) {
+        status = wm_fail(WARM_CAPTURE_ERROR,
+                         "cuStreamEndCapture: the capture was invalidated");
+    }
+    if (status == WARM_OK) {
+        status = instantiate(c, captured, graph);
+    }
+    if (status == WARM_OK) {
+        wm_cuda_note_made(c, *graph, wm_cuda_home(d, stream));
+    }
+    return wm_cuda_leave(c, &scope, status);
+}
+
+/* Through libcuda, which needs no context for it. The contract speaks of two
+ * modes and CUDA has three. A thread's marks have the mode that it had before
+ * it went relaxed (0: the global one): what the user chose must come back. */
+warm_status wm_cuda_capture_mode(wm_driver *d, bool *relaxed)
+{
+    wm_cuda *c = wm_cuda_of(d);
+    CUstreamCaptureMode mode =
+        *relaxed ? CU_STREAM_CAPTURE_MODE_RELAXED
+                 : (CUstreamCaptureMode)wm_thread_marks_now.capture_mode;
+    warm_status status =
+        wm_cuda_result(c, c->cu.cuThreadExchangeStreamCaptureMode(&mode),
+                       "cuThreadExchangeStreamCaptureMode");
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    if (mode != CU_STREAM_CAPTURE_MODE_RELAXED) {
+        wm_thread_marks_now.capture_mode = (unsigned char)mode;
+    }
+    *relaxed = mode == CU_STREAM_CAPTURE_MODE_RELAXED;
+    return WARM_OK;
+}
+#endif

@@ -1,0 +1,380 @@
+/* host.h: inside the host device; for host_*.c and their tests only.
+ *
+ *   warm_stream ─► stream ─► core: FIFO of items ─► run list ─► workers
+ *   warm_event ──► event ─► (core, position)          (elastic threads)
+ *   warm_graph ──► graph ─► works, recorded by a capture
+ *
+ * A core counts its items: queued, started, done. "The k-th item of that core
+ * has finished" (done >= k) is all that events, waits and synchronize need, so
+ * an event is a core and a position, and a wait is an item that may not start
+ * before that. The handle that users hold is apart from the core: it goes at
+ * once when a stream is destroyed, and a new stream may get its address while
+ * the old work still runs, as with CUDA.
+ *
+ * All streams are non-blocking: the default stream waits for no other one.
+ * One lock (WM_RANK_DRIVER) guards everything here but what says otherwise;
+ * no user code and no copy runs under it. Codes of errors are those numbers
+ * that the CUDA Runtime API uses for the same thing. */
+#ifndef WM_HOST_H
+#define WM_HOST_H
+
+#include "runtime/base/lock.h"
+#include "runtime/driver/driver.h"
+#include "runtime/host/host_object.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* name, code, status, text */
+#define WM_HOST_ERROR_MAP(X)                                                   \
+    X(VALUE, 1, INVALID_ARGUMENT, "invalid value")                             \
+    X(POINTER, 1, INVALID_POINTER, "invalid value")                            \
+    X(MEMORY, 2, OUT_OF_MEMORY, "out of memory")                               \
+    X(NAME, 205, UNAVAILABLE, "mapping of buffer object failed")               \
+    X(SYSTEM, 304, DRIVER_ERROR, "operating system call failed")               \
+    X(HANDLE, 400, INVALID_STREAM, "invalid handle")                           \
+    X(ILLEGAL_STATE, 401, CAPTURE_ERROR, "not allowed in this state")          \
+    X(REGISTERED, 712, INVALID_ARGUMENT, "memory is registered already")       \
+    X(NOT_REGISTERED, 713, INVALID_POINTER, "memory is not registered")        \
+    X(CAPTURE_UNSUPPORTED, 900, CAPTURE_ERROR, "not permitted in a capture")   \
+    X(CAPTURE_INVALIDATED, 901, CAPTURE_ERROR, "the capture was invalidated")  \
+    X(CAPTURE_MERGE, 902, CAPTURE_ERROR, "would merge two captures")           \
+    X(CAPTURE_UNMATCHED, 903, CAPTURE_ERROR, "began on another stream")        \
+    X(CAPTURE_UNJOINED, 904, CAPTURE_ERROR, "a stream was not joined back")    \
+    X(CAPTURE_ISOLATION, 905, CAPTURE_ERROR, "depends on work outside")        \
+    X(CAPTURED_EVENT, 907, CAPTURE_ERROR, "the event belongs to a capture")    \
+    X(CAPTURE_THREAD, 908, CAPTURE_ERROR, "began in another thread")
+
+enum wm_host_error {
+#define WM_HOST_ERROR_ENUM(name, code, status, text) WM_HOST_ERROR_##name,
+    WM_HOST_ERROR_MAP(WM_HOST_ERROR_ENUM)
+#undef WM_HOST_ERROR_ENUM
+};
+
+/* Fails with the code and text of error. Any thread, any lock. */
+warm_status wm_host_fail(enum wm_host_error error, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* ---- Work ---- */
+
+typedef struct wm_host wm_host;
+typedef struct wm_host_core wm_host_core;
+typedef struct wm_host_graph wm_host_graph;
+typedef struct wm_host_capture wm_host_capture;
+
+enum wm_host_work_kind {
+    WM_HOST_NOTHING, /* an event record, or a wait */
+    WM_HOST_COPY,
+    WM_HOST_FUNC,
+    WM_HOST_LAUNCH
+};
+
+typedef struct wm_host_work {
+    enum wm_host_work_kind kind;
+    union {
+        struct {
+            void *destination;
+            const void *source;
+            size_t bytes;
+        } copy;
+        struct {
+            warm_host_fn function;
+            void *argument;
+        } func;
+        wm_host_graph *graph; /* counted by the item or node */
+    } as;
+} wm_host_work;
+
+typedef struct wm_host_item {
+    struct wm_host_item *next;
+    wm_host_work work;
+    wm_host_core *after; /* may not start before this core (counted, or null)
+                            has done that many items */
+    uint64_t after_done;
+} wm_host_item;
+
+enum wm_host_core_state {
+    WM_HOST_CORE_IDLE,     /* nothing to do, or held */
+    WM_HOST_CORE_RUNNABLE, /* in the run list */
+    WM_HOST_CORE_RUNNING,  /* with a worker */
+    WM_HOST_CORE_STALLED   /* in the list of the core that it waits for */
+};
+
+/* The queue of a stream. done <= started <= queued; started <= limit.
+ * references: the handle, each event and item that names it, each thread that
+ * waits, the worker that serves it, and one while it has work. */
+struct wm_host_core {
+    wm_host_core *previous, *next; /* in host.cores */
+    unsigned references;
+    int device;  /* const */
+    uint64_t id; /* const */
+    enum wm_host_core_state state;
+    bool fixed; /* const: a default stream, not to be destroyed */
+    bool legacy;
+    uint64_t queued, started, done;
+    uint64_t limit; /* may start no more than that; UINT64_MAX: not held */
+    wm_host_item *first, *last;
+    wm_host_core *run_next;   /* in the run list or in stalled */
+    wm_host_core *stalled;    /* cores whose first item waits for this one */
+    unsigned waiters;         /* threads in cond */
+    wm_cond cond;             /* done has risen */
+    wm_host_capture *capture; /* null: does not capture */
+    unsigned capture_index;   /* in the capture's streams */
+};
+
+/* What a warm_stream points to; in the map while it lives. */
+typedef struct wm_host_stream {
+    wm_host_core *core;
+} wm_host_stream;
+
+/* What a warm_event points to. Complete if core is null or has done done. */
+typedef struct wm_host_event {
+    int device;               /* const */
+    wm_host_core *core;       /* of the last record; counted */
+    uint64_t done;            /* its position */
+    bool recorded;            /* ever, outside of a capture */
+    wm_host_capture *capture; /* last recorded in this one; counted */
+    uint32_t *clock;          /* what the record comes after, by stream */
+} wm_host_event;
+
+struct wm_host_graph {
+    unsigned references; /* the handle or capture, launches, parent graphs */
+    int device;
+    wm_host_work *node; /* const once the capture has ended */
+    size_t nodes, room;
+    wm_host_core *core; /* of the last launch; counted */
+    uint64_t done;      /* its position: launches of one graph take turns */
+};
+
+/* ---- Captures (host_capture.c) ---- */
+
+enum { WM_HOST_CAPTURE_STREAMS = 64 }; /* most streams of one capture */
+
+/* clock[i][k]: how many operations of stream k come before the end of stream
+ * i. A stream is joined back if the origin's row covers its own count. */
+struct wm_host_capture {
+    wm_host_capture *previous, *next; /* in host.captures, while under way */
+    unsigned references;              /* the list, and events */
+    uint64_t owner;                   /* token of the thread that began it */
+    bool ended;
+    bool global; /* of the stand-in: bars every thread, unless relaxed */
+    const char *broken_by; /* the call that made it invalid, or null: valid */
+    bool broken_elsewhere; /* another thread than the owner made that call */
+    wm_host_graph *graph;
+    unsigned streams; /* the first one is the origin */
+    wm_host_core *stream[WM_HOST_CAPTURE_STREAMS];
+    uint32_t clock[WM_HOST_CAPTURE_STREAMS][WM_HOST_CAPTURE_STREAMS];
+};
+
+/* ---- Threads (host_thread.c) ---- */
+
+/* Outlives the driver while a thread has a record of it. */
+typedef struct wm_host_root {
+    wm_lock lock;                /* the lock of the driver */
+    _Atomic unsigned references; /* the driver and every thread's record */
+    wm_host *host;               /* lock: null once closed */
+} wm_host_root;
+
+typedef struct wm_host_thread {
+    struct wm_host_thread *next; /* owner thread */
+    wm_host_root *root;          /* const, counted */
+    unsigned generation;         /* const */
+    uint64_t token;              /* const: never used twice by a driver */
+    bool relaxed;                /* owner thread */
+    wm_host_stream *stream[];    /* lock: default stream, for each device */
+} wm_host_thread;
+
+typedef struct wm_host_worker {
+    struct wm_host_worker *next;
+    pthread_t thread;
+} wm_host_worker;
+
+/* ---- Memory (host_region.c) ---- */
+
+/* A device backs memory in such pieces. */
+enum { WM_HOST_GRAIN = 2 << 20 };
+
+enum wm_host_region_kind {
+    WM_HOST_PINNED,
+    WM_HOST_REGISTERED,
+    WM_HOST_DEVICE,
+    WM_HOST_IMPORTED, /* another process's WM_HOST_DEVICE */
+    WM_HOST_RANGE     /* addresses, of which units have memory */
+};
+
+typedef struct wm_host_mark {
+    wm_host_core *core; /* counted */
+    uint64_t done;
+} wm_host_mark;
+
+/* One allocation. Freed while work is queued, it stays mapped until that work
+ * has finished: live ─► zombie (waits for its marks) ─► reaped. */
+typedef struct wm_host_region {
+    struct wm_host_region *previous, *next;
+    enum wm_host_region_kind kind; /* const */
+    int device;                    /* const, if of a device */
+    uint64_t offset;               /* const, for WM_HOST_DEVICE: in host.file */
+    char *pointer;                 /* const */
+    size_t bytes;                  /* const */
+    bool locked;                   /* const: the pages cannot be paged out */
+    unsigned char *unit;           /* of a range: see host_range.c; else null */
+    size_t marks;
+    wm_host_mark *mark; /* null in a zombie: kept until close */
+} wm_host_region;
+
+typedef struct wm_host_device {
+    uint64_t used;          /* bytes of live allocations, as asked for */
+    wm_host_stream *legacy; /* const after open */
+} wm_host_device;
+
+struct wm_host {
+    wm_driver driver;   /* first */
+    wm_host_root *root; /* const */
+    uint64_t memory;    /* const: bytes of each device */
+    size_t page;        /* const */
+    wm_host_device *device;
+    wm_host_map map;
+    wm_host_cells streams, cores, items, events, clocks;
+    uint64_t next_id, next_token;
+    wm_host_core *all_cores;
+    wm_host_capture *captures;
+    /* workers */
+    wm_host_core *run_first, *run_last;
+    unsigned runnable; /* cores in the run list */
+    unsigned busy;     /* cores runnable or running */
+    unsigned idle;     /* workers that wait, or were just started or woken */
+    unsigned workers;
+    wm_host_worker *worker;
+    wm_cond work;  /* the run list is not empty, or stop */
+    wm_cond quiet; /* busy is 0 */
+    bool stop;
+    /* memory */
+    wm_host_region *regions, *zombies, *reaped;
+    _Atomic uint64_t unlocked; /* pinned bytes ever that are not locked */
+    int file;                  /* const: of all device memory, or -1 */
+    uint64_t file_used;        /* of its offsets, none of them twice */
+};
+
+static inline wm_host *wm_host_of(wm_driver *d)
+{
+    return (wm_host *)(void *)d;
+}
+
+static inline void wm_host_lock(wm_host *host)
+{
+    wm_lock_acquire(&host->root->lock);
+}
+
+static inline void wm_host_unlock(wm_host *host)
+{
+    wm_lock_release(&host->root->lock);
+}
+
+/* host_worker.c */
+void wm_host_schedule_locked(wm_host *host, wm_host_core *core);
+bool wm_host_workers_ready_locked(wm_host *host);
+/* Waits until the core has done that many; drops and takes the lock. */
+void wm_host_wait_locked(wm_host *host, wm_host_core *core, uint64_t done);
+/* Lets everything that can run finish; and ends the workers. No lock held. */
+void wm_host_drain(wm_driver *d);
+void wm_host_workers_end(wm_host *host);
+
+/* host_core.c */
+wm_host_core *wm_host_core_make_locked(wm_host *host, int device);
+void wm_host_core_unref_locked(wm_host *host, wm_host_core *core);
+/* Queues work behind everything on core; it does not start before after (may
+ * be null) has done after_done. Takes a reference of a graph. */
+warm_status wm_host_queue_locked(wm_host *host, wm_host_core *core,
+                                 const wm_host_work *work, wm_host_core *after,
+                                 uint64_t after_done);
+void wm_host_item_free_locked(wm_host *host, wm_host_item *item);
+
+/* host_stream.c */
+wm_host_stream *wm_host_stream_make_locked(wm_host *host, int device);
+void wm_host_stream_close_locked(wm_host *host, wm_host_stream *stream);
+warm_status wm_host_core_find_locked(wm_host *host, warm_stream name,
+                                     wm_host_core **core);
+
+/* host_event.c */
+void wm_host_event_clear_locked(wm_host *host, wm_host_event *event);
+
+/* host_capture.c */
+/* Records work into the capture of core. */
+warm_status wm_host_capture_add_locked(wm_host_core *core,
+                                       const wm_host_work *work);
+warm_status wm_host_capture_record_locked(wm_host *host, wm_host_core *core,
+                                          wm_host_event *event);
+warm_status wm_host_capture_wait_locked(wm_host *host, wm_host_core *core,
+                                        wm_host_event *event);
+/* Refuses call, and invalidates the captures of the calling thread, if it has
+ * one under way and is not relaxed. */
+warm_status wm_host_unsafe_locked(wm_host *host, const char *call);
+/* The first call that does it is what the message of the capture's end names;
+ * call is a constant string. */
+void wm_host_capture_invalidate_locked(wm_host *host, wm_host_capture *capture,
+                                       const char *call);
+/* Ends the capture of core for good because the core goes. */
+void wm_host_capture_leave_locked(wm_host *host, wm_host_core *core);
+void wm_host_capture_unref(wm_host_capture *capture);
+
+/* host_graph.c */
+/* Known from the start, so that the end of a capture needs no memory. */
+wm_host_graph *wm_host_graph_make_locked(wm_host *host, int device);
+bool wm_host_graph_add(wm_host_graph *graph, const wm_host_work *work);
+void wm_host_graph_close_locked(wm_host *host, wm_host_graph *graph);
+void wm_host_graph_unref_locked(wm_host *host, wm_host_graph *graph);
+/* Runs work; no lock held. */
+void wm_host_work_run(const wm_host_work *work);
+
+/* host_thread.c */
+/* The calling thread's record, or null; made if make. */
+wm_host_thread *wm_host_thread_locked(wm_host *host, bool make);
+/* Frees the calling thread's records of drivers that are closed. */
+void wm_host_thread_prune(void);
+void wm_host_root_release(wm_host_root *root);
+
+/* host_memory.c */
+/* Takes bytes of the device's memory for a call of that name. No lock held. */
+warm_status wm_host_charge(wm_host *host, int device, size_t bytes,
+                           const char *call);
+
+/* host_region.c */
+size_t wm_host_region_pages(const wm_host *host, size_t bytes);
+void wm_host_region_link(wm_host_region **list, wm_host_region *region);
+void wm_host_region_unlink(wm_host_region **list, wm_host_region *region);
+/* No lock held. Makes a region known; false if there is no memory for that. */
+bool wm_host_region_publish(wm_host *host, wm_host_region *region);
+/* No lock held. Lets go of one of that kind, and like's device and bytes. */
+warm_status wm_host_region_release(wm_host *host, void *pointer,
+                                   enum wm_host_region_kind kind,
+                                   const char *call,
+                                   const wm_host_region *like);
+/* Frees a region that is in no list and not in the map any more, once the
+ * work queued by now is done. */
+void wm_host_region_bury_locked(wm_host *host, wm_host_region *region);
+/* Moves zombies whose marks are reached to the list of the reaped. */
+void wm_host_memory_progress_locked(wm_host *host);
+/* Unmaps what was reaped. No lock held. */
+void wm_host_memory_reap(wm_host *host);
+void wm_host_memory_fini(wm_host *host);
+
+/* host_ipc.c */
+void wm_host_file_open(wm_host *host);
+void wm_host_file_close(wm_host *host);
+/* Zeroed pages, or MAP_FAILED and errno. */
+void *wm_host_file_map(wm_host *host, size_t pages, wm_host_region *region);
+void wm_host_file_drop(wm_host *host, const wm_host_region *region);
+
+/* The default stream of a device, as a handle that every op takes, for those
+ * who have a current device (the stand-in of the CUDA runtime). */
+warm_status wm_host_default_stream(wm_driver *d, int device, bool per_thread,
+                                   warm_stream *stream);
+
+/* Every op; the table is in host_driver.c. */
+#define WM_HOST_DECLARE(name, parameters, arguments, on)                       \
+    warm_status wm_host_##name parameters;
+WM_DRIVER_CALLS(WM_HOST_DECLARE)
+#undef WM_HOST_DECLARE
+warm_status wm_host_control(wm_driver *d, warm_stream stream, unsigned count);
+
+#endif

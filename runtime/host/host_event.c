@@ -1,0 +1,274 @@
+/* host_event.c: events of the host device.
+ *
+ * An event names the core it was recorded on and a position there; it is
+ * complete when the core has done that many items. Recorded on an idle stream
+ * it is complete at once, and nothing is queued. A record made while the
+ * stream captures is a place in that graph instead. */
+#include "runtime/host/host.h"
+
+#include "runtime/base/status.h"
+
+/* Forgets the last record: the event is complete. */
+void wm_host_event_clear_locked(wm_host *host, wm_host_event *event)
+{
+    if (event->core != NULL) {
+        wm_host_core_unref_locked(host, event->core);
+        event->core = NULL;
+    }
+    if (event->capture != NULL) {
+        wm_host_capture_unref(event->capture);
+        event->capture = NULL;
+        wm_host_cell_put(&host->clocks, event->clock);
+        event->clock = NULL;
+    }
+}
+
+static warm_status find_locked(wm_host *host, warm_event name,
+                               wm_host_event **event)
+{
+    *event = wm_host_map_get(&host->map, name, WM_HOST_EVENT);
+    if (*event == NULL) {
+        wm_host_fail(WM_HOST_ERROR_HANDLE,
+                     "%p is not a live event of the host device", name);
+        return WARM_INVALID_STREAM;
+    }
+    return WARM_OK;
+}
+
+/* Whether the last record is still ahead; forgets one that is not. */
+static bool pending_locked(wm_host *host, wm_host_event *event)
+{
+    if (event->core == NULL) {
+        return false;
+    }
+    if (event->core->done < event->done) {
+        return true;
+    }
+    wm_host_event_clear_locked(host, event);
+    return false;
+}
+
+warm_status wm_host_event_create(wm_driver *d, int device, warm_event *event)
+{
+    wm_host *host = wm_host_of(d);
+    wm_host_event *made;
+
+    wm_host_lock(host);
+    made = wm_host_cell_take(&host->events);
+    if (made != NULL) {
+        made->device = device;
+        if (!wm_host_map_put(&host->map, made, WM_HOST_EVENT, made)) {
+            wm_host_cell_put(&host->events, made);
+            made = NULL;
+        }
+    }
+    wm_host_unlock(host);
+    if (made == NULL) {
+        return wm_host_fail(WM_HOST_ERROR_MEMORY, "no memory for an event");
+    }
+    *event = made;
+    return WARM_OK;
+}
+
+/* Waits that are queued name the core, not the event. */
+warm_status wm_host_event_destroy(wm_driver *d, warm_event name)
+{
+    wm_host *host = wm_host_of(d);
+    wm_host_event *event = NULL;
+    warm_status status;
+
+    wm_host_lock(host);
+    status = find_locked(host, name, &event);
+    if (status == WARM_OK) {
+        wm_host_event_clear_locked(host, event);
+        wm_host_map_remove(&host->map, event);
+        wm_host_cell_put(&host->events, event);
+    }
+    wm_host_unlock(host);
+    return status;
+}
+
+static warm_status record_locked(wm_host *host, wm_host_event *event,
+                                 wm_host_core *core)
+{
+    static const wm_host_work nothing = {.kind = WM_HOST_NOTHING};
+    warm_status status;
+
+    if (core->queued == core->done && core->limit == UINT64_MAX) {
+        wm_host_event_clear_locked(host, event);
+        event->recorded = true;
+        return WARM_OK;
+    }
+    status = wm_host_queue_locked(host, core, &nothing, NULL, 0);
+    if (status == WARM_OK) {
+        wm_host_event_clear_locked(host, event);
+        event->recorded = true;
+        event->core = core;
+        event->done = core->queued;
+        core->references++;
+    }
+    return status;
+}
+
+/* The two ends of a record, of one device. */
+static warm_status find_ends_locked(wm_host *host, warm_event name,
+                                    warm_stream stream, wm_host_event **event,
+                                    wm_host_core **core)
+{
+    warm_status status = find_locked(host, name, event);
+
+    if (status == WARM_OK) {
+        status = wm_host_core_find_locked(host, stream, core);
+    }
+    if (status == WARM_OK && (*event)->device != (*core)->device) {
+        status = wm_host_fail(WM_HOST_ERROR_HANDLE,
+                              "an event of device %d cannot be recorded on "
+                              "a stream of device %d",
+                              (*event)->device, (*core)->device);
+    }
+    return status;
+}
+
+warm_status wm_host_event_record(wm_driver *d, warm_event name,
+                                 warm_stream stream)
+{
+    wm_host *host = wm_host_of(d);
+    wm_host_event *event = NULL;
+    wm_host_core *core = NULL;
+    warm_status status;
+
+    wm_host_lock(host);
+    status = find_ends_locked(host, name, stream, &event, &core);
+    if (status == WARM_OK) {
+        status = core->capture != NULL
+                     ? wm_host_capture_record_locked(host, core, event)
+                     : record_locked(host, event, core);
+    }
+    wm_host_unlock(host);
+    return status;
+}
+
+warm_status wm_host_event_mark(wm_driver *d, warm_event name,
+                               warm_stream stream, wm_capture *capture)
+{
+    wm_host *host = wm_host_of(d);
+    wm_host_event *event = NULL;
+    wm_host_core *core = NULL;
+    wm_capture now = WM_CAPTURE_NONE;
+    warm_status status;
+
+    wm_host_lock(host);
+    status = find_ends_locked(host, name, stream, &event, &core);
+    if (status == WARM_OK && core->capture != NULL) {
+        now = WM_CAPTURE_ACTIVE;
+    } else if (status == WARM_OK) {
+        status = record_locked(host, event, core);
+    }
+    wm_host_unlock(host);
+    if (status == WARM_OK) {
+        *capture = now;
+    }
+    return status;
+}
+
+static warm_status wait_locked(wm_host *host, wm_host_core *core,
+                               wm_host_event *event)
+{
+    static const wm_host_work nothing = {.kind = WM_HOST_NOTHING};
+
+    if (event->capture != NULL || core->capture != NULL) {
+        return wm_host_capture_wait_locked(host, core, event);
+    }
+    if (!pending_locked(host, event)) {
+        return WARM_OK;
+    }
+    return wm_host_queue_locked(host, core, &nothing, event->core, event->done);
+}
+
+/* An event that is complete already adds no work. */
+warm_status wm_host_stream_wait_event(wm_driver *d, warm_stream stream,
+                                      warm_event name)
+{
+    wm_host *host = wm_host_of(d);
+    wm_host_event *event = NULL;
+    wm_host_core *core = NULL;
+    warm_status status;
+
+    wm_host_lock(host);
+    status = find_locked(host, name, &event);
+    if (status == WARM_OK) {
+        status = wm_host_core_find_locked(host, stream, &core);
+    }
+    if (status == WARM_OK) {
+        status = wait_locked(host, core, event);
+    }
+    wm_host_unlock(host);
+    return status;
+}
+
+/* Finds an event whose state may be asked for. */
+static warm_status find_settled_locked(wm_host *host, warm_event name,
+                                       const char *call, wm_host_event **event)
+{
+    warm_status status = find_locked(host, name, event);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    if ((*event)->capture != NULL) {
+        wm_host_capture_invalidate_locked(host, (*event)->capture, call);
+        return wm_host_fail(WM_HOST_ERROR_CAPTURED_EVENT,
+                            "%s of an event last recorded in a capture", call);
+    }
+    return wm_host_unsafe_locked(host, call);
+}
+
+warm_status wm_host_event_query(wm_driver *d, warm_event name)
+{
+    wm_host *host = wm_host_of(d);
+    wm_host_event *event = NULL;
+    warm_status status;
+
+    wm_host_lock(host);
+    status = find_settled_locked(host, name, "event_query", &event);
+    if (status == WARM_OK && pending_locked(host, event)) {
+        status = WARM_NOT_READY;
+    }
+    wm_host_unlock(host);
+    return status;
+}
+
+/* In CUDA an exchange of the thread's capture mode stands around it. */
+warm_status wm_host_event_passed(wm_driver *d, warm_event name)
+{
+    wm_host *host = wm_host_of(d);
+    wm_host_event *event = NULL;
+    warm_status status;
+
+    wm_host_lock(host);
+    status = find_locked(host, name, &event);
+    if (status == WARM_OK && event->capture != NULL) {
+        status = wm_host_fail(WM_HOST_ERROR_CAPTURED_EVENT,
+                              "event_passed of an event that was last recorded "
+                              "in a capture");
+    } else if (status == WARM_OK && pending_locked(host, event)) {
+        status = WARM_NOT_READY;
+    }
+    wm_host_unlock(host);
+    return status;
+}
+
+warm_status wm_host_event_synchronize(wm_driver *d, warm_event name)
+{
+    wm_host *host = wm_host_of(d);
+    wm_host_event *event = NULL;
+    warm_status status;
+
+    wm_host_lock(host);
+    status = find_settled_locked(host, name, "event_synchronize", &event);
+    if (status == WARM_OK && pending_locked(host, event)) {
+        wm_host_wait_locked(host, event->core, event->done);
+    }
+    wm_host_unlock(host);
+    return status;
+}

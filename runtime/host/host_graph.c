@@ -1,0 +1,172 @@
+/* host_graph.c: graphs of the host device, and their launches.
+ *
+ * A graph replays its nodes in the order in which a capture recorded them,
+ * which respects every dependency, as one piece of work. Launches of one graph
+ * take turns; launches of different graphs do not. */
+#include "runtime/host/host.h"
+
+#include "runtime/base/meta.h"
+
+#include <string.h>
+
+enum { FIRST_NODES = 16 };
+
+void wm_host_work_run(const wm_host_work *work)
+{
+    const wm_host_graph *graph;
+
+    switch (work->kind) {
+    case WM_HOST_NOTHING:
+        break;
+    case WM_HOST_COPY:
+        if (work->as.copy.bytes > 0) {
+            memmove(work->as.copy.destination, work->as.copy.source,
+                    work->as.copy.bytes);
+        }
+        break;
+    case WM_HOST_FUNC:
+        work->as.func.function(work->as.func.argument);
+        break;
+    case WM_HOST_LAUNCH:
+        graph = work->as.graph;
+        for (size_t i = 0; i < graph->nodes; i++) {
+            wm_host_work_run(&graph->node[i]);
+        }
+        break;
+    }
+}
+
+void wm_host_graph_unref_locked(wm_host *host, wm_host_graph *graph)
+{
+    if (--graph->references > 0) {
+        return;
+    }
+    for (size_t i = 0; i < graph->nodes; i++) {
+        if (graph->node[i].kind == WM_HOST_LAUNCH) {
+            wm_host_graph_unref_locked(host, graph->node[i].as.graph);
+        }
+    }
+    if (graph->core != NULL) {
+        wm_host_core_unref_locked(host, graph->core);
+    }
+    wm_meta_free(graph->node);
+    wm_meta_free(graph);
+}
+
+void wm_host_graph_close_locked(wm_host *host, wm_host_graph *graph)
+{
+    wm_host_map_remove(&host->map, graph);
+    wm_host_graph_unref_locked(host, graph);
+}
+
+wm_host_graph *wm_host_graph_make_locked(wm_host *host, int device)
+{
+    wm_host_graph *graph = wm_meta_alloc(sizeof *graph);
+
+    if (graph == NULL) {
+        return NULL;
+    }
+    graph->references = 1;
+    graph->device = device;
+    if (!wm_host_map_put(&host->map, graph, WM_HOST_GRAPH, graph)) {
+        wm_meta_free(graph);
+        return NULL;
+    }
+    return graph;
+}
+
+bool wm_host_graph_add(wm_host_graph *graph, const wm_host_work *work)
+{
+    if (graph->nodes == graph->room) {
+        size_t room = graph->room > 0 ? graph->room * 2 : FIRST_NODES;
+        wm_host_work *node = wm_meta_alloc(room * sizeof *node);
+
+        if (node == NULL) {
+            return false;
+        }
+        if (graph->nodes > 0) {
+            memcpy(node, graph->node, graph->nodes * sizeof *node);
+        }
+        wm_meta_free(graph->node);
+        graph->node = node;
+        graph->room = room;
+    }
+    graph->node[graph->nodes++] = *work;
+    return true;
+}
+
+/* Launches of one graph take turns, also on different streams. */
+static warm_status launch_locked(wm_host *host, wm_host_graph *graph,
+                                 wm_host_core *core)
+{
+    wm_host_work work = {.kind = WM_HOST_LAUNCH, .as.graph = graph};
+    warm_status status;
+
+    if (graph->device != core->device) {
+        return wm_host_fail(WM_HOST_ERROR_VALUE,
+                            "a graph of device %d cannot be launched on a "
+                            "stream of device %d",
+                            graph->device, core->device);
+    }
+    if (core->capture != NULL) {
+        return wm_host_capture_add_locked(core, &work);
+    }
+    status = wm_host_queue_locked(host, core, &work, graph->core, graph->done);
+    if (status == WARM_OK) {
+        core->references++;
+        if (graph->core != NULL) {
+            wm_host_core_unref_locked(host, graph->core);
+        }
+        graph->core = core;
+        graph->done = core->queued;
+    }
+    return status;
+}
+
+/* A graph whose capture is still under way is not known to anybody. */
+static warm_status graph_find_locked(wm_host *host, warm_graph name,
+                                     wm_host_graph **graph)
+{
+    *graph = wm_host_map_get(&host->map, name, WM_HOST_GRAPH);
+    if (*graph == NULL) {
+        wm_host_fail(WM_HOST_ERROR_HANDLE,
+                     "%p is not a live graph of the host device", name);
+        return WARM_INVALID_STREAM;
+    }
+    return WARM_OK;
+}
+
+warm_status wm_host_graph_launch(wm_driver *d, warm_graph name,
+                                 warm_stream stream)
+{
+    wm_host *host = wm_host_of(d);
+    wm_host_graph *graph = NULL;
+    wm_host_core *core = NULL;
+    warm_status status;
+
+    wm_host_lock(host);
+    status = graph_find_locked(host, name, &graph);
+    if (status == WARM_OK) {
+        status = wm_host_core_find_locked(host, stream, &core);
+    }
+    if (status == WARM_OK) {
+        status = launch_locked(host, graph, core);
+    }
+    wm_host_unlock(host);
+    return status;
+}
+
+warm_status wm_host_graph_destroy(wm_driver *d, warm_graph name)
+{
+    wm_host *host = wm_host_of(d);
+    wm_host_graph *graph = NULL;
+    warm_status status;
+
+    wm_host_lock(host);
+    status = graph_find_locked(host, name, &graph);
+    if (status == WARM_OK) {
+        wm_host_graph_close_locked(host, graph);
+    }
+    wm_host_unlock(host);
+    return status;
+}

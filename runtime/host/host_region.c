@@ -1,0 +1,159 @@
+/* host_region.c: the life of an allocation of the host device.
+ *
+ * cudaFree waits for the device. Here a free returns at once, and the pages
+ * stay mapped until the work queued before has finished: a copy under way
+ * never meets a hole, and a held stream holds up nobody. */
+#include "runtime/host/host.h"
+
+#include "runtime/base/meta.h"
+
+#include <sys/mman.h>
+
+/* At least one page, or 0 if the sum does not fit. */
+size_t wm_host_region_pages(const wm_host *host, size_t bytes)
+{
+    return (bytes + host->page - 1) & ~(host->page - 1);
+}
+
+void wm_host_region_link(wm_host_region **list, wm_host_region *region)
+{
+    region->previous = NULL;
+    region->next = *list;
+    if (region->next != NULL) {
+        region->next->previous = region;
+    }
+    *list = region;
+}
+
+void wm_host_region_unlink(wm_host_region **list, wm_host_region *region)
+{
+    if (region->next != NULL) {
+        region->next->previous = region->previous;
+    }
+    if (region->previous != NULL) {
+        region->previous->next = region->next;
+    } else {
+        *list = region->next;
+    }
+}
+
+/* Gives the pages back, and the record. No lock held. */
+static void dispose(wm_host *host, wm_host_region *region)
+{
+    if (region->kind != WM_HOST_REGISTERED) {
+        munmap(region->pointer, wm_host_region_pages(host, region->bytes));
+        if (region->kind == WM_HOST_DEVICE) {
+            wm_host_file_drop(host, region);
+        }
+    } else if (region->locked) {
+        munlock(region->pointer, region->bytes);
+    }
+    wm_meta_free(region);
+}
+
+static void unmark_locked(wm_host *host, wm_host_region *region)
+{
+    for (size_t i = 0; i < region->marks; i++) {
+        wm_host_core_unref_locked(host, region->mark[i].core);
+    }
+    wm_meta_free(region->mark);
+    region->mark = NULL;
+    region->marks = 0;
+}
+
+/* Notes how far each core with work has to come. Without memory for that the
+ * region stays until close. Registered memory stays mapped anyhow. */
+void wm_host_region_bury_locked(wm_host *host, wm_host_region *region)
+{
+    size_t busy = 0;
+
+    for (wm_host_core *c = host->all_cores; c != NULL; c = c->next) {
+        busy += c->done < c->queued;
+    }
+    if (busy == 0 || region->kind == WM_HOST_REGISTERED) {
+        wm_host_region_link(&host->reaped, region);
+        return;
+    }
+    region->mark = wm_meta_alloc(busy * sizeof *region->mark);
+    for (wm_host_core *c = host->all_cores; c != NULL && region->mark != NULL;
+         c = c->next) {
+        if (c->done < c->queued) {
+            region->mark[region->marks++] = (wm_host_mark){c, c->queued};
+            c->references++;
+        }
+    }
+    wm_host_region_link(&host->zombies, region);
+}
+
+static bool passed(const wm_host_region *region)
+{
+    for (size_t i = 0; i < region->marks; i++) {
+        if (region->mark[i].core->done < region->mark[i].done) {
+            return false;
+        }
+    }
+    return region->mark != NULL;
+}
+
+void wm_host_memory_progress_locked(wm_host *host)
+{
+    wm_host_region *next;
+
+    for (wm_host_region *r = host->zombies; r != NULL; r = next) {
+        next = r->next;
+        if (passed(r)) {
+            wm_host_region_unlink(&host->zombies, r);
+            unmark_locked(host, r);
+            wm_host_region_link(&host->reaped, r);
+        }
+    }
+}
+
+void wm_host_memory_reap(wm_host *host)
+{
+    wm_host_region *region;
+
+    wm_host_lock(host);
+    region = host->reaped;
+    host->reaped = NULL;
+    wm_host_unlock(host);
+    while (region != NULL) {
+        wm_host_region *next = region->next;
+
+        dispose(host, region);
+        region = next;
+    }
+}
+
+static void dispose_all(wm_host *host, wm_host_region *list)
+{
+    while (list != NULL) {
+        wm_host_region *next = list->next;
+
+        unmark_locked(host, list);
+        dispose(host, list);
+        list = next;
+    }
+}
+
+/* Memory that somebody still has stays mapped (row G2: what is in use is left
+ * alone); only its record ends. */
+static void forget_all(wm_host_region *list)
+{
+    while (list != NULL) {
+        wm_host_region *next = list->next;
+
+        wm_meta_free(list->unit);
+        wm_meta_free(list);
+        list = next;
+    }
+}
+
+/* At close: no worker is left, and no other thread inside. */
+void wm_host_memory_fini(wm_host *host)
+{
+    forget_all(host->regions);
+    dispose_all(host, host->zombies);
+    dispose_all(host, host->reaped);
+    host->regions = host->zombies = host->reaped = NULL;
+}

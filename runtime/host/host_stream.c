@@ -1,0 +1,284 @@
+/* host_stream.c: streams of the host device, and what is queued on them. */
+#include "runtime/host/host.h"
+
+wm_host_stream *wm_host_stream_make_locked(wm_host *host, int device)
+{
+    wm_host_stream *stream = wm_host_cell_take(&host->streams);
+
+    if (stream == NULL) {
+        goto fail;
+    }
+    stream->core = wm_host_core_make_locked(host, device);
+    if (stream->core == NULL) {
+        goto fail_core;
+    }
+    if (!wm_host_map_put(&host->map, stream, WM_HOST_STREAM, stream)) {
+        goto fail_map;
+    }
+    return stream;
+
+fail_map:
+    wm_host_core_unref_locked(host, stream->core);
+fail_core:
+    wm_host_cell_put(&host->streams, stream);
+fail:
+    return NULL;
+}
+
+/* The handle goes now, the core when its work is done. */
+void wm_host_stream_close_locked(wm_host *host, wm_host_stream *stream)
+{
+    wm_host_map_remove(&host->map, stream);
+    if (stream->core->capture != NULL) {
+        wm_host_capture_leave_locked(host, stream->core);
+    }
+    wm_host_core_unref_locked(host, stream->core);
+    wm_host_cell_put(&host->streams, stream);
+}
+
+static warm_status default_locked(wm_host *host, int device, bool per_thread,
+                                  wm_host_stream **stream)
+{
+    wm_host_thread *thread;
+
+    if (!per_thread) {
+        *stream = host->device[device].legacy;
+        return WARM_OK;
+    }
+    thread = wm_host_thread_locked(host, true);
+    if (thread != NULL && thread->stream[device] == NULL) {
+        thread->stream[device] = wm_host_stream_make_locked(host, device);
+        if (thread->stream[device] != NULL) {
+            thread->stream[device]->core->fixed = true;
+        }
+    }
+    if (thread == NULL || thread->stream[device] == NULL) {
+        wm_host_fail(WM_HOST_ERROR_MEMORY,
+                     "no memory for the default stream of a thread");
+        return WARM_OUT_OF_MEMORY;
+    }
+    *stream = thread->stream[device];
+    return WARM_OK;
+}
+
+warm_status wm_host_default_stream(wm_driver *d, int device, bool per_thread,
+                                   warm_stream *stream)
+{
+    wm_host *host = wm_host_of(d);
+    wm_host_stream *found = NULL;
+    warm_status status;
+
+    wm_host_lock(host);
+    status = default_locked(host, device, per_thread, &found);
+    wm_host_unlock(host);
+    if (status == WARM_OK) {
+        *stream = found;
+    }
+    return status;
+}
+
+/* Names that stand for a default stream belong to device 0, which is the
+ * current device of every thread. */
+static warm_status find_locked(wm_host *host, warm_stream name,
+                               wm_host_stream **stream)
+{
+    if (name == NULL || name == WARM_STREAM_LEGACY) {
+        return default_locked(host, 0, false, stream);
+    }
+    if (name == WARM_STREAM_PER_THREAD) {
+        return default_locked(host, 0, true, stream);
+    }
+    *stream = wm_host_map_get(&host->map, name, WM_HOST_STREAM);
+    if (*stream == NULL) {
+        wm_host_fail(WM_HOST_ERROR_HANDLE,
+                     "%p is not a live stream of the host device", name);
+        return WARM_INVALID_STREAM;
+    }
+    return WARM_OK;
+}
+
+warm_status wm_host_core_find_locked(wm_host *host, warm_stream name,
+                                     wm_host_core **core)
+{
+    wm_host_stream *stream = NULL;
+    warm_status status = find_locked(host, name, &stream);
+
+    if (status == WARM_OK) {
+        *core = stream->core;
+    }
+    return status;
+}
+
+/* Queues work, or records it where the stream captures. */
+static warm_status submit(wm_driver *d, warm_stream stream,
+                          const wm_host_work *work)
+{
+    wm_host *host = wm_host_of(d);
+    wm_host_core *core = NULL;
+    warm_status status;
+
+    wm_host_lock(host);
+    status = wm_host_core_find_locked(host, stream, &core);
+    if (status == WARM_OK) {
+        status = core->capture != NULL
+                     ? wm_host_capture_add_locked(core, work)
+                     : wm_host_queue_locked(host, core, work, NULL, 0);
+    }
+    wm_host_unlock(host);
+    return status;
+}
+
+warm_status wm_host_copy(wm_driver *d, void *destination, const void *source,
+                         size_t bytes, warm_copy_direction direction,
+                         warm_stream stream)
+{
+    wm_host_work work = {.kind = WM_HOST_COPY};
+
+    if (direction != WARM_COPY_TO_DEVICE && direction != WARM_COPY_TO_HOST &&
+        direction != WM_COPY_ANY) {
+        return wm_host_fail(WM_HOST_ERROR_VALUE, "%d is not a direction",
+                            (int)direction);
+    }
+    work.as.copy.destination = destination;
+    work.as.copy.source = source;
+    work.as.copy.bytes = bytes;
+    return submit(d, stream, &work);
+}
+
+warm_status wm_host_host_func(wm_driver *d, warm_stream stream,
+                              warm_host_fn function, void *argument)
+{
+    wm_host_work work = {.kind = WM_HOST_FUNC};
+
+    if (function == NULL) {
+        return wm_host_fail(WM_HOST_ERROR_VALUE, "the function is null");
+    }
+    work.as.func.function = function;
+    work.as.func.argument = argument;
+    return submit(d, stream, &work);
+}
+
+warm_status wm_host_stream_create(wm_driver *d, int device, warm_stream *stream)
+{
+    wm_host *host = wm_host_of(d);
+    wm_host_stream *made;
+
+    wm_host_lock(host);
+    made = wm_host_stream_make_locked(host, device);
+    wm_host_unlock(host);
+    if (made == NULL) {
+        return wm_host_fail(WM_HOST_ERROR_MEMORY, "no memory for a stream");
+    }
+    *stream = made;
+    return WARM_OK;
+}
+
+warm_status wm_host_stream_destroy(wm_driver *d, warm_stream stream)
+{
+    wm_host *host = wm_host_of(d);
+    wm_host_stream *found;
+    bool fixed = false;
+
+    wm_host_lock(host);
+    found = wm_host_map_get(&host->map, stream, WM_HOST_STREAM);
+    if (found != NULL) {
+        fixed = found->core->fixed;
+        if (!fixed) {
+            wm_host_stream_close_locked(host, found);
+        }
+    }
+    wm_host_unlock(host);
+    if (found == NULL || fixed) {
+        return wm_host_fail(WM_HOST_ERROR_HANDLE,
+                            "%p is not a stream that can be destroyed", stream);
+    }
+    return WARM_OK;
+}
+
+warm_status wm_host_stream_info(wm_driver *d, warm_stream stream,
+                                wm_stream_info *info)
+{
+    wm_host *host = wm_host_of(d);
+    wm_host_core *core = NULL;
+    warm_status status;
+
+    wm_host_lock(host);
+    status = wm_host_core_find_locked(host, stream, &core);
+    if (status == WARM_OK) {
+        /* No more than CUDA would tell: see wm_stream_info. */
+        info->id =
+            core->capture != NULL ? wm_stream_capture_id(stream) : core->id;
+        info->device = core->capture != NULL ? WM_DEVICE_UNKNOWN : core->device;
+        info->capture =
+            core->capture != NULL ? WM_CAPTURE_ACTIVE : WM_CAPTURE_NONE;
+    }
+    wm_host_unlock(host);
+    return status;
+}
+
+/* Finds a stream whose state may be asked for: one that captures has none. */
+static warm_status find_settled_locked(wm_host *host, warm_stream stream,
+                                       const char *call, wm_host_core **core)
+{
+    warm_status status = wm_host_core_find_locked(host, stream, core);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    if ((*core)->capture != NULL) {
+        wm_host_capture_invalidate_locked(host, (*core)->capture, call);
+        return wm_host_fail(WM_HOST_ERROR_CAPTURE_UNSUPPORTED,
+                            "%s of a stream that captures", call);
+    }
+    return wm_host_unsafe_locked(host, call);
+}
+
+warm_status wm_host_stream_query(wm_driver *d, warm_stream stream)
+{
+    wm_host *host = wm_host_of(d);
+    wm_host_core *core = NULL;
+    warm_status status;
+
+    wm_host_lock(host);
+    status = find_settled_locked(host, stream, "stream_query", &core);
+    if (status == WARM_OK && core->done < core->queued) {
+        status = WARM_NOT_READY;
+    }
+    wm_host_unlock(host);
+    return status;
+}
+
+warm_status wm_host_stream_passed(wm_driver *d, warm_stream stream,
+                                  wm_capture *capture)
+{
+    wm_host *host = wm_host_of(d);
+    wm_host_core *core = NULL;
+    warm_status status;
+
+    wm_host_lock(host);
+    status = wm_host_core_find_locked(host, stream, &core);
+    if (status == WARM_OK) {
+        *capture = core->capture != NULL ? WM_CAPTURE_ACTIVE : WM_CAPTURE_NONE;
+        /* As an event recorded now: not on a held stream. */
+        status = core->done < core->queued || core->limit != UINT64_MAX
+                     ? WARM_NOT_READY
+                     : WARM_OK;
+    }
+    wm_host_unlock(host);
+    return status;
+}
+
+warm_status wm_host_stream_synchronize(wm_driver *d, warm_stream stream)
+{
+    wm_host *host = wm_host_of(d);
+    wm_host_core *core = NULL;
+    warm_status status;
+
+    wm_host_lock(host);
+    status = find_settled_locked(host, stream, "stream_synchronize", &core);
+    if (status == WARM_OK) {
+        wm_host_wait_locked(host, core, core->queued);
+    }
+    wm_host_unlock(host);
+    return status;
+}

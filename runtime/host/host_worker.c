@@ -1,0 +1,283 @@
+/* host_worker.c: the threads that serve the streams of the host device.
+ *
+ * Elastic: a worker is started when a core is ready to run and no worker is
+ * idle; so a host function that blocks for long stops its own stream only,
+ * and there are never more workers than streams that ran at once. Idle ones
+ * wait in a condition variable and are joined at close. */
+#include "runtime/host/host.h"
+
+#include "runtime/base/meta.h"
+#include "runtime/base/status.h"
+
+#include <signal.h>
+
+/* Host functions of users run on it; only what they touch is ever there. */
+enum { STACK_BYTES = 1 << 20, BURST = 64 };
+
+static void *worker_main(void *argument);
+
+/* Under the lock: it happens once a stream at most, and a failure is known
+ * before anything is queued. */
+static bool start_locked(wm_host *host)
+{
+    wm_host_worker *worker = wm_meta_alloc(sizeof *worker);
+    pthread_attr_t attr;
+    sigset_t all, old;
+    int error;
+
+    if (worker == NULL) {
+        return false;
+    }
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, STACK_BYTES);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    error = pthread_create(&worker->thread, &attr, worker_main, host);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&attr);
+    if (error != 0) {
+        wm_meta_free(worker);
+        return false;
+    }
+    worker->next = host->worker;
+    host->worker = worker;
+    host->workers++;
+    host->idle++;
+    return true;
+}
+
+/* Sees to it that the run list is served. A worker that was started or woken
+ * but has not run yet counts as idle: each takes one core, and calls this
+ * again if it leaves others, so a signal that found no sleeper is not lost. A
+ * start that fails is made up for by any worker that finishes: there is at
+ * least one. */
+static void wake_locked(wm_host *host)
+{
+    if (host->runnable > host->idle) {
+        start_locked(host);
+    }
+    if (host->runnable > 0 && host->idle > 0) {
+        wm_cond_signal(&host->work);
+    }
+}
+
+bool wm_host_workers_ready_locked(wm_host *host)
+{
+    return host->workers > 0 || start_locked(host);
+}
+
+void wm_host_schedule_locked(wm_host *host, wm_host_core *core)
+{
+    if (core->state != WM_HOST_CORE_IDLE || core->first == NULL ||
+        core->started >= core->limit) {
+        return;
+    }
+    core->state = WM_HOST_CORE_RUNNABLE;
+    core->run_next = NULL;
+    if (host->run_last != NULL) {
+        host->run_last->run_next = core;
+    } else {
+        host->run_first = core;
+    }
+    host->run_last = core;
+    host->runnable++;
+    host->busy++;
+    wake_locked(host);
+}
+
+static wm_host_core *next_runnable_locked(wm_host *host)
+{
+    wm_host_core *core = host->run_first;
+
+    if (core == NULL) {
+        return NULL;
+    }
+    host->run_first = core->run_next;
+    if (host->run_first == NULL) {
+        host->run_last = NULL;
+    }
+    host->runnable--;
+    core->state = WM_HOST_CORE_RUNNING;
+    if (host->runnable > 0) {
+        wake_locked(host);
+    }
+    return core;
+}
+
+/* Tells everybody who waits for core that it got on. */
+static void progress_locked(wm_host *host, wm_host_core *core)
+{
+    wm_host_core **link = &core->stalled;
+
+    if (core->waiters > 0) {
+        wm_cond_broadcast(&core->cond);
+    }
+    while (*link != NULL) {
+        wm_host_core *stalled = *link;
+
+        if (stalled->first->after_done <= core->done) {
+            *link = stalled->run_next;
+            stalled->state = WM_HOST_CORE_IDLE;
+            wm_host_schedule_locked(host, stalled);
+        } else {
+            link = &stalled->run_next;
+        }
+    }
+    if (host->zombies != NULL) {
+        wm_host_memory_progress_locked(host);
+    }
+}
+
+/* True if the item may not start yet; the core then waits in the list of the
+ * one it depends on. */
+static bool stall_locked(wm_host_core *core, const wm_host_item *item)
+{
+    wm_host_core *after = item->after;
+
+    if (after == NULL || after->done >= item->after_done) {
+        return false;
+    }
+    core->state = WM_HOST_CORE_STALLED;
+    core->run_next = after->stalled;
+    after->stalled = core;
+    return true;
+}
+
+static void run_locked(wm_host *host, wm_host_core *core, wm_host_item *item)
+{
+    core->first = item->next;
+    if (core->first == NULL) {
+        core->last = NULL;
+    }
+    core->started++;
+    if (item->work.kind != WM_HOST_NOTHING) {
+        wm_host_unlock(host);
+        wm_host_work_run(&item->work);
+        wm_host_lock(host);
+    }
+    core->done++;
+    wm_host_item_free_locked(host, item);
+    progress_locked(host, core);
+    if (core->done == core->queued) {
+        wm_host_core_unref_locked(host, core);
+    }
+    if (host->reaped != NULL) {
+        wm_host_unlock(host);
+        wm_host_memory_reap(host);
+        wm_host_lock(host);
+    }
+}
+
+/* Records and waits run under the lock; a long row of them lets others in. */
+static void serve_locked(wm_host *host, wm_host_core *core)
+{
+    unsigned count = 0;
+
+    core->references++;
+    while (core->first != NULL && core->started < core->limit) {
+        if (stall_locked(core, core->first)) {
+            break;
+        }
+        run_locked(host, core, core->first);
+        if (++count % BURST == 0) {
+            wm_host_unlock(host);
+            wm_host_lock(host);
+        }
+    }
+    if (core->state == WM_HOST_CORE_RUNNING) {
+        core->state = WM_HOST_CORE_IDLE;
+    }
+    wm_host_core_unref_locked(host, core);
+    if (--host->busy == 0) {
+        wm_cond_broadcast(&host->quiet);
+    }
+}
+
+static void *worker_main(void *argument)
+{
+    wm_host *host = argument;
+
+    wm_host_lock(host);
+    host->idle--;
+    while (!host->stop) {
+        wm_host_core *core = next_runnable_locked(host);
+
+        if (core != NULL) {
+            serve_locked(host, core);
+        } else {
+            host->idle++;
+            wm_cond_wait(&host->work, &host->root->lock);
+            host->idle--;
+        }
+    }
+    wm_host_unlock(host);
+    return NULL;
+}
+
+void wm_host_wait_locked(wm_host *host, wm_host_core *core, uint64_t done)
+{
+    if (core->done >= done) {
+        return;
+    }
+    core->references++;
+    core->waiters++;
+    while (core->done < done) {
+        wm_cond_wait(&core->cond, &host->root->lock);
+    }
+    core->waiters--;
+    wm_host_core_unref_locked(host, core);
+}
+
+/* What is held, or waits for something held, is not busy and stays queued. */
+static void wait_for_quiet_locked(wm_host *host)
+{
+    while (host->busy > 0) {
+        wm_cond_wait(&host->quiet, &host->root->lock);
+    }
+}
+
+/* Of all devices: work of one may wait for that of another. */
+warm_status wm_host_device_synchronize(wm_driver *d, int device)
+{
+    wm_host *host = wm_host_of(d);
+    warm_status status;
+
+    wm_host_lock(host);
+    status = wm_host_unsafe_locked(host, "device_synchronize");
+    if (status == WARM_OK) {
+        wait_for_quiet_locked(host);
+    }
+    for (wm_host_core *c = host->all_cores; c != NULL && status == WARM_OK;
+         c = c->next) {
+        if (c->device == device && c->done < c->queued) {
+            status = WARM_NOT_READY;
+        }
+    }
+    wm_host_unlock(host);
+    return status;
+}
+
+void wm_host_drain(wm_driver *d)
+{
+    wm_host *host = wm_host_of(d);
+
+    wm_host_lock(host);
+    wait_for_quiet_locked(host);
+    wm_host_unlock(host);
+}
+
+void wm_host_workers_end(wm_host *host)
+{
+    wm_host_lock(host);
+    wait_for_quiet_locked(host);
+    host->stop = true;
+    wm_cond_broadcast(&host->work);
+    wm_host_unlock(host);
+    while (host->worker != NULL) {
+        wm_host_worker *worker = host->worker;
+
+        host->worker = worker->next;
+        pthread_join(worker->thread, NULL);
+        wm_meta_free(worker);
+    }
+}

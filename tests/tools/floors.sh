@@ -1,0 +1,14 @@
+#!/bin/sh
+# floors.sh LIBRARY: no call goes up, and none in a circle: see floors.awk,
+# which looks at the objects beside it.
+set -eu
+tools=$(dirname "$0")
+build=$(dirname "$1")
+for folder in runtime handles alloc; do
+    find "$build/$folder" -name '*.o'
+done | while read -r object; do
+    source=${object#"$build/"}
+    [ ! -f "${source%.o}.c" ] || echo "$object" # else of a file that is gone
+done | LC_ALL=C sort | xargs nm -A -P |
+    awk -v build="$build/" -f "$tools/floors.awk" "$tools/floors.txt" \
+        "$tools/arrows.txt" -

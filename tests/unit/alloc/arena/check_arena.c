@@ -1,0 +1,638 @@
+/* check_arena.c: the arena and the page map, without a driver. */
+#include "wt_host.h"
+
+#include "alloc/arena/arena_int.h"
+#include "alloc/block/page_map.h"
+#include "alloc/space/space.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/meta.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { SEGMENT = 1 << 20 };
+
+static wm_arena arena;
+
+static void setup(void)
+{
+    wm_arena_init(&arena, NULL, 0);
+}
+
+static wm_segment *detach_old(uint64_t before_ns, size_t keep)
+{
+    return wm_arena_detach_old(&arena, before_ns, &keep);
+}
+
+static void unmap_idle(size_t target)
+{
+    wm_segment *segment = wm_arena_detach(&arena, target);
+
+    while (segment != NULL) {
+        wm_segment *next = segment->next;
+
+        munmap(segment->base, segment->bytes);
+        wm_arena_released(&arena, segment);
+        segment = next;
+    }
+}
+
+static void teardown(void)
+{
+    wm_clock_set(NULL);
+    ck_assert(wm_arena_check(&arena));
+    unmap_idle(0);
+    ck_assert_ptr_null(arena.segments);
+    wm_arena_fini(&arena);
+    ck_assert_int_eq(wm_meta_live(), 0);
+}
+
+/* A block, from a new segment if need be; null if records cannot be had. */
+static wm_block *take(size_t bytes)
+{
+    size_t run = wm_arena_run_bytes(bytes);
+    size_t segment = run > SEGMENT ? run : SEGMENT;
+    bool starved = false;
+    wm_block *block = wm_arena_take(&arena, NULL, bytes, &starved);
+    void *base;
+
+    if (block != NULL || starved) {
+        return block;
+    }
+    base = mmap(NULL, segment, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    ck_assert(base != MAP_FAILED);
+    if (wm_arena_grow(&arena, NULL, base, segment, bytes, &block) != WARM_OK) {
+        munmap(base, segment);
+        return NULL;
+    }
+    return block;
+}
+
+static void give(wm_block *block)
+{
+    atomic_store_explicit(&block->state, WM_BLOCK_FREEING,
+                          memory_order_relaxed);
+    wm_arena_free(&arena, block);
+}
+
+START_TEST(test_B2_freed_block_is_handed_out_again)
+{
+    wm_block *block = take(100000);
+    char *base = block->base;
+
+    give(block);
+    block = take(100000);
+    ck_assert_ptr_eq(block->base, base);
+    ck_assert_uint_eq(arena.stats.segments.current, 1);
+    ck_assert_uint_eq(arena.stats.cache_hits, 1);
+    give(block);
+}
+END_TEST
+
+START_TEST(test_B8_block_is_never_smaller_than_its_request)
+{
+    uint64_t random = wt_seed();
+
+    for (int i = 0; i < 2000; i++) {
+        size_t bytes = 1 + wt_random(&random) % 300000;
+        wm_block *block = take(bytes);
+
+        ck_assert_uint_ge(block->bytes, bytes);
+        ck_assert_uint_eq(block->bytes, wm_size_round(bytes));
+        give(block);
+    }
+}
+END_TEST
+
+START_TEST(test_B3_every_address_of_a_block_leads_to_it)
+{
+    static const size_t sizes[] = {1,     512,   4096,    4097,   5000,
+                                   30000, 32768, 1 << 20, 9 << 20};
+
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        wm_block *low = take(sizes[i]);
+        wm_block *block = take(sizes[i]);
+        wm_block *high = take(sizes[i]);
+
+        for (size_t at = 0; at < block->bytes; at += 509) {
+            ck_assert_ptr_eq(wm_block_at(block->base + at), block);
+        }
+        ck_assert_ptr_eq(wm_block_at(block->base + block->bytes - 1), block);
+        ck_assert_uint_eq((uintptr_t)block->base % 512, 0);
+        give(low);
+        give(high);
+        give(block);
+    }
+}
+END_TEST
+
+static unsigned slab_records(void)
+{
+    unsigned count = 0;
+
+    for (const wm_slab *s = arena.all_slabs; s != NULL; s = s->next_made) {
+        count++;
+    }
+    return count;
+}
+
+/* One class after the other: a record is kept for each number of slots, and its
+ * blocks are found by every address whatever it served before. */
+START_TEST(test_B25_a_record_of_a_slab_serves_other_classes)
+{
+    bool seen[WM_SLAB_MOST + 1] = {false};
+    unsigned sorts = 0;
+
+    for (unsigned c = 0; wm_class_bytes(c) < WM_SLAB_LIMIT; c++) {
+        unsigned slots = wm_slab_slots(c);
+        wm_block *block[WM_SLAB_MOST];
+
+        sorts += !seen[slots];
+        seen[slots] = true;
+        for (unsigned i = 0; i < slots; i++) {
+            block[i] = take(wm_class_bytes(c));
+            ck_assert_uint_eq(block[i]->bytes, wm_class_bytes(c));
+        }
+        for (unsigned i = 0; i < slots; i++) {
+            for (size_t at = 0; at < block[i]->bytes; at += WM_GRAIN) {
+                ck_assert_ptr_eq(wm_block_at(block[i]->base + at), block[i]);
+            }
+        }
+        ck_assert(wm_arena_check(&arena));
+        for (unsigned i = 0; i < slots; i++) {
+            give(block[i]);
+        }
+        ck_assert_uint_eq(slab_records(), sorts);
+    }
+    ck_assert_uint_lt(sorts, WM_SLAB_SORTS);
+}
+END_TEST
+
+START_TEST(test_B3_foreign_addresses_lead_nowhere)
+{
+    int local;
+    void *heap = malloc(100);
+
+    ck_assert_ptr_null(wm_block_at(NULL));
+    ck_assert_ptr_null(wm_block_at(&local));
+    ck_assert_ptr_null(wm_block_at(heap));
+    ck_assert_ptr_null(wm_block_at((void *)UINTPTR_MAX));
+    free(heap);
+}
+END_TEST
+
+/* A look-up that read its entry of the map before the records were recycled:
+ * it may answer wrongly, but reads nothing outside the record. */
+START_TEST(test_C10_stale_look_up_stays_inside_its_record)
+{
+    wm_block *old = take(600);
+    wm_slab *slab = old->slab;
+    char *stale = old->base;
+    wm_block *wall, *small, *found;
+
+    give(old); /* the slab ends */
+    wall = take(SEGMENT / 2);
+    ck_assert_ptr_eq(wall->base, stale);
+    small = take(600);
+    ck_assert_ptr_eq(small->slab, slab);
+    wm_page_map_set(stale, slab, WM_ENTRY_SLAB);
+    found = wm_block_at(stale);
+    ck_assert(found == NULL ||
+              (found >= slab->slot && found < slab->slot + slab->slots));
+    wm_page_map_set(stale, wall, WM_ENTRY_RUN);
+    give(wall);
+    give(small);
+}
+END_TEST
+
+/* The run that had the page has gone between the look into the map and at its
+ * record, which serves another block now: that one is not who was asked for. */
+START_TEST(test_B3_C10_stale_look_up_finds_no_other_block)
+{
+    wm_block *run = take(SEGMENT / 4), *block = take(SEGMENT / 4);
+    char *gone = run->base;
+
+    give(run);
+    block->state = WM_BLOCK_LIVE;
+    ck_assert_ptr_eq(wm_space_find(block->base), block);
+    ck_assert_ptr_eq(wm_space_find(block->base + block->bytes - 1), block);
+    ck_assert_ptr_null(wm_space_find(gone));
+    wm_page_map_set(gone, block, WM_ENTRY_RUN);
+    ck_assert_ptr_null(wm_space_find(gone));
+    wm_page_map_set(gone, run, WM_ENTRY_RUN);
+    /* The same in the middle: the run that began before it has gone. */
+    wm_page_map_set(block->base, block, WM_ENTRY_SLAB);
+    ck_assert_ptr_null(wm_block_at(block->base + 2 * (size_t)WM_PAGE));
+    wm_page_map_set(block->base, block, WM_ENTRY_RUN);
+    ck_assert_ptr_eq(wm_block_at(block->base + 2 * (size_t)WM_PAGE), block);
+    give(block);
+}
+END_TEST
+
+START_TEST(test_C10_stale_look_up_reads_no_freed_segment)
+{
+    wm_block *block = take(16 * SEGMENT);
+    wm_segment *segment = block->segment;
+    char *middle = block->base + 12 * SEGMENT;
+    int64_t records;
+
+    give(block);
+    records = wm_meta_live();
+    unmap_idle(0);
+    ck_assert_int_eq(wm_meta_live(), records);
+    wm_page_map_set(middle, segment, WM_ENTRY_INNER);
+    ck_assert_ptr_null(wm_block_at(middle));
+    wm_page_map_set(middle, NULL, WM_ENTRY_RUN);
+    /* The record serves again, and what does not fit gets another one. */
+    block = take(8 * SEGMENT);
+    ck_assert_ptr_eq(block->segment, segment);
+    ck_assert_int_eq(wm_meta_live(), records);
+    middle = block->base + 20 * (size_t)SEGMENT; /* beyond the record */
+    wt_ok(wm_page_map_reserve(middle, 1));
+    wm_page_map_set(middle, segment, WM_ENTRY_INNER);
+    ck_assert_ptr_null(wm_block_at(middle));
+    wm_page_map_set(middle, NULL, WM_ENTRY_RUN);
+    give(block);
+    unmap_idle(0);
+    block = take(32 * SEGMENT);
+    ck_assert_ptr_ne(block->segment, segment);
+    give(block);
+}
+END_TEST
+
+START_TEST(test_B3_addresses_above_48_bits_are_refused)
+{
+    const char *high = (const char *)((uintptr_t)1 << 48);
+
+    wt_fails(WARM_UNSUPPORTED, wm_page_map_reserve(high, WM_PAGE));
+    wt_fails(WARM_UNSUPPORTED, wm_page_map_reserve(high - WM_PAGE, 8192));
+    wt_ok(wm_page_map_reserve(high - WM_PAGE, WM_PAGE));
+    ck_assert_ptr_null(wm_block_at(high));
+}
+END_TEST
+
+START_TEST(test_neighbours_merge_on_both_sides)
+{
+    wm_block *block[8];
+
+    for (int i = 0; i < 8; i++) {
+        block[i] = take(SEGMENT / 8);
+    }
+    ck_assert_uint_eq(arena.stats.segments.current, 1);
+    for (int i = 0; i < 8; i += 2) {
+        give(block[i]);
+    }
+    ck_assert(wm_arena_check(&arena));
+    for (int i = 1; i < 8; i += 2) {
+        give(block[i]);
+    }
+    ck_assert(wm_arena_check(&arena));
+    block[0] = take(SEGMENT);
+    ck_assert_uint_eq(arena.stats.segments.current, 1);
+    give(block[0]);
+}
+END_TEST
+
+START_TEST(test_best_fit_takes_the_smallest_hole)
+{
+    wm_block *big = take(384 << 10);
+    wm_block *wall = take(64 << 10);
+    wm_block *small = take(128 << 10);
+    wm_block *end = take(448 << 10);
+    char *hole = small->base;
+
+    give(big);
+    give(small);
+    small = take(112 << 10);
+    ck_assert_ptr_eq(small->base, hole);
+    give(small);
+    give(wall);
+    give(end);
+}
+END_TEST
+
+START_TEST(test_B11_trim_takes_the_largest_idle_segments_first)
+{
+    wm_block *large = take(8 * SEGMENT);
+    wm_block *small = take(SEGMENT);
+    wm_block *live = take(SEGMENT);
+
+    give(large);
+    give(small);
+    unmap_idle(3 * SEGMENT);
+    ck_assert_uint_eq(arena.stats.held_bytes.current, 2 * SEGMENT);
+    unmap_idle(0);
+    ck_assert_uint_eq(arena.stats.held_bytes.current, SEGMENT);
+    ck_assert_uint_eq(arena.stats.segments.current, 1);
+    give(live);
+}
+END_TEST
+
+/* Wherever in the list they stand. */
+START_TEST(test_B11_trim_goes_on_until_the_target_is_reached)
+{
+    wm_block *middle = take(2 * SEGMENT);
+    wm_block *large = take(3 * SEGMENT);
+    wm_block *small = take(SEGMENT);
+
+    give(middle);
+    give(large);
+    give(small);
+    unmap_idle(2 * SEGMENT);
+    ck_assert_uint_eq(arena.stats.held_bytes.current, SEGMENT);
+    small = take(SEGMENT);
+    large = take(3 * SEGMENT);
+    middle = take(2 * SEGMENT);
+    give(middle);
+    give(large);
+    give(small);
+    unmap_idle(2 * SEGMENT);
+    ck_assert_uint_eq(arena.stats.held_bytes.current, SEGMENT);
+}
+END_TEST
+
+/* Of a range of addresses most has no memory: nor has its record, where each
+ * page has a bit. */
+START_TEST(test_C8_record_of_a_large_range_is_sparse)
+{
+    const char *libraries = getenv("LD_PRELOAD");
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    unsigned char resident = 1;
+    wm_segment *segment;
+    char *middle;
+
+    if (WT_TSAN ||
+        (libraries != NULL && strstr(libraries, "vgpreload") != NULL)) {
+        printf("skip: who checks memory writes to all of it\n");
+        return;
+    }
+    segment = wm_segment_record_locked(&arena, (size_t)1 << 40, 2 << 20);
+    ck_assert_ptr_nonnull(segment);
+    middle = (char *)segment + segment->words * sizeof(uint64_t) / 2;
+    middle -= (uintptr_t)middle % page;
+    ck_assert_int_eq(mincore(middle, page, &resident), 0);
+    ck_assert_int_eq(resident & 1, 0);
+    wm_segment_record_give_locked(&arena, segment);
+}
+END_TEST
+
+static uint64_t now_ns;
+
+static uint64_t clock_of_test(void)
+{
+    return now_ns;
+}
+
+START_TEST(test_B11_only_segments_idle_for_long_go)
+{
+    wm_block *a, *b;
+    wm_segment *segment;
+
+    wm_clock_set(clock_of_test);
+    a = take(SEGMENT);
+    b = take(SEGMENT);
+    now_ns = 100;
+    give(a);
+    now_ns = 200;
+    give(b);
+    segment = detach_old(99, 0);
+    ck_assert_ptr_null(segment);
+    segment = detach_old(150, 0);
+    ck_assert_ptr_nonnull(segment);
+    ck_assert_ptr_null(segment->next);
+    ck_assert_uint_eq(segment->idle_since_ns, 100);
+    wm_arena_reattach(&arena, segment);
+    ck_assert(wm_arena_check(&arena));
+}
+END_TEST
+
+/* A large segment does not go where a small one is all that may. */
+START_TEST(test_B10_B11_what_is_to_be_kept_idle_does_not_decay)
+{
+    wm_block *a, *b;
+    wm_segment *segment;
+
+    wm_clock_set(clock_of_test);
+    a = take(3 * SEGMENT);
+    b = take(SEGMENT);
+    give(a);
+    give(b);
+    ck_assert_ptr_null(detach_old(999, 4 * SEGMENT));
+    ck_assert_ptr_null(detach_old(999, 3 * SEGMENT + 1));
+    segment = detach_old(999, 2 * SEGMENT);
+    ck_assert_ptr_nonnull(segment);
+    ck_assert_ptr_null(segment->next);
+    ck_assert_uint_eq(segment->bytes, SEGMENT);
+    wm_arena_reattach(&arena, segment);
+    segment = detach_old(999, SEGMENT);
+    ck_assert_ptr_nonnull(segment);
+    ck_assert_uint_eq(segment->bytes, 3 * SEGMENT);
+    wm_arena_reattach(&arena, segment);
+    ck_assert(wm_arena_check(&arena));
+}
+END_TEST
+
+/* Fails the n-th allocation of a record, n = 1, 2, … until the flow passes:
+ * nothing may be lost, and nothing broken, in between. */
+START_TEST(test_B12_failing_records_lose_nothing)
+{
+    for (uint64_t n = 1;; n++) {
+        wm_block *block[40];
+        int got = 0;
+
+        wm_meta_fail(n, _i != 0);
+        for (int i = 0; i < 40; i++) {
+            block[got] = take((size_t)1000 * (size_t)(i * i + 1));
+            got += block[got] != NULL;
+        }
+        wm_meta_fail(0, false);
+        ck_assert(wm_arena_check(&arena));
+        ck_assert_uint_eq(arena.stats.requests.current, (uint64_t)got);
+        for (int i = 0; i < got; i++) {
+            give(block[i]);
+        }
+        ck_assert(wm_arena_check(&arena));
+        unmap_idle(0);
+        ck_assert_uint_eq(arena.stats.held_bytes.current, 0);
+        if (got == 40) {
+            ck_assert_uint_gt(n, 1);
+            return;
+        }
+        wm_arena_fini(&arena);
+        wm_arena_init(&arena, NULL, 0);
+    }
+}
+END_TEST
+
+/* What graphs had is nobody's until it has been put back, and the walk knows:
+ * with some of it put back, too. */
+START_TEST(test_E4_what_graphs_kept_is_accounted_for)
+{
+    wm_block *block[2] = {take(3000), take(200000)}, *chain;
+
+    wm_arena_keep_begin(&arena);
+    for (int i = 0; i < 2; i++) {
+        atomic_store_explicit(&block[i]->captured, true, memory_order_relaxed);
+        atomic_store_explicit(&block[i]->state, WM_BLOCK_FREEING,
+                              memory_order_relaxed);
+        ck_assert(wm_arena_keep(&arena, block[i]));
+        ck_assert_uint_eq(arena.stats.captured, (uint64_t)i + 1);
+        ck_assert(wm_arena_check(&arena));
+    }
+    chain = wm_arena_keep_end(&arena);
+    ck_assert_uint_eq(arena.stats.captured, 0);
+    for (int i = 0; i < 2; i++) {
+        wm_block *next = chain->next_done;
+
+        ck_assert(wm_arena_check(&arena));
+        chain->next_done = NULL;
+        wm_arena_put_kept(&arena, chain, WM_BLOCK_IDLE, false);
+        chain = next;
+    }
+    ck_assert_ptr_null(chain);
+    ck_assert(wm_arena_check_settled(&arena));
+    ck_assert_uint_eq(arena.out_bytes, 0);
+}
+END_TEST
+
+START_TEST(test_random_steps_keep_every_invariant)
+{
+    enum { SLOTS = 300 };
+    wm_block *block[SLOTS] = {NULL};
+    uint64_t random = wt_seed();
+    unsigned steps = wt_scaled(60000);
+
+    for (unsigned step = 0; step < steps; step++) {
+        size_t slot = wt_random(&random) % SLOTS;
+
+        if (block[slot] != NULL) {
+            memset(block[slot]->base, 0xdd, 1);
+            give(block[slot]);
+            block[slot] = NULL;
+        } else {
+            size_t bytes = 1 + wt_random(&random) %
+                                   ((size_t)1 << (wt_random(&random) % 22));
+
+            block[slot] = take(bytes);
+            ck_assert_uint_ge(block[slot]->bytes, bytes);
+        }
+        if (step % 500 == 0) {
+            unmap_idle(wt_random(&random) % (8 * SEGMENT));
+            ck_assert_msg(wm_arena_check(&arena), "seed %lu step %u",
+                          (unsigned long)wt_seed(), step);
+        }
+    }
+    for (int i = 0; i < SLOTS; i++) {
+        if (block[i] != NULL) {
+            give(block[i]);
+        }
+    }
+    ck_assert_uint_eq(arena.stats.block_bytes.current, 0);
+}
+END_TEST
+
+/* As a space does, whose sets claim nothing. */
+static void reset_peaks(void)
+{
+    wm_arena_reset_peaks(&arena);
+    wm_lives_reset(arena.live);
+}
+
+START_TEST(test_B14_figures_are_exact_and_resets_apart)
+{
+    wm_block *a = take(5000); /* class of 5120 */
+    wm_block *b = take(6 << 20);
+    warm_class_stats of_class = {.size = sizeof of_class};
+    warm_space_stats stats = {.size = sizeof stats};
+
+    wm_arena_stats(&arena, &stats);
+    ck_assert_uint_eq(stats.requests.current, 2);
+    ck_assert_uint_eq(stats.requested_bytes.current, 5000 + (6 << 20));
+    ck_assert_uint_eq(stats.block_bytes.current, 5120 + (6 << 20));
+    ck_assert_uint_eq(stats.held_bytes.current, SEGMENT + (6 << 20));
+    ck_assert_uint_eq(stats.idle_bytes, SEGMENT - 5120);
+    wm_arena_class_stats(&arena, wm_size_class(5000), &of_class);
+    ck_assert_uint_eq(of_class.requests.current, 1);
+    ck_assert_uint_eq(of_class.requested_bytes.current, 5000);
+    ck_assert_uint_eq(of_class.handed_bytes.current, 5120);
+    give(a);
+    reset_peaks();
+    wm_arena_stats(&arena, &stats);
+    ck_assert_uint_eq(stats.requests.peak, 1);
+    ck_assert_uint_eq(stats.requests.allocated, 2);
+    wm_arena_reset_totals(&arena);
+    wm_arena_stats(&arena, &stats);
+    ck_assert_uint_eq(stats.requests.allocated, 1);
+    ck_assert_uint_eq(stats.requests.freed, 0);
+    ck_assert_uint_eq(stats.requests.peak, 1);
+    give(b);
+    wm_arena_stats(&arena, &stats);
+    ck_assert_uint_eq(stats.requests.peak, 1);
+    ck_assert_uint_eq(stats.block_bytes.peak, 6 << 20);
+    wm_arena_class_stats(&arena, wm_size_class(5000), &of_class);
+    ck_assert_uint_eq(of_class.requested_bytes.current, 0);
+    ck_assert_uint_eq(of_class.handed_bytes.current, 0);
+    ck_assert_uint_eq(of_class.requested_bytes.peak, 0);
+}
+END_TEST
+
+/* Peaks are those since they were reset, of the whole and of the classes. */
+START_TEST(test_B14_peaks_stay_until_reset)
+{
+    wm_block *block[5];
+    warm_class_stats of_class = {.size = sizeof of_class};
+
+    for (int i = 0; i < 5; i++) {
+        block[i] = take(5000);
+    }
+    for (int i = 0; i < 4; i++) {
+        give(block[i]);
+    }
+    wm_arena_class_stats(&arena, wm_size_class(5000), &of_class);
+    ck_assert_uint_eq(of_class.requests.peak, 5);
+    ck_assert_uint_eq(of_class.handed_bytes.peak, 5 * 5120);
+    ck_assert_uint_eq(arena.stats.requests.peak, 5);
+    ck_assert_uint_eq(arena.stats.requested_bytes.peak, 25000);
+    ck_assert_uint_eq(arena.stats.held_bytes.peak, SEGMENT);
+    reset_peaks();
+    wm_arena_class_stats(&arena, wm_size_class(5000), &of_class);
+    ck_assert_uint_eq(of_class.requests.peak, 1);
+    ck_assert_uint_eq(arena.stats.requests.peak, 1);
+    give(block[4]);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("arena");
+    TCase *tcase = tcase_create("arena");
+
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, test_B2_freed_block_is_handed_out_again);
+    tcase_add_test(tcase, test_B8_block_is_never_smaller_than_its_request);
+    tcase_add_test(tcase, test_B3_every_address_of_a_block_leads_to_it);
+    tcase_add_test(tcase, test_B25_a_record_of_a_slab_serves_other_classes);
+    tcase_add_test(tcase, test_B3_foreign_addresses_lead_nowhere);
+    tcase_add_test(tcase, test_C10_stale_look_up_stays_inside_its_record);
+    tcase_add_test(tcase, test_B3_C10_stale_look_up_finds_no_other_block);
+    tcase_add_test(tcase, test_C10_stale_look_up_reads_no_freed_segment);
+    tcase_add_test(tcase, test_B3_addresses_above_48_bits_are_refused);
+    tcase_add_test(tcase, test_neighbours_merge_on_both_sides);
+    tcase_add_test(tcase, test_best_fit_takes_the_smallest_hole);
+    tcase_add_test(tcase, test_B11_trim_takes_the_largest_idle_segments_first);
+    tcase_add_test(tcase, test_B11_trim_goes_on_until_the_target_is_reached);
+    tcase_add_test(tcase, test_B11_only_segments_idle_for_long_go);
+    tcase_add_test(tcase, test_C8_record_of_a_large_range_is_sparse);
+    tcase_add_test(tcase, test_B10_B11_what_is_to_be_kept_idle_does_not_decay);
+    tcase_add_loop_test(tcase, test_B12_failing_records_lose_nothing, 0, 2);
+    tcase_add_test(tcase, test_E4_what_graphs_kept_is_accounted_for);
+    tcase_add_test(tcase, test_random_steps_keep_every_invariant);
+    tcase_add_test(tcase, test_B14_figures_are_exact_and_resets_apart);
+    tcase_add_test(tcase, test_B14_peaks_stay_until_reset);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}

@@ -1,0 +1,496 @@
+/* check_lane.c: memory that is safe for one stream only, in the arena (row
+ * C1), and small requests apart from large ones (row C3). No driver. */
+#include "wt.h"
+
+#include "alloc/arena/arena_int.h"
+#include "alloc/block/page_map.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/meta.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#define MIB ((size_t)1 << 20)
+enum { SEGMENT = 4 << 20, PART = 1 << 20 };
+
+static wm_arena arena;
+static wm_lane *a, *b;
+
+static void setup(void)
+{
+    wm_arena_init(&arena, NULL, 0);
+    a = wm_lane_make(&arena, 1);
+    b = wm_lane_make(&arena, 2);
+}
+
+static void unmap_idle(void)
+{
+    wm_segment *segment = wm_arena_detach(&arena, 0);
+
+    while (segment != NULL) {
+        wm_segment *next = segment->next;
+
+        munmap(segment->base, segment->bytes);
+        wm_arena_released(&arena, segment);
+        segment = next;
+    }
+}
+
+static void teardown(void)
+{
+    ck_assert(wm_arena_check(&arena));
+    unmap_idle();
+    ck_assert_ptr_null(arena.segments);
+    ck_assert(wm_arena_check(&arena));
+    wm_arena_fini(&arena);
+    ck_assert_int_eq(wm_meta_live(), 0);
+}
+
+static wm_block *try(wm_lane *lane, size_t bytes)
+{
+    bool starved = false;
+
+    return wm_arena_take(&arena, lane, bytes, &starved);
+}
+
+static wm_block *grow(wm_lane *lane, size_t segment, size_t bytes)
+{
+    wm_block *block = NULL;
+    void *base = mmap(NULL, segment, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    ck_assert(base != MAP_FAILED);
+    wt_ok(wm_arena_grow(&arena, lane, base, segment, bytes, &block));
+    return block;
+}
+
+static wm_block *take(wm_lane *lane, size_t bytes)
+{
+    size_t run = wm_arena_run_bytes(bytes);
+    wm_block *block = try(lane, bytes);
+
+    return block != NULL ? block
+                         : grow(lane, run > SEGMENT ? run : SEGMENT, bytes);
+}
+
+static void give(wm_block *block)
+{
+    atomic_store_explicit(&block->state, WM_BLOCK_FREEING,
+                          memory_order_relaxed);
+    wm_arena_free(&arena, block);
+}
+
+static void pass(wm_lane *lane)
+{
+    wm_lane_passed(&arena, lane, wm_lane_puts(&arena, lane));
+}
+
+/* Four blocks that fill a segment. */
+static void fill(wm_lane *lane, wm_block *block[4])
+{
+    for (int i = 0; i < 4; i++) {
+        block[i] = take(lane, PART);
+    }
+    ck_assert_uint_eq(arena.stats.segments.current, 1);
+}
+
+START_TEST(test_freed_memory_is_its_streams_at_once)
+{
+    wm_block *block[4];
+
+    fill(a, block);
+    give(block[1]);
+    ck_assert_ptr_null(try(b, PART));
+    ck_assert_ptr_null(try(NULL, PART));
+    ck_assert_ptr_eq(try(a, PART), block[1]);
+    for (int i = 0; i < 4; i++) {
+        give(block[i]);
+    }
+}
+END_TEST
+
+START_TEST(test_others_have_it_once_the_stream_has_passed)
+{
+    wm_block *block[4];
+    uint64_t puts;
+
+    fill(a, block);
+    give(block[0]);
+    puts = wm_lane_puts(&arena, a);
+    give(block[2]);
+    ck_assert(wm_lane_has_more(&arena, a));
+    wm_lane_passed(&arena, a, puts);
+    ck_assert_ptr_eq(try(b, PART), block[0]);
+    /* What came back after the mark has not passed it. */
+    ck_assert_ptr_null(try(b, PART));
+    ck_assert(wm_lane_has_more(&arena, a));
+    /* An older mark that comes in late changes nothing. */
+    wm_lane_passed(&arena, a, puts - 1);
+    ck_assert_ptr_null(try(b, PART));
+    pass(a);
+    ck_assert(!wm_lane_has_more(&arena, a));
+    ck_assert_ptr_eq(try(b, PART), block[2]);
+    for (int i = 0; i < 4; i++) {
+        give(block[i]);
+    }
+}
+END_TEST
+
+/* Once it is another's, it comes back to that one. */
+START_TEST(test_memory_moves_with_its_user)
+{
+    wm_block *block[4];
+
+    fill(a, block);
+    give(block[3]);
+    pass(a);
+    ck_assert_ptr_eq(try(b, PART), block[3]);
+    give(block[3]);
+    ck_assert_ptr_null(try(a, PART));
+    ck_assert_ptr_eq(try(b, PART), block[3]);
+    for (int i = 0; i < 4; i++) {
+        give(block[i]);
+    }
+}
+END_TEST
+
+START_TEST(test_runs_of_different_streams_stay_apart)
+{
+    wm_block *block[4];
+
+    fill(a, block);
+    give(block[0]);
+    pass(a);
+    ck_assert_ptr_eq(try(b, PART), block[0]);
+    give(block[0]); /* b's */
+    give(block[1]); /* a's */
+    give(block[2]);
+    ck_assert(wm_arena_check(&arena));
+    ck_assert_ptr_null(try(b, 2 * MIB));
+    ck_assert_ptr_null(try(a, 3 * MIB));
+    ck_assert_ptr_eq(try(a, 2 * MIB), block[1]);
+    give(block[1]);
+    pass(a);
+    pass(b);
+    ck_assert_ptr_eq(try(b, 3 * MIB), block[0]);
+    give(block[0]);
+    give(block[3]);
+}
+END_TEST
+
+/* A request finds room in its own and the common memory together. */
+START_TEST(test_own_and_common_neighbours_join_for_a_request)
+{
+    wm_block *block[4], *large;
+
+    fill(a, block);
+    give(block[0]);
+    give(block[2]);
+    pass(a);
+    give(block[1]); /* between two that are common */
+    ck_assert_ptr_null(try(b, 2 * MIB));
+    large = try(a, 3 * MIB);
+    ck_assert_ptr_eq(large, block[0]);
+    give(large);
+    /* It has not passed: all three are a's now. */
+    ck_assert_ptr_null(try(b, PART));
+    pass(a);
+    ck_assert_ptr_eq(try(b, 3 * MIB), block[0]);
+    give(block[0]);
+    give(block[3]);
+}
+END_TEST
+
+START_TEST(test_small_slots_are_shared_within_a_stream_only)
+{
+    wm_block *first = take(a, 2000), *second = take(b, 2000);
+
+    ck_assert_ptr_ne(first->slab, second->slab);
+    give(first);
+    ck_assert_ptr_eq(try(a, 2000), first);
+    give(first);
+    give(second);
+    pass(a);
+    ck_assert_ptr_null(try(NULL, SEGMENT));
+    pass(b);
+    first = try(NULL, SEGMENT);
+    ck_assert_ptr_nonnull(first);
+    give(first);
+}
+END_TEST
+
+START_TEST(test_all_is_common_once_the_stream_has_ended)
+{
+    wm_block *block[4], *small = take(a, 2000), *slot = take(a, 2000), *other;
+
+    for (int i = 0; i < 3; i++) {
+        block[i] = take(a, PART);
+    }
+    give(block[0]);
+    give(slot);
+    wm_lane_end(&arena, a);
+    ck_assert(wm_arena_check(&arena));
+    ck_assert_ptr_eq(try(b, PART), block[0]);
+    /* And what comes back later, a whole run or a part of a slab. */
+    give(block[1]);
+    ck_assert_ptr_eq(try(b, PART), block[1]);
+    ck_assert_ptr_eq(try(NULL, 2000), slot);
+    give(small);
+    ck_assert_ptr_nonnull(arena.spare_lanes == NULL ? a : NULL);
+    other = try(NULL, 2000);
+    ck_assert_ptr_eq(other, small);
+    give(block[2]);
+    /* Nothing of it is left: the record serves again. */
+    ck_assert_ptr_eq(arena.spare_lanes, a);
+    ck_assert_ptr_eq(wm_lane_make(&arena, 9), a);
+    ck_assert_uint_eq(wm_lane_puts(&arena, a), 0);
+    give(other);
+    give(slot);
+    give(block[0]);
+    give(block[1]);
+}
+END_TEST
+
+/* A slab all of whose slots are out stands in no list when its lane ends. */
+START_TEST(test_full_slab_of_an_ended_stream_comes_back_common)
+{
+    unsigned slots = wm_slab_slots(wm_size_class(2000));
+    wm_block *slot[64] = {NULL};
+
+    for (unsigned i = 0; i < slots; i++) {
+        slot[i] = take(a, 2000);
+    }
+    ck_assert_ptr_nonnull(slot[0]);
+    ck_assert_uint_eq(slot[0]->slab->idle, 0);
+    wm_lane_end(&arena, a);
+    give(slot[0]);
+    ck_assert(wm_arena_check(&arena));
+    ck_assert_ptr_eq(try(b, 2000), slot[0]);
+    ck_assert_ptr_null(try(NULL, SEGMENT));
+    for (unsigned i = 0; i < slots; i++) {
+        give(slot[i]);
+    }
+}
+END_TEST
+
+/* The driver waits for the device, and takes it; or it does not. */
+START_TEST(test_segment_of_several_streams_goes_and_comes_back)
+{
+    uint64_t before;
+    wm_block *block[4];
+    wm_segment *segment;
+
+    fill(a, block);
+    give(block[0]);
+    pass(a);
+    ck_assert_ptr_eq(try(b, PART), block[0]);
+    for (int i = 0; i < 4; i++) {
+        give(block[i]);
+    }
+    segment = wm_arena_detach(&arena, 0);
+    ck_assert_ptr_nonnull(segment);
+    ck_assert_ptr_null(arena.segments);
+    before = wm_clock_ns();
+    wm_arena_reattach(&arena, segment);
+    ck_assert(wm_arena_check(&arena));
+    ck_assert_uint_ge(segment->idle_since_ns, before); /* the last to go */
+    /* To whom they belonged before. */
+    ck_assert_ptr_null(try(b, 2 * MIB));
+    ck_assert_ptr_eq(try(a, 3 * MIB), block[1]);
+    give(block[1]);
+    /* A stream that ends meanwhile. */
+    segment = wm_arena_detach(&arena, 0);
+    wm_lane_end(&arena, a);
+    wm_lane_end(&arena, b);
+    wm_arena_reattach(&arena, segment);
+    ck_assert(wm_arena_check(&arena));
+    ck_assert_ptr_nonnull(try(NULL, SEGMENT));
+    give(block[0]);
+}
+END_TEST
+
+START_TEST(test_small_requests_have_segments_of_their_own)
+{
+    wm_block *small, *large;
+
+    arena.small_max = MIB;
+    small = take(a, MIB);
+    ck_assert(small->segment->small);
+    ck_assert_ptr_null(try(a, MIB + 1));
+    large = take(a, MIB + 1);
+    ck_assert(!large->segment->small);
+    ck_assert_ptr_eq(try(a, 5000)->segment, small->segment);
+    give(wm_block_at(small->segment->base + MIB));
+    give(large);
+    give(small);
+}
+END_TEST
+
+/* ---- a random run beside a plain model ---------------------------------- */
+
+enum { LANES = 4, LIVE = 40, STEPS = 20000, PAGES = 64 };
+#define WHOLE ((size_t)PAGES * 4096)
+
+/* Of a page: the stream that used it last, and at which put it came back. */
+static struct page {
+    int lane;
+    uint64_t at;
+} pages[PAGES];
+
+static struct live {
+    wm_block *block;
+    int lane;
+} live[LIVE];
+
+static wm_lane *lane_of[LANES];
+static uint64_t passed_of[LANES];
+static char *whole;
+
+static unsigned page_of(const char *address)
+{
+    return (unsigned)((size_t)(address - whole) / 4096);
+}
+
+/* Whoever gets a page must have used it last, or that one must have passed. */
+static void model_take(struct live *entry, int lane, size_t bytes)
+{
+    wm_block *block = try(lane_of[lane], bytes);
+
+    entry->block = block;
+    entry->lane = lane;
+    for (size_t at = 0; block != NULL && at < block->bytes; at += 4096) {
+        const struct page *page = &pages[page_of(block->base + at)];
+
+        wt_require(page->lane < 0 || page->lane == lane ||
+                       page->at <= passed_of[page->lane],
+                   "stream %d gets a page of stream %d, put %u, passed %u",
+                   lane, page->lane, (unsigned)page->at,
+                   (unsigned)passed_of[page->lane]);
+    }
+}
+
+static void model_give(struct live *entry)
+{
+    char *base = entry->block->base;
+    size_t bytes = entry->block->bytes;
+
+    give(entry->block);
+    for (size_t at = 0; at < bytes; at += 4096) {
+        pages[page_of(base + at)] = (struct page){
+            entry->lane, wm_lane_puts(&arena, lane_of[entry->lane])};
+    }
+    entry->block = NULL;
+}
+
+/* At a point of the past, as an event that was recorded then tells. */
+static void model_pass(int lane, uint64_t *random)
+{
+    uint64_t puts = wm_lane_puts(&arena, lane_of[lane]);
+    uint64_t back = wt_random(random) % 6;
+
+    puts = back < puts ? puts - back : 0;
+    if (puts > passed_of[lane]) {
+        passed_of[lane] = puts;
+    }
+    wm_lane_passed(&arena, lane_of[lane], puts);
+}
+
+START_TEST(test_no_stream_gets_what_another_may_still_use)
+{
+    uint64_t random = wt_seed();
+    unsigned served = 0;
+
+    for (int i = 0; i < LANES; i++) {
+        lane_of[i] = wm_lane_make(&arena, 3u + (unsigned)i);
+        passed_of[i] = 0;
+    }
+    for (int i = 0; i < PAGES; i++) {
+        pages[i].lane = -1;
+    }
+    whole = grow(lane_of[0], WHOLE, WHOLE)->base;
+    give(wm_block_at(whole));
+    wm_lane_passed(&arena, lane_of[0], 1);
+    passed_of[0] = 1;
+    for (unsigned step = 0; step < wt_scaled(STEPS); step++) {
+        struct live *entry = &live[wt_random(&random) % LIVE];
+        int lane = (int)(wt_random(&random) % LANES);
+
+        if (wt_random(&random) % 8 == 0) {
+            model_pass(lane, &random);
+        } else if (entry->block != NULL) {
+            model_give(entry);
+        } else {
+            size_t most = wt_random(&random) % 4 == 0 ? 16 : 3;
+            size_t bytes = 4096 * (8 + wt_random(&random) % most);
+
+            model_take(entry, lane, bytes);
+            served += entry->block != NULL;
+        }
+        wt_require(step % 16 != 0 || wm_arena_check(&arena), "broken");
+    }
+    ck_assert_uint_gt(served, wt_scaled(STEPS) / 100);
+    for (int i = 0; i < LIVE; i++) {
+        if (live[i].block != NULL) {
+            model_give(&live[i]);
+        }
+    }
+    for (int i = 0; i < LANES; i++) {
+        wm_lane_end(&arena, lane_of[i]);
+    }
+    ck_assert_ptr_nonnull(try(NULL, WHOLE));
+    give(wm_block_at(whole));
+}
+END_TEST
+
+/* Lanes to which runs came back, each once, in the order of the first ones. */
+START_TEST(test_C4_lanes_with_something_new_are_found)
+{
+    wm_block *block[3] = {take(a, PART), take(b, PART), take(b, PART)};
+    wm_lane *third = wm_lane_make(&arena, 3);
+    wm_block *last = take(third, PART);
+
+    ck_assert_uint_eq(wm_lane_fresh(&arena), 0);
+    ck_assert_ptr_null(wm_lane_take_fresh(&arena));
+    for (int i = 2; i >= 0; i--) {
+        give(block[i]);
+    }
+    give(last);
+    ck_assert_uint_eq(wm_lane_fresh(&arena), 3);
+    /* One that ends leaves the others where they stand. */
+    wm_lane_end(&arena, a);
+    ck_assert_uint_eq(wm_lane_fresh(&arena), 2);
+    ck_assert_ptr_eq(wm_lane_take_fresh(&arena), b);
+    wm_lane_renew(&arena, b);
+    wm_lane_renew(&arena, b);
+    ck_assert_ptr_eq(wm_lane_take_fresh(&arena), third);
+    ck_assert_ptr_eq(wm_lane_take_fresh(&arena), b);
+    ck_assert_ptr_null(wm_lane_take_fresh(&arena));
+    wm_lane_renew(&arena, third);
+    wm_lane_end(&arena, third);
+    wm_lane_renew(&arena, b);
+    ck_assert_ptr_eq(wm_lane_take_fresh(&arena), b);
+    ck_assert_uint_eq(wm_lane_fresh(&arena), 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("lane");
+    TCase *tcase = tcase_create("lane");
+
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, test_freed_memory_is_its_streams_at_once);
+    tcase_add_test(tcase, test_others_have_it_once_the_stream_has_passed);
+    tcase_add_test(tcase, test_C4_lanes_with_something_new_are_found);
+    tcase_add_test(tcase, test_memory_moves_with_its_user);
+    tcase_add_test(tcase, test_runs_of_different_streams_stay_apart);
+    tcase_add_test(tcase, test_own_and_common_neighbours_join_for_a_request);
+    tcase_add_test(tcase, test_small_slots_are_shared_within_a_stream_only);
+    tcase_add_test(tcase, test_all_is_common_once_the_stream_has_ended);
+    tcase_add_test(tcase, test_full_slab_of_an_ended_stream_comes_back_common);
+    tcase_add_test(tcase, test_segment_of_several_streams_goes_and_comes_back);
+    tcase_add_test(tcase, test_small_requests_have_segments_of_their_own);
+    tcase_add_test(tcase, test_no_stream_gets_what_another_may_still_use);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}

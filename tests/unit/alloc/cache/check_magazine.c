@@ -1,0 +1,1201 @@
+/* check_magazine.c: what a thread keeps ready for itself: bounds, batches,
+ * frees by others, double frees, figures, and the ways back to the arena. */
+#include "wt.h"
+
+#include "alloc/cache/magazine.h"
+#include "alloc/kinds/pinned.h"
+#include "runtime/base/meta.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SIZE = 64 << 10, BLOCKS = 8 };
+
+static warm_runtime *runtime;
+
+static void set_up(void)
+{
+    runtime = wt_runtime(&(warm_options){.size = sizeof(warm_options),
+                                         .device = "host",
+                                         .magazine_blocks = BLOCKS,
+                                         .magazine_bytes = 2 << 20});
+}
+
+static void tear_down(void)
+{
+    ck_assert(wm_space_check_settled(&runtime->pinned->space));
+    wt_runtime_end(runtime);
+}
+
+static uint64_t obtained(void)
+{
+    return wt_pinned_stats(runtime).driver_alloc.count;
+}
+
+static void *take(size_t bytes)
+{
+    return wt_pinned(runtime, bytes);
+}
+
+static wm_magazines *my_set(void)
+{
+    return atomic_load_explicit(&wm_window_current->magazines,
+                                memory_order_relaxed);
+}
+
+static wm_magazine *mine(size_t bytes)
+{
+    return &my_set()->of[wm_size_class(bytes)];
+}
+
+static unsigned kept(size_t bytes)
+{
+    return wm_magazine_count(mine(bytes));
+}
+
+/* Counts and sums of a set must be those of its entries. */
+static void check_set(void)
+{
+    const wm_magazines *set = my_set();
+    int64_t bytes = 0;
+
+    for (int i = 0; i < WM_CLASSES; i++) {
+        const wm_magazine *m = &set->of[i];
+
+        ck_assert_uint_le(wm_magazine_count(m), m->room);
+        bytes += (int64_t)wm_magazine_count(m) * m->bytes;
+        for (unsigned k = 0; k < wm_magazine_count(m); k++) {
+            ck_assert_uint_eq(
+                atomic_load(&wm_magazine_first(m)[k].block->state),
+                set->cached);
+            ck_assert_uint_eq(wm_magazine_first(m)[k].block->size_class,
+                              (unsigned)i);
+        }
+    }
+    ck_assert_int_eq(wm_magazines_bytes(set), bytes);
+    ck_assert_int_le(bytes, set->bytes_max);
+}
+
+/* ---- hits ------------------------------------------------------------- */
+
+START_TEST(test_B2_a_hit_gives_the_block_freed_last)
+{
+    void *a = take(SIZE), *b = take(SIZE);
+
+    wt_ok(warm_free(a));
+    wt_ok(warm_free(b));
+    ck_assert_uint_eq(kept(SIZE), 2);
+    ck_assert_ptr_eq(take(SIZE - 100), b);
+    ck_assert_ptr_eq(take(SIZE), a);
+    check_set();
+    wt_ok(warm_free(a));
+    wt_ok(warm_free(b));
+}
+END_TEST
+
+START_TEST(test_what_a_hit_refuses)
+{
+    char *a = take(SIZE);
+    warm_block_info info = {.size = sizeof info};
+
+    wt_ok(warm_free(NULL));
+    wt_fails(WARM_INVALID_POINTER, warm_free(a + 512));
+    wt_fails(WARM_INVALID_POINTER, warm_free(a + 4096));
+    wt_fails(WARM_INVALID_POINTER, warm_free(&info));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_pinned_alloc(runtime, SIZE, NULL));
+    wt_ok(warm_free(a));
+    wt_fails(WARM_INVALID_POINTER, warm_free(a)); /* it is cached */
+    wt_fails(WARM_NOT_FOUND, warm_block_get_info(a, &info));
+    wt_fails(WARM_NOT_FOUND, warm_record_stream(a, NULL));
+    ck_assert_uint_eq(kept(SIZE), 1);
+    check_set();
+}
+END_TEST
+
+/* What the window remembers of a block is a guess: it may be gone, be another
+ * block's, or that of one that was freed. */
+START_TEST(test_a_block_is_found_whatever_the_window_guesses)
+{
+    char *a = take(SIZE), *b = take(SIZE), *c = NULL;
+    wm_block **slot;
+
+    wt_ok(warm_free(a)); /* the first ones came by misses */
+    a = take(SIZE);
+    slot = wm_window_recent(wm_window_mine(), a);
+    ck_assert_ptr_eq(*slot, wm_block_at(a));
+    *slot = NULL;
+    wt_ok(warm_free(a));
+    ck_assert_ptr_eq(take(SIZE), a);
+    *slot = wm_block_at(b);
+    wt_ok(warm_free(a));
+    ck_assert_ptr_eq(*slot, wm_block_at(b));
+    wt_fails(WARM_INVALID_POINTER, warm_free(a));
+    wt_ok(warm_empty_cache(runtime, NULL));
+    c = take(SIZE);
+    *slot = wm_block_at(c);
+    wt_fails(WARM_INVALID_POINTER, warm_free(c + 512));
+    wt_ok(warm_free(b));
+    wt_ok(warm_free(c));
+    wt_fails(WARM_INVALID_POINTER, warm_free(c));
+    check_set();
+}
+END_TEST
+
+START_TEST(test_every_slot_is_found_by_its_address)
+{
+    for (unsigned c = 0; wm_class_bytes(c) < WM_SLAB_LIMIT; c++) {
+        size_t bytes = wm_class_bytes(c);
+        size_t all = wm_slab_slots(c) * bytes;
+        char *base = malloc(all + 1);
+        wm_slab slab = {.base = base,
+                        .slot_bytes = bytes,
+                        .inverse = wm_slot_inverse(bytes)};
+
+        ck_assert_ptr_nonnull(base);
+        for (size_t at = 0; at < all; at += 256) {
+            wt_require(wm_slot_index(&slab, base + at) == at / bytes,
+                       "class %u, offset %zu", c, at);
+        }
+        ck_assert_uint_ge(wm_slot_index(&slab, base + all), wm_slab_slots(c));
+        free(base);
+    }
+}
+END_TEST
+
+/* ---- bounds and batches ----------------------------------------------- */
+
+START_TEST(test_a_class_keeps_no_more_than_its_bound)
+{
+    void *block[4 * BLOCKS];
+
+    for (int i = 0; i < 4 * BLOCKS; i++) {
+        block[i] = take(SIZE);
+    }
+    for (int i = 0; i < 4 * BLOCKS; i++) {
+        wt_ok(warm_free(block[i]));
+        check_set();
+    }
+    /* The older half went when the ninth came, and so on: the last are in. */
+    ck_assert_uint_gt(kept(SIZE), BLOCKS / 2 - 1);
+    for (unsigned i = 0; i < kept(SIZE); i++) {
+        ck_assert_ptr_eq(mine(SIZE)->top[-1 - (int)i].base,
+                         block[4 * BLOCKS - 1 - i]);
+    }
+}
+END_TEST
+
+START_TEST(test_all_classes_keep_no_more_than_the_bytes)
+{
+    static const size_t sizes[] = {4 << 10, 64 << 10, 250 << 10, 500 << 10,
+                                   1 << 20, 2 << 20,  4 << 20};
+    uint64_t random = wt_seed();
+    void *block[64] = {NULL};
+
+    for (unsigned step = 0; step < wt_scaled(20000); step++) {
+        void **slot = &block[wt_random(&random) % 64];
+
+        if (*slot == NULL) {
+            *slot = take(sizes[wt_random(&random) % 7]);
+        } else {
+            wt_ok(warm_free(*slot));
+            *slot = NULL;
+        }
+        wt_require(wm_magazines_bytes(my_set()) <= 2 << 20, "step %u", step);
+    }
+    check_set();
+    for (int i = 0; i < 64; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+    check_set();
+}
+END_TEST
+
+/* A size that fills all the bytes by itself makes the others leave. */
+START_TEST(test_what_is_not_used_any_more_leaves)
+{
+    void *small[BLOCKS], *large = take(1 << 20), *larger = take(1 << 20);
+    unsigned before;
+
+    for (int i = 0; i < BLOCKS; i++) {
+        small[i] = take(SIZE);
+    }
+    for (int i = 0; i < BLOCKS; i++) {
+        wt_ok(warm_free(small[i]));
+    }
+    before = kept(SIZE);
+    ck_assert_uint_ge(before, BLOCKS / 2);
+    wt_ok(warm_free(large));
+    wt_ok(warm_free(larger));
+    check_set();
+    ck_assert_uint_lt(kept(SIZE), before);
+    ck_assert_uint_gt(kept(1 << 20), 0);
+}
+END_TEST
+
+START_TEST(test_a_thread_that_keeps_missing_gets_more_at_once)
+{
+    void *block[64];
+    unsigned most = 0, misses = 0;
+
+    block[0] = take(SIZE);
+    ck_assert_uint_eq(kept(SIZE), 0); /* the first miss: one */
+    for (int i = 1; i < 64; i++) {
+        misses += kept(SIZE) == 0;
+        block[i] = take(SIZE);
+        most = kept(SIZE) > most ? kept(SIZE) : most;
+        check_set();
+    }
+    ck_assert_uint_eq(most, BLOCKS / 2 - 1);
+    ck_assert_uint_le(misses, 64 / (BLOCKS / 2) + 4);
+    for (int i = 0; i < 64; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+}
+END_TEST
+
+START_TEST(test_magazines_may_be_off)
+{
+    warm_runtime *kept = runtime;
+    void *a;
+
+    runtime = wt_runtime(&(warm_options){
+        .size = sizeof(warm_options), .device = "host", .magazines = "off"});
+    a = take(SIZE);
+    wt_ok(warm_free(a));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).cached_bytes, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.allocated, 1);
+    ck_assert(wm_space_check_settled(&runtime->pinned->space));
+    wt_runtime_end(runtime);
+    runtime = kept;
+}
+END_TEST
+
+/* As a tracer wants it: every call takes its slow path, which keeps blocks
+ * all the same. */
+START_TEST(test_with_closed_windows_the_same_blocks_come)
+{
+    void *a, *b;
+
+    runtime->window_closed |= WM_CLOSED_SLOW;
+    a = take(SIZE);
+    b = take(SIZE);
+    ck_assert(!wm_section_enter(&wm_window_mine()->section));
+    wt_ok(warm_free(a));
+    wt_ok(warm_free(b));
+    ck_assert_uint_eq(kept(SIZE), 2);
+    ck_assert_ptr_eq(take(SIZE), b);
+    ck_assert_ptr_eq(take(SIZE), a);
+    check_set();
+    wt_ok(warm_free(a));
+    wt_ok(warm_free(b));
+}
+END_TEST
+
+/* ---- other threads ----------------------------------------------------- */
+
+struct other {
+    pthread_barrier_t barrier;
+    void *block[4 * BLOCKS];
+    int blocks;
+    size_t bytes;
+    warm_status status;
+};
+
+static void other_init(struct other *other, int blocks, size_t bytes)
+{
+    memset(other, 0, sizeof *other);
+    pthread_barrier_init(&other->barrier, NULL, 2);
+    other->blocks = blocks;
+    other->bytes = bytes;
+}
+
+static void note(struct other *other, warm_status status)
+{
+    if (status != WARM_OK) {
+        other->status = status;
+    }
+}
+
+/* Allocates, waits twice, frees. */
+static void *allocate_then_free(void *argument)
+{
+    struct other *other = argument;
+
+    for (int i = 0; i < other->blocks; i++) {
+        note(other, warm_pinned_alloc(runtime, other->bytes, &other->block[i]));
+    }
+    pthread_barrier_wait(&other->barrier);
+    pthread_barrier_wait(&other->barrier);
+    for (int i = 0; i < other->blocks; i++) {
+        note(other, warm_free(other->block[i]));
+    }
+    return NULL;
+}
+
+/* Allocates, frees, and keeps what it keeps until it is told to end. */
+static void *keep(void *argument)
+{
+    struct other *other = argument;
+
+    for (int i = 0; i < other->blocks; i++) {
+        note(other, warm_pinned_alloc(runtime, other->bytes, &other->block[i]));
+    }
+    for (int i = 0; i < other->blocks; i++) {
+        note(other, warm_free(other->block[i]));
+    }
+    pthread_barrier_wait(&other->barrier);
+    pthread_barrier_wait(&other->barrier);
+    return NULL;
+}
+
+static pthread_t begin(struct other *other, void *(*fn)(void *))
+{
+    pthread_t thread;
+
+    ck_assert_int_eq(pthread_create(&thread, NULL, fn, other), 0);
+    pthread_barrier_wait(&other->barrier);
+    return thread;
+}
+
+static void finish(struct other *other, pthread_t thread)
+{
+    pthread_barrier_wait(&other->barrier);
+    pthread_join(thread, NULL);
+    wt_ok(other->status);
+    pthread_barrier_destroy(&other->barrier);
+}
+
+START_TEST(test_who_only_frees_keeps_no_more_than_its_bound)
+{
+    struct other other;
+    pthread_t thread;
+
+    other_init(&other, 4 * BLOCKS, SIZE);
+    thread = begin(&other, allocate_then_free);
+    for (int i = 0; i < 4 * BLOCKS; i++) {
+        wt_ok(warm_free(other.block[i]));
+        check_set();
+        other.block[i] = NULL;
+    }
+    ck_assert_uint_gt(kept(SIZE), 0);
+    finish(&other, thread);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 0);
+}
+END_TEST
+
+/* Blocks that another allocated go round without being joined and cut. */
+START_TEST(test_what_full_magazines_give_back_others_get_as_it_is)
+{
+    struct other other;
+    pthread_t thread;
+    const wm_arena *arena = &runtime->pinned->space.arenas[0];
+
+    other_init(&other, 4 * BLOCKS, SIZE);
+    thread = begin(&other, allocate_then_free);
+    for (int i = 0; i < 4 * BLOCKS; i++) {
+        wt_ok(warm_free(other.block[i]));
+    }
+    ck_assert_uint_eq(arena->depot.bytes, (2 << 20) / 4); /* its bound */
+    ck_assert(wm_space_check(&runtime->pinned->space));
+    for (int i = 0; i < 4 * BLOCKS; i++) {
+        other.block[i] = take(SIZE);
+        check_set();
+    }
+    ck_assert_uint_eq(arena->depot.bytes, 0);
+    ck_assert_uint_eq(obtained(), 1);
+    finish(&other, thread); /* frees them */
+    ck_assert_uint_gt(arena->depot.bytes, 0);
+    wm_magazines_flush_idle(&runtime->pinned->space);
+    wm_magazines_flush_idle(&runtime->pinned->space);
+    ck_assert_uint_eq(arena->depot.bytes, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 0);
+    /* Nobody else's: 2 MiB that nothing has to be given back for. */
+    wt_ok(warm_free(take(2 << 20)));
+    ck_assert_uint_eq(obtained(), 1);
+}
+END_TEST
+
+START_TEST(test_a_thread_that_ends_gives_all_back_under_one_lock)
+{
+    struct other other;
+    pthread_t thread;
+
+    other_init(&other, BLOCKS, SIZE);
+    thread = begin(&other, keep);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).cached_bytes, BLOCKS * SIZE);
+    finish(&other, thread);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).cached_bytes, 0);
+    wt_ok(warm_free(take(SIZE)));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).cached_bytes, SIZE);
+    wt_ok(warm_thread_release(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).cached_bytes, 0);
+}
+END_TEST
+
+/* A thread that comes after another needs no memory of the library's own. */
+START_TEST(test_a_set_serves_one_thread_after_the_other)
+{
+    struct other other;
+    uint64_t number = 0, calls = 0;
+
+    for (int i = 0; i < 3; i++) {
+        pthread_t thread;
+
+        other_init(&other, 1, SIZE);
+        thread = begin(&other, keep);
+        finish(&other, thread);
+        ck_assert(i < 2 || wm_meta_calls() == calls);
+        calls = wm_meta_calls();
+    }
+    wt_ok(warm_free(take(SIZE)));
+    number = my_set()->live;
+    wt_ok(warm_thread_release(runtime));
+    wt_ok(warm_free(take(SIZE)));
+    ck_assert_uint_ne(my_set()->live, number); /* never used twice */
+}
+END_TEST
+
+/* What lives longer than its thread belongs to nobody, and can be freed. */
+START_TEST(test_a_block_outlives_the_thread_that_had_it)
+{
+    void *a = take(SIZE);
+
+    wt_ok(warm_thread_release(runtime));
+    wt_ok(warm_free(take(4096))); /* another set, perhaps in the same place */
+    wt_ok(warm_free(a));
+    ck_assert_uint_eq(kept(SIZE), 1);
+    check_set();
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 0);
+}
+END_TEST
+
+/* ---- back to the arena ------------------------------------------------- */
+
+/* A miss asks a few streams, then all before it grows. */
+START_TEST(test_what_has_passed_behind_many_that_have_not)
+{
+    enum { STREAMS = 12, PASSED = 9 };
+    warm_stream stream[STREAMS];
+    void *block[STREAMS];
+    void *fill[] = {take(2 << 20), take(1 << 20), take(256 << 10)};
+
+    for (int i = 0; i < STREAMS; i++) {
+        wt_ok(warm_stream_create(runtime, 0, &stream[i]));
+        wt_ok(warm_testing_hold(runtime, stream[i]));
+        block[i] = take(SIZE);
+        wt_ok(warm_record_stream(block[i], stream[i]));
+        wt_ok(warm_free(block[i]));
+    }
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, STREAMS);
+    wt_ok(warm_testing_resume(runtime, stream[PASSED]));
+    wt_ok(warm_stream_synchronize(runtime, stream[PASSED]));
+    ck_assert_ptr_eq(take(SIZE), block[PASSED]);
+    ck_assert_uint_eq(obtained(), 1);
+    wt_ok(warm_free(block[PASSED]));
+    for (int i = 0; i < STREAMS; i++) {
+        wt_ok(warm_testing_resume(runtime, stream[i]));
+        wt_ok(warm_stream_synchronize(runtime, stream[i]));
+        wt_ok(warm_stream_destroy(runtime, stream[i]));
+    }
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    for (int i = 0; i < 3; i++) {
+        wt_ok(warm_free(fill[i]));
+    }
+}
+END_TEST
+
+/* 4 MiB are held: the other thread keeps a part of it, and needs nothing. */
+START_TEST(test_memory_is_taken_back_before_the_cache_grows)
+{
+    struct other other;
+    pthread_t thread;
+    void *a, *b;
+
+    other_init(&other, BLOCKS, SIZE);
+    thread = begin(&other, keep);
+    ck_assert_uint_eq(obtained(), 1);
+    ck_assert_uint_ge(wt_pinned_stats(runtime).cached_bytes, BLOCKS / 2 * SIZE);
+    a = take((4 << 20) - SIZE); /* needs what the other has */
+    ck_assert_uint_eq(obtained(), 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).cached_bytes, 0);
+    wt_ok(warm_free(a));
+    wt_ok(warm_free(take(1 << 20)));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).cached_bytes, 1 << 20);
+    b = take(4 << 20); /* needs what this thread has itself */
+    ck_assert_uint_eq(obtained(), 1);
+    wt_ok(warm_free(b));
+    finish(&other, thread);
+}
+END_TEST
+
+/* Of what the thread keeps, the smallest that will do; the rest is hit later.
+ */
+START_TEST(test_one_larger_block_is_taken_back_before_all)
+{
+    void *fill[] = {take(2 << 20), take(512 << 10), take(192 << 10)};
+    void *large = take(1 << 20), *fitting = take(256 << 10), *a = take(SIZE);
+    uint64_t hits;
+
+    wt_ok(warm_free(large));
+    wt_ok(warm_free(fitting));
+    wt_ok(warm_free(a));
+    ck_assert_uint_eq(obtained(), 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).idle_bytes,
+                      wt_pinned_stats(runtime).cached_bytes);
+    hits = wt_pinned_stats(runtime).cache_hits;
+    ck_assert_ptr_eq(take(96 << 10), fitting);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).cache_hits, hits + 1);
+    ck_assert_uint_eq(obtained(), 1);
+    ck_assert_uint_eq(kept(1 << 20), 1);
+    ck_assert_uint_eq(kept(256 << 10), 0);
+    ck_assert_uint_eq(kept(SIZE), 1);
+    check_set();
+    wt_ok(warm_free(fitting));
+    for (int i = 0; i < 3; i++) {
+        wt_ok(warm_free(fill[i]));
+    }
+}
+END_TEST
+
+/* None is large enough, but two of them are, joined. */
+START_TEST(test_large_classes_are_taken_back_before_small_ones)
+{
+    void *a = take(768 << 10), *b = take(768 << 10), *small = take(SIZE);
+    void *fill[] = {take(2 << 20), take(448 << 10)};
+    uint64_t hits;
+
+    wt_ok(warm_free(a));
+    wt_ok(warm_free(b));
+    wt_ok(warm_free(small));
+    ck_assert_uint_eq(obtained(), 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).idle_bytes,
+                      wt_pinned_stats(runtime).cached_bytes);
+    hits = wt_pinned_stats(runtime).cache_hits;
+    ck_assert_ptr_eq(take(1536 << 10), a < b ? a : b);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).cache_hits, hits + 1);
+    ck_assert_uint_eq(obtained(), 1);
+    ck_assert_uint_eq(kept(768 << 10), 0);
+    ck_assert_uint_eq(kept(SIZE), 1);
+    check_set();
+    wt_ok(warm_free(a < b ? a : b));
+    wt_ok(warm_free(fill[0]));
+    wt_ok(warm_free(fill[1]));
+}
+END_TEST
+
+START_TEST(test_empty_cache_takes_from_all_threads)
+{
+    struct other other;
+    pthread_t thread;
+    size_t released = 0;
+
+    other_init(&other, BLOCKS, SIZE);
+    thread = begin(&other, keep);
+    wt_ok(warm_free(take(SIZE)));
+    wt_ok(warm_empty_cache(runtime, &released));
+    ck_assert_uint_eq(released, 4 << 20);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).cached_bytes, 0);
+    check_set();
+    finish(&other, thread);
+}
+END_TEST
+
+START_TEST(test_destroy_takes_from_all_threads)
+{
+    struct other other;
+    warm_destroy_report report = {.size = sizeof report};
+    pthread_t thread;
+    void *a = NULL;
+
+    other_init(&other, BLOCKS, SIZE);
+    thread = begin(&other, keep);
+    a = take(SIZE);
+    wt_ok(warm_runtime_destroy(runtime, &report));
+    ck_assert_uint_eq(report.blocks, 1);
+    wt_fails(WARM_RUNTIME_GONE, warm_free(a));
+    wt_fails(WARM_RUNTIME_GONE, warm_free(other.block[0]));
+    wt_fails(WARM_RUNTIME_GONE, warm_pinned_alloc(runtime, SIZE, &a));
+    finish(&other, thread);
+    set_up();
+}
+END_TEST
+
+/* Memory goes round between two threads that need all of it in turn: taking
+ * it back is no longer worth it at some point, and one growth ends that. */
+static void *take_turns(void *argument)
+{
+    struct other *other = argument;
+
+    for (int i = 0; i < other->blocks; i++) {
+        void *block = NULL;
+
+        pthread_barrier_wait(&other->barrier);
+        note(other, warm_pinned_alloc(runtime, other->bytes, &block));
+        note(other, warm_free(block));
+        pthread_barrier_wait(&other->barrier);
+    }
+    return NULL;
+}
+
+START_TEST(test_growth_is_bought_where_reclaiming_is_dear)
+{
+    enum { TURNS = 300 };
+    struct other other;
+    pthread_t thread;
+    uint64_t before;
+
+    other_init(&other, TURNS, 1 << 20);
+    pthread_create(&thread, NULL, take_turns, &other);
+    before = obtained();
+    for (int i = 0; i < TURNS; i++) {
+        void *block[4];
+
+        pthread_barrier_wait(&other.barrier);
+        pthread_barrier_wait(&other.barrier);
+        for (int k = 0; k < 4; k++) {
+            block[k] = take(1 << 20);
+        }
+        for (int k = 0; k < 4; k++) {
+            wt_ok(warm_free(block[k]));
+        }
+    }
+    pthread_join(thread, NULL);
+    wt_ok(other.status);
+    ck_assert_uint_eq(obtained() - before, 2);
+}
+END_TEST
+
+/* Four threads with a block each, in a region that always has a gap for one
+ * more, if only nobody keeps what lies idle: each request must be served,
+ * whoever has the memory in a magazine at the moment, or gives it back to the
+ * driver and obtains it anew. */
+enum { TIGHT = 8 << 20, TIGHT_THREADS = 4 };
+
+static void squeeze(void *argument, unsigned index)
+{
+    uint64_t random = wt_seed() + index;
+    _Atomic uint64_t *refused = argument;
+
+    for (unsigned i = 0; i < wt_scaled(30000); i++) {
+        size_t bytes = 1 + wt_random(&random) % (1 << 20);
+        char *block = NULL;
+
+        if (warm_pinned_alloc(runtime, bytes, (void **)&block) != WARM_OK) {
+            atomic_fetch_add(refused, 1);
+            continue;
+        }
+        block[0] = (char)index;
+        block[bytes - 1] = (char)index;
+        if (i % 16 == 0 && index == 0) {
+            warm_space_stats s = {.size = sizeof s};
+
+            (void)warm_pinned_get_stats(runtime, &s);
+        }
+        if (block[0] != (char)index || warm_free(block) != WARM_OK) {
+            atomic_fetch_add(refused, 1);
+        }
+        if (i % 512 == 511) {
+            (void)warm_thread_release(runtime);
+        }
+    }
+}
+
+START_TEST(test_no_request_fails_for_what_others_keep)
+{
+    _Atomic uint64_t refused = 0;
+    warm_runtime *kept_runtime = runtime;
+
+    runtime = wt_runtime(&(warm_options){.size = sizeof(warm_options),
+                                         .device = "host",
+                                         .segment = TIGHT,
+                                         .pinned_limit = TIGHT});
+    wt_threads(TIGHT_THREADS, squeeze, &refused);
+    ck_assert_uint_eq(refused, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.allocated,
+                      (uint64_t)TIGHT_THREADS * wt_scaled(30000));
+    ck_assert(wm_space_check_settled(&runtime->pinned->space));
+    wt_runtime_end(runtime);
+    runtime = kept_runtime;
+}
+END_TEST
+
+/* ---- freed twice at once ------------------------------------------------ */
+
+/* What two threads leave that free one block at the same moment, the one by a
+ * hit, the other by its slow path: an entry whose state is another's. */
+START_TEST(test_C10_an_entry_that_another_has_is_dropped)
+{
+    void *a = take(SIZE), *b = take(SIZE);
+    wm_block *block = wm_block_at(a);
+
+    wt_ok(warm_free(b));
+    wt_ok(warm_free(a));
+    atomic_store(&block->state, wm_state_of_set(WM_BLOCK_LIVE, 0));
+    ck_assert_ptr_eq(take(SIZE), b);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).double_frees, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 2);
+    wt_ok(warm_free(a)); /* the other thread's */
+    wt_ok(warm_free(b));
+    check_set();
+    ck_assert_uint_eq(kept(SIZE), 2);
+}
+END_TEST
+
+START_TEST(test_C10_such_an_entry_does_not_go_to_the_arena)
+{
+    void *a = take(SIZE), *b = take(SIZE);
+    wm_block *block = wm_block_at(a);
+
+    wt_ok(warm_free(a));
+    wt_ok(warm_free(b));
+    atomic_store(&block->state, wm_state_of_set(WM_BLOCK_LIVE, 0));
+    wt_ok(warm_thread_release(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).double_frees, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 1);
+    wt_ok(warm_free(a));
+}
+END_TEST
+
+/* ---- figures ------------------------------------------------------------- */
+
+static warm_class_stats class_now(size_t bytes)
+{
+    warm_class_stats stats = {.size = sizeof stats};
+
+    wt_ok(warm_pinned_get_class_stats(runtime, (int)wm_size_class(bytes),
+                                      &stats));
+    return stats;
+}
+
+START_TEST(test_C10_such_an_entry_is_not_traded)
+{
+    void *a = take(768 << 10), *b = take(768 << 10);
+    void *fill[] = {take(2 << 20), take(512 << 10)};
+    void *large = NULL;
+    wm_block *block = wm_block_at(a);
+
+    wt_ok(warm_free(a));
+    wt_ok(warm_free(b));
+    atomic_store(&block->state, wm_state_of_set(WM_BLOCK_LIVE, 0));
+    /* Grows: one of them alone is not enough. */
+    large = take(1536 << 10);
+    ck_assert_uint_eq(obtained(), 2);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).double_frees, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 4);
+    check_set();
+    wt_ok(warm_free(a)); /* the other thread's */
+    wt_ok(warm_free(large));
+    wt_ok(warm_free(fill[0]));
+    wt_ok(warm_free(fill[1]));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 0);
+}
+END_TEST
+
+/* Of a class a thread claims what it keeps ready, too. */
+enum { CLASS_ROOM = WT_ROOM_BLOCKS + 32 };
+
+START_TEST(test_B14_peaks_of_one_thread_are_near)
+{
+    void *a, *b, *c;
+
+    wt_ok(warm_free(take(SIZE)));
+    wt_ok(warm_stats_reset_peaks(runtime));
+    a = take(62000);
+    b = take(62001);
+    wt_ok(warm_free(a));
+    c = take(65000); /* a high of bytes asked for, not of blocks */
+    wt_ok(warm_free(c));
+    wt_ok(warm_free(b));
+    wt_peak(wt_pinned_stats(runtime).requests.peak, 2, WT_ROOM_BLOCKS);
+    wt_peak(wt_pinned_stats(runtime).block_bytes.peak, 2 * 65536,
+            WT_ROOM_BYTES);
+    wt_peak(wt_pinned_stats(runtime).requested_bytes.peak, 127001,
+            WT_ROOM_BYTES);
+    wt_peak(class_now(SIZE).requests.peak, 2, CLASS_ROOM);
+    ck_assert_uint_eq(class_now(SIZE).handed_bytes.peak,
+                      class_now(SIZE).requests.peak * 65536);
+    ck_assert_uint_eq(class_now(SIZE).requested_bytes.peak,
+                      class_now(SIZE).handed_bytes.peak);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).cached_bytes, 2 * 65536);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).idle_bytes, 4 << 20);
+}
+END_TEST
+
+START_TEST(test_B14_totals_are_exact_and_reset)
+{
+    void *a = NULL;
+
+    for (int i = 0; i < 10; i++) {
+        a = take(62000);
+        wt_ok(warm_free(a));
+    }
+    a = take(62000);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.allocated, 11);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.freed, 10);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requested_bytes.allocated,
+                      682000);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).block_bytes.freed, 10 * 65536);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).cache_hits, 10);
+    wt_ok(warm_stats_reset_totals(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.allocated, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.freed, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requested_bytes.allocated,
+                      62000);
+    wt_peak(wt_pinned_stats(runtime).requests.peak, 1, WT_ROOM_BLOCKS);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).cache_hits, 0);
+    wt_ok(warm_free(a));
+    ck_assert_uint_eq(class_now(62000).requests.freed, 1);
+    ck_assert_uint_eq(class_now(62000).requested_bytes.freed, 62000);
+}
+END_TEST
+
+/* Where nothing of its size is kept a request takes what is up to two classes
+ * larger, and of more than 4 KiB not an eighth more than the request, without a
+ * lock; and nothing larger. */
+START_TEST(test_B8_a_block_of_the_next_two_classes_will_do)
+{
+    enum { KIB = 1 << 10 };
+    static const struct {
+        size_t kept, asked;
+        bool serves;
+    } row[] = {{72 * KIB, 64 * KIB, true},
+               {72 * KIB, 63 * KIB, false},
+               {80 * KIB, 72 * KIB, true},
+               {80 * KIB, 71 * KIB, false},
+               {80 * KIB, 64 * KIB, false},
+               {72 * KIB, 72 * KIB + 1, false},
+               {576 * KIB, 512 * KIB, true},
+               {576 * KIB, 511 * KIB, false},
+               {1024 * KIB, 960 * KIB, true},
+               {1024 * KIB, 911 * KIB, true},
+               {1024 * KIB, 910 * KIB, false},
+               {1536, 1024, true},
+               {2048, 1024, true},
+               {2560, 1024, false}};
+    void *kept = take(row[_i].kept), *block;
+    uint64_t locks;
+
+    wt_ok(warm_free(take(512)));
+    wt_ok(warm_free(kept));
+    locks = wm_lock_taken();
+    block = take(row[_i].asked);
+    ck_assert(!row[_i].serves || (block == kept && wm_lock_taken() == locks));
+    ck_assert_uint_eq(wm_space_find(block)->bytes,
+                      row[_i].serves ? row[_i].kept
+                                     : wm_size_round(row[_i].asked));
+    ck_assert(row[_i].asked <= WM_PAGE ||
+              8 * wm_space_find(block)->bytes <= 9 * row[_i].asked);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requested_bytes.current,
+                      row[_i].asked);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).block_bytes.current,
+                      wm_space_find(block)->bytes);
+    check_set();
+    wt_ok(warm_free(block));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).block_bytes.current, 0);
+}
+END_TEST
+
+/* A free that goes past the thread's magazines comes after what the thread had
+ * handed out before: for a moment both were with the caller. */
+START_TEST(test_B14_peaks_do_not_miss_what_is_not_settled)
+{
+    void *small, *large = take(5 << 20);
+
+    wt_ok(warm_free(take(SIZE)));
+    (void)wt_pinned_stats(runtime);
+    wt_ok(warm_stats_reset_peaks(runtime));
+    small = take(SIZE);
+    if (_i == 1) { /* it waits for a stream */
+        wt_ok(warm_record_stream(large, NULL));
+    }
+    wt_ok(warm_free(large));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 1);
+    wt_peak(wt_pinned_stats(runtime).requests.peak, 2, WT_ROOM_BLOCKS);
+    wt_ok(warm_free(small));
+    wt_ok(warm_stream_synchronize(runtime, NULL));
+    wt_ok(warm_poll(runtime));
+}
+END_TEST
+
+/* A destructor that runs after ours: the thread's window is another one's by
+ * then, and it gets a new one, which goes as the first one did. */
+static pthread_key_t late;
+
+static void allocate_late(void *argument)
+{
+    warm_status *status = argument;
+    void *block = NULL;
+
+    *status = warm_pinned_alloc(runtime, SIZE, &block);
+    if (*status == WARM_OK) {
+        *status = warm_free(block);
+    }
+}
+
+static void *end_with_a_late_call(void *status)
+{
+    pthread_setspecific(late, status);
+    allocate_late(status);
+    return NULL;
+}
+
+START_TEST(test_a_late_destructor_has_a_window_of_its_own)
+{
+    warm_status status;
+    pthread_t thread;
+
+    pthread_key_create(&late, allocate_late);
+    pthread_create(&thread, NULL, end_with_a_late_call, &status);
+    pthread_join(thread, NULL);
+    wt_ok(status);
+    for (wm_window *w = runtime->windows; w != NULL; w = w->next) {
+        ck_assert_ptr_null(atomic_load(&w->magazines));
+    }
+    pthread_key_delete(late);
+}
+END_TEST
+
+/* One thread against a plain model of what the figures must be. */
+struct model {
+    uint64_t current, peak, allocated;
+};
+
+static void model_add(struct model *model, uint64_t n)
+{
+    model->current += n;
+    model->allocated += n;
+    model->peak = model->current > model->peak ? model->current : model->peak;
+}
+
+static void compare(const warm_stat *stat, const struct model *model,
+                    uint64_t room, const char *what, unsigned step)
+{
+    wt_require(stat->current == model->current && stat->peak >= model->peak &&
+                   stat->peak <= model->peak + room &&
+                   stat->allocated == model->allocated &&
+                   stat->freed == model->allocated - model->current,
+               "%s at step %u: current %lu, not %lu; peak %lu, not %lu", what,
+               step, (unsigned long)stat->current,
+               (unsigned long)model->current, (unsigned long)stat->peak,
+               (unsigned long)model->peak);
+}
+
+START_TEST(test_B14_figures_of_one_thread_are_those_of_a_model)
+{
+    enum { SLOTS = 48 };
+    static struct model asked, blocks, bytes, of[WM_CLASSES_ALL];
+    struct {
+        void *pointer;
+        size_t requested, rounded;
+        unsigned size_class;
+    } slot[SLOTS] = {{NULL, 0, 0, 0}};
+    uint64_t random = wt_seed();
+
+    for (unsigned step = 0; step < wt_scaled(30000); step++) {
+        unsigned i = (unsigned)(wt_random(&random) % SLOTS);
+
+        if (slot[i].pointer != NULL) {
+            if (wt_random(&random) % 8 == 0) {
+                wt_ok(warm_record_stream(slot[i].pointer, NULL));
+            }
+            wt_ok(warm_free(slot[i].pointer));
+            asked.current -= slot[i].requested;
+            blocks.current--;
+            bytes.current -= slot[i].rounded;
+            of[slot[i].size_class].current--;
+            slot[i].pointer = NULL;
+        } else {
+            slot[i].requested = 1 + (wt_random(&random) % 100 == 0
+                                         ? 5 << 20
+                                         : wt_random(&random) % 300000);
+            slot[i].pointer = take(slot[i].requested);
+            /* One of the next classes may have served. */
+            slot[i].rounded = wm_space_find(slot[i].pointer)->bytes;
+            slot[i].size_class = wm_space_find(slot[i].pointer)->size_class;
+            ck_assert_uint_ge(slot[i].rounded, slot[i].requested);
+            ck_assert_uint_le(slot[i].size_class,
+                              wm_size_class(slot[i].requested) + 2);
+            model_add(&asked, slot[i].requested);
+            model_add(&blocks, 1);
+            model_add(&bytes, slot[i].rounded);
+            model_add(&of[slot[i].size_class], 1);
+        }
+        if (wt_random(&random) % 64 == 0 || step % 1000 == 999) {
+            warm_space_stats now = wt_pinned_stats(runtime);
+            warm_class_stats one = class_now(slot[i].rounded);
+
+            compare(&now.requested_bytes, &asked, WT_ROOM_BYTES, "asked", step);
+            compare(&now.requests, &blocks, WT_ROOM_BLOCKS, "blocks", step);
+            compare(&now.block_bytes, &bytes, WT_ROOM_BYTES, "bytes", step);
+            compare(&one.requests, &of[slot[i].size_class], CLASS_ROOM, "class",
+                    step);
+        }
+    }
+    for (int i = 0; i < SLOTS; i++) {
+        wt_ok(warm_free(slot[i].pointer));
+    }
+    wt_ok(warm_stream_synchronize(runtime, NULL));
+    wt_ok(warm_poll(runtime));
+}
+END_TEST
+
+enum { THREADS = 6 };
+static _Atomic(void *) shared[64];
+static _Atomic uint64_t asked_in_all, allocs_in_all, bad;
+
+/* Blocks go round between threads; who finds a place full frees what was
+ * there. */
+static void pass_round(void *argument, unsigned index)
+{
+    uint64_t random = wt_seed() + index;
+    uint64_t asked = 0, allocs = wt_scaled(20000);
+
+    (void)argument;
+    for (uint64_t i = 0; i < allocs; i++) {
+        size_t bytes = 1 + wt_random(&random) % 200000;
+        void *block = NULL;
+
+        if (warm_pinned_alloc(runtime, bytes, &block) != WARM_OK) {
+            atomic_fetch_add(&bad, 1);
+        }
+        asked += bytes;
+        block = atomic_exchange(&shared[wt_random(&random) % 64], block);
+        if (warm_free(block) != WARM_OK) {
+            atomic_fetch_add(&bad, 1);
+        }
+    }
+    atomic_fetch_add(&asked_in_all, asked);
+    atomic_fetch_add(&allocs_in_all, allocs);
+    if (index % 2 == 0) {
+        (void)warm_thread_release(runtime);
+    }
+}
+
+static void read_figures(void *argument, unsigned index)
+{
+    if (index < THREADS) {
+        pass_round(argument, index);
+        return;
+    }
+    for (int i = 0; i < 200; i++) {
+        warm_space_stats s = {.size = sizeof s};
+
+        if (warm_pinned_get_stats(runtime, &s) != WARM_OK ||
+            s.requests.allocated - s.requests.freed != s.requests.current ||
+            s.block_bytes.current + s.idle_bytes != s.held_bytes.current ||
+            s.cached_bytes > s.idle_bytes) {
+            atomic_fetch_add(&bad, 1);
+        }
+    }
+}
+
+START_TEST(test_B14_figures_of_many_threads_are_exact_once_they_are_quiet)
+{
+    warm_space_stats s;
+    uint64_t left = 0;
+
+    wt_threads(THREADS + 1, read_figures, NULL);
+    for (int i = 0; i < 64; i++) {
+        left += atomic_load(&shared[i]) != NULL;
+    }
+    ck_assert_uint_eq(bad, 0);
+    s = wt_pinned_stats(runtime);
+    ck_assert_uint_eq(s.requests.current, left);
+    ck_assert_uint_eq(s.requests.allocated, allocs_in_all);
+    ck_assert_uint_eq(s.requested_bytes.allocated, asked_in_all);
+    ck_assert(wm_space_check_settled(&runtime->pinned->space));
+    for (int i = 0; i < 64; i++) {
+        wt_ok(warm_free(atomic_exchange(&shared[i], NULL)));
+    }
+    s = wt_pinned_stats(runtime);
+    ck_assert_uint_eq(s.requests.current, 0);
+    ck_assert_uint_eq(s.requested_bytes.current, 0);
+    ck_assert_uint_eq(s.block_bytes.current, 0);
+}
+END_TEST
+
+/* ---- without memory for records ------------------------------------------ */
+
+/* A thread for whom there is no set allocates and frees all the same. */
+START_TEST(test_a_thread_does_without_a_set)
+{
+    wm_space *space = &runtime->pinned->space;
+    void *a = take(SIZE);
+
+    wt_ok(warm_free(a));
+    for (uint64_t n = 1; n < 4; n++) {
+        struct wm_magazines *spare;
+
+        wt_ok(warm_thread_release(runtime));
+        ck_assert_ptr_null(my_set());
+        /* Spare sets would be used up first. */
+        spare = space->spare_sets;
+        space->spare_sets = NULL;
+        wm_meta_fail(1, true);
+        a = take(SIZE);
+        wt_ok(warm_free(a));
+        wm_meta_fail(0, false);
+        ck_assert_ptr_null(my_set());
+        ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 0);
+        space->spare_sets = spare;
+    }
+    a = take(SIZE);
+    ck_assert_ptr_nonnull(my_set());
+    wt_ok(warm_free(a));
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tests[] = {
+        test_B2_a_hit_gives_the_block_freed_last,
+        test_what_a_hit_refuses,
+        test_a_block_is_found_whatever_the_window_guesses,
+        test_every_slot_is_found_by_its_address,
+        test_a_class_keeps_no_more_than_its_bound,
+        test_all_classes_keep_no_more_than_the_bytes,
+        test_what_is_not_used_any_more_leaves,
+        test_a_thread_that_keeps_missing_gets_more_at_once,
+        test_magazines_may_be_off,
+        test_with_closed_windows_the_same_blocks_come,
+        test_who_only_frees_keeps_no_more_than_its_bound,
+        test_what_full_magazines_give_back_others_get_as_it_is,
+        test_a_thread_that_ends_gives_all_back_under_one_lock,
+        test_a_set_serves_one_thread_after_the_other,
+        test_a_block_outlives_the_thread_that_had_it,
+        test_memory_is_taken_back_before_the_cache_grows,
+        test_one_larger_block_is_taken_back_before_all,
+        test_large_classes_are_taken_back_before_small_ones,
+        test_empty_cache_takes_from_all_threads,
+        test_destroy_takes_from_all_threads,
+        test_growth_is_bought_where_reclaiming_is_dear,
+        test_no_request_fails_for_what_others_keep,
+        test_C10_an_entry_that_another_has_is_dropped,
+        test_C10_such_an_entry_does_not_go_to_the_arena,
+        test_C10_such_an_entry_is_not_traded,
+        test_what_has_passed_behind_many_that_have_not,
+        test_B14_peaks_of_one_thread_are_near,
+        test_B14_totals_are_exact_and_reset,
+        test_B14_figures_of_one_thread_are_those_of_a_model,
+        test_B14_figures_of_many_threads_are_exact_once_they_are_quiet,
+        test_a_late_destructor_has_a_window_of_its_own,
+        test_a_thread_does_without_a_set};
+    Suite *suite = suite_create("magazine");
+    TCase *tcase = tcase_create("magazine");
+
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
+        tcase_add_test(tcase, tests[i]);
+    }
+    tcase_add_loop_test(tcase, test_B8_a_block_of_the_next_two_classes_will_do,
+                        0, 14);
+    tcase_add_loop_test(tcase, test_B14_peaks_do_not_miss_what_is_not_settled,
+                        0, 2);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}

@@ -1,0 +1,471 @@
+/* check_metadata.c: what the library's own memory comes to: the same after many
+ * threads as after a few (row B25), and little for what a thread does not use.
+ * Host device; wm_meta_live() counts. */
+#include "wt.h"
+
+#include "alloc/kinds/device_space.h"
+#include "alloc/cache/magazine_int.h"
+#include "alloc/kinds/pinned.h"
+#include "runtime/base/meta.h"
+
+#include <pthread.h>
+#include <string.h>
+
+enum { AT_ONCE = 4, FEW = 8, MANY = 40, SIZE = 5000 };
+
+static warm_runtime *runtime;
+
+/* ---- threads that come and go --------------------------------------------
+ */
+
+static struct {
+    pthread_barrier_t step;
+    unsigned round;
+    warm_status status[AT_ONCE];
+    unsigned moved[AT_ONCE]; /* sets that went to another arena */
+} churn;
+
+/* The calling thread's sets go to another arena, as if their threads had met
+ * at the lock again and again. */
+static unsigned part(void)
+{
+    wm_window *window = wm_window_mine();
+    unsigned moved = 0;
+
+    wm_section_lock(&window->section);
+    for (int i = -1; i < WM_LANE_SLOTS; i++) {
+        wm_magazines *set =
+            i < 0 ? wm_magazines_of(window) : wm_lane_set(&window->lane[i]);
+
+        if (set != NULL) {
+            const wm_arena *before = set->arena;
+
+            set->met = WM_MEET_OFTEN;
+            wm_magazines_spread(set);
+            moved += set->arena != before;
+        }
+    }
+    wm_section_unlock(&window->section);
+    return moved;
+}
+
+static warm_status use_memory(warm_stream stream, int device)
+{
+    warm_status status = WARM_OK;
+    void *block = NULL;
+
+    for (int i = 0; i < 3 && status == WARM_OK; i++) {
+        status = warm_pinned_alloc(runtime, SIZE, &block);
+        if (status == WARM_OK && i > 0) {
+            status = warm_record_stream(block, stream);
+        }
+        (void)warm_free(block);
+        block = NULL;
+        if (status == WARM_OK) {
+            status = warm_device_alloc(runtime, device, stream, SIZE, &block);
+        }
+        (void)warm_free(block);
+        block = NULL;
+    }
+    return status;
+}
+
+/* Each step one thread after the other, so that every round is as the one
+ * before. They end in another order each time. */
+static void live_shortly(void *argument, unsigned index)
+{
+    warm_status *status = &churn.status[index];
+    int device = (int)(index % 2);
+    warm_stream stream = NULL;
+
+    (void)argument;
+    for (unsigned turn = 0; turn < 3 * AT_ONCE; turn++) {
+        if (turn == index) {
+            *status = warm_stream_reserve(runtime, device, &stream);
+            if (*status == WARM_OK) {
+                *status = use_memory(stream, device);
+            }
+        } else if (turn == AT_ONCE + index && *status == WARM_OK) {
+            churn.moved[index] += part();
+            *status = use_memory(stream, device);
+        } else if (turn == 2 * AT_ONCE + (index + churn.round) % AT_ONCE &&
+                   *status == WARM_OK) {
+            *status = warm_thread_release(runtime);
+        }
+        pthread_barrier_wait(&churn.step);
+    }
+}
+
+static int64_t live_after(unsigned rounds)
+{
+    for (unsigned i = 0; i < rounds; i++, churn.round++) {
+        wt_threads(AT_ONCE, live_shortly, NULL);
+        for (int k = 0; k < AT_ONCE; k++) {
+            wt_ok(churn.status[k]);
+        }
+        wt_ok(warm_poll(runtime));
+    }
+    return wm_meta_live();
+}
+
+/* Several arenas, into which threads part, and one; with two nodes a thread's
+ * page-locked memory follows its device. */
+static const struct {
+    uint64_t arenas, nodes;
+} houses[] = {{4, 1}, {1, 1}, {3, 2}, {1, 2}};
+
+START_TEST(test_B25_threads_that_come_and_go_leave_no_metadata)
+{
+    warm_options options = {.size = sizeof options,
+                            .device = "host",
+                            .host_devices = 2,
+                            .numa_nodes = houses[_i].nodes,
+                            .arenas = houses[_i].arenas};
+    int64_t before = wm_meta_live(), few;
+    unsigned moved = 0;
+
+    runtime = wt_runtime(&options);
+    for (int i = 0; options.arenas != 1 && i < 2; i++) {
+        /* They begin in one arena, and part. */
+        runtime->pinned->space.parted = false;
+        runtime->device_spaces[i].space.parted = false;
+    }
+    pthread_barrier_init(&churn.step, NULL, AT_ONCE);
+    memset(churn.moved, 0, sizeof churn.moved);
+    churn.round = 0;
+    few = live_after(FEW);
+    /* On a busy machine an arena may first need one more slab of the class
+     * after FEW rounds: one record, once. What each round leaves is 40. */
+    ck_assert_int_lt(live_after(MANY) - few, MANY / 8);
+    for (int i = 0; i < AT_ONCE; i++) {
+        moved += churn.moved[i];
+    }
+    ck_assert(moved > 0 || options.arenas <= 1);
+    pthread_barrier_destroy(&churn.step);
+    wt_runtime_end(runtime);
+    ck_assert_int_eq(wm_meta_live(), before + 1); /* what its users hold */
+}
+END_TEST
+
+static unsigned spare_sets(const wm_space *space)
+{
+    unsigned count = 0;
+
+    for (const wm_magazines *set = space->spare_sets; set != NULL;
+         set = set->next) {
+        count++;
+    }
+    return count;
+}
+
+static void use_all(void *argument, unsigned index)
+{
+    warm_status *status = argument;
+    warm_stream stream = NULL;
+
+    status[index] = warm_stream_reserve(runtime, 0, &stream);
+    for (int i = 0; i < 3 && status[index] == WARM_OK; i++) {
+        status[index] = use_memory(stream, 0);
+    }
+    pthread_barrier_wait(&churn.step);
+}
+
+/* Many threads at once: what they leave goes with the next trim, but for a few
+ * sets, which serve as ever. */
+START_TEST(test_B25_a_trim_frees_what_a_burst_of_threads_left)
+{
+    enum { BURST = 4 * WM_SETS_KEPT };
+    warm_status status[BURST];
+    wm_space *pinned, *device;
+    int64_t after;
+
+    runtime = wt_runtime(
+        &(warm_options){.size = sizeof(warm_options), .device = "host"});
+    pinned = &runtime->pinned->space;
+    device = &runtime->device_spaces[0].space;
+    pthread_barrier_init(&churn.step, NULL, BURST);
+    for (int turn = 0; turn < 2; turn++) {
+        wt_threads(BURST, use_all, status);
+        for (int i = 0; i < BURST; i++) {
+            wt_ok(status[i]);
+        }
+        wt_ok(warm_poll(runtime));
+        ck_assert_uint_eq(spare_sets(pinned), BURST);
+        ck_assert_uint_ge(spare_sets(device), BURST);
+        after = wm_meta_live_bytes();
+        wt_ok(warm_empty_cache(runtime, NULL));
+        wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+        ck_assert_uint_eq(spare_sets(pinned), WM_SETS_KEPT);
+        ck_assert_uint_eq(spare_sets(device), WM_SETS_KEPT);
+        ck_assert_int_gt(
+            after - wm_meta_live_bytes(),
+            (int64_t)(2 * (BURST - WM_SETS_KEPT) * sizeof(wm_magazines)));
+        ck_assert(wm_space_check_settled(pinned));
+    }
+    pthread_barrier_destroy(&churn.step);
+    wt_runtime_end(runtime);
+}
+END_TEST
+
+static struct {
+    warm_status status;
+    bool moved, steady;
+    int64_t passed;
+} mover;
+
+/* As if much had been allocated and freed on the one node, and nothing grew. */
+static void move_to_other_node(void *argument, unsigned index)
+{
+    warm_stream there = NULL;
+    const wm_arena *before;
+    wm_magazines *set;
+
+    (void)argument;
+    (void)index;
+    mover.status = warm_stream_reserve(runtime, 0, &there);
+    if (mover.status == WARM_OK) {
+        mover.status = use_memory(there, 0);
+    }
+    set = wm_magazines_of(wm_window_mine());
+    before = set->arena;
+    set->passed = (int64_t)1 << 40;
+    set->steady = true;
+    if (mover.status == WARM_OK) {
+        mover.status = warm_stream_reserve(runtime, 1, &there);
+    }
+    if (mover.status == WARM_OK) {
+        mover.status = use_memory(there, 1);
+    }
+    mover.moved = set->arena != before;
+    mover.passed = set->passed;
+    mover.steady = set->steady;
+}
+
+START_TEST(test_B15_B25_a_set_that_moves_counts_from_the_start)
+{
+    runtime = wt_runtime(&(warm_options){.size = sizeof(warm_options),
+                                         .device = "host",
+                                         .host_devices = 2,
+                                         .numa_nodes = 2});
+    wt_threads(1, move_to_other_node, NULL);
+    wt_ok(mover.status);
+    ck_assert(mover.moved);
+    ck_assert(!mover.steady);
+    ck_assert_int_lt(mover.passed, 1 << 20);
+    wt_runtime_end(runtime);
+}
+END_TEST
+
+static void use_default_stream(void *argument, unsigned index)
+{
+    void *block = NULL;
+    warm_status status =
+        warm_device_alloc(runtime, 0, WARM_STREAM_PER_THREAD, SIZE, &block);
+
+    (void)argument;
+    if (status == WARM_OK) {
+        status = warm_free(block);
+    }
+    churn.status[index] =
+        status == WARM_OK ? warm_stream_retire(runtime, WARM_STREAM_PER_THREAD)
+                          : status;
+}
+
+/* Each thread's is another stream. */
+START_TEST(test_B25_default_streams_of_threads_leave_no_metadata)
+{
+    int64_t live = 0;
+
+    runtime = wt_runtime(
+        &(warm_options){.size = sizeof(warm_options), .device = "host"});
+    for (int i = 0; i < FEW + MANY; i++) {
+        wt_threads(1, use_default_stream, NULL);
+        wt_ok(churn.status[0]);
+        wt_ok(warm_poll(runtime));
+        live = i < FEW ? wm_meta_live() : live;
+    }
+    ck_assert_int_eq(wm_meta_live(), live);
+    wt_runtime_end(runtime);
+}
+END_TEST
+
+/* ---- what a thread costs ------------------------------------------------- */
+
+static struct {
+    warm_stream stream;
+    warm_status status;
+    int64_t pinned, device, gather, other_class; /* bytes of each step */
+    bool device_gathers, gathers_early;
+    unsigned slots;
+} cost;
+
+static int64_t grown_by(warm_status (*step)(void))
+{
+    int64_t before = wm_meta_live_bytes();
+
+    if (cost.status == WARM_OK) {
+        cost.status = step();
+    }
+    return wm_meta_live_bytes() - before;
+}
+
+static warm_status pinned_of(size_t bytes)
+{
+    void *block = NULL;
+    warm_status status = warm_pinned_alloc(runtime, bytes, &block);
+
+    (void)warm_free(block);
+    return status;
+}
+
+static warm_status use_pinned(void)
+{
+    return pinned_of(SIZE);
+}
+
+static warm_status use_other_class(void)
+{
+    return pinned_of(2 * SIZE);
+}
+
+static warm_status use_device(void)
+{
+    void *block = NULL;
+    warm_status status =
+        warm_device_alloc(runtime, 0, cost.stream, SIZE, &block);
+
+    (void)warm_free(block);
+    return status;
+}
+
+/* The first goes the slow way, and makes the slot. */
+static warm_status use_stream(void)
+{
+    warm_status status = WARM_OK;
+
+    for (int i = 0; i < 3 && status == WARM_OK; i++) {
+        void *block = NULL;
+
+        status = warm_pinned_alloc(runtime, SIZE, &block);
+        if (status == WARM_OK) {
+            status = warm_record_stream(block, cost.stream);
+        }
+        (void)warm_free(block);
+    }
+    return status;
+}
+
+static void count_costs(void *argument, unsigned index)
+{
+    const wm_magazines *set;
+
+    (void)argument;
+    (void)index;
+    cost.pinned = grown_by(use_pinned);
+    cost.device = grown_by(use_device);
+    cost.other_class = grown_by(use_other_class);
+    set = wm_magazines_of(wm_window_mine());
+    cost.gathers_early = wm_magazines_gather(set) != NULL;
+    cost.gather = grown_by(use_stream);
+    for (unsigned i = 0; i < WM_GATHER_SLOTS; i++) {
+        cost.slots += wm_gather_slot_at(wm_magazines_gather(set), i) != NULL;
+    }
+    set = wm_lane_set(wm_window_mine()->lane_last);
+    cost.device_gathers = set == NULL || wm_magazines_gather(set) != NULL;
+}
+
+/* A thread that finds blocks and their records there pays for its window, a set
+ * of each space, the classes that it uses, and a slot for each stream; and
+ * leaves all of it to the next thread. */
+START_TEST(test_B25_a_thread_pays_for_what_it_uses)
+{
+    enum { SET = 9 << 10, WINDOW = 10 << 10, CLASS = 1 << 10, SLOT = 3 << 10 };
+    int64_t before;
+
+    runtime = wt_runtime(
+        &(warm_options){.size = sizeof(warm_options), .device = "host"});
+    memset(&cost, 0, sizeof cost);
+    wt_ok(warm_stream_create(runtime, 0, &cost.stream));
+    wt_ok(use_pinned());
+    wt_ok(use_other_class());
+    wt_ok(use_device());
+    wt_ok(use_stream());
+    wt_ok(warm_empty_cache(runtime, NULL));
+    wt_threads(1, count_costs, NULL);
+    wt_ok(cost.status);
+    ck_assert_int_ge(cost.pinned, (int64_t)sizeof(wm_magazines));
+    ck_assert_int_le(cost.pinned, WINDOW + SET + CLASS);
+    ck_assert_int_le(cost.device, SET + CLASS);
+    ck_assert_int_le(cost.other_class, CLASS);
+    ck_assert(!cost.gathers_early);
+    ck_assert_int_le(cost.gather, SLOT);
+    ck_assert_uint_eq(cost.slots, 1);
+    ck_assert(!cost.device_gathers);
+    before = wm_meta_live_bytes();
+    memset(&cost.status, 0, sizeof cost.status);
+    wt_threads(1, count_costs, NULL);
+    wt_ok(cost.status);
+    ck_assert_int_eq(wm_meta_live_bytes(), before);
+    wt_ok(warm_poll(runtime));
+    wt_ok(warm_stream_destroy(runtime, cost.stream));
+    wt_runtime_end(runtime);
+}
+END_TEST
+
+/* Without memory for the entries of a class, or for a slot, blocks are neither
+ * lost nor miscounted; and later they are kept as ever. */
+START_TEST(test_B25_a_thread_does_without_a_class_or_a_slot)
+{
+    void *held, *kept[2];
+
+    runtime = wt_runtime(
+        &(warm_options){.size = sizeof(warm_options), .device = "host"});
+    wt_ok(warm_stream_create(runtime, 0, &cost.stream));
+    /* There are records for more blocks of these sizes. */
+    kept[0] = wt_pinned(runtime, SIZE);
+    kept[1] = wt_pinned(runtime, 2 * SIZE);
+    for (unsigned n = 1; n < 6; n++) {
+        held = wt_pinned(runtime, SIZE);
+        wt_ok(warm_thread_release(runtime));
+        /* Else spare ones, with their entries, would do. */
+        wm_magazines_fini(&runtime->pinned->space);
+        wt_ok(pinned_of(100));
+        wm_meta_fail(n, true);
+        wt_ok(warm_free(held));
+        wt_ok(use_pinned());
+        wt_ok(use_other_class());
+        (void)use_stream();
+        (void)use_device();
+        wm_meta_fail(0, false);
+        wt_ok(use_stream());
+        wt_ok(use_device());
+        wt_ok(warm_poll(runtime));
+        ck_assert(wm_space_check_settled(&runtime->pinned->space));
+        ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 2);
+    }
+    wt_ok(warm_free(kept[0]));
+    wt_ok(warm_free(kept[1]));
+    wt_ok(warm_stream_destroy(runtime, cost.stream));
+    wt_runtime_end(runtime);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("metadata");
+    TCase *tcase = tcase_create("churn");
+
+    tcase_add_loop_test(tcase,
+                        test_B25_threads_that_come_and_go_leave_no_metadata, 0,
+                        sizeof houses / sizeof houses[0]);
+    tcase_add_test(tcase,
+                   test_B25_default_streams_of_threads_leave_no_metadata);
+    tcase_add_test(tcase, test_B25_a_trim_frees_what_a_burst_of_threads_left);
+    suite_add_tcase(suite, tcase);
+    tcase = tcase_create("cost");
+    tcase_add_test(tcase, test_B15_B25_a_set_that_moves_counts_from_the_start);
+    tcase_add_test(tcase, test_B25_a_thread_pays_for_what_it_uses);
+    tcase_add_test(tcase, test_B25_a_thread_does_without_a_class_or_a_slot);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}

@@ -1,0 +1,135 @@
+/* check_grain.c: what is held of a device is what is gone of it (row C8): the
+ * driver backs memory in grains of 2 MiB, and segments are whole ones. Alone on
+ * a device, or its figures would be of others as well.
+ */
+/* backends: host standin */
+#include "wt.h"
+
+#include "alloc/kinds/device_space.h"
+#include "runtime/driver/driver.h"
+#include "runtime/runtime.h"
+
+#include <string.h>
+
+#define MIB ((size_t)1 << 20)
+
+static warm_runtime *runtime;
+static warm_stream stream;
+static size_t total, before; /* bytes; before: that were free */
+
+static size_t free_now(void)
+{
+    size_t bytes = 0;
+
+    wt_ok(wm_driver_device_memory(runtime->driver, 0, &bytes, &total));
+    return bytes;
+}
+
+static size_t held_now(void)
+{
+    return wt_device_stats(runtime).all.reserved_bytes.current;
+}
+
+static void setup(void)
+{
+    runtime = wt_runtime(NULL);
+    wt_ok(warm_stream_create(runtime, 0, &stream));
+    before = free_now();
+}
+
+static void teardown(void)
+{
+    wt_stream_end(runtime, stream);
+    wt_runtime_end(runtime);
+}
+
+static const size_t size[] = {
+    1,           700 << 10,      3 * MIB,      5 * MIB,
+    5 * MIB + 1, 7 * MIB - 4096, 21 * MIB + 1, 33 * MIB};
+enum { SIZES = sizeof size / sizeof size[0] };
+
+START_TEST(test_C8_what_is_held_is_what_is_gone)
+{
+    void *block[SIZES];
+
+    for (int i = 0; i < SIZES; i++) {
+        block[i] = wt_device(runtime, stream, size[i]);
+        ck_assert_uint_eq(held_now(), before - free_now());
+        ck_assert_uint_eq(held_now() % (2 * MIB), 0);
+    }
+    for (int i = 0; i < SIZES; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+    wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+    ck_assert_uint_eq(held_now(), before - free_now());
+    ck_assert_uint_eq(held_now(), 0);
+}
+END_TEST
+
+/* A limit serves all of it; a byte less a grain less. The device has a number
+ * of bytes of which so small a part is exact. */
+START_TEST(test_C8_fraction_is_exact_at_its_edge)
+{
+    static const struct {
+        size_t limit, blocks; /* of 2 MiB */
+    } row[] = {{22 * MIB, 11},
+               {22 * MIB - 1, 10},
+               {22 * MIB + 1, 11},
+               {2 * MIB, 1},
+               {2 * MIB - 1, 0}};
+    enum { MOST = 16 };
+    void *block[MOST] = {NULL};
+    size_t count = 0;
+
+    wt_ok(warm_device_set_memory_fraction(
+        runtime, 0, ((double)row[_i].limit + 0.5) / (double)total));
+    while (count < MOST && warm_device_alloc(runtime, 0, stream, 2 * MIB,
+                                             &block[count]) == WARM_OK) {
+        count++;
+        ck_assert_uint_le(held_now(), row[_i].limit);
+        ck_assert_uint_eq(held_now(), before - free_now());
+    }
+    ck_assert_uint_eq(count, row[_i].blocks);
+    ck_assert_uint_eq(held_now(), row[_i].blocks * 2 * MIB);
+    while (count > 0) {
+        wt_ok(warm_free(block[--count]));
+    }
+}
+END_TEST
+
+/* Workspaces take their part of a limit: who is refused is told of them, and
+ * where one goes there is room to try again. */
+START_TEST(test_C8_A12_refusal_tells_of_workspaces_below_the_limit)
+{
+    wm_growth *growth = &runtime->device_spaces[0].space.growth;
+    void *block = NULL;
+    uint64_t vacated;
+
+    wt_ok(warm_device_set_memory_fraction(
+        runtime, 0, ((double)(10 * MIB) + 0.5) / (double)total));
+    ck_assert(wm_device_space_claim(runtime, 0, 4 * MIB));
+    wt_fails(WARM_OUT_OF_MEMORY,
+             warm_device_alloc(runtime, 0, stream, 8 * MIB, &block));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(),
+                                 "workspaces of handles have 4.0 MiB of it"));
+    vacated = growth->vacated;
+    wm_device_space_unclaim(runtime, 0, 4 * MIB);
+    ck_assert_uint_gt(growth->vacated, vacated);
+    wt_ok(warm_device_alloc(runtime, 0, stream, 8 * MIB, &block));
+    wt_ok(warm_free(block));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("grain");
+    TCase *tcase = tcase_create("grain");
+
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, test_C8_what_is_held_is_what_is_gone);
+    tcase_add_loop_test(tcase, test_C8_fraction_is_exact_at_its_edge, 0, 5);
+    tcase_add_test(tcase,
+                   test_C8_A12_refusal_tells_of_workspaces_below_the_limit);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}

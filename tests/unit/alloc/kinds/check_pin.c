@@ -1,0 +1,396 @@
+/* check_pin.c: regions that are mapped, touched and registered (parts of row
+ * B9). Host device; its registering looks at what it gets, and fails where a
+ * test wants that. */
+#include "wt_host.h"
+
+#include "alloc/kinds/pin.h"
+#include "runtime/base/status.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define MIB ((size_t)1 << 20)
+
+static struct {
+    wm_driver *d;
+    wm_driver_ops ops;
+    const wm_driver_ops *real;
+    char *base; /* of the last region to be registered */
+    size_t bytes;
+    size_t resident; /* pages of it that were there by then */
+    bool refuses;
+} driver;
+
+static size_t page(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Pages that have memory behind them; none where nothing is mapped. */
+static size_t resident(char *base, size_t bytes)
+{
+    static unsigned char there[(size_t)1 << 16];
+    size_t pages = bytes / page(), count = 0;
+
+    wt_require(pages <= sizeof there, "too many pages to look at");
+    if (mincore(base, bytes, there) != 0) {
+        return 0;
+    }
+    for (size_t i = 0; i < pages; i++) {
+        count += there[i] & 1;
+    }
+    return count;
+}
+
+static bool is_mapped(char *base)
+{
+    unsigned char there;
+
+    return mincore(base, page(), &there) == 0 || errno != ENOMEM;
+}
+
+static warm_status look_at(wm_driver *d, void *pointer, size_t bytes)
+{
+    driver.base = pointer;
+    driver.bytes = bytes;
+    driver.resident = resident(pointer, bytes);
+    if (driver.refuses) {
+        return wm_fail_code(WARM_DRIVER_ERROR, "cudart", 1,
+                            "cudaErrorInvalidValue", "invalid argument");
+    }
+    return driver.real->pinned_register(d, pointer, bytes);
+}
+
+/* register_locks: whether the driver says that registering page-locks. */
+static wm_pin begin_on(const char *conf, bool register_locks)
+{
+    wm_options o;
+    wm_pin pin;
+
+    wt_ok(wm_options_resolve(NULL, conf, &o));
+    wt_ok(wm_host_open(&o, &driver.d));
+    driver.real = driver.d->ops;
+    driver.ops = *driver.real;
+    driver.ops.pinned_register = look_at;
+    driver.d->ops = &driver.ops;
+    driver.d->register_locks = register_locks;
+    wm_pin_init(&pin, driver.d, &o);
+    return pin;
+}
+
+static wm_pin begin(const char *conf)
+{
+    return begin_on(conf, true);
+}
+
+static void end(void)
+{
+    wt_host_close(driver.d, 0);
+}
+
+static const struct {
+    const char *conf;
+    bool maps;
+} ways[] = {
+    {"device:host", false},
+    {"device:host,pin:alloc", false},
+    {"device:host,pin:register", true},
+    {"device:host,numa_nodes:2", true},
+    {"device:host,numa_nodes:2,pin:alloc", true},
+};
+
+START_TEST(test_option_pin_says_who_maps)
+{
+    wm_pin pin = begin(ways[_i].conf);
+    void *base = NULL;
+
+    ck_assert_int_eq(pin.maps, ways[_i].maps);
+    wt_ok(wm_pin_obtain(&pin, 0, 2 * MIB, &base));
+    memset(base, 1, 2 * MIB);
+    ck_assert_int_eq(driver.base != NULL, ways[_i].maps);
+    wt_ok(wm_pin_give_back(&pin, base, 2 * MIB));
+    end();
+}
+END_TEST
+
+static char warned[256];
+
+static void keep_warning(void *context, warm_log_level level, const char *line)
+{
+    (void)context;
+    if (level == WARM_LOG_WARNING) {
+        snprintf(warned, sizeof warned, "%s", line);
+    }
+}
+
+/* As on GH200 and GB200. The option is obeyed all the same, but aloud. */
+static const struct {
+    const char *conf;
+    bool maps;
+} unlocked[] = {
+    {"device:host,numa_nodes:2", false},
+    {"device:host,numa_nodes:2,pin:alloc", false},
+    {"device:host,pin:auto", false},
+    {"device:host,pin:register", true},
+    {"device:host,numa_nodes:2,pin:register", true},
+};
+
+START_TEST(test_B9_B15_what_page_locks_nothing_is_not_chosen)
+{
+    wm_pin pin;
+    void *base = NULL;
+    int node = WM_NODE_UNKNOWN;
+
+    warm_log_set(keep_warning, NULL);
+    pin = begin_on(unlocked[_i].conf, false);
+    warm_log_set(NULL, NULL);
+    ck_assert_int_eq(pin.maps, unlocked[_i].maps);
+    ck_assert_int_eq(strstr(warned, "page-locks nothing") != NULL,
+                     unlocked[_i].maps);
+    for (int wanted = driver.d->numa.nodes - 1; wanted >= 0; wanted--) {
+        wt_ok(wm_pin_obtain(&pin, wanted, 2 * MIB, &base));
+        memset(base, 1, 2 * MIB);
+        ck_assert_int_eq(driver.base != NULL, unlocked[_i].maps);
+        if (driver.d->numa.simulated) {
+            wt_ok(wm_driver_node_of(driver.d, base, 2 * MIB, &node));
+            ck_assert_int_eq(node, wanted);
+        }
+        wt_ok(wm_pin_give_back(&pin, base, 2 * MIB));
+        if (driver.d->numa.simulated) {
+            wt_ok(wm_driver_node_of(driver.d, base, 2 * MIB, &node));
+            ck_assert_int_eq(node, WM_NODE_UNKNOWN);
+        }
+    }
+    end();
+}
+END_TEST
+
+/* Memory of another node than the one that was asked for goes back. */
+START_TEST(test_B15_memory_of_another_node_is_not_taken)
+{
+    wm_pin pin = begin_on("device:host,numa_nodes:2", false);
+    void *base = NULL;
+
+    wm_numa_set_room(&driver.d->numa, 1, MIB);
+    wt_fails(WARM_OUT_OF_MEMORY, wm_pin_obtain(&pin, 1, 2 * MIB, &base));
+    ck_assert_ptr_null(base);
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "node 1 has no"));
+    ck_assert_uint_eq(wm_counter_read(&driver.d->calls[WM_CALL_pinned_free]),
+                      1);
+    wt_ok(wm_pin_obtain(&pin, 1, MIB, &base));
+    wt_ok(wm_pin_give_back(&pin, base, MIB));
+    end();
+}
+END_TEST
+
+/* More and fewer pieces than threads, and odd ends. */
+static const size_t sizes[] = {4096, 2 * MIB, 2 * MIB + 4096, 100 * MIB,
+                               MIB * 130 + 12288};
+static const char *const confs[] = {
+    "device:host,pin:register,pin_threads:1",
+    "device:host,pin:register,pin_threads:3",
+    "device:host,pin:register,pin_threads:64",
+    "device:host,pin:register,huge_pages:off",
+};
+
+START_TEST(test_all_pages_are_touched_before_one_registration)
+{
+    wm_pin pin = begin(confs[_i]);
+
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        void *base = NULL;
+
+        wt_ok(wm_pin_obtain(&pin, 0, sizes[i], &base));
+        ck_assert_ptr_eq(driver.base, base);
+        ck_assert_uint_eq(driver.bytes, sizes[i]);
+        ck_assert_uint_eq(driver.resident, sizes[i] / page());
+        wt_ok(wm_pin_give_back(&pin, base, sizes[i]));
+        ck_assert(!is_mapped(base));
+    }
+    ck_assert_uint_eq(
+        wm_counter_read(&driver.d->calls[WM_CALL_pinned_register]),
+        sizeof sizes / sizeof sizes[0]);
+    end();
+}
+END_TEST
+
+START_TEST(test_large_region_begins_where_a_huge_page_can)
+{
+    wm_pin pin = begin("device:host,pin:register");
+    void *base = NULL;
+
+    wt_ok(wm_pin_obtain(&pin, 0, 5 * MIB, &base));
+    ck_assert_uint_eq((uintptr_t)base % (2 * MIB), 0);
+    ck_assert(!is_mapped((char *)base + 5 * MIB) ||
+              resident((char *)base + 5 * MIB, page()) <= 1);
+    wt_ok(wm_pin_give_back(&pin, base, 5 * MIB));
+    end();
+}
+END_TEST
+
+START_TEST(test_refused_registration_leaves_nothing_and_is_a_shortage)
+{
+    wm_pin pin = begin("device:host,pin:register");
+    warm_error error = {.size = sizeof error};
+    void *base = &pin;
+
+    driver.refuses = true;
+    wt_fails(WARM_OUT_OF_MEMORY, wm_pin_obtain(&pin, 0, 3 * MIB, &base));
+    ck_assert_ptr_eq(base, &pin);
+    ck_assert(!is_mapped(driver.base));
+    warm_last_error(&error);
+    ck_assert_str_eq(error.origin, "cudart");
+    ck_assert_int_eq(error.code, 1);
+    ck_assert_ptr_nonnull(strstr(error.message, "invalid argument"));
+    end();
+}
+END_TEST
+
+/* Memory that the driver does not let go of stays usable. */
+START_TEST(test_refused_unregistering_leaves_the_region_as_it_was)
+{
+    wm_pin pin = begin("device:host,pin:register");
+    void *base = NULL;
+
+    wt_ok(wm_pin_obtain(&pin, 0, 3 * MIB, &base));
+    wm_driver_fail(driver.d, WM_CALL_pinned_unregister, 1, false);
+    wt_fails(WARM_DRIVER_ERROR, wm_pin_give_back(&pin, base, 3 * MIB));
+    memset(base, 1, 3 * MIB);
+    wt_ok(wm_pin_give_back(&pin, base, 3 * MIB));
+    end();
+}
+END_TEST
+
+START_TEST(test_region_too_large_to_map_is_a_shortage)
+{
+    wm_pin pin = begin("device:host,pin:register");
+    void *base = NULL;
+
+    wt_fails(WARM_OUT_OF_MEMORY,
+             wm_pin_obtain(&pin, 0, (size_t)1 << 60, &base));
+    ck_assert_ptr_null(base);
+    end();
+}
+END_TEST
+
+START_TEST(test_region_is_placed_before_it_is_touched)
+{
+    wm_pin pin = begin("device:host,numa_nodes:2");
+    void *base = NULL;
+    int node = -2;
+
+    for (int i = 0; i < 2; i++) {
+        wt_ok(wm_pin_obtain(&pin, i, 2 * MIB, &base));
+        wt_ok(wm_driver_node_of(driver.d, base, 2 * MIB, &node));
+        ck_assert_int_eq(node, i);
+        wt_ok(wm_pin_give_back(&pin, base, 2 * MIB));
+    }
+    wm_driver_fail(driver.d, WM_CALL_place, 1, false);
+    wt_fails(WARM_DRIVER_ERROR, wm_pin_obtain(&pin, 0, 2 * MIB, &base));
+    /* A node that is full: the kernel would take pages of another one. */
+    wm_numa_set_room(&driver.d->numa, 1, MIB);
+    wt_fails(WARM_OUT_OF_MEMORY, wm_pin_obtain(&pin, 1, 2 * MIB, &base));
+    ck_assert_ptr_nonnull(driver.d->numa.ranges == NULL ? &pin : NULL);
+    end();
+}
+END_TEST
+
+START_TEST(test_touching_says_what_cannot_be_touched)
+{
+    char *base = mmap(NULL, 64 * MIB, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    ck_assert_ptr_ne(base, MAP_FAILED);
+    ck_assert(wm_pin_touch(base, 64 * MIB, 3));
+    ck_assert_uint_eq(resident(base, 64 * MIB), 64 * MIB / page());
+    /* A hole. */
+    munmap(base + 40 * MIB, MIB);
+    ck_assert(!wm_pin_touch(base, 64 * MIB, 3));
+    munmap(base, 64 * MIB);
+}
+END_TEST
+
+/* What is mapped to find a place for huge pages goes at once. */
+START_TEST(test_aligned_region_leaves_no_address_space_behind)
+{
+    enum { TIMES = 100 };
+    wm_pin pin = begin("device:host,pin:register,pin_threads:1");
+    void *base[TIMES];
+    long before = wt_address_space();
+
+    for (int i = 0; i < TIMES; i++) {
+        wt_ok(wm_pin_obtain(&pin, 0, 2 * MIB + page(), &base[i]));
+    }
+    /* Mapped whole, a region would take twice as much. */
+    ck_assert_int_lt(wt_address_space() - before,
+                     (long)(TIMES * 3 * MIB / page()));
+    for (int i = 0; i < TIMES; i++) {
+        wt_ok(wm_pin_give_back(&pin, base[i], 2 * MIB + page()));
+    }
+    ck_assert_int_lt(wt_address_space() - before, (long)(TIMES * MIB / page()));
+    end();
+}
+END_TEST
+
+/* Nor that its place could not be forgotten. */
+START_TEST(test_G6_reason_of_a_refusal_outlives_the_tidying)
+{
+    wm_pin pin = begin("device:host,numa_nodes:2");
+    void *base = NULL;
+
+    driver.refuses = true;
+    wm_driver_fail(driver.d, WM_CALL_place, 2, false);
+    wt_fails(WARM_OUT_OF_MEMORY, wm_pin_obtain(&pin, 1, 2 * MIB, &base));
+    ck_assert_ptr_nonnull(
+        strstr(warm_last_error_message(), "invalid argument"));
+    ck_assert_uint_eq(wm_counter_read(&driver.d->calls[WM_CALL_place]), 2);
+    end();
+}
+END_TEST
+
+/* Where there can be no helpers the caller does it all. */
+START_TEST(test_B9_pages_are_touched_without_threads_too)
+{
+    wm_pin pin = begin("device:host,pin:register,pin_threads:8");
+    void *base = NULL;
+
+    wt_refuse_threads(true);
+    wt_ok(wm_pin_obtain(&pin, 0, 100 * MIB, &base));
+    wt_refuse_threads(false);
+    ck_assert_uint_eq(driver.resident, 100 * MIB / page());
+    wt_ok(wm_pin_give_back(&pin, base, 100 * MIB));
+    end();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("pin");
+    TCase *tcase = tcase_create("pin");
+
+    tcase_add_loop_test(tcase,
+                        test_B9_B15_what_page_locks_nothing_is_not_chosen, 0,
+                        sizeof unlocked / sizeof unlocked[0]);
+    tcase_add_test(tcase, test_B15_memory_of_another_node_is_not_taken);
+    tcase_add_loop_test(tcase, test_option_pin_says_who_maps, 0,
+                        sizeof ways / sizeof ways[0]);
+    tcase_add_loop_test(tcase,
+                        test_all_pages_are_touched_before_one_registration, 0,
+                        sizeof confs / sizeof confs[0]);
+    tcase_add_test(tcase, test_large_region_begins_where_a_huge_page_can);
+    tcase_add_test(tcase,
+                   test_refused_registration_leaves_nothing_and_is_a_shortage);
+    tcase_add_test(tcase,
+                   test_refused_unregistering_leaves_the_region_as_it_was);
+    tcase_add_test(tcase, test_region_too_large_to_map_is_a_shortage);
+    tcase_add_test(tcase, test_region_is_placed_before_it_is_touched);
+    tcase_add_test(tcase, test_touching_says_what_cannot_be_touched);
+    tcase_add_test(tcase, test_aligned_region_leaves_no_address_space_behind);
+    tcase_add_test(tcase, test_G6_reason_of_a_refusal_outlives_the_tidying);
+    tcase_add_test(tcase, test_B9_pages_are_touched_without_threads_too);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}

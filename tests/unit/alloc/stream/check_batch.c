@@ -1,0 +1,1147 @@
+/* check_batch.c: adopted streams: frees that share an event, and the promises
+ * kept and broken (rows B3 to B7, B12). Host device; drives it by hand. */
+#include "wt.h"
+
+#include "alloc/cache/gather.h"
+#include "alloc/cache/magazine.h"
+#include "alloc/kinds/pinned.h"
+#include "alloc/stream/timeline_int.h"
+#include "runtime/base/clock.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { SIZE = 100000, BYTES = 106496, COUNT = 4 };
+
+static warm_runtime *runtime;
+static warm_stream stream;
+
+static void nothing(void *argument)
+{
+    (void)argument;
+}
+
+static void open_with(const warm_options *options)
+{
+    runtime = wt_runtime(options);
+    wt_ok(warm_stream_create(runtime, 0, &stream));
+}
+
+static void setup(void)
+{
+    open_with(&(warm_options){
+        .size = sizeof(warm_options), .device = "host", .batch_count = COUNT});
+}
+
+static void teardown(void)
+{
+    ck_assert(wm_arena_check(&runtime->pinned->space.arenas[0]));
+    wt_runtime_end(runtime);
+}
+
+static void *take(void)
+{
+    return wt_pinned(runtime, SIZE);
+}
+
+static uint64_t pending(void)
+{
+    return wt_pinned_stats(runtime).pending.current;
+}
+
+static uint64_t all_calls(void)
+{
+    uint64_t sum = 0;
+
+    for (int i = 0; warm_testing_call_name(i) != NULL; i++) {
+        sum += wt_calls(runtime, warm_testing_call_name(i));
+    }
+    return sum;
+}
+
+static void fail_call(const char *call, uint64_t n, int persistent)
+{
+    wt_ok(warm_testing_fail(runtime, call, n, persistent));
+}
+
+static uint64_t events_out(void)
+{
+    wm_event_counts events;
+
+    wm_event_pool_counts(&runtime->pinned->events, 0, &events);
+    return events.out;
+}
+
+static wm_timelines *timelines(void)
+{
+    return &runtime->pinned->timelines;
+}
+
+/* That of the stream. */
+static const wm_timeline *timeline(void)
+{
+    wm_timeline *t = NULL;
+    bool captured;
+
+    wt_ok(wm_timelines_meet(timelines(), stream, &t, &captured));
+    wm_timelines_let_go(timelines(), t);
+    return t;
+}
+
+/* ---- one event for many ------------------------------------------------ */
+
+START_TEST(test_B4_frees_on_an_adopted_stream_share_one_event)
+{
+    void *block[COUNT + 1];
+    uint64_t before;
+
+    wt_stop(runtime, stream);
+    for (int i = 0; i <= COUNT; i++) {
+        block[i] = take();
+    }
+    before = all_calls();
+    for (int i = 0; i <= COUNT; i++) {
+        wt_ok(warm_record_stream(block[i], stream));
+        wt_ok(warm_record_stream(block[i], stream));
+    }
+    ck_assert_uint_eq(all_calls(), before);
+    for (int i = 0; i < COUNT - 1; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+    ck_assert_uint_eq(all_calls(), before);
+    ck_assert_uint_eq(pending(), COUNT - 1);
+    wt_ok(warm_free(block[COUNT - 1]));
+    wt_ok(warm_free(block[COUNT]));
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1);
+    ck_assert_uint_eq(wt_calls(runtime, "event_passed"), 1);
+    ck_assert_uint_eq(events_out(), 1);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(pending(), COUNT + 1);
+    wt_go(runtime, stream);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(pending(), 0);
+    ck_assert_uint_eq(events_out(), 0);
+}
+END_TEST
+
+/* The same of blocks that no thread has handed out: their frees do not gather
+ * before. */
+START_TEST(test_B4_other_frees_share_one_event_as_well)
+{
+    void *block[COUNT];
+
+    for (int i = 0; i < COUNT; i++) {
+        block[i] = take();
+    }
+    wt_ok(warm_thread_release(runtime));
+    wt_stop(runtime, stream);
+    for (int i = 0; i < COUNT; i++) {
+        ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 0);
+        wt_free_used(block[i], stream);
+    }
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1);
+    ck_assert_uint_eq(pending(), COUNT);
+    wt_go(runtime, stream);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(pending(), 0);
+}
+END_TEST
+
+START_TEST(test_B4_bytes_close_a_batch)
+{
+    warm_options options = {.size = sizeof options,
+                            .device = "host",
+                            .batch_count = 100,
+                            .batch_bytes = 2 * BYTES};
+
+    teardown();
+    open_with(&options);
+    wt_stop(runtime, stream);
+    wt_free_used(take(), stream);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 0);
+    wt_free_used(take(), stream);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1);
+    wt_go(runtime, stream);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(pending(), 0);
+}
+END_TEST
+
+/* A stream whose events stay out gets smaller batches, half as large when four
+ * are out, and down to one block. */
+START_TEST(test_B4_late_events_make_batches_smaller)
+{
+    warm_options options = {.size = sizeof options,
+                            .device = "host",
+                            .batch_count = 100,
+                            .batch_bytes = 4 * BYTES};
+    uint64_t marks;
+
+    teardown();
+    open_with(&options);
+    wt_stop(runtime, stream);
+    for (int i = 0; i < 4 * 4; i++) {
+        wt_free_used(take(), stream);
+    }
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 4);
+    wt_free_used(take(), stream);
+    wt_free_used(take(), stream);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 5);
+    for (int i = 4 * 4 + 2; i < 4 * 12; i++) {
+        wt_free_used(take(), stream);
+    }
+    marks = wt_calls(runtime, "event_mark");
+    ck_assert_uint_ge(marks, 13);
+    wt_free_used(take(), stream);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), marks + 1);
+    wt_go(runtime, stream);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(pending(), 0);
+}
+END_TEST
+
+/* The host device, whose first question is late to bring its answer. */
+static struct {
+    wm_driver_ops ops;
+    const wm_driver_ops *real;
+    _Atomic bool asked, open;
+} slow;
+
+static warm_status slow_query(wm_driver *d, warm_event event)
+{
+    warm_status status = slow.real->event_passed(d, event);
+
+    if (!atomic_exchange(&slow.asked, true)) {
+        while (!atomic_load(&slow.open)) {
+            sched_yield();
+        }
+    }
+    return status;
+}
+
+enum { WHILE_ASKED = 30 };
+
+struct beside {
+    void *block[WHILE_ASKED];
+    warm_status polled, freed;
+};
+
+static void poll_or_free(void *argument, unsigned index)
+{
+    struct beside *beside = argument;
+
+    if (index == 0) {
+        beside->polled = warm_poll(runtime);
+        return;
+    }
+    while (!atomic_load(&slow.asked)) {
+        sched_yield();
+    }
+    for (int i = 0; i < WHILE_ASKED && beside->freed == WARM_OK; i++) {
+        beside->freed = warm_free(beside->block[i]);
+    }
+    atomic_store(&slow.open, true);
+}
+
+/* While who polls is away a thread closes batch after batch: a few events are
+ * enough, and what shares one waits for the last of its work. */
+START_TEST(test_B4_batches_behind_a_poll_share_events)
+{
+    struct beside beside = {.polled = WARM_OK, .freed = WARM_OK};
+    warm_options options = {
+        .size = sizeof options, .device = "host", .batch_count = 1};
+
+    teardown();
+    open_with(&options);
+    wt_stop(runtime, stream); /* one step of work; each batch is another */
+    wt_free_used(take(), stream);
+    for (int i = 0; i < WHILE_ASKED; i++) {
+        beside.block[i] = take();
+        wt_ok(warm_record_stream(beside.block[i], stream));
+    }
+    slow.real = runtime->driver->ops;
+    slow.ops = *slow.real;
+    slow.ops.event_passed = slow_query;
+    runtime->driver->ops = &slow.ops;
+    wt_threads(2, poll_or_free, &beside);
+    runtime->driver->ops = slow.real;
+    wt_ok(beside.polled);
+    wt_ok(beside.freed);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1 + WHILE_ASKED);
+    ck_assert_uint_eq(wt_calls(runtime, "event_create"), 1 + 8);
+    /* The 9th has those before it, the 17th, and the 25th. */
+    wt_ok(warm_testing_step(runtime, stream, 2 + 24));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(pending(), WHILE_ASKED);
+    wt_ok(warm_testing_step(runtime, stream, 1));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(pending(), WHILE_ASKED - 25);
+    ck_assert_uint_eq(timeline()->queued, WHILE_ASKED - 25);
+    wt_go(runtime, stream);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(pending(), 0);
+    ck_assert_uint_eq(events_out(), 0);
+}
+END_TEST
+
+START_TEST(test_B4_age_closes_a_batch)
+{
+    uint64_t before;
+
+    wt_stop(runtime, stream);
+    before = wm_clock_ns();
+    wt_free_used(take(), stream);
+    wm_timelines_close_old(timelines(), before - 1);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 0);
+    wm_timelines_close_old(timelines(), wm_clock_ns());
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1);
+    wm_timelines_close_old(timelines(), UINT64_MAX);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1);
+    wt_go(runtime, stream);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(pending(), 0);
+}
+END_TEST
+
+/* The stream is idle: that is one question, and no event. */
+START_TEST(test_B4_an_idle_stream_is_asked_once)
+{
+    void *block = take();
+
+    wt_free_used(block, stream);
+    ck_assert_uint_eq(pending(), 1);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(pending(), 0);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 0);
+    ck_assert_uint_eq(wt_calls(runtime, "stream_passed"), 1);
+    ck_assert_ptr_eq(take(), block);
+    wt_ok(warm_free(block));
+}
+END_TEST
+
+/* What was in the queue when the stream was found idle has passed as well;
+ * nobody asks for its events. */
+START_TEST(test_B4_an_idle_stream_needs_no_event_queries)
+{
+    uint64_t queries;
+
+    wt_stop(runtime, stream);
+    for (int i = 0; i < 3 * COUNT; i++) {
+        wt_free_used(take(), stream);
+    }
+    wt_go(runtime, stream);
+    wt_free_used(take(), stream);
+    queries = wt_calls(runtime, "event_passed");
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_calls(runtime, "event_passed"), queries);
+    ck_assert_uint_eq(pending(), 0);
+}
+END_TEST
+
+/* Where older work has not passed nobody asks for the younger: one question,
+ * and an event for what is open. */
+START_TEST(test_B4_a_busy_stream_is_asked_once)
+{
+    uint64_t queries, marks;
+
+    wt_stop(runtime, stream);
+    for (int i = 0; i < 3 * COUNT + 1; i++) {
+        wt_free_used(take(), stream);
+    }
+    queries = wt_calls(runtime, "event_passed");
+    marks = wt_calls(runtime, "event_mark");
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_calls(runtime, "event_passed"), queries + 1);
+    ck_assert_uint_eq(wt_calls(runtime, "stream_passed"), 0);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), marks + 1);
+    wt_go(runtime, stream);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(pending(), 0);
+}
+END_TEST
+
+/* A miss that grows in the end asks the stream, and then, for all that there
+ * is, the event that it has recorded there: once each. */
+START_TEST(test_B4_a_miss_asks_nobody_twice)
+{
+    void *grown = NULL;
+
+    teardown();
+    open_with(&(warm_options){.size = sizeof(warm_options), .device = "host"});
+    wt_stop(runtime, stream);
+    for (int i = 0; i < WM_BATCH_RIPE; i++) {
+        wt_free_used(take(), stream);
+    }
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 0);
+    wt_ok(warm_pinned_alloc(runtime, 4 << 20, &grown));
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1);
+    ck_assert_uint_eq(wt_calls(runtime, "stream_passed"), 1);
+    ck_assert_uint_eq(wt_calls(runtime, "event_passed"), 1);
+    wt_ok(warm_free(grown));
+    wt_go(runtime, stream);
+}
+END_TEST
+
+enum { OTHERS = 6, SMALL = 50000 };
+
+struct others {
+    void *block[OTHERS];
+    size_t gathered;
+    uint64_t locks;
+    unsigned refused;
+};
+
+/* The first free makes a slot, the others are hits of it. */
+static void free_others(void *argument, unsigned index)
+{
+    struct others *o = argument;
+    uint64_t before;
+
+    (void)index;
+    o->refused += warm_free(o->block[0]) != WARM_OK;
+    before = wm_lock_taken();
+    for (int i = 1; i < OTHERS; i++) {
+        o->refused += warm_free(o->block[i]) != WARM_OK;
+    }
+    o->locks = wm_lock_taken() - before;
+    o->gathered = wm_gather_blocks(timelines());
+    o->refused += warm_free(o->block[1]) != WARM_OK;
+}
+
+START_TEST(test_B4_frees_of_what_another_thread_has_gather_too)
+{
+    struct others o = {.refused = 0};
+
+    teardown();
+    open_with(&(warm_options){.size = sizeof(warm_options), .device = "host"});
+    wt_stop(runtime, stream);
+    for (int i = 0; i < OTHERS; i++) {
+        wt_ok(warm_pinned_alloc(runtime, SMALL, &o.block[i]));
+        wt_ok(warm_record_stream(o.block[i], stream));
+    }
+    wt_threads(1, free_others, &o);
+    ck_assert_uint_eq(o.refused, 1);
+    ck_assert_uint_eq(o.locks, 0);
+    ck_assert_uint_eq(o.gathered, OTHERS - 1);
+    ck_assert_uint_eq(pending(), OTHERS);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(pending(), OTHERS);
+    wt_go(runtime, stream);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(pending(), 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 0);
+}
+END_TEST
+
+struct two {
+    void *block[2];
+    warm_status status[2];
+};
+
+static void free_two(void *argument, unsigned index)
+{
+    struct two *two = argument;
+
+    (void)index;
+    two->status[0] = warm_free(two->block[0]);
+    two->status[1] = warm_free(two->block[1]);
+}
+
+/* Of a class that the thread has not used before, too. */
+START_TEST(test_B14_frees_of_others_count_in_their_class)
+{
+    const size_t bytes[] = {SMALL, SMALL / 4};
+    warm_class_stats stats = {.size = sizeof stats};
+    struct two two;
+
+    for (int i = 0; i < 2; i++) {
+        wt_ok(warm_pinned_alloc(runtime, bytes[i], &two.block[i]));
+        wt_ok(warm_record_stream(two.block[i], stream));
+    }
+    wt_threads(1, free_two, &two);
+    wt_ok(warm_poll(runtime));
+    wm_magazines_settle_all(&runtime->pinned->space);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(two.status[i], WARM_OK);
+        wm_arena_class_stats(&runtime->pinned->space.arenas[0],
+                             wm_size_class(bytes[i]), &stats);
+        ck_assert_uint_eq(stats.requests.allocated, 1);
+        ck_assert_uint_eq(stats.requests.current, 0);
+    }
+}
+END_TEST
+
+/* The memory is there, in an open batch: nothing is obtained, and under a
+ * limit nothing fails. */
+START_TEST(test_B12_an_allocation_takes_from_the_open_batch)
+{
+    warm_options options = {
+        .size = sizeof options, .device = "host", .pinned_limit = 8 << 20};
+    void *block = NULL;
+
+    teardown();
+    open_with(&options);
+    wt_ok(warm_pinned_alloc(runtime, 8 << 20, &block));
+    wt_free_used(block, stream);
+    block = NULL;
+    wt_ok(warm_pinned_alloc(runtime, 8 << 20, &block));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).driver_alloc.count, 1);
+    wt_ok(warm_free(block));
+}
+END_TEST
+
+START_TEST(test_B5_a_stuck_adopted_stream_delays_only_its_blocks)
+{
+    warm_stream other;
+
+    wt_ok(warm_stream_create(runtime, 0, &other));
+    wt_stop(runtime, stream);
+    for (int i = 0; i < 2 * COUNT + 1; i++) {
+        wt_free_used(take(), stream);
+        wt_free_used(take(), other);
+    }
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(pending(), 2 * COUNT + 1);
+    wt_go(runtime, stream);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(pending(), 0);
+}
+END_TEST
+
+/* Batches of one stream come back in the order of their work: none waits for a
+ * later one, however many there are that nobody has asked for. */
+START_TEST(test_B5_an_early_batch_does_not_wait_for_a_late_one)
+{
+    const unsigned batches = 12;
+
+    wt_stop(runtime, stream);
+    for (unsigned i = 0; i < batches; i++) {
+        wt_free_used(take(), stream);
+        wm_timelines_close_old(timelines(), UINT64_MAX);
+        wt_ok(warm_stream_host_func(runtime, stream, nothing, NULL));
+    }
+    for (unsigned i = 1; i <= batches; i++) {
+        wt_ok(warm_testing_step(runtime, stream, 2)); /* work, event */
+        wt_ok(warm_poll(runtime));
+        ck_assert_uint_eq(pending(), batches - i);
+    }
+    wt_go(runtime, stream);
+}
+END_TEST
+
+/* Every pair of kinds, in both orders: the block waits for both streams. */
+START_TEST(test_B4_a_block_of_several_streams_waits_for_each)
+{
+    warm_stream pair[2];
+    void *block = take();
+    warm_block_info info = {.size = sizeof info};
+
+    for (int i = 0; i < 2; i++) {
+        wt_ok(warm_stream_create(runtime, 0, &pair[i]));
+        if ((_i >> i & 1) != 0) {
+            wt_ok(warm_stream_retire(runtime, pair[i]));
+        }
+        wt_stop(runtime, pair[i]);
+    }
+    wt_ok(warm_record_stream(block, pair[0]));
+    wt_ok(warm_record_stream(block, pair[1]));
+    wt_ok(warm_record_stream(block, pair[0]));
+    wt_ok(warm_record_stream(block, pair[1]));
+    wt_ok(warm_block_get_info(block, &info));
+    ck_assert_uint_eq(info.streams, 2);
+    wt_ok(warm_free(block));
+    wt_go(runtime, pair[_i >> 2]);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(pending(), 1);
+    wt_go(runtime, pair[!(_i >> 2)]);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(pending(), 0);
+}
+END_TEST
+
+/* Who has time asks every queue, and not some of them. */
+START_TEST(test_tending_asks_all_queues)
+{
+    warm_stream all[3];
+
+    for (int s = 0; s < 3; s++) {
+        wt_ok(warm_stream_create(runtime, 0, &all[s]));
+        wt_stop(runtime, all[s]);
+        for (int i = 0; i < COUNT; i++) {
+            wt_free_used(take(), all[s]);
+        }
+    }
+    wm_timelines_tend(timelines());
+    ck_assert_uint_eq(pending(), 3 * COUNT);
+    for (int s = 0; s < 3; s++) {
+        wt_go(runtime, all[s]);
+    }
+    wm_timelines_tend(timelines());
+    ck_assert_uint_eq(pending(), 0);
+}
+END_TEST
+
+/* ---- adopting, retiring ------------------------------------------------ */
+
+START_TEST(test_B6_a_stream_of_the_program_is_adopted_and_retired)
+{
+    warm_stream mine;
+    void *block = take();
+    uint64_t before;
+
+    wt_ok(wm_driver_stream_create(runtime->driver, 0, &mine));
+    wt_ok(warm_stream_adopt(runtime, mine));
+    wt_ok(warm_stream_adopt(runtime, mine));
+    wt_stop(runtime, mine);
+    before = all_calls();
+    wt_free_used(block, mine);
+    ck_assert_uint_eq(all_calls(), before);
+    wt_ok(warm_stream_retire(runtime, mine));
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1); /* the final one */
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(pending(), 1);
+    /* From here on each free has its event. */
+    wt_free_used(take(), mine);
+    wt_free_used(take(), mine);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 3);
+    wt_go(runtime, mine);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(pending(), 0);
+    wt_ok(warm_stream_retire(runtime, mine));
+    wt_ok(wm_driver_stream_destroy(runtime->driver, mine));
+}
+END_TEST
+
+static const warm_stream defaults[] = {NULL, (warm_stream)(uintptr_t)1,
+                                       (warm_stream)(uintptr_t)2};
+
+START_TEST(test_B6_default_streams_are_not_adopted)
+{
+    uint64_t before = all_calls();
+
+    wt_fails(WARM_INVALID_ARGUMENT, warm_stream_adopt(runtime, defaults[_i]));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "several"));
+    ck_assert_uint_eq(all_calls(), before);
+    wt_fails(WARM_INVALID_ARGUMENT, warm_stream_adopt(NULL, stream));
+    wt_fails(WARM_INVALID_STREAM,
+             warm_stream_adopt(runtime, (warm_stream)(uintptr_t)0xdead00));
+}
+END_TEST
+
+/* Destroyed by the program's own call, after it was retired; the blocks that
+ * it used come back when its work is done. */
+START_TEST(test_B6_an_open_batch_outlives_its_stream)
+{
+    warm_stream brief;
+    void *live = take();
+
+    wt_ok(warm_stream_create(runtime, 0, &brief));
+    wt_stop(runtime, brief);
+    wt_ok(warm_record_stream(live, brief));
+    wt_free_used(take(), brief);
+    wt_ok(warm_stream_retire(runtime, brief));
+    wt_ok(warm_free(live));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(pending(), 2);
+    wt_go(runtime, brief);
+    wt_ok(wm_driver_stream_destroy(runtime->driver, brief));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(pending(), 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
+}
+END_TEST
+
+/* The promise is broken: another stream stands at the address. Nothing of the
+ * first one is handed out, and the second one is a stream like any other. */
+START_TEST(test_B6_a_stream_that_vanished_is_noticed_at_its_address)
+{
+    warm_stream first, second = NULL;
+    void *live = take();
+
+    wt_ok(warm_stream_create(runtime, 0, &first));
+    wt_ok(warm_record_stream(live, first));
+    wt_free_used(take(), first);
+    wt_ok(wm_driver_stream_destroy(runtime->driver, first));
+    for (int i = 0; i < 100 && second != first; i++) {
+        if (second != NULL) {
+            wt_ok(warm_stream_destroy(runtime, second));
+        }
+        wt_ok(warm_stream_create(runtime, 0, &second));
+    }
+    ck_assert_ptr_eq(second, first);
+    wt_ok(warm_free(live));
+    for (int i = 0; i < 3; i++) {
+        wt_ok(warm_poll(runtime));
+    }
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 2);
+    ck_assert_uint_eq(pending(), 0);
+    wt_free_used(take(), second);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(pending(), 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 2);
+}
+END_TEST
+
+/* The same where the second one is the program's own, not adopted: it tells of
+ * the first one when it retires. */
+START_TEST(test_B6_a_stream_that_vanished_is_noticed_by_the_next_that_retires)
+{
+    warm_stream first, second = NULL;
+
+    wt_ok(warm_stream_create(runtime, 0, &first));
+    wt_free_used(take(), first);
+    wt_ok(wm_driver_stream_destroy(runtime->driver, first));
+    for (int i = 0; i < 100 && second != first; i++) {
+        if (second != NULL) {
+            wt_ok(wm_driver_stream_destroy(runtime->driver, second));
+        }
+        wt_ok(wm_driver_stream_create(runtime->driver, 0, &second));
+    }
+    ck_assert_ptr_eq(second, first);
+    wt_ok(warm_stream_retire(runtime, second));
+    wt_ok(wm_driver_stream_destroy(runtime->driver, second));
+    for (int i = 0; i < 3; i++) {
+        wt_ok(warm_poll(runtime));
+    }
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 1);
+    ck_assert_uint_eq(pending(), 0);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 0);
+}
+END_TEST
+
+START_TEST(test_B6_adopted_streams_that_are_gone_leave_nothing_behind)
+{
+    for (int i = 0; i < 300; i++) {
+        warm_stream brief;
+
+        wt_ok(warm_stream_create(runtime, 0, &brief));
+        wt_free_used(take(), brief);
+        wt_ok(warm_stream_destroy(runtime, brief));
+        wt_ok(warm_poll(runtime));
+    }
+    ck_assert_uint_eq(pending(), 0);
+    ck_assert_uint_le(wm_timelines_count(timelines()), 64);
+    ck_assert_uint_eq(events_out(), 0);
+}
+END_TEST
+
+/* Pooled streams are adopted from birth. */
+START_TEST(test_B6_pooled_streams_are_adopted)
+{
+    warm_stream pooled;
+    uint64_t before;
+    void *block = take();
+
+    wt_ok(warm_stream_reserve(runtime, 0, &pooled));
+    before = all_calls();
+    wt_free_used(block, pooled);
+    ck_assert_uint_eq(all_calls(), before);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(pending(), 0);
+}
+END_TEST
+
+/* ---- captures ---------------------------------------------------------- */
+
+static void begin_capture(warm_stream s)
+{
+    wt_ok(wm_driver_capture_begin(runtime->driver, s));
+}
+
+static void end_capture(warm_stream s)
+{
+    warm_graph graph = NULL;
+
+    wt_ok(wm_driver_capture_end(runtime->driver, s, &graph));
+    wt_ok(warm_graph_destroy(runtime, graph));
+}
+
+/* Freed before it, or in it and not recorded there: comes back. Recorded in it,
+ * freed in it or after: kept. */
+START_TEST(test_B7_an_announced_capture)
+{
+    void *before = take(), *in = take(), *after = take(), *used = take();
+
+    wt_stop(runtime, stream);
+    wt_ok(warm_record_stream(used, stream));
+    wt_free_used(before, stream);
+    wt_ok(warm_capture_announce(runtime, stream));
+    wt_ok(warm_capture_announce(runtime, stream));
+    begin_capture(stream);
+    wt_free_used(in, stream);
+    wt_ok(warm_record_stream(after, stream));
+    wt_ok(warm_free(used));
+    ck_assert_uint_eq(pending(), 2);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).captured, 1);
+    end_capture(stream);
+    wt_ok(warm_capture_over(runtime, stream));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_capture_over(runtime, stream));
+    ck_assert_uint_eq(atomic_load(&timelines()->captures), 0);
+    wt_ok(warm_free(after));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).captured, 2);
+    wt_go(runtime, stream);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(pending(), 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
+}
+END_TEST
+
+/* Another stream captures: frees on this one get their events, one by one, and
+ * the capture is left alone. */
+START_TEST(test_B7_frees_during_the_capture_of_another_stream)
+{
+    warm_stream other;
+    uint64_t marks;
+
+    wt_ok(warm_stream_create(runtime, 0, &other));
+    wt_stop(runtime, stream);
+    wt_ok(warm_capture_begin(runtime, other));
+    marks = wt_calls(runtime, "event_mark");
+    for (int i = 0; i < COUNT; i++) {
+        wt_free_used(take(), stream);
+        wt_ok(warm_poll(runtime));
+    }
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), marks + COUNT);
+    end_capture(other); /* by another call than ours: it is not over yet */
+    wt_free_used(take(), stream);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), marks + COUNT + 1);
+    wt_ok(warm_capture_over(runtime, other));
+    wt_free_used(take(), stream);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), marks + COUNT + 1);
+    wt_go(runtime, stream);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(pending(), 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).captured, 0);
+}
+END_TEST
+
+static unsigned lines;
+static char last[256];
+
+static void hear(void *context, warm_log_level level, const char *line)
+{
+    (void)context;
+    (void)level;
+    lines++;
+    snprintf(last, sizeof last, "%s", line);
+}
+
+/* Not announced: noticed when the batch closes, full or for a poll, and said
+ * once. Nothing is recorded into it, and its graph may use the blocks. */
+START_TEST(test_B7_a_capture_that_was_not_announced_is_noticed)
+{
+    unsigned count = _i == 0 ? COUNT : 1;
+
+    lines = 0;
+    warm_log_set(hear, NULL);
+    begin_capture(stream);
+    for (int round = 0; round < 2; round++) {
+        for (unsigned i = 0; i < count; i++) {
+            wt_free_used(take(), stream);
+        }
+        wt_ok(warm_poll(runtime));
+    }
+    warm_log_set(NULL, NULL);
+    ck_assert_uint_eq(lines, 1);
+    ck_assert_ptr_nonnull(strstr(last, "announce"));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).captured, 2 * count);
+    ck_assert_uint_eq(events_out(), 0);
+    end_capture(stream);
+    wt_free_used(take(), stream);
+    wt_ok(warm_poll(runtime));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(pending(), 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).captured, 2 * count);
+}
+END_TEST
+
+/* A capture is over when it ends, fails to begin, or its stream retires. */
+START_TEST(test_B7_nothing_stays_announced)
+{
+    warm_graph graph = NULL;
+    warm_stream brief;
+    wm_timelines *set = timelines();
+
+    wt_ok(warm_capture_begin(runtime, stream));
+    ck_assert_uint_eq(atomic_load(&set->captures), 1);
+    wt_fails(WARM_CAPTURE_ERROR, warm_capture_begin(runtime, stream));
+    wt_fails(WARM_CAPTURE_ERROR, warm_stream_adopt(runtime, stream));
+    ck_assert_uint_eq(atomic_load(&set->captures), 1);
+    wt_ok(warm_capture_end(runtime, stream, &graph));
+    wt_ok(warm_graph_destroy(runtime, graph));
+    ck_assert_uint_eq(atomic_load(&set->captures), 0);
+    fail_call("capture_begin", 1, 0);
+    wt_fails(WARM_DRIVER_ERROR, warm_capture_begin(runtime, stream));
+    ck_assert_uint_eq(atomic_load(&set->captures), 0);
+    wt_ok(warm_stream_create(runtime, 0, &brief));
+    wt_ok(warm_capture_announce(runtime, brief));
+    wt_ok(warm_stream_destroy(runtime, brief));
+    ck_assert_uint_eq(atomic_load(&set->captures), 0);
+}
+END_TEST
+
+/* What the program announced before a capture that could not begin. */
+START_TEST(test_B7_failed_begin_leaves_what_was_announced_before)
+{
+    wm_timelines *set = timelines();
+
+    wt_ok(warm_capture_announce(runtime, stream));
+    fail_call("capture_begin", 1, 0);
+    wt_fails(WARM_DRIVER_ERROR, warm_capture_begin(runtime, stream));
+    ck_assert_uint_eq(atomic_load(&set->captures), 1);
+    wt_ok(warm_capture_over(runtime, stream));
+    ck_assert_uint_eq(atomic_load(&set->captures), 0);
+}
+END_TEST
+
+/* Many streams have one name: that of another thread, or of one that is gone,
+ * does not stand for the one that was announced. */
+struct of_thread {
+    void *block;
+    warm_status status;
+};
+
+static void *record_per_thread(void *argument)
+{
+    struct of_thread *of = argument;
+
+    of->status = warm_record_stream(of->block, WARM_STREAM_PER_THREAD);
+    if (of->status == WARM_OK) {
+        of->status = warm_free(of->block);
+    }
+    return NULL;
+}
+
+START_TEST(test_B7_the_end_of_a_capture_finds_the_stream_that_was_announced)
+{
+    wm_timelines *set = timelines();
+
+    for (int i = 0; i < 40; i++) {
+        struct of_thread of = {.block = take()};
+        pthread_t thread;
+
+        ck_assert_int_eq(pthread_create(&thread, NULL, record_per_thread, &of),
+                         0);
+        pthread_join(thread, NULL);
+        wt_ok(of.status);
+    }
+    wt_ok(warm_poll(runtime));
+    wt_ok(warm_capture_announce(runtime, WARM_STREAM_PER_THREAD));
+    ck_assert_uint_eq(atomic_load(&set->captures), 1);
+    wt_ok(warm_capture_over(runtime, WARM_STREAM_PER_THREAD));
+    ck_assert_uint_eq(atomic_load(&set->captures), 0);
+}
+END_TEST
+
+/* ---- the driver fails -------------------------------------------------- */
+
+/* The batch is waited for instead of an event. */
+START_TEST(test_B4_a_batch_without_an_event_waits_for_its_stream)
+{
+    uint64_t waits = wt_calls(runtime, "stream_synchronize");
+
+    fail_call(_i == 0 ? "event_mark" : "event_create", 1, 0);
+    for (int i = 0; i < COUNT; i++) {
+        wt_free_used(take(), stream);
+    }
+    ck_assert_uint_eq(wt_calls(runtime, "stream_synchronize"), waits + 1);
+    ck_assert_uint_eq(pending(), 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
+    ck_assert_uint_eq(events_out(), 0);
+}
+END_TEST
+
+START_TEST(test_B4_a_batch_is_lost_when_waiting_fails_as_well)
+{
+    lines = 0;
+    warm_log_set(hear, NULL);
+    wt_fails(WARM_INVALID_POINTER, warm_free(&lines));
+    fail_call("event_mark", 1, 0);
+    fail_call("stream_synchronize", 1, 0);
+    for (int i = 0; i < COUNT; i++) {
+        wt_free_used(take(), stream);
+    }
+    warm_log_set(NULL, NULL);
+    ck_assert_uint_eq(pending(), 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, COUNT);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost_bytes, COUNT * BYTES);
+    ck_assert_uint_eq(lines, 1);
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "not allocated"));
+}
+END_TEST
+
+/* One of its streams cannot be answered for: what was recorded on the other one
+ * is given back, and so is its name. */
+START_TEST(test_a_lost_block_keeps_no_event)
+{
+    warm_stream pair[2];
+    void *block = take();
+
+    for (int i = 0; i < 2; i++) {
+        wt_ok(warm_stream_create(runtime, 0, &pair[i]));
+        wt_ok(warm_stream_retire(runtime, pair[i]));
+        wt_ok(warm_record_stream(block, pair[i]));
+    }
+    fail_call("event_mark", 2, 0);
+    fail_call("stream_synchronize", 1, 0);
+    wt_ok(warm_free(block));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 1);
+    ck_assert_uint_eq(pending(), 0);
+    ck_assert_uint_eq(events_out(), 0);
+}
+END_TEST
+
+/* Nobody can say whether the stream is idle: it gets its event all the same. */
+START_TEST(test_B4_a_failed_question_records_an_event)
+{
+    wt_free_used(take(), stream);
+    fail_call("stream_passed", 1, 0);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1);
+    ck_assert_uint_eq(pending(), 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
+}
+END_TEST
+
+/* Failures are counted by batch: what one of them got over does not stand
+ * against the next. */
+START_TEST(test_each_batch_may_fail_to_answer_twice)
+{
+    wt_stop(runtime, stream);
+    for (int i = 0; i < 2 * COUNT; i++) {
+        wt_free_used(take(), stream);
+    }
+    wt_go(runtime, stream);
+    for (int i = 0; i < 2; i++) {
+        fail_call("event_passed", 1, 0);
+        wt_ok(warm_poll(runtime));
+        ck_assert_uint_eq(pending(), 2 * COUNT);
+    }
+    fail_call("event_passed", 2, 0); /* the second batch's first */
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(pending(), COUNT);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(pending(), 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
+}
+END_TEST
+
+/* The stream goes on, and more is freed, after the driver said that it is idle
+ * and before its queue is looked at. */
+static const wm_driver_ops *real_ops;
+static wm_driver_ops other_ops;
+
+static warm_status pass_and_go_on(wm_driver *d, warm_stream s,
+                                  wm_capture *capture)
+{
+    warm_status status = real_ops->stream_passed(d, s, capture);
+
+    d->ops = real_ops;
+    wt_stop(runtime, s);
+    for (int i = 0; i < COUNT; i++) {
+        wt_free_used(take(), s);
+    }
+    return status;
+}
+
+START_TEST(test_an_idle_stream_says_nothing_of_what_comes_later)
+{
+    wt_stop(runtime, stream);
+    for (int i = 0; i < COUNT; i++) {
+        wt_free_used(take(), stream);
+    }
+    wt_go(runtime, stream);
+    wt_free_used(take(), stream);
+    real_ops = runtime->driver->ops;
+    other_ops = *real_ops;
+    other_ops.stream_passed = pass_and_go_on;
+    runtime->driver->ops = &other_ops;
+    wt_ok(warm_poll(runtime));
+    ck_assert_ptr_eq(runtime->driver->ops, real_ops);
+    ck_assert_uint_eq(pending(), COUNT);
+    wt_go(runtime, stream);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(pending(), 0);
+}
+END_TEST
+
+/* Adopting fails: the stream is there, and works as any other. */
+START_TEST(test_B6_a_stream_that_could_not_be_adopted_is_a_stream)
+{
+    warm_stream plain;
+    void *block = take();
+
+    wt_fails(WARM_INVALID_POINTER, warm_free(&lines));
+    fail_call("stream_info", 1, 0);
+    wt_ok(warm_stream_create(runtime, 0, &plain));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "not allocated"));
+    wt_stop(runtime, plain);
+    wt_free_used(block, plain);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1);
+    ck_assert_uint_eq(pending(), 1);
+    wt_go(runtime, plain);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(pending(), 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("batch");
+    TCase *tcase = tcase_create("batch");
+
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, test_B4_frees_on_an_adopted_stream_share_one_event);
+    tcase_add_test(tcase, test_B4_other_frees_share_one_event_as_well);
+    tcase_add_test(tcase, test_B4_bytes_close_a_batch);
+    tcase_add_test(tcase, test_B4_late_events_make_batches_smaller);
+    tcase_add_test(tcase, test_B4_batches_behind_a_poll_share_events);
+    tcase_add_test(tcase, test_B4_age_closes_a_batch);
+    tcase_add_test(tcase, test_B4_an_idle_stream_is_asked_once);
+    tcase_add_test(tcase, test_B4_an_idle_stream_needs_no_event_queries);
+    tcase_add_test(tcase, test_B4_a_busy_stream_is_asked_once);
+    tcase_add_test(tcase, test_B4_a_miss_asks_nobody_twice);
+    tcase_add_test(tcase, test_B4_frees_of_what_another_thread_has_gather_too);
+    tcase_add_test(tcase, test_B14_frees_of_others_count_in_their_class);
+    tcase_add_test(tcase, test_B12_an_allocation_takes_from_the_open_batch);
+    tcase_add_test(tcase,
+                   test_B5_a_stuck_adopted_stream_delays_only_its_blocks);
+    tcase_add_test(tcase, test_B5_an_early_batch_does_not_wait_for_a_late_one);
+    tcase_add_test(tcase, test_tending_asks_all_queues);
+    tcase_add_loop_test(
+        tcase, test_B4_a_block_of_several_streams_waits_for_each, 0, 8);
+    tcase_add_test(tcase,
+                   test_B6_a_stream_of_the_program_is_adopted_and_retired);
+    tcase_add_loop_test(tcase, test_B6_default_streams_are_not_adopted, 0, 3);
+    tcase_add_test(tcase, test_B6_an_open_batch_outlives_its_stream);
+    tcase_add_test(tcase,
+                   test_B6_a_stream_that_vanished_is_noticed_at_its_address);
+    tcase_add_test(
+        tcase,
+        test_B6_a_stream_that_vanished_is_noticed_by_the_next_that_retires);
+    tcase_add_test(tcase,
+                   test_B6_adopted_streams_that_are_gone_leave_nothing_behind);
+    tcase_add_test(tcase, test_B6_pooled_streams_are_adopted);
+    tcase_add_test(tcase, test_B7_an_announced_capture);
+    tcase_add_test(tcase, test_B7_frees_during_the_capture_of_another_stream);
+    tcase_add_loop_test(
+        tcase, test_B7_a_capture_that_was_not_announced_is_noticed, 0, 2);
+    tcase_add_test(tcase, test_B7_nothing_stays_announced);
+    tcase_add_test(tcase,
+                   test_B7_failed_begin_leaves_what_was_announced_before);
+    tcase_add_test(
+        tcase,
+        test_B7_the_end_of_a_capture_finds_the_stream_that_was_announced);
+    tcase_add_loop_test(
+        tcase, test_B4_a_batch_without_an_event_waits_for_its_stream, 0, 2);
+    tcase_add_test(tcase, test_B4_a_batch_is_lost_when_waiting_fails_as_well);
+    tcase_add_test(tcase, test_a_lost_block_keeps_no_event);
+    tcase_add_test(tcase, test_B4_a_failed_question_records_an_event);
+    tcase_add_test(tcase, test_each_batch_may_fail_to_answer_twice);
+    tcase_add_test(tcase, test_an_idle_stream_says_nothing_of_what_comes_later);
+    tcase_add_test(tcase,
+                   test_B6_a_stream_that_could_not_be_adopted_is_a_stream);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}

@@ -1,0 +1,1016 @@
+/* check_timeline.c: frees with streams when the driver fails, streams die and
+ * addresses return (rows B4 to B6). Host device; drives it by hand. The streams
+ * are the program's own: not adopted (those are in check_batch.c). */
+#include "wt.h"
+
+#include "alloc/kinds/pinned.h"
+#include "alloc/block/page_map.h"
+#include "runtime/base/meta.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { SIZE = 100000 };
+
+static warm_runtime *runtime;
+static warm_stream stream;
+
+static void make_stream(warm_stream *s)
+{
+    wt_ok(wm_driver_stream_create(runtime->driver, 0, s));
+}
+
+static void setup(void)
+{
+    warm_options options = {.size = sizeof options, .device = "host"};
+
+    runtime = wt_runtime(&options);
+    make_stream(&stream);
+}
+
+static void teardown(void)
+{
+    warm_destroy_report report = {.size = sizeof report};
+
+    ck_assert(wm_space_check_settled(&runtime->pinned->space));
+    wt_ok(warm_runtime_destroy(runtime, &report));
+    ck_assert_uint_eq(report.blocks, 0);
+}
+
+static void *take(void)
+{
+    return wt_pinned(runtime, SIZE);
+}
+
+static void fail_call(const char *call, uint64_t n, int persistent)
+{
+    wt_ok(warm_testing_fail(runtime, call, n, persistent));
+}
+
+/* Destroyed behind the library's back, by the driver's own call. */
+static void destroy_unannounced(warm_stream s)
+{
+    wt_ok(wm_driver_stream_destroy(runtime->driver, s));
+}
+
+static uint64_t events_out(void)
+{
+    wm_event_counts events;
+
+    wm_event_pool_counts(&runtime->pinned->events, 0, &events);
+    return events.out;
+}
+
+static const char *const record_calls[] = {"event_create", "event_mark"};
+
+/* The driver cannot record: the stream is waited for instead. */
+START_TEST(test_B4_failed_record_waits_for_the_stream)
+{
+    void *block = take();
+    uint64_t waits = wt_calls(runtime, "stream_synchronize");
+
+    wt_ok(warm_record_stream(block, stream));
+    fail_call(record_calls[_i], 1, 0);
+    wt_ok(warm_free(block));
+    ck_assert_uint_eq(wt_calls(runtime, "stream_synchronize"), waits + 1);
+    ck_assert_uint_eq(events_out(), 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
+    ck_assert_ptr_eq(take(), block);
+    wt_ok(warm_free(block));
+}
+END_TEST
+
+START_TEST(test_B4_block_is_lost_when_waiting_fails_as_well)
+{
+    void *block = take();
+    void *next;
+
+    wt_ok(warm_record_stream(block, stream));
+    fail_call(record_calls[_i], 1, 1);
+    fail_call("stream_synchronize", 1, 0);
+    wt_ok(warm_free(block));
+    fail_call(record_calls[_i], 0, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost_bytes, 106496);
+    ck_assert_ptr_ne(next = take(), block);
+    wt_fails(WARM_INVALID_POINTER, warm_free(block));
+    wt_ok(warm_free(next));
+}
+END_TEST
+
+START_TEST(test_B4_failed_query_is_asked_again)
+{
+    void *block = take();
+
+    wt_ok(warm_record_stream(block, stream));
+    wt_ok(warm_free(block));
+    wt_ok(warm_stream_synchronize(runtime, stream));
+    fail_call("event_passed", 1, 0);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 1);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
+}
+END_TEST
+
+START_TEST(test_B4_query_that_always_fails_loses_the_block)
+{
+    void *block = take();
+    void *next;
+
+    wt_ok(warm_record_stream(block, stream));
+    wt_ok(warm_free(block));
+    fail_call("event_passed", 1, 1);
+    for (int i = 0; i < 10; i++) {
+        wt_ok(warm_poll(runtime));
+    }
+    fail_call("event_passed", 0, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 1);
+    ck_assert_ptr_ne(next = take(), block);
+    wt_ok(warm_free(next));
+}
+END_TEST
+
+/* Three failures, but an answer between any two of them. */
+START_TEST(test_B4_failures_count_in_a_row_only)
+{
+    void *block = take();
+
+    wt_ok(warm_testing_hold(runtime, stream));
+    wt_ok(warm_record_stream(block, stream));
+    wt_ok(warm_free(block));
+    for (int i = 0; i < 5; i++) {
+        fail_call("event_passed", 1, 0);
+        wt_ok(warm_poll(runtime));
+        wt_ok(warm_poll(runtime));
+    }
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
+    wt_ok(warm_testing_resume(runtime, stream));
+    wt_ok(warm_stream_synchronize(runtime, stream));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+}
+END_TEST
+
+/* ---- several threads poll --------------------------------------------- */
+
+/* The host device with one call replaced. */
+static struct {
+    wm_driver_ops ops;
+    const wm_driver_ops *real;
+    _Atomic bool asked, open, done;
+    _Atomic unsigned queries;
+} slow;
+
+/* Tests may share a process. */
+static void replace_ops(void)
+{
+    memset(&slow, 0, sizeof slow);
+    slow.real = runtime->driver->ops;
+    slow.ops = *slow.real;
+    runtime->driver->ops = &slow.ops;
+}
+
+/* The first query has its answer, and is late to bring it. */
+static warm_status slow_query(wm_driver *d, warm_event event)
+{
+    warm_status status = slow.real->event_passed(d, event);
+
+    if (atomic_fetch_add_explicit(&slow.queries, 1, memory_order_acq_rel) ==
+        0) {
+        atomic_store_explicit(&slow.asked, true, memory_order_release);
+        while (!atomic_load_explicit(&slow.open, memory_order_acquire)) {
+            sched_yield();
+        }
+    }
+    return status;
+}
+
+static void poll_both(void *argument, unsigned index)
+{
+    warm_status *status = argument;
+    wt_linger linger = {0};
+
+    if (index == 0) {
+        status[0] = warm_poll(runtime);
+        return;
+    }
+    if (index == 2) {
+        /* The second is either back too early, or waits for the first. */
+        while (wt_lingers(&linger) &&
+               !atomic_load_explicit(&slow.done, memory_order_acquire)) {
+        }
+        atomic_store_explicit(&slow.open, true, memory_order_release);
+        return;
+    }
+    while (!atomic_load_explicit(&slow.asked, memory_order_acquire)) {
+        sched_yield();
+    }
+    status[1] = warm_testing_resume(runtime, stream);
+    if (status[1] == WARM_OK) {
+        status[1] = warm_stream_synchronize(runtime, stream);
+    }
+    if (status[1] == WARM_OK) {
+        status[1] = warm_poll(runtime);
+    }
+    atomic_store_explicit(&slow.done, true, memory_order_release);
+}
+
+/* A poll takes back what had passed before it, although another thread polls
+ * and was answered that it had not. */
+START_TEST(test_B4_B12_poll_beside_a_slow_one_takes_back_what_has_passed)
+{
+    warm_status status[3] = {WARM_OK, WARM_OK, WARM_OK};
+    void *block = take();
+
+    wt_ok(warm_testing_hold(runtime, stream));
+    wt_ok(warm_record_stream(block, stream));
+    wt_ok(warm_free(block));
+    replace_ops();
+    slow.ops.event_passed = slow_query;
+    wt_threads(3, poll_both, status);
+    runtime->driver->ops = slow.real;
+    wt_ok(status[0]);
+    wt_ok(status[1]);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+}
+END_TEST
+
+/* ---- a stream is retired while a block of it is freed ------------------ */
+
+static struct {
+    warm_stream stream;
+    void *block;
+    bool retires_first;
+    _Atomic bool gone;
+    warm_status freed, retired;
+} meeting;
+
+/* The first to record waits until the other thread records as well, or is
+ * through; the second until the stream is gone; or both for long enough. */
+static warm_status slow_mark(wm_driver *d, warm_event event, warm_stream s,
+                             wm_capture *capture)
+{
+    unsigned n =
+        atomic_fetch_add_explicit(&slow.queries, 1, memory_order_acq_rel);
+    _Atomic bool *until = n == 0 ? &slow.done : &meeting.gone;
+    wt_linger linger = {0};
+
+    atomic_store_explicit(&slow.asked, true, memory_order_release);
+    while (wt_lingers(&linger) &&
+           !atomic_load_explicit(until, memory_order_acquire) &&
+           (n > 0 ||
+            atomic_load_explicit(&slow.queries, memory_order_acquire) == 1)) {
+    }
+    return slow.real->event_mark(d, event, s, capture);
+}
+
+static void meet(void *argument, unsigned index)
+{
+    (void)argument;
+    while (index == 1 &&
+           !atomic_load_explicit(&slow.asked, memory_order_acquire)) {
+        sched_yield();
+    }
+    if (meeting.retires_first == (index == 0)) {
+        meeting.retired = warm_stream_destroy(runtime, meeting.stream);
+        atomic_store_explicit(&meeting.gone, true, memory_order_release);
+    } else {
+        meeting.freed = warm_free(meeting.block);
+    }
+    if (index == 1) {
+        atomic_store_explicit(&slow.done, true, memory_order_release);
+    }
+}
+
+/* Whoever comes first: no stream is named after its end, and no block lost. */
+START_TEST(test_B6_retire_and_free_of_one_stream_at_once)
+{
+    memset(&meeting, 0, sizeof meeting);
+    meeting.block = take();
+    meeting.retires_first = _i != 0;
+    make_stream(&meeting.stream);
+    wt_ok(warm_record_stream(meeting.block, meeting.stream));
+    replace_ops();
+    slow.ops.event_mark = slow_mark;
+    wt_threads(2, meet, NULL);
+    runtime->driver->ops = slow.real;
+    wt_ok(meeting.freed);
+    wt_ok(meeting.retired);
+    while (wt_pinned_stats(runtime).pending.current != 0) {
+        wt_ok(warm_poll(runtime));
+    }
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
+}
+END_TEST
+
+/* ---- a capture begins while a thread closes a batch ---------------------- */
+
+static void nothing(void *argument)
+{
+    (void)argument;
+}
+
+static void announce_meanwhile(void *argument, unsigned index)
+{
+    warm_status *status = argument;
+    wt_linger linger = {0};
+
+    if (index == 0) {
+        status[0] = warm_poll(runtime);
+        return;
+    }
+    while (!atomic_load_explicit(&slow.asked, memory_order_acquire)) {
+        sched_yield();
+    }
+    if (index == 2) {
+        /* The capture has begun too early, or waits for the event. */
+        while (!atomic_load_explicit(&meeting.gone, memory_order_acquire)) {
+            sched_yield();
+        }
+        while (wt_lingers(&linger) &&
+               !atomic_load_explicit(&slow.done, memory_order_acquire)) {
+        }
+        atomic_store_explicit(&slow.open, true, memory_order_release);
+        return;
+    }
+    atomic_store_explicit(&meeting.gone, true, memory_order_release);
+    status[1] = warm_capture_announce(runtime, stream);
+    if (status[1] == WARM_OK) {
+        status[1] = wm_driver_capture_begin(runtime->driver, stream);
+    }
+    atomic_store_explicit(&slow.done, true, memory_order_release);
+    while (!atomic_load_explicit(&slow.open, memory_order_acquire)) {
+        sched_yield();
+    }
+    if (status[1] == WARM_OK) {
+        warm_graph graph = NULL;
+
+        status[1] = warm_capture_end(runtime, stream, &graph);
+        (void)warm_graph_destroy(runtime, graph);
+    }
+}
+
+static warm_status mark_late(wm_driver *d, warm_event event, warm_stream s,
+                             wm_capture *capture)
+{
+    atomic_store_explicit(&slow.asked, true, memory_order_release);
+    while (!atomic_load_explicit(&slow.open, memory_order_acquire)) {
+        sched_yield();
+    }
+    return slow.real->event_mark(d, event, s, capture);
+}
+
+/* What was freed before a capture is no graph's, whoever records it. */
+START_TEST(test_B7_capture_waits_for_a_batch_that_is_being_closed)
+{
+    warm_status status[3] = {WARM_OK, WARM_OK, WARM_OK};
+    void *block = take();
+
+    memset(&meeting, 0, sizeof meeting);
+    wt_ok(warm_stream_adopt(runtime, stream));
+    wt_ok(warm_testing_hold(runtime, stream));
+    wt_ok(warm_stream_host_func(runtime, stream, nothing, NULL));
+    wt_ok(warm_record_stream(block, stream));
+    wt_ok(warm_free(block));
+    replace_ops();
+    slow.ops.event_mark = mark_late;
+    wt_threads(3, announce_meanwhile, status);
+    runtime->driver->ops = slow.real;
+    wt_ok(status[0]);
+    wt_ok(status[1]);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).captured, 0);
+    wt_ok(warm_testing_resume(runtime, stream));
+    wt_ok(warm_stream_synchronize(runtime, stream));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+}
+END_TEST
+
+/* The use of a default stream has an event since its record; work may have
+ * been queued between that and the retiring. */
+START_TEST(test_B6_final_event_is_later_than_that_of_a_record)
+{
+    void *block = take();
+
+    wt_ok(warm_record_stream(block, NULL));
+    wt_ok(warm_stream_synchronize(runtime, NULL));
+    wt_ok(warm_testing_hold(runtime, NULL));
+    wt_ok(warm_stream_retire(runtime, NULL));
+    wt_ok(warm_free(block));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 1);
+    wt_ok(warm_testing_resume(runtime, NULL));
+    wt_ok(warm_stream_synchronize(runtime, NULL));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+}
+END_TEST
+
+/* Nothing is recorded into the capture; the block is kept. */
+START_TEST(test_B6_B7_stream_retired_while_it_captures)
+{
+    void *block = take();
+    warm_graph graph = NULL;
+
+    wt_ok(warm_record_stream(block, stream));
+    wt_ok(warm_capture_begin(runtime, stream));
+    wt_ok(warm_stream_retire(runtime, stream));
+    wt_ok(warm_free(block));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(events_out(), 0); /* it was refused */
+    wt_ok(warm_capture_end(runtime, stream, &graph));
+    wt_ok(warm_graph_destroy(runtime, graph));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 1);
+}
+END_TEST
+
+/* ---- the end ---------------------------------------------------------- */
+
+/* Blocks with uses on two streams, some freed and some not: all records go. */
+START_TEST(test_G2_runtime_ends_with_live_and_pending_blocks)
+{
+    warm_options options = {.size = sizeof options, .device = "host"};
+    warm_destroy_report report = {.size = sizeof report};
+    warm_runtime *first = runtime;
+    int64_t records = wm_meta_live();
+    warm_stream pair[2];
+    void *block[6];
+
+    runtime = wt_runtime(&options);
+    for (int i = 0; i < 2; i++) {
+        make_stream(&pair[i]);
+        wt_ok(warm_testing_hold(runtime, pair[i]));
+    }
+    for (int i = 0; i < 6; i++) {
+        block[i] = take();
+        wt_ok(warm_record_stream(block[i], pair[0]));
+        wt_ok(warm_record_stream(block[i], pair[1]));
+        wt_ok(warm_record_stream(block[i], NULL));
+    }
+    wt_ok(warm_free(block[0]));
+    wt_ok(warm_free(block[1]));
+    wt_ok(warm_stream_destroy(runtime, pair[1]));
+    wt_ok(warm_free(block[2]));
+    wt_ok(warm_runtime_destroy(runtime, &report));
+    ck_assert_uint_eq(report.blocks, 3);
+    ck_assert_uint_eq(report.pending, 3);
+    /* What stays is the runtime's own body, by which it is known as gone. */
+    ck_assert_int_eq(wm_meta_live(), records + 1);
+    runtime = first;
+}
+END_TEST
+
+/* ---- nothing may be recorded for a while ------------------------------ */
+
+static warm_status say_blocked(wm_driver *d, warm_stream s,
+                               wm_stream_info *info)
+{
+    warm_status status = slow.real->stream_info(d, s, info);
+
+    info->capture = WM_CAPTURE_BLOCKED;
+    return status;
+}
+
+/* Another stream captures, so that nothing may be queued on this one: it is
+ * recorded on once that is over, and waited for from then on. */
+START_TEST(test_B7_blocked_stream_is_recorded_on_later)
+{
+    warm_stream used = _i == 0 ? NULL : stream;
+    void *block = take();
+    uint64_t records;
+
+    replace_ops();
+    slow.ops.stream_info = say_blocked;
+    records = wt_calls(runtime, "event_mark");
+    wt_ok(warm_record_stream(block, used));
+    wt_ok(warm_free(block));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), records);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 1);
+    slow.ops.stream_info = slow.real->stream_info;
+    wt_ok(warm_testing_hold(runtime, used));
+    wt_ok(warm_poll(runtime));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), records + 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 1);
+    wt_ok(warm_testing_resume(runtime, used));
+    wt_ok(warm_stream_synchronize(runtime, used));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
+}
+END_TEST
+
+static warm_status mark_blocked(wm_driver *d, warm_event event, warm_stream s,
+                                wm_capture *capture)
+{
+    (void)d;
+    (void)event;
+    (void)s;
+    *capture = WM_CAPTURE_BLOCKED;
+    return WARM_OK;
+}
+
+/* The capture begins between the look at the stream and the event: what was
+ * marked when the block was recorded is too early. */
+START_TEST(test_B4_B7_stream_that_is_blocked_meanwhile_is_recorded_on_later)
+{
+    void *block = take();
+
+    replace_ops();
+    wt_ok(warm_record_stream(block, NULL));
+    wt_ok(warm_stream_synchronize(runtime, NULL));
+    slow.ops.event_mark = mark_blocked;
+    wt_ok(warm_free(block));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 1);
+    slow.ops.event_mark = slow.real->event_mark;
+    wt_ok(warm_testing_hold(runtime, NULL));
+    wt_ok(warm_poll(runtime));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 1);
+    wt_ok(warm_testing_resume(runtime, NULL));
+    wt_ok(warm_stream_synchronize(runtime, NULL));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+}
+END_TEST
+
+static void *poll_twice(void *status)
+{
+    warm_status *of = status;
+
+    *of = warm_poll(runtime);
+    if (*of == WARM_OK) {
+        *of = warm_poll(runtime);
+    }
+    return NULL;
+}
+
+/* The per-thread default stream is another one in the thread that polls: that
+ * is not recorded on in its place. */
+START_TEST(test_B7_unrecorded_use_is_recorded_on_its_own_stream)
+{
+    warm_status status = WARM_INVALID_ARGUMENT;
+    void *block = take();
+    pthread_t thread;
+    uint64_t records;
+
+    replace_ops();
+    slow.ops.stream_info = say_blocked;
+    wt_ok(warm_record_stream(block, WARM_STREAM_PER_THREAD));
+    wt_ok(warm_free(block));
+    slow.ops.stream_info = slow.real->stream_info;
+    wt_ok(warm_testing_hold(runtime, WARM_STREAM_PER_THREAD));
+    records = wt_calls(runtime, "event_mark");
+    pthread_create(&thread, NULL, poll_twice, &status);
+    pthread_join(thread, NULL);
+    wt_ok(status);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), records);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 1);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), records + 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 1);
+    wt_ok(warm_testing_resume(runtime, WARM_STREAM_PER_THREAD));
+    wt_ok(warm_stream_synchronize(runtime, WARM_STREAM_PER_THREAD));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+}
+END_TEST
+
+/* Retired before it could be recorded on: its final event counts. */
+START_TEST(test_B6_B7_final_event_stands_for_an_unrecorded_use)
+{
+    warm_stream brief;
+    void *block = take();
+
+    make_stream(&brief);
+    wt_ok(warm_record_stream(block, brief));
+    replace_ops();
+    slow.ops.stream_info = say_blocked;
+    wt_ok(warm_free(block));
+    slow.ops.stream_info = slow.real->stream_info;
+    wt_ok(warm_testing_hold(runtime, brief));
+    wt_ok(warm_stream_retire(runtime, brief));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 1);
+    wt_ok(warm_testing_resume(runtime, brief));
+    wt_ok(warm_stream_synchronize(runtime, brief));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    destroy_unannounced(brief);
+}
+END_TEST
+
+struct other_use {
+    void *block;
+    warm_stream stream;
+    warm_status status;
+};
+
+static void free_it(void *argument, unsigned index)
+{
+    struct other_use *use = argument;
+
+    (void)index;
+    use->status = warm_free(use->block);
+}
+
+/* Work queued since a default stream was recorded is waited for if it is
+ * recorded again, also where another thread frees the block, in which that
+ * stream is another one. */
+START_TEST(test_B4_C4_default_stream_recorded_again_is_the_later_point)
+{
+    warm_stream defaults = WARM_STREAM_PER_THREAD;
+    void *block = take();
+    struct other_use use = {block, defaults, WARM_NOT_FOUND};
+    wt_gate *gate;
+
+    wt_ok(warm_record_stream(block, defaults));
+    gate = wt_gate_close(runtime, defaults);
+    wt_ok(warm_record_stream(block, defaults));
+    wt_threads(1, free_it, &use);
+    wt_ok(use.status);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 1);
+    wt_gate_open(gate);
+    wt_ok(warm_stream_synchronize(runtime, defaults));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+}
+END_TEST
+
+static void record_other(void *argument, unsigned index)
+{
+    struct other_use *use = argument;
+
+    (void)index;
+    use->status = warm_record_stream(use->block, use->stream);
+}
+
+/* Two threads recorded, and there is no memory to keep either in mind: both
+ * streams are waited for, or the block is kept once one gives no answer. */
+START_TEST(test_B4_C4_streams_that_cannot_be_kept_in_mind_are_waited_for)
+{
+    struct other_use use = {NULL, NULL, WARM_NOT_FOUND};
+    bool fails = _i != 0;
+    uint64_t waits;
+
+    wt_ok(warm_free(take()));
+    use.block = take(); /* from the thread's own */
+    make_stream(&use.stream);
+    wt_ok(warm_stream_adopt(runtime, stream));
+    wt_ok(warm_record_stream(use.block, stream));
+    ck_assert_ptr_nonnull(wm_block_at(use.block)->own);
+    wt_threads(1, record_other, &use);
+    wt_ok(use.status);
+    if (fails) {
+        fail_call("stream_synchronize", 1, 0);
+    }
+    waits = wt_calls(runtime, "stream_synchronize");
+    wm_meta_fail(1, true);
+    wt_ok(warm_free(use.block));
+    wm_meta_fail(0, false);
+    waits = wt_calls(runtime, "stream_synchronize") - waits;
+    ck_assert_uint_eq(waits, fails ? 1 : 2);
+    fail_call("stream_synchronize", 0, 0);
+    wt_ok(warm_stream_synchronize(runtime, use.stream));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, fails);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    wt_ok(warm_stream_destroy(runtime, use.stream));
+}
+END_TEST
+
+/* ---- the log callback comes back in ----------------------------------- */
+
+static struct {
+    void *block;
+    unsigned lines;
+    char last[256];
+} heard;
+
+static void free_from_log(void *context, warm_log_level level, const char *line)
+{
+    void *block = heard.block;
+    void *more = NULL;
+
+    (void)context;
+    (void)level;
+    heard.lines++;
+    snprintf(heard.last, sizeof heard.last, "%s", line);
+    heard.block = NULL;
+    if (block != NULL) {
+        wt_ok(warm_free(block));
+        wt_ok(warm_pinned_alloc(runtime, (size_t)16 << 20, &more));
+        wt_ok(warm_free(more));
+    }
+}
+
+START_TEST(test_B6_log_of_a_failed_retire_may_free_its_blocks)
+{
+    warm_stream brief;
+
+    memset(&heard, 0, sizeof heard);
+    heard.block = take();
+    make_stream(&brief);
+    wt_ok(warm_record_stream(heard.block, brief));
+    warm_log_set(free_from_log, NULL);
+    fail_call("event_mark", 1, 0);
+    fail_call("stream_synchronize", 1, 0);
+    wt_ok(warm_stream_destroy(runtime, brief));
+    warm_log_set(NULL, NULL);
+    ck_assert_ptr_nonnull(strstr(heard.last, "kept for ever"));
+    ck_assert_uint_eq(heard.lines, 2);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 1);
+}
+END_TEST
+
+/* Said once, and while nobody waits for the one who says it. */
+START_TEST(test_B4_block_lost_by_polling_is_said_once)
+{
+    void *block = take();
+
+    memset(&heard, 0, sizeof heard);
+    heard.block = take();
+    wt_ok(warm_record_stream(block, stream));
+    wt_ok(warm_free(block));
+    warm_log_set(free_from_log, NULL);
+    fail_call("event_passed", 1, 1);
+    for (int i = 0; i < 5; i++) {
+        wt_ok(warm_poll(runtime));
+    }
+    fail_call("event_passed", 0, 0);
+    warm_log_set(NULL, NULL);
+    ck_assert_uint_eq(heard.lines, 1);
+    ck_assert_ptr_nonnull(strstr(heard.last, "kept for ever"));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 1);
+}
+END_TEST
+
+/* And what stays with it, that nobody else can have. */
+START_TEST(test_B4_B7_block_of_a_capture_is_said_with_its_segment)
+{
+    void *block[2] = {take(), take()};
+    warm_graph graph = NULL;
+
+    memset(&heard, 0, sizeof heard);
+    warm_log_set(free_from_log, NULL);
+    wt_ok(warm_capture_begin(runtime, stream));
+    for (int i = 0; i < 2; i++) {
+        wt_ok(warm_record_stream(block[i], stream));
+        wt_ok(warm_free(block[i]));
+    }
+    wt_ok(warm_capture_end(runtime, stream, &graph));
+    warm_log_set(NULL, NULL);
+    ck_assert_uint_eq(heard.lines, 1);
+    ck_assert_ptr_nonnull(strstr(heard.last, "a graph capture used it"));
+    ck_assert_ptr_nonnull(strstr(heard.last, "and its segment of 4.0 MiB"));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).captured, 2);
+    wt_ok(warm_graph_destroy(runtime, graph));
+}
+END_TEST
+
+/* A success leaves the last error as it was, also where the driver failed. */
+START_TEST(test_G6_recovered_failures_leave_no_error)
+{
+    warm_stream brief;
+    void *block = take();
+    void *other = take();
+
+    make_stream(&brief);
+    wt_ok(warm_record_stream(block, stream));
+    wt_ok(warm_record_stream(other, brief));
+    wt_fails(WARM_INVALID_POINTER, warm_free((char *)block + 1));
+    fail_call("event_mark", 1, 0);
+    wt_ok(warm_free(block));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "not the start"));
+    fail_call("event_mark", 1, 0);
+    wt_ok(warm_stream_destroy(runtime, brief));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "not the start"));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
+    wt_ok(warm_free(other));
+    wt_ok(warm_poll(runtime));
+}
+END_TEST
+
+START_TEST(test_B6_block_of_a_stream_that_vanished_is_kept)
+{
+    warm_stream brief;
+    void *block = take();
+
+    make_stream(&brief);
+    wt_ok(warm_record_stream(block, brief));
+    destroy_unannounced(brief);
+    wt_ok(warm_free(block));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 1);
+}
+END_TEST
+
+/* A new stream at a destroyed one's address is another stream: recording on
+ * it would say nothing of the old one's work. */
+START_TEST(test_B6_address_that_returns_is_another_stream)
+{
+    warm_stream first, second = NULL;
+    wm_stream_info info = {0}, again = {0};
+    void *block = take();
+
+    make_stream(&first);
+    wt_ok(wm_driver_stream_info(runtime->driver, first, &info));
+    wt_ok(warm_record_stream(block, first));
+    destroy_unannounced(first);
+    for (int i = 0; i < 100 && second != first; i++) {
+        if (second != NULL) {
+            destroy_unannounced(second);
+        }
+        make_stream(&second);
+    }
+    ck_assert_ptr_eq(second, first);
+    wt_ok(wm_driver_stream_info(runtime->driver, second, &again));
+    ck_assert_uint_ne(info.id, again.id);
+    wt_ok(warm_free(block));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+}
+END_TEST
+
+START_TEST(test_B6_retired_stream_is_never_named_again)
+{
+    warm_stream brief;
+    void *block = take();
+
+    make_stream(&brief);
+    wt_ok(warm_testing_hold(runtime, brief));
+    wt_ok(warm_record_stream(block, brief));
+    wt_ok(warm_stream_retire(runtime, brief));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
+    wt_ok(warm_free(block));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 1);
+    wt_ok(warm_testing_resume(runtime, brief));
+    wt_ok(warm_stream_synchronize(runtime, brief));
+    destroy_unannounced(brief);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+}
+END_TEST
+
+START_TEST(test_B6_retire_that_cannot_record_waits)
+{
+    warm_stream brief;
+    void *block = take();
+
+    make_stream(&brief);
+    wt_ok(warm_record_stream(block, brief));
+    fail_call("event_mark", 1, 0);
+    wt_ok(warm_stream_destroy(runtime, brief));
+    wt_ok(warm_free(block));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
+}
+END_TEST
+
+START_TEST(test_B6_retire_that_fails_keeps_its_blocks)
+{
+    warm_stream brief;
+    void *block = take();
+
+    make_stream(&brief);
+    wt_ok(warm_record_stream(block, brief));
+    fail_call("event_mark", 1, 1);
+    fail_call("stream_synchronize", 1, 1);
+    wt_ok(warm_stream_destroy(runtime, brief));
+    fail_call("event_mark", 0, 0);
+    fail_call("stream_synchronize", 0, 0);
+    wt_ok(warm_free(block));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 1);
+}
+END_TEST
+
+/* RMM's map of streams grows with every stream ever seen (PEERS §1f). */
+START_TEST(test_B6_streams_that_are_gone_leave_nothing_behind)
+{
+    wm_event_counts events;
+
+    for (int i = 0; i < 1000; i++) {
+        warm_stream brief;
+        void *block = take();
+
+        make_stream(&brief);
+        wt_ok(warm_record_stream(block, brief));
+        wt_ok(warm_free(block));
+        wt_ok(warm_stream_synchronize(runtime, brief));
+        if (i % 2 == 0) {
+            wt_ok(warm_stream_destroy(runtime, brief));
+        } else {
+            destroy_unannounced(brief);
+        }
+        wt_ok(warm_poll(runtime));
+    }
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).segments.current, 1);
+    ck_assert_uint_le(wm_timelines_count(&runtime->pinned->timelines), 64);
+    wm_event_pool_counts(&runtime->pinned->events, 0, &events);
+    ck_assert_uint_le(events.created, 4);
+    ck_assert_uint_eq(events.out, 0);
+}
+END_TEST
+
+START_TEST(test_B4_refused_record_changes_nothing)
+{
+    void *block = take();
+    warm_block_info info = {.size = sizeof info};
+
+    fail_call("stream_info", 1, 0);
+    wt_fails(WARM_DRIVER_ERROR, warm_record_stream(block, stream));
+    wt_fails(WARM_INVALID_STREAM,
+             warm_record_stream(block, (warm_stream)(uintptr_t)0xdead00));
+    fail_call("event_mark", 1, 0);
+    wt_fails(WARM_DRIVER_ERROR, warm_record_stream(block, NULL));
+    wt_ok(warm_block_get_info(block, &info));
+    ck_assert_uint_eq(info.streams, 0);
+    wt_ok(warm_free(block));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.allocated, 0);
+}
+END_TEST
+
+/* The event is recorded before the block is published, whatever the order of
+ * calls in between: nobody can see an older state of a reused event. */
+START_TEST(test_B4_reused_event_does_not_free_early)
+{
+    void *first = take();
+    void *second;
+
+    wt_ok(warm_record_stream(first, stream));
+    wt_ok(warm_free(first));
+    wt_ok(warm_stream_synchronize(runtime, stream));
+    wt_ok(warm_poll(runtime));
+    second = take();
+    wt_ok(warm_testing_hold(runtime, stream));
+    wt_ok(warm_record_stream(second, stream));
+    wt_ok(warm_free(second));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 1);
+    wt_ok(warm_testing_step(runtime, stream, 1));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    wt_ok(warm_testing_resume(runtime, stream));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("timeline");
+    TCase *tcase = tcase_create("timeline");
+
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_loop_test(tcase, test_B4_failed_record_waits_for_the_stream, 0,
+                        2);
+    tcase_add_loop_test(tcase, test_B4_block_is_lost_when_waiting_fails_as_well,
+                        0, 2);
+    tcase_add_test(tcase, test_B4_failed_query_is_asked_again);
+    tcase_add_test(tcase, test_B4_query_that_always_fails_loses_the_block);
+    tcase_add_test(tcase, test_B4_failures_count_in_a_row_only);
+    tcase_add_test(
+        tcase, test_B4_B12_poll_beside_a_slow_one_takes_back_what_has_passed);
+    tcase_add_loop_test(tcase, test_B6_retire_and_free_of_one_stream_at_once, 0,
+                        2);
+    tcase_add_test(tcase,
+                   test_B7_capture_waits_for_a_batch_that_is_being_closed);
+    tcase_add_test(tcase, test_B6_final_event_is_later_than_that_of_a_record);
+    tcase_add_test(tcase, test_B6_B7_stream_retired_while_it_captures);
+    tcase_add_test(tcase, test_G2_runtime_ends_with_live_and_pending_blocks);
+    tcase_add_test(tcase, test_B7_unrecorded_use_is_recorded_on_its_own_stream);
+    tcase_add_test(
+        tcase,
+        test_B4_B7_stream_that_is_blocked_meanwhile_is_recorded_on_later);
+    tcase_add_loop_test(tcase, test_B7_blocked_stream_is_recorded_on_later, 0,
+                        2);
+    tcase_add_test(tcase, test_B6_B7_final_event_stands_for_an_unrecorded_use);
+    tcase_add_test(tcase,
+                   test_B4_C4_default_stream_recorded_again_is_the_later_point);
+    tcase_add_loop_test(
+        tcase, test_B4_C4_streams_that_cannot_be_kept_in_mind_are_waited_for, 0,
+        2);
+    tcase_add_test(tcase, test_B6_log_of_a_failed_retire_may_free_its_blocks);
+    tcase_add_test(tcase, test_B4_block_lost_by_polling_is_said_once);
+    tcase_add_test(tcase,
+                   test_B4_B7_block_of_a_capture_is_said_with_its_segment);
+    tcase_add_test(tcase, test_G6_recovered_failures_leave_no_error);
+    tcase_add_test(tcase, test_B6_block_of_a_stream_that_vanished_is_kept);
+    tcase_add_test(tcase, test_B6_address_that_returns_is_another_stream);
+    tcase_add_test(tcase, test_B6_retired_stream_is_never_named_again);
+    tcase_add_test(tcase, test_B6_retire_that_cannot_record_waits);
+    tcase_add_test(tcase, test_B6_retire_that_fails_keeps_its_blocks);
+    tcase_add_test(tcase, test_B6_streams_that_are_gone_leave_nothing_behind);
+    tcase_add_test(tcase, test_B4_refused_record_changes_nothing);
+    tcase_add_test(tcase, test_B4_reused_event_does_not_free_early);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}

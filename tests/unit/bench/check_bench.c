@@ -1,0 +1,983 @@
+/* check_bench.c: the traces of the bench are those that were published, as far
+ * as their description goes, and a tiny run of it leaves every row behind. */
+#include "wt.h"
+
+#include "tests/bench/bench.h"
+#include "tests/bench/event.h"
+#include "tests/bench/least.h"
+#include "tests/bench/made.h"
+#include "tests/bench/plan.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const struct {
+    const char *name;
+    uint32_t buffers;
+    size_t steps;
+    double peak, common;       /* MiB, ours */
+    double published, nearest; /* MiB; how near ours is: a share of it */
+} traces[] = {
+    {"tmixed", 100000, 199488, 363.6, 0, 361.1, 0.01},
+    {"tserver", 69703, 139406, 356.1, 47.2, 365.6, 0.03},
+};
+
+START_TEST(test_traces_are_as_described)
+{
+    bench_trace *t = bench_trace_make(traces[_i].name, false);
+    double peak, common;
+
+    ck_assert_ptr_nonnull(t);
+    peak = (double)t->peak / 0x1p20;
+    common = (double)t->peak_common / 0x1p20;
+    ck_assert_uint_eq(t->buffers, traces[_i].buffers);
+    ck_assert_uint_eq(t->steps, traces[_i].steps);
+    ck_assert_double_eq_tol(peak, traces[_i].peak, 0.05);
+    ck_assert_double_eq_tol(common, traces[_i].common, 0.05);
+    ck_assert_double_eq_tol(peak, traces[_i].published,
+                            traces[_i].published * traces[_i].nearest);
+    bench_trace_end(t);
+}
+END_TEST
+
+/* Every buffer is made once, freed at most once and after that, and the live
+ * bytes are what the steps add up to. */
+START_TEST(test_traces_are_consistent)
+{
+    bench_trace *t = bench_trace_make(traces[_i].name, _i % 2 == 0);
+    unsigned char *seen = calloc(t->buffers, 1);
+    uint64_t live = 0;
+
+    ck_assert_ptr_nonnull(seen);
+    for (size_t i = 0; i < t->steps; i++) {
+        const bench_step *s = &t->step[i];
+
+        wt_require(s->buffer < t->buffers && s->worker < BENCH_WORKERS,
+                   "step %zu is out of range", i);
+        if (s->op == WM_TRACE_ADOPT) {
+            continue;
+        }
+        wt_require(seen[s->buffer] == (s->op == WM_TRACE_ALLOC ? 0 : 1),
+                   "step %zu: buffer %u", i, s->buffer);
+        seen[s->buffer] = s->op == WM_TRACE_FREE ? 2 : 1;
+        live += s->op == WM_TRACE_ALLOC ? s->value : 0;
+        live -= s->op == WM_TRACE_FREE ? t->bytes[s->buffer] : 0;
+    }
+    ck_assert_uint_eq(live, t->live);
+    free(seen);
+    bench_trace_end(t);
+}
+END_TEST
+
+START_TEST(test_other_trace_is_refused)
+{
+    ck_assert_ptr_null(bench_trace_make("other", false));
+    ck_assert_ptr_null(bench_trace_make("other", true));
+}
+END_TEST
+
+START_TEST(test_sizes_are_log_uniform)
+{
+    uint64_t state = 1;
+    unsigned octave[10] = {0};
+
+    for (int i = 0; i < 100000; i++) {
+        size_t bytes = bench_log_uniform(&state);
+
+        wt_require(bytes >= 4096 && bytes < 4194304, "%zu bytes", bytes);
+        octave[63 - __builtin_clzll(bytes) - 12]++;
+    }
+    for (int i = 0; i < 10; i++) {
+        ck_assert_uint_ge(octave[i], 9500);
+        ck_assert_uint_le(octave[i], 10500);
+    }
+}
+END_TEST
+
+START_TEST(test_median)
+{
+    double odd[] = {3, 1, 2}, even[] = {4, 1, 3, 2};
+
+    ck_assert_double_eq(bench_median(odd, 3), 2);
+    ck_assert_double_eq(bench_median(even, 4), 2.5);
+}
+END_TEST
+
+/* Done after _i later uses of its own stream, whatever is recorded there, and
+ * after none of another. */
+START_TEST(test_event_is_done_after_lag)
+{
+    bench_stream *mine = bench_stream_new(), *other = bench_stream_new();
+    bench_event *event = bench_event_new(), *later = bench_event_new();
+
+    bench_event_price(0, 0, (unsigned)_i, false);
+    ck_assert(bench_event_done(event)); /* never recorded */
+    bench_event_record(event, mine);
+    for (int i = 0; i < _i; i++) {
+        ck_assert(!bench_event_done(event));
+        bench_stream_use(other);
+        bench_event_record(later, mine);
+        ck_assert(!bench_event_done(event));
+        bench_stream_use(mine);
+    }
+    ck_assert(bench_event_done(event));
+    bench_event_record(event, other); /* again: the new record counts */
+    ck_assert_int_eq(bench_event_done(event), _i == 0);
+    bench_event_end(event);
+    bench_event_end(later);
+    bench_stream_end(mine);
+    bench_stream_end(other);
+}
+END_TEST
+
+/* It takes at least as long as told. */
+START_TEST(test_event_costs_what_it_is_told)
+{
+    bench_stream *stream = bench_stream_new();
+    bench_event *event = bench_event_new();
+    uint64_t start, recorded, asked;
+
+    bench_event_price(2000000, 1000000, 0, false);
+    start = bench_now_ns();
+    bench_event_record(event, stream);
+    recorded = bench_now_ns();
+    (void)bench_event_done(event);
+    asked = bench_now_ns();
+    /* Ticks are measured against the clock to one in a hundred or so. */
+    ck_assert_uint_ge(recorded - start, 1800000);
+    ck_assert_uint_ge(asked - recorded, 900000);
+    bench_event_end(event);
+    bench_stream_end(stream);
+}
+END_TEST
+
+/* ---- a run ----------------------------------------------------------------
+ */
+
+static char folder[4096]; /* made by the bench, taken away by the test */
+static char *text;        /* of bench.jsonl */
+
+static char *read_all(const char *name)
+{
+    char path[4352];
+    char *all = calloc(1, 1 << 20);
+    FILE *in;
+    size_t length;
+
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    in = fopen(path, "r");
+    wt_require(in != NULL && all != NULL, "%s is not there", path);
+    length = fread(all, 1, (1 << 20) - 1, in);
+    fclose(in);
+    unlink(path);
+    ck_assert_uint_gt(length, 0);
+    return all;
+}
+
+/* The program of that name that was built beside this one; and a folder or
+ * file for this test. */
+static void find_program(const char *name, char *path, size_t room)
+{
+    ssize_t length = readlink("/proc/self/exe", path, room - 32);
+    char *slash;
+
+    ck_assert_int_gt(length, 0);
+    path[length] = '\0';
+    slash = strstr(path, "/unit/bench/check_bench");
+    ck_assert_ptr_nonnull(slash);
+    strcpy(slash, "/bench/");
+    snprintf(folder, sizeof folder, "%.4000sof-test.%d", path, (int)getpid());
+    strcat(slash, name);
+}
+
+/* Runs it, and adds what it prints to out, if that is not null. */
+static void run_program(char *const *argv, char *out, size_t room)
+{
+    char path[4096];
+    size_t used = out != NULL ? strlen(out) : 0;
+    ssize_t length = 1;
+    int ends[2], status = -1;
+    pid_t child;
+
+    find_program(argv[0], path, sizeof path);
+    ck_assert_int_eq(pipe(ends), 0);
+    child = fork();
+    if (child == 0) {
+        if (out != NULL) {
+            dup2(ends[1], STDOUT_FILENO);
+        }
+        close(ends[0]);
+        close(ends[1]);
+        /* The arenas of malloc lie at random distances from each other, and
+         * blocks are chosen by address: with one, in the same order always. */
+        setenv("MALLOC_ARENA_MAX", "1", 1);
+        execv(path, argv);
+        _exit(127);
+    }
+    close(ends[1]);
+    while (out != NULL && length > 0) {
+        length = read(ends[0], out + used, room - used - 1);
+        used += length > 0 ? (size_t)length : 0;
+    }
+    close(ends[0]);
+    if (out != NULL) {
+        out[used] = '\0';
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+}
+
+static void run(char *what)
+{
+    char path[4096];
+    char bench[] = "bench";
+    char *argv[] = {bench, what, folder, NULL};
+
+    find_program("bench", path, sizeof path);
+    run_program(argv, NULL, 0);
+}
+
+/* One object of names, numbers, texts and objects; as far as the bench goes. */
+static const char *value(const char *at);
+
+static const char *skip_object(const char *at)
+{
+    do {
+        at++;
+        wt_require(*at == '"', "a name was expected: %.20s", at);
+        at = value(at);
+        wt_require(*at == ':', "a colon was expected: %.20s", at);
+        at = value(at + 1);
+    } while (*at == ',');
+    wt_require(*at == '}', "an end was expected: %.20s", at);
+    return at + 1;
+}
+
+static const char *value(const char *at)
+{
+    char *end;
+
+    if (*at == '{') {
+        return at[1] == '}' ? at + 2 : skip_object(at);
+    }
+    if (*at == '"') {
+        at = strchr(at + 1, '"');
+        wt_require(at != NULL, "a text without an end");
+        return at + 1;
+    }
+    strtod(at, &end);
+    wt_require(end != at, "a value was expected: %.20s", at);
+    return end;
+}
+
+static unsigned lines(const char *json)
+{
+    unsigned count = 0;
+
+    for (const char *at = json; *at != '\0'; count++) {
+        at = value(at);
+        wt_require(*at == '\n', "a line has more than one object");
+        at++;
+    }
+    return count;
+}
+
+static void has_row(const bench_row *row)
+{
+    for (unsigned t = 0; t < bench_thread_counts(row); t++) {
+        char start[128];
+
+        snprintf(start, sizeof start,
+                 "{\"bench\":\"%s\",\"case\":\"%s\",\"threads\":%u,"
+                 "\"ns_per_op\":",
+                 row->name, row->series[0].label, row->threads[t]);
+        wt_require(strstr(text, start) != NULL, "missing: %s", start);
+    }
+}
+
+START_TEST(test_tiny_run_has_every_row)
+{
+    char what[] = "smoke";
+    char *svg;
+
+    run(what);
+    text = read_all("bench.jsonl");
+    svg = read_all("bench.svg");
+    rmdir(folder);
+    ck_assert_uint_ge(lines(text), 80);
+    for (size_t i = 0; i < bench_row_count; i++) {
+        has_row(&bench_rows[i]);
+    }
+    ck_assert_ptr_nonnull(strstr(text, "\"ratio_to\":{\"floor\":"));
+    ck_assert_ptr_nonnull(strstr(text, "\"peak_over_live\":"));
+    ck_assert_ptr_nonnull(strstr(text, "\"records_per_free\":"));
+    ck_assert_ptr_nonnull(strstr(svg, "</svg>"));
+    free(svg);
+    free(text);
+}
+END_TEST
+
+START_TEST(test_tiny_scale_run)
+{
+    char what[] = "scale-smoke";
+    char *svg;
+
+    run(what);
+    text = read_all("scale.jsonl");
+    svg = read_all("scale.svg");
+    rmdir(folder);
+    ck_assert_uint_eq(lines(text), 2 * 2 + 2 + 2 + 2 + 2 * 2 + 2);
+    ck_assert_ptr_nonnull(strstr(svg, "</svg>"));
+    free(svg);
+    free(text);
+}
+END_TEST
+
+/* ---- traces as files ------------------------------------------------------
+ */
+
+/* The words of a command, which ends with a null. */
+#define WORDS(...)                                                             \
+    {                                                                          \
+        __VA_ARGS__, NULL                                                      \
+    }
+
+static double figure(const char *out, const char *name)
+{
+    char line[32];
+    const char *at;
+
+    snprintf(line, sizeof line, "\n%s=", name);
+    at = strstr(out, line);
+    wt_require(at != NULL, "no figure %s in: %s", name, out);
+    return strtod(at + strlen(line), NULL);
+}
+
+static const struct {
+    const char *work, *lag;
+} files[] = {{"tmixeds", "lag=32/0"}, {"tserver", "lag=0/0"}};
+
+/* Numbers of two traces that mean the same. */
+typedef struct pairing {
+    uint32_t of[BENCH_WORKERS + 1];
+} pairing;
+
+static bool paired(pairing *p, uint64_t here, uint64_t there)
+{
+    wt_require(here < BENCH_WORKERS, "number %llu", (unsigned long long)here);
+    if (p->of[here] == 0) {
+        p->of[here] = (uint32_t)there + 1;
+    }
+    return p->of[here] == (uint32_t)there + 1;
+}
+
+static bool is_request(const bench_step *step)
+{
+    return bench_step_allocates(step) || step->op == WM_TRACE_FREE ||
+           step->op == WM_TRACE_USE || step->op == WM_TRACE_POOL;
+}
+
+static bool same_place(const bench_step *x, const bench_step *y,
+                       pairing *streams)
+{
+    return x->value == y->value && x->place == y->place && x->pool == y->pool &&
+           x->user == y->user &&
+           (x->place < WM_TRACE_DEVICE ||
+            paired(streams, x->stream, y->stream));
+}
+
+/* What a replay asked for is what the trace says: the same requests, by the
+ * same threads, in the same order, with the same sizes and streams. */
+static void same_requests(const char *from, const char *to, size_t steps)
+{
+    char error[256] = "";
+    bench_trace *a = bench_trace_read(from, error, sizeof error);
+    bench_trace *b = bench_trace_read(to, error, sizeof error);
+    pairing workers = {{0}}, streams = {{0}};
+    size_t k = 0, requests = 0;
+
+    wt_require(a != NULL && b != NULL && b->whole, "no trace: %s", error);
+    for (size_t i = 0; i < steps && i < a->steps; i++) {
+        const bench_step *x = &a->step[i], *y;
+
+        if (!is_request(x)) {
+            continue;
+        }
+        while (k < b->steps && !is_request(&b->step[k])) {
+            k++;
+        }
+        wt_require(k < b->steps, "step %zu is not there", i);
+        y = &b->step[k++];
+        wt_require(
+            x->op == y->op && x->buffer == y->buffer &&
+                paired(&workers, x->worker, y->worker) &&
+                (!bench_step_allocates(x) || same_place(x, y, &streams)) &&
+                (x->op != WM_TRACE_USE || paired(&streams, x->value, y->value)),
+            "step %zu is another", i);
+        requests++;
+    }
+    ck_assert_uint_gt(requests, steps / 2);
+    bench_trace_end(a);
+    bench_trace_end(b);
+}
+
+/* A file of a made trace, replayed, gives what its row gives; and what the
+ * replay asks for, recorded again, is what was in the file. */
+START_TEST(test_a_made_trace_replays_like_its_row)
+{
+    static const char *const names[] = {"records", "queries", "obtains", "peak",
+                                        "live"};
+    char bench[] = "bench", one[] = "one", trace[] = "trace",
+         replay[] = "replay", warm[] = "warmpool", threads[] = "threads=8",
+         ops[] = "ops=30000", steps[] = "steps=30000";
+    char work[16], lag[16], file[4200], conf[4300], again[4200];
+    char row[4096] = "\n", played[4096] = "\n", unread[4096] = "";
+
+    find_program("bench", file, sizeof file);
+    snprintf(work, sizeof work, "%s", files[_i].work);
+    snprintf(lag, sizeof lag, "%s", files[_i].lag);
+    snprintf(file, sizeof file, "%s.trace", folder);
+    snprintf(again, sizeof again, "%s.again", folder);
+    snprintf(conf, sizeof conf, "conf=trace:%s", again);
+    run_program((char *[])WORDS(bench, trace, work, file), NULL, 0);
+    run_program((char *[])WORDS(bench, one, warm, work, threads, ops, lag), row,
+                sizeof row);
+    run_program((char *[])WORDS(replay, file, warm, lag, steps), played,
+                sizeof played);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        ck_assert_double_eq_tol(figure(row, names[i]), figure(played, names[i]),
+                                1e-6);
+    }
+    run_program((char *[])WORDS(replay, file, warm, lag, steps, conf), unread,
+                sizeof unread);
+    same_requests(file, again, 30000);
+    unlink(file);
+    unlink(again);
+}
+END_TEST
+
+/* ---- memory of all sorts ---------------------------------------------------
+ */
+
+static void *allocate_any(warm_runtime *runtime, warm_stream *stream,
+                          unsigned i)
+{
+    void *block = NULL;
+
+    switch (i % 5) {
+    case 0:
+        wt_ok(warm_pinned_alloc(runtime, 1000 + i, &block));
+        break;
+    case 1:
+        wt_ok(warm_pinned_alloc_on(runtime, 64 << 20, WARM_NODE_ANY,
+                                   WARM_ALLOC_PAGEABLE_OK, &block));
+        break;
+    default:
+        wt_ok(warm_device_alloc(runtime, i % 5 == 2, stream[i % 5 - 2],
+                                10000 * i, &block));
+        wt_ok(warm_record_stream(block, stream[0]));
+    }
+    return block;
+}
+
+/* Streams of two devices and the legacy one, private pools, and memory in the
+ * place of page-locked. */
+static void record_all_sorts(const char *path)
+{
+    warm_options options = {.size = sizeof options,
+                            .trace = path,
+                            .host_devices = 2,
+                            .pinned_limit = 32 << 20};
+    warm_runtime *runtime = wt_runtime(&options);
+    warm_stream stream[3] = {NULL};
+    warm_private_pool pool[2] = {0, 0};
+    void *block[40];
+
+    wt_ok(warm_stream_create(runtime, 1, &stream[0]));
+    wt_ok(warm_stream_create(runtime, 0, &stream[1]));
+    for (unsigned i = 0; i < 40; i++) {
+        unsigned k = i / 4 % 2;
+
+        if (i % 4 == 2) {
+            wt_ok(warm_private_pool_begin(
+                runtime, &pool[k], k == 1 ? WARM_POOL_USER : 0, NULL, NULL));
+        }
+        block[i] = i % 4 == 2 && i % 5 == 1 ? wt_pinned(runtime, 3000)
+                                            : allocate_any(runtime, stream, i);
+        if (i % 4 == 2) {
+            wt_ok(warm_private_pool_end(runtime, pool[k]));
+        }
+        if (i > 4) {
+            wt_ok(warm_free(block[i - 5]));
+        }
+    }
+    for (unsigned i = 35; i < 40; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+    for (unsigned i = 0; i < 10; i++) {
+        wt_ok(warm_private_pool_release(runtime, pool[i % 2]));
+    }
+    wt_ok(warm_stream_destroy(runtime, stream[0]));
+    wt_ok(warm_stream_destroy(runtime, stream[1]));
+    wt_runtime_end(runtime);
+}
+
+/* Recorded, played, recorded again: the same. */
+static const struct {
+    const char *subject, *says;
+} sorted[] = {
+    {"warmpool", "complete: until the runtime was destroyed"},
+    {"warmpool-host", "(24 of devices, 6 pageable)"},
+    {"malloc", "malloc has no private pools"},
+    {"floor", "floor has memory of one sort: 30 blocks"},
+    {"per-request", "per-request has memory of one sort"},
+};
+
+START_TEST(test_G8_memory_of_all_sorts_is_played)
+{
+    char replay[] = "replay", subject[16], file[4200], again[4200], conf[4300];
+    char played[4096] = "\n";
+
+    find_program("bench", file, sizeof file);
+    snprintf(file, sizeof file, "%s.sorts", folder);
+    snprintf(again, sizeof again, "%s.sorts-again", folder);
+    snprintf(conf, sizeof conf, "conf=pinned_limit:32M,trace:%s", again);
+    snprintf(subject, sizeof subject, "%s", sorted[_i].subject);
+    record_all_sorts(file);
+    run_program((char *[])WORDS(replay, file, subject, conf), played,
+                sizeof played);
+    wt_require(strstr(played, sorted[_i].says) != NULL, "%s", played);
+    ck_assert_double_gt(figure(played, "live"), 64 << 20);
+    if (strncmp(subject, "warmpool", 8) == 0) {
+        same_requests(file, again, 150);
+        ck_assert_double_gt(figure(played, "peak"), 2 << 20);
+    }
+    unlink(file);
+    unlink(again);
+}
+END_TEST
+
+/* CUB where it was built: its memory is of one device. */
+START_TEST(test_G8_cub_plays_memory_of_devices)
+{
+    char replay[] = "replay", cub[] = "cub", file[4200], library[4200];
+    char played[4096] = "\n";
+
+    find_program("libbench_cub.so", library, sizeof library);
+    if (access(library, R_OK) != 0) {
+        printf("skip: CUB plays traces: it is not built here\n");
+        return;
+    }
+    find_program("bench", file, sizeof file);
+    snprintf(file, sizeof file, "%s.cub", folder);
+    record_all_sorts(file);
+    run_program((char *[])WORDS(replay, file, cub), played, sizeof played);
+    ck_assert_ptr_nonnull(
+        strstr(played, "in memory of device 0: 16 were of the host, 24 of 2 "
+                       "devices"));
+    ck_assert_double_gt(figure(played, "peak"), 64 << 20);
+    unlink(file);
+}
+END_TEST
+
+/* Every subject plays a trace, with threads or with one alone. */
+static const char *const players[] = {"warmpool",      "floor",
+                                      "malloc",        "per-request",
+                                      "warmpool-host", "warmpool-device"};
+
+START_TEST(test_a_trace_is_played_by_every_subject)
+{
+    char bench[] = "bench", trace[] = "trace", replay[] = "replay",
+         work[] = "tservers", steps[] = "steps=600", alone[] = "threads=1";
+    char file[4200], subject[16], many[4096] = "\n", one[4096] = "\n";
+
+    find_program("bench", file, sizeof file);
+    snprintf(file, sizeof file, "%s.played", folder);
+    snprintf(subject, sizeof subject, "%s", players[_i]);
+    run_program((char *[])WORDS(bench, trace, work, file), NULL, 0);
+    run_program((char *[])WORDS(replay, file, subject, steps), many,
+                sizeof many);
+    run_program((char *[])WORDS(replay, file, subject, steps, alone), one,
+                sizeof one);
+    ck_assert_double_gt(figure(many, "ns"), 0);
+    ck_assert_double_gt(figure(many, "live"), 0);
+    ck_assert_double_eq(figure(many, "live"), figure(one, "live"));
+    unlink(file);
+}
+END_TEST
+
+/* ---- on CUDA -------------------------------------------------------------
+ */
+
+/* Over the stand-in libraries, where they are built: that it works at all is
+ * all that can be known without a GPU. */
+static bool with_standin(void)
+{
+    char path[4096], *unit;
+
+    find_program("bench", path, sizeof path);
+    unit = strstr(path, "/tests/bench/bench");
+    ck_assert_ptr_nonnull(unit);
+    strcpy(unit, "/standin");
+    if (access(path, X_OK) != 0) {
+        printf("skip: benches on CUDA: the stand-in libraries are not built\n");
+        return false;
+    }
+    setenv("LD_LIBRARY_PATH", path, 1);
+    return true;
+}
+
+START_TEST(test_gpu_table_over_the_stand_in)
+{
+    char what[] = "gpu-smoke";
+
+    if (!with_standin()) {
+        return;
+    }
+    run(what);
+    text = read_all("gpu.jsonl");
+    rmdir(folder);
+    ck_assert_uint_ge(lines(text), 30);
+    ck_assert_ptr_nonnull(strstr(text,
+                                 "{\"bench\":\"gpu-mixeds\",\"case\":\"cuda\","
+                                 "\"threads\":8,"));
+    ck_assert_ptr_nonnull(strstr(text, "\"case\":\"cuda-request\""));
+    free(text);
+}
+END_TEST
+
+START_TEST(test_kinds_over_the_stand_in)
+{
+    char what[] = "kinds";
+
+    if (!with_standin()) {
+        return;
+    }
+    run(what);
+    text = read_all("kinds.jsonl");
+    rmdir(folder);
+    ck_assert_uint_ge(lines(text), 1);
+    ck_assert_ptr_nonnull(strstr(text, "\"case\":\"stream\""));
+    ck_assert_ptr_nonnull(strstr(text, "\"held_ns\":"));
+    free(text);
+}
+END_TEST
+
+/* ---- goals ----------------------------------------------------------------
+ */
+
+/* Row hot64k: ns of the library and of the floor at 1, 2, 4 and 8 threads. */
+static const struct {
+    double mine[4], floor[4];
+    bool met;
+} hot[] = {
+    {{10, 10, 10, 10}, {5, 5, 5, 5}, true},
+    {{10, 20, 10, 15}, {10, 20, 10, 10}, true},  /* flat: 1.5 x the ratio */
+    {{10, 10, 10, 16}, {10, 10, 10, 10}, false}, /* not flat */
+    {{10, 10, 10, 10}, {10, 10, 10, 6}, false},  /* nor where the floor is */
+    {{10, 20, 20, 20}, {5, 10, 10, 10}, true},   /* the machine is not */
+    {{13, 10, 10, 10}, {5, 5, 5, 5}, false},     /* 2.6 times */
+    {{10, 10, 10, 13}, {5, 5, 5, 5}, false},
+    {{10, 10, 10, 10}, {5, 5, 5, -1}, false}, /* the floor is missing */
+    {{10, -1, 10, 10}, {5, 5, 5, 5}, false},  /* not measured */
+};
+
+/* The number after a word. */
+static double after(const char *out, const char *word)
+{
+    const char *at = strstr(out, word);
+
+    wt_require(at != NULL, "no '%s' in %s", word, out);
+    return strtod(at + strlen(word), NULL);
+}
+
+/* What a peak is made of is all of it. */
+START_TEST(test_parts_of_a_peak_add_up)
+{
+    static const char *const parts[] = {"last",     "live  ", "rounding",
+                                        "pending",  "slots",  "idle  ",
+                                        "magazines"};
+    char bench[] = "bench", peak[] = "peak", work[] = "tservers", lag[] = "4";
+    char out[4096] = "";
+    double sum = 0;
+
+    run_program((char *[])WORDS(bench, peak, work, lag), out, sizeof out);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        sum += after(out, parts[i]);
+    }
+    ck_assert_double_eq_tol(sum, after(out, "lag 4:"), 0.5);
+    ck_assert_double_ge(after(out, "pending"), 1);
+    ck_assert_double_ge(after(out, "lag 4:"), after(out, "no less than"));
+}
+END_TEST
+
+START_TEST(test_goal_of_a_ratio)
+{
+    const bench_row *row = &bench_rows[bench_row_find("hot64k")];
+    int floor = bench_series_find(row, "floor");
+    bench_figures f = {0};
+    char measured[160];
+
+    for (int t = 0; t < 4; t++) {
+        f.of[0][t].ns = hot[_i].mine[t];
+        f.of[floor][t].ns = hot[_i].floor[t];
+    }
+    ck_assert_int_eq(bench_goal_met(row, &f, measured, sizeof measured),
+                     hot[_i].met);
+}
+END_TEST
+
+/* Two streams; buffer 0 and 1 on the first, 2 on the other, 3 on none. */
+static const bench_step pending_steps[] = {
+    {.op = WM_TRACE_ALLOC, .buffer = 0, .value = 100},
+    {.op = WM_TRACE_USE, .buffer = 0, .value = 0},
+    {.op = WM_TRACE_FREE, .buffer = 0},
+    {.op = WM_TRACE_ALLOC, .buffer = 1, .value = 1000},
+    {.op = WM_TRACE_USE, .buffer = 1, .value = 0},
+    {.op = WM_TRACE_FREE, .buffer = 1},
+    {.op = WM_TRACE_ALLOC, .buffer = 2, .value = 40},
+    {.op = WM_TRACE_USE, .buffer = 2, .value = 1},
+    {.op = WM_TRACE_ALLOC, .buffer = 3, .value = 20},
+    {.op = WM_TRACE_FREE, .buffer = 3},
+    {.op = WM_TRACE_ALLOC, .buffer = 4, .value = 10},
+};
+
+static const struct {
+    unsigned lag;
+    uint64_t bytes;
+} pending[] = {{0, 1000}, {1, 1100}, {2, 1160}};
+
+START_TEST(test_least_that_could_be_held)
+{
+    enum { STEPS = sizeof pending_steps / sizeof *pending_steps };
+    bench_trace *t = bench_trace_new(STEPS, STEPS);
+
+    ck_assert_ptr_nonnull(t);
+    for (int i = 0; i < STEPS; i++) {
+        wt_require(bench_trace_add(t, pending_steps[i]), "no room");
+    }
+    ck_assert_uint_eq(bench_least(t, pending[_i].lag), pending[_i].bytes);
+    bench_trace_end(t);
+}
+END_TEST
+
+static const struct {
+    double records, queries, others;
+    bool met;
+} calls[] = {{0.125, 0.125, 0, true},
+             {0.126, 0.1, 0, false},
+             {0.1, 0.126, 0, false},
+             {0.1, 0.1, 0.01, false},
+             {-1, -1, -1, false}};
+
+START_TEST(test_goal_of_calls)
+{
+    const bench_row *row = &bench_rows[bench_row_find("calls")];
+    bench_figures f = {0};
+    char measured[160];
+
+    f.of[0][3].records = calls[_i].records;
+    f.of[0][3].queries = calls[_i].queries;
+    f.of[0][3].others = calls[_i].others;
+    ck_assert_int_eq(bench_goal_met(row, &f, measured, sizeof measured),
+                     calls[_i].met);
+}
+END_TEST
+
+START_TEST(test_goal_of_memory)
+{
+    const bench_row *row = &bench_rows[bench_row_find("tmixed-0")];
+    bench_figures f = {0};
+    char measured[160];
+
+    f.of[0][0] = BENCH_RESULT_NONE;
+    ck_assert(!bench_goal_met(row, &f, measured, sizeof measured));
+    f.of[0][0].live = 100;
+    f.of[0][0].peak = 115;
+    ck_assert(bench_goal_met(row, &f, measured, sizeof measured));
+    f.of[0][0].peak = 116;
+    ck_assert(!bench_goal_met(row, &f, measured, sizeof measured));
+}
+END_TEST
+
+/* A difference may be below nothing, but not drown in noise. */
+START_TEST(test_goal_of_a_difference)
+{
+    const bench_row *row = &bench_rows[bench_row_find("churn")];
+    bench_figures f = {0};
+    char measured[160];
+
+    f.of[0][0] = BENCH_RESULT_NONE;
+    ck_assert(!bench_goal_met(row, &f, measured, sizeof measured));
+    f.of[0][0].ns = 650;
+    f.of[0][0].max = 900;
+    ck_assert(bench_goal_met(row, &f, measured, sizeof measured));
+    f.of[0][0].max = 1100;
+    ck_assert(!bench_goal_met(row, &f, measured, sizeof measured));
+    f.of[0][0].ns = 710;
+    f.of[0][0].max = 720;
+    ck_assert(!bench_goal_met(row, &f, measured, sizeof measured));
+}
+END_TEST
+
+/* ---- a measurement ---------------------------------------------------------
+ */
+
+struct counted {
+    _Atomic uint64_t ops;
+    uint64_t warm; /* of them, when the warm-up was over */
+};
+
+static void count_ops(void *context, unsigned thread, uint64_t ops)
+{
+    struct counted *counted = context;
+
+    (void)thread;
+    counted->ops += ops;
+}
+
+static void note_warm(void *context)
+{
+    struct counted *counted = context;
+
+    counted->warm = counted->ops;
+}
+
+/* A round of the warm-up is 1000 / 4 + 1024 operations. */
+static const struct {
+    uint64_t warm, rounds;
+} warm_ups[] = {{0, 1}, {1274, 1}, {1275, 2}, {5000, 4}};
+
+START_TEST(test_measure_warms_up_in_rounds)
+{
+    const uint64_t warm = 1274 * warm_ups[_i].rounds;
+    bench_setup setup = {
+        .threads = 3, .ops = 1000, .runs = 2, .warm = warm_ups[_i].warm};
+    bench_result result = BENCH_RESULT_NONE;
+    struct counted counted = {0, 0};
+
+    bench_measure(&setup, count_ops, &counted, NULL, note_warm, &result);
+    ck_assert_uint_eq(counted.warm, 3 * warm);
+    ck_assert_uint_eq(counted.ops, 3 * (warm + 2 * 1000));
+    ck_assert_double_eq(result.warm_ops, (double)warm);
+    ck_assert_double_eq(result.ops, 3 * 2 * 1000);
+    ck_assert_double_ge(result.warm_ns, 0);
+}
+END_TEST
+
+/* What a thread has done in how long, and whether it is warm: after 20 ms, and
+ * then each time it has doubled; at the second time that nothing was gained. */
+static const struct {
+    uint64_t ms, ops;
+    bool warm;
+} steady[] = {{19, 100, false},
+              {20, 100, false},
+              {39, 210, false},
+              {40, 200, false},
+              {80, 400, true}};
+static const struct {
+    uint64_t ms, ops;
+    bool warm;
+} cheaper[] = {{25, 100, false},   {49, 300, false},  {50, 220, false},
+               {99, 900, false},   {110, 530, false}, {220, 1300, false},
+               {440, 2700, false}, {880, 5500, true}};
+
+START_TEST(test_warm_is_who_gains_no_more)
+{
+    bench_warmth a = {0}, b = {0};
+
+    for (size_t i = 0; i < sizeof steady / sizeof *steady; i++) {
+        ck_assert_int_eq(
+            bench_is_warm(&a, steady[i].ms * 1000000, steady[i].ops),
+            steady[i].warm);
+    }
+    for (size_t i = 0; i < sizeof cheaper / sizeof *cheaper; i++) {
+        ck_assert_int_eq(
+            bench_is_warm(&b, cheaper[i].ms * 1000000, cheaper[i].ops),
+            cheaper[i].warm);
+    }
+}
+END_TEST
+
+/* Figures of another row are those of the same label at as many threads; it is
+ * measured before. */
+START_TEST(test_figures_are_measured_once)
+{
+    bench_figures *figures = calloc(bench_row_count, sizeof *figures);
+    unsigned shared = 0;
+
+    for (size_t i = 0; i < bench_row_count; i++) {
+        for (unsigned s = 0; s < bench_series_count(&bench_rows[i]); s++) {
+            const bench_series *series = &bench_rows[i].series[s];
+            const bench_result *of =
+                bench_series_of(&bench_rows[i], s, figures);
+            size_t from;
+
+            if (of == NULL) {
+                continue;
+            }
+            from = bench_row_find(series->work);
+            ck_assert_uint_lt(from, i);
+            ck_assert_ptr_eq(of, figures[from].of[bench_series_find(
+                                     &bench_rows[from], series->label)]);
+            ck_assert_mem_eq(bench_rows[from].threads, bench_rows[i].threads,
+                             sizeof bench_rows[i].threads);
+            shared++;
+        }
+    }
+    ck_assert_uint_eq(shared, 7);
+    free(figures);
+}
+END_TEST
+
+static Suite *bench_suite(void)
+{
+    Suite *suite = suite_create("bench");
+    TCase *figures = tcase_create("figures"), *runs = tcase_create("runs");
+    const int n = sizeof traces / sizeof *traces;
+
+    tcase_add_loop_test(figures, test_traces_are_as_described, 0, n);
+    tcase_add_loop_test(figures, test_traces_are_consistent, 0, n);
+    tcase_add_test(figures, test_other_trace_is_refused);
+    tcase_add_test(figures, test_sizes_are_log_uniform);
+    tcase_add_test(figures, test_median);
+    tcase_add_loop_test(figures, test_event_is_done_after_lag, 0, 5);
+    tcase_add_test(figures, test_event_costs_what_it_is_told);
+    tcase_add_loop_test(figures, test_goal_of_a_ratio, 0,
+                        sizeof hot / sizeof *hot);
+    tcase_add_loop_test(figures, test_goal_of_calls, 0,
+                        sizeof calls / sizeof *calls);
+    tcase_add_test(figures, test_goal_of_memory);
+    tcase_add_loop_test(figures, test_least_that_could_be_held, 0,
+                        sizeof pending / sizeof *pending);
+    tcase_add_test(figures, test_goal_of_a_difference);
+    tcase_add_test(figures, test_warm_is_who_gains_no_more);
+    tcase_add_test(figures, test_figures_are_measured_once);
+    tcase_add_loop_test(figures, test_measure_warms_up_in_rounds, 0,
+                        sizeof warm_ups / sizeof *warm_ups);
+    suite_add_tcase(suite, figures);
+    tcase_set_tags(runs, "programs");
+    tcase_add_test(runs, test_tiny_run_has_every_row);
+    tcase_add_test(runs, test_tiny_scale_run);
+    tcase_add_loop_test(runs, test_a_made_trace_replays_like_its_row, 0,
+                        sizeof files / sizeof *files);
+    tcase_add_loop_test(runs, test_G8_memory_of_all_sorts_is_played, 0,
+                        sizeof sorted / sizeof *sorted);
+    tcase_add_test(runs, test_G8_cub_plays_memory_of_devices);
+    tcase_add_loop_test(runs, test_a_trace_is_played_by_every_subject, 0,
+                        sizeof players / sizeof *players);
+    tcase_add_test(runs, test_gpu_table_over_the_stand_in);
+    tcase_add_test(runs, test_kinds_over_the_stand_in);
+    tcase_add_test(runs, test_parts_of_a_peak_add_up);
+    suite_add_tcase(suite, runs);
+    return suite;
+}
+
+int main(void)
+{
+    return wt_main(bench_suite());
+}

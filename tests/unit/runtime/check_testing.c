@@ -1,0 +1,158 @@
+/* check_testing.c: what the walk over all records finds if one is broken on
+ * purpose, and what else warmpool/testing.h offers. */
+/* backends: host standin */
+#include "wt.h"
+
+#include "alloc/kinds/device_space.h"
+#include "alloc/kinds/pinned.h"
+#include "handles/pool_int.h"
+#include "handles/pools.h"
+#include "runtime/runtime.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+static warm_runtime *runtime;
+static warm_stream stream;
+static void *pinned, *far;
+
+static void set_up(void)
+{
+    runtime = wt_runtime(NULL);
+    wt_ok(warm_stream_reserve(runtime, 0, &stream));
+    pinned = wt_pinned(runtime, 5000);
+    far = wt_device(runtime, stream, 70000);
+}
+
+static void tear_down(void)
+{
+    wt_ok(warm_testing_check(runtime, 1));
+    wt_ok(warm_free(pinned));
+    wt_ok(warm_free(far));
+    wt_ok(warm_testing_check(runtime, 1));
+    wt_runtime_end(runtime);
+}
+
+/* What is wrong is found, and named; put right it is well again. */
+static void expect_broken(const char *name)
+{
+    wt_fails(WARM_INTERNAL, warm_testing_check(runtime, 1));
+    ck_assert_msg(strstr(warm_last_error_message(), name) != NULL, "%s",
+                  warm_last_error_message());
+}
+
+START_TEST(test_B14_a_wrong_figure_of_memory_is_found)
+{
+    wm_space *space =
+        _i == 0 ? &runtime->pinned->space : &runtime->device_spaces[0].space;
+    const char *name = _i == 0 ? "pinned" : "device";
+
+    space->arenas[0].stats.pending_bytes.current += 512;
+    expect_broken(name);
+    wt_fails(WARM_INTERNAL, warm_testing_check(runtime, 0));
+    space->arenas[0].stats.pending_bytes.current -= 512;
+    wt_ok(warm_testing_check(runtime, 0));
+    space->growth.held += 4096;
+    expect_broken(name);
+    wt_ok(warm_testing_check(runtime, 0));
+    space->growth.held -= 4096;
+    wt_ok(warm_testing_check(runtime, 1));
+}
+END_TEST
+
+START_TEST(test_A14_a_wrong_figure_of_handles_is_found)
+{
+    wm_pool *pool = wm_pools_at(runtime->pools, WARM_KIND_STREAM, 0);
+
+    pool->stats.created++;
+    expect_broken("handles");
+    pool->stats.created--;
+}
+END_TEST
+
+/* The n-th record, once, and from then on. */
+START_TEST(test_B12_records_fail_as_they_were_told)
+{
+    void *more = NULL;
+    uint64_t calls = wt_metadata_calls();
+
+    warm_testing_fail_metadata(1, 1);
+    for (int i = 0; i < 3; i++) {
+        warm_options host = {.size = sizeof host, .device = "host"};
+        warm_runtime *another = NULL;
+
+        wt_fails(WARM_OUT_OF_MEMORY, warm_runtime_create(&host, &another));
+    }
+    ck_assert_uint_ge(wt_metadata_calls(), calls + 3);
+    warm_testing_fail_metadata(0, 0);
+    wt_ok(warm_pinned_alloc(runtime, 1 << 20, &more));
+    wt_ok(warm_free(more));
+}
+END_TEST
+
+static _Atomic uint64_t now_ns = 1;
+
+static uint64_t slow_clock(void)
+{
+    return atomic_load_explicit(&now_ns, memory_order_relaxed);
+}
+
+/* Segments go back for their age as the test's clock says. */
+START_TEST(test_B11_time_passes_as_the_test_says)
+{
+    warm_options options = {.size = sizeof options, .decay_ms = 60000};
+    warm_runtime *aging = wt_runtime(&options);
+
+    warm_testing_set_clock(slow_clock);
+    wt_ok(warm_free(wt_pinned(aging, 1000)));
+    wt_ok(warm_thread_release(aging));
+    wt_ok(warm_poll(aging));
+    ck_assert_uint_gt(wt_pinned_stats(aging).held_bytes.current, 0);
+    atomic_fetch_add_explicit(&now_ns, 200000000000u, memory_order_relaxed);
+    wt_ok(warm_poll(aging));
+    ck_assert_uint_eq(wt_pinned_stats(aging).held_bytes.current, 0);
+    warm_testing_set_clock(NULL);
+    wt_runtime_end(aging);
+}
+END_TEST
+
+/* The runtime is told of neither: what it asks the driver says so. */
+START_TEST(test_B3_B7_what_goes_past_the_runtime_is_not_recorded)
+{
+    warm_block_info info = {.size = sizeof info};
+    warm_graph graph = NULL;
+
+    memset(pinned, 7, 5000);
+    wt_ok(warm_testing_copy(runtime, far, pinned, 5000, stream));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_testing_copy(runtime, NULL, pinned, 1, stream));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_testing_copy(runtime, far, NULL, 1, stream));
+    wt_ok(warm_block_get_info(pinned, &info));
+    ck_assert_uint_eq(info.streams, 0);
+    ck_assert_uint_eq(info.pool, 0);
+    wt_ok(warm_stream_synchronize(runtime, stream));
+    wt_ok(warm_testing_capture_begin(runtime, stream));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_testing_capture_end(runtime, stream, NULL));
+    wt_ok(warm_testing_capture_end(runtime, stream, &graph));
+    wt_ok(warm_graph_destroy(runtime, graph));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("testing");
+    TCase *tcase = tcase_create("testing");
+
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_loop_test(tcase, test_B14_a_wrong_figure_of_memory_is_found, 0,
+                        2);
+    tcase_add_test(tcase, test_A14_a_wrong_figure_of_handles_is_found);
+    tcase_add_test(tcase, test_B12_records_fail_as_they_were_told);
+    tcase_add_test(tcase, test_B11_time_passes_as_the_test_says);
+    tcase_add_test(tcase,
+                   test_B3_B7_what_goes_past_the_runtime_is_not_recorded);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}

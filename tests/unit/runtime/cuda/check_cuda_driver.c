@@ -1,0 +1,1416 @@
+/* check_cuda_driver.c: the CUDA driver over the stand-in libraries.
+ * backends: standin
+ *
+ * Each test is a process of its own (Check forks), and so starts without any
+ * context. */
+#include "runtime/cuda/cuda.h"
+#include "tests/skip.h"
+
+#if WM_HAVE_CUDA
+#include "tests/unit/standin_load.h"
+
+#include "runtime/base/process.h"
+
+#include <stdatomic.h>
+
+enum { DEVICES = 4 };
+
+static wm_driver *d;
+
+static void setup(void)
+{
+    standin_load();
+    standin.standin_devices(DEVICES);
+}
+
+static void setup_open(void)
+{
+    setup();
+    wt_ok(standin_open(&d));
+    ck_assert_int_eq(d->devices, DEVICES);
+}
+
+static void close_driver(void)
+{
+    ck_assert_uint_eq(wm_driver_close(d), 0);
+}
+
+/* Contexts created on each device so far, as decimal digits. */
+static unsigned contexts(void)
+{
+    unsigned digits = 0;
+
+    for (int i = 0; i < DEVICES; i++) {
+        digits = digits * 10 + (unsigned)standin.standin_contexts(i);
+    }
+    return digits;
+}
+
+static bool has_context(void)
+{
+    CUcontext context = NULL;
+
+    ck_assert_int_eq(standin.cuCtxGetCurrent(&context), CUDA_SUCCESS);
+    return context != NULL;
+}
+
+/* ---- Starting ---- */
+
+START_TEST(test_G3_driver_too_old_says_so_in_words)
+{
+    warm_error error = {.size = sizeof error};
+
+    standin.standin_driver_version(11080);
+    wt_fails(WARM_UNAVAILABLE, standin_open(&d));
+    warm_last_error(&error);
+    ck_assert_int_eq(error.code, cudaErrorInsufficientDriver);
+    ck_assert_str_eq(error.origin, "cudart");
+    ck_assert_ptr_nonnull(
+        strstr(error.message,
+               "CUDA driver version is insufficient for CUDA runtime version"));
+}
+END_TEST
+
+START_TEST(test_G3_no_device_says_so_in_words)
+{
+    standin.standin_devices(0);
+    wt_fails(WARM_UNAVAILABLE, standin_open(&d));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(),
+                                 "no CUDA-capable device is detected"));
+}
+END_TEST
+
+START_TEST(test_A9_missing_runtime_library_is_named)
+{
+    wm_options options;
+
+    standin_options(&options);
+    strcpy(options.cudart, "/no/libcudart.so.13");
+    wt_fails(WARM_UNAVAILABLE, wm_cuda_open(&options, &d));
+    ck_assert_ptr_nonnull(
+        strstr(warm_last_error_message(), "/no/libcudart.so.13"));
+}
+END_TEST
+
+/* A library that is no CUDA runtime: libcuda has none of its functions. */
+START_TEST(test_A9_wrong_runtime_library_names_the_function)
+{
+    wm_options options;
+
+    standin_options(&options);
+    strcpy(options.cudart, standin_path("libcuda.so.1"));
+    wt_fails(WARM_UNAVAILABLE, wm_cuda_open(&options, &d));
+    ck_assert_ptr_nonnull(
+        strstr(warm_last_error_message(), "cudaRuntimeGetVersion"));
+}
+END_TEST
+
+START_TEST(test_G3_driver_that_cannot_start_says_why)
+{
+    standin.standin_fail("cuInit", 1, 0, CUDA_ERROR_OUT_OF_MEMORY);
+    wt_fails(WARM_UNAVAILABLE, standin_open(&d));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "out of memory"));
+}
+END_TEST
+
+static warm_status first_use[2];
+
+static void use_first(void *argument, unsigned index)
+{
+    size_t available = 0, total = 0;
+
+    (void)argument;
+    first_use[index] = wm_driver_device_memory(d, 0, &available, &total);
+}
+
+/* Two threads meet at a device's first use: both retain its context, and the
+ * one that comes second drops its reference. */
+START_TEST(test_B13_a_driver_holds_one_reference_to_a_context)
+{
+    standin.standin_meet("cuDevicePrimaryCtxRetain", 2);
+    wt_threads(2, use_first, NULL);
+    standin.standin_meet("cuDevicePrimaryCtxRetain", 0);
+    wt_ok(first_use[0]);
+    wt_ok(first_use[1]);
+    ck_assert_uint_eq(standin.standin_calls("cuDevicePrimaryCtxRetain"), 2);
+    ck_assert_int_eq(standin.standin_references(0), 1);
+    ck_assert_uint_eq(contexts(), 1000);
+}
+END_TEST
+
+static void open_with_nodes(unsigned nodes)
+{
+    wm_options options;
+
+    standin_options(&options);
+    options.numa_nodes = nodes;
+    wt_ok(wm_cuda_open(&options, &d));
+}
+
+static int node_told(int device)
+{
+    warm_device_info info = {.size = sizeof info};
+
+    wt_ok(wm_driver_device_info(d, device, &info));
+    return info.numa_node;
+}
+
+/* A driver that does not know the attribute knows the bus. */
+START_TEST(test_B15_node_of_a_device_is_the_attribute_or_the_bus)
+{
+    char bus_id[16];
+
+    open_with_nodes(0);
+    ck_assert(!d->numa.simulated);
+    for (int i = 0; i < DEVICES; i++) {
+        ck_assert_int_eq(node_told(i), 0);
+        ck_assert(wm_numa_usable(&d->numa, wm_driver_device_node(d, i)));
+    }
+    standin.standin_fail("cuDeviceGetAttribute", 1, 1,
+                         CUDA_ERROR_INVALID_VALUE);
+    for (int i = 0; i < DEVICES; i++) {
+        snprintf(bus_id, sizeof bus_id, "0000:00:%02x.0", (unsigned)i);
+        ck_assert_int_eq(node_told(i), wm_numa_of_pci(bus_id));
+    }
+    standin.standin_fail("cuDeviceGetPCIBusId", 1, 1, CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(node_told(0), WM_NODE_UNKNOWN);
+    ck_assert_uint_eq(contexts(), 0);
+    close_driver();
+}
+END_TEST
+
+START_TEST(test_B15_devices_share_simulated_nodes)
+{
+    open_with_nodes(WM_NODES_MAX - 1);
+    ck_assert(d->numa.simulated);
+    for (int i = 0; i < DEVICES; i++) {
+        ck_assert_int_eq(node_told(i), i);
+        ck_assert_int_eq(wm_driver_device_node(d, i), i);
+    }
+    close_driver();
+    open_with_nodes(1);
+    ck_assert_int_eq(d->numa.nodes, 1);
+    ck_assert_int_eq(wm_driver_device_node(d, DEVICES - 1), 0);
+    close_driver();
+}
+END_TEST
+
+/* ---- Contexts and current devices ---- */
+
+/* Codes that libcuda has not, too. */
+START_TEST(test_A8_failure_of_cudart_has_its_words)
+{
+    static const cudaError_t of_cudart[] = {cudaErrorInsufficientDriver,
+                                            cudaErrorIncompatibleDriverContext,
+                                            cudaErrorUnknown};
+    warm_error error = {.size = sizeof error};
+    int device = -7;
+
+    standin.standin_fail("cudaGetDevice", 1, 0, (int)of_cudart[_i]);
+    wt_fails(WARM_DRIVER_ERROR, wm_driver_current_device(d, &device));
+    warm_last_error(&error);
+    ck_assert_int_eq(error.code, (int)of_cudart[_i]);
+    ck_assert_str_eq(error.origin, "cudart");
+    ck_assert_ptr_nonnull(strstr(error.message, "cudaGetDevice: "));
+    ck_assert_ptr_nonnull(strstr(error.message, error.code_text));
+    ck_assert_int_eq(device, -7);
+    ck_assert_int_eq(standin.cudaGetLastError(), cudaSuccess);
+    close_driver();
+}
+END_TEST
+
+START_TEST(test_B13_asking_about_devices_makes_no_context)
+{
+    warm_device_info info = {.size = sizeof info};
+    bool relaxed = true;
+    int device = -1;
+
+    for (int i = 0; i < DEVICES; i++) {
+        wt_ok(wm_driver_device_info(d, i, &info));
+        ck_assert_int_eq(info.compute_major, 9);
+        ck_assert_uint_gt(info.total_bytes, 0);
+        ck_assert_uint_eq(info.free_bytes, 0);
+        ck_assert_uint_eq(info.size, sizeof info);
+    }
+    wt_ok(wm_driver_current_device(d, &device));
+    ck_assert_int_eq(device, 0);
+    wt_ok(wm_driver_capture_mode(d, &relaxed));
+    wt_ok(wm_driver_capture_mode(d, &relaxed));
+    ck_assert_uint_eq(contexts(), 0);
+    ck_assert(!has_context());
+    close_driver();
+}
+END_TEST
+
+static void pin_and_unpin(void)
+{
+    static _Alignas(4096) char mine[8192];
+    void *pinned = NULL;
+
+    wt_ok(wm_driver_pinned_alloc(d, 10000, &pinned));
+    wt_ok(wm_driver_pinned_register(d, mine, sizeof mine));
+    wt_ok(wm_driver_pinned_unregister(d, mine));
+    wt_ok(wm_driver_pinned_free(d, pinned, 10000));
+}
+
+START_TEST(test_B13_pinning_uses_the_context_that_is_there)
+{
+    warm_device_info info = {.size = sizeof info};
+    warm_stream stream;
+
+    wt_ok(wm_driver_stream_create(d, 2, &stream));
+    ck_assert_uint_eq(contexts(), 10);
+    pin_and_unpin();
+    ck_assert_uint_eq(contexts(), 10);
+    ck_assert(!has_context());
+    wt_ok(wm_driver_device_info(d, 2, &info));
+    ck_assert_uint_gt(info.free_bytes, 0);
+    wt_ok(wm_driver_stream_destroy(d, stream));
+    close_driver();
+}
+END_TEST
+
+START_TEST(test_B13_pinning_first_uses_the_threads_device_only)
+{
+    ck_assert_int_eq(standin.cudaSetDevice(1), cudaSuccess);
+    pin_and_unpin();
+    ck_assert_uint_eq(contexts(), 100);
+    close_driver();
+}
+END_TEST
+
+START_TEST(test_B13_pinning_with_no_context_at_all_makes_one)
+{
+    pin_and_unpin();
+    ck_assert_uint_eq(contexts(), 1000);
+    ck_assert(!has_context());
+    close_driver();
+}
+END_TEST
+
+/* What one pass over every op of the driver makes; kept apart from the calls
+ * so that a pass that fails half-way can be cleaned up. */
+struct pass {
+    warm_stream stream;
+    warm_event event;
+    warm_graph graph;
+    void *pinned, *memory, *range;
+    bool capturing, committed;
+    _Atomic int ran;
+};
+
+static void count_run(void *argument)
+{
+    struct pass *p = argument;
+
+    atomic_fetch_add(&p->ran, 1);
+}
+
+static warm_status capture_and_launch(struct pass *p)
+{
+    wm_capture capture = WM_CAPTURE_NONE;
+    warm_status status = wm_driver_capture_begin(d, p->stream);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    p->capturing = true;
+    if ((status = wm_driver_stream_capture(d, p->stream, &capture)) !=
+            WARM_OK ||
+        (status = wm_driver_host_func(d, p->stream, count_run, p)) != WARM_OK) {
+        return status;
+    }
+    ck_assert_int_eq(capture, WM_CAPTURE_ACTIVE);
+    p->capturing = false;
+    if ((status = wm_driver_capture_end(d, p->stream, &p->graph)) != WARM_OK ||
+        (status = wm_driver_graph_launch(d, p->graph, p->stream)) != WARM_OK) {
+        return status;
+    }
+    return wm_driver_stream_synchronize(d, p->stream);
+}
+
+static warm_status use_memory(struct pass *p, int device)
+{
+    size_t available, total;
+    wm_device_id id;
+    wm_ipc_name name;
+    warm_status status;
+
+    if ((status = wm_driver_pinned_alloc(d, 4096, &p->pinned)) != WARM_OK ||
+        (status = wm_driver_device_alloc(d, device, 4096, &p->memory)) !=
+            WARM_OK ||
+        (status = wm_driver_device_id(d, device, &id)) != WARM_OK ||
+        (status = wm_driver_ipc_export(d, device, p->memory, &name)) !=
+            WARM_OK ||
+        (status = wm_driver_device_memory(d, device, &available, &total)) !=
+            WARM_OK) {
+        return status;
+    }
+    memset(p->pinned, 7, 4096);
+    if ((status = wm_driver_copy(d, p->memory, p->pinned, 4096,
+                                 WARM_COPY_TO_DEVICE, p->stream)) != WARM_OK) {
+        return status;
+    }
+    return wm_driver_stream_synchronize(d, p->stream);
+}
+
+/* Two units of three; the stand-in's memory is this process's. */
+static warm_status use_range(struct pass *p, int device)
+{
+    size_t unit = 0;
+    warm_status status;
+
+    if ((status = wm_driver_range_unit(d, device, &unit)) != WARM_OK ||
+        (status = wm_driver_range_reserve(d, device, 3 * unit, &p->range)) !=
+            WARM_OK ||
+        (status = wm_driver_range_commit(d, device, p->range, unit, 2 * unit,
+                                         NULL)) != WARM_OK) {
+        return status;
+    }
+    p->committed = true;
+    memset((char *)p->range + 2 * unit - 2048, 7, 4096);
+    return wm_driver_device_synchronize(d, device);
+}
+
+static warm_status decommit(struct pass *p, int device)
+{
+    size_t unit = 0;
+    warm_status status = wm_driver_range_unit(d, device, &unit);
+
+    return status != WARM_OK
+               ? status
+               : wm_driver_range_decommit(d, device, p->range, unit, 2 * unit);
+}
+
+static warm_status release(struct pass *p, int device)
+{
+    size_t unit = 0;
+    warm_status status = wm_driver_range_unit(d, device, &unit);
+
+    return status != WARM_OK
+               ? status
+               : wm_driver_range_release(d, device, p->range, 3 * unit);
+}
+
+static warm_status use_event(struct pass *p, int device)
+{
+    wm_stream_info info;
+    warm_status status;
+
+    if ((status = wm_driver_event_create(d, device, &p->event)) != WARM_OK ||
+        (status = wm_driver_event_record(d, p->event, p->stream)) != WARM_OK ||
+        (status = wm_driver_stream_wait_event(d, p->stream, p->event)) !=
+            WARM_OK ||
+        (status = wm_driver_event_synchronize(d, p->event)) != WARM_OK ||
+        (status = wm_driver_event_query(d, p->event)) != WARM_OK ||
+        (status = wm_driver_stream_synchronize(d, p->stream)) != WARM_OK ||
+        (status = wm_driver_stream_query(d, p->stream)) != WARM_OK) {
+        return status;
+    }
+    return wm_driver_stream_info(d, p->stream, &info);
+}
+
+static warm_status whole_pass(struct pass *p, int device)
+{
+    bool relaxed = true;
+    warm_status status = wm_driver_stream_create(d, device, &p->stream);
+
+    if (status == WARM_OK) {
+        status = use_event(p, device);
+    }
+    if (status == WARM_OK) {
+        status = use_memory(p, device);
+    }
+    if (status == WARM_OK) {
+        status = use_range(p, device);
+    }
+    if (status == WARM_OK) {
+        status = capture_and_launch(p);
+    }
+    if (status == WARM_OK) {
+        status = wm_driver_capture_mode(d, &relaxed);
+    }
+    if (status == WARM_OK) {
+        status = wm_driver_capture_mode(d, &relaxed);
+    }
+    return status;
+}
+
+/* Undoes what a pass made; answers the first failure. */
+static warm_status undo_pass(struct pass *p, int device)
+{
+    warm_status worst = WARM_OK, status;
+#define UNDO(thing, call)                                                      \
+    if ((thing) != 0) {                                                        \
+        status = call;                                                         \
+        worst = worst == WARM_OK ? status : worst;                             \
+        if (status == WARM_OK) {                                               \
+            thing = 0;                                                         \
+        }                                                                      \
+    }
+
+    if (p->capturing) {
+        (void)wm_driver_capture_end(d, p->stream, &p->graph);
+        p->capturing = false;
+    }
+    UNDO(p->graph, wm_driver_graph_destroy(d, p->graph))
+    UNDO(p->event, wm_driver_event_destroy(d, p->event))
+    UNDO(p->committed, decommit(p, device))
+    if (!p->committed) {
+        UNDO(p->range, release(p, device))
+    }
+    UNDO(p->memory, wm_driver_device_free(d, device, p->memory))
+    UNDO(p->pinned, wm_driver_pinned_free(d, p->pinned, 4096))
+    UNDO(p->stream, wm_driver_stream_destroy(d, p->stream))
+#undef UNDO
+    return worst;
+}
+
+START_TEST(test_B13_G3_every_call_leaves_the_current_device_alone)
+{
+    struct pass p = {0};
+    int device = -1;
+
+    ck_assert_int_eq(standin.cudaSetDevice(1), cudaSuccess);
+    wt_ok(whole_pass(&p, 3));
+    ck_assert_int_eq(p.ran, 1);
+    wt_ok(undo_pass(&p, 3));
+    ck_assert_int_eq(standin.cudaGetDevice(&device), cudaSuccess);
+    ck_assert_int_eq(device, 1);
+    ck_assert_uint_eq(contexts(), 101);
+    close_driver();
+}
+END_TEST
+
+START_TEST(test_B13_a_thread_without_a_context_gets_none)
+{
+    struct pass p = {0};
+
+    wt_ok(whole_pass(&p, 3));
+    wt_ok(undo_pass(&p, 3));
+    ck_assert(!has_context());
+    ck_assert_uint_eq(contexts(), 1);
+    close_driver();
+}
+END_TEST
+
+static void push_and_pop(void *argument, unsigned index)
+{
+    _Atomic int *failed = argument;
+    int device = (int)(index % DEVICES);
+    wm_cuda_scope scope;
+
+    for (int i = 0; i < 100; i++) {
+        if (wm_cuda_device_push(d, device, &scope) != WARM_OK) {
+            atomic_fetch_add(failed, 1);
+            return;
+        }
+        wm_cuda_device_pop(d, &scope);
+    }
+}
+
+START_TEST(test_B13_threads_retain_one_context_a_device)
+{
+    _Atomic int failed = 0;
+
+    wt_threads(8, push_and_pop, &failed);
+    ck_assert_int_eq(failed, 0);
+    ck_assert_uint_eq(contexts(), 1111);
+    ck_assert_uint_eq(standin.standin_calls("cuDevicePrimaryCtxRetain") -
+                          standin.standin_calls("cuDevicePrimaryCtxRelease_v2"),
+                      DEVICES);
+    close_driver();
+}
+END_TEST
+
+/* ---- Streams ---- */
+
+START_TEST(test_B6_stream_ids_are_never_used_twice)
+{
+    wm_stream_info first, second;
+    warm_stream stream;
+
+    /* Another device than the stream's is current. */
+    ck_assert_int_eq(standin.cudaSetDevice(0), cudaSuccess);
+    wt_ok(wm_driver_stream_create(d, 1, &stream));
+    wt_ok(wm_driver_stream_info(d, stream, &first));
+    wt_ok(wm_driver_stream_destroy(d, stream));
+    wt_ok(wm_driver_stream_create(d, 1, &stream));
+    wt_ok(wm_driver_stream_info(d, stream, &second));
+    ck_assert_uint_ne(first.id, second.id);
+    ck_assert_int_eq(first.device, 1);
+    ck_assert_int_eq(second.device, 1);
+    wt_ok(wm_driver_stream_destroy(d, stream));
+    close_driver();
+}
+END_TEST
+
+START_TEST(test_B6_default_streams_are_those_of_the_current_device)
+{
+    wm_stream_info zero, legacy, own;
+
+    ck_assert_int_eq(standin.cudaSetDevice(2), cudaSuccess);
+    wt_ok(wm_driver_stream_info(d, NULL, &zero));
+    wt_ok(wm_driver_stream_info(d, WARM_STREAM_LEGACY, &legacy));
+    wt_ok(wm_driver_stream_info(d, WARM_STREAM_PER_THREAD, &own));
+    ck_assert_int_eq(zero.device, 2);
+    ck_assert_int_eq(own.device, 2);
+    ck_assert_uint_eq(zero.id, legacy.id);
+    ck_assert_uint_ne(zero.id, own.id);
+    close_driver();
+}
+END_TEST
+
+START_TEST(test_B13_default_stream_means_the_threads_own_device)
+{
+    warm_stream other;
+    wm_stream_info info;
+
+    wt_ok(wm_driver_stream_create(d, 2, &other));
+    wt_ok(wm_driver_stream_info(d, NULL, &info));
+    ck_assert_int_eq(info.device, 0);
+    wt_ok(wm_driver_stream_destroy(d, other));
+    close_driver();
+}
+END_TEST
+
+static void wait_for_flag(void *argument)
+{
+    _Atomic int *open = argument;
+
+    while (!atomic_load(open)) {
+        sched_yield();
+    }
+}
+
+START_TEST(test_B4_not_ready_is_an_answer_and_leaves_no_error_behind)
+{
+    _Atomic int open = 0;
+    warm_stream stream;
+    warm_event event;
+
+    wt_ok(wm_driver_stream_create(d, 0, &stream));
+    wt_ok(wm_driver_event_create(d, 0, &event));
+    wt_ok(wm_driver_host_func(d, stream, wait_for_flag, &open));
+    wt_ok(wm_driver_event_record(d, event, stream));
+    wt_fails(WARM_NOT_READY, wm_driver_stream_query(d, stream));
+    wt_fails(WARM_NOT_READY, wm_driver_event_query(d, event));
+    ck_assert_int_eq(standin.cudaPeekAtLastError(), cudaSuccess);
+    atomic_store(&open, 1);
+    wt_ok(wm_driver_event_synchronize(d, event));
+    wt_ok(wm_driver_event_query(d, event));
+    wt_ok(wm_driver_event_destroy(d, event));
+    wt_ok(wm_driver_stream_destroy(d, stream));
+    close_driver();
+}
+END_TEST
+
+/* What the flags promise cannot be seen over the stand-in: memory for devices
+ * used later, streams that the legacy one does not hold up, events that cost
+ * little, captures that other threads do not spoil. */
+START_TEST(test_B7_B13_G3_calls_carry_the_flags_that_the_contract_needs)
+{
+    static _Alignas(4096) char memory[4096];
+    warm_stream stream;
+    warm_event event;
+    warm_graph graph = NULL;
+    void *pinned = NULL;
+
+    wt_ok(wm_driver_pinned_alloc(d, 4096, &pinned));
+    wt_ok(wm_driver_pinned_register(d, memory, sizeof memory));
+    wt_ok(wm_driver_stream_create(d, 0, &stream));
+    wt_ok(wm_driver_event_create(d, 0, &event));
+    wt_ok(wm_driver_capture_begin(d, stream));
+    wt_ok(wm_driver_capture_end(d, stream, &graph));
+    ck_assert_uint_eq(standin.standin_flags("cuMemHostAlloc"),
+                      CU_MEMHOSTALLOC_PORTABLE);
+    ck_assert_uint_eq(standin.standin_flags("cuMemHostRegister_v2"),
+                      CU_MEMHOSTREGISTER_PORTABLE);
+    ck_assert_uint_eq(standin.standin_flags("cuStreamCreate"),
+                      CU_STREAM_NON_BLOCKING);
+    ck_assert_uint_eq(standin.standin_flags("cuEventCreate"),
+                      CU_EVENT_DISABLE_TIMING);
+    ck_assert_uint_eq(standin.standin_flags("cuStreamBeginCapture_v2"),
+                      CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    wt_ok(wm_driver_graph_destroy(d, graph));
+    wt_ok(wm_driver_event_destroy(d, event));
+    wt_ok(wm_driver_stream_destroy(d, stream));
+    wt_ok(wm_driver_pinned_unregister(d, memory));
+    wt_ok(wm_driver_pinned_free(d, pinned, 4096));
+    close_driver();
+}
+END_TEST
+
+/* ---- Captures ---- */
+
+/* CUDA refuses to name a stream that captures, and spoils the capture. */
+START_TEST(test_B7_asking_about_a_stream_that_captures_spoils_nothing)
+{
+    wm_stream_info before, during, legacy, during_legacy, after;
+    warm_graph graph = NULL;
+    warm_stream stream;
+
+    wt_ok(wm_driver_stream_create(d, 1, &stream));
+    wt_ok(wm_driver_stream_info(d, stream, &before));
+    wt_ok(wm_driver_stream_info(d, NULL, &legacy));
+    wt_ok(wm_driver_capture_begin(d, stream));
+    wt_ok(wm_driver_stream_info(d, stream, &during));
+    wt_ok(wm_driver_stream_info(d, NULL, &during_legacy));
+    wt_ok(wm_driver_capture_end(d, stream, &graph));
+    wt_ok(wm_driver_stream_info(d, stream, &after));
+    ck_assert_int_eq(during.device, WM_DEVICE_UNKNOWN);
+    ck_assert_uint_ne(during.id, before.id);
+    ck_assert_uint_eq(after.id, before.id);
+    ck_assert_int_eq(after.device, 1);
+    ck_assert_uint_eq(during_legacy.id, legacy.id);
+    ck_assert_int_eq(during_legacy.device, legacy.device);
+    ck_assert_uint_ne(legacy.id, during.id);
+    wt_ok(wm_driver_graph_destroy(d, graph));
+    wt_ok(wm_driver_stream_destroy(d, stream));
+    close_driver();
+}
+END_TEST
+
+/* The legacy stream has an id though nothing may be asked about it now. */
+START_TEST(test_B6_B7_a_blocked_legacy_stream_is_told_apart_by_device)
+{
+    wm_stream_info zero, two;
+
+    standin.standin_fail("cuStreamGetId", 1, 1, cudaErrorStreamCaptureImplicit);
+    standin.standin_fail("cuStreamGetCtx", 1, 1, 906);
+    wt_ok(wm_driver_stream_info(d, NULL, &zero));
+    ck_assert_int_eq(standin.cudaSetDevice(2), cudaSuccess);
+    wt_ok(wm_driver_stream_info(d, NULL, &two));
+    ck_assert_int_eq(zero.device, 0);
+    ck_assert_int_eq(two.device, 2);
+    ck_assert_uint_ne(zero.id, two.id);
+    close_driver();
+}
+END_TEST
+
+START_TEST(test_B7_legacy_stream_is_blocked_while_another_captures)
+{
+    wm_capture capture = WM_CAPTURE_NONE;
+
+    standin.standin_fail("cuStreamIsCapturing", 1, 0,
+                         cudaErrorStreamCaptureImplicit);
+    wt_ok(wm_driver_stream_capture(d, NULL, &capture));
+    ck_assert_int_eq(capture, WM_CAPTURE_BLOCKED);
+    ck_assert_int_eq(standin.cudaPeekAtLastError(), cudaSuccess);
+    wt_ok(wm_driver_stream_capture(d, NULL, &capture));
+    ck_assert_int_eq(capture, WM_CAPTURE_NONE);
+    close_driver();
+}
+END_TEST
+
+START_TEST(test_B7_relaxed_mode_gives_the_users_mode_back)
+{
+    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeThreadLocal;
+    bool outer = true, inner = true;
+
+    ck_assert_int_eq(standin.cudaThreadExchangeStreamCaptureMode(&mode),
+                     cudaSuccess);
+    wt_ok(wm_driver_capture_mode(d, &outer));
+    wt_ok(wm_driver_capture_mode(d, &inner));
+    ck_assert(!outer);
+    ck_assert(inner);
+    wt_ok(wm_driver_capture_mode(d, &inner));
+    wt_ok(wm_driver_capture_mode(d, &outer));
+    mode = cudaStreamCaptureModeGlobal;
+    ck_assert_int_eq(standin.cudaThreadExchangeStreamCaptureMode(&mode),
+                     cudaSuccess);
+    ck_assert_int_eq(mode, cudaStreamCaptureModeThreadLocal);
+    close_driver();
+}
+END_TEST
+
+/* What is asked, or waited for, beside captures: the call, and CUDA's. */
+static warm_status ask_event(warm_stream stream, warm_event event)
+{
+    (void)stream;
+    return wm_driver_event_passed(d, event);
+}
+
+static warm_status ask_stream(warm_stream stream, warm_event event)
+{
+    wm_capture capture = WM_CAPTURE_BLOCKED;
+
+    (void)event;
+    return wm_driver_stream_passed(d, stream, &capture);
+}
+
+static warm_status await_stream(warm_stream stream, warm_event event)
+{
+    (void)event;
+    return wm_driver_stream_await(d, stream);
+}
+
+static warm_status await_event(warm_stream stream, warm_event event)
+{
+    (void)stream;
+    return wm_driver_event_await(d, event);
+}
+
+static const struct {
+    warm_status (*call)(warm_stream stream, warm_event event);
+    const char *function;
+    bool waits;
+} beside[] = {
+    {ask_event, "cuEventQuery", false},
+    {ask_stream, "cuStreamQuery", false},
+    {await_stream, "cuStreamSynchronize", true},
+    {await_event, "cuEventSynchronize", true},
+};
+
+static const enum cudaStreamCaptureMode modes[] = {
+    cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal,
+    cudaStreamCaptureModeRelaxed};
+
+/* Sets the thread's mode and gives what it was. */
+static enum cudaStreamCaptureMode exchange(enum cudaStreamCaptureMode mode)
+{
+    ck_assert_int_eq(standin.cudaThreadExchangeStreamCaptureMode(&mode), 0);
+    return mode;
+}
+
+/* It is relaxed while CUDA is asked, or a capture of this thread, and a global
+ * one of any, is spoiled; and then the user's, whatever the answer was. */
+START_TEST(test_B7_mode_is_relaxed_for_the_call_and_the_users_afterwards)
+{
+    const char *function = beside[_i].function;
+    _Atomic int open;
+    warm_stream stream;
+    warm_event event;
+
+    wt_ok(wm_driver_stream_create(d, 0, &stream));
+    wt_ok(wm_driver_event_create(d, 0, &event));
+    for (unsigned m = 0; m < sizeof modes / sizeof modes[0]; m++) {
+        open = beside[_i].waits;
+        wt_ok(wm_driver_host_func(d, stream, wait_for_flag, &open));
+        wt_ok(wm_driver_event_record(d, event, stream));
+        (void)exchange(modes[m]);
+        wt_fails(beside[_i].waits ? WARM_OK : WARM_NOT_READY,
+                 beside[_i].call(stream, event));
+        ck_assert_uint_eq(standin.standin_flags(function),
+                          cudaStreamCaptureModeRelaxed);
+        ck_assert_int_eq(exchange(modes[m]), modes[m]);
+        open = 1;
+        wt_ok(wm_driver_event_synchronize(d, event));
+        wt_ok(wm_driver_stream_synchronize(d, stream));
+        wt_ok(beside[_i].call(stream, event));
+        ck_assert_int_eq(exchange(modes[m]), modes[m]);
+        standin.standin_fail(function, 1, 0, cudaErrorUnknown);
+        wt_fails(WARM_DRIVER_ERROR, beside[_i].call(stream, event));
+        ck_assert_int_eq(exchange(modes[m]), modes[m]);
+    }
+    wt_ok(wm_driver_event_destroy(d, event));
+    wt_ok(wm_driver_stream_destroy(d, stream));
+    close_driver();
+}
+END_TEST
+
+/* Nothing is asked where the mode cannot be had, and nothing has passed. */
+START_TEST(test_B7_without_the_relaxed_mode_nothing_is_asked)
+{
+    const char *function = beside[_i].function;
+    warm_stream stream;
+    warm_event event;
+    uint64_t calls;
+
+    wt_ok(wm_driver_stream_create(d, 0, &stream));
+    wt_ok(wm_driver_event_create(d, 0, &event));
+    calls = standin.standin_calls(function);
+    standin.standin_fail("cuThreadExchangeStreamCaptureMode", 1, 0,
+                         cudaErrorUnknown);
+    wt_fails(WARM_DRIVER_ERROR, beside[_i].call(stream, event));
+    ck_assert_uint_eq(standin.standin_calls(function), calls);
+    wt_ok(beside[_i].call(stream, event));
+    /* That it is still relaxed is worth an error, but where work is done. */
+    standin.standin_fail("cuThreadExchangeStreamCaptureMode", 2, 0,
+                         cudaErrorUnknown);
+    wt_fails(beside[_i].waits ? WARM_OK : WARM_DRIVER_ERROR,
+             beside[_i].call(stream, event));
+    wt_ok(wm_driver_event_destroy(d, event));
+    wt_ok(wm_driver_stream_destroy(d, stream));
+    close_driver();
+}
+END_TEST
+
+START_TEST(test_B7_failed_end_of_a_capture_gives_no_graph)
+{
+    warm_stream stream;
+    warm_graph graph = NULL;
+
+    wt_ok(wm_driver_stream_create(d, 0, &stream));
+    wt_ok(wm_driver_capture_begin(d, stream));
+    standin.standin_fail("cuGraphInstantiateWithFlags", 1, 0,
+                         cudaErrorMemoryAllocation);
+    wt_fails(WARM_OUT_OF_MEMORY, wm_driver_capture_end(d, stream, &graph));
+    ck_assert_ptr_null(graph);
+    ck_assert_uint_eq(standin.standin_calls("cuGraphDestroy"), 1);
+    wt_ok(wm_driver_stream_destroy(d, stream));
+    close_driver();
+}
+END_TEST
+
+/* ---- Errors ---- */
+
+static const struct {
+    int code;
+    warm_status status;
+} codes[] = {
+    {cudaErrorMemoryAllocation, WARM_OUT_OF_MEMORY},
+    {cudaErrorInvalidResourceHandle, WARM_INVALID_STREAM},
+    {cudaErrorStreamCaptureUnsupported, WARM_CAPTURE_ERROR},
+    {cudaErrorStreamCaptureInvalidated, WARM_CAPTURE_ERROR},
+    {cudaErrorStreamCaptureWrongThread, WARM_CAPTURE_ERROR},
+    {cudaErrorTimeout, WARM_DRIVER_ERROR},
+    {cudaErrorUnknown, WARM_DRIVER_ERROR},
+};
+
+START_TEST(test_B20_G6_code_becomes_a_status_and_none_of_cudarts)
+{
+    warm_error error = {.size = sizeof error};
+    void *memory = &memory;
+
+    standin.standin_fail("cuMemAlloc_v2", 1, 0, codes[_i].code);
+    wt_fails(codes[_i].status, wm_driver_device_alloc(d, 0, 4096, &memory));
+    ck_assert_ptr_eq(memory, &memory);
+    warm_last_error(&error);
+    ck_assert_int_eq(error.code, codes[_i].code);
+    ck_assert_str_eq(error.origin, "cuda");
+    ck_assert_str_ne(error.code_text, "");
+    ck_assert_ptr_nonnull(strstr(error.message, "cuMemAlloc:"));
+    ck_assert_int_eq(standin.cudaPeekAtLastError(), cudaSuccess);
+    ck_assert(!has_context());
+    close_driver();
+}
+END_TEST
+
+static const struct {
+    int code;
+    warm_status status;
+} open_codes[] = {
+    {cudaErrorInvalidValue, WARM_UNAVAILABLE},
+    {cudaErrorMemoryAllocation, WARM_OUT_OF_MEMORY},
+    {cudaErrorDeviceUninitialized, WARM_UNAVAILABLE},
+    {cudaErrorMapBufferObjectFailed, WARM_UNAVAILABLE},
+    {cudaErrorInvalidResourceHandle, WARM_UNAVAILABLE},
+    {cudaErrorUnknown, WARM_DRIVER_ERROR},
+};
+
+/* A handle that names nothing, or this process's own memory. */
+START_TEST(test_C9_memory_that_cannot_be_opened_is_unavailable)
+{
+    warm_error error = {.size = sizeof error};
+    void *memory = NULL, *pointer = &pointer;
+    wm_ipc_name name;
+
+    wt_ok(wm_driver_device_alloc(d, 1, 4096, &memory));
+    wt_ok(wm_driver_ipc_export(d, 1, memory, &name));
+    wt_fails(WARM_UNAVAILABLE, wm_driver_ipc_open(d, 1, &name, &pointer));
+    ck_assert_uint_eq(standin.standin_flags("cuIpcOpenMemHandle_v2"),
+                      CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+    standin.standin_fail("cuIpcOpenMemHandle_v2", 1, 0, open_codes[_i].code);
+    wt_fails(open_codes[_i].status, wm_driver_ipc_open(d, 1, &name, &pointer));
+    warm_last_error(&error);
+    ck_assert_int_eq(error.code, open_codes[_i].code);
+    ck_assert_str_eq(error.origin, "cuda");
+    ck_assert_ptr_nonnull(strstr(error.message, "cuIpcOpenMemHandle:"));
+    ck_assert_ptr_eq(pointer, &pointer);
+    wt_fails(WARM_DRIVER_ERROR, wm_driver_ipc_close(d, 1, memory));
+    ck_assert_int_eq(standin.cudaPeekAtLastError(), cudaSuccess);
+    ck_assert(!has_context());
+    wt_ok(wm_driver_device_free(d, 1, memory));
+    close_driver();
+}
+END_TEST
+
+START_TEST(test_A6_driver_that_unloads_is_not_called_any_more)
+{
+    void *memory = NULL;
+    uint64_t calls;
+
+    standin.standin_fail("cuMemAlloc_v2", 1, 0, cudaErrorCudartUnloading);
+    wt_fails(WARM_EXITING, wm_driver_device_alloc(d, 0, 4096, &memory));
+    ck_assert(wm_process_exiting());
+    calls = standin.standin_calls("cuMemAlloc_v2");
+    wt_fails(WARM_EXITING, wm_driver_device_alloc(d, 0, 4096, &memory));
+    ck_assert_uint_eq(standin.standin_calls("cuMemAlloc_v2"), calls);
+}
+END_TEST
+
+/* Every function of both libraries that an op needs. */
+static const char *const functions[] = {
+#define NAME(name) #name,
+    WM_CUDART_CALLS(NAME) WM_CUDA_API_CALLS(NAME)
+#undef NAME
+};
+
+enum { FUNCTIONS = sizeof functions / sizeof functions[0] };
+
+static size_t free_bytes(void)
+{
+    size_t available = 0, total;
+
+    wt_ok(wm_driver_device_memory(d, 1, &available, &total));
+    return available;
+}
+
+/* Fails the n-th call of one function, n = 1, 2, … until a pass and its undo
+ * do not meet the fault; after each, everything can be given back, nothing is
+ * left current and no error is left behind. */
+START_TEST(test_G6_any_function_may_fail_at_any_call)
+{
+    const char *function = functions[_i];
+    struct pass p = {0};
+    uint64_t n = 0, calls = 0;
+    size_t before;
+
+    wt_ok(whole_pass(&p, 1));
+    wt_ok(undo_pass(&p, 1));
+    before = free_bytes();
+    do {
+        warm_status first, second;
+
+        p = (struct pass){0};
+        n++;
+        calls = standin.standin_calls(function);
+        standin.standin_fail(function, n, 0, 999);
+        first = whole_pass(&p, 1);
+        second = undo_pass(&p, 1);
+        calls = standin.standin_calls(function) - calls;
+        standin.standin_fail(function, 0, 0, 0);
+        wt_ok(undo_pass(&p, 1));
+        /* A pop that fails cannot be made good; all else must be balanced. */
+        if (strcmp(function, "cuCtxPopCurrent_v2") == 0 && has_context()) {
+            CUcontext popped;
+
+            ck_assert_int_eq(standin.cuCtxPopCurrent_v2(&popped), 0);
+        }
+        ck_assert_msg(!has_context(), "%s %d", function, (int)n);
+        ck_assert_int_eq(standin.cudaPeekAtLastError(), cudaSuccess);
+        ck_assert_uint_eq(free_bytes(), before);
+        ck_assert_msg(calls >= n || (first == WARM_OK && second == WARM_OK),
+                      "%s %d failed without a fault", function, (int)n);
+    } while (calls >= n);
+    ck_assert_uint_eq(standin.standin_misuse(NULL, 0), 0);
+    close_driver();
+}
+END_TEST
+
+/* One mapping of one allocation, whose handle does not outlive the call. What
+ * cannot be used is not there any more. */
+START_TEST(test_C8_a_piece_is_one_allocation_and_one_mapping)
+{
+    static const char *const calls[] = {"cuMemCreate", "cuMemMap",
+                                        "cuMemSetAccess"};
+    bool torn = false;
+    size_t unit = 0, before;
+    void *range = NULL;
+
+    wt_ok(wm_driver_range_unit(d, 1, &unit));
+    ck_assert_uint_gt(unit, 0);
+    ck_assert_uint_eq(contexts(), 0);
+    wt_ok(wm_driver_range_reserve(d, 1, 4 * unit, &range));
+    ck_assert_uint_eq((uintptr_t)range % unit, 0);
+    before = free_bytes();
+    for (int i = 0; i < 3; i++) {
+        standin.standin_fail(calls[i], 1, 0, CUDA_ERROR_OUT_OF_MEMORY);
+        wt_fails(WARM_OUT_OF_MEMORY,
+                 wm_driver_range_commit(d, 1, range, 0, 3 * unit, &torn));
+        ck_assert_ptr_nonnull(strstr(warm_last_error_message(), calls[i]));
+        ck_assert_uint_eq(free_bytes(), before);
+    }
+    wt_ok(wm_driver_range_commit(d, 1, range, 0, 3 * unit, &torn));
+    wt_ok(wm_driver_range_commit(d, 1, range, 3 * unit, unit, &torn));
+    ck_assert(!torn);
+    ck_assert_uint_eq(free_bytes(), before - 4 * unit);
+    ck_assert_uint_eq(standin.standin_calls("cuMemCreate"), 5);
+    ck_assert_uint_eq(standin.standin_calls("cuMemRelease"), 4);
+    ck_assert_uint_eq(standin.standin_calls("cuMemMap"), 4);
+    ck_assert_uint_eq(standin.standin_calls("cuMemUnmap"), 1);
+    wt_ok(wm_driver_range_decommit(d, 1, range, 0, 3 * unit));
+    ck_assert_uint_eq(free_bytes(), before - unit);
+    wt_ok(wm_driver_range_decommit(d, 1, range, 3 * unit, unit));
+    ck_assert_uint_eq(standin.standin_calls("cuMemUnmap"), 3);
+    wt_ok(wm_driver_range_release(d, 1, range, 4 * unit));
+    ck_assert_uint_eq(free_bytes(), before);
+    ck_assert_uint_eq(standin.standin_misuse(NULL, 0), 0);
+    close_driver();
+}
+END_TEST
+
+/* Nor is it taken for memory that can be had again if it stays there. */
+START_TEST(test_C8_a_commit_that_cannot_be_undone_says_so)
+{
+    bool torn = false;
+    size_t unit = 0;
+    void *range = NULL;
+
+    wt_ok(wm_driver_range_unit(d, 1, &unit));
+    wt_ok(wm_driver_range_reserve(d, 1, 4 * unit, &range));
+    standin.standin_fail("cuMemSetAccess", 1, 0, CUDA_ERROR_OUT_OF_MEMORY);
+    standin.standin_fail("cuMemUnmap", 1, 0, CUDA_ERROR_UNKNOWN);
+    wt_fails(WARM_OUT_OF_MEMORY,
+             wm_driver_range_commit(d, 1, range, 0, 4 * unit, &torn));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "cuMemSetAccess"));
+    ck_assert(torn);
+    wt_ok(wm_driver_range_decommit(d, 1, range, 0, 4 * unit));
+    wt_ok(wm_driver_range_release(d, 1, range, 4 * unit));
+    ck_assert_uint_eq(standin.standin_misuse(NULL, 0), 0);
+    close_driver();
+}
+END_TEST
+
+/* As hardware does; and one that the driver does not take is there still. */
+START_TEST(test_C8_a_piece_is_unmapped_whole_or_not_at_all)
+{
+    size_t unit = 0, before;
+    void *range = NULL;
+
+    wt_ok(wm_driver_range_unit(d, 1, &unit));
+    wt_ok(wm_driver_range_reserve(d, 1, 4 * unit, &range));
+    wt_ok(wm_driver_range_commit(d, 1, range, 0, 4 * unit, NULL));
+    before = free_bytes();
+    for (size_t at = 0; at < 4; at++) {
+        warm_error error = {.size = sizeof error};
+
+        wt_fails(WARM_DRIVER_ERROR,
+                 wm_driver_range_decommit(d, 1, range, at * unit, unit));
+        warm_last_error(&error);
+        ck_assert_int_eq(error.code, CUDA_ERROR_INVALID_VALUE);
+    }
+    ck_assert_uint_eq(standin.standin_misuse(NULL, 0), 4);
+    standin.standin_fail("cuMemUnmap", 1, 0, CUDA_ERROR_UNKNOWN);
+    wt_fails(WARM_DRIVER_ERROR,
+             wm_driver_range_decommit(d, 1, range, 0, 4 * unit));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "cuMemUnmap"));
+    ck_assert_uint_eq(free_bytes(), before);
+    wt_ok(wm_driver_range_decommit(d, 1, range, 0, 4 * unit));
+    wt_ok(wm_driver_range_release(d, 1, range, 4 * unit));
+    close_driver();
+}
+END_TEST
+
+/* Where the device has that network cards may reach memory directly. */
+START_TEST(test_C8_memory_of_ranges_is_for_network_cards_too)
+{
+    size_t unit = 0;
+    void *range = NULL;
+
+    wt_ok(wm_driver_range_unit(d, 1, &unit));
+    wt_ok(wm_driver_range_reserve(d, 1, 4 * unit, &range));
+    for (int has = 1; has <= 2; has++) {
+        standin.standin_ranges(has);
+        wt_ok(wm_driver_range_commit(d, 1, range, 0, unit, NULL));
+        ck_assert_uint_eq(standin.standin_flags("cuMemCreate"),
+                          (unsigned)has - 1);
+        wt_ok(wm_driver_range_decommit(d, 1, range, 0, unit));
+    }
+    wt_ok(wm_driver_range_release(d, 1, range, 4 * unit));
+    close_driver();
+}
+END_TEST
+
+/* A device without virtual memory is no error. */
+START_TEST(test_C8_a_device_may_have_no_ranges)
+{
+    size_t unit = 1;
+
+    standin.standin_ranges(0);
+    wt_ok(wm_driver_range_unit(d, 0, &unit));
+    ck_assert_uint_eq(unit, 0);
+    close_driver();
+}
+END_TEST
+
+static unsigned said;
+
+static void count_warnings(void *context, warm_log_level level,
+                           const char *line)
+{
+    (void)context;
+    said += level == WARM_LOG_WARNING && strstr(line, "expandable") != NULL;
+}
+
+/* What a runtime does on such a device that is asked for them. */
+START_TEST(test_C8_G3_without_virtual_memory_segments_are_ordinary)
+{
+    warm_options options = {.size = sizeof options,
+                            .device = "cuda",
+                            .cudart = standin.cudart,
+                            .segment = 8 << 20,
+                            .expandable_segments = "on"};
+    warm_device_stats stats = {.size = sizeof stats};
+    warm_runtime *runtime = NULL;
+    void *block[2] = {NULL};
+
+    standin.standin_ranges(0);
+    warm_log_set(count_warnings, NULL);
+    wt_ok(warm_runtime_create(&options, &runtime));
+    for (int i = 0; i < 2; i++) {
+        wt_ok(warm_device_alloc(runtime, 0, NULL, 3 << 20, &block[i]));
+    }
+    warm_log_set(NULL, NULL);
+    ck_assert_uint_eq(said, DEVICES); /* each device once */
+    ck_assert_uint_eq(standin.standin_calls("cuMemAlloc_v2"), 1);
+    ck_assert_uint_eq(standin.standin_calls("cuMemAddressReserve"), 0);
+    wt_ok(warm_device_get_stats(runtime, 0, &stats));
+    ck_assert_uint_eq(stats.all.segments.current, 1);
+    for (int i = 0; i < 2; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+    wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+    ck_assert_uint_eq(standin.standin_calls("cuMemFree_v2"), 1);
+    wt_runtime_end(runtime);
+}
+END_TEST
+
+static unsigned locking;
+
+static void count_locking(void *context, warm_log_level level, const char *line)
+{
+    (void)context;
+    locking += level == WARM_LOG_WARNING &&
+               strstr(line, "pin:register page-locks nothing") != NULL;
+}
+
+/* GH200 and GB200 have several nodes: one device that reads through the host's
+ * page tables is enough. */
+START_TEST(test_B9_what_page_locks_nothing_is_the_programs_choice_only)
+{
+    static const char *const pins[] = {"auto", "register"};
+    warm_options options = {.size = sizeof options,
+                            .device = "cuda",
+                            .cudart = standin.cudart,
+                            .numa_nodes = 2};
+    warm_runtime *runtime = NULL;
+    void *block = NULL;
+
+    standin.standin_host_tables(1);
+    warm_log_set(count_locking, NULL);
+    for (unsigned i = 0; i < 2; i++) {
+        options.pin = pins[i];
+        wt_ok(warm_runtime_create(&options, &runtime));
+        ck_assert_uint_eq(locking, i);
+        wt_ok(warm_pinned_alloc(runtime, 1 << 20, &block));
+        ck_assert_uint_eq(standin.standin_calls("cuMemHostAlloc"), 1);
+        ck_assert_uint_eq(standin.standin_calls("cuMemHostRegister_v2"), i);
+        wt_ok(warm_free(block));
+        wt_runtime_end(runtime);
+    }
+    standin.standin_host_tables(0);
+    options.pin = "auto";
+    wt_ok(warm_runtime_create(&options, &runtime));
+    wt_ok(warm_pinned_alloc(runtime, 1 << 20, &block));
+    ck_assert_uint_eq(standin.standin_calls("cuMemHostRegister_v2"), 2);
+    wt_ok(warm_free(block));
+    wt_runtime_end(runtime);
+    ck_assert_uint_eq(locking, 1);
+    warm_log_set(NULL, NULL);
+}
+END_TEST
+
+/* CUDA promises no alignment of page-locked memory: where it does not begin at
+ * a page it does for us, a page of it is not used, and it goes back as it came.
+ * Nothing goes back in an allocation: that would break captures.
+ */
+START_TEST(test_B8_pinned_memory_begins_at_a_page)
+{
+    static const size_t shift[] = {512, 256, 4095, 0};
+    enum { REGIONS = 4, BYTES = 3 * 4096 + 1 };
+    char *region[REGIONS];
+
+    for (int i = 0; i < REGIONS; i++) {
+        standin.standin_host_shift(shift[i]);
+        wt_ok(wm_driver_pinned_alloc(d, BYTES, (void **)&region[i]));
+        ck_assert_uint_eq((uintptr_t)region[i] % 4096, 0);
+        memset(region[i], i, BYTES);
+    }
+    ck_assert_uint_eq(standin.standin_calls("cuMemHostAlloc"), REGIONS + 1);
+    ck_assert_uint_eq(standin.standin_calls("cuMemFreeHost"), 0);
+    for (int i = 0; i < REGIONS; i++) {
+        ck_assert_int_eq(region[i][0] + region[i][BYTES - 1], 2 * i);
+    }
+    /* One that CUDA does not take stays what it was. */
+    standin.standin_fail("cuMemFreeHost", 1, 0, CUDA_ERROR_UNKNOWN);
+    wt_fails(WARM_DRIVER_ERROR, wm_driver_pinned_free(d, region[1], BYTES));
+    for (int i = 0; i < REGIONS; i++) {
+        wt_ok(wm_driver_pinned_free(d, region[(i + 2) % REGIONS], BYTES));
+    }
+    wt_fails(WARM_DRIVER_ERROR, wm_driver_pinned_free(d, region[1], BYTES));
+    standin.standin_host_shift(512);
+    standin.standin_fail("cuMemHostAlloc", 1, 0, CUDA_ERROR_OUT_OF_MEMORY);
+    wt_fails(WARM_OUT_OF_MEMORY,
+             wm_driver_pinned_alloc(d, BYTES, (void **)&region[0]));
+    standin.standin_host_shift(0);
+}
+END_TEST
+
+/* What none of could be used goes back with the next one that does; where CUDA
+ * does not take it that one's end is no failure, and a later one tries again.
+ */
+START_TEST(test_B7_B8_memory_that_nobody_has_goes_back_later)
+{
+    void *region[2];
+
+    standin.standin_host_shift(512);
+    wt_ok(wm_driver_pinned_alloc(d, 4096, &region[0]));
+    wt_ok(wm_driver_pinned_alloc(d, 4096, &region[1]));
+    standin.standin_fail("cuMemFreeHost", 2, 0, CUDA_ERROR_UNKNOWN);
+    wt_ok(wm_driver_pinned_free(d, region[0], 4096));
+    ck_assert_uint_eq(standin.standin_calls("cuMemFreeHost"), 2);
+    wt_ok(wm_driver_pinned_free(d, region[1], 4096));
+    ck_assert_uint_eq(standin.standin_calls("cuMemFreeHost"), 4);
+    standin.standin_host_shift(0);
+}
+END_TEST
+
+/* All of a runtime's memory is, and none of it is lost. */
+START_TEST(test_B8_blocks_begin_at_a_page_whatever_cuda_gives)
+{
+    warm_options options = {.size = sizeof options,
+                            .device = "cuda",
+                            .cudart = standin.cudart,
+                            .pin = "alloc"};
+    warm_runtime *runtime = NULL;
+    void *block[3];
+
+    standin.standin_host_shift(512);
+    wt_ok(warm_runtime_create(&options, &runtime));
+    for (int i = 0; i < 3; i++) {
+        wt_ok(warm_pinned_alloc(runtime, (size_t)5 << 20, &block[i]));
+        ck_assert_uint_eq((uintptr_t)block[i] % 4096, 0);
+    }
+    for (int i = 0; i < 3; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+    wt_runtime_end(runtime);
+    standin.standin_host_shift(0);
+    /* The first was asked for twice, and both went back. */
+    ck_assert_uint_eq(standin.standin_calls("cuMemHostAlloc"), 4);
+    ck_assert_uint_eq(standin.standin_calls("cuMemFreeHost"), 4);
+}
+END_TEST
+
+static void add_starting(Suite *suite)
+{
+    TCase *tcase = tcase_create("starting");
+
+    tcase_add_unchecked_fixture(tcase, standin_load, NULL);
+    tcase_add_checked_fixture(tcase, setup, NULL);
+    tcase_add_test(tcase,
+                   test_B15_node_of_a_device_is_the_attribute_or_the_bus);
+    tcase_add_test(tcase, test_B15_devices_share_simulated_nodes);
+    tcase_add_test(tcase, test_G3_driver_too_old_says_so_in_words);
+    tcase_add_test(tcase, test_G3_no_device_says_so_in_words);
+    tcase_add_test(tcase, test_A9_missing_runtime_library_is_named);
+    tcase_add_test(tcase, test_A9_wrong_runtime_library_names_the_function);
+    tcase_add_test(tcase, test_G3_driver_that_cannot_start_says_why);
+    tcase_add_test(tcase,
+                   test_C8_G3_without_virtual_memory_segments_are_ordinary);
+    tcase_add_test(tcase,
+                   test_B9_what_page_locks_nothing_is_the_programs_choice_only);
+    tcase_add_test(tcase, test_B8_blocks_begin_at_a_page_whatever_cuda_gives);
+    suite_add_tcase(suite, tcase);
+}
+
+static void add_contexts(Suite *suite)
+{
+    TCase *tcase = tcase_create("contexts");
+
+    tcase_add_unchecked_fixture(tcase, standin_load, NULL);
+    tcase_add_checked_fixture(tcase, setup_open, NULL);
+    tcase_add_test(tcase, test_B13_a_driver_holds_one_reference_to_a_context);
+    tcase_add_test(tcase, test_B13_asking_about_devices_makes_no_context);
+    tcase_add_test(tcase, test_B8_pinned_memory_begins_at_a_page);
+    tcase_add_test(tcase, test_B7_B8_memory_that_nobody_has_goes_back_later);
+    tcase_add_test(tcase, test_B13_pinning_uses_the_context_that_is_there);
+    tcase_add_test(tcase, test_B13_pinning_first_uses_the_threads_device_only);
+    tcase_add_test(tcase, test_B13_pinning_with_no_context_at_all_makes_one);
+    tcase_add_test(tcase,
+                   test_B13_G3_every_call_leaves_the_current_device_alone);
+    tcase_add_test(tcase, test_B13_a_thread_without_a_context_gets_none);
+    tcase_add_test(tcase, test_B13_threads_retain_one_context_a_device);
+    suite_add_tcase(suite, tcase);
+}
+
+static void add_streams(Suite *suite)
+{
+    TCase *tcase = tcase_create("streams");
+
+    tcase_add_unchecked_fixture(tcase, standin_load, NULL);
+    tcase_add_checked_fixture(tcase, setup_open, NULL);
+    tcase_add_test(tcase, test_B6_stream_ids_are_never_used_twice);
+    tcase_add_test(tcase,
+                   test_B6_default_streams_are_those_of_the_current_device);
+    tcase_add_test(tcase, test_B13_default_stream_means_the_threads_own_device);
+    tcase_add_test(tcase,
+                   test_B4_not_ready_is_an_answer_and_leaves_no_error_behind);
+    tcase_add_test(
+        tcase, test_B7_B13_G3_calls_carry_the_flags_that_the_contract_needs);
+    tcase_add_test(tcase,
+                   test_B7_asking_about_a_stream_that_captures_spoils_nothing);
+    tcase_add_test(tcase,
+                   test_B6_B7_a_blocked_legacy_stream_is_told_apart_by_device);
+    tcase_add_test(tcase,
+                   test_B7_legacy_stream_is_blocked_while_another_captures);
+    tcase_add_test(tcase, test_B7_relaxed_mode_gives_the_users_mode_back);
+    tcase_add_loop_test(
+        tcase, test_B7_mode_is_relaxed_for_the_call_and_the_users_afterwards, 0,
+        sizeof beside / sizeof beside[0]);
+    tcase_add_loop_test(tcase,
+                        test_B7_without_the_relaxed_mode_nothing_is_asked, 0,
+                        sizeof beside / sizeof beside[0]);
+    tcase_add_test(tcase, test_B7_failed_end_of_a_capture_gives_no_graph);
+    suite_add_tcase(suite, tcase);
+}
+
+static void add_errors(Suite *suite)
+{
+    TCase *tcase = tcase_create("errors");
+
+    tcase_add_unchecked_fixture(tcase, standin_load, NULL);
+    tcase_add_checked_fixture(tcase, setup_open, NULL);
+    tcase_add_loop_test(tcase, test_A8_failure_of_cudart_has_its_words, 0, 3);
+    tcase_add_loop_test(tcase,
+                        test_B20_G6_code_becomes_a_status_and_none_of_cudarts,
+                        0, sizeof codes / sizeof codes[0]);
+    tcase_add_loop_test(tcase,
+                        test_C9_memory_that_cannot_be_opened_is_unavailable, 0,
+                        sizeof open_codes / sizeof open_codes[0]);
+    tcase_add_test(tcase, test_A6_driver_that_unloads_is_not_called_any_more);
+    tcase_add_loop_test(tcase, test_G6_any_function_may_fail_at_any_call, 0,
+                        FUNCTIONS);
+    tcase_add_test(tcase, test_C8_a_piece_is_one_allocation_and_one_mapping);
+    tcase_add_test(tcase, test_C8_a_commit_that_cannot_be_undone_says_so);
+    tcase_add_test(tcase, test_C8_a_piece_is_unmapped_whole_or_not_at_all);
+    tcase_add_test(tcase, test_C8_memory_of_ranges_is_for_network_cards_too);
+    tcase_add_test(tcase, test_C8_a_device_may_have_no_ranges);
+    suite_add_tcase(suite, tcase);
+}
+
+int main(void)
+{
+    Suite *suite;
+
+    if (!standin_find()) {
+        return skip_program("check_cuda_driver",
+                            "the stand-in libraries are not built");
+    }
+    suite = suite_create("cuda_driver");
+    add_starting(suite);
+    add_contexts(suite);
+    add_streams(suite);
+    add_errors(suite);
+    return wt_main(suite);
+}
+
+#else
+
+int main(void)
+{
+    return skip_program("check_cuda_driver", "built without CUDA's headers");
+}
+#endif

@@ -1,0 +1,584 @@
+/* check_cuda_reset.c: one device of two is reset (cudaDeviceReset()) while a
+ * runtime uses both (row A17), over the stand-in libraries, which note every
+ * use of what a reset ended. check_cuda_context.c has what one device shows.
+ * backends: standin */
+#include "runtime/cuda/cuda.h"
+#include "tests/skip.h"
+
+#if WM_HAVE_CUDA
+#include "tests/unit/standin_load.h"
+
+#include "handles/pools.h"
+#include "warmpool/warmpool.h"
+
+#include <pthread.h>
+
+enum { HOME = 0, OTHER = 1, DEVICES = 2, BYTES = 10000, LARGE = 4 << 20 };
+
+static warm_runtime *runtime;
+static unsigned warnings;
+
+static void count_warning(void *context, warm_log_level level, const char *line)
+{
+    (void)context;
+    (void)line;
+    warnings += level == WARM_LOG_WARNING;
+}
+
+static void make_runtime(const char *conf)
+{
+    warm_options options = {.size = sizeof options, .device = "cuda"};
+
+    options.cudart = standin.cudart;
+    setenv("WARMPOOL_CONF", conf, 1);
+    wt_ok(warm_runtime_create(&options, &runtime));
+    unsetenv("WARMPOOL_CONF");
+    warm_log_set(count_warning, NULL);
+}
+
+static void setup(void)
+{
+    standin_load();
+    standin.standin_devices(DEVICES);
+    make_runtime("");
+}
+
+static void teardown(void)
+{
+    char text[256];
+
+    wt_runtime_end(runtime);
+    ck_assert_msg(standin.standin_misuse(text, sizeof text) == 0, "%s", text);
+}
+
+/* What the runtime has of a device: a stream and a cuBLAS handle that the
+ * thread holds, a leased and an idle one; live, cached and pending memory. */
+static struct bed {
+    warm_stream stream;
+    warm_event event;
+    void *blas, *live;
+    warm_lease lease;
+} bed[DEVICES];
+
+enum { STREAMS = 1, BLAS = 3 };
+
+/* Pinned memory first: of the context of HOME. */
+static void fill(int device)
+{
+    struct bed *b = &bed[device];
+    warm_lease idle = 0;
+    void *handle = NULL, *block;
+
+    wt_free_used(wt_pinned(runtime, BYTES), WARM_STREAM_LEGACY);
+    ck_assert_int_eq(standin.cudaSetDevice(device), 0);
+    /* More of it than there is; also of that context, whichever is current. */
+    wt_ok(warm_free(wt_pinned(runtime, (size_t)(16 + device) << 20)));
+    wt_ok(warm_stream_reserve(runtime, device, &b->stream));
+    wt_ok(warm_reserve_on(runtime, WARM_KIND_CUBLAS, device, b->stream,
+                          &b->blas));
+    wt_ok(warm_handle_lease(runtime, WARM_KIND_CUBLAS, device, &b->lease,
+                            &handle));
+    wt_ok(warm_handle_lease(runtime, WARM_KIND_CUBLAS, device, &idle, &handle));
+    wt_ok(warm_handle_return(runtime, idle));
+    wt_ok(warm_event_create(runtime, device, &b->event));
+    wt_ok(warm_event_record(runtime, b->event, b->stream));
+    wt_ok(warm_device_alloc(runtime, device, b->stream, BYTES, &b->live));
+    wt_ok(warm_device_alloc(runtime, device, b->stream, LARGE, &block));
+    wt_ok(warm_free(block));
+    wt_free_used(wt_pinned(runtime, BYTES), b->stream);
+    ck_assert_int_eq(standin.cudaSetDevice(HOME), 0);
+}
+
+static void fill_all(void)
+{
+    for (int i = 0; i < DEVICES; i++) {
+        fill(i);
+    }
+}
+
+static void reset(int device)
+{
+    ck_assert_int_eq(standin.cudaSetDevice(device), 0);
+    ck_assert_int_eq(standin.cudaDeviceReset(), 0);
+}
+
+/* DRIVER_ERROR in words that name the device, and say what to do. */
+static void lost(int device, warm_status status)
+{
+    char words[32];
+
+    ck_assert_msg(status == WARM_DRIVER_ERROR, "%s: %s",
+                  warm_status_name(status), warm_last_error_message());
+    snprintf(words, sizeof words, "device %d was reset", device);
+    ck_assert_msg(strstr(warm_last_error_message(), words) != NULL,
+                  "\"%s\" is not in: %s", words, warm_last_error_message());
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "make a new one"));
+}
+
+static warm_status miss(int device)
+{
+    void *event = NULL;
+
+    return warm_event_create(runtime, device, &event);
+}
+
+static uint64_t lost_of(warm_kind kind, int device)
+{
+    warm_handle_stats stats = {.size = sizeof stats};
+
+    wt_ok(warm_handle_get_stats(runtime, kind, device, &stats));
+    ck_assert(wm_pools_check(runtime->pools));
+    if (stats.lost > 0) {
+        ck_assert_uint_eq(stats.idle + stats.in_use + stats.leased, 0);
+        ck_assert_uint_eq(stats.created, stats.lost);
+    }
+    return stats.lost;
+}
+
+static warm_device_stats memory_of(int device)
+{
+    warm_device_stats stats = {.size = sizeof stats};
+
+    wt_ok(warm_device_get_stats(runtime, device, &stats));
+    return stats;
+}
+
+/* Copies there and back, on memory that is obtained now; and handles. */
+static void use(int device)
+{
+    struct bed *b = &bed[device];
+    warm_lease lease = 0;
+    void *handle = NULL, *there;
+    char *here = wt_pinned(runtime, LARGE), *back = wt_pinned(runtime, LARGE);
+
+    memset(here, 7, LARGE);
+    memset(back, 0, LARGE);
+    wt_ok(warm_device_alloc(runtime, device, b->stream, 2 * LARGE, &there));
+    wt_ok(warm_copy_async(runtime, there, here, LARGE, WARM_COPY_TO_DEVICE,
+                          b->stream));
+    wt_ok(warm_copy_async(runtime, back, there, LARGE, WARM_COPY_TO_HOST,
+                          b->stream));
+    wt_ok(warm_stream_synchronize(runtime, b->stream));
+    ck_assert_int_eq(memcmp(here, back, LARGE), 0);
+    wt_ok(warm_free(here));
+    wt_ok(warm_free(back));
+    wt_ok(warm_free(there));
+    wt_ok(
+        warm_handle_lease(runtime, WARM_KIND_CUBLAS, device, &lease, &handle));
+    wt_ok(warm_handle_return(runtime, lease));
+    wt_ok(
+        warm_reserve_on(runtime, WARM_KIND_CUBLAS, device, b->stream, &handle));
+    ck_assert_ptr_eq(handle, b->blas);
+    wt_ok(warm_event_query(runtime, b->event));
+    wt_ok(warm_poll(runtime));
+}
+
+/* Ends what the test has of a device that works on. */
+static void end(int device)
+{
+    wt_ok(warm_handle_return(runtime, bed[device].lease));
+    wt_ok(warm_event_destroy(runtime, bed[device].event));
+    wt_ok(warm_free(bed[device].live));
+}
+
+/* What it has of one that was reset: a free of it is fine. */
+static void end_lost(int device)
+{
+    wt_ok(warm_handle_return(runtime, bed[device].lease));
+    wt_ok(warm_free(bed[device].live));
+}
+
+/* The thread's device after the reset: another one; that one, whose context is
+ * dead; that one, which the program uses again. */
+enum { AWAY, DEAD, AGAIN, PLACES };
+
+static void go(int place)
+{
+    if (place == AWAY) {
+        ck_assert_int_eq(standin.cudaSetDevice(HOME), 0);
+    } else if (place == AGAIN) {
+        ck_assert_int_eq(standin.cudaSetDevice(OTHER), 0);
+        ck_assert_uint_eq(standin.standin_contexts(OTHER), 2);
+    }
+}
+
+START_TEST(test_A17_reset_of_one_device_leaves_the_other)
+{
+    warm_destroy_report report = {.size = sizeof report};
+    int64_t handles;
+
+    fill_all();
+    reset(OTHER);
+    go(_i);
+    lost(OTHER, miss(OTHER));
+    ck_assert_uint_eq(warnings, 1);
+    use(HOME);
+    lost(OTHER, miss(OTHER));
+    end(HOME);
+    end_lost(OTHER);
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_handle_return(runtime, bed[OTHER].lease));
+    handles = standin.standin_handles_live("cublas");
+    wt_ok(warm_runtime_destroy(runtime, &report));
+    runtime = NULL;
+    ck_assert_uint_eq(report.lost_handles, STREAMS + BLAS);
+    ck_assert_uint_gt(report.lost_bytes, LARGE);
+    ck_assert_uint_eq(report.handles + report.blocks + report.pending, 0);
+    /* What is left is that of the device which was reset. */
+    ck_assert_int_eq(handles, 2 * BLAS);
+    ck_assert_int_eq(standin.standin_handles_live("cublas"), BLAS);
+    make_runtime("");
+    fill_all();
+    use(HOME);
+    use(OTHER);
+    end(HOME);
+    end(OTHER);
+}
+END_TEST
+
+START_TEST(test_A17_statistics_show_what_a_reset_took)
+{
+    char text[65536];
+    uint64_t held;
+
+    fill_all();
+    held = memory_of(OTHER).all.reserved_bytes.current;
+    reset(OTHER);
+    go(AWAY);
+    /* Nobody has noticed. */
+    ck_assert_uint_eq(lost_of(WARM_KIND_CUBLAS, OTHER), 0);
+    ck_assert_uint_eq(memory_of(OTHER).reset_bytes, 0);
+    lost(OTHER, miss(OTHER));
+    ck_assert_uint_eq(lost_of(WARM_KIND_CUBLAS, OTHER), BLAS);
+    ck_assert_uint_eq(lost_of(WARM_KIND_STREAM, OTHER), STREAMS);
+    ck_assert_uint_eq(lost_of(WARM_KIND_CUBLAS, HOME), 0);
+    ck_assert_uint_eq(lost_of(WARM_KIND_STREAM, HOME), 0);
+    ck_assert_uint_gt(held, LARGE);
+    ck_assert_uint_eq(memory_of(OTHER).reset_bytes, held);
+    ck_assert_uint_eq(memory_of(OTHER).all.reserved_bytes.current, held);
+    ck_assert_uint_eq(memory_of(HOME).reset_bytes, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).reset_bytes, 0);
+    wt_ok(warm_stats_json(runtime, text, sizeof text, NULL));
+    ck_assert_ptr_nonnull(strstr(text, "\"lost\":3"));
+    snprintf(text + sizeof text - 64, 64, "\"reset_bytes\":%llu",
+             (unsigned long long)held);
+    ck_assert_ptr_nonnull(strstr(text, text + sizeof text - 64));
+    end(HOME);
+    end_lost(OTHER);
+}
+END_TEST
+
+/* The pinned memory is of the context of the device on which it began. */
+START_TEST(test_A17_pinned_memory_goes_with_its_context_only)
+{
+    void *block = NULL;
+    uint64_t held;
+
+    fill_all();
+    held = wt_pinned_stats(runtime).held_bytes.current;
+    reset(HOME);
+    ck_assert_int_eq(standin.cudaSetDevice(OTHER), 0);
+    lost(HOME, warm_pinned_alloc(runtime, 64 << 20, &block));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "pinned memory"));
+    ck_assert_uint_gt(held, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).reset_bytes, held);
+    lost(HOME, miss(HOME));
+    wt_ok(warm_device_alloc(runtime, OTHER, bed[OTHER].stream, 2 * LARGE,
+                            &block));
+    wt_ok(warm_free(block));
+    wt_ok(warm_stream_synchronize(runtime, bed[OTHER].stream));
+    ck_assert_uint_eq(lost_of(WARM_KIND_CUBLAS, OTHER), 0);
+    end(OTHER);
+    end_lost(HOME);
+}
+END_TEST
+
+/* ---- a thread exits ---- */
+
+static pthread_barrier_t around_the_reset;
+
+static void hold_through_the_reset(void *argument, unsigned index)
+{
+    void *handle = NULL;
+
+    (void)argument;
+    if (index == 0) {
+        (void)warm_reserve(runtime, WARM_KIND_CUBLAS, OTHER, &handle);
+        (void)warm_reserve(runtime, WARM_KIND_CUBLAS, HOME, &handle);
+        pthread_barrier_wait(&around_the_reset);
+        pthread_barrier_wait(&around_the_reset);
+    } else {
+        pthread_barrier_wait(&around_the_reset);
+        (void)standin.cudaSetDevice(OTHER);
+        (void)standin.cudaDeviceReset();
+        pthread_barrier_wait(&around_the_reset);
+    }
+}
+
+START_TEST(test_A17_thread_that_exits_after_a_reset_looks)
+{
+    warm_handle_stats stats = {.size = sizeof stats};
+
+    pthread_barrier_init(&around_the_reset, NULL, 2);
+    wt_threads(2, hold_through_the_reset, NULL);
+    /* The exit has noticed, and nothing but that. */
+    ck_assert_uint_eq(warnings, 1);
+    ck_assert_uint_eq(lost_of(WARM_KIND_CUBLAS, OTHER), 1);
+    wt_ok(warm_handle_get_stats(runtime, WARM_KIND_CUBLAS, HOME, &stats));
+    ck_assert_uint_eq(stats.idle, 1);
+    ck_assert_uint_eq(stats.lost, 0);
+    lost(OTHER, miss(OTHER));
+}
+END_TEST
+
+/* ---- what the program has ---- */
+
+static warm_graph capture(warm_stream stream, void *from, void *to)
+{
+    warm_graph graph = NULL;
+
+    wt_ok(warm_capture_begin(runtime, stream));
+    wt_ok(warm_copy_async(runtime, to, from, 16, WARM_COPY_TO_DEVICE, stream));
+    wt_ok(warm_capture_end(runtime, stream, &graph));
+    return graph;
+}
+
+static void nothing(void *argument)
+{
+    (void)argument;
+}
+
+/* None of them reaches CUDA: teardown asks. */
+START_TEST(test_A17_objects_of_a_lost_device_are_refused)
+{
+    struct bed *b = &bed[OTHER];
+    void *block, *handle = NULL;
+    warm_graph graph;
+
+    fill_all();
+    block = wt_pinned(runtime, BYTES);
+    graph = capture(b->stream, block, b->live);
+    reset(OTHER);
+    go(AWAY);
+    lost(OTHER, miss(OTHER));
+    lost(OTHER, warm_stream_query(runtime, b->stream));
+    lost(OTHER, warm_stream_synchronize(runtime, b->stream));
+    lost(OTHER, warm_stream_host_func(runtime, b->stream, nothing, NULL));
+    lost(OTHER, warm_stream_wait_event(runtime, bed[HOME].stream, b->event));
+    lost(OTHER, warm_stream_wait_event(runtime, b->stream, bed[HOME].event));
+    lost(OTHER, warm_stream_retire(runtime, b->stream));
+    lost(OTHER, warm_stream_destroy(runtime, b->stream));
+    lost(OTHER, warm_event_record(runtime, b->event, bed[HOME].stream));
+    lost(OTHER, warm_event_query(runtime, b->event));
+    lost(OTHER, warm_event_synchronize(runtime, b->event));
+    lost(OTHER, warm_event_destroy(runtime, b->event));
+    lost(OTHER, warm_capture_begin(runtime, b->stream));
+    lost(OTHER, warm_graph_launch(runtime, graph, bed[HOME].stream));
+    lost(OTHER, warm_graph_destroy(runtime, graph));
+    lost(OTHER, warm_record_stream(block, b->stream));
+    lost(OTHER, warm_copy_async(runtime, b->live, block, 16,
+                                WARM_COPY_TO_DEVICE, b->stream));
+    lost(OTHER, warm_device_alloc(runtime, OTHER, b->stream, 16, &handle));
+    lost(OTHER,
+         warm_reserve_on(runtime, WARM_KIND_CUBLAS, OTHER, b->stream, &handle));
+    lost(OTHER, warm_device_alloc_uncached(runtime, OTHER, 16, &handle));
+    wt_ok(warm_device_empty_cache(runtime, OTHER, NULL));
+    wt_ok(warm_handle_trim(runtime, WARM_KIND_CUBLAS, OTHER, 0, 0, NULL));
+    ck_assert_uint_eq(lost_of(WARM_KIND_CUBLAS, OTHER), BLAS);
+    wt_ok(warm_free(block));
+    use(HOME);
+    end(HOME);
+    end_lost(OTHER);
+}
+END_TEST
+
+/* The device's work ended with it: pinned memory waits for it no more. */
+START_TEST(test_A17_memory_that_waits_for_a_lost_device_comes_back)
+{
+    wt_gate *gate;
+    void *block;
+
+    fill(HOME);
+    fill(OTHER);
+    wt_ok(warm_poll(runtime));
+    gate = wt_gate_close(runtime, bed[OTHER].stream);
+    wt_gate_await(gate);
+    wt_free_used(wt_pinned(runtime, BYTES), bed[OTHER].stream);
+    wt_ok(warm_poll(runtime)); /* behind an event now, which has not passed */
+    ck_assert_uint_gt(wt_pinned_stats(runtime).pending.current, 0);
+    wt_gate_open(gate);
+    wt_free_used(wt_pinned(runtime, BYTES), bed[OTHER].stream);
+    block = wt_pinned(runtime, BYTES);
+    wt_ok(warm_record_stream(block, bed[OTHER].stream));
+    reset(OTHER);
+    go(AWAY);
+    lost(OTHER, miss(OTHER));
+    wt_ok(warm_free(block));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
+    use(HOME);
+    end(HOME);
+    end_lost(OTHER);
+}
+END_TEST
+
+/* Where the records of lost blocks are nothing else may be. */
+START_TEST(test_A17_addresses_of_what_is_lost_name_nothing_new)
+{
+    char *before = NULL, *after = NULL;
+    uint64_t calls;
+
+    fill(HOME);
+    fill(OTHER);
+    wt_ok(warm_device_alloc(runtime, OTHER, bed[OTHER].stream, 32 << 20,
+                            (void **)&before));
+    reset(OTHER);
+    go(AWAY);
+    lost(OTHER, miss(OTHER));
+    calls = standin.standin_calls("cuMemAlloc_v2");
+    wt_ok(warm_device_alloc(runtime, HOME, bed[HOME].stream, 32 << 20,
+                            (void **)&after));
+    /* The stand-in gives the lost address first. */
+    ck_assert_uint_eq(standin.standin_calls("cuMemAlloc_v2"), calls + 2);
+    ck_assert_ptr_ne(before, after);
+    wt_ok(warm_free(before));
+    wt_fails(WARM_INVALID_POINTER, warm_free(before));
+    wt_ok(warm_free(after));
+    end(HOME);
+    end_lost(OTHER);
+}
+END_TEST
+
+/* ---- everything at once ---- */
+
+static const char *const ways_of_life[] = {
+    "background:on,decay_ms:1,batch_ms:1", "pin:register",
+    "expandable_segments:on", "stream_wait:grow,magazines:off",
+    "history:100,arenas:4"};
+
+START_TEST(test_A17_destroy_names_nothing_of_the_lost_device)
+{
+    warm_destroy_report report = {.size = sizeof report};
+    warm_private_pool pool = 0;
+
+    wt_ok(warm_runtime_destroy(runtime, NULL));
+    make_runtime(ways_of_life[_i]);
+    fill_all();
+    wt_ok(warm_private_pool_begin(runtime, &pool, 0, NULL, NULL));
+    wt_ok(warm_free(wt_device(runtime, bed[HOME].stream, BYTES)));
+    wt_ok(warm_private_pool_end(runtime, pool));
+    reset(OTHER);
+    go(AWAY);
+    lost(OTHER, miss(OTHER));
+    wt_ok(warm_private_pool_release(runtime, pool));
+    use(HOME);
+    end(HOME);
+    wt_ok(warm_runtime_destroy(runtime, &report));
+    runtime = NULL;
+    ck_assert_uint_eq(report.lost_handles, STREAMS + BLAS);
+    ck_assert_uint_eq(report.blocks, 1); /* not freed, of the lost device */
+    ck_assert_uint_eq(report.handles, 0);
+}
+END_TEST
+
+enum { WORKERS = 3, ROUNDS = 200 };
+
+static struct worked {
+    warm_status status;
+    char message[200];
+} worked[WORKERS + 1];
+
+/* One round on HOME: nothing of it may fail, whatever becomes of OTHER. */
+static warm_status work(void)
+{
+    warm_stream stream = NULL;
+    void *block = NULL, *there = NULL;
+    warm_status status = warm_stream_reserve(runtime, HOME, &stream);
+
+    if (status == WARM_OK) {
+        status = warm_pinned_alloc(runtime, BYTES, &block);
+    }
+    if (status == WARM_OK) {
+        status = warm_device_alloc(runtime, HOME, stream, BYTES, &there);
+    }
+    if (status == WARM_OK) {
+        status = warm_copy_async(runtime, there, block, BYTES,
+                                 WARM_COPY_TO_DEVICE, stream);
+    }
+    (void)warm_free(block);
+    (void)warm_free(there);
+    if (status == WARM_OK) {
+        status = warm_thread_release(runtime);
+    }
+    return status;
+}
+
+static void work_or_reset(void *argument, unsigned index)
+{
+    struct worked *w = &worked[index];
+    void *event = NULL;
+
+    (void)argument;
+    if (index == WORKERS) {
+        (void)standin.cudaSetDevice(OTHER);
+        (void)standin.cudaDeviceReset();
+        (void)standin.cudaSetDevice(HOME);
+        w->status = warm_event_create(runtime, OTHER, &event);
+        return;
+    }
+    (void)standin.cudaSetDevice(HOME);
+    for (int i = 0; i < ROUNDS && w->status == WARM_OK; i++) {
+        w->status = work();
+        if (w->status != WARM_OK) {
+            snprintf(w->message, sizeof w->message, "%s",
+                     warm_last_error_message());
+        }
+    }
+}
+
+START_TEST(test_A17_threads_work_on_while_another_device_is_reset)
+{
+    fill_all();
+    memset(worked, 0, sizeof worked);
+    wt_threads(WORKERS + 1, work_or_reset, NULL);
+    for (int i = 0; i < WORKERS; i++) {
+        ck_assert_msg(worked[i].status == WARM_OK, "%s", worked[i].message);
+    }
+    ck_assert_int_eq(worked[WORKERS].status, WARM_DRIVER_ERROR);
+    ck_assert_uint_eq(lost_of(WARM_KIND_CUBLAS, OTHER), BLAS);
+    ck_assert_uint_eq(warnings, 1);
+    end(HOME);
+    end_lost(OTHER);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("cuda_reset");
+    TCase *tcase = tcase_create("reset");
+
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_loop_test(tcase, test_A17_reset_of_one_device_leaves_the_other, 0,
+                        PLACES);
+    tcase_add_test(tcase, test_A17_statistics_show_what_a_reset_took);
+    tcase_add_test(tcase, test_A17_pinned_memory_goes_with_its_context_only);
+    tcase_add_test(tcase, test_A17_thread_that_exits_after_a_reset_looks);
+    tcase_add_test(tcase, test_A17_objects_of_a_lost_device_are_refused);
+    tcase_add_test(tcase,
+                   test_A17_memory_that_waits_for_a_lost_device_comes_back);
+    tcase_add_test(tcase, test_A17_addresses_of_what_is_lost_name_nothing_new);
+    tcase_add_loop_test(tcase,
+                        test_A17_destroy_names_nothing_of_the_lost_device, 0,
+                        sizeof ways_of_life / sizeof ways_of_life[0]);
+    tcase_add_test(tcase,
+                   test_A17_threads_work_on_while_another_device_is_reset);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}
+#else
+int main(void)
+{
+    return skip_program("check_cuda_reset", "CUDA's headers are not here");
+}
+#endif

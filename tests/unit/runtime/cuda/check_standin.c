@@ -1,0 +1,486 @@
+/* check_standin.c: the stand-in libraries themselves: that they note misuse,
+ * or tests that count on it would show nothing, and that their maths is right.
+ * backends: standin */
+#include "tests/skip.h"
+
+#include "runtime/cuda/cuda.h"
+
+#if WM_HAVE_CUDA && __has_include(<cublas_v2.h>) && __has_include(<cudnn.h>)
+#include "tests/unit/standin_load.h"
+
+#include <cublas_v2.h>
+#include <cudnn.h>
+#include <math.h>
+#include <sched.h>
+
+/* X(function): what the tests call */
+#define CUDART_CALLS(X)                                                        \
+    X(cudaStreamCreate)                                                        \
+    X(cudaStreamDestroy)                                                       \
+    X(cudaStreamSynchronize)                                                   \
+    X(cudaStreamBeginCapture)                                                  \
+    X(cudaStreamEndCapture)                                                    \
+    X(cudaGraphInstantiateWithFlags)                                           \
+    X(cudaGraphLaunch)                                                         \
+    X(cudaGraphExecDestroy)                                                    \
+    X(cudaGraphDestroy)                                                        \
+    X(cudaMemsetAsync)                                                         \
+    X(cudaLaunchHostFunc)                                                      \
+    X(cudaHostAlloc)                                                           \
+    X(cudaFreeHost)                                                            \
+    X(cudaMalloc)                                                              \
+    X(cudaFree)
+#define CUBLAS_CALLS(X)                                                        \
+    X(cublasCreate_v2)                                                         \
+    X(cublasDestroy_v2)                                                        \
+    X(cublasSetStream_v2)                                                      \
+    X(cublasSetWorkspace_v2)                                                   \
+    X(cublasSetPointerMode_v2)                                                 \
+    X(cublasSgemm_v2)                                                          \
+    X(cublasSgemv_v2)                                                          \
+    X(cublasSaxpy_v2)                                                          \
+    X(cublasSscal_v2)
+#define CUDNN_CALLS(X)                                                         \
+    X(cudnnCreate)                                                             \
+    X(cudnnDestroy)                                                            \
+    X(cudnnCreateTensorDescriptor)                                             \
+    X(cudnnSetTensor4dDescriptor)                                              \
+    X(cudnnDestroyTensorDescriptor)                                            \
+    X(cudnnCreateActivationDescriptor)                                         \
+    X(cudnnSetActivationDescriptor)                                            \
+    X(cudnnDestroyActivationDescriptor)                                        \
+    X(cudnnAddTensor)                                                          \
+    X(cudnnActivationForward)                                                  \
+    X(cudnnActivationBackward)                                                 \
+    X(cudnnSoftmaxForward)
+
+static struct {
+#define POINTER(name) __typeof__(name) *name;
+    CUDART_CALLS(POINTER) CUBLAS_CALLS(POINTER) CUDNN_CALLS(POINTER)
+#undef POINTER
+} call;
+
+static cudaStream_t stream;
+static cublasHandle_t blas;
+static cudnnHandle_t dnn;
+
+static void find(void *library, const char *name, void **slot)
+{
+    ck_assert_msg(library != NULL, "%s", name);
+    *slot = dlsym(library, name);
+    ck_assert_msg(*slot != NULL, "%s", name);
+}
+
+static void setup(void)
+{
+    char soname[32];
+    void *cublas, *cudnn;
+
+    standin_load();
+    standin.standin_devices(2);
+    snprintf(soname, sizeof soname, "libcublas.so.%d", CUDART_VERSION / 1000);
+    cublas = dlopen(standin_path(soname), RTLD_NOW);
+    cudnn = dlopen(standin_path("libcudnn.so.9"), RTLD_NOW);
+#define FIND_CUDART(name)                                                      \
+    find(standin.cudart_library, #name, (void **)(void *)&call.name);
+#define FIND_CUBLAS(name) find(cublas, #name, (void **)(void *)&call.name);
+#define FIND_CUDNN(name)  find(cudnn, #name, (void **)(void *)&call.name);
+    CUDART_CALLS(FIND_CUDART)
+    CUBLAS_CALLS(FIND_CUBLAS)
+    CUDNN_CALLS(FIND_CUDNN)
+    ck_assert_int_eq(call.cudaStreamCreate(&stream), 0);
+    ck_assert_int_eq(call.cublasCreate_v2(&blas), 0);
+    ck_assert_int_eq(call.cublasSetStream_v2(blas, stream), 0);
+    ck_assert_int_eq(call.cudnnCreate(&dnn), 0);
+}
+
+static void wait_for_work(void)
+{
+    ck_assert_int_eq(call.cudaStreamSynchronize(stream), 0);
+    ck_assert_int_eq(call.cudaStreamSynchronize(NULL), 0);
+}
+
+/* How often, and for the last time how, something was misused. */
+static void expect_misuse(uint64_t count, const char *words)
+{
+    char text[256];
+
+    ck_assert_uint_eq(standin.standin_misuse(text, sizeof text), count);
+    ck_assert_msg(strstr(text, words) != NULL, "%s", text);
+}
+
+/* ---- Misuse ---- */
+
+START_TEST(test_misuse_handle_of_another_device)
+{
+    ck_assert_int_eq(standin.cudaSetDevice(1), 0);
+    expect_misuse(0, "none");
+    ck_assert_int_eq(call.cublasSetStream_v2(blas, NULL), 0);
+    expect_misuse(1, "handle of device 0 used on device 1");
+}
+END_TEST
+
+START_TEST(test_misuse_handle_that_was_destroyed)
+{
+    ck_assert_int_eq(call.cublasDestroy_v2(blas), 0);
+    ck_assert_int_eq(call.cublasSetStream_v2(blas, NULL),
+                     CUBLAS_STATUS_NOT_INITIALIZED);
+    expect_misuse(1, "was destroyed");
+    ck_assert_int_eq(call.cublasDestroy_v2(blas),
+                     CUBLAS_STATUS_NOT_INITIALIZED);
+    expect_misuse(2, "was destroyed");
+}
+END_TEST
+
+START_TEST(test_misuse_handle_of_another_library)
+{
+    ck_assert_int_eq(call.cublasSetStream_v2((cublasHandle_t)(void *)dnn, NULL),
+                     CUBLAS_STATUS_NOT_INITIALIZED);
+    expect_misuse(1, "not a handle of cublas");
+}
+END_TEST
+
+/* Whatever was made before the reset: a handle, a stream, memory of the host
+ * and of the device. What is made after it may be used. */
+START_TEST(test_misuse_objects_of_a_context_that_was_reset)
+{
+    void *pinned = NULL, *memory = NULL;
+    cudaStream_t later = NULL;
+
+    ck_assert_int_eq(call.cudaHostAlloc(&pinned, 100, 0), 0);
+    ck_assert_int_eq(call.cudaMalloc(&memory, 100), 0);
+    expect_misuse(0, "none");
+    ck_assert_int_eq(standin.cudaDeviceReset(), 0);
+    ck_assert_int_eq(standin.cudaSetDevice(0), 0);
+    (void)call.cudnnDestroy(dnn);
+    expect_misuse(1, "cudnnDestroy: of a context that was reset");
+    (void)call.cudaStreamSynchronize(stream);
+    expect_misuse(2, "cuStreamSynchronize: of a context that was reset");
+    (void)call.cudaFreeHost(pinned);
+    expect_misuse(3, "cuMemFreeHost: of a context that was reset");
+    (void)call.cudaFree(memory);
+    expect_misuse(4, "cuMemFree_v2: of a context that was reset");
+    ck_assert_int_eq(call.cudaStreamCreate(&later), 0);
+    ck_assert_int_eq(call.cudaStreamSynchronize(later), 0);
+    ck_assert_int_eq(call.cudaStreamDestroy(later), 0);
+    expect_misuse(4, "cuMemFree_v2");
+}
+END_TEST
+
+/* A use that has begun and not ended is what another thread would meet. */
+START_TEST(test_misuse_handle_used_by_two_threads_at_once)
+{
+    __typeof__(standin_handle_use) *use;
+
+    find(standin.cuda_library, "standin_handle_use", (void **)(void *)&use);
+    ck_assert(
+        use("the other thread", "cublas", (standin_handle *)(void *)blas));
+    expect_misuse(0, "none");
+    ck_assert_int_eq(call.cublasSetStream_v2(blas, NULL), 0);
+    expect_misuse(1, "two threads at once");
+}
+END_TEST
+
+START_TEST(test_misuse_workspace_that_is_not_aligned)
+{
+    ck_assert_int_eq(call.cublasSetWorkspace_v2(blas, (void *)4100, 4096), 0);
+    expect_misuse(1, "not aligned");
+}
+END_TEST
+
+START_TEST(test_A10_set_stream_resets_the_workspace)
+{
+    standin_state state;
+
+    ck_assert_int_eq(call.cublasSetWorkspace_v2(blas, (void *)4096, 4096), 0);
+    standin.standin_handle_state(blas, &state);
+    ck_assert_ptr_eq(state.workspace, (void *)4096);
+    ck_assert_int_eq(call.cublasSetStream_v2(blas, stream), 0);
+    standin.standin_handle_state(blas, &state);
+    ck_assert_ptr_null(state.workspace);
+}
+END_TEST
+
+/* ---- Maths ---- */
+
+START_TEST(test_vectors_and_matrix_times_vector)
+{
+    float x[] = {1, 2, 3}, y[] = {10, 20, 30};
+    float matrix[] = {1, 4, 2, 5, 3, 6}; /* 2 × 3 */
+    float ones[] = {1, 1, 1}, sums[2] = {NAN, NAN}, thrice[3] = {0};
+    const float two = 2, one = 1, zero = 0;
+
+    ck_assert_int_eq(call.cublasSaxpy_v2(blas, 3, &two, x, 1, y, 1), 0);
+    ck_assert_int_eq(call.cublasSscal_v2(blas, 3, &two, x, 1), 0);
+    ck_assert_int_eq(call.cublasSgemv_v2(blas, CUBLAS_OP_N, 2, 3, &one, matrix,
+                                         2, ones, 1, &zero, sums, 1),
+                     0);
+    ck_assert_int_eq(call.cublasSgemv_v2(blas, CUBLAS_OP_T, 2, 3, &one, matrix,
+                                         2, ones, 1, &one, thrice, 1),
+                     0);
+    wait_for_work();
+    ck_assert_float_eq(y[0], 12);
+    ck_assert_float_eq(y[2], 36);
+    ck_assert_float_eq(x[2], 6);
+    ck_assert_float_eq(sums[0], 6);
+    ck_assert_float_eq(sums[1], 15);
+    ck_assert_float_eq(thrice[0], 5);
+    ck_assert_float_eq(thrice[2], 9);
+}
+END_TEST
+
+/* In the device's pointer mode the scalar is read when the work runs. */
+START_TEST(test_scalar_in_device_memory_is_read_late)
+{
+    float y[] = {1}, factor = 3;
+
+    ck_assert_int_eq(
+        call.cublasSetPointerMode_v2(blas, CUBLAS_POINTER_MODE_DEVICE), 0);
+    ck_assert_int_eq(call.cudaMemsetAsync(&factor, 0, sizeof factor, stream),
+                     0);
+    ck_assert_int_eq(call.cublasSscal_v2(blas, 1, &factor, y, 1), 0);
+    wait_for_work();
+    ck_assert_float_eq(y[0], 0);
+}
+END_TEST
+
+/* A captured product runs once for each launch, and not before. */
+START_TEST(test_captured_product_runs_with_each_launch)
+{
+    float a[] = {2}, b[] = {3}, c[] = {0};
+    const float one = 1;
+    cudaGraph_t graph = NULL;
+    cudaGraphExec_t exec = NULL;
+
+    ck_assert_int_eq(
+        call.cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),
+        0);
+    ck_assert_int_eq(call.cublasSgemm_v2(blas, CUBLAS_OP_N, CUBLAS_OP_N, 1, 1,
+                                         1, &one, a, 1, b, 1, &one, c, 1),
+                     0);
+    ck_assert_int_eq(call.cudaStreamEndCapture(stream, &graph), 0);
+    ck_assert_int_eq(call.cudaGraphInstantiateWithFlags(&exec, graph, 0), 0);
+    ck_assert_int_eq(call.cudaGraphDestroy(graph), 0);
+    wait_for_work();
+    ck_assert_float_eq(c[0], 0);
+    ck_assert_int_eq(call.cudaGraphLaunch(exec, stream), 0);
+    ck_assert_int_eq(call.cudaGraphLaunch(exec, stream), 0);
+    wait_for_work();
+    ck_assert_float_eq(c[0], 12);
+    ck_assert_int_eq(call.cudaGraphExecDestroy(exec), 0);
+}
+END_TEST
+
+static const float one = 1, zero = 0;
+
+/* images rows of channels values each. */
+static cudnnTensorDescriptor_t shape(int images, int channels)
+{
+    cudnnTensorDescriptor_t tensor = NULL;
+
+    ck_assert_int_eq(call.cudnnCreateTensorDescriptor(&tensor), 0);
+    ck_assert_int_eq(call.cudnnSetTensor4dDescriptor(tensor, CUDNN_TENSOR_NCHW,
+                                                     CUDNN_DATA_FLOAT, images,
+                                                     channels, 1, 1),
+                     0);
+    return tensor;
+}
+
+START_TEST(test_bias_relu_and_softmax)
+{
+    cudnnTensorDescriptor_t row = shape(1, 3), matrix = shape(2, 3);
+    cudnnActivationDescriptor_t relu = NULL;
+    float bias[] = {1, -5, 0};
+    float x[] = {1, 2, 3, -4, 5, 6}, dy[] = {7, 7, 7, 7, 7, 7}, soft[6];
+
+    ck_assert_int_eq(call.cudnnCreateActivationDescriptor(&relu), 0);
+    ck_assert_int_eq(call.cudnnSetActivationDescriptor(
+                         relu, CUDNN_ACTIVATION_RELU, CUDNN_PROPAGATE_NAN, 0),
+                     0);
+    ck_assert_int_eq(call.cudnnAddTensor(dnn, &one, row, bias, &one, matrix, x),
+                     0);
+    ck_assert_int_eq(call.cudnnActivationForward(dnn, relu, &one, matrix, x,
+                                                 &zero, matrix, x),
+                     0);
+    ck_assert_int_eq(call.cudnnActivationBackward(dnn, relu, &one, matrix, x,
+                                                  matrix, dy, matrix, x, &zero,
+                                                  matrix, dy),
+                     0);
+    ck_assert_int_eq(call.cudnnSoftmaxForward(dnn, CUDNN_SOFTMAX_ACCURATE,
+                                              CUDNN_SOFTMAX_MODE_CHANNEL, &one,
+                                              matrix, x, &zero, matrix, soft),
+                     0);
+    wait_for_work();
+    ck_assert_float_eq(x[0], 2);
+    ck_assert_float_eq(x[1], 0);
+    ck_assert_float_eq(x[3], 0);
+    ck_assert_float_eq(x[4], 0);
+    ck_assert_float_eq(x[5], 6);
+    ck_assert_float_eq(dy[0], 7);
+    ck_assert_float_eq(dy[1], 0);
+    ck_assert_float_eq_tol(soft[0], expf(2) / (expf(2) + 1 + expf(3)), 1e-6F);
+    ck_assert_float_eq_tol(soft[3] + soft[4] + soft[5], 1, 1e-6F);
+    call.cudnnDestroyActivationDescriptor(relu);
+    call.cudnnDestroyTensorDescriptor(row);
+    call.cudnnDestroyTensorDescriptor(matrix);
+}
+END_TEST
+
+/* Host functions as CUDA runs them at worst: never two at the same time. */
+struct tally {
+    _Atomic int inside, together, done;
+};
+
+static void count_call(void *argument)
+{
+    struct tally *t = argument;
+
+    if (atomic_fetch_add(&t->inside, 1) != 0) {
+        t->together++;
+    }
+    sched_yield();
+    t->inside--;
+    t->done++;
+}
+
+static void launch(struct tally *t, cudaStream_t other)
+{
+    t->done = 0;
+    for (int i = 0; i < 100; i++) {
+        ck_assert_int_eq(
+            call.cudaLaunchHostFunc(i % 2 ? stream : other, count_call, t),
+            cudaSuccess);
+    }
+}
+
+/* And what CUDA gives back, or destroys, waits for the whole device. */
+START_TEST(test_frees_and_destroys_wait_for_host_functions_in_turn)
+{
+    struct tally t = {0};
+    cudaStream_t other;
+    void *pinned = NULL, *memory = NULL;
+
+    ck_assert_int_eq(call.cudaStreamCreate(&other), cudaSuccess);
+    ck_assert_int_eq(call.cudaHostAlloc(&pinned, 4096, 0), cudaSuccess);
+    ck_assert_int_eq(call.cudaMalloc(&memory, 4096), cudaSuccess);
+    launch(&t, other);
+    ck_assert_int_eq(call.cudaFreeHost(pinned), cudaSuccess);
+    ck_assert_int_eq(t.done, 100);
+    launch(&t, other);
+    ck_assert_int_eq(call.cudaFree(memory), cudaSuccess);
+    ck_assert_int_eq(t.done, 100);
+    launch(&t, other);
+    ck_assert_int_eq(call.cublasDestroy_v2(blas), CUBLAS_STATUS_SUCCESS);
+    ck_assert_int_eq(t.done, 100);
+    ck_assert_int_eq(t.together, 0);
+    ck_assert_int_eq(call.cudaStreamDestroy(other), cudaSuccess);
+}
+END_TEST
+
+/* ---- Captures ---- */
+
+struct beside {
+    void *memory;
+    int code;
+};
+
+static void free_it(void *argument, unsigned index)
+{
+    struct beside *b = argument;
+
+    (void)index;
+    b->code = (int)call.cudaFree(b->memory);
+}
+
+static void allocate_it(void *argument, unsigned index)
+{
+    struct beside *b = argument;
+
+    (void)index;
+    b->code = (int)call.cudaMalloc(&b->memory, 4096);
+}
+
+static void destroy_it(void *argument, unsigned index)
+{
+    struct beside *b = argument;
+
+    (void)index;
+    b->code = (int)call.cublasDestroy_v2(b->memory);
+}
+
+/* Whoever waits for the device breaks captures of it, in whatever mode; in the
+ * global one a thread that allocates does as well. */
+START_TEST(test_A16_B7_captures_are_broken_by_other_threads)
+{
+    static const struct {
+        void (*does)(void *argument, unsigned index);
+        enum cudaStreamCaptureMode mode;
+        bool breaks;
+        int code;
+    } row[] = {
+        {free_it, cudaStreamCaptureModeThreadLocal, true, 900},
+        {free_it, cudaStreamCaptureModeRelaxed, true, 900},
+        {destroy_it, cudaStreamCaptureModeThreadLocal, true, 0},
+        {allocate_it, cudaStreamCaptureModeThreadLocal, false, 0},
+        {allocate_it, cudaStreamCaptureModeGlobal, true, 900},
+    };
+    struct beside beside = {NULL, -1};
+    cudaGraph_t graph = NULL;
+
+    if (row[_i].does == destroy_it) {
+        beside.memory = blas;
+    } else if (row[_i].does == free_it) {
+        ck_assert_int_eq(call.cudaMalloc(&beside.memory, 4096), 0);
+    }
+    ck_assert_int_eq(call.cudaStreamBeginCapture(stream, row[_i].mode), 0);
+    wt_threads(1, row[_i].does, &beside);
+    ck_assert_int_eq(beside.code, row[_i].code);
+    ck_assert_int_eq((int)call.cudaStreamEndCapture(stream, &graph),
+                     row[_i].breaks ? 901 : 0);
+    ck_assert(row[_i].breaks == (graph == NULL));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite;
+    TCase *misuse, *maths;
+
+    if (!standin_find()) {
+        return skip_program("check_standin",
+                            "the stand-in libraries are not built");
+    }
+    suite = suite_create("standin");
+    misuse = tcase_create("misuse");
+    tcase_add_unchecked_fixture(misuse, standin_load, NULL);
+    tcase_add_checked_fixture(misuse, setup, NULL);
+    tcase_add_test(misuse, test_misuse_handle_of_another_device);
+    tcase_add_test(misuse, test_misuse_handle_that_was_destroyed);
+    tcase_add_test(misuse, test_misuse_handle_of_another_library);
+    tcase_add_test(misuse, test_misuse_objects_of_a_context_that_was_reset);
+    tcase_add_test(misuse, test_misuse_handle_used_by_two_threads_at_once);
+    tcase_add_test(misuse, test_misuse_workspace_that_is_not_aligned);
+    tcase_add_test(misuse,
+                   test_frees_and_destroys_wait_for_host_functions_in_turn);
+    tcase_add_loop_test(misuse,
+                        test_A16_B7_captures_are_broken_by_other_threads, 0, 5);
+    tcase_add_test(misuse, test_A10_set_stream_resets_the_workspace);
+    suite_add_tcase(suite, misuse);
+    maths = tcase_create("maths");
+    tcase_add_unchecked_fixture(maths, standin_load, NULL);
+    tcase_add_checked_fixture(maths, setup, NULL);
+    tcase_add_test(maths, test_vectors_and_matrix_times_vector);
+    tcase_add_test(maths, test_scalar_in_device_memory_is_read_late);
+    tcase_add_test(maths, test_captured_product_runs_with_each_launch);
+    tcase_add_test(maths, test_bias_relu_and_softmax);
+    suite_add_tcase(suite, maths);
+    return wt_main(suite);
+}
+
+#else
+
+int main(void)
+{
+    return skip_program("check_standin", "built without CUDA's headers");
+}
+#endif
