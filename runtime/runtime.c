@@ -6,7 +6,7 @@
 
 #include "alloc/storage/allocators.h"
 #include "alloc/kinds/device_space.h"
-#include "alloc/arena/history.h"
+#include "runtime/base/history.h"
 #include "alloc/cache/magazine.h"
 #include "alloc/kinds/pinned.h"
 #include "alloc/private_pool/private_pool.h"
@@ -280,6 +280,7 @@ static warm_runtime *new_runtime(wm_driver *driver, struct wm_trace *trace,
     runtime->window_release = wm_reserve_release;
     runtime->window_empty = wm_magazines_end;
     runtime->pool_over = pool_over;
+    runtime->tend_pools = wm_private_tend;
     runtime->captures_over = captures_over;
     /* Calls that are told are none of those that look at no more than a window.
      */

@@ -126,7 +126,8 @@ static bool check_held(wm_space *space)
 static bool check_quiet(wm_space *space)
 {
     return wm_space_check_settled(space) &&
-           (space->runtime->pinned->space.background.on || check_held(space));
+           (space->group.runtime->pinned->space.background.on ||
+            check_held(space));
 }
 
 static warm_status check_space(wm_space *space, int device, bool quiet)

@@ -1,7 +1,7 @@
 /* copy.c: copies that record their stream by themselves (row B16). */
 #include "alloc/storage/allocators.h"
 #include "alloc/space/space.h"
-#include "alloc/space/traced.h"
+#include "alloc/arena/traced.h"
 
 #include "runtime/base/bytes.h"
 #include "runtime/base/status.h"
@@ -36,8 +36,8 @@ static warm_status use(wm_block *block, warm_stream stream)
                       : WARM_OK;
 
     if (block != NULL && status == WARM_OK &&
-        wm_unlikely(wm_space_of(block)->runtime->told)) {
-        wm_traced_use(wm_space_of(block)->runtime, block, stream,
+        wm_unlikely(wm_space_of(block)->group.runtime->told)) {
+        wm_traced_use(wm_space_of(block)->group.runtime, block, stream,
                       WM_TRACE_COPY);
     }
     return status;

@@ -29,10 +29,10 @@ warm_status warm_device_cache_info(warm_runtime *runtime, int device,
         wm_space *space = &space_of(runtime, device)->space;
         warm_space_stats stats = {.size = sizeof stats};
 
-        wm_magazines_settle_all(space);
+        wm_magazines_settle_all(&space->group);
         wm_space_stats(space, &stats);
         all.cached_bytes = stats.idle_bytes;
-        for (wm_arena *a = wm_space_arenas(space); a != NULL;
+        for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
              a = a->next_arena) {
             size_t largest = wm_arena_largest(a);
 
@@ -81,10 +81,10 @@ struct reading {
 static void read_counted(void *context)
 {
     const struct reading *reading = context;
-    const wm_lives *lives = reading->space->arenas->live;
+    const wm_lives *lives = reading->space->group.arenas->live;
     warm_device_stats *sum = reading->sum;
 
-    for (wm_arena *a = wm_space_arenas(reading->space); a != NULL;
+    for (wm_arena *a = wm_group_arenas(&reading->space->group); a != NULL;
          a = a->next_arena) {
         if (a->siblings == a) {
             wm_arena_sorted_stats(a, sum);
@@ -102,9 +102,10 @@ static void sum_stats(wm_space *space, warm_device_stats *sum)
     warm_stat *held = &sum->all.reserved_bytes;
     uint64_t peak;
 
-    wm_magazines_settle_and_read(space, read_counted, &reading);
+    wm_magazines_settle_and_read(&space->group, read_counted, &reading);
     /* Threads go on meanwhile: there may be many blocks. */
-    for (wm_arena *a = wm_space_arenas(space); a != NULL; a = a->next_arena) {
+    for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
+         a = a->next_arena) {
         if (a->siblings == a) {
             wm_arena_split_stats(a, sum);
         }
@@ -144,7 +145,7 @@ warm_status warm_device_reset_peaks(warm_runtime *runtime, int device)
     warm_status status = wm_runtime_check_device(runtime, device);
 
     if (status == WARM_OK) {
-        wm_magazines_settle_all(&space_of(runtime, device)->space);
+        wm_magazines_settle_all(&space_of(runtime, device)->space.group);
         wm_space_reset_peaks(&space_of(runtime, device)->space);
     }
     return status;
@@ -155,7 +156,7 @@ warm_status warm_device_reset_totals(warm_runtime *runtime, int device)
     warm_status status = wm_runtime_check_device(runtime, device);
 
     if (status == WARM_OK) {
-        wm_magazines_settle_all(&space_of(runtime, device)->space);
+        wm_magazines_settle_all(&space_of(runtime, device)->space.group);
         wm_space_reset_totals(&space_of(runtime, device)->space);
     }
     return status;

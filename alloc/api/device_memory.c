@@ -6,7 +6,7 @@
 #include "alloc/cache/magazine_lane.h"
 #include "alloc/private_pool/private_pool.h"
 #include "alloc/arena/stretch.h"
-#include "alloc/space/traced.h"
+#include "alloc/arena/traced.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/status.h"
 
@@ -24,7 +24,7 @@ static warm_status find_lane(wm_device_space *d, wm_orders *orders,
     warm_status status;
 
     if (request->arena->pool == NULL &&
-        wm_lane_is_known(&d->space, stream, request)) {
+        wm_lane_is_known(&d->space.group, stream, request)) {
         return WARM_OK;
     }
     status = wm_orders_lane(orders, stream, &found);
@@ -41,20 +41,20 @@ static warm_status find_lane(wm_device_space *d, wm_orders *orders,
 static warm_status alloc(wm_device_space *d, warm_stream stream, size_t bytes,
                          void **pointer)
 {
-    wm_request request = {.bytes = bytes, .arena = d->space.arenas};
+    wm_request request = {.bytes = bytes, .arena = d->space.group.arenas};
     /* Acquire pairs with the release of who announces a capture: whoever sees
      * its epoch sees the capture, too, and keeps nothing. */
-    uint64_t epoch = atomic_load_explicit(&d->space.runtime->stream_epoch,
+    uint64_t epoch = atomic_load_explicit(&d->space.group.runtime->stream_epoch,
                                           memory_order_acquire);
     bool captured = false;
     wm_orders *orders = &d->orders;
     wm_lane *held = NULL;
     warm_status status = WARM_OK;
 
-    if (wm_private_routes(d->space.runtime)) {
+    if (wm_private_routes(d->space.group.runtime)) {
         status = wm_private_route(&d->space, d->device, stream, &request);
         if (request.arena->pool != NULL) {
-            orders = &request.arena->pool->orders;
+            orders = request.arena->orders;
         }
     }
     if (status == WARM_OK && request.lane == NULL) {
@@ -62,13 +62,13 @@ static warm_status alloc(wm_device_space *d, warm_stream stream, size_t bytes,
         held = request.lane;
     }
     if (captured) { /* what would break it is not done */
-        wm_timelines_begin_found(d->space.timelines);
+        wm_timelines_begin_found(d->space.group.timelines);
     }
     if (status == WARM_OK) {
         status = wm_space_alloc(&d->space, &request, pointer);
     }
     if (captured) {
-        wm_timelines_end_recording(d->space.timelines);
+        wm_timelines_end_recording(d->space.group.timelines);
     }
     if (held != NULL) {
         wm_lane_drop(request.arena, held);
@@ -81,8 +81,8 @@ static warm_status alloc(wm_device_space *d, warm_stream stream, size_t bytes,
         atomic_store_explicit(&wm_space_find(*pointer)->captured, true,
                               memory_order_relaxed);
     }
-    if (status == WARM_OK && wm_unlikely(d->space.runtime->told)) {
-        wm_traced_alloc(d->space.runtime, *pointer, bytes, stream);
+    if (status == WARM_OK && wm_unlikely(d->space.group.runtime->told)) {
+        wm_traced_alloc(d->space.group.runtime, *pointer, bytes, stream);
     }
     return status;
 }

@@ -104,7 +104,7 @@ warm_status warm_ipc_export(const void *pointer, warm_ipc_handle *handle)
     if (block == NULL || wm_device_of_block(block) < 0) {
         return wm_space_not_found(pointer, " of a device");
     }
-    status = wm_runtime_check(wm_space_of(block)->runtime);
+    status = wm_runtime_check(wm_space_of(block)->group.runtime);
     if (status == WARM_OK) {
         status = check_size(handle);
     }

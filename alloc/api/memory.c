@@ -9,7 +9,7 @@
 #include "alloc/kinds/pageable.h"
 #include "alloc/kinds/pinned.h"
 #include "alloc/private_pool/private_pool.h"
-#include "alloc/space/traced.h"
+#include "alloc/arena/traced.h"
 #include "runtime/base/sized.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/status.h"
@@ -58,8 +58,8 @@ static warm_status serve(warm_runtime *runtime, wm_request *request,
             wm_bytes(request->bytes).text);
     }
     if (!request->strict) {
-        request->arena =
-            wm_magazines_arena(&runtime->pinned->space, wm_node_home(runtime));
+        request->arena = wm_magazines_arena(&runtime->pinned->space.group,
+                                            wm_node_home(runtime));
     }
     if (wm_private_routes(runtime)) {
         status = wm_private_route_pinned(&runtime->pinned->space, request);
@@ -147,7 +147,7 @@ static warm_status alloc_on_slow(warm_runtime *runtime, size_t bytes, int node,
         status = wm_node_check(runtime, node);
     }
     if (status == WARM_OK && request.strict) {
-        request.arena = wm_magazines_arena(&runtime->pinned->space, node);
+        request.arena = wm_magazines_arena(&runtime->pinned->space.group, node);
     }
     return status == WARM_OK ? serve(runtime, &request, pointer) : status;
 }
@@ -158,7 +158,7 @@ static warm_status find_live(const void *pointer, wm_block **block)
     if (*block == NULL) {
         return wm_space_not_found(pointer, "");
     }
-    return wm_runtime_check(wm_space_of(*block)->runtime);
+    return wm_runtime_check(wm_space_of(*block)->group.runtime);
 }
 
 static warm_status record_slow(const void *pointer, warm_stream stream)
@@ -206,8 +206,10 @@ static warm_status record_slow(const void *pointer, warm_stream stream)
     if (status == WARM_OK) {
         status = wm_space_record(wm_space_of(block), block, stream);
     }
-    if (status == WARM_OK && wm_unlikely(wm_space_of(block)->runtime->told)) {
-        wm_traced_use(wm_space_of(block)->runtime, block, stream, WM_TRACE_USE);
+    if (status == WARM_OK &&
+        wm_unlikely(wm_space_of(block)->group.runtime->told)) {
+        wm_traced_use(wm_space_of(block)->group.runtime, block, stream,
+                      WM_TRACE_USE);
     }
     return status;
 }
@@ -221,17 +223,17 @@ warm_status warm_block_get_info(const void *pointer, warm_block_info *info)
         status = find_live(pointer, &block);
     }
     if (status == WARM_OK) {
-        wm_timelines *timelines = wm_space_of(block)->timelines;
+        wm_timelines *timelines = wm_space_of(block)->group.timelines;
         warm_block_info all = {
             .base = block->base,
             .bytes = block->bytes,
             .requested = wm_block_requested(block),
-            .runtime = wm_space_of(block)->runtime,
+            .runtime = wm_space_of(block)->group.runtime,
             .streams = wm_timelines_streams(timelines, block),
             .node = block->segment->arena->node,
             .device = wm_device_of_block(block),
-            .pool = wm_private_number(block->segment->arena),
-            .pageable = wm_space_of(block)->traits == &wm_pageable_traits};
+            .pool = wm_arena_pool_number(block->segment->arena),
+            .pageable = block->segment->arena->group->pageable};
 
         wm_sized_out(info, &all, sizeof all);
     }

@@ -6,7 +6,7 @@
 #include "alloc/cache/gather_hit.h"
 #include "alloc/cache/magazine_lane.h"
 #include "alloc/block/page_map.h"
-#include "alloc/space/traced.h"
+#include "alloc/arena/traced.h"
 #include "runtime/base/status.h"
 
 static warm_status free_slow(void *pointer) __attribute__((noinline));
@@ -208,7 +208,7 @@ static warm_status free_slow(void *pointer)
         block->base != pointer) {
         return not_a_block(pointer, wm_block_at(pointer));
     }
-    runtime = wm_space_of(block)->runtime;
+    runtime = wm_space_of(block)->group.runtime;
     status = wm_runtime_check(runtime);
     if (status != WARM_OK) {
         return status;

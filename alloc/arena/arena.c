@@ -214,11 +214,11 @@ wm_block *wm_arena_finish(wm_arena *arena, wm_block *chain, wm_ended *ended)
 
 /* ---- begin and end ---------------------------------------------------- */
 
-void wm_arena_init(wm_arena *arena, void *owner, int node)
+void wm_arena_init(wm_arena *arena, struct wm_arena_group *group, int node)
 {
     memset(arena, 0, sizeof *arena);
     wm_lock_init(&arena->lock, WM_RANK_ARENA);
-    arena->owner = owner;
+    arena->group = group;
     arena->node = node;
     arena->grain = WM_PAGE;
     wm_lives_init(&arena->own_live);

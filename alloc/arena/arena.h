@@ -33,7 +33,7 @@ enum wm_cut {
 
 typedef struct wm_arena {
     /* What frees read. */
-    void *owner;                   /* const: the space */
+    struct wm_arena_group *group;  /* const: of its space; see group.h */
     int node;                      /* const: of its memory */
     unsigned shard;                /* const: which of its siblings it is */
     struct wm_arena *siblings;     /* const: the first of them, shard 0 */
@@ -41,8 +41,15 @@ typedef struct wm_arena {
     struct wm_arena *next_arena;   /* const: of the space's */
     struct wm_history *history;    /* const; null: none is kept */
     wm_lives *live;                /* const: of its node; or its own */
+    /* const: of the streams that its lanes belong to, or null: there are none
+     */
+    struct wm_orders *orders;
     /* const: it is that of a private pool; null: everybody's */
     struct wm_private_arena *pool;
+    /* Whose it is now, 0: of none. Lock private to change, and relaxed to
+     * tell; and const: of pools that are not for graphs. */
+    _Atomic uint64_t pool_number;
+    bool user_pool;
     /* const: requests up to this have segments of their own, so that they do
      * not keep large ones from going; 0: all share */
     size_t small_max;
@@ -98,7 +105,7 @@ typedef struct wm_arena {
     wm_lives own_live;
 } wm_arena;
 
-void wm_arena_init(wm_arena *arena, void *owner, int node);
+void wm_arena_init(wm_arena *arena, struct wm_arena_group *group, int node);
 /* Makes count arenas of an array siblings (1 … WM_SIBLINGS). */
 void wm_arena_join(wm_arena *arenas, unsigned count);
 static inline bool wm_arena_beside(const wm_arena *one, const wm_arena *other)
@@ -116,9 +123,30 @@ static inline wm_arena *wm_arena_next(const wm_arena *arena, wm_arena *a)
     return a;
 }
 
+/* The number of the private pool whose an arena is; 0: everybody's. */
+static inline uint64_t wm_arena_pool_number(const wm_arena *arena)
+{
+    return atomic_load_explicit(&arena->pool_number, memory_order_relaxed);
+}
+
 /* Gives the records back. Segments still in the arena are forgotten: their
  * entries leave the page map, their memory stays as it is. */
 void wm_arena_fini(wm_arena *arena);
+
+/* What somebody asks a space for. */
+typedef struct wm_request {
+    size_t bytes;    /* 1 … WM_REQUEST_MAX */
+    wm_arena *arena; /* one of the space's, of a usable node */
+    wm_lane *lane;   /* in whose order; null: in nobody's */
+    /* Of a space that is laned: the stream of the lane, and the runtime's
+     * stream_epoch before it was looked up; 0: no thread keeps such. */
+    warm_stream stream;
+    uint64_t epoch;
+    bool strict; /* no other node will do */
+    /* Null, or where the reason goes for which it cannot be served: nothing is
+     * said and counted of it then, but see wm_space_refuse(). */
+    warm_error *cause;
+} wm_request;
 
 /* A LIVE block of at least bytes (1 … WM_REQUEST_MAX), counted as served from
  * the cache, or null on a miss. *starved is set if there was memory for it,

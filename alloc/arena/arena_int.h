@@ -17,7 +17,7 @@
 
 #include "alloc/arena/arena.h"
 #include "alloc/arena/arena_stats.h"
-#include "alloc/arena/history.h"
+#include "runtime/base/history.h"
 
 /* Records are made many at a time, and chained for the end. */
 enum { WM_CHUNK_RECORDS = 63 };

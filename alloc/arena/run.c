@@ -1,7 +1,7 @@
 /* run.c: records of blocks, and runs of pages. See arena_int.h. */
 #include "alloc/arena/arena_int.h"
 
-#include "alloc/arena/history.h"
+#include "runtime/base/history.h"
 #include "alloc/block/page_map.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/meta.h"

@@ -3,7 +3,7 @@
 #include "alloc/arena/arena_int.h"
 
 #include "alloc/block/page_map.h"
-#include "alloc/space/traced.h"
+#include "alloc/arena/traced.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/status.h"
 

@@ -1,7 +1,7 @@
 /* slab.c: runs that are cut into slots of one size class. See arena_int.h. */
 #include "alloc/arena/arena_int.h"
 
-#include "alloc/arena/history.h"
+#include "runtime/base/history.h"
 #include "alloc/block/page_map.h"
 #include "runtime/base/meta.h"
 

@@ -4,9 +4,11 @@
  * the arena; calls the driver with none. */
 #include "alloc/cache/gather_int.h"
 
+#include "alloc/arena/group.h"
+
 #include "alloc/arena/arena_int.h"
 #include "alloc/cache/magazine_int.h"
-#include "alloc/space/space.h"
+#include "alloc/arena/group.h"
 
 /* References that a slot gets at once; and the part of a batch's bytes that it
  * may gather. */
@@ -51,7 +53,7 @@ warm_stream wm_gather_stream(wm_use *uses)
     return wm_use_is_bare(uses) ? wm_use_bare_timeline(uses)->stream : NULL;
 }
 
-bool wm_gather_free_other(wm_space *space, wm_block *block, wm_use *uses)
+bool wm_gather_free_other(wm_arena_group *group, wm_block *block, wm_use *uses)
 {
     wm_window *window = wm_window_mine();
     wm_gather_slot *slot = NULL;
@@ -61,7 +63,7 @@ bool wm_gather_free_other(wm_space *space, wm_block *block, wm_use *uses)
     if (!wm_use_is_bare(uses) ||
         atomic_load_explicit(&block->own, memory_order_relaxed) != NULL ||
         atomic_load_explicit(&block->captured, memory_order_relaxed) ||
-        window->owner != space->runtime ||
+        window->owner != group->runtime ||
         !wm_section_enter(&window->section)) {
         return false;
     }
@@ -80,7 +82,7 @@ bool wm_gather_free_other(wm_space *space, wm_block *block, wm_use *uses)
     }
     /* After the count: see wm_gather_blocks(). For the compiler. */
     atomic_signal_fence(memory_order_seq_cst);
-    wm_background_note_pending(space->polled_by);
+    wm_waker_note_pending(group->waker);
     return slot != NULL;
 }
 
@@ -366,7 +368,7 @@ void wm_gather_fini(wm_magazines *set)
 /* ---- the calling thread's slots ----------------------------------------- */
 
 /* The slot of that number, made if it is not; null: no memory for it. */
-static wm_gather_slot *make_slot(wm_magazines *set, const wm_space *space,
+static wm_gather_slot *make_slot(wm_magazines *set, const wm_arena_group *group,
                                  unsigned index)
 {
     wm_gather *gather = wm_magazines_gather(set);
@@ -385,8 +387,8 @@ static wm_gather_slot *make_slot(wm_magazines *set, const wm_space *space,
         if (slot == NULL) {
             return NULL;
         }
-        slot->timelines = space->timelines;
-        slot->polled_by = space->polled_by;
+        slot->timelines = group->timelines;
+        slot->waker = group->waker;
         atomic_store_explicit(&gather->slot[index], slot, memory_order_release);
     }
     return slot;
@@ -403,7 +405,7 @@ static void begin_slot(wm_magazines *set, wm_gather_slot *slot, wm_timeline *t)
     bound(set, slot, slot->timelines->batch_bytes);
 }
 
-static void fill_slot(wm_magazines *set, const wm_space *space,
+static void fill_slot(wm_magazines *set, const wm_arena_group *group,
                       warm_stream stream, bool yields)
 {
     unsigned index = wm_gather_index(stream);
@@ -414,15 +416,15 @@ static void fill_slot(wm_magazines *set, const wm_space *space,
         if (t != NULL && yields) {
             return;
         }
-        t = wm_timeline_get_adopted(space->timelines, stream);
-        slot = t != NULL ? make_slot(set, space, index) : slot;
+        t = wm_timeline_get_adopted(group->timelines, stream);
+        slot = t != NULL ? make_slot(set, group, index) : slot;
         if (slot != NULL) {
             wm_gather_empty(set, slot);
         }
         if (t != NULL && slot != NULL) {
             begin_slot(set, slot, t);
         } else if (t != NULL) {
-            wm_timeline_drop(space->timelines, t);
+            wm_timeline_drop(group->timelines, t);
         }
     }
     if (t != NULL && slot != NULL && slot->references == 1) {
@@ -441,7 +443,7 @@ void wm_gather_restock(wm_gather_slot *slot, size_t count)
     }
 }
 
-void wm_gather_meet(wm_space *space, warm_stream stream, bool yields)
+void wm_gather_meet(wm_arena_group *group, warm_stream stream, bool yields)
 {
     wm_window *window;
     wm_magazines *set;
@@ -449,9 +451,9 @@ void wm_gather_meet(wm_space *space, warm_stream stream, bool yields)
     if (stream == NULL) {
         return; /* a default stream, and no slot's */
     }
-    set = wm_magazines_lock_mine(space, &window);
+    set = wm_magazines_lock_mine(group, &window);
     if (set != NULL) {
-        fill_slot(set, space, stream, yields);
+        fill_slot(set, group, stream, yields);
         wm_section_unlock(&window->section);
     }
 }

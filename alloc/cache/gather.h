@@ -31,6 +31,7 @@
 #define WM_GATHER_H
 
 #include "alloc/stream/timeline.h"
+#include "runtime/base/waker.h"
 
 /* Slots: a power of two. Larger blocks that another thread was handed do not
  * wait in them: memory would be obtained meanwhile by who allocates such. */
@@ -56,8 +57,8 @@ typedef struct wm_gather_slot {
     warm_stream stream; /* null: empty */
     /* Relaxed. Others ask whether a visit is worth it. */
     _Atomic(wm_timeline *) timeline;
-    wm_timelines *timelines;         /* const */
-    struct wm_background *polled_by; /* const: who is told of what waits */
+    wm_timelines *timelines; /* const */
+    wm_waker *waker;         /* const: of the thread that polls */
     /* Relaxed, for others who peek: blocks in batches, and when the oldest of
      * those was begun, or before. */
     _Atomic size_t blocks;
@@ -89,7 +90,7 @@ extern const wm_gather_slot wm_gather_no_slot
     __attribute__((visibility("hidden")));
 
 struct wm_magazines;
-struct wm_space;
+struct wm_arena_group;
 struct wm_window;
 
 static inline unsigned wm_gather_index(warm_stream stream)
@@ -120,7 +121,7 @@ bool wm_gather_free_visited(struct wm_window *window, wm_block *block,
 
 /* Gathers a FREEING block that one adopted stream uses, and that another thread
  * may have been handed. False: the slow path. */
-bool wm_gather_free_other(struct wm_space *space, wm_block *block,
+bool wm_gather_free_other(struct wm_arena_group *group, wm_block *block,
                           wm_use *uses);
 
 /* The one stream that is to have a slot for that, or null: see
@@ -129,12 +130,13 @@ warm_stream wm_gather_stream(wm_use *uses);
 
 /* The calling thread's slot for the stream, made if the stream is adopted; then
  * wm_gather_record() may do. yields: not in place of another stream's. */
-void wm_gather_meet(struct wm_space *space, warm_stream stream, bool yields);
+void wm_gather_meet(struct wm_arena_group *group, warm_stream stream,
+                    bool yields);
 
 /* The calling thread's batches go into the timelines' own; those are asked, if
  * they are worth it, until something has passed, which goes into the thread's
  * magazines. Whether any. now: see wm_timelines_poll_some(). */
-bool wm_gather_poll_mine(struct wm_space *space, uint64_t now);
+bool wm_gather_poll_mine(struct wm_arena_group *group, uint64_t now);
 
 /* All threads' batches begun at older_than or before go into the timelines'
  * own; those for t, which retires, with their slots. Whether a window was

@@ -14,7 +14,9 @@
  * the driver with none. */
 #include "alloc/cache/gather_int.h"
 
-#include "alloc/space/space.h"
+#include "alloc/arena/group.h"
+
+#include "alloc/arena/group.h"
 
 #include <limits.h>
 
@@ -208,7 +210,7 @@ static void take_turn(wm_window *window, wm_gather_slot *slot, unsigned most,
 static void take_home(void *context, wm_block *done)
 {
     wm_window *window = context;
-    wm_space *space = wm_space_of(done);
+    wm_arena_group *group = done->segment->arena->group;
     wm_block *rest = done;
     wm_magazines *set;
 
@@ -219,7 +221,7 @@ static void take_home(void *context, wm_block *done)
     }
     wm_section_unlock(&window->section);
     if (rest != NULL) {
-        space->timelines->finish(rest);
+        group->timelines->ops->finish(rest);
     }
 }
 
@@ -250,25 +252,25 @@ static void close_slot(wm_window *window, wm_gather_slot *slot,
 }
 
 /* In the timeline: what is full there, or older than what the slot has. */
-static void go_on(wm_space *space, struct turn *turn, const wm_home *home)
+static void go_on(wm_arena_group *group, struct turn *turn, const wm_home *home)
 {
     if (turn->t == NULL) {
         return;
     }
     if (turn->full) {
-        wm_batch_close_full(space->timelines, turn->t, home);
+        wm_batch_close_full(group->timelines, turn->t, home);
     } else if (turn->behind) {
-        wm_timeline_poll_after_close(space->timelines, turn->t, home);
+        wm_timeline_poll_after_close(group->timelines, turn->t, home);
     }
-    wm_timeline_drop(space->timelines, turn->t);
-    wm_space_say_ends(space);
+    wm_timeline_drop(group->timelines, turn->t);
+    group->timelines->ops->report(group);
 }
 
 void wm_gather_full(wm_window *window, wm_gather_slot *slot, bool mine)
 {
     const wm_home home = {take_home, window};
     struct turn turn = {.t = NULL};
-    wm_space *space = NULL;
+    wm_arena_group *group = NULL;
     warm_error before;
     int cancel = wm_cancel_off();
 
@@ -277,12 +279,12 @@ void wm_gather_full(wm_window *window, wm_gather_slot *slot, bool mine)
     wm_section_lock(&window->section);
     /* Of a set of its own, or somebody has taken it since. */
     if (wm_magazines_of(window) != NULL && slot->open.count > 0) {
-        space = wm_magazines_of(window)->arena->owner;
+        group = wm_magazines_of(window)->arena->group;
         close_slot(window, slot, &turn);
     } else {
         wm_section_unlock(&window->section);
     }
-    go_on(space, &turn, mine ? &home : NULL);
+    go_on(group, &turn, mine ? &home : NULL);
     wm_error_restore(&before);
     wm_cancel_restore(cancel);
 }
@@ -291,7 +293,7 @@ void wm_gather_full(wm_window *window, wm_gather_slot *slot, bool mine)
 
 /* Those of the thread's slots that have closed batches are asked for those, and
  * get an event for an open one that is worth it. Whether anything passed. */
-static bool ask_slots(wm_space *space, wm_window *window)
+static bool ask_slots(wm_arena_group *group, wm_window *window)
 {
     wm_home home = {take_home, window};
     bool any = false;
@@ -306,7 +308,7 @@ static bool ask_slots(wm_space *space, wm_window *window)
         if (slot != NULL && slot->closed > 0 &&
             begin(wm_magazines_of(window), slot, false, &turn)) {
             take_turn(window, slot, UINT_MAX, &turn);
-            go_on(space, &turn, &home);
+            go_on(group, &turn, &home);
             any = turn.passed > 0;
         } else {
             wm_section_unlock(&window->section);
@@ -336,17 +338,17 @@ static bool has_closed(const wm_magazines *set)
  * for those that wait for older ones in the slot, which are asked for first,
  * unless the stream has retired: then nobody would ask for them here. *any: of
  * those something has passed, and no other one is looked at. */
-static unsigned spill_mine(wm_space *space, struct mine *mine, wm_home *home,
-                           bool *any)
+static unsigned spill_mine(wm_arena_group *group, struct mine *mine,
+                           wm_home *home, bool *any)
 {
     unsigned count = 0;
     wm_window *window;
-    wm_magazines *set = wm_magazines_lock_mine(space, &window);
+    wm_magazines *set = wm_magazines_lock_mine(group, &window);
 
     if (set != NULL && has_closed(set)) {
         wm_section_unlock(&window->section);
-        *any = ask_slots(space, window);
-        set = *any ? NULL : wm_magazines_lock_mine(space, &window);
+        *any = ask_slots(group, window);
+        set = *any ? NULL : wm_magazines_lock_mine(group, &window);
     }
     if (set == NULL) {
         return 0;
@@ -385,13 +387,13 @@ static bool poll_mine(wm_timelines *set, const struct mine *mine,
     return any;
 }
 
-bool wm_gather_poll_mine(wm_space *space, uint64_t now)
+bool wm_gather_poll_mine(wm_arena_group *group, uint64_t now)
 {
-    wm_timelines *set = space->timelines;
+    wm_timelines *set = group->timelines;
     struct mine mine[WM_GATHER_SLOTS] = {{NULL, false}};
     wm_home home = {NULL, NULL};
     bool any = false;
-    unsigned count = spill_mine(space, mine, &home, &any);
+    unsigned count = spill_mine(group, mine, &home, &any);
 
     any = any || poll_mine(set, mine, count, true, now, &home) ||
           poll_mine(set, mine, count, false, now, &home);

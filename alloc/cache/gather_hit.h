@@ -3,7 +3,6 @@
 #ifndef WM_GATHER_HIT_H
 #define WM_GATHER_HIT_H
 
-#include "alloc/space/background.h"
 #include "alloc/cache/magazine_hit.h"
 #include "alloc/stream/timeline_int.h"
 
@@ -161,14 +160,14 @@ wm_gather_take(wm_window *window, wm_magazines *set, wm_block *block,
 static inline __attribute__((always_inline)) void
 wm_gather_taken(wm_window *window, wm_gather_slot *slot, bool full)
 {
-    wm_background *background = slot->polled_by;
+    wm_waker *waker = slot->waker;
 
     if (wm_unlikely(full)) {
         wm_gather_full(window, slot, true);
     }
     /* After the count: see wm_gather_blocks(). For the compiler. */
     atomic_signal_fence(memory_order_seq_cst);
-    wm_background_note_pending(background);
+    wm_waker_note_pending(waker);
 }
 
 /* Frees such a block. False: the slow path. */

@@ -5,7 +5,7 @@
 #include "alloc/cache/magazine_int.h"
 
 #include "alloc/arena/arena_int.h"
-#include "alloc/space/space.h"
+#include "alloc/arena/group.h"
 
 /* Most bytes that one miss brings, to a class that missed as recently as that,
  * counted in misses of the thread. */
@@ -161,11 +161,11 @@ static enum wm_refill refill(wm_magazines *set, wm_magazine *m,
     return WM_REFILL_DONE;
 }
 
-wm_magazines *wm_magazines_lock_for(wm_space *space, const wm_request *request,
-                                    wm_window **mine)
+wm_magazines *wm_magazines_lock_for(wm_arena_group *group,
+                                    const wm_request *request, wm_window **mine)
 {
-    return space->traits->laned ? wm_lane_lock(space, request, mine)
-                                : wm_magazines_lock_mine(space, mine);
+    return group->laned ? wm_lane_lock(group, request, mine)
+                        : wm_magazines_lock_mine(group, mine);
 }
 
 /* Whose blocks can serve a request, or null. */
@@ -177,12 +177,13 @@ static wm_magazine *magazine_for(wm_magazines *set, const wm_request *request)
                : NULL;
 }
 
-enum wm_refill wm_magazines_refill(wm_space *space, const wm_request *request,
-                                   enum wm_cut cut, wm_block **block)
+enum wm_refill wm_magazines_refill(wm_arena_group *group,
+                                   const wm_request *request, enum wm_cut cut,
+                                   wm_block **block)
 {
     enum wm_refill result = WM_REFILL_NONE;
     wm_window *window;
-    wm_magazines *set = wm_magazines_lock_for(space, request, &window);
+    wm_magazines *set = wm_magazines_lock_for(group, request, &window);
     wm_magazine *m;
 
     if (set == NULL) {
@@ -211,11 +212,11 @@ void wm_magazines_make_own(wm_magazines *set, wm_block *block)
     }
 }
 
-void wm_magazines_adopt(wm_space *space, const wm_request *request,
+void wm_magazines_adopt(wm_arena_group *group, const wm_request *request,
                         wm_block *block)
 {
     wm_window *window;
-    wm_magazines *set = wm_magazines_lock_for(space, request, &window);
+    wm_magazines *set = wm_magazines_lock_for(group, request, &window);
 
     if (set == NULL) {
         return;
@@ -226,15 +227,15 @@ void wm_magazines_adopt(wm_space *space, const wm_request *request,
 
 /* ---- frees -------------------------------------------------------------- */
 
-void wm_magazines_count_free(wm_space *space, wm_block *block)
+void wm_magazines_count_free(wm_arena_group *group, wm_block *block)
 {
     wm_window *window;
     wm_magazines *set;
 
-    if (space->traits->laned) {
+    if (group->laned) {
         return; /* for the arena to say */
     }
-    set = wm_magazines_lock_mine(space, &window);
+    set = wm_magazines_lock_mine(group, &window);
     if (set == NULL) {
         return;
     }
@@ -278,13 +279,13 @@ bool wm_magazines_push_slow(wm_magazines *set, wm_block *block)
 }
 
 /* As a hit, of a block that another thread allocated. */
-static bool push_quickly(const wm_space *space, wm_block *block)
+static bool push_quickly(const wm_arena_group *group, wm_block *block)
 {
     wm_window *window = wm_window_mine();
     wm_magazines *set;
     bool taken;
 
-    if (window->owner != space->runtime ||
+    if (window->owner != group->runtime ||
         !wm_section_enter(&window->section)) {
         return false;
     }
@@ -295,19 +296,19 @@ static bool push_quickly(const wm_space *space, wm_block *block)
     return taken;
 }
 
-bool wm_magazines_free(wm_space *space, wm_block *block)
+bool wm_magazines_free(wm_arena_group *group, wm_block *block)
 {
     wm_window *window;
     wm_magazines *set;
     bool taken;
 
-    if (space->traits->laned) {
+    if (group->laned) {
         return false;
     }
-    if (push_quickly(space, block)) {
+    if (push_quickly(group, block)) {
         return true;
     }
-    set = wm_magazines_lock_mine(space, &window);
+    set = wm_magazines_lock_mine(group, &window);
     if (set == NULL) {
         return false;
     }

@@ -31,7 +31,7 @@
  * class that misses gets one block, then two, four …, while it is
  * among the few that keep missing: with many sizes in use what one of them is
  * given ahead is what another has to cut from larger runs. Memory is taken back
- * from all sets before a space grows; see wm_magazines_reclaim().
+ * from all sets before a space grows; see space/reclaim.c.
  *
  * Figures. A set counts for itself, as a thread would on paper: the number of
  * entries tells how many blocks went to callers since it settled with the
@@ -45,7 +45,23 @@
 #include "alloc/block/page_map.h"
 #include "runtime/thread/window.h"
 
-struct wm_space;
+struct wm_arena_group;
+
+/* Rent or buy. To take memory back costs now, and its owners miss later; to
+ * grow costs page-locking, and memory held. Costs are counted in blocks taken
+ * back, getting there as RECLAIM_PRICE of them, a visit to a window as
+ * VISIT_PRICE (a barrier, and another thread stands still): once they come to
+ * what a growth costs, a price for each segment of it, one growth goes before
+ * the next reclaim. Page-locking 4 MiB takes 2 ms: on the host device two
+ * threads got warm soonest at a price of 512, at 256 and 2,048 they took 6 %
+ * and 25 % longer. A device has less memory than time: at 8,192 a trace of the
+ * bench holds 5 % more. */
+enum {
+    WM_GROWTH_PRICE = 512,
+    WM_DEVICE_PRICE = 16384,
+    WM_RECLAIM_PRICE = 8,
+    WM_VISIT_PRICE = 16
+};
 struct wm_request;
 
 /* What a thread may still hand out before it claims more (live.h), of small or
@@ -103,7 +119,7 @@ typedef struct wm_magazines {
     uint64_t stale;     /* entries that somebody else had freed as well */
     wm_arena *arena; /* where it is filled, and its figures go; its blocks are
                         of that or a sibling */
-    const struct wm_space *space; /* const: whose arenas these are */
+    const struct wm_arena_group *group; /* const: whose arenas these are */
     uint16_t misses;
     uint16_t own_turns;    /* see magazine_own.c */
     uint16_t takings, met; /* of the arena's lock; times it was held */
@@ -157,29 +173,30 @@ enum wm_refill {
 /* A LIVE block for the calling thread, if one is idle: as a hit where only the
  * section was closed, else with others of its class from the arena. cut:
  * see wm_arena_take_fitting(). */
-enum wm_refill wm_magazines_refill(struct wm_space *space,
+enum wm_refill wm_magazines_refill(struct wm_arena_group *group,
                                    const struct wm_request *request,
                                    enum wm_cut cut, wm_block **block);
 
 /* A LIVE block that the arena handed out for the request is the calling
  * thread's. */
-void wm_magazines_adopt(struct wm_space *space,
+void wm_magazines_adopt(struct wm_arena_group *group,
                         const struct wm_request *request, wm_block *block);
 
 /* Takes a FREEING block without uses; false: not one for magazines.
  */
-bool wm_magazines_free(struct wm_space *space, wm_block *block);
+bool wm_magazines_free(struct wm_arena_group *group, wm_block *block);
 
 /* Counts the free of a FREEING block that is not to be cached. */
-void wm_magazines_count_free(struct wm_space *space, wm_block *block);
+void wm_magazines_count_free(struct wm_arena_group *group, wm_block *block);
 
 /* The arena of a node that the calling thread is to use, which has none of its
  * own yet if it cannot have a set. */
-wm_arena *wm_magazines_arena(struct wm_space *space, int node);
+wm_arena *wm_magazines_arena(struct wm_arena_group *group, int node);
 
 /* The set of the calling thread for a space that is not laned, made if there is
  * none, with its section locked by *mine; or null. */
-wm_magazines *wm_magazines_lock_mine(struct wm_space *space, wm_window **mine);
+wm_magazines *wm_magazines_lock_mine(struct wm_arena_group *group,
+                                     wm_window **mine);
 
 /* With the section: takes PENDING blocks that no queue has any more, chained by
  * next_done. Returns those that find no room, or are to be kept. */
@@ -191,59 +208,56 @@ void wm_magazines_put_gathered(wm_magazines *set, const wm_gathered *batch);
 
 /* After an allocation that was no hit: the peaks of what callers have. No lock
  * held. */
-void wm_magazines_raise(struct wm_space *space);
+void wm_magazines_raise(struct wm_arena_group *group);
 /* Those become what callers have. No lock held. */
-void wm_magazines_reset_peaks(struct wm_space *space);
+void wm_magazines_reset_peaks(struct wm_arena_group *group);
 
 /* Settles what all threads have counted, and takes their room, for a reader. */
-void wm_magazines_settle_all(struct wm_space *space);
+void wm_magazines_settle_all(struct wm_arena_group *group);
 /* The same, and calls read before any of them goes on: what arenas have counted
  * is all there is then, but for calls that need no magazine. read: takes no
  * lock below that of arenas. No lock held. */
-void wm_magazines_settle_and_read(struct wm_space *space,
+void wm_magazines_settle_and_read(struct wm_arena_group *group,
                                   void (*read)(void *context), void *context);
 
 /* Gives what the threads keep back to the arena. */
-void wm_magazines_flush_all(struct wm_space *space);
+void wm_magazines_flush_all(struct wm_arena_group *group);
 /* Of those threads only that neither allocated nor freed since the last call.
  */
-void wm_magazines_flush_idle(struct wm_space *space);
+void wm_magazines_flush_idle(struct wm_arena_group *group);
+
+/* What a thread keeps of a group, by its window. */
+int64_t wm_magazines_bytes_of(const wm_window *window,
+                              const struct wm_arena_group *group);
 
 /* Whether the calling thread's memory has been steady for long. */
-bool wm_magazines_steady(const struct wm_space *space);
+bool wm_magazines_steady(const struct wm_arena_group *group);
+
+/* What growing by so many bytes costs. */
+uint64_t wm_magazines_price(const struct wm_arena_group *group, size_t bytes);
 
 /* A LIVE block, the calling thread's, for a request that misses, out of what
  * the thread keeps in the order of the request's stream: cut from one that is
  * larger, or some side by side; or null, if growth is the better deal by now,
  * and now and then, for others to be asked. Calls no driver. */
-wm_block *wm_magazines_take_own(struct wm_space *space,
+wm_block *wm_magazines_take_own(struct wm_arena_group *group,
                                 const struct wm_request *request);
 /* After others were asked: from a larger one, also of memory that is in no
  * stream's order and has been steady for long; and as above. */
-wm_block *wm_magazines_take_larger(struct wm_space *space,
+wm_block *wm_magazines_take_larger(struct wm_arena_group *group,
                                    const struct wm_request *request);
-wm_block *wm_magazines_take_row(struct wm_space *space,
+wm_block *wm_magazines_take_row(struct wm_arena_group *group,
                                 const struct wm_request *request);
-
-/* Before a space grows: gives back to the arena what this thread keeps, one
- * larger block if that will do, else what it takes; then what others do, one
- * after the other, until the arena has a block for the request. *block: that
- * one, or null. must: even if it was done often lately; else growing is taken
- * for the better deal then. Whether anything was there to be given back.
- */
-bool wm_magazines_reclaim(struct wm_space *space,
-                          const struct wm_request *request, bool must,
-                          wm_block **block);
 
 /* Ends the window's sets: their blocks go back to the arenas, and the space
  * keeps the sets for other threads. For warm_runtime.window_empty. */
 void wm_magazines_end(warm_runtime *runtime, wm_window *window);
 
-/* Frees the spare sets of a space, which threads left that have gone: all but
+/* Frees the spare sets of a group, which threads left that have gone: all but
  * WM_SETS_KEPT, for threads to come. */
 enum { WM_SETS_KEPT = 16 };
-void wm_magazines_trim(struct wm_space *space);
+void wm_magazines_trim(struct wm_arena_group *group);
 /* All of them, at its end. */
-void wm_magazines_fini(struct wm_space *space);
+void wm_magazines_fini(struct wm_arena_group *group);
 
 #endif

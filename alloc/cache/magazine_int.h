@@ -3,6 +3,7 @@
 #ifndef WM_MAGAZINE_INT_H
 #define WM_MAGAZINE_INT_H
 
+#include "alloc/arena/group.h"
 #include "alloc/cache/magazine_lane.h"
 
 /* With the section; null: none yet. */
@@ -27,16 +28,35 @@ static inline bool wm_magazines_has_place(const wm_magazines *set,
            set->of[block->size_class].bytes <= set->bytes_max;
 }
 
-/* The sets of a window that are of a space, one by one: *at begins with 0;
+/* The sets of a window that are of a group, one by one: *at begins with 0;
  * null: no more. Without the section only to peek. */
-wm_magazines *wm_magazines_next(const wm_window *window,
-                                const struct wm_space *space, unsigned *at);
+static inline wm_magazines *
+wm_magazines_next(const wm_window *window, const struct wm_arena_group *group,
+                  unsigned *at)
+{
+    /* Acquire pairs with the release in begin_set(), here and in
+     * magazine_lane.c. */
+    if (!group->laned) {
+        return (*at)++ == 0 ? atomic_load_explicit(&window->magazines,
+                                                   memory_order_acquire)
+                            : NULL;
+    }
+    while (*at < WM_LANE_SLOTS) {
+        wm_magazines *set = atomic_load_explicit(&window->lane[(*at)++].set,
+                                                 memory_order_acquire);
+
+        if (set != NULL && set->group == group) {
+            return set;
+        }
+    }
+    return NULL;
+}
 
 /* ---- magazine.c -------------------------------------------------------- */
 
 /* The set of the calling thread for a request, made if there is none, with its
  * section locked by *mine; or null. */
-wm_magazines *wm_magazines_lock_for(struct wm_space *space,
+wm_magazines *wm_magazines_lock_for(struct wm_arena_group *group,
                                     const struct wm_request *request,
                                     wm_window **mine);
 
@@ -121,13 +141,6 @@ uint64_t wm_magazines_cut_row(wm_magazines *set,
                               const struct wm_request *request,
                               wm_block **block);
 
-/* ---- magazine_reclaim.c ------------------------------------------------ */
-
-/* A block of what the thread keeps was got by giving so many back. */
-void wm_magazines_note_own(struct wm_space *space, uint64_t blocks);
-/* Whether growth is the better deal for so many bytes by now. */
-bool wm_magazines_is_dear(const struct wm_space *space, size_t bytes);
-
 /* ---- magazine_set.c ---------------------------------------------------- */
 
 /* Every so many takings of its arena's lock a set looks whether it met others
@@ -137,12 +150,12 @@ void wm_magazines_spread(wm_magazines *set);
 /* A set is filled from an arena from now on, or not any more. */
 void wm_magazines_count_set(wm_arena *arena, int change);
 /* Where a thread that has no set of a space that is laned asks for memory. */
-wm_arena *wm_magazines_first(const struct wm_space *space);
+wm_arena *wm_magazines_first(const struct wm_arena_group *group);
 
 /* A set that is filled from an arena: spare or new; with a number of its own
  * from now on, that no block has, in which slot is to be found; and it goes
  * back with all of its blocks, and is the window's no more. */
-wm_magazines *wm_magazines_make(struct wm_space *space, wm_arena *arena);
+wm_magazines *wm_magazines_make(struct wm_arena_group *group, wm_arena *arena);
 void wm_magazines_renumber(wm_magazines *set, unsigned slot,
                            _Atomic uint64_t *live_tag);
 void wm_magazines_retire(wm_magazines *set,
@@ -151,7 +164,11 @@ void wm_magazines_retire(wm_magazines *set,
 
 /* The calling thread's window of a space that has magazines, made if there is
  * none; or null. */
-wm_window *wm_magazines_window(const struct wm_space *space);
+/* The thread has moved to another node: what its set has of page-locked memory
+ * follows it, and its section opens again. */
+void wm_magazines_follow(wm_window *window, int node);
+
+wm_window *wm_magazines_window(const struct wm_arena_group *group);
 
 /* Puts a class to use that may be so already. Null: its blocks are larger than
  * all that a set may keep, or there is no memory for its entries. */

@@ -4,7 +4,8 @@
  * Calls no driver. */
 #include "alloc/cache/magazine_int.h"
 
-#include "alloc/kinds/pinned.h"
+#include "alloc/arena/group.h"
+#include "runtime/thread/home_node.h"
 
 /* ---- slots --------------------------------------------------------------- */
 
@@ -22,15 +23,15 @@ wm_lane_slot *wm_lane_slot_of(wm_window *window, int device, warm_stream stream)
 }
 
 /* The sets that a window has of a space share the room of its thread. */
-static void share_room(const wm_window *window, const wm_space *space)
+static void share_room(const wm_window *window, const wm_arena_group *group)
 {
     unsigned count = 0, at = 0;
     wm_magazines *set;
 
-    while (wm_magazines_next(window, space, &at) != NULL) {
+    while (wm_magazines_next(window, group, &at) != NULL) {
         count++;
     }
-    for (at = 0; (set = wm_magazines_next(window, space, &at)) != NULL;) {
+    for (at = 0; (set = wm_magazines_next(window, group, &at)) != NULL;) {
         set->sharers = count;
     }
 }
@@ -40,7 +41,7 @@ static void end_slot(wm_window *window, wm_lane_slot *slot)
     wm_magazines *set = wm_lane_set(slot);
 
     if (set != NULL) {
-        const wm_space *space = set->space;
+        const wm_arena_group *group = set->group;
         wm_arena *arena = set->arena;
         wm_lane *lane = set->lane;
 
@@ -49,7 +50,7 @@ static void end_slot(wm_window *window, wm_lane_slot *slot)
         wm_lane_drop(arena, lane);
         wm_window_clear_lane(slot);
         window->lanes--;
-        share_room(window, space);
+        share_room(window, group);
     }
 }
 
@@ -80,10 +81,10 @@ static wm_lane_slot *choose(wm_window *window)
 }
 
 /* slot: without a set, which it gets if there is memory for one. */
-static void begin(wm_space *space, const wm_request *request, wm_window *window,
-                  wm_lane_slot *slot)
+static void begin(wm_arena_group *group, const wm_request *request,
+                  wm_window *window, wm_lane_slot *slot)
 {
-    wm_magazines *set = wm_magazines_make(space, request->arena);
+    wm_magazines *set = wm_magazines_make(group, request->arena);
     unsigned index = (unsigned)(slot - window->lane);
 
     if (set == NULL) {
@@ -93,23 +94,23 @@ static void begin(wm_space *space, const wm_request *request, wm_window *window,
     set->lane = request->lane;
     wm_lane_hold(set->lane);
     slot->stream = request->stream;
-    slot->device = (int)space->place;
+    slot->device = (int)group->place;
     slot->epoch = request->epoch;
     window->lane_last = slot;
     window->lanes++;
     wm_magazines_renumber(set, index, &slot->live_tag);
     /* Release: who peeks at it under lock windows finds it made. */
     atomic_store_explicit(&slot->set, set, memory_order_release);
-    share_room(window, space);
+    share_room(window, group);
 }
 
 /* The set of a request's stream, or null; if that is another stream by now, or
  * was gone in between, what is of the old one goes. */
-static wm_magazines *find(const wm_space *space, const wm_request *request,
-                          wm_window *window)
+static wm_magazines *find(const wm_arena_group *group,
+                          const wm_request *request, wm_window *window)
 {
     wm_lane_slot *slot =
-        wm_lane_slot_of(window, (int)space->place, request->stream);
+        wm_lane_slot_of(window, (int)group->place, request->stream);
 
     if (slot != NULL && wm_lane_set(slot)->lane != request->lane) {
         end_slot(window, slot);
@@ -125,15 +126,15 @@ static wm_magazines *find(const wm_space *space, const wm_request *request,
 /* ---- slow paths ---------------------------------------------------------- */
 
 /* With the section. slot: of the stream, or null. */
-static bool look(const wm_space *space, const wm_window *window,
+static bool look(const wm_arena_group *group, const wm_window *window,
                  const wm_lane_slot *slot, wm_request *request)
 {
     unsigned at = 0;
     const wm_magazines *set = slot != NULL
                                   ? wm_lane_set(slot)
-                                  : wm_magazines_next(window, space, &at);
+                                  : wm_magazines_next(window, group, &at);
     bool known =
-        slot != NULL && set != NULL && wm_lane_is_trusted(space->runtime, slot);
+        slot != NULL && set != NULL && wm_lane_is_trusted(group->runtime, slot);
 
     request->arena = set != NULL ? set->arena : NULL;
     if (known) {
@@ -145,34 +146,23 @@ static bool look(const wm_space *space, const wm_window *window,
     return known;
 }
 
-bool wm_lane_is_known(wm_space *space, warm_stream stream, wm_request *request)
+bool wm_lane_is_known(wm_arena_group *group, warm_stream stream,
+                      wm_request *request)
 {
     wm_window *window = wm_window_mine();
     bool known = false;
 
     request->arena = NULL;
-    if (window->owner == space->runtime && wm_section_enter(&window->section)) {
+    if (window->owner == group->runtime && wm_section_enter(&window->section)) {
         known =
-            look(space, window,
-                 wm_lane_slot_of(window, (int)space->place, stream), request);
+            look(group, window,
+                 wm_lane_slot_of(window, (int)group->place, stream), request);
         wm_section_leave(&window->section);
     }
     if (request->arena == NULL) {
-        request->arena = wm_magazines_first(space);
+        request->arena = wm_magazines_first(group);
     }
     return known;
-}
-
-/* The thread has moved to another node: what it has of page-locked memory
- * follows it, and the section opens. */
-static void follow(wm_space *space)
-{
-    wm_window *window;
-
-    if (wm_magazines_lock_mine(&space->runtime->pinned->space, &window) !=
-        NULL) {
-        wm_section_unlock(&window->section);
-    }
 }
 
 /* Where no hit is ever let in nothing is kept for one. */
@@ -184,41 +174,41 @@ static bool may_keep(wm_window *window)
 
 /* Under lock windows: see begin_apart() in magazine_set.c. Not so what goes for
  * it, which takes longer. */
-static void begin_apart(wm_space *space, const wm_request *request,
+static void begin_apart(wm_arena_group *group, const wm_request *request,
                         wm_window *window)
 {
     wm_section_lock(&window->section);
     end_slot(window, choose(window));
     wm_section_unlock(&window->section);
-    wm_lock_acquire(&space->runtime->windows_lock);
+    wm_lock_acquire(&group->runtime->windows_lock);
     wm_section_lock(&window->section);
     if (may_keep(window)) {
-        begin(space, request, window, choose(window));
+        begin(group, request, window, choose(window));
     }
     wm_section_unlock(&window->section);
-    wm_lock_release(&space->runtime->windows_lock);
+    wm_lock_release(&group->runtime->windows_lock);
 }
 
-wm_magazines *wm_lane_lock(wm_space *space, const wm_request *request,
+wm_magazines *wm_lane_lock(wm_arena_group *group, const wm_request *request,
                            wm_window **mine)
 {
-    wm_window *window = wm_magazines_window(space);
+    wm_window *window = wm_magazines_window(group);
     wm_magazines *set = NULL;
 
     if (window == NULL) {
         return NULL;
     }
     if (wm_unlikely(wm_section_is_closed(&window->section, WM_CLOSED_HOME))) {
-        follow(space);
+        wm_magazines_follow(window, wm_node_home(group->runtime));
     }
     wm_section_lock(&window->section);
     if (request->epoch != 0 && may_keep(window)) {
-        set = find(space, request, window);
+        set = find(group, request, window);
         if (set == NULL) {
             wm_section_unlock(&window->section);
-            begin_apart(space, request, window);
+            begin_apart(group, request, window);
             wm_section_lock(&window->section);
-            set = find(space, request, window);
+            set = find(group, request, window);
         }
     }
     if (set == NULL) {

@@ -150,12 +150,12 @@ bool wm_lane_free_slow(wm_window *window, wm_block *block);
 /* Whether the calling thread's window knows the lane of a stream; then it is in
  * the request. And in any case the arena is that is to be asked: where the
  * thread has memory of the stream, else of others of the device. */
-bool wm_lane_is_known(struct wm_space *space, warm_stream stream,
+bool wm_lane_is_known(struct wm_arena_group *group, warm_stream stream,
                       struct wm_request *request);
 
 /* The set of the calling thread for a request that is in the order of a stream,
  * made if there is none, with the section locked by *mine; or null. */
-wm_magazines *wm_lane_lock(struct wm_space *space,
+wm_magazines *wm_lane_lock(struct wm_arena_group *group,
                            const struct wm_request *request, wm_window **mine);
 
 /* With the section: all of a window end. */

@@ -6,8 +6,10 @@
  * Calls no driver. */
 #include "alloc/cache/magazine_int.h"
 
+#include "alloc/arena/group.h"
+
 #include "alloc/arena/arena_int.h"
-#include "alloc/space/space.h"
+#include "alloc/arena/group.h"
 
 static bool is_own(const wm_magazines *set, const wm_block *block)
 {
@@ -192,6 +194,19 @@ uint64_t wm_magazines_cut_row(wm_magazines *set, const wm_request *request,
     return blocks;
 }
 
+uint64_t wm_magazines_price(const wm_arena_group *group, size_t bytes)
+{
+    return (1 + bytes / group->segment_bytes) *
+           (group->laned ? WM_DEVICE_PRICE : WM_GROWTH_PRICE);
+}
+
+static bool growth_is_cheaper(const wm_arena_group *group, size_t bytes)
+{
+    /* Relaxed: an estimate that several threads add to. */
+    return atomic_load_explicit(&group->reclaimed, memory_order_relaxed) >=
+           wm_magazines_price(group, bytes);
+}
+
 /* ---- for a request ------------------------------------------------------- */
 
 typedef uint64_t cut_fn(wm_magazines *set, const wm_request *request,
@@ -203,7 +218,7 @@ static uint64_t cut_any(wm_magazines *set, const wm_request *request,
 {
     uint64_t blocks = wm_magazines_cut_larger(set, request, block);
 
-    return *block == NULL && !wm_magazines_is_dear(set->space, request->bytes)
+    return *block == NULL && !growth_is_cheaper(set->group, request->bytes)
                ? blocks + wm_magazines_cut_row(set, request, block)
                : blocks;
 }
@@ -220,12 +235,12 @@ static bool is_others_turn(wm_magazines *set)
 }
 
 /* alone: not in the turn of others. */
-static wm_block *take(wm_space *space, const wm_request *request, cut_fn *cut,
-                      bool alone)
+static wm_block *take(wm_arena_group *group, const wm_request *request,
+                      cut_fn *cut, bool alone)
 {
     uint64_t blocks = 0;
     wm_window *window;
-    wm_magazines *set = wm_magazines_lock_for(space, request, &window);
+    wm_magazines *set = wm_magazines_lock_for(group, request, &window);
     wm_block *block = NULL;
 
     if (set == NULL) {
@@ -243,23 +258,28 @@ static wm_block *take(wm_space *space, const wm_request *request, cut_fn *cut,
     /* Nothing found costs a look at a dozen entries, 3 % of what misses do:
      * charged as well a device's traces hold 1 % and 3 % more, for as many
      * instructions. */
-    if (blocks > 0 && space->traits->laned) {
-        wm_magazines_note_own(space, blocks);
+    if (blocks > 0 && group->laned) {
+        /* Relaxed: an estimate that several threads add to. */
+        atomic_fetch_add_explicit(&group->reclaimed, WM_RECLAIM_PRICE + blocks,
+                                  memory_order_relaxed);
     }
     return block;
 }
 
-wm_block *wm_magazines_take_own(wm_space *space, const wm_request *request)
+wm_block *wm_magazines_take_own(wm_arena_group *group,
+                                const wm_request *request)
 {
-    return request->epoch != 0 ? take(space, request, cut_any, true) : NULL;
+    return request->epoch != 0 ? take(group, request, cut_any, true) : NULL;
 }
 
-wm_block *wm_magazines_take_larger(wm_space *space, const wm_request *request)
+wm_block *wm_magazines_take_larger(wm_arena_group *group,
+                                   const wm_request *request)
 {
-    return take(space, request, wm_magazines_cut_larger, false);
+    return take(group, request, wm_magazines_cut_larger, false);
 }
 
-wm_block *wm_magazines_take_row(wm_space *space, const wm_request *request)
+wm_block *wm_magazines_take_row(wm_arena_group *group,
+                                const wm_request *request)
 {
-    return request->epoch != 0 ? take(space, request, cut_any, false) : NULL;
+    return request->epoch != 0 ? take(group, request, cut_any, false) : NULL;
 }

@@ -9,7 +9,7 @@
  * lock. */
 #include "alloc/cache/magazine_int.h"
 
-#include "alloc/space/space.h"
+#include "alloc/arena/group.h"
 
 /* Half of what is left below a peak is parted between the sets, the other half
  * stays for sets that need more. A set claims its part; when frees have made
@@ -30,11 +30,11 @@ static wm_live *live_of(const wm_magazines *set, int i)
     return wm_lives_of(set->arena->live, i > 0);
 }
 
-/* Whether small and large requests have rooms apart. By the space, which does
+/* Whether small and large requests have rooms apart. By the group, which does
  * not change: a set's lane does, while other threads peek. */
 static bool is_laned(const wm_magazines *set)
 {
-    return set->space->traits->laned;
+    return set->group->laned;
 }
 
 /* Small and large requests share what a thread may have, and so do the sets
@@ -266,13 +266,13 @@ void wm_magazines_claim_no_more(wm_magazines *set)
 
 /* Which peaks are to be raised; rooms are cut of those figures only. */
 struct raise {
-    wm_space *space;
+    wm_arena_group *group;
     bool any, above[WM_LIVE_FIGURES];
 };
 
 static void look(struct raise *raise, const wm_live *live)
 {
-    bool sorted = raise->space->arenas->sorted != NULL;
+    bool sorted = raise->group->arenas->sorted != NULL;
     int figures = sorted ? WM_LIVE_FIGURES : WM_LIVE_ACTIVE;
 
     for (int i = 0; i < figures; i++) {
@@ -285,8 +285,8 @@ static void look(struct raise *raise, const wm_live *live)
 /* Of any node: a request may have been served by another than its own. */
 static bool find_above(struct raise *raise)
 {
-    for (int i = 0; i < raise->space->nodes; i++) {
-        const wm_lives *lives = wm_space_arena(raise->space, i)->live;
+    for (int i = 0; i < raise->group->nodes; i++) {
+        const wm_lives *lives = wm_group_arena(raise->group, i)->live;
 
         look(raise, &lives->large);
         if (lives->large.whole != NULL) {
@@ -342,7 +342,7 @@ static bool may_have_much(const wm_window *window, void *context)
     const wm_magazines *set;
 
     for (unsigned at = 0;
-         (set = wm_magazines_next(window, raise->space, &at)) != NULL;) {
+         (set = wm_magazines_next(window, raise->group, &at)) != NULL;) {
         if (window != wm_window_current || has_much(set, raise)) {
             return true;
         }
@@ -356,7 +356,7 @@ static void cut_window(wm_window *window, void *context)
     wm_magazines *set;
 
     for (unsigned at = 0;
-         (set = wm_magazines_next(window, raise->space, &at)) != NULL;) {
+         (set = wm_magazines_next(window, raise->group, &at)) != NULL;) {
         for (int i = 0; i < 2; i++) {
             excess_room much = much_of(set, i, raise);
 
@@ -371,22 +371,22 @@ static void raise_above(void *context)
 {
     const struct raise *raise = context;
 
-    for (int i = 0; i < raise->space->nodes; i++) {
-        wm_lives_raise_some(wm_space_arena(raise->space, i)->live,
+    for (int i = 0; i < raise->group->nodes; i++) {
+        wm_lives_raise_some(wm_group_arena(raise->group, i)->live,
                             raise->above);
     }
 }
 
-void wm_magazines_raise(wm_space *space)
+void wm_magazines_raise(wm_arena_group *group)
 {
-    struct raise raise = {.space = space};
+    struct raise raise = {.group = group};
     const wm_visit all = {may_have_much, cut_window, raise_above, &raise};
 
     if (wm_likely(!find_above(&raise))) {
         return;
     }
-    if (space->magazine_blocks > 0) {
-        (void)wm_window_visit(space->runtime, &all);
+    if (group->magazine_blocks > 0) {
+        (void)wm_window_visit(group->runtime, &all);
     } else {
         raise_above(&raise);
     }
@@ -414,20 +414,20 @@ static void drop_window(wm_window *window, void *context)
 
 static void reset_lives(void *context)
 {
-    wm_space *space = context;
+    wm_arena_group *group = context;
 
-    for (int i = 0; i < space->nodes; i++) {
-        wm_lives_reset(wm_space_arena(space, i)->live);
+    for (int i = 0; i < group->nodes; i++) {
+        wm_lives_reset(wm_group_arena(group, i)->live);
     }
 }
 
-void wm_magazines_reset_peaks(wm_space *space)
+void wm_magazines_reset_peaks(wm_arena_group *group)
 {
-    const wm_visit all = {has_set, drop_window, reset_lives, space};
+    const wm_visit all = {has_set, drop_window, reset_lives, group};
 
-    if (space->magazine_blocks > 0) {
-        (void)wm_window_visit(space->runtime, &all);
+    if (group->magazine_blocks > 0) {
+        (void)wm_window_visit(group->runtime, &all);
     } else {
-        reset_lives(space);
+        reset_lives(group);
     }
 }

@@ -6,22 +6,22 @@
 
 #include "alloc/arena/arena_int.h"
 #include "runtime/thread/home_node.h"
-#include "alloc/space/space.h"
+#include "alloc/arena/group.h"
 #include "runtime/base/meta.h"
 
 /* Numbers of sets: never used twice in a process. */
 static _Atomic uint64_t last_number;
 
-static uint32_t room_for(const wm_space *space, size_t bytes)
+static uint32_t room_for(const wm_arena_group *group, size_t bytes)
 {
-    size_t room = space->magazine_bytes / 4 / bytes;
+    size_t room = group->magazine_bytes / 4 / bytes;
 
     if (room < 2) {
-        room = space->magazine_bytes / bytes;
+        room = group->magazine_bytes / bytes;
         room = room < 2 ? room : 2;
     }
-    return (uint32_t)(room < space->magazine_blocks ? room
-                                                    : space->magazine_blocks);
+    return (uint32_t)(room < group->magazine_blocks ? room
+                                                    : group->magazine_blocks);
 }
 
 /* What lies before the first entry of a class; its state is no set's. And that
@@ -36,7 +36,7 @@ static void place(wm_magazine *m, const wm_entry *before, uint32_t room)
     m->room = room;
 }
 
-static wm_magazines *make_set(wm_space *space, wm_arena *arena)
+static wm_magazines *make_set(wm_arena_group *group, wm_arena *arena)
 {
     wm_magazines *set = wm_meta_alloc(sizeof *set);
 
@@ -44,8 +44,8 @@ static wm_magazines *make_set(wm_space *space, wm_arena *arena)
         return NULL;
     }
     set->arena = arena;
-    set->space = space;
-    set->bytes_max = (int64_t)space->magazine_bytes;
+    set->group = group;
+    set->bytes_max = (int64_t)group->magazine_bytes;
     for (unsigned i = 0; i < WM_CLASSES; i++) {
         wm_magazine *m = &set->of[i];
 
@@ -61,7 +61,7 @@ static wm_magazines *make_set(wm_space *space, wm_arena *arena)
 
 static wm_entry *make_entries(const wm_magazines *set, const wm_magazine *m)
 {
-    size_t count = 1 + (size_t)room_for(set->space, (size_t)m->bytes);
+    size_t count = 1 + (size_t)room_for(set->group, (size_t)m->bytes);
     wm_entry *entries = wm_meta_alloc(count * sizeof *entries);
 
     if (entries != NULL) {
@@ -84,7 +84,7 @@ wm_magazine *wm_magazine_use(wm_magazines *set, unsigned size_class)
     if (supply->entries == NULL) {
         return NULL;
     }
-    place(m, supply->entries, room_for(set->space, (size_t)m->bytes));
+    place(m, supply->entries, room_for(set->group, (size_t)m->bytes));
     set->in_use[set->classes++] = (uint8_t)size_class;
     return m;
 }
@@ -100,33 +100,33 @@ static void use_no_class(wm_magazines *set)
 }
 
 /* The lock of a space's spare sets: that of its first arena. */
-static wm_lock *spare_lock(const wm_space *space)
+static wm_lock *spare_lock(const wm_arena_group *group)
 {
-    return &space->arenas->lock;
+    return &group->arenas->lock;
 }
 
-/* A spare set fits every arena of its space, whichever it was filled from. */
-static wm_magazines *take_spare_set(wm_space *space)
+/* A spare set fits every arena of its group, whichever it was filled from. */
+static wm_magazines *take_spare_set(wm_arena_group *group)
 {
     wm_magazines *set;
 
-    wm_lock_acquire(spare_lock(space));
-    set = space->spare_sets;
+    wm_lock_acquire(spare_lock(group));
+    set = group->spare_sets;
     if (set != NULL) {
-        space->spare_sets = set->next;
+        group->spare_sets = set->next;
     }
-    wm_lock_release(spare_lock(space));
+    wm_lock_release(spare_lock(group));
     return set;
 }
 
 static void shelve(wm_magazines *set)
 {
-    wm_space *space = set->arena->owner;
+    wm_arena_group *group = set->arena->group;
 
-    wm_lock_acquire(spare_lock(space));
-    set->next = space->spare_sets;
-    space->spare_sets = set;
-    wm_lock_release(spare_lock(space));
+    wm_lock_acquire(spare_lock(group));
+    set->next = group->spare_sets;
+    group->spare_sets = set;
+    wm_lock_release(spare_lock(group));
 }
 
 /* The set is empty, and is filled from the arena from now on. What it counted
@@ -162,12 +162,12 @@ static void renumber(wm_magazines *set, wm_window *window)
     wm_magazines_renumber(set, 0, &window->live_tag);
 }
 
-wm_magazines *wm_magazines_make(wm_space *space, wm_arena *arena)
+wm_magazines *wm_magazines_make(wm_arena_group *group, wm_arena *arena)
 {
-    wm_magazines *set = take_spare_set(space);
+    wm_magazines *set = take_spare_set(group);
 
     if (set == NULL) {
-        set = make_set(space, arena);
+        set = make_set(group, arena);
     } else {
         use_arena(set, arena);
     }
@@ -206,10 +206,10 @@ static wm_arena *find_emptier(wm_arena *arena)
 
 /* Where a set begins. Only with a number of arenas that somebody wants do
  * threads part before they have met: memory in several arenas serves worse. */
-static wm_arena *find_first(const wm_space *space, wm_arena *home)
+static wm_arena *find_first(const wm_arena_group *group, wm_arena *home)
 {
     wm_magazines_count_set(home, 1);
-    return space->parted ? find_emptier(home) : home;
+    return group->parted ? find_emptier(home) : home;
 }
 
 void wm_magazines_spread(wm_magazines *set)
@@ -222,10 +222,10 @@ void wm_magazines_spread(wm_magazines *set)
 }
 
 /* Gives the window a set, if there is memory for one. */
-static void begin_set(wm_space *space, wm_arena *home, wm_window *window)
+static void begin_set(wm_arena_group *group, wm_arena *home, wm_window *window)
 {
-    wm_arena *arena = find_first(space, home);
-    wm_magazines *set = wm_magazines_make(space, arena);
+    wm_arena *arena = find_first(group, home);
+    wm_magazines *set = wm_magazines_make(group, arena);
 
     if (set == NULL) {
         wm_magazines_count_set(arena, -1);
@@ -239,15 +239,16 @@ static void begin_set(wm_space *space, wm_arena *home, wm_window *window)
 
 /* Under lock windows: no set begins while somebody has made all of them wait
  * (wm_visit.finish). */
-static void begin_apart(wm_space *space, wm_arena *home, wm_window *window)
+static void begin_apart(wm_arena_group *group, wm_arena *home,
+                        wm_window *window)
 {
-    wm_lock_acquire(&space->runtime->windows_lock);
+    wm_lock_acquire(&group->runtime->windows_lock);
     wm_section_lock(&window->section);
     if (!wm_section_is_closed(&window->section, WM_CLOSED_CUT)) {
-        begin_set(space, home, window);
+        begin_set(group, home, window);
     }
     wm_section_unlock(&window->section);
-    wm_lock_release(&space->runtime->windows_lock);
+    wm_lock_release(&group->runtime->windows_lock);
 }
 
 /* The calling thread's window, made or made the current one; null where it
@@ -266,28 +267,27 @@ get_window(warm_runtime *runtime)
     return window;
 }
 
-wm_window *wm_magazines_window(const wm_space *space)
+wm_window *wm_magazines_window(const wm_arena_group *group)
 {
     wm_window *window = wm_window_mine();
 
-    if (space->magazine_blocks == 0) {
+    if (group->magazine_blocks == 0) {
         return NULL;
     }
     /* Relaxed: only compared. */
     return wm_likely(
                atomic_load_explicit(&window->runtime, memory_order_relaxed) ==
-               space->runtime)
+               group->runtime)
                ? window
-               : get_window(space->runtime);
+               : get_window(group->runtime);
 }
 
 /* Its thread is on another node now: blocks stay where they are, those to come
  * are from there. Those that it still has out are of the old node, and must not
  * come back by a hit: they have the old number. */
-static void move(const wm_space *space, wm_magazines *set, wm_arena *home,
-                 wm_window *window)
+static void move(wm_magazines *set, wm_arena *home, wm_window *window)
 {
-    if (set != NULL && !wm_arena_beside(set->arena, home)) {
+    if (!wm_arena_beside(set->arena, home)) {
         wm_gather_end(set);
         (void)wm_magazines_give_back(set, WM_ALL);
         wm_lock_acquire(&set->arena->lock);
@@ -295,93 +295,106 @@ static void move(const wm_space *space, wm_magazines *set, wm_arena *home,
         wm_lock_release(&set->arena->lock);
         wm_magazines_drop_room(set);
         wm_magazines_count_set(set->arena, -1);
-        use_arena(set, find_first(space, home));
+        use_arena(set, find_first(set->group, home));
         renumber(set, window);
     }
 }
 
+void wm_magazines_follow(wm_window *window, int node)
+{
+    wm_magazines *set;
+
+    wm_section_lock(&window->section);
+    set = wm_magazines_of(window);
+    if (wm_section_is_closed(&window->section, WM_CLOSED_HOME)) {
+        if (set != NULL) {
+            move(set, wm_group_arena(set->group, node), window);
+        }
+        wm_section_open(&window->section, WM_CLOSED_HOME);
+    }
+    wm_section_unlock(&window->section);
+}
+
 /* Any, but always the same. */
-static unsigned shard_of_thread(const wm_space *space)
+static unsigned shard_of_thread(const wm_arena_group *group)
 {
     return (unsigned)(((uint64_t)(uintptr_t)pthread_self() *
                        UINT64_C(0x9E3779B97F4A7C15)) >>
                       32) %
-           space->shards;
+           group->shards;
 }
 
 /* Null: the thread has no set. */
-static const wm_magazines *set_of_thread(const wm_space *space)
+static const wm_magazines *set_of_thread(const wm_arena_group *group)
 {
     wm_window *window = wm_window_mine();
 
-    return window->owner == space->runtime ? wm_magazines_of(window) : NULL;
+    return window->owner == group->runtime ? wm_magazines_of(window) : NULL;
 }
 
-bool wm_magazines_steady(const wm_space *space)
+bool wm_magazines_steady(const wm_arena_group *group)
 {
-    const wm_magazines *set = set_of_thread(space);
+    const wm_magazines *set = set_of_thread(group);
 
     return set != NULL && set->steady;
 }
 
-wm_arena *wm_magazines_first(const wm_space *space)
+wm_arena *wm_magazines_first(const wm_arena_group *group)
 {
-    wm_arena *best = space->arenas;
+    wm_arena *best = group->arenas;
 
-    if (!space->parted) {
+    if (!group->parted) {
         return best;
     }
-    if (space->magazine_blocks == 0) {
-        return best + shard_of_thread(space);
+    if (group->magazine_blocks == 0) {
+        return best + shard_of_thread(group);
     }
-    wm_lock_acquire(&space->arenas->lock);
+    wm_lock_acquire(&group->arenas->lock);
     for (wm_arena *a = best; a != NULL; a = a->next_sibling) {
         best = a->sets < best->sets ? a : best;
     }
-    wm_lock_release(&space->arenas->lock);
+    wm_lock_release(&group->arenas->lock);
     return best;
 }
 
-wm_arena *wm_magazines_arena(wm_space *space, int node)
+wm_arena *wm_magazines_arena(wm_arena_group *group, int node)
 {
-    wm_arena *first = wm_space_arena(space, node);
+    wm_arena *first = wm_group_arena(group, node);
     const wm_magazines *set;
     wm_window *window;
 
-    if (space->shards == 1) {
+    if (group->shards == 1) {
         return first;
     }
-    set = set_of_thread(space);
+    set = set_of_thread(group);
     if (set == NULL) {
-        set = wm_magazines_lock_mine(space, &window);
+        set = wm_magazines_lock_mine(group, &window);
         if (set == NULL) {
-            return first + shard_of_thread(space);
+            return first + shard_of_thread(group);
         }
         wm_section_unlock(&window->section);
     }
     return first + set->arena->shard;
 }
 
-wm_magazines *wm_magazines_lock_mine(wm_space *space, wm_window **mine)
+wm_magazines *wm_magazines_lock_mine(wm_arena_group *group, wm_window **mine)
 {
-    wm_window *window =
-        space->traits->laned ? NULL : wm_magazines_window(space);
-    wm_arena *home;
+    wm_window *window = group->laned ? NULL : wm_magazines_window(group);
     wm_magazines *set;
+    int node;
 
     if (window == NULL) {
         return NULL;
     }
-    home = wm_space_arena(space, wm_node_home(space->runtime));
+    node = wm_node_home(group->runtime);
+    if (wm_unlikely(wm_section_is_closed(&window->section, WM_CLOSED_HOME))) {
+        wm_magazines_follow(window, node);
+    }
     wm_section_lock(&window->section);
     set = atomic_load_explicit(&window->magazines, memory_order_relaxed);
-    if (wm_unlikely(wm_section_is_closed(&window->section, WM_CLOSED_HOME))) {
-        move(space, set, home, window);
-        wm_section_open(&window->section, WM_CLOSED_HOME);
-    }
     if (set == NULL) {
         wm_section_unlock(&window->section);
-        begin_apart(space, home, window);
+        begin_apart(group, wm_group_arena(group, node), window);
         wm_section_lock(&window->section);
         set = wm_magazines_of(window);
     }
@@ -435,17 +448,17 @@ static void free_set(wm_magazines *set)
 }
 
 /* The spare sets beyond those that are kept, in a chain. */
-static wm_magazines *take_spare_sets(wm_space *space)
+static wm_magazines *take_spare_sets(wm_arena_group *group)
 {
-    wm_magazines **link = &space->spare_sets, *rest;
+    wm_magazines **link = &group->spare_sets, *rest;
 
-    wm_lock_acquire(spare_lock(space));
+    wm_lock_acquire(spare_lock(group));
     for (int i = 0; i < WM_SETS_KEPT && *link != NULL; i++) {
         link = &(*link)->next;
     }
     rest = *link;
     *link = NULL;
-    wm_lock_release(spare_lock(space));
+    wm_lock_release(spare_lock(group));
     return rest;
 }
 
@@ -470,21 +483,21 @@ static bool is_wanted(const wm_window *window, void *context)
 
 /* Under the windows lock, with which other threads peek at a set: those that
  * peeked before the set left its window are done, and none peeks later. */
-void wm_magazines_trim(wm_space *space)
+void wm_magazines_trim(wm_arena_group *group)
 {
-    const wm_visit none = {is_wanted, NULL, free_spare_sets, space};
+    const wm_visit none = {is_wanted, NULL, free_spare_sets, group};
 
-    if (space->magazine_blocks > 0) {
-        (void)wm_window_visit(space->runtime, &none);
+    if (group->magazine_blocks > 0) {
+        (void)wm_window_visit(group->runtime, &none);
     }
 }
 
-void wm_magazines_fini(wm_space *space)
+void wm_magazines_fini(wm_arena_group *group)
 {
-    while (space->spare_sets != NULL) {
-        wm_magazines *set = space->spare_sets;
+    while (group->spare_sets != NULL) {
+        wm_magazines *set = group->spare_sets;
 
-        space->spare_sets = set->next;
+        group->spare_sets = set->next;
         free_set(set);
     }
 }

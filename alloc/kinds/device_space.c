@@ -3,7 +3,6 @@
 
 #include "alloc/cache/magazine.h"
 #include "alloc/kinds/pinned.h"
-#include "alloc/private_pool/private_pool.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/log.h"
 #include "runtime/base/meta.h"
@@ -31,8 +30,8 @@ static void collect(wm_device_space *d, size_t bytes)
     wm_space_stats(&d->space, &stats);
     after = stats.held_bytes.current + bytes;
     if (after > most) {
-        wm_magazines_flush_all(&d->space);
-        wm_growth_collect(&d->space, d->space.arenas, after - most);
+        wm_magazines_flush_all(&d->space.group);
+        wm_growth_collect(&d->space, d->space.group.arenas, after - most);
     }
 }
 
@@ -42,9 +41,9 @@ static void give_up(wm_space *space, int device, void *memory)
 {
     wm_breaking breaking;
 
-    if (wm_private_begin_break(space, &breaking)) {
+    if (wm_space_begin_break(space, &breaking)) {
         (void)wm_driver_device_free(space->driver, device, memory);
-        wm_private_end_break(space, &breaking);
+        wm_space_end_break(space, &breaking);
     }
 }
 
@@ -78,20 +77,13 @@ static warm_status give_back(wm_space *space, void *base, size_t bytes)
     return wm_driver_device_free(space->driver, of_space(space)->device, base);
 }
 
-static void miss(wm_space *space, wm_arena *arena, const wm_request *request)
-{
-    wm_orders_mark(&of_space(space)->orders, arena, request->lane);
-}
-
 static bool share(wm_space *space, const wm_request *request, bool is_short)
 {
-    const wm_private_arena *own = request->arena->pool;
+    wm_orders *orders = request->arena->orders;
 
-    return request->lane != NULL && of_space(space)->waits &&
-           wm_orders_share(own != NULL ? &request->arena->pool->orders
-                                       : &of_space(space)->orders,
-                           request->lane, wm_arena_run_bytes(request->bytes),
-                           is_short);
+    return orders != NULL && request->lane != NULL && of_space(space)->waits &&
+           wm_orders_share(orders, request->lane,
+                           wm_arena_run_bytes(request->bytes), is_short);
 }
 
 static void describe(wm_space *space, char *text, size_t bytes)
@@ -122,7 +114,7 @@ static warm_status reserve(wm_space *space, size_t needed, void **base,
                            size_t *bytes)
 {
     int device = of_space(space)->device;
-    size_t free = 0, total = 0, unit = space->arenas->unit, most, all;
+    size_t free = 0, total = 0, unit = space->group.arenas->unit, most, all;
     warm_error before = {.size = sizeof before};
     warm_status status =
         wm_driver_device_memory(space->driver, device, &free, &total);
@@ -192,19 +184,11 @@ static const wm_range_traits device_ranges = {.reserve = reserve,
 static const wm_space_traits device_traits = {.name = "device",
                                               .obtain = obtain,
                                               .give_back = give_back,
-                                              .miss = miss,
                                               .share = share,
                                               .describe = describe,
                                               .ranges = &device_ranges,
                                               .nodeless = true,
                                               .laned = true};
-
-int wm_device_of_block(const wm_block *block)
-{
-    wm_space *space = wm_space_of(block);
-
-    return space->traits == &device_traits ? of_space(space)->device : -1;
-}
 
 /* By what its segments stretch. A device that cannot is no error: the choice
  * is said. */
@@ -223,8 +207,8 @@ static warm_status choose_unit(wm_device_space *d, const wm_options *options)
                "its segments do not expand",
                d->device);
     }
-    for (unsigned i = 0; i < d->space.shards; i++) {
-        d->space.arenas[i].unit = unit;
+    for (unsigned i = 0; i < d->space.group.shards; i++) {
+        d->space.group.arenas[i].unit = unit;
     }
     return status;
 }
@@ -246,7 +230,8 @@ static warm_status open_one(warm_runtime *runtime, const wm_options *options,
     if (status != WARM_OK) {
         return status;
     }
-    status = wm_orders_init(&d->orders, timelines, &d->space.arenas[0], device);
+    status = wm_orders_init(&d->orders, timelines, &d->space.group.arenas[0],
+                            device);
     if (status != WARM_OK) {
         wm_space_fini(&d->space);
         return status;
@@ -254,19 +239,22 @@ static warm_status open_one(warm_runtime *runtime, const wm_options *options,
     wm_imports_init(&d->imports, runtime->driver, device);
     d->imports.timelines = timelines;
     d->device = device;
-    d->space.device = device;
-    d->space.place = (uint64_t)device;
+    d->space.group.device = device;
+    d->space.group.place = (uint64_t)device;
     d->fraction = d->threshold = 1;
     d->waits = strcmp(options->stream_wait, "off") != 0;
     d->space.shares = strcmp(options->stream_wait, "grow") == 0;
-    d->space.polled_by = &runtime->pinned->space.background;
-    d->space.segment_bytes = round_up(d->space.segment_bytes, WM_DEVICE_GRAIN);
-    for (unsigned i = 0; i < d->space.shards; i++) {
-        d->space.arenas[i].grain = WM_DEVICE_GRAIN;
-        d->space.arenas[i].small_max = WM_DEVICE_SMALL;
-        d->space.arenas[i].sorted = &d->sorted[i];
+    d->space.poller = &runtime->pinned->space;
+    d->space.group.waker = &d->space.poller->background.waker;
+    d->space.group.segment_bytes =
+        round_up(d->space.group.segment_bytes, WM_DEVICE_GRAIN);
+    for (unsigned i = 0; i < d->space.group.shards; i++) {
+        d->space.group.arenas[i].orders = &d->orders;
+        d->space.group.arenas[i].grain = WM_DEVICE_GRAIN;
+        d->space.group.arenas[i].small_max = WM_DEVICE_SMALL;
+        d->space.group.arenas[i].sorted = &d->sorted[i];
     }
-    wm_lives_sort(d->space.arenas[0].live);
+    wm_lives_sort(d->space.group.arenas[0].live);
     atomic_store_explicit(&d->space.limit_bytes, 0, memory_order_relaxed);
     status = choose_unit(d, options);
     if (status != WARM_OK) {
@@ -321,6 +309,15 @@ void wm_device_spaces_drain(warm_runtime *runtime)
     }
 }
 
+/* From an arena on, the first one of a private pool that has streams. */
+static wm_arena *pool_arena(wm_arena *a)
+{
+    while (a != NULL && (a->pool == NULL || a->orders == NULL)) {
+        a = a->next_arena;
+    }
+    return a;
+}
+
 void wm_device_spaces_stop(warm_runtime *runtime, warm_destroy_report *report)
 {
     for (int i = 0; i < runtime->devices; i++) {
@@ -338,7 +335,10 @@ void wm_device_spaces_stop(warm_runtime *runtime, warm_destroy_report *report)
         report->lost_bytes += stats.reset_bytes;
         wm_space_forget(&d->space);
         wm_orders_forget(&d->orders);
-        wm_private_forget(&d->space);
+        for (wm_arena *a = pool_arena(wm_group_arenas(&d->space.group));
+             a != NULL; a = pool_arena(a->next_arena)) {
+            wm_orders_forget(a->orders);
+        }
     }
 }
 
@@ -352,9 +352,15 @@ void wm_device_spaces_retire(warm_runtime *runtime, warm_stream stream,
                              const wm_stream_info *info)
 {
     for (int i = 0; i < runtime->devices; i++) {
-        if (info->device == i || info->device == WM_DEVICE_UNKNOWN) {
-            wm_orders_retire(&runtime->device_spaces[i].orders, stream, info);
-            wm_private_retire(runtime, i, stream, info);
+        wm_device_space *d = &runtime->device_spaces[i];
+
+        if (info->device != i && info->device != WM_DEVICE_UNKNOWN) {
+            continue;
+        }
+        wm_orders_retire(&d->orders, stream, info);
+        for (wm_arena *a = pool_arena(wm_group_arenas(&d->space.group));
+             a != NULL; a = pool_arena(a->next_arena)) {
+            wm_orders_retire(a->orders, stream, info);
         }
     }
 }

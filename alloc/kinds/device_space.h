@@ -53,6 +53,11 @@ bool wm_device_space_claim(warm_runtime *runtime, int device, size_t bytes);
 void wm_device_space_unclaim(warm_runtime *runtime, int device, size_t bytes);
 
 /* The device of a block, or -1 if it is memory of the host. */
-int wm_device_of_block(const wm_block *block);
+static inline int wm_device_of_block(const wm_block *block)
+{
+    int device = block->segment->arena->group->device;
+
+    return device >= 0 ? device : -1;
+}
 
 #endif

@@ -10,7 +10,7 @@
 /* Frees race here: of two, one finds the segment idle. */
 static void give_back(wm_space *space, wm_segment *segment)
 {
-    wm_arena *arena = &space->arenas[0];
+    wm_arena *arena = &space->group.arenas[0];
 
     if (wm_arena_detach_idle(arena, segment)) {
         munmap(segment->base, segment->bytes);
@@ -33,7 +33,8 @@ static warm_status map(wm_space *space, size_t bytes, wm_block **block)
                             "%s cannot be mapped (errno %d)",
                             wm_bytes(whole).text, errno);
     }
-    status = wm_arena_grow(&space->arenas[0], NULL, base, whole, bytes, block);
+    status =
+        wm_arena_grow(&space->group.arenas[0], NULL, base, whole, bytes, block);
     if (status != WARM_OK) {
         munmap(base, whole);
     }
@@ -45,7 +46,8 @@ warm_status wm_pageable_alloc(wm_space *space, size_t bytes, void **pointer)
     int cancel = wm_cancel_off();
     bool starved = false;
     /* Small blocks share a region, which may have room. */
-    wm_block *block = wm_arena_take(&space->arenas[0], NULL, bytes, &starved);
+    wm_block *block =
+        wm_arena_take(&space->group.arenas[0], NULL, bytes, &starved);
     warm_status status = WARM_OK;
 
     if (block == NULL) {

@@ -1,14 +1,15 @@
 /* pinned.c: page-locked memory as a space of a runtime. */
 #include "alloc/kinds/pinned.h"
 
+#include "alloc/cache/gather.h"
 #include "alloc/kinds/pageable.h"
-#include "alloc/private_pool/private_pool.h"
+#include "alloc/space/space_int.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/status.h"
 
 static wm_pinned *pinned_of(wm_space *space)
 {
-    return space->runtime->pinned;
+    return space->group.runtime->pinned;
 }
 
 static warm_status obtain(wm_space *space, int node, size_t bytes, void **base)
@@ -25,6 +26,17 @@ static const wm_space_traits pinned_traits = {
     .name = "pinned", .obtain = obtain, .give_back = give_back};
 
 /* ---- for runtime.c ---------------------------------------------------- */
+
+static void report_ends(wm_arena_group *group)
+{
+    wm_space_say_ends((wm_space *)group);
+}
+
+static const wm_timeline_ops timeline_ops = {
+    .finish = wm_space_finish,
+    .collect = wm_gather_fetch,
+    .report = report_ends,
+};
 
 warm_status wm_pinned_open(warm_runtime *runtime, const wm_options *options,
                            wm_pinned **pinned)
@@ -50,17 +62,20 @@ warm_status wm_pinned_open(warm_runtime *runtime, const wm_options *options,
     if (status != WARM_OK) {
         goto fail_events;
     }
-    p->space.device = WM_DEVICE_HOST;
-    p->space.place = (uint64_t)runtime->devices;
-    p->pageable.place = p->space.place + (uint64_t)p->space.nodes;
+    p->space.group.device = WM_DEVICE_HOST;
+    p->space.group.place = (uint64_t)runtime->devices;
+    p->pageable.group.place =
+        p->space.group.place + (uint64_t)p->space.group.nodes;
     p->space.beside = &p->pageable;
-    p->pageable.polled_by = &p->space.background;
+    p->pageable.group.pageable = true;
+    p->pageable.poller = &p->space;
+    p->pageable.group.waker = &p->space.background.waker;
     wm_pin_init(&p->pin, runtime->driver, options);
-    p->pin.begin_break = wm_private_begin_break;
-    p->pin.end_break = wm_private_end_break;
+    p->pin.begin_break = wm_space_begin_break;
+    p->pin.end_break = wm_space_end_break;
     p->pin.space = &p->space;
     wm_timelines_init(&p->timelines, runtime, &p->events, options,
-                      wm_space_finish);
+                      &timeline_ops);
     *pinned = p;
     status = wm_background_begin(&p->space.background);
     if (status != WARM_OK) {
@@ -129,7 +144,7 @@ bool wm_pinned_capture_over(wm_pinned *pinned, warm_stream stream)
 {
     bool found = wm_timelines_over(&pinned->timelines, stream);
 
-    wm_private_tend(pinned->space.runtime); /* what waited for that */
+    wm_space_tend_pools(&pinned->space, NULL); /* what waited for that */
     return found;
 }
 

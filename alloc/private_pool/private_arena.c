@@ -5,7 +5,7 @@
 #include "alloc/kinds/pinned.h"
 #include "alloc/space/space_int.h"
 #include "alloc/stream/timeline_int.h"
-#include "alloc/space/traced.h"
+#include "alloc/arena/traced.h"
 #include "runtime/base/meta.h"
 
 static int state_of(wm_private_arena *arena)
@@ -19,36 +19,39 @@ static wm_private_arena *make_arena(wm_private_pools *pools, wm_space *space,
                                     int device, wm_arena *beside, bool user)
 {
     wm_private_arena *made = wm_meta_alloc(sizeof *made);
-    wm_arena *head = wm_space_arenas(space);
+    wm_arena *head = wm_group_arenas(&space->group);
 
     if (made == NULL) {
         return NULL;
     }
-    wm_arena_init(&made->arena, space, beside->node);
+    wm_arena_init(&made->arena, &space->group, beside->node);
     made->arena.live = beside->live;
     made->arena.pool = made;
+    made->arena.user_pool = user;
     made->arena.history = beside->history;
     made->space = space;
     made->beside = beside;
     made->user = user;
-    made->has_orders = user && device >= 0;
     if (device >= 0) {
         made->arena.grain = beside->grain;
         made->arena.small_max = beside->small_max;
         made->arena.sorted = &made->sorted;
     }
-    if (made->has_orders && wm_orders_init(&made->orders, space->timelines,
-                                           &made->arena, device) != WARM_OK) {
-        wm_arena_fini(&made->arena);
-        wm_meta_free(made);
-        return NULL;
+    if (user && device >= 0) {
+        made->arena.orders = &made->orders;
+        if (wm_orders_init(&made->orders, space->group.timelines, &made->arena,
+                           device) != WARM_OK) {
+            wm_arena_fini(&made->arena);
+            wm_meta_free(made);
+            return NULL;
+        }
     }
     made->next = wm_private_arenas(pools);
     /* Release, twice: who finds it finds it made. Under lock private nobody
      * else puts one in front. */
     atomic_store_explicit(&pools->arenas, made, memory_order_release);
     made->arena.next_arena = head;
-    atomic_store_explicit(&space->all_arenas, &made->arena,
+    atomic_store_explicit(&space->group.all_arenas, &made->arena,
                           memory_order_release);
     return made;
 }
@@ -61,7 +64,7 @@ static wm_private_arena *find_arena(wm_private_pools *pools,
 
     while (a != NULL &&
            (a->beside != beside || state_of(a) != state ||
-            wm_private_number(&a->arena) != number || a->user != user)) {
+            wm_arena_pool_number(&a->arena) != number || a->user != user)) {
         a = a->next;
     }
     return a;
@@ -87,7 +90,7 @@ static wm_private_arena *find_quiet(wm_private_pools *pools,
 {
     wm_private_arena *a = wm_private_arenas(pools);
 
-    if (!wm_private_captures(beside->owner)) {
+    if (!wm_timelines_holds_back(beside->group->timelines)) {
         return NULL;
     }
     while (a != NULL && (a->beside != beside || a->user != user ||
@@ -119,7 +122,8 @@ wm_private_arena *wm_private_arena_locked(wm_private_pools *pools,
         a = make_arena(pools, space, device, beside, pool->user);
     }
     if (a != NULL) {
-        atomic_store_explicit(&a->pool, pool->number, memory_order_relaxed);
+        atomic_store_explicit(&a->arena.pool_number, pool->number,
+                              memory_order_relaxed);
         atomic_store_explicit(&a->state, WM_PRIVATE_LIVE, memory_order_relaxed);
         if (!pool->user) {
             wm_arena_keep_begin(&a->arena);
@@ -128,56 +132,13 @@ wm_private_arena *wm_private_arena_locked(wm_private_pools *pools,
     return a;
 }
 
-/* ---- blocks --------------------------------------------------------- */
-
-bool wm_private_captures(wm_space *space)
-{
-    wm_private_pools *pools = wm_private_pools_of(space->runtime);
-
-    return wm_timelines_capture(space->timelines) &&
-           (pools == NULL ||
-            !atomic_load_explicit(&pools->closing, memory_order_relaxed));
-}
-
-bool wm_private_begin_break(wm_space *space, wm_breaking *breaking)
-{
-    wm_private_pools *pools = wm_private_pools_of(space->runtime);
-    bool closing = pools != NULL &&
-                   atomic_load_explicit(&pools->closing, memory_order_relaxed);
-
-    return wm_timelines_begin_break(space->timelines, breaking, space->device,
-                                    NULL, !closing);
-}
-
-void wm_private_end_break(wm_space *space, wm_breaking *breaking)
-{
-    wm_timelines_end_break(space->timelines, breaking);
-}
-
-bool wm_private_keep(wm_block *block, wm_use *uses)
-{
-    wm_private_arena *own = block->segment->arena->pool;
-
-    /* Relaxed: the caller owns the block. */
-    return (uses != NULL ||
-            atomic_load_explicit(&block->captured, memory_order_relaxed)) &&
-           wm_arena_keep(&own->arena, block);
-}
-
-void wm_private_miss(wm_private_arena *arena, const wm_request *request)
-{
-    if (arena->has_orders) {
-        wm_orders_mark(&arena->orders, &arena->arena, request->lane);
-    }
-}
-
 /* ---- the end of a pool ---------------------------------------------- */
 
 /* What a stream outside of captures may still use waits for that, from now on,
  * and for the end of a capture that is under way there. */
 static void put_back(wm_private_arena *own, wm_block *block)
 {
-    wm_timelines *timelines = own->space->timelines;
+    wm_timelines *timelines = own->space->group.timelines;
     bool had_uses =
         atomic_load_explicit(&block->uses, memory_order_relaxed) != NULL;
     enum wm_block_state state = WM_BLOCK_IDLE;
@@ -194,8 +155,8 @@ static void put_back(wm_private_arena *own, wm_block *block)
         state = WM_BLOCK_LOST;
         break;
     case WM_USES_NONE:
-        if (own->space->runtime->told) {
-            wm_traced_unused(own->space->runtime, block);
+        if (own->space->group.runtime->told) {
+            wm_traced_unused(own->space->group.runtime, block);
         }
         break;
     }
@@ -220,9 +181,10 @@ void wm_private_end_arenas(wm_private_pools *pools, uint64_t number)
         bool ended;
 
         wm_lock_acquire(&pools->lock);
-        ended = wm_private_number(&a->arena) == number;
+        ended = wm_arena_pool_number(&a->arena) == number;
         if (ended) {
-            atomic_store_explicit(&a->pool, 0, memory_order_relaxed);
+            atomic_store_explicit(&a->arena.pool_number, 0,
+                                  memory_order_relaxed);
             atomic_store_explicit(&a->state, WM_PRIVATE_DEAD,
                                   memory_order_relaxed);
             atomic_fetch_add_explicit(&pools->dead, 1, memory_order_relaxed);
@@ -255,7 +217,7 @@ static void tend_one(wm_private_pools *pools, wm_private_arena *own)
     wm_space_work_end(own->space, &work, true);
     wm_lock_acquire(&pools->lock);
     if (state_of(own) == WM_PRIVATE_DEAD && is_empty(own)) {
-        if (!own->has_orders) {
+        if (own->arena.orders == NULL) {
             wm_lanes_end_empty(&own->arena);
         }
         atomic_store_explicit(&own->state, WM_PRIVATE_SPARE,
@@ -265,17 +227,19 @@ static void tend_one(wm_private_pools *pools, wm_private_arena *own)
     wm_lock_release(&pools->lock);
 }
 
-/* only: null is all. */
-static void tend(warm_runtime *runtime, wm_private_arena *only)
+void wm_private_tend(warm_runtime *runtime, wm_private_arena *only)
 {
     wm_private_pools *pools = wm_private_pools_of(runtime);
     warm_error before = {.size = sizeof before};
     int cancel;
 
+    if (only != NULL && wm_likely(state_of(only) != WM_PRIVATE_DEAD)) {
+        return;
+    }
     if ((atomic_load_explicit(&pools->dead, memory_order_relaxed) == 0 &&
          !atomic_load_explicit(&pools->later, memory_order_relaxed) &&
          !atomic_load_explicit(&runtime->put_off, memory_order_relaxed)) ||
-        wm_private_captures(&runtime->pinned->space)) {
+        wm_timelines_holds_back(&runtime->pinned->timelines)) {
         return;
     }
     cancel = wm_cancel_off();
@@ -297,20 +261,6 @@ static void tend(warm_runtime *runtime, wm_private_arena *only)
     wm_cancel_restore(cancel);
 }
 
-void wm_private_tend(warm_runtime *runtime)
-{
-    tend(runtime, NULL);
-}
-
-/* The others' memory waits for their own frees: a free costs no more with many
- * of them. */
-void wm_private_freed(wm_private_arena *arena)
-{
-    if (wm_unlikely(state_of(arena) == WM_PRIVATE_DEAD)) {
-        tend(arena->space->runtime, arena);
-    }
-}
-
 void wm_private_routed(wm_private_arena *arena)
 {
     /* Release: who gives the arena to another pool finds what came of it. If
@@ -319,34 +269,15 @@ void wm_private_routed(wm_private_arena *arena)
     atomic_fetch_sub_explicit(&arena->routed, 1, memory_order_release);
 }
 
-/* ---- for the spaces ------------------------------------------------- */
-
-void wm_private_retire(warm_runtime *runtime, int device, warm_stream stream,
-                       const wm_stream_info *info)
+void wm_private_fini_arenas(wm_private_pools *pools)
 {
-    for (wm_private_arena *a = wm_private_arenas(wm_private_pools_of(runtime));
-         a != NULL; a = a->next) {
-        if (a->has_orders && a->orders.device == device) {
-            wm_orders_retire(&a->orders, stream, info);
-        }
-    }
-}
+    for (wm_private_arena *a = wm_private_arenas(pools); a != NULL;) {
+        wm_private_arena *next = a->next;
 
-void wm_private_forget(wm_space *space)
-{
-    for (wm_arena *a = wm_space_arenas(space); a != NULL; a = a->next_arena) {
-        if (a->pool != NULL && a->pool->has_orders) {
-            wm_orders_forget(&a->pool->orders);
+        if (a->arena.orders != NULL) {
+            wm_orders_fini(a->arena.orders);
         }
-    }
-}
-
-void wm_private_arena_end(wm_private_arena *arena)
-{
-    if (arena != NULL) {
-        if (arena->has_orders) {
-            wm_orders_fini(&arena->orders);
-        }
-        wm_meta_free(arena);
+        wm_meta_free(a);
+        a = next;
     }
 }

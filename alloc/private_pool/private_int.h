@@ -22,8 +22,7 @@ typedef struct wm_private_pools {
     wm_private_pool *recording; /* lock private; innermost first */
     uint64_t last;              /* lock private: number */
     _Atomic unsigned dead;      /* arenas in that state; relaxed: a hint */
-    _Atomic bool later;   /* somebody else's memory is to go, too; the same */
-    _Atomic bool closing; /* now or never: captures do not matter; the same */
+    _Atomic bool later; /* somebody else's memory is to go, too; the same */
     /* Every arena ever made; release and acquire: they are put in front. */
     _Atomic(wm_private_arena *) arenas;
 } wm_private_pools;
@@ -50,5 +49,8 @@ wm_private_arena *wm_private_arena_locked(wm_private_pools *pools,
 
 /* Lets go of the arenas of a pool that nobody finds any more. No lock held. */
 void wm_private_end_arenas(wm_private_pools *pools, uint64_t number);
+
+/* Frees their records. The spaces have ended. */
+void wm_private_fini_arenas(wm_private_pools *pools);
 
 #endif

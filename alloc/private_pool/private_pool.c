@@ -178,7 +178,7 @@ warm_status warm_private_pool_end(warm_runtime *runtime, warm_private_pool pool)
         wm_timelines_end_recording(&runtime->pinned->timelines);
     }
     if (status == WARM_OK) {
-        wm_private_tend(runtime);
+        wm_private_tend(runtime, NULL);
     }
     return status;
 }
@@ -238,13 +238,13 @@ static void end_pool(warm_runtime *runtime, wm_private_pool *pool)
         wm_tracing_pool(runtime, pool->number, pool->user);
     }
     wm_private_end_arenas(pools, pool->number);
-    later = wm_private_captures(&runtime->pinned->space);
+    later = wm_timelines_holds_back(&runtime->pinned->timelines);
     runtime->pool_over(runtime, pool->number, later);
     if (later) {
         atomic_store_explicit(&pools->later, true, memory_order_relaxed);
     }
     wm_meta_free(pool);
-    wm_private_tend(runtime);
+    wm_private_tend(runtime, NULL);
     wm_error_restore(&before);
     wm_cancel_restore(cancel);
 }
@@ -292,7 +292,7 @@ static bool read_locked(wm_private_pools *pools, uint64_t number,
     info->recording = pool->recording;
     for (wm_private_arena *a = wm_private_arenas(pools); a != NULL;
          a = a->next) {
-        if (wm_private_number(&a->arena) == number) {
+        if (wm_arena_pool_number(&a->arena) == number) {
             add_arena(info, &a->arena);
         }
     }
@@ -341,7 +341,7 @@ void wm_private_close(warm_runtime *runtime)
 {
     wm_private_pools *pools = wm_private_pools_of(runtime);
 
-    atomic_store_explicit(&pools->closing, true, memory_order_relaxed);
+    wm_timelines_set_ending(&runtime->pinned->timelines);
     while (pools->list != NULL) {
         wm_private_pool *pool = pools->list;
 
@@ -353,6 +353,7 @@ void wm_private_close(warm_runtime *runtime)
 
 void wm_private_fini(warm_runtime *runtime)
 {
+    wm_private_fini_arenas(wm_private_pools_of(runtime));
     wm_lock_fini(&wm_private_pools_of(runtime)->lock);
     wm_meta_free(runtime->private_pools);
     runtime->private_pools = NULL;

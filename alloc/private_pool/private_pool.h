@@ -26,14 +26,11 @@ enum wm_private_state { WM_PRIVATE_LIVE, WM_PRIVATE_DEAD, WM_PRIVATE_SPARE };
 
 typedef struct wm_private_arena {
     wm_arena arena;
-    wm_orders orders; /* of a device's */
+    wm_orders orders; /* of a device's that is not for graphs */
     wm_sorted sorted; /* of a device's */
     wm_space *space;  /* const */
     wm_arena *beside; /* const: the one that others are served from */
     bool user;        /* const: of pools that are not for graphs */
-    bool has_orders;  /* const */
-    /* Its number; 0: of none. Lock private to change, and relaxed to tell. */
-    _Atomic uint64_t pool;
     /* Requests under way, and who lets go of it. They begin with lock private,
      * while it is LIVE; until they have ended it is no other pool's. Release
      * and acquire. */
@@ -41,14 +38,6 @@ typedef struct wm_private_arena {
     _Atomic int state;             /* lock private to change; relaxed to look */
     struct wm_private_arena *next; /* const: of the runtime's */
 } wm_private_arena;
-
-/* The number of the pool whose an arena is; 0: everybody's. For readers. */
-static inline uint64_t wm_private_number(const wm_arena *arena)
-{
-    return arena->pool == NULL
-               ? 0
-               : atomic_load_explicit(&arena->pool->pool, memory_order_relaxed);
-}
 
 /* Status: OUT_OF_MEMORY. Closing lets go of all memory that graphs have: before
  * the spaces give theirs back; ending frees the records, after that. */
@@ -86,33 +75,8 @@ void wm_private_routed(wm_private_arena *arena);
  * to; 0: none. */
 uint64_t wm_private_pool_of(warm_runtime *runtime, warm_stream stream);
 
-/* Whether driver memory must not be given back now: graphs are being captured,
- * as far as anybody has said. */
-bool wm_private_captures(wm_space *space);
-/* wm_timelines_begin_break() for the space's memory that goes back, or when its
- * device is waited for. At the end of a runtime only what the driver says
- * counts, for what was announced may be over. */
-bool wm_private_begin_break(wm_space *space, wm_breaking *breaking);
-void wm_private_end_break(wm_space *space, wm_breaking *breaking);
-
-/* Takes a FREEING block that its pool keeps; false: to be freed as any other.
- */
-bool wm_private_keep(wm_block *block, wm_use *uses);
-/* A block of the arena was freed. */
-void wm_private_freed(wm_private_arena *arena);
-/* A request of the arena misses; see wm_space_traits. */
-void wm_private_miss(wm_private_arena *arena, const wm_request *request);
-
-/* Gives back what the arenas of pools that have gone still hold. Within slow
- * work, or with cancellation off. */
-void wm_private_tend(warm_runtime *runtime);
-
-/* As wm_orders_retire(), for the arenas of a device. */
-void wm_private_retire(warm_runtime *runtime, int device, warm_stream stream,
-                       const wm_stream_info *info);
-/* As wm_orders_forget(). */
-void wm_private_forget(wm_space *space);
-/* After the arena's end; null is ignored. */
-void wm_private_arena_end(wm_private_arena *arena);
+/* Gives back what the arenas of pools that have gone still hold; only: that of
+ * one, null: of all. Within slow work, or with cancellation off. */
+void wm_private_tend(warm_runtime *runtime, wm_private_arena *only);
 
 #endif

@@ -75,7 +75,7 @@ static warm_status lane_for(wm_private_arena *own, int device,
 {
     wm_stream_info info;
     warm_status status =
-        wm_timelines_info(own->space->timelines, stream, &info);
+        wm_timelines_info(own->space->group.timelines, stream, &info);
 
     if (status != WARM_OK) {
         return status;
@@ -92,7 +92,7 @@ static warm_status lane_for(wm_private_arena *own, int device,
 warm_status wm_private_route(wm_space *space, int device, warm_stream stream,
                              wm_request *request)
 {
-    wm_private_pools *pools = wm_private_pools_of(space->runtime);
+    wm_private_pools *pools = wm_private_pools_of(space->group.runtime);
     wm_private_arena *own = NULL;
     wm_private_pool *pool;
     bool warned = true;
@@ -119,7 +119,7 @@ warm_status wm_private_route(wm_space *space, int device, warm_stream stream,
                        number);
     }
     if (!warned) {
-        say_no_capture(space->runtime, number, stream);
+        say_no_capture(space->group.runtime, number, stream);
     }
     request->arena = &own->arena;
     return own->user || device < 0
@@ -130,7 +130,7 @@ warm_status wm_private_route(wm_space *space, int device, warm_stream stream,
 warm_status wm_private_route_pinned(wm_space *space, wm_request *request)
 {
     int cancel = wm_cancel_off();
-    const wm_window *window = wm_window_find(space->runtime);
+    const wm_window *window = wm_window_find(space->group.runtime);
     warm_stream stream = window != NULL ? window->stream : NULL;
     warm_status status =
         wm_private_route(space, WM_DEVICE_UNKNOWN, stream, request);

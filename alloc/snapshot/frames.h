@@ -3,7 +3,7 @@
 #ifndef WM_FRAMES_H
 #define WM_FRAMES_H
 
-#include "alloc/arena/history.h"
+#include "runtime/base/history.h"
 #include "runtime/base/text.h"
 
 /* One frame, or a part of it, as a reader wants it. */

@@ -8,7 +8,7 @@
 #define WM_SNAPSHOT_H
 
 #include "alloc/arena/arena.h"
-#include "alloc/arena/history.h"
+#include "runtime/base/history.h"
 
 /* A segment, or a block of the segment before it. */
 typedef struct wm_piece {

@@ -13,7 +13,8 @@ static size_t count_arenas(wm_space *space)
 {
     size_t count = 0;
 
-    for (wm_arena *a = wm_space_arenas(space); a != NULL; a = a->next_arena) {
+    for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
+         a = a->next_arena) {
         count++;
     }
     return count;
@@ -33,7 +34,7 @@ static size_t count_all(const warm_runtime *runtime)
 static warm_status add_arena(wm_snapshot_set *set, wm_arena *arena)
 {
     wm_snapshot *snapshot = &set->all[set->count];
-    uint64_t place = wm_space_place(arena);
+    uint64_t place = wm_group_place(arena);
     warm_status status;
 
     /* One for all siblings. */
@@ -44,7 +45,7 @@ static warm_status add_arena(wm_snapshot_set *set, wm_arena *arena)
     status = wm_snapshot_take(arena, snapshot);
     if (status == WARM_OK) {
         snapshot->place = place;
-        snapshot->pool = wm_private_number(arena);
+        snapshot->pool = wm_arena_pool_number(arena);
         snapshot->arena = (uintptr_t)arena;
         set->first = set->count == 0 ? snapshot->next : set->first;
         set->next = snapshot->next;
@@ -58,8 +59,8 @@ static warm_status add_space(wm_snapshot_set *set, wm_space *space)
 {
     warm_status status = WARM_OK;
 
-    for (wm_arena *a = wm_space_arenas(space); a != NULL && status == WARM_OK;
-         a = a->next_arena) {
+    for (wm_arena *a = wm_group_arenas(&space->group);
+         a != NULL && status == WARM_OK; a = a->next_arena) {
         status = add_arena(set, a);
     }
     return status;

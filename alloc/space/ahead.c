@@ -12,7 +12,7 @@
 
 static size_t idle_on(wm_space *space, int node)
 {
-    return wm_arena_idle(wm_space_arena(space, node));
+    return wm_arena_idle(wm_group_arena(&space->group, node));
 }
 
 static size_t smaller(size_t a, size_t b)
@@ -40,11 +40,12 @@ warm_status wm_ahead_step(wm_space *space, int node, size_t bytes, size_t *got,
     }
     missing = wm_page_round(smaller(bytes - idle, bytes - *got));
     region = smaller(missing, space->chunk_bytes);
-    if (region < space->segment_bytes) {
-        region = space->segment_bytes;
+    if (region < space->group.segment_bytes) {
+        region = space->group.segment_bytes;
     }
-    status = wm_space_ahead(space, node, region,
-                            smaller(missing, space->segment_bytes), &obtained);
+    status =
+        wm_space_ahead(space, node, region,
+                       smaller(missing, space->group.segment_bytes), &obtained);
     *got += obtained;
     return status;
 }
@@ -81,7 +82,7 @@ static int wanting_node_locked(const wm_background *b)
 {
     int node = 0;
 
-    while (node < b->space->nodes && b->want[node].bytes == 0) {
+    while (node < b->space->group.nodes && b->want[node].bytes == 0) {
         node++;
     }
     return node;
@@ -89,7 +90,7 @@ static int wanting_node_locked(const wm_background *b)
 
 bool wm_ahead_wanted_locked(const wm_background *b)
 {
-    return wanting_node_locked(b) < b->space->nodes;
+    return wanting_node_locked(b) < b->space->group.nodes;
 }
 
 /* What is idle counts as had, and what was had and taken meanwhile. */
@@ -142,27 +143,27 @@ void wm_ahead_serve(wm_background *b)
     wm_want want;
     int node;
 
-    wm_lock_acquire(&b->lock);
+    wm_lock_acquire(&b->waker.lock);
     node = wanting_node_locked(b);
-    b->getting = node < b->space->nodes;
+    b->getting = node < b->space->group.nodes;
     if (!b->getting) {
-        wm_lock_release(&b->lock);
+        wm_lock_release(&b->waker.lock);
         return;
     }
     want = b->want[node];
-    wm_lock_release(&b->lock);
+    wm_lock_release(&b->waker.lock);
     status = wm_ahead_step(b->space, node, want.bytes, &want.got, &enough);
     if (status != WARM_OK) {
         status = not_all(b->space, node, want.bytes, status);
     }
-    wm_lock_acquire(&b->lock);
+    wm_lock_acquire(&b->waker.lock);
     settle_locked(b, node, &want, idle_on(b->space, node), enough, status);
-    wm_lock_release(&b->lock);
+    wm_lock_release(&b->waker.lock);
 }
 
 void wm_ahead_cancel_locked(wm_background *b)
 {
-    for (int i = 0; i < b->space->nodes; i++) {
+    for (int i = 0; i < b->space->group.nodes; i++) {
         if (b->want[i].bytes > 0) {
             drop_locked(b, &b->want[i]);
         }
@@ -177,7 +178,7 @@ static warm_status later(wm_background *b, int node, size_t bytes)
     if (bytes == 0) {
         return WARM_OK;
     }
-    wm_lock_acquire(&b->lock);
+    wm_lock_acquire(&b->waker.lock);
     status = wm_background_start_locked(b);
     if (status == WARM_OK && bytes > want->bytes) {
         if (!wm_ahead_wanted_locked(b) && !b->getting) {
@@ -185,9 +186,9 @@ static warm_status later(wm_background *b, int node, size_t bytes)
         }
         b->asked += bytes - want->bytes;
         want->bytes = bytes;
-        wm_background_wake_locked(b);
+        wm_waker_wake_locked(&b->waker);
     }
-    wm_lock_release(&b->lock);
+    wm_lock_release(&b->waker.lock);
     return status;
 }
 
@@ -255,13 +256,13 @@ static warm_status wait(wm_background *b)
 {
     warm_error failure;
 
-    wm_lock_acquire(&b->lock);
+    wm_lock_acquire(&b->waker.lock);
     while (wm_ahead_wanted_locked(b) || b->getting) {
-        wm_cond_wait(&b->over, &b->lock);
+        wm_cond_wait(&b->over, &b->waker.lock);
     }
     failure = b->failure;
     b->failure.status = WARM_OK;
-    wm_lock_release(&b->lock);
+    wm_lock_release(&b->waker.lock);
     if (failure.status != WARM_OK) {
         wm_error_restore(&failure);
     }
@@ -287,9 +288,9 @@ warm_status warm_pinned_prewarm_cancel(warm_runtime *runtime)
     if (status == WARM_OK) {
         wm_background *b = &runtime->pinned->space.background;
 
-        wm_lock_acquire(&b->lock);
+        wm_lock_acquire(&b->waker.lock);
         wm_ahead_cancel_locked(b);
-        wm_lock_release(&b->lock);
+        wm_lock_release(&b->waker.lock);
     }
     return status;
 }
@@ -305,10 +306,10 @@ warm_status warm_pinned_prewarm_progress(warm_runtime *runtime, uint64_t *done,
     if (status == WARM_OK) {
         wm_background *b = &runtime->pinned->space.background;
 
-        wm_lock_acquire(&b->lock);
+        wm_lock_acquire(&b->waker.lock);
         *done = b->had;
         *wanted = b->asked;
-        wm_lock_release(&b->lock);
+        wm_lock_release(&b->waker.lock);
     }
     return status;
 }

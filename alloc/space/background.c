@@ -33,7 +33,7 @@ warm_status wm_background_init(wm_background *b, wm_space *space,
                        wm_bytes(options->reserve_bytes).text,
                        wm_bytes(options->pinned_limit).text);
     }
-    b->want = wm_meta_alloc((size_t)space->nodes * sizeof *b->want);
+    b->want = wm_meta_alloc((size_t)space->group.nodes * sizeof *b->want);
     if (b->want == NULL) {
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a runtime");
     }
@@ -41,8 +41,8 @@ warm_status wm_background_init(wm_background *b, wm_space *space,
     b->on = strcmp(options->background, "on") == 0;
     b->reserve_bytes = wm_page_round(options->reserve_bytes);
     b->reserve_node = wm_driver_device_node(space->driver, 0);
-    wm_lock_init(&b->lock, WM_RANK_BACKGROUND);
-    wm_cond_init(&b->wake);
+    wm_lock_init(&b->waker.lock, WM_RANK_BACKGROUND);
+    wm_cond_init(&b->waker.wake);
     wm_cond_init(&b->over);
     return WARM_OK;
 }
@@ -50,8 +50,8 @@ warm_status wm_background_init(wm_background *b, wm_space *space,
 void wm_background_fini(wm_background *b)
 {
     wm_cond_fini(&b->over);
-    wm_cond_fini(&b->wake);
-    wm_lock_fini(&b->lock);
+    wm_cond_fini(&b->waker.wake);
+    wm_lock_fini(&b->waker.lock);
     wm_meta_free(b->want);
 }
 
@@ -63,7 +63,7 @@ static void look(wm_background *b, uint64_t *pending, uint64_t *finished,
     warm_space_stats s = {.size = sizeof s};
 
     wm_space_stats(b->space, &s);
-    *pending = s.pending.current + wm_gather_blocks(b->space->timelines);
+    *pending = s.pending.current + wm_gather_blocks(b->space->group.timelines);
     *finished = s.pending.freed;
     *held = s.held_bytes.current;
     if (b->space->beside != NULL) {
@@ -79,7 +79,7 @@ static bool reserve_is_short(wm_background *b)
         return false;
     }
     /* Relaxed: a time, tied to no other data. */
-    return wm_arena_idle(wm_space_arena(b->space, b->reserve_node)) <
+    return wm_arena_idle(wm_group_arena(&b->space->group, b->reserve_node)) <
                b->reserve_bytes &&
            wm_clock_ns() >=
                atomic_load_explicit(&b->retry_ns, memory_order_relaxed);
@@ -88,7 +88,7 @@ static bool reserve_is_short(wm_background *b)
 void wm_background_check_reserve(wm_background *b)
 {
     if (reserve_is_short(b)) {
-        wm_background_wake(b);
+        wm_waker_wake(&b->waker);
     }
 }
 
@@ -116,25 +116,12 @@ static uint64_t may_rest_locked(wm_background *b, uint64_t *pause)
 
 /* ---- rest ------------------------------------------------------------- */
 
-void wm_background_wake_locked(wm_background *b)
-{
-    b->woken = true;
-    atomic_store_explicit(&b->rest, WM_REST_NONE, memory_order_relaxed);
-    wm_cond_signal(&b->wake);
-}
-
-void wm_background_wake(wm_background *b)
-{
-    wm_lock_acquire(&b->lock);
-    wm_background_wake_locked(b);
-    wm_lock_release(&b->lock);
-}
-
 void wm_background_note_held(wm_background *b)
 {
     if (b->space->decay_ns != 0 &&
-        atomic_load_explicit(&b->rest, memory_order_relaxed) == WM_REST_LONG) {
-        wm_background_wake(b);
+        atomic_load_explicit(&b->waker.sleep, memory_order_relaxed) ==
+            WM_SLEEP_LONG) {
+        wm_waker_wake(&b->waker);
     }
 }
 
@@ -143,23 +130,24 @@ static void rest_locked(wm_background *b, uint64_t *pause)
     uint64_t ns;
 
     /* Before the look: who makes work after it sees the rest. */
-    atomic_store_explicit(&b->rest, b->on ? WM_REST_LONG : WM_REST_NONE,
+    atomic_store_explicit(&b->waker.sleep,
+                          b->on ? WM_SLEEP_LONG : WM_SLEEP_NONE,
                           memory_order_relaxed);
     ns = may_rest_locked(b, pause);
     if (ns != NEVER && ns > 0 && b->on) {
-        atomic_store_explicit(&b->rest,
-                              *pause > 0 ? WM_REST_SHORT : WM_REST_DECAY,
+        atomic_store_explicit(&b->waker.sleep,
+                              *pause > 0 ? WM_SLEEP_SHORT : WM_SLEEP_DECAY,
                               memory_order_relaxed);
     }
     if (ns == NEVER) {
-        while (!b->woken && !b->stop) {
-            wm_cond_wait(&b->wake, &b->lock);
+        while (!b->waker.woken && !b->stop) {
+            wm_cond_wait(&b->waker.wake, &b->waker.lock);
         }
     } else if (ns > 0) {
-        wm_cond_wait_for(&b->wake, &b->lock, ns);
+        wm_cond_wait_for(&b->waker.wake, &b->waker.lock, ns);
     }
     b->wakes += ns > 0;
-    atomic_store_explicit(&b->rest, WM_REST_NONE, memory_order_relaxed);
+    atomic_store_explicit(&b->waker.sleep, WM_SLEEP_NONE, memory_order_relaxed);
 }
 
 /* The last round is over; false if there is to be no other. */
@@ -167,19 +155,19 @@ static bool rest(wm_background *b, uint64_t *pause)
 {
     bool goes_on;
 
-    wm_lock_acquire(&b->lock);
+    wm_lock_acquire(&b->waker.lock);
     b->rounds++;
     wm_cond_broadcast(&b->over);
-    if (!b->woken && !b->stop) {
+    if (!b->waker.woken && !b->stop) {
         rest_locked(b, pause);
     }
-    b->woken = false;
+    b->waker.woken = false;
     /* No driver may be called any more, and nobody will join. */
     while (wm_process_exiting() && !b->stop) {
-        wm_cond_wait(&b->wake, &b->lock);
+        wm_cond_wait(&b->waker.wake, &b->waker.lock);
     }
     goes_on = !b->stop;
-    wm_lock_release(&b->lock);
+    wm_lock_release(&b->waker.lock);
     return goes_on;
 }
 
@@ -259,9 +247,9 @@ warm_status wm_background_begin(wm_background *b)
                    ? wm_ahead_now(b->space, b->reserve_node, b->reserve_bytes)
                    : WARM_OK;
     }
-    wm_lock_acquire(&b->lock);
+    wm_lock_acquire(&b->waker.lock);
     status = wm_background_start_locked(b);
-    wm_lock_release(&b->lock);
+    wm_lock_release(&b->waker.lock);
     return status;
 }
 
@@ -269,12 +257,12 @@ void wm_background_stop(wm_background *b)
 {
     bool started;
 
-    wm_lock_acquire(&b->lock);
+    wm_lock_acquire(&b->waker.lock);
     started = b->started;
     b->stop = true;
     wm_ahead_cancel_locked(b);
-    wm_background_wake_locked(b);
-    wm_lock_release(&b->lock);
+    wm_waker_wake_locked(&b->waker);
+    wm_lock_release(&b->waker.lock);
     if (started) {
         pthread_join(b->thread, NULL);
     }
@@ -286,22 +274,22 @@ void wm_background_step(wm_background *b)
 {
     uint64_t until;
 
-    wm_lock_acquire(&b->lock);
+    wm_lock_acquire(&b->waker.lock);
     /* The round under way may have begun too early. */
     until = b->rounds + 2;
     while (b->rounds < until) {
-        wm_background_wake_locked(b);
-        wm_cond_wait(&b->over, &b->lock);
+        wm_waker_wake_locked(&b->waker);
+        wm_cond_wait(&b->over, &b->waker.lock);
     }
-    wm_lock_release(&b->lock);
+    wm_lock_release(&b->waker.lock);
 }
 
 uint64_t wm_background_wakes(wm_background *b)
 {
     uint64_t wakes;
 
-    wm_lock_acquire(&b->lock);
+    wm_lock_acquire(&b->waker.lock);
     wakes = b->wakes;
-    wm_lock_release(&b->lock);
+    wm_lock_release(&b->waker.lock);
     return wakes;
 }

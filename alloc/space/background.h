@@ -23,9 +23,9 @@
 #ifndef WM_BACKGROUND_H
 #define WM_BACKGROUND_H
 
-#include "runtime/base/lock.h"
 #include "runtime/base/options.h"
 #include "runtime/base/status.h"
+#include "runtime/base/waker.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -35,14 +35,6 @@
 struct wm_space;
 struct wm_want; /* ahead.h */
 
-/* How the thread rests, as far as others are to wake it. */
-enum wm_rest {
-    WM_REST_NONE,  /* it works, or nothing but an errand is to wake it */
-    WM_REST_SHORT, /* until the next poll */
-    WM_REST_DECAY, /* for decay_ms: what becomes pending wakes it */
-    WM_REST_LONG,  /* until it is woken: so does memory that decays */
-};
-
 /* Embedded in a space; fields belong to background.c and ahead.c. */
 typedef struct wm_background {
     /* What hits read: a line, in which little else is written. */
@@ -50,13 +42,11 @@ typedef struct wm_background {
     bool on;                             /* const: option background */
     size_t reserve_bytes;                /* const: to be kept idle if on */
     int reserve_node;                    /* const */
-    _Atomic int rest;          /* enum wm_rest; written under the lock */
     _Atomic uint64_t retry_ns; /* the reserve is short, and not to be had */
-    _Alignas(64) wm_lock lock; /* WM_RANK_BACKGROUND */
-    wm_cond wake;              /* woken, or stop */
+    wm_waker waker;            /* woken, or stop */
     wm_cond over;              /* a round is, or nothing is wanted any more */
-    /* Lock background: */
-    bool started, stop, woken;
+    /* Lock of the waker: */
+    bool started, stop;
     uint64_t rounds;      /* finished */
     uint64_t wakes;       /* ends of a rest */
     struct wm_want *want; /* for each node; the array is const */
@@ -80,30 +70,18 @@ void wm_background_stop(wm_background *b);
 
 /* Lock background. Status: OUT_OF_MEMORY (no thread). */
 warm_status wm_background_start_locked(wm_background *b);
-void wm_background_wake_locked(wm_background *b);
-
-void wm_background_wake(wm_background *b);
 void wm_background_check_reserve(wm_background *b);
 
-/* A block has become pending. Relaxed: lock arena, under which it was counted
- * before, orders this after the store if the thread did not see the count. */
-static inline void wm_background_note_pending(wm_background *b)
-{
-    if (wm_unlikely(atomic_load_explicit(&b->rest, memory_order_relaxed) >=
-                    WM_REST_DECAY)) {
-        wm_background_wake(b);
-    }
-}
-
-/* Memory has come, which is counted as held; no lock held. Relaxed: as above.
- */
+/* Memory has come, which is counted as held; no lock held. Relaxed: as
+ * waker.h says. */
 void wm_background_note_held(wm_background *b);
 
-/* A block was taken from an arena. Relaxed: as above. */
+/* A block was taken from an arena. Relaxed: as waker.h says. */
 static inline void wm_background_note_taken(wm_background *b)
 {
     if (wm_unlikely(b->reserve_bytes != 0) &&
-        atomic_load_explicit(&b->rest, memory_order_relaxed) != WM_REST_NONE) {
+        atomic_load_explicit(&b->waker.sleep, memory_order_relaxed) !=
+            WM_SLEEP_NONE) {
         wm_background_check_reserve(b);
     }
 }

@@ -212,8 +212,8 @@ static size_t growth_bytes(wm_space *space, const struct wm_growing *request)
     if (request->arena->unit > 0) {
         return request->needed + part - part % request->arena->unit;
     }
-    part -= part % space->segment_bytes;
-    return larger(larger(space->segment_bytes, part), request->needed);
+    part -= part % space->group.segment_bytes;
+    return larger(larger(space->group.segment_bytes, part), request->needed);
 }
 
 /* Asks for a whole segment, or less, but as much as the request needs. */
@@ -314,7 +314,7 @@ static warm_status try_once(wm_space *space, struct wm_growing *request)
         begin_alone(&space->growth, request);
     }
     request->unseen =
-        request->arena->unit > 0 && wm_timelines_any(space->timelines);
+        request->arena->unit > 0 && wm_timelines_any(space->group.timelines);
     status = grow(space, request);
     if (request->alone) {
         end_alone(&space->growth);

@@ -3,7 +3,6 @@
 #include "alloc/space/growth_int.h"
 
 #include "alloc/block/page_map.h"
-#include "alloc/private_pool/private_pool.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
@@ -64,7 +63,7 @@ static size_t left_locked(wm_space *space)
     size_t limit = wm_space_limit(space);
     size_t taken =
         space->growth.held + space->growth.coming + space->beside_bytes;
-    size_t grain = space->arenas->grain;
+    size_t grain = space->group.arenas->grain;
 
     if (limit == 0) {
         return SIZE_MAX;
@@ -231,14 +230,14 @@ static bool lose(wm_space *space, const struct wm_growing *request, void *base,
     bool lost;
 
     warm_last_error(&cause);
-    lost = !wm_private_begin_break(space, &breaking);
+    lost = !wm_space_begin_break(space, &breaking);
     if (!lost) {
         lost =
             base == NULL
                 ? !wm_growth_uncommit(space, &request->stretch, errand->bytes)
                 : wm_growth_driver_free(space, request->arena, NULL, base,
                                         errand->bytes) != WARM_OK;
-        wm_private_end_break(space, &breaking);
+        wm_space_end_break(space, &breaking);
     }
     wm_lock_acquire(&growth->lock);
     if (lost) {
@@ -284,9 +283,9 @@ static warm_status obtain_apart(wm_space *space, int node, size_t bytes,
 
         warm_last_error(&cause);
         count--;
-        if (wm_private_begin_break(space, &breaking)) { /* else it leaks */
+        if (wm_space_begin_break(space, &breaking)) { /* else it leaks */
             (void)space->traits->give_back(space, taken[count], bytes);
-            wm_private_end_break(space, &breaking);
+            wm_space_end_break(space, &breaking);
         }
         wm_error_restore(&cause);
     }

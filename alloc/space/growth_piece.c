@@ -4,7 +4,6 @@
 #include "alloc/space/growth_int.h"
 
 #include "alloc/arena/piece.h"
-#include "alloc/private_pool/private_pool.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
 
@@ -80,7 +79,7 @@ bool wm_growth_uncommit(wm_space *space, const wm_stretch *stretch,
     char *at = stretch->part->base, *end = at + bytes;
     wm_breaking breaking;
 
-    if (bytes == 0 || !wm_private_begin_break(space, &breaking)) {
+    if (bytes == 0 || !wm_space_begin_break(space, &breaking)) {
         return bytes == 0;
     }
     while (at < end) {
@@ -93,7 +92,7 @@ bool wm_growth_uncommit(wm_space *space, const wm_stretch *stretch,
         wm_piece_go(segment, at, piece);
         at += piece;
     }
-    wm_private_end_break(space, &breaking);
+    wm_space_end_break(space, &breaking);
     return at == end;
 }
 

@@ -1,7 +1,6 @@
 /* growth_return.c: idle segments go back to the driver; see growth.h. */
 #include "alloc/space/growth_int.h"
 
-#include "alloc/private_pool/private_pool.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
@@ -25,7 +24,7 @@ warm_status wm_growth_driver_free(wm_space *space, wm_arena *arena,
  * goes at a later time. */
 static bool begin_break(wm_space *space, wm_breaking *breaking)
 {
-    bool begun = wm_private_begin_break(space, breaking);
+    bool begun = wm_space_begin_break(space, breaking);
 
     /* Relaxed: for a message. */
     atomic_store_explicit(&space->growth.put_off, !begun, memory_order_relaxed);
@@ -44,7 +43,7 @@ static size_t give_back_one(wm_space *space, wm_segment *segment,
     warm_status status =
         wm_growth_driver_free(space, arena, segment->of, segment->base, bytes);
 
-    wm_private_end_break(space, breaking);
+    wm_space_end_break(space, breaking);
     if (status == WARM_OK) {
         /* In one step: who trims to a target counts what is held, but for what
          * is on its way. */
@@ -117,7 +116,8 @@ static wm_arena *first_of(wm_space *space, const struct going *going,
 
     *least = 0;
     *detached = 0;
-    for (wm_arena *a = wm_space_arenas(space); a != NULL; a = a->next_arena) {
+    for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
+         a = a->next_arena) {
         size_t bytes = 0;
         uint64_t rank =
             is_of(going, a) ? wm_arena_rank(a, going->oldest, &bytes) : 0;
@@ -143,8 +143,8 @@ static wm_segment *detach_any(wm_space *space, const struct going *going,
     wm_leaving leaving = {most, UINT64_MAX, 0, going->oldest};
     wm_segment *chain = NULL;
 
-    for (wm_arena *a = wm_space_arenas(space); a != NULL && leaving.bytes > 0;
-         a = a->next_arena) {
+    for (wm_arena *a = wm_group_arenas(&space->group);
+         a != NULL && leaving.bytes > 0; a = a->next_arena) {
         wm_segment *gone =
             is_of(going, a) ? wm_arena_detach_first(a, &leaving) : NULL;
         size_t bytes = bytes_of(gone);
@@ -189,7 +189,8 @@ static wm_segment *detach_all(wm_space *space, const struct going *going)
 {
     wm_segment *chain = NULL;
 
-    for (wm_arena *a = wm_space_arenas(space); a != NULL; a = a->next_arena) {
+    for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
+         a = a->next_arena) {
         if (is_of(going, a)) {
             chain = append(chain, wm_arena_detach(a, 0));
         }
@@ -206,11 +207,12 @@ static wm_segment *detach_down(wm_space *space, const struct going *going)
 static wm_segment *detach_old(wm_space *space, const struct going *going)
 {
     const wm_background *b = &space->background;
-    const wm_arena *reserved = wm_space_arena(space, b->reserve_node);
+    const wm_arena *reserved = wm_group_arena(&space->group, b->reserve_node);
     size_t reserve = b->reserve_bytes;
     wm_segment *chain = NULL;
 
-    for (wm_arena *a = wm_space_arenas(space); a != NULL; a = a->next_arena) {
+    for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
+         a = a->next_arena) {
         size_t none = 0;
         size_t *keep = wm_arena_beside(a, reserved) ? &reserve : &none;
 
@@ -239,7 +241,7 @@ static bool has_idle(wm_space *space, const struct going *going)
 {
     bool found = false;
 
-    for (wm_arena *a = wm_space_arenas(space); a != NULL && !found;
+    for (wm_arena *a = wm_group_arenas(&space->group); a != NULL && !found;
          a = a->next_arena) {
         size_t detached = 0;
 
@@ -294,7 +296,7 @@ static size_t send_back(wm_space *space, struct going *going,
     }
     wm_lock_release(&space->growth.lock);
     if (segment == NULL) {
-        wm_private_end_break(space, &breaking);
+        wm_space_end_break(space, &breaking);
         return 0;
     }
     give_back_chain(space, segment, &breaking, &going->refused, &bytes);
@@ -320,20 +322,20 @@ bool wm_growth_settle(wm_space *space, const wm_arena *of, size_t target,
     wm_breaking breaking;
     bool more;
 
-    of = of != NULL ? of : space->arenas;
+    of = of != NULL ? of : space->group.arenas;
     if (wm_space_is_lost(space) || of->unit == 0 ||
         !is_above(&space->growth, target)) {
         return false;
     }
     if (whose != WM_SETTLE_DEVICE) {
-        return !wm_private_captures(space) &&
+        return !wm_timelines_holds_back(space->group.timelines) &&
                space->traits->ranges->settle(space, whose);
     }
     if (!begin_break(space, &breaking)) {
         return false;
     }
     more = space->traits->ranges->settle(space, whose);
-    wm_private_end_break(space, &breaking);
+    wm_space_end_break(space, &breaking);
     return more;
 }
 
@@ -390,7 +392,8 @@ void wm_growth_give_own(wm_space *space, wm_arena *arena, size_t below,
 
 void wm_growth_end_ranges(wm_space *space)
 {
-    for (wm_arena *a = wm_space_arenas(space); a != NULL; a = a->next_arena) {
+    for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
+         a = a->next_arena) {
         void *base = NULL;
         size_t bytes = 0;
 

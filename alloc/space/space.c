@@ -3,7 +3,6 @@
 #include "alloc/space/space_int.h"
 
 #include "alloc/cache/magazine.h"
-#include "alloc/private_pool/private_pool.h"
 #include "alloc/space/spill.h"
 #include "runtime/base/callback.h"
 #include "runtime/base/clock.h"
@@ -52,7 +51,7 @@ static void decay_magazines(wm_space *space, uint64_t now)
         atomic_compare_exchange_strong_explicit(&space->aged_ns, &before, now,
                                                 memory_order_relaxed,
                                                 memory_order_relaxed)) {
-        wm_magazines_flush_idle(space);
+        wm_magazines_flush_idle(&space->group);
     }
 }
 
@@ -72,16 +71,16 @@ static void decay(wm_space *space)
 
 void wm_space_collect(wm_space *space)
 {
-    wm_timelines_poll(space->timelines);
+    wm_timelines_poll(space->group.timelines);
     wm_space_say_ends(space);
 }
 
 void wm_space_collect_gathered(wm_space *space)
 {
     if ((!space->traits->laned &&
-         wm_gather_fetch(space->timelines, NULL, UINT64_MAX)) ||
-        wm_timelines_unasked(space->timelines)) {
-        wm_timelines_poll_queued(space->timelines);
+         wm_gather_fetch(space->group.timelines, NULL, UINT64_MAX)) ||
+        wm_timelines_unasked(space->group.timelines)) {
+        wm_timelines_poll_queued(space->group.timelines);
         wm_space_say_ends(space);
     }
 }
@@ -111,7 +110,7 @@ warm_status wm_space_poll(wm_space *space)
 
     if (status == WARM_OK) {
         wm_space_poll_now(space);
-        wm_private_tend(space->runtime);
+        wm_space_tend_pools(space, NULL);
         wm_space_work_end(space, &work, true);
     }
     return status;
@@ -122,10 +121,10 @@ void wm_space_tend(wm_space *space)
     wm_space_work work;
 
     if (wm_space_work_begin(space, &work) == WARM_OK) {
-        wm_timelines_tend(space->timelines);
+        wm_timelines_tend(space->group.timelines);
         wm_space_say_ends(space);
         decay(space);
-        wm_private_tend(space->runtime);
+        wm_space_tend_pools(space, NULL);
         wm_space_work_end(space, &work, true);
     }
 }
@@ -137,8 +136,8 @@ warm_status wm_space_trim(wm_space *space, size_t target, size_t *released)
 
     if (status == WARM_OK) {
         wm_space_collect(space);
-        wm_magazines_flush_all(space);
-        wm_magazines_trim(space);
+        wm_magazines_flush_all(&space->group);
+        wm_magazines_trim(&space->group);
         *released = wm_growth_trim(space, target);
         wm_spill_reset(space);
         wm_space_work_end(space, &work, true);
@@ -161,7 +160,7 @@ warm_status wm_space_check_asking(const wm_space *space)
 {
     const struct asking *a = asking;
 
-    while (a != NULL && a->runtime != space->runtime) {
+    while (a != NULL && a->runtime != space->group.runtime) {
         a = a->outer;
     }
     return a == NULL ? WARM_OK
@@ -220,8 +219,8 @@ warm_status wm_space_callback_remove(wm_space *space, warm_memory_fn function,
 
 bool wm_space_ask_callbacks(wm_space *short_of, size_t bytes)
 {
-    wm_space *space = short_of->polled_by->space; /* has all of a runtime's */
-    struct asking mine = {space->runtime, asking};
+    wm_space *space = short_of->poller; /* has all of a runtime's */
+    struct asking mine = {space->group.runtime, asking};
     warm_error cause = {.size = sizeof cause};
     bool again = false;
 
@@ -252,7 +251,7 @@ bool wm_space_ask_callbacks(wm_space *short_of, size_t bytes)
 /* Of a node: as many as it has of the CPUs that may be used, if nobody says. */
 static unsigned shards_of(const wm_space *space, const wm_options *options)
 {
-    unsigned nodes = (unsigned)space->nodes;
+    unsigned nodes = (unsigned)space->group.nodes;
     unsigned shards = options->arenas != 0
                           ? (unsigned)options->arenas
                           : (wm_process_cpus() + nodes - 1) / nodes;
@@ -262,17 +261,18 @@ static unsigned shards_of(const wm_space *space, const wm_options *options)
 
 static void begin_arenas(wm_space *space, wm_arena *arenas, int node)
 {
-    wm_arena *after = wm_space_arenas(space);
+    wm_arena *after = wm_group_arenas(&space->group);
 
-    for (unsigned i = space->shards; i-- > 0;) {
-        wm_arena_init(&arenas[i], space, node);
-        arenas[i].history = space->runtime->history;
+    for (unsigned i = space->group.shards; i-- > 0;) {
+        wm_arena_init(&arenas[i], &space->group, node);
+        arenas[i].history = space->group.runtime->history;
         arenas[i].next_arena = after;
         after = &arenas[i];
     }
-    wm_arena_join(arenas, space->shards);
+    wm_arena_join(arenas, space->group.shards);
     /* Relaxed: nobody has the space yet. */
-    atomic_store_explicit(&space->all_arenas, after, memory_order_relaxed);
+    atomic_store_explicit(&space->group.all_arenas, after,
+                          memory_order_relaxed);
 }
 
 warm_status wm_space_init(wm_space *space, const wm_space_traits *traits,
@@ -282,45 +282,47 @@ warm_status wm_space_init(wm_space *space, const wm_space_traits *traits,
     warm_status status;
 
     memset(space, 0, sizeof *space);
-    space->nodes = traits->nodeless ? 1 : runtime->driver->numa.nodes;
-    space->shards = traits->uncached ? 1 : shards_of(space, options);
-    space->parted = options->arenas != 0;
-    space->arenas =
-        wm_meta_alloc((size_t)space->nodes * space->shards * sizeof(wm_arena));
-    if (space->arenas == NULL) {
+    space->group.nodes = traits->nodeless ? 1 : runtime->driver->numa.nodes;
+    space->group.shards = traits->uncached ? 1 : shards_of(space, options);
+    space->group.parted = options->arenas != 0;
+    space->group.arenas = wm_meta_alloc((size_t)space->group.nodes *
+                                        space->group.shards * sizeof(wm_arena));
+    if (space->group.arenas == NULL) {
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a runtime");
     }
     space->driver = runtime->driver;
-    space->device = WM_DEVICE_UNKNOWN;
+    space->group.device = WM_DEVICE_UNKNOWN;
     status = wm_background_init(&space->background, space, options);
     if (status != WARM_OK) {
-        wm_meta_free(space->arenas);
+        wm_meta_free(space->group.arenas);
         return status;
     }
-    space->polled_by = &space->background;
+    space->poller = space;
+    space->group.waker = &space->background.waker;
+    space->group.laned = traits->laned;
     space->traits = traits;
-    space->runtime = runtime;
-    space->timelines = timelines;
-    space->segment_bytes = wm_page_round(options->segment);
+    space->group.runtime = runtime;
+    space->group.timelines = timelines;
+    space->group.segment_bytes = wm_page_round(options->segment);
     space->chunk_bytes = wm_page_round(options->pin_chunk);
     atomic_store_explicit(&space->limit_bytes, options->pinned_limit,
                           memory_order_relaxed);
     space->decay_ns = options->decay_ms * 1000000u;
     if (strcmp(options->magazines, "on") == 0 && !traits->uncached) {
-        space->magazine_blocks = (uint32_t)options->magazine_blocks;
-        space->magazine_bytes = options->magazine_bytes;
+        space->group.magazine_blocks = (uint32_t)options->magazine_blocks;
+        space->group.magazine_bytes = options->magazine_bytes;
     }
     wm_growth_init(&space->growth);
-    for (int i = space->nodes - 1; i >= 0; i--) {
-        begin_arenas(space, wm_space_arena(space, i),
+    for (int i = space->group.nodes - 1; i >= 0; i--) {
+        begin_arenas(space, wm_group_arena(&space->group, i),
                      traits->nodeless ? WM_NODE_UNKNOWN : i);
     }
-    for (int i = 0; i < space->nodes; i++) {
-        wm_lives *lives = wm_space_arena(space, i)->live;
+    for (int i = 0; i < space->group.nodes; i++) {
+        wm_lives *lives = wm_group_arena(&space->group, i)->live;
 
-        lives->roomy = space->magazine_blocks > 0;
-        if (space->nodes > 1) {
-            wm_lives_join(lives, space->arenas->live);
+        lives->roomy = space->group.magazine_blocks > 0;
+        if (space->group.nodes > 1) {
+            wm_lives_join(lives, space->group.arenas->live);
         }
     }
     return WARM_OK;
@@ -330,8 +332,9 @@ bool wm_space_check_settled(wm_space *space)
 {
     bool good = true;
 
-    wm_magazines_settle_all(space);
-    for (wm_arena *a = wm_space_arenas(space); a != NULL; a = a->next_arena) {
+    wm_magazines_settle_all(&space->group);
+    for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
+         a = a->next_arena) {
         good = good && (a->siblings != a || wm_arena_check_settled(a));
     }
     return good;
@@ -341,12 +344,13 @@ static void forget_block(void *context, wm_block *block)
 {
     wm_space *space = context;
 
-    wm_timelines_forget(space->timelines, block);
+    wm_timelines_forget(space->group.timelines, block);
 }
 
 void wm_space_forget(wm_space *space)
 {
-    for (wm_arena *a = wm_space_arenas(space); a != NULL; a = a->next_arena) {
+    for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
+         a = a->next_arena) {
         wm_arena_each_live(a, forget_block, space);
     }
 }
@@ -355,7 +359,8 @@ bool wm_space_check(wm_space *space)
 {
     bool good = true;
 
-    for (wm_arena *a = wm_space_arenas(space); a != NULL; a = a->next_arena) {
+    for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
+         a = a->next_arena) {
         good = (a->siblings != a || wm_arena_check(a)) && good;
     }
     return good;
@@ -363,15 +368,14 @@ bool wm_space_check(wm_space *space)
 
 void wm_space_fini(wm_space *space)
 {
-    wm_magazines_fini(space);
-    for (wm_arena *a = wm_space_arenas(space); a != NULL;) {
+    wm_magazines_fini(&space->group);
+    for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;) {
         wm_arena *next = a->next_arena;
 
         wm_arena_fini(a);
-        wm_private_arena_end(a->pool);
         a = next;
     }
-    wm_meta_free(space->arenas);
+    wm_meta_free(space->group.arenas);
     wm_growth_fini(&space->growth);
     wm_background_fini(&space->background);
 }

@@ -14,14 +14,14 @@
 #ifndef WM_SPACE_H
 #define WM_SPACE_H
 
-#include "alloc/arena/arena.h"
+#include "alloc/arena/group.h"
 #include "alloc/space/background.h"
 #include "alloc/space/growth.h"
+#include "alloc/stream/order.h"
 #include "alloc/stream/timeline.h"
 #include "runtime/thread/control.h"
 
 struct wm_space;
-struct wm_request;
 
 /* Whom idle memory waits for: streams that can be named; those that freed
  * blocks may wait for as well; or, of the others, the device. */
@@ -55,16 +55,11 @@ typedef struct wm_space_traits {
     /* A block of the segment is idle now, and perhaps with somebody else; null:
      * nothing is done then. No lock held. */
     void (*freed)(struct wm_space *space, wm_segment *segment);
-    /* A request misses in an arena, or in all (null): what waits there for
-     * others than who asks is to be asked after, by the poll that follows;
-     * null: nothing does. No lock held. */
-    void (*miss)(struct wm_space *space, wm_arena *arena,
-                 const struct wm_request *request);
     /* A request finds nothing: what is idle for others is made safe for it as
      * well, if that can be; null: there is none. is_short: there is no more to
      * be had; else only where one does it. Whether anything was. No lock held.
      */
-    bool (*share)(struct wm_space *space, const struct wm_request *request,
+    bool (*share)(struct wm_space *space, const wm_request *request,
                   bool is_short);
     /* What a request that cannot be served is told of the driver's side, a
      * part of a sentence with ", " before it; null: nothing. */
@@ -78,77 +73,51 @@ typedef struct wm_space_traits {
 enum { WM_CALLBACKS = 16 };
 
 typedef struct wm_space {
+    wm_arena_group group;          /* first: arenas know their space by it */
     const wm_space_traits *traits; /* const */
-    warm_runtime *runtime;         /* const */
     wm_driver *driver;             /* const */
-    wm_timelines *timelines;       /* const, shared by a runtime's spaces */
-    size_t segment_bytes;          /* const: least that is obtained */
     size_t chunk_bytes;            /* const: most at once that nobody needs */
     /* Most that is held, 0: no limit. Relaxed: set at any time. */
     _Atomic size_t limit_bytes;
-    size_t beside_bytes;   /* lock growth: what others hold below that limit */
-    bool shares;           /* const: before it grows; see order.h */
-    uint64_t decay_ns;     /* const: 0: never */
-    size_t magazine_bytes; /* const: most that a thread keeps */
-    uint32_t magazine_blocks; /* const: of one class, 0: no magazines */
+    size_t beside_bytes; /* lock growth: what others hold below that limit */
+    bool shares;         /* const: before it grows; see order.h */
+    uint64_t decay_ns;   /* const: 0: never */
     _Atomic uint64_t aged_ns; /* when idle magazines were looked for */
-    _Atomic uint64_t
-        reclaimed; /* cost since a growth; see magazine_reclaim.c */
     /* A block was kept for ever, and it was logged: by what keeps it. */
     _Atomic bool kept_lost, kept_captured;
     _Atomic size_t lost; /* bytes of one that a timeline lost, to be logged */
     wm_growth growth;
     wm_background background;
-    wm_background *polled_by; /* const: its own, or that of another space */
-    struct wm_space *beside;  /* const: one that its own polls as well, or null
-                               */
-    int nodes;                /* const: of NUMA, at least 1 */
-    unsigned shards;          /* const: siblings a node has, at least 1 */
-    bool parted;              /* const: threads use them from the first on */
-    int device;               /* const: whose memory it is, WM_DEVICE_HOST:
-                               * page-locked, _UNKNOWN: no driver's */
-    uint64_t place;           /* const: in the history, of its first node */
-    wm_arena *arenas;         /* const: shards for each node */
-    /* Lock of the first arena: sets of magazines whose threads have gone. */
-    struct wm_magazines *spare_sets;
-    /* Chained by next_arena, those above last; private pools' come and stay. */
-    _Atomic(wm_arena *) all_arenas;
+    struct wm_space *poller; /* const: whose background thread polls it */
+    struct wm_space *beside; /* const: one that its own polls as well, or null
+                              */
     struct {
         warm_memory_fn function;
         void *context;
     } callback[WM_CALLBACKS]; /* lock growth */
 } wm_space;
 
-/* The first arena of a node, whose figures are those of all its siblings. */
-static inline wm_arena *wm_space_arena(const wm_space *space, int node)
-{
-    return &space->arenas[(size_t)node * space->shards];
-}
-
-/* The one of a node that is to an arena's siblings as that is to its own. */
-static inline wm_arena *wm_space_arena_as(const wm_space *space, int node,
-                                          const wm_arena *arena)
-{
-    return wm_space_arena(space, node) + arena->shard;
-}
-
-/* Where memory of one of a space's arenas is, for the history (history.h). */
-static inline uint64_t wm_space_place(const wm_arena *arena)
-{
-    const wm_space *space = arena->owner;
-
-    return space->place + (arena->node > 0 ? (uint64_t)arena->node : 0);
-}
-
-/* All of them. Acquire pairs with the release of who puts one before them. */
-static inline wm_arena *wm_space_arenas(wm_space *space)
-{
-    return atomic_load_explicit(&space->all_arenas, memory_order_acquire);
-}
-
 static inline size_t wm_space_limit(const wm_space *space)
 {
     return atomic_load_explicit(&space->limit_bytes, memory_order_relaxed);
+}
+
+/* wm_timelines_begin_break() for the space's memory that goes back, or when its
+ * device is waited for. At the end of a runtime only what the driver says
+ * counts, for what was announced may be over. */
+static inline bool wm_space_begin_break(wm_space *space, wm_breaking *breaking)
+{
+    wm_timelines *timelines = space->group.timelines;
+    bool ending =
+        atomic_load_explicit(&timelines->ending, memory_order_relaxed);
+
+    return wm_timelines_begin_break(timelines, breaking, space->group.device,
+                                    NULL, !ending);
+}
+
+static inline void wm_space_end_break(wm_space *space, wm_breaking *breaking)
+{
+    wm_timelines_end_break(space->group.timelines, breaking);
 }
 
 /* Status: OUT_OF_MEMORY; nothing is to be ended then. */
@@ -159,20 +128,6 @@ warm_status wm_space_init(wm_space *space, const wm_space_traits *traits,
 void wm_space_forget(wm_space *space);
 /* Ends the records; segments that are left stay with whoever uses them. */
 void wm_space_fini(wm_space *space);
-
-typedef struct wm_request {
-    size_t bytes;    /* 1 … WM_REQUEST_MAX */
-    wm_arena *arena; /* one of the space's, of a usable node */
-    wm_lane *lane;   /* in whose order; null: in nobody's */
-    /* Of a space that is laned: the stream of the lane, and the runtime's
-     * stream_epoch before it was looked up; 0: no thread keeps such. */
-    warm_stream stream;
-    uint64_t epoch;
-    bool strict; /* no other node will do */
-    /* Null, or where the reason goes for which it cannot be served: nothing is
-     * said and counted of it then, but see wm_space_refuse(). */
-    warm_error *cause;
-} wm_request;
 
 /* Status: OUT_OF_MEMORY, as memory.h says; as wm_driver_look(). */
 warm_status wm_space_alloc(wm_space *space, const wm_request *request,
@@ -202,7 +157,7 @@ void wm_space_reset_totals(wm_space *space);
  * but what threads have ready, and nothing goes back to the driver. */
 static inline bool wm_space_is_lost(const wm_space *space)
 {
-    return wm_driver_is_lost(space->driver, space->device);
+    return wm_driver_is_lost(space->driver, space->group.device);
 }
 
 /* wm_arena_check() of every arena, for tests. */
@@ -221,7 +176,10 @@ wm_block *wm_space_find(const void *pointer);
 warm_status wm_space_not_found(const void *pointer, const char *of);
 /* RUNTIME_GONE there, with words; else OK. */
 warm_status wm_space_check_left(const void *pointer);
-wm_space *wm_space_of(const wm_block *block);
+static inline wm_space *wm_space_of(const wm_block *block)
+{
+    return (wm_space *)block->segment->arena->group;
+}
 
 /* The last timelines have let go of PENDING blocks; see timeline.h. */
 void wm_space_finish(wm_block *chain);

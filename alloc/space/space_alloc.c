@@ -2,9 +2,8 @@
 #include "alloc/space/space_int.h"
 
 #include "alloc/cache/magazine.h"
-#include "alloc/private_pool/private_pool.h"
 #include "alloc/space/spill.h"
-#include "alloc/space/traced.h"
+#include "alloc/arena/traced.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/clock.h"
 
@@ -16,7 +15,7 @@ static const char *node_figures(wm_space *space, const wm_request *request,
 {
     warm_space_stats s = {.size = sizeof s};
 
-    if (!request->strict || space->nodes == 1) {
+    if (!request->strict || space->group.nodes == 1) {
         return "";
     }
     wm_arena_stats(request->arena, &s);
@@ -34,11 +33,11 @@ warm_status wm_space_refuse(wm_space *space, const wm_request *request)
     size_t limit = wm_space_limit(space);
 
     warm_last_error(&cause);
-    wm_magazines_settle_all(space);
+    wm_magazines_settle_all(&space->group);
     wm_space_stats(space, &s);
     wm_arena_count_failure(request->arena);
-    if (wm_unlikely(space->runtime->told)) {
-        wm_traced_refused(space->runtime, request);
+    if (wm_unlikely(space->group.runtime->told)) {
+        wm_traced_refused(space->group.runtime, request);
     }
     if (space->traits->describe != NULL) {
         space->traits->describe(space, driver, sizeof driver);
@@ -84,14 +83,16 @@ static wm_block *take(const wm_request *request)
  * what was taken back from them: a few times is enough to find a moment. */
 enum { RECLAIMS = 8 };
 
-/* arena: null: all of them. */
-static void note_miss(wm_space *space, wm_arena *arena,
-                      const wm_request *request)
+/* What waits in an arena (null: in all) for others than who asks gets an event
+ * in their streams, which the poll that follows asks. */
+static void note_miss(wm_arena *arena, const wm_request *request)
 {
-    if (request->arena->pool != NULL) {
-        wm_private_miss(request->arena->pool, request);
-    } else if (space->traits->miss != NULL) {
-        space->traits->miss(space, arena, request);
+    wm_orders *orders = request->arena->orders;
+
+    if (orders != NULL) {
+        wm_orders_mark(orders,
+                       request->arena->pool != NULL ? request->arena : arena,
+                       request->lane);
     }
 }
 
@@ -106,7 +107,7 @@ static warm_status reclaim_and_obtain(wm_space *space,
     bool more = true;
 
     for (int i = 0; more && status == WARM_OUT_OF_MEMORY && i < RECLAIMS; i++) {
-        more = wm_magazines_reclaim(space, request, true, block);
+        more = wm_space_reclaim(space, request, true, block);
         more |= wm_growth_moves(&space->growth, &gained);
         if (*block != NULL) {
             status = WARM_OK;
@@ -144,7 +145,7 @@ static warm_status climb(wm_space *space, const wm_request *request,
     uint64_t gained = 0;
 
     if (decays) {
-        note_miss(space, NULL, request);
+        note_miss(NULL, request);
         wm_space_poll_now(space);
     } else {
         wm_space_collect_gathered(space);
@@ -155,7 +156,7 @@ static warm_status climb(wm_space *space, const wm_request *request,
                        "the driver had none lately, and was not asked");
     }
     if (*block == NULL && decays) { /* else: see take_quietly() */
-        (void)wm_magazines_reclaim(space, request, false, block);
+        (void)wm_space_reclaim(space, request, false, block);
     }
     if (*block == NULL && space->shares) {
         (void)share_and_take(space, request, false, block);
@@ -173,8 +174,8 @@ static warm_status climb(wm_space *space, const wm_request *request,
     if (status == WARM_OUT_OF_MEMORY &&
         wm_space_ask_callbacks(space, request->bytes)) {
         wm_arena_count_retry(request->arena);
-        wm_magazines_flush_all(space);
-        note_miss(space, NULL, request);
+        wm_magazines_flush_all(&space->group);
+        note_miss(NULL, request);
         wm_space_collect(space);
         status = wm_spill_obtain(space, request, block);
     }
@@ -183,7 +184,7 @@ static warm_status climb(wm_space *space, const wm_request *request,
 
 static bool is_for_graphs(const wm_request *request)
 {
-    return request->arena->pool != NULL && !request->arena->pool->user;
+    return request->arena->pool != NULL && !request->arena->user_pool;
 }
 
 /* The same for a pool of graphs: nothing is asked of streams, no event is
@@ -209,7 +210,8 @@ static wm_block *take_idle(wm_space *space, const wm_request *request,
     bool starved = false;
     wm_block *block = NULL;
 
-    if (wm_magazines_refill(space, request, cut, &block) != WM_REFILL_NONE) {
+    if (wm_magazines_refill(&space->group, request, cut, &block) !=
+        WM_REFILL_NONE) {
         return block;
     }
     return wm_arena_take_fitting(request->arena, request->lane, request->bytes,
@@ -217,7 +219,7 @@ static wm_block *take_idle(wm_space *space, const wm_request *request,
 }
 
 /* Before neighbours are joined for a request, which takes a walk, the thread's
- * own magazines are looked into, and others': see wm_magazines_reclaim(). */
+ * own magazines are looked into, and others': see wm_space_reclaim(). */
 static enum wm_cut cut_for(const wm_request *request)
 {
     return request->epoch != 0 ? WM_CUT_SINGLE : WM_CUT_ANY;
@@ -253,29 +255,29 @@ static wm_block *take_passed(wm_space *space, const wm_request *request)
     wm_block *block = NULL;
     uint64_t now = wm_clock_ns();
 
-    note_miss(space, request->arena, request);
-    if (wm_gather_poll_mine(space, now)) {
+    note_miss(request->arena, request);
+    if (wm_gather_poll_mine(&space->group, now)) {
         block = take_idle(space, request, WM_CUT_NONE);
     }
     if (block == NULL) {
-        wm_timelines_poll_some(space->timelines, FEW, request->arena,
-                               wm_magazines_steady(space), now);
+        wm_timelines_poll_some(space->group.timelines, FEW, request->arena,
+                               wm_magazines_steady(&space->group), now);
         block = take_idle(space, request, cut);
     }
     if (block == NULL) {
-        block = wm_magazines_take_larger(space, request);
+        block = wm_magazines_take_larger(&space->group, request);
     }
     if (block == NULL) {
         block = take_beside(space, request);
     }
     if (block == NULL) {
-        block = wm_magazines_take_row(space, request);
+        block = wm_magazines_take_row(&space->group, request);
     }
     if (block == NULL) {
-        note_miss(space, NULL, request);
+        note_miss(NULL, request);
     }
-    if (block == NULL && wm_timelines_busy(space->timelines) > 0) {
-        wm_timelines_poll_queued(space->timelines);
+    if (block == NULL && wm_timelines_busy(space->group.timelines) > 0) {
+        wm_timelines_poll_queued(space->group.timelines);
         block = take_idle(space, request, cut);
     }
     if (block == NULL && request->lane != NULL) {
@@ -294,9 +296,9 @@ static wm_block *take_quietly(wm_space *space, const wm_request *request)
     warm_last_error(&before);
     block = take_passed(space, request);
     if (block == NULL) {
-        (void)wm_magazines_reclaim(space, request, false, &block);
+        (void)wm_space_reclaim(space, request, false, &block);
         if (block != NULL) {
-            wm_magazines_adopt(space, request, block);
+            wm_magazines_adopt(&space->group, request, block);
         }
     }
     wm_error_restore(&before);
@@ -313,7 +315,7 @@ static wm_block *take_around(wm_space *space, const wm_request *request)
     if (wm_space_decays(space)) {
         return take_beside(space, request);
     }
-    block = wm_magazines_take_own(space, request);
+    block = wm_magazines_take_own(&space->group, request);
     return block != NULL ? block : take_quietly(space, request);
 }
 
@@ -343,7 +345,7 @@ static warm_status alloc_slow(wm_space *space, const wm_request *request,
     status = apart ? climb_for_graphs(space, request, &block)
                    : climb(space, request, &block);
     if (status == WARM_OK) {
-        wm_magazines_adopt(space, request, block);
+        wm_magazines_adopt(&space->group, request, block);
         *pointer = block->base;
     } else if (status == WARM_OUT_OF_MEMORY) {
         status = out_of_memory(space, request, &work);
@@ -355,7 +357,7 @@ static warm_status alloc_slow(wm_space *space, const wm_request *request,
 warm_status wm_space_alloc(wm_space *space, const wm_request *request,
                            void **pointer)
 {
-    warm_status status = wm_driver_look(space->driver, space->device);
+    warm_status status = wm_driver_look(space->driver, space->group.device);
     wm_block *block;
 
     if (wm_unlikely(status != WARM_OK)) {
@@ -367,7 +369,7 @@ warm_status wm_space_alloc(wm_space *space, const wm_request *request,
     } else {
         status = alloc_slow(space, request, pointer);
     }
-    wm_magazines_raise(space);
+    wm_magazines_raise(&space->group);
     wm_background_note_taken(&space->background);
     return status;
 }
@@ -379,8 +381,8 @@ warm_status wm_space_ahead(wm_space *space, int node, size_t bytes,
     warm_status status = wm_space_work_begin(space, &work);
 
     if (status == WARM_OK) {
-        status = wm_growth_ahead(space, wm_space_arena(space, node), bytes,
-                                 least, obtained);
+        status = wm_growth_ahead(space, wm_group_arena(&space->group, node),
+                                 bytes, least, obtained);
         wm_space_work_end(space, &work, status == WARM_OK);
     }
     return status;

@@ -1,11 +1,10 @@
 /* space_free.c: a block is used, freed, and safe again; see space.h. */
 #include "alloc/space/space_int.h"
 
-#include "alloc/cache/magazine.h"
+#include "alloc/cache/magazine_hit.h"
 #include "alloc/stream/order.h"
 #include "alloc/block/page_map.h"
-#include "alloc/private_pool/private_pool.h"
-#include "alloc/space/traced.h"
+#include "alloc/arena/traced.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/log.h"
 
@@ -35,7 +34,8 @@ static void say_kept(_Atomic bool *said, size_t bytes, size_t segment,
 void wm_space_say_ends(wm_space *space)
 {
     size_t bytes;
-    warm_stream stream = wm_timelines_unannounced(space->timelines, &bytes);
+    warm_stream stream =
+        wm_timelines_unannounced(space->group.timelines, &bytes);
 
     /* Relaxed: a size for a message. */
     if (wm_unlikely(atomic_load_explicit(&space->lost, memory_order_relaxed) !=
@@ -89,7 +89,7 @@ void wm_space_finish(wm_block *chain)
             continue;
         }
         space = wm_space_of(chain);
-        poller = space->polled_by->space;
+        poller = space->poller;
         chain = space->traits->freed != NULL
                     ? finish_one(space, chain, &ended)
                     : wm_arena_finish(chain->segment->arena, chain, &ended);
@@ -139,11 +139,6 @@ warm_status wm_space_not_found(const void *pointer, const char *of)
                                          : "");
 }
 
-wm_space *wm_space_of(const wm_block *block)
-{
-    return block->segment->arena->owner;
-}
-
 static void keep(wm_space *space, wm_block *block, enum wm_block_state state)
 {
     const wm_segment *segment = block->segment;
@@ -151,7 +146,7 @@ static void keep(wm_space *space, wm_block *block, enum wm_block_state state)
     /* Of one that stretches the rest may go. */
     size_t with = segment->unit == 0 ? segment->bytes : 0;
 
-    wm_magazines_count_free(space, block);
+    wm_magazines_count_free(&space->group, block);
     wm_arena_free_kept(segment->arena, block, state);
     if (state == WM_BLOCK_LOST) {
         say_kept(&space->kept_lost, bytes, with, warm_last_error_message());
@@ -167,7 +162,7 @@ static void free_unused(wm_space *space, wm_block *block)
 {
     wm_segment *segment = block->segment;
 
-    if (wm_magazines_free(space, block)) {
+    if (wm_magazines_free(&space->group, block)) {
         return;
     }
     wm_arena_free(segment->arena, block);
@@ -180,16 +175,16 @@ static void settle(wm_space *space, wm_block *block, enum wm_uses uses)
 {
     switch (uses) {
     case WM_USES_NONE:
-        if (wm_unlikely(space->runtime->told)) {
-            wm_traced_unused(space->runtime, block);
+        if (wm_unlikely(space->group.runtime->told)) {
+            wm_traced_unused(space->group.runtime, block);
         }
         free_unused(space, block);
         break;
     case WM_USES_PENDING:
-        wm_magazines_count_free(space, block);
+        wm_magazines_count_free(&space->group, block);
         wm_arena_free_pending(block->segment->arena, block);
-        wm_timelines_publish(space->timelines, block);
-        wm_background_note_pending(space->polled_by);
+        wm_timelines_publish(space->group.timelines, block);
+        wm_waker_note_pending(space->group.waker);
         break;
     case WM_USES_LOST:
         keep(space, block, WM_BLOCK_LOST);
@@ -210,8 +205,8 @@ static void free_used(wm_space *space, wm_block *block, wm_use *uses)
     int cancel = wm_cancel_off();
 
     warm_last_error(&before);
-    settle(space, block, wm_timelines_prepare(space->timelines, block));
-    wm_gather_meet(space, one, true); /* the next time it does */
+    settle(space, block, wm_timelines_prepare(space->group.timelines, block));
+    wm_gather_meet(&space->group, one, true); /* the next time it does */
     wm_space_say_ends(space);
     wm_error_restore(&before);
     wm_cancel_restore(cancel);
@@ -219,23 +214,24 @@ static void free_used(wm_space *space, wm_block *block, wm_use *uses)
 
 static void free_of_pool(wm_space *space, wm_block *block, wm_use *uses)
 {
-    wm_private_arena *own = block->segment->arena->pool;
+    struct wm_private_arena *own = block->segment->arena->pool;
     bool captured =
         atomic_load_explicit(&block->captured, memory_order_relaxed);
 
-    if (wm_private_keep(block, uses)) {
+    if ((uses != NULL || captured) &&
+        wm_arena_keep(block->segment->arena, block)) {
         return;
     }
     if (uses == NULL &&
         !atomic_load_explicit(&block->captured, memory_order_relaxed)) {
-        if (wm_unlikely(space->runtime->told) && captured) {
-            wm_traced_unused(space->runtime, block);
+        if (wm_unlikely(space->group.runtime->told) && captured) {
+            wm_traced_unused(space->group.runtime, block);
         }
         free_unused(space, block);
     } else {
         free_used(space, block, uses);
     }
-    wm_private_freed(own);
+    wm_space_tend_pools(space, own);
 }
 
 void wm_space_free(wm_space *space, wm_block *block)
@@ -248,7 +244,7 @@ void wm_space_free(wm_space *space, wm_block *block)
     } else if (uses == NULL &&
                !atomic_load_explicit(&block->captured, memory_order_relaxed)) {
         free_unused(space, block);
-    } else if (!wm_gather_free_other(space, block, uses)) {
+    } else if (!wm_gather_free_other(&space->group, block, uses)) {
         free_used(space, block, uses);
     }
 }
@@ -258,10 +254,12 @@ warm_status wm_space_record(wm_space *space, wm_block *block,
 {
     bool adopted = false;
     warm_status status =
-        wm_timelines_use(space->timelines, block, stream, &adopted);
+        wm_timelines_use(space->group.timelines, block, stream,
+                         wm_magazine_owns(wm_window_mine(), block), &adopted);
 
     if (adopted) {
-        wm_gather_meet(space, stream, false); /* the next time is a hit */
+        wm_gather_meet(&space->group, stream,
+                       false); /* the next time is a hit */
     }
     return status;
 }
@@ -273,7 +271,7 @@ void wm_space_retire(wm_space *space, warm_stream stream,
     int cancel = wm_cancel_off();
 
     warm_last_error(&before);
-    wm_timelines_retire(space->timelines, stream, info);
+    wm_timelines_retire(space->group.timelines, stream, info);
     wm_error_restore(&before);
     wm_cancel_restore(cancel);
 }

@@ -41,4 +41,22 @@ warm_status wm_space_check_asking(const wm_space *space);
  * a growth is worth that, or what they keep; not every miss. */
 void wm_space_collect_gathered(wm_space *space);
 
+/* As wm_private_tend(), of the floor above. */
+static inline void wm_space_tend_pools(wm_space *space,
+                                       struct wm_private_arena *only)
+{
+    space->group.runtime->tend_pools(space->group.runtime, only);
+}
+
+/* ---- reclaim.c ---------------------------------------------------------- */
+
+/* Before a space grows: gives back to the arena what this thread keeps, one
+ * larger block if that will do, else what it takes; then what others do, one
+ * after the other, until the arena has a block for the request. *block: that
+ * one, or null. must: even if it was done often lately; else growing is taken
+ * for the better deal then. Whether anything was there to be given back.
+ */
+bool wm_space_reclaim(wm_space *space, const wm_request *request, bool must,
+                      wm_block **block);
+
 #endif

@@ -16,7 +16,8 @@ static wm_arena *next_node(const wm_arena *arena)
 
 void wm_space_node_stats(wm_space *space, int node, warm_space_stats *stats)
 {
-    for (wm_arena *a = wm_space_arenas(space); a != NULL; a = next_node(a)) {
+    for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
+         a = next_node(a)) {
         warm_space_stats one = {.size = sizeof one};
 
         if (node == WM_NODE_UNKNOWN || a->node == node) {
@@ -25,8 +26,8 @@ void wm_space_node_stats(wm_space *space, int node, warm_space_stats *stats)
         }
     }
     wm_stats_peaks(stats, node == WM_NODE_UNKNOWN
-                              ? wm_lives_whole(space->arenas->live)
-                              : wm_space_arena(space, node)->live->all);
+                              ? wm_lives_whole(space->group.arenas->live)
+                              : wm_group_arena(&space->group, node)->live->all);
     if (wm_space_is_lost(space)) {
         stats->reset_bytes = stats->held_bytes.current;
     }
@@ -53,7 +54,7 @@ void wm_space_stats(wm_space *space, warm_space_stats *stats)
 void wm_space_class_stats(wm_space *space, unsigned size_class,
                           warm_class_stats *stats)
 {
-    wm_arena *first = wm_space_arenas(space);
+    wm_arena *first = wm_group_arenas(&space->group);
 
     wm_arena_class_stats(first, size_class, stats);
     for (wm_arena *a = next_node(first); a != NULL; a = next_node(a)) {
@@ -93,7 +94,7 @@ void wm_space_settled_stats(wm_space *space, int node, warm_space_stats *stats)
     struct reading reading = {.space = space, .node = node, .stats = stats};
 
     *stats = (warm_space_stats){.size = stats->size};
-    wm_magazines_settle_and_read(space, read_node, &reading);
+    wm_magazines_settle_and_read(&space->group, read_node, &reading);
     if (node == WM_NODE_UNKNOWN) {
         show_held_peak(space, stats);
     }
@@ -105,21 +106,23 @@ void wm_space_settled_class_stats(wm_space *space, unsigned size_class,
     struct reading reading = {
         .space = space, .size_class = size_class, .class_stats = stats};
 
-    wm_magazines_settle_and_read(space, read_class, &reading);
+    wm_magazines_settle_and_read(&space->group, read_class, &reading);
 }
 
 void wm_space_reset_peaks(wm_space *space)
 {
-    for (wm_arena *a = wm_space_arenas(space); a != NULL; a = a->next_arena) {
+    for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
+         a = a->next_arena) {
         wm_arena_reset_peaks(a);
     }
-    wm_magazines_reset_peaks(space);
+    wm_magazines_reset_peaks(&space->group);
     wm_growth_reset_peak(&space->growth);
 }
 
 void wm_space_reset_totals(wm_space *space)
 {
-    for (wm_arena *a = wm_space_arenas(space); a != NULL; a = a->next_arena) {
+    for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
+         a = a->next_arena) {
         wm_arena_reset_totals(a);
     }
 }

@@ -25,10 +25,11 @@ static bool is_left_alone(wm_arena *arena)
 static wm_arena *next_for(const wm_space *space, const wm_request *request,
                           const wm_arena *arena)
 {
-    return request->strict || space->nodes == 1
+    return request->strict || space->group.nodes == 1
                ? request->arena
-               : wm_space_arena_as(
-                     space, wm_numa_next(&space->driver->numa, arena->node),
+               : wm_group_arena_as(
+                     &space->group,
+                     wm_numa_next(&space->driver->numa, arena->node),
                      request->arena);
 }
 
@@ -99,7 +100,8 @@ static warm_status grow(wm_space *space, const wm_request *request,
 
 void wm_spill_reset(wm_space *space)
 {
-    for (wm_arena *a = wm_space_arenas(space); a != NULL; a = a->next_arena) {
+    for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
+         a = a->next_arena) {
         atomic_store_explicit(&a->pause, 0, memory_order_relaxed);
         atomic_store_explicit(&a->paused, 0, memory_order_relaxed);
     }
@@ -152,7 +154,7 @@ warm_status wm_spill_obtain(wm_space *space, const wm_request *request,
     if (own->pool != NULL) {
         return grow(space, request, own, NULL, block);
     }
-    if (space->nodes == 1) {
+    if (space->group.nodes == 1) {
         return grow(space, request, own, own, block);
     }
     status = request->strict ? grow(space, request, own, own, block)

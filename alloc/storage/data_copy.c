@@ -30,7 +30,7 @@ static warm_status pin_runtime(const warm_allocator *given, const void *memory,
     if (block == NULL) {
         return wm_allocator_runtime(given, runtime);
     }
-    *runtime = wm_space_of(block)->runtime;
+    *runtime = wm_space_of(block)->group.runtime;
     return wm_runtime_pin(*runtime) ? WARM_OK : wm_runtime_refuse(*runtime);
 }
 

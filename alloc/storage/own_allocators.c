@@ -82,7 +82,7 @@ static warm_status check_own(const warm_allocator *allocator,
     warm_status status = wm_runtime_check(own->runtime);
 
     if (status == WARM_OK && block != NULL &&
-        (wm_space_of(block)->runtime != own->runtime ||
+        (wm_space_of(block)->group.runtime != own->runtime ||
          wm_device_of_block(block) != own->device)) {
         status = wm_fail(WARM_INVALID_POINTER,
                          "%p was not allocated by this allocator, %s", pointer,

@@ -1,6 +1,5 @@
 /* batch.c: what gathers in the open batch of an adopted stream, and how a batch
  * closes and ends. See timeline.h. */
-#include "alloc/cache/gather.h"
 #include "alloc/stream/timeline_int.h"
 
 #include "runtime/base/status.h"
@@ -362,7 +361,7 @@ void wm_batch_close_full(wm_timelines *set, wm_timeline *t, const wm_home *home)
 
 void wm_timelines_close_old(wm_timelines *set, uint64_t older_than)
 {
-    (void)wm_gather_fetch(set, NULL, older_than);
+    (void)set->ops->collect(set, NULL, older_than);
     for (size_t left = wm_timelines_busy(set); left > 0; left--) {
         wm_timeline *t = wm_timeline_rotate(set);
 

@@ -1,6 +1,5 @@
 /* timeline.c: the tables of timelines, their references, adopting.
  * See timeline.h for the picture and the locks. */
-#include "alloc/cache/gather.h"
 #include "alloc/stream/timeline_int.h"
 
 #include "runtime/base/meta.h"
@@ -249,13 +248,13 @@ warm_status wm_timelines_adopt(wm_timelines *set, warm_stream stream,
 
 void wm_timelines_init(wm_timelines *set, warm_runtime *runtime,
                        wm_event_pool *events, const wm_options *options,
-                       void (*finish)(wm_block *chain))
+                       const wm_timeline_ops *ops)
 {
     memset(set, 0, sizeof *set);
     set->runtime = runtime;
     set->driver = runtime->driver;
     set->events = events;
-    set->finish = finish;
+    set->ops = ops;
     set->batch_count = options->batch_count;
     set->batch_bytes = options->batch_bytes;
     set->batch_ns = options->batch_ms * 1000000u;

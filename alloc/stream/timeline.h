@@ -57,20 +57,35 @@ typedef struct wm_naming {
     struct wm_naming *next;
 } wm_naming;
 
-typedef struct wm_timelines {
+struct wm_arena_group;
+typedef struct wm_timelines wm_timelines;
+
+/* What the floors above do for the timelines of a runtime. No lock held. */
+typedef struct wm_timeline_ops {
+    /* The last queue has let go of PENDING blocks, chained by next_done; stuck
+     * and captured tell what became of each. */
+    void (*finish)(wm_block *chain);
+    /* Brings what threads have gathered for a timeline (null: for any) into it;
+     * false: only what was gathered at older_than or before. */
+    bool (*collect)(wm_timelines *set, wm_timeline *timeline,
+                    uint64_t older_than);
+    /* Logs what finish() found that is kept for ever, once. */
+    void (*report)(struct wm_arena_group *group);
+} wm_timeline_ops;
+
+struct wm_timelines {
     /* What hits read: a line, in which nothing else is written. */
     _Alignas(64) warm_runtime *runtime; /* const */
     wm_driver *driver;                  /* const */
     wm_event_pool *events;              /* const */
-    /* const: the last queue has let go of PENDING blocks, chained by
-     * next_done; stuck and captured tell what became of each. No lock held. */
-    void (*finish)(wm_block *chain);
-    size_t batch_count, batch_bytes; /* const: a batch of these is full */
-    uint64_t batch_ns;               /* const: one of this age is closed */
+    const wm_timeline_ops *ops;         /* const, but for tests */
+    size_t batch_count, batch_bytes;    /* const: a batch of these is full */
+    uint64_t batch_ns;                  /* const: one of this age is closed */
     /* Streams announced to capture, and private pools for graphs that are
      * recording. Relaxed: a thread that records or frees on such a stream
      * learnt of its capture from the thread that announced it. */
     _Atomic unsigned captures;
+    _Atomic bool ending; /* relaxed: the runtime ends, announced or not */
     /* The highest of the lanes (lane.h) whose streams were retired. Relaxed:
      * see is_own() in use.c. */
     _Alignas(64) _Atomic uint64_t retired;
@@ -100,11 +115,11 @@ typedef struct wm_timelines {
     wm_cond round_over;
     /* Of the lists of live blocks' uses, each of some of the blocks. */
     wm_lock uses[WM_USE_LOCKS];
-} wm_timelines;
+};
 
 void wm_timelines_init(wm_timelines *set, warm_runtime *runtime,
                        wm_event_pool *events, const wm_options *options,
-                       void (*finish)(wm_block *chain));
+                       const wm_timeline_ops *ops);
 /* Forgets all entries; their events go back to the pool. The uses of live
  * blocks were forgotten before. */
 void wm_timelines_fini(wm_timelines *set);
@@ -115,11 +130,12 @@ void wm_timelines_fini(wm_timelines *set);
 warm_status wm_timelines_info(wm_timelines *set, warm_stream stream,
                               wm_stream_info *info);
 
-/* Records that work on stream uses a LIVE block. On failure nothing changed.
- * No driver call if the stream is adopted and no capture is announced.
+/* Records that work on stream uses a LIVE block, which the calling thread owns
+ * (it was handed the block by its own cache) or not. On failure nothing
+ * changed. No driver call if the stream is adopted and no capture is announced.
  * Status: INVALID_STREAM, DRIVER_ERROR, OUT_OF_MEMORY. */
 warm_status wm_timelines_use(wm_timelines *set, wm_block *block,
-                             warm_stream stream, bool *adopted);
+                             warm_stream stream, bool owner, bool *adopted);
 
 /* What the uses of a FREEING block come to. */
 enum wm_uses {
@@ -199,6 +215,20 @@ bool wm_timelines_over(wm_timelines *set, warm_stream stream);
 void wm_timelines_begin_recording(wm_timelines *set);
 void wm_timelines_begin_found(wm_timelines *set);
 void wm_timelines_end_recording(wm_timelines *set);
+/* Whether driver memory must not be given back now: graphs are being captured,
+ * as far as anybody has said. At the end of a runtime what was announced may be
+ * over, and does not count. */
+static inline bool wm_timelines_holds_back(wm_timelines *set)
+{
+    return atomic_load_explicit(&set->captures, memory_order_relaxed) != 0 &&
+           !atomic_load_explicit(&set->ending, memory_order_relaxed);
+}
+
+static inline void wm_timelines_set_ending(wm_timelines *set)
+{
+    atomic_store_explicit(&set->ending, true, memory_order_relaxed);
+}
+
 /* Before and after a call that breaks captures of a device (negative: of all),
  * whichever thread makes it. False, and not begun: one is known to be under way
  * there, of another stream than but (null: of any): announced, or perhaps by a

@@ -1,6 +1,5 @@
 /* timeline_capture.c: captures that are known: those that are announced, and
  * what the driver says of the streams that are known. See timeline.h. */
-#include "alloc/cache/gather.h"
 #include "alloc/stream/timeline_int.h"
 
 #include "runtime/base/meta.h"
@@ -42,7 +41,7 @@ static void close_all(wm_timelines *set)
 {
     uint64_t announcement;
 
-    (void)wm_gather_fetch(set, NULL, UINT64_MAX);
+    (void)set->ops->collect(set, NULL, UINT64_MAX);
     wm_lock_acquire(&set->lock);
     announcement = ++set->announcements;
     wm_lock_release(&set->lock);

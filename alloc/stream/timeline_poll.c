@@ -1,8 +1,7 @@
 /* timeline_poll.c: asking the queues of the timelines, oldest batch first. One
  * round of polling at a time; no lock across a driver call. */
-#include "alloc/cache/gather.h"
 #include "alloc/stream/timeline_int.h"
-#include "alloc/space/traced.h"
+#include "alloc/arena/traced.h"
 
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
@@ -203,7 +202,7 @@ void wm_timelines_hand_back(wm_timelines *set, const wm_home *home,
     if (home != NULL) {
         home->take(home->context, done);
     } else {
-        set->finish(done);
+        set->ops->finish(done);
     }
 }
 
@@ -370,7 +369,7 @@ static void end_round(wm_timelines *set)
 
 void wm_timelines_poll(wm_timelines *set)
 {
-    (void)wm_gather_fetch(set, NULL, UINT64_MAX);
+    (void)set->ops->collect(set, NULL, UINT64_MAX);
     wm_timelines_poll_queued(set);
 }
 

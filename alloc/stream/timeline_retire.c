@@ -1,6 +1,5 @@
 /* timeline_retire.c: who may name a stream to the driver, waiting for one, and
  * its end. See timeline.h for the locks. */
-#include "alloc/cache/gather.h"
 #include "alloc/stream/timeline_int.h"
 
 #include "runtime/base/log.h"
@@ -176,7 +175,7 @@ static warm_status record_final(wm_timelines *set, wm_timeline *t)
  * the final event. */
 static void stop_recording(wm_timelines *set, wm_timeline *t)
 {
-    (void)wm_gather_fetch(set, t, UINT64_MAX);
+    (void)set->ops->collect(set, t, UINT64_MAX);
     wm_lock_acquire(&t->lock);
     t->retiring = true;
     while (t->recorders > 0) {

@@ -1,9 +1,8 @@
 /* use.c: streams that use a block, recorded while it is live. See timeline.h.
  */
-#include "alloc/cache/magazine_hit.h"
-#include "alloc/private_pool/private_pool.h"
 #include "alloc/stream/timeline_int.h"
 
+#include "alloc/arena/arena.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/status.h"
 
@@ -324,7 +323,7 @@ static warm_status add_use(wm_timelines *set, wm_block *block, wm_timeline *t,
 
 /* As add_use(), for an adopted stream: nothing is written but a word. */
 static warm_status add_adopted(wm_timelines *set, wm_block *block,
-                               wm_timeline *t)
+                               wm_timeline *t, bool owner)
 {
     wm_timeline *own = wm_block_own(block);
     wm_use *seen = NULL;
@@ -334,7 +333,7 @@ static warm_status add_adopted(wm_timelines *set, wm_block *block,
         return WARM_OK;
     }
     /* Release: whoever finds t there sees what made it. */
-    if (own == NULL && wm_magazine_owns(wm_window_mine(), block)) {
+    if (own == NULL && owner) {
         atomic_store_explicit(&block->own, t, memory_order_release);
         return WARM_OK;
     }
@@ -357,7 +356,7 @@ static bool is_own(wm_timelines *set, const wm_block *block, uint64_t id)
 
     /* Relaxed: who retired the stream, or told this thread, has set it. */
     return block->lane_id == lane &&
-           (arena->pool == NULL || wm_private_number(arena) != 0) &&
+           (arena->pool == NULL || wm_arena_pool_number(arena) != 0) &&
            (lane > atomic_load_explicit(&set->retired, memory_order_relaxed) ||
             wm_lane_has(block->segment->arena, block, lane));
 }
@@ -370,7 +369,7 @@ static void note_captured(wm_block *block)
 }
 
 static warm_status use_adopted(wm_timelines *set, wm_block *block,
-                               wm_timeline *t)
+                               wm_timeline *t, bool owner)
 {
     wm_capture capture = WM_CAPTURE_NONE;
     warm_status status = wm_driver_check_lost(set->driver, t->device);
@@ -380,7 +379,7 @@ static warm_status use_adopted(wm_timelines *set, wm_block *block,
     }
     if (status == WARM_OK && capture == WM_CAPTURE_NONE &&
         !is_own(set, block, t->id)) {
-        return add_adopted(set, block, t);
+        return add_adopted(set, block, t, owner);
     }
     /* It has another id then, and what was allocated on it in a capture is in
      * its order. */
@@ -393,7 +392,7 @@ static warm_status use_adopted(wm_timelines *set, wm_block *block,
 }
 
 warm_status wm_timelines_use(wm_timelines *set, wm_block *block,
-                             warm_stream stream, bool *adopted)
+                             warm_stream stream, bool owner, bool *adopted)
 {
     wm_stream_info info;
     wm_timeline *t = wm_timeline_get_adopted(set, stream);
@@ -401,7 +400,7 @@ warm_status wm_timelines_use(wm_timelines *set, wm_block *block,
 
     *adopted = t != NULL;
     if (t != NULL) {
-        return use_adopted(set, block, t);
+        return use_adopted(set, block, t, owner);
     }
     status = wm_timelines_info(set, stream, &info);
     if (status != WARM_OK || is_own(set, block, info.id)) {

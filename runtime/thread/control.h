@@ -42,12 +42,13 @@ typedef struct wm_breaking {
 } wm_breaking;
 
 typedef struct wm_window wm_window;
-struct wm_pools;         /* handles/pools.h */
-struct wm_pinned;        /* alloc/kinds/pinned.h */
-struct wm_trace;         /* runtime/base/trace.h */
-struct wm_history;       /* alloc/arena/history.h */
-struct wm_allocators;    /* alloc/storage/allocators.h */
-struct wm_device_space;  /* alloc/kinds/device_space.h */
+struct wm_pools;        /* handles/pools.h */
+struct wm_pinned;       /* alloc/kinds/pinned.h */
+struct wm_trace;        /* runtime/base/trace.h */
+struct wm_history;      /* runtime/base/history.h */
+struct wm_allocators;   /* alloc/storage/allocators.h */
+struct wm_device_space; /* alloc/kinds/device_space.h */
+struct wm_private_arena;
 struct wm_private_pools; /* alloc/private_pool/private_pool.h */
 
 typedef struct wm_own_allocator {
@@ -85,6 +86,9 @@ struct warm_runtime {
     /* const. The graphs of a private pool (0: none) are gone. later: memory
      * must not go back now, this is called again then. No lock is held. */
     void (*pool_over)(warm_runtime *runtime, uint64_t pool, bool later);
+    /* const. Memory of private pools that have gone goes back; only: of one
+     * arena, null: of all. Cancellation is off. */
+    void (*tend_pools)(warm_runtime *runtime, struct wm_private_arena *only);
     /* const. Handles wait for the end of captures, which may be over. No lock
      * is held. */
     void (*captures_over)(warm_runtime *runtime);

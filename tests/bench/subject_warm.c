@@ -298,8 +298,8 @@ static void *bench_placed(const bench_where *place, size_t bytes)
 
 struct wm_arena *bench_arena(void)
 {
-    return on.device ? on.runtime->device_spaces[0].space.arenas
-                     : on.runtime->pinned->space.arenas;
+    return on.device ? on.runtime->device_spaces[0].space.group.arenas
+                     : on.runtime->pinned->space.group.arenas;
 }
 
 static void warm_counts(bench_counts *counts)

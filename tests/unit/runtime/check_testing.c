@@ -47,10 +47,10 @@ START_TEST(test_B14_a_wrong_figure_of_memory_is_found)
         _i == 0 ? &runtime->pinned->space : &runtime->device_spaces[0].space;
     const char *name = _i == 0 ? "pinned" : "device";
 
-    space->arenas[0].stats.pending_bytes.current += 512;
+    space->group.arenas[0].stats.pending_bytes.current += 512;
     expect_broken(name);
     wt_fails(WARM_INTERNAL, warm_testing_check(runtime, 0));
-    space->arenas[0].stats.pending_bytes.current -= 512;
+    space->group.arenas[0].stats.pending_bytes.current -= 512;
     wt_ok(warm_testing_check(runtime, 0));
     space->growth.held += 4096;
     expect_broken(name);

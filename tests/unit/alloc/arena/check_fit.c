@@ -85,7 +85,7 @@ static void begin(warm_options *options)
 
 static void end(void)
 {
-    ck_assert(wm_arena_check(&runtime->pinned->space.arenas[0]));
+    ck_assert(wm_arena_check(&runtime->pinned->space.group.arenas[0]));
     for (int i = 0; i < STREAMS; i++) {
         wt_ok(warm_stream_destroy(runtime, stream[i]));
     }

@@ -4,6 +4,7 @@
 #include "wt.h"
 
 #include "alloc/kinds/device_space.h"
+#include "alloc/space/space_int.h"
 #include "alloc/cache/magazine_int.h"
 
 #include <pthread.h>
@@ -21,7 +22,7 @@ static wm_space *space(void)
 
 static wm_arena *arena(unsigned i)
 {
-    return &space()->arenas[i];
+    return &space()->group.arenas[i];
 }
 
 static void *take(warm_stream on, size_t bytes)
@@ -177,7 +178,7 @@ START_TEST(test_C1_threads_that_meet_part)
 {
     begin((warm_options){.size = 0});
     wt_ok(warm_thread_release(runtime));
-    space()->parted = false;
+    space()->group.parted = false;
     parting.met = _i == 1;
     pthread_barrier_init(&parting.step, NULL, 2);
     wt_threads(2, part, NULL);
@@ -210,13 +211,13 @@ START_TEST(test_C2_C3_one_block_of_a_sibling_serves_a_request)
     wt_ok(warm_free(block));
     before = wm_magazines_bytes(set_of(its));
     ck_assert_int_eq(before, 2 * MIB + MIB / 2);
-    ck_assert(wm_magazines_reclaim(space(),
-                                   &(wm_request){.bytes = LESS,
-                                                 .arena = arena(0),
-                                                 .lane = set_of(its)->lane,
-                                                 .stream = its,
-                                                 .epoch = 1},
-                                   true, &found));
+    ck_assert(wm_space_reclaim(space(),
+                               &(wm_request){.bytes = LESS,
+                                             .arena = arena(0),
+                                             .lane = set_of(its)->lane,
+                                             .stream = its,
+                                             .epoch = 1},
+                               true, &found));
     ck_assert_ptr_nonnull(found);
     ck_assert_ptr_eq(found->segment->arena, arena(1));
     ck_assert_int_eq(wm_magazines_bytes(set_of(its)), before - (int64_t)MIB);
@@ -245,7 +246,7 @@ START_TEST(test_C2_C3_a_row_in_a_sibling_serves_a_request)
     request.lane = set_of(its)->lane;
     request.stream = its;
     request.epoch = atomic_load(&runtime->stream_epoch);
-    found = wm_magazines_take_own(space(), &request);
+    found = wm_magazines_take_own(&space()->group, &request);
     ck_assert_ptr_nonnull(found);
     ck_assert_ptr_eq(found->segment->arena, arena(1));
     ck_assert_int_eq(wm_magazines_bytes(set_of(its)), (int64_t)MIB);

@@ -453,10 +453,10 @@ START_TEST(test_a_growth_delays_what_is_steady)
     for (unsigned i = 0; i < WM_BATCH_RIPE; i++) {
         wt_free_used(take(), stream);
     }
-    ck_assert(wm_gather_poll_mine(&runtime->pinned->space, ++now_ns));
+    ck_assert(wm_gather_poll_mine(&runtime->pinned->space.group, ++now_ns));
     ck_assert_int_eq(set->passed,
                      passed - TURNS * MORE + WM_BATCH_RIPE * BYTES);
-    ck_assert(!wm_magazines_steady(&runtime->pinned->space));
+    ck_assert(!wm_magazines_steady(&runtime->pinned->space.group));
 }
 END_TEST
 
@@ -727,7 +727,7 @@ START_TEST(test_a_slot_that_outlives_its_stream)
     wt_stop(runtime, stream);
     wt_free_used(after, stream);
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), marks + 1);
-    (void)wm_gather_poll_mine(&runtime->pinned->space, wm_clock_ns());
+    (void)wm_gather_poll_mine(&runtime->pinned->space.group, wm_clock_ns());
     ck_assert_uint_eq(gathered(stream), 0);
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 1);
@@ -764,7 +764,7 @@ START_TEST(test_B6_closed_batches_of_a_stream_that_retired)
     wt_refuse_barriers();
     wt_ok(warm_stream_retire(runtime, stream));
     ck_assert_uint_eq(slot->closed, 1);
-    (void)wm_gather_poll_mine(&runtime->pinned->space, wm_clock_ns());
+    (void)wm_gather_poll_mine(&runtime->pinned->space.group, wm_clock_ns());
     ck_assert_uint_eq(slot->closed, 0);
     ck_assert_uint_eq(slot->open.count, 0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, FULL + 1);
@@ -804,7 +804,7 @@ START_TEST(test_what_comes_while_a_stream_retires)
     close_door(false);
     ck_assert_int_eq(pthread_create(&thread, NULL, retire_it, &status), 0);
     await_inside();
-    (void)wm_gather_poll_mine(&runtime->pinned->space, wm_clock_ns());
+    (void)wm_gather_poll_mine(&runtime->pinned->space.group, wm_clock_ns());
     ck_assert_uint_eq(t->queued, 1);
     ck_assert_uint_eq(t->open.count, 0);
     runtime->driver->ops = door.real;

@@ -158,11 +158,11 @@ START_TEST(test_a_miss_asks_for_what_the_slot_has)
         wt_free_used(take(), stream);
     }
     marks = wt_calls(runtime, "event_mark");
-    ck_assert(!wm_gather_poll_mine(&runtime->pinned->space, ++now_ns));
+    ck_assert(!wm_gather_poll_mine(&runtime->pinned->space.group, ++now_ns));
     ck_assert_uint_eq(slot_of(stream)->closed, 2);
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), marks + 1);
     wt_go(runtime, stream);
-    ck_assert(wm_gather_poll_mine(&runtime->pinned->space, ++now_ns));
+    ck_assert(wm_gather_poll_mine(&runtime->pinned->space.group, ++now_ns));
     ck_assert_uint_eq(slot_of(stream)->closed, 0);
     check_pending(0);
 }
@@ -183,7 +183,7 @@ START_TEST(test_what_has_no_room_goes_where_it_belongs)
     }
     ck_assert_uint_eq(slot_of(stream)->closed, 2);
     wt_go(runtime, stream);
-    ck_assert(wm_gather_poll_mine(&runtime->pinned->space, ++now_ns));
+    ck_assert(wm_gather_poll_mine(&runtime->pinned->space.group, ++now_ns));
     check_pending(0);
     ck_assert_uint_le(wt_pinned_stats(runtime).cached_bytes, 16 * BYTES);
     ck_assert_uint_eq(wt_pinned_stats(runtime).block_bytes.current, 0);
@@ -272,7 +272,7 @@ static void *be_steady(void *argument)
     struct idler *idler = argument;
 
     for (int i = 0; i < 5000 && idler->status == WARM_OK &&
-                    !wm_magazines_steady(&runtime->pinned->space);
+                    !wm_magazines_steady(&runtime->pinned->space.group);
          i++) {
         free_some(idler, 1);
     }

@@ -389,7 +389,7 @@ START_TEST(test_what_full_magazines_give_back_others_get_as_it_is)
 {
     struct other other;
     pthread_t thread;
-    const wm_arena *arena = &runtime->pinned->space.arenas[0];
+    const wm_arena *arena = &runtime->pinned->space.group.arenas[0];
 
     other_init(&other, 4 * BLOCKS, SIZE);
     thread = begin(&other, allocate_then_free);
@@ -406,8 +406,8 @@ START_TEST(test_what_full_magazines_give_back_others_get_as_it_is)
     ck_assert_uint_eq(obtained(), 1);
     finish(&other, thread); /* frees them */
     ck_assert_uint_gt(arena->depot.bytes, 0);
-    wm_magazines_flush_idle(&runtime->pinned->space);
-    wm_magazines_flush_idle(&runtime->pinned->space);
+    wm_magazines_flush_idle(&runtime->pinned->space.group);
+    wm_magazines_flush_idle(&runtime->pinned->space.group);
     ck_assert_uint_eq(arena->depot.bytes, 0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 0);
     /* Nobody else's: 2 MiB that nothing has to be given back for. */
@@ -1134,15 +1134,15 @@ START_TEST(test_a_thread_does_without_a_set)
         wt_ok(warm_thread_release(runtime));
         ck_assert_ptr_null(my_set());
         /* Spare sets would be used up first. */
-        spare = space->spare_sets;
-        space->spare_sets = NULL;
+        spare = space->group.spare_sets;
+        space->group.spare_sets = NULL;
         wm_meta_fail(1, true);
         a = take(SIZE);
         wt_ok(warm_free(a));
         wm_meta_fail(0, false);
         ck_assert_ptr_null(my_set());
         ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 0);
-        space->spare_sets = spare;
+        space->group.spare_sets = spare;
     }
     a = take(SIZE);
     ck_assert_ptr_nonnull(my_set());

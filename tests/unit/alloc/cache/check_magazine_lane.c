@@ -85,7 +85,8 @@ static size_t lanes(void)
 {
     size_t count = 0;
 
-    for (const wm_lane *l = space()->arenas[0].lanes; l != NULL; l = l->next) {
+    for (const wm_lane *l = space()->group.arenas[0].lanes; l != NULL;
+         l = l->next) {
         count++;
     }
     return count;
@@ -206,7 +207,7 @@ START_TEST(test_a_set_has_bounds)
         ck_assert_uint_le(kept(stream[0]), BLOCKS);
     }
     ck_assert_uint_ge(kept(stream[0]), BLOCKS / 2);
-    ck_assert_uint_eq(space()->arenas[0].depot.bytes, 0);
+    ck_assert_uint_eq(space()->group.arenas[0].depot.bytes, 0);
     ck_assert_uint_eq(stats_now().all.active.current, 0);
 }
 END_TEST
@@ -234,7 +235,7 @@ START_TEST(test_C1_slots_are_handed_on)
     }
     ck_assert_uint_eq(stats_now().all.allocations.allocated, 3 * STREAMS);
     wt_ok(warm_thread_release(runtime));
-    ck_assert_uint_eq(wm_space_arenas(space())->out_bytes, 0);
+    ck_assert_uint_eq(wm_group_arenas(&space()->group)->out_bytes, 0);
 }
 END_TEST
 
@@ -328,7 +329,7 @@ START_TEST(test_C1_what_outlives_its_stream_is_everybodys_at_once)
     wt_ok(warm_poll(runtime));
     give(late);
     ck_assert_uint_eq(kept(stream[0]), 0);
-    ck_assert_uint_eq(wm_space_arenas(space())->out_bytes, 0);
+    ck_assert_uint_eq(wm_group_arenas(&space()->group)->out_bytes, 0);
     wt_ok(warm_stream_adopt(runtime, stream[0]));
 }
 END_TEST
@@ -521,10 +522,10 @@ START_TEST(test_B11_what_is_not_used_any_more_goes)
 {
     give(take(stream[0], 60 * KIB));
     give(take(stream[1], 60 * KIB));
-    wm_magazines_flush_idle(space()); /* used since the last time */
+    wm_magazines_flush_idle(&space()->group); /* used since the last time */
     ck_assert_uint_eq(kept(stream[0]), 1);
     give(take(stream[1], 60 * KIB));
-    wm_magazines_flush_idle(space());
+    wm_magazines_flush_idle(&space()->group);
     ck_assert_uint_eq(kept(stream[0]), 0);
     ck_assert_uint_eq(kept(stream[1]), 1);
 }

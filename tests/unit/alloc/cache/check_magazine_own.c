@@ -195,11 +195,12 @@ START_TEST(test_C3_a_row_is_taken_until_growth_is_the_better_deal)
 
     lay_out(piece);
     before = obtained();
-    atomic_store(&space()->reclaimed, cost);
+    atomic_store(&space()->group.reclaimed, cost);
     pointer = wt_device(runtime, mine, 2 * MIB);
     ck_assert_uint_eq(obtained(), before + dear);
     ck_assert_uint_eq(kept(), dear ? 2 : 0);
-    ck_assert(dear ? space()->reclaimed == 0 : space()->reclaimed > 2);
+    ck_assert(dear ? space()->group.reclaimed == 0
+                   : space()->group.reclaimed > 2);
     wt_ok(warm_free(pointer));
     free_rest(piece);
 }
@@ -316,10 +317,10 @@ START_TEST(test_C3_smaller_requests_leave_a_region_for_large_ones_alone)
 
     lay_out_apart();
     request = request_of(PART * MIB / 2);
-    atomic_store(&space()->reclaimed, 0);
-    ck_assert_ptr_null(wm_magazines_take_own(space(), &request));
+    atomic_store(&space()->group.reclaimed, 0);
+    ck_assert_ptr_null(wm_magazines_take_own(&space()->group, &request));
     ck_assert_uint_eq(kept(), 2);
-    ck_assert_uint_eq(space()->reclaimed, 0);
+    ck_assert_uint_eq(space()->group.reclaimed, 0);
     wt_ok(warm_free(block[2]));
 }
 END_TEST
@@ -340,7 +341,7 @@ START_TEST(test_B6_C1_a_row_of_a_stream_that_has_ended_meanwhile)
     wt_ok(wm_driver_stream_synchronize(runtime->driver, mine));
     wt_ok(warm_poll(runtime));
     ck_assert(request.lane->over);
-    row = wm_magazines_take_own(space(), &request);
+    row = wm_magazines_take_own(&space()->group, &request);
     ck_assert_ptr_nonnull(row);
     ck_assert_ptr_eq(row->base, block[1]);
     ck_assert_uint_eq(kept(), 1);
@@ -364,9 +365,9 @@ START_TEST(test_C10_a_block_that_another_has_is_in_no_row)
     atomic_store(&wm_block_at(block[0])->state,
                  wm_state_of_set(WM_BLOCK_LIVE, 0));
     request = request_of(2 * MIB);
-    ck_assert_ptr_null(wm_magazines_take_own(space(), &request));
+    ck_assert_ptr_null(wm_magazines_take_own(&space()->group, &request));
     request = request_of(640 * KIB);
-    larger = wm_magazines_take_own(space(), &request);
+    larger = wm_magazines_take_own(&space()->group, &request);
     ck_assert_ptr_nonnull(larger);
     ck_assert_ptr_eq(larger->base, block[1]);
     wt_ok(warm_free(block[0])); /* the other thread's */
@@ -401,7 +402,7 @@ START_TEST(test_B2_E8_a_larger_block_is_cut_but_not_for_a_pool)
     }
     pointer = wt_pinned(runtime, MIB);
     ck_assert(pooled != (pointer >= larger && pointer < larger + 2 * MIB));
-    ck_assert_uint_eq(pinned->reclaimed, 0);
+    ck_assert_uint_eq(pinned->group.reclaimed, 0);
     wt_ok(warm_free(pointer));
     wt_ok(warm_free(fill));
     if (pooled) {

@@ -127,8 +127,8 @@ START_TEST(test_B25_threads_that_come_and_go_leave_no_metadata)
     runtime = wt_runtime(&options);
     for (int i = 0; options.arenas != 1 && i < 2; i++) {
         /* They begin in one arena, and part. */
-        runtime->pinned->space.parted = false;
-        runtime->device_spaces[i].space.parted = false;
+        runtime->pinned->space.group.parted = false;
+        runtime->device_spaces[i].space.group.parted = false;
     }
     pthread_barrier_init(&churn.step, NULL, AT_ONCE);
     memset(churn.moved, 0, sizeof churn.moved);
@@ -151,7 +151,7 @@ static unsigned spare_sets(const wm_space *space)
 {
     unsigned count = 0;
 
-    for (const wm_magazines *set = space->spare_sets; set != NULL;
+    for (const wm_magazines *set = space->group.spare_sets; set != NULL;
          set = set->next) {
         count++;
     }
@@ -428,7 +428,7 @@ START_TEST(test_B25_a_thread_does_without_a_class_or_a_slot)
         held = wt_pinned(runtime, SIZE);
         wt_ok(warm_thread_release(runtime));
         /* Else spare ones, with their entries, would do. */
-        wm_magazines_fini(&runtime->pinned->space);
+        wm_magazines_fini(&runtime->pinned->space.group);
         wt_ok(pinned_of(100));
         wm_meta_fail(n, true);
         wt_ok(warm_free(held));

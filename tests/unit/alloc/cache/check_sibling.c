@@ -22,7 +22,7 @@ static wm_space *space(void)
 
 static wm_arena *arena(unsigned i)
 {
-    return &space()->arenas[i];
+    return &space()->group.arenas[i];
 }
 
 static void begin(warm_options options)
@@ -165,7 +165,7 @@ static void part(void *argument, unsigned index)
 START_TEST(test_threads_that_meet_in_an_arena_part)
 {
     begin((warm_options){.arenas = 2});
-    space()->parted = false;
+    space()->group.parted = false;
     parting.met = _i == 1;
     parting.status = WARM_OK;
     pthread_barrier_init(&parting.step, NULL, 2);
@@ -189,7 +189,7 @@ START_TEST(test_B12_idle_region_of_a_sibling_serves_before_growth)
 
     begin((warm_options){.arenas = 2});
     wt_ok(warm_free(take(3 * MIB)));
-    wm_magazines_flush_all(space());
+    wm_magazines_flush_all(&space()->group);
     block = other_does(SIZE, NULL, true);
     ck_assert_uint_eq(other.home, 1);
     ck_assert_ptr_eq(arena_of(block), arena(1));
@@ -447,15 +447,15 @@ static void give_back_some(void *argument, unsigned index)
         (void)warm_free(own[i]);
         (void)warm_free(back.given[i]);
     }
-    set = wm_magazines_lock_mine(space(), &window);
+    set = wm_magazines_lock_mine(&space()->group, &window);
     wm_section_unlock(&window->section);
     switch (back.way) {
     case 0:
-        wm_magazines_flush_all(space());
+        wm_magazines_flush_all(&space()->group);
         break;
     case 1:
-        wm_magazines_flush_idle(space());
-        wm_magazines_flush_idle(space());
+        wm_magazines_flush_idle(&space()->group);
+        wm_magazines_flush_idle(&space()->group);
         break;
     default: /* a request that takes all there is */
         back.status = warm_pinned_alloc(runtime, 7 * MIB, &own[0]);
@@ -536,7 +536,7 @@ START_TEST(test_B11_reserve_that_does_not_decay_is_of_all_siblings)
     for (int i = 0; i < 4; i++) {
         wt_ok(warm_free(block[i]));
     }
-    wm_magazines_flush_all(space());
+    wm_magazines_flush_all(&space()->group);
     now_ns += 1000000000;
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 2 * MIB);
@@ -578,7 +578,7 @@ START_TEST(test_B15_every_node_has_its_own_siblings)
         wt_ok(warm_pinned_alloc_on(runtime, SIZE, node, 0, &block[node]));
         ck_assert_int_eq(arena_of(block[node])->node, node);
         ck_assert_ptr_eq(arena_of(block[node])->siblings,
-                         wm_space_arena(space(), node));
+                         wm_group_arena(&space()->group, node));
         wt_ok(warm_pinned_get_node_stats(runtime, node, &stats));
         ck_assert_uint_eq(stats.requests.current, 1);
         ck_assert_uint_eq(stats.held_bytes.current, 4 * MIB);

@@ -200,11 +200,11 @@ static inline void become_steady(unsigned batch, size_t kept)
                            .segment = 256 << 10,
                            .batch_count = batch,
                            .magazine_bytes = kept * BYTES});
-    for (int i = 0; i < 5000 && !wm_magazines_steady(&runtime->pinned->space);
-         i++) {
+    for (int i = 0;
+         i < 5000 && !wm_magazines_steady(&runtime->pinned->space.group); i++) {
         wt_free_used(take(), stream);
     }
-    ck_assert(wm_magazines_steady(&runtime->pinned->space));
+    ck_assert(wm_magazines_steady(&runtime->pinned->space.group));
     wt_free_used(take(), stream);
     wt_ok(warm_poll(runtime)); /* the next batch has the new bounds */
 }

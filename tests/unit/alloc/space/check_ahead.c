@@ -102,10 +102,11 @@ START_TEST(test_B10_B17_what_was_freed_and_is_done_need_not_be_had)
         wt_ok(warm_free(block[i]));
     }
     wt_ok(warm_stream_synchronize(runtime, stream));
-    ck_assert_uint_eq(wm_arena_idle(&wt_memory_space()->arenas[0]), 0);
+    ck_assert_uint_eq(wm_arena_idle(&wt_memory_space()->group.arenas[0]), 0);
     wt_ok(warm_pinned_prewarm(runtime, 8 * MIB, 0, flags));
     wt_ok(warm_pinned_prewarm_wait(runtime));
-    ck_assert_uint_eq(wm_arena_idle(&wt_memory_space()->arenas[0]), 8 * MIB);
+    ck_assert_uint_eq(wm_arena_idle(&wt_memory_space()->group.arenas[0]),
+                      8 * MIB);
     ck_assert_uint_eq(wt_memory_calls("pinned_alloc"), 1);
     wt_ok(warm_stream_destroy(runtime, stream));
     wt_memory_end();
@@ -120,7 +121,7 @@ static warm_status alloc_and_take(wm_driver *d, size_t bytes, void **pointer)
 {
     warm_status status = wt_memory_alloc(d, bytes, pointer);
 
-    if (takes < 24 && wm_arena_idle(&wt_memory_space()->arenas[0]) > 0) {
+    if (takes < 24 && wm_arena_idle(&wt_memory_space()->group.arenas[0]) > 0) {
         (void)warm_pinned_alloc(runtime, 8 * MIB, &taken[takes++]);
     }
     return status;
@@ -273,9 +274,9 @@ static void await_no_wish(void)
 
     do {
         sched_yield();
-        wm_lock_acquire(&b->lock);
+        wm_lock_acquire(&b->waker.lock);
         wanted = wm_ahead_wanted_locked(b) || b->getting;
-        wm_lock_release(&b->lock);
+        wm_lock_release(&b->waker.lock);
     } while (wanted);
 }
 
@@ -339,9 +340,9 @@ static warm_status alloc_until_stopped(wm_driver *d, size_t bytes,
     wt_set(&wt_memory.inside, true);
     do {
         sched_yield();
-        wm_lock_acquire(&b->lock);
+        wm_lock_acquire(&b->waker.lock);
         stopped = b->stop;
-        wm_lock_release(&b->lock);
+        wm_lock_release(&b->waker.lock);
     } while (!stopped);
     return wt_memory_alloc(d, bytes, pointer);
 }

@@ -26,9 +26,9 @@ static int rest_now(void)
 {
     int rest;
 
-    wm_lock_acquire(&background->lock);
-    rest = atomic_load_explicit(&background->rest, memory_order_relaxed);
-    wm_lock_release(&background->lock);
+    wm_lock_acquire(&background->waker.lock);
+    rest = atomic_load_explicit(&background->waker.sleep, memory_order_relaxed);
+    wm_lock_release(&background->waker.lock);
     return rest;
 }
 
@@ -44,9 +44,9 @@ static uint64_t rounds_now(void)
 {
     uint64_t rounds;
 
-    wm_lock_acquire(&background->lock);
+    wm_lock_acquire(&background->waker.lock);
     rounds = background->rounds;
-    wm_lock_release(&background->lock);
+    wm_lock_release(&background->waker.lock);
     return rounds;
 }
 
@@ -87,7 +87,7 @@ START_TEST(test_B10_finished_work_is_collected_without_a_call)
     leave_pending(stream, 5000);
     wm_background_step(background);
     ck_assert_uint_eq(wt_memory_stats().pending.current, 1);
-    ck_assert_int_ne(rest_now(), WM_REST_LONG);
+    ck_assert_int_ne(rest_now(), WM_SLEEP_LONG);
     wt_ok(warm_testing_resume(runtime, stream));
     while (wt_memory_stats().pending.current != 0) {
         sched_yield();
@@ -126,7 +126,7 @@ START_TEST(test_free_that_becomes_pending_wakes_the_thread)
     begin(&(warm_options){.segment = 4 * MIB});
     wt_ok(warm_stream_create(runtime, 0, &stream));
     for (unsigned i = 0; i < wt_scaled(200); i++) {
-        await_rest(WM_REST_LONG);
+        await_rest(WM_SLEEP_LONG);
         wakes = wm_background_wakes(background);
         leave_pending(stream, 5000);
         while (wt_memory_stats().pending.current != 0) {
@@ -146,7 +146,7 @@ START_TEST(test_thread_does_not_wake_up_while_nothing_goes_on)
     begin(&(warm_options){.segment = 4 * MIB, .reserve_bytes = 2 * MIB});
     wm_background_step(background);
     wt_ok(warm_free(wt_memory_take(5000)));
-    await_rest(WM_REST_LONG);
+    await_rest(WM_SLEEP_LONG);
     wakes = wm_background_wakes(background);
     yield_often();
     /* Hits and frees are none of its business. */
@@ -155,7 +155,7 @@ START_TEST(test_thread_does_not_wake_up_while_nothing_goes_on)
     }
     yield_often();
     ck_assert_uint_eq(wm_background_wakes(background), wakes);
-    ck_assert_int_eq(rest_now(), WM_REST_LONG);
+    ck_assert_int_eq(rest_now(), WM_SLEEP_LONG);
     wt_memory_end();
 }
 END_TEST
@@ -287,7 +287,7 @@ START_TEST(test_reserve_that_cannot_be_had_is_given_up_for_a_while)
     await_reserve(16 * MIB);
     block = wt_memory_take(8 * MIB);
     wm_background_step(background);
-    await_rest(WM_REST_LONG);
+    await_rest(WM_SLEEP_LONG);
     wakes = wm_background_wakes(background);
     rounds = rounds_now();
     yield_often();
@@ -350,7 +350,7 @@ START_TEST(test_B10_B11_what_decays_goes_back_but_for_the_reserve)
     }
     wm_background_step(background);
     ck_assert_uint_ge(wt_memory_stats().held_bytes.current, 16 * MIB);
-    await_rest(WM_REST_DECAY); /* else it may be about to look once more */
+    await_rest(WM_SLEEP_DECAY); /* else it may be about to look once more */
     atomic_fetch_add_explicit(&now_ms, 2 * 3600000, memory_order_relaxed);
     wt_ok(warm_free(wt_memory_take(4 * MIB)));
     ck_assert_uint_eq(wt_memory_calls("pinned_free"), 0);
@@ -400,13 +400,13 @@ static void begin_decay(uint64_t decay_ms)
 START_TEST(test_B10_B11_memory_that_comes_later_decays_too)
 {
     begin_decay(1);
-    await_rest(WM_REST_LONG);
+    await_rest(WM_SLEEP_LONG);
     wt_ok(warm_free(wt_memory_take(5000)));
     atomic_fetch_add_explicit(&now_ms, 1000, memory_order_relaxed);
     while (wt_memory_stats().held_bytes.current != 0) {
         sched_yield();
     }
-    await_rest(WM_REST_LONG);
+    await_rest(WM_SLEEP_LONG);
     wt_memory_end();
     wm_clock_set(NULL);
 }
@@ -420,13 +420,13 @@ START_TEST(test_B10_decay_does_not_put_off_what_is_pending)
     begin_decay((uint64_t)1 << 40);
     wt_ok(warm_stream_create(runtime, 0, &stream));
     wt_ok(warm_free(wt_memory_take(5000)));
-    await_rest(WM_REST_DECAY);
+    await_rest(WM_SLEEP_DECAY);
     leave_pending(stream, 5000);
     atomic_fetch_add_explicit(&now_ms, 1000, memory_order_relaxed);
     while (wt_memory_stats().pending.current != 0) {
         sched_yield();
     }
-    await_rest(WM_REST_DECAY);
+    await_rest(WM_SLEEP_DECAY);
     wt_ok(warm_stream_destroy(runtime, stream));
     wt_memory_end();
     wm_clock_set(NULL);
@@ -444,7 +444,7 @@ START_TEST(test_there_is_no_thread_unless_asked_for)
     stream = held_stream();
     leave_pending(stream, 5000);
     ck_assert(!background->started);
-    ck_assert_int_eq(rest_now(), WM_REST_NONE);
+    ck_assert_int_eq(rest_now(), WM_SLEEP_NONE);
     wt_ok(warm_testing_resume(runtime, stream));
     wt_ok(warm_stream_synchronize(runtime, stream));
     wt_ok(warm_stream_destroy(runtime, stream));
@@ -492,7 +492,7 @@ static void after_exit_began(void)
     wt_linger linger = {0};
 
     while (wt_lingers(&linger)) {
-        wm_background_wake(background);
+        wm_waker_wake(&background->waker);
     }
     _exit(rounds_now() <= before + 1 ? 0 : 1);
 }
@@ -502,7 +502,7 @@ static void leave_with_work(void)
     atexit(after_exit_began);
     begin(&(warm_options){.segment = 1 * MIB, .reserve_bytes = 2 * MIB});
     leave_pending(held_stream(), 5000);
-    await_rest(WM_REST_SHORT);
+    await_rest(WM_SLEEP_SHORT);
     exit(2);
 }
 

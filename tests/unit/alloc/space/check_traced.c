@@ -32,7 +32,7 @@ static wm_space *space_now(void)
 static void *take_untold(size_t bytes)
 {
     wm_request request = {.bytes = bytes,
-                          .arena = wm_space_arena(space_now(), 0)};
+                          .arena = wm_group_arena(&space_now()->group, 0)};
     void *pointer = NULL;
 
     wt_ok(wm_space_alloc(space_now(), &request, &pointer));

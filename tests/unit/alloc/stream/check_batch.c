@@ -36,7 +36,7 @@ static void setup(void)
 
 static void teardown(void)
 {
-    ck_assert(wm_arena_check(&runtime->pinned->space.arenas[0]));
+    ck_assert(wm_arena_check(&runtime->pinned->space.group.arenas[0]));
     wt_runtime_end(runtime);
 }
 
@@ -461,10 +461,10 @@ START_TEST(test_B14_frees_of_others_count_in_their_class)
     }
     wt_threads(1, free_two, &two);
     wt_ok(warm_poll(runtime));
-    wm_magazines_settle_all(&runtime->pinned->space);
+    wm_magazines_settle_all(&runtime->pinned->space.group);
     for (int i = 0; i < 2; i++) {
         ck_assert_int_eq(two.status[i], WARM_OK);
-        wm_arena_class_stats(&runtime->pinned->space.arenas[0],
+        wm_arena_class_stats(&runtime->pinned->space.group.arenas[0],
                              wm_size_class(bytes[i]), &stats);
         ck_assert_uint_eq(stats.requests.allocated, 1);
         ck_assert_uint_eq(stats.requests.current, 0);

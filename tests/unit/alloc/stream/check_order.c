@@ -130,7 +130,7 @@ START_TEST(test_E3_lanes_end_with_their_pool)
         wt_ok(warm_private_pool_release(runtime, pool));
         wt_ok(warm_stream_destroy(runtime, stream[i]));
     }
-    for (wm_arena *a = wm_space_arenas(&runtime->device_spaces[0].space);
+    for (wm_arena *a = wm_group_arenas(&runtime->device_spaces[0].space.group);
          a != NULL; a = a->next_arena) {
         arenas += a->pool != NULL;
         ck_assert(a->pool == NULL || a->lanes == NULL);

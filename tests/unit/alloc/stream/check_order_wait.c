@@ -326,8 +326,8 @@ END_TEST
 /* ---- while a request looks around -----------------------------------------
  */
 
-static const wm_space_traits *real_traits;
-static wm_space_traits traits;
+static const wm_timeline_ops *real_timeline_ops;
+static wm_timeline_ops timeline_ops;
 static pthread_t giver;
 static size_t given;
 static _Atomic bool going; /* what is given back is with the driver */
@@ -350,16 +350,17 @@ static void *give_back(void *unused)
     return unused;
 }
 
-/* A miss that asks streams, of a request that was refused under the limit, and
- * has found that threads keep nothing: another one frees what it has, which
- * goes to the driver, before that is looked at. */
-static void miss_and_give_back(wm_space *space, wm_arena *arena,
-                               const wm_request *request)
+/* A poll by a request that was refused under the limit, and has found that
+ * threads keep nothing: another one frees what it has, which goes to the
+ * driver, before that is looked at. */
+static bool collect_and_give_back(wm_timelines *set, wm_timeline *timeline,
+                                  uint64_t older_than)
 {
-    real_traits->miss(space, arena, request);
+    bool found = real_timeline_ops->collect(set, timeline, older_than);
+
     if (strstr(warm_last_error_message(), "limit") == NULL ||
         atomic_load_explicit(&going, memory_order_relaxed)) {
-        return;
+        return found;
     }
     ck_assert_int_eq(pthread_create(&giver, NULL, give_back, NULL), 0);
     if (!goes_slowly) {
@@ -368,12 +369,13 @@ static void miss_and_give_back(wm_space *space, wm_arena *arena,
     while (!atomic_load_explicit(&going, memory_order_acquire)) {
         sched_yield();
     }
+    return found;
 }
 
 /* It has gone, or is on its way still. */
 START_TEST(test_C2_what_goes_back_meanwhile_is_asked_for)
 {
-    wm_space *space;
+    wm_timelines *timelines;
 
     wt_order_begin((warm_options){.device = "host"});
     wt_ok(warm_free(idle));
@@ -384,11 +386,11 @@ START_TEST(test_C2_what_goes_back_meanwhile_is_asked_for)
     ops = *real;
     ops.device_free = free_slowly;
     runtime->driver->ops = &ops;
-    space = &runtime->device_spaces[0].space;
-    real_traits = space->traits;
-    traits = *real_traits;
-    traits.miss = miss_and_give_back;
-    space->traits = &traits;
+    timelines = runtime->device_spaces[0].space.group.timelines;
+    real_timeline_ops = timelines->ops;
+    timeline_ops = *real_timeline_ops;
+    timeline_ops.collect = collect_and_give_back;
+    timelines->ops = &timeline_ops;
     goes_slowly = _i == 1;
     atomic_store_explicit(&going, false, memory_order_relaxed);
     wt_ok(warm_free(wt_device(runtime, second, HELD)));
@@ -397,7 +399,7 @@ START_TEST(test_C2_what_goes_back_meanwhile_is_asked_for)
         pthread_join(giver, NULL);
     }
     ck_assert_uint_eq(given, HELD);
-    space->traits = real_traits;
+    timelines->ops = real_timeline_ops;
     runtime->driver->ops = real;
     wt_ok(warm_stream_destroy(runtime, first));
     wt_ok(warm_stream_destroy(runtime, second));

@@ -1,5 +1,5 @@
 /* history.c: see history.h. Takes no lock. */
-#include "alloc/arena/history.h"
+#include "runtime/base/history.h"
 
 #include "runtime/base/clock.h"
 #include "runtime/base/meta.h"

@@ -1,10 +1,8 @@
 /* traced.c: see traced.h. Takes lock arena for who allocated a block. */
-#include "alloc/space/traced.h"
+#include "alloc/arena/traced.h"
 
-#include "alloc/kinds/device_space.h"
+#include "alloc/arena/group.h"
 #include "alloc/block/page_map.h"
-#include "alloc/kinds/pageable.h"
-#include "alloc/private_pool/private_pool.h"
 
 #include <string.h>
 
@@ -20,11 +18,12 @@ static uint64_t arena_of(const wm_arena *arena)
 static wm_history_event event_of(const wm_block *block, enum wm_history_op op)
 {
     return (wm_history_event){.op = (uint64_t)op,
-                              .place = wm_space_place(block->segment->arena),
+                              .place = wm_group_place(block->segment->arena),
                               .address = (uintptr_t)block->base,
                               .bytes = wm_block_requested(block),
                               .lane_id = block->lane_id,
-                              .pool = wm_private_number(block->segment->arena),
+                              .pool =
+                                  wm_arena_pool_number(block->segment->arena),
                               .arena = arena_of(block->segment->arena)};
 }
 
@@ -115,10 +114,10 @@ void wm_traced_segment(const wm_segment *segment, enum wm_history_op op)
 {
     wm_history *history = segment->arena->history;
     wm_history_event event = {.op = (uint64_t)op,
-                              .place = wm_space_place(segment->arena),
+                              .place = wm_group_place(segment->arena),
                               .address = (uintptr_t)segment->base,
                               .bytes = segment->bytes,
-                              .pool = wm_private_number(segment->arena),
+                              .pool = wm_arena_pool_number(segment->arena),
                               .arena = arena_of(segment->arena)};
 
     wm_history_here(history, &event.origin, false);
@@ -128,9 +127,9 @@ void wm_traced_segment(const wm_segment *segment, enum wm_history_op op)
 void wm_traced_refused(warm_runtime *runtime, const wm_request *request)
 {
     wm_history_event event = {.op = WM_HISTORY_OUT_OF_MEMORY,
-                              .place = wm_space_place(request->arena),
+                              .place = wm_group_place(request->arena),
                               .bytes = request->bytes,
-                              .pool = wm_private_number(request->arena),
+                              .pool = wm_arena_pool_number(request->arena),
                               .arena = arena_of(request->arena)};
     size_t free = 0, total = 0;
     warm_error before = {.size = sizeof before};
@@ -159,16 +158,16 @@ void wm_traced_refused(warm_runtime *runtime, const wm_request *request)
 static wm_trace_record record_of(const wm_block *block, size_t bytes)
 {
     const wm_arena *arena = block->segment->arena;
-    int device = wm_device_of_block(block);
+    int device = arena->group->device;
     wm_trace_record record = {.op = WM_TRACE_ALLOC, .bytes = bytes};
 
     if (device >= 0) {
         record.place = WM_TRACE_DEVICE + (unsigned)device;
-    } else if (wm_space_of(block)->traits == &wm_pageable_traits) {
+    } else if (arena->group->pageable) {
         record.place = WM_TRACE_PAGEABLE;
     }
     if (arena->pool != NULL) {
-        record.pool = 2 * wm_private_number(arena) + arena->pool->user;
+        record.pool = 2 * wm_arena_pool_number(arena) + arena->user_pool;
     }
     if (record.place != WM_TRACE_PINNED || record.pool != 0) {
         record.op = WM_TRACE_PLACED;

@@ -7,7 +7,7 @@
 #define WM_TRACED_H
 
 #include "alloc/block/block.h"
-#include "alloc/arena/history.h"
+#include "runtime/base/history.h"
 #include "runtime/thread/tracing.h"
 
 struct wm_request;

@@ -1,7 +1,7 @@
 /* check_history.c: the ring of the last events (row C7, history.h). */
 #include "wt.h"
 
-#include "alloc/arena/history.h"
+#include "runtime/base/history.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/meta.h"
 

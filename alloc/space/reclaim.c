@@ -1,0 +1,210 @@
+/* reclaim.c: what threads keep in magazines is taken back when memory is needed
+ * elsewhere. See space_int.h.
+ *
+ * Takes lock windows, under it the section of each window, and lock arena.
+ * Calls the driver with none, where memory is in the order of streams. */
+#include "alloc/cache/magazine_int.h"
+
+#include "alloc/arena/arena_int.h"
+#include "alloc/space/space_int.h"
+
+/* Windows that are visited one at a time before all are. */
+enum { WM_RICHEST = 16 };
+
+struct reclaim {
+    wm_space *space;
+    const wm_request *request;
+    wm_block *block;
+    bool must;
+    uint64_t blocks, windows; /* taken back, visited */
+    const wm_window *richest; /* of those with something left */
+    int64_t most;             /* what it has */
+    uint64_t number;          /* tells sets apart that have as much */
+};
+
+static wm_arena *home_of(const struct reclaim *reclaim)
+{
+    return reclaim->request->arena;
+}
+
+static void try_again(struct reclaim *reclaim)
+{
+    bool starved = false;
+
+    reclaim->block = wm_arena_take_any(home_of(reclaim), reclaim->request->lane,
+                                       reclaim->request->bytes, &starved);
+}
+
+static bool has_some(const wm_window *window, void *context)
+{
+    const struct reclaim *reclaim = context;
+
+    return wm_magazines_bytes_of(window, &reclaim->space->group) > 0;
+}
+
+static void reclaim_window(wm_window *window, void *context)
+{
+    struct reclaim *reclaim = context;
+    wm_magazines *set;
+
+    for (unsigned at = 0; (set = wm_magazines_next(
+                               window, &reclaim->space->group, &at)) != NULL;) {
+        /* What lies on another node helps where nothing else does: once it has
+         * gone back to the driver. */
+        if (reclaim->must || wm_arena_beside(set->arena, home_of(reclaim))) {
+            reclaim->blocks += wm_magazines_give_back(set, WM_ALL);
+        }
+    }
+    reclaim->windows++;
+}
+
+/* After others gave something back; in the order of their streams, perhaps,
+ * which are asked how far they are. */
+static void ask_and_try_again(struct reclaim *reclaim)
+{
+    wm_space *space = reclaim->space;
+
+    try_again(reclaim);
+    if (reclaim->block == NULL && space->traits->laned &&
+        home_of(reclaim)->pool == NULL) {
+        wm_orders_mark(home_of(reclaim)->orders, NULL, reclaim->request->lane);
+        wm_space_collect(space);
+        try_again(reclaim);
+    }
+}
+
+static bool is_richest_so_far(const wm_window *window, void *context)
+{
+    struct reclaim *reclaim = context;
+    const wm_arena_group *group = &reclaim->space->group;
+    unsigned at = 0;
+    const wm_magazines *set = wm_magazines_next(window, group, &at);
+    int64_t bytes = wm_magazines_bytes_of(window, group);
+    uint64_t number =
+        set != NULL ? atomic_load_explicit(&set->number, memory_order_relaxed)
+                    : 0;
+
+    if (bytes > reclaim->most ||
+        (bytes > 0 && bytes == reclaim->most && number < reclaim->number)) {
+        reclaim->most = bytes;
+        reclaim->number = number;
+        reclaim->richest = window;
+    }
+    return false; /* looks only */
+}
+
+static bool is_richest(const wm_window *window, void *context)
+{
+    const struct reclaim *reclaim = context;
+
+    return window == reclaim->richest && has_some(window, context);
+}
+
+/* The richest first, one at a time, so that few have to miss; then all. What
+ * comes of it does not hang on the order in which threads began. */
+static void reclaim_others(struct reclaim *reclaim)
+{
+    const wm_visit look = {is_richest_so_far, NULL, NULL, reclaim};
+    const wm_visit one = {is_richest, reclaim_window, NULL, reclaim};
+    const wm_visit all = {has_some, reclaim_window, NULL, reclaim};
+
+    for (int i = 0; i < WM_RICHEST && reclaim->block == NULL; i++) {
+        reclaim->most = 0;
+        (void)wm_window_visit(reclaim->space->group.runtime, &look);
+        if (reclaim->most == 0) {
+            /* What somebody kept when the arena had nothing is with a caller
+             * by now, perhaps, and what lies beside it will do. */
+            ask_and_try_again(reclaim);
+            return;
+        }
+        (void)wm_window_visit(reclaim->space->group.runtime, &one);
+        ask_and_try_again(reclaim);
+    }
+    if (reclaim->block == NULL) {
+        (void)wm_window_visit(reclaim->space->group.runtime, &all);
+        ask_and_try_again(reclaim);
+    }
+}
+
+static void reclaim_mine(struct reclaim *reclaim)
+{
+    wm_window *window;
+    wm_magazines *set = wm_magazines_lock_for(&reclaim->space->group,
+                                              reclaim->request, &window);
+
+    if (set == NULL) {
+        return;
+    }
+    if (wm_arena_beside(set->arena, home_of(reclaim))) {
+        reclaim->blocks +=
+            wm_magazines_cut_larger(set, reclaim->request, &reclaim->block);
+    }
+    if (reclaim->block == NULL &&
+        wm_arena_beside(set->arena, home_of(reclaim))) {
+        reclaim->blocks +=
+            wm_magazines_cut_row(set, reclaim->request, &reclaim->block);
+    }
+    if (reclaim->block == NULL &&
+        wm_arena_beside(set->arena, home_of(reclaim))) {
+        reclaim->blocks +=
+            wm_magazines_trade(set, reclaim->request->bytes, &reclaim->block);
+    } else if (reclaim->block == NULL && wm_magazines_bytes(set) > 0) {
+        reclaim->blocks += wm_magazines_give_back(set, WM_ALL);
+    }
+    wm_section_unlock(&window->section);
+}
+
+/* Whether it is growth's turn; see above. */
+static bool is_dear(wm_space *space, size_t bytes)
+{
+    /* Relaxed, both: an estimate that several threads add to. */
+    uint64_t cost = WM_VISIT_PRICE *
+                    atomic_exchange_explicit(&space->group.timelines->visits, 0,
+                                             memory_order_relaxed);
+
+    cost += atomic_fetch_add_explicit(&space->group.reclaimed, cost,
+                                      memory_order_relaxed);
+    if (cost < wm_magazines_price(&space->group, bytes)) {
+        return false;
+    }
+    atomic_store_explicit(&space->group.reclaimed, 0, memory_order_relaxed);
+    return true;
+}
+
+/* Where nothing was found the space grows next. */
+static void note_cost(wm_space *space, const struct reclaim *reclaim)
+{
+    if (reclaim->block == NULL) {
+        atomic_store_explicit(&space->group.reclaimed, 0, memory_order_relaxed);
+        return;
+    }
+    atomic_fetch_add_explicit(&space->group.reclaimed,
+                              WM_RECLAIM_PRICE + reclaim->blocks +
+                                  WM_VISIT_PRICE * reclaim->windows,
+                              memory_order_relaxed);
+}
+
+bool wm_space_reclaim(wm_space *space, const wm_request *request, bool must,
+                      wm_block **block)
+{
+    struct reclaim reclaim = {.space = space, .request = request, .must = must};
+
+    if (space->group.magazine_blocks == 0) {
+        return false;
+    }
+    if (!must && is_dear(space, request->bytes)) {
+        return false;
+    }
+    reclaim_mine(&reclaim);
+    if (reclaim.block == NULL) {
+        /* What others gathered before what they keep, which they would miss. */
+        wm_space_collect_gathered(space);
+        try_again(&reclaim);
+    }
+    if (reclaim.block == NULL) {
+        reclaim_others(&reclaim);
+    }
+    note_cost(space, &reclaim);
+    *block = reclaim.block;
+    return reclaim.blocks > 0;
+}
