@@ -37,7 +37,7 @@ static wm_block *get_locked(wm_arena *arena, wm_lane *lane, unsigned size_class,
 {
     wm_block *block = find_locked(arena, lane, size_class, rounded, failed);
 
-    if (block == NULL && wm_depot_empty_locked(arena)) {
+    if (block == NULL && wm_arena_empty_depot_locked(arena)) {
         block = find_locked(arena, lane, size_class, rounded, failed);
     }
     if (block != NULL) {
@@ -129,15 +129,6 @@ wm_block *wm_arena_take_fitting(wm_arena *arena, wm_lane *lane, size_t bytes,
                                 enum wm_cut cut, bool *starved)
 {
     return take(arena, lane, bytes, cut, starved);
-}
-
-size_t wm_arena_run_bytes(size_t bytes)
-{
-    size_t rounded = wm_size_round(bytes);
-
-    return rounded < WM_SLAB_LIMIT
-               ? wm_slab_slots(wm_size_class(bytes)) * rounded
-               : rounded;
 }
 
 void wm_arena_free(wm_arena *arena, wm_block *block)
@@ -301,4 +292,30 @@ void wm_arena_fini(wm_arena *arena)
     }
     wm_depot_fini(&arena->depot);
     wm_lock_fini(&arena->lock);
+}
+
+bool wm_arena_empty_depot_locked(wm_arena *arena)
+{
+    wm_entry entries[64];
+    unsigned count;
+
+    if (arena->depot.bytes == 0) {
+        return false;
+    }
+    for (unsigned i = 0; i < WM_CLASSES; i++) {
+        while ((count = wm_depot_take_locked(arena, i, 64, entries)) > 0) {
+            for (unsigned k = 0; k < count; k++) {
+                wm_arena_put_locked(arena, entries[k].block);
+            }
+        }
+    }
+    return true;
+}
+
+void wm_arena_age_depot_locked(wm_arena *arena)
+{
+    if (!arena->depot.used) {
+        (void)wm_arena_empty_depot_locked(arena);
+    }
+    arena->depot.used = false;
 }

@@ -159,9 +159,6 @@ wm_block *wm_arena_take(wm_arena *arena, wm_lane *lane, size_t bytes,
 wm_block *wm_arena_take_fitting(wm_arena *arena, wm_lane *lane, size_t bytes,
                                 enum wm_cut cut, bool *starved);
 
-/* Bytes of the run that a request needs: its own, or a slab for it. */
-size_t wm_arena_run_bytes(size_t bytes);
-
 /* Adds a segment that the driver gave, and takes a block for the request from
  * it in the same step, so that nobody else does; none for 0 bytes.
  * Status: OUT_OF_MEMORY, UNSUPPORTED; the memory is still the caller's. */

@@ -2,8 +2,8 @@
  * of a _locked function holds lock arena.
  *
  *   arena.c    handing blocks out and taking them back; begin and end
- *   run.c      records, and runs of pages: split, merged, best fit;
- *              run_lanes.c: those of several lanes
+ *   run.c      records, and runs of pages: split, merged, best fit
+ *   lane.c     records of lanes; lane_pass.c: memory goes from one to another
  *   slab.c     runs that are cut into slots of one class
  *   segment.c  regions from the driver, in and out of the arena;
  *              segment_return.c: which of them go
@@ -39,6 +39,16 @@ static inline void wm_block_set_state(wm_block *block, wm_state state)
 {
     /* Release pairs with the acquire of look-ups: fields before state. */
     atomic_store_explicit(&block->state, state, memory_order_release);
+}
+
+/* Changes a number that others read without the lock. Relaxed: nobody else
+ * writes it. */
+static inline void wm_count_locked(_Atomic unsigned *count, int change)
+{
+    atomic_store_explicit(count,
+                          atomic_load_explicit(count, memory_order_relaxed) +
+                              (unsigned)change,
+                          memory_order_relaxed);
 }
 
 /* Gives records that were just made what their origins lie in, if there is a
@@ -205,6 +215,11 @@ static inline wm_lane *wm_lane_in_locked(wm_arena *arena, wm_lane *lane)
 /* A LIVE block for a request, or null; *failed as above. */
 wm_block *wm_arena_take_locked(wm_arena *arena, wm_lane *lane, size_t bytes,
                                bool *failed);
+
+/* Joins all with their neighbours; false: there was none. */
+bool wm_arena_empty_depot_locked(wm_arena *arena);
+/* Does so if it was not used since the last time. */
+void wm_arena_age_depot_locked(wm_arena *arena);
 
 /* For magazines: up to count blocks of a fixed class, in no figure yet but
  * that of what is out; answers how many. state is given to each; cut: see

@@ -78,32 +78,6 @@ unsigned wm_depot_take_locked(wm_arena *arena, unsigned size_class,
     return count;
 }
 
-bool wm_depot_empty_locked(wm_arena *arena)
-{
-    wm_depot *depot = &arena->depot;
-
-    if (depot->bytes == 0) {
-        return false;
-    }
-    for (unsigned i = 0; i < WM_CLASSES; i++) {
-        unsigned count = wm_depot_count(depot, i);
-
-        note(arena, i, -(int)count);
-        while (count > 0) {
-            wm_arena_put_locked(arena, depot->of[i][--count].block);
-        }
-    }
-    return true;
-}
-
-void wm_depot_age_locked(wm_arena *arena)
-{
-    if (!arena->depot.used) {
-        (void)wm_depot_empty_locked(arena);
-    }
-    arena->depot.used = false;
-}
-
 void wm_depot_fini(wm_depot *depot)
 {
     for (unsigned i = 0; i < WM_CLASSES; i++) {

@@ -21,7 +21,7 @@ enum { WM_DEPOT_BLOCKS = 512 }; /* most of a class */
 
 typedef struct wm_depot {
     size_t bytes;
-    bool used; /* since wm_depot_age_locked() */
+    bool used; /* since wm_arena_age_depot_locked() */
     /* Relaxed: written under the lock, peeked at without. */
     _Atomic uint16_t count[WM_CLASSES];
     wm_entry *of[WM_CLASSES]; /* null: never used; owned */
@@ -48,11 +48,6 @@ unsigned wm_depot_put_locked(struct wm_arena *arena, unsigned size_class,
  * cache, most often, and each takes its time to come. */
 unsigned wm_depot_take_locked(struct wm_arena *arena, unsigned size_class,
                               unsigned count, wm_entry *entries);
-
-/* Joins all with their neighbours; false: there was none. */
-bool wm_depot_empty_locked(struct wm_arena *arena);
-/* Does so if it was not used since the last time. */
-void wm_depot_age_locked(struct wm_arena *arena);
 
 /* Frees what it is made of; blocks are forgotten. */
 void wm_depot_fini(wm_depot *depot);

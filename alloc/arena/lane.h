@@ -123,6 +123,9 @@ bool wm_lane_has_room(struct wm_arena *arena, wm_lane *lane, size_t bytes,
  * come back, and nobody holds it. */
 void wm_lane_end(struct wm_arena *arena, wm_lane *lane);
 void wm_lane_end_locked(struct wm_arena *arena, wm_lane *lane);
+/* The record of one that has no memory: it is over, and goes once nobody names
+ * it. */
+void wm_lane_finish_locked(struct wm_arena *arena, wm_lane *lane);
 
 /* The last run of a lane that is over has left it, or its last hold: it is
  * spare if both have. Lock arena. */

@@ -342,3 +342,110 @@ void wm_run_join_locked(wm_arena *arena, wm_block *block)
     }
     wm_fit_insert(wm_run_bins(block), block);
 }
+
+/* ---- room in several lanes ---------------------------------------------- */
+
+wm_block *wm_run_join_lanes_locked(wm_arena *arena, wm_lane *lane,
+                                   wm_block *first, size_t bytes)
+{
+    wm_fit_remove(wm_run_bins(first), first);
+    if (first->lane != lane) {
+        first->put_at = 0;
+        wm_run_move(first, lane);
+    }
+    while (first->bytes < bytes || wm_run_may_join(first, first->after)) {
+        wm_block *next = first->after;
+
+        wm_fit_remove(wm_run_bins(next), next);
+        if (next->lane != lane) {
+            next->put_at = 0;
+        }
+        wm_run_absorb_locked(arena, first);
+    }
+    wm_fit_insert(wm_run_bins(first), first);
+    if (first->bytes == first->segment->bytes && first->segment->unit == 0) {
+        wm_segment_note_whole_locked(arena, first->segment, true);
+    }
+    return first;
+}
+
+/* Of a segment: the first of neighbours that do together, or null. */
+static wm_block *find_neighbours_locked(const wm_arena *arena,
+                                        const wm_lane *lane,
+                                        wm_segment *segment, size_t bytes)
+{
+    wm_block *first = NULL;
+    size_t sum = 0;
+
+    for (wm_block *run = wm_segment_first_run(segment); run != NULL;
+         run = run->after) {
+        if (!wm_run_may_have(arena, lane, run)) {
+            sum = 0;
+            continue;
+        }
+        first = sum == 0 ? run : first;
+        sum += run->bytes;
+        if (sum >= bytes) {
+            return first;
+        }
+    }
+    return NULL;
+}
+
+wm_block *wm_run_join_any_locked(wm_arena *arena, wm_lane *lane, size_t bytes)
+{
+    bool small = bytes <= arena->small_max;
+
+    for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
+        wm_block *first = s->small == small && !s->apart && s->bytes >= bytes
+                              ? find_neighbours_locked(arena, lane, s, bytes)
+                              : NULL;
+
+        if (first != NULL) {
+            return wm_run_join_lanes_locked(arena, lane, first, bytes);
+        }
+    }
+    return NULL;
+}
+
+void wm_segment_note_whole_locked(wm_arena *arena, wm_segment *segment,
+                                  bool whole)
+{
+    if (segment->whole != whole) {
+        segment->whole = whole;
+        wm_count_locked(&arena->whole, whole ? 1 : -1);
+    }
+}
+
+wm_block *wm_segment_first_run(wm_segment *segment)
+{
+    uintptr_t entry = wm_page_map_get(segment->base);
+    wm_block *block;
+
+    if ((entry & 3) == WM_ENTRY_SLAB) {
+        return ((wm_slab *)(entry & ~(uintptr_t)3))->run;
+    }
+    block = (wm_block *)(entry - WM_ENTRY_RUN); /* of a run, or a slot */
+    return block->slab != NULL ? block->slab->run : block;
+}
+
+void wm_segment_forget(wm_segment *segment)
+{
+    wm_block *run = segment->unit > 0 ? wm_segment_first_run(segment) : NULL;
+
+    if (segment->unit == 0) {
+        wm_page_map_fill(segment->base, segment->bytes, &wm_page_gone,
+                         WM_ENTRY_IMPORTED);
+    }
+    while (run != NULL) {
+        wm_block *after = run->after;
+
+        if (wm_block_state(run) == WM_BLOCK_HOLE) {
+            wm_page_map_fill(run->base, WM_PAGE, NULL, WM_ENTRY_RUN);
+        } else {
+            wm_page_map_fill(run->base, run->bytes, &wm_page_gone,
+                             WM_ENTRY_IMPORTED);
+        }
+        run = after;
+    }
+}

@@ -7,18 +7,9 @@
 #include "runtime/base/meta.h"
 #include "runtime/base/status.h"
 
-/* Relaxed: a number, of which nobody but who has the lock writes. */
-static void add(_Atomic unsigned *count, int change)
-{
-    atomic_store_explicit(count,
-                          atomic_load_explicit(count, memory_order_relaxed) +
-                              (unsigned)change,
-                          memory_order_relaxed);
-}
-
 void wm_segment_link_locked(wm_arena *arena, wm_segment *segment)
 {
-    add(&arena->regions, 1);
+    wm_count_locked(&arena->regions, 1);
     segment->previous = NULL;
     segment->next = arena->segments;
     if (segment->next != NULL) {
@@ -29,7 +20,7 @@ void wm_segment_link_locked(wm_arena *arena, wm_segment *segment)
 
 void wm_segment_unlink_locked(wm_arena *arena, wm_segment *segment)
 {
-    add(&arena->regions, -1);
+    wm_count_locked(&arena->regions, -1);
     if (segment->previous != NULL) {
         segment->previous->next = segment->next;
     } else {
@@ -45,15 +36,6 @@ void wm_segment_tell(const wm_segment *segment, enum wm_history_op op)
 {
     if (segment->arena->history != NULL) {
         wm_traced_segment(segment, op);
-    }
-}
-
-void wm_segment_note_whole_locked(wm_arena *arena, wm_segment *segment,
-                                  bool whole)
-{
-    if (segment->whole != whole) {
-        segment->whole = whole;
-        add(&arena->whole, whole ? 1 : -1);
     }
 }
 
@@ -202,7 +184,7 @@ wm_segment *wm_segment_join_locked(wm_arena *arena, void *base, size_t bytes,
 static bool grow_locked(wm_arena *arena, wm_lane *lane, void *base,
                         size_t segment_bytes, size_t bytes, wm_block **block)
 {
-    size_t needed = bytes > 0 ? wm_arena_run_bytes(bytes) : 0;
+    size_t needed = bytes > 0 ? wm_size_run_bytes(bytes) : 0;
     bool failed = false;
     wm_segment *segment;
 
@@ -245,37 +227,4 @@ warm_status wm_arena_grow(wm_arena *arena, wm_lane *lane, void *base,
     }
     *block = taken;
     return WARM_OK;
-}
-
-wm_block *wm_segment_first_run(wm_segment *segment)
-{
-    uintptr_t entry = wm_page_map_get(segment->base);
-    wm_block *block;
-
-    if ((entry & 3) == WM_ENTRY_SLAB) {
-        return ((wm_slab *)(entry & ~(uintptr_t)3))->run;
-    }
-    block = (wm_block *)(entry - WM_ENTRY_RUN); /* of a run, or a slot */
-    return block->slab != NULL ? block->slab->run : block;
-}
-
-void wm_segment_forget(wm_segment *segment)
-{
-    wm_block *run = segment->unit > 0 ? wm_segment_first_run(segment) : NULL;
-
-    if (segment->unit == 0) {
-        wm_page_map_fill(segment->base, segment->bytes, &wm_page_gone,
-                         WM_ENTRY_IMPORTED);
-    }
-    while (run != NULL) {
-        wm_block *after = run->after;
-
-        if (wm_block_state(run) == WM_BLOCK_HOLE) {
-            wm_page_map_fill(run->base, WM_PAGE, NULL, WM_ENTRY_RUN);
-        } else {
-            wm_page_map_fill(run->base, run->bytes, &wm_page_gone,
-                             WM_ENTRY_IMPORTED);
-        }
-        run = after;
-    }
 }

@@ -102,7 +102,7 @@ uint64_t wm_arena_rank(wm_arena *arena, bool oldest, size_t *detached)
     uint64_t rank, other;
 
     wm_lock_acquire(&arena->lock);
-    (void)wm_depot_empty_locked(arena);
+    (void)wm_arena_empty_depot_locked(arena);
     first = first_locked(arena, oldest);
     rank = first != NULL ? wm_segment_rank(first, oldest) : 0;
     other = wm_stretch_rank_locked(arena, oldest);
@@ -116,7 +116,7 @@ wm_segment *wm_arena_detach_first(wm_arena *arena, const wm_leaving *leaving)
     wm_segment *chain;
 
     wm_lock_acquire(&arena->lock);
-    (void)wm_depot_empty_locked(arena);
+    (void)wm_arena_empty_depot_locked(arena);
     chain = detach_locked(arena, leaving);
     wm_lock_release(&arena->lock);
     return chain;
@@ -143,7 +143,7 @@ wm_segment *wm_arena_detach(wm_arena *arena, size_t target)
     size_t held;
 
     wm_lock_acquire(&arena->lock);
-    (void)wm_depot_empty_locked(arena);
+    (void)wm_arena_empty_depot_locked(arena);
     held = arena->stats.held_bytes.current - arena->detached_bytes;
     if (target == 0) {
         chain = detach_all_locked(arena);
@@ -197,7 +197,7 @@ wm_segment *wm_arena_detach_own(wm_arena *arena, size_t below, size_t most)
     wm_segment *segment;
 
     wm_lock_acquire(&arena->lock);
-    (void)wm_depot_empty_locked(arena);
+    (void)wm_arena_empty_depot_locked(arena);
     do {
         pick.bytes_max = pick.bytes_max < most ? pick.bytes_max : most;
         segment = pick_locked(arena->segments, &pick);

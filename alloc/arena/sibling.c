@@ -70,7 +70,7 @@ static bool adopt_from(wm_arena *from, wm_arena *to, size_t needed)
 
 bool wm_arena_adopt(wm_arena *arena, size_t bytes)
 {
-    size_t needed = wm_arena_run_bytes(bytes);
+    size_t needed = wm_size_run_bytes(bytes);
     bool moved = false;
 
     for (wm_arena *from = wm_arena_next(arena, arena); from != arena && !moved;

@@ -38,3 +38,12 @@ unsigned wm_slab_slots(unsigned size_class)
     slots = (slots + WM_SLAB_STEP - 1) / WM_SLAB_STEP * WM_SLAB_STEP;
     return slots > WM_SLAB_MOST ? WM_SLAB_MOST : (unsigned)slots;
 }
+
+size_t wm_size_run_bytes(size_t bytes)
+{
+    size_t rounded = wm_size_round(bytes);
+
+    return rounded < WM_SLAB_LIMIT
+               ? wm_slab_slots(wm_size_class(bytes)) * rounded
+               : rounded;
+}

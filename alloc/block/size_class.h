@@ -92,4 +92,7 @@ enum {
 
 unsigned wm_slab_slots(unsigned size_class);
 
+/* Bytes of the run that a request needs: its own, or a slab for it. */
+size_t wm_size_run_bytes(size_t bytes);
+
 #endif

@@ -50,7 +50,7 @@ static wm_block *find_larger(wm_magazines *set, size_t bytes)
 uint64_t wm_magazines_cut_larger(wm_magazines *set, const wm_request *request,
                                  wm_block **block)
 {
-    size_t bytes = wm_arena_run_bytes(request->bytes);
+    size_t bytes = wm_size_run_bytes(request->bytes);
     wm_block *larger = find_larger(set, bytes);
     wm_arena *arena;
     bool given;
@@ -172,7 +172,7 @@ static void join_row_locked(wm_magazines *set, wm_arena *arena, wm_lane *lane,
 uint64_t wm_magazines_cut_row(wm_magazines *set, const wm_request *request,
                               wm_block **block)
 {
-    size_t bytes = wm_arena_run_bytes(request->bytes);
+    size_t bytes = wm_size_run_bytes(request->bytes);
     wm_arena *arena = set->arena;
     uint64_t blocks = 0;
 

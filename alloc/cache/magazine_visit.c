@@ -144,7 +144,7 @@ void wm_magazines_flush_idle(wm_arena_group *group)
     visit(group, &filled);
     for (wm_arena *a = wm_group_arenas(group); a != NULL; a = a->next_arena) {
         wm_lock_acquire(&a->lock);
-        wm_depot_age_locked(a);
+        wm_arena_age_depot_locked(a);
         wm_lock_release(&a->lock);
     }
 }

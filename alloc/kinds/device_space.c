@@ -83,7 +83,7 @@ static bool share(wm_space *space, const wm_request *request, bool is_short)
 
     return orders != NULL && request->lane != NULL && of_space(space)->waits &&
            wm_orders_share(orders, request->lane,
-                           wm_arena_run_bytes(request->bytes), is_short);
+                           wm_size_run_bytes(request->bytes), is_short);
 }
 
 static void describe(wm_space *space, char *text, size_t bytes)

@@ -23,7 +23,7 @@ const wm_space_traits wm_pageable_traits = {
 
 static warm_status map(wm_space *space, size_t bytes, wm_block **block)
 {
-    size_t whole = wm_arena_run_bytes(bytes);
+    size_t whole = wm_size_run_bytes(bytes);
     void *base = mmap(NULL, whole, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     warm_status status;

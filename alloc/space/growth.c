@@ -392,7 +392,7 @@ warm_status wm_growth_alloc(wm_space *space, const wm_request *wanted,
                                  .give_back = give_back,
                                  .lane = wanted->lane,
                                  .bytes = wanted->bytes,
-                                 .needed = wm_arena_run_bytes(wanted->bytes)};
+                                 .needed = wm_size_run_bytes(wanted->bytes)};
     warm_status status;
 
     do {

@@ -53,7 +53,7 @@ static void teardown(void)
 /* A block, from a new segment if need be; null if records cannot be had. */
 static wm_block *take(size_t bytes)
 {
-    size_t run = wm_arena_run_bytes(bytes);
+    size_t run = wm_size_run_bytes(bytes);
     size_t segment = run > SEGMENT ? run : SEGMENT;
     bool starved = false;
     wm_block *block = wm_arena_take(&arena, NULL, bytes, &starved);

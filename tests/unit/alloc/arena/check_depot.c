@@ -206,11 +206,11 @@ START_TEST(test_what_is_not_used_is_joined)
 {
     ck_assert_uint_eq(put(COUNT, SEGMENT), COUNT);
     wm_lock_acquire(&arena.lock);
-    wm_depot_age_locked(&arena);
+    wm_arena_age_depot_locked(&arena);
     ck_assert_uint_eq(arena.depot.bytes, SEGMENT);
-    wm_depot_age_locked(&arena);
+    wm_arena_age_depot_locked(&arena);
     ck_assert_uint_eq(arena.depot.bytes, 0);
-    ck_assert(!wm_depot_empty_locked(&arena));
+    ck_assert(!wm_arena_empty_depot_locked(&arena));
     wm_lock_release(&arena.lock);
 }
 END_TEST

@@ -66,7 +66,7 @@ static wm_block *grow(wm_lane *lane, size_t segment, size_t bytes)
 
 static wm_block *take(wm_lane *lane, size_t bytes)
 {
-    size_t run = wm_arena_run_bytes(bytes);
+    size_t run = wm_size_run_bytes(bytes);
     wm_block *block = try(lane, bytes);
 
     return block != NULL ? block

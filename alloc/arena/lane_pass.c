@@ -1,0 +1,94 @@
+/* lane_pass.c: idle memory goes from lane to lane once a stream has passed a
+ * point, or when it ends. See lane.h. Takes lock arena in every public
+ * function. */
+#include "alloc/arena/arena_int.h"
+
+/* Calls fn for every idle run; fn may take it out, and join it elsewhere, in
+ * lane to. */
+static bool each_idle_locked(wm_lane *lane,
+                             bool (*fn)(wm_arena *arena, wm_block *run,
+                                        uint64_t puts, wm_lane *to),
+                             wm_arena *arena, uint64_t puts, wm_lane *to)
+{
+    for (int sort = 0; sort < WM_SORTS; sort++) {
+        const wm_fit *fit = &lane->idle[sort];
+
+        for (unsigned i = wm_fit_next(fit, 0); i < WM_FIT_BINS;
+             i = wm_fit_next(fit, i + 1)) {
+            wm_block *run = fit->bin[i];
+
+            while (run != NULL) {
+                wm_block *next = run->next_idle;
+
+                if (fn(arena, run, puts, to)) {
+                    return true;
+                }
+                run = next;
+            }
+        }
+    }
+    return false;
+}
+
+static bool is_later(wm_arena *arena, wm_block *run, uint64_t puts, wm_lane *to)
+{
+    (void)arena;
+    (void)to;
+    return run->put_at > puts;
+}
+
+bool wm_lane_has_more(wm_arena *arena, wm_lane *lane)
+{
+    bool more;
+
+    wm_lock_acquire(&arena->lock);
+    more = lane->puts > lane->passed &&
+           each_idle_locked(lane, is_later, arena, lane->passed, NULL);
+    wm_lock_release(&arena->lock);
+    return more;
+}
+
+/* Another lane may have what had come back by then; which is as if it came back
+ * there now. A run that has joined with a later one waits with that. */
+static bool give_to(wm_arena *arena, wm_block *run, uint64_t puts, wm_lane *to)
+{
+    if (run->put_at <= puts) {
+        wm_fit_remove(wm_run_bins(run), run);
+        wm_run_move(run, to);
+        run->put_at = ++to->puts;
+        wm_run_join_locked(arena, run);
+    }
+    return false;
+}
+
+void wm_lane_passed(wm_arena *arena, wm_lane *lane, uint64_t puts)
+{
+    wm_lock_acquire(&arena->lock);
+    if (puts > lane->passed) {
+        lane->passed = puts;
+        (void)each_idle_locked(lane, give_to, arena, puts, &arena->common);
+    }
+    wm_lock_release(&arena->lock);
+}
+
+void wm_lane_yield(wm_arena *arena, wm_lane *from, wm_lane *to, uint64_t puts)
+{
+    wm_lock_acquire(&arena->lock);
+    (void)each_idle_locked(from, give_to, arena, puts, to);
+    wm_lane_renew_locked(arena, to);
+    wm_lock_release(&arena->lock);
+}
+
+void wm_lane_end_locked(wm_arena *arena, wm_lane *lane)
+{
+    (void)each_idle_locked(lane, give_to, arena, UINT64_MAX, &arena->common);
+    wm_slab_move_all_locked(lane, &arena->common);
+    wm_lane_finish_locked(arena, lane);
+}
+
+void wm_lane_end(wm_arena *arena, wm_lane *lane)
+{
+    wm_lock_acquire(&arena->lock);
+    wm_lane_end_locked(arena, lane);
+    wm_lock_release(&arena->lock);
+}
