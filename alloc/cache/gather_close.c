@@ -258,7 +258,7 @@ static void go_on(wm_arena_group *group, struct turn *turn, const wm_home *home)
         return;
     }
     if (turn->full) {
-        wm_batch_close_full(group->timelines, turn->t, home);
+        wm_timeline_close_full(group->timelines, turn->t, home);
     } else if (turn->behind) {
         wm_timeline_poll_after_close(group->timelines, turn->t, home);
     }

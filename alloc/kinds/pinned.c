@@ -121,6 +121,7 @@ void wm_pinned_close(wm_pinned *pinned, warm_destroy_report *report)
     report_left(&pinned->pageable, report);
     wm_space_forget(&pinned->space);
     wm_space_forget(&pinned->pageable);
+    wm_timelines_forget_entries(&pinned->timelines);
     wm_timelines_fini(&pinned->timelines);
     (void)wm_event_pool_fini(&pinned->events);
     wm_space_fini(&pinned->space);

@@ -2,6 +2,8 @@
  * closes and ends. See timeline.h. */
 #include "alloc/stream/timeline_int.h"
 
+#include "alloc/arena/traced.h"
+
 #include "runtime/base/status.h"
 
 /* Batches are half as large where the cube of those that are out is this. */
@@ -74,7 +76,7 @@ static size_t bytes_max_locked(const wm_timelines *set, const wm_timeline *t)
     return set->batch_bytes / (1 + out * out * out / LATE);
 }
 
-static bool is_full_locked(const wm_timelines *set, const wm_timeline *t)
+bool wm_batch_is_full_locked(const wm_timelines *set, const wm_timeline *t)
 {
     return t->open.count >= set->batch_count ||
            t->open.bytes >= bytes_max_locked(set, t);
@@ -172,7 +174,7 @@ bool wm_batch_join(wm_timelines *set, wm_timeline *t, const wm_batch *batch,
 
     wm_lock_acquire(&t->lock);
     join_locked(t, batch);
-    full = is_full_locked(set, t);
+    full = wm_batch_is_full_locked(set, t);
     *bytes_max = bytes_max_locked(set, t);
     listed = t->busy;
     wm_lock_release(&t->lock);
@@ -343,79 +345,32 @@ void wm_batch_close_now(wm_timelines *set, wm_timeline *t)
     wm_timelines_hand_back(set, NULL, done);
 }
 
-void wm_batch_close_full(wm_timelines *set, wm_timeline *t, const wm_home *home)
+bool wm_batch_close_if_full(wm_timelines *set, wm_timeline *t, wm_block **done)
 {
-    wm_block *done = NULL;
     wm_batch batch;
     bool taken;
 
     wm_lock_acquire(&t->lock);
-    taken = is_full_locked(set, t) && take_locked(set, t, &batch);
+    taken = wm_batch_is_full_locked(set, t) && take_locked(set, t, &batch);
     wm_lock_release(&t->lock);
     if (taken) {
-        close_taken(set, t, &batch, &done);
-        wm_timeline_poll_after_close(set, t, home);
+        close_taken(set, t, &batch, done);
     }
-    wm_timelines_hand_back(set, NULL, done);
+    return taken;
 }
 
-void wm_timelines_close_old(wm_timelines *set, uint64_t older_than)
+void wm_timelines_hand_back(wm_timelines *set, const wm_home *home,
+                            wm_block *done)
 {
-    (void)set->ops->collect(set, NULL, older_than);
-    for (size_t left = wm_timelines_busy(set); left > 0; left--) {
-        wm_timeline *t = wm_timeline_rotate(set);
-
-        if (t == NULL) {
-            break;
-        }
-        wm_batch_close_older(set, t, older_than);
-        wm_timeline_drop(set, t);
+    if (done == NULL) {
+        return;
     }
-}
-
-/* ---- publishing ------------------------------------------------------- */
-
-static void publish_use(wm_timelines *set, wm_timeline *t, wm_use *use)
-{
-    bool full = false;
-    bool listed;
-
-    wm_lock_acquire(&t->lock);
-    if (use->event != NULL || !wm_timeline_is_adopted(t) || t->retiring ||
-        wm_timeline_is_retired(t)) {
-        use->next_in_batch = NULL;
-        wm_batch_enqueue_locked(t, use);
+    if (wm_unlikely(set->runtime->told)) {
+        wm_traced_done(set->runtime, done);
+    }
+    if (home != NULL) {
+        home->take(home->context, done);
     } else {
-        wm_batch_append(&t->open, use);
-        full = is_full_locked(set, t);
-    }
-    listed = t->busy;
-    wm_lock_release(&t->lock);
-    if (!listed) {
-        wm_timeline_make_busy(set, t, 0);
-    }
-    if (full) {
-        wm_batch_close_full(set, t, NULL);
-    }
-}
-
-void wm_timelines_publish(wm_timelines *set, wm_block *block)
-{
-    wm_use *use = atomic_load_explicit(&block->uses, memory_order_relaxed);
-    unsigned count = wm_use_count(block);
-
-    /* Relaxed: the block is this thread's alone. */
-    atomic_store_explicit(&block->uses, NULL, memory_order_relaxed);
-    /* Relaxed: the locks of the queues carry it to whoever takes from them. */
-    atomic_store_explicit(&block->queued, count, memory_order_relaxed);
-    while (use != NULL) {
-        wm_use *next = use->next_of_block;
-        wm_timeline *t = use->timeline;
-
-        /* The use's own reference may go at any moment. */
-        wm_timeline_hold(t);
-        publish_use(set, t, use);
-        wm_timeline_drop(set, t);
-        use = next;
+        set->ops->finish(done);
     }
 }

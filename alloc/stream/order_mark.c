@@ -153,3 +153,60 @@ bool wm_order_take_mark(wm_block *block)
     }
     return false;
 }
+
+/* While a stream captures its id is not known; an adopted one has its address
+ * to itself. */
+static bool is_it(const wm_order *order, warm_stream stream,
+                  const wm_stream_info *info)
+{
+    if (order->retired) {
+        return false;
+    }
+    return info->device != WM_DEVICE_UNKNOWN
+               ? order->id == wm_timeline_lane_id(info->id)
+               : order->stream == stream && wm_timeline_lives(order->timeline);
+}
+
+static void note_retired(wm_timelines *timelines, uint64_t id)
+{
+    uint64_t most =
+        atomic_load_explicit(&timelines->retired, memory_order_relaxed);
+
+    while (id > most && !atomic_compare_exchange_weak_explicit(
+                            &timelines->retired, &most, id,
+                            memory_order_relaxed, memory_order_relaxed)) {
+    }
+}
+
+static wm_order *take_out(wm_orders *orders, warm_stream stream,
+                          const wm_stream_info *info)
+{
+    wm_order *found = NULL;
+
+    wm_lock_acquire(&orders->lock);
+    for (int i = 0; i < WM_ORDER_BUCKETS && found == NULL; i++) {
+        found = orders->bucket[i];
+        while (found != NULL && !is_it(found, stream, info)) {
+            found = found->next;
+        }
+    }
+    if (found != NULL) {
+        found->retired = true;
+        note_retired(orders->timelines, found->id);
+        wm_lanes_close(orders->arena, found->lane);
+    }
+    wm_lock_release(&orders->lock);
+    return found;
+}
+
+void wm_orders_retire(wm_orders *orders, warm_stream stream,
+                      const wm_stream_info *info)
+{
+    wm_order *order = take_out(orders, stream, info);
+
+    if (order != NULL) {
+        /* One that cannot be queued leaves the lane as it is: nobody can say
+         * when its memory is safe. */
+        (void)wm_order_queue(order, &order->last);
+    }
+}

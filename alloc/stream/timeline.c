@@ -212,36 +212,69 @@ void wm_timeline_drop_many(wm_timelines *set, wm_timeline *t, size_t count)
     }
 }
 
-/* ---- adopting ---------------------------------------------------------- */
+void wm_timeline_adopt_locked(wm_timelines *set, wm_timeline *t)
+{
+    wm_timeline **bucket = adopted_bucket(set, t->stream);
+
+    t->next_adopted = *bucket;
+    *bucket = t;
+    atomic_store_explicit(&t->adopted, true, memory_order_relaxed);
+}
 
 warm_status wm_timeline_no_record(void)
 {
     return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a record of the stream");
 }
 
-warm_status wm_timelines_adopt(wm_timelines *set, warm_stream stream,
-                               const wm_stream_info *info)
-{
-    wm_timeline **bucket = adopted_bucket(set, stream);
-    wm_timeline *t;
-    bool again = false;
+/* ---- recording, and waiting --------------------------------------------- */
 
-    wm_timeline_bury_stale(set, stream, info);
-    wm_lock_acquire(&set->lock);
-    t = wm_timeline_get_locked(set, stream, info);
-    if (t != NULL) {
-        again = wm_timeline_is_adopted(t);
-        if (!again) {
-            t->next_adopted = *bucket;
-            *bucket = t;
-            atomic_store_explicit(&t->adopted, true, memory_order_relaxed);
-        }
+bool wm_timeline_begin_record_locked(wm_timeline *t, bool *due)
+{
+    bool refused = t->retiring || wm_timeline_is_retired(t);
+
+    *due = t->capture_due;
+    t->recorders += !refused;
+    t->unaware += !refused && !*due;
+    return !refused;
+}
+
+bool wm_timeline_begin_record(wm_timeline *t, bool *due)
+{
+    bool begun;
+
+    wm_lock_acquire(&t->lock);
+    begun = wm_timeline_begin_record_locked(t, due);
+    wm_lock_release(&t->lock);
+    return begun;
+}
+
+void wm_timeline_end_record_locked(wm_timeline *t, bool due)
+{
+    t->recorders--;
+    t->unaware -= !due;
+    wm_cond_broadcast(&t->quiet);
+}
+
+void wm_timeline_end_record(wm_timeline *t, bool due)
+{
+    wm_lock_acquire(&t->lock);
+    wm_timeline_end_record_locked(t, due);
+    wm_lock_release(&t->lock);
+}
+
+warm_status wm_timeline_synchronize(wm_timelines *set, wm_timeline *t,
+                                    wm_capture *capture)
+{
+    warm_status status;
+
+    *capture = WM_CAPTURE_NONE;
+    if (wm_timeline_is_lost(set, t)) {
+        return WARM_OK;
     }
-    wm_lock_release(&set->lock);
-    if (again) {
-        wm_timeline_drop(set, t); /* else it is the adoption's */
-    }
-    return t != NULL ? WARM_OK : wm_timeline_no_record();
+    status = wm_driver_stream_capture(set->driver, t->stream, capture);
+    return status == WARM_OK && *capture == WM_CAPTURE_NONE
+               ? wm_driver_stream_await(set->driver, t->stream)
+               : status;
 }
 
 /* ---- begin and end ---------------------------------------------------- */
@@ -268,7 +301,6 @@ void wm_timelines_init(wm_timelines *set, warm_runtime *runtime,
 
 void wm_timelines_fini(wm_timelines *set)
 {
-    wm_timelines_forget_entries(set);
     for (int i = 0; i < WM_TIMELINE_BUCKETS; i++) {
         while (set->bucket[i] != NULL) {
             wm_timeline *t = set->bucket[i];

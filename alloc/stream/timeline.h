@@ -120,8 +120,9 @@ struct wm_timelines {
 void wm_timelines_init(wm_timelines *set, warm_runtime *runtime,
                        wm_event_pool *events, const wm_options *options,
                        const wm_timeline_ops *ops);
-/* Forgets all entries; their events go back to the pool. The uses of live
- * blocks were forgotten before. */
+/* At the end of a runtime: forgets all entries, whose events go back to the
+ * pool; then the timelines. The uses of live blocks were forgotten before. */
+void wm_timelines_forget_entries(wm_timelines *set);
 void wm_timelines_fini(wm_timelines *set);
 
 /* wm_driver_stream_info(), for a stream that another thread may be about to

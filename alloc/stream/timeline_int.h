@@ -215,6 +215,8 @@ void wm_timeline_end_announced_locked(wm_timelines *set, wm_timeline *t);
 wm_timeline *wm_timeline_get_locked(wm_timelines *set, warm_stream stream,
                                     const wm_stream_info *info);
 warm_status wm_timeline_no_record(void);
+/* It is adopted from now on, and found by its address. */
+void wm_timeline_adopt_locked(wm_timelines *set, wm_timeline *t);
 /* Out of all of them. */
 void wm_timeline_remove_locked(wm_timelines *set, wm_timeline *t);
 
@@ -342,8 +344,12 @@ typedef struct wm_home {
 void wm_timeline_poll_after_close(wm_timelines *set, wm_timeline *t,
                                   const wm_home *home);
 /* Closes the open batch of t if it is full, and asks for the oldest one. */
-void wm_batch_close_full(wm_timelines *set, wm_timeline *t,
-                         const wm_home *home);
+void wm_timeline_close_full(wm_timelines *set, wm_timeline *t,
+                            const wm_home *home);
+/* The first half of that, with lock timeline and without; *done: blocks that
+ * came back since the stream was found to capture, or is gone. */
+bool wm_batch_is_full_locked(const wm_timelines *set, const wm_timeline *t);
+bool wm_batch_close_if_full(wm_timelines *set, wm_timeline *t, wm_block **done);
 /* Records an event for the blocks that were freed while t's stream captured,
  * which it does no more, and returns those that have passed. The caller has a
  * reference. */
@@ -358,8 +364,5 @@ void wm_timelines_hand_back(wm_timelines *set, const wm_home *home,
  * there is anything that may pass. */
 bool wm_timeline_poll_ripe(wm_timelines *set, wm_timeline *t, uint64_t now,
                            const wm_home *home, bool *left);
-
-/* Ends every entry; for the end of a runtime. */
-void wm_timelines_forget_entries(wm_timelines *set);
 
 #endif

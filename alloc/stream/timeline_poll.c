@@ -1,7 +1,6 @@
 /* timeline_poll.c: asking the queues of the timelines, oldest batch first. One
  * round of polling at a time; no lock across a driver call. */
 #include "alloc/stream/timeline_int.h"
-#include "alloc/arena/traced.h"
 
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
@@ -188,22 +187,6 @@ static bool begin_poll(wm_timeline *t, bool tries, wm_poll *poll)
     }
     wm_lock_release(&t->lock);
     return ours;
-}
-
-void wm_timelines_hand_back(wm_timelines *set, const wm_home *home,
-                            wm_block *done)
-{
-    if (done == NULL) {
-        return;
-    }
-    if (wm_unlikely(set->runtime->told)) {
-        wm_traced_done(set->runtime, done);
-    }
-    if (home != NULL) {
-        home->take(home->context, done);
-    } else {
-        set->ops->finish(done);
-    }
 }
 
 /* Done blocks go home first: who waited for the poll may look for them there.
@@ -461,5 +444,77 @@ void wm_timelines_forget_entries(wm_timelines *set)
         poll.done = NULL;
         (void)end_poll(set, t, NULL, &poll);
         wm_timeline_end_turn(set, t, false);
+    }
+}
+
+/* ---- closing what is full or old, and publishing ------------------------ */
+
+void wm_timeline_close_full(wm_timelines *set, wm_timeline *t,
+                            const wm_home *home)
+{
+    wm_block *done = NULL;
+
+    if (wm_batch_close_if_full(set, t, &done)) {
+        wm_timeline_poll_after_close(set, t, home);
+    }
+    wm_timelines_hand_back(set, NULL, done);
+}
+
+void wm_timelines_close_old(wm_timelines *set, uint64_t older_than)
+{
+    (void)set->ops->collect(set, NULL, older_than);
+    for (size_t left = wm_timelines_busy(set); left > 0; left--) {
+        wm_timeline *t = wm_timeline_rotate(set);
+
+        if (t == NULL) {
+            break;
+        }
+        wm_batch_close_older(set, t, older_than);
+        wm_timeline_drop(set, t);
+    }
+}
+
+static void publish_use(wm_timelines *set, wm_timeline *t, wm_use *use)
+{
+    bool full = false;
+    bool listed;
+
+    wm_lock_acquire(&t->lock);
+    if (use->event != NULL || !wm_timeline_is_adopted(t) || t->retiring ||
+        wm_timeline_is_retired(t)) {
+        use->next_in_batch = NULL;
+        wm_batch_enqueue_locked(t, use);
+    } else {
+        wm_batch_append(&t->open, use);
+        full = wm_batch_is_full_locked(set, t);
+    }
+    listed = t->busy;
+    wm_lock_release(&t->lock);
+    if (!listed) {
+        wm_timeline_make_busy(set, t, 0);
+    }
+    if (full) {
+        wm_timeline_close_full(set, t, NULL);
+    }
+}
+
+void wm_timelines_publish(wm_timelines *set, wm_block *block)
+{
+    wm_use *use = atomic_load_explicit(&block->uses, memory_order_relaxed);
+    unsigned count = wm_use_count(block);
+
+    /* Relaxed: the block is this thread's alone. */
+    atomic_store_explicit(&block->uses, NULL, memory_order_relaxed);
+    /* Relaxed: the locks of the queues carry it to whoever takes from them. */
+    atomic_store_explicit(&block->queued, count, memory_order_relaxed);
+    while (use != NULL) {
+        wm_use *next = use->next_of_block;
+        wm_timeline *t = use->timeline;
+
+        /* The use's own reference may go at any moment. */
+        wm_timeline_hold(t);
+        publish_use(set, t, use);
+        wm_timeline_drop(set, t);
+        use = next;
     }
 }

@@ -5,56 +5,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
-/* ---- recording, and waiting --------------------------------------------- */
-
-bool wm_timeline_begin_record_locked(wm_timeline *t, bool *due)
-{
-    bool refused = t->retiring || wm_timeline_is_retired(t);
-
-    *due = t->capture_due;
-    t->recorders += !refused;
-    t->unaware += !refused && !*due;
-    return !refused;
-}
-
-bool wm_timeline_begin_record(wm_timeline *t, bool *due)
-{
-    bool begun;
-
-    wm_lock_acquire(&t->lock);
-    begun = wm_timeline_begin_record_locked(t, due);
-    wm_lock_release(&t->lock);
-    return begun;
-}
-
-void wm_timeline_end_record_locked(wm_timeline *t, bool due)
-{
-    t->recorders--;
-    t->unaware -= !due;
-    wm_cond_broadcast(&t->quiet);
-}
-
-void wm_timeline_end_record(wm_timeline *t, bool due)
-{
-    wm_lock_acquire(&t->lock);
-    wm_timeline_end_record_locked(t, due);
-    wm_lock_release(&t->lock);
-}
-
-warm_status wm_timeline_synchronize(wm_timelines *set, wm_timeline *t,
-                                    wm_capture *capture)
-{
-    warm_status status;
-
-    *capture = WM_CAPTURE_NONE;
-    if (wm_timeline_is_lost(set, t)) {
-        return WARM_OK;
-    }
-    status = wm_driver_stream_capture(set->driver, t->stream, capture);
-    return status == WARM_OK && *capture == WM_CAPTURE_NONE
-               ? wm_driver_stream_await(set->driver, t->stream)
-               : status;
-}
+/* ---- waiting ------------------------------------------------------------- */
 
 static warm_status no_wait_in_capture(void)
 {
@@ -237,4 +188,26 @@ void wm_timelines_retire(wm_timelines *set, warm_stream stream,
         end_stream(set, t, false);
         wm_timeline_drop_many(set, t, references);
     }
+}
+
+warm_status wm_timelines_adopt(wm_timelines *set, warm_stream stream,
+                               const wm_stream_info *info)
+{
+    wm_timeline *t;
+    bool again = false;
+
+    wm_timeline_bury_stale(set, stream, info);
+    wm_lock_acquire(&set->lock);
+    t = wm_timeline_get_locked(set, stream, info);
+    if (t != NULL) {
+        again = wm_timeline_is_adopted(t);
+        if (!again) {
+            wm_timeline_adopt_locked(set, t);
+        }
+    }
+    wm_lock_release(&set->lock);
+    if (again) {
+        wm_timeline_drop(set, t); /* else it is the adoption's */
+    }
+    return t != NULL ? WARM_OK : wm_timeline_no_record();
 }
