@@ -4,22 +4,14 @@
  * the arena; calls the driver with none. */
 #include "alloc/cache/gather_int.h"
 
-#include "alloc/arena/group.h"
-
 #include "alloc/arena/arena_int.h"
-#include "alloc/cache/magazine_int.h"
 #include "alloc/arena/group.h"
+#include "alloc/cache/magazine_int.h"
 
-/* References that a slot gets at once; and the part of a batch's bytes that it
- * may gather. */
-enum { STOCK = 256, PARTS = 4 };
+/* The part of a batch's bytes that a slot may gather where others do. */
+enum { PARTS = 4 };
 
 const wm_gather_slot wm_gather_no_slot;
-
-static wm_timeline *timeline_of(const wm_gather_slot *slot)
-{
-    return wm_gather_timeline(slot);
-}
 
 /* ---- a block comes ------------------------------------------------------ */
 
@@ -33,80 +25,9 @@ void wm_gather_begin(wm_gather_slot *slot)
     }
 }
 
-/* The slot for t where it may have a block that the window may not have handed
- * out, or null. The class must be in use, or what is counted is never told. */
-static wm_gather_slot *slot_for(wm_window *window, wm_magazines *set,
-                                const wm_block *block, wm_timeline *t)
-{
-    wm_gather_slot *slot = wm_gather_slot_with(window, t);
-
-    return timeline_of(slot) == t && block->bytes <= WM_GATHER_OTHERS &&
-                   wm_arena_beside(block->segment->arena, set->arena) &&
-                   set->of[block->size_class].room > 0 &&
-                   !wm_timelines_capture(slot->timelines)
-               ? slot
-               : NULL;
-}
-
 warm_stream wm_gather_stream(wm_use *uses)
 {
     return wm_use_is_bare(uses) ? wm_use_bare_timeline(uses)->stream : NULL;
-}
-
-bool wm_gather_free_other(wm_arena_group *group, wm_block *block, wm_use *uses)
-{
-    wm_window *window = wm_window_mine();
-    wm_gather_slot *slot = NULL;
-    wm_magazines *set;
-    bool full = false;
-
-    if (!wm_use_is_bare(uses) ||
-        atomic_load_explicit(&block->own, memory_order_relaxed) != NULL ||
-        atomic_load_explicit(&block->captured, memory_order_relaxed) ||
-        window->owner != group->runtime ||
-        !wm_section_enter(&window->section)) {
-        return false;
-    }
-    set = wm_magazines_of(window);
-    if (set != NULL) {
-        slot = slot_for(window, set, block, wm_use_bare_timeline(uses));
-    }
-    if (slot != NULL) {
-        atomic_store_explicit(&block->uses, NULL, memory_order_relaxed);
-        full = wm_gather_append(set, slot, block);
-        wm_block_set_state(block, WM_BLOCK_GATHERED);
-    }
-    wm_section_leave(&window->section);
-    if (full) {
-        wm_gather_full(window, slot, false);
-    }
-    /* After the count: see wm_gather_blocks(). For the compiler. */
-    atomic_signal_fence(memory_order_seq_cst);
-    wm_waker_note_pending(group->waker);
-    return slot != NULL;
-}
-
-bool wm_gather_free_visited(wm_window *window, wm_block *block,
-                            const void *base)
-{
-    wm_gather_slot *slot = NULL;
-    bool done = false, full = false;
-    wm_magazines *set;
-
-    wm_section_lock(&window->section);
-    set = wm_magazines_of(window);
-    if (set != NULL && wm_section_is_hittable(&window->section) &&
-        wm_block_starts_at(block, base)) {
-        if (block->size_class < WM_CLASSES) {
-            wm_magazine_cut_room(set, &set->of[block->size_class]);
-        }
-        done = wm_gather_take(window, set, block, &slot, &full);
-    }
-    wm_section_unlock(&window->section);
-    if (done) {
-        wm_gather_taken(window, slot, full);
-    }
-    return done;
 }
 
 /* ---- telling the arena -------------------------------------------------- */
@@ -168,8 +89,9 @@ static void bound(const wm_magazines *set, wm_gather_slot *slot, size_t bytes)
 {
     const wm_timelines *timelines = slot->timelines;
     /* Relaxed: of two threads that come at once each may have a whole one. */
-    bool alone = set->steady && atomic_load_explicit(&timeline_of(slot)->slots,
-                                                     memory_order_relaxed) == 1;
+    bool alone =
+        set->steady && atomic_load_explicit(&wm_gather_timeline(slot)->slots,
+                                            memory_order_relaxed) == 1;
 
     slot->count_max =
         alone ? timelines->batch_count : wm_gather_count_max(timelines);
@@ -203,7 +125,7 @@ static wm_batch chain(wm_timeline *t, wm_gathered *from)
 /* Closed batches go into the timeline's queue, as they are. */
 static void queue_closed(wm_gather_slot *slot, uint64_t since)
 {
-    wm_timeline *t = timeline_of(slot);
+    wm_timeline *t = wm_gather_timeline(slot);
 
     for (unsigned i = 0; i < slot->closed; i++) {
         wm_batch batch = chain(t, &slot->batch[i]);
@@ -220,7 +142,7 @@ static void put_off(wm_gather_slot *slot, enum wm_called called)
     if (slot->called < called) {
         slot->called = called;
     }
-    wm_timeline_make_busy(slot->timelines, timeline_of(slot), 0);
+    wm_timeline_make_busy(slot->timelines, wm_gather_timeline(slot), 0);
 }
 
 bool wm_gather_spill(wm_magazines *set, wm_gather_slot *slot, bool one)
@@ -242,10 +164,10 @@ bool wm_gather_spill(wm_magazines *set, wm_gather_slot *slot, bool one)
     }
     queue_closed(slot, since);
     if (slot->open.count > 0) {
-        wm_batch batch = chain(timeline_of(slot), &slot->open);
+        wm_batch batch = chain(wm_gather_timeline(slot), &slot->open);
 
-        full = wm_batch_join(slot->timelines, timeline_of(slot), &batch, since,
-                             &bytes);
+        full = wm_batch_join(slot->timelines, wm_gather_timeline(slot), &batch,
+                             since, &bytes);
         bound(set, slot, bytes);
     }
     wm_gather_recount(set, slot, 0, 0);
@@ -320,7 +242,7 @@ static void count_slot(wm_timelines *timelines, wm_timeline *t, int change)
 
 void wm_gather_empty(wm_magazines *set, wm_gather_slot *slot)
 {
-    wm_timeline *t = timeline_of(slot);
+    wm_timeline *t = wm_gather_timeline(slot);
 
     if (slot->asking) {
         put_off(slot, WM_CALLED_OFF);
@@ -338,7 +260,7 @@ void wm_gather_note_home(wm_magazines *set)
 {
     for (unsigned i = 0; i < WM_GATHER_SLOTS; i++) {
         const wm_gather_slot *slot = wm_gather_slot_in(set, i);
-        wm_timeline *t = slot != NULL ? timeline_of(slot) : NULL;
+        wm_timeline *t = slot != NULL ? wm_gather_timeline(slot) : NULL;
 
         if (t != NULL) {
             atomic_store_explicit(&t->home, set->arena, memory_order_relaxed);
@@ -367,35 +289,19 @@ void wm_gather_fini(wm_magazines *set)
 
 /* ---- the calling thread's slots ----------------------------------------- */
 
-/* The slot of that number, made if it is not; null: no memory for it. */
-static wm_gather_slot *make_slot(wm_magazines *set, const wm_arena_group *group,
-                                 unsigned index)
+void wm_gather_restock(wm_gather_slot *slot, size_t count)
 {
-    wm_gather *gather = wm_magazines_gather(set);
-    wm_gather_slot *slot = wm_gather_slot_at(gather, index);
-
-    if (gather == NULL) {
-        gather = wm_meta_alloc(sizeof *gather);
-        if (gather == NULL) {
-            return NULL;
-        }
-        /* Release: others who peek at it find it zeroed. */
-        atomic_store_explicit(&set->gather, gather, memory_order_release);
+    slot->references += count;
+    if (wm_unlikely(slot->references > 1 + 2 * WM_GATHER_STOCK)) {
+        wm_timeline_drop_many(slot->timelines, wm_gather_timeline(slot),
+                              slot->references - (1 + WM_GATHER_STOCK));
+        slot->references = 1 + WM_GATHER_STOCK;
     }
-    if (slot == NULL) {
-        slot = wm_meta_alloc(sizeof *slot);
-        if (slot == NULL) {
-            return NULL;
-        }
-        slot->timelines = group->timelines;
-        slot->waker = group->waker;
-        atomic_store_explicit(&gather->slot[index], slot, memory_order_release);
-    }
-    return slot;
 }
 
 /* The slot is the timeline's from now on, whose reference it takes over. */
-static void begin_slot(wm_magazines *set, wm_gather_slot *slot, wm_timeline *t)
+void wm_gather_begin_slot(wm_magazines *set, wm_gather_slot *slot,
+                          wm_timeline *t)
 {
     slot->stream = t->stream;
     slot->references = 1;
@@ -403,57 +309,4 @@ static void begin_slot(wm_magazines *set, wm_gather_slot *slot, wm_timeline *t)
     atomic_store_explicit(&t->home, set->arena, memory_order_relaxed);
     atomic_store_explicit(&slot->timeline, t, memory_order_relaxed);
     bound(set, slot, slot->timelines->batch_bytes);
-}
-
-static void fill_slot(wm_magazines *set, const wm_arena_group *group,
-                      warm_stream stream, bool yields)
-{
-    unsigned index = wm_gather_index(stream);
-    wm_gather_slot *slot = wm_gather_slot_in(set, index);
-    wm_timeline *t = slot != NULL ? timeline_of(slot) : NULL;
-
-    if (t == NULL || slot->stream != stream || wm_timeline_is_retired(t)) {
-        if (t != NULL && yields) {
-            return;
-        }
-        t = wm_timeline_get_adopted(group->timelines, stream);
-        slot = t != NULL ? make_slot(set, group, index) : slot;
-        if (slot != NULL) {
-            wm_gather_empty(set, slot);
-        }
-        if (t != NULL && slot != NULL) {
-            begin_slot(set, slot, t);
-        } else if (t != NULL) {
-            wm_timeline_drop(group->timelines, t);
-        }
-    }
-    if (t != NULL && slot != NULL && slot->references == 1) {
-        wm_timeline_hold_many(t, STOCK);
-        slot->references += STOCK;
-    }
-}
-
-void wm_gather_restock(wm_gather_slot *slot, size_t count)
-{
-    slot->references += count;
-    if (wm_unlikely(slot->references > 1 + 2 * STOCK)) {
-        wm_timeline_drop_many(slot->timelines, timeline_of(slot),
-                              slot->references - (1 + STOCK));
-        slot->references = 1 + STOCK;
-    }
-}
-
-void wm_gather_meet(wm_arena_group *group, warm_stream stream, bool yields)
-{
-    wm_window *window;
-    wm_magazines *set;
-
-    if (stream == NULL) {
-        return; /* a default stream, and no slot's */
-    }
-    set = wm_magazines_lock_mine(group, &window);
-    if (set != NULL) {
-        fill_slot(set, group, stream, yields);
-        wm_section_unlock(&window->section);
-    }
 }

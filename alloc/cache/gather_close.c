@@ -14,8 +14,7 @@
  * the driver with none. */
 #include "alloc/cache/gather_int.h"
 
-#include "alloc/arena/group.h"
-
+#include "alloc/arena/arena_int.h"
 #include "alloc/arena/group.h"
 
 #include <limits.h>
@@ -401,4 +400,77 @@ bool wm_gather_poll_mine(wm_arena_group *group, uint64_t now)
         wm_timeline_drop(set, mine[i].timeline);
     }
     return any;
+}
+
+/* ---- a block that no hit took ------------------------------------------- */
+
+/* The slot for t where it may have a block that the window may not have handed
+ * out, or null. The class must be in use, or what is counted is never told. */
+static wm_gather_slot *slot_for(wm_window *window, wm_magazines *set,
+                                const wm_block *block, wm_timeline *t)
+{
+    wm_gather_slot *slot = wm_gather_slot_with(window, t);
+
+    return wm_gather_timeline(slot) == t && block->bytes <= WM_GATHER_OTHERS &&
+                   wm_arena_beside(block->segment->arena, set->arena) &&
+                   set->of[block->size_class].room > 0 &&
+                   !wm_timelines_capture(slot->timelines)
+               ? slot
+               : NULL;
+}
+
+bool wm_gather_free_other(wm_arena_group *group, wm_block *block, wm_use *uses)
+{
+    wm_window *window = wm_window_mine();
+    wm_gather_slot *slot = NULL;
+    wm_magazines *set;
+    bool full = false;
+
+    if (!wm_use_is_bare(uses) ||
+        atomic_load_explicit(&block->own, memory_order_relaxed) != NULL ||
+        atomic_load_explicit(&block->captured, memory_order_relaxed) ||
+        window->owner != group->runtime ||
+        !wm_section_enter(&window->section)) {
+        return false;
+    }
+    set = wm_magazines_of(window);
+    if (set != NULL) {
+        slot = slot_for(window, set, block, wm_use_bare_timeline(uses));
+    }
+    if (slot != NULL) {
+        atomic_store_explicit(&block->uses, NULL, memory_order_relaxed);
+        full = wm_gather_append(set, slot, block);
+        wm_block_set_state(block, WM_BLOCK_GATHERED);
+    }
+    wm_section_leave(&window->section);
+    if (full) {
+        wm_gather_full(window, slot, false);
+    }
+    /* After the count: see wm_gather_blocks(). For the compiler. */
+    atomic_signal_fence(memory_order_seq_cst);
+    wm_waker_note_pending(group->waker);
+    return slot != NULL;
+}
+
+bool wm_gather_free_visited(wm_window *window, wm_block *block,
+                            const void *base)
+{
+    wm_gather_slot *slot = NULL;
+    bool done = false, full = false;
+    wm_magazines *set;
+
+    wm_section_lock(&window->section);
+    set = wm_magazines_of(window);
+    if (set != NULL && wm_section_is_hittable(&window->section) &&
+        wm_block_starts_at(block, base)) {
+        if (block->size_class < WM_CLASSES) {
+            wm_magazine_cut_room(set, &set->of[block->size_class]);
+        }
+        done = wm_gather_take(window, set, block, &slot, &full);
+    }
+    wm_section_unlock(&window->section);
+    if (done) {
+        wm_gather_taken(window, slot, full);
+    }
+    return done;
 }

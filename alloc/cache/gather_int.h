@@ -6,6 +6,9 @@
 #include "alloc/cache/gather_hit.h"
 #include "alloc/cache/magazine_int.h"
 
+/* References of its timeline that a slot gets at once. */
+enum { WM_GATHER_STOCK = 256 };
+
 /* The slot of that number, or null. */
 static inline wm_gather_slot *wm_gather_slot_in(const wm_magazines *set,
                                                 unsigned index)
@@ -32,5 +35,10 @@ void wm_gather_recount(wm_magazines *set, wm_gather_slot *slot, size_t count,
                        size_t bytes);
 /* References that uses had which have passed. */
 void wm_gather_restock(wm_gather_slot *slot, size_t count);
+
+/* The slot, which is empty, is for a timeline from now on, whose reference it
+ * has. */
+void wm_gather_begin_slot(wm_magazines *set, wm_gather_slot *slot,
+                          wm_timeline *t);
 
 #endif

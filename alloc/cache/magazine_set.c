@@ -424,20 +424,6 @@ void wm_magazines_retire(wm_magazines *set,
     shelve(set);
 }
 
-void wm_magazines_end(warm_runtime *runtime, wm_window *window)
-{
-    wm_magazines *set = wm_magazines_of(window);
-
-    (void)runtime;
-    wm_lane_end_all(window);
-    if (set == NULL) {
-        return;
-    }
-    wm_gather_end(set);
-    wm_magazines_count_set(set->arena, -1);
-    wm_magazines_retire(set, &window->magazines, &window->live_tag);
-}
-
 static void free_set(wm_magazines *set)
 {
     for (unsigned i = 0; i < WM_CLASSES; i++) {
@@ -500,4 +486,34 @@ void wm_magazines_fini(wm_arena_group *group)
         group->spare_sets = set->next;
         free_set(set);
     }
+}
+
+bool wm_magazines_push_slow(wm_magazines *set, wm_block *block)
+{
+    wm_magazine *m = wm_magazine_use(set, block->size_class);
+    bool taken;
+
+    if (m == NULL) {
+        return false;
+    }
+    wm_magazine_cut_room(set, m);
+    if (m->top == m->end) {
+        wm_magazine_give_back_half(set, m);
+    }
+    if (wm_magazines_bytes(set) + m->bytes > set->bytes_max) {
+        (void)wm_magazines_give_back(set, WM_HALF);
+    }
+    wm_magazine_open_room(set, m);
+    taken = wm_magazine_push(set, block, block->base, set->lane != NULL);
+    wm_magazines_set_high(set);
+    if (!taken) {
+        wm_arena *home = block->segment->arena;
+
+        wm_magazine_count_free(set, block, set->lane != NULL);
+        block->counted = true;
+        wm_lock_acquire(&home->lock);
+        wm_arena_put_locked(home, block);
+        wm_lock_release(&home->lock);
+    }
+    return true;
 }

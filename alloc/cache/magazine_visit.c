@@ -148,3 +148,17 @@ void wm_magazines_flush_idle(wm_arena_group *group)
         wm_lock_release(&a->lock);
     }
 }
+
+void wm_magazines_end(warm_runtime *runtime, wm_window *window)
+{
+    wm_magazines *set = wm_magazines_of(window);
+
+    (void)runtime;
+    wm_lane_end_all(window);
+    if (set == NULL) {
+        return;
+    }
+    wm_gather_end(set);
+    wm_magazines_count_set(set->arena, -1);
+    wm_magazines_retire(set, &window->magazines, &window->live_tag);
+}
