@@ -24,6 +24,11 @@ warm_status wm_ahead_step(struct wm_space *space, int node, size_t bytes,
 /* All of it, now. The message of a failure says what was had. */
 warm_status wm_ahead_now(struct wm_space *space, int node, size_t bytes);
 
+/* The same by the background thread. Status: OUT_OF_MEMORY (no thread). */
+warm_status wm_ahead_later(wm_background *b, int node, size_t bytes);
+/* Waits for all that is wanted; the first failure since the last call. */
+warm_status wm_ahead_wait(wm_background *b);
+
 /* For the thread: whether something is wanted; a region for one of those. */
 bool wm_ahead_wanted_locked(const wm_background *b);
 void wm_ahead_serve(wm_background *b);

@@ -35,7 +35,8 @@
 struct wm_space;
 struct wm_want; /* ahead.h */
 
-/* Embedded in a space; fields belong to background.c and ahead.c. */
+/* Embedded in a space; fields belong to background.c, upkeep.c and
+ * ahead.c. */
 typedef struct wm_background {
     /* What hits read: a line, in which little else is written. */
     _Alignas(64) struct wm_space *space; /* const */
@@ -47,13 +48,14 @@ typedef struct wm_background {
     wm_cond over;              /* a round is, or nothing is wanted any more */
     /* Lock of the waker: */
     bool started, stop;
-    uint64_t rounds;      /* finished */
-    uint64_t wakes;       /* ends of a rest */
-    struct wm_want *want; /* for each node; the array is const */
-    bool getting;         /* memory for one of them, right now */
-    uint64_t asked, had;  /* bytes: progress of what is wanted */
-    warm_error failure;   /* the first since it was told */
-    pthread_t thread;     /* const once started */
+    uint64_t rounds;        /* finished */
+    uint64_t wakes;         /* ends of a rest */
+    struct wm_want *want;   /* for each node; the array is const */
+    bool getting;           /* memory for one of them, right now */
+    uint64_t asked, had;    /* bytes: progress of what is wanted */
+    warm_error failure;     /* the first since it was told */
+    void *(*main)(void *b); /* const once begun: upkeep.c */
+    pthread_t thread;       /* const once started */
 } wm_background;
 
 /* Status: OUT_OF_MEMORY, INVALID_OPTION; nothing is to be ended then. */
@@ -70,6 +72,8 @@ void wm_background_stop(wm_background *b);
 
 /* Lock background. Status: OUT_OF_MEMORY (no thread). */
 warm_status wm_background_start_locked(wm_background *b);
+/* The idle memory that is to be kept is not there. */
+bool wm_background_reserve_is_short(wm_background *b);
 void wm_background_check_reserve(wm_background *b);
 
 /* Memory has come, which is counted as held; no lock held. Relaxed: as

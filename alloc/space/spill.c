@@ -98,15 +98,6 @@ static warm_status grow(wm_space *space, const wm_request *request,
     return status;
 }
 
-void wm_spill_reset(wm_space *space)
-{
-    for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
-         a = a->next_arena) {
-        atomic_store_explicit(&a->pause, 0, memory_order_relaxed);
-        atomic_store_explicit(&a->paused, 0, memory_order_relaxed);
-    }
-}
-
 /* What other nodes have idle, and then what they can get. */
 static warm_status spill(wm_space *space, const wm_request *request,
                          wm_block **block)
