@@ -1,5 +1,5 @@
 /* copy.c: copies that record their stream by themselves (row B16). */
-#include "alloc/storage/allocators.h"
+#include "alloc/api/copy.h"
 #include "alloc/space/space.h"
 #include "alloc/arena/traced.h"
 

@@ -2,6 +2,7 @@
 #include "alloc/storage/allocators.h"
 
 #include "runtime/base/meta.h"
+#include "runtime/base/sized.h"
 #include "runtime/base/status.h"
 
 struct entry {
@@ -277,4 +278,45 @@ warm_status wm_allocator_runtime(const warm_allocator *given,
     } while (status == WARM_OK && *runtime != NULL &&
              !wm_runtime_pin(*runtime));
     return status;
+}
+
+const char *warm_memory_name(warm_memory memory)
+{
+    switch (memory) {
+#define NAME(name, value, text)                                                \
+    case WARM_MEMORY_##name:                                                   \
+        return text;
+        WARM_MEMORY_MAP(NAME)
+#undef NAME
+    }
+    return "unknown";
+}
+
+warm_status wm_allocator_in(const warm_allocator *given, warm_allocator *full)
+{
+    warm_status status = wm_sized_check(given, sizeof *full, "warm_allocator");
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    wm_sized_in(full, given, sizeof *full);
+    if (full->name == NULL || full->alloc == NULL) {
+        return wm_fail(WARM_INVALID_ARGUMENT, "warm_allocator.%s is null",
+                       full->name == NULL ? "name" : "alloc");
+    }
+    if (!wm_memory_has_device(full->memory)) {
+        full->device = WARM_NO_DEVICE;
+    }
+    return wm_memory_check(full->memory);
+}
+
+warm_status wm_allocator_said(const warm_allocator *allocator,
+                              warm_status before, warm_status answer,
+                              const char *what)
+{
+    if (wm_error_heard(before) || answer == WARM_OK) {
+        return answer;
+    }
+    return wm_fail(answer, "allocator %s %s: %s", allocator->name, what,
+                   warm_status_text(answer));
 }

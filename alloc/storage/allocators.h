@@ -27,6 +27,9 @@ static inline bool wm_memory_has_device(warm_memory memory)
     return memory == WARM_MEMORY_DEVICE || memory == WARM_MEMORY_SHARED;
 }
 
+/* INVALID_ARGUMENT unless data has a size that a warm_data can have. */
+warm_status wm_data_check(const warm_data *data);
+
 /* In from a caller, checked, with all fields; and out again. */
 warm_status wm_data_in(const warm_data *given, warm_data *data);
 void wm_data_out(warm_data *given, const warm_data *data);
@@ -74,15 +77,5 @@ bool wm_allocator_is_own(const warm_allocator *allocator);
  * RUNTIME_GONE. */
 warm_status wm_allocator_runtime(const warm_allocator *given,
                                  warm_runtime **runtime);
-
-/* As warm_copy_async(), between memory of any kind; see copy.c. The second one
- * to memory that the host can read: where nothing is queued on stream it waits,
- * so that a program without streams finds what it copied. Status: also
- * CAPTURE_ERROR. */
-warm_status wm_copy_any(warm_runtime *runtime, void *destination,
-                        const void *source, size_t bytes, warm_stream stream);
-warm_status wm_copy_to_host(warm_runtime *runtime, void *destination,
-                            const void *source, size_t bytes,
-                            warm_stream stream);
 
 #endif

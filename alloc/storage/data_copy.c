@@ -210,3 +210,31 @@ warm_status wm_data_replace(const warm_allocator *given,
     }
     return status == WARM_OK && wait ? await(given, old, stream) : status;
 }
+
+warm_status warm_data_clone(const warm_allocator *allocator, const void *source,
+                            size_t bytes, warm_stream stream, warm_data *data)
+{
+    warm_allocator full;
+    warm_data made;
+    warm_status status = wm_data_check(data);
+
+    if (status == WARM_OK && source == NULL && bytes > 0) {
+        status = wm_fail(WARM_INVALID_ARGUMENT, "source is null");
+    }
+    if (status == WARM_OK) {
+        status = wm_allocator_in(allocator, &full);
+    }
+    if (status == WARM_OK) {
+        status = wm_data_alloc(&full, bytes, stream, &made);
+    }
+    if (status != WARM_OK) {
+        return status;
+    }
+    status = wm_data_copy(allocator, &full, made.data, source, bytes, stream);
+    if (status != WARM_OK) {
+        warm_data_free(&made);
+        return status;
+    }
+    wm_data_out(data, &made);
+    return WARM_OK;
+}

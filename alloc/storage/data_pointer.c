@@ -6,20 +6,8 @@
 #include "runtime/base/sized.h"
 #include "runtime/base/status.h"
 
-const char *warm_memory_name(warm_memory memory)
-{
-    switch (memory) {
-#define NAME(name, value, text)                                                \
-    case WARM_MEMORY_##name:                                                   \
-        return text;
-        WARM_MEMORY_MAP(NAME)
-#undef NAME
-    }
-    return "unknown";
-}
-
 /* It owns something: one that is cut short is none. */
-static warm_status check(const warm_data *data)
+warm_status wm_data_check(const warm_data *data)
 {
     warm_status status = wm_sized_check(data, sizeof *data, "warm_data");
 
@@ -34,7 +22,7 @@ static warm_status check(const warm_data *data)
 
 warm_status wm_data_in(const warm_data *given, warm_data *data)
 {
-    warm_status status = check(given);
+    warm_status status = wm_data_check(given);
 
     if (status == WARM_OK) {
         wm_sized_in(data, given, sizeof *data);
@@ -57,7 +45,7 @@ void warm_data_free(warm_data *data)
     const warm_data empty = {.device = WARM_NO_DEVICE};
     warm_data old;
 
-    if (data == NULL || check(data) != WARM_OK) {
+    if (data == NULL || wm_data_check(data) != WARM_OK) {
         return;
     }
     wm_sized_in(&old, data, sizeof old);
@@ -71,7 +59,7 @@ void warm_data_free(warm_data *data)
 warm_status warm_data_move_context(warm_data *data, void **context,
                                    warm_deleter *deleter)
 {
-    warm_status status = check(data);
+    warm_status status = wm_data_check(data);
 
     if (status != WARM_OK) {
         return status;
@@ -89,7 +77,8 @@ warm_status warm_data_move_context(warm_data *data, void **context,
 
 void *warm_data_cast_context(const warm_data *data, warm_deleter deleter)
 {
-    return data != NULL && check(data) == WARM_OK && data->deleter == deleter
+    return data != NULL && wm_data_check(data) == WARM_OK &&
+                   data->deleter == deleter
                ? data->context
                : NULL;
 }
@@ -97,7 +86,7 @@ void *warm_data_cast_context(const warm_data *data, warm_deleter deleter)
 warm_status warm_data_exchange_deleter(warm_data *data, warm_deleter expected,
                                        warm_deleter desired, int *exchanged)
 {
-    warm_status status = check(data);
+    warm_status status = wm_data_check(data);
     bool same;
 
     if (status != WARM_OK) {
@@ -114,35 +103,6 @@ warm_status warm_data_exchange_deleter(warm_data *data, warm_deleter expected,
 }
 
 /* ---- through an allocator ----------------------------------------------- */
-
-warm_status wm_allocator_in(const warm_allocator *given, warm_allocator *full)
-{
-    warm_status status = wm_sized_check(given, sizeof *full, "warm_allocator");
-
-    if (status != WARM_OK) {
-        return status;
-    }
-    wm_sized_in(full, given, sizeof *full);
-    if (full->name == NULL || full->alloc == NULL) {
-        return wm_fail(WARM_INVALID_ARGUMENT, "warm_allocator.%s is null",
-                       full->name == NULL ? "name" : "alloc");
-    }
-    if (!wm_memory_has_device(full->memory)) {
-        full->device = WARM_NO_DEVICE;
-    }
-    return wm_memory_check(full->memory);
-}
-
-warm_status wm_allocator_said(const warm_allocator *allocator,
-                              warm_status before, warm_status answer,
-                              const char *what)
-{
-    if (wm_error_heard(before) || answer == WARM_OK) {
-        return answer;
-    }
-    return wm_fail(answer, "allocator %s %s: %s", allocator->name, what,
-                   warm_status_text(answer));
-}
 
 /* allocator: full. */
 warm_status wm_data_alloc(const warm_allocator *allocator, size_t bytes,
@@ -177,7 +137,7 @@ warm_status warm_data_alloc(const warm_allocator *allocator, size_t bytes,
 {
     warm_allocator full;
     warm_data made;
-    warm_status status = check(data);
+    warm_status status = wm_data_check(data);
 
     if (status == WARM_OK) {
         status = wm_allocator_in(allocator, &full);
@@ -189,34 +149,6 @@ warm_status warm_data_alloc(const warm_allocator *allocator, size_t bytes,
         wm_data_out(data, &made);
     }
     return status;
-}
-
-warm_status warm_data_clone(const warm_allocator *allocator, const void *source,
-                            size_t bytes, warm_stream stream, warm_data *data)
-{
-    warm_allocator full;
-    warm_data made;
-    warm_status status = check(data);
-
-    if (status == WARM_OK && source == NULL && bytes > 0) {
-        status = wm_fail(WARM_INVALID_ARGUMENT, "source is null");
-    }
-    if (status == WARM_OK) {
-        status = wm_allocator_in(allocator, &full);
-    }
-    if (status == WARM_OK) {
-        status = wm_data_alloc(&full, bytes, stream, &made);
-    }
-    if (status != WARM_OK) {
-        return status;
-    }
-    status = wm_data_copy(allocator, &full, made.data, source, bytes, stream);
-    if (status != WARM_OK) {
-        warm_data_free(&made);
-        return status;
-    }
-    wm_data_out(data, &made);
-    return WARM_OK;
 }
 
 static warm_status check_raw(const warm_allocator *allocator,

@@ -2,6 +2,7 @@
  * Takes no lock. */
 #include "alloc/storage/allocators.h"
 
+#include "alloc/api/copy.h"
 #include "alloc/kinds/device_space.h"
 #include "runtime/base/status.h"
 #include "warmpool/device_memory.h"

@@ -41,12 +41,3 @@ void wm_sized_in(void *full, const void *given, size_t known)
     memset(full, 0, known);
     memcpy(full, given, size_of(given));
 }
-
-void wm_sized_out(void *given, const void *full, size_t known)
-{
-    size_t size = size_of(given);
-    size_t bytes = size < known ? size : known;
-
-    memcpy((char *)given + sizeof size, (const char *)full + sizeof size,
-           bytes - sizeof size);
-}

@@ -10,6 +10,8 @@
 
 #include "warmpool/base.h"
 
+#include <string.h>
+
 /* INVALID_ARGUMENT, with the struct's name in the message, if given is null or
  * its size is larger than known or is not that of any struct. */
 warm_status wm_sized_check(const void *given, size_t known, const char *name);
@@ -17,6 +19,14 @@ warm_status wm_sized_check(const void *given, size_t known, const char *name);
 /* For structs that passed the check: fills *full, known bytes, from an input;
  * copies a result back, all but its size. */
 void wm_sized_in(void *full, const void *given, size_t known);
-void wm_sized_out(void *given, const void *full, size_t known);
+static inline void wm_sized_out(void *given, const void *full, size_t known)
+{
+    size_t size, bytes;
+
+    memcpy(&size, given, sizeof size);
+    bytes = size < known ? size : known;
+    memcpy((char *)given + sizeof size, (const char *)full + sizeof size,
+           bytes - sizeof size);
+}
 
 #endif

@@ -124,14 +124,6 @@ static uint64_t machine(void)
     return mask;
 }
 
-int wm_numa_next(const wm_numa *numa, int node)
-{
-    do {
-        node = node + 1 < numa->nodes ? node + 1 : 0;
-    } while (!wm_numa_usable(numa, node));
-    return node;
-}
-
 void wm_numa_init(wm_numa *numa)
 {
     memset(numa, 0, sizeof *numa);

@@ -53,7 +53,13 @@ static inline bool wm_numa_usable(const wm_numa *numa, int node)
 }
 
 /* The first usable node that is not below node, from 0 again at the end. */
-int wm_numa_next(const wm_numa *numa, int node);
+static inline int wm_numa_next(const wm_numa *numa, int node)
+{
+    do {
+        node = node + 1 < numa->nodes ? node + 1 : 0;
+    } while (!wm_numa_usable(numa, node));
+    return node;
+}
 
 /* Pages of the range that nobody has touched yet will come from node while it
  * has some. pointer: of a page. node WM_NODE_UNKNOWN: the range goes.
