@@ -62,18 +62,6 @@ warm_status warm_thread_release(warm_runtime *runtime)
     return status;
 }
 
-warm_status warm_kind_register(warm_runtime *runtime, const warm_kind_ops *ops,
-                               warm_kind *kind)
-{
-    warm_status status = wm_runtime_check(runtime);
-
-    if (status == WARM_OK && kind == NULL) {
-        status = wm_fail(WARM_INVALID_ARGUMENT, "kind is null");
-    }
-    return status == WARM_OK ? wm_kind_user_add(runtime->pools, ops, kind)
-                             : status;
-}
-
 const char *warm_kind_name(warm_runtime *runtime, warm_kind kind)
 {
     if (wm_runtime_check(runtime) != WARM_OK ||

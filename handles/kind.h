@@ -45,6 +45,7 @@ typedef struct wm_kind_ops {
     void (*close)(wm_kind *kind);
     /* Its handles are of no device: none waits when one ends. */
     bool of_host;
+    bool is_stream; /* its handles are streams */
 } wm_kind_ops;
 
 struct wm_kind {
@@ -55,17 +56,6 @@ struct wm_kind {
     int index;                 /* const: its number in the runtime */
     const wm_captures *captures; /* const, borrowed; null: there are none */
 };
-
-/* The built-in kinds. Each exists in every build and on every driver; where
- * it cannot work its create says why (UNSUPPORTED: left out of this build;
- * UNAVAILABLE: needs CUDA, or the library is missing, named). */
-extern const wm_kind_ops wm_kind_stream;
-extern const wm_kind_ops wm_kind_cublas;
-extern const wm_kind_ops wm_kind_cublaslt;
-extern const wm_kind_ops wm_kind_cudnn;
-extern const wm_kind_ops wm_kind_cusparse;
-extern const wm_kind_ops wm_kind_cusolver;
-extern const wm_kind_ops wm_kind_onednn;
 
 /* As above; c: null if there are none. */
 static inline bool wm_captures_begin_break(const wm_captures *c,

@@ -23,19 +23,6 @@ void wm_pool_init(wm_pool *pool, wm_kind *kind, wm_meter *meter,
     wm_cond_init(&pool->first_ended);
 }
 
-void wm_pool_count_in_use_locked(wm_pool *pool, uint64_t at_once)
-{
-    warm_handle_stats *stats = &pool->stats;
-
-    stats->in_use++;
-    if (at_once < wm_pool_at_once_locked(pool)) {
-        at_once = wm_pool_at_once_locked(pool);
-    }
-    if (stats->in_use_peak < at_once) {
-        stats->in_use_peak = at_once;
-    }
-}
-
 warm_status wm_pool_take(wm_pool *pool, void **handle)
 {
     void *taken;

@@ -7,14 +7,25 @@
 
 #include <inttypes.h>
 
-/* Counts one more in use; at_once: held, leased and being made for somebody
- * when its creation began, or 0. */
-void wm_pool_count_in_use_locked(wm_pool *pool, uint64_t at_once);
-
 static inline uint64_t wm_pool_at_once_locked(const wm_pool *pool)
 {
     return pool->stats.in_use + pool->stats.leased + pool->promised -
            pool->ahead;
+}
+
+/* Counts one more in use; at_once: held, leased and being made for somebody
+ * when its creation began, or 0. */
+static inline void wm_pool_count_in_use_locked(wm_pool *pool, uint64_t at_once)
+{
+    warm_handle_stats *stats = &pool->stats;
+
+    stats->in_use++;
+    if (at_once < wm_pool_at_once_locked(pool)) {
+        at_once = wm_pool_at_once_locked(pool);
+    }
+    if (stats->in_use_peak < at_once) {
+        stats->in_use_peak = at_once;
+    }
 }
 
 static inline void wm_pool_push_idle_locked(wm_pool *pool, void *handle,

@@ -267,7 +267,7 @@ bool wm_pool_destroy(wm_pool *pool, void *handle)
 static bool begin_break(const wm_pool *pool, void *handle,
                         wm_breaking *breaking)
 {
-    warm_stream but = pool->kind->ops == &wm_kind_stream ? handle : NULL;
+    warm_stream but = pool->kind->ops->is_stream ? handle : NULL;
 
     return wm_kind_begin_break(pool->kind, breaking, pool->device, but);
 }

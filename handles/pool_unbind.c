@@ -21,14 +21,6 @@ struct wm_unbinding {
     bool ours; /* nobody else has it: it was idle, or came back */
 };
 
-void wm_pool_note_bound_locked(wm_pool *pool, void *handle, warm_stream stream)
-{
-    bool is_default = (uintptr_t)stream <= (uintptr_t)WARM_STREAM_PER_THREAD;
-
-    wm_handle_map_set(&pool->all, (uintptr_t)handle,
-                      is_default ? NULL : stream);
-}
-
 bool wm_pool_take_back_locked(wm_pool *pool, const void *handle, uint64_t now)
 {
     struct wm_unbinding *u = pool->unbinding;
@@ -125,39 +117,6 @@ static bool find_locked(wm_pool *pool, warm_stream stream,
     u->handle = search.found;
     u->ours = false;
     return search.found != NULL;
-}
-
-bool wm_pool_unbind(wm_pool *pool, void *handle)
-{
-    warm_error before = {.size = sizeof before};
-    bool done;
-
-    if (wm_pool_is_lost(pool)) {
-        return true; /* it is nobody's any more */
-    }
-    warm_last_error(&before);
-    done = pool->kind->ops->bind(pool->kind, pool->device, handle, NULL, NULL,
-                                 0) == WARM_OK;
-    if (!done) {
-        wm_log(WARM_LOG_WARNING,
-               "a %s handle of device %d cannot be taken off its stream: %s",
-               pool->kind->ops->name, pool->device, warm_last_error_message());
-    }
-    wm_error_restore(&before);
-    return done;
-}
-
-void wm_pool_take_off(wm_pool *pool, void *handle)
-{
-    bool bound;
-
-    wm_lock_acquire(&pool->lock);
-    bound = wm_handle_map_find(&pool->all, (uintptr_t)handle) != NULL;
-    wm_pool_note_bound_locked(pool, handle, NULL);
-    wm_lock_release(&pool->lock);
-    if (bound) {
-        (void)wm_pool_unbind(pool, handle);
-    }
 }
 
 /* What could not be unbound is destroyed, while its stream is there. */

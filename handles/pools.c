@@ -7,16 +7,6 @@
 #include <stdatomic.h>
 #include <string.h>
 
-static const wm_kind_ops *const builtin[WARM_KIND_BUILTIN] = {
-    [WARM_KIND_STREAM] = &wm_kind_stream,
-    [WARM_KIND_CUBLAS] = &wm_kind_cublas,
-    [WARM_KIND_CUBLASLT] = &wm_kind_cublaslt,
-    [WARM_KIND_CUDNN] = &wm_kind_cudnn,
-    [WARM_KIND_CUSPARSE] = &wm_kind_cusparse,
-    [WARM_KIND_CUSOLVER] = &wm_kind_cusolver,
-    [WARM_KIND_ONEDNN] = &wm_kind_onednn,
-};
-
 wm_kind *wm_pools_kind(struct wm_pools *pools, warm_kind kind)
 {
     return &pools->entries[kind].kind;
@@ -96,7 +86,8 @@ warm_status wm_pools_add(struct wm_pools *pools, const wm_kind_ops *ops,
     return status;
 }
 
-static warm_status add_builtin(struct wm_pools *pools)
+static warm_status add_builtin(struct wm_pools *pools,
+                               const wm_kind_ops *const *builtin)
 {
     warm_status status = WARM_OK;
     warm_kind kind;
@@ -108,6 +99,7 @@ static warm_status add_builtin(struct wm_pools *pools)
 }
 
 warm_status wm_pools_open(wm_driver *driver, const wm_options *options,
+                          const wm_kind_ops *const *builtin,
                           struct wm_pools **out)
 {
     struct wm_pools *pools = wm_meta_alloc(sizeof *pools);
@@ -133,7 +125,7 @@ warm_status wm_pools_open(wm_driver *driver, const wm_options *options,
         pools->parts[i].workspaces.captures = &pools->captures;
         wm_meter_init(&pools->parts[i].meter, driver, i);
     }
-    if (add_builtin(pools) != WARM_OK) {
+    if (add_builtin(pools, builtin) != WARM_OK) {
         wm_pools_close(pools, &in_use);
         return WARM_OUT_OF_MEMORY;
     }

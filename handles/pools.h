@@ -49,6 +49,7 @@ struct wm_pools {
 
 /* Status: OUT_OF_MEMORY. options are copied, driver is borrowed. */
 warm_status wm_pools_open(wm_driver *driver, const wm_options *options,
+                          const wm_kind_ops *const *builtin,
                           struct wm_pools **out);
 
 /* Called once, before anyone uses the pools. Not told when they close. */
@@ -84,10 +85,6 @@ uint64_t wm_pools_lost(struct wm_pools *pools);
  * OUT_OF_MEMORY; the kind is not closed then. */
 warm_status wm_pools_add(struct wm_pools *pools, const wm_kind_ops *ops,
                          void *context, warm_kind *kind);
-
-/* As wm_pools_add(), for a kind made of callbacks (kind_user.c). */
-warm_status wm_kind_user_add(struct wm_pools *pools, const warm_kind_ops *ops,
-                             warm_kind *kind);
 
 static inline int wm_pools_kinds(struct wm_pools *pools)
 {

@@ -8,21 +8,6 @@
 #include <signal.h>
 #include <stdatomic.h>
 
-void wm_prewarm_init(wm_prewarm *prewarm)
-{
-    wm_lock_init(&prewarm->lock, WM_RANK_PREWARM);
-    wm_cond_init(&prewarm->work);
-    wm_cond_init(&prewarm->done);
-    prewarm->last = &prewarm->first;
-}
-
-void wm_prewarm_fini(wm_prewarm *prewarm)
-{
-    wm_cond_fini(&prewarm->done);
-    wm_cond_fini(&prewarm->work);
-    wm_lock_fini(&prewarm->lock);
-}
-
 /* One handle, for nobody yet, unless count are idle; *made says which. What
  * callbacks reserved on a thread of ours goes back: nothing of theirs is used
  * once they return, and the thread may live as long as the runtime. */

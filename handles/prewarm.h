@@ -22,8 +22,20 @@ typedef struct wm_prewarm {
     warm_error failure;     /* lock prewarm: the first since asked for */
 } wm_prewarm;
 
-void wm_prewarm_init(wm_prewarm *prewarm);
-void wm_prewarm_fini(wm_prewarm *prewarm);
+static inline void wm_prewarm_init(wm_prewarm *prewarm)
+{
+    wm_lock_init(&prewarm->lock, WM_RANK_PREWARM);
+    wm_cond_init(&prewarm->work);
+    wm_cond_init(&prewarm->done);
+    prewarm->last = &prewarm->first;
+}
+
+static inline void wm_prewarm_fini(wm_prewarm *prewarm)
+{
+    wm_cond_fini(&prewarm->done);
+    wm_cond_fini(&prewarm->work);
+    wm_lock_fini(&prewarm->lock);
+}
 
 /* Ends the thread and waits for it; for destroy, before the pools close. */
 void wm_prewarm_stop(wm_prewarm *prewarm);

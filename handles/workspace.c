@@ -17,29 +17,6 @@ void wm_workspaces_init(wm_workspaces *workspaces, wm_driver *driver,
     wm_lock_init(&workspaces->lock, WM_RANK_WORKSPACES);
 }
 
-void wm_workspace_set_state_locked(wm_workspaces *workspaces, wm_workspace *w,
-                                   enum wm_workspace_state state)
-{
-    if (w->link != NULL) {
-        *w->link = w->next_serving;
-        if (w->next_serving != NULL) {
-            w->next_serving->link = w->link;
-        }
-        w->link = NULL;
-    }
-    w->state = state;
-    if (state == WM_WORKSPACE_SERVING) {
-        wm_workspace **list = wm_workspaces_of(workspaces, w->handle);
-
-        w->next_serving = *list;
-        w->link = list;
-        if (*list != NULL) {
-            (*list)->link = &w->next_serving;
-        }
-        *list = w;
-    }
-}
-
 /* Who a workspace is to serve. */
 struct wanted {
     const wm_workspace_user *user;
@@ -161,24 +138,6 @@ static wm_workspace *take_ordered(wm_workspaces *workspaces,
     return w;
 }
 
-wm_workspace *wm_workspace_take(wm_workspaces *workspaces, size_t bytes,
-                                uint64_t before, enum wm_workspace_state state)
-{
-    wm_workspace *w;
-
-    wm_lock_acquire(&workspaces->lock);
-    w = workspaces->list;
-    while (w != NULL &&
-           (w->state != state || w->bytes < bytes || w->since_ns > before)) {
-        w = w->next;
-    }
-    if (w != NULL) {
-        wm_workspace_set_state_locked(workspaces, w, WM_WORKSPACE_TAKEN);
-    }
-    wm_lock_release(&workspaces->lock);
-    return w;
-}
-
 static void warn_once(wm_workspaces *workspaces, size_t bytes)
 {
     bool warned;
@@ -206,15 +165,6 @@ static bool claim(wm_workspaces *workspaces, size_t bytes)
         return false;
     }
     return true;
-}
-
-void wm_workspaces_unclaim(wm_workspaces *workspaces, size_t bytes)
-{
-    const wm_workspace_room *room = &workspaces->room;
-
-    if (room->unclaim != NULL) {
-        room->unclaim(room->context, workspaces->device, bytes);
-    }
 }
 
 static wm_workspace *make(wm_workspaces *workspaces, size_t bytes)

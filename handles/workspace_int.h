@@ -76,6 +76,8 @@ static inline wm_workspace **wm_workspaces_of(wm_workspaces *workspaces,
 void wm_workspace_set_state_locked(wm_workspaces *workspaces,
                                    wm_workspace *workspace,
                                    enum wm_workspace_state state);
+void wm_workspace_set_state(wm_workspaces *workspaces, wm_workspace *w,
+                            enum wm_workspace_state state);
 /* Takes one of at least that size in a state, since before or earlier. */
 wm_workspace *wm_workspace_take(wm_workspaces *workspaces, size_t bytes,
                                 uint64_t before, enum wm_workspace_state state);

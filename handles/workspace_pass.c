@@ -46,40 +46,11 @@ static bool is_of_handle(const wm_workspace *w, const struct which *which)
     return w->state == WM_WORKSPACE_SERVING && w->handle == which->handle;
 }
 
-bool wm_workspace_is_latest(wm_workspaces *workspaces, const wm_workspace *w)
-{
-    const wm_workspace *o = *wm_workspaces_of(workspaces, w->handle);
-
-    while (o != NULL && (o->handle != w->handle || o->turn <= w->turn)) {
-        o = o->next_serving;
-    }
-    return o == NULL;
-}
-
 static bool is_kept(const wm_workspace *w, const struct which *which)
 {
     return w->state == WM_WORKSPACE_SERVING && !w->captured &&
            w->since_ns <= which->before &&
            !wm_workspace_is_latest(which->workspaces, w);
-}
-
-static void set_state(wm_workspaces *workspaces, wm_workspace *w,
-                      enum wm_workspace_state state)
-{
-    wm_lock_acquire(&workspaces->lock);
-    wm_workspace_set_state_locked(workspaces, w, state);
-    wm_lock_release(&workspaces->lock);
-}
-
-void wm_workspace_lose(wm_workspaces *workspaces, wm_workspace *w)
-{
-    set_state(workspaces, w, WM_WORKSPACE_LOST);
-    if (wm_driver_is_lost(workspaces->driver, workspaces->device)) {
-        return; /* that was logged */
-    }
-    wm_log(
-        WARM_LOG_WARNING, "a workspace of %s on device %d is kept for ever: %s",
-        wm_bytes(w->bytes).text, workspaces->device, warm_last_error_message());
 }
 
 /* The legacy stream's name is that of another one while the calling thread's
@@ -167,9 +138,10 @@ static void let_go(wm_workspaces *workspaces, wm_workspace *w, bool alone)
     } else if (capture == WM_CAPTURE_ACTIVE) {
         leave_to_graph(workspaces, w, alone);
     } else {
-        set_state(workspaces, w,
-                  capture == WM_CAPTURE_NONE ? WM_WORKSPACE_PASSING
-                                             : WM_WORKSPACE_UNMARKED);
+        wm_workspace_set_state(workspaces, w,
+                               capture == WM_CAPTURE_NONE
+                                   ? WM_WORKSPACE_PASSING
+                                   : WM_WORKSPACE_UNMARKED);
     }
 }
 
@@ -314,49 +286,6 @@ wm_workspace *wm_workspace_take_passed(wm_workspaces *workspaces, size_t bytes,
     }
     put_back(workspaces, asked);
     return w;
-}
-
-static void unlink_workspace(wm_workspaces *workspaces, wm_workspace *w)
-{
-    wm_workspace **at = &workspaces->list;
-
-    wm_lock_acquire(&workspaces->lock);
-    while (*at != w) {
-        at = &(*at)->next;
-    }
-    *at = w->next;
-    workspaces->count--;
-    workspaces->held_bytes -= w->bytes;
-    wm_lock_release(&workspaces->lock);
-}
-
-bool wm_workspace_drop(wm_workspaces *workspaces, wm_workspace *w,
-                       enum wm_workspace_state else_state)
-{
-    const wm_captures *captures = workspaces->captures;
-    wm_breaking breaking;
-    warm_status status;
-
-    if (!wm_captures_begin_break(captures, &breaking, workspaces->device,
-                                 NULL)) {
-        set_state(workspaces, w, else_state);
-        captures->note(captures->context);
-        return false;
-    }
-    status = wm_driver_device_free(workspaces->driver, workspaces->device,
-                                   w->memory);
-    wm_captures_end_break(captures, &breaking);
-    if (status != WARM_OK) {
-        wm_workspace_lose(workspaces, w);
-        return true;
-    }
-    if (w->event != NULL) {
-        (void)wm_driver_event_destroy(workspaces->driver, w->event);
-    }
-    wm_workspaces_unclaim(workspaces, w->bytes);
-    unlink_workspace(workspaces, w);
-    wm_meta_free(w);
-    return true;
 }
 
 void wm_workspaces_trim(wm_workspaces *workspaces, uint64_t idle_ns)

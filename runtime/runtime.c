@@ -10,6 +10,7 @@
 #include "alloc/cache/magazine.h"
 #include "alloc/kinds/pinned.h"
 #include "alloc/private_pool/private_pool.h"
+#include "handles/kinds/builtin.h"
 #include "handles/pools.h"
 #include "handles/reserve.h"
 #include "runtime/base/callback.h"
@@ -222,7 +223,8 @@ static warm_status open_caches(warm_runtime *runtime, const wm_options *options)
     warm_destroy_report unused = {.size = sizeof unused};
     uint64_t in_use;
     warm_status status =
-        wm_pools_open(runtime->driver, options, &runtime->pools);
+        wm_pools_open(runtime->driver, options, wm_kinds_builtin,
+                      &runtime->pools);
 
     if (status != WARM_OK) {
         return status;

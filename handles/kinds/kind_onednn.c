@@ -5,6 +5,7 @@
  * come from the library that the program itself uses. An engine has no
  * settings and takes no stream. */
 #include "handles/kind.h"
+#include "handles/kinds/builtin.h"
 #include "runtime/base/status.h"
 
 #include <string.h>

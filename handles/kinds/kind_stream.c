@@ -5,6 +5,7 @@
  * fails its reset, which makes the pool destroy it. Work still queued is
  * fine: it runs before that of the next thread. */
 #include "handles/pools.h"
+#include "handles/kinds/builtin.h"
 #include "runtime/base/status.h"
 
 static warm_status create(wm_kind *kind, int device, void **handle)
@@ -53,4 +54,5 @@ const wm_kind_ops wm_kind_stream = {
     .create = create,
     .destroy = destroy,
     .reset = reset,
+    .is_stream = true,
 };

@@ -7,6 +7,7 @@
 #include "runtime/base/meta.h"
 #include "runtime/base/sized.h"
 #include "runtime/base/status.h"
+#include "runtime/thread/control.h"
 
 #include <string.h>
 
@@ -135,8 +136,8 @@ static struct user_kind *make(const warm_kind_ops *ops)
     return kind;
 }
 
-warm_status wm_kind_user_add(struct wm_pools *pools, const warm_kind_ops *ops,
-                             warm_kind *kind)
+static warm_status add(struct wm_pools *pools, const warm_kind_ops *ops,
+                       warm_kind *kind)
 {
     warm_kind_ops all;
     struct user_kind *made;
@@ -158,4 +159,15 @@ warm_status wm_kind_user_add(struct wm_pools *pools, const warm_kind_ops *ops,
         wm_meta_free(made);
     }
     return status;
+}
+
+warm_status warm_kind_register(warm_runtime *runtime, const warm_kind_ops *ops,
+                               warm_kind *kind)
+{
+    warm_status status = wm_runtime_check(runtime);
+
+    if (status == WARM_OK && kind == NULL) {
+        status = wm_fail(WARM_INVALID_ARGUMENT, "kind is null");
+    }
+    return status == WARM_OK ? add(runtime->pools, ops, kind) : status;
 }

@@ -6,6 +6,7 @@
 #include "runtime/cuda/cuda.h"
 
 #include "handles/kinds/kind_cuda.h"
+#include "handles/kinds/builtin.h"
 #include "handles/workspace_config.h"
 #include "tests/skip.h"
 

@@ -4,6 +4,7 @@
 #include "wt.h"
 #include "wt_kind.h"
 
+#include "handles/kinds/builtin.h"
 #include "handles/pools.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/meta.h"
@@ -890,7 +891,7 @@ static struct wm_pools *open_pools(warm_kind *bound)
     wm_options options;
 
     wt_ok(wm_options_resolve(NULL, NULL, &options));
-    wt_ok(wm_pools_open(runtime->driver, &options, &pools));
+    wt_ok(wm_pools_open(runtime->driver, &options, wm_kinds_builtin, &pools));
     wt_ok(wm_pools_add(pools, &bound_ops, NULL, bound));
     return pools;
 }

@@ -7,6 +7,7 @@
 #include "runtime/cuda/cuda.h"
 
 #include "handles/kinds/kind_cuda.h"
+#include "handles/kinds/builtin.h"
 #include "tests/skip.h"
 
 #if WM_HAVE_CUDA && CUDART_VERSION >= 13000 && __has_include(<cublas_v2.h>) && \
