@@ -169,36 +169,12 @@ bool wm_pool_owns(wm_pool *pool, const void *handle)
     return found;
 }
 
-/* Nothing of the pool lives any more, for its figures; returns how much did. */
-static uint64_t close_locked(wm_pool *pool)
-{
-    warm_handle_stats *stats = &pool->stats;
-    uint64_t count = stats->idle + pool->ending + stats->deferred +
-                     stats->in_use + stats->leased;
-
-    pool->closed = true;
-    stats->idle = 0;
-    stats->in_use = 0;
-    stats->leased = 0;
-    stats->deferred = 0;
-    pool->ending = 0;
-    return count;
-}
-
 static uint64_t leak_locked(wm_pool *pool)
 {
-    uint64_t count = close_locked(pool);
+    uint64_t count = wm_pool_close_locked(pool);
 
     pool->stats.leaked += count;
     return count;
-}
-
-void wm_pool_lose_locked(wm_pool *pool)
-{
-    if (!pool->closed) {
-        pool->stats.lost += close_locked(pool);
-        pool->lost = true;
-    }
 }
 
 uint64_t wm_pool_leak(wm_pool *pool)

@@ -76,6 +76,8 @@ static inline bool wm_pool_is_lost(const wm_pool *pool)
     return wm_process_exiting() || wm_pool_was_reset(pool);
 }
 
+/* Nothing of the pool lives any more, for its figures; returns how much did. */
+uint64_t wm_pool_close_locked(wm_pool *pool);
 /* Once the device was reset: all that lives is lost, and what comes is not put
  * into the pool. Every change of who has a handle asks first. */
 void wm_pool_lose_locked(wm_pool *pool);

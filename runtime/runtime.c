@@ -222,9 +222,8 @@ static warm_status open_caches(warm_runtime *runtime, const wm_options *options)
     wm_captures known = {begin_break, end_break, note_put_off, runtime, false};
     warm_destroy_report unused = {.size = sizeof unused};
     uint64_t in_use;
-    warm_status status =
-        wm_pools_open(runtime->driver, options, wm_kinds_builtin,
-                      &runtime->pools);
+    warm_status status = wm_pools_open(runtime->driver, options,
+                                       wm_kinds_builtin, &runtime->pools);
 
     if (status != WARM_OK) {
         return status;

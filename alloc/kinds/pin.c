@@ -19,6 +19,7 @@ void wm_pin_init(wm_pin *pin, wm_driver *driver, const wm_options *options)
 {
     unsigned most = wm_process_cpus();
 
+    memset(pin, 0, sizeof *pin);
     pin->driver = driver;
     pin->nodes = driver->numa.nodes > 1;
     /* cudaHostAlloc() takes pages from where the kernel likes. */

@@ -326,3 +326,83 @@ size_t wm_timelines_count(wm_timelines *set)
     wm_lock_release(&set->lock);
     return count;
 }
+
+/* ---- asked about by name ------------------------------------------------- */
+
+/* Null: none is announced, and from now on who announces one waits. */
+static wm_timeline *begin_naming(wm_timelines *set, wm_naming *naming,
+                                 wm_stream_info *known)
+{
+    wm_timeline *t = NULL;
+
+    wm_lock_acquire(&set->lock);
+    if (wm_timelines_capture(set)) {
+        t = wm_timeline_find_announced_locked(set, naming->stream);
+    }
+    if (t != NULL) {
+        *known = (wm_stream_info){.id = t->id, .device = t->device};
+    } else {
+        naming->next = set->naming;
+        set->naming = naming;
+    }
+    wm_lock_release(&set->lock);
+    return t;
+}
+
+static void end_naming(wm_timelines *set, const wm_naming *naming)
+{
+    wm_naming **link = &set->naming;
+
+    wm_lock_acquire(&set->lock);
+    while (*link != naming) {
+        link = &(*link)->next;
+    }
+    *link = naming->next;
+    wm_cond_broadcast(&set->unbroken);
+    wm_lock_release(&set->lock);
+}
+
+/* One that was announced, as known. */
+static warm_status announced_info(wm_timelines *set, warm_stream stream,
+                                  const wm_stream_info *known,
+                                  wm_stream_info *info)
+{
+    wm_capture capture = WM_CAPTURE_NONE;
+    warm_status status =
+        wm_driver_stream_capture(set->driver, stream, &capture);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    if (capture == WM_CAPTURE_NONE && known->device == WM_DEVICE_UNKNOWN) {
+        /* Announced while it captured, which is over. */
+        return wm_driver_stream_info(set->driver, stream, info);
+    }
+    *info = *known;
+    if (capture != WM_CAPTURE_NONE) {
+        *info = (wm_stream_info){.id = wm_stream_capture_id(stream),
+                                 .device = WM_DEVICE_UNKNOWN,
+                                 .capture = capture};
+    }
+    return WARM_OK;
+}
+
+warm_status wm_timelines_info(wm_timelines *set, warm_stream stream,
+                              wm_stream_info *info)
+{
+    wm_naming naming = {.stream = stream};
+    wm_stream_info known;
+    warm_status status;
+
+    /* The legacy stream never captures, that of a thread only in the thread. */
+    if (stream == NULL || stream == WARM_STREAM_LEGACY ||
+        stream == WARM_STREAM_PER_THREAD) {
+        return wm_driver_stream_info(set->driver, stream, info);
+    }
+    if (begin_naming(set, &naming, &known) != NULL) {
+        return announced_info(set, stream, &known, info);
+    }
+    status = wm_driver_stream_info(set->driver, stream, info);
+    end_naming(set, &naming);
+    return status;
+}

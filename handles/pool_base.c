@@ -1,5 +1,5 @@
-/* pool_bound.c: which stream a handle is bound to, and taking it off (rows A10,
- * B6). */
+/* pool_base.c: which stream a handle is bound to, and taking it off (rows A10,
+ * B6); a pool that counts nothing of its own as alive any more. */
 #include "handles/pool_int.h"
 
 #include "runtime/base/log.h"
@@ -43,5 +43,29 @@ void wm_pool_take_off(wm_pool *pool, void *handle)
     wm_lock_release(&pool->lock);
     if (bound) {
         (void)wm_pool_unbind(pool, handle);
+    }
+}
+
+/* Nothing of the pool lives any more, for its figures; returns how much did. */
+uint64_t wm_pool_close_locked(wm_pool *pool)
+{
+    warm_handle_stats *stats = &pool->stats;
+    uint64_t count = stats->idle + pool->ending + stats->deferred +
+                     stats->in_use + stats->leased;
+
+    pool->closed = true;
+    stats->idle = 0;
+    stats->in_use = 0;
+    stats->leased = 0;
+    stats->deferred = 0;
+    pool->ending = 0;
+    return count;
+}
+
+void wm_pool_lose_locked(wm_pool *pool)
+{
+    if (!pool->closed) {
+        pool->stats.lost += wm_pool_close_locked(pool);
+        pool->lost = true;
     }
 }
