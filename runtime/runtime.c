@@ -279,7 +279,7 @@ static warm_runtime *new_runtime(wm_driver *driver, struct wm_trace *trace,
     runtime->trace = trace;
     runtime->generation = wm_process_generation();
     runtime->window_release = wm_reserve_release;
-    runtime->window_empty = wm_magazines_end;
+    runtime->window_empty = wm_cache_end;
     runtime->pool_over = pool_over;
     runtime->tend_pools = wm_private_tend;
     runtime->captures_over = captures_over;

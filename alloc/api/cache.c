@@ -145,7 +145,7 @@ warm_status warm_stats_reset_peaks(warm_runtime *runtime)
     warm_status status = wm_runtime_check(runtime);
 
     if (status == WARM_OK) {
-        wm_magazines_settle_all(&runtime->pinned->space.group);
+        wm_cache_merge_stats(&runtime->pinned->space.group);
         wm_space_reset_peaks(&runtime->pinned->space);
         wm_space_reset_peaks(&runtime->pinned->pageable);
     }
@@ -157,7 +157,7 @@ warm_status warm_stats_reset_totals(warm_runtime *runtime)
     warm_status status = wm_runtime_check(runtime);
 
     if (status == WARM_OK) {
-        wm_magazines_settle_all(&runtime->pinned->space.group);
+        wm_cache_merge_stats(&runtime->pinned->space.group);
         wm_space_reset_totals(&runtime->pinned->space);
         wm_space_reset_totals(&runtime->pinned->pageable);
     }

@@ -1,7 +1,7 @@
 /* copy.c: copies that record their stream by themselves (row B16). */
 #include "alloc/api/copy.h"
 #include "alloc/space/space.h"
-#include "alloc/arena/traced.h"
+#include "alloc/arena/arena_trace.h"
 
 #include "runtime/base/bytes.h"
 #include "runtime/base/status.h"

@@ -29,7 +29,7 @@ warm_status warm_device_cache_info(warm_runtime *runtime, int device,
         wm_space *space = &space_of(runtime, device)->space;
         warm_space_stats stats = {.size = sizeof stats};
 
-        wm_magazines_settle_all(&space->group);
+        wm_cache_merge_stats(&space->group);
         wm_space_stats(space, &stats);
         all.cached_bytes = stats.idle_bytes;
         for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
@@ -102,7 +102,7 @@ static void sum_stats(wm_space *space, warm_device_stats *sum)
     warm_stat *held = &sum->all.reserved_bytes;
     uint64_t peak;
 
-    wm_magazines_settle_and_read(&space->group, read_counted, &reading);
+    wm_cache_merge_stats_and_read(&space->group, read_counted, &reading);
     /* Threads go on meanwhile: there may be many blocks. */
     for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
          a = a->next_arena) {
@@ -145,7 +145,7 @@ warm_status warm_device_reset_peaks(warm_runtime *runtime, int device)
     warm_status status = wm_runtime_check_device(runtime, device);
 
     if (status == WARM_OK) {
-        wm_magazines_settle_all(&space_of(runtime, device)->space.group);
+        wm_cache_merge_stats(&space_of(runtime, device)->space.group);
         wm_space_reset_peaks(&space_of(runtime, device)->space);
     }
     return status;
@@ -156,7 +156,7 @@ warm_status warm_device_reset_totals(warm_runtime *runtime, int device)
     warm_status status = wm_runtime_check_device(runtime, device);
 
     if (status == WARM_OK) {
-        wm_magazines_settle_all(&space_of(runtime, device)->space.group);
+        wm_cache_merge_stats(&space_of(runtime, device)->space.group);
         wm_space_reset_totals(&space_of(runtime, device)->space);
     }
     return status;

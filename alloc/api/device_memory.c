@@ -3,10 +3,10 @@
 #include "warmpool/device_memory.h"
 
 #include "alloc/kinds/device_space.h"
-#include "alloc/cache/magazine_lane.h"
+#include "alloc/cache/stream_slot.h"
 #include "alloc/private_pool/private_pool.h"
-#include "alloc/arena/stretch.h"
-#include "alloc/arena/traced.h"
+#include "alloc/arena/expand.h"
+#include "alloc/arena/arena_trace.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/status.h"
 
@@ -16,18 +16,18 @@ static wm_device_space *space_of(warm_runtime *runtime, int device)
 }
 
 /* The lane of a stream for a request, which holds it. epoch: as of before. */
-static warm_status find_lane(wm_device_space *d, wm_orders *orders,
+static warm_status find_lane(wm_device_space *d, wm_lane_registry *orders,
                              warm_stream stream, uint64_t epoch,
                              wm_request *request, bool *captured)
 {
-    wm_order_lane found;
+    wm_found_lane found;
     warm_status status;
 
     if (request->arena->pool == NULL &&
-        wm_lane_is_known(&d->space.group, stream, request)) {
+        wm_stream_slot_is_known(&d->space.group, stream, request)) {
         return WARM_OK;
     }
-    status = wm_orders_lane(orders, stream, &found);
+    status = wm_lanes_of_stream(orders, stream, &found);
     if (status == WARM_OK) {
         request->lane = found.lane;
         request->stream = stream;
@@ -47,7 +47,7 @@ static warm_status alloc(wm_device_space *d, warm_stream stream, size_t bytes,
     uint64_t epoch = atomic_load_explicit(&d->space.group.runtime->stream_epoch,
                                           memory_order_acquire);
     bool captured = false;
-    wm_orders *orders = &d->orders;
+    wm_lane_registry *orders = &d->orders;
     wm_lane *held = NULL;
     warm_status status = WARM_OK;
 
@@ -103,7 +103,7 @@ static bool turn_to(wm_window *window, int device, warm_stream stream)
     bool found = false;
 
     if (wm_section_enter(&window->section)) {
-        found = wm_lane_slot_of(window, device, stream) != NULL;
+        found = wm_stream_slot_of(window, device, stream) != NULL;
         wm_section_leave(&window->section);
     }
     return found;
@@ -117,9 +117,9 @@ static warm_status alloc_other(warm_runtime *runtime, int device,
 
     if (wm_magazine_may_hit(window, runtime, bytes, pointer) &&
         turn_to(window, device, stream) &&
-        wm_lane_enter(window, runtime, wm_private_routing(runtime), device,
-                      stream)) {
-        return wm_lane_alloc(window, bytes, pointer)
+        wm_stream_slot_enter(window, runtime, wm_private_routing(runtime),
+                             device, stream)) {
+        return wm_stream_slot_alloc(window, bytes, pointer)
                    ? WARM_OK
                    : alloc_missed(window, bytes, pointer);
     }
@@ -131,12 +131,12 @@ static warm_status alloc_other(warm_runtime *runtime, int device,
  * thread calls nothing. */
 static warm_status alloc_missed(wm_window *window, size_t bytes, void **pointer)
 {
-    const wm_lane_slot *slot = window->lane_last;
+    const wm_stream_slot *slot = window->lane_last;
     warm_runtime *runtime = window->owner;
 
-    if (wm_lane_enter(window, runtime, wm_private_routing(runtime),
-                      slot->device, slot->stream) &&
-        wm_lane_alloc_larger(window, bytes, pointer)) {
+    if (wm_stream_slot_enter(window, runtime, wm_private_routing(runtime),
+                             slot->device, slot->stream) &&
+        wm_stream_slot_alloc_larger(window, bytes, pointer)) {
         return WARM_OK;
     }
     return alloc_slow(runtime, slot->device, slot->stream, bytes, pointer);
@@ -148,11 +148,11 @@ warm_status warm_device_alloc(warm_runtime *runtime, int device,
     wm_window *window = wm_window_mine();
 
     if (!wm_magazine_may_hit(window, runtime, bytes, pointer) ||
-        !wm_lane_enter(window, runtime, wm_private_routing(runtime), device,
-                       stream)) {
+        !wm_stream_slot_enter(window, runtime, wm_private_routing(runtime),
+                              device, stream)) {
         return alloc_other(runtime, device, stream, bytes, pointer);
     }
-    if (wm_likely(wm_lane_alloc(window, bytes, pointer))) {
+    if (wm_likely(wm_stream_slot_alloc(window, bytes, pointer))) {
         return WARM_OK;
     }
     return alloc_missed(window, bytes, pointer);
@@ -199,7 +199,7 @@ warm_status warm_device_base_allocation(const void *pointer, void **base,
                        base == NULL ? "base" : "bytes");
     }
     if (block->segment->unit > 0) {
-        wm_stretch_extent(block, base, bytes);
+        wm_expand_extent(block, base, bytes);
         return WARM_OK;
     }
     *base = block->segment->base;

@@ -3,13 +3,13 @@
 #include "warmpool/memory.h"
 
 #include "alloc/kinds/device_space.h"
-#include "alloc/cache/gather_hit.h"
+#include "alloc/cache/pending_hit.h"
 #include "runtime/thread/home_node.h"
 #include "alloc/block/page_map.h"
 #include "alloc/kinds/pageable.h"
 #include "alloc/kinds/pinned.h"
 #include "alloc/private_pool/private_pool.h"
-#include "alloc/arena/traced.h"
+#include "alloc/arena/arena_trace.h"
 #include "runtime/base/sized.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/status.h"
@@ -58,8 +58,8 @@ static warm_status serve(warm_runtime *runtime, wm_request *request,
             wm_bytes(request->bytes).text);
     }
     if (!request->strict) {
-        request->arena = wm_magazines_arena(&runtime->pinned->space.group,
-                                            wm_node_home(runtime));
+        request->arena = wm_cache_arena(&runtime->pinned->space.group,
+                                        wm_node_home(runtime));
     }
     if (wm_private_routes(runtime)) {
         status = wm_private_route_pinned(&runtime->pinned->space, request);
@@ -147,7 +147,7 @@ static warm_status alloc_on_slow(warm_runtime *runtime, size_t bytes, int node,
         status = wm_node_check(runtime, node);
     }
     if (status == WARM_OK && request.strict) {
-        request.arena = wm_magazines_arena(&runtime->pinned->space.group, node);
+        request.arena = wm_cache_arena(&runtime->pinned->space.group, node);
     }
     return status == WARM_OK ? serve(runtime, &request, pointer) : status;
 }
@@ -168,7 +168,7 @@ static warm_status record_slow(const void *pointer, warm_stream stream)
 static inline __attribute__((always_inline)) wm_block *
 guess(wm_window *window, const void *pointer)
 {
-    wm_block *block = wm_magazine_guess(window, pointer);
+    wm_block *block = wm_pointer_cache_entry(window, pointer);
     bool ours = false;
 
     if (wm_likely(block != NULL) &&
@@ -192,7 +192,7 @@ warm_status warm_record_stream(const void *pointer, warm_stream stream)
     if (wm_magazine_owns(window, block) &&
         wm_likely((size_t)((const char *)pointer - block->base) <
                   block->bytes) &&
-        wm_likely(wm_gather_record(window, block, stream))) {
+        wm_likely(wm_pending_record(window, block, stream))) {
         return WARM_OK;
     }
     return record_slow(pointer, stream);

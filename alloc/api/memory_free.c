@@ -3,10 +3,10 @@
 #include "warmpool/memory.h"
 
 #include "alloc/kinds/device_space.h"
-#include "alloc/cache/gather_hit.h"
-#include "alloc/cache/magazine_lane.h"
+#include "alloc/cache/pending_hit.h"
+#include "alloc/cache/stream_slot.h"
 #include "alloc/block/page_map.h"
-#include "alloc/arena/traced.h"
+#include "alloc/arena/arena_trace.h"
 #include "runtime/base/status.h"
 
 static warm_status free_slow(void *pointer) __attribute__((noinline));
@@ -56,7 +56,7 @@ static bool claim(wm_block *block, const void *pointer)
         atomic_store_explicit(&block->state, live, memory_order_release);
         return false;
     }
-    (void)wm_use_own(block);
+    (void)wm_block_detach_uses(block);
     return true;
 }
 
@@ -90,9 +90,10 @@ free_ours(wm_window *window, wm_block *block, void *pointer)
         return wm_likely(wm_magazine_free(window, block, pointer)) ? FREED
                                                                    : NO_ROOM;
     }
-    if (wm_lane_may_free(window, block, state, pointer)) {
-        return wm_likely(wm_lane_push(window, state, block, pointer)) ? FREED
-                                                                      : NO_ROOM;
+    if (wm_stream_slot_may_free(window, block, state, pointer)) {
+        return wm_likely(wm_stream_slot_push(window, state, block, pointer))
+                   ? FREED
+                   : NO_ROOM;
     }
     return NOT_OURS;
 }
@@ -101,7 +102,7 @@ free_ours(wm_window *window, wm_block *block, void *pointer)
 warm_status warm_free(void *pointer)
 {
     wm_window *window = wm_window_mine();
-    wm_block *block = wm_magazine_guess(window, pointer);
+    wm_block *block = wm_pointer_cache_entry(window, pointer);
 
     if (wm_likely(block != NULL) &&
         wm_likely(wm_section_enter(&window->section))) {
@@ -123,7 +124,8 @@ static bool is_ours(wm_window *window, wm_block *block)
 {
     wm_state state = atomic_load_explicit(&block->state, memory_order_relaxed);
 
-    return wm_magazine_is_of(window, state) || wm_lane_is_of(window, state);
+    return wm_magazine_is_of(window, state) ||
+           wm_stream_slot_is_of(window, state);
 }
 
 static warm_status free_used(wm_window *window, wm_block *block, void *pointer)
@@ -132,7 +134,7 @@ static warm_status free_used(wm_window *window, wm_block *block, void *pointer)
     const wm_timeline *own =
         atomic_load_explicit(&block->own, memory_order_relaxed);
 
-    return wm_likely(own != NULL) && wm_likely(wm_gather_free(window, block))
+    return wm_likely(own != NULL) && wm_likely(wm_pending_free(window, block))
                ? WARM_OK
                : free_slow(pointer);
 }
@@ -153,7 +155,7 @@ static warm_status free_closed(wm_window *window, wm_block *block,
                                void *pointer)
 {
     return wm_block_own(block) != NULL &&
-                   wm_gather_free_visited(window, block, pointer)
+                   wm_pending_free_visited(window, block, pointer)
                ? WARM_OK
                : free_slow(pointer);
 }
@@ -181,7 +183,8 @@ static warm_status free_found(wm_window *window, void *pointer)
     case USED:
         return free_used(window, block, pointer);
     case NO_ROOM:
-        return wm_lane_free_slow(window, block) ? WARM_OK : free_slow(pointer);
+        return wm_stream_slot_free_slow(window, block) ? WARM_OK
+                                                       : free_slow(pointer);
     case NOT_OURS:
     default:
         return free_slow(pointer);

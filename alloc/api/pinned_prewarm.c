@@ -3,7 +3,7 @@
 #include "warmpool/memory.h"
 
 #include "alloc/kinds/pinned.h"
-#include "alloc/space/ahead.h"
+#include "alloc/space/prewarm_jobs.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/callback.h"
 #include "runtime/base/status.h"
@@ -46,8 +46,8 @@ warm_status warm_pinned_prewarm(warm_runtime *runtime, size_t bytes, int node,
         wm_space *space = &runtime->pinned->space;
 
         status = (flags & WARM_PREWARM_BACKGROUND) != 0
-                     ? wm_ahead_later(&space->background, node, bytes)
-                     : wm_ahead_now(space, node, bytes);
+                     ? wm_prewarm_queue(&space->background, node, bytes)
+                     : wm_prewarm_now(space, node, bytes);
     }
     wm_cancel_restore(cancel);
     return status;
@@ -73,7 +73,7 @@ warm_status warm_pinned_prewarm_wait(warm_runtime *runtime)
     warm_status status = check_wait(runtime);
 
     if (status == WARM_OK) {
-        status = wm_ahead_wait(&runtime->pinned->space.background);
+        status = wm_prewarm_await(&runtime->pinned->space.background);
     }
     wm_cancel_restore(cancel);
     return status;
@@ -87,7 +87,7 @@ warm_status warm_pinned_prewarm_cancel(warm_runtime *runtime)
         wm_background *b = &runtime->pinned->space.background;
 
         wm_lock_acquire(&b->waker.lock);
-        wm_ahead_cancel_locked(b);
+        wm_prewarm_cancel_locked(b);
         wm_lock_release(&b->waker.lock);
     }
     return status;

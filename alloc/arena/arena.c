@@ -37,7 +37,7 @@ static wm_block *get_locked(wm_arena *arena, wm_lane *lane, unsigned size_class,
 {
     wm_block *block = find_locked(arena, lane, size_class, rounded, failed);
 
-    if (block == NULL && wm_arena_empty_depot_locked(arena)) {
+    if (block == NULL && wm_arena_empty_transfer_cache_locked(arena)) {
         block = find_locked(arena, lane, size_class, rounded, failed);
     }
     if (block != NULL) {
@@ -74,7 +74,7 @@ wm_block *wm_arena_take_locked(wm_arena *arena, wm_lane *lane, size_t bytes,
 
 unsigned wm_arena_take_batch_locked(wm_arena *arena, wm_lane *lane,
                                     unsigned size_class, unsigned count,
-                                    enum wm_cut cut, wm_state state,
+                                    enum wm_split cut, wm_state state,
                                     wm_entry *entries)
 {
     size_t bytes = wm_class_bytes(size_class);
@@ -91,11 +91,11 @@ unsigned wm_arena_take_batch_locked(wm_arena *arena, wm_lane *lane,
         }
         wm_block_set_state(block, state);
         entries[taken++] = (wm_entry){block, block->base};
-        if (arena->cut == WM_CUT_ANY) {
-            arena->cut = WM_CUT_SINGLE; /* the rest is not needed now */
+        if (arena->cut == WM_SPLIT_ALLOW) {
+            arena->cut = WM_SPLIT_NO_JOIN; /* the rest is not needed now */
         }
     }
-    arena->cut = WM_CUT_ANY;
+    arena->cut = WM_SPLIT_ALLOW;
     return taken;
 }
 
@@ -106,14 +106,14 @@ void wm_arena_put_locked(wm_arena *arena, wm_block *block)
 }
 
 static wm_block *take(wm_arena *arena, wm_lane *lane, size_t bytes,
-                      enum wm_cut cut, bool *starved)
+                      enum wm_split cut, bool *starved)
 {
     wm_block *block;
 
     wm_lock_acquire(&arena->lock);
     arena->cut = cut;
     block = wm_arena_take_locked(arena, lane, bytes, starved);
-    arena->cut = WM_CUT_ANY;
+    arena->cut = WM_SPLIT_ALLOW;
     arena->stats.cache_hits += block != NULL;
     wm_lock_release(&arena->lock);
     return block;
@@ -122,11 +122,11 @@ static wm_block *take(wm_arena *arena, wm_lane *lane, size_t bytes,
 wm_block *wm_arena_take(wm_arena *arena, wm_lane *lane, size_t bytes,
                         bool *starved)
 {
-    return take(arena, lane, bytes, WM_CUT_ANY, starved);
+    return take(arena, lane, bytes, WM_SPLIT_ALLOW, starved);
 }
 
 wm_block *wm_arena_take_fitting(wm_arena *arena, wm_lane *lane, size_t bytes,
-                                enum wm_cut cut, bool *starved)
+                                enum wm_split cut, bool *starved)
 {
     return take(arena, lane, bytes, cut, starved);
 }
@@ -188,7 +188,7 @@ wm_block *wm_arena_finish(wm_arena *arena, wm_block *chain, wm_ended *ended)
 {
     wm_lock_acquire(&arena->lock);
     while (chain != NULL && chain->segment->arena == arena &&
-           chain->bytes > 0) { /* a mark: see order.h */
+           chain->bytes > 0) { /* a mark: see stream_lane.h */
         wm_block *next = chain->next_done;
         wm_arena_note_pending_locked(arena, -1, -(int64_t)chain->bytes);
         wm_arena_note_passive_locked(arena, chain);
@@ -290,11 +290,11 @@ void wm_arena_fini(wm_arena *arena)
         wm_meta_free(chunk);
         chunk = next;
     }
-    wm_depot_fini(&arena->depot);
+    wm_transfer_cache_fini(&arena->depot);
     wm_lock_fini(&arena->lock);
 }
 
-bool wm_arena_empty_depot_locked(wm_arena *arena)
+bool wm_arena_empty_transfer_cache_locked(wm_arena *arena)
 {
     wm_entry entries[64];
     unsigned count;
@@ -303,7 +303,8 @@ bool wm_arena_empty_depot_locked(wm_arena *arena)
         return false;
     }
     for (unsigned i = 0; i < WM_CLASSES; i++) {
-        while ((count = wm_depot_take_locked(arena, i, 64, entries)) > 0) {
+        while ((count = wm_transfer_cache_take_locked(arena, i, 64, entries)) >
+               0) {
             for (unsigned k = 0; k < count; k++) {
                 wm_arena_put_locked(arena, entries[k].block);
             }
@@ -312,10 +313,10 @@ bool wm_arena_empty_depot_locked(wm_arena *arena)
     return true;
 }
 
-void wm_arena_age_depot_locked(wm_arena *arena)
+void wm_arena_age_transfer_cache_locked(wm_arena *arena)
 {
     if (!arena->depot.used) {
-        (void)wm_arena_empty_depot_locked(arena);
+        (void)wm_arena_empty_transfer_cache_locked(arena);
     }
     arena->depot.used = false;
 }

@@ -14,7 +14,7 @@
 #ifndef WM_ARENA_H
 #define WM_ARENA_H
 
-#include "alloc/arena/depot.h"
+#include "alloc/arena/transfer_cache.h"
 #include "alloc/block/block.h"
 #include "alloc/arena/lane.h"
 #include "alloc/arena/live.h"
@@ -22,12 +22,12 @@
 #include "warmpool/stats.h"
 
 /* Whether a run may be cut for a request that is much smaller. */
-enum wm_cut {
-    WM_CUT_ANY,
-    WM_CUT_SINGLE, /* as it is: nothing is joined for the request */
-    WM_CUT_CHOOSY, /* unless so much has been freed since the last miss that a
-                      poll may well bring a better one; see run.c */
-    WM_CUT_NONE    /* no: some were asked, there is a better one or they all
+enum wm_split {
+    WM_SPLIT_ALLOW,
+    WM_SPLIT_NO_JOIN,  /* as it is: nothing is joined for the request */
+    WM_SPLIT_GOOD_FIT, /* unless so much has been freed since the last miss that
+                      a poll may well bring a better one; see run.c */
+    WM_SPLIT_FORBID    /* no: some were asked, there is a better one or they all
                       are */
 };
 
@@ -43,7 +43,7 @@ typedef struct wm_arena {
     wm_lives *live;                /* const: of its node; or its own */
     /* const: of the streams that its lanes belong to, or null: there are none
      */
-    struct wm_orders *orders;
+    struct wm_lane_registry *orders;
     /* const: it is that of a private pool; null: everybody's */
     struct wm_private_arena *pool;
     /* Whose it is now, 0: of none. Lock private to change, and relaxed to
@@ -56,13 +56,13 @@ typedef struct wm_arena {
     /* const: the driver backs whole ones, so that segments are a multiple: what
      * is held is what is gone */
     size_t grain;
-    /* const: its segments stretch by so much (stretch.h); 0: they are regions
+    /* const: its segments stretch by so much (expand.h); 0: they are regions
      * of the driver's, obtained and given back whole */
     size_t unit;
     /* Relaxed: bytes that ever came from the driver, in the first sibling. */
     _Atomic uint64_t grown;
-    /* Relaxed, of spill.c, in the first sibling: requests that leave the
-     * driver alone, and how many did the last time. */
+    /* Relaxed, of node_fallback.c, in the first sibling: requests that leave
+     * the driver alone, and how many did the last time. */
     _Alignas(64) _Atomic unsigned pause, paused;
     /* Relaxed: segments, and those that are one idle run each; written under
      * the lock. */
@@ -89,11 +89,11 @@ typedef struct wm_arena {
     wm_slab *all_slabs;     /* every record made, chained by next_made */
     size_t detached_bytes;  /* taken out, not yet with the driver */
     size_t fresh_bytes;     /* became pending since the last miss */
-    enum wm_cut cut;        /* of who takes, right now */
+    enum wm_split cut;      /* of who takes, right now */
     size_t out_bytes;       /* with callers, or in magazines (not the depot) */
-    bool batched;   /* not all that is out is with callers: see the check */
-    bool keeping;   /* graphs have it: nothing goes to the driver */
-    wm_depot depot; /* what full magazines gave back */
+    bool batched; /* not all that is out is with callers: see the check */
+    bool keeping; /* graphs have it: nothing goes to the driver */
+    wm_transfer_cache depot;             /* what full magazines gave back */
     wm_slab *spare_slabs[WM_SLAB_SORTS]; /* records, chained by next */
     /* Of what is settled: sets of magazines count for themselves meanwhile.
      * Sums are computed when read. */
@@ -108,7 +108,8 @@ typedef struct wm_arena {
 void wm_arena_init(wm_arena *arena, struct wm_arena_group *group, int node);
 /* Makes count arenas of an array siblings (1 … WM_SIBLINGS). */
 void wm_arena_join(wm_arena *arenas, unsigned count);
-static inline bool wm_arena_beside(const wm_arena *one, const wm_arena *other)
+static inline bool wm_arena_is_sibling(const wm_arena *one,
+                                       const wm_arena *other)
 {
     return one == other || one->siblings == other->siblings;
 }
@@ -157,7 +158,7 @@ wm_block *wm_arena_take(wm_arena *arena, wm_lane *lane, size_t bytes,
                         bool *starved);
 /* The same for who will poll and come again on a miss. */
 wm_block *wm_arena_take_fitting(wm_arena *arena, wm_lane *lane, size_t bytes,
-                                enum wm_cut cut, bool *starved);
+                                enum wm_split cut, bool *starved);
 
 /* Adds a segment that the driver gave, and takes a block for the request from
  * it in the same step, so that nobody else does; none for 0 bytes.
@@ -167,11 +168,11 @@ warm_status wm_arena_grow(wm_arena *arena, wm_lane *lane, void *base,
 
 /* A block as wm_arena_take(), or where there is none of a sibling: cut from a
  * region that is wholly idle and moves over, or one that stays there. */
-wm_block *wm_arena_take_any(wm_arena *arena, wm_lane *lane, size_t bytes,
-                            bool *starved);
+wm_block *wm_arena_take_or_steal(wm_arena *arena, wm_lane *lane, size_t bytes,
+                                 bool *starved);
 /* Moves such a region, the smallest that a request fits into; whether there was
  * one. */
-bool wm_arena_adopt(wm_arena *arena, size_t bytes);
+bool wm_arena_steal_segment(wm_arena *arena, size_t bytes);
 /* An arena has grown by so much for a request for which a sibling has a region
  * apart. */
 void wm_arena_note_growth_beside(wm_arena *arena, size_t needed, size_t bytes);
@@ -189,16 +190,16 @@ void wm_arena_free_kept(wm_arena *arena, wm_block *block,
 
 /* While the arena is keeping: CAPTURED, to come back at the end of that; false,
  * and nothing done, if it is not. */
-bool wm_arena_keep(wm_arena *arena, wm_block *block);
+bool wm_arena_retain(wm_arena *arena, wm_block *block);
 /* Keeps from now on. The arena has no blocks. */
-void wm_arena_keep_begin(wm_arena *arena);
+void wm_arena_retain_begin(wm_arena *arena);
 /* Keeps no more: blocks kept come back as FREEING ones, still out, chained by
  * next_done. */
-wm_block *wm_arena_keep_end(wm_arena *arena);
+wm_block *wm_arena_retain_end(wm_arena *arena);
 /* What becomes of these: IDLE, PENDING or LOST. had_uses: when it came back,
  * and has none any more. */
-void wm_arena_put_kept(wm_arena *arena, wm_block *block,
-                       enum wm_block_state state, bool had_uses);
+void wm_arena_put_retained(wm_arena *arena, wm_block *block,
+                           enum wm_block_state state, bool had_uses);
 
 /* What became of PENDING blocks: bytes of one that is kept for ever, or 0. */
 typedef struct wm_ended {

@@ -6,7 +6,7 @@
 #include "alloc/arena/arena_int.h"
 
 #include "alloc/block/page_map.h"
-#include "alloc/arena/piece.h"
+#include "alloc/arena/expand_piece.h"
 #include "runtime/base/status.h"
 
 struct tally {
@@ -41,7 +41,7 @@ static bool tally_block(struct tally *tally, wm_block *block)
         return true;
     case WM_BLOCK_VOID:
     case WM_BLOCK_SLAB:
-    case WM_BLOCK_HOLE:
+    case WM_BLOCK_GAP:
     default:
         return false;
     }
@@ -80,7 +80,7 @@ static bool check_hole(struct tally *tally, wm_block *run,
                        enum wm_block_state next)
 {
     size_t unit = run->segment->unit;
-    bool idle = wm_block_state(run) == WM_BLOCK_HOLE;
+    bool idle = wm_block_state(run) == WM_BLOCK_GAP;
 
     tally->holes += idle;
     tally->held -= run->bytes;
@@ -88,7 +88,7 @@ static bool check_hole(struct tally *tally, wm_block *run,
            run->bytes % unit == 0 && wm_block_at(run->base) == run &&
            (run->bytes == WM_PAGE ||
             wm_page_map_get(run->base + run->bytes - 1) == 0) &&
-           !(idle && (next == WM_BLOCK_HOLE || !wm_piece_none_locked(run)));
+           !(idle && (next == WM_BLOCK_GAP || !wm_piece_none_locked(run)));
 }
 
 static bool check_run(struct tally *tally, wm_block *run)
@@ -100,7 +100,7 @@ static bool check_run(struct tally *tally, wm_block *run)
     if (state == WM_BLOCK_SLAB) {
         return check_slab(tally, run);
     }
-    if (state == WM_BLOCK_HOLE || state == WM_BLOCK_VOID) {
+    if (state == WM_BLOCK_GAP || state == WM_BLOCK_VOID) {
         return check_hole(tally, run, next);
     }
     tally->idle_runs += state == WM_BLOCK_IDLE;
@@ -142,14 +142,14 @@ static bool check_segment(struct tally *tally, wm_segment *segment)
 /* Runs in the bins; each in its own, linked both ways, and marked. */
 static size_t count_bins(const wm_lane *lane, enum wm_sort sort, bool *good)
 {
-    const wm_fit *fit = &lane->idle[sort];
+    const wm_bins *fit = &lane->idle[sort];
     size_t count = 0;
 
-    for (unsigned i = 0; i < WM_FIT_BINS; i++) {
+    for (unsigned i = 0; i < WM_BINS_COUNT; i++) {
         const wm_block *previous = NULL;
 
         for (const wm_block *b = fit->bin[i]; b != NULL; b = b->next_idle) {
-            *good = *good && wm_fit_bin(b->bytes) == i &&
+            *good = *good && wm_bins_index(b->bytes) == i &&
                     wm_run_bins(b) == fit && b->previous_idle == previous;
             previous = b;
             count++;
@@ -192,7 +192,7 @@ static size_t in_depot(const wm_arena *arena)
     size_t bytes = 0;
 
     for (unsigned i = 0; i < WM_CLASSES; i++) {
-        bytes += wm_depot_count(&arena->depot, i) * wm_class_bytes(i);
+        bytes += wm_transfer_cache_count(&arena->depot, i) * wm_class_bytes(i);
     }
     return bytes;
 }

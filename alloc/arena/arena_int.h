@@ -6,11 +6,11 @@
  *   lane.c     records of lanes; lane_pass.c: memory goes from one to another
  *   slab.c     runs that are cut into slots of one class
  *   segment.c  regions from the driver, in and out of the arena;
- *              segment_return.c: which of them go
- *   sibling.c  and from one arena to another
- *   stretch.c  segments that get memory in parts; stretch_return.c: and give
- *              it back; stretch_range.c: where; piece.c: in what pieces
- *   keep.c     blocks and segments that graphs have
+ *              purge.c: which of them go
+ *   steal.c  and from one arena to another
+ *   expand.c  segments that get memory in parts; expand_purge.c: and give
+ *              it back; expand_range.c: where; expand_piece.c: in what pieces
+ *   retain.c     blocks and segments that graphs have
  */
 #ifndef WM_ARENA_INT_H
 #define WM_ARENA_INT_H
@@ -91,9 +91,9 @@ void wm_segment_link_locked(wm_arena *arena, wm_segment *segment);
 void wm_segment_unlink_locked(wm_arena *arena, wm_segment *segment);
 /* Idle pieces of segments that stretch, on their way back one by one, before a
  * chain; and the rank of the first, see wm_arena_rank(). */
-wm_segment *wm_stretch_detach_locked(wm_arena *arena, wm_segment *chain,
-                                     const wm_leaving *leaving);
-uint64_t wm_stretch_rank_locked(const wm_arena *arena, bool oldest);
+wm_segment *wm_expand_detach_locked(wm_arena *arena, wm_segment *chain,
+                                    const wm_leaving *leaving);
+uint64_t wm_expand_rank_locked(const wm_arena *arena, bool oldest);
 static inline uint64_t wm_rank(size_t bytes, uint64_t since_ns, bool oldest)
 {
     return oldest ? UINT64_MAX - since_ns : bytes;
@@ -105,20 +105,20 @@ static inline uint64_t wm_segment_rank(const wm_segment *segment, bool oldest)
                : wm_rank(segment->bytes, segment->idle_since_ns, oldest);
 }
 /* What wm_arena_released() and wm_arena_reattach() do with such a piece. */
-void wm_stretch_released_locked(wm_arena *arena, wm_segment *piece);
-void wm_stretch_reattach_locked(wm_arena *arena, wm_segment *piece);
+void wm_expand_released_locked(wm_arena *arena, wm_segment *piece);
+void wm_expand_reattach_locked(wm_arena *arena, wm_segment *piece);
 /* In the list of holes, or not. */
-void wm_hole_link_locked(wm_arena *arena, wm_block *hole);
-void wm_hole_unlink_locked(wm_arena *arena, wm_block *hole);
+void wm_gap_link_locked(wm_arena *arena, wm_block *hole);
+void wm_gap_unlink_locked(wm_arena *arena, wm_block *hole);
 /* A run on its way has no memory: it is a hole, and joins others. It has: it is
  * an idle run, which anybody may have; or nobody knows: LOST. */
-void wm_hole_put_locked(wm_arena *arena, wm_block *run);
-void wm_stretch_fill_locked(wm_arena *arena, wm_segment *segment,
-                            wm_block *part);
-void wm_stretch_lost_locked(wm_arena *arena, wm_segment *segment,
-                            wm_block *part);
+void wm_gap_put_locked(wm_arena *arena, wm_block *run);
+void wm_expand_fill_locked(wm_arena *arena, wm_segment *segment,
+                           wm_block *part);
+void wm_expand_lost_locked(wm_arena *arena, wm_segment *segment,
+                           wm_block *part);
 /* Tells the history of a part of a segment. */
-void wm_stretch_tell(wm_segment *segment, char *base, size_t bytes,
+void wm_expand_trace(wm_segment *segment, char *base, size_t bytes,
                      enum wm_history_op op);
 /* Takes a segment out of the page map, with whatever is in it. */
 void wm_segment_forget(wm_segment *segment);
@@ -127,7 +127,7 @@ void wm_segment_forget(wm_segment *segment);
 wm_segment *wm_segment_join_locked(wm_arena *arena, void *base, size_t bytes,
                                    size_t needed);
 /* Where a run stands while it is idle. */
-wm_fit *wm_run_bins(const wm_block *run);
+wm_bins *wm_run_bins(const wm_block *run);
 /* It is another lane's from now on, or counts for its lane for the first time
  * or the last (null). In no bin. */
 void wm_run_move(wm_block *run, wm_lane *lane);
@@ -217,16 +217,16 @@ wm_block *wm_arena_take_locked(wm_arena *arena, wm_lane *lane, size_t bytes,
                                bool *failed);
 
 /* Joins all with their neighbours; false: there was none. */
-bool wm_arena_empty_depot_locked(wm_arena *arena);
+bool wm_arena_empty_transfer_cache_locked(wm_arena *arena);
 /* Does so if it was not used since the last time. */
-void wm_arena_age_depot_locked(wm_arena *arena);
+void wm_arena_age_transfer_cache_locked(wm_arena *arena);
 
 /* For magazines: up to count blocks of a fixed class, in no figure yet but
  * that of what is out; answers how many. state is given to each; cut: see
  * wm_arena_take_fitting(). */
 unsigned wm_arena_take_batch_locked(wm_arena *arena, wm_lane *lane,
                                     unsigned size_class, unsigned count,
-                                    enum wm_cut cut, wm_state state,
+                                    enum wm_split cut, wm_state state,
                                     wm_entry *entries);
 /* Takes such a block back, or another whose free is in the figures. */
 void wm_arena_put_locked(wm_arena *arena, wm_block *block);

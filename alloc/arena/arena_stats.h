@@ -30,7 +30,7 @@ void wm_arena_note_pending_locked(wm_arena *arena, int64_t count,
 /* Blocks did so while the arena was not told; most: at once. */
 void wm_arena_note_passed_locked(wm_arena *arena, size_t count, size_t bytes,
                                  size_t most, size_t most_bytes);
-/* A block is kept: state LOST, for ever, or CAPTURED; see keep.c. */
+/* A block is kept: state LOST, for ever, or CAPTURED; see retain.c. */
 void wm_arena_note_kept_locked(wm_arena *arena, const wm_block *block,
                                enum wm_block_state state);
 void wm_arena_note_segment_locked(wm_arena *arena, const wm_segment *segment,

@@ -33,7 +33,7 @@ typedef struct wm_arena_group {
     _Atomic uint64_t reclaimed;
     wm_arena *arenas; /* const: shards for each node */
     /* Lock of the first arena: sets of magazines whose threads have gone. */
-    struct wm_magazines *spare_sets;
+    struct wm_magazine_set *spare_sets;
     /* Chained by next_arena, those above last; private pools' come and stay. */
     _Atomic(wm_arena *) all_arenas;
 } wm_arena_group;

@@ -170,9 +170,9 @@ bool wm_lane_has_room(wm_arena *arena, wm_lane *lane, size_t bytes,
     bool has;
 
     wm_lock_acquire(&arena->lock);
-    has = wm_fit_find(&lane->idle[small ? WM_SORT_SMALL : WM_SORT_LARGE],
-                      least) != NULL ||
-          (!small && wm_fit_find(&lane->idle[WM_SORT_APART], least) != NULL);
+    has = wm_bins_find(&lane->idle[small ? WM_SORT_SMALL : WM_SORT_LARGE],
+                       least) != NULL ||
+          (!small && wm_bins_find(&lane->idle[WM_SORT_APART], least) != NULL);
     wm_lock_release(&arena->lock);
     return has;
 }

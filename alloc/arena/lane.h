@@ -12,7 +12,7 @@
  * lane join with each other; those of different lanes stay apart, until a
  * request finds no room but in several of its own and the common ones. A lane
  * does not know its stream, nor an arena what has passed: the space does (see
- * order.h), and says so with wm_lane_passed(). Page-locked memory has the
+ * stream_lane.h), and says so with wm_lane_passed(). Page-locked memory has the
  * common lane only.
  *
  * A stream has a lane in each of the siblings where it has had memory, made
@@ -26,7 +26,7 @@
 #ifndef WM_LANE_H
 #define WM_LANE_H
 
-#include "alloc/arena/fit.h"
+#include "alloc/arena/bins.h"
 #include "runtime/base/lock.h"
 
 struct wm_arena;
@@ -38,7 +38,7 @@ enum wm_sort { WM_SORT_LARGE, WM_SORT_SMALL, WM_SORT_APART, WM_SORTS };
 
 /* Lock arena. All zeros: empty. */
 typedef struct wm_lane {
-    wm_fit idle[WM_SORTS];
+    wm_bins idle[WM_SORTS];
     wm_slab *slabs[WM_CLASSES]; /* with at least one idle slot */
     uint64_t puts;              /* runs that came back */
     uint64_t passed;            /* so many of those anybody may have */

@@ -11,10 +11,10 @@ static bool each_idle_locked(wm_lane *lane,
                              wm_arena *arena, uint64_t puts, wm_lane *to)
 {
     for (int sort = 0; sort < WM_SORTS; sort++) {
-        const wm_fit *fit = &lane->idle[sort];
+        const wm_bins *fit = &lane->idle[sort];
 
-        for (unsigned i = wm_fit_next(fit, 0); i < WM_FIT_BINS;
-             i = wm_fit_next(fit, i + 1)) {
+        for (unsigned i = wm_bins_next(fit, 0); i < WM_BINS_COUNT;
+             i = wm_bins_next(fit, i + 1)) {
             wm_block *run = fit->bin[i];
 
             while (run != NULL) {
@@ -53,7 +53,7 @@ bool wm_lane_has_more(wm_arena *arena, wm_lane *lane)
 static bool give_to(wm_arena *arena, wm_block *run, uint64_t puts, wm_lane *to)
 {
     if (run->put_at <= puts) {
-        wm_fit_remove(wm_run_bins(run), run);
+        wm_bins_remove(wm_run_bins(run), run);
         wm_run_move(run, to);
         run->put_at = ++to->puts;
         wm_run_join_locked(arena, run);

@@ -106,12 +106,12 @@ static void split_locked(wm_arena *arena, wm_block *block, size_t bytes)
 {
     wm_block *rest = wm_run_cut_locked(arena, block, bytes);
 
-    wm_fit_insert(wm_run_bins(rest), rest);
+    wm_bins_insert(wm_run_bins(rest), rest);
 }
 
 /* ---- lanes ------------------------------------------------------------ */
 
-wm_fit *wm_run_bins(const wm_block *run)
+wm_bins *wm_run_bins(const wm_block *run)
 {
     const wm_segment *segment = run->segment;
 
@@ -147,11 +147,11 @@ static wm_block *smaller(wm_block *first, wm_block *second)
 static wm_block *find_sort_locked(wm_arena *arena, wm_lane *lane,
                                   enum wm_sort sort, size_t bytes)
 {
-    wm_block *common = wm_fit_find(&arena->common.idle[sort], bytes);
+    wm_block *common = wm_bins_find(&arena->common.idle[sort], bytes);
 
     return lane == &arena->common
                ? common
-               : smaller(wm_fit_find(&lane->idle[sort], bytes), common);
+               : smaller(wm_bins_find(&lane->idle[sort], bytes), common);
 }
 
 /* ---- regions apart ---------------------------------------------------- */
@@ -167,8 +167,8 @@ static void open_locked(wm_arena *arena, wm_segment *segment)
     for (wm_block *run = wm_segment_first_run(segment); run != NULL;
          run = run->after) {
         if (wm_run_is_idle(run)) {
-            wm_fit_remove(&run->lane->idle[WM_SORT_APART], run);
-            wm_fit_insert(&run->lane->idle[WM_SORT_LARGE], run);
+            wm_bins_remove(&run->lane->idle[WM_SORT_APART], run);
+            wm_bins_insert(&run->lane->idle[WM_SORT_LARGE], run);
         }
     }
     segment->apart = false;
@@ -247,11 +247,11 @@ enum { CUT_POLLS = 64, CUT_BYTES = 1 << 20 };
 
 static bool is_bad_cut(const wm_arena *arena, const wm_block *run, size_t bytes)
 {
-    if (arena->cut == WM_CUT_ANY || arena->cut == WM_CUT_SINGLE ||
+    if (arena->cut == WM_SPLIT_ALLOW || arena->cut == WM_SPLIT_NO_JOIN ||
         run->bytes - bytes <= bytes / 8) {
         return false;
     }
-    return arena->cut == WM_CUT_NONE ||
+    return arena->cut == WM_SPLIT_FORBID ||
            (arena->fresh_bytes > CUT_BYTES &&
             arena->fresh_bytes > arena->stats.held_bytes.current / CUT_POLLS);
 }
@@ -285,7 +285,7 @@ wm_block *wm_run_take_locked(wm_arena *arena, wm_lane *lane, size_t bytes,
     wm_lane *in = wm_lane_look_locked(arena, lane);
     wm_block *block = find_locked(arena, in, bytes);
 
-    if (block == NULL && in != &arena->common && arena->cut == WM_CUT_ANY) {
+    if (block == NULL && in != &arena->common && arena->cut == WM_SPLIT_ALLOW) {
         block = wm_run_join_any_locked(arena, in, bytes);
     }
     if (block == NULL || is_bad_cut(arena, block, bytes)) {
@@ -297,7 +297,7 @@ wm_block *wm_run_take_locked(wm_arena *arena, wm_lane *lane, size_t bytes,
         *failed = true;
         return NULL;
     }
-    wm_fit_remove(wm_run_bins(block), block);
+    wm_bins_remove(wm_run_bins(block), block);
     wm_segment_note_whole_locked(arena, block->segment, false);
     block->segment->refused = false;
     if (block->bytes > bytes) {
@@ -326,12 +326,12 @@ void wm_run_join_locked(wm_arena *arena, wm_block *block)
 {
     wm_block_set_state(block, WM_BLOCK_IDLE);
     if (wm_run_may_join(block, block->after)) {
-        wm_fit_remove(wm_run_bins(block->after), block->after);
+        wm_bins_remove(wm_run_bins(block->after), block->after);
         wm_run_absorb_locked(arena, block);
     }
     if (wm_run_may_join(block, block->before)) {
         block = block->before;
-        wm_fit_remove(wm_run_bins(block), block);
+        wm_bins_remove(wm_run_bins(block), block);
         wm_run_absorb_locked(arena, block);
     }
     if (block->segment->unit == 0 && block->bytes == block->segment->bytes) {
@@ -340,7 +340,7 @@ void wm_run_join_locked(wm_arena *arena, wm_block *block)
         block->segment->idle_since_ns = wm_clock_ns();
         wm_segment_note_whole_locked(arena, block->segment, true);
     }
-    wm_fit_insert(wm_run_bins(block), block);
+    wm_bins_insert(wm_run_bins(block), block);
 }
 
 /* ---- room in several lanes ---------------------------------------------- */
@@ -348,7 +348,7 @@ void wm_run_join_locked(wm_arena *arena, wm_block *block)
 wm_block *wm_run_join_lanes_locked(wm_arena *arena, wm_lane *lane,
                                    wm_block *first, size_t bytes)
 {
-    wm_fit_remove(wm_run_bins(first), first);
+    wm_bins_remove(wm_run_bins(first), first);
     if (first->lane != lane) {
         first->put_at = 0;
         wm_run_move(first, lane);
@@ -356,13 +356,13 @@ wm_block *wm_run_join_lanes_locked(wm_arena *arena, wm_lane *lane,
     while (first->bytes < bytes || wm_run_may_join(first, first->after)) {
         wm_block *next = first->after;
 
-        wm_fit_remove(wm_run_bins(next), next);
+        wm_bins_remove(wm_run_bins(next), next);
         if (next->lane != lane) {
             next->put_at = 0;
         }
         wm_run_absorb_locked(arena, first);
     }
-    wm_fit_insert(wm_run_bins(first), first);
+    wm_bins_insert(wm_run_bins(first), first);
     if (first->bytes == first->segment->bytes && first->segment->unit == 0) {
         wm_segment_note_whole_locked(arena, first->segment, true);
     }
@@ -440,7 +440,7 @@ void wm_segment_forget(wm_segment *segment)
     while (run != NULL) {
         wm_block *after = run->after;
 
-        if (wm_block_state(run) == WM_BLOCK_HOLE) {
+        if (wm_block_state(run) == WM_BLOCK_GAP) {
             wm_page_map_fill(run->base, WM_PAGE, NULL, WM_ENTRY_RUN);
         } else {
             wm_page_map_fill(run->base, run->bytes, &wm_page_gone,

@@ -3,7 +3,7 @@
 #include "alloc/arena/arena_int.h"
 
 #include "alloc/block/page_map.h"
-#include "alloc/arena/traced.h"
+#include "alloc/arena/arena_trace.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/status.h"
 
@@ -65,7 +65,7 @@ void wm_segment_detach_locked(wm_arena *arena, wm_segment *segment)
 {
     segment->first = wm_segment_first_run(segment);
     for (wm_block *run = segment->first; run != NULL; run = run->after) {
-        wm_fit_remove(wm_run_bins(run), run);
+        wm_bins_remove(wm_run_bins(run), run);
         wm_block_set_state(run, WM_BLOCK_VOID);
         wm_run_mark(segment, run->base, false);
     }
@@ -89,7 +89,7 @@ static void give_runs_locked(wm_arena *arena, wm_segment *segment)
     }
 }
 
-/* A record as large as this is that of a range of addresses (stretch.h), most
+/* A record as large as this is that of a range of addresses (expand.h), most
  * of which has no memory, and so no runs. */
 enum { SPARSE = 64 << 10 };
 

@@ -39,18 +39,18 @@ enum wm_block_state {
     WM_BLOCK_PENDING,  /* waits in timelines */
     WM_BLOCK_SLAB,     /* a run that is cut into slots */
     WM_BLOCK_LOST,     /* kept for ever: the driver failed */
-    WM_BLOCK_CAPTURED, /* kept: a graph capture used it; see keep.c */
+    WM_BLOCK_CAPTURED, /* kept: a graph capture used it; see retain.c */
     WM_BLOCK_CACHED,   /* in a magazine, free to be handed out */
-    WM_BLOCK_GATHERED, /* freed, in a thread's open batch; see gather.h */
+    WM_BLOCK_GATHERED, /* freed, in a thread's open batch; see pending.h */
     WM_BLOCK_CLAIMED,  /* idle, and part of a growth under way */
-    WM_BLOCK_HOLE,     /* a run without memory; see stretch.h */
+    WM_BLOCK_GAP,      /* a run without memory; see expand.h */
 };
 
 /* A state is one of these in its low bits. Above them CACHED and LIVE carry the
  * number of the set of magazines that has the block, or handed it out (0: the
  * arena did): one compare tells a thread that a block is live, and its own. The
  * number's low bits are that of the slot of the thread's window which the set
- * is in (magazine_lane.h), here times 64, as large as a slot is. */
+ * is in (stream_slot.h), here times 64, as large as a slot is. */
 typedef uint64_t wm_state;
 
 enum { WM_STATE_SHIFT = 6, WM_STATE_MASK = 63, WM_SLOT_MASK = 7 << 6 };
@@ -67,7 +67,7 @@ static inline enum wm_block_state wm_state_kind(wm_state state)
 
 /* One stream that uses a block. While the block is LIVE it hangs on
  * block->uses; once freed it is an entry in its timeline's queue. */
-typedef struct wm_use {
+typedef struct wm_stream_use {
     wm_timeline *timeline; /* holds a reference */
     wm_block *block;
     /* Marks the point to wait for. Before the free: only on a default stream,
@@ -75,31 +75,32 @@ typedef struct wm_use {
      * retired (its final event counts) or nothing could be recorded yet. */
     warm_event event;
     union {
-        struct wm_use *next_of_block; /* before it is in a queue */
-        struct wm_use *next_in_batch; /* once it is, or will be */
+        struct wm_stream_use *next_of_block; /* before it is in a queue */
+        struct wm_stream_use *next_in_batch; /* once it is, or will be */
     };
     union {
         /* Of the first of a block's list: pushes until records of streams that
-         * are no more are looked for; see use.c. Lock uses. */
+         * are no more are looked for; see stream_use.c. Lock uses. */
         size_t pushes_left;
         /* Of the first of a batch: the next batch (lock timeline). */
-        struct wm_use *next_in_queue;
+        struct wm_stream_use *next_in_queue;
     };
-} wm_use;
+} wm_stream_use;
 
 struct wm_block {
     /* What a hit reads and writes: a line, which no other block is in. */
     _Alignas(64) union {
         char *base;
         /* The same for who does not know yet whether the block is its own;
-         * relaxed: see wm_magazine_guess(). */
+         * relaxed: see wm_pointer_cache_entry(). */
         _Atomic(char *) base_seen;
     };
     size_t bytes;
     wm_segment *segment;
     /* The stream that the thread that was handed the block records first, an
      * adopted one, with a reference. While LIVE that thread alone writes it,
-     * relaxed: who frees the block was told of it. See wm_use_own(). */
+     * relaxed: who frees the block was told of it. See wm_block_detach_uses().
+     */
     _Atomic(wm_timeline *) own;
     /* Relaxed: written by who takes the block, read by snapshots as well; see
      * wm_block_requested(). */
@@ -114,14 +115,14 @@ struct wm_block {
      * an adopted stream, with its lowest bit set. A use is made of it, in
      * first_use, when the block is freed. Before the first is pushed the state
      * loses the number of its set: hits of that know nothing of the list. */
-    _Atomic(wm_use *) uses;
+    _Atomic(wm_stream_use *) uses;
     unsigned size_class;
     _Atomic bool first_use_taken; /* acquire to claim, release to give up */
     _Atomic bool captured;        /* relaxed: read by the free, which the
                                      caller orders after its records */
     _Atomic bool stuck;           /* a timeline failed: LOST when done */
     bool counted;                 /* its free is in a thread's figures */
-    wm_use first_use;             /* spares an allocation for the usual case */
+    wm_stream_use first_use;      /* spares an allocation for the usual case */
     _Atomic unsigned queued;      /* timelines that still hold it */
     uint32_t trace;               /* its number there, 0: none */
     uint64_t lane_id;             /* const while LIVE: of the stream in whose
@@ -206,11 +207,11 @@ struct wm_segment {
     bool refused;    /* lock arena: the driver did not take it back, and nothing
                         of it was used since: others go before it */
     wm_block *first; /* its first run's record while detached */
-    size_t unit;     /* const: it stretches by this (stretch.h); 0: not */
+    size_t unit;     /* const: it stretches by this (expand.h); 0: not */
     size_t held;     /* lock arena: bytes that have memory; else all */
     wm_segment *of;  /* a part on its way back: of this one; else null */
     size_t words;    /* const: of starts, and of joined behind them */
-    /* Const: where it stretches, bits of its units; see piece.h. */
+    /* Const: where it stretches, bits of its units; see expand_piece.h. */
     _Atomic uint64_t *joined;
     wm_segment *next_made; /* lock arena */
     /* 0, then the number that other processes know it by: ipc.c. Relaxed. */

@@ -14,7 +14,7 @@
 enum { WM_PAGE_SHIFT = 12, WM_LEAF_SHIFT = 18, WM_ROOT_SHIFT = 18 };
 
 /* What an entry of the map says; the kind is in its low bits. IMPORTED: it is
- * a segment of another process (imports.h), or, with wm_page_gone for its
+ * a segment of another process (ipc_import.h), or, with wm_page_gone for its
  * record, one that a runtime left behind when it was destroyed: no block lies
  * there. An entry of nothing is 0: not that of a RUN, for which hits have one
  * test. */

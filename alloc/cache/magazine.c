@@ -16,21 +16,22 @@ enum { WM_DEPOT_BATCH_BYTES = 4 << 20 };
 /* ---- misses ------------------------------------------------------------ */
 
 /* At least one, however little there is left. */
-static unsigned fitting(wm_magazines *set, const wm_magazine *m, unsigned most)
+static unsigned fitting(wm_magazine_set *set, const wm_magazine *m,
+                        unsigned most)
 {
-    int64_t left = (set->bytes_max - wm_magazines_bytes(set)) / m->bytes;
+    int64_t left = (set->bytes_max - wm_magazine_set_bytes(set)) / m->bytes;
 
     most = most < m->room ? most : m->room;
     return left >= (int64_t)most ? most : left > 1 ? (unsigned)left : 1;
 }
 
-static unsigned batch_of(wm_magazines *set, const wm_magazine *m)
+static unsigned batch_of(wm_magazine_set *set, const wm_magazine *m)
 {
     return fitting(set, m, wm_magazine_supply(set, m)->batch);
 }
 
 /* What nothing has to be cut for: half of what there is room for. */
-static unsigned depot_batch_of(wm_magazines *set, const wm_magazine *m)
+static unsigned depot_batch_of(wm_magazine_set *set, const wm_magazine *m)
 {
     unsigned half = m->room / 2,
              most = (unsigned)(WM_DEPOT_BATCH_BYTES / m->bytes);
@@ -40,7 +41,7 @@ static unsigned depot_batch_of(wm_magazines *set, const wm_magazine *m)
 }
 
 /* After a miss that brought something. */
-static void set_batch(wm_magazines *set, wm_magazine *m)
+static void set_batch(wm_magazine_set *set, wm_magazine *m)
 {
     wm_supply *supply = wm_magazine_supply(set, m);
     uint32_t most = (uint32_t)(WM_BATCH_BYTES / m->bytes);
@@ -56,7 +57,7 @@ static void set_batch(wm_magazines *set, wm_magazine *m)
     supply->missed_at = set->misses;
 }
 
-static void make_mine(const wm_magazines *set, const wm_magazine *m,
+static void make_mine(const wm_magazine_set *set, const wm_magazine *m,
                       unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
@@ -65,8 +66,8 @@ static void make_mine(const wm_magazines *set, const wm_magazine *m,
 }
 
 /* Blocks of an arena, which may be a sibling of the set's own. */
-static unsigned bring(wm_magazines *set, wm_magazine *m, wm_arena *from,
-                      enum wm_cut how, bool *cut)
+static unsigned bring(wm_magazine_set *set, wm_magazine *m, wm_arena *from,
+                      enum wm_split how, bool *cut)
 {
     unsigned size_class = (unsigned)(m - set->of);
     unsigned count;
@@ -79,13 +80,13 @@ static unsigned bring(wm_magazines *set, wm_magazine *m, wm_arena *from,
     }
     count = set->lane != NULL
                 ? 0
-                : wm_depot_take_locked(from, size_class, depot_batch_of(set, m),
-                                       m->top);
+                : wm_transfer_cache_take_locked(from, size_class,
+                                                depot_batch_of(set, m), m->top);
     *cut = count == 0;
     if (*cut) {
-        count = wm_arena_take_batch_locked(from, wm_magazines_lane(set, from),
-                                           size_class, batch_of(set, m), how,
-                                           set->cached, m->top);
+        count = wm_arena_take_batch_locked(
+            from, wm_magazine_set_lane(set, from), size_class, batch_of(set, m),
+            how, set->cached, m->top);
     }
     wm_lock_release(&from->lock);
     if (!*cut) {
@@ -96,16 +97,17 @@ static unsigned bring(wm_magazines *set, wm_magazine *m, wm_arena *from,
 
 /* What siblings have in their depots, once there is nothing at home: no run is
  * cut for it, and nothing asked. */
-static unsigned bring_beside(wm_magazines *set, wm_magazine *m, wm_arena *home)
+static unsigned bring_beside(wm_magazine_set *set, wm_magazine *m,
+                             wm_arena *home)
 {
     unsigned size_class = (unsigned)(m - set->of), count = 0;
 
     for (wm_arena *a = wm_arena_next(home, home); a != home && count == 0;
          a = wm_arena_next(home, a)) {
-        if (wm_depot_count(&a->depot, size_class) > 0) {
+        if (wm_transfer_cache_count(&a->depot, size_class) > 0) {
             wm_lock_acquire(&a->lock);
-            count = wm_depot_take_locked(a, size_class, depot_batch_of(set, m),
-                                         m->top);
+            count = wm_transfer_cache_take_locked(
+                a, size_class, depot_batch_of(set, m), m->top);
             wm_lock_release(&a->lock);
             make_mine(set, m, count);
         }
@@ -114,7 +116,7 @@ static unsigned bring_beside(wm_magazines *set, wm_magazine *m, wm_arena *home)
 }
 
 /* A hit's, of any set, with room for it. */
-static wm_block *pop(wm_magazines *set, size_t bytes)
+static wm_block *pop(wm_magazine_set *set, size_t bytes)
 {
     const wm_magazine *m = &set->of[wm_size_class_fixed(bytes)];
     const wm_magazine *end = &set->of[WM_CLASSES];
@@ -132,8 +134,8 @@ static wm_block *pop(wm_magazines *set, size_t bytes)
     return entry != NULL ? entry->block : NULL;
 }
 
-static enum wm_refill refill(wm_magazines *set, wm_magazine *m,
-                             const wm_request *request, enum wm_cut how,
+static enum wm_refill refill(wm_magazine_set *set, wm_magazine *m,
+                             const wm_request *request, enum wm_split how,
                              wm_block **block)
 {
     size_t bytes = request->bytes;
@@ -161,29 +163,29 @@ static enum wm_refill refill(wm_magazines *set, wm_magazine *m,
     return WM_REFILL_DONE;
 }
 
-wm_magazines *wm_magazines_lock_for(wm_arena_group *group,
-                                    const wm_request *request, wm_window **mine)
+wm_magazine_set *wm_cache_lock_for(wm_arena_group *group,
+                                   const wm_request *request, wm_window **mine)
 {
-    return group->laned ? wm_lane_lock(group, request, mine)
-                        : wm_magazines_lock_mine(group, mine);
+    return group->laned ? wm_stream_slot_lock(group, request, mine)
+                        : wm_cache_lock_mine(group, mine);
 }
 
 /* Whose blocks can serve a request, or null. */
-static wm_magazine *magazine_for(wm_magazines *set, const wm_request *request)
+static wm_magazine *magazine_for(wm_magazine_set *set,
+                                 const wm_request *request)
 {
     return request->bytes <= WM_CLASS_LIMIT &&
-                   wm_arena_beside(set->arena, request->arena)
+                   wm_arena_is_sibling(set->arena, request->arena)
                ? wm_magazine_use(set, wm_size_class_fixed(request->bytes))
                : NULL;
 }
 
-enum wm_refill wm_magazines_refill(wm_arena_group *group,
-                                   const wm_request *request, enum wm_cut cut,
-                                   wm_block **block)
+enum wm_refill wm_cache_refill(wm_arena_group *group, const wm_request *request,
+                               enum wm_split cut, wm_block **block)
 {
     enum wm_refill result = WM_REFILL_NONE;
     wm_window *window;
-    wm_magazines *set = wm_magazines_lock_for(group, request, &window);
+    wm_magazine_set *set = wm_cache_lock_for(group, request, &window);
     wm_magazine *m;
 
     if (set == NULL) {
@@ -193,53 +195,53 @@ enum wm_refill wm_magazines_refill(wm_arena_group *group,
     if (m != NULL) {
         result = refill(set, m, request, cut, block);
         if (wm_unlikely(set->takings >= WM_MEET_TAKINGS)) {
-            wm_magazines_spread(set);
+            wm_cache_move_to_sibling(set);
         }
     }
     wm_section_unlock(&window->section);
     return result;
 }
 
-void wm_magazines_make_own(wm_magazines *set, wm_block *block)
+void wm_magazine_set_tag_block(wm_magazine_set *set, wm_block *block)
 {
-    if (wm_arena_beside(block->segment->arena, set->arena)) {
-        wm_magazines_use_room(set, block);
+    if (wm_arena_is_sibling(block->segment->arena, set->arena)) {
+        wm_magazine_set_use_room(set, block);
     }
-    if (wm_magazines_has_place(set, block) &&
+    if (wm_magazine_set_has_place(set, block) &&
         wm_magazine_use(set, block->size_class) != NULL) {
         /* Relaxed: the caller has not got it yet. */
         atomic_store_explicit(&block->state, set->live, memory_order_relaxed);
     }
 }
 
-void wm_magazines_adopt(wm_arena_group *group, const wm_request *request,
+void wm_cache_tag_block(wm_arena_group *group, const wm_request *request,
                         wm_block *block)
 {
     wm_window *window;
-    wm_magazines *set = wm_magazines_lock_for(group, request, &window);
+    wm_magazine_set *set = wm_cache_lock_for(group, request, &window);
 
     if (set == NULL) {
         return;
     }
-    wm_magazines_make_own(set, block);
+    wm_magazine_set_tag_block(set, block);
     wm_section_unlock(&window->section);
 }
 
 /* ---- frees -------------------------------------------------------------- */
 
-void wm_magazines_count_free(wm_arena_group *group, wm_block *block)
+void wm_cache_count_free(wm_arena_group *group, wm_block *block)
 {
     wm_window *window;
-    wm_magazines *set;
+    wm_magazine_set *set;
 
     if (group->laned) {
         return; /* for the arena to say */
     }
-    set = wm_magazines_lock_mine(group, &window);
+    set = wm_cache_lock_mine(group, &window);
     if (set == NULL) {
         return;
     }
-    if (wm_magazines_has_place(set, block) &&
+    if (wm_magazine_set_has_place(set, block) &&
         wm_magazine_use(set, block->size_class) != NULL) {
         wm_magazine_cut_room(set, &set->of[block->size_class]);
         wm_magazine_count_free(set, block, false);
@@ -252,24 +254,24 @@ void wm_magazines_count_free(wm_arena_group *group, wm_block *block)
 static bool push_quickly(const wm_arena_group *group, wm_block *block)
 {
     wm_window *window = wm_window_mine();
-    wm_magazines *set;
+    wm_magazine_set *set;
     bool taken;
 
     if (window->owner != group->runtime ||
         !wm_section_enter(&window->section)) {
         return false;
     }
-    set = wm_magazines_of(window);
-    taken = set != NULL && wm_magazines_has_place(set, block) &&
+    set = wm_cache_set_of(window);
+    taken = set != NULL && wm_magazine_set_has_place(set, block) &&
             wm_magazine_push(set, block, block->base, false);
     wm_section_leave(&window->section);
     return taken;
 }
 
-bool wm_magazines_free(wm_arena_group *group, wm_block *block)
+bool wm_cache_free(wm_arena_group *group, wm_block *block)
 {
     wm_window *window;
-    wm_magazines *set;
+    wm_magazine_set *set;
     bool taken;
 
     if (group->laned) {
@@ -278,13 +280,13 @@ bool wm_magazines_free(wm_arena_group *group, wm_block *block)
     if (push_quickly(group, block)) {
         return true;
     }
-    set = wm_magazines_lock_mine(group, &window);
+    set = wm_cache_lock_mine(group, &window);
     if (set == NULL) {
         return false;
     }
-    taken = wm_magazines_has_place(set, block);
+    taken = wm_magazine_set_has_place(set, block);
     if (taken) {
-        taken = wm_magazines_push_slow(set, block);
+        taken = wm_cache_push_slow(set, block);
     }
     wm_section_unlock(&window->section);
     return taken;

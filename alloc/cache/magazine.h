@@ -26,9 +26,9 @@
  *
  * Bounds. A class keeps magazine_blocks at most, and all together keep
  * magazine_bytes. A class that is full gives its older half to the arena's
- * depot (depot.h), where those that miss look first; when the bytes are full
- * every class does, to the arena, so that what is not used any more leaves. A
- * class that misses gets one block, then two, four …, while it is
+ * depot (transfer_cache.h), where those that miss look first; when the bytes
+ * are full every class does, to the arena, so that what is not used any more
+ * leaves. A class that misses gets one block, then two, four …, while it is
  * among the few that keep missing: with many sizes in use what one of them is
  * given ahead is what another has to cut from larger runs. Memory is taken back
  * from all sets before a space grows; see space/reclaim.c.
@@ -41,7 +41,7 @@
 #define WM_MAGAZINE_H
 
 #include "alloc/arena/arena_stats.h"
-#include "alloc/cache/gather.h"
+#include "alloc/cache/pending.h"
 #include "alloc/block/page_map.h"
 #include "runtime/thread/window.h"
 
@@ -102,7 +102,7 @@ typedef struct wm_supply {
                            never used for the class */
 } wm_supply;
 
-typedef struct wm_magazines {
+typedef struct wm_magazine_set {
     /* First, so that hits find a class without a sum more. */
     _Alignas(64) wm_magazine of[WM_CLASSES];
     wm_state cached, live; /* of its blocks; changed between threads */
@@ -121,25 +121,25 @@ typedef struct wm_magazines {
                         of that or a sibling */
     const struct wm_arena_group *group; /* const: whose arenas these are */
     uint16_t misses;
-    uint16_t own_turns;    /* see magazine_own.c */
+    uint16_t own_turns;    /* see carve.c */
     uint16_t takings, met; /* of the arena's lock; times it was held */
     uint8_t classes;       /* in use, numbers of which follow */
     uint8_t in_use[WM_CLASSES];
     bool used; /* since it was looked at for age */
-    /* For the memory of a stream (magazine_lane.h), else null and 0: whose
+    /* For the memory of a stream (stream_slot.h), else null and 0: whose
      * blocks these are. */
     wm_lane *lane;
-    struct wm_magazines *next; /* of spare sets: wm_space.spare_sets */
+    struct wm_magazine_set *next; /* of spare sets: wm_space.spare_sets */
     /* Atomic, relaxed: peeked at, perhaps when another thread has the set. */
     _Atomic uint64_t number;
     /* Null: the thread has gathered nothing; and of a lane. Release and
      * acquire: others peek at it. */
-    _Atomic(wm_gather *) gather;
+    _Atomic(wm_pending *) gather;
     wm_supply supply[WM_CLASSES];
-} wm_magazines;
+} wm_magazine_set;
 
 /* Null: there is none. Acquire pairs with the release of the owner. */
-static inline wm_gather *wm_magazines_gather(const wm_magazines *set)
+static inline wm_pending *wm_magazine_set_pending(const wm_magazine_set *set)
 {
     return atomic_load_explicit(&set->gather, memory_order_acquire);
 }
@@ -155,7 +155,7 @@ static inline uint32_t wm_magazine_count(const wm_magazine *m)
 }
 
 /* Of all entries. */
-static inline int64_t wm_magazines_bytes(const wm_magazines *set)
+static inline int64_t wm_magazine_set_bytes(const wm_magazine_set *set)
 {
     return atomic_load_explicit(&set->rooms[0].bytes, memory_order_relaxed) +
            atomic_load_explicit(&set->rooms[1].bytes, memory_order_relaxed);
@@ -173,91 +173,92 @@ enum wm_refill {
 /* A LIVE block for the calling thread, if one is idle: as a hit where only the
  * section was closed, else with others of its class from the arena. cut:
  * see wm_arena_take_fitting(). */
-enum wm_refill wm_magazines_refill(struct wm_arena_group *group,
-                                   const struct wm_request *request,
-                                   enum wm_cut cut, wm_block **block);
+enum wm_refill wm_cache_refill(struct wm_arena_group *group,
+                               const struct wm_request *request,
+                               enum wm_split cut, wm_block **block);
 
 /* A LIVE block that the arena handed out for the request is the calling
  * thread's. */
-void wm_magazines_adopt(struct wm_arena_group *group,
+void wm_cache_tag_block(struct wm_arena_group *group,
                         const struct wm_request *request, wm_block *block);
 
 /* Takes a FREEING block without uses; false: not one for magazines.
  */
-bool wm_magazines_free(struct wm_arena_group *group, wm_block *block);
+bool wm_cache_free(struct wm_arena_group *group, wm_block *block);
 
 /* Counts the free of a FREEING block that is not to be cached. */
-void wm_magazines_count_free(struct wm_arena_group *group, wm_block *block);
+void wm_cache_count_free(struct wm_arena_group *group, wm_block *block);
 
 /* The arena of a node that the calling thread is to use, which has none of its
  * own yet if it cannot have a set. */
-wm_arena *wm_magazines_arena(struct wm_arena_group *group, int node);
+wm_arena *wm_cache_arena(struct wm_arena_group *group, int node);
 
 /* The set of the calling thread for a space that is not laned, made if there is
  * none, with its section locked by *mine; or null. */
-wm_magazines *wm_magazines_lock_mine(struct wm_arena_group *group,
-                                     wm_window **mine);
+wm_magazine_set *wm_cache_lock_mine(struct wm_arena_group *group,
+                                    wm_window **mine);
 
 /* With the section: takes PENDING blocks that no queue has any more, chained by
  * next_done. Returns those that find no room, or are to be kept. */
-wm_block *wm_magazines_put_passed(wm_magazines *set, wm_block *chain);
+wm_block *wm_cache_add_completed(wm_magazine_set *set, wm_block *chain);
 
 /* The same of a batch of the set's own, GATHERED but for what the arena was
  * told of; the rest goes where it belongs. */
-void wm_magazines_put_gathered(wm_magazines *set, const wm_gathered *batch);
+void wm_cache_add_pending_batch(wm_magazine_set *set,
+                                const wm_pending_batch *batch);
 
 /* After an allocation that was no hit: the peaks of what callers have. No lock
  * held. */
-void wm_magazines_raise(struct wm_arena_group *group);
+void wm_cache_raise_peaks(struct wm_arena_group *group);
 /* Those become what callers have. No lock held. */
-void wm_magazines_reset_peaks(struct wm_arena_group *group);
+void wm_cache_reset_peaks(struct wm_arena_group *group);
 
 /* Settles what all threads have counted, and takes their room, for a reader. */
-void wm_magazines_settle_all(struct wm_arena_group *group);
+void wm_cache_merge_stats(struct wm_arena_group *group);
 /* The same, and calls read before any of them goes on: what arenas have counted
  * is all there is then, but for calls that need no magazine. read: takes no
  * lock below that of arenas. No lock held. */
-void wm_magazines_settle_and_read(struct wm_arena_group *group,
-                                  void (*read)(void *context), void *context);
+void wm_cache_merge_stats_and_read(struct wm_arena_group *group,
+                                   void (*read)(void *context), void *context);
 
 /* Gives what the threads keep back to the arena. */
-void wm_magazines_flush_all(struct wm_arena_group *group);
+void wm_cache_flush_all(struct wm_arena_group *group);
 /* Of those threads only that neither allocated nor freed since the last call.
  */
-void wm_magazines_flush_idle(struct wm_arena_group *group);
+void wm_cache_flush_idle(struct wm_arena_group *group);
 
 /* What a thread keeps of a group, by its window. */
-int64_t wm_magazines_bytes_of(const wm_window *window,
-                              const struct wm_arena_group *group);
+int64_t wm_cache_bytes_of(const wm_window *window,
+                          const struct wm_arena_group *group);
 
 /* Whether the calling thread's memory has been steady for long. */
-bool wm_magazines_steady(const struct wm_arena_group *group);
+bool wm_cache_is_footprint_stable(const struct wm_arena_group *group);
 
 /* What growing by so many bytes costs. */
-uint64_t wm_magazines_price(const struct wm_arena_group *group, size_t bytes);
+uint64_t wm_cache_growth_cost(const struct wm_arena_group *group, size_t bytes);
 
 /* A LIVE block, the calling thread's, for a request that misses, out of what
  * the thread keeps in the order of the request's stream: cut from one that is
  * larger, or some side by side; or null, if growth is the better deal by now,
  * and now and then, for others to be asked. Calls no driver. */
-wm_block *wm_magazines_take_own(struct wm_arena_group *group,
-                                const struct wm_request *request);
+wm_block *wm_cache_take_own(struct wm_arena_group *group,
+                            const struct wm_request *request);
 /* After others were asked: from a larger one, also of memory that is in no
  * stream's order and has been steady for long; and as above. */
-wm_block *wm_magazines_take_larger(struct wm_arena_group *group,
-                                   const struct wm_request *request);
-wm_block *wm_magazines_take_row(struct wm_arena_group *group,
-                                const struct wm_request *request);
+wm_block *wm_cache_take_larger(struct wm_arena_group *group,
+                               const struct wm_request *request);
+wm_block *wm_cache_take_row(struct wm_arena_group *group,
+                            const struct wm_request *request);
 
 /* Ends the window's sets: their blocks go back to the arenas, and the space
  * keeps the sets for other threads. For warm_runtime.window_empty. */
-void wm_magazines_end(warm_runtime *runtime, wm_window *window);
+void wm_cache_end(warm_runtime *runtime, wm_window *window);
 
 /* Frees the spare sets of a group, which threads left that have gone: all but
  * WM_SETS_KEPT, for threads to come. */
 enum { WM_SETS_KEPT = 16 };
-void wm_magazines_trim(struct wm_arena_group *group);
+void wm_cache_trim(struct wm_arena_group *group);
 /* All of them, at its end. */
-void wm_magazines_fini(struct wm_arena_group *group);
+void wm_cache_fini(struct wm_arena_group *group);
 
 #endif

@@ -15,17 +15,17 @@
 /* ---- hits: the caller is in the section ------------------------------- */
 
 /* Claims of a class what was counted since; see magazine_room.c. */
-void wm_magazine_claim(wm_magazines *set, wm_magazine *m);
-void wm_magazine_claim_ahead(wm_magazines *set, wm_magazine *m);
+void wm_magazine_claim(wm_magazine_set *set, wm_magazine *m);
+void wm_magazine_claim_ahead(wm_magazine_set *set, wm_magazine *m);
 
-static inline wm_supply *wm_magazine_supply(wm_magazines *set,
+static inline wm_supply *wm_magazine_supply(wm_magazine_set *set,
                                             const wm_magazine *m)
 {
     return &set->supply[m - set->of];
 }
 
 static inline __attribute__((always_inline)) wm_room *
-wm_magazine_room(wm_magazines *set, const wm_magazine *m, bool laned)
+wm_magazine_room(wm_magazine_set *set, const wm_magazine *m, bool laned)
 {
     return laned ? (wm_room *)(void *)((char *)set + m->sort) : &set->rooms[1];
 }
@@ -114,7 +114,7 @@ wm_magazine_note_give(wm_magazine *m, wm_room *room, size_t requested)
 /* A block of a magazine for so many bytes, or null. Its entry is free, and as
  * it was. */
 static inline __attribute__((always_inline)) const wm_entry *
-wm_magazine_pop_from(wm_magazines *set, wm_magazine *m, size_t bytes,
+wm_magazine_pop_from(wm_magazine_set *set, wm_magazine *m, size_t bytes,
                      bool laned)
 {
     wm_entry *entry;
@@ -141,7 +141,7 @@ wm_magazine_pop_from(wm_magazines *set, wm_magazine *m, size_t bytes,
 
 /* A block of 1 … WM_CLASS_LIMIT bytes, or null; as above. */
 static inline __attribute__((always_inline)) const wm_entry *
-wm_magazine_pop(wm_magazines *set, size_t bytes, bool laned)
+wm_magazine_pop(wm_magazine_set *set, size_t bytes, bool laned)
 {
     return wm_magazine_pop_from(set, &set->of[wm_size_class_index(bytes)],
                                 bytes, laned);
@@ -155,7 +155,7 @@ wm_magazine_pop(wm_magazines *set, size_t bytes, bool laned)
  * and large requests stay apart. */
 enum { WM_LARGER = 2, WM_LARGER_LANED_BYTES = 256 << 10 };
 
-static inline const wm_entry *wm_magazine_pop_larger(wm_magazines *set,
+static inline const wm_entry *wm_magazine_pop_larger(wm_magazine_set *set,
                                                      size_t bytes, bool laned)
 {
     wm_magazine *m = &set->of[wm_size_class_fixed(bytes)];
@@ -177,7 +177,7 @@ static inline const wm_entry *wm_magazine_pop_larger(wm_magazines *set,
 
 /* Takes a block back from its caller; false: there is no room. */
 static inline __attribute__((always_inline)) bool
-wm_magazine_push(wm_magazines *set, wm_block *block, char *base, bool laned)
+wm_magazine_push(wm_magazine_set *set, wm_block *block, char *base, bool laned)
 {
     wm_magazine *m = &set->of[block->size_class];
     wm_room *room;
@@ -206,7 +206,7 @@ wm_magazine_push(wm_magazines *set, wm_block *block, char *base, bool laned)
 /* The figures of a block that its caller gives back, and that goes elsewhere.
  */
 static inline __attribute__((always_inline)) void
-wm_magazine_count_free(wm_magazines *set, wm_block *block, bool laned)
+wm_magazine_count_free(wm_magazine_set *set, wm_block *block, bool laned)
 {
     wm_magazine *m = &set->of[block->size_class];
     wm_supply *supply = wm_magazine_supply(set, m);
@@ -250,7 +250,8 @@ wm_magazine_hand_out(wm_window *window, const wm_entry *entry, void **pointer)
  * else by now, but there is one until the window is cut. If its state is one of
  * the window's sets and it starts at base, it is that block. (If only the state
  * is, it may be with another thread now, whom it was passed to.) */
-static inline wm_block *wm_magazine_guess(wm_window *window, const void *base)
+static inline wm_block *wm_pointer_cache_entry(wm_window *window,
+                                               const void *base)
 {
     return *wm_window_recent(window, base);
 }
@@ -262,7 +263,7 @@ wm_magazine_alloc(wm_window *window, unsigned routing, size_t bytes, int node,
                   void **pointer)
 {
     const wm_entry *entry = NULL;
-    wm_magazines *set;
+    wm_magazine_set *set;
 
     if (wm_unlikely(!wm_section_enter_unless(&window->section, routing))) {
         return false;
@@ -284,7 +285,7 @@ static inline bool wm_magazine_alloc_larger(wm_window *window, unsigned routing,
                                             size_t bytes, void **pointer)
 {
     const wm_entry *entry = NULL;
-    wm_magazines *set;
+    wm_magazine_set *set;
 
     if (!wm_section_enter_unless(&window->section, routing)) {
         return false;
@@ -353,7 +354,7 @@ wm_magazine_free_other(wm_window *window, wm_block *block, wm_state state,
                        char *base)
 {
     bool taken = false;
-    wm_magazines *set;
+    wm_magazine_set *set;
 
     /* A window without a tag may be the constant one. Relaxed: the caller
      * orders records before the free. */
@@ -367,7 +368,7 @@ wm_magazine_free_other(wm_window *window, wm_block *block, wm_state state,
     }
     set = atomic_load_explicit(&window->magazines, memory_order_relaxed);
     if (wm_likely(set != NULL) &&
-        wm_likely(wm_arena_beside(block->segment->arena, set->arena)) &&
+        wm_likely(wm_arena_is_sibling(block->segment->arena, set->arena)) &&
         wm_likely(set->of[block->size_class].top !=
                   set->of[block->size_class].end) &&
         wm_likely(atomic_compare_exchange_strong_explicit(

@@ -4,9 +4,9 @@
  * still hand out before it has to claim more (live.h). Only sets of pinned
  * memory count frees that are not cached.
  *
- * The caller has the section of the set's window, but for wm_magazines_raise()
- * and wm_magazines_reset_peaks(), which take those of others. Takes no other
- * lock. */
+ * The caller has the section of the set's window, but for
+ * wm_cache_raise_peaks() and wm_cache_reset_peaks(), which take those of
+ * others. Takes no other lock. */
 #include "alloc/cache/magazine_int.h"
 
 #include "alloc/arena/group.h"
@@ -25,26 +25,26 @@ typedef struct excess_room {
     int64_t blocks, asked, bytes;
 } excess_room;
 
-static wm_live *live_of(const wm_magazines *set, int i)
+static wm_live *live_of(const wm_magazine_set *set, int i)
 {
     return wm_lives_of(set->arena->live, i > 0);
 }
 
 /* Whether small and large requests have rooms apart. By the group, which does
  * not change: a set's lane does, while other threads peek. */
-static bool is_laned(const wm_magazines *set)
+static bool is_laned(const wm_magazine_set *set)
 {
     return set->group->laned;
 }
 
 /* Small and large requests share what a thread may have, and so do the sets
  * that it has for streams of a device. */
-static int64_t least_bytes(const wm_magazines *set)
+static int64_t least_bytes(const wm_magazine_set *set)
 {
     return WM_ROOM_BYTES / (is_laned(set) ? 2 * set->sharers : 1);
 }
 
-static int64_t least_blocks(const wm_magazines *set)
+static int64_t least_blocks(const wm_magazine_set *set)
 {
     return WM_ROOM_BLOCKS / (is_laned(set) ? 2 * set->sharers : 1);
 }
@@ -54,13 +54,13 @@ static int64_t room_bytes(const wm_room *room)
     return wm_room_get(&room->bytes) - wm_room_get(&room->low);
 }
 
-static unsigned sets_of(const wm_magazines *set)
+static unsigned sets_of(const wm_magazine_set *set)
 {
     return atomic_load_explicit(&set->arena->live->sets, memory_order_relaxed);
 }
 
 /* A set's part of what is left below a peak, if that is more than least. */
-static int64_t part_of(const wm_magazines *set, int i, enum wm_figure figure,
+static int64_t part_of(const wm_magazine_set *set, int i, enum wm_figure figure,
                        int64_t least)
 {
     const wm_claim *claim = &live_of(set, i)->of[figure];
@@ -73,7 +73,7 @@ static int64_t part_of(const wm_magazines *set, int i, enum wm_figure figure,
 
 /* The most that a room may come to by frees: until a peak is raised, whatever
  * other sets the thread has. */
-static int64_t most_of(const wm_magazines *set, int i, enum wm_figure figure,
+static int64_t most_of(const wm_magazine_set *set, int i, enum wm_figure figure,
                        int64_t least)
 {
     int64_t much = ROOM_TIMES / 2 * least * set->sharers;
@@ -82,11 +82,11 @@ static int64_t most_of(const wm_magazines *set, int i, enum wm_figure figure,
 }
 
 /* Up to where hits may go: to what the set may keep, or has room for. */
-static void set_high(wm_magazines *set, int i)
+static void set_high(wm_magazine_set *set, int i)
 {
     wm_room *room = &set->rooms[i];
     int64_t bytes = wm_room_get(&room->bytes);
-    int64_t left = set->bytes_max - wm_magazines_bytes(set);
+    int64_t left = set->bytes_max - wm_magazine_set_bytes(set);
     int64_t most = most_of(set, i, WM_LIVE_BYTES, least_bytes(set));
     int64_t high = bytes + (is_laned(set) ? left / 2 : left);
     int64_t roomy = wm_room_get(&room->low) + most;
@@ -94,23 +94,23 @@ static void set_high(wm_magazines *set, int i)
     room->high = high < roomy ? high : roomy;
 }
 
-void wm_magazines_set_high(wm_magazines *set)
+void wm_magazine_set_note_high(wm_magazine_set *set)
 {
     set_high(set, 0);
     set_high(set, 1);
 }
 
-void wm_magazine_open_room(wm_magazines *set, const wm_magazine *m)
+void wm_magazine_open_room(wm_magazine_set *set, const wm_magazine *m)
 {
     wm_room *room = &set->rooms[wm_room_index(set, m)];
     int64_t high =
-        wm_room_get(&room->bytes) + set->bytes_max - wm_magazines_bytes(set);
+        wm_room_get(&room->bytes) + set->bytes_max - wm_magazine_set_bytes(set);
 
     room->high = room->high > high ? room->high : high;
 }
 
 /* Whether a peak is to be raised for it. */
-static bool change(wm_magazines *set, int i, int64_t blocks, int64_t asked,
+static bool change(wm_magazine_set *set, int i, int64_t blocks, int64_t asked,
                    int64_t bytes)
 {
     wm_room *room = &set->rooms[i];
@@ -130,7 +130,7 @@ static bool change(wm_magazines *set, int i, int64_t blocks, int64_t asked,
 }
 
 /* What is missing of a room for needed: to that, or to the set's part. */
-static int64_t missing(const wm_magazines *set, int i, enum wm_figure figure,
+static int64_t missing(const wm_magazine_set *set, int i, enum wm_figure figure,
                        int64_t room, int64_t needed, int64_t least)
 {
     int64_t part;
@@ -142,7 +142,7 @@ static int64_t missing(const wm_magazines *set, int i, enum wm_figure figure,
     return (part > needed ? part : needed) - room;
 }
 
-void wm_magazine_need_room(wm_magazines *set, const wm_magazine *m,
+void wm_magazine_need_room(wm_magazine_set *set, const wm_magazine *m,
                            size_t requested)
 {
     int i = wm_room_index(set, m);
@@ -168,7 +168,7 @@ static int64_t excess(int64_t room, int64_t most)
     return room > most ? most / 2 - room : 0;
 }
 
-void wm_magazine_cut_room(wm_magazines *set, const wm_magazine *m)
+void wm_magazine_cut_room(wm_magazine_set *set, const wm_magazine *m)
 {
     int i = wm_room_index(set, m);
     wm_room *room = &set->rooms[i];
@@ -192,7 +192,7 @@ static int64_t least_of(int64_t room, int64_t n)
     return room < 0 ? 0 : room < n ? room : n;
 }
 
-void wm_magazines_use_room(wm_magazines *set, const wm_block *block)
+void wm_magazine_set_use_room(wm_magazine_set *set, const wm_block *block)
 {
     int i = !is_laned(set) || !block->segment->small;
     const wm_room *room = &set->rooms[i];
@@ -203,8 +203,8 @@ void wm_magazines_use_room(wm_magazines *set, const wm_block *block)
                  -least_of(room_bytes(room), (int64_t)block->bytes));
 }
 
-void wm_magazines_move_bytes(wm_magazines *set, const wm_magazine *m,
-                             int64_t bytes)
+void wm_magazine_set_move_bytes(wm_magazine_set *set, const wm_magazine *m,
+                                int64_t bytes)
 {
     int i = wm_room_index(set, m);
     wm_room *room = &set->rooms[i];
@@ -214,7 +214,7 @@ void wm_magazines_move_bytes(wm_magazines *set, const wm_magazine *m,
     set_high(set, i);
 }
 
-void wm_magazines_drop_room(wm_magazines *set)
+void wm_magazine_set_return_room(wm_magazine_set *set)
 {
     for (int i = 0; i < 2; i++) {
         wm_room *room = &set->rooms[i];
@@ -227,7 +227,7 @@ void wm_magazines_drop_room(wm_magazines *set)
 
 /* ---- claims of classes --------------------------------------------------- */
 
-static void claim(wm_magazines *set, wm_magazine *m, int32_t claimed)
+static void claim(wm_magazine_set *set, wm_magazine *m, int32_t claimed)
 {
     wm_supply *supply = wm_magazine_supply(set, m);
     unsigned size_class = (unsigned)(m - set->of);
@@ -237,7 +237,7 @@ static void claim(wm_magazines *set, wm_magazine *m, int32_t claimed)
     supply->claimed = claimed;
 }
 
-void wm_magazine_claim(wm_magazines *set, wm_magazine *m)
+void wm_magazine_claim(wm_magazine_set *set, wm_magazine *m)
 {
     int32_t base = wm_magazine_supply(set, m)->base;
     int32_t ahead = wm_magazine_supply(set, m)->claimed - base;
@@ -248,12 +248,12 @@ void wm_magazine_claim(wm_magazines *set, wm_magazine *m)
 }
 
 /* What waits for streams comes and goes in batches. */
-void wm_magazine_claim_ahead(wm_magazines *set, wm_magazine *m)
+void wm_magazine_claim_ahead(wm_magazine_set *set, wm_magazine *m)
 {
     claim(set, m, wm_magazine_supply(set, m)->base + WM_ROOM_BLOCKS / 2);
 }
 
-void wm_magazines_claim_no_more(wm_magazines *set)
+void wm_magazine_set_end_claims(wm_magazine_set *set)
 {
     for (unsigned i = 0; i < set->classes; i++) {
         wm_magazine *m = &set->of[set->in_use[i]];
@@ -307,7 +307,7 @@ static int64_t above(int64_t room, int64_t least)
 }
 
 /* What a room has beyond the least, of figures to be raised. */
-static excess_room much_of(const wm_magazines *set, int i,
+static excess_room much_of(const wm_magazine_set *set, int i,
                            const struct raise *raise)
 {
     const wm_room *room = &set->rooms[i];
@@ -326,7 +326,7 @@ static excess_room much_of(const wm_magazines *set, int i,
     return much;
 }
 
-static bool has_much(const wm_magazines *set, const struct raise *raise)
+static bool has_much(const wm_magazine_set *set, const struct raise *raise)
 {
     excess_room small = much_of(set, 0, raise), large = much_of(set, 1, raise);
 
@@ -339,10 +339,10 @@ static bool has_much(const wm_magazines *set, const struct raise *raise)
 static bool may_have_much(const wm_window *window, void *context)
 {
     const struct raise *raise = context;
-    const wm_magazines *set;
+    const wm_magazine_set *set;
 
     for (unsigned at = 0;
-         (set = wm_magazines_next(window, raise->group, &at)) != NULL;) {
+         (set = wm_cache_next_set(window, raise->group, &at)) != NULL;) {
         if (window != wm_window_current || has_much(set, raise)) {
             return true;
         }
@@ -353,10 +353,10 @@ static bool may_have_much(const wm_window *window, void *context)
 static void cut_window(wm_window *window, void *context)
 {
     const struct raise *raise = context;
-    wm_magazines *set;
+    wm_magazine_set *set;
 
     for (unsigned at = 0;
-         (set = wm_magazines_next(window, raise->group, &at)) != NULL;) {
+         (set = wm_cache_next_set(window, raise->group, &at)) != NULL;) {
         for (int i = 0; i < 2; i++) {
             excess_room much = much_of(set, i, raise);
 
@@ -377,7 +377,7 @@ static void raise_above(void *context)
     }
 }
 
-void wm_magazines_raise(wm_arena_group *group)
+void wm_cache_raise_peaks(wm_arena_group *group)
 {
     struct raise raise = {.group = group};
     const wm_visit all = {may_have_much, cut_window, raise_above, &raise};
@@ -398,17 +398,17 @@ static bool has_set(const wm_window *window, void *context)
 {
     unsigned at = 0;
 
-    return wm_magazines_next(window, context, &at) != NULL;
+    return wm_cache_next_set(window, context, &at) != NULL;
 }
 
 static void drop_window(wm_window *window, void *context)
 {
-    wm_magazines *set;
+    wm_magazine_set *set;
 
     for (unsigned at = 0;
-         (set = wm_magazines_next(window, context, &at)) != NULL;) {
-        wm_magazines_drop_room(set);
-        wm_magazines_claim_no_more(set);
+         (set = wm_cache_next_set(window, context, &at)) != NULL;) {
+        wm_magazine_set_return_room(set);
+        wm_magazine_set_end_claims(set);
     }
 }
 
@@ -421,7 +421,7 @@ static void reset_lives(void *context)
     }
 }
 
-void wm_magazines_reset_peaks(wm_arena_group *group)
+void wm_cache_reset_peaks(wm_arena_group *group)
 {
     const wm_visit all = {has_set, drop_window, reset_lives, group};
 

@@ -36,9 +36,9 @@ static void place(wm_magazine *m, const wm_entry *before, uint32_t room)
     m->room = room;
 }
 
-static wm_magazines *make_set(wm_arena_group *group, wm_arena *arena)
+static wm_magazine_set *make_set(wm_arena_group *group, wm_arena *arena)
 {
-    wm_magazines *set = wm_meta_alloc(sizeof *set);
+    wm_magazine_set *set = wm_meta_alloc(sizeof *set);
 
     if (set == NULL) {
         return NULL;
@@ -51,7 +51,7 @@ static wm_magazines *make_set(wm_arena_group *group, wm_arena *arena)
 
         m->bytes = (int64_t)wm_class_bytes(i);
         m->sort =
-            (uint32_t)offsetof(wm_magazines, rooms) +
+            (uint32_t)offsetof(wm_magazine_set, rooms) +
             (wm_class_bytes(i) > arena->small_max) * (uint32_t)sizeof(wm_room);
         set->supply[i].batch = 1;
         place(m, &no_entry, 0);
@@ -59,7 +59,7 @@ static wm_magazines *make_set(wm_arena_group *group, wm_arena *arena)
     return set;
 }
 
-static wm_entry *make_entries(const wm_magazines *set, const wm_magazine *m)
+static wm_entry *make_entries(const wm_magazine_set *set, const wm_magazine *m)
 {
     size_t count = 1 + (size_t)room_for(set->group, (size_t)m->bytes);
     wm_entry *entries = wm_meta_alloc(count * sizeof *entries);
@@ -70,7 +70,7 @@ static wm_entry *make_entries(const wm_magazines *set, const wm_magazine *m)
     return entries;
 }
 
-wm_magazine *wm_magazine_use(wm_magazines *set, unsigned size_class)
+wm_magazine *wm_magazine_use(wm_magazine_set *set, unsigned size_class)
 {
     wm_magazine *m = &set->of[size_class];
     wm_supply *supply = &set->supply[size_class];
@@ -90,7 +90,7 @@ wm_magazine *wm_magazine_use(wm_magazines *set, unsigned size_class)
 }
 
 /* All of them are empty. */
-static void use_no_class(wm_magazines *set)
+static void use_no_class(wm_magazine_set *set)
 {
     while (set->classes > 0) {
         wm_magazine *m = &set->of[set->in_use[--set->classes]];
@@ -106,9 +106,9 @@ static wm_lock *spare_lock(const wm_arena_group *group)
 }
 
 /* A spare set fits every arena of its group, whichever it was filled from. */
-static wm_magazines *take_spare_set(wm_arena_group *group)
+static wm_magazine_set *take_spare_set(wm_arena_group *group)
 {
-    wm_magazines *set;
+    wm_magazine_set *set;
 
     wm_lock_acquire(spare_lock(group));
     set = group->spare_sets;
@@ -119,7 +119,7 @@ static wm_magazines *take_spare_set(wm_arena_group *group)
     return set;
 }
 
-static void shelve(wm_magazines *set)
+static void shelve(wm_magazine_set *set)
 {
     wm_arena_group *group = set->arena->group;
 
@@ -131,9 +131,9 @@ static void shelve(wm_magazines *set)
 
 /* The set is empty, and is filled from the arena from now on. What it counted
  * of growth and of completed blocks says nothing about another node. */
-static void use_arena(wm_magazines *set, wm_arena *arena)
+static void use_arena(wm_magazine_set *set, wm_arena *arena)
 {
-    if (!wm_arena_beside(set->arena, arena)) {
+    if (!wm_arena_is_sibling(set->arena, arena)) {
         set->grown =
             atomic_load_explicit(&arena->siblings->grown, memory_order_relaxed);
         set->passed = set->passed_max = 0;
@@ -143,28 +143,28 @@ static void use_arena(wm_magazines *set, wm_arena *arena)
     set->met = set->takings = set->own_turns = 0;
 }
 
-void wm_magazines_renumber(wm_magazines *set, unsigned slot,
-                           _Atomic uint64_t *live_tag)
+void wm_magazine_set_renumber(wm_magazine_set *set, unsigned slot,
+                              _Atomic uint64_t *live_tag)
 {
     /* Relaxed: a number that is not used twice, tied to nothing. */
     uint64_t next =
         atomic_fetch_add_explicit(&last_number, 1, memory_order_relaxed) + 1;
 
-    next = next * WM_LANE_SLOTS + slot;
+    next = next * WM_STREAM_SLOTS + slot;
     atomic_store_explicit(&set->number, next, memory_order_relaxed);
     set->live = wm_state_of_set(WM_BLOCK_LIVE, next);
     set->cached = wm_state_of_set(WM_BLOCK_CACHED, next);
     atomic_store_explicit(live_tag, set->live, memory_order_relaxed);
 }
 
-static void renumber(wm_magazines *set, wm_window *window)
+static void renumber(wm_magazine_set *set, wm_window *window)
 {
-    wm_magazines_renumber(set, 0, &window->live_tag);
+    wm_magazine_set_renumber(set, 0, &window->live_tag);
 }
 
-wm_magazines *wm_magazines_make(wm_arena_group *group, wm_arena *arena)
+wm_magazine_set *wm_magazine_set_create(wm_arena_group *group, wm_arena *arena)
 {
-    wm_magazines *set = take_spare_set(group);
+    wm_magazine_set *set = take_spare_set(group);
 
     if (set == NULL) {
         set = make_set(group, arena);
@@ -177,7 +177,7 @@ wm_magazines *wm_magazines_make(wm_arena_group *group, wm_arena *arena)
     return set;
 }
 
-void wm_magazines_count_set(wm_arena *arena, int change)
+void wm_cache_count_set(wm_arena *arena, int change)
 {
     /* Relaxed: a number that tells how much is worth claiming. */
     atomic_fetch_add_explicit(&arena->live->sets, (unsigned)change,
@@ -208,15 +208,15 @@ static wm_arena *find_emptier(wm_arena *arena)
  * threads part before they have met: memory in several arenas serves worse. */
 static wm_arena *find_first(const wm_arena_group *group, wm_arena *home)
 {
-    wm_magazines_count_set(home, 1);
+    wm_cache_count_set(home, 1);
     return group->parted ? find_emptier(home) : home;
 }
 
-void wm_magazines_spread(wm_magazines *set)
+void wm_cache_move_to_sibling(wm_magazine_set *set)
 {
     if (set->met >= WM_MEET_OFTEN) {
         set->arena = find_emptier(set->arena);
-        wm_gather_note_home(set);
+        wm_pending_note_home(set);
     }
     set->met = set->takings = 0;
 }
@@ -225,13 +225,14 @@ void wm_magazines_spread(wm_magazines *set)
 static void begin_set(wm_arena_group *group, wm_arena *home, wm_window *window)
 {
     wm_arena *arena = find_first(group, home);
-    wm_magazines *set = wm_magazines_make(group, arena);
+    wm_magazine_set *set = wm_magazine_set_create(group, arena);
 
     if (set == NULL) {
-        wm_magazines_count_set(arena, -1);
+        wm_cache_count_set(arena, -1);
         return;
     }
-    window->gather_last = (wm_gather_slot *)(uintptr_t)&wm_gather_no_slot;
+    window->pending_last =
+        (wm_pending_stream *)(uintptr_t)&wm_pending_no_stream;
     renumber(set, window);
     /* Release: who peeks at it under lock windows finds it made. */
     atomic_store_explicit(&window->magazines, set, memory_order_release);
@@ -267,7 +268,7 @@ get_window(warm_runtime *runtime)
     return window;
 }
 
-wm_window *wm_magazines_window(const wm_arena_group *group)
+wm_window *wm_cache_window(const wm_arena_group *group)
 {
     wm_window *window = wm_window_mine();
 
@@ -285,27 +286,27 @@ wm_window *wm_magazines_window(const wm_arena_group *group)
 /* Its thread is on another node now: blocks stay where they are, those to come
  * are from there. Those that it still has out are of the old node, and must not
  * come back by a hit: they have the old number. */
-static void move(wm_magazines *set, wm_arena *home, wm_window *window)
+static void move(wm_magazine_set *set, wm_arena *home, wm_window *window)
 {
-    if (!wm_arena_beside(set->arena, home)) {
-        wm_gather_end(set);
-        (void)wm_magazines_give_back(set, WM_ALL);
+    if (!wm_arena_is_sibling(set->arena, home)) {
+        wm_pending_end(set);
+        (void)wm_cache_flush(set, WM_ALL);
         wm_lock_acquire(&set->arena->lock);
-        wm_magazines_settle_locked(set);
+        wm_magazine_set_merge_stats_locked(set);
         wm_lock_release(&set->arena->lock);
-        wm_magazines_drop_room(set);
-        wm_magazines_count_set(set->arena, -1);
+        wm_magazine_set_return_room(set);
+        wm_cache_count_set(set->arena, -1);
         use_arena(set, find_first(set->group, home));
         renumber(set, window);
     }
 }
 
-void wm_magazines_follow(wm_window *window, int node)
+void wm_cache_move_home(wm_window *window, int node)
 {
-    wm_magazines *set;
+    wm_magazine_set *set;
 
     wm_section_lock(&window->section);
-    set = wm_magazines_of(window);
+    set = wm_cache_set_of(window);
     if (wm_section_is_closed(&window->section, WM_CLOSED_HOME)) {
         if (set != NULL) {
             move(set, wm_group_arena(set->group, node), window);
@@ -325,21 +326,21 @@ static unsigned shard_of_thread(const wm_arena_group *group)
 }
 
 /* Null: the thread has no set. */
-static const wm_magazines *set_of_thread(const wm_arena_group *group)
+static const wm_magazine_set *set_of_thread(const wm_arena_group *group)
 {
     wm_window *window = wm_window_mine();
 
-    return window->owner == group->runtime ? wm_magazines_of(window) : NULL;
+    return window->owner == group->runtime ? wm_cache_set_of(window) : NULL;
 }
 
-bool wm_magazines_steady(const wm_arena_group *group)
+bool wm_cache_is_footprint_stable(const wm_arena_group *group)
 {
-    const wm_magazines *set = set_of_thread(group);
+    const wm_magazine_set *set = set_of_thread(group);
 
     return set != NULL && set->steady;
 }
 
-wm_arena *wm_magazines_first(const wm_arena_group *group)
+wm_arena *wm_cache_first_arena(const wm_arena_group *group)
 {
     wm_arena *best = group->arenas;
 
@@ -357,10 +358,10 @@ wm_arena *wm_magazines_first(const wm_arena_group *group)
     return best;
 }
 
-wm_arena *wm_magazines_arena(wm_arena_group *group, int node)
+wm_arena *wm_cache_arena(wm_arena_group *group, int node)
 {
     wm_arena *first = wm_group_arena(group, node);
-    const wm_magazines *set;
+    const wm_magazine_set *set;
     wm_window *window;
 
     if (group->shards == 1) {
@@ -368,7 +369,7 @@ wm_arena *wm_magazines_arena(wm_arena_group *group, int node)
     }
     set = set_of_thread(group);
     if (set == NULL) {
-        set = wm_magazines_lock_mine(group, &window);
+        set = wm_cache_lock_mine(group, &window);
         if (set == NULL) {
             return first + shard_of_thread(group);
         }
@@ -377,10 +378,10 @@ wm_arena *wm_magazines_arena(wm_arena_group *group, int node)
     return first + set->arena->shard;
 }
 
-wm_magazines *wm_magazines_lock_mine(wm_arena_group *group, wm_window **mine)
+wm_magazine_set *wm_cache_lock_mine(wm_arena_group *group, wm_window **mine)
 {
-    wm_window *window = group->laned ? NULL : wm_magazines_window(group);
-    wm_magazines *set;
+    wm_window *window = group->laned ? NULL : wm_cache_window(group);
+    wm_magazine_set *set;
     int node;
 
     if (window == NULL) {
@@ -388,7 +389,7 @@ wm_magazines *wm_magazines_lock_mine(wm_arena_group *group, wm_window **mine)
     }
     node = wm_node_home(group->runtime);
     if (wm_unlikely(wm_section_is_closed(&window->section, WM_CLOSED_HOME))) {
-        wm_magazines_follow(window, node);
+        wm_cache_move_home(window, node);
     }
     wm_section_lock(&window->section);
     set = atomic_load_explicit(&window->magazines, memory_order_relaxed);
@@ -396,7 +397,7 @@ wm_magazines *wm_magazines_lock_mine(wm_arena_group *group, wm_window **mine)
         wm_section_unlock(&window->section);
         begin_apart(group, wm_group_arena(group, node), window);
         wm_section_lock(&window->section);
-        set = wm_magazines_of(window);
+        set = wm_cache_set_of(window);
     }
     if (set == NULL) {
         wm_section_unlock(&window->section);
@@ -405,16 +406,16 @@ wm_magazines *wm_magazines_lock_mine(wm_arena_group *group, wm_window **mine)
     return set;
 }
 
-void wm_magazines_retire(wm_magazines *set,
-                         _Atomic(struct wm_magazines *) *from,
-                         _Atomic uint64_t *live_tag)
+void wm_magazine_set_retire(wm_magazine_set *set,
+                            _Atomic(struct wm_magazine_set *) *from,
+                            _Atomic uint64_t *live_tag)
 {
-    (void)wm_magazines_give_beside(set);
+    (void)wm_cache_flush_siblings(set);
     wm_lock_acquire(&set->arena->lock);
-    (void)wm_magazines_give_back_locked(set, WM_ALL);
-    wm_magazines_settle_locked(set);
-    wm_magazines_drop_room(set);
-    wm_magazines_claim_no_more(set);
+    (void)wm_cache_flush_locked(set, WM_ALL);
+    wm_magazine_set_merge_stats_locked(set);
+    wm_magazine_set_return_room(set);
+    wm_magazine_set_end_claims(set);
     /* Not before: who looks for memory would find none here, nor in the arena.
      * Nor after: nobody peeks at a set that another thread has. */
     atomic_store_explicit(from, NULL, memory_order_relaxed);
@@ -424,19 +425,19 @@ void wm_magazines_retire(wm_magazines *set,
     shelve(set);
 }
 
-static void free_set(wm_magazines *set)
+static void free_set(wm_magazine_set *set)
 {
     for (unsigned i = 0; i < WM_CLASSES; i++) {
         wm_meta_free(set->supply[i].entries);
     }
-    wm_gather_fini(set);
+    wm_pending_fini(set);
     wm_meta_free(set);
 }
 
 /* The spare sets beyond those that are kept, in a chain. */
-static wm_magazines *take_spare_sets(wm_arena_group *group)
+static wm_magazine_set *take_spare_sets(wm_arena_group *group)
 {
-    wm_magazines **link = &group->spare_sets, *rest;
+    wm_magazine_set **link = &group->spare_sets, *rest;
 
     wm_lock_acquire(spare_lock(group));
     for (int i = 0; i < WM_SETS_KEPT && *link != NULL; i++) {
@@ -450,10 +451,10 @@ static wm_magazines *take_spare_sets(wm_arena_group *group)
 
 static void free_spare_sets(void *context)
 {
-    wm_magazines *set = take_spare_sets(context);
+    wm_magazine_set *set = take_spare_sets(context);
 
     while (set != NULL) {
-        wm_magazines *next = set->next;
+        wm_magazine_set *next = set->next;
 
         free_set(set);
         set = next;
@@ -469,7 +470,7 @@ static bool is_wanted(const wm_window *window, void *context)
 
 /* Under the windows lock, with which other threads peek at a set: those that
  * peeked before the set left its window are done, and none peeks later. */
-void wm_magazines_trim(wm_arena_group *group)
+void wm_cache_trim(wm_arena_group *group)
 {
     const wm_visit none = {is_wanted, NULL, free_spare_sets, group};
 
@@ -478,17 +479,17 @@ void wm_magazines_trim(wm_arena_group *group)
     }
 }
 
-void wm_magazines_fini(wm_arena_group *group)
+void wm_cache_fini(wm_arena_group *group)
 {
     while (group->spare_sets != NULL) {
-        wm_magazines *set = group->spare_sets;
+        wm_magazine_set *set = group->spare_sets;
 
         group->spare_sets = set->next;
         free_set(set);
     }
 }
 
-bool wm_magazines_push_slow(wm_magazines *set, wm_block *block)
+bool wm_cache_push_slow(wm_magazine_set *set, wm_block *block)
 {
     wm_magazine *m = wm_magazine_use(set, block->size_class);
     bool taken;
@@ -498,14 +499,14 @@ bool wm_magazines_push_slow(wm_magazines *set, wm_block *block)
     }
     wm_magazine_cut_room(set, m);
     if (m->top == m->end) {
-        wm_magazine_give_back_half(set, m);
+        wm_magazine_flush_half(set, m);
     }
-    if (wm_magazines_bytes(set) + m->bytes > set->bytes_max) {
-        (void)wm_magazines_give_back(set, WM_HALF);
+    if (wm_magazine_set_bytes(set) + m->bytes > set->bytes_max) {
+        (void)wm_cache_flush(set, WM_HALF);
     }
     wm_magazine_open_room(set, m);
     taken = wm_magazine_push(set, block, block->base, set->lane != NULL);
-    wm_magazines_set_high(set);
+    wm_magazine_set_note_high(set);
     if (!taken) {
         wm_arena *home = block->segment->arena;
 

@@ -30,7 +30,7 @@ static void collect(wm_device_space *d, size_t bytes)
     wm_space_stats(&d->space, &stats);
     after = stats.held_bytes.current + bytes;
     if (after > most) {
-        wm_magazines_flush_all(&d->space.group);
+        wm_cache_flush_all(&d->space.group);
         wm_growth_collect(&d->space, d->space.group.arenas, after - most);
     }
 }
@@ -79,11 +79,12 @@ static warm_status give_back(wm_space *space, void *base, size_t bytes)
 
 static bool share(wm_space *space, const wm_request *request, bool is_short)
 {
-    wm_orders *orders = request->arena->orders;
+    wm_lane_registry *orders = request->arena->orders;
 
     return orders != NULL && request->lane != NULL && of_space(space)->waits &&
-           wm_orders_share(orders, request->lane,
-                           wm_size_run_bytes(request->bytes), is_short);
+           wm_lanes_wait_for_streams(orders, request->lane,
+                                     wm_size_run_bytes(request->bytes),
+                                     is_short);
 }
 
 static void describe(wm_space *space, char *text, size_t bytes)
@@ -167,11 +168,11 @@ static warm_status decommit(wm_space *space, void *base, size_t offset,
 
 static bool settle(wm_space *space, enum wm_settle whose)
 {
-    wm_orders *orders = &of_space(space)->orders;
+    wm_lane_registry *orders = &of_space(space)->orders;
 
     return whose == WM_SETTLE_DEVICE
-               ? wm_orders_wait_device(orders)
-               : wm_orders_wait(orders, whose == WM_SETTLE_PENDING);
+               ? wm_lanes_sync_device(orders)
+               : wm_lanes_sync_streams(orders, whose == WM_SETTLE_PENDING);
 }
 
 static const wm_range_traits device_ranges = {.reserve = reserve,
@@ -216,7 +217,7 @@ static warm_status choose_unit(wm_device_space *d, const wm_options *options)
 static void end_one(wm_device_space *d)
 {
     wm_imports_fini(&d->imports);
-    wm_orders_fini(&d->orders);
+    wm_lane_registry_fini(&d->orders);
     wm_space_fini(&d->space);
 }
 
@@ -230,8 +231,8 @@ static warm_status open_one(warm_runtime *runtime, const wm_options *options,
     if (status != WARM_OK) {
         return status;
     }
-    status = wm_orders_init(&d->orders, timelines, &d->space.group.arenas[0],
-                            device);
+    status = wm_lane_registry_init(&d->orders, timelines,
+                                   &d->space.group.arenas[0], device);
     if (status != WARM_OK) {
         wm_space_fini(&d->space);
         return status;
@@ -334,10 +335,10 @@ void wm_device_spaces_stop(warm_runtime *runtime, warm_destroy_report *report)
         report->pending += stats.pending.current;
         report->lost_bytes += stats.reset_bytes;
         wm_space_forget(&d->space);
-        wm_orders_forget(&d->orders);
+        wm_lane_registry_forget(&d->orders);
         for (wm_arena *a = pool_arena(wm_group_arenas(&d->space.group));
              a != NULL; a = pool_arena(a->next_arena)) {
-            wm_orders_forget(a->orders);
+            wm_lane_registry_forget(a->orders);
         }
     }
 }
@@ -357,10 +358,10 @@ void wm_device_spaces_retire(warm_runtime *runtime, warm_stream stream,
         if (info->device != i && info->device != WM_DEVICE_UNKNOWN) {
             continue;
         }
-        wm_orders_retire(&d->orders, stream, info);
+        wm_lane_registry_retire(&d->orders, stream, info);
         for (wm_arena *a = pool_arena(wm_group_arenas(&d->space.group));
              a != NULL; a = pool_arena(a->next_arena)) {
-            wm_orders_retire(a->orders, stream, info);
+            wm_lane_registry_retire(a->orders, stream, info);
         }
     }
 }

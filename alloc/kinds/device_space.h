@@ -1,20 +1,20 @@
 /* device_space.h: the memory of devices, for runtime.c and what is beside it.
  *
  * One space a device, of arenas that are siblings: its lanes are the streams
- * (order.h). The public functions of device_memory.h reach it through
+ * (stream_lane.h). The public functions of device_memory.h reach it through
  * runtime->device_spaces.
  */
 #ifndef WM_DEVICE_SPACE_H
 #define WM_DEVICE_SPACE_H
 
 #include "alloc/arena/arena_stats.h"
-#include "alloc/kinds/imports.h"
-#include "alloc/stream/order.h"
+#include "alloc/kinds/ipc_import.h"
+#include "alloc/stream/stream_lane.h"
 #include "alloc/space/space.h"
 
 typedef struct wm_device_space {
     wm_space space; /* first: a space leads to it */
-    wm_orders orders;
+    wm_lane_registry orders;
     int device;                 /* const */
     bool waits;                 /* const: its streams, for each other */
     double fraction, threshold; /* lock growth */

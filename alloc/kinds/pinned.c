@@ -1,7 +1,7 @@
 /* pinned.c: page-locked memory as a space of a runtime. */
 #include "alloc/kinds/pinned.h"
 
-#include "alloc/cache/gather.h"
+#include "alloc/cache/pending.h"
 #include "alloc/kinds/pageable.h"
 #include "alloc/space/space_int.h"
 #include "runtime/base/meta.h"
@@ -34,7 +34,7 @@ static void report_ends(wm_arena_group *group)
 
 static const wm_timeline_ops timeline_ops = {
     .finish = wm_space_finish,
-    .collect = wm_gather_fetch,
+    .collect = wm_pending_collect_all,
     .report = report_ends,
 };
 

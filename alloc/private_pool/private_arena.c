@@ -5,7 +5,7 @@
 #include "alloc/kinds/pinned.h"
 #include "alloc/space/space_int.h"
 #include "alloc/stream/timeline_int.h"
-#include "alloc/arena/traced.h"
+#include "alloc/arena/arena_trace.h"
 #include "runtime/base/meta.h"
 
 static int state_of(wm_private_arena *arena)
@@ -39,8 +39,8 @@ static wm_private_arena *make_arena(wm_private_pools *pools, wm_space *space,
     }
     if (user && device >= 0) {
         made->arena.orders = &made->orders;
-        if (wm_orders_init(&made->orders, space->group.timelines, &made->arena,
-                           device) != WARM_OK) {
+        if (wm_lane_registry_init(&made->orders, space->group.timelines,
+                                  &made->arena, device) != WARM_OK) {
             wm_arena_fini(&made->arena);
             wm_meta_free(made);
             return NULL;
@@ -126,7 +126,7 @@ wm_private_arena *wm_private_arena_locked(wm_private_pools *pools,
                               memory_order_relaxed);
         atomic_store_explicit(&a->state, WM_PRIVATE_LIVE, memory_order_relaxed);
         if (!pool->user) {
-            wm_arena_keep_begin(&a->arena);
+            wm_arena_retain_begin(&a->arena);
         }
     }
     return a;
@@ -147,7 +147,7 @@ static void put_back(wm_private_arena *own, wm_block *block)
     atomic_store_explicit(&block->captured, false, memory_order_relaxed);
     switch (wm_timelines_prepare(timelines, block)) {
     case WM_USES_PENDING:
-        wm_arena_put_kept(&own->arena, block, WM_BLOCK_PENDING, had_uses);
+        wm_arena_put_retained(&own->arena, block, WM_BLOCK_PENDING, had_uses);
         wm_timelines_publish(timelines, block);
         return;
     case WM_USES_LOST:
@@ -160,7 +160,7 @@ static void put_back(wm_private_arena *own, wm_block *block)
         }
         break;
     }
-    wm_arena_put_kept(&own->arena, block, state, had_uses);
+    wm_arena_put_retained(&own->arena, block, state, had_uses);
 }
 
 static void put_all_back(wm_private_arena *own, wm_block *chain)
@@ -194,7 +194,7 @@ void wm_private_end_arenas(wm_private_pools *pools, uint64_t number)
         wm_lock_release(&pools->lock);
         if (ended) {
             if (!a->user) {
-                put_all_back(a, wm_arena_keep_end(&a->arena));
+                put_all_back(a, wm_arena_retain_end(&a->arena));
             }
             atomic_fetch_sub_explicit(&a->routed, 1, memory_order_release);
         }
@@ -275,7 +275,7 @@ void wm_private_fini_arenas(wm_private_pools *pools)
         wm_private_arena *next = a->next;
 
         if (a->arena.orders != NULL) {
-            wm_orders_fini(a->arena.orders);
+            wm_lane_registry_fini(a->arena.orders);
         }
         wm_meta_free(a);
         a = next;

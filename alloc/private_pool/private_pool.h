@@ -7,8 +7,8 @@
  *
  * An arena of a pool is one of its space's, and is so for the life of the
  * runtime: when its pool goes it is DEAD until all of its memory has gone back,
- * and then SPARE for another pool. One for graphs is keeping (keep.c) while the
- * pool lives.
+ * and then SPARE for another pool. One for graphs is keeping (retain.c) while
+ * the pool lives.
  *
  * Lock private; under it lock orders and lock arena. Filters are called with
  * it.
@@ -17,7 +17,7 @@
 #define WM_PRIVATE_POOL_H
 
 #include "alloc/arena/arena_stats.h"
-#include "alloc/stream/order.h"
+#include "alloc/stream/stream_lane.h"
 #include "alloc/space/space.h"
 #include "runtime/thread/window.h"
 #include "warmpool/private_pool.h"
@@ -26,11 +26,11 @@ enum wm_private_state { WM_PRIVATE_LIVE, WM_PRIVATE_DEAD, WM_PRIVATE_SPARE };
 
 typedef struct wm_private_arena {
     wm_arena arena;
-    wm_orders orders; /* of a device's that is not for graphs */
-    wm_sorted sorted; /* of a device's */
-    wm_space *space;  /* const */
-    wm_arena *beside; /* const: the one that others are served from */
-    bool user;        /* const: of pools that are not for graphs */
+    wm_lane_registry orders; /* of a device's that is not for graphs */
+    wm_sorted sorted;        /* of a device's */
+    wm_space *space;         /* const */
+    wm_arena *beside;        /* const: the one that others are served from */
+    bool user;               /* const: of pools that are not for graphs */
     /* Requests under way, and who lets go of it. They begin with lock private,
      * while it is LIVE; until they have ended it is no other pool's. Release
      * and acquire. */

@@ -81,7 +81,7 @@ static warm_status lane_for(wm_private_arena *own, int device,
         return status;
     }
     if (info.device != device && info.device != WM_DEVICE_UNKNOWN) {
-        return wm_order_other_device(stream, info.device, device);
+        return wm_lane_other_device(stream, info.device, device);
     }
     *lane = wm_lane_get(&own->arena, wm_timeline_lane_id(info.id));
     return *lane != NULL

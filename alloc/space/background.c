@@ -3,7 +3,7 @@
  * no other but for looking at figures. */
 #include "alloc/space/background.h"
 
-#include "alloc/space/ahead.h"
+#include "alloc/space/prewarm_jobs.h"
 #include "alloc/space/space.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/clock.h"

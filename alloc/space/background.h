@@ -33,10 +33,10 @@
 #include <stdint.h>
 
 struct wm_space;
-struct wm_want; /* ahead.h */
+struct wm_prewarm_job; /* prewarm_jobs.h */
 
 /* Embedded in a space; fields belong to background.c, upkeep.c and
- * ahead.c. */
+ * prewarm_jobs.c. */
 typedef struct wm_background {
     /* What hits read: a line, in which little else is written. */
     _Alignas(64) struct wm_space *space; /* const */
@@ -48,14 +48,14 @@ typedef struct wm_background {
     wm_cond over;              /* a round is, or nothing is wanted any more */
     /* Lock of the waker: */
     bool started, stop;
-    uint64_t rounds;        /* finished */
-    uint64_t wakes;         /* ends of a rest */
-    struct wm_want *want;   /* for each node; the array is const */
-    bool getting;           /* memory for one of them, right now */
-    uint64_t asked, had;    /* bytes: progress of what is wanted */
-    warm_error failure;     /* the first since it was told */
-    void *(*main)(void *b); /* const once begun: upkeep.c */
-    pthread_t thread;       /* const once started */
+    uint64_t rounds;             /* finished */
+    uint64_t wakes;              /* ends of a rest */
+    struct wm_prewarm_job *want; /* for each node; the array is const */
+    bool getting;                /* memory for one of them, right now */
+    uint64_t asked, had;         /* bytes: progress of what is wanted */
+    warm_error failure;          /* the first since it was told */
+    void *(*main)(void *b);      /* const once begun: upkeep.c */
+    pthread_t thread;            /* const once started */
 } wm_background;
 
 /* Status: OUT_OF_MEMORY, INVALID_OPTION; nothing is to be ended then. */

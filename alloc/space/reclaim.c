@@ -31,28 +31,30 @@ static void try_again(struct reclaim *reclaim)
 {
     bool starved = false;
 
-    reclaim->block = wm_arena_take_any(home_of(reclaim), reclaim->request->lane,
-                                       reclaim->request->bytes, &starved);
+    reclaim->block =
+        wm_arena_take_or_steal(home_of(reclaim), reclaim->request->lane,
+                               reclaim->request->bytes, &starved);
 }
 
 static bool has_some(const wm_window *window, void *context)
 {
     const struct reclaim *reclaim = context;
 
-    return wm_magazines_bytes_of(window, &reclaim->space->group) > 0;
+    return wm_cache_bytes_of(window, &reclaim->space->group) > 0;
 }
 
 static void reclaim_window(wm_window *window, void *context)
 {
     struct reclaim *reclaim = context;
-    wm_magazines *set;
+    wm_magazine_set *set;
 
-    for (unsigned at = 0; (set = wm_magazines_next(
+    for (unsigned at = 0; (set = wm_cache_next_set(
                                window, &reclaim->space->group, &at)) != NULL;) {
         /* What lies on another node helps where nothing else does: once it has
          * gone back to the driver. */
-        if (reclaim->must || wm_arena_beside(set->arena, home_of(reclaim))) {
-            reclaim->blocks += wm_magazines_give_back(set, WM_ALL);
+        if (reclaim->must ||
+            wm_arena_is_sibling(set->arena, home_of(reclaim))) {
+            reclaim->blocks += wm_cache_flush(set, WM_ALL);
         }
     }
     reclaim->windows++;
@@ -67,7 +69,8 @@ static void ask_and_try_again(struct reclaim *reclaim)
     try_again(reclaim);
     if (reclaim->block == NULL && space->traits->laned &&
         home_of(reclaim)->pool == NULL) {
-        wm_orders_mark(home_of(reclaim)->orders, NULL, reclaim->request->lane);
+        wm_lanes_queue_fences(home_of(reclaim)->orders, NULL,
+                              reclaim->request->lane);
         wm_space_collect(space);
         try_again(reclaim);
     }
@@ -78,8 +81,8 @@ static bool is_richest_so_far(const wm_window *window, void *context)
     struct reclaim *reclaim = context;
     const wm_arena_group *group = &reclaim->space->group;
     unsigned at = 0;
-    const wm_magazines *set = wm_magazines_next(window, group, &at);
-    int64_t bytes = wm_magazines_bytes_of(window, group);
+    const wm_magazine_set *set = wm_cache_next_set(window, group, &at);
+    int64_t bytes = wm_cache_bytes_of(window, group);
     uint64_t number =
         set != NULL ? atomic_load_explicit(&set->number, memory_order_relaxed)
                     : 0;
@@ -129,27 +132,27 @@ static void reclaim_others(struct reclaim *reclaim)
 static void reclaim_mine(struct reclaim *reclaim)
 {
     wm_window *window;
-    wm_magazines *set = wm_magazines_lock_for(&reclaim->space->group,
-                                              reclaim->request, &window);
+    wm_magazine_set *set =
+        wm_cache_lock_for(&reclaim->space->group, reclaim->request, &window);
 
     if (set == NULL) {
         return;
     }
-    if (wm_arena_beside(set->arena, home_of(reclaim))) {
+    if (wm_arena_is_sibling(set->arena, home_of(reclaim))) {
         reclaim->blocks +=
-            wm_magazines_cut_larger(set, reclaim->request, &reclaim->block);
+            wm_cache_split_larger(set, reclaim->request, &reclaim->block);
     }
     if (reclaim->block == NULL &&
-        wm_arena_beside(set->arena, home_of(reclaim))) {
+        wm_arena_is_sibling(set->arena, home_of(reclaim))) {
         reclaim->blocks +=
-            wm_magazines_cut_row(set, reclaim->request, &reclaim->block);
+            wm_cache_merge_row(set, reclaim->request, &reclaim->block);
     }
     if (reclaim->block == NULL &&
-        wm_arena_beside(set->arena, home_of(reclaim))) {
+        wm_arena_is_sibling(set->arena, home_of(reclaim))) {
         reclaim->blocks +=
-            wm_magazines_trade(set, reclaim->request->bytes, &reclaim->block);
-    } else if (reclaim->block == NULL && wm_magazines_bytes(set) > 0) {
-        reclaim->blocks += wm_magazines_give_back(set, WM_ALL);
+            wm_cache_trade(set, reclaim->request->bytes, &reclaim->block);
+    } else if (reclaim->block == NULL && wm_magazine_set_bytes(set) > 0) {
+        reclaim->blocks += wm_cache_flush(set, WM_ALL);
     }
     wm_section_unlock(&window->section);
 }
@@ -164,7 +167,7 @@ static bool is_dear(wm_space *space, size_t bytes)
 
     cost += atomic_fetch_add_explicit(&space->group.reclaimed, cost,
                                       memory_order_relaxed);
-    if (cost < wm_magazines_price(&space->group, bytes)) {
+    if (cost < wm_cache_growth_cost(&space->group, bytes)) {
         return false;
     }
     atomic_store_explicit(&space->group.reclaimed, 0, memory_order_relaxed);

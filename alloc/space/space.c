@@ -2,7 +2,7 @@
 #include "alloc/space/space_int.h"
 
 #include "alloc/cache/magazine.h"
-#include "alloc/space/spill.h"
+#include "alloc/space/node_fallback.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/process.h"
@@ -23,7 +23,7 @@ static void decay_magazines(wm_space *space, uint64_t now)
         atomic_compare_exchange_strong_explicit(&space->aged_ns, &before, now,
                                                 memory_order_relaxed,
                                                 memory_order_relaxed)) {
-        wm_magazines_flush_idle(&space->group);
+        wm_cache_flush_idle(&space->group);
     }
 }
 
@@ -80,10 +80,10 @@ warm_status wm_space_trim(wm_space *space, size_t target, size_t *released)
 
     if (status == WARM_OK) {
         wm_space_collect(space);
-        wm_magazines_flush_all(&space->group);
-        wm_magazines_trim(&space->group);
+        wm_cache_flush_all(&space->group);
+        wm_cache_trim(&space->group);
         *released = wm_growth_trim(space, target);
-        wm_spill_reset(space);
+        wm_node_fallback_reset(space);
         wm_space_work_end(space, &work, true);
     }
     return status;
@@ -175,7 +175,7 @@ bool wm_space_check_settled(wm_space *space)
 {
     bool good = true;
 
-    wm_magazines_settle_all(&space->group);
+    wm_cache_merge_stats(&space->group);
     for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
          a = a->next_arena) {
         good = good && (a->siblings != a || wm_arena_check_settled(a));
@@ -211,7 +211,7 @@ bool wm_space_check(wm_space *space)
 
 void wm_space_fini(wm_space *space)
 {
-    wm_magazines_fini(&space->group);
+    wm_cache_fini(&space->group);
     for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;) {
         wm_arena *next = a->next_arena;
 

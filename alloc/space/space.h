@@ -16,8 +16,8 @@
 
 #include "alloc/arena/group.h"
 #include "alloc/space/background.h"
-#include "alloc/space/growth.h"
-#include "alloc/stream/order.h"
+#include "alloc/space/grow.h"
+#include "alloc/stream/stream_lane.h"
 #include "alloc/stream/timeline.h"
 #include "runtime/thread/control.h"
 
@@ -27,7 +27,7 @@ struct wm_space;
  * blocks may wait for as well; or, of the others, the device. */
 enum wm_settle { WM_SETTLE_IDLE, WM_SETTLE_PENDING, WM_SETTLE_DEVICE };
 
-/* How a kind of memory has segments that stretch (stretch.h). */
+/* How a kind of memory has segments that stretch (expand.h). */
 typedef struct wm_range_traits {
     /* Addresses for a request of so many bytes, and more. */
     warm_status (*reserve)(struct wm_space *space, size_t needed, void **base,
@@ -80,7 +80,7 @@ typedef struct wm_space {
     /* Most that is held, 0: no limit. Relaxed: set at any time. */
     _Atomic size_t limit_bytes;
     size_t beside_bytes; /* lock growth: what others hold below that limit */
-    bool shares;         /* const: before it grows; see order.h */
+    bool shares;         /* const: before it grows; see stream_lane.h */
     uint64_t decay_ns;   /* const: 0: never */
     _Atomic uint64_t aged_ns; /* when idle magazines were looked for */
     /* A block was kept for ever, and it was logged: by what keeps it. */

@@ -2,8 +2,8 @@
  * come back; the user's callbacks. See space_int.h. */
 #include "alloc/space/space_int.h"
 
-#include "alloc/cache/gather.h"
-#include "alloc/space/spill.h"
+#include "alloc/cache/pending.h"
+#include "alloc/space/node_fallback.h"
 #include "runtime/base/callback.h"
 
 /* ---- slow work -------------------------------------------------------- */
@@ -43,7 +43,7 @@ void wm_space_collect(wm_space *space)
 void wm_space_collect_gathered(wm_space *space)
 {
     if ((!space->traits->laned &&
-         wm_gather_fetch(space->group.timelines, NULL, UINT64_MAX)) ||
+         wm_pending_collect_all(space->group.timelines, NULL, UINT64_MAX)) ||
         wm_timelines_unasked(space->group.timelines)) {
         wm_timelines_poll_queued(space->group.timelines);
         wm_space_say_ends(space);
@@ -62,7 +62,7 @@ warm_status wm_space_fetch(wm_space *space)
     return status;
 }
 
-void wm_spill_reset(wm_space *space)
+void wm_node_fallback_reset(wm_space *space)
 {
     for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
          a = a->next_arena) {

@@ -2,9 +2,9 @@
 #include "alloc/space/space_int.h"
 
 #include "alloc/cache/magazine_hit.h"
-#include "alloc/stream/order.h"
+#include "alloc/stream/stream_lane.h"
 #include "alloc/block/page_map.h"
-#include "alloc/arena/traced.h"
+#include "alloc/arena/arena_trace.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/log.h"
 
@@ -84,7 +84,7 @@ void wm_space_finish(wm_block *chain)
         wm_ended ended = {0};
         wm_space *space, *poller; /* which says it */
 
-        if (wm_order_take_mark(chain)) {
+        if (wm_fence_complete(chain)) {
             chain = next;
             continue;
         }
@@ -146,7 +146,7 @@ static void keep(wm_space *space, wm_block *block, enum wm_block_state state)
     /* Of one that stretches the rest may go. */
     size_t with = segment->unit == 0 ? segment->bytes : 0;
 
-    wm_magazines_count_free(&space->group, block);
+    wm_cache_count_free(&space->group, block);
     wm_arena_free_kept(segment->arena, block, state);
     if (state == WM_BLOCK_LOST) {
         say_kept(&space->kept_lost, bytes, with, warm_last_error_message());
@@ -162,7 +162,7 @@ static void free_unused(wm_space *space, wm_block *block)
 {
     wm_segment *segment = block->segment;
 
-    if (wm_magazines_free(&space->group, block)) {
+    if (wm_cache_free(&space->group, block)) {
         return;
     }
     wm_arena_free(segment->arena, block);
@@ -181,7 +181,7 @@ static void settle(wm_space *space, wm_block *block, enum wm_uses uses)
         free_unused(space, block);
         break;
     case WM_USES_PENDING:
-        wm_magazines_count_free(&space->group, block);
+        wm_cache_count_free(&space->group, block);
         wm_arena_free_pending(block->segment->arena, block);
         wm_timelines_publish(space->group.timelines, block);
         wm_waker_note_pending(space->group.waker);
@@ -197,29 +197,29 @@ static void settle(wm_space *space, wm_block *block, enum wm_uses uses)
 
 /* Legal whoever captures: what it asks of the driver is, but to wait for a
  * stream, which is relaxed where it is done. */
-static void free_used(wm_space *space, wm_block *block, wm_use *uses)
+static void free_used(wm_space *space, wm_block *block, wm_stream_use *uses)
 {
     warm_stream one =
-        block->bytes <= WM_GATHER_OTHERS ? wm_gather_stream(uses) : NULL;
+        block->bytes <= WM_GATHER_OTHERS ? wm_pending_use_stream(uses) : NULL;
     warm_error before = {.size = sizeof before};
     int cancel = wm_cancel_off();
 
     warm_last_error(&before);
     settle(space, block, wm_timelines_prepare(space->group.timelines, block));
-    wm_gather_meet(&space->group, one, true); /* the next time it does */
+    wm_pending_attach(&space->group, one, true); /* the next time it does */
     wm_space_say_ends(space);
     wm_error_restore(&before);
     wm_cancel_restore(cancel);
 }
 
-static void free_of_pool(wm_space *space, wm_block *block, wm_use *uses)
+static void free_of_pool(wm_space *space, wm_block *block, wm_stream_use *uses)
 {
     struct wm_private_arena *own = block->segment->arena->pool;
     bool captured =
         atomic_load_explicit(&block->captured, memory_order_relaxed);
 
     if ((uses != NULL || captured) &&
-        wm_arena_keep(block->segment->arena, block)) {
+        wm_arena_retain(block->segment->arena, block)) {
         return;
     }
     if (uses == NULL &&
@@ -237,14 +237,15 @@ static void free_of_pool(wm_space *space, wm_block *block, wm_use *uses)
 void wm_space_free(wm_space *space, wm_block *block)
 {
     /* Acquire pairs with the push of a use by another thread. */
-    wm_use *uses = atomic_load_explicit(&block->uses, memory_order_acquire);
+    wm_stream_use *uses =
+        atomic_load_explicit(&block->uses, memory_order_acquire);
 
     if (wm_unlikely(block->segment->arena->pool != NULL)) {
         free_of_pool(space, block, uses);
     } else if (uses == NULL &&
                !atomic_load_explicit(&block->captured, memory_order_relaxed)) {
         free_unused(space, block);
-    } else if (!wm_gather_free_other(&space->group, block, uses)) {
+    } else if (!wm_pending_free_other(&space->group, block, uses)) {
         free_used(space, block, uses);
     }
 }
@@ -254,12 +255,12 @@ warm_status wm_space_record(wm_space *space, wm_block *block,
 {
     bool adopted = false;
     warm_status status =
-        wm_timelines_use(space->group.timelines, block, stream,
+        wm_stream_record(space->group.timelines, block, stream,
                          wm_magazine_owns(wm_window_mine(), block), &adopted);
 
     if (adopted) {
-        wm_gather_meet(&space->group, stream,
-                       false); /* the next time is a hit */
+        wm_pending_attach(&space->group, stream,
+                          false); /* the next time is a hit */
     }
     return status;
 }

@@ -94,7 +94,7 @@ void wm_space_settled_stats(wm_space *space, int node, warm_space_stats *stats)
     struct reading reading = {.space = space, .node = node, .stats = stats};
 
     *stats = (warm_space_stats){.size = stats->size};
-    wm_magazines_settle_and_read(&space->group, read_node, &reading);
+    wm_cache_merge_stats_and_read(&space->group, read_node, &reading);
     if (node == WM_NODE_UNKNOWN) {
         show_held_peak(space, stats);
     }
@@ -106,7 +106,7 @@ void wm_space_settled_class_stats(wm_space *space, unsigned size_class,
     struct reading reading = {
         .space = space, .size_class = size_class, .class_stats = stats};
 
-    wm_magazines_settle_and_read(&space->group, read_class, &reading);
+    wm_cache_merge_stats_and_read(&space->group, read_class, &reading);
 }
 
 void wm_space_reset_peaks(wm_space *space)
@@ -115,7 +115,7 @@ void wm_space_reset_peaks(wm_space *space)
          a = a->next_arena) {
         wm_arena_reset_peaks(a);
     }
-    wm_magazines_reset_peaks(&space->group);
+    wm_cache_reset_peaks(&space->group);
     wm_growth_reset_peak(&space->growth);
 }
 

@@ -5,8 +5,8 @@
  * of them. */
 #include "alloc/space/background.h"
 
-#include "alloc/cache/gather.h"
-#include "alloc/space/ahead.h"
+#include "alloc/cache/pending.h"
+#include "alloc/space/prewarm_jobs.h"
 #include "alloc/space/space.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
@@ -31,7 +31,7 @@ static void look(wm_background *b, uint64_t *pending, uint64_t *finished,
     warm_space_stats s = {.size = sizeof s};
 
     wm_space_stats(b->space, &s);
-    *pending = s.pending.current + wm_gather_blocks(b->space->group.timelines);
+    *pending = s.pending.current + wm_pending_blocks(b->space->group.timelines);
     *finished = s.pending.freed;
     *held = s.held_bytes.current;
     if (b->space->beside != NULL) {
@@ -46,7 +46,7 @@ static uint64_t may_rest_locked(wm_background *b, uint64_t *pause)
 {
     uint64_t pending, finished, held;
 
-    if (wm_ahead_wanted_locked(b) || wm_background_reserve_is_short(b)) {
+    if (wm_prewarm_has_jobs_locked(b) || wm_background_reserve_is_short(b)) {
         return 0;
     }
     if (!b->on) {
@@ -132,8 +132,8 @@ static void fill_reserve(wm_background *b)
     bool enough = false;
     size_t got = 0;
 
-    if (wm_ahead_step(b->space, b->reserve_node, b->reserve_bytes, &got,
-                      &enough) != WARM_OK) {
+    if (wm_prewarm_step(b->space, b->reserve_node, b->reserve_bytes, &got,
+                        &enough) != WARM_OK) {
         atomic_store_explicit(&b->retry_ns, wm_clock_ns() + RETRY,
                               memory_order_relaxed);
         wm_log(WARM_LOG_INFO, "the reserve cannot be kept: %s",
@@ -154,7 +154,7 @@ static void *thread_main(void *argument)
         if (wm_background_reserve_is_short(b)) {
             fill_reserve(b);
         }
-        wm_ahead_serve(b);
+        wm_prewarm_run_job(b);
     } while (rest(b, &pause));
     return NULL;
 }
@@ -168,7 +168,7 @@ warm_status wm_background_begin(wm_background *b)
     b->main = thread_main;
     if (!b->on) {
         return b->reserve_bytes > 0
-                   ? wm_ahead_now(b->space, b->reserve_node, b->reserve_bytes)
+                   ? wm_prewarm_now(b->space, b->reserve_node, b->reserve_bytes)
                    : WARM_OK;
     }
     wm_lock_acquire(&b->waker.lock);
@@ -184,7 +184,7 @@ void wm_background_stop(wm_background *b)
     wm_lock_acquire(&b->waker.lock);
     started = b->started;
     b->stop = true;
-    wm_ahead_cancel_locked(b);
+    wm_prewarm_cancel_locked(b);
     wm_waker_wake_locked(&b->waker);
     wm_lock_release(&b->waker.lock);
     if (started) {

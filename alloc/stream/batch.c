@@ -2,7 +2,7 @@
  * closes and ends. See timeline.h. */
 #include "alloc/stream/timeline_int.h"
 
-#include "alloc/arena/traced.h"
+#include "alloc/arena/arena_trace.h"
 
 #include "runtime/base/status.h"
 
@@ -14,7 +14,7 @@ enum { BEHIND = 8 };
 
 /* ---- begin and end ---------------------------------------------------- */
 
-void wm_batch_enqueue_locked(wm_timeline *t, wm_use *first)
+void wm_batch_enqueue_locked(wm_timeline *t, wm_stream_use *first)
 {
     first->next_in_queue = NULL;
     if (t->tail != NULL) {
@@ -46,17 +46,17 @@ static void let_go(wm_block *block, enum wm_uses fate, wm_block **done)
     }
 }
 
-void wm_batch_finish(wm_timelines *set, wm_use *first, enum wm_uses fate,
+void wm_batch_finish(wm_timelines *set, wm_stream_use *first, enum wm_uses fate,
                      wm_block **done)
 {
     wm_timeline *t = first->timeline;
     size_t count = 0;
 
     while (first != NULL) {
-        wm_use *next = first->next_in_batch;
+        wm_stream_use *next = first->next_in_batch;
         wm_block *block = first->block;
 
-        wm_use_end(set, first);
+        wm_stream_use_end(set, first);
         let_go(block, fate, done);
         count++;
         first = next;
@@ -84,7 +84,7 @@ bool wm_batch_is_full_locked(const wm_timelines *set, const wm_timeline *t)
 
 /* The uses of a batch that had an event; last stays where it was. */
 static void append(wm_timelines *set, const wm_timeline *t, wm_batch *batch,
-                   wm_use *first)
+                   wm_stream_use *first)
 {
     if (first->event != NULL) {
         wm_event_pool_put(set->events, t->device, first->event);
@@ -99,7 +99,7 @@ static void append(wm_timelines *set, const wm_timeline *t, wm_batch *batch,
  * whose event is recorded after all of theirs. */
 static void fuse_locked(wm_timelines *set, wm_timeline *t, wm_batch *batch)
 {
-    wm_use *first = t->head;
+    wm_stream_use *first = t->head;
 
     if (!t->polled || t->behind < BEHIND) {
         return;
@@ -108,7 +108,8 @@ static void fuse_locked(wm_timelines *set, wm_timeline *t, wm_batch *batch)
     t->behind = 0;
     t->head = t->tail = NULL;
     /* The first comes last: it is what became one before, and long. */
-    for (wm_use *b = first->next_in_queue; b != NULL; b = b->next_in_queue) {
+    for (wm_stream_use *b = first->next_in_queue; b != NULL;
+         b = b->next_in_queue) {
         append(set, t, batch, b);
         while (batch->last->next_in_batch != NULL) {
             batch->last = batch->last->next_in_batch;
@@ -153,7 +154,7 @@ static void join_locked(wm_timeline *t, const wm_batch *batch)
     }
 }
 
-void wm_batch_enqueue(wm_timelines *set, wm_timeline *t, wm_use *first,
+void wm_batch_enqueue(wm_timelines *set, wm_timeline *t, wm_stream_use *first,
                       uint64_t since)
 {
     bool listed;
@@ -185,7 +186,7 @@ bool wm_batch_join(wm_timelines *set, wm_timeline *t, const wm_batch *batch,
 }
 
 /* The batch is closed, and in the queue if it is to be there. due: of it. */
-static void end_close(wm_timeline *t, bool due, wm_use *queue)
+static void end_close(wm_timeline *t, bool due, wm_stream_use *queue)
 {
     wm_lock_acquire(&t->lock);
     if (queue != NULL) {
@@ -262,7 +263,7 @@ static void close_taken(wm_timelines *set, wm_timeline *t,
 {
     wm_capture capture = WM_CAPTURE_NONE;
     warm_status status =
-        wm_use_mark(set, batch->first, t, batch->due, &capture);
+        wm_stream_use_mark(set, batch->first, t, batch->due, &capture);
 
     if (status != WARM_OK) {
         fail_close(set, t, batch, done);

@@ -45,7 +45,7 @@ enum { WM_BATCH_RIPE = 8 };
 
 /* Uses freed and not yet behind an event. */
 typedef struct wm_batch {
-    wm_use *first, *last;
+    wm_stream_use *first, *last;
     size_t count, bytes;
     uint64_t since_ns; /* when the first one came */
     bool due;          /* while it closes: as wm_timeline_begin_record() says */
@@ -87,9 +87,9 @@ struct wm_timelines {
     _Atomic unsigned captures;
     _Atomic bool ending; /* relaxed: the runtime ends, announced or not */
     /* The highest of the lanes (lane.h) whose streams were retired. Relaxed:
-     * see is_own() in use.c. */
+     * see is_own() in stream_use.c. */
     _Alignas(64) _Atomic uint64_t retired;
-    /* Of threads, that gather (gather.h). Relaxed: who must find what another
+    /* Of threads, that gather (pending.h). Relaxed: who must find what another
      * one freed was told of that, and so of its slot. */
     _Atomic size_t slots;
     /* Relaxed: windows that polls have visited since somebody took the number,
@@ -135,7 +135,7 @@ warm_status wm_timelines_info(wm_timelines *set, warm_stream stream,
  * (it was handed the block by its own cache) or not. On failure nothing
  * changed. No driver call if the stream is adopted and no capture is announced.
  * Status: INVALID_STREAM, DRIVER_ERROR, OUT_OF_MEMORY. */
-warm_status wm_timelines_use(wm_timelines *set, wm_block *block,
+warm_status wm_stream_record(wm_timelines *set, wm_block *block,
                              warm_stream stream, bool owner, bool *adopted);
 
 /* What the uses of a FREEING block come to. */
@@ -157,7 +157,7 @@ void wm_timelines_publish(wm_timelines *set, wm_block *block);
 
 /* The uses of a block that is the caller's alone, with what stands apart as
  * long as it is LIVE: null only if there are none. */
-wm_use *wm_use_own(wm_block *block);
+wm_stream_use *wm_block_detach_uses(wm_block *block);
 
 /* Drops the uses of a block that nobody will free any more. */
 void wm_timelines_forget(wm_timelines *set, wm_block *block);
@@ -266,8 +266,8 @@ static inline uint64_t wm_timeline_stream_id(uint64_t lane_id)
  * unless the stream is adopted. No driver call if it is, and no capture is
  * announced.
  * Status: INVALID_STREAM, OUT_OF_MEMORY, DRIVER_ERROR. */
-warm_status wm_timelines_meet(wm_timelines *set, warm_stream stream,
-                              wm_timeline **timeline, bool *captured);
+warm_status wm_timeline_lookup(wm_timelines *set, warm_stream stream,
+                               wm_timeline **timeline, bool *captured);
 /* Records on an adopted stream. False: it is retired, captures, or the driver
  * did not. */
 bool wm_timelines_mark_point(wm_timelines *set, wm_timeline *timeline,
@@ -279,7 +279,7 @@ bool wm_timelines_wait_point(wm_timelines *set, wm_timeline *timeline,
 /* Waits for the end of a stream that was retired. False: it was not, or nobody
  * knows. */
 bool wm_timelines_await_end(wm_timelines *set, wm_timeline *timeline);
-void wm_timelines_let_go(wm_timelines *set, wm_timeline *timeline);
+void wm_timeline_put(wm_timelines *set, wm_timeline *timeline);
 /* How many have entries; the first of them with a reference, now the last. */
 size_t wm_timelines_busy(wm_timelines *set);
 wm_timeline *wm_timeline_rotate(wm_timelines *set);

@@ -3,11 +3,11 @@
  *   timeline.c         the tables, references, adopting
  *   timeline_capture.c captures: announced, asked for
  *   timeline_retire.c  recording, waiting, retiring
- *   use.c              uses of a live block
- *   use_free.c         what a free makes of them
+ *   stream_use.c              uses of a live block
+ *   stream_use_free.c         what a free makes of them
  *   batch.c            open batches: what gathers in them, and how they close
  *   timeline_poll.c    the queues of closed ones
- *   timeline_busy.c    which of them are to be asked
+ *   ready_list.c    which of them are to be asked
  *
  * A closed batch is its first use: that one carries the event, and the link to
  * the next batch; the others hang on it by next_in_batch. */
@@ -41,7 +41,7 @@ struct wm_timeline {
     /* Uses, threads that work on it, and being adopted. Raised by who has one
      * or lock timelines; falls to 0 under that lock only. */
     _Alignas(64) _Atomic size_t references;
-    _Atomic size_t slots; /* of threads, that gather for it (gather.h) */
+    _Atomic size_t slots; /* of threads, that gather for it (pending.h) */
     /* Relaxed: which the last of those uses; to be compared. */
     _Atomic(const struct wm_arena *) home;
     /* lock timelines */
@@ -66,7 +66,7 @@ struct wm_timeline {
     unsigned queued;    /* batches in the queue, or with who polls */
     unsigned behind;    /* of these, in the queue while somebody polls */
     uint64_t looked_ns; /* when the last one was not */
-    wm_use *head, *tail;
+    wm_stream_use *head, *tail;
     wm_batch open;
     /* Of who polls; whoever does so next has had the lock. */
     unsigned closes;     /* polls after one */
@@ -77,7 +77,7 @@ struct wm_timeline {
 /* What a poll takes out of a queue. The batches that were in it lie here
  * meanwhile, so that none needs a lock of its own. */
 typedef struct wm_poll {
-    wm_use *head, *tail;
+    wm_stream_use *head, *tail;
     unsigned ended; /* batches */
     wm_block *done; /* blocks that no queue has any more, by next_done */
 } wm_poll;
@@ -126,36 +126,39 @@ static inline bool wm_timeline_is_named_here(const wm_timeline *t)
 }
 
 /* A bare timeline at the end of a block's list: see block.h. */
-static inline wm_use *wm_use_bare(wm_timeline *t)
+static inline wm_stream_use *wm_stream_use_bare(wm_timeline *t)
 {
-    return (wm_use *)((char *)t + 1);
+    return (wm_stream_use *)((char *)t + 1);
 }
 
-static inline bool wm_use_is_bare(const wm_use *use)
+static inline bool wm_stream_use_is_bare(const wm_stream_use *use)
 {
     return ((uintptr_t)use & 1) != 0;
 }
 
-static inline wm_timeline *wm_use_bare_timeline(wm_use *use)
+static inline wm_timeline *wm_stream_use_bare_timeline(wm_stream_use *use)
 {
     return (wm_timeline *)(void *)((char *)use - 1);
 }
 
-static inline wm_timeline *wm_use_timeline(wm_use *use)
+static inline wm_timeline *wm_stream_use_timeline(wm_stream_use *use)
 {
-    return wm_use_is_bare(use) ? wm_use_bare_timeline(use) : use->timeline;
+    return wm_stream_use_is_bare(use) ? wm_stream_use_bare_timeline(use)
+                                      : use->timeline;
 }
 
-static inline wm_use *wm_use_next(const wm_use *use)
+static inline wm_stream_use *wm_stream_use_next(const wm_stream_use *use)
 {
-    return wm_use_is_bare(use) ? NULL : use->next_of_block;
+    return wm_stream_use_is_bare(use) ? NULL : use->next_of_block;
 }
 
-static inline wm_use *wm_use_find(wm_use *from, const wm_use *until,
-                                  const wm_timeline *t)
+static inline wm_stream_use *wm_stream_use_find(wm_stream_use *from,
+                                                const wm_stream_use *until,
+                                                const wm_timeline *t)
 {
-    for (wm_use *use = from; use != until; use = wm_use_next(use)) {
-        if (wm_use_timeline(use) == t) {
+    for (wm_stream_use *use = from; use != until;
+         use = wm_stream_use_next(use)) {
+        if (wm_stream_use_timeline(use) == t) {
             return use;
         }
     }
@@ -222,7 +225,7 @@ void wm_timeline_remove_locked(wm_timelines *set, wm_timeline *t);
 
 /* The end of an adopted stream at the address of another one, if there is one:
  * it was destroyed and not retired. */
-void wm_timeline_bury_stale(wm_timelines *set, warm_stream stream,
+void wm_timeline_drop_stale(wm_timelines *set, warm_stream stream,
                             const wm_stream_info *info);
 
 /* Between begin and end the stream is not retired, so that it may be named to
@@ -260,10 +263,10 @@ void wm_timeline_end_turn(wm_timelines *set, wm_timeline *t, bool left);
  * written on success; nothing was recorded if it is not NONE. Between begin and
  * end of a recording, and due as that says; or the stream is a default one, of
  * this thread. */
-warm_status wm_use_mark(wm_timelines *set, wm_use *use, wm_timeline *t,
-                        bool due, wm_capture *capture);
+warm_status wm_stream_use_mark(wm_timelines *set, wm_stream_use *use,
+                               wm_timeline *t, bool due, wm_capture *capture);
 /* Gives up the record of a use, which holds nothing. */
-static inline void wm_use_give_up(wm_block *block, wm_use *use)
+static inline void wm_stream_use_give_up(wm_block *block, wm_stream_use *use)
 {
     if (wm_likely(use == &block->first_use)) {
         /* Release: see new_use(). It matters only while the block is LIVE. */
@@ -275,18 +278,18 @@ static inline void wm_use_give_up(wm_block *block, wm_use *use)
 }
 
 /* Uses of a block that is the caller's alone; or with lock uses. */
-unsigned wm_use_count(wm_block *block);
+unsigned wm_stream_use_count(wm_block *block);
 
 /* Ends a use that is in no list and no queue; its reference is left. */
-static inline void wm_use_end(wm_timelines *set, wm_use *use)
+static inline void wm_stream_use_end(wm_timelines *set, wm_stream_use *use)
 {
     if (use->event != NULL) {
         wm_event_pool_put(set->events, use->timeline->device, use->event);
     }
-    wm_use_give_up(use->block, use);
+    wm_stream_use_give_up(use->block, use);
 }
 
-static inline void wm_batch_append(wm_batch *batch, wm_use *use)
+static inline void wm_batch_append(wm_batch *batch, wm_stream_use *use)
 {
     use->next_in_batch = NULL;
     if (batch->last != NULL) {
@@ -301,10 +304,10 @@ static inline void wm_batch_append(wm_batch *batch, wm_use *use)
 }
 
 /* Puts a closed batch into the queue. t may be gone when this returns. */
-void wm_batch_enqueue_locked(wm_timeline *t, wm_use *first);
+void wm_batch_enqueue_locked(wm_timeline *t, wm_stream_use *first);
 /* The same, of one that comes from elsewhere; the caller has a reference.
  * since: see wm_timeline_make_busy(). */
-void wm_batch_enqueue(wm_timelines *set, wm_timeline *t, wm_use *first,
+void wm_batch_enqueue(wm_timelines *set, wm_timeline *t, wm_stream_use *first,
                       uint64_t since);
 /* Adds a batch to the open one of t, to which the caller has a reference.
  * True: that is full. *bytes_max: bytes with which it is. since: see
@@ -313,7 +316,7 @@ bool wm_batch_join(wm_timelines *set, wm_timeline *t, const wm_batch *batch,
                    uint64_t since, size_t *bytes_max);
 /* Ends a batch that is in no queue; what is then in no other one is added to
  * *done. fate: PENDING: it has passed; else LOST or CAPTURED. */
-void wm_batch_finish(wm_timelines *set, wm_use *first, enum wm_uses fate,
+void wm_batch_finish(wm_timelines *set, wm_stream_use *first, enum wm_uses fate,
                      wm_block **done);
 /* What is known of a poll's batches, and of the one that was open. */
 enum wm_settled {

@@ -32,9 +32,9 @@ static void give_back_locked(wm_timeline *t, const wm_poll *poll)
     t->queued -= poll->ended;
 }
 
-static wm_use *pop(wm_poll *poll)
+static wm_stream_use *pop(wm_poll *poll)
 {
-    wm_use *use = poll->head;
+    wm_stream_use *use = poll->head;
 
     poll->head = use == poll->tail ? NULL : use->next_in_queue;
     poll->ended++;
@@ -44,10 +44,10 @@ static wm_use *pop(wm_poll *poll)
 /* Batches behind the head that have no event either become part of it. */
 static void fuse_late(wm_poll *poll)
 {
-    wm_use *first = poll->head, *last = first;
+    wm_stream_use *first = poll->head, *last = first;
 
     while (first != poll->tail && first->next_in_queue->event == NULL) {
-        wm_use *next = first->next_in_queue;
+        wm_stream_use *next = first->next_in_queue;
 
         while (last->next_in_batch != NULL) {
             last = last->next_in_batch;
@@ -105,7 +105,8 @@ static warm_status record_late(wm_timelines *set, wm_timeline *t, wm_poll *poll)
     }
     status = due ? WARM_NOT_READY : may_record(set, t);
     if (status == WARM_OK) {
-        if (wm_use_mark(set, poll->head, t, false, &capture) == WARM_OK &&
+        if (wm_stream_use_mark(set, poll->head, t, false, &capture) ==
+                WARM_OK &&
             capture == WM_CAPTURE_NONE) {
             fuse_late(poll);
             /* Unless a block was freed meanwhile, in another capture. */
@@ -120,7 +121,7 @@ static warm_status record_late(wm_timelines *set, wm_timeline *t, wm_poll *poll)
 
 static warm_status query(wm_timelines *set, wm_timeline *t, wm_poll *poll)
 {
-    wm_use *use = poll->head;
+    wm_stream_use *use = poll->head;
     warm_event event = use->event;
 
     if (wm_timeline_is_lost(set, t)) {
@@ -474,7 +475,7 @@ void wm_timelines_close_old(wm_timelines *set, uint64_t older_than)
     }
 }
 
-static void publish_use(wm_timelines *set, wm_timeline *t, wm_use *use)
+static void publish_use(wm_timelines *set, wm_timeline *t, wm_stream_use *use)
 {
     bool full = false;
     bool listed;
@@ -500,15 +501,16 @@ static void publish_use(wm_timelines *set, wm_timeline *t, wm_use *use)
 
 void wm_timelines_publish(wm_timelines *set, wm_block *block)
 {
-    wm_use *use = atomic_load_explicit(&block->uses, memory_order_relaxed);
-    unsigned count = wm_use_count(block);
+    wm_stream_use *use =
+        atomic_load_explicit(&block->uses, memory_order_relaxed);
+    unsigned count = wm_stream_use_count(block);
 
     /* Relaxed: the block is this thread's alone. */
     atomic_store_explicit(&block->uses, NULL, memory_order_relaxed);
     /* Relaxed: the locks of the queues carry it to whoever takes from them. */
     atomic_store_explicit(&block->queued, count, memory_order_relaxed);
     while (use != NULL) {
-        wm_use *next = use->next_of_block;
+        wm_stream_use *next = use->next_of_block;
         wm_timeline *t = use->timeline;
 
         /* The use's own reference may go at any moment. */

@@ -108,9 +108,9 @@ static wm_timeline *take_out_stale(wm_timelines *set, warm_stream stream,
 /* The final event of a stream, or what stands for it. */
 static warm_status record_final(wm_timelines *set, wm_timeline *t)
 {
-    wm_use last = {.timeline = t};
+    wm_stream_use last = {.timeline = t};
     wm_capture capture = WM_CAPTURE_NONE;
-    warm_status status = wm_use_mark(set, &last, t, false, &capture);
+    warm_status status = wm_stream_use_mark(set, &last, t, false, &capture);
 
     if (status != WARM_OK) {
         status = wm_timeline_synchronize(set, t, &capture);
@@ -164,7 +164,7 @@ static void end_stream(wm_timelines *set, wm_timeline *t, bool gone)
     }
 }
 
-void wm_timeline_bury_stale(wm_timelines *set, warm_stream stream,
+void wm_timeline_drop_stale(wm_timelines *set, warm_stream stream,
                             const wm_stream_info *info)
 {
     size_t references = 0;
@@ -182,7 +182,7 @@ void wm_timelines_retire(wm_timelines *set, warm_stream stream,
     size_t references = 0;
     wm_timeline *t;
 
-    wm_timeline_bury_stale(set, stream, info);
+    wm_timeline_drop_stale(set, stream, info);
     t = take_out(set, stream, info, &references);
     if (t != NULL) {
         end_stream(set, t, false);
@@ -196,7 +196,7 @@ warm_status wm_timelines_adopt(wm_timelines *set, warm_stream stream,
     wm_timeline *t;
     bool again = false;
 
-    wm_timeline_bury_stale(set, stream, info);
+    wm_timeline_drop_stale(set, stream, info);
     wm_lock_acquire(&set->lock);
     t = wm_timeline_get_locked(set, stream, info);
     if (t != NULL) {

@@ -1,7 +1,7 @@
 /* tracing.h: what the calling thread writes to its runtime's trace.
  *
  * runtime->trace is null unless the option asked for one. Paths test that, or
- * runtime->told (traced.h), and nothing else of tracing is on them. The
+ * runtime->told (arena_trace.h), and nothing else of tracing is on them. The
  * thread's buffer hangs on its window and ends with it; a thread that can get
  * no window any more (its last destructors run) shares one. Call without a
  * lock. */

@@ -31,7 +31,7 @@ static const wm_window no_window = {.owner = WM_WINDOW_GONE,
                                     .lane = {NO_LANE, NO_LANE, NO_LANE, NO_LANE,
                                              NO_LANE, NO_LANE, NO_LANE,
                                              NO_LANE}};
-_Static_assert(WM_LANE_SLOTS == 8, "as many as NO_LANE");
+_Static_assert(WM_STREAM_SLOTS == 8, "as many as NO_LANE");
 
 _Thread_local const wm_window *wm_window_current = &no_window;
 
@@ -282,7 +282,7 @@ static wm_window *make(warm_runtime *runtime)
     /* Relaxed: published to destroy by the windows lock. */
     atomic_store_explicit(&window->runtime, runtime, memory_order_relaxed);
     atomic_store_explicit(&window->live_tag, WM_NO_TAG, memory_order_relaxed);
-    for (int i = 0; i < WM_LANE_SLOTS; i++) {
+    for (int i = 0; i < WM_STREAM_SLOTS; i++) {
         wm_window_clear_lane(&window->lane[i]);
     }
     window->lane_last = window->lane;

@@ -38,10 +38,10 @@
 /* The state of no block. */
 #define WM_NO_TAG UINT64_MAX
 
-struct wm_block;        /* alloc/block/block.h */
-struct wm_gather_slot;  /* alloc/cache/gather.h */
-struct wm_magazines;    /* alloc/cache/magazine.h */
-struct wm_trace_buffer; /* runtime/base/trace.h */
+struct wm_block;          /* alloc/block/block.h */
+struct wm_pending_stream; /* alloc/cache/pending.h */
+struct wm_magazine_set;   /* alloc/cache/magazine.h */
+struct wm_trace_buffer;   /* runtime/base/trace.h */
 
 /* A word each for every kind on four devices: four of one sort and then four
  * of another, for kind after kind. One index, kind × 8 + device, which x86 adds
@@ -79,9 +79,9 @@ enum wm_window_state {
 };
 
 /* One of the sets of magazines for memory of devices, each of one device in the
- * order of one stream (alloc/cache/magazine_lane.h). With the section. */
-enum { WM_LANE_SLOTS = 8 };
-typedef struct wm_lane_slot {
+ * order of one stream (alloc/cache/stream_slot.h). With the section. */
+enum { WM_STREAM_SLOTS = 8 };
+typedef struct wm_stream_slot {
     _Alignas(64) warm_stream stream;
     /* The runtime's stream_epoch before the stream was looked up last; 0: it is
      * not to be trusted. */
@@ -89,8 +89,8 @@ typedef struct wm_lane_slot {
     int device; /* -1: there is no set */
     /* As those below. */
     _Atomic uint64_t live_tag;
-    _Atomic(struct wm_magazines *) set;
-} wm_lane_slot;
+    _Atomic(struct wm_magazine_set *) set;
+} wm_stream_slot;
 
 /* Places for blocks that hits handed out: as many as keep most of some dozen
  * apart. */
@@ -117,14 +117,14 @@ struct wm_window {
      * compared by the owner outside of the section, which has the last word. */
     _Atomic uint64_t live_tag;
     /* With the section; null: none. Atomic: peeked at under lock windows. */
-    _Atomic(struct wm_magazines *) magazines;
+    _Atomic(struct wm_magazine_set *) magazines;
     /* Owner thread: looked for last; not null where there are magazines. */
-    struct wm_gather_slot *gather_last;
+    struct wm_pending_stream *pending_last;
     /* With the section: used last; sets there are, which only the owner begins;
      * to go first. */
-    wm_lane_slot *lane_last;
+    wm_stream_slot *lane_last;
     unsigned lanes, lane_next;
-    wm_lane_slot lane[WM_LANE_SLOTS];
+    wm_stream_slot lane[WM_STREAM_SLOTS];
     wm_window *next;       /* lock windows */
     wm_window *next_spare; /* lock windows */
     _Atomic int state;     /* enum wm_window_state; see window.c */
@@ -133,7 +133,7 @@ struct wm_window {
     warm_stream stream; /* owner thread: see warm_thread_set_stream() */
     int home; /* owner thread: device of the handle it got last, -1: none */
     /* Owner thread: blocks that hits handed out, where their first addresses
-     * say, or null. A guess: see wm_magazine_guess(). */
+     * say, or null. A guess: see wm_pointer_cache_entry(). */
     struct wm_block *recent[1 << WM_RECENT_BITS];
     /* Owner thread; for four devices each. */
     _Alignas(64) wm_rows rows[];
@@ -173,7 +173,7 @@ static inline struct wm_block **wm_window_recent(wm_window *window,
 }
 
 /* There is no set. */
-static inline void wm_window_clear_lane(wm_lane_slot *slot)
+static inline void wm_window_clear_lane(wm_stream_slot *slot)
 {
     slot->stream = NULL;
     slot->epoch = 0;

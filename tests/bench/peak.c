@@ -68,7 +68,7 @@ static void add_block(wm_block *block)
     case WM_BLOCK_SLAB:
     case WM_BLOCK_LOST:
     case WM_BLOCK_CAPTURED:
-    case WM_BLOCK_HOLE:
+    case WM_BLOCK_GAP:
     default:
         break;
     }

@@ -474,23 +474,23 @@ START_TEST(test_E4_what_graphs_kept_is_accounted_for)
 {
     wm_block *block[2] = {take(3000), take(200000)}, *chain;
 
-    wm_arena_keep_begin(&arena);
+    wm_arena_retain_begin(&arena);
     for (int i = 0; i < 2; i++) {
         atomic_store_explicit(&block[i]->captured, true, memory_order_relaxed);
         atomic_store_explicit(&block[i]->state, WM_BLOCK_FREEING,
                               memory_order_relaxed);
-        ck_assert(wm_arena_keep(&arena, block[i]));
+        ck_assert(wm_arena_retain(&arena, block[i]));
         ck_assert_uint_eq(arena.stats.captured, (uint64_t)i + 1);
         ck_assert(wm_arena_check(&arena));
     }
-    chain = wm_arena_keep_end(&arena);
+    chain = wm_arena_retain_end(&arena);
     ck_assert_uint_eq(arena.stats.captured, 0);
     for (int i = 0; i < 2; i++) {
         wm_block *next = chain->next_done;
 
         ck_assert(wm_arena_check(&arena));
         chain->next_done = NULL;
-        wm_arena_put_kept(&arena, chain, WM_BLOCK_IDLE, false);
+        wm_arena_put_retained(&arena, chain, WM_BLOCK_IDLE, false);
         chain = next;
     }
     ck_assert_ptr_null(chain);

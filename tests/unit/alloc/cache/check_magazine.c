@@ -38,7 +38,7 @@ static void *take(size_t bytes)
     return wt_pinned(runtime, bytes);
 }
 
-static wm_magazines *my_set(void)
+static wm_magazine_set *my_set(void)
 {
     return atomic_load_explicit(&wm_window_current->magazines,
                                 memory_order_relaxed);
@@ -57,7 +57,7 @@ static unsigned kept(size_t bytes)
 /* Counts and sums of a set must be those of its entries. */
 static void check_set(void)
 {
-    const wm_magazines *set = my_set();
+    const wm_magazine_set *set = my_set();
     int64_t bytes = 0;
 
     for (int i = 0; i < WM_CLASSES; i++) {
@@ -73,7 +73,7 @@ static void check_set(void)
                               (unsigned)i);
         }
     }
-    ck_assert_int_eq(wm_magazines_bytes(set), bytes);
+    ck_assert_int_eq(wm_magazine_set_bytes(set), bytes);
     ck_assert_int_le(bytes, set->bytes_max);
 }
 
@@ -201,7 +201,7 @@ START_TEST(test_all_classes_keep_no_more_than_the_bytes)
             wt_ok(warm_free(*slot));
             *slot = NULL;
         }
-        wt_require(wm_magazines_bytes(my_set()) <= 2 << 20, "step %u", step);
+        wt_require(wm_magazine_set_bytes(my_set()) <= 2 << 20, "step %u", step);
     }
     check_set();
     for (int i = 0; i < 64; i++) {
@@ -406,8 +406,8 @@ START_TEST(test_what_full_magazines_give_back_others_get_as_it_is)
     ck_assert_uint_eq(obtained(), 1);
     finish(&other, thread); /* frees them */
     ck_assert_uint_gt(arena->depot.bytes, 0);
-    wm_magazines_flush_idle(&runtime->pinned->space.group);
-    wm_magazines_flush_idle(&runtime->pinned->space.group);
+    wm_cache_flush_idle(&runtime->pinned->space.group);
+    wm_cache_flush_idle(&runtime->pinned->space.group);
     ck_assert_uint_eq(arena->depot.bytes, 0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 0);
     /* Nobody else's: 2 MiB that nothing has to be given back for. */
@@ -1129,7 +1129,7 @@ START_TEST(test_a_thread_does_without_a_set)
 
     wt_ok(warm_free(a));
     for (uint64_t n = 1; n < 4; n++) {
-        struct wm_magazines *spare;
+        struct wm_magazine_set *spare;
 
         wt_ok(warm_thread_release(runtime));
         ck_assert_ptr_null(my_set());

@@ -33,15 +33,15 @@ static unsigned part(void)
     unsigned moved = 0;
 
     wm_section_lock(&window->section);
-    for (int i = -1; i < WM_LANE_SLOTS; i++) {
-        wm_magazines *set =
-            i < 0 ? wm_magazines_of(window) : wm_lane_set(&window->lane[i]);
+    for (int i = -1; i < WM_STREAM_SLOTS; i++) {
+        wm_magazine_set *set = i < 0 ? wm_cache_set_of(window)
+                                     : wm_stream_slot_set(&window->lane[i]);
 
         if (set != NULL) {
             const wm_arena *before = set->arena;
 
             set->met = WM_MEET_OFTEN;
-            wm_magazines_spread(set);
+            wm_cache_move_to_sibling(set);
             moved += set->arena != before;
         }
     }
@@ -162,7 +162,7 @@ static unsigned spare_sets(const wm_space *space)
 {
     unsigned count = 0;
 
-    for (const wm_magazines *set = space->group.spare_sets; set != NULL;
+    for (const wm_magazine_set *set = space->group.spare_sets; set != NULL;
          set = set->next) {
         count++;
     }
@@ -210,7 +210,7 @@ START_TEST(test_B25_a_trim_frees_what_a_burst_of_threads_left)
         ck_assert_uint_eq(spare_sets(device), WM_SETS_KEPT);
         ck_assert_int_gt(
             after - wm_meta_live_bytes(),
-            (int64_t)(2 * (BURST - WM_SETS_KEPT) * sizeof(wm_magazines)));
+            (int64_t)(2 * (BURST - WM_SETS_KEPT) * sizeof(wm_magazine_set)));
         ck_assert(wm_space_check_settled(pinned));
     }
     pthread_barrier_destroy(&churn.step);
@@ -229,7 +229,7 @@ static void move_to_other_node(void *argument, unsigned index)
 {
     warm_stream there = NULL;
     const wm_arena *before;
-    wm_magazines *set;
+    wm_magazine_set *set;
 
     (void)argument;
     (void)index;
@@ -237,7 +237,7 @@ static void move_to_other_node(void *argument, unsigned index)
     if (mover.status == WARM_OK) {
         mover.status = use_memory(there, 0);
     }
-    set = wm_magazines_of(wm_window_mine());
+    set = wm_cache_set_of(wm_window_mine());
     before = set->arena;
     set->passed = (int64_t)1 << 40;
     set->steady = true;
@@ -368,21 +368,22 @@ static warm_status use_stream(void)
 
 static void count_costs(void *argument, unsigned index)
 {
-    const wm_magazines *set;
+    const wm_magazine_set *set;
 
     (void)argument;
     (void)index;
     cost.pinned = grown_by(use_pinned);
     cost.device = grown_by(use_device);
     cost.other_class = grown_by(use_other_class);
-    set = wm_magazines_of(wm_window_mine());
-    cost.gathers_early = wm_magazines_gather(set) != NULL;
+    set = wm_cache_set_of(wm_window_mine());
+    cost.gathers_early = wm_magazine_set_pending(set) != NULL;
     cost.gather = grown_by(use_stream);
     for (unsigned i = 0; i < WM_GATHER_SLOTS; i++) {
-        cost.slots += wm_gather_slot_at(wm_magazines_gather(set), i) != NULL;
+        cost.slots +=
+            wm_pending_stream_at(wm_magazine_set_pending(set), i) != NULL;
     }
-    set = wm_lane_set(wm_window_mine()->lane_last);
-    cost.device_gathers = set == NULL || wm_magazines_gather(set) != NULL;
+    set = wm_stream_slot_set(wm_window_mine()->lane_last);
+    cost.device_gathers = set == NULL || wm_magazine_set_pending(set) != NULL;
 }
 
 /* A thread that finds blocks and their records there pays for its window, a set
@@ -404,7 +405,7 @@ START_TEST(test_B25_a_thread_pays_for_what_it_uses)
     wt_ok(warm_empty_cache(runtime, NULL));
     wt_threads(1, count_costs, NULL);
     wt_ok(cost.status);
-    ck_assert_int_ge(cost.pinned, (int64_t)sizeof(wm_magazines));
+    ck_assert_int_ge(cost.pinned, (int64_t)sizeof(wm_magazine_set));
     ck_assert_int_le(cost.pinned, WINDOW + SET + CLASS);
     ck_assert_int_le(cost.device, SET + CLASS);
     ck_assert_int_le(cost.other_class, CLASS);
@@ -439,7 +440,7 @@ START_TEST(test_B25_a_thread_does_without_a_class_or_a_slot)
         held = wt_pinned(runtime, SIZE);
         wt_ok(warm_thread_release(runtime));
         /* Else spare ones, with their entries, would do. */
-        wm_magazines_fini(&runtime->pinned->space.group);
+        wm_cache_fini(&runtime->pinned->space.group);
         wt_ok(pinned_of(100));
         wm_meta_fail(n, true);
         wt_ok(warm_free(held));

@@ -4,7 +4,7 @@
  * backends: host standin */
 #include "alloc/block/page_map.h"
 #include "alloc/kinds/device_space.h"
-#include "alloc/arena/piece.h"
+#include "alloc/arena/expand_piece.h"
 #include "runtime/base/status.h"
 #include "runtime/runtime.h"
 

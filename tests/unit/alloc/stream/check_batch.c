@@ -2,7 +2,7 @@
  * kept and broken (rows B3 to B7, B12). Host device; drives it by hand. */
 #include "wt.h"
 
-#include "alloc/cache/gather.h"
+#include "alloc/cache/pending.h"
 #include "alloc/cache/magazine.h"
 #include "alloc/kinds/pinned.h"
 #include "alloc/stream/timeline_int.h"
@@ -84,8 +84,8 @@ static const wm_timeline *timeline(void)
     wm_timeline *t = NULL;
     bool captured;
 
-    wt_ok(wm_timelines_meet(timelines(), stream, &t, &captured));
-    wm_timelines_let_go(timelines(), t);
+    wt_ok(wm_timeline_lookup(timelines(), stream, &t, &captured));
+    wm_timeline_put(timelines(), t);
     return t;
 }
 
@@ -405,7 +405,7 @@ static void free_others(void *argument, unsigned index)
         o->refused += warm_free(o->block[i]) != WARM_OK;
     }
     o->locks = wm_lock_taken() - before;
-    o->gathered = wm_gather_blocks(timelines());
+    o->gathered = wm_pending_blocks(timelines());
     o->refused += warm_free(o->block[1]) != WARM_OK;
 }
 
@@ -461,7 +461,7 @@ START_TEST(test_B14_frees_of_others_count_in_their_class)
     }
     wt_threads(1, free_two, &two);
     wt_ok(warm_poll(runtime));
-    wm_magazines_settle_all(&runtime->pinned->space.group);
+    wm_cache_merge_stats(&runtime->pinned->space.group);
     for (int i = 0; i < 2; i++) {
         ck_assert_int_eq(two.status[i], WARM_OK);
         wm_arena_class_stats(&runtime->pinned->space.group.arenas[0],

@@ -1,0 +1,209 @@
+/* arena_trace.c: see arena_trace.h. Takes lock arena for who allocated a block.
+ */
+#include "alloc/arena/arena_trace.h"
+
+#include "alloc/arena/group.h"
+#include "alloc/block/page_map.h"
+
+#include <string.h>
+
+/* ---- the history -------------------------------------------------------- */
+
+/* Siblings have one snapshot. */
+static uint64_t arena_of(const wm_arena *arena)
+{
+    return (uintptr_t)arena->siblings;
+}
+
+/* What an event says of a block, but for who does it. */
+static wm_history_event event_of(const wm_block *block, enum wm_history_op op)
+{
+    return (wm_history_event){.op = (uint64_t)op,
+                              .place = wm_group_place(block->segment->arena),
+                              .address = (uintptr_t)block->base,
+                              .bytes = wm_block_requested(block),
+                              .lane_id = block->lane_id,
+                              .pool =
+                                  wm_arena_pool_number(block->segment->arena),
+                              .arena = arena_of(block->segment->arena)};
+}
+
+/* Events of blocks are put under lock arena: no snapshot falls between two that
+ * belong together, nor between an event and who allocated the block. A block is
+ * active at least from before its alloc to after its free_completed. */
+
+static void tell_alloc(wm_history *history, const wm_block *block)
+{
+    wm_arena *arena = block->segment->arena;
+    wm_history_event event = event_of(block, WM_HISTORY_ALLOC);
+
+    wm_history_here(history, &event.origin, true);
+    wm_lock_acquire(&arena->lock);
+    memcpy(block->origin, &event.origin, wm_history_origin_bytes(history));
+    wm_history_put(history, &event);
+    wm_lock_release(&arena->lock);
+}
+
+/* Whoever allocated it before is nobody once it is somebody else's. here: the
+ * thread that finds it idle, now. */
+static void tell_completed_locked(wm_history *history, const wm_block *block,
+                                  const wm_origin *here)
+{
+    wm_history_event event = event_of(block, WM_HISTORY_FREE_COMPLETED);
+
+    memcpy(&event.origin, block->origin, wm_history_origin_bytes(history));
+    event.origin.ns = here->ns;
+    event.origin.thread = here->thread;
+    block->origin->ns = 0;
+    wm_history_put(history, &event);
+}
+
+static void tell_completed(wm_history *history, const wm_block *block)
+{
+    wm_arena *arena = block->segment->arena;
+    wm_origin here;
+
+    wm_history_here(history, &here, false);
+    wm_lock_acquire(&arena->lock);
+    tell_completed_locked(history, block, &here);
+    wm_lock_release(&arena->lock);
+}
+
+/* Whether the free makes the block idle at once. */
+static bool is_unused(wm_block *block)
+{
+    /* Acquire: as in wm_space_free(). */
+    return atomic_load_explicit(&block->uses, memory_order_acquire) == NULL &&
+           !atomic_load_explicit(&block->captured, memory_order_relaxed);
+}
+
+static void tell_free(wm_history *history, wm_block *block)
+{
+    wm_arena *arena = block->segment->arena;
+    wm_history_event event = event_of(block, WM_HISTORY_FREE_REQUESTED);
+
+    wm_history_here(history, &event.origin, true);
+    wm_lock_acquire(&arena->lock);
+    wm_history_put(history, &event);
+    if (is_unused(block)) {
+        tell_completed_locked(history, block, &event.origin);
+    }
+    wm_lock_release(&arena->lock);
+}
+
+void wm_traced_unused(warm_runtime *runtime, wm_block *block)
+{
+    if (runtime->history != NULL) {
+        tell_completed(runtime->history, block);
+    }
+}
+
+void wm_traced_done(warm_runtime *runtime, wm_block *chain)
+{
+    for (; chain != NULL && runtime->history != NULL;
+         chain = chain->next_done) {
+        /* Not a mark, nor what is kept; see stream_lane.h. */
+        if (chain->bytes > 0 && wm_block_fate(chain) == WM_BLOCK_IDLE) {
+            tell_completed(runtime->history, chain);
+        }
+    }
+}
+
+/* Without frames: they cost locks of the linker, and the alloc that follows
+ * has them. */
+void wm_traced_segment(const wm_segment *segment, enum wm_history_op op)
+{
+    wm_history *history = segment->arena->history;
+    wm_history_event event = {.op = (uint64_t)op,
+                              .place = wm_group_place(segment->arena),
+                              .address = (uintptr_t)segment->base,
+                              .bytes = segment->bytes,
+                              .pool = wm_arena_pool_number(segment->arena),
+                              .arena = arena_of(segment->arena)};
+
+    wm_history_here(history, &event.origin, false);
+    wm_history_put(history, &event);
+}
+
+void wm_traced_refused(warm_runtime *runtime, const wm_request *request)
+{
+    wm_history_event event = {.op = WM_HISTORY_OUT_OF_MEMORY,
+                              .place = wm_group_place(request->arena),
+                              .bytes = request->bytes,
+                              .pool = wm_arena_pool_number(request->arena),
+                              .arena = arena_of(request->arena)};
+    size_t free = 0, total = 0;
+    warm_error before = {.size = sizeof before};
+
+    if (runtime->history == NULL) {
+        return;
+    }
+    if (request->lane != NULL) {
+        event.lane_id = request->lane->id;
+    }
+    warm_last_error(&before);
+    if (event.place < (uint64_t)runtime->devices &&
+        wm_driver_device_memory(runtime->driver, (int)event.place, &free,
+                                &total) != WARM_OK) {
+        wm_error_restore(&before);
+        free = 0;
+    }
+    event.address = free;
+    wm_history_here(runtime->history, &event.origin, true);
+    wm_history_put(runtime->history, &event);
+}
+
+/* ---- both --------------------------------------------------------------- */
+
+/* What the trace says of an allocation, but for its stream. */
+static wm_trace_record record_of(const wm_block *block, size_t bytes)
+{
+    const wm_arena *arena = block->segment->arena;
+    int device = arena->group->device;
+    wm_trace_record record = {.op = WM_TRACE_ALLOC, .bytes = bytes};
+
+    if (device >= 0) {
+        record.place = WM_TRACE_DEVICE + (unsigned)device;
+    } else if (arena->group->pageable) {
+        record.place = WM_TRACE_PAGEABLE;
+    }
+    if (arena->pool != NULL) {
+        record.pool = 2 * wm_arena_pool_number(arena) + arena->user_pool;
+    }
+    if (record.place != WM_TRACE_PINNED || record.pool != 0) {
+        record.op = WM_TRACE_PLACED;
+    }
+    return record;
+}
+
+void wm_traced_alloc(warm_runtime *runtime, const void *pointer, size_t bytes,
+                     warm_stream stream)
+{
+    wm_block *block = wm_block_at(pointer);
+
+    if (runtime->trace != NULL) {
+        block->trace =
+            wm_tracing_alloc(runtime, record_of(block, bytes), stream);
+    }
+    if (runtime->history != NULL) {
+        tell_alloc(runtime->history, block);
+    }
+}
+
+void wm_traced_free(warm_runtime *runtime, wm_block *block)
+{
+    if (runtime->trace != NULL && block->trace != 0) {
+        wm_tracing_free(runtime, block->trace);
+    }
+    if (runtime->history != NULL) {
+        tell_free(runtime->history, block);
+    }
+}
+
+void wm_traced_use(warm_runtime *runtime, const wm_block *block,
+                   warm_stream stream, enum wm_trace_op op)
+{
+    if (runtime->trace != NULL && block->trace != 0) {
+        wm_tracing_use(runtime, op, block->trace, stream);
+    }
+}

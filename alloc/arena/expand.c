@@ -1,0 +1,251 @@
+/* expand.c: see expand.h. Takes lock arena in every public function. */
+#include "alloc/arena/expand.h"
+
+#include "alloc/arena/arena_int.h"
+#include "alloc/block/page_map.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/status.h"
+
+static size_t round_up(size_t bytes, size_t unit)
+{
+    return (bytes + unit - 1) / unit * unit;
+}
+
+/* ---- where memory is to come -------------------------------------------- */
+
+static size_t idle_beside(const wm_arena *arena, const wm_lane *lane,
+                          wm_block *run)
+{
+    return wm_run_is_idle(run) &&
+                   (run->lane == lane || run->lane == &arena->common)
+               ? run->bytes
+               : 0;
+}
+
+/* A place in a hole, and how much memory it takes. */
+struct place {
+    wm_block *hole;
+    size_t bytes, before, after; /* 0: that run is not needed */
+    bool at_end;
+};
+
+/* Units that are missing to what is there. */
+static size_t missing(size_t needed, size_t there, size_t unit)
+{
+    return needed > there ? round_up(needed - there, unit) : unit;
+}
+
+static void look_at(struct place *best, const struct place *place)
+{
+    if (place->bytes <= place->hole->bytes &&
+        (best->hole == NULL || place->bytes < best->bytes ||
+         (place->bytes == best->bytes &&
+          place->hole->base < best->hole->base))) {
+        *best = *place;
+    }
+}
+
+/* At the hole's begin, at its end, or all of it. */
+static void look_at_hole(const wm_arena *arena, const wm_lane *lane,
+                         wm_block *hole, size_t needed, struct place *best)
+{
+    size_t before = idle_beside(arena, lane, hole->before);
+    size_t after = idle_beside(arena, lane, hole->after);
+    size_t unit = hole->segment->unit;
+
+    look_at(best, &(struct place){hole, missing(needed, before, unit), before,
+                                  0, false});
+    if (after > 0) {
+        look_at(best, &(struct place){hole, missing(needed, after, unit), 0,
+                                      after, true});
+    }
+    if (before + hole->bytes + after >= needed) {
+        look_at(best, &(struct place){hole, hole->bytes, before, after, false});
+    }
+}
+
+static struct place choose_locked(const wm_arena *arena, const wm_lane *lane,
+                                  size_t needed)
+{
+    struct place best = {.hole = NULL};
+
+    for (wm_block *h = arena->holes; h != NULL; h = h->next_idle) {
+        if (h->segment->small == (needed <= arena->small_max)) {
+            look_at_hole(arena, lane, h, needed, &best);
+        }
+    }
+    return best;
+}
+
+static wm_block *claim_run_locked(wm_block *run, size_t bytes)
+{
+    if (bytes == 0) {
+        return NULL;
+    }
+    wm_bins_remove(wm_run_bins(run), run);
+    wm_block_set_state(run, WM_BLOCK_CLAIMED);
+    return run;
+}
+
+/* The part of the hole that is to get memory, out of the list. */
+static wm_block *cut_hole_locked(wm_arena *arena, const struct place *place,
+                                 size_t bytes)
+{
+    wm_block *hole = place->hole, *part = hole, *rest = NULL;
+
+    wm_gap_unlink_locked(arena, hole);
+    if (bytes < hole->bytes && place->at_end) {
+        part = wm_run_cut_locked(arena, hole, hole->bytes - bytes);
+        rest = hole;
+    } else if (bytes < hole->bytes) {
+        rest = wm_run_cut_locked(arena, hole, bytes);
+    }
+    if (rest != NULL) {
+        wm_gap_link_locked(arena, rest);
+    }
+    wm_block_set_state(part, WM_BLOCK_VOID);
+    return part;
+}
+
+static void claim_locked(wm_arena *arena, const struct place *place,
+                         size_t wanted, wm_stretch *stretch)
+{
+    wm_block *hole = place->hole;
+    size_t there = place->before + place->after;
+    size_t bytes = missing(wanted, there, hole->segment->unit);
+
+    bytes = bytes < place->bytes ? place->bytes : bytes;
+    bytes = bytes < hole->bytes ? bytes : hole->bytes;
+    stretch->segment = hole->segment;
+    stretch->before = claim_run_locked(hole->before, place->before);
+    stretch->after = claim_run_locked(hole->after, place->after);
+    stretch->part = cut_hole_locked(arena, place, bytes);
+    stretch->bytes = bytes;
+    stretch->first = place->bytes;
+    stretch->room = there + bytes;
+}
+
+warm_status wm_expand_claim(wm_arena *arena, wm_lane *lane, size_t needed,
+                            size_t wanted, wm_stretch *stretch)
+{
+    warm_status status = WARM_OK;
+    struct place place;
+
+    wm_lock_acquire(&arena->lock);
+    place = choose_locked(arena, wm_lane_look_locked(arena, lane), needed);
+    if (place.hole == NULL) {
+        status = WARM_NOT_FOUND;
+    } else if (wm_lane_in_locked(arena, lane) == NULL ||
+               !wm_record_have_locked(arena)) {
+        status = wm_fail(WARM_OUT_OF_MEMORY,
+                         "no memory for the allocator's records");
+    } else {
+        claim_locked(arena, &place, wanted, stretch);
+    }
+    wm_lock_release(&arena->lock);
+    return status;
+}
+
+/* Idle as it was before; what its lane's stream has passed meanwhile is
+ * common. */
+static void put_claimed_locked(wm_arena *arena, wm_block *run)
+{
+    if (run == NULL) {
+        return;
+    }
+    if (run->lane != &arena->common &&
+        (run->lane->over || run->put_at <= run->lane->passed)) {
+        wm_run_move(run, &arena->common);
+    }
+    wm_run_join_locked(arena, run);
+}
+
+/* Its first page says RUN all along: a look-up of a stale pointer may have
+ * found that a run starts there. */
+static void map_pages(wm_segment *segment, const wm_block *part)
+{
+    wm_page_map_fill(part->base + WM_PAGE, part->bytes - WM_PAGE, segment,
+                     WM_ENTRY_INNER);
+}
+
+void wm_expand_fill_locked(wm_arena *arena, wm_segment *segment, wm_block *part)
+{
+    map_pages(segment, part);
+    wm_run_init(part, segment, part->base, part->bytes);
+    part->put_at = 0;
+    part->idle_since_ns = wm_clock_ns();
+    wm_run_join_locked(arena, part);
+}
+
+void wm_expand_lost_locked(wm_arena *arena, wm_segment *segment, wm_block *part)
+{
+    map_pages(segment, part);
+    part->slab = NULL;
+    /* The record may have been somebody's. */
+    part->lane_id = 0;
+    if (part->origin != NULL) {
+        part->origin->ns = 0;
+    }
+    wm_block_set_requested(part, 0);
+    wm_arena_note_kept_locked(arena, part, WM_BLOCK_LOST);
+    wm_block_set_state(part, WM_BLOCK_LOST);
+}
+
+void wm_expand_trace(wm_segment *segment, char *base, size_t bytes,
+                     enum wm_history_op op)
+{
+    const wm_segment part = {
+        .base = base, .bytes = bytes, .arena = segment->arena};
+
+    wm_segment_tell(&part, op);
+}
+
+static void note_come_locked(wm_arena *arena, const wm_stretch *stretch)
+{
+    /* Relaxed: a number; see struct wm_arena. */
+    atomic_fetch_add_explicit(&arena->siblings->grown, stretch->bytes,
+                              memory_order_relaxed);
+    wm_arena_note_part_locked(arena, stretch->segment, stretch->bytes, true);
+    wm_expand_trace(stretch->segment, stretch->part->base, stretch->bytes,
+                    WM_HISTORY_SEGMENT_MAP);
+}
+
+bool wm_expand_done(wm_arena *arena, wm_lane *lane, wm_stretch *stretch,
+                    size_t bytes, wm_block **block)
+{
+    wm_block *part = stretch->part;
+    bool failed = false;
+    bool have;
+
+    wm_lock_acquire(&arena->lock);
+    have = wm_record_have_locked(arena);
+    if (have) {
+        note_come_locked(arena, stretch);
+        wm_expand_fill_locked(arena, stretch->segment, part);
+        put_claimed_locked(arena, stretch->before);
+        put_claimed_locked(arena, stretch->after);
+        *block = bytes > 0 ? wm_arena_take_locked(arena, lane, bytes, &failed)
+                           : NULL;
+    }
+    wm_lock_release(&arena->lock);
+    return have;
+}
+
+void wm_expand_undo(wm_arena *arena, wm_stretch *stretch, bool lost)
+{
+    wm_block *part = stretch->part;
+
+    if (part == NULL) {
+        return;
+    }
+    wm_lock_acquire(&arena->lock);
+    if (lost) {
+        note_come_locked(arena, stretch);
+        wm_expand_lost_locked(arena, stretch->segment, part);
+    } else {
+        wm_gap_put_locked(arena, part);
+    }
+    put_claimed_locked(arena, stretch->before);
+    put_claimed_locked(arena, stretch->after);
+    wm_lock_release(&arena->lock);
+}

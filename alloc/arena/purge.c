@@ -1,0 +1,261 @@
+/* purge.c: which regions go out of an arena, back to the driver. Takes
+ * lock arena in every public function. See arena_int.h. */
+#include "alloc/arena/arena_int.h"
+
+#include "runtime/base/clock.h"
+
+/* Whether all of a segment is idle, and may go. Its runs are several where
+ * several lanes have a part: the driver waits for the device before it takes it
+ * back. */
+static bool is_whole(wm_segment *segment)
+{
+    wm_block *run = wm_segment_first_run(segment);
+
+    if (segment->arena->keeping || segment->unit > 0) {
+        return false;
+    }
+    while (wm_run_is_idle(run)) {
+        run = run->after;
+    }
+    return run == NULL;
+}
+
+/* And of one lane: since when it is idle is known. */
+static bool is_one(wm_segment *segment)
+{
+    return wm_segment_first_run(segment)->bytes == segment->bytes;
+}
+
+/* Which segments may go. */
+struct pick {
+    size_t bytes_max;
+    uint64_t before_ns;
+    bool any; /* any that may: all will go */
+    bool own; /* only those made for one request */
+};
+
+/* The next segment to go: the largest, or any. */
+static wm_segment *pick_locked(wm_segment *from, const struct pick *pick)
+{
+    wm_segment *best = NULL;
+
+    for (wm_segment *s = from; s != NULL; s = s->next) {
+        if (s->bytes <= pick->bytes_max && (s->own || !pick->own) &&
+            s->idle_since_ns <= pick->before_ns && is_whole(s) &&
+            (pick->before_ns == UINT64_MAX || is_one(s)) &&
+            (best == NULL || s->bytes > best->bytes)) {
+            best = s;
+            if (pick->any) {
+                break;
+            }
+        }
+    }
+    return best;
+}
+
+/* Out of the arena, and on a chain. */
+static void pull_locked(wm_arena *arena, wm_segment *segment,
+                        wm_segment **chain)
+{
+    wm_segment_tell(segment, WM_HISTORY_SEGMENT_FREE);
+    wm_segment_detach_locked(arena, segment);
+    arena->detached_bytes += segment->bytes;
+    segment->next = *chain;
+    *chain = segment;
+}
+
+static wm_segment *first_locked(const wm_arena *arena, bool oldest)
+{
+    wm_segment *first = NULL;
+
+    for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
+        if (is_whole(s) &&
+            (first == NULL ||
+             wm_segment_rank(s, oldest) > wm_segment_rank(first, oldest))) {
+            first = s;
+        }
+    }
+    return first;
+}
+
+static wm_segment *detach_locked(wm_arena *arena, const wm_leaving *leaving)
+{
+    wm_segment *chain = NULL;
+    wm_leaving rest = *leaving;
+
+    while (rest.bytes > 0) {
+        wm_segment *first = first_locked(arena, leaving->oldest);
+
+        if (first == NULL ||
+            wm_segment_rank(first, leaving->oldest) < leaving->least) {
+            break;
+        }
+        rest.bytes -= first->bytes < rest.bytes ? first->bytes : rest.bytes;
+        pull_locked(arena, first, &chain);
+    }
+    return wm_expand_detach_locked(arena, chain, &rest);
+}
+
+uint64_t wm_arena_rank(wm_arena *arena, bool oldest, size_t *detached)
+{
+    const wm_segment *first;
+    uint64_t rank, other;
+
+    wm_lock_acquire(&arena->lock);
+    (void)wm_arena_empty_transfer_cache_locked(arena);
+    first = first_locked(arena, oldest);
+    rank = first != NULL ? wm_segment_rank(first, oldest) : 0;
+    other = wm_expand_rank_locked(arena, oldest);
+    *detached = arena->detached_bytes;
+    wm_lock_release(&arena->lock);
+    return rank > other ? rank : other;
+}
+
+wm_segment *wm_arena_detach_first(wm_arena *arena, const wm_leaving *leaving)
+{
+    wm_segment *chain;
+
+    wm_lock_acquire(&arena->lock);
+    (void)wm_arena_empty_transfer_cache_locked(arena);
+    chain = detach_locked(arena, leaving);
+    wm_lock_release(&arena->lock);
+    return chain;
+}
+
+/* There is nothing to choose. */
+static wm_segment *detach_all_locked(wm_arena *arena)
+{
+    const wm_leaving leaving = {SIZE_MAX, UINT64_MAX, 0, false};
+    wm_segment *chain = NULL, *next;
+
+    for (wm_segment *s = arena->segments; s != NULL; s = next) {
+        next = s->next;
+        if (is_whole(s)) {
+            pull_locked(arena, s, &chain);
+        }
+    }
+    return wm_expand_detach_locked(arena, chain, &leaving);
+}
+
+wm_segment *wm_arena_detach(wm_arena *arena, size_t target)
+{
+    wm_segment *chain = NULL;
+    size_t held;
+
+    wm_lock_acquire(&arena->lock);
+    (void)wm_arena_empty_transfer_cache_locked(arena);
+    held = arena->stats.held_bytes.current - arena->detached_bytes;
+    if (target == 0) {
+        chain = detach_all_locked(arena);
+    } else if (held > target) {
+        chain = detach_locked(
+            arena, &(wm_leaving){held - target, UINT64_MAX, 0, false});
+    }
+    wm_lock_release(&arena->lock);
+    return chain;
+}
+
+static size_t whole_bytes_locked(const wm_arena *arena)
+{
+    size_t bytes = 0;
+
+    for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
+        bytes += is_whole(s) ? s->bytes : 0;
+    }
+    return bytes;
+}
+
+wm_segment *wm_arena_detach_old(wm_arena *arena, uint64_t before_ns,
+                                size_t *keep)
+{
+    const wm_leaving parts = {SIZE_MAX, before_ns, 0, true};
+    struct pick pick = {0, before_ns, *keep == 0, false};
+    wm_segment *chain = NULL;
+    wm_segment *segment;
+    size_t whole;
+
+    wm_lock_acquire(&arena->lock);
+    whole = whole_bytes_locked(arena);
+    do {
+        pick.bytes_max = whole > *keep ? whole - *keep : 0;
+        segment = pick_locked(arena->segments, &pick);
+        if (segment != NULL) {
+            whole -= segment->bytes;
+            pull_locked(arena, segment, &chain);
+        }
+    } while (segment != NULL);
+    chain = wm_expand_detach_locked(arena, chain, &parts);
+    wm_lock_release(&arena->lock);
+    *keep -= whole < *keep ? whole : *keep;
+    return chain;
+}
+
+wm_segment *wm_arena_detach_own(wm_arena *arena, size_t below, size_t most)
+{
+    struct pick pick = {below - 1, UINT64_MAX, false, true};
+    wm_segment *chain = NULL;
+    wm_segment *segment;
+
+    wm_lock_acquire(&arena->lock);
+    (void)wm_arena_empty_transfer_cache_locked(arena);
+    do {
+        pick.bytes_max = pick.bytes_max < most ? pick.bytes_max : most;
+        segment = pick_locked(arena->segments, &pick);
+        if (segment != NULL) {
+            most -= segment->bytes;
+            pull_locked(arena, segment, &chain);
+        }
+    } while (segment != NULL);
+    wm_lock_release(&arena->lock);
+    return chain;
+}
+
+bool wm_arena_detach_idle(wm_arena *arena, wm_segment *segment)
+{
+    wm_segment *chain = NULL;
+
+    wm_lock_acquire(&arena->lock);
+    if (segment->base != NULL && is_whole(segment)) {
+        pull_locked(arena, segment, &chain);
+    }
+    wm_lock_release(&arena->lock);
+    return chain != NULL;
+}
+
+void wm_arena_released(wm_arena *arena, wm_segment *segment)
+{
+    wm_lock_acquire(&arena->lock);
+    arena->detached_bytes -= segment->bytes;
+    if (segment->of != NULL) {
+        wm_expand_released_locked(arena, segment);
+    } else {
+        wm_arena_note_segment_locked(arena, segment, false);
+        wm_segment_give_locked(arena, segment);
+    }
+    wm_lock_release(&arena->lock);
+}
+
+static void reattach(wm_arena *arena, wm_segment *segment, bool refused)
+{
+    wm_lock_acquire(&arena->lock);
+    arena->detached_bytes -= segment->bytes;
+    if (segment->of != NULL) {
+        wm_expand_reattach_locked(arena, segment);
+    } else {
+        wm_segment_attach_locked(arena, segment);
+        segment->idle_since_ns = wm_clock_ns(); /* of several lanes as well */
+        segment->refused |= refused;
+        wm_segment_tell(segment, WM_HISTORY_SEGMENT_ALLOC);
+    }
+    wm_lock_release(&arena->lock);
+}
+
+void wm_arena_reattach(wm_arena *arena, wm_segment *segment)
+{
+    reattach(arena, segment, true);
+}
+
+void wm_arena_put_off(wm_arena *arena, wm_segment *segment)
+{
+    reattach(arena, segment, false);
+}

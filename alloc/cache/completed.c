@@ -1,0 +1,179 @@
+/* completed.c: blocks that streams have passed go into the set of the
+ * thread that freed them, as far as it may keep them. See magazine.h.
+ *
+ * The caller has the section of the set's window; takes lock arena. */
+#include "alloc/cache/magazine_int.h"
+
+#include "alloc/arena/arena_int.h"
+
+/* A block that comes from nobody: what callers have does not change. The sums
+ * follow, of all such at once. */
+static inline void put_from_nobody(wm_magazine_set *set, wm_magazine *m,
+                                   wm_block *block)
+{
+    wm_supply *supply = wm_magazine_supply(set, m);
+
+    *m->top++ = (wm_entry){.block = block, .base = block->base};
+    if (++supply->base > supply->claimed) {
+        wm_magazine_claim_ahead(set, m);
+    }
+    block->counted = false;
+}
+
+static void note_from_nobody(wm_magazine_set *set, int64_t bytes)
+{
+    wm_room *room = &set->rooms[1]; /* of a set that gathers */
+
+    wm_room_add(&room->bytes, bytes);
+    wm_room_add(&room->low, bytes);
+    wm_magazine_set_note_high(set);
+}
+
+/* What has passed is kept where memory does not grow, and given to whoever asks
+ * where it does: before larger runs have been cut nobody else finds it here. A
+ * part of what has passed in this thread beyond some turns of all that is held;
+ * and always a little. */
+enum {
+    PASSED_BYTES = 1 << 20,
+    PASSED_LITTLE = 16,
+    PASSED_TURNS = 16,
+    PASSED_PART = 16,
+    PASSED_LOOKS = 8 /* batches until it is looked at again */
+};
+
+static int64_t least_of(const wm_magazine_set *set)
+{
+    int64_t part = set->bytes_max / PASSED_LITTLE;
+
+    return part < PASSED_BYTES ? part : PASSED_BYTES;
+}
+
+/* What comes counts against what has passed, as often as what is there: not all
+ * that has passed, or many threads would begin anew with each growth of one. */
+static void note_growth(wm_magazine_set *set)
+{
+    uint64_t grown = atomic_load_explicit(&set->arena->siblings->grown,
+                                          memory_order_relaxed);
+    int64_t less = PASSED_TURNS * (int64_t)(grown - set->grown);
+
+    set->grown = grown;
+    set->passed = set->passed > less ? set->passed - less : 0;
+}
+
+static int64_t passed_max_locked(wm_magazine_set *set)
+{
+    const warm_space_stats *stats = &set->arena->stats;
+    int64_t most;
+
+    note_growth(set);
+    most = (set->passed - PASSED_TURNS * (int64_t)stats->held_bytes.current) /
+           PASSED_PART;
+    set->steady = most > least_of(set);
+    if (!set->steady) {
+        return least_of(set);
+    }
+    return most < set->bytes_max ? most : set->bytes_max;
+}
+
+/* most: bytes that the set may keep then. */
+static bool put_passed_locked(wm_magazine_set *set, wm_block *block,
+                              int64_t most)
+{
+    wm_magazine *m;
+
+    if (!wm_magazine_set_has_place(set, block)) {
+        return false;
+    }
+    set->passed += (int64_t)block->bytes;
+    m = &set->of[block->size_class];
+    if (m->top == m->end || m->bytes > most ||
+        wm_block_fate(block) != WM_BLOCK_IDLE) {
+        return false;
+    }
+    wm_block_set_state(block, set->cached);
+    put_from_nobody(set, m, block);
+    return true;
+}
+
+wm_block *wm_cache_add_completed(wm_magazine_set *set, wm_block *chain)
+{
+    wm_block *rest = NULL;
+    size_t count = 0, bytes = 0;
+    int64_t most;
+
+    wm_lock_acquire(&set->arena->lock);
+    set->passed_max = passed_max_locked(set);
+    most = set->passed_max - wm_magazine_set_bytes(set);
+    while (chain != NULL) {
+        wm_block *next = chain->next_done;
+
+        if (put_passed_locked(set, chain, most - (int64_t)bytes)) {
+            bytes += chain->bytes;
+            count++;
+        } else {
+            chain->next_done = rest;
+            rest = chain;
+        }
+        chain = next;
+    }
+    note_from_nobody(set, (int64_t)bytes);
+    wm_arena_end_pending_locked(set->arena, count, bytes);
+    wm_lock_release(&set->arena->lock);
+    return rest;
+}
+
+/* Blocks that find no room. */
+static void put_rest(wm_block *const *rest, size_t count)
+{
+    while (count > 0) {
+        wm_arena *home = (*rest)->segment->arena;
+
+        wm_lock_acquire(&home->lock);
+        for (; count > 0 && (*rest)->segment->arena == home; count--) {
+            wm_arena_put_locked(home, *rest++);
+        }
+        wm_lock_release(&home->lock);
+    }
+}
+
+/* Before a batch passes: what the arena was told of it is out again; and what
+ * the set may keep is looked at anew, after a growth and now and then. */
+static void note_batch(wm_magazine_set *set, const wm_pending_batch *batch)
+{
+    if (batch->told == 0 && set->batches++ % PASSED_LOOKS != 0 &&
+        set->grown == atomic_load_explicit(&set->arena->siblings->grown,
+                                           memory_order_relaxed)) {
+        return;
+    }
+    wm_lock_acquire(&set->arena->lock);
+    wm_arena_end_pending_locked(set->arena, batch->told, batch->told_bytes);
+    set->passed_max = passed_max_locked(set);
+    wm_lock_release(&set->arena->lock);
+}
+
+void wm_cache_add_pending_batch(wm_magazine_set *set,
+                                const wm_pending_batch *batch)
+{
+    wm_block *rest[WM_GATHER_BLOCKS];
+    size_t left = 0;
+    int64_t bytes = 0, most;
+
+    note_batch(set, batch);
+    most = set->passed_max - wm_magazine_set_bytes(set);
+    for (size_t i = 0; i < batch->count; i++) {
+        wm_block *block = batch->block[i];
+        wm_magazine *m = &set->of[block->size_class];
+
+        /* Its place was looked at when it came; one without room is full. */
+        if (m->top == m->end || bytes + m->bytes > most) {
+            rest[left++] = block;
+            continue;
+        }
+        wm_block_set_state(block, set->cached);
+        put_from_nobody(set, m, block);
+        bytes += m->bytes;
+    }
+    note_from_nobody(set, bytes);
+    set->passed += (int64_t)batch->bytes;
+    put_rest(rest, left);
+}

@@ -1,0 +1,315 @@
+/* pending.c: slots: made, filled, emptied. See pending.h.
+ *
+ * Takes the section of a window and under it the locks of the timelines and of
+ * the arena; calls the driver with none. */
+#include "alloc/cache/pending_int.h"
+
+#include "alloc/arena/arena_int.h"
+#include "alloc/arena/group.h"
+#include "alloc/cache/magazine_int.h"
+
+/* The part of a batch's bytes that a slot may gather where others do. */
+enum { PARTS = 4 };
+
+const wm_pending_stream wm_pending_no_stream;
+
+/* ---- a block comes ------------------------------------------------------ */
+
+void wm_pending_begin(wm_pending_stream *slot)
+{
+    slot->open.since_ns = wm_clock_ns();
+    /* For others: when the oldest batch was begun, or before. */
+    if (atomic_load_explicit(&slot->blocks, memory_order_relaxed) == 0) {
+        atomic_store_explicit(&slot->since_ns, slot->open.since_ns,
+                              memory_order_relaxed);
+    }
+}
+
+warm_stream wm_pending_use_stream(wm_stream_use *uses)
+{
+    return wm_stream_use_is_bare(uses)
+               ? wm_stream_use_bare_timeline(uses)->stream
+               : NULL;
+}
+
+/* ---- telling the arena -------------------------------------------------- */
+
+static void tell_locked(wm_magazine_set *set, wm_pending_batch *batch)
+{
+    size_t count = batch->count - batch->told, bytes = 0;
+
+    while (batch->told < batch->count) {
+        wm_block *block = batch->block[batch->told++];
+
+        wm_block_set_state(block, WM_BLOCK_PENDING);
+        bytes += block->bytes;
+    }
+    batch->told_bytes += bytes;
+    if (count > 0) {
+        wm_arena_begin_pending_locked(set->arena, count, bytes);
+    }
+}
+
+static void tell(wm_magazine_set *set, wm_pending_stream *slot)
+{
+    wm_lock_acquire(&set->arena->lock);
+    for (unsigned i = 0; i < slot->closed; i++) {
+        tell_locked(set, &slot->batch[i]);
+    }
+    tell_locked(set, &slot->open);
+    wm_lock_release(&set->arena->lock);
+}
+
+void wm_pending_count_all(wm_magazine_set *set)
+{
+    for (unsigned i = 0; i < WM_GATHER_SLOTS; i++) {
+        wm_pending_stream *slot = wm_pending_stream_in(set, i);
+
+        if (slot != NULL && (slot->open.count > 0 || slot->closed > 0)) {
+            tell(set, slot);
+        }
+    }
+}
+
+void wm_pending_merge_stats_locked(wm_magazine_set *set)
+{
+    wm_pending *gather = wm_magazine_set_pending(set);
+
+    if (gather != NULL && gather->passed > 0) {
+        wm_arena_note_passed_locked(set->arena, gather->passed,
+                                    gather->passed_bytes, gather->most,
+                                    gather->most_bytes);
+        gather->passed = gather->passed_bytes = 0;
+        gather->most = gather->most_bytes = 0;
+    }
+}
+
+/* ---- out of a slot: the caller has the section -------------------------- */
+
+/* Bounds of the next batch; bytes: with which one of the timeline is full. */
+static void bound(const wm_magazine_set *set, wm_pending_stream *slot,
+                  size_t bytes)
+{
+    const wm_timelines *timelines = slot->timelines;
+    /* Relaxed: of two threads that come at once each may have a whole one. */
+    bool alone =
+        set->steady && atomic_load_explicit(&wm_pending_timeline(slot)->slots,
+                                            memory_order_relaxed) == 1;
+
+    slot->count_max =
+        alone ? timelines->batch_count : wm_pending_count_max(timelines);
+    if (slot->count_max > WM_GATHER_BLOCKS) {
+        slot->count_max = WM_GATHER_BLOCKS;
+    }
+    slot->bytes_max = alone ? bytes : bytes / PARTS;
+}
+
+/* As uses of the timeline, which have its references. */
+static wm_batch chain(wm_timeline *t, wm_pending_batch *from)
+{
+    wm_batch batch = {
+        .since_ns = from->since_ns, .count = from->count, .bytes = from->bytes};
+
+    for (size_t i = from->count; i-- > 0;) {
+        wm_block *block = from->block[i];
+        wm_stream_use *use = &block->first_use;
+
+        *use = (wm_stream_use){
+            .timeline = t, .block = block, .next_in_batch = batch.first};
+        atomic_store_explicit(&block->queued, 1, memory_order_relaxed);
+        batch.last = batch.first != NULL ? batch.last : use;
+        batch.first = use;
+        use->event = i == 0 ? from->event : NULL;
+    }
+    wm_gathered_clear(from);
+    return batch;
+}
+
+/* Closed batches go into the timeline's queue, as they are. */
+static void queue_closed(wm_pending_stream *slot, uint64_t since)
+{
+    wm_timeline *t = wm_pending_timeline(slot);
+
+    for (unsigned i = 0; i < slot->closed; i++) {
+        wm_batch batch = chain(t, &slot->batch[i]);
+
+        wm_batch_enqueue(slot->timelines, t, batch.first, since);
+    }
+    slot->closed = 0;
+}
+
+/* Its owner asks the driver, and sees to it then: who polls the timeline waits
+ * for that, once it finds it. */
+static void put_off(wm_pending_stream *slot, enum wm_pending_request called)
+{
+    if (slot->called < called) {
+        slot->called = called;
+    }
+    wm_timeline_make_busy(slot->timelines, wm_pending_timeline(slot), 0);
+}
+
+bool wm_pending_flush(wm_magazine_set *set, wm_pending_stream *slot, bool one)
+{
+    uint64_t since = 0;
+    size_t bytes;
+    bool full = false;
+
+    if (slot->asking) {
+        put_off(slot, WM_REQUEST_FLUSH);
+        return false;
+    }
+    if (slot->open.count == 0 && slot->closed == 0) {
+        return false;
+    }
+    tell(set, slot);
+    if (one) {
+        since = (slot->closed > 0 ? &slot->batch[0] : &slot->open)->since_ns;
+    }
+    queue_closed(slot, since);
+    if (slot->open.count > 0) {
+        wm_batch batch = chain(wm_pending_timeline(slot), &slot->open);
+
+        full = wm_batch_join(slot->timelines, wm_pending_timeline(slot), &batch,
+                             since, &bytes);
+        bound(set, slot, bytes);
+    }
+    wm_pending_recount(set, slot, 0, 0);
+    return full;
+}
+
+/* What is in slots, or was. */
+struct sum {
+    size_t blocks, untold, untold_bytes;
+    uint64_t since;
+};
+
+static void add(struct sum *sum, const wm_pending_batch *batch)
+{
+    sum->blocks += batch->count;
+    sum->untold += batch->count - batch->told;
+    sum->untold_bytes += batch->bytes - batch->told_bytes;
+    if (batch->since_ns < sum->since) {
+        sum->since = batch->since_ns;
+    }
+}
+
+static void add_slot(struct sum *sum, const wm_pending_stream *slot)
+{
+    for (unsigned k = 0; slot != NULL && k < slot->closed; k++) {
+        add(sum, &slot->batch[k]);
+    }
+    if (slot != NULL && slot->open.count > 0) {
+        add(sum, &slot->open);
+    }
+}
+
+/* So much has passed of which the arena was not told. */
+static void note_passed(wm_magazine_set *set, size_t count, size_t bytes)
+{
+    wm_pending *gather = wm_magazine_set_pending(set);
+    struct sum sum = {0, count, bytes, UINT64_MAX};
+
+    for (unsigned i = 0; i < WM_GATHER_SLOTS; i++) {
+        add_slot(&sum, wm_pending_stream_at(gather, i));
+    }
+    gather->passed += count;
+    gather->passed_bytes += bytes;
+    if (sum.untold > gather->most) {
+        gather->most = sum.untold;
+    }
+    if (sum.untold_bytes > gather->most_bytes) {
+        gather->most_bytes = sum.untold_bytes;
+    }
+}
+
+void wm_pending_recount(wm_magazine_set *set, wm_pending_stream *slot,
+                        size_t count, size_t bytes)
+{
+    struct sum sum = {0, 0, 0, UINT64_MAX};
+
+    add_slot(&sum, slot);
+    atomic_store_explicit(&slot->since_ns, sum.since, memory_order_relaxed);
+    atomic_store_explicit(&slot->blocks, sum.blocks, memory_order_relaxed);
+    if (count > 0) {
+        note_passed(set, count, bytes);
+    }
+}
+
+static void count_slot(wm_timelines *timelines, wm_timeline *t, int change)
+{
+    /* Relaxed: numbers; -1 as it wraps. */
+    atomic_fetch_add_explicit(&t->slots, (size_t)change, memory_order_relaxed);
+    atomic_fetch_add_explicit(&timelines->slots, (size_t)change,
+                              memory_order_relaxed);
+}
+
+void wm_pending_detach(wm_magazine_set *set, wm_pending_stream *slot)
+{
+    wm_timeline *t = wm_pending_timeline(slot);
+
+    if (slot->asking) {
+        put_off(slot, WM_REQUEST_DETACH);
+    } else if (t != NULL) {
+        (void)wm_pending_flush(set, slot, false);
+        slot->stream = NULL;
+        atomic_store_explicit(&slot->timeline, NULL, memory_order_relaxed);
+        count_slot(slot->timelines, t, -1);
+        wm_timeline_drop_many(slot->timelines, t, slot->references);
+        slot->references = 0;
+    }
+}
+
+void wm_pending_note_home(wm_magazine_set *set)
+{
+    for (unsigned i = 0; i < WM_GATHER_SLOTS; i++) {
+        const wm_pending_stream *slot = wm_pending_stream_in(set, i);
+        wm_timeline *t = slot != NULL ? wm_pending_timeline(slot) : NULL;
+
+        if (t != NULL) {
+            atomic_store_explicit(&t->home, set->arena, memory_order_relaxed);
+        }
+    }
+}
+
+void wm_pending_end(wm_magazine_set *set)
+{
+    for (unsigned i = 0; i < WM_GATHER_SLOTS; i++) {
+        wm_pending_stream *slot = wm_pending_stream_in(set, i);
+
+        if (slot != NULL) {
+            wm_pending_detach(set, slot);
+        }
+    }
+}
+
+void wm_pending_fini(wm_magazine_set *set)
+{
+    for (unsigned i = 0; i < WM_GATHER_SLOTS; i++) {
+        wm_meta_free(wm_pending_stream_in(set, i));
+    }
+    wm_meta_free(wm_magazine_set_pending(set));
+}
+
+/* ---- the calling thread's slots ----------------------------------------- */
+
+void wm_pending_restock(wm_pending_stream *slot, size_t count)
+{
+    slot->references += count;
+    if (wm_unlikely(slot->references > 1 + 2 * WM_GATHER_STOCK)) {
+        wm_timeline_drop_many(slot->timelines, wm_pending_timeline(slot),
+                              slot->references - (1 + WM_GATHER_STOCK));
+        slot->references = 1 + WM_GATHER_STOCK;
+    }
+}
+
+/* The slot is the timeline's from now on, whose reference it takes over. */
+void wm_pending_begin_stream(wm_magazine_set *set, wm_pending_stream *slot,
+                             wm_timeline *t)
+{
+    slot->stream = t->stream;
+    slot->references = 1;
+    count_slot(slot->timelines, t, 1);
+    atomic_store_explicit(&t->home, set->arena, memory_order_relaxed);
+    atomic_store_explicit(&slot->timeline, t, memory_order_relaxed);
+    bound(set, slot, slot->timelines->batch_bytes);
+}

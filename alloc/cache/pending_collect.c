@@ -1,0 +1,113 @@
+/* pending_collect.c: what threads have gathered, looked at and taken out by
+ * others. See pending.h.
+ *
+ * Takes lock windows, and under it the sections of the windows, those of the
+ * timelines and lock arena; calls no driver. */
+#include "alloc/cache/pending_int.h"
+
+struct fetch {
+    wm_timelines *timelines;
+    wm_timeline *t; /* null: any */
+    uint64_t older_than;
+    bool visited;
+};
+
+/* What the thread of a window has gathered with, to peek at, or null. */
+static const wm_pending *gather_of(const wm_window *window)
+{
+    /* Acquire: it was made before. */
+    const wm_magazine_set *set =
+        atomic_load_explicit(&window->magazines, memory_order_acquire);
+
+    return set != NULL ? wm_magazine_set_pending(set) : NULL;
+}
+
+static size_t blocks_of(const wm_pending_stream *slot)
+{
+    return atomic_load_explicit(&slot->blocks, memory_order_relaxed);
+}
+
+static bool has_some(const wm_window *window, void *context)
+{
+    const struct fetch *fetch = context;
+    const wm_pending *gather = gather_of(window);
+    const wm_pending_stream *slot;
+    bool any = false;
+
+    if (fetch->t != NULL) {
+        slot = wm_pending_stream_at(gather, wm_pending_index(fetch->t->stream));
+        return slot != NULL && wm_pending_timeline(slot) == fetch->t;
+    }
+    for (unsigned i = 0; i < WM_GATHER_SLOTS && !any; i++) {
+        slot = wm_pending_stream_at(gather, i);
+        any = slot != NULL && blocks_of(slot) > 0 &&
+              atomic_load_explicit(&slot->since_ns, memory_order_relaxed) <=
+                  fetch->older_than;
+    }
+    return any;
+}
+
+static void give_up(wm_window *window, void *context)
+{
+    struct fetch *fetch = context;
+    wm_magazine_set *set = wm_cache_set_of(window);
+
+    fetch->visited = true;
+    if (set != NULL) {
+        atomic_fetch_add_explicit(&fetch->timelines->visits, 1,
+                                  memory_order_relaxed);
+    }
+    for (unsigned i = 0; set != NULL && i < WM_GATHER_SLOTS; i++) {
+        wm_pending_stream *slot = wm_pending_stream_in(set, i);
+
+        if (slot == NULL) {
+            continue;
+        }
+        if (fetch->t == NULL) {
+            (void)wm_pending_flush(set, slot, true);
+        } else if (wm_pending_timeline(slot) == fetch->t) {
+            wm_pending_detach(set, slot);
+        }
+    }
+}
+
+bool wm_pending_collect_all(wm_timelines *set, wm_timeline *t,
+                            uint64_t older_than)
+{
+    struct fetch fetch = {set, t, older_than, false};
+    const wm_visit visit = {has_some, give_up, NULL, &fetch};
+
+    /* Relaxed: a thread that found the timeline in the table just before it
+     * left may fill a slot with it right now, and keep that. Such a slot
+     * records nothing, and what is freed into it waits for the final event. */
+    if (t == NULL ||
+        atomic_load_explicit(&t->slots, memory_order_relaxed) > 0) {
+        (void)wm_window_visit(set->runtime, &visit);
+    }
+    return fetch.visited;
+}
+
+static bool add_blocks(const wm_window *window, void *context)
+{
+    size_t *blocks = context;
+    const wm_pending *gather = gather_of(window);
+
+    for (unsigned i = 0; i < WM_GATHER_SLOTS; i++) {
+        const wm_pending_stream *slot = wm_pending_stream_at(gather, i);
+
+        *blocks += slot != NULL ? blocks_of(slot) : 0;
+    }
+    return false; /* looks only */
+}
+
+size_t wm_pending_blocks(wm_timelines *set)
+{
+    size_t blocks = 0;
+    const wm_visit visit = {add_blocks, NULL, NULL, &blocks};
+
+    /* Pairs with a hit's order of its own: the count, then whatever it reads.
+     * Without barriers no hit was ever let in, or a few are missed. */
+    (void)wm_section_barrier();
+    (void)wm_window_visit(set->runtime, &visit);
+    return blocks;
+}

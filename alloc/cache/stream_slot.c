@@ -1,0 +1,238 @@
+/* stream_slot.c: see stream_slot.h.
+ *
+ * Takes the section of the calling thread's window and under it lock arena.
+ * Calls no driver. */
+#include "alloc/cache/magazine_int.h"
+
+#include "alloc/arena/group.h"
+#include "runtime/thread/home_node.h"
+
+/* ---- slots --------------------------------------------------------------- */
+
+wm_stream_slot *wm_stream_slot_of(wm_window *window, int device,
+                                  warm_stream stream)
+{
+    for (unsigned i = 0; i < WM_STREAM_SLOTS; i++) {
+        wm_stream_slot *slot = &window->lane[i];
+
+        if (slot->stream == stream && slot->device == device) {
+            window->lane_last = slot;
+            return slot;
+        }
+    }
+    return NULL;
+}
+
+/* The sets that a window has of a space share the room of its thread. */
+static void share_room(const wm_window *window, const wm_arena_group *group)
+{
+    unsigned count = 0, at = 0;
+    wm_magazine_set *set;
+
+    while (wm_cache_next_set(window, group, &at) != NULL) {
+        count++;
+    }
+    for (at = 0; (set = wm_cache_next_set(window, group, &at)) != NULL;) {
+        set->sharers = count;
+    }
+}
+
+static void end_slot(wm_window *window, wm_stream_slot *slot)
+{
+    wm_magazine_set *set = wm_stream_slot_set(slot);
+
+    if (set != NULL) {
+        const wm_arena_group *group = set->group;
+        wm_arena *arena = set->arena;
+        wm_lane *lane = set->lane;
+
+        wm_cache_count_set(arena, -1);
+        wm_magazine_set_retire(set, &slot->set, &slot->live_tag);
+        wm_lane_drop(arena, lane);
+        wm_window_clear_lane(slot);
+        window->lanes--;
+        share_room(window, group);
+    }
+}
+
+void wm_stream_slots_end(wm_window *window)
+{
+    for (unsigned i = 0; i < WM_STREAM_SLOTS; i++) {
+        end_slot(window, &window->lane[i]);
+    }
+}
+
+/* One without a set, or whose stream may have gone; else the next in turn. */
+static wm_stream_slot *choose(wm_window *window)
+{
+    wm_stream_slot *best = NULL;
+
+    for (unsigned i = 0; i < WM_STREAM_SLOTS; i++) {
+        wm_stream_slot *slot = &window->lane[i];
+
+        if (wm_stream_slot_set(slot) == NULL) {
+            return slot;
+        }
+        if (best == NULL && !wm_stream_slot_is_trusted(window->owner, slot)) {
+            best = slot;
+        }
+    }
+    return best != NULL ? best
+                        : &window->lane[window->lane_next++ % WM_STREAM_SLOTS];
+}
+
+/* slot: without a set, which it gets if there is memory for one. */
+static void begin(wm_arena_group *group, const wm_request *request,
+                  wm_window *window, wm_stream_slot *slot)
+{
+    wm_magazine_set *set = wm_magazine_set_create(group, request->arena);
+    unsigned index = (unsigned)(slot - window->lane);
+
+    if (set == NULL) {
+        return;
+    }
+    wm_cache_count_set(set->arena, 1);
+    set->lane = request->lane;
+    wm_lane_hold(set->lane);
+    slot->stream = request->stream;
+    slot->device = (int)group->place;
+    slot->epoch = request->epoch;
+    window->lane_last = slot;
+    window->lanes++;
+    wm_magazine_set_renumber(set, index, &slot->live_tag);
+    /* Release: who peeks at it under lock windows finds it made. */
+    atomic_store_explicit(&slot->set, set, memory_order_release);
+    share_room(window, group);
+}
+
+/* The set of a request's stream, or null; if that is another stream by now, or
+ * was gone in between, what is of the old one goes. */
+static wm_magazine_set *find(const wm_arena_group *group,
+                             const wm_request *request, wm_window *window)
+{
+    wm_stream_slot *slot =
+        wm_stream_slot_of(window, (int)group->place, request->stream);
+
+    if (slot != NULL && wm_stream_slot_set(slot)->lane != request->lane) {
+        end_slot(window, slot);
+        slot = NULL;
+    }
+    if (slot == NULL) {
+        return NULL;
+    }
+    slot->epoch = request->epoch;
+    return wm_stream_slot_set(slot);
+}
+
+/* ---- slow paths ---------------------------------------------------------- */
+
+/* With the section. slot: of the stream, or null. */
+static bool look(const wm_arena_group *group, const wm_window *window,
+                 const wm_stream_slot *slot, wm_request *request)
+{
+    unsigned at = 0;
+    const wm_magazine_set *set = slot != NULL
+                                     ? wm_stream_slot_set(slot)
+                                     : wm_cache_next_set(window, group, &at);
+    bool known = slot != NULL && set != NULL &&
+                 wm_stream_slot_is_trusted(group->runtime, slot);
+
+    request->arena = set != NULL ? set->arena : NULL;
+    if (known) {
+        request->lane = set->lane;
+        wm_lane_hold(request->lane);
+        request->stream = slot->stream;
+        request->epoch = slot->epoch;
+    }
+    return known;
+}
+
+bool wm_stream_slot_is_known(wm_arena_group *group, warm_stream stream,
+                             wm_request *request)
+{
+    wm_window *window = wm_window_mine();
+    bool known = false;
+
+    request->arena = NULL;
+    if (window->owner == group->runtime && wm_section_enter(&window->section)) {
+        known =
+            look(group, window,
+                 wm_stream_slot_of(window, (int)group->place, stream), request);
+        wm_section_leave(&window->section);
+    }
+    if (request->arena == NULL) {
+        request->arena = wm_cache_first_arena(group);
+    }
+    return known;
+}
+
+/* Where no hit is ever let in nothing is kept for one. */
+static bool may_keep(wm_window *window)
+{
+    return !wm_section_is_closed(&window->section,
+                                 ~(unsigned)WM_CLOSED_BRIEFLY);
+}
+
+/* Under lock windows: see begin_apart() in magazine_set.c. Not so what goes for
+ * it, which takes longer. */
+static void begin_apart(wm_arena_group *group, const wm_request *request,
+                        wm_window *window)
+{
+    wm_section_lock(&window->section);
+    end_slot(window, choose(window));
+    wm_section_unlock(&window->section);
+    wm_lock_acquire(&group->runtime->windows_lock);
+    wm_section_lock(&window->section);
+    if (may_keep(window)) {
+        begin(group, request, window, choose(window));
+    }
+    wm_section_unlock(&window->section);
+    wm_lock_release(&group->runtime->windows_lock);
+}
+
+wm_magazine_set *wm_stream_slot_lock(wm_arena_group *group,
+                                     const wm_request *request,
+                                     wm_window **mine)
+{
+    wm_window *window = wm_cache_window(group);
+    wm_magazine_set *set = NULL;
+
+    if (window == NULL) {
+        return NULL;
+    }
+    if (wm_unlikely(wm_section_is_closed(&window->section, WM_CLOSED_HOME))) {
+        wm_cache_move_home(window, wm_node_home(group->runtime));
+    }
+    wm_section_lock(&window->section);
+    if (request->epoch != 0 && may_keep(window)) {
+        set = find(group, request, window);
+        if (set == NULL) {
+            wm_section_unlock(&window->section);
+            begin_apart(group, request, window);
+            wm_section_lock(&window->section);
+            set = find(group, request, window);
+        }
+    }
+    if (set == NULL) {
+        wm_section_unlock(&window->section);
+    }
+    *mine = window;
+    return set;
+}
+
+bool wm_stream_slot_free_slow(wm_window *window, wm_block *block)
+{
+    const wm_stream_slot *slot;
+    bool taken = false;
+    wm_state state;
+
+    wm_section_lock(&window->section);
+    state = atomic_load_explicit(&block->state, memory_order_relaxed);
+    slot = wm_stream_slot_at(window, state);
+    if (wm_stream_slot_is_of(window, state) &&
+        wm_stream_slot_is_trusted(window->owner, slot) && may_keep(window)) {
+        taken = wm_cache_push_slow(wm_stream_slot_set(slot), block);
+    }
+    wm_section_unlock(&window->section);
+    return taken;
+}

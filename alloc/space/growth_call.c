@@ -1,0 +1,165 @@
+/* growth_call.c: calls of the driver that are under way, and what went wrong
+ * with them. See grow_int.h. */
+#include "alloc/space/grow_int.h"
+
+#include "runtime/base/bytes.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+
+void wm_growth_init(wm_growth *growth)
+{
+    wm_lock_init(&growth->lock, WM_RANK_GROWTH);
+    wm_cond_init(&growth->over);
+}
+
+void wm_growth_fini(wm_growth *growth)
+{
+    wm_cond_fini(&growth->over);
+    wm_lock_fini(&growth->lock);
+}
+
+size_t wm_growth_peak(wm_growth *growth)
+{
+    size_t peak;
+
+    wm_lock_acquire(&growth->lock);
+    peak = growth->peak;
+    wm_lock_release(&growth->lock);
+    return peak;
+}
+
+void wm_growth_reset_peak(wm_growth *growth)
+{
+    wm_lock_acquire(&growth->lock);
+    growth->peak = growth->held;
+    wm_lock_release(&growth->lock);
+}
+
+bool wm_growth_moves(wm_growth *growth, uint64_t *gained)
+{
+    bool moves;
+
+    wm_lock_acquire(&growth->lock);
+    moves = growth->gained != *gained || growth->errands != NULL;
+    *gained = growth->gained;
+    wm_lock_release(&growth->lock);
+    return moves;
+}
+
+/* ---- errands ---------------------------------------------------------- */
+
+void wm_growth_call_begin_locked(wm_growth *growth,
+                                 struct wm_growth_call *errand)
+{
+    errand->number = ++growth->begun;
+    errand->next = growth->errands;
+    growth->errands = errand;
+    growth->coming += errand->bytes;
+}
+
+void wm_growth_call_arrive(wm_growth *growth, struct wm_growth_call *errand)
+{
+    wm_lock_acquire(&growth->lock);
+    errand->held = true;
+    growth->coming -= errand->bytes;
+    growth->held += errand->bytes;
+    growth->peak = growth->held > growth->peak ? growth->held : growth->peak;
+    wm_lock_release(&growth->lock);
+}
+
+void wm_growth_call_end(wm_growth *growth, struct wm_growth_call *errand,
+                        enum wm_outcome outcome)
+{
+    struct wm_growth_call **link = &growth->errands;
+
+    wm_lock_acquire(&growth->lock);
+    while (*link != errand) {
+        link = &(*link)->next;
+    }
+    *link = errand->next;
+    growth->coming -= errand->held ? 0 : errand->bytes;
+    growth->gained += outcome == WM_CALL_FREED;
+    growth->vacated += outcome == WM_CALL_MADE_ROOM;
+    wm_cond_broadcast(&growth->over);
+    wm_lock_release(&growth->lock);
+}
+
+static bool is_under_way_locked(const wm_growth *growth, uint64_t number)
+{
+    for (struct wm_growth_call *e = growth->errands; e != NULL; e = e->next) {
+        if (e->number == number) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void wm_growth_call_wait_locked(wm_growth *growth, uint64_t number)
+{
+    while (is_under_way_locked(growth, number)) {
+        wm_cond_wait(&growth->over, &growth->lock);
+    }
+}
+
+/* ---- trouble ---------------------------------------------------------- */
+
+void wm_growth_note(wm_growth *growth, enum wm_warning_kind kind, size_t bytes)
+{
+    wm_deferred_warning *trouble = &growth->trouble;
+
+    wm_lock_acquire(&growth->lock);
+    if (kind == WM_UNRECORDED) {
+        trouble->unrecorded += bytes;
+    } else {
+        *(kind == WM_TORN ? &trouble->torn : &trouble->refused) += bytes;
+        trouble->cause.size = sizeof trouble->cause;
+        warm_last_error(&trouble->cause);
+    }
+    wm_lock_release(&growth->lock);
+}
+
+static void say(const wm_space *space, const wm_deferred_warning *trouble)
+{
+    if (trouble->refused > 0) {
+        wm_log(WARM_LOG_WARNING,
+               "the driver did not take %s of %s memory back, which stays in "
+               "the cache: %s",
+               wm_bytes(trouble->refused).text, space->traits->name,
+               trouble->cause.message);
+    }
+    if (trouble->torn > 0) {
+        wm_log(WARM_LOG_WARNING,
+               "the driver left a part of %s of %s memory behind: they are "
+               "lost, and stay held: %s",
+               wm_bytes(trouble->torn).text, space->traits->name,
+               trouble->cause.message);
+    }
+    if (trouble->unrecorded > 0) {
+        wm_log(WARM_LOG_WARNING,
+               "the driver did not take %s of %s memory back for which there "
+               "is no record: they are lost",
+               wm_bytes(trouble->unrecorded).text, space->traits->name);
+    }
+}
+
+void wm_growth_say(wm_space *space)
+{
+    wm_growth *growth = &space->growth;
+    warm_error last = {.size = sizeof last};
+    wm_deferred_warning trouble = {.refused = 0};
+    bool any;
+
+    wm_lock_acquire(&growth->lock);
+    any = growth->trouble.refused > 0 || growth->trouble.torn > 0 ||
+          growth->trouble.unrecorded > 0;
+    if (any) {
+        trouble = growth->trouble;
+        growth->trouble = (wm_deferred_warning){.refused = 0};
+    }
+    wm_lock_release(&growth->lock);
+    if (any) {
+        warm_last_error(&last);
+        say(space, &trouble);
+        wm_error_restore(&last);
+    }
+}

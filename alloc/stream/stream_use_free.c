@@ -1,0 +1,231 @@
+/* stream_use_free.c: what a free makes of the streams that use a block. See
+ * timeline.h.
+ */
+#include "alloc/stream/timeline_int.h"
+
+#include "runtime/base/meta.h"
+#include "runtime/base/status.h"
+
+static void drop_event(wm_timelines *set, wm_stream_use *use)
+{
+    if (use->event != NULL) {
+        wm_event_pool_put(set->events, use->timeline->device, use->event);
+        use->event = NULL;
+    }
+}
+
+static void defer(wm_timelines *set, wm_stream_use *use)
+{
+    drop_event(set, use);
+    atomic_fetch_add_explicit(&use->timeline->late, 1, memory_order_relaxed);
+}
+
+/* Marks the stream's point of now. The driver failed: the stream is waited
+ * for, or nobody knows. */
+static enum wm_uses mark_use(wm_timelines *set, wm_stream_use *use)
+{
+    wm_timeline *t = use->timeline;
+    wm_capture capture = WM_CAPTURE_NONE;
+    warm_status status = wm_stream_use_mark(set, use, t, false, &capture);
+
+    if (status != WARM_OK) {
+        status = wm_timeline_synchronize(set, t, &capture);
+        if (status != WARM_OK || capture == WM_CAPTURE_NONE) {
+            return status == WARM_OK ? WM_USES_NONE : WM_USES_LOST;
+        }
+    }
+    if (capture != WM_CAPTURE_NONE) {
+        defer(set, use); /* recorded when the capture is over */
+    }
+    return WM_USES_PENDING;
+}
+
+/* A stream that is not adopted: its address, or a default stream, may stand
+ * for another stream by now (row B6). */
+static enum wm_uses record_use(wm_timelines *set, wm_stream_use *use)
+{
+    wm_stream_info info;
+    warm_status status =
+        wm_driver_stream_info(set->driver, use->timeline->stream, &info);
+
+    /* While a stream captures, the driver does not tell its id. The event of
+     * another thread's default stream counts, whatever this thread's does. */
+    if (status == WARM_OK && info.capture == WM_CAPTURE_ACTIVE &&
+        wm_timeline_is_named_here(use->timeline)) {
+        defer(set, use);
+        return WM_USES_PENDING;
+    }
+    if (status != WARM_OK || info.id != use->timeline->id) {
+        if (use->event != NULL) {
+            return WM_USES_PENDING;
+        }
+        (void)wm_fail(WARM_INVALID_STREAM,
+                      "a stream that uses it was destroyed before "
+                      "warm_stream_retire() was called");
+        return WM_USES_LOST;
+    }
+    if (info.capture == WM_CAPTURE_BLOCKED) {
+        drop_event(set, use);
+        return WM_USES_PENDING;
+    }
+    return mark_use(set, use);
+}
+
+static enum wm_uses prepare_use(wm_timelines *set, wm_stream_use *use)
+{
+    wm_timeline *t = use->timeline;
+    bool adopted = wm_timeline_is_adopted(t);
+    enum wm_uses outcome = WM_USES_PENDING;
+    bool due;
+
+    if (wm_timeline_is_lost(set, t)) {
+        return WM_USES_NONE;
+    }
+    if (adopted && use->event == NULL && !wm_timeline_is_retired(t) &&
+        !wm_timelines_capture(set)) {
+        return WM_USES_PENDING; /* it gathers */
+    }
+    if (!wm_timeline_begin_record(t, &due)) {
+        drop_event(set, use); /* the final event is the later one */
+        if (!wm_timeline_is_retired(t) || !t->dead) {
+            return WM_USES_PENDING;
+        }
+        (void)wm_fail(WARM_DRIVER_ERROR, "the end of a stream that uses it "
+                                         "could not be recorded");
+        return WM_USES_LOST;
+    }
+    if (due && wm_timeline_is_named_here(t)) {
+        defer(set, use); /* recorded when the capture is over */
+    } else {
+        outcome = adopted ? mark_use(set, use) : record_use(set, use);
+    }
+    wm_timeline_end_record(t, due);
+    return outcome;
+}
+
+static void end_use(wm_timelines *set, wm_stream_use *use)
+{
+    wm_timeline *t = wm_stream_use_timeline(use);
+
+    if (!wm_stream_use_is_bare(use)) {
+        wm_stream_use_end(set, use);
+    }
+    wm_timeline_drop(set, t);
+}
+
+static void end_uses(wm_timelines *set, wm_stream_use *use)
+{
+    while (use != NULL) {
+        wm_stream_use *next = wm_stream_use_next(use);
+
+        end_use(set, use);
+        use = next;
+    }
+}
+
+/* What is left of it: it may be the end of the list, or there is none. */
+static void end_own(wm_timelines *set, wm_block *block)
+{
+    wm_timeline *t = wm_block_own(block);
+
+    if (t != NULL) {
+        /* Release: see wm_block_detach_uses(). */
+        atomic_store_explicit(&block->own, NULL, memory_order_release);
+        wm_timeline_drop(set, t);
+    }
+}
+
+wm_stream_use *wm_block_detach_uses(wm_block *block)
+{
+    wm_stream_use *uses =
+        atomic_load_explicit(&block->uses, memory_order_acquire);
+    wm_timeline *own = wm_block_own(block);
+
+    /* Release: the thread that recorded it may free the block as well, by
+     * mistake, and then sees that it was claimed. Relaxed: it is this thread's
+     * alone. */
+    if (own != NULL && uses == NULL) {
+        uses = wm_stream_use_bare(own);
+        atomic_store_explicit(&block->own, NULL, memory_order_release);
+        atomic_store_explicit(&block->uses, uses, memory_order_relaxed);
+    }
+    return uses;
+}
+
+void wm_timelines_forget(wm_timelines *set, wm_block *block)
+{
+    (void)wm_block_detach_uses(block);
+    end_uses(set, atomic_exchange_explicit(&block->uses, NULL,
+                                           memory_order_acquire));
+    end_own(set, block);
+}
+
+/* The use that a bare timeline stands for. */
+static wm_stream_use *dress(wm_block *block, wm_stream_use *use)
+{
+    wm_timeline *t = wm_stream_use_timeline(use);
+
+    block->first_use = (wm_stream_use){.timeline = t, .block = block};
+    /* Relaxed: the block is FREEING, this thread's alone. */
+    atomic_store_explicit(&block->first_use_taken, true, memory_order_relaxed);
+    return &block->first_use;
+}
+
+/* What the thread that had the block recorded, beside the uses of others:
+ * another one of them. Without memory its stream is waited for. */
+static enum wm_uses join_own(wm_timelines *set, wm_block *block,
+                             wm_stream_use **uses)
+{
+    wm_timeline *t = wm_block_own(block);
+    enum wm_uses outcome = WM_USES_NONE;
+    wm_stream_use *use = NULL;
+
+    if (t != NULL && wm_stream_use_find(*uses, NULL, t) == NULL) {
+        use = wm_meta_alloc(sizeof *use);
+        if (use != NULL) {
+            *use = (wm_stream_use){
+                .timeline = t, .block = block, .next_of_block = *uses};
+            wm_timeline_hold(t);
+            *uses = use;
+        } else if (wm_timeline_await(set, t) != WARM_OK) {
+            outcome = WM_USES_LOST;
+        }
+    }
+    end_own(set, block);
+    return outcome;
+}
+
+enum wm_uses wm_timelines_prepare(wm_timelines *set, wm_block *block)
+{
+    wm_stream_use *use = wm_block_detach_uses(block);
+    enum wm_uses outcome = join_own(set, block, &use);
+    wm_stream_use *kept = NULL;
+
+    if (atomic_load_explicit(&block->captured, memory_order_relaxed)) {
+        outcome = WM_USES_CAPTURED;
+    }
+    while (use != NULL) {
+        wm_stream_use *next = wm_stream_use_next(use);
+        enum wm_uses one = outcome;
+
+        use = wm_stream_use_is_bare(use) ? dress(block, use) : use;
+        if (outcome < WM_USES_LOST) {
+            one = prepare_use(set, use);
+        }
+        if (one == WM_USES_NONE) {
+            end_use(set, use);
+        } else {
+            use->next_of_block = kept;
+            kept = use;
+            outcome = one;
+        }
+        use = next;
+    }
+    if (outcome != WM_USES_PENDING) {
+        end_uses(set, kept);
+        kept = NULL;
+    }
+    /* Relaxed: see dress(). */
+    atomic_store_explicit(&block->uses, kept, memory_order_relaxed);
+    return outcome;
+}

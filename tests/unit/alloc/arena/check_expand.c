@@ -1,0 +1,134 @@
+/* check_expand.c: places in a range of addresses where memory is to come (row
+ * C8), in the arena. No driver: nobody touches the memory. */
+#include "wt.h"
+
+#include "alloc/arena/arena_int.h"
+#include "alloc/arena/expand.h"
+#include "runtime/base/meta.h"
+
+#include <sys/mman.h>
+
+enum { UNIT = 1 << 20, UNITS = 4, BYTES = UNIT * UNITS };
+
+static wm_arena arena;
+static wm_lane *a, *b;
+static char *mapped, *range; /* whole units of it */
+
+static void set_up(void)
+{
+    wm_arena_init(&arena, NULL, 0);
+    arena.unit = UNIT;
+    a = wm_lane_make(&arena, 1);
+    b = wm_lane_make(&arena, 2);
+    mapped = mmap(NULL, BYTES + UNIT, PROT_NONE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    ck_assert(mapped != MAP_FAILED);
+    range = mapped + (UNIT - (uintptr_t)mapped % UNIT) % UNIT;
+    wt_ok(wm_expand_add(&arena, range, BYTES, UNIT));
+}
+
+/* Nothing is live, and all of it is common. */
+static void tear_down(void)
+{
+    wm_segment *part = wm_arena_detach(&arena, 0);
+    void *base = NULL;
+    size_t bytes = 0;
+
+    while (part != NULL) {
+        wm_segment *next = part->next;
+
+        wm_arena_released(&arena, part);
+        part = next;
+    }
+    ck_assert(wm_expand_remove(&arena, &base, &bytes));
+    ck_assert_ptr_eq(base, range);
+    ck_assert_uint_eq(bytes, BYTES);
+    munmap(mapped, BYTES + UNIT);
+    ck_assert(wm_arena_check(&arena));
+    wm_arena_fini(&arena);
+    ck_assert_int_eq(wm_meta_live(), 0);
+}
+
+static wm_stretch claim(wm_lane *lane, size_t needed, size_t wanted)
+{
+    wm_stretch stretch = {.part = NULL};
+
+    wt_ok(wm_expand_claim(&arena, lane, needed, wanted, &stretch));
+    return stretch;
+}
+
+static void give(wm_block *block)
+{
+    atomic_store_explicit(&block->state, WM_BLOCK_FREEING,
+                          memory_order_relaxed);
+    wm_arena_free(&arena, block);
+}
+
+static void pass(wm_lane *lane)
+{
+    wm_lane_passed(&arena, lane, wm_lane_puts(&arena, lane));
+}
+
+/* A unit that has memory, idle in a lane. */
+static void leave(wm_lane *lane)
+{
+    wm_stretch stretch = claim(lane, UNIT, UNIT);
+    wm_block *block = NULL;
+
+    ck_assert(wm_expand_done(&arena, lane, &stretch, UNIT, &block));
+    give(block);
+}
+
+START_TEST(test_C8_a_claim_is_no_larger_than_its_hole)
+{
+    wm_stretch stretch = claim(NULL, UNIT, 2 * (size_t)BYTES);
+
+    ck_assert_uint_eq(stretch.bytes, BYTES);
+    ck_assert_uint_eq(stretch.room, BYTES);
+    ck_assert_uint_eq(stretch.part->bytes, BYTES);
+    wm_expand_undo(&arena, &stretch, false);
+}
+END_TEST
+
+/* An idle run is claimed with the hole beside it. What its stream passes then,
+ * or by its end, is everybody's as if it had lain there: and only that. */
+START_TEST(test_C4_C8_what_is_passed_meanwhile_is_everybodys)
+{
+    bool passes = _i == 1, ends = _i == 2, starved = false;
+    wm_stretch stretch;
+    wm_block *block;
+
+    leave(a);
+    stretch = claim(a, (size_t)2 * UNIT, (size_t)2 * UNIT);
+    ck_assert_ptr_nonnull(stretch.before);
+    if (passes) {
+        pass(a);
+    } else if (ends) {
+        wm_lane_end(&arena, a);
+    }
+    wm_expand_undo(&arena, &stretch, false);
+    ck_assert(wm_arena_check(&arena));
+    block = wm_arena_take(&arena, b, UNIT, &starved);
+    ck_assert_int_eq(block != NULL, passes || ends);
+    if (block != NULL) {
+        give(block);
+    }
+    pass(b);
+    if (!ends) {
+        pass(a);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("stretch");
+    TCase *tcase = tcase_create("stretch");
+
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_test(tcase, test_C8_a_claim_is_no_larger_than_its_hole);
+    tcase_add_loop_test(
+        tcase, test_C4_C8_what_is_passed_meanwhile_is_everybodys, 0, 3);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}

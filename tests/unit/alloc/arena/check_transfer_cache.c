@@ -1,0 +1,256 @@
+/* check_transfer_cache.c: what full magazines gave back, in an arena without
+ * threads. */
+#include "wt.h"
+
+#include "alloc/arena/arena_int.h"
+#include "runtime/base/meta.h"
+
+#include <sys/mman.h>
+
+enum { SEGMENT = 4 << 20, SIZE = 64 << 10, COUNT = SEGMENT / SIZE };
+
+static wm_arena arena;
+static char *memory;
+static unsigned size_class;
+
+/* Blocks that magazines would have. */
+static wm_entry entry[COUNT];
+
+static unsigned take(unsigned count)
+{
+    unsigned taken;
+
+    wm_lock_acquire(&arena.lock);
+    taken = wm_arena_take_batch_locked(
+        &arena, &arena.common, size_class, count, false,
+        wm_state_of_set(WM_BLOCK_CACHED, 7), entry);
+    wm_lock_release(&arena.lock);
+    return taken;
+}
+
+static void give(unsigned from, unsigned to)
+{
+    wm_lock_acquire(&arena.lock);
+    for (unsigned i = from; i < to; i++) {
+        wm_arena_put_locked(&arena, entry[i].block);
+    }
+    wm_lock_release(&arena.lock);
+}
+
+/* To the depot: the first ones. */
+static unsigned put(unsigned count, size_t bytes_max)
+{
+    wm_lock_acquire(&arena.lock);
+    count = wm_transfer_cache_put_locked(&arena, size_class, entry, count,
+                                         bytes_max);
+    wm_lock_release(&arena.lock);
+    ck_assert(wm_arena_check(&arena));
+    return count;
+}
+
+static size_t whole_runs(void)
+{
+    wm_segment *chain = wm_arena_detach(&arena, 0);
+    size_t bytes = chain != NULL ? chain->bytes : 0;
+
+    if (chain != NULL) {
+        wm_arena_reattach(&arena, chain);
+    }
+    return bytes;
+}
+
+static void setup(void)
+{
+    wm_block *block = NULL;
+
+    wm_arena_init(&arena, NULL, 0);
+    memory = mmap(NULL, SEGMENT, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    ck_assert(memory != MAP_FAILED);
+    /* A segment of its own for one request, which is over. */
+    wt_ok(wm_arena_grow(&arena, NULL, memory, SEGMENT, SEGMENT, &block));
+    atomic_store(&block->state, WM_BLOCK_FREEING);
+    wm_arena_free(&arena, block);
+    size_class = wm_size_class(SIZE);
+    ck_assert_uint_eq(take(COUNT), COUNT);
+}
+
+/* All blocks are idle by now. */
+static void teardown(void)
+{
+    wm_segment *segment;
+
+    ck_assert(wm_arena_check(&arena));
+    segment = wm_arena_detach(&arena, 0);
+    ck_assert_ptr_nonnull(segment);
+    wm_arena_released(&arena, segment);
+    munmap(memory, SEGMENT);
+    wm_arena_fini(&arena);
+    ck_assert_int_eq(wm_meta_live(), 0);
+}
+
+START_TEST(test_what_came_last_is_handed_out_first)
+{
+    const wm_state state = wm_state_of_set(WM_BLOCK_CACHED, 0);
+    wm_entry out[4];
+
+    ck_assert_uint_eq(put(3, SEGMENT), 3);
+    ck_assert_uint_eq(arena.depot.bytes, 3 * SIZE);
+    ck_assert_uint_eq(wm_arena_idle(&arena), 3 * SIZE);
+    ck_assert_uint_eq(atomic_load(&entry[0].block->state), state);
+    wm_lock_acquire(&arena.lock);
+    ck_assert_uint_eq(
+        wm_transfer_cache_take_locked(&arena, size_class + 1, 4, out), 0);
+    ck_assert_uint_eq(wm_transfer_cache_take_locked(&arena, size_class, 2, out),
+                      2);
+    ck_assert_ptr_eq(out[0].block, entry[2].block);
+    ck_assert_ptr_eq(out[1].block, entry[1].block);
+    ck_assert_ptr_eq(out[1].base, entry[1].block->base);
+    ck_assert_uint_eq(atomic_load(&out[0].block->state), state);
+    ck_assert_uint_eq(wm_transfer_cache_take_locked(&arena, size_class, 4, out),
+                      1);
+    ck_assert_uint_eq(wm_transfer_cache_take_locked(&arena, size_class, 4, out),
+                      0);
+    wm_lock_release(&arena.lock);
+    ck_assert_uint_eq(wm_arena_idle(&arena), 0);
+    ck_assert(wm_arena_check(&arena));
+    give(0, COUNT);
+}
+END_TEST
+
+START_TEST(test_it_keeps_no_more_than_it_may)
+{
+    ck_assert_uint_eq(put(3, 0), 0);
+    ck_assert_uint_eq(put(3, SIZE - 1), 0);
+    ck_assert_uint_eq(put(3, 2 * SIZE + 1), 2);
+    entry[0] = entry[2];
+    ck_assert_uint_eq(put(1, 2 * SIZE), 0);
+    ck_assert_uint_eq(put(1, 3 * SIZE), 1);
+    ck_assert_uint_eq(arena.depot.bytes, 3 * SIZE);
+    give(3, COUNT);
+}
+END_TEST
+
+START_TEST(test_it_keeps_no_more_than_it_has_room_for)
+{
+    enum { SMALL = 1024, MANY = WM_TRANSFER_CACHE_BLOCKS + 8 };
+    static wm_entry small[MANY];
+    const wm_state state = wm_state_of_set(WM_BLOCK_CACHED, 7);
+    unsigned of_small = wm_size_class(SMALL);
+
+    give(0, COUNT);
+    wm_lock_acquire(&arena.lock);
+    ck_assert_uint_eq(wm_arena_take_batch_locked(&arena, &arena.common,
+                                                 of_small, MANY, false, state,
+                                                 small),
+                      MANY);
+    ck_assert_uint_eq(
+        wm_transfer_cache_put_locked(&arena, of_small, small, MANY, SEGMENT),
+        WM_TRANSFER_CACHE_BLOCKS);
+    for (unsigned i = WM_TRANSFER_CACHE_BLOCKS; i < MANY; i++) {
+        wm_arena_put_locked(&arena, small[i].block);
+    }
+    wm_lock_release(&arena.lock);
+    ck_assert(wm_arena_check(&arena));
+}
+END_TEST
+
+/* Two neighbours in the depot are one run for a request of twice their size.
+ */
+START_TEST(test_a_request_that_finds_nothing_joins_them)
+{
+    bool starved = false;
+    wm_block *block;
+
+    ck_assert_uint_eq(put(2, SEGMENT), 2);
+    ck_assert_ptr_null(wm_arena_take(&arena, NULL, 3 * SIZE, &starved));
+    ck_assert_uint_eq(arena.depot.bytes, 0);
+    ck_assert_uint_eq(wm_arena_idle(&arena), 2 * SIZE);
+    block = wm_arena_take(&arena, NULL, 2 * SIZE, &starved);
+    ck_assert_ptr_nonnull(block);
+    ck_assert(!starved);
+    atomic_store(&block->state, WM_BLOCK_FREEING);
+    wm_arena_free(&arena, block);
+    give(2, COUNT);
+}
+END_TEST
+
+START_TEST(test_a_small_request_finds_them_too)
+{
+    bool starved = false;
+    wm_block *block;
+
+    ck_assert_uint_eq(put(1, SEGMENT), 1);
+    block = wm_arena_take(&arena, NULL, 512, &starved);
+    ck_assert_ptr_nonnull(block);
+    atomic_store(&block->state, WM_BLOCK_FREEING);
+    wm_arena_free(&arena, block);
+    give(1, COUNT);
+}
+END_TEST
+
+START_TEST(test_idle_memory_is_looked_for_without_it)
+{
+    ck_assert_uint_eq(put(COUNT, SEGMENT), COUNT);
+    ck_assert_uint_eq(whole_runs(), SEGMENT);
+    ck_assert_uint_eq(arena.depot.bytes, 0);
+}
+END_TEST
+
+START_TEST(test_a_segment_of_its_own_is_found_without_it)
+{
+    wm_segment *chain;
+
+    ck_assert_uint_eq(put(COUNT, SEGMENT), COUNT);
+    chain = wm_arena_detach_own(&arena, SEGMENT + 1, SEGMENT);
+    ck_assert_ptr_nonnull(chain);
+    wm_arena_reattach(&arena, chain);
+}
+END_TEST
+
+START_TEST(test_what_is_not_used_is_joined)
+{
+    ck_assert_uint_eq(put(COUNT, SEGMENT), COUNT);
+    wm_lock_acquire(&arena.lock);
+    wm_arena_age_transfer_cache_locked(&arena);
+    ck_assert_uint_eq(arena.depot.bytes, SEGMENT);
+    wm_arena_age_transfer_cache_locked(&arena);
+    ck_assert_uint_eq(arena.depot.bytes, 0);
+    ck_assert(!wm_arena_empty_transfer_cache_locked(&arena));
+    wm_lock_release(&arena.lock);
+}
+END_TEST
+
+START_TEST(test_without_metadata_it_takes_nothing)
+{
+    wm_meta_fail(1, false);
+    ck_assert_uint_eq(put(3, SEGMENT), 0);
+    wm_meta_fail(0, false);
+    ck_assert_uint_eq(put(3, SEGMENT), 3);
+    give(3, COUNT);
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tests[] = {
+        test_what_came_last_is_handed_out_first,
+        test_it_keeps_no_more_than_it_may,
+        test_it_keeps_no_more_than_it_has_room_for,
+        test_a_request_that_finds_nothing_joins_them,
+        test_a_small_request_finds_them_too,
+        test_idle_memory_is_looked_for_without_it,
+        test_a_segment_of_its_own_is_found_without_it,
+        test_what_is_not_used_is_joined,
+        test_without_metadata_it_takes_nothing,
+    };
+    Suite *suite = suite_create("depot");
+    TCase *tcase = tcase_create("depot");
+
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
+        tcase_add_test(tcase, tests[i]);
+    }
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}

@@ -1,0 +1,963 @@
+/* check_pending.c: what a thread frees on adopted streams before a timeline has
+ * it (rows B4 to B7): the bounds of a slot, who empties it, and what
+ * is counted meanwhile. Host device; time and streams are driven by hand. */
+#include "pending_bed.h"
+
+#include "wt_barrier.h"
+
+#include "alloc/space/space_int.h"
+
+/* ---- bounds ------------------------------------------------------------ */
+
+/* The first record makes the slot; after that frees gather in it until there
+ * are as many as make a batch worth a question. */
+START_TEST(test_count_bounds_what_a_slot_gathers)
+{
+    unsigned most = _i == 0 ? WM_BATCH_RIPE : 3;
+
+    reopen(&(warm_options){.size = sizeof(warm_options),
+                           .device = "host",
+                           .batch_count = _i == 0 ? 100 : most});
+    wt_stop(runtime, stream);
+    for (unsigned i = 1; i < most; i++) {
+        wt_free_used(take(), stream);
+        ck_assert_uint_eq(gathered(stream), i);
+        ck_assert_uint_eq(timeline_of(stream)->open.count, 0);
+        ck_assert_uint_eq(gathered_blocks(), i);
+    }
+    wt_free_used(take(), stream);
+    ck_assert_uint_eq(gathered(stream), 0);
+    ck_assert_uint_eq(gathered_blocks(), 0);
+    /* Full there as well, or joined to what others may add to. */
+    ck_assert_uint_eq(timeline_of(stream)->open.count, _i == 0 ? most : 0);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), _i != 0);
+    check_references(stream, most);
+    wt_go(runtime, stream);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    check_references(stream, 0);
+}
+END_TEST
+
+/* A slot has a part of what a batch may have. */
+START_TEST(test_bytes_bound_what_a_slot_gathers)
+{
+    reopen(&(warm_options){.size = sizeof(warm_options),
+                           .device = "host",
+                           .batch_bytes = 4 * 3 * BYTES});
+    wt_stop(runtime, stream);
+    for (unsigned round = 1; round <= 3; round++) {
+        for (unsigned i = 1; i < 3; i++) {
+            wt_free_used(take(), stream);
+            ck_assert_uint_eq(gathered(stream), i);
+        }
+        wt_free_used(take(), stream);
+        ck_assert_uint_eq(gathered(stream), 0);
+        ck_assert_uint_eq(timeline_of(stream)->open.bytes, round * 3u * BYTES);
+    }
+    wt_go(runtime, stream);
+}
+END_TEST
+
+/* By age the oldest of all slots counts, and nothing that is younger goes. */
+START_TEST(test_age_bounds_what_slots_gather)
+{
+    warm_stream other = stream_beside();
+
+    wt_stop(runtime, stream);
+    wt_stop(runtime, other);
+    wt_free_used(take(), stream);
+    now_ns += 10;
+    wt_free_used(take(), other);
+    wm_timelines_close_old(timelines(), now_ns - 11);
+    ck_assert_uint_eq(gathered(stream), 1);
+    ck_assert_uint_eq(gathered(other), 1);
+    wm_timelines_close_old(timelines(), now_ns - 10);
+    ck_assert_uint_eq(gathered(stream), 0);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1);
+    ck_assert_uint_eq(timeline_of(stream)->queued, 1);
+    wm_timelines_close_old(timelines(), now_ns);
+    ck_assert_uint_eq(gathered(other), 0);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 2);
+    wt_go(runtime, stream);
+    wt_go(runtime, other);
+}
+END_TEST
+
+/* What joins younger blocks keeps its age. */
+START_TEST(test_age_is_that_of_the_oldest_block)
+{
+    void *block = take();
+    uint64_t began = now_ns;
+
+    wt_stop(runtime, stream);
+    wt_free_used(take(), stream);
+    now_ns += 10;
+    /* Another's stream in the way: this free does not gather. */
+    wt_ok(warm_record_stream(block, stream));
+    wt_ok(warm_record_stream(block, WARM_STREAM_LEGACY));
+    wt_ok(warm_free(block));
+    ck_assert_uint_eq(timeline_of(stream)->open.since_ns, now_ns);
+    wm_pending_collect_all(timelines(), NULL, UINT64_MAX);
+    ck_assert_uint_eq(timeline_of(stream)->open.count, 2);
+    ck_assert_uint_eq(timeline_of(stream)->open.since_ns, began);
+    ck_assert_uint_eq(timeline_of(stream)->open.bytes, 2 * BYTES);
+    wt_go(runtime, stream);
+}
+END_TEST
+
+/* ---- slots, and their references --------------------------------------- */
+
+/* More streams than slots: who comes last has it, and what the one before had
+ * gathered is in its timeline. */
+START_TEST(test_a_slot_that_another_stream_wants_is_emptied)
+{
+    warm_stream all[STREAMS];
+    unsigned with_slot = 0, open = 0;
+
+    for (int i = 0; i < STREAMS; i++) {
+        wt_ok(warm_stream_create(runtime, 0, &all[i]));
+        wt_stop(runtime, all[i]);
+        wt_free_used(take(), all[i]); /* the way that makes the slot */
+        wt_free_used(take(), all[i]);
+        ck_assert_uint_eq(gathered(all[i]), 2);
+    }
+    for (int i = 0; i < STREAMS; i++) {
+        with_slot += slot_of(all[i])->stream == all[i];
+        open += gathered(all[i]) == 0 && timeline_of(all[i])->open.count == 2;
+        check_references(all[i], 2);
+    }
+    ck_assert_uint_le(with_slot, WM_GATHER_SLOTS);
+    ck_assert_uint_eq(open, STREAMS - with_slot);
+    ck_assert_uint_eq(gathered_blocks(), 2 * with_slot);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 2 * STREAMS);
+    for (int i = 0; i < STREAMS; i++) {
+        wt_go(runtime, all[i]);
+    }
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    for (int i = 0; i < STREAMS; i++) {
+        check_references(all[i], 0);
+    }
+}
+END_TEST
+
+/* More live blocks than a slot has references for at once. */
+START_TEST(test_a_slot_never_gives_its_last_reference)
+{
+    static void *block[MANY];
+
+    for (unsigned i = 0; i < MANY; i++) {
+        block[i] = take();
+        wt_ok(warm_record_stream(block[i], stream));
+        wt_ok(warm_record_stream(block[i], stream));
+        check_references(stream, i + 1);
+    }
+    for (unsigned i = 0; i < MANY; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+    wt_ok(warm_poll(runtime));
+    check_references(stream, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+}
+END_TEST
+
+/* A block that waits is nobody's: its free is refused, by the same thread and
+ * by another one, in the slot and told. */
+static void *free_it(void *block)
+{
+    return (void *)(uintptr_t)warm_free(block);
+}
+
+START_TEST(test_a_gathered_block_is_freed_once)
+{
+    void *block = take();
+    void *status = NULL;
+    pthread_t thread;
+
+    wt_stop(runtime, stream);
+    wt_free_used(take(), stream);
+    wt_free_used(block, stream);
+    ck_assert_uint_eq(gathered(stream), 2);
+    for (int i = 0; i < 2; i++) {
+        wt_fails(WARM_INVALID_POINTER, warm_free(block));
+        wt_fails(WARM_NOT_FOUND, warm_record_stream(block, stream));
+        ck_assert_int_eq(pthread_create(&thread, NULL, free_it, block), 0);
+        pthread_join(thread, &status);
+        ck_assert_uint_eq((uintptr_t)status, WARM_INVALID_POINTER);
+        ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 2);
+    }
+    wt_go(runtime, stream);
+}
+END_TEST
+
+/* Somebody is about to visit the window, and may be so for long: what its
+ * thread frees meanwhile gathers as ever; not where hits are not wanted at all.
+ */
+START_TEST(test_frees_before_a_visit_gather_too)
+{
+    wm_section *section;
+    char *block[12];
+
+    for (int i = 0; i < 12; i++) {
+        block[i] = take();
+        wt_ok(warm_record_stream(block[i], stream));
+    }
+    section = &wm_window_mine()->section; /* the thread has one now */
+    wt_stop(runtime, stream);
+    wt_ok(warm_free(block[0]));
+    wm_section_close(section, WM_CLOSED_VISIT);
+    wt_fails(WARM_INVALID_POINTER, warm_free(block[1] + 1));
+    wt_ok(warm_free(block[1]));
+    wt_fails(WARM_INVALID_POINTER, warm_free(block[1]));
+    ck_assert_uint_eq(gathered(stream), 2);
+    ck_assert_uint_eq(timeline_of(stream)->open.count, 0);
+    wm_section_close(section, WM_CLOSED_SLOW);
+    wt_ok(warm_free(block[2]));
+    ck_assert_uint_eq(gathered(stream), 2);
+    ck_assert_uint_eq(timeline_of(stream)->open.count, 1);
+    wm_section_open(section, WM_CLOSED_SLOW);
+    for (int i = 3; i < 11; i++) { /* fills a batch */
+        wt_ok(warm_free(block[i]));
+    }
+    ck_assert_uint_eq(gathered(stream), 2);
+    ck_assert_uint_eq(timeline_of(stream)->open.count, 9);
+    wm_section_open(section, WM_CLOSED_VISIT);
+    wt_ok(warm_free(block[11]));
+    ck_assert_uint_eq(gathered(stream), 3);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 12);
+    wt_go(runtime, stream);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    check_references(stream, 0);
+}
+END_TEST
+
+/* A block that another thread frees as well, by mistake, may name a timeline
+ * that is gone by then: who does not get the block does not look at it. */
+START_TEST(test_C10_a_free_that_comes_second_reads_no_timeline)
+{
+    wm_timeline *gone = (wm_timeline *)(uintptr_t)4096;
+    void *pointer = take();
+    wm_block *block = wm_space_find(pointer);
+    wm_timeline *own;
+    wm_state live;
+
+    wt_ok(warm_record_stream(pointer, stream));
+    own = atomic_exchange(&block->own, gone);
+    live = atomic_exchange(&block->state, WM_BLOCK_GATHERED);
+    ck_assert(!wm_pending_free(wm_window_mine(), block));
+    /* Nor is one kept that has been handed out anew. */
+    atomic_store(&block->own, NULL);
+    atomic_store(&block->state, live);
+    ck_assert(!wm_pending_free(wm_window_mine(), block));
+    ck_assert_uint_eq(atomic_load(&block->state), live);
+    atomic_store(&block->own, own);
+    wt_ok(warm_free(pointer));
+    ck_assert_uint_eq(gathered(stream), 1);
+}
+END_TEST
+
+/* A thread moves to another node: what it gathered stays what it is, and where
+ * it is; what it keeps does not come with it. */
+START_TEST(test_a_thread_that_moves_leaves_its_slots)
+{
+    warm_space_stats node[2] = {{.size = sizeof *node}, {.size = sizeof *node}};
+    warm_block_info info = {.size = sizeof info};
+    warm_stream pooled;
+    void *block;
+
+    reopen(&(warm_options){.size = sizeof(warm_options),
+                           .device = "host",
+                           .host_devices = 2,
+                           .numa_nodes = 2});
+    wt_ok(warm_stream_reserve(runtime, 0, &pooled));
+    wt_stop(runtime, stream);
+    block = take();
+    wt_free_used(take(), stream);
+    wt_free_used(take(), stream);
+    wt_ok(warm_free(block));
+    ck_assert_uint_eq(gathered(stream), 2);
+    wt_ok(warm_stream_reserve(runtime, 1, &pooled));
+    block = take();
+    wt_ok(warm_block_get_info(block, &info));
+    ck_assert_int_eq(info.node, 1);
+    ck_assert_uint_eq(gathered(stream), 0);
+    for (unsigned i = 0; i < 2; i++) {
+        wt_ok(warm_pinned_get_node_stats(runtime, (int)i, &node[i]));
+        ck_assert_uint_eq(node[i].pending.current, i == 0 ? 2 : 0);
+        ck_assert_uint_eq(node[i].requests.current, i);
+    }
+    ck_assert_uint_eq(node[0].cached_bytes, 0);
+    ck_assert(wm_space_check_settled(&runtime->pinned->space));
+    wt_ok(warm_free(block));
+    wt_go(runtime, stream);
+}
+END_TEST
+
+/* ---- what is counted ---------------------------------------------------- */
+
+START_TEST(test_figures_are_right_while_slots_are_open)
+{
+    warm_space_stats stats;
+    void *live = take();
+
+    wt_stop(runtime, stream);
+    for (unsigned i = 1; i < 5; i++) {
+        wt_free_used(take(), stream);
+        stats = wt_pinned_stats(runtime);
+        ck_assert_uint_eq(gathered(stream), i);
+        ck_assert_uint_eq(stats.pending.current, i);
+        ck_assert_uint_eq(stats.pending_bytes.current, i * BYTES);
+        ck_assert_uint_eq(stats.requests.current, 1);
+        ck_assert_uint_eq(stats.requests.freed, i);
+        wt_peak(stats.requests.peak, 2, WT_ROOM_BLOCKS);
+        ck_assert_uint_eq(stats.requested_bytes.current, SIZE);
+        ck_assert_uint_eq(stats.block_bytes.current, BYTES);
+        ck_assert(wm_space_check_settled(&runtime->pinned->space));
+    }
+    ck_assert_uint_eq(wm_pending_blocks(timelines()), 4);
+    wt_go(runtime, stream);
+    wt_ok(warm_poll(runtime));
+    stats = wt_pinned_stats(runtime);
+    ck_assert_uint_eq(wm_pending_blocks(timelines()), 0);
+    ck_assert_uint_eq(stats.pending.current, 0);
+    ck_assert_uint_eq(stats.pending.allocated, 4);
+    ck_assert_uint_eq(stats.pending.freed, 4);
+    wt_ok(warm_free(live));
+}
+END_TEST
+
+/* A batch that cannot get its event closes inside a free: that leaves the
+ * thread's last error alone. */
+START_TEST(test_a_full_slot_leaves_the_last_error_alone)
+{
+    reopen(&(warm_options){
+        .size = sizeof(warm_options), .device = "host", .batch_count = 2});
+    wt_fails(WARM_INVALID_POINTER, warm_free(&runtime));
+    wt_ok(warm_testing_fail(runtime, "event_mark", 1, 0));
+    wt_free_used(take(), stream);
+    wt_free_used(take(), stream);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1);
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "not allocated"));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+}
+END_TEST
+
+/* What has passed goes to the thread that asked, as far as it may keep so
+ * much; the rest goes where it belongs. Either way all of it is there. */
+START_TEST(test_what_passes_comes_back_to_the_thread)
+{
+    warm_options options = {.size = sizeof options,
+                            .device = "host",
+                            .batch_count = 4,
+                            .magazine_bytes = 16 * 6 * BYTES};
+    void *block[4];
+    warm_block_info info = {.size = sizeof info};
+    warm_space_stats stats;
+
+    reopen(&options);
+    for (int i = 0; i < 4; i++) {
+        block[i] = take();
+    }
+    wt_ok(warm_empty_cache(runtime, NULL));
+    for (int i = 0; i < 4; i++) {
+        wt_free_used(block[i], stream);
+    }
+    stats = wt_pinned_stats(runtime);
+    ck_assert_uint_eq(stats.pending.current, 0);
+    ck_assert_uint_eq(stats.cached_bytes, 4 * BYTES);
+    ck_assert(wm_space_check_settled(&runtime->pinned->space));
+    for (int i = 0; i < 4; i++) {
+        block[i] = take();
+        wt_ok(warm_block_get_info(block[i], &info));
+        ck_assert_uint_eq(info.streams, 0);
+    }
+    ck_assert_uint_eq(wt_pinned_stats(runtime).cached_bytes, 0);
+    check_references(stream, 0);
+    for (int i = 0; i < 4; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+}
+END_TEST
+
+/* The rest is where every thread finds it before it cuts a larger run. */
+START_TEST(test_little_of_what_passes_stays_with_the_thread)
+{
+    enum { LARGE = 512 << 10, LITTLE = 1 << 20 };
+    warm_options options = {
+        .size = sizeof options, .device = "host", .batch_count = 4};
+    void *block[4];
+
+    reopen(&options);
+    for (int i = 0; i < 4; i++) {
+        wt_ok(warm_pinned_alloc(runtime, LARGE, &block[i]));
+    }
+    wt_ok(warm_empty_cache(runtime, NULL));
+    for (int i = 0; i < 4; i++) {
+        wt_free_used(block[i], stream);
+    }
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).cached_bytes, LITTLE);
+}
+END_TEST
+
+/* ---- other threads ----------------------------------------------------- */
+
+/* One of two threads that use a stream has a part, so that the other finds what
+ * is ready. */
+START_TEST(test_a_steady_thread_gathers_whole_batches)
+{
+    struct idler idler;
+
+    become_steady(20, 16);
+    wt_stop(runtime, stream);
+    for (size_t i = 1; i < 20; i++) {
+        wt_free_used(take(), stream);
+        ck_assert_uint_eq(gathered(stream), i);
+    }
+    wt_free_used(take(), stream);
+    ck_assert_uint_eq(gathered(stream), 0);
+    ck_assert_uint_eq(slot_of(stream)->closed, 1);
+    idle_begin(&idler, 1);
+    wt_free_used(take(), stream);
+    wm_timelines_close_old(timelines(), UINT64_MAX);
+    for (size_t i = 1; i < WM_BATCH_RIPE; i++) {
+        wt_free_used(take(), stream);
+        ck_assert_uint_eq(gathered(stream), i);
+    }
+    wt_free_used(take(), stream);
+    ck_assert_uint_eq(gathered(stream), 0);
+    idle_end(&idler);
+    wt_go(runtime, stream);
+}
+END_TEST
+
+/* A growth, whoever's it is, counts against what has passed as often as it must
+ * pass; all the rest is remembered. */
+START_TEST(test_a_growth_delays_what_is_steady)
+{
+    enum { MORE = 256 << 10, TURNS = 16 };
+    void *block = NULL, *live;
+    wm_magazine_set *set;
+    int64_t passed;
+
+    become_steady(20, 16);
+    live = take();
+    set = atomic_load(&wm_window_mine()->magazines);
+    passed = set->passed;
+    ck_assert_int_gt(passed, TURNS * MORE);
+    wt_ok(warm_pinned_alloc(runtime, MORE, &block));
+    wt_ok(warm_free(block));
+    wt_ok(warm_free(live));
+    for (unsigned i = 0; i < WM_BATCH_RIPE; i++) {
+        wt_free_used(take(), stream);
+    }
+    ck_assert(wm_pending_poll_mine(&runtime->pinned->space.group, ++now_ns));
+    ck_assert_int_eq(set->passed,
+                     passed - TURNS * MORE + WM_BATCH_RIPE * BYTES);
+    ck_assert(!wm_cache_is_footprint_stable(&runtime->pinned->space.group));
+}
+END_TEST
+
+/* Who is steady leaves alone what another thread has asked for just now: that
+ * would miss it. */
+START_TEST(test_who_is_steady_asks_for_nobody_else)
+{
+    const wm_arena *arena;
+    struct idler idler;
+
+    idle_begin(&idler, WM_BATCH_RIPE);
+    arena = atomic_load(&timeline_of(stream)->home);
+    ck_assert_uint_eq(timeline_of(stream)->open.count, WM_BATCH_RIPE);
+    timeline_of(stream)->looked_ns = now_ns;
+    now_ns += _i == 0 ? 999999 : 1000000;
+    wm_timelines_poll_some(timelines(), 8, arena, _i < 2, now_ns);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current,
+                      _i == 0 ? WM_BATCH_RIPE : 0);
+    idle_end(&idler);
+}
+END_TEST
+
+/* Memory is taken from the slots of others before any is obtained, be there a
+ * limit or none. */
+START_TEST(test_a_miss_finds_what_an_idle_thread_gathered)
+{
+    struct idler idler;
+    void *block = NULL;
+
+    reopen(&(warm_options){.size = sizeof(warm_options),
+                           .device = "host",
+                           .segment = 8 << 20,
+                           .pinned_limit = _i == 0 ? 8 << 20 : 0});
+    idle_begin(&idler, 3);
+    ck_assert_uint_eq(wm_pending_blocks(timelines()), 3);
+    wt_ok(warm_pinned_alloc(runtime, 8 << 20, &block));
+    ck_assert_uint_eq(wm_pending_blocks(timelines()), 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).driver_alloc.count, 1);
+    wt_ok(warm_free(block));
+    idle_end(&idler);
+    ck_assert_uint_eq(idler.left, 0);
+}
+END_TEST
+
+/* And what another thread that misses as well has just taken from them, and not
+ * asked for yet. What was asked for is not asked for again. */
+START_TEST(test_B12_a_miss_asks_for_what_another_one_fetched)
+{
+    wm_space *space = &runtime->pinned->space;
+    struct idler idler;
+    uint64_t queries;
+
+    idle_begin(&idler, 3);
+    ck_assert(!wm_timelines_unasked(timelines()));
+    ck_assert(wm_pending_collect_all(timelines(), NULL, UINT64_MAX));
+    ck_assert(wm_timelines_unasked(timelines()));
+    if (_i == 1) {
+        wt_stop(runtime, stream);
+    }
+    wm_space_collect_gathered(space);
+    ck_assert(!wm_timelines_unasked(timelines()));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current,
+                      _i == 0 ? 0 : 3);
+    queries =
+        wt_calls(runtime, "stream_passed") + wt_calls(runtime, "event_passed");
+    wm_space_collect_gathered(space);
+    ck_assert_uint_eq(wt_calls(runtime, "stream_passed") +
+                          wt_calls(runtime, "event_passed"),
+                      queries);
+    if (_i == 1) {
+        wt_go(runtime, stream);
+    }
+    idle_end(&idler);
+}
+END_TEST
+
+/* What an idle thread gathered is taken before what it keeps. */
+static void *gather_and_keep(void *argument)
+{
+    struct idler *idler = argument;
+    void *block[5] = {NULL};
+
+    for (int i = 0; i < 5 && idler->status == WARM_OK; i++) {
+        idler->status = warm_pinned_alloc(
+            runtime, i == 0 ? 512 << 10 : 64 << 10, &block[i]);
+    }
+    if (idler->status == WARM_OK) {
+        idler->status = warm_record_stream(block[0], stream);
+    }
+    for (int i = 0; i < 5; i++) {
+        (void)warm_free(block[i]);
+    }
+    pthread_barrier_wait(&idler->barrier);
+    pthread_barrier_wait(&idler->barrier);
+    idler->left = (size_t)wm_magazine_set_bytes(
+        atomic_load(&wm_window_mine()->magazines));
+    return NULL;
+}
+
+START_TEST(test_what_others_gather_goes_before_what_they_keep)
+{
+    struct idler idler = {.blocks = 0};
+    void *rest, *block = NULL;
+
+    reopen(&(warm_options){.size = sizeof(warm_options),
+                           .device = "host",
+                           .arenas = 1,
+                           .segment = 1 << 20});
+    rest = wt_pinned(runtime, 256 << 10);
+    pthread_barrier_init(&idler.barrier, NULL, 2);
+    ck_assert_int_eq(
+        pthread_create(&idler.thread, NULL, gather_and_keep, &idler), 0);
+    idle_await(&idler);
+    wt_ok(warm_pinned_alloc(runtime, 512 << 10, &block));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).driver_alloc.count, 1);
+    idle_end(&idler);
+    ck_assert_uint_eq(idler.left, 4 * (64 << 10));
+    wt_ok(warm_free(rest));
+    wt_ok(warm_free(block));
+}
+END_TEST
+
+/* As long as there is something else no thread is interrupted for it. */
+START_TEST(test_a_miss_leaves_alone_what_others_gather)
+{
+    void *block[16], *whole = NULL;
+    warm_stream other;
+    uint64_t visits;
+    struct idler idler;
+
+    reopen(&(warm_options){
+        .size = sizeof(warm_options), .device = "host", .segment = 1 << 20});
+    other = stream_beside();
+    wt_stop(runtime, other); /* there is something to be asked for */
+    wt_free_used(take(), other);
+    wt_ok(warm_poll(runtime));
+    wt_ok(warm_pinned_alloc(runtime, 1 << 20, &whole));
+    idle_begin(&idler, 3);
+    wt_ok(warm_free(whole)); /* kept: cut once there is nothing else */
+    visits = atomic_load(&timelines()->visits);
+    for (int i = 0; i < 16; i++) {
+        wt_ok(warm_pinned_alloc(runtime, 64 << 10, &block[i]));
+    }
+    ck_assert_uint_eq(wm_pending_blocks(timelines()), 3);
+    ck_assert_uint_eq(atomic_load(&timelines()->visits), visits);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).driver_alloc.count, 2);
+    for (int i = 0; i < 16; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+    wt_go(runtime, other);
+    idle_end(&idler);
+}
+END_TEST
+
+/* A miss asks for what the thread itself has gathered, and for nobody else's if
+ * that is enough. */
+START_TEST(test_a_miss_that_fills_a_batch_asks_nobody_else)
+{
+    enum { RUN = 128 << 10, FULL = 10, OTHERS = WM_BATCH_RIPE };
+    void *block[FULL + OTHERS];
+    warm_stream other;
+
+    reopen(&(warm_options){.size = sizeof(warm_options),
+                           .device = "host",
+                           .batch_count = FULL,
+                           .segment = (FULL + OTHERS) * RUN,
+                           .pinned_limit = (FULL + OTHERS) * RUN});
+    other = stream_beside();
+    wt_ok(warm_empty_cache(runtime, NULL));
+    for (int i = 0; i < FULL + OTHERS; i++) {
+        wt_ok(warm_pinned_alloc(runtime, RUN, &block[i]));
+    }
+    for (int i = 0; i < FULL + OTHERS; i++) {
+        wt_free_used(block[i], i < FULL ? stream : other);
+    }
+    ck_assert_uint_eq(gathered(stream), FULL - WM_BATCH_RIPE);
+    wt_ok(warm_pinned_alloc(runtime, RUN, &block[0]));
+    ck_assert_uint_eq(timeline_of(other)->open.count, OTHERS);
+    ck_assert_uint_eq(timeline_of(stream)->open.count, 0);
+    ck_assert_uint_eq(wt_calls(runtime, "stream_passed"), 0);
+    wt_ok(warm_free(block[0]));
+}
+END_TEST
+
+/* A thread that ends leaves what it gathered to the timeline, and no slot. */
+START_TEST(test_a_thread_ends_with_open_slots)
+{
+    struct idler idler;
+
+    wt_stop(runtime, stream);
+    idle_begin(&idler, 3);
+    ck_assert_uint_eq(timeline_of(stream)->open.count, 0);
+    ck_assert_uint_eq(atomic_load(&timeline_of(stream)->slots), 1);
+    idle_end(&idler);
+    ck_assert_uint_eq(idler.left, 3);
+    ck_assert_uint_eq(timeline_of(stream)->open.count, 3);
+    ck_assert_uint_eq(atomic_load(&timeline_of(stream)->slots), 0);
+    ck_assert_uint_eq(atomic_load(&timeline_of(stream)->references), 1 + 3);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 3);
+    wt_go(runtime, stream);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+}
+END_TEST
+
+/* A stream retires while others have slots for it: what they gathered waits
+ * for its final event, and the slots are given up. */
+START_TEST(test_B6_a_stream_retires_that_others_gather_for)
+{
+    struct idler idler;
+
+    wt_stop(runtime, stream);
+    wt_free_used(take(), stream);
+    idle_begin(&idler, 3);
+    ck_assert_uint_eq(atomic_load(&timeline_of(stream)->slots), 2);
+    wt_ok(warm_stream_retire(runtime, stream));
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1);
+    ck_assert_ptr_null(slot_of(stream)->stream);
+    ck_assert_uint_eq(wm_pending_blocks(timelines()), 0);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 4);
+    wt_go(runtime, stream);
+    wt_ok(wm_driver_stream_destroy(runtime->driver, stream));
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    ck_assert_uint_eq(wm_timelines_count(timelines()), 0);
+    idle_end(&idler);
+    ck_assert_uint_eq(idler.left, 0);
+}
+END_TEST
+
+/* One stream retires: what is gathered for others stays where it is. */
+START_TEST(test_a_stream_that_retires_empties_its_own_slots_only)
+{
+    warm_stream brief = stream_beside();
+
+    wt_free_used(take(), stream);
+    wt_free_used(take(), brief);
+    wt_ok(warm_stream_retire(runtime, brief));
+    ck_assert_uint_eq(gathered(brief), 0);
+    ck_assert_uint_eq(gathered(stream), 1);
+    ck_assert_uint_eq(gathered_blocks(), 1);
+}
+END_TEST
+
+/* A slot that could not be emptied when its stream retired, since barriers are
+ * refused, gathers what was recorded before, and records nothing. */
+START_TEST(test_a_slot_that_outlives_its_stream)
+{
+    void *before, *after, *later;
+    uint64_t marks;
+
+    if (WM_SECTION_SEQ_CST) {
+        return; /* visits cannot be refused */
+    }
+    before = take();
+    after = take();
+    later = take();
+    wt_ok(warm_record_stream(before, stream));
+    wt_ok(warm_record_stream(later, stream));
+    wt_refuse_barriers();
+    wt_ok(warm_stream_retire(runtime, stream));
+    ck_assert_ptr_eq(slot_of(stream)->stream, stream);
+    marks = wt_calls(runtime, "event_mark");
+    wt_ok(warm_free(before));
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), marks);
+    /* The stream goes on: its final event does not stand for this. */
+    wt_stop(runtime, stream);
+    wt_free_used(after, stream);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), marks + 1);
+    (void)wm_pending_poll_mine(&runtime->pinned->space.group, wm_clock_ns());
+    ck_assert_uint_eq(gathered(stream), 0);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 1);
+    /* Adopted again: the slot is filled anew. */
+    wt_ok(warm_stream_adopt(runtime, stream));
+    wt_free_used(take(), stream);
+    ck_assert_uint_eq(gathered(stream), 1);
+    ck_assert_ptr_eq(atomic_load(&slot_of(stream)->timeline),
+                     timeline_of(stream));
+    wt_ok(warm_free(later)); /* of the timeline before */
+    ck_assert_uint_eq(gathered(stream), 1);
+    wt_go(runtime, stream);
+    wt_runtime_end(runtime);
+    set_up(); /* a runtime that was born without barriers */
+}
+END_TEST
+
+/* A slot that nobody could empty when its stream retired, since barriers are
+ * refused: what is closed in it cannot be asked for there any more. */
+START_TEST(test_B6_closed_batches_of_a_stream_that_retired)
+{
+    enum { FULL = 10 };
+    wm_pending_stream *slot;
+
+    if (WM_SECTION_SEQ_CST) {
+        return; /* visits cannot be refused */
+    }
+    become_steady(FULL, 256);
+    slot = slot_of(stream);
+    wt_stop(runtime, stream);
+    for (int i = 0; i < FULL + 1; i++) {
+        wt_free_used(take(), stream);
+    }
+    wt_refuse_barriers();
+    wt_ok(warm_stream_retire(runtime, stream));
+    ck_assert_uint_eq(slot->closed, 1);
+    (void)wm_pending_poll_mine(&runtime->pinned->space.group, wm_clock_ns());
+    ck_assert_uint_eq(slot->closed, 0);
+    ck_assert_uint_eq(slot->open.count, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, FULL + 1);
+    wt_go(runtime, stream);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    wt_runtime_end(runtime);
+    set_up(); /* a runtime that was born without barriers */
+}
+END_TEST
+
+static void *retire_it(void *status)
+{
+    *(warm_status *)status = warm_stream_retire(runtime, stream);
+    return NULL;
+}
+
+/* What comes to the timeline meanwhile waits for that event, and not for one
+ * that nobody will record: out of a slot that was kept, and by a free. */
+START_TEST(test_what_comes_while_a_stream_retires)
+{
+    void *block[2] = {take(), take()};
+    warm_status status = WARM_INVALID_ARGUMENT;
+    wm_timeline *t;
+    pthread_t thread;
+
+    if (!WM_SECTION_SEQ_CST) {
+        wt_refuse_barriers();
+    }
+    t = timeline_of(stream);
+    wt_stop(runtime, stream);
+    for (int i = 0; i < 2; i++) {
+        wt_ok(warm_record_stream(block[i], stream));
+        wt_ok(warm_record_stream(block[i], WARM_STREAM_LEGACY));
+    }
+    wt_free_used(take(), stream);
+    close_door(false);
+    ck_assert_int_eq(pthread_create(&thread, NULL, retire_it, &status), 0);
+    await_inside();
+    (void)wm_pending_poll_mine(&runtime->pinned->space.group, wm_clock_ns());
+    ck_assert_uint_eq(t->queued, 1);
+    ck_assert_uint_eq(t->open.count, 0);
+    runtime->driver->ops = door.real;
+    wt_ok(warm_free(block[0]));
+    ck_assert_uint_eq(t->queued, 2);
+    ck_assert_uint_eq(t->open.count, 0);
+    wt_ok(warm_poll(runtime)); /* nothing has passed for want of an event */
+    ck_assert_uint_eq(t->queued, 2);
+    atomic_store(&door.open, true);
+    pthread_join(thread, NULL);
+    wt_ok(status);
+    wt_ok(warm_free(block[1]));
+    ck_assert_uint_eq(t->queued, 3);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(t->queued, 3);
+    wt_go(runtime, stream);
+    wt_ok(warm_stream_synchronize(runtime, WARM_STREAM_LEGACY));
+    wt_ok(warm_poll(runtime));
+    wt_runtime_end(runtime);
+    set_up();
+}
+END_TEST
+
+static _Atomic bool polled;
+
+static void *poll_it(void *status)
+{
+    *(warm_status *)status = warm_poll(runtime);
+    atomic_store(&polled, true);
+    return NULL;
+}
+
+/* A batch that another thread closes is in no queue yet, and of one that it
+ * asks for it knows more: who polls waits for both. */
+START_TEST(test_a_poll_waits_for_who_closes_or_polls)
+{
+    warm_status status = WARM_INVALID_ARGUMENT;
+    wt_linger linger = {0};
+    struct idler idler;
+    pthread_t thread;
+
+    reopen(&(warm_options){
+        .size = sizeof(warm_options), .device = "host", .batch_count = 3});
+    wt_stop(runtime, stream);
+    atomic_store(&polled, false);
+    close_door(_i == 1);
+    idle_start(&idler, 3);
+    await_inside();
+    /* Nothing to be asked for, now, but the stream is not done with. */
+    wm_timelines_poll_some(timelines(), 8, NULL, false, now_ns);
+    ck_assert_int_eq(pthread_create(&thread, NULL, poll_it, &status), 0);
+    while (wt_lingers(&linger)) {
+    }
+    ck_assert(!atomic_load(&polled));
+    atomic_store(&door.open, true);
+    pthread_join(thread, NULL);
+    wt_ok(status);
+    idle_await(&idler);
+    idle_end(&idler);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 3);
+    wt_go(runtime, stream);
+    wt_ok(warm_poll(runtime));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+    runtime->driver->ops = door.real;
+}
+END_TEST
+
+/* Before a capture what all threads gathered on its stream gets its event. */
+START_TEST(test_a_capture_finds_nothing_gathered)
+{
+    struct idler idler;
+
+    wt_stop(runtime, stream);
+    wt_free_used(take(), stream);
+    idle_begin(&idler, 3);
+    wt_ok(warm_capture_announce(runtime, stream));
+    ck_assert_uint_eq(wm_pending_blocks(timelines()), 0);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1);
+    ck_assert_uint_eq(timeline_of(stream)->queued, 1);
+    wt_free_used(take(), stream); /* by itself: nothing gathers meanwhile */
+    ck_assert_uint_eq(wm_pending_blocks(timelines()), 0);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1);
+    wt_ok(warm_capture_over(runtime, stream));
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 2);
+    wt_free_used(take(), stream);
+    ck_assert_uint_eq(gathered(stream), 1);
+    wt_go(runtime, stream);
+    idle_end(&idler);
+}
+END_TEST
+
+/* A graph uses the block; that it was recorded again later makes no gathered
+ * block of it. */
+START_TEST(test_a_block_of_a_graph_is_not_gathered)
+{
+    void *block = take(), *other = take();
+    warm_graph graph = NULL;
+
+    wt_ok(warm_record_stream(other, stream)); /* makes the slot */
+    wt_ok(warm_capture_begin(runtime, stream));
+    wt_ok(warm_record_stream(block, stream));
+    wt_ok(warm_capture_end(runtime, stream, &graph));
+    wt_ok(warm_record_stream(block, stream));
+    wt_ok(warm_free(block));
+    ck_assert_uint_eq(gathered(stream), 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).captured, 1);
+    check_references(stream, 1);
+    wt_ok(warm_free(other));
+    ck_assert_uint_eq(gathered(stream), 1);
+    wt_ok(warm_graph_destroy(runtime, graph));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("gather");
+    TCase *tcase = tcase_create("gather");
+
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_loop_test(tcase, test_count_bounds_what_a_slot_gathers, 0, 2);
+    tcase_add_test(tcase, test_bytes_bound_what_a_slot_gathers);
+    tcase_add_test(tcase, test_age_bounds_what_slots_gather);
+    tcase_add_test(tcase, test_age_is_that_of_the_oldest_block);
+    tcase_add_test(tcase, test_a_slot_that_another_stream_wants_is_emptied);
+    tcase_add_test(tcase, test_a_slot_never_gives_its_last_reference);
+    tcase_add_test(tcase, test_a_gathered_block_is_freed_once);
+    tcase_add_test(tcase, test_frees_before_a_visit_gather_too);
+    tcase_add_test(tcase, test_C10_a_free_that_comes_second_reads_no_timeline);
+    tcase_add_test(tcase, test_a_thread_that_moves_leaves_its_slots);
+    tcase_add_test(tcase, test_figures_are_right_while_slots_are_open);
+    tcase_add_test(tcase, test_a_full_slot_leaves_the_last_error_alone);
+    tcase_add_test(tcase, test_what_passes_comes_back_to_the_thread);
+    tcase_add_test(tcase, test_little_of_what_passes_stays_with_the_thread);
+    tcase_add_test(tcase, test_a_steady_thread_gathers_whole_batches);
+    tcase_add_test(tcase, test_a_growth_delays_what_is_steady);
+    tcase_add_loop_test(tcase, test_who_is_steady_asks_for_nobody_else, 0, 3);
+    tcase_add_loop_test(tcase, test_a_miss_finds_what_an_idle_thread_gathered,
+                        0, 2);
+    tcase_add_loop_test(
+        tcase, test_B12_a_miss_asks_for_what_another_one_fetched, 0, 2);
+    tcase_add_test(tcase, test_what_others_gather_goes_before_what_they_keep);
+    tcase_add_test(tcase, test_a_miss_leaves_alone_what_others_gather);
+    tcase_add_test(tcase, test_a_miss_that_fills_a_batch_asks_nobody_else);
+    tcase_add_test(tcase, test_a_thread_ends_with_open_slots);
+    tcase_add_test(tcase, test_B6_a_stream_retires_that_others_gather_for);
+    tcase_add_test(tcase,
+                   test_a_stream_that_retires_empties_its_own_slots_only);
+    tcase_add_test(tcase, test_a_slot_that_outlives_its_stream);
+    tcase_add_test(tcase, test_B6_closed_batches_of_a_stream_that_retired);
+    tcase_add_test(tcase, test_what_comes_while_a_stream_retires);
+    tcase_add_loop_test(tcase, test_a_poll_waits_for_who_closes_or_polls, 0, 2);
+    tcase_add_test(tcase, test_a_capture_finds_nothing_gathered);
+    tcase_add_test(tcase, test_a_block_of_a_graph_is_not_gathered);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}

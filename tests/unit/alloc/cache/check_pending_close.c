@@ -1,0 +1,608 @@
+/* check_pending_close.c: batches that stay with the thread that freed them,
+ * closed and asked for in its slot (row B4), and who gets them nevertheless;
+ * and uses that several threads record. Host device; time and streams are
+ * driven by hand. */
+#include "pending_bed.h"
+
+#include "runtime/base/meta.h"
+
+enum { FULL = 10 };
+
+static wm_magazine_set *mine(void)
+{
+    return atomic_load(&wm_window_mine()->magazines);
+}
+
+/* A whole batch, of which the last free closes it. */
+static void fill(void)
+{
+    for (int i = 0; i < FULL; i++) {
+        wt_free_used(take(), stream);
+    }
+}
+
+static void check_pending(uint64_t blocks)
+{
+    warm_space_stats stats = wt_pinned_stats(runtime);
+
+    ck_assert_uint_eq(stats.pending.current, blocks);
+    ck_assert_uint_eq(stats.pending_bytes.current, blocks * BYTES);
+    ck_assert(wm_space_check_settled(&runtime->pinned->space));
+}
+
+static void set_up_steady(void)
+{
+    set_up();
+    become_steady(FULL, 256);
+}
+
+/* ---- in the slot -------------------------------------------------------- */
+
+/* Each batch has its event, and is asked for by the next one; more than there
+ * is room for are in the timeline, in order. */
+START_TEST(test_B4_closed_batches_stay_in_their_slot)
+{
+    wm_pending_stream *slot = slot_of(stream);
+    uint64_t marks = wt_calls(runtime, "event_mark");
+    uint64_t asked = wt_calls(runtime, "event_passed");
+
+    wt_stop(runtime, stream);
+    for (unsigned i = 1; i <= WM_GATHER_CLOSED; i++) {
+        fill();
+        ck_assert_uint_eq(slot->closed, i);
+        ck_assert_uint_eq(gathered_blocks(), i * FULL);
+        ck_assert_uint_eq(wt_calls(runtime, "event_mark"), marks + i);
+        ck_assert_uint_le(wt_calls(runtime, "event_passed"), asked + i + 1);
+        ck_assert_uint_eq(timeline_of(stream)->queued, 0);
+        if (_i == 0) {
+            check_pending((uint64_t)i * FULL);
+        }
+    }
+    fill();
+    ck_assert_uint_eq(slot->closed, 0);
+    ck_assert_uint_eq(timeline_of(stream)->queued, WM_GATHER_CLOSED + 1);
+    check_pending((WM_GATHER_CLOSED + 1) * FULL);
+    check_references(stream, (WM_GATHER_CLOSED + 1) * FULL);
+    wt_go(runtime, stream);
+    wt_ok(warm_poll(runtime));
+    check_pending(0);
+    check_references(stream, 0);
+}
+END_TEST
+
+/* What has passed is handed out again, nothing of it lost or twice; an event
+ * serves the next batch. told: somebody read the figures meanwhile. */
+START_TEST(test_B4_a_batch_passes_in_its_slot)
+{
+    static void *block[FULL];
+    uint64_t events, allocated = wt_pinned_stats(runtime).pending.allocated;
+    bool told = _i == 1;
+
+    fill();
+    events = wt_calls(runtime, "event_create");
+    for (unsigned round = 0; round < 10; round++) {
+        wt_stop(runtime, stream);
+        for (int i = 0; i < FULL; i++) {
+            block[i] = take();
+            for (int k = 0; k < i; k++) {
+                ck_assert_ptr_ne(block[i], block[k]);
+            }
+        }
+        for (int i = 0; i < FULL; i++) {
+            wt_free_used(block[i], stream);
+        }
+        ck_assert_uint_ge(slot_of(stream)->closed, 1);
+        if (told) {
+            check_pending(gathered_blocks());
+        }
+        wt_go(runtime, stream);
+        fill();
+    }
+    ck_assert_uint_le(wt_calls(runtime, "event_create"), events + 1);
+    wt_ok(warm_poll(runtime));
+    check_pending(0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.allocated,
+                      allocated + 21 * FULL);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.freed,
+                      allocated + 21 * FULL);
+    ck_assert_uint_ge(wt_pinned_stats(runtime).pending.peak, FULL);
+    check_references(stream, 0);
+}
+END_TEST
+
+/* The peak counts what the arena was never told of. */
+START_TEST(test_B14_the_peak_of_what_was_pending)
+{
+    fill();
+    fill();
+    wt_ok(warm_poll(runtime));
+    wt_ok(warm_stats_reset_peaks(runtime));
+    wt_stop(runtime, stream);
+    fill();
+    for (int i = 0; i < FULL - 1; i++) {
+        wt_free_used(take(), stream);
+    }
+    wt_go(runtime, stream);
+    wt_free_used(take(), stream);
+    ck_assert_uint_eq(slot_of(stream)->closed, 1);
+    ck_assert_uint_ge(wt_pinned_stats(runtime).pending.peak, 2 * FULL);
+}
+END_TEST
+
+/* Debug builds count locks: a batch takes a few, and its arena's seldom. */
+START_TEST(test_a_batch_in_its_slot_takes_few_locks)
+{
+    enum { BATCHES = 16, MOST = 10 };
+    uint64_t before;
+
+    for (int i = 0; i < 4; i++) {
+        fill();
+    }
+    before = wm_lock_taken();
+    for (int i = 0; i < BATCHES; i++) {
+        fill();
+    }
+    ck_assert_uint_le(wm_lock_taken() - before, BATCHES * MOST);
+}
+END_TEST
+
+/* A miss finds what has passed there, before memory is obtained or others are
+ * asked; and the open batch gets its event where the older one has not. */
+START_TEST(test_a_miss_asks_for_what_the_slot_has)
+{
+    uint64_t marks;
+
+    wt_stop(runtime, stream);
+    fill();
+    for (unsigned i = 0; i < WM_BATCH_RIPE; i++) {
+        wt_free_used(take(), stream);
+    }
+    marks = wt_calls(runtime, "event_mark");
+    ck_assert(!wm_pending_poll_mine(&runtime->pinned->space.group, ++now_ns));
+    ck_assert_uint_eq(slot_of(stream)->closed, 2);
+    ck_assert_uint_eq(wt_calls(runtime, "event_mark"), marks + 1);
+    wt_go(runtime, stream);
+    ck_assert(wm_pending_poll_mine(&runtime->pinned->space.group, ++now_ns));
+    ck_assert_uint_eq(slot_of(stream)->closed, 0);
+    check_pending(0);
+}
+END_TEST
+
+/* What finds no room in the magazines is in the arena. */
+START_TEST(test_what_has_no_room_goes_where_it_belongs)
+{
+    static void *block[2 * FULL];
+
+    become_steady(FULL, 16);
+    for (int i = 0; i < 2 * FULL; i++) {
+        block[i] = take();
+    }
+    wt_stop(runtime, stream);
+    for (int i = 0; i < 2 * FULL; i++) {
+        wt_free_used(block[i], stream);
+    }
+    ck_assert_uint_eq(slot_of(stream)->closed, 2);
+    wt_go(runtime, stream);
+    ck_assert(wm_pending_poll_mine(&runtime->pinned->space.group, ++now_ns));
+    check_pending(0);
+    ck_assert_uint_le(wt_pinned_stats(runtime).cached_bytes, 16 * BYTES);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).block_bytes.current, 0);
+}
+END_TEST
+
+/* A block in a closed batch is nobody's. */
+START_TEST(test_a_block_of_a_closed_batch_is_freed_once)
+{
+    void *block = take();
+
+    wt_stop(runtime, stream);
+    wt_free_used(block, stream);
+    for (int i = 1; i < FULL; i++) {
+        wt_free_used(take(), stream);
+    }
+    ck_assert_uint_eq(slot_of(stream)->closed, 1);
+    for (int i = 0; i < 2; i++) {
+        wt_fails(WARM_INVALID_POINTER, warm_free(block));
+        wt_fails(WARM_NOT_FOUND, warm_record_stream(block, stream));
+        check_pending(FULL);
+    }
+    wt_go(runtime, stream);
+}
+END_TEST
+
+/* Without an event, or room for one, the timeline waits for the stream. */
+START_TEST(test_B4_a_batch_that_cannot_be_marked)
+{
+    wt_fails(WARM_INVALID_POINTER, warm_free(&runtime));
+    for (int i = 1; i < FULL; i++) {
+        wt_free_used(take(), stream);
+    }
+    wt_ok(warm_testing_fail(runtime, "event_mark", 1, _i == 0));
+    wt_free_used(take(), stream);
+    wt_ok(warm_testing_fail(runtime, "event_mark", 0, 0));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "not allocated"));
+    ck_assert_uint_eq(slot_of(stream)->closed, 0);
+    wt_ok(warm_poll(runtime));
+    check_pending(0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
+    check_references(stream, 0);
+}
+END_TEST
+
+/* A batch that the driver cannot answer for is the timeline's to give up. */
+START_TEST(test_B4_a_batch_that_cannot_be_asked_for)
+{
+    wt_stop(runtime, stream);
+    fill();
+    wt_ok(warm_testing_fail(runtime, "event_passed", 1, 1));
+    for (int i = 0; i < 5; i++) {
+        wt_ok(warm_poll(runtime));
+    }
+    wt_ok(warm_testing_fail(runtime, "event_passed", 0, 0));
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, FULL);
+    wt_go(runtime, stream);
+}
+END_TEST
+
+/* ---- others want them --------------------------------------------------- */
+
+START_TEST(test_a_slot_with_closed_batches_is_emptied)
+{
+    warm_stream other = stream;
+
+    wt_stop(runtime, stream);
+    fill();
+    wt_free_used(take(), stream);
+    while (wm_pending_index(other) != wm_pending_index(stream) ||
+           other == stream) {
+        wt_ok(warm_stream_create(runtime, 0, &other));
+    }
+    wt_free_used(take(), other);
+    ck_assert_ptr_eq(slot_of(stream)->stream, other);
+    ck_assert_uint_eq(timeline_of(stream)->queued, 1);
+    ck_assert_uint_eq(timeline_of(stream)->open.count, 1);
+    check_references(stream, FULL + 1);
+    check_pending(FULL + 2);
+    wt_go(runtime, stream);
+}
+END_TEST
+
+static void *be_steady(void *argument)
+{
+    struct idler *idler = argument;
+
+    for (int i = 0;
+         i < 5000 && idler->status == WARM_OK &&
+         !wm_cache_is_footprint_stable(&runtime->pinned->space.group);
+         i++) {
+        free_some(idler, 1);
+    }
+    wt_stop(runtime, stream);
+    while (slot_of(stream)->closed == 0 && idler->status == WARM_OK) {
+        free_some(idler, 1);
+    }
+    free_some(idler, 3);
+    return NULL;
+}
+
+/* A thread that ends leaves them to the timeline. */
+START_TEST(test_a_thread_ends_with_closed_batches)
+{
+    struct idler idler = {.status = WARM_OK};
+
+    wm_pending_end(mine()); /* nobody else gathers for the stream */
+    ck_assert_int_eq(pthread_create(&idler.thread, NULL, be_steady, &idler), 0);
+    pthread_join(idler.thread, NULL);
+    wt_ok(idler.status);
+    ck_assert_uint_ge(timeline_of(stream)->queued, 1);
+    ck_assert_uint_eq(timeline_of(stream)->open.count, 3);
+    ck_assert_uint_eq(atomic_load(&timeline_of(stream)->slots), 0);
+    wt_go(runtime, stream);
+    wt_ok(warm_poll(runtime));
+    check_pending(0);
+}
+END_TEST
+
+/* What another thread does while the owner is with the driver. */
+enum { POLLS, RETIRES, ANNOUNCES, READS };
+
+static struct {
+    int what;
+    _Atomic bool begun, done, early;
+    uint64_t pending;
+    warm_status status;
+} other;
+
+static void *call(void *nothing_of_it)
+{
+    warm_space_stats stats = {.size = sizeof stats};
+
+    await_inside();
+    atomic_store(&other.begun, true);
+    switch (other.what) {
+    case POLLS:
+        other.status = warm_poll(runtime);
+        break;
+    case RETIRES:
+        other.status = warm_stream_retire(runtime, stream);
+        break;
+    case ANNOUNCES:
+        other.status = warm_capture_announce(runtime, stream);
+        break;
+    case READS:
+        other.status = warm_pinned_get_stats(runtime, &stats);
+        other.pending = stats.pending.current;
+        break;
+    default:
+        break;
+    }
+    atomic_store(&other.done, true);
+    return nothing_of_it;
+}
+
+/* Opens the door once the other has been given time to come too early. */
+static void *open_door(void *nothing_of_it)
+{
+    wt_linger linger = {0};
+
+    while (!atomic_load(&other.begun)) {
+        sched_yield();
+    }
+    if (other.what == READS) {
+        while (!atomic_load(&other.done)) {
+            sched_yield();
+        }
+    } else {
+        while (wt_lingers(&linger)) {
+        }
+    }
+    atomic_store(&other.early, atomic_load(&other.done));
+    atomic_store(&door.open, true);
+    return nothing_of_it;
+}
+
+/* Who polls, retires the stream or announces a capture waits for the event, and
+ * finds all batches in the timeline; who reads figures waits for nobody. asks:
+ * the owner asks for an older batch, in place of that. */
+START_TEST(test_who_wants_batches_that_their_owner_asks_for)
+{
+    bool asks = _i % 2 == 1;
+    pthread_t thread[2];
+    void *last;
+
+    memset(&other, 0, sizeof other);
+    other.what = _i / 2;
+    wt_stop(runtime, stream);
+    if (asks) {
+        fill();
+    }
+    for (int i = 1; i < FULL; i++) {
+        wt_free_used(take(), stream);
+    }
+    last = take();
+    wt_ok(warm_record_stream(last, stream));
+    close_door(asks);
+    ck_assert_int_eq(pthread_create(&thread[0], NULL, call, NULL), 0);
+    ck_assert_int_eq(pthread_create(&thread[1], NULL, open_door, NULL), 0);
+    wt_ok(warm_free(last));
+    pthread_join(thread[0], NULL);
+    pthread_join(thread[1], NULL);
+    runtime->driver->ops = door.real;
+    wt_ok(other.status);
+    ck_assert(atomic_load(&other.early) == (other.what == READS));
+    if (other.what == READS) {
+        ck_assert_uint_eq(other.pending, (1u + asks) * FULL);
+        ck_assert_uint_eq(slot_of(stream)->closed, 1u + asks);
+    } else {
+        ck_assert_uint_eq(slot_of(stream)->closed, 0);
+        ck_assert_uint_eq(gathered_blocks(), 0);
+    }
+    ck_assert(!slot_of(stream)->asking);
+    ck_assert_ptr_eq(slot_of(stream)->stream,
+                     other.what == RETIRES ? NULL : stream);
+    check_pending((1u + asks) * FULL);
+    if (other.what == ANNOUNCES) {
+        wt_ok(warm_capture_over(runtime, stream));
+    }
+    wt_go(runtime, stream);
+    wt_ok(warm_poll(runtime));
+    check_pending(0);
+}
+END_TEST
+
+/* ---- uses that several threads record ----------------------------------- */
+
+struct record {
+    void *block;
+    warm_stream stream;
+    warm_status status;
+};
+
+static void *record_it(void *argument)
+{
+    struct record *record = argument;
+
+    record->status = warm_record_stream(record->block, record->stream);
+    return NULL;
+}
+
+static void record_elsewhere(void *block, warm_stream s)
+{
+    struct record record = {.block = block, .stream = s};
+    pthread_t thread;
+
+    ck_assert_int_eq(pthread_create(&thread, NULL, record_it, &record), 0);
+    pthread_join(thread, NULL);
+    wt_ok(record.status);
+}
+
+static unsigned streams_of(void *block)
+{
+    warm_block_info info = {.size = sizeof info};
+
+    wt_ok(warm_block_get_info(block, &info));
+    return info.streams;
+}
+
+/* The same stream is one use, whoever recorded it, in whatever order. */
+START_TEST(test_B4_two_threads_record_one_stream)
+{
+    void *block = take();
+
+    if (_i == 0) {
+        wt_ok(warm_record_stream(block, stream));
+        record_elsewhere(block, stream);
+    } else {
+        record_elsewhere(block, stream);
+        wt_ok(warm_record_stream(block, stream));
+    }
+    ck_assert_uint_eq(streams_of(block), 1);
+    wt_ok(warm_record_stream(block, stream));
+    ck_assert_uint_eq(streams_of(block), 1);
+    wt_stop(runtime, stream);
+    wt_ok(warm_free(block));
+    check_pending(1);
+    check_references(stream, 1);
+    wt_go(runtime, stream);
+    wt_ok(warm_poll(runtime));
+    check_pending(0);
+    check_references(stream, 0);
+}
+END_TEST
+
+/* A block waits for the streams that others recorded as well, whichever passes
+ * first; without memory for a use, too. */
+START_TEST(test_B4_two_threads_record_two_streams)
+{
+    enum { FIRST, SECOND, NO_MEMORY };
+    warm_stream beside = stream_beside();
+    void *block = take();
+
+    wt_stop(runtime, beside);
+    wt_ok(warm_record_stream(block, stream));
+    record_elsewhere(block, beside);
+    record_elsewhere(block, beside);
+    ck_assert_uint_eq(streams_of(block), 2);
+    if (_i == NO_MEMORY) {
+        wm_meta_fail(1, true);
+    } else {
+        wt_stop(runtime, stream);
+    }
+    wt_ok(warm_free(block));
+    wm_meta_fail(0, false);
+    check_pending(1);
+    if (_i != NO_MEMORY) {
+        wt_go(runtime, _i == FIRST ? stream : beside);
+        wt_ok(warm_poll(runtime));
+        check_pending(1);
+    }
+    wt_go(runtime, _i == SECOND ? stream : beside);
+    wt_ok(warm_poll(runtime));
+    check_pending(0);
+    check_references(stream, 0);
+}
+END_TEST
+
+/* The same without memory for a use, of a stream that has gone: nobody names
+ * it, and its end is known. */
+START_TEST(test_B4_B6_two_threads_record_and_one_stream_goes)
+{
+    warm_stream beside = stream_beside(), gone;
+    void *block = take();
+
+    wt_ok(warm_stream_create(runtime, 0, &gone));
+    wt_stop(runtime, beside);
+    wt_ok(warm_record_stream(block, gone));
+    record_elsewhere(block, beside);
+    wt_ok(warm_stream_destroy(runtime, gone));
+    wm_meta_fail(1, true);
+    wt_ok(warm_free(block));
+    wm_meta_fail(0, false);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
+    check_pending(1);
+    wt_go(runtime, beside);
+    wt_ok(warm_poll(runtime));
+    check_pending(0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 0);
+}
+END_TEST
+
+/* And of a stream that captures: it is not waited for, so that the capture goes
+ * on; and nobody can say when the block is safe. */
+START_TEST(test_B4_B7_two_threads_record_and_one_stream_captures)
+{
+    warm_stream beside = stream_beside();
+    void *block = take();
+    warm_graph graph;
+
+    wt_ok(warm_record_stream(block, stream));
+    record_elsewhere(block, beside);
+    wt_ok(warm_capture_begin(runtime, stream));
+    wm_meta_fail(1, true);
+    wt_ok(warm_free(block));
+    wm_meta_fail(0, false);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, 1);
+    wt_ok(warm_capture_end(runtime, stream, &graph));
+    wt_ok(warm_graph_destroy(runtime, graph));
+}
+END_TEST
+
+/* What ends what was recorded, a free or the stream's own end, gets no event
+ * while the stream captures: that goes on. */
+START_TEST(test_B4_B7_what_cannot_be_marked_leaves_a_capture_alone)
+{
+    bool retires = _i == 1;
+    void *block = take();
+    warm_graph graph;
+    uint64_t waits;
+
+    wt_ok(warm_record_stream(block, stream));
+    wt_ok(warm_capture_begin(runtime, stream));
+    waits = wt_calls(runtime, "stream_synchronize");
+    wt_ok(warm_testing_fail(runtime, "event_mark", 1, 1));
+    wt_ok(retires ? warm_stream_retire(runtime, stream) : warm_free(block));
+    wt_ok(warm_testing_fail(runtime, "event_mark", 0, 0));
+    ck_assert_uint_eq(wt_calls(runtime, "stream_synchronize"), waits);
+    wt_ok(warm_capture_end(runtime, stream, &graph));
+    wt_ok(warm_graph_destroy(runtime, graph));
+    if (retires) {
+        wt_ok(warm_free(block));
+    }
+    ck_assert_uint_eq(wt_pinned_stats(runtime).lost, retires);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).captured, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("gather_close");
+    TCase *tcase = tcase_create("steady");
+
+    tcase_add_checked_fixture(tcase, set_up_steady, tear_down);
+    tcase_add_loop_test(tcase, test_B4_closed_batches_stay_in_their_slot, 0, 2);
+    tcase_add_loop_test(tcase, test_B4_a_batch_passes_in_its_slot, 0, 2);
+    tcase_add_test(tcase, test_B14_the_peak_of_what_was_pending);
+    tcase_add_test(tcase, test_a_batch_in_its_slot_takes_few_locks);
+    tcase_add_test(tcase, test_a_miss_asks_for_what_the_slot_has);
+    tcase_add_test(tcase, test_what_has_no_room_goes_where_it_belongs);
+    tcase_add_test(tcase, test_a_block_of_a_closed_batch_is_freed_once);
+    tcase_add_loop_test(tcase, test_B4_a_batch_that_cannot_be_marked, 0, 2);
+    tcase_add_test(tcase, test_B4_a_batch_that_cannot_be_asked_for);
+    tcase_add_test(tcase, test_a_slot_with_closed_batches_is_emptied);
+    tcase_add_test(tcase, test_a_thread_ends_with_closed_batches);
+    tcase_add_loop_test(tcase, test_who_wants_batches_that_their_owner_asks_for,
+                        0, 8);
+    suite_add_tcase(suite, tcase);
+    tcase = tcase_create("uses");
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_loop_test(tcase, test_B4_two_threads_record_one_stream, 0, 2);
+    tcase_add_loop_test(tcase, test_B4_two_threads_record_two_streams, 0, 3);
+    tcase_add_test(tcase, test_B4_B6_two_threads_record_and_one_stream_goes);
+    tcase_add_test(tcase,
+                   test_B4_B7_two_threads_record_and_one_stream_captures);
+    tcase_add_loop_test(
+        tcase, test_B4_B7_what_cannot_be_marked_leaves_a_capture_alone, 0, 2);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}

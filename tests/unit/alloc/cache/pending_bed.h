@@ -1,0 +1,264 @@
+/* pending_bed.h: a runtime and a stream for tests of what threads gather
+ * (pending.h): blocks that it uses, a thread that frees some and idles, a
+ * thread whose memory is steady, a driver that takes its time. Host device;
+ * time and streams are driven by hand. */
+#ifndef GATHER_BED_H
+#define GATHER_BED_H
+
+#include "wt.h"
+
+#include "alloc/cache/pending_hit.h"
+#include "alloc/cache/magazine.h"
+#include "alloc/kinds/pinned.h"
+#include "alloc/stream/timeline_int.h"
+
+#include <sched.h>
+#include <string.h>
+
+enum { SIZE = 5000, BYTES = 5120, MANY = 600, STREAMS = 12 };
+
+static warm_runtime *runtime;
+static warm_stream stream;
+static uint64_t now_ns = 1000000000;
+
+static inline uint64_t now(void)
+{
+    return now_ns;
+}
+
+static inline void open_with(const warm_options *options)
+{
+    runtime = wt_runtime(options);
+    wt_ok(warm_stream_create(runtime, 0, &stream));
+}
+
+static inline void set_up(void)
+{
+    wm_clock_set(now);
+    open_with(&(warm_options){.size = sizeof(warm_options), .device = "host"});
+}
+
+static inline void tear_down(void)
+{
+    ck_assert(wm_space_check_settled(&runtime->pinned->space));
+    wt_runtime_end(runtime);
+}
+
+static inline void reopen(const warm_options *options)
+{
+    tear_down();
+    open_with(options);
+}
+
+static inline void *take(void)
+{
+    return wt_pinned(runtime, SIZE);
+}
+
+static inline wm_timelines *timelines(void)
+{
+    return &runtime->pinned->timelines;
+}
+
+/* The slot of this thread where the stream would be; of no stream if it is not
+ * made. */
+static inline wm_pending_stream *slot_at(unsigned index)
+{
+    const wm_magazine_set *set = atomic_load(&wm_window_mine()->magazines);
+    wm_pending_stream *slot =
+        set != NULL ? wm_pending_stream_at(wm_magazine_set_pending(set), index)
+                    : NULL;
+
+    return slot != NULL ? slot
+                        : (wm_pending_stream *)(uintptr_t)&wm_pending_no_stream;
+}
+
+static inline wm_pending_stream *slot_of(warm_stream s)
+{
+    return slot_at(wm_pending_index(s));
+}
+
+/* Blocks in all slots of this thread. */
+static inline size_t gathered_blocks(void)
+{
+    size_t blocks = 0;
+
+    for (unsigned i = 0; i < WM_GATHER_SLOTS; i++) {
+        blocks += atomic_load(&slot_at(i)->blocks);
+    }
+    return blocks;
+}
+
+/* A stream that gathers in another slot. */
+static inline warm_stream stream_beside(void)
+{
+    warm_stream other;
+
+    wt_ok(warm_free(take())); /* the thread has slots */
+    do {
+        wt_ok(warm_stream_create(runtime, 0, &other));
+    } while (wm_pending_index(other) == wm_pending_index(stream));
+    return other;
+}
+
+/* Blocks in the slot of this thread for the stream. */
+static inline size_t gathered(warm_stream s)
+{
+    return slot_of(s)->stream == s ? slot_of(s)->open.count : 0;
+}
+
+/* Looked at without a reference of our own. */
+static inline wm_timeline *timeline_of(warm_stream s)
+{
+    wm_timeline *t = wm_timeline_get_adopted(timelines(), s);
+
+    if (t != NULL) {
+        wm_timeline_drop(timelines(), t);
+    }
+    return t;
+}
+
+/* The timeline of an adopted stream has a reference for that, for each use
+ * that is live or waits, and for what the slots have in stock. */
+static inline void check_references(warm_stream s, size_t uses)
+{
+    wm_timeline *t = timeline_of(s);
+    size_t stock = slot_of(s)->stream == s ? slot_of(s)->references : 0;
+
+    wt_require(stock <= 513, "%zu in stock", stock);
+    wt_require(slot_of(s)->stream != s || stock >= 1, "the slot has none");
+    ck_assert_uint_eq(atomic_load(&t->references), 1 + uses + stock);
+    ck_assert_uint_eq(atomic_load(&t->slots), slot_of(s)->stream == s);
+}
+
+/* Frees blocks that the stream uses, and then does nothing. */
+struct idler {
+    pthread_barrier_t barrier;
+    pthread_t thread;
+    unsigned blocks;
+    warm_status status;
+    size_t left; /* in its slot at the end */
+};
+
+/* In a thread that asserts nothing. */
+static inline void free_some(struct idler *idler, unsigned count)
+{
+    for (unsigned i = 0; i < count && idler->status == WARM_OK; i++) {
+        void *block = NULL;
+
+        idler->status = warm_pinned_alloc(runtime, SIZE, &block);
+        if (idler->status == WARM_OK) {
+            idler->status = warm_record_stream(block, stream);
+        }
+        if (idler->status == WARM_OK) {
+            idler->status = warm_free(block);
+        }
+    }
+}
+
+static inline void *free_and_idle(void *argument)
+{
+    struct idler *idler = argument;
+
+    free_some(idler, idler->blocks);
+    pthread_barrier_wait(&idler->barrier);
+    pthread_barrier_wait(&idler->barrier);
+    idler->left = gathered(stream);
+    return NULL;
+}
+
+static inline void idle_start(struct idler *idler, unsigned blocks)
+{
+    *idler = (struct idler){.blocks = blocks};
+    pthread_barrier_init(&idler->barrier, NULL, 2);
+    ck_assert_int_eq(pthread_create(&idler->thread, NULL, free_and_idle, idler),
+                     0);
+}
+
+static inline void idle_await(struct idler *idler)
+{
+    pthread_barrier_wait(&idler->barrier);
+    wt_ok(idler->status);
+}
+
+static inline void idle_begin(struct idler *idler, unsigned blocks)
+{
+    idle_start(idler, blocks);
+    idle_await(idler);
+}
+
+static inline void idle_end(struct idler *idler)
+{
+    pthread_barrier_wait(&idler->barrier);
+    pthread_join(idler->thread, NULL);
+}
+
+/* What passes and passes again in the same memory. */
+static inline void become_steady(unsigned batch, size_t kept)
+{
+    reopen(&(warm_options){.size = sizeof(warm_options),
+                           .device = "host",
+                           .segment = 256 << 10,
+                           .batch_count = batch,
+                           .magazine_bytes = kept * BYTES});
+    for (int i = 0; i < 5000 && !wm_cache_is_footprint_stable(
+                                    &runtime->pinned->space.group);
+         i++) {
+        wt_free_used(take(), stream);
+    }
+    ck_assert(wm_cache_is_footprint_stable(&runtime->pinned->space.group));
+    wt_free_used(take(), stream);
+    wt_ok(warm_poll(runtime)); /* the next batch has the new bounds */
+}
+
+/* The first who records an event, or asks for one, waits behind a door. */
+static struct {
+    const wm_driver_ops *real;
+    wm_driver_ops ops;
+    _Atomic bool inside, open;
+} door;
+
+static inline void wait_behind_door(void)
+{
+    if (!atomic_exchange(&door.inside, true)) {
+        while (!atomic_load(&door.open)) {
+            sched_yield();
+        }
+    }
+}
+
+static inline warm_status mark_behind_door(wm_driver *d, warm_event event,
+                                           warm_stream s, wm_capture *capture)
+{
+    wait_behind_door();
+    return door.real->event_mark(d, event, s, capture);
+}
+
+static inline warm_status ask_behind_door(wm_driver *d, warm_event event)
+{
+    wait_behind_door();
+    return door.real->event_passed(d, event);
+}
+
+static inline void close_door(bool asks)
+{
+    atomic_store(&door.inside, false);
+    atomic_store(&door.open, false);
+    door.real = runtime->driver->ops;
+    door.ops = *door.real;
+    if (asks) {
+        door.ops.event_passed = ask_behind_door;
+    } else {
+        door.ops.event_mark = mark_behind_door;
+    }
+    runtime->driver->ops = &door.ops;
+}
+
+static inline void await_inside(void)
+{
+    while (!atomic_load(&door.inside)) {
+        sched_yield();
+    }
+}
+
+#endif

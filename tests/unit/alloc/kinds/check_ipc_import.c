@@ -1,0 +1,349 @@
+/* check_ipc_import.c: memory of other processes over a driver that does as it
+ * is told (row C9): what threads that meet at one segment see, and answers of a
+ * driver that no host device gives. */
+#include "wt.h"
+
+#include "alloc/kinds/ipc_import.h"
+#include "alloc/block/page_map.h"
+#include "runtime/base/meta.h"
+#include "runtime/base/status.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define BYTES ((size_t)64 << 10)
+
+static struct {
+    wm_driver driver;
+    wm_driver_ops ops;
+    wm_imports imports;
+    warm_ipc_handle handle;
+    char *memory;        /* what every opening gives */
+    _Atomic bool door;   /* the next call waits inside the driver */
+    _Atomic bool inside; /* one does */
+    _Atomic bool breaks; /* the next call fails, after that */
+    _Atomic unsigned opened, closed;
+} t;
+
+static void await(_Atomic bool *flag)
+{
+    while (!atomic_load_explicit(flag, memory_order_acquire)) {
+        sched_yield();
+    }
+}
+
+static void set(_Atomic bool *flag, bool to)
+{
+    atomic_store_explicit(flag, to, memory_order_release);
+}
+
+static warm_status pass(_Atomic unsigned *count)
+{
+    atomic_fetch_add(count, 1);
+    if (atomic_load(&t.door) && !atomic_exchange(&t.inside, true)) {
+        while (atomic_load_explicit(&t.door, memory_order_acquire)) {
+            sched_yield();
+        }
+    }
+    return atomic_exchange(&t.breaks, false)
+               ? wm_fail(WARM_DRIVER_ERROR, "told to fail")
+               : WARM_OK;
+}
+
+static warm_status open_segment(wm_driver *d, int device,
+                                const wm_ipc_name *name, void **pointer)
+{
+    warm_status status = pass(&t.opened);
+
+    (void)d;
+    (void)device;
+    (void)name;
+    if (status == WARM_OK) {
+        *pointer = t.memory;
+    }
+    return status;
+}
+
+static warm_status close_segment(wm_driver *d, int device, void *pointer)
+{
+    (void)d;
+    (void)device;
+    wt_require(pointer == t.memory, "another pointer than was opened");
+    return pass(&t.closed);
+}
+
+static void setup(void)
+{
+    t.memory = mmap(NULL, BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(t.memory, MAP_FAILED);
+    t.ops.ipc_open = open_segment;
+    t.ops.ipc_close = close_segment;
+    wm_driver_init(&t.driver, &t.ops, "told", 1);
+    wm_imports_init(&t.imports, &t.driver, 0);
+    t.handle = (warm_ipc_handle){
+        .size = sizeof t.handle, .process = 1, .segment_bytes = BYTES};
+}
+
+static void teardown(void)
+{
+    ck_assert_ptr_null(t.imports.mappings);
+    ck_assert(!wm_is_imported(t.memory));
+    wm_imports_fini(&t.imports);
+    ck_assert_int_eq(wm_meta_live(), 0);
+}
+
+static void *take(void)
+{
+    void *pointer = NULL;
+
+    wt_ok(wm_imports_open(&t.imports, &t.handle, &pointer));
+    ck_assert_ptr_eq(pointer, t.memory);
+    return pointer;
+}
+
+/* ---- pages ------------------------------------------------------------- */
+
+START_TEST(test_C9_no_block_lies_in_opened_memory)
+{
+    void *pointer = take();
+
+    ck_assert(wm_is_imported(t.memory));
+    ck_assert(wm_is_imported(t.memory + BYTES - 1));
+    ck_assert(!wm_is_imported(t.memory + BYTES));
+    for (size_t at = 0; at < BYTES; at += 1000) {
+        ck_assert_ptr_null(wm_block_at(t.memory + at));
+        ck_assert_ptr_null(wm_block_from(t.memory + at));
+    }
+    wt_ok(wm_imports_close(&t.imports, pointer));
+}
+END_TEST
+
+/* The driver's memory is nothing that can be noted: it goes back. */
+START_TEST(test_C9_memory_at_a_strange_place_goes_back)
+{
+    char *usual = t.memory;
+    void *pointer = &pointer;
+
+    t.memory = _i == 0 ? usual + 512 : (char *)((uintptr_t)1 << 50);
+    wt_fails(WARM_UNSUPPORTED,
+             wm_imports_open(&t.imports, &t.handle, &pointer));
+    ck_assert_ptr_eq(pointer, &pointer);
+    ck_assert_uint_eq(t.opened, 1);
+    ck_assert_uint_eq(t.closed, 1);
+    t.memory = usual;
+    wt_ok(wm_imports_close(&t.imports, take()));
+}
+END_TEST
+
+/* ---- many places ------------------------------------------------------- */
+
+enum { PLACES = 1000 };
+
+static void *open_at(uint64_t offset)
+{
+    void *pointer = NULL;
+
+    t.handle.offset = offset;
+    wt_ok(wm_imports_open(&t.imports, &t.handle, &pointer));
+    wt_require(pointer == t.memory + offset, "another place");
+    return pointer;
+}
+
+/* Whether or not there is memory for a table that fits them. */
+START_TEST(test_C9_places_of_a_segment_are_told_apart)
+{
+    warm_ipc_stats stats = {.size = sizeof stats};
+
+    (void)open_at(0);
+    for (int i = 1; i < PLACES; i++) {
+        /* The table is asked for after the place's record. */
+        wm_meta_fail(_i == 1 ? 2 : 0, false);
+        (void)open_at((uint64_t)i);
+        wm_meta_fail(0, false);
+    }
+    (void)open_at(7);
+    wm_imports_add_stats(&t.imports, &stats);
+    ck_assert_uint_eq(stats.segments, 1);
+    ck_assert_uint_eq(stats.opened, PLACES + 1);
+    wt_ok(wm_imports_close(&t.imports, t.memory + 7));
+    for (int i = 0; i < PLACES; i++) {
+        char *pointer = t.memory + (i * 7) % PLACES;
+
+        wt_require(t.closed == 0, "the segment is unmapped too early");
+        wt_ok(wm_imports_close(&t.imports, pointer));
+        wt_require(wm_imports_close(&t.imports, pointer) == WARM_NOT_FOUND,
+                   "a place is closed twice");
+    }
+    ck_assert_uint_eq(t.opened, 1);
+    ck_assert_uint_eq(t.closed, 1);
+}
+END_TEST
+
+/* ---- threads that meet ------------------------------------------------- */
+
+struct other {
+    pthread_t thread;
+    void *pointer;
+    warm_status status;
+    _Atomic bool done;
+};
+
+static void *open_there(void *argument)
+{
+    struct other *o = argument;
+
+    o->status = wm_imports_open(&t.imports, &t.handle, &o->pointer);
+    set(&o->done, true);
+    return NULL;
+}
+
+static void *close_there(void *argument)
+{
+    struct other *o = argument;
+
+    o->status = wm_imports_close(&t.imports, o->pointer);
+    set(&o->done, true);
+    return NULL;
+}
+
+static void start(struct other *o, void *(*fn)(void *argument))
+{
+    ck_assert_int_eq(pthread_create(&o->thread, NULL, fn, o), 0);
+}
+
+static void stays_outside(struct other *o)
+{
+    wt_linger linger = {0};
+
+    while (wt_lingers(&linger)) {
+        wt_require(!atomic_load(&o->done), "it did not wait");
+    }
+}
+
+/* The door is closed, and a thread stands behind it. */
+static void send_inside(struct other *o, void *(*fn)(void *argument))
+{
+    set(&t.inside, false);
+    set(&t.door, true);
+    start(o, fn);
+    await(&t.inside);
+}
+
+START_TEST(test_C9_who_comes_while_it_is_opened_waits)
+{
+    struct other first = {.done = false}, second = {.done = false};
+    warm_ipc_stats stats = {.size = sizeof stats};
+
+    send_inside(&first, open_there);
+    wm_imports_add_stats(&t.imports, &stats);
+    ck_assert_uint_eq(stats.segments, 0); /* none is there to be used */
+    start(&second, open_there);
+    stays_outside(&second);
+    set(&t.breaks, _i == 1);
+    set(&t.door, false);
+    pthread_join(first.thread, NULL);
+    pthread_join(second.thread, NULL);
+    /* A failure is that thread's own: the other one tries by itself. */
+    ck_assert_int_eq(first.status, _i == 1 ? WARM_DRIVER_ERROR : WARM_OK);
+    wt_ok(second.status);
+    ck_assert_uint_eq(t.opened, _i == 1 ? 2 : 1);
+    if (_i == 0) {
+        wt_ok(wm_imports_close(&t.imports, first.pointer));
+        ck_assert_uint_eq(t.closed, 0);
+    }
+    wt_ok(wm_imports_close(&t.imports, second.pointer));
+    ck_assert_uint_eq(t.closed, 1);
+    ck_assert_int_eq(wm_imports_close(&t.imports, second.pointer),
+                     WARM_NOT_FOUND);
+}
+END_TEST
+
+START_TEST(test_C9_who_comes_while_it_is_closed_opens_it_anew)
+{
+    struct other first = {.pointer = take()}, second = {.done = false};
+
+    send_inside(&first, close_there);
+    ck_assert_int_eq(wm_imports_close(&t.imports, first.pointer),
+                     WARM_NOT_FOUND);
+    start(&second, open_there);
+    stays_outside(&second);
+    ck_assert_uint_eq(t.opened, 1);
+    set(&t.breaks, _i == 1);
+    set(&t.door, false);
+    pthread_join(first.thread, NULL);
+    pthread_join(second.thread, NULL);
+    wt_ok(second.status);
+    /* One that could not be closed is still there for both. */
+    ck_assert_int_eq(first.status, _i == 1 ? WARM_DRIVER_ERROR : WARM_OK);
+    ck_assert_uint_eq(t.opened, _i == 1 ? 1 : 2);
+    if (_i == 1) {
+        wt_ok(wm_imports_close(&t.imports, first.pointer));
+    }
+    ck_assert(wm_is_imported(t.memory));
+    wt_ok(wm_imports_close(&t.imports, second.pointer));
+}
+END_TEST
+
+START_TEST(test_C9_other_segments_do_not_wait)
+{
+    struct other first = {.done = false};
+    warm_ipc_handle usual = t.handle;
+    void *pointer = NULL;
+
+    send_inside(&first, open_there);
+    /* Of another process, then of another number. */
+    for (int i = 0; i < 2; i++) {
+        t.handle.process += i == 0;
+        t.handle.segment_number += i == 1;
+        wt_ok(wm_imports_open(&t.imports, &t.handle, &pointer));
+        wt_ok(wm_imports_close(&t.imports, pointer));
+        t.handle = usual;
+    }
+    ck_assert(!atomic_load(&first.done));
+    set(&t.door, false);
+    pthread_join(first.thread, NULL);
+    wt_ok(first.status);
+    ck_assert_uint_eq(t.opened, 3);
+    wt_ok(wm_imports_close(&t.imports, first.pointer));
+}
+END_TEST
+
+/* CUDA may name one segment in other bytes each time. */
+START_TEST(test_C9_a_segment_is_known_by_its_number_not_by_a_name)
+{
+    void *first = take(), *second;
+
+    t.handle.segment[63] ^= 1;
+    second = take();
+    ck_assert_uint_eq(t.opened, 1);
+    wt_ok(wm_imports_close(&t.imports, first));
+    ck_assert_uint_eq(t.closed, 0);
+    wt_ok(wm_imports_close(&t.imports, second));
+    ck_assert_uint_eq(t.closed, 1);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("imports");
+    TCase *tcase = tcase_create("imports");
+
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, test_C9_no_block_lies_in_opened_memory);
+    tcase_add_loop_test(tcase, test_C9_memory_at_a_strange_place_goes_back, 0,
+                        2);
+    tcase_add_loop_test(tcase, test_C9_places_of_a_segment_are_told_apart, 0,
+                        2);
+    tcase_add_loop_test(tcase, test_C9_who_comes_while_it_is_opened_waits, 0,
+                        2);
+    tcase_add_loop_test(
+        tcase, test_C9_who_comes_while_it_is_closed_opens_it_anew, 0, 2);
+    tcase_add_test(tcase, test_C9_other_segments_do_not_wait);
+    tcase_add_test(tcase,
+                   test_C9_a_segment_is_known_by_its_number_not_by_a_name);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}

@@ -1,0 +1,716 @@
+/* check_grow.c: how the cache gets memory from the driver while others want
+ * some, too, and what it makes do with (parts of rows B9 and B12). Host
+ * device; its memory calls wait where a test wants them to, and refuse what is
+ * too much. */
+#include "wt_memory.h"
+
+#include "runtime/base/meta.h"
+
+#include <string.h>
+
+/* ---- one inside the driver, another beside it ------------------------- */
+
+static struct {
+    size_t bytes[2];
+    void *pointer[2];
+    warm_status status[2];
+    _Atomic bool second_done, late;
+    bool beside; /* 1 must get through, however long that takes */
+} act;
+
+static void set_up(void)
+{
+    memset(&act, 0, sizeof act);
+}
+
+/* Thread 0 goes into the driver and waits there; 1 asks for its part; 2 opens
+ * the door once 1 is done, or, where it may wait for 0, has had the time. */
+static void play(void *argument, unsigned index)
+{
+    wt_linger linger = {0};
+
+    (void)argument;
+    /* Or the door is open already: thread 0 may be through. */
+    while (index == 1 && !wt_flag(&wt_memory.inside) &&
+           wt_flag(&wt_memory.closed)) {
+        sched_yield();
+    }
+    if (index < 2) {
+        act.status[index] = warm_pinned_alloc(
+            wt_memory.runtime, act.bytes[index], &act.pointer[index]);
+        if (index == 1) {
+            wt_set(&act.late, !wt_flag(&wt_memory.closed));
+            wt_set(&act.second_done, true);
+        }
+        return;
+    }
+    wt_await(&wt_memory.inside);
+    while ((wt_lingers(&linger) || act.beside) && !wt_flag(&act.second_done)) {
+    }
+    wt_set(&wt_memory.closed, false);
+}
+
+static void play_both(size_t first, size_t second)
+{
+    act.bytes[0] = first;
+    act.bytes[1] = second;
+    wt_set(&wt_memory.closed, true);
+    wt_threads(3, play, NULL);
+}
+
+static void free_both(void)
+{
+    wt_ok(warm_free(act.pointer[0]));
+    wt_ok(warm_free(act.pointer[1]));
+}
+
+START_TEST(test_request_that_fits_waits_for_the_growth_of_another)
+{
+    (void)wt_memory_begin(&(warm_options){.segment = 4 * MIB});
+    play_both(1 * MIB, 3 * MIB);
+    wt_ok(act.status[0]);
+    wt_ok(act.status[1]);
+    ck_assert(wt_flag(&act.late));
+    ck_assert_uint_eq(wt_memory_calls("pinned_alloc"), 1);
+    ck_assert_uint_eq(wt_memory_stats().held_bytes.current, 4 * MIB);
+    free_both();
+    wt_memory_end();
+}
+END_TEST
+
+/* 1 and 2 find room for one of them in what comes for 0: the other goes into
+ * the driver itself, and thereby the door opens. */
+static void share_room(void *argument, unsigned index)
+{
+    void **pointer = argument;
+
+    if (index == 3) {
+        wt_await(&act.second_done);
+        wt_set(&wt_memory.closed, false);
+        return;
+    }
+    if (index > 0) {
+        wt_await(&wt_memory.inside);
+    }
+    (void)warm_pinned_alloc(wt_memory.runtime, (index > 0 ? 2 : 1) * MIB,
+                            &pointer[index]);
+    if (index > 0) {
+        wt_set(&act.second_done, true);
+    }
+}
+
+START_TEST(test_room_in_a_growth_is_promised_once)
+{
+    void *pointer[3] = {NULL, NULL, NULL};
+
+    (void)wt_memory_begin(&(warm_options){.segment = 4 * MIB});
+    wt_set(&wt_memory.closed, true);
+    wt_threads(4, share_room, pointer);
+    ck_assert_uint_eq(wt_memory_calls("pinned_alloc"), 2);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_ptr_nonnull(pointer[i]);
+        wt_ok(warm_free(pointer[i]));
+    }
+    wt_memory_end();
+}
+END_TEST
+
+START_TEST(test_request_that_does_not_fit_grows_beside_another)
+{
+    (void)wt_memory_begin(&(warm_options){.segment = 4 * MIB});
+    act.beside = true;
+    play_both(2 * MIB, 3 * MIB);
+    wt_ok(act.status[0]);
+    wt_ok(act.status[1]);
+    ck_assert(!wt_flag(&act.late));
+    ck_assert_uint_eq(wt_memory_calls("pinned_alloc"), 2);
+    free_both();
+    wt_memory_end();
+}
+END_TEST
+
+/* What was promised does not come. */
+START_TEST(test_request_that_waited_in_vain_grows_by_itself)
+{
+    (void)wt_memory_begin(&(warm_options){.segment = 4 * MIB});
+    wt_set(&wt_memory.breaks, true);
+    play_both(1 * MIB, 1 * MIB);
+    wt_ok(act.status[0]);
+    wt_ok(act.status[1]);
+    ck_assert_uint_eq(wt_memory_stats().failures, 0);
+    free_both();
+    wt_memory_end();
+}
+END_TEST
+
+/* Room under the limit that the other one turns out not to need. */
+START_TEST(test_B12_limit_that_a_failing_growth_reserves_is_waited_for)
+{
+    (void)wt_memory_begin(
+        &(warm_options){.segment = 1 * MIB, .pinned_limit = 32 * MIB});
+    wt_set(&wt_memory.breaks, true);
+    play_both(20 * MIB, 24 * MIB);
+    wt_fails(WARM_OUT_OF_MEMORY, act.status[0]);
+    wt_ok(act.status[1]);
+    ck_assert(wt_flag(&act.late));
+    ck_assert_uint_eq(wt_memory_stats().held_bytes.peak, 24 * MIB);
+    wt_ok(warm_free(act.pointer[1]));
+    wt_memory_end();
+}
+END_TEST
+
+/* And room that it does need is not to be had twice. */
+START_TEST(test_limit_holds_while_two_grow)
+{
+    (void)wt_memory_begin(
+        &(warm_options){.segment = 1 * MIB, .pinned_limit = 32 * MIB});
+    play_both(20 * MIB, 24 * MIB);
+    wt_ok(act.status[0]);
+    wt_fails(WARM_OUT_OF_MEMORY, act.status[1]);
+    ck_assert(wt_flag(&act.late));
+    ck_assert_uint_eq(wt_memory_stats().held_bytes.peak, 20 * MIB);
+    wt_ok(warm_free(act.pointer[0]));
+    wt_memory_end();
+}
+END_TEST
+
+/* Thread 0 is refused by the driver; 1 has given a segment back meanwhile. */
+static void give_back_meanwhile(void *argument, unsigned index)
+{
+    void **pointer = argument;
+
+    if (index == 0) {
+        act.status[0] = warm_pinned_alloc(wt_memory.runtime, 8 * MIB, pointer);
+    } else {
+        wt_await(&wt_memory.inside);
+        act.status[1] = warm_empty_cache(wt_memory.runtime, NULL);
+        wt_set(&wt_memory.closed, false);
+    }
+}
+
+START_TEST(test_B12_what_went_back_meanwhile_is_worth_another_try)
+{
+    void *pointer = NULL;
+
+    (void)wt_memory_begin(&(warm_options){.segment = 1 * MIB});
+    wt_ok(warm_pinned_prewarm(wt_memory.runtime, 1 * MIB, 0, 0));
+    wt_set(&wt_memory.breaks, true);
+    wt_set(&wt_memory.closed, true);
+    wt_threads(2, give_back_meanwhile, &pointer);
+    wt_ok(act.status[1]);
+    wt_ok(act.status[0]);
+    ck_assert_uint_eq(wt_memory.returned, 1);
+    wt_ok(warm_free(pointer));
+    wt_memory_end();
+}
+END_TEST
+
+/* Called by a request that the limit refuses, before it looks around: the
+ * growth that had the room fails in between. */
+static warm_status keep_segment(wm_driver *d, void *pointer, size_t bytes)
+{
+    wm_growth *growth = &wt_memory_space()->growth;
+    size_t coming = 1;
+
+    (void)d;
+    wt_set(&wt_memory.closed, false);
+    while (!wt_flag(&act.late) && coming > 0) {
+        wm_lock_acquire(&growth->lock);
+        coming = growth->coming;
+        wm_lock_release(&growth->lock);
+        sched_yield();
+    }
+    wt_set(&act.late, true);
+    return wm_fail(WARM_DRIVER_ERROR, "%zu bytes at %p stay", bytes, pointer);
+}
+
+static void ask_beside(void *argument, unsigned index)
+{
+    void **pointer = argument;
+
+    if (index == 1) {
+        wt_await(&wt_memory.inside);
+    }
+    act.status[index] = warm_pinned_alloc(
+        wt_memory.runtime, (index == 0 ? 30 : 24) * MIB, &pointer[index]);
+}
+
+START_TEST(test_B12_room_that_was_left_meanwhile_is_worth_another_try)
+{
+    void *pointer[2] = {NULL, NULL};
+
+    (void)wt_memory_begin(
+        &(warm_options){.segment = 1 * MIB, .pinned_limit = 32 * MIB});
+    wt_ok(warm_pinned_prewarm(wt_memory.runtime, 1 * MIB, 0, 0));
+    wt_memory.ops.pinned_free = keep_segment;
+    wt_memory.refusing = 26 * MIB;
+    wt_set(&wt_memory.closed, true);
+    wt_threads(2, ask_beside, pointer);
+    wt_fails(WARM_OUT_OF_MEMORY, act.status[0]);
+    wt_ok(act.status[1]);
+    wt_memory.ops.pinned_free = wt_memory_free;
+    wt_ok(warm_free(pointer[1]));
+    wt_memory_end();
+}
+END_TEST
+
+static warm_status refuse_free(wm_driver *d, void *pointer, size_t bytes)
+{
+    (void)d;
+    return wm_fail(WARM_DRIVER_ERROR, "%zu bytes at %p stay", bytes, pointer);
+}
+
+/* Not that a segment stays is why, but that there is no memory. */
+START_TEST(test_B12_reason_is_that_of_the_request)
+{
+    void *pointer = NULL;
+
+    (void)wt_memory_begin(&(warm_options){.segment = 1 * MIB});
+    wt_ok(warm_pinned_prewarm(wt_memory.runtime, 1 * MIB, 0, 0));
+    wt_memory.refusing = 2 * MIB;
+    wt_memory.ops.pinned_free = refuse_free;
+    wt_fails(WARM_OUT_OF_MEMORY,
+             warm_pinned_alloc(wt_memory.runtime, 8 * MIB, &pointer));
+    ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "are too much"));
+    ck_assert_ptr_null(strstr(warm_last_error_message(), "stay"));
+    wt_memory.ops.pinned_free = wt_memory_free;
+    wt_memory_end();
+}
+END_TEST
+
+/* A region that there are no records for is not kept; one that the driver does
+ * not take back stays held. */
+START_TEST(test_B12_region_without_records_goes_back)
+{
+    uint64_t gone = 0;
+    bool refuses = _i == 1;
+
+    for (uint64_t n = 1; n <= 12; n++) {
+        void *pointer = NULL;
+        bool lost;
+
+        (void)wt_memory_begin(&(warm_options){.segment = 1 * MIB});
+        wt_memory.ops.pinned_free = refuses ? refuse_free : wt_memory_free;
+        wm_meta_fail(n, false);
+        (void)warm_pinned_alloc(wt_memory.runtime, 2 * MIB, &pointer);
+        wm_meta_fail(0, false);
+        wt_memory.ops.pinned_free = wt_memory_free;
+        lost = refuses && pointer == NULL && wt_memory.obtained > 0;
+        gone += lost || wt_memory.returned > 0;
+        ck_assert_uint_eq(wt_memory_space()->growth.held,
+                          2 * MIB * (wt_memory.obtained - wt_memory.returned));
+        ck_assert_uint_eq(wt_memory_space()->growth.coming, 0);
+        wt_memory.obtained -= lost; /* and what is left is balanced */
+        wt_ok(warm_free(pointer));
+        wt_memory_end();
+    }
+    ck_assert_uint_gt(gone, 0);
+}
+END_TEST
+
+static void *told;
+
+static void allocate(void *context, warm_log_level level, const char *line)
+{
+    (void)context;
+    (void)level;
+    if (told == NULL && strstr(line, "no record") != NULL) {
+        told = wt_memory_take(MIB);
+    }
+}
+
+/* Who is told of it may allocate what would have been left of it: or this
+ * hangs. */
+START_TEST(test_B12_who_is_told_of_a_lost_region_may_allocate)
+{
+    unsigned lost = 0;
+
+    for (uint64_t n = 1; n <= 12; n++) {
+        void *pointer = NULL;
+
+        told = NULL;
+        (void)wt_memory_begin(&(warm_options){.segment = 4 * MIB});
+        wt_memory.ops.pinned_free = refuse_free;
+        warm_log_set(allocate, NULL);
+        wm_meta_fail(n, false);
+        (void)warm_pinned_alloc(wt_memory.runtime, 2 * MIB, &pointer);
+        wm_meta_fail(0, false);
+        warm_log_set(NULL, NULL);
+        wt_memory.ops.pinned_free = wt_memory_free;
+        wt_memory.obtained -= told != NULL;
+        lost += told != NULL;
+        wt_ok(warm_free(told));
+        wt_ok(warm_free(pointer));
+        wt_memory_end();
+    }
+    ck_assert_uint_gt(lost, 0);
+}
+END_TEST
+
+/* ---- trims -------------------------------------------------------------- */
+
+/* Regions of one block each; all are idle. */
+static void leave(const size_t *bytes, int count)
+{
+    void *block[4];
+
+    for (int i = 0; i < count; i++) {
+        block[i] = wt_memory_take(bytes[i]);
+    }
+    for (int i = 0; i < count; i++) {
+        wt_ok(warm_free(block[i]));
+    }
+}
+
+/* The second one waits in the driver. */
+static warm_status free_slowly(wm_driver *d, void *pointer, size_t bytes)
+{
+    if (wt_memory.returned == 1) {
+        wt_set(&wt_memory.inside, true);
+        wt_await(&act.late);
+    }
+    return wt_memory_free(d, pointer, bytes);
+}
+
+static void trim_beside(void *argument, unsigned index)
+{
+    size_t released = 0;
+
+    (void)argument;
+    if (index == 1) {
+        wt_await(&wt_memory.inside);
+    }
+    act.status[index] = warm_trim(wt_memory.runtime, 16 * MIB, &released);
+    act.bytes[index] = released;
+    if (index == 1) {
+        wt_set(&act.late, true);
+    }
+}
+
+/* Of what another one gives back some has gone, and some is on its way: neither
+ * is to go once more. */
+START_TEST(test_B11_a_trim_beside_a_slow_one_keeps_to_its_target)
+{
+    const size_t bytes[] = {8 * MIB, 8 * MIB, 8 * MIB, 8 * MIB};
+
+    (void)wt_memory_begin(&(warm_options){.segment = 1 * MIB});
+    leave(bytes, 4);
+    ck_assert_uint_eq(wt_memory_stats().held_bytes.current, 32 * MIB);
+    wt_memory.ops.pinned_free = free_slowly;
+    wt_set(&act.late, false);
+    wt_threads(2, trim_beside, NULL);
+    wt_set(&wt_memory.inside, false);
+    wt_ok(act.status[0]);
+    wt_ok(act.status[1]);
+    ck_assert_uint_eq(act.bytes[0], 16 * MIB);
+    ck_assert_uint_eq(act.bytes[1], 0);
+    wt_memory.ops.pinned_free = wt_memory_free;
+    wt_memory_end();
+}
+END_TEST
+
+static unsigned asked;
+
+/* Of the largest the driver never lets go. */
+static warm_status keep_largest(wm_driver *d, void *pointer, size_t bytes)
+{
+    asked++;
+    return bytes >= 20 * MIB ? refuse_free(d, pointer, bytes)
+                             : wt_memory_free(d, pointer, bytes);
+}
+
+static size_t trim_by(size_t bytes)
+{
+    size_t released = 0;
+
+    asked = 0;
+    wt_ok(warm_trim(wt_memory.runtime,
+                    wt_memory_stats().held_bytes.current - bytes, &released));
+    return released;
+}
+
+START_TEST(test_B11_what_the_driver_keeps_makes_way_for_others)
+{
+    const size_t bytes[] = {6 * MIB, 20 * MIB, 10 * MIB};
+
+    (void)wt_memory_begin(&(warm_options){.segment = 1 * MIB});
+    leave(bytes, 3);
+    wt_memory.ops.pinned_free = keep_largest;
+    ck_assert_uint_eq(trim_by(10 * MIB), 10 * MIB);
+    ck_assert_uint_eq(asked, 2);
+    /* It is the last one, and tried once. */
+    ck_assert_uint_eq(trim_by(4 * MIB), 6 * MIB);
+    ck_assert_uint_eq(asked, 1);
+    ck_assert_uint_eq(trim_by(4 * MIB), 0);
+    ck_assert_uint_eq(asked, 1);
+    /* But not for ever. */
+    leave(bytes + 1, 2);
+    ck_assert_uint_eq(wt_memory_stats().held_bytes.current, 30 * MIB);
+    wt_memory.ops.pinned_free = wt_memory_free;
+    ck_assert_uint_eq(trim_by(4 * MIB), 20 * MIB);
+    wt_memory_end();
+}
+END_TEST
+
+/* ---- less than a segment ---------------------------------------------- */
+
+START_TEST(test_region_that_is_refused_is_halved)
+{
+    void *pointer = NULL;
+
+    (void)wt_memory_begin(&(warm_options){.segment = 16 * MIB});
+    wt_memory.refusing = 3 * MIB;
+    wt_ok(warm_pinned_alloc(wt_memory.runtime, 5000, &pointer));
+    ck_assert_uint_eq(wt_memory_calls("pinned_alloc"), 4);
+    ck_assert_uint_eq(wt_memory_stats().held_bytes.current, 2 * MIB);
+    ck_assert_uint_eq(wt_memory_stats().failures, 0);
+    wt_ok(warm_free(pointer));
+    wt_memory_end();
+}
+END_TEST
+
+/* What a limit leaves is asked for once, and not as often as it takes to halve
+ * what was wanted down to it. */
+START_TEST(test_B12_what_the_limit_leaves_is_refused_once)
+{
+    void *pointer = NULL;
+
+    (void)wt_memory_begin(
+        &(warm_options){.segment = 64 * MIB, .pinned_limit = 4 * MIB});
+    wt_memory.refusing = 3 * MIB;
+    wt_ok(warm_pinned_alloc(wt_memory.runtime, 5000, &pointer));
+    ck_assert_uint_eq(wt_memory_calls("pinned_alloc"), 2); /* 4, 2 MiB */
+    ck_assert_uint_eq(wt_memory_stats().held_bytes.current, 2 * MIB);
+    wt_ok(warm_free(pointer));
+    wt_memory_end();
+}
+END_TEST
+
+START_TEST(test_region_is_never_smaller_than_the_request)
+{
+    void *pointer = NULL;
+
+    (void)wt_memory_begin(&(warm_options){.segment = 16 * MIB});
+    wt_memory.refusing = 5 * MIB;
+    wt_ok(warm_pinned_alloc(wt_memory.runtime, 5 * MIB, &pointer));
+    ck_assert_uint_eq(wt_memory_calls("pinned_alloc"), 3);
+    ck_assert_uint_eq(wt_memory_stats().held_bytes.current, 5 * MIB);
+    wt_ok(warm_free(pointer));
+    wt_fails(WARM_OUT_OF_MEMORY,
+             warm_pinned_alloc(wt_memory.runtime, 5 * MIB + 1, &pointer));
+    wt_memory_end();
+}
+END_TEST
+
+/* Without a call to the driver where it is the limit that refuses. */
+START_TEST(test_region_is_cut_to_fit_under_the_limit)
+{
+    void *first = NULL, *second = NULL;
+
+    (void)wt_memory_begin(
+        &(warm_options){.segment = 4 * MIB, .pinned_limit = 5 * MIB});
+    wt_ok(warm_pinned_alloc(wt_memory.runtime, 3 * MIB, &first));
+    wt_ok(warm_pinned_alloc(wt_memory.runtime, MIB * 3 / 4, &second));
+    ck_assert_uint_eq(wt_memory_calls("pinned_alloc"), 1);
+    wt_ok(warm_free(second));
+    wt_ok(warm_pinned_alloc(wt_memory.runtime, MIB, &second));
+    wt_ok(warm_free(second));
+    wt_ok(warm_free(first));
+    wt_ok(warm_empty_cache(wt_memory.runtime, NULL));
+    wt_ok(warm_pinned_alloc(wt_memory.runtime, 5 * MIB, &first));
+    wt_ok(warm_free(first));
+    wt_memory_end();
+}
+END_TEST
+
+/* A limit of so many bytes serves all of them, and not one page of more: in
+ * segments of a size of which it is no multiple, by one thread or by several
+ * that have arenas of their own. */
+enum { EDGE_BLOCK = 256 << 10, EDGE_THREADS = 4, EDGE_BLOCKS = 64 };
+static const struct {
+    size_t limit;
+    size_t blocks; /* of EDGE_BLOCK, that it has room for */
+} edge[] = {{16 * MIB, 64},
+            {16 * MIB - 1, 63},
+            {16 * MIB - WM_PAGE, 63},
+            {16 * MIB + WM_PAGE - 1, 64},
+            {10 * MIB + EDGE_BLOCK, 41},
+            {10 * MIB + EDGE_BLOCK - 1, 40},
+            {EDGE_BLOCK, 1},
+            {EDGE_BLOCK - 1, 0}};
+enum { EDGES = sizeof edge / sizeof edge[0] };
+static void *taken[EDGE_THREADS][EDGE_BLOCKS];
+static _Atomic size_t taken_count;
+
+static void take_all(void *argument, unsigned index)
+{
+    int i = 0;
+
+    (void)argument;
+
+    while (i < EDGE_BLOCKS && warm_pinned_alloc(wt_memory.runtime, EDGE_BLOCK,
+                                                &taken[index][i]) == WARM_OK) {
+        i++;
+    }
+    atomic_fetch_add_explicit(&taken_count, (size_t)i, memory_order_relaxed);
+}
+
+START_TEST(test_B12_limit_is_exact_at_its_edge)
+{
+    unsigned threads = _i < EDGES ? 1 : EDGE_THREADS;
+    size_t limit = edge[_i % EDGES].limit, blocks = edge[_i % EDGES].blocks;
+
+    taken_count = 0;
+    memset(taken, 0, sizeof taken);
+    (void)wt_memory_begin(&(warm_options){
+        .segment = 3 * MIB, .pinned_limit = limit, .arenas = threads});
+    wt_threads(threads, take_all, NULL);
+    ck_assert_uint_eq(taken_count, blocks);
+    ck_assert_uint_ge(wt_memory_stats().held_bytes.peak, blocks * EDGE_BLOCK);
+    ck_assert_uint_le(wt_memory_stats().held_bytes.peak, limit);
+    ck_assert(blocks > 0 || wt_memory_calls("pinned_alloc") == 0);
+    for (unsigned i = 0; i < EDGE_THREADS * EDGE_BLOCKS; i++) {
+        wt_ok(warm_free(taken[i / EDGE_BLOCKS][i % EDGE_BLOCKS]));
+    }
+    wt_memory_end();
+}
+END_TEST
+
+/* Memory ahead of anybody may come to the limit as well, in one region. */
+START_TEST(test_B12_B17_memory_ahead_comes_up_to_the_limit)
+{
+    (void)wt_memory_begin(&(warm_options){.pinned_limit = 6 * MIB});
+    wt_ok(warm_pinned_prewarm(wt_memory.runtime, 6 * MIB, 0, 0));
+    ck_assert_uint_eq(wt_memory_calls("pinned_alloc"), 1);
+    ck_assert_uint_eq(wt_memory_stats().held_bytes.current, 6 * MIB);
+    wt_memory_end();
+}
+END_TEST
+
+/* What is left of a limit comes in one region, for as much of it as a page. */
+START_TEST(test_B12_last_region_is_what_the_limit_leaves)
+{
+    void *first, *second;
+
+    (void)wt_memory_begin(&(warm_options){
+        .segment = 4 * MIB, .pinned_limit = 7 * MIB + 3 * WM_PAGE});
+    first = wt_memory_take(4 * MIB);
+    second = wt_memory_take(MIB);
+    ck_assert_uint_eq(wt_memory_calls("pinned_alloc"), 2);
+    ck_assert_uint_eq(wt_memory_stats().held_bytes.current,
+                      7 * MIB + 3 * WM_PAGE);
+    wt_ok(warm_free(first));
+    wt_ok(warm_free(second));
+    wt_memory_end();
+}
+END_TEST
+
+/* ---- nothing to be had ------------------------------------------------ */
+
+enum { LOSERS = 4 };
+static warm_status lost[LOSERS];
+
+static void ask_for_too_much(void *argument, unsigned index)
+{
+    void *pointer = NULL;
+
+    (void)argument;
+    lost[index] = warm_pinned_alloc(wt_memory.runtime, 8 * MIB, &pointer);
+}
+
+/* Each one's failing errand is no reason for the others to try again. */
+START_TEST(test_requests_that_are_refused_together_all_end)
+{
+    (void)wt_memory_begin(&(warm_options){.segment = 16 * MIB});
+    wt_memory.refusing = 1;
+    for (unsigned i = 0; i < wt_scaled(50); i++) {
+        wt_threads(LOSERS, ask_for_too_much, NULL);
+        for (int k = 0; k < LOSERS; k++) {
+            wt_fails(WARM_OUT_OF_MEMORY, lost[k]);
+        }
+    }
+    ck_assert_uint_eq(wt_memory_stats().failures,
+                      (uint64_t)wt_scaled(50) * LOSERS);
+    wt_memory_end();
+}
+END_TEST
+
+/* ---- siblings --------------------------------------------------------- */
+
+static void free_meanwhile(void *argument, unsigned index)
+{
+    if (index == 0) {
+        act.status[0] =
+            warm_pinned_alloc(wt_memory.runtime, act.bytes[0], &act.pointer[0]);
+        return;
+    }
+    wt_await(&wt_memory.inside);
+    act.status[1] = warm_free(argument);
+    wt_set(&wt_memory.closed, false);
+}
+
+/* The driver has nothing; but an arena beside the request's own has, from a
+ * region that cannot move, by then. Asked for in one piece: nothing is halved
+ * on the way. */
+START_TEST(test_B12_block_that_comes_to_a_sibling_meanwhile_is_found)
+{
+    void *live, *block;
+
+    (void)wt_memory_begin(&(warm_options){.arenas = 2, .segment = 64 << 10});
+    wt_ok(warm_free(wt_memory_take(16 * MIB)));
+    live = wt_memory_take(6 * MIB);
+    block = wt_memory_take(9 * MIB);
+    ck_assert_uint_eq(wt_memory_stats().segments.current, 1);
+    wt_memory.refusing = 1;
+    wt_set(&wt_memory.breaks, true);
+    wt_set(&wt_memory.closed, true);
+    act.bytes[0] = 8 * MIB;
+    wt_threads(2, free_meanwhile, block);
+    wt_ok(act.status[0]);
+    wt_ok(act.status[1]);
+    ck_assert_ptr_eq(act.pointer[0], block);
+    wt_ok(warm_free(act.pointer[0]));
+    wt_ok(warm_free(live));
+    wt_memory.refusing = 0;
+    wt_memory_end();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("growth");
+    TCase *tcase = tcase_create("growth");
+
+    tcase_add_checked_fixture(tcase, set_up, NULL);
+    tcase_add_test(tcase,
+                   test_request_that_fits_waits_for_the_growth_of_another);
+    tcase_add_test(tcase, test_room_in_a_growth_is_promised_once);
+    tcase_add_test(tcase,
+                   test_B12_what_went_back_meanwhile_is_worth_another_try);
+    tcase_add_test(tcase,
+                   test_B12_room_that_was_left_meanwhile_is_worth_another_try);
+    tcase_add_test(tcase, test_B12_reason_is_that_of_the_request);
+    tcase_add_loop_test(tcase, test_B12_region_without_records_goes_back, 0, 2);
+    tcase_add_test(tcase, test_B12_who_is_told_of_a_lost_region_may_allocate);
+    tcase_add_test(tcase,
+                   test_B11_a_trim_beside_a_slow_one_keeps_to_its_target);
+    tcase_add_test(tcase, test_B11_what_the_driver_keeps_makes_way_for_others);
+    tcase_add_test(tcase, test_request_that_does_not_fit_grows_beside_another);
+    tcase_add_test(tcase, test_request_that_waited_in_vain_grows_by_itself);
+    tcase_add_test(tcase,
+                   test_B12_limit_that_a_failing_growth_reserves_is_waited_for);
+    tcase_add_test(tcase, test_limit_holds_while_two_grow);
+    tcase_add_test(tcase, test_region_that_is_refused_is_halved);
+    tcase_add_test(tcase, test_B12_what_the_limit_leaves_is_refused_once);
+    tcase_add_test(tcase, test_region_is_never_smaller_than_the_request);
+    tcase_add_test(tcase, test_region_is_cut_to_fit_under_the_limit);
+    tcase_add_loop_test(tcase, test_B12_limit_is_exact_at_its_edge, 0,
+                        2 * EDGES);
+    tcase_add_test(tcase, test_B12_B17_memory_ahead_comes_up_to_the_limit);
+    tcase_add_test(tcase, test_B12_last_region_is_what_the_limit_leaves);
+    tcase_add_test(tcase, test_requests_that_are_refused_together_all_end);
+    tcase_add_test(tcase,
+                   test_B12_block_that_comes_to_a_sibling_meanwhile_is_found);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}

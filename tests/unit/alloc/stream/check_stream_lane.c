@@ -1,0 +1,156 @@
+/* check_stream_lane.c: what a miss costs where the memory of a device is used
+ * in the order of many streams. */
+#include "wt.h"
+
+#include "alloc/kinds/device_space.h"
+#include "alloc/private_pool/private_pool.h"
+#include "runtime/base/lock.h"
+#include "runtime/runtime.h"
+
+enum { STREAMS = 300, SIZE = 64 << 10 };
+
+static warm_runtime *runtime;
+static warm_stream stream[STREAMS];
+
+static void *take(warm_stream on, size_t bytes)
+{
+    return wt_device(runtime, on, bytes);
+}
+
+/* Each has something that came back, and is done. */
+static void use_all(void)
+{
+    void *block[STREAMS];
+
+    for (int i = 0; i < STREAMS; i++) {
+        block[i] = take(stream[i], SIZE);
+    }
+    for (int i = 0; i < STREAMS; i++) {
+        wt_ok(warm_free(block[i]));
+        wt_ok(warm_stream_synchronize(runtime, stream[i]));
+    }
+}
+
+/* Locks that a request takes which nothing idle serves. */
+static uint64_t cost_of_miss(size_t bytes)
+{
+    uint64_t before = wm_lock_taken();
+    void *block = take(stream[0], bytes);
+    uint64_t locks = wm_lock_taken() - before;
+
+    wt_ok(warm_free(block));
+    return locks;
+}
+
+/* A stream is looked at by the first miss after something came back on it, and
+ * not again by those that follow. */
+START_TEST(test_C4_a_miss_looks_at_streams_with_something_new_only)
+{
+    uint64_t first, next;
+
+    runtime = wt_runtime(
+        &(warm_options){.size = sizeof(warm_options), .device = "host"});
+    for (int i = 0; i < STREAMS; i++) {
+        wt_ok(warm_stream_create(runtime, 0, &stream[i]));
+    }
+    use_all();
+    first = cost_of_miss((size_t)40 << 20);
+    ck_assert(first == 0 || first > STREAMS); /* 0: they are not counted */
+    do { /* until all marks have been seen to pass */
+        for (int i = 0; i < STREAMS; i++) {
+            wt_ok(warm_stream_synchronize(runtime, stream[i]));
+        }
+        wt_ok(warm_poll(runtime));
+        wt_ok(warm_device_empty_cache(runtime, 0, NULL));
+        next = cost_of_miss((size_t)60 << 20);
+    } while (next > STREAMS / 3);
+    for (int i = 0; i < STREAMS; i++) {
+        wt_ok(warm_stream_destroy(runtime, stream[i]));
+    }
+    wt_runtime_end(runtime);
+}
+END_TEST
+
+/* What came back while a mark was under way is not forgotten. */
+START_TEST(test_C4_what_comes_back_behind_a_mark_is_marked_later)
+{
+    const size_t large = (size_t)20 << 20;
+    warm_device_stats before = {.size = sizeof before};
+    warm_device_stats after = {.size = sizeof after};
+    void *block[2], *small[2];
+    wt_gate *gate;
+
+    runtime = wt_runtime(
+        &(warm_options){.size = sizeof(warm_options), .device = "host"});
+    for (int i = 0; i < 2; i++) {
+        wt_ok(warm_stream_create(runtime, 0, &stream[i]));
+        block[i] = take(stream[0], large);
+    }
+    gate = wt_gate_close(runtime, stream[0]);
+    wt_gate_await(gate);
+    wt_ok(warm_free(block[0]));
+    small[0] = take(stream[1], 1 << 20); /* misses, and marks */
+    wt_ok(warm_free(block[1]));
+    small[1] = take(stream[1], 12 << 20); /* cannot, right now */
+    wt_gate_open(gate);
+    wt_ok(warm_stream_synchronize(runtime, stream[0]));
+    wt_ok(warm_poll(runtime));
+    wt_ok(warm_device_get_stats(runtime, 0, &before));
+    for (int i = 0; i < 2; i++) {
+        block[i] = take(stream[1], large);
+    }
+    wt_ok(warm_device_get_stats(runtime, 0, &after));
+    ck_assert_uint_eq(after.all.segments.allocated,
+                      before.all.segments.allocated);
+    for (int i = 0; i < 2; i++) {
+        wt_ok(warm_free(block[i]));
+        wt_ok(warm_free(small[i]));
+        wt_ok(warm_stream_destroy(runtime, stream[i]));
+    }
+    wt_runtime_end(runtime);
+}
+END_TEST
+
+/* An arena serves one pool for graphs after the other, and any stream: none of
+ * the earlier ones' lanes is left then. */
+START_TEST(test_E3_lanes_end_with_their_pool)
+{
+    enum { POOLS = 3 };
+    unsigned arenas = 0;
+
+    runtime = wt_runtime(
+        &(warm_options){.size = sizeof(warm_options), .device = "host"});
+    for (int i = 0; i < POOLS; i++) {
+        warm_private_pool pool = 0;
+
+        wt_ok(warm_stream_create(runtime, 0, &stream[i]));
+        wt_ok(warm_private_pool_begin(runtime, &pool, 0, NULL, NULL));
+        wt_ok(warm_free(take(stream[i], SIZE)));
+        wt_ok(warm_private_pool_end(runtime, pool));
+        wt_ok(warm_private_pool_release(runtime, pool));
+        wt_ok(warm_stream_destroy(runtime, stream[i]));
+    }
+    for (wm_arena *a = wm_group_arenas(&runtime->device_spaces[0].space.group);
+         a != NULL; a = a->next_arena) {
+        arenas += a->pool != NULL;
+        ck_assert(a->pool == NULL || a->lanes == NULL);
+    }
+    ck_assert_uint_eq(arenas, 1);
+    wt_runtime_end(runtime);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("order");
+    TCase *tcase = tcase_create("order");
+
+    tcase_set_timeout(tcase, 60);
+    tcase_add_test(tcase,
+                   test_C4_a_miss_looks_at_streams_with_something_new_only);
+    tcase_add_test(tcase,
+                   test_C4_what_comes_back_behind_a_mark_is_marked_later);
+    tcase_add_test(tcase, test_E3_lanes_end_with_their_pool);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}

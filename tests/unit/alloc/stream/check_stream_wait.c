@@ -1,0 +1,469 @@
+/* check_stream_wait.c: who is not waited for, and how often, before a device
+ * has no more memory (rows C1, C2, C8); streams that end while they are waited
+ * for. Host device; the driver's calls do what a test wants meanwhile. */
+#include "alloc/kinds/device_space.h"
+#include "alloc/stream/stream_lane_int.h"
+#include "alloc/stream/timeline_int.h"
+#include "runtime/base/status.h"
+#include "runtime/runtime.h"
+
+#include "wt_order.h"
+
+#include <sched.h>
+#include <string.h>
+
+static wm_driver_ops ops;
+static const wm_driver_ops *real;
+static unsigned waits, left; /* calls; streams known after one has ended */
+
+static wm_lane_registry *orders(void)
+{
+    return &runtime->device_spaces[0].orders;
+}
+
+static unsigned known(void)
+{
+    unsigned count = 0;
+
+    for (int i = 0; i < WM_ORDER_BUCKETS; i++) {
+        for (const wm_lane_owner *o = orders()->bucket[i]; o != NULL;
+             o = o->next) {
+            count++;
+        }
+    }
+    return count;
+}
+
+static void begin(const char *expandable)
+{
+    wt_order_begin((warm_options){.device = "host",
+                                  .host_devices = 2,
+                                  .magazines = "off",
+                                  .expandable_segments = expandable});
+    wt_ok(warm_free(idle));
+    wt_order_limit();
+    real = runtime->driver->ops;
+    ops = *real;
+    waits = 0;
+    runtime->driver->ops = &ops;
+}
+
+static void end(void)
+{
+    runtime->driver->ops = real;
+    if (gate != NULL) {
+        wt_gate_open(gate);
+        wt_ok(warm_stream_destroy(runtime, first));
+    }
+    wt_ok(warm_free(kept));
+    wt_ok(warm_stream_destroy(runtime, second));
+    wt_runtime_end(runtime);
+}
+
+static void refused_on(warm_stream stream)
+{
+    void *block = &block;
+
+    wt_fails(WARM_OUT_OF_MEMORY,
+             warm_device_alloc(runtime, 0, stream, BLOCK, &block));
+    ck_assert_ptr_eq(block, &block);
+}
+
+/* ---- who waits ------------------------------------------------------------
+ */
+
+static warm_status fail_wait(wm_driver *d, warm_stream stream, warm_event event)
+{
+    (void)d;
+    (void)event;
+    waits++;
+    return wm_fail(WARM_DRIVER_ERROR, "%p does not wait", stream);
+}
+
+/* A stream that could not be waited for is not tried again and again. */
+START_TEST(test_C2_every_stream_is_tried_once)
+{
+    begin("off");
+    ops.stream_wait_event = fail_wait;
+    refused_on(second);
+    ck_assert_uint_eq(waits, 1);
+    end();
+}
+END_TEST
+
+static warm_status say_blocked(wm_driver *d, warm_stream stream,
+                               wm_capture *capture)
+{
+    (void)d;
+    (void)stream;
+    *capture = WM_CAPTURE_BLOCKED;
+    return WARM_OK;
+}
+
+/* Nothing may be queued while another stream captures. */
+START_TEST(test_B7_C2_no_stream_waits_beside_a_capture)
+{
+    begin("off");
+    ops.stream_capture = say_blocked;
+    ops.stream_wait_event = fail_wait;
+    refused_on(second);
+    ck_assert_uint_eq(waits, 0);
+    end();
+}
+END_TEST
+
+/* What a default stream had would be its own for ever. */
+START_TEST(test_C2_default_streams_wait_for_nobody)
+{
+    begin("off");
+    ops.stream_wait_event = fail_wait;
+    refused_on(WARM_STREAM_PER_THREAD);
+    refused_on(WARM_STREAM_LEGACY);
+    ck_assert_uint_eq(waits, 0);
+    end();
+}
+END_TEST
+
+/* ---- streams that end meanwhile -------------------------------------------
+ */
+
+/* Its work is done, it is retired, and its lane has ended; what is known of it
+ * is still there for who waits. */
+static void end_first(void)
+{
+    if (waits++ == 0) {
+        wt_gate_open(gate);
+        gate = NULL;
+        wt_ok(warm_stream_retire(runtime, first));
+        wt_ok(wm_driver_stream_synchronize(runtime->driver, first));
+        wt_ok(warm_poll(runtime));
+        left = known();
+        wt_ok(wm_driver_stream_destroy(runtime->driver, first));
+    }
+}
+
+static warm_status wait_and_end(wm_driver *d, warm_stream stream,
+                                warm_event event)
+{
+    warm_status status = real->stream_wait_event(d, stream, event);
+
+    end_first();
+    return status;
+}
+
+START_TEST(test_C2_a_stream_ends_while_another_one_waits_for_it)
+{
+    void *block;
+
+    begin("off");
+    ops.stream_wait_event = wait_and_end;
+    block = wt_device(runtime, second, BLOCK);
+    ck_assert_ptr_eq(block, idle);
+    ck_assert_uint_eq(waits, 1);
+    ck_assert_uint_eq(left, 2);
+    ck_assert_uint_eq(known(), 1);
+    wt_ok(warm_free(block));
+    end();
+}
+END_TEST
+
+/* A request lets one wait. */
+static bool is_waited_for(void)
+{
+    bool is = false;
+
+    wm_lock_acquire(&orders()->lock);
+    for (int i = 0; i < WM_ORDER_BUCKETS; i++) {
+        for (const wm_lane_owner *o = orders()->bucket[i]; o != NULL;
+             o = o->next) {
+            is |= o->waits > 0;
+        }
+    }
+    wm_lock_release(&orders()->lock);
+    return is;
+}
+
+/* The stream that is to wait, which its user should not do now, but may: the
+ * driver is not told of it any more. */
+static warm_status end_second(wm_driver *d, warm_event event,
+                              warm_stream stream, wm_capture *capture)
+{
+    if (left == 0 && stream == first && is_waited_for()) {
+        wt_ok(warm_stream_retire(runtime, second));
+        wt_ok(wm_driver_stream_synchronize(runtime->driver, second));
+        wt_ok(warm_poll(runtime));
+        left = known();
+    }
+    return real->event_mark(d, event, stream, capture);
+}
+
+START_TEST(test_C2_a_stream_ends_before_it_waits_for_another_one)
+{
+    begin("off");
+    left = 0;
+    ops.event_mark = end_second;
+    ops.stream_wait_event = fail_wait;
+    refused_on(second);
+    ck_assert_uint_eq(waits, 0);
+    ck_assert_uint_eq(left, 2);
+    ck_assert_uint_eq(known(), 1);
+    end();
+}
+END_TEST
+
+static pthread_t ender;
+static warm_status end_status;
+static _Atomic bool ended;
+
+static void *retire_second(void *unused)
+{
+    end_status = warm_stream_retire(runtime, second);
+    atomic_store_explicit(&ended, true, memory_order_release);
+    return unused;
+}
+
+static bool is_retiring(wm_timeline *t)
+{
+    bool retiring;
+
+    wm_lock_acquire(&t->lock);
+    retiring = t->retiring || wm_timeline_is_retired(t);
+    wm_lock_release(&t->lock);
+    return retiring;
+}
+
+/* Another thread does, which waits until the driver knows of the wait: the
+ * stream may be destroyed after that. */
+static warm_status wait_beside_end(wm_driver *d, warm_stream stream,
+                                   warm_event event)
+{
+    wm_timeline *t = wm_timeline_get_adopted(orders()->timelines, second);
+    wt_linger linger = {0};
+
+    waits++;
+    ck_assert_int_eq(pthread_create(&ender, NULL, retire_second, NULL), 0);
+    while (!is_retiring(t)) {
+        sched_yield();
+    }
+    while (wt_lingers(&linger)) {
+    }
+    ck_assert(!atomic_load_explicit(&ended, memory_order_acquire));
+    wm_timeline_put(orders()->timelines, t);
+    return real->stream_wait_event(d, stream, event);
+}
+
+/* It has nothing of the other one's then. */
+START_TEST(test_C1_C2_a_stream_that_ends_while_it_waits_gets_nothing)
+{
+    begin("off");
+    ops.stream_wait_event = wait_beside_end;
+    atomic_store_explicit(&ended, false, memory_order_relaxed);
+    refused_on(second);
+    ck_assert_uint_eq(waits, 1);
+    pthread_join(ender, NULL);
+    wt_ok(end_status);
+    end();
+}
+END_TEST
+
+static warm_status synchronize_and_end(wm_driver *d, warm_event event)
+{
+    end_first();
+    return real->event_synchronize(d, event);
+}
+
+START_TEST(test_C8_a_stream_ends_while_a_thread_waits_for_it)
+{
+    size_t released = 0;
+
+    begin("on");
+    ops.event_synchronize = synchronize_and_end;
+    wt_ok(warm_device_empty_cache(runtime, 0, &released));
+    ck_assert_uint_eq(released, BLOCK);
+    ck_assert_uint_eq(waits, 1);
+    ck_assert_uint_eq(left, 1);
+    ck_assert_uint_eq(known(), 0);
+    end();
+}
+END_TEST
+
+/* Its lane is spare then, and that of the next stream before it is forgotten:
+ * what that has idle is not waited for as if it was nobody's. */
+static unsigned synchronized;
+
+static warm_status count_synchronize(wm_driver *d, int device)
+{
+    synchronized++;
+    return real->device_synchronize(d, device);
+}
+
+static warm_status synchronize_and_go_on(wm_driver *d, warm_event event)
+{
+    warm_stream third;
+
+    if (waits == 0) {
+        wt_ok(warm_free(kept));
+        kept = NULL;
+        end_first();
+        wt_ok(warm_stream_create(runtime, 0, &third));
+        wt_ok(warm_free(wt_device(runtime, third, BLOCK)));
+        wm_lanes_sync_device(orders());
+        wt_ok(warm_stream_destroy(runtime, third));
+    }
+    return real->event_synchronize(d, event);
+}
+
+START_TEST(test_C1_C8_a_lane_that_has_ended_is_another_streams)
+{
+    begin("off");
+    ops.event_synchronize = synchronize_and_go_on;
+    ops.device_synchronize = count_synchronize;
+    wm_lanes_sync_streams(orders(), false);
+    ck_assert_uint_eq(left, 1);
+    ck_assert_uint_eq(synchronized, 0);
+    end();
+}
+END_TEST
+
+/* ---- while a request looks around -----------------------------------------
+ */
+
+static const wm_timeline_ops *real_timeline_ops;
+static wm_timeline_ops timeline_ops;
+static pthread_t giver;
+static size_t given;
+static _Atomic bool going; /* what is given back is with the driver */
+static bool goes_slowly;
+
+static warm_status free_slowly(wm_driver *d, int device, void *base)
+{
+    wt_linger linger = {0};
+
+    atomic_store_explicit(&going, true, memory_order_release);
+    while (goes_slowly && wt_lingers(&linger)) { /* for the request */
+    }
+    return real->device_free(d, device, base);
+}
+
+static void *give_back(void *unused)
+{
+    (void)warm_free(kept);
+    (void)warm_device_empty_cache(runtime, 0, &given);
+    return unused;
+}
+
+/* A poll by a request that was refused under the limit, and has found that
+ * threads keep nothing: another one frees what it has, which goes to the
+ * driver, before that is looked at. */
+static bool collect_and_give_back(wm_timelines *set, wm_timeline *timeline,
+                                  uint64_t older_than)
+{
+    bool found = real_timeline_ops->collect(set, timeline, older_than);
+
+    if (strstr(warm_last_error_message(), "limit") == NULL ||
+        atomic_load_explicit(&going, memory_order_relaxed)) {
+        return found;
+    }
+    ck_assert_int_eq(pthread_create(&giver, NULL, give_back, NULL), 0);
+    if (!goes_slowly) {
+        pthread_join(giver, NULL);
+    }
+    while (!atomic_load_explicit(&going, memory_order_acquire)) {
+        sched_yield();
+    }
+    return found;
+}
+
+/* It has gone, or is on its way still. */
+START_TEST(test_C2_what_goes_back_meanwhile_is_asked_for)
+{
+    wm_timelines *timelines;
+
+    wt_order_begin((warm_options){.device = "host"});
+    wt_ok(warm_free(idle));
+    wt_gate_open(gate);
+    gate = NULL;
+    wt_order_limit();
+    real = runtime->driver->ops;
+    ops = *real;
+    ops.device_free = free_slowly;
+    runtime->driver->ops = &ops;
+    timelines = runtime->device_spaces[0].space.group.timelines;
+    real_timeline_ops = timelines->ops;
+    timeline_ops = *real_timeline_ops;
+    timeline_ops.collect = collect_and_give_back;
+    timelines->ops = &timeline_ops;
+    goes_slowly = _i == 1;
+    atomic_store_explicit(&going, false, memory_order_relaxed);
+    wt_ok(warm_free(wt_device(runtime, second, HELD)));
+    ck_assert(atomic_load_explicit(&going, memory_order_relaxed));
+    if (goes_slowly) {
+        pthread_join(giver, NULL);
+    }
+    ck_assert_uint_eq(given, HELD);
+    timelines->ops = real_timeline_ops;
+    runtime->driver->ops = real;
+    wt_ok(warm_stream_destroy(runtime, first));
+    wt_ok(warm_stream_destroy(runtime, second));
+    wt_runtime_end(runtime);
+}
+END_TEST
+
+/* ---- the legacy stream ----------------------------------------------------
+ */
+
+static warm_status say_other_device(wm_driver *d, int *device)
+{
+    (void)d;
+    *device = 1;
+    return WARM_OK;
+}
+
+static warm_status count_wait(wm_driver *d, warm_event event)
+{
+    waits++;
+    return real->event_synchronize(d, event);
+}
+
+/* It is that of the thread's own device: of another one the name would be
+ * another stream. */
+START_TEST(test_C8_the_legacy_stream_is_that_of_the_threads_device)
+{
+    bool others = _i == 1;
+
+    begin("on");
+    end_first();
+    waits = 0;
+    wt_ok(warm_free(wt_device(runtime, NULL, 6 * MIB)));
+    ops.event_synchronize = count_wait;
+    if (others) {
+        ops.current_device = say_other_device;
+    }
+    (void)wm_growth_trim(&runtime->device_spaces[0].space, 0);
+    ck_assert_uint_eq(waits, !others);
+    end();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("order_wait");
+    TCase *tcase = tcase_create("order_wait");
+
+    tcase_add_test(tcase, test_C2_every_stream_is_tried_once);
+    tcase_add_test(tcase, test_B7_C2_no_stream_waits_beside_a_capture);
+    tcase_add_test(tcase, test_C2_default_streams_wait_for_nobody);
+    tcase_add_test(tcase, test_C2_a_stream_ends_while_another_one_waits_for_it);
+    tcase_add_test(tcase,
+                   test_C2_a_stream_ends_before_it_waits_for_another_one);
+    tcase_add_test(tcase,
+                   test_C1_C2_a_stream_that_ends_while_it_waits_gets_nothing);
+    tcase_add_test(tcase, test_C8_a_stream_ends_while_a_thread_waits_for_it);
+    tcase_add_test(tcase, test_C1_C8_a_lane_that_has_ended_is_another_streams);
+    tcase_add_loop_test(tcase, test_C2_what_goes_back_meanwhile_is_asked_for, 0,
+                        2);
+    tcase_add_loop_test(
+        tcase, test_C8_the_legacy_stream_is_that_of_the_threads_device, 0, 2);
+    suite_add_tcase(suite, tcase);
+    return wt_main(suite);
+}
