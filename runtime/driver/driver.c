@@ -173,7 +173,7 @@ bool wm_driver_may_break(const wm_driver *d)
     return !d->guarded || !d->breaks_captures || wm_thread_marks_now.breaks > 0;
 }
 
-static inline bool breaks(int call)
+static __attribute__((unused)) bool breaks(int call)
 {
     return call == WM_CALL_pinned_free || call == WM_CALL_pinned_unregister ||
            call == WM_CALL_device_free || call == WM_CALL_device_synchronize ||
