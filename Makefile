@@ -186,26 +186,16 @@ tsan: need-check
 	+@WT_SCALE=$${WT_SCALE:-20} $(MAKE) FLAVOUR=tsan B=build/tsan \
 	    LIMIT=900 TOOL_TESTS= run-tests
 
-# Memcheck follows each test's own process, so that a leak has a test's name;
-# but for programs whose many tests can share one, since they leave nothing of
-# theirs behind, which costs a tenth. It follows no other program that a test
-# starts: those that do (cases tagged `programs`) run with the sanitizers.
+# Memcheck follows each test's own process, so that a leak has a test's name. A
+# program whose tests leave nothing behind may run them in one process, which
+# costs a tenth: it says `memcheck: one process` in a comment. Memcheck does not
+# follow programs that a test starts: tests that start some (cases tagged
+# `programs`) run with the sanitizers.
 MEMCHECK := valgrind -q --error-exitcode=99 --leak-check=full \
     --errors-for-leak-kinds=definite,indirect --show-leak-kinds=definite,indirect \
     --suppressions=tests/valgrind.supp --num-callers=20
-MEMCHECK_SHARED := check_ahead check_arena check_batch check_depot \
-    check_device_fault check_device_memory check_device_sibling \
-    check_event_pool check_expandable check_expandable_driver check_fit check_gather_close \
-    check_growth check_handle_map check_handles check_history \
-    check_host_capture check_host_event check_host_stream check_lane \
-    check_lanes check_lease check_magazine check_magazine_lane check_meter \
-    check_numa check_options check_order check_order_wait check_pageable \
-    check_pinned_fault check_pool check_pool_edge check_prewarm \
-    check_private_fault check_private_pool check_random check_reserve \
-    check_runtime check_shared_order check_sibling check_sized check_snapshot \
-    check_space check_spaces check_storage \
-    check_storage_refused check_stretch check_timeline \
-    check_trace check_traced
+MEMCHECK_SHARED = $(basename $(notdir \
+    $(shell grep -lr 'memcheck: one process' $(TEST_SRC) $(API_SRC))))
 # On the stand-in only what does not run on the host device: the sanitizers run
 # the others there. First, since it takes longest.
 run-valgrind: test-programs

@@ -1,6 +1,7 @@
 /* check_device_memory.c: what is the memory of a device's own, through public
  * headers and on every backend (rows C1 to C8); check_spaces.c has what all
  * memory does. What is in it is only looked at by copies. */
+/* memcheck: one process */
 #include "wt.h"
 
 #include <math.h>

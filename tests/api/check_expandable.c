@@ -1,5 +1,6 @@
 /* check_expandable.c: device memory that grows in place, and goes back in
  * parts: option expandable_segments (rows C3, C8). */
+/* memcheck: one process */
 #include "wt_expandable.h"
 
 static void setup(void)

@@ -1,5 +1,6 @@
 /* check_handles.c: the handle pool through the public interface (rows A1 to
  * A10, A14), with a user's kind that tests can stop and fail. */
+/* memcheck: one process */
 #include "wt.h"
 #include "wt_kind.h"
 

@@ -1,5 +1,6 @@
 /* check_lease.c: handles made ahead, trimmed and leased, through the public
  * interface (rows A11, A12, A13). */
+/* memcheck: one process */
 #include "wt.h"
 #include "wt_kind.h"
 

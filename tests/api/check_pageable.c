@@ -1,5 +1,6 @@
 /* check_pageable.c: pageable memory for those who said that it will do, and
  * only for them (row B18). The driver's own calls are made to fail. */
+/* memcheck: one process */
 #include "wt.h"
 
 #include <errno.h>

@@ -1,5 +1,6 @@
 /* check_private_pool.c: private pools through public headers (rows E1 to E8),
  * on every backend; graphs are replayed, and what they copy is looked at. */
+/* memcheck: one process */
 #include "wt.h"
 
 #include <stdatomic.h>

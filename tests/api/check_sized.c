@@ -1,5 +1,6 @@
 /* check_sized.c: structs that begin with their size (rows G2, G4, G6): those
  * of an older program are served, others are refused and left alone. */
+/* memcheck: one process */
 #include "wt.h"
 #include "wt_kind.h"
 

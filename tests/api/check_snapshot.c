@@ -1,5 +1,6 @@
 /* check_snapshot.c: snapshots and the history through public headers (row C7),
  * on every backend. */
+/* memcheck: one process */
 #include "wt.h"
 #include "wt_json.h"
 #include "wt_viz.h"

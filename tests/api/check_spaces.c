@@ -2,6 +2,7 @@
  * public headers and on every backend. What is a space's own has its tests in
  * check_pinned.c and check_device_memory.c. Memory of a device is in the order
  * of a stream that has nothing to do; others use it. */
+/* memcheck: one process */
 #include "wt.h"
 
 #include <pthread.h>

@@ -1,5 +1,6 @@
 /* check_storage.c: who owns memory, and who frees it, through public headers
  * (rows D1 to D4). */
+/* memcheck: one process */
 #include "wt.h"
 
 #include <stdatomic.h>

@@ -1,5 +1,6 @@
 /* check_storage_refused.c: what a clone or a resize that is refused leaves as
  * it was, through public headers (rows B7, D2, D3). */
+/* memcheck: one process */
 #include "wt.h"
 
 #include <stdlib.h>

@@ -6,6 +6,7 @@
  * nothing; no memory goes to another stream while the one that used it is held;
  * the walker finds nothing wrong; all that is not lost comes back once the
  * fault is gone. */
+/* memcheck: one process */
 #include "wt_fault.h"
 
 #include <stdatomic.h>

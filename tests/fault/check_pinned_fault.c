@@ -8,6 +8,7 @@
  * the fault is gone. One of the two streams is adopted, the other is not: which
  * one changes with n.
  */
+/* memcheck: one process */
 #include "wt_fault.h"
 
 #include <string.h>

@@ -3,6 +3,7 @@
  * a user (rows E1 to E4, E7, E8). What must hold each time: a refused call
  * changed nothing; what a graph has is not handed out; once the fault is gone
  * and the pools are, everything that was not lost has gone back. */
+/* memcheck: one process */
 #include "wt_fault.h"
 
 #include <sys/mman.h>

@@ -1,4 +1,5 @@
 /* check_handle_map.c: the map of handles against a plain list. */
+/* memcheck: one process */
 #include "wt.h"
 
 #include "handles/handle_map.h"

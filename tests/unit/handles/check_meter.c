@@ -1,5 +1,6 @@
 /* check_meter.c: device memory of handles that are made at the same time, one
  * step after the other (row A14). */
+/* memcheck: one process */
 #include "wt.h"
 #include "wt_kind.h"
 

@@ -1,6 +1,7 @@
 /* check_pool.c: the pool's first creation, its walk, trims, leases and
  * workspaces (rows A8, A10 to A14), with kinds made of internal operations.
  * backends: host, standin */
+/* memcheck: one process */
 #include "wt.h"
 #include "wt_kind.h"
 

@@ -2,6 +2,7 @@
  * same time, or the program ends in between (rows A2 to A4, A6, A8, A11 to
  * A14).
  */
+/* memcheck: one process */
 #include "wt.h"
 #include "wt_kind.h"
 

@@ -1,4 +1,5 @@
 /* check_arena.c: the arena and the page map, without a driver. */
+/* memcheck: one process */
 #include "wt_host.h"
 
 #include "alloc/arena/arena_int.h"

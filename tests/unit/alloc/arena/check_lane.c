@@ -1,5 +1,6 @@
 /* check_lane.c: memory that is safe for one stream only, in the arena (row
  * C1), and small requests apart from large ones (row C3). No driver. */
+/* memcheck: one process */
 #include "wt.h"
 
 #include "alloc/arena/arena_int.h"

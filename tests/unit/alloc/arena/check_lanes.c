@@ -1,6 +1,7 @@
 /* check_lanes.c: all lanes of a stream, in arenas that are siblings (rows C1,
  * C4): each has its own, and what is said of the stream goes for all. No
  * driver. */
+/* memcheck: one process */
 #include "wt.h"
 
 #include "alloc/arena/arena_int.h"

@@ -1,5 +1,6 @@
 /* check_transfer_cache.c: what full magazines gave back, in an arena without
  * threads. */
+/* memcheck: one process */
 #include "wt.h"
 
 #include "alloc/arena/arena_int.h"

@@ -1,6 +1,7 @@
 /* check_device_steal.c: several arenas of a device (rows C1 to C4, C6): a
  * stream's memory is one, whichever of them it lies in; threads use one each,
  * and take from the others before the driver is asked. */
+/* memcheck: one process */
 #include "wt.h"
 
 #include "alloc/kinds/device_space.h"

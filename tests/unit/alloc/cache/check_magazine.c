@@ -1,5 +1,6 @@
 /* check_magazine.c: what a thread keeps ready for itself: bounds, batches,
  * frees by others, double frees, figures, and the ways back to the arena. */
+/* memcheck: one process */
 #include "wt.h"
 
 #include "alloc/cache/magazine.h"

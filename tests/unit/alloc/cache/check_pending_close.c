@@ -2,6 +2,7 @@
  * closed and asked for in its slot (row B4), and who gets them nevertheless;
  * and uses that several threads record. Host device; time and streams are
  * driven by hand. */
+/* memcheck: one process */
 #include "pending_bed.h"
 
 #include "runtime/base/meta.h"

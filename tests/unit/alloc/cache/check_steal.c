@@ -1,5 +1,6 @@
 /* check_steal.c: several arenas of a node: threads use one each, take from
  * the others before the driver is asked, and give back what is of those. */
+/* memcheck: one process */
 #include "wt.h"
 
 #include "alloc/cache/magazine.h"

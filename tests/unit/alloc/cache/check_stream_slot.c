@@ -1,6 +1,7 @@
 /* check_stream_slot.c: what a thread keeps ready of a device's memory, in the
  * order of streams (rows C1, C2, C8; B14 of a device): hits, and who may have
  * it next; streams that go and come back; other threads; figures. */
+/* memcheck: one process */
 #include "wt.h"
 
 #include "alloc/kinds/device_space.h"

@@ -2,6 +2,7 @@
  * slow, or fails and leaves a part behind; and what is seen of them inside
  * (rows C2, C3, C8).
  * backends: host standin */
+/* memcheck: one process */
 #include "alloc/block/page_map.h"
 #include "alloc/kinds/device_space.h"
 #include "alloc/arena/expand_piece.h"

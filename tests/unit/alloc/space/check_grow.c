@@ -2,6 +2,7 @@
  * some, too, and what it makes do with (parts of rows B9 and B12). Host
  * device; its memory calls wait where a test wants them to, and refuse what is
  * too much. */
+/* memcheck: one process */
 #include "wt_memory.h"
 
 #include "runtime/base/meta.h"

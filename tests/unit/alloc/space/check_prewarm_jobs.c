@@ -1,6 +1,7 @@
 /* check_prewarm_jobs.c: memory obtained before anybody asks for it (rows B9,
  * B17). Host device; its page-locking waits, and refuses, where a test wants
  * that. */
+/* memcheck: one process */
 #include "wt_memory.h"
 
 #include "alloc/space/prewarm_jobs.h"

@@ -1,6 +1,7 @@
 /* check_space.c: the ladder of an allocation when several threads stand on it,
  * and decay (rows B7, B11, B12, G6). Host device; its memory calls take as long
  * as a test wants them to, and time passes when a test says so. */
+/* memcheck: one process */
 #include "wt.h"
 
 #include "alloc/kinds/pinned.h"

@@ -1,6 +1,7 @@
 /* check_traced.c: what a snapshot tells of a block that is just being allocated
  * or freed (row C7): between its change of hands and the event of that. Threads
  * are stopped there by calling the space instead of the public functions. */
+/* memcheck: one process */
 #include "wt.h"
 #include "wt_viz.h"
 

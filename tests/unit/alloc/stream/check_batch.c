@@ -1,5 +1,6 @@
 /* check_batch.c: adopted streams: frees that share an event, and the promises
  * kept and broken (rows B3 to B7, B12). Host device; drives it by hand. */
+/* memcheck: one process */
 #include "wt.h"
 
 #include "alloc/cache/pending.h"

@@ -1,5 +1,6 @@
 /* check_stream_lane.c: what a miss costs where the memory of a device is used
  * in the order of many streams. */
+/* memcheck: one process */
 #include "wt.h"
 
 #include "alloc/kinds/device_space.h"

@@ -1,6 +1,7 @@
 /* check_stream_wait.c: who is not waited for, and how often, before a device
  * has no more memory (rows C1, C2, C8); streams that end while they are waited
  * for. Host device; the driver's calls do what a test wants meanwhile. */
+/* memcheck: one process */
 #include "alloc/kinds/device_space.h"
 #include "alloc/stream/stream_lane_int.h"
 #include "alloc/stream/timeline_int.h"

@@ -1,6 +1,7 @@
 /* check_timeline.c: frees with streams when the driver fails, streams die and
  * addresses return (rows B4 to B6). Host device; drives it by hand. The streams
  * are the program's own: not adopted (those are in check_batch.c). */
+/* memcheck: one process */
 #include "wt.h"
 
 #include "alloc/kinds/pinned.h"

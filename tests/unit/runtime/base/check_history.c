@@ -1,4 +1,5 @@
 /* check_history.c: the ring of the last events (row C7, history.h). */
+/* memcheck: one process */
 #include "wt.h"
 
 #include "runtime/base/history.h"

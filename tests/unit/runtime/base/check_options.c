@@ -1,4 +1,5 @@
 /* check_options.c: the table of options (row G4). */
+/* memcheck: one process */
 #include "wt.h"
 
 #include "runtime/base/bytes.h"

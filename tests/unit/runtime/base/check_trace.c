@@ -2,6 +2,7 @@
  *
  * Programs are recorded, and their files read again, whole, cut off and
  * damaged: what is read is what was done, or a clear refusal. */
+/* memcheck: one process */
 #include "wt.h"
 
 #include "runtime/base/clock.h"

@@ -1,4 +1,5 @@
 /* check_event_pool.c: the pool of idle events (row B4 rests on it). */
+/* memcheck: one process */
 #include "wt_host.h"
 
 #include "runtime/driver/event_pool.h"

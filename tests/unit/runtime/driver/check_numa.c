@@ -1,4 +1,5 @@
 /* check_numa.c: nodes of memory, simulated and the machine's own. */
+/* memcheck: one process */
 #include "wt_host.h"
 
 #include "runtime/driver/numa.h"

@@ -1,4 +1,5 @@
 /* check_host_capture.c: captures and graphs of the host device (B7, G3). */
+/* memcheck: one process */
 #include "wt_host.h"
 
 #include <string.h>

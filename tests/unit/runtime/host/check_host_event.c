@@ -1,4 +1,5 @@
 /* check_host_event.c: events of the host device (row G3). */
+/* memcheck: one process */
 #include "wt_host.h"
 
 #include <sched.h>

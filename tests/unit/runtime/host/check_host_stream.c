@@ -1,4 +1,5 @@
 /* check_host_stream.c: streams of the host device (row G3). */
+/* memcheck: one process */
 #include "wt_host.h"
 
 #include <sched.h>
