@@ -1,10 +1,10 @@
-/* reserve.c: warm_reserve() and its neighbours.
+/* reserve.c: warm_handle_reserve() and its neighbours.
  *
  * The hot path reads the thread's current window and nothing else: a window
  * cannot vanish under its own thread, and destroy only cuts its link to the
  * runtime. Everything else is in reserve_slow().
  *
- * A hit of warm_reserve() is 15 instructions (gcc 12):
+ * A hit of warm_handle_reserve() is 15 instructions (gcc 12):
  *
  *    1, 2   the thread's window       9        the index
  *    3, 4   of this runtime?         10, 11   a handle, and a place for it?
@@ -83,8 +83,8 @@ static inline size_t near_index(warm_kind kind, int device)
     return (unsigned)kind * WM_ROW_WORDS + (unsigned)device;
 }
 
-warm_status warm_reserve(warm_runtime *runtime, warm_kind kind, int device,
-                         void **handle)
+warm_status warm_handle_reserve(warm_runtime *runtime, warm_kind kind,
+                                int device, void **handle)
 {
     const wm_window *window = wm_window_current;
 
@@ -95,8 +95,9 @@ warm_status warm_reserve(warm_runtime *runtime, warm_kind kind, int device,
     return reserve_slow(runtime, kind, device, handle);
 }
 
-warm_status warm_reserve_on(warm_runtime *runtime, warm_kind kind, int device,
-                            warm_stream stream, void **handle)
+warm_status warm_handle_reserve_on(warm_runtime *runtime, warm_kind kind,
+                                   int device, warm_stream stream,
+                                   void **handle)
 {
     const wm_window *window = wm_window_current;
 
@@ -251,7 +252,7 @@ static warm_status reserve_on_slow(warm_runtime *runtime, warm_kind kind,
 warm_status warm_stream_reserve(warm_runtime *runtime, int device,
                                 warm_stream *stream)
 {
-    return warm_reserve(runtime, WARM_KIND_STREAM, device, stream);
+    return warm_handle_reserve(runtime, WARM_KIND_STREAM, device, stream);
 }
 
 static void release_device(warm_runtime *runtime, wm_window *window, int device,

@@ -290,7 +290,7 @@ warm_status warm_capture_announce(warm_runtime *runtime, warm_stream stream)
     return status;
 }
 
-warm_status warm_capture_over(warm_runtime *runtime, warm_stream stream)
+warm_status warm_capture_announce_end(warm_runtime *runtime, warm_stream stream)
 {
     warm_status status = wm_runtime_check(runtime);
 

@@ -10,26 +10,30 @@
 
 /* X(name, parameters, arguments): those with a parameter stream. */
 #define STREAM_CALLS(X)                                                        \
+    X(warm_allocator_alloc,                                                    \
+      (const warm_allocator *allocator, size_t bytes, warm_stream stream,      \
+       void **pointer),                                                        \
+      (allocator, bytes, stream, pointer))                                     \
     X(warm_capture_announce, (warm_runtime * runtime, warm_stream stream),     \
+      (runtime, stream))                                                       \
+    X(warm_capture_announce_end, (warm_runtime * runtime, warm_stream stream), \
       (runtime, stream))                                                       \
     X(warm_capture_begin, (warm_runtime * runtime, warm_stream stream),        \
       (runtime, stream))                                                       \
     X(warm_capture_end,                                                        \
       (warm_runtime * runtime, warm_stream stream, warm_graph * graph),        \
       (runtime, stream, graph))                                                \
-    X(warm_capture_over, (warm_runtime * runtime, warm_stream stream),         \
-      (runtime, stream))                                                       \
     X(warm_copy_async,                                                         \
       (warm_runtime * runtime, void *destination, const void *source,          \
        size_t bytes, warm_copy_direction direction, warm_stream stream),       \
       (runtime, destination, source, bytes, direction, stream))                \
-    X(warm_data_alloc,                                                         \
+    X(warm_data_pointer_alloc,                                                 \
       (const warm_allocator *allocator, size_t bytes, warm_stream stream,      \
-       warm_data *data),                                                       \
+       warm_data_pointer *data),                                               \
       (allocator, bytes, stream, data))                                        \
-    X(warm_data_clone,                                                         \
+    X(warm_data_pointer_clone,                                                 \
       (const warm_allocator *allocator, const void *source, size_t bytes,      \
-       warm_stream stream, warm_data *data),                                   \
+       warm_stream stream, warm_data_pointer *data),                           \
       (allocator, source, bytes, stream, data))                                \
     X(warm_device_alloc,                                                       \
       (warm_runtime * runtime, int device, warm_stream stream, size_t bytes,   \
@@ -45,16 +49,12 @@
       (warm_runtime * runtime, warm_kind kind, int device, warm_stream stream, \
        warm_lease *lease, void **handle),                                      \
       (runtime, kind, device, stream, lease, handle))                          \
-    X(warm_raw_alloc,                                                          \
-      (const warm_allocator *allocator, size_t bytes, warm_stream stream,      \
-       void **pointer),                                                        \
-      (allocator, bytes, stream, pointer))                                     \
-    X(warm_record_stream, (const void *pointer, warm_stream stream),           \
-      (pointer, stream))                                                       \
-    X(warm_reserve_on,                                                         \
+    X(warm_handle_reserve_on,                                                  \
       (warm_runtime * runtime, warm_kind kind, int device, warm_stream stream, \
        void **handle),                                                         \
       (runtime, kind, device, stream, handle))                                 \
+    X(warm_record_stream, (const void *pointer, warm_stream stream),           \
+      (pointer, stream))                                                       \
     X(warm_storage_create,                                                     \
       (const warm_allocator *allocator, size_t bytes, warm_stream stream,      \
        unsigned flags, warm_storage **storage),                                \

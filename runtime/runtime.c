@@ -193,7 +193,7 @@ static void pool_over(warm_runtime *runtime, uint64_t pool, bool later)
         note_put_off(runtime);
     }
     /* Before what frees: bindings that are made from here on have none of the
-     * pool's. Relaxed: see warm_reserve_on(). */
+     * pool's. Relaxed: see warm_handle_reserve_on(). */
     atomic_fetch_add_explicit(&runtime->stream_epoch, 1, memory_order_relaxed);
     for (int i = 0; i < runtime->devices; i++) {
         wm_workspaces_pool_over(wm_pools_workspaces(runtime->pools, i), pool,

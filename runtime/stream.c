@@ -13,7 +13,7 @@
 void wm_runtime_retire(warm_runtime *runtime, warm_stream stream,
                        const wm_stream_info *info)
 {
-    /* Relaxed: see warm_reserve_on(). */
+    /* Relaxed: see warm_handle_reserve_on(). */
     atomic_fetch_add_explicit(&runtime->stream_epoch, 1, memory_order_relaxed);
     /* One that captures may be on any device: there it finds by its address
      * what graphs of it have, and nothing else. */

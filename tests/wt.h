@@ -70,10 +70,10 @@ int64_t wt_metadata_live(void);
 /* A gate on a stream: work queued behind it waits until the gate opens. Works
  * on every backend (a host function that waits), if the test keeps to what
  * CUDA promises. While a gate is closed nothing may be given back to CUDA
- * (warm_empty_cache(), warm_trim(), the end of a runtime or of a handle, device
- * memory): it waits for the device. And host functions of several streams may
- * run one at a time: of two gates the first one is awaited before the second
- * is closed, and opened first. */
+ * (warm_pinned_empty_cache(), warm_pinned_trim(), the end of a runtime or of a
+ * handle, device memory): it waits for the device. And host functions of
+ * several streams may run one at a time: of two gates the first one is awaited
+ * before the second is closed, and opened first. */
 typedef struct wt_gate wt_gate;
 wt_gate *wt_gate_close(warm_runtime *runtime, warm_stream stream);
 void wt_gate_await(wt_gate *gate); /* until the stream stands before it */

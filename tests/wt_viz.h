@@ -1,4 +1,4 @@
-/* wt_viz.h: what PyTorch's memory visualiser does with warm_memory_viz(): it
+/* wt_viz.h: what PyTorch's memory visualiser does with warm_snapshot_viz(): it
  * starts at what the snapshot shows, and undoes one event after the other. Here
  * every step must fit. Nothing asserts: threads may ask. */
 #ifndef WT_VIZ_H

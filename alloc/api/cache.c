@@ -21,7 +21,8 @@ warm_status warm_poll(warm_runtime *runtime)
     return wm_space_poll(&runtime->pinned->space);
 }
 
-warm_status warm_trim(warm_runtime *runtime, size_t target, size_t *released)
+warm_status warm_pinned_trim(warm_runtime *runtime, size_t target,
+                             size_t *released)
 {
     warm_status status = wm_runtime_check(runtime);
     size_t bytes = 0;
@@ -39,9 +40,9 @@ warm_status warm_trim(warm_runtime *runtime, size_t target, size_t *released)
     return status;
 }
 
-warm_status warm_empty_cache(warm_runtime *runtime, size_t *released)
+warm_status warm_pinned_empty_cache(warm_runtime *runtime, size_t *released)
 {
-    return warm_trim(runtime, 0, released);
+    return warm_pinned_trim(runtime, 0, released);
 }
 
 warm_status warm_memory_callback_add(warm_runtime *runtime,
@@ -140,7 +141,7 @@ warm_status warm_pinned_get_class_stats(warm_runtime *runtime, int index,
     return WARM_OK;
 }
 
-warm_status warm_stats_reset_peaks(warm_runtime *runtime)
+warm_status warm_pinned_reset_peaks(warm_runtime *runtime)
 {
     warm_status status = wm_runtime_check(runtime);
 
@@ -152,7 +153,7 @@ warm_status warm_stats_reset_peaks(warm_runtime *runtime)
     return status;
 }
 
-warm_status warm_stats_reset_totals(warm_runtime *runtime)
+warm_status warm_pinned_reset_totals(warm_runtime *runtime)
 {
     warm_status status = wm_runtime_check(runtime);
 

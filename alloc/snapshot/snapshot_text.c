@@ -255,8 +255,8 @@ warm_status warm_pinned_snapshot(warm_runtime *runtime, char *text,
                                           put_pinned, &out, needed);
 }
 
-warm_status warm_memory_viz(warm_runtime *runtime, char *text, size_t bytes,
-                            size_t *needed)
+warm_status warm_snapshot_viz(warm_runtime *runtime, char *text, size_t bytes,
+                              size_t *needed)
 {
     wm_text out = {text, bytes, 0};
     warm_status status = wm_runtime_check(runtime);

@@ -1,5 +1,5 @@
 /* viz.h: the layout that PyTorch's memory visualiser reads, as JSON; see
- * warm_memory_viz() (warmpool/snapshot.h).
+ * warm_snapshot_viz() (warmpool/snapshot.h).
  *
  * Our places are its devices. It starts at the blocks and segments of the
  * snapshot and undoes one event after the other, and fails at one that does not

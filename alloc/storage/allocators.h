@@ -27,12 +27,12 @@ static inline bool wm_memory_has_device(warm_memory memory)
     return memory == WARM_MEMORY_DEVICE || memory == WARM_MEMORY_SHARED;
 }
 
-/* INVALID_ARGUMENT unless data has a size that a warm_data can have. */
-warm_status wm_data_check(const warm_data *data);
+/* INVALID_ARGUMENT unless data has a size that a warm_data_pointer can have. */
+warm_status wm_data_check(const warm_data_pointer *data);
 
 /* In from a caller, checked, with all fields; and out again. */
-warm_status wm_data_in(const warm_data *given, warm_data *data);
-void wm_data_out(warm_data *given, const warm_data *data);
+warm_status wm_data_in(const warm_data_pointer *given, warm_data_pointer *data);
+void wm_data_out(warm_data_pointer *given, const warm_data_pointer *data);
 warm_status wm_allocator_in(const warm_allocator *given, warm_allocator *full);
 
 /* What an allocator's function answered. before: of wm_error_hush(), ahead of
@@ -47,7 +47,7 @@ warm_status wm_allocator_free(const warm_allocator *allocator, void *pointer);
 
 /* The public functions, of an allocator that came in. */
 warm_status wm_data_alloc(const warm_allocator *allocator, size_t bytes,
-                          warm_stream stream, warm_data *data);
+                          warm_stream stream, warm_data_pointer *data);
 
 /* Copies in the order of stream: queued by the allocator, or made by the host
  * once the stream has passed. given: what the caller knows allocator by.

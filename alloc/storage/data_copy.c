@@ -211,11 +211,12 @@ warm_status wm_data_replace(const warm_allocator *given,
     return status == WARM_OK && wait ? await(given, old, stream) : status;
 }
 
-warm_status warm_data_clone(const warm_allocator *allocator, const void *source,
-                            size_t bytes, warm_stream stream, warm_data *data)
+warm_status warm_data_pointer_clone(const warm_allocator *allocator,
+                                    const void *source, size_t bytes,
+                                    warm_stream stream, warm_data_pointer *data)
 {
     warm_allocator full;
-    warm_data made;
+    warm_data_pointer made;
     warm_status status = wm_data_check(data);
 
     if (status == WARM_OK && source == NULL && bytes > 0) {
@@ -232,7 +233,7 @@ warm_status warm_data_clone(const warm_allocator *allocator, const void *source,
     }
     status = wm_data_copy(allocator, &full, made.data, source, bytes, stream);
     if (status != WARM_OK) {
-        warm_data_free(&made);
+        warm_data_pointer_free(&made);
         return status;
     }
     wm_data_out(data, &made);

@@ -7,20 +7,22 @@
 #include "runtime/base/status.h"
 
 /* It owns something: one that is cut short is none. */
-warm_status wm_data_check(const warm_data *data)
+warm_status wm_data_check(const warm_data_pointer *data)
 {
-    warm_status status = wm_sized_check(data, sizeof *data, "warm_data");
+    warm_status status =
+        wm_sized_check(data, sizeof *data, "warm_data_pointer");
 
     if (status == WARM_OK && data->size < sizeof *data) {
         status = wm_fail(WARM_INVALID_ARGUMENT,
-                         "warm_data.size is %zu; set it to sizeof(warm_data), "
+                         "warm_data_pointer.size is %zu; set it to "
+                         "sizeof(warm_data_pointer), "
                          "here %zu",
                          data->size, sizeof *data);
     }
     return status;
 }
 
-warm_status wm_data_in(const warm_data *given, warm_data *data)
+warm_status wm_data_in(const warm_data_pointer *given, warm_data_pointer *data)
 {
     warm_status status = wm_data_check(given);
 
@@ -35,15 +37,15 @@ warm_status wm_data_in(const warm_data *given, warm_data *data)
     return status;
 }
 
-void wm_data_out(warm_data *given, const warm_data *data)
+void wm_data_out(warm_data_pointer *given, const warm_data_pointer *data)
 {
     wm_sized_out(given, data, sizeof *data);
 }
 
-void warm_data_free(warm_data *data)
+void warm_data_pointer_free(warm_data_pointer *data)
 {
-    const warm_data empty = {.device = WARM_NO_DEVICE};
-    warm_data old;
+    const warm_data_pointer empty = {.device = WARM_NO_DEVICE};
+    warm_data_pointer old;
 
     if (data == NULL || wm_data_check(data) != WARM_OK) {
         return;
@@ -56,8 +58,9 @@ void warm_data_free(warm_data *data)
     }
 }
 
-warm_status warm_data_move_context(warm_data *data, void **context,
-                                   warm_deleter *deleter)
+warm_status warm_data_pointer_move_context(warm_data_pointer *data,
+                                           void **context,
+                                           warm_deleter *deleter)
 {
     warm_status status = wm_data_check(data);
 
@@ -75,7 +78,8 @@ warm_status warm_data_move_context(warm_data *data, void **context,
     return WARM_OK;
 }
 
-void *warm_data_cast_context(const warm_data *data, warm_deleter deleter)
+void *warm_data_pointer_cast_context(const warm_data_pointer *data,
+                                     warm_deleter deleter)
 {
     return data != NULL && wm_data_check(data) == WARM_OK &&
                    data->deleter == deleter
@@ -83,8 +87,10 @@ void *warm_data_cast_context(const warm_data *data, warm_deleter deleter)
                : NULL;
 }
 
-warm_status warm_data_exchange_deleter(warm_data *data, warm_deleter expected,
-                                       warm_deleter desired, int *exchanged)
+warm_status warm_data_pointer_exchange_deleter(warm_data_pointer *data,
+                                               warm_deleter expected,
+                                               warm_deleter desired,
+                                               int *exchanged)
 {
     warm_status status = wm_data_check(data);
     bool same;
@@ -106,11 +112,11 @@ warm_status warm_data_exchange_deleter(warm_data *data, warm_deleter expected,
 
 /* allocator: full. */
 warm_status wm_data_alloc(const warm_allocator *allocator, size_t bytes,
-                          warm_stream stream, warm_data *data)
+                          warm_stream stream, warm_data_pointer *data)
 {
-    warm_data made = {.size = sizeof made,
-                      .memory = allocator->memory,
-                      .device = allocator->device};
+    warm_data_pointer made = {.size = sizeof made,
+                              .memory = allocator->memory,
+                              .device = allocator->device};
     warm_status status = WARM_OK;
 
     if (bytes > 0) {
@@ -121,7 +127,7 @@ warm_status wm_data_alloc(const warm_allocator *allocator, size_t bytes,
             wm_allocator_said(allocator, before, status, "returned no memory");
     }
     if (status == WARM_OK && bytes > 0 && made.data == NULL) {
-        warm_data_free(&made);
+        warm_data_pointer_free(&made);
         status = wm_fail(WARM_UNAVAILABLE,
                          "allocator %s answered WARM_OK and gave no memory",
                          allocator->name);
@@ -132,11 +138,12 @@ warm_status wm_data_alloc(const warm_allocator *allocator, size_t bytes,
     return status;
 }
 
-warm_status warm_data_alloc(const warm_allocator *allocator, size_t bytes,
-                            warm_stream stream, warm_data *data)
+warm_status warm_data_pointer_alloc(const warm_allocator *allocator,
+                                    size_t bytes, warm_stream stream,
+                                    warm_data_pointer *data)
 {
     warm_allocator full;
-    warm_data made;
+    warm_data_pointer made;
     warm_status status = wm_data_check(data);
 
     if (status == WARM_OK) {
@@ -165,11 +172,11 @@ static warm_status check_raw(const warm_allocator *allocator,
     return status;
 }
 
-warm_status warm_raw_alloc(const warm_allocator *allocator, size_t bytes,
-                           warm_stream stream, void **pointer)
+warm_status warm_allocator_alloc(const warm_allocator *allocator, size_t bytes,
+                                 warm_stream stream, void **pointer)
 {
     warm_allocator full;
-    warm_data made;
+    warm_data_pointer made;
     warm_status status = check_raw(allocator, &full);
 
     if (status == WARM_OK && pointer == NULL) {
@@ -183,7 +190,7 @@ warm_status warm_raw_alloc(const warm_allocator *allocator, size_t bytes,
     }
     if (bytes > 0 &&
         (made.context != made.data || made.deleter != full.raw_deleter)) {
-        warm_data_free(&made);
+        warm_data_pointer_free(&made);
         return wm_fail(WARM_UNSUPPORTED,
                        "allocator %s promises plain pointers and gave one that "
                        "has a context",
@@ -193,7 +200,7 @@ warm_status warm_raw_alloc(const warm_allocator *allocator, size_t bytes,
     return WARM_OK;
 }
 
-warm_status warm_raw_free(const warm_allocator *allocator, void *pointer)
+warm_status warm_allocator_free(const warm_allocator *allocator, void *pointer)
 {
     warm_allocator full;
     warm_status status = check_raw(allocator, &full);

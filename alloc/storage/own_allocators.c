@@ -13,14 +13,14 @@ static void free_block(void *context)
     (void)warm_free(context);
 }
 
-static void is_block(warm_data *data, void *pointer)
+static void is_block(warm_data_pointer *data, void *pointer)
 {
     data->data = data->context = pointer;
     data->deleter = free_block;
 }
 
 static warm_status alloc_pinned(void *context, size_t bytes, warm_stream stream,
-                                warm_data *data)
+                                warm_data_pointer *data)
 {
     const wm_own_allocator *own = context;
     void *pointer = NULL;
@@ -34,7 +34,7 @@ static warm_status alloc_pinned(void *context, size_t bytes, warm_stream stream,
 }
 
 static warm_status alloc_on_device(void *context, size_t bytes,
-                                   warm_stream stream, warm_data *data)
+                                   warm_stream stream, warm_data_pointer *data)
 {
     const wm_own_allocator *on = context;
     void *pointer = NULL;

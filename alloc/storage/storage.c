@@ -19,7 +19,7 @@ struct warm_storage {
     _Atomic size_t strong;
     _Atomic size_t weak; /* each two, and one for all strong ones together */
     /* Of whoever has a strong reference, one thread at a time. */
-    warm_data data; /* all fields */
+    warm_data_pointer data; /* all fields */
     size_t bytes;
     const warm_allocator *allocator; /* const; may be null */
     bool resizable;                  /* const */
@@ -84,7 +84,7 @@ warm_status warm_storage_create(const warm_allocator *allocator, size_t bytes,
 }
 
 /* Whether memory of that kind can be had from the allocator again. */
-static warm_status check_same(const warm_data *data,
+static warm_status check_same(const warm_data_pointer *data,
                               const warm_allocator *allocator)
 {
     warm_allocator full;
@@ -102,7 +102,7 @@ static warm_status check_same(const warm_data *data,
 }
 
 /* bytes: at the pointer; those of a block of ours are known. */
-static warm_status check_bytes(const warm_data *data, size_t bytes)
+static warm_status check_bytes(const warm_data_pointer *data, size_t bytes)
 {
     const wm_block *block = wm_space_find(data->data);
     size_t rest = 0;
@@ -127,7 +127,7 @@ static warm_status check_bytes(const warm_data *data, size_t bytes)
     return WARM_OK;
 }
 
-static warm_status check_wrap(const warm_data *data,
+static warm_status check_wrap(const warm_data_pointer *data,
                               const warm_allocator *allocator, unsigned flags)
 {
     warm_status status = check_flags(flags);
@@ -143,18 +143,18 @@ static warm_status check_wrap(const warm_data *data,
 }
 
 /* An empty data pointer: the memory is somebody else's now. */
-static void let_go(warm_data *data)
+static void let_go(warm_data_pointer *data)
 {
-    const warm_data empty = {.device = WARM_NO_DEVICE};
+    const warm_data_pointer empty = {.device = WARM_NO_DEVICE};
 
     wm_data_out(data, &empty);
 }
 
-warm_status warm_storage_wrap(warm_data *data, size_t bytes,
+warm_status warm_storage_wrap(warm_data_pointer *data, size_t bytes,
                               const warm_allocator *allocator, unsigned flags,
                               warm_storage **storage)
 {
-    warm_data full;
+    warm_data_pointer full;
     warm_status status = wm_data_in(data, &full);
 
     if (status == WARM_OK) {
@@ -221,7 +221,7 @@ void warm_storage_weak_release(warm_storage *storage)
 void warm_storage_release(warm_storage *storage)
 {
     if (storage != NULL && drop(&storage->strong, 1)) {
-        warm_data_free(&storage->data);
+        warm_data_pointer_free(&storage->data);
         drop_weak(storage, STRONG_ONES);
     }
 }
@@ -313,10 +313,10 @@ warm_status warm_storage_record(const warm_storage *storage, warm_stream stream)
                : status;
 }
 
-warm_status warm_storage_exchange(warm_storage *storage, warm_data *data,
-                                  size_t bytes)
+warm_status warm_storage_exchange(warm_storage *storage,
+                                  warm_data_pointer *data, size_t bytes)
 {
-    warm_data full;
+    warm_data_pointer full;
     warm_status status = wm_data_in(data, &full);
 
     if (status == WARM_OK && storage == NULL) {
@@ -340,7 +340,7 @@ warm_status warm_storage_resize(warm_storage *storage, size_t bytes,
                                 warm_stream stream)
 {
     warm_allocator full;
-    warm_data made;
+    warm_data_pointer made;
     warm_status status;
     size_t both;
 
@@ -363,10 +363,10 @@ warm_status warm_storage_resize(warm_storage *storage, size_t bytes,
     status = wm_data_replace(storage->allocator, &full, made.data,
                              storage->data.data, both, stream);
     if (status != WARM_OK) {
-        warm_data_free(&made);
+        warm_data_pointer_free(&made);
         return status;
     }
-    warm_data_free(&storage->data);
+    warm_data_pointer_free(&storage->data);
     storage->data = made;
     storage->bytes = bytes;
     return WARM_OK;

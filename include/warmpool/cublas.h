@@ -27,7 +27,7 @@ extern "C" {
  * cuBLAS itself wants the device current in the thread that calls it: on a
  * machine with several, cudaSetDevice(device) is the caller's to do, since
  * warmpool never changes a thread's device.
- * Status: as warm_reserve_on(): INVALID_ARGUMENT, INVALID_STREAM;
+ * Status: as warm_handle_reserve_on(): INVALID_ARGUMENT, INVALID_STREAM;
  * UNAVAILABLE (no CUDA device, or cuBLAS is missing, named); UNSUPPORTED
  * (built without cuBLAS); LIBRARY_ERROR with cuBLAS's own code and text in
  * warm_last_error(); OUT_OF_MEMORY, DRIVER_ERROR, RUNTIME_GONE, FORKED,
@@ -38,8 +38,8 @@ static inline warm_status warm_cublas_handle(warm_runtime *runtime, int device,
 {
     void *reserved = NULL;
     warm_status status =
-        warm_reserve_on(runtime, WARM_KIND_CUBLAS, device, stream,
-                        handle != NULL ? &reserved : NULL);
+        warm_handle_reserve_on(runtime, WARM_KIND_CUBLAS, device, stream,
+                               handle != NULL ? &reserved : NULL);
 
     if (status == WARM_OK && handle != NULL) {
         *handle = (cublasHandle_t)reserved;

@@ -23,8 +23,8 @@ extern "C" {
  * cuBLASLt itself wants the device current in the thread that calls it: on a
  * machine with several, cudaSetDevice(device) is the caller's to do, since
  * warmpool never changes a thread's device.
- * Status: as warm_reserve(): INVALID_ARGUMENT; UNAVAILABLE (no CUDA device,
- * or cuBLASLt is missing, named); UNSUPPORTED (built without cuBLASLt);
+ * Status: as warm_handle_reserve(): INVALID_ARGUMENT; UNAVAILABLE (no CUDA
+ * device, or cuBLASLt is missing, named); UNSUPPORTED (built without cuBLASLt);
  * LIBRARY_ERROR with cuBLASLt's own code and text in warm_last_error();
  * OUT_OF_MEMORY, DRIVER_ERROR, RUNTIME_GONE, FORKED, EXITING. A failed call
  * changes nothing. Any thread. */
@@ -33,8 +33,8 @@ static inline warm_status warm_cublaslt_handle(warm_runtime *runtime,
                                                cublasLtHandle_t *handle)
 {
     void *reserved = NULL;
-    warm_status status = warm_reserve(runtime, WARM_KIND_CUBLASLT, device,
-                                      handle != NULL ? &reserved : NULL);
+    warm_status status = warm_handle_reserve(
+        runtime, WARM_KIND_CUBLASLT, device, handle != NULL ? &reserved : NULL);
 
     if (status == WARM_OK && handle != NULL) {
         *handle = (cublasLtHandle_t)reserved;

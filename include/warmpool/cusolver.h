@@ -26,7 +26,7 @@ extern "C" {
  * cuSOLVER itself wants the device current in the thread that calls it: on a
  * machine with several, cudaSetDevice(device) is the caller's to do, since
  * warmpool never changes a thread's device.
- * Status: as warm_reserve_on(): INVALID_ARGUMENT, INVALID_STREAM;
+ * Status: as warm_handle_reserve_on(): INVALID_ARGUMENT, INVALID_STREAM;
  * UNAVAILABLE (no CUDA device, or cuSOLVER is missing, named); UNSUPPORTED
  * (built without cuSOLVER); LIBRARY_ERROR with cuSOLVER's own code and text in
  * warm_last_error(); OUT_OF_MEMORY, DRIVER_ERROR, RUNTIME_GONE, FORKED,
@@ -37,8 +37,8 @@ static inline warm_status warm_cusolver_handle(warm_runtime *runtime,
 {
     void *reserved = NULL;
     warm_status status =
-        warm_reserve_on(runtime, WARM_KIND_CUSOLVER, device, stream,
-                        handle != NULL ? &reserved : NULL);
+        warm_handle_reserve_on(runtime, WARM_KIND_CUSOLVER, device, stream,
+                               handle != NULL ? &reserved : NULL);
 
     if (status == WARM_OK && handle != NULL) {
         *handle = (cusolverDnHandle_t)reserved;

@@ -72,14 +72,15 @@ WARM_API warm_status warm_stream_wait_event(warm_runtime *runtime,
 /* Runs function(argument) in the order of the stream, on a thread of the
  * driver. The function may not call the driver or wait for other work, nor for
  * a thread that may be inside a call which gives something back to CUDA: those
- * wait for the device, which waits for the function. They are warm_trim(),
- * warm_empty_cache() and those of a device, an allocation when memory is short,
- * or of more than option segment; with decay_ms any that misses, and
- * warm_poll(); the last warm_private_pool_release(), and from then on a free of
- * such a pool's memory, and warm_poll(); warm_device_free_uncached(),
- * warm_ipc_close(), warm_handle_trim(), warm_runtime_destroy(), and a reserve
- * or lease that creates a handle, or destroys one that cannot be reset; and
- * where a capture begins or ends (warm_capture_announce(), warm_capture_over(),
+ * wait for the device, which waits for the function. They are
+ * warm_pinned_trim(), warm_pinned_empty_cache() and those of a device, an
+ * allocation when memory is short, or of more than option segment; with
+ * decay_ms any that misses, and warm_poll(); the last
+ * warm_private_pool_release(), and from then on a free of such a pool's memory,
+ * and warm_poll(); warm_device_free_uncached(), warm_ipc_close(),
+ * warm_handle_trim(), warm_runtime_destroy(), and a reserve or lease that
+ * creates a handle, or destroys one that cannot be reset; and where a capture
+ * begins or ends (warm_capture_announce(), warm_capture_announce_end(),
  * warm_private_pool_begin() and their like), which waits for such calls, or
  * makes those that were put off. CUDA may also run the functions of all streams
  * one after another. */
@@ -123,9 +124,9 @@ WARM_API warm_status warm_capture_end(warm_runtime *runtime, warm_stream stream,
  * While one is announced, in this runtime, every record and free asks the
  * driver whether its streams capture, as it always does for streams that are
  * not adopted. Announcing it again does nothing. Of the stream itself nothing
- * is asked but that until warm_capture_over(), since another thread may begin
- * the capture at any moment: blocks that it uses, and that are freed meanwhile,
- * come back after that. Handles that are bound to the
+ * is asked but that until warm_capture_announce_end(), since another thread may
+ * begin the capture at any moment: blocks that it uses, and that are freed
+ * meanwhile, come back after that. Handles that are bound to the
  * stream are to be reserved again in the capture, and after it (handle.h).
  * What breaks captures of a device, whichever thread does it, is put off while
  * one is known to be under way there: memory goes back to CUDA, the device is
@@ -147,8 +148,8 @@ WARM_API warm_status warm_capture_announce(warm_runtime *runtime,
  * Calls the driver for what waited for the end of captures: blocks freed while
  * the stream captured, memory of private pools that have gone.
  * Status: INVALID_ARGUMENT (none was announced). */
-WARM_API warm_status warm_capture_over(warm_runtime *runtime,
-                                       warm_stream stream);
+WARM_API warm_status warm_capture_announce_end(warm_runtime *runtime,
+                                               warm_stream stream);
 
 /* Queues one run of the graph on the stream; and ends a graph: what runs of it
  * goes on. Null does nothing there. */

@@ -175,7 +175,7 @@ typedef struct warm_device_stats {
 WARM_API warm_status warm_device_get_stats(warm_runtime *runtime, int device,
                                            warm_device_stats *stats);
 
-/* As warm_stats_reset_peaks() and warm_stats_reset_totals(), of a device. */
+/* As warm_pinned_reset_peaks() and warm_pinned_reset_totals(), of a device. */
 WARM_API warm_status warm_device_reset_peaks(warm_runtime *runtime, int device);
 WARM_API warm_status warm_device_reset_totals(warm_runtime *runtime,
                                               int device);

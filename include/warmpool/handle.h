@@ -24,9 +24,9 @@
  * while an adopted stream captures leaves its idle handles and the workspaces
  * with the process, and logs it.
  * A graph may run beside other work of the stream that captured it, so both
- * share no workspace: reserve a handle again with warm_reserve_on() in the
- * capture, before it is used there, and once more after it; and lease one for
- * either the capture or other work. With a private pool
+ * share no workspace: reserve a handle again with warm_handle_reserve_on() in
+ * the capture, before it is used there, and once more after it; and lease one
+ * for either the capture or other work. With a private pool
  * (warm_private_pool_begin()) what the graph uses stays until the pool goes and
  * no handle is bound to it; graphs of one pool must not run at once. In a
  * capture without one no workspace is set, and cuBLAS obtains its own, as
@@ -120,21 +120,21 @@ WARM_API const char *warm_kind_name(warm_runtime *runtime, warm_kind kind);
  * it may create a handle, which takes milliseconds, or destroy one that cannot
  * be reset and those that were deferred, for which CUDA waits for the device.
  */
-WARM_API warm_status warm_reserve(warm_runtime *runtime, warm_kind kind,
-                                  int device, void **handle);
+WARM_API warm_status warm_handle_reserve(warm_runtime *runtime, warm_kind kind,
+                                         int device, void **handle);
 
-/* As warm_reserve(), and the handle is bound to stream (row A10): for cuBLAS
- * with a workspace that no other stream and no other handle uses; see Captures
- * above for those of graphs. A handle keeps those of the four streams that it
- * was bound to last, beside that of a default stream: bound to one of them
- * again it obtains nothing. Bound to the stream already: no call, unless it is
- * with a graph's workspace.
+/* As warm_handle_reserve(), and the handle is bound to stream (row A10): for
+ * cuBLAS with a workspace that no other stream and no other handle uses; see
+ * Captures above for those of graphs. A handle keeps those of the four streams
+ * that it was bound to last, beside that of a default stream: bound to one of
+ * them again it obtains nothing. Bound to the stream already: no call, unless
+ * it is with a graph's workspace.
  * stream: borrowed; one of the same device, or a default stream.
  * Status: also INVALID_STREAM; INVALID_ARGUMENT (the stream belongs to
  * another device); UNSUPPORTED (the kind takes no streams). */
-WARM_API warm_status warm_reserve_on(warm_runtime *runtime, warm_kind kind,
-                                     int device, warm_stream stream,
-                                     void **handle);
+WARM_API warm_status warm_handle_reserve_on(warm_runtime *runtime,
+                                            warm_kind kind, int device,
+                                            warm_stream stream, void **handle);
 
 /* The calling thread's own pooled stream: a handle of kind WARM_KIND_STREAM.
  * Work may still be queued on it when the thread exits. */
@@ -152,17 +152,17 @@ typedef uint64_t warm_lease;
 /* Lends a handle until warm_handle_return(), by whichever thread (row A13). It
  * is the borrower's alone, is with one thread at a time and comes in its
  * default state, and is never the one that the thread has reserved. No cap and
- * no wait, as with warm_reserve().
+ * no wait, as with warm_handle_reserve().
  * lease: to return it with. handle: borrowed until then.
- * Status: as warm_reserve(). A failed call changes nothing. One lock at least;
- * may create a handle, or destroy one that cannot be reset. */
+ * Status: as warm_handle_reserve(). A failed call changes nothing. One lock at
+ * least; may create a handle, or destroy one that cannot be reset. */
 WARM_API warm_status warm_handle_lease(warm_runtime *runtime, warm_kind kind,
                                        int device, warm_lease *lease,
                                        void **handle);
 
-/* The same, bound to stream as by warm_reserve_on(), with its workspace.
+/* The same, bound to stream as by warm_handle_reserve_on(), with its workspace.
  * stream: borrowed until the return; once it has retired the handle must be
- * used no more. Status: as warm_reserve_on(). */
+ * used no more. Status: as warm_handle_reserve_on(). */
 WARM_API warm_status warm_handle_lease_on(warm_runtime *runtime, warm_kind kind,
                                           int device, warm_stream stream,
                                           warm_lease *lease, void **handle);
@@ -180,10 +180,11 @@ WARM_API warm_status warm_handle_return(warm_runtime *runtime,
  * the runtime make them, one kind and device after the other; for one that is
  * asked for already the larger count holds. Statistics tell how far it is
  * (idle, prewarming, failed); a count of 0 asks for nothing.
- * Status: INVALID_ARGUMENT (also: unknown flags); else as warm_reserve(), and
- * what was made until then stays. In the background OUT_OF_MEMORY if there can
- * be no thread; other failures are told by warm_handle_prewarm_wait().
- * Takes milliseconds for each handle, unless in the background. */
+ * Status: INVALID_ARGUMENT (also: unknown flags); else as
+ * warm_handle_reserve(), and what was made until then stays. In the background
+ * OUT_OF_MEMORY if there can be no thread; other failures are told by
+ * warm_handle_prewarm_wait(). Takes milliseconds for each handle, unless in the
+ * background. */
 WARM_API warm_status warm_handle_prewarm(warm_runtime *runtime, warm_kind kind,
                                          int device, unsigned count,
                                          unsigned flags);

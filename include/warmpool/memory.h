@@ -17,8 +17,9 @@
  * own. Nodes have the operating system's numbers, as in numactl, in CUDA's
  * HOST_NUMA_ID and in warm_device_info.numa_node. A thread's own node is that
  * of the device that it uses: of the handle that it reserved last and did not
- * hold yet (warm_reserve(), warm_stream_reserve()); before it has any, of its
- * current CUDA device when it first allocates. On one node nothing is asked.
+ * hold yet (warm_handle_reserve(), warm_stream_reserve()); before it has any,
+ * of its current CUDA device when it first allocates. On one node nothing is
+ * asked.
  *
  * Threads. Each keeps blocks that it frees ready for itself (options
  * magazines, magazine_blocks, magazine_bytes): a request that finds one there,
@@ -66,9 +67,9 @@ WARM_API warm_status warm_pinned_alloc(warm_runtime *runtime, size_t bytes,
  * pageable, of no node in particular: warm_block_info tells, and so do the
  * statistics, apart from all page-locked memory. While the driver has none it
  * is not asked every time: after 1, then 3, 7, … at most 63 requests with the
- * flag, or at once after warm_trim(). The block is freed, recorded on and
- * kept from reuse as every block; its pages go back to the system as soon as it
- * is free and the streams recorded on it have passed.
+ * flag, or at once after warm_pinned_trim(). The block is freed, recorded on
+ * and kept from reuse as every block; its pages go back to the system as soon
+ * as it is free and the streams recorded on it have passed.
  *
  * CUDA copies from and to pageable memory, but not asynchronously: a copy to
  * the device may return late, one to the host returns when it is done. A
@@ -111,9 +112,9 @@ WARM_API warm_status warm_free(void *pointer);
  * No driver call if the stream is adopted and no capture is announced.
  * stream: must live until the block is freed or the stream is retired; if the
  * block is freed while the stream captures, until the stream is retired, or
- * warm_capture_end() or warm_capture_over() has ended an announced capture. For
- * WARM_STREAM_PER_THREAD the stream of the calling thread is meant, and if
- * another thread frees the block, work queued up to this call.
+ * warm_capture_end() or warm_capture_announce_end() has ended an announced
+ * capture. For WARM_STREAM_PER_THREAD the stream of the calling thread is
+ * meant, and if another thread frees the block, work queued up to this call.
  * Captures. A record that is made while the stream captures says that the graph
  * uses the block, also where it was recorded before, or is a device's and was
  * allocated on that very stream. Such a block is kept once it is freed: while
@@ -201,14 +202,15 @@ WARM_API warm_status warm_poll(warm_runtime *runtime);
 /* Returns every segment without live or pending blocks to the system (row
  * B11), the reserve among them; with option background it comes back once an
  * allocation finds it short. released: bytes returned, may be null. */
-WARM_API warm_status warm_empty_cache(warm_runtime *runtime, size_t *released);
+WARM_API warm_status warm_pinned_empty_cache(warm_runtime *runtime,
+                                             size_t *released);
 
-/* As warm_empty_cache(), but stops once at most target bytes are held;
+/* As warm_pinned_empty_cache(), but stops once at most target bytes are held;
  * largest idle segments first. Both calls, and those of a device
  * (device_memory.h), also destroy the events that a burst of frees left, and
  * free most of what is kept for threads to come. */
-WARM_API warm_status warm_trim(warm_runtime *runtime, size_t target,
-                               size_t *released);
+WARM_API warm_status warm_pinned_trim(warm_runtime *runtime, size_t target,
+                                      size_t *released);
 
 /* Obtains page-locked memory ahead, so that who asks first does not pay for it
  * (row B17): until at least bytes are idle in the cache of node, with what was

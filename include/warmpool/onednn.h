@@ -19,16 +19,16 @@ extern "C" {
  * warm_thread_release(); never destroy it. Primitives, memory and oneDNN
  * streams made from it are the caller's, and must be gone before the thread
  * exits. Written on success only. Held already: no lock and no library call.
- * Status: as warm_reserve(): INVALID_ARGUMENT; UNAVAILABLE (the runtime is
- * not on the host device); UNSUPPORTED (built without oneDNN); LIBRARY_ERROR
+ * Status: as warm_handle_reserve(): INVALID_ARGUMENT; UNAVAILABLE (the runtime
+ * is not on the host device); UNSUPPORTED (built without oneDNN); LIBRARY_ERROR
  * with oneDNN's own code in warm_last_error(); OUT_OF_MEMORY, RUNTIME_GONE,
  * FORKED, EXITING. A failed call changes nothing. Any thread. */
 static inline warm_status warm_onednn_engine(warm_runtime *runtime,
                                              dnnl_engine_t *engine)
 {
     void *reserved = NULL;
-    warm_status status = warm_reserve(runtime, WARM_KIND_ONEDNN, 0,
-                                      engine != NULL ? &reserved : NULL);
+    warm_status status = warm_handle_reserve(runtime, WARM_KIND_ONEDNN, 0,
+                                             engine != NULL ? &reserved : NULL);
 
     if (status == WARM_OK && engine != NULL) {
         *engine = (dnnl_engine_t)reserved;

@@ -17,20 +17,20 @@
 #define WARM_STREAM_DEFAULT WARM_STREAM_LEGACY
 #else
 #define WARM_STREAM_DEFAULT        WARM_STREAM_PER_THREAD
+#define warm_allocator_alloc       warm_allocator_alloc_ptsz
 #define warm_capture_announce      warm_capture_announce_ptsz
+#define warm_capture_announce_end  warm_capture_announce_end_ptsz
 #define warm_capture_begin         warm_capture_begin_ptsz
 #define warm_capture_end           warm_capture_end_ptsz
-#define warm_capture_over          warm_capture_over_ptsz
 #define warm_copy_async            warm_copy_async_ptsz
-#define warm_data_alloc            warm_data_alloc_ptsz
-#define warm_data_clone            warm_data_clone_ptsz
+#define warm_data_pointer_alloc    warm_data_pointer_alloc_ptsz
+#define warm_data_pointer_clone    warm_data_pointer_clone_ptsz
 #define warm_device_alloc          warm_device_alloc_ptsz
 #define warm_event_record          warm_event_record_ptsz
 #define warm_graph_launch          warm_graph_launch_ptsz
 #define warm_handle_lease_on       warm_handle_lease_on_ptsz
-#define warm_raw_alloc             warm_raw_alloc_ptsz
+#define warm_handle_reserve_on     warm_handle_reserve_on_ptsz
 #define warm_record_stream         warm_record_stream_ptsz
-#define warm_reserve_on            warm_reserve_on_ptsz
 #define warm_storage_create        warm_storage_create_ptsz
 #define warm_storage_record        warm_storage_record_ptsz
 #define warm_storage_resize        warm_storage_resize_ptsz

@@ -96,8 +96,8 @@ WARM_API warm_status warm_pinned_snapshot(warm_runtime *runtime, char *text,
  *   with open(sys.argv[1]) as text, open(sys.argv[2], "wb") as out:
  *       pickle.dump(json.load(text), out, protocol=4)
  */
-WARM_API warm_status warm_memory_viz(warm_runtime *runtime, char *text,
-                                     size_t bytes, size_t *needed);
+WARM_API warm_status warm_snapshot_viz(warm_runtime *runtime, char *text,
+                                       size_t bytes, size_t *needed);
 
 #define WARM_TAG_BYTES 48
 

@@ -124,8 +124,8 @@ WARM_API warm_status warm_pinned_get_class_stats(warm_runtime *runtime,
  * at most as much above that as peaks may be at any time) / every total
  * (allocated, freed, counts and durations) to what is current. The two do not
  * touch each other. */
-WARM_API warm_status warm_stats_reset_peaks(warm_runtime *runtime);
-WARM_API warm_status warm_stats_reset_totals(warm_runtime *runtime);
+WARM_API warm_status warm_pinned_reset_peaks(warm_runtime *runtime);
+WARM_API warm_status warm_pinned_reset_totals(warm_runtime *runtime);
 
 /* Writes all statistics of the runtime as one JSON object into text (at most
  * bytes, always terminated; cut short it is no JSON). needed: bytes of the

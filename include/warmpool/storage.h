@@ -2,10 +2,11 @@
  *
  * Three things, each built of the one before it:
  *
- *   warm_data       a pointer, and what frees it: a context and its deleter
- *   warm_allocator  what makes such pointers: one for each kind of memory, or
- *                   a program's own
- *   warm_storage    a pointer that several own, counted: the last one frees it
+ *   warm_data_pointer  a pointer, and what frees it: a context and its deleter
+ *   warm_allocator     what makes such pointers: one for each kind of memory,
+ *                      or a program's own
+ *   warm_storage       a pointer that several own, counted: the last one frees
+ *                      it
  *
  *   storage ──► data ──► memory     strong 2, weak 1: there
  *      │          └────► context    strong 0, weak 1: freed, the record left
@@ -16,7 +17,7 @@
  * it, also if a foreign context owns it by now.
  *
  * Threads. Counts may be taken and dropped by any thread. What changes a
- * warm_data or what a storage holds is for one thread at a time.
+ * warm_data_pointer or what a storage holds is for one thread at a time.
  * Common status: INVALID_ARGUMENT (null, or a struct of unknown size).
  */
 #ifndef WARMPOOL_STORAGE_H
@@ -58,36 +59,37 @@ typedef void (*warm_deleter)(void *context);
  * two are often the same, and need not be: data may lie in the middle of what
  * the context owns, or the context be a record of another library.
  * It is owned by whoever has it: copying the struct copies no ownership. */
-typedef struct warm_data {
-    size_t size;          /* sizeof(warm_data) */
+typedef struct warm_data_pointer {
+    size_t size;          /* sizeof(warm_data_pointer) */
     void *data;           /* first byte */
     void *context;        /* what deleter gets */
     warm_deleter deleter; /* null: nothing is freed, somebody else owns it */
     warm_memory memory;
     int device;
-} warm_data;
+} warm_data_pointer;
 
 /* Calls the deleter with the context, unless it is null, and leaves an empty
  * data pointer. An empty one, or null, is left alone. */
-WARM_API void warm_data_free(warm_data *data);
+WARM_API void warm_data_pointer_free(warm_data_pointer *data);
 
 /* Moves the context out: it is the caller's, who frees it with *deleter; data
  * still says where the memory is, and owns nothing any more. context, deleter:
  * null where there was none. */
-WARM_API warm_status warm_data_move_context(warm_data *data, void **context,
-                                            warm_deleter *deleter);
+WARM_API warm_status warm_data_pointer_move_context(warm_data_pointer *data,
+                                                    void **context,
+                                                    warm_deleter *deleter);
 
 /* The context, if deleter is what frees it: says that it is of the type that
  * the caller takes it for. Else null. Borrowed. */
-WARM_API void *warm_data_cast_context(const warm_data *data,
-                                      warm_deleter deleter);
+WARM_API void *warm_data_pointer_cast_context(const warm_data_pointer *data,
+                                              warm_deleter deleter);
 
 /* Puts desired in the place of the deleter, if that is expected; *exchanged: 1,
  * or 0 if it is another, and nothing changed. May be null. */
-WARM_API warm_status warm_data_exchange_deleter(warm_data *data,
-                                                warm_deleter expected,
-                                                warm_deleter desired,
-                                                int *exchanged);
+WARM_API warm_status warm_data_pointer_exchange_deleter(warm_data_pointer *data,
+                                                        warm_deleter expected,
+                                                        warm_deleter desired,
+                                                        int *exchanged);
 
 /* ---- allocators (row D4) ------------------------------------------------- */
 
@@ -106,9 +108,9 @@ typedef struct warm_allocator {
      * caller. Status: any, here and below; where no call of the library has
      * failed inside warm_last_error() names the allocator. */
     warm_status (*alloc)(void *context, size_t bytes, warm_stream stream,
-                         warm_data *data);
+                         warm_data_pointer *data);
     /* Not null: alloc always gives a data pointer whose context is the data
-     * itself, and whose deleter is this. See warm_raw_alloc(). */
+     * itself, and whose deleter is this. See warm_allocator_alloc(). */
     warm_deleter raw_deleter;
     /* Queues a copy within this memory on stream, or makes it in the order of
      * that: work that writes the source may be queued already. Null: the host
@@ -150,11 +152,12 @@ WARM_API warm_status warm_allocator_unregister(warm_runtime *runtime,
                                                const warm_allocator *allocator);
 
 /* Allocates through an allocator. bytes 0: a data pointer with null data.
- * data: its size set, else not looked at; owned, freed by warm_data_free().
+ * data: its size set, else not looked at; owned, freed by
+ * warm_data_pointer_free().
  * Status: those of the allocator. */
-WARM_API warm_status warm_data_alloc(const warm_allocator *allocator,
-                                     size_t bytes, warm_stream stream,
-                                     warm_data *data);
+WARM_API warm_status warm_data_pointer_alloc(const warm_allocator *allocator,
+                                             size_t bytes, warm_stream stream,
+                                             warm_data_pointer *data);
 
 /* The same with a copy of bytes at source, which is memory that the
  * allocator's copy can read (the runtime's own: all that the driver can).
@@ -168,21 +171,22 @@ WARM_API warm_status warm_data_alloc(const warm_allocator *allocator,
  * DRIVER_ERROR. UNSUPPORTED also for memory of a device without a copy. Where
  * the driver fails to wait, which is what its own earlier errors do as well,
  * the copy may be queued, and source must stay valid until that has passed. */
-WARM_API warm_status warm_data_clone(const warm_allocator *allocator,
-                                     const void *source, size_t bytes,
-                                     warm_stream stream, warm_data *data);
+WARM_API warm_status warm_data_pointer_clone(const warm_allocator *allocator,
+                                             const void *source, size_t bytes,
+                                             warm_stream stream,
+                                             warm_data_pointer *data);
 
 /* Plain pointers, for interfaces that have no room for a context.
  * Status: UNSUPPORTED if the allocator has no raw_deleter. */
-WARM_API warm_status warm_raw_alloc(const warm_allocator *allocator,
-                                    size_t bytes, warm_stream stream,
-                                    void **pointer);
-/* pointer: taken; of warm_raw_alloc() of the same allocator, or null.
+WARM_API warm_status warm_allocator_alloc(const warm_allocator *allocator,
+                                          size_t bytes, warm_stream stream,
+                                          void **pointer);
+/* pointer: taken; of warm_allocator_alloc() of the same allocator, or null.
  * Status: for the runtime's own allocators INVALID_POINTER (as warm_free(), and
  * for memory of another allocator; nothing changes), RUNTIME_GONE, FORKED,
  * EXITING. What a user's own deleter is given it cannot refuse. */
-WARM_API warm_status warm_raw_free(const warm_allocator *allocator,
-                                   void *pointer);
+WARM_API warm_status warm_allocator_free(const warm_allocator *allocator,
+                                         void *pointer);
 
 /* ---- storages (rows D2, D3) ---------------------------------------------- */
 
@@ -208,7 +212,7 @@ WARM_API warm_status warm_storage_create(const warm_allocator *allocator,
  * Status: OUT_OF_MEMORY; INVALID_ARGUMENT (flags; resizable without an
  * allocator, or with one of other memory; more bytes than a block of ours has
  * from there on). Nothing is taken then. */
-WARM_API warm_status warm_storage_wrap(warm_data *data, size_t bytes,
+WARM_API warm_status warm_storage_wrap(warm_data_pointer *data, size_t bytes,
                                        const warm_allocator *allocator,
                                        unsigned flags, warm_storage **storage);
 
@@ -262,7 +266,8 @@ WARM_API warm_status warm_storage_record(const warm_storage *storage,
  * bytes: at the new one. Status: INVALID_ARGUMENT (resizable, and of other
  * memory than its allocator's; more bytes than a block of ours has). */
 WARM_API warm_status warm_storage_exchange(warm_storage *storage,
-                                           warm_data *data, size_t bytes);
+                                           warm_data_pointer *data,
+                                           size_t bytes);
 
 /* Changes the size: allocates anew, copies what fits in the order of stream,
  * records stream on the old memory and frees it. The host reads and writes the
@@ -272,9 +277,9 @@ WARM_API warm_status warm_storage_exchange(warm_storage *storage,
  * memory that nobody knows to record; CUDA may do so for pinned memory. Where
  * stream captures, the copy is part of the graph, and what it uses is kept as
  * all that a graph does.
- * Status: INVALID_ARGUMENT (not resizable); those of warm_data_clone() and
- * warm_storage_record(), with nothing changed; but where the driver, or a copy
- * of the user's, fails the stream may be recorded on the memory. */
+ * Status: INVALID_ARGUMENT (not resizable); those of warm_data_pointer_clone()
+ * and warm_storage_record(), with nothing changed; but where the driver, or a
+ * copy of the user's, fails the stream may be recorded on the memory. */
 WARM_API warm_status warm_storage_resize(warm_storage *storage, size_t bytes,
                                          warm_stream stream);
 

@@ -52,7 +52,7 @@ int wm_node_home(warm_runtime *runtime)
     if (runtime->driver->numa.nodes == 1) {
         return 0;
     }
-    /* Relaxed: as in warm_reserve(). */
+    /* Relaxed: as in warm_handle_reserve(). */
     if (atomic_load_explicit(&window->runtime, memory_order_relaxed) ==
             runtime &&
         window->home >= 0) {

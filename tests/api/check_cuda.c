@@ -364,7 +364,7 @@ static void hold_bound(void *argument, unsigned index)
     void *handle = NULL;
 
     (void)index;
-    h->status = warm_reserve_on(runtime, h->kind, 0, h->stream, &handle);
+    h->status = warm_handle_reserve_on(runtime, h->kind, 0, h->stream, &handle);
 }
 
 /* A handle is bound to a stream and held by this thread, leased, idle since the
@@ -384,9 +384,9 @@ START_TEST(test_A10_B6_no_handle_stays_bound_to_a_stream_that_goes)
     wt_ok(warm_stream_create(runtime, 0, &second));
     switch (_i / 4) {
     case 0:
-        wt_ok(warm_reserve_on(runtime, kind, 0, stream, &handle));
+        wt_ok(warm_handle_reserve_on(runtime, kind, 0, stream, &handle));
         wt_ok(warm_stream_destroy(runtime, stream));
-        wt_ok(warm_reserve_on(runtime, kind, 0, second, &handle));
+        wt_ok(warm_handle_reserve_on(runtime, kind, 0, second, &handle));
         wt_ok(warm_thread_release(runtime));
         break;
     case 1:
@@ -414,7 +414,7 @@ START_TEST(test_A10_B6_no_handle_stays_bound_to_a_stream_that_goes)
         wt_threads(1, hold_bound, &other);
         wt_ok(other.status);
         wt_ok(warm_stream_destroy(runtime, stream));
-        wt_ok(warm_reserve(runtime, kind, 0, &handle)); /* is reset */
+        wt_ok(warm_handle_reserve(runtime, kind, 0, &handle)); /* is reset */
         wt_ok(warm_thread_release(runtime));
         break;
     default:

@@ -74,9 +74,10 @@ static void late_handler(void)
     report->idle = (long)stats.idle;
     report->in_use = (long)(stats.in_use + stats.leased);
     report->created = (long)stats.created;
-    report->reserve = warm_reserve(runtime, kind, 1000, &handle);
-    report->held = warm_reserve(runtime, kind, 0, &handle);
-    report->held_bound = warm_reserve_on(runtime, kind, 0, NULL, &handle);
+    report->reserve = warm_handle_reserve(runtime, kind, 1000, &handle);
+    report->held = warm_handle_reserve(runtime, kind, 0, &handle);
+    report->held_bound =
+        warm_handle_reserve_on(runtime, kind, 0, NULL, &handle);
     report->pinned = warm_pinned_alloc(runtime, 1 << 20, &handle);
     report->destroy = warm_runtime_destroy(runtime, NULL);
     report->handler_ran = true;
@@ -88,7 +89,7 @@ static void reserve_one(void *argument, unsigned index)
     void *handle = NULL;
 
     (void)index;
-    (void)warm_reserve(runtime, kind, 0, &handle);
+    (void)warm_handle_reserve(runtime, kind, 0, &handle);
     pthread_barrier_wait(barrier);
 }
 
@@ -111,7 +112,7 @@ static void prepare(void)
     kind = wt_toy_register(&report->toy, runtime, "toy");
     pthread_barrier_init(&barrier, NULL, 3);
     wt_threads(3, reserve_one, &barrier);
-    if (warm_reserve_on(runtime, kind, 0, NULL, &handle) != WARM_OK ||
+    if (warm_handle_reserve_on(runtime, kind, 0, NULL, &handle) != WARM_OK ||
         warm_stream_reserve(runtime, 0, &stream) != WARM_OK ||
         warm_pinned_alloc(runtime, 10000, &block) != WARM_OK ||
         warm_record_stream(block, stream) != WARM_OK) {
@@ -165,7 +166,7 @@ static void *exit_from_here(void *argument)
 {
     void *handle = NULL;
 
-    (void)warm_reserve_on(runtime, kind, 0, NULL, &handle);
+    (void)warm_handle_reserve_on(runtime, kind, 0, NULL, &handle);
     exit(0);
     return argument;
 }
@@ -200,13 +201,13 @@ static pthread_barrier_t all_hold;
 static void *run_on(void *argument)
 {
     void *handle = NULL;
-    warm_status status = warm_reserve(runtime, kind, 0, &handle);
+    warm_status status = warm_handle_reserve(runtime, kind, 0, &handle);
 
     pthread_barrier_wait(&all_hold);
     while (status == WARM_OK || status == WARM_EXITING) {
         /* Gives back and takes, until the process is gone. */
         (void)warm_thread_release(runtime);
-        status = warm_reserve(runtime, kind, 0, &handle);
+        status = warm_handle_reserve(runtime, kind, 0, &handle);
     }
     return argument;
 }

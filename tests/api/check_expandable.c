@@ -402,7 +402,7 @@ START_TEST(test_B7_C8_the_device_is_not_waited_for_beside_a_capture)
     wt_ok(warm_free(block));
     wt_ok(warm_capture_announce(runtime, first));
     ck_assert_uint_eq(empty(), 0);
-    wt_ok(warm_capture_over(runtime, first));
+    wt_ok(warm_capture_announce_end(runtime, first));
     wt_ok(warm_device_get_info(runtime, 0, &device));
     wt_ok(warm_device_set_memory_fraction(
         runtime, 0, 8.0 * MIB / (double)device.total_bytes));
@@ -693,7 +693,7 @@ static unsigned extents_in(char *text, size_t bytes)
     const char *at = text;
     unsigned expandable = 0;
 
-    wt_ok(warm_memory_viz(runtime, text, bytes, NULL));
+    wt_ok(warm_snapshot_viz(runtime, text, bytes, NULL));
     while ((at = strstr(at, "\"is_expandable\":true")) != NULL) {
         expandable++;
         at++;

@@ -76,8 +76,9 @@ static int use_parents_runtime(void)
     int check = 0;
     int count = 0;
 
-    must(warm_reserve(runtime, kind, 0, &pointer) == WARM_FORKED);
-    must(warm_reserve_on(runtime, kind, 0, NULL, &pointer) == WARM_FORKED);
+    must(warm_handle_reserve(runtime, kind, 0, &pointer) == WARM_FORKED);
+    must(warm_handle_reserve_on(runtime, kind, 0, NULL, &pointer) ==
+         WARM_FORKED);
     must(pointer == NULL);
     warm_last_error(&error);
     must(error.status == WARM_FORKED && error.message[0] != '\0');
@@ -136,14 +137,14 @@ START_TEST(test_G5_every_call_on_the_parents_runtime_answers_forked)
 {
     void *handle = NULL, *again = NULL;
 
-    wt_ok(warm_reserve(runtime, kind, 0, &handle));
+    wt_ok(warm_handle_reserve(runtime, kind, 0, &handle));
     in_child(use_parents_runtime);
     in_child(use_parents_pool);
     wt_ok(warm_device_alloc(runtime, 0, NULL, 5000, &shared));
     in_child(use_parents_shares);
     wt_ok(warm_free(shared));
     /* The parent goes on as if nothing had been. */
-    wt_ok(warm_reserve(runtime, kind, 0, &again));
+    wt_ok(warm_handle_reserve(runtime, kind, 0, &again));
     ck_assert_ptr_eq(again, handle);
     ck_assert(wt_balanced(runtime, kind, 0));
 }
@@ -169,8 +170,8 @@ static int use_parents_block(void)
     must(warm_copy_async(runtime, parents, parents, 1, WARM_COPY_TO_DEVICE,
                          NULL) == WARM_FORKED);
     must(warm_poll(runtime) == WARM_FORKED);
-    must(warm_empty_cache(runtime, &bytes) == WARM_FORKED && bytes == 7);
-    must(warm_trim(runtime, 0, &bytes) == WARM_FORKED && bytes == 7);
+    must(warm_pinned_empty_cache(runtime, &bytes) == WARM_FORKED && bytes == 7);
+    must(warm_pinned_trim(runtime, 0, &bytes) == WARM_FORKED && bytes == 7);
     must(warm_pinned_get_stats(runtime, &stats) == WARM_FORKED);
     /* Its own memory lies beside the parent's in one page map. */
     must(warm_runtime_create(&options, &own) == WARM_OK);
@@ -219,12 +220,12 @@ static int make_own_runtime(void)
     k = wt_toy_register(&mine, own, "toy");
     must(k >= 0);
     must(warm_stream_reserve(own, 0, &stream) == WARM_OK);
-    must(warm_reserve_on(own, k, 0, stream, &handle) == WARM_OK);
+    must(warm_handle_reserve_on(own, k, 0, stream, &handle) == WARM_OK);
     must(warm_pinned_alloc(own, 10000, &block) == WARM_OK);
     must(warm_record_stream(block, stream) == WARM_OK);
     must(warm_free(block) == WARM_OK);
     must(warm_stream_synchronize(own, stream) == WARM_OK);
-    must(warm_reserve(runtime, kind, 0, &handle) == WARM_FORKED);
+    must(warm_handle_reserve(runtime, kind, 0, &handle) == WARM_FORKED);
     must(warm_runtime_destroy(own, &report) == WARM_OK);
     must(report.handles == 0 && report.blocks == 0);
     must(mine.alive == 0);
@@ -237,7 +238,7 @@ START_TEST(test_G5_the_child_can_make_its_own_runtime)
     warm_stream stream = NULL;
 
     if (_i == 1) { /* with a window and a driver's threads in the parent */
-        wt_ok(warm_reserve(runtime, kind, 0, &handle));
+        wt_ok(warm_handle_reserve(runtime, kind, 0, &handle));
         wt_ok(warm_stream_reserve(runtime, 0, &stream));
     }
     in_child(make_own_runtime);
@@ -248,7 +249,7 @@ static void *reserve_in_child(void *argument)
 {
     void *handle = NULL;
 
-    *(warm_status *)argument = warm_reserve(runtime, kind, 0, &handle);
+    *(warm_status *)argument = warm_handle_reserve(runtime, kind, 0, &handle);
     return NULL;
 }
 
@@ -268,7 +269,7 @@ START_TEST(test_G5_A5_the_childs_thread_exits_without_the_parents_pool)
 {
     void *handle = NULL;
 
-    wt_ok(warm_reserve(runtime, kind, 0, &handle));
+    wt_ok(warm_handle_reserve(runtime, kind, 0, &handle));
     in_child(leave_by_pthread_exit);
     ck_assert_int_eq(wt_stat(runtime, kind, 0, in_use), 1);
 }
@@ -294,7 +295,7 @@ START_TEST(test_G5_A6_the_childs_exit_leaves_the_parents_handles_alone)
 {
     void *handle = NULL;
 
-    wt_ok(warm_reserve(runtime, kind, 0, &handle));
+    wt_ok(warm_handle_reserve(runtime, kind, 0, &handle));
     setenv("WARMPOOL_CONF", "log:info", 1);
     in_child(exit_beside_parents_handles);
 }
@@ -332,7 +333,7 @@ static void *churn_once(void *argument)
 {
     void *handle = NULL;
 
-    if (warm_reserve(runtime, kind, 0, &handle) == WARM_OK) {
+    if (warm_handle_reserve(runtime, kind, 0, &handle) == WARM_OK) {
         wt_toy_use(handle);
         wt_toy_leave(handle);
     }
@@ -356,7 +357,7 @@ static int quick_look(void)
     int check = 0;
     void *handle = NULL;
 
-    must(warm_reserve(runtime, kind, 0, &handle) == WARM_FORKED);
+    must(warm_handle_reserve(runtime, kind, 0, &handle) == WARM_FORKED);
     return make_own_runtime();
 }
 

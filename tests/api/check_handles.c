@@ -38,7 +38,7 @@ static void meet(void *argument, unsigned index)
     struct meeting *m = argument;
 
     pthread_barrier_wait(&m->barrier);
-    m->status[index] = warm_reserve(runtime, kind, 0, &m->handle[index]);
+    m->status[index] = warm_handle_reserve(runtime, kind, 0, &m->handle[index]);
     if (m->status[index] == WARM_OK) {
         wt_toy_use(m->handle[index]);
     }
@@ -104,12 +104,13 @@ START_TEST(test_A1_A7_same_thread_gets_same_handle_without_any_call)
     uint64_t before[CALLS_MAX] = {0}, after[CALLS_MAX] = {0};
     void *first = NULL;
 
-    wt_ok(warm_reserve(runtime, kind, 0, &first));
+    wt_ok(warm_handle_reserve(runtime, kind, 0, &first));
     count_calls(before);
     for (int i = 0; i < 1000; i++) {
         void *again = NULL;
 
-        ck_assert_int_eq(warm_reserve(runtime, kind, 0, &again), WARM_OK);
+        ck_assert_int_eq(warm_handle_reserve(runtime, kind, 0, &again),
+                         WARM_OK);
         ck_assert_ptr_eq(again, first);
     }
     count_calls(after);
@@ -126,7 +127,7 @@ static void *hold_until_told(void *argument)
     void *handle = NULL;
 
     (void)warm_stream_reserve(runtime, 0, &stream);
-    (void)warm_reserve_on(runtime, kind, 0, stream, &handle);
+    (void)warm_handle_reserve_on(runtime, kind, 0, stream, &handle);
     pthread_barrier_wait(barrier);
     pthread_barrier_wait(barrier);
     return NULL;
@@ -161,7 +162,7 @@ static void reserve_one(void *argument, unsigned index)
 {
     void **handles = argument;
 
-    (void)warm_reserve(runtime, kind, 0, &handles[index]);
+    (void)warm_handle_reserve(runtime, kind, 0, &handles[index]);
 }
 
 START_TEST(test_A3_last_in_is_first_out)
@@ -190,7 +191,7 @@ static void *work(void *argument)
 {
     struct worker *worker = argument;
 
-    worker->status = warm_reserve(runtime, kind, 0, &worker->handle);
+    worker->status = warm_handle_reserve(runtime, kind, 0, &worker->handle);
     worker->error.size = sizeof worker->error;
     warm_last_error(&worker->error);
     return NULL;
@@ -215,7 +216,8 @@ START_TEST(test_A3_A8_creations_do_not_wait_for_each_other)
     start(&first); /* the pool's very first creation */
     finish(&first);
     ck_assert_int_eq(wt_stat(runtime, kind, 0, idle), 1);
-    wt_ok(warm_reserve(runtime, kind, 0, &c.handle)); /* nothing is idle */
+    wt_ok(
+        warm_handle_reserve(runtime, kind, 0, &c.handle)); /* nothing is idle */
     wt_toy_close_gate(&toy);
     for (int i = 0; i < MAKERS; i++) {
         start(&makers[i]);
@@ -243,7 +245,8 @@ START_TEST(test_A8_failed_creation_changes_nothing_and_tells_the_code)
     void *handle = &toy;
 
     wt_toy_fail(&toy, WT_CREATE, 1, false);
-    wt_fails(WARM_LIBRARY_ERROR, warm_reserve(runtime, kind, 0, &handle));
+    wt_fails(WARM_LIBRARY_ERROR,
+             warm_handle_reserve(runtime, kind, 0, &handle));
     ck_assert_ptr_eq(handle, &toy);
     warm_last_error(&error);
     ck_assert_int_eq(error.code, WT_TOY_CODE);
@@ -253,7 +256,7 @@ START_TEST(test_A8_failed_creation_changes_nothing_and_tells_the_code)
     ck_assert_int_eq(wt_stat(runtime, kind, 0, in_use), 0);
     ck_assert_int_eq(wt_stat(runtime, kind, 0, in_use_peak), 0);
     ck_assert_int_eq(wt_stat(runtime, kind, 0, failed), 1);
-    wt_ok(warm_reserve(runtime, kind, 0, &handle));
+    wt_ok(warm_handle_reserve(runtime, kind, 0, &handle));
     ck_assert_int_eq(wt_stat(runtime, kind, 0, created), 1);
 }
 END_TEST
@@ -339,7 +342,8 @@ START_TEST(test_A8_A9_a_create_that_makes_nothing_is_an_error)
     void *handle = &toy;
 
     wt_ok(warm_kind_register(runtime, &ops, &made));
-    wt_fails(WARM_LIBRARY_ERROR, warm_reserve(runtime, made, 0, &handle));
+    wt_fails(WARM_LIBRARY_ERROR,
+             warm_handle_reserve(runtime, made, 0, &handle));
     ck_assert_ptr_eq(handle, &toy);
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "nothing"));
     ck_assert_int_eq(wt_stat(runtime, made, 0, created), 0);
@@ -353,7 +357,8 @@ START_TEST(test_G6_a_recovered_failure_leaves_the_last_error)
     warm_error error = {.size = sizeof error};
     void *handle = NULL;
 
-    wt_fails(WARM_INVALID_ARGUMENT, warm_reserve(NULL, kind, 0, &handle));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_handle_reserve(NULL, kind, 0, &handle));
     if (_i == 0) { /* nobody knows what the handle costs */
         wt_ok(warm_testing_fail(runtime, "device_info", 1, 1));
     } else { /* the idle one has to be destroyed, or cannot be */
@@ -361,7 +366,7 @@ START_TEST(test_G6_a_recovered_failure_leaves_the_last_error)
         wt_toy_fail(&toy, WT_RESET, 1, true);
         wt_toy_fail(&toy, WT_DESTROY, _i == 2 ? 1 : 0, false);
     }
-    wt_ok(warm_reserve(runtime, kind, 0, &handle));
+    wt_ok(warm_handle_reserve(runtime, kind, 0, &handle));
     warm_last_error(&error);
     ck_assert_int_eq(error.status, WARM_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(error.message, "null"));
@@ -391,7 +396,8 @@ START_TEST(test_A9_builtin_kind_works_or_says_why_not)
                     (wt_on_host() && builtin[_i].kind == WARM_KIND_ONEDNN);
     bool for_cuda = builtin[_i].kind != WARM_KIND_ONEDNN;
     void *handle = NULL;
-    warm_status status = warm_reserve(runtime, builtin[_i].kind, 0, &handle);
+    warm_status status =
+        warm_handle_reserve(runtime, builtin[_i].kind, 0, &handle);
 
     ck_assert_str_eq(warm_kind_name(runtime, builtin[_i].kind),
                      builtin[_i].name);
@@ -426,22 +432,23 @@ START_TEST(test_A10_binding_again_costs_no_call)
     void *handle = NULL;
 
     for (int i = 0; i < 100; i++) {
-        wt_ok(warm_reserve_on(runtime, kind, 0, a, &handle));
+        wt_ok(warm_handle_reserve_on(runtime, kind, 0, a, &handle));
     }
     ck_assert_uint_eq(toy.binds, 1);
     h = handle;
     ck_assert_ptr_eq(h->stream, a);
-    wt_ok(warm_reserve_on(runtime, kind, 0, b, &handle));
-    wt_ok(warm_reserve_on(runtime, kind, 0, b, &handle));
+    wt_ok(warm_handle_reserve_on(runtime, kind, 0, b, &handle));
+    wt_ok(warm_handle_reserve_on(runtime, kind, 0, b, &handle));
     ck_assert_ptr_eq(handle, h);
     ck_assert_ptr_eq(h->stream, b);
     ck_assert_uint_eq(toy.binds, 2);
     ck_assert_int_eq(wt_stat(runtime, kind, 0, binds), 2);
-    wt_ok(warm_reserve(runtime, kind, 0, &handle)); /* leaves the binding */
+    wt_ok(warm_handle_reserve(runtime, kind, 0,
+                              &handle)); /* leaves the binding */
     ck_assert_ptr_eq(h->stream, b);
     wt_ok(warm_stream_destroy(runtime, a));
     /* Another stream retired: looked at again, but not bound again. */
-    wt_ok(warm_reserve_on(runtime, kind, 0, b, &handle));
+    wt_ok(warm_handle_reserve_on(runtime, kind, 0, b, &handle));
     ck_assert_uint_eq(toy.binds, 2);
     wt_ok(warm_stream_destroy(runtime, b));
 }
@@ -456,7 +463,7 @@ START_TEST(test_A10_B6_a_new_stream_at_an_old_address_is_bound_again)
     for (int i = 0; i < 50; i++) {
         warm_stream stream = new_stream();
 
-        wt_ok(warm_reserve_on(runtime, kind, 0, stream, &handle));
+        wt_ok(warm_handle_reserve_on(runtime, kind, 0, stream, &handle));
         ck_assert_uint_eq(toy.binds, ++expected);
         ck_assert_ptr_eq(((wt_toy_handle *)handle)->stream, stream);
         wt_ok(warm_stream_destroy(runtime, stream));
@@ -474,10 +481,10 @@ START_TEST(test_A10_B7_binding_to_a_stream_that_captures_spoils_nothing)
     warm_graph graph = NULL;
     void *handle = NULL;
 
-    wt_ok(warm_reserve_on(runtime, kind, 0, a, &handle));
+    wt_ok(warm_handle_reserve_on(runtime, kind, 0, a, &handle));
     wt_ok(warm_capture_begin(runtime, b));
-    wt_ok(warm_reserve_on(runtime, kind, 0, b, &handle));
-    wt_ok(warm_reserve_on(runtime, kind, 0, b, &handle));
+    wt_ok(warm_handle_reserve_on(runtime, kind, 0, b, &handle));
+    wt_ok(warm_handle_reserve_on(runtime, kind, 0, b, &handle));
     ck_assert_ptr_eq(((wt_toy_handle *)handle)->stream, b);
     ck_assert_uint_eq(toy.binds, 2);
     wt_ok(warm_capture_end(runtime, b, &graph));
@@ -493,8 +500,9 @@ START_TEST(test_A10_default_streams_can_be_bound)
 {
     void *handle = NULL;
 
-    wt_ok(warm_reserve_on(runtime, kind, 0, NULL, &handle));
-    wt_ok(warm_reserve_on(runtime, kind, 0, WARM_STREAM_PER_THREAD, &handle));
+    wt_ok(warm_handle_reserve_on(runtime, kind, 0, NULL, &handle));
+    wt_ok(warm_handle_reserve_on(runtime, kind, 0, WARM_STREAM_PER_THREAD,
+                                 &handle));
     ck_assert_ptr_eq(((wt_toy_handle *)handle)->stream, WARM_STREAM_PER_THREAD);
     ck_assert_uint_eq(toy.binds, 2);
 }
@@ -507,20 +515,21 @@ START_TEST(test_A10_a_failed_binding_changes_nothing)
     void *handle = &toy;
 
     wt_toy_fail(&toy, WT_BIND, 1, false);
-    wt_fails(WARM_LIBRARY_ERROR, warm_reserve_on(runtime, kind, 0, a, &handle));
+    wt_fails(WARM_LIBRARY_ERROR,
+             warm_handle_reserve_on(runtime, kind, 0, a, &handle));
     warm_last_error(&error);
     ck_assert_int_eq(error.code, WT_TOY_CODE);
     ck_assert_ptr_eq(handle, &toy);
     ck_assert_int_eq(wt_stat(runtime, kind, 0, in_use), 0);
     ck_assert(wt_balanced(runtime, kind, 0));
-    wt_ok(warm_reserve_on(runtime, kind, 0, a, &handle));
+    wt_ok(warm_handle_reserve_on(runtime, kind, 0, a, &handle));
     ck_assert_ptr_eq(((wt_toy_handle *)handle)->stream, a);
     /* One that is held stays held, and is bound again by the next call. */
     wt_toy_fail(&toy, WT_BIND, 1, false);
     wt_fails(WARM_LIBRARY_ERROR,
-             warm_reserve_on(runtime, kind, 0, NULL, &handle));
+             warm_handle_reserve_on(runtime, kind, 0, NULL, &handle));
     ck_assert_int_eq(wt_stat(runtime, kind, 0, in_use), 1);
-    wt_ok(warm_reserve_on(runtime, kind, 0, a, &handle));
+    wt_ok(warm_handle_reserve_on(runtime, kind, 0, a, &handle));
     ck_assert_uint_eq(toy.binds, 4);
     wt_ok(warm_stream_destroy(runtime, a));
 }
@@ -538,12 +547,12 @@ START_TEST(test_A10_bad_streams_are_refused_before_anything_is_done)
 
     wt_ok(warm_kind_register(runtime, &ops, &plain));
     wt_fails(WARM_UNSUPPORTED,
-             warm_reserve_on(runtime, plain, 0, NULL, &handle));
-    wt_fails(WARM_UNSUPPORTED,
-             warm_reserve_on(runtime, WARM_KIND_STREAM, 0, NULL, &handle));
+             warm_handle_reserve_on(runtime, plain, 0, NULL, &handle));
+    wt_fails(WARM_UNSUPPORTED, warm_handle_reserve_on(runtime, WARM_KIND_STREAM,
+                                                      0, NULL, &handle));
     if (wt_on_host()) { /* CUDA does not promise to tell */
         wt_fails(WARM_INVALID_STREAM,
-                 warm_reserve_on(runtime, kind, 0, &toy, &handle));
+                 warm_handle_reserve_on(runtime, kind, 0, &toy, &handle));
     }
     ck_assert_ptr_eq(handle, &toy);
     ck_assert_uint_eq(toy.creates, 0);
@@ -562,9 +571,9 @@ START_TEST(test_A10_a_stream_of_another_device_is_refused)
     }
     wt_ok(warm_stream_create(runtime, 1, &other));
     wt_fails(WARM_INVALID_ARGUMENT,
-             warm_reserve_on(runtime, kind, 0, other, &handle));
+             warm_handle_reserve_on(runtime, kind, 0, other, &handle));
     ck_assert_uint_eq(toy.creates, 0);
-    wt_ok(warm_reserve_on(runtime, kind, 1, other, &handle));
+    wt_ok(warm_handle_reserve_on(runtime, kind, 1, other, &handle));
     ck_assert_int_eq(((wt_toy_handle *)handle)->device, 1);
     wt_ok(warm_stream_destroy(runtime, other));
 }
@@ -678,7 +687,8 @@ static void set_and_go(void *argument, unsigned index)
 {
     void **handles = argument;
 
-    if (warm_reserve_on(runtime, kind, 0, NULL, &handles[index]) == WARM_OK) {
+    if (warm_handle_reserve_on(runtime, kind, 0, NULL, &handles[index]) ==
+        WARM_OK) {
         wt_toy_use(handles[index]);
         wt_toy_leave(handles[index]);
     }
@@ -708,7 +718,7 @@ START_TEST(test_A3_a_handle_that_cannot_be_reset_is_destroyed)
 
     hold_at_once(3);
     wt_toy_fail(&toy, WT_RESET, 1, true);
-    wt_ok(warm_reserve(runtime, kind, 0, &handle));
+    wt_ok(warm_handle_reserve(runtime, kind, 0, &handle));
     ck_assert_int_eq(((wt_toy_handle *)handle)->setting, 0);
     ck_assert_int_eq(wt_stat(runtime, kind, 0, destroyed), 3);
     ck_assert_int_eq(wt_stat(runtime, kind, 0, created), 4);
@@ -733,24 +743,33 @@ START_TEST(test_A14_bad_arguments_are_refused)
     warm_handle_stats stats = {.size = sizeof stats, .created = 99};
     void *handle = &toy;
 
-    wt_fails(WARM_INVALID_ARGUMENT, warm_reserve(NULL, kind, 0, &handle));
-    wt_fails(WARM_INVALID_ARGUMENT, warm_reserve(runtime, -1, 0, &handle));
     wt_fails(WARM_INVALID_ARGUMENT,
-             warm_reserve(runtime, kind + 1, 0, &handle));
-    wt_fails(WARM_INVALID_ARGUMENT, warm_reserve(runtime, 32, 0, &handle));
-    wt_fails(WARM_INVALID_ARGUMENT, warm_reserve(runtime, kind, -1, &handle));
-    wt_fails(WARM_INVALID_ARGUMENT, warm_reserve(runtime, kind, 999, &handle));
-    wt_fails(WARM_INVALID_ARGUMENT, warm_reserve(runtime, kind, 0, NULL));
+             warm_handle_reserve(NULL, kind, 0, &handle));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_handle_reserve(runtime, -1, 0, &handle));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_handle_reserve(runtime, kind + 1, 0, &handle));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_handle_reserve(runtime, 32, 0, &handle));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_handle_reserve(runtime, kind, -1, &handle));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_handle_reserve(runtime, kind, 999, &handle));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_handle_reserve(runtime, kind, 0, NULL));
     ck_assert_ptr_eq(handle, &toy);
-    wt_ok(warm_reserve(runtime, kind, 0, &handle));
+    wt_ok(warm_handle_reserve(runtime, kind, 0, &handle));
     /* Now the hot path answers: it must refuse as well. */
-    wt_fails(WARM_INVALID_ARGUMENT, warm_reserve(runtime, kind, 0, NULL));
-    wt_fails(WARM_INVALID_ARGUMENT, warm_reserve(runtime, -1, 0, &handle));
     wt_fails(WARM_INVALID_ARGUMENT,
-             warm_reserve(runtime, kind - 32, 1, &handle));
-    wt_fails(WARM_INVALID_ARGUMENT, warm_reserve(runtime, kind, -1, &handle));
+             warm_handle_reserve(runtime, kind, 0, NULL));
     wt_fails(WARM_INVALID_ARGUMENT,
-             warm_reserve_on(runtime, kind, 0, NULL, NULL));
+             warm_handle_reserve(runtime, -1, 0, &handle));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_handle_reserve(runtime, kind - 32, 1, &handle));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_handle_reserve(runtime, kind, -1, &handle));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_handle_reserve_on(runtime, kind, 0, NULL, NULL));
     wt_fails(WARM_INVALID_ARGUMENT,
              warm_handle_get_stats(runtime, kind, 999, &stats));
     stats.size = 0;
@@ -775,12 +794,13 @@ START_TEST(test_A8_G6_capture_mode_that_fails_does_not_hide_the_reason)
 
     wt_toy_fail(&toy, WT_CREATE, 1, false);
     wt_ok(warm_testing_fail(runtime, "capture_mode", 2, 0));
-    wt_fails(WARM_LIBRARY_ERROR, warm_reserve(runtime, kind, 0, &handle));
+    wt_fails(WARM_LIBRARY_ERROR,
+             warm_handle_reserve(runtime, kind, 0, &handle));
     warm_last_error(&error);
     ck_assert_int_eq(error.status, WARM_LIBRARY_ERROR);
     ck_assert_int_eq(error.code, WT_TOY_CODE);
     wt_ok(warm_testing_fail(runtime, "capture_mode", 1, 1));
-    wt_ok(warm_reserve(runtime, kind, 0, &handle));
+    wt_ok(warm_handle_reserve(runtime, kind, 0, &handle));
     wt_ok(warm_testing_fail(runtime, "capture_mode", 0, 0));
     warm_last_error(&error);
     ck_assert_int_eq(error.code, WT_TOY_CODE);
@@ -793,7 +813,7 @@ static int nested_create(void *context, int device, void **handle)
 
     (void)context;
     /* A kind may be made of another; its thread cannot be emptied meanwhile. */
-    if (warm_reserve(runtime, kind, device, &inner) != WARM_OK ||
+    if (warm_handle_reserve(runtime, kind, device, &inner) != WARM_OK ||
         warm_thread_release(runtime) != WARM_INVALID_ARGUMENT) {
         return 1;
     }
@@ -819,8 +839,8 @@ START_TEST(test_A9_a_callback_may_reserve_another_kind)
     void *outer = NULL, *inner = NULL;
 
     wt_ok(warm_kind_register(runtime, &ops, &nested));
-    wt_ok(warm_reserve(runtime, nested, 0, &outer));
-    wt_ok(warm_reserve(runtime, kind, 0, &inner));
+    wt_ok(warm_handle_reserve(runtime, nested, 0, &outer));
+    wt_ok(warm_handle_reserve(runtime, kind, 0, &inner));
     ck_assert_ptr_eq(outer, inner);
     ck_assert_uint_eq(toy.creates, 1);
 }
@@ -839,8 +859,8 @@ static int want_myself(void *context, int device, void **handle)
     void *mine = NULL, *inner = NULL;
 
     if (n->depth++ == 0) {
-        n->other = warm_reserve(runtime, kind, device, &inner);
-        n->own = warm_reserve(runtime, n->kind, device, &mine);
+        n->other = warm_handle_reserve(runtime, kind, device, &inner);
+        n->own = warm_handle_reserve(runtime, n->kind, device, &mine);
         snprintf(n->message, sizeof n->message, "%s",
                  warm_last_error_message());
     }
@@ -860,7 +880,7 @@ START_TEST(test_A8_A9_a_callback_cannot_reserve_its_own_handle)
     void *handle = NULL;
 
     wt_ok(warm_kind_register(runtime, &ops, &n.kind));
-    wt_ok(warm_reserve(runtime, n.kind, 0, &handle));
+    wt_ok(warm_handle_reserve(runtime, n.kind, 0, &handle));
     ck_assert_ptr_eq(handle, &n);
     ck_assert_int_eq(n.own, WARM_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(n.message, "narcissus"));
@@ -907,10 +927,10 @@ START_TEST(test_A16_B7_A9_callbacks_may_allocate_while_the_thread_captures)
     void *handle = NULL;
 
     wt_ok(warm_kind_register(runtime, &ops, &memory));
-    wt_ok(warm_reserve(runtime, memory, 0, &handle));
+    wt_ok(warm_handle_reserve(runtime, memory, 0, &handle));
     wt_ok(warm_thread_release(runtime));
     wt_ok(warm_capture_begin(runtime, stream));
-    wt_ok(warm_reserve(runtime, memory, 0, &handle));
+    wt_ok(warm_handle_reserve(runtime, memory, 0, &handle));
     wt_ok(warm_stream_reserve(runtime, 0, &pooled));
     ck_assert_int_eq(wt_stat(runtime, memory, 0, deferred), 1);
     wt_ok(warm_capture_end(runtime, stream, &graph));
@@ -958,7 +978,7 @@ static void reserve_both(void *argument, unsigned index)
 
     (void)index;
     status[0] = warm_stream_reserve(runtime, 0, &stream);
-    status[1] = warm_reserve_on(runtime, kind, 0, stream, &handle);
+    status[1] = warm_handle_reserve_on(runtime, kind, 0, stream, &handle);
 }
 
 START_TEST(test_A8_A14_counters_balance_after_every_driver_fault)

@@ -54,7 +54,7 @@ START_TEST(test_A13_a_lease_is_nobody_elses)
     void *handle[5] = {NULL};
     void *held = NULL;
 
-    wt_ok(warm_reserve(runtime, kind, 0, &held));
+    wt_ok(warm_handle_reserve(runtime, kind, 0, &held));
     for (int i = 0; i < 5; i++) {
         handle[i] = lend(&lease[i]);
         ck_assert_ptr_ne(handle[i], held);
@@ -94,7 +94,7 @@ START_TEST(test_A13_a_returned_handle_is_reset_for_the_next)
     ck_assert_uint_eq(toy.resets, 1);
     ck_assert_uint_ne(first, second);
     back(second, again);
-    wt_ok(warm_reserve(runtime, kind, 0, &again));
+    wt_ok(warm_handle_reserve(runtime, kind, 0, &again));
     ck_assert_ptr_eq(again, handle);
     ck_assert_uint_eq(toy.resets, 2);
     ck_assert_int_eq(((wt_toy_handle *)again)->setting, 0);
@@ -268,7 +268,7 @@ START_TEST(test_A13_a_lease_outlives_its_thread_and_ends_in_another)
     wt_threads(1, lease_it, &p);
     wt_ok(p.status);
     ck_assert_int_eq(wt_stat(runtime, kind, 0, leased), 1);
-    wt_ok(warm_reserve(runtime, kind, 0, &held));
+    wt_ok(warm_handle_reserve(runtime, kind, 0, &held));
     ck_assert_ptr_ne(held, p.handle);
     wt_threads(1, return_it, &p);
     wt_ok(p.status);
@@ -282,7 +282,7 @@ START_TEST(test_A11_prewarm_makes_what_is_missing)
     void *held = NULL;
     unsigned creates;
 
-    wt_ok(warm_reserve(runtime, kind, 0, &held));
+    wt_ok(warm_handle_reserve(runtime, kind, 0, &held));
     wt_ok(warm_handle_prewarm(runtime, kind, 0, 3, 0));
     ck_assert_int_eq(stat_idle(), 3);
     ck_assert_int_eq(wt_stat(runtime, kind, 0, created), 4);
@@ -499,8 +499,8 @@ static int nosy_create(void *context, int device, void **handle)
     warm_lease lease = 0;
     void *other = NULL;
 
-    n->reserve = warm_reserve(runtime, kind, device, &other);
-    n->own_reserve = warm_reserve(runtime, n->own, device, &other);
+    n->reserve = warm_handle_reserve(runtime, kind, device, &other);
+    n->own_reserve = warm_handle_reserve(runtime, n->own, device, &other);
     n->own_lease = warm_handle_lease(runtime, n->own, device, &lease, &other);
     n->own_prewarm = warm_handle_prewarm(runtime, n->own, device, 1, 0);
     n->wait = warm_handle_prewarm_wait(runtime);
@@ -671,7 +671,7 @@ START_TEST(test_A12_trim_keeps_the_newest_and_what_is_in_use)
     void *handle[4], *held = NULL, *again = NULL;
     uint64_t destroyed = 99;
 
-    wt_ok(warm_reserve(runtime, kind, 0, &held));
+    wt_ok(warm_handle_reserve(runtime, kind, 0, &held));
     for (int i = 0; i < 4; i++) {
         handle[i] = lend(&lease[i]);
     }
@@ -701,7 +701,7 @@ START_TEST(test_A12_trim_keeps_the_newest_and_what_is_in_use)
     ck_assert(wt_balanced(runtime, kind, 0));
     wt_fails(WARM_INVALID_ARGUMENT,
              warm_handle_trim(runtime, 99, 0, 0, 0, &destroyed));
-    wt_ok(warm_reserve(runtime, kind, 0, &again));
+    wt_ok(warm_handle_reserve(runtime, kind, 0, &again));
     ck_assert_ptr_eq(again, held);
 }
 END_TEST

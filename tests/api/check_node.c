@@ -363,8 +363,8 @@ START_TEST(test_B14_B15_figures_of_the_space_are_sums_over_nodes)
     ck_assert_uint_eq(all.driver_alloc.total_ns, sum.driver_alloc.total_ns);
     ck_assert_uint_gt(all.driver_alloc.min_ns, 0);
     ck_assert_uint_le(all.driver_alloc.min_ns, all.driver_alloc.max_ns);
-    wt_ok(warm_stats_reset_totals(runtime));
-    wt_ok(warm_stats_reset_peaks(runtime));
+    wt_ok(warm_pinned_reset_totals(runtime));
+    wt_ok(warm_pinned_reset_peaks(runtime));
     for (int i = 0; i < NODES; i++) {
         ck_assert_uint_eq(stats_of(i).driver_alloc.count, 0);
         ck_assert_uint_eq(stats_of(i).requests.allocated, i > 0);
@@ -407,10 +407,10 @@ START_TEST(test_B11_B15_idle_segments_of_all_nodes_go_back)
         wt_ok(warm_free(take_on(3 * MIB, i)));
     }
     ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 10 * MIB);
-    wt_ok(warm_trim(runtime, 7 * MIB, &released));
+    wt_ok(warm_pinned_trim(runtime, 7 * MIB, &released));
     ck_assert_uint_eq(released, 3 * MIB);
     ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 7 * MIB);
-    wt_ok(warm_empty_cache(runtime, &released));
+    wt_ok(warm_pinned_empty_cache(runtime, &released));
     ck_assert_uint_eq(released, 6 * MIB);
     ck_assert_uint_eq(stats_of(1).held_bytes.current, MIB);
     ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, MIB);
@@ -508,7 +508,7 @@ START_TEST(test_B15_node_that_cannot_be_placed_on_changes_nothing)
     ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.allocated, 0);
     wt_ok(warm_testing_fail(runtime, steps[_i], 0, 0));
     wt_ok(warm_free(take_on(SIZE, 1)));
-    wt_ok(warm_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_empty_cache(runtime, NULL));
     wt_ok(warm_testing_calls(runtime, "pinned_unregister", &unregistered));
     wt_ok(warm_testing_calls(runtime, "pinned_register", &registered));
     ck_assert_uint_eq(unregistered, 1);
@@ -523,11 +523,11 @@ START_TEST(test_B15_memory_that_cannot_be_unregistered_stays_in_the_cache)
 
     wt_ok(warm_free(block));
     wt_ok(warm_testing_fail(runtime, "pinned_unregister", 1, 0));
-    wt_ok(warm_empty_cache(runtime, &released));
+    wt_ok(warm_pinned_empty_cache(runtime, &released));
     ck_assert_uint_eq(released, 0);
     ck_assert_ptr_eq(take_on(SIZE, 1), block);
     wt_ok(warm_free(block));
-    wt_ok(warm_empty_cache(runtime, &released));
+    wt_ok(warm_pinned_empty_cache(runtime, &released));
     ck_assert_uint_eq(released, MIB);
 }
 END_TEST

@@ -142,8 +142,8 @@ START_TEST(test_B18_pageable_memory_is_visible)
     ck_assert_uint_eq(stats.pageable_held.current, 0);
     ck_assert_uint_eq(stats.pageable_held.freed, stats.pageable_held.peak);
     ck_assert(!is_mapped(block));
-    wt_ok(warm_stats_reset_peaks(runtime));
-    wt_ok(warm_stats_reset_totals(runtime));
+    wt_ok(warm_pinned_reset_peaks(runtime));
+    wt_ok(warm_pinned_reset_totals(runtime));
     stats = wt_pinned_stats(runtime);
     ck_assert_uint_eq(stats.pageable.peak + stats.pageable.allocated, 0);
 }
@@ -197,7 +197,7 @@ START_TEST(test_B18_page_locked_again_once_memory_has_gone_back)
     dry(true);
     first = take(SIZE);
     dry(false);
-    wt_ok(warm_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_empty_cache(runtime, NULL));
     second = take(SIZE);
     ck_assert_int_eq(wt_block_info(first).pageable, 1);
     ck_assert_int_eq(wt_block_info(second).pageable, 0);

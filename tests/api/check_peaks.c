@@ -251,7 +251,7 @@ static void reset_between(void *argument, unsigned index)
 
         worker[0].failed |=
             (row[on].device ? warm_device_reset_peaks(runtime, 0)
-                            : warm_stats_reset_peaks(runtime)) != WARM_OK;
+                            : warm_pinned_reset_peaks(runtime)) != WARM_OK;
         now = shown_now(row[on].device);
         *exact = now.blocks.peak == THREADS && now.blocks.current == THREADS &&
                  now.asked.peak == THREADS * row[on].bytes &&
@@ -341,7 +341,7 @@ START_TEST(test_B14_each_figure_has_a_peak_of_its_own)
     give(w, PAIRS * each);
     give(more, 2 * PAIRS);
     wt_ok(row[on].device ? warm_device_reset_peaks(runtime, 0)
-                         : warm_stats_reset_peaks(runtime));
+                         : warm_pinned_reset_peaks(runtime));
     for (unsigned i = 0; i < 2 * PAIRS; i++) {
         more->block[i] = take(w, before[i % 2]);
     }
@@ -403,7 +403,7 @@ START_TEST(test_B14_peaks_of_a_class_without_threads_that_have_gone)
     for (int i = 0; i < 10; i++) {
         wt_threads(THREADS, come_at_once, NULL);
     }
-    wt_ok(warm_stats_reset_peaks(runtime));
+    wt_ok(warm_pinned_reset_peaks(runtime));
     ck_assert_uint_eq(class_of(row[on].bytes).requests.peak, 0);
 }
 END_TEST

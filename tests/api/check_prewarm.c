@@ -76,7 +76,7 @@ START_TEST(test_B9_blocks_of_every_size_can_be_copied_whole)
     ck_assert_int_eq(wt_calls(runtime, "pinned_register") > 0, _i == 1);
     ck_assert_int_eq(wt_calls(runtime, "pinned_alloc") > 0, _i == 0);
     wt_ok(warm_poll(runtime));
-    wt_ok(warm_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_empty_cache(runtime, NULL));
     ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 0);
     ck_assert_uint_eq(wt_calls(runtime, "pinned_unregister"),
                       wt_calls(runtime, "pinned_register"));

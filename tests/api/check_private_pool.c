@@ -90,7 +90,7 @@ static void empty(int kind)
     if (kind == DEVICE) {
         wt_ok(warm_device_empty_cache(runtime, 0, NULL));
     } else {
-        wt_ok(warm_empty_cache(runtime, NULL));
+        wt_ok(warm_pinned_empty_cache(runtime, NULL));
     }
 }
 
@@ -509,7 +509,7 @@ static int change_pools(void *context, size_t bytes)
     wt_ok(warm_private_pool_end(c->runtime, c->from));
     wt_ok(warm_private_pool_release(c->runtime, c->from));
     wt_ok(warm_free(c->room));
-    wt_ok(warm_empty_cache(c->runtime, NULL));
+    wt_ok(warm_pinned_empty_cache(c->runtime, NULL));
     wt_ok(warm_private_pool_begin(c->runtime, &c->to, 0, always, NULL));
     wt_threads(1, take_of_next, c);
     return 1;

@@ -299,11 +299,11 @@ static void handle(struct walk *w)
     warm_status status;
 
     if (below(w, 3) == 0) {
-        status = warm_reserve_on(w->runtime, (int)below(w, 12) - 2, a_device(w),
-                                 a_stream(w), &got);
+        status = warm_handle_reserve_on(w->runtime, (int)below(w, 12) - 2,
+                                        a_device(w), a_stream(w), &got);
     } else {
-        status =
-            warm_reserve(w->runtime, (int)below(w, 12) - 2, a_device(w), &got);
+        status = warm_handle_reserve(w->runtime, (int)below(w, 12) - 2,
+                                     a_device(w), &got);
     }
     wt_require(good(w, status) != (got == w), "written on failure only");
     if (below(w, 20) == 0) {
@@ -392,13 +392,13 @@ static void cache(struct walk *w)
         (void)good(w, warm_poll(w->runtime));
         break;
     case 1:
-        (void)good(w, warm_trim(w->runtime, a_size(w), &released));
+        (void)good(w, warm_pinned_trim(w->runtime, a_size(w), &released));
         break;
     case 2:
-        wt_ok(warm_stats_reset_peaks(w->runtime));
+        wt_ok(warm_pinned_reset_peaks(w->runtime));
         break;
     default:
-        wt_ok(warm_stats_reset_totals(w->runtime));
+        wt_ok(warm_pinned_reset_totals(w->runtime));
         break;
     }
 }

@@ -1,6 +1,7 @@
-/* check_reserve.c: the hit of warm_reserve() and warm_reserve_on(): every kind
- * and device has a place of its own, and what is no place is refused although
- * all that there is is held (rows A1, A5, A7, A10). */
+/* check_reserve.c: the hit of warm_handle_reserve() and
+ * warm_handle_reserve_on(): every kind and device has a place of its own, and
+ * what is no place is refused although all that there is is held (rows A1, A5,
+ * A7, A10). */
 /* memcheck: one process */
 #include "wt.h"
 #include "wt_kind.h"
@@ -43,8 +44,8 @@ static void hold_all(void)
     for (int d = 0; d < devices; d++) {
         wt_ok(warm_stream_reserve(runtime, d, &streams[d]));
         for (int i = 0; i < TOYS; i++) {
-            wt_ok(
-                warm_reserve_on(runtime, kinds[i], d, streams[d], &held[i][d]));
+            wt_ok(warm_handle_reserve_on(runtime, kinds[i], d, streams[d],
+                                         &held[i][d]));
         }
     }
 }
@@ -60,10 +61,11 @@ START_TEST(test_A1_A7_each_kind_and_device_has_a_place_of_its_own)
             ck_assert_ptr_eq(mine->toy, &toys[i]);
             ck_assert_int_eq(mine->device, d);
             ck_assert_ptr_eq(mine->stream, streams[d]);
-            wt_ok(warm_reserve(runtime, kinds[i], d, &again));
+            wt_ok(warm_handle_reserve(runtime, kinds[i], d, &again));
             ck_assert_ptr_eq(again, mine);
             again = NULL;
-            wt_ok(warm_reserve_on(runtime, kinds[i], d, streams[d], &again));
+            wt_ok(warm_handle_reserve_on(runtime, kinds[i], d, streams[d],
+                                         &again));
             ck_assert_ptr_eq(again, mine);
         }
     }
@@ -108,14 +110,16 @@ START_TEST(test_what_is_no_place_is_refused)
 
     hold_all();
     wt_fails(WARM_INVALID_ARGUMENT,
-             warm_reserve(runtime, kind, device, &handle));
+             warm_handle_reserve(runtime, kind, device, &handle));
     ck_assert_ptr_eq(handle, &handle);
     for (int d = 0; d < devices; d++) {
-        wt_fails(WARM_INVALID_ARGUMENT,
-                 warm_reserve_on(runtime, kind, device, streams[d], &handle));
+        wt_fails(
+            WARM_INVALID_ARGUMENT,
+            warm_handle_reserve_on(runtime, kind, device, streams[d], &handle));
         ck_assert_ptr_eq(handle, &handle);
     }
-    wt_fails(WARM_INVALID_ARGUMENT, warm_reserve(runtime, kind, device, NULL));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_handle_reserve(runtime, kind, device, NULL));
 }
 END_TEST
 
@@ -127,13 +131,13 @@ START_TEST(test_a_kind_above_the_last_is_refused_on_every_device)
     for (int d = 0; d < devices; d++) {
         for (warm_kind kind = kinds[TOYS - 1] + 1; kind < 100; kind++) {
             wt_fails(WARM_INVALID_ARGUMENT,
-                     warm_reserve(runtime, kind, d, &handle));
+                     warm_handle_reserve(runtime, kind, d, &handle));
         }
     }
     for (int d = devices; d < 100; d++) {
         for (warm_kind kind = 0; kind < 100; kind++) {
             wt_fails(WARM_INVALID_ARGUMENT,
-                     warm_reserve(runtime, kind, d, &handle));
+                     warm_handle_reserve(runtime, kind, d, &handle));
         }
     }
     ck_assert_ptr_eq(handle, &handle);
@@ -145,9 +149,10 @@ START_TEST(test_no_place_for_the_handle_is_refused)
     for (int round = 0; round < 2; round++) {
         for (int d = 0; d < devices; d++) {
             wt_fails(WARM_INVALID_ARGUMENT,
-                     warm_reserve(runtime, kinds[0], d, NULL));
-            wt_fails(WARM_INVALID_ARGUMENT,
-                     warm_reserve_on(runtime, kinds[0], d, streams[d], NULL));
+                     warm_handle_reserve(runtime, kinds[0], d, NULL));
+            wt_fails(
+                WARM_INVALID_ARGUMENT,
+                warm_handle_reserve_on(runtime, kinds[0], d, streams[d], NULL));
         }
         ck_assert_int_eq(toys[0].creates, round == 0 ? 0 : devices);
         hold_all();
@@ -166,9 +171,10 @@ START_TEST(test_A5_a_runtime_that_has_gone_is_told_on_every_device)
     for (int round = 0; round < 2; round++) {
         for (int d = 0; d < count; d++) {
             wt_fails(WARM_RUNTIME_GONE,
-                     warm_reserve(gone, kinds[0], d, &handle));
-            wt_fails(WARM_RUNTIME_GONE,
-                     warm_reserve_on(gone, kinds[0], d, streams[d], &handle));
+                     warm_handle_reserve(gone, kinds[0], d, &handle));
+            wt_fails(
+                WARM_RUNTIME_GONE,
+                warm_handle_reserve_on(gone, kinds[0], d, streams[d], &handle));
         }
         if (round == 0) {
             set_up();
@@ -192,16 +198,18 @@ static void *outlive(void *argument)
 
     gone->before = warm_stream_reserve(runtime, 0, &stream);
     if (gone->before == WARM_OK) {
-        gone->before = warm_reserve_on(runtime, kinds[0], 0, stream, &handle);
+        gone->before =
+            warm_handle_reserve_on(runtime, kinds[0], 0, stream, &handle);
     }
     if (gone->before == WARM_OK) {
-        gone->before = warm_reserve(runtime, kinds[0], devices - 1, &handle);
+        gone->before =
+            warm_handle_reserve(runtime, kinds[0], devices - 1, &handle);
     }
     pthread_barrier_wait(&gone->barrier);
     pthread_barrier_wait(&gone->barrier); /* it has been destroyed */
-    gone->near = warm_reserve(runtime, kinds[0], 0, &handle);
-    gone->far = warm_reserve(runtime, kinds[0], devices - 1, &handle);
-    gone->bound = warm_reserve_on(runtime, kinds[0], 0, stream, &handle);
+    gone->near = warm_handle_reserve(runtime, kinds[0], 0, &handle);
+    gone->far = warm_handle_reserve(runtime, kinds[0], devices - 1, &handle);
+    gone->bound = warm_handle_reserve_on(runtime, kinds[0], 0, stream, &handle);
     return NULL;
 }
 

@@ -82,8 +82,9 @@ START_TEST(test_A5_G2_every_call_on_a_gone_runtime_says_so)
     ck_assert_str_eq(warm_runtime_driver(NULL), "gone");
     wt_fails(WARM_RUNTIME_GONE, warm_runtime_destroy(r, &report));
     ck_assert_uint_eq(report.handles, 77);
-    wt_fails(WARM_RUNTIME_GONE, warm_reserve(r, 0, 0, &pointer));
-    wt_fails(WARM_RUNTIME_GONE, warm_reserve_on(r, 0, 0, NULL, &pointer));
+    wt_fails(WARM_RUNTIME_GONE, warm_handle_reserve(r, 0, 0, &pointer));
+    wt_fails(WARM_RUNTIME_GONE,
+             warm_handle_reserve_on(r, 0, 0, NULL, &pointer));
     wt_fails(WARM_RUNTIME_GONE, warm_stream_reserve(r, 0, &stream));
     wt_fails(WARM_RUNTIME_GONE, warm_thread_release(r));
     wt_fails(WARM_RUNTIME_GONE, warm_kind_register(r, &ops, &kind));
@@ -491,7 +492,7 @@ START_TEST(test_A14_B14_statistics_are_valid_json)
 
     wt_toy_init(&toy);
     kind = wt_toy_register(&toy, r, "a \"toy\"\\\n");
-    wt_ok(warm_reserve(r, kind, 0, &handle));
+    wt_ok(warm_handle_reserve(r, kind, 0, &handle));
     wt_ok(warm_pinned_alloc(r, 10000, &block));
     wt_ok(warm_stats_json(r, text, sizeof text, &needed));
     ck_assert_uint_eq(needed, strlen(text) + 1);
@@ -533,8 +534,8 @@ START_TEST(test_A14_json_is_utf8_whatever_a_kind_is_called)
     void *handle = NULL;
 
     wt_toy_init(&toy);
-    wt_ok(warm_reserve(r, wt_toy_register(&toy, r, odd_names[_i].name), 0,
-                       &handle));
+    wt_ok(warm_handle_reserve(r, wt_toy_register(&toy, r, odd_names[_i].name),
+                              0, &handle));
     wt_ok(warm_stats_json(r, text, sizeof text, NULL));
     ck_assert_msg(wt_json_is_whole(text), "not JSON: %s", text);
     ck_assert_msg(strstr(text, odd_names[_i].shown) != NULL, "%s", text);
@@ -610,9 +611,9 @@ static bool call_handles(struct cancelled *c)
     return stepped(c, warm_runtime_create(&options, &c->runtime)) &&
            stepped(c, warm_kind_register(c->runtime, &ops, &c->kind)) &&
            stepped(c, warm_stream_reserve(c->runtime, 0, &c->stream)) &&
-           stepped(c, warm_reserve(c->runtime, c->kind, 0, &handle)) &&
-           stepped(c,
-                   warm_reserve_on(c->runtime, c->kind, 0, c->stream, &handle));
+           stepped(c, warm_handle_reserve(c->runtime, c->kind, 0, &handle)) &&
+           stepped(c, warm_handle_reserve_on(c->runtime, c->kind, 0, c->stream,
+                                             &handle));
 }
 
 static bool call_device(struct cancelled *c)
@@ -662,14 +663,15 @@ static bool call_the_rest(struct cancelled *c)
     warm_runtime *r = c->runtime;
     void *handle = NULL;
 
-    if (!stepped(c, warm_poll(r)) || !stepped(c, warm_empty_cache(r, NULL)) ||
+    if (!stepped(c, warm_poll(r)) ||
+        !stepped(c, warm_pinned_empty_cache(r, NULL)) ||
         !stepped(c, warm_stats_json(r, text, sizeof text, NULL)) ||
         !stepped(c, warm_thread_release(r))) {
         return false;
     }
     wt_toy_fail(&c->toy, WT_RESET, 1, false); /* logs, and destroys */
     wt_toy_fail(&c->toy, WT_DESTROY, 1, false);
-    return stepped(c, warm_reserve(r, c->kind, 0, &handle)) &&
+    return stepped(c, warm_handle_reserve(r, c->kind, 0, &handle)) &&
            stepped(c, warm_runtime_destroy(r, NULL));
 }
 

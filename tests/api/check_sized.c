@@ -186,11 +186,11 @@ START_TEST(test_A9_an_older_kind_lacks_the_later_callbacks)
     ck_assert_int_eq(kind, -1);
     ops->size = offsetof(warm_kind_ops, bind_stream);
     wt_ok(warm_kind_register(runtime, ops, &kind));
-    wt_ok(warm_reserve(runtime, kind, 0, &handle));
+    wt_ok(warm_handle_reserve(runtime, kind, 0, &handle));
     wt_fails(WARM_UNSUPPORTED,
-             warm_reserve_on(runtime, kind, 0, NULL, &handle));
+             warm_handle_reserve_on(runtime, kind, 0, NULL, &handle));
     wt_ok(warm_thread_release(runtime)); /* there is no reset to call */
-    wt_ok(warm_reserve(runtime, kind, 0, &handle));
+    wt_ok(warm_handle_reserve(runtime, kind, 0, &handle));
 }
 END_TEST
 

@@ -106,7 +106,7 @@ static warm_status write_to(enum which which, char *to, size_t bytes,
     case VIZ:
     case TEXTS:
     default:
-        return warm_memory_viz(runtime, to, bytes, needed);
+        return warm_snapshot_viz(runtime, to, bytes, needed);
     }
 }
 
@@ -404,7 +404,7 @@ START_TEST(test_C7_bounds_of_the_texts)
              warm_device_snapshot(runtime, 4096, part, 10, &needed));
     wt_fails(WARM_INVALID_ARGUMENT,
              warm_pinned_snapshot(NULL, part, 10, &needed));
-    wt_fails(WARM_INVALID_ARGUMENT, warm_memory_viz(NULL, part, 10, &needed));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_snapshot_viz(NULL, part, 10, &needed));
     wt_ok(warm_free(block));
     wt_ok(warm_free(other));
 }
@@ -503,7 +503,7 @@ START_TEST(test_C7_the_same_of_pinned_memory)
     wt_ok(warm_stream_synchronize(runtime, second));
     wt_ok(warm_poll(runtime));
     (void)assert_last(PINNED, "alloc", "free_requested", "free_completed");
-    wt_ok(warm_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_empty_cache(runtime, NULL));
     (void)assert_last(PINNED, "free_completed", "segment_free");
     /* Nothing of that happened to the device. */
     ck_assert_uint_eq(wt_json_count(events_of(read_text(DEVICE))), 0);

@@ -83,8 +83,8 @@ static warm_status reset_device_totals(warm_runtime *r)
 enum { PINNED, DEVICE };
 
 static const struct space spaces[] = {
-    {true, alloc_pinned, pinned_stats, warm_trim, warm_stats_reset_peaks,
-     warm_stats_reset_totals},
+    {true, alloc_pinned, pinned_stats, warm_pinned_trim,
+     warm_pinned_reset_peaks, warm_pinned_reset_totals},
     {false, alloc_device, device_stats, trim_device, reset_device_peaks,
      reset_device_totals}};
 

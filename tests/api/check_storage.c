@@ -50,13 +50,13 @@ static void other_deleter(void *context)
     (void)context;
 }
 
-static warm_data data_of(owner *o)
+static warm_data_pointer data_of(owner *o)
 {
-    return (warm_data){.size = sizeof(warm_data),
-                       .data = o->bytes + 16,
-                       .context = o,
-                       .deleter = let_go,
-                       .memory = WARM_MEMORY_HOST};
+    return (warm_data_pointer){.size = sizeof(warm_data_pointer),
+                               .data = o->bytes + 16,
+                               .context = o,
+                               .deleter = let_go,
+                               .memory = WARM_MEMORY_HOST};
 }
 
 /* ---- data pointers ----------------------------------------------------- */
@@ -64,16 +64,16 @@ static warm_data data_of(owner *o)
 START_TEST(test_D1_context_is_freed_once_and_not_the_pointer)
 {
     owner o = {0};
-    warm_data data = data_of(&o);
+    warm_data_pointer data = data_of(&o);
 
-    warm_data_free(&data);
+    warm_data_pointer_free(&data);
     ck_assert_uint_eq(o.freed, 1);
     ck_assert_ptr_null(data.data);
     ck_assert_ptr_null(data.context);
     ck_assert(data.deleter == NULL);
     ck_assert_uint_eq(data.size, sizeof data);
-    warm_data_free(&data);
-    warm_data_free(NULL);
+    warm_data_pointer_free(&data);
+    warm_data_pointer_free(NULL);
     ck_assert_uint_eq(o.freed, 1);
 }
 END_TEST
@@ -81,18 +81,18 @@ END_TEST
 START_TEST(test_D1_context_moves_out)
 {
     owner o = {0};
-    warm_data data = data_of(&o);
+    warm_data_pointer data = data_of(&o);
     void *context = NULL;
     warm_deleter deleter = NULL;
 
-    wt_ok(warm_data_move_context(&data, &context, &deleter));
+    wt_ok(warm_data_pointer_move_context(&data, &context, &deleter));
     ck_assert_ptr_eq(context, &o);
     ck_assert(deleter == let_go);
     ck_assert_ptr_eq(data.data, o.bytes + 16);
-    warm_data_free(&data);
+    warm_data_pointer_free(&data);
     ck_assert_uint_eq(o.freed, 0);
     /* What is there already has nothing to give. */
-    wt_ok(warm_data_move_context(&data, &context, &deleter));
+    wt_ok(warm_data_pointer_move_context(&data, &context, &deleter));
     ck_assert_ptr_null(context);
     ck_assert(deleter == NULL);
 }
@@ -101,17 +101,19 @@ END_TEST
 START_TEST(test_D1_context_is_told_by_its_deleter)
 {
     owner o = {0};
-    warm_data data = data_of(&o);
+    warm_data_pointer data = data_of(&o);
     int exchanged = -1;
 
-    ck_assert_ptr_eq(warm_data_cast_context(&data, let_go), &o);
-    ck_assert_ptr_null(warm_data_cast_context(&data, other_deleter));
-    ck_assert_ptr_null(warm_data_cast_context(NULL, let_go));
-    wt_ok(warm_data_exchange_deleter(&data, other_deleter, let_go, &exchanged));
+    ck_assert_ptr_eq(warm_data_pointer_cast_context(&data, let_go), &o);
+    ck_assert_ptr_null(warm_data_pointer_cast_context(&data, other_deleter));
+    ck_assert_ptr_null(warm_data_pointer_cast_context(NULL, let_go));
+    wt_ok(warm_data_pointer_exchange_deleter(&data, other_deleter, let_go,
+                                             &exchanged));
     ck_assert_int_eq(exchanged, 0);
-    wt_ok(warm_data_exchange_deleter(&data, let_go, other_deleter, &exchanged));
+    wt_ok(warm_data_pointer_exchange_deleter(&data, let_go, other_deleter,
+                                             &exchanged));
     ck_assert_int_eq(exchanged, 1);
-    warm_data_free(&data);
+    warm_data_pointer_free(&data);
     ck_assert_uint_eq(o.freed, 0);
 }
 END_TEST
@@ -119,27 +121,28 @@ END_TEST
 START_TEST(test_D1_no_data_pointer_is_refused)
 {
     owner o = {0};
-    warm_data data = data_of(&o);
+    warm_data_pointer data = data_of(&o);
     warm_storage *storage = NULL;
     void *context = &o;
     warm_deleter deleter = let_go;
 
     data.size = sizeof data - sizeof(void *);
     wt_fails(WARM_INVALID_ARGUMENT,
-             warm_data_move_context(&data, &context, &deleter));
+             warm_data_pointer_move_context(&data, &context, &deleter));
     wt_fails(WARM_INVALID_ARGUMENT,
-             warm_data_exchange_deleter(&data, let_go, NULL, NULL));
-    wt_fails(WARM_INVALID_ARGUMENT, warm_data_alloc(pinned, 8, NULL, &data));
+             warm_data_pointer_exchange_deleter(&data, let_go, NULL, NULL));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_data_pointer_alloc(pinned, 8, NULL, &data));
     wt_fails(WARM_INVALID_ARGUMENT,
              warm_storage_wrap(&data, 8, NULL, 0, &storage));
-    warm_data_free(&data);
+    warm_data_pointer_free(&data);
     ck_assert_uint_eq(o.freed, 0);
     ck_assert(deleter == let_go);
     data.size = sizeof data;
     wt_fails(WARM_INVALID_ARGUMENT,
-             warm_data_move_context(&data, NULL, &deleter));
+             warm_data_pointer_move_context(&data, NULL, &deleter));
     wt_fails(WARM_INVALID_ARGUMENT,
-             warm_data_move_context(&data, &context, NULL));
+             warm_data_pointer_move_context(&data, &context, NULL));
     data.memory = (warm_memory)17;
     wt_fails(WARM_INVALID_ARGUMENT,
              warm_storage_wrap(&data, 8, NULL, 0, &storage));
@@ -175,7 +178,7 @@ END_TEST
 START_TEST(test_D2_last_strong_reference_frees_the_memory)
 {
     owner o = {0};
-    warm_data data = data_of(&o);
+    warm_data_pointer data = data_of(&o);
     warm_storage *storage = NULL;
 
     wt_ok(warm_storage_wrap(&data, 8, NULL, 0, &storage));
@@ -254,7 +257,7 @@ static void sum_up(void *context)
 START_TEST(test_D2_any_thread_takes_and_drops)
 {
     owner o = {0};
-    warm_data data = data_of(&o);
+    warm_data_pointer data = data_of(&o);
     struct crowd crowd = {.owner = &o};
 
     data.deleter = sum_up;
@@ -272,7 +275,7 @@ END_TEST
 START_TEST(test_D2_data_is_exchanged)
 {
     owner first = {0}, second = {0};
-    warm_data data = data_of(&first), next = data_of(&second);
+    warm_data_pointer data = data_of(&first), next = data_of(&second);
     warm_storage *storage = NULL;
 
     wt_ok(warm_storage_wrap(&data, 8, NULL, 0, &storage));
@@ -280,7 +283,7 @@ START_TEST(test_D2_data_is_exchanged)
     ck_assert_ptr_eq(next.context, &first);
     ck_assert_ptr_eq(info_of(storage).data, second.bytes + 16);
     ck_assert_uint_eq(info_of(storage).bytes, 16);
-    warm_data_free(&next);
+    warm_data_pointer_free(&next);
     ck_assert_uint_eq(first.freed, 1);
     ck_assert_uint_eq(second.freed, 0);
     warm_storage_release(storage);
@@ -293,7 +296,7 @@ END_TEST
 START_TEST(test_D3_foreign_memory_is_wrapped)
 {
     owner o = {0};
-    warm_data data = data_of(&o);
+    warm_data_pointer data = data_of(&o);
     warm_storage *storage = NULL;
 
     wt_ok(warm_storage_wrap(&data, 8, NULL, 0, &storage));
@@ -315,7 +318,7 @@ END_TEST
 START_TEST(test_D3_refused_wrap_takes_nothing)
 {
     owner o = {0};
-    warm_data data = data_of(&o);
+    warm_data_pointer data = data_of(&o);
     warm_storage *storage = NULL;
 
     wt_fails(WARM_INVALID_ARGUMENT,
@@ -343,10 +346,10 @@ END_TEST
 START_TEST(test_D3_B3_wrapped_block_is_found_by_any_pointer_into_it)
 {
     owner o = {0};
-    warm_data data = {.size = sizeof data,
-                      .context = &o,
-                      .deleter = let_go,
-                      .memory = WARM_MEMORY_PINNED};
+    warm_data_pointer data = {.size = sizeof data,
+                              .context = &o,
+                              .deleter = let_go,
+                              .memory = WARM_MEMORY_PINNED};
     warm_block_info info = {.size = sizeof info};
     warm_storage *storage = NULL;
     warm_stream stream = NULL;
@@ -379,7 +382,7 @@ END_TEST
 
 START_TEST(test_pinned_space_is_an_allocator)
 {
-    warm_data data = {.size = sizeof data};
+    warm_data_pointer data = {.size = sizeof data};
     char source[SIZE];
     void *pointer = NULL;
 
@@ -388,26 +391,27 @@ START_TEST(test_pinned_space_is_an_allocator)
     ck_assert_str_eq(warm_memory_name((warm_memory)9), "unknown");
     memset(source, 5, sizeof source);
     /* Nothing is queued: it is there at once. */
-    wt_ok(warm_data_clone(pinned, source, SIZE, NULL, &data));
+    wt_ok(warm_data_pointer_clone(pinned, source, SIZE, NULL, &data));
     ck_assert_int_eq(memcmp(data.data, source, SIZE), 0);
     ck_assert_int_eq(data.memory, WARM_MEMORY_PINNED);
-    warm_data_free(&data);
-    wt_ok(warm_raw_alloc(pinned, SIZE, NULL, &pointer));
+    warm_data_pointer_free(&data);
+    wt_ok(warm_allocator_alloc(pinned, SIZE, NULL, &pointer));
     ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 1);
-    wt_ok(warm_raw_free(pinned, pointer));
-    wt_ok(warm_raw_free(pinned, NULL));
-    wt_fails(WARM_INVALID_POINTER, warm_raw_free(pinned, pointer));
-    wt_fails(WARM_INVALID_POINTER, warm_raw_free(pinned, source));
+    wt_ok(warm_allocator_free(pinned, pointer));
+    wt_ok(warm_allocator_free(pinned, NULL));
+    wt_fails(WARM_INVALID_POINTER, warm_allocator_free(pinned, pointer));
+    wt_fails(WARM_INVALID_POINTER, warm_allocator_free(pinned, source));
     ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 0);
     /* Nothing is something, too. */
-    wt_ok(warm_data_alloc(pinned, 0, NULL, &data));
+    wt_ok(warm_data_pointer_alloc(pinned, 0, NULL, &data));
     ck_assert_ptr_null(data.data);
-    warm_data_free(&data);
-    wt_ok(warm_raw_alloc(pinned, 0, NULL, &pointer));
+    warm_data_pointer_free(&data);
+    wt_ok(warm_allocator_alloc(pinned, 0, NULL, &pointer));
     ck_assert_ptr_null(pointer);
     wt_fails(WARM_INVALID_ARGUMENT,
-             warm_data_clone(pinned, NULL, 8, NULL, &data));
-    wt_fails(WARM_INVALID_ARGUMENT, warm_raw_alloc(pinned, 8, NULL, NULL));
+             warm_data_pointer_clone(pinned, NULL, 8, NULL, &data));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_allocator_alloc(pinned, 8, NULL, NULL));
 }
 END_TEST
 
@@ -422,10 +426,10 @@ static void ask_weak(void *context)
 START_TEST(test_D2_deleter_counts_weak_references)
 {
     warm_storage *storage = NULL;
-    warm_data data = {.size = sizeof data,
-                      .data = &storage,
-                      .context = &storage,
-                      .deleter = ask_weak};
+    warm_data_pointer data = {.size = sizeof data,
+                              .data = &storage,
+                              .context = &storage,
+                              .deleter = ask_weak};
 
     wt_ok(warm_storage_wrap(&data, 8, NULL, 0, &storage));
     warm_storage_weak_retain(storage);
@@ -445,24 +449,25 @@ START_TEST(test_C10_raw_free_names_what_is_not_its_own)
 
     wt_ok(warm_allocator_get(runtime, WARM_MEMORY_DEVICE, 0, &device));
     wt_ok(warm_allocator_get(other, WARM_MEMORY_PINNED, 0, &of_other));
-    wt_ok(warm_raw_alloc(pinned, SIZE, NULL, &pointer));
+    wt_ok(warm_allocator_alloc(pinned, SIZE, NULL, &pointer));
     snprintf(text, sizeof text, "%p", pointer);
-    wt_fails(WARM_INVALID_POINTER, warm_raw_free(device, pointer));
+    wt_fails(WARM_INVALID_POINTER, warm_allocator_free(device, pointer));
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), text));
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), device->name));
-    wt_fails(WARM_INVALID_POINTER, warm_raw_free(of_other, pointer));
+    wt_fails(WARM_INVALID_POINTER, warm_allocator_free(of_other, pointer));
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), text));
-    wt_fails(WARM_INVALID_POINTER, warm_raw_free(pinned, (char *)pointer + 1));
+    wt_fails(WARM_INVALID_POINTER,
+             warm_allocator_free(pinned, (char *)pointer + 1));
     ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 1);
     wt_runtime_end(other);
-    wt_fails(WARM_RUNTIME_GONE, warm_raw_free(of_other, pointer));
-    wt_ok(warm_raw_free(pinned, pointer));
-    wt_fails(WARM_INVALID_POINTER, warm_raw_free(pinned, pointer));
+    wt_fails(WARM_RUNTIME_GONE, warm_allocator_free(of_other, pointer));
+    wt_ok(warm_allocator_free(pinned, pointer));
+    wt_fails(WARM_INVALID_POINTER, warm_allocator_free(pinned, pointer));
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), text));
-    wt_ok(warm_raw_alloc(device, SIZE, NULL, &pointer));
-    wt_fails(WARM_INVALID_POINTER, warm_raw_free(pinned, pointer));
-    wt_ok(warm_raw_free(device, pointer));
-    wt_fails(WARM_INVALID_POINTER, warm_raw_free(device, pointer));
+    wt_ok(warm_allocator_alloc(device, SIZE, NULL, &pointer));
+    wt_fails(WARM_INVALID_POINTER, warm_allocator_free(pinned, pointer));
+    wt_ok(warm_allocator_free(device, pointer));
+    wt_fails(WARM_INVALID_POINTER, warm_allocator_free(device, pointer));
 }
 END_TEST
 
@@ -480,7 +485,7 @@ static void free_mine(void *context)
 }
 
 static warm_status alloc_mine(void *context, size_t bytes, warm_stream stream,
-                              warm_data *data)
+                              warm_data_pointer *data)
 {
     struct mine *m = context;
 
@@ -649,7 +654,7 @@ static void says(const char *words, warm_status status)
 
 /* What it says itself stays; a success takes nothing away. */
 static warm_status alloc_through(void *context, size_t bytes,
-                                 warm_stream stream, warm_data *data)
+                                 warm_stream stream, warm_data_pointer *data)
 {
     void *pointer = NULL;
     warm_status status = warm_pinned_alloc(runtime, bytes, &pointer);
@@ -663,16 +668,16 @@ static warm_status alloc_through(void *context, size_t bytes,
 START_TEST(test_words_of_a_users_allocator_stay)
 {
     warm_allocator own = my_allocator;
-    warm_data data = {.size = sizeof data};
+    warm_data_pointer data = {.size = sizeof data};
 
     own.memory = WARM_MEMORY_PINNED;
     own.alloc = alloc_through;
     wt_fails(WARM_INVALID_ARGUMENT, warm_storage_record(NULL, NULL));
-    wt_ok(warm_data_alloc(&own, 8, NULL, &data));
-    warm_data_free(&data);
+    wt_ok(warm_data_pointer_alloc(&own, 8, NULL, &data));
+    warm_data_pointer_free(&data);
     says("storage is null", WARM_INVALID_ARGUMENT);
     wt_fails(WARM_OUT_OF_MEMORY,
-             warm_data_alloc(&own, SIZE_MAX / 2, NULL, &data));
+             warm_data_pointer_alloc(&own, SIZE_MAX / 2, NULL, &data));
     says("TiB of pinned memory were asked for", WARM_OUT_OF_MEMORY);
 }
 END_TEST
@@ -682,7 +687,7 @@ START_TEST(test_failing_allocator_changes_nothing)
 {
     warm_allocator own = my_allocator;
     warm_storage *storage = NULL;
-    warm_data data = {.size = sizeof data};
+    warm_data_pointer data = {.size = sizeof data};
     void *before, *pointer = &data;
 
     own.memory = WARM_MEMORY_DEVICE;
@@ -693,7 +698,7 @@ START_TEST(test_failing_allocator_changes_nothing)
     wt_fails(WARM_DRIVER_ERROR, warm_storage_resize(storage, 99, NULL));
     says("mine copied", WARM_DRIVER_ERROR);
     wt_fails(WARM_DRIVER_ERROR,
-             warm_data_clone(&own, before, SIZE, NULL, &data));
+             warm_data_pointer_clone(&own, before, SIZE, NULL, &data));
     mine.refuses = true;
     wt_fails(WARM_OUT_OF_MEMORY, warm_storage_resize(storage, 99, NULL));
     says("mine returned", WARM_OUT_OF_MEMORY);
@@ -711,10 +716,10 @@ START_TEST(test_failing_allocator_changes_nothing)
     own.copy = NULL;
     wt_fails(WARM_UNSUPPORTED, warm_storage_resize(storage, 99, NULL));
     own.raw_deleter = other_deleter;
-    wt_fails(WARM_UNSUPPORTED, warm_raw_alloc(&own, 8, NULL, &pointer));
+    wt_fails(WARM_UNSUPPORTED, warm_allocator_alloc(&own, 8, NULL, &pointer));
     own.raw_deleter = NULL;
-    wt_fails(WARM_UNSUPPORTED, warm_raw_alloc(&own, 8, NULL, &pointer));
-    wt_fails(WARM_UNSUPPORTED, warm_raw_free(&own, pointer));
+    wt_fails(WARM_UNSUPPORTED, warm_allocator_alloc(&own, 8, NULL, &pointer));
+    wt_fails(WARM_UNSUPPORTED, warm_allocator_free(&own, pointer));
     ck_assert_ptr_eq(pointer, &data);
     warm_storage_release(storage);
     /* All that was allocated, but for the lie, is gone. */
@@ -727,7 +732,7 @@ START_TEST(test_D2_bad_arguments_are_refused)
     warm_storage *storage = NULL;
     warm_storage_info info = {.size = sizeof info};
     owner o = {0};
-    warm_data data = data_of(&o);
+    warm_data_pointer data = data_of(&o);
 
     wt_fails(WARM_INVALID_ARGUMENT,
              warm_storage_create(NULL, 8, NULL, 0, &storage));
@@ -784,7 +789,7 @@ START_TEST(test_G2_storage_outlives_its_runtime)
     const warm_allocator *allocator = NULL;
     warm_destroy_report report = {.size = sizeof report};
     warm_storage *storage = NULL;
-    warm_data data = {.size = sizeof data};
+    warm_data_pointer data = {.size = sizeof data};
 
     wt_ok(warm_allocator_get(other, WARM_MEMORY_PINNED, 0, &allocator));
     wt_ok(warm_allocator_register(other, &my_allocator, 0));
@@ -792,7 +797,8 @@ START_TEST(test_G2_storage_outlives_its_runtime)
                               &storage));
     wt_ok(warm_runtime_destroy(other, &report));
     ck_assert_uint_eq(report.blocks, 1);
-    wt_fails(WARM_RUNTIME_GONE, warm_data_alloc(allocator, 8, NULL, &data));
+    wt_fails(WARM_RUNTIME_GONE,
+             warm_data_pointer_alloc(allocator, 8, NULL, &data));
     wt_fails(WARM_RUNTIME_GONE,
              warm_allocator_get(other, WARM_MEMORY_PINNED, 0, &allocator));
     wt_fails(WARM_RUNTIME_GONE,

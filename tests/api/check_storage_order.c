@@ -148,17 +148,20 @@ END_TEST
 START_TEST(test_B4_clone_copies_in_the_order_of_the_stream)
 {
     warm_memory memory = own_memory[_i];
-    warm_data data = {.size = sizeof data}, again = {.size = sizeof again};
+    warm_data_pointer data = {.size = sizeof data},
+                      again = {.size = sizeof again};
     void *source = wt_pinned(runtime, SIZE), *copy, *block[2];
     wt_gate *gate = wt_gate_close(runtime, stream);
 
     wt_ok(warm_stream_host_func(runtime, stream, work, source));
     gate = open_first(gate, memory);
-    wt_ok(warm_data_clone(allocator_of(memory), source, SIZE, stream, &data));
-    wt_ok(warm_data_clone(allocator_of(memory), source, SIZE, stream, &again));
+    wt_ok(warm_data_pointer_clone(allocator_of(memory), source, SIZE, stream,
+                                  &data));
+    wt_ok(warm_data_pointer_clone(allocator_of(memory), source, SIZE, stream,
+                                  &again));
     wt_ok(warm_free(source));
     copy = again.data;
-    warm_data_free(&again);
+    warm_data_pointer_free(&again);
     for (int i = 0; i < 2; i++) {
         block[i] = wt_pinned(runtime, SIZE);
         ck_assert(gate == NULL || block[i] != source);
@@ -166,7 +169,7 @@ START_TEST(test_B4_clone_copies_in_the_order_of_the_stream)
     }
     pass(gate);
     ck_assert_int_eq(first_byte(data.data), 42);
-    warm_data_free(&data);
+    warm_data_pointer_free(&data);
     for (int i = 0; i < 2; i++) {
         wt_ok(warm_free(block[i]));
     }
@@ -179,7 +182,7 @@ START_TEST(test_D2_copies_are_there_at_once_where_the_stream_is_idle)
 {
     const warm_allocator *pinned = allocator_of(WARM_MEMORY_PINNED);
     warm_storage *storage = storage_of(pinned, SIZE);
-    warm_data data = {.size = sizeof data};
+    warm_data_pointer data = {.size = sizeof data};
     void *device = wt_device(runtime, stream, SIZE);
     uint64_t copies = wt_calls(runtime, "copy");
 
@@ -187,13 +190,13 @@ START_TEST(test_D2_copies_are_there_at_once_where_the_stream_is_idle)
     wt_ok(warm_storage_resize(storage, LARGER, stream));
     ck_assert_int_eq(*(char *)warm_storage_data(storage), 42);
     ck_assert_uint_eq(wt_calls(runtime, "copy"), copies + 1);
-    wt_ok(warm_data_clone(pinned, warm_storage_data(storage), SIZE, stream,
-                          &data));
+    wt_ok(warm_data_pointer_clone(pinned, warm_storage_data(storage), SIZE,
+                                  stream, &data));
     ck_assert_int_eq(*(char *)data.data, 42);
-    warm_data_free(&data);
-    wt_ok(warm_data_clone(pinned, device, SIZE, stream, &data));
+    warm_data_pointer_free(&data);
+    wt_ok(warm_data_pointer_clone(pinned, device, SIZE, stream, &data));
     ck_assert_uint_eq(wt_calls(runtime, "copy"), copies + 3);
-    warm_data_free(&data);
+    warm_data_pointer_free(&data);
     wt_ok(warm_free(device));
     warm_storage_release(storage);
 }
@@ -241,7 +244,7 @@ static void free_mine(void *context)
 }
 
 static warm_status alloc_mine(void *context, size_t bytes, warm_stream on,
-                              warm_data *data)
+                              warm_data_pointer *data)
 {
     (void)context, (void)on;
     data->data = data->context = malloc(bytes);
@@ -349,9 +352,9 @@ END_TEST
 /* Memory of another owner, in a storage of the runtime's own allocator. */
 START_TEST(test_B4_D3_stream_is_waited_for_before_foreign_memory_is_freed)
 {
-    warm_data data = {.size = sizeof data,
-                      .deleter = free_mine,
-                      .memory = WARM_MEMORY_PINNED};
+    warm_data_pointer data = {.size = sizeof data,
+                              .deleter = free_mine,
+                              .memory = WARM_MEMORY_PINNED};
     warm_storage *storage = NULL;
 
     begin();
@@ -368,7 +371,7 @@ START_TEST(test_B4_D3_block_is_known_where_its_allocator_does_not_know_it)
 {
     warm_allocator own = plain;
     void *block = wt_pinned(runtime, SIZE);
-    warm_data data = {.size = sizeof data, .data = block};
+    warm_data_pointer data = {.size = sizeof data, .data = block};
     warm_error before = {.size = sizeof before}, after = {.size = sizeof after};
     warm_storage *storage = NULL;
 
@@ -389,14 +392,14 @@ START_TEST(test_D2_unknown_stream_is_not_waited_for)
 {
     warm_runtime *second = wt_runtime(NULL);
     warm_storage *storage = storage_of(&plain, SIZE);
-    warm_data data = {.size = sizeof data};
+    warm_data_pointer data = {.size = sizeof data};
     void *old = warm_storage_data(storage);
 
     begin();
     wt_fails(WARM_UNSUPPORTED, warm_storage_resize(storage, LARGER, stream));
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "plain"));
     wt_fails(WARM_UNSUPPORTED,
-             warm_data_clone(&plain, old, SIZE, stream, &data));
+             warm_data_pointer_clone(&plain, old, SIZE, stream, &data));
     ck_assert_ptr_eq(warm_storage_data(storage), old);
     ck_assert_uint_eq(mine.frees, 2);
     warm_storage_release(storage);

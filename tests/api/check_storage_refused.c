@@ -38,7 +38,7 @@ static void free_block(void *context)
 
 /* Blocks of ours by an allocator that cannot copy, or record. */
 static warm_status alloc_block(void *context, size_t bytes, warm_stream on,
-                               warm_data *data)
+                               warm_data_pointer *data)
 {
     (void)context, (void)on;
     data->data = data->context = wt_pinned(runtime, bytes);
@@ -51,16 +51,16 @@ static const warm_allocator plain = {.size = sizeof plain,
                                      .memory = WARM_MEMORY_PINNED,
                                      .alloc = alloc_block};
 
-static warm_data foreign(void)
+static warm_data_pointer foreign(void)
 {
-    warm_data data = {
+    warm_data_pointer data = {
         .size = sizeof data, .deleter = free, .memory = WARM_MEMORY_PINNED};
 
     data.data = data.context = malloc(SIZE);
     return data;
 }
 
-static warm_storage *wrapped(warm_data *data)
+static warm_storage *wrapped(warm_data_pointer *data)
 {
     warm_storage *storage = NULL;
 
@@ -86,7 +86,7 @@ enum { NEW = 3 };
 START_TEST(test_B7_D2_resize_refused_in_a_capture_records_nothing)
 {
     warm_storage *storage = NULL;
-    warm_data data = {.size = sizeof data};
+    warm_data_pointer data = {.size = sizeof data};
     warm_graph graph = NULL;
     void *old;
 
@@ -96,7 +96,7 @@ START_TEST(test_B7_D2_resize_refused_in_a_capture_records_nothing)
     wt_ok(warm_capture_begin(runtime, stream));
     wt_fails(WARM_CAPTURE_ERROR, warm_storage_resize(storage, LARGER, stream));
     wt_fails(WARM_CAPTURE_ERROR,
-             warm_data_clone(&plain, old, SIZE, stream, &data));
+             warm_data_pointer_clone(&plain, old, SIZE, stream, &data));
     ck_assert_ptr_null(data.data);
     ck_assert_ptr_eq(warm_storage_data(storage), old);
     ck_assert_uint_eq(wt_block_info(old).streams, 0);
@@ -110,7 +110,7 @@ END_TEST
 /* Neither the new memory is, where nobody knows the old one. */
 START_TEST(test_B7_D3_resize_of_foreign_memory_refused_in_a_capture)
 {
-    warm_data data = foreign();
+    warm_data_pointer data = foreign();
     void *old = data.data;
     warm_storage *storage = wrapped(&data);
     warm_graph graph = NULL;
@@ -157,13 +157,14 @@ END_TEST
 
 START_TEST(test_D2_clone_of_too_much_records_nothing)
 {
-    warm_data data = {.size = sizeof data};
+    warm_data_pointer data = {.size = sizeof data};
     char *source = wt_pinned(runtime, SIZE);
     size_t bytes = wt_block_info(source).bytes;
     wt_gate *gate = wt_gate_close(runtime, stream);
 
-    wt_fails(WARM_INVALID_ARGUMENT,
-             warm_data_clone(pinned(), source + 1, bytes, stream, &data));
+    wt_fails(
+        WARM_INVALID_ARGUMENT,
+        warm_data_pointer_clone(pinned(), source + 1, bytes, stream, &data));
     ck_assert_uint_eq(wt_block_info(source).streams, 0);
     nothing_pending(1);
     wt_gate_open(gate);
@@ -176,11 +177,11 @@ START_TEST(test_D3_more_than_a_block_has_is_refused)
 {
     char *block = wt_pinned(runtime, SIZE);
     size_t bytes = wt_block_info(block).bytes;
-    warm_data data = {.size = sizeof data,
-                      .data = block + 64,
-                      .context = block,
-                      .deleter = free_block,
-                      .memory = WARM_MEMORY_PINNED};
+    warm_data_pointer data = {.size = sizeof data,
+                              .data = block + 64,
+                              .context = block,
+                              .deleter = free_block,
+                              .memory = WARM_MEMORY_PINNED};
     warm_storage *storage = NULL;
 
     wt_fails(WARM_INVALID_ARGUMENT,
@@ -188,7 +189,7 @@ START_TEST(test_D3_more_than_a_block_has_is_refused)
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "block"));
     ck_assert_ptr_eq(data.context, block);
     wt_ok(warm_storage_wrap(&data, bytes - 64, NULL, 0, &storage));
-    data = (warm_data){
+    data = (warm_data_pointer){
         .size = sizeof data, .data = block, .memory = WARM_MEMORY_PINNED};
     wt_fails(WARM_INVALID_ARGUMENT,
              warm_storage_exchange(storage, &data, bytes + 1));
@@ -200,7 +201,7 @@ END_TEST
 /* A wait in a mode that breaks captures of other threads is none. */
 START_TEST(test_B7_D2_stream_is_not_waited_for_in_any_mode)
 {
-    warm_data data = foreign();
+    warm_data_pointer data = foreign();
     warm_storage *storage = wrapped(&data);
     void *old = warm_storage_data(storage);
     uint64_t waits = wt_calls(runtime, "stream_synchronize");
@@ -220,7 +221,7 @@ START_TEST(test_D2_what_cannot_be_waited_for_is_not_copied)
 {
     static const char *const call[] = {"capture_mode", "stream_passed"};
     warm_storage *storage = NULL;
-    warm_data data = {.size = sizeof data};
+    warm_data_pointer data = {.size = sizeof data};
     uint64_t copies = wt_calls(runtime, "copy");
     void *old;
 
@@ -229,7 +230,7 @@ START_TEST(test_D2_what_cannot_be_waited_for_is_not_copied)
     old = warm_storage_data(storage);
     wt_ok(warm_testing_fail(runtime, call[_i], 1, 1));
     wt_fails(WARM_DRIVER_ERROR,
-             warm_data_clone(pinned(), old, SIZE, stream, &data));
+             warm_data_pointer_clone(pinned(), old, SIZE, stream, &data));
     wt_fails(WARM_DRIVER_ERROR, warm_storage_resize(storage, 1, stream));
     wt_ok(warm_testing_fail(runtime, call[_i], 0, 0));
     ck_assert_uint_eq(wt_calls(runtime, "copy"), copies);

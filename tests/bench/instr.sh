@@ -99,8 +99,8 @@ printf '%-12s %-14s %10s %8s %8s\n' work subject instr/op locks/op driver/op
 measure tls tls
 measure warmpool reserve
 measure warmpool reserve_on
-inside warm_reserve reserve
-inside warm_reserve_on reserve_on
+inside warm_handle_reserve reserve
+inside warm_handle_reserve_on reserve_on
 measure bare churn
 measure tls churn
 measure warmpool churn
@@ -150,7 +150,7 @@ done
 echo
 above=$(awk -v a="${per_op[churn warmpool]:-}" -v b="${per_op[churn bare]:-}" \
     'BEGIN { if (a != "" && b != "") printf "%.0f", a - b }')
-call=${per_op[reserve warm_reserve]:-}
+call=${per_op[reserve warm_handle_reserve]:-}
 goal 'reserve a handle held, the call itself' "$call" 14
 goal 'thread that reserves once, above a bare one' "$above" 1200
 cat <<'END'

@@ -82,7 +82,7 @@ static bool measure(warm_runtime *runtime, int i, warm_stream stream,
     void *handle = NULL;
     uint64_t start = bench_now_ns();
 
-    if (warm_reserve(runtime, kind, 0, &handle) != WARM_OK) {
+    if (warm_handle_reserve(runtime, kind, 0, &handle) != WARM_OK) {
         return failed(kinds[i].name, "reserve");
     }
     f->first_ns = (double)(bench_now_ns() - start);
@@ -92,26 +92,26 @@ static bool measure(warm_runtime *runtime, int i, warm_stream stream,
     }
     start = bench_now_ns();
     for (int k = 0; k < TAKES; k++) {
-        (void)warm_reserve(runtime, kind, 0, &handle);
+        (void)warm_handle_reserve(runtime, kind, 0, &handle);
         (void)warm_thread_release(runtime);
     }
     f->take_ns = (double)(bench_now_ns() - start) / TAKES;
-    (void)warm_reserve(runtime, kind, 0, &handle);
+    (void)warm_handle_reserve(runtime, kind, 0, &handle);
     start = bench_now_ns();
     for (int k = 0; k < HOLDS; k++) {
-        (void)warm_reserve(runtime, kind, 0, &handle);
+        (void)warm_handle_reserve(runtime, kind, 0, &handle);
         __asm__ volatile("" : : "r"(handle) : "memory");
     }
     f->held_ns = (double)(bench_now_ns() - start) / HOLDS;
     if (!kinds[i].bound) {
         return true;
     }
-    if (warm_reserve_on(runtime, kind, 0, stream, &handle) != WARM_OK) {
+    if (warm_handle_reserve_on(runtime, kind, 0, stream, &handle) != WARM_OK) {
         return failed(kinds[i].name, "reserve on a stream");
     }
     start = bench_now_ns();
     for (int k = 0; k < HOLDS; k++) {
-        (void)warm_reserve_on(runtime, kind, 0, stream, &handle);
+        (void)warm_handle_reserve_on(runtime, kind, 0, stream, &handle);
         __asm__ volatile("" : : "r"(handle) : "memory");
     }
     f->bound_ns = (double)(bench_now_ns() - start) / HOLDS;

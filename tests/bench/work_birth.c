@@ -119,7 +119,7 @@ static void warm_reserve_all(void)
     void *handle = NULL;
 
     for (unsigned i = 0; i < kinds; i++) {
-        if (warm_reserve(runtime, kind[i], 0, &handle) != WARM_OK) {
+        if (warm_handle_reserve(runtime, kind[i], 0, &handle) != WARM_OK) {
             exit(1);
         }
     }

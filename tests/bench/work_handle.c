@@ -1,8 +1,8 @@
 /* work_handle.c: reserving a handle that is held, and a thread's life.
  *
  * tls         one call that reads a thread-local pointer: the yardstick
- * reserve     warm_reserve() of a held handle
- * reserve_on  warm_reserve_on() of one bound to that stream already
+ * reserve     warm_handle_reserve() of a held handle
+ * reserve_on  warm_handle_reserve_on() of one bound to that stream already
  * leases      setup->size leases are out; any one is returned and another taken
  * churn       threads that reserve once and exit, and bare ones, in turns: from
  *             their first line to the end of what their exit gives back; the
@@ -79,7 +79,7 @@ static void reserve_loop(void *context, unsigned thread, uint64_t ops)
     (void)context;
     (void)thread;
     for (uint64_t i = 0; i < ops; i++) {
-        (void)warm_reserve(of, the, 0, &handle);
+        (void)warm_handle_reserve(of, the, 0, &handle);
         __asm__ volatile("" : : "r"(handle) : "memory");
     }
 }
@@ -94,7 +94,7 @@ static void reserve_on_loop(void *context, unsigned thread, uint64_t ops)
     (void)context;
     (void)thread;
     for (uint64_t i = 0; i < ops; i++) {
-        (void)warm_reserve_on(of, the, 0, on, &handle);
+        (void)warm_handle_reserve_on(of, the, 0, on, &handle);
         __asm__ volatile("" : : "r"(handle) : "memory");
     }
 }
@@ -188,7 +188,7 @@ static void *reserving(void)
 {
     void *handle = NULL;
 
-    (void)warm_reserve(runtime, kind, 0, &handle);
+    (void)warm_handle_reserve(runtime, kind, 0, &handle);
     return handle;
 }
 

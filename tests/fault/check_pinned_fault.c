@@ -106,8 +106,8 @@ static void play(void)
     for (int i = 0; i < BLOCKS; i++) {
         give(i);
     }
-    (void)good(warm_trim(f.runtime, (size_t)6 << 20, NULL));
-    (void)good(warm_empty_cache(f.runtime, NULL));
+    (void)good(warm_pinned_trim(f.runtime, (size_t)6 << 20, NULL));
+    (void)good(warm_pinned_empty_cache(f.runtime, NULL));
 }
 
 static void begin(uint64_t n)
@@ -140,7 +140,7 @@ static void end(void)
         wt_ok(warm_poll(f.runtime));
         stats = wt_pinned_stats(f.runtime);
     } while (stats.pending.current + stats.pageable_pending.current != 0);
-    wt_ok(warm_empty_cache(f.runtime, NULL));
+    wt_ok(warm_pinned_empty_cache(f.runtime, NULL));
     stats = wt_pinned_stats(f.runtime);
     wt_require(stats.requests.current + stats.pageable.current == 0,
                "a block is still in use");

@@ -137,7 +137,7 @@ static void end_captures(void)
     if (good(warm_capture_end(f.runtime, f.stream, &graph))) {
         wt_ok(warm_graph_destroy(f.runtime, graph));
     }
-    (void)good(warm_capture_over(f.runtime, f.stream));
+    (void)good(warm_capture_announce_end(f.runtime, f.stream));
 }
 
 static void end(void)
@@ -150,7 +150,7 @@ static void end(void)
     wt_ok(warm_stream_synchronize(f.runtime, f.stream));
     wt_ok(warm_stream_synchronize(f.runtime, f.other));
     wt_ok(warm_poll(f.runtime));
-    wt_ok(warm_empty_cache(f.runtime, NULL));
+    wt_ok(warm_pinned_empty_cache(f.runtime, NULL));
     wt_ok(warm_device_empty_cache(f.runtime, 0, NULL));
     wt_ok(warm_device_get_stats(f.runtime, 0, &device));
     wt_ok(warm_pinned_get_stats(f.runtime, &pinned));

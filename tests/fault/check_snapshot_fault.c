@@ -18,7 +18,7 @@ static warm_status write_to(warm_runtime *runtime, int which, char *text,
 {
     return which == 0   ? warm_device_snapshot(runtime, 0, text, bytes, NULL)
            : which == 1 ? warm_pinned_snapshot(runtime, text, bytes, NULL)
-                        : warm_memory_viz(runtime, text, bytes, NULL);
+                        : warm_snapshot_viz(runtime, text, bytes, NULL);
 }
 
 START_TEST(test_C7_no_memory_for_a_snapshot)
@@ -166,7 +166,7 @@ START_TEST(test_C7_segment_that_the_driver_does_not_take_is_there_again)
     ck_assert_uint_eq(released, 0);
     ck_assert(wt_json_is(last_event(runtime, 1), "segment_free"));
     ck_assert(wt_json_is(last_event(runtime, 0), "segment_alloc"));
-    wt_ok(warm_memory_viz(runtime, text, sizeof text, NULL));
+    wt_ok(warm_snapshot_viz(runtime, text, sizeof text, NULL));
     ck_assert_msg(wt_viz_check(&viz, text, 0), "%s", viz.wrong);
     ck_assert_uint_eq(viz.segments.count, 0);
     wt_ok(warm_testing_fail(runtime, "device_free", 0, 1));

@@ -42,7 +42,7 @@ static void step_trim(void)
     int device = (int)model_pick((uint64_t)model.devices + 1) - 1;
 
     if (device < 0) {
-        wt_ok(warm_trim(model.runtime, target, NULL));
+        wt_ok(warm_pinned_trim(model.runtime, target, NULL));
     } else {
         wt_ok(warm_device_trim(model.runtime, device, target, NULL));
     }
@@ -214,7 +214,7 @@ static void end(void)
         }
     }
     model_end_other();
-    wt_ok(warm_empty_cache(model.runtime, NULL));
+    wt_ok(warm_pinned_empty_cache(model.runtime, NULL));
     for (int d = 0; d < model.devices; d++) {
         wt_ok(warm_stream_destroy(model.runtime, model.launcher[d]->name));
         wt_ok(warm_device_empty_cache(model.runtime, d, NULL));

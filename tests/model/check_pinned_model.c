@@ -297,7 +297,7 @@ static void one_step(void)
     } else if (what < 40) {
         step_stream();
     } else if (what < 42 && pick(4) == 0) {
-        wt_ok(warm_trim(m.runtime, pick((size_t)64 << 20), NULL));
+        wt_ok(warm_pinned_trim(m.runtime, pick((size_t)64 << 20), NULL));
     } else if (what < 45) {
         wt_ok(warm_poll(m.runtime));
     } else if (what < 50) {

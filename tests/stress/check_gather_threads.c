@@ -187,7 +187,7 @@ static void keep_house(void)
         failed += stats.requests.current > THREADS * 2;
         failed += adopt((unsigned)(next % STREAMS));
         if ((next >> 16) % 8 == 0 && !apart) {
-            failed += warm_trim(runtime, 0, NULL) != WARM_OK;
+            failed += warm_pinned_trim(runtime, 0, NULL) != WARM_OK;
         }
     }
     failures[KEEPER] = failed;

@@ -109,7 +109,7 @@ static unsigned look_after(uint64_t *random)
         failures += !good(warm_pinned_prewarm_wait(s.runtime));
         break;
     case 5:
-        failures += warm_trim(s.runtime, 8 * MIB, NULL) != WARM_OK;
+        failures += warm_pinned_trim(s.runtime, 8 * MIB, NULL) != WARM_OK;
         break;
     case 6:
         failures += warm_testing_fail(s.runtime, calls[wt_random(random) % 5],

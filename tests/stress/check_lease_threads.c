@@ -94,7 +94,7 @@ static void hold(struct play *play, int kind)
 {
     void *handle = NULL;
 
-    if (warm_reserve(runtime, kinds[kind], 0, &handle) != WARM_OK) {
+    if (warm_handle_reserve(runtime, kinds[kind], 0, &handle) != WARM_OK) {
         play->failures++;
         return;
     }

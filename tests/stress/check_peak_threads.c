@@ -156,7 +156,7 @@ static void look_on(void)
         }
         if (s.resets) {
             must((s.device ? warm_device_reset_peaks(s.runtime, 0)
-                           : warm_stats_reset_peaks(s.runtime)) == WARM_OK);
+                           : warm_pinned_reset_peaks(s.runtime)) == WARM_OK);
         }
         sched_yield();
     }
@@ -275,7 +275,7 @@ static void creep(bool resets)
             must(warm_pinned_get_stats(s.runtime, &now) == WARM_OK);
             must(now.requested_bytes.peak >= now.requested_bytes.current);
             must(now.requested_bytes.peak <= MOST);
-            must(warm_stats_reset_peaks(s.runtime) == WARM_OK);
+            must(warm_pinned_reset_peaks(s.runtime) == WARM_OK);
         }
     }
     atomic_store(&over, 1);
@@ -311,7 +311,7 @@ START_TEST(test_B14_peaks_of_threads_that_never_hold_at_once)
         ck_assert_uint_eq(s.failures, 0);
         ck_assert_uint_le(wt_pinned_stats(s.runtime).requested_bytes.peak,
                           MOST);
-        wt_ok(warm_stats_reset_peaks(s.runtime));
+        wt_ok(warm_pinned_reset_peaks(s.runtime));
         ck_assert_uint_eq(wt_pinned_stats(s.runtime).requested_bytes.peak, 0);
         wt_runtime_end(s.runtime);
     }

@@ -112,7 +112,7 @@ static warm_status change(uint64_t *random, warm_stream stream)
     default:
         status = warm_capture_announce(s.runtime, stream);
         sched_yield();
-        return status == WARM_OK ? warm_capture_over(s.runtime, stream)
+        return status == WARM_OK ? warm_capture_announce_end(s.runtime, stream)
                                  : status;
     }
 }
@@ -168,8 +168,8 @@ static void keep_house(void)
         warm_space_stats stats = {.size = sizeof stats};
 
         failures += warm_poll(s.runtime) != WARM_OK;
-        failures += warm_trim(s.runtime, wt_random(&random) % (8u << 20),
-                              NULL) != WARM_OK;
+        failures += warm_pinned_trim(s.runtime, wt_random(&random) % (8u << 20),
+                                     NULL) != WARM_OK;
         failures += warm_pinned_get_stats(s.runtime, &stats) != WARM_OK;
         failures += stats.held_bytes.current <
                     stats.block_bytes.current + stats.pending_bytes.current;

@@ -53,7 +53,7 @@ static void work(unsigned index)
         block[k] = take(&random);
         if (i % 64 == 0) {
             ok(warm_device_empty_cache(s.runtime, 0, NULL));
-            ok(warm_empty_cache(s.runtime, NULL));
+            ok(warm_pinned_empty_cache(s.runtime, NULL));
         }
         if (i % 32 == 0) {
             ok(warm_memory_tag_set(i % 64 == 0 ? "even" : NULL));
@@ -69,7 +69,7 @@ static bool is_good(wt_viz *viz, char *text, char *wrong)
 {
     size_t places;
 
-    ok(warm_memory_viz(s.runtime, text, TEXT, NULL));
+    ok(warm_snapshot_viz(s.runtime, text, TEXT, NULL));
     if (!wt_json_is_whole(text)) {
         snprintf(wrong, 256, "no JSON");
         return false;

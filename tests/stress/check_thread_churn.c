@@ -59,9 +59,9 @@ static bool reserve_library(warm_kind kind, int device, warm_stream stream)
     void *handle = NULL;
 
     return (kind == WARM_KIND_CUBLASLT
-                ? warm_reserve(runtime, kind, device, &handle)
-                : warm_reserve_on(runtime, kind, device, stream, &handle)) ==
-           WARM_OK;
+                ? warm_handle_reserve(runtime, kind, device, &handle)
+                : warm_handle_reserve_on(runtime, kind, device, stream,
+                                         &handle)) == WARM_OK;
 }
 
 static void reserve_all(struct round *round, struct held *held)
@@ -72,8 +72,9 @@ static void reserve_all(struct round *round, struct held *held)
             round->failures++;
         }
         for (int i = 0; i < TOYS; i++) {
-            if (warm_reserve_on(runtime, kinds[i], device, held->stream[device],
-                                &held->handle[i][device]) != WARM_OK) {
+            if (warm_handle_reserve_on(runtime, kinds[i], device,
+                                       held->stream[device],
+                                       &held->handle[i][device]) != WARM_OK) {
                 round->failures++;
             }
         }
@@ -91,7 +92,7 @@ static void check_same(struct round *round, const struct held *held)
         for (int i = 0; i < TOYS; i++) {
             void *again = NULL;
 
-            (void)warm_reserve(runtime, kinds[i], device, &again);
+            (void)warm_handle_reserve(runtime, kinds[i], device, &again);
             if (again != held->handle[i][device]) {
                 round->changed++;
             }
@@ -169,7 +170,7 @@ static void come_and_go(void *argument, unsigned index)
         void *handle = NULL;
         int device = (int)((index + i) % (unsigned)devices);
 
-        if (warm_reserve(runtime, kinds[i % TOYS], device, &handle) !=
+        if (warm_handle_reserve(runtime, kinds[i % TOYS], device, &handle) !=
             WARM_OK) {
             round->failures++;
             continue;

@@ -58,7 +58,7 @@ static void set_up(void)
     kind = wt_toy_register(&toy, runtime, "toy");
     wt_ok(warm_stream_reserve(runtime, 0, &stream));
     wt_ok(wm_driver_stream_create(driver, 0, &foreign));
-    wt_ok(warm_reserve_on(runtime, kind, 0, stream, &handle));
+    wt_ok(warm_handle_reserve_on(runtime, kind, 0, stream, &handle));
     random_state = 1;
     memset(live, 0, sizeof live);
 }
@@ -78,14 +78,14 @@ static warm_status reserve(void)
 {
     void *handle;
 
-    return warm_reserve(runtime, kind, 0, &handle);
+    return warm_handle_reserve(runtime, kind, 0, &handle);
 }
 
 static warm_status reserve_on(void)
 {
     void *handle;
 
-    return warm_reserve_on(runtime, kind, 0, stream, &handle);
+    return warm_handle_reserve_on(runtime, kind, 0, stream, &handle);
 }
 
 static warm_status once(size_t bytes)

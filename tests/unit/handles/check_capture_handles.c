@@ -45,7 +45,7 @@ static int destroy(void *context, int device, void *handle)
     (void)context;
     if (announces) {
         announced = warm_capture_announce(runtime, stream);
-        (void)warm_capture_over(runtime, stream);
+        (void)warm_capture_announce_end(runtime, stream);
     }
     if (waits == IN_DESTROY) {
         await_capture();
@@ -160,7 +160,7 @@ static void reserve_one(void *argument, unsigned index)
     struct done *done = argument;
 
     (void)index;
-    done->status = warm_reserve(runtime, done->kind, 0, &done->handle);
+    done->status = warm_handle_reserve(runtime, done->kind, 0, &done->handle);
 }
 
 /* ---- tests ----------------------------------------------------------------
@@ -275,7 +275,7 @@ static wm_captures real;
 /* The last capture ends between the refusal and the note that one waits. */
 static void end_then_note(void *context)
 {
-    (void)warm_capture_over(runtime, stream);
+    (void)warm_capture_announce_end(runtime, stream);
     real.note(context);
 }
 
@@ -295,7 +295,7 @@ START_TEST(test_A16_handle_is_destroyed_that_is_deferred_as_the_capture_ends)
     wt_ok(done.status);
     ck_assert_int_eq(wt_stat(runtime, memory, 0, deferred), 0);
     ck_assert_int_eq(wt_stat(runtime, memory, 0, destroyed), 1);
-    wt_fails(WARM_INVALID_ARGUMENT, warm_capture_over(runtime, stream));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_capture_announce_end(runtime, stream));
 }
 END_TEST
 
@@ -345,7 +345,7 @@ START_TEST(test_A16_handles_are_created_beside_a_capture)
     begin(_i);
     wt_threads(1, reserve_one, &done);
     wt_ok(done.status);
-    wt_ok(warm_reserve(runtime, done.kind, 0, &done.handle));
+    wt_ok(warm_handle_reserve(runtime, done.kind, 0, &done.handle));
     end(_i);
 }
 END_TEST
@@ -369,7 +369,7 @@ START_TEST(test_A16_G2_runtime_that_ends_beside_a_capture_leaves_its_handles)
     if (wm_pools_kind(brief->pools, kind)->ops->bind != NULL) {
         void *handle = NULL;
 
-        wt_ok(warm_reserve_on(brief, kind, 0, captures, &handle));
+        wt_ok(warm_handle_reserve_on(brief, kind, 0, captures, &handle));
     }
     wt_ok(wm_driver_capture_begin(runtime->driver, captures));
     wt_ok(warm_runtime_destroy(brief, NULL));

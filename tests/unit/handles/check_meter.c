@@ -215,7 +215,7 @@ static void reserve(void *argument, unsigned index)
     void *handle = NULL;
 
     (void)index;
-    r->failures += warm_reserve(runtime, r->kind, 0, &handle) != WARM_OK;
+    r->failures += warm_handle_reserve(runtime, r->kind, 0, &handle) != WARM_OK;
     pthread_barrier_wait(&r->barrier);
 }
 
@@ -229,7 +229,7 @@ START_TEST(test_A14_handles_made_at_once_are_measured)
     void *handle = NULL;
 
     wt_ok(warm_kind_register(runtime, &ops, &r.kind));
-    wt_ok(warm_reserve(runtime, r.kind, 0, &handle)); /* the first one */
+    wt_ok(warm_handle_reserve(runtime, r.kind, 0, &handle)); /* the first one */
     ck_assert_int_eq(wt_stat(runtime, r.kind, 0, measured), 1);
     ck_assert_int_eq(wt_stat(runtime, r.kind, 0, device_bytes), BYTES);
     left = AT_ONCE;

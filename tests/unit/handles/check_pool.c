@@ -49,7 +49,7 @@ static void *work(void *argument)
     void *handle = NULL;
 
     worker->tid = (int)syscall(SYS_gettid);
-    worker->status = (int)warm_reserve(runtime, kind, 0, &handle);
+    worker->status = (int)warm_handle_reserve(runtime, kind, 0, &handle);
     return NULL;
 }
 
@@ -115,7 +115,7 @@ START_TEST(test_A4_A14_a_handle_given_back_during_a_creation_counts_as_held)
     struct worker worker = {.status = -1};
     void *handle = NULL;
 
-    wt_ok(warm_reserve(runtime, kind, 0, &handle));
+    wt_ok(warm_handle_reserve(runtime, kind, 0, &handle));
     wt_toy_close_gate(&toy);
     ck_assert_int_eq(pthread_create(&worker.thread, NULL, work, &worker), 0);
     wt_toy_await(&toy, 1);
@@ -160,12 +160,12 @@ START_TEST(test_A3_what_was_discarded_is_forgotten)
     wm_pool *pool = wm_pools_at(runtime->pools, kind, 0);
     void *old = NULL, *next = NULL;
 
-    wt_ok(warm_reserve(runtime, kind, 0, &old));
+    wt_ok(warm_handle_reserve(runtime, kind, 0, &old));
     wt_ok(warm_thread_release(runtime));
     ck_assert(wm_pool_owns(pool, old));
     wt_toy_fail(&toy, WT_RESET, 1, false);
     wt_toy_fail(&toy, WT_DESTROY, (unsigned)_i, false); /* or leaked */
-    wt_ok(warm_reserve(runtime, kind, 0, &next));
+    wt_ok(warm_handle_reserve(runtime, kind, 0, &next));
     ck_assert(next == old || !wm_pool_owns(pool, old));
     ck_assert(wm_pool_owns(pool, next));
     ck_assert_uint_eq(pool->alive, 1);
@@ -186,7 +186,7 @@ START_TEST(test_A6_A14_given_back_after_the_process_began_to_exit)
 {
     void *handle = NULL;
 
-    wt_ok(warm_reserve(runtime, kind, 0, &handle));
+    wt_ok(warm_handle_reserve(runtime, kind, 0, &handle));
     ck_assert_uint_eq(wm_pools_leak(runtime->pools), 1);
     wt_ok(warm_thread_release(runtime));
     ck_assert_int_eq(wt_stat(runtime, kind, 0, leaked), 1);
@@ -216,7 +216,7 @@ START_TEST(test_A14_creation_time_is_measured)
     warm_lease lease = 0;
 
     wm_clock_set(slow_clock);
-    wt_ok(warm_reserve(runtime, kind, 0, &handle));
+    wt_ok(warm_handle_reserve(runtime, kind, 0, &handle));
     wm_clock_set(still_clock);
     wt_ok(warm_handle_lease(runtime, kind, 0, &lease, &handle));
     wm_clock_set(NULL);
@@ -299,7 +299,7 @@ static void *bind_to(warm_kind k, warm_stream stream)
 {
     void *handle = NULL;
 
-    wt_ok(warm_reserve_on(runtime, k, 0, stream, &handle));
+    wt_ok(warm_handle_reserve_on(runtime, k, 0, stream, &handle));
     ck_assert_ptr_eq(last.stream, stream);
     return last.workspace;
 }
@@ -320,7 +320,7 @@ START_TEST(test_A14_device_memory_of_a_handle_is_measured)
     /* The device is in use before: else the creation would make its context,
      * and nothing could be asked beforehand. */
     wt_ok(warm_device_alloc_uncached(runtime, 0, 4096, &pointer));
-    wt_ok(warm_reserve(runtime, bound, 0, &handle));
+    wt_ok(warm_handle_reserve(runtime, bound, 0, &handle));
     ck_assert_int_ge(wt_stat(runtime, bound, 0, device_bytes), 4096);
     wt_ok(warm_device_free_uncached(runtime, 0, pointer));
 }
@@ -355,7 +355,7 @@ static void bind_in_thread(void *argument, unsigned index)
     warm_stream stream = memory[2];
 
     last.workspace = NULL;
-    if (warm_reserve_on(runtime, kind, 0, stream, &handle) == WARM_OK) {
+    if (warm_handle_reserve_on(runtime, kind, 0, stream, &handle) == WARM_OK) {
         memory[index] = last.workspace;
     }
 }
@@ -731,7 +731,7 @@ START_TEST(test_A10_a_workspace_of_a_capture_serves_no_other_stream)
     void *handle = NULL, *of_a = NULL;
 
     wt_ok(warm_private_pool_begin(runtime, &pool, 0, NULL, NULL));
-    wt_ok(warm_reserve(runtime, bound, 0, &handle));
+    wt_ok(warm_handle_reserve(runtime, bound, 0, &handle));
     if (before) {
         of_a = bind_to(bound, a);
     }
@@ -853,7 +853,7 @@ START_TEST(test_A10_G6_short_memory_for_workspaces_is_told_once)
     warm_kind bound = add_bound();
     void *handle = NULL;
 
-    wt_ok(warm_reserve(runtime, bound, 0, &handle));
+    wt_ok(warm_handle_reserve(runtime, bound, 0, &handle));
     warm_log_set(count_warnings, NULL);
     wt_ok(warm_testing_fail(runtime, "device_alloc", 1, 1));
     for (int i = 0; i < 3; i++) {
@@ -879,7 +879,7 @@ START_TEST(test_A10_no_workspace_for_the_default_stream_of_another_device)
     }
     ck_assert_ptr_nonnull(bind_to(bound, NULL));
     last.workspace = &last;
-    wt_ok(warm_reserve_on(runtime, bound, 1, NULL, &handle));
+    wt_ok(warm_handle_reserve_on(runtime, bound, 1, NULL, &handle));
     ck_assert_ptr_null(last.workspace);
 }
 END_TEST
@@ -1236,7 +1236,7 @@ START_TEST(test_A10_without_memory_the_library_uses_its_own)
     warm_error error = {.size = sizeof error};
 
     wm_error_restore(&error);
-    wt_ok(warm_reserve(runtime, bound, 0, &handle));
+    wt_ok(warm_handle_reserve(runtime, bound, 0, &handle));
     wt_ok(warm_testing_fail(runtime, "device_alloc", 1, 1));
     ck_assert_ptr_null(bind_to(bound, a));
     ck_assert_uint_eq(last.bytes, 0);
@@ -1276,7 +1276,7 @@ START_TEST(test_A10_A14_workspaces_stay_apart_after_every_fault)
             warm_status status;
 
             last.workspace = NULL;
-            status = warm_reserve_on(runtime, bound, 0, s[k], &handle);
+            status = warm_handle_reserve_on(runtime, bound, 0, s[k], &handle);
             memory[k] = status == WARM_OK ? last.workspace : NULL;
             for (int j = 0; j < k; j++) {
                 ck_assert(!gated || memory[k] == NULL ||
@@ -1292,7 +1292,7 @@ START_TEST(test_A10_A14_workspaces_stay_apart_after_every_fault)
                 warm_stream next = new_stream();
 
                 last.workspace = NULL;
-                if (warm_reserve_on(runtime, bound, 0, next, &handle) ==
+                if (warm_handle_reserve_on(runtime, bound, 0, next, &handle) ==
                     WARM_OK) {
                     ck_assert(memory[2] == NULL || last.workspace != memory[2]);
                 }
@@ -1318,7 +1318,7 @@ static void reserve_in_thread(void *argument, unsigned index)
     (void)index;
     *status = warm_stream_reserve(runtime, 0, &stream);
     if (*status == WARM_OK) {
-        *status = warm_reserve_on(runtime, kind, 0, stream, &handle);
+        *status = warm_handle_reserve_on(runtime, kind, 0, stream, &handle);
     }
 }
 

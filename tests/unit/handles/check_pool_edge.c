@@ -129,7 +129,7 @@ static void reserve(void *argument, unsigned index)
     void *handle = NULL;
 
     (void)index;
-    r->failures += warm_reserve(runtime, kind, 0, &handle) != WARM_OK;
+    r->failures += warm_handle_reserve(runtime, kind, 0, &handle) != WARM_OK;
     pthread_barrier_wait(&r->barrier);
 }
 
@@ -160,7 +160,8 @@ START_TEST(test_A8_who_comes_after_a_failed_first_creation_is_the_first)
 
     (void)register_as("alone", create_alone, NULL);
     wt_toy_fail(&toy, WT_CREATE, 1, false);
-    wt_fails(WARM_LIBRARY_ERROR, warm_reserve(runtime, kind, 0, &handle));
+    wt_fails(WARM_LIBRARY_ERROR,
+             warm_handle_reserve(runtime, kind, 0, &handle));
     ck_assert_int_eq(pool->first, WM_FIRST_NONE);
     most = 0;
     pthread_barrier_init(&r.barrier, NULL, 2);
@@ -340,7 +341,7 @@ static void *reserve_to_be_cancelled(void *argument)
 {
     void *handle = NULL;
 
-    *(warm_status *)argument = warm_reserve(runtime, kind, 0, &handle);
+    *(warm_status *)argument = warm_handle_reserve(runtime, kind, 0, &handle);
     while (in_callback) {
         pthread_testcancel();
     }
@@ -420,7 +421,7 @@ START_TEST(test_A14_what_runs_beside_a_trim_is_not_measured)
     wt_toy_close_gate(&toy);
     pthread_create(&thread, NULL, trim_all, &heavy);
     wt_toy_await(&toy, 1);
-    wt_ok(warm_reserve(runtime, other, 0, &handle));
+    wt_ok(warm_handle_reserve(runtime, other, 0, &handle));
     ck_assert_int_eq(wt_stat(runtime, other, 0, created), 1);
     ck_assert_int_eq(wt_stat(runtime, other, 0, measured), 0);
     ck_assert_int_eq(wt_stat(runtime, other, 0, device_bytes), 0);

@@ -92,7 +92,7 @@ static void *bind_to(warm_stream stream)
 {
     void *handle = NULL;
 
-    wt_ok(warm_reserve_on(runtime, kind, 0, stream, &handle));
+    wt_ok(warm_handle_reserve_on(runtime, kind, 0, stream, &handle));
     return last;
 }
 
@@ -102,8 +102,8 @@ static void bind_in_thread(void *argument, unsigned index)
     void **streams_then_memory = argument;
 
     last = NULL;
-    if (warm_reserve_on(runtime, kind, 0, streams_then_memory[index],
-                        &handle) == WARM_OK) {
+    if (warm_handle_reserve_on(runtime, kind, 0, streams_then_memory[index],
+                               &handle) == WARM_OK) {
         streams_then_memory[index] = last;
     }
 }
@@ -158,7 +158,7 @@ START_TEST(test_A10_binding_of_a_capture_ends_with_it)
     ck_assert_ptr_eq(bind_to(a), of_graph);
     _i == 2 ? end_capture() : end_past();
     if (announced) {
-        wt_ok(warm_capture_over(runtime, a));
+        wt_ok(warm_capture_announce_end(runtime, a));
     }
     ck_assert_ptr_ne(bind_to(a), of_graph);
     ck_assert_ptr_nonnull(last);
@@ -192,7 +192,7 @@ START_TEST(test_A10_workspace_bound_before_a_capture_may_be_the_graphs)
         }
         begin_past();
         end_past();
-        wt_ok(warm_capture_over(runtime, a));
+        wt_ok(warm_capture_announce_end(runtime, a));
     }
     ck_assert_ptr_ne(bind_to(a), of_graph);
     for (int i = 0; i < MORE; i++) {
@@ -334,7 +334,7 @@ START_TEST(test_A10_B7_nothing_is_obtained_where_relaxed_mode_is_refused)
     uint64_t before;
 
     wt_ok(warm_stream_create(runtime, 0, &b));
-    wt_ok(warm_reserve(runtime, kind, 0, &handle));
+    wt_ok(warm_handle_reserve(runtime, kind, 0, &handle));
     wt_ok(warm_private_pool_begin(runtime, &pool, 0, NULL, NULL));
     capture();
     before = wt_calls(runtime, "device_alloc");

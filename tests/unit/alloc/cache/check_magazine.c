@@ -132,7 +132,7 @@ START_TEST(test_a_block_is_found_whatever_the_window_guesses)
     wt_ok(warm_free(a));
     ck_assert_ptr_eq(*slot, wm_block_at(b));
     wt_fails(WARM_INVALID_POINTER, warm_free(a));
-    wt_ok(warm_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_empty_cache(runtime, NULL));
     c = take(SIZE);
     *slot = wm_block_at(c);
     wt_fails(WARM_INVALID_POINTER, warm_free(c + 512));
@@ -595,7 +595,7 @@ START_TEST(test_empty_cache_takes_from_all_threads)
     other_init(&other, BLOCKS, SIZE);
     thread = begin(&other, keep);
     wt_ok(warm_free(take(SIZE)));
-    wt_ok(warm_empty_cache(runtime, &released));
+    wt_ok(warm_pinned_empty_cache(runtime, &released));
     ck_assert_uint_eq(released, 4 << 20);
     ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).cached_bytes, 0);
@@ -804,7 +804,7 @@ START_TEST(test_B14_peaks_of_one_thread_are_near)
     void *a, *b, *c;
 
     wt_ok(warm_free(take(SIZE)));
-    wt_ok(warm_stats_reset_peaks(runtime));
+    wt_ok(warm_pinned_reset_peaks(runtime));
     a = take(62000);
     b = take(62001);
     wt_ok(warm_free(a));
@@ -842,7 +842,7 @@ START_TEST(test_B14_totals_are_exact_and_reset)
                       682000);
     ck_assert_uint_eq(wt_pinned_stats(runtime).block_bytes.freed, 10 * 65536);
     ck_assert_uint_eq(wt_pinned_stats(runtime).cache_hits, 10);
-    wt_ok(warm_stats_reset_totals(runtime));
+    wt_ok(warm_pinned_reset_totals(runtime));
     ck_assert_uint_eq(wt_pinned_stats(runtime).requests.allocated, 1);
     ck_assert_uint_eq(wt_pinned_stats(runtime).requests.freed, 0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).requested_bytes.allocated,
@@ -909,7 +909,7 @@ START_TEST(test_B14_peaks_do_not_miss_what_is_not_settled)
 
     wt_ok(warm_free(take(SIZE)));
     (void)wt_pinned_stats(runtime);
-    wt_ok(warm_stats_reset_peaks(runtime));
+    wt_ok(warm_pinned_reset_peaks(runtime));
     small = take(SIZE);
     if (_i == 1) { /* it waits for a stream */
         wt_ok(warm_record_stream(large, NULL));

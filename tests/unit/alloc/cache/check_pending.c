@@ -360,7 +360,7 @@ START_TEST(test_what_passes_comes_back_to_the_thread)
     for (int i = 0; i < 4; i++) {
         block[i] = take();
     }
-    wt_ok(warm_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_empty_cache(runtime, NULL));
     for (int i = 0; i < 4; i++) {
         wt_free_used(block[i], stream);
     }
@@ -393,7 +393,7 @@ START_TEST(test_little_of_what_passes_stays_with_the_thread)
     for (int i = 0; i < 4; i++) {
         wt_ok(warm_pinned_alloc(runtime, LARGE, &block[i]));
     }
-    wt_ok(warm_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_empty_cache(runtime, NULL));
     for (int i = 0; i < 4; i++) {
         wt_free_used(block[i], stream);
     }
@@ -625,7 +625,7 @@ START_TEST(test_a_miss_that_fills_a_batch_asks_nobody_else)
                            .segment = (FULL + OTHERS) * RUN,
                            .pinned_limit = (FULL + OTHERS) * RUN});
     other = stream_beside();
-    wt_ok(warm_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_empty_cache(runtime, NULL));
     for (int i = 0; i < FULL + OTHERS; i++) {
         wt_ok(warm_pinned_alloc(runtime, RUN, &block[i]));
     }
@@ -887,7 +887,7 @@ START_TEST(test_a_capture_finds_nothing_gathered)
     wt_free_used(take(), stream); /* by itself: nothing gathers meanwhile */
     ck_assert_uint_eq(wm_pending_blocks(timelines()), 0);
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 1);
-    wt_ok(warm_capture_over(runtime, stream));
+    wt_ok(warm_capture_announce_end(runtime, stream));
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), 2);
     wt_free_used(take(), stream);
     ck_assert_uint_eq(gathered(stream), 1);

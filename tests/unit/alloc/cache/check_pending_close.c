@@ -117,7 +117,7 @@ START_TEST(test_B14_the_peak_of_what_was_pending)
     fill();
     fill();
     wt_ok(warm_poll(runtime));
-    wt_ok(warm_stats_reset_peaks(runtime));
+    wt_ok(warm_pinned_reset_peaks(runtime));
     wt_stop(runtime, stream);
     fill();
     for (int i = 0; i < FULL - 1; i++) {
@@ -403,7 +403,7 @@ START_TEST(test_who_wants_batches_that_their_owner_asks_for)
                      other.what == RETIRES ? NULL : stream);
     check_pending((1u + asks) * FULL);
     if (other.what == ANNOUNCES) {
-        wt_ok(warm_capture_over(runtime, stream));
+        wt_ok(warm_capture_announce_end(runtime, stream));
     }
     wt_go(runtime, stream);
     wt_ok(warm_poll(runtime));

@@ -482,7 +482,7 @@ START_TEST(test_sets_give_back_blocks_of_several_arenas)
     check_classes();
     ck_assert(wm_space_check_settled(space()));
     ck_assert_uint_eq(wt_pinned_stats(runtime).failures, 0);
-    wt_ok(warm_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_empty_cache(runtime, NULL));
     ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 0);
     end();
 }
@@ -504,9 +504,9 @@ START_TEST(test_B11_trim_and_decay_reach_all_siblings)
                           wm_arena_held(arena(3)),
                       0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 4 * MIB);
-    wt_ok(warm_trim(runtime, 2 * MIB, &released));
+    wt_ok(warm_pinned_trim(runtime, 2 * MIB, &released));
     ck_assert_uint_le(wt_pinned_stats(runtime).held_bytes.current, 2 * MIB);
-    wt_ok(warm_trim(runtime, 0, &released));
+    wt_ok(warm_pinned_trim(runtime, 0, &released));
     ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).segments.current, 0);
     end();

@@ -357,7 +357,7 @@ START_TEST(test_C1_nothing_is_kept_while_a_capture_is_announced)
     ck_assert_ptr_ne(block, kept_block);
     give(block);
     ck_assert_uint_eq(kept(stream[0]), 1);
-    wt_ok(warm_capture_over(runtime, stream[1]));
+    wt_ok(warm_capture_announce_end(runtime, stream[1]));
     ck_assert_ptr_eq(take(stream[0], 60 * KIB), kept_block);
     give(kept_block);
 }

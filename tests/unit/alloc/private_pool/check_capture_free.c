@@ -132,7 +132,7 @@ static void end(const struct way *way, warm_stream stream,
               ? warm_capture_end(runtime, stream, &graph)
               : wm_driver_capture_end(runtime->driver, stream, &graph));
     if (way->caller == ANNOUNCED) {
-        wt_ok(warm_capture_over(runtime, stream));
+        wt_ok(warm_capture_announce_end(runtime, stream));
     }
     if (way->pool) {
         wt_ok(warm_private_pool_end(runtime, pool));
@@ -176,7 +176,7 @@ static uint64_t held(void)
 
 static void empty(void)
 {
-    wt_ok(warm_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_empty_cache(runtime, NULL));
     wt_ok(warm_device_empty_cache(runtime, 0, NULL));
 }
 

@@ -78,7 +78,7 @@ static uint64_t held(void)
 
 static void empty(void)
 {
-    wt_ok(warm_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_empty_cache(runtime, NULL));
     wt_ok(warm_device_empty_cache(runtime, 0, NULL));
 }
 
@@ -98,9 +98,9 @@ static void empty_elsewhere(void *argument, unsigned index)
 {
     (void)argument;
     (void)index;
-    (void)warm_empty_cache(runtime, NULL);
+    (void)warm_pinned_empty_cache(runtime, NULL);
     (void)warm_device_empty_cache(runtime, 0, NULL);
-    (void)warm_trim(runtime, MIB, NULL);
+    (void)warm_pinned_trim(runtime, MIB, NULL);
 }
 
 START_TEST(test_B7_B11_C8_memory_stays_while_a_stream_captures_unannounced)
@@ -197,7 +197,7 @@ START_TEST(test_B7_memory_that_nobody_can_use_stays_while_a_stream_captures)
     wt_fails(WARM_CAPTURE_ERROR, warm_device_free_uncached(runtime, 0, memory));
     ck_assert_uint_eq(breaking(), before);
     end();
-    wt_ok(warm_capture_over(runtime, stream));
+    wt_ok(warm_capture_announce_end(runtime, stream));
     wt_ok(warm_device_free_uncached(runtime, 0, memory));
 }
 END_TEST
@@ -238,7 +238,7 @@ START_TEST(test_B7_C8_streams_that_come_meanwhile_are_asked_as_well)
     leave_idle();
     add_streams(STREAMS);
     runtime->driver->ops = &crowd.ops;
-    wt_ok(warm_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_empty_cache(runtime, NULL));
     runtime->driver->ops = crowd.real;
     ck_assert_uint_eq(crowd.count, STREAMS + MORE);
     ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 0);
@@ -247,7 +247,7 @@ START_TEST(test_B7_C8_streams_that_come_meanwhile_are_asked_as_well)
         warm_graph graph = NULL;
 
         wt_ok(wm_driver_capture_begin(runtime->driver, crowd.stream[i]));
-        wt_ok(warm_empty_cache(runtime, NULL));
+        wt_ok(warm_pinned_empty_cache(runtime, NULL));
         ck_assert_uint_gt(wt_pinned_stats(runtime).held_bytes.current, 0);
         wt_ok(wm_driver_capture_end(runtime->driver, crowd.stream[i], &graph));
         wt_ok(warm_graph_destroy(runtime, graph));
@@ -287,7 +287,7 @@ static void give_back_or_capture(void *argument, unsigned index)
     const int *way = argument;
 
     if (index == 0) {
-        (void)warm_empty_cache(runtime, NULL);
+        (void)warm_pinned_empty_cache(runtime, NULL);
         return;
     }
     while (!atomic_load(&meet.inside)) {
@@ -347,7 +347,7 @@ static void give_back_or_begin(void *argument, unsigned index)
 {
     (void)argument;
     if (index == 0) {
-        (void)warm_empty_cache(runtime, NULL);
+        (void)warm_pinned_empty_cache(runtime, NULL);
         return;
     }
     while (!atomic_load(&meet.inside)) {
@@ -377,8 +377,8 @@ START_TEST(test_B7_announced_capture_does_not_wait_for_a_callback)
     wt_ok(meet.status);
     ck_assert_uint_eq(wt_calls(runtime, "pinned_free"), before + 1);
     ck_assert_uint_gt(wt_pinned_stats(runtime).held_bytes.current, 0);
-    wt_ok(warm_capture_over(runtime, stream));
-    wt_ok(warm_empty_cache(runtime, NULL));
+    wt_ok(warm_capture_announce_end(runtime, stream));
+    wt_ok(warm_pinned_empty_cache(runtime, NULL));
     ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 0);
     warm_log_set(NULL, NULL);
     runtime->driver->ops = meet.real;

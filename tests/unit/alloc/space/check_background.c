@@ -381,7 +381,7 @@ START_TEST(test_B10_B11_B15_what_other_nodes_have_idle_decays_whole)
     ck_assert_uint_eq(stats.held_bytes.current, 0);
     wt_ok(warm_pinned_get_node_stats(runtime, 0, &stats));
     ck_assert_uint_eq(stats.idle_bytes, 4 * MIB);
-    wt_ok(warm_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_empty_cache(runtime, NULL));
     wt_runtime_end(runtime);
     wm_clock_set(NULL);
 }

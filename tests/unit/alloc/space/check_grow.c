@@ -184,7 +184,7 @@ static void give_back_meanwhile(void *argument, unsigned index)
         act.status[0] = warm_pinned_alloc(wt_memory.runtime, 8 * MIB, pointer);
     } else {
         wt_await(&wt_memory.inside);
-        act.status[1] = warm_empty_cache(wt_memory.runtime, NULL);
+        act.status[1] = warm_pinned_empty_cache(wt_memory.runtime, NULL);
         wt_set(&wt_memory.closed, false);
     }
 }
@@ -381,7 +381,8 @@ static void trim_beside(void *argument, unsigned index)
     if (index == 1) {
         wt_await(&wt_memory.inside);
     }
-    act.status[index] = warm_trim(wt_memory.runtime, 16 * MIB, &released);
+    act.status[index] =
+        warm_pinned_trim(wt_memory.runtime, 16 * MIB, &released);
     act.bytes[index] = released;
     if (index == 1) {
         wt_set(&act.late, true);
@@ -425,8 +426,9 @@ static size_t trim_by(size_t bytes)
     size_t released = 0;
 
     asked = 0;
-    wt_ok(warm_trim(wt_memory.runtime,
-                    wt_memory_stats().held_bytes.current - bytes, &released));
+    wt_ok(warm_pinned_trim(wt_memory.runtime,
+                           wt_memory_stats().held_bytes.current - bytes,
+                           &released));
     return released;
 }
 
@@ -517,7 +519,7 @@ START_TEST(test_region_is_cut_to_fit_under_the_limit)
     wt_ok(warm_pinned_alloc(wt_memory.runtime, MIB, &second));
     wt_ok(warm_free(second));
     wt_ok(warm_free(first));
-    wt_ok(warm_empty_cache(wt_memory.runtime, NULL));
+    wt_ok(warm_pinned_empty_cache(wt_memory.runtime, NULL));
     wt_ok(warm_pinned_alloc(wt_memory.runtime, 5 * MIB, &first));
     wt_ok(warm_free(first));
     wt_memory_end();

@@ -144,7 +144,7 @@ static void play_both(void (*first)(void), void (*second)(void))
 
 static void first_trims(void)
 {
-    act.status[0] = warm_empty_cache(runtime, NULL);
+    act.status[0] = warm_pinned_empty_cache(runtime, NULL);
 }
 
 static void first_grows(void)
@@ -255,7 +255,7 @@ START_TEST(test_B7_threads_capture_mode_is_as_before)
     ck_assert(mode_is_back());
     wt_ok(warm_stream_synchronize(runtime, stream));
     wt_ok(warm_poll(runtime));
-    wt_ok(warm_trim(runtime, 0, NULL));
+    wt_ok(warm_pinned_trim(runtime, 0, NULL));
     ck_assert(mode_is_back());
     wt_ok(warm_stream_destroy(runtime, stream));
     end();

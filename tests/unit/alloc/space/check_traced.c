@@ -42,7 +42,7 @@ static void *take_untold(size_t bytes)
 
 static void assert_viz(size_t blocks)
 {
-    wt_ok(warm_memory_viz(runtime, text, sizeof text, NULL));
+    wt_ok(warm_snapshot_viz(runtime, text, sizeof text, NULL));
     ck_assert(wt_json_is_whole(text));
     ck_assert_msg(wt_viz_check(&viz, text, 1), "%s", viz.wrong);
     ck_assert_uint_eq(viz.blocks.count, blocks);

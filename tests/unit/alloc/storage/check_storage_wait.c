@@ -63,7 +63,7 @@ static void begin(void)
 }
 
 static warm_status alloc_plain(void *context, size_t bytes, warm_stream stream,
-                               warm_data *data)
+                               warm_data_pointer *data)
 {
     (void)context, (void)stream;
     data->data = data->context = malloc(bytes);

@@ -776,8 +776,8 @@ START_TEST(test_B7_an_announced_capture)
     ck_assert_uint_eq(pending(), 2);
     ck_assert_uint_eq(wt_pinned_stats(runtime).captured, 1);
     end_capture(stream);
-    wt_ok(warm_capture_over(runtime, stream));
-    wt_fails(WARM_INVALID_ARGUMENT, warm_capture_over(runtime, stream));
+    wt_ok(warm_capture_announce_end(runtime, stream));
+    wt_fails(WARM_INVALID_ARGUMENT, warm_capture_announce_end(runtime, stream));
     ck_assert_uint_eq(atomic_load(&timelines()->captures), 0);
     wt_ok(warm_free(after));
     ck_assert_uint_eq(wt_pinned_stats(runtime).captured, 2);
@@ -807,7 +807,7 @@ START_TEST(test_B7_frees_during_the_capture_of_another_stream)
     end_capture(other); /* by another call than ours: it is not over yet */
     wt_free_used(take(), stream);
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), marks + COUNT + 1);
-    wt_ok(warm_capture_over(runtime, other));
+    wt_ok(warm_capture_announce_end(runtime, other));
     wt_free_used(take(), stream);
     ck_assert_uint_eq(wt_calls(runtime, "event_mark"), marks + COUNT + 1);
     wt_go(runtime, stream);
@@ -891,7 +891,7 @@ START_TEST(test_B7_failed_begin_leaves_what_was_announced_before)
     fail_call("capture_begin", 1, 0);
     wt_fails(WARM_DRIVER_ERROR, warm_capture_begin(runtime, stream));
     ck_assert_uint_eq(atomic_load(&set->captures), 1);
-    wt_ok(warm_capture_over(runtime, stream));
+    wt_ok(warm_capture_announce_end(runtime, stream));
     ck_assert_uint_eq(atomic_load(&set->captures), 0);
 }
 END_TEST
@@ -930,7 +930,7 @@ START_TEST(test_B7_the_end_of_a_capture_finds_the_stream_that_was_announced)
     wt_ok(warm_poll(runtime));
     wt_ok(warm_capture_announce(runtime, WARM_STREAM_PER_THREAD));
     ck_assert_uint_eq(atomic_load(&set->captures), 1);
-    wt_ok(warm_capture_over(runtime, WARM_STREAM_PER_THREAD));
+    wt_ok(warm_capture_announce_end(runtime, WARM_STREAM_PER_THREAD));
     ck_assert_uint_eq(atomic_load(&set->captures), 0);
 }
 END_TEST

@@ -246,7 +246,7 @@ static void end(const struct way *way)
         pool = 0;
     }
     if (way->prepare == have_used_beside_a_capture) {
-        wt_ok(warm_capture_over(runtime, other));
+        wt_ok(warm_capture_announce_end(runtime, other));
     }
     wt_ok(warm_poll(runtime));
     wt_ok(warm_poll(runtime));
@@ -295,7 +295,7 @@ START_TEST(test_B7_E9_announced_stream_is_asked_only_whether_it_captures)
     }
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, way->pending);
-    wt_ok(warm_capture_over(runtime, stream));
+    wt_ok(warm_capture_announce_end(runtime, stream));
     end(way);
 }
 END_TEST

@@ -115,12 +115,13 @@ START_TEST(test_A17_misses_in_another_context_are_refused)
 
     enter(_i);
     for (warm_kind kind = WARM_KIND_STREAM; kind < WARM_KIND_ONEDNN; kind++) {
-        refused(warm_reserve(runtime, kind, 0, &out), out);
+        refused(warm_handle_reserve(runtime, kind, 0, &out), out);
         refused(warm_handle_lease(runtime, kind, 0, &lease, &out), out);
         refused(warm_handle_prewarm(runtime, kind, 0, 1, 0), out);
         ck_assert_uint_eq(handles_created(kind), 0);
     }
-    refused(warm_reserve_on(runtime, WARM_KIND_CUBLAS, 0, NULL, &out), out);
+    refused(warm_handle_reserve_on(runtime, WARM_KIND_CUBLAS, 0, NULL, &out),
+            out);
     refused(warm_pinned_alloc(runtime, BYTES, &out), out);
     refused(warm_device_alloc(runtime, 0, NULL, BYTES, &out), out);
     refused(warm_device_alloc(runtime, 1, NULL, BYTES, &out), out);
@@ -129,7 +130,7 @@ START_TEST(test_A17_misses_in_another_context_are_refused)
     refused(warm_event_create(runtime, 0, &out), out);
     ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 0);
     leave();
-    wt_ok(warm_reserve(runtime, WARM_KIND_CUBLAS, 0, &out));
+    wt_ok(warm_handle_reserve(runtime, WARM_KIND_CUBLAS, 0, &out));
     wt_ok(warm_pinned_alloc(runtime, BYTES, &out));
     wt_ok(warm_free(out));
     wt_ok(warm_device_alloc(runtime, 0, NULL, BYTES, &out));
@@ -168,22 +169,22 @@ START_TEST(test_A17_hits_and_frees_in_another_context_work)
     size_t released = 0;
 
     wt_ok(warm_stream_reserve(runtime, 0, &stream));
-    wt_ok(warm_reserve_on(runtime, WARM_KIND_CUBLAS, 0, stream, &blas));
+    wt_ok(warm_handle_reserve_on(runtime, WARM_KIND_CUBLAS, 0, stream, &blas));
     device = wt_device(runtime, stream, BYTES);
     wt_ok(warm_record_stream(block, stream));
     enter(_i);
     wt_ok(warm_stream_reserve(runtime, 0, &again));
     ck_assert_ptr_eq(again, stream);
-    wt_ok(warm_reserve_on(runtime, WARM_KIND_CUBLAS, 0, stream, &held));
+    wt_ok(warm_handle_reserve_on(runtime, WARM_KIND_CUBLAS, 0, stream, &held));
     ck_assert_ptr_eq(held, blas);
     wt_ok(warm_free(block));
     wt_ok(warm_free(device));
     wt_ok(warm_poll(runtime));
     wt_ok(warm_thread_release(runtime));
     wt_ok(warm_handle_trim(runtime, WARM_KIND_CUBLAS, 0, 0, 0, NULL));
-    wt_ok(warm_empty_cache(runtime, &released));
+    wt_ok(warm_pinned_empty_cache(runtime, &released));
     leave();
-    wt_ok(warm_empty_cache(runtime, &released));
+    wt_ok(warm_pinned_empty_cache(runtime, &released));
     ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).lost_bytes, 0);
     ck_assert_int_eq(standin.standin_handles_live("cublas"), 0);
@@ -218,7 +219,7 @@ START_TEST(test_A17_stream_of_another_context_is_refused)
     ck_assert_int_eq(status, WARM_UNSUPPORTED);
     ck_assert_int_eq(warm_record_stream(block, stream), WARM_UNSUPPORTED);
     ck_assert_int_eq(
-        warm_reserve_on(runtime, WARM_KIND_CUBLAS, 0, stream, &blas),
+        warm_handle_reserve_on(runtime, WARM_KIND_CUBLAS, 0, stream, &blas),
         WARM_UNSUPPORTED);
     ck_assert_ptr_eq(blas, untouched);
     ck_assert_int_eq(warm_device_alloc(runtime, 0, stream, BYTES, &blas),
@@ -329,7 +330,8 @@ static void fill(void)
     void *handle = NULL, *block;
 
     wt_ok(warm_stream_reserve(runtime, 0, &bed.stream));
-    wt_ok(warm_reserve_on(runtime, WARM_KIND_CUBLAS, 0, bed.stream, &bed.blas));
+    wt_ok(warm_handle_reserve_on(runtime, WARM_KIND_CUBLAS, 0, bed.stream,
+                                 &bed.blas));
     wt_ok(warm_handle_lease(runtime, WARM_KIND_CUBLAS, 0, &lease, &handle));
     wt_ok(warm_handle_return(runtime, lease));
     bed.live = wt_pinned(runtime, BYTES);
@@ -398,7 +400,7 @@ static void use_all_sorts(void)
     wt_ok(warm_free(block));
     wt_ok(warm_device_alloc(runtime, 0, NULL, BYTES, &block));
     wt_ok(warm_free(block));
-    wt_ok(warm_reserve(runtime, WARM_KIND_CUBLAS, 0, &block));
+    wt_ok(warm_handle_reserve(runtime, WARM_KIND_CUBLAS, 0, &block));
     wt_ok(warm_thread_release(runtime));
 }
 
@@ -527,7 +529,7 @@ static void live_through_a_reset(void *argument, unsigned index)
 
     (void)argument;
     if (index == 0) {
-        (void)warm_reserve(runtime, WARM_KIND_CUBLAS, 0, &blas);
+        (void)warm_handle_reserve(runtime, WARM_KIND_CUBLAS, 0, &blas);
         (void)warm_pinned_alloc(runtime, BYTES, &block);
         (void)warm_free(block);
     }
@@ -616,10 +618,10 @@ static void give_back(int way)
         status = warm_handle_trim(runtime, WARM_KIND_CUBLAS, 0, 0, 0, NULL);
         break;
     case 1:
-        status = warm_empty_cache(runtime, NULL);
+        status = warm_pinned_empty_cache(runtime, NULL);
         break;
     case 2:
-        status = warm_trim(runtime, BYTES, NULL);
+        status = warm_pinned_trim(runtime, BYTES, NULL);
         break;
     case 3:
         status = warm_device_empty_cache(runtime, 0, NULL);

@@ -74,8 +74,8 @@ static void fill(int device)
     /* More of it than there is; also of that context, whichever is current. */
     wt_ok(warm_free(wt_pinned(runtime, (size_t)(16 + device) << 20)));
     wt_ok(warm_stream_reserve(runtime, device, &b->stream));
-    wt_ok(warm_reserve_on(runtime, WARM_KIND_CUBLAS, device, b->stream,
-                          &b->blas));
+    wt_ok(warm_handle_reserve_on(runtime, WARM_KIND_CUBLAS, device, b->stream,
+                                 &b->blas));
     wt_ok(warm_handle_lease(runtime, WARM_KIND_CUBLAS, device, &b->lease,
                             &handle));
     wt_ok(warm_handle_lease(runtime, WARM_KIND_CUBLAS, device, &idle, &handle));
@@ -166,8 +166,8 @@ static void use(int device)
     wt_ok(
         warm_handle_lease(runtime, WARM_KIND_CUBLAS, device, &lease, &handle));
     wt_ok(warm_handle_return(runtime, lease));
-    wt_ok(
-        warm_reserve_on(runtime, WARM_KIND_CUBLAS, device, b->stream, &handle));
+    wt_ok(warm_handle_reserve_on(runtime, WARM_KIND_CUBLAS, device, b->stream,
+                                 &handle));
     ck_assert_ptr_eq(handle, b->blas);
     wt_ok(warm_event_query(runtime, b->event));
     wt_ok(warm_poll(runtime));
@@ -303,8 +303,8 @@ static void hold_through_the_reset(void *argument, unsigned index)
 
     (void)argument;
     if (index == 0) {
-        (void)warm_reserve(runtime, WARM_KIND_CUBLAS, OTHER, &handle);
-        (void)warm_reserve(runtime, WARM_KIND_CUBLAS, HOME, &handle);
+        (void)warm_handle_reserve(runtime, WARM_KIND_CUBLAS, OTHER, &handle);
+        (void)warm_handle_reserve(runtime, WARM_KIND_CUBLAS, HOME, &handle);
         pthread_barrier_wait(&around_the_reset);
         pthread_barrier_wait(&around_the_reset);
     } else {
@@ -379,8 +379,8 @@ START_TEST(test_A17_objects_of_a_lost_device_are_refused)
     lost(OTHER, warm_copy_async(runtime, b->live, block, 16,
                                 WARM_COPY_TO_DEVICE, b->stream));
     lost(OTHER, warm_device_alloc(runtime, OTHER, b->stream, 16, &handle));
-    lost(OTHER,
-         warm_reserve_on(runtime, WARM_KIND_CUBLAS, OTHER, b->stream, &handle));
+    lost(OTHER, warm_handle_reserve_on(runtime, WARM_KIND_CUBLAS, OTHER,
+                                       b->stream, &handle));
     lost(OTHER, warm_device_alloc_uncached(runtime, OTHER, 16, &handle));
     wt_ok(warm_device_empty_cache(runtime, OTHER, NULL));
     wt_ok(warm_handle_trim(runtime, WARM_KIND_CUBLAS, OTHER, 0, 0, NULL));

@@ -95,7 +95,7 @@ START_TEST(test_B15_memory_lies_on_the_node_that_is_told)
         wt_ok(warm_free(small));
         wt_ok(warm_free(large));
     }
-    wt_ok(warm_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_empty_cache(runtime, NULL));
     ck_assert_ptr_null(runtime->driver->numa.ranges);
 }
 END_TEST
@@ -269,7 +269,7 @@ START_TEST(test_B11_B15_full_node_is_asked_again_once_memory_has_gone_back)
         block[i] = take_on(WARM_NODE_ANY, MIB);
     }
     set_room(0, UINT64_MAX);
-    wt_ok(warm_empty_cache(runtime, NULL));
+    wt_ok(warm_pinned_empty_cache(runtime, NULL));
     last = take_on(WARM_NODE_ANY, MIB);
     ck_assert_int_eq(node_told(last), 0);
     wt_ok(warm_free(last));

@@ -499,7 +499,7 @@ START_TEST(test_without_barriers_visits_go_on)
     wt_ok(warm_pinned_get_stats(runtime, &stats));
     ck_assert_uint_eq(stats.requests.current, 1);
     ck_assert_uint_eq(stats.cached_bytes, 4096);
-    wt_ok(warm_trim(runtime, 0, NULL));
+    wt_ok(warm_pinned_trim(runtime, 0, NULL));
     wt_ok(warm_pinned_get_stats(runtime, &stats));
     ck_assert_uint_eq(stats.cached_bytes, 0);
     wt_ok(warm_free(keeper.block));

@@ -60,23 +60,23 @@ START_TEST(test_A7_one_window_per_thread_and_runtime)
     void *a = NULL, *b = NULL, *again = NULL;
 
     ck_assert_uint_eq(wm_window_current->devices, 0);
-    wt_ok(warm_reserve(runtime, kind, 0, &a));
+    wt_ok(warm_handle_reserve(runtime, kind, 0, &a));
     first_window = wm_window_current;
-    wt_ok(warm_reserve(second, other, 0, &b));
+    wt_ok(warm_handle_reserve(second, other, 0, &b));
     ck_assert_ptr_ne(wm_window_current, first_window);
     for (int i = 0; i < 10; i++) {
-        wt_ok(warm_reserve(runtime, kind, 0, &again));
+        wt_ok(warm_handle_reserve(runtime, kind, 0, &again));
         ck_assert_ptr_eq(again, a);
         ck_assert_ptr_eq(wm_window_current, first_window);
-        wt_ok(warm_reserve(second, other, 0, &again));
+        wt_ok(warm_handle_reserve(second, other, 0, &again));
         ck_assert_ptr_eq(again, b);
     }
     ck_assert_uint_eq(windows_of(runtime), 1);
     ck_assert_uint_eq(windows_of(second), 1);
     wt_runtime_end(second);
     /* The window of a runtime that has gone is met and let go. */
-    wt_fails(WARM_RUNTIME_GONE, warm_reserve(second, other, 0, &again));
-    wt_ok(warm_reserve(runtime, kind, 0, &again));
+    wt_fails(WARM_RUNTIME_GONE, warm_handle_reserve(second, other, 0, &again));
+    wt_ok(warm_handle_reserve(runtime, kind, 0, &again));
     ck_assert_ptr_eq(again, a);
 }
 END_TEST
@@ -110,13 +110,13 @@ START_TEST(test_G1_release_ends_the_window)
     void *handle = NULL;
     int64_t live;
 
-    wt_ok(warm_reserve(runtime, kind, 0, &handle));
+    wt_ok(warm_handle_reserve(runtime, kind, 0, &handle));
     wt_ok(warm_thread_release(runtime));
     live = wm_meta_live();
     ck_assert_uint_eq(windows_of(runtime), 0);
     ck_assert_uint_eq(wm_window_current->devices, 0);
     wt_ok(warm_thread_release(runtime)); /* nothing held: nothing happens */
-    wt_ok(warm_reserve(runtime, kind, 0, &handle));
+    wt_ok(warm_handle_reserve(runtime, kind, 0, &handle));
     wt_ok(warm_thread_release(runtime));
     ck_assert_int_eq(wm_meta_live(), live);
     ck_assert_uint_eq(toy.creates, 1);
@@ -138,7 +138,7 @@ static void *leave(void *argument)
     warm_stream stream = NULL;
     void *handle = NULL;
 
-    leaver->status = warm_reserve(runtime, kind, 0, &handle);
+    leaver->status = warm_handle_reserve(runtime, kind, 0, &handle);
     if (leaver->status == WARM_OK) {
         leaver->status = warm_stream_reserve(runtime, 0, &stream);
     }
@@ -194,7 +194,7 @@ static void *reserve_gated(void *argument)
     void *handle = NULL;
     warm_status *status = argument;
 
-    *status = warm_reserve(runtime, kind, 0, &handle);
+    *status = warm_handle_reserve(runtime, kind, 0, &handle);
     pthread_testcancel();
     return argument;
 }
@@ -228,7 +228,7 @@ static void reserve_again(void *value)
 {
     void *handle = NULL;
 
-    if (warm_reserve(runtime, kind, 0, &handle) != WARM_OK) {
+    if (warm_handle_reserve(runtime, kind, 0, &handle) != WARM_OK) {
         refused++;
     }
     if (++rounds < rounds_wanted) {
@@ -240,7 +240,7 @@ static void *exit_with_key(void *argument)
 {
     void *handle = NULL;
 
-    (void)warm_reserve(runtime, kind, 0, &handle);
+    (void)warm_handle_reserve(runtime, kind, 0, &handle);
     pthread_setspecific(armed, argument);
     return NULL;
 }
@@ -292,10 +292,10 @@ static void *outlive(void *argument)
     struct outliver *o = argument;
     void *again = NULL;
 
-    o->before = warm_reserve(runtime, kind, 0, &o->handle);
+    o->before = warm_handle_reserve(runtime, kind, 0, &o->handle);
     pthread_barrier_wait(&o->barrier); /* holds the handle now */
     pthread_barrier_wait(&o->barrier); /* the runtime has gone */
-    o->after = warm_reserve(runtime, kind, 0, &again);
+    o->after = warm_handle_reserve(runtime, kind, 0, &again);
     o->release = warm_thread_release(runtime);
     return NULL;
 }
@@ -390,10 +390,10 @@ static void race(void *argument, unsigned index)
     }
     /* Windows go from one thread to another on the way. */
     for (unsigned i = 0; i < index; i++) {
-        (void)warm_reserve(runtime, kind, 0, &r->handle[index]);
+        (void)warm_handle_reserve(runtime, kind, 0, &r->handle[index]);
         (void)warm_thread_release(runtime);
     }
-    (void)warm_reserve(runtime, kind, 0, &r->handle[index]);
+    (void)warm_handle_reserve(runtime, kind, 0, &r->handle[index]);
     pthread_barrier_wait(&r->barrier);
     /* Exits while the runtime is being destroyed. */
 }

@@ -104,8 +104,9 @@ static void hold_shortly(void *argument, unsigned index)
     (void)index;
     round->failures += warm_stream_reserve(runtime, 0, &stream) != WARM_OK;
     round->failures +=
-        (round->bound ? warm_reserve_on(runtime, kind, 0, stream, &handle)
-                      : warm_reserve(runtime, kind, 0, &handle)) != WARM_OK;
+        (round->bound
+             ? warm_handle_reserve_on(runtime, kind, 0, stream, &handle)
+             : warm_handle_reserve(runtime, kind, 0, &handle)) != WARM_OK;
     pthread_barrier_wait(&round->barrier);
 }
 
@@ -117,7 +118,8 @@ START_TEST(test_windows_are_as_many_as_threads_at_once)
     void *handle;
 
     if (_i != 0) {
-        wt_ok(warm_reserve(runtime, kind, 0, &handle)); /* of this thread */
+        wt_ok(warm_handle_reserve(runtime, kind, 0,
+                                  &handle)); /* of this thread */
         held = 1;
     }
     pthread_barrier_init(&round.barrier, NULL, AT_ONCE);
@@ -148,8 +150,8 @@ START_TEST(test_a_used_window_binds_anew)
 
     wt_ok(warm_stream_create(runtime, 0, &stream));
     for (unsigned i = 1; i <= 3; i++) {
-        wt_ok(warm_reserve_on(runtime, kind, 0, stream, &handle));
-        wt_ok(warm_reserve_on(runtime, kind, 0, stream, &again));
+        wt_ok(warm_handle_reserve_on(runtime, kind, 0, stream, &handle));
+        wt_ok(warm_handle_reserve_on(runtime, kind, 0, stream, &again));
         ck_assert_ptr_eq(again, handle);
         ck_assert_uint_eq(toy.binds, i);
         wt_ok(warm_thread_release(runtime));
@@ -183,7 +185,7 @@ static void *reserve_once(void *argument)
     warm_status *status = argument;
     void *handle = NULL;
 
-    *status = warm_reserve(runtime, kind, 0, &handle);
+    *status = warm_handle_reserve(runtime, kind, 0, &handle);
     return NULL;
 }
 
@@ -193,7 +195,7 @@ START_TEST(test_a_window_without_memory_changes_nothing)
     pthread_t thread;
     void *handle = NULL;
 
-    wt_ok(warm_reserve(runtime, kind, 0, &handle));
+    wt_ok(warm_handle_reserve(runtime, kind, 0, &handle));
     wm_meta_fail(1, false);
     ck_assert_int_eq(pthread_create(&thread, NULL, reserve_once, &status), 0);
     pthread_join(thread, NULL);
@@ -222,7 +224,7 @@ static void *leave_late(void *argument)
 {
     struct leaver *leaver = argument;
 
-    leaver->status = warm_reserve(runtime, kind, 0, &leaver->handle);
+    leaver->status = warm_handle_reserve(runtime, kind, 0, &leaver->handle);
     pthread_barrier_wait(&leaver->barrier);
     pthread_barrier_wait(&leaver->barrier);
     return NULL;
