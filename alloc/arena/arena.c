@@ -24,21 +24,23 @@ static void put_locked(wm_arena *arena, wm_block *block)
 }
 
 static wm_block *find_locked(wm_arena *arena, wm_lane *lane,
-                             unsigned size_class, size_t rounded, bool *failed)
+                             unsigned size_class, size_t rounded,
+                             enum wm_split split, bool *failed)
 {
     return rounded < WM_SLAB_LIMIT
-               ? wm_slab_take_locked(arena, lane, size_class, failed)
-               : wm_run_take_locked(arena, lane, rounded, failed);
+               ? wm_slab_take_locked(arena, lane, size_class, split, failed)
+               : wm_run_take_locked(arena, lane, rounded, split, failed);
 }
 
 /* A block on its way out of the arena, in no figure but that. */
 static wm_block *get_locked(wm_arena *arena, wm_lane *lane, unsigned size_class,
-                            size_t rounded, bool *failed)
+                            size_t rounded, enum wm_split split, bool *failed)
 {
-    wm_block *block = find_locked(arena, lane, size_class, rounded, failed);
+    wm_block *block =
+        find_locked(arena, lane, size_class, rounded, split, failed);
 
     if (block == NULL && wm_arena_empty_transfer_cache_locked(arena)) {
-        block = find_locked(arena, lane, size_class, rounded, failed);
+        block = find_locked(arena, lane, size_class, rounded, split, failed);
     }
     if (block != NULL) {
         arena->out_bytes += block->bytes;
@@ -58,10 +60,10 @@ static wm_block *get_locked(wm_arena *arena, wm_lane *lane, unsigned size_class,
 }
 
 wm_block *wm_arena_take_locked(wm_arena *arena, wm_lane *lane, size_t bytes,
-                               bool *failed)
+                               enum wm_split split, bool *failed)
 {
     wm_block *block = get_locked(arena, lane, wm_size_class(bytes),
-                                 wm_size_round(bytes), failed);
+                                 wm_size_round(bytes), split, failed);
 
     if (block != NULL) {
         wm_assert(block->bytes >= bytes);
@@ -74,7 +76,7 @@ wm_block *wm_arena_take_locked(wm_arena *arena, wm_lane *lane, size_t bytes,
 
 unsigned wm_arena_take_batch_locked(wm_arena *arena, wm_lane *lane,
                                     unsigned size_class, unsigned count,
-                                    enum wm_split cut, wm_state state,
+                                    enum wm_split split, wm_state state,
                                     wm_entry *entries)
 {
     size_t bytes = wm_class_bytes(size_class);
@@ -82,20 +84,19 @@ unsigned wm_arena_take_batch_locked(wm_arena *arena, wm_lane *lane,
     unsigned taken = 0;
 
     arena->batched = true;
-    arena->cut = cut;
     while (taken < count) {
-        wm_block *block = get_locked(arena, lane, size_class, bytes, &starved);
+        wm_block *block =
+            get_locked(arena, lane, size_class, bytes, split, &starved);
 
         if (block == NULL) {
             break;
         }
         wm_block_set_state(block, state);
         entries[taken++] = (wm_entry){block, block->base};
-        if (arena->cut == WM_SPLIT_ALLOW) {
-            arena->cut = WM_SPLIT_NO_JOIN; /* the rest is not needed now */
+        if (split == WM_SPLIT_ALLOW) {
+            split = WM_SPLIT_NO_JOIN; /* the rest is not needed now */
         }
     }
-    arena->cut = WM_SPLIT_ALLOW;
     return taken;
 }
 
@@ -105,30 +106,16 @@ void wm_arena_put_locked(wm_arena *arena, wm_block *block)
     put_locked(arena, block);
 }
 
-static wm_block *take(wm_arena *arena, wm_lane *lane, size_t bytes,
-                      enum wm_split cut, bool *starved)
+wm_block *wm_arena_take(wm_arena *arena, wm_lane *lane, size_t bytes,
+                        enum wm_split split, bool *starved)
 {
     wm_block *block;
 
     wm_lock_acquire(&arena->lock);
-    arena->cut = cut;
-    block = wm_arena_take_locked(arena, lane, bytes, starved);
-    arena->cut = WM_SPLIT_ALLOW;
+    block = wm_arena_take_locked(arena, lane, bytes, split, starved);
     arena->stats.cache_hits += block != NULL;
     wm_lock_release(&arena->lock);
     return block;
-}
-
-wm_block *wm_arena_take(wm_arena *arena, wm_lane *lane, size_t bytes,
-                        bool *starved)
-{
-    return take(arena, lane, bytes, WM_SPLIT_ALLOW, starved);
-}
-
-wm_block *wm_arena_take_fitting(wm_arena *arena, wm_lane *lane, size_t bytes,
-                                enum wm_split cut, bool *starved)
-{
-    return take(arena, lane, bytes, cut, starved);
 }
 
 void wm_arena_free(wm_arena *arena, wm_block *block)

@@ -21,14 +21,14 @@
 #include "runtime/base/lock.h"
 #include "warmpool/stats.h"
 
-/* Whether a run may be cut for a request that is much smaller. */
+/* Whether an allocation may split a run that is much larger than the request.
+ */
 enum wm_split {
-    WM_SPLIT_ALLOW,
-    WM_SPLIT_NO_JOIN,  /* as it is: nothing is joined for the request */
-    WM_SPLIT_GOOD_FIT, /* unless so much has been freed since the last miss that
-                      a poll may well bring a better one; see run.c */
-    WM_SPLIT_FORBID    /* no: some were asked, there is a better one or they all
-                      are */
+    WM_SPLIT_ALLOW,    /* yes; where no run is large enough, join some */
+    WM_SPLIT_NO_JOIN,  /* yes, but join none */
+    WM_SPLIT_GOOD_FIT, /* only if little was freed since the last miss: else a
+                          poll is likely to find a better run; see run.c */
+    WM_SPLIT_FORBID    /* no: the caller polls more streams after a miss */
 };
 
 typedef struct wm_arena {
@@ -89,7 +89,6 @@ typedef struct wm_arena {
     wm_slab *all_slabs;     /* every record made, chained by next_made */
     size_t detached_bytes;  /* taken out, not yet with the driver */
     size_t fresh_bytes;     /* became pending since the last miss */
-    enum wm_split cut;      /* of who takes, right now */
     size_t out_bytes;       /* with callers, or in magazines (not the depot) */
     bool batched; /* not all that is out is with callers: see the check */
     bool keeping; /* graphs have it: nothing goes to the driver */
@@ -155,10 +154,7 @@ typedef struct wm_request {
  * lane, here and below: in whose order it will be used and freed, the first of
  * that stream; null: in nobody's, it is common again once it is freed. */
 wm_block *wm_arena_take(wm_arena *arena, wm_lane *lane, size_t bytes,
-                        bool *starved);
-/* The same for who will poll and come again on a miss. */
-wm_block *wm_arena_take_fitting(wm_arena *arena, wm_lane *lane, size_t bytes,
-                                enum wm_split cut, bool *starved);
+                        enum wm_split split, bool *starved);
 
 /* Adds a segment that the driver gave, and takes a block for the request from
  * it in the same step, so that nobody else does; none for 0 bytes.

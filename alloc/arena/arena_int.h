@@ -169,7 +169,7 @@ wm_block *wm_run_join_any_locked(wm_arena *arena, wm_lane *lane, size_t bytes);
  * memory, but no record for its rest, or for a lane. lane, here and below: the
  * first of the stream, or the arena's own, or null. */
 wm_block *wm_run_take_locked(wm_arena *arena, wm_lane *lane, size_t bytes,
-                             bool *failed);
+                             enum wm_split split, bool *failed);
 /* Takes back a run that is in no bin, and joins it with its neighbours. */
 void wm_run_put_locked(wm_arena *arena, wm_block *block);
 /* The same of one that was idle before, in another bin or segment. */
@@ -177,7 +177,8 @@ void wm_run_join_locked(wm_arena *arena, wm_block *block);
 
 /* A slot of the class, or null; *failed as above. */
 wm_block *wm_slab_take_locked(wm_arena *arena, wm_lane *lane,
-                              unsigned size_class, bool *failed);
+                              unsigned size_class, enum wm_split split,
+                              bool *failed);
 void wm_slab_put_locked(wm_arena *arena, wm_block *slot);
 /* Gives the slabs of a lane to another one. */
 void wm_slab_move_all_locked(wm_lane *from, wm_lane *to);
@@ -214,7 +215,7 @@ static inline wm_lane *wm_lane_in_locked(wm_arena *arena, wm_lane *lane)
 
 /* A LIVE block for a request, or null; *failed as above. */
 wm_block *wm_arena_take_locked(wm_arena *arena, wm_lane *lane, size_t bytes,
-                               bool *failed);
+                               enum wm_split split, bool *failed);
 
 /* Joins all with their neighbours; false: there was none. */
 bool wm_arena_empty_transfer_cache_locked(wm_arena *arena);
@@ -222,11 +223,10 @@ bool wm_arena_empty_transfer_cache_locked(wm_arena *arena);
 void wm_arena_age_transfer_cache_locked(wm_arena *arena);
 
 /* For magazines: up to count blocks of a fixed class, in no figure yet but
- * that of what is out; answers how many. state is given to each; cut: see
- * wm_arena_take_fitting(). */
+ * that of what is out; answers how many. state is given to each. */
 unsigned wm_arena_take_batch_locked(wm_arena *arena, wm_lane *lane,
                                     unsigned size_class, unsigned count,
-                                    enum wm_split cut, wm_state state,
+                                    enum wm_split split, wm_state state,
                                     wm_entry *entries);
 /* Takes such a block back, or another whose free is in the figures. */
 void wm_arena_put_locked(wm_arena *arena, wm_block *block);

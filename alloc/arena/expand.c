@@ -224,7 +224,8 @@ bool wm_expand_done(wm_arena *arena, wm_lane *lane, wm_stretch *stretch,
         wm_expand_fill_locked(arena, stretch->segment, part);
         put_claimed_locked(arena, stretch->before);
         put_claimed_locked(arena, stretch->after);
-        *block = bytes > 0 ? wm_arena_take_locked(arena, lane, bytes, &failed)
+        *block = bytes > 0 ? wm_arena_take_locked(arena, lane, bytes,
+                                                  WM_SPLIT_ALLOW, &failed)
                            : NULL;
     }
     wm_lock_release(&arena->lock);

@@ -245,13 +245,14 @@ static wm_block *find_locked(wm_arena *arena, wm_lane *lane, size_t bytes)
  * of the bench then hold 15 % and twice as much. */
 enum { CUT_POLLS = 64, CUT_BYTES = 1 << 20 };
 
-static bool is_bad_cut(const wm_arena *arena, const wm_block *run, size_t bytes)
+static bool is_bad_cut(const wm_arena *arena, const wm_block *run, size_t bytes,
+                       enum wm_split split)
 {
-    if (arena->cut == WM_SPLIT_ALLOW || arena->cut == WM_SPLIT_NO_JOIN ||
+    if (split == WM_SPLIT_ALLOW || split == WM_SPLIT_NO_JOIN ||
         run->bytes - bytes <= bytes / 8) {
         return false;
     }
-    return arena->cut == WM_SPLIT_FORBID ||
+    return split == WM_SPLIT_FORBID ||
            (arena->fresh_bytes > CUT_BYTES &&
             arena->fresh_bytes > arena->stats.held_bytes.current / CUT_POLLS);
 }
@@ -280,15 +281,15 @@ void wm_run_absorb_locked(wm_arena *arena, wm_block *block)
 /* ---- in and out -------------------------------------------------------- */
 
 wm_block *wm_run_take_locked(wm_arena *arena, wm_lane *lane, size_t bytes,
-                             bool *failed)
+                             enum wm_split split, bool *failed)
 {
     wm_lane *in = wm_lane_look_locked(arena, lane);
     wm_block *block = find_locked(arena, in, bytes);
 
-    if (block == NULL && in != &arena->common && arena->cut == WM_SPLIT_ALLOW) {
+    if (block == NULL && in != &arena->common && split == WM_SPLIT_ALLOW) {
         block = wm_run_join_any_locked(arena, in, bytes);
     }
-    if (block == NULL || is_bad_cut(arena, block, bytes)) {
+    if (block == NULL || is_bad_cut(arena, block, bytes, split)) {
         arena->fresh_bytes = 0;
         return NULL;
     }

@@ -196,7 +196,8 @@ static bool grow_locked(wm_arena *arena, wm_lane *lane, void *base,
         return false;
     }
     if (bytes > 0) {
-        *block = wm_arena_take_locked(arena, lane, bytes, &failed);
+        *block =
+            wm_arena_take_locked(arena, lane, bytes, WM_SPLIT_ALLOW, &failed);
     }
     if (bytes == 0 || *block != NULL) {
         wm_arena_note_segment_locked(arena, segment, true);

@@ -111,7 +111,8 @@ static void init_slab(wm_slab *slab, wm_block *run)
 }
 
 static wm_slab *new_slab_locked(wm_arena *arena, wm_lane *lane,
-                                unsigned size_class, bool *failed)
+                                unsigned size_class, enum wm_split split,
+                                bool *failed)
 {
     wm_slab *slab = take_slab_record_locked(arena, size_class);
     wm_block *run;
@@ -120,8 +121,8 @@ static wm_slab *new_slab_locked(wm_arena *arena, wm_lane *lane,
         *failed = true;
         return NULL;
     }
-    run =
-        wm_run_take_locked(arena, lane, slab->slots * slab->slot_bytes, failed);
+    run = wm_run_take_locked(arena, lane, slab->slots * slab->slot_bytes, split,
+                             failed);
     if (run == NULL) {
         give_slab_record_locked(arena, slab);
         return NULL;
@@ -133,7 +134,8 @@ static wm_slab *new_slab_locked(wm_arena *arena, wm_lane *lane,
 
 /* A common one is the lane's from now on. */
 static wm_slab *find_slab_locked(wm_arena *arena, wm_lane *lane,
-                                 unsigned size_class, bool *failed)
+                                 unsigned size_class, enum wm_split split,
+                                 bool *failed)
 {
     wm_slab *slab = wm_lane_look_locked(arena, lane)->slabs[size_class];
     wm_lane *in;
@@ -142,7 +144,7 @@ static wm_slab *find_slab_locked(wm_arena *arena, wm_lane *lane,
         slab = arena->common.slabs[size_class];
     }
     if (slab == NULL) {
-        return new_slab_locked(arena, lane, size_class, failed);
+        return new_slab_locked(arena, lane, size_class, split, failed);
     }
     in = wm_lane_in_locked(arena, lane);
     if (in == NULL) {
@@ -156,9 +158,10 @@ static wm_slab *find_slab_locked(wm_arena *arena, wm_lane *lane,
 }
 
 wm_block *wm_slab_take_locked(wm_arena *arena, wm_lane *lane,
-                              unsigned size_class, bool *failed)
+                              unsigned size_class, enum wm_split split,
+                              bool *failed)
 {
-    wm_slab *slab = find_slab_locked(arena, lane, size_class, failed);
+    wm_slab *slab = find_slab_locked(arena, lane, size_class, split, failed);
     unsigned i;
 
     if (slab == NULL) {

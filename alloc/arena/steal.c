@@ -85,15 +85,16 @@ bool wm_arena_steal_segment(wm_arena *arena, size_t bytes)
 wm_block *wm_arena_take_or_steal(wm_arena *arena, wm_lane *lane, size_t bytes,
                                  bool *starved)
 {
-    wm_block *block = wm_arena_take(arena, lane, bytes, starved);
+    wm_block *block =
+        wm_arena_take(arena, lane, bytes, WM_SPLIT_ALLOW, starved);
 
     if (block == NULL && !*starved && wm_arena_steal_segment(arena, bytes)) {
-        block = wm_arena_take(arena, lane, bytes, starved);
+        block = wm_arena_take(arena, lane, bytes, WM_SPLIT_ALLOW, starved);
     }
     for (wm_arena *a = wm_arena_next(arena, arena);
          a != arena && block == NULL && !*starved;
          a = wm_arena_next(arena, a)) {
-        block = wm_arena_take(a, lane, bytes, starved);
+        block = wm_arena_take(a, lane, bytes, WM_SPLIT_ALLOW, starved);
     }
     return block;
 }

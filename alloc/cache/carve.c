@@ -25,10 +25,8 @@ static wm_block *take_locked(wm_magazine_set *set, wm_arena *arena,
     bool starved = false;
     wm_block *block;
 
-    arena->cut = WM_SPLIT_NO_JOIN;
     block = wm_arena_take_locked(arena, wm_magazine_set_lane(set, arena), bytes,
-                                 &starved);
-    arena->cut = WM_SPLIT_ALLOW;
+                                 WM_SPLIT_NO_JOIN, &starved);
     arena->stats.cache_hits += block != NULL;
     return block;
 }

@@ -257,19 +257,19 @@ uint64_t wm_cache_trade(wm_magazine_set *set, size_t bytes, wm_block **block)
         return blocks;
     }
     wm_lock_acquire(&arena->lock);
-    arena->cut = WM_SPLIT_NO_JOIN;
     for (unsigned i = WM_CLASSES; i-- > 0 && *block == NULL;) {
         unsigned count = give_class_locked(set, &set->of[i]);
 
         blocks += count;
         if (count > 0) {
-            *block = wm_arena_take_locked(
-                arena, wm_magazine_set_lane(set, arena), bytes, &starved);
+            *block =
+                wm_arena_take_locked(arena, wm_magazine_set_lane(set, arena),
+                                     bytes, WM_SPLIT_NO_JOIN, &starved);
         }
     }
-    arena->cut = WM_SPLIT_ALLOW;
     if (*block == NULL && set->lane != NULL) {
-        *block = wm_arena_take_locked(arena, set->lane, bytes, &starved);
+        *block = wm_arena_take_locked(arena, set->lane, bytes, WM_SPLIT_ALLOW,
+                                      &starved);
     }
     arena->stats.cache_hits += *block != NULL;
     wm_lock_release(&arena->lock);

@@ -67,7 +67,7 @@ static void make_mine(const wm_magazine_set *set, const wm_magazine *m,
 
 /* Blocks of an arena, which may be a sibling of the set's own. */
 static unsigned bring(wm_magazine_set *set, wm_magazine *m, wm_arena *from,
-                      enum wm_split how, bool *cut)
+                      enum wm_split split, bool *cut)
 {
     unsigned size_class = (unsigned)(m - set->of);
     unsigned count;
@@ -86,7 +86,7 @@ static unsigned bring(wm_magazine_set *set, wm_magazine *m, wm_arena *from,
     if (*cut) {
         count = wm_arena_take_batch_locked(
             from, wm_magazine_set_lane(set, from), size_class, batch_of(set, m),
-            how, set->cached, m->top);
+            split, set->cached, m->top);
     }
     wm_lock_release(&from->lock);
     if (!*cut) {
@@ -135,7 +135,7 @@ static wm_block *pop(wm_magazine_set *set, size_t bytes)
 }
 
 static enum wm_refill refill(wm_magazine_set *set, wm_magazine *m,
-                             const wm_request *request, enum wm_split how,
+                             const wm_request *request, enum wm_split split,
                              wm_block **block)
 {
     size_t bytes = request->bytes;
@@ -147,7 +147,7 @@ static enum wm_refill refill(wm_magazine_set *set, wm_magazine *m,
     if (*block != NULL) {
         return WM_REFILL_DONE;
     }
-    count = bring(set, m, request->arena, how, &cut);
+    count = bring(set, m, request->arena, split, &cut);
     if (count == 0 && set->lane == NULL) {
         count = bring_beside(set, m, request->arena);
         cut = false;
@@ -181,7 +181,7 @@ static wm_magazine *magazine_for(wm_magazine_set *set,
 }
 
 enum wm_refill wm_cache_refill(wm_arena_group *group, const wm_request *request,
-                               enum wm_split cut, wm_block **block)
+                               enum wm_split split, wm_block **block)
 {
     enum wm_refill result = WM_REFILL_NONE;
     wm_window *window;
@@ -193,7 +193,7 @@ enum wm_refill wm_cache_refill(wm_arena_group *group, const wm_request *request,
     }
     m = magazine_for(set, request);
     if (m != NULL) {
-        result = refill(set, m, request, cut, block);
+        result = refill(set, m, request, split, block);
         if (wm_unlikely(set->takings >= WM_MEET_TAKINGS)) {
             wm_cache_move_to_sibling(set);
         }

@@ -171,11 +171,10 @@ enum wm_refill {
 };
 
 /* A LIVE block for the calling thread, if one is idle: as a hit where only the
- * section was closed, else with others of its class from the arena. cut:
- * see wm_arena_take_fitting(). */
+ * section was closed, else with others of its class from the arena. */
 enum wm_refill wm_cache_refill(struct wm_arena_group *group,
                                const struct wm_request *request,
-                               enum wm_split cut, wm_block **block);
+                               enum wm_split split, wm_block **block);
 
 /* A LIVE block that the arena handed out for the request is the calling
  * thread's. */

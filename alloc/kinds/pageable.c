@@ -46,8 +46,8 @@ warm_status wm_pageable_alloc(wm_space *space, size_t bytes, void **pointer)
     int cancel = wm_cancel_off();
     bool starved = false;
     /* Small blocks share a region, which may have room. */
-    wm_block *block =
-        wm_arena_take(&space->group.arenas[0], NULL, bytes, &starved);
+    wm_block *block = wm_arena_take(&space->group.arenas[0], NULL, bytes,
+                                    WM_SPLIT_ALLOW, &starved);
     warm_status status = WARM_OK;
 
     if (block == NULL) {

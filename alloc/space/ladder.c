@@ -214,8 +214,8 @@ static wm_block *take_idle(wm_space *space, const wm_request *request,
         WM_REFILL_NONE) {
         return block;
     }
-    return wm_arena_take_fitting(request->arena, request->lane, request->bytes,
-                                 cut, &starved);
+    return wm_arena_take(request->arena, request->lane, request->bytes, cut,
+                         &starved);
 }
 
 /* Before neighbours are joined for a request, which takes a walk, the thread's

@@ -57,7 +57,8 @@ static wm_block *take(size_t bytes)
     size_t run = wm_size_run_bytes(bytes);
     size_t segment = run > SEGMENT ? run : SEGMENT;
     bool starved = false;
-    wm_block *block = wm_arena_take(&arena, NULL, bytes, &starved);
+    wm_block *block =
+        wm_arena_take(&arena, NULL, bytes, WM_SPLIT_ALLOW, &starved);
     void *base;
 
     if (block != NULL || starved) {

@@ -109,7 +109,7 @@ START_TEST(test_C4_C8_what_is_passed_meanwhile_is_everybodys)
     }
     wm_expand_undo(&arena, &stretch, false);
     ck_assert(wm_arena_check(&arena));
-    block = wm_arena_take(&arena, b, UNIT, &starved);
+    block = wm_arena_take(&arena, b, UNIT, WM_SPLIT_ALLOW, &starved);
     ck_assert_int_eq(block != NULL, passes || ends);
     if (block != NULL) {
         give(block);

@@ -51,7 +51,7 @@ static wm_block *try(wm_lane *lane, size_t bytes)
 {
     bool starved = false;
 
-    return wm_arena_take(&arena, lane, bytes, &starved);
+    return wm_arena_take(&arena, lane, bytes, WM_SPLIT_ALLOW, &starved);
 }
 
 static wm_block *grow(wm_lane *lane, size_t segment, size_t bytes)

@@ -47,7 +47,7 @@ static wm_block *try(unsigned i, wm_lane *lane)
 {
     bool starved = false;
 
-    return wm_arena_take(&arenas[i], lane, BYTES, &starved);
+    return wm_arena_take(&arenas[i], lane, BYTES, WM_SPLIT_ALLOW, &starved);
 }
 
 /* From a region of its own. */
@@ -100,7 +100,8 @@ START_TEST(test_C1_no_memory_for_a_lane)
 
     give(block);
     wm_meta_fail(1, true);
-    ck_assert_ptr_null(wm_arena_take(&arenas[1], mine, BYTES, &starved));
+    ck_assert_ptr_null(
+        wm_arena_take(&arenas[1], mine, BYTES, WM_SPLIT_ALLOW, &starved));
     wm_meta_fail(0, false);
     ck_assert(starved);
     ck_assert_ptr_null(in(1, mine));

@@ -164,10 +164,11 @@ START_TEST(test_a_request_that_finds_nothing_joins_them)
     wm_block *block;
 
     ck_assert_uint_eq(put(2, SEGMENT), 2);
-    ck_assert_ptr_null(wm_arena_take(&arena, NULL, 3 * SIZE, &starved));
+    ck_assert_ptr_null(
+        wm_arena_take(&arena, NULL, 3 * SIZE, WM_SPLIT_ALLOW, &starved));
     ck_assert_uint_eq(arena.depot.bytes, 0);
     ck_assert_uint_eq(wm_arena_idle(&arena), 2 * SIZE);
-    block = wm_arena_take(&arena, NULL, 2 * SIZE, &starved);
+    block = wm_arena_take(&arena, NULL, 2 * SIZE, WM_SPLIT_ALLOW, &starved);
     ck_assert_ptr_nonnull(block);
     ck_assert(!starved);
     atomic_store(&block->state, WM_BLOCK_FREEING);
@@ -182,7 +183,7 @@ START_TEST(test_a_small_request_finds_them_too)
     wm_block *block;
 
     ck_assert_uint_eq(put(1, SEGMENT), 1);
-    block = wm_arena_take(&arena, NULL, 512, &starved);
+    block = wm_arena_take(&arena, NULL, 512, WM_SPLIT_ALLOW, &starved);
     ck_assert_ptr_nonnull(block);
     atomic_store(&block->state, WM_BLOCK_FREEING);
     wm_arena_free(&arena, block);
