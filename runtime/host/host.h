@@ -146,7 +146,7 @@ struct wm_host_graph {
     uint64_t done;      /* its position: launches of one graph take turns */
 };
 
-/* ---- Captures (host_capture.c) ---- */
+/* ---- Captures ---- */
 
 enum { WM_HOST_CAPTURE_STREAMS = 64 }; /* most streams of one capture */
 
@@ -166,7 +166,7 @@ struct wm_host_capture {
     uint32_t clock[WM_HOST_CAPTURE_STREAMS][WM_HOST_CAPTURE_STREAMS];
 };
 
-/* ---- Threads (host_thread.c) ---- */
+/* ---- Threads ---- */
 
 /* Outlives the driver while a thread has a record of it. */
 typedef struct wm_host_root {
@@ -189,7 +189,7 @@ typedef struct wm_host_worker {
     pthread_t thread;
 } wm_host_worker;
 
-/* ---- Memory (host_region.c) ---- */
+/* ---- Memory ---- */
 
 /* A device backs memory in such pieces. */
 enum { WM_HOST_GRAIN = 2 << 20 };
@@ -270,52 +270,36 @@ static inline void wm_host_unlock(wm_host *host)
     wm_lock_release(&host->root->lock);
 }
 
-/* host_worker.c */
-void wm_host_schedule_locked(wm_host *host, wm_host_core *core);
-bool wm_host_workers_ready_locked(wm_host *host);
-/* Waits until the core has done that many; drops and takes the lock. */
-void wm_host_wait_locked(wm_host *host, wm_host_core *core, uint64_t done);
-/* Lets everything that can run finish; and ends the workers. No lock held. */
-void wm_host_drain(wm_driver *d);
-void wm_host_workers_end(wm_host *host);
+/* Bytes rounded up to pages; 0 if the sum does not fit. */
+static inline size_t wm_host_pages(const wm_host *host, size_t bytes)
+{
+    return (bytes + host->page - 1) & ~(host->page - 1);
+}
+
+/* The files, from the ground up: each calls only those above it here. */
+
+/* host_file.c */
+void wm_host_file_open(wm_host *host);
+void wm_host_file_close(wm_host *host);
+/* Zeroed pages, or MAP_FAILED and errno. */
+void *wm_host_file_map(wm_host *host, size_t pages, wm_host_region *region);
+void wm_host_file_drop(wm_host *host, const wm_host_region *region);
+
+/* host_thread.c */
+/* Before anything else of this file: at_exit runs in every thread that ends
+ * with records, and gets the first of them. */
+void wm_host_thread_key(void (*at_exit)(void *first));
+/* The calling thread's record, or null; made if make. */
+wm_host_thread *wm_host_thread_locked(wm_host *host, bool make);
+/* Frees the calling thread's records of drivers that are closed. */
+void wm_host_thread_prune(void);
+void wm_host_root_release(wm_host_root *root);
 
 /* host_core.c */
 wm_host_core *wm_host_core_make_locked(wm_host *host, int device);
 void wm_host_core_unref_locked(wm_host *host, wm_host_core *core);
-/* Queues work behind everything on core; it does not start before after (may
- * be null) has done after_done. Takes a reference of a graph. */
-warm_status wm_host_queue_locked(wm_host *host, wm_host_core *core,
-                                 const wm_host_work *work, wm_host_core *after,
-                                 uint64_t after_done);
-void wm_host_item_free_locked(wm_host *host, wm_host_item *item);
-
-/* host_stream.c */
-wm_host_stream *wm_host_stream_make_locked(wm_host *host, int device);
-void wm_host_stream_close_locked(wm_host *host, wm_host_stream *stream);
-warm_status wm_host_core_find_locked(wm_host *host, warm_stream name,
-                                     wm_host_core **core);
-
-/* host_event.c */
-void wm_host_event_clear_locked(wm_host *host, wm_host_event *event);
-
-/* host_capture.c */
-/* Records work into the capture of core. */
-warm_status wm_host_capture_add_locked(wm_host_core *core,
-                                       const wm_host_work *work);
-warm_status wm_host_capture_record_locked(wm_host *host, wm_host_core *core,
-                                          wm_host_event *event);
-warm_status wm_host_capture_wait_locked(wm_host *host, wm_host_core *core,
-                                        wm_host_event *event);
-/* Refuses call, and invalidates the captures of the calling thread, if it has
- * one under way and is not relaxed. */
-warm_status wm_host_unsafe_locked(wm_host *host, const char *call);
-/* The first call that does it is what the message of the capture's end names;
- * call is a constant string. */
-void wm_host_capture_invalidate_locked(wm_host *host, wm_host_capture *capture,
-                                       const char *call);
-/* Ends the capture of core for good because the core goes. */
-void wm_host_capture_leave_locked(wm_host *host, wm_host_core *core);
-void wm_host_capture_unref(wm_host_capture *capture);
+/* Waits until the core has done that many; drops and takes the lock. */
+void wm_host_wait_locked(wm_host *host, wm_host_core *core, uint64_t done);
 
 /* host_graph.c */
 /* Known from the start, so that the end of a capture needs no memory. */
@@ -326,29 +310,9 @@ void wm_host_graph_unref_locked(wm_host *host, wm_host_graph *graph);
 /* Runs work; no lock held. */
 void wm_host_work_run(const wm_host_work *work);
 
-/* host_thread.c */
-/* The calling thread's record, or null; made if make. */
-wm_host_thread *wm_host_thread_locked(wm_host *host, bool make);
-/* Frees the calling thread's records of drivers that are closed. */
-void wm_host_thread_prune(void);
-void wm_host_root_release(wm_host_root *root);
-
-/* host_memory.c */
-/* Takes bytes of the device's memory for a call of that name. No lock held. */
-warm_status wm_host_charge(wm_host *host, int device, size_t bytes,
-                           const char *call);
-
 /* host_region.c */
-size_t wm_host_region_pages(const wm_host *host, size_t bytes);
 void wm_host_region_link(wm_host_region **list, wm_host_region *region);
 void wm_host_region_unlink(wm_host_region **list, wm_host_region *region);
-/* No lock held. Makes a region known; false if there is no memory for that. */
-bool wm_host_region_publish(wm_host *host, wm_host_region *region);
-/* No lock held. Lets go of one of that kind, and like's device and bytes. */
-warm_status wm_host_region_release(wm_host *host, void *pointer,
-                                   enum wm_host_region_kind kind,
-                                   const char *call,
-                                   const wm_host_region *like);
 /* Frees a region that is in no list and not in the map any more, once the
  * work queued by now is done. */
 void wm_host_region_bury_locked(wm_host *host, wm_host_region *region);
@@ -358,17 +322,72 @@ void wm_host_memory_progress_locked(wm_host *host);
 void wm_host_memory_reap(wm_host *host);
 void wm_host_memory_fini(wm_host *host);
 
-/* host_ipc.c */
-void wm_host_file_open(wm_host *host);
-void wm_host_file_close(wm_host *host);
-/* Zeroed pages, or MAP_FAILED and errno. */
-void *wm_host_file_map(wm_host *host, size_t pages, wm_host_region *region);
-void wm_host_file_drop(wm_host *host, const wm_host_region *region);
+/* host_worker.c */
+void wm_host_item_free_locked(wm_host *host, wm_host_item *item);
+/* Queues work behind everything on core; it does not start before after (may
+ * be null) has done after_done. Takes a reference of a graph. */
+warm_status wm_host_queue_locked(wm_host *host, wm_host_core *core,
+                                 const wm_host_work *work, wm_host_core *after,
+                                 uint64_t after_done);
+void wm_host_schedule_locked(wm_host *host, wm_host_core *core);
+/* Waits until no core is runnable or running; drops and takes the lock. A core
+ * that is held, or waits for one that is held, keeps its queue. */
+void wm_host_quiet_locked(wm_host *host);
+/* Waits until everything that can run has finished; and ends the workers. No
+ * lock held. */
+void wm_host_drain(wm_driver *d);
+void wm_host_workers_end(wm_host *host);
 
+/* host_capture.c */
+/* Refuses call, and invalidates the captures of the calling thread, if it has
+ * one under way and is not relaxed. */
+warm_status wm_host_unsafe_locked(wm_host *host, const char *call);
+/* The first call that does it is what the message of the capture's end names;
+ * call is a constant string. */
+void wm_host_capture_invalidate_locked(wm_host *host, wm_host_capture *capture,
+                                       const char *call);
+warm_status wm_host_capture_begin_locked(wm_host *host, wm_host_core *core);
+warm_status wm_host_capture_end_locked(wm_host *host, wm_host_core *core,
+                                       warm_graph *graph);
+/* Records work into the capture of core. */
+warm_status wm_host_capture_add_locked(wm_host_core *core,
+                                       const wm_host_work *work);
+/* Marks the place that the capture of core has reached: *clock is a copy of
+ * core's row, a cell of host->clocks; takes a reference of the capture. */
+warm_status wm_host_capture_mark_locked(wm_host *host, wm_host_core *core,
+                                        uint32_t **clock);
+warm_status wm_host_capture_wait_locked(wm_host *host, wm_host_core *core,
+                                        wm_host_event *event);
+/* Ends the capture of core for good because the core goes. */
+void wm_host_capture_leave_locked(wm_host *host, wm_host_core *core);
+void wm_host_capture_unref(wm_host_capture *capture);
+
+/* host_memory.c */
+/* Takes bytes of the device's memory for a call of that name. No lock held. */
+warm_status wm_host_charge(wm_host *host, int device, size_t bytes,
+                           const char *call);
+/* No lock held. Makes a region known; false if there is no memory for that. */
+bool wm_host_region_publish(wm_host *host, wm_host_region *region);
+/* No lock held. Lets go of one of that kind, and like's device and bytes. */
+warm_status wm_host_region_release(wm_host *host, void *pointer,
+                                   enum wm_host_region_kind kind,
+                                   const char *call,
+                                   const wm_host_region *like);
+
+/* host_stream.c */
+/* Once in the process, before the first host device is opened. */
+void wm_host_streams_init(void);
+wm_host_stream *wm_host_stream_make_locked(wm_host *host, int device);
+void wm_host_stream_close_locked(wm_host *host, wm_host_stream *stream);
+warm_status wm_host_core_find_locked(wm_host *host, warm_stream name,
+                                     wm_host_core **core);
 /* The default stream of a device, as a handle that every op takes, for those
  * who have a current device (the stand-in of the CUDA runtime). */
 warm_status wm_host_default_stream(wm_driver *d, int device, bool per_thread,
                                    warm_stream *stream);
+
+/* host_event.c */
+void wm_host_event_clear_locked(wm_host *host, wm_host_event *event);
 
 /* Every op; the table is in host_driver.c. */
 #define WM_HOST_DECLARE(name, parameters, arguments, on)                       \

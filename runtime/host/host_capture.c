@@ -129,27 +129,24 @@ warm_status wm_host_capture_add_locked(wm_host_core *core,
     return WARM_OK;
 }
 
-warm_status wm_host_capture_record_locked(wm_host *host, wm_host_core *core,
-                                          wm_host_event *event)
+warm_status wm_host_capture_mark_locked(wm_host *host, wm_host_core *core,
+                                        uint32_t **clock)
 {
     wm_host_capture *capture = core->capture;
     warm_status status = valid(capture);
-    uint32_t *clock;
+    uint32_t *row;
 
     if (status != WARM_OK) {
         return status;
     }
-    clock = wm_host_cell_take(&host->clocks);
-    if (clock == NULL) {
+    row = wm_host_cell_take(&host->clocks);
+    if (row == NULL) {
         return wm_host_fail(WM_HOST_ERROR_MEMORY,
                             "no memory to record an event in a capture");
     }
-    memcpy(clock, capture->clock[core->capture_index],
-           sizeof capture->clock[0]);
-    capture->references++; /* first: the event may name this capture already */
-    wm_host_event_clear_locked(host, event);
-    event->capture = capture;
-    event->clock = clock;
+    memcpy(row, capture->clock[core->capture_index], sizeof capture->clock[0]);
+    capture->references++;
+    *clock = row;
     return WARM_OK;
 }
 
@@ -250,7 +247,7 @@ fail:
     return NULL;
 }
 
-static warm_status begin_locked(wm_host *host, wm_host_core *core)
+warm_status wm_host_capture_begin_locked(wm_host *host, wm_host_core *core)
 {
     wm_host_capture *capture;
 
@@ -267,21 +264,6 @@ static warm_status begin_locked(wm_host *host, wm_host_core *core)
         return wm_host_fail(WM_HOST_ERROR_MEMORY, "no memory for a capture");
     }
     return join_locked(host, capture, core);
-}
-
-warm_status wm_host_capture_begin(wm_driver *d, warm_stream stream)
-{
-    wm_host *host = wm_host_of(d);
-    wm_host_core *core = NULL;
-    warm_status status;
-
-    wm_host_lock(host);
-    status = wm_host_core_find_locked(host, stream, &core);
-    if (status == WARM_OK) {
-        status = begin_locked(host, core);
-    }
-    wm_host_unlock(host);
-    return status;
 }
 
 /* Who may end a capture, and where. */
@@ -315,8 +297,8 @@ static bool joined(const wm_host_capture *capture)
     return true;
 }
 
-static warm_status end_locked(wm_host *host, wm_host_core *core,
-                              warm_graph *graph)
+warm_status wm_host_capture_end_locked(wm_host *host, wm_host_core *core,
+                                       warm_graph *graph)
 {
     warm_status status = may_end_locked(host, core);
     wm_host_graph *made;
@@ -336,38 +318,6 @@ static warm_status end_locked(wm_host *host, wm_host_core *core,
     } else {
         wm_host_graph_close_locked(host, made);
     }
-    return status;
-}
-
-warm_status wm_host_capture_end(wm_driver *d, warm_stream stream,
-                                warm_graph *graph)
-{
-    wm_host *host = wm_host_of(d);
-    wm_host_core *core = NULL;
-    warm_status status;
-
-    wm_host_lock(host);
-    status = wm_host_core_find_locked(host, stream, &core);
-    if (status == WARM_OK) {
-        status = end_locked(host, core, graph);
-    }
-    wm_host_unlock(host);
-    return status;
-}
-
-warm_status wm_host_stream_capture(wm_driver *d, warm_stream stream,
-                                   wm_capture *capture)
-{
-    wm_host *host = wm_host_of(d);
-    wm_host_core *core = NULL;
-    warm_status status;
-
-    wm_host_lock(host);
-    status = wm_host_core_find_locked(host, stream, &core);
-    if (status == WARM_OK) {
-        *capture = core->capture != NULL ? WM_CAPTURE_ACTIVE : WM_CAPTURE_NONE;
-    }
-    wm_host_unlock(host);
     return status;
 }
 

@@ -239,6 +239,7 @@ warm_status wm_host_open(const wm_options *options, wm_driver **d)
     uint64_t dropped;
 
     wm_process_init();
+    wm_host_streams_init();
     if (host == NULL) {
         goto fail;
     }

@@ -110,6 +110,22 @@ static warm_status record_locked(wm_host *host, wm_host_event *event,
     return status;
 }
 
+static warm_status record_captured_locked(wm_host *host, wm_host_event *event,
+                                          wm_host_core *core)
+{
+    uint32_t *clock = NULL;
+    warm_status status = wm_host_capture_mark_locked(host, core, &clock);
+
+    /* The mark comes first: the event may hold the last reference of this
+     * capture, from an earlier record. */
+    if (status == WARM_OK) {
+        wm_host_event_clear_locked(host, event);
+        event->capture = core->capture;
+        event->clock = clock;
+    }
+    return status;
+}
+
 /* The two ends of a record, of one device. */
 static warm_status find_ends_locked(wm_host *host, warm_event name,
                                     warm_stream stream, wm_host_event **event,
@@ -141,7 +157,7 @@ warm_status wm_host_event_record(wm_driver *d, warm_event name,
     status = find_ends_locked(host, name, stream, &event, &core);
     if (status == WARM_OK) {
         status = core->capture != NULL
-                     ? wm_host_capture_record_locked(host, core, event)
+                     ? record_captured_locked(host, event, core)
                      : record_locked(host, event, core);
     }
     wm_host_unlock(host);

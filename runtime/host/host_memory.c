@@ -55,7 +55,7 @@ static warm_status map_region(wm_host *host, enum wm_host_region_kind kind,
                               int device, size_t bytes, void **pointer)
 {
     wm_host_region *region = wm_meta_alloc(sizeof *region);
-    size_t pages = wm_host_region_pages(host, bytes);
+    size_t pages = wm_host_pages(host, bytes);
     int error = ENOMEM;
     void *mapped = MAP_FAILED;
 

@@ -9,12 +9,6 @@
 
 #include <sys/mman.h>
 
-/* At least one page, or 0 if the sum does not fit. */
-size_t wm_host_region_pages(const wm_host *host, size_t bytes)
-{
-    return (bytes + host->page - 1) & ~(host->page - 1);
-}
-
 void wm_host_region_link(wm_host_region **list, wm_host_region *region)
 {
     region->previous = NULL;
@@ -41,7 +35,7 @@ void wm_host_region_unlink(wm_host_region **list, wm_host_region *region)
 static void dispose(wm_host *host, wm_host_region *region)
 {
     if (region->kind != WM_HOST_REGISTERED) {
-        munmap(region->pointer, wm_host_region_pages(host, region->bytes));
+        munmap(region->pointer, wm_host_pages(host, region->bytes));
         if (region->kind == WM_HOST_DEVICE) {
             wm_host_file_drop(host, region);
         }

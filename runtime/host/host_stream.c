@@ -1,5 +1,10 @@
-/* host_stream.c: streams of the host device, and what is queued on them. */
+/* host_stream.c: stream handles of the host device: those that users create,
+ * the default stream of each device, and each thread's own default streams,
+ * which end with the thread. */
 #include "runtime/host/host.h"
+
+#include "runtime/base/meta.h"
+#include "runtime/base/process.h"
 
 wm_host_stream *wm_host_stream_make_locked(wm_host *host, int device)
 {
@@ -34,6 +39,52 @@ void wm_host_stream_close_locked(wm_host *host, wm_host_stream *stream)
     }
     wm_host_core_unref_locked(host, stream->core);
     wm_host_cell_put(&host->streams, stream);
+}
+
+/* The thread's default streams go; the work queued on them goes on. */
+static void close_streams(wm_host_thread *thread)
+{
+    wm_host_root *root = thread->root;
+
+    wm_lock_acquire(&root->lock);
+    if (root->host != NULL) {
+        for (int i = 0; i < root->host->driver.devices; i++) {
+            if (thread->stream[i] != NULL) {
+                wm_host_stream_close_locked(root->host, thread->stream[i]);
+            }
+        }
+    }
+    wm_lock_release(&root->lock);
+}
+
+/* In a forked child only the record goes: the locks may be held by threads that
+ * are not there. */
+static void thread_exit(void *argument)
+{
+    wm_host_thread *thread = argument;
+
+    while (thread != NULL && !wm_process_exiting()) {
+        wm_host_thread *next = thread->next;
+
+        if (thread->generation == wm_process_generation()) {
+            close_streams(thread);
+            wm_host_root_release(thread->root);
+        }
+        wm_meta_free(thread);
+        thread = next;
+    }
+}
+
+static void make_key(void)
+{
+    wm_host_thread_key(thread_exit);
+}
+
+void wm_host_streams_init(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, make_key);
 }
 
 static warm_status default_locked(wm_host *host, int device, bool per_thread,
@@ -109,55 +160,6 @@ warm_status wm_host_core_find_locked(wm_host *host, warm_stream name,
     return status;
 }
 
-/* Queues work, or records it where the stream captures. */
-static warm_status submit(wm_driver *d, warm_stream stream,
-                          const wm_host_work *work)
-{
-    wm_host *host = wm_host_of(d);
-    wm_host_core *core = NULL;
-    warm_status status;
-
-    wm_host_lock(host);
-    status = wm_host_core_find_locked(host, stream, &core);
-    if (status == WARM_OK) {
-        status = core->capture != NULL
-                     ? wm_host_capture_add_locked(core, work)
-                     : wm_host_queue_locked(host, core, work, NULL, 0);
-    }
-    wm_host_unlock(host);
-    return status;
-}
-
-warm_status wm_host_copy(wm_driver *d, void *destination, const void *source,
-                         size_t bytes, warm_copy_direction direction,
-                         warm_stream stream)
-{
-    wm_host_work work = {.kind = WM_HOST_COPY};
-
-    if (direction != WARM_COPY_TO_DEVICE && direction != WARM_COPY_TO_HOST &&
-        direction != WM_COPY_ANY) {
-        return wm_host_fail(WM_HOST_ERROR_VALUE, "%d is not a direction",
-                            (int)direction);
-    }
-    work.as.copy.destination = destination;
-    work.as.copy.source = source;
-    work.as.copy.bytes = bytes;
-    return submit(d, stream, &work);
-}
-
-warm_status wm_host_host_func(wm_driver *d, warm_stream stream,
-                              warm_host_fn function, void *argument)
-{
-    wm_host_work work = {.kind = WM_HOST_FUNC};
-
-    if (function == NULL) {
-        return wm_host_fail(WM_HOST_ERROR_VALUE, "the function is null");
-    }
-    work.as.func.function = function;
-    work.as.func.argument = argument;
-    return submit(d, stream, &work);
-}
-
 warm_status wm_host_stream_create(wm_driver *d, int device, warm_stream *stream)
 {
     wm_host *host = wm_host_of(d);
@@ -216,40 +218,39 @@ warm_status wm_host_stream_info(wm_driver *d, warm_stream stream,
     return status;
 }
 
-/* Finds a stream whose state may be asked for: one that captures has none. */
-static warm_status find_settled_locked(wm_host *host, warm_stream stream,
-                                       const char *call, wm_host_core **core)
-{
-    warm_status status = wm_host_core_find_locked(host, stream, core);
-
-    if (status != WARM_OK) {
-        return status;
-    }
-    if ((*core)->capture != NULL) {
-        wm_host_capture_invalidate_locked(host, (*core)->capture, call);
-        return wm_host_fail(WM_HOST_ERROR_CAPTURE_UNSUPPORTED,
-                            "%s of a stream that captures", call);
-    }
-    return wm_host_unsafe_locked(host, call);
-}
-
-warm_status wm_host_stream_query(wm_driver *d, warm_stream stream)
+warm_status wm_host_capture_begin(wm_driver *d, warm_stream stream)
 {
     wm_host *host = wm_host_of(d);
     wm_host_core *core = NULL;
     warm_status status;
 
     wm_host_lock(host);
-    status = find_settled_locked(host, stream, "stream_query", &core);
-    if (status == WARM_OK && core->done < core->queued) {
-        status = WARM_NOT_READY;
+    status = wm_host_core_find_locked(host, stream, &core);
+    if (status == WARM_OK) {
+        status = wm_host_capture_begin_locked(host, core);
     }
     wm_host_unlock(host);
     return status;
 }
 
-warm_status wm_host_stream_passed(wm_driver *d, warm_stream stream,
-                                  wm_capture *capture)
+warm_status wm_host_capture_end(wm_driver *d, warm_stream stream,
+                                warm_graph *graph)
+{
+    wm_host *host = wm_host_of(d);
+    wm_host_core *core = NULL;
+    warm_status status;
+
+    wm_host_lock(host);
+    status = wm_host_core_find_locked(host, stream, &core);
+    if (status == WARM_OK) {
+        status = wm_host_capture_end_locked(host, core, graph);
+    }
+    wm_host_unlock(host);
+    return status;
+}
+
+warm_status wm_host_stream_capture(wm_driver *d, warm_stream stream,
+                                   wm_capture *capture)
 {
     wm_host *host = wm_host_of(d);
     wm_host_core *core = NULL;
@@ -259,25 +260,6 @@ warm_status wm_host_stream_passed(wm_driver *d, warm_stream stream,
     status = wm_host_core_find_locked(host, stream, &core);
     if (status == WARM_OK) {
         *capture = core->capture != NULL ? WM_CAPTURE_ACTIVE : WM_CAPTURE_NONE;
-        /* As an event recorded now: not on a held stream. */
-        status = core->done < core->queued || core->limit != UINT64_MAX
-                     ? WARM_NOT_READY
-                     : WARM_OK;
-    }
-    wm_host_unlock(host);
-    return status;
-}
-
-warm_status wm_host_stream_synchronize(wm_driver *d, warm_stream stream)
-{
-    wm_host *host = wm_host_of(d);
-    wm_host_core *core = NULL;
-    warm_status status;
-
-    wm_host_lock(host);
-    status = find_settled_locked(host, stream, "stream_synchronize", &core);
-    if (status == WARM_OK) {
-        wm_host_wait_locked(host, core, core->queued);
     }
     wm_host_unlock(host);
     return status;

@@ -14,11 +14,16 @@
 #include "runtime/base/meta.h"
 #include "runtime/base/process.h"
 
+/* Written once, before the first host device is opened. */
 static struct {
-    pthread_once_t once;
-    pthread_key_t key; /* const after once */
-    bool made;         /* const after once */
-} list = {.once = PTHREAD_ONCE_INIT};
+    pthread_key_t key;
+    bool made; /* false if the process had no key left */
+} list;
+
+void wm_host_thread_key(void (*at_exit)(void *))
+{
+    list.made = pthread_key_create(&list.key, at_exit) == 0;
+}
 
 void wm_host_root_release(wm_host_root *root)
 {
@@ -31,52 +36,6 @@ void wm_host_root_release(wm_host_root *root)
         wm_lock_fini(&root->lock);
         wm_meta_free(root);
     }
-}
-
-/* The thread's default streams go; the work queued on them goes on. */
-static void close_streams(wm_host_thread *thread)
-{
-    wm_host_root *root = thread->root;
-
-    wm_lock_acquire(&root->lock);
-    if (root->host != NULL) {
-        for (int i = 0; i < root->host->driver.devices; i++) {
-            if (thread->stream[i] != NULL) {
-                wm_host_stream_close_locked(root->host, thread->stream[i]);
-            }
-        }
-    }
-    wm_lock_release(&root->lock);
-}
-
-/* In a forked child only the record goes: the locks may be held by threads that
- * are not there. */
-static void thread_exit(void *argument)
-{
-    wm_host_thread *thread = argument;
-
-    while (thread != NULL && !wm_process_exiting()) {
-        wm_host_thread *next = thread->next;
-
-        if (thread->generation == wm_process_generation()) {
-            close_streams(thread);
-            wm_host_root_release(thread->root);
-        }
-        wm_meta_free(thread);
-        thread = next;
-    }
-}
-
-static void make_key(void)
-{
-    list.made = pthread_key_create(&list.key, thread_exit) == 0;
-}
-
-/* False if the process has no key left for us. */
-static bool have_key(void)
-{
-    pthread_once(&list.once, make_key);
-    return list.made;
 }
 
 static wm_host_thread *make_locked(wm_host *host, wm_host_thread *first)
@@ -105,7 +64,7 @@ wm_host_thread *wm_host_thread_locked(wm_host *host, bool make)
 {
     wm_host_thread *first;
 
-    if (!have_key()) {
+    if (!list.made) {
         return NULL;
     }
     first = pthread_getspecific(list.key);
@@ -121,7 +80,7 @@ void wm_host_thread_prune(void)
 {
     wm_host_thread *thread, *kept = NULL;
 
-    thread = have_key() ? pthread_getspecific(list.key) : NULL;
+    thread = list.made ? pthread_getspecific(list.key) : NULL;
     if (thread == NULL) {
         return;
     }

@@ -1,4 +1,4 @@
-/* host_worker.c: the threads that serve the streams of the host device.
+/* host_worker.c: the queues of cores, and the threads that serve them.
  *
  * Elastic: a worker is started when a core is ready to run and no worker is
  * idle; so a host function that blocks for long stops its own stream only,
@@ -61,7 +61,7 @@ static void wake_locked(wm_host *host)
     }
 }
 
-bool wm_host_workers_ready_locked(wm_host *host)
+static bool workers_ready_locked(wm_host *host)
 {
     return host->workers > 0 || start_locked(host);
 }
@@ -83,6 +83,55 @@ void wm_host_schedule_locked(wm_host *host, wm_host_core *core)
     host->runnable++;
     host->busy++;
     wake_locked(host);
+}
+
+void wm_host_item_free_locked(wm_host *host, wm_host_item *item)
+{
+    if (item->after != NULL) {
+        wm_host_core_unref_locked(host, item->after);
+    }
+    if (item->work.kind == WM_HOST_LAUNCH) {
+        wm_host_graph_unref_locked(host, item->work.as.graph);
+    }
+    wm_host_cell_put(&host->items, item);
+}
+
+warm_status wm_host_queue_locked(wm_host *host, wm_host_core *core,
+                                 const wm_host_work *work, wm_host_core *after,
+                                 uint64_t after_done)
+{
+    wm_host_item *item;
+
+    if (!workers_ready_locked(host)) {
+        return wm_host_fail(WM_HOST_ERROR_SYSTEM,
+                            "no thread could be started for the host device");
+    }
+    item = wm_host_cell_take(&host->items);
+    if (item == NULL) {
+        return wm_host_fail(WM_HOST_ERROR_MEMORY,
+                            "no memory to queue work on a stream");
+    }
+    item->work = *work;
+    if (after != NULL && after->done < after_done) {
+        item->after = after;
+        item->after_done = after_done;
+        after->references++;
+    }
+    if (work->kind == WM_HOST_LAUNCH) {
+        work->as.graph->references++;
+    }
+    if (core->queued == core->done) {
+        core->references++;
+    }
+    if (core->last != NULL) {
+        core->last->next = item;
+    } else {
+        core->first = item;
+    }
+    core->last = item;
+    core->queued++;
+    wm_host_schedule_locked(host, core);
+    return WARM_OK;
 }
 
 static wm_host_core *next_runnable_locked(wm_host *host)
@@ -214,47 +263,12 @@ static void *worker_main(void *argument)
     return NULL;
 }
 
-void wm_host_wait_locked(wm_host *host, wm_host_core *core, uint64_t done)
-{
-    if (core->done >= done) {
-        return;
-    }
-    core->references++;
-    core->waiters++;
-    while (core->done < done) {
-        wm_cond_wait(&core->cond, &host->root->lock);
-    }
-    core->waiters--;
-    wm_host_core_unref_locked(host, core);
-}
-
 /* What is held, or waits for something held, is not busy and stays queued. */
-static void wait_for_quiet_locked(wm_host *host)
+void wm_host_quiet_locked(wm_host *host)
 {
     while (host->busy > 0) {
         wm_cond_wait(&host->quiet, &host->root->lock);
     }
-}
-
-/* Of all devices: work of one may wait for that of another. */
-warm_status wm_host_device_synchronize(wm_driver *d, int device)
-{
-    wm_host *host = wm_host_of(d);
-    warm_status status;
-
-    wm_host_lock(host);
-    status = wm_host_unsafe_locked(host, "device_synchronize");
-    if (status == WARM_OK) {
-        wait_for_quiet_locked(host);
-    }
-    for (wm_host_core *c = host->all_cores; c != NULL && status == WARM_OK;
-         c = c->next) {
-        if (c->device == device && c->done < c->queued) {
-            status = WARM_NOT_READY;
-        }
-    }
-    wm_host_unlock(host);
-    return status;
 }
 
 void wm_host_drain(wm_driver *d)
@@ -262,14 +276,14 @@ void wm_host_drain(wm_driver *d)
     wm_host *host = wm_host_of(d);
 
     wm_host_lock(host);
-    wait_for_quiet_locked(host);
+    wm_host_quiet_locked(host);
     wm_host_unlock(host);
 }
 
 void wm_host_workers_end(wm_host *host)
 {
     wm_host_lock(host);
-    wait_for_quiet_locked(host);
+    wm_host_quiet_locked(host);
     host->stop = true;
     wm_cond_broadcast(&host->work);
     wm_host_unlock(host);

@@ -1,0 +1,69 @@
+/* host_file.c: the file that holds the memory of all devices of a host driver.
+ *
+ *   host.file  │ region │ region │ hole │ region │ …    never used twice
+ *                  │        └── mapped in this process
+ *                  └── mapped here, and by its name in another process
+ *
+ * One file without a name and without an end; a region is a part of it. A
+ * region that is freed leaves a hole, whoever still maps it: as with CUDA, the
+ * process that frees says that nobody uses it. Where the system lends no such
+ * file, device memory is private to the process. */
+#include "runtime/host/host.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* More than is ever handed out: the file has no size of its own. */
+enum { FILE_BITS = 60 };
+
+/* A file this long is a signal where the size of files is limited. */
+static bool may_be_long(void)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
+           limit.rlim_cur == RLIM_INFINITY;
+}
+
+void wm_host_file_open(wm_host *host)
+{
+    host->file =
+        may_be_long() ? memfd_create("warmpool device", MFD_CLOEXEC) : -1;
+    if (host->file >= 0 && ftruncate(host->file, (off_t)1 << FILE_BITS) != 0) {
+        wm_host_file_close(host);
+    }
+}
+
+void wm_host_file_close(wm_host *host)
+{
+    if (host->file >= 0) {
+        close(host->file);
+        host->file = -1;
+    }
+}
+
+void *wm_host_file_map(wm_host *host, size_t pages, wm_host_region *region)
+{
+    if (host->file < 0 || pages >> FILE_BITS != 0) {
+        return mmap(NULL, pages, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    }
+    wm_host_lock(host);
+    region->offset = host->file_used;
+    host->file_used += pages;
+    wm_host_unlock(host);
+    return mmap(NULL, pages, PROT_READ | PROT_WRITE, MAP_SHARED, host->file,
+                (off_t)region->offset);
+}
+
+/* What the kernel does not take stays until the file is closed. */
+void wm_host_file_drop(wm_host *host, const wm_host_region *region)
+{
+    if (host->file >= 0) {
+        (void)fallocate(host->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                        (off_t)region->offset,
+                        (off_t)wm_host_pages(host, region->bytes));
+    }
+}

@@ -1,0 +1,259 @@
+/* host_submit.c: the driver calls that queue work on a stream of the host
+ * device (copies, host functions, graph launches), and those that ask or wait
+ * until it has finished. */
+#include "runtime/host/host.h"
+
+/* Queues work, or records it where the stream captures. */
+static warm_status submit(wm_driver *d, warm_stream stream,
+                          const wm_host_work *work)
+{
+    wm_host *host = wm_host_of(d);
+    wm_host_core *core = NULL;
+    warm_status status;
+
+    wm_host_lock(host);
+    status = wm_host_core_find_locked(host, stream, &core);
+    if (status == WARM_OK) {
+        status = core->capture != NULL
+                     ? wm_host_capture_add_locked(core, work)
+                     : wm_host_queue_locked(host, core, work, NULL, 0);
+    }
+    wm_host_unlock(host);
+    return status;
+}
+
+warm_status wm_host_copy(wm_driver *d, void *destination, const void *source,
+                         size_t bytes, warm_copy_direction direction,
+                         warm_stream stream)
+{
+    wm_host_work work = {.kind = WM_HOST_COPY};
+
+    if (direction != WARM_COPY_TO_DEVICE && direction != WARM_COPY_TO_HOST &&
+        direction != WM_COPY_ANY) {
+        return wm_host_fail(WM_HOST_ERROR_VALUE, "%d is not a direction",
+                            (int)direction);
+    }
+    work.as.copy.destination = destination;
+    work.as.copy.source = source;
+    work.as.copy.bytes = bytes;
+    return submit(d, stream, &work);
+}
+
+warm_status wm_host_host_func(wm_driver *d, warm_stream stream,
+                              warm_host_fn function, void *argument)
+{
+    wm_host_work work = {.kind = WM_HOST_FUNC};
+
+    if (function == NULL) {
+        return wm_host_fail(WM_HOST_ERROR_VALUE, "the function is null");
+    }
+    work.as.func.function = function;
+    work.as.func.argument = argument;
+    return submit(d, stream, &work);
+}
+
+/* Launches of one graph take turns, also on different streams. */
+static warm_status launch_locked(wm_host *host, wm_host_graph *graph,
+                                 wm_host_core *core)
+{
+    wm_host_work work = {.kind = WM_HOST_LAUNCH, .as.graph = graph};
+    warm_status status;
+
+    if (graph->device != core->device) {
+        return wm_host_fail(WM_HOST_ERROR_VALUE,
+                            "a graph of device %d cannot be launched on a "
+                            "stream of device %d",
+                            graph->device, core->device);
+    }
+    if (core->capture != NULL) {
+        return wm_host_capture_add_locked(core, &work);
+    }
+    status = wm_host_queue_locked(host, core, &work, graph->core, graph->done);
+    if (status == WARM_OK) {
+        core->references++;
+        if (graph->core != NULL) {
+            wm_host_core_unref_locked(host, graph->core);
+        }
+        graph->core = core;
+        graph->done = core->queued;
+    }
+    return status;
+}
+
+/* A graph whose capture is still under way is not known to anybody. */
+static warm_status graph_find_locked(wm_host *host, warm_graph name,
+                                     wm_host_graph **graph)
+{
+    *graph = wm_host_map_get(&host->map, name, WM_HOST_GRAPH);
+    if (*graph == NULL) {
+        wm_host_fail(WM_HOST_ERROR_HANDLE,
+                     "%p is not a live graph of the host device", name);
+        return WARM_INVALID_STREAM;
+    }
+    return WARM_OK;
+}
+
+warm_status wm_host_graph_launch(wm_driver *d, warm_graph name,
+                                 warm_stream stream)
+{
+    wm_host *host = wm_host_of(d);
+    wm_host_graph *graph = NULL;
+    wm_host_core *core = NULL;
+    warm_status status;
+
+    wm_host_lock(host);
+    status = graph_find_locked(host, name, &graph);
+    if (status == WARM_OK) {
+        status = wm_host_core_find_locked(host, stream, &core);
+    }
+    if (status == WARM_OK) {
+        status = launch_locked(host, graph, core);
+    }
+    wm_host_unlock(host);
+    return status;
+}
+
+warm_status wm_host_graph_destroy(wm_driver *d, warm_graph name)
+{
+    wm_host *host = wm_host_of(d);
+    wm_host_graph *graph = NULL;
+    warm_status status;
+
+    wm_host_lock(host);
+    status = graph_find_locked(host, name, &graph);
+    if (status == WARM_OK) {
+        wm_host_graph_close_locked(host, graph);
+    }
+    wm_host_unlock(host);
+    return status;
+}
+
+/* Finds a stream whose state may be asked for: one that captures has none. */
+static warm_status find_settled_locked(wm_host *host, warm_stream stream,
+                                       const char *call, wm_host_core **core)
+{
+    warm_status status = wm_host_core_find_locked(host, stream, core);
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    if ((*core)->capture != NULL) {
+        wm_host_capture_invalidate_locked(host, (*core)->capture, call);
+        return wm_host_fail(WM_HOST_ERROR_CAPTURE_UNSUPPORTED,
+                            "%s of a stream that captures", call);
+    }
+    return wm_host_unsafe_locked(host, call);
+}
+
+warm_status wm_host_stream_query(wm_driver *d, warm_stream stream)
+{
+    wm_host *host = wm_host_of(d);
+    wm_host_core *core = NULL;
+    warm_status status;
+
+    wm_host_lock(host);
+    status = find_settled_locked(host, stream, "stream_query", &core);
+    if (status == WARM_OK && core->done < core->queued) {
+        status = WARM_NOT_READY;
+    }
+    wm_host_unlock(host);
+    return status;
+}
+
+warm_status wm_host_stream_passed(wm_driver *d, warm_stream stream,
+                                  wm_capture *capture)
+{
+    wm_host *host = wm_host_of(d);
+    wm_host_core *core = NULL;
+    warm_status status;
+
+    wm_host_lock(host);
+    status = wm_host_core_find_locked(host, stream, &core);
+    if (status == WARM_OK) {
+        *capture = core->capture != NULL ? WM_CAPTURE_ACTIVE : WM_CAPTURE_NONE;
+        /* As an event recorded now: not on a held stream. */
+        status = core->done < core->queued || core->limit != UINT64_MAX
+                     ? WARM_NOT_READY
+                     : WARM_OK;
+    }
+    wm_host_unlock(host);
+    return status;
+}
+
+warm_status wm_host_stream_synchronize(wm_driver *d, warm_stream stream)
+{
+    wm_host *host = wm_host_of(d);
+    wm_host_core *core = NULL;
+    warm_status status;
+
+    wm_host_lock(host);
+    status = find_settled_locked(host, stream, "stream_synchronize", &core);
+    if (status == WARM_OK) {
+        wm_host_wait_locked(host, core, core->queued);
+    }
+    wm_host_unlock(host);
+    return status;
+}
+
+/* Of all devices: work of one may wait for that of another. */
+warm_status wm_host_device_synchronize(wm_driver *d, int device)
+{
+    wm_host *host = wm_host_of(d);
+    warm_status status;
+
+    wm_host_lock(host);
+    status = wm_host_unsafe_locked(host, "device_synchronize");
+    if (status == WARM_OK) {
+        wm_host_quiet_locked(host);
+    }
+    for (wm_host_core *c = host->all_cores; c != NULL && status == WARM_OK;
+         c = c->next) {
+        if (c->device == device && c->done < c->queued) {
+            status = WARM_NOT_READY;
+        }
+    }
+    wm_host_unlock(host);
+    return status;
+}
+
+static warm_status control_locked(wm_host *host, warm_stream stream,
+                                  unsigned count)
+{
+    wm_host_core *core = NULL;
+    warm_status status = wm_host_core_find_locked(host, stream, &core);
+    uint64_t target;
+
+    if (status != WARM_OK) {
+        return status;
+    }
+    if (count == WM_CONTROL_RESUME) {
+        core->limit = UINT64_MAX;
+        wm_host_schedule_locked(host, core);
+        return WARM_OK;
+    }
+    if (count == WM_CONTROL_HOLD) {
+        core->limit = core->started;
+        return WARM_OK;
+    }
+    if (core->limit == UINT64_MAX) {
+        return wm_host_fail(WM_HOST_ERROR_VALUE,
+                            "a step of a stream that is not held");
+    }
+    target = core->limit + count;
+    target = target < core->queued ? target : core->queued;
+    core->limit = target;
+    wm_host_schedule_locked(host, core);
+    wm_host_wait_locked(host, core, target);
+    return WARM_OK;
+}
+
+warm_status wm_host_control(wm_driver *d, warm_stream stream, unsigned count)
+{
+    wm_host *host = wm_host_of(d);
+    warm_status status;
+
+    wm_host_lock(host);
+    status = control_locked(host, stream, count);
+    wm_host_unlock(host);
+    return status;
+}
