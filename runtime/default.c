@@ -1,5 +1,4 @@
-/* default.c: the runtime that those share who have none of their own. Takes the
- * process lock. */
+/* default.c: the default runtime of the process. Takes the process lock. */
 #include "runtime/runtime.h"
 
 #include "runtime/base/process.h"
@@ -11,16 +10,20 @@
 static struct {
     warm_runtime *runtime; /* lock wm_process_lock */
     bool busy;             /* lock wm_process_lock */
+    unsigned generation;   /* lock wm_process_lock: the process of both */
     wm_cond made;
 } standard = {.made = {PTHREAD_COND_INITIALIZER}};
 
-/* The thread that was making it may not exist here, and the runtime of the
- * parent is of no use. */
-void wm_runtime_default_forked(void)
+/* In the child of a fork the runtime belongs to the parent, and a thread that
+ * was making it does not exist. */
+static void reset_if_forked_locked(void)
 {
-    standard.runtime = NULL;
-    standard.busy = false;
-    wm_cond_init(&standard.made);
+    if (standard.generation != wm_process_generation()) {
+        standard.generation = wm_process_generation();
+        standard.runtime = NULL;
+        standard.busy = false;
+        wm_cond_init(&standard.made);
+    }
 }
 
 /* True if the caller is to make the default runtime; else *runtime is it. */
@@ -29,6 +32,7 @@ static bool claim_default(warm_runtime **runtime)
     bool claimed;
 
     wm_lock_acquire(&wm_process_lock);
+    reset_if_forked_locked();
     while (standard.busy) {
         wm_cond_wait(&standard.made, &wm_process_lock);
     }
@@ -44,7 +48,8 @@ static bool claim_default(warm_runtime **runtime)
     return claimed;
 }
 
-static void settle_default(warm_runtime *runtime)
+/* Ends what claim_default() began; runtime is null if none could be made. */
+static void publish_default(warm_runtime *runtime)
 {
     wm_lock_acquire(&wm_process_lock);
     standard.busy = false;
@@ -70,7 +75,7 @@ warm_status warm_runtime_default(warm_runtime **runtime)
     wm_process_on_fork(wm_runtime_forked);
     if (claim_default(&made)) {
         status = wm_runtime_create_on(NULL, NULL, &made);
-        settle_default(made);
+        publish_default(made);
     }
     wm_cancel_restore(cancel);
     if (status == WARM_OK) {

@@ -80,7 +80,6 @@ void wm_runtime_forked(void)
 {
     wm_runtime_each_inherited(leave_to_parent, NULL);
     wm_window_forked();
-    wm_runtime_default_forked();
 }
 
 static void log_level_from(const wm_options *options)

@@ -10,10 +10,8 @@
 warm_status wm_runtime_create_on(wm_driver *driver, const warm_options *given,
                                  warm_runtime **runtime);
 
-/* The only handler of forks, for the child; row G5. And its part that is the
- * default runtime's. */
+/* The only handler of forks; runs in the child. */
 void wm_runtime_forked(void);
-void wm_runtime_default_forked(void);
 
 /* warm_stream_retire() of a runtime that lives. */
 warm_status wm_runtime_retire_stream(warm_runtime *runtime, warm_stream stream);
