@@ -1,22 +1,14 @@
 # floors.awk: who calls whom, from what the objects define and want. Reads
-# floors.txt, the list of exceptions (arrows.txt), and `nm -A -P` of all objects
-# of a build (build=…/ is cut off their paths).
+# floors.txt and `nm -A -P` of all objects of a build (build=…/ is cut off their
+# paths).
 #
 # An arrow goes from the file that wants a symbol to the one that defines it. It
-# may not go to a higher floor, nor to another folder of the same, nor between
-# handles and alloc; and those within a folder may form no circle. An exception
-# is a line `from to` (paths without .c); one that is needed no more is wrong.
+# may not go to a higher floor, nor to another folder of the same floor, nor
+# between handles and alloc. The arrows within a folder may form no circle.
 
 FILENAME ~ /floors\.txt$/ {
     if ($1 !~ /^#/) {
         floor[$2] = $1
-    }
-    next
-}
-
-FILENAME ~ /arrows\.txt$/ {
-    if ($1 !~ /^#/ && $2 !~ /\.h$/) {
-        excused[$1, $2] = 1
     }
     next
 }
@@ -46,12 +38,7 @@ END {
     for (pair in arrow) {
         split(pair, part, SUBSEP)
         why = forbidden(part[1], part[2])
-        if (why == "") {
-            continue
-        }
-        if ((part[1], part[2]) in excused) {
-            used[part[1], part[2]] = 1
-        } else {
+        if (why != "") {
             wrong(part[1] " calls " part[2] ", which lies " why ":" arrow[pair])
         }
     }
@@ -60,12 +47,6 @@ END {
     }
     for (folder in count) {
         find_circle(folder)
-    }
-    for (pair in excused) {
-        if (!(pair in used)) {
-            split(pair, part, SUBSEP)
-            wrong("arrows.txt excuses " part[1] " -> " part[2] ", for nothing")
-        }
     }
     exit failed
 }
@@ -93,19 +74,10 @@ function forbidden(from, to,    a, b)
     return ""
 }
 
-# Looks for a circle among the files of a folder, without the excused arrows,
-# and names it. An excused arrow between two files of a circle is still needed.
-function find_circle(folder,    pair, part, file)
+# Looks for a circle among the files of a folder, and names it.
+function find_circle(folder,    file)
 {
-    prune(folder, 1)
-    for (pair in excused) {
-        split(pair, part, SUBSEP)
-        if (folder_of(part[1]) == folder && folder_of(part[2]) == folder &&
-            alive[part[1]] && alive[part[2]] && (pair in arrow)) {
-            used[part[1], part[2]] = 1
-        }
-    }
-    prune(folder, 0)
+    prune(folder)
     for (file in files) {
         if (folder_of(file) == folder && alive[file]) {
             tell(file)
@@ -116,8 +88,7 @@ function find_circle(folder,    pair, part, file)
 
 # Takes away what nobody calls or what calls nobody, until nothing changes.
 # Files that stay alive[] are in a circle or between two; step[] leads along.
-function prune(folder, with_excused,    file, pair, part, changed, in_of,
-               out_of)
+function prune(folder,    file, pair, part, changed, in_of, out_of)
 {
     for (file in files) {
         alive[file] = folder_of(file) == folder
@@ -128,8 +99,7 @@ function prune(folder, with_excused,    file, pair, part, changed, in_of,
         delete out_of
         for (pair in arrow) {
             split(pair, part, SUBSEP)
-            if (alive[part[1]] && alive[part[2]] &&
-                (with_excused || !(pair in excused))) {
+            if (alive[part[1]] && alive[part[2]]) {
                 out_of[part[1]] = part[2]
                 in_of[part[2]] = part[1]
             }

@@ -1,6 +1,6 @@
 #!/bin/sh
-# floors.sh LIBRARY: no call goes up, and none in a circle: see floors.awk,
-# which looks at the objects beside it.
+# floors.sh LIBRARY: fails if a call goes up or round in a circle (floors.awk).
+# Reads the objects in the folder of LIBRARY.
 set -eu
 tools=$(dirname "$0")
 build=$(dirname "$1")
@@ -10,5 +10,4 @@ done | while read -r object; do
     source=${object#"$build/"}
     [ ! -f "${source%.o}.c" ] || echo "$object" # else of a file that is gone
 done | LC_ALL=C sort | xargs nm -A -P |
-    awk -v build="$build/" -f "$tools/floors.awk" "$tools/floors.txt" \
-        "$tools/arrows.txt" -
+    awk -v build="$build/" -f "$tools/floors.awk" "$tools/floors.txt" -

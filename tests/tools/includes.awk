@@ -1,5 +1,4 @@
-# includes.awk: who may include whom: see floors.txt, the first file to read,
-# and arrows.txt, the second: exceptions, `file header`.
+# includes.awk: who may include whom: see floors.txt, the first file to read.
 #
 # Own headers by their path from the root. Only typed public headers, the CUDA
 # driver and the CUDA kinds include a vendor's headers (kind_onednn.c and
@@ -8,13 +7,6 @@
 FILENAME ~ /floors\.txt$/ {
     if ($1 !~ /^#/) {
         floor[$2] = $1
-    }
-    next
-}
-
-FILENAME ~ /arrows\.txt$/ {
-    if ($2 ~ /\.h$/) {
-        excused[$1, $2] = 1
     }
     next
 }
@@ -31,8 +23,6 @@ FNR == 1 {
     to = folder_of(part[2])
     if (!(to in floor)) {
         wrong("\"" part[2] "\" is no path from the root")
-    } else if ((FILENAME, part[2]) in excused) {
-        used[FILENAME, part[2]] = 1
     } else if (floor[to] + 0 > floor[folder] + 0) {
         wrong("\"" part[2] "\" lies above it")
     } else if (area(FILENAME) area(part[2]) ~ /^(handlesalloc|allochandles)$/) {
@@ -77,12 +67,5 @@ function wrong(what)
 }
 
 END {
-    for (pair in excused) {
-        if (!(pair in used)) {
-            split(pair, part, SUBSEP)
-            print "arrows.txt excuses " part[1] " for nothing"
-            failed = 1
-        }
-    }
     exit failed
 }

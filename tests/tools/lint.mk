@@ -22,8 +22,7 @@ lint-format:
 	@clang-format --dry-run -Werror $(C_FILES)
 
 lint-includes:
-	@awk -f tests/tools/includes.awk tests/tools/floors.txt \
-	    tests/tools/arrows.txt $(LIB_FILES)
+	@awk -f tests/tools/includes.awk tests/tools/floors.txt $(LIB_FILES)
 
 lint-words:
 	@tests/tools/words.sh $(LIB_FILES)

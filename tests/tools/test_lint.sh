@@ -83,25 +83,15 @@ END
     same "$i" 16
 }
 
-test_an_exception_for_an_include_is_for_one() {
-    echo '#include "alloc/stream/timeline.h"' | file alloc/arena/a.c
-    echo 'alloc/arena/a.c alloc/stream/timeline.h' >arrows.txt
-    includes arrows.txt alloc/arena/a.c
-    file alloc/arena/a.c </dev/null
-    refused includes arrows.txt alloc/arena/a.c
-}
-
 # floors NAME=FUNCTION[,CALLED]...: objects of a made-up library, each with one
-# function that calls another one; arrows.txt has the exceptions.
+# function that calls another one.
 floors() {
-    [ -f arrows.txt ] || echo '# none' >arrows.txt
     for object in "$@"; do
         name=${object%%=*} functions=${object#*=}
         echo "build/$name.o: ${functions%%,*} T 0 1"
         [ "${functions#*,}" = "$functions" ] ||
             echo "build/$name.o: ${functions#*,} U"
-    done | awk -v build=build/ -f "$tools/floors.awk" "$tools/floors.txt" \
-        arrows.txt -
+    done | awk -v build=build/ -f "$tools/floors.awk" "$tools/floors.txt" -
 }
 
 test_calls_downwards_pass() {
@@ -124,15 +114,6 @@ test_calls_in_a_circle_are_refused() {
     refused floors alloc/arena/a=f,g alloc/arena/b=g,h alloc/arena/c=h,f >out
     has_line "$(cat out)" "floors: a circle:"
     has_line "$(cat out)" "    alloc/arena/b -> h"
-}
-
-test_an_exception_for_a_call_is_for_one() {
-    echo 'alloc/arena/a alloc/space/b' >arrows.txt
-    floors alloc/arena/a=f,g alloc/space/b=g
-    refused floors alloc/arena/a=f,k alloc/space/b=g
-    echo 'alloc/arena/a alloc/arena/b' >arrows.txt
-    floors alloc/arena/a=f,g alloc/arena/b=g,f
-    refused floors alloc/arena/a=f,g alloc/arena/b=g,h
 }
 
 test_words_of_cuda_stay_in_their_files() {
@@ -350,11 +331,9 @@ END
 tap_run test_strip_takes_comments_and_literals \
     test_includes_downwards_pass \
     test_includes_upwards_or_sideways_are_refused \
-    test_an_exception_for_an_include_is_for_one \
     test_calls_downwards_pass \
     test_calls_upwards_or_sideways_are_refused \
     test_calls_in_a_circle_are_refused \
-    test_an_exception_for_a_call_is_for_one \
     test_words_of_cuda_stay_in_their_files \
     test_words_that_print_or_end_are_refused \
     test_words_that_trust_the_environment_are_refused \
