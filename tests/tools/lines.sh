@@ -27,7 +27,7 @@ for file in $(listed '*.sh' '*.awk' run); do
     head -n 2 "$file" | grep -qE '^# [a-z.]+' ||
         complain "$file: no head comment"
 done
-for folder in tests examples runtime runtime/thread handles handles/* alloc \
+for folder in tests examples runtime runtime/* handles handles/* alloc \
     alloc/*; do
     [ -d "$folder" ] || continue
     [ -f "$folder/README.md" ] || complain "$folder: no README.md"
