@@ -1,33 +1,36 @@
-/* timeline.h: freed, but not yet safe (rows B3 to B7).
+/* timeline.h: blocks that were freed while streams may still use them (rows
+ * B3 to B7). The contract of this folder, with stream_lane.h.
  *
  *   block ──uses──► use ──► timeline of stream 7   open: use, use, use
  *               │                                  queue: [use, use] → [use]
  *               └─► use ──► timeline of stream 9   queue: [use] → [use]
  *
- * One timeline a stream, found by the driver's stream id. While a block is
- * LIVE its uses name the streams that were recorded on it. Once freed they are
- * entries of the timelines' queues, each behind an event; the block is idle
- * again once every queue has let go of it. Queues are asked oldest first, so
- * that a stuck stream holds up only its own blocks.
+ * A stream has one timeline, which is found by the driver's stream id. While a
+ * block is LIVE its uses name the streams that were recorded on it. When the
+ * block is freed, each use becomes an entry of its timeline's queue, behind an
+ * event; the block is idle again once every queue has completed its entry. A
+ * poll queries the oldest event of each queue first, so that a stuck stream
+ * delays only its own blocks.
  *
- * A stream that was *adopted* lives until it is retired, and tells of its
- * captures. It is known by its address, without a call to the driver, and the
- * uses of blocks that are freed gather in its open batch: one event for all of
- * them, recorded when the batch closes (it is full, old, or memory is wanted),
- * and only then is the batch in the queue. Any other stream may be gone right
- * after the free: its event is recorded there, a batch of one.
+ * An *adopted* stream lives until it is retired, and its captures are
+ * announced. Its timeline is found by the stream's address, without a driver
+ * call. The uses of freed blocks collect in its open batch, and one event
+ * covers all of them. The event is recorded when the batch closes (it is full,
+ * old, or memory is wanted); only then does the batch enter the queue. Any
+ * other stream may be destroyed right after the free: its event is recorded
+ * during the free, for a batch of one use.
  *
- * A stream that was retired leaves one final event behind, which stands for
- * all of its uses. The event is recorded before the batch is in the queue: a
- * query can never see an older state of it. Where many streams were recorded on
- * a block while it is LIVE, uses of those that retired and whose final event
- * has passed are dropped now and then.
+ * A retired stream leaves one final event, which covers all of its uses. Every
+ * event is recorded before its batch enters the queue, so that a query never
+ * sees an older state of the event. If many streams are recorded on a LIVE
+ * block, the uses of retired streams whose final event has completed are
+ * dropped from time to time.
  *
- * Locks: TIMELINES for the tables and the busy list, TIMELINE for one stream's
- * batches, USES for the lists of live blocks; none across a driver call. One
- * thread at a time takes a round of polling; who comes meanwhile waits for the
- * next round, so that a call returns when all that had passed before it is
- * back. */
+ * Locks: TIMELINES guards the tables and the busy list, TIMELINE the batches of
+ * one stream, USES the lists of live blocks. None is held across a driver call.
+ * One thread at a time runs a round of polling; a thread that calls meanwhile
+ * waits for the next round, so that all work that completed before its call is
+ * collected when the call returns. */
 #ifndef WM_TIMELINE_H
 #define WM_TIMELINE_H
 
@@ -39,19 +42,19 @@
 enum { WM_TIMELINE_BUCKETS = 256 };
 enum { WM_USE_LOCKS = 8 }; /* a power of two */
 
-/* Frees that are worth an event, or a question: whoever misses may wait for
- * them. */
+/* An open batch with this many uses is worth an event and a query in a poll
+ * that a missing allocation runs. */
 enum { WM_BATCH_RIPE = 8 };
 
-/* Uses freed and not yet behind an event. */
+/* Uses of freed blocks that no event covers yet. */
 typedef struct wm_batch {
     wm_stream_use *first, *last;
     size_t count, bytes;
-    uint64_t since_ns; /* when the first one came */
-    bool due;          /* while it closes: as wm_timeline_begin_record() says */
+    uint64_t since_ns; /* when the first use was added */
+    bool due; /* while it closes: as wm_timeline_begin_record() wrote it */
 } wm_batch;
 
-/* A thread that asks the driver about a stream by its name. */
+/* A thread that asks the driver about a stream by name. */
 typedef struct wm_naming {
     warm_stream stream;
     struct wm_naming *next;
@@ -60,165 +63,176 @@ typedef struct wm_naming {
 struct wm_arena_group;
 typedef struct wm_timelines wm_timelines;
 
-/* What the floors above do for the timelines of a runtime. No lock held. */
+/* Callbacks of a runtime's timelines into the folders above. Called without a
+ * lock. */
 typedef struct wm_timeline_ops {
-    /* The last queue has let go of PENDING blocks, chained by next_done; stuck
-     * and captured tell what became of each. */
+    /* Every queue has completed these PENDING blocks, chained by next_done;
+     * their fields stuck and captured say what became of each. */
     void (*finish)(wm_block *chain);
-    /* Brings what threads have gathered for a timeline (null: for any) into it;
-     * false: only what was gathered at older_than or before. */
+    /* Moves the uses that threads hold in their slots for a timeline (null: for
+     * any timeline) into it; false: only uses that were added at older_than or
+     * before. */
     bool (*collect)(wm_timelines *set, wm_timeline *timeline,
                     uint64_t older_than);
-    /* Logs what finish() found that is kept for ever, once. */
+    /* Logs, once, that finish() leaked blocks. */
     void (*report)(struct wm_arena_group *group);
 } wm_timeline_ops;
 
 struct wm_timelines {
-    /* What hits read: a line, in which nothing else is written. */
+    /* What hits read: a cache line in which nothing else is written. */
     _Alignas(64) warm_runtime *runtime; /* const */
     wm_driver *driver;                  /* const */
     wm_event_pool *events;              /* const */
     const wm_timeline_ops *ops;         /* const, but for tests */
-    size_t batch_count, batch_bytes;    /* const: a batch of these is full */
-    uint64_t batch_ns;                  /* const: one of this age is closed */
-    /* Streams announced to capture, and private pools for graphs that are
-     * recording. Relaxed: a thread that records or frees on such a stream
-     * learnt of its capture from the thread that announced it. */
+    size_t batch_count, batch_bytes; /* const: a batch with as many is full */
+    uint64_t batch_ns;               /* const: a batch of this age is closed */
+    /* Number of streams that are announced to capture, plus private pools for
+     * graphs that record. Relaxed: a thread that records or frees on such a
+     * stream was told of the capture by the announcing thread. */
     _Atomic unsigned captures;
-    _Atomic bool ending; /* relaxed: the runtime ends, announced or not */
-    /* The highest of the lanes (lane.h) whose streams were retired. Relaxed:
-     * see is_own() in stream_use.c. */
+    _Atomic bool ending; /* relaxed: the runtime is being destroyed */
+    /* The highest lane id (lane.h) whose stream was retired. Relaxed: is_own()
+     * in stream_use.c says why. */
     _Alignas(64) _Atomic uint64_t retired;
-    /* Of threads, that gather (pending.h). Relaxed: who must find what another
-     * one freed was told of that, and so of its slot. */
+    /* Slots in which threads hold uses for a timeline (pending.h). Relaxed: a
+     * thread that must find another thread's free was synchronized with that
+     * thread, and therefore sees its slot. */
     _Atomic size_t slots;
-    /* Relaxed: windows that polls have visited since somebody took the number,
-     * to count what they cost. */
+    /* Windows that polls visited since the count was last taken; a figure for
+     * the cost of polling. Relaxed: a figure. */
     _Atomic uint64_t visits;
     /* An adopted stream that was found capturing while no capture was known, or
-     * null; and whether that was logged. Relaxed: for a message. */
+     * null; the bytes of its batch; and whether that was logged. Relaxed: used
+     * for one message. */
     _Atomic(warm_stream) unannounced;
     _Atomic size_t unannounced_bytes;
     _Atomic bool said;
     wm_lock lock;
     /* lock timelines */
     wm_timeline *bucket[WM_TIMELINE_BUCKETS];  /* by id; not the retired */
-    wm_timeline *adopted[WM_TIMELINE_BUCKETS]; /* of these, by address */
+    wm_timeline *adopted[WM_TIMELINE_BUCKETS]; /* adopted, by address */
     wm_timeline *busy_head, *busy_tail;        /* with batches, or polled */
-    size_t busy;                               /* how many those are */
-    size_t count;                              /* in the table */
+    size_t busy;                               /* length of that list */
+    size_t count;                              /* timelines in the table */
     uint64_t begun, finished;                  /* rounds of polling */
     uint64_t announcements;
-    wm_breaking *breaking; /* calls under way that would break captures */
-    wm_naming *naming;     /* of streams of which none was announced */
-    wm_cond unbroken;      /* one of those is over */
+    wm_breaking *breaking; /* driver calls that would break captures */
+    wm_naming *naming;     /* queries by name, of streams not announced */
+    wm_cond unbroken;      /* an element of breaking or naming ended */
     wm_cond round_over;
-    /* Of the lists of live blocks' uses, each of some of the blocks. */
+    /* Each guards the use lists of some of the live blocks. */
     wm_lock uses[WM_USE_LOCKS];
 };
 
 void wm_timelines_init(wm_timelines *set, warm_runtime *runtime,
                        wm_event_pool *events, const wm_options *options,
                        const wm_timeline_ops *ops);
-/* At the end of a runtime: forgets all entries, whose events go back to the
- * pool; then the timelines. The uses of live blocks were forgotten before. */
+/* Destroying a runtime: forget_entries() drops all entries and puts their
+ * events back into the pool; fini() frees the timelines. The uses of live
+ * blocks were dropped before (wm_timelines_forget()). */
 void wm_timelines_forget_entries(wm_timelines *set);
 void wm_timelines_fini(wm_timelines *set);
 
-/* wm_driver_stream_info(), for a stream that another thread may be about to
- * capture: who announces that waits for the answer, and what is announced is
- * asked only whether it captures. */
+/* wm_driver_stream_info() for a stream that another thread may be about to
+ * capture. A thread that announces the stream waits until the query is over; if
+ * the stream is announced already, the driver is asked only whether it
+ * captures. */
 warm_status wm_timelines_info(wm_timelines *set, warm_stream stream,
                               wm_stream_info *info);
 
-/* Records that work on stream uses a LIVE block, which the calling thread owns
- * (it was handed the block by its own cache) or not. On failure nothing
- * changed. No driver call if the stream is adopted and no capture is announced.
- * Status: INVALID_STREAM, DRIVER_ERROR, OUT_OF_MEMORY. */
+/* Records that work on stream uses a LIVE block. owner: the calling thread's
+ * cache handed the block out. On failure nothing changed. No driver call if the
+ * stream is adopted and no capture is announced. Status: INVALID_STREAM,
+ * DRIVER_ERROR, OUT_OF_MEMORY. */
 warm_status wm_stream_record(wm_timelines *set, wm_block *block,
                              warm_stream stream, bool owner, bool *adopted);
 
-/* What the uses of a FREEING block come to. */
+/* Result of preparing the uses of a FREEING block. */
 enum wm_uses {
-    WM_USES_NONE,    /* nothing is queued on it any more */
-    WM_USES_PENDING, /* to be published */
-    WM_USES_LOST,    /* the driver could not say when it is safe */
-    WM_USES_CAPTURED /* a graph uses it, at any later time */
+    WM_USES_NONE,    /* no stream uses the block any more */
+    WM_USES_PENDING, /* the uses have to be published */
+    WM_USES_LOST,    /* the driver could not say when the block is safe */
+    WM_USES_CAPTURED /* a graph may use the block at any later time */
 };
 
-/* Records an event for every use of a stream that may go at once. Unless the
- * answer is PENDING the uses are gone afterwards. May wait for a stream if the
- * driver fails to record. */
+/* Records an event for every use of a stream that is not adopted, and may be
+ * destroyed at once. Unless the result is PENDING, the uses are gone
+ * afterwards. Waits for a stream if the driver fails to record. */
 enum wm_uses wm_timelines_prepare(wm_timelines *set, wm_block *block);
 
-/* Makes the uses of a PENDING block entries. The block may be idle, and with
- * somebody else, when this returns. */
+/* Turns the uses of a PENDING block into entries of the timelines. The block
+ * may be idle, or allocated by another thread, when this returns. */
 void wm_timelines_publish(wm_timelines *set, wm_block *block);
 
-/* The uses of a block that is the caller's alone, with what stands apart as
- * long as it is LIVE: null only if there are none. */
+/* The uses of a block that the caller owns exclusively, including the stream
+ * that its owner recorded (block->own); null only if no stream was recorded. */
 wm_stream_use *wm_block_detach_uses(wm_block *block);
 
 /* Drops the uses of a block that nobody will free any more. */
 void wm_timelines_forget(wm_timelines *set, wm_block *block);
 
-/* Takes back what had passed when the call began: closes the open batches and
- * asks every queue with entries, or waits while another thread does. Never
- * waits for a stream. Queued: but for what threads have gathered. */
+/* poll() collects what completed before the call: it closes the open batches
+ * and queries every queue with entries, or waits while another thread does.
+ * Never waits for a stream. poll_queued() leaves the uses in threads' slots
+ * where they are. */
 void wm_timelines_poll(wm_timelines *set);
 void wm_timelines_poll_queued(wm_timelines *set);
-/* Whether a queue has entries that none of those has asked for since the first
- * came. */
+/* Whether a timeline became busy and no round of polling has queried it since.
+ */
 bool wm_timelines_unasked(wm_timelines *set);
 
-/* Asks at most count queues, the one asked longest ago first, and closes
- * batches only that are old, or worth their event by what is in them. now: the
- * time; where it is that of an earlier call nobody is asked again. arena: of
- * who misses, or null: that of a thread of another one is left out if that has
- * been asked just before, whose blocks would come back there. steady: that of
- * any thread, which would miss them. */
+/* Polls at most count timelines, the one that was polled longest ago first, and
+ * closes a batch only if it is old or has WM_BATCH_RIPE uses. now: the current
+ * time; timelines that were polled with the same now are skipped. arena: the
+ * one that the caller allocates from, or null. If it is not null, a timeline
+ * that was polled within the last millisecond and for which threads hold uses
+ * is skipped if its last blocks went to another arena, since this poll's would
+ * go there too; with steady it is skipped in any case, since those threads
+ * reuse their blocks themselves. */
 void wm_timelines_poll_some(wm_timelines *set, unsigned count,
                             const struct wm_arena *arena, bool steady,
                             uint64_t now);
-/* Whether anything waits in a timeline, or may in a thread's slot. If not a
- * poll finds nothing. */
+/* Whether anything waits in a timeline, or may wait in a thread's slot. If not,
+ * a poll finds nothing. */
 bool wm_timelines_any(wm_timelines *set);
 
-/* What a thread does that has time: closes batches older than option batch_ms,
- * and asks every queue once. */
+/* Housekeeping of a background thread: closes batches older than option
+ * batch_ms, and polls every timeline once. */
 void wm_timelines_tend(wm_timelines *set);
 
 /* Closes the batches that were opened at older_than (wm_clock_ns()) or before,
- * but for some that another thread is about to. */
+ * except batches that another thread is closing. */
 void wm_timelines_close_old(wm_timelines *set, uint64_t older_than);
 
-/* The stream, not a default one and looked at as info, lives until it is
+/* The stream, not a default one and looked up as info, lives until it is
  * retired. Status: OUT_OF_MEMORY. */
 warm_status wm_timelines_adopt(wm_timelines *set, warm_stream stream,
                                const wm_stream_info *info);
 
-/* The stream will be destroyed: from now on its final event counts, and it is
- * adopted no more. */
+/* The stream is about to be destroyed: its final event is recorded and stands
+ * for its uses, and the stream is not adopted any more. */
 void wm_timelines_retire(wm_timelines *set, warm_stream stream,
                          const wm_stream_info *info);
 
-/* A capture will begin on the stream, looked at as info; it has ended. Until
- * then the driver is asked at every use and free. Status: OUT_OF_MEMORY.
- * *already: written on success: it was announced before.
- * over: false if none was announced. */
+/* announce(): a capture of the stream, looked up as info, is about to begin;
+ * over(): the capture has ended. In between the driver is asked at every use
+ * and free. Status: OUT_OF_MEMORY. *already is written on success: the stream
+ * was announced before. over() returns false if the stream was not announced.
+ */
 warm_status wm_timelines_announce(wm_timelines *set, warm_stream stream,
                                   const wm_stream_info *info, bool *already);
 bool wm_timelines_over(wm_timelines *set, warm_stream stream);
 
-/* Some stream may capture, announced or not, and does no more: a private pool
- * for graphs records, or, without the frees of before getting their events, a
- * stream that nobody announced was found to. */
+/* Between begin and end any stream may capture, announced or not.
+ * begin_recording(): a private pool for graphs records; all open batches get
+ * their events first. begin_found(): a stream was found capturing without an
+ * announcement; batches stay as they are. */
 void wm_timelines_begin_recording(wm_timelines *set);
 void wm_timelines_begin_found(wm_timelines *set);
 void wm_timelines_end_recording(wm_timelines *set);
-/* Whether driver memory must not be given back now: graphs are being captured,
- * as far as anybody has said. At the end of a runtime what was announced may be
- * over, and does not count. */
+/* Whether driver memory must not be freed now, since graphs are being captured
+ * as far as the program has announced. While a runtime is being destroyed
+ * announced captures do not count: they may be over. */
 static inline bool wm_timelines_holds_back(wm_timelines *set)
 {
     return atomic_load_explicit(&set->captures, memory_order_relaxed) != 0 &&
@@ -230,27 +244,31 @@ static inline void wm_timelines_set_ending(wm_timelines *set)
     atomic_store_explicit(&set->ending, true, memory_order_relaxed);
 }
 
-/* Before and after a call that breaks captures of a device (negative: of all),
- * whichever thread makes it. False, and not begun: one is known to be under way
- * there, of another stream than but (null: of any): announced, or perhaps by a
- * private pool that records, or the driver says so of a stream that may be
- * asked; no answer counts as yes. One that is announced in between waits for
- * the end of the call, where the driver's calls break captures, but not while
- * the thread is in a callback of the program: so callbacks come after the last
- * call, or the thread asks again. No lock held.
- * announced: false: only what the driver says counts. */
+/* Brackets a driver call that breaks captures of a device (negative: of all
+ * devices), in whichever thread it is made. begin returns false, and the call
+ * must not be made, if a capture is known to be under way on another stream
+ * than but (null: on any stream): the stream is announced, a private pool
+ * records, or the driver says that a stream which may be queried captures; a
+ * query that fails counts as yes.
+ *
+ * If the driver's calls break captures, a thread that announces a capture
+ * meanwhile waits for the end of the call, unless the calling thread is in a
+ * callback of the program. Callbacks therefore come after the last such call,
+ * or the thread begins again. No lock held. announced: false: only what the
+ * driver says counts. */
 bool wm_timelines_begin_break(wm_timelines *set, wm_breaking *breaking,
                               int device, warm_stream but, bool announced);
 void wm_timelines_end_break(wm_timelines *set, wm_breaking *breaking);
-/* Whether the driver says that a stream which may be asked captures. */
+/* Whether the driver says that a stream captures, among the streams that may be
+ * queried. */
 bool wm_timelines_ask(wm_timelines *set, int device, warm_stream but);
 
 /* The name of an adopted stream that was found capturing while no capture was
- * known, once in the life of the set; else null. */
+ * known; once in the life of the set, else null. */
 warm_stream wm_timelines_unannounced(wm_timelines *set, size_t *bytes);
 
-/* The lane_id of blocks that are allocated in the order of a stream; never 0.
- * A use on that very stream need not be recorded. */
+/* The lane_id of blocks that are allocated in the order of a stream; never 0. A
+ * use on that stream need not be recorded. */
 static inline uint64_t wm_timeline_lane_id(uint64_t stream_id)
 {
     return stream_id + 1;
@@ -261,43 +279,46 @@ static inline uint64_t wm_timeline_stream_id(uint64_t lane_id)
     return lane_id - 1;
 }
 
-/* The timeline of a stream, with a reference, for who wants to know later what
- * it has passed. *captured: the stream captures now; then the timeline is null
- * unless the stream is adopted. No driver call if it is, and no capture is
- * announced.
- * Status: INVALID_STREAM, OUT_OF_MEMORY, DRIVER_ERROR. */
+/* The timeline of a stream, with a reference, so that the caller can poll later
+ * what the stream has completed. *captured: the stream captures now; the
+ * timeline is then null unless the stream is adopted. No driver call if the
+ * stream is adopted and no capture is announced. Status: INVALID_STREAM,
+ * OUT_OF_MEMORY, DRIVER_ERROR. */
 warm_status wm_timeline_lookup(wm_timelines *set, warm_stream stream,
                                wm_timeline **timeline, bool *captured);
-/* Records on an adopted stream. False: it is retired, captures, or the driver
- * did not. */
+/* Records event on an adopted stream. False: the stream is retired or captures,
+ * or the driver failed. */
 bool wm_timelines_mark_point(wm_timelines *set, wm_timeline *timeline,
                              warm_event event);
-/* Lets any stream wait for an event. False: it is retired, captures, or the
- * driver did not. Who retires it meanwhile waits for that. */
+/* Lets any stream wait for an event. False: the stream is retired or captures,
+ * or the driver failed. A thread that retires the stream meanwhile waits until
+ * this call is over. */
 bool wm_timelines_wait_point(wm_timelines *set, wm_timeline *timeline,
                              warm_event event);
-/* Waits for the end of a stream that was retired. False: it was not, or nobody
- * knows. */
+/* Waits for the end of a retired stream. False: the stream is not retired, or
+ * its end is unknown. */
 bool wm_timelines_await_end(wm_timelines *set, wm_timeline *timeline);
 void wm_timeline_put(wm_timelines *set, wm_timeline *timeline);
-/* How many have entries; the first of them with a reference, now the last. */
+/* busy(): number of timelines with entries. rotate(): the first of them, with a
+ * reference; it becomes the last. */
 size_t wm_timelines_busy(wm_timelines *set);
 wm_timeline *wm_timeline_rotate(wm_timelines *set);
 uint64_t wm_timeline_id(const wm_timeline *timeline);
-/* WM_DEVICE_UNKNOWN: it was first met while it captured. */
+/* WM_DEVICE_UNKNOWN: the stream captured when it was first looked up. */
 int wm_timeline_device(const wm_timeline *timeline);
-/* The stream is adopted, and not retired. It may be a moment later. */
+/* The stream is adopted and not retired. It may be retired a moment later. */
 bool wm_timeline_lives(wm_timeline *timeline);
-/* And nobody captures: until the runtime's stream_epoch changes it stays so. */
+/* wm_timeline_lives(), and no capture is known: both stay true until the
+ * runtime's stream_epoch changes. */
 bool wm_timeline_is_known(wm_timelines *set, wm_timeline *timeline);
-/* The only use of a PENDING block is that of the timeline, whether it is
- * retired or not: for prepare and publish. */
+/* Makes the timeline's stream, retired or not, the only use of a PENDING block,
+ * for prepare and publish. */
 void wm_timelines_use_known(wm_block *block, wm_timeline *timeline);
 
-/* Streams recorded on a LIVE block, but for those that were dropped. */
+/* Number of streams recorded on a LIVE block, without dropped ones. */
 unsigned wm_timelines_streams(wm_timelines *set, wm_block *block);
 
-/* For tests: timelines in the table. */
+/* For tests: number of timelines in the table. */
 size_t wm_timelines_count(wm_timelines *set);
 
 #endif

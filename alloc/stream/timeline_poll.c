@@ -1,4 +1,5 @@
-/* timeline_poll.c: asking the queues of the timelines, oldest batch first. One
+/* timeline_poll.c: polls the queues of the timelines, oldest batch first;
+ * closes batches that are full or old; publishes the uses of a freed block. One
  * round of polling at a time; no lock across a driver call. */
 #include "alloc/stream/timeline_int.h"
 
@@ -7,21 +8,22 @@
 
 #include <limits.h>
 
-/* Queries of one batch that may fail before it is lost. Closing a batch asks
- * for one other, and now and then for two: or a queue would never shrink. */
+/* A batch is lost after MAX_FAILURES failed queries in a row. A thread that
+ * closes a batch queries the oldest one, and every ONE_MORE-th time two of
+ * them: with one only, a queue would never shrink. */
 enum { MAX_FAILURES = 3, ONE_MORE = 8 };
 
-/* Polls for a miss that take it from an earlier one that the stream has work.
- */
+/* If a query found the stream busy, this many polls that need its answer go
+ * without a query. */
 enum { TRUST_BUSY = 8 };
 
-/* A queue that another thread gathers for, and has asked so lately, is left to
- * that. */
+/* A timeline for which threads hold uses in their slots, and which was polled
+ * within this time, is left to those threads. */
 enum { TENDED_NS = 1000000 };
 
 /* ---- one queue -------------------------------------------------------- */
 
-/* What is left goes before what came meanwhile. */
+/* Entries that the poll left go before entries that came meanwhile. */
 static void give_back_locked(wm_timeline *t, const wm_poll *poll)
 {
     if (poll->head != NULL) {
@@ -41,7 +43,7 @@ static wm_stream_use *pop(wm_poll *poll)
     return use;
 }
 
-/* Batches behind the head that have no event either become part of it. */
+/* The batches behind the head that have no event either become part of it. */
 static void fuse_late(wm_poll *poll)
 {
     wm_stream_use *first = poll->head, *last = first;
@@ -91,8 +93,8 @@ static warm_status may_record(wm_timelines *set, const wm_timeline *t)
     return has_name ? stream_is_gone() : WARM_NOT_READY;
 }
 
-/* Batches that were closed while their stream captured, or was blocked by
- * another one that did. */
+/* Records the event of batches that were closed while their stream captured, or
+ * while the capture of another stream blocked it. */
 static warm_status record_late(wm_timelines *set, wm_timeline *t, wm_poll *poll)
 {
     wm_capture capture = WM_CAPTURE_BLOCKED;
@@ -109,7 +111,7 @@ static warm_status record_late(wm_timelines *set, wm_timeline *t, wm_poll *poll)
                 WARM_OK &&
             capture == WM_CAPTURE_NONE) {
             fuse_late(poll);
-            /* Unless a block was freed meanwhile, in another capture. */
+            /* Not if a block was freed meanwhile, in another capture. */
             (void)atomic_compare_exchange_strong_explicit(
                 &t->late, &late, 0, memory_order_relaxed, memory_order_relaxed);
         }
@@ -139,20 +141,20 @@ static warm_status query(wm_timelines *set, wm_timeline *t, wm_poll *poll)
     return wm_driver_event_passed(set->driver, event);
 }
 
-/* Whether the head is given up: its queries failed too often in a row. */
+/* Whether the head is given up as lost: too many queries in a row failed. */
 static bool gives_up(wm_timeline *t, warm_status status)
 {
     t->failures = status == WARM_NOT_READY ? 0 : t->failures + 1;
     return t->failures >= MAX_FAILURES;
 }
 
-/* passed: all have, which is known; else they are asked for, oldest first. At
- * most so many that have passed are taken. */
-static void poll_queue(wm_timelines *set, wm_timeline *t, bool passed,
+/* Takes at most `most` completed batches out of the queue, oldest first.
+ * completed: all are known to be complete; else each one's event is queried. */
+static void poll_queue(wm_timelines *set, wm_timeline *t, bool completed,
                        unsigned most, wm_poll *poll)
 {
     while (poll->head != NULL && most-- > 0) {
-        warm_status status = passed ? WARM_OK : query(set, t, poll);
+        warm_status status = completed ? WARM_OK : query(set, t, poll);
         bool lost = status != WARM_OK && gives_up(t, status);
 
         if (status != WARM_OK && !lost) {
@@ -164,7 +166,7 @@ static void poll_queue(wm_timelines *set, wm_timeline *t, bool passed,
     }
 }
 
-/* Makes the caller the one who takes entries out of t's queue. */
+/* Makes the caller the one poller of t, who takes entries out of its queue. */
 static void begin_poll_locked(wm_timeline *t, wm_poll *poll)
 {
     t->polled = true;
@@ -172,8 +174,8 @@ static void begin_poll_locked(wm_timeline *t, wm_poll *poll)
     wm_poll_take_queue_locked(t, poll);
 }
 
-/* Waits for another one, and for batches that their owners will put into the
- * queue, unless it only tries. */
+/* Unless tries is set, waits for another poller, and for batches that other
+ * threads are closing. */
 static bool begin_poll(wm_timeline *t, bool tries, wm_poll *poll)
 {
     bool ours;
@@ -190,8 +192,8 @@ static bool begin_poll(wm_timeline *t, bool tries, wm_poll *poll)
     return ours;
 }
 
-/* Done blocks go home first: who waited for the poll may look for them there.
- * Whether anything is left in t. */
+/* Hands the completed blocks on before the poll ends: a thread that waits for
+ * the poll may look for them. Returns whether any entry is left in t. */
 static bool end_poll(wm_timelines *set, wm_timeline *t, const wm_home *home,
                      const wm_poll *poll)
 {
@@ -207,8 +209,8 @@ static bool end_poll(wm_timelines *set, wm_timeline *t, const wm_home *home,
     return left;
 }
 
-/* Where older work has not passed the younger has not: the open batch gets its
- * event then, and no question. */
+/* Resolves the open batch. While an older batch is incomplete the open one is
+ * too: it gets its event, and no query. */
 static void settle(wm_timelines *set, wm_timeline *t, wm_poll *poll)
 {
     enum wm_settled settled;
@@ -227,8 +229,8 @@ static void settle(wm_timelines *set, wm_timeline *t, wm_poll *poll)
     t->busy_polls = settled == WM_SETTLED_BUSY ? TRUST_BUSY : 0;
 }
 
-/* All that has passed, what is in the open batch included. Whether anything is
- * left. */
+/* Collects everything that has completed, including the open batch. Returns
+ * whether any entry is left. */
 static bool poll_all(wm_timelines *set, wm_timeline *t)
 {
     wm_poll poll;
@@ -251,8 +253,8 @@ void wm_timeline_poll_late(wm_timelines *set, wm_timeline *t)
         int cancel = wm_cancel_off();
 
         warm_last_error(&before);
-        (void)poll_all(set, t); /* records */
-        (void)poll_all(set, t); /* and asks */
+        (void)poll_all(set, t); /* records the events */
+        (void)poll_all(set, t); /* and queries them */
         wm_error_restore(&before);
         wm_cancel_restore(cancel);
     }
@@ -269,7 +271,8 @@ void wm_timeline_poll_after_close(wm_timelines *set, wm_timeline *t,
     }
 }
 
-/* The open batch of a stream that had work just now gets its event unasked. */
+/* If the stream was busy a moment ago, the open batch gets its event without a
+ * query. */
 static void settle_ripe(wm_timelines *set, wm_timeline *t, wm_poll *poll)
 {
     if (t->busy_polls > 0 && poll->head == NULL) {
@@ -324,8 +327,8 @@ bool wm_timeline_poll_ripe(wm_timelines *set, wm_timeline *t, uint64_t now,
 
 /* ---- rounds ----------------------------------------------------------- */
 
-/* True: a round begins, and is the caller's. False: one that began after the
- * call has finished. */
+/* True: a round begins, and the caller runs it. False: a round that began after
+ * the call has finished. */
 static bool begin_round(wm_timelines *set, uint64_t *round)
 {
     uint64_t wanted;
@@ -376,7 +379,7 @@ static bool is_tended(wm_timeline *t, const struct wm_arena *arena, bool steady,
 {
     bool tended = false;
 
-    /* Relaxed: it is only compared. */
+    /* Relaxed: slots and home are only compared. */
     if (arena != NULL &&
         atomic_load_explicit(&t->slots, memory_order_relaxed) > 0 &&
         (steady ||
@@ -404,7 +407,7 @@ void wm_timelines_poll_some(wm_timelines *set, unsigned count,
             }
             break;
         }
-        seen = seen == NULL ? t : seen; /* compared, and nothing else */
+        seen = seen == NULL ? t : seen; /* only compared: no reference */
         if (is_tended(t, arena, steady, now)) {
             wm_timeline_drop(set, t);
         } else {
@@ -505,15 +508,17 @@ void wm_timelines_publish(wm_timelines *set, wm_block *block)
         atomic_load_explicit(&block->uses, memory_order_relaxed);
     unsigned count = wm_stream_use_count(block);
 
-    /* Relaxed: the block is this thread's alone. */
+    /* Relaxed: this thread alone has the block. */
     atomic_store_explicit(&block->uses, NULL, memory_order_relaxed);
-    /* Relaxed: the locks of the queues carry it to whoever takes from them. */
+    /* Relaxed: the locks of the queues publish it to the threads that take
+     * entries out. */
     atomic_store_explicit(&block->queued, count, memory_order_relaxed);
     while (use != NULL) {
         wm_stream_use *next = use->next_of_block;
         wm_timeline *t = use->timeline;
 
-        /* The use's own reference may go at any moment. */
+        /* The use's own reference may be dropped as soon as the use is
+         * published. */
         wm_timeline_hold(t);
         publish_use(set, t, use);
         wm_timeline_drop(set, t);
