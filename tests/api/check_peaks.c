@@ -206,7 +206,7 @@ START_TEST(test_B14_peaks_of_a_thread_with_many_streams)
 {
     unsigned count = streams_of[_i / 2], most = 30;
     struct worker *w = &worker[0];
-    warm_stream stream[STREAMS], own = w->stream;
+    warm_stream stream[STREAMS] = {NULL}, own = w->stream;
 
     on = 4 + _i % 2;
     for (unsigned i = 0; i < count; i++) {
