@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-enum { BLOCKS = 12, PART = 3000 };
+enum { BLOCKS = 10, PART = 3000 };
 
 static struct flow {
     warm_runtime *runtime;
@@ -99,14 +99,14 @@ static void play(void)
     }
     (void)good(warm_poll(f.runtime));
     (void)(f.dry ||
-           good(warm_pinned_prewarm(f.runtime, 2 << 20, WARM_NODE_ANY, 0)));
+           good(warm_pinned_prewarm(f.runtime, 1 << 20, WARM_NODE_ANY, 0)));
     for (int i = 0; i < BLOCKS; i++) {
         allocate(i);
     }
     for (int i = 0; i < BLOCKS; i++) {
         give(i);
     }
-    (void)good(warm_pinned_trim(f.runtime, (size_t)6 << 20, NULL));
+    (void)good(warm_pinned_trim(f.runtime, (size_t)3 << 19, NULL));
     (void)good(warm_pinned_empty_cache(f.runtime, NULL));
 }
 
