@@ -433,7 +433,7 @@ START_TEST(test_a_made_trace_replays_like_its_row)
                                         "live"};
     char bench[] = "bench", one[] = "one", trace[] = "trace",
          replay[] = "replay", warm[] = "warmpool", threads[] = "threads=8",
-         ops[] = "ops=30000", steps[] = "steps=30000";
+         ops[] = "ops=10000", steps[] = "steps=10000";
     char work[16], lag[16], file[4200], conf[4300], again[4200];
     char row[4096] = "\n", played[4096] = "\n", unread[4096] = "";
 
@@ -454,7 +454,7 @@ START_TEST(test_a_made_trace_replays_like_its_row)
     }
     run_program((char *[])WORDS(replay, file, warm, lag, steps, conf), unread,
                 sizeof unread);
-    same_requests(file, again, 30000);
+    same_requests(file, again, 10000);
     unlink(file);
     unlink(again);
 }
