@@ -1,4 +1,4 @@
-/* bytes.c: sizes for people. */
+/* bytes.c: sizes in messages, for people. */
 #include "runtime/base/bytes.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* bytes.h: sizes for people (row F10). */
+/* bytes.h: sizes in messages, for people. */
 #ifndef WM_BYTES_H
 #define WM_BYTES_H
 

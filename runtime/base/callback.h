@@ -1,7 +1,8 @@
-/* callback.h: whether the calling thread is in a callback of the program's: of
- * a kind, for the log, or for memory that is short. It may not wait there for
- * what a thread of the runtime does: that may be waiting for the callback. Of
- * the thread, for all runtimes: what waits in a circle may be of several. */
+/* callback.h: whether the calling thread is inside a callback of the program: a
+ * kind's, the log's, or one for low memory. Inside, the thread must not wait
+ * for a thread of any runtime, which may itself be waiting for the callback:
+ * such a circle can run through several runtimes, so the mark belongs to the
+ * thread and not to one of them. */
 #ifndef WM_CALLBACK_H
 #define WM_CALLBACK_H
 
@@ -13,9 +14,9 @@ void wm_callback_end(void);
 
 bool wm_callback_inside(void);
 
-/* Is told, by the thread that began it, when that enters a callback, and when
- * it has left it: what others wait for meanwhile must not be the callback. On
- * the stack of the thread, which ends it. */
+/* Notifies an operation that its own thread enters a callback (inside) or has
+ * left it, so that threads which wait for the operation do not wait for the
+ * callback. Lives on the stack of that thread, which begins and ends it. */
 typedef struct wm_callback_watch {
     void (*tell)(struct wm_callback_watch *watch, bool inside);
     struct wm_callback_watch *next;

@@ -1,4 +1,4 @@
-/* clock.h: time that a test can drive. Any thread, no lock. */
+/* clock.h: monotonic time, which a test can replace. Any thread, no lock. */
 #ifndef WM_CLOCK_H
 #define WM_CLOCK_H
 
@@ -7,7 +7,7 @@
 /* Monotonic time. */
 uint64_t wm_clock_ns(void);
 
-/* For tests: use clock instead of the system's; null for the system's. */
+/* For tests: replaces the system's clock; null restores it. */
 void wm_clock_set(uint64_t (*clock)(void));
 
 #endif

@@ -5,7 +5,7 @@
 
 unsigned wm_counter_shard(void)
 {
-    /* Of the processor, so that no line goes from one to another but with a
-     * thread that moves. -1 where it is not known is a shard as well. */
+    /* By processor, so that a cache line changes processors only when a thread
+     * does. -1, for an unknown processor, yields a valid shard too. */
     return (unsigned)sched_getcpu() % WM_COUNTER_SHARDS;
 }

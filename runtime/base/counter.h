@@ -1,7 +1,7 @@
 /* counter.h: a count that many threads raise and few read.
  *
- * Each processor has one of a few cache lines, to which threads add that run
- * there; a read sums them. The sum is exact once the writers are quiet. */
+ * The count is split over WM_COUNTER_SHARDS cache lines, chosen by processor; a
+ * read sums them. The sum is exact once no thread adds any more. */
 #ifndef WM_COUNTER_H
 #define WM_COUNTER_H
 
@@ -16,7 +16,7 @@ typedef struct wm_counter {
     } shard[WM_COUNTER_SHARDS];
 } wm_counter;
 
-/* That of the processor on which the calling thread is. */
+/* The shard of the processor on which the calling thread runs. */
 unsigned wm_counter_shard(void);
 
 /* Relaxed: a count orders nothing. */

@@ -16,8 +16,8 @@
 
 enum {
     HEAD_WORDS = offsetof(wm_history_event, origin.frame) / sizeof(uint64_t),
-    OWN_FRAMES = 16, /* of the library, at most, above the caller's */
-    PATIENCE = 64    /* yields of a reader */
+    OWN_FRAMES = 16, /* frames of the library above the caller's, at most */
+    PATIENCE = 64    /* yields while a reader waits for a writer */
 };
 
 _Static_assert(sizeof(void *) == sizeof(uint64_t), "words hold addresses");
@@ -28,9 +28,10 @@ struct wm_history {
     uint64_t count;      /* const: of slots */
     unsigned frames;     /* const */
     size_t words;        /* const: of an event */
-    uintptr_t own, over; /* const: where the library lies; 0: in the program */
-    /* const; count times a turn and the words. The turn of event n is 2n + 1
-     * while it is written, 2n + 2 then; 0: never used. */
+    uintptr_t own, over; /* const: the library's addresses; 0: static link */
+    /* const pointer; count slots, each a turn and the words of an event. The
+     * turn of event n is 2n + 1 while it is written and 2n + 2 afterwards; 0:
+     * the slot was never used. */
     _Atomic uint64_t *slots;
 };
 
@@ -49,7 +50,7 @@ warm_status warm_memory_tag_set(const char *text)
     }
     data = length > 0 ? wm_thread_data_make() : wm_thread_data_get();
     if (data != NULL) {
-        /* To its end: it is stored whole. */
+        /* strncpy() pads with zeros: events store the whole array. */
         strncpy(data->tag, length > 0 ? text : "", sizeof data->tag);
     }
     return data != NULL || length == 0
@@ -87,13 +88,13 @@ static _Atomic uint64_t *slot_of(wm_history *history, uint64_t number)
     return &history->slots[number % history->count * (1 + history->words)];
 }
 
-/* Whether the slot is this thread's now. */
+/* Claims the slot for event number; false if a younger event has it. */
 static bool claim(_Atomic uint64_t *turn, uint64_t number)
 {
     uint64_t seen = atomic_load_explicit(turn, memory_order_relaxed);
 
-    /* Acquire pairs with the release of the turn before: its words come first.
-     * Those that follow are released one by one. */
+    /* Acquire pairs with the release of the previous turn: the old words are
+     * stored before the new ones, which are released one by one. */
     return seen % 2 == 0 && seen <= 2 * number &&
            atomic_compare_exchange_strong_explicit(turn, &seen, 2 * number + 1,
                                                    memory_order_acquire,
@@ -102,8 +103,8 @@ static bool claim(_Atomic uint64_t *turn, uint64_t number)
 
 void wm_history_put(wm_history *history, const wm_history_event *event)
 {
-    /* Relaxed: the increments of one variable have an order, which is that of
-     * what they count, if that has one. */
+    /* Relaxed: read-modify-writes of one variable have a single order, which
+     * agrees with the order of the events where those are ordered. */
     uint64_t number =
         atomic_fetch_add_explicit(&history->next, 1, memory_order_relaxed);
     _Atomic uint64_t *slot = slot_of(history, number);
@@ -116,11 +117,11 @@ void wm_history_put(wm_history *history, const wm_history_event *event)
         uint64_t word;
 
         memcpy(&word, (const char *)event + i * sizeof word, sizeof word);
-        /* Release pairs with the acquire of the reader, who sees the turn that
-         * was claimed before if it sees the word. */
+        /* Release pairs with the acquire of the reader: a reader that sees the
+         * word also sees the claimed turn. */
         atomic_store_explicit(&slot[1 + i], word, memory_order_release);
     }
-    /* Release: who sees it sees all words. */
+    /* Release: a reader that sees this turn sees all words. */
     atomic_store_explicit(slot, 2 * number + 2, memory_order_release);
 }
 
@@ -134,8 +135,8 @@ uint64_t wm_history_oldest(const wm_history *history, uint64_t next)
     return next > history->count ? next - history->count : 0;
 }
 
-/* Whether the event is there, or was. One that is being written is given some
- * time; one that was dropped never comes. */
+/* Whether the slot holds the event or a younger one. Waits a little for a
+ * writer; an event that was dropped never arrives. */
 static bool is_there(_Atomic uint64_t *slot, uint64_t number)
 {
     for (int i = 0; i < PATIENCE; i++) {
@@ -171,7 +172,7 @@ uint64_t wm_history_dropped(wm_history *history)
     return atomic_load_explicit(&history->dropped, memory_order_relaxed);
 }
 
-/* ---- who, and when ------------------------------------------------------- */
+/* ---- origins ------------------------------------------------------------- */
 
 static void put_frames(const wm_history *history, wm_origin *origin)
 {
@@ -222,7 +223,7 @@ unsigned wm_history_frames(const wm_history *history)
 
 /* ---- begin and end ------------------------------------------------------- */
 
-/* Where the library lies, if it is not a part of the program. */
+/* Finds the library's own addresses, unless it is linked statically. */
 static int find_own(struct dl_phdr_info *object, size_t bytes, void *context)
 {
     wm_history *history = context;
@@ -245,7 +246,8 @@ static int find_own(struct dl_phdr_info *object, size_t bytes, void *context)
     return 0;
 }
 
-/* The first call loads what it needs, and allocates. */
+/* The first backtrace() of a process loads libgcc and allocates: not later, in
+ * the middle of an allocation. */
 static void prepare_frames(wm_history *history)
 {
     void *frame[1];

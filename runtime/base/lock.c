@@ -70,8 +70,9 @@ void wm_lock_fini(wm_lock *lock)
     pthread_mutex_destroy(&lock->mutex);
 }
 
-/* Tries before a thread sleeps, and the longest pause between two of them. What
- * is done under a lock takes less time than to sleep and to be woken. */
+/* Attempts before a thread sleeps, and the longest pause between two attempts,
+ * in pause instructions. Critical sections are shorter than a sleep and a
+ * wake-up. */
 enum { TRIES = 50, PAUSES = 32 };
 
 static void pause_a_while(unsigned count)
@@ -106,7 +107,7 @@ bool wm_lock_acquire(wm_lock *lock)
 
 void wm_lock_release(wm_lock *lock)
 {
-    /* The lock may be gone with its object as soon as it is free. */
+    /* First: once the mutex is free another thread may free its object. */
     note_release(lock->rank);
     pthread_mutex_unlock(&lock->mutex);
 }

@@ -24,16 +24,16 @@ enum wm_rank {
     WM_RANK_METER,       /* creations of handles under way on one device */
     WM_RANK_WORKSPACES,  /* workspaces of one device */
     WM_RANK_PRIVATE,     /* a runtime's private pools */
-    WM_RANK_BACKGROUND,  /* what a runtime's thread is to do */
-    WM_RANK_GROWTH,      /* memory on its way from the driver, or to it */
-    WM_RANK_IMPORTS,     /* memory of other processes on one device */
-    WM_RANK_WINDOWS,     /* a runtime's list of windows */
-    WM_RANK_WINDOW,      /* what one thread's window caches */
-    WM_RANK_ORDERS,      /* lanes of a device's memory by stream */
-    WM_RANK_TIMELINES,   /* table of timelines by stream id */
-    WM_RANK_TIMELINE,    /* pending blocks of one stream */
-    WM_RANK_ARENA,       /* free lists, segments and counters of an arena; */
-    WM_RANK_ARENA_LAST = WM_RANK_ARENA + 15, /* and of its siblings */
+    WM_RANK_BACKGROUND,  /* requests to a runtime's background thread */
+    WM_RANK_GROWTH,    /* memory being obtained from or returned to a driver */
+    WM_RANK_IMPORTS,   /* memory of other processes on one device */
+    WM_RANK_WINDOWS,   /* a runtime's list of windows */
+    WM_RANK_WINDOW,    /* what one thread's window caches */
+    WM_RANK_ORDERS,    /* lanes of a device's memory, by stream */
+    WM_RANK_TIMELINES, /* table of timelines by stream id */
+    WM_RANK_TIMELINE,  /* pending blocks of one stream */
+    WM_RANK_ARENA,     /* free lists, segments and counters of an arena */
+    WM_RANK_ARENA_LAST = WM_RANK_ARENA + 15, /* one rank for each sibling */
     WM_RANK_USES,    /* streams recorded on some of the live blocks */
     WM_RANK_EVENTS,  /* idle events of a device */
     WM_RANK_TRACING, /* records of one thread, not yet in the file */
@@ -57,7 +57,7 @@ typedef struct wm_cond {
 
 void wm_lock_init(wm_lock *lock, enum wm_rank rank);
 void wm_lock_fini(wm_lock *lock);
-/* Whether another thread held it. */
+/* Returns whether another thread held the lock. */
 bool wm_lock_acquire(wm_lock *lock);
 void wm_lock_release(wm_lock *lock);
 
@@ -65,20 +65,20 @@ void wm_cond_init(wm_cond *cond);
 void wm_cond_fini(wm_cond *cond);
 /* Not a cancellation point; may wake up early. */
 void wm_cond_wait(wm_cond *cond, wm_lock *lock);
-/* The same, for ns nanoseconds of the system's clock at most. */
+/* Waits at most ns nanoseconds of CLOCK_MONOTONIC. */
 void wm_cond_wait_for(wm_cond *cond, wm_lock *lock, uint64_t ns);
 void wm_cond_signal(wm_cond *cond);
 void wm_cond_broadcast(wm_cond *cond);
 
-/* Debug builds: true unless the thread holds a lock, which none does across a
- * driver call. Always true in release builds. */
+/* Debug builds: false if the thread holds a lock, which must not be held across
+ * a driver call. Release builds: always true. */
 bool wm_lock_driver_call_allowed(void);
 
-/* For tests, debug builds only (else 0): how many locks the calling thread has
- * taken since it began. */
+/* For tests: how many locks the calling thread has taken since it began; 0 in
+ * release builds. */
 uint64_t wm_lock_taken(void);
 
-/* Puts cancellation off around code that must not be left half done. */
+/* Defers cancellation around code that must not be left half done. */
 static inline int wm_cancel_off(void)
 {
     int old = PTHREAD_CANCEL_ENABLE;
@@ -92,9 +92,10 @@ static inline void wm_cancel_restore(int old)
     pthread_setcancelstate(old, NULL);
 }
 
-/* For who waits without a lock for a thread that is soon done, unless it has
- * lost the processor: to this one, perhaps, which has to sleep then if it has
- * the higher priority. turn: how often it has waited by now. */
+/* One turn of waiting without a lock for a thread that will finish within
+ * microseconds. That thread may have been preempted, perhaps by the waiter: so
+ * the first 64 turns yield, later ones sleep for 50 us, which lets a thread of
+ * lower priority run. turn: turns so far. */
 void wm_wait_turn(unsigned turn);
 
 #endif

@@ -1,4 +1,4 @@
-/* meta.h: the library's own memory: records, never what users get.
+/* meta.h: memory for the library's own records, never for users.
  *
  * Any thread. Tests can make the n-th allocation fail, once or from then on,
  * and read how many are live. */
@@ -11,8 +11,8 @@
 
 /* Zeroed memory aligned to 64 bytes, or null. */
 void *wm_meta_alloc(size_t bytes);
-/* The same of much that is to be written here and there only: what is not has
- * no memory. Aligned as the C library does it. */
+/* Zeroed memory for large, sparsely written tables: pages that are never
+ * written take no memory. Aligned as calloc() aligns. */
 void *wm_meta_alloc_sparse(size_t bytes);
 /* Null is ignored. */
 void wm_meta_free(void *pointer);

@@ -54,8 +54,9 @@ struct option {
 /* Where options are written, for messages. */
 static const char in_conf[] = "WARMPOOL_CONF", in_struct[] = "warm_options";
 
-/* Of a text that is not allowed this much is shown, or there would be no room
- * to say what is: "%.48s%s" takes the two. */
+/* A refused text is quoted up to this many characters, so that the message has
+ * room for the allowed values. SHOWN is the format, SHOW() its two arguments.
+ */
 enum { SHOWN_MAX = 48 };
 #define SHOWN      "%.48s%s"
 #define SHOW(text) (text), (strlen(text) > SHOWN_MAX ? "..." : "")
@@ -79,8 +80,8 @@ static bool is_bytes(const struct option *o)
     return strcmp(o->unit, "bytes") == 0;
 }
 
-/* 4096, of bytes 64K, 2G … too, into *value; UINT64_MAX, which no option
- * allows, for what is more than that. */
+/* Parses a number, for bytes with an optional suffix: 4096, 64K, 2G. Numbers
+ * beyond 64 bits yield UINT64_MAX, which no option allows. */
 static bool parse_size(const char *text, bool of_bytes, uint64_t *value)
 {
     static const char suffixes[] = "KMGT";
@@ -123,7 +124,7 @@ static bool is_choice(const char *choices, const char *value)
     return false;
 }
 
-/* As it may be given: bytes with the largest suffix that leaves no rest. */
+/* A value as users write it: bytes with the largest exact suffix. */
 typedef struct amount {
     char text[24];
 } amount;
@@ -142,7 +143,7 @@ static amount amount_of(const struct option *o, uint64_t value)
     return out;
 }
 
-/* what: is wrong with the number. */
+/* what: what is wrong with the number. */
 static warm_status bad_number(const struct option *o, const char *where,
                               const char *text, const char *what)
 {
@@ -210,7 +211,7 @@ static warm_status unknown_key(const char *key)
                    SHOW(key), names);
 }
 
-/* Without the blanks around it. */
+/* text without leading and trailing blanks; cuts it in place. */
 static char *trim(char *text)
 {
     static const char blanks[] = " \t\n\r\f\v";
@@ -225,7 +226,7 @@ static char *trim(char *text)
     return text;
 }
 
-/* given: by option, whether the text had it before. */
+/* given[i]: option i occurred earlier in the text. */
 static warm_status apply_pair(wm_options *options, char *pair, bool *given)
 {
     char *colon = strchr(pair, ':');
@@ -359,10 +360,10 @@ size_t wm_options_text(const wm_options *options, char *text, size_t bytes)
     return used + 1;
 }
 
-/* Help is broken into lines of this many characters, and indented. */
+/* Help text is wrapped at this column and indented. */
 enum { HELP_COLUMNS = 96, HELP_INDENT = 4 };
 
-/* Adds one line to text, which has bytes, of which *used are needed so far. */
+/* Appends a line to text (room: bytes). *used counts what all lines need. */
 static void put_line(char *text, size_t bytes, size_t *used, const char *line)
 {
     if (text != NULL && *used < bytes) {

@@ -12,15 +12,15 @@ wm_lock wm_process_lock = WM_LOCK_INIT(WM_RANK_PROCESS);
 
 struct wm_process wm_process;
 
-/* What the exit handler was registered after. Where there is no room for one
- * more, each runtime registers it again. */
+/* Libraries after whose start the exit handler was registered again. When the
+ * table is full, each runtime registers the handler again. */
 enum { STARTED = 32 };
 static const void *started_before[STARTED]; /* process lock */
 
 static void (*_Atomic fork_hook)(void);
 static void (*_Atomic exit_hook)(void);
 
-/* Runs as often as it was registered; the first run is the one that counts. */
+/* Runs once for each registration; only the first run acts. */
 static void at_exit(void)
 {
     void (*hook)(void) = atomic_load_explicit(&exit_hook, memory_order_relaxed);
@@ -33,7 +33,7 @@ static void at_exit(void)
     }
 }
 
-/* By chance, and where there is none by pid and time. */
+/* A random number; without a source of randomness, a mix of pid and time. */
 static void identify(void)
 {
     uint64_t identity = 0;
@@ -87,14 +87,14 @@ void wm_process_init(void)
     pthread_once(&once, init_once);
 }
 
-/* If there is no room for one more, the handler runs as late as it did. */
+/* If atexit() is out of room, the earlier registration stands. */
 void wm_process_exit_first(void)
 {
     atomic_fetch_add_explicit(&wm_process.handlers, 1, memory_order_relaxed);
     (void)atexit(at_exit);
 }
 
-/* Keeps it as well. */
+/* Whether started is in the table; adds it if not. */
 static bool is_known(const void *started)
 {
     bool known = false;

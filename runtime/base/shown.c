@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Those of ASCII, and the second byte of those that UTF-8 has besides. */
+/* Whether a byte is an ASCII control character, or the second byte of one of
+ * the control characters U+0080 to U+009F in UTF-8. */
 static bool is_control(const char *text, size_t at)
 {
     unsigned char c = (unsigned char)text[at];

@@ -1,15 +1,16 @@
-/* shown.h: texts from outside (options, paths, names) as a part of one line.
+/* shown.h: makes text from outside (options, paths, names) safe to print in one
+ * line.
  *
- * Messages and log lines go through it once, where they are composed, so that
- * no text that they quote can end the line or drive a terminal. */
+ * Every message and log line passes through wm_shown() once, when it is
+ * composed, so that no quoted text can end the line or drive a terminal. */
 #ifndef WM_SHOWN_H
 #define WM_SHOWN_H
 
 #include <stddef.h>
 
-/* Replaces control characters in text, of bytes with its terminator, by \n, \t
- * or \x1b and their like; what has no room then is cut off, and "..." stands
- * for it. */
+/* Replaces each control character in text by an escape (\n, \t, \x1b). bytes:
+ * room of text, terminator included; a text that grows beyond it is cut and
+ * ends in "...". */
 void wm_shown(char *text, size_t bytes);
 
 #endif

@@ -27,7 +27,8 @@ warm_status wm_sized_check(const void *given, size_t known, const char *name)
                        "set, or of a newer release",
                        name, size, known);
     }
-    /* More than the size alone; and every one of them is aligned as it. */
+    /* A struct holds more than its size, and its length is a multiple of the
+     * alignment of size_t. */
     if (size <= sizeof size || size % sizeof size != 0) {
         return wm_fail(WARM_INVALID_ARGUMENT,
                        "%s.size is %zu; set it to sizeof(%s), here %zu", name,

@@ -1,10 +1,10 @@
 /* sized.h: structs that cross the interface and begin with their size_t size.
  *
- *   older program     size │ a │ b            what it does not know is taken
- *   this library      size │ a │ b │ c        as zero, or not written
+ *   older program     size │ a │ b            missing inputs are read as zero,
+ *   this library      size │ a │ b │ c        missing outputs are not written
  *
- * Such a struct grows at its end only, and a field that is added begins at the
- * old sizeof, never in the padding before it. No lock, no allocation. */
+ * Such a struct grows at its end only, and a new field begins at the old
+ * sizeof, never in the padding before it. No lock, no allocation. */
 #ifndef WM_SIZED_H
 #define WM_SIZED_H
 
@@ -16,8 +16,8 @@
  * its size is larger than known or is not that of any struct. */
 warm_status wm_sized_check(const void *given, size_t known, const char *name);
 
-/* For structs that passed the check: fills *full, known bytes, from an input;
- * copies a result back, all but its size. */
+/* For structs that passed the check. wm_sized_in() fills *full (known bytes)
+ * from an input; wm_sized_out() copies a result back, all but its size. */
 void wm_sized_in(void *full, const void *given, size_t known);
 static inline void wm_sized_out(void *given, const void *full, size_t known)
 {

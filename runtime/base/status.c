@@ -14,8 +14,8 @@
 #define STRING(x)  STRING_(x)
 
 static const char no_words[] =
-    "the words of this thread's last error are not there: there was no memory "
-    "for them, or the thread is about to end";
+    "the message of this thread's last error was lost: there was no memory for "
+    "it, or the thread is about to end";
 
 const char *warm_version(void)
 {
@@ -89,8 +89,8 @@ void wm_fail_note_code(warm_status status, const char *origin, int code,
     va_end(list);
 }
 
-/* Whether the words of the last error are there. A place that was made after
- * the failure, for the next one's or for a tag, has none of it. */
+/* Whether data holds the message of the last error. If it was allocated only
+ * after that error, for a tag or for the next error, it does not. */
 static bool has_words(const wm_thread_data *data)
 {
     return data != NULL && (wm_thread_marks_now.last_status == WARM_OK ||
@@ -144,7 +144,7 @@ bool wm_error_heard(warm_status before)
     return heard;
 }
 
-/* Makes the place of the words, so that the next error's are there as well. */
+/* Allocates the thread's data if needed, so that the next message is kept. */
 const char *warm_last_error_message(void)
 {
     const wm_thread_data *data = wm_thread_data_make();

@@ -1,10 +1,9 @@
-/* status.h: failing with words, for all of the library.
+/* status.h: how a call fails: a status, and a message for warm_last_error().
  *
  * The function that first decides that a call fails calls wm_fail() once and
- * returns what it returns; callers pass the status on. The last error belongs
- * to the thread; no lock is taken. The first of a thread allocates the record
- * of its words: without memory the status stands alone, with a text that says
- * so. */
+ * returns its value; callers return the status unchanged. The last error
+ * belongs to the thread; no lock is taken. A thread's first error allocates the
+ * record of its message; without memory only the status is kept. */
 #ifndef WM_STATUS_H
 #define WM_STATUS_H
 
@@ -12,12 +11,13 @@
 
 #include <stdbool.h>
 
-/* Stores the thread's last error; the value is status, also for analysers. A
- * status is written twice in the expansion: it has no side effects. */
+/* Stores the thread's last error and evaluates to status. A macro, so that
+ * static analysers see the value; status is evaluated twice and must have no
+ * side effects. */
 #define wm_fail(status, ...) (wm_fail_note((status), __VA_ARGS__), (status))
 
-/* As wm_fail(), with the code and the text of a driver or library: origin
- * "cudart", "cublas", "host", …; code_text may be null. */
+/* wm_fail() with the code and text of a driver or library. origin: "cudart",
+ * "cublas", "host", …; code_text may be null. */
 #define wm_fail_code(status, origin, code, code_text, ...)                     \
     (wm_fail_note_code((status), (origin), (code), (code_text), __VA_ARGS__),  \
      (status))
@@ -28,16 +28,18 @@ void wm_fail_note_code(warm_status status, const char *origin, int code,
                        const char *code_text, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* Puts back what warm_last_error() gave: for a caller that recovers from a
- * failure inside, because a success leaves the last error as it was. */
+/* Restores a last error that warm_last_error() returned: for a caller that
+ * recovers from an inner failure, because a success leaves the last error as
+ * it was. */
 void wm_error_restore(const warm_error *error);
 
-/* Around a function of the user's, which may fail and leave no words: the
- * first gives what the second takes, and that is true if there are some. */
+/* Around a callback of the user, which may fail without setting an error:
+ * wm_error_hush() clears the last status and returns it; wm_error_heard()
+ * returns whether the callback set one, and restores the old one if not. */
 warm_status wm_error_hush(void);
 bool wm_error_heard(warm_status before);
 
-/* For our own bugs: stops debug builds, costs nothing in release builds. */
+/* For bugs of the library: stops debug builds, free in release builds. */
 #ifdef NDEBUG
 #define wm_assert(condition) ((void)sizeof(condition))
 #else

@@ -17,8 +17,9 @@ void wm_text_put(wm_text *text, const char *format, ...)
     text->used += (size_t)length;
 }
 
-/* Bytes of the UTF-8 sequence at c that is longer than one byte, or 0. The
- * second byte decides what is too long, a surrogate or beyond Unicode. */
+/* Bytes of the multi-byte UTF-8 sequence at c, or 0 if it is not valid. The
+ * range of the second byte excludes overlong forms, surrogates and code points
+ * beyond Unicode. */
 static int sequence(const unsigned char *c)
 {
     static const struct {

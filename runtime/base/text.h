@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-/* Text that is counted on past the end of its buffer, and always terminated if
- * there is room for that. */
+/* A text whose length (used) goes on counting past the end of its buffer
+ * (bytes). Terminated unless bytes is 0. */
 typedef struct wm_text {
     char *at;
     size_t bytes, used;
@@ -14,8 +14,7 @@ typedef struct wm_text {
 void wm_text_put(wm_text *text, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* A JSON string: what users give may have any name. What is not UTF-8 in it
- * becomes the replacement character. */
+/* Appends a JSON string in quotes. Bytes that are not UTF-8 become U+FFFD. */
 void wm_text_put_string(wm_text *text, const char *string);
 
 #endif

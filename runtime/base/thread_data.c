@@ -14,8 +14,8 @@ static pthread_key_t key;
 static int key_error;
 static _Atomic bool refused;
 
-/* A later destructor of the thread may fail and make it again: then this one
- * runs in the next round. */
+/* If a later destructor of the thread makes the data again, this destructor
+ * runs once more, in the next round. */
 static void thread_exits(void *value)
 {
     mine = NULL;
@@ -34,7 +34,7 @@ static wm_thread_data *make(void)
     wm_thread_data *data;
 
     pthread_once(&once, make_key);
-    /* Relaxed: a test's own switch. */
+    /* Relaxed: only a test sets it. */
     if (key_error != 0 ||
         atomic_load_explicit(&refused, memory_order_relaxed)) {
         return NULL;

@@ -1,9 +1,10 @@
-/* thread_data.h: what a thread has of its own and seldom needs: the words of
- * its last error, and its tag. In allocated memory, which is freed when the
- * thread exits: the thread-local variables of all libraries that are loaded
- * late share one small place (static TLS, 1664 bytes in glibc), and where that
- * is used up the next one cannot be loaded. So ours are 64 bytes at most
- * (lint-tls). */
+/* thread_data.h: data of one thread that is seldom needed: the message of its
+ * last error, and its memory tag.
+ *
+ * It is allocated at first use and freed when the thread exits, because
+ * thread-local variables are scarce: all libraries loaded by dlopen() share
+ * glibc's static TLS reserve (1664 bytes), and when that is used up the next
+ * library cannot be loaded. Ours take at most 64 bytes (lint-tls). */
 #ifndef WM_THREAD_DATA_H
 #define WM_THREAD_DATA_H
 
@@ -13,27 +14,27 @@
 #include <stdbool.h>
 
 typedef struct wm_thread_data {
-    warm_error error; /* but for its status: status.c */
+    warm_error error; /* all but its status, which is in wm_thread_marks */
     char tag[WARM_TAG_BYTES];
 } wm_thread_data;
 
-/* The calling thread's, or null. The first does not make it; the second does
- * unless there is no memory, or the thread has been through its last
- * destructor. errno stays as it was. */
+/* The calling thread's data, or null. wm_thread_data_make() allocates it if
+ * needed; it returns null without memory or after the thread's last round of
+ * destructors. errno is preserved. */
 wm_thread_data *wm_thread_data_get(void);
 wm_thread_data *wm_thread_data_make(void);
 
-/* For tests: from now on there is no memory for it. */
+/* For tests: while refuse is true wm_thread_data_make() allocates nothing. */
 void wm_thread_data_refuse(bool refuse);
 
-/* What is too little for memory of its own, and must not fail: side by side,
- * since each thread-local variable alone takes 8 bytes (tests/tools/tls.sh). */
+/* Small marks of a thread that must never fail to exist. One struct, because
+ * each thread-local variable takes at least 8 bytes (tests/tools/tls.sh). */
 typedef struct wm_thread_marks {
-    unsigned short callbacks;   /* of the program that the thread is in */
-    unsigned char last_status;  /* a warm_status: the last error's */
+    unsigned short callbacks;   /* nested callbacks that the thread is in */
+    unsigned char last_status;  /* warm_status of the last error */
     unsigned char rounds;       /* how often thread_data's destructor ran */
-    unsigned char capture_mode; /* a CUstreamCaptureMode: see cuda_stream.c */
-    unsigned char breaks;       /* see wm_driver_break_begin() */
+    unsigned char capture_mode; /* CUstreamCaptureMode: see cuda_stream.c */
+    unsigned char breaks;       /* nesting of wm_driver_break_begin() */
 } wm_thread_marks;
 extern _Thread_local wm_thread_marks wm_thread_marks_now;
 

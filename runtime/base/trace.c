@@ -23,27 +23,27 @@ struct wm_trace_buffer {
     wm_lock lock;
     wm_trace *trace;       /* const */
     uint64_t thread;       /* lock buffer */
-    bool idle;             /* lock trace: its thread is gone */
-    wm_trace_buffer *next; /* const: made before it */
+    bool idle;             /* lock trace: its thread has ended */
+    wm_trace_buffer *next; /* const: the buffer made before this one */
     wm_trace_chunk chunk;  /* lock buffer */
 };
 
 struct wm_trace {
-    /* Relaxed: read-modify-writes of one variable have one order, which is
-     * that of what they count, if that has one. */
+    /* Relaxed: read-modify-writes of one variable have a single order, which
+     * agrees with the order of the calls where those are ordered. */
     _Alignas(64) _Atomic uint64_t order;
     _Atomic uint32_t blocks;
-    /* Nothing is traced any more. Relaxed: read again under the buffer's
-     * lock, by which it is ordered. */
+    /* Tracing has ended. Relaxed: threads read it again under the lock of their
+     * buffer, which orders it. */
     _Atomic bool off;
-    _Atomic int unsaid; /* relaxed: an errno to be logged, or 0 */
+    _Atomic int unsaid; /* relaxed: an errno not logged yet, or 0 */
     uint64_t start_ns;  /* const */
     wm_lock lock;
     wm_trace_file file;       /* lock trace */
-    bool begun;               /* lock trace: the file is this trace's */
+    bool begun;               /* lock trace: the header is written */
     bool ended;               /* lock trace: nothing more is written */
     char *options;            /* lock trace: for the header; null: no memory */
-    uint64_t threads;         /* lock trace: numbers given */
+    uint64_t threads;         /* lock trace: last thread number */
     uint64_t records;         /* lock trace: in the file */
     wm_trace_buffer *buffers; /* lock trace */
     wm_trace_streams streams; /* lock trace */
@@ -53,7 +53,7 @@ struct wm_trace {
 
 /* ---- writing ------------------------------------------------------------ */
 
-/* Why the file is cut short, for a message. */
+/* Composes why the file is incomplete. */
 static void explain(const wm_trace *trace, int error, char *text, size_t bytes)
 {
     char reason[96];
@@ -63,7 +63,7 @@ static void explain(const wm_trace *trace, int error, char *text, size_t bytes)
                                 : strerror_r(error, reason, sizeof reason));
 }
 
-/* Without a lock: the callback is the user's. */
+/* Logs a failure once. Call without a lock: the log callback is user code. */
 static void say(wm_trace *trace)
 {
     int error = atomic_load_explicit(&trace->unsaid, memory_order_relaxed);
@@ -74,7 +74,7 @@ static void say(wm_trace *trace)
             0) {
         explain(trace, error, text, sizeof text);
         wm_log(WARM_LOG_WARNING,
-               "%s; nothing is recorded any more, the program goes on", text);
+               "%s; tracing has stopped, the program is not affected", text);
     }
 }
 
@@ -91,8 +91,8 @@ static int put_end_locked(wm_trace *trace, int why)
                                (size_t)(at - end) + WM_CHUNK_SUM);
 }
 
-/* The end that tells so is a few bytes where a chunk did not fit; on a disk
- * without room for them the file has no end. */
+/* The end record is a few bytes, which may fit where a chunk did not; on a full
+ * disk the file has no end. */
 static void fail_locked(wm_trace *trace, int error)
 {
     atomic_store_explicit(&trace->off, true, memory_order_relaxed);
@@ -163,7 +163,7 @@ void wm_trace_put(wm_trace_buffer *buffer, const wm_trace_record *record)
     say(trace);
 }
 
-/* Blocks are told apart by 32 bits: a longer trace ends there. */
+/* Block numbers have 32 bits: a trace with more blocks ends there. */
 static void out_of_numbers(wm_trace *trace)
 {
     wm_lock_acquire(&trace->lock);
@@ -223,7 +223,7 @@ static void init_buffer(wm_trace_buffer *b, wm_trace *trace, uint64_t thread)
     b->thread = thread;
 }
 
-/* One whose thread is gone, or null. */
+/* A buffer whose thread has ended, or null. */
 static wm_trace_buffer *take_idle_locked(wm_trace *trace)
 {
     wm_trace_buffer *b = trace->buffers;
@@ -284,7 +284,7 @@ void wm_trace_leave(wm_trace_buffer *buffer)
 
 /* ---- begin and end ------------------------------------------------------ */
 
-/* The header: only now the file is emptied of what was in it. */
+/* Truncates the file and writes the header. */
 static void begin_locked(wm_trace *trace)
 {
     size_t bytes = trace->options != NULL ? strlen(trace->options) : 0;
@@ -296,7 +296,7 @@ static void begin_locked(wm_trace *trace)
     }
     trace->begun = true;
     error = wm_trace_file_empty(&trace->file);
-    if (error != 0) { /* nor is an end put into what is not ours */
+    if (error != 0) { /* an untruncated file gets no end either */
         trace->ended = true;
         atomic_store_explicit(&trace->off, true, memory_order_relaxed);
         atomic_store_explicit(&trace->unsaid, error, memory_order_relaxed);
@@ -323,7 +323,7 @@ void wm_trace_begin(wm_trace *trace)
     say(trace);
 }
 
-/* The options in force, or null without memory. */
+/* The text of the options in force; null without memory. */
 static char *text_of(const wm_options *options)
 {
     size_t bytes = wm_options_text(options, NULL, 0);
@@ -385,14 +385,14 @@ static void flush(wm_trace_buffer *b)
     wm_lock_release(&b->lock);
 }
 
-/* Nothing is traced from here on. */
+/* Ends tracing: writes all buffers and the end. */
 static void finish(wm_trace *trace, enum wm_trace_why why)
 {
     wm_trace_buffer *b;
 
     atomic_store_explicit(&trace->off, true, memory_order_relaxed);
     wm_lock_acquire(&trace->lock);
-    b = trace->buffers; /* made by then; later ones hold nothing */
+    b = trace->buffers; /* buffers made later stay empty: off is set */
     wm_lock_release(&trace->lock);
     for (; b != NULL; b = b->next) {
         flush(b);
@@ -406,7 +406,7 @@ bool wm_trace_exit(wm_trace *trace, char *text, size_t bytes)
     int error;
 
     finish(trace, WM_TRACE_EXITED);
-    /* What was said before is not said again. */
+    /* A failure that was logged before is not reported again. */
     error = atomic_exchange_explicit(&trace->unsaid, 0, memory_order_relaxed);
     if (error != 0) {
         explain(trace, error, text, bytes);
@@ -422,7 +422,8 @@ void wm_trace_close(wm_trace *trace)
         return;
     }
     wm_lock_acquire(&trace->lock);
-    trace->ended = trace->ended || !trace->begun; /* the file stays as it was */
+    /* If the trace was never begun, the file stays as it was. */
+    trace->ended = trace->ended || !trace->begun;
     wm_lock_release(&trace->lock);
     finish(trace, WM_TRACE_DESTROYED);
     error = wm_trace_file_close(&trace->file);

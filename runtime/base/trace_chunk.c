@@ -29,7 +29,7 @@ static uint64_t zigzag(int64_t value)
     return ((uint64_t)value << 1) ^ (value < 0 ? UINT64_MAX : 0);
 }
 
-/* Where the records begin to count from. */
+/* Sets the base of the differences that the first record stores. */
 static void start(wm_trace_chunk *c, uint64_t order, uint64_t ns)
 {
     c->first_order = order;
@@ -39,7 +39,7 @@ static void start(wm_trace_chunk *c, uint64_t order, uint64_t ns)
     c->last_block = 0;
 }
 
-/* What the record has besides its head. */
+/* Appends the fields that the record's op has. */
 static void put_fields(wm_trace_chunk *c, unsigned char **at,
                        const wm_trace_record *r)
 {
@@ -72,7 +72,7 @@ void wm_trace_chunk_add(wm_trace_chunk *c, const wm_trace_record *record,
     if (c->records == 0) {
         start(c, order, ns);
     }
-    ns = ns > c->last_ns ? ns : c->last_ns; /* of a test's clock */
+    ns = ns > c->last_ns ? ns : c->last_ns; /* a test's clock may run back */
     gap = order - c->last_order - 1;
     *at++ = (unsigned char)((unsigned)record->op +
                             16 * (gap < WM_TRACE_GAP ? gap : WM_TRACE_GAP));
@@ -87,7 +87,8 @@ void wm_trace_chunk_add(wm_trace_chunk *c, const wm_trace_record *record,
     c->records++;
 }
 
-/* The head stands right before the records. */
+/* The head is written directly before the records, so that both are one write.
+ */
 const void *wm_trace_chunk_end(wm_trace_chunk *c, uint64_t thread,
                                size_t *bytes)
 {

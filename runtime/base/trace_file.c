@@ -1,10 +1,10 @@
 /* trace_file.c: see trace_file.h.
  *
- * Only files are written, and /dev/null and its like: a pipe could end the
- * program with a signal when its reader goes, and so could a file that reaches
- * the process's limit, which is asked for before each write. The lock on the
- * file belongs to the open file, not to the process: two runtimes of one
- * process exclude each other, too. */
+ * Only regular files and character devices (/dev/null) are accepted: a pipe
+ * whose reader is gone would kill the program with SIGPIPE. A write beyond the
+ * limit on file sizes would raise SIGXFSZ, so the limit is checked before each
+ * write. flock() locks the open file, not the process: two runtimes of one
+ * process exclude each other too. */
 #include "runtime/base/trace_file.h"
 
 #include "runtime/base/clock.h"
@@ -24,12 +24,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Relaxed: numbers, tied to nothing else. The mark tells this process's files
- * from those of one that had its number before. */
+/* Relaxed: numbers, tied to no other data. The mark distinguishes the files of
+ * this process from those of an earlier process with the same pid. */
 static _Atomic unsigned runtimes_traced;
 static _Atomic uint64_t process_mark;
 
-/* The first one drawn stays. */
+/* The process's mark; if threads race, the first number drawn stays. */
 static uint64_t mark(void)
 {
     uint64_t drawn = 0, none = 0;
@@ -66,7 +66,7 @@ static warm_status refused(const char *name, int error)
                         strerror_r(error, text, sizeof text));
 }
 
-/* name with its % replaced, into path. */
+/* Copies name to path and replaces %p, %r and %%. */
 static warm_status expand(const char *name, char *path, size_t room)
 {
     size_t used = 0;
@@ -107,7 +107,7 @@ static bool is_ours(int fd)
            memcmp(head, there, bytes) == 0;
 }
 
-/* Locks it: 0, or why this is not a file that can be written from its start. */
+/* Locks the file. 0, or the errno of why it cannot hold a trace. */
 static int take(int fd)
 {
     struct stat what;
@@ -131,7 +131,7 @@ static int take(int fd)
 
 static warm_status open_path(wm_trace_file *file, const char *path)
 {
-    /* Not blocking: the open of a pipe that nobody reads would wait. */
+    /* O_NONBLOCK: the open of a pipe without a reader would wait. */
     int fd =
         open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
     int error = fd < 0 ? errno : take(fd);
@@ -175,7 +175,7 @@ warm_status wm_trace_file_open(wm_trace_file *file, const char *name,
     return status;
 }
 
-/* EINVAL: a device, which has nothing to empty. */
+/* EINVAL means a device, which has nothing to truncate. */
 int wm_trace_file_empty(const wm_trace_file *file)
 {
     int cancel = wm_cancel_off();
@@ -210,9 +210,9 @@ static int write_all(const wm_trace_file *file, const char *data, size_t bytes)
     return 0;
 }
 
-/* A part of a piece may be in the file, and has moved the place of the next
- * write. A device has neither size nor place; where a file cannot be cut its
- * reader sees that its end is torn. */
+/* Removes a partly written piece, and moves the file offset back. Fails on a
+ * device, which has neither; if a file cannot be truncated, its reader finds a
+ * torn end. */
 static void take_back(const wm_trace_file *file)
 {
     if (ftruncate(file->fd, (off_t)file->bytes) != 0 ||
@@ -243,7 +243,8 @@ int wm_trace_file_close(wm_trace_file *file)
     int before = errno;
     int error;
 
-    /* A child that is just being forked may hold the open file yet. */
+    /* Unlocks before the close: a child that is being forked right now may
+     * still hold the open file, and with it the lock. */
     (void)flock(file->fd, LOCK_UN);
     error = close(file->fd) == 0 ? 0 : errno;
     errno = before;

@@ -3,8 +3,8 @@
 
 #include "runtime/base/trace.h"
 
-/* What tells a stream from others: one name of the threads' own is another
- * stream in each. */
+/* Identifies a stream: WARM_STREAM_PER_THREAD is another stream in each thread.
+ */
 typedef struct key {
     warm_stream stream;
     uint64_t thread;

@@ -1,9 +1,10 @@
-/* waker.h: a thread that sleeps until somebody has work for it.
+/* waker.h: a thread that sleeps until another thread has work for it.
  *
- * The sleeper says how it sleeps before it looks for work a last time; who
- * makes work reads that afterwards, one relaxed load where the thread is awake
- * anyway. Something that both use under a lock has to lie between (the lock of
- * an arena): then one of the two sees the other. */
+ * The sleeper stores how it sleeps, then looks for work one last time. The
+ * producer publishes work, then reads how the sleeper sleeps: one relaxed load,
+ * which costs nothing while the sleeper is awake. Both must use a common lock
+ * in between (the lock of an arena): then either the sleeper sees the work or
+ * the producer sees the sleep. */
 #ifndef WM_WAKER_H
 #define WM_WAKER_H
 
@@ -13,12 +14,12 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* How the thread sleeps, as far as others are to wake it. */
+/* How the thread sleeps, and so which events wake it. */
 enum wm_sleep {
-    WM_SLEEP_NONE,  /* it is awake, or nothing but wm_waker_wake() wakes it */
+    WM_SLEEP_NONE,  /* awake, or asleep until wm_waker_wake() alone */
     WM_SLEEP_SHORT, /* until the next poll */
-    WM_SLEEP_DECAY, /* for decay_ms: what becomes pending wakes it */
-    WM_SLEEP_LONG   /* until it is woken: so does memory that decays */
+    WM_SLEEP_DECAY, /* for decay_ms; a block that becomes pending wakes it */
+    WM_SLEEP_LONG   /* until woken; memory that begins to decay wakes it too */
 };
 
 typedef struct wm_waker {

@@ -4,17 +4,17 @@
  *   warm_event ──► event ─► (core, position)          (elastic threads)
  *   warm_graph ──► graph ─► works, recorded by a capture
  *
- * A core counts its items: queued, started, done. "The k-th item of that core
- * has finished" (done >= k) is all that events, waits and synchronize need, so
- * an event is a core and a position, and a wait is an item that may not start
- * before that. The handle that users hold is apart from the core: it goes at
- * once when a stream is destroyed, and a new stream may get its address while
- * the old work still runs, as with CUDA.
+ * A core counts its items: queued, started, done. Events, waits and
+ * synchronization all rest on one condition, "the k-th item of that core has
+ * finished" (done >= k): an event is a core and a position, a wait is an item
+ * that may not start before that position is done. The handle that users hold
+ * is separate from the core: it is freed at once when a stream is destroyed,
+ * and a new stream may get its address while the old work still runs, as with
+ * CUDA.
  *
  * All streams are non-blocking: the default stream waits for no other one.
- * One lock (WM_RANK_DRIVER) guards everything here but what says otherwise;
- * no user code and no copy runs under it. Codes of errors are those numbers
- * that the CUDA Runtime API uses for the same thing. */
+ * One lock (WM_RANK_DRIVER) guards every field without another remark; no user
+ * code and no copy runs under it. Error codes are the CUDA Runtime API's. */
 #ifndef WM_HOST_H
 #define WM_HOST_H
 
@@ -51,7 +51,7 @@ enum wm_host_error {
 #undef WM_HOST_ERROR_ENUM
 };
 
-/* Fails with the code and text of error. Any thread, any lock. */
+/* Fails with the code, status and text of error. Any thread, any lock. */
 warm_status wm_host_fail(enum wm_host_error error, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -81,16 +81,15 @@ typedef struct wm_host_work {
             warm_host_fn function;
             void *argument;
         } func;
-        wm_host_graph *graph; /* counted by the item or node */
+        wm_host_graph *graph; /* the item or node holds a reference */
     } as;
 } wm_host_work;
 
 typedef struct wm_host_item {
     struct wm_host_item *next;
     wm_host_work work;
-    wm_host_core *after; /* may not start before this core (counted, or null)
-                            has done that many items */
-    uint64_t after_done;
+    wm_host_core *after; /* null, or a reference: the item may not start */
+    uint64_t after_done; /* before after->done reaches this */
 } wm_host_item;
 
 enum wm_host_core_state {
@@ -101,87 +100,90 @@ enum wm_host_core_state {
 };
 
 /* The queue of a stream. done <= started <= queued; started <= limit.
- * references: the handle, each event and item that names it, each thread that
- * waits, the worker that serves it, and one while it has work. */
+ * references are held by the handle, by each event and item that names the
+ * core, by each waiting thread, by the worker that serves it, and by the core
+ * itself while it has work. */
 struct wm_host_core {
     wm_host_core *previous, *next; /* in host.cores */
     unsigned references;
     int device;  /* const */
     uint64_t id; /* const */
     enum wm_host_core_state state;
-    bool fixed; /* const: a default stream, not to be destroyed */
-    bool legacy;
+    bool fixed;  /* const: a default stream, which cannot be destroyed */
+    bool legacy; /* const: the legacy default stream */
     uint64_t queued, started, done;
-    uint64_t limit; /* may start no more than that; UINT64_MAX: not held */
+    uint64_t limit; /* bound of started; UINT64_MAX: the stream is not held */
     wm_host_item *first, *last;
     wm_host_core *run_next;   /* in the run list or in stalled */
     wm_host_core *stalled;    /* cores whose first item waits for this one */
-    unsigned waiters;         /* threads in cond */
-    wm_cond cond;             /* done has risen */
-    wm_host_capture *capture; /* null: does not capture */
-    unsigned capture_index;   /* in the capture's streams */
+    unsigned waiters;         /* threads that wait on cond */
+    wm_cond cond;             /* signalled when done rises */
+    wm_host_capture *capture; /* null: the stream does not capture */
+    unsigned capture_index;   /* index in the capture's streams */
 };
 
-/* What a warm_stream points to; in the map while it lives. */
+/* What a warm_stream points to; in host.map while it lives. */
 typedef struct wm_host_stream {
     wm_host_core *core;
 } wm_host_stream;
 
-/* What a warm_event points to. Complete if core is null or has done done. */
+/* What a warm_event points to. Complete if core is null or core->done >= done.
+ */
 typedef struct wm_host_event {
     int device;               /* const */
-    wm_host_core *core;       /* of the last record; counted */
-    uint64_t done;            /* its position */
-    bool recorded;            /* ever, outside of a capture */
-    wm_host_capture *capture; /* last recorded in this one; counted */
-    uint32_t *clock;          /* what the record comes after, by stream */
+    wm_host_core *core;       /* where it was recorded last; a reference */
+    uint64_t done;            /* position of that record */
+    bool recorded;            /* it was recorded outside of a capture once */
+    wm_host_capture *capture; /* if recorded last in a capture; a reference */
+    uint32_t *clock;          /* the row of that capture's clock (below) */
 } wm_host_event;
 
 struct wm_host_graph {
-    unsigned references; /* the handle or capture, launches, parent graphs */
-    int device;
-    wm_host_work *node; /* const once the capture has ended */
+    unsigned references; /* of handle or capture, launches, parent graphs */
+    int device;          /* const */
+    wm_host_work *node;  /* const once the capture has ended */
     size_t nodes, room;
-    wm_host_core *core; /* of the last launch; counted */
-    uint64_t done;      /* its position: launches of one graph take turns */
+    wm_host_core *core; /* of the last launch; a reference */
+    uint64_t done;      /* its position; the next launch waits for it */
 };
 
 /* ---- Captures ---- */
 
 enum { WM_HOST_CAPTURE_STREAMS = 64 }; /* most streams of one capture */
 
-/* clock[i][k]: how many operations of stream k come before the end of stream
- * i. A stream is joined back if the origin's row covers its own count. */
+/* A vector clock: clock[i][k] is how many operations of stream k come before
+ * the current end of stream i. Stream k has been joined back if the origin's
+ * row, clock[0], covers its own count clock[k][k]. */
 struct wm_host_capture {
-    wm_host_capture *previous, *next; /* in host.captures, while under way */
-    unsigned references;              /* the list, and events */
+    wm_host_capture *previous, *next; /* in host.captures until it ends */
+    unsigned references;              /* of the list, and of events */
     uint64_t owner;                   /* token of the thread that began it */
     bool ended;
-    bool global; /* of the stand-in: bars every thread, unless relaxed */
-    const char *broken_by; /* the call that made it invalid, or null: valid */
+    bool global;           /* set by the stand-in: CUDA's global mode */
+    const char *broken_by; /* the call that invalidated it; null: valid */
     bool broken_elsewhere; /* another thread than the owner made that call */
     wm_host_graph *graph;
-    unsigned streams; /* the first one is the origin */
+    unsigned streams; /* stream[0] is the origin */
     wm_host_core *stream[WM_HOST_CAPTURE_STREAMS];
     uint32_t clock[WM_HOST_CAPTURE_STREAMS][WM_HOST_CAPTURE_STREAMS];
 };
 
 /* ---- Threads ---- */
 
-/* Outlives the driver while a thread has a record of it. */
+/* Outlives the driver while a thread has a record that names it. */
 typedef struct wm_host_root {
     wm_lock lock;                /* the lock of the driver */
-    _Atomic unsigned references; /* the driver and every thread's record */
+    _Atomic unsigned references; /* of the driver and of threads' records */
     wm_host *host;               /* lock: null once closed */
 } wm_host_root;
 
 typedef struct wm_host_thread {
     struct wm_host_thread *next; /* owner thread */
-    wm_host_root *root;          /* const, counted */
+    wm_host_root *root;          /* const; a reference */
     unsigned generation;         /* const */
-    uint64_t token;              /* const: never used twice by a driver */
-    bool relaxed;                /* owner thread */
-    wm_host_stream *stream[];    /* lock: default stream, for each device */
+    uint64_t token;              /* const: identifies the thread's record */
+    bool relaxed;                /* owner thread: its capture mode */
+    wm_host_stream *stream[];    /* lock: default stream of each device */
 } wm_host_thread;
 
 typedef struct wm_host_worker {
@@ -191,7 +193,7 @@ typedef struct wm_host_worker {
 
 /* ---- Memory ---- */
 
-/* A device backs memory in such pieces. */
+/* Devices back memory in pieces of 2 MiB, as GPUs do. */
 enum { WM_HOST_GRAIN = 2 << 20 };
 
 enum wm_host_region_kind {
@@ -203,12 +205,13 @@ enum wm_host_region_kind {
 };
 
 typedef struct wm_host_mark {
-    wm_host_core *core; /* counted */
+    wm_host_core *core; /* a reference */
     uint64_t done;
 } wm_host_mark;
 
-/* One allocation. Freed while work is queued, it stays mapped until that work
- * has finished: live ─► zombie (waits for its marks) ─► reaped. */
+/* One allocation. If it is freed while work is queued, it stays mapped until
+ * that work has finished: live ─► zombie (until its marks are done) ─► reaped.
+ */
 typedef struct wm_host_region {
     struct wm_host_region *previous, *next;
     enum wm_host_region_kind kind; /* const */
@@ -217,13 +220,13 @@ typedef struct wm_host_region {
     char *pointer;                 /* const */
     size_t bytes;                  /* const */
     bool locked;                   /* const: the pages cannot be paged out */
-    unsigned char *unit;           /* of a range: see host_range.c; else null */
+    unsigned char *unit;           /* state of a range's units; else null */
     size_t marks;
-    wm_host_mark *mark; /* null in a zombie: kept until close */
+    wm_host_mark *mark; /* null in a zombie: mapped until close */
 } wm_host_region;
 
 typedef struct wm_host_device {
-    uint64_t used;          /* bytes of live allocations, as asked for */
+    uint64_t used;          /* bytes that live allocations take */
     wm_host_stream *legacy; /* const after open */
 } wm_host_device;
 
@@ -242,17 +245,17 @@ struct wm_host {
     wm_host_core *run_first, *run_last;
     unsigned runnable; /* cores in the run list */
     unsigned busy;     /* cores runnable or running */
-    unsigned idle;     /* workers that wait, or were just started or woken */
+    unsigned idle; /* workers that sleep, or have just been started or woken */
     unsigned workers;
     wm_host_worker *worker;
-    wm_cond work;  /* the run list is not empty, or stop */
-    wm_cond quiet; /* busy is 0 */
+    wm_cond work;  /* signalled: the run list is not empty, or stop */
+    wm_cond quiet; /* signalled: busy is 0 */
     bool stop;
     /* memory */
     wm_host_region *regions, *zombies, *reaped;
-    _Atomic uint64_t unlocked; /* pinned bytes ever that are not locked */
-    int file;                  /* const: of all device memory, or -1 */
-    uint64_t file_used;        /* of its offsets, none of them twice */
+    _Atomic uint64_t unlocked; /* pinned bytes that could not be locked, ever */
+    int file;                  /* const: file of all device memory, or -1 */
+    uint64_t file_used;        /* end of the used offsets, none used twice */
 };
 
 static inline wm_host *wm_host_of(wm_driver *d)
@@ -289,7 +292,8 @@ void wm_host_file_drop(wm_host *host, const wm_host_region *region);
 /* Before anything else of this file: at_exit runs in every thread that ends
  * with records, and gets the first of them. */
 void wm_host_thread_key(void (*at_exit)(void *first));
-/* The calling thread's record, or null; made if make. */
+/* The calling thread's record. Null if it has none and make is false, or if
+ * there is no memory. */
 wm_host_thread *wm_host_thread_locked(wm_host *host, bool make);
 /* Frees the calling thread's records of drivers that are closed. */
 void wm_host_thread_prune(void);
@@ -298,11 +302,11 @@ void wm_host_root_release(wm_host_root *root);
 /* host_core.c */
 wm_host_core *wm_host_core_make_locked(wm_host *host, int device);
 void wm_host_core_unref_locked(wm_host *host, wm_host_core *core);
-/* Waits until the core has done that many; drops and takes the lock. */
+/* Waits until core->done reaches done; releases the lock meanwhile. */
 void wm_host_wait_locked(wm_host *host, wm_host_core *core, uint64_t done);
 
 /* host_graph.c */
-/* Known from the start, so that the end of a capture needs no memory. */
+/* In host.map from the start, so that the end of a capture needs no memory. */
 wm_host_graph *wm_host_graph_make_locked(wm_host *host, int device);
 bool wm_host_graph_add(wm_host_graph *graph, const wm_host_work *work);
 void wm_host_graph_close_locked(wm_host *host, wm_host_graph *graph);
@@ -313,25 +317,25 @@ void wm_host_work_run(const wm_host_work *work);
 /* host_region.c */
 void wm_host_region_link(wm_host_region **list, wm_host_region *region);
 void wm_host_region_unlink(wm_host_region **list, wm_host_region *region);
-/* Frees a region that is in no list and not in the map any more, once the
- * work queued by now is done. */
+/* Frees a region, which has left its list and the map, once all work that is
+ * queued by now has finished. */
 void wm_host_region_bury_locked(wm_host *host, wm_host_region *region);
-/* Moves zombies whose marks are reached to the list of the reaped. */
+/* Moves zombies whose marks are done to the list of reaped regions. */
 void wm_host_memory_progress_locked(wm_host *host);
-/* Unmaps what was reaped. No lock held. */
+/* Unmaps the reaped regions. No lock held. */
 void wm_host_memory_reap(wm_host *host);
 void wm_host_memory_fini(wm_host *host);
 
 /* host_worker.c */
 void wm_host_item_free_locked(wm_host *host, wm_host_item *item);
-/* Queues work behind everything on core; it does not start before after (may
- * be null) has done after_done. Takes a reference of a graph. */
+/* Appends work to core's queue. It does not start before after (may be null)
+ * has done after_done items. The item takes its own reference of a graph. */
 warm_status wm_host_queue_locked(wm_host *host, wm_host_core *core,
                                  const wm_host_work *work, wm_host_core *after,
                                  uint64_t after_done);
 void wm_host_schedule_locked(wm_host *host, wm_host_core *core);
-/* Waits until no core is runnable or running; drops and takes the lock. A core
- * that is held, or waits for one that is held, keeps its queue. */
+/* Waits until no core is runnable or running; releases the lock meanwhile. A
+ * core that is held, or waits for a held one, keeps its queue. */
 void wm_host_quiet_locked(wm_host *host);
 /* Waits until everything that can run has finished; and ends the workers. No
  * lock held. */
@@ -339,17 +343,17 @@ void wm_host_drain(wm_driver *d);
 void wm_host_workers_end(wm_host *host);
 
 /* host_capture.c */
-/* Refuses call, and invalidates the captures of the calling thread, if it has
- * one under way and is not relaxed. */
+/* Before a call that CUDA forbids during captures: if the calling thread has a
+ * capture under way and is not relaxed, invalidates its captures and fails. */
 warm_status wm_host_unsafe_locked(wm_host *host, const char *call);
-/* The first call that does it is what the message of the capture's end names;
- * call is a constant string. */
+/* Invalidates a capture. call, a constant string, is what later messages name;
+ * the first call counts. */
 void wm_host_capture_invalidate_locked(wm_host *host, wm_host_capture *capture,
                                        const char *call);
 warm_status wm_host_capture_begin_locked(wm_host *host, wm_host_core *core);
 warm_status wm_host_capture_end_locked(wm_host *host, wm_host_core *core,
                                        warm_graph *graph);
-/* Records work into the capture of core. */
+/* Adds work to the capture of core. */
 warm_status wm_host_capture_add_locked(wm_host_core *core,
                                        const wm_host_work *work);
 /* Marks the place that the capture of core has reached: *clock is a copy of
@@ -358,17 +362,19 @@ warm_status wm_host_capture_mark_locked(wm_host *host, wm_host_core *core,
                                         uint32_t **clock);
 warm_status wm_host_capture_wait_locked(wm_host *host, wm_host_core *core,
                                         wm_host_event *event);
-/* Ends the capture of core for good because the core goes. */
+/* Ends the capture of core because its stream is destroyed. */
 void wm_host_capture_leave_locked(wm_host *host, wm_host_core *core);
 void wm_host_capture_unref(wm_host_capture *capture);
 
 /* host_memory.c */
-/* Takes bytes of the device's memory for a call of that name. No lock held. */
+/* Takes bytes from the device's memory limit; call is named in errors. No lock
+ * held. */
 warm_status wm_host_charge(wm_host *host, int device, size_t bytes,
                            const char *call);
-/* No lock held. Makes a region known; false if there is no memory for that. */
+/* Adds a region to the map and the list; false without memory. No lock held. */
 bool wm_host_region_publish(wm_host *host, wm_host_region *region);
-/* No lock held. Lets go of one of that kind, and like's device and bytes. */
+/* Frees the region at pointer, which must have that kind, like's device, and
+ * like's bytes unless they are 0. No lock held. */
 warm_status wm_host_region_release(wm_host *host, void *pointer,
                                    enum wm_host_region_kind kind,
                                    const char *call,
@@ -381,8 +387,8 @@ wm_host_stream *wm_host_stream_make_locked(wm_host *host, int device);
 void wm_host_stream_close_locked(wm_host *host, wm_host_stream *stream);
 warm_status wm_host_core_find_locked(wm_host *host, warm_stream name,
                                      wm_host_core **core);
-/* The default stream of a device, as a handle that every op takes, for those
- * who have a current device (the stand-in of the CUDA runtime). */
+/* The handle of a device's default stream, for the stand-in of the CUDA
+ * runtime, which has a current device. */
 warm_status wm_host_default_stream(wm_driver *d, int device, bool per_thread,
                                    warm_stream *stream);
 

@@ -1,13 +1,13 @@
 /* host_capture.c: stream capture, in the thread-local mode of CUDA.
  *
- * What is queued on a capturing stream becomes a node of a graph and does not
- * run; an event recorded there carries the capture to the stream that waits
- * for it, which has to be joined back before the end.
+ * Work submitted to a capturing stream becomes a node of a graph and does not
+ * run. If another stream waits for an event recorded there, that stream enters
+ * the capture and has to be joined back before the end.
  *
- * Refused, and the capture is invalid from then on: asking a stream or event
- * that captures for its state; work that depends on what lies outside; and,
- * for a thread whose own capture is under way and that is not relaxed, calls
- * that could wait for the device (wm_host_unsafe_locked). */
+ * These calls fail and invalidate the capture: a query of a capturing stream or
+ * of an event recorded in a capture; a wait for work outside of the capture;
+ * and, by a thread that captures and is not relaxed, any call that could wait
+ * for the device (wm_host_unsafe_locked). */
 #include "runtime/host/host.h"
 
 #include "runtime/base/meta.h"
@@ -34,7 +34,7 @@ void wm_host_capture_unref(wm_host_capture *capture)
     }
 }
 
-/* Sets every stream free. The graph is the caller's. */
+/* Ends the capture in all of its streams. The caller owns the graph. */
 static wm_host_graph *finish_locked(wm_host *host, wm_host_capture *capture)
 {
     wm_host_graph *graph = capture->graph;
@@ -152,8 +152,8 @@ warm_status wm_host_capture_mark_locked(wm_host *host, wm_host_core *core,
 
 static const char wait_call[] = "stream_wait_event";
 
-/* The stream enters the capture. That counts as an operation of it, which has
- * to be joined back even if nothing else follows. */
+/* Adds the stream to the capture. Entering counts as an operation: the stream
+ * has to be joined back even if nothing else is submitted to it. */
 static warm_status join_locked(wm_host *host, wm_host_capture *capture,
                                wm_host_core *core)
 {
@@ -266,7 +266,7 @@ warm_status wm_host_capture_begin_locked(wm_host *host, wm_host_core *core)
     return join_locked(host, capture, core);
 }
 
-/* Who may end a capture, and where. */
+/* A capture ends in the thread and on the stream where it began. */
 static warm_status may_end_locked(wm_host *host, const wm_host_core *core)
 {
     wm_host_thread *thread = wm_host_thread_locked(host, false);

@@ -1,5 +1,5 @@
-/* host_core.c: cores: made, counted by reference, and waited for. What goes
- * through their queues is host_worker.c's. */
+/* host_core.c: makes cores, counts references to them, waits for their items.
+ * host_worker.c fills and serves their queues. */
 #include "runtime/host/host.h"
 
 #include "runtime/base/status.h"

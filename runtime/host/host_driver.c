@@ -1,8 +1,8 @@
 /* host_driver.c: opening and closing the host device, and its table.
  *
- * The host device is what the library works on where there is no GPU: real
- * asynchronous streams on CPU threads, with events, captures, copies and a
- * memory limit. See host.h for the picture. */
+ * The library runs on the host device where there is no GPU: asynchronous
+ * streams on CPU threads, with events, captures, copies and a memory limit.
+ * host.h has the picture. */
 #include "runtime/host/host.h"
 
 #include "runtime/base/log.h"
@@ -15,7 +15,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { FIRST_ID = 16 }; /* above the values of the special streams */
+enum { FIRST_ID = 16 }; /* above the values of the default streams' names */
 
 warm_status wm_host_device_info(wm_driver *d, int device,
                                 warm_device_info *info)
@@ -32,7 +32,7 @@ warm_status wm_host_device_info(wm_driver *d, int device,
     return WARM_OK;
 }
 
-/* There is no way to choose another one. */
+/* Threads cannot choose another device. */
 warm_status wm_host_current_device(wm_driver *d, int *device)
 {
     (void)d;
@@ -40,7 +40,7 @@ warm_status wm_host_current_device(wm_driver *d, int *device)
     return WARM_OK;
 }
 
-/* Frees the queue of a core that did not get to run it. True if it had one. */
+/* Frees the items that a core has not run. True if there were any. */
 static bool drop_work(wm_host *host, wm_host_core *core)
 {
     bool had = core->done < core->queued;
@@ -58,8 +58,8 @@ static bool drop_work(wm_host *host, wm_host_core *core)
     return had;
 }
 
-/* Everything by hand: the objects name each other in every way. Each core is
- * kept by one more reference until no other object is left. */
+/* Drops the queued work of all cores. Each core gets one more reference, which
+ * keeps it until all objects that name cores are closed. */
 static uint64_t drop_cores(wm_host *host)
 {
     uint64_t dropped = 0;
@@ -93,8 +93,9 @@ static void close_object(wm_host *host, const wm_host_slot *slot)
     }
 }
 
-/* Streams first: they end captures, whose graphs are in the map as well. A
- * removal moves entries back, hence the second look at the same place. */
+/* Closes all objects of one type. Streams come first: they end captures, whose
+ * graphs are in the map too. Each removal moves map entries, so the search
+ * starts again. */
 static void close_objects(wm_host *host, enum wm_host_type type)
 {
     size_t i = 0;
@@ -146,7 +147,7 @@ static uint64_t close_all_locked(wm_host *host)
 static void host_close(wm_driver *d, uint64_t *dropped)
 {
     wm_host *host = wm_host_of(d);
-    /* Relaxed: nobody else is left. */
+    /* Relaxed: no other thread uses the driver any more. */
     uint64_t unlocked =
         atomic_load_explicit(&host->unlocked, memory_order_relaxed);
 
@@ -177,8 +178,8 @@ static void init(wm_host *host, const wm_options *options)
 {
     wm_driver_init(&host->driver, &host_ops, "host",
                    (int)options->host_devices);
-    /* Without the option one node, whatever the machine has: host devices lie
-     * nowhere in particular. */
+    /* Without the option one node, whatever the machine has: host devices are
+     * next to no node in particular. */
     wm_numa_open(&host->driver.numa,
                  options->numa_nodes > 0 ? (unsigned)options->numa_nodes : 1);
     for (int i = 0; i < host->driver.devices; i++) {
@@ -195,7 +196,7 @@ static void init(wm_host *host, const wm_options *options)
     host->clocks.bytes = WM_HOST_CAPTURE_STREAMS * sizeof(uint32_t);
     host->next_id = FIRST_ID;
     host->next_token = 1;
-    /* Relaxed: nobody else knows of it yet. */
+    /* Relaxed: no other thread has the root yet. */
     atomic_store_explicit(&host->root->references, 1, memory_order_relaxed);
     host->root->host = host;
     wm_lock_init(&host->root->lock, WM_RANK_DRIVER);

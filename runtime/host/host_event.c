@@ -1,9 +1,9 @@
 /* host_event.c: events of the host device.
  *
  * An event names the core it was recorded on and a position there; it is
- * complete when the core has done that many items. Recorded on an idle stream
- * it is complete at once, and nothing is queued. A record made while the
- * stream captures is a place in that graph instead. */
+ * complete when the core has done that many items. A record on an idle stream
+ * is complete at once and queues nothing. A record on a capturing stream marks
+ * a position in the capture instead. */
 #include "runtime/host/host.h"
 
 #include "runtime/base/status.h"
@@ -35,7 +35,7 @@ static warm_status find_locked(wm_host *host, warm_event name,
     return WARM_OK;
 }
 
-/* Whether the last record is still ahead; forgets one that is not. */
+/* Whether the last record is not done yet; clears the event if it is. */
 static bool pending_locked(wm_host *host, wm_host_event *event)
 {
     if (event->core == NULL) {
@@ -70,7 +70,7 @@ warm_status wm_host_event_create(wm_driver *d, int device, warm_event *event)
     return WARM_OK;
 }
 
-/* Waits that are queued name the core, not the event. */
+/* Queued waits name the core, not the event, and stay valid. */
 warm_status wm_host_event_destroy(wm_driver *d, warm_event name)
 {
     wm_host *host = wm_host_of(d);
@@ -126,7 +126,7 @@ static warm_status record_captured_locked(wm_host *host, wm_host_event *event,
     return status;
 }
 
-/* The two ends of a record, of one device. */
+/* Finds event and stream of a record, which must be of one device. */
 static warm_status find_ends_locked(wm_host *host, warm_event name,
                                     warm_stream stream, wm_host_event **event,
                                     wm_host_core **core)
@@ -201,7 +201,7 @@ static warm_status wait_locked(wm_host *host, wm_host_core *core,
     return wm_host_queue_locked(host, core, &nothing, event->core, event->done);
 }
 
-/* An event that is complete already adds no work. */
+/* A complete event queues nothing. */
 warm_status wm_host_stream_wait_event(wm_driver *d, warm_stream stream,
                                       warm_event name)
 {
@@ -222,9 +222,11 @@ warm_status wm_host_stream_wait_event(wm_driver *d, warm_stream stream,
     return status;
 }
 
-/* Finds an event whose state may be asked for. */
-static warm_status find_settled_locked(wm_host *host, warm_event name,
-                                       const char *call, wm_host_event **event)
+/* Finds an event for a query or a wait. If it was last recorded in a capture,
+ * the call is refused and invalidates the capture. */
+static warm_status find_uncaptured_locked(wm_host *host, warm_event name,
+                                          const char *call,
+                                          wm_host_event **event)
 {
     warm_status status = find_locked(host, name, event);
 
@@ -246,7 +248,7 @@ warm_status wm_host_event_query(wm_driver *d, warm_event name)
     warm_status status;
 
     wm_host_lock(host);
-    status = find_settled_locked(host, name, "event_query", &event);
+    status = find_uncaptured_locked(host, name, "event_query", &event);
     if (status == WARM_OK && pending_locked(host, event)) {
         status = WARM_NOT_READY;
     }
@@ -254,7 +256,7 @@ warm_status wm_host_event_query(wm_driver *d, warm_event name)
     return status;
 }
 
-/* In CUDA an exchange of the thread's capture mode stands around it. */
+/* As CUDA's event query in relaxed capture mode: legal at any time. */
 warm_status wm_host_event_passed(wm_driver *d, warm_event name)
 {
     wm_host *host = wm_host_of(d);
@@ -281,7 +283,7 @@ warm_status wm_host_event_synchronize(wm_driver *d, warm_event name)
     warm_status status;
 
     wm_host_lock(host);
-    status = find_settled_locked(host, name, "event_synchronize", &event);
+    status = find_uncaptured_locked(host, name, "event_synchronize", &event);
     if (status == WARM_OK && pending_locked(host, event)) {
         wm_host_wait_locked(host, event->core, event->done);
     }

@@ -4,10 +4,10 @@
  *                  │        └── mapped in this process
  *                  └── mapped here, and by its name in another process
  *
- * One file without a name and without an end; a region is a part of it. A
- * region that is freed leaves a hole, whoever still maps it: as with CUDA, the
- * process that frees says that nobody uses it. Where the system lends no such
- * file, device memory is private to the process. */
+ * One sparse file without a name (memfd); a region is a part of it. A freed
+ * region becomes a hole even if another process still maps it: as with CUDA,
+ * the process that frees memory vouches that nobody uses it. Where such a file
+ * cannot be made, device memory is private to the process. */
 #include "runtime/host/host.h"
 
 #include <fcntl.h>
@@ -15,10 +15,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* More than is ever handed out: the file has no size of its own. */
+/* Size of the file, larger than all offsets ever used: holes take no memory. */
 enum { FILE_BITS = 60 };
 
-/* A file this long is a signal where the size of files is limited. */
+/* Extending the file beyond a limit on file sizes would raise SIGXFSZ. */
 static bool may_be_long(void)
 {
     struct rlimit limit;
@@ -58,7 +58,7 @@ void *wm_host_file_map(wm_host *host, size_t pages, wm_host_region *region)
                 (off_t)region->offset);
 }
 
-/* What the kernel does not take stays until the file is closed. */
+/* If punching the hole fails, the memory stays until the file is closed. */
 void wm_host_file_drop(wm_host *host, const wm_host_region *region)
 {
     if (host->file >= 0) {

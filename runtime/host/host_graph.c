@@ -1,8 +1,7 @@
-/* host_graph.c: graphs of the host device, and their launches.
+/* host_graph.c: graphs of the host device, and how work runs.
  *
- * A graph replays its nodes in the order in which a capture recorded them,
- * which respects every dependency, as one piece of work. Launches of one graph
- * take turns; launches of different graphs do not. */
+ * A graph is one piece of work: it runs its nodes in the order in which the
+ * capture recorded them, which respects every dependency. */
 #include "runtime/host/host.h"
 
 #include "runtime/base/meta.h"

@@ -1,8 +1,7 @@
 /* host_ipc.c: memory of host devices that other processes map.
  *
- * What another process gets is the place of the file of device memory
- * (host_file.c) in /proc, and the region's place in that file. Without such a
- * file naming memory is an error. */
+ * A name holds the path of the file of device memory (host_file.c) in /proc,
+ * and the region's offset in that file. Without such a file export fails. */
 #include "runtime/host/host.h"
 
 #include "runtime/base/meta.h"
@@ -16,8 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What is in a wm_ipc_name. The inode tells whether the number of the file is
- * still that file's. */
+/* The content of a wm_ipc_name. Device and inode show whether the file
+ * descriptor still refers to the same file. */
 struct place {
     uint64_t pid, file, device, inode, offset, bytes;
 };
@@ -86,7 +85,8 @@ static bool is_file_of(int file, const struct place *place)
            place->bytes <= (uint64_t)found.st_size - place->offset;
 }
 
-/* Null if the process or its file is not there, or is not for us. */
+/* Maps a region of another process. Null if the process or the file is gone or
+ * may not be opened. */
 static void *map_place(const struct place *place)
 {
     char path[64];

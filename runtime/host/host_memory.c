@@ -1,12 +1,11 @@
 /* host_memory.c: page-locked and device memory of the host device.
  *
- * Both are mappings of nothing else, so page-aligned and zeroed; device memory
- * is one that other processes can be given (host_ipc.c). Pinned pages are
- * locked where the limit on locked memory (RLIMIT_MEMLOCK) allows it; where
- * it does not they are ordinary pages, counted in host.unlocked and reported
- * when the driver is closed. Device memory is limited by the option
- * host_memory, and backed in grains of 2 MiB. What a free does: host_region.c.
- */
+ * Both are mappings of their own, so page-aligned and zeroed; device memory is
+ * mapped from a file that other processes can map too (host_ipc.c). Pinned
+ * pages are locked if the limit on locked memory (RLIMIT_MEMLOCK) allows it;
+ * otherwise they are ordinary pages, counted in host.unlocked and reported when
+ * the driver is closed. Option host_memory limits device memory, which is
+ * backed in grains of 2 MiB. host_region.c frees. */
 #include "runtime/host/host.h"
 
 #include "runtime/base/bytes.h"
@@ -39,7 +38,7 @@ bool wm_host_region_publish(wm_host *host, wm_host_region *region)
     return known;
 }
 
-/* Locks the pages if it may; counts them if not. */
+/* Locks the pages, or counts them as unlocked. */
 static void lock_pages(wm_host *host, wm_host_region *region)
 {
     region->locked = mlock(region->pointer, region->bytes) == 0;
@@ -50,7 +49,7 @@ static void lock_pages(wm_host *host, wm_host_region *region)
     }
 }
 
-/* Maps a region of either kind and publishes it. No lock held. */
+/* Maps a pinned or device region and publishes it. No lock held. */
 static warm_status map_region(wm_host *host, enum wm_host_region_kind kind,
                               int device, size_t bytes, void **pointer)
 {
@@ -92,8 +91,8 @@ fail:
                         kind == WM_HOST_PINNED ? "pinned" : "device", error);
 }
 
-/* What is gone of a device for a region: as a GPU's driver does, the host
- * device backs whole grains, of which small regions share one. */
+/* What a region takes of the device's memory. As with a GPU's driver, large
+ * regions take whole grains; small ones share grains and take their size. */
 static size_t backed(size_t bytes)
 {
     return bytes < WM_HOST_GRAIN
@@ -160,7 +159,7 @@ warm_status wm_host_pinned_free(wm_driver *d, void *pointer, size_t bytes)
                                   "pinned_free", &like);
 }
 
-/* The list is walked: registering is rare and slow anyhow. */
+/* Walks the list: registering is rare, and slow anyway. */
 static bool overlaps_locked(const wm_host *host, const char *pointer,
                             size_t bytes)
 {

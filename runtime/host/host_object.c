@@ -1,7 +1,7 @@
-/* host_object.c: what is live on the host device, by address; errors.
+/* host_object.c: the map of live objects of the host device; its errors.
  *
- * Everything that a user passes in is looked up here first, so that a stale
- * or wrong pointer is refused and never followed. */
+ * Every handle that a user passes in is looked up here first, so that a stale
+ * or wrong pointer is refused and never dereferenced. */
 #include "runtime/host/host.h"
 
 #include "runtime/base/meta.h"
@@ -35,7 +35,7 @@ warm_status wm_host_fail(enum wm_host_error error, const char *format, ...)
                         errors[error].text, "%s", message);
 }
 
-/* Addresses are multiples of 64 or more: the low bits say nothing. */
+/* Addresses are multiples of 64 or more: their low bits are no hash. */
 static size_t home(const wm_host_map *map, uintptr_t key)
 {
     uint64_t mixed = (uint64_t)key * UINT64_C(0x9e3779b97f4a7c15);
@@ -100,8 +100,8 @@ void *wm_host_map_get(const wm_host_map *map, const void *key,
     return slot->key != 0 && slot->type == type ? slot->object : NULL;
 }
 
-/* Moves later entries of the run back into the hole, so that no lookup stops
- * too early and no tombstone is needed. */
+/* Moves later entries of the probe run back into the hole, so that no lookup
+ * stops too early and no tombstone is needed. */
 void wm_host_map_remove(wm_host_map *map, const void *key)
 {
     size_t mask = map->capacity - 1;
@@ -150,7 +150,8 @@ void *wm_host_cell_take(wm_host_cells *cells)
     return cell;
 }
 
-/* One more is kept, and one fewer may be: two are freed at the bound. */
+/* One record more is free and one fewer in use, so the bound may be exceeded
+ * by two. */
 void wm_host_cell_put(wm_host_cells *cells, void *cell)
 {
     memcpy(cell, &cells->free, sizeof cells->free);

@@ -1,5 +1,5 @@
-/* host_object.h: what is live of the host device, by address, and cells for the
- * records of it. The host device's lock guards both. */
+/* host_object.h: the map of live objects of the host device by address, and
+ * free lists of their records. The host device's lock guards both. */
 #ifndef WM_HOST_OBJECT_H
 #define WM_HOST_OBJECT_H
 
@@ -20,8 +20,8 @@ typedef struct wm_host_slot {
     enum wm_host_type type;
 } wm_host_slot;
 
-/* Open addressing, at most half full, and at least an eighth unless it is small
- * or there was no memory; a lookup never follows the key. */
+/* Open addressing, at most half full. Shrinks below one eighth, unless it is
+ * small or there is no memory. A lookup never dereferences the key. */
 typedef struct wm_host_map {
     wm_host_slot *slot;
     size_t capacity, count;
@@ -35,8 +35,8 @@ void *wm_host_map_get(const wm_host_map *map, const void *key,
                       enum wm_host_type type);
 void wm_host_map_remove(wm_host_map *map, const void *key);
 
-/* Records of one size; the last one put back is taken first. Beside those that
- * are in use at most as many more are kept, and WM_HOST_CELLS_KEEP. */
+/* A free list of records of one size, last in first out. It keeps at most as
+ * many free records as are in use, plus WM_HOST_CELLS_KEEP. */
 enum { WM_HOST_CELLS_KEEP = 256 };
 
 typedef struct wm_host_cells {

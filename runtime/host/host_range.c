@@ -1,13 +1,13 @@
-/* host_range.c: ranges of addresses on the host device, of which parts get
- * memory and lose it.
+/* host_range.c: address ranges of the host device, into which memory is
+ * committed in parts.
  *
  *   range │ first│ rest │ first│······│ first│······│     ··· no access
  *         └── piece ────┴ piece┘      └ piece┘
  *
- * As in CUDA memory comes and goes in whole pieces: each is a commit's. A unit
- * without memory cannot be touched, and is none of the device's bytes.
- * As in CUDA nobody waits for the work that is queued when a part loses its
- * memory: work that touches it crashes, so that tests cannot miss it. */
+ * As in CUDA a piece is what one commit added, and only whole pieces can be
+ * decommitted. A unit without memory cannot be accessed and does not count as
+ * device memory. As in CUDA a decommit waits for no queued work: work that
+ * accesses the part crashes, so that tests cannot miss it. */
 #include "runtime/host/host.h"
 
 #include "runtime/base/bytes.h"
@@ -19,7 +19,7 @@
 
 enum { UNIT = WM_HOST_GRAIN };
 
-/* What a unit is. */
+/* State of a unit: without memory, first of a piece, or a later one. */
 enum { NOTHING, FIRST, REST };
 
 warm_status wm_host_range_unit(wm_driver *d, int device, size_t *bytes)
@@ -105,14 +105,14 @@ static size_t committed(const wm_host_region *region, size_t offset,
     return count;
 }
 
-/* Whether a piece goes on across the edge before a unit. */
+/* Whether a piece continues across the start of a unit. */
 static bool goes_on(const wm_host_region *region, size_t offset)
 {
     return offset < region->bytes && region->unit[offset / UNIT] == REST;
 }
 
-/* The region of a part of whole units, which are whole pieces, or have no
- * memory; or null, and why. */
+/* The range that holds the given part. The part must consist of whole pieces
+ * (with) or of units without memory (not with). Null and *status otherwise. */
 static wm_host_region *find_locked(wm_host *host, int device, const void *range,
                                    size_t offset, size_t bytes, bool with,
                                    warm_status *status)
@@ -147,7 +147,7 @@ static wm_host_region *find_locked(wm_host *host, int device, const void *range,
     return r;
 }
 
-/* Gives a part memory, as one piece. */
+/* Marks a part as one piece, or as without memory. */
 static void set_locked(wm_host_region *region, size_t offset, size_t bytes,
                        bool with)
 {
@@ -157,7 +157,7 @@ static void set_locked(wm_host_region *region, size_t offset, size_t bytes,
     }
 }
 
-/* Says that a part has memory, or none. No lock held. */
+/* Checks a part and marks it. No lock held. */
 static warm_status claim(wm_host *host, int device, const void *range,
                          size_t offset, size_t bytes, bool with)
 {

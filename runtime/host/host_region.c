@@ -1,8 +1,8 @@
-/* host_region.c: the life of an allocation of the host device.
+/* host_region.c: frees allocations of the host device.
  *
- * cudaFree waits for the device. Here a free returns at once, and the pages
- * stay mapped until the work queued before has finished: a copy under way
- * never meets a hole, and a held stream holds up nobody. */
+ * cudaFree() waits for the device. Here a free returns at once, and the pages
+ * stay mapped until all work queued before has finished: a copy under way never
+ * meets unmapped pages, and a held stream blocks no free. */
 #include "runtime/host/host.h"
 
 #include "runtime/base/meta.h"
@@ -31,7 +31,7 @@ void wm_host_region_unlink(wm_host_region **list, wm_host_region *region)
     }
 }
 
-/* Gives the pages back, and the record. No lock held. */
+/* Unmaps the pages and frees the record. No lock held. */
 static void dispose(wm_host *host, wm_host_region *region)
 {
     if (region->kind != WM_HOST_REGISTERED) {
@@ -55,8 +55,9 @@ static void unmark_locked(wm_host *host, wm_host_region *region)
     region->marks = 0;
 }
 
-/* Notes how far each core with work has to come. Without memory for that the
- * region stays until close. Registered memory stays mapped anyhow. */
+/* Marks the position that each busy core has to reach. Without memory for the
+ * marks the region stays mapped until close. Registered memory needs no marks:
+ * it stays mapped in any case. */
 void wm_host_region_bury_locked(wm_host *host, wm_host_region *region)
 {
     size_t busy = 0;
@@ -79,7 +80,7 @@ void wm_host_region_bury_locked(wm_host *host, wm_host_region *region)
     wm_host_region_link(&host->zombies, region);
 }
 
-static bool passed(const wm_host_region *region)
+static bool is_done(const wm_host_region *region)
 {
     for (size_t i = 0; i < region->marks; i++) {
         if (region->mark[i].core->done < region->mark[i].done) {
@@ -95,7 +96,7 @@ void wm_host_memory_progress_locked(wm_host *host)
 
     for (wm_host_region *r = host->zombies; r != NULL; r = next) {
         next = r->next;
-        if (passed(r)) {
+        if (is_done(r)) {
             wm_host_region_unlink(&host->zombies, r);
             unmark_locked(host, r);
             wm_host_region_link(&host->reaped, r);
@@ -130,8 +131,7 @@ static void dispose_all(wm_host *host, wm_host_region *list)
     }
 }
 
-/* Memory that somebody still has stays mapped (row G2: what is in use is left
- * alone); only its record ends. */
+/* Memory that the program has not freed stays mapped; only its record ends. */
 static void forget_all(wm_host_region *list)
 {
     while (list != NULL) {
@@ -143,7 +143,7 @@ static void forget_all(wm_host_region *list)
     }
 }
 
-/* At close: no worker is left, and no other thread inside. */
+/* At close: all workers have ended and no other thread uses the driver. */
 void wm_host_memory_fini(wm_host *host)
 {
     forget_all(host->regions);

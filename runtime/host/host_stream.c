@@ -30,7 +30,7 @@ fail:
     return NULL;
 }
 
-/* The handle goes now, the core when its work is done. */
+/* Frees the handle now; the core is freed when its work is done. */
 void wm_host_stream_close_locked(wm_host *host, wm_host_stream *stream)
 {
     wm_host_map_remove(&host->map, stream);
@@ -41,7 +41,7 @@ void wm_host_stream_close_locked(wm_host *host, wm_host_stream *stream)
     wm_host_cell_put(&host->streams, stream);
 }
 
-/* The thread's default streams go; the work queued on them goes on. */
+/* Closes the thread's default streams; work queued on them still runs. */
 static void close_streams(wm_host_thread *thread)
 {
     wm_host_root *root = thread->root;
@@ -57,8 +57,8 @@ static void close_streams(wm_host_thread *thread)
     wm_lock_release(&root->lock);
 }
 
-/* In a forked child only the record goes: the locks may be held by threads that
- * are not there. */
+/* In a forked child only the record is freed: locks may be held by threads that
+ * do not exist there. */
 static void thread_exit(void *argument)
 {
     wm_host_thread *thread = argument;
@@ -128,8 +128,8 @@ warm_status wm_host_default_stream(wm_driver *d, int device, bool per_thread,
     return status;
 }
 
-/* Names that stand for a default stream belong to device 0, which is the
- * current device of every thread. */
+/* The names of default streams mean device 0, the current device of every
+ * thread. */
 static warm_status find_locked(wm_host *host, warm_stream name,
                                wm_host_stream **stream)
 {
@@ -207,7 +207,7 @@ warm_status wm_host_stream_info(wm_driver *d, warm_stream stream,
     wm_host_lock(host);
     status = wm_host_core_find_locked(host, stream, &core);
     if (status == WARM_OK) {
-        /* No more than CUDA would tell: see wm_stream_info. */
+        /* As CUDA: only the capture is known while the stream captures. */
         info->id =
             core->capture != NULL ? wm_stream_capture_id(stream) : core->id;
         info->device = core->capture != NULL ? WM_DEVICE_UNKNOWN : core->device;

@@ -52,7 +52,7 @@ warm_status wm_host_host_func(wm_driver *d, warm_stream stream,
     return submit(d, stream, &work);
 }
 
-/* Launches of one graph take turns, also on different streams. */
+/* Launches of one graph run one after another, also on different streams. */
 static warm_status launch_locked(wm_host *host, wm_host_graph *graph,
                                  wm_host_core *core)
 {
@@ -80,7 +80,7 @@ static warm_status launch_locked(wm_host *host, wm_host_graph *graph,
     return status;
 }
 
-/* A graph whose capture is still under way is not known to anybody. */
+/* Users have no name of a graph whose capture is still under way. */
 static warm_status graph_find_locked(wm_host *host, warm_graph name,
                                      wm_host_graph **graph)
 {
@@ -128,9 +128,9 @@ warm_status wm_host_graph_destroy(wm_driver *d, warm_graph name)
     return status;
 }
 
-/* Finds a stream whose state may be asked for: one that captures has none. */
-static warm_status find_settled_locked(wm_host *host, warm_stream stream,
-                                       const char *call, wm_host_core **core)
+/* Finds a stream for a query or a wait, which invalidates its capture. */
+static warm_status find_uncaptured_locked(wm_host *host, warm_stream stream,
+                                          const char *call, wm_host_core **core)
 {
     warm_status status = wm_host_core_find_locked(host, stream, core);
 
@@ -152,7 +152,7 @@ warm_status wm_host_stream_query(wm_driver *d, warm_stream stream)
     warm_status status;
 
     wm_host_lock(host);
-    status = find_settled_locked(host, stream, "stream_query", &core);
+    status = find_uncaptured_locked(host, stream, "stream_query", &core);
     if (status == WARM_OK && core->done < core->queued) {
         status = WARM_NOT_READY;
     }
@@ -171,7 +171,7 @@ warm_status wm_host_stream_passed(wm_driver *d, warm_stream stream,
     status = wm_host_core_find_locked(host, stream, &core);
     if (status == WARM_OK) {
         *capture = core->capture != NULL ? WM_CAPTURE_ACTIVE : WM_CAPTURE_NONE;
-        /* As an event recorded now: not on a held stream. */
+        /* An event recorded now would not complete on a held stream. */
         status = core->done < core->queued || core->limit != UINT64_MAX
                      ? WARM_NOT_READY
                      : WARM_OK;
@@ -187,7 +187,7 @@ warm_status wm_host_stream_synchronize(wm_driver *d, warm_stream stream)
     warm_status status;
 
     wm_host_lock(host);
-    status = find_settled_locked(host, stream, "stream_synchronize", &core);
+    status = find_uncaptured_locked(host, stream, "stream_synchronize", &core);
     if (status == WARM_OK) {
         wm_host_wait_locked(host, core, core->queued);
     }
@@ -195,7 +195,7 @@ warm_status wm_host_stream_synchronize(wm_driver *d, warm_stream stream)
     return status;
 }
 
-/* Of all devices: work of one may wait for that of another. */
+/* Waits for all devices: work of one may wait for work of another. */
 warm_status wm_host_device_synchronize(wm_driver *d, int device)
 {
     wm_host *host = wm_host_of(d);

@@ -1,14 +1,14 @@
-/* host_thread.c: what the host device keeps for each thread.
+/* host_thread.c: the host device's records of threads.
  *
  *   thread ── key ──► record ──► record        one for each driver it used
  *                        │          │
  *                        ▼          ▼
  *                       root       root ──► host (null once closed)
  *
- * The list belongs to its thread alone. A record keeps its root alive, not the
- * driver: a thread that outlives the driver finds null there, under the lock
- * that lives in the root, and touches nothing. One key serves the process, as
- * a key that is deleted while a thread exits could not be deleted safely. */
+ * The list belongs to its thread alone. A record holds a reference of its root,
+ * not of the driver: a thread that outlives the driver finds root->host null,
+ * under the root's own lock, and touches nothing. One key serves the process,
+ * because a key cannot be deleted safely while threads exit. */
 #include "runtime/host/host.h"
 
 #include "runtime/base/meta.h"
@@ -27,10 +27,10 @@ void wm_host_thread_key(void (*at_exit)(void *))
 
 void wm_host_root_release(wm_host_root *root)
 {
-    /* Release: what this thread did under the lock, the unlock included, comes
-     * before the drop; acquire: the last one sees all of that before it frees.
-     * Counted under the lock instead, the last one could free it while
-     * another thread is still about to leave it. */
+    /* Release: all that this thread did under the lock, the unlock included,
+     * comes before its decrement. Acquire: the thread that frees sees it all.
+     * If references were counted under the lock, the last thread could free the
+     * lock while another one is still inside its unlock. */
     if (atomic_fetch_sub_explicit(&root->references, 1, memory_order_acq_rel) ==
         1) {
         wm_lock_fini(&root->lock);
@@ -55,7 +55,7 @@ static wm_host_thread *make_locked(wm_host *host, wm_host_thread *first)
         wm_meta_free(thread);
         return NULL;
     }
-    /* Relaxed: the driver's own reference is there meanwhile. */
+    /* Relaxed: the driver holds a reference meanwhile. */
     atomic_fetch_add_explicit(&host->root->references, 1, memory_order_relaxed);
     return thread;
 }

@@ -1,9 +1,9 @@
 /* host_worker.c: the queues of cores, and the threads that serve them.
  *
- * Elastic: a worker is started when a core is ready to run and no worker is
- * idle; so a host function that blocks for long stops its own stream only,
- * and there are never more workers than streams that ran at once. Idle ones
- * wait in a condition variable and are joined at close. */
+ * Elastic: a worker is started when a core becomes runnable and no worker is
+ * idle. So a host function that blocks delays its own stream only, and there
+ * are never more workers than streams that ran at once. Idle workers wait on a
+ * condition variable and are joined at close. */
 #include "runtime/host/host.h"
 
 #include "runtime/base/meta.h"
@@ -11,13 +11,14 @@
 
 #include <signal.h>
 
-/* Host functions of users run on it; only what they touch is ever there. */
+/* Host functions of users run on this stack; untouched pages take no memory.
+ * BURST: items run under the lock before it is released once. */
 enum { STACK_BYTES = 1 << 20, BURST = 64 };
 
 static void *worker_main(void *argument);
 
-/* Under the lock: it happens once a stream at most, and a failure is known
- * before anything is queued. */
+/* Starts a worker under the lock: at most once for each stream, and so that a
+ * failure is known before anything is queued. */
 static bool start_locked(wm_host *host)
 {
     wm_host_worker *worker = wm_meta_alloc(sizeof *worker);
@@ -46,11 +47,11 @@ static bool start_locked(wm_host *host)
     return true;
 }
 
-/* Sees to it that the run list is served. A worker that was started or woken
- * but has not run yet counts as idle: each takes one core, and calls this
- * again if it leaves others, so a signal that found no sleeper is not lost. A
- * start that fails is made up for by any worker that finishes: there is at
- * least one. */
+/* Makes sure that workers serve the run list. A worker that was started or
+ * woken but has not run yet counts as idle. Each takes one core and calls this
+ * again if runnable cores remain, so a signal that finds no sleeper is not
+ * lost. If a start fails, the next worker that finishes serves the core: there
+ * is at least one worker. */
 static void wake_locked(wm_host *host)
 {
     if (host->runnable > host->idle) {
@@ -153,7 +154,7 @@ static wm_host_core *next_runnable_locked(wm_host *host)
     return core;
 }
 
-/* Tells everybody who waits for core that it got on. */
+/* core->done has risen: wakes threads, stalled cores and zombies that wait. */
 static void progress_locked(wm_host *host, wm_host_core *core)
 {
     wm_host_core **link = &core->stalled;
@@ -177,8 +178,8 @@ static void progress_locked(wm_host *host, wm_host_core *core)
     }
 }
 
-/* True if the item may not start yet; the core then waits in the list of the
- * one it depends on. */
+/* True if the item may not start yet; core is then in the stalled list of the
+ * core that the item waits for. */
 static bool stall_locked(wm_host_core *core, const wm_host_item *item)
 {
     wm_host_core *after = item->after;
@@ -217,7 +218,9 @@ static void run_locked(wm_host *host, wm_host_core *core, wm_host_item *item)
     }
 }
 
-/* Records and waits run under the lock; a long row of them lets others in. */
+/* Runs items of core until it stalls, is held or is empty. Event records and
+ * waits run under the lock, which a long series of them releases now and then.
+ */
 static void serve_locked(wm_host *host, wm_host_core *core)
 {
     unsigned count = 0;
@@ -263,7 +266,7 @@ static void *worker_main(void *argument)
     return NULL;
 }
 
-/* What is held, or waits for something held, is not busy and stays queued. */
+/* A core that is held, or waits for a held core, is not busy. */
 void wm_host_quiet_locked(wm_host *host)
 {
     while (host->busy > 0) {

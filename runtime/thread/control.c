@@ -1,9 +1,10 @@
-/* control.c: the state of a runtime: live, closing, gone; pins; the list.
+/* control.c: the state of a runtime (live, closing, gone), its pins, and the
+ * list of all runtimes.
  *
- * Takes the process lock for the list only. Pins are a Dekker pair with the
- * state: a thread raises pinned_threads and then reads state, destroy sets
- * state and then reads pinned_threads. Both sides are sequentially consistent,
- * or both could miss the other and a thread would work on freed pools. */
+ * Takes the process lock for the list only. Pins and state follow Dekker's
+ * protocol: a thread raises pinned_threads and then reads state; destroy sets
+ * state and then reads pinned_threads. Both sides are sequentially consistent:
+ * otherwise both could miss the other, and a thread would use freed pools. */
 #include "runtime/thread/control.h"
 
 #include "runtime/base/process.h"

@@ -1,20 +1,19 @@
 /* control.h: the body of a warm_runtime, and the check every call begins with.
  *
- * The pointer that users hold is this block. It is never freed: some 200 bytes
- * a runtime ever made buy that a call on a runtime that is gone is an error
- * and never a crash, and that a thread's link to its runtime is weak without
- * counts that could be wrong (row A5).
+ * The pointer that users hold is this block. It is never freed: for some 200
+ * bytes per runtime, a call on a destroyed runtime is an error and never a
+ * crash, and a thread's link to its runtime is weak without reference counts.
  *
  *   user ──► warm_runtime ──► driver, pools, pinned (null once gone)
  *                 ▲  │ windows (lock windows)
  *   thread ──► window ◄┘
  *
- * State goes LIVE → CLOSING → GONE. Whoever works on a runtime that its caller
- * did not name (a thread that exits, a storage that waits for a stream) enters
- * with wm_runtime_pin(), which refuses once the state is not LIVE; destroy sets
- * CLOSING and waits until no thread is pinned, which is soon, because nobody
- * waits for user code while pinned but for work of streams, for which destroy
- * waits as well. */
+ * State goes LIVE → CLOSING → GONE. A thread that works on a runtime which no
+ * caller named (a thread that exits, a storage that waits for a stream) first
+ * calls wm_runtime_pin(), which fails unless the state is LIVE. Destroy sets
+ * CLOSING and waits until no thread is pinned. That wait is short: a pinned
+ * thread waits for no user code except work of streams, for which destroy waits
+ * too. */
 #ifndef WM_CONTROL_H
 #define WM_CONTROL_H
 
@@ -29,15 +28,16 @@
 
 #include <stdatomic.h>
 
-/* A driver call that would break captures, while its thread makes it; on its
- * stack. Who announces a capture waits for it, but never for a callback of the
- * program: a log line, or a kind's destroy, may come in the middle. */
+/* A driver call that would break captures, while it is under way; lives on the
+ * stack of its thread. A thread that announces a capture waits for such calls,
+ * but never while a call is inside a callback of the program: the log's, or a
+ * kind's destroy. */
 typedef struct wm_breaking {
     wm_callback_watch watch;
     struct wm_timelines *set;
-    bool listed;     /* const: others wait for it */
-    bool begun;      /* owner thread: and no callback came since */
-    unsigned inside; /* lock timelines: callbacks that its thread is in */
+    bool listed;     /* const: it is in set's list, so announcers wait for it */
+    bool begun;      /* owner thread: begun, and no callback ran since */
+    unsigned inside; /* lock timelines: nested callbacks of its thread */
     struct wm_breaking *next;
 } wm_breaking;
 
@@ -67,61 +67,62 @@ struct warm_runtime {
     _Atomic int state;
     unsigned generation; /* const: wm_process_generation() */
     int devices;         /* const */
-    /* Raised when a stream retires, is adopted, or a capture is announced: what
-     * was known of a stream before is not trusted any more, because another one
-     * may get the same address. */
+    /* Raised when a stream retires or is adopted, or a capture is announced:
+     * whatever a thread remembers of streams from an earlier epoch is invalid,
+     * since another stream may have the same address. */
     _Atomic uint64_t stream_epoch;
     wm_driver *driver;          /* const while LIVE */
     struct wm_pools *pools;     /* const while LIVE */
     struct wm_pinned *pinned;   /* const while LIVE */
     struct wm_trace *trace;     /* const while LIVE; null: nothing is traced */
     struct wm_history *history; /* const while LIVE; null: none is kept */
-    bool told;                  /* const while LIVE: there is one of the two */
+    bool told;                  /* const while LIVE: trace or history exists */
     struct wm_device_space *device_spaces;  /* const while LIVE; [device] */
     struct wm_allocators *allocators;       /* const while LIVE */
     struct wm_private_pools *private_pools; /* const while LIVE */
-    /* Private pools that are recording: while there are any, allocations look
-     * at what they would have not to. Relaxed; see wm_private_routes(). */
+    /* Private pools that record: while there are any, allocations look up the
+     * pool that they belong to. Relaxed; see wm_private_routes(). */
     _Atomic unsigned routes;
-    /* const. The graphs of a private pool (0: none) are gone. later: memory
-     * must not go back now, this is called again then. No lock is held. */
+    /* const. The graphs of a private pool (0: of none) were destroyed. later:
+     * memory must not be freed yet, another call will follow. Call without a
+     * lock. */
     void (*pool_over)(warm_runtime *runtime, uint64_t pool, bool later);
-    /* const. Memory of private pools that have gone goes back; only: of one
-     * arena, null: of all. Cancellation is off. */
+    /* const. Frees memory of ended private pools; only: of this arena, null:
+     * of all. Cancellation is off. */
     void (*tend_pools)(warm_runtime *runtime, struct wm_private_arena *only);
-    /* const. Handles wait for the end of captures, which may be over. No lock
-     * is held. */
+    /* const. Captures may have ended: resumes handles that wait for that. Call
+     * without a lock. */
     void (*captures_over)(warm_runtime *runtime);
     _Atomic bool put_off; /* relaxed: a hint that captures_over has work */
-    /* Gives back what a window holds; set by runtime.c (nothing below it may
-     * know the handle pool). */
+    /* const. Releases the handles of a window; set by runtime.c, since this
+     * folder must not know the handle pools. */
     void (*window_release)(warm_runtime *runtime, wm_window *window);
-    /* const; may be null. Takes back what a window caches, whose section the
-     * caller has, perhaps under the windows lock: takes inner locks, calls no
-     * driver. */
+    /* const; may be null. Flushes the caches of a window. The caller holds the
+     * window's section, perhaps under the windows lock; the function takes
+     * inner locks and calls no driver. */
     void (*window_empty)(warm_runtime *runtime, wm_window *window);
-    unsigned window_closed; /* const: reasons that windows begin with */
-    /* What births and deaths of threads write; not beside what every call
-     * reads. */
+    unsigned window_closed; /* const: reasons that close new windows */
+    /* Written when threads start and end, so on another cache line than the
+     * fields that every call reads. */
     _Alignas(64) _Atomic unsigned pinned_threads; /* see above */
     _Atomic(wm_window *) ready_window; /* a spare one, or null: see window.c */
     wm_lock windows_lock;
     wm_window *windows;         /* lock windows: all that were made */
-    wm_window *spare_windows;   /* lock windows: spare ones but for the ready */
+    wm_window *spare_windows;   /* lock windows: spare, except ready_window */
     warm_runtime *next_runtime; /* lock process: every runtime ever made */
-    /* const once LIVE; of pinned memory, then of each device. They are here
-     * because storages may know them when the runtime is gone. */
+    /* const once LIVE: the allocator of pinned memory, then of each device.
+     * Here, because storages may name them after the runtime is gone. */
     wm_own_allocator own[];
 };
 
-/* Why wm_runtime_check() says no; OK if it does not. */
+/* The slow path of wm_runtime_check(): finds out what is wrong, if anything. */
 warm_status wm_runtime_refuse(warm_runtime *runtime);
 
-/* What every public function asks first: INVALID_ARGUMENT for null,
+/* The first check of every public function: INVALID_ARGUMENT for null,
  * RUNTIME_GONE, FORKED, EXITING, or OK. Takes no lock. */
 static inline warm_status wm_runtime_check(warm_runtime *runtime)
 {
-    /* Acquire, partner of the release in warm_runtime_create(): a caller that
+    /* Acquire pairs with the release in warm_runtime_create(): a caller that
      * got the pointer through a relaxed variable still sees the fields. */
     if (wm_likely(runtime != NULL) &&
         wm_likely(atomic_load_explicit(&runtime->state, memory_order_acquire) ==
@@ -133,22 +134,22 @@ static inline warm_status wm_runtime_check(warm_runtime *runtime)
     return wm_runtime_refuse(runtime);
 }
 
-/* INVALID_ARGUMENT unless device is one of a usable runtime's. */
+/* INVALID_ARGUMENT unless the runtime, which is usable, has the device. */
 warm_status wm_runtime_check_range(const warm_runtime *runtime, int device);
 
-/* As wm_runtime_check(), and device is in range. */
+/* wm_runtime_check() and wm_runtime_check_range(). */
 warm_status wm_runtime_check_device(warm_runtime *runtime, int device);
 
-/* As wm_runtime_check(), but fine while the process exits: for calls that
- * only read memory, so that what exit leaks can be counted (row A6). */
+/* wm_runtime_check() without EXITING: for calls that only read memory, so that
+ * a program can count at exit what it leaks. */
 warm_status wm_runtime_check_read(warm_runtime *runtime);
 
-/* Keeps a live runtime from being taken down until wm_runtime_unpin(); false
- * once it is not LIVE. No user code runs in between. */
+/* wm_runtime_pin() keeps a live runtime from being destroyed until
+ * wm_runtime_unpin(); false if it is not LIVE. No user code runs in between. */
 static inline void wm_runtime_unpin(warm_runtime *runtime)
 {
-    /* Release, partner of the load in wm_runtime_begin_close(): what this
-     * thread did to the pools is seen by the thread that takes them down. */
+    /* Release pairs with the load in wm_runtime_begin_close(): the thread that
+     * frees the pools sees all that this thread did to them. */
     atomic_fetch_sub_explicit(&runtime->pinned_threads, 1,
                               memory_order_release);
 }
@@ -166,8 +167,8 @@ static inline bool wm_runtime_pin(warm_runtime *runtime)
     return false;
 }
 
-/* LIVE → CLOSING, and waits until nobody is pinned; false if it was not LIVE,
- * which happens to all but one of the threads that try. */
+/* LIVE → CLOSING, then waits until no thread is pinned. False if the state was
+ * not LIVE: of several threads only one succeeds. */
 bool wm_runtime_begin_close(warm_runtime *runtime);
 void wm_runtime_end_close(warm_runtime *runtime);
 

@@ -1,4 +1,4 @@
-/* node.c: see node.h. Takes no lock. */
+/* home_node.c: see home_node.h. Takes no lock. */
 #include "runtime/thread/home_node.h"
 
 #include "runtime/base/status.h"
@@ -19,7 +19,8 @@ static int current_device(warm_runtime *runtime)
     return device < runtime->devices ? device : 0;
 }
 
-/* A thread that can have no window any more is asked about every time. */
+/* The window caches the device; if the thread can have no window any more, the
+ * driver is called each time. */
 static int home_device(warm_runtime *runtime)
 {
     warm_error before = {.size = sizeof before};

@@ -1,4 +1,4 @@
-/* section.c: closing the section of another thread. See section.h. */
+/* section.c: how a visitor gets the section of another thread: section.h. */
 #include "runtime/thread/section.h"
 
 #include <linux/membarrier.h>

@@ -1,4 +1,4 @@
-/* tracing.h: what the calling thread writes to its runtime's trace.
+/* tracing.h: adds records of the calling thread to its runtime's trace.
  *
  * runtime->trace is null unless the option asked for one. Paths test that, or
  * runtime->told (arena_trace.h), and nothing else of tracing is on them. The

@@ -1,17 +1,17 @@
-/* visit.c: windows of other threads, all of a runtime's: closed, visited, cut
- * off. See window.h.
+/* visit.c: closes, visits and cuts the windows of all threads of a runtime. See
+ * window.h.
  *
  * Takes the windows lock, and under it the lock of one window at a time. */
 #include "runtime/thread/window.h"
 
-/* Relaxed: ordered by what hands the window over. */
+/* Relaxed: ordered by the exchange or lock that passes the window on. */
 static bool is_state(const wm_window *window, enum wm_window_state state)
 {
     return atomic_load_explicit(&window->state, memory_order_relaxed) ==
            (int)state;
 }
 
-/* Whether a hit may have begun in one of them. */
+/* Closes the wanted windows. True if a hit may be under way in one of them. */
 static bool close_wanted_locked(warm_runtime *runtime, const wm_visit *visit)
 {
     unsigned reasons =
@@ -22,7 +22,7 @@ static bool close_wanted_locked(warm_runtime *runtime, const wm_visit *visit)
         if (!is_state(w, WM_WINDOW_SPARE) &&
             (visit->wanted == NULL || visit->wanted(w, visit->context))) {
             wm_section_close(&w->section, reasons);
-            /* SLOW from birth: its owner always takes the lock. */
+            /* Closed SLOW from birth: the owner always takes the lock. */
             was_open =
                 was_open || !wm_section_is_closed(&w->section, WM_CLOSED_SLOW);
         }
@@ -39,7 +39,8 @@ static void open_locked(warm_runtime *runtime)
     }
 }
 
-/* One visit at a time: nobody else clears the reason. */
+/* Visits the closed windows. One visit at a time: no other thread clears the
+ * reason. passed: the barrier succeeded or was not needed. */
 static void visit_closed_locked(warm_runtime *runtime, const wm_visit *visit,
                                 bool passed)
 {
@@ -97,7 +98,7 @@ static void visit_cut(wm_window *window, void *context)
     wm_section_close(&window->section, WM_CLOSED_CUT);
 }
 
-/* Cuts what threads have off; returns the others as a list of spare ones. */
+/* Cuts the windows that threads have; returns all others as a list. */
 static wm_window *cut_locked(warm_runtime *runtime)
 {
     wm_window *unused = NULL;
@@ -107,8 +108,8 @@ static wm_window *cut_locked(warm_runtime *runtime)
         runtime->windows = window->next;
         if (is_state(window, WM_WINDOW_USED)) {
             refuse_handles(window);
-            /* Release, last: the owner may free the window once it sees
-             * this. */
+            /* Release, and last: the owner may free the window when it sees
+             * the value. */
             atomic_store_explicit(&window->runtime, WM_WINDOW_GONE,
                                   memory_order_release);
         } else {
@@ -117,7 +118,7 @@ static wm_window *cut_locked(warm_runtime *runtime)
         }
     }
     runtime->spare_windows = NULL;
-    /* Relaxed: no thread looks for one any more. */
+    /* Relaxed: no thread takes a window of the runtime any more. */
     atomic_store_explicit(&runtime->ready_window, NULL, memory_order_relaxed);
     return unused;
 }
@@ -128,10 +129,10 @@ void wm_window_cut_all(warm_runtime *runtime)
     wm_window *unused, *window;
 
     wm_lock_acquire(&runtime->windows_lock);
-    /* Whether the barrier is refused or not: nobody is in a hit, since no other
-     * thread may call the runtime now. (One that frees a block of another
-     * runtime may look into its section for some instructions, and will have
-     * left it long before the records of this one's blocks go.) */
+    /* Even if the barrier is refused: no other thread may call the runtime now,
+     * so none is in a hit. (A thread that frees a block of another runtime may
+     * be inside its section here for some instructions; it has left long before
+     * the records of this runtime's blocks are freed.) */
     (void)close_wanted_locked(runtime, &cut);
     (void)wm_section_barrier();
     visit_closed_locked(runtime, &cut, true);
