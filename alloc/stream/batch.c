@@ -1,13 +1,14 @@
-/* batch.c: what gathers in the open batch of an adopted stream, and how a batch
- * closes and ends. See timeline.h. */
+/* batch.c: the open batch of an adopted stream, how it closes, and how a batch
+ * ends. See timeline.h. */
 #include "alloc/stream/timeline_int.h"
 
 #include "alloc/arena/arena_trace.h"
 
 #include "runtime/base/status.h"
 
-/* Batches are half as large where the cube of those that are out is this. */
-enum { LATE = 64 };
+/* With n batches in flight a batch is full at batch_bytes / (1 + n³ /
+ * IN_FLIGHT). */
+enum { IN_FLIGHT = 64 };
 
 /* Closed batches that may wait while one thread polls. */
 enum { BEHIND = 8 };
@@ -27,7 +28,7 @@ void wm_batch_enqueue_locked(wm_timeline *t, wm_stream_use *first)
     t->behind++;
 }
 
-/* One queue has let go of the block. */
+/* One queue has completed its entry of the block. */
 static void let_go(wm_block *block, enum wm_uses fate, wm_block **done)
 {
     if (fate == WM_USES_LOST) {
@@ -35,9 +36,9 @@ static void let_go(wm_block *block, enum wm_uses fate, wm_block **done)
     } else if (fate == WM_USES_CAPTURED) {
         atomic_store_explicit(&block->captured, true, memory_order_relaxed);
     }
-    /* Release: what this queue did to the block is over before another one
-     * sees the count; acquire: the last one sees all of it, and nobody is left
-     * to change the count but that one. */
+    /* Release: this queue's writes to the block come before another queue sees
+     * the count. Acquire: the last queue sees the writes of all, and no other
+     * queue is left to change the count. */
     if (atomic_load_explicit(&block->queued, memory_order_acquire) == 1 ||
         atomic_fetch_sub_explicit(&block->queued, 1, memory_order_acq_rel) ==
             1) {
@@ -66,14 +67,15 @@ void wm_batch_finish(wm_timelines *set, wm_stream_use *first, enum wm_uses fate,
 
 /* ---- closing ---------------------------------------------------------- */
 
-/* A stream whose events come back late has many batches out at once, and what
- * is in them serves nobody: the later, the smaller they are. Bytes alone: an
- * event costs little beside the copy of a large block. */
+/* If a stream's events complete late, many batches are in flight at once, and
+ * their memory serves nobody: the more of them, the smaller the next one. Only
+ * the limit in bytes falls: an event costs little compared with the copy of a
+ * large block. */
 static size_t bytes_max_locked(const wm_timelines *set, const wm_timeline *t)
 {
     size_t out = t->queued;
 
-    return set->batch_bytes / (1 + out * out * out / LATE);
+    return set->batch_bytes / (1 + out * out * out / IN_FLIGHT);
 }
 
 bool wm_batch_is_full_locked(const wm_timelines *set, const wm_timeline *t)
@@ -118,9 +120,9 @@ static void fuse_locked(wm_timelines *set, wm_timeline *t, wm_batch *batch)
     append(set, t, batch, first);
 }
 
-/* The open batch, if there is one and the stream may be named. It is closed by
- * close_taken(), or finished. */
-static bool take_locked(wm_timelines *set, wm_timeline *t, wm_batch *batch)
+/* Takes the open batch, if there is one and the stream may be named, and counts
+ * it as closing; close_batch() closes it, or the caller finishes it. */
+static bool take_open_locked(wm_timelines *set, wm_timeline *t, wm_batch *batch)
 {
     bool due;
 
@@ -185,7 +187,7 @@ bool wm_batch_join(wm_timelines *set, wm_timeline *t, const wm_batch *batch,
     return full;
 }
 
-/* The batch is closed, and in the queue if it is to be there. due: of it. */
+/* The batch is closed, and enters the queue if queue is not null. */
 static void end_close(wm_timeline *t, bool due, wm_stream_use *queue)
 {
     wm_lock_acquire(&t->lock);
@@ -197,8 +199,8 @@ static void end_close(wm_timeline *t, bool due, wm_stream_use *queue)
     wm_lock_release(&t->lock);
 }
 
-/* A stream captures that was to be announced, and no capture is known: the
- * graph may use what its batch holds, which is kept. */
+/* Whether a stream captures although no capture is known, against the rules:
+ * the graph may use the blocks of the batch, which are retained. */
 static bool is_unannounced(wm_timelines *set, const wm_timeline *t,
                            const wm_batch *batch, wm_capture capture)
 {
@@ -208,7 +210,7 @@ static bool is_unannounced(wm_timelines *set, const wm_timeline *t,
         wm_timelines_capture(set)) {
         return false;
     }
-    /* Relaxed: a name and a size for a message; the first ones stay. */
+    /* Relaxed: a name and a size for one message; the first ones stay. */
     if (atomic_compare_exchange_strong_explicit(&set->unannounced, &none,
                                                 t->stream, memory_order_relaxed,
                                                 memory_order_relaxed)) {
@@ -226,13 +228,13 @@ warm_stream wm_timelines_unannounced(wm_timelines *set, size_t *bytes)
     *bytes =
         atomic_load_explicit(&set->unannounced_bytes, memory_order_relaxed);
     return stream != NULL && *bytes > 0 &&
-                   !atomic_exchange_explicit(&set->said, true,
+                   !atomic_exchange_explicit(&set->unannounced_logged, true,
                                              memory_order_relaxed)
                ? stream
                : NULL;
 }
 
-/* Nothing could be recorded: its stream is waited for, by nobody else. */
+/* The event could not be recorded: waits for the stream. */
 static void fail_close(wm_timelines *set, wm_timeline *t, const wm_batch *batch,
                        wm_block **done)
 {
@@ -247,7 +249,7 @@ static void fail_close(wm_timelines *set, wm_timeline *t, const wm_batch *batch,
         fate = capture == WM_CAPTURE_NONE ? WM_USES_PENDING : WM_USES_NONE;
         fate = is_unannounced(set, t, batch, capture) ? WM_USES_CAPTURED : fate;
     }
-    if (fate == WM_USES_NONE) { /* recorded when the capture is over */
+    if (fate == WM_USES_NONE) { /* gets its event when the capture is over */
         wm_batch_enqueue(set, t, batch->first, 0);
     } else {
         wm_batch_finish(set, batch->first, fate, done);
@@ -256,14 +258,15 @@ static void fail_close(wm_timelines *set, wm_timeline *t, const wm_batch *batch,
 }
 
 /* Records the event, and puts the batch into the queue behind it. If the driver
- * fails to record, the stream is waited for; while it captures, the batch waits
- * in the queue without an event, or is kept if nobody announced the capture. */
-static void close_taken(wm_timelines *set, wm_timeline *t,
+ * fails to record, waits for the stream. While the stream captures, the batch
+ * enters the queue without an event; if nobody announced the capture, its
+ * blocks are retained. */
+static void close_batch(wm_timelines *set, wm_timeline *t,
                         const wm_batch *batch, wm_block **done)
 {
     wm_capture capture = WM_CAPTURE_NONE;
     warm_status status =
-        wm_stream_use_mark(set, batch->first, t, batch->due, &capture);
+        wm_stream_use_record_event(set, batch->first, t, batch->due, &capture);
 
     if (status != WARM_OK) {
         fail_close(set, t, batch, done);
@@ -275,10 +278,11 @@ static void close_taken(wm_timelines *set, wm_timeline *t,
     }
 }
 
-/* Whether one was open; what another thread closes is in the queue then. poll:
- * or null. */
-static bool take_all(wm_timelines *set, wm_timeline *t, wm_batch *batch,
-                     wm_poll *poll)
+/* Takes the open batch, and waits first until batches that other threads close
+ * are in the queue. Returns whether one was open. poll, if not null, gets the
+ * queue. */
+static bool take_open(wm_timelines *set, wm_timeline *t, wm_batch *batch,
+                      wm_poll *poll)
 {
     bool taken;
 
@@ -286,7 +290,7 @@ static bool take_all(wm_timelines *set, wm_timeline *t, wm_batch *batch,
     while (t->closing > 0) {
         wm_cond_wait(&t->quiet, &t->lock);
     }
-    taken = take_locked(set, t, batch);
+    taken = take_open_locked(set, t, batch);
     if (poll != NULL) {
         wm_poll_take_queue_locked(t, poll);
     }
@@ -294,29 +298,29 @@ static bool take_all(wm_timelines *set, wm_timeline *t, wm_batch *batch,
     return taken;
 }
 
-enum wm_settled wm_batch_settle(wm_timelines *set, wm_timeline *t,
-                                wm_poll *poll)
+enum wm_open_state wm_batch_resolve_open(wm_timelines *set, wm_timeline *t,
+                                         wm_poll *poll)
 {
     wm_capture capture = WM_CAPTURE_NONE;
     warm_status status;
     wm_batch batch;
     bool due;
 
-    if (!take_all(set, t, &batch, poll)) {
-        return WM_SETTLED_BUSY;
+    if (!take_open(set, t, &batch, poll)) {
+        return WM_OPEN_BUSY;
     }
     due = batch.due && !wm_timeline_is_lost(set, t);
     status = due || wm_timeline_is_lost(set, t)
                  ? WARM_OK
                  : wm_driver_stream_passed(set->driver, t->stream, &capture);
     if (due || status != WARM_OK || capture != WM_CAPTURE_NONE) {
-        close_taken(set, t, &batch, &poll->done);
-        return status == WARM_NOT_READY ? WM_SETTLED_BUSY : WM_SETTLED_ASK;
+        close_batch(set, t, &batch, &poll->done);
+        return status == WARM_NOT_READY ? WM_OPEN_BUSY : WM_OPEN_QUEUED;
     }
-    /* An event recorded now would have its own time to come back. */
+    /* No event: it would complete later than the stream did. */
     wm_batch_finish(set, batch.first, WM_USES_PENDING, &poll->done);
     end_close(t, batch.due, NULL);
-    return WM_SETTLED_PASSED;
+    return WM_OPEN_COMPLETED;
 }
 
 void wm_batch_close_older(wm_timelines *set, wm_timeline *t,
@@ -327,10 +331,10 @@ void wm_batch_close_older(wm_timelines *set, wm_timeline *t,
     bool taken;
 
     wm_lock_acquire(&t->lock);
-    taken = t->open.since_ns <= older_than && take_locked(set, t, &batch);
+    taken = t->open.since_ns <= older_than && take_open_locked(set, t, &batch);
     wm_lock_release(&t->lock);
     if (taken) {
-        close_taken(set, t, &batch, &done);
+        close_batch(set, t, &batch, &done);
     }
     wm_timelines_hand_back(set, NULL, done);
 }
@@ -340,8 +344,8 @@ void wm_batch_close_now(wm_timelines *set, wm_timeline *t)
     wm_block *done = NULL;
     wm_batch batch;
 
-    if (take_all(set, t, &batch, NULL)) {
-        close_taken(set, t, &batch, &done);
+    if (take_open(set, t, &batch, NULL)) {
+        close_batch(set, t, &batch, &done);
     }
     wm_timelines_hand_back(set, NULL, done);
 }
@@ -352,10 +356,10 @@ bool wm_batch_close_if_full(wm_timelines *set, wm_timeline *t, wm_block **done)
     bool taken;
 
     wm_lock_acquire(&t->lock);
-    taken = wm_batch_is_full_locked(set, t) && take_locked(set, t, &batch);
+    taken = wm_batch_is_full_locked(set, t) && take_open_locked(set, t, &batch);
     wm_lock_release(&t->lock);
     if (taken) {
-        close_taken(set, t, &batch, done);
+        close_batch(set, t, &batch, done);
     }
     return taken;
 }

@@ -1,8 +1,8 @@
-/* ready_list.c: the list of timelines that are to be asked: those with
- * batches, and those that somebody asks. */
+/* ready_list.c: the list of busy timelines: those with batches, and those that
+ * a thread polls. */
 #include "alloc/stream/timeline_int.h"
 
-/* After previous, or first. */
+/* previous: null: t becomes the first. */
 static void insert_after_locked(wm_timelines *set, wm_timeline *t,
                                 wm_timeline *previous)
 {
@@ -29,7 +29,7 @@ static void unlink_locked(wm_timelines *set, wm_timeline *t)
         t->previous_busy;
 }
 
-/* After all but those that are younger, and came out of order. */
+/* Behind all timelines that are not younger; those may be out of order. */
 static void insert_by_age_locked(wm_timelines *set, wm_timeline *t)
 {
     wm_timeline *previous = NULL;
@@ -115,9 +115,10 @@ wm_timeline *wm_timeline_rotate(wm_timelines *set)
     return wm_timeline_next_busy(set, UINT64_MAX);
 }
 
-/* Off the busy list if nothing is left. An entry that is added now finds the
- * flag down and puts it back on. One that another thread asks stays for it to
- * drop: a call that waits for what had passed must find it. */
+/* Takes t off the list if nothing is left in it. A use that is added afterwards
+ * sees busy == false and puts t back. A timeline that another thread polls
+ * stays on the list, and that thread removes it: a call that waits for
+ * completed work must find it. */
 static void drop_polled(wm_timelines *set, wm_timeline *t)
 {
     bool empty;

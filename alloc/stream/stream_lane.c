@@ -1,4 +1,5 @@
-/* stream_lane.c: see stream_lane.h. */
+/* stream_lane.c: looks up, makes and frees the lanes of streams; see
+ * stream_lane.h for the picture and the locks. */
 #include "alloc/stream/stream_lane_int.h"
 
 #include "alloc/arena/arena_int.h"
@@ -12,59 +13,59 @@ static bool is_legacy(warm_stream stream)
 
 /* ---- streams ------------------------------------------------------------- */
 
-static wm_lane_owner **bucket_of(wm_lane_registry *orders, uint64_t id)
+static wm_lane_owner **bucket_of(wm_lane_registry *registry, uint64_t id)
 {
-    return &orders->bucket[id % WM_ORDER_BUCKETS];
+    return &registry->bucket[id % WM_LANE_BUCKETS];
 }
 
-static wm_lane_owner *find_locked(wm_lane_registry *orders, uint64_t id)
+static wm_lane_owner *find_locked(wm_lane_registry *registry, uint64_t id)
 {
-    wm_lane_owner *order = *bucket_of(orders, id);
+    wm_lane_owner *owner = *bucket_of(registry, id);
 
-    while (order != NULL && (order->id != id || order->retired)) {
-        order = order->next;
+    while (owner != NULL && (owner->id != id || owner->retired)) {
+        owner = owner->next;
     }
-    return order;
+    return owner;
 }
 
-/* t: its reference goes with the order. */
-static wm_lane_owner *make_locked(wm_lane_registry *orders, uint64_t id,
+/* t: the owner takes over the reference. */
+static wm_lane_owner *make_locked(wm_lane_registry *registry, uint64_t id,
                                   warm_stream stream, wm_timeline *t)
 {
-    wm_lane_owner *order = wm_meta_alloc(sizeof *order);
+    wm_lane_owner *owner = wm_meta_alloc(sizeof *owner);
 
-    if (order == NULL) {
+    if (owner == NULL) {
         return NULL;
     }
-    order->lane = wm_lane_make(orders->arena, id);
-    if (order->lane == NULL) {
-        wm_meta_free(order);
+    owner->lane = wm_lane_make(registry->arena, id);
+    if (owner->lane == NULL) {
+        wm_meta_free(owner);
         return NULL;
     }
-    order->lane->owner = t != NULL ? order : NULL;
-    order->all = orders;
-    order->id = id;
-    order->stream = stream;
-    order->timeline = t;
-    order->mark.segment = order->last.segment = orders->stub;
-    order->mark.size_class = WM_ORDER_MARK;
-    order->last.size_class = WM_ORDER_LAST;
-    return order;
+    owner->lane->owner = t != NULL ? owner : NULL;
+    owner->all = registry;
+    owner->id = id;
+    owner->stream = stream;
+    owner->timeline = t;
+    owner->fence.segment = owner->final_fence.segment = registry->stub;
+    owner->fence.size_class = WM_FENCE;
+    owner->final_fence.size_class = WM_FENCE_FINAL;
+    return owner;
 }
 
-wm_timeline *wm_lane_owner_free_locked(wm_lane_owner *order)
+wm_timeline *wm_lane_owner_free_locked(wm_lane_owner *owner)
 {
-    wm_lane_owner **link = bucket_of(order->all, order->id);
-    wm_timeline *t = order->timeline;
+    wm_lane_owner **link = bucket_of(owner->all, owner->id);
+    wm_timeline *t = owner->timeline;
 
-    if (!order->over || order->marking || order->waits > 0) {
+    if (!owner->lane_ended || owner->fence_queued || owner->waiters > 0) {
         return NULL;
     }
-    while (*link != order) {
+    while (*link != owner) {
         link = &(*link)->next;
     }
-    *link = order->next;
-    wm_meta_free(order);
+    *link = owner->next;
+    wm_meta_free(owner);
     return t;
 }
 
@@ -73,69 +74,70 @@ static warm_status no_memory(void)
     return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a stream's lane");
 }
 
-static warm_status legacy_lane(wm_lane_registry *orders, wm_found_lane *found)
+static warm_status legacy_lane(wm_lane_registry *registry, wm_found_lane *found)
 {
-    wm_lane_owner *order;
+    wm_lane_owner *owner;
 
-    wm_lock_acquire(&orders->lock);
-    if (orders->legacy == NULL) {
-        orders->legacy = make_locked(orders, 0, NULL, NULL);
+    wm_lock_acquire(&registry->lock);
+    if (registry->legacy == NULL) {
+        registry->legacy = make_locked(registry, 0, NULL, NULL);
     }
-    order = orders->legacy;
-    if (order != NULL) {
-        wm_lane_hold(order->lane);
+    owner = registry->legacy;
+    if (owner != NULL) {
+        wm_lane_hold(owner->lane);
     }
-    wm_lock_release(&orders->lock);
-    if (order == NULL) {
+    wm_lock_release(&registry->lock);
+    if (owner == NULL) {
         return no_memory();
     }
-    found->lane = order->lane;
+    found->lane = owner->lane;
     found->known = true;
     return WARM_OK;
 }
 
-/* t: taken. */
-static warm_status lane_of(wm_lane_registry *orders, warm_stream stream,
+/* Takes over the reference to t. */
+static warm_status lane_of(wm_lane_registry *registry, warm_stream stream,
                            wm_timeline *t, wm_found_lane *found)
 {
     uint64_t id = wm_timeline_lane_id(wm_timeline_id(t));
-    wm_lane_owner **bucket = bucket_of(orders, id);
-    wm_lane_owner *order;
-    bool kept = false;
+    wm_lane_owner **bucket = bucket_of(registry, id);
+    wm_lane_owner *owner;
+    bool inserted = false;
 
-    found->known = wm_timeline_is_known(orders->timelines, t);
-    wm_lock_acquire(&orders->lock);
-    order = find_locked(orders, id);
-    if (order == NULL) {
-        order = make_locked(orders, id, stream, t);
-        kept = order != NULL;
+    found->known = wm_timeline_is_known(registry->timelines, t);
+    wm_lock_acquire(&registry->lock);
+    owner = find_locked(registry, id);
+    if (owner == NULL) {
+        owner = make_locked(registry, id, stream, t);
+        inserted = owner != NULL;
     }
-    if (kept) {
-        order->next = *bucket;
-        *bucket = order;
+    if (inserted) {
+        owner->next = *bucket;
+        *bucket = owner;
     }
-    if (order != NULL) {
-        wm_lane_hold(order->lane); /* which is not over: nor is it retired */
+    if (owner != NULL) {
+        wm_lane_hold(owner->lane); /* not over: the stream is not retired */
     }
-    wm_lock_release(&orders->lock);
-    if (!kept) {
-        wm_timeline_put(orders->timelines, t);
+    wm_lock_release(&registry->lock);
+    if (!inserted) {
+        wm_timeline_put(registry->timelines, t);
     }
-    if (order == NULL) {
+    if (owner == NULL) {
         return no_memory();
     }
-    found->lane = order->lane;
+    found->lane = owner->lane;
     return WARM_OK;
 }
 
-warm_status wm_lane_other_device(warm_stream stream, int its, int device)
+warm_status wm_lane_other_device(warm_stream stream, int stream_device,
+                                 int device)
 {
     return wm_fail(WARM_INVALID_ARGUMENT,
                    "stream %p is of device %d, the memory of device %d", stream,
-                   its, device);
+                   stream_device, device);
 }
 
-warm_status wm_lanes_of_stream(wm_lane_registry *orders, warm_stream stream,
+warm_status wm_lanes_of_stream(wm_lane_registry *registry, warm_stream stream,
                                wm_found_lane *found)
 {
     wm_timeline *t = NULL;
@@ -144,67 +146,66 @@ warm_status wm_lanes_of_stream(wm_lane_registry *orders, warm_stream stream,
 
     *found = (wm_found_lane){.lane = NULL};
     if (is_legacy(stream)) {
-        return legacy_lane(orders, found);
+        return legacy_lane(registry, found);
     }
     status =
-        wm_timeline_lookup(orders->timelines, stream, &t, &found->captured);
+        wm_timeline_lookup(registry->timelines, stream, &t, &found->captured);
     if (status != WARM_OK) {
         return status;
     }
     if (t == NULL) {
-        return WARM_OK; /* what a graph has been given comes back to nobody */
+        return WARM_OK; /* memory of a graph comes back to no stream */
     }
     device = wm_timeline_device(t);
-    if (device != orders->device && device != WM_DEVICE_UNKNOWN) {
-        wm_timeline_put(orders->timelines, t);
-        return wm_lane_other_device(stream, device, orders->device);
+    if (device != registry->device && device != WM_DEVICE_UNKNOWN) {
+        wm_timeline_put(registry->timelines, t);
+        return wm_lane_other_device(stream, device, registry->device);
     }
     if (found->captured) {
-        wm_timeline_put(orders->timelines, t);
+        wm_timeline_put(registry->timelines, t);
         return WARM_OK; /* a graph may be launched on any stream */
     }
-    return lane_of(orders, stream, t, found);
+    return lane_of(registry, stream, t, found);
 }
 
-/* ---- the end ----------------------------------------------------------------
- */
+/* ---- begin and end ------------------------------------------------------ */
 
-warm_status wm_lane_registry_init(wm_lane_registry *orders,
+warm_status wm_lane_registry_init(wm_lane_registry *registry,
                                   wm_timelines *timelines, wm_arena *arena,
                                   int device)
 {
-    *orders = (wm_lane_registry){
+    *registry = (wm_lane_registry){
         .timelines = timelines, .arena = arena, .device = device};
-    orders->stub = wm_meta_alloc(sizeof *orders->stub);
-    if (orders->stub == NULL) {
+    registry->stub = wm_meta_alloc(sizeof *registry->stub);
+    if (registry->stub == NULL) {
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a runtime");
     }
-    orders->stub->arena = arena;
-    wm_lock_init(&orders->lock, WM_RANK_ORDERS);
+    registry->stub->arena = arena;
+    wm_lock_init(&registry->lock, WM_RANK_ORDERS);
     return WARM_OK;
 }
 
-/* What is under way ends with the timelines. */
-void wm_lane_registry_forget(wm_lane_registry *orders)
+/* Fences under way end with the timelines. */
+void wm_lane_registry_forget(wm_lane_registry *registry)
 {
-    for (int i = 0; i < WM_ORDER_BUCKETS; i++) {
-        for (wm_lane_owner *o = orders->bucket[i]; o != NULL; o = o->next) {
-            wm_timeline_put(orders->timelines, o->timeline);
+    for (int i = 0; i < WM_LANE_BUCKETS; i++) {
+        for (wm_lane_owner *o = registry->bucket[i]; o != NULL; o = o->next) {
+            wm_timeline_put(registry->timelines, o->timeline);
         }
     }
 }
 
-void wm_lane_registry_fini(wm_lane_registry *orders)
+void wm_lane_registry_fini(wm_lane_registry *registry)
 {
-    for (int i = 0; i < WM_ORDER_BUCKETS; i++) {
-        while (orders->bucket[i] != NULL) {
-            wm_lane_owner *order = orders->bucket[i];
+    for (int i = 0; i < WM_LANE_BUCKETS; i++) {
+        while (registry->bucket[i] != NULL) {
+            wm_lane_owner *owner = registry->bucket[i];
 
-            orders->bucket[i] = order->next;
-            wm_meta_free(order);
+            registry->bucket[i] = owner->next;
+            wm_meta_free(owner);
         }
     }
-    wm_meta_free(orders->legacy);
-    wm_meta_free(orders->stub);
-    wm_lock_fini(&orders->lock);
+    wm_meta_free(registry->legacy);
+    wm_meta_free(registry->stub);
+    wm_lock_fini(&registry->lock);
 }

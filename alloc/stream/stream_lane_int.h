@@ -1,4 +1,4 @@
-/* stream_lane_int.h: what the files of a device's streams share. */
+/* stream_lane_int.h: what stream_lane.c, fence.c and stream_wait.c share. */
 #ifndef WM_STREAM_LANE_INT_H
 #define WM_STREAM_LANE_INT_H
 
@@ -6,31 +6,30 @@
 
 typedef struct wm_lane_owner {
     wm_lane_registry *all; /* const */
-    uint64_t id;           /* const: of the lane; 0: the legacy stream's */
-    warm_stream stream;    /* const; not to be used */
-    wm_timeline *timeline; /* const, with a reference; null: legacy */
-    wm_lane *lane;         /* const: the first of the stream's */
-    wm_block mark, last;   /* the thread that queues it, then the timelines' */
+    uint64_t id;           /* const: id of the lane; 0: the legacy stream's */
+    warm_stream stream;    /* const; not named to the driver */
+    wm_timeline *timeline; /* const, with a reference; null: legacy stream */
+    wm_lane *lane;         /* const: the stream's lane in the first sibling */
+    wm_block fence, final_fence; /* owned by the thread that queues it, then by
+                                    the timelines */
     /* lock orders */
-    wm_lane_point marked;       /* of its lanes, what mark stands for */
-    bool marking;               /* mark is under way, or never comes back */
-    bool retired;               /* the stream: nobody finds it any more */
-    bool over;                  /* the lane has ended */
-    unsigned waits;             /* threads that let it wait, or others */
-    uint64_t tried;             /* the last that did, or looked at it */
-    struct wm_lane_owner *next; /* in its bucket */
-    struct wm_lane_owner *next_to_mark; /* of the thread that does */
+    wm_lane_point fence_point; /* what the fence stands for */
+    bool fence_queued;         /* fence is under way, or was lost */
+    bool retired;              /* the stream was; look-ups skip it */
+    bool lane_ended;           /* the lane has ended */
+    unsigned waiters;  /* threads that wait for the stream, or let it wait */
+    uint64_t last_try; /* the last try that looked at this stream */
+    struct wm_lane_owner *next;          /* in its bucket */
+    struct wm_lane_owner *next_to_fence; /* of the thread that queues fences */
 } wm_lane_owner;
 
-/* What tells a mark from a block, and which it is. */
-enum { WM_ORDER_MARK = WM_CLASSES_ALL, WM_ORDER_LAST };
+/* size_class of a fence, which no block has. */
+enum { WM_FENCE = WM_CLASSES_ALL, WM_FENCE_FINAL };
 
-/* Queues a mark behind what is on the stream; false: it cannot be. */
-bool wm_fence_queue(wm_lane_owner *order, wm_block *mark);
-
-/* Ends an order whose lane has ended, unless its mark is still under way, or a
- * thread waits for it: who does has the order, and names its timeline. Returns
- * that timeline, whose reference is the caller's then, or null. */
-wm_timeline *wm_lane_owner_free_locked(wm_lane_owner *order);
+/* Frees an owner whose lane has ended, unless its fence is under way or a
+ * thread waits with it, since that thread reads the owner and its timeline.
+ * Returns the owner's timeline, whose reference the caller then drops, or
+ * null. */
+wm_timeline *wm_lane_owner_free_locked(wm_lane_owner *owner);
 
 #endif

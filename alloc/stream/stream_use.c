@@ -1,14 +1,14 @@
-/* stream_use.c: streams that use a block, recorded while it is live. See
- * timeline.h.
- */
+/* stream_use.c: records streams on a live block; events and waits on the
+ * streams of timelines. See timeline.h. */
 #include "alloc/stream/timeline_int.h"
 
 #include "alloc/arena/arena.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/status.h"
 
-/* Pushes onto a block's list before uses are first looked for that are no
- * more; and after each look, beside as many as were left. */
+/* After this many pushes onto a block's list, uses of retired streams are
+ * searched for; later searches also wait for as many pushes as uses were
+ * left. */
 enum { USES_FEW = 8 };
 
 /* ---- the list of a live block ------------------------------------------- */
@@ -18,8 +18,9 @@ static wm_lock *list_lock(wm_timelines *set, const wm_block *block)
     return &set->uses[(uintptr_t)block / sizeof *block % WM_USE_LOCKS];
 }
 
-/* Whether a use of t is there; *marked: that use if it has its event, as one of
- * a default stream has, which is never dropped. Else null. */
+/* Whether the list has a use of t. *marked: that use, if it has an event
+ * already; else null. Only a use of a default stream has one before the free,
+ * and such a use is never dropped. */
 static bool find_use(wm_timelines *set, wm_block *block, const wm_timeline *t,
                      wm_stream_use **marked)
 {
@@ -41,15 +42,16 @@ static bool find_use(wm_timelines *set, wm_block *block, const wm_timeline *t,
     return use != NULL;
 }
 
-/* False: another thread has recorded the same stream. *due: uses that are no
- * more are to be looked for. */
+/* False: another thread has recorded the same stream. *due: uses of retired
+ * streams should be searched for. */
 static bool push_locked(wm_block *block, wm_stream_use *use, bool *due)
 {
     wm_stream_use *first =
         atomic_load_explicit(&block->uses, memory_order_acquire);
 
-    /* Again only if the list was empty, for a thread without the lock. Release
-     * publishes the use; acquire shows that of the other thread. */
+    /* Loops only if the list was empty, which a thread without the lock may
+     * push onto. Release: publishes the use. Acquire: shows the use that the
+     * other thread pushed. */
     do {
         if (wm_stream_use_find(first, NULL, use->timeline) != NULL) {
             return false;
@@ -66,9 +68,9 @@ static bool push_locked(wm_block *block, wm_stream_use *use, bool *due)
     return true;
 }
 
-/* Out of the list: uses of streams that were retired. Not the block's own use,
- * which may be promised to a bare timeline as soon as it is in no list. *left:
- * how many stay. */
+/* Takes the uses of retired streams out of the list. Leaves first_use, which
+ * may be reserved for a bare timeline as soon as it is in no list. *left:
+ * number of uses that stay. */
 static wm_stream_use *take_retired_locked(wm_block *block, size_t *left)
 {
     wm_stream_use *first =
@@ -89,38 +91,39 @@ static wm_stream_use *take_retired_locked(wm_block *block, size_t *left)
             ++*left;
         }
     }
-    /* Release: what is first now may be what another thread pushed. Nobody
-     * pushes without the lock, since the list is not empty. */
+    /* Release: the first use may now be one that another thread pushed. No
+     * thread pushes without the lock, since the list is not empty. */
     if (taken != NULL) {
         atomic_store_explicit(&block->uses, first, memory_order_release);
     }
     return taken;
 }
 
-static void put_back_locked(wm_block *block, wm_stream_use *kept, size_t left)
+static void put_back_locked(wm_block *block, wm_stream_use *pending,
+                            size_t left)
 {
     wm_stream_use *first =
         atomic_load_explicit(&block->uses, memory_order_acquire);
 
-    while (kept != NULL) {
-        wm_stream_use *next = kept->next_of_block;
+    while (pending != NULL) {
+        wm_stream_use *next = pending->next_of_block;
 
         /* Release and acquire as in push_locked(). */
         do {
-            kept->next_of_block = first;
+            pending->next_of_block = first;
         } while (!atomic_compare_exchange_weak_explicit(
-            &block->uses, &first, kept, memory_order_release,
+            &block->uses, &first, pending, memory_order_release,
             memory_order_acquire));
-        first = kept;
-        kept = next;
+        first = pending;
+        pending = next;
     }
     if (first != NULL && !wm_stream_use_is_bare(first)) {
         first->pushes_left = left + USES_FEW;
     }
 }
 
-/* Whether all work on a stream that was retired has passed. */
-static bool has_ended(wm_timelines *set, const wm_timeline *t)
+/* Whether all work on a retired stream has completed. */
+static bool has_completed(wm_timelines *set, const wm_timeline *t)
 {
     return wm_timeline_is_lost(set, t) ||
            (!t->dead &&
@@ -128,14 +131,15 @@ static bool has_ended(wm_timelines *set, const wm_timeline *t)
              wm_driver_event_passed(set->driver, t->final) == WARM_OK));
 }
 
-/* Drops the uses of streams that were retired and have passed. Each costs one
- * question to the driver, and so do those that have not passed: as many pushes
- * as there are such lie between two calls, so that a push costs about one. The
- * thread is in a call that records: the block is not freed meanwhile. */
-static void drop_ended(wm_timelines *set, wm_block *block)
+/* Drops the uses of retired streams whose work has completed. Each retired
+ * stream costs one query, whether completed or not; since as many pushes as
+ * uses were left lie between two searches, a push costs about one query. The
+ * calling thread is recording on the block, which is therefore not freed
+ * meanwhile. */
+static void drop_completed(wm_timelines *set, wm_block *block)
 {
     wm_lock *lock = list_lock(set, block);
-    wm_stream_use *use, *kept = NULL;
+    wm_stream_use *use, *pending = NULL;
     warm_error before = {.size = sizeof before};
     int cancel = wm_cancel_off();
     size_t left;
@@ -148,18 +152,18 @@ static void drop_ended(wm_timelines *set, wm_block *block)
         wm_stream_use *next = use->next_of_block;
         wm_timeline *t = use->timeline;
 
-        if (has_ended(set, t)) {
+        if (has_completed(set, t)) {
             wm_stream_use_end(set, use);
             wm_timeline_drop(set, t);
         } else {
-            use->next_of_block = kept;
-            kept = use;
+            use->next_of_block = pending;
+            pending = use;
             left++;
         }
         use = next;
     }
     wm_lock_acquire(lock);
-    put_back_locked(block, kept, left);
+    put_back_locked(block, pending, left);
     wm_lock_release(lock);
     wm_error_restore(&before);
     wm_cancel_restore(cancel);
@@ -173,15 +177,14 @@ static bool is_default(warm_stream stream)
            stream == WARM_STREAM_PER_THREAD;
 }
 
-/* The block's own use may stand in an empty list only: where a bare timeline
- * ends the list, or is its own, it is promised to that. */
+/* first_use may only be put into an empty list: if a bare timeline ends the
+ * list, or is in block->own, first_use is reserved for that one. */
 static wm_stream_use *new_use(wm_block *block, wm_timeline *t)
 {
     wm_stream_use *use = &block->first_use;
 
-    /* Acquire pairs with the release in wm_stream_use_end(): what another
-     * thread wrote to first_use, and gave up, does not come after what is
-     * written now. */
+    /* Acquire: pairs with the release in wm_stream_use_give_up(). The writes of
+     * the thread that gave first_use up come before this thread's. */
     if (atomic_load_explicit(&block->uses, memory_order_relaxed) != NULL ||
         wm_block_own(block) != NULL ||
         atomic_exchange_explicit(&block->first_use_taken, true,
@@ -195,13 +198,14 @@ static wm_stream_use *new_use(wm_block *block, wm_timeline *t)
     return use;
 }
 
-warm_status wm_stream_use_mark(wm_timelines *set, wm_stream_use *use,
-                               wm_timeline *t, bool due, wm_capture *capture)
+warm_status wm_stream_use_record_event(wm_timelines *set, wm_stream_use *use,
+                                       wm_timeline *t, bool due,
+                                       wm_capture *capture)
 {
     warm_event event = use->event;
     warm_status status = WARM_OK;
 
-    if (wm_timeline_is_lost(set, t)) { /* who asks hears that it has passed */
+    if (wm_timeline_is_lost(set, t)) { /* a query will say that it completed */
         *capture = WM_CAPTURE_NONE;
         return WARM_OK;
     }
@@ -226,8 +230,8 @@ warm_status wm_stream_use_mark(wm_timelines *set, wm_stream_use *use,
     return status;
 }
 
-/* The block's own use may not be pushed onto others. */
-static warm_status leave_first_use(wm_block *block, wm_stream_use **use)
+/* first_use may not be pushed onto other uses: moves it to a new record. */
+static warm_status move_out_of_first_use(wm_block *block, wm_stream_use **use)
 {
     wm_stream_use *moved;
 
@@ -244,8 +248,8 @@ static warm_status leave_first_use(wm_block *block, wm_stream_use **use)
     return WARM_OK;
 }
 
-/* Hangs *use on its block unless another thread has hung one of the same
- * timeline there; *pushed tells. */
+/* Pushes *use onto its block's list, unless another thread has pushed one of
+ * the same timeline; *pushed says whether. */
 static warm_status push_use(wm_timelines *set, wm_block *block,
                             wm_stream_use **use, bool *pushed)
 {
@@ -255,31 +259,33 @@ static warm_status push_use(wm_timelines *set, wm_block *block,
 
     (*use)->next_of_block = NULL;
     (*use)->pushes_left = USES_FEW;
-    /* Release publishes the use. */
+    /* Release: publishes the use. */
     *pushed = atomic_compare_exchange_strong_explicit(
         &block->uses, &seen, *use, memory_order_release, memory_order_relaxed);
     if (*pushed) {
         return WARM_OK;
     }
-    status = leave_first_use(block, use);
+    status = move_out_of_first_use(block, use);
     if (status == WARM_OK) {
         wm_lock_acquire(list_lock(set, block));
         *pushed = push_locked(block, *use, &due);
         wm_lock_release(list_lock(set, block));
     }
     if (due) {
-        drop_ended(set, block);
+        drop_completed(set, block);
     }
     return status;
 }
 
-/* A LIVE block is no set's any more: its free is no hit, which would not look
- * at the list. The caller orders that free after this. */
-static void disown(wm_block *block)
+/* Clears the magazine set's number in the state of a LIVE block: a free that
+ * hits in that set would not look at the list. The caller orders the free after
+ * this. */
+static void clear_set_number(wm_block *block)
 {
     wm_state state = atomic_load_explicit(&block->state, memory_order_relaxed);
 
-    /* Release, as a read-modify-write: look-ups still see what made it LIVE. */
+    /* Release, in a read-modify-write: look-ups still see the writes that came
+     * before the block became LIVE. */
     while (wm_state_kind(state) == WM_BLOCK_LIVE && state != WM_BLOCK_LIVE &&
            !atomic_compare_exchange_weak_explicit(
                &block->state, &state, wm_state_of_set(WM_BLOCK_LIVE, 0),
@@ -287,34 +293,34 @@ static void disown(wm_block *block)
     }
 }
 
-/* Adds a use on t, whose reference it takes over in any case. capture: of its
- * stream. */
+/* Adds a use on t, and takes over the reference in any case. capture: state of
+ * the stream. */
 static warm_status add_use(wm_timelines *set, wm_block *block, wm_timeline *t,
                            wm_capture capture)
 {
     wm_stream_use *use;
     bool found = find_use(set, block, t, &use);
-    /* A default stream means another stream in another thread or on another
-     * device, from where the block may be freed: mark the point now. */
+    /* A default stream is another one in another thread or on another device,
+     * where the block may be freed: record the event now. */
     bool defaults = is_default(t->stream) && capture == WM_CAPTURE_NONE;
     warm_status status = WARM_OK;
     bool pushed = false;
 
     if (found) {
         status = defaults && use != NULL
-                     ? wm_stream_use_mark(set, use, t, false, &capture)
+                     ? wm_stream_use_record_event(set, use, t, false, &capture)
                      : WARM_OK;
         wm_timeline_drop(set, t);
         return status;
     }
-    disown(block);
+    clear_set_number(block);
     use = new_use(block, t);
     if (use == NULL) {
         wm_timeline_drop(set, t);
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory to record a stream");
     }
     if (defaults) {
-        status = wm_stream_use_mark(set, use, t, false, &capture);
+        status = wm_stream_use_record_event(set, use, t, false, &capture);
     }
     if (status == WARM_OK) {
         status = push_use(set, block, &use, &pushed);
@@ -326,7 +332,7 @@ static warm_status add_use(wm_timelines *set, wm_block *block, wm_timeline *t,
     return status;
 }
 
-/* As add_use(), for an adopted stream: nothing is written but a word. */
+/* add_use() for an adopted stream. The first record writes one word only. */
 static warm_status add_adopted(wm_timelines *set, wm_block *block,
                                wm_timeline *t, bool owner)
 {
@@ -337,12 +343,12 @@ static warm_status add_adopted(wm_timelines *set, wm_block *block,
         wm_timeline_drop(set, t);
         return WARM_OK;
     }
-    /* Release: whoever finds t there sees what made it. */
+    /* Release: a thread that reads t there sees the initialised timeline. */
     if (own == NULL && owner) {
         atomic_store_explicit(&block->own, t, memory_order_release);
         return WARM_OK;
     }
-    disown(block);
+    clear_set_number(block);
     if (atomic_compare_exchange_strong_explicit(
             &block->uses, &seen, wm_stream_use_bare(t), memory_order_release,
             memory_order_acquire)) {
@@ -351,15 +357,17 @@ static warm_status add_adopted(wm_timelines *set, wm_block *block,
     return add_use(set, block, t, WM_CAPTURE_NONE);
 }
 
-/* Whether work on the stream of that id needs no record. Of one that was not
- * retired that is known by the id alone, else the block may have been allocated
- * before; as it may if its pool has gone, before a later capture. */
+/* Whether work on the stream with that id needs no record, since the block was
+ * allocated in its order. If the stream was not retired the id alone says so;
+ * else the block may have been allocated before. It may have been in a private
+ * pool that is gone, too, before a later capture. */
 static bool is_own(wm_timelines *set, const wm_block *block, uint64_t id)
 {
     const wm_arena *arena = block->segment->arena;
     uint64_t lane = wm_timeline_lane_id(id);
 
-    /* Relaxed: who retired the stream, or told this thread, has set it. */
+    /* Relaxed: the thread that retired the stream, or synchronized with this
+     * one after it was retired, has set it. */
     return block->lane_id == lane &&
            (arena->pool == NULL || wm_arena_pool_number(arena) != 0) &&
            (lane > atomic_load_explicit(&set->retired, memory_order_relaxed) ||
@@ -370,7 +378,7 @@ static bool is_own(wm_timelines *set, const wm_block *block, uint64_t id)
 static void note_captured(wm_block *block)
 {
     atomic_store_explicit(&block->captured, true, memory_order_relaxed);
-    disown(block);
+    clear_set_number(block);
 }
 
 static warm_status use_adopted(wm_timelines *set, wm_block *block,
@@ -386,8 +394,8 @@ static warm_status use_adopted(wm_timelines *set, wm_block *block,
         !is_own(set, block, t->id)) {
         return add_adopted(set, block, t, owner);
     }
-    /* It has another id then, and what was allocated on it in a capture is in
-     * its order. */
+    /* While it captures, the stream has another id; a block that was allocated
+     * on it in the capture is in its order. */
     if (status == WARM_OK && capture != WM_CAPTURE_NONE &&
         !is_own(set, block, wm_stream_capture_id(t->stream))) {
         note_captured(block);
@@ -422,7 +430,7 @@ warm_status wm_stream_record(wm_timelines *set, wm_block *block,
     return add_use(set, block, t, info.capture);
 }
 
-/* ---- for who asks later what a stream has passed ------------------------ */
+/* ---- for the owners of lanes -------------------------------------------- */
 
 warm_status wm_timeline_lookup(wm_timelines *set, warm_stream stream,
                                wm_timeline **timeline, bool *captured)
@@ -480,8 +488,8 @@ bool wm_timeline_is_known(wm_timelines *set, wm_timeline *timeline)
     return wm_timeline_lives(timeline) && !wm_timelines_capture(set);
 }
 
-bool wm_timelines_mark_point(wm_timelines *set, wm_timeline *timeline,
-                             warm_event event)
+bool wm_timelines_record_event(wm_timelines *set, wm_timeline *timeline,
+                               warm_event event)
 {
     wm_capture capture = WM_CAPTURE_BLOCKED;
     bool marked, due;
@@ -498,7 +506,7 @@ bool wm_timelines_mark_point(wm_timelines *set, wm_timeline *timeline,
     return marked;
 }
 
-bool wm_timelines_wait_point(wm_timelines *set, wm_timeline *timeline,
+bool wm_timelines_wait_event(wm_timelines *set, wm_timeline *timeline,
                              warm_event event)
 {
     wm_capture capture = WM_CAPTURE_BLOCKED;
@@ -521,7 +529,7 @@ bool wm_timelines_wait_point(wm_timelines *set, wm_timeline *timeline,
 void wm_timelines_use_known(wm_block *block, wm_timeline *timeline)
 {
     wm_timeline_hold(timeline);
-    /* Relaxed: nobody else has the block. */
+    /* Relaxed: no other thread has the block. */
     atomic_store_explicit(&block->uses, wm_stream_use_bare(timeline),
                           memory_order_relaxed);
 }

@@ -1,6 +1,5 @@
-/* stream_use_free.c: what a free makes of the streams that use a block. See
- * timeline.h.
- */
+/* stream_use_free.c: what becomes of the streams recorded on a block when the
+ * block is freed. See timeline.h. */
 #include "alloc/stream/timeline_int.h"
 
 #include "runtime/base/meta.h"
@@ -17,16 +16,18 @@ static void drop_event(wm_timelines *set, wm_stream_use *use)
 static void defer(wm_timelines *set, wm_stream_use *use)
 {
     drop_event(set, use);
-    atomic_fetch_add_explicit(&use->timeline->late, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&use->timeline->deferred, 1,
+                              memory_order_relaxed);
 }
 
-/* Marks the stream's point of now. The driver failed: the stream is waited
- * for, or nobody knows. */
-static enum wm_uses mark_use(wm_timelines *set, wm_stream_use *use)
+/* Records the event at the stream's present end. If the driver fails, waits for
+ * the stream; if that fails too, nobody knows when the block is safe. */
+static enum wm_uses record_now(wm_timelines *set, wm_stream_use *use)
 {
     wm_timeline *t = use->timeline;
     wm_capture capture = WM_CAPTURE_NONE;
-    warm_status status = wm_stream_use_mark(set, use, t, false, &capture);
+    warm_status status =
+        wm_stream_use_record_event(set, use, t, false, &capture);
 
     if (status != WARM_OK) {
         status = wm_timeline_synchronize(set, t, &capture);
@@ -40,16 +41,17 @@ static enum wm_uses mark_use(wm_timelines *set, wm_stream_use *use)
     return WM_USES_PENDING;
 }
 
-/* A stream that is not adopted: its address, or a default stream, may stand
- * for another stream by now (row B6). */
+/* The stream is not adopted: its address, or a default stream's name, may mean
+ * another stream by now (row B6). */
 static enum wm_uses record_use(wm_timelines *set, wm_stream_use *use)
 {
     wm_stream_info info;
     warm_status status =
         wm_driver_stream_info(set->driver, use->timeline->stream, &info);
 
-    /* While a stream captures, the driver does not tell its id. The event of
-     * another thread's default stream counts, whatever this thread's does. */
+    /* While a stream captures, the driver does not on_callback its id. If the
+     * use is of another thread's default stream, its event counts, whatever
+     * this thread's default stream does. */
     if (status == WARM_OK && info.capture == WM_CAPTURE_ACTIVE &&
         wm_timeline_is_named_here(use->timeline)) {
         defer(set, use);
@@ -68,7 +70,7 @@ static enum wm_uses record_use(wm_timelines *set, wm_stream_use *use)
         drop_event(set, use);
         return WM_USES_PENDING;
     }
-    return mark_use(set, use);
+    return record_now(set, use);
 }
 
 static enum wm_uses prepare_use(wm_timelines *set, wm_stream_use *use)
@@ -83,7 +85,7 @@ static enum wm_uses prepare_use(wm_timelines *set, wm_stream_use *use)
     }
     if (adopted && use->event == NULL && !wm_timeline_is_retired(t) &&
         !wm_timelines_capture(set)) {
-        return WM_USES_PENDING; /* it gathers */
+        return WM_USES_PENDING; /* it gets its event with the batch */
     }
     if (!wm_timeline_begin_record(t, &due)) {
         drop_event(set, use); /* the final event is the later one */
@@ -97,7 +99,7 @@ static enum wm_uses prepare_use(wm_timelines *set, wm_stream_use *use)
     if (due && wm_timeline_is_named_here(t)) {
         defer(set, use); /* recorded when the capture is over */
     } else {
-        outcome = adopted ? mark_use(set, use) : record_use(set, use);
+        outcome = adopted ? record_now(set, use) : record_use(set, use);
     }
     wm_timeline_end_record(t, due);
     return outcome;
@@ -123,13 +125,13 @@ static void end_uses(wm_timelines *set, wm_stream_use *use)
     }
 }
 
-/* What is left of it: it may be the end of the list, or there is none. */
+/* Drops block->own, which was not used, or was moved to the end of the list. */
 static void end_own(wm_timelines *set, wm_block *block)
 {
     wm_timeline *t = wm_block_own(block);
 
     if (t != NULL) {
-        /* Release: see wm_block_detach_uses(). */
+        /* Release: as in wm_block_detach_uses(). */
         atomic_store_explicit(&block->own, NULL, memory_order_release);
         wm_timeline_drop(set, t);
     }
@@ -141,9 +143,9 @@ wm_stream_use *wm_block_detach_uses(wm_block *block)
         atomic_load_explicit(&block->uses, memory_order_acquire);
     wm_timeline *own = wm_block_own(block);
 
-    /* Release: the thread that recorded it may free the block as well, by
-     * mistake, and then sees that it was claimed. Relaxed: it is this thread's
-     * alone. */
+    /* Release: if the program frees the block twice, the thread that recorded
+     * own sees in its own free that the block was claimed. Relaxed: the list is
+     * this thread's alone. */
     if (own != NULL && uses == NULL) {
         uses = wm_stream_use_bare(own);
         atomic_store_explicit(&block->own, NULL, memory_order_release);
@@ -160,8 +162,8 @@ void wm_timelines_forget(wm_timelines *set, wm_block *block)
     end_own(set, block);
 }
 
-/* The use that a bare timeline stands for. */
-static wm_stream_use *dress(wm_block *block, wm_stream_use *use)
+/* Makes a use of a bare timeline, in first_use. */
+static wm_stream_use *use_of_bare(wm_block *block, wm_stream_use *use)
 {
     wm_timeline *t = wm_stream_use_timeline(use);
 
@@ -171,8 +173,9 @@ static wm_stream_use *dress(wm_block *block, wm_stream_use *use)
     return &block->first_use;
 }
 
-/* What the thread that had the block recorded, beside the uses of others:
- * another one of them. Without memory its stream is waited for. */
+/* Adds a use for the stream that the block's owner recorded, if there are uses
+ * of other threads beside it. Without memory for the use, waits for the
+ * stream. */
 static enum wm_uses join_own(wm_timelines *set, wm_block *block,
                              wm_stream_use **uses)
 {
@@ -199,7 +202,7 @@ enum wm_uses wm_timelines_prepare(wm_timelines *set, wm_block *block)
 {
     wm_stream_use *use = wm_block_detach_uses(block);
     enum wm_uses outcome = join_own(set, block, &use);
-    wm_stream_use *kept = NULL;
+    wm_stream_use *pending = NULL;
 
     if (atomic_load_explicit(&block->captured, memory_order_relaxed)) {
         outcome = WM_USES_CAPTURED;
@@ -208,24 +211,24 @@ enum wm_uses wm_timelines_prepare(wm_timelines *set, wm_block *block)
         wm_stream_use *next = wm_stream_use_next(use);
         enum wm_uses one = outcome;
 
-        use = wm_stream_use_is_bare(use) ? dress(block, use) : use;
+        use = wm_stream_use_is_bare(use) ? use_of_bare(block, use) : use;
         if (outcome < WM_USES_LOST) {
             one = prepare_use(set, use);
         }
         if (one == WM_USES_NONE) {
             end_use(set, use);
         } else {
-            use->next_of_block = kept;
-            kept = use;
+            use->next_of_block = pending;
+            pending = use;
             outcome = one;
         }
         use = next;
     }
     if (outcome != WM_USES_PENDING) {
-        end_uses(set, kept);
-        kept = NULL;
+        end_uses(set, pending);
+        pending = NULL;
     }
-    /* Relaxed: see dress(). */
-    atomic_store_explicit(&block->uses, kept, memory_order_relaxed);
+    /* Relaxed: the block is this thread's alone. */
+    atomic_store_explicit(&block->uses, pending, memory_order_relaxed);
     return outcome;
 }

@@ -1,4 +1,4 @@
-/* timeline.c: the tables of timelines, their references, adopting.
+/* timeline.c: the tables of timelines, references, access to a stream by name.
  * See timeline.h for the picture and the locks. */
 #include "alloc/stream/timeline_int.h"
 
@@ -7,7 +7,9 @@
 
 #include <string.h>
 
-enum { KEEP_IDLE = 64 }; /* timelines kept without uses, against churn */
+enum {
+    KEEP_IDLE = 64
+}; /* unused timelines that stay in the table, against churn */
 
 /* ---- the tables ------------------------------------------------------- */
 
@@ -57,8 +59,9 @@ static wm_timeline *find_any_locked(wm_timelines *set, warm_stream stream,
     return t;
 }
 
-/* By its name, which others may have had: per-thread default streams of other
- * threads have it too, and streams that are gone had its address. */
+/* By the stream's name, which other timelines may have too: the per-thread
+ * default streams of all threads share one, and a destroyed stream had its
+ * address. */
 wm_timeline *wm_timeline_find_announced_locked(wm_timelines *set,
                                                warm_stream stream)
 {
@@ -67,7 +70,8 @@ wm_timeline *wm_timeline_find_announced_locked(wm_timelines *set,
     return t != NULL && t->announced ? t : find_any_locked(set, stream, true);
 }
 
-/* The same, whether announced and adopted or not. */
+/* By the stream's name as well; prefers an announced timeline, then the adopted
+ * one. */
 wm_timeline *wm_timeline_find_stream_locked(wm_timelines *set,
                                             warm_stream stream)
 {
@@ -89,7 +93,7 @@ static void insert_locked(wm_timelines *set, wm_timeline *t)
     set->count++;
 }
 
-/* Out of both tables. */
+/* Removes t from both tables. */
 void wm_timeline_remove_locked(wm_timelines *set, wm_timeline *t)
 {
     wm_timeline **link = &set->bucket[hash(t->id)];
@@ -174,16 +178,17 @@ wm_timeline *wm_timeline_get_adopted(wm_timelines *set, warm_stream stream)
     return t;
 }
 
-/* The last references go under the lock, under which the next is given. */
+/* The last references are dropped under the lock under which look-ups add
+ * them. */
 static void drop_last(wm_timelines *set, wm_timeline *t, size_t count)
 {
     bool ends;
 
     wm_lock_acquire(&set->lock);
-    /* Acquire: what was done with the references dropped before is over. */
+    /* Acquire: all use of the references that were dropped before is over. */
     ends = atomic_fetch_sub_explicit(&t->references, count,
                                      memory_order_acq_rel) == count;
-    /* A busy one is dropped by its poller. Without a limit the table would
+    /* A busy timeline is freed by its poller. Without KEEP_IDLE the table would
      * grow with every stream that the program ever had. */
     ends = ends && !t->busy && (!t->in_table || set->count > KEEP_IDLE);
     if (ends && t->in_table) {
@@ -200,7 +205,7 @@ void wm_timeline_drop_many(wm_timelines *set, wm_timeline *t, size_t count)
     size_t now = atomic_load_explicit(&t->references, memory_order_relaxed);
 
     while (now > count) {
-        /* Release: see drop_last(). */
+        /* Release: pairs with the acquire in drop_last(). */
         if (atomic_compare_exchange_weak_explicit(
                 &t->references, &now, now - count, memory_order_release,
                 memory_order_relaxed)) {
@@ -234,7 +239,7 @@ bool wm_timeline_begin_record_locked(wm_timeline *t, bool *due)
 
     *due = t->capture_due;
     t->recorders += !refused;
-    t->unaware += !refused && !*due;
+    t->unwarned += !refused && !*due;
     return !refused;
 }
 
@@ -251,7 +256,7 @@ bool wm_timeline_begin_record(wm_timeline *t, bool *due)
 void wm_timeline_end_record_locked(wm_timeline *t, bool due)
 {
     t->recorders--;
-    t->unaware -= !due;
+    t->unwarned -= !due;
     wm_cond_broadcast(&t->quiet);
 }
 
@@ -293,7 +298,7 @@ void wm_timelines_init(wm_timelines *set, warm_runtime *runtime,
     set->batch_ns = options->batch_ms * 1000000u;
     wm_lock_init(&set->lock, WM_RANK_TIMELINES);
     wm_cond_init(&set->round_over);
-    wm_cond_init(&set->unbroken);
+    wm_cond_init(&set->driver_call_over);
     for (int i = 0; i < WM_USE_LOCKS; i++) {
         wm_lock_init(&set->uses[i], WM_RANK_USES);
     }
@@ -312,7 +317,7 @@ void wm_timelines_fini(wm_timelines *set)
     for (int i = 0; i < WM_USE_LOCKS; i++) {
         wm_lock_fini(&set->uses[i]);
     }
-    wm_cond_fini(&set->unbroken);
+    wm_cond_fini(&set->driver_call_over);
     wm_cond_fini(&set->round_over);
     wm_lock_fini(&set->lock);
 }
@@ -327,42 +332,43 @@ size_t wm_timelines_count(wm_timelines *set)
     return count;
 }
 
-/* ---- asked about by name ------------------------------------------------- */
+/* ---- queries by name ---------------------------------------------------- */
 
-/* Null: none is announced, and from now on who announces one waits. */
-static wm_timeline *begin_naming(wm_timelines *set, wm_naming *naming,
-                                 wm_stream_info *known)
+/* Null: the stream is not announced, and a thread that announces it waits from
+ * now on until the query ends. */
+static wm_timeline *begin_query(wm_timelines *set, wm_named_query *query,
+                                wm_stream_info *known)
 {
     wm_timeline *t = NULL;
 
     wm_lock_acquire(&set->lock);
     if (wm_timelines_capture(set)) {
-        t = wm_timeline_find_announced_locked(set, naming->stream);
+        t = wm_timeline_find_announced_locked(set, query->stream);
     }
     if (t != NULL) {
         *known = (wm_stream_info){.id = t->id, .device = t->device};
     } else {
-        naming->next = set->naming;
-        set->naming = naming;
+        query->next = set->named_queries;
+        set->named_queries = query;
     }
     wm_lock_release(&set->lock);
     return t;
 }
 
-static void end_naming(wm_timelines *set, const wm_naming *naming)
+static void end_query(wm_timelines *set, const wm_named_query *query)
 {
-    wm_naming **link = &set->naming;
+    wm_named_query **link = &set->named_queries;
 
     wm_lock_acquire(&set->lock);
-    while (*link != naming) {
+    while (*link != query) {
         link = &(*link)->next;
     }
-    *link = naming->next;
-    wm_cond_broadcast(&set->unbroken);
+    *link = query->next;
+    wm_cond_broadcast(&set->driver_call_over);
     wm_lock_release(&set->lock);
 }
 
-/* One that was announced, as known. */
+/* The info of an announced stream, whose timeline says known. */
 static warm_status announced_info(wm_timelines *set, warm_stream stream,
                                   const wm_stream_info *known,
                                   wm_stream_info *info)
@@ -375,7 +381,7 @@ static warm_status announced_info(wm_timelines *set, warm_stream stream,
         return status;
     }
     if (capture == WM_CAPTURE_NONE && known->device == WM_DEVICE_UNKNOWN) {
-        /* Announced while it captured, which is over. */
+        /* Announced while it captured; that capture is over. */
         return wm_driver_stream_info(set->driver, stream, info);
     }
     *info = *known;
@@ -390,19 +396,19 @@ static warm_status announced_info(wm_timelines *set, warm_stream stream,
 warm_status wm_timelines_info(wm_timelines *set, warm_stream stream,
                               wm_stream_info *info)
 {
-    wm_naming naming = {.stream = stream};
+    wm_named_query query = {.stream = stream};
     wm_stream_info known;
     warm_status status;
 
-    /* The legacy stream never captures, that of a thread only in the thread. */
+    /* The legacy stream never captures, a per-thread one only in its thread. */
     if (stream == NULL || stream == WARM_STREAM_LEGACY ||
         stream == WARM_STREAM_PER_THREAD) {
         return wm_driver_stream_info(set->driver, stream, info);
     }
-    if (begin_naming(set, &naming, &known) != NULL) {
+    if (begin_query(set, &query, &known) != NULL) {
         return announced_info(set, stream, &known, info);
     }
     status = wm_driver_stream_info(set->driver, stream, info);
-    end_naming(set, &naming);
+    end_query(set, &query);
     return status;
 }

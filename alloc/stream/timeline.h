@@ -55,10 +55,10 @@ typedef struct wm_batch {
 } wm_batch;
 
 /* A thread that asks the driver about a stream by name. */
-typedef struct wm_naming {
+typedef struct wm_named_query {
     warm_stream stream;
-    struct wm_naming *next;
-} wm_naming;
+    struct wm_named_query *next;
+} wm_named_query;
 
 struct wm_arena_group;
 typedef struct wm_timelines wm_timelines;
@@ -83,7 +83,7 @@ struct wm_timelines {
     _Alignas(64) warm_runtime *runtime; /* const */
     wm_driver *driver;                  /* const */
     wm_event_pool *events;              /* const */
-    const wm_timeline_ops *ops;         /* const, but for tests */
+    const wm_timeline_ops *ops;         /* const, except for tests */
     size_t batch_count, batch_bytes; /* const: a batch with as many is full */
     uint64_t batch_ns;               /* const: a batch of this age is closed */
     /* Number of streams that are announced to capture, plus private pools for
@@ -106,7 +106,7 @@ struct wm_timelines {
      * for one message. */
     _Atomic(warm_stream) unannounced;
     _Atomic size_t unannounced_bytes;
-    _Atomic bool said;
+    _Atomic bool unannounced_logged;
     wm_lock lock;
     /* lock timelines */
     wm_timeline *bucket[WM_TIMELINE_BUCKETS];  /* by id; not the retired */
@@ -117,8 +117,10 @@ struct wm_timelines {
     uint64_t begun, finished;                  /* rounds of polling */
     uint64_t announcements;
     wm_breaking *breaking; /* driver calls that would break captures */
-    wm_naming *naming;     /* queries by name, of streams not announced */
-    wm_cond unbroken;      /* an element of breaking or naming ended */
+    wm_named_query
+        *named_queries; /* queries by name, of streams not announced */
+    wm_cond
+        driver_call_over; /* an element of breaking or named_queries ended */
     wm_cond round_over;
     /* Each guards the use lists of some of the live blocks. */
     wm_lock uses[WM_USE_LOCKS];
@@ -247,7 +249,7 @@ static inline void wm_timelines_set_ending(wm_timelines *set)
 /* Brackets a driver call that breaks captures of a device (negative: of all
  * devices), in whichever thread it is made. begin returns false, and the call
  * must not be made, if a capture is known to be under way on another stream
- * than but (null: on any stream): the stream is announced, a private pool
+ * than except (null: on any stream): the stream is announced, a private pool
  * records, or the driver says that a stream which may be queried captures; a
  * query that fails counts as yes.
  *
@@ -257,11 +259,11 @@ static inline void wm_timelines_set_ending(wm_timelines *set)
  * or the thread begins again. No lock held. announced: false: only what the
  * driver says counts. */
 bool wm_timelines_begin_break(wm_timelines *set, wm_breaking *breaking,
-                              int device, warm_stream but, bool announced);
+                              int device, warm_stream except, bool announced);
 void wm_timelines_end_break(wm_timelines *set, wm_breaking *breaking);
 /* Whether the driver says that a stream captures, among the streams that may be
  * queried. */
-bool wm_timelines_ask(wm_timelines *set, int device, warm_stream but);
+bool wm_timelines_ask(wm_timelines *set, int device, warm_stream except);
 
 /* The name of an adopted stream that was found capturing while no capture was
  * known; once in the life of the set, else null. */
@@ -288,12 +290,12 @@ warm_status wm_timeline_lookup(wm_timelines *set, warm_stream stream,
                                wm_timeline **timeline, bool *captured);
 /* Records event on an adopted stream. False: the stream is retired or captures,
  * or the driver failed. */
-bool wm_timelines_mark_point(wm_timelines *set, wm_timeline *timeline,
-                             warm_event event);
+bool wm_timelines_record_event(wm_timelines *set, wm_timeline *timeline,
+                               warm_event event);
 /* Lets any stream wait for an event. False: the stream is retired or captures,
  * or the driver failed. A thread that retires the stream meanwhile waits until
  * this call is over. */
-bool wm_timelines_wait_point(wm_timelines *set, wm_timeline *timeline,
+bool wm_timelines_wait_event(wm_timelines *set, wm_timeline *timeline,
                              warm_event event);
 /* Waits for the end of a retired stream. False: the stream is not retired, or
  * its end is unknown. */

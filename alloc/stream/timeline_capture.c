@@ -1,5 +1,5 @@
-/* timeline_capture.c: captures that are known: those that are announced, and
- * what the driver says of the streams that are known. See timeline.h. */
+/* timeline_capture.c: which captures are known: announced ones, and what the
+ * driver says about the streams that may be queried. See timeline.h. */
 #include "alloc/stream/timeline_int.h"
 
 #include "runtime/base/meta.h"
@@ -24,7 +24,7 @@ static wm_timeline *next_to_close(wm_timelines *set, unsigned bucket,
     return t;
 }
 
-/* Nobody whose announcement came before need close it. */
+/* An announcement that came before this one need not close t. */
 static void note_closed(wm_timelines *set, wm_timeline *t,
                         uint64_t announcement)
 {
@@ -35,9 +35,9 @@ static void note_closed(wm_timelines *set, wm_timeline *t,
     wm_lock_release(&set->lock);
 }
 
-/* Every batch, those too that other threads are about to close: of any stream,
- * since the capture may reach it. */
-static void close_all(wm_timelines *set)
+/* Closes every batch of every adopted stream, since the capture may reach any
+ * of them; waits for batches that other threads are closing. */
+static void close_all_batches(wm_timelines *set)
 {
     uint64_t announcement;
 
@@ -56,9 +56,10 @@ static void close_all(wm_timelines *set)
     }
 }
 
-/* A thread that is in a callback is not waited for: the callback may be who
- * announces, or may wait for a lock of the program's that this thread has. */
-static bool is_broken_locked(const wm_timelines *set)
+/* Whether a driver call that breaks captures is under way. A thread that is in
+ * a callback is not waited for: the callback may be what announces the capture,
+ * or may wait for a lock of the program that the announcing thread holds. */
+static bool is_breaking_locked(const wm_timelines *set)
 {
     const wm_breaking *b = set->breaking;
 
@@ -68,19 +69,19 @@ static bool is_broken_locked(const wm_timelines *set)
     return b != NULL;
 }
 
-/* What began before the capture was known would break it. */
+/* A call that began before the capture was announced would break it. */
 static void await_breaks(wm_timelines *set)
 {
     wm_lock_acquire(&set->lock);
-    while (is_broken_locked(set)) {
-        wm_cond_wait(&set->unbroken, &set->lock);
+    while (is_breaking_locked(set)) {
+        wm_cond_wait(&set->driver_call_over, &set->lock);
     }
     wm_lock_release(&set->lock);
 }
 
-static bool is_being_named_locked(const wm_timelines *set, warm_stream stream)
+static bool is_queried_locked(const wm_timelines *set, warm_stream stream)
 {
-    const wm_naming *n = set->naming;
+    const wm_named_query *n = set->named_queries;
 
     while (n != NULL && n->stream != stream) {
         n = n->next;
@@ -88,23 +89,23 @@ static bool is_being_named_locked(const wm_timelines *set, warm_stream stream)
     return n != NULL;
 }
 
-/* A thread that the driver has told that t's stream does not capture makes its
- * next call before the stream does. None is waited for in a callback, which may
- * be what such a thread is in. */
+/* A thread which the driver told that t's stream does not capture makes its
+ * next call on the stream before the capture begins. In a callback no thread is
+ * waited for, since the callback may run inside such a call. */
 static void await_callers(wm_timelines *set, wm_timeline *t)
 {
     bool waits = !wm_callback_inside();
 
     wm_lock_acquire(&set->lock);
-    while (waits && is_being_named_locked(set, t->stream)) {
-        wm_cond_wait(&set->unbroken, &set->lock);
+    while (waits && is_queried_locked(set, t->stream)) {
+        wm_cond_wait(&set->driver_call_over, &set->lock);
     }
     wm_lock_acquire(&t->lock);
-    t->capture_due = t->announced; /* unless it is over already */
+    t->capture_due = t->announced; /* unless the capture is over already */
     wm_lock_release(&t->lock);
     wm_lock_release(&set->lock);
     wm_lock_acquire(&t->lock);
-    while (waits && t->capture_due && t->unaware > 0) {
+    while (waits && t->capture_due && t->unwarned > 0) {
         wm_cond_wait(&t->quiet, &t->lock);
     }
     wm_lock_release(&t->lock);
@@ -140,9 +141,9 @@ warm_status wm_timelines_announce(wm_timelines *set, warm_stream stream,
     if (t == NULL) {
         return wm_timeline_no_record();
     }
-    /* What was freed before is behind an event before the capture begins:
-     * later none could be recorded, and the graph might use it. */
-    close_all(set);
+    /* What was freed before gets its event before the capture begins: later
+     * none can be recorded, and the graph might use the block. */
+    close_all_batches(set);
     await_callers(set, t);
     await_breaks(set);
     *already = again;
@@ -162,7 +163,7 @@ bool wm_timelines_over(wm_timelines *set, warm_stream stream)
     }
     wm_lock_release(&set->lock);
     if (found) {
-        wm_timeline_poll_late(set, t);
+        wm_timeline_poll_deferred(set, t);
         wm_timeline_drop(set, t);
     }
     return found;
@@ -176,7 +177,7 @@ void wm_timelines_begin_found(wm_timelines *set)
 void wm_timelines_begin_recording(wm_timelines *set)
 {
     wm_timelines_begin_found(set);
-    close_all(set);
+    close_all_batches(set);
     await_breaks(set);
 }
 
@@ -185,18 +186,18 @@ void wm_timelines_end_recording(wm_timelines *set)
     atomic_fetch_sub_explicit(&set->captures, 1, memory_order_relaxed);
 }
 
-/* ---- asked by name ------------------------------------------------------ */
-
 /* ---- under way ---------------------------------------------------------- */
 
-static bool is_on(const wm_timeline *t, int device, warm_stream but)
+static bool is_on(const wm_timeline *t, int device, warm_stream except)
 {
-    return t->stream != but &&
+    return t->stream != except &&
            (device < 0 || t->device < 0 || t->device == device);
 }
 
-/* Whether one is announced, or a private pool for graphs records. */
-static bool is_announced_locked(wm_timelines *set, int device, warm_stream but)
+/* Whether a capture is announced on another stream than except, or a private
+ * pool for graphs records. */
+static bool is_announced_locked(wm_timelines *set, int device,
+                                warm_stream except)
 {
     unsigned announced = 0;
     bool found = false;
@@ -205,28 +206,30 @@ static bool is_announced_locked(wm_timelines *set, int device, warm_stream but)
         for (wm_timeline *t = set->bucket[i]; t != NULL;
              t = t->next_in_bucket) {
             announced += t->announced;
-            found = found || (t->announced && is_on(t, device, but));
+            found = found || (t->announced && is_on(t, device, except));
         }
     }
-    /* Relaxed: see the field. */
+    /* Relaxed: the field's comment says why. */
     return found || atomic_load_explicit(&set->captures, memory_order_relaxed) >
                         announced;
 }
 
-/* Whether the driver may be asked about the stream at any time: one that is
- * adopted lives until it is retired, one that blocks wait for whose capture is
- * to end does as well (warm_record_stream()), and default streams always do. */
+/* Whether the driver may be asked about the stream at any time: an adopted
+ * stream lives until it is retired; a stream whose capture must end before
+ * blocks get their event lives until then (warm_record_stream() demands it);
+ * default streams live always. */
 static bool may_be_asked(wm_timeline *t)
 {
     return wm_timeline_is_adopted(t) ||
-           atomic_load_explicit(&t->late, memory_order_relaxed) > 0 ||
+           atomic_load_explicit(&t->deferred, memory_order_relaxed) > 0 ||
            t->stream == NULL || t->stream == WARM_STREAM_LEGACY ||
            (t->stream == WARM_STREAM_PER_THREAD &&
             wm_timeline_is_named_here(t));
 }
 
-/* At most room of them, with a reference each; and how many there are. */
-static size_t list_locked(wm_timelines *set, int device, warm_stream but,
+/* Lists at most room timelines, each with a reference; returns how many there
+ * are. */
+static size_t list_locked(wm_timelines *set, int device, warm_stream except,
                           wm_timeline **list, size_t room)
 {
     size_t count = 0;
@@ -234,7 +237,7 @@ static size_t list_locked(wm_timelines *set, int device, warm_stream but,
     for (int i = 0; i < WM_TIMELINE_BUCKETS; i++) {
         for (wm_timeline *t = set->bucket[i]; t != NULL;
              t = t->next_in_bucket) {
-            if (!is_on(t, device, but) || !may_be_asked(t)) {
+            if (!is_on(t, device, except) || !may_be_asked(t)) {
                 continue;
             }
             if (count < room) {
@@ -247,9 +250,9 @@ static size_t list_locked(wm_timelines *set, int device, warm_stream but,
     return count;
 }
 
-/* A default stream is that of the thread's device, which nobody may be asked
- * about once the device is lost. */
-static bool is_unnamable(const wm_timelines *set, const wm_timeline *t)
+/* A default stream is that of the thread's current device. Once a device is
+ * lost, that may be the lost one, which the driver is not asked about. */
+static bool may_be_lost_default(const wm_timelines *set, const wm_timeline *t)
 {
     return wm_driver_any_lost(set->driver) &&
            (t->stream == NULL || t->stream == WARM_STREAM_LEGACY ||
@@ -269,10 +272,10 @@ static bool may_capture(wm_timelines *set, wm_timeline *t)
     }
     return status == WARM_OK
                ? capture != WM_CAPTURE_NONE
-               : status != WARM_INVALID_STREAM && !is_unnamable(set, t);
+               : status != WARM_INVALID_STREAM && !may_be_lost_default(set, t);
 }
 
-/* Asks those that were listed, and drops them. */
+/* Queries the listed streams, and drops their references. */
 static bool any_captures(wm_timelines *set, wm_timeline **list, size_t count)
 {
     bool captures = false;
@@ -284,16 +287,17 @@ static bool any_captures(wm_timelines *set, wm_timeline **list, size_t count)
     return captures;
 }
 
-/* Streams that are asked without memory for a list; and room in a larger one
- * for streams that come while it is made. Without memory the answer is yes. */
-enum { FEW = 32, SPARE = 64 };
+/* ON_STACK streams are listed without an allocation. A larger list has SPARE
+ * entries for streams that come meanwhile. If it cannot be allocated, the
+ * answer is yes. */
+enum { ON_STACK = 32, SPARE = 64 };
 
-bool wm_timelines_ask(wm_timelines *set, int device, warm_stream but)
+bool wm_timelines_ask(wm_timelines *set, int device, warm_stream except)
 {
     warm_error before = {.size = sizeof before};
-    wm_timeline *few[FEW];
+    wm_timeline *few[ON_STACK];
     wm_timeline **list = few;
-    size_t room = FEW, count = 0;
+    size_t room = ON_STACK, count = 0;
     bool captures;
 
     warm_last_error(&before);
@@ -306,10 +310,10 @@ bool wm_timelines_ask(wm_timelines *set, int device, warm_stream but)
             }
         }
         wm_lock_acquire(&set->lock);
-        count = list_locked(set, device, but, list, room);
+        count = list_locked(set, device, except, list, room);
         wm_lock_release(&set->lock);
-        /* Also those of a list that turned out too short: one that captures is
-         * enough to know. */
+        /* Queries a list that turned out too short as well: one capture is
+         * enough for an answer. */
         captures = any_captures(set, list, count < room ? count : room);
         if (list != few) {
             wm_meta_free(list);
@@ -319,8 +323,8 @@ bool wm_timelines_ask(wm_timelines *set, int device, warm_stream but)
     return captures;
 }
 
-/* What is known before a callback may not be so after it. */
-static void end_permit(wm_breaking *breaking)
+/* What was found out before a callback may be wrong after it. */
+static void end_driver_break(wm_breaking *breaking)
 {
     if (breaking->begun) {
         breaking->begun = false;
@@ -328,26 +332,27 @@ static void end_permit(wm_breaking *breaking)
     }
 }
 
-static void tell(wm_callback_watch *watch, bool inside)
+static void on_callback(wm_callback_watch *watch, bool inside)
 {
-    wm_breaking *breaking = (wm_breaking *)(void *)watch; /* its first field */
+    wm_breaking *breaking =
+        (wm_breaking *)(void *)watch; /* watch is its first field */
     wm_timelines *set = breaking->set;
 
-    end_permit(breaking);
+    end_driver_break(breaking);
     wm_lock_acquire(&set->lock);
     breaking->inside += inside ? 1U : -1U;
-    wm_cond_broadcast(&set->unbroken);
+    wm_cond_broadcast(&set->driver_call_over);
     wm_lock_release(&set->lock);
 }
 
 bool wm_timelines_begin_break(wm_timelines *set, wm_breaking *breaking,
-                              int device, warm_stream but, bool announced)
+                              int device, warm_stream except, bool announced)
 {
     bool refused;
 
-    *breaking = (wm_breaking){.watch.tell = tell, .set = set};
+    *breaking = (wm_breaking){.watch.tell = on_callback, .set = set};
     wm_lock_acquire(&set->lock);
-    refused = announced && is_announced_locked(set, device, but);
+    refused = announced && is_announced_locked(set, device, except);
     if (!refused && set->driver->breaks_captures) {
         breaking->listed = true;
         breaking->next = set->breaking;
@@ -357,7 +362,7 @@ bool wm_timelines_begin_break(wm_timelines *set, wm_breaking *breaking,
     if (breaking->listed) {
         wm_callback_watch_begin(&breaking->watch);
     }
-    if (!refused && wm_timelines_ask(set, device, but)) {
+    if (!refused && wm_timelines_ask(set, device, except)) {
         wm_timelines_end_break(set, breaking);
         refused = true;
     }
@@ -372,7 +377,7 @@ void wm_timelines_end_break(wm_timelines *set, wm_breaking *breaking)
 {
     wm_breaking **link = &set->breaking;
 
-    end_permit(breaking);
+    end_driver_break(breaking);
     if (!breaking->listed) {
         return;
     }
@@ -382,6 +387,6 @@ void wm_timelines_end_break(wm_timelines *set, wm_breaking *breaking)
         link = &(*link)->next;
     }
     *link = breaking->next;
-    wm_cond_broadcast(&set->unbroken);
+    wm_cond_broadcast(&set->driver_call_over);
     wm_lock_release(&set->lock);
 }

@@ -19,12 +19,12 @@ enum { TRUST_BUSY = 8 };
 
 /* A timeline for which threads hold uses in their slots, and which was polled
  * within this time, is left to those threads. */
-enum { TENDED_NS = 1000000 };
+enum { RECENT_POLL_NS = 1000000 };
 
 /* ---- one queue -------------------------------------------------------- */
 
 /* Entries that the poll left go before entries that came meanwhile. */
-static void give_back_locked(wm_timeline *t, const wm_poll *poll)
+static void requeue_locked(wm_timeline *t, const wm_poll *poll)
 {
     if (poll->head != NULL) {
         poll->tail->next_in_queue = t->head;
@@ -44,7 +44,7 @@ static wm_stream_use *pop(wm_poll *poll)
 }
 
 /* The batches behind the head that have no event either become part of it. */
-static void fuse_late(wm_poll *poll)
+static void merge_deferred(wm_poll *poll)
 {
     wm_stream_use *first = poll->head, *last = first;
 
@@ -69,7 +69,7 @@ static warm_status stream_is_gone(void)
 }
 
 /* Whether an event can be recorded on t's stream. NOT_READY: not now. */
-static warm_status may_record(wm_timelines *set, const wm_timeline *t)
+static warm_status can_record(wm_timelines *set, const wm_timeline *t)
 {
     bool has_name = t->stream != NULL && t->stream != WARM_STREAM_LEGACY &&
                     t->stream != WARM_STREAM_PER_THREAD;
@@ -95,25 +95,28 @@ static warm_status may_record(wm_timelines *set, const wm_timeline *t)
 
 /* Records the event of batches that were closed while their stream captured, or
  * while the capture of another stream blocked it. */
-static warm_status record_late(wm_timelines *set, wm_timeline *t, wm_poll *poll)
+static warm_status record_deferred(wm_timelines *set, wm_timeline *t,
+                                   wm_poll *poll)
 {
     wm_capture capture = WM_CAPTURE_BLOCKED;
-    uint64_t late = atomic_load_explicit(&t->late, memory_order_relaxed);
+    uint64_t deferred =
+        atomic_load_explicit(&t->deferred, memory_order_relaxed);
     warm_status status;
     bool due;
 
     if (!wm_timeline_begin_record(t, &due)) {
         return WARM_NOT_READY; /* a later poll finds the final event */
     }
-    status = due ? WARM_NOT_READY : may_record(set, t);
+    status = due ? WARM_NOT_READY : can_record(set, t);
     if (status == WARM_OK) {
-        if (wm_stream_use_mark(set, poll->head, t, false, &capture) ==
+        if (wm_stream_use_record_event(set, poll->head, t, false, &capture) ==
                 WARM_OK &&
             capture == WM_CAPTURE_NONE) {
-            fuse_late(poll);
+            merge_deferred(poll);
             /* Not if a block was freed meanwhile, in another capture. */
             (void)atomic_compare_exchange_strong_explicit(
-                &t->late, &late, 0, memory_order_relaxed, memory_order_relaxed);
+                &t->deferred, &deferred, 0, memory_order_relaxed,
+                memory_order_relaxed);
         }
         status = WARM_NOT_READY;
     }
@@ -136,13 +139,13 @@ static warm_status query(wm_timelines *set, wm_timeline *t, wm_poll *poll)
         }
     }
     if (event == NULL) {
-        return record_late(set, t, poll);
+        return record_deferred(set, t, poll);
     }
     return wm_driver_event_passed(set->driver, event);
 }
 
 /* Whether the head is given up as lost: too many queries in a row failed. */
-static bool gives_up(wm_timeline *t, warm_status status)
+static bool count_failure(wm_timeline *t, warm_status status)
 {
     t->failures = status == WARM_NOT_READY ? 0 : t->failures + 1;
     return t->failures >= MAX_FAILURES;
@@ -155,7 +158,7 @@ static void poll_queue(wm_timelines *set, wm_timeline *t, bool completed,
 {
     while (poll->head != NULL && most-- > 0) {
         warm_status status = completed ? WARM_OK : query(set, t, poll);
-        bool lost = status != WARM_OK && gives_up(t, status);
+        bool lost = status != WARM_OK && count_failure(t, status);
 
         if (status != WARM_OK && !lost) {
             break;
@@ -201,7 +204,7 @@ static bool end_poll(wm_timelines *set, wm_timeline *t, const wm_home *home,
 
     wm_timelines_hand_back(set, home, poll->done);
     wm_lock_acquire(&t->lock);
-    give_back_locked(t, poll);
+    requeue_locked(t, poll);
     t->polled = false;
     left = t->head != NULL || t->open.count > 0 || t->closing > 0;
     wm_cond_broadcast(&t->quiet);
@@ -211,22 +214,22 @@ static bool end_poll(wm_timelines *set, wm_timeline *t, const wm_home *home,
 
 /* Resolves the open batch. While an older batch is incomplete the open one is
  * too: it gets its event, and no query. */
-static void settle(wm_timelines *set, wm_timeline *t, wm_poll *poll)
+static void resolve_open(wm_timelines *set, wm_timeline *t, wm_poll *poll)
 {
-    enum wm_settled settled;
+    enum wm_open_state open;
 
     if (poll->head != NULL) {
         wm_batch_close_older(set, t, UINT64_MAX);
         return;
     }
-    settled = wm_batch_settle(set, t, poll);
-    if (settled == WM_SETTLED_ASK) {
+    open = wm_batch_resolve_open(set, t, poll);
+    if (open == WM_OPEN_QUEUED) {
         wm_lock_acquire(&t->lock);
         wm_poll_take_queue_locked(t, poll);
         wm_lock_release(&t->lock);
     }
-    poll_queue(set, t, settled == WM_SETTLED_PASSED, UINT_MAX, poll);
-    t->busy_polls = settled == WM_SETTLED_BUSY ? TRUST_BUSY : 0;
+    poll_queue(set, t, open == WM_OPEN_COMPLETED, UINT_MAX, poll);
+    t->busy_polls = open == WM_OPEN_BUSY ? TRUST_BUSY : 0;
 }
 
 /* Collects everything that has completed, including the open batch. Returns
@@ -237,11 +240,11 @@ static bool poll_all(wm_timelines *set, wm_timeline *t)
 
     (void)begin_poll(t, false, &poll);
     poll_queue(set, t, false, UINT_MAX, &poll);
-    settle(set, t, &poll);
+    resolve_open(set, t, &poll);
     return end_poll(set, t, NULL, &poll);
 }
 
-void wm_timeline_poll_late(wm_timelines *set, wm_timeline *t)
+void wm_timeline_poll_deferred(wm_timelines *set, wm_timeline *t)
 {
     warm_error before = {.size = sizeof before};
     bool waits;
@@ -273,13 +276,13 @@ void wm_timeline_poll_after_close(wm_timelines *set, wm_timeline *t,
 
 /* If the stream was busy a moment ago, the open batch gets its event without a
  * query. */
-static void settle_ripe(wm_timelines *set, wm_timeline *t, wm_poll *poll)
+static void resolve_ripe(wm_timelines *set, wm_timeline *t, wm_poll *poll)
 {
     if (t->busy_polls > 0 && poll->head == NULL) {
         t->busy_polls--;
         wm_batch_close_older(set, t, UINT64_MAX);
     } else {
-        settle(set, t, poll);
+        resolve_open(set, t, poll);
     }
 }
 
@@ -319,7 +322,7 @@ bool wm_timeline_poll_ripe(wm_timelines *set, wm_timeline *t, uint64_t now,
     }
     poll_queue(set, t, false, UINT_MAX, &poll);
     if (ripe == RIPE) {
-        settle_ripe(set, t, &poll);
+        resolve_ripe(set, t, &poll);
     }
     *left = end_poll(set, t, home, &poll);
     return poll.done != NULL;
@@ -374,10 +377,10 @@ void wm_timelines_poll_queued(wm_timelines *set)
     end_round(set);
 }
 
-static bool is_tended(wm_timeline *t, const struct wm_arena *arena, bool steady,
-                      uint64_t now)
+static bool is_polled_elsewhere(wm_timeline *t, const struct wm_arena *arena,
+                                bool steady, uint64_t now)
 {
-    bool tended = false;
+    bool recent = false;
 
     /* Relaxed: slots and home are only compared. */
     if (arena != NULL &&
@@ -385,10 +388,10 @@ static bool is_tended(wm_timeline *t, const struct wm_arena *arena, bool steady,
         (steady ||
          atomic_load_explicit(&t->home, memory_order_relaxed) != arena)) {
         wm_lock_acquire(&t->lock);
-        tended = (int64_t)(now - t->looked_ns) < TENDED_NS;
+        recent = (int64_t)(now - t->looked_ns) < RECENT_POLL_NS;
         wm_lock_release(&t->lock);
     }
-    return tended;
+    return recent;
 }
 
 void wm_timelines_poll_some(wm_timelines *set, unsigned count,
@@ -408,7 +411,7 @@ void wm_timelines_poll_some(wm_timelines *set, unsigned count,
             break;
         }
         seen = seen == NULL ? t : seen; /* only compared: no reference */
-        if (is_tended(t, arena, steady, now)) {
+        if (is_polled_elsewhere(t, arena, steady, now)) {
             wm_timeline_drop(set, t);
         } else {
             (void)wm_timeline_poll_ripe(set, t, now, NULL, &left);

@@ -1,5 +1,5 @@
-/* timeline_retire.c: who may name a stream to the driver, waiting for one, and
- * its end. See timeline.h for the locks. */
+/* timeline_retire.c: adopts and retires streams, and waits for one. See
+ * timeline.h for the locks. */
 #include "alloc/stream/timeline_int.h"
 
 #include "runtime/base/log.h"
@@ -49,9 +49,10 @@ bool wm_timelines_await_end(wm_timelines *set, wm_timeline *t)
 
 /* ---- retiring ----------------------------------------------------------- */
 
-/* Nobody else finds it any more. What it was announced and adopted with goes
- * into the caller's references, whose number is returned. */
-static size_t take_out_locked(wm_timelines *set, wm_timeline *t)
+/* Removes t from the tables, so that nobody else finds it. The references of
+ * its adoption and announcement become the caller's; returns how many the
+ * caller has. */
+static size_t detach_locked(wm_timelines *set, wm_timeline *t)
 {
     size_t references = 1u + wm_timeline_is_adopted(t) + t->announced;
 
@@ -63,11 +64,11 @@ static size_t take_out_locked(wm_timelines *set, wm_timeline *t)
     return references;
 }
 
-/* The stream's timeline, out of the tables. By its address while it captures
- * and has no id: a stream that lives is its only owner, unless an earlier one
- * there was destroyed and not retired. */
-static wm_timeline *take_out(wm_timelines *set, warm_stream stream,
-                             const wm_stream_info *info, size_t *references)
+/* Removes the stream's timeline from the tables: by id, or by address while it
+ * captures and has no id. A living stream is the only one at its address,
+ * unless an earlier one there was destroyed without being retired. */
+static wm_timeline *detach(wm_timelines *set, warm_stream stream,
+                           const wm_stream_info *info, size_t *references)
 {
     wm_timeline *t;
 
@@ -76,17 +77,17 @@ static wm_timeline *take_out(wm_timelines *set, warm_stream stream,
             ? wm_timeline_find_locked(set, info->id)
             : wm_timeline_find_stream_locked(set, stream);
     if (t != NULL) {
-        *references = take_out_locked(set, t);
+        *references = detach_locked(set, t);
     }
     wm_lock_release(&set->lock);
     return t;
 }
 
-/* An adopted stream at the address of another one: somebody broke the promise
- * to retire it, and nobody can name it any more. */
-static wm_timeline *take_out_stale(wm_timelines *set, warm_stream stream,
-                                   const wm_stream_info *info,
-                                   size_t *references)
+/* Removes the timeline of an adopted stream at whose address another stream
+ * lives now: the program broke its promise to retire the first, whose name is
+ * invalid. */
+static wm_timeline *detach_stale(wm_timelines *set, warm_stream stream,
+                                 const wm_stream_info *info, size_t *references)
 {
     wm_timeline *t = NULL;
 
@@ -99,18 +100,20 @@ static wm_timeline *take_out_stale(wm_timelines *set, warm_stream stream,
         t = NULL;
     }
     if (t != NULL) {
-        *references = take_out_locked(set, t);
+        *references = detach_locked(set, t);
     }
     wm_lock_release(&set->lock);
     return t;
 }
 
-/* The final event of a stream, or what stands for it. */
+/* Records the final event; if the driver fails, waits for the stream
+ * instead. */
 static warm_status record_final(wm_timelines *set, wm_timeline *t)
 {
     wm_stream_use last = {.timeline = t};
     wm_capture capture = WM_CAPTURE_NONE;
-    warm_status status = wm_stream_use_mark(set, &last, t, false, &capture);
+    warm_status status =
+        wm_stream_use_record_event(set, &last, t, false, &capture);
 
     if (status != WARM_OK) {
         status = wm_timeline_synchronize(set, t, &capture);
@@ -122,8 +125,8 @@ static warm_status record_final(wm_timelines *set, wm_timeline *t)
     return status;
 }
 
-/* Nobody names the stream any more, and what gathered waits in the queue for
- * the final event. */
+/* Afterwards no thread names the stream to the driver, and its open batch waits
+ * in the queue for the final event. */
 static void stop_recording(wm_timelines *set, wm_timeline *t)
 {
     (void)set->ops->collect(set, t, UINT64_MAX);
@@ -150,12 +153,12 @@ static void end_stream(wm_timelines *set, wm_timeline *t, bool gone)
                   "it was destroyed before; call warm_stream_retire() first")
             : record_final(set, t) != WARM_OK;
     wm_lock_acquire(&t->lock);
-    /* Release: final and dead before it. */
+    /* Release: publishes final and dead. */
     atomic_store_explicit(&t->retired, true, memory_order_release);
     t->retiring = false;
     wm_cond_broadcast(&t->quiet);
     wm_lock_release(&t->lock);
-    /* Not before: the callback may free a block of the stream. */
+    /* Not earlier: the log callback may free a block of the stream. */
     if (t->dead) {
         wm_log(WARM_LOG_WARNING,
                "a stream was retired, but its end could not be recorded (%s); "
@@ -168,7 +171,7 @@ void wm_timeline_drop_stale(wm_timelines *set, warm_stream stream,
                             const wm_stream_info *info)
 {
     size_t references = 0;
-    wm_timeline *t = take_out_stale(set, stream, info, &references);
+    wm_timeline *t = detach_stale(set, stream, info, &references);
 
     if (t != NULL) {
         end_stream(set, t, true);
@@ -183,7 +186,7 @@ void wm_timelines_retire(wm_timelines *set, warm_stream stream,
     wm_timeline *t;
 
     wm_timeline_drop_stale(set, stream, info);
-    t = take_out(set, stream, info, &references);
+    t = detach(set, stream, info, &references);
     if (t != NULL) {
         end_stream(set, t, false);
         wm_timeline_drop_many(set, t, references);
@@ -207,7 +210,7 @@ warm_status wm_timelines_adopt(wm_timelines *set, warm_stream stream,
     }
     wm_lock_release(&set->lock);
     if (again) {
-        wm_timeline_drop(set, t); /* else it is the adoption's */
+        wm_timeline_drop(set, t); /* the adoption has one already */
     }
     return t != NULL ? WARM_OK : wm_timeline_no_record();
 }

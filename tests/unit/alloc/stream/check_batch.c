@@ -1,5 +1,6 @@
-/* check_batch.c: adopted streams: frees that share an event, and the promises
- * kept and broken (rows B3 to B7, B12). Host device; drives it by hand. */
+/* check_batch.c: adopted streams: freed blocks that share an event, and streams
+ * whose program keeps or breaks its promise to retire them (rows B3 to B7,
+ * B12). Host device, whose streams the test drives step by step. */
 /* memcheck: one process */
 #include "wt.h"
 

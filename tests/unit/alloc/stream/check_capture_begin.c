@@ -1,7 +1,7 @@
 /* check_capture_begin.c: a capture begins while another thread is in a call
- * that names its stream to the driver (rows B7, E7, E9). CUDA's driver asks
- * whether the stream captures, and makes the call if it does not: a capture
- * that began in between would be broken. Who announces it waits for the call.
+ * that names its stream to the driver (rows B7, E7, E9). CUDA's driver is asked
+ * whether the stream captures, and called if it does not: a capture that began
+ * in between would be broken. The announcing thread waits for that call.
  *
  * backends: host standin */
 #include "wt_mail.h"
@@ -13,10 +13,10 @@
 #include <string.h>
 
 static warm_runtime *runtime;
-static warm_stream stream, other; /* the first one captures */
-static bool adopted;              /* stream is, else it is the program's own */
+static warm_stream stream, other; /* stream captures */
+static bool adopted;              /* or the program owns stream */
 
-/* Of the thread whose calls are met; the others' pass. */
+/* The thread whose driver calls the test intercepts. */
 static _Thread_local bool names_it;
 
 static struct {

@@ -1,5 +1,5 @@
-/* check_stream_lane.c: what a miss costs where the memory of a device is used
- * in the order of many streams. */
+/* check_stream_lane.c: what a miss costs if the memory of a device is used in
+ * the order of many streams. */
 /* memcheck: one process */
 #include "wt.h"
 
@@ -18,7 +18,7 @@ static void *take(warm_stream on, size_t bytes)
     return wt_device(runtime, on, bytes);
 }
 
-/* Each has something that came back, and is done. */
+/* Every stream gets memory back and completes its work. */
 static void use_all(void)
 {
     void *block[STREAMS];
@@ -32,7 +32,7 @@ static void use_all(void)
     }
 }
 
-/* Locks that a request takes which nothing idle serves. */
+/* Locks that a request takes if no idle memory serves it. */
 static uint64_t cost_of_miss(size_t bytes)
 {
     uint64_t before = wm_lock_taken();

@@ -1,6 +1,6 @@
-/* check_stream_use.c: a block that stays live while stream after stream uses it
- * (rows B4, B6, B25): records of those that are gone go too, and of no others.
- * Host device; streams are held and let go by the test. */
+/* check_stream_use.c: a block that stays live while many streams use it (rows
+ * B4, B6, B25): the records of streams that are gone are dropped, and no
+ * others. Host device, whose streams the test stops and starts. */
 #include "wt.h"
 
 #include "alloc/kinds/pinned.h"

@@ -1,6 +1,6 @@
-/* check_stream_wait.c: who is not waited for, and how often, before a device
- * has no more memory (rows C1, C2, C8); streams that end while they are waited
- * for. Host device; the driver's calls do what a test wants meanwhile. */
+/* check_stream_wait.c: which streams are waited for, and how often, when a
+ * device is out of memory (rows C1, C2, C8); streams that end while a thread
+ * waits for them. Host device; the test intercepts the driver's calls. */
 /* memcheck: one process */
 #include "alloc/kinds/device_space.h"
 #include "alloc/stream/stream_lane_int.h"
@@ -26,7 +26,7 @@ static unsigned known(void)
 {
     unsigned count = 0;
 
-    for (int i = 0; i < WM_ORDER_BUCKETS; i++) {
+    for (int i = 0; i < WM_LANE_BUCKETS; i++) {
         for (const wm_lane_owner *o = orders()->bucket[i]; o != NULL;
              o = o->next) {
             count++;
@@ -174,10 +174,10 @@ static bool is_waited_for(void)
     bool is = false;
 
     wm_lock_acquire(&orders()->lock);
-    for (int i = 0; i < WM_ORDER_BUCKETS; i++) {
+    for (int i = 0; i < WM_LANE_BUCKETS; i++) {
         for (const wm_lane_owner *o = orders()->bucket[i]; o != NULL;
              o = o->next) {
-            is |= o->waits > 0;
+            is |= o->waiters > 0;
         }
     }
     wm_lock_release(&orders()->lock);

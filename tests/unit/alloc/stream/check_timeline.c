@@ -1,6 +1,7 @@
-/* check_timeline.c: frees with streams when the driver fails, streams die and
- * addresses return (rows B4 to B6). Host device; drives it by hand. The streams
- * are the program's own: not adopted (those are in check_batch.c). */
+/* check_timeline.c: frees with streams if the driver fails, streams are
+ * destroyed or their addresses are used again (rows B4 to B6). Host device,
+ * whose streams the test drives step by step. The streams are not adopted
+ * (check_batch.c has the adopted ones). */
 /* memcheck: one process */
 #include "wt.h"
 
