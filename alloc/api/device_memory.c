@@ -131,7 +131,7 @@ static warm_status alloc_other(warm_runtime *runtime, int device,
  * thread calls nothing. */
 static warm_status alloc_missed(wm_window *window, size_t bytes, void **pointer)
 {
-    const wm_stream_slot *slot = window->lane_last;
+    const wm_stream_slot *slot = window->slot_last;
     warm_runtime *runtime = window->owner;
 
     if (wm_stream_slot_enter(window, runtime, wm_private_routing(runtime),

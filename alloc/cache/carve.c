@@ -11,7 +11,7 @@
 #include "alloc/arena/arena_int.h"
 #include "alloc/arena/group.h"
 
-static bool is_own(const wm_magazine_set *set, const wm_block *block)
+static bool is_cached(const wm_magazine_set *set, const wm_block *block)
 {
     /* Relaxed: the set's, or not, until the section opens. */
     return atomic_load_explicit(&block->state, memory_order_relaxed) ==
@@ -73,7 +73,7 @@ uint64_t wm_cache_split_larger(wm_magazine_set *set, const wm_request *request,
 /* Runs side by side, the set's or idle ones that its lane may have. */
 typedef struct row {
     wm_block *first;
-    unsigned own; /* of the set in it; 0: there is no row */
+    unsigned cached; /* of the set in it; 0: there is no row */
 } row;
 
 /* A row that is good enough: no better one is looked for. And one of more
@@ -85,7 +85,7 @@ static row row_at_locked(const wm_magazine_set *set, const wm_arena *arena,
                          const wm_lane *lane, wm_block *block, size_t bytes,
                          unsigned most)
 {
-    row found = {.first = block, .own = 1};
+    row found = {.first = block, .cached = 1};
     size_t sum = block->bytes;
 
     while (wm_run_may_have(arena, lane, found.first->before)) {
@@ -94,17 +94,17 @@ static row row_at_locked(const wm_magazine_set *set, const wm_arena *arena,
     }
     for (wm_block *run = block->after; run != NULL && sum < bytes;
          run = run->after) {
-        if (is_own(set, run)) {
-            found.own++;
+        if (is_cached(set, run)) {
+            found.cached++;
         } else if (!wm_run_may_have(arena, lane, run)) {
             break;
         }
-        if (found.own > most) {
+        if (found.cached > most) {
             break;
         }
         sum += run->bytes;
     }
-    found.own = sum >= bytes ? found.own : 0;
+    found.cached = sum >= bytes ? found.cached : 0;
     return found;
 }
 
@@ -115,7 +115,7 @@ static bool may_begin(const wm_magazine_set *set, const wm_arena *arena,
                       const wm_block *block, size_t bytes)
 {
     /* First that it is the set's: an entry may be stale. */
-    return is_own(set, block) && block->segment->arena == arena &&
+    return is_cached(set, block) && block->segment->arena == arena &&
            wm_run_suits(block->segment, bytes);
 }
 
@@ -124,7 +124,7 @@ static bool may_begin(const wm_magazine_set *set, const wm_arena *arena,
 static row find_row_locked(const wm_magazine_set *set, const wm_arena *arena,
                            const wm_lane *lane, size_t bytes)
 {
-    row best = {.own = 0};
+    row best = {.cached = 0};
     unsigned most = MOST_BLOCKS;
 
     for (unsigned i = WM_CLASSES; i-- > 0;) {
@@ -135,14 +135,14 @@ static row find_row_locked(const wm_magazine_set *set, const wm_arena *arena,
             row one =
                 may_begin(set, arena, entry->block, bytes)
                     ? row_at_locked(set, arena, lane, entry->block, bytes, most)
-                    : (row){.own = 0};
+                    : (row){.cached = 0};
 
-            if (one.own > 0) {
+            if (one.cached > 0) {
                 best = one;
-                most = one.own - 1;
+                most = one.cached - 1;
             }
         }
-        if (best.own > 0 && best.own <= FEW_BLOCKS) {
+        if (best.cached > 0 && best.cached <= FEW_BLOCKS) {
             break;
         }
     }
@@ -155,7 +155,7 @@ static void join_row_locked(wm_magazine_set *set, wm_arena *arena,
 {
     wm_block *next;
 
-    for (wm_block *run = given.first; given.own > 0; run = next) {
+    for (wm_block *run = given.first; given.cached > 0; run = next) {
         next = run->after;
         if (wm_run_is_idle(run)) {
             continue;
@@ -163,7 +163,7 @@ static void join_row_locked(wm_magazine_set *set, wm_arena *arena,
         /* What is joined has no record any more. */
         next = wm_run_may_have(arena, lane, next) ? next->after : next;
         wm_cache_flush_block_locked(set, run);
-        given.own--;
+        given.cached--;
     }
     (void)wm_run_join_lanes_locked(arena, lane, given.first, bytes);
 }
@@ -182,9 +182,9 @@ uint64_t wm_cache_merge_row(wm_magazine_set *set, const wm_request *request,
         wm_lock_acquire(&arena->lock);
         lane = wm_lane_look_locked(arena, wm_magazine_set_lane(set, arena));
         found = find_row_locked(set, arena, lane, bytes);
-        if (found.own > 0) {
+        if (found.cached > 0) {
             join_row_locked(set, arena, lane, found, bytes);
-            blocks += found.own;
+            blocks += found.cached;
             *block = take_locked(set, arena, request->bytes);
         }
         wm_lock_release(&arena->lock);
@@ -208,12 +208,12 @@ static bool growth_is_cheaper(const wm_arena_group *group, size_t bytes)
 
 /* ---- for a request ------------------------------------------------------- */
 
-typedef uint64_t cut_fn(wm_magazine_set *set, const wm_request *request,
-                        wm_block **block);
+typedef uint64_t carve_fn(wm_magazine_set *set, const wm_request *request,
+                          wm_block **block);
 
 /* One that is larger; or a row, until growth is the better deal. */
-static uint64_t cut_any(wm_magazine_set *set, const wm_request *request,
-                        wm_block **block)
+static uint64_t carve_any(wm_magazine_set *set, const wm_request *request,
+                          wm_block **block)
 {
     uint64_t blocks = wm_cache_split_larger(set, request, block);
 
@@ -230,12 +230,12 @@ enum { OWN_TURNS = 16 };
 
 static bool is_others_turn(wm_magazine_set *set)
 {
-    return ++set->own_turns % OWN_TURNS == 0;
+    return ++set->self_served % OWN_TURNS == 0;
 }
 
 /* alone: not in the turn of others. */
-static wm_block *take(wm_arena_group *group, const wm_request *request,
-                      cut_fn *cut, bool alone)
+static wm_block *carve(wm_arena_group *group, const wm_request *request,
+                       carve_fn *split, bool in_turns)
 {
     uint64_t blocks = 0;
     wm_window *window;
@@ -245,10 +245,10 @@ static wm_block *take(wm_arena_group *group, const wm_request *request,
     if (set == NULL) {
         return NULL;
     }
-    if ((set->lane != NULL || set->steady) &&
+    if ((set->lane != NULL || set->footprint_stable) &&
         wm_arena_is_sibling(set->arena, request->arena) &&
-        !(alone && is_others_turn(set))) {
-        blocks = cut(set, request, &block);
+        !(in_turns && is_others_turn(set))) {
+        blocks = split(set, request, &block);
     }
     if (block != NULL) {
         wm_magazine_set_tag_block(set, block);
@@ -267,15 +267,15 @@ static wm_block *take(wm_arena_group *group, const wm_request *request,
 
 wm_block *wm_cache_take_own(wm_arena_group *group, const wm_request *request)
 {
-    return request->epoch != 0 ? take(group, request, cut_any, true) : NULL;
+    return request->epoch != 0 ? carve(group, request, carve_any, true) : NULL;
 }
 
 wm_block *wm_cache_take_larger(wm_arena_group *group, const wm_request *request)
 {
-    return take(group, request, wm_cache_split_larger, false);
+    return carve(group, request, wm_cache_split_larger, false);
 }
 
 wm_block *wm_cache_take_row(wm_arena_group *group, const wm_request *request)
 {
-    return request->epoch != 0 ? take(group, request, cut_any, false) : NULL;
+    return request->epoch != 0 ? carve(group, request, carve_any, false) : NULL;
 }

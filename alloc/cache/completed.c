@@ -8,8 +8,8 @@
 
 /* A block that comes from nobody: what callers have does not change. The sums
  * follow, of all such at once. */
-static inline void put_from_nobody(wm_magazine_set *set, wm_magazine *m,
-                                   wm_block *block)
+static inline void push_uncounted(wm_magazine_set *set, wm_magazine *m,
+                                  wm_block *block)
 {
     wm_supply *supply = wm_magazine_supply(set, m);
 
@@ -20,7 +20,7 @@ static inline void put_from_nobody(wm_magazine_set *set, wm_magazine *m,
     block->counted = false;
 }
 
-static void note_from_nobody(wm_magazine_set *set, int64_t bytes)
+static void note_pushed(wm_magazine_set *set, int64_t bytes)
 {
     wm_room *room = &set->rooms[1]; /* of a set that gathers */
 
@@ -34,18 +34,18 @@ static void note_from_nobody(wm_magazine_set *set, int64_t bytes)
  * part of what has passed in this thread beyond some turns of all that is held;
  * and always a little. */
 enum {
-    PASSED_BYTES = 1 << 20,
-    PASSED_LITTLE = 16,
-    PASSED_TURNS = 16,
-    PASSED_PART = 16,
-    PASSED_LOOKS = 8 /* batches until it is looked at again */
+    COMPLETED_BYTES = 1 << 20,
+    COMPLETED_LITTLE = 16,
+    COMPLETED_TURNS = 16,
+    COMPLETED_PART = 16,
+    COMPLETED_LOOKS = 8 /* batches until it is looked at again */
 };
 
 static int64_t least_of(const wm_magazine_set *set)
 {
-    int64_t part = set->bytes_max / PASSED_LITTLE;
+    int64_t part = set->bytes_max / COMPLETED_LITTLE;
 
-    return part < PASSED_BYTES ? part : PASSED_BYTES;
+    return part < COMPLETED_BYTES ? part : COMPLETED_BYTES;
 }
 
 /* What comes counts against what has passed, as often as what is there: not all
@@ -54,44 +54,45 @@ static void note_growth(wm_magazine_set *set)
 {
     uint64_t grown = atomic_load_explicit(&set->arena->siblings->grown,
                                           memory_order_relaxed);
-    int64_t less = PASSED_TURNS * (int64_t)(grown - set->grown);
+    int64_t less = COMPLETED_TURNS * (int64_t)(grown - set->grown);
 
     set->grown = grown;
-    set->passed = set->passed > less ? set->passed - less : 0;
+    set->completed = set->completed > less ? set->completed - less : 0;
 }
 
-static int64_t passed_max_locked(wm_magazine_set *set)
+static int64_t completed_max_locked(wm_magazine_set *set)
 {
     const warm_space_stats *stats = &set->arena->stats;
     int64_t most;
 
     note_growth(set);
-    most = (set->passed - PASSED_TURNS * (int64_t)stats->held_bytes.current) /
-           PASSED_PART;
-    set->steady = most > least_of(set);
-    if (!set->steady) {
+    most = (set->completed -
+            COMPLETED_TURNS * (int64_t)stats->held_bytes.current) /
+           COMPLETED_PART;
+    set->footprint_stable = most > least_of(set);
+    if (!set->footprint_stable) {
         return least_of(set);
     }
     return most < set->bytes_max ? most : set->bytes_max;
 }
 
 /* most: bytes that the set may keep then. */
-static bool put_passed_locked(wm_magazine_set *set, wm_block *block,
-                              int64_t most)
+static bool push_completed_locked(wm_magazine_set *set, wm_block *block,
+                                  int64_t most)
 {
     wm_magazine *m;
 
     if (!wm_magazine_set_has_place(set, block)) {
         return false;
     }
-    set->passed += (int64_t)block->bytes;
+    set->completed += (int64_t)block->bytes;
     m = &set->of[block->size_class];
     if (m->top == m->end || m->bytes > most ||
         wm_block_fate(block) != WM_BLOCK_IDLE) {
         return false;
     }
     wm_block_set_state(block, set->cached);
-    put_from_nobody(set, m, block);
+    push_uncounted(set, m, block);
     return true;
 }
 
@@ -102,12 +103,12 @@ wm_block *wm_cache_add_completed(wm_magazine_set *set, wm_block *chain)
     int64_t most;
 
     wm_lock_acquire(&set->arena->lock);
-    set->passed_max = passed_max_locked(set);
-    most = set->passed_max - wm_magazine_set_bytes(set);
+    set->completed_max = completed_max_locked(set);
+    most = set->completed_max - wm_magazine_set_bytes(set);
     while (chain != NULL) {
         wm_block *next = chain->next_done;
 
-        if (put_passed_locked(set, chain, most - (int64_t)bytes)) {
+        if (push_completed_locked(set, chain, most - (int64_t)bytes)) {
             bytes += chain->bytes;
             count++;
         } else {
@@ -116,7 +117,7 @@ wm_block *wm_cache_add_completed(wm_magazine_set *set, wm_block *chain)
         }
         chain = next;
     }
-    note_from_nobody(set, (int64_t)bytes);
+    note_pushed(set, (int64_t)bytes);
     wm_arena_end_pending_locked(set->arena, count, bytes);
     wm_lock_release(&set->arena->lock);
     return rest;
@@ -140,26 +141,27 @@ static void put_rest(wm_block *const *rest, size_t count)
  * the set may keep is looked at anew, after a growth and now and then. */
 static void note_batch(wm_magazine_set *set, const wm_pending_batch *batch)
 {
-    if (batch->told == 0 && set->batches++ % PASSED_LOOKS != 0 &&
+    if (batch->counted == 0 && set->batches++ % COMPLETED_LOOKS != 0 &&
         set->grown == atomic_load_explicit(&set->arena->siblings->grown,
                                            memory_order_relaxed)) {
         return;
     }
     wm_lock_acquire(&set->arena->lock);
-    wm_arena_end_pending_locked(set->arena, batch->told, batch->told_bytes);
-    set->passed_max = passed_max_locked(set);
+    wm_arena_end_pending_locked(set->arena, batch->counted,
+                                batch->counted_bytes);
+    set->completed_max = completed_max_locked(set);
     wm_lock_release(&set->arena->lock);
 }
 
 void wm_cache_add_pending_batch(wm_magazine_set *set,
                                 const wm_pending_batch *batch)
 {
-    wm_block *rest[WM_GATHER_BLOCKS];
+    wm_block *rest[WM_PENDING_BLOCKS];
     size_t left = 0;
     int64_t bytes = 0, most;
 
     note_batch(set, batch);
-    most = set->passed_max - wm_magazine_set_bytes(set);
+    most = set->completed_max - wm_magazine_set_bytes(set);
     for (size_t i = 0; i < batch->count; i++) {
         wm_block *block = batch->block[i];
         wm_magazine *m = &set->of[block->size_class];
@@ -170,10 +172,10 @@ void wm_cache_add_pending_batch(wm_magazine_set *set,
             continue;
         }
         wm_block_set_state(block, set->cached);
-        put_from_nobody(set, m, block);
+        push_uncounted(set, m, block);
         bytes += m->bytes;
     }
-    note_from_nobody(set, bytes);
-    set->passed += (int64_t)batch->bytes;
+    note_pushed(set, bytes);
+    set->completed += (int64_t)batch->bytes;
     put_rest(rest, left);
 }

@@ -16,8 +16,8 @@ enum { WM_DEPOT_BATCH_BYTES = 4 << 20 };
 /* ---- misses ------------------------------------------------------------ */
 
 /* At least one, however little there is left. */
-static unsigned fitting(wm_magazine_set *set, const wm_magazine *m,
-                        unsigned most)
+static unsigned limit_batch(wm_magazine_set *set, const wm_magazine *m,
+                            unsigned most)
 {
     int64_t left = (set->bytes_max - wm_magazine_set_bytes(set)) / m->bytes;
 
@@ -27,7 +27,7 @@ static unsigned fitting(wm_magazine_set *set, const wm_magazine *m,
 
 static unsigned batch_of(wm_magazine_set *set, const wm_magazine *m)
 {
-    return fitting(set, m, wm_magazine_supply(set, m)->batch);
+    return limit_batch(set, m, wm_magazine_supply(set, m)->batch);
 }
 
 /* What nothing has to be cut for: half of what there is room for. */
@@ -37,11 +37,11 @@ static unsigned depot_batch_of(wm_magazine_set *set, const wm_magazine *m)
              most = (unsigned)(WM_DEPOT_BATCH_BYTES / m->bytes);
 
     most = most < half ? most : half;
-    return fitting(set, m, most > 1 ? most : 1);
+    return limit_batch(set, m, most > 1 ? most : 1);
 }
 
 /* After a miss that brought something. */
-static void set_batch(wm_magazine_set *set, wm_magazine *m)
+static void adjust_batch(wm_magazine_set *set, wm_magazine *m)
 {
     wm_supply *supply = wm_magazine_supply(set, m);
     uint32_t most = (uint32_t)(WM_BATCH_BYTES / m->bytes);
@@ -57,8 +57,8 @@ static void set_batch(wm_magazine_set *set, wm_magazine *m)
     supply->missed_at = set->misses;
 }
 
-static void make_mine(const wm_magazine_set *set, const wm_magazine *m,
-                      unsigned count)
+static void tag_cached(const wm_magazine_set *set, const wm_magazine *m,
+                       unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
         wm_block_set_state(m->top[i].block, set->cached);
@@ -66,8 +66,8 @@ static void make_mine(const wm_magazine_set *set, const wm_magazine *m,
 }
 
 /* Blocks of an arena, which may be a sibling of the set's own. */
-static unsigned bring(wm_magazine_set *set, wm_magazine *m, wm_arena *from,
-                      enum wm_split split, bool *cut)
+static unsigned take_from_arena(wm_magazine_set *set, wm_magazine *m,
+                                wm_arena *from, enum wm_split split, bool *cut)
 {
     unsigned size_class = (unsigned)(m - set->of);
     unsigned count;
@@ -75,8 +75,8 @@ static unsigned bring(wm_magazine_set *set, wm_magazine *m, wm_arena *from,
     if (from != set->arena) {
         wm_lock_acquire(&from->lock);
     } else {
-        set->met += wm_lock_acquire(&from->lock);
-        set->takings++;
+        set->contended += wm_lock_acquire(&from->lock);
+        set->locked++;
     }
     count = set->lane != NULL
                 ? 0
@@ -90,15 +90,15 @@ static unsigned bring(wm_magazine_set *set, wm_magazine *m, wm_arena *from,
     }
     wm_lock_release(&from->lock);
     if (!*cut) {
-        make_mine(set, m, count);
+        tag_cached(set, m, count);
     }
     return count;
 }
 
 /* What siblings have in their depots, once there is nothing at home: no run is
  * cut for it, and nothing asked. */
-static unsigned bring_beside(wm_magazine_set *set, wm_magazine *m,
-                             wm_arena *home)
+static unsigned take_from_siblings(wm_magazine_set *set, wm_magazine *m,
+                                   wm_arena *home)
 {
     unsigned size_class = (unsigned)(m - set->of), count = 0;
 
@@ -109,7 +109,7 @@ static unsigned bring_beside(wm_magazine_set *set, wm_magazine *m,
             count = wm_transfer_cache_take_locked(
                 a, size_class, depot_batch_of(set, m), m->top);
             wm_lock_release(&a->lock);
-            make_mine(set, m, count);
+            tag_cached(set, m, count);
         }
     }
     return count;
@@ -127,8 +127,8 @@ static wm_block *pop(wm_magazine_set *set, size_t bytes)
     if (entry == NULL) {
         const wm_magazine *largest = m + WM_LARGER < end ? m + WM_LARGER : m;
 
-        wm_magazine_need_room(set, largest->sort == m->sort ? largest : m,
-                              bytes);
+        wm_magazine_need_room(
+            set, largest->room_offset == m->room_offset ? largest : m, bytes);
         entry = wm_magazine_pop_larger(set, bytes, set->lane != NULL);
     }
     return entry != NULL ? entry->block : NULL;
@@ -147,9 +147,9 @@ static enum wm_refill refill(wm_magazine_set *set, wm_magazine *m,
     if (*block != NULL) {
         return WM_REFILL_DONE;
     }
-    count = bring(set, m, request->arena, split, &cut);
+    count = take_from_arena(set, m, request->arena, split, &cut);
     if (count == 0 && set->lane == NULL) {
-        count = bring_beside(set, m, request->arena);
+        count = take_from_siblings(set, m, request->arena);
         cut = false;
     }
     if (count == 0) {
@@ -157,7 +157,7 @@ static enum wm_refill refill(wm_magazine_set *set, wm_magazine *m,
     }
     wm_magazine_recount(set, m, count);
     if (cut) {
-        set_batch(set, m);
+        adjust_batch(set, m);
     }
     *block = pop(set, bytes);
     return WM_REFILL_DONE;
@@ -194,7 +194,7 @@ enum wm_refill wm_cache_refill(wm_arena_group *group, const wm_request *request,
     m = magazine_for(set, request);
     if (m != NULL) {
         result = refill(set, m, request, split, block);
-        if (wm_unlikely(set->takings >= WM_MEET_TAKINGS)) {
+        if (wm_unlikely(set->locked >= WM_CONTENTION_SAMPLE)) {
             wm_cache_move_to_sibling(set);
         }
     }
@@ -243,7 +243,7 @@ void wm_cache_count_free(wm_arena_group *group, wm_block *block)
     }
     if (wm_magazine_set_has_place(set, block) &&
         wm_magazine_use(set, block->size_class) != NULL) {
-        wm_magazine_cut_room(set, &set->of[block->size_class]);
+        wm_magazine_trim_room(set, &set->of[block->size_class]);
         wm_magazine_count_free(set, block, false);
         block->counted = true;
     }

@@ -71,7 +71,7 @@ typedef struct wm_room {
     _Atomic int64_t low;   /* those may not become less: room is what is above;
                               a free that is not cached lowers it, too */
     int64_t high;          /* nor more, by a hit */
-    _Atomic int64_t blocks, asked;
+    _Atomic int64_t blocks, requested;
 } wm_room;
 
 /* A line. Of the section, but for what is const. Before the first entry lies
@@ -86,9 +86,9 @@ typedef struct wm_magazine {
     /* Bytes asked for in blocks handed out since it settled, and in those that
      * came back; and those blocks. (Not side by side: the compiler would add to
      * both at once, which takes it longer.) */
-    uint64_t taken, given, allocs;
-    uint32_t room; /* most entries, or 0: not in use */
-    uint32_t sort; /* const: where in the set its wm_room is */
+    uint64_t alloc_bytes, free_bytes, allocs;
+    uint32_t room;        /* most entries, or 0: not in use */
+    uint32_t room_offset; /* const: where in the set its wm_room is */
 } wm_magazine;
 
 /* What only misses look at. */
@@ -112,18 +112,18 @@ typedef struct wm_magazine_set {
     /* Bytes that the arenas had ever got, and what has passed beyond a multiple
      * of those that came since. */
     uint64_t grown;
-    int64_t passed;
-    int64_t passed_max; /* bytes of it that may stay, when looked at last, */
-    unsigned batches;   /* and batches since then */
-    bool steady;        /* much has: what passes is kept here */
-    uint64_t stale;     /* entries that somebody else had freed as well */
+    int64_t completed;
+    int64_t completed_max; /* bytes of it that may stay, when looked at last, */
+    unsigned batches;      /* and batches since then */
+    bool footprint_stable; /* much has: what passes is kept here */
+    uint64_t stale;        /* entries that somebody else had freed as well */
     wm_arena *arena; /* where it is filled, and its figures go; its blocks are
                         of that or a sibling */
     const struct wm_arena_group *group; /* const: whose arenas these are */
     uint16_t misses;
-    uint16_t own_turns;    /* see carve.c */
-    uint16_t takings, met; /* of the arena's lock; times it was held */
-    uint8_t classes;       /* in use, numbers of which follow */
+    uint16_t self_served;       /* see carve.c */
+    uint16_t locked, contended; /* of the arena's lock; times it was held */
+    uint8_t classes;            /* in use, numbers of which follow */
     uint8_t in_use[WM_CLASSES];
     bool used; /* since it was looked at for age */
     /* For the memory of a stream (stream_slot.h), else null and 0: whose
@@ -134,14 +134,14 @@ typedef struct wm_magazine_set {
     _Atomic uint64_t number;
     /* Null: the thread has gathered nothing; and of a lane. Release and
      * acquire: others peek at it. */
-    _Atomic(wm_pending *) gather;
+    _Atomic(wm_pending *) pending;
     wm_supply supply[WM_CLASSES];
 } wm_magazine_set;
 
 /* Null: there is none. Acquire pairs with the release of the owner. */
 static inline wm_pending *wm_magazine_set_pending(const wm_magazine_set *set)
 {
-    return atomic_load_explicit(&set->gather, memory_order_acquire);
+    return atomic_load_explicit(&set->pending, memory_order_acquire);
 }
 
 static inline wm_entry *wm_magazine_first(const wm_magazine *m)

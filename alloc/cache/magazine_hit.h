@@ -27,7 +27,8 @@ static inline wm_supply *wm_magazine_supply(wm_magazine_set *set,
 static inline __attribute__((always_inline)) wm_room *
 wm_magazine_room(wm_magazine_set *set, const wm_magazine *m, bool laned)
 {
-    return laned ? (wm_room *)(void *)((char *)set + m->sort) : &set->rooms[1];
+    return laned ? (wm_room *)(void *)((char *)set + m->room_offset)
+                 : &set->rooms[1];
 }
 
 static inline int64_t wm_room_get(const _Atomic int64_t *figure)
@@ -94,7 +95,7 @@ wm_room_take(wm_room *room, const wm_magazine *m, size_t requested)
     if (wm_room_is_low(room, bytes) || wm_room_lacks(&room->blocks, 1)) {
         return false;
     }
-    if (wm_room_lacks(&room->asked, (int64_t)requested)) {
+    if (wm_room_lacks(&room->requested, (int64_t)requested)) {
         wm_room_add(&room->blocks, 1);
         return false;
     }
@@ -106,9 +107,9 @@ wm_room_take(wm_room *room, const wm_magazine *m, size_t requested)
 static inline __attribute__((always_inline)) void
 wm_magazine_note_give(wm_magazine *m, wm_room *room, size_t requested)
 {
-    m->given += requested;
+    m->free_bytes += requested;
     wm_room_add(&room->blocks, 1);
-    wm_room_add(&room->asked, (int64_t)requested);
+    wm_room_add(&room->requested, (int64_t)requested);
 }
 
 /* A block of a magazine for so many bytes, or null. Its entry is free, and as
@@ -134,7 +135,7 @@ wm_magazine_pop_from(wm_magazine_set *set, wm_magazine *m, size_t bytes,
     /* Release pairs with the acquire of look-ups: fields before state. */
     atomic_store_explicit(&block->state, set->live, memory_order_release);
     m->top = entry;
-    m->taken += bytes;
+    m->alloc_bytes += bytes;
     m->allocs++;
     return entry;
 }
@@ -161,11 +162,11 @@ static inline const wm_entry *wm_magazine_pop_larger(wm_magazine_set *set,
     wm_magazine *m = &set->of[wm_size_class_fixed(bytes)];
     const wm_magazine *end = &set->of[WM_CLASSES];
     const wm_entry *entry = NULL;
-    uint32_t sort = m->sort;
+    uint32_t sort = m->room_offset;
 
     for (int i = laned && bytes > WM_LARGER_LANED_BYTES ? 1 : WM_LARGER;
          i > 0 && entry == NULL; i--) {
-        if (++m >= end || m->sort != sort ||
+        if (++m >= end || m->room_offset != sort ||
             (!laned && bytes > WM_PAGE &&
              (size_t)m->bytes > bytes + bytes / 8)) {
             break;
@@ -242,7 +243,7 @@ wm_magazine_hand_out(wm_window *window, const wm_entry *entry, void **pointer)
     char *base = entry->base;
 
     *pointer = base;
-    *wm_window_recent(window, base) = entry->block;
+    *wm_window_pointer_slot(window, base) = entry->block;
 }
 
 /* The block that starts at base, if a hit handed that out lately; or another
@@ -253,7 +254,7 @@ wm_magazine_hand_out(wm_window *window, const wm_entry *entry, void **pointer)
 static inline wm_block *wm_pointer_cache_entry(wm_window *window,
                                                const void *base)
 {
-    return *wm_window_recent(window, base);
+    return *wm_window_pointer_slot(window, base);
 }
 
 /* node: of the block, or WM_NODE_UNKNOWN for what the thread keeps. routing:

@@ -42,7 +42,7 @@ wm_cache_next_set(const wm_window *window, const struct wm_arena_group *group,
                             : NULL;
     }
     while (*at < WM_STREAM_SLOTS) {
-        wm_magazine_set *set = atomic_load_explicit(&window->lane[(*at)++].set,
+        wm_magazine_set *set = atomic_load_explicit(&window->slot[(*at)++].set,
                                                     memory_order_acquire);
 
         if (set != NULL && set->group == group) {
@@ -72,7 +72,7 @@ bool wm_cache_push_slow(wm_magazine_set *set, wm_block *block);
 static inline int wm_room_index(const wm_magazine_set *set,
                                 const wm_magazine *m)
 {
-    return (const char *)set + m->sort == (const char *)&set->rooms[1];
+    return (const char *)set + m->room_offset == (const char *)&set->rooms[1];
 }
 
 /* Room for one more block of the class, if there is too little; the caller sees
@@ -80,7 +80,7 @@ static inline int wm_room_index(const wm_magazine_set *set,
 void wm_magazine_need_room(wm_magazine_set *set, const wm_magazine *m,
                            size_t requested);
 /* Where there is much, also for one that a caller gives back: some goes. */
-void wm_magazine_cut_room(wm_magazine_set *set, const wm_magazine *m);
+void wm_magazine_trim_room(wm_magazine_set *set, const wm_magazine *m);
 /* Until wm_magazine_set_note_high() a push may fill all that the set may keep,
  * not only the share of small or of large requests. */
 void wm_magazine_open_room(wm_magazine_set *set, const wm_magazine *m);
@@ -145,7 +145,7 @@ uint64_t wm_cache_merge_row(wm_magazine_set *set,
 
 /* Every so many takings of its arena's lock a set looks whether it met others
  * there so often that it had better go to a sibling. */
-enum { WM_MEET_TAKINGS = 128, WM_MEET_OFTEN = 4 };
+enum { WM_CONTENTION_SAMPLE = 128, WM_CONTENTION_LIMIT = 4 };
 void wm_cache_move_to_sibling(wm_magazine_set *set);
 /* A set is filled from an arena from now on, or not any more. */
 void wm_cache_count_set(wm_arena *arena, int change);

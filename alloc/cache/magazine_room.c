@@ -22,7 +22,7 @@
 enum { ROOM_TIMES = 64, ROOM_PART = 2 };
 
 typedef struct excess_room {
-    int64_t blocks, asked, bytes;
+    int64_t blocks, requested, bytes;
 } excess_room;
 
 static wm_live *live_of(const wm_magazine_set *set, int i)
@@ -60,8 +60,8 @@ static unsigned sets_of(const wm_magazine_set *set)
 }
 
 /* A set's part of what is left below a peak, if that is more than least. */
-static int64_t part_of(const wm_magazine_set *set, int i, enum wm_figure figure,
-                       int64_t least)
+static int64_t share_of(const wm_magazine_set *set, int i,
+                        enum wm_figure figure, int64_t least)
 {
     const wm_claim *claim = &live_of(set, i)->of[figure];
     int64_t left = wm_claim_peak(claim) - wm_claimed(claim);
@@ -73,12 +73,13 @@ static int64_t part_of(const wm_magazine_set *set, int i, enum wm_figure figure,
 
 /* The most that a room may come to by frees: until a peak is raised, whatever
  * other sets the thread has. */
-static int64_t most_of(const wm_magazine_set *set, int i, enum wm_figure figure,
-                       int64_t least)
+static int64_t limit_of(const wm_magazine_set *set, int i,
+                        enum wm_figure figure, int64_t least)
 {
     int64_t much = ROOM_TIMES / 2 * least * set->sharers;
 
-    return sets_of(set) > 1 ? 2 * part_of(set, i, figure, much) : INT64_MAX / 4;
+    return sets_of(set) > 1 ? 2 * share_of(set, i, figure, much)
+                            : INT64_MAX / 4;
 }
 
 /* Up to where hits may go: to what the set may keep, or has room for. */
@@ -87,7 +88,7 @@ static void set_high(wm_magazine_set *set, int i)
     wm_room *room = &set->rooms[i];
     int64_t bytes = wm_room_get(&room->bytes);
     int64_t left = set->bytes_max - wm_magazine_set_bytes(set);
-    int64_t most = most_of(set, i, WM_LIVE_BYTES, least_bytes(set));
+    int64_t most = limit_of(set, i, WM_LIVE_BYTES, least_bytes(set));
     int64_t high = bytes + (is_laned(set) ? left / 2 : left);
     int64_t roomy = wm_room_get(&room->low) + most;
 
@@ -110,8 +111,8 @@ void wm_magazine_open_room(wm_magazine_set *set, const wm_magazine *m)
 }
 
 /* Whether a peak is to be raised for it. */
-static bool change(wm_magazine_set *set, int i, int64_t blocks, int64_t asked,
-                   int64_t bytes)
+static bool adjust_room(wm_magazine_set *set, int i, int64_t blocks,
+                        int64_t asked, int64_t bytes)
 {
     wm_room *room = &set->rooms[i];
     bool above;
@@ -124,21 +125,22 @@ static bool change(wm_magazine_set *set, int i, int64_t blocks, int64_t asked,
         above = wm_live_add_active(live_of(set, i), blocks, bytes) || above;
     }
     wm_room_add(&room->blocks, blocks);
-    wm_room_add(&room->asked, asked);
+    wm_room_add(&room->requested, asked);
     wm_room_add(&room->low, -bytes);
     return above;
 }
 
 /* What is missing of a room for needed: to that, or to the set's part. */
-static int64_t missing(const wm_magazine_set *set, int i, enum wm_figure figure,
-                       int64_t room, int64_t needed, int64_t least)
+static int64_t shortfall(const wm_magazine_set *set, int i,
+                         enum wm_figure figure, int64_t room, int64_t needed,
+                         int64_t least)
 {
     int64_t part;
 
     if (room >= needed) {
         return 0;
     }
-    part = part_of(set, i, figure, least);
+    part = share_of(set, i, figure, least);
     return (part > needed ? part : needed) - room;
 }
 
@@ -148,16 +150,17 @@ void wm_magazine_need_room(wm_magazine_set *set, const wm_magazine *m,
     int i = wm_room_index(set, m);
     wm_room *room = &set->rooms[i];
     int64_t blocks = wm_room_get(&room->blocks);
-    int64_t asked = wm_room_get(&room->asked), bytes = room_bytes(room);
+    int64_t asked = wm_room_get(&room->requested), bytes = room_bytes(room);
 
     if (wm_unlikely(blocks < 1 || asked < (int64_t)requested ||
                     bytes < m->bytes)) {
-        (void)change(
+        (void)adjust_room(
             set, i,
-            missing(set, i, WM_LIVE_BLOCKS, blocks, 1, least_blocks(set)),
-            missing(set, i, WM_LIVE_ASKED, asked, (int64_t)requested,
-                    least_bytes(set)),
-            missing(set, i, WM_LIVE_BYTES, bytes, m->bytes, least_bytes(set)));
+            shortfall(set, i, WM_LIVE_BLOCKS, blocks, 1, least_blocks(set)),
+            shortfall(set, i, WM_LIVE_ASKED, asked, (int64_t)requested,
+                      least_bytes(set)),
+            shortfall(set, i, WM_LIVE_BYTES, bytes, m->bytes,
+                      least_bytes(set)));
         set_high(set, i);
     }
 }
@@ -168,7 +171,7 @@ static int64_t excess(int64_t room, int64_t most)
     return room > most ? most / 2 - room : 0;
 }
 
-void wm_magazine_cut_room(wm_magazine_set *set, const wm_magazine *m)
+void wm_magazine_trim_room(wm_magazine_set *set, const wm_magazine *m)
 {
     int i = wm_room_index(set, m);
     wm_room *room = &set->rooms[i];
@@ -177,12 +180,12 @@ void wm_magazine_cut_room(wm_magazine_set *set, const wm_magazine *m)
     if (sets_of(set) > 1) {
         int64_t all = room_bytes(room) + m->bytes;
 
-        (void)change(set, i,
-                     excess(wm_room_get(&room->blocks),
-                            most_of(set, i, WM_LIVE_BLOCKS, blocks)),
-                     excess(wm_room_get(&room->asked),
-                            most_of(set, i, WM_LIVE_ASKED, bytes)),
-                     excess(all, most_of(set, i, WM_LIVE_BYTES, bytes)));
+        (void)adjust_room(set, i,
+                          excess(wm_room_get(&room->blocks),
+                                 limit_of(set, i, WM_LIVE_BLOCKS, blocks)),
+                          excess(wm_room_get(&room->requested),
+                                 limit_of(set, i, WM_LIVE_ASKED, bytes)),
+                          excess(all, limit_of(set, i, WM_LIVE_BYTES, bytes)));
     }
     set_high(set, i);
 }
@@ -197,10 +200,10 @@ void wm_magazine_set_use_room(wm_magazine_set *set, const wm_block *block)
     int i = !is_laned(set) || !block->segment->small;
     const wm_room *room = &set->rooms[i];
 
-    (void)change(set, i, -least_of(wm_room_get(&room->blocks), 1),
-                 -least_of(wm_room_get(&room->asked),
-                           (int64_t)wm_block_requested(block)),
-                 -least_of(room_bytes(room), (int64_t)block->bytes));
+    (void)adjust_room(set, i, -least_of(wm_room_get(&room->blocks), 1),
+                      -least_of(wm_room_get(&room->requested),
+                                (int64_t)wm_block_requested(block)),
+                      -least_of(room_bytes(room), (int64_t)block->bytes));
 }
 
 void wm_magazine_set_move_bytes(wm_magazine_set *set, const wm_magazine *m,
@@ -219,8 +222,8 @@ void wm_magazine_set_return_room(wm_magazine_set *set)
     for (int i = 0; i < 2; i++) {
         wm_room *room = &set->rooms[i];
 
-        (void)change(set, i, -wm_room_get(&room->blocks),
-                     -wm_room_get(&room->asked), -room_bytes(room));
+        (void)adjust_room(set, i, -wm_room_get(&room->blocks),
+                          -wm_room_get(&room->requested), -room_bytes(room));
         set_high(set, i);
     }
 }
@@ -270,7 +273,7 @@ struct raise {
     bool any, above[WM_LIVE_FIGURES];
 };
 
-static void look(struct raise *raise, const wm_live *live)
+static void note_raised(struct raise *raise, const wm_live *live)
 {
     bool sorted = raise->group->arenas->sorted != NULL;
     int figures = sorted ? WM_LIVE_FIGURES : WM_LIVE_ACTIVE;
@@ -288,12 +291,12 @@ static bool find_above(struct raise *raise)
     for (int i = 0; i < raise->group->nodes; i++) {
         const wm_lives *lives = wm_group_arena(raise->group, i)->live;
 
-        look(raise, &lives->large);
+        note_raised(raise, &lives->large);
         if (lives->large.whole != NULL) {
-            look(raise, lives->large.whole);
+            note_raised(raise, lives->large.whole);
         }
         if (lives->all == &lives->whole) {
-            look(raise, &lives->small);
+            note_raised(raise, &lives->small);
         }
     }
     raise->above[WM_LIVE_BLOCKS] |= raise->above[WM_LIVE_ACTIVE];
@@ -301,56 +304,58 @@ static bool find_above(struct raise *raise)
     return raise->any;
 }
 
-static int64_t above(int64_t room, int64_t least)
+static int64_t amount_above(int64_t room, int64_t least)
 {
     return room > least ? room - least : 0;
 }
 
 /* What a room has beyond the least, of figures to be raised. */
-static excess_room much_of(const wm_magazine_set *set, int i,
-                           const struct raise *raise)
+static excess_room excess_of(const wm_magazine_set *set, int i,
+                             const struct raise *raise)
 {
     const wm_room *room = &set->rooms[i];
     int64_t bytes = least_bytes(set);
     excess_room much = {0, 0, 0};
 
     if (raise->above[WM_LIVE_BLOCKS]) {
-        much.blocks = above(wm_room_get(&room->blocks), least_blocks(set));
+        much.blocks =
+            amount_above(wm_room_get(&room->blocks), least_blocks(set));
     }
     if (raise->above[WM_LIVE_ASKED]) {
-        much.asked = above(wm_room_get(&room->asked), bytes);
+        much.requested = amount_above(wm_room_get(&room->requested), bytes);
     }
     if (raise->above[WM_LIVE_BYTES]) {
-        much.bytes = above(room_bytes(room), bytes);
+        much.bytes = amount_above(room_bytes(room), bytes);
     }
     return much;
 }
 
-static bool has_much(const wm_magazine_set *set, const struct raise *raise)
+static bool has_excess(const wm_magazine_set *set, const struct raise *raise)
 {
-    excess_room small = much_of(set, 0, raise), large = much_of(set, 1, raise);
+    excess_room small = excess_of(set, 0, raise),
+                large = excess_of(set, 1, raise);
 
-    return (small.blocks | small.asked | small.bytes | large.blocks |
-            large.asked | large.bytes) != 0;
+    return (small.blocks | small.requested | small.bytes | large.blocks |
+            large.requested | large.bytes) != 0;
 }
 
 /* The calling thread's room is what it is. Another thread that has little room
  * now may have much by the time the peak is raised. */
-static bool may_have_much(const wm_window *window, void *context)
+static bool may_have_excess(const wm_window *window, void *context)
 {
     const struct raise *raise = context;
     const wm_magazine_set *set;
 
     for (unsigned at = 0;
          (set = wm_cache_next_set(window, raise->group, &at)) != NULL;) {
-        if (window != wm_window_current || has_much(set, raise)) {
+        if (window != wm_window_current || has_excess(set, raise)) {
             return true;
         }
     }
     return false;
 }
 
-static void cut_window(wm_window *window, void *context)
+static void trim_window(wm_window *window, void *context)
 {
     const struct raise *raise = context;
     wm_magazine_set *set;
@@ -358,9 +363,10 @@ static void cut_window(wm_window *window, void *context)
     for (unsigned at = 0;
          (set = wm_cache_next_set(window, raise->group, &at)) != NULL;) {
         for (int i = 0; i < 2; i++) {
-            excess_room much = much_of(set, i, raise);
+            excess_room much = excess_of(set, i, raise);
 
-            (void)change(set, i, -much.blocks, -much.asked, -much.bytes);
+            (void)adjust_room(set, i, -much.blocks, -much.requested,
+                              -much.bytes);
             set_high(set, i);
         }
     }
@@ -380,7 +386,7 @@ static void raise_above(void *context)
 void wm_cache_raise_peaks(wm_arena_group *group)
 {
     struct raise raise = {.group = group};
-    const wm_visit all = {may_have_much, cut_window, raise_above, &raise};
+    const wm_visit all = {may_have_excess, trim_window, raise_above, &raise};
 
     if (wm_likely(!find_above(&raise))) {
         return;
@@ -401,7 +407,7 @@ static bool has_set(const wm_window *window, void *context)
     return wm_cache_next_set(window, context, &at) != NULL;
 }
 
-static void drop_window(wm_window *window, void *context)
+static void return_window(wm_window *window, void *context)
 {
     wm_magazine_set *set;
 
@@ -423,7 +429,7 @@ static void reset_lives(void *context)
 
 void wm_cache_reset_peaks(wm_arena_group *group)
 {
-    const wm_visit all = {has_set, drop_window, reset_lives, group};
+    const wm_visit all = {has_set, return_window, reset_lives, group};
 
     if (group->magazine_blocks > 0) {
         (void)wm_window_visit(group->runtime, &all);

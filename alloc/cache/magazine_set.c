@@ -29,7 +29,7 @@ static uint32_t room_for(const wm_arena_group *group, size_t bytes)
 static const wm_block no_block;
 static const wm_entry no_entry = {(wm_block *)(uintptr_t)&no_block, NULL};
 
-static void place(wm_magazine *m, const wm_entry *before, uint32_t room)
+static void set_entries(wm_magazine *m, const wm_entry *before, uint32_t room)
 {
     m->top = (wm_entry *)(uintptr_t)before + 1;
     m->end = m->top + room;
@@ -50,11 +50,11 @@ static wm_magazine_set *make_set(wm_arena_group *group, wm_arena *arena)
         wm_magazine *m = &set->of[i];
 
         m->bytes = (int64_t)wm_class_bytes(i);
-        m->sort =
+        m->room_offset =
             (uint32_t)offsetof(wm_magazine_set, rooms) +
             (wm_class_bytes(i) > arena->small_max) * (uint32_t)sizeof(wm_room);
         set->supply[i].batch = 1;
-        place(m, &no_entry, 0);
+        set_entries(m, &no_entry, 0);
     }
     return set;
 }
@@ -84,7 +84,7 @@ wm_magazine *wm_magazine_use(wm_magazine_set *set, unsigned size_class)
     if (supply->entries == NULL) {
         return NULL;
     }
-    place(m, supply->entries, room_for(set->group, (size_t)m->bytes));
+    set_entries(m, supply->entries, room_for(set->group, (size_t)m->bytes));
     set->in_use[set->classes++] = (uint8_t)size_class;
     return m;
 }
@@ -95,7 +95,7 @@ static void use_no_class(wm_magazine_set *set)
     while (set->classes > 0) {
         wm_magazine *m = &set->of[set->in_use[--set->classes]];
 
-        place(m, &no_entry, 0);
+        set_entries(m, &no_entry, 0);
     }
 }
 
@@ -119,7 +119,7 @@ static wm_magazine_set *take_spare_set(wm_arena_group *group)
     return set;
 }
 
-static void shelve(wm_magazine_set *set)
+static void put_spare_set(wm_magazine_set *set)
 {
     wm_arena_group *group = set->arena->group;
 
@@ -136,11 +136,11 @@ static void use_arena(wm_magazine_set *set, wm_arena *arena)
     if (!wm_arena_is_sibling(set->arena, arena)) {
         set->grown =
             atomic_load_explicit(&arena->siblings->grown, memory_order_relaxed);
-        set->passed = set->passed_max = 0;
-        set->steady = false;
+        set->completed = set->completed_max = 0;
+        set->footprint_stable = false;
     }
     set->arena = arena;
-    set->met = set->takings = set->own_turns = 0;
+    set->contended = set->locked = set->self_served = 0;
 }
 
 void wm_magazine_set_renumber(wm_magazine_set *set, unsigned slot,
@@ -190,7 +190,7 @@ void wm_cache_count_set(wm_arena *arena, int change)
 /* For a set that is counted in an arena: the sibling that fewest use, where it
  * is counted then; or the arena, if there would be as many. Under a lock, or
  * threads that look at the same time would all find the same. */
-static wm_arena *find_emptier(wm_arena *arena)
+static wm_arena *find_least_used(wm_arena *arena)
 {
     wm_arena *best = arena;
 
@@ -206,25 +206,25 @@ static wm_arena *find_emptier(wm_arena *arena)
 
 /* Where a set begins. Only with a number of arenas that somebody wants do
  * threads part before they have met: memory in several arenas serves worse. */
-static wm_arena *find_first(const wm_arena_group *group, wm_arena *home)
+static wm_arena *choose_arena(const wm_arena_group *group, wm_arena *home)
 {
     wm_cache_count_set(home, 1);
-    return group->parted ? find_emptier(home) : home;
+    return group->parted ? find_least_used(home) : home;
 }
 
 void wm_cache_move_to_sibling(wm_magazine_set *set)
 {
-    if (set->met >= WM_MEET_OFTEN) {
-        set->arena = find_emptier(set->arena);
+    if (set->contended >= WM_CONTENTION_LIMIT) {
+        set->arena = find_least_used(set->arena);
         wm_pending_note_home(set);
     }
-    set->met = set->takings = 0;
+    set->contended = set->locked = 0;
 }
 
 /* Gives the window a set, if there is memory for one. */
 static void begin_set(wm_arena_group *group, wm_arena *home, wm_window *window)
 {
-    wm_arena *arena = find_first(group, home);
+    wm_arena *arena = choose_arena(group, home);
     wm_magazine_set *set = wm_magazine_set_create(group, arena);
 
     if (set == NULL) {
@@ -240,8 +240,8 @@ static void begin_set(wm_arena_group *group, wm_arena *home, wm_window *window)
 
 /* Under lock windows: no set begins while somebody has made all of them wait
  * (wm_visit.finish). */
-static void begin_apart(wm_arena_group *group, wm_arena *home,
-                        wm_window *window)
+static void begin_first_set(wm_arena_group *group, wm_arena *home,
+                            wm_window *window)
 {
     wm_lock_acquire(&group->runtime->windows_lock);
     wm_section_lock(&window->section);
@@ -286,7 +286,7 @@ wm_window *wm_cache_window(const wm_arena_group *group)
 /* Its thread is on another node now: blocks stay where they are, those to come
  * are from there. Those that it still has out are of the old node, and must not
  * come back by a hit: they have the old number. */
-static void move(wm_magazine_set *set, wm_arena *home, wm_window *window)
+static void move_set(wm_magazine_set *set, wm_arena *home, wm_window *window)
 {
     if (!wm_arena_is_sibling(set->arena, home)) {
         wm_pending_end(set);
@@ -296,7 +296,7 @@ static void move(wm_magazine_set *set, wm_arena *home, wm_window *window)
         wm_lock_release(&set->arena->lock);
         wm_magazine_set_return_room(set);
         wm_cache_count_set(set->arena, -1);
-        use_arena(set, find_first(set->group, home));
+        use_arena(set, choose_arena(set->group, home));
         renumber(set, window);
     }
 }
@@ -309,7 +309,7 @@ void wm_cache_move_home(wm_window *window, int node)
     set = wm_cache_set_of(window);
     if (wm_section_is_closed(&window->section, WM_CLOSED_HOME)) {
         if (set != NULL) {
-            move(set, wm_group_arena(set->group, node), window);
+            move_set(set, wm_group_arena(set->group, node), window);
         }
         wm_section_open(&window->section, WM_CLOSED_HOME);
     }
@@ -337,7 +337,7 @@ bool wm_cache_is_footprint_stable(const wm_arena_group *group)
 {
     const wm_magazine_set *set = set_of_thread(group);
 
-    return set != NULL && set->steady;
+    return set != NULL && set->footprint_stable;
 }
 
 wm_arena *wm_cache_first_arena(const wm_arena_group *group)
@@ -395,7 +395,7 @@ wm_magazine_set *wm_cache_lock_mine(wm_arena_group *group, wm_window **mine)
     set = atomic_load_explicit(&window->magazines, memory_order_relaxed);
     if (set == NULL) {
         wm_section_unlock(&window->section);
-        begin_apart(group, wm_group_arena(group, node), window);
+        begin_first_set(group, wm_group_arena(group, node), window);
         wm_section_lock(&window->section);
         set = wm_cache_set_of(window);
     }
@@ -422,7 +422,7 @@ void wm_magazine_set_retire(wm_magazine_set *set,
     atomic_store_explicit(live_tag, WM_NO_TAG, memory_order_relaxed);
     use_no_class(set);
     wm_lock_release(&set->arena->lock);
-    shelve(set);
+    put_spare_set(set);
 }
 
 static void free_set(wm_magazine_set *set)
@@ -461,7 +461,7 @@ static void free_spare_sets(void *context)
     }
 }
 
-static bool is_wanted(const wm_window *window, void *context)
+static bool wants_none(const wm_window *window, void *context)
 {
     (void)window;
     (void)context;
@@ -472,7 +472,7 @@ static bool is_wanted(const wm_window *window, void *context)
  * peeked before the set left its window are done, and none peeks later. */
 void wm_cache_trim(wm_arena_group *group)
 {
-    const wm_visit none = {is_wanted, NULL, free_spare_sets, group};
+    const wm_visit none = {wants_none, NULL, free_spare_sets, group};
 
     if (group->magazine_blocks > 0) {
         (void)wm_window_visit(group->runtime, &none);
@@ -497,7 +497,7 @@ bool wm_cache_push_slow(wm_magazine_set *set, wm_block *block)
     if (m == NULL) {
         return false;
     }
-    wm_magazine_cut_room(set, m);
+    wm_magazine_trim_room(set, m);
     if (m->top == m->end) {
         wm_magazine_flush_half(set, m);
     }

@@ -34,72 +34,72 @@ warm_stream wm_pending_use_stream(wm_stream_use *uses)
 
 /* ---- telling the arena -------------------------------------------------- */
 
-static void tell_locked(wm_magazine_set *set, wm_pending_batch *batch)
+static void count_batch_locked(wm_magazine_set *set, wm_pending_batch *batch)
 {
-    size_t count = batch->count - batch->told, bytes = 0;
+    size_t count = batch->count - batch->counted, bytes = 0;
 
-    while (batch->told < batch->count) {
-        wm_block *block = batch->block[batch->told++];
+    while (batch->counted < batch->count) {
+        wm_block *block = batch->block[batch->counted++];
 
         wm_block_set_state(block, WM_BLOCK_PENDING);
         bytes += block->bytes;
     }
-    batch->told_bytes += bytes;
+    batch->counted_bytes += bytes;
     if (count > 0) {
         wm_arena_begin_pending_locked(set->arena, count, bytes);
     }
 }
 
-static void tell(wm_magazine_set *set, wm_pending_stream *slot)
+static void count_stream(wm_magazine_set *set, wm_pending_stream *slot)
 {
     wm_lock_acquire(&set->arena->lock);
     for (unsigned i = 0; i < slot->closed; i++) {
-        tell_locked(set, &slot->batch[i]);
+        count_batch_locked(set, &slot->batch[i]);
     }
-    tell_locked(set, &slot->open);
+    count_batch_locked(set, &slot->open);
     wm_lock_release(&set->arena->lock);
 }
 
 void wm_pending_count_all(wm_magazine_set *set)
 {
-    for (unsigned i = 0; i < WM_GATHER_SLOTS; i++) {
+    for (unsigned i = 0; i < WM_PENDING_SLOTS; i++) {
         wm_pending_stream *slot = wm_pending_stream_in(set, i);
 
         if (slot != NULL && (slot->open.count > 0 || slot->closed > 0)) {
-            tell(set, slot);
+            count_stream(set, slot);
         }
     }
 }
 
 void wm_pending_merge_stats_locked(wm_magazine_set *set)
 {
-    wm_pending *gather = wm_magazine_set_pending(set);
+    wm_pending *pending = wm_magazine_set_pending(set);
 
-    if (gather != NULL && gather->passed > 0) {
-        wm_arena_note_passed_locked(set->arena, gather->passed,
-                                    gather->passed_bytes, gather->most,
-                                    gather->most_bytes);
-        gather->passed = gather->passed_bytes = 0;
-        gather->most = gather->most_bytes = 0;
+    if (pending != NULL && pending->completed > 0) {
+        wm_arena_note_passed_locked(set->arena, pending->completed,
+                                    pending->completed_bytes, pending->peak,
+                                    pending->peak_bytes);
+        pending->completed = pending->completed_bytes = 0;
+        pending->peak = pending->peak_bytes = 0;
     }
 }
 
 /* ---- out of a slot: the caller has the section -------------------------- */
 
 /* Bounds of the next batch; bytes: with which one of the timeline is full. */
-static void bound(const wm_magazine_set *set, wm_pending_stream *slot,
-                  size_t bytes)
+static void set_limits(const wm_magazine_set *set, wm_pending_stream *slot,
+                       size_t bytes)
 {
     const wm_timelines *timelines = slot->timelines;
     /* Relaxed: of two threads that come at once each may have a whole one. */
-    bool alone =
-        set->steady && atomic_load_explicit(&wm_pending_timeline(slot)->slots,
-                                            memory_order_relaxed) == 1;
+    bool alone = set->footprint_stable &&
+                 atomic_load_explicit(&wm_pending_timeline(slot)->slots,
+                                      memory_order_relaxed) == 1;
 
     slot->count_max =
         alone ? timelines->batch_count : wm_pending_count_max(timelines);
-    if (slot->count_max > WM_GATHER_BLOCKS) {
-        slot->count_max = WM_GATHER_BLOCKS;
+    if (slot->count_max > WM_PENDING_BLOCKS) {
+        slot->count_max = WM_PENDING_BLOCKS;
     }
     slot->bytes_max = alone ? bytes : bytes / PARTS;
 }
@@ -140,10 +140,11 @@ static void queue_closed(wm_pending_stream *slot, uint64_t since)
 
 /* Its owner asks the driver, and sees to it then: who polls the timeline waits
  * for that, once it finds it. */
-static void put_off(wm_pending_stream *slot, enum wm_pending_request called)
+static void leave_request(wm_pending_stream *slot,
+                          enum wm_pending_request called)
 {
-    if (slot->called < called) {
-        slot->called = called;
+    if (slot->requested < called) {
+        slot->requested = called;
     }
     wm_timeline_make_busy(slot->timelines, wm_pending_timeline(slot), 0);
 }
@@ -154,14 +155,14 @@ bool wm_pending_flush(wm_magazine_set *set, wm_pending_stream *slot, bool one)
     size_t bytes;
     bool full = false;
 
-    if (slot->asking) {
-        put_off(slot, WM_REQUEST_FLUSH);
+    if (slot->in_driver) {
+        leave_request(slot, WM_REQUEST_FLUSH);
         return false;
     }
     if (slot->open.count == 0 && slot->closed == 0) {
         return false;
     }
-    tell(set, slot);
+    count_stream(set, slot);
     if (one) {
         since = (slot->closed > 0 ? &slot->batch[0] : &slot->open)->since_ns;
     }
@@ -171,7 +172,7 @@ bool wm_pending_flush(wm_magazine_set *set, wm_pending_stream *slot, bool one)
 
         full = wm_batch_join(slot->timelines, wm_pending_timeline(slot), &batch,
                              since, &bytes);
-        bound(set, slot, bytes);
+        set_limits(set, slot, bytes);
     }
     wm_pending_recount(set, slot, 0, 0);
     return full;
@@ -183,11 +184,11 @@ struct sum {
     uint64_t since;
 };
 
-static void add(struct sum *sum, const wm_pending_batch *batch)
+static void add_batch(struct sum *sum, const wm_pending_batch *batch)
 {
     sum->blocks += batch->count;
-    sum->untold += batch->count - batch->told;
-    sum->untold_bytes += batch->bytes - batch->told_bytes;
+    sum->untold += batch->count - batch->counted;
+    sum->untold_bytes += batch->bytes - batch->counted_bytes;
     if (batch->since_ns < sum->since) {
         sum->since = batch->since_ns;
     }
@@ -196,29 +197,29 @@ static void add(struct sum *sum, const wm_pending_batch *batch)
 static void add_slot(struct sum *sum, const wm_pending_stream *slot)
 {
     for (unsigned k = 0; slot != NULL && k < slot->closed; k++) {
-        add(sum, &slot->batch[k]);
+        add_batch(sum, &slot->batch[k]);
     }
     if (slot != NULL && slot->open.count > 0) {
-        add(sum, &slot->open);
+        add_batch(sum, &slot->open);
     }
 }
 
 /* So much has passed of which the arena was not told. */
-static void note_passed(wm_magazine_set *set, size_t count, size_t bytes)
+static void note_completed(wm_magazine_set *set, size_t count, size_t bytes)
 {
-    wm_pending *gather = wm_magazine_set_pending(set);
+    wm_pending *pending = wm_magazine_set_pending(set);
     struct sum sum = {0, count, bytes, UINT64_MAX};
 
-    for (unsigned i = 0; i < WM_GATHER_SLOTS; i++) {
-        add_slot(&sum, wm_pending_stream_at(gather, i));
+    for (unsigned i = 0; i < WM_PENDING_SLOTS; i++) {
+        add_slot(&sum, wm_pending_stream_at(pending, i));
     }
-    gather->passed += count;
-    gather->passed_bytes += bytes;
-    if (sum.untold > gather->most) {
-        gather->most = sum.untold;
+    pending->completed += count;
+    pending->completed_bytes += bytes;
+    if (sum.untold > pending->peak) {
+        pending->peak = sum.untold;
     }
-    if (sum.untold_bytes > gather->most_bytes) {
-        gather->most_bytes = sum.untold_bytes;
+    if (sum.untold_bytes > pending->peak_bytes) {
+        pending->peak_bytes = sum.untold_bytes;
     }
 }
 
@@ -231,11 +232,12 @@ void wm_pending_recount(wm_magazine_set *set, wm_pending_stream *slot,
     atomic_store_explicit(&slot->since_ns, sum.since, memory_order_relaxed);
     atomic_store_explicit(&slot->blocks, sum.blocks, memory_order_relaxed);
     if (count > 0) {
-        note_passed(set, count, bytes);
+        note_completed(set, count, bytes);
     }
 }
 
-static void count_slot(wm_timelines *timelines, wm_timeline *t, int change)
+static void change_slot_count(wm_timelines *timelines, wm_timeline *t,
+                              int change)
 {
     /* Relaxed: numbers; -1 as it wraps. */
     atomic_fetch_add_explicit(&t->slots, (size_t)change, memory_order_relaxed);
@@ -247,13 +249,13 @@ void wm_pending_detach(wm_magazine_set *set, wm_pending_stream *slot)
 {
     wm_timeline *t = wm_pending_timeline(slot);
 
-    if (slot->asking) {
-        put_off(slot, WM_REQUEST_DETACH);
+    if (slot->in_driver) {
+        leave_request(slot, WM_REQUEST_DETACH);
     } else if (t != NULL) {
         (void)wm_pending_flush(set, slot, false);
         slot->stream = NULL;
         atomic_store_explicit(&slot->timeline, NULL, memory_order_relaxed);
-        count_slot(slot->timelines, t, -1);
+        change_slot_count(slot->timelines, t, -1);
         wm_timeline_drop_many(slot->timelines, t, slot->references);
         slot->references = 0;
     }
@@ -261,7 +263,7 @@ void wm_pending_detach(wm_magazine_set *set, wm_pending_stream *slot)
 
 void wm_pending_note_home(wm_magazine_set *set)
 {
-    for (unsigned i = 0; i < WM_GATHER_SLOTS; i++) {
+    for (unsigned i = 0; i < WM_PENDING_SLOTS; i++) {
         const wm_pending_stream *slot = wm_pending_stream_in(set, i);
         wm_timeline *t = slot != NULL ? wm_pending_timeline(slot) : NULL;
 
@@ -273,7 +275,7 @@ void wm_pending_note_home(wm_magazine_set *set)
 
 void wm_pending_end(wm_magazine_set *set)
 {
-    for (unsigned i = 0; i < WM_GATHER_SLOTS; i++) {
+    for (unsigned i = 0; i < WM_PENDING_SLOTS; i++) {
         wm_pending_stream *slot = wm_pending_stream_in(set, i);
 
         if (slot != NULL) {
@@ -284,7 +286,7 @@ void wm_pending_end(wm_magazine_set *set)
 
 void wm_pending_fini(wm_magazine_set *set)
 {
-    for (unsigned i = 0; i < WM_GATHER_SLOTS; i++) {
+    for (unsigned i = 0; i < WM_PENDING_SLOTS; i++) {
         wm_meta_free(wm_pending_stream_in(set, i));
     }
     wm_meta_free(wm_magazine_set_pending(set));
@@ -295,10 +297,10 @@ void wm_pending_fini(wm_magazine_set *set)
 void wm_pending_restock(wm_pending_stream *slot, size_t count)
 {
     slot->references += count;
-    if (wm_unlikely(slot->references > 1 + 2 * WM_GATHER_STOCK)) {
+    if (wm_unlikely(slot->references > 1 + 2 * WM_PENDING_STOCK)) {
         wm_timeline_drop_many(slot->timelines, wm_pending_timeline(slot),
-                              slot->references - (1 + WM_GATHER_STOCK));
-        slot->references = 1 + WM_GATHER_STOCK;
+                              slot->references - (1 + WM_PENDING_STOCK));
+        slot->references = 1 + WM_PENDING_STOCK;
     }
 }
 
@@ -308,8 +310,8 @@ void wm_pending_begin_stream(wm_magazine_set *set, wm_pending_stream *slot,
 {
     slot->stream = t->stream;
     slot->references = 1;
-    count_slot(slot->timelines, t, 1);
+    change_slot_count(slot->timelines, t, 1);
     atomic_store_explicit(&t->home, set->arena, memory_order_relaxed);
     atomic_store_explicit(&slot->timeline, t, memory_order_relaxed);
-    bound(set, slot, slot->timelines->batch_bytes);
+    set_limits(set, slot, slot->timelines->batch_bytes);
 }

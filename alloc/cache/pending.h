@@ -35,16 +35,16 @@
 
 /* Slots: a power of two. Larger blocks that another thread was handed do not
  * wait in them: memory would be obtained meanwhile by who allocates such. */
-enum { WM_GATHER_SLOTS = 8, WM_GATHER_OTHERS = 64 << 10 };
+enum { WM_PENDING_SLOTS = 8, WM_PENDING_OTHERS = 64 << 10 };
 /* Most blocks of a slot's batch, and closed ones that it keeps. */
-enum { WM_GATHER_BLOCKS = 64, WM_GATHER_CLOSED = 3 };
+enum { WM_PENDING_BLOCKS = 64, WM_PENDING_CLOSED = 3 };
 
 typedef struct wm_pending_batch {
     size_t count, bytes;
-    uint64_t since_ns;       /* when the first one came */
-    size_t told, told_bytes; /* of the first ones the arena knows */
-    warm_event event;        /* of a closed one */
-    wm_block *block[WM_GATHER_BLOCKS];
+    uint64_t since_ns;             /* when the first one came */
+    size_t counted, counted_bytes; /* of the first ones the arena knows */
+    warm_event event;              /* of a closed one */
+    wm_block *block[WM_PENDING_BLOCKS];
 } wm_pending_batch;
 
 /* Who wanted what the owner had with the driver: somebody did in the timeline,
@@ -73,10 +73,10 @@ typedef struct wm_pending_stream {
     unsigned closed;   /* batches, oldest first */
     /* The owner asks the driver about its batches, and has left the section:
      * others leave them alone, and call. */
-    bool asking;
-    enum wm_pending_request called;
+    bool in_driver;
+    enum wm_pending_request requested;
     wm_pending_batch open;
-    wm_pending_batch batch[WM_GATHER_CLOSED];
+    wm_pending_batch batch[WM_PENDING_CLOSED];
 } wm_pending_stream;
 
 /* Of the section. Made when the thread first gathers; a set of a stream's
@@ -84,9 +84,9 @@ typedef struct wm_pending_stream {
 typedef struct wm_pending {
     /* What has passed and the arena was not told of, since it settled; and how
      * much was there at most. */
-    size_t passed, passed_bytes, most, most_bytes;
+    size_t completed, completed_bytes, peak, peak_bytes;
     /* Null: not made. Release and acquire: others peek at them. */
-    _Atomic(wm_pending_stream *) slot[WM_GATHER_SLOTS];
+    _Atomic(wm_pending_stream *) slot[WM_PENDING_SLOTS];
 } wm_pending;
 
 /* The slot of no stream: what a window looks at that has looked for none. */
@@ -103,16 +103,16 @@ static inline unsigned wm_pending_index(warm_stream stream)
                        UINT64_C(0x9E3779B97F4A7C15)) >>
                       61);
 }
-_Static_assert(WM_GATHER_SLOTS == 8, "the highest three bits");
+_Static_assert(WM_PENDING_SLOTS == 8, "the highest three bits");
 
 /* Null: it is not made, as no slot is where gather is null. */
-static inline wm_pending_stream *wm_pending_stream_at(const wm_pending *gather,
+static inline wm_pending_stream *wm_pending_stream_at(const wm_pending *pending,
                                                       unsigned index)
 {
     /* Acquire pairs with the release of the owner, who made it. */
-    return gather != NULL ? atomic_load_explicit(&gather->slot[index],
-                                                 memory_order_acquire)
-                          : NULL;
+    return pending != NULL ? atomic_load_explicit(&pending->slot[index],
+                                                  memory_order_acquire)
+                           : NULL;
 }
 
 /* A hit brought the last block of a batch; mine: that the thread was handed. */

@@ -9,16 +9,16 @@
 static wm_pending_stream *make_slot(wm_magazine_set *set,
                                     const wm_arena_group *group, unsigned index)
 {
-    wm_pending *gather = wm_magazine_set_pending(set);
-    wm_pending_stream *slot = wm_pending_stream_at(gather, index);
+    wm_pending *pending = wm_magazine_set_pending(set);
+    wm_pending_stream *slot = wm_pending_stream_at(pending, index);
 
-    if (gather == NULL) {
-        gather = wm_meta_alloc(sizeof *gather);
-        if (gather == NULL) {
+    if (pending == NULL) {
+        pending = wm_meta_alloc(sizeof *pending);
+        if (pending == NULL) {
             return NULL;
         }
         /* Release: others who peek at it find it zeroed. */
-        atomic_store_explicit(&set->gather, gather, memory_order_release);
+        atomic_store_explicit(&set->pending, pending, memory_order_release);
     }
     if (slot == NULL) {
         slot = wm_meta_alloc(sizeof *slot);
@@ -27,7 +27,8 @@ static wm_pending_stream *make_slot(wm_magazine_set *set,
         }
         slot->timelines = group->timelines;
         slot->waker = group->waker;
-        atomic_store_explicit(&gather->slot[index], slot, memory_order_release);
+        atomic_store_explicit(&pending->slot[index], slot,
+                              memory_order_release);
     }
     return slot;
 }
@@ -55,8 +56,8 @@ static void fill_slot(wm_magazine_set *set, const wm_arena_group *group,
         }
     }
     if (t != NULL && slot != NULL && slot->references == 1) {
-        wm_timeline_hold_many(t, WM_GATHER_STOCK);
-        slot->references += WM_GATHER_STOCK;
+        wm_timeline_hold_many(t, WM_PENDING_STOCK);
+        slot->references += WM_PENDING_STOCK;
     }
 }
 

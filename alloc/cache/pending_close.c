@@ -22,14 +22,14 @@
 /* ---- in the slot -------------------------------------------------------- */
 
 /* What the owner knows while the slot is asking. */
-struct turn {
+struct cycle {
     wm_timeline *t;
-    bool close;      /* the open batch is to get its event, */
-    bool closed;     /* and has */
-    bool behind;     /* what waits in the timeline, which is to be asked */
-    bool full;       /* the timeline's own batch, which is to be closed */
-    bool due;        /* as wm_timeline_begin_record() says */
-    unsigned passed; /* of the closed ones, the oldest; and the open one */
+    bool close;         /* the open batch is to get its event, */
+    bool closed;        /* and has */
+    bool queued;        /* what waits in the timeline, which is to be asked */
+    bool full;          /* the timeline's own batch, which is to be closed */
+    bool due;           /* as wm_timeline_begin_record() says */
+    unsigned completed; /* of the closed ones, the oldest; and the open one */
     warm_event event;
 };
 
@@ -39,73 +39,75 @@ struct turn {
 static bool may_close_locked(const wm_magazine_set *set,
                              const wm_pending_stream *slot, wm_timeline *t)
 {
-    return set->steady && !t->capture_due && slot->closed < WM_GATHER_CLOSED &&
-           t->queued < WM_GATHER_CLOSED && t->open.count == 0 &&
+    return set->footprint_stable && !t->capture_due &&
+           slot->closed < WM_PENDING_CLOSED && t->queued < WM_PENDING_CLOSED &&
+           t->open.count == 0 &&
            atomic_load_explicit(&t->slots, memory_order_relaxed) == 1;
 }
 
 /* With the section. must: close the open batch, or nothing. */
-static bool begin(wm_magazine_set *set, wm_pending_stream *slot, bool must,
-                  struct turn *turn)
+static bool begin_cycle(wm_magazine_set *set, wm_pending_stream *slot,
+                        bool must, struct cycle *cycle)
 {
     wm_timeline *t = wm_pending_timeline(slot);
     bool begun;
 
     wm_lock_acquire(&t->lock);
-    turn->close = turn->close && may_close_locked(set, slot, t);
-    begun = (turn->close || (!must && slot->closed > 0)) &&
-            wm_timeline_begin_record_locked(t, &turn->due);
+    cycle->close = cycle->close && may_close_locked(set, slot, t);
+    begun = (cycle->close || (!must && slot->closed > 0)) &&
+            wm_timeline_begin_record_locked(t, &cycle->due);
     t->closing += begun;
-    turn->behind = t->queued > 0;
+    cycle->queued = t->queued > 0;
     wm_lock_release(&t->lock);
-    slot->asking = begun;
-    turn->t = t;
+    slot->in_driver = begun;
+    cycle->t = t;
     return begun;
 }
 
 /* Without: how many have passed, of the oldest. */
-static void ask(wm_timelines *set, const wm_pending_stream *slot, unsigned most,
-                struct turn *turn)
+static void poll_batches(wm_timelines *set, const wm_pending_stream *slot,
+                         unsigned most, struct cycle *cycle)
 {
-    bool lost = wm_timeline_is_lost(set, turn->t);
+    bool lost = wm_timeline_is_lost(set, cycle->t);
 
-    most = turn->behind ? 0 : most < slot->closed ? most : slot->closed;
-    while (turn->passed < most &&
-           (lost || wm_driver_event_passed(set->driver,
-                                           slot->batch[turn->passed].event) ==
-                        WARM_OK)) {
-        turn->passed++;
+    most = cycle->queued ? 0 : most < slot->closed ? most : slot->closed;
+    while (cycle->completed < most &&
+           (lost ||
+            wm_driver_event_passed(
+                set->driver, slot->batch[cycle->completed].event) == WARM_OK)) {
+        cycle->completed++;
     }
 }
 
-static void mark(wm_timelines *set, const wm_pending_stream *slot,
-                 struct turn *turn)
+static void record_event(wm_timelines *set, const wm_pending_stream *slot,
+                         struct cycle *cycle)
 {
     wm_capture capture = WM_CAPTURE_NONE;
     warm_status status = WARM_OK;
 
-    if (turn->passed > 0) {
-        turn->event = slot->batch[0].event;
+    if (cycle->completed > 0) {
+        cycle->event = slot->batch[0].event;
     } else {
-        status = wm_event_pool_take(set->events, turn->t->device, &turn->event);
+        status =
+            wm_event_pool_take(set->events, cycle->t->device, &cycle->event);
     }
     if (status == WARM_OK) {
-        status = wm_driver_event_mark(set->driver, turn->event, turn->t->stream,
-                                      &capture);
-        turn->closed = status == WARM_OK && capture == WM_CAPTURE_NONE;
+        status = wm_driver_event_mark(set->driver, cycle->event,
+                                      cycle->t->stream, &capture);
+        cycle->closed = status == WARM_OK && capture == WM_CAPTURE_NONE;
     }
-    if (turn->event != NULL && !turn->closed && turn->passed == 0) {
-        wm_event_pool_put(set->events, turn->t->device, turn->event);
+    if (cycle->event != NULL && !cycle->closed && cycle->completed == 0) {
+        wm_event_pool_put(set->events, cycle->t->device, cycle->event);
     }
     /* It is the oldest, then, and nobody has asked yet. */
-    if (turn->closed && slot->closed == 0 && !turn->behind &&
-        wm_driver_event_passed(set->driver, turn->event) == WARM_OK) {
-        turn->passed = 1;
+    if (cycle->closed && slot->closed == 0 && !cycle->queued &&
+        wm_driver_event_passed(set->driver, cycle->event) == WARM_OK) {
+        cycle->completed = 1;
     }
 }
 
 /* The open batch is the last of the closed ones. */
-static void push(wm_pending_stream *slot, warm_event event)
+static void close_open_batch(wm_pending_stream *slot, warm_event event)
 {
     wm_pending_batch *batch = &slot->batch[slot->closed++];
     const wm_pending_batch *open = &slot->open;
@@ -113,8 +115,8 @@ static void push(wm_pending_stream *slot, warm_event event)
     batch->count = open->count;
     batch->bytes = open->bytes;
     batch->since_ns = open->since_ns;
-    batch->told = open->told;
-    batch->told_bytes = open->told_bytes;
+    batch->counted = open->counted;
+    batch->counted_bytes = open->counted_bytes;
     batch->event = event;
     for (unsigned i = 0; i < open->count; i++) {
         batch->block[i] = open->block[i];
@@ -124,8 +126,9 @@ static void push(wm_pending_stream *slot, warm_event event)
 
 /* The oldest ones go home; an event of theirs may serve on. *blocks, *bytes: of
  * which the arena knew nothing. */
-static void pop(wm_magazine_set *set, wm_pending_stream *slot, unsigned count,
-                warm_event serves, size_t *blocks, size_t *bytes)
+static void complete_batches(wm_magazine_set *set, wm_pending_stream *slot,
+                             unsigned count, warm_event serves, size_t *blocks,
+                             size_t *bytes)
 {
     const wm_timelines *timelines = slot->timelines;
 
@@ -138,8 +141,8 @@ static void pop(wm_magazine_set *set, wm_pending_stream *slot, unsigned count,
         }
         wm_pending_restock(slot, batch->count);
         wm_cache_add_pending_batch(set, batch);
-        *blocks += batch->count - batch->told;
-        *bytes += batch->bytes - batch->told_bytes;
+        *blocks += batch->count - batch->counted;
+        *bytes += batch->bytes - batch->counted_bytes;
     }
     slot->closed -= count;
     for (unsigned i = 0; i < slot->closed; i++) {
@@ -149,13 +152,14 @@ static void pop(wm_magazine_set *set, wm_pending_stream *slot, unsigned count,
 
 /* Whoever called finds the rest in the timeline; as does who could not close
  * the open batch. Whether that is to be closed there. */
-static bool answer(wm_magazine_set *set, wm_pending_stream *slot, bool failed)
+static bool serve_request(wm_magazine_set *set, wm_pending_stream *slot,
+                          bool failed)
 {
-    enum wm_pending_request called = slot->called;
+    enum wm_pending_request called = slot->requested;
     bool full = false;
 
-    slot->asking = false;
-    slot->called = WM_REQUEST_NONE;
+    slot->in_driver = false;
+    slot->requested = WM_REQUEST_NONE;
     if (called == WM_REQUEST_DETACH) {
         wm_pending_detach(set, slot);
     } else if (called == WM_REQUEST_FLUSH || failed) {
@@ -165,41 +169,44 @@ static bool answer(wm_magazine_set *set, wm_pending_stream *slot, bool failed)
 }
 
 /* With the section. */
-static void end(wm_magazine_set *set, wm_pending_stream *slot,
-                struct turn *turn)
+static void end_cycle(wm_magazine_set *set, wm_pending_stream *slot,
+                      struct cycle *cycle)
 {
-    unsigned older = turn->passed < slot->closed ? turn->passed : slot->closed;
+    unsigned older =
+        cycle->completed < slot->closed ? cycle->completed : slot->closed;
     size_t blocks = 0, bytes = 0;
 
-    pop(set, slot, older, turn->closed ? turn->event : NULL, &blocks, &bytes);
-    if (turn->closed) {
-        push(slot, turn->event);
+    complete_batches(set, slot, older, cycle->closed ? cycle->event : NULL,
+                     &blocks, &bytes);
+    if (cycle->closed) {
+        close_open_batch(slot, cycle->event);
     }
-    pop(set, slot, turn->passed - older, NULL, &blocks, &bytes);
+    complete_batches(set, slot, cycle->completed - older, NULL, &blocks,
+                     &bytes);
     wm_pending_recount(set, slot, blocks, bytes);
-    turn->full = answer(set, slot, turn->close && !turn->closed);
-    wm_lock_acquire(&turn->t->lock);
-    turn->t->closing--;
-    wm_timeline_end_record_locked(turn->t, turn->due);
-    wm_lock_release(&turn->t->lock);
+    cycle->full = serve_request(set, slot, cycle->close && !cycle->closed);
+    wm_lock_acquire(&cycle->t->lock);
+    cycle->t->closing--;
+    wm_timeline_end_record_locked(cycle->t, cycle->due);
+    wm_lock_release(&cycle->t->lock);
 }
 
 /* The caller has the section, and has it not after that, but a reference to the
  * timeline. */
-static void take_turn(wm_window *window, wm_pending_stream *slot, unsigned most,
-                      struct turn *turn)
+static void run_cycle(wm_window *window, wm_pending_stream *slot, unsigned most,
+                      struct cycle *cycle)
 {
     wm_timelines *timelines = slot->timelines;
 
     wm_section_unlock(&window->section);
-    ask(timelines, slot, most, turn);
-    if (turn->close) {
-        mark(timelines, slot, turn);
+    poll_batches(timelines, slot, most, cycle);
+    if (cycle->close) {
+        record_event(timelines, slot, cycle);
     }
     wm_section_lock(&window->section);
     /* The slot's references may go with it. */
-    wm_timeline_hold(turn->t);
-    end(wm_cache_set_of(window), slot, turn);
+    wm_timeline_hold(cycle->t);
+    end_cycle(wm_cache_set_of(window), slot, cycle);
     wm_section_unlock(&window->section);
 }
 
@@ -207,7 +214,7 @@ static void take_turn(wm_window *window, wm_pending_stream *slot, unsigned most,
 
 /* What has passed goes into the calling thread's magazines, as far as there is
  * room, and else where it belongs. */
-static void take_home(void *context, wm_block *done)
+static void cache_done(void *context, wm_block *done)
 {
     wm_window *window = context;
     wm_arena_group *group = done->segment->arena->group;
@@ -228,48 +235,49 @@ static void take_home(void *context, wm_block *done)
 /* ---- a batch is full ---------------------------------------------------- */
 
 /* Closes what is full, in the slot or as part of the timeline's. With the
- * section, which the caller has not after that. turn->t: to be gone on with,
+ * section, which the caller has not after that. cycle->t: to be gone on with,
  * with a reference, or null. */
 static void close_slot(wm_window *window, wm_pending_stream *slot,
-                       struct turn *turn)
+                       struct cycle *cycle)
 {
     wm_magazine_set *set = wm_cache_set_of(window);
     const wm_timelines *timelines = slot->timelines;
 
-    turn->close = slot->open.count >= timelines->batch_count ||
-                  slot->open.bytes >= timelines->batch_bytes;
-    if (turn->close && begin(set, slot, true, turn)) {
+    cycle->close = slot->open.count >= timelines->batch_count ||
+                   slot->open.bytes >= timelines->batch_bytes;
+    if (cycle->close && begin_cycle(set, slot, true, cycle)) {
         /* One for one; and one more, or there would never be fewer. */
-        take_turn(window, slot, slot->closed > 1 ? 2 : 1, turn);
+        run_cycle(window, slot, slot->closed > 1 ? 2 : 1, cycle);
         return;
     }
-    turn->full = wm_pending_flush(set, slot, false);
-    turn->t = turn->full ? wm_pending_timeline(slot) : NULL;
-    if (turn->full) {
-        wm_timeline_hold(turn->t);
+    cycle->full = wm_pending_flush(set, slot, false);
+    cycle->t = cycle->full ? wm_pending_timeline(slot) : NULL;
+    if (cycle->full) {
+        wm_timeline_hold(cycle->t);
     }
     wm_section_unlock(&window->section);
 }
 
 /* In the timeline: what is full there, or older than what the slot has. */
-static void go_on(wm_arena_group *group, struct turn *turn, const wm_home *home)
+static void poll_timeline(wm_arena_group *group, struct cycle *cycle,
+                          const wm_home *home)
 {
-    if (turn->t == NULL) {
+    if (cycle->t == NULL) {
         return;
     }
-    if (turn->full) {
-        wm_timeline_close_full(group->timelines, turn->t, home);
-    } else if (turn->behind) {
-        wm_timeline_poll_after_close(group->timelines, turn->t, home);
+    if (cycle->full) {
+        wm_timeline_close_full(group->timelines, cycle->t, home);
+    } else if (cycle->queued) {
+        wm_timeline_poll_after_close(group->timelines, cycle->t, home);
     }
-    wm_timeline_drop(group->timelines, turn->t);
+    wm_timeline_drop(group->timelines, cycle->t);
     group->timelines->ops->report(group);
 }
 
 void wm_pending_close(wm_window *window, wm_pending_stream *slot, bool mine)
 {
-    const wm_home home = {take_home, window};
-    struct turn turn = {.t = NULL};
+    const wm_home home = {cache_done, window};
+    struct cycle cycle = {.t = NULL};
     wm_arena_group *group = NULL;
     warm_error before;
     int cancel = wm_cancel_off();
@@ -280,11 +288,11 @@ void wm_pending_close(wm_window *window, wm_pending_stream *slot, bool mine)
     /* Of a set of its own, or somebody has taken it since. */
     if (wm_cache_set_of(window) != NULL && slot->open.count > 0) {
         group = wm_cache_set_of(window)->arena->group;
-        close_slot(window, slot, &turn);
+        close_slot(window, slot, &cycle);
     } else {
         wm_section_unlock(&window->section);
     }
-    go_on(group, &turn, mine ? &home : NULL);
+    poll_timeline(group, &cycle, mine ? &home : NULL);
     wm_error_restore(&before);
     wm_cancel_restore(cancel);
 }
@@ -293,23 +301,23 @@ void wm_pending_close(wm_window *window, wm_pending_stream *slot, bool mine)
 
 /* Those of the thread's slots that have closed batches are asked for those, and
  * get an event for an open one that is worth it. Whether anything passed. */
-static bool ask_slots(wm_arena_group *group, wm_window *window)
+static bool poll_slots(wm_arena_group *group, wm_window *window)
 {
-    wm_home home = {take_home, window};
+    wm_home home = {cache_done, window};
     bool any = false;
 
-    for (unsigned i = 0; i < WM_GATHER_SLOTS && !any; i++) {
+    for (unsigned i = 0; i < WM_PENDING_SLOTS && !any; i++) {
         wm_pending_stream *slot;
-        struct turn turn = {.t = NULL};
+        struct cycle cycle = {.t = NULL};
 
         wm_section_lock(&window->section);
         slot = wm_pending_stream_in(wm_cache_set_of(window), i);
-        turn.close = slot != NULL && slot->open.count >= WM_BATCH_RIPE;
+        cycle.close = slot != NULL && slot->open.count >= WM_BATCH_RIPE;
         if (slot != NULL && slot->closed > 0 &&
-            begin(wm_cache_set_of(window), slot, false, &turn)) {
-            take_turn(window, slot, UINT_MAX, &turn);
-            go_on(group, &turn, &home);
-            any = turn.passed > 0;
+            begin_cycle(wm_cache_set_of(window), slot, false, &cycle)) {
+            run_cycle(window, slot, UINT_MAX, &cycle);
+            poll_timeline(group, &cycle, &home);
+            any = cycle.completed > 0;
         } else {
             wm_section_unlock(&window->section);
         }
@@ -326,7 +334,7 @@ static bool has_closed(const wm_magazine_set *set)
 {
     bool any = false;
 
-    for (unsigned i = 0; i < WM_GATHER_SLOTS; i++) {
+    for (unsigned i = 0; i < WM_PENDING_SLOTS; i++) {
         const wm_pending_stream *slot = wm_pending_stream_in(set, i);
 
         any |= slot != NULL && slot->closed > 0;
@@ -338,7 +346,7 @@ static bool has_closed(const wm_magazine_set *set)
  * for those that wait for older ones in the slot, which are asked for first,
  * unless the stream has retired: then nobody would ask for them here. *any: of
  * those something has passed, and no other one is looked at. */
-static unsigned spill_mine(wm_arena_group *group, struct mine *mine,
+static unsigned flush_mine(wm_arena_group *group, struct mine *mine,
                            wm_home *home, bool *any)
 {
     unsigned count = 0;
@@ -347,13 +355,13 @@ static unsigned spill_mine(wm_arena_group *group, struct mine *mine,
 
     if (set != NULL && has_closed(set)) {
         wm_section_unlock(&window->section);
-        *any = ask_slots(group, window);
+        *any = poll_slots(group, window);
         set = *any ? NULL : wm_cache_lock_mine(group, &window);
     }
     if (set == NULL) {
         return 0;
     }
-    for (unsigned i = 0; i < WM_GATHER_SLOTS; i++) {
+    for (unsigned i = 0; i < WM_PENDING_SLOTS; i++) {
         wm_pending_stream *slot = wm_pending_stream_in(set, i);
         wm_timeline *t = slot != NULL ? wm_pending_timeline(slot) : NULL;
 
@@ -363,7 +371,7 @@ static unsigned spill_mine(wm_arena_group *group, struct mine *mine,
             wm_timeline_hold(mine[count++].timeline);
         }
     }
-    *home = (wm_home){take_home, window};
+    *home = (wm_home){cache_done, window};
     wm_section_unlock(&window->section);
     return count;
 }
@@ -390,10 +398,10 @@ static bool poll_mine(wm_timelines *set, const struct mine *mine,
 bool wm_pending_poll_mine(wm_arena_group *group, uint64_t now)
 {
     wm_timelines *set = group->timelines;
-    struct mine mine[WM_GATHER_SLOTS] = {{NULL, false}};
+    struct mine mine[WM_PENDING_SLOTS] = {{NULL, false}};
     wm_home home = {NULL, NULL};
     bool any = false;
-    unsigned count = spill_mine(group, mine, &home, &any);
+    unsigned count = flush_mine(group, mine, &home, &any);
 
     any = any || poll_mine(set, mine, count, true, now, &home) ||
           poll_mine(set, mine, count, false, now, &home);
@@ -412,7 +420,8 @@ static wm_pending_stream *slot_for(wm_window *window, wm_magazine_set *set,
 {
     wm_pending_stream *slot = wm_pending_stream_with(window, t);
 
-    return wm_pending_timeline(slot) == t && block->bytes <= WM_GATHER_OTHERS &&
+    return wm_pending_timeline(slot) == t &&
+                   block->bytes <= WM_PENDING_OTHERS &&
                    wm_arena_is_sibling(block->segment->arena, set->arena) &&
                    set->of[block->size_class].room > 0 &&
                    !wm_timelines_capture(slot->timelines)
@@ -466,7 +475,7 @@ bool wm_pending_free_visited(wm_window *window, wm_block *block,
     if (set != NULL && wm_section_is_hittable(&window->section) &&
         wm_block_starts_at(block, base)) {
         if (block->size_class < WM_CLASSES) {
-            wm_magazine_cut_room(set, &set->of[block->size_class]);
+            wm_magazine_trim_room(set, &set->of[block->size_class]);
         }
         done = wm_pending_add(window, set, block, &slot, &full);
     }

@@ -5,7 +5,7 @@
  * timelines and lock arena; calls no driver. */
 #include "alloc/cache/pending_int.h"
 
-struct fetch {
+struct collection {
     wm_timelines *timelines;
     wm_timeline *t; /* null: any */
     uint64_t older_than;
@@ -13,7 +13,7 @@ struct fetch {
 };
 
 /* What the thread of a window has gathered with, to peek at, or null. */
-static const wm_pending *gather_of(const wm_window *window)
+static const wm_pending *pending_of(const wm_window *window)
 {
     /* Acquire: it was made before. */
     const wm_magazine_set *set =
@@ -27,45 +27,46 @@ static size_t blocks_of(const wm_pending_stream *slot)
     return atomic_load_explicit(&slot->blocks, memory_order_relaxed);
 }
 
-static bool has_some(const wm_window *window, void *context)
+static bool has_wanted(const wm_window *window, void *context)
 {
-    const struct fetch *fetch = context;
-    const wm_pending *gather = gather_of(window);
+    const struct collection *collection = context;
+    const wm_pending *pending = pending_of(window);
     const wm_pending_stream *slot;
     bool any = false;
 
-    if (fetch->t != NULL) {
-        slot = wm_pending_stream_at(gather, wm_pending_index(fetch->t->stream));
-        return slot != NULL && wm_pending_timeline(slot) == fetch->t;
+    if (collection->t != NULL) {
+        slot = wm_pending_stream_at(pending,
+                                    wm_pending_index(collection->t->stream));
+        return slot != NULL && wm_pending_timeline(slot) == collection->t;
     }
-    for (unsigned i = 0; i < WM_GATHER_SLOTS && !any; i++) {
-        slot = wm_pending_stream_at(gather, i);
+    for (unsigned i = 0; i < WM_PENDING_SLOTS && !any; i++) {
+        slot = wm_pending_stream_at(pending, i);
         any = slot != NULL && blocks_of(slot) > 0 &&
               atomic_load_explicit(&slot->since_ns, memory_order_relaxed) <=
-                  fetch->older_than;
+                  collection->older_than;
     }
     return any;
 }
 
-static void give_up(wm_window *window, void *context)
+static void collect_window(wm_window *window, void *context)
 {
-    struct fetch *fetch = context;
+    struct collection *collection = context;
     wm_magazine_set *set = wm_cache_set_of(window);
 
-    fetch->visited = true;
+    collection->visited = true;
     if (set != NULL) {
-        atomic_fetch_add_explicit(&fetch->timelines->visits, 1,
+        atomic_fetch_add_explicit(&collection->timelines->visits, 1,
                                   memory_order_relaxed);
     }
-    for (unsigned i = 0; set != NULL && i < WM_GATHER_SLOTS; i++) {
+    for (unsigned i = 0; set != NULL && i < WM_PENDING_SLOTS; i++) {
         wm_pending_stream *slot = wm_pending_stream_in(set, i);
 
         if (slot == NULL) {
             continue;
         }
-        if (fetch->t == NULL) {
+        if (collection->t == NULL) {
             (void)wm_pending_flush(set, slot, true);
-        } else if (wm_pending_timeline(slot) == fetch->t) {
+        } else if (wm_pending_timeline(slot) == collection->t) {
             wm_pending_detach(set, slot);
         }
     }
@@ -74,8 +75,8 @@ static void give_up(wm_window *window, void *context)
 bool wm_pending_collect_all(wm_timelines *set, wm_timeline *t,
                             uint64_t older_than)
 {
-    struct fetch fetch = {set, t, older_than, false};
-    const wm_visit visit = {has_some, give_up, NULL, &fetch};
+    struct collection collection = {set, t, older_than, false};
+    const wm_visit visit = {has_wanted, collect_window, NULL, &collection};
 
     /* Relaxed: a thread that found the timeline in the table just before it
      * left may fill a slot with it right now, and keep that. Such a slot
@@ -84,16 +85,16 @@ bool wm_pending_collect_all(wm_timelines *set, wm_timeline *t,
         atomic_load_explicit(&t->slots, memory_order_relaxed) > 0) {
         (void)wm_window_visit(set->runtime, &visit);
     }
-    return fetch.visited;
+    return collection.visited;
 }
 
 static bool add_blocks(const wm_window *window, void *context)
 {
     size_t *blocks = context;
-    const wm_pending *gather = gather_of(window);
+    const wm_pending *pending = pending_of(window);
 
-    for (unsigned i = 0; i < WM_GATHER_SLOTS; i++) {
-        const wm_pending_stream *slot = wm_pending_stream_at(gather, i);
+    for (unsigned i = 0; i < WM_PENDING_SLOTS; i++) {
+        const wm_pending_stream *slot = wm_pending_stream_at(pending, i);
 
         *blocks += slot != NULL ? blocks_of(slot) : 0;
     }

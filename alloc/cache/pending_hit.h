@@ -96,7 +96,7 @@ wm_pending_append(wm_magazine_set *set, wm_pending_stream *slot,
     size_t count = open->count;
     size_t bytes = open->bytes + block->bytes;
 
-    wm_assert(count < WM_GATHER_BLOCKS);
+    wm_assert(count < WM_PENDING_BLOCKS);
     /* Relaxed: who takes it from the slot has the section. */
     atomic_store_explicit(&block->own, NULL, memory_order_relaxed);
     wm_magazine_count_free(set, block, false);

@@ -7,7 +7,7 @@
 #include "alloc/cache/magazine_int.h"
 
 /* References of its timeline that a slot gets at once. */
-enum { WM_GATHER_STOCK = 256 };
+enum { WM_PENDING_STOCK = 256 };
 
 /* The slot of that number, or null. */
 static inline wm_pending_stream *
@@ -18,7 +18,7 @@ wm_pending_stream_in(const wm_magazine_set *set, unsigned index)
 
 static inline void wm_gathered_clear(wm_pending_batch *batch)
 {
-    batch->count = batch->bytes = batch->told = batch->told_bytes = 0;
+    batch->count = batch->bytes = batch->counted = batch->counted_bytes = 0;
     batch->event = NULL;
 }
 

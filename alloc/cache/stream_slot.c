@@ -13,10 +13,10 @@ wm_stream_slot *wm_stream_slot_of(wm_window *window, int device,
                                   warm_stream stream)
 {
     for (unsigned i = 0; i < WM_STREAM_SLOTS; i++) {
-        wm_stream_slot *slot = &window->lane[i];
+        wm_stream_slot *slot = &window->slot[i];
 
         if (slot->stream == stream && slot->device == device) {
-            window->lane_last = slot;
+            window->slot_last = slot;
             return slot;
         }
     }
@@ -49,8 +49,8 @@ static void end_slot(wm_window *window, wm_stream_slot *slot)
         wm_cache_count_set(arena, -1);
         wm_magazine_set_retire(set, &slot->set, &slot->live_tag);
         wm_lane_drop(arena, lane);
-        wm_window_clear_lane(slot);
-        window->lanes--;
+        wm_window_clear_slot(slot);
+        window->slots_used--;
         share_room(window, group);
     }
 }
@@ -58,17 +58,17 @@ static void end_slot(wm_window *window, wm_stream_slot *slot)
 void wm_stream_slots_end(wm_window *window)
 {
     for (unsigned i = 0; i < WM_STREAM_SLOTS; i++) {
-        end_slot(window, &window->lane[i]);
+        end_slot(window, &window->slot[i]);
     }
 }
 
 /* One without a set, or whose stream may have gone; else the next in turn. */
-static wm_stream_slot *choose(wm_window *window)
+static wm_stream_slot *choose_slot(wm_window *window)
 {
     wm_stream_slot *best = NULL;
 
     for (unsigned i = 0; i < WM_STREAM_SLOTS; i++) {
-        wm_stream_slot *slot = &window->lane[i];
+        wm_stream_slot *slot = &window->slot[i];
 
         if (wm_stream_slot_set(slot) == NULL) {
             return slot;
@@ -78,15 +78,15 @@ static wm_stream_slot *choose(wm_window *window)
         }
     }
     return best != NULL ? best
-                        : &window->lane[window->lane_next++ % WM_STREAM_SLOTS];
+                        : &window->slot[window->slot_next++ % WM_STREAM_SLOTS];
 }
 
 /* slot: without a set, which it gets if there is memory for one. */
-static void begin(wm_arena_group *group, const wm_request *request,
-                  wm_window *window, wm_stream_slot *slot)
+static void begin_slot(wm_arena_group *group, const wm_request *request,
+                       wm_window *window, wm_stream_slot *slot)
 {
     wm_magazine_set *set = wm_magazine_set_create(group, request->arena);
-    unsigned index = (unsigned)(slot - window->lane);
+    unsigned index = (unsigned)(slot - window->slot);
 
     if (set == NULL) {
         return;
@@ -97,8 +97,8 @@ static void begin(wm_arena_group *group, const wm_request *request,
     slot->stream = request->stream;
     slot->device = (int)group->place;
     slot->epoch = request->epoch;
-    window->lane_last = slot;
-    window->lanes++;
+    window->slot_last = slot;
+    window->slots_used++;
     wm_magazine_set_renumber(set, index, &slot->live_tag);
     /* Release: who peeks at it under lock windows finds it made. */
     atomic_store_explicit(&slot->set, set, memory_order_release);
@@ -107,8 +107,8 @@ static void begin(wm_arena_group *group, const wm_request *request,
 
 /* The set of a request's stream, or null; if that is another stream by now, or
  * was gone in between, what is of the old one goes. */
-static wm_magazine_set *find(const wm_arena_group *group,
-                             const wm_request *request, wm_window *window)
+static wm_magazine_set *find_set(const wm_arena_group *group,
+                                 const wm_request *request, wm_window *window)
 {
     wm_stream_slot *slot =
         wm_stream_slot_of(window, (int)group->place, request->stream);
@@ -127,8 +127,8 @@ static wm_magazine_set *find(const wm_arena_group *group,
 /* ---- slow paths ---------------------------------------------------------- */
 
 /* With the section. slot: of the stream, or null. */
-static bool look(const wm_arena_group *group, const wm_window *window,
-                 const wm_stream_slot *slot, wm_request *request)
+static bool fill_request(const wm_arena_group *group, const wm_window *window,
+                         const wm_stream_slot *slot, wm_request *request)
 {
     unsigned at = 0;
     const wm_magazine_set *set = slot != NULL
@@ -155,9 +155,9 @@ bool wm_stream_slot_is_known(wm_arena_group *group, warm_stream stream,
 
     request->arena = NULL;
     if (window->owner == group->runtime && wm_section_enter(&window->section)) {
-        known =
-            look(group, window,
-                 wm_stream_slot_of(window, (int)group->place, stream), request);
+        known = fill_request(
+            group, window, wm_stream_slot_of(window, (int)group->place, stream),
+            request);
         wm_section_leave(&window->section);
     }
     if (request->arena == NULL) {
@@ -173,18 +173,18 @@ static bool may_keep(wm_window *window)
                                  ~(unsigned)WM_CLOSED_BRIEFLY);
 }
 
-/* Under lock windows: see begin_apart() in magazine_set.c. Not so what goes for
- * it, which takes longer. */
-static void begin_apart(wm_arena_group *group, const wm_request *request,
-                        wm_window *window)
+/* Under lock windows: see begin_new_slot() in magazine_set.c. Not so what goes
+ * for it, which takes longer. */
+static void begin_new_slot(wm_arena_group *group, const wm_request *request,
+                           wm_window *window)
 {
     wm_section_lock(&window->section);
-    end_slot(window, choose(window));
+    end_slot(window, choose_slot(window));
     wm_section_unlock(&window->section);
     wm_lock_acquire(&group->runtime->windows_lock);
     wm_section_lock(&window->section);
     if (may_keep(window)) {
-        begin(group, request, window, choose(window));
+        begin_slot(group, request, window, choose_slot(window));
     }
     wm_section_unlock(&window->section);
     wm_lock_release(&group->runtime->windows_lock);
@@ -205,12 +205,12 @@ wm_magazine_set *wm_stream_slot_lock(wm_arena_group *group,
     }
     wm_section_lock(&window->section);
     if (request->epoch != 0 && may_keep(window)) {
-        set = find(group, request, window);
+        set = find_set(group, request, window);
         if (set == NULL) {
             wm_section_unlock(&window->section);
-            begin_apart(group, request, window);
+            begin_new_slot(group, request, window);
             wm_section_lock(&window->section);
-            set = find(group, request, window);
+            set = find_set(group, request, window);
         }
     }
     if (set == NULL) {

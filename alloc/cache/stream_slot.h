@@ -63,7 +63,7 @@ wm_stream_slot_enter(wm_window *window, const warm_runtime *runtime,
     if (wm_unlikely(!wm_section_enter_unless(&window->section, routing))) {
         return false;
     }
-    slot = window->lane_last;
+    slot = window->slot_last;
     if (wm_likely(slot->stream == stream) &&
         wm_likely(slot->device == device) &&
         wm_stream_slot_is_trusted(runtime, slot)) {
@@ -78,7 +78,7 @@ static inline __attribute__((always_inline)) bool
 wm_stream_slot_alloc(wm_window *window, size_t bytes, void **pointer)
 {
     const wm_entry *entry =
-        wm_magazine_pop(wm_stream_slot_set(window->lane_last), bytes, true);
+        wm_magazine_pop(wm_stream_slot_set(window->slot_last), bytes, true);
 
     if (wm_likely(entry != NULL)) {
         wm_magazine_hand_out(window, entry, pointer);
@@ -92,7 +92,7 @@ static inline bool wm_stream_slot_alloc_larger(wm_window *window, size_t bytes,
                                                void **pointer)
 {
     const wm_entry *entry = wm_magazine_pop_larger(
-        wm_stream_slot_set(window->lane_last), bytes, true);
+        wm_stream_slot_set(window->slot_last), bytes, true);
 
     if (entry != NULL) {
         *pointer = entry->base;
@@ -108,7 +108,7 @@ _Static_assert(sizeof(wm_stream_slot) == WM_SLOT_MASK / (WM_STREAM_SLOTS - 1),
 static inline wm_stream_slot *wm_stream_slot_at(wm_window *window,
                                                 wm_state state)
 {
-    return (wm_stream_slot *)(void *)((char *)window->lane +
+    return (wm_stream_slot *)(void *)((char *)window->slot +
                                       (state & WM_SLOT_MASK));
 }
 

@@ -11,30 +11,30 @@ _Static_assert(sizeof(wm_magazine) == 64, "a line of its own");
 
 /* ---- settling: lock arena ---------------------------------------------- */
 
-static void settle_class_locked(wm_magazine_set *set, wm_magazine *m)
+static void merge_class_locked(wm_magazine_set *set, wm_magazine *m)
 {
     wm_supply *supply = wm_magazine_supply(set, m);
     int32_t blocks = supply->base - (int32_t)wm_magazine_count(m);
     wm_tally tally = {.blocks = blocks,
                       .bytes = blocks * m->bytes,
-                      .asked = (int64_t)(m->taken - m->given),
+                      .asked = (int64_t)(m->alloc_bytes - m->free_bytes),
                       .allocs = m->allocs,
-                      .taken = m->taken};
+                      .taken = m->alloc_bytes};
 
-    if (m->allocs == 0 && blocks == 0 && m->given == 0) {
+    if (m->allocs == 0 && blocks == 0 && m->free_bytes == 0) {
         return;
     }
     wm_arena_settle_class_locked(set->arena, (unsigned)(m - set->of), &tally);
     supply->base -= blocks;
     supply->claimed -= blocks;
-    m->allocs = m->taken = m->given = 0;
+    m->allocs = m->alloc_bytes = m->free_bytes = 0;
     set->used = true;
 }
 
 void wm_magazine_set_merge_stats_locked(wm_magazine_set *set)
 {
     for (unsigned i = 0; i < set->classes; i++) {
-        settle_class_locked(set, &set->of[set->in_use[i]]);
+        merge_class_locked(set, &set->of[set->in_use[i]]);
     }
     wm_pending_merge_stats_locked(set);
     set->arena->stats.double_frees += set->stale;
@@ -64,7 +64,7 @@ static void drop_entry(wm_magazine_set *set, wm_magazine *m, wm_entry *entry)
     set->stale++;
 }
 
-static bool is_own(const wm_magazine_set *set, wm_block *block)
+static bool is_cached(const wm_magazine_set *set, wm_block *block)
 {
     return atomic_load_explicit(&block->state, memory_order_relaxed) ==
            set->cached;
@@ -76,7 +76,7 @@ unsigned wm_magazine_sift(wm_magazine_set *set, wm_magazine *m, unsigned first)
     unsigned i = 0;
 
     while (i < first) {
-        if (is_own(set, entry[i].block)) {
+        if (is_cached(set, entry[i].block)) {
             i++;
         } else {
             drop_entry(set, m, &entry[i]);

@@ -31,7 +31,7 @@ static bool has_bytes(const wm_window *window, void *context)
     return wm_cache_bytes_of(window, context) > 0;
 }
 
-static void settle(wm_window *window, const wm_arena_group *group)
+static void merge_window(wm_window *window, const wm_arena_group *group)
 {
     wm_magazine_set *set;
 
@@ -45,9 +45,9 @@ static void settle(wm_window *window, const wm_arena_group *group)
     }
 }
 
-static void settle_window(wm_window *window, void *context)
+static void merge_visited(wm_window *window, void *context)
 {
-    settle(window, context);
+    merge_window(window, context);
 }
 
 static void visit(wm_arena_group *group, const wm_visit *visit)
@@ -59,7 +59,7 @@ static void visit(wm_arena_group *group, const wm_visit *visit)
 
 void wm_cache_merge_stats(wm_arena_group *group)
 {
-    const wm_visit all = {has_set, settle_window, NULL, group};
+    const wm_visit all = {has_set, merge_visited, NULL, group};
 
     visit(group, &all);
 }
@@ -70,21 +70,21 @@ struct reading {
     void *context;
 };
 
-static bool has_set_to_read(const wm_window *window, void *context)
+static bool has_set_for_reader(const wm_window *window, void *context)
 {
     const struct reading *reading = context;
 
     return has_set(window, reading->group);
 }
 
-static void settle_to_read(wm_window *window, void *context)
+static void merge_for_reader(wm_window *window, void *context)
 {
     const struct reading *reading = context;
 
-    settle(window, reading->group);
+    merge_window(window, reading->group);
 }
 
-static void read_settled(void *context)
+static void call_reader(void *context)
 {
     const struct reading *reading = context;
 
@@ -95,7 +95,7 @@ void wm_cache_merge_stats_and_read(wm_arena_group *group,
                                    void (*read)(void *context), void *context)
 {
     struct reading reading = {group, read, context};
-    const wm_visit all = {has_set_to_read, settle_to_read, read_settled,
+    const wm_visit all = {has_set_for_reader, merge_for_reader, call_reader,
                           &reading};
 
     if (group->magazine_blocks > 0) {
@@ -126,7 +126,7 @@ static void flush_if_idle(wm_window *window, void *context)
 {
     wm_magazine_set *set;
 
-    settle(window, context);
+    merge_window(window, context);
     for (unsigned at = 0;
          (set = wm_cache_next_set(window, context, &at)) != NULL;) {
         if (!set->used) {

@@ -200,7 +200,7 @@ static void settle(wm_space *space, wm_block *block, enum wm_uses uses)
 static void free_used(wm_space *space, wm_block *block, wm_stream_use *uses)
 {
     warm_stream one =
-        block->bytes <= WM_GATHER_OTHERS ? wm_pending_use_stream(uses) : NULL;
+        block->bytes <= WM_PENDING_OTHERS ? wm_pending_use_stream(uses) : NULL;
     warm_error before = {.size = sizeof before};
     int cancel = wm_cancel_off();
 

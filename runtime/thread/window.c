@@ -20,7 +20,7 @@
 #include <stdatomic.h>
 
 /* No block is of it: a state of 0 is that of none. */
-#define NO_LANE                                                                \
+#define NO_SLOT                                                                \
     {                                                                          \
         .device = -1, .live_tag = WM_NO_TAG                                    \
     }
@@ -28,10 +28,10 @@ static const wm_window no_window = {.owner = WM_WINDOW_GONE,
                                     .runtime = WM_WINDOW_GONE,
                                     .section = {.closed = WM_CLOSED_CUT},
                                     .live_tag = WM_NO_TAG,
-                                    .lane = {NO_LANE, NO_LANE, NO_LANE, NO_LANE,
-                                             NO_LANE, NO_LANE, NO_LANE,
-                                             NO_LANE}};
-_Static_assert(WM_STREAM_SLOTS == 8, "as many as NO_LANE");
+                                    .slot = {NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT,
+                                             NO_SLOT, NO_SLOT, NO_SLOT,
+                                             NO_SLOT}};
+_Static_assert(WM_STREAM_SLOTS == 8, "as many as NO_SLOT");
 
 _Thread_local const wm_window *wm_window_current = &no_window;
 
@@ -80,7 +80,7 @@ static void release(warm_runtime *runtime, wm_window *window)
     /* Relaxed: only the thread itself gets magazines. */
     if (atomic_load_explicit(&window->magazines, memory_order_relaxed) !=
             NULL ||
-        window->lanes > 0 || window->trace != NULL) {
+        window->slots_used > 0 || window->trace != NULL) {
         clear(runtime, window);
     }
 }
@@ -283,9 +283,9 @@ static wm_window *make(warm_runtime *runtime)
     atomic_store_explicit(&window->runtime, runtime, memory_order_relaxed);
     atomic_store_explicit(&window->live_tag, WM_NO_TAG, memory_order_relaxed);
     for (int i = 0; i < WM_STREAM_SLOTS; i++) {
-        wm_window_clear_lane(&window->lane[i]);
+        wm_window_clear_slot(&window->slot[i]);
     }
-    window->lane_last = window->lane;
+    window->slot_last = window->slot;
     wm_section_init(&window->section, runtime->window_closed);
     wm_lock_acquire(&runtime->windows_lock);
     if (wm_process_exiting()) { /* after wm_window_close_all(), perhaps */

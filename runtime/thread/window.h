@@ -94,7 +94,7 @@ typedef struct wm_stream_slot {
 
 /* Places for blocks that hits handed out: as many as keep most of some dozen
  * apart. */
-enum { WM_RECENT_BITS = 9 };
+enum { WM_POINTER_CACHE_BITS = 9 };
 
 struct wm_window {
     /* For the hot path: whose window it is, const; and how many devices its
@@ -122,9 +122,9 @@ struct wm_window {
     struct wm_pending_stream *pending_last;
     /* With the section: used last; sets there are, which only the owner begins;
      * to go first. */
-    wm_stream_slot *lane_last;
-    unsigned lanes, lane_next;
-    wm_stream_slot lane[WM_STREAM_SLOTS];
+    wm_stream_slot *slot_last;
+    unsigned slots_used, slot_next;
+    wm_stream_slot slot[WM_STREAM_SLOTS];
     wm_window *next;       /* lock windows */
     wm_window *next_spare; /* lock windows */
     _Atomic int state;     /* enum wm_window_state; see window.c */
@@ -134,7 +134,7 @@ struct wm_window {
     int home; /* owner thread: device of the handle it got last, -1: none */
     /* Owner thread: blocks that hits handed out, where their first addresses
      * say, or null. A guess: see wm_pointer_cache_entry(). */
-    struct wm_block *recent[1 << WM_RECENT_BITS];
+    struct wm_block *pointer_cache[1 << WM_POINTER_CACHE_BITS];
     /* Owner thread; for four devices each. */
     _Alignas(64) wm_rows rows[];
 };
@@ -164,16 +164,16 @@ static inline unsigned wm_window_near_devices(const wm_window *window)
 #endif
 }
 
-static inline struct wm_block **wm_window_recent(wm_window *window,
-                                                 const void *base)
+static inline struct wm_block **wm_window_pointer_slot(wm_window *window,
+                                                       const void *base)
 {
-    return &window->recent[((uint64_t)(uintptr_t)base *
-                            UINT64_C(0x9E3779B97F4A7C15)) >>
-                           (64 - WM_RECENT_BITS)];
+    return &window->pointer_cache[((uint64_t)(uintptr_t)base *
+                                   UINT64_C(0x9E3779B97F4A7C15)) >>
+                                  (64 - WM_POINTER_CACHE_BITS)];
 }
 
 /* There is no set. */
-static inline void wm_window_clear_lane(wm_stream_slot *slot)
+static inline void wm_window_clear_slot(wm_stream_slot *slot)
 {
     slot->stream = NULL;
     slot->epoch = 0;

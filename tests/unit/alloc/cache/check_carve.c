@@ -236,7 +236,7 @@ START_TEST(test_C2_others_are_asked_now_and_then)
         wt_ok(warm_free(pointer[1]));
     }
     ck_assert_uint_eq(obtained(), before);
-    ck_assert_uint_eq(set()->own_turns, TURNS);
+    ck_assert_uint_eq(set()->self_served, TURNS);
     wt_gate_open(gate);
     free_rest(piece);
 }
@@ -395,7 +395,7 @@ START_TEST(test_B2_E8_a_larger_block_is_cut_but_not_for_a_pool)
     char *pointer;
 
     wt_ok(warm_free(larger));
-    wm_cache_set_of(wm_window_mine())->steady = true;
+    wm_cache_set_of(wm_window_mine())->footprint_stable = true;
     if (pooled) {
         wt_ok(warm_private_pool_begin(runtime, &pool, WARM_POOL_USER,
                                       any_stream, NULL));

@@ -153,8 +153,8 @@ static void part(void *argument, unsigned index)
     parting.status[index] = warm_device_alloc(runtime, 0, on, SIZE, &block);
     pthread_barrier_wait(&parting.step);
     wm_section_lock(&wm_window_mine()->section);
-    set_of(on)->met = parting.met ? WM_MEET_OFTEN : 0;
-    set_of(on)->takings = WM_MEET_TAKINGS;
+    set_of(on)->contended = parting.met ? WM_CONTENTION_LIMIT : 0;
+    set_of(on)->locked = WM_CONTENTION_SAMPLE;
     wm_section_unlock(&wm_window_mine()->section);
     (void)warm_device_alloc(runtime, 0, on, 10000 + 3000 * index, &miss);
     pthread_barrier_wait(&parting.step);

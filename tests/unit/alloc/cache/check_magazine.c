@@ -123,7 +123,7 @@ START_TEST(test_a_block_is_found_whatever_the_window_guesses)
 
     wt_ok(warm_free(a)); /* the first ones came by misses */
     a = take(SIZE);
-    slot = wm_window_recent(wm_window_mine(), a);
+    slot = wm_window_pointer_slot(wm_window_mine(), a);
     ck_assert_ptr_eq(*slot, wm_block_at(a));
     *slot = NULL;
     wt_ok(warm_free(a));

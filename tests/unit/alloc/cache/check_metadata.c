@@ -35,12 +35,12 @@ static unsigned part(void)
     wm_section_lock(&window->section);
     for (int i = -1; i < WM_STREAM_SLOTS; i++) {
         wm_magazine_set *set = i < 0 ? wm_cache_set_of(window)
-                                     : wm_stream_slot_set(&window->lane[i]);
+                                     : wm_stream_slot_set(&window->slot[i]);
 
         if (set != NULL) {
             const wm_arena *before = set->arena;
 
-            set->met = WM_MEET_OFTEN;
+            set->contended = WM_CONTENTION_LIMIT;
             wm_cache_move_to_sibling(set);
             moved += set->arena != before;
         }
@@ -221,7 +221,7 @@ END_TEST
 static struct {
     warm_status status;
     bool moved, steady;
-    int64_t passed;
+    int64_t completed;
 } mover;
 
 /* As if much had been allocated and freed on the one node, and nothing grew. */
@@ -239,8 +239,8 @@ static void move_to_other_node(void *argument, unsigned index)
     }
     set = wm_cache_set_of(wm_window_mine());
     before = set->arena;
-    set->passed = (int64_t)1 << 40;
-    set->steady = true;
+    set->completed = (int64_t)1 << 40;
+    set->footprint_stable = true;
     if (mover.status == WARM_OK) {
         mover.status = warm_stream_reserve(runtime, 1, &there);
     }
@@ -248,8 +248,8 @@ static void move_to_other_node(void *argument, unsigned index)
         mover.status = use_memory(there, 1);
     }
     mover.moved = set->arena != before;
-    mover.passed = set->passed;
-    mover.steady = set->steady;
+    mover.completed = set->completed;
+    mover.steady = set->footprint_stable;
 }
 
 START_TEST(test_B15_B25_a_set_that_moves_counts_from_the_start)
@@ -262,7 +262,7 @@ START_TEST(test_B15_B25_a_set_that_moves_counts_from_the_start)
     wt_ok(mover.status);
     ck_assert(mover.moved);
     ck_assert(!mover.steady);
-    ck_assert_int_lt(mover.passed, 1 << 20);
+    ck_assert_int_lt(mover.completed, 1 << 20);
     wt_runtime_end(runtime);
 }
 END_TEST
@@ -378,11 +378,11 @@ static void count_costs(void *argument, unsigned index)
     set = wm_cache_set_of(wm_window_mine());
     cost.gathers_early = wm_magazine_set_pending(set) != NULL;
     cost.gather = grown_by(use_stream);
-    for (unsigned i = 0; i < WM_GATHER_SLOTS; i++) {
+    for (unsigned i = 0; i < WM_PENDING_SLOTS; i++) {
         cost.slots +=
             wm_pending_stream_at(wm_magazine_set_pending(set), i) != NULL;
     }
-    set = wm_stream_slot_set(wm_window_mine()->lane_last);
+    set = wm_stream_slot_set(wm_window_mine()->slot_last);
     cost.device_gathers = set == NULL || wm_magazine_set_pending(set) != NULL;
 }
 

@@ -48,7 +48,7 @@ START_TEST(test_B4_closed_batches_stay_in_their_slot)
     uint64_t asked = wt_calls(runtime, "event_passed");
 
     wt_stop(runtime, stream);
-    for (unsigned i = 1; i <= WM_GATHER_CLOSED; i++) {
+    for (unsigned i = 1; i <= WM_PENDING_CLOSED; i++) {
         fill();
         ck_assert_uint_eq(slot->closed, i);
         ck_assert_uint_eq(gathered_blocks(), i * FULL);
@@ -61,9 +61,9 @@ START_TEST(test_B4_closed_batches_stay_in_their_slot)
     }
     fill();
     ck_assert_uint_eq(slot->closed, 0);
-    ck_assert_uint_eq(timeline_of(stream)->queued, WM_GATHER_CLOSED + 1);
-    check_pending((WM_GATHER_CLOSED + 1) * FULL);
-    check_references(stream, (WM_GATHER_CLOSED + 1) * FULL);
+    ck_assert_uint_eq(timeline_of(stream)->queued, WM_PENDING_CLOSED + 1);
+    check_pending((WM_PENDING_CLOSED + 1) * FULL);
+    check_references(stream, (WM_PENDING_CLOSED + 1) * FULL);
     wt_go(runtime, stream);
     wt_ok(warm_poll(runtime));
     check_pending(0);
@@ -398,7 +398,7 @@ START_TEST(test_who_wants_batches_that_their_owner_asks_for)
         ck_assert_uint_eq(slot_of(stream)->closed, 0);
         ck_assert_uint_eq(gathered_blocks(), 0);
     }
-    ck_assert(!slot_of(stream)->asking);
+    ck_assert(!slot_of(stream)->in_driver);
     ck_assert_ptr_eq(slot_of(stream)->stream,
                      other.what == RETIRES ? NULL : stream);
     check_pending((1u + asks) * FULL);

@@ -143,8 +143,8 @@ static void part(void *argument, unsigned index)
     }
     pthread_barrier_wait(&parting.step);
     wm_section_lock(&wm_window_mine()->section);
-    my_set()->met = parting.met ? WM_SIBLINGS : 0;
-    my_set()->takings = 1000;
+    my_set()->contended = parting.met ? WM_SIBLINGS : 0;
+    my_set()->locked = 1000;
     wm_section_unlock(&wm_window_mine()->section);
     /* A miss: of a size that nobody has asked for. */
     if (status == WARM_OK) {

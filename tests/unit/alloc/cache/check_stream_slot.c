@@ -179,7 +179,7 @@ START_TEST(test_C1_streams_that_are_not_adopted_keep_nothing)
     wt_ok(wm_driver_stream_create(runtime->driver, 0, &foreign));
     block = take(foreign, 60 * KIB);
     give(block);
-    ck_assert_uint_eq(wm_window_current->lanes, 0);
+    ck_assert_uint_eq(wm_window_current->slots_used, 0);
     ck_assert_ptr_eq(take(foreign, 60 * KIB), block);
     give(block);
     wt_ok(wm_driver_stream_destroy(runtime->driver, foreign));
@@ -230,7 +230,7 @@ START_TEST(test_C1_slots_are_handed_on)
         for (int i = 0; i < STREAMS; i++) {
             give(block[i]);
         }
-        ck_assert_uint_eq(wm_window_current->lanes, WM_STREAM_SLOTS);
+        ck_assert_uint_eq(wm_window_current->slots_used, WM_STREAM_SLOTS);
         ck_assert_uint_eq(stats_now().all.allocations.current, 0);
         ck_assert(wm_space_check_settled(space()));
     }
@@ -546,7 +546,7 @@ START_TEST(test_nothing_is_kept_where_it_shall_not_be)
         wt_ok(warm_device_alloc(other, 0, NULL, 60 * KIB, &block));
         wt_ok(warm_free(block));
     }
-    ck_assert_uint_eq(wm_window_current->lanes, 0);
+    ck_assert_uint_eq(wm_window_current->slots_used, 0);
     wt_ok(warm_device_get_stats(other, 0, &stats));
     ck_assert_uint_eq(stats.all.allocations.freed, 3);
     wt_runtime_end(other);

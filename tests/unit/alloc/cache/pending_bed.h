@@ -83,7 +83,7 @@ static inline size_t gathered_blocks(void)
 {
     size_t blocks = 0;
 
-    for (unsigned i = 0; i < WM_GATHER_SLOTS; i++) {
+    for (unsigned i = 0; i < WM_PENDING_SLOTS; i++) {
         blocks += atomic_load(&slot_at(i)->blocks);
     }
     return blocks;

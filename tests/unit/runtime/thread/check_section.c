@@ -274,7 +274,7 @@ static bool has_magazines(const wm_window *window, void *context)
 {
     (void)context;
     return atomic_load(&window->magazines) != NULL ||
-           atomic_load(&window->lane[0].set) != NULL;
+           atomic_load(&window->slot[0].set) != NULL;
 }
 
 static void wait_for_caller(void *context)
