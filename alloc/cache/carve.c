@@ -1,6 +1,6 @@
-/* carve.c: room for a request out of what its own thread keeps, so that
- * nobody else need be asked: one block that is larger, or some side by side.
- * All others stay with the thread. See magazine.h.
+/* carve.c: serves a request from what its own thread caches, without any other
+ * thread: splits one larger block, or merges adjacent ones. All other blocks
+ * stay cached.
  *
  * Takes the section of the calling thread's window and under it lock arena.
  * Calls no driver. */
@@ -13,12 +13,13 @@
 
 static bool is_cached(const wm_magazine_set *set, const wm_block *block)
 {
-    /* Relaxed: the set's, or not, until the section opens. */
+    /* Relaxed: the state can become or cease to be the set's only in the
+     * section. */
     return atomic_load_explicit(&block->state, memory_order_relaxed) ==
            set->cached;
 }
 
-/* Out of what was given back under the same lock. */
+/* Allocates from what was flushed under the same lock. */
 static wm_block *take_locked(wm_magazine_set *set, wm_arena *arena,
                              size_t bytes)
 {
@@ -33,7 +34,7 @@ static wm_block *take_locked(wm_magazine_set *set, wm_arena *arena,
 
 /* ---- one block ---------------------------------------------------------- */
 
-/* The oldest of the smallest class that will do, or null. */
+/* The oldest block of the smallest sufficient class, or null. */
 static wm_block *find_larger(wm_magazine_set *set, size_t bytes)
 {
     for (unsigned i = wm_size_class(bytes); i < WM_CLASSES; i++) {
@@ -68,19 +69,21 @@ uint64_t wm_cache_split_larger(wm_magazine_set *set, const wm_request *request,
     return given;
 }
 
-/* ---- a row of blocks ----------------------------------------------------- */
+/* ---- a row of adjacent blocks -------------------------------------------- */
 
-/* Runs side by side, the set's or idle ones that its lane may have. */
+/* Adjacent runs: cached by the set, or idle and usable by its lane. */
 typedef struct row {
     wm_block *first;
-    unsigned cached; /* of the set in it; 0: there is no row */
+    unsigned cached; /* runs cached by the set; 0: there is no row */
 } row;
 
-/* A row that is good enough: no better one is looked for. And one of more
- * blocks is not worth their misses; nor is a look at it, with lock arena. */
+/* A row of so few blocks is good enough: the search ends. A row of more than
+ * MOST_BLOCKS costs more misses than it saves, and is not searched for under
+ * lock arena. */
 enum { FEW_BLOCKS = 2, MOST_BLOCKS = 32 };
 
-/* From a run of the set's on, and what is idle before it. most: of the set. */
+/* The row from a cached run on, with the idle runs before it. most: of cached
+ * runs. */
 static row row_at_locked(const wm_magazine_set *set, const wm_arena *arena,
                          const wm_lane *lane, wm_block *block, size_t bytes,
                          unsigned most)
@@ -108,19 +111,20 @@ static row row_at_locked(const wm_magazine_set *set, const wm_arena *arena,
     return found;
 }
 
-/* Whether a block that the set has, perhaps, is one of the arena where requests
- * of bytes are served. It is the lane's; or that has ended, and what comes back
- * is common. A slot has no neighbours, and is smaller than that. */
+/* Whether a row may begin at a block, which the set may have cached: it is of
+ * the arena and in a segment for requests of so many bytes. It is the lane's,
+ * or the lane has ended and its blocks become common. Blocks of slabs have no
+ * neighbours; they are smaller than that. */
 static bool may_begin(const wm_magazine_set *set, const wm_arena *arena,
                       const wm_block *block, size_t bytes)
 {
-    /* First that it is the set's: an entry may be stale. */
+    /* First the set: an entry may be stale. */
     return is_cached(set, block) && block->segment->arena == arena &&
            wm_run_suits(block->segment, bytes);
 }
 
-/* That of the fewest blocks, or of few enough; large ones are looked at
- * first. */
+/* The row of the fewest cached blocks, or the first of few enough; larger
+ * classes are searched first. */
 static row find_row_locked(const wm_magazine_set *set, const wm_arena *arena,
                            const wm_lane *lane, size_t bytes)
 {
@@ -149,7 +153,8 @@ static row find_row_locked(const wm_magazine_set *set, const wm_arena *arena,
     return best;
 }
 
-/* The row is one idle run then, or more if it is longer. */
+/* Flushes the row's blocks and joins them to one idle run, which may be
+ * longer. */
 static void join_row_locked(wm_magazine_set *set, wm_arena *arena,
                             wm_lane *lane, row given, size_t bytes)
 {
@@ -160,7 +165,7 @@ static void join_row_locked(wm_magazine_set *set, wm_arena *arena,
         if (wm_run_is_idle(run)) {
             continue;
         }
-        /* What is joined has no record any more. */
+        /* A run that is joined loses its record. */
         next = wm_run_may_have(arena, lane, next) ? next->after : next;
         wm_cache_flush_block_locked(set, run);
         given.cached--;
@@ -211,7 +216,7 @@ static bool growth_is_cheaper(const wm_arena_group *group, size_t bytes)
 typedef uint64_t carve_fn(wm_magazine_set *set, const wm_request *request,
                           wm_block **block);
 
-/* One that is larger; or a row, until growth is the better deal. */
+/* Splits a larger block; or merges a row, until growth is cheaper. */
 static uint64_t carve_any(wm_magazine_set *set, const wm_request *request,
                           wm_block **block)
 {
@@ -222,9 +227,9 @@ static uint64_t carve_any(wm_magazine_set *set, const wm_request *request,
                : blocks;
 }
 
-/* Every so many times that a thread could serve itself others are asked first:
- * what has passed goes to whoever wants it, and before larger runs are cut. To
- * ask each time costs twice as much as all the rest of a miss, and saves less
+/* Every OWN_TURNS-th time that a thread could serve itself, others come first:
+ * completed blocks of other streams are polled before larger runs are split. To
+ * do so each time costs twice as much as all the rest of a miss, and saves less
  * than 1 % of memory. */
 enum { OWN_TURNS = 16 };
 
@@ -233,7 +238,7 @@ static bool is_others_turn(wm_magazine_set *set)
     return ++set->self_served % OWN_TURNS == 0;
 }
 
-/* alone: not in the turn of others. */
+/* in_turns: leaves every OWN_TURNS-th turn to others. */
 static wm_block *carve(wm_arena_group *group, const wm_request *request,
                        carve_fn *split, bool in_turns)
 {
@@ -254,9 +259,9 @@ static wm_block *carve(wm_arena_group *group, const wm_request *request,
         wm_magazine_set_tag_block(set, block);
     }
     wm_section_unlock(&window->section);
-    /* Nothing found costs a look at a dozen entries, 3 % of what misses do:
-     * charged as well a device's traces hold 1 % and 3 % more, for as many
-     * instructions. */
+    /* A search that finds nothing looks at a dozen entries, 3 % of what misses
+     * do. If it was charged as well, two traces of a device would hold 1 % and
+     * 3 % more, for as many instructions. */
     if (blocks > 0 && group->laned) {
         /* Relaxed: an estimate that several threads add to. */
         atomic_fetch_add_explicit(&group->reclaimed, WM_RECLAIM_PRICE + blocks,

@@ -1,13 +1,13 @@
-/* completed.c: blocks that streams have passed go into the set of the
- * thread that freed them, as far as it may keep them. See magazine.h.
+/* completed.c: caches completed blocks in the set of the thread that freed
+ * them, within a budget.
  *
  * The caller has the section of the set's window; takes lock arena. */
 #include "alloc/cache/magazine_int.h"
 
 #include "alloc/arena/arena_int.h"
 
-/* A block that comes from nobody: what callers have does not change. The sums
- * follow, of all such at once. */
+/* Pushes a block that no caller frees: what callers hold does not change.
+ * note_pushed() then adds the bytes of many such blocks at once. */
 static inline void push_uncounted(wm_magazine_set *set, wm_magazine *m,
                                   wm_block *block)
 {
@@ -22,23 +22,25 @@ static inline void push_uncounted(wm_magazine_set *set, wm_magazine *m,
 
 static void note_pushed(wm_magazine_set *set, int64_t bytes)
 {
-    wm_room *room = &set->rooms[1]; /* of a set that gathers */
+    /* a set that batches frees has this one only */
+    wm_room *room = &set->rooms[1];
 
     wm_room_add(&room->bytes, bytes);
     wm_room_add(&room->low, bytes);
     wm_magazine_set_note_high(set);
 }
 
-/* What has passed is kept where memory does not grow, and given to whoever asks
- * where it does: before larger runs have been cut nobody else finds it here. A
- * part of what has passed in this thread beyond some turns of all that is held;
- * and always a little. */
+/* Completed blocks are cached here only while the space is not growing: cached
+ * blocks serve no other thread before larger runs have been split. Budget:
+ * (bytes completed here since the last growth - COMPLETED_TURNS x held bytes) /
+ * COMPLETED_PART; and always a COMPLETED_LITTLE-th of the set's bytes, at most
+ * COMPLETED_BYTES. */
 enum {
     COMPLETED_BYTES = 1 << 20,
     COMPLETED_LITTLE = 16,
     COMPLETED_TURNS = 16,
     COMPLETED_PART = 16,
-    COMPLETED_LOOKS = 8 /* batches until it is looked at again */
+    COMPLETED_LOOKS = 8 /* batches between two computations of the budget */
 };
 
 static int64_t least_of(const wm_magazine_set *set)
@@ -48,8 +50,9 @@ static int64_t least_of(const wm_magazine_set *set)
     return part < COMPLETED_BYTES ? part : COMPLETED_BYTES;
 }
 
-/* What comes counts against what has passed, as often as what is there: not all
- * that has passed, or many threads would begin anew with each growth of one. */
+/* A growth counts against the completed bytes, as many times as held memory
+ * does. It does not clear them: else many threads would start anew with each
+ * growth of one. */
 static void note_growth(wm_magazine_set *set)
 {
     uint64_t grown = atomic_load_explicit(&set->arena->siblings->grown,
@@ -76,7 +79,7 @@ static int64_t completed_max_locked(wm_magazine_set *set)
     return most < set->bytes_max ? most : set->bytes_max;
 }
 
-/* most: bytes that the set may keep then. */
+/* most: bytes that the set may still cache. */
 static bool push_completed_locked(wm_magazine_set *set, wm_block *block,
                                   int64_t most)
 {
@@ -123,7 +126,7 @@ wm_block *wm_cache_add_completed(wm_magazine_set *set, wm_block *chain)
     return rest;
 }
 
-/* Blocks that find no room. */
+/* Puts blocks that do not fit back into their arenas. */
 static void put_rest(wm_block *const *rest, size_t count)
 {
     while (count > 0) {
@@ -137,8 +140,8 @@ static void put_rest(wm_block *const *rest, size_t count)
     }
 }
 
-/* Before a batch passes: what the arena was told of it is out again; and what
- * the set may keep is looked at anew, after a growth and now and then. */
+/* Before a completed batch is cached: the arena no longer counts its blocks as
+ * pending; and the budget is computed anew, after a growth and now and then. */
 static void note_batch(wm_magazine_set *set, const wm_pending_batch *batch)
 {
     if (batch->counted == 0 && set->batches++ % COMPLETED_LOOKS != 0 &&
@@ -166,7 +169,8 @@ void wm_cache_add_pending_batch(wm_magazine_set *set,
         wm_block *block = batch->block[i];
         wm_magazine *m = &set->of[block->size_class];
 
-        /* Its place was looked at when it came; one without room is full. */
+        /* The class was put to use at the free; a magazine without entries is
+         * full. */
         if (m->top == m->end || bytes + m->bytes > most) {
             rest[left++] = block;
             continue;

@@ -1,16 +1,15 @@
-/* flush.c: blocks of a set go back to the arenas that they are of. See
- * magazine.h.
+/* flush.c: flushes blocks of a set to the arenas that they belong to.
  *
  * The caller has the section of the set's window; takes lock arena, of one
- * sibling at a time. Until blocks are there the set counts them: who looks for
- * memory finds them in either place. */
+ * sibling at a time. The set counts a block until it is in its arena: a thread
+ * that looks for memory finds it in one of the two. */
 #include "alloc/cache/magazine_int.h"
 
 #include "alloc/arena/arena_int.h"
 
 #include <string.h>
 
-/* What the depot may keep, as a part of what a thread may. */
+/* The transfer cache's bound, as a part of a set's. */
 enum { DEPOT_PART = 4 };
 
 /* ---- blocks of siblings ------------------------------------------------- */
@@ -25,7 +24,8 @@ static void note_gone(wm_magazine_set *set, wm_magazine *m, unsigned count)
     wm_magazine_recount(set, m, -(int64_t)count);
 }
 
-/* Those of a sibling go there, of the first entries. Lock arena, of that. */
+/* Puts those of the first entries that belong to an arena there. Lock arena, of
+ * that one. */
 static unsigned give_to_locked(wm_magazine_set *set, wm_magazine *m,
                                wm_arena *arena, unsigned first)
 {
@@ -47,7 +47,7 @@ static unsigned give_to_locked(wm_magazine_set *set, wm_magazine *m,
     return first - kept;
 }
 
-/* Which siblings have blocks among the first entries: a bit each. */
+/* The siblings that have blocks among the first entries: a bit each. */
 static uint32_t siblings_in(const wm_magazine_set *set, const wm_magazine *m,
                             unsigned first)
 {
@@ -93,13 +93,13 @@ uint64_t wm_cache_flush_siblings(wm_magazine_set *set)
     return blocks;
 }
 
-/* What the depot is to keep at most: nothing of a stream. */
+/* The bound of the transfer cache: none for blocks of a stream. */
 static size_t depot_bytes(const wm_magazine_set *set)
 {
     return set->lane != NULL ? 0 : (size_t)set->bytes_max / DEPOT_PART;
 }
 
-/* As give_to_locked(), into the depot as long as there is room. */
+/* As give_to_locked(), into the transfer cache as long as there is room. */
 static unsigned depot_to_locked(wm_magazine_set *set, wm_magazine *m,
                                 wm_arena *arena, unsigned first)
 {
@@ -130,8 +130,8 @@ static unsigned depot_to_locked(wm_magazine_set *set, wm_magazine *m,
     return first;
 }
 
-/* Of the first entries, which are the set's: those of siblings into the depots
- * there. Answers how many are left of them. */
+/* Moves siblings' blocks of the first entries into their transfer caches.
+ * Returns how many of the first entries are left. */
 static unsigned give_depots(wm_magazine_set *set, wm_magazine *m,
                             unsigned first)
 {
@@ -148,10 +148,10 @@ static unsigned give_depots(wm_magazine_set *set, wm_magazine *m,
     return first;
 }
 
-/* ---- blocks go back ----------------------------------------------------- */
+/* ---- flush -------------------------------------------------------------- */
 
-/* Gives the oldest entries of a class back; the first of them are in the depot
- * already. */
+/* Puts the oldest entries of a class back; the first of them are in the
+ * transfer cache already. */
 static void give_locked(wm_magazine_set *set, wm_magazine *m, unsigned first,
                         unsigned oldest)
 {
@@ -232,7 +232,7 @@ void wm_cache_flush_block_locked(wm_magazine_set *set, wm_block *block)
     wm_arena_put_locked(block->segment->arena, block);
 }
 
-/* All of a class. */
+/* Flushes a whole class. */
 static unsigned give_class_locked(wm_magazine_set *set, wm_magazine *m)
 {
     unsigned count = wm_magazine_sift(set, m, wm_magazine_count(m));

@@ -1,4 +1,4 @@
-/* magazine.c: misses, and frees that are no hits. See magazine.h.
+/* magazine.c: misses, and frees that are no hits.
  *
  * Takes the section of the calling thread's window and under it lock arena.
  * Calls no driver. */
@@ -7,15 +7,15 @@
 #include "alloc/arena/arena_int.h"
 #include "alloc/arena/group.h"
 
-/* Most bytes that one miss brings, to a class that missed as recently as that,
- * counted in misses of the thread. */
+/* Most bytes of one refill; and how many misses of the thread may lie between
+ * two misses of a class for its batch to grow. */
 enum { WM_BATCH_BYTES = 512 << 10, WM_MISSED_LATELY = 4 };
-/* Most bytes from the depot. */
+/* Most bytes of a refill from the transfer cache. */
 enum { WM_DEPOT_BATCH_BYTES = 4 << 20 };
 
 /* ---- misses ------------------------------------------------------------ */
 
-/* At least one, however little there is left. */
+/* At least one, however little room is left. */
 static unsigned limit_batch(wm_magazine_set *set, const wm_magazine *m,
                             unsigned most)
 {
@@ -30,7 +30,7 @@ static unsigned batch_of(wm_magazine_set *set, const wm_magazine *m)
     return limit_batch(set, m, wm_magazine_supply(set, m)->batch);
 }
 
-/* What nothing has to be cut for: half of what there is room for. */
+/* Half of the capacity: nothing has to be split for these blocks. */
 static unsigned depot_batch_of(wm_magazine_set *set, const wm_magazine *m)
 {
     unsigned half = m->room / 2,
@@ -40,7 +40,7 @@ static unsigned depot_batch_of(wm_magazine_set *set, const wm_magazine *m)
     return limit_batch(set, m, most > 1 ? most : 1);
 }
 
-/* After a miss that brought something. */
+/* After a refill. */
 static void adjust_batch(wm_magazine_set *set, wm_magazine *m)
 {
     wm_supply *supply = wm_magazine_supply(set, m);
@@ -65,7 +65,7 @@ static void tag_cached(const wm_magazine_set *set, const wm_magazine *m,
     }
 }
 
-/* Blocks of an arena, which may be a sibling of the set's own. */
+/* Refills from an arena: the set's own or a sibling of it. */
 static unsigned take_from_arena(wm_magazine_set *set, wm_magazine *m,
                                 wm_arena *from, enum wm_split split, bool *cut)
 {
@@ -95,8 +95,8 @@ static unsigned take_from_arena(wm_magazine_set *set, wm_magazine *m,
     return count;
 }
 
-/* What siblings have in their depots, once there is nothing at home: no run is
- * cut for it, and nothing asked. */
+/* Refills from the transfer caches of the siblings after the home arena had
+ * nothing: splits no run and polls nothing. */
 static unsigned take_from_siblings(wm_magazine_set *set, wm_magazine *m,
                                    wm_arena *home)
 {
@@ -115,7 +115,7 @@ static unsigned take_from_siblings(wm_magazine_set *set, wm_magazine *m,
     return count;
 }
 
-/* A hit's, of any set, with room for it. */
+/* Allocates as a hit does, from any set, and claims room first. */
 static wm_block *pop(wm_magazine_set *set, size_t bytes)
 {
     const wm_magazine *m = &set->of[wm_size_class_fixed(bytes)];
@@ -170,7 +170,7 @@ wm_magazine_set *wm_cache_lock_for(wm_arena_group *group,
                         : wm_cache_lock_mine(group, mine);
 }
 
-/* Whose blocks can serve a request, or null. */
+/* The magazine that can serve a request, or null. */
 static wm_magazine *magazine_for(wm_magazine_set *set,
                                  const wm_request *request)
 {
@@ -209,7 +209,7 @@ void wm_magazine_set_tag_block(wm_magazine_set *set, wm_block *block)
     }
     if (wm_magazine_set_has_place(set, block) &&
         wm_magazine_use(set, block->size_class) != NULL) {
-        /* Relaxed: the caller has not got it yet. */
+        /* Relaxed: the caller has not got the block yet. */
         atomic_store_explicit(&block->state, set->live, memory_order_relaxed);
     }
 }
@@ -235,7 +235,7 @@ void wm_cache_count_free(wm_arena_group *group, wm_block *block)
     wm_magazine_set *set;
 
     if (group->laned) {
-        return; /* for the arena to say */
+        return; /* the arena counts frees of laned groups */
     }
     set = wm_cache_lock_mine(group, &window);
     if (set == NULL) {
@@ -250,7 +250,7 @@ void wm_cache_count_free(wm_arena_group *group, wm_block *block)
     wm_section_unlock(&window->section);
 }
 
-/* As a hit, of a block that another thread allocated. */
+/* Caches a block that another thread allocated, as a hit does. */
 static bool push_quickly(const wm_arena_group *group, wm_block *block)
 {
     wm_window *window = wm_window_mine();

@@ -1,42 +1,46 @@
-/* magazine.h: blocks that a thread keeps ready for itself, by size class.
+/* magazine.h: the contract of the thread cache: a thread's own blocks, by size
+ * class, in magazines.
  *
  *   alloc hit   window ─► set ─► magazine of the class ─► last entry
- *   free hit    window's guess, or page map ─► block: live, and of this set?
- *               ─► becomes an entry
- *   miss        an arena's lock, once: several blocks in, or the older half out
+ *   free hit    pointer cache or page map ─► block: LIVE, and of this set?
+ *               ─► becomes the last entry
+ *   miss        lock arena, once: refill with a batch, or flush the older half
  *
- * A hit takes no lock, makes no read-modify-write and calls nothing: it is a
- * hit of the window's section (runtime/thread/section.h). Everything else is
- * done with the section locked, and under it the lock of the arena.
+ * A hit takes no lock, makes no read-modify-write and calls nothing; it runs
+ * inside the window's section (runtime/thread/section.h). Every other function
+ * here locks the section first, and lock arena under it.
  *
- * States. A cached block is CACHED and a live one LIVE, with the number of the
- * set above (block.h). A number is never used twice, so that a block that
- * outlives its set belongs to nobody: its free takes the slow path, as that by
- * another thread does, which claims it LIVE → FREEING.
+ * States. A cached block is CACHED and a block that a caller holds is LIVE; the
+ * number of the set is stored above the state (block.h). A number is never used
+ * twice, so that a block that outlives its set belongs to no set: its free
+ * takes the slow path, as a free by another thread does, and claims it LIVE →
+ * FREEING.
  *
- * A pointer freed twice. One after the other: the second finds no live block,
- * and is refused. Two threads at the same time: of two slow paths one claims
- * the block. A hit claims it too if the thread recorded a stream. Else it does
- * not; where it and a slow path both find the block live, within the few
- * instructions that a hit takes, both keep it, but the state says who was last:
- * an entry whose state is not that of its set is dropped when it comes up. What
- * is not detected, as in every allocator: a second free after the block was
- * handed out again; and one thread that is stopped in the middle of a hit while
- * the other frees the same block and hands it out again.
+ * Double frees. If the two frees follow each other, the second one finds no
+ * LIVE block and is refused. If two threads free at the same time on the slow
+ * path, one of them claims the block. A hit claims the block only if the thread
+ * recorded a stream on it. If another hit and a slow path both find the block
+ * LIVE, within the few instructions of the hit, both add it; the state names
+ * the last writer, and an entry whose state does not name its set is dropped
+ * when it reaches the top. Two cases stay undetected, as in every allocator:
+ * the second free comes after the block was allocated again; and a thread is
+ * preempted inside a hit while another thread frees the same block and the
+ * block is allocated again.
  *
- * Bounds. A class keeps magazine_blocks at most, and all together keep
- * magazine_bytes. A class that is full gives its older half to the arena's
- * depot (transfer_cache.h), where those that miss look first; when the bytes
- * are full every class does, to the arena, so that what is not used any more
- * leaves. A class that misses gets one block, then two, four …, while it is
- * among the few that keep missing: with many sizes in use what one of them is
- * given ahead is what another has to cut from larger runs. Memory is taken back
- * from all sets before a space grows; see space/reclaim.c.
+ * Bounds. A magazine holds at most magazine_blocks, a set at most
+ * magazine_bytes. A full magazine flushes its older half to the arena's
+ * transfer cache (transfer_cache.h), where the next misses look first. If
+ * magazine_bytes are reached, every magazine of the set flushes to the arena,
+ * so that unused blocks leave. A miss refills one block, then two, four …,
+ * while the class is among the few that keep missing: with many sizes in use, a
+ * block cached ahead for one class has to be split from a larger run by
+ * another. Before a space grows it takes memory back from all sets
+ * (space/reclaim.c).
  *
- * Figures. A set counts for itself, as a thread would on paper: the number of
- * entries tells how many blocks went to callers since it settled with the
- * arena, which it does for a reader. What callers have at most is told by what
- * sets claim: live.h. */
+ * Counting. A set counts in plain fields. The number of entries says how many
+ * blocks went to callers since the counts were last merged into the arena; they
+ * are merged when statistics are read. Peaks are bounded by the room that sets
+ * claim (live.h). */
 #ifndef WM_MAGAZINE_H
 #define WM_MAGAZINE_H
 
@@ -47,14 +51,14 @@
 
 struct wm_arena_group;
 
-/* Rent or buy. To take memory back costs now, and its owners miss later; to
- * grow costs page-locking, and memory held. Costs are counted in blocks taken
- * back, getting there as RECLAIM_PRICE of them, a visit to a window as
- * VISIT_PRICE (a barrier, and another thread stands still): once they come to
- * what a growth costs, a price for each segment of it, one growth goes before
- * the next reclaim. Page-locking 4 MiB takes 2 ms: on the host device two
- * threads got warm soonest at a price of 512, at 256 and 2,048 they took 6 %
- * and 25 % longer. A device has less memory than time: at 8,192 a trace of the
+/* Rent or buy: to take memory back costs time now, and its owners miss later;
+ * to grow costs page-locking and held memory. Costs are counted in blocks taken
+ * back; each reclaim adds RECLAIM_PRICE of them, each visit to a window
+ * VISIT_PRICE (a barrier, and another thread waits). When the sum reaches the
+ * price of a growth, which is one price per segment, one growth goes before the
+ * next reclaim. Page-locking 4 MiB takes 2 ms: on the host device two threads
+ * warmed up soonest at a price of 512; at 256 and 2,048 they took 6 % and 25 %
+ * longer. On a device memory is scarcer than time: at 8,192 a trace of the
  * bench holds 5 % more. */
 enum {
     WM_GROWTH_PRICE = 512,
@@ -64,81 +68,99 @@ enum {
 };
 struct wm_request;
 
-/* What a thread may still hand out before it claims more (live.h), of small or
- * of large requests. Relaxed: others ask whether a visit is worth it. */
+/* How much the thread may still allocate, of small or of large requests, before
+ * it has to claim more (live.h). Atomic, relaxed: other threads read it to
+ * decide whether a visit is worth it. */
 typedef struct wm_room {
-    _Atomic int64_t bytes; /* of the entries */
-    _Atomic int64_t low;   /* those may not become less: room is what is above;
-                              a free that is not cached lowers it, too */
-    int64_t high;          /* nor more, by a hit */
+    _Atomic int64_t bytes; /* of all entries */
+    /* least value of `bytes`: the room is bytes - low; a free that is not
+     * cached lowers it */
+    _Atomic int64_t low;
+    int64_t high; /* greatest value of `bytes` that a hit may reach */
     _Atomic int64_t blocks, requested;
 } wm_room;
 
-/* A line. Of the section, but for what is const. Before the first entry lies
- * one of no block: what a hit finds where there is none is not its set's. A
- * class that the thread has not used has no room: hits miss, and what goes over
- * a set looks at those in use only. Room is made at the first use of a class,
- * and stays with the set. */
+/* One cache line; guarded by the section, but for const fields. Before the
+ * first entry lies an entry of no block, whose state no set has: a hit on an
+ * empty magazine finds that entry and misses. A class that the thread has not
+ * used has no entries: hits miss, and loops over a set visit only the classes
+ * in use. Entries are allocated at the first use of a class and stay with the
+ * set. */
 typedef struct wm_magazine {
-    _Alignas(64) wm_entry *top; /* after the last entry, which goes first */
-    wm_entry *end;              /* of its room */
-    int64_t bytes;              /* const: of a block */
-    /* Bytes asked for in blocks handed out since it settled, and in those that
-     * came back; and those blocks. (Not side by side: the compiler would add to
-     * both at once, which takes it longer.) */
+    /* after the last entry, which is allocated first */
+    _Alignas(64) wm_entry *top;
+    wm_entry *end; /* of the entries */
+    int64_t bytes; /* const: of one block */
+    /* Requested bytes of the blocks allocated and of the blocks freed since the
+     * last merge, and the number of allocations. (Not adjacent: the compiler
+     * would add to both in one vector operation, which is slower.) */
     uint64_t alloc_bytes, free_bytes, allocs;
-    uint32_t room;        /* most entries, or 0: not in use */
-    uint32_t room_offset; /* const: where in the set its wm_room is */
+    uint32_t room;        /* capacity in entries; 0: not in use */
+    uint32_t room_offset; /* const: offset of its wm_room in the set */
 } wm_magazine;
 
-/* What only misses look at. */
+/* The part of a magazine that only misses use. */
 typedef struct wm_supply {
-    int32_t base;    /* entries as of when it settled, less the frees that were
-                        not cached, and more by what came since */
-    int32_t claimed; /* of the class; at least base */
-    uint16_t batch;  /* blocks that the next miss gets */
-    uint16_t missed_at; /* misses of the set at the last one, as it wraps */
-    wm_entry *entries;  /* its room, after one of no block; null: the set was
-                           never used for the class */
+    /* entries at the last merge, less frees that were not cached, plus entries
+     * that came without a caller */
+    int32_t base;
+    int32_t claimed; /* blocks claimed for the class (live.h); at least base */
+    uint16_t batch;  /* blocks of the next refill */
+    uint16_t missed_at; /* set->misses at the last miss, modulo 2^16 */
+    /* allocated entries, after one of no block; null: the class was never
+     * used */
+    wm_entry *entries;
 } wm_supply;
 
 typedef struct wm_magazine_set {
-    /* First, so that hits find a class without a sum more. */
+    /* First, so that a hit finds the magazine without adding an offset. */
     _Alignas(64) wm_magazine of[WM_CLASSES];
-    wm_state cached, live; /* of its blocks; changed between threads */
-    int64_t bytes_max;     /* const */
-    wm_room rooms[2];      /* small and large; all large, if not for a lane */
-    unsigned sharers;      /* sets of the thread in the space, this one too */
-    /* Bytes that the arenas had ever got, and what has passed beyond a multiple
-     * of those that came since. */
+    /* states of its blocks; change only between threads */
+    wm_state cached, live;
+    int64_t bytes_max; /* const: magazine_bytes */
+    /* of small and of large requests; only [1] if not laned */
+    wm_room rooms[2];
+    /* sets that the thread has in the space, this one too */
+    unsigned sharers;
+    /* Bytes of segments that the arenas had obtained when last read; and bytes
+     * completed here, less COMPLETED_TURNS times every growth since
+     * (completed.c). */
     uint64_t grown;
     int64_t completed;
-    int64_t completed_max; /* bytes of it that may stay, when looked at last, */
-    unsigned batches;      /* and batches since then */
-    bool footprint_stable; /* much has: what passes is kept here */
-    uint64_t stale;        /* entries that somebody else had freed as well */
-    wm_arena *arena; /* where it is filled, and its figures go; its blocks are
-                        of that or a sibling */
-    const struct wm_arena_group *group; /* const: whose arenas these are */
+    /* completed bytes that may be cached, at the last check */
+    int64_t completed_max;
+    unsigned batches; /* completed batches since then */
+    /* no growth for long: completed blocks are cached here */
+    bool footprint_stable;
+    /* entries dropped since another thread freed the block too */
+    uint64_t stale;
+    /* home arena: refills come from it and counts go to it; the set's blocks
+     * are of this arena or of a sibling */
+    wm_arena *arena;
+    const struct wm_arena_group *group; /* const: the group of all its arenas */
     uint16_t misses;
-    uint16_t self_served;       /* see carve.c */
-    uint16_t locked, contended; /* of the arena's lock; times it was held */
-    uint8_t classes;            /* in use, numbers of which follow */
+    uint16_t self_served; /* attempts of carve.c; see OWN_TURNS */
+    /* lock arena taken by refills; of these, how often another thread held
+     * it */
+    uint16_t locked, contended;
+    uint8_t classes; /* number of entries of in_use */
     uint8_t in_use[WM_CLASSES];
-    bool used; /* since it was looked at for age */
-    /* For the memory of a stream (stream_slot.h), else null and 0: whose
-     * blocks these are. */
+    bool used; /* allocated or freed since the last idle flush */
+    /* The lane whose blocks these are, if the set is of a stream
+     * (stream_slot.h); else null. */
     wm_lane *lane;
-    struct wm_magazine_set *next; /* of spare sets: wm_space.spare_sets */
-    /* Atomic, relaxed: peeked at, perhaps when another thread has the set. */
+    struct wm_magazine_set *next; /* of spare sets: wm_arena_group.spare_sets */
+    /* Atomic, relaxed: other threads read it, perhaps after the set has gone to
+     * another thread. */
     _Atomic uint64_t number;
-    /* Null: the thread has gathered nothing; and of a lane. Release and
-     * acquire: others peek at it. */
+    /* Null: the thread has batched no free; always null in a set of a stream.
+     * Stored with release and loaded with acquire: other threads read it. */
     _Atomic(wm_pending *) pending;
     wm_supply supply[WM_CLASSES];
 } wm_magazine_set;
 
-/* Null: there is none. Acquire pairs with the release of the owner. */
+/* Null: not made. Acquire pairs with the owner's release in
+ * pending_attach.c. */
 static inline wm_pending *wm_magazine_set_pending(const wm_magazine_set *set)
 {
     return atomic_load_explicit(&set->pending, memory_order_acquire);
@@ -154,7 +176,7 @@ static inline uint32_t wm_magazine_count(const wm_magazine *m)
     return (uint32_t)(m->top - wm_magazine_first(m));
 }
 
-/* Of all entries. */
+/* Bytes of all entries. */
 static inline int64_t wm_magazine_set_bytes(const wm_magazine_set *set)
 {
     return atomic_load_explicit(&set->rooms[0].bytes, memory_order_relaxed) +
@@ -163,101 +185,107 @@ static inline int64_t wm_magazine_set_bytes(const wm_magazine_set *set)
 
 /* ---- misses ------------------------------------------------------------ */
 
-/* What a miss came to. */
+/* Result of a refill. */
 enum wm_refill {
-    WM_REFILL_DONE,   /* a block */
-    WM_REFILL_MISSED, /* the arena has none either */
-    WM_REFILL_NONE    /* no magazines for this thread, size or node */
+    WM_REFILL_DONE,   /* a block was allocated */
+    WM_REFILL_MISSED, /* the arena has no fitting block either */
+    WM_REFILL_NONE    /* the thread has no magazine for this size or node */
 };
 
-/* A LIVE block for the calling thread, if one is idle: as a hit where only the
- * section was closed, else with others of its class from the arena. */
+/* Allocates a LIVE block for the calling thread: from its magazine, if only the
+ * section was closed; else refills the magazine from the arena. split: the
+ * split policy of the arena. */
 enum wm_refill wm_cache_refill(struct wm_arena_group *group,
                                const struct wm_request *request,
                                enum wm_split split, wm_block **block);
 
-/* A LIVE block that the arena handed out for the request is the calling
- * thread's. */
+/* Tags a LIVE block, which the arena allocated for the request, as the calling
+ * thread's: its free may be a hit. */
 void wm_cache_tag_block(struct wm_arena_group *group,
                         const struct wm_request *request, wm_block *block);
 
-/* Takes a FREEING block without uses; false: not one for magazines.
- */
+/* Caches a FREEING block without recorded streams. False: it fits no
+ * magazine. */
 bool wm_cache_free(struct wm_arena_group *group, wm_block *block);
 
-/* Counts the free of a FREEING block that is not to be cached. */
+/* Counts the free of a FREEING block that will not be cached. */
 void wm_cache_count_free(struct wm_arena_group *group, wm_block *block);
 
-/* The arena of a node that the calling thread is to use, which has none of its
- * own yet if it cannot have a set. */
+/* The arena of a node that the calling thread is to use. A thread that cannot
+ * have a set gets one by the hash of its id. */
 wm_arena *wm_cache_arena(struct wm_arena_group *group, int node);
 
-/* The set of the calling thread for a space that is not laned, made if there is
- * none, with its section locked by *mine; or null. */
+/* Locks the section of *mine, the calling thread's window, and returns its set
+ * for a group that is not laned; makes the set if there is none. Null: no set,
+ * nothing is locked. */
 wm_magazine_set *wm_cache_lock_mine(struct wm_arena_group *group,
                                     wm_window **mine);
 
-/* With the section: takes PENDING blocks that no queue has any more, chained by
- * next_done. Returns those that find no room, or are to be kept. */
+/* With the section: caches PENDING blocks that have left every queue, chained
+ * by next_done. Returns the chain of those that do not fit or are retained. */
 wm_block *wm_cache_add_completed(wm_magazine_set *set, wm_block *chain);
 
-/* The same of a batch of the set's own, GATHERED but for what the arena was
- * told of; the rest goes where it belongs. */
+/* With the section: caches the blocks of a completed batch of the set, which
+ * are GATHERED, or PENDING as far as the arena counted them. Blocks that do not
+ * fit go to their arenas. */
 void wm_cache_add_pending_batch(wm_magazine_set *set,
                                 const wm_pending_batch *batch);
 
-/* After an allocation that was no hit: the peaks of what callers have. No lock
- * held. */
+/* Raises the peaks after an allocation that was no hit. No lock held. */
 void wm_cache_raise_peaks(struct wm_arena_group *group);
-/* Those become what callers have. No lock held. */
+/* Resets the peaks to what callers hold now. No lock held. */
 void wm_cache_reset_peaks(struct wm_arena_group *group);
 
-/* Settles what all threads have counted, and takes their room, for a reader. */
+/* Merges the counts of all threads into their arenas and returns their room,
+ * for a reader of statistics. */
 void wm_cache_merge_stats(struct wm_arena_group *group);
-/* The same, and calls read before any of them goes on: what arenas have counted
- * is all there is then, but for calls that need no magazine. read: takes no
- * lock below that of arenas. No lock held. */
+/* Merges the counts as above, then calls read while every visited thread is
+ * still kept out of its section: the arenas' counts are complete then, but for
+ * calls that need no magazine. read takes no lock below those of arenas. No
+ * lock held. */
 void wm_cache_merge_stats_and_read(struct wm_arena_group *group,
                                    void (*read)(void *context), void *context);
 
-/* Gives what the threads keep back to the arena. */
+/* Flushes the sets of all threads to the arenas. */
 void wm_cache_flush_all(struct wm_arena_group *group);
-/* Of those threads only that neither allocated nor freed since the last call.
- */
+/* Flushes the sets of threads that neither allocated nor freed since the last
+ * call. */
 void wm_cache_flush_idle(struct wm_arena_group *group);
 
-/* What a thread keeps of a group, by its window. */
+/* Bytes that a window caches of a group. */
 int64_t wm_cache_bytes_of(const wm_window *window,
                           const struct wm_arena_group *group);
 
-/* Whether the calling thread's memory has been steady for long. */
+/* Whether the calling thread's footprint is stable: no growth for long. */
 bool wm_cache_is_footprint_stable(const struct wm_arena_group *group);
 
-/* What growing by so many bytes costs. */
+/* The price of growing by so many bytes. */
 uint64_t wm_cache_growth_cost(const struct wm_arena_group *group, size_t bytes);
 
-/* A LIVE block, the calling thread's, for a request that misses, out of what
- * the thread keeps in the order of the request's stream: cut from one that is
- * larger, or some side by side; or null, if growth is the better deal by now,
- * and now and then, for others to be asked. Calls no driver. */
+/* Allocates a LIVE block for a request that missed out of what the calling
+ * thread caches in the order of the request's stream: split from a larger
+ * cached block, or merged from adjacent ones. Null: there is none; or growth is
+ * cheaper by now; or it is the turn of others (OWN_TURNS in carve.c). Calls no
+ * driver. */
 wm_block *wm_cache_take_own(struct wm_arena_group *group,
                             const struct wm_request *request);
-/* After others were asked: from a larger one, also of memory that is in no
- * stream's order and has been steady for long; and as above. */
+/* Allocate as above, without leaving a turn to others. take_larger splits one
+ * larger block, also in sets of no stream whose footprint is stable; take_row
+ * merges, too. */
 wm_block *wm_cache_take_larger(struct wm_arena_group *group,
                                const struct wm_request *request);
 wm_block *wm_cache_take_row(struct wm_arena_group *group,
                             const struct wm_request *request);
 
-/* Ends the window's sets: their blocks go back to the arenas, and the space
- * keeps the sets for other threads. For warm_runtime.window_empty. */
+/* Ends a window's sets: their blocks go back to the arenas, and the group
+ * caches the sets for other threads. For warm_runtime.window_empty. */
 void wm_cache_end(warm_runtime *runtime, wm_window *window);
 
-/* Frees the spare sets of a group, which threads left that have gone: all but
- * WM_SETS_KEPT, for threads to come. */
+/* Frees the spare sets of a group beyond WM_SETS_KEPT, which stay for new
+ * threads. */
 enum { WM_SETS_KEPT = 16 };
 void wm_cache_trim(struct wm_arena_group *group);
-/* All of them, at its end. */
+/* Frees all spare sets, when the group ends. */
 void wm_cache_fini(struct wm_arena_group *group);
 
 #endif

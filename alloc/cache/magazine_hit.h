@@ -1,20 +1,20 @@
-/* magazine_hit.h: hits of magazines, from end to end; see magazine.h.
+/* magazine_hit.h: hits of magazines, from end to end.
  *
- * Inlined into the public functions (memory.c, memory_free.c,
- * device_memory.c), in which every instruction counts: tests/bench/PROFILE.md.
- * What is rare is at their end, as a call to which nothing comes back, so that
- * a hit saves no register: also where a thread has too little room (live.h). */
+ * Inlined into the public functions (memory.c, memory_free.c, device_memory.c),
+ * in which every instruction counts (tests/bench/PROFILE.md). The rare case is
+ * a tail call at the end of a function, so that a hit saves no register; too
+ * little room (live.h) is such a case. */
 #ifndef WM_MAGAZINE_HIT_H
 #define WM_MAGAZINE_HIT_H
 
 #include "alloc/cache/magazine.h"
 
-/* A magazine's address is made once, and not again for each of its fields. */
+/* Computes a magazine's address once, and not again for each of its fields. */
 #define WM_ONE_ADDRESS(m) __asm__("" : "+r"(m))
 
-/* ---- hits: the caller is in the section ------------------------------- */
+/* ---- parts of hits: the caller is in the section ----------------------- */
 
-/* Claims of a class what was counted since; see magazine_room.c. */
+/* Claim the blocks of a class that were counted since (magazine_room.c). */
 void wm_magazine_claim(wm_magazine_set *set, wm_magazine *m);
 void wm_magazine_claim_ahead(wm_magazine_set *set, wm_magazine *m);
 
@@ -41,7 +41,7 @@ wm_room_add(_Atomic int64_t *figure, int64_t n)
 {
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) &&                   \
     !defined(__SANITIZE_THREAD__)
-    /* One instruction, where the compiler makes three of an atomic. */
+    /* One instruction, where the compiler makes three for an atomic. */
     __asm__("addq %1, %0" : "+m"(*figure) : "er"(n) : "cc");
 #else
     atomic_store_explicit(figure, wm_room_get(figure) + n,
@@ -49,7 +49,7 @@ wm_room_add(_Atomic int64_t *figure, int64_t n)
 #endif
 }
 
-/* Whether that leaves no room: it is as before then. */
+/* Subtracts n; true: that would go below 0, and the figure is unchanged. */
 static inline __attribute__((always_inline)) bool
 wm_room_lacks(_Atomic int64_t *figure, int64_t n)
 {
@@ -70,7 +70,7 @@ wm_room_lacks(_Atomic int64_t *figure, int64_t n)
     return wm_unlikely(below);
 }
 
-/* Whether so many bytes of entries are less than they may become. */
+/* Whether so many bytes of entries are less than the room allows. */
 static inline __attribute__((always_inline)) bool
 wm_room_is_low(const wm_room *room, int64_t bytes)
 {
@@ -85,8 +85,8 @@ wm_room_is_low(const wm_room *room, int64_t bytes)
 #endif
 }
 
-/* Takes room for a block that goes to a caller, and was an entry. False: there
- * is too little, and nothing was taken. */
+/* Uses room for an entry that goes to a caller. False: the room is too little
+ * and unchanged. */
 static inline __attribute__((always_inline)) bool
 wm_room_take(wm_room *room, const wm_magazine *m, size_t requested)
 {
@@ -103,7 +103,7 @@ wm_room_take(wm_room *room, const wm_magazine *m, size_t requested)
     return true;
 }
 
-/* The figures of one that its caller gives back, but for its bytes. */
+/* Counts a block that its caller frees, but for the bytes of entries. */
 static inline __attribute__((always_inline)) void
 wm_magazine_note_give(wm_magazine *m, wm_room *room, size_t requested)
 {
@@ -112,8 +112,8 @@ wm_magazine_note_give(wm_magazine *m, wm_room *room, size_t requested)
     wm_room_add(&room->requested, (int64_t)requested);
 }
 
-/* A block of a magazine for so many bytes, or null. Its entry is free, and as
- * it was. */
+/* Allocates the magazine's last entry for a request of so many bytes; or null.
+ * The returned entry is free, and unchanged until the next push. */
 static inline __attribute__((always_inline)) const wm_entry *
 wm_magazine_pop_from(wm_magazine_set *set, wm_magazine *m, size_t bytes,
                      bool laned)
@@ -125,14 +125,15 @@ wm_magazine_pop_from(wm_magazine_set *set, wm_magazine *m, size_t bytes,
     entry = m->top - 1;
     block = entry->block;
 
-    /* Relaxed: written by this thread, or before the section was ours. */
+    /* Relaxed: written by this thread, or before it locked the section. */
     if (wm_unlikely(atomic_load_explicit(&block->state, memory_order_relaxed) !=
                     set->cached) ||
         !wm_room_take(wm_magazine_room(set, m, laned), m, bytes)) {
         return NULL;
     }
     wm_block_set_requested(block, bytes);
-    /* Release pairs with the acquire of look-ups: fields before state. */
+    /* Release pairs with the acquire of look-ups: a thread that sees the state
+     * sees the fields. */
     atomic_store_explicit(&block->state, set->live, memory_order_release);
     m->top = entry;
     m->alloc_bytes += bytes;
@@ -140,7 +141,7 @@ wm_magazine_pop_from(wm_magazine_set *set, wm_magazine *m, size_t bytes,
     return entry;
 }
 
-/* A block of 1 … WM_CLASS_LIMIT bytes, or null; as above. */
+/* Allocates 1 … WM_CLASS_LIMIT bytes, as above. */
 static inline __attribute__((always_inline)) const wm_entry *
 wm_magazine_pop(wm_magazine_set *set, size_t bytes, bool laned)
 {
@@ -148,12 +149,12 @@ wm_magazine_pop(wm_magazine_set *set, size_t bytes, bool laned)
                                 bytes, laned);
 }
 
-/* Where a class is empty, one of the next two will do, and of large sizes of a
- * lane the next: to cut one costs thirty times as much as a hit. A request
- * finds one of three much more often than one of one; what is kept need not be
- * as much for that, so that less is held (tests/bench/PROFILE.md). Page-locked
- * memory of more than an eighth above the request will not do (row B8). Small
- * and large requests stay apart. */
+/* If a magazine is empty, an entry of the next two classes serves the request;
+ * of large sizes of a stream, of the next one: to split a run costs thirty
+ * times as much as a hit. A request finds one of three classes filled much more
+ * often than one of one, so that less has to be cached and held
+ * (tests/bench/PROFILE.md). Page-locked memory of more than an eighth above the
+ * request may not be used (row B8). Small and large requests stay apart. */
 enum { WM_LARGER = 2, WM_LARGER_LANED_BYTES = 256 << 10 };
 
 static inline const wm_entry *wm_magazine_pop_larger(wm_magazine_set *set,
@@ -176,7 +177,7 @@ static inline const wm_entry *wm_magazine_pop_larger(wm_magazine_set *set,
     return entry;
 }
 
-/* Takes a block back from its caller; false: there is no room. */
+/* Caches a block that its caller frees. False: no entry or no room is left. */
 static inline __attribute__((always_inline)) bool
 wm_magazine_push(wm_magazine_set *set, wm_block *block, char *base, bool laned)
 {
@@ -194,8 +195,9 @@ wm_magazine_push(wm_magazine_set *set, wm_block *block, char *base, bool laned)
         return false;
     }
     top->block = block;
-    /* Relaxed: who takes it out has the section; others only compare. (Here,
-     * or the compiler makes one store of two and waits for both.) */
+    /* Relaxed: only a thread in the section pops the entry; others compare the
+     * state. (Stored here, or the compiler merges two stores and waits for both
+     * values.) */
     atomic_store_explicit(&block->state, set->cached, memory_order_relaxed);
     top->base = base;
     m->top = top + 1;
@@ -204,8 +206,7 @@ wm_magazine_push(wm_magazine_set *set, wm_block *block, char *base, bool laned)
     return true;
 }
 
-/* The figures of a block that its caller gives back, and that goes elsewhere.
- */
+/* Counts a block that its caller frees and that is not cached here. */
 static inline __attribute__((always_inline)) void
 wm_magazine_count_free(wm_magazine_set *set, wm_block *block, bool laned)
 {
@@ -214,8 +215,8 @@ wm_magazine_count_free(wm_magazine_set *set, wm_block *block, bool laned)
     wm_room *room = wm_magazine_room(set, m, laned);
     int64_t bytes = m->bytes;
 
-    /* Loaded alone: with what lies beside it, which is stored next, it would
-     * have to wait for that store. */
+    /* Loaded alone: in one load with the neighbouring field, which is stored
+     * next, it would wait for that store. */
     __asm__("" : "+r"(bytes));
     if (wm_unlikely(supply->claimed - --supply->base > WM_ROOM_BLOCKS)) {
         wm_magazine_claim_ahead(set, m);
@@ -227,8 +228,9 @@ wm_magazine_count_free(wm_magazine_set *set, wm_block *block, bool laned)
 
 /* ---- whole hits -------------------------------------------------------- */
 
-/* Whether a request may be a hit, if no pool is recording. A window of this
- * runtime means that it lives, as long as its section is open. */
+/* Whether a request may be a hit, provided that no pool is recording. If the
+ * window names this runtime, the runtime lives as long as the section is
+ * open. */
 static inline bool wm_magazine_may_hit(const wm_window *window,
                                        const warm_runtime *runtime,
                                        size_t bytes, void *const *pointer)
@@ -246,19 +248,20 @@ wm_magazine_hand_out(wm_window *window, const wm_entry *entry, void **pointer)
     *wm_window_pointer_slot(window, base) = entry->block;
 }
 
-/* The block that starts at base, if a hit handed that out lately; or another
- * one, or null. Looked at in the section: its record may be that of something
- * else by now, but there is one until the window is cut. If its state is one of
- * the window's sets and it starts at base, it is that block. (If only the state
- * is, it may be with another thread now, whom it was passed to.) */
+/* The block that the pointer cache has for base: the block that a hit allocated
+ * there lately, or another one, or null. Read it in the section: the record may
+ * serve another block by now, but it stays mapped until the window is cut. If
+ * the record's state names a set of the window and the record starts at base,
+ * it is that block. (The state alone is not enough: the block may have been
+ * cached by another thread since.) */
 static inline wm_block *wm_pointer_cache_entry(wm_window *window,
                                                const void *base)
 {
     return *wm_window_pointer_slot(window, base);
 }
 
-/* node: of the block, or WM_NODE_UNKNOWN for what the thread keeps. routing:
- * see wm_private_routing(). False: a miss. */
+/* A whole hit. node: of the request, or WM_NODE_UNKNOWN for any that the thread
+ * caches. routing: of wm_private_routing(). False: a miss. */
 static inline __attribute__((always_inline)) bool
 wm_magazine_alloc(wm_window *window, unsigned routing, size_t bytes, int node,
                   void **pointer)
@@ -281,7 +284,7 @@ wm_magazine_alloc(wm_window *window, unsigned routing, size_t bytes, int node,
     return entry != NULL;
 }
 
-/* The same for who has missed: of one of the next classes. */
+/* After a miss: a hit in one of the next classes. */
 static inline bool wm_magazine_alloc_larger(wm_window *window, unsigned routing,
                                             size_t bytes, void **pointer)
 {
@@ -302,8 +305,7 @@ static inline bool wm_magazine_alloc_larger(wm_window *window, unsigned routing,
     return entry != NULL;
 }
 
-/* Whether that is the state of a block that is live and was handed out by the
- * window. */
+/* Whether the state is that of a LIVE block of the window. */
 static inline __attribute__((always_inline)) bool
 wm_magazine_is_of(const wm_window *window, wm_state state)
 {
@@ -311,8 +313,8 @@ wm_magazine_is_of(const wm_window *window, wm_state state)
         state == atomic_load_explicit(&window->live_tag, memory_order_relaxed));
 }
 
-/* Whether a block, which may be null, is live and was handed out by the window.
- * Acquire: its other fields are those of its owner then. */
+/* Whether a block, which may be null, is LIVE and of the window. Acquire: if
+ * so, the caller sees the fields that its owner wrote. */
 static inline __attribute__((always_inline)) bool
 wm_magazine_owns(const wm_window *window, wm_block *block)
 {
@@ -322,8 +324,8 @@ wm_magazine_owns(const wm_window *window, wm_block *block)
                atomic_load_explicit(&window->live_tag, memory_order_relaxed));
 }
 
-/* Whether nobody uses such a block but its owner, so that it may be kept. One
- * test for both. */
+/* Whether no stream uses the block and no capture holds it, so that it may be
+ * cached. One test for both. */
 static inline __attribute__((always_inline)) bool
 wm_magazine_may_keep(wm_block *block)
 {
@@ -337,19 +339,19 @@ wm_magazine_may_keep(wm_block *block)
     return wm_likely((uses | captured) == 0);
 }
 
-/* Such a block, which starts at base, in the section. False: there is no room.
- */
+/* Caches such a block, which starts at base, in the section. False: no room. */
 static inline __attribute__((always_inline)) bool
 wm_magazine_free(wm_window *window, wm_block *block, char *base)
 {
-    /* There is a set: the state named it, and the section is open. */
+    /* The set exists: the state names it and the section is open. */
     return wm_magazine_push(
         atomic_load_explicit(&window->magazines, memory_order_relaxed), block,
         base, false);
 }
 
-/* A block in the state that another thread was handed, perhaps, and that nobody
- * uses; claimed, since others may free it as well. False: the slow path. */
+/* Caches a block that another thread may have allocated and that no stream
+ * uses. It is claimed first, since other threads may free it as well. False:
+ * the slow path. */
 static inline __attribute__((always_inline)) bool
 wm_magazine_free_other(wm_window *window, wm_block *block, wm_state state,
                        char *base)
@@ -357,8 +359,8 @@ wm_magazine_free_other(wm_window *window, wm_block *block, wm_state state,
     bool taken = false;
     wm_magazine_set *set;
 
-    /* A window without a tag may be the constant one. Relaxed: the caller
-     * orders records before the free. */
+    /* A window without a tag may be the constant window of no runtime. Relaxed:
+     * the caller orders records before the free. */
     if (wm_state_kind(state) != WM_BLOCK_LIVE || block->base != base ||
         atomic_load_explicit(&window->live_tag, memory_order_relaxed) ==
             WM_NO_TAG ||
@@ -375,7 +377,7 @@ wm_magazine_free_other(wm_window *window, wm_block *block, wm_state state,
         wm_likely(atomic_compare_exchange_strong_explicit(
             &block->state, &state, WM_BLOCK_FREEING, memory_order_acquire,
             memory_order_relaxed))) {
-        /* The record of a stale pointer may serve another block. */
+        /* If the pointer is stale, the record may serve another block. */
         taken =
             block->base == base && wm_magazine_push(set, block, base, false);
         if (wm_unlikely(!taken)) {

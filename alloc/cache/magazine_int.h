@@ -1,25 +1,26 @@
-/* magazine_int.h: what the files of the magazines share. The caller has the
- * section of the set's window; `_locked`: and lock arena. */
+/* magazine_int.h: shared by the files of the thread cache. The caller has the
+ * section of the set's window; functions named `_locked` need lock arena as
+ * well. */
 #ifndef WM_MAGAZINE_INT_H
 #define WM_MAGAZINE_INT_H
 
 #include "alloc/arena/group.h"
 #include "alloc/cache/stream_slot.h"
 
-/* With the section; null: none yet. */
+/* Null: the window has no set. */
 static inline wm_magazine_set *wm_cache_set_of(wm_window *window)
 {
     return atomic_load_explicit(&window->magazines, memory_order_relaxed);
 }
 
-/* In whose order blocks are taken from an arena. */
+/* The lane from which blocks of an arena are allocated. */
 static inline wm_lane *wm_magazine_set_lane(const wm_magazine_set *set,
                                             wm_arena *arena)
 {
     return set->lane != NULL ? set->lane : &arena->common;
 }
 
-/* Whether a set may keep a block at all. */
+/* Whether a set may cache a block at all. */
 static inline bool wm_magazine_set_has_place(const wm_magazine_set *set,
                                              const wm_block *block)
 {
@@ -28,14 +29,14 @@ static inline bool wm_magazine_set_has_place(const wm_magazine_set *set,
            set->of[block->size_class].bytes <= set->bytes_max;
 }
 
-/* The sets of a window that are of a group, one by one: *at begins with 0;
- * null: no more. Without the section only to peek. */
+/* Iterates over a window's sets of a group: *at begins with 0; null: the end.
+ * Without the section the sets may only be read. */
 static inline wm_magazine_set *
 wm_cache_next_set(const wm_window *window, const struct wm_arena_group *group,
                   unsigned *at)
 {
-    /* Acquire pairs with the release in begin_set(), here and in
-     * stream_slot.c. */
+    /* Acquire pairs with the release in begin_set() in magazine_set.c and in
+     * begin_slot() in stream_slot.c. */
     if (!group->laned) {
         return (*at)++ == 0 ? atomic_load_explicit(&window->magazines,
                                                    memory_order_acquire)
@@ -54,17 +55,18 @@ wm_cache_next_set(const wm_window *window, const struct wm_arena_group *group,
 
 /* ---- magazine.c -------------------------------------------------------- */
 
-/* The set of the calling thread for a request, made if there is none, with its
- * section locked by *mine; or null. */
+/* Locks the section of *mine, the calling thread's window, and returns its set
+ * for a request; makes the set if there is none. Null: no set, nothing is
+ * locked. */
 wm_magazine_set *wm_cache_lock_for(struct wm_arena_group *group,
                                    const struct wm_request *request,
                                    wm_window **mine);
 
-/* A LIVE block that an arena handed out is the set's. */
+/* Tags a LIVE block that an arena allocated as the set's. */
 void wm_magazine_set_tag_block(wm_magazine_set *set, wm_block *block);
 
-/* As a hit takes a block back, whatever has to go for it. False: there is no
- * memory for entries of the class, and the thread has settled. */
+/* Caches a block as a hit does, and flushes others if it does not fit. False:
+ * there is no memory for entries of the class; the block is not cached. */
 bool wm_cache_push_slow(wm_magazine_set *set, wm_block *block);
 
 /* ---- magazine_room.c --------------------------------------------------- */
@@ -75,66 +77,67 @@ static inline int wm_room_index(const wm_magazine_set *set,
     return (const char *)set + m->room_offset == (const char *)&set->rooms[1];
 }
 
-/* Room for one more block of the class, if there is too little; the caller sees
- * to it that wm_cache_raise_peaks() is called before anybody has that block. */
+/* Claims room for one more block of the class if there is too little. The
+ * caller calls wm_cache_raise_peaks() before any thread receives that block. */
 void wm_magazine_need_room(wm_magazine_set *set, const wm_magazine *m,
                            size_t requested);
-/* Where there is much, also for one that a caller gives back: some goes. */
+/* Returns part of the room if it is much larger than the set needs, counting a
+ * block that a caller frees now. */
 void wm_magazine_trim_room(wm_magazine_set *set, const wm_magazine *m);
-/* Until wm_magazine_set_note_high() a push may fill all that the set may keep,
- * not only the share of small or of large requests. */
+/* Until wm_magazine_set_note_high() a push may fill all of the set's bytes,
+ * beyond the share of small or of large requests. */
 void wm_magazine_open_room(wm_magazine_set *set, const wm_magazine *m);
-/* The arena claimed room for a block that it handed out: what the set has of
- * that goes back in its stead. */
+/* The arena has claimed room for a block that it allocated: returns as much of
+ * the set's room instead. */
 void wm_magazine_set_use_room(wm_magazine_set *set, const wm_block *block);
-/* All of it goes. */
+/* Returns all room. */
 void wm_magazine_set_return_room(wm_magazine_set *set);
-/* And of classes all that is claimed ahead. */
+/* Returns the claims of classes beyond what is in use. */
 void wm_magazine_set_end_claims(wm_magazine_set *set);
-/* Up to where hits may go. */
+/* Computes how far hits may fill the set. */
 void wm_magazine_set_note_high(wm_magazine_set *set);
-/* Entries of a class came, or went, without a caller. */
+/* Adjusts the bytes for entries of a class that came or went without a
+ * caller. */
 void wm_magazine_set_move_bytes(wm_magazine_set *set, const wm_magazine *m,
                                 int64_t bytes);
 
 /* ---- tally.c ------------------------------------------------- */
 
-/* What was counted since the last time goes to the arena's figures. */
+/* Merges what was counted since the last merge into the arena's figures. */
 void wm_magazine_set_merge_stats_locked(wm_magazine_set *set);
 
-/* Entries that came or went without a caller. */
+/* Adjusts the counts for entries that came or went without a caller. */
 void wm_magazine_recount(wm_magazine_set *set, wm_magazine *m, int64_t change);
 
-/* Drops what is not the set's any more among the first entries; answers how
- * many of those are left. */
+/* Drops, among the first entries, those that another thread freed as well.
+ * Returns how many of the first entries are left. */
 unsigned wm_magazine_sift(wm_magazine_set *set, wm_magazine *m, unsigned first);
 
 /* ---- flush.c --------------------------------------------------- */
 
-/* What is given back to the arena at once, of each class. Answers how many
- * blocks that were. */
+/* Flush half or all of each class to the arena. Return the number of blocks. */
 enum wm_part { WM_HALF, WM_ALL };
 uint64_t wm_cache_flush_locked(wm_magazine_set *set, enum wm_part part);
 uint64_t wm_cache_flush(wm_magazine_set *set, enum wm_part part);
-/* What the set has of its arena's siblings, which is never kept in part. Takes
- * their locks. */
+/* Flushes all blocks of siblings of the home arena. Takes the siblings'
+ * locks. */
 uint64_t wm_cache_flush_siblings(wm_magazine_set *set);
 
-/* The older half of one class. */
+/* Flushes the older half of one class. */
 void wm_magazine_flush_half(wm_magazine_set *set, wm_magazine *m);
-/* One run of the set's. Lock arena, of the one that it is of. */
+/* Flushes one block of the set. Lock arena, of the block's own arena. */
 void wm_cache_flush_block_locked(wm_magazine_set *set, wm_block *block);
 
-/* Gives classes back, the largest first, until the arena has a LIVE block for a
- * request; *block: that one. Answers how many blocks were given back. */
+/* Flushes class after class, the largest blocks first, until the arena has a
+ * LIVE block for a request, in *block. Returns the number of blocks flushed. */
 uint64_t wm_cache_trade(wm_magazine_set *set, size_t bytes, wm_block **block);
 
 /* ---- carve.c ---------------------------------------------------- */
 
-/* *block: a LIVE one for the request, cut out of one that the set has, the
- * smallest such; or out of several that lie side by side, with what is idle
- * between them, as few as will do; else it stays null. Answers how many were
- * given back. */
+/* Allocate *block, a LIVE block for the request: split from the smallest
+ * sufficient cached block; or merged from as few adjacent blocks as possible
+ * and the idle runs between them. *block stays null if there is none. Return
+ * the number of blocks flushed for it. */
 uint64_t wm_cache_split_larger(wm_magazine_set *set,
                                const struct wm_request *request,
                                wm_block **block);
@@ -143,18 +146,18 @@ uint64_t wm_cache_merge_row(wm_magazine_set *set,
 
 /* ---- magazine_set.c ---------------------------------------------------- */
 
-/* Every so many takings of its arena's lock a set looks whether it met others
- * there so often that it had better go to a sibling. */
+/* After so many refills a set that met a held lock arena often enough moves to
+ * a sibling arena. */
 enum { WM_CONTENTION_SAMPLE = 128, WM_CONTENTION_LIMIT = 4 };
 void wm_cache_move_to_sibling(wm_magazine_set *set);
-/* A set is filled from an arena from now on, or not any more. */
+/* Counts one set more or less that refills from an arena. */
 void wm_cache_count_set(wm_arena *arena, int change);
-/* Where a thread that has no set of a space that is laned asks for memory. */
+/* The arena for a thread that has no set of a laned group. */
 wm_arena *wm_cache_first_arena(const struct wm_arena_group *group);
 
-/* A set that is filled from an arena: spare or new; with a number of its own
- * from now on, that no block has, in which slot is to be found; and it goes
- * back with all of its blocks, and is the window's no more. */
+/* Create a set for an arena, spare or new; give it an unused number, which
+ * names the slot of the window; and retire it: its blocks go back, and the
+ * window loses it. */
 wm_magazine_set *wm_magazine_set_create(struct wm_arena_group *group,
                                         wm_arena *arena);
 void wm_magazine_set_renumber(wm_magazine_set *set, unsigned slot,
@@ -163,16 +166,16 @@ void wm_magazine_set_retire(wm_magazine_set *set,
                             _Atomic(struct wm_magazine_set *) *from,
                             _Atomic uint64_t *live_tag);
 
-/* The calling thread's window of a space that has magazines, made if there is
- * none; or null. */
-/* The thread has moved to another node: what its set has of page-locked memory
- * follows it, and its section opens again. */
+/* The calling thread's window, made if there is none. Null: the group has no
+ * magazines, or no window can be made. */
+/* The thread's home node has changed: moves its set of page-locked memory to
+ * that node and opens the section again. */
 void wm_cache_move_home(wm_window *window, int node);
 
 wm_window *wm_cache_window(const struct wm_arena_group *group);
 
-/* Puts a class to use that may be so already. Null: its blocks are larger than
- * all that a set may keep, or there is no memory for its entries. */
+/* Puts a class to use, if it is not. Null: its blocks are larger than all that
+ * a set may cache, or there is no memory for its entries. */
 wm_magazine *wm_magazine_use(wm_magazine_set *set, unsigned size_class);
 
 #endif

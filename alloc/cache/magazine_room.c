@@ -1,23 +1,23 @@
-/* magazine_room.c: the room of a set of magazines: claimed, given back, cut.
+/* magazine_room.c: the room of a set: claim, return, trim.
  *
- * Room is a count and no memory: how many blocks and bytes a set's owner may
- * still hand out before it has to claim more (live.h). Only sets of pinned
- * memory count frees that are not cached.
+ * Room is a count, not memory: how many blocks and bytes the owner of a set
+ * may still allocate before it has to claim more (live.h). Only sets of
+ * pinned memory count frees that are not cached.
  *
- * The caller has the section of the set's window, but for
- * wm_cache_raise_peaks() and wm_cache_reset_peaks(), which take those of
- * others. Takes no other lock. */
+ * The caller has the section of the set's window; wm_cache_raise_peaks() and
+ * wm_cache_reset_peaks() take the sections of all windows. Takes no other
+ * lock. */
 #include "alloc/cache/magazine_int.h"
 
 #include "alloc/arena/group.h"
 
-/* Half of what is left below a peak is parted between the sets, the other half
- * stays for sets that need more. A set claims its part; when frees have made
- * its room more than twice that part, or ROOM_TIMES the least, it gives back
- * half. If there is one set only, that set may have all that is left.
+/* Half of what is left below a peak is divided among the sets; the other half
+ * stays for sets that need more. A set claims its share; when frees have made
+ * its room larger than twice the share, or than ROOM_TIMES the least, it
+ * returns half. A single set may have all that is left.
  *
- * Why ROOM_TIMES is 64: a set with less room has to claim more often, each time
- * by the slow path; one with more has to be visited before a peak is raised,
+ * Why ROOM_TIMES is 64: with less room a set claims more often, each time on
+ * the slow path; with more room it has to be visited before a peak is raised,
  * but peaks are rarely raised. */
 enum { ROOM_TIMES = 64, ROOM_PART = 2 };
 
@@ -30,15 +30,15 @@ static wm_live *live_of(const wm_magazine_set *set, int i)
     return wm_lives_of(set->arena->live, i > 0);
 }
 
-/* Whether small and large requests have rooms apart. By the group, which does
- * not change: a set's lane does, while other threads peek. */
+/* Whether small and large requests have separate rooms. Read from the group,
+ * which is const: a set's lane changes while other threads read. */
 static bool is_laned(const wm_magazine_set *set)
 {
     return set->group->laned;
 }
 
-/* Small and large requests share what a thread may have, and so do the sets
- * that it has for streams of a device. */
+/* Small and large requests share a thread's room, and so do its sets for
+ * streams of a device. */
 static int64_t least_bytes(const wm_magazine_set *set)
 {
     return WM_ROOM_BYTES / (is_laned(set) ? 2 * set->sharers : 1);
@@ -59,7 +59,7 @@ static unsigned sets_of(const wm_magazine_set *set)
     return atomic_load_explicit(&set->arena->live->sets, memory_order_relaxed);
 }
 
-/* A set's part of what is left below a peak, if that is more than least. */
+/* A set's share of what is left below a peak; at least `least`. */
 static int64_t share_of(const wm_magazine_set *set, int i,
                         enum wm_figure figure, int64_t least)
 {
@@ -71,8 +71,8 @@ static int64_t share_of(const wm_magazine_set *set, int i,
     return part > least ? part : least;
 }
 
-/* The most that a room may come to by frees: until a peak is raised, whatever
- * other sets the thread has. */
+/* The greatest room that frees may lead to, whatever other sets the thread has,
+ * until a peak is raised. */
 static int64_t limit_of(const wm_magazine_set *set, int i,
                         enum wm_figure figure, int64_t least)
 {
@@ -82,7 +82,8 @@ static int64_t limit_of(const wm_magazine_set *set, int i,
                             : INT64_MAX / 4;
 }
 
-/* Up to where hits may go: to what the set may keep, or has room for. */
+/* Computes how far hits may fill the set: to its bytes, or to its greatest
+ * room. */
 static void set_high(wm_magazine_set *set, int i)
 {
     wm_room *room = &set->rooms[i];
@@ -110,7 +111,7 @@ void wm_magazine_open_room(wm_magazine_set *set, const wm_magazine *m)
     room->high = room->high > high ? room->high : high;
 }
 
-/* Whether a peak is to be raised for it. */
+/* Returns whether a peak has to be raised. */
 static bool adjust_room(wm_magazine_set *set, int i, int64_t blocks,
                         int64_t asked, int64_t bytes)
 {
@@ -130,7 +131,7 @@ static bool adjust_room(wm_magazine_set *set, int i, int64_t blocks,
     return above;
 }
 
-/* What is missing of a room for needed: to that, or to the set's part. */
+/* What a room lacks: up to `needed`, or to the set's share. */
 static int64_t shortfall(const wm_magazine_set *set, int i,
                          enum wm_figure figure, int64_t room, int64_t needed,
                          int64_t least)
@@ -165,7 +166,7 @@ void wm_magazine_need_room(wm_magazine_set *set, const wm_magazine *m,
     }
 }
 
-/* What is above most, down to half of that. */
+/* If the room is above most, what to return so that half of most is left. */
 static int64_t excess(int64_t room, int64_t most)
 {
     return room > most ? most / 2 - room : 0;
@@ -250,7 +251,8 @@ void wm_magazine_claim(wm_magazine_set *set, wm_magazine *m)
     }
 }
 
-/* What waits for streams comes and goes in batches. */
+/* Blocks that wait for streams come and go in batches, so half a room is
+ * claimed ahead. */
 void wm_magazine_claim_ahead(wm_magazine_set *set, wm_magazine *m)
 {
     claim(set, m, wm_magazine_supply(set, m)->base + WM_ROOM_BLOCKS / 2);
@@ -267,7 +269,7 @@ void wm_magazine_set_end_claims(wm_magazine_set *set)
 
 /* ---- a peak is raised ---------------------------------------------------- */
 
-/* Which peaks are to be raised; rooms are cut of those figures only. */
+/* The figures whose peaks have to be raised; only their rooms are trimmed. */
 struct raise {
     wm_arena_group *group;
     bool any, above[WM_LIVE_FIGURES];
@@ -285,7 +287,8 @@ static void note_raised(struct raise *raise, const wm_live *live)
     }
 }
 
-/* Of any node: a request may have been served by another than its own. */
+/* Looks at all nodes: a request may have been served by another node than its
+ * own. */
 static bool find_above(struct raise *raise)
 {
     for (int i = 0; i < raise->group->nodes; i++) {
@@ -309,7 +312,7 @@ static int64_t amount_above(int64_t room, int64_t least)
     return room > least ? room - least : 0;
 }
 
-/* What a room has beyond the least, of figures to be raised. */
+/* What a room has beyond the least, of the figures to be raised. */
 static excess_room excess_of(const wm_magazine_set *set, int i,
                              const struct raise *raise)
 {
@@ -339,8 +342,8 @@ static bool has_excess(const wm_magazine_set *set, const struct raise *raise)
             large.requested | large.bytes) != 0;
 }
 
-/* The calling thread's room is what it is. Another thread that has little room
- * now may have much by the time the peak is raised. */
+/* The calling thread's room does not change meanwhile. Another thread that has
+ * little room now may have much when the peak is raised. */
 static bool may_have_excess(const wm_window *window, void *context)
 {
     const struct raise *raise = context;
@@ -372,7 +375,8 @@ static void trim_window(wm_window *window, void *context)
     }
 }
 
-/* No set's room changes now, and one thread is here at a time. */
+/* No set's room changes now: every visited window is still closed, under lock
+ * windows. */
 static void raise_above(void *context)
 {
     const struct raise *raise = context;

@@ -1,5 +1,5 @@
-/* magazine_set.c: the set of magazines of a window: made, put to use, moved to
- * another node, given up. See magazine.h.
+/* magazine_set.c: the lifetime of a window's set of magazines: create, put
+ * classes to use, move to another node or sibling arena, retire, free.
  *
  * Takes the section of the calling thread's window, and under it lock arena. */
 #include "alloc/cache/magazine_int.h"
@@ -9,7 +9,7 @@
 #include "alloc/arena/group.h"
 #include "runtime/base/meta.h"
 
-/* Numbers of sets: never used twice in a process. */
+/* The last number of a set: none is used twice in a process. */
 static _Atomic uint64_t last_number;
 
 static uint32_t room_for(const wm_arena_group *group, size_t bytes)
@@ -24,8 +24,9 @@ static uint32_t room_for(const wm_arena_group *group, size_t bytes)
                                                     : group->magazine_blocks);
 }
 
-/* What lies before the first entry of a class; its state is no set's. And that
- * entry, of all classes that are not in use: their own room is not touched. */
+/* The block before the first entry of a class; its state is that of no set.
+ * Classes that are not in use share that entry, so that their own entries are
+ * not touched. */
 static const wm_block no_block;
 static const wm_entry no_entry = {(wm_block *)(uintptr_t)&no_block, NULL};
 
@@ -89,7 +90,7 @@ wm_magazine *wm_magazine_use(wm_magazine_set *set, unsigned size_class)
     return m;
 }
 
-/* All of them are empty. */
+/* All classes are empty. */
 static void use_no_class(wm_magazine_set *set)
 {
     while (set->classes > 0) {
@@ -99,13 +100,13 @@ static void use_no_class(wm_magazine_set *set)
     }
 }
 
-/* The lock of a space's spare sets: that of its first arena. */
+/* The spare sets of a group are guarded by lock arena of its first arena. */
 static wm_lock *spare_lock(const wm_arena_group *group)
 {
     return &group->arenas->lock;
 }
 
-/* A spare set fits every arena of its group, whichever it was filled from. */
+/* A spare set fits every arena of its group, whichever it was refilled from. */
 static wm_magazine_set *take_spare_set(wm_arena_group *group)
 {
     wm_magazine_set *set;
@@ -129,8 +130,8 @@ static void put_spare_set(wm_magazine_set *set)
     wm_lock_release(spare_lock(group));
 }
 
-/* The set is empty, and is filled from the arena from now on. What it counted
- * of growth and of completed blocks says nothing about another node. */
+/* The empty set refills from the arena from now on. What it counted of growth
+ * and of completed blocks does not hold on another node. */
 static void use_arena(wm_magazine_set *set, wm_arena *arena)
 {
     if (!wm_arena_is_sibling(set->arena, arena)) {
@@ -146,7 +147,7 @@ static void use_arena(wm_magazine_set *set, wm_arena *arena)
 void wm_magazine_set_renumber(wm_magazine_set *set, unsigned slot,
                               _Atomic uint64_t *live_tag)
 {
-    /* Relaxed: a number that is not used twice, tied to nothing. */
+    /* Relaxed: only uniqueness matters. */
     uint64_t next =
         atomic_fetch_add_explicit(&last_number, 1, memory_order_relaxed) + 1;
 
@@ -179,7 +180,7 @@ wm_magazine_set *wm_magazine_set_create(wm_arena_group *group, wm_arena *arena)
 
 void wm_cache_count_set(wm_arena *arena, int change)
 {
-    /* Relaxed: a number that tells how much is worth claiming. */
+    /* Relaxed: an estimate from which shares of room are computed. */
     atomic_fetch_add_explicit(&arena->live->sets, (unsigned)change,
                               memory_order_relaxed);
     wm_lock_acquire(&arena->siblings->lock);
@@ -187,9 +188,10 @@ void wm_cache_count_set(wm_arena *arena, int change)
     wm_lock_release(&arena->siblings->lock);
 }
 
-/* For a set that is counted in an arena: the sibling that fewest use, where it
- * is counted then; or the arena, if there would be as many. Under a lock, or
- * threads that look at the same time would all find the same. */
+/* Moves the count of a set from its arena to the sibling that fewest sets use,
+ * and returns that; or the arena itself if the sibling would have as many.
+ * Under a lock: else threads that look at the same time would all choose the
+ * same sibling. */
 static wm_arena *find_least_used(wm_arena *arena)
 {
     wm_arena *best = arena;
@@ -204,8 +206,8 @@ static wm_arena *find_least_used(wm_arena *arena)
     return best;
 }
 
-/* Where a set begins. Only with a number of arenas that somebody wants do
- * threads part before they have met: memory in several arenas serves worse. */
+/* The arena of a new set. Threads are spread before they contend only if option
+ * arenas says so: memory in several arenas is used less well. */
 static wm_arena *choose_arena(const wm_arena_group *group, wm_arena *home)
 {
     wm_cache_count_set(home, 1);
@@ -234,12 +236,13 @@ static void begin_set(wm_arena_group *group, wm_arena *home, wm_window *window)
     window->pending_last =
         (wm_pending_stream *)(uintptr_t)&wm_pending_no_stream;
     renumber(set, window);
-    /* Release: who peeks at it under lock windows finds it made. */
+    /* Release: a thread that reads it under lock windows sees an initialised
+     * set. */
     atomic_store_explicit(&window->magazines, set, memory_order_release);
 }
 
-/* Under lock windows: no set begins while somebody has made all of them wait
- * (wm_visit.finish). */
+/* Under lock windows: no set begins while a visit keeps all threads out of
+ * their sections (wm_visit.finish). */
 static void begin_first_set(wm_arena_group *group, wm_arena *home,
                             wm_window *window)
 {
@@ -252,8 +255,8 @@ static void begin_first_set(wm_arena_group *group, wm_arena *home,
     wm_lock_release(&group->runtime->windows_lock);
 }
 
-/* The calling thread's window, made or made the current one; null where it
- * cannot have one: that is no failure of the call. */
+/* Makes the calling thread's window the current one, and makes it if there is
+ * none. Null: it cannot have one, which is no failure of the call. */
 static __attribute__((noinline, cold)) wm_window *
 get_window(warm_runtime *runtime)
 {
@@ -283,9 +286,9 @@ wm_window *wm_cache_window(const wm_arena_group *group)
                : get_window(group->runtime);
 }
 
-/* Its thread is on another node now: blocks stay where they are, those to come
- * are from there. Those that it still has out are of the old node, and must not
- * come back by a hit: they have the old number. */
+/* The thread is on another node now: its cached blocks are flushed, and refills
+ * come from the new node. Blocks that callers still hold are of the old node
+ * and may not be cached by a hit: they carry the old number. */
 static void move_set(wm_magazine_set *set, wm_arena *home, wm_window *window)
 {
     if (!wm_arena_is_sibling(set->arena, home)) {
@@ -316,7 +319,7 @@ void wm_cache_move_home(wm_window *window, int node)
     wm_section_unlock(&window->section);
 }
 
-/* Any, but always the same. */
+/* A hash of the thread: always the same shard. */
 static unsigned shard_of_thread(const wm_arena_group *group)
 {
     return (unsigned)(((uint64_t)(uintptr_t)pthread_self() *
@@ -416,8 +419,9 @@ void wm_magazine_set_retire(wm_magazine_set *set,
     wm_magazine_set_merge_stats_locked(set);
     wm_magazine_set_return_room(set);
     wm_magazine_set_end_claims(set);
-    /* Not before: who looks for memory would find none here, nor in the arena.
-     * Nor after: nobody peeks at a set that another thread has. */
+    /* Not earlier: a thread that looks for memory would find the blocks neither
+     * here nor in the arena. Not later: no thread may read a set that another
+     * thread uses. */
     atomic_store_explicit(from, NULL, memory_order_relaxed);
     atomic_store_explicit(live_tag, WM_NO_TAG, memory_order_relaxed);
     use_no_class(set);
@@ -434,7 +438,8 @@ static void free_set(wm_magazine_set *set)
     wm_meta_free(set);
 }
 
-/* The spare sets beyond those that are kept, in a chain. */
+/* Unlinks the spare sets beyond the first WM_SETS_KEPT and returns their
+ * chain. */
 static wm_magazine_set *take_spare_sets(wm_arena_group *group)
 {
     wm_magazine_set **link = &group->spare_sets, *rest;
@@ -468,8 +473,9 @@ static bool wants_none(const wm_window *window, void *context)
     return false;
 }
 
-/* Under the windows lock, with which other threads peek at a set: those that
- * peeked before the set left its window are done, and none peeks later. */
+/* Frees under lock windows, under which other threads read sets: a thread
+ * that read a set before it left its window has finished, and none reads it
+ * later. */
 void wm_cache_trim(wm_arena_group *group)
 {
     const wm_visit none = {wants_none, NULL, free_spare_sets, group};

@@ -1,24 +1,24 @@
-/* pending.c: slots: made, filled, emptied. See pending.h.
+/* pending.c: the slots: append, count, flush, detach.
  *
  * Takes the section of a window and under it the locks of the timelines and of
- * the arena; calls the driver with none. */
+ * the arena; calls the driver with none of them held. */
 #include "alloc/cache/pending_int.h"
 
 #include "alloc/arena/arena_int.h"
 #include "alloc/arena/group.h"
 #include "alloc/cache/magazine_int.h"
 
-/* The part of a batch's bytes that a slot may gather where others do. */
+/* A slot's part of the byte bound where other threads have slots, too. */
 enum { PARTS = 4 };
 
 const wm_pending_stream wm_pending_no_stream;
 
-/* ---- a block comes ------------------------------------------------------ */
+/* ---- a batch begins ----------------------------------------------------- */
 
 void wm_pending_begin(wm_pending_stream *slot)
 {
     slot->open.since_ns = wm_clock_ns();
-    /* For others: when the oldest batch was begun, or before. */
+    /* Other threads read a time not later than that of the oldest block. */
     if (atomic_load_explicit(&slot->blocks, memory_order_relaxed) == 0) {
         atomic_store_explicit(&slot->since_ns, slot->open.since_ns,
                               memory_order_relaxed);
@@ -32,7 +32,7 @@ warm_stream wm_pending_use_stream(wm_stream_use *uses)
                : NULL;
 }
 
-/* ---- telling the arena -------------------------------------------------- */
+/* ---- counting pending blocks in the arena ------------------------------- */
 
 static void count_batch_locked(wm_magazine_set *set, wm_pending_batch *batch)
 {
@@ -84,14 +84,16 @@ void wm_pending_merge_stats_locked(wm_magazine_set *set)
     }
 }
 
-/* ---- out of a slot: the caller has the section -------------------------- */
+/* ---- flush and detach: the caller has the section ----------------------- */
 
-/* Bounds of the next batch; bytes: with which one of the timeline is full. */
+/* Sets the bounds of the next batch. bytes: at which the timeline's batch is
+ * full. */
 static void set_limits(const wm_magazine_set *set, wm_pending_stream *slot,
                        size_t bytes)
 {
     const wm_timelines *timelines = slot->timelines;
-    /* Relaxed: of two threads that come at once each may have a whole one. */
+    /* Relaxed: if two threads attach at once, each may get a full-size
+     * batch. */
     bool alone = set->footprint_stable &&
                  atomic_load_explicit(&wm_pending_timeline(slot)->slots,
                                       memory_order_relaxed) == 1;
@@ -104,7 +106,8 @@ static void set_limits(const wm_magazine_set *set, wm_pending_stream *slot,
     slot->bytes_max = alone ? bytes : bytes / PARTS;
 }
 
-/* As uses of the timeline, which have its references. */
+/* Makes the blocks a chain of stream uses, which take the batch's
+ * references. */
 static wm_batch chain(wm_timeline *t, wm_pending_batch *from)
 {
     wm_batch batch = {
@@ -121,11 +124,11 @@ static wm_batch chain(wm_timeline *t, wm_pending_batch *from)
         batch.first = use;
         use->event = i == 0 ? from->event : NULL;
     }
-    wm_gathered_clear(from);
+    wm_pending_clear_batch(from);
     return batch;
 }
 
-/* Closed batches go into the timeline's queue, as they are. */
+/* Moves closed batches into the timeline's queue unchanged. */
 static void queue_closed(wm_pending_stream *slot, uint64_t since)
 {
     wm_timeline *t = wm_pending_timeline(slot);
@@ -138,8 +141,8 @@ static void queue_closed(wm_pending_stream *slot, uint64_t since)
     slot->closed = 0;
 }
 
-/* Its owner asks the driver, and sees to it then: who polls the timeline waits
- * for that, once it finds it. */
+/* Leaves a request for the owner, which is in a driver call. A thread that
+ * polls the timeline waits until the owner has served it. */
 static void leave_request(wm_pending_stream *slot,
                           enum wm_pending_request called)
 {
@@ -178,7 +181,7 @@ bool wm_pending_flush(wm_magazine_set *set, wm_pending_stream *slot, bool one)
     return full;
 }
 
-/* What is in slots, or was. */
+/* Sums over batches. */
 struct sum {
     size_t blocks, untold, untold_bytes;
     uint64_t since;
@@ -204,7 +207,7 @@ static void add_slot(struct sum *sum, const wm_pending_stream *slot)
     }
 }
 
-/* So much has passed of which the arena was not told. */
+/* Adds blocks that completed before the arena counted them as pending. */
 static void note_completed(wm_magazine_set *set, size_t count, size_t bytes)
 {
     wm_pending *pending = wm_magazine_set_pending(set);
@@ -239,7 +242,7 @@ void wm_pending_recount(wm_magazine_set *set, wm_pending_stream *slot,
 static void change_slot_count(wm_timelines *timelines, wm_timeline *t,
                               int change)
 {
-    /* Relaxed: numbers; -1 as it wraps. */
+    /* Relaxed: statistics; -1 wraps. */
     atomic_fetch_add_explicit(&t->slots, (size_t)change, memory_order_relaxed);
     atomic_fetch_add_explicit(&timelines->slots, (size_t)change,
                               memory_order_relaxed);
@@ -292,7 +295,7 @@ void wm_pending_fini(wm_magazine_set *set)
     wm_meta_free(wm_magazine_set_pending(set));
 }
 
-/* ---- the calling thread's slots ----------------------------------------- */
+/* ---- references and assignment ------------------------------------------ */
 
 void wm_pending_restock(wm_pending_stream *slot, size_t count)
 {
@@ -304,7 +307,6 @@ void wm_pending_restock(wm_pending_stream *slot, size_t count)
     }
 }
 
-/* The slot is the timeline's from now on, whose reference it takes over. */
 void wm_pending_begin_stream(wm_magazine_set *set, wm_pending_stream *slot,
                              wm_timeline *t)
 {

@@ -1,95 +1,102 @@
-/* pending.h: what a thread records and frees on adopted streams, before it is
- * in any timeline.
+/* pending.h: frees of blocks that a stream still uses: the thread batches them
+ * per stream before the stream's timeline sees them.
  *
  *   record  window ─► set ─► slot of the stream: its timeline, by address
- *   free    block ─► its own timeline ─► slot: into its open batch
- *   full    its event is recorded, the oldest one is asked for, and what has
- *           passed goes into the magazines: all of it in the slot, where the
- *           thread is alone with the stream (pending_close.c); else in the
+ *   free    block ─► its recorded timeline ─► slot: appended to its open batch
+ *   full    record the open batch's event, query the oldest batch's event,
+ * cache completed blocks in the magazines: all within the slot if no other
+ *           thread has a slot for the stream (pending_close.c), else in the
  *           timeline
  *
  *   slot    closed [..] [..]   open [....          each: blocks, and an event
  *
- * A record and a free are hits of the window's section: no lock; and no read-
- * modify-write but one, by which a free claims the block, because others may
- * free it at the same time, by mistake. What a slot has is a front of the
- * timeline's own: it goes there when the slot is wanted for another stream,
- * when the thread ends, or when somebody else wants it there: before memory is
- * obtained, or taken from others (not for every miss: it takes a barrier), when
- * a stream retires or captures, when all is polled. All bounds of batches hold
- * for each slot, which has a part of them; all where nobody else gathers for
- * the stream, and the thread's memory is steady: nobody looks for it then.
+ * A record and a free are hits of the window's section, without a lock. The
+ * only read-modify-write is the one by which a free claims the block, because
+ * another thread may free it at the same time by mistake.
  *
- * A block in a slot is GATHERED: its arena counts it as if its caller had it,
- * until it is told so, if ever: what passes before that adds to the totals of
- * what was pending. The thread's figures know that it was freed.
+ * A slot's batches are the front of the timeline's queue. They are flushed to
+ * the timeline if the slot is needed for another stream, the thread ends, or
+ * another thread needs the blocks there: before memory is obtained or taken
+ * from other threads (not at every miss: it costs a barrier), when a stream
+ * retires or a capture begins, when everything is polled. The bounds of batches
+ * hold for each slot, which gets a part of them; it gets all if no other thread
+ * has a slot for the stream and the thread's footprint is stable: no thread
+ * looks for those blocks then.
  *
- * A slot has references of its timeline in stock: one a record, which goes with
- * the use, and comes back when that has passed in the slot; so that threads
- * that share a stream do not share a count. */
+ * A block in a slot is GATHERED. Its arena counts it as held by the caller
+ * until a flush counts it as pending. Blocks that complete before that are
+ * added to the totals of pending blocks at the next merge. The thread's own
+ * counts know that it was freed.
+ *
+ * A slot holds a stock of references to its timeline: each record uses one,
+ * which goes with the recorded stream and comes back when the block completes
+ * in the slot. So threads that share a stream do not write a shared count. */
 #ifndef WM_PENDING_H
 #define WM_PENDING_H
 
 #include "alloc/stream/timeline.h"
 #include "runtime/base/waker.h"
 
-/* Slots: a power of two. Larger blocks that another thread was handed do not
- * wait in them: memory would be obtained meanwhile by who allocates such. */
+/* Number of slots, a power of two. And the largest block, allocated by another
+ * thread, that waits in a slot: a thread that allocates larger ones would
+ * meanwhile have to obtain memory. */
 enum { WM_PENDING_SLOTS = 8, WM_PENDING_OTHERS = 64 << 10 };
-/* Most blocks of a slot's batch, and closed ones that it keeps. */
+/* Most blocks of a slot's batch; most closed batches of a slot. */
 enum { WM_PENDING_BLOCKS = 64, WM_PENDING_CLOSED = 3 };
 
 typedef struct wm_pending_batch {
     size_t count, bytes;
-    uint64_t since_ns;             /* when the first one came */
-    size_t counted, counted_bytes; /* of the first ones the arena knows */
-    warm_event event;              /* of a closed one */
+    uint64_t since_ns; /* when the first block came */
+    /* the first ones, which the arena counts as pending */
+    size_t counted, counted_bytes;
+    warm_event event; /* recorded; of a closed batch only */
     wm_block *block[WM_PENDING_BLOCKS];
 } wm_pending_batch;
 
-/* Who wanted what the owner had with the driver: somebody did in the timeline,
- * or it retires. */
+/* A request that another thread left while the owner was in a driver call:
+ * FLUSH the batches, or DETACH the slot, since the stream retires. */
 enum wm_pending_request {
     WM_REQUEST_NONE,
     WM_REQUEST_FLUSH,
     WM_REQUEST_DETACH
 };
 
-/* Of the section, but for what others peek at. Made when the thread first
- * gathers for a stream that falls into it, then kept for the next one. */
+/* Guarded by the section, but for what other threads read. Made at the first
+ * free on a stream with this index, then reused for the next stream. */
 typedef struct wm_pending_stream {
-    warm_stream stream; /* null: empty */
-    /* Relaxed. Others ask whether a visit is worth it. */
+    warm_stream stream; /* null: unused */
+    /* Relaxed: other threads read it to decide whether a visit is worth it. */
     _Atomic(wm_timeline *) timeline;
     wm_timelines *timelines; /* const */
-    wm_waker *waker;         /* const: of the thread that polls */
-    /* Relaxed, for others who peek: blocks in batches, and when the oldest of
-     * those was begun, or before. */
+    wm_waker *waker;         /* const: wakes the polling thread */
+    /* Relaxed, read by other threads: blocks in all batches; and a time not
+     * later than that of the oldest block. */
     _Atomic size_t blocks;
     _Atomic uint64_t since_ns;
-    size_t references; /* at least one */
-    size_t count_max;  /* of the batch, */
-    size_t bytes_max;  /* and in bytes */
-    unsigned closed;   /* batches, oldest first */
-    /* The owner asks the driver about its batches, and has left the section:
-     * others leave them alone, and call. */
+    size_t references; /* at least one, of a slot in use */
+    size_t count_max;  /* bounds of the open batch: blocks, */
+    size_t bytes_max;  /* and bytes */
+    unsigned closed;   /* number of closed batches, oldest first */
+    /* The owner is in a driver call about its batches and has left the section:
+     * other threads do not touch the batches and leave a request. */
     bool in_driver;
     enum wm_pending_request requested;
     wm_pending_batch open;
     wm_pending_batch batch[WM_PENDING_CLOSED];
 } wm_pending_stream;
 
-/* Of the section. Made when the thread first gathers; a set of a stream's
- * memory never has one. */
+/* Guarded by the section. Made at the thread's first batched free; a set of a
+ * stream's memory never has one. */
 typedef struct wm_pending {
-    /* What has passed and the arena was not told of, since it settled; and how
-     * much was there at most. */
+    /* Blocks that completed while the arena did not count them as pending,
+     * since the last merge; and the most of such blocks at one time. */
     size_t completed, completed_bytes, peak, peak_bytes;
-    /* Null: not made. Release and acquire: others peek at them. */
+    /* Null: not made. Stored with release, loaded with acquire: other threads
+     * read them. */
     _Atomic(wm_pending_stream *) slot[WM_PENDING_SLOTS];
 } wm_pending;
 
-/* The slot of no stream: what a window looks at that has looked for none. */
+/* The slot of no stream, for a window that has looked up no stream yet. */
 extern const wm_pending_stream wm_pending_no_stream
     __attribute__((visibility("hidden")));
 
@@ -105,73 +112,77 @@ static inline unsigned wm_pending_index(warm_stream stream)
 }
 _Static_assert(WM_PENDING_SLOTS == 8, "the highest three bits");
 
-/* Null: it is not made, as no slot is where gather is null. */
+/* Null: the slot is not made, or pending is null. */
 static inline wm_pending_stream *wm_pending_stream_at(const wm_pending *pending,
                                                       unsigned index)
 {
-    /* Acquire pairs with the release of the owner, who made it. */
+    /* Acquire pairs with the owner's release in pending_attach.c. */
     return pending != NULL ? atomic_load_explicit(&pending->slot[index],
                                                   memory_order_acquire)
                            : NULL;
 }
 
-/* A hit brought the last block of a batch; mine: that the thread was handed. */
+/* Closes the open batch after a hit made it full. mine: the calling thread
+ * allocated the last block, so that completed blocks may be cached here. */
 void wm_pending_close(struct wm_window *window, wm_pending_stream *slot,
                       bool mine);
 
-/* wm_pending_free() of a block that starts at base where somebody is about to
- * visit the window, or does: with the section's lock. */
+/* Does what wm_pending_free() does, for a block that starts at base, if another
+ * thread visits the window or is about to: locks the section. */
 bool wm_pending_free_visited(struct wm_window *window, wm_block *block,
                              const void *base);
 
-/* Gathers a FREEING block that one adopted stream uses, and that another thread
- * may have been handed. False: the slow path. */
+/* Batches a FREEING block that one adopted stream uses and that another thread
+ * may have allocated. False: the slow path. */
 bool wm_pending_free_other(struct wm_arena_group *group, wm_block *block,
                            wm_stream_use *uses);
 
-/* The one stream that is to have a slot for that, or null: see
- * wm_pending_attach(). uses: of a FREEING block. */
+/* The one stream that uses a FREEING block, if a slot for it would serve the
+ * next free; or null. */
 warm_stream wm_pending_use_stream(wm_stream_use *uses);
 
-/* The calling thread's slot for the stream, made if the stream is adopted; then
- * wm_pending_record() may do. yields: not in place of another stream's. */
+/* Gives the calling thread a slot for the stream, if it is adopted, so that the
+ * next wm_pending_record() may hit. yields: does not replace another stream's
+ * slot. */
 void wm_pending_attach(struct wm_arena_group *group, warm_stream stream,
                        bool yields);
 
-/* The calling thread's batches go into the timelines' own; those are asked, if
- * they are worth it, until something has passed, which goes into the thread's
- * magazines. Whether any. now: see wm_timelines_poll_some(). */
+/* Flushes the calling thread's batches to the timelines, then polls those that
+ * are worth a query until some block has completed and is cached by this
+ * thread. Returns whether one has. now: as for wm_timelines_poll_some(). */
 bool wm_pending_poll_mine(struct wm_arena_group *group, uint64_t now);
 
-/* All threads' batches begun at older_than or before go into the timelines'
- * own; those for t, which retires, with their slots. Whether a window was
- * visited for it. The caller holds no lock from WM_RANK_WINDOWS on. */
+/* Flushes the batches of all threads that were begun at older_than or before to
+ * the timelines. If t is given, which retires, detaches its slots instead.
+ * Returns whether a window was visited. The caller holds no lock from
+ * WM_RANK_WINDOWS on. */
 bool wm_pending_collect_all(wm_timelines *set, wm_timeline *t,
                             uint64_t older_than);
 
-/* Blocks in all threads' open batches; those of every free that does not see
- * what the caller wrote before are counted. Lock as above. */
+/* The number of blocks in the batches of all threads. It includes every free
+ * that does not see what the caller wrote before this call. Locks as above. */
 size_t wm_pending_blocks(wm_timelines *set);
 
-/* As many as make a timeline's batch worth a question: what is gathered is
- * where others find it before they would. */
+/* Most blocks of a slot's batch that other threads may want: as many as make a
+ * timeline's batch worth a query, so that they are in the timeline in time. */
 static inline size_t wm_pending_count_max(const wm_timelines *set)
 {
     return set->batch_count < WM_BATCH_RIPE ? set->batch_count : WM_BATCH_RIPE;
 }
 
-/* The arena is told that the blocks of all slots are pending. */
+/* Counts all blocks of the set's slots as pending in the arena. */
 void wm_pending_count_all(struct wm_magazine_set *set);
 
-/* What passed without that goes to its figures; lock arena. */
+/* Adds the blocks that completed uncounted to the arena's figures; lock
+ * arena. */
 void wm_pending_merge_stats_locked(struct wm_magazine_set *set);
 
-/* With the window's section: the set has another arena now; everything leaves
- * the set. */
+/* With the window's section: the set has moved to another arena; and the set
+ * ends: detaches all slots. */
 void wm_pending_note_home(struct wm_magazine_set *set);
 void wm_pending_end(struct wm_magazine_set *set);
 
-/* Frees what a set that nobody has gathered with. */
+/* Frees the slots of a set that no thread has. */
 void wm_pending_fini(struct wm_magazine_set *set);
 
 #endif

@@ -1,11 +1,13 @@
-/* pending_attach.c: a thread gets a slot for a stream that it frees on. See
- * pending.h. */
+/* pending_attach.c: gives a thread a slot for a stream that it frees on.
+ *
+ * Takes the section of the calling thread's window and under it the locks of
+ * the timelines and of the arena. */
 #include "alloc/cache/pending_int.h"
 
 #include "alloc/arena/group.h"
 #include "runtime/base/meta.h"
 
-/* The slot of that number, made if it is not; null: no memory for it. */
+/* The slot with that index, made if it is not. Null: no memory for it. */
 static wm_pending_stream *make_slot(wm_magazine_set *set,
                                     const wm_arena_group *group, unsigned index)
 {
@@ -17,7 +19,7 @@ static wm_pending_stream *make_slot(wm_magazine_set *set,
         if (pending == NULL) {
             return NULL;
         }
-        /* Release: others who peek at it find it zeroed. */
+        /* Release: another thread that reads it finds it zeroed. */
         atomic_store_explicit(&set->pending, pending, memory_order_release);
     }
     if (slot == NULL) {
@@ -67,7 +69,7 @@ void wm_pending_attach(wm_arena_group *group, warm_stream stream, bool yields)
     wm_magazine_set *set;
 
     if (stream == NULL) {
-        return; /* a default stream, and no slot's */
+        return; /* a default stream has no slot */
     }
     set = wm_cache_lock_mine(group, &window);
     if (set != NULL) {

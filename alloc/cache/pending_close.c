@@ -1,17 +1,17 @@
-/* pending_close.c: what a thread does with its own batches, once one is full or
- * it misses. See pending.h.
+/* pending_close.c: what a thread does with its own batches when one is full or
+ * an allocation misses.
  *
- * Where nobody else gathers for a stream, and the thread's memory is steady, a
- * batch stays in its slot from the first free to the magazines:
+ * If no other thread has a slot for the stream and the thread's footprint is
+ * stable, a batch stays in its slot from the first free until its blocks are
+ * cached:
  *
- *   section   the slot is asking, its timeline has a recorder
- *   driver    has the oldest batch passed? an event for the open one
- *   section   what has passed is in the magazines; whoever called meanwhile
- *             finds the rest in the timeline
+ *   section   slot->in_driver is set; the timeline counts a recorder
+ *   driver    query the oldest batches' events; record one for the open batch
+ *   section   cache completed blocks; serve a request that was left meanwhile
  *
- * The event of a batch that has passed serves the next one. Takes the section
+ * The event of a completed batch is reused for the next one. Takes the section
  * of the window, and under it the locks of the timeline and of the arena; calls
- * the driver with none. */
+ * the driver with none of them held. */
 #include "alloc/cache/pending_int.h"
 
 #include "alloc/arena/arena_int.h"
@@ -19,23 +19,27 @@
 
 #include <limits.h>
 
-/* ---- in the slot -------------------------------------------------------- */
+/* ---- close and query in the slot ---------------------------------------- */
 
-/* What the owner knows while the slot is asking. */
+/* State of one close-and-query cycle, on the owner's stack while it is in the
+ * driver. */
 struct cycle {
     wm_timeline *t;
-    bool close;         /* the open batch is to get its event, */
-    bool closed;        /* and has */
-    bool queued;        /* what waits in the timeline, which is to be asked */
-    bool full;          /* the timeline's own batch, which is to be closed */
-    bool due;           /* as wm_timeline_begin_record() says */
-    unsigned completed; /* of the closed ones, the oldest; and the open one */
+    bool close;  /* record an event for the open batch, */
+    bool closed; /* which succeeded */
+    /* older batches wait in the timeline and have to be polled first */
+    bool queued;
+    /* the timeline's open batch is full and has to be closed */
+    bool full;
+    bool due; /* of wm_timeline_begin_record_locked() */
+    /* completed batches: the oldest closed ones, then the open one */
+    unsigned completed;
     warm_event event;
 };
 
-/* Whether the open batch may be closed here. What waits in the timeline does so
- * behind what came before this, or is soon asked for. Relaxed: whoever else
- * comes has a batch of its own. */
+/* Whether the open batch may be closed in the slot. What waits in the timeline
+ * was queued before it, or will be polled soon. Relaxed: another thread that
+ * attaches now has a batch of its own. */
 static bool may_close_locked(const wm_magazine_set *set,
                              const wm_pending_stream *slot, wm_timeline *t)
 {
@@ -45,7 +49,7 @@ static bool may_close_locked(const wm_magazine_set *set,
            atomic_load_explicit(&t->slots, memory_order_relaxed) == 1;
 }
 
-/* With the section. must: close the open batch, or nothing. */
+/* With the section. must: close the open batch, or do nothing. */
 static bool begin_cycle(wm_magazine_set *set, wm_pending_stream *slot,
                         bool must, struct cycle *cycle)
 {
@@ -64,7 +68,7 @@ static bool begin_cycle(wm_magazine_set *set, wm_pending_stream *slot,
     return begun;
 }
 
-/* Without: how many have passed, of the oldest. */
+/* Without the section: counts the completed batches, oldest first. */
 static void poll_batches(wm_timelines *set, const wm_pending_stream *slot,
                          unsigned most, struct cycle *cycle)
 {
@@ -99,14 +103,15 @@ static void record_event(wm_timelines *set, const wm_pending_stream *slot,
     if (cycle->event != NULL && !cycle->closed && cycle->completed == 0) {
         wm_event_pool_put(set->events, cycle->t->device, cycle->event);
     }
-    /* It is the oldest, then, and nobody has asked yet. */
+    /* The batch is the oldest of the stream, and its event was not queried
+     * yet. */
     if (cycle->closed && slot->closed == 0 && !cycle->queued &&
         wm_driver_event_passed(set->driver, cycle->event) == WARM_OK) {
         cycle->completed = 1;
     }
 }
 
-/* The open batch is the last of the closed ones. */
+/* Makes the open batch the last closed one. */
 static void close_open_batch(wm_pending_stream *slot, warm_event event)
 {
     wm_pending_batch *batch = &slot->batch[slot->closed++];
@@ -121,11 +126,12 @@ static void close_open_batch(wm_pending_stream *slot, warm_event event)
     for (unsigned i = 0; i < open->count; i++) {
         batch->block[i] = open->block[i];
     }
-    wm_gathered_clear(&slot->open);
+    wm_pending_clear_batch(&slot->open);
 }
 
-/* The oldest ones go home; an event of theirs may serve on. *blocks, *bytes: of
- * which the arena knew nothing. */
+/* Caches the blocks of the oldest batches; the event `serves` is not returned
+ * to the pool. Adds to *blocks and *bytes those that the arena did not count as
+ * pending. */
 static void complete_batches(wm_magazine_set *set, wm_pending_stream *slot,
                              unsigned count, warm_event serves, size_t *blocks,
                              size_t *bytes)
@@ -150,8 +156,8 @@ static void complete_batches(wm_magazine_set *set, wm_pending_stream *slot,
     }
 }
 
-/* Whoever called finds the rest in the timeline; as does who could not close
- * the open batch. Whether that is to be closed there. */
+/* Serves a request that was left meanwhile, or flushes if recording the event
+ * failed. Returns whether the timeline's open batch is full. */
 static bool serve_request(wm_magazine_set *set, wm_pending_stream *slot,
                           bool failed)
 {
@@ -191,8 +197,8 @@ static void end_cycle(wm_magazine_set *set, wm_pending_stream *slot,
     wm_lock_release(&cycle->t->lock);
 }
 
-/* The caller has the section, and has it not after that, but a reference to the
- * timeline. */
+/* Runs the driver part and the end of a cycle. Unlocks the section, which the
+ * caller has, and returns with a reference to cycle->t. */
 static void run_cycle(wm_window *window, wm_pending_stream *slot, unsigned most,
                       struct cycle *cycle)
 {
@@ -204,16 +210,16 @@ static void run_cycle(wm_window *window, wm_pending_stream *slot, unsigned most,
         record_event(timelines, slot, cycle);
     }
     wm_section_lock(&window->section);
-    /* The slot's references may go with it. */
+    /* A detach may drop the slot's references. */
     wm_timeline_hold(cycle->t);
     end_cycle(wm_cache_set_of(window), slot, cycle);
     wm_section_unlock(&window->section);
 }
 
-/* ---- in the timeline ---------------------------------------------------- */
+/* ---- completed in the timeline ------------------------------------------ */
 
-/* What has passed goes into the calling thread's magazines, as far as there is
- * room, and else where it belongs. */
+/* Caches completed blocks in the calling thread's set; those that do not fit go
+ * back to the space. */
 static void cache_done(void *context, wm_block *done)
 {
     wm_window *window = context;
@@ -234,8 +240,8 @@ static void cache_done(void *context, wm_block *done)
 
 /* ---- a batch is full ---------------------------------------------------- */
 
-/* Closes what is full, in the slot or as part of the timeline's. With the
- * section, which the caller has not after that. cycle->t: to be gone on with,
+/* Closes a full batch in the slot, or flushes it and leaves it to the timeline.
+ * Unlocks the section, which the caller has. cycle->t: the timeline to poll,
  * with a reference, or null. */
 static void close_slot(wm_window *window, wm_pending_stream *slot,
                        struct cycle *cycle)
@@ -246,7 +252,8 @@ static void close_slot(wm_window *window, wm_pending_stream *slot,
     cycle->close = slot->open.count >= timelines->batch_count ||
                    slot->open.bytes >= timelines->batch_bytes;
     if (cycle->close && begin_cycle(set, slot, true, cycle)) {
-        /* One for one; and one more, or there would never be fewer. */
+        /* Query one closed batch for each one closed, and one more, so that
+         * their number can fall. */
         run_cycle(window, slot, slot->closed > 1 ? 2 : 1, cycle);
         return;
     }
@@ -258,7 +265,8 @@ static void close_slot(wm_window *window, wm_pending_stream *slot,
     wm_section_unlock(&window->section);
 }
 
-/* In the timeline: what is full there, or older than what the slot has. */
+/* Closes the timeline's full batch, or polls batches older than those of the
+ * slot. */
 static void poll_timeline(wm_arena_group *group, struct cycle *cycle,
                           const wm_home *home)
 {
@@ -285,7 +293,8 @@ void wm_pending_close(wm_window *window, wm_pending_stream *slot, bool mine)
     before.size = sizeof before;
     warm_last_error(&before);
     wm_section_lock(&window->section);
-    /* Of a set of its own, or somebody has taken it since. */
+    /* The window may have no set, and another thread may have flushed the slot
+     * since. */
     if (wm_cache_set_of(window) != NULL && slot->open.count > 0) {
         group = wm_cache_set_of(window)->arena->group;
         close_slot(window, slot, &cycle);
@@ -299,8 +308,8 @@ void wm_pending_close(wm_window *window, wm_pending_stream *slot, bool mine)
 
 /* ---- a miss ------------------------------------------------------------- */
 
-/* Those of the thread's slots that have closed batches are asked for those, and
- * get an event for an open one that is worth it. Whether anything passed. */
+/* Queries the closed batches of the thread's slots, and closes an open batch
+ * that is large enough for a query. Returns whether any batch completed. */
 static bool poll_slots(wm_arena_group *group, wm_window *window)
 {
     wm_home home = {cache_done, window};
@@ -327,7 +336,7 @@ static bool poll_slots(wm_arena_group *group, wm_window *window)
 
 struct mine {
     wm_timeline *timeline;
-    bool full; /* its open batch */
+    bool full; /* its open batch is full */
 };
 
 static bool has_closed(const wm_magazine_set *set)
@@ -342,10 +351,11 @@ static bool has_closed(const wm_magazine_set *set)
     return any;
 }
 
-/* The timelines of the calling thread's slots, into which their batches go; but
- * for those that wait for older ones in the slot, which are asked for first,
- * unless the stream has retired: then nobody would ask for them here. *any: of
- * those something has passed, and no other one is looked at. */
+/* Flushes the calling thread's slots and returns their timelines in mine, each
+ * with a reference. Slots with closed batches are queried first; if a batch
+ * completed, *any is true and nothing is flushed. Slots that still have closed
+ * batches keep their open one, unless the stream has retired: else no thread
+ * would poll them. */
 static unsigned flush_mine(wm_arena_group *group, struct mine *mine,
                            wm_home *home, bool *any)
 {
@@ -376,7 +386,8 @@ static unsigned flush_mine(wm_arena_group *group, struct mine *mine,
     return count;
 }
 
-/* Those that are full, or the others, until something has come home. */
+/* Polls the timelines with a full batch, or the others, until a block
+ * completes. */
 static bool poll_mine(wm_timelines *set, const struct mine *mine,
                       unsigned count, bool full, uint64_t now,
                       const wm_home *home)
@@ -411,10 +422,11 @@ bool wm_pending_poll_mine(wm_arena_group *group, uint64_t now)
     return any;
 }
 
-/* ---- a block that no hit took ------------------------------------------- */
+/* ---- frees that were no hit --------------------------------------------- */
 
-/* The slot for t where it may have a block that the window may not have handed
- * out, or null. The class must be in use, or what is counted is never told. */
+/* The slot for t if it may hold the block, which another thread may have
+ * allocated; or null. The class has to be in use: else its counts are never
+ * merged. */
 static wm_pending_stream *slot_for(wm_window *window, wm_magazine_set *set,
                                    const wm_block *block, wm_timeline *t)
 {
@@ -457,7 +469,8 @@ bool wm_pending_free_other(wm_arena_group *group, wm_block *block,
     if (full) {
         wm_pending_close(window, slot, false);
     }
-    /* After the count: see wm_pending_blocks(). For the compiler. */
+    /* For the compiler: the count is stored before this; wm_pending_blocks()
+     * relies on the order. */
     atomic_signal_fence(memory_order_seq_cst);
     wm_waker_note_pending(group->waker);
     return slot != NULL;

@@ -1,7 +1,6 @@
-/* pending_collect.c: what threads have gathered, looked at and taken out by
- * others. See pending.h.
+/* pending_collect.c: one thread counts or flushes the batches of all threads.
  *
- * Takes lock windows, and under it the sections of the windows, those of the
+ * Takes lock windows, under it the sections of the windows, the locks of the
  * timelines and lock arena; calls no driver. */
 #include "alloc/cache/pending_int.h"
 
@@ -12,10 +11,10 @@ struct collection {
     bool visited;
 };
 
-/* What the thread of a window has gathered with, to peek at, or null. */
+/* The slots of a window's thread, for reading only; or null. */
 static const wm_pending *pending_of(const wm_window *window)
 {
-    /* Acquire: it was made before. */
+    /* Acquire pairs with the release in begin_set(): the set is initialised. */
     const wm_magazine_set *set =
         atomic_load_explicit(&window->magazines, memory_order_acquire);
 
@@ -78,9 +77,9 @@ bool wm_pending_collect_all(wm_timelines *set, wm_timeline *t,
     struct collection collection = {set, t, older_than, false};
     const wm_visit visit = {has_wanted, collect_window, NULL, &collection};
 
-    /* Relaxed: a thread that found the timeline in the table just before it
-     * left may fill a slot with it right now, and keep that. Such a slot
-     * records nothing, and what is freed into it waits for the final event. */
+    /* Relaxed: a thread that looked the timeline up just before it left the
+     * table may attach a slot to it now, and keep it. Such a slot records
+     * nothing, and blocks freed into it wait for the stream's final event. */
     if (t == NULL ||
         atomic_load_explicit(&t->slots, memory_order_relaxed) > 0) {
         (void)wm_window_visit(set->runtime, &visit);
@@ -98,7 +97,7 @@ static bool add_blocks(const wm_window *window, void *context)
 
         *blocks += slot != NULL ? blocks_of(slot) : 0;
     }
-    return false; /* looks only */
+    return false; /* no window is visited */
 }
 
 size_t wm_pending_blocks(wm_timelines *set)
@@ -106,8 +105,9 @@ size_t wm_pending_blocks(wm_timelines *set)
     size_t blocks = 0;
     const wm_visit visit = {add_blocks, NULL, NULL, &blocks};
 
-    /* Pairs with a hit's order of its own: the count, then whatever it reads.
-     * Without barriers no hit was ever let in, or a few are missed. */
+    /* Pairs with the order of a hit, which stores the count before it reads
+     * anything else. If the barrier is refused, hits were never allowed, or a
+     * few are missed. */
     (void)wm_section_barrier();
     (void)wm_window_visit(set->runtime, &visit);
     return blocks;

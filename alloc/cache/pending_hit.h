@@ -1,5 +1,5 @@
-/* pending_hit.h: records and frees of a thread's own blocks on streams that it
- * has slots for, whole hits. See pending.h. */
+/* pending_hit.h: hits: record a stream on a block of the calling thread, and
+ * free such a block into the batch of its stream. */
 #ifndef WM_PENDING_HIT_H
 #define WM_PENDING_HIT_H
 
@@ -11,8 +11,8 @@ static inline wm_timeline *wm_pending_timeline(const wm_pending_stream *slot)
     return atomic_load_explicit(&slot->timeline, memory_order_relaxed);
 }
 
-/* The window, which has a set, looks at the slot where a stream's would be from
- * now on, if that is made. */
+/* Makes the slot where the stream would be the window's last one, if that slot
+ * is made. The window has a set. */
 static inline __attribute__((always_inline)) wm_pending_stream *
 wm_pending_look(wm_window *window, warm_stream stream)
 {
@@ -27,9 +27,9 @@ wm_pending_look(wm_window *window, warm_stream stream)
     return window->pending_last;
 }
 
-/* The slot for a stream, if there is one, and for a timeline: most often that
- * which was looked for last. Then what a hit has to know of its stream does not
- * hang on the block. Else some other slot, which the caller compares. */
+/* The slot for a stream, or for a timeline; most often the one used last, so
+ * that a hit's loads about the stream do not depend on the block. If there is
+ * none, some other slot: the caller compares. */
 static inline __attribute__((always_inline)) wm_pending_stream *
 wm_pending_stream_for(wm_window *window, warm_stream stream)
 {
@@ -50,8 +50,8 @@ wm_pending_stream_with(wm_window *window, const wm_timeline *t)
 }
 
 /* Records the stream on a block that is LIVE and of the window, by its state.
- * No read-modify-write: other threads record elsewhere (block.h). False: the
- * slow path. */
+ * Without a read-modify-write: other threads record in another field (block.h).
+ * False: the slow path. */
 static inline __attribute__((always_inline)) bool
 wm_pending_record(wm_window *window, wm_block *block, warm_stream stream)
 {
@@ -62,7 +62,7 @@ wm_pending_record(wm_window *window, wm_block *block, warm_stream stream)
     if (wm_unlikely(!wm_section_enter(&window->section))) {
         return false;
     }
-    /* There is a set: the state named it, and the section is open. */
+    /* The set exists: the state names it and the section is open. */
     slot = wm_pending_stream_for(window, stream);
     t = wm_pending_timeline(slot);
     if (wm_likely(slot->stream == stream) && wm_likely(stream != NULL) &&
@@ -71,10 +71,11 @@ wm_pending_record(wm_window *window, wm_block *block, warm_stream stream)
         wm_timeline *own =
             atomic_load_explicit(&block->own, memory_order_relaxed);
 
-        /* One reference is the slot's own. */
+        /* The last reference is the slot's own. */
         if (wm_likely(own == NULL) && wm_likely(slot->references > 1)) {
             slot->references--;
-            /* Release: a thread that records as well sees what made it. */
+            /* Release: another thread that records a stream sees an initialised
+             * timeline. */
             atomic_store_explicit(&block->own, t, memory_order_release);
             own = t;
         }
@@ -84,10 +85,11 @@ wm_pending_record(wm_window *window, wm_block *block, warm_stream stream)
     return done;
 }
 
-/* The first of a batch: reads the clock. */
+/* Begins a batch: reads the clock. */
 void wm_pending_begin(wm_pending_stream *slot);
 
-/* The block is nobody else's any more. True: the batch is full. */
+/* Appends a block that the calling thread has claimed. True: the batch is
+ * full. */
 static inline __attribute__((always_inline)) bool
 wm_pending_append(wm_magazine_set *set, wm_pending_stream *slot,
                   wm_block *block)
@@ -97,7 +99,7 @@ wm_pending_append(wm_magazine_set *set, wm_pending_stream *slot,
     size_t bytes = open->bytes + block->bytes;
 
     wm_assert(count < WM_PENDING_BLOCKS);
-    /* Relaxed: who takes it from the slot has the section. */
+    /* Relaxed: only a thread in the section takes the block from the slot. */
     atomic_store_explicit(&block->own, NULL, memory_order_relaxed);
     wm_magazine_count_free(set, block, false);
     if (wm_unlikely(count == 0)) {
@@ -113,10 +115,9 @@ wm_pending_append(wm_magazine_set *set, wm_pending_stream *slot,
     return count + 1 >= slot->count_max || bytes >= slot->bytes_max;
 }
 
-/* Whether the thread gathers for the stream that a block's own thread recorded,
- * and nobody captures.
- * The block is the caller's alone, with its reference: else, if it was freed
- * twice, there may be no such timeline any more. */
+/* Whether the thread has a slot for the stream that the block's owner recorded,
+ * and no capture is under way. The caller has claimed the block and its
+ * reference: if the block was freed twice, the timeline might else be gone. */
 static inline __attribute__((always_inline)) bool
 wm_pending_has_stream(wm_window *window, const wm_block *block,
                       wm_pending_stream **slot)
@@ -125,16 +126,18 @@ wm_pending_has_stream(wm_window *window, const wm_block *block,
         atomic_load_explicit(&block->own, memory_order_relaxed);
 
     if (wm_unlikely(own == NULL)) {
-        return false; /* it was handed out anew since it was looked at */
+        /* the block was allocated again since the caller looked */
+        return false;
     }
     *slot = wm_pending_stream_with(window, own);
     return wm_likely(wm_pending_timeline(*slot) == own) &&
            wm_likely(!wm_timelines_capture((*slot)->timelines));
 }
 
-/* What frees in a slot come to; with the section, or within. The block is LIVE
- * and of the window, by its state, and only one stream uses it, its own.
- * Another thread may free it as well, by mistake: one of them gets it. */
+/* Claims the block and appends it to its slot; in the section or with its lock.
+ * The block is LIVE and of the window, by its state, and only the stream that
+ * its owner recorded uses it. If another thread frees it as well, by mistake,
+ * one of the two claims it. */
 static inline __attribute__((always_inline)) bool
 wm_pending_add(wm_window *window, wm_magazine_set *set, wm_block *block,
                wm_pending_stream **slot, bool *full)
@@ -142,14 +145,15 @@ wm_pending_add(wm_window *window, wm_magazine_set *set, wm_block *block,
     wm_state live = set->live;
     wm_state state = live;
 
-    /* Relaxed: who takes it from the timeline has its lock. */
+    /* Relaxed: a thread that takes the block from the timeline has the
+     * timeline's lock. */
     if (wm_unlikely(!atomic_compare_exchange_strong_explicit(
             &block->state, &state, WM_BLOCK_GATHERED, memory_order_relaxed,
             memory_order_relaxed))) {
         return false;
     }
     if (wm_unlikely(!wm_pending_has_stream(window, block, slot))) {
-        /* Release: look-ups see what made it LIVE. */
+        /* Release: look-ups see the fields of the LIVE block. */
         atomic_store_explicit(&block->state, live, memory_order_release);
         return false;
     }
@@ -157,7 +161,8 @@ wm_pending_add(wm_window *window, wm_magazine_set *set, wm_block *block,
     return true;
 }
 
-/* After it, without the section: the slot is the thread's all the same. */
+/* After wm_pending_add(), outside of the section: the slot stays the
+ * thread's. */
 static inline __attribute__((always_inline)) void
 wm_pending_added(wm_window *window, wm_pending_stream *slot, bool full)
 {
@@ -166,12 +171,13 @@ wm_pending_added(wm_window *window, wm_pending_stream *slot, bool full)
     if (wm_unlikely(full)) {
         wm_pending_close(window, slot, true);
     }
-    /* After the count: see wm_pending_blocks(). For the compiler. */
+    /* For the compiler: the count is stored before this; wm_pending_blocks()
+     * relies on the order. */
     atomic_signal_fence(memory_order_seq_cst);
     wm_waker_note_pending(waker);
 }
 
-/* Frees such a block. False: the slow path. */
+/* A whole hit. False: the slow path. */
 static inline __attribute__((always_inline)) bool
 wm_pending_free(wm_window *window, wm_block *block)
 {
@@ -182,7 +188,7 @@ wm_pending_free(wm_window *window, wm_block *block)
     if (wm_unlikely(!wm_section_enter(&window->section))) {
         return false;
     }
-    /* There is a set: the state named it, and the section is open. */
+    /* The set exists: the state names it and the section is open. */
     set = atomic_load_explicit(&window->magazines, memory_order_relaxed);
     done = wm_pending_add(window, set, block, &slot, &full);
     wm_section_leave(&window->section);

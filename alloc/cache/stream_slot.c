@@ -1,4 +1,4 @@
-/* stream_slot.c: see stream_slot.h.
+/* stream_slot.c: the slots of a thread's streams: look up, begin, end.
  *
  * Takes the section of the calling thread's window and under it lock arena.
  * Calls no driver. */
@@ -23,7 +23,7 @@ wm_stream_slot *wm_stream_slot_of(wm_window *window, int device,
     return NULL;
 }
 
-/* The sets that a window has of a space share the room of its thread. */
+/* The sets of a window share the thread's room in the space. */
 static void share_room(const wm_window *window, const wm_arena_group *group)
 {
     unsigned count = 0, at = 0;
@@ -62,7 +62,7 @@ void wm_stream_slots_end(wm_window *window)
     }
 }
 
-/* One without a set, or whose stream may have gone; else the next in turn. */
+/* A slot without a set; else one that is not trusted; else the next in turn. */
 static wm_stream_slot *choose_slot(wm_window *window)
 {
     wm_stream_slot *best = NULL;
@@ -81,7 +81,7 @@ static wm_stream_slot *choose_slot(wm_window *window)
                         : &window->slot[window->slot_next++ % WM_STREAM_SLOTS];
 }
 
-/* slot: without a set, which it gets if there is memory for one. */
+/* Gives the slot, which has no set, a set if there is memory for one. */
 static void begin_slot(wm_arena_group *group, const wm_request *request,
                        wm_window *window, wm_stream_slot *slot)
 {
@@ -100,13 +100,14 @@ static void begin_slot(wm_arena_group *group, const wm_request *request,
     window->slot_last = slot;
     window->slots_used++;
     wm_magazine_set_renumber(set, index, &slot->live_tag);
-    /* Release: who peeks at it under lock windows finds it made. */
+    /* Release: a thread that reads it under lock windows sees an initialised
+     * set. */
     atomic_store_explicit(&slot->set, set, memory_order_release);
     share_room(window, group);
 }
 
-/* The set of a request's stream, or null; if that is another stream by now, or
- * was gone in between, what is of the old one goes. */
+/* The set of the request's stream, or null. If the stream of that address is
+ * another one by now, ends the old one's slot. */
 static wm_magazine_set *find_set(const wm_arena_group *group,
                                  const wm_request *request, wm_window *window)
 {
@@ -166,15 +167,16 @@ bool wm_stream_slot_is_known(wm_arena_group *group, warm_stream stream,
     return known;
 }
 
-/* Where no hit is ever let in nothing is kept for one. */
+/* Where no hit is ever allowed no block is cached. */
 static bool may_keep(wm_window *window)
 {
     return !wm_section_is_closed(&window->section,
                                  ~(unsigned)WM_CLOSED_BRIEFLY);
 }
 
-/* Under lock windows: see begin_new_slot() in magazine_set.c. Not so what goes
- * for it, which takes longer. */
+/* Begins under lock windows, as begin_first_set() in magazine_set.c does. The
+ * slot that makes room is ended before, without that lock, since it takes
+ * longer. */
 static void begin_new_slot(wm_arena_group *group, const wm_request *request,
                            wm_window *window)
 {

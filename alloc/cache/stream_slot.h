@@ -1,28 +1,28 @@
-/* stream_slot.h: magazines for memory that is idle in the order of a stream
- * (rows C1, C4): sets of a window, one for each device and stream.
+/* stream_slot.h: magazines for memory that is idle in stream order (rows C1,
+ * C4): one set for each device and stream that the thread uses.
  *
  *   alloc hit   window ─► slot: this device and stream, epoch? ─► set ─► entry
  *   free hit    block ─► state: number ─► slot of the window, epoch? ─► entry
  *
- * What a thread frees on a stream it hands out on that stream again at once:
- * the stream's queue puts the new work behind the old. A set knows nothing
- * else: its blocks are of the lane (lane.h), where they go when somebody else
- * is to have them, and wait for marks as any.
+ * A block that a thread frees on a stream is at once free for the same stream:
+ * the stream runs the new work after the old. Blocks of such a set belong to a
+ * lane of the arena (lane.h). If another stream is to have them, they are
+ * flushed to the lane and wait there for a fence, as any block of the lane.
  *
- * A set serves only as long as its stream is the one that was looked up: while
- * the runtime's stream_epoch is what it was before. After that the thread looks
- * the stream up again, and goes on with the set if it is the same one; or gives
- * its blocks back. A stream that is retired in between leaves a set that serves
- * nobody: it is given back when the slot is wanted, or memory is. Only adopted
- * streams have sets, and none while a capture is announced; and the legacy one,
- * which cannot capture: what it is given is never a graph's by that.
+ * A slot is trusted while the runtime's stream_epoch is what it was before the
+ * stream was looked up. After a change the thread looks the stream up again; it
+ * keeps the set if the lane is the same, else it flushes it. If the stream
+ * retired in between, no allocation uses the set any more: it is flushed when
+ * the slot or the memory is needed. Only adopted streams have sets, and none
+ * while a capture is announced; the legacy stream has one also then, as it
+ * cannot be captured.
  *
- * There are WM_STREAM_SLOTS for a thread. The number of a set says which it is
- * in, so that a free finds it with one compare.
+ * A thread has WM_STREAM_SLOTS slots. The number of a set names its slot, so
+ * that a free finds the slot by one compare.
  *
- * Sets are filled from one of the device's arenas: the first, or with option
- * arenas that which fewest use; until one meets other threads there often, and
- * goes to a sibling. */
+ * A set refills from one of the device's arenas: the first one, or with option
+ * arenas the one that fewest sets use. It moves to a sibling arena if it often
+ * meets a held lock there. */
 #ifndef WM_STREAM_SLOT_H
 #define WM_STREAM_SLOT_H
 
@@ -30,7 +30,7 @@
 
 /* ---- slots: the caller is in the section -------------------------------- */
 
-/* The slot of a stream, which is the one used last from now on; or null. */
+/* The slot of a stream, which becomes the window's last one; or null. */
 wm_stream_slot *wm_stream_slot_of(wm_window *window, int device,
                                   warm_stream stream);
 
@@ -42,18 +42,19 @@ static inline wm_magazine_set *wm_stream_slot_set(const wm_stream_slot *slot)
 static inline bool wm_stream_slot_is_trusted(const warm_runtime *runtime,
                                              const wm_stream_slot *slot)
 {
-    /* Relaxed: who uses a new stream that got an old one's address got it from
-     * a thread that retired the old one before, so that this thread sees an
-     * epoch at least that late; who allocates or frees in a capture learnt of
-     * it from who announced it. It is never 0. */
+    /* Relaxed: a new stream may get the address of an old one. A thread that
+     * uses it got it from a thread that retired the old one before, so it sees
+     * the epoch of that retirement. A thread that allocates or frees in a
+     * capture learnt of the capture from the thread that announced it. The
+     * epoch is never 0. */
     return wm_likely(slot->epoch == atomic_load_explicit(&runtime->stream_epoch,
                                                          memory_order_relaxed));
 }
 
 /* ---- whole hits --------------------------------------------------------- */
 
-/* Enters the section of a window, which is of the runtime, if the slot used
- * last may serve the stream. routing: see wm_private_routing(). */
+/* Enters the section of a window of the runtime, if the slot used last may
+ * serve the stream. routing: of wm_private_routing(). */
 static inline __attribute__((always_inline)) bool
 wm_stream_slot_enter(wm_window *window, const warm_runtime *runtime,
                      unsigned routing, int device, warm_stream stream)
@@ -73,7 +74,8 @@ wm_stream_slot_enter(wm_window *window, const warm_runtime *runtime,
     return false;
 }
 
-/* After that, and leaves. False: a miss. */
+/* After wm_stream_slot_enter(): allocates, and leaves the section. False: a
+ * miss. */
 static inline __attribute__((always_inline)) bool
 wm_stream_slot_alloc(wm_window *window, size_t bytes, void **pointer)
 {
@@ -87,7 +89,7 @@ wm_stream_slot_alloc(wm_window *window, size_t bytes, void **pointer)
     return entry != NULL;
 }
 
-/* The same for who has missed: of one of the next classes. */
+/* After a miss: a hit in one of the next classes. */
 static inline bool wm_stream_slot_alloc_larger(wm_window *window, size_t bytes,
                                                void **pointer)
 {
@@ -104,7 +106,7 @@ static inline bool wm_stream_slot_alloc_larger(wm_window *window, size_t bytes,
 _Static_assert(sizeof(wm_stream_slot) == WM_SLOT_MASK / (WM_STREAM_SLOTS - 1),
                "a state has where in the window a slot begins");
 
-/* The slot of whose set a block is in the state, if it is one's. */
+/* The slot that the state of a block names, if it names one. */
 static inline wm_stream_slot *wm_stream_slot_at(wm_window *window,
                                                 wm_state state)
 {
@@ -112,8 +114,8 @@ static inline wm_stream_slot *wm_stream_slot_at(wm_window *window,
                                       (state & WM_SLOT_MASK));
 }
 
-/* Whether a block is live and of a set of the window in the state, and so of
- * the slot. */
+/* Whether the state is that of a LIVE block of the window's sets, and so of
+ * that slot. */
 static inline bool wm_stream_slot_is_of(wm_window *window, wm_state state)
 {
     return wm_likely(state == atomic_load_explicit(
@@ -121,7 +123,8 @@ static inline bool wm_stream_slot_is_of(wm_window *window, wm_state state)
                                   memory_order_relaxed));
 }
 
-/* The same, it begins there, has no uses, and may be kept. */
+/* Whether the block is such, starts at base, and no stream or capture uses
+ * it. */
 static inline __attribute__((always_inline)) bool
 wm_stream_slot_may_free(wm_window *window, wm_block *block, wm_state state,
                         const char *base)
@@ -131,37 +134,39 @@ wm_stream_slot_may_free(wm_window *window, wm_block *block, wm_state state,
            wm_magazine_may_keep(block);
 }
 
-/* Then, in the section. False: there is no room, or its stream is to be looked
- * up. */
+/* Caches such a block, in the section. False: no room, or the stream has to be
+ * looked up again. */
 static inline __attribute__((always_inline)) bool
 wm_stream_slot_push(wm_window *window, wm_state state, wm_block *block,
                     char *base)
 {
     const wm_stream_slot *slot = wm_stream_slot_at(window, state);
 
-    /* There is a set: the state named it, and the section is open. */
+    /* The set exists: the state names it and the section is open. */
     return wm_stream_slot_is_trusted(window->owner, slot) &&
            wm_magazine_push(wm_stream_slot_set(slot), block, base, true);
 }
 
-/* What a hit could not do, if the window is still open to it. */
+/* Caches a block that the hit could not, unless the window is closed for
+ * good. */
 bool wm_stream_slot_free_slow(wm_window *window, wm_block *block);
 
 /* ---- slow paths --------------------------------------------------------- */
 
-/* Whether the calling thread's window knows the lane of a stream; then it is in
- * the request. And in any case the arena is that is to be asked: where the
- * thread has memory of the stream, else of others of the device. */
+/* Whether the calling thread's window knows the lane of a stream, which is then
+ * filled into the request. In any case sets request->arena: where the thread
+ * has memory of the stream, else of other streams of the device. */
 bool wm_stream_slot_is_known(struct wm_arena_group *group, warm_stream stream,
                              struct wm_request *request);
 
-/* The set of the calling thread for a request that is in the order of a stream,
- * made if there is none, with the section locked by *mine; or null. */
+/* Locks the section of *mine, the calling thread's window, and returns its set
+ * for a request in stream order; makes the set if there is none. Null: no set,
+ * nothing is locked. */
 wm_magazine_set *wm_stream_slot_lock(struct wm_arena_group *group,
                                      const struct wm_request *request,
                                      wm_window **mine);
 
-/* With the section: all of a window end. */
+/* With the section: ends all slots of a window. */
 void wm_stream_slots_end(wm_window *window);
 
 #endif

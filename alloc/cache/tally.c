@@ -1,6 +1,8 @@
-/* tally.c: what a set has counted goes to the arena. See magazine.h.
+/* tally.c: merges what a set has counted into its arena, and corrects the
+ * counts of entries that come or go without a caller.
  *
- * The caller has the section of the set's window; takes lock arena. */
+ * The caller has the section of the set's window, and lock arena for
+ * `_locked`. */
 #include "alloc/cache/magazine_int.h"
 
 #include "alloc/arena/arena_int.h"
@@ -9,7 +11,7 @@
 
 _Static_assert(sizeof(wm_magazine) == 64, "a line of its own");
 
-/* ---- settling: lock arena ---------------------------------------------- */
+/* ---- merging: lock arena ----------------------------------------------- */
 
 static void merge_class_locked(wm_magazine_set *set, wm_magazine *m)
 {
@@ -51,8 +53,8 @@ void wm_magazine_recount(wm_magazine_set *set, wm_magazine *m, int64_t change)
     wm_magazine_set_move_bytes(set, m, change * m->bytes);
 }
 
-/* Somebody else has freed the block too, and has it: this free does not count
- * any more. */
+/* Another thread has freed the block as well and owns it: this free is not
+ * counted. */
 static void drop_entry(wm_magazine_set *set, wm_magazine *m, wm_entry *entry)
 {
     wm_room *room = &set->rooms[wm_room_index(set, m)];

@@ -1,7 +1,8 @@
-/* thread_caches.c: the magazines of all threads: settled for a reader, and
- * given back to their arenas. See magazine.h.
+/* thread_caches.c: visits the sets of all threads: merges their counts for a
+ * reader, flushes them to their arenas, ends them.
  *
- * Takes lock windows, under it the section of each window, and lock arena. */
+ * Takes lock windows, under it the section of each window, and under that lock
+ * arena. */
 #include "alloc/cache/magazine_int.h"
 
 #include "alloc/arena/arena_int.h"
