@@ -12,8 +12,8 @@ enum { PLACE_BITS = 16, KIND_BITS = 5 };
 
 static warm_lease number_of(warm_kind kind, int device, uint64_t serial)
 {
-    return serial << PLACE_BITS | (unsigned)device << KIND_BITS |
-           (unsigned)kind;
+    return (warm_lease){serial << PLACE_BITS | (unsigned)device << KIND_BITS |
+                        (unsigned)kind};
 }
 
 struct want {
@@ -65,8 +65,8 @@ static warm_status lend(warm_runtime *runtime, const wm_window_call *call,
     return status;
 }
 
-static warm_status lease(warm_runtime *runtime, warm_kind kind, int device,
-                         const struct want *want)
+static warm_status lease_handle(warm_runtime *runtime, warm_kind kind,
+                                int device, const struct want *want)
 {
     wm_window_call call = {.kind = kind, .device = device};
     wm_window *window = NULL;
@@ -88,23 +88,23 @@ static warm_status lease(warm_runtime *runtime, warm_kind kind, int device,
 }
 
 warm_status warm_handle_lease(warm_runtime *runtime, warm_kind kind, int device,
-                              warm_lease *number, void **handle)
+                              warm_lease *lease, void **handle)
 {
-    struct want want = {false, NULL, number, handle};
+    struct want want = {false, NULL, lease, handle};
 
-    return lease(runtime, kind, device, &want);
+    return lease_handle(runtime, kind, device, &want);
 }
 
 warm_status warm_handle_lease_on(warm_runtime *runtime, warm_kind kind,
                                  int device, warm_stream stream,
-                                 warm_lease *number, void **handle)
+                                 warm_lease *lease, void **handle)
 {
-    struct want want = {true, stream, number, handle};
+    struct want want = {true, stream, lease, handle};
 
-    return lease(runtime, kind, device, &want);
+    return lease_handle(runtime, kind, device, &want);
 }
 
-static warm_status end(warm_runtime *runtime, warm_lease number)
+static warm_status end(warm_runtime *runtime, uint64_t number)
 {
     unsigned place = (unsigned)(number & ((1u << PLACE_BITS) - 1));
     int kind = (int)(place & ((1u << KIND_BITS) - 1));
@@ -119,13 +119,13 @@ static warm_status end(warm_runtime *runtime, warm_lease number)
                              number >> PLACE_BITS);
 }
 
-warm_status warm_handle_return(warm_runtime *runtime, warm_lease number)
+warm_status warm_handle_return(warm_runtime *runtime, warm_lease lease)
 {
     int cancel = wm_cancel_off();
     warm_status status = wm_runtime_check(runtime);
 
     if (status == WARM_OK) {
-        status = end(runtime, number);
+        status = end(runtime, lease.number);
     }
     wm_cancel_restore(cancel);
     return status;

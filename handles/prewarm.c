@@ -191,17 +191,16 @@ static warm_status make_later(warm_runtime *runtime, warm_kind kind, int device,
 warm_status warm_handle_prewarm(warm_runtime *runtime, warm_kind kind,
                                 int device, unsigned count, unsigned flags)
 {
-    const unsigned background = WARM_PREWARM_BACKGROUND;
     int cancel = wm_cancel_off();
     warm_status status = wm_handle_check(runtime, kind, device, runtime);
 
-    if (status == WARM_OK && (flags & ~background) != 0) {
+    if (status == WARM_OK && (flags & ~WARM_PREWARM_BACKGROUND) != 0) {
         status = wm_fail(
             WARM_INVALID_ARGUMENT,
             "flags %#x are not known; known is WARM_PREWARM_BACKGROUND", flags);
     }
     if (status == WARM_OK) {
-        status = (flags & background) != 0
+        status = (flags & WARM_PREWARM_BACKGROUND) != 0
                      ? make_later(runtime, kind, device, count)
                      : make_now(runtime, kind, device, count);
     }

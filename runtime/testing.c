@@ -184,7 +184,7 @@ void warm_testing_metadata(uint64_t *calls, int64_t *live)
     }
 }
 
-void warm_testing_set_clock(uint64_t (*clock)(void))
+void warm_testing_set_clock(warm_testing_clock_fn clock)
 {
     wm_clock_set(clock);
 }

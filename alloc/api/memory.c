@@ -232,7 +232,7 @@ warm_status warm_block_get_info(const void *pointer, warm_block_info *info)
             .streams = wm_timelines_streams(timelines, block),
             .node = block->segment->arena->node,
             .device = wm_device_of_block(block),
-            .pool = wm_arena_pool_number(block->segment->arena),
+            .pool = {wm_arena_pool_number(block->segment->arena)},
             .pageable = block->segment->arena->group->pageable};
 
         wm_sized_out(info, &all, sizeof all);

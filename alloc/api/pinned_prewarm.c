@@ -23,7 +23,7 @@ static warm_status check_prewarm(warm_runtime *runtime, size_t bytes, int *node,
 {
     warm_status status = wm_runtime_check(runtime);
 
-    if (status == WARM_OK && (flags & ~(unsigned)WARM_PREWARM_BACKGROUND)) {
+    if (status == WARM_OK && (flags & ~WARM_PREWARM_BACKGROUND)) {
         status = wm_fail(
             WARM_INVALID_ARGUMENT,
             "flags %#x are not known; known is WARM_PREWARM_BACKGROUND", flags);

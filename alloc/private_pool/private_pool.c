@@ -69,9 +69,9 @@ static void record_locked(warm_runtime *runtime, wm_private_pool *pool,
     atomic_fetch_add_explicit(&runtime->routes, 1, memory_order_relaxed);
 }
 
-static warm_status begin_locked(warm_runtime *runtime,
-                                warm_private_pool *number, unsigned flags,
-                                warm_pool_filter_fn filter, void *context)
+static warm_status begin_locked(warm_runtime *runtime, uint64_t *number,
+                                unsigned flags, warm_pool_filter_fn filter,
+                                void *context)
 {
     wm_private_pools *pools = wm_private_pools_of(runtime);
     wm_private_pool *pool = *number != 0
@@ -130,7 +130,7 @@ warm_status warm_private_pool_begin(warm_runtime *runtime,
         return wm_fail(WARM_INVALID_ARGUMENT, "flags %#x are not known", flags);
     }
     wm_lock_acquire(&wm_private_pools_of(runtime)->lock);
-    status = begin_locked(runtime, pool, flags, filter, context);
+    status = begin_locked(runtime, &pool->number, flags, filter, context);
     wm_lock_release(&wm_private_pools_of(runtime)->lock);
     if (status == WARM_OK && (flags & WARM_POOL_USER) == 0) {
         begin_captures(runtime);
@@ -163,12 +163,13 @@ warm_status warm_private_pool_end(warm_runtime *runtime, warm_private_pool pool)
     }
     pools = wm_private_pools_of(runtime);
     wm_lock_acquire(&pools->lock);
-    found = wm_private_find_locked(pools, pool);
+    found = wm_private_find_locked(pools, pool.number);
     if (found == NULL) {
-        status = unknown(pool);
+        status = unknown(pool.number);
     } else if (!found->recording) {
-        status = wm_fail(WARM_INVALID_ARGUMENT,
-                         "private pool %" PRIu64 " is not recording", pool);
+        status =
+            wm_fail(WARM_INVALID_ARGUMENT,
+                    "private pool %" PRIu64 " is not recording", pool.number);
     } else {
         unrecord_locked(runtime, found);
         graphs = !found->user;
@@ -195,12 +196,12 @@ warm_status warm_private_pool_retain(warm_runtime *runtime,
         return status;
     }
     wm_lock_acquire(&wm_private_pools_of(runtime)->lock);
-    found = wm_private_find_locked(wm_private_pools_of(runtime), pool);
+    found = wm_private_find_locked(wm_private_pools_of(runtime), pool.number);
     if (found != NULL) {
         found->references++;
     }
     wm_lock_release(&wm_private_pools_of(runtime)->lock);
-    return found != NULL ? WARM_OK : unknown(pool);
+    return found != NULL ? WARM_OK : unknown(pool.number);
 }
 
 /* *last: out of the list, and the caller's. */
@@ -259,7 +260,7 @@ warm_status warm_private_pool_release(warm_runtime *runtime,
         return status;
     }
     wm_lock_acquire(&wm_private_pools_of(runtime)->lock);
-    status = drop_locked(wm_private_pools_of(runtime), pool, &last);
+    status = drop_locked(wm_private_pools_of(runtime), pool.number, &last);
     wm_lock_release(&wm_private_pools_of(runtime)->lock);
     if (last != NULL) {
         end_pool(runtime, last);
@@ -314,10 +315,10 @@ warm_status warm_private_pool_get_info(warm_runtime *runtime,
         return status;
     }
     wm_lock_acquire(&wm_private_pools_of(runtime)->lock);
-    found = read_locked(wm_private_pools_of(runtime), pool, &all);
+    found = read_locked(wm_private_pools_of(runtime), pool.number, &all);
     wm_lock_release(&wm_private_pools_of(runtime)->lock);
     if (!found) {
-        return unknown(pool);
+        return unknown(pool.number);
     }
     wm_sized_out(info, &all, sizeof all);
     return WARM_OK;

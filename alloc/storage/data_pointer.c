@@ -60,7 +60,7 @@ void warm_data_pointer_free(warm_data_pointer *data)
 
 warm_status warm_data_pointer_move_context(warm_data_pointer *data,
                                            void **context,
-                                           warm_deleter *deleter)
+                                           warm_deleter_fn *deleter)
 {
     warm_status status = wm_data_check(data);
 
@@ -79,7 +79,7 @@ warm_status warm_data_pointer_move_context(warm_data_pointer *data,
 }
 
 void *warm_data_pointer_cast_context(const warm_data_pointer *data,
-                                     warm_deleter deleter)
+                                     warm_deleter_fn deleter)
 {
     return data != NULL && wm_data_check(data) == WARM_OK &&
                    data->deleter == deleter
@@ -88,8 +88,8 @@ void *warm_data_pointer_cast_context(const warm_data_pointer *data,
 }
 
 warm_status warm_data_pointer_exchange_deleter(warm_data_pointer *data,
-                                               warm_deleter expected,
-                                               warm_deleter desired,
+                                               warm_deleter_fn expected,
+                                               warm_deleter_fn desired,
                                                int *exchanged)
 {
     warm_status status = wm_data_check(data);

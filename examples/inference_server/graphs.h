@@ -18,7 +18,7 @@ typedef struct model_graph {
 typedef struct graphs {
     maths m; /* an error sticks here: end them then */
     const float *weights;
-    warm_private_pool pool;      /* a reference for each graph; 0: none yet */
+    warm_private_pool pool; /* a reference for each graph; number 0: none yet */
     model_graph of[TURN_IMAGES]; /* i + 1 images */
 } graphs;
 

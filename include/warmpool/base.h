@@ -117,8 +117,14 @@ typedef void *warm_stream;
 #define WARM_STREAM_LEGACY     ((warm_stream)(uintptr_t)1)
 #define WARM_STREAM_PER_THREAD ((warm_stream)(uintptr_t)2)
 
-/* An event, as the driver names it: on CUDA the cudaEvent_t. */
-typedef void *warm_event;
+/* An event, as the driver names it: on CUDA the cudaEvent_t itself, which
+ * points to the struct of this name, so that no cast is needed. */
+typedef struct CUevent_st *warm_event;
+
+/* A private pool of memory (private_pool.h). */
+typedef struct warm_private_pool {
+    uint64_t number; /* never used twice in a runtime; 0: no pool */
+} warm_private_pool;
 
 /* A runtime: pools, caches and the driver they work on. Opaque; the pointer
  * stays a valid argument for ever, also after warm_runtime_destroy(), where
@@ -126,7 +132,7 @@ typedef void *warm_event;
 typedef struct warm_runtime warm_runtime;
 
 /* Flags of warm_handle_prewarm() and warm_pinned_prewarm(). */
-enum { WARM_PREWARM_BACKGROUND = 1 };
+#define WARM_PREWARM_BACKGROUND 1u
 
 #ifdef __cplusplus
 }

@@ -103,8 +103,9 @@ WARM_API warm_status warm_event_query(warm_runtime *runtime, warm_event event);
 WARM_API warm_status warm_event_synchronize(warm_runtime *runtime,
                                             warm_event event);
 
-/* An executable graph; owned, ended by warm_graph_destroy(). */
-typedef void *warm_graph;
+/* An executable graph; owned, ended by warm_graph_destroy(). On CUDA the
+ * cudaGraphExec_t itself, which points to the struct of this name. */
+typedef struct CUgraphExec_st *warm_graph;
 
 /* Captures what is queued on the stream (and on streams that wait for its
  * events) instead of running it; in the thread-local mode of CUDA. Announces

@@ -146,8 +146,10 @@ WARM_API warm_status warm_stream_reserve(warm_runtime *runtime, int device,
  * Status: INVALID_ARGUMENT also from a callback of a call that reserves. */
 WARM_API warm_status warm_thread_release(warm_runtime *runtime);
 
-/* A handle lent for a scope: a number that is never used twice and never 0. */
-typedef uint64_t warm_lease;
+/* A handle lent for a scope. */
+typedef struct warm_lease {
+    uint64_t number; /* never used twice, and never 0 */
+} warm_lease;
 
 /* Lends a handle until warm_handle_return(), by whichever thread (row A13). It
  * is the borrower's alone, is with one thread at a time and comes in its

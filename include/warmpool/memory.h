@@ -276,7 +276,7 @@ typedef struct warm_block_info {
     int node;         /* its memory is of; -1 if it is pageable */
     int pageable;     /* 1: not page-locked, as the caller allowed */
     int device;       /* whose memory it is; -1 for memory of the host */
-    uint64_t pool;    /* private pool that its memory is of; 0: none */
+    warm_private_pool pool; /* that its memory is of; number 0: of none */
 } warm_block_info;
 
 /* Describes the live block that holds pointer. Status: NOT_FOUND. */

@@ -6,7 +6,7 @@
  * memory while the graph can run. So it comes from a private pool, to which
  * allocations are routed while it is recording:
  *
- *   warm_private_pool pool = 0;
+ *   warm_private_pool pool = {0};
  *
  *   warm_private_pool_begin(runtime, &pool, 0, NULL, NULL);
  *   warm_capture_begin(runtime, stream);
@@ -67,9 +67,6 @@
 extern "C" {
 #endif
 
-/* A pool's number, never used twice in a runtime; 0: none. */
-typedef uint64_t warm_private_pool;
-
 /* Flag: see above. */
 #define WARM_POOL_USER 1u
 
@@ -83,7 +80,7 @@ typedef int (*warm_pool_filter_fn)(void *context, warm_stream stream);
 
 /* Routes allocations to a pool from now on (row E1), and takes a reference to
  * it, which is given back with warm_private_pool_release().
- * pool: in and out; 0 makes a new one and stores its number.
+ * pool: in and out; number 0 makes a new one and stores its number.
  * flags: 0 or WARM_POOL_USER; the same every time.
  * filter: which ones, with its context, until warm_private_pool_end(); null:
  * those of the calling thread, whatever their stream.

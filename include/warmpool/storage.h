@@ -53,17 +53,17 @@ WARM_API const char *warm_memory_name(warm_memory memory);
 
 /* Frees what belongs to the context. Called once, by whichever thread lets go
  * last, with no lock of the library held: it may call the library. */
-typedef void (*warm_deleter)(void *context);
+typedef void (*warm_deleter_fn)(void *context);
 
 /* A pointer and what keeps its memory alive: the context, not the pointer. The
  * two are often the same, and need not be: data may lie in the middle of what
  * the context owns, or the context be a record of another library.
  * It is owned by whoever has it: copying the struct copies no ownership. */
 typedef struct warm_data_pointer {
-    size_t size;          /* sizeof(warm_data_pointer) */
-    void *data;           /* first byte */
-    void *context;        /* what deleter gets */
-    warm_deleter deleter; /* null: nothing is freed, somebody else owns it */
+    size_t size;             /* sizeof(warm_data_pointer) */
+    void *data;              /* first byte */
+    void *context;           /* what deleter gets */
+    warm_deleter_fn deleter; /* null: nothing is freed, somebody else owns it */
     warm_memory memory;
     int device;
 } warm_data_pointer;
@@ -77,19 +77,18 @@ WARM_API void warm_data_pointer_free(warm_data_pointer *data);
  * null where there was none. */
 WARM_API warm_status warm_data_pointer_move_context(warm_data_pointer *data,
                                                     void **context,
-                                                    warm_deleter *deleter);
+                                                    warm_deleter_fn *deleter);
 
 /* The context, if deleter is what frees it: says that it is of the type that
  * the caller takes it for. Else null. Borrowed. */
 WARM_API void *warm_data_pointer_cast_context(const warm_data_pointer *data,
-                                              warm_deleter deleter);
+                                              warm_deleter_fn deleter);
 
 /* Puts desired in the place of the deleter, if that is expected; *exchanged: 1,
  * or 0 if it is another, and nothing changed. May be null. */
-WARM_API warm_status warm_data_pointer_exchange_deleter(warm_data_pointer *data,
-                                                        warm_deleter expected,
-                                                        warm_deleter desired,
-                                                        int *exchanged);
+WARM_API warm_status warm_data_pointer_exchange_deleter(
+    warm_data_pointer *data, warm_deleter_fn expected, warm_deleter_fn desired,
+    int *exchanged);
 
 /* ---- allocators (row D4) ------------------------------------------------- */
 
@@ -111,7 +110,7 @@ typedef struct warm_allocator {
                          warm_data_pointer *data);
     /* Not null: alloc always gives a data pointer whose context is the data
      * itself, and whose deleter is this. See warm_allocator_alloc(). */
-    warm_deleter raw_deleter;
+    warm_deleter_fn raw_deleter;
     /* Queues a copy within this memory on stream, or makes it in the order of
      * that: work that writes the source may be queued already. Null: the host
      * copies once the stream has passed, which is right for memory that it can

@@ -73,7 +73,8 @@ WARM_API void warm_testing_metadata(uint64_t *calls, int64_t *live);
  * again. clock is called by any thread, also inside of locks, and calls nothing
  * of the library. Background threads sleep by the system's clock all the same.
  */
-WARM_API void warm_testing_set_clock(uint64_t (*clock)(void));
+typedef uint64_t (*warm_testing_clock_fn)(void);
+WARM_API void warm_testing_set_clock(warm_testing_clock_fn clock);
 
 /* ---- past the runtime -----------------------------------------------------
  */

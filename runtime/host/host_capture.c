@@ -314,7 +314,7 @@ warm_status wm_host_capture_end_locked(wm_host *host, wm_host_core *core,
     }
     made = finish_locked(host, core->capture);
     if (status == WARM_OK) {
-        *graph = made;
+        *graph = (warm_graph)made;
     } else {
         wm_host_graph_close_locked(host, made);
     }

@@ -29,7 +29,7 @@ static warm_status find_locked(wm_host *host, warm_event name,
     *event = wm_host_map_get(&host->map, name, WM_HOST_EVENT);
     if (*event == NULL) {
         wm_host_fail(WM_HOST_ERROR_HANDLE,
-                     "%p is not a live event of the host device", name);
+                     "%p is not a live event of the host device", (void *)name);
         return WARM_INVALID_STREAM;
     }
     return WARM_OK;
@@ -66,7 +66,7 @@ warm_status wm_host_event_create(wm_driver *d, int device, warm_event *event)
     if (made == NULL) {
         return wm_host_fail(WM_HOST_ERROR_MEMORY, "no memory for an event");
     }
-    *event = made;
+    *event = (warm_event)made;
     return WARM_OK;
 }
 

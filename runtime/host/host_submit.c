@@ -87,7 +87,7 @@ static warm_status graph_find_locked(wm_host *host, warm_graph name,
     *graph = wm_host_map_get(&host->map, name, WM_HOST_GRAPH);
     if (*graph == NULL) {
         wm_host_fail(WM_HOST_ERROR_HANDLE,
-                     "%p is not a live graph of the host device", name);
+                     "%p is not a live graph of the host device", (void *)name);
         return WARM_INVALID_STREAM;
     }
     return WARM_OK;

@@ -377,7 +377,7 @@ START_TEST(test_A10_B6_no_handle_stays_bound_to_a_stream_that_goes)
     uint64_t misuse = misuse_now(text, sizeof text);
     warm_stream stream = NULL, second = NULL;
     warm_graph graph = NULL;
-    warm_lease lease = 0, of_stream = 0;
+    warm_lease lease = {0}, of_stream = {0};
     void *handle = NULL;
 
     wt_ok(warm_stream_create(runtime, 0, &stream));
@@ -445,7 +445,7 @@ static uint64_t workspaces_now(void)
  * that serves the stream outside of captures as well stays. */
 START_TEST(test_A10_E3_workspace_of_a_capture_goes_with_its_pool)
 {
-    warm_private_pool pool = 0;
+    warm_private_pool pool = {0};
     warm_stream stream = NULL;
     warm_graph graph = NULL;
     cublasHandle_t handle = NULL;
@@ -474,7 +474,7 @@ START_TEST(test_A10_E3_workspace_of_a_capture_goes_with_its_pool)
     wt_ok(warm_handle_trim(runtime, WARM_KIND_CUBLAS, 0, 9, 0, NULL));
     ck_assert_uint_eq(workspaces_now(), eager);
     /* Again, and the stream goes first; and one is captured meanwhile. */
-    pool = 0;
+    pool = (warm_private_pool){0};
     wt_ok(warm_private_pool_begin(runtime, &pool, 0, NULL, NULL));
     wt_ok(warm_capture_begin(runtime, stream));
     wt_ok(warm_cublas_handle(runtime, 0, stream, &handle));

@@ -595,7 +595,7 @@ END_TEST
 START_TEST(test_C7_cache_info_counts_what_pools_and_threads_keep)
 {
     warm_device_cache info = {.size = sizeof info};
-    warm_private_pool pool = 0;
+    warm_private_pool pool = {0};
     void *small = take(first, 64 * KIB), *large = take(first, 6 * MIB);
     uint64_t held;
 

@@ -129,7 +129,7 @@ static void leave_by_exit(void)
 /* Registered after the first runtime was made: runs before the library's. */
 static void early_handler(void)
 {
-    warm_lease lease = 0;
+    warm_lease lease = {0};
     void *block = NULL, *handle = NULL;
 
     report->early_pinned = warm_pinned_alloc(runtime, 64 << 20, &block);
@@ -364,7 +364,7 @@ static void count_late_calls(void)
 
 static void between_handler(void)
 {
-    warm_lease lease = 0;
+    warm_lease lease = {0};
     void *block = NULL, *handle = NULL;
 
     report->between_pinned = warm_pinned_alloc(runtime, 64 << 20, &block);
@@ -388,7 +388,7 @@ static void make_runtime(const char *device, warm_runtime **made)
 static void leave_with_a_handler_between(int last)
 {
     warm_runtime *first = NULL;
-    warm_lease lease = 0;
+    warm_lease lease = {0};
     void *handle = NULL, *block = NULL;
 
     count_late_calls();
@@ -538,7 +538,7 @@ END_TEST
  * process exits, and many more are wanted of it. */
 static void leave_while_prewarming(void)
 {
-    warm_lease lease = 0;
+    warm_lease lease = {0};
     void *handle = NULL;
 
     prepare();

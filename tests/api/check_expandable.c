@@ -637,7 +637,7 @@ END_TEST
 START_TEST(test_C8_E3_for_a_private_pool_streams_are_waited_for)
 {
     warm_device_info device = {.size = sizeof device};
-    warm_private_pool pool = 0;
+    warm_private_pool pool = {0};
     char *block = take(NULL, 10 * MIB);
 
     wt_ok(warm_device_get_info(runtime, 0, &device));
@@ -657,7 +657,7 @@ END_TEST
  * streams, whose ranges those of the pool are not. */
 START_TEST(test_C8_E3_blocks_of_a_pool_that_has_gone_wait_for_no_stream)
 {
-    warm_private_pool pool = 0;
+    warm_private_pool pool = {0};
     char *of_pool[2], *block;
     wt_gate *gate;
 

@@ -120,7 +120,7 @@ static int use_parents_shares(void)
 static int use_parents_pool(void)
 {
     void *pointer = NULL;
-    warm_lease lease = 1;
+    warm_lease lease = {1};
     int check = 0;
 
     must(warm_handle_lease(runtime, kind, 0, &lease, &pointer) == WARM_FORKED);

@@ -50,7 +50,7 @@ static void back(warm_lease lease, void *handle)
 
 START_TEST(test_A13_a_lease_is_nobody_elses)
 {
-    warm_lease lease[5] = {0};
+    warm_lease lease[5] = {{0}};
     void *handle[5] = {NULL};
     void *held = NULL;
 
@@ -58,10 +58,10 @@ START_TEST(test_A13_a_lease_is_nobody_elses)
     for (int i = 0; i < 5; i++) {
         handle[i] = lend(&lease[i]);
         ck_assert_ptr_ne(handle[i], held);
-        ck_assert_uint_ne(lease[i], 0);
+        ck_assert_uint_ne(lease[i].number, 0);
         for (int k = 0; k < i; k++) {
             ck_assert_ptr_ne(handle[i], handle[k]);
-            ck_assert_uint_ne(lease[i], lease[k]);
+            ck_assert_uint_ne(lease[i].number, lease[k].number);
         }
     }
     ck_assert_int_eq(wt_stat(runtime, kind, 0, leased), 5);
@@ -84,7 +84,7 @@ END_TEST
 
 START_TEST(test_A13_a_returned_handle_is_reset_for_the_next)
 {
-    warm_lease first = 0, second = 0;
+    warm_lease first = {0}, second = {0};
     void *handle = lend(&first), *again;
 
     back(first, handle);
@@ -92,7 +92,7 @@ START_TEST(test_A13_a_returned_handle_is_reset_for_the_next)
     again = lend(&second);
     ck_assert_ptr_eq(again, handle);
     ck_assert_uint_eq(toy.resets, 1);
-    ck_assert_uint_ne(first, second);
+    ck_assert_uint_ne(first.number, second.number);
     back(second, again);
     wt_ok(warm_handle_reserve(runtime, kind, 0, &again));
     ck_assert_ptr_eq(again, handle);
@@ -106,17 +106,21 @@ START_TEST(test_A13_what_is_no_lease_cannot_be_returned)
     warm_runtime *other = wt_runtime(NULL);
     wt_toy toys;
     warm_kind same;
-    warm_lease lease = 0, foreign = 0;
+    warm_lease lease = {0}, foreign = {0};
     void *handle = lend(&lease), *theirs = NULL;
 
     wt_toy_init(&toys);
     same = wt_toy_register(&toys, other, "toy");
     ck_assert_int_eq(same, kind);
     wt_ok(warm_handle_lease(other, same, 0, &foreign, &theirs));
-    wt_fails(WARM_INVALID_ARGUMENT, warm_handle_return(runtime, 0));
-    wt_fails(WARM_INVALID_ARGUMENT, warm_handle_return(runtime, UINT64_MAX));
     wt_fails(WARM_INVALID_ARGUMENT,
-             warm_handle_return(runtime, lease + 1)); /* the next kind's */
+             warm_handle_return(runtime, (warm_lease){0}));
+    wt_fails(WARM_INVALID_ARGUMENT,
+             warm_handle_return(runtime, (warm_lease){UINT64_MAX}));
+    wt_fails(
+        WARM_INVALID_ARGUMENT,
+        warm_handle_return(
+            runtime, (warm_lease){lease.number + 1})); /* the next kind's */
     wt_fails(WARM_INVALID_ARGUMENT, warm_handle_return(runtime, foreign));
     wt_fails(WARM_INVALID_ARGUMENT, warm_handle_return(other, lease));
     ck_assert_int_eq(wt_stat(runtime, kind, 0, leased), 1);
@@ -140,7 +144,7 @@ START_TEST(test_A13_what_is_no_lease_cannot_be_returned)
         ck_assert_uint_eq(report.handles, 1);
         ck_assert_int_eq(toys.alive, 1);
         ck_assert_uint_eq(toys.destroys, 0);
-        wt_fails(WARM_RUNTIME_GONE, warm_handle_return(other, 1));
+        wt_fails(WARM_RUNTIME_GONE, warm_handle_return(other, (warm_lease){1}));
         wt_toy_free_left(&toys);
     }
 }
@@ -148,7 +152,7 @@ END_TEST
 
 START_TEST(test_A13_bad_arguments_are_refused)
 {
-    warm_lease lease = 7;
+    warm_lease lease = {7};
     void *handle = &lease;
     int devices = 0;
 
@@ -168,7 +172,7 @@ START_TEST(test_A13_bad_arguments_are_refused)
     wt_fails(WARM_INVALID_ARGUMENT, warm_handle_return(NULL, lease));
     wt_fails(WARM_UNSUPPORTED, warm_handle_lease_on(runtime, WARM_KIND_STREAM,
                                                     0, NULL, &lease, &handle));
-    ck_assert_uint_eq(lease, 7);
+    ck_assert_uint_eq(lease.number, 7);
     ck_assert_ptr_eq(handle, &lease);
     ck_assert_int_eq(wt_stat(runtime, kind, 0, created), 0);
 }
@@ -177,7 +181,7 @@ END_TEST
 START_TEST(test_A10_A13_a_lease_can_be_bound_to_a_stream)
 {
     warm_stream stream = NULL, other = NULL;
-    warm_lease lease = 0, none = 0;
+    warm_lease lease = {0}, none = {0};
     void *handle = NULL, *again = NULL;
 
     wt_ok(warm_stream_create(runtime, 0, &stream));
@@ -195,7 +199,7 @@ START_TEST(test_A10_A13_a_lease_can_be_bound_to_a_stream)
     wt_toy_fail(&toy, WT_BIND, 1, false);
     wt_fails(WARM_LIBRARY_ERROR,
              warm_handle_lease_on(runtime, kind, 0, stream, &none, &again));
-    ck_assert_uint_eq(none, 0);
+    ck_assert_uint_eq(none.number, 0);
     ck_assert_int_eq(wt_stat(runtime, kind, 0, leased), 0);
     ck_assert_int_eq(stat_idle(), 1);
     wt_ok(warm_stream_destroy(runtime, stream));
@@ -206,7 +210,7 @@ END_TEST
 /* The libraries themselves, where there are some. */
 START_TEST(test_A13_A9_every_kind_can_be_leased_and_returned)
 {
-    warm_lease lease[2] = {0};
+    warm_lease lease[2] = {{0}};
     void *handle[2] = {NULL};
     uint64_t destroyed = 0;
     warm_status status =
@@ -496,7 +500,7 @@ struct nosy {
 static int nosy_create(void *context, int device, void **handle)
 {
     struct nosy *n = context;
-    warm_lease lease = 0;
+    warm_lease lease = {0};
     void *other = NULL;
 
     n->reserve = warm_handle_reserve(runtime, kind, device, &other);
@@ -521,7 +525,7 @@ START_TEST(test_A11_A13_A9_callbacks_cannot_wait_for_themselves)
                          .context = &n,
                          .create = nosy_create,
                          .destroy = nosy_destroy};
-    warm_lease lease = 0;
+    warm_lease lease = {0};
     void *handle = NULL;
 
     n.toy = &toy;
@@ -635,7 +639,7 @@ START_TEST(test_A6_A11_no_callback_waits_for_what_may_wait_for_it)
                                       .reset = asking_reset,
                                       .error_text = asking_text};
     warm_kind asking = -1;
-    warm_lease lease = 0;
+    warm_lease lease = {0};
     void *handle = NULL;
 
     wt_ok(warm_kind_register(runtime, &ops, &asking));
@@ -667,7 +671,7 @@ END_TEST
 
 START_TEST(test_A12_trim_keeps_the_newest_and_what_is_in_use)
 {
-    warm_lease lease[4] = {0};
+    warm_lease lease[4] = {{0}};
     void *handle[4], *held = NULL, *again = NULL;
     uint64_t destroyed = 99;
 
@@ -728,7 +732,7 @@ END_TEST
 START_TEST(test_A12_B6_trimmed_streams_retire)
 {
     warm_space_stats stats = {.size = sizeof stats};
-    warm_lease lease = 0;
+    warm_lease lease = {0};
     warm_stream stream = NULL;
     uint64_t destroyed = 0;
     void *block = NULL;
@@ -755,7 +759,7 @@ END_TEST
 START_TEST(test_A12_A13_B7_nothing_spoils_a_capture)
 {
     warm_stream stream = NULL;
-    warm_lease lease = 0;
+    warm_lease lease = {0};
     warm_graph graph = NULL;
     void *handle = NULL;
     int which = wt_on_host() ? kind : WARM_KIND_CUBLAS;
@@ -783,7 +787,7 @@ static const enum wt_toy_call faulty[] = {WT_CREATE, WT_BIND, WT_RESET,
 
 static void flow(warm_stream stream)
 {
-    warm_lease lease[3] = {0};
+    warm_lease lease[3] = {{0}};
     void *handle = NULL;
     int leased = 0;
 
@@ -794,13 +798,14 @@ static void flow(warm_stream stream)
                                  &handle) == WARM_OK) {
             leased++;
         } else {
-            ck_assert_uint_eq(lease[i], 0);
+            ck_assert_uint_eq(lease[i].number, 0);
         }
     }
     ck_assert_int_eq(wt_stat(runtime, kind, 0, leased), leased);
     for (int i = 0; i < 3; i++) {
         ck_assert_int_eq(warm_handle_return(runtime, lease[i]),
-                         lease[i] != 0 ? WARM_OK : WARM_INVALID_ARGUMENT);
+                         lease[i].number != 0 ? WARM_OK
+                                              : WARM_INVALID_ARGUMENT);
     }
     (void)warm_handle_prewarm_wait(runtime);
     wt_ok(warm_handle_trim(runtime, kind, 0, 1, 0, NULL));

@@ -308,7 +308,7 @@ END_TEST
 START_TEST(test_B14_B15_figures_of_a_node_have_those_of_pools)
 {
     uint64_t held = wt_pinned_stats(runtime).held_bytes.current;
-    warm_private_pool pool = 0;
+    warm_private_pool pool = {0};
     void *block;
 
     wt_ok(warm_private_pool_begin(runtime, &pool, WARM_POOL_USER, NULL, NULL));

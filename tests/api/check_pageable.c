@@ -478,7 +478,7 @@ END_TEST
 /* A user's own pool is no reason against it. */
 START_TEST(test_B18_E8_pool_of_a_user_has_pageable_memory_too)
 {
-    warm_private_pool pool = 0;
+    warm_private_pool pool = {0};
     warm_block_info info = {.size = sizeof info};
     void *block;
 

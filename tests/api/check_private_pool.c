@@ -99,10 +99,10 @@ static void empty(int kind)
 static warm_private_pool begin(unsigned flags, warm_pool_filter_fn filter,
                                void *context)
 {
-    warm_private_pool pool = 0;
+    warm_private_pool pool = {0};
 
     wt_ok(warm_private_pool_begin(runtime, &pool, flags, filter, context));
-    ck_assert_uint_ne(pool, 0);
+    ck_assert_uint_ne(pool.number, 0);
     return pool;
 }
 
@@ -180,7 +180,7 @@ START_TEST(test_E1_begin_makes_a_pool_or_adds_a_reference)
     wt_ok(warm_private_pool_retain(runtime, pool));
     ck_assert_uint_eq(info_of(pool).references, 3);
     other = begin(0, always, NULL);
-    ck_assert_uint_ne(other, pool);
+    ck_assert_uint_ne(other.number, pool.number);
     end(other);
     release(other);
     for (int i = 0; i < 3; i++) {
@@ -192,7 +192,7 @@ END_TEST
 
 START_TEST(test_E1_what_cannot_begin_changes_nothing)
 {
-    warm_private_pool pool = begin(0, always, NULL), none = 0, gone = 4711;
+    warm_private_pool pool = begin(0, always, NULL), none = {0}, gone = {4711};
     warm_private_pool_info info = {.size = 3};
 
     wt_fails(WARM_INVALID_ARGUMENT,
@@ -213,9 +213,10 @@ START_TEST(test_E1_what_cannot_begin_changes_nothing)
     wt_fails(WARM_NOT_FOUND,
              warm_private_pool_begin(runtime, &gone, 0, always, NULL));
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "4711"));
-    ck_assert_uint_eq(none, 0);
+    ck_assert_uint_eq(none.number, 0);
     wt_fails(WARM_NOT_FOUND, warm_private_pool_retain(runtime, gone));
-    wt_fails(WARM_NOT_FOUND, warm_private_pool_release(runtime, 0));
+    wt_fails(WARM_NOT_FOUND,
+             warm_private_pool_release(runtime, (warm_private_pool){0}));
     wt_fails(WARM_INVALID_ARGUMENT,
              warm_private_pool_get_info(runtime, pool, &info));
     release(pool);
@@ -234,7 +235,9 @@ START_TEST(test_E2_end_stops_the_routing_and_keeps_references)
     ck_assert_uint_eq(info_of(pool).blocks, 1);
     wt_fails(WARM_INVALID_ARGUMENT, warm_private_pool_end(runtime, pool));
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "not recording"));
-    wt_fails(WARM_NOT_FOUND, warm_private_pool_end(runtime, pool + 1));
+    wt_fails(
+        WARM_NOT_FOUND,
+        warm_private_pool_end(runtime, (warm_private_pool){pool.number + 1}));
     wt_ok(warm_free(block));
     wt_ok(warm_free(outside));
     release(pool);
@@ -315,9 +318,9 @@ static void begin_in_thread(void *context, unsigned index)
 /* The next thread has the first one's place, and pthread_self(). */
 START_TEST(test_E1_E7_pool_of_a_thread_that_is_gone_gets_no_others)
 {
-    begun = 0;
+    begun = (warm_private_pool){0};
     wt_threads(1, begin_in_thread, NULL);
-    ck_assert_uint_ne(begun, 0);
+    ck_assert_uint_ne(begun.number, 0);
     for (int i = 0; i < 4; i++) {
         taken[DEVICE] = taken[PINNED] = NULL;
         wt_threads(1, take_in_thread, NULL);
@@ -356,7 +359,7 @@ START_TEST(test_E4_B18_graphs_get_no_pageable_memory)
 {
     warm_options options = {.size = sizeof options, .pinned_limit = MIB};
     warm_runtime *small = wt_runtime(&options);
-    warm_private_pool pool = 0;
+    warm_private_pool pool = {0};
     void *block = NULL;
 
     wt_ok(warm_private_pool_begin(small, &pool, 0, always, NULL));
@@ -434,7 +437,7 @@ END_TEST
 /* Pools come and go: their records serve the next ones. */
 START_TEST(test_E3_many_pools_one_after_the_other)
 {
-    warm_private_pool last = 0;
+    warm_private_pool last = {0};
 
     for (int i = 0; i < 50; i++) {
         warm_private_pool pool =
@@ -442,7 +445,7 @@ START_TEST(test_E3_many_pools_one_after_the_other)
         void *pinned = take(PINNED, first, 5000);
         void *device = take(DEVICE, (i & 2) != 0 ? first : second, 5000);
 
-        ck_assert_uint_gt(pool, last);
+        ck_assert_uint_gt(pool.number, last.number);
         last = pool;
         ck_assert_uint_eq(info_of(pool).blocks, 2);
         ck_assert_uint_eq(info_of(pool).segments, 2);
@@ -458,7 +461,7 @@ END_TEST
 START_TEST(test_E3_G2_runtime_ends_before_its_pools)
 {
     warm_runtime *other = wt_runtime(NULL);
-    warm_private_pool pool = 0, gone = 0;
+    warm_private_pool pool = {0}, gone = {0};
     warm_stream stream = NULL;
     void *block = NULL, *device = NULL;
 
@@ -720,7 +723,7 @@ START_TEST(test_E5_allocation_without_a_capture_warns_once)
     }
     ck_assert_uint_eq(warnings, 1);
     snprintf(names, sizeof names, "private pool %llu,",
-             (unsigned long long)pool);
+             (unsigned long long)pool.number);
     ck_assert_ptr_nonnull(strstr(warned_of, names));
     snprintf(names, sizeof names, "stream %p", first);
     ck_assert_ptr_nonnull(strstr(warned_of, names));
@@ -1016,7 +1019,7 @@ START_TEST(test_E8_B12_pool_gets_what_others_have_idle)
     warm_options options = {
         .size = sizeof options, .segment = 2 * MIB, .pinned_limit = 8 * MIB};
     warm_runtime *limited = wt_runtime(&options);
-    warm_private_pool pool = 0;
+    warm_private_pool pool = {0};
     void *block = NULL;
 
     wt_ok(warm_pinned_alloc(limited, 6 * MIB, &block));
@@ -1093,7 +1096,7 @@ static void end_trip(round_trip *trip)
 
 START_TEST(test_E3_E4_two_graphs_in_turn_share_a_pool)
 {
-    warm_private_pool pool = 0;
+    warm_private_pool pool = {0};
     round_trip trip[2];
 
     for (int i = 0; i < 2; i++) {
@@ -1127,7 +1130,7 @@ END_TEST
 START_TEST(test_E3_E4_graphs_with_pools_of_their_own_in_any_order)
 {
     static const int order[] = {0, 2, 1, 2, 0, 1, 1, 0, 2};
-    warm_private_pool pool[3] = {0, 0, 0};
+    warm_private_pool pool[3] = {{0}};
     round_trip trip[3];
 
     for (int i = 0; i < 3; i++) {
@@ -1191,7 +1194,7 @@ END_TEST
 /* A result that the caller holds is there when the graph is gone. */
 START_TEST(test_E3_result_outlives_its_graph)
 {
-    warm_private_pool pool = 0;
+    warm_private_pool pool = {0};
     unsigned char *in, *out;
     void *result, *memory = NULL;
     warm_graph graph = NULL;
@@ -1267,7 +1270,7 @@ END_TEST
 /* Captured again and again with the same pool, it holds no more. */
 START_TEST(test_E4_memory_is_flat_over_captures)
 {
-    warm_private_pool pool = 0;
+    warm_private_pool pool = {0};
     uint64_t held = 0;
 
     for (int i = 0; i < 10; i++) {

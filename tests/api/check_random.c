@@ -42,11 +42,13 @@ static unsigned below(struct walk *w, unsigned bound)
     return (unsigned)(wt_random(&w->random) >> 33) % bound;
 }
 
-/* A slot's value, most often; else what nobody should pass. A real CUDA does
- * not find out what is no stream, and crashes. */
-static void *odd(struct walk *w, void **slots)
+/* A value of slots, which are SLOTS pointers of any type, most often; else what
+ * nobody should pass. A real CUDA does not find out what is no stream, and
+ * crashes. */
+static void *odd(struct walk *w, const void *slots)
 {
     static char ours[64];
+    void *value;
     void *const odds[] = {
         NULL,
         (void *)1,
@@ -55,7 +57,7 @@ static void *odd(struct walk *w, void **slots)
         ours,
         ours + 1,
         (void *)UINTPTR_MAX,
-        slots,
+        w->events,
         w->memory[0],
         w->runtime,
         w->blocks[0].pointer,
@@ -64,9 +66,12 @@ static void *odd(struct walk *w, void **slots)
         w->graphs[0],
     };
 
-    return w->wary || below(w, 8) != 0
-               ? slots[below(w, SLOTS)]
-               : odds[below(w, sizeof odds / sizeof odds[0])];
+    if (!w->wary && below(w, 8) == 0) {
+        return odds[below(w, sizeof odds / sizeof odds[0])];
+    }
+    memcpy(&value, (const char *)slots + below(w, SLOTS) * sizeof value,
+           sizeof value);
+    return value;
 }
 
 static warm_stream a_stream(struct walk *w)
@@ -247,13 +252,13 @@ static void stream(struct walk *w)
 static void event(struct walk *w)
 {
     unsigned i = below(w, SLOTS);
-    warm_event made = w;
+    warm_event unset = (warm_event)w, made = unset;
 
     if (w->events[i] == NULL) {
         if (good(w, warm_event_create(w->runtime, a_device(w), &made))) {
             w->events[i] = made;
         } else {
-            wt_require(made == w, "written on failure");
+            wt_require(made == unset, "written on failure");
         }
     } else if (below(w, 8) == 0) {
         (void)good(w, warm_event_destroy(w->runtime, w->events[i]));
@@ -279,7 +284,7 @@ static void hold(struct walk *w)
 static void capture(struct walk *w)
 {
     unsigned i = below(w, SLOTS);
-    warm_graph graph = w;
+    warm_graph unset = (warm_graph)w, graph = unset;
 
     if (below(w, 4) == 0) {
         (void)good(w, warm_capture_begin(w->runtime, a_stream(w)));
@@ -289,7 +294,7 @@ static void capture(struct walk *w)
     } else if (good(w, warm_capture_end(w->runtime, a_stream(w), &graph))) {
         w->graphs[i] = graph;
     } else {
-        wt_require(graph == w, "written on failure");
+        wt_require(graph == unset, "written on failure");
     }
 }
 
@@ -315,14 +320,15 @@ static void handle(struct walk *w)
 static void lend(struct walk *w)
 {
     warm_lease *slot = &w->leases[below(w, SLOTS)];
-    warm_lease lease = 0;
+    warm_lease lease = {0};
     void *got = w;
     warm_status status;
 
     switch (below(w, 6)) {
     case 0:
         wt_fails(WARM_INVALID_ARGUMENT,
-                 warm_handle_return(w->runtime, wt_random(&w->random)));
+                 warm_handle_return(w->runtime,
+                                    (warm_lease){wt_random(&w->random)}));
         break;
     case 1:
         (void)good(w, warm_handle_trim(w->runtime, (int)below(w, 12) - 2,
@@ -333,11 +339,11 @@ static void lend(struct walk *w)
                                           a_device(w), below(w, 4), 0));
         break;
     default:
-        if (*slot != 0) {
+        if (slot->number != 0) {
             wt_ok(warm_handle_return(w->runtime, *slot));
             wt_fails(WARM_INVALID_ARGUMENT,
                      warm_handle_return(w->runtime, *slot));
-            *slot = 0;
+            *slot = (warm_lease){0};
             break;
         }
         status =
@@ -450,7 +456,7 @@ static void come_to_rest(struct walk *w)
         wt_ok(warm_testing_fail(w->runtime, warm_testing_call_name(i), 0, 0));
     }
     for (int i = 0; i < SLOTS; i++) {
-        if (w->leases[i] != 0) {
+        if (w->leases[i].number != 0) {
             wt_ok(warm_handle_return(w->runtime, w->leases[i]));
         }
     }

@@ -71,7 +71,7 @@ START_TEST(test_A5_G2_every_call_on_a_gone_runtime_says_so)
     warm_event event = NULL;
     warm_kind kind = 0;
     void *pointer = NULL;
-    warm_lease lease = 0;
+    warm_lease lease = {0};
     char text[64];
     int count = 0;
     uint64_t calls = 0;
@@ -90,7 +90,7 @@ START_TEST(test_A5_G2_every_call_on_a_gone_runtime_says_so)
     wt_fails(WARM_RUNTIME_GONE, warm_kind_register(r, &ops, &kind));
     ck_assert_ptr_null(warm_kind_name(r, 0));
     wt_fails(WARM_RUNTIME_GONE, warm_handle_lease(r, 0, 0, &lease, &pointer));
-    wt_fails(WARM_RUNTIME_GONE, warm_handle_return(r, 1));
+    wt_fails(WARM_RUNTIME_GONE, warm_handle_return(r, (warm_lease){1}));
     wt_fails(WARM_RUNTIME_GONE, warm_handle_prewarm(r, 0, 0, 1, 0));
     wt_fails(WARM_RUNTIME_GONE, warm_handle_prewarm_wait(r));
     wt_fails(WARM_RUNTIME_GONE, warm_handle_prewarm_cancel(r));
@@ -643,7 +643,7 @@ static bool call_device(struct cancelled *c)
 static bool call_ahead(struct cancelled *c)
 {
     warm_runtime *r = c->runtime;
-    warm_lease lease = 0;
+    warm_lease lease = {0};
     void *handle = NULL;
 
     return stepped(c, warm_handle_prewarm(r, c->kind, 0, 1, 0)) &&

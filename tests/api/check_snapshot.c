@@ -809,7 +809,7 @@ END_TEST
 /* What graphs have is freed, and idle once the pool is gone. */
 START_TEST(test_C7_E4_blocks_of_private_pools)
 {
-    warm_private_pool pool = 0;
+    warm_private_pool pool = {0};
     warm_graph graph = NULL;
     void *used, *free;
     const char *event;
@@ -821,10 +821,10 @@ START_TEST(test_C7_E4_blocks_of_private_pools)
     free = pin(70000);
     wt_ok(warm_capture_end(runtime, second, &graph));
     wt_ok(warm_private_pool_end(runtime, pool));
-    ck_assert_uint_eq(number(block_of(PINNED, used), "pool"), pool);
+    ck_assert_uint_eq(number(block_of(PINNED, used), "pool"), pool.number);
     event = assert_last(PINNED, "segment_alloc", "alloc", "alloc");
-    ck_assert_uint_eq(number(event, "pool"), pool);
-    ck_assert_uint_eq(number(wt_json_next(event), "pool"), pool);
+    ck_assert_uint_eq(number(event, "pool"), pool.number);
+    ck_assert_uint_eq(number(wt_json_next(event), "pool"), pool.number);
     wt_ok(warm_free(free));
     wt_ok(warm_free(used));
     (void)assert_last(PINNED, "alloc", "free_requested", "free_completed",

@@ -83,7 +83,7 @@ START_TEST(test_D1_context_moves_out)
     owner o = {0};
     warm_data_pointer data = data_of(&o);
     void *context = NULL;
-    warm_deleter deleter = NULL;
+    warm_deleter_fn deleter = NULL;
 
     wt_ok(warm_data_pointer_move_context(&data, &context, &deleter));
     ck_assert_ptr_eq(context, &o);
@@ -124,7 +124,7 @@ START_TEST(test_D1_no_data_pointer_is_refused)
     warm_data_pointer data = data_of(&o);
     warm_storage *storage = NULL;
     void *context = &o;
-    warm_deleter deleter = let_go;
+    warm_deleter_fn deleter = let_go;
 
     data.size = sizeof data - sizeof(void *);
     wt_fails(WARM_INVALID_ARGUMENT,

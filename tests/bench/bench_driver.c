@@ -312,28 +312,28 @@ static warm_status bench_event_create(wm_driver *d, int device,
 {
     (void)d;
     (void)device;
-    *event = bench_event_new();
+    *event = (warm_event)bench_event_new();
     return *event != NULL ? WARM_OK : WARM_OUT_OF_MEMORY;
 }
 
 static warm_status bench_event_destroy(wm_driver *d, warm_event event)
 {
     (void)d;
-    bench_event_end(event);
+    bench_event_end((bench_event *)event);
     return WARM_OK;
 }
 
 static warm_status bench_event_record_on(wm_driver *d, warm_event event,
                                          warm_stream stream)
 {
-    bench_event_record(event, stream_of(d, stream));
+    bench_event_record((bench_event *)event, stream_of(d, stream));
     return WARM_OK;
 }
 
 static warm_status bench_event_query(wm_driver *d, warm_event event)
 {
     (void)d;
-    return bench_event_done(event) ? WARM_OK : WARM_NOT_READY;
+    return bench_event_done((bench_event *)event) ? WARM_OK : WARM_NOT_READY;
 }
 
 static warm_status bench_event_mark(wm_driver *d, warm_event event,

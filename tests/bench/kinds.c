@@ -51,7 +51,7 @@ static bool failed(const char *kind, const char *what)
 static bool make_more(warm_runtime *runtime, warm_kind kind, kind_figures *f)
 {
     warm_handle_stats before = {.size = sizeof before}, after = before;
-    warm_lease lease[AT_ONCE] = {0};
+    warm_lease lease[AT_ONCE] = {{0}};
     bool made = true;
     double count;
 
@@ -62,7 +62,7 @@ static bool make_more(warm_runtime *runtime, warm_kind kind, kind_figures *f)
         made =
             warm_handle_lease(runtime, kind, 0, &lease[i], &handle) == WARM_OK;
     }
-    for (int i = 0; i < AT_ONCE && lease[i] != 0; i++) {
+    for (int i = 0; i < AT_ONCE && lease[i].number != 0; i++) {
         (void)warm_handle_return(runtime, lease[i]);
     }
     (void)warm_handle_get_stats(runtime, kind, 0, &after);

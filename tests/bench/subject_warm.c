@@ -255,7 +255,7 @@ static warm_private_pool *pool_slot(unsigned pool)
 static void *place_in_pool(const bench_where *place, size_t bytes)
 {
     warm_private_pool *pool = pool_slot(place->pool);
-    bool is_new = *pool == 0;
+    bool is_new = pool->number == 0;
     void *pointer;
 
     must("private pool",
@@ -273,9 +273,9 @@ static void warm_pool_end(unsigned pool)
 {
     warm_private_pool *slot = pool_slot(pool);
 
-    if (*slot != 0) {
+    if (slot->number != 0) {
         must("private pool", warm_private_pool_release(on.runtime, *slot));
-        *slot = 0;
+        *slot = (warm_private_pool){0};
     }
 }
 

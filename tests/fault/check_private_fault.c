@@ -74,7 +74,7 @@ static void release(void)
         f.references--;
         wt_ok(warm_private_pool_release(f.runtime, f.pool));
     }
-    f.pool = 0;
+    f.pool = (warm_private_pool){0};
     f.kept = NULL;
 }
 
@@ -99,7 +99,7 @@ static void capture(void)
 
 static void play(void)
 {
-    warm_private_pool user = 0;
+    warm_private_pool user = {0};
 
     capture();
     capture();

@@ -21,7 +21,7 @@ enum {
 };
 
 struct pool {
-    warm_private_pool number;
+    warm_private_pool name;
     bool user, recording, alive;
     unsigned references;
     enum { OF_THREAD, OF_ALL, OF_STREAM } filter;

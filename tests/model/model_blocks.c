@@ -36,7 +36,7 @@ static bool suits_graph(struct capture *c, const struct range *r)
     if (c->pool == NULL && r->pool->alive) {
         c->pool = r->pool;
         c->pool->references++;
-        wt_ok(warm_private_pool_retain(model.runtime, c->pool->number));
+        wt_ok(warm_private_pool_retain(model.runtime, c->pool->name));
     }
     return c->pool == r->pool;
 }
@@ -171,7 +171,7 @@ static void check_pool_of(const struct range *r)
     warm_block_info info = {.size = sizeof info};
 
     wt_ok(warm_block_get_info(r->base, &info));
-    MUST(info.pool == (r->pool != NULL ? r->pool->number : 0),
+    MUST(info.pool.number == (r->pool != NULL ? r->pool->name.number : 0),
          "a block is of another pool");
     MUST(info.device == r->space - 1, "of another space");
 }

@@ -72,7 +72,7 @@ static void check_pools(void)
         warm_private_pool_info info = {.size = sizeof info};
         uint64_t blocks = 0;
 
-        wt_ok(warm_private_pool_get_info(model.runtime, model.pool[i]->number,
+        wt_ok(warm_private_pool_get_info(model.runtime, model.pool[i]->name,
                                          &info));
         for (unsigned k = 0; k < model.lives; k++) {
             blocks += model.live[k].pool == model.pool[i];

@@ -15,7 +15,7 @@ static int is_any(void *context, warm_stream stream)
 
 void model_begin_pool(struct pool *pool, const struct stream *s)
 {
-    warm_private_pool before = pool->number;
+    uint64_t before = pool->name.number;
     warm_pool_filter_fn filter = NULL;
 
     pool->filter = s != NULL            ? OF_STREAM
@@ -25,10 +25,10 @@ void model_begin_pool(struct pool *pool, const struct stream *s)
         filter = pool->filter == OF_ALL ? is_any : is_stream;
     }
     pool->stream = s != NULL ? s->name : NULL;
-    wt_ok(warm_private_pool_begin(model.runtime, &pool->number,
+    wt_ok(warm_private_pool_begin(model.runtime, &pool->name,
                                   pool->user ? WARM_POOL_USER : 0, filter,
                                   pool));
-    MUST(before == 0 || before == pool->number, "a pool's number changed");
+    MUST(before == 0 || before == pool->name.number, "a pool's number changed");
     pool->references++;
     pool->recording = pool->alive = true;
     model.recording[model.recordings++] = pool;
@@ -62,7 +62,7 @@ void model_end_pool(struct pool *pool)
 {
     unsigned i = 0;
 
-    wt_ok(warm_private_pool_end(model.runtime, pool->number));
+    wt_ok(warm_private_pool_end(model.runtime, pool->name));
     pool->recording = false;
     while (model.recording[i] != pool) {
         i++;
@@ -96,10 +96,10 @@ void model_release_pool(struct pool *pool)
 
     if (pool->references == 1 && pool->recording) {
         wt_fails(WARM_INVALID_ARGUMENT,
-                 warm_private_pool_release(model.runtime, pool->number));
+                 warm_private_pool_release(model.runtime, pool->name));
         return;
     }
-    wt_ok(warm_private_pool_release(model.runtime, pool->number));
+    wt_ok(warm_private_pool_release(model.runtime, pool->name));
     if (--pool->references > 0) {
         return;
     }
@@ -110,7 +110,7 @@ void model_release_pool(struct pool *pool)
     }
     model.pool[i] = model.pool[--model.pools];
     wt_fails(WARM_NOT_FOUND,
-             warm_private_pool_retain(model.runtime, pool->number));
+             warm_private_pool_retain(model.runtime, pool->name));
 }
 
 /* References that no graph has; what graphs still launch is theirs. */
@@ -143,7 +143,7 @@ void model_step_pool(void)
     } else if (!pool->recording && model_pick(3) == 0) {
         model_begin_pool(pool, model_pick(2) == 0 ? model_any_stream() : NULL);
     } else if (model_pick(8) == 0) {
-        wt_ok(warm_private_pool_retain(model.runtime, pool->number));
+        wt_ok(warm_private_pool_retain(model.runtime, pool->name));
         pool->references++;
     } else if (spare_references(pool) > 0) {
         model_release_pool(pool);

@@ -58,7 +58,7 @@ static void exchange(struct play *play, unsigned at, struct slot *slot)
 
 static void give_back(struct play *play, const struct slot *slot)
 {
-    if (slot->lease == 0) {
+    if (slot->lease.number == 0) {
         return;
     }
     if (slot->kind == 0) {

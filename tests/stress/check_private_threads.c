@@ -90,12 +90,12 @@ static void release(worker *w)
         wt_expect_ok(warm_private_pool_release(s.runtime, w->pool));
         w->references--;
     }
-    w->pool = 0;
+    w->pool = (warm_private_pool){0};
 }
 
 static void route(worker *w)
 {
-    warm_private_pool pool = 0;
+    warm_private_pool pool = {0};
     warm_private_pool_info info = {.size = sizeof info};
 
     wt_expect_ok(

@@ -142,7 +142,7 @@ static void *run_workers(void *argument)
  * capture; the graph runs once. */
 static void capture(warm_stream stream, int turn)
 {
-    warm_private_pool pool = 0;
+    warm_private_pool pool = {0};
     warm_graph graph = NULL;
     void *before, *inside;
 

@@ -494,7 +494,7 @@ static void record_all_sorts(const char *path)
                             .pinned_limit = 32 << 20};
     warm_runtime *runtime = wt_runtime(&options);
     warm_stream stream[3] = {NULL};
-    warm_private_pool pool[2] = {0, 0};
+    warm_private_pool pool[2] = {{0}};
     void *block[40];
 
     wt_ok(warm_stream_create(runtime, 1, &stream[0]));

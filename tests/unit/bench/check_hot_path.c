@@ -344,7 +344,7 @@ START_TEST(test_E6_hits_ask_no_pool_while_none_records)
 {
     const struct path path = {
         "alloc + free 64 KiB", medium, {0, 0, 0, 0, 0}, false};
-    warm_private_pool pool = 0;
+    warm_private_pool pool = {0};
     struct cost cost;
 
     wt_ok(warm_private_pool_begin(runtime, &pool, 0, never, NULL));

@@ -213,7 +213,7 @@ static uint64_t still_clock(void)
 START_TEST(test_A14_creation_time_is_measured)
 {
     void *handle = NULL;
-    warm_lease lease = 0;
+    warm_lease lease = {0};
 
     wm_clock_set(slow_clock);
     wt_ok(warm_handle_reserve(runtime, kind, 0, &handle));
@@ -378,7 +378,7 @@ START_TEST(test_A10_A2_two_handles_on_one_stream_share_no_workspace)
     warm_stream streams[] = {new_stream(), NULL};
 
     for (int i = 0; i < 2; i++) {
-        warm_lease lease[2] = {0, 0};
+        warm_lease lease[2] = {{0}};
         void *memory[3] = {bind_to(bound, streams[i])};
 
         memory[1] = lease_to(bound, streams[i], &lease[0]);
@@ -507,7 +507,7 @@ START_TEST(test_A10_what_a_handle_does_not_keep_serves_others_once_it_passed)
     enum { STREAMS = WM_WORKSPACES_KEPT + 1 };
     warm_kind bound = add_bound();
     warm_stream stream[STREAMS], others[] = {new_stream(), new_stream()};
-    warm_lease lease = 0;
+    warm_lease lease = {0};
     void *memory[STREAMS], *of_first;
     wt_gate *gate;
 
@@ -576,7 +576,7 @@ START_TEST(test_A10_A12_workspaces_of_a_destroyed_handle_wait_for_its_work)
 {
     warm_kind light = add_light();
     warm_stream a = new_stream(), b = new_stream();
-    warm_lease lease = 0;
+    warm_lease lease = {0};
     wt_gate *gate;
     void *of_a = lease_to(light, a, &lease);
 
@@ -606,7 +606,7 @@ START_TEST(test_A10_A12_what_a_handle_keeps_in_store_can_be_had)
     bool by_trim = _i == 0;
     warm_kind bound = add_bound();
     warm_stream a = new_stream(), b = new_stream(), c = new_stream();
-    warm_lease lease[2] = {0, 0};
+    warm_lease lease[2] = {{0}};
     void *of_a, *of_b, *handle = NULL;
 
     wt_ok(warm_handle_lease(runtime, bound, 0, &lease[0], &handle));
@@ -659,7 +659,7 @@ START_TEST(test_A10_a_default_streams_workspace_is_marked_when_that_can_be)
 {
     const wm_driver_ops *real = runtime->driver->ops;
     warm_kind light = add_light();
-    warm_lease lease = 0;
+    warm_lease lease = {0};
 
     ck_assert_ptr_nonnull(lease_to(light, NULL, &lease));
     wt_ok(warm_handle_return(runtime, lease));
@@ -726,7 +726,7 @@ START_TEST(test_A10_a_workspace_of_a_capture_serves_no_other_stream)
     bool before = _i == 0; /* bound before, or during, the capture */
     warm_kind bound = add_bound();
     warm_stream a = new_stream();
-    warm_private_pool pool = 0;
+    warm_private_pool pool = {0};
     warm_graph graph = NULL;
     void *handle = NULL, *of_a = NULL;
 
@@ -996,7 +996,7 @@ START_TEST(test_A10_eager_work_and_graphs_share_no_workspace)
 {
     warm_kind bound = add_bound();
     warm_stream a = new_stream();
-    warm_private_pool pool = 0;
+    warm_private_pool pool = {0};
     warm_graph graph = NULL;
     void *eager, *of_graph;
 
@@ -1029,7 +1029,7 @@ START_TEST(test_A10_E8_workspace_of_a_capture_is_no_users_pools)
 {
     warm_kind bound = add_bound();
     warm_stream a = new_stream();
-    warm_private_pool pool = 0;
+    warm_private_pool pool = {0};
     warm_graph graph = NULL;
 
     wt_ok(warm_private_pool_begin(runtime, &pool, WARM_POOL_USER, NULL, NULL));
@@ -1048,7 +1048,7 @@ START_TEST(test_A10_E3_graphs_of_two_pools_share_no_workspace)
 {
     warm_kind bound = add_bound();
     warm_stream a = new_stream();
-    warm_private_pool pool[2] = {0, 0};
+    warm_private_pool pool[2] = {{0}};
     void *of_pool[2] = {NULL, NULL};
 
     for (int i = 0; i < 4; i++) {
@@ -1096,7 +1096,7 @@ START_TEST(test_A10_E3_a_workspace_of_several_pools_goes_with_the_last)
     int pools = _i == 2 ? MOST : 3;
     warm_kind bound = add_bound();
     warm_stream a = new_stream(), next;
-    warm_private_pool pool[MOST] = {0};
+    warm_private_pool pool[MOST] = {{0}};
     void *of_a = bind_to(bound, a);
 
     for (int i = 0; i < pools + 1; i++) {
@@ -1136,8 +1136,8 @@ START_TEST(test_A10_E3_workspace_of_a_graph_outlives_its_handle)
 {
     warm_kind light = add_light();
     warm_stream a = new_stream();
-    warm_private_pool pool = 0;
-    warm_lease lease = 0;
+    warm_private_pool pool = {0};
+    warm_lease lease = {0};
     warm_graph graph = NULL;
     void *of_graph[3] = {NULL};
 
@@ -1170,7 +1170,7 @@ END_TEST
 START_TEST(test_A10_B6_a_capture_at_an_old_address_gets_a_workspace_of_its_own)
 {
     warm_kind bound = add_bound();
-    warm_private_pool pool = 0;
+    warm_private_pool pool = {0};
     warm_graph graph[8] = {NULL};
     void *of_graph[8] = {NULL};
 
@@ -1409,7 +1409,7 @@ enum { AGES = 12 };
 static warm_stream stream_with_workspace(warm_kind bound)
 {
     warm_stream stream = new_stream();
-    warm_lease lease = 0;
+    warm_lease lease = {0};
     void *handle = NULL;
 
     last.workspace = NULL;
@@ -1426,7 +1426,7 @@ START_TEST(test_A10_C8_workspaces_count_below_the_limit)
     warm_device_info info = {.size = sizeof info};
     warm_kind light = add_light();
     warm_stream a = new_stream();
-    warm_lease lease = 0;
+    warm_lease lease = {0};
     void *block = NULL;
 
     wt_ok(warm_device_get_info(runtime, 0, &info));
@@ -1497,7 +1497,7 @@ END_TEST
 START_TEST(test_A13_B6_what_is_bound_elsewhere_is_left_alone)
 {
     warm_stream a = new_stream(), b = new_stream();
-    warm_lease lease = 0;
+    warm_lease lease = {0};
     void *handle = NULL;
     unsigned binds;
 
@@ -1527,7 +1527,7 @@ static int end_lease_and_bind(void *context, int device, void *handle,
 {
     if (stream == NULL) {
         void *other = NULL;
-        warm_lease next = 0;
+        warm_lease next = {0};
 
         if (warm_handle_return(runtime, lease_to_end) != WARM_OK ||
             warm_handle_lease(runtime, kind, 0, &next, &other) != WARM_OK ||
@@ -1567,7 +1567,7 @@ START_TEST(test_A10_B6_a_handle_that_cannot_be_unbound)
 {
     bool leased = _i != 0;
     warm_stream a = new_stream();
-    warm_lease lease = 0;
+    warm_lease lease = {0};
     void *handle = NULL;
 
     wt_ok(warm_handle_lease_on(runtime, kind, 0, a, &lease, &handle));
@@ -1591,7 +1591,7 @@ START_TEST(test_A12_A10_trim_takes_the_workspaces_of_idle_handles)
 {
     warm_kind bound = add_bound();
     warm_stream a = new_stream();
-    warm_lease lease[2] = {0, 0};
+    warm_lease lease[2] = {{0}};
 
     wm_clock_set(set_clock);
     now = 100;
@@ -1751,7 +1751,7 @@ END_TEST
 /* With leases, and what is being made ahead while exit begins. */
 START_TEST(test_A6_A11_A13_leases_count_as_leaked_at_exit)
 {
-    warm_lease lease = 0;
+    warm_lease lease = {0};
     void *handle = NULL;
 
     wt_ok(warm_handle_lease(runtime, kind, 0, &lease, &handle));

@@ -145,7 +145,7 @@ static void end_capture(void)
 START_TEST(test_A10_binding_of_a_capture_ends_with_it)
 {
     bool announced = _i == 1;
-    warm_private_pool pool = 0;
+    warm_private_pool pool = {0};
     void *of_graph;
 
     wt_ok(warm_private_pool_begin(runtime, &pool, 0, NULL, NULL));
@@ -217,7 +217,7 @@ END_TEST
 /* Reserved again in the capture and after it: captures cost no workspace. */
 START_TEST(test_A10_captures_take_no_workspace_of_a_handle_bound_again)
 {
-    warm_private_pool pool = 0;
+    warm_private_pool pool = {0};
     void *eager = bind_to(a);
 
     for (int i = 0; i < 8; i++) {
@@ -264,8 +264,8 @@ END_TEST
 /* A handle whose last binding is a pool's workspace may be in use with it. */
 START_TEST(test_A10_A13_workspace_stays_as_long_as_its_handle_is_bound_to_it)
 {
-    warm_private_pool pool = 0;
-    warm_lease lease = 0;
+    warm_private_pool pool = {0};
+    warm_lease lease = {0};
     void *handle = NULL;
 
     wt_ok(warm_private_pool_begin(runtime, &pool, 0, NULL, NULL));
@@ -303,7 +303,7 @@ static warm_status look_and_free(wm_driver *d, int device, void *pointer)
 /* A thread that binds meanwhile has none of the pool's, and stays bound. */
 START_TEST(test_A10_E3_bindings_end_before_a_pools_workspaces_go)
 {
-    warm_private_pool pool = 0;
+    warm_private_pool pool = {0};
     uint64_t epoch;
 
     wt_ok(warm_private_pool_begin(runtime, &pool, 0, NULL, NULL));
@@ -327,7 +327,7 @@ END_TEST
 /* Without it such calls would break the capture. */
 START_TEST(test_A10_B7_nothing_is_obtained_where_relaxed_mode_is_refused)
 {
-    warm_private_pool pool = 0;
+    warm_private_pool pool = {0};
     warm_stream b = NULL;
     warm_graph graph = NULL;
     void *handle = NULL, *got;

@@ -387,7 +387,7 @@ static int any_stream(void *context, warm_stream stream)
  * at no price; but not for a pool, whose memory is its own. */
 START_TEST(test_B2_E8_a_larger_block_is_cut_but_not_for_a_pool)
 {
-    warm_private_pool pool = 0;
+    warm_private_pool pool = {0};
     wm_space *pinned = &runtime->pinned->space;
     char *fill = wt_pinned(runtime, SEGMENT * MIB - 2 * MIB);
     char *larger = wt_pinned(runtime, 2 * MIB);

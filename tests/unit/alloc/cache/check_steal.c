@@ -239,7 +239,7 @@ static int any_stream(void *context, warm_stream stream)
 /* A private pool has one arena for all of them. */
 START_TEST(test_E1_pool_is_one_for_threads_of_all_siblings)
 {
-    warm_private_pool pool = 0;
+    warm_private_pool pool = {0};
     void *block;
 
     begin((warm_options){.arenas = 2});

@@ -845,7 +845,7 @@ END_TEST
  * pool. */
 START_TEST(test_C8_E3_private_pools_have_ordinary_segments)
 {
-    warm_private_pool pool = 0;
+    warm_private_pool pool = {0};
     char *block;
 
     wt_ok(warm_private_pool_begin(runtime, &pool, 0, NULL, NULL));

@@ -109,7 +109,7 @@ static void let_go(const struct way *way, void *block)
 
 static warm_private_pool begin(const struct way *way, warm_stream stream)
 {
-    warm_private_pool pool = 0;
+    warm_private_pool pool = {0};
 
     if (way->pool) {
         wt_ok(warm_private_pool_begin(runtime, &pool, 0, NULL, NULL));
@@ -346,7 +346,7 @@ START_TEST(test_E9_B6_stream_may_be_retired_before_its_blocks_come_back)
     wt_ok(warm_record_stream(block, brief));
     (void)begin(&way, brief);
     wt_ok(warm_free(block));
-    end(&way, brief, 0);
+    end(&way, brief, (warm_private_pool){0});
     wt_ok(warm_stream_synchronize(runtime, brief));
     wt_ok(warm_stream_destroy(runtime, brief));
     wt_ok(warm_poll(runtime));
@@ -370,7 +370,7 @@ START_TEST(test_E9_B6_stream_that_was_not_retired_loses_its_blocks)
     wt_ok(warm_record_stream(block, brief));
     (void)begin(&way, brief);
     wt_ok(warm_free(block));
-    end(&way, brief, 0);
+    end(&way, brief, (warm_private_pool){0});
     wt_ok(wm_driver_stream_destroy(runtime->driver, brief));
     for (int i = 0; i < 5; i++) {
         wt_ok(warm_poll(runtime));
@@ -403,7 +403,7 @@ START_TEST(test_E9_B6_another_stream_at_the_address_is_not_taken_for_it)
     wt_ok(warm_record_stream(block, stream));
     (void)begin(&way, stream);
     wt_ok(warm_free(block));
-    end(&way, stream, 0);
+    end(&way, stream, (warm_private_pool){0});
     real = runtime->driver->ops;
     ops = *real;
     ops.stream_info = say_another;

@@ -53,7 +53,7 @@ static void teardown(void)
 
 static warm_private_pool begin(void)
 {
-    warm_private_pool pool = 0;
+    warm_private_pool pool = {0};
 
     wt_ok(warm_private_pool_begin(runtime, &pool, 0, always, NULL));
     return pool;

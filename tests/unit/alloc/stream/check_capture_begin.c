@@ -240,10 +240,10 @@ enum { WAYS = sizeof ways / sizeof ways[0] };
 static void end(const struct way *way)
 {
     wt_mail_end();
-    if (pool != 0) {
+    if (pool.number != 0) {
         wt_ok(warm_private_pool_end(runtime, pool));
         wt_ok(warm_private_pool_release(runtime, pool));
-        pool = 0;
+        pool = (warm_private_pool){0};
     }
     if (way->prepare == have_used_beside_a_capture) {
         wt_ok(warm_capture_announce_end(runtime, other));

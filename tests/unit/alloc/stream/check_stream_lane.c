@@ -122,7 +122,7 @@ START_TEST(test_E3_lanes_end_with_their_pool)
     runtime = wt_runtime(
         &(warm_options){.size = sizeof(warm_options), .device = "host"});
     for (int i = 0; i < POOLS; i++) {
-        warm_private_pool pool = 0;
+        warm_private_pool pool = {0};
 
         wt_ok(warm_stream_create(runtime, 0, &stream[i]));
         wt_ok(warm_private_pool_begin(runtime, &pool, 0, NULL, NULL));

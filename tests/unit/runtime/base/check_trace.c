@@ -394,7 +394,7 @@ static void *from_pool(warm_runtime *runtime, warm_private_pool *pool,
 START_TEST(test_G8_private_pools_are_recorded_and_their_end)
 {
     warm_runtime *runtime = traced(path);
-    warm_private_pool graphs = 0, user = 0;
+    warm_private_pool graphs = {0}, user = {0};
     void *block[4] = {from_pool(runtime, &graphs, 0, true),
                       from_pool(runtime, &user, WARM_POOL_USER, false),
                       from_pool(runtime, &user, WARM_POOL_USER, true), NULL};

@@ -110,8 +110,9 @@ static uint64_t handles_created(warm_kind kind)
 
 START_TEST(test_A17_misses_in_another_context_are_refused)
 {
-    warm_lease lease = 0;
+    warm_lease lease = {0};
     void *out = untouched;
+    warm_event event = untouched;
 
     enter(_i);
     for (warm_kind kind = WARM_KIND_STREAM; kind < WARM_KIND_ONEDNN; kind++) {
@@ -127,7 +128,7 @@ START_TEST(test_A17_misses_in_another_context_are_refused)
     refused(warm_device_alloc(runtime, 1, NULL, BYTES, &out), out);
     refused(warm_device_alloc_uncached(runtime, 0, BYTES, &out), out);
     refused(warm_stream_create(runtime, 0, &out), out);
-    refused(warm_event_create(runtime, 0, &out), out);
+    refused(warm_event_create(runtime, 0, &event), event);
     ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 0);
     leave();
     wt_ok(warm_handle_reserve(runtime, WARM_KIND_CUBLAS, 0, &out));
@@ -142,7 +143,7 @@ END_TEST
 /* Also where idle memory and handles of the primary context are there. */
 START_TEST(test_A17_what_is_idle_is_not_handed_out_in_another_context)
 {
-    warm_lease lease = 0;
+    warm_lease lease = {0};
     void *out = NULL;
 
     wt_ok(warm_handle_lease(runtime, WARM_KIND_CUBLAS, 0, &lease, &out));
@@ -326,7 +327,7 @@ static struct bed {
 
 static void fill(void)
 {
-    warm_lease lease = 0;
+    warm_lease lease = {0};
     void *handle = NULL, *block;
 
     wt_ok(warm_stream_reserve(runtime, 0, &bed.stream));
@@ -345,7 +346,8 @@ static void fill(void)
 /* How a miss finds out; each finds memory and handles in its way. */
 static warm_status miss(int way)
 {
-    warm_lease lease = 0;
+    warm_lease lease = {0};
+    warm_event event = NULL;
     void *out = NULL;
 
     switch (way) {
@@ -358,7 +360,7 @@ static warm_status miss(int way)
     case 3:
         return warm_stream_create(runtime, 0, &out);
     default:
-        return warm_event_create(runtime, 0, &out);
+        return warm_event_create(runtime, 0, &event);
     }
 }
 
@@ -551,8 +553,8 @@ static void reset_between(void *argument, unsigned index)
 START_TEST(test_A17_reset_of_a_runtime_that_has_all_sorts)
 {
     warm_destroy_report report = {.size = sizeof report};
-    warm_private_pool pool = 0;
-    warm_lease lease = 0;
+    warm_private_pool pool = {0};
+    warm_lease lease = {0};
     void *handle = NULL;
     uint64_t before;
 

@@ -66,7 +66,7 @@ enum { STREAMS = 1, BLAS = 3 };
 static void fill(int device)
 {
     struct bed *b = &bed[device];
-    warm_lease idle = 0;
+    warm_lease idle = {0};
     void *handle = NULL, *block;
 
     wt_free_used(wt_pinned(runtime, BYTES), WARM_STREAM_LEGACY);
@@ -117,7 +117,7 @@ static void lost(int device, warm_status status)
 
 static warm_status miss(int device)
 {
-    void *event = NULL;
+    warm_event event = NULL;
 
     return warm_event_create(runtime, device, &event);
 }
@@ -147,7 +147,7 @@ static warm_device_stats memory_of(int device)
 static void use(int device)
 {
     struct bed *b = &bed[device];
-    warm_lease lease = 0;
+    warm_lease lease = {0};
     void *handle = NULL, *there;
     char *here = wt_pinned(runtime, LARGE), *back = wt_pinned(runtime, LARGE);
 
@@ -460,7 +460,7 @@ static const char *const ways_of_life[] = {
 START_TEST(test_A17_destroy_names_nothing_of_the_lost_device)
 {
     warm_destroy_report report = {.size = sizeof report};
-    warm_private_pool pool = 0;
+    warm_private_pool pool = {0};
 
     wt_ok(warm_runtime_destroy(runtime, NULL));
     make_runtime(ways_of_life[_i]);
@@ -517,7 +517,7 @@ static warm_status work(void)
 static void work_or_reset(void *argument, unsigned index)
 {
     struct worked *w = &worked[index];
-    void *event = NULL;
+    warm_event event = NULL;
 
     (void)argument;
     if (index == WORKERS) {

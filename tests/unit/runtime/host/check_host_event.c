@@ -233,7 +233,7 @@ START_TEST(test_G3_dead_and_foreign_events_are_refused)
     wt_ok(wm_driver_event_destroy(d, event));
     wt_fails(WARM_INVALID_STREAM, with_event(d, _i, event));
     wt_host_error(400);
-    wt_fails(WARM_INVALID_STREAM, with_event(d, _i, &local));
+    wt_fails(WARM_INVALID_STREAM, with_event(d, _i, (warm_event)&local));
     wt_fails(WARM_INVALID_STREAM, with_event(d, _i, NULL));
     wt_fails(WARM_INVALID_STREAM, with_event(d, _i, wt_host_stream(d, 0)));
     wt_host_close(d, 0);
