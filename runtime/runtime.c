@@ -261,6 +261,11 @@ fail:
     return status;
 }
 
+static bool thread_leaves(warm_runtime *runtime, bool exits)
+{
+    return wm_timelines_leave_thread(&runtime->pinned->timelines, exits);
+}
+
 /* The block that is never freed, for a runtime on an open driver. */
 static warm_runtime *new_runtime(wm_driver *driver, struct wm_trace *trace,
                                  const wm_options *options)
@@ -279,6 +284,7 @@ static warm_runtime *new_runtime(wm_driver *driver, struct wm_trace *trace,
     runtime->generation = wm_process_generation();
     runtime->window_release = wm_reserve_release;
     runtime->window_empty = wm_cache_end;
+    runtime->thread_leaves = thread_leaves;
     runtime->pool_over = pool_over;
     runtime->tend_pools = wm_private_tend;
     runtime->captures_over = captures_over;

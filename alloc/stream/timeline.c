@@ -52,7 +52,8 @@ static wm_timeline *find_any_locked(wm_timelines *set, warm_stream stream,
     for (int i = 0; t == NULL && i < WM_TIMELINE_BUCKETS; i++) {
         t = set->bucket[i];
         while (t != NULL &&
-               (t->stream != stream || (announced && !t->announced))) {
+               (t->stream != stream || !wm_timeline_is_named_here(t) ||
+                (announced && !t->announced))) {
             t = t->next_in_bucket;
         }
     }
@@ -91,6 +92,21 @@ static void insert_locked(wm_timelines *set, wm_timeline *t)
     *bucket = t;
     t->in_table = true;
     set->count++;
+    if (t->stream == WARM_STREAM_PER_THREAD) {
+        t->next_per_thread = set->per_thread;
+        set->per_thread = t;
+        atomic_store_explicit(&set->any_per_thread, true, memory_order_relaxed);
+    }
+}
+
+static void remove_per_thread_locked(wm_timelines *set, const wm_timeline *t)
+{
+    wm_timeline **link = &set->per_thread;
+
+    while (*link != t) {
+        link = &(*link)->next_per_thread;
+    }
+    *link = t->next_per_thread;
 }
 
 /* Removes t from both tables. */
@@ -110,6 +126,9 @@ void wm_timeline_remove_locked(wm_timelines *set, wm_timeline *t)
     }
     if (*link == t) {
         *link = t->next_adopted;
+    }
+    if (t->stream == WARM_STREAM_PER_THREAD) {
+        remove_per_thread_locked(set, t);
     }
 }
 
@@ -154,11 +173,26 @@ wm_timeline *wm_timeline_get_locked(wm_timelines *set, warm_stream stream,
     return t;
 }
 
+void wm_timelines_want_window(wm_timelines *set, warm_stream stream)
+{
+    warm_error before = {.size = sizeof before};
+    wm_window *window;
+
+    if (stream != WARM_STREAM_PER_THREAD) {
+        return;
+    }
+    warm_last_error(&before);
+    if (wm_window_get(set->runtime, &window) != WARM_OK) {
+        wm_error_restore(&before);
+    }
+}
+
 wm_timeline *wm_timeline_get(wm_timelines *set, warm_stream stream,
                              const wm_stream_info *info)
 {
     wm_timeline *t;
 
+    wm_timelines_want_window(set, stream);
     wm_lock_acquire(&set->lock);
     t = wm_timeline_get_locked(set, stream, info);
     wm_lock_release(&set->lock);

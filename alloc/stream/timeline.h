@@ -107,8 +107,12 @@ struct wm_timelines {
     _Atomic(warm_stream) unannounced;
     _Atomic size_t unannounced_bytes;
     _Atomic bool unannounced_logged;
+    /* Whether a thread's default stream was ever met. Relaxed: a thread that
+     * met its own stream wrote it. */
+    _Atomic bool any_per_thread;
     wm_lock lock;
     /* lock timelines */
+    wm_timeline *per_thread;                   /* in the table, of any thread */
     wm_timeline *bucket[WM_TIMELINE_BUCKETS];  /* by id; not the retired */
     wm_timeline *adopted[WM_TIMELINE_BUCKETS]; /* adopted, by address */
     wm_timeline *busy_head, *busy_tail;        /* with batches, or polled */
@@ -197,6 +201,13 @@ void wm_timelines_poll_some(wm_timelines *set, unsigned count,
 /* Whether anything waits in a timeline, or may wait in a thread's slot. If not,
  * a poll finds nothing. */
 bool wm_timelines_any(wm_timelines *set);
+
+/* The calling thread releases the runtime, or exits. What waits for an event on
+ * its per-thread default streams gets it now, since no other thread can name
+ * them; if the thread exits, captures of them that were announced are over, and
+ * what still waits is lost. True: something waits, and the thread does not
+ * exit. Calls the driver. */
+bool wm_timelines_leave_thread(wm_timelines *set, bool exits);
 
 /* Housekeeping of a background thread: closes batches older than option
  * batch_ms, and polls every timeline once. */

@@ -127,6 +127,7 @@ warm_status wm_timelines_announce(wm_timelines *set, warm_stream stream,
     wm_timeline *t;
     bool again = false;
 
+    wm_timelines_want_window(set, stream);
     wm_lock_acquire(&set->lock);
     t = wm_timeline_get_locked(set, stream, info);
     if (t != NULL) {
@@ -163,7 +164,7 @@ bool wm_timelines_over(wm_timelines *set, warm_stream stream)
     }
     wm_lock_release(&set->lock);
     if (found) {
-        wm_timeline_poll_deferred(set, t);
+        (void)wm_timeline_poll_deferred(set, t);
         wm_timeline_drop(set, t);
     }
     return found;

@@ -25,6 +25,10 @@ struct wm_timeline {
      * blocks last got their event; 0: none. While it is not 0 the stream lives.
      * Relaxed: a hint that the stream may be queried. */
     _Atomic uint64_t deferred;
+    /* The stream is the default stream of a thread that exited: no thread can
+     * name it. Relaxed: written after the thread's last event is in the queue,
+     * whose lock publishes that. */
+    _Atomic bool orphaned;
     /* final and dead are written before retired, and const afterwards: the
      * release store of retired pairs with the acquire load of readers without
      * the lock. */
@@ -46,7 +50,7 @@ struct wm_timeline {
     uint64_t round;        /* in which it was polled last */
     uint64_t announcement; /* for which its batches were closed last */
     uint64_t busy_since;
-    wm_timeline *next_in_bucket, *next_adopted;
+    wm_timeline *next_in_bucket, *next_adopted, *next_per_thread;
     wm_timeline *previous_busy, *next_busy;
     bool busy; /* on the list; written under both locks, read under either */
     wm_lock lock;
@@ -172,6 +176,11 @@ static inline bool wm_timelines_capture(wm_timelines *set)
 {
     return atomic_load_explicit(&set->captures, memory_order_relaxed) != 0;
 }
+
+/* Called before the timeline of a thread's default stream is made: gives the
+ * thread a window, so that its exit calls wm_timelines_leave_thread(). After
+ * that call the thread gets none. */
+void wm_timelines_want_window(wm_timelines *set, warm_stream stream);
 
 /* get(): the stream's timeline, made if there is none, with a reference; null
  * without memory. get_adopted(): null unless the stream is adopted. */
@@ -357,8 +366,8 @@ bool wm_batch_is_full_locked(const wm_timelines *set, const wm_timeline *t);
 bool wm_batch_close_if_full(wm_timelines *set, wm_timeline *t, wm_block **done);
 /* Records an event for the blocks that were freed while t's stream captured,
  * and collects what has completed. The capture is over; the caller has a
- * reference. */
-void wm_timeline_poll_deferred(wm_timelines *set, wm_timeline *t);
+ * reference. False: some of these blocks still have no event. */
+bool wm_timeline_poll_deferred(wm_timelines *set, wm_timeline *t);
 /* Hands completed blocks, chained by next_done, or null, to home or, without
  * one, to set->ops->finish(). No lock is held. */
 void wm_timelines_hand_back(wm_timelines *set, const wm_home *home,

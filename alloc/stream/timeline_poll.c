@@ -43,10 +43,10 @@ static wm_stream_use *pop(wm_poll *poll)
     return use;
 }
 
-/* The batches behind the head that have no event either become part of it. */
-static void merge_deferred(wm_poll *poll)
+/* The batches behind first that have no event either become part of it. */
+static void merge_deferred(wm_poll *poll, wm_stream_use *first)
 {
-    wm_stream_use *first = poll->head, *last = first;
+    wm_stream_use *last = first;
 
     while (first != poll->tail && first->next_in_queue->event == NULL) {
         wm_stream_use *next = first->next_in_queue;
@@ -68,6 +68,14 @@ static warm_status stream_is_gone(void)
                    "warm_stream_retire() was called");
 }
 
+static warm_status thread_is_gone(void)
+{
+    return wm_fail(WARM_INVALID_STREAM,
+                   "the thread whose default stream uses it exited before an "
+                   "event could be recorded there: in a capture, or on a "
+                   "device that was not its current one");
+}
+
 /* Whether an event can be recorded on t's stream. NOT_READY: not now. */
 static warm_status can_record(wm_timelines *set, const wm_timeline *t)
 {
@@ -77,7 +85,9 @@ static warm_status can_record(wm_timelines *set, const wm_timeline *t)
     warm_status status;
 
     if (!wm_timeline_is_named_here(t)) {
-        return WARM_NOT_READY;
+        return atomic_load_explicit(&t->orphaned, memory_order_relaxed)
+                   ? thread_is_gone()
+                   : WARM_NOT_READY;
     }
     status = wm_driver_stream_info(set->driver, t->stream, &info);
     if (status == WARM_INVALID_STREAM && has_name) {
@@ -93,10 +103,10 @@ static warm_status can_record(wm_timelines *set, const wm_timeline *t)
     return has_name ? stream_is_gone() : WARM_NOT_READY;
 }
 
-/* Records the event of batches that were closed while their stream captured, or
- * while the capture of another stream blocked it. */
+/* Records the event of a batch of the poll that was closed while its stream
+ * captured, or while the capture of another stream blocked it. */
 static warm_status record_deferred(wm_timelines *set, wm_timeline *t,
-                                   wm_poll *poll)
+                                   wm_poll *poll, wm_stream_use *use)
 {
     wm_capture capture = WM_CAPTURE_BLOCKED;
     uint64_t deferred =
@@ -109,10 +119,10 @@ static warm_status record_deferred(wm_timelines *set, wm_timeline *t,
     }
     status = due ? WARM_NOT_READY : can_record(set, t);
     if (status == WARM_OK) {
-        if (wm_stream_use_record_event(set, poll->head, t, false, &capture) ==
+        if (wm_stream_use_record_event(set, use, t, false, &capture) ==
                 WARM_OK &&
             capture == WM_CAPTURE_NONE) {
-            merge_deferred(poll);
+            merge_deferred(poll, use);
             /* Not if a block was freed meanwhile, in another capture. */
             (void)atomic_compare_exchange_strong_explicit(
                 &t->deferred, &deferred, 0, memory_order_relaxed,
@@ -139,7 +149,7 @@ static warm_status query(wm_timelines *set, wm_timeline *t, wm_poll *poll)
         }
     }
     if (event == NULL) {
-        return record_deferred(set, t, poll);
+        return record_deferred(set, t, poll, use);
     }
     return wm_driver_event_passed(set->driver, event);
 }
@@ -244,23 +254,55 @@ static bool poll_all(wm_timelines *set, wm_timeline *t)
     return end_poll(set, t, NULL, &poll);
 }
 
-void wm_timeline_poll_deferred(wm_timelines *set, wm_timeline *t)
+/* The first batch of a poll that has no event, or null. */
+static wm_stream_use *first_deferred(const wm_poll *poll)
+{
+    wm_stream_use *use = poll->head;
+
+    while (use != NULL && use->event != NULL) {
+        use = use == poll->tail ? NULL : use->next_in_queue;
+    }
+    return use;
+}
+
+/* Records the events that are missing, also those behind a batch whose event
+ * has not completed: perhaps only this thread can name the stream, and only
+ * now. False: some are still missing. */
+static bool record_all_deferred(wm_timelines *set, wm_timeline *t)
+{
+    wm_poll poll;
+    wm_stream_use *use;
+
+    (void)begin_poll(t, false, &poll);
+    while ((use = first_deferred(&poll)) != NULL &&
+           !wm_timeline_is_lost(set, t)) {
+        (void)record_deferred(set, t, &poll, use);
+        if (use->event == NULL) {
+            break;
+        }
+    }
+    (void)end_poll(set, t, NULL, &poll);
+    return use == NULL || wm_timeline_is_lost(set, t);
+}
+
+bool wm_timeline_poll_deferred(wm_timelines *set, wm_timeline *t)
 {
     warm_error before = {.size = sizeof before};
-    bool waits;
+    bool waits, recorded = true;
 
     wm_lock_acquire(&t->lock);
-    waits = t->head != NULL || t->open.count > 0;
+    waits = t->head != NULL || t->open.count > 0 || t->polled;
     wm_lock_release(&t->lock);
     if (waits) {
         int cancel = wm_cancel_off();
 
         warm_last_error(&before);
-        (void)poll_all(set, t); /* records the events */
-        (void)poll_all(set, t); /* and queries them */
+        recorded = record_all_deferred(set, t);
+        (void)poll_all(set, t);
         wm_error_restore(&before);
         wm_cancel_restore(cancel);
     }
+    return recorded;
 }
 
 void wm_timeline_poll_after_close(wm_timelines *set, wm_timeline *t,

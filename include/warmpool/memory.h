@@ -114,7 +114,11 @@ WARM_API warm_status warm_free(void *pointer);
  * block is freed while the stream captures, until the stream is retired, or
  * warm_capture_end() or warm_capture_announce_end() has ended an announced
  * capture. For WARM_STREAM_PER_THREAD the stream of the calling thread is
- * meant, and if another thread frees the block, work queued up to this call.
+ * meant, and if another thread frees the block, work queued up to this call. A
+ * thread that exits while its own default stream captures, or while that is of
+ * another device than the thread's current one, leaves blocks behind for which
+ * no event can be recorded any more: they are kept for ever, and counted as
+ * lost.
  * Captures. A record that is made while the stream captures says that the graph
  * uses the block, also where it was recorded before, or is a device's and was
  * allocated on that very stream. Such a block is kept once it is freed: while

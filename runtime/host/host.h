@@ -181,6 +181,7 @@ typedef struct wm_host_thread {
     struct wm_host_thread *next; /* owner thread */
     wm_host_root *root;          /* const; a reference */
     unsigned generation;         /* const */
+    bool exits;                  /* owner thread: its destructor ran once */
     uint64_t token;              /* const: identifies the thread's record */
     bool relaxed;                /* owner thread: its capture mode */
     wm_host_stream *stream[];    /* lock: default stream of each device */
@@ -292,6 +293,9 @@ void wm_host_file_drop(wm_host *host, const wm_host_region *region);
 /* Before anything else of this file: at_exit runs in every thread that ends
  * with records, and gets the first of them. */
 void wm_host_thread_key(void (*at_exit)(void *first));
+/* Called by at_exit: whether it runs once more, in the next round of the
+ * thread's destructors. False at the second call. */
+bool wm_host_thread_put_off(wm_host_thread *first);
 /* The calling thread's record. Null if it has none and make is false, or if
  * there is no memory. */
 wm_host_thread *wm_host_thread_locked(wm_host *host, bool make);

@@ -63,6 +63,9 @@ static void thread_exit(void *argument)
 {
     wm_host_thread *thread = argument;
 
+    if (wm_host_thread_put_off(thread)) {
+        return;
+    }
     while (thread != NULL && !wm_process_exiting()) {
         wm_host_thread *next = thread->next;
 

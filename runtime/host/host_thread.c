@@ -8,7 +8,9 @@
  * The list belongs to its thread alone. A record holds a reference of its root,
  * not of the driver: a thread that outlives the driver finds root->host null,
  * under the root's own lock, and touches nothing. One key serves the process,
- * because a key cannot be deleted safely while threads exit. */
+ * because a key cannot be deleted safely while threads exit. The records are
+ * freed in the second round of destructors: those of the first round, whose
+ * order is not known, may still name the thread's streams. */
 #include "runtime/host/host.h"
 
 #include "runtime/base/meta.h"
@@ -23,6 +25,14 @@ static struct {
 void wm_host_thread_key(void (*at_exit)(void *))
 {
     list.made = pthread_key_create(&list.key, at_exit) == 0;
+}
+
+bool wm_host_thread_put_off(wm_host_thread *thread)
+{
+    bool first = !thread->exits;
+
+    thread->exits = true;
+    return first && pthread_setspecific(list.key, thread) == 0;
 }
 
 void wm_host_root_release(wm_host_root *root)

@@ -101,6 +101,11 @@ struct warm_runtime {
      * window's section, perhaps under the windows lock; the function takes
      * inner locks and calls no driver. */
     void (*window_empty)(warm_runtime *runtime, wm_window *window);
+    /* const; may be null. The calling thread releases the runtime, or exits:
+     * records what only this thread can record, on its own default stream.
+     * True: something waits, and the thread calls again when it exits. Call
+     * without a lock; calls the driver. */
+    bool (*thread_leaves)(warm_runtime *runtime, bool exits);
     unsigned window_closed; /* const: reasons that close new windows */
     /* Written when threads start and end, so on another cache line than the
      * fields that every call reads. */

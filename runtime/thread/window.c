@@ -72,6 +72,17 @@ static void clear(warm_runtime *runtime, wm_window *window)
     wm_cancel_restore(cancel);
 }
 
+/* The runtime is pinned. As runtime->thread_leaves. */
+static bool leave_streams(warm_runtime *runtime, bool exits)
+{
+    int cancel = wm_cancel_off();
+    bool again = runtime->thread_leaves != NULL &&
+                 runtime->thread_leaves(runtime, exits);
+
+    wm_cancel_restore(cancel);
+    return again;
+}
+
 /* Gives back what the window has; the runtime is pinned. Handles go back with
  * no call that could be a cancellation point. */
 static void release(warm_runtime *runtime, wm_window *window)
@@ -127,7 +138,8 @@ static bool leave(warm_runtime *runtime, wm_window *window)
     return !cut;
 }
 
-static void end_window(wm_window *window)
+/* exits: the thread does. */
+static void end_window(wm_window *window, bool exits)
 {
     /* Acquire, partner of the store in wm_window_cut_all(): destroy is done
      * with the window when its link is seen to be cut. */
@@ -135,6 +147,9 @@ static void end_window(wm_window *window)
         atomic_load_explicit(&window->runtime, memory_order_acquire);
 
     if (wm_likely(runtime != WM_WINDOW_GONE) && wm_runtime_pin(runtime)) {
+        if (exits) {
+            (void)leave_streams(runtime, true);
+        }
         release(runtime, window);
         hand_back(runtime, window);
         wm_runtime_unpin(runtime);
@@ -156,7 +171,7 @@ static void thread_exits(void *value)
     while (window != NULL && !wm_process_exiting()) {
         wm_window *next = window->next_of_thread;
 
-        end_window(window);
+        end_window(window, true);
         window = next;
     }
 }
@@ -298,6 +313,13 @@ static wm_window *make(warm_runtime *runtime)
     return window;
 }
 
+/* As of a thread that has not used it. */
+static void reset(wm_window *window)
+{
+    window->home = -1;
+    window->stream = NULL;
+}
+
 /* The thread's first call: its window, spare or new. */
 static warm_status get_first(warm_runtime *runtime, wm_window **window)
 {
@@ -315,8 +337,7 @@ static warm_status get_first(warm_runtime *runtime, wm_window **window)
         return wm_fail(WARM_OUT_OF_MEMORY,
                        "no memory for the records of a thread");
     }
-    found->home = -1;
-    found->stream = NULL;
+    reset(found);
     found->next_of_thread = mine.list;
     mine.list = found;
     wm_window_current = found;
@@ -353,6 +374,24 @@ warm_status wm_window_get(warm_runtime *runtime, wm_window **window)
     return WARM_OK;
 }
 
+/* Whether the window gave back what it has, and stays with its thread, which
+ * is to come again when it exits. */
+static bool empty_and_stay(warm_runtime *runtime, wm_window *window)
+{
+    bool stays;
+
+    if (!wm_runtime_pin(runtime)) {
+        return false;
+    }
+    stays = leave_streams(runtime, false);
+    if (stays) {
+        release(runtime, window);
+        reset(window);
+    }
+    wm_runtime_unpin(runtime);
+    return stays;
+}
+
 warm_status wm_window_drop(warm_runtime *runtime)
 {
     wm_window *window = find(runtime);
@@ -367,12 +406,15 @@ warm_status wm_window_drop(warm_runtime *runtime)
             "warm_thread_release() was called by a callback, while its thread "
             "gets a handle: it would release what the thread is about to use");
     }
+    wm_window_current = &no_window;
+    if (empty_and_stay(runtime, window)) {
+        return WARM_OK;
+    }
     while (*at != window) {
         at = &(*at)->next_of_thread;
     }
     *at = window->next_of_thread;
-    wm_window_current = &no_window;
-    end_window(window);
+    end_window(window, false);
     return WARM_OK;
 }
 
