@@ -275,10 +275,6 @@ static warm_status close_last(wm_imports *imports, wm_ipc_opening *place)
         status = unmap(imports, mapping);
         end_break(imports, &breaking);
     }
-    if (later) { /* relaxed: see wm_private_tend() */
-        atomic_store_explicit(&imports->timelines->runtime->put_off, true,
-                              memory_order_relaxed);
-    }
     wm_lock_acquire(&imports->lock);
     if (status == WARM_OK && !later) {
         unlink_locked(imports, mapping);
@@ -290,6 +286,13 @@ static warm_status close_last(wm_imports *imports, wm_ipc_opening *place)
     mapping->busy = false;
     wm_cond_broadcast(&imports->settled);
     wm_lock_release(&imports->lock);
+    /* Not before: a thread that finds the captures over meanwhile takes the
+     * flag back, and leaves a busy mapping alone. Relaxed: see
+     * wm_private_tend(). */
+    if (later) {
+        atomic_store_explicit(&imports->timelines->runtime->put_off, true,
+                              memory_order_relaxed);
+    }
     if (status == WARM_OK) {
         wm_meta_free(place);
     }
