@@ -119,7 +119,7 @@ static void sum_stats(wm_space *space, warm_device_stats *sum)
         held->peak = peak;
     }
     if (wm_space_is_lost(space)) {
-        sum->reset_bytes = held->current;
+        sum->reset_bytes = held->current + sum->workspace_bytes;
     }
     cap_peaks(sum);
 }

@@ -319,6 +319,17 @@ static wm_arena *pool_arena(wm_arena *a)
     return a;
 }
 
+/* Workspaces of handles: the device's as well, and gone with it. */
+static size_t lost_beside(wm_space *space)
+{
+    size_t bytes;
+
+    wm_lock_acquire(&space->growth.lock);
+    bytes = wm_space_is_lost(space) ? space->beside_bytes : 0;
+    wm_lock_release(&space->growth.lock);
+    return bytes;
+}
+
 void wm_device_spaces_stop(warm_runtime *runtime, warm_destroy_report *report)
 {
     for (int i = 0; i < runtime->devices; i++) {
@@ -333,7 +344,7 @@ void wm_device_spaces_stop(warm_runtime *runtime, warm_destroy_report *report)
         report->blocks += stats.requests.current;
         report->block_bytes += stats.block_bytes.current;
         report->pending += stats.pending.current;
-        report->lost_bytes += stats.reset_bytes;
+        report->lost_bytes += stats.reset_bytes + lost_beside(&d->space);
         wm_space_forget(&d->space);
         wm_lane_registry_forget(&d->orders);
         for (wm_arena *a = pool_arena(wm_group_arenas(&d->space.group));

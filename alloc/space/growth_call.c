@@ -136,8 +136,8 @@ static void say(const wm_space *space, const wm_deferred_warning *trouble)
     }
     if (trouble->unrecorded > 0) {
         wm_log(WARM_LOG_WARNING,
-               "the driver did not take %s of %s memory back for which there "
-               "is no record: they are lost",
+               "%s of %s memory for which there is no record could not go back "
+               "to the driver: they are lost",
                wm_bytes(trouble->unrecorded).text, space->traits->name);
     }
 }

@@ -261,6 +261,32 @@ static bool lose(wm_space *space, const struct wm_grow_request *request,
  * until there is other memory, then it goes back. */
 enum { ADDRESSES_TRIED = 8 };
 
+/* One that the driver does not take back, or that it would break a capture to
+ * give back, is nobody's: it is held from now on, and lost. */
+static void refuse_region(wm_space *space, void *base, size_t bytes)
+{
+    wm_growth *growth = &space->growth;
+    warm_error cause = {.size = sizeof cause};
+    wm_breaking breaking;
+    bool gone = false;
+
+    warm_last_error(&cause);
+    if (wm_space_begin_break(space, &breaking)) {
+        gone = space->traits->give_back(space, base, bytes) == WARM_OK;
+        wm_space_end_break(space, &breaking);
+    }
+    if (!gone) {
+        wm_lock_acquire(&growth->lock);
+        growth->held += bytes;
+        growth->lost += bytes;
+        growth->peak =
+            growth->held > growth->peak ? growth->held : growth->peak;
+        wm_lock_release(&growth->lock);
+        wm_growth_note(growth, WM_UNRECORDED, bytes);
+    }
+    wm_error_restore(&cause);
+}
+
 static warm_status obtain_apart(wm_space *space, int node, size_t bytes,
                                 void **base)
 {
@@ -280,16 +306,7 @@ static warm_status obtain_apart(wm_space *space, int node, size_t bytes,
         }
     }
     while (count > 0) {
-        warm_error cause = {.size = sizeof cause};
-        wm_breaking breaking;
-
-        warm_last_error(&cause);
-        count--;
-        if (wm_space_begin_break(space, &breaking)) { /* else it leaks */
-            (void)space->traits->give_back(space, taken[count], bytes);
-            wm_space_end_break(space, &breaking);
-        }
-        wm_error_restore(&cause);
+        refuse_region(space, taken[--count], bytes);
     }
     return status;
 }

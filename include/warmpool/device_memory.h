@@ -153,8 +153,8 @@ typedef struct warm_device_stats {
     uint64_t lost, lost_bytes;         /* and after an error of the driver */
     uint64_t cache_hits; /* requests served without asking the driver */
     warm_duration driver_alloc, driver_free; /* its calls for segments */
-    /* Of all.reserved_bytes: gone, since the device was reset, and that was
-     * noticed (runtime.h). All or nothing. */
+    /* Of all.reserved_bytes and workspace_bytes: gone, since the device was
+     * reset, and that was noticed (runtime.h). All or nothing. */
     uint64_t reset_bytes;
     /* Of workspaces that handles have, in no figure above: below the limit
      * beside what is reserved (warm_device_set_memory_fraction()). */
