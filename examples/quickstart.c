@@ -21,7 +21,7 @@ int main(void)
     warm_runtime *runtime;
     warm_stream stream;
     void *buffer, *on_device;
-    warm_space_stats stats = {.size = sizeof stats};
+    warm_space_stats stats = WARM_INIT(warm_space_stats);
 
     TRY(warm_runtime_default(&runtime));
     /* This thread's own stream: it goes back to the pool at thread exit. */

@@ -6,7 +6,7 @@
 static void read_handles(warm_runtime *runtime, int device, usage *u)
 {
     for (warm_kind kind = 0; kind < WARM_KIND_BUILTIN; kind++) {
-        warm_handle_stats stats = {.size = sizeof stats};
+        warm_handle_stats stats = WARM_INIT(warm_handle_stats);
 
         if (warm_handle_get_stats(runtime, kind, device, &stats) == WARM_OK) {
             u->handles += stats.created;
@@ -16,7 +16,7 @@ static void read_handles(warm_runtime *runtime, int device, usage *u)
 
 static void read_memory(warm_runtime *runtime, int device, usage *u)
 {
-    warm_device_stats stats = {.size = sizeof stats};
+    warm_device_stats stats = WARM_INIT(warm_device_stats);
 
     if (warm_device_get_stats(runtime, device, &stats) == WARM_OK) {
         u->blocks = stats.all.allocations.allocated;
@@ -45,7 +45,7 @@ static void read_calls(warm_runtime *runtime, usage *u)
 
 void usage_read(warm_runtime *runtime, int device, usage *u)
 {
-    warm_space_stats pinned = {.size = sizeof pinned};
+    warm_space_stats pinned = WARM_INIT(warm_space_stats);
 
     memset(u, 0, sizeof *u);
     read_handles(runtime, device, u);

@@ -336,8 +336,8 @@ int main(int argc, char **argv)
         {"seed", "of weights and order", .number = &p.seed, .least = 1,
          .most = 1 << 30},
         {.name = NULL}};
-    warm_options options = {.size = sizeof options};
-    warm_destroy_report report = {.size = sizeof report};
+    warm_options options = WARM_INIT(warm_options);
+    warm_destroy_report report = WARM_INIT(warm_destroy_report);
     message why = {""};
     int status = options_read(argc, argv, rows);
     bool good;

@@ -110,8 +110,8 @@ static uint64_t all_calls(void)
 /* No block but the weights, and nothing that is kept for a graph. */
 static void check_nothing_left(void)
 {
-    warm_device_stats device = {.size = sizeof device};
-    warm_space_stats pinned = {.size = sizeof pinned};
+    warm_device_stats device = WARM_INIT(warm_device_stats);
+    warm_space_stats pinned = WARM_INIT(warm_space_stats);
 
     wt_ok(warm_device_get_stats(runtime, 0, &device));
     wt_ok(warm_pinned_get_stats(runtime, &pinned));
@@ -160,7 +160,7 @@ END_TEST
 /* Graphs hold memory of their own, which the driver has back after them. */
 START_TEST(test_E3_E5_memory_of_graphs_goes_back)
 {
-    warm_private_pool_info info = {.size = sizeof info};
+    warm_private_pool_info info = WARM_INIT(warm_private_pool_info);
     usage before, with, after;
     float p[TURN_IMAGES * CLASSES];
     graphs *g;

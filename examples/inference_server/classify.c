@@ -203,7 +203,7 @@ static bool load_weights(classifier *c, const char *path, message *why)
 static bool open_runtime(classifier *c, const classifier_options *options,
                          message *why)
 {
-    warm_options o = {.size = sizeof o};
+    warm_options o = WARM_INIT(warm_options);
 
     o.device = strcmp(options->driver, "auto") == 0 ? NULL : options->driver;
     return warm_runtime_create(&o, &c->runtime) == WARM_OK ||
@@ -238,7 +238,7 @@ bool classifier_open(const classifier_options *options, classifier **out,
 
 bool classifier_close(classifier *c, message *why)
 {
-    warm_destroy_report left = {.size = sizeof left};
+    warm_destroy_report left = WARM_INIT(warm_destroy_report);
 
     pthread_key_delete(c->graphs);
     warm_free(c->weights);
@@ -251,7 +251,7 @@ bool classifier_close(classifier *c, message *why)
 
 void classifier_get_stats(classifier *c, classifier_stats *stats)
 {
-    warm_device_info info = {.size = sizeof info};
+    warm_device_info info = WARM_INIT(warm_device_info);
 
     memset(stats, 0, sizeof *stats);
     stats->driver = warm_runtime_driver(c->runtime);

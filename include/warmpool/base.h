@@ -7,8 +7,9 @@
  * callback does), never aborts and never exits.
  *
  * Outputs come last in every argument list and are written on success only.
- * Structs that cross this interface start with their size in bytes; set it,
- * and leave every other field zero to get its default. They grow at their end:
+ * Structs that cross this interface start with their size in bytes. WARM_INIT()
+ * sets it, and every other field to zero, which means its default. They grow at
+ * their end:
  * a smaller size, from a program built with an older header, is accepted, and
  * the fields past it are taken as zero or not written. One that is larger than
  * the library's, or no struct's at all, is refused with INVALID_ARGUMENT.
@@ -70,6 +71,26 @@ typedef enum warm_status {
     WARM_STATUS_MAP(WARM_STATUS_ENUM)
 #undef WARM_STATUS_ENUM
 } warm_status;
+
+/* A struct of this interface with its size set and every other field zero, as
+ * an expression:
+ *
+ *   warm_options options = WARM_INIT(warm_options);
+ */
+#ifdef __cplusplus
+extern "C++" {
+template <typename type> inline type warm_init()
+{
+    type value = type();
+
+    value.size = sizeof value;
+    return value;
+}
+}
+#define WARM_INIT(type) (::warm_init<type>())
+#else
+#define WARM_INIT(type) ((type){.size = sizeof(type)})
+#endif
 
 /* What the last failing call of the calling thread left behind. */
 typedef struct warm_error {

@@ -435,7 +435,7 @@ END_TEST
 
 static uint64_t workspaces_now(void)
 {
-    warm_handle_stats stats = {.size = sizeof stats};
+    warm_handle_stats stats = WARM_INIT(warm_handle_stats);
 
     wt_ok(warm_handle_get_stats(runtime, WARM_KIND_CUBLAS, 0, &stats));
     return (uint64_t)stats.workspaces;
@@ -501,12 +501,12 @@ END_TEST
  * reserved, and where a request is refused for it. */
 START_TEST(test_C6_C8_workspaces_are_in_the_figures_of_their_device)
 {
-    warm_handle_stats handles = {.size = sizeof handles};
+    warm_handle_stats handles = WARM_INIT(warm_handle_stats);
     warm_device_stats older = {.size =
                                    offsetof(warm_device_stats, workspace_bytes),
                                .workspace_bytes = 7};
-    warm_device_info device = {.size = sizeof device};
-    warm_error error = {.size = sizeof error};
+    warm_device_info device = WARM_INIT(warm_device_info);
+    warm_error error = WARM_INIT(warm_error);
     static char text[1 << 18];
     warm_stream stream = NULL;
     cublasHandle_t handle = NULL;
@@ -545,7 +545,7 @@ END_TEST
 
 START_TEST(test_B13_a_runtime_alone_makes_no_context)
 {
-    warm_device_info info = {.size = sizeof info};
+    warm_device_info info = WARM_INIT(warm_device_info);
     unsigned flags = 0;
     int devices = 0, active = 1;
     FIND(state, cuda_names, cuDevicePrimaryCtxGetState);

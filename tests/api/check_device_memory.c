@@ -498,7 +498,7 @@ END_TEST
 
 START_TEST(test_C7_cache_info_says_what_is_idle)
 {
-    warm_device_cache info = {.size = sizeof info};
+    warm_device_cache info = WARM_INIT(warm_device_cache);
     void *block = take(first, 6 * MIB), *other = take(first, 6 * MIB);
 
     wt_ok(warm_free(block));
@@ -594,7 +594,7 @@ END_TEST
 /* Of all arenas the largest, and what threads keep is idle as well. */
 START_TEST(test_C7_cache_info_counts_what_pools_and_threads_keep)
 {
-    warm_device_cache info = {.size = sizeof info};
+    warm_device_cache info = WARM_INIT(warm_device_cache);
     warm_private_pool pool = {0};
     void *small = take(first, 64 * KIB), *large = take(first, 6 * MIB);
     uint64_t held;
@@ -649,7 +649,7 @@ END_TEST
 
 START_TEST(test_C8_fraction_is_a_limit)
 {
-    warm_device_info device = {.size = sizeof device};
+    warm_device_info device = WARM_INIT(warm_device_info);
     double fraction = 0;
     void *block, *pointer = &pointer;
 
@@ -684,7 +684,7 @@ END_TEST
 
 static void limit_to(size_t bytes)
 {
-    warm_device_info device = {.size = sizeof device};
+    warm_device_info device = WARM_INIT(warm_device_info);
 
     wt_ok(warm_device_get_info(runtime, 0, &device));
     wt_ok(warm_device_set_memory_fraction(
@@ -724,7 +724,7 @@ END_TEST
 /* What is idle longest goes before the space grows beyond the threshold. */
 START_TEST(test_C8_old_segments_are_collected_above_a_threshold)
 {
-    warm_device_info device = {.size = sizeof device};
+    warm_device_info device = WARM_INIT(warm_device_info);
     void *old, *later, *base, *small[5];
 
     wt_ok(warm_device_get_info(runtime, 0, &device));
@@ -808,7 +808,7 @@ END_TEST
 
 START_TEST(test_C2_error_tells_of_the_device)
 {
-    warm_device_info device = {.size = sizeof device};
+    warm_device_info device = WARM_INIT(warm_device_info);
     void *block[2], *pointer = &pointer;
     const char *said;
 
@@ -833,7 +833,7 @@ END_TEST
 START_TEST(test_bad_arguments_are_refused)
 {
     void *pointer = &pointer;
-    warm_device_stats stats = {.size = sizeof stats};
+    warm_device_stats stats = WARM_INIT(warm_device_stats);
 
     wt_fails(WARM_INVALID_ARGUMENT,
              warm_device_alloc(NULL, 0, first, 8, &pointer));
@@ -908,7 +908,7 @@ START_TEST(test_device_memory_is_an_allocator)
 {
     const warm_allocator *allocator = NULL;
     warm_storage *storage = NULL;
-    warm_storage_info info = {.size = sizeof info};
+    warm_storage_info info = WARM_INIT(warm_storage_info);
 
     wt_ok(warm_allocator_get(runtime, WARM_MEMORY_DEVICE, 0, &allocator));
     wt_ok(warm_storage_create(allocator, 5 * MIB, first, 0, &storage));

@@ -65,7 +65,7 @@ static void log_line(void *context, warm_log_level level, const char *line)
 
 static void late_handler(void)
 {
-    warm_handle_stats stats = {.size = sizeof stats};
+    warm_handle_stats stats = WARM_INIT(warm_handle_stats);
     void *handle = NULL;
 
     /* Reading memory is allowed to the end; other threads may still run. */

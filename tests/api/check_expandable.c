@@ -388,7 +388,7 @@ END_TEST
 /* But not while a capture is announced, nor for a request: or this hangs. */
 START_TEST(test_B7_C8_the_device_is_not_waited_for_beside_a_capture)
 {
-    warm_device_info device = {.size = sizeof device};
+    warm_device_info device = WARM_INIT(warm_device_info);
     void *pointer = NULL;
     wt_gate *gate;
     char *block;
@@ -441,7 +441,7 @@ END_TEST
 /* Too little is idle to be given back for what comes. */
 START_TEST(test_C8_what_is_idle_goes_above_a_threshold)
 {
-    warm_device_info device = {.size = sizeof device};
+    warm_device_info device = WARM_INIT(warm_device_info);
     char *block[4];
 
     wt_ok(warm_device_get_info(runtime, 0, &device));
@@ -467,7 +467,7 @@ END_TEST
 
 START_TEST(test_C2_C8_the_limit_is_of_what_is_committed)
 {
-    warm_device_info device = {.size = sizeof device};
+    warm_device_info device = WARM_INIT(warm_device_info);
     void *pointer = &pointer;
     char *block = take(first, 10 * MIB);
 
@@ -575,7 +575,7 @@ static void ask_or_open(void *argument, unsigned index)
 START_TEST(test_C2_C8_a_request_waits_for_what_waits_for_streams)
 {
     struct pair pair = {NULL, 0, NULL};
-    warm_device_info device = {.size = sizeof device};
+    warm_device_info device = WARM_INIT(warm_device_info);
     char *block = take(first, 10 * MIB);
 
     wt_ok(warm_device_get_info(runtime, 0, &device));
@@ -600,7 +600,7 @@ END_TEST
  * of a default stream, whose memory no poll brings. */
 START_TEST(test_C2_C8_what_is_waited_for_to_make_room_is_looked_for)
 {
-    warm_device_info device = {.size = sizeof device};
+    warm_device_info device = WARM_INIT(warm_device_info);
     char *block[2];
 
     wt_ok(warm_device_get_info(runtime, 0, &device));
@@ -622,7 +622,7 @@ END_TEST
 
 START_TEST(test_C8_C9_it_cannot_be_shared_and_says_why)
 {
-    warm_ipc_handle handle = {.size = sizeof handle};
+    warm_ipc_handle handle = WARM_INIT(warm_ipc_handle);
     char *block = take(first, 3 * MIB);
 
     wt_fails(WARM_UNSUPPORTED, warm_ipc_export(block, &handle));
@@ -636,7 +636,7 @@ END_TEST
 /* What is idle elsewhere goes for a user's own, once its stream has passed. */
 START_TEST(test_C8_E3_for_a_private_pool_streams_are_waited_for)
 {
-    warm_device_info device = {.size = sizeof device};
+    warm_device_info device = WARM_INIT(warm_device_info);
     warm_private_pool pool = {0};
     char *block = take(NULL, 10 * MIB);
 
@@ -726,7 +726,7 @@ END_TEST
 /* A pointer into a hole is nobody's, also to its first byte. */
 START_TEST(test_C8_C10_pointers_into_holes_are_refused)
 {
-    warm_block_info info = {.size = sizeof info};
+    warm_block_info info = WARM_INIT(warm_block_info);
     char *block = take(first, 6 * MIB), *kept = take(first, 2 * MIB);
 
     wt_ok(warm_free(block));

@@ -67,9 +67,9 @@ static void in_child(int (*fn)(void))
 
 static int use_parents_runtime(void)
 {
-    warm_handle_stats stats = {.size = sizeof stats};
+    warm_handle_stats stats = WARM_INIT(warm_handle_stats);
     warm_destroy_report report = {.size = sizeof report, .handles = 7};
-    warm_error error = {.size = sizeof error};
+    warm_error error = WARM_INIT(warm_error);
     warm_stream stream = NULL;
     void *pointer = NULL;
     char text[8];
@@ -104,8 +104,8 @@ static void *shared;
 
 static int use_parents_shares(void)
 {
-    warm_ipc_handle handle = {.size = sizeof handle};
-    warm_ipc_stats stats = {.size = sizeof stats};
+    warm_ipc_handle handle = WARM_INIT(warm_ipc_handle);
+    warm_ipc_stats stats = WARM_INIT(warm_ipc_stats);
     void *pointer = NULL;
     int check = 0;
 
@@ -156,8 +156,8 @@ static char *parents;
 static int use_parents_block(void)
 {
     warm_options options = {.size = sizeof options, .device = "host"};
-    warm_space_stats stats = {.size = sizeof stats};
-    warm_block_info info = {.size = sizeof info};
+    warm_space_stats stats = WARM_INIT(warm_space_stats);
+    warm_block_info info = WARM_INIT(warm_block_info);
     warm_runtime *own = NULL;
     void *block = NULL;
     size_t bytes = 7;
@@ -187,7 +187,7 @@ START_TEST(test_G5_parents_blocks_stay_with_the_parent)
 {
     void *block = NULL;
     warm_stream stream = NULL;
-    warm_space_stats stats = {.size = sizeof stats};
+    warm_space_stats stats = WARM_INIT(warm_space_stats);
 
     wt_ok(warm_pinned_alloc(runtime, 100000, &block));
     wt_ok(warm_stream_create(runtime, 0, &stream));
@@ -208,7 +208,7 @@ static int make_own_runtime(void)
 {
     warm_options options = {.size = sizeof options, .device = "host"};
     warm_runtime *own = NULL;
-    warm_destroy_report report = {.size = sizeof report};
+    warm_destroy_report report = WARM_INIT(warm_destroy_report);
     warm_stream stream = NULL;
     void *handle = NULL, *block = NULL;
     wt_toy mine;

@@ -241,7 +241,7 @@ END_TEST
 
 START_TEST(test_A8_failed_creation_changes_nothing_and_tells_the_code)
 {
-    warm_error error = {.size = sizeof error};
+    warm_error error = WARM_INIT(warm_error);
     void *handle = &toy;
 
     wt_toy_fail(&toy, WT_CREATE, 1, false);
@@ -354,7 +354,7 @@ END_TEST
 /* What failed inside of a call that succeeds is nobody's last error. */
 START_TEST(test_G6_a_recovered_failure_leaves_the_last_error)
 {
-    warm_error error = {.size = sizeof error};
+    warm_error error = WARM_INIT(warm_error);
     void *handle = NULL;
 
     wt_fails(WARM_INVALID_ARGUMENT,
@@ -511,7 +511,7 @@ END_TEST
 START_TEST(test_A10_a_failed_binding_changes_nothing)
 {
     warm_stream a = new_stream();
-    warm_error error = {.size = sizeof error};
+    warm_error error = WARM_INIT(warm_error);
     void *handle = &toy;
 
     wt_toy_fail(&toy, WT_BIND, 1, false);
@@ -789,7 +789,7 @@ END_TEST
  * is why it failed, and one that works says nothing. */
 START_TEST(test_A8_G6_capture_mode_that_fails_does_not_hide_the_reason)
 {
-    warm_error error = {.size = sizeof error};
+    warm_error error = WARM_INIT(warm_error);
     void *handle = NULL;
 
     wt_toy_fail(&toy, WT_CREATE, 1, false);

@@ -27,7 +27,7 @@ static void setup(void)
 
 static warm_ipc_stats stats_now(void)
 {
-    warm_ipc_stats stats = {.size = sizeof stats};
+    warm_ipc_stats stats = WARM_INIT(warm_ipc_stats);
 
     wt_ok(warm_ipc_get_stats(runtime, &stats));
     return stats;
@@ -59,7 +59,7 @@ static void *take(size_t bytes)
 
 static warm_ipc_handle export_here(const void *pointer)
 {
-    warm_ipc_handle handle = {.size = sizeof handle};
+    warm_ipc_handle handle = WARM_INIT(warm_ipc_handle);
 
     wt_ok(warm_ipc_export(pointer, &handle));
     return handle;
@@ -326,7 +326,7 @@ START_TEST(test_C9_opened_memory_is_no_block)
 {
     warm_ipc_handle handle = wt_peer_export(peer, 0, 0, 3 * MIB, 1), out;
     char *theirs = open_here(&handle);
-    warm_block_info info = {.size = sizeof info};
+    warm_block_info info = WARM_INIT(warm_block_info);
     void *base = NULL;
     size_t bytes = 0;
 
@@ -353,7 +353,7 @@ END_TEST
 
 START_TEST(test_C9_only_live_blocks_of_a_device_are_exported)
 {
-    warm_ipc_handle handle = {.size = sizeof handle}, before = handle;
+    warm_ipc_handle handle = WARM_INIT(warm_ipc_handle), before = handle;
     void *pinned = NULL, *uncached = NULL, *block = take(5000);
 
     wt_ok(warm_pinned_alloc(runtime, 5000, &pinned));
@@ -527,7 +527,7 @@ START_TEST(test_C9_G2_runtime_that_ends_closes_and_reports)
 {
     warm_ipc_handle handle = wt_peer_export(peer, 0, 0, 4 * KIB, 1);
     warm_ipc_handle inner = wt_peer_export(peer, 1, 0, 4 * KIB, 2);
-    warm_destroy_report report = {.size = sizeof report};
+    warm_destroy_report report = WARM_INIT(warm_destroy_report);
     warm_runtime *brief = wt_runtime(NULL);
     char *ours = open_here(&handle);
     void *pointer = NULL;
@@ -552,7 +552,7 @@ END_TEST
 START_TEST(test_C9_B7_capture_goes_on_beside_it)
 {
     warm_ipc_handle handle = wt_peer_export(peer, 0, 0, 3 * MIB, 1);
-    warm_ipc_handle own = {.size = sizeof own};
+    warm_ipc_handle own = WARM_INIT(warm_ipc_handle);
     void *block = take(5000);
     warm_stream stream = NULL;
     warm_graph graph = NULL;

@@ -138,7 +138,7 @@ START_TEST(test_A13_what_is_no_lease_cannot_be_returned)
     ck_assert_int_eq(wt_stat(other, same, 0, leased), 1);
     /* The runtime goes with the lease: it is reported, and left alone. */
     {
-        warm_destroy_report report = {.size = sizeof report};
+        warm_destroy_report report = WARM_INIT(warm_destroy_report);
 
         wt_ok(warm_runtime_destroy(other, &report));
         ck_assert_uint_eq(report.handles, 1);
@@ -318,7 +318,7 @@ END_TEST
 START_TEST(test_A8_A11_a_failed_prewarm_leaves_what_it_made)
 {
     unsigned flags = _i != 0 ? WARM_PREWARM_BACKGROUND : 0;
-    warm_error error = {.size = sizeof error};
+    warm_error error = WARM_INIT(warm_error);
     warm_status status;
 
     wt_toy_fail(&toy, WT_CREATE, 3, false);
@@ -731,7 +731,7 @@ END_TEST
 /* A stream that is trimmed retires first: blocks freed on it come back. */
 START_TEST(test_A12_B6_trimmed_streams_retire)
 {
-    warm_space_stats stats = {.size = sizeof stats};
+    warm_space_stats stats = WARM_INIT(warm_space_stats);
     warm_lease lease = {0};
     warm_stream stream = NULL;
     uint64_t destroyed = 0;

@@ -57,7 +57,7 @@ static void *take(size_t bytes)
 
 static int node_of(const void *pointer)
 {
-    warm_block_info info = {.size = sizeof info};
+    warm_block_info info = WARM_INIT(warm_block_info);
 
     wt_ok(warm_block_get_info(pointer, &info));
     return info.node;
@@ -65,7 +65,7 @@ static int node_of(const void *pointer)
 
 static warm_space_stats stats_of(int node)
 {
-    warm_space_stats stats = {.size = sizeof stats};
+    warm_space_stats stats = WARM_INIT(warm_space_stats);
 
     wt_ok(warm_pinned_get_node_stats(runtime, node, &stats));
     return stats;
@@ -123,7 +123,7 @@ static const struct {
 START_TEST(test_B15_node_that_is_none_is_named_and_changes_nothing)
 {
     void *pointer = &pointer;
-    warm_space_stats stats = {.size = sizeof stats};
+    warm_space_stats stats = WARM_INIT(warm_space_stats);
 
     wt_fails(WARM_INVALID_ARGUMENT,
              warm_pinned_alloc_on(runtime, SIZE, wrong[_i].node,
@@ -172,7 +172,7 @@ struct visitor {
 static void *visit(void *argument)
 {
     struct visitor *v = argument;
-    warm_block_info info = {.size = sizeof info};
+    warm_block_info info = WARM_INIT(warm_block_info);
     warm_stream own;
     void *pointer = NULL;
 
@@ -203,7 +203,7 @@ START_TEST(test_B15_default_is_the_node_of_the_device_used)
 
     ck_assert_int_eq(node_for(-1), 0);
     for (int i = 0; i < devices; i++) {
-        warm_device_info info = {.size = sizeof info};
+        warm_device_info info = WARM_INIT(warm_device_info);
 
         wt_ok(warm_device_get_info(runtime, i, &info));
         ck_assert_int_eq(info.numa_node, i % NODES);
@@ -330,7 +330,7 @@ END_TEST
 
 START_TEST(test_B14_B15_figures_of_the_space_are_sums_over_nodes)
 {
-    warm_space_stats sum = {.size = sizeof sum}, all;
+    warm_space_stats sum = WARM_INIT(warm_space_stats), all;
     void *block[NODES];
 
     for (int i = 0; i < NODES; i++) {
@@ -384,7 +384,7 @@ START_TEST(test_B15_classes_count_over_nodes)
         block[i] = take_on(SIZE, i);
     }
     for (int i = 0; i < warm_pinned_class_count(); i++) {
-        warm_class_stats stats = {.size = sizeof stats};
+        warm_class_stats stats = WARM_INIT(warm_class_stats);
 
         wt_ok(warm_pinned_get_class_stats(runtime, i, &stats));
         ck_assert(stats.requests.current == 0 ||
@@ -539,7 +539,7 @@ START_TEST(test_B9_B15_reserve_lies_on_the_node_of_the_first_device)
                             .numa_nodes = NODES,
                             .segment = MIB,
                             .reserve_bytes = 4 * MIB};
-    warm_device_info info = {.size = sizeof info};
+    warm_device_info info = WARM_INIT(warm_device_info);
 
     teardown();
     runtime = wt_runtime(&options);

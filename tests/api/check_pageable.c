@@ -291,7 +291,7 @@ END_TEST
 START_TEST(test_B18_without_any_memory_the_error_is_that_of_page_locked)
 {
     void *pointer = &pointer, *block = take(SIZE);
-    warm_error error = {.size = sizeof error};
+    warm_error error = WARM_INIT(warm_error);
 
     wt_fails(WARM_OUT_OF_MEMORY, try((size_t)1 << 46, OK, &pointer));
     ck_assert_ptr_eq(pointer, &pointer);
@@ -309,7 +309,7 @@ END_TEST
 
 START_TEST(test_G6_B18_what_was_recovered_from_leaves_no_error)
 {
-    warm_error before = {.size = sizeof before}, after = before;
+    warm_error before = WARM_INIT(warm_error), after = before;
     void *block;
 
     wt_fails(WARM_INVALID_ARGUMENT, warm_pinned_alloc(runtime, 1, NULL));
@@ -458,8 +458,8 @@ END_TEST
 
 START_TEST(test_G2_B18_end_of_the_runtime_reports_what_is_in_use)
 {
-    warm_options options = {.size = sizeof options};
-    warm_destroy_report report = {.size = sizeof report};
+    warm_options options = WARM_INIT(warm_options);
+    warm_destroy_report report = WARM_INIT(warm_destroy_report);
     warm_runtime *kept = runtime;
     char *block;
 
@@ -479,7 +479,7 @@ END_TEST
 START_TEST(test_B18_E8_pool_of_a_user_has_pageable_memory_too)
 {
     warm_private_pool pool = {0};
-    warm_block_info info = {.size = sizeof info};
+    warm_block_info info = WARM_INIT(warm_block_info);
     void *block;
 
     wt_ok(warm_private_pool_begin(runtime, &pool, WARM_POOL_USER, NULL, NULL));

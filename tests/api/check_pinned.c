@@ -55,7 +55,7 @@ START_TEST(test_B14_classes_sum_to_the_whole)
         block[i] = take((size_t)300 << i);
     }
     for (int i = 0; i < warm_pinned_class_count(); i++) {
-        warm_class_stats c = {.size = sizeof c};
+        warm_class_stats c = WARM_INIT(warm_class_stats);
 
         wt_ok(warm_pinned_get_class_stats(runtime, i, &c));
         requests += c.requests.current;
@@ -110,7 +110,7 @@ START_TEST(test_B16_bad_copies_are_refused_and_change_nothing)
 {
     char *block = take(SIZE);
     void *device = NULL;
-    warm_block_info info = {.size = sizeof info};
+    warm_block_info info = WARM_INIT(warm_block_info);
 
     wt_ok(warm_device_alloc_uncached(runtime, 0, 2 * SIZE, &device));
     wt_ok(warm_block_get_info(block, &info));
@@ -175,7 +175,7 @@ START_TEST(test_B12_G6_capture_mode_that_fails_does_not_hide_the_reason)
 {
     warm_options options = {.size = sizeof options, .pinned_limit = 1 << 20};
     warm_runtime *r = wt_runtime(&options);
-    warm_error error = {.size = sizeof error};
+    warm_error error = WARM_INIT(warm_error);
     void *pointer = NULL;
 
     wt_ok(warm_testing_fail(r, "capture_mode", 2, 0));

@@ -74,8 +74,8 @@ static void *take(int kind, warm_stream stream, size_t bytes)
 
 static uint64_t held_now(int kind)
 {
-    warm_device_stats device = {.size = sizeof device};
-    warm_space_stats pinned = {.size = sizeof pinned};
+    warm_device_stats device = WARM_INIT(warm_device_stats);
+    warm_space_stats pinned = WARM_INIT(warm_space_stats);
 
     if (kind == DEVICE) {
         wt_ok(warm_device_get_stats(runtime, 0, &device));
@@ -113,7 +113,7 @@ static void again(warm_private_pool pool)
 
 static warm_private_pool_info info_of(warm_private_pool pool)
 {
-    warm_private_pool_info info = {.size = sizeof info};
+    warm_private_pool_info info = WARM_INIT(warm_private_pool_info);
 
     wt_ok(warm_private_pool_get_info(runtime, pool, &info));
     return info;
@@ -525,8 +525,8 @@ START_TEST(test_E3_request_of_a_pool_that_goes_meanwhile)
     warm_options options = {
         .size = sizeof options, .segment = 64 * KIB, .pinned_limit = MIB};
     struct change c = {.runtime = wt_runtime(&options)};
-    warm_private_pool_info info = {.size = sizeof info};
-    warm_space_stats stats = {.size = sizeof stats};
+    warm_private_pool_info info = WARM_INIT(warm_private_pool_info);
+    warm_space_stats stats = WARM_INIT(warm_space_stats);
     void *block = NULL;
 
     wt_ok(warm_pinned_alloc(c.runtime, 768 * KIB, &c.room));
@@ -751,7 +751,7 @@ START_TEST(test_E4_C6_what_graphs_keep_is_active_while_streams_use_it)
     warm_private_pool pool = begin_capture(first);
     void *used = take(DEVICE, first, 8 * KIB);
     void *captured = take(DEVICE, first, 3 * MIB);
-    warm_device_stats s = {.size = sizeof s};
+    warm_device_stats s = WARM_INIT(warm_device_stats);
 
     wt_ok(warm_record_stream(used, second));
     wt_ok(warm_graph_destroy(runtime, end_capture(pool, first)));
@@ -1240,7 +1240,7 @@ START_TEST(test_E3_C6_figures_of_a_graphs_memory)
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         warm_private_pool pool = begin_capture(first);
         void *block = take(DEVICE, first, sizes[i]);
-        warm_device_stats s = {.size = sizeof s};
+        warm_device_stats s = WARM_INIT(warm_device_stats);
         warm_private_pool_info info = info_of(pool);
         warm_graph graph;
 

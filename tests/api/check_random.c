@@ -116,7 +116,7 @@ static char *a_pointer(struct walk *w)
 /* A failure has a text of its own, and only known statuses come back. */
 static bool good(struct walk *w, warm_status status)
 {
-    warm_error error = {.size = sizeof error};
+    warm_error error = WARM_INIT(warm_error);
 
     if (status == WARM_OK || status == WARM_NOT_READY) {
         return status == WARM_OK;
@@ -187,7 +187,7 @@ static void free_odd(struct walk *w)
 static void info(struct walk *w)
 {
     const struct block *b = &w->blocks[below(w, SLOTS)];
-    warm_block_info i = {.size = sizeof i};
+    warm_block_info i = WARM_INIT(warm_block_info);
 
     (void)good(w, warm_block_get_info(a_pointer(w), &i));
     if (b->pointer != NULL) {
@@ -421,7 +421,7 @@ static void fault(struct walk *w)
 
 static void figures(struct walk *w)
 {
-    warm_space_stats s = {.size = sizeof s};
+    warm_space_stats s = WARM_INIT(warm_space_stats);
     uint64_t blocks = 0, bytes = 0;
 
     for (int i = 0; i < SLOTS; i++) {
@@ -482,7 +482,7 @@ START_TEST(test_C10_G6_any_call_with_any_arguments)
     struct walk w = {.random = wt_seed() + (uint64_t)_i,
                      .wary = strcmp(wt_backend(), "gpu") == 0,
                      .holds = wt_on_host() && _i % 2 == 1};
-    warm_destroy_report report = {.size = sizeof report};
+    warm_destroy_report report = WARM_INIT(warm_destroy_report);
     uint64_t blocks = 0;
 
     options.host_devices = DEVICES;

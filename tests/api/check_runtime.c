@@ -60,13 +60,13 @@ END_TEST
 START_TEST(test_A5_G2_every_call_on_a_gone_runtime_says_so)
 {
     warm_runtime *r = wt_runtime(NULL);
-    warm_handle_stats stats = {.size = sizeof stats};
+    warm_handle_stats stats = WARM_INIT(warm_handle_stats);
     warm_kind_ops ops = {.size = sizeof ops,
                          .name = "late",
                          .create = wt_toy_create,
                          .destroy = wt_toy_destroy};
     warm_destroy_report report = {.size = sizeof report, .handles = 77};
-    warm_device_info info = {.size = sizeof info};
+    warm_device_info info = WARM_INIT(warm_device_info);
     warm_stream stream = NULL;
     warm_event event = NULL;
     warm_kind kind = 0;
@@ -133,7 +133,7 @@ static void *hold(void *argument)
 START_TEST(test_G2_what_is_in_use_is_reported_and_left_alone)
 {
     struct holder h = {.runtime = wt_runtime(NULL)};
-    warm_destroy_report report = {.size = sizeof report};
+    warm_destroy_report report = WARM_INIT(warm_destroy_report);
     warm_stream mine = NULL;
     void *block = NULL;
     pthread_t thread;
@@ -328,7 +328,7 @@ END_TEST
 START_TEST(test_G6_last_error_has_code_and_text_of_the_driver)
 {
     warm_runtime *r = wt_runtime(NULL);
-    warm_error error = {.size = sizeof error};
+    warm_error error = WARM_INIT(warm_error);
     warm_stream stream = NULL;
 
     wt_ok(warm_testing_fail(r, "stream_create", 1, 0));
@@ -372,7 +372,7 @@ END_TEST
 START_TEST(test_G3_device_calls_check_their_arguments)
 {
     warm_runtime *r = wt_runtime(NULL);
-    warm_device_info info = {.size = sizeof info};
+    warm_device_info info = WARM_INIT(warm_device_info);
     warm_stream stream = NULL;
     warm_event event = NULL;
     warm_graph graph = NULL;

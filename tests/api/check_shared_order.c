@@ -214,7 +214,7 @@ END_TEST
 
 static uint64_t segments(void)
 {
-    warm_device_stats stats = {.size = sizeof stats};
+    warm_device_stats stats = WARM_INIT(warm_device_stats);
 
     wt_ok(warm_device_get_stats(runtime, 0, &stats));
     return stats.all.segments.current;

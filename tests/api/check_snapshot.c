@@ -338,7 +338,7 @@ END_TEST
 START_TEST(test_C7_blocks_of_pinned_memory_and_of_magazines)
 {
     void *live = pin(3000), *kept = pin(70000);
-    warm_space_stats stats = {.size = sizeof stats};
+    warm_space_stats stats = WARM_INIT(warm_space_stats);
     const char *nodes;
     uint64_t sum = 0;
 

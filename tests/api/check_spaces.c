@@ -43,7 +43,7 @@ static warm_status alloc_device(warm_runtime *r, warm_stream s, size_t bytes,
 /* The same figures under the names that pinned memory has for them. */
 static void device_stats(warm_runtime *r, warm_space_stats *stats)
 {
-    warm_device_stats s = {.size = sizeof s};
+    warm_device_stats s = WARM_INIT(warm_device_stats);
 
     wt_ok(warm_device_get_stats(r, 0, &s));
     stats->requests = s.all.allocations;
@@ -97,7 +97,7 @@ static warm_stream own, stream, other;
 static void begin(const struct space *which, uint64_t limit)
 {
     warm_options options = {.size = sizeof options, .pinned_limit = limit};
-    warm_device_info device = {.size = sizeof device};
+    warm_device_info device = WARM_INIT(warm_device_info);
 
     space = which;
     runtime = wt_runtime(&options);
@@ -185,7 +185,7 @@ static warm_status trim(size_t target, size_t *released)
 
 static warm_space_stats stats_of(warm_runtime *r)
 {
-    warm_space_stats stats = {.size = sizeof stats};
+    warm_space_stats stats = WARM_INIT(warm_space_stats);
 
     space->stats(r, &stats);
     return stats;
@@ -224,7 +224,7 @@ END_TEST
 START_TEST(test_B3_C4_record_answers_whether_the_pointer_is_ours)
 {
     char *block = take(SIZE);
-    warm_block_info info = {.size = sizeof info};
+    warm_block_info info = WARM_INIT(warm_block_info);
     int local = 0;
     void *heap = malloc(64);
 
@@ -697,8 +697,8 @@ static void assert_names(const void *pointer)
 /* Whatever is asked, and whyever it is refused. */
 START_TEST(test_C10_every_refusal_names_the_pointer)
 {
-    warm_block_info info = {.size = sizeof info};
-    warm_ipc_handle handle = {.size = sizeof handle};
+    warm_block_info info = WARM_INIT(warm_block_info);
+    warm_ipc_handle handle = WARM_INIT(warm_ipc_handle);
     char *block = take(SIZE), *bad[3];
     int local = 0;
     void *base;
@@ -760,7 +760,7 @@ END_TEST
 START_TEST(test_G2_live_blocks_are_reported_and_stay_usable)
 {
     warm_runtime *second = wt_runtime(NULL);
-    warm_destroy_report report = {.size = sizeof report};
+    warm_destroy_report report = WARM_INIT(warm_destroy_report);
     void *block = NULL;
 
     wt_ok(space->alloc(second, NULL, SIZE, &block));
@@ -774,8 +774,8 @@ START_TEST(test_G2_live_blocks_are_reported_and_stay_usable)
 /* Whatever is asked about a block that a runtime left behind: whose it was. */
 START_TEST(test_G2_a_block_of_a_destroyed_runtime_is_known_as_such)
 {
-    warm_block_info info = {.size = sizeof info};
-    warm_ipc_handle handle = {.size = sizeof handle};
+    warm_block_info info = WARM_INIT(warm_block_info);
+    warm_ipc_handle handle = WARM_INIT(warm_ipc_handle);
     warm_runtime *second = wt_runtime(NULL);
     char *block[2] = {NULL, NULL};
     void *base;
@@ -857,7 +857,7 @@ START_TEST(test_B8_C3_sizes_are_rounded_a_little_and_aligned)
 
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         size_t bytes = sizes[i];
-        warm_block_info info = {.size = sizeof info};
+        warm_block_info info = WARM_INIT(warm_block_info);
         void *block = take(bytes);
 
         wt_ok(warm_block_get_info(block, &info));

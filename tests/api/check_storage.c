@@ -26,7 +26,7 @@ static void teardown(void)
 
 static warm_storage_info info_of(const warm_storage *storage)
 {
-    warm_storage_info info = {.size = sizeof info};
+    warm_storage_info info = WARM_INIT(warm_storage_info);
 
     wt_ok(warm_storage_get_info(storage, &info));
     return info;
@@ -350,7 +350,7 @@ START_TEST(test_D3_B3_wrapped_block_is_found_by_any_pointer_into_it)
                               .context = &o,
                               .deleter = let_go,
                               .memory = WARM_MEMORY_PINNED};
-    warm_block_info info = {.size = sizeof info};
+    warm_block_info info = WARM_INIT(warm_block_info);
     warm_storage *storage = NULL;
     warm_stream stream = NULL;
     void *block = NULL, *again = NULL;
@@ -382,7 +382,7 @@ END_TEST
 
 START_TEST(test_pinned_space_is_an_allocator)
 {
-    warm_data_pointer data = {.size = sizeof data};
+    warm_data_pointer data = WARM_INIT(warm_data_pointer);
     char source[SIZE];
     void *pointer = NULL;
 
@@ -645,7 +645,7 @@ END_TEST
 
 static void says(const char *words, warm_status status)
 {
-    warm_error error = {.size = sizeof error};
+    warm_error error = WARM_INIT(warm_error);
 
     warm_last_error(&error);
     ck_assert_int_eq(error.status, status);
@@ -668,7 +668,7 @@ static warm_status alloc_through(void *context, size_t bytes,
 START_TEST(test_words_of_a_users_allocator_stay)
 {
     warm_allocator own = my_allocator;
-    warm_data_pointer data = {.size = sizeof data};
+    warm_data_pointer data = WARM_INIT(warm_data_pointer);
 
     own.memory = WARM_MEMORY_PINNED;
     own.alloc = alloc_through;
@@ -687,7 +687,7 @@ START_TEST(test_failing_allocator_changes_nothing)
 {
     warm_allocator own = my_allocator;
     warm_storage *storage = NULL;
-    warm_data_pointer data = {.size = sizeof data};
+    warm_data_pointer data = WARM_INIT(warm_data_pointer);
     void *before, *pointer = &data;
 
     own.memory = WARM_MEMORY_DEVICE;
@@ -730,7 +730,7 @@ END_TEST
 START_TEST(test_D2_bad_arguments_are_refused)
 {
     warm_storage *storage = NULL;
-    warm_storage_info info = {.size = sizeof info};
+    warm_storage_info info = WARM_INIT(warm_storage_info);
     owner o = {0};
     warm_data_pointer data = data_of(&o);
 
@@ -787,9 +787,9 @@ START_TEST(test_G2_storage_outlives_its_runtime)
 {
     warm_runtime *other = wt_runtime(NULL);
     const warm_allocator *allocator = NULL;
-    warm_destroy_report report = {.size = sizeof report};
+    warm_destroy_report report = WARM_INIT(warm_destroy_report);
     warm_storage *storage = NULL;
-    warm_data_pointer data = {.size = sizeof data};
+    warm_data_pointer data = WARM_INIT(warm_data_pointer);
 
     wt_ok(warm_allocator_get(other, WARM_MEMORY_PINNED, 0, &allocator));
     wt_ok(warm_allocator_register(other, &my_allocator, 0));

@@ -148,7 +148,7 @@ END_TEST
 START_TEST(test_B4_clone_copies_in_the_order_of_the_stream)
 {
     warm_memory memory = own_memory[_i];
-    warm_data_pointer data = {.size = sizeof data},
+    warm_data_pointer data = WARM_INIT(warm_data_pointer),
                       again = {.size = sizeof again};
     void *source = wt_pinned(runtime, SIZE), *copy, *block[2];
     wt_gate *gate = wt_gate_close(runtime, stream);
@@ -182,7 +182,7 @@ START_TEST(test_D2_copies_are_there_at_once_where_the_stream_is_idle)
 {
     const warm_allocator *pinned = allocator_of(WARM_MEMORY_PINNED);
     warm_storage *storage = storage_of(pinned, SIZE);
-    warm_data_pointer data = {.size = sizeof data};
+    warm_data_pointer data = WARM_INIT(warm_data_pointer);
     void *device = wt_device(runtime, stream, SIZE);
     uint64_t copies = wt_calls(runtime, "copy");
 
@@ -206,7 +206,7 @@ START_TEST(test_D2_resize_that_fails_changes_nothing)
 {
     warm_storage *storage = storage_of(allocator_of(own_memory[_i]), SIZE);
     void *old = warm_storage_data(storage);
-    warm_storage_info info = {.size = sizeof info};
+    warm_storage_info info = WARM_INIT(warm_storage_info);
     wt_gate *gate = wt_gate_close(runtime, stream);
 
     wt_ok(warm_testing_fail(runtime, "copy", 1, 0));
@@ -372,7 +372,7 @@ START_TEST(test_B4_D3_block_is_known_where_its_allocator_does_not_know_it)
     warm_allocator own = plain;
     void *block = wt_pinned(runtime, SIZE);
     warm_data_pointer data = {.size = sizeof data, .data = block};
-    warm_error before = {.size = sizeof before}, after = {.size = sizeof after};
+    warm_error before = WARM_INIT(warm_error), after = {.size = sizeof after};
     warm_storage *storage = NULL;
 
     own.record = record_none;
@@ -392,7 +392,7 @@ START_TEST(test_D2_unknown_stream_is_not_waited_for)
 {
     warm_runtime *second = wt_runtime(NULL);
     warm_storage *storage = storage_of(&plain, SIZE);
-    warm_data_pointer data = {.size = sizeof data};
+    warm_data_pointer data = WARM_INIT(warm_data_pointer);
     void *old = warm_storage_data(storage);
 
     begin();

@@ -86,7 +86,7 @@ enum { NEW = 3 };
 START_TEST(test_B7_D2_resize_refused_in_a_capture_records_nothing)
 {
     warm_storage *storage = NULL;
-    warm_data_pointer data = {.size = sizeof data};
+    warm_data_pointer data = WARM_INIT(warm_data_pointer);
     warm_graph graph = NULL;
     void *old;
 
@@ -157,7 +157,7 @@ END_TEST
 
 START_TEST(test_D2_clone_of_too_much_records_nothing)
 {
-    warm_data_pointer data = {.size = sizeof data};
+    warm_data_pointer data = WARM_INIT(warm_data_pointer);
     char *source = wt_pinned(runtime, SIZE);
     size_t bytes = wt_block_info(source).bytes;
     wt_gate *gate = wt_gate_close(runtime, stream);
@@ -221,7 +221,7 @@ START_TEST(test_D2_what_cannot_be_waited_for_is_not_copied)
 {
     static const char *const call[] = {"capture_mode", "stream_passed"};
     warm_storage *storage = NULL;
-    warm_data_pointer data = {.size = sizeof data};
+    warm_data_pointer data = WARM_INIT(warm_data_pointer);
     uint64_t copies = wt_calls(runtime, "copy");
     void *old;
 

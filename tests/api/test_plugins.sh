@@ -15,7 +15,7 @@ plugins() {
 int plugin(void)
 {
     warm_options options = {.size = sizeof options, .device = "host"};
-    warm_error error = {.size = sizeof error};
+    warm_error error = WARM_INIT(warm_error);
     warm_runtime *runtime;
     void *block;
     int good;

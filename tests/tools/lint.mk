@@ -3,7 +3,7 @@
 
 # Those of one core, and those of all: the first run beside the others. What
 # looks at the library comes after who builds it as well, in CI.
-LINTS_LIGHT := format includes words marks lines headers help readme scripts tools
+LINTS_LIGHT := format includes words marks lines headers init help readme scripts tools
 LINTS_HEAVY := gcc floors symbols globals tls clang cppcheck tidy
 LINTS := $(LINTS_LIGHT) $(LINTS_HEAVY)
 
@@ -36,6 +36,9 @@ lint-lines:
 
 lint-headers:
 	@tests/tools/headers.sh $(CUDA_FLAGS)
+
+lint-init:
+	@tests/tools/init.sh
 
 lint-help:
 	@tests/tools/help.sh
