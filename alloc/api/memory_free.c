@@ -132,7 +132,7 @@ static warm_status free_used(wm_window *window, wm_block *block, void *pointer)
 {
     /* Relaxed: as above. */
     const wm_timeline *own =
-        atomic_load_explicit(&block->own, memory_order_relaxed);
+        atomic_load_explicit(&block->owner_stream, memory_order_relaxed);
 
     return wm_likely(own != NULL) && wm_likely(wm_pending_free(window, block))
                ? WARM_OK

@@ -49,7 +49,7 @@ static wm_block *get_locked(wm_arena *arena, wm_lane *lane, unsigned size_class,
             (block->slab != NULL ? block->slab->run->lane : block->lane)->id;
         block->counted = false;
         /* Relaxed: published by the state that follows. */
-        atomic_store_explicit(&block->own, NULL, memory_order_relaxed);
+        atomic_store_explicit(&block->owner_stream, NULL, memory_order_relaxed);
         atomic_store_explicit(&block->uses, NULL, memory_order_relaxed);
         atomic_store_explicit(&block->first_use_taken, false,
                               memory_order_relaxed);
@@ -148,14 +148,14 @@ void wm_arena_free_pending(wm_arena *arena, wm_block *block)
     wm_lock_release(&arena->lock);
 }
 
-void wm_arena_free_kept(wm_arena *arena, wm_block *block,
-                        enum wm_block_state state)
+void wm_arena_free_retained(wm_arena *arena, wm_block *block,
+                            enum wm_block_state state)
 {
     wm_lock_acquire(&arena->lock);
     wm_arena_note_give_locked(arena, block);
     wm_arena_note_passive_locked(arena, block);
     arena->out_bytes -= block->bytes;
-    wm_arena_note_kept_locked(arena, block, state);
+    wm_arena_note_retained_locked(arena, block, state);
     wm_block_set_state(block, state);
     wm_lock_release(&arena->lock);
 }
@@ -167,7 +167,7 @@ static void keep_locked(wm_arena *arena, wm_block *block, wm_ended *ended)
     if (fate == WM_BLOCK_LOST) {
         ended->lost = block->bytes;
     }
-    wm_arena_note_kept_locked(arena, block, fate);
+    wm_arena_note_retained_locked(arena, block, fate);
     wm_block_set_state(block, fate);
 }
 
@@ -212,7 +212,7 @@ void wm_arena_join(wm_arena *arenas, unsigned count)
         arenas[i].live = &arenas[0].own_live;
         arenas[i].next_sibling = i + 1 < count ? &arenas[i + 1] : NULL;
         /* Relaxed: nobody has them yet. */
-        atomic_store_explicit(&arenas[i].common.beside[i], &arenas[i].common,
+        atomic_store_explicit(&arenas[i].common.by_shard[i], &arenas[i].common,
                               memory_order_relaxed);
     }
 }
@@ -277,7 +277,7 @@ void wm_arena_fini(wm_arena *arena)
         wm_meta_free(chunk);
         chunk = next;
     }
-    wm_transfer_cache_fini(&arena->depot);
+    wm_transfer_cache_fini(&arena->transfer_cache);
     wm_lock_fini(&arena->lock);
 }
 
@@ -286,7 +286,7 @@ bool wm_arena_empty_transfer_cache_locked(wm_arena *arena)
     wm_entry entries[64];
     unsigned count;
 
-    if (arena->depot.bytes == 0) {
+    if (arena->transfer_cache.bytes == 0) {
         return false;
     }
     for (unsigned i = 0; i < WM_CLASSES; i++) {
@@ -302,8 +302,8 @@ bool wm_arena_empty_transfer_cache_locked(wm_arena *arena)
 
 void wm_arena_age_transfer_cache_locked(wm_arena *arena)
 {
-    if (!arena->depot.used) {
+    if (!arena->transfer_cache.used) {
         (void)wm_arena_empty_transfer_cache_locked(arena);
     }
-    arena->depot.used = false;
+    arena->transfer_cache.used = false;
 }

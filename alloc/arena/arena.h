@@ -66,7 +66,7 @@ typedef struct wm_arena {
     _Alignas(64) _Atomic unsigned pause, paused;
     /* Relaxed: segments, and those that are one idle run each; written under
      * the lock. */
-    _Atomic unsigned regions, whole;
+    _Atomic unsigned segment_count, idle_segments;
     /* Those of siblings are taken by rising number. */
     _Alignas(64) wm_lock lock;
     /* Sets of magazines that are filled here: lock of the first sibling. */
@@ -75,24 +75,24 @@ typedef struct wm_arena {
     wm_segment *segments;
     wm_segment *spare_segments; /* records, chained by next */
     wm_segment *all_segments;   /* every record made, chained by next_made */
-    wm_block *holes;            /* chained as idle runs are */
+    wm_block *gaps;             /* chained as idle runs are */
     wm_lane common;             /* what anybody may have */
     wm_lane *lanes;             /* what a stream may have, chained by next */
     wm_lane *spare_lanes;
     wm_lane *fresh_head,
         *fresh_tail;            /* runs came back, chained by next_fresh */
     _Atomic size_t fresh_lanes; /* relaxed: looked at without the lock */
-    size_t own_segments;        /* made for one request each */
+    size_t dedicated_segments;  /* made for one request each */
     size_t grown_bytes;     /* obtained although a run apart would have done */
     wm_block *spare_blocks; /* records, chained by next_idle */
     void *record_chunks;    /* what they were cut from */
     wm_slab *all_slabs;     /* every record made, chained by next_made */
     size_t detached_bytes;  /* taken out, not yet with the driver */
     size_t fresh_bytes;     /* became pending since the last miss */
-    size_t out_bytes;       /* with callers, or in magazines (not the depot) */
-    bool batched; /* not all that is out is with callers: see the check */
-    bool keeping; /* graphs have it: nothing goes to the driver */
-    wm_transfer_cache depot;             /* what full magazines gave back */
+    size_t out_bytes;       /* with callers, or in magazines (not the cache) */
+    bool batched;   /* not all that is out is with callers: see the check */
+    bool retaining; /* graphs have it: nothing goes to the driver */
+    wm_transfer_cache transfer_cache;    /* what full magazines gave back */
     wm_slab *spare_slabs[WM_SLAB_SORTS]; /* records, chained by next */
     /* Of what is settled: sets of magazines count for themselves meanwhile.
      * Sums are computed when read. */
@@ -118,8 +118,8 @@ static inline wm_arena *wm_arena_next(const wm_arena *arena, wm_arena *a)
 {
     do {
         a = a->next_sibling != NULL ? a->next_sibling : a->siblings;
-    } while (a != arena &&
-             atomic_load_explicit(&a->regions, memory_order_relaxed) == 0);
+    } while (a != arena && atomic_load_explicit(&a->segment_count,
+                                                memory_order_relaxed) == 0);
     return a;
 }
 
@@ -175,14 +175,14 @@ void wm_arena_note_growth_beside(wm_arena *arena, size_t needed, size_t bytes);
 
 /* Lets requests of any size have a region that has room for bytes and is kept
  * for large ones, if there is one: for who gets nothing from the driver. */
-bool wm_arena_open(wm_arena *arena, wm_lane *lane, size_t bytes);
+bool wm_arena_open_oversize(wm_arena *arena, wm_lane *lane, size_t bytes);
 
 /* What becomes of a block that its caller frees; FREEING → idle, PENDING,
  * LOST or CAPTURED. Ends its time with the caller in the figures. */
 void wm_arena_free(wm_arena *arena, wm_block *block);
 void wm_arena_free_pending(wm_arena *arena, wm_block *block);
-void wm_arena_free_kept(wm_arena *arena, wm_block *block,
-                        enum wm_block_state state);
+void wm_arena_free_retained(wm_arena *arena, wm_block *block,
+                            enum wm_block_state state);
 
 /* While the arena is keeping: CAPTURED, to come back at the end of that; false,
  * and nothing done, if it is not. */
@@ -227,22 +227,23 @@ wm_segment *wm_arena_detach_old(wm_arena *arena, uint64_t before_ns,
                                 size_t *keep);
 /* The same for those made for one request, of its size, and smaller than below
  * (1 …), until there is none within most bytes. */
-wm_segment *wm_arena_detach_own(wm_arena *arena, size_t below, size_t most);
+wm_segment *wm_arena_detach_dedicated(wm_arena *arena, size_t below,
+                                      size_t most);
 
 /* What goes of an arena: until bytes are out, but not what is idle since later
- * than before_ns (of segments that stretch), nor what ranks below least. */
-typedef struct wm_leaving {
+ * than before_ns (of segments that expand), nor what ranks below least. */
+typedef struct wm_purge {
     size_t bytes;
     uint64_t before_ns;
     uint64_t least;
     bool oldest; /* those idle longest rank highest, else the largest */
-} wm_leaving;
+} wm_purge;
 
 /* The rank of what is wholly idle and would go first, 0: nothing. *detached:
  * bytes on their way already. */
 uint64_t wm_arena_rank(wm_arena *arena, bool oldest, size_t *detached);
 /* The same as above, highest ranks first. */
-wm_segment *wm_arena_detach_first(wm_arena *arena, const wm_leaving *leaving);
+wm_segment *wm_arena_detach_first(wm_arena *arena, const wm_purge *purge);
 /* Takes the segment out, as above, if it is in the arena and wholly idle. Its
  * record may be of another one by now, or of none. */
 bool wm_arena_detach_idle(wm_arena *arena, wm_segment *segment);

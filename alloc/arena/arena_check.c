@@ -11,7 +11,7 @@
 
 struct tally {
     uint64_t held, live, cached, pending, lost, captured, idle;
-    size_t idle_runs, slabs_with_room, own_segments, runs, whole, holes;
+    size_t idle_runs, slabs_with_room, dedicated_segments, runs, whole, gaps;
     bool settled; /* and no thread inside: what callers hold may be read */
 };
 
@@ -76,13 +76,13 @@ static bool check_slab(struct tally *tally, const wm_block *run)
 
 /* A run of a segment that stretches which has no memory, or is on its way: its
  * begin is known and nothing else of it. */
-static bool check_hole(struct tally *tally, wm_block *run,
-                       enum wm_block_state next)
+static bool check_gap(struct tally *tally, wm_block *run,
+                      enum wm_block_state next)
 {
     size_t unit = run->segment->unit;
     bool idle = wm_block_state(run) == WM_BLOCK_GAP;
 
-    tally->holes += idle;
+    tally->gaps += idle;
     tally->held -= run->bytes;
     return unit > 0 && (uintptr_t)run->base % unit == 0 &&
            run->bytes % unit == 0 && wm_block_at(run->base) == run &&
@@ -101,7 +101,7 @@ static bool check_run(struct tally *tally, wm_block *run)
         return check_slab(tally, run);
     }
     if (state == WM_BLOCK_GAP || state == WM_BLOCK_VOID) {
-        return check_hole(tally, run, next);
+        return check_gap(tally, run, next);
     }
     tally->idle_runs += state == WM_BLOCK_IDLE;
     return wm_block_at(run->base) == run &&
@@ -116,12 +116,12 @@ static bool check_segment(struct tally *tally, wm_segment *segment)
     char *at = segment->base;
 
     tally->held += segment->bytes;
-    tally->own_segments += segment->own;
-    tally->whole += segment->whole;
+    tally->dedicated_segments += segment->dedicated;
+    tally->whole += segment->one_run;
     if (segment->unit == 0 && segment->held != segment->bytes) {
         return false;
     }
-    if (segment->whole !=
+    if (segment->one_run !=
         (segment->unit == 0 &&
          wm_block_state(wm_segment_first_run(segment)) == WM_BLOCK_IDLE &&
          wm_segment_first_run(segment)->bytes == segment->bytes)) {
@@ -140,32 +140,32 @@ static bool check_segment(struct tally *tally, wm_segment *segment)
 }
 
 /* Runs in the bins; each in its own, linked both ways, and marked. */
-static size_t count_bins(const wm_lane *lane, enum wm_sort sort, bool *good)
+static size_t count_bins(const wm_lane *lane, enum wm_run_kind kind, bool *good)
 {
-    const wm_bins *fit = &lane->idle[sort];
+    const wm_bins *bins = &lane->idle[kind];
     size_t count = 0;
 
     for (unsigned i = 0; i < WM_BINS_COUNT; i++) {
         const wm_block *previous = NULL;
 
-        for (const wm_block *b = fit->bin[i]; b != NULL; b = b->next_idle) {
+        for (const wm_block *b = bins->bin[i]; b != NULL; b = b->next_idle) {
             *good = *good && wm_bins_index(b->bytes) == i &&
-                    wm_run_bins(b) == fit && b->previous_idle == previous;
+                    wm_run_bins(b) == bins && b->previous_idle == previous;
             previous = b;
             count++;
         }
         *good = *good && (previous != NULL) ==
-                             (((fit->filled[i / 64] >> (i % 64)) & 1) != 0);
+                             (((bins->filled[i / 64] >> (i % 64)) & 1) != 0);
     }
     return count;
 }
 
-static size_t count_holes(const wm_arena *arena, bool *good)
+static size_t count_gaps(const wm_arena *arena, bool *good)
 {
     const wm_block *previous = NULL;
     size_t count = 0;
 
-    for (const wm_block *b = arena->holes; b != NULL; b = b->next_idle) {
+    for (const wm_block *b = arena->gaps; b != NULL; b = b->next_idle) {
         *good =
             *good && b->segment->arena == arena && b->previous_idle == previous;
         previous = b;
@@ -187,12 +187,13 @@ static size_t count_slabs(const wm_lane *lane, bool *good)
     return count;
 }
 
-static size_t in_depot(const wm_arena *arena)
+static size_t in_transfer_cache(const wm_arena *arena)
 {
     size_t bytes = 0;
 
     for (unsigned i = 0; i < WM_CLASSES; i++) {
-        bytes += wm_transfer_cache_count(&arena->depot, i) * wm_class_bytes(i);
+        bytes += wm_transfer_cache_count(&arena->transfer_cache, i) *
+                 wm_class_bytes(i);
     }
     return bytes;
 }
@@ -202,12 +203,12 @@ static bool check_lane(struct tally *tally, const wm_lane *lane)
 {
     bool good = true;
 
-    for (int sort = 0; sort < WM_SORTS; sort++) {
-        tally->idle_runs -= count_bins(lane, (enum wm_sort)sort, &good);
+    for (int kind = 0; kind < WM_RUN_KINDS; kind++) {
+        tally->idle_runs -= count_bins(lane, (enum wm_run_kind)kind, &good);
     }
     tally->slabs_with_room -= count_slabs(lane, &good);
     tally->runs -= lane->runs;
-    return good && lane->passed <= lane->puts;
+    return good && lane->safe_until <= lane->puts;
 }
 
 /* What is the arena's alone; the rest is added to the tally of all. */
@@ -234,22 +235,22 @@ static bool check_locked(wm_arena *arena, struct tally *all)
     all->captured += tally.captured;
     all->idle += tally.idle;
     return check_lane(&tally, &arena->common) && tally.idle_runs == 0 &&
-           tally.holes == count_holes(arena, &good) && good &&
+           tally.gaps == count_gaps(arena, &good) && good &&
            tally.slabs_with_room == 0 &&
            (tally.runs == 0 || arena->detached_bytes > 0) &&
-           tally.own_segments == arena->own_segments &&
-           tally.whole ==
-               atomic_load_explicit(&arena->whole, memory_order_relaxed) &&
+           tally.dedicated_segments == arena->dedicated_segments &&
+           tally.whole == atomic_load_explicit(&arena->idle_segments,
+                                               memory_order_relaxed) &&
            tally.held + arena->detached_bytes ==
                arena->stats.held_bytes.current &&
-           arena->depot.bytes == in_depot(arena);
+           arena->transfer_cache.bytes == in_transfer_cache(arena);
 }
 
 /* What a thread does goes to the figures of one of them, wherever its blocks
  * lie: only the sums are right. */
 static bool check_sums_locked(const wm_arena *first, const struct tally *tally)
 {
-    uint64_t pending = 0, lost = 0, captured = 0, live = 0, out = 0, depot = 0;
+    uint64_t pending = 0, lost = 0, captured = 0, live = 0, out = 0, cache = 0;
 
     for (const wm_arena *a = first; a != NULL; a = a->next_sibling) {
         pending += a->stats.pending_bytes.current;
@@ -257,13 +258,13 @@ static bool check_sums_locked(const wm_arena *first, const struct tally *tally)
         captured += a->stats.captured_bytes;
         live += a->stats.block_bytes.current;
         out += a->out_bytes;
-        depot += in_depot(a);
+        cache += in_transfer_cache(a);
     }
     return tally->pending == pending && tally->lost == lost &&
            tally->captured == captured &&
            (!tally->settled || tally->live == live) &&
-           tally->live + tally->cached == out + depot &&
-           tally->held == tally->idle + depot + out + tally->pending +
+           tally->live + tally->cached == out + cache &&
+           tally->held == tally->idle + cache + out + tally->pending +
                               tally->lost + tally->captured;
 }
 

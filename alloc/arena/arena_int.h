@@ -80,19 +80,19 @@ void wm_segment_detach_locked(wm_arena *arena, wm_segment *segment);
 void wm_segment_attach_locked(wm_arena *arena, wm_segment *segment);
 void wm_segment_give_locked(wm_arena *arena, wm_segment *segment);
 /* Under the lock, so that the history and a snapshot agree. */
-void wm_segment_tell(const wm_segment *segment, enum wm_history_op op);
+void wm_segment_log(const wm_segment *segment, enum wm_history_op op);
 /* A record for a segment of so many bytes, in no list, or null. unit: by which
- * it is to stretch, or 0. */
+ * it is to expand, or 0. */
 wm_segment *wm_segment_record_locked(wm_arena *arena, size_t bytes,
                                      size_t unit);
 void wm_segment_record_give_locked(wm_arena *arena, wm_segment *segment);
 /* In the list of the arena, or not. */
 void wm_segment_link_locked(wm_arena *arena, wm_segment *segment);
 void wm_segment_unlink_locked(wm_arena *arena, wm_segment *segment);
-/* Idle pieces of segments that stretch, on their way back one by one, before a
+/* Idle pieces of segments that expand, on their way back one by one, before a
  * chain; and the rank of the first, see wm_arena_rank(). */
 wm_segment *wm_expand_detach_locked(wm_arena *arena, wm_segment *chain,
-                                    const wm_leaving *leaving);
+                                    const wm_purge *purge);
 uint64_t wm_expand_rank_locked(const wm_arena *arena, bool oldest);
 static inline uint64_t wm_rank(size_t bytes, uint64_t since_ns, bool oldest)
 {
@@ -100,17 +100,17 @@ static inline uint64_t wm_rank(size_t bytes, uint64_t since_ns, bool oldest)
 }
 static inline uint64_t wm_segment_rank(const wm_segment *segment, bool oldest)
 {
-    return segment->refused
+    return segment->free_failed
                ? 1
                : wm_rank(segment->bytes, segment->idle_since_ns, oldest);
 }
 /* What wm_arena_released() and wm_arena_reattach() do with such a piece. */
 void wm_expand_released_locked(wm_arena *arena, wm_segment *piece);
 void wm_expand_reattach_locked(wm_arena *arena, wm_segment *piece);
-/* In the list of holes, or not. */
-void wm_gap_link_locked(wm_arena *arena, wm_block *hole);
-void wm_gap_unlink_locked(wm_arena *arena, wm_block *hole);
-/* A run on its way has no memory: it is a hole, and joins others. It has: it is
+/* In the list of gaps, or not. */
+void wm_gap_link_locked(wm_arena *arena, wm_block *gap);
+void wm_gap_unlink_locked(wm_arena *arena, wm_block *gap);
+/* A run on its way has no memory: it is a gap, and joins others. It has: it is
  * an idle run, which anybody may have; or nobody knows: LOST. */
 void wm_gap_put_locked(wm_arena *arena, wm_block *run);
 void wm_expand_fill_locked(wm_arena *arena, wm_segment *segment,
@@ -118,8 +118,8 @@ void wm_expand_fill_locked(wm_arena *arena, wm_segment *segment,
 void wm_expand_lost_locked(wm_arena *arena, wm_segment *segment,
                            wm_block *part);
 /* Tells the history of a part of a segment. */
-void wm_expand_trace(wm_segment *segment, char *base, size_t bytes,
-                     enum wm_history_op op);
+void wm_expand_log(wm_segment *segment, char *base, size_t bytes,
+                   enum wm_history_op op);
 /* Takes a segment out of the page map, with whatever is in it. */
 void wm_segment_forget(wm_segment *segment);
 /* Memory that joins the arena as one run, idle and common; null, and nothing
@@ -137,7 +137,7 @@ void wm_run_note_growth_locked(wm_arena *arena, wm_lane *lane, size_t needed,
 /* Whether a request of bytes finds those that are idle there, without more ado
  * if it is a region apart. */
 bool wm_run_suits(const wm_segment *segment, size_t bytes);
-/* It is no hole, nor on its way to be one or from that. */
+/* It is no gap, nor on its way to be one or from that. */
 bool wm_run_has_memory(wm_block *block);
 /* Null is not idle. */
 static inline bool wm_run_is_idle(wm_block *block)
@@ -195,10 +195,10 @@ static inline wm_lane *wm_lane_look_locked(wm_arena *arena, wm_lane *lane)
 
     if (lane != NULL) {
         /* Relaxed: under the lock, where it is written. */
-        in = atomic_load_explicit(&lane->beside[arena->shard],
+        in = atomic_load_explicit(&lane->by_shard[arena->shard],
                                   memory_order_relaxed);
     }
-    return in != NULL && !in->over ? in : &arena->common;
+    return in != NULL && !in->ended ? in : &arena->common;
 }
 
 /* To take what was found: made if there is none; null: no memory for that. Of a

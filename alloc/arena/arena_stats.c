@@ -46,8 +46,8 @@ static void sorted_settle(warm_device_figures *f, const wm_tally *tally,
     stat_settle(&f->active_bytes, bytes, tally->bytes);
 }
 
-void wm_arena_settle_class_locked(wm_arena *arena, unsigned size_class,
-                                  const wm_tally *tally)
+void wm_arena_merge_tally_locked(wm_arena *arena, unsigned size_class,
+                                 const wm_tally *tally)
 {
     struct wm_class_figures *figures = &arena->classes[size_class];
     warm_space_stats *stats = &arena->stats;
@@ -218,8 +218,8 @@ void wm_arena_note_pending_locked(wm_arena *arena, int64_t count, int64_t bytes)
     }
 }
 
-void wm_arena_note_passed_locked(wm_arena *arena, size_t count, size_t bytes,
-                                 size_t most, size_t most_bytes)
+void wm_arena_note_completed_locked(wm_arena *arena, size_t count, size_t bytes,
+                                    size_t most, size_t most_bytes)
 {
     warm_space_stats *stats = &arena->stats;
 
@@ -231,8 +231,8 @@ void wm_arena_note_passed_locked(wm_arena *arena, size_t count, size_t bytes,
     arena->fresh_bytes += bytes;
 }
 
-void wm_arena_note_kept_locked(wm_arena *arena, const wm_block *block,
-                               enum wm_block_state state)
+void wm_arena_note_retained_locked(wm_arena *arena, const wm_block *block,
+                                   enum wm_block_state state)
 {
     if (state == WM_BLOCK_LOST) {
         arena->stats.lost++;

@@ -16,8 +16,8 @@ typedef struct wm_tally {
     uint64_t allocs, taken;       /* handed out, and bytes asked for in those */
 } wm_tally;
 
-void wm_arena_settle_class_locked(wm_arena *arena, unsigned size_class,
-                                  const wm_tally *tally);
+void wm_arena_merge_tally_locked(wm_arena *arena, unsigned size_class,
+                                 const wm_tally *tally);
 
 /* A block went to a caller, or came back from one. */
 void wm_arena_note_take_locked(wm_arena *arena, const wm_block *block);
@@ -28,11 +28,11 @@ void wm_arena_note_passive_locked(wm_arena *arena, const wm_block *block);
 void wm_arena_note_pending_locked(wm_arena *arena, int64_t count,
                                   int64_t bytes);
 /* Blocks did so while the arena was not told; most: at once. */
-void wm_arena_note_passed_locked(wm_arena *arena, size_t count, size_t bytes,
-                                 size_t most, size_t most_bytes);
+void wm_arena_note_completed_locked(wm_arena *arena, size_t count, size_t bytes,
+                                    size_t most, size_t most_bytes);
 /* A block is kept: state LOST, for ever, or CAPTURED; see retain.c. */
-void wm_arena_note_kept_locked(wm_arena *arena, const wm_block *block,
-                               enum wm_block_state state);
+void wm_arena_note_retained_locked(wm_arena *arena, const wm_block *block,
+                                   enum wm_block_state state);
 void wm_arena_note_segment_locked(wm_arena *arena, const wm_segment *segment,
                                   bool added);
 /* A part of a segment that stretches has memory now, or none any more. */

@@ -32,7 +32,7 @@ static wm_history_event event_of(const wm_block *block, enum wm_history_op op)
  * belong together, nor between an event and who allocated the block. A block is
  * active at least from before its alloc to after its free_completed. */
 
-static void tell_alloc(wm_history *history, const wm_block *block)
+static void log_alloc(wm_history *history, const wm_block *block)
 {
     wm_arena *arena = block->segment->arena;
     wm_history_event event = event_of(block, WM_HISTORY_ALLOC);
@@ -46,8 +46,8 @@ static void tell_alloc(wm_history *history, const wm_block *block)
 
 /* Whoever allocated it before is nobody once it is somebody else's. here: the
  * thread that finds it idle, now. */
-static void tell_completed_locked(wm_history *history, const wm_block *block,
-                                  const wm_origin *here)
+static void log_completed_locked(wm_history *history, const wm_block *block,
+                                 const wm_origin *here)
 {
     wm_history_event event = event_of(block, WM_HISTORY_FREE_COMPLETED);
 
@@ -58,14 +58,14 @@ static void tell_completed_locked(wm_history *history, const wm_block *block,
     wm_history_put(history, &event);
 }
 
-static void tell_completed(wm_history *history, const wm_block *block)
+static void log_completed(wm_history *history, const wm_block *block)
 {
     wm_arena *arena = block->segment->arena;
     wm_origin here;
 
     wm_history_here(history, &here, false);
     wm_lock_acquire(&arena->lock);
-    tell_completed_locked(history, block, &here);
+    log_completed_locked(history, block, &here);
     wm_lock_release(&arena->lock);
 }
 
@@ -77,7 +77,7 @@ static bool is_unused(wm_block *block)
            !atomic_load_explicit(&block->captured, memory_order_relaxed);
 }
 
-static void tell_free(wm_history *history, wm_block *block)
+static void log_free(wm_history *history, wm_block *block)
 {
     wm_arena *arena = block->segment->arena;
     wm_history_event event = event_of(block, WM_HISTORY_FREE_REQUESTED);
@@ -86,7 +86,7 @@ static void tell_free(wm_history *history, wm_block *block)
     wm_lock_acquire(&arena->lock);
     wm_history_put(history, &event);
     if (is_unused(block)) {
-        tell_completed_locked(history, block, &event.origin);
+        log_completed_locked(history, block, &event.origin);
     }
     wm_lock_release(&arena->lock);
 }
@@ -94,7 +94,7 @@ static void tell_free(wm_history *history, wm_block *block)
 void wm_traced_unused(warm_runtime *runtime, wm_block *block)
 {
     if (runtime->history != NULL) {
-        tell_completed(runtime->history, block);
+        log_completed(runtime->history, block);
     }
 }
 
@@ -104,7 +104,7 @@ void wm_traced_done(warm_runtime *runtime, wm_block *chain)
          chain = chain->next_done) {
         /* Not a mark, nor what is kept; see stream_lane.h. */
         if (chain->bytes > 0 && wm_block_fate(chain) == WM_BLOCK_IDLE) {
-            tell_completed(runtime->history, chain);
+            log_completed(runtime->history, chain);
         }
     }
 }
@@ -186,7 +186,7 @@ void wm_traced_alloc(warm_runtime *runtime, const void *pointer, size_t bytes,
             wm_tracing_alloc(runtime, record_of(block, bytes), stream);
     }
     if (runtime->history != NULL) {
-        tell_alloc(runtime->history, block);
+        log_alloc(runtime->history, block);
     }
 }
 
@@ -196,7 +196,7 @@ void wm_traced_free(warm_runtime *runtime, wm_block *block)
         wm_tracing_free(runtime, block->trace);
     }
     if (runtime->history != NULL) {
-        tell_free(runtime->history, block);
+        log_free(runtime->history, block);
     }
 }
 

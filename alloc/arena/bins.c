@@ -3,7 +3,7 @@
 
 #include "runtime/base/status.h"
 
-enum { FIRST_LOG2 = 12, STEP_MASK = (1 << WM_FIT_STEPS_LOG2) - 1 };
+enum { FIRST_LOG2 = 12, STEP_MASK = (1 << WM_BINS_STEPS_LOG2) - 1 };
 
 /* Runs of a bin that are looked at. More than that bring nothing that can be
  * told from chance, and one alone costs the traces 1 to 3 % of memory. */
@@ -12,27 +12,28 @@ enum { TRIES = 4 };
 unsigned wm_bins_index(size_t bytes)
 {
     unsigned log2 = 63 - (unsigned)__builtin_clzll((uint64_t)bytes);
-    unsigned step = (unsigned)(bytes >> (log2 - WM_FIT_STEPS_LOG2)) & STEP_MASK;
+    unsigned step =
+        (unsigned)(bytes >> (log2 - WM_BINS_STEPS_LOG2)) & STEP_MASK;
 
     wm_assert(log2 >= FIRST_LOG2);
-    return ((log2 - FIRST_LOG2) << WM_FIT_STEPS_LOG2) + step;
+    return ((log2 - FIRST_LOG2) << WM_BINS_STEPS_LOG2) + step;
 }
 
-void wm_bins_insert(wm_bins *fit, wm_block *block)
+void wm_bins_insert(wm_bins *bins, wm_block *block)
 {
     unsigned bin = wm_bins_index(block->bytes);
-    wm_block *next = fit->bin[bin];
+    wm_block *next = bins->bin[bin];
 
     block->previous_idle = NULL;
     block->next_idle = next;
     if (next != NULL) {
         next->previous_idle = block;
     }
-    fit->bin[bin] = block;
-    fit->filled[bin / 64] |= (uint64_t)1 << (bin % 64);
+    bins->bin[bin] = block;
+    bins->filled[bin / 64] |= (uint64_t)1 << (bin % 64);
 }
 
-void wm_bins_remove(wm_bins *fit, wm_block *block)
+void wm_bins_remove(wm_bins *bins, wm_block *block)
 {
     wm_block *next = block->next_idle;
     wm_block *previous = block->previous_idle;
@@ -45,13 +46,13 @@ void wm_bins_remove(wm_bins *fit, wm_block *block)
     } else {
         unsigned bin = wm_bins_index(block->bytes);
 
-        wm_assert(fit->bin[bin] == block);
-        fit->bin[bin] = next;
-        fit->filled[bin / 64] &= ~((uint64_t)(next == NULL) << (bin % 64));
+        wm_assert(bins->bin[bin] == block);
+        bins->bin[bin] = next;
+        bins->filled[bin / 64] &= ~((uint64_t)(next == NULL) << (bin % 64));
     }
 }
 
-unsigned wm_bins_next(const wm_bins *fit, unsigned bin)
+unsigned wm_bins_next(const wm_bins *bins, unsigned bin)
 {
     unsigned word = bin / 64;
     uint64_t bits;
@@ -59,27 +60,27 @@ unsigned wm_bins_next(const wm_bins *fit, unsigned bin)
     if (bin >= WM_BINS_COUNT) {
         return WM_BINS_COUNT;
     }
-    bits = fit->filled[word] & (UINT64_MAX << (bin % 64));
-    while (bits == 0 && ++word < WM_FIT_WORDS) {
-        bits = fit->filled[word];
+    bits = bins->filled[word] & (UINT64_MAX << (bin % 64));
+    while (bits == 0 && ++word < WM_BINS_WORDS) {
+        bits = bins->filled[word];
     }
     return bits != 0 ? word * 64 + (unsigned)__builtin_ctzll(bits)
                      : WM_BINS_COUNT;
 }
 
 /* The first run of the first bin from this one on that has any. */
-static wm_block *first_from(const wm_bins *fit, unsigned bin)
+static wm_block *first_from(const wm_bins *bins, unsigned bin)
 {
-    bin = wm_bins_next(fit, bin);
-    return bin < WM_BINS_COUNT ? fit->bin[bin] : NULL;
+    bin = wm_bins_next(bins, bin);
+    return bin < WM_BINS_COUNT ? bins->bin[bin] : NULL;
 }
 
 static size_t bound_of(unsigned bin)
 {
-    unsigned log2 = FIRST_LOG2 + (bin >> WM_FIT_STEPS_LOG2);
+    unsigned log2 = FIRST_LOG2 + (bin >> WM_BINS_STEPS_LOG2);
     size_t step = bin & STEP_MASK;
 
-    return (step + STEP_MASK + 1) << (log2 - WM_FIT_STEPS_LOG2);
+    return (step + STEP_MASK + 1) << (log2 - WM_BINS_STEPS_LOG2);
 }
 
 /* The smallest of the first runs of a chain that fits. */
@@ -96,18 +97,18 @@ static wm_block *smallest(wm_block *block, size_t bytes, unsigned tries)
     return best;
 }
 
-wm_block *wm_bins_find(const wm_bins *fit, size_t bytes)
+wm_block *wm_bins_find(const wm_bins *bins, size_t bytes)
 {
     unsigned bin = wm_bins_index(bytes);
     wm_block *block;
 
     if (wm_likely(bound_of(bin) == bytes)) {
-        return smallest(first_from(fit, bin), bytes, TRIES);
+        return smallest(first_from(bins, bin), bytes, TRIES);
     }
-    block = smallest(fit->bin[bin], bytes, TRIES);
+    block = smallest(bins->bin[bin], bytes, TRIES);
     if (block == NULL) {
-        block = smallest(first_from(fit, bin + 1), bytes, TRIES);
+        block = smallest(first_from(bins, bin + 1), bytes, TRIES);
     }
     /* Never a miss while there is one. */
-    return block != NULL ? block : smallest(fit->bin[bin], bytes, UINT32_MAX);
+    return block != NULL ? block : smallest(bins->bin[bin], bytes, UINT32_MAX);
 }

@@ -15,27 +15,27 @@
 #include "alloc/block/block.h"
 
 enum {
-    WM_FIT_STEPS_LOG2 = 3,
-    WM_BINS_COUNT = (46 - 12 + 1) << WM_FIT_STEPS_LOG2, /* WM_REQUEST_MAX */
-    WM_FIT_WORDS = (WM_BINS_COUNT + 63) / 64
+    WM_BINS_STEPS_LOG2 = 3,
+    WM_BINS_COUNT = (46 - 12 + 1) << WM_BINS_STEPS_LOG2, /* WM_REQUEST_MAX */
+    WM_BINS_WORDS = (WM_BINS_COUNT + 63) / 64
 };
 
 /* All zeros: empty. */
 typedef struct wm_bins {
-    uint64_t filled[WM_FIT_WORDS]; /* bit i: bin i has a run */
+    uint64_t filled[WM_BINS_WORDS]; /* bit i: bin i has a run */
     wm_block *bin[WM_BINS_COUNT];
 } wm_bins;
 
 /* block is a run of whole pages. */
-void wm_bins_insert(wm_bins *fit, wm_block *block);
+void wm_bins_insert(wm_bins *bins, wm_block *block);
 /* block is in one of the bins. */
-void wm_bins_remove(wm_bins *fit, wm_block *block);
+void wm_bins_remove(wm_bins *bins, wm_block *block);
 /* A run of at least bytes (whole pages), or null if there is none; it stays
  * where it is. */
-wm_block *wm_bins_find(const wm_bins *fit, size_t bytes);
+wm_block *wm_bins_find(const wm_bins *bins, size_t bytes);
 
 /* The first bin from this one on that has any; WM_BINS_COUNT: none. */
-unsigned wm_bins_next(const wm_bins *fit, unsigned bin);
+unsigned wm_bins_next(const wm_bins *bins, unsigned bin);
 
 /* Bin of a run of so many bytes. */
 unsigned wm_bins_index(size_t bytes);

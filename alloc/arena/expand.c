@@ -22,9 +22,9 @@ static size_t idle_beside(const wm_arena *arena, const wm_lane *lane,
                : 0;
 }
 
-/* A place in a hole, and how much memory it takes. */
+/* A place in a gap, and how much memory it takes. */
 struct place {
-    wm_block *hole;
+    wm_block *gap;
     size_t bytes, before, after; /* 0: that run is not needed */
     bool at_end;
 };
@@ -37,41 +37,40 @@ static size_t missing(size_t needed, size_t there, size_t unit)
 
 static void look_at(struct place *best, const struct place *place)
 {
-    if (place->bytes <= place->hole->bytes &&
-        (best->hole == NULL || place->bytes < best->bytes ||
-         (place->bytes == best->bytes &&
-          place->hole->base < best->hole->base))) {
+    if (place->bytes <= place->gap->bytes &&
+        (best->gap == NULL || place->bytes < best->bytes ||
+         (place->bytes == best->bytes && place->gap->base < best->gap->base))) {
         *best = *place;
     }
 }
 
-/* At the hole's begin, at its end, or all of it. */
-static void look_at_hole(const wm_arena *arena, const wm_lane *lane,
-                         wm_block *hole, size_t needed, struct place *best)
+/* At the gap's begin, at its end, or all of it. */
+static void look_at_gap(const wm_arena *arena, const wm_lane *lane,
+                        wm_block *gap, size_t needed, struct place *best)
 {
-    size_t before = idle_beside(arena, lane, hole->before);
-    size_t after = idle_beside(arena, lane, hole->after);
-    size_t unit = hole->segment->unit;
+    size_t before = idle_beside(arena, lane, gap->before);
+    size_t after = idle_beside(arena, lane, gap->after);
+    size_t unit = gap->segment->unit;
 
-    look_at(best, &(struct place){hole, missing(needed, before, unit), before,
-                                  0, false});
+    look_at(best, &(struct place){gap, missing(needed, before, unit), before, 0,
+                                  false});
     if (after > 0) {
-        look_at(best, &(struct place){hole, missing(needed, after, unit), 0,
+        look_at(best, &(struct place){gap, missing(needed, after, unit), 0,
                                       after, true});
     }
-    if (before + hole->bytes + after >= needed) {
-        look_at(best, &(struct place){hole, hole->bytes, before, after, false});
+    if (before + gap->bytes + after >= needed) {
+        look_at(best, &(struct place){gap, gap->bytes, before, after, false});
     }
 }
 
 static struct place choose_locked(const wm_arena *arena, const wm_lane *lane,
                                   size_t needed)
 {
-    struct place best = {.hole = NULL};
+    struct place best = {.gap = NULL};
 
-    for (wm_block *h = arena->holes; h != NULL; h = h->next_idle) {
+    for (wm_block *h = arena->gaps; h != NULL; h = h->next_idle) {
         if (h->segment->small == (needed <= arena->small_max)) {
-            look_at_hole(arena, lane, h, needed, &best);
+            look_at_gap(arena, lane, h, needed, &best);
         }
     }
     return best;
@@ -87,18 +86,18 @@ static wm_block *claim_run_locked(wm_block *run, size_t bytes)
     return run;
 }
 
-/* The part of the hole that is to get memory, out of the list. */
-static wm_block *cut_hole_locked(wm_arena *arena, const struct place *place,
-                                 size_t bytes)
+/* The part of the gap that is to get memory, out of the list. */
+static wm_block *cut_gap_locked(wm_arena *arena, const struct place *place,
+                                size_t bytes)
 {
-    wm_block *hole = place->hole, *part = hole, *rest = NULL;
+    wm_block *gap = place->gap, *part = gap, *rest = NULL;
 
-    wm_gap_unlink_locked(arena, hole);
-    if (bytes < hole->bytes && place->at_end) {
-        part = wm_run_cut_locked(arena, hole, hole->bytes - bytes);
-        rest = hole;
-    } else if (bytes < hole->bytes) {
-        rest = wm_run_cut_locked(arena, hole, bytes);
+    wm_gap_unlink_locked(arena, gap);
+    if (bytes < gap->bytes && place->at_end) {
+        part = wm_run_cut_locked(arena, gap, gap->bytes - bytes);
+        rest = gap;
+    } else if (bytes < gap->bytes) {
+        rest = wm_run_cut_locked(arena, gap, bytes);
     }
     if (rest != NULL) {
         wm_gap_link_locked(arena, rest);
@@ -108,39 +107,39 @@ static wm_block *cut_hole_locked(wm_arena *arena, const struct place *place,
 }
 
 static void claim_locked(wm_arena *arena, const struct place *place,
-                         size_t wanted, wm_stretch *stretch)
+                         size_t wanted, wm_expansion *expansion)
 {
-    wm_block *hole = place->hole;
+    wm_block *gap = place->gap;
     size_t there = place->before + place->after;
-    size_t bytes = missing(wanted, there, hole->segment->unit);
+    size_t bytes = missing(wanted, there, gap->segment->unit);
 
     bytes = bytes < place->bytes ? place->bytes : bytes;
-    bytes = bytes < hole->bytes ? bytes : hole->bytes;
-    stretch->segment = hole->segment;
-    stretch->before = claim_run_locked(hole->before, place->before);
-    stretch->after = claim_run_locked(hole->after, place->after);
-    stretch->part = cut_hole_locked(arena, place, bytes);
-    stretch->bytes = bytes;
-    stretch->first = place->bytes;
-    stretch->room = there + bytes;
+    bytes = bytes < gap->bytes ? bytes : gap->bytes;
+    expansion->segment = gap->segment;
+    expansion->before = claim_run_locked(gap->before, place->before);
+    expansion->after = claim_run_locked(gap->after, place->after);
+    expansion->part = cut_gap_locked(arena, place, bytes);
+    expansion->bytes = bytes;
+    expansion->first = place->bytes;
+    expansion->room = there + bytes;
 }
 
 warm_status wm_expand_claim(wm_arena *arena, wm_lane *lane, size_t needed,
-                            size_t wanted, wm_stretch *stretch)
+                            size_t wanted, wm_expansion *expansion)
 {
     warm_status status = WARM_OK;
     struct place place;
 
     wm_lock_acquire(&arena->lock);
     place = choose_locked(arena, wm_lane_look_locked(arena, lane), needed);
-    if (place.hole == NULL) {
+    if (place.gap == NULL) {
         status = WARM_NOT_FOUND;
     } else if (wm_lane_in_locked(arena, lane) == NULL ||
                !wm_record_have_locked(arena)) {
         status = wm_fail(WARM_OUT_OF_MEMORY,
                          "no memory for the allocator's records");
     } else {
-        claim_locked(arena, &place, wanted, stretch);
+        claim_locked(arena, &place, wanted, expansion);
     }
     wm_lock_release(&arena->lock);
     return status;
@@ -154,7 +153,7 @@ static void put_claimed_locked(wm_arena *arena, wm_block *run)
         return;
     }
     if (run->lane != &arena->common &&
-        (run->lane->over || run->put_at <= run->lane->passed)) {
+        (run->lane->ended || run->put_at <= run->lane->safe_until)) {
         wm_run_move(run, &arena->common);
     }
     wm_run_join_locked(arena, run);
@@ -187,43 +186,44 @@ void wm_expand_lost_locked(wm_arena *arena, wm_segment *segment, wm_block *part)
         part->origin->ns = 0;
     }
     wm_block_set_requested(part, 0);
-    wm_arena_note_kept_locked(arena, part, WM_BLOCK_LOST);
+    wm_arena_note_retained_locked(arena, part, WM_BLOCK_LOST);
     wm_block_set_state(part, WM_BLOCK_LOST);
 }
 
-void wm_expand_trace(wm_segment *segment, char *base, size_t bytes,
-                     enum wm_history_op op)
+void wm_expand_log(wm_segment *segment, char *base, size_t bytes,
+                   enum wm_history_op op)
 {
     const wm_segment part = {
         .base = base, .bytes = bytes, .arena = segment->arena};
 
-    wm_segment_tell(&part, op);
+    wm_segment_log(&part, op);
 }
 
-static void note_come_locked(wm_arena *arena, const wm_stretch *stretch)
+static void note_come_locked(wm_arena *arena, const wm_expansion *expansion)
 {
     /* Relaxed: a number; see struct wm_arena. */
-    atomic_fetch_add_explicit(&arena->siblings->grown, stretch->bytes,
+    atomic_fetch_add_explicit(&arena->siblings->grown, expansion->bytes,
                               memory_order_relaxed);
-    wm_arena_note_part_locked(arena, stretch->segment, stretch->bytes, true);
-    wm_expand_trace(stretch->segment, stretch->part->base, stretch->bytes,
-                    WM_HISTORY_SEGMENT_MAP);
+    wm_arena_note_part_locked(arena, expansion->segment, expansion->bytes,
+                              true);
+    wm_expand_log(expansion->segment, expansion->part->base, expansion->bytes,
+                  WM_HISTORY_SEGMENT_MAP);
 }
 
-bool wm_expand_done(wm_arena *arena, wm_lane *lane, wm_stretch *stretch,
+bool wm_expand_done(wm_arena *arena, wm_lane *lane, wm_expansion *expansion,
                     size_t bytes, wm_block **block)
 {
-    wm_block *part = stretch->part;
+    wm_block *part = expansion->part;
     bool failed = false;
     bool have;
 
     wm_lock_acquire(&arena->lock);
     have = wm_record_have_locked(arena);
     if (have) {
-        note_come_locked(arena, stretch);
-        wm_expand_fill_locked(arena, stretch->segment, part);
-        put_claimed_locked(arena, stretch->before);
-        put_claimed_locked(arena, stretch->after);
+        note_come_locked(arena, expansion);
+        wm_expand_fill_locked(arena, expansion->segment, part);
+        put_claimed_locked(arena, expansion->before);
+        put_claimed_locked(arena, expansion->after);
         *block = bytes > 0 ? wm_arena_take_locked(arena, lane, bytes,
                                                   WM_SPLIT_ALLOW, &failed)
                            : NULL;
@@ -232,21 +232,21 @@ bool wm_expand_done(wm_arena *arena, wm_lane *lane, wm_stretch *stretch,
     return have;
 }
 
-void wm_expand_undo(wm_arena *arena, wm_stretch *stretch, bool lost)
+void wm_expand_undo(wm_arena *arena, wm_expansion *expansion, bool lost)
 {
-    wm_block *part = stretch->part;
+    wm_block *part = expansion->part;
 
     if (part == NULL) {
         return;
     }
     wm_lock_acquire(&arena->lock);
     if (lost) {
-        note_come_locked(arena, stretch);
-        wm_expand_lost_locked(arena, stretch->segment, part);
+        note_come_locked(arena, expansion);
+        wm_expand_lost_locked(arena, expansion->segment, part);
     } else {
         wm_gap_put_locked(arena, part);
     }
-    put_claimed_locked(arena, stretch->before);
-    put_claimed_locked(arena, stretch->after);
+    put_claimed_locked(arena, expansion->before);
+    put_claimed_locked(arena, expansion->after);
     wm_lock_release(&arena->lock);
 }

@@ -30,7 +30,7 @@ size_t wm_piece_from(wm_segment *segment, const char *base);
 size_t wm_piece_up_to_locked(const wm_segment *segment, const char *end);
 
 /* Bytes of the whole pieces in a run, from *begin on; 0: there is none, or the
- * segment does not stretch. */
+ * segment does not expand. */
 size_t wm_piece_whole_locked(const wm_block *run, char **begin);
 
 /* Whether the units of a run, and the one after it, are joined to none: for the

@@ -1,4 +1,4 @@
-/* expand_purge.c: idle pieces of segments that stretch, on their way back;
+/* expand_purge.c: idle pieces of segments that expand, on their way back;
  * see expand.h and expand_piece.h. */
 #include "alloc/arena/arena_int.h"
 
@@ -6,15 +6,15 @@
 #include "alloc/arena/expand_piece.h"
 
 /* A run of which some may go: the one idle longest, or one of the largest. */
-static wm_block *pick_locked(const wm_arena *arena, enum wm_sort sort,
+static wm_block *pick_locked(const wm_arena *arena, enum wm_run_kind kind,
                              uint64_t before_ns, bool oldest, wm_block *best)
 {
-    const wm_bins *fit = &arena->common.idle[sort];
+    const wm_bins *bins = &arena->common.idle[kind];
     unsigned least = wm_bins_index(arena->unit);
     char *begin = NULL;
 
     for (unsigned i = WM_BINS_COUNT; i-- > least;) {
-        for (wm_block *run = fit->bin[i]; run != NULL; run = run->next_idle) {
+        for (wm_block *run = bins->bin[i]; run != NULL; run = run->next_idle) {
             if (run->idle_since_ns > before_ns ||
                 wm_piece_whole_locked(run, &begin) == 0) {
                 continue;
@@ -67,14 +67,14 @@ static wm_segment *detach_piece_locked(wm_arena *arena, wm_block *run,
     wm_block_set_state(run, WM_BLOCK_VOID);
     wm_page_map_fill(begin, bytes, NULL, WM_ENTRY_RUN);
     wm_page_map_set(begin, run, WM_ENTRY_RUN);
-    wm_expand_trace(segment, begin, bytes, WM_HISTORY_SEGMENT_UNMAP);
+    wm_expand_log(segment, begin, bytes, WM_HISTORY_SEGMENT_UNMAP);
     arena->detached_bytes += bytes;
     piece->base = begin;
     piece->bytes = bytes;
     piece->arena = arena;
     piece->unit = 0;
     piece->first = run;
-    piece->of = segment;
+    piece->parent = segment;
     piece->next = chain;
     return piece;
 }
@@ -105,14 +105,14 @@ static wm_segment *detach_locked(wm_arena *arena, wm_block *run, size_t most,
 
 /* All that may go: there is nothing to choose. What is left of a run stands in
  * a bin below. */
-static wm_segment *detach_all_locked(wm_arena *arena, enum wm_sort sort,
+static wm_segment *detach_all_locked(wm_arena *arena, enum wm_run_kind kind,
                                      uint64_t before_ns, wm_segment *chain)
 {
-    const wm_bins *fit = &arena->common.idle[sort];
+    const wm_bins *bins = &arena->common.idle[kind];
     unsigned least = wm_bins_index(arena->unit);
 
     for (unsigned i = WM_BINS_COUNT; i-- > least;) {
-        for (wm_block *run = fit->bin[i], *next; run != NULL; run = next) {
+        for (wm_block *run = bins->bin[i], *next; run != NULL; run = next) {
             size_t bytes;
 
             next = run->next_idle;
@@ -133,9 +133,9 @@ static uint64_t rank_of(const wm_block *run, bool oldest)
 static wm_block *first_locked(const wm_arena *arena, uint64_t before_ns,
                               bool oldest)
 {
-    wm_block *run = pick_locked(arena, WM_SORT_LARGE, before_ns, oldest, NULL);
+    wm_block *run = pick_locked(arena, WM_RUNS_LARGE, before_ns, oldest, NULL);
 
-    return pick_locked(arena, WM_SORT_SMALL, before_ns, oldest, run);
+    return pick_locked(arena, WM_RUNS_SMALL, before_ns, oldest, run);
 }
 
 uint64_t wm_expand_rank_locked(const wm_arena *arena, bool oldest)
@@ -147,21 +147,21 @@ uint64_t wm_expand_rank_locked(const wm_arena *arena, bool oldest)
 }
 
 wm_segment *wm_expand_detach_locked(wm_arena *arena, wm_segment *chain,
-                                    const wm_leaving *leaving)
+                                    const wm_purge *purge)
 {
-    uint64_t before_ns = leaving->before_ns;
-    size_t bytes = leaving->bytes;
+    uint64_t before_ns = purge->before_ns;
+    size_t bytes = purge->bytes;
 
-    if (arena->unit > 0 && leaving->least == 0 &&
+    if (arena->unit > 0 && purge->least == 0 &&
         bytes >= arena->stats.held_bytes.current - arena->detached_bytes) {
-        chain = detach_all_locked(arena, WM_SORT_LARGE, before_ns, chain);
-        return detach_all_locked(arena, WM_SORT_SMALL, before_ns, chain);
+        chain = detach_all_locked(arena, WM_RUNS_LARGE, before_ns, chain);
+        return detach_all_locked(arena, WM_RUNS_SMALL, before_ns, chain);
     }
     while (arena->unit > 0 && bytes > 0) {
-        wm_block *run = first_locked(arena, before_ns, leaving->oldest);
+        wm_block *run = first_locked(arena, before_ns, purge->oldest);
         size_t gone = 0;
 
-        if (run != NULL && rank_of(run, leaving->oldest) >= leaving->least) {
+        if (run != NULL && rank_of(run, purge->oldest) >= purge->least) {
             chain = detach_locked(arena, run, bytes, chain, &gone);
         }
         if (gone == 0) {
@@ -174,16 +174,16 @@ wm_segment *wm_expand_detach_locked(wm_arena *arena, wm_segment *chain,
 
 void wm_expand_released_locked(wm_arena *arena, wm_segment *piece)
 {
-    wm_arena_note_part_locked(arena, piece->of, piece->bytes, false);
-    wm_piece_go_locked(piece->of, piece->base, piece->bytes);
+    wm_arena_note_part_locked(arena, piece->parent, piece->bytes, false);
+    wm_piece_go_locked(piece->parent, piece->base, piece->bytes);
     wm_gap_put_locked(arena, piece->first);
     wm_segment_record_give_locked(arena, piece);
 }
 
 void wm_expand_reattach_locked(wm_arena *arena, wm_segment *piece)
 {
-    wm_expand_fill_locked(arena, piece->of, piece->first);
-    wm_expand_trace(piece->of, piece->base, piece->bytes,
-                    WM_HISTORY_SEGMENT_MAP);
+    wm_expand_fill_locked(arena, piece->parent, piece->first);
+    wm_expand_log(piece->parent, piece->base, piece->bytes,
+                  WM_HISTORY_SEGMENT_MAP);
     wm_segment_record_give_locked(arena, piece);
 }

@@ -1,5 +1,5 @@
 /* expand_range.c: ranges of addresses that segments stretch in, and their
- * holes; see expand.h. */
+ * gaps; see expand.h. */
 #include "alloc/arena/expand.h"
 
 #include "alloc/arena/arena_int.h"
@@ -7,48 +7,48 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
 
-/* ---- holes -------------------------------------------------------------- */
+/* ---- gaps -------------------------------------------------------------- */
 
-static bool is_hole(wm_block *run)
+static bool is_gap(wm_block *run)
 {
     return run != NULL && wm_block_state(run) == WM_BLOCK_GAP;
 }
 
-void wm_gap_link_locked(wm_arena *arena, wm_block *hole)
+void wm_gap_link_locked(wm_arena *arena, wm_block *gap)
 {
-    wm_block_set_state(hole, WM_BLOCK_GAP);
-    hole->previous_idle = NULL;
-    hole->next_idle = arena->holes;
-    if (hole->next_idle != NULL) {
-        hole->next_idle->previous_idle = hole;
+    wm_block_set_state(gap, WM_BLOCK_GAP);
+    gap->previous_idle = NULL;
+    gap->next_idle = arena->gaps;
+    if (gap->next_idle != NULL) {
+        gap->next_idle->previous_idle = gap;
     }
-    arena->holes = hole;
+    arena->gaps = gap;
 }
 
-void wm_gap_unlink_locked(wm_arena *arena, wm_block *hole)
+void wm_gap_unlink_locked(wm_arena *arena, wm_block *gap)
 {
-    if (hole->next_idle != NULL) {
-        hole->next_idle->previous_idle = hole->previous_idle;
+    if (gap->next_idle != NULL) {
+        gap->next_idle->previous_idle = gap->previous_idle;
     }
-    if (hole->previous_idle != NULL) {
-        hole->previous_idle->next_idle = hole->next_idle;
+    if (gap->previous_idle != NULL) {
+        gap->previous_idle->next_idle = gap->next_idle;
     } else {
-        arena->holes = hole->next_idle;
+        arena->gaps = gap->next_idle;
     }
 }
 
-/* Its neighbour after it, a hole as well, becomes a part of it. */
-static void absorb_hole_locked(wm_arena *arena, wm_block *hole)
+/* Its neighbour after it, a gap as well, becomes a part of it. */
+static void absorb_gap_locked(wm_arena *arena, wm_block *gap)
 {
-    wm_block *next = hole->after;
+    wm_block *next = gap->after;
 
     wm_gap_unlink_locked(arena, next);
     wm_run_mark(next->segment, next->base, false);
     wm_page_map_set(next->base, NULL, WM_ENTRY_RUN);
-    hole->bytes += next->bytes;
-    hole->after = next->after;
-    if (hole->after != NULL) {
-        hole->after->before = hole;
+    gap->bytes += next->bytes;
+    gap->after = next->after;
+    if (gap->after != NULL) {
+        gap->after->before = gap;
     }
     wm_run_move(next, NULL);
     wm_record_give_locked(arena, next);
@@ -57,11 +57,11 @@ static void absorb_hole_locked(wm_arena *arena, wm_block *hole)
 void wm_gap_put_locked(wm_arena *arena, wm_block *run)
 {
     wm_gap_link_locked(arena, run);
-    if (is_hole(run->after)) {
-        absorb_hole_locked(arena, run);
+    if (is_gap(run->after)) {
+        absorb_gap_locked(arena, run);
     }
-    if (is_hole(run->before)) {
-        absorb_hole_locked(arena, run->before);
+    if (is_gap(run->before)) {
+        absorb_gap_locked(arena, run->before);
     }
 }
 
@@ -70,7 +70,7 @@ void wm_gap_put_locked(wm_arena *arena, wm_block *run)
 static bool add_locked(wm_arena *arena, char *base, size_t bytes, bool small)
 {
     wm_segment *segment = wm_segment_record_locked(arena, bytes, arena->unit);
-    wm_block *hole;
+    wm_block *gap;
 
     if (segment == NULL) {
         return false;
@@ -82,18 +82,18 @@ static bool add_locked(wm_arena *arena, char *base, size_t bytes, bool small)
     segment->base = base;
     segment->bytes = bytes;
     segment->arena = arena;
-    segment->own = segment->whole = segment->apart = false;
+    segment->dedicated = segment->one_run = segment->oversize = false;
     segment->small = small;
     segment->unit = arena->unit;
     segment->held = 0;
-    segment->of = NULL;
+    segment->parent = NULL;
     segment->made_ns = segment->idle_since_ns = wm_clock_ns();
-    hole = wm_record_take_locked(arena);
-    hole->before = hole->after = NULL;
-    hole->put_at = 0;
-    wm_run_init(hole, segment, base, bytes);
-    wm_run_move(hole, &arena->common);
-    wm_gap_link_locked(arena, hole);
+    gap = wm_record_take_locked(arena);
+    gap->before = gap->after = NULL;
+    gap->put_at = 0;
+    wm_run_init(gap, segment, base, bytes);
+    wm_run_move(gap, &arena->common);
+    wm_gap_link_locked(arena, gap);
     wm_segment_link_locked(arena, segment);
     return true;
 }
@@ -117,7 +117,7 @@ warm_status wm_expand_add(wm_arena *arena, void *base, size_t bytes,
 
 static wm_segment *find_empty_locked(wm_arena *arena)
 {
-    for (wm_block *h = arena->holes; h != NULL; h = h->next_idle) {
+    for (wm_block *h = arena->gaps; h != NULL; h = h->next_idle) {
         if (h->bytes == h->segment->bytes) {
             return h->segment;
         }
@@ -132,16 +132,16 @@ bool wm_expand_remove(wm_arena *arena, void **base, size_t *bytes)
     wm_lock_acquire(&arena->lock);
     segment = find_empty_locked(arena);
     if (segment != NULL) {
-        wm_block *hole = wm_segment_first_run(segment);
+        wm_block *gap = wm_segment_first_run(segment);
 
         *base = segment->base;
         *bytes = segment->bytes;
-        wm_gap_unlink_locked(arena, hole);
+        wm_gap_unlink_locked(arena, gap);
         wm_run_mark(segment, segment->base, false);
         wm_page_map_set(segment->base, NULL, WM_ENTRY_RUN);
         wm_segment_unlink_locked(arena, segment);
-        wm_run_move(hole, NULL);
-        wm_record_give_locked(arena, hole);
+        wm_run_move(gap, NULL);
+        wm_record_give_locked(arena, gap);
         wm_segment_record_give_locked(arena, segment);
     }
     wm_lock_release(&arena->lock);

@@ -11,7 +11,7 @@
  * for all lanes of a stream. */
 static void show(const wm_arena *arena, wm_lane *first, wm_lane *lane)
 {
-    atomic_store_explicit(&first->beside[arena->shard], lane,
+    atomic_store_explicit(&first->by_shard[arena->shard], lane,
                           memory_order_release);
 }
 
@@ -107,7 +107,7 @@ static void count_fresh_locked(wm_arena *arena, size_t change)
 
 void wm_lane_renew_locked(wm_arena *arena, wm_lane *lane)
 {
-    if (lane->fresh || lane->over) {
+    if (lane->fresh || lane->ended) {
         return;
     }
     lane->fresh = true;
@@ -170,9 +170,10 @@ bool wm_lane_has_room(wm_arena *arena, wm_lane *lane, size_t bytes,
     bool has;
 
     wm_lock_acquire(&arena->lock);
-    has = wm_bins_find(&lane->idle[small ? WM_SORT_SMALL : WM_SORT_LARGE],
-                       least) != NULL ||
-          (!small && wm_bins_find(&lane->idle[WM_SORT_APART], least) != NULL);
+    has =
+        wm_bins_find(&lane->idle[small ? WM_RUNS_SMALL : WM_RUNS_LARGE],
+                     least) != NULL ||
+        (!small && wm_bins_find(&lane->idle[WM_RUNS_OVERSIZE], least) != NULL);
     wm_lock_release(&arena->lock);
     return has;
 }
@@ -182,7 +183,7 @@ void wm_lane_retire_locked(wm_arena *arena, wm_lane *lane)
     wm_lane **link = &arena->lanes;
 
     /* Relaxed: it falls to 0 under the lock. */
-    if (!lane->over || lane->runs > 0 ||
+    if (!lane->ended || lane->runs > 0 ||
         atomic_load_explicit(&lane->holds, memory_order_relaxed) > 0) {
         return;
     }
@@ -243,7 +244,7 @@ void wm_lane_drop(wm_arena *arena, wm_lane *lane)
 
 void wm_lane_finish_locked(wm_arena *arena, wm_lane *lane)
 {
-    lane->over = true;
+    lane->ended = true;
     lane->owner = NULL;
     forget_fresh_locked(arena, lane);
     drop_locked(arena, lane);

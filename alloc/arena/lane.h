@@ -34,21 +34,26 @@ struct wm_arena;
 enum { WM_SIBLINGS = WM_RANK_ARENA_LAST - WM_RANK_ARENA + 1 };
 
 /* Which segment a run lies in; see wm_arena.small_max and run.c. */
-enum wm_sort { WM_SORT_LARGE, WM_SORT_SMALL, WM_SORT_APART, WM_SORTS };
+enum wm_run_kind {
+    WM_RUNS_LARGE,
+    WM_RUNS_SMALL,
+    WM_RUNS_OVERSIZE,
+    WM_RUN_KINDS
+};
 
 /* Lock arena. All zeros: empty. */
 typedef struct wm_lane {
-    wm_bins idle[WM_SORTS];
+    wm_bins idle[WM_RUN_KINDS];
     wm_slab *slabs[WM_CLASSES]; /* with at least one idle slot */
     uint64_t puts;              /* runs that came back */
-    uint64_t passed;            /* so many of those anybody may have */
+    uint64_t safe_until;        /* so many of those anybody may have */
     size_t runs;                /* idle or not, slabs among them */
     uint64_t id;                /* const: what its blocks say they are of */
     /* Requests and sets that name it, and one until it is over. Raised by who
      * has one, or lock orders; falls to 0 under lock arena only. */
     _Atomic size_t holds;
     _Atomic bool closed;        /* the stream was retired */
-    bool over;                  /* and all of its work has ended */
+    bool ended;                 /* and all of its work has ended */
     _Atomic bool ending;        /* of the first one: its lanes are over */
     struct wm_lane *next;       /* of the arena's */
     void *owner;                /* of whoever made it; null once it is over */
@@ -56,7 +61,7 @@ typedef struct wm_lane {
     struct wm_lane *next_fresh; /* there */
     /* By shard; of the first one of a stream those in siblings, too. Release
      * under lock arena of that sibling, acquire without: made when found. */
-    _Atomic(struct wm_lane *) beside[WM_SIBLINGS];
+    _Atomic(struct wm_lane *) by_shard[WM_SIBLINGS];
 } wm_lane;
 
 /* How many runs had come back to each lane of a stream. */

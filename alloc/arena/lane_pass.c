@@ -10,12 +10,12 @@ static bool each_idle_locked(wm_lane *lane,
                                         uint64_t puts, wm_lane *to),
                              wm_arena *arena, uint64_t puts, wm_lane *to)
 {
-    for (int sort = 0; sort < WM_SORTS; sort++) {
-        const wm_bins *fit = &lane->idle[sort];
+    for (int kind = 0; kind < WM_RUN_KINDS; kind++) {
+        const wm_bins *bins = &lane->idle[kind];
 
-        for (unsigned i = wm_bins_next(fit, 0); i < WM_BINS_COUNT;
-             i = wm_bins_next(fit, i + 1)) {
-            wm_block *run = fit->bin[i];
+        for (unsigned i = wm_bins_next(bins, 0); i < WM_BINS_COUNT;
+             i = wm_bins_next(bins, i + 1)) {
+            wm_block *run = bins->bin[i];
 
             while (run != NULL) {
                 wm_block *next = run->next_idle;
@@ -42,8 +42,8 @@ bool wm_lane_has_more(wm_arena *arena, wm_lane *lane)
     bool more;
 
     wm_lock_acquire(&arena->lock);
-    more = lane->puts > lane->passed &&
-           each_idle_locked(lane, is_later, arena, lane->passed, NULL);
+    more = lane->puts > lane->safe_until &&
+           each_idle_locked(lane, is_later, arena, lane->safe_until, NULL);
     wm_lock_release(&arena->lock);
     return more;
 }
@@ -64,8 +64,8 @@ static bool give_to(wm_arena *arena, wm_block *run, uint64_t puts, wm_lane *to)
 void wm_lane_passed(wm_arena *arena, wm_lane *lane, uint64_t puts)
 {
     wm_lock_acquire(&arena->lock);
-    if (puts > lane->passed) {
-        lane->passed = puts;
+    if (puts > lane->safe_until) {
+        lane->safe_until = puts;
         (void)each_idle_locked(lane, give_to, arena, puts, &arena->common);
     }
     wm_lock_release(&arena->lock);

@@ -5,7 +5,7 @@
 /* Null: it has none there. */
 static wm_lane *in(const wm_arena *arena, const wm_lane *lane)
 {
-    return atomic_load_explicit(&lane->beside[arena->shard],
+    return atomic_load_explicit(&lane->by_shard[arena->shard],
                                 memory_order_acquire);
 }
 
@@ -115,7 +115,7 @@ static void end_beside(wm_arena *arena, wm_lane *lane)
     wm_lock_acquire(&arena->lock);
     one = in(arena, lane);
     if (one != NULL) {
-        atomic_store_explicit(&lane->beside[arena->shard], NULL,
+        atomic_store_explicit(&lane->by_shard[arena->shard], NULL,
                               memory_order_relaxed);
         wm_lane_end_locked(arena, one);
     }

@@ -11,7 +11,7 @@ static bool is_whole(wm_segment *segment)
 {
     wm_block *run = wm_segment_first_run(segment);
 
-    if (segment->arena->keeping || segment->unit > 0) {
+    if (segment->arena->retaining || segment->unit > 0) {
         return false;
     }
     while (wm_run_is_idle(run)) {
@@ -30,8 +30,8 @@ static bool is_one(wm_segment *segment)
 struct pick {
     size_t bytes_max;
     uint64_t before_ns;
-    bool any; /* any that may: all will go */
-    bool own; /* only those made for one request */
+    bool any;       /* any that may: all will go */
+    bool dedicated; /* only those made for one request */
 };
 
 /* The next segment to go: the largest, or any. */
@@ -40,7 +40,7 @@ static wm_segment *pick_locked(wm_segment *from, const struct pick *pick)
     wm_segment *best = NULL;
 
     for (wm_segment *s = from; s != NULL; s = s->next) {
-        if (s->bytes <= pick->bytes_max && (s->own || !pick->own) &&
+        if (s->bytes <= pick->bytes_max && (s->dedicated || !pick->dedicated) &&
             s->idle_since_ns <= pick->before_ns && is_whole(s) &&
             (pick->before_ns == UINT64_MAX || is_one(s)) &&
             (best == NULL || s->bytes > best->bytes)) {
@@ -57,7 +57,7 @@ static wm_segment *pick_locked(wm_segment *from, const struct pick *pick)
 static void pull_locked(wm_arena *arena, wm_segment *segment,
                         wm_segment **chain)
 {
-    wm_segment_tell(segment, WM_HISTORY_SEGMENT_FREE);
+    wm_segment_log(segment, WM_HISTORY_SEGMENT_FREE);
     wm_segment_detach_locked(arena, segment);
     arena->detached_bytes += segment->bytes;
     segment->next = *chain;
@@ -78,16 +78,16 @@ static wm_segment *first_locked(const wm_arena *arena, bool oldest)
     return first;
 }
 
-static wm_segment *detach_locked(wm_arena *arena, const wm_leaving *leaving)
+static wm_segment *detach_locked(wm_arena *arena, const wm_purge *purge)
 {
     wm_segment *chain = NULL;
-    wm_leaving rest = *leaving;
+    wm_purge rest = *purge;
 
     while (rest.bytes > 0) {
-        wm_segment *first = first_locked(arena, leaving->oldest);
+        wm_segment *first = first_locked(arena, purge->oldest);
 
         if (first == NULL ||
-            wm_segment_rank(first, leaving->oldest) < leaving->least) {
+            wm_segment_rank(first, purge->oldest) < purge->least) {
             break;
         }
         rest.bytes -= first->bytes < rest.bytes ? first->bytes : rest.bytes;
@@ -111,13 +111,13 @@ uint64_t wm_arena_rank(wm_arena *arena, bool oldest, size_t *detached)
     return rank > other ? rank : other;
 }
 
-wm_segment *wm_arena_detach_first(wm_arena *arena, const wm_leaving *leaving)
+wm_segment *wm_arena_detach_first(wm_arena *arena, const wm_purge *purge)
 {
     wm_segment *chain;
 
     wm_lock_acquire(&arena->lock);
     (void)wm_arena_empty_transfer_cache_locked(arena);
-    chain = detach_locked(arena, leaving);
+    chain = detach_locked(arena, purge);
     wm_lock_release(&arena->lock);
     return chain;
 }
@@ -125,7 +125,7 @@ wm_segment *wm_arena_detach_first(wm_arena *arena, const wm_leaving *leaving)
 /* There is nothing to choose. */
 static wm_segment *detach_all_locked(wm_arena *arena)
 {
-    const wm_leaving leaving = {SIZE_MAX, UINT64_MAX, 0, false};
+    const wm_purge purge = {SIZE_MAX, UINT64_MAX, 0, false};
     wm_segment *chain = NULL, *next;
 
     for (wm_segment *s = arena->segments; s != NULL; s = next) {
@@ -134,7 +134,7 @@ static wm_segment *detach_all_locked(wm_arena *arena)
             pull_locked(arena, s, &chain);
         }
     }
-    return wm_expand_detach_locked(arena, chain, &leaving);
+    return wm_expand_detach_locked(arena, chain, &purge);
 }
 
 wm_segment *wm_arena_detach(wm_arena *arena, size_t target)
@@ -148,8 +148,8 @@ wm_segment *wm_arena_detach(wm_arena *arena, size_t target)
     if (target == 0) {
         chain = detach_all_locked(arena);
     } else if (held > target) {
-        chain = detach_locked(
-            arena, &(wm_leaving){held - target, UINT64_MAX, 0, false});
+        chain = detach_locked(arena,
+                              &(wm_purge){held - target, UINT64_MAX, 0, false});
     }
     wm_lock_release(&arena->lock);
     return chain;
@@ -168,7 +168,7 @@ static size_t whole_bytes_locked(const wm_arena *arena)
 wm_segment *wm_arena_detach_old(wm_arena *arena, uint64_t before_ns,
                                 size_t *keep)
 {
-    const wm_leaving parts = {SIZE_MAX, before_ns, 0, true};
+    const wm_purge parts = {SIZE_MAX, before_ns, 0, true};
     struct pick pick = {0, before_ns, *keep == 0, false};
     wm_segment *chain = NULL;
     wm_segment *segment;
@@ -190,7 +190,8 @@ wm_segment *wm_arena_detach_old(wm_arena *arena, uint64_t before_ns,
     return chain;
 }
 
-wm_segment *wm_arena_detach_own(wm_arena *arena, size_t below, size_t most)
+wm_segment *wm_arena_detach_dedicated(wm_arena *arena, size_t below,
+                                      size_t most)
 {
     struct pick pick = {below - 1, UINT64_MAX, false, true};
     wm_segment *chain = NULL;
@@ -226,7 +227,7 @@ void wm_arena_released(wm_arena *arena, wm_segment *segment)
 {
     wm_lock_acquire(&arena->lock);
     arena->detached_bytes -= segment->bytes;
-    if (segment->of != NULL) {
+    if (segment->parent != NULL) {
         wm_expand_released_locked(arena, segment);
     } else {
         wm_arena_note_segment_locked(arena, segment, false);
@@ -239,13 +240,13 @@ static void reattach(wm_arena *arena, wm_segment *segment, bool refused)
 {
     wm_lock_acquire(&arena->lock);
     arena->detached_bytes -= segment->bytes;
-    if (segment->of != NULL) {
+    if (segment->parent != NULL) {
         wm_expand_reattach_locked(arena, segment);
     } else {
         wm_segment_attach_locked(arena, segment);
         segment->idle_since_ns = wm_clock_ns(); /* of several lanes as well */
-        segment->refused |= refused;
-        wm_segment_tell(segment, WM_HISTORY_SEGMENT_ALLOC);
+        segment->free_failed |= refused;
+        wm_segment_log(segment, WM_HISTORY_SEGMENT_ALLOC);
     }
     wm_lock_release(&arena->lock);
 }

@@ -15,7 +15,7 @@ static bool has_uses(wm_block *block)
 void wm_arena_retain_begin(wm_arena *arena)
 {
     wm_lock_acquire(&arena->lock);
-    arena->keeping = true;
+    arena->retaining = true;
     wm_lock_release(&arena->lock);
 }
 
@@ -24,14 +24,14 @@ bool wm_arena_retain(wm_arena *arena, wm_block *block)
     bool kept;
 
     wm_lock_acquire(&arena->lock);
-    kept = arena->keeping;
+    kept = arena->retaining;
     if (kept) {
         wm_arena_note_give_locked(arena, block);
         if (!has_uses(block)) {
             wm_arena_note_passive_locked(arena, block);
         }
         arena->out_bytes -= block->bytes;
-        wm_arena_note_kept_locked(arena, block, WM_BLOCK_CAPTURED);
+        wm_arena_note_retained_locked(arena, block, WM_BLOCK_CAPTURED);
         wm_block_set_state(block, WM_BLOCK_CAPTURED);
     }
     wm_lock_release(&arena->lock);
@@ -85,7 +85,7 @@ wm_block *wm_arena_retain_end(wm_arena *arena)
     wm_block *chain = NULL;
 
     wm_lock_acquire(&arena->lock);
-    arena->keeping = false;
+    arena->retaining = false;
     for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
         release_all_locked(arena, s, &chain);
     }
@@ -112,7 +112,7 @@ void wm_arena_put_retained(wm_arena *arena, wm_block *block,
         wm_arena_put_locked(arena, block);
     } else {
         arena->out_bytes -= block->bytes;
-        wm_arena_note_kept_locked(arena, block, state);
+        wm_arena_note_retained_locked(arena, block, state);
         wm_block_set_state(block, state);
     }
     wm_lock_release(&arena->lock);

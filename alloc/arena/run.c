@@ -115,9 +115,9 @@ wm_bins *wm_run_bins(const wm_block *run)
 {
     const wm_segment *segment = run->segment;
 
-    return &run->lane->idle[segment->apart   ? WM_SORT_APART
-                            : segment->small ? WM_SORT_SMALL
-                                             : WM_SORT_LARGE];
+    return &run->lane->idle[segment->oversize ? WM_RUNS_OVERSIZE
+                            : segment->small  ? WM_RUNS_SMALL
+                                              : WM_RUNS_LARGE];
 }
 
 void wm_run_move(wm_block *run, wm_lane *lane)
@@ -144,14 +144,14 @@ static wm_block *smaller(wm_block *first, wm_block *second)
 }
 
 /* A run that the lane may have. */
-static wm_block *find_sort_locked(wm_arena *arena, wm_lane *lane,
-                                  enum wm_sort sort, size_t bytes)
+static wm_block *find_kind_locked(wm_arena *arena, wm_lane *lane,
+                                  enum wm_run_kind kind, size_t bytes)
 {
-    wm_block *common = wm_bins_find(&arena->common.idle[sort], bytes);
+    wm_block *common = wm_bins_find(&arena->common.idle[kind], bytes);
 
     return lane == &arena->common
                ? common
-               : smaller(wm_bins_find(&lane->idle[sort], bytes), common);
+               : smaller(wm_bins_find(&lane->idle[kind], bytes), common);
 }
 
 /* ---- regions apart ---------------------------------------------------- */
@@ -159,31 +159,31 @@ static wm_block *find_sort_locked(wm_arena *arena, wm_lane *lane,
 /* A region that was made for one large request serves small ones only once so
  * much was grown in its stead that it would pay for a part of it: a few small
  * blocks that live long would keep it from ever serving a large one again. */
-enum { APART_MIN = 64 << 20, SMALL_PART = 32, PAYING_PART = 16 };
+enum { OVERSIZE_MIN = 64 << 20, SMALL_PART = 32, PAYING_PART = 16 };
 
 /* Its runs are as all others, until it is wholly idle again. */
-static void open_locked(wm_arena *arena, wm_segment *segment)
+static void open_oversize_locked(wm_arena *arena, wm_segment *segment)
 {
     for (wm_block *run = wm_segment_first_run(segment); run != NULL;
          run = run->after) {
         if (wm_run_is_idle(run)) {
-            wm_bins_remove(&run->lane->idle[WM_SORT_APART], run);
-            wm_bins_insert(&run->lane->idle[WM_SORT_LARGE], run);
+            wm_bins_remove(&run->lane->idle[WM_RUNS_OVERSIZE], run);
+            wm_bins_insert(&run->lane->idle[WM_RUNS_LARGE], run);
         }
     }
-    segment->apart = false;
+    segment->oversize = false;
     arena->grown_bytes = 0;
 }
 
-bool wm_arena_open(wm_arena *arena, wm_lane *lane, size_t bytes)
+bool wm_arena_open_oversize(wm_arena *arena, wm_lane *lane, size_t bytes)
 {
     wm_block *run;
 
     wm_lock_acquire(&arena->lock);
-    run = find_sort_locked(arena, wm_lane_look_locked(arena, lane),
-                           WM_SORT_APART, bytes);
+    run = find_kind_locked(arena, wm_lane_look_locked(arena, lane),
+                           WM_RUNS_OVERSIZE, bytes);
     if (run != NULL) {
-        open_locked(arena, run->segment);
+        open_oversize_locked(arena, run->segment);
     }
     wm_lock_release(&arena->lock);
     return run != NULL;
@@ -192,8 +192,8 @@ bool wm_arena_open(wm_arena *arena, wm_lane *lane, size_t bytes)
 void wm_run_note_growth_locked(wm_arena *arena, wm_lane *lane, size_t needed,
                                size_t bytes)
 {
-    if (needed > 0 && find_sort_locked(arena, wm_lane_look_locked(arena, lane),
-                                       WM_SORT_APART, needed) != NULL) {
+    if (needed > 0 && find_kind_locked(arena, wm_lane_look_locked(arena, lane),
+                                       WM_RUNS_OVERSIZE, needed) != NULL) {
         arena->grown_bytes += bytes;
     }
 }
@@ -201,14 +201,14 @@ void wm_run_note_growth_locked(wm_arena *arena, wm_lane *lane, size_t needed,
 bool wm_run_suits(const wm_segment *segment, size_t bytes)
 {
     return segment->small == (bytes <= segment->arena->small_max) &&
-           (!segment->apart || bytes >= segment->bytes / SMALL_PART);
+           (!segment->oversize || bytes >= segment->bytes / SMALL_PART);
 }
 
 /* The run to cut, or null; common: of those that are not apart. */
-static wm_block *find_apart_locked(wm_arena *arena, wm_lane *lane,
-                                   wm_block *common, size_t bytes)
+static wm_block *find_oversize_locked(wm_arena *arena, wm_lane *lane,
+                                      wm_block *common, size_t bytes)
 {
-    wm_block *run = find_sort_locked(arena, lane, WM_SORT_APART, bytes);
+    wm_block *run = find_kind_locked(arena, lane, WM_RUNS_OVERSIZE, bytes);
 
     if (run == NULL) {
         return common;
@@ -218,7 +218,7 @@ static wm_block *find_apart_locked(wm_arena *arena, wm_lane *lane,
     }
     if (common == NULL &&
         arena->grown_bytes >= run->segment->bytes / PAYING_PART) {
-        open_locked(arena, run->segment);
+        open_oversize_locked(arena, run->segment);
         return run;
     }
     return common;
@@ -227,11 +227,11 @@ static wm_block *find_apart_locked(wm_arena *arena, wm_lane *lane,
 static wm_block *find_locked(wm_arena *arena, wm_lane *lane, size_t bytes)
 {
     bool small = bytes <= arena->small_max;
-    wm_block *common = find_sort_locked(
-        arena, lane, small ? WM_SORT_SMALL : WM_SORT_LARGE, bytes);
+    wm_block *common = find_kind_locked(
+        arena, lane, small ? WM_RUNS_SMALL : WM_RUNS_LARGE, bytes);
 
-    return arena->own_segments > 0 && !small
-               ? find_apart_locked(arena, lane, common, bytes)
+    return arena->dedicated_segments > 0 && !small
+               ? find_oversize_locked(arena, lane, common, bytes)
                : common;
 }
 
@@ -300,7 +300,7 @@ wm_block *wm_run_take_locked(wm_arena *arena, wm_lane *lane, size_t bytes,
     }
     wm_bins_remove(wm_run_bins(block), block);
     wm_segment_note_whole_locked(arena, block->segment, false);
-    block->segment->refused = false;
+    block->segment->free_failed = false;
     if (block->bytes > bytes) {
         split_locked(arena, block, bytes);
     }
@@ -312,7 +312,7 @@ wm_block *wm_run_take_locked(wm_arena *arena, wm_lane *lane, size_t bytes,
 
 void wm_run_put_locked(wm_arena *arena, wm_block *block)
 {
-    if (wm_unlikely(block->lane->over)) {
+    if (wm_unlikely(block->lane->ended)) {
         wm_run_move(block, &arena->common);
     }
     block->put_at = ++block->lane->puts;
@@ -336,8 +336,8 @@ void wm_run_join_locked(wm_arena *arena, wm_block *block)
         wm_run_absorb_locked(arena, block);
     }
     if (block->segment->unit == 0 && block->bytes == block->segment->bytes) {
-        block->segment->apart =
-            block->segment->own && block->bytes >= APART_MIN;
+        block->segment->oversize =
+            block->segment->dedicated && block->bytes >= OVERSIZE_MIN;
         block->segment->idle_since_ns = wm_clock_ns();
         wm_segment_note_whole_locked(arena, block->segment, true);
     }
@@ -398,7 +398,7 @@ wm_block *wm_run_join_any_locked(wm_arena *arena, wm_lane *lane, size_t bytes)
     bool small = bytes <= arena->small_max;
 
     for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
-        wm_block *first = s->small == small && !s->apart && s->bytes >= bytes
+        wm_block *first = s->small == small && !s->oversize && s->bytes >= bytes
                               ? find_neighbours_locked(arena, lane, s, bytes)
                               : NULL;
 
@@ -412,9 +412,9 @@ wm_block *wm_run_join_any_locked(wm_arena *arena, wm_lane *lane, size_t bytes)
 void wm_segment_note_whole_locked(wm_arena *arena, wm_segment *segment,
                                   bool whole)
 {
-    if (segment->whole != whole) {
-        segment->whole = whole;
-        wm_count_locked(&arena->whole, whole ? 1 : -1);
+    if (segment->one_run != whole) {
+        segment->one_run = whole;
+        wm_count_locked(&arena->idle_segments, whole ? 1 : -1);
     }
 }
 

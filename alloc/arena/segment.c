@@ -9,7 +9,7 @@
 
 void wm_segment_link_locked(wm_arena *arena, wm_segment *segment)
 {
-    wm_count_locked(&arena->regions, 1);
+    wm_count_locked(&arena->segment_count, 1);
     segment->previous = NULL;
     segment->next = arena->segments;
     if (segment->next != NULL) {
@@ -20,7 +20,7 @@ void wm_segment_link_locked(wm_arena *arena, wm_segment *segment)
 
 void wm_segment_unlink_locked(wm_arena *arena, wm_segment *segment)
 {
-    wm_count_locked(&arena->regions, -1);
+    wm_count_locked(&arena->segment_count, -1);
     if (segment->previous != NULL) {
         segment->previous->next = segment->next;
     } else {
@@ -32,7 +32,7 @@ void wm_segment_unlink_locked(wm_arena *arena, wm_segment *segment)
 }
 
 /* Under the lock, so that the history and a snapshot agree. */
-void wm_segment_tell(const wm_segment *segment, enum wm_history_op op)
+void wm_segment_log(const wm_segment *segment, enum wm_history_op op)
 {
     if (segment->arena->history != NULL) {
         wm_traced_segment(segment, op);
@@ -47,12 +47,12 @@ void wm_segment_attach_locked(wm_arena *arena, wm_segment *segment)
 
     wm_page_map_fill(segment->base, segment->bytes, segment, WM_ENTRY_INNER);
     wm_segment_link_locked(arena, segment);
-    arena->own_segments += segment->own;
+    arena->dedicated_segments += segment->dedicated;
     while (run != NULL) {
         wm_block *after = run->after;
 
         wm_run_init(run, segment, run->base, run->bytes);
-        if (run->lane->over) {
+        if (run->lane->ended) {
             wm_run_move(run, &arena->common);
         }
         wm_run_join_locked(arena, run);
@@ -69,7 +69,7 @@ void wm_segment_detach_locked(wm_arena *arena, wm_segment *segment)
         wm_block_set_state(run, WM_BLOCK_VOID);
         wm_run_mark(segment, run->base, false);
     }
-    arena->own_segments -= segment->own;
+    arena->dedicated_segments -= segment->dedicated;
     wm_segment_note_whole_locked(arena, segment, false);
     wm_page_map_fill(segment->base, segment->bytes, NULL, WM_ENTRY_RUN);
     wm_segment_unlink_locked(arena, segment);
@@ -160,12 +160,12 @@ wm_segment *wm_segment_join_locked(wm_arena *arena, void *base, size_t bytes,
     segment->bytes = bytes;
     segment->arena = arena;
     /* Of the last grain a part may be over. */
-    segment->own = needed == bytes ||
-                   (needed > WM_CLASS_LIMIT && bytes - needed < arena->grain);
+    segment->dedicated = needed == bytes || (needed > WM_CLASS_LIMIT &&
+                                             bytes - needed < arena->grain);
     segment->small = needed > 0 && needed <= arena->small_max;
     segment->unit = 0;
     segment->held = bytes;
-    segment->of = NULL;
+    segment->parent = NULL;
     run = wm_record_take_locked(arena);
     wm_block_set_base(run, base);
     run->bytes = bytes;
@@ -201,7 +201,7 @@ static bool grow_locked(wm_arena *arena, wm_lane *lane, void *base,
     }
     if (bytes == 0 || *block != NULL) {
         wm_arena_note_segment_locked(arena, segment, true);
-        wm_segment_tell(segment, WM_HISTORY_SEGMENT_ALLOC);
+        wm_segment_log(segment, WM_HISTORY_SEGMENT_ALLOC);
         return true;
     }
     wm_segment_detach_locked(arena, segment);

@@ -195,7 +195,7 @@ void wm_slab_put_locked(wm_arena *arena, wm_block *slot)
 {
     wm_slab *slab = slot->slab;
 
-    if (wm_unlikely(slab->run->lane->over)) {
+    if (wm_unlikely(slab->run->lane->ended)) {
         /* In no list: the others went when the lane ended. */
         wm_run_move(slab->run, &arena->common);
     }

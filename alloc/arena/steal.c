@@ -23,7 +23,7 @@ static wm_segment *pick_locked(const wm_arena *from, size_t needed)
     wm_segment *best = NULL;
 
     for (wm_segment *s = from->segments; s != NULL; s = s->next) {
-        if (s->whole && s->bytes >= needed && wm_run_suits(s, needed) &&
+        if (s->one_run && s->bytes >= needed && wm_run_suits(s, needed) &&
             wm_segment_first_run(s)->lane == &from->common &&
             (best == NULL || s->bytes < best->bytes)) {
             best = s;
@@ -35,7 +35,7 @@ static wm_segment *pick_locked(const wm_arena *from, size_t needed)
 /* As if the driver had taken it from one and given it to the other. */
 static bool move_locked(wm_arena *from, wm_arena *to, wm_segment *segment)
 {
-    size_t needed = segment->own ? segment->bytes : segment->small;
+    size_t needed = segment->dedicated ? segment->bytes : segment->small;
     wm_segment *moved;
 
     wm_segment_detach_locked(from, segment);
@@ -56,7 +56,7 @@ static bool adopt_from(wm_arena *from, wm_arena *to, size_t needed)
     bool moved = false;
 
     /* Relaxed: who misses one that is idle right now takes what stays. */
-    if (atomic_load_explicit(&from->whole, memory_order_relaxed) == 0) {
+    if (atomic_load_explicit(&from->idle_segments, memory_order_relaxed) == 0) {
         return false;
     }
     lock_both(from, to);

@@ -5,9 +5,9 @@
 #include "alloc/arena/arena_int.h"
 #include "runtime/base/meta.h"
 
-static wm_entry *stack_of(wm_transfer_cache *depot, unsigned size_class)
+static wm_entry *stack_of(wm_transfer_cache *cache, unsigned size_class)
 {
-    wm_entry **stack = &depot->of[size_class];
+    wm_entry **stack = &cache->of[size_class];
 
     if (*stack == NULL) {
         *stack = wm_meta_alloc(WM_TRANSFER_CACHE_BLOCKS * sizeof **stack);
@@ -16,45 +16,45 @@ static wm_entry *stack_of(wm_transfer_cache *depot, unsigned size_class)
 }
 
 /* Blocks that find room. */
-static unsigned room(const wm_transfer_cache *depot, unsigned size_class,
+static unsigned room(const wm_transfer_cache *cache, unsigned size_class,
                      size_t bytes_max)
 {
-    size_t left = bytes_max > depot->bytes ? bytes_max - depot->bytes : 0;
+    size_t left = bytes_max > cache->bytes ? bytes_max - cache->bytes : 0;
     size_t fit = left / wm_class_bytes(size_class);
     unsigned free =
-        WM_TRANSFER_CACHE_BLOCKS - wm_transfer_cache_count(depot, size_class);
+        WM_TRANSFER_CACHE_BLOCKS - wm_transfer_cache_count(cache, size_class);
 
     return fit < free ? (unsigned)fit : free;
 }
 
 static void note(wm_arena *arena, unsigned size_class, int change)
 {
-    wm_transfer_cache *depot = &arena->depot;
+    wm_transfer_cache *cache = &arena->transfer_cache;
     size_t bytes = (size_t)change * wm_class_bytes(size_class);
 
     atomic_store_explicit(
-        &depot->count[size_class],
-        (uint16_t)((int)wm_transfer_cache_count(depot, size_class) + change),
+        &cache->count[size_class],
+        (uint16_t)((int)wm_transfer_cache_count(cache, size_class) + change),
         memory_order_relaxed);
-    depot->bytes += bytes;
+    cache->bytes += bytes;
     arena->out_bytes -= bytes;
-    depot->used = true;
+    cache->used = true;
 }
 
 unsigned wm_transfer_cache_put_locked(wm_arena *arena, unsigned size_class,
                                       const wm_entry *entries, unsigned count,
                                       size_t bytes_max)
 {
-    wm_transfer_cache *depot = &arena->depot;
-    unsigned most = room(depot, size_class, bytes_max);
+    wm_transfer_cache *cache = &arena->transfer_cache;
+    unsigned most = room(cache, size_class, bytes_max);
     wm_entry *stack;
 
     count = count < most ? count : most;
-    stack = count > 0 ? stack_of(depot, size_class) : NULL;
+    stack = count > 0 ? stack_of(cache, size_class) : NULL;
     if (stack == NULL) {
         return 0;
     }
-    stack += wm_transfer_cache_count(depot, size_class);
+    stack += wm_transfer_cache_count(cache, size_class);
     for (unsigned i = 0; i < count; i++) {
         stack[i] = entries[i];
         wm_block_set_state(stack[i].block, wm_state_of_set(WM_BLOCK_CACHED, 0));
@@ -66,23 +66,23 @@ unsigned wm_transfer_cache_put_locked(wm_arena *arena, unsigned size_class,
 unsigned wm_transfer_cache_take_locked(wm_arena *arena, unsigned size_class,
                                        unsigned count, wm_entry *entries)
 {
-    wm_transfer_cache *depot = &arena->depot;
-    unsigned have = wm_transfer_cache_count(depot, size_class);
+    wm_transfer_cache *cache = &arena->transfer_cache;
+    unsigned have = wm_transfer_cache_count(cache, size_class);
 
     count = count < have ? count : have;
     if (count == 0) {
         return 0;
     }
     for (unsigned i = 0; i < count; i++) {
-        entries[i] = depot->of[size_class][have - 1 - i];
+        entries[i] = cache->of[size_class][have - 1 - i];
     }
     note(arena, size_class, -(int)count);
     return count;
 }
 
-void wm_transfer_cache_fini(wm_transfer_cache *depot)
+void wm_transfer_cache_fini(wm_transfer_cache *cache)
 {
     for (unsigned i = 0; i < WM_CLASSES; i++) {
-        wm_meta_free(depot->of[i]);
+        wm_meta_free(cache->of[i]);
     }
 }

@@ -28,10 +28,10 @@ typedef struct wm_transfer_cache {
 } wm_transfer_cache;
 
 /* Exact under the lock; else what it was a moment ago. */
-static inline unsigned wm_transfer_cache_count(const wm_transfer_cache *depot,
+static inline unsigned wm_transfer_cache_count(const wm_transfer_cache *cache,
                                                unsigned size_class)
 {
-    return atomic_load_explicit(&depot->count[size_class],
+    return atomic_load_explicit(&cache->count[size_class],
                                 memory_order_relaxed);
 }
 
@@ -52,6 +52,6 @@ unsigned wm_transfer_cache_take_locked(struct wm_arena *arena,
                                        wm_entry *entries);
 
 /* Frees what it is made of; blocks are forgotten. */
-void wm_transfer_cache_fini(wm_transfer_cache *depot);
+void wm_transfer_cache_fini(wm_transfer_cache *cache);
 
 #endif

@@ -101,7 +101,7 @@ struct wm_block {
      * adopted one, with a reference. While LIVE that thread alone writes it,
      * relaxed: who frees the block was told of it. See wm_block_detach_uses().
      */
-    _Atomic(wm_timeline *) own;
+    _Atomic(wm_timeline *) owner_stream;
     /* Relaxed: written by who takes the block, read by snapshots as well; see
      * wm_block_requested(). */
     _Atomic size_t requested;
@@ -139,7 +139,7 @@ struct wm_block {
     wm_block *next_idle;      /* in a bin; or chains spare records */
     struct wm_lane *lane;     /* who may have it; while LIVE, in whose order */
     uint64_t put_at;          /* puts of its lane when it came back last */
-    uint64_t idle_since_ns;   /* where segments stretch, while IDLE */
+    uint64_t idle_since_ns;   /* where segments expand, while IDLE */
 };
 _Static_assert(sizeof(wm_block) == 192, "whole lines, and no more");
 
@@ -200,17 +200,17 @@ struct wm_segment {
     wm_segment *previous, *next; /* lock arena; next chains spare ones */
     uint64_t idle_since_ns;      /* lock arena: valid while wholly idle */
     uint64_t made_ns;            /* const */
-    bool own;                    /* lock arena: made for one request */
-    bool whole;                  /* lock arena: it is one idle run */
-    bool small;      /* const: for small requests; see wm_arena.small_max */
-    bool apart;      /* lock arena: its idle runs are kept for large ones */
-    bool refused;    /* lock arena: the driver did not take it back, and nothing
-                        of it was used since: others go before it */
-    wm_block *first; /* its first run's record while detached */
-    size_t unit;     /* const: it stretches by this (expand.h); 0: not */
-    size_t held;     /* lock arena: bytes that have memory; else all */
-    wm_segment *of;  /* a part on its way back: of this one; else null */
-    size_t words;    /* const: of starts, and of joined behind them */
+    bool dedicated;              /* lock arena: made for one request */
+    bool one_run;                /* lock arena: it is one idle run */
+    bool small;         /* const: for small requests; see wm_arena.small_max */
+    bool oversize;      /* lock arena: its idle runs are kept for large ones */
+    bool free_failed;   /* lock arena: the driver did not take it back, and
+                       nothing   of it was used since: others go before it */
+    wm_block *first;    /* its first run's record while detached */
+    size_t unit;        /* const: it stretches by this (expand.h); 0: not */
+    size_t held;        /* lock arena: bytes that have memory; else all */
+    wm_segment *parent; /* a part on its way back: of this one; else null */
+    size_t words;       /* const: of starts, and of joined behind them */
     /* Const: where it stretches, bits of its units; see expand_piece.h. */
     _Atomic uint64_t *joined;
     wm_segment *next_made; /* lock arena */

@@ -104,7 +104,7 @@ static unsigned take_from_siblings(wm_magazine_set *set, wm_magazine *m,
 
     for (wm_arena *a = wm_arena_next(home, home); a != home && count == 0;
          a = wm_arena_next(home, a)) {
-        if (wm_transfer_cache_count(&a->depot, size_class) > 0) {
+        if (wm_transfer_cache_count(&a->transfer_cache, size_class) > 0) {
             wm_lock_acquire(&a->lock);
             count = wm_transfer_cache_take_locked(
                 a, size_class, depot_batch_of(set, m), m->top);

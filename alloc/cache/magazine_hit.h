@@ -364,7 +364,8 @@ wm_magazine_free_other(wm_window *window, wm_block *block, wm_state state,
     if (wm_state_kind(state) != WM_BLOCK_LIVE || block->base != base ||
         atomic_load_explicit(&window->live_tag, memory_order_relaxed) ==
             WM_NO_TAG ||
-        atomic_load_explicit(&block->own, memory_order_relaxed) != NULL ||
+        atomic_load_explicit(&block->owner_stream, memory_order_relaxed) !=
+            NULL ||
         !wm_magazine_may_keep(block) || block->size_class >= WM_CLASSES ||
         !wm_section_enter(&window->section)) {
         return false;

@@ -76,9 +76,9 @@ void wm_pending_merge_stats_locked(wm_magazine_set *set)
     wm_pending *pending = wm_magazine_set_pending(set);
 
     if (pending != NULL && pending->completed > 0) {
-        wm_arena_note_passed_locked(set->arena, pending->completed,
-                                    pending->completed_bytes, pending->peak,
-                                    pending->peak_bytes);
+        wm_arena_note_completed_locked(set->arena, pending->completed,
+                                       pending->completed_bytes, pending->peak,
+                                       pending->peak_bytes);
         pending->completed = pending->completed_bytes = 0;
         pending->peak = pending->peak_bytes = 0;
     }

@@ -450,7 +450,8 @@ bool wm_pending_free_other(wm_arena_group *group, wm_block *block,
     bool full = false;
 
     if (!wm_stream_use_is_bare(uses) ||
-        atomic_load_explicit(&block->own, memory_order_relaxed) != NULL ||
+        atomic_load_explicit(&block->owner_stream, memory_order_relaxed) !=
+            NULL ||
         atomic_load_explicit(&block->captured, memory_order_relaxed) ||
         window->owner != group->runtime ||
         !wm_section_enter(&window->section)) {

@@ -69,14 +69,15 @@ wm_pending_record(wm_window *window, wm_block *block, warm_stream stream)
         wm_likely(!wm_timelines_capture(slot->timelines)) &&
         wm_likely(!wm_timeline_is_retired(t))) {
         wm_timeline *own =
-            atomic_load_explicit(&block->own, memory_order_relaxed);
+            atomic_load_explicit(&block->owner_stream, memory_order_relaxed);
 
         /* The last reference is the slot's own. */
         if (wm_likely(own == NULL) && wm_likely(slot->references > 1)) {
             slot->references--;
             /* Release: another thread that records a stream sees an initialised
              * timeline. */
-            atomic_store_explicit(&block->own, t, memory_order_release);
+            atomic_store_explicit(&block->owner_stream, t,
+                                  memory_order_release);
             own = t;
         }
         done = own == t;
@@ -100,7 +101,7 @@ wm_pending_append(wm_magazine_set *set, wm_pending_stream *slot,
 
     wm_assert(count < WM_PENDING_BLOCKS);
     /* Relaxed: only a thread in the section takes the block from the slot. */
-    atomic_store_explicit(&block->own, NULL, memory_order_relaxed);
+    atomic_store_explicit(&block->owner_stream, NULL, memory_order_relaxed);
     wm_magazine_count_free(set, block, false);
     if (wm_unlikely(count == 0)) {
         wm_pending_begin(slot);
@@ -123,7 +124,7 @@ wm_pending_has_stream(wm_window *window, const wm_block *block,
                       wm_pending_stream **slot)
 {
     const wm_timeline *own =
-        atomic_load_explicit(&block->own, memory_order_relaxed);
+        atomic_load_explicit(&block->owner_stream, memory_order_relaxed);
 
     if (wm_unlikely(own == NULL)) {
         /* the block was allocated again since the caller looked */

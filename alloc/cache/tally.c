@@ -26,7 +26,7 @@ static void merge_class_locked(wm_magazine_set *set, wm_magazine *m)
     if (m->allocs == 0 && blocks == 0 && m->free_bytes == 0) {
         return;
     }
-    wm_arena_settle_class_locked(set->arena, (unsigned)(m - set->of), &tally);
+    wm_arena_merge_tally_locked(set->arena, (unsigned)(m - set->of), &tally);
     supply->base -= blocks;
     supply->claimed -= blocks;
     m->allocs = m->alloc_bytes = m->free_bytes = 0;

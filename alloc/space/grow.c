@@ -220,11 +220,12 @@ static bool make_room(wm_space *space, struct wm_grow_request *request)
 
 static bool open_any(const struct wm_grow_request *request)
 {
-    bool open = wm_arena_open(request->arena, request->lane, request->needed);
+    bool open =
+        wm_arena_open_oversize(request->arena, request->lane, request->needed);
 
     for (wm_arena *a = wm_arena_next(request->arena, request->arena);
          a != request->arena && !open; a = wm_arena_next(request->arena, a)) {
-        open = wm_arena_open(a, request->lane, request->needed);
+        open = wm_arena_open_oversize(a, request->lane, request->needed);
     }
     return open;
 }

@@ -44,7 +44,7 @@ struct wm_grow_request {
     size_t wanted; /* bytes that are to come for it, if all goes well */
     size_t tried;  /* bytes that the driver was asked for last; 0: none */
     wm_block *block;
-    wm_stretch stretch;       /* where it is to come, if segments stretch */
+    wm_expansion stretch;     /* where it is to come, if segments stretch */
     bool by_limit;            /* the last refusal: ours, not the driver's */
     uint64_t gained, vacated; /* at its last look */
     bool alone;               /* tries alone */
@@ -74,10 +74,10 @@ warm_status wm_growth_driver_free(wm_space *space, wm_arena *arena,
 /* The driver puts memory into a part that was claimed, counted; or, but see
  * *torn, none of it: then some stays that could not be taken out.
  * Status: OUT_OF_MEMORY, or another of the driver's. */
-warm_status wm_growth_commit(wm_space *space, const wm_stretch *stretch,
+warm_status wm_growth_commit(wm_space *space, const wm_expansion *stretch,
                              bool *torn);
 /* Takes it out of the part's first bytes, whole pieces. False: some stays. */
-bool wm_growth_uncommit(wm_space *space, const wm_stretch *stretch,
+bool wm_growth_uncommit(wm_space *space, const wm_expansion *stretch,
                         size_t bytes);
 /* Trouble: notes it, with this thread's last error; says what was noted, once
  * the thread's errand is over. That keeps the last error. */

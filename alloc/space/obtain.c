@@ -98,7 +98,7 @@ static warm_status claim(struct wm_grow_request *request,
 {
     warm_status status;
 
-    request->stretch = (wm_stretch){.part = NULL};
+    request->stretch = (wm_expansion){.part = NULL};
     if (request->arena->unit == 0) {
         return WARM_OK;
     }
@@ -342,7 +342,7 @@ static warm_status obtain(wm_space *space, struct wm_grow_request *request,
 static warm_status obtain_part(wm_space *space, struct wm_grow_request *request,
                                struct wm_growth_call *errand)
 {
-    wm_stretch *stretch = &request->stretch;
+    wm_expansion *stretch = &request->stretch;
     wm_arena *arena = request->arena;
     bool torn = false;
     warm_status status;

@@ -7,7 +7,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
 
-static warm_status commit_one(wm_space *space, const wm_stretch *stretch,
+static warm_status commit_one(wm_space *space, const wm_expansion *stretch,
                               size_t done, size_t bytes, bool *torn)
 {
     wm_segment *segment = stretch->segment;
@@ -46,7 +46,7 @@ static size_t whole_units(size_t bytes, size_t unit)
 /* First what the request needs, so that it shares no piece with others. Each
  * refusal halves what is asked for; that of a single unit ends it. *done: bytes
  * that came. */
-static warm_status commit_all(wm_space *space, const wm_stretch *stretch,
+static warm_status commit_all(wm_space *space, const wm_expansion *stretch,
                               size_t *done, bool *torn)
 {
     size_t unit = stretch->segment->unit;
@@ -72,7 +72,7 @@ static warm_status commit_all(wm_space *space, const wm_stretch *stretch,
     return status;
 }
 
-bool wm_growth_uncommit(wm_space *space, const wm_stretch *stretch,
+bool wm_growth_uncommit(wm_space *space, const wm_expansion *stretch,
                         size_t bytes)
 {
     wm_segment *segment = stretch->segment;
@@ -96,7 +96,7 @@ bool wm_growth_uncommit(wm_space *space, const wm_stretch *stretch,
     return at == end;
 }
 
-warm_status wm_growth_commit(wm_space *space, const wm_stretch *stretch,
+warm_status wm_growth_commit(wm_space *space, const wm_expansion *stretch,
                              bool *torn)
 {
     warm_error cause = {.size = sizeof cause};

@@ -40,8 +40,8 @@ static size_t give_back_one(wm_space *space, wm_segment *segment,
     wm_growth *growth = &space->growth;
     wm_arena *arena = segment->arena;
     size_t bytes = segment->bytes;
-    warm_status status =
-        wm_growth_driver_free(space, arena, segment->of, segment->base, bytes);
+    warm_status status = wm_growth_driver_free(space, arena, segment->parent,
+                                               segment->base, bytes);
 
     wm_space_end_break(space, breaking);
     if (status == WARM_OK) {
@@ -54,7 +54,7 @@ static size_t give_back_one(wm_space *space, wm_segment *segment,
         return bytes;
     }
     wm_growth_note(growth, WM_REFUSED, bytes);
-    *refused |= segment->of == NULL && !segment->refused;
+    *refused |= segment->parent == NULL && !segment->free_failed;
     wm_arena_reattach(arena, segment);
     return 0;
 }
@@ -140,7 +140,7 @@ static wm_arena *first_of(wm_space *space, const struct going *going,
 static wm_segment *detach_any(wm_space *space, const struct going *going,
                               size_t most)
 {
-    wm_leaving leaving = {most, UINT64_MAX, 0, going->oldest};
+    wm_purge leaving = {most, UINT64_MAX, 0, going->oldest};
     wm_segment *chain = NULL;
 
     for (wm_arena *a = wm_group_arenas(&space->group);
@@ -160,7 +160,7 @@ static wm_segment *detach_first(wm_space *space, const struct going *going)
 {
     wm_segment *chain = NULL;
     size_t most = going->most, detached;
-    wm_leaving leaving = {0, UINT64_MAX, 0, going->oldest};
+    wm_purge leaving = {0, UINT64_MAX, 0, going->oldest};
     wm_arena *arena = first_of(space, going, &leaving.least, &detached);
 
     if (going->most == 0) {
@@ -228,7 +228,7 @@ static wm_segment *detach_own(wm_space *space, const struct going *going)
 
     (void)space;
     for (wm_arena *a = going->arena->siblings; a != NULL; a = a->next_sibling) {
-        wm_segment *gone = wm_arena_detach_own(a, going->below, most);
+        wm_segment *gone = wm_arena_detach_dedicated(a, going->below, most);
 
         most -= bytes_of(gone);
         chain = append(chain, gone);

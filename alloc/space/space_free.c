@@ -147,7 +147,7 @@ static void keep(wm_space *space, wm_block *block, enum wm_block_state state)
     size_t with = segment->unit == 0 ? segment->bytes : 0;
 
     wm_cache_count_free(&space->group, block);
-    wm_arena_free_kept(segment->arena, block, state);
+    wm_arena_free_retained(segment->arena, block, state);
     if (state == WM_BLOCK_LOST) {
         say_kept(&space->kept_lost, bytes, with, warm_last_error_message());
     } else {

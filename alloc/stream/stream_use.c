@@ -178,7 +178,7 @@ static bool is_default(warm_stream stream)
 }
 
 /* first_use may only be put into an empty list: if a bare timeline ends the
- * list, or is in block->own, first_use is reserved for that one. */
+ * list, or is in block->owner_stream, first_use is reserved for that one. */
 static wm_stream_use *new_use(wm_block *block, wm_timeline *t)
 {
     wm_stream_use *use = &block->first_use;
@@ -345,7 +345,7 @@ static warm_status add_adopted(wm_timelines *set, wm_block *block,
     }
     /* Release: a thread that reads t there sees the initialised timeline. */
     if (own == NULL && owner) {
-        atomic_store_explicit(&block->own, t, memory_order_release);
+        atomic_store_explicit(&block->owner_stream, t, memory_order_release);
         return WARM_OK;
     }
     clear_set_number(block);

@@ -125,14 +125,15 @@ static void end_uses(wm_timelines *set, wm_stream_use *use)
     }
 }
 
-/* Drops block->own, which was not used, or was moved to the end of the list. */
+/* Drops block->owner_stream, which was not used, or was moved to the end of the
+ * list. */
 static void end_own(wm_timelines *set, wm_block *block)
 {
     wm_timeline *t = wm_block_own(block);
 
     if (t != NULL) {
         /* Release: as in wm_block_detach_uses(). */
-        atomic_store_explicit(&block->own, NULL, memory_order_release);
+        atomic_store_explicit(&block->owner_stream, NULL, memory_order_release);
         wm_timeline_drop(set, t);
     }
 }
@@ -148,7 +149,7 @@ wm_stream_use *wm_block_detach_uses(wm_block *block)
      * this thread's alone. */
     if (own != NULL && uses == NULL) {
         uses = wm_stream_use_bare(own);
-        atomic_store_explicit(&block->own, NULL, memory_order_release);
+        atomic_store_explicit(&block->owner_stream, NULL, memory_order_release);
         atomic_store_explicit(&block->uses, uses, memory_order_relaxed);
     }
     return uses;

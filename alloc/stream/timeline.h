@@ -171,7 +171,8 @@ enum wm_uses wm_timelines_prepare(wm_timelines *set, wm_block *block);
 void wm_timelines_publish(wm_timelines *set, wm_block *block);
 
 /* The uses of a block that the caller owns exclusively, including the stream
- * that its owner recorded (block->own); null only if no stream was recorded. */
+ * that its owner recorded (block->owner_stream); null only if no stream was
+ * recorded. */
 wm_stream_use *wm_block_detach_uses(wm_block *block);
 
 /* Drops the uses of a block that nobody will free any more. */

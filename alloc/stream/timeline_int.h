@@ -169,7 +169,7 @@ static inline wm_stream_use *wm_stream_use_find(wm_stream_use *from,
  * that records sees the initialised timeline. */
 static inline wm_timeline *wm_block_own(wm_block *block)
 {
-    return atomic_load_explicit(&block->own, memory_order_acquire);
+    return atomic_load_explicit(&block->owner_stream, memory_order_acquire);
 }
 
 static inline bool wm_timelines_capture(wm_timelines *set)

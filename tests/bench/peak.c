@@ -97,7 +97,7 @@ static void look(void)
     waste.held = arena->stats.held_bytes.current;
     for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
         waste.sort[s->small].held += s->held;
-        waste.sort[s->small].whole += s->whole ? s->bytes : 0;
+        waste.sort[s->small].whole += s->one_run ? s->bytes : 0;
         for (wm_block *run = wm_segment_first_run(s); run != NULL;
              run = run->after) {
             waste.sort[s->small].idle += wm_run_is_idle(run) ? run->bytes : 0;

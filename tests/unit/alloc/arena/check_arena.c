@@ -305,12 +305,12 @@ START_TEST(test_best_fit_takes_the_smallest_hole)
     wm_block *wall = take(64 << 10);
     wm_block *small = take(128 << 10);
     wm_block *end = take(448 << 10);
-    char *hole = small->base;
+    char *gap = small->base;
 
     give(big);
     give(small);
     small = take(112 << 10);
-    ck_assert_ptr_eq(small->base, hole);
+    ck_assert_ptr_eq(small->base, gap);
     give(small);
     give(wall);
     give(end);

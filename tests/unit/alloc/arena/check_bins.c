@@ -383,9 +383,9 @@ static const wm_block *best_of_all(size_t bytes)
     return best;
 }
 
-static void check_find(const wm_bins *fit, size_t bytes)
+static void check_find(const wm_bins *bins, size_t bytes)
 {
-    const wm_block *found = wm_bins_find(fit, bytes);
+    const wm_block *found = wm_bins_find(bins, bytes);
     const wm_block *best = best_of_all(bytes);
 
     wt_require((found == NULL) == (best == NULL), "a miss for %zu", bytes);
@@ -401,28 +401,28 @@ static void check_find(const wm_bins *fit, size_t bytes)
 
 START_TEST(test_bins_find_a_run_that_fits_where_there_is_one)
 {
-    static wm_bins fit;
+    static wm_bins bins;
     uint64_t random = wt_seed();
 
     for (int step = 0; step < 20000; step++) {
         size_t i = wt_random(&random) % RUNS;
 
         if (in_use[i]) {
-            wm_bins_remove(&fit, &run[i]);
+            wm_bins_remove(&bins, &run[i]);
         } else {
             run[i].bytes = run_bytes(&random);
-            wm_bins_insert(&fit, &run[i]);
+            wm_bins_insert(&bins, &run[i]);
         }
         in_use[i] = !in_use[i];
-        check_find(&fit, run_bytes(&random));
-        check_find(&fit, wm_size_round(run_bytes(&random)));
+        check_find(&bins, run_bytes(&random));
+        check_find(&bins, wm_size_round(run_bytes(&random)));
     }
     for (size_t i = 0; i < RUNS; i++) {
         if (in_use[i]) {
-            wm_bins_remove(&fit, &run[i]);
+            wm_bins_remove(&bins, &run[i]);
         }
     }
-    ck_assert_ptr_null(wm_bins_find(&fit, WM_PAGE));
+    ck_assert_ptr_null(wm_bins_find(&bins, WM_PAGE));
 }
 END_TEST
 

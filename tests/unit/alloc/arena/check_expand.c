@@ -50,12 +50,12 @@ static void tear_down(void)
     ck_assert_int_eq(wm_meta_live(), 0);
 }
 
-static wm_stretch claim(wm_lane *lane, size_t needed, size_t wanted)
+static wm_expansion claim(wm_lane *lane, size_t needed, size_t wanted)
 {
-    wm_stretch stretch = {.part = NULL};
+    wm_expansion expansion = {.part = NULL};
 
-    wt_ok(wm_expand_claim(&arena, lane, needed, wanted, &stretch));
-    return stretch;
+    wt_ok(wm_expand_claim(&arena, lane, needed, wanted, &expansion));
+    return expansion;
 }
 
 static void give(wm_block *block)
@@ -73,41 +73,41 @@ static void pass(wm_lane *lane)
 /* A unit that has memory, idle in a lane. */
 static void leave(wm_lane *lane)
 {
-    wm_stretch stretch = claim(lane, UNIT, UNIT);
+    wm_expansion expansion = claim(lane, UNIT, UNIT);
     wm_block *block = NULL;
 
-    ck_assert(wm_expand_done(&arena, lane, &stretch, UNIT, &block));
+    ck_assert(wm_expand_done(&arena, lane, &expansion, UNIT, &block));
     give(block);
 }
 
 START_TEST(test_C8_a_claim_is_no_larger_than_its_hole)
 {
-    wm_stretch stretch = claim(NULL, UNIT, 2 * (size_t)BYTES);
+    wm_expansion expansion = claim(NULL, UNIT, 2 * (size_t)BYTES);
 
-    ck_assert_uint_eq(stretch.bytes, BYTES);
-    ck_assert_uint_eq(stretch.room, BYTES);
-    ck_assert_uint_eq(stretch.part->bytes, BYTES);
-    wm_expand_undo(&arena, &stretch, false);
+    ck_assert_uint_eq(expansion.bytes, BYTES);
+    ck_assert_uint_eq(expansion.room, BYTES);
+    ck_assert_uint_eq(expansion.part->bytes, BYTES);
+    wm_expand_undo(&arena, &expansion, false);
 }
 END_TEST
 
-/* An idle run is claimed with the hole beside it. What its stream passes then,
+/* An idle run is claimed with the gap beside it. What its stream passes then,
  * or by its end, is everybody's as if it had lain there: and only that. */
 START_TEST(test_C4_C8_what_is_passed_meanwhile_is_everybodys)
 {
     bool passes = _i == 1, ends = _i == 2, starved = false;
-    wm_stretch stretch;
+    wm_expansion expansion;
     wm_block *block;
 
     leave(a);
-    stretch = claim(a, (size_t)2 * UNIT, (size_t)2 * UNIT);
-    ck_assert_ptr_nonnull(stretch.before);
+    expansion = claim(a, (size_t)2 * UNIT, (size_t)2 * UNIT);
+    ck_assert_ptr_nonnull(expansion.before);
     if (passes) {
         pass(a);
     } else if (ends) {
         wm_lane_end(&arena, a);
     }
-    wm_expand_undo(&arena, &stretch, false);
+    wm_expand_undo(&arena, &expansion, false);
     ck_assert(wm_arena_check(&arena));
     block = wm_arena_take(&arena, b, UNIT, WM_SPLIT_ALLOW, &starved);
     ck_assert_int_eq(block != NULL, passes || ends);
@@ -123,8 +123,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("stretch");
-    TCase *tcase = tcase_create("stretch");
+    Suite *suite = suite_create("expand");
+    TCase *tcase = tcase_create("expand");
 
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, test_C8_a_claim_is_no_larger_than_its_hole);

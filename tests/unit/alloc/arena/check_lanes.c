@@ -71,7 +71,7 @@ static void give(wm_block *block)
 
 static wm_lane *in(unsigned i, const wm_lane *lane)
 {
-    return atomic_load_explicit(&lane->beside[i], memory_order_relaxed);
+    return atomic_load_explicit(&lane->by_shard[i], memory_order_relaxed);
 }
 
 START_TEST(test_C1_lanes_are_made_by_who_takes)
@@ -80,7 +80,7 @@ START_TEST(test_C1_lanes_are_made_by_who_takes)
 
     ck_assert_ptr_eq(in(0, mine), mine);
     ck_assert_ptr_null(try(1, mine));
-    ck_assert(!wm_arena_open(&arenas[1], mine, BYTES));
+    ck_assert(!wm_arena_open_oversize(&arenas[1], mine, BYTES));
     ck_assert_ptr_null(in(1, mine));
     give(grow(1, NULL));
     block = try(1, mine);

@@ -96,7 +96,7 @@ START_TEST(test_what_came_last_is_handed_out_first)
     wm_entry out[4];
 
     ck_assert_uint_eq(put(3, SEGMENT), 3);
-    ck_assert_uint_eq(arena.depot.bytes, 3 * SIZE);
+    ck_assert_uint_eq(arena.transfer_cache.bytes, 3 * SIZE);
     ck_assert_uint_eq(wm_arena_idle(&arena), 3 * SIZE);
     ck_assert_uint_eq(atomic_load(&entry[0].block->state), state);
     wm_lock_acquire(&arena.lock);
@@ -127,7 +127,7 @@ START_TEST(test_it_keeps_no_more_than_it_may)
     entry[0] = entry[2];
     ck_assert_uint_eq(put(1, 2 * SIZE), 0);
     ck_assert_uint_eq(put(1, 3 * SIZE), 1);
-    ck_assert_uint_eq(arena.depot.bytes, 3 * SIZE);
+    ck_assert_uint_eq(arena.transfer_cache.bytes, 3 * SIZE);
     give(3, COUNT);
 }
 END_TEST
@@ -166,7 +166,7 @@ START_TEST(test_a_request_that_finds_nothing_joins_them)
     ck_assert_uint_eq(put(2, SEGMENT), 2);
     ck_assert_ptr_null(
         wm_arena_take(&arena, NULL, 3 * SIZE, WM_SPLIT_ALLOW, &starved));
-    ck_assert_uint_eq(arena.depot.bytes, 0);
+    ck_assert_uint_eq(arena.transfer_cache.bytes, 0);
     ck_assert_uint_eq(wm_arena_idle(&arena), 2 * SIZE);
     block = wm_arena_take(&arena, NULL, 2 * SIZE, WM_SPLIT_ALLOW, &starved);
     ck_assert_ptr_nonnull(block);
@@ -195,7 +195,7 @@ START_TEST(test_idle_memory_is_looked_for_without_it)
 {
     ck_assert_uint_eq(put(COUNT, SEGMENT), COUNT);
     ck_assert_uint_eq(whole_runs(), SEGMENT);
-    ck_assert_uint_eq(arena.depot.bytes, 0);
+    ck_assert_uint_eq(arena.transfer_cache.bytes, 0);
 }
 END_TEST
 
@@ -204,7 +204,7 @@ START_TEST(test_a_segment_of_its_own_is_found_without_it)
     wm_segment *chain;
 
     ck_assert_uint_eq(put(COUNT, SEGMENT), COUNT);
-    chain = wm_arena_detach_own(&arena, SEGMENT + 1, SEGMENT);
+    chain = wm_arena_detach_dedicated(&arena, SEGMENT + 1, SEGMENT);
     ck_assert_ptr_nonnull(chain);
     wm_arena_reattach(&arena, chain);
 }
@@ -215,9 +215,9 @@ START_TEST(test_what_is_not_used_is_joined)
     ck_assert_uint_eq(put(COUNT, SEGMENT), COUNT);
     wm_lock_acquire(&arena.lock);
     wm_arena_age_transfer_cache_locked(&arena);
-    ck_assert_uint_eq(arena.depot.bytes, SEGMENT);
+    ck_assert_uint_eq(arena.transfer_cache.bytes, SEGMENT);
     wm_arena_age_transfer_cache_locked(&arena);
-    ck_assert_uint_eq(arena.depot.bytes, 0);
+    ck_assert_uint_eq(arena.transfer_cache.bytes, 0);
     ck_assert(!wm_arena_empty_transfer_cache_locked(&arena));
     wm_lock_release(&arena.lock);
 }

@@ -340,7 +340,7 @@ START_TEST(test_B6_C1_a_row_of_a_stream_that_has_ended_meanwhile)
     wt_ok(warm_stream_retire(runtime, mine));
     wt_ok(wm_driver_stream_synchronize(runtime->driver, mine));
     wt_ok(warm_poll(runtime));
-    ck_assert(request.lane->over);
+    ck_assert(request.lane->ended);
     row = wm_cache_take_own(&space()->group, &request);
     ck_assert_ptr_nonnull(row);
     ck_assert_ptr_eq(row->base, block[1]);

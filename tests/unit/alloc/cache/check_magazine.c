@@ -397,19 +397,20 @@ START_TEST(test_what_full_magazines_give_back_others_get_as_it_is)
     for (int i = 0; i < 4 * BLOCKS; i++) {
         wt_ok(warm_free(other.block[i]));
     }
-    ck_assert_uint_eq(arena->depot.bytes, (2 << 20) / 4); /* its bound */
+    ck_assert_uint_eq(arena->transfer_cache.bytes,
+                      (2 << 20) / 4); /* its bound */
     ck_assert(wm_space_check(&runtime->pinned->space));
     for (int i = 0; i < 4 * BLOCKS; i++) {
         other.block[i] = take(SIZE);
         check_set();
     }
-    ck_assert_uint_eq(arena->depot.bytes, 0);
+    ck_assert_uint_eq(arena->transfer_cache.bytes, 0);
     ck_assert_uint_eq(obtained(), 1);
     finish(&other, thread); /* frees them */
-    ck_assert_uint_gt(arena->depot.bytes, 0);
+    ck_assert_uint_gt(arena->transfer_cache.bytes, 0);
     wm_cache_flush_idle(&runtime->pinned->space.group);
     wm_cache_flush_idle(&runtime->pinned->space.group);
-    ck_assert_uint_eq(arena->depot.bytes, 0);
+    ck_assert_uint_eq(arena->transfer_cache.bytes, 0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 0);
     /* Nobody else's: 2 MiB that nothing has to be given back for. */
     wt_ok(warm_free(take(2 << 20)));

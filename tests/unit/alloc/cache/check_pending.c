@@ -244,15 +244,15 @@ START_TEST(test_C10_a_free_that_comes_second_reads_no_timeline)
     wm_state live;
 
     wt_ok(warm_record_stream(pointer, stream));
-    own = atomic_exchange(&block->own, gone);
+    own = atomic_exchange(&block->owner_stream, gone);
     live = atomic_exchange(&block->state, WM_BLOCK_GATHERED);
     ck_assert(!wm_pending_free(wm_window_mine(), block));
     /* Nor is one kept that has been handed out anew. */
-    atomic_store(&block->own, NULL);
+    atomic_store(&block->owner_stream, NULL);
     atomic_store(&block->state, live);
     ck_assert(!wm_pending_free(wm_window_mine(), block));
     ck_assert_uint_eq(atomic_load(&block->state), live);
-    atomic_store(&block->own, own);
+    atomic_store(&block->owner_stream, own);
     wt_ok(warm_free(pointer));
     ck_assert_uint_eq(gathered(stream), 1);
 }

@@ -224,7 +224,7 @@ START_TEST(test_region_apart_stays_apart_when_it_moves)
     ck_assert_uint_eq(wt_pinned_stats(runtime).segments.current, 2);
     wt_ok(warm_free(large));
     wt_ok(warm_free(other_does(4 * MIB, small, true)));
-    ck_assert_uint_eq(arena(1)->own_segments, 1);
+    ck_assert_uint_eq(arena(1)->dedicated_segments, 1);
     end();
 }
 END_TEST
@@ -345,11 +345,13 @@ START_TEST(test_depots_of_siblings_serve_before_streams_are_asked)
         }
         wt_ok(warm_free(block[i]));
     }
-    ck_assert_uint_gt(wm_transfer_cache_count(&arena(0)->depot, size_class), 0);
+    ck_assert_uint_gt(
+        wm_transfer_cache_count(&arena(0)->transfer_cache, size_class), 0);
     before = questions();
     ck_assert_ptr_eq(arena_of(other_does(SIZE, NULL, true)), arena(0));
     ck_assert_uint_eq(other.home, 1);
-    ck_assert_uint_eq(wm_transfer_cache_count(&arena(0)->depot, size_class), 0);
+    ck_assert_uint_eq(
+        wm_transfer_cache_count(&arena(0)->transfer_cache, size_class), 0);
     ck_assert_uint_eq(questions(), before);
     ck_assert_uint_eq(wt_pinned_stats(runtime).driver_alloc.count, 1);
     wt_ok(warm_free(other.got));

@@ -208,7 +208,7 @@ START_TEST(test_a_set_has_bounds)
         ck_assert_uint_le(kept(stream[0]), BLOCKS);
     }
     ck_assert_uint_ge(kept(stream[0]), BLOCKS / 2);
-    ck_assert_uint_eq(space()->group.arenas[0].depot.bytes, 0);
+    ck_assert_uint_eq(space()->group.arenas[0].transfer_cache.bytes, 0);
     ck_assert_uint_eq(stats_now().all.active.current, 0);
 }
 END_TEST

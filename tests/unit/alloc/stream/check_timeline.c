@@ -668,7 +668,7 @@ START_TEST(test_B4_C4_streams_that_cannot_be_kept_in_mind_are_waited_for)
     make_stream(&use.stream);
     wt_ok(warm_stream_adopt(runtime, stream));
     wt_ok(warm_record_stream(use.block, stream));
-    ck_assert_ptr_nonnull(wm_block_at(use.block)->own);
+    ck_assert_ptr_nonnull(wm_block_at(use.block)->owner_stream);
     wt_threads(1, record_other, &use);
     wt_ok(use.status);
     if (fails) {
