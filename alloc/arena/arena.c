@@ -1,9 +1,8 @@
-/* arena.c: handing blocks out and taking them back.
+/* arena.c: blocks are allocated from an arena and freed to it.
  *
- * Takes lock arena in every public function; nothing below it calls anything
- * but the page map, the bins of idle runs and metadata allocation. Its parts
- * are in arena_int.h, its figures in arena_stats.c, its walk in arena_check.c.
- */
+ * Every public function takes lock arena; nothing below it calls anything but
+ * the page map, the bins and metadata allocation. arena_int.h lists the other
+ * parts. */
 #include "alloc/arena/arena_int.h"
 
 #include "alloc/block/page_map.h"
@@ -32,7 +31,7 @@ static wm_block *find_locked(wm_arena *arena, wm_lane *lane,
                : wm_run_take_locked(arena, lane, rounded, split, failed);
 }
 
-/* A block on its way out of the arena, in no figure but that. */
+/* A block leaves the arena; counted in out_bytes only. */
 static wm_block *get_locked(wm_arena *arena, wm_lane *lane, unsigned size_class,
                             size_t rounded, enum wm_split split, bool *failed)
 {
@@ -94,7 +93,7 @@ unsigned wm_arena_take_batch_locked(wm_arena *arena, wm_lane *lane,
         wm_block_set_state(block, state);
         entries[taken++] = (wm_entry){block, block->base};
         if (split == WM_SPLIT_ALLOW) {
-            split = WM_SPLIT_NO_JOIN; /* the rest is not needed now */
+            split = WM_SPLIT_NO_JOIN; /* the other blocks are not needed now */
         }
     }
     return taken;
@@ -175,7 +174,7 @@ wm_block *wm_arena_finish(wm_arena *arena, wm_block *chain, wm_ended *ended)
 {
     wm_lock_acquire(&arena->lock);
     while (chain != NULL && chain->segment->arena == arena &&
-           chain->bytes > 0) { /* a mark: see stream_lane.h */
+           chain->bytes > 0) { /* a fence: see stream_lane.h */
         wm_block *next = chain->next_done;
         wm_arena_note_pending_locked(arena, -1, -(int64_t)chain->bytes);
         wm_arena_note_passive_locked(arena, chain);
@@ -211,7 +210,7 @@ void wm_arena_join(wm_arena *arenas, unsigned count)
         arenas[i].siblings = arenas;
         arenas[i].live = &arenas[0].own_live;
         arenas[i].next_sibling = i + 1 < count ? &arenas[i + 1] : NULL;
-        /* Relaxed: nobody has them yet. */
+        /* Relaxed: no other thread has them yet. */
         atomic_store_explicit(&arenas[i].common.by_shard[i], &arenas[i].common,
                               memory_order_relaxed);
     }

@@ -1,8 +1,8 @@
-/* arena_check.c: walks an arena and its siblings and tells whether their
- * invariants hold.
+/* arena_check.c: walks an arena and its siblings and checks their invariants.
  *
- * For tests: takes the locks of all for the whole walk. Prints nothing; the
- * first broken rule stops the walk, and a debugger shows where. */
+ * For tests: holds the locks of all siblings for the whole walk. Prints
+ * nothing; the first broken rule ends the walk, and a debugger shows which one.
+ */
 #include "alloc/arena/arena_int.h"
 
 #include "alloc/block/page_map.h"
@@ -12,7 +12,7 @@
 struct tally {
     uint64_t held, live, cached, pending, lost, captured, idle;
     size_t idle_runs, slabs_with_room, dedicated_segments, runs, whole, gaps;
-    bool settled; /* and no thread inside: what callers hold may be read */
+    bool settled; /* no thread is inside: block->requested is stable */
 };
 
 static bool tally_block(struct tally *tally, wm_block *block)
@@ -74,8 +74,8 @@ static bool check_slab(struct tally *tally, const wm_block *run)
     return idle == slab->idle && idle < slab->slots;
 }
 
-/* A run of a segment that stretches which has no memory, or is on its way: its
- * begin is known and nothing else of it. */
+/* A run of an expandable segment without memory, or being filled or emptied:
+ * the page map knows its first page and no other. */
 static bool check_gap(struct tally *tally, wm_block *run,
                       enum wm_block_state next)
 {
@@ -139,7 +139,8 @@ static bool check_segment(struct tally *tally, wm_segment *segment)
     return at == segment->base + segment->bytes;
 }
 
-/* Runs in the bins; each in its own, linked both ways, and marked. */
+/* Number of runs in the bins; each stands in its own bin, linked both ways, and
+ * the bin's bit is set. */
 static size_t count_bins(const wm_lane *lane, enum wm_run_kind kind, bool *good)
 {
     const wm_bins *bins = &lane->idle[kind];
@@ -198,7 +199,8 @@ static size_t in_transfer_cache(const wm_arena *arena)
     return bytes;
 }
 
-/* What the lane has in its lists is to be found nowhere else. */
+/* Subtracts what the lane's lists hold: 0 is left if nothing is in two lists.
+ */
 static bool check_lane(struct tally *tally, const wm_lane *lane)
 {
     bool good = true;
@@ -211,7 +213,7 @@ static bool check_lane(struct tally *tally, const wm_lane *lane)
     return good && lane->safe_until <= lane->puts;
 }
 
-/* What is the arena's alone; the rest is added to the tally of all. */
+/* Checks what holds for one arena; adds the rest to the tally of all. */
 static bool check_locked(wm_arena *arena, struct tally *all)
 {
     struct tally tally = {.settled = all->settled};
@@ -246,8 +248,8 @@ static bool check_locked(wm_arena *arena, struct tally *all)
            arena->transfer_cache.bytes == in_transfer_cache(arena);
 }
 
-/* What a thread does goes to the figures of one of them, wherever its blocks
- * lie: only the sums are right. */
+/* A thread counts in one arena what it does to the blocks of all siblings: only
+ * the sums are right. */
 static bool check_sums_locked(const wm_arena *first, const struct tally *tally)
 {
     uint64_t pending = 0, lost = 0, captured = 0, live = 0, out = 0, cache = 0;
@@ -290,8 +292,7 @@ static bool check(wm_arena *first, bool settled)
         last = a;
     }
     good = check_all_locked(first, &tally);
-    for (wm_arena *a = last;;
-         a = &a[-1]) { /* of an array: see wm_arena_join() */
+    for (wm_arena *a = last;; a = &a[-1]) { /* an array: wm_arena_join() */
         wm_lock_release(&a->lock);
         if (a == first) {
             return good;

@@ -1,5 +1,5 @@
 /* arena_sorted.c: figures of an arena and its siblings by small and large
- * requests, for readers; see arena_sum.c. */
+ * requests, for readers (arena_sum.c). */
 #include "alloc/arena/arena_int.h"
 
 #include "alloc/block/page_map.h"
@@ -11,14 +11,15 @@ static void add_split(warm_device_figures *figures, uint64_t blocks,
     figures->inactive_split_bytes += bytes;
 }
 
-/* In the arena, or with a thread that keeps it ready. */
+/* Idle in the arena, or cached by a thread. */
 static bool is_inactive(wm_block *block)
 {
     return wm_block_state(block) == WM_BLOCK_IDLE ||
            wm_block_state(block) == WM_BLOCK_CACHED;
 }
 
-/* Those side by side are one once they are all in the arena. */
+/* Adjacent inactive runs count as one: they merge once the thread caches are
+ * flushed. */
 static bool is_part_of(const wm_block *run, wm_block *before)
 {
     return before != NULL && wm_block_state(before) != WM_BLOCK_SLAB &&
@@ -34,7 +35,7 @@ static void add_slab_split(wm_slab *slab, warm_device_figures *figures)
     }
 }
 
-/* What is idle of a segment, if that is not all of it. */
+/* Adds the idle memory of a segment that is not wholly idle. */
 static void add_segment_split(wm_segment *segment, warm_device_figures *figures)
 {
     warm_device_figures own = {.inactive_split = 0};
@@ -80,8 +81,8 @@ static void add_one_locked(const wm_arena *arena, wm_sorted *sum,
     add_figures(&sum->large, &arena->sorted->large);
 }
 
-/* From arena on, by rising number. All locks are held at once: regions move
- * between siblings. */
+/* From arena on, in the order of the shards. All locks are held at once because
+ * segments move between siblings. */
 static void add_all(wm_arena *arena, wm_sorted *sum, warm_device_stats *stats)
 {
     wm_lock_acquire(&arena->lock);
@@ -92,7 +93,7 @@ static void add_all(wm_arena *arena, wm_sorted *sum, warm_device_stats *stats)
     wm_lock_release(&arena->lock);
 }
 
-/* Adds sums as they are shown. */
+/* Adds the sum as readers see it. */
 static void show(warm_device_figures *figures, warm_device_figures *sum)
 {
 #define SHOW(name, unit, meaning)                                              \
@@ -112,7 +113,7 @@ void wm_arena_sorted_stats(wm_arena *arena, warm_device_stats *stats)
     show(&stats->large, &sum.large);
 }
 
-/* As add_all(). */
+/* Locks as add_all(). */
 static void add_splits(wm_arena *arena, warm_device_stats *stats)
 {
     wm_lock_acquire(&arena->lock);

@@ -1,12 +1,12 @@
-/* arena_stats.c: figures of an arena, kept under lock arena (row B14). Those of
- * blocks with callers lack what sets have not settled yet, and their peaks are
- * never shown: those come from live.h. */
+/* arena_stats.c: figures of an arena, kept under lock arena (row B14). Figures
+ * of what callers hold lack the tallies that magazine sets have not merged yet;
+ * their peaks are not shown, readers get those of live.h. */
 #include "alloc/arena/arena_int.h"
 
 #include <string.h>
 
-/* A block may be freed in the figures of one thread before its allocation is
- * in those of another: current may be below 0 in between, as it wraps. */
+/* One thread may count a free before another has counted the allocation:
+ * current may wrap below 0 in between. */
 static void stat_raise(warm_stat *stat, uint64_t highest)
 {
     if ((int64_t)highest > (int64_t)stat->peak) {
@@ -34,8 +34,8 @@ static void stat_settle(warm_stat *stat, uint64_t allocated, int64_t change)
     stat->freed += allocated - (uint64_t)change;
 }
 
-/* What is with callers is active; what was freed and waits, or is kept, came to
- * the arena by itself. */
+/* A block that a caller holds is active; pending and retained blocks are
+ * counted in the arena, not in a tally. */
 static void sorted_settle(warm_device_figures *f, const wm_tally *tally,
                           uint64_t bytes)
 {
@@ -69,7 +69,7 @@ void wm_arena_merge_tally_locked(wm_arena *arena, unsigned size_class,
     }
 }
 
-/* Calls fn for all requests, and for those of its sort. */
+/* Calls fn for the figures of all requests, and of small or large ones. */
 static void sort_locked(wm_sorted *sorted, bool small,
                         void (*fn)(warm_device_figures *figures,
                                    uint64_t requested, uint64_t bytes),
@@ -126,7 +126,7 @@ static bool is_small(const wm_block *block)
     return block->segment->small;
 }
 
-/* Where threads have rooms a peak is raised later; see live.h. */
+/* Where threads claim room ahead the peak is raised later (live.h). */
 static void live_take(wm_arena *arena, const wm_block *block)
 {
     wm_lives *lives = arena->live;
@@ -273,8 +273,8 @@ void wm_arena_note_part_locked(wm_arena *arena, wm_segment *segment,
                      bytes, added);
 }
 
-/* With its part of the peak: the sum of peaks, which is what is shown, is as it
- * was, and no less than the peak of the sum. */
+/* Moves its part of the peak as well: the sum of the peaks, which readers see,
+ * does not change, and is at least the peak of the sum. */
 static void stat_move(warm_stat *from, warm_stat *to, uint64_t n)
 {
     from->current -= n;
@@ -350,7 +350,7 @@ static void reset_peak(warm_stat *stat)
     stat->peak = stat->current;
 }
 
-/* What is in use stays counted as allocated, so that the sums hold. */
+/* What is in use stays counted as allocated: allocated = current + freed. */
 static void reset_total(warm_stat *stat)
 {
     stat->allocated = stat->current;
@@ -389,7 +389,7 @@ void wm_arena_reset_peaks(wm_arena *arena)
     wm_lock_release(&arena->lock);
 }
 
-/* lost and captured are states, not totals: they stay. */
+/* lost and captured are states, not totals: they are not reset. */
 void wm_arena_reset_totals(wm_arena *arena)
 {
     wm_lock_acquire(&arena->lock);

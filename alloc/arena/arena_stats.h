@@ -1,4 +1,5 @@
-/* arena_stats.h: the figures of an arena; the caller holds lock arena. */
+/* arena_stats.h: figures of an arena; the caller of a _locked function holds
+ * lock arena. */
 #ifndef WM_ARENA_STATS_H
 #define WM_ARENA_STATS_H
 
@@ -10,55 +11,57 @@ typedef struct wm_sorted {
     warm_device_figures all, small, large;
 } wm_sorted;
 
-/* What a set of magazines has counted of a class since it settled last. */
+/* What a magazine set has counted for a class since its last merge. */
 typedef struct wm_tally {
-    int64_t blocks, bytes, asked; /* more with callers now */
-    uint64_t allocs, taken;       /* handed out, and bytes asked for in those */
+    int64_t blocks, bytes, asked; /* change of what callers hold */
+    uint64_t allocs, taken; /* blocks allocated, and bytes requested in them */
 } wm_tally;
 
 void wm_arena_merge_tally_locked(wm_arena *arena, unsigned size_class,
                                  const wm_tally *tally);
 
-/* A block went to a caller, or came back from one. */
+/* Counts a block that a caller got, or returned. */
 void wm_arena_note_take_locked(wm_arena *arena, const wm_block *block);
 void wm_arena_note_give_locked(wm_arena *arena, const wm_block *block);
-/* A block is with its caller no more, nor waits for streams. */
+/* Counts a block that is neither with a caller nor pending any more. */
 void wm_arena_note_passive_locked(wm_arena *arena, const wm_block *block);
-/* A freed block waits for streams, or does not any more. */
+/* Counts freed blocks that became pending (> 0) or complete (< 0). */
 void wm_arena_note_pending_locked(wm_arena *arena, int64_t count,
                                   int64_t bytes);
-/* Blocks did so while the arena was not told; most: at once. */
+/* Counts blocks that became pending and complete since the last call; most:
+ * pending at the same time. */
 void wm_arena_note_completed_locked(wm_arena *arena, size_t count, size_t bytes,
                                     size_t most, size_t most_bytes);
-/* A block is kept: state LOST, for ever, or CAPTURED; see retain.c. */
+/* Counts a block that is LOST for good, or CAPTURED (retain.c). */
 void wm_arena_note_retained_locked(wm_arena *arena, const wm_block *block,
                                    enum wm_block_state state);
 void wm_arena_note_segment_locked(wm_arena *arena, const wm_segment *segment,
                                   bool added);
-/* A part of a segment that stretches has memory now, or none any more. */
+/* A part of a segment that expands got memory, or lost it. */
 void wm_arena_note_part_locked(wm_arena *arena, wm_segment *segment,
                                size_t bytes, bool added);
 
-/* A segment moves from one arena to a sibling. Locks of both. */
+/* A segment moves to a sibling. Locks of both. */
 void wm_arena_note_move_locked(wm_arena *from, wm_arena *to,
                                const wm_segment *segment);
 
-/* For a reader: never below 0 nor above what can be, and the sum of what was
- * freed as it must be. */
+/* A figure as a reader sees it: at least 0, at most most, and with freed =
+ * allocated - current. */
 warm_stat wm_stat_shown(const warm_stat *stat, uint64_t most);
-/* Sums; a peak is that of the peaks. */
+/* Sums; the peak is the sum of the peaks. */
 void wm_stat_add(warm_stat *sum, const warm_stat *one);
 void wm_duration_add(warm_duration *sum, const warm_duration *one);
 void wm_stats_add(warm_space_stats *sum, const warm_space_stats *one);
 void wm_class_stats_add(warm_class_stats *sum, const warm_class_stats *one);
-/* Peaks of what callers have; see live.h. stat has what is current. */
+/* Sets peaks of what callers hold (live.h); the current values are set. */
 void wm_stat_peak(warm_stat *stat, const wm_claim *claim);
 void wm_stats_peaks(warm_space_stats *stats, const wm_live *live);
 void wm_class_stats_peaks(warm_class_stats *stats, unsigned size_class,
                           const wm_lives *lives);
 
-/* Adds all of arenas that are siblings and have sorted figures, but for what is
- * idle in segments that are in use; and that, by a look at every block. */
+/* Sums over the siblings, which have figures by small and large. sorted:
+ * without idle memory in segments that are in use. split: that memory, by a
+ * walk over every block. */
 void wm_arena_sorted_stats(wm_arena *arena, warm_device_stats *stats);
 void wm_arena_split_stats(wm_arena *arena, warm_device_stats *stats);
 

@@ -1,6 +1,6 @@
-/* arena_sum.c: figures of an arena and its siblings, for readers (row B14).
- * What a thread counts goes to one of them, whichever its blocks are of: single
- * figures may lie below 0 meanwhile, as they wrap, their sums do not. */
+/* arena_sum.c: figures of an arena and its siblings, for readers (row B14). A
+ * thread counts in one arena what it does to the blocks of all siblings: a
+ * single figure may wrap below 0, their sum does not. */
 #include "alloc/arena/arena_int.h"
 
 void wm_stat_add(warm_stat *sum, const warm_stat *one)
@@ -57,8 +57,8 @@ warm_stat wm_stat_shown(const warm_stat *stat, uint64_t most)
     return all;
 }
 
-/* From arena on, by rising number. All locks are held at once: regions move
- * between siblings. */
+/* From arena on, in the order of the shards. All locks are held at once because
+ * segments move between siblings. */
 static size_t add_all(wm_arena *arena, warm_space_stats *sum)
 {
     size_t out;
@@ -77,7 +77,7 @@ void wm_stat_peak(warm_stat *stat, const wm_claim *claim)
 {
     int64_t peak = wm_claim_peak(claim);
 
-    /* More than was claimed when it was raised is there while somebody counts.
+    /* While a reader adds, more may be claimed than when the peak was raised.
      */
     stat->peak = peak > (int64_t)stat->current ? (uint64_t)peak : stat->current;
 }

@@ -1,5 +1,4 @@
-/* arena_trace.c: see arena_trace.h. Takes lock arena for who allocated a block.
- */
+/* arena_trace.c: see arena_trace.h. Takes lock arena for a block's origin. */
 #include "alloc/arena/arena_trace.h"
 
 #include "alloc/arena/group.h"
@@ -9,13 +8,13 @@
 
 /* ---- the history -------------------------------------------------------- */
 
-/* Siblings have one snapshot. */
+/* Siblings share one snapshot. */
 static uint64_t arena_of(const wm_arena *arena)
 {
     return (uintptr_t)arena->siblings;
 }
 
-/* What an event says of a block, but for who does it. */
+/* An event of a block, without the thread that causes it. */
 static wm_history_event event_of(const wm_block *block, enum wm_history_op op)
 {
     return (wm_history_event){.op = (uint64_t)op,
@@ -28,9 +27,10 @@ static wm_history_event event_of(const wm_block *block, enum wm_history_op op)
                               .arena = arena_of(block->segment->arena)};
 }
 
-/* Events of blocks are put under lock arena: no snapshot falls between two that
- * belong together, nor between an event and who allocated the block. A block is
- * active at least from before its alloc to after its free_completed. */
+/* Events of blocks are logged under lock arena: no snapshot is taken between
+ * two events that belong together, nor between an event and the change of the
+ * block's origin. A block is active at least from before its alloc event to
+ * after its free_completed event. */
 
 static void log_alloc(wm_history *history, const wm_block *block)
 {
@@ -44,8 +44,8 @@ static void log_alloc(wm_history *history, const wm_block *block)
     wm_lock_release(&arena->lock);
 }
 
-/* Whoever allocated it before is nobody once it is somebody else's. here: the
- * thread that finds it idle, now. */
+/* Ends the origin of a block before another thread allocates it. here: the
+ * thread that finds the block complete, and the time. */
 static void log_completed_locked(wm_history *history, const wm_block *block,
                                  const wm_origin *here)
 {
@@ -69,7 +69,7 @@ static void log_completed(wm_history *history, const wm_block *block)
     wm_lock_release(&arena->lock);
 }
 
-/* Whether the free makes the block idle at once. */
+/* True if the free makes the block idle at once. */
 static bool is_unused(wm_block *block)
 {
     /* Acquire: as in wm_space_free(). */
@@ -102,15 +102,15 @@ void wm_traced_done(warm_runtime *runtime, wm_block *chain)
 {
     for (; chain != NULL && runtime->history != NULL;
          chain = chain->next_done) {
-        /* Not a mark, nor what is kept; see stream_lane.h. */
+        /* Neither a fence nor a retained block; see stream_lane.h. */
         if (chain->bytes > 0 && wm_block_fate(chain) == WM_BLOCK_IDLE) {
             log_completed(runtime->history, chain);
         }
     }
 }
 
-/* Without frames: they cost locks of the linker, and the alloc that follows
- * has them. */
+/* Without stack frames: they take locks of the dynamic linker, and the alloc
+ * event that follows has them. */
 void wm_traced_segment(const wm_segment *segment, enum wm_history_op op)
 {
     wm_history *history = segment->arena->history;
@@ -155,7 +155,7 @@ void wm_traced_refused(warm_runtime *runtime, const wm_request *request)
 
 /* ---- both --------------------------------------------------------------- */
 
-/* What the trace says of an allocation, but for its stream. */
+/* The trace record of an allocation, without its stream. */
 static wm_trace_record record_of(const wm_block *block, size_t bytes)
 {
     const wm_arena *arena = block->segment->arena;

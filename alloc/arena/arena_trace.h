@@ -1,8 +1,8 @@
-/* arena_trace.h: what the spaces tell the trace (runtime/base/trace.h) and the
- * history (history.h).
+/* arena_trace.h: events of blocks and segments for the trace
+ * (runtime/base/trace.h) and the history (history.h).
  *
- * Cold: each is called where runtime->told was seen to be set, which it is if
- * there is one of the two; or, by an arena, where it has a history. */
+ * Cold: called only where the runtime has a trace or a history (runtime->told),
+ * or by an arena that has a history. */
 #ifndef WM_ARENA_TRACE_H
 #define WM_ARENA_TRACE_H
 
@@ -12,26 +12,28 @@
 
 struct wm_request;
 
-/* pointer was just allocated, and is still the caller's alone. stream: in whose
- * order, of a device's memory. */
+/* pointer was just allocated and is known to the caller alone. stream: in whose
+ * order, for device memory. */
 void wm_traced_alloc(warm_runtime *runtime, const void *pointer, size_t bytes,
                      warm_stream stream) __attribute__((cold, noinline));
-/* The block is FREEING: nobody else can get it yet. */
+/* The block is FREEING: no other thread can allocate it yet. */
 void wm_traced_free(warm_runtime *runtime, wm_block *block)
     __attribute__((cold, noinline));
-/* The stream was recorded on it; op: USE or COPY. */
+/* The stream was recorded on the block; op: USE or COPY. */
 void wm_traced_use(warm_runtime *runtime, const wm_block *block,
                    warm_stream stream, enum wm_trace_op op)
     __attribute__((cold, noinline));
 
-/* Nothing is queued on a FREEING block that had uses; or on PENDING ones,
- * chained by next_done: nobody else can get them yet. */
+/* wm_traced_unused(): a FREEING block that had uses is complete.
+ * wm_traced_done(): PENDING blocks, chained by next_done, are complete. No
+ * other thread can allocate them yet. */
 void wm_traced_unused(warm_runtime *runtime, wm_block *block)
     __attribute__((cold, noinline));
 void wm_traced_done(warm_runtime *runtime, wm_block *chain)
     __attribute__((cold, noinline));
 
-/* A segment has come, or goes; the caller holds lock arena. */
+/* A segment was obtained, or is going to be freed; the caller holds lock arena.
+ */
 void wm_traced_segment(const wm_segment *segment, enum wm_history_op op)
     __attribute__((cold, noinline));
 

@@ -5,8 +5,8 @@
 
 enum { FIRST_LOG2 = 12, STEP_MASK = (1 << WM_BINS_STEPS_LOG2) - 1 };
 
-/* Runs of a bin that are looked at. More than that bring nothing that can be
- * told from chance, and one alone costs the traces 1 to 3 % of memory. */
+/* Runs of a bin that are compared. With one, the traces hold 1 to 3 % more
+ * memory; more than four make no difference beyond noise. */
 enum { TRIES = 4 };
 
 unsigned wm_bins_index(size_t bytes)
@@ -68,7 +68,7 @@ unsigned wm_bins_next(const wm_bins *bins, unsigned bin)
                      : WM_BINS_COUNT;
 }
 
-/* The first run of the first bin from this one on that has any. */
+/* The first run of the first filled bin from bin on. */
 static wm_block *first_from(const wm_bins *bins, unsigned bin)
 {
     bin = wm_bins_next(bins, bin);
@@ -83,7 +83,7 @@ static size_t bound_of(unsigned bin)
     return (step + STEP_MASK + 1) << (log2 - WM_BINS_STEPS_LOG2);
 }
 
-/* The smallest of the first runs of a chain that fits. */
+/* The smallest run that fits among the first tries runs of a list. */
 static wm_block *smallest(wm_block *block, size_t bytes, unsigned tries)
 {
     wm_block *best = NULL;
@@ -109,6 +109,6 @@ wm_block *wm_bins_find(const wm_bins *bins, size_t bytes)
     if (block == NULL) {
         block = smallest(first_from(bins, bin + 1), bytes, TRIES);
     }
-    /* Never a miss while there is one. */
+    /* Searches the whole bin: no miss while a run fits. */
     return block != NULL ? block : smallest(bins->bin[bin], bytes, UINT32_MAX);
 }

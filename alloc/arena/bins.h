@@ -2,13 +2,12 @@
  *
  *   bins     32 K │ 36 K │ 40 K │ … │ 60 K │ 64 K │ 72 K │ …   eight to a
  *                    │                                         doubling
- *                  run ↔ run ↔ run       the last one freed goes first
+ *                  run ↔ run ↔ run       the run freed last is first
  *
- * A run stands in the bin of the largest bound that it reaches. The sizes that
- * are asked for most are bounds themselves (size_class.h), so that every run
- * of their bin serves them, and they get the best fit but for an eighth. The
- * links are those of the runs: no allocation. The caller holds lock
- * arena. */
+ * A run stands in the bin with the largest lower bound that it reaches. The
+ * class sizes are bounds themselves (size_class.h): every run of their bin
+ * serves them, with at most an eighth wasted. Runs are linked through their
+ * records: no allocation. The caller holds lock arena. */
 #ifndef WM_BINS_H
 #define WM_BINS_H
 
@@ -30,11 +29,11 @@ typedef struct wm_bins {
 void wm_bins_insert(wm_bins *bins, wm_block *block);
 /* block is in one of the bins. */
 void wm_bins_remove(wm_bins *bins, wm_block *block);
-/* A run of at least bytes (whole pages), or null if there is none; it stays
- * where it is. */
+/* A run of at least bytes (whole pages), which stays in its bin, or null if
+ * there is none. */
 wm_block *wm_bins_find(const wm_bins *bins, size_t bytes);
 
-/* The first bin from this one on that has any; WM_BINS_COUNT: none. */
+/* The first filled bin from bin on; WM_BINS_COUNT: none. */
 unsigned wm_bins_next(const wm_bins *bins, unsigned bin);
 
 /* Bin of a run of so many bytes. */

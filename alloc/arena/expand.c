@@ -11,7 +11,7 @@ static size_t round_up(size_t bytes, size_t unit)
     return (bytes + unit - 1) / unit * unit;
 }
 
-/* ---- where memory is to come -------------------------------------------- */
+/* ---- where memory is mapped --------------------------------------------- */
 
 static size_t idle_beside(const wm_arena *arena, const wm_lane *lane,
                           wm_block *run)
@@ -22,14 +22,14 @@ static size_t idle_beside(const wm_arena *arena, const wm_lane *lane,
                : 0;
 }
 
-/* A place in a gap, and how much memory it takes. */
+/* A place in a gap, and how much memory it needs. */
 struct place {
     wm_block *gap;
-    size_t bytes, before, after; /* 0: that run is not needed */
+    size_t bytes, before, after; /* before, after: bytes used, or 0 */
     bool at_end;
 };
 
-/* Units that are missing to what is there. */
+/* Bytes to map, in whole units. */
 static size_t missing(size_t needed, size_t there, size_t unit)
 {
     return needed > there ? round_up(needed - there, unit) : unit;
@@ -44,7 +44,7 @@ static void look_at(struct place *best, const struct place *place)
     }
 }
 
-/* At the gap's begin, at its end, or all of it. */
+/* At the start of the gap, at its end, or all of it. */
 static void look_at_gap(const wm_arena *arena, const wm_lane *lane,
                         wm_block *gap, size_t needed, struct place *best)
 {
@@ -86,7 +86,7 @@ static wm_block *claim_run_locked(wm_block *run, size_t bytes)
     return run;
 }
 
-/* The part of the gap that is to get memory, out of the list. */
+/* Cuts the part to be mapped out of the gap, and out of the list of gaps. */
 static wm_block *cut_gap_locked(wm_arena *arena, const struct place *place,
                                 size_t bytes)
 {
@@ -145,8 +145,7 @@ warm_status wm_expand_claim(wm_arena *arena, wm_lane *lane, size_t needed,
     return status;
 }
 
-/* Idle as it was before; what its lane's stream has passed meanwhile is
- * common. */
+/* Idle again; common if the stream has completed the work on it meanwhile. */
 static void put_claimed_locked(wm_arena *arena, wm_block *run)
 {
     if (run == NULL) {
@@ -159,8 +158,8 @@ static void put_claimed_locked(wm_arena *arena, wm_block *run)
     wm_run_join_locked(arena, run);
 }
 
-/* Its first page says RUN all along: a look-up of a stale pointer may have
- * found that a run starts there. */
+/* The entry of its first page is a RUN all along: a look-up of a stale pointer
+ * may have found it. */
 static void map_pages(wm_segment *segment, const wm_block *part)
 {
     wm_page_map_fill(part->base + WM_PAGE, part->bytes - WM_PAGE, segment,
@@ -180,7 +179,7 @@ void wm_expand_lost_locked(wm_arena *arena, wm_segment *segment, wm_block *part)
 {
     map_pages(segment, part);
     part->slab = NULL;
-    /* The record may have been somebody's. */
+    /* The record may have served another block. */
     part->lane_id = 0;
     if (part->origin != NULL) {
         part->origin->ns = 0;
@@ -201,7 +200,7 @@ void wm_expand_log(wm_segment *segment, char *base, size_t bytes,
 
 static void note_come_locked(wm_arena *arena, const wm_expansion *expansion)
 {
-    /* Relaxed: a number; see struct wm_arena. */
+    /* Relaxed: see struct wm_arena. */
     atomic_fetch_add_explicit(&arena->siblings->grown, expansion->bytes,
                               memory_order_relaxed);
     wm_arena_note_part_locked(arena, expansion->segment, expansion->bytes,

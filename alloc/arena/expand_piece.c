@@ -11,14 +11,14 @@ static bool is_joined(const wm_segment *segment, size_t unit)
     if (unit >= segment->bytes / segment->unit) {
         return false;
     }
-    /* Relaxed: under lock arena, where it is written. */
+    /* Relaxed: read under lock arena, where it is written. */
     return ((atomic_load_explicit(&segment->joined[unit / 64],
                                   memory_order_relaxed) >>
              (unit % 64)) &
             1) != 0;
 }
 
-/* All units of a piece but its first are joined, or none is any more. */
+/* Sets or clears the bits of all units of a piece except the first. */
 static void join_locked(wm_segment *segment, const char *base, size_t bytes,
                         bool joined)
 {

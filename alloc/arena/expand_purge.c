@@ -1,11 +1,11 @@
-/* expand_purge.c: idle pieces of segments that expand, on their way back;
- * see expand.h and expand_piece.h. */
+/* expand_purge.c: idle pieces of expandable segments are detached; see expand.h
+ * and expand_piece.h. */
 #include "alloc/arena/arena_int.h"
 
 #include "alloc/block/page_map.h"
 #include "alloc/arena/expand_piece.h"
 
-/* A run of which some may go: the one idle longest, or one of the largest. */
+/* A run with a whole piece: the one idle longest, or one of the largest. */
 static wm_block *pick_locked(const wm_arena *arena, enum wm_run_kind kind,
                              uint64_t before_ns, bool oldest, wm_block *best)
 {
@@ -26,14 +26,13 @@ static wm_block *pick_locked(const wm_arena *arena, enum wm_run_kind kind,
             }
         }
         if (best != NULL && !oldest) {
-            break; /* those in lower bins are smaller */
+            break; /* runs in lower bins are smaller */
         }
     }
     return best;
 }
 
-/* Cuts the part out of a run that is in no bin; what is left of that is idle
- * still. */
+/* Cuts the part out of a run that is in no bin; the rest stays idle. */
 static wm_block *cut_part_locked(wm_arena *arena, wm_block *run, char *begin,
                                  size_t bytes)
 {
@@ -50,8 +49,8 @@ static wm_block *cut_part_locked(wm_arena *arena, wm_block *run, char *begin,
     return part;
 }
 
-/* Takes a whole piece out of an idle run, on a chain of segments, or null
- * without records. */
+/* Detaches a whole piece of an idle run, in front of chain; null without
+ * records. */
 static wm_segment *detach_piece_locked(wm_arena *arena, wm_block *run,
                                        char *begin, size_t bytes,
                                        wm_segment *chain)
@@ -79,8 +78,8 @@ static wm_segment *detach_piece_locked(wm_arena *arena, wm_block *run,
     return piece;
 }
 
-/* Takes pieces out of a run of which some may go, from its end, until most
- * bytes are out (*bytes) or none is left; the chain as it is then. */
+/* Detaches pieces of a run, from its end, until most bytes are out (*bytes) or
+ * none is left; returns the chain. */
 static wm_segment *detach_locked(wm_arena *arena, wm_block *run, size_t most,
                                  wm_segment *chain, size_t *bytes)
 {
@@ -103,8 +102,7 @@ static wm_segment *detach_locked(wm_arena *arena, wm_block *run, size_t most,
     return chain;
 }
 
-/* All that may go: there is nothing to choose. What is left of a run stands in
- * a bin below. */
+/* Detaches all that may be. The rest of a run stands in a lower bin. */
 static wm_segment *detach_all_locked(wm_arena *arena, enum wm_run_kind kind,
                                      uint64_t before_ns, wm_segment *chain)
 {
@@ -129,7 +127,7 @@ static uint64_t rank_of(const wm_block *run, bool oldest)
     return wm_rank(run->bytes, run->idle_since_ns, oldest);
 }
 
-/* Of all there is, or null. */
+/* The run to detach from first, or null. */
 static wm_block *first_locked(const wm_arena *arena, uint64_t before_ns,
                               bool oldest)
 {

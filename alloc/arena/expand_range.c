@@ -1,5 +1,5 @@
-/* expand_range.c: ranges of addresses that segments stretch in, and their
- * gaps; see expand.h. */
+/* expand_range.c: address ranges of expandable segments, and their gaps; see
+ * expand.h. */
 #include "alloc/arena/expand.h"
 
 #include "alloc/arena/arena_int.h"
@@ -37,7 +37,7 @@ void wm_gap_unlink_locked(wm_arena *arena, wm_block *gap)
     }
 }
 
-/* Its neighbour after it, a gap as well, becomes a part of it. */
+/* Merges a gap with the gap after it. */
 static void absorb_gap_locked(wm_arena *arena, wm_block *gap)
 {
     wm_block *next = gap->after;

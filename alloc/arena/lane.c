@@ -5,10 +5,10 @@
 
 #include <string.h>
 
-/* ---- made --------------------------------------------------------------- */
+/* ---- records ------------------------------------------------------------ */
 
-/* Where a lane of a stream is found. Release pairs with the acquire of who asks
- * for all lanes of a stream. */
+/* Publishes a lane of a stream. Release pairs with the acquire of a reader of
+ * by_shard that holds no lock. */
 static void show(const wm_arena *arena, wm_lane *first, wm_lane *lane)
 {
     atomic_store_explicit(&first->by_shard[arena->shard], lane,
@@ -35,9 +35,10 @@ static wm_lane *make_locked(wm_arena *arena, uint64_t id)
     return lane;
 }
 
-/* The stream may be retired meanwhile. Relaxed: who closes all its lanes, or
- * ends them, says so before it takes this lock and looks whether there is one
- * here; so it either finds the one that is made, or is seen. */
+/* The stream may be retired meanwhile. Relaxed: the thread that closes or ends
+ * all lanes of the stream sets the flag before it takes this lock and looks for
+ * a lane here; it either finds the lane that is made, or this thread sees the
+ * flag. */
 wm_lane *wm_lane_make_beside_locked(wm_arena *arena, wm_lane *lane)
 {
     wm_lane *made;
@@ -125,7 +126,7 @@ void wm_lane_renew(wm_arena *arena, wm_lane *lane)
     wm_lock_release(&arena->lock);
 }
 
-/* Of the queue, in which it stands behind previous, or first. */
+/* previous: the lane before it in the queue; null: it is the first. */
 static void unlink_fresh_locked(wm_arena *arena, wm_lane *lane,
                                 wm_lane *previous)
 {
@@ -198,7 +199,7 @@ void wm_lane_retire_locked(wm_arena *arena, wm_lane *lane)
 void wm_lane_close(wm_arena *arena, wm_lane *lane)
 {
     wm_lock_acquire(&arena->lock);
-    /* Relaxed: see above. */
+    /* Relaxed: see wm_lane_make_beside_locked(). */
     atomic_store_explicit(&lane->closed, true, memory_order_relaxed);
     wm_lock_release(&arena->lock);
 }
@@ -217,7 +218,7 @@ bool wm_lane_has(wm_arena *arena, const wm_block *block, uint64_t id)
     return has;
 }
 
-/* Acquire: what was done with holds dropped before is over. */
+/* Acquire: the work of holders that dropped before is over. */
 static void drop_locked(wm_arena *arena, wm_lane *lane)
 {
     atomic_fetch_sub_explicit(&lane->holds, 1, memory_order_acq_rel);
@@ -230,7 +231,7 @@ void wm_lane_drop(wm_arena *arena, wm_lane *lane)
 
     arena = arena->siblings;
     while (now > 1) {
-        /* Release: see drop_locked(). */
+        /* Release: pairs with the acquire of drop_locked(). */
         if (atomic_compare_exchange_weak_explicit(&lane->holds, &now, now - 1,
                                                   memory_order_release,
                                                   memory_order_relaxed)) {

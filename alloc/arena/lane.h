@@ -1,28 +1,29 @@
-/* lane.h: idle memory of an arena that is safe for one stream only (row C1).
+/* lane.h: idle memory of an arena that only one stream may use (row C1).
  *
- * What was freed in the order of a stream may be handed out on that stream at
- * once: its queue puts the new work behind the old. Anybody else may have it
- * once the stream has passed the point of the free.
+ * Memory that was freed in the order of a stream may be allocated for that
+ * stream at once: its queue runs the new work after the old. Other streams may
+ * use it once the stream has completed the work queued before the free.
  *
- *   arena ─┬─ common    idle runs and slabs that anybody may have
- *          ├─ lane 7    … that stream 7 may have: put 1, 2, … 9, 10, 11
- *          └─ lane 9                   stream 7 has passed ──────► └ not yet
+ *   arena ─┬─ common    idle runs and slabs that every stream may use
+ *          ├─ lane 7    … that stream 7 may use: put 1, 2, … 9, 10, 11
+ *          └─ lane 9                 stream 7 has completed up to 9 ┘
  *
- * A request in a lane is served from that and from the common one. Runs of one
- * lane join with each other; those of different lanes stay apart, until a
- * request finds no room but in several of its own and the common ones. A lane
- * does not know its stream, nor an arena what has passed: the space does (see
- * stream_lane.h), and says so with wm_lane_passed(). Page-locked memory has the
- * common lane only.
+ * A request on a stream is served from the stream's lane and from the common
+ * one. Runs of one lane merge; runs of different lanes do not, until a request
+ * finds room only in several runs of its own lane and the common one. A lane
+ * does not know its stream, nor does an arena know what a stream has completed:
+ * the space does (stream_lane.h) and calls wm_lane_passed(). Page-locked memory
+ * has the common lane only.
  *
- * A stream has a lane in each of the siblings where it has had memory, made
- * when it first takes some there. The one in the first of them is made first,
- * stands for all, and leads to them: a request names that one, whichever of the
- * siblings it asks. wm_lane_…() is about one lane, wm_lanes_…() about all of a
+ * A stream has a lane in each sibling arena in which it has had memory, made
+ * with its first allocation there. The lane in the first sibling is made first
+ * and leads to the others: a request names this first lane, whichever sibling
+ * it uses. wm_lane_…() is about one lane, wm_lanes_…() about all lanes of a
  * stream.
  *
- * A stream may end while a request names its lane. Who names one holds it: it
- * is over then, and leads to what is common, but is no other stream's yet. */
+ * A stream may end while a request names its lane. The request holds the lane:
+ * it has ended then and leads to common memory, but its record is not reused
+ * yet. */
 #ifndef WM_LANE_H
 #define WM_LANE_H
 
@@ -33,7 +34,7 @@ struct wm_arena;
 
 enum { WM_SIBLINGS = WM_RANK_ARENA_LAST - WM_RANK_ARENA + 1 };
 
-/* Which segment a run lies in; see wm_arena.small_max and run.c. */
+/* Kind of segment in which a run lies (wm_arena.small_max; run.c). */
 enum wm_run_kind {
     WM_RUNS_LARGE,
     WM_RUNS_SMALL,
@@ -45,100 +46,102 @@ enum wm_run_kind {
 typedef struct wm_lane {
     wm_bins idle[WM_RUN_KINDS];
     wm_slab *slabs[WM_CLASSES]; /* with at least one idle slot */
-    uint64_t puts;              /* runs that came back */
-    uint64_t safe_until;        /* so many of those anybody may have */
-    size_t runs;                /* idle or not, slabs among them */
-    uint64_t id;                /* const: what its blocks say they are of */
-    /* Requests and sets that name it, and one until it is over. Raised by who
-     * has one, or lock orders; falls to 0 under lock arena only. */
+    uint64_t puts;              /* runs freed so far, numbered from 1 */
+    uint64_t safe_until;        /* puts up to this one are common */
+    size_t runs;                /* idle or not, slabs included */
+    uint64_t id;                /* const: lane_id of its blocks */
+    /* Requests and sets that name it, and one until it has ended. Raised by a
+     * holder, or under lock orders; falls to 0 under lock arena only. */
     _Atomic size_t holds;
-    _Atomic bool closed;        /* the stream was retired */
-    bool ended;                 /* and all of its work has ended */
-    _Atomic bool ending;        /* of the first one: its lanes are over */
-    struct wm_lane *next;       /* of the arena's */
-    void *owner;                /* of whoever made it; null once it is over */
-    bool fresh;                 /* a run came back: in the arena's queue */
-    struct wm_lane *next_fresh; /* there */
-    /* By shard; of the first one of a stream those in siblings, too. Release
-     * under lock arena of that sibling, acquire without: made when found. */
+    _Atomic bool closed; /* the stream was retired */
+    bool ended;          /* the stream and all of its work have ended */
+    _Atomic bool
+        ending; /* in the first lane: all lanes of the stream are ending */
+    struct wm_lane *next; /* next lane of the arena */
+    void *owner;          /* set by the creator; null once it has ended */
+    bool fresh; /* a run was freed: in the arena's queue of fresh lanes */
+    struct wm_lane *next_fresh; /* next in that queue */
+    /* By shard: the lane itself; in the stream's first lane also the lanes in
+     * the siblings. Stored with release under lock arena of the sibling, loaded
+     * with acquire without it: the lane found is initialised. */
     _Atomic(struct wm_lane *) by_shard[WM_SIBLINGS];
 } wm_lane;
 
-/* How many runs had come back to each lane of a stream. */
+/* For each lane of a stream, the runs freed so far. */
 typedef struct wm_lane_point {
     uint64_t puts[WM_SIBLINGS];
 } wm_lane_point;
 
-/* A lane without memory; null: no memory for that. id: never used twice, not 0,
- * which is the common lane's. */
+/* A lane without memory; null: no memory for the record. id: not 0, which is
+ * the common lane's, and never used twice. */
 wm_lane *wm_lane_make(struct wm_arena *arena, uint64_t id);
 
-/* The lane of that id, made if there is none; null: no memory. For an arena
- * whose lanes never end, but all at once, when it has no memory left. */
+/* The lane with that id, made if there is none; null: no memory. For an arena
+ * whose lanes do not end one by one but all at once, when it has no memory
+ * left. */
 wm_lane *wm_lane_get(struct wm_arena *arena, uint64_t id);
 void wm_lanes_end_empty(struct wm_arena *arena);
 
-/* The first lane of a stream is named until it is dropped, be it over or not.
- * arena: any of the siblings. */
+/* hold: the first lane of a stream stays valid until it is dropped, ended or
+ * not. arena: any of the siblings. */
 static inline void wm_lane_hold(wm_lane *lane)
 {
-    /* Relaxed: who adds one has one, or lock orders. */
+    /* Relaxed: the caller has a hold, or lock orders. */
     atomic_fetch_add_explicit(&lane->holds, 1, memory_order_relaxed);
 }
 void wm_lane_drop(struct wm_arena *arena, wm_lane *lane);
 
-/* How many runs came back so far. */
+/* Runs freed so far. */
 uint64_t wm_lane_puts(struct wm_arena *arena, wm_lane *lane);
-/* Whether anything came back since as many did as have passed, and lies idle:
- * it is worth asking the stream. */
+/* True if a run that was freed after safe_until lies idle: polling the stream
+ * may make it common. */
 bool wm_lane_has_more(struct wm_arena *arena, wm_lane *lane);
 
-/* How many lanes had runs come back since they were taken here, as of a moment
- * ago; takes the first of them, or null; and puts one back, the last. Who takes
- * one, and what its owner is, agree on a lock of their own with who ends it. */
+/* Queue of lanes to which runs were freed since the lane was last taken from
+ * it. wm_lane_fresh(): its length a moment ago; take: the first, or null;
+ * renew: puts a lane at the end. A taken lane, and its owner, stay valid only
+ * under a lock of the caller that excludes the lane's end. */
 size_t wm_lane_fresh(const struct wm_arena *arena);
 wm_lane *wm_lane_take_fresh(struct wm_arena *arena);
 void wm_lane_renew(struct wm_arena *arena, wm_lane *lane);
 void wm_lane_renew_locked(struct wm_arena *arena, wm_lane *lane);
 
-/* The stream has passed what had come back when puts were counted: it is
- * common now. But not slabs, parts of which may still come back. */
+/* The stream has completed all work queued before put number puts: those runs
+ * become common, but not slabs, part of which may still be freed. */
 void wm_lane_passed(struct wm_arena *arena, wm_lane *lane, uint64_t puts);
 
-/* The stream is retired: what it does from now on is not in the lane's order.
- */
+/* The stream is retired: its further work is not in the lane's order. */
 void wm_lane_close(struct wm_arena *arena, wm_lane *lane);
 
-/* Whether a LIVE block is in the order of the stream with that id still, so
- * that its work need not be recorded. */
+/* True if a LIVE block is still in the order of the stream with that id, so
+ * that work of that stream on it need not be recorded. */
 bool wm_lane_has(struct wm_arena *arena, const wm_block *block, uint64_t id);
 
-/* The stream of another lane waits for what had come back to one when puts were
- * counted: it is that lane's. */
+/* The stream of lane to waits for the work queued before put number puts on
+ * from: those runs move to it. */
 void wm_lane_yield(struct wm_arena *arena, wm_lane *from, wm_lane *to,
                    uint64_t puts);
 
-/* Whether a run of at least so much is idle in it, where requests of bytes find
- * one. */
+/* True if a run of at least least bytes is idle in the lane in segments that
+ * serve requests of bytes. */
 bool wm_lane_has_room(struct wm_arena *arena, wm_lane *lane, size_t bytes,
                       size_t least);
 
-/* The stream has ended, and all of its work has: all that is idle, and what
- * will come back, is common. The lane is spare once nothing is left that could
- * come back, and nobody holds it. */
+/* The stream and all of its work have ended: idle memory, and what is freed
+ * later, is common. The record is spare once no run is left that could be freed
+ * and there is no hold. */
 void wm_lane_end(struct wm_arena *arena, wm_lane *lane);
 void wm_lane_end_locked(struct wm_arena *arena, wm_lane *lane);
-/* The record of one that has no memory: it is over, and goes once nobody names
- * it. */
+/* Ends a lane without memory; its record is spare after the last hold. */
 void wm_lane_finish_locked(struct wm_arena *arena, wm_lane *lane);
 
-/* The last run of a lane that is over has left it, or its last hold: it is
- * spare if both have. Lock arena. */
+/* Makes the record spare if the lane has ended, has no run and no hold. Called
+ * after each of these changes. Lock arena. */
 void wm_lane_retire_locked(struct wm_arena *arena, wm_lane *lane);
 
-/* ---- all of a stream: lane is the first, arena the one it is in ---------- */
+/* ---- all lanes of a stream: lane is the first, arena the one it is in ---- */
 
-/* Any of them. */
+/* True if it is true of any of them. */
 bool wm_lanes_have_more(struct wm_arena *arena, const wm_lane *lane);
 bool wm_lanes_have_room(struct wm_arena *arena, const wm_lane *lane,
                         size_t bytes, size_t least);
@@ -146,14 +149,15 @@ void wm_lanes_puts(struct wm_arena *arena, const wm_lane *lane,
                    wm_lane_point *point);
 void wm_lanes_passed(struct wm_arena *arena, const wm_lane *lane,
                      const wm_lane_point *point);
-/* Those to which anything came back since are in their arena's queue. */
+/* Queues the lanes to which runs were freed since the point. */
 void wm_lanes_renew(struct wm_arena *arena, const wm_lane *lane,
                     const wm_lane_point *point);
 void wm_lanes_yield(struct wm_arena *arena, const wm_lane *from, wm_lane *to,
                     const wm_lane_point *point);
-/* And those that a request makes meanwhile. */
+/* Also the lanes that a request is making meanwhile. */
 void wm_lanes_close(struct wm_arena *arena, const wm_lane *lane);
-/* The first one last. A request that comes later yet is in nobody's order. */
+/* Ends the first lane last. A later request that names it has no stream order.
+ */
 void wm_lanes_end(struct wm_arena *arena, wm_lane *lane);
 
 #endif

@@ -1,9 +1,8 @@
-/* lane_pass.c: idle memory goes from lane to lane once a stream has passed a
- * point, or when it ends. See lane.h. Takes lock arena in every public
- * function. */
+/* lane_pass.c: idle memory moves to another lane when a stream has completed
+ * work, or ends. See lane.h. Takes lock arena in every public function. */
 #include "alloc/arena/arena_int.h"
 
-/* Calls fn for every idle run; fn may take it out, and join it elsewhere, in
+/* Calls fn for every idle run until it returns true; fn may move the run to
  * lane to. */
 static bool each_idle_locked(wm_lane *lane,
                              bool (*fn)(wm_arena *arena, wm_block *run,
@@ -48,8 +47,8 @@ bool wm_lane_has_more(wm_arena *arena, wm_lane *lane)
     return more;
 }
 
-/* Another lane may have what had come back by then; which is as if it came back
- * there now. A run that has joined with a later one waits with that. */
+/* Moves a run that was freed up to puts, as if it were freed to that lane now.
+ * A run that has merged with a later one waits for that. */
 static bool give_to(wm_arena *arena, wm_block *run, uint64_t puts, wm_lane *to)
 {
     if (run->put_at <= puts) {

@@ -1,8 +1,8 @@
 /* lanes.c: all lanes of a stream, in an arena and its siblings; see lane.h.
- * Takes lock arena, of one at a time. */
+ * Takes lock arena, of one arena at a time. */
 #include "alloc/arena/arena_int.h"
 
-/* Null: it has none there. */
+/* The stream's lane in an arena, or null. */
 static wm_lane *in(const wm_arena *arena, const wm_lane *lane)
 {
     return atomic_load_explicit(&lane->by_shard[arena->shard],
@@ -31,7 +31,7 @@ bool wm_lanes_have_room(wm_arena *arena, const wm_lane *lane, size_t bytes,
     return has;
 }
 
-/* One that is made meanwhile had nothing come back yet. */
+/* A lane that is made meanwhile has no puts yet. */
 void wm_lanes_puts(wm_arena *arena, const wm_lane *lane, wm_lane_point *point)
 {
     for (wm_arena *a = arena; a != NULL; a = a->next_sibling) {
@@ -83,7 +83,7 @@ void wm_lanes_yield(wm_arena *arena, const wm_lane *from, wm_lane *to,
     }
 }
 
-/* As in(), with the one that is being made: see wm_lane_make_beside_locked().
+/* As in(), including a lane that is being made (wm_lane_make_beside_locked()).
  */
 static wm_lane *made_in(wm_arena *arena, const wm_lane *lane)
 {
@@ -106,8 +106,8 @@ void wm_lanes_close(wm_arena *arena, const wm_lane *lane)
     }
 }
 
-/* Who holds the first one finds none there from now on: what is common, as what
- * comes back to this one is, from the same moment on. */
+/* From the same moment on, a holder of the first lane finds common memory in
+ * this arena, and what is freed to this lane is common. */
 static void end_beside(wm_arena *arena, wm_lane *lane)
 {
     wm_lane *one;

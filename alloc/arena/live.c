@@ -42,7 +42,7 @@ void wm_claim_reset(wm_claim *claim)
         &claim->peak,
         atomic_load_explicit(&claim->claimed, memory_order_seq_cst),
         memory_order_seq_cst);
-    /* Who claimed in between did not see that. */
+    /* A thread that claimed in between did not see the new peak. */
     wm_claim_raise(claim);
 }
 

@@ -1,12 +1,12 @@
-/* purge.c: which regions go out of an arena, back to the driver. Takes
- * lock arena in every public function. See arena_int.h. */
+/* purge.c: which segments are detached from an arena, to be freed. Takes lock
+ * arena in every public function. See arena_int.h. */
 #include "alloc/arena/arena_int.h"
 
 #include "runtime/base/clock.h"
 
-/* Whether all of a segment is idle, and may go. Its runs are several where
- * several lanes have a part: the driver waits for the device before it takes it
- * back. */
+/* True if all of a segment is idle and may be freed. It has several runs if
+ * they are of several lanes: the driver waits for the device when it frees the
+ * segment. */
 static bool is_whole(wm_segment *segment)
 {
     wm_block *run = wm_segment_first_run(segment);
@@ -20,21 +20,21 @@ static bool is_whole(wm_segment *segment)
     return run == NULL;
 }
 
-/* And of one lane: since when it is idle is known. */
+/* True if it is one run, and so idle_since_ns is valid. */
 static bool is_one(wm_segment *segment)
 {
     return wm_segment_first_run(segment)->bytes == segment->bytes;
 }
 
-/* Which segments may go. */
+/* Which segments may be detached. */
 struct pick {
     size_t bytes_max;
     uint64_t before_ns;
-    bool any;       /* any that may: all will go */
-    bool dedicated; /* only those made for one request */
+    bool any;       /* the first that may: all will be */
+    bool dedicated; /* only dedicated segments */
 };
 
-/* The next segment to go: the largest, or any. */
+/* The next segment to detach: the largest, or any. */
 static wm_segment *pick_locked(wm_segment *from, const struct pick *pick)
 {
     wm_segment *best = NULL;
@@ -53,7 +53,7 @@ static wm_segment *pick_locked(wm_segment *from, const struct pick *pick)
     return best;
 }
 
-/* Out of the arena, and on a chain. */
+/* Detaches a segment, in front of chain. */
 static void pull_locked(wm_arena *arena, wm_segment *segment,
                         wm_segment **chain)
 {
@@ -122,7 +122,7 @@ wm_segment *wm_arena_detach_first(wm_arena *arena, const wm_purge *purge)
     return chain;
 }
 
-/* There is nothing to choose. */
+/* Detaches all that may be. */
 static wm_segment *detach_all_locked(wm_arena *arena)
 {
     const wm_purge purge = {SIZE_MAX, UINT64_MAX, 0, false};
@@ -244,7 +244,8 @@ static void reattach(wm_arena *arena, wm_segment *segment, bool refused)
         wm_expand_reattach_locked(arena, segment);
     } else {
         wm_segment_attach_locked(arena, segment);
-        segment->idle_since_ns = wm_clock_ns(); /* of several lanes as well */
+        segment->idle_since_ns =
+            wm_clock_ns(); /* set for runs of several lanes as well */
         segment->free_failed |= refused;
         wm_segment_log(segment, WM_HISTORY_SEGMENT_ALLOC);
     }

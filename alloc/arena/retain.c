@@ -1,14 +1,15 @@
-/* retain.c: an arena whose memory graphs have (row E4): blocks that were used
- * are not handed out again, and nothing goes back to the driver, until the last
- * of them is gone. See arena_int.h. Takes lock arena in every function. */
+/* retain.c: an arena whose memory graphs use (row E4): used blocks are not
+ * allocated again, and no segment is detached, until the last graph is gone.
+ * See arena_int.h. Takes lock arena in every function. */
 #include "alloc/arena/arena_int.h"
 
 #include "alloc/block/page_map.h"
 
-/* Its uses are looked at when it comes back. */
+/* If so, the space looks at the uses after wm_arena_retain_end(). */
 static bool has_uses(wm_block *block)
 {
-    /* Relaxed: freed by the thread that keeps it, or took it from there. */
+    /* Relaxed: this thread freed the block, or took it over from the one that
+     * did. */
     return atomic_load_explicit(&block->uses, memory_order_relaxed) != NULL;
 }
 
@@ -38,8 +39,8 @@ bool wm_arena_retain(wm_arena *arena, wm_block *block)
     return kept;
 }
 
-/* The graphs that used it are gone; what comes later counts. Relaxed: who is
- * freeing it looks again after the lock. */
+/* The graphs that used the block are gone; captures from now on count. Relaxed:
+ * a thread that is freeing it reads the flag again after the lock. */
 static void forget_captures(wm_block *block)
 {
     atomic_store_explicit(&block->captured, false, memory_order_relaxed);
@@ -89,7 +90,7 @@ wm_block *wm_arena_retain_end(wm_arena *arena)
     for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
         release_all_locked(arena, s, &chain);
     }
-    /* Until they are put back they are out, and with no caller. */
+    /* Until wm_arena_put_retained() they are out, and no caller holds them. */
     arena->batched = arena->batched || chain != NULL;
     wm_lock_release(&arena->lock);
     return chain;

@@ -62,8 +62,8 @@ void wm_run_mark(wm_segment *segment, const char *base, bool start)
 {
     size_t page = (size_t)(base - segment->base) / WM_PAGE;
     uint64_t bit = (uint64_t)1 << (page % 64);
-    /* Relaxed: see struct wm_segment. No read-modify-write: under the lock
-     * nobody else writes. */
+    /* Relaxed: see struct wm_segment. No read-modify-write: only the holder of
+     * the lock writes. */
     uint64_t word =
         atomic_load_explicit(&segment->starts[page / 64], memory_order_relaxed);
 
@@ -101,7 +101,7 @@ wm_block *wm_run_cut_locked(wm_arena *arena, wm_block *block, size_t bytes)
     return rest;
 }
 
-/* Cuts block, which is in no bin, to bytes; the rest becomes an idle run. */
+/* Cuts a run, which is in no bin, to bytes; the rest becomes an idle run. */
 static void split_locked(wm_arena *arena, wm_block *block, size_t bytes)
 {
     wm_block *rest = wm_run_cut_locked(arena, block, bytes);
@@ -134,7 +134,7 @@ void wm_run_move(wm_block *run, wm_lane *lane)
     }
 }
 
-/* The better fit of two, either of which may be null. */
+/* The smaller of two runs, either of which may be null. */
 static wm_block *smaller(wm_block *first, wm_block *second)
 {
     if (first == NULL || second == NULL) {
@@ -143,7 +143,7 @@ static wm_block *smaller(wm_block *first, wm_block *second)
     return second->bytes < first->bytes ? second : first;
 }
 
-/* A run that the lane may have. */
+/* The best fit in the lane and in the common one. */
 static wm_block *find_kind_locked(wm_arena *arena, wm_lane *lane,
                                   enum wm_run_kind kind, size_t bytes)
 {
@@ -154,14 +154,14 @@ static wm_block *find_kind_locked(wm_arena *arena, wm_lane *lane,
                : smaller(wm_bins_find(&lane->idle[kind], bytes), common);
 }
 
-/* ---- regions apart ---------------------------------------------------- */
+/* ---- oversize segments ------------------------------------------------ */
 
-/* A region that was made for one large request serves small ones only once so
- * much was grown in its stead that it would pay for a part of it: a few small
- * blocks that live long would keep it from ever serving a large one again. */
+/* A segment obtained for one large request serves small ones only once growth
+ * in its stead has cost a part of its size: a few small blocks that live long
+ * would keep it from serving a large request again. */
 enum { OVERSIZE_MIN = 64 << 20, SMALL_PART = 32, PAYING_PART = 16 };
 
-/* Its runs are as all others, until it is wholly idle again. */
+/* All requests may use its runs, until it is wholly idle again. */
 static void open_oversize_locked(wm_arena *arena, wm_segment *segment)
 {
     for (wm_block *run = wm_segment_first_run(segment); run != NULL;
@@ -204,7 +204,7 @@ bool wm_run_suits(const wm_segment *segment, size_t bytes)
            (!segment->oversize || bytes >= segment->bytes / SMALL_PART);
 }
 
-/* The run to cut, or null; common: of those that are not apart. */
+/* The run to split, or null; common: the best in other segments. */
 static wm_block *find_oversize_locked(wm_arena *arena, wm_lane *lane,
                                       wm_block *common, size_t bytes)
 {
@@ -235,14 +235,13 @@ static wm_block *find_locked(wm_arena *arena, wm_lane *lane, size_t bytes)
                : common;
 }
 
-/* ---- cuts and joins ---------------------------------------------------- */
+/* ---- splits and merges ------------------------------------------------- */
 
-/* Whether it is worth a poll before the run is cut for bytes: it is much
- * larger, and a CUT_POLLS-th of what is held was freed since the last poll, or
- * CUT_BYTES where that is little.
- * With polls on misses alone, all of the largest run that is left is cut to
- * pieces in between, while well-fitting blocks lie there done: the two traces
- * of the bench then hold 15 % and twice as much. */
+/* True if a poll is worth more than splitting the run for bytes: the run is
+ * much larger, and since the last poll more was freed than CUT_BYTES and than a
+ * CUT_POLLS-th of the held bytes. With polls on misses only, the largest runs
+ * are split to pieces while blocks that fit are complete but not polled: the
+ * two traces of the bench then hold 15 % more and twice as much. */
 enum { CUT_POLLS = 64, CUT_BYTES = 1 << 20 };
 
 static bool is_bad_cut(const wm_arena *arena, const wm_block *run, size_t bytes,
@@ -278,7 +277,7 @@ void wm_run_absorb_locked(wm_arena *arena, wm_block *block)
     wm_record_give_locked(arena, next);
 }
 
-/* ---- in and out -------------------------------------------------------- */
+/* ---- allocate and free ------------------------------------------------- */
 
 wm_block *wm_run_take_locked(wm_arena *arena, wm_lane *lane, size_t bytes,
                              enum wm_split split, bool *failed)
@@ -344,7 +343,7 @@ void wm_run_join_locked(wm_arena *arena, wm_block *block)
     wm_bins_insert(wm_run_bins(block), block);
 }
 
-/* ---- room in several lanes ---------------------------------------------- */
+/* ---- runs of several lanes ---------------------------------------------- */
 
 wm_block *wm_run_join_lanes_locked(wm_arena *arena, wm_lane *lane,
                                    wm_block *first, size_t bytes)
@@ -370,7 +369,7 @@ wm_block *wm_run_join_lanes_locked(wm_arena *arena, wm_lane *lane,
     return first;
 }
 
-/* Of a segment: the first of neighbours that do together, or null. */
+/* The first of adjacent runs of a segment that serve together, or null. */
 static wm_block *find_neighbours_locked(const wm_arena *arena,
                                         const wm_lane *lane,
                                         wm_segment *segment, size_t bytes)

@@ -1,5 +1,5 @@
-/* segment.c: regions from the driver, in and out of an arena. Takes lock arena
- * in every public function. See arena_int.h. */
+/* segment.c: segments join an arena and leave it. Takes lock arena in every
+ * public function. See arena_int.h. */
 #include "alloc/arena/arena_int.h"
 
 #include "alloc/block/page_map.h"
@@ -31,7 +31,6 @@ void wm_segment_unlink_locked(wm_arena *arena, wm_segment *segment)
     }
 }
 
-/* Under the lock, so that the history and a snapshot agree. */
 void wm_segment_log(const wm_segment *segment, enum wm_history_op op)
 {
     if (segment->arena->history != NULL) {
@@ -39,8 +38,7 @@ void wm_segment_log(const wm_segment *segment, enum wm_history_op op)
     }
 }
 
-/* The runs of the segment are not idle and in no bin, as they were left by
- * detach_locked(), or made. */
+/* The segment's runs are in no bin and not IDLE: detached, or just made. */
 void wm_segment_attach_locked(wm_arena *arena, wm_segment *segment)
 {
     wm_block *run = segment->first;
@@ -60,7 +58,7 @@ void wm_segment_attach_locked(wm_arena *arena, wm_segment *segment)
     }
 }
 
-/* The records of its runs, which are all idle, stay with the segment. */
+/* All runs are idle; their records stay with the segment. */
 void wm_segment_detach_locked(wm_arena *arena, wm_segment *segment)
 {
     segment->first = wm_segment_first_run(segment);
@@ -75,7 +73,7 @@ void wm_segment_detach_locked(wm_arena *arena, wm_segment *segment)
     wm_segment_unlink_locked(arena, segment);
 }
 
-/* Of a segment that is detached. */
+/* Ends the records of the runs of a detached segment. */
 static void give_runs_locked(wm_arena *arena, wm_segment *segment)
 {
     wm_block *run = segment->first;
@@ -89,8 +87,8 @@ static void give_runs_locked(wm_arena *arena, wm_segment *segment)
     }
 }
 
-/* A record as large as this is that of a range of addresses (expand.h), most
- * of which has no memory, and so no runs. */
+/* A record of this size or more describes an address range (expand.h), most of
+ * which has no memory and so no runs. */
 enum { SPARSE = 64 << 10 };
 
 static size_t words_for(size_t bits)
@@ -98,8 +96,8 @@ static size_t words_for(size_t bits)
     return (bits + 63) / 64;
 }
 
-/* The pages of a recycled record all lie idle: none is a start. Nor is a unit
- * joined, none has memory. What had it before is known to other processes by
+/* The bits of a recycled record are all clear: no run starts, no unit is
+ * joined. The memory that it described before is known to other processes under
  * another number. */
 wm_segment *wm_segment_record_locked(wm_arena *arena, size_t bytes, size_t unit)
 {
@@ -132,7 +130,7 @@ wm_segment *wm_segment_record_locked(wm_arena *arena, size_t bytes, size_t unit)
 
 void wm_segment_record_give_locked(wm_arena *arena, wm_segment *segment)
 {
-    segment->base = NULL; /* no block lies there: see wm_arena_detach_idle() */
+    segment->base = NULL; /* matches no block: wm_arena_detach_idle() */
     segment->next = arena->spare_segments;
     arena->spare_segments = segment;
 }
@@ -159,7 +157,7 @@ wm_segment *wm_segment_join_locked(wm_arena *arena, void *base, size_t bytes,
     segment->base = base;
     segment->bytes = bytes;
     segment->arena = arena;
-    /* Of the last grain a part may be over. */
+    /* A rest of less than one grain may be left over. */
     segment->dedicated = needed == bytes || (needed > WM_CLASS_LIMIT &&
                                              bytes - needed < arena->grain);
     segment->small = needed > 0 && needed <= arena->small_max;
@@ -176,11 +174,11 @@ wm_segment *wm_segment_join_locked(wm_arena *arena, void *base, size_t bytes,
     wm_run_move(run, &arena->common);
     segment->first = run;
     wm_segment_attach_locked(arena, segment);
-    segment->made_ns = segment->idle_since_ns; /* set just now */
+    segment->made_ns = segment->idle_since_ns; /* set by the attach */
     return segment;
 }
 
-/* Takes a block in the same step; as above without a record for that. */
+/* Joins, and allocates a block in the same step; false without a record. */
 static bool grow_locked(wm_arena *arena, wm_lane *lane, void *base,
                         size_t segment_bytes, size_t bytes, wm_block **block)
 {

@@ -1,4 +1,4 @@
-/* slab.c: runs that are cut into slots of one size class. See arena_int.h. */
+/* slab.c: runs that are split into slots of one size class. See arena_int.h. */
 #include "alloc/arena/arena_int.h"
 
 #include "runtime/base/history.h"
@@ -29,8 +29,8 @@ static void unlink_slab(wm_slab *slab)
     }
 }
 
-/* With those of its slots that are out: they come back to the new lane. From
- * the common lane, or to it once nothing is under way in the old one. */
+/* Its allocated slots will be freed to the new lane. Called to move a slab from
+ * the common lane, or to it once the old lane's stream has no work queued. */
 static void move_slab(wm_slab *slab, wm_lane *lane)
 {
     unlink_slab(slab);
@@ -38,8 +38,8 @@ static void move_slab(wm_slab *slab, wm_lane *lane)
     link_slab(slab);
 }
 
-/* A record serves every class of as many slots: those needed at once are kept,
- * not the most that each class ever needed. */
+/* A record serves every class with this number of slots, so that records for
+ * the slabs in use now are kept, not the maximum of each class. */
 static wm_slab **spare_slabs(wm_arena *arena, unsigned slots)
 {
     return &arena->spare_slabs[slots / WM_SLAB_STEP - 1];
@@ -132,7 +132,7 @@ static wm_slab *new_slab_locked(wm_arena *arena, wm_lane *lane,
     return slab;
 }
 
-/* A common one is the lane's from now on. */
+/* A common slab moves to the lane. */
 static wm_slab *find_slab_locked(wm_arena *arena, wm_lane *lane,
                                  unsigned size_class, enum wm_split split,
                                  bool *failed)
@@ -176,7 +176,7 @@ wm_block *wm_slab_take_locked(wm_arena *arena, wm_lane *lane,
     return &slab->slot[i];
 }
 
-/* A slab without blocks becomes a run of pages again. */
+/* A slab whose slots are all idle becomes a run of pages again. */
 static void end_slab_locked(wm_arena *arena, wm_slab *slab)
 {
     wm_block *run = slab->run;
@@ -196,7 +196,7 @@ void wm_slab_put_locked(wm_arena *arena, wm_block *slot)
     wm_slab *slab = slot->slab;
 
     if (wm_unlikely(slab->run->lane->ended)) {
-        /* In no list: the others went when the lane ended. */
+        /* It is in no list: the listed slabs moved when the lane ended. */
         wm_run_move(slab->run, &arena->common);
     }
     wm_block_set_state(slot, WM_BLOCK_IDLE);

@@ -1,9 +1,8 @@
-/* steal.c: what an arena gets from its siblings before anything is asked of
- * the driver. Takes one lock arena at a time, and two, by rising number, for a
- * region that moves. */
+/* steal.c: an arena takes memory from its siblings before it grows. Takes one
+ * lock arena at a time, or two in the order of the shards to move a segment. */
 #include "alloc/arena/arena_int.h"
 
-/* ---- whole regions ------------------------------------------------------ */
+/* ---- whole segments ----------------------------------------------------- */
 
 static void lock_both(wm_arena *one, wm_arena *other)
 {
@@ -17,7 +16,7 @@ static void unlock_both(wm_arena *one, wm_arena *other)
     wm_lock_release(one->shard < other->shard ? &one->lock : &other->lock);
 }
 
-/* The smallest that will do, and that anybody may have, or null. */
+/* The smallest wholly idle, common segment that fits, or null. */
 static wm_segment *pick_locked(const wm_arena *from, size_t needed)
 {
     wm_segment *best = NULL;
@@ -32,7 +31,7 @@ static wm_segment *pick_locked(const wm_arena *from, size_t needed)
     return best;
 }
 
-/* As if the driver had taken it from one and given it to the other. */
+/* As if the driver had freed it from one and allocated it to the other. */
 static bool move_locked(wm_arena *from, wm_arena *to, wm_segment *segment)
 {
     size_t needed = segment->dedicated ? segment->bytes : segment->small;
@@ -55,7 +54,7 @@ static bool adopt_from(wm_arena *from, wm_arena *to, size_t needed)
     wm_segment *segment;
     bool moved = false;
 
-    /* Relaxed: who misses one that is idle right now takes what stays. */
+    /* Relaxed: a segment that becomes idle right now is missed and stays. */
     if (atomic_load_explicit(&from->idle_segments, memory_order_relaxed) == 0) {
         return false;
     }

@@ -1,5 +1,4 @@
-/* transfer_cache.c: see transfer_cache.h. Calls nothing but metadata
- * allocation. */
+/* transfer_cache.c: see transfer_cache.h. Calls only metadata allocation. */
 #include "alloc/arena/transfer_cache.h"
 
 #include "alloc/arena/arena_int.h"
@@ -15,7 +14,7 @@ static wm_entry *stack_of(wm_transfer_cache *cache, unsigned size_class)
     return *stack;
 }
 
-/* Blocks that find room. */
+/* Blocks that there is room for. */
 static unsigned room(const wm_transfer_cache *cache, unsigned size_class,
                      size_t bytes_max)
 {

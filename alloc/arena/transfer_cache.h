@@ -1,15 +1,14 @@
-/* transfer_cache.h: what full magazines gave back, kept by size class for those
- * that miss; a part of the arena.
+/* transfer_cache.h: batches flushed from full magazines, by size class, for
+ * magazines that refill; a part of the arena.
  *
- *   thread that frees ──► half a magazine ──► depot ──► thread that allocates
+ *   freeing thread ──► half a magazine ──► transfer cache ──► allocating thread
  *
- * Between an arena and its magazines a block is split off and joined again,
- * under the lock; where one thread allocates what another frees, that would be
- * done for every block. Here it is a pointer in, a pointer out. The blocks are
- * CACHED, of no set, and count as idle: they are joined with their neighbours
- * as soon as a request finds nothing in the arena, and before idle memory is
- * looked for to be given back. All of it: lock arena, but a look at how many
- * there are. */
+ * Without it every block that one thread allocates and another frees would be
+ * split off a run and merged again under the lock; here the block is a pointer
+ * pushed and a pointer popped. Its blocks are CACHED, of no set, and count as
+ * idle: they are merged with their neighbours as soon as a request finds no run
+ * in the arena, and before idle memory is detached. Everything here: lock
+ * arena, except wm_transfer_cache_count(). */
 #ifndef WM_TRANSFER_CACHE_H
 #define WM_TRANSFER_CACHE_H
 
@@ -22,12 +21,12 @@ enum { WM_TRANSFER_CACHE_BLOCKS = 512 }; /* most of a class */
 typedef struct wm_transfer_cache {
     size_t bytes;
     bool used; /* since wm_arena_age_transfer_cache_locked() */
-    /* Relaxed: written under the lock, peeked at without. */
+    /* Relaxed: written under the lock, also read without it. */
     _Atomic uint16_t count[WM_CLASSES];
     wm_entry *of[WM_CLASSES]; /* null: never used; owned */
 } wm_transfer_cache;
 
-/* Exact under the lock; else what it was a moment ago. */
+/* Exact under the lock; else the value of a moment ago. */
 static inline unsigned wm_transfer_cache_count(const wm_transfer_cache *cache,
                                                unsigned size_class)
 {
@@ -35,23 +34,22 @@ static inline unsigned wm_transfer_cache_count(const wm_transfer_cache *cache,
                                 memory_order_relaxed);
 }
 
-/* Takes CACHED blocks of a class, the caller's, that are out of the arena, as
- * many as find room if the depot is to keep bytes_max at most. Answers how
- * many: the first ones. */
+/* Caches the caller's CACHED blocks of a class, as many as there is room for if
+ * the cache may hold bytes_max. Returns how many: the first ones. */
 unsigned wm_transfer_cache_put_locked(struct wm_arena *arena,
                                       unsigned size_class,
                                       const wm_entry *entries, unsigned count,
                                       size_t bytes_max);
 
-/* Hands out up to count blocks, in the state that they have. Answers how many.
- * What the caller makes of them it does without the lock, and until then they
- * look as if the depot had them: their records are in another processor's
- * cache, most often, and each takes its time to come. */
+/* Takes up to count blocks, without touching their records; returns how many.
+ * The caller sets their states outside the lock, and until then they look as if
+ * they were still in the cache: the records are usually in another core's
+ * cache, and each load of one is slow. */
 unsigned wm_transfer_cache_take_locked(struct wm_arena *arena,
                                        unsigned size_class, unsigned count,
                                        wm_entry *entries);
 
-/* Frees what it is made of; blocks are forgotten. */
+/* Frees its arrays; the blocks are forgotten. */
 void wm_transfer_cache_fini(wm_transfer_cache *cache);
 
 #endif

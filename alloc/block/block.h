@@ -1,19 +1,21 @@
-/* block.h: the records that describe memory; never inside it.
+/* block.h: the records that describe memory. A record never lies inside the
+ * memory that it describes.
  *
  *   segment   base ├──────────────────────────────────────────┤ base + bytes
  *   runs           │ live │ idle    │ slab           │ pending │   by pages
  *   slots                           │s0│s1│s2│ … │s15│             by class
  *
- * The page map leads from the first page of every run to its block, from pages
- * of a slab to the one slot that begins there, if it is one, else to the slab,
- * and from the other pages to the segment. A block's record is stable while it
- * is not IDLE. All records are recycled as what they are, and never given back
- * before their arena ends, so that a look-up of a pointer freed already reads a
- * record, if the wrong one; it stays inside the record, whatever the address.
+ * The page map leads from the first page of every run to the run's block; from
+ * a page of a slab to the slot if exactly one slot begins in that page, else to
+ * the slab; and from all other pages to the segment. The record of a block is
+ * stable while the block is not IDLE. Records are recycled only as records of
+ * the same type and are released only with their arena: a look-up of a pointer
+ * that was freed before reads a record, possibly of another block, and never
+ * reads outside it.
  *
- * Whoever owns a block owns its fields: the arena while IDLE (lock arena), the
- * thread whose magazine it is in while CACHED, the caller while LIVE, the free
- * that took it LIVE → FREEING, the timelines while PENDING. */
+ * The fields of a block belong to its arena while IDLE (lock arena), to the
+ * thread whose magazine holds it while CACHED, to the caller while LIVE, to the
+ * free that changed LIVE to FREEING, and to the timelines while PENDING. */
 #ifndef WM_BLOCK_H
 #define WM_BLOCK_H
 
@@ -33,24 +35,25 @@ struct wm_arena;
 
 enum wm_block_state {
     WM_BLOCK_VOID,     /* record not in use, or a slot of no slab */
-    WM_BLOCK_IDLE,     /* in its arena, free to be handed out */
-    WM_BLOCK_LIVE,     /* with its caller */
+    WM_BLOCK_IDLE,     /* in its arena, available */
+    WM_BLOCK_LIVE,     /* allocated by a caller */
     WM_BLOCK_FREEING,  /* inside warm_free() */
-    WM_BLOCK_PENDING,  /* waits in timelines */
-    WM_BLOCK_SLAB,     /* a run that is cut into slots */
-    WM_BLOCK_LOST,     /* kept for ever: the driver failed */
-    WM_BLOCK_CAPTURED, /* kept: a graph capture used it; see retain.c */
-    WM_BLOCK_CACHED,   /* in a magazine, free to be handed out */
-    WM_BLOCK_GATHERED, /* freed, in a thread's open batch; see pending.h */
-    WM_BLOCK_CLAIMED,  /* idle, and part of a growth under way */
-    WM_BLOCK_GAP,      /* a run without memory; see expand.h */
+    WM_BLOCK_PENDING,  /* in the queues of timelines */
+    WM_BLOCK_SLAB,     /* a run that is split into slots */
+    WM_BLOCK_LOST,     /* leaked: the driver failed */
+    WM_BLOCK_CAPTURED, /* a graph capture used it: retained (retain.c) */
+    WM_BLOCK_CACHED,   /* in a magazine or transfer cache, available */
+    WM_BLOCK_GATHERED, /* freed, in the pending batch of a thread */
+    WM_BLOCK_CLAIMED,  /* idle, reserved by a growth in progress */
+    WM_BLOCK_GAP,      /* a run without memory (expand.h) */
 };
 
-/* A state is one of these in its low bits. Above them CACHED and LIVE carry the
- * number of the set of magazines that has the block, or handed it out (0: the
- * arena did): one compare tells a thread that a block is live, and its own. The
- * number's low bits are that of the slot of the thread's window which the set
- * is in (stream_slot.h), here times 64, as large as a slot is. */
+/* The low bits of a state are one of these kinds. Above them CACHED and LIVE
+ * carry the number of the magazine set that caches the block or allocated it
+ * (0: the arena allocated it), so that one compare tells a thread that a block
+ * is live and from its own set. The low bits of the number are the index of the
+ * set's slot in the thread's window (stream_slot.h), here times 64, the size of
+ * a slot. */
 typedef uint64_t wm_state;
 
 enum { WM_STATE_SHIFT = 6, WM_STATE_MASK = 63, WM_SLOT_MASK = 7 << 6 };
@@ -65,81 +68,87 @@ static inline enum wm_block_state wm_state_kind(wm_state state)
     return (enum wm_block_state)(state & WM_STATE_MASK);
 }
 
-/* One stream that uses a block. While the block is LIVE it hangs on
- * block->uses; once freed it is an entry in its timeline's queue. */
+/* One stream that uses a block. While the block is LIVE the record is in the
+ * list block->uses; after the free it is an entry in the queue of its timeline.
+ */
 typedef struct wm_stream_use {
     wm_timeline *timeline; /* holds a reference */
     wm_block *block;
-    /* Marks the point to wait for. Before the free: only on a default stream,
-     * recorded in the thread that meant it. After: null if the timeline is
-     * retired (its final event counts) or nothing could be recorded yet. */
+    /* The point to wait for. Before the free: set only for a use recorded on a
+     * default stream, by the thread whose default stream it is. After the free:
+     * null if the timeline is retired (its final event counts) or if no event
+     * could be recorded yet. */
     warm_event event;
     union {
-        struct wm_stream_use *next_of_block; /* before it is in a queue */
-        struct wm_stream_use *next_in_batch; /* once it is, or will be */
+        struct wm_stream_use *next_of_block; /* before the use is queued */
+        struct wm_stream_use *next_in_batch; /* once it is queued */
     };
     union {
-        /* Of the first of a block's list: pushes until records of streams that
-         * are no more are looked for; see stream_use.c. Lock uses. */
+        /* In the first use of a block's list: pushes until the list is searched
+         * for uses of destroyed streams (stream_use.c). Lock uses. */
         size_t pushes_left;
-        /* Of the first of a batch: the next batch (lock timeline). */
+        /* In the first use of a batch: the next batch (lock timeline). */
         struct wm_stream_use *next_in_queue;
     };
 } wm_stream_use;
 
 struct wm_block {
-    /* What a hit reads and writes: a line, which no other block is in. */
+    /* All that a hit reads and writes: one cache line, shared with no other
+     * block. */
     _Alignas(64) union {
         char *base;
-        /* The same for who does not know yet whether the block is its own;
-         * relaxed: see wm_pointer_cache_entry(). */
+        /* The base as read by threads that do not know yet whether the block is
+         * theirs. Relaxed: wm_pointer_cache_entry() checks the state
+         * afterwards. */
         _Atomic(char *) base_seen;
     };
     size_t bytes;
     wm_segment *segment;
-    /* The stream that the thread that was handed the block records first, an
-     * adopted one, with a reference. While LIVE that thread alone writes it,
-     * relaxed: who frees the block was told of it. See wm_block_detach_uses().
-     */
+    /* First adopted stream that the owning thread recorded; holds a reference.
+     * While LIVE written only by that thread, relaxed and without
+     * read-modify-write: whoever frees the block was handed its pointer after
+     * the write. wm_block_detach_uses() clears it. */
     _Atomic(wm_timeline *) owner_stream;
-    /* Relaxed: written by who takes the block, read by snapshots as well; see
+    /* Relaxed: written by the allocating thread, also read by snapshots; see
      * wm_block_requested(). */
     _Atomic size_t requested;
-    /* Acquire on look-up pairs with release when a block is handed out: the
-     * fields around it are read only after LIVE was seen. */
+    /* A look-up loads with acquire, the allocation stores with release: the
+     * other fields are read only after LIVE was seen. */
     _Atomic(wm_state) state;
-    /* Pushed with release, walked with acquire: any thread may record. An empty
-     * list is pushed onto without a lock; with lock uses others are, and are
-     * walked while the block is LIVE, since records are dropped meanwhile. The
-     * first one pushed, the last of the list, may be a bare timeline: that of
-     * an adopted stream, with its lowest bit set. A use is made of it, in
-     * first_use, when the block is freed. Before the first is pushed the state
-     * loses the number of its set: hits of that know nothing of the list. */
+    /* Pushed with release, walked with acquire: any thread may record. The push
+     * onto an empty list takes no lock; later pushes, and walks while the block
+     * is LIVE, hold lock uses, because uses are also removed while the block is
+     * LIVE. The use pushed first, last in the list, may be a tagged timeline:
+     * the address of an adopted stream's timeline with its lowest bit set,
+     * which the free turns into a use in first_use. Before the first push the
+     * state loses the number of its magazine set, because hits of that set do
+     * not look at the list. */
     _Atomic(wm_stream_use *) uses;
     unsigned size_class;
     _Atomic bool first_use_taken; /* acquire to claim, release to give up */
-    _Atomic bool captured;        /* relaxed: read by the free, which the
-                                     caller orders after its records */
-    _Atomic bool stuck;           /* a timeline failed: LOST when done */
-    bool counted;                 /* its free is in a thread's figures */
-    wm_stream_use first_use;      /* spares an allocation for the usual case */
-    _Atomic unsigned queued;      /* timelines that still hold it */
-    uint32_t trace;               /* its number there, 0: none */
-    uint64_t lane_id;             /* const while LIVE: of the stream in whose
-                                     order it was allocated, 0: of none */
-    struct wm_origin *origin;     /* const; lock arena: what it points to.
-                                     Null: there is no history */
-    wm_slab *slab;                /* const; null: a run of pages */
+    _Atomic bool captured; /* relaxed: read by the free, which the caller orders
+                              after its records */
+    _Atomic bool stuck;    /* a timeline failed: LOST when done */
+    bool counted;          /* the free is already counted in a magazine set */
+    wm_stream_use first_use; /* saves an allocation in the usual case */
+    _Atomic unsigned queued; /* timelines that still hold the block */
+    uint32_t trace;          /* number in the trace, 0: none */
+    uint64_t lane_id; /* const while LIVE: id of the stream in whose order the
+                         block was allocated, 0: none */
+    struct wm_origin *origin; /* const pointer; lock arena for what it points
+                                 to. Null: no history */
+    wm_slab *slab;            /* const; null: a run of pages */
     union {
-        wm_block *next_done;     /* of those that are done */
-        wm_block *previous_idle; /* of those in a bin; lock arena */
+        wm_block *next_done;     /* chains completed blocks */
+        wm_block *previous_idle; /* in a bin; lock arena */
     };
     /* Runs only; lock arena. */
     wm_block *before, *after; /* neighbours by address */
     wm_block *next_idle;      /* in a bin; or chains spare records */
-    struct wm_lane *lane;     /* who may have it; while LIVE, in whose order */
-    uint64_t put_at;          /* puts of its lane when it came back last */
-    uint64_t idle_since_ns;   /* where segments expand, while IDLE */
+    struct wm_lane *lane; /* the lane that may allocate it; while LIVE, the lane
+                             it returns to */
+    uint64_t put_at;      /* puts of the lane when the run was last freed */
+    uint64_t idle_since_ns; /* in segments that expand, while IDLE */
 };
 _Static_assert(sizeof(wm_block) == 192, "whole lines, and no more");
 
@@ -154,7 +163,7 @@ static inline bool wm_block_starts_at(wm_block *block, const void *base)
            base;
 }
 
-/* Bytes that the caller of a LIVE block asked for. */
+/* Bytes that the caller of a LIVE block requested. */
 static inline size_t wm_block_requested(const wm_block *block)
 {
     return atomic_load_explicit(&block->requested, memory_order_relaxed);
@@ -165,25 +174,27 @@ static inline void wm_block_set_requested(wm_block *block, size_t bytes)
     atomic_store_explicit(&block->requested, bytes, memory_order_relaxed);
 }
 
-/* A block in a magazine. With its base, so that the next pointer hangs on the
- * free before it, and not on what that free had to look up. */
+/* A block in a magazine. The base is stored beside it so that the address of
+ * the next block does not depend on a load from the block's record. */
 typedef struct wm_entry {
     wm_block *block;
     char *base;
 } wm_entry;
 
 struct wm_slab {
-    wm_block *run; /* of state SLAB */
-    /* Of the run. Relaxed: a second free may ask where a slot begins while the
-     * record becomes another slab's; see wm_slot_index(). */
+    wm_block *run; /* in state SLAB */
+    /* Base of the run. Relaxed: a second free may compute a slot's base while
+     * the record becomes another slab's (wm_slot_index()). */
     _Atomic(char *) base;
-    _Atomic uint32_t inverse; /* of slot_bytes, see there. Relaxed: as base */
-    size_t slot_bytes;        /* lock arena, as all below but slots */
+    _Atomic uint32_t
+        inverse;       /* wm_slot_inverse(slot_bytes). Relaxed: as base */
+    size_t slot_bytes; /* lock arena, as all fields below except slots */
     unsigned size_class;
-    unsigned slots; /* const: slabs are recycled among classes of as many */
+    unsigned slots; /* const: a record is recycled among classes with this
+                       number of slots */
     unsigned idle;
     uint64_t idle_mask;       /* bit i: slot[i] is IDLE */
-    wm_slab *previous, *next; /* slabs of the class with room */
+    wm_slab *previous, *next; /* slabs of the class with idle slots */
     wm_slab *next_made;
     wm_block slot[];
 };
@@ -197,28 +208,35 @@ struct wm_segment {
     char *base;
     size_t bytes;
     struct wm_arena *arena;
-    wm_segment *previous, *next; /* lock arena; next chains spare ones */
-    uint64_t idle_since_ns;      /* lock arena: valid while wholly idle */
-    uint64_t made_ns;            /* const */
-    bool dedicated;              /* lock arena: made for one request */
-    bool one_run;                /* lock arena: it is one idle run */
-    bool small;         /* const: for small requests; see wm_arena.small_max */
-    bool oversize;      /* lock arena: its idle runs are kept for large ones */
-    bool free_failed;   /* lock arena: the driver did not take it back, and
-                       nothing   of it was used since: others go before it */
-    wm_block *first;    /* its first run's record while detached */
-    size_t unit;        /* const: it stretches by this (expand.h); 0: not */
-    size_t held;        /* lock arena: bytes that have memory; else all */
-    wm_segment *parent; /* a part on its way back: of this one; else null */
-    size_t words;       /* const: of starts, and of joined behind them */
-    /* Const: where it stretches, bits of its units; see expand_piece.h. */
+    wm_segment *previous,
+        *next;              /* lock arena; next also chains spare records */
+    uint64_t idle_since_ns; /* lock arena: valid while all of it is idle */
+    uint64_t made_ns;       /* const */
+    bool dedicated;         /* lock arena: obtained for one request */
+    bool one_run;           /* lock arena: it is one idle run */
+    bool small;             /* const: for small requests (wm_arena.small_max) */
+    bool oversize;    /* lock arena: its idle runs serve only large requests
+                         (run.c) */
+    bool free_failed; /* lock arena: the driver failed to free it and it was not
+                         used since: other segments are purged first */
+    wm_block *first;  /* record of its first run while detached */
+    size_t
+        unit; /* const: grain in which it expands (expand.h); 0: it does not */
+    size_t held; /* lock arena: bytes that have memory; all, if it does not
+                    expand */
+    wm_segment
+        *parent;  /* a detached piece: the segment it is part of; else null */
+    size_t words; /* const: words in starts, and in joined behind them */
+    /* Const pointer. In segments that expand, one bit for each unit
+     * (expand_piece.h). */
     _Atomic uint64_t *joined;
     wm_segment *next_made; /* lock arena */
-    /* 0, then the number that other processes know it by: ipc.c. Relaxed. */
+    /* The number under which other processes know the segment (ipc.c), 0: none.
+     * Relaxed. */
     _Atomic uint64_t shared_as;
-    /* Bit i: a run starts at page i. Written under lock arena; read without,
-     * relaxed: the caller of a look-up knows that its own block is live, and
-     * its bit was set before the block was handed out. */
+    /* Bit i: a run starts at page i. Written under lock arena; a look-up reads
+     * it without, relaxed: the caller of the look-up knows that its own block
+     * is live, and the bit of that block was set before it was allocated. */
     _Atomic uint64_t starts[];
 };
 

@@ -1,4 +1,4 @@
-/* page_map.c: growing the map, and look-ups inside a segment. */
+/* page_map.c: growth of the map, and look-ups inside a segment. */
 #include "alloc/block/page_map.h"
 
 #include "runtime/base/status.h"
@@ -13,8 +13,8 @@ static warm_status add_leaf(size_t index)
     wm_leaf *expected = NULL;
     wm_leaf *leaf;
 
-    /* Acquire pairs with the release below of a thread that made the leaf: this
-     * thread stores entries into it next, after the leaf was zeroed. */
+    /* Acquire pairs with the release below in the thread that made the leaf:
+     * this thread stores entries into the leaf next, after it was zeroed. */
     if (atomic_load_explicit(&wm_page_root[index], memory_order_acquire)) {
         return WARM_OK;
     }
@@ -24,7 +24,7 @@ static warm_status add_leaf(size_t index)
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory for the page map");
     }
     /* Release: a thread that finds the leaf finds it zeroed. If another thread
-     * was first, acquire: its leaf is the one that is written into. */
+     * stored its leaf first, acquire: this thread writes into that leaf. */
     if (!atomic_compare_exchange_strong_explicit(
             &wm_page_root[index], &expected, leaf, memory_order_release,
             memory_order_acquire)) {
@@ -75,8 +75,8 @@ void wm_page_map_set(const void *address, const void *record,
                      enum wm_entry_kind kind)
 {
     uintptr_t page = (uintptr_t)address >> WM_PAGE_SHIFT;
-    /* Acquire pairs with the release in add_leaf(), perhaps by another thread
-     * than the one that reserved the range. */
+    /* Acquire pairs with the release in add_leaf(), which may have run in
+     * another thread than the one that reserved the range. */
     wm_leaf *leaf = atomic_load_explicit(&wm_page_root[page >> WM_LEAF_SHIFT],
                                          memory_order_acquire);
 
@@ -102,7 +102,7 @@ void wm_page_map_fill_slab(wm_slab *slab)
     size_t bytes = slab->slots * slab->slot_bytes;
 
     for (size_t at = 0; at < bytes; at += WM_PAGE) {
-        /* The first one that does not begin before the page. */
+        /* The first slot that begins at or after the start of the page. */
         size_t i = (at + slab->slot_bytes - 1) / slab->slot_bytes;
 
         if (slab->slot_bytes >= WM_PAGE &&
@@ -120,8 +120,8 @@ static void *record_of(uintptr_t entry)
     return (void *)(entry & ~(uintptr_t)3);
 }
 
-/* The run that holds an inner page: the nearest start at or before it. The
- * first page of a segment is always a start. */
+/* The run that holds an inner page: the nearest start at or before the page.
+ * The first page of a segment is always a start. */
 static wm_block *run_around(wm_segment *segment, const void *address)
 {
     size_t page = (size_t)((const char *)address - segment->base) / WM_PAGE;
@@ -144,7 +144,7 @@ static wm_block *run_around(wm_segment *segment, const void *address)
     }
     page = word * 64 + 63 - (size_t)__builtin_clzll(bits);
     entry = wm_page_map_get(segment->base + page * WM_PAGE);
-    /* Else it is stale: the run has gone meanwhile. */
+    /* If the entry is not a run, it is stale: the run was merged meanwhile. */
     return (entry & 3) == WM_ENTRY_RUN ? record_of(entry) : NULL;
 }
 
@@ -152,7 +152,8 @@ static wm_block *slot_at(wm_slab *slab, const void *address)
 {
     size_t i = wm_slot_index(slab, address);
 
-    /* Stale beyond: the record serves another run. */
+    /* If i is beyond the slots, the slab is stale: its record serves another
+     * run. */
     return wm_likely(i < slab->slots) ? &slab->slot[i] : NULL;
 }
 

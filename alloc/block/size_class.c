@@ -1,4 +1,4 @@
-/* size_class.c: the table of sizes, computed. */
+/* size_class.c: sizes of classes and of slabs, computed. */
 #include "alloc/block/size_class.h"
 
 #include "runtime/base/status.h"

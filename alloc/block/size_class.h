@@ -1,14 +1,14 @@
-/* size_class.h: to what a request is rounded (row B8).
+/* size_class.h: the size to which a request is rounded up (row B8).
  *
  *   up to 4 KiB        multiples of 512 bytes        classes 0 … 7
  *   up to 4 MiB        eight steps to a doubling     classes 8 … 87
  *   above              whole pages                   class 88
  *
- * From 4 KiB on a class is at most 12.5 % larger than the request. A block may
- * be of one of the next two classes: of a device, or if it is no larger than
- * that either (magazine_hit.h). Classes under WM_SLAB_LIMIT are slots of a
- * slab, the others runs of pages; from there on every class is a whole number
- * of pages. Pure functions. */
+ * From 4 KiB on a class is at most 12.5 % larger than the request. A cached
+ * block of one of the next two classes may serve a request, on a device or
+ * where it is no larger than these 12.5 % either (magazine_hit.h). Classes
+ * below WM_SLAB_LIMIT are slots of a slab; all others are runs of whole pages.
+ * Pure functions. */
 #ifndef WM_SIZE_CLASS_H
 #define WM_SIZE_CLASS_H
 
@@ -19,20 +19,21 @@ enum {
     WM_PAGE = 4096,
     WM_GRAIN = 512,
     WM_CLASSES = 88,     /* of a fixed size */
-    WM_CLASS_PAGES = 88, /* whole pages, any number */
+    WM_CLASS_PAGES = 88, /* any number of whole pages */
     WM_CLASSES_ALL = 89,
     WM_SLAB_LIMIT = 32 << 10, /* smallest size that is a run of pages */
     WM_CLASS_LIMIT = 4 << 20  /* largest fixed size */
 };
 
-/* Largest request: room to round up without a wrap. */
+/* Largest request: it can be rounded up without overflow. */
 #define WM_REQUEST_MAX ((size_t)1 << 46)
 
-/* Of the table: classes below WM_PAGE, where doublings begin, steps of one. */
+/* WM_CLASS_LINEAR: classes up to WM_PAGE, where the doublings begin;
+ * WM_CLASS_STEPS: log2 of the steps in a doubling. */
 enum { WM_CLASS_LINEAR = 8, WM_CLASS_LOG2 = 12, WM_CLASS_STEPS = 3 };
-/* Of a float: bits after the first one, and how 2^0 is written above them. */
+/* A float has 23 bits after the leading one; an exponent of 127 means 2^0. */
 enum { WM_FLOAT_BITS = 23, WM_FLOAT_ZERO = 127 };
-/* What a float of 4 KiB begins with, less the classes below. */
+/* The top bits of the float 4096.0, less the classes below. */
 enum {
     WM_CLASS_ABOVE =
         ((WM_FLOAT_ZERO + WM_CLASS_LOG2) << WM_CLASS_STEPS) - WM_CLASS_LINEAR
@@ -44,10 +45,11 @@ static inline size_t wm_size_class_index(size_t bytes)
     size_t above;
 
     if (__builtin_expect(bytes > WM_PAGE, 1)) {
-        /* 2^log2 < bytes <= 2^(log2 + 1), in eight steps: a float begins with
-         * log2 and the three bits after the first one. It has 24 bits, so that
-         * this is exact. To look for the first bit takes some processors eight
-         * steps inside. */
+        /* 2^log2 < bytes <= 2^(log2 + 1), in eight steps: the top bits of a
+         * float are log2 and the three bits after the leading one. A float has
+         * 24 bits of precision, so the conversion is exact. An instruction that
+         * finds the leading bit takes eight internal steps on some processors.
+         */
         float below = (float)(int32_t)(bytes - 1);
         uint32_t bits;
 
@@ -74,7 +76,7 @@ static inline unsigned wm_size_class(size_t bytes)
 /* Bytes of a block of a class; 0 for WM_CLASS_PAGES. */
 size_t wm_class_bytes(unsigned size_class);
 
-/* Bytes that a request is rounded to. */
+/* Bytes to which a request is rounded up. */
 size_t wm_size_round(size_t bytes);
 
 static inline size_t wm_page_round(size_t bytes)
@@ -82,8 +84,8 @@ static inline size_t wm_page_round(size_t bytes)
     return (bytes + WM_PAGE - 1) & ~(size_t)(WM_PAGE - 1);
 }
 
-/* Slots of the slab of a class below WM_SLAB_LIMIT: a multiple of WM_SLAB_STEP,
- * so that the slab is a whole number of pages, and at most WM_SLAB_MOST. */
+/* Slots in a slab of a class below WM_SLAB_LIMIT: a multiple of WM_SLAB_STEP,
+ * which makes the slab a whole number of pages, and at most WM_SLAB_MOST. */
 enum {
     WM_SLAB_STEP = 8,
     WM_SLAB_MOST = 64,
@@ -92,7 +94,8 @@ enum {
 
 unsigned wm_slab_slots(unsigned size_class);
 
-/* Bytes of the run that a request needs: its own, or a slab for it. */
+/* Bytes of the run that serves a request: its own run, or a slab of its class.
+ */
 size_t wm_size_run_bytes(size_t bytes);
 
 #endif

@@ -1,4 +1,4 @@
-/* check_arena.c: the arena and the page map, without a driver. */
+/* check_arena.c: an arena and the page map, without a driver. */
 /* memcheck: one process */
 #include "wt_host.h"
 

@@ -1,6 +1,7 @@
-/* check_bins.c: how much more is held than is needed, and how often the driver
- * is asked for it. Host device, but for memory that nobody touches, and events
- * that are done when they are asked: so every figure is exact. */
+/* check_bins.c: how much more memory is held than needed, and how often the
+ * driver is called, with the bins' good fit. Host device, with memory that
+ * nobody touches and events that are complete when they are polled: every
+ * figure is exact. */
 /* memcheck: one process */
 #include "wt.h"
 

@@ -1,5 +1,6 @@
-/* check_expand.c: places in a range of addresses where memory is to come (row
- * C8), in the arena. No driver: nobody touches the memory. */
+/* check_expand.c: which place of an address range an expandable segment claims
+ * for new memory (row C8), in an arena without a driver: nobody touches the
+ * memory. */
 /* memcheck: one process */
 #include "wt.h"
 

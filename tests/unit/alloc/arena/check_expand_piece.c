@@ -1,6 +1,6 @@
-/* check_expand_piece.c: pieces of memory in ranges of addresses as calls to
- * CUDA, over the stand-in libraries (row C8), which take back whole mappings
- * alone. backends: standin */
+/* check_expand_piece.c: the pieces of address ranges as calls to CUDA, over the
+ * stand-in libraries (row C8), which unmap whole mappings only.
+ * backends: standin */
 #include "runtime/cuda/cuda.h"
 #include "tests/skip.h"
 

@@ -1,5 +1,6 @@
-/* check_lane.c: memory that is safe for one stream only, in the arena (row
- * C1), and small requests apart from large ones (row C3). No driver. */
+/* check_lane.c: memory that one stream only may use, in an arena (row C1), and
+ * segments of small requests, which large requests do not use (row C3). No
+ * driver. */
 /* memcheck: one process */
 #include "wt.h"
 

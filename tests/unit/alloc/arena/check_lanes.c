@@ -1,5 +1,5 @@
-/* check_lanes.c: all lanes of a stream, in arenas that are siblings (rows C1,
- * C4): each has its own, and what is said of the stream goes for all. No
+/* check_lanes.c: all lanes of a stream, in sibling arenas (rows C1, C4): a
+ * stream has a lane in each, and what it completes holds for all of them. No
  * driver. */
 /* memcheck: one process */
 #include "wt.h"

@@ -1,5 +1,5 @@
-/* check_transfer_cache.c: what full magazines gave back, in an arena without
- * threads. */
+/* check_transfer_cache.c: the batches that full magazines flush to an arena,
+ * without threads. */
 /* memcheck: one process */
 #include "wt.h"
 

@@ -1,7 +1,7 @@
 /* check_page_map_threads.c: threads whose first segments lie in the same GiB
- * make its leaf of the page map at the same time, and write into the one that
- * is left. ThreadSanitizer sees whether a thread that finds another thread's
- * leaf knows that it was zeroed. */
+ * make its leaf of the page map at the same time, and all write into the one
+ * leaf that stays. ThreadSanitizer checks that a thread that finds another
+ * thread's leaf is ordered after its zeroing. */
 #include "wt.h"
 
 #include "alloc/block/page_map.h"

@@ -1,4 +1,4 @@
-/* check_size_class.c: how requests are rounded (row B8). */
+/* check_size_class.c: the size to which a request is rounded up (row B8). */
 #include "wt.h"
 
 #include "alloc/block/size_class.h"
