@@ -216,6 +216,26 @@ void wm_arena_join(wm_arena *arenas, unsigned count)
     }
 }
 
+void wm_arena_lock_all(wm_arena *arena)
+{
+    for (wm_arena *a = arena->siblings; a != NULL; a = a->next_sibling) {
+        wm_lock_acquire(&a->lock);
+    }
+}
+
+void wm_arena_unlock_all(wm_arena *arena)
+{
+    wm_arena *a = arena->siblings;
+
+    while (a->next_sibling != NULL) {
+        a = a->next_sibling;
+    }
+    for (; a->shard > 0; a--) { /* an array: wm_arena_join() */
+        wm_lock_release(&a->lock);
+    }
+    wm_lock_release(&a->lock);
+}
+
 void wm_arena_each_live(wm_arena *arena,
                         void (*fn)(void *context, wm_block *block),
                         void *context)

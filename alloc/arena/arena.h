@@ -90,18 +90,15 @@ typedef struct wm_arena {
         *fresh_tail;            /* lanes with new runs, chained by next_fresh */
     _Atomic size_t fresh_lanes; /* relaxed: read without the lock */
     size_t dedicated_segments;  /* segments obtained for one request each */
-    size_t grown_bytes; /* segment bytes obtained while an oversize segment had
-                           room */
+    size_t grown_bytes;     /* obtained while an oversize segment had room */
     wm_block *spare_blocks; /* spare records, chained by next_idle */
     void *record_chunks;    /* the allocations that records were made in */
     wm_slab *all_slabs;     /* all records ever made, chained by next_made */
     size_t detached_bytes;  /* removed from the arena, not yet freed */
     size_t fresh_bytes;     /* became pending since the last miss */
-    size_t
-        out_bytes; /* with callers or in magazines, not in the transfer cache */
-    bool batched;  /* out_bytes may include blocks that no caller holds
-                      (arena_check.c) */
-    bool retaining; /* graphs use the memory: no segment is detached */
+    size_t out_bytes;       /* with callers or in magazines */
+    bool batched;           /* not all of these have callers (arena_check.c) */
+    bool retaining;         /* graphs use the memory: no segment is detached */
     wm_transfer_cache transfer_cache;    /* batches flushed from magazines */
     wm_slab *spare_slabs[WM_SLAB_SORTS]; /* spare records by number of slots,
                                             chained by next */
@@ -134,6 +131,11 @@ static inline wm_arena *wm_arena_next(const wm_arena *arena, wm_arena *a)
                                                 memory_order_relaxed) == 0);
     return a;
 }
+
+/* Lock arena of all siblings, in the order of their shards, and back. Segments
+ * move between siblings: only under all locks do sums over them hold. */
+void wm_arena_lock_all(wm_arena *arena);
+void wm_arena_unlock_all(wm_arena *arena);
 
 /* Number of the private pool that uses the arena; 0: none. */
 static inline uint64_t wm_arena_pool_number(const wm_arena *arena)

@@ -283,21 +283,15 @@ static bool check_all_locked(wm_arena *first, struct tally *tally)
 static bool check(wm_arena *first, bool settled)
 {
     struct tally tally = {.settled = true};
-    wm_arena *last = first;
     bool good;
 
+    wm_arena_lock_all(first);
     for (wm_arena *a = first; a != NULL; a = a->next_sibling) {
-        wm_lock_acquire(&a->lock);
         tally.settled = tally.settled && (settled || !a->batched);
-        last = a;
     }
     good = check_all_locked(first, &tally);
-    for (wm_arena *a = last;; a = &a[-1]) { /* an array: wm_arena_join() */
-        wm_lock_release(&a->lock);
-        if (a == first) {
-            return good;
-        }
-    }
+    wm_arena_unlock_all(first);
+    return good;
 }
 
 bool wm_arena_check(wm_arena *arena)

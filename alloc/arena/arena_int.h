@@ -98,12 +98,6 @@ static inline uint64_t wm_rank(size_t bytes, uint64_t since_ns, bool oldest)
 {
     return oldest ? UINT64_MAX - since_ns : bytes;
 }
-static inline uint64_t wm_segment_rank(const wm_segment *segment, bool oldest)
-{
-    return segment->free_failed
-               ? 1
-               : wm_rank(segment->bytes, segment->idle_since_ns, oldest);
-}
 /* wm_arena_released() and wm_arena_reattach() of such a piece. */
 void wm_expand_released_locked(wm_arena *arena, wm_segment *piece);
 void wm_expand_reattach_locked(wm_arena *arena, wm_segment *piece);
@@ -112,11 +106,9 @@ void wm_gap_link_locked(wm_arena *arena, wm_block *gap);
 void wm_gap_unlink_locked(wm_arena *arena, wm_block *gap);
 /* Ends a detach or a claim. gap_put: the run has no memory; it is a gap and
  * merges with gaps beside it. fill: it has memory and is a common idle run.
- * lost: it is unknown whether it has memory; LOST. */
+ * */
 void wm_gap_put_locked(wm_arena *arena, wm_block *run);
 void wm_expand_fill_locked(wm_arena *arena, wm_segment *segment,
-                           wm_block *part);
-void wm_expand_lost_locked(wm_arena *arena, wm_segment *segment,
                            wm_block *part);
 /* Logs a part of a segment in the history. */
 void wm_expand_log(wm_segment *segment, char *base, size_t bytes,
@@ -147,13 +139,6 @@ static inline bool wm_run_is_idle(wm_block *block)
 {
     return block != NULL && wm_block_state(block) == WM_BLOCK_IDLE;
 }
-/* may_join: true if the neighbour, or null, can be merged with the run. absorb:
- * merges the run with the one after it, whose record ends. */
-static inline bool wm_run_may_join(const wm_block *block, wm_block *neighbour)
-{
-    return wm_run_is_idle(neighbour) && neighbour->lane == block->lane;
-}
-void wm_run_absorb_locked(wm_arena *arena, wm_block *block);
 /* True if the run is idle and the lane may use it; run may be null. */
 static inline bool wm_run_may_have(const wm_arena *arena, const wm_lane *lane,
                                    wm_block *run)
@@ -165,9 +150,6 @@ static inline bool wm_run_may_have(const wm_arena *arena, const wm_lane *lane,
  * with further idle runs of the lane behind them; the result is the lane's. */
 wm_block *wm_run_join_lanes_locked(wm_arena *arena, wm_lane *lane,
                                    wm_block *first, size_t bytes);
-/* Merges the first such neighbours with room for the request, or null. Called
- * when no single run fits. Walks all runs: only before the arena grows. */
-wm_block *wm_run_join_any_locked(wm_arena *arena, wm_lane *lane, size_t bytes);
 /* An idle run of exactly bytes, out of its bin, or null. *failed: there is
  * memory, but no metadata for a record or a lane. lane, here and below: the
  * stream's first lane, the arena's common lane, or null. */

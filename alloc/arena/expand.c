@@ -175,7 +175,8 @@ void wm_expand_fill_locked(wm_arena *arena, wm_segment *segment, wm_block *part)
     wm_run_join_locked(arena, part);
 }
 
-void wm_expand_lost_locked(wm_arena *arena, wm_segment *segment, wm_block *part)
+/* It is unknown whether the part has memory. */
+static void lose_locked(wm_arena *arena, wm_segment *segment, wm_block *part)
 {
     map_pages(segment, part);
     part->slab = NULL;
@@ -241,7 +242,7 @@ void wm_expand_undo(wm_arena *arena, wm_expansion *expansion, bool lost)
     wm_lock_acquire(&arena->lock);
     if (lost) {
         note_come_locked(arena, expansion);
-        wm_expand_lost_locked(arena, expansion->segment, part);
+        lose_locked(arena, expansion->segment, part);
     } else {
         wm_gap_put_locked(arena, part);
     }

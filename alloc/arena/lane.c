@@ -196,14 +196,6 @@ void wm_lane_retire_locked(wm_arena *arena, wm_lane *lane)
     arena->spare_lanes = lane;
 }
 
-void wm_lane_close(wm_arena *arena, wm_lane *lane)
-{
-    wm_lock_acquire(&arena->lock);
-    /* Relaxed: see wm_lane_make_beside_locked(). */
-    atomic_store_explicit(&lane->closed, true, memory_order_relaxed);
-    wm_lock_release(&arena->lock);
-}
-
 bool wm_lane_has(wm_arena *arena, const wm_block *block, uint64_t id)
 {
     const wm_lane *lane;

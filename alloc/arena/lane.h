@@ -110,17 +110,9 @@ void wm_lane_renew_locked(struct wm_arena *arena, wm_lane *lane);
  * become common, but not slabs, part of which may still be freed. */
 void wm_lane_passed(struct wm_arena *arena, wm_lane *lane, uint64_t puts);
 
-/* The stream is retired: its further work is not in the lane's order. */
-void wm_lane_close(struct wm_arena *arena, wm_lane *lane);
-
 /* True if a LIVE block is still in the order of the stream with that id, so
  * that work of that stream on it need not be recorded. */
 bool wm_lane_has(struct wm_arena *arena, const wm_block *block, uint64_t id);
-
-/* The stream of lane to waits for the work queued before put number puts on
- * from: those runs move to it. */
-void wm_lane_yield(struct wm_arena *arena, wm_lane *from, wm_lane *to,
-                   uint64_t puts);
 
 /* True if a run of at least least bytes is idle in the lane in segments that
  * serve requests of bytes. */
@@ -154,7 +146,8 @@ void wm_lanes_renew(struct wm_arena *arena, const wm_lane *lane,
                     const wm_lane_point *point);
 void wm_lanes_yield(struct wm_arena *arena, const wm_lane *from, wm_lane *to,
                     const wm_lane_point *point);
-/* Also the lanes that a request is making meanwhile. */
+/* The stream is retired: its further work is not in the order of its lanes,
+ * including lanes that a request is making meanwhile. */
 void wm_lanes_close(struct wm_arena *arena, const wm_lane *lane);
 /* Ends the first lane last. A later request that names it has no stream order.
  */

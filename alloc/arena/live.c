@@ -1,11 +1,6 @@
 /* live.c: see live.h. */
 #include "alloc/arena/live.h"
 
-static void init(wm_live *live, wm_live *whole)
-{
-    live->whole = whole;
-}
-
 void wm_lives_init(wm_lives *lives)
 {
     lives->all = &lives->large;
@@ -14,14 +9,14 @@ void wm_lives_init(wm_lives *lives)
 
 void wm_lives_sort(wm_lives *lives)
 {
-    init(&lives->small, &lives->whole);
-    init(&lives->large, &lives->whole);
+    lives->small.whole = &lives->whole;
+    lives->large.whole = &lives->whole;
     lives->all = &lives->whole;
 }
 
 void wm_lives_join(wm_lives *lives, wm_lives *first)
 {
-    init(&lives->large, &first->whole);
+    lives->large.whole = &first->whole;
     lives->classes = &first->of_class;
 }
 
@@ -36,7 +31,7 @@ void wm_claim_raise(wm_claim *claim)
     }
 }
 
-void wm_claim_reset(wm_claim *claim)
+static void reset(wm_claim *claim)
 {
     atomic_store_explicit(
         &claim->peak,
@@ -103,10 +98,10 @@ void wm_lives_raise_some(wm_lives *lives, const bool some[WM_LIVE_FIGURES])
 
 void wm_lives_reset(wm_lives *lives)
 {
-    each(lives, wm_claim_reset);
+    each(lives, reset);
     for (int i = 0; i < WM_CLASSES_ALL; i++) {
-        wm_claim_reset(&lives->of_class.blocks[i]);
+        reset(&lives->of_class.blocks[i]);
     }
-    wm_claim_reset(&lives->of_class.asked);
-    wm_claim_reset(&lives->of_class.handed);
+    reset(&lives->of_class.asked);
+    reset(&lives->of_class.handed);
 }

@@ -109,7 +109,6 @@ static inline void wm_claim_add_raise(wm_claim *claim, int64_t n)
         wm_claim_raise(claim);
     }
 }
-void wm_claim_reset(wm_claim *claim);
 
 /* Adds blocks, bytes requested and bytes, or active blocks and bytes. True if a
  * peak has to be raised. */

@@ -4,6 +4,13 @@
 
 #include "runtime/base/clock.h"
 
+static uint64_t rank_of(const wm_segment *segment, bool oldest)
+{
+    return segment->free_failed
+               ? 1
+               : wm_rank(segment->bytes, segment->idle_since_ns, oldest);
+}
+
 /* True if all of a segment is idle and may be freed. It has several runs if
  * they are of several lanes: the driver waits for the device when it frees the
  * segment. */
@@ -70,8 +77,7 @@ static wm_segment *first_locked(const wm_arena *arena, bool oldest)
 
     for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
         if (is_whole(s) &&
-            (first == NULL ||
-             wm_segment_rank(s, oldest) > wm_segment_rank(first, oldest))) {
+            (first == NULL || rank_of(s, oldest) > rank_of(first, oldest))) {
             first = s;
         }
     }
@@ -86,8 +92,7 @@ static wm_segment *detach_locked(wm_arena *arena, const wm_purge *purge)
     while (rest.bytes > 0) {
         wm_segment *first = first_locked(arena, purge->oldest);
 
-        if (first == NULL ||
-            wm_segment_rank(first, purge->oldest) < purge->least) {
+        if (first == NULL || rank_of(first, purge->oldest) < purge->least) {
             break;
         }
         rest.bytes -= first->bytes < rest.bytes ? first->bytes : rest.bytes;
@@ -104,7 +109,7 @@ uint64_t wm_arena_rank(wm_arena *arena, bool oldest, size_t *detached)
     wm_lock_acquire(&arena->lock);
     (void)wm_arena_empty_transfer_cache_locked(arena);
     first = first_locked(arena, oldest);
-    rank = first != NULL ? wm_segment_rank(first, oldest) : 0;
+    rank = first != NULL ? rank_of(first, oldest) : 0;
     other = wm_expand_rank_locked(arena, oldest);
     *detached = arena->detached_bytes;
     wm_lock_release(&arena->lock);

@@ -153,16 +153,11 @@ static void fill_locked(const wm_arena *arena, struct list *list)
     }
 }
 
-/* Takes the locks from arena on, by rising number. */
 static void fill(wm_arena *arena, struct list *list)
 {
-    wm_lock_acquire(&arena->lock);
-    if (arena->next_sibling != NULL) {
-        fill(arena->next_sibling, list);
-    } else {
-        fill_locked(arena->siblings, list);
-    }
-    wm_lock_release(&arena->lock);
+    wm_arena_lock_all(arena);
+    fill_locked(arena->siblings, list);
+    wm_arena_unlock_all(arena);
 }
 
 static bool make_room(struct list *list)
