@@ -298,10 +298,10 @@ size_t wm_arena_idle(wm_arena *arena);
 size_t wm_arena_largest(wm_arena *arena);
 /* Bytes of this arena's own segments. */
 size_t wm_arena_held(wm_arena *arena);
-void wm_arena_count_retry(wm_arena *arena);
-void wm_arena_count_failure(wm_arena *arena);
-/* A request that was served from another node than the preferred one. */
-void wm_arena_count_spill(wm_arena *arena);
+/* Counts an event of a request. SPILL: it was served from another node than the
+ * preferred one. */
+enum wm_count { WM_COUNT_RETRY, WM_COUNT_FAILURE, WM_COUNT_SPILL };
+void wm_arena_count(wm_arena *arena, enum wm_count count);
 void wm_arena_reset_peaks(wm_arena *arena);
 void wm_arena_reset_totals(wm_arena *arena);
 

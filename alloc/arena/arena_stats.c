@@ -324,24 +324,12 @@ void wm_arena_count_driver(wm_arena *arena, bool free, uint64_t ns)
     wm_lock_release(&arena->lock);
 }
 
-void wm_arena_count_retry(wm_arena *arena)
+void wm_arena_count(wm_arena *arena, enum wm_count count)
 {
     wm_lock_acquire(&arena->lock);
-    arena->stats.retries++;
-    wm_lock_release(&arena->lock);
-}
-
-void wm_arena_count_failure(wm_arena *arena)
-{
-    wm_lock_acquire(&arena->lock);
-    arena->stats.failures++;
-    wm_lock_release(&arena->lock);
-}
-
-void wm_arena_count_spill(wm_arena *arena)
-{
-    wm_lock_acquire(&arena->lock);
-    arena->stats.spilled++;
+    arena->stats.retries += count == WM_COUNT_RETRY;
+    arena->stats.failures += count == WM_COUNT_FAILURE;
+    arena->stats.spilled += count == WM_COUNT_SPILL;
     wm_lock_release(&arena->lock);
 }
 

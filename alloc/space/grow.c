@@ -211,7 +211,7 @@ static bool make_room(wm_space *space, struct wm_grow_request *request)
     again = wm_growth_give_back(space, request->give_back, 0) > 0 ||
             wait_for_others(space, request);
     if (again) {
-        wm_arena_count_retry(request->arena);
+        wm_arena_count(request->arena, WM_COUNT_RETRY);
     }
     /* What the driver says to a segment is not why the request fails. */
     wm_error_restore(&cause);

@@ -35,7 +35,7 @@ warm_status wm_space_refuse(wm_space *space, const wm_request *request)
     warm_last_error(&cause);
     wm_cache_merge_stats(&space->group);
     wm_space_stats(space, &s);
-    wm_arena_count_failure(request->arena);
+    wm_arena_count(request->arena, WM_COUNT_FAILURE);
     if (wm_unlikely(space->group.runtime->told)) {
         wm_traced_refused(space->group.runtime, request);
     }
@@ -128,7 +128,7 @@ static warm_status share_and_take(wm_space *space, const wm_request *request,
     if (space->traits->share != NULL &&
         space->traits->share(space, request, is_short)) {
         if (is_short) {
-            wm_arena_count_retry(request->arena);
+            wm_arena_count(request->arena, WM_COUNT_RETRY);
         }
         *block = take(request);
     }
@@ -173,7 +173,7 @@ static warm_status climb(wm_space *space, const wm_request *request,
     }
     if (status == WARM_OUT_OF_MEMORY &&
         wm_space_ask_callbacks(space, request->bytes)) {
-        wm_arena_count_retry(request->arena);
+        wm_arena_count(request->arena, WM_COUNT_RETRY);
         wm_cache_flush_all(&space->group);
         note_miss(NULL, request);
         wm_space_collect(space);
@@ -196,7 +196,7 @@ static warm_status climb_for_graphs(wm_space *space, const wm_request *request,
 
     if (status == WARM_OUT_OF_MEMORY &&
         wm_space_ask_callbacks(space, request->bytes)) {
-        wm_arena_count_retry(request->arena);
+        wm_arena_count(request->arena, WM_COUNT_RETRY);
         status = wm_node_fallback_obtain(space, request, block);
     }
     return status;

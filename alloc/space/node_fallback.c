@@ -120,7 +120,7 @@ static warm_status spill(wm_space *space, const wm_request *request,
         }
     }
     if (status == WARM_OK) {
-        wm_arena_count_spill((*block)->segment->arena);
+        wm_arena_count((*block)->segment->arena, WM_COUNT_SPILL);
     }
     return status;
 }
