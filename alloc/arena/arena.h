@@ -17,10 +17,10 @@
 #ifndef WM_ARENA_H
 #define WM_ARENA_H
 
-#include "alloc/arena/transfer_cache.h"
-#include "alloc/block/block.h"
 #include "alloc/arena/lane.h"
 #include "alloc/arena/live.h"
+#include "alloc/arena/transfer_cache.h"
+#include "alloc/block/block.h"
 #include "runtime/base/lock.h"
 #include "warmpool/stats.h"
 

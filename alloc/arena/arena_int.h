@@ -7,9 +7,8 @@
  *   lane.c     records of lanes; lane_pass.c: memory moves between lanes
  *   segment.c  segments join and leave; purge.c: which segments leave
  *   steal.c    a segment moves to a sibling
- *   expand.c   segments that get memory in parts; expand_purge.c: they return
- * it; expand_range.c: address ranges; expand_piece.c: units of mapping retain.c
- * blocks and segments that graphs use */
+ *   expand*.c  segments that get memory, and return it, in parts
+ *   retain.c   blocks and segments that graphs use */
 #ifndef WM_ARENA_INT_H
 #define WM_ARENA_INT_H
 

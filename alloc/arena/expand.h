@@ -25,12 +25,11 @@
 /* A place where memory is being mapped. */
 typedef struct wm_expansion {
     wm_segment *segment;
-    wm_block *before,
-        *after;     /* idle runs that the part will merge with, or null */
-    wm_block *part; /* part of a gap; null: nothing is claimed */
-    size_t bytes;   /* bytes of the part */
-    size_t first;   /* of these, what the request lacks */
-    size_t room;    /* bytes of all three */
+    wm_block *before, *after; /* idle runs to merge with, or null */
+    wm_block *part;           /* part of a gap; null: nothing is claimed */
+    size_t bytes;             /* bytes of the part */
+    size_t first;             /* of these, what the request lacks */
+    size_t room;              /* bytes of all three */
 } wm_expansion;
 
 /* Claims a place of at least needed bytes, up to wanted where addresses are

@@ -2,8 +2,8 @@
  * and expand_piece.h. */
 #include "alloc/arena/arena_int.h"
 
-#include "alloc/block/page_map.h"
 #include "alloc/arena/expand_piece.h"
+#include "alloc/block/page_map.h"
 
 /* A run with a whole piece: the one idle longest, or one of the largest. */
 static wm_block *pick_locked(const wm_arena *arena, enum wm_run_kind kind,

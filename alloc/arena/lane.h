@@ -53,10 +53,9 @@ typedef struct wm_lane {
     /* Requests and sets that name it, and one until it has ended. Raised by a
      * holder, or under lock orders; falls to 0 under lock arena only. */
     _Atomic size_t holds;
-    _Atomic bool closed; /* the stream was retired */
-    bool ended;          /* the stream and all of its work have ended */
-    _Atomic bool
-        ending; /* in the first lane: all lanes of the stream are ending */
+    _Atomic bool closed;  /* the stream was retired */
+    bool ended;           /* the stream and all of its work have ended */
+    _Atomic bool ending;  /* first lane: all lanes of the stream are ending */
     struct wm_lane *next; /* next lane of the arena */
     void *owner;          /* set by the creator; null once it has ended */
     bool fresh; /* a run was freed: in the arena's queue of fresh lanes */
@@ -106,8 +105,8 @@ wm_lane *wm_lane_take_fresh(struct wm_arena *arena);
 void wm_lane_renew(struct wm_arena *arena, wm_lane *lane);
 void wm_lane_renew_locked(struct wm_arena *arena, wm_lane *lane);
 
-/* The stream has completed all work queued before put number puts: those runs
- * become common, but not slabs, part of which may still be freed. */
+/* The stream has completed the work queued before its first puts frees: those
+ * runs become common, but not slabs, part of which may still be freed. */
 void wm_lane_passed(struct wm_arena *arena, wm_lane *lane, uint64_t puts);
 
 /* True if a LIVE block is still in the order of the stream with that id, so

@@ -42,14 +42,12 @@ typedef struct wm_claim {
 
 typedef struct wm_live {
     _Alignas(64) wm_claim of[WM_LIVE_FIGURES];
-    struct wm_live
-        *whole; /* const: the total of which this is a part; or null */
+    struct wm_live *whole; /* const: total that includes this; or null */
 } wm_live;
 
 /* Shared by the arenas of a node, including those of private pools. */
 typedef struct wm_lives {
-    wm_live small,
-        large;     /* requests; all are large if the node does not sort them */
+    wm_live small, large; /* all are large if the node does not sort */
     wm_live whole; /* of both; in the first node's record, of all nodes */
     wm_live *all;  /* const: the one that counts every request of the node */
     /* Blocks by size class, and bytes of the last class, whose blocks differ in

@@ -1,9 +1,9 @@
 /* run.c: records of blocks, and runs of pages. See arena_int.h. */
 #include "alloc/arena/arena_int.h"
 
-#include "runtime/base/history.h"
 #include "alloc/block/page_map.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/history.h"
 #include "runtime/base/meta.h"
 
 /* ---- records ---------------------------------------------------------- */

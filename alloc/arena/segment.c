@@ -2,8 +2,8 @@
  * public function. See arena_int.h. */
 #include "alloc/arena/arena_int.h"
 
-#include "alloc/block/page_map.h"
 #include "alloc/arena/arena_trace.h"
+#include "alloc/block/page_map.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/status.h"
 

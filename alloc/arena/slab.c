@@ -1,8 +1,8 @@
 /* slab.c: runs that are split into slots of one size class. See arena_int.h. */
 #include "alloc/arena/arena_int.h"
 
-#include "runtime/base/history.h"
 #include "alloc/block/page_map.h"
+#include "runtime/base/history.h"
 #include "runtime/base/meta.h"
 
 static void link_slab(wm_slab *slab)
