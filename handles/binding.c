@@ -29,7 +29,7 @@ warm_status wm_handle_check_stream(warm_runtime *runtime, warm_kind kind,
                                    int device, warm_stream stream,
                                    wm_stream_info *info)
 {
-    const wm_kind *k = wm_pools_kind(runtime->pools, kind);
+    const wm_kind *k = wm_kind_table_kind(runtime->kinds, kind);
     warm_status status;
 
     if (k->ops->bind == NULL) {
@@ -50,8 +50,8 @@ void *wm_handle_workspace(warm_runtime *runtime, warm_kind number, int device,
                           const void *handle, warm_stream stream,
                           const wm_stream_info *info, size_t *bytes)
 {
-    const wm_workspace_user user = {handle, stream, info->id};
-    wm_kind *kind = wm_pools_kind(runtime->pools, number);
+    const wm_workspace_key user = {handle, stream, info->id};
+    wm_kind *kind = wm_kind_table_kind(runtime->kinds, number);
     void *memory = NULL;
 
     *bytes = kind->ops->workspace_bytes != NULL
@@ -59,16 +59,16 @@ void *wm_handle_workspace(warm_runtime *runtime, warm_kind number, int device,
                  : 0;
     if (*bytes > 0 && stream != WARM_STREAM_PER_THREAD &&
         may_be_on(info, device)) {
-        wm_workspaces_get(wm_pools_workspaces(runtime->pools, device), &user,
-                          *bytes, &memory);
+        wm_workspaces_get(wm_kind_table_workspaces(runtime->kinds, device),
+                          &user, *bytes, &memory);
     }
     *bytes = memory != NULL ? *bytes : 0;
     return memory;
 }
 
-warm_status wm_binding_renew(warm_runtime *runtime, wm_window *window,
-                             const wm_window_call *call,
-                             const wm_binding_want *want)
+warm_status wm_binding_update(warm_runtime *runtime, wm_window *window,
+                              const wm_window_call *call,
+                              const wm_binding_request *want)
 {
     wm_rows *rows = wm_window_rows(window, call->device);
     size_t first = wm_window_index(call->kind, call->device);
@@ -93,8 +93,9 @@ warm_status wm_binding_renew(warm_runtime *runtime, wm_window *window,
     }
     /* Not bound to anything until the call has worked. */
     rows->bound[second] = 0;
-    status = wm_pool_bind(wm_pools_at(runtime->pools, call->kind, call->device),
-                          handle, want->stream, memory, bytes);
+    status = wm_pool_bind(
+        wm_kind_table_pool(runtime->kinds, call->kind, call->device), handle,
+        want->stream, memory, bytes);
     if (status == WARM_OK) {
         rows->bound[first] = (uintptr_t)want->stream;
         rows->bound[second] =
@@ -117,7 +118,7 @@ static void leave_own(warm_runtime *runtime, wm_window *window, int device,
     for (; kinds != 0; kinds &= kinds - 1) {
         warm_kind kind = __builtin_ctz(kinds);
         size_t first = wm_window_index(kind, device);
-        wm_pool *pool = wm_pools_at(runtime->pools, kind, device);
+        wm_pool *pool = wm_kind_table_pool(runtime->kinds, kind, device);
         void *handle = wm_window_held(window, kind, device);
 
         if (rows->bound[first + WM_ROW_SECOND] != 0 &&
@@ -128,7 +129,8 @@ static void leave_own(warm_runtime *runtime, wm_window *window, int device,
     }
 }
 
-void wm_binding_leave(warm_runtime *runtime, int device, warm_stream stream)
+void wm_binding_unbind_stream(warm_runtime *runtime, int device,
+                              warm_stream stream)
 {
     wm_window *window;
 
@@ -139,5 +141,5 @@ void wm_binding_leave(warm_runtime *runtime, int device, warm_stream stream)
     if (window != NULL) {
         leave_own(runtime, window, device, stream);
     }
-    wm_pools_unbind_stream(runtime->pools, device, stream);
+    wm_kind_table_unbind_stream(runtime->kinds, device, stream);
 }

@@ -6,7 +6,7 @@
 #ifndef WM_BINDING_H
 #define WM_BINDING_H
 
-#include "handles/pools.h"
+#include "handles/kind_table.h"
 #include "runtime/thread/window.h"
 
 /* Whether a handle can be bound to the stream; fills *info. */
@@ -22,20 +22,21 @@ void *wm_handle_workspace(warm_runtime *runtime, warm_kind number, int device,
                           const void *handle, warm_stream stream,
                           const wm_stream_info *info, size_t *bytes);
 
-typedef struct wm_binding_want {
+typedef struct wm_binding_request {
     warm_stream stream;
     wm_stream_info info;
     uint64_t epoch; /* the runtime's, before info was asked for */
-} wm_binding_want;
+} wm_binding_request;
 
 /* Makes the handle that the window holds work on the stream, with no call of
  * the library if it does so already. */
-warm_status wm_binding_renew(warm_runtime *runtime, wm_window *window,
-                             const wm_window_call *call,
-                             const wm_binding_want *want);
+warm_status wm_binding_update(warm_runtime *runtime, wm_window *window,
+                              const wm_window_call *call,
+                              const wm_binding_request *want);
 
 /* The stream will go: handles of the device that are bound to it are bound to
  * the default stream instead, but for those that other threads hold. */
-void wm_binding_leave(warm_runtime *runtime, int device, warm_stream stream);
+void wm_binding_unbind_stream(warm_runtime *runtime, int device,
+                              warm_stream stream);
 
 #endif

@@ -2,14 +2,14 @@
  * ones.
  *
  * Takes no lock of its own. */
-#include "handles/reserve.h"
+#include "handles/handle.h"
 
 #include "runtime/base/sized.h"
 #include "runtime/base/status.h"
 
 static warm_status check_kind(warm_runtime *runtime, warm_kind kind)
 {
-    int kinds = wm_pools_kinds(runtime->pools);
+    int kinds = wm_kind_table_count(runtime->kinds);
 
     if (kind < 0 || kind >= kinds) {
         return wm_fail(WARM_INVALID_ARGUMENT,
@@ -18,8 +18,8 @@ static warm_status check_kind(warm_runtime *runtime, warm_kind kind)
     return WARM_OK;
 }
 
-warm_status wm_handle_refuse(warm_runtime *runtime, warm_kind kind, int device,
-                             const void *output)
+warm_status wm_handle_check_slow(warm_runtime *runtime, warm_kind kind,
+                                 int device, const void *output)
 {
     warm_status status = wm_runtime_check_device(runtime, device);
 
@@ -29,7 +29,7 @@ warm_status wm_handle_refuse(warm_runtime *runtime, warm_kind kind, int device,
     return status == WARM_OK ? check_kind(runtime, kind) : status;
 }
 
-warm_status wm_handle_check_wanted(warm_runtime *runtime,
+warm_status wm_handle_check_nested(warm_runtime *runtime,
                                    const wm_window_call *call)
 {
     const wm_window_call *outer = call->outer;
@@ -44,7 +44,7 @@ warm_status wm_handle_check_wanted(warm_runtime *runtime,
     return wm_fail(WARM_INVALID_ARGUMENT,
                    "a callback reserves the %s handle of device %d that its "
                    "own thread is about to get: it would wait for itself",
-                   wm_pools_kind(runtime->pools, call->kind)->ops->name,
+                   wm_kind_table_kind(runtime->kinds, call->kind)->ops->name,
                    call->device);
 }
 
@@ -68,7 +68,7 @@ const char *warm_kind_name(warm_runtime *runtime, warm_kind kind)
         check_kind(runtime, kind) != WARM_OK) {
         return NULL;
     }
-    return wm_pools_kind(runtime->pools, kind)->ops->name;
+    return wm_kind_table_kind(runtime->kinds, kind)->ops->name;
 }
 
 warm_status warm_handle_get_stats(warm_runtime *runtime, warm_kind kind,
@@ -89,10 +89,12 @@ warm_status warm_handle_get_stats(warm_runtime *runtime, warm_kind kind,
     if (status != WARM_OK) {
         return status;
     }
-    wm_pool_get_stats(wm_pools_at(runtime->pools, kind, device), &all);
-    if (wm_pools_kind(runtime->pools, kind)->ops->workspace_bytes != NULL) {
-        wm_workspaces_get_stats(wm_pools_workspaces(runtime->pools, device),
-                                &all.workspaces, &all.workspace_bytes);
+    wm_pool_get_stats(wm_kind_table_pool(runtime->kinds, kind, device), &all);
+    if (wm_kind_table_kind(runtime->kinds, kind)->ops->workspace_bytes !=
+        NULL) {
+        wm_workspaces_get_stats(
+            wm_kind_table_workspaces(runtime->kinds, device), &all.workspaces,
+            &all.workspace_bytes);
     }
     wm_sized_out(stats, &all, sizeof all);
     return WARM_OK;

@@ -4,7 +4,7 @@
  * device, so that one is found, or found to be over, without memory that a
  * caller could corrupt. No lock of its own. */
 #include "handles/binding.h"
-#include "handles/reserve.h"
+#include "handles/handle.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
 
@@ -31,14 +31,15 @@ static warm_status bind(warm_runtime *runtime, warm_kind kind, int device,
     void *memory = wm_handle_workspace(runtime, kind, device, handle, stream,
                                        info, &bytes);
 
-    return wm_pool_bind(wm_pools_at(runtime->pools, kind, device), handle,
-                        stream, memory, bytes);
+    return wm_pool_bind(wm_kind_table_pool(runtime->kinds, kind, device),
+                        handle, stream, memory, bytes);
 }
 
 static warm_status lend(warm_runtime *runtime, const wm_window_call *call,
                         const struct want *want)
 {
-    wm_pool *pool = wm_pools_at(runtime->pools, call->kind, call->device);
+    wm_pool *pool =
+        wm_kind_table_pool(runtime->kinds, call->kind, call->device);
     wm_stream_info info = {.device = WM_DEVICE_UNKNOWN};
     void *handle = NULL;
     warm_status status = WARM_OK;
@@ -48,13 +49,13 @@ static warm_status lend(warm_runtime *runtime, const wm_window_call *call,
                                         want->stream, &info);
     }
     if (status == WARM_OK) {
-        status = wm_handle_take(runtime, call, &handle);
+        status = wm_handle_acquire(runtime, call, &handle);
     }
     if (status == WARM_OK && want->bound) {
         status = bind(runtime, call->kind, call->device, want->stream, &info,
                       handle);
         if (status != WARM_OK) {
-            wm_pool_give(pool, handle, wm_clock_ns());
+            wm_pool_release(pool, handle, wm_clock_ns());
         }
     }
     if (status == WARM_OK) {
@@ -110,12 +111,13 @@ static warm_status end(warm_runtime *runtime, uint64_t number)
     int kind = (int)(place & ((1u << KIND_BITS) - 1));
     int device = (int)(place >> KIND_BITS);
 
-    if (kind >= wm_pools_kinds(runtime->pools) || device >= runtime->devices) {
+    if (kind >= wm_kind_table_count(runtime->kinds) ||
+        device >= runtime->devices) {
         return wm_fail(WARM_INVALID_ARGUMENT,
                        "%llu is no lease of this runtime",
                        (unsigned long long)number);
     }
-    return wm_pool_lease_end(wm_pools_at(runtime->pools, kind, device),
+    return wm_pool_lease_end(wm_kind_table_pool(runtime->kinds, kind, device),
                              number >> PLACE_BITS);
 }
 
@@ -134,16 +136,16 @@ warm_status warm_handle_return(warm_runtime *runtime, warm_lease lease)
 static void trim_workspaces(warm_runtime *runtime, warm_kind kind, int device,
                             uint64_t idle_ns)
 {
-    const wm_kind *of = wm_pools_kind(runtime->pools, kind);
+    const wm_kind *of = wm_kind_table_kind(runtime->kinds, kind);
     wm_breaking breaking;
 
     if (of->ops->workspace_bytes == NULL) {
         return;
     }
-    wm_pool_leave_workspaces(wm_pools_at(runtime->pools, kind, device),
-                             idle_ns);
+    wm_pool_detach_workspaces(wm_kind_table_pool(runtime->kinds, kind, device),
+                              idle_ns);
     if (wm_kind_begin_break(of, &breaking, device, NULL)) {
-        wm_workspaces_trim(wm_pools_workspaces(runtime->pools, device),
+        wm_workspaces_trim(wm_kind_table_workspaces(runtime->kinds, device),
                            idle_ns);
         wm_kind_end_break(of, &breaking);
     }
@@ -159,8 +161,8 @@ warm_status warm_handle_trim(warm_runtime *runtime, warm_kind kind, int device,
 
     if (status == WARM_OK) {
         wm_driver_notice_reset(runtime->driver, device);
-        count = wm_pool_trim(wm_pools_at(runtime->pools, kind, device), keep,
-                             idle_ns);
+        count = wm_pool_trim(wm_kind_table_pool(runtime->kinds, kind, device),
+                             keep, idle_ns);
         trim_workspaces(runtime, kind, device, idle_ns);
         if (destroyed != NULL) {
             *destroyed = count;

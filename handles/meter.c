@@ -92,14 +92,14 @@ bool wm_meter_end(wm_meter *meter, bool made, uint64_t *handles,
     return told;
 }
 
-void wm_meter_disturb_begin(wm_meter *meter)
+void wm_meter_exclude_begin(wm_meter *meter)
 {
     wm_lock_acquire(&meter->lock);
     enter_locked(meter, NULL);
     wm_lock_release(&meter->lock);
 }
 
-void wm_meter_disturb_end(wm_meter *meter)
+void wm_meter_exclude_end(wm_meter *meter)
 {
     wm_lock_acquire(&meter->lock);
     meter->running--;

@@ -41,7 +41,7 @@ bool wm_meter_end(wm_meter *meter, bool made, uint64_t *handles,
                   uint64_t *bytes);
 
 /* Around what gives device memory back: nothing is measured beside it. */
-void wm_meter_disturb_begin(wm_meter *meter);
-void wm_meter_disturb_end(wm_meter *meter);
+void wm_meter_exclude_begin(wm_meter *meter);
+void wm_meter_exclude_end(wm_meter *meter);
 
 #endif

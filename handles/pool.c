@@ -23,25 +23,25 @@ void wm_pool_init(wm_pool *pool, wm_kind *kind, wm_meter *meter,
     wm_cond_init(&pool->first_ended);
 }
 
-warm_status wm_pool_take(wm_pool *pool, void **handle)
+warm_status wm_pool_acquire(wm_pool *pool, void **handle)
 {
     void *taken;
 
     wm_lock_acquire(&pool->lock);
-    wm_pool_look_locked(pool);
+    wm_pool_check_reset_locked(pool);
     taken = wm_pool_pop_idle_locked(pool);
     wm_lock_release(&pool->lock);
-    if (wm_unlikely(taken == NULL) || !wm_pool_revive(pool, taken)) {
-        return wm_pool_take_slow(pool, handle);
+    if (wm_unlikely(taken == NULL) || !wm_pool_make_default(pool, taken)) {
+        return wm_pool_acquire_slow(pool, handle);
     }
     *handle = taken;
     return WARM_OK;
 }
 
-void wm_pool_give(wm_pool *pool, void *handle, uint64_t now_ns)
+void wm_pool_release(wm_pool *pool, void *handle, uint64_t now_ns)
 {
     wm_lock_acquire(&pool->lock);
-    wm_pool_look_locked(pool);
+    wm_pool_check_reset_locked(pool);
     if (!pool->closed) {
         pool->stats.in_use--;
         wm_pool_push_idle_locked(pool, handle, now_ns);
@@ -55,7 +55,7 @@ uint64_t wm_pool_lease_out(wm_pool *pool, void *handle, bool bound)
         atomic_fetch_add_explicit(&last_serial, 1, memory_order_relaxed) + 1;
 
     wm_lock_acquire(&pool->lock);
-    wm_pool_look_locked(pool);
+    wm_pool_check_reset_locked(pool);
     if (!pool->closed || pool->lost) {
         wm_handle_map_put(&pool->leases, serial, handle);
     }
@@ -77,12 +77,12 @@ warm_status wm_pool_lease_end(wm_pool *pool, uint64_t serial)
     bool closed;
 
     wm_lock_acquire(&pool->lock);
-    wm_pool_look_locked(pool);
+    wm_pool_check_reset_locked(pool);
     closed = pool->closed && !pool->lost;
     handle = closed ? NULL : wm_handle_map_take(&pool->leases, serial);
     if (handle != NULL && !pool->lost) {
         pool->stats.leased--;
-        if (!wm_pool_take_back_locked(pool, handle, now)) {
+        if (!wm_pool_return_while_unbinding_locked(pool, handle, now)) {
             wm_pool_push_idle_locked(pool, handle, now);
         }
     }
@@ -124,7 +124,7 @@ uint64_t wm_pool_trim(wm_pool *pool, uint64_t keep, uint64_t idle_ns)
     uint64_t destroyed = 0;
     void *handle;
 
-    wm_pool_end_deferred(pool);
+    wm_pool_destroy_deferred(pool);
     /* Once the process exits, or the device was reset, everything is left (rows
      * A6, A17). */
     do {
@@ -201,7 +201,7 @@ uint64_t wm_pool_close(wm_pool *pool)
     uint64_t idle, in_use, deferred;
 
     wm_lock_acquire(&pool->lock);
-    wm_pool_look_locked(pool);
+    wm_pool_check_reset_locked(pool);
     idle = pool->stats.idle;
     deferred = pool->stats.deferred;
     in_use = pool->stats.in_use + pool->stats.leased;
@@ -228,7 +228,7 @@ void wm_pool_get_stats(wm_pool *pool, warm_handle_stats *stats)
     uint64_t wanted = atomic_load_explicit(&pool->wanted, memory_order_relaxed);
 
     wm_lock_acquire(&pool->lock);
-    wm_pool_look_locked(pool);
+    wm_pool_check_reset_locked(pool);
     *stats = pool->stats;
     stats->idle += pool->ending;
     stats->prewarming = !pool->lost && wanted > pool->stats.idle

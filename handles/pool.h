@@ -35,9 +35,9 @@ typedef struct wm_pool_idle {
     uint64_t since_ns;
 } wm_pool_idle;
 
-/* Embedded in the table of pools; fields belong to pool.c and pool_make.c, but
- * for the last three, which belong to prewarm.c. Nothing in it is searched for
- * one after the other: what is cheap with ten handles is with 100,000. */
+/* Embedded in the table of pools; fields belong to pool.c and pool_create.c,
+ * but for the last three, which belong to prewarm.c. Nothing in it is searched
+ * for one after the other: what is cheap with ten handles is with 100,000. */
 typedef struct wm_pool {
     wm_lock lock;              /* first: at the address of the pool */
     wm_kind *kind;             /* const */
@@ -88,11 +88,11 @@ uint64_t wm_pool_leak(wm_pool *pool);
 /* An idle handle, reset, or a new one. Never waits for another thread but for
  * the pool's very first creation. Status: as create of the kind;
  * OUT_OF_MEMORY. A failure has changed nothing but the count of failures. */
-warm_status wm_pool_take(wm_pool *pool, void **handle);
+warm_status wm_pool_acquire(wm_pool *pool, void **handle);
 
 /* Gives a taken handle back at the time now. One lock, no call, cannot fail.
  * One of a device that was reset does not go into the pool. */
-void wm_pool_give(wm_pool *pool, void *handle, uint64_t now_ns);
+void wm_pool_release(wm_pool *pool, void *handle, uint64_t now_ns);
 
 /* Turns a taken handle into a leased one, which was bound or not; returns the
  * serial of the lease. */
@@ -103,11 +103,11 @@ uint64_t wm_pool_lease_out(wm_pool *pool, void *handle, bool bound);
 warm_status wm_pool_lease_end(wm_pool *pool, uint64_t serial);
 
 /* Creates one handle for nobody yet, unless count are idle; *made says which.
- * Status: as wm_pool_take(). */
-warm_status wm_pool_make_ahead(wm_pool *pool, unsigned count, bool *made);
+ * Status: as wm_pool_acquire(). */
+warm_status wm_pool_create_idle(wm_pool *pool, unsigned count, bool *made);
 
 /* Destroys what was deferred, unless a capture is still under way. */
-void wm_pool_end_deferred(wm_pool *pool);
+void wm_pool_destroy_deferred(wm_pool *pool);
 
 /* Destroys what has been idle for idle_ns or longer, the oldest first, while
  * more than keep are idle. Returns how many that were. */
@@ -127,7 +127,7 @@ void wm_pool_unbind_stream(wm_pool *pool, warm_stream stream);
 
 /* Takes the workspaces from handles that have been idle for idle_ns or longer;
  * for kinds that have some. */
-void wm_pool_leave_workspaces(wm_pool *pool, uint64_t idle_ns);
+void wm_pool_detach_workspaces(wm_pool *pool, uint64_t idle_ns);
 
 /* Whether handle is alive and came from this pool. */
 bool wm_pool_owns(wm_pool *pool, const void *handle);

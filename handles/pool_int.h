@@ -1,4 +1,4 @@
-/* pool_int.h: what pool.c and pool_make.c share. */
+/* pool_int.h: what pool.c and pool_create.c share. */
 #ifndef WM_POOL_INT_H
 #define WM_POOL_INT_H
 
@@ -7,7 +7,7 @@
 
 #include <inttypes.h>
 
-static inline uint64_t wm_pool_at_once_locked(const wm_pool *pool)
+static inline uint64_t wm_pool_demand_locked(const wm_pool *pool)
 {
     return pool->stats.in_use + pool->stats.leased + pool->promised -
            pool->ahead;
@@ -20,8 +20,8 @@ static inline void wm_pool_count_in_use_locked(wm_pool *pool, uint64_t at_once)
     warm_handle_stats *stats = &pool->stats;
 
     stats->in_use++;
-    if (at_once < wm_pool_at_once_locked(pool)) {
-        at_once = wm_pool_at_once_locked(pool);
+    if (at_once < wm_pool_demand_locked(pool)) {
+        at_once = wm_pool_demand_locked(pool);
     }
     if (stats->in_use_peak < at_once) {
         stats->in_use_peak = at_once;
@@ -49,15 +49,15 @@ static inline void *wm_pool_pop_idle_locked(wm_pool *pool)
     return pool->idle[place & (pool->room - 1)].handle;
 }
 
-/* As wm_pool_take(), where none is idle, or the one that was could not be put
- * back into its default state. */
-warm_status wm_pool_take_slow(wm_pool *pool, void **handle);
+/* As wm_pool_acquire(), where none is idle, or the one that was could not be
+ * put back into its default state. */
+warm_status wm_pool_acquire_slow(wm_pool *pool, void **handle);
 
 /* Puts a handle that another thread used back into its default state; one that
  * cannot be is destroyed. For kinds that have a state. */
 bool wm_pool_reset(wm_pool *pool, void *handle);
 
-static inline bool wm_pool_revive(wm_pool *pool, void *handle)
+static inline bool wm_pool_make_default(wm_pool *pool, void *handle)
 {
     return pool->kind->ops->reset == NULL || wm_pool_reset(pool, handle);
 }
@@ -80,11 +80,11 @@ static inline bool wm_pool_is_lost(const wm_pool *pool)
 uint64_t wm_pool_close_locked(wm_pool *pool);
 /* Once the device was reset: all that lives is lost, and what comes is not put
  * into the pool. Every change of who has a handle asks first. */
-void wm_pool_lose_locked(wm_pool *pool);
-static inline void wm_pool_look_locked(wm_pool *pool)
+void wm_pool_mark_lost_locked(wm_pool *pool);
+static inline void wm_pool_check_reset_locked(wm_pool *pool)
 {
     if (wm_pool_was_reset(pool)) {
-        wm_pool_lose_locked(pool);
+        wm_pool_mark_lost_locked(pool);
     }
 }
 
@@ -92,11 +92,12 @@ static inline void wm_pool_look_locked(wm_pool *pool)
 void wm_pool_note_bound_locked(wm_pool *pool, void *handle, warm_stream stream);
 
 /* Unbinds a handle that nobody uses, if it is bound to a stream. */
-void wm_pool_take_off(wm_pool *pool, void *handle);
+void wm_pool_unbind_if_bound(wm_pool *pool, void *handle);
 
 /* A lease has ended whose handle another thread is just unbinding: that puts it
  * into the ring afterwards. False: nobody is. */
-bool wm_pool_take_back_locked(wm_pool *pool, const void *handle, uint64_t now);
+bool wm_pool_return_while_unbinding_locked(wm_pool *pool, const void *handle,
+                                           uint64_t now);
 
 /* Calls destroy of the kind; says whether it worked. */
 bool wm_pool_destroy(wm_pool *pool, void *handle);

@@ -21,7 +21,8 @@ struct wm_unbinding {
     bool ours; /* nobody else has it: it was idle, or came back */
 };
 
-bool wm_pool_take_back_locked(wm_pool *pool, const void *handle, uint64_t now)
+bool wm_pool_return_while_unbinding_locked(wm_pool *pool, const void *handle,
+                                           uint64_t now)
 {
     struct wm_unbinding *u = pool->unbinding;
 
@@ -172,7 +173,7 @@ static bool take_old_locked(wm_pool *pool, uint64_t i, uint64_t before,
     return true;
 }
 
-void wm_pool_leave_workspaces(wm_pool *pool, uint64_t idle_ns)
+void wm_pool_detach_workspaces(wm_pool *pool, uint64_t idle_ns)
 {
     uint64_t now = wm_clock_ns();
     struct wm_unbinding u = {.handle = NULL};
@@ -186,7 +187,7 @@ void wm_pool_leave_workspaces(wm_pool *pool, uint64_t idle_ns)
             bool done = wm_pool_unbind(pool, u.handle);
 
             if (done) {
-                wm_workspaces_leave(pool->workspaces, u.handle);
+                wm_workspaces_detach(pool->workspaces, u.handle);
             }
             end(pool, &u, done);
         }

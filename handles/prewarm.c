@@ -1,7 +1,7 @@
 /* prewarm.c: warm_handle_prewarm() and the thread behind it; see prewarm.h. */
 #include "handles/prewarm.h"
 
-#include "handles/reserve.h"
+#include "handles/handle.h"
 #include "runtime/base/callback.h"
 #include "runtime/base/status.h"
 
@@ -23,14 +23,15 @@ static warm_status make_one(warm_runtime *runtime, wm_window_call call,
     if (status != WARM_OK) {
         return status;
     }
-    status = wm_handle_check_wanted(runtime, &call);
+    status = wm_handle_check_nested(runtime, &call);
     if (status == WARM_OK) {
-        status = wm_pool_make_ahead(
-            wm_pools_at(runtime->pools, call.kind, call.device), count, made);
+        status = wm_pool_create_idle(
+            wm_kind_table_pool(runtime->kinds, call.kind, call.device), count,
+            made);
     }
     if (ours) {
         /* destroy waits for the thread: the pools are there without a pin. */
-        wm_reserve_release(runtime, window);
+        wm_handles_release(runtime, window);
     }
     wm_handle_end(window);
     return status;
@@ -124,7 +125,7 @@ static wm_pool *next(wm_prewarm *prewarm, unsigned *count)
 static void *thread_main(void *argument)
 {
     warm_runtime *runtime = argument;
-    wm_prewarm *prewarm = wm_pools_prewarm(runtime->pools);
+    wm_prewarm *prewarm = wm_kind_table_prewarm(runtime->kinds);
     wm_pool *pool;
     unsigned count = 0;
 
@@ -170,7 +171,7 @@ static void ask_locked(wm_prewarm *prewarm, wm_pool *pool, unsigned count)
 static warm_status make_later(warm_runtime *runtime, warm_kind kind, int device,
                               unsigned count)
 {
-    wm_prewarm *prewarm = wm_pools_prewarm(runtime->pools);
+    wm_prewarm *prewarm = wm_kind_table_prewarm(runtime->kinds);
     bool started;
 
     if (count == 0) {
@@ -179,7 +180,8 @@ static warm_status make_later(warm_runtime *runtime, warm_kind kind, int device,
     wm_lock_acquire(&prewarm->lock);
     started = start_locked(prewarm, runtime);
     if (started) {
-        ask_locked(prewarm, wm_pools_at(runtime->pools, kind, device), count);
+        ask_locked(prewarm, wm_kind_table_pool(runtime->kinds, kind, device),
+                   count);
     }
     wm_lock_release(&prewarm->lock);
     return started
@@ -245,7 +247,7 @@ warm_status warm_handle_prewarm_wait(warm_runtime *runtime)
     warm_status status = check_wait(runtime);
 
     if (status == WARM_OK) {
-        status = wait(wm_pools_prewarm(runtime->pools));
+        status = wait(wm_kind_table_prewarm(runtime->kinds));
     }
     wm_cancel_restore(cancel);
     return status;
@@ -266,7 +268,7 @@ warm_status warm_handle_prewarm_cancel(warm_runtime *runtime)
     warm_status status = wm_runtime_check(runtime);
 
     if (status == WARM_OK) {
-        cancel_all(wm_pools_prewarm(runtime->pools));
+        cancel_all(wm_kind_table_prewarm(runtime->kinds));
     }
     wm_cancel_restore(cancel);
     return status;

@@ -14,7 +14,7 @@
  * Runtime, device and kind are 128 bits that the caller may have wrong in any
  * way, and a comparison with its jump settles 64 at most; device and kind
  * stand in two registers, and to bring them into one costs what it saves. */
-#include "handles/reserve.h"
+#include "handles/handle.h"
 
 #include "handles/binding.h"
 #include "runtime/base/clock.h"
@@ -123,7 +123,7 @@ hold(warm_runtime *runtime, wm_window *window, const wm_window_call *call,
      uint64_t *held)
 {
     void *handle = NULL;
-    warm_status status = wm_handle_take(runtime, call, &handle);
+    warm_status status = wm_handle_acquire(runtime, call, &handle);
 
     if (wm_likely(status == WARM_OK)) {
         held[0] = 0;
@@ -142,14 +142,14 @@ static inline void give(wm_pool *pool, wm_rows *rows, size_t index,
     rows->held[index] = wm_window_none;
     rows->held[index + WM_ROW_SECOND] = 0;
     rows->bound[index + WM_ROW_SECOND] = 0;
-    wm_pool_give(pool, handle, now);
+    wm_pool_release(pool, handle, now);
 }
 
 static void give_back(warm_runtime *runtime, wm_window *window,
                       const wm_window_call *call)
 {
     window->kinds_held[call->device] &= ~(UINT32_C(1) << call->kind);
-    give(wm_pools_at(runtime->pools, call->kind, call->device),
+    give(wm_kind_table_pool(runtime->kinds, call->kind, call->device),
          wm_window_rows(window, call->device),
          wm_window_index(call->kind, call->device), wm_clock_ns());
 }
@@ -197,9 +197,10 @@ static warm_status reserve_bound(warm_runtime *runtime, wm_window *window,
                                  void **handle)
 {
     /* Relaxed: as in get_bound(). */
-    wm_binding_want want = {.stream = stream,
-                            .epoch = atomic_load_explicit(
-                                &runtime->stream_epoch, memory_order_relaxed)};
+    wm_binding_request want = {
+        .stream = stream,
+        .epoch =
+            atomic_load_explicit(&runtime->stream_epoch, memory_order_relaxed)};
     bool fresh;
     warm_status status = wm_handle_check_stream(
         runtime, call->kind, call->device, stream, &want.info);
@@ -210,7 +211,7 @@ static warm_status reserve_bound(warm_runtime *runtime, wm_window *window,
     fresh = wm_window_held(window, call->kind, call->device) == NULL;
     status = reserve(runtime, window, call, handle);
     if (status == WARM_OK) {
-        status = wm_binding_renew(runtime, window, call, &want);
+        status = wm_binding_update(runtime, window, call, &want);
         if (status != WARM_OK && fresh) {
             give_back(runtime, window, call);
         }
@@ -265,12 +266,12 @@ static void release_device(warm_runtime *runtime, wm_window *window, int device,
     for (; kinds != 0; kinds &= kinds - 1) {
         warm_kind kind = __builtin_ctz(kinds);
 
-        give(wm_pools_at(runtime->pools, kind, device), rows,
+        give(wm_kind_table_pool(runtime->kinds, kind, device), rows,
              wm_window_index(kind, device), now);
     }
 }
 
-void wm_reserve_release(warm_runtime *runtime, wm_window *window)
+void wm_handles_release(warm_runtime *runtime, wm_window *window)
 {
     unsigned device = 0;
     uint64_t now;

@@ -19,7 +19,7 @@ void wm_workspaces_init(wm_workspaces *workspaces, wm_driver *driver,
 
 /* Who a workspace is to serve. */
 struct wanted {
-    const wm_workspace_user *user;
+    const wm_workspace_key *user;
     size_t bytes;
     bool captures; /* the stream does, and a graph will have it */
     uint64_t pool; /* the private pool of that graph; 0 if none captures */
@@ -39,8 +39,8 @@ static bool may_serve(const wm_workspace *w, const struct wanted *wanted)
 static wm_workspace *find_own_locked(wm_workspaces *workspaces,
                                      const struct wanted *wanted)
 {
-    const wm_workspace_user *user = wanted->user;
-    wm_workspace *w = *wm_workspaces_of(workspaces, user->handle);
+    const wm_workspace_key *user = wanted->user;
+    wm_workspace *w = *wm_workspaces_bucket(workspaces, user->handle);
 
     while (w != NULL &&
            (w->handle != user->handle || w->stream_id != user->stream_id ||
@@ -57,7 +57,7 @@ static wm_workspace *find_ordered_locked(wm_workspaces *workspaces,
 {
     wm_workspace *w = wanted->captures ? NULL : workspaces->list;
 
-    while (w != NULL && (w->state != WM_WORKSPACE_PASSING ||
+    while (w != NULL && (w->state != WM_WORKSPACE_PENDING ||
                          w->stream_id != wanted->user->stream_id ||
                          w->bytes < wanted->bytes)) {
         w = w->next;
@@ -71,8 +71,8 @@ static void turn_to_locked(wm_workspaces *workspaces, wm_workspace *w)
     uint64_t now = wm_clock_ns();
     wm_workspace *latest = w;
 
-    for (wm_workspace *o = *wm_workspaces_of(workspaces, w->handle); o != NULL;
-         o = o->next_serving) {
+    for (wm_workspace *o = *wm_workspaces_bucket(workspaces, w->handle);
+         o != NULL; o = o->next_serving) {
         if (o->handle == w->handle && o->turn > latest->turn) {
             latest = o;
         }
@@ -105,7 +105,7 @@ static wm_workspace *serve(wm_workspaces *workspaces, wm_workspace *w,
         wm_workspaces_rebound_locked(workspaces, wanted->user,
                                      wanted->captures);
         if (wanted->captures) {
-            wm_workspace_capture_locked(w, wanted->pool);
+            wm_workspace_add_graph_locked(w, wanted->pool);
         }
         turn_to_locked(workspaces, w);
     }
@@ -116,7 +116,7 @@ static wm_workspace *serve(wm_workspaces *workspaces, wm_workspace *w,
 /* Nobody says when a graph of no private pool goes, and two of them may run at
  * once: none is set, and the library obtains one for each. */
 static wm_workspace *serve_none(wm_workspaces *workspaces,
-                                const wm_workspace_user *user)
+                                const wm_workspace_key *user)
 {
     wm_lock_acquire(&workspaces->lock);
     wm_workspaces_rebound_locked(workspaces, user, true);
@@ -132,7 +132,7 @@ static wm_workspace *take_ordered(wm_workspaces *workspaces,
     wm_lock_acquire(&workspaces->lock);
     w = find_ordered_locked(workspaces, wanted);
     if (w != NULL) {
-        wm_workspace_set_state_locked(workspaces, w, WM_WORKSPACE_TAKEN);
+        wm_workspace_set_state_locked(workspaces, w, WM_WORKSPACE_CLAIMED);
     }
     wm_lock_release(&workspaces->lock);
     return w;
@@ -156,7 +156,7 @@ static void warn_once(wm_workspaces *workspaces, size_t bytes)
 
 static bool claim(wm_workspaces *workspaces, size_t bytes)
 {
-    const wm_workspace_room *room = &workspaces->room;
+    const wm_workspace_limit *room = &workspaces->room;
 
     if (room->claim != NULL &&
         !room->claim(room->context, workspaces->device, bytes)) {
@@ -181,12 +181,12 @@ static wm_workspace *make(wm_workspaces *workspaces, size_t bytes)
     }
     if (wm_driver_device_alloc(workspaces->driver, workspaces->device, bytes,
                                &w->memory) != WARM_OK) {
-        wm_workspaces_unclaim(workspaces, bytes);
+        wm_workspaces_unreserve(workspaces, bytes);
         wm_meta_free(w);
         return NULL;
     }
     w->bytes = bytes;
-    w->state = WM_WORKSPACE_TAKEN;
+    w->state = WM_WORKSPACE_CLAIMED;
     wm_lock_acquire(&workspaces->lock);
     w->next = workspaces->list;
     workspaces->list = w;
@@ -202,19 +202,19 @@ static wm_workspace *obtain_now(wm_workspaces *workspaces,
 {
     wm_workspace *w;
 
-    wm_workspaces_make_place(workspaces, wanted->user);
+    wm_workspaces_evict_oldest(workspaces, wanted->user);
     w = take_ordered(workspaces, wanted);
     if (w == NULL) {
-        w = wm_workspace_take_passed(workspaces, wanted->bytes, UINT64_MAX);
+        w = wm_workspace_claim_completed(workspaces, wanted->bytes, UINT64_MAX);
     }
     if (w == NULL) {
         w = make(workspaces, wanted->bytes);
     }
     if (w == NULL) {
         /* Memory is short: rather what handles keep in store than none. */
-        wm_workspaces_mark_left(workspaces);
-        wm_workspaces_shed(workspaces, UINT64_MAX);
-        w = wm_workspace_take_passed(workspaces, wanted->bytes, UINT64_MAX);
+        wm_workspaces_record_events(workspaces);
+        wm_workspaces_release_unbound(workspaces, UINT64_MAX);
+        w = wm_workspace_claim_completed(workspaces, wanted->bytes, UINT64_MAX);
     }
     return w;
 }
@@ -245,7 +245,7 @@ static wm_workspace *obtain(wm_workspaces *workspaces,
     return w;
 }
 
-void wm_workspaces_get(wm_workspaces *workspaces, const wm_workspace_user *user,
+void wm_workspaces_get(wm_workspaces *workspaces, const wm_workspace_key *user,
                        size_t bytes, void **memory)
 {
     warm_error before = {.size = sizeof before};
@@ -258,9 +258,9 @@ void wm_workspaces_get(wm_workspaces *workspaces, const wm_workspace_user *user,
         return;
     }
     warm_last_error(&before);
-    wanted.captures = wm_workspace_captures(workspaces, user->stream);
+    wanted.captures = wm_workspaces_stream_captures(workspaces, user->stream);
     if (wanted.captures) {
-        wanted.pool = wm_workspace_pool_of(workspaces, user->stream);
+        wanted.pool = wm_workspaces_private_pool_of(workspaces, user->stream);
     }
     of_no_pool = wanted.captures && wanted.pool == 0;
     w = of_no_pool ? serve_none(workspaces, user)
@@ -286,7 +286,7 @@ void wm_workspaces_get_stats(wm_workspaces *workspaces, uint64_t *count,
     wm_lock_release(&workspaces->lock);
 }
 
-void wm_workspaces_keep(wm_workspaces *workspaces, bool events)
+void wm_workspaces_leave_allocated(wm_workspaces *workspaces, bool events)
 {
     workspaces->keep = true;
     workspaces->events = workspaces->events || events;

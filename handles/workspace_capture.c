@@ -12,7 +12,8 @@
 
 /* Whether a graph may hold what is queued on the stream now. An error counts
  * as yes: the memory is then kept, which is safe. */
-bool wm_workspace_captures(wm_workspaces *workspaces, warm_stream stream)
+bool wm_workspaces_stream_captures(wm_workspaces *workspaces,
+                                   warm_stream stream)
 {
     wm_capture capture = WM_CAPTURE_ACTIVE;
 
@@ -32,7 +33,7 @@ static unsigned find_pool(const wm_workspace *w, uint64_t pool)
 }
 
 /* Of graphs of no pool nobody says when they go. */
-void wm_workspace_capture_locked(wm_workspace *w, uint64_t pool)
+void wm_workspace_add_graph_locked(wm_workspace *w, uint64_t pool)
 {
     unsigned i = find_pool(w, pool);
 
@@ -61,7 +62,8 @@ static wm_workspace *serving_locked(wm_workspaces *workspaces,
     return w;
 }
 
-uint64_t wm_workspace_pool_of(wm_workspaces *workspaces, warm_stream stream)
+uint64_t wm_workspaces_private_pool_of(wm_workspaces *workspaces,
+                                       warm_stream stream)
 {
     return workspaces->pool_of != NULL
                ? workspaces->pool_of(workspaces->pools, stream)
@@ -79,13 +81,13 @@ static void mark_locked(wm_workspace *w, uint64_t pool,
         mark = WM_MARK_NONE;
     }
     w->mark = mark;
-    wm_workspace_capture_locked(w, pool);
+    wm_workspace_add_graph_locked(w, pool);
 }
 
-void wm_workspaces_captured(wm_workspaces *workspaces, warm_stream stream,
-                            uint64_t stream_id, bool begun)
+void wm_workspaces_begin_capture(wm_workspaces *workspaces, warm_stream stream,
+                                 uint64_t stream_id, bool begun)
 {
-    uint64_t pool = wm_workspace_pool_of(workspaces, stream);
+    uint64_t pool = wm_workspaces_private_pool_of(workspaces, stream);
 
     wm_lock_acquire(&workspaces->lock);
     for (wm_workspace *w = workspaces->list; w != NULL; w = w->next) {
@@ -106,8 +108,8 @@ static void unmark_locked(wm_workspace *w)
     }
 }
 
-void wm_workspaces_capture_over(wm_workspaces *workspaces, warm_stream stream,
-                                bool begun)
+void wm_workspaces_end_capture(wm_workspaces *workspaces, warm_stream stream,
+                               bool begun)
 {
     wm_lock_acquire(&workspaces->lock);
     for (wm_workspace *w = workspaces->list; w != NULL; w = w->next) {
@@ -124,9 +126,9 @@ void wm_workspaces_capture_over(wm_workspaces *workspaces, warm_stream stream,
 }
 
 void wm_workspaces_rebound_locked(wm_workspaces *workspaces,
-                                  const wm_workspace_user *user, bool captures)
+                                  const wm_workspace_key *user, bool captures)
 {
-    for (wm_workspace *w = *wm_workspaces_of(workspaces, user->handle);
+    for (wm_workspace *w = *wm_workspaces_bucket(workspaces, user->handle);
          w != NULL; w = w->next_serving) {
         if (w->handle != user->handle || w->stream != user->stream) {
             continue;
@@ -139,8 +141,8 @@ void wm_workspaces_rebound_locked(wm_workspaces *workspaces,
     }
 }
 
-bool wm_workspaces_note(wm_workspaces *workspaces, warm_stream stream,
-                        uint64_t stream_id)
+bool wm_workspaces_note_capture(wm_workspaces *workspaces, warm_stream stream,
+                                uint64_t stream_id)
 {
     warm_error before = {.size = sizeof before};
     bool noted;
@@ -149,9 +151,9 @@ bool wm_workspaces_note(wm_workspaces *workspaces, warm_stream stream,
     wm_lock_acquire(&workspaces->lock);
     noted = serving_locked(workspaces, stream_id) != NULL;
     wm_lock_release(&workspaces->lock);
-    noted = noted && wm_workspace_captures(workspaces, stream);
+    noted = noted && wm_workspaces_stream_captures(workspaces, stream);
     if (noted) {
-        wm_workspaces_captured(workspaces, stream, stream_id, true);
+        wm_workspaces_begin_capture(workspaces, stream, stream_id, true);
     }
     wm_error_restore(&before);
     return noted;
@@ -168,9 +170,9 @@ static void end_locked(wm_workspaces *workspaces, wm_workspace *w, unsigned at)
     }
     w->captured = false;
     w->mark = WM_MARK_NONE;
-    if (w->state == WM_WORKSPACE_LOST ||
-        (w->of_captures && !wm_workspace_is_latest(workspaces, w))) {
-        wm_workspace_set_state_locked(workspaces, w, WM_WORKSPACE_OVER);
+    if (w->state == WM_WORKSPACE_RETAINED ||
+        (w->of_captures && !wm_workspace_is_bound(workspaces, w))) {
+        wm_workspace_set_state_locked(workspaces, w, WM_WORKSPACE_UNUSED);
     }
 }
 
@@ -183,16 +185,17 @@ static void drop_all(wm_workspaces *workspaces)
     warm_last_error(&before);
     relaxed = wm_driver_relax(workspaces->driver, &mode);
     do {
-        w = wm_workspace_take(workspaces, 0, UINT64_MAX, WM_WORKSPACE_OVER);
-    } while (w != NULL && wm_workspace_drop(workspaces, w, WM_WORKSPACE_OVER));
+        w = wm_workspace_claim(workspaces, 0, UINT64_MAX, WM_WORKSPACE_UNUSED);
+    } while (w != NULL &&
+             wm_workspace_free(workspaces, w, WM_WORKSPACE_UNUSED));
     if (relaxed) {
         wm_driver_unrelax(workspaces->driver, &mode);
     }
     wm_error_restore(&before);
 }
 
-void wm_workspaces_pool_over(wm_workspaces *workspaces, uint64_t pool,
-                             bool later)
+void wm_workspaces_end_private_pool(wm_workspaces *workspaces, uint64_t pool,
+                                    bool later)
 {
     wm_lock_acquire(&workspaces->lock);
     for (wm_workspace *w = workspaces->list; w != NULL; w = w->next) {

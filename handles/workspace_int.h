@@ -18,13 +18,13 @@
 
 enum wm_workspace_state {
     WM_WORKSPACE_SERVING,  /* a handle on a stream */
-    WM_WORKSPACE_UNMARKED, /* work may still use it; no event could be recorded
+    WM_WORKSPACE_NO_EVENT, /* work may still use it; no event could be recorded
                               behind that so far */
-    WM_WORKSPACE_PASSING,  /* the same, and the event was recorded */
-    WM_WORKSPACE_TAKEN,    /* by one thread that calls the driver about it */
-    WM_WORKSPACE_LOST, /* kept: the driver did not tell when the work ends, or
-                          only graphs have it */
-    WM_WORKSPACE_OVER  /* to be given back */
+    WM_WORKSPACE_PENDING,  /* the same, and the event was recorded */
+    WM_WORKSPACE_CLAIMED,  /* by one thread that calls the driver about it */
+    WM_WORKSPACE_RETAINED, /* kept: the driver did not tell when the work ends,
+                          or only graphs have it */
+    WM_WORKSPACE_UNUSED    /* to be given back */
 };
 
 /* Private pools that a workspace may belong to; with more it is kept for ever.
@@ -63,8 +63,8 @@ struct wm_workspace {
 };
 
 /* The list that those SERVING the handle are in, with those of others. */
-static inline wm_workspace **wm_workspaces_of(wm_workspaces *workspaces,
-                                              const void *handle)
+static inline wm_workspace **wm_workspaces_bucket(wm_workspaces *workspaces,
+                                                  const void *handle)
 {
     /* 2^64 over the golden ratio. */
     uint64_t hash = (uintptr_t)handle * UINT64_C(0x9e3779b97f4a7c15);
@@ -79,45 +79,48 @@ void wm_workspace_set_state_locked(wm_workspaces *workspaces,
 void wm_workspace_set_state(wm_workspaces *workspaces, wm_workspace *w,
                             enum wm_workspace_state state);
 /* Takes one of at least that size in a state, since before or earlier. */
-wm_workspace *wm_workspace_take(wm_workspaces *workspaces, size_t bytes,
-                                uint64_t before, enum wm_workspace_state state);
+wm_workspace *wm_workspace_claim(wm_workspaces *workspaces, size_t bytes,
+                                 uint64_t before,
+                                 enum wm_workspace_state state);
 /* Takes a PASSING one whose event has passed. */
-wm_workspace *wm_workspace_take_passed(wm_workspaces *workspaces, size_t bytes,
-                                       uint64_t before);
+wm_workspace *wm_workspace_claim_completed(wm_workspaces *workspaces,
+                                           size_t bytes, uint64_t before);
 /* The driver failed to tell when the work of one that is TAKEN ends: it is
  * never handed out again. */
-void wm_workspace_lose(wm_workspaces *workspaces, wm_workspace *workspace);
+void wm_workspace_leak(wm_workspaces *workspaces, wm_workspace *workspace);
 /* The memory went back: there is room below the limit. */
-void wm_workspaces_unclaim(wm_workspaces *workspaces, size_t bytes);
+void wm_workspaces_unreserve(wm_workspaces *workspaces, size_t bytes);
 /* Gives the memory of one that is TAKEN back. False: that would break a capture
  * now; it is in else_state, and goes when captures are over. */
-bool wm_workspace_drop(wm_workspaces *workspaces, wm_workspace *workspace,
+bool wm_workspace_free(wm_workspaces *workspaces, wm_workspace *workspace,
                        enum wm_workspace_state else_state);
 
 /* Before a handle gets one more: lets go of what it has kept longest, if it
  * keeps as many as it may. */
-void wm_workspaces_make_place(wm_workspaces *workspaces,
-                              const wm_workspace_user *user);
+void wm_workspaces_evict_oldest(wm_workspaces *workspaces,
+                                const wm_workspace_key *user);
 /* Records the events of UNMARKED ones, where that is possible now. */
-void wm_workspaces_mark_left(wm_workspaces *workspaces);
+void wm_workspaces_record_events(wm_workspaces *workspaces);
 /* Lets go of what handles keep beside what they are bound to, since before or
  * earlier. */
-void wm_workspaces_shed(wm_workspaces *workspaces, uint64_t before);
+void wm_workspaces_release_unbound(wm_workspaces *workspaces, uint64_t before);
 
 /* Whether a graph may hold what is queued on the stream now. An error counts
  * as yes: the memory is then kept, which is safe. */
-bool wm_workspace_captures(wm_workspaces *workspaces, warm_stream stream);
+bool wm_workspaces_stream_captures(wm_workspaces *workspaces,
+                                   warm_stream stream);
 /* The private pool that a capture on the stream allocates from; 0: none. */
-uint64_t wm_workspace_pool_of(wm_workspaces *workspaces, warm_stream stream);
+uint64_t wm_workspaces_private_pool_of(wm_workspaces *workspaces,
+                                       warm_stream stream);
 /* A graph of the pool has it. */
-void wm_workspace_capture_locked(wm_workspace *workspace, uint64_t pool);
+void wm_workspace_add_graph_locked(wm_workspace *workspace, uint64_t pool);
 /* Whether graphs of that pool have it, and no others. */
 bool wm_workspace_is_of_pool(const wm_workspace *workspace, uint64_t pool);
 /* The handle gets another workspace on the stream. In a capture: graphs do not
  * have what it was bound to before; outside: they may have. */
 void wm_workspaces_rebound_locked(wm_workspaces *workspaces,
-                                  const wm_workspace_user *user, bool captures);
+                                  const wm_workspace_key *user, bool captures);
 /* Of those that serve the same handle, the one that it is bound to. */
-bool wm_workspace_is_latest(wm_workspaces *workspaces, const wm_workspace *w);
+bool wm_workspace_is_bound(wm_workspaces *workspaces, const wm_workspace *w);
 
 #endif

@@ -19,7 +19,7 @@ void wm_workspace_set_state_locked(wm_workspaces *workspaces, wm_workspace *w,
     }
     w->state = state;
     if (state == WM_WORKSPACE_SERVING) {
-        wm_workspace **list = wm_workspaces_of(workspaces, w->handle);
+        wm_workspace **list = wm_workspaces_bucket(workspaces, w->handle);
 
         w->next_serving = *list;
         w->link = list;
@@ -30,8 +30,8 @@ void wm_workspace_set_state_locked(wm_workspaces *workspaces, wm_workspace *w,
     }
 }
 
-wm_workspace *wm_workspace_take(wm_workspaces *workspaces, size_t bytes,
-                                uint64_t before, enum wm_workspace_state state)
+wm_workspace *wm_workspace_claim(wm_workspaces *workspaces, size_t bytes,
+                                 uint64_t before, enum wm_workspace_state state)
 {
     wm_workspace *w;
 
@@ -42,24 +42,24 @@ wm_workspace *wm_workspace_take(wm_workspaces *workspaces, size_t bytes,
         w = w->next;
     }
     if (w != NULL) {
-        wm_workspace_set_state_locked(workspaces, w, WM_WORKSPACE_TAKEN);
+        wm_workspace_set_state_locked(workspaces, w, WM_WORKSPACE_CLAIMED);
     }
     wm_lock_release(&workspaces->lock);
     return w;
 }
 
-void wm_workspaces_unclaim(wm_workspaces *workspaces, size_t bytes)
+void wm_workspaces_unreserve(wm_workspaces *workspaces, size_t bytes)
 {
-    const wm_workspace_room *room = &workspaces->room;
+    const wm_workspace_limit *room = &workspaces->room;
 
     if (room->unclaim != NULL) {
         room->unclaim(room->context, workspaces->device, bytes);
     }
 }
 
-bool wm_workspace_is_latest(wm_workspaces *workspaces, const wm_workspace *w)
+bool wm_workspace_is_bound(wm_workspaces *workspaces, const wm_workspace *w)
 {
-    const wm_workspace *o = *wm_workspaces_of(workspaces, w->handle);
+    const wm_workspace *o = *wm_workspaces_bucket(workspaces, w->handle);
 
     while (o != NULL && (o->handle != w->handle || o->turn <= w->turn)) {
         o = o->next_serving;
@@ -89,9 +89,9 @@ void wm_workspace_set_state(wm_workspaces *workspaces, wm_workspace *w,
     wm_lock_release(&workspaces->lock);
 }
 
-void wm_workspace_lose(wm_workspaces *workspaces, wm_workspace *w)
+void wm_workspace_leak(wm_workspaces *workspaces, wm_workspace *w)
 {
-    wm_workspace_set_state(workspaces, w, WM_WORKSPACE_LOST);
+    wm_workspace_set_state(workspaces, w, WM_WORKSPACE_RETAINED);
     if (wm_driver_is_lost(workspaces->driver, workspaces->device)) {
         return; /* that was logged */
     }
@@ -100,7 +100,7 @@ void wm_workspace_lose(wm_workspaces *workspaces, wm_workspace *w)
         wm_bytes(w->bytes).text, workspaces->device, warm_last_error_message());
 }
 
-bool wm_workspace_drop(wm_workspaces *workspaces, wm_workspace *w,
+bool wm_workspace_free(wm_workspaces *workspaces, wm_workspace *w,
                        enum wm_workspace_state else_state)
 {
     const wm_captures *captures = workspaces->captures;
@@ -117,13 +117,13 @@ bool wm_workspace_drop(wm_workspaces *workspaces, wm_workspace *w,
                                    w->memory);
     wm_captures_end_break(captures, &breaking);
     if (status != WARM_OK) {
-        wm_workspace_lose(workspaces, w);
+        wm_workspace_leak(workspaces, w);
         return true;
     }
     if (w->event != NULL) {
         (void)wm_driver_event_destroy(workspaces->driver, w->event);
     }
-    wm_workspaces_unclaim(workspaces, w->bytes);
+    wm_workspaces_unreserve(workspaces, w->bytes);
     unlink_workspace(workspaces, w);
     wm_meta_free(w);
     return true;

@@ -5,7 +5,7 @@
 #include "runtime/runtime.h"
 
 #include "alloc/kinds/pinned.h"
-#include "handles/pools.h"
+#include "handles/kind_table.h"
 #include "runtime/base/sized.h"
 #include "runtime/base/status.h"
 
@@ -89,7 +89,7 @@ static bool is_pooled(warm_runtime *runtime, warm_stream stream)
     bool found = false;
 
     for (int i = 0; i < runtime->devices && !found; i++) {
-        found = wm_pools_own_stream(runtime->pools, i, stream);
+        found = wm_kind_table_owns_stream(runtime->kinds, i, stream);
     }
     return found;
 }
@@ -172,8 +172,9 @@ warm_status warm_stream_wait_event(warm_runtime *runtime, warm_stream stream,
         status = wm_driver_stream_wait_event(runtime->driver, stream, event);
     }
     if (status == WARM_OK && info.device != WM_DEVICE_UNKNOWN &&
-        wm_workspaces_note(wm_pools_workspaces(runtime->pools, info.device),
-                           stream, info.id)) {
+        wm_workspaces_note_capture(
+            wm_kind_table_workspaces(runtime->kinds, info.device), stream,
+            info.id)) {
         look_again(runtime);
     }
     return status;
@@ -241,17 +242,17 @@ static void mark_workspaces(warm_runtime *runtime, warm_stream stream,
                             const wm_stream_info *info, bool begun)
 {
     if (info->device != WM_DEVICE_UNKNOWN) {
-        wm_workspaces_captured(
-            wm_pools_workspaces(runtime->pools, info->device), stream, info->id,
-            begun);
+        wm_workspaces_begin_capture(
+            wm_kind_table_workspaces(runtime->kinds, info->device), stream,
+            info->id, begun);
     }
 }
 
 static void end_marks(warm_runtime *runtime, warm_stream stream, bool begun)
 {
     for (int i = 0; i < runtime->devices; i++) {
-        wm_workspaces_capture_over(wm_pools_workspaces(runtime->pools, i),
-                                   stream, begun);
+        wm_workspaces_end_capture(wm_kind_table_workspaces(runtime->kinds, i),
+                                  stream, begun);
     }
     look_again(runtime);
 }

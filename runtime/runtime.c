@@ -11,8 +11,8 @@
 #include "alloc/kinds/pinned.h"
 #include "alloc/private_pool/private_pool.h"
 #include "handles/kinds/builtin.h"
-#include "handles/pools.h"
-#include "handles/reserve.h"
+#include "handles/kind_table.h"
+#include "handles/handle.h"
 #include "runtime/base/callback.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/log.h"
@@ -40,7 +40,7 @@ static void leave_to_system(warm_runtime *runtime, void *argument)
     struct leave *all = argument;
 
     wm_window_close_all(runtime);
-    all->leaked += wm_pools_leak(runtime->pools);
+    all->leaked += wm_kind_table_leak(runtime->kinds);
     if (runtime->trace != NULL) {
         bool first = all->torn[0] == '\0';
         char other[sizeof all->torn];
@@ -195,8 +195,8 @@ static void pool_over(warm_runtime *runtime, uint64_t pool, bool later)
      * pool's. Relaxed: see warm_handle_reserve_on(). */
     atomic_fetch_add_explicit(&runtime->stream_epoch, 1, memory_order_relaxed);
     for (int i = 0; i < runtime->devices; i++) {
-        wm_workspaces_pool_over(wm_pools_workspaces(runtime->pools, i), pool,
-                                later);
+        wm_workspaces_end_private_pool(
+            wm_kind_table_workspaces(runtime->kinds, i), pool, later);
     }
 }
 
@@ -205,7 +205,7 @@ static void captures_over(warm_runtime *runtime)
     bool done = true;
 
     pool_over(runtime, 0, false);
-    wm_pools_captures_over(runtime->pools);
+    wm_kind_table_destroy_deferred(runtime->kinds);
     for (int i = 0; i < runtime->devices; i++) {
         done &= wm_imports_captures_over(&runtime->device_spaces[i].imports);
     }
@@ -216,20 +216,20 @@ static void captures_over(warm_runtime *runtime)
 
 static warm_status open_caches(warm_runtime *runtime, const wm_options *options)
 {
-    wm_stream_life life = {adopt_pooled, retire_pooled, runtime};
-    wm_workspace_room room = {claim_room, unclaim_room, runtime};
+    wm_stream_hooks life = {adopt_pooled, retire_pooled, runtime};
+    wm_workspace_limit room = {claim_room, unclaim_room, runtime};
     wm_captures known = {begin_break, end_break, note_put_off, runtime, false};
     warm_destroy_report unused = {.size = sizeof unused};
     uint64_t in_use;
-    warm_status status = wm_pools_open(runtime->driver, options,
-                                       wm_kinds_builtin, &runtime->pools);
+    warm_status status = wm_kind_table_open(runtime->driver, options,
+                                            wm_kinds_builtin, &runtime->kinds);
 
     if (status != WARM_OK) {
         return status;
     }
-    wm_pools_set_streams(runtime->pools, &life);
-    wm_pools_set_private(runtime->pools, pool_of, runtime);
-    wm_pools_set_captures(runtime->pools, &known);
+    wm_kind_table_set_streams(runtime->kinds, &life);
+    wm_kind_table_set_private_pools(runtime->kinds, pool_of, runtime);
+    wm_kind_table_set_captures(runtime->kinds, &known);
     status = wm_private_open(runtime);
     if (status != WARM_OK) {
         goto fail;
@@ -242,7 +242,7 @@ static warm_status open_caches(warm_runtime *runtime, const wm_options *options)
     if (status != WARM_OK) {
         goto fail_devices;
     }
-    wm_pools_set_room(runtime->pools, &room);
+    wm_kind_table_set_limit(runtime->kinds, &room);
     status = wm_allocators_open(runtime);
     if (status == WARM_OK) {
         return status;
@@ -257,7 +257,7 @@ fail_pinned:
     wm_private_fini(runtime);
 
 fail:
-    wm_pools_close(runtime->pools, &in_use);
+    wm_kind_table_close(runtime->kinds, &in_use);
     return status;
 }
 
@@ -282,7 +282,7 @@ static warm_runtime *new_runtime(wm_driver *driver, struct wm_trace *trace,
     runtime->devices = driver->devices;
     runtime->trace = trace;
     runtime->generation = wm_process_generation();
-    runtime->window_release = wm_reserve_release;
+    runtime->window_release = wm_handles_release;
     runtime->window_empty = wm_cache_end;
     runtime->thread_leaves = thread_leaves;
     runtime->pool_over = pool_over;
@@ -429,9 +429,9 @@ static void end(warm_runtime *runtime, warm_destroy_report *report)
     struct wm_trace *trace;
 
     if (would_break_capture(runtime)) {
-        wm_pools_stay(runtime->pools);
+        wm_kind_table_leave_idle(runtime->kinds);
     }
-    wm_prewarm_stop(wm_pools_prewarm(runtime->pools));
+    wm_prewarm_stop(wm_kind_table_prewarm(runtime->kinds));
     wm_pinned_stop(runtime->pinned);
     wm_window_cut_all(runtime);
     trace = runtime->trace;
@@ -447,11 +447,11 @@ static void end(warm_runtime *runtime, warm_destroy_report *report)
     wm_history_close(runtime->history);
     runtime->history = NULL;
     wm_private_fini(runtime);
-    report->lost_handles = wm_pools_lost(runtime->pools);
+    report->lost_handles = wm_kind_table_lost(runtime->kinds);
     wm_driver_break_begin(); /* as would_break_capture() has said */
-    wm_pools_close(runtime->pools, &report->handles);
+    wm_kind_table_close(runtime->kinds, &report->handles);
     wm_driver_break_end();
-    runtime->pools = NULL;
+    runtime->kinds = NULL;
     report->host_streams = wm_driver_close(runtime->driver);
     /* Once the process exits the driver was left open, and stays known. */
     if (!wm_process_exiting()) {

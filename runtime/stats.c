@@ -4,7 +4,7 @@
  * were never used are left out. Takes no lock of its own. */
 #include "warmpool/stats.h"
 
-#include "handles/pools.h"
+#include "handles/kind_table.h"
 #include "runtime/base/status.h"
 #include "runtime/base/text.h"
 #include "runtime/thread/control.h"
@@ -54,7 +54,7 @@ static warm_status put_handles(wm_text *text, warm_runtime *runtime)
     warm_status status = WARM_OK;
 
     wm_text_put(text, ",\"handles\":[");
-    for (int kind = 0; kind < wm_pools_kinds(runtime->pools); kind++) {
+    for (int kind = 0; kind < wm_kind_table_count(runtime->kinds); kind++) {
         for (int i = 0; i < runtime->devices && status == WARM_OK; i++) {
             warm_handle_stats stats = {.size = sizeof stats};
 
@@ -62,8 +62,9 @@ static warm_status put_handles(wm_text *text, warm_runtime *runtime)
             if (status == WARM_OK &&
                 stats.created + stats.failed + stats.prewarming > 0) {
                 wm_text_put(text, "%s", separator);
-                put_pool(text, wm_pools_kind(runtime->pools, kind)->ops->name,
-                         i, &stats);
+                put_pool(text,
+                         wm_kind_table_kind(runtime->kinds, kind)->ops->name, i,
+                         &stats);
                 separator = ",";
             }
         }

@@ -19,9 +19,9 @@ void wm_runtime_retire(warm_runtime *runtime, warm_stream stream,
      * what graphs of it have, and nothing else. */
     for (int i = 0; i < runtime->devices; i++) {
         if (info->device == i || info->device == WM_DEVICE_UNKNOWN) {
-            wm_binding_leave(runtime, i, stream);
-            wm_workspaces_retire(wm_pools_workspaces(runtime->pools, i), stream,
-                                 info->id);
+            wm_binding_unbind_stream(runtime, i, stream);
+            wm_workspaces_retire_stream(
+                wm_kind_table_workspaces(runtime->kinds, i), stream, info->id);
         }
     }
     wm_device_spaces_retire(runtime, stream, info);

@@ -3,7 +3,7 @@
 
 #include "alloc/kinds/device_space.h"
 #include "alloc/kinds/pinned.h"
-#include "handles/pools.h"
+#include "handles/kind_table.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/status.h"
@@ -150,7 +150,7 @@ static warm_status check_records(warm_runtime *runtime, bool quiet)
     for (int i = 0; i < runtime->devices && status == WARM_OK; i++) {
         status = check_space(&runtime->device_spaces[i].space, i, quiet);
     }
-    if (status == WARM_OK && !wm_pools_check(runtime->pools)) {
+    if (status == WARM_OK && !wm_kind_table_check(runtime->kinds)) {
         status =
             wm_fail(WARM_INTERNAL, "records of handles contradict each other");
     }

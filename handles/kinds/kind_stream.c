@@ -4,13 +4,13 @@
  * captured. Such a capture can only be ended by that thread, so the stream
  * fails its reset, which makes the pool destroy it. Work still queued is
  * fine: it runs before that of the next thread. */
-#include "handles/pools.h"
+#include "handles/kind_table.h"
 #include "handles/kinds/builtin.h"
 #include "runtime/base/status.h"
 
 static warm_status create(wm_kind *kind, int device, void **handle)
 {
-    const wm_stream_life *life = kind->context;
+    const wm_stream_hooks *life = kind->context;
     warm_status status = wm_driver_stream_create(kind->driver, device, handle);
 
     if (status == WARM_OK && life != NULL) {
@@ -21,7 +21,7 @@ static warm_status create(wm_kind *kind, int device, void **handle)
 
 static warm_status destroy(wm_kind *kind, int device, void *handle)
 {
-    const wm_stream_life *life = kind->context;
+    const wm_stream_hooks *life = kind->context;
     warm_status status = WARM_OK;
 
     (void)device;

@@ -2,7 +2,7 @@
  *
  * The callbacks answer 0 or the library's own code; here that becomes a status
  * with the code and the kind's own text for it. */
-#include "handles/pools.h"
+#include "handles/kind_table.h"
 #include "runtime/base/callback.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/sized.h"
@@ -136,7 +136,7 @@ static struct user_kind *make(const warm_kind_ops *ops)
     return kind;
 }
 
-static warm_status add(struct wm_pools *pools, const warm_kind_ops *ops,
+static warm_status add(struct wm_kind_table *pools, const warm_kind_ops *ops,
                        warm_kind *kind)
 {
     warm_kind_ops all;
@@ -154,7 +154,7 @@ static warm_status add(struct wm_pools *pools, const warm_kind_ops *ops,
     if (made == NULL) {
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory for kind %s", all.name);
     }
-    status = wm_pools_add(pools, &made->ops, made, kind);
+    status = wm_kind_table_add(pools, &made->ops, made, kind);
     if (status != WARM_OK) {
         wm_meta_free(made);
     }
@@ -169,5 +169,5 @@ warm_status warm_kind_register(warm_runtime *runtime, const warm_kind_ops *ops,
     if (status == WARM_OK && kind == NULL) {
         status = wm_fail(WARM_INVALID_ARGUMENT, "kind is null");
     }
-    return status == WARM_OK ? add(runtime->pools, ops, kind) : status;
+    return status == WARM_OK ? add(runtime->kinds, ops, kind) : status;
 }

@@ -42,7 +42,7 @@ typedef struct wm_breaking {
 } wm_breaking;
 
 typedef struct wm_window wm_window;
-struct wm_pools;        /* handles/pools.h */
+struct wm_kind_table;   /* handles/kind_table.h */
 struct wm_pinned;       /* alloc/kinds/pinned.h */
 struct wm_trace;        /* runtime/base/trace.h */
 struct wm_history;      /* runtime/base/history.h */
@@ -71,12 +71,12 @@ struct warm_runtime {
      * whatever a thread remembers of streams from an earlier epoch is invalid,
      * since another stream may have the same address. */
     _Atomic uint64_t stream_epoch;
-    wm_driver *driver;          /* const while LIVE */
-    struct wm_pools *pools;     /* const while LIVE */
-    struct wm_pinned *pinned;   /* const while LIVE */
-    struct wm_trace *trace;     /* const while LIVE; null: nothing is traced */
-    struct wm_history *history; /* const while LIVE; null: none is kept */
-    bool told;                  /* const while LIVE: trace or history exists */
+    wm_driver *driver;           /* const while LIVE */
+    struct wm_kind_table *kinds; /* const while LIVE */
+    struct wm_pinned *pinned;    /* const while LIVE */
+    struct wm_trace *trace;      /* const while LIVE; null: nothing is traced */
+    struct wm_history *history;  /* const while LIVE; null: none is kept */
+    bool told;                   /* const while LIVE: trace or history exists */
     struct wm_device_space *device_spaces;  /* const while LIVE; [device] */
     struct wm_allocators *allocators;       /* const while LIVE */
     struct wm_private_pools *private_pools; /* const while LIVE */

@@ -6,7 +6,7 @@
  * backends: host standin */
 #include "wt.h"
 
-#include "handles/pools.h"
+#include "handles/kind_table.h"
 #include "runtime/runtime.h"
 #include "wt_kind.h"
 
@@ -97,7 +97,7 @@ static void setup(void)
 static void teardown(void)
 {
     wt_stream_end(runtime, stream);
-    ck_assert(wm_pools_check(runtime->pools));
+    ck_assert(wm_kind_table_check(runtime->kinds));
     wt_runtime_end(runtime);
     warm_log_set(NULL, NULL);
 }
@@ -181,7 +181,7 @@ START_TEST(test_A16_trim_is_deferred_until_no_stream_captures)
     ck_assert_int_eq(wt_stat(runtime, done.kind, 0, deferred), 3);
     ck_assert_int_eq(wt_stat(runtime, done.kind, 0, idle), 0);
     ck_assert(wt_balanced(runtime, done.kind, 0));
-    ck_assert(wm_pools_check(runtime->pools));
+    ck_assert(wm_kind_table_check(runtime->kinds));
     wt_ok(warm_poll(runtime)); /* not yet */
     ck_assert_int_eq(wt_stat(runtime, done.kind, 0, deferred), 3);
     end(_i);
@@ -252,7 +252,7 @@ START_TEST(test_A16_A8_deferred_handles_move_with_the_pools_memory)
     ck_assert_int_eq(wt_stat(runtime, memory, 0, deferred), 10);
     wt_threads(1, trim_all, &done);
     ck_assert_int_eq(wt_stat(runtime, memory, 0, deferred), 50);
-    ck_assert(wm_pools_check(runtime->pools));
+    ck_assert(wm_kind_table_check(runtime->kinds));
     end(0);
     ck_assert_int_eq(wt_stat(runtime, memory, 0, destroyed), 50);
 }
@@ -284,14 +284,14 @@ START_TEST(test_A16_handle_is_destroyed_that_is_deferred_as_the_capture_ends)
     wm_captures ending;
     struct done done = {.kind = memory, .status = WARM_NOT_READY};
 
-    real = *wm_pools_kind(runtime->pools, memory)->captures;
+    real = *wm_kind_table_kind(runtime->kinds, memory)->captures;
     ending = real;
     ending.note = end_then_note;
     wt_ok(warm_handle_prewarm(runtime, memory, 0, 1, 0));
     wt_ok(warm_capture_announce(runtime, stream));
-    wm_pools_set_captures(runtime->pools, &ending);
+    wm_kind_table_set_captures(runtime->kinds, &ending);
     trim_all(&done, 0);
-    wm_pools_set_captures(runtime->pools, &real);
+    wm_kind_table_set_captures(runtime->kinds, &real);
     wt_ok(done.status);
     ck_assert_int_eq(wt_stat(runtime, memory, 0, deferred), 0);
     ck_assert_int_eq(wt_stat(runtime, memory, 0, destroyed), 1);
@@ -366,7 +366,7 @@ START_TEST(test_A16_G2_runtime_that_ends_beside_a_capture_leaves_its_handles)
     wt_ok(warm_stream_create(runtime, 0, &captures));
     wt_ok(warm_stream_adopt(brief, captures));
     wt_ok(warm_handle_prewarm(brief, kind, 0, 2, 0));
-    if (wm_pools_kind(brief->pools, kind)->ops->bind != NULL) {
+    if (wm_kind_table_kind(brief->kinds, kind)->ops->bind != NULL) {
         void *handle = NULL;
 
         wt_ok(warm_handle_reserve_on(brief, kind, 0, captures, &handle));

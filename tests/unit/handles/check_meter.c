@@ -116,13 +116,13 @@ START_TEST(test_what_is_given_back_beside_it_spoils_it)
 {
     take(1 << 20);
     wm_meter_begin(&meter, &a);
-    wm_meter_disturb_begin(&meter);
-    wm_meter_disturb_end(&meter);
+    wm_meter_exclude_begin(&meter);
+    wm_meter_exclude_end(&meter);
     expect(false, 0, 0, true);
-    wm_meter_disturb_begin(&meter);
+    wm_meter_exclude_begin(&meter);
     wm_meter_begin(&meter, &a);
     give();
-    wm_meter_disturb_end(&meter);
+    wm_meter_exclude_end(&meter);
     expect(false, 0, 0, true);
     wm_meter_begin(&meter, &a);
     take(1 << 20);

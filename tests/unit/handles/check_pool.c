@@ -6,7 +6,7 @@
 #include "wt_kind.h"
 
 #include "handles/kinds/builtin.h"
-#include "handles/pools.h"
+#include "handles/kind_table.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/meta.h"
 #include "runtime/base/status.h"
@@ -32,7 +32,7 @@ static void set_up(void)
 
 static void tear_down(void)
 {
-    ck_assert(wm_pools_check(runtime->pools));
+    ck_assert(wm_kind_table_check(runtime->kinds));
     wt_runtime_end(runtime);
     ck_assert_int_eq(toy.alive, 0);
 }
@@ -150,14 +150,14 @@ START_TEST(test_A8_a_failed_first_creation_fails_one_thread_only)
     }
     ck_assert_int_eq(failed, 1);
     ck_assert_int_eq(wt_stat(runtime, kind, 0, failed), 1);
-    ck_assert_uint_eq(wm_pools_at(runtime->pools, kind, 0)->promised, 0);
+    ck_assert_uint_eq(wm_kind_table_pool(runtime->kinds, kind, 0)->promised, 0);
 }
 END_TEST
 
 /* A reset that fails takes the handle off the list of live ones. */
 START_TEST(test_A3_what_was_discarded_is_forgotten)
 {
-    wm_pool *pool = wm_pools_at(runtime->pools, kind, 0);
+    wm_pool *pool = wm_kind_table_pool(runtime->kinds, kind, 0);
     void *old = NULL, *next = NULL;
 
     wt_ok(warm_handle_reserve(runtime, kind, 0, &old));
@@ -187,7 +187,7 @@ START_TEST(test_A6_A14_given_back_after_the_process_began_to_exit)
     void *handle = NULL;
 
     wt_ok(warm_handle_reserve(runtime, kind, 0, &handle));
-    ck_assert_uint_eq(wm_pools_leak(runtime->pools), 1);
+    ck_assert_uint_eq(wm_kind_table_leak(runtime->kinds), 1);
     wt_ok(warm_thread_release(runtime));
     ck_assert_int_eq(wt_stat(runtime, kind, 0, leaked), 1);
     ck_assert_int_eq(wt_stat(runtime, kind, 0, in_use), 0);
@@ -291,7 +291,7 @@ static warm_kind add_bound(void)
 {
     warm_kind made = -1;
 
-    wt_ok(wm_pools_add(runtime->pools, &bound_ops, NULL, &made));
+    wt_ok(wm_kind_table_add(runtime->kinds, &bound_ops, NULL, &made));
     return made;
 }
 
@@ -408,7 +408,7 @@ static uint64_t calls_for_workspaces(void)
 
 START_TEST(test_A10_a_handle_to_and_fro_between_streams_obtains_nothing)
 {
-    enum { STREAMS = WM_WORKSPACES_KEPT };
+    enum { STREAMS = WM_WORKSPACES_CACHED };
     warm_kind bound = add_bound();
     warm_stream stream[STREAMS];
     void *memory[STREAMS];
@@ -456,7 +456,7 @@ END_TEST
 /* Not what it was bound to first. */
 START_TEST(test_A10_a_handle_lets_go_of_what_it_was_bound_to_longest_ago)
 {
-    enum { STREAMS = WM_WORKSPACES_KEPT + 1 };
+    enum { STREAMS = WM_WORKSPACES_CACHED + 1 };
     warm_kind bound = add_bound();
     warm_stream stream[STREAMS];
     void *memory[STREAMS];
@@ -504,7 +504,7 @@ END_TEST
  * goes, and serves others as soon as its work has ended. */
 START_TEST(test_A10_what_a_handle_does_not_keep_serves_others_once_it_passed)
 {
-    enum { STREAMS = WM_WORKSPACES_KEPT + 1 };
+    enum { STREAMS = WM_WORKSPACES_CACHED + 1 };
     warm_kind bound = add_bound();
     warm_stream stream[STREAMS], others[] = {new_stream(), new_stream()};
     warm_lease lease = {0};
@@ -568,7 +568,7 @@ static warm_kind add_light(void)
     ops.name = "light";
     ops.create = light_create;
     ops.destroy = light_destroy;
-    wt_ok(wm_pools_add(runtime->pools, &ops, NULL, &made));
+    wt_ok(wm_kind_table_add(runtime->kinds, &ops, NULL, &made));
     return made;
 }
 
@@ -823,7 +823,7 @@ START_TEST(test_A10_a_workspace_is_as_large_as_the_kind_wants)
     ops = bound_ops;
     ops.name = "larger";
     ops.workspace_bytes = larger_bytes;
-    wt_ok(wm_pools_add(runtime->pools, &ops, NULL, &large));
+    wt_ok(wm_kind_table_add(runtime->kinds, &ops, NULL, &large));
     of_a = bind_to(small, a);
     wt_ok(warm_stream_retire(runtime, a));
     wt_ok(warm_stream_synchronize(runtime, a));
@@ -886,14 +886,15 @@ END_TEST
 
 /* Pools of their own on the runtime's driver: after their end it can still be
  * asked what became of things. */
-static struct wm_pools *open_pools(warm_kind *bound)
+static struct wm_kind_table *open_pools(warm_kind *bound)
 {
-    struct wm_pools *pools = NULL;
+    struct wm_kind_table *pools = NULL;
     wm_options options;
 
     wt_ok(wm_options_resolve(NULL, NULL, &options));
-    wt_ok(wm_pools_open(runtime->driver, &options, wm_kinds_builtin, &pools));
-    wt_ok(wm_pools_add(pools, &bound_ops, NULL, bound));
+    wt_ok(wm_kind_table_open(runtime->driver, &options, wm_kinds_builtin,
+                             &pools));
+    wt_ok(wm_kind_table_add(pools, &bound_ops, NULL, bound));
     return pools;
 }
 
@@ -901,24 +902,25 @@ START_TEST(test_A10_G2_a_handle_in_use_keeps_its_workspace)
 {
     bool in_use = _i != 0;
     warm_kind bound = -1;
-    struct wm_pools *pools = open_pools(&bound);
+    struct wm_kind_table *pools = open_pools(&bound);
     warm_stream stream = new_stream();
     wm_stream_info info = {.device = WM_DEVICE_UNKNOWN};
     void *handle = NULL, *memory = NULL;
     uint64_t freed, left = 99;
 
     wt_ok(wm_driver_stream_info(runtime->driver, stream, &info));
-    wt_ok(wm_pool_take(wm_pools_at(pools, bound, 0), &handle));
-    wm_workspaces_get(wm_pools_workspaces(pools, 0),
-                      &(wm_workspace_user){handle, stream, info.id}, WORKSPACE,
+    wt_ok(wm_pool_acquire(wm_kind_table_pool(pools, bound, 0), &handle));
+    wm_workspaces_get(wm_kind_table_workspaces(pools, 0),
+                      &(wm_workspace_key){handle, stream, info.id}, WORKSPACE,
                       &memory);
     ck_assert_ptr_nonnull(memory);
     if (!in_use) {
-        wm_pool_give(wm_pools_at(pools, bound, 0), handle, wm_clock_ns());
+        wm_pool_release(wm_kind_table_pool(pools, bound, 0), handle,
+                        wm_clock_ns());
     }
     freed = wt_calls(runtime, "device_free");
     wm_driver_break_begin();
-    wm_pools_close(pools, &left);
+    wm_kind_table_close(pools, &left);
     wm_driver_break_end();
     freed = wt_calls(runtime, "device_free") - freed;
     ck_assert_uint_eq(left, in_use ? 1 : 0);
@@ -945,7 +947,7 @@ static void *take_one(void *argument)
     g->ready = true;
     while (!g->go) {
     }
-    g->status = wm_pool_take(g->pool, &g->handle);
+    g->status = wm_pool_acquire(g->pool, &g->handle);
     return NULL;
 }
 
@@ -955,14 +957,14 @@ START_TEST(test_A3_A14_a_pool_that_grows_keeps_what_comes_back)
     for (unsigned round = 0; round < wt_scaled(300); round++) {
         struct grower g = {.status = WARM_NOT_FOUND};
         warm_kind bound = -1;
-        struct wm_pools *pools = open_pools(&bound);
+        struct wm_kind_table *pools = open_pools(&bound);
         void *held[16] = {NULL};
         pthread_t thread;
         uint64_t left = 0;
 
-        g.pool = wm_pools_at(pools, bound, 0);
+        g.pool = wm_kind_table_pool(pools, bound, 0);
         for (int i = 0; i < 16; i++) {
-            wt_ok(wm_pool_take(g.pool, &held[i]));
+            wt_ok(wm_pool_acquire(g.pool, &held[i]));
         }
         ck_assert_uint_eq(g.pool->room,
                           16); /* else all of this is for nought */
@@ -974,17 +976,17 @@ START_TEST(test_A3_A14_a_pool_that_grows_keeps_what_comes_back)
         for (unsigned i = 0; i < round * 7 % 256; i++) {
             (void)atomic_load(&g.go); /* now a little earlier, now later */
         }
-        wm_pool_give(g.pool, held[15], wm_clock_ns());
+        wm_pool_release(g.pool, held[15], wm_clock_ns());
         pthread_join(thread, NULL);
         wt_ok(g.status);
         ck_assert_ptr_nonnull(g.handle);
         ck_assert(wm_pool_check(g.pool));
         for (int i = 0; i < 15; i++) {
-            wm_pool_give(g.pool, held[i], wm_clock_ns());
+            wm_pool_release(g.pool, held[i], wm_clock_ns());
         }
-        wm_pool_give(g.pool, g.handle, wm_clock_ns());
+        wm_pool_release(g.pool, g.handle, wm_clock_ns());
         ck_assert(wm_pool_check(g.pool));
-        wm_pools_close(pools, &left);
+        wm_kind_table_close(pools, &left);
         ck_assert_uint_eq(left, 0);
     }
 }
@@ -1209,20 +1211,22 @@ START_TEST(test_A9_G2_streams_are_destroyed_after_what_is_bound_to_them)
 {
     static wm_kind_ops ops;
     warm_kind bound = -1, noting = -1;
-    struct wm_pools *pools = open_pools(&bound);
+    struct wm_kind_table *pools = open_pools(&bound);
     void *handle = NULL, *stream = NULL;
     uint64_t before = wt_calls(runtime, "stream_destroy"), left;
 
     ops = bound_ops;
     ops.name = "noting";
     ops.destroy = note_destroy;
-    wt_ok(wm_pools_add(pools, &ops, NULL, &noting));
-    wt_ok(wm_pool_take(wm_pools_at(pools, WARM_KIND_STREAM, 0), &stream));
-    wt_ok(wm_pool_take(wm_pools_at(pools, noting, 0), &handle));
-    wm_pool_give(wm_pools_at(pools, WARM_KIND_STREAM, 0), stream,
-                 wm_clock_ns());
-    wm_pool_give(wm_pools_at(pools, noting, 0), handle, wm_clock_ns());
-    wm_pools_close(pools, &left);
+    wt_ok(wm_kind_table_add(pools, &ops, NULL, &noting));
+    wt_ok(wm_pool_acquire(wm_kind_table_pool(pools, WARM_KIND_STREAM, 0),
+                          &stream));
+    wt_ok(wm_pool_acquire(wm_kind_table_pool(pools, noting, 0), &handle));
+    wm_pool_release(wm_kind_table_pool(pools, WARM_KIND_STREAM, 0), stream,
+                    wm_clock_ns());
+    wm_pool_release(wm_kind_table_pool(pools, noting, 0), handle,
+                    wm_clock_ns());
+    wm_kind_table_close(pools, &left);
     ck_assert_uint_eq(streams_ended, before);
     ck_assert_uint_eq(wt_calls(runtime, "stream_destroy"), before + 1);
 }
@@ -1303,7 +1307,7 @@ START_TEST(test_A10_A14_workspaces_stay_apart_after_every_fault)
         for (int k = 0; k < 3; k++) {
             wt_ok(warm_stream_destroy(runtime, s[k]));
         }
-        ck_assert(wm_pools_check(runtime->pools));
+        ck_assert(wm_kind_table_check(runtime->kinds));
     }
 }
 END_TEST
@@ -1333,7 +1337,7 @@ START_TEST(test_A8_A14_counters_balance_after_every_metadata_fault)
         wt_threads(1, reserve_in_thread, &status);
         wm_meta_fail(0, false);
         ck_assert(status == WARM_OK || status == WARM_OUT_OF_MEMORY);
-        ck_assert(wm_pools_check(runtime->pools));
+        ck_assert(wm_kind_table_check(runtime->kinds));
         ck_assert(wt_balanced(runtime, kind, 0));
         ck_assert_int_eq(wt_stat(runtime, kind, 0, in_use), 0);
     }
@@ -1347,13 +1351,13 @@ START_TEST(test_A9_registering_a_kind_without_memory_changes_nothing)
     warm_kind made = -1;
 
     for (unsigned n = 1; n <= 2; n++) {
-        int kinds = wm_pools_kinds(runtime->pools);
+        int kinds = wm_kind_table_count(runtime->kinds);
         int64_t live = wm_meta_live();
 
         wm_meta_fail(n, false);
         ck_assert_int_eq(wt_toy_register(&toy, runtime, "second"), -1);
         wm_meta_fail(0, false);
-        ck_assert_int_eq(wm_pools_kinds(runtime->pools), kinds);
+        ck_assert_int_eq(wm_kind_table_count(runtime->kinds), kinds);
         ck_assert_int_eq(wm_meta_live(), live);
     }
     made = wt_toy_register(&toy, runtime, "second");
@@ -1387,7 +1391,7 @@ START_TEST(test_A12_trim_goes_by_age)
         {40, 0, UINT64_MAX, 0}, {9, 0, 0, 0}, /* came back since */
         {20, 0, 0, 2},          {20, 0, 1, 1},
     };
-    wm_pool *pool = wm_pools_at(runtime->pools, kind, 0);
+    wm_pool *pool = wm_kind_table_pool(runtime->kinds, kind, 0);
     uint64_t destroyed = 99;
     void *handle[3];
 
@@ -1456,7 +1460,7 @@ START_TEST(test_A10_B6_idle_handles_are_unbound_where_they_are)
 {
     warm_stream a = new_stream(), b = new_stream();
     warm_stream on[] = {b, a, b, a, NULL};
-    wm_pool *pool = wm_pools_at(runtime->pools, kind, 0);
+    wm_pool *pool = wm_kind_table_pool(runtime->kinds, kind, 0);
     warm_lease lease[5];
     void *handle[5];
     unsigned binds;
@@ -1758,7 +1762,7 @@ START_TEST(test_A6_A11_A13_leases_count_as_leaked_at_exit)
     wt_toy_close_gate(&toy);
     wt_ok(warm_handle_prewarm(runtime, kind, 0, 1, WARM_PREWARM_BACKGROUND));
     wt_toy_await(&toy, 1);
-    ck_assert_uint_eq(wm_pools_leak(runtime->pools), 1);
+    ck_assert_uint_eq(wm_kind_table_leak(runtime->kinds), 1);
     wt_toy_open_gate(&toy);
     wt_ok(warm_handle_prewarm_wait(runtime));
     ck_assert_int_eq(wt_stat(runtime, kind, 0, leaked), 2);
@@ -1791,7 +1795,7 @@ START_TEST(test_A11_A13_counters_balance_after_every_metadata_fault)
         leased -= status != WARM_OK && leased > 0;
         wm_meta_fail(0, false);
         ck_assert(status == WARM_OK || status == WARM_OUT_OF_MEMORY);
-        ck_assert(wm_pools_check(runtime->pools));
+        ck_assert(wm_kind_table_check(runtime->kinds));
         ck_assert_int_eq(wt_stat(runtime, kind, 0, leased), leased);
         while (leased > 0) {
             wt_ok(warm_handle_return(runtime, lease[--leased]));

@@ -6,7 +6,7 @@
 #include "wt.h"
 #include "wt_kind.h"
 
-#include "handles/pools.h"
+#include "handles/kind_table.h"
 #include "runtime/base/process.h"
 #include "runtime/thread/control.h"
 
@@ -24,7 +24,7 @@ static void set_up(void)
     runtime = wt_runtime(NULL);
     wt_toy_init(&toy);
     kind = wt_toy_register(&toy, runtime, "toy");
-    pool = wm_pools_at(runtime->pools, kind, 0);
+    pool = wm_kind_table_pool(runtime->kinds, kind, 0);
 }
 
 static void tear_down(void)
@@ -46,7 +46,7 @@ static warm_kind register_as(const char *name,
     warm_kind made = -1;
 
     wt_ok(warm_kind_register(runtime, &ops, &made));
-    pool = wm_pools_at(runtime->pools, made, 0);
+    pool = wm_kind_table_pool(runtime->kinds, made, 0);
     kind = made;
     return made;
 }

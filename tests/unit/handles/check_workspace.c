@@ -4,7 +4,7 @@
  * backends: host standin */
 #include "wt.h"
 
-#include "handles/pools.h"
+#include "handles/kind_table.h"
 #include "runtime/runtime.h"
 #include "wt_kind.h"
 
@@ -73,7 +73,7 @@ static void hear(void *context, warm_log_level level, const char *line)
 static void setup(void)
 {
     runtime = wt_runtime(NULL);
-    wt_ok(wm_pools_add(runtime->pools, &ops, NULL, &kind));
+    wt_ok(wm_kind_table_add(runtime->kinds, &ops, NULL, &kind));
     wt_ok(warm_stream_create(runtime, 0, &a));
     times_said = 0;
     warm_log_set(hear, NULL);
@@ -82,7 +82,7 @@ static void setup(void)
 static void teardown(void)
 {
     wt_ok(warm_stream_destroy(runtime, a));
-    ck_assert(wm_pools_check(runtime->pools));
+    ck_assert(wm_kind_table_check(runtime->kinds));
     wt_runtime_end(runtime);
     warm_log_set(NULL, NULL);
 }
@@ -174,7 +174,7 @@ END_TEST
  * comes, the graph alone has that workspace. */
 START_TEST(test_A10_workspace_bound_before_a_capture_may_be_the_graphs)
 {
-    enum { MORE = WM_WORKSPACES_KEPT + 1 };
+    enum { MORE = WM_WORKSPACES_CACHED + 1 };
     warm_stream s[MORE + 1];
     void *of_other[1], *of_graph = bind_to(a);
 

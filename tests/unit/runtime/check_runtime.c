@@ -53,7 +53,7 @@ START_TEST(test_A5_G2_destroy_waits_for_pinned_threads)
     while (wt_lingers(&linger)) {
     }
     ck_assert_int_eq(runtime->state, WM_RUNTIME_CLOSING);
-    ck_assert_ptr_nonnull(runtime->pools);
+    ck_assert_ptr_nonnull(runtime->kinds);
     ck_assert_int_eq(closer.done, 0);
     wt_fails(WARM_RUNTIME_GONE, wm_runtime_check(runtime));
     ck_assert(!wm_runtime_pin(runtime));

@@ -6,7 +6,7 @@
 #include "alloc/kinds/device_space.h"
 #include "alloc/kinds/pinned.h"
 #include "handles/pool_int.h"
-#include "handles/pools.h"
+#include "handles/kind_table.h"
 #include "runtime/runtime.h"
 
 #include <stdatomic.h>
@@ -62,7 +62,7 @@ END_TEST
 
 START_TEST(test_A14_a_wrong_figure_of_handles_is_found)
 {
-    wm_pool *pool = wm_pools_at(runtime->pools, WARM_KIND_STREAM, 0);
+    wm_pool *pool = wm_kind_table_pool(runtime->kinds, WARM_KIND_STREAM, 0);
 
     pool->stats.created++;
     expect_broken("handles");

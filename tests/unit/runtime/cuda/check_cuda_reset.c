@@ -9,7 +9,7 @@
 #include "tests/unit/standin_load.h"
 
 #include "alloc/kinds/device_space.h"
-#include "handles/pools.h"
+#include "handles/kind_table.h"
 #include "warmpool/warmpool.h"
 
 #include <pthread.h>
@@ -128,7 +128,7 @@ static uint64_t lost_of(warm_kind kind, int device)
     warm_handle_stats stats = {.size = sizeof stats};
 
     wt_ok(warm_handle_get_stats(runtime, kind, device, &stats));
-    ck_assert(wm_pools_check(runtime->pools));
+    ck_assert(wm_kind_table_check(runtime->kinds));
     if (stats.lost > 0) {
         ck_assert_uint_eq(stats.idle + stats.in_use + stats.leased, 0);
         ck_assert_uint_eq(stats.created, stats.lost);

@@ -4,7 +4,7 @@
 #include "wt.h"
 #include "wt_kind.h"
 
-#include "handles/pools.h"
+#include "handles/kind_table.h"
 #include "runtime/base/meta.h"
 #include "runtime/thread/window.h"
 

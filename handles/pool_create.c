@@ -1,4 +1,4 @@
-/* pool_make.c: how the handles of a pool come to be, are reset, and go.
+/* pool_create.c: how the handles of a pool come to be, are reset, and go.
  *
  * Room for a handle in all that the pool keeps is promised before it is
  * created, so that neither the end of a creation nor a lease nor a give-back
@@ -11,6 +11,71 @@
 #include "runtime/base/meta.h"
 #include "runtime/base/process.h"
 #include "runtime/base/status.h"
+
+void wm_pool_note_bound_locked(wm_pool *pool, void *handle, warm_stream stream)
+{
+    bool is_default = (uintptr_t)stream <= (uintptr_t)WARM_STREAM_PER_THREAD;
+
+    wm_handle_map_set(&pool->all, (uintptr_t)handle,
+                      is_default ? NULL : stream);
+}
+
+bool wm_pool_unbind(wm_pool *pool, void *handle)
+{
+    warm_error before = {.size = sizeof before};
+    bool done;
+
+    if (wm_pool_is_lost(pool)) {
+        return true; /* it is nobody's any more */
+    }
+    warm_last_error(&before);
+    done = pool->kind->ops->bind(pool->kind, pool->device, handle, NULL, NULL,
+                                 0) == WARM_OK;
+    if (!done) {
+        wm_log(WARM_LOG_WARNING,
+               "a %s handle of device %d cannot be taken off its stream: %s",
+               pool->kind->ops->name, pool->device, warm_last_error_message());
+    }
+    wm_error_restore(&before);
+    return done;
+}
+
+void wm_pool_unbind_if_bound(wm_pool *pool, void *handle)
+{
+    bool bound;
+
+    wm_lock_acquire(&pool->lock);
+    bound = wm_handle_map_find(&pool->all, (uintptr_t)handle) != NULL;
+    wm_pool_note_bound_locked(pool, handle, NULL);
+    wm_lock_release(&pool->lock);
+    if (bound) {
+        (void)wm_pool_unbind(pool, handle);
+    }
+}
+
+/* Nothing of the pool lives any more, for its figures; returns how much did. */
+uint64_t wm_pool_close_locked(wm_pool *pool)
+{
+    warm_handle_stats *stats = &pool->stats;
+    uint64_t count = stats->idle + pool->ending + stats->deferred +
+                     stats->in_use + stats->leased;
+
+    pool->closed = true;
+    stats->idle = 0;
+    stats->in_use = 0;
+    stats->leased = 0;
+    stats->deferred = 0;
+    pool->ending = 0;
+    return count;
+}
+
+void wm_pool_mark_lost_locked(wm_pool *pool)
+{
+    if (!pool->closed) {
+        pool->stats.lost += wm_pool_close_locked(pool);
+        pool->lost = true;
+    }
+}
 
 enum { FIRST_ROOM = 16 };
 
@@ -41,7 +106,7 @@ static enum step promise_locked(wm_pool *pool, struct creation *creation)
     }
     pool->promised++;
     pool->ahead += creation->ahead;
-    creation->at_once = wm_pool_at_once_locked(pool);
+    creation->at_once = wm_pool_demand_locked(pool);
     creation->first = pool->first == WM_FIRST_NONE;
     if (creation->first) {
         pool->first = WM_FIRST_RUNNING;
@@ -250,9 +315,9 @@ bool wm_pool_destroy(wm_pool *pool, void *handle)
 
     warm_last_error(&before);
     calm = calm_begin(pool);
-    wm_meter_disturb_begin(pool->meter);
+    wm_meter_exclude_begin(pool->meter);
     done = ops->destroy(pool->kind, pool->device, handle) == WARM_OK;
-    wm_meter_disturb_end(pool->meter);
+    wm_meter_exclude_end(pool->meter);
     if (!done) {
         wm_log(WARM_LOG_WARNING, "a %s handle of device %d is leaked: %s",
                ops->name, pool->device, warm_last_error_message());
@@ -276,7 +341,8 @@ static void defer(wm_pool *pool, void *handle, uint64_t *from)
 {
     const wm_captures *captures = pool->kind->captures;
 
-    wm_pool_take_off(pool, handle); /* its stream may go before it does */
+    wm_pool_unbind_if_bound(pool,
+                            handle); /* its stream may go before it does */
     wm_lock_acquire(&pool->lock);
     if (!pool->closed) {
         *from -= 1;
@@ -291,11 +357,11 @@ static bool discard_now(wm_pool *pool, void *handle, uint64_t *from)
     bool done;
 
     if (pool->workspaces != NULL) {
-        wm_workspaces_leave(pool->workspaces, handle);
+        wm_workspaces_detach(pool->workspaces, handle);
     }
     done = wm_pool_destroy(pool, handle);
     wm_lock_acquire(&pool->lock);
-    wm_pool_look_locked(pool);
+    wm_pool_check_reset_locked(pool);
     (void)wm_handle_map_take(&pool->all, (uintptr_t)handle);
     pool->alive--;
     if (!pool->closed) {
@@ -341,7 +407,7 @@ bool wm_pool_discard(wm_pool *pool, void *handle, uint64_t *from)
         return done;
     }
     if (!must_wait(pool, handle)) {
-        wm_pool_end_deferred(pool);
+        wm_pool_destroy_deferred(pool);
     }
     return false;
 }
@@ -359,7 +425,7 @@ static void *take_deferred(wm_pool *pool)
     return handle;
 }
 
-void wm_pool_end_deferred(wm_pool *pool)
+void wm_pool_destroy_deferred(wm_pool *pool)
 {
     void *handle;
     bool done;
@@ -397,12 +463,12 @@ bool wm_pool_reset(wm_pool *pool, void *handle)
     return done;
 }
 
-warm_status wm_pool_take_slow(wm_pool *pool, void **handle)
+warm_status wm_pool_acquire_slow(wm_pool *pool, void **handle)
 {
     struct creation creation = {.ahead = false};
     warm_status status = WARM_OK;
 
-    wm_pool_end_deferred(pool);
+    wm_pool_destroy_deferred(pool);
     while (status == WARM_OK) {
         void *taken = NULL;
         enum step step;
@@ -415,7 +481,7 @@ warm_status wm_pool_take_slow(wm_pool *pool, void **handle)
         }
         if (step == STEP_GROW) {
             status = grow(pool);
-        } else if (wm_pool_revive(pool, taken)) {
+        } else if (wm_pool_make_default(pool, taken)) {
             *handle = taken;
             return WARM_OK;
         }
@@ -423,7 +489,7 @@ warm_status wm_pool_take_slow(wm_pool *pool, void **handle)
     return status;
 }
 
-warm_status wm_pool_make_ahead(wm_pool *pool, unsigned count, bool *made)
+warm_status wm_pool_create_idle(wm_pool *pool, unsigned count, bool *made)
 {
     struct creation creation = {.ahead = true};
     enum step step = STEP_GROW;

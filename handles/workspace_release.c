@@ -1,5 +1,5 @@
-/* workspace_pass.c: workspaces on their way from one user to the next, or back
- * to the driver; see workspace_int.h.
+/* workspace_release.c: workspaces on their way from one user to the next, or
+ * back to the driver; see workspace_int.h.
  *
  * Those that are to be let go are taken out of the reach of others all at once,
  * under the lock; events are recorded outside of it. */
@@ -30,7 +30,7 @@ typedef bool (*is_fn)(const wm_workspace *w, const struct which *which);
 static bool is_unmarked(const wm_workspace *w, const struct which *which)
 {
     (void)which;
-    return w->state == WM_WORKSPACE_UNMARKED;
+    return w->state == WM_WORKSPACE_NO_EVENT;
 }
 
 /* At the stream's address nothing else is alive; the id is another one while it
@@ -50,7 +50,7 @@ static bool is_kept(const wm_workspace *w, const struct which *which)
 {
     return w->state == WM_WORKSPACE_SERVING && !w->captured &&
            w->since_ns <= which->before &&
-           !wm_workspace_is_latest(which->workspaces, w);
+           !wm_workspace_is_bound(which->workspaces, w);
 }
 
 /* The legacy stream's name is that of another one while the calling thread's
@@ -92,7 +92,7 @@ static bool leave_locked(wm_workspaces *workspaces, wm_workspace *w)
     bool first = w->for_ever && !workspaces->said;
 
     workspaces->said = workspaces->said || first;
-    wm_workspace_set_state_locked(workspaces, w, WM_WORKSPACE_LOST);
+    wm_workspace_set_state_locked(workspaces, w, WM_WORKSPACE_RETAINED);
     return first;
 }
 
@@ -110,12 +110,12 @@ static void log_for_ever(wm_workspaces *workspaces, size_t bytes)
 static void leave_to_graph(wm_workspaces *workspaces, wm_workspace *w,
                            bool alone)
 {
-    uint64_t pool = wm_workspace_pool_of(workspaces, w->stream);
+    uint64_t pool = wm_workspaces_private_pool_of(workspaces, w->stream);
     size_t bytes = w->bytes;
     bool first = false;
 
     wm_lock_acquire(&workspaces->lock);
-    wm_workspace_capture_locked(w, pool);
+    wm_workspace_add_graph_locked(w, pool);
     if (alone) {
         first = leave_locked(workspaces, w);
     } else {
@@ -134,14 +134,14 @@ static void let_go(wm_workspaces *workspaces, wm_workspace *w, bool alone)
     wm_capture capture;
 
     if (mark(workspaces, w, &capture) != WARM_OK) {
-        wm_workspace_lose(workspaces, w);
+        wm_workspace_leak(workspaces, w);
     } else if (capture == WM_CAPTURE_ACTIVE) {
         leave_to_graph(workspaces, w, alone);
     } else {
         wm_workspace_set_state(workspaces, w,
                                capture == WM_CAPTURE_NONE
-                                   ? WM_WORKSPACE_PASSING
-                                   : WM_WORKSPACE_UNMARKED);
+                                   ? WM_WORKSPACE_PENDING
+                                   : WM_WORKSPACE_NO_EVENT);
     }
 }
 
@@ -166,7 +166,7 @@ static void let_go_of(wm_workspaces *workspaces, is_fn is,
             first = leave_locked(workspaces, w) ? w->bytes : first;
             continue;
         }
-        wm_workspace_set_state_locked(workspaces, w, WM_WORKSPACE_TAKEN);
+        wm_workspace_set_state_locked(workspaces, w, WM_WORKSPACE_CLAIMED);
         w->next_taken = taken;
         taken = w;
     }
@@ -183,21 +183,21 @@ static void let_go_of(wm_workspaces *workspaces, is_fn is,
     wm_error_restore(&before);
 }
 
-void wm_workspaces_mark_left(wm_workspaces *workspaces)
+void wm_workspaces_record_events(wm_workspaces *workspaces)
 {
     const struct which which = {.workspaces = workspaces};
 
     let_go_of(workspaces, is_unmarked, &which, true);
 }
 
-void wm_workspaces_shed(wm_workspaces *workspaces, uint64_t before)
+void wm_workspaces_release_unbound(wm_workspaces *workspaces, uint64_t before)
 {
     const struct which which = {.workspaces = workspaces, .before = before};
 
     let_go_of(workspaces, is_kept, &which, false);
 }
 
-void wm_workspaces_leave(wm_workspaces *workspaces, const void *handle)
+void wm_workspaces_detach(wm_workspaces *workspaces, const void *handle)
 {
     const struct which which = {.handle = handle};
     bool mode;
@@ -209,8 +209,8 @@ void wm_workspaces_leave(wm_workspaces *workspaces, const void *handle)
     }
 }
 
-void wm_workspaces_retire(wm_workspaces *workspaces, warm_stream stream,
-                          uint64_t stream_id)
+void wm_workspaces_retire_stream(wm_workspaces *workspaces, warm_stream stream,
+                                 uint64_t stream_id)
 {
     const struct which which = {
         .stream = stream, .stream_id = stream_id, .since_ns = wm_clock_ns()};
@@ -226,23 +226,23 @@ static wm_workspace *take_oldest(wm_workspaces *workspaces, const void *handle)
     unsigned count = 0;
 
     wm_lock_acquire(&workspaces->lock);
-    for (w = *wm_workspaces_of(workspaces, handle); w != NULL;
+    for (w = *wm_workspaces_bucket(workspaces, handle); w != NULL;
          w = w->next_serving) {
         if (w->handle == handle && !w->captured && !is_default(w->stream)) {
             count++;
             oldest = oldest == NULL || w->turn < oldest->turn ? w : oldest;
         }
     }
-    oldest = count < WM_WORKSPACES_KEPT ? NULL : oldest;
+    oldest = count < WM_WORKSPACES_CACHED ? NULL : oldest;
     if (oldest != NULL) {
-        wm_workspace_set_state_locked(workspaces, oldest, WM_WORKSPACE_TAKEN);
+        wm_workspace_set_state_locked(workspaces, oldest, WM_WORKSPACE_CLAIMED);
     }
     wm_lock_release(&workspaces->lock);
     return oldest;
 }
 
-void wm_workspaces_make_place(wm_workspaces *workspaces,
-                              const wm_workspace_user *user)
+void wm_workspaces_evict_oldest(wm_workspaces *workspaces,
+                                const wm_workspace_key *user)
 {
     wm_workspace *w;
 
@@ -256,21 +256,21 @@ static void put_back(wm_workspaces *workspaces, wm_workspace *asked)
 {
     wm_lock_acquire(&workspaces->lock);
     for (; asked != NULL; asked = asked->next_taken) {
-        wm_workspace_set_state_locked(workspaces, asked, WM_WORKSPACE_PASSING);
+        wm_workspace_set_state_locked(workspaces, asked, WM_WORKSPACE_PENDING);
     }
     wm_lock_release(&workspaces->lock);
 }
 
 /* Asks each passing one in turn, so that a stuck stream holds up only its
  * own; those asked in vain are chained up and put back after the search. */
-wm_workspace *wm_workspace_take_passed(wm_workspaces *workspaces, size_t bytes,
-                                       uint64_t before)
+wm_workspace *wm_workspace_claim_completed(wm_workspaces *workspaces,
+                                           size_t bytes, uint64_t before)
 {
     wm_workspace *asked = NULL;
     wm_workspace *w;
 
-    while ((w = wm_workspace_take(workspaces, bytes, before,
-                                  WM_WORKSPACE_PASSING)) != NULL) {
+    while ((w = wm_workspace_claim(workspaces, bytes, before,
+                                   WM_WORKSPACE_PENDING)) != NULL) {
         warm_status status =
             wm_driver_event_query(workspaces->driver, w->event);
 
@@ -281,7 +281,7 @@ wm_workspace *wm_workspace_take_passed(wm_workspaces *workspaces, size_t bytes,
             w->next_taken = asked;
             asked = w;
         } else {
-            wm_workspace_lose(workspaces, w);
+            wm_workspace_leak(workspaces, w);
         }
     }
     put_back(workspaces, asked);
@@ -301,17 +301,17 @@ void wm_workspaces_trim(wm_workspaces *workspaces, uint64_t idle_ns)
     }
     warm_last_error(&before);
     relaxed = wm_driver_relax(workspaces->driver, &mode);
-    wm_workspaces_mark_left(workspaces);
-    wm_workspaces_shed(workspaces, last);
+    wm_workspaces_record_events(workspaces);
+    wm_workspaces_release_unbound(workspaces, last);
     do {
-        enum wm_workspace_state was = WM_WORKSPACE_OVER;
+        enum wm_workspace_state was = WM_WORKSPACE_UNUSED;
 
-        w = wm_workspace_take(workspaces, 0, UINT64_MAX, was);
+        w = wm_workspace_claim(workspaces, 0, UINT64_MAX, was);
         if (w == NULL) {
-            was = WM_WORKSPACE_PASSING;
-            w = wm_workspace_take_passed(workspaces, 0, last);
+            was = WM_WORKSPACE_PENDING;
+            w = wm_workspace_claim_completed(workspaces, 0, last);
         }
-        dropped = w != NULL && wm_workspace_drop(workspaces, w, was);
+        dropped = w != NULL && wm_workspace_free(workspaces, w, was);
     } while (dropped);
     if (relaxed) {
         wm_driver_unrelax(workspaces->driver, &mode);

@@ -1,0 +1,277 @@
+/* kind_table.c: the table of kinds (kind_table.h). WM_RANK_KINDS to add one. */
+#include "handles/kind_table.h"
+
+#include "runtime/base/meta.h"
+#include "runtime/base/status.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+wm_kind *wm_kind_table_kind(struct wm_kind_table *table, warm_kind kind)
+{
+    return &table->entries[kind].kind;
+}
+
+wm_workspaces *wm_kind_table_workspaces(struct wm_kind_table *table, int device)
+{
+    wm_assert(device >= 0 && device < table->driver->devices);
+    return &table->parts[device].workspaces;
+}
+
+wm_prewarm *wm_kind_table_prewarm(struct wm_kind_table *table)
+{
+    return &table->prewarm;
+}
+
+static bool name_taken_locked(struct wm_kind_table *table, const char *name)
+{
+    for (int i = 0; i < wm_kind_table_count(table); i++) {
+        if (strcmp(table->entries[i].kind.ops->name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static warm_status add_locked(struct wm_kind_table *table,
+                              const struct wm_kind_entry *entry,
+                              warm_kind *kind)
+{
+    int count = wm_kind_table_count(table);
+
+    if (count == WARM_KIND_MAX) {
+        return wm_fail(WARM_INVALID_ARGUMENT,
+                       "no room for kind %s; a runtime has %d at most",
+                       entry->kind.ops->name, WARM_KIND_MAX);
+    }
+    if (name_taken_locked(table, entry->kind.ops->name)) {
+        return wm_fail(WARM_INVALID_ARGUMENT, "there is a kind %s already",
+                       entry->kind.ops->name);
+    }
+    table->entries[count] = *entry;
+    table->entries[count].kind.index = count;
+    for (int i = 0; i < table->driver->devices; i++) {
+        wm_pool_init(&entry->pools[i], &table->entries[count].kind,
+                     &table->parts[i].meter, &table->parts[i].workspaces, i);
+    }
+    /* Release: see the field. */
+    atomic_store_explicit(&table->count, count + 1, memory_order_release);
+    *kind = count;
+    return WARM_OK;
+}
+
+warm_status wm_kind_table_add(struct wm_kind_table *table,
+                              const wm_kind_ops *ops, void *context,
+                              warm_kind *kind)
+{
+    struct wm_kind_entry entry = {
+        .kind = {.ops = ops,
+                 .driver = table->driver,
+                 .options = &table->options,
+                 .captures = ops->of_host ? NULL : &table->captures,
+                 .context = context},
+    };
+    warm_status status;
+
+    entry.pools =
+        wm_meta_alloc((size_t)table->driver->devices * sizeof *entry.pools);
+    if (entry.pools == NULL) {
+        return wm_fail(WARM_OUT_OF_MEMORY, "no memory for kind %s", ops->name);
+    }
+    wm_lock_acquire(&table->lock);
+    status = add_locked(table, &entry, kind);
+    wm_lock_release(&table->lock);
+    if (status != WARM_OK) {
+        wm_meta_free(entry.pools);
+    }
+    return status;
+}
+
+static warm_status add_builtin(struct wm_kind_table *table,
+                               const wm_kind_ops *const *builtin)
+{
+    warm_status status = WARM_OK;
+    warm_kind kind;
+
+    for (int i = 0; i < WARM_KIND_BUILTIN && status == WARM_OK; i++) {
+        status = wm_kind_table_add(table, builtin[i], NULL, &kind);
+    }
+    return status;
+}
+
+warm_status wm_kind_table_open(wm_driver *driver, const wm_options *options,
+                               const wm_kind_ops *const *builtin,
+                               struct wm_kind_table **out)
+{
+    struct wm_kind_table *table = wm_meta_alloc(sizeof *table);
+    uint64_t in_use;
+
+    if (table == NULL) {
+        return wm_fail(WARM_OUT_OF_MEMORY, "no memory for the handle pools");
+    }
+    table->driver = driver;
+    table->options = *options;
+    wm_lock_init(&table->lock, WM_RANK_KINDS);
+    wm_prewarm_init(&table->prewarm);
+    table->parts =
+        wm_meta_alloc((size_t)driver->devices * sizeof *table->parts);
+    if (table->parts == NULL) {
+        wm_prewarm_fini(&table->prewarm);
+        wm_lock_fini(&table->lock);
+        wm_meta_free(table);
+        return wm_fail(WARM_OUT_OF_MEMORY, "no memory for the workspaces");
+    }
+    for (int i = 0; i < driver->devices; i++) {
+        wm_workspaces_init(&table->parts[i].workspaces, driver, i);
+        table->parts[i].workspaces.captures = &table->captures;
+        wm_meter_init(&table->parts[i].meter, driver, i);
+    }
+    if (add_builtin(table, builtin) != WARM_OK) {
+        wm_kind_table_close(table, &in_use);
+        return WARM_OUT_OF_MEMORY;
+    }
+    *out = table;
+    return WARM_OK;
+}
+
+/* Closes the pools of one kind. Where a handle that may have a workspace stays
+ * in use, the workspaces of the device stay too. */
+static uint64_t close_entry(struct wm_kind_table *table,
+                            struct wm_kind_entry *entry)
+{
+    const wm_kind_ops *ops = entry->kind.ops;
+    uint64_t in_use = 0;
+
+    for (int i = 0; i < table->driver->devices; i++) {
+        uint64_t count = wm_pool_close(&entry->pools[i]);
+
+        in_use += count;
+        if (count > 0 && ops->workspace_bytes != NULL) {
+            wm_workspaces_leave_allocated(&table->parts[i].workspaces, false);
+        }
+    }
+    wm_meta_free(entry->pools);
+    if (ops->close != NULL) {
+        ops->close(&entry->kind);
+    }
+    return in_use;
+}
+
+void wm_kind_table_close(struct wm_kind_table *table, uint64_t *in_use)
+{
+    *in_use = 0;
+    table->entries[WARM_KIND_STREAM].kind.context = NULL;
+    /* Streams are kind 0 and go last: libraries may be bound to them. */
+    for (int i = wm_kind_table_count(table) - 1; i >= 0; i--) {
+        *in_use += close_entry(table, &table->entries[i]);
+    }
+    for (int i = 0; i < table->driver->devices; i++) {
+        if (table->captures.stays) {
+            wm_workspaces_leave_allocated(&table->parts[i].workspaces, true);
+        }
+        wm_workspaces_close(&table->parts[i].workspaces);
+        wm_meter_fini(&table->parts[i].meter);
+    }
+    wm_meta_free(table->parts);
+    wm_prewarm_fini(&table->prewarm);
+    wm_lock_fini(&table->lock);
+    wm_meta_free(table);
+}
+
+void wm_kind_table_set_streams(struct wm_kind_table *table,
+                               const wm_stream_hooks *life)
+{
+    table->streams = *life;
+    table->entries[WARM_KIND_STREAM].kind.context = &table->streams;
+}
+
+void wm_kind_table_set_captures(struct wm_kind_table *table,
+                                const wm_captures *captures)
+{
+    table->captures = *captures;
+}
+
+void wm_kind_table_destroy_deferred(struct wm_kind_table *table)
+{
+    for (int i = 0; i < wm_kind_table_count(table); i++) {
+        for (int k = 0; k < table->driver->devices; k++) {
+            wm_pool_destroy_deferred(wm_kind_table_pool(table, i, k));
+        }
+    }
+}
+
+void wm_kind_table_leave_idle(struct wm_kind_table *table)
+{
+    table->captures.stays = true;
+}
+
+void wm_kind_table_set_private_pools(struct wm_kind_table *table,
+                                     wm_pool_of_fn pool_of, void *context)
+{
+    for (int i = 0; i < table->driver->devices; i++) {
+        table->parts[i].workspaces.pool_of = pool_of;
+        table->parts[i].workspaces.pools = context;
+    }
+}
+
+void wm_kind_table_set_limit(struct wm_kind_table *table,
+                             const wm_workspace_limit *room)
+{
+    for (int i = 0; i < table->driver->devices; i++) {
+        table->parts[i].workspaces.room = *room;
+    }
+}
+
+uint64_t wm_kind_table_leak(struct wm_kind_table *table)
+{
+    uint64_t count = 0;
+
+    for (int i = 0; i < wm_kind_table_count(table); i++) {
+        for (int k = 0; k < table->driver->devices; k++) {
+            count += wm_pool_leak(wm_kind_table_pool(table, i, k));
+        }
+    }
+    return count;
+}
+
+uint64_t wm_kind_table_lost(struct wm_kind_table *table)
+{
+    uint64_t count = 0;
+
+    for (int i = 0; i < wm_kind_table_count(table); i++) {
+        for (int k = 0; k < table->driver->devices; k++) {
+            warm_handle_stats stats;
+
+            wm_pool_get_stats(wm_kind_table_pool(table, i, k), &stats);
+            count += stats.lost;
+        }
+    }
+    return count;
+}
+
+bool wm_kind_table_owns_stream(struct wm_kind_table *table, int device,
+                               warm_stream stream)
+{
+    return wm_pool_owns(wm_kind_table_pool(table, WARM_KIND_STREAM, device),
+                        stream);
+}
+
+void wm_kind_table_unbind_stream(struct wm_kind_table *table, int device,
+                                 warm_stream stream)
+{
+    for (int i = 0; i < wm_kind_table_count(table); i++) {
+        wm_pool_unbind_stream(wm_kind_table_pool(table, i, device), stream);
+    }
+}
+
+bool wm_kind_table_check(struct wm_kind_table *table)
+{
+    bool good = true;
+
+    for (int i = 0; i < wm_kind_table_count(table); i++) {
+        for (int k = 0; k < table->driver->devices; k++) {
+            good = wm_pool_check(wm_kind_table_pool(table, i, k)) && good;
+        }
+    }
+    return good;
+}
