@@ -1,16 +1,16 @@
 /* binding.c: handles bound to streams, with workspaces (row A10).
  *
- * Works on the window of the calling thread; locks are those of workspaces. */
+ * Works on the window of the calling thread. Takes lock workspaces only. */
 #include "handles/binding.h"
 
 #include "runtime/base/status.h"
 
 #include <stdatomic.h>
 
-/* The epoch of a binding with a workspace made in a capture: never the
- * runtime's, so that the next reserve looks at the stream again. Nobody need
- * say when the capture is over, after which the stream has another workspace.
- */
+/* The epoch of a binding with a workspace that a capture uses: never equal to
+ * the runtime's, so that the next reserve queries the stream again. Once the
+ * capture ends the stream needs another workspace, and no call reports the end
+ * of a capture. */
 #define EPOCH_OF_CAPTURE UINT64_MAX
 
 static bool is_default(warm_stream stream)
@@ -19,7 +19,8 @@ static bool is_default(warm_stream stream)
            stream == WARM_STREAM_PER_THREAD;
 }
 
-/* While a stream captures, the caller's word is all there is. */
+/* While a stream captures, CUDA does not tell its device: the device that the
+ * caller named is trusted. */
 static bool may_be_on(const wm_stream_info *info, int device)
 {
     return info->device == device || info->device == WM_DEVICE_UNKNOWN;
@@ -50,7 +51,7 @@ void *wm_handle_workspace(warm_runtime *runtime, warm_kind number, int device,
                           const void *handle, warm_stream stream,
                           const wm_stream_info *info, size_t *bytes)
 {
-    const wm_workspace_key user = {handle, stream, info->id};
+    const wm_workspace_key key = {handle, stream, info->id};
     wm_kind *kind = wm_kind_table_kind(runtime->kinds, number);
     void *memory = NULL;
 
@@ -60,7 +61,7 @@ void *wm_handle_workspace(warm_runtime *runtime, warm_kind number, int device,
     if (*bytes > 0 && stream != WARM_STREAM_PER_THREAD &&
         may_be_on(info, device)) {
         wm_workspaces_get(wm_kind_table_workspaces(runtime->kinds, device),
-                          &user, *bytes, &memory);
+                          &key, *bytes, &memory);
     }
     *bytes = memory != NULL ? *bytes : 0;
     return memory;
@@ -80,9 +81,10 @@ warm_status wm_binding_update(warm_runtime *runtime, wm_window *window,
                             want->stream, &want->info, &bytes);
     warm_status status;
 
-    /* Some other stream has retired since, not this one: same id. One that
-     * retired and is used on has lost its workspace, perhaps to another; and
-     * the id of one that captures does not tell it from an earlier one. */
+    /* Same stream id and workspace: another stream raised the epoch, and the
+     * binding is good. A retired stream that is used on has lost its workspace,
+     * and the id of a capturing stream does not tell it from an earlier stream
+     * at its address. */
     if (rows->bound[second] != 0 &&
         rows->bound[first] == (uintptr_t)want->stream &&
         rows->with[first] == want->info.id &&
@@ -91,7 +93,7 @@ warm_status wm_binding_update(warm_runtime *runtime, wm_window *window,
         rows->bound[second] = want->epoch;
         return WARM_OK;
     }
-    /* Not bound to anything until the call has worked. */
+    /* Unbound until the library call succeeds. */
     rows->bound[second] = 0;
     status = wm_pool_bind(
         wm_kind_table_pool(runtime->kinds, call->kind, call->device), handle,
@@ -108,9 +110,9 @@ warm_status wm_binding_update(warm_runtime *runtime, wm_window *window,
     return status;
 }
 
-/* What the calling thread holds: its own to bind. */
-static void leave_own(warm_runtime *runtime, wm_window *window, int device,
-                      warm_stream stream)
+/* Unbinds the handles that the calling thread holds; only it may bind them. */
+static void unbind_held(warm_runtime *runtime, wm_window *window, int device,
+                        warm_stream stream)
 {
     wm_rows *rows = wm_window_rows(window, device);
     uint32_t kinds = window->kinds_held[device];
@@ -139,7 +141,7 @@ void wm_binding_unbind_stream(warm_runtime *runtime, int device,
     }
     window = wm_window_find(runtime);
     if (window != NULL) {
-        leave_own(runtime, window, device, stream);
+        unbind_held(runtime, window, device, stream);
     }
     wm_kind_table_unbind_stream(runtime->kinds, device, stream);
 }

@@ -1,7 +1,5 @@
-/* handle.c: what the calls of handles have in common, and the small public
- * ones.
- *
- * Takes no lock of its own. */
+/* handle.c: checks that all public calls of handles share, and the small public
+ * calls. Takes no lock of its own. */
 #include "handles/handle.h"
 
 #include "runtime/base/sized.h"

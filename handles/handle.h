@@ -1,25 +1,27 @@
-/* handle.h: what the handles' public calls share, and what the runtime calls.
+/* handle.h: checks and brackets that the public calls of handles share.
  *
- * A call that may run callbacks of a kind stands in the window of its thread
- * (wm_handle_begin), so that a callback which asks for what is just being made
- * is refused instead of waiting for itself. Cancellation is off in all. */
+ * A call that may run callbacks of a kind is recorded in its thread's window
+ * (wm_handle_begin), so that a callback that reserves the very handle being
+ * created is refused instead of waiting for itself. Cancellation is off in all.
+ */
 #ifndef WM_HANDLE_H
 #define WM_HANDLE_H
 
 #include "handles/kind_table.h"
 #include "runtime/thread/window.h"
 
-/* Gives every handle of the window back: one lock for each kind and device
- * held, no call of a library, and of the driver for each device only whether it
- * was reset (row A17). For warm_runtime.window_release. */
+/* Releases every handle of the window: one lock per kind and device held, no
+ * library call, and one driver call per device, whether it was reset (row A17).
+ * For warm_runtime.window_release; in reserve.c. */
 void wm_handles_release(warm_runtime *runtime, wm_window *window);
 
-/* Why wm_handle_check() says no; OK if it does not. */
+/* The slow part of wm_handle_check(): sets the error. */
 warm_status wm_handle_check_slow(warm_runtime *runtime, warm_kind kind,
                                  int device, const void *output);
 
-/* What a public call asks first: of the runtime, the device, an output that
- * may not be null, and the kind. */
+/* Checks the runtime, the device, the kind, and an output that must not be
+ * null.
+ */
 static inline warm_status wm_handle_check(warm_runtime *runtime, warm_kind kind,
                                           int device, const void *output)
 {
@@ -34,8 +36,8 @@ static inline warm_status wm_handle_check(warm_runtime *runtime, warm_kind kind,
     return status;
 }
 
-/* Looks at the thread's context, and puts call, which says kind and device,
- * into its window. Each begin that worked is ended. */
+/* Checks the thread's CUDA context and records call, which names kind and
+ * device, in the thread's window. A begin that succeeds needs its end. */
 static inline warm_status
 wm_handle_begin(warm_runtime *runtime, wm_window_call *call, wm_window **window)
 {
@@ -56,13 +58,13 @@ static inline void wm_handle_end(wm_window *window)
     window->call = window->call->outer;
 }
 
-/* INVALID_ARGUMENT if an outer call of this thread wants the handle that this
- * one wants: its callback would then wait for itself, or never come to an
- * end. */
+/* INVALID_ARGUMENT if an outer call of this thread acquires a handle of the
+ * same kind and device: its callback would wait for itself or recurse forever.
+ */
 warm_status wm_handle_check_nested(warm_runtime *runtime,
                                    const wm_window_call *call);
 
-/* That check, and wm_pool_acquire(). */
+/* wm_handle_check_nested() and wm_pool_acquire(). */
 static inline warm_status wm_handle_acquire(warm_runtime *runtime,
                                             const wm_window_call *call,
                                             void **handle)

@@ -1,4 +1,4 @@
-/* handle_map.c: see handle_map.h. */
+/* handle_map.c: open addressing with backward-shift deletion (handle_map.h). */
 #include "handles/handle_map.h"
 
 #include "runtime/base/status.h"
@@ -8,8 +8,8 @@ static size_t mask(const wm_handle_map *map)
     return ((size_t)1 << map->bits) - 1;
 }
 
-/* 2^64 over the golden ratio: serials one after the other, and addresses in
- * equal steps, come to lie apart. */
+/* Fibonacci hashing, 2^64 over the golden ratio: consecutive serials and
+ * equally spaced addresses spread over the table. */
 static size_t home(const wm_handle_map *map, uint64_t key)
 {
     return (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> (64 - map->bits));
@@ -36,7 +36,7 @@ void wm_handle_map_put(wm_handle_map *map, uint64_t key, void *handle)
     map->entries[at] = (wm_handle_entry){key, handle};
 }
 
-/* Moves up what would not be found any more behind a free entry. */
+/* Moves up entries that a search would miss behind the free entry. */
 static void close_gap(wm_handle_map *map, size_t gap)
 {
     size_t at = gap;
@@ -49,7 +49,7 @@ static void close_gap(wm_handle_map *map, size_t gap)
         if (key == 0) {
             break;
         }
-        /* Its way from home leads over the gap. */
+        /* Its probe sequence passes the gap. */
         if (((at - home(map, key)) & mask(map)) >= ((at - gap) & mask(map))) {
             map->entries[gap] = map->entries[at];
             gap = at;

@@ -1,12 +1,12 @@
-/* handle_map.h: finds a handle by a lease's serial, or something of a handle by
- * its address.
+/* handle_map.h: a hash table from a lease's serial to its handle, and from a
+ * handle's address to the stream it is bound to.
  *
- *   hash ─► entry ─► entry ─► free      open addressing, one after the other
+ *   hash ─► entry ─► entry ─► free      open addressing, linear probing
  *
- * At most half of the entries are in use, so that a search ends after two or
- * so; an end of a lease closes the gap behind it and leaves no mark. A number
- * may be in it more than once (a kind of the user may give one handle out
- * twice). The caller guards it and brings the memory. */
+ * At most half of the entries are in use, so that a search reads about two. A
+ * removal moves later entries up and leaves no tombstone. A key may occur more
+ * than once: the create callback of a user's kind may return one handle twice.
+ * The caller holds the lock and provides the memory. */
 #ifndef WM_HANDLE_MAP_H
 #define WM_HANDLE_MAP_H
 
@@ -24,25 +24,27 @@ typedef struct wm_handle_map {
     unsigned bits;            /* there are 1 << bits */
 } wm_handle_map;
 
-/* Entries that a map needs to hold as many as room, which is a power of two. */
+/* Table entries per key: a map for `room` keys, a power of two, has room ×
+ * this.
+ */
 enum { WM_HANDLE_MAP_SPARE = 2 };
 
-/* A map over zeroed entries: WM_HANDLE_MAP_SPARE × room. */
+/* Makes a map of WM_HANDLE_MAP_SPARE × room zeroed entries. */
 void wm_handle_map_init(wm_handle_map *map, wm_handle_entry *entries,
                         unsigned room);
 
-/* key is not 0, and there is room. */
+/* Adds an entry. key is not 0, and the map is not full. */
 void wm_handle_map_put(wm_handle_map *map, uint64_t key, void *handle);
 
-/* Takes one entry of the key out and returns its handle, or null. */
+/* Removes one entry of the key and returns its handle, or null. */
 void *wm_handle_map_take(wm_handle_map *map, uint64_t key);
 
-/* The first entry's, or null; and puts another one there, if there is an entry.
- */
+/* Returns the handle of the key's first entry, or null; sets it, if the key has
+ * an entry. */
 void *wm_handle_map_find(const wm_handle_map *map, uint64_t key);
 void wm_handle_map_set(wm_handle_map *map, uint64_t key, void *handle);
 
-/* How many entries the key has. */
+/* Counts the entries of the key. */
 unsigned wm_handle_map_count(const wm_handle_map *map, uint64_t key);
 
 /* Calls fn for every entry, in any order. */

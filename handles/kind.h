@@ -1,9 +1,9 @@
-/* kind.h: what the pool knows of a kind of handle; one file a built-in kind.
+/* kind.h: the operations of a kind of handle; each built-in kind has a file.
  *
- * The pool calls ops with no lock held, cancellation off, and only for
- * devices in range. Every op returns a status and has left the thread's last
- * error (wm_fail_code with the library's own code and text) when it fails; a
- * failed op has changed nothing. A library is loaded by the first create. */
+ * The pool calls ops with no lock held, cancellation off, and only for devices
+ * in range. An op that fails returns its status, has set the thread's last
+ * error (wm_fail_code with the library's code and text), and has changed
+ * nothing. The first create loads the library. */
 #ifndef WM_KIND_H
 #define WM_KIND_H
 
@@ -13,37 +13,40 @@
 
 typedef struct wm_kind wm_kind;
 
-/* What the pools of a runtime know of captures: most libraries wait for the
- * device when a handle ends, which breaks captures there. Where a function is
- * null the pools know of no capture. */
+/* How pools learn of captures. Most libraries wait for the device when they
+ * destroy a handle, which breaks a capture there. Null functions: no captures
+ * are known. */
 typedef struct wm_captures {
-    /* Around a call that would break one; false: not now, since one is under
-     * way on the device, of another stream than but. One that is announced in
-     * between waits, but not for a callback of the program. */
+    /* Brackets a call that would break a capture. False: a stream of the device
+     * other than `but` captures now, and the call must wait. A capture that is
+     * announced in between waits for end(), except while the thread is inside a
+     * callback of the program. */
     bool (*begin)(void *context, wm_breaking *breaking, int device,
                   warm_stream but);
     void (*end)(void *context, wm_breaking *breaking);
-    /* A handle waits for their end. */
+    /* Records that a handle waits for the captures to end. */
     void (*note)(void *context);
     void *context;
-    bool stays; /* the runtime ends under one: what is idle is left behind */
+    bool leave_idle; /* the runtime ends during a capture: idle handles leak */
 } wm_captures;
 
 typedef struct wm_kind_ops {
     const char *name;
     warm_status (*create)(wm_kind *kind, int device, void **handle);
     warm_status (*destroy)(wm_kind *kind, int device, void *handle);
-    /* Binds the stream and then, because binding resets it, the workspace
-     * (null: the library's own). Null: the kind takes no streams. */
+    /* Binds the stream, then the workspace (null: the library's own), since
+     * binding a stream resets the workspace. Null op: the kind has no streams.
+     */
     warm_status (*bind)(wm_kind *kind, int device, void *handle,
                         warm_stream stream, void *workspace, size_t bytes);
-    /* Puts everything a user can set back to the library's default. */
+    /* Restores the library's default for every setting that a user can change.
+     */
     warm_status (*reset)(wm_kind *kind, int device, void *handle);
-    /* Bytes of a workspace on the device; null or 0: no workspaces. */
+    /* Size of a workspace on the device; null or 0: the kind has none. */
     size_t (*workspace_bytes)(wm_kind *kind, int device);
-    /* Ends the kind with its runtime; may be null. */
+    /* Frees the kind's context when its runtime ends; may be null. */
     void (*close)(wm_kind *kind);
-    /* Its handles are of no device: none waits when one ends. */
+    /* Its handles belong to no device: destroying one breaks no capture. */
     bool of_host;
     bool is_stream; /* its handles are streams */
 } wm_kind_ops;
@@ -52,12 +55,13 @@ struct wm_kind {
     const wm_kind_ops *ops;    /* const */
     wm_driver *driver;         /* const */
     const wm_options *options; /* const, borrowed from the runtime */
-    _Atomic(void *) context;   /* the kind's own; two devices may race to it */
-    int index;                 /* const: its number in the runtime */
-    const wm_captures *captures; /* const, borrowed; null: there are none */
+    _Atomic(void *)
+        context; /* the kind's own; two devices may race to set it */
+    int index;   /* const: its number in the runtime */
+    const wm_captures *captures; /* const, borrowed; null: none are known */
 };
 
-/* As above; c: null if there are none. */
+/* Call begin() and end() of c, which may be null. */
 static inline bool wm_captures_begin_break(const wm_captures *c,
                                            wm_breaking *breaking, int device,
                                            warm_stream but)

@@ -15,7 +15,7 @@ wm_kind *wm_kind_table_kind(struct wm_kind_table *table, warm_kind kind)
 wm_workspaces *wm_kind_table_workspaces(struct wm_kind_table *table, int device)
 {
     wm_assert(device >= 0 && device < table->driver->devices);
-    return &table->parts[device].workspaces;
+    return &table->devices[device].workspaces;
 }
 
 wm_prewarm *wm_kind_table_prewarm(struct wm_kind_table *table)
@@ -52,9 +52,10 @@ static warm_status add_locked(struct wm_kind_table *table,
     table->entries[count].kind.index = count;
     for (int i = 0; i < table->driver->devices; i++) {
         wm_pool_init(&entry->pools[i], &table->entries[count].kind,
-                     &table->parts[i].meter, &table->parts[i].workspaces, i);
+                     &table->devices[i].meter, &table->devices[i].workspaces,
+                     i);
     }
-    /* Release: see the field. */
+    /* Release: pairs with the acquire in wm_kind_table_count(). */
     atomic_store_explicit(&table->count, count + 1, memory_order_release);
     *kind = count;
     return WARM_OK;
@@ -113,18 +114,18 @@ warm_status wm_kind_table_open(wm_driver *driver, const wm_options *options,
     table->options = *options;
     wm_lock_init(&table->lock, WM_RANK_KINDS);
     wm_prewarm_init(&table->prewarm);
-    table->parts =
-        wm_meta_alloc((size_t)driver->devices * sizeof *table->parts);
-    if (table->parts == NULL) {
+    table->devices =
+        wm_meta_alloc((size_t)driver->devices * sizeof *table->devices);
+    if (table->devices == NULL) {
         wm_prewarm_fini(&table->prewarm);
         wm_lock_fini(&table->lock);
         wm_meta_free(table);
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory for the workspaces");
     }
     for (int i = 0; i < driver->devices; i++) {
-        wm_workspaces_init(&table->parts[i].workspaces, driver, i);
-        table->parts[i].workspaces.captures = &table->captures;
-        wm_meter_init(&table->parts[i].meter, driver, i);
+        wm_workspaces_init(&table->devices[i].workspaces, driver, i);
+        table->devices[i].workspaces.captures = &table->captures;
+        wm_meter_init(&table->devices[i].meter, driver, i);
     }
     if (add_builtin(table, builtin) != WARM_OK) {
         wm_kind_table_close(table, &in_use);
@@ -134,8 +135,8 @@ warm_status wm_kind_table_open(wm_driver *driver, const wm_options *options,
     return WARM_OK;
 }
 
-/* Closes the pools of one kind. Where a handle that may have a workspace stays
- * in use, the workspaces of the device stay too. */
+/* Closes the pools of a kind. If a handle that may have a workspace is still in
+ * use, the workspaces of its device stay allocated. */
 static uint64_t close_entry(struct wm_kind_table *table,
                             struct wm_kind_entry *entry)
 {
@@ -147,7 +148,7 @@ static uint64_t close_entry(struct wm_kind_table *table,
 
         in_use += count;
         if (count > 0 && ops->workspace_bytes != NULL) {
-            wm_workspaces_leave_allocated(&table->parts[i].workspaces, false);
+            wm_workspaces_leave_allocated(&table->devices[i].workspaces, false);
         }
     }
     wm_meta_free(entry->pools);
@@ -161,18 +162,18 @@ void wm_kind_table_close(struct wm_kind_table *table, uint64_t *in_use)
 {
     *in_use = 0;
     table->entries[WARM_KIND_STREAM].kind.context = NULL;
-    /* Streams are kind 0 and go last: libraries may be bound to them. */
+    /* Streams are kind 0 and close last: handles may be bound to them. */
     for (int i = wm_kind_table_count(table) - 1; i >= 0; i--) {
         *in_use += close_entry(table, &table->entries[i]);
     }
     for (int i = 0; i < table->driver->devices; i++) {
-        if (table->captures.stays) {
-            wm_workspaces_leave_allocated(&table->parts[i].workspaces, true);
+        if (table->captures.leave_idle) {
+            wm_workspaces_leave_allocated(&table->devices[i].workspaces, true);
         }
-        wm_workspaces_close(&table->parts[i].workspaces);
-        wm_meter_fini(&table->parts[i].meter);
+        wm_workspaces_close(&table->devices[i].workspaces);
+        wm_meter_fini(&table->devices[i].meter);
     }
-    wm_meta_free(table->parts);
+    wm_meta_free(table->devices);
     wm_prewarm_fini(&table->prewarm);
     wm_lock_fini(&table->lock);
     wm_meta_free(table);
@@ -202,23 +203,23 @@ void wm_kind_table_destroy_deferred(struct wm_kind_table *table)
 
 void wm_kind_table_leave_idle(struct wm_kind_table *table)
 {
-    table->captures.stays = true;
+    table->captures.leave_idle = true;
 }
 
 void wm_kind_table_set_private_pools(struct wm_kind_table *table,
                                      wm_pool_of_fn pool_of, void *context)
 {
     for (int i = 0; i < table->driver->devices; i++) {
-        table->parts[i].workspaces.pool_of = pool_of;
-        table->parts[i].workspaces.pools = context;
+        table->devices[i].workspaces.pool_of = pool_of;
+        table->devices[i].workspaces.pools = context;
     }
 }
 
 void wm_kind_table_set_limit(struct wm_kind_table *table,
-                             const wm_workspace_limit *room)
+                             const wm_workspace_limit *limit)
 {
     for (int i = 0; i < table->driver->devices; i++) {
-        table->parts[i].workspaces.room = *room;
+        table->devices[i].workspaces.limit = *limit;
     }
 }
 

@@ -1,8 +1,9 @@
-/* lease.c: handles lent for a scope, and idle ones trimmed (rows A12, A13).
+/* lease.c: leases handles for a scope and trims idle ones (rows A12, A13).
  *
- * A lease is a number: the pool's serial above the place of its kind and
- * device, so that one is found, or found to be over, without memory that a
- * caller could corrupt. No lock of its own. */
+ * A lease is a number: the pool's serial, then device and kind in the low bits.
+ * The pool looks the serial up, so that a stale or invented lease is refused
+ * without reading memory that a caller could corrupt. Takes no lock of its own.
+ */
 #include "handles/binding.h"
 #include "handles/handle.h"
 #include "runtime/base/clock.h"
@@ -16,7 +17,7 @@ static warm_lease number_of(warm_kind kind, int device, uint64_t serial)
                         (unsigned)kind};
 }
 
-struct want {
+struct request {
     bool bound;
     warm_stream stream;
     warm_lease *lease;
@@ -35,53 +36,59 @@ static warm_status bind(warm_runtime *runtime, warm_kind kind, int device,
                         handle, stream, memory, bytes);
 }
 
-static warm_status lend(warm_runtime *runtime, const wm_window_call *call,
-                        const struct want *want)
+static warm_status acquire_and_lease(warm_runtime *runtime,
+                                     const wm_window_call *call,
+                                     const struct request *request)
 {
     wm_pool *pool =
         wm_kind_table_pool(runtime->kinds, call->kind, call->device);
     wm_stream_info info = {.device = WM_DEVICE_UNKNOWN};
     void *handle = NULL;
-    warm_status status = WARM_OK;
+    warm_status status;
 
-    if (want->bound) {
+    if (request->bound) {
         status = wm_handle_check_stream(runtime, call->kind, call->device,
-                                        want->stream, &info);
+                                        request->stream, &info);
+        if (status != WARM_OK) {
+            return status;
+        }
     }
-    if (status == WARM_OK) {
-        status = wm_handle_acquire(runtime, call, &handle);
+    status = wm_handle_acquire(runtime, call, &handle);
+    if (status != WARM_OK) {
+        return status;
     }
-    if (status == WARM_OK && want->bound) {
-        status = bind(runtime, call->kind, call->device, want->stream, &info,
+    if (request->bound) {
+        status = bind(runtime, call->kind, call->device, request->stream, &info,
                       handle);
         if (status != WARM_OK) {
             wm_pool_release(pool, handle, wm_clock_ns());
+            return status;
         }
     }
-    if (status == WARM_OK) {
-        *want->lease = number_of(call->kind, call->device,
-                                 wm_pool_lease_out(pool, handle, want->bound));
-        *want->handle = handle;
-    }
-    return status;
+    *request->lease =
+        number_of(call->kind, call->device,
+                  wm_pool_lease_out(pool, handle, request->bound));
+    *request->handle = handle;
+    return WARM_OK;
 }
 
 static warm_status lease_handle(warm_runtime *runtime, warm_kind kind,
-                                int device, const struct want *want)
+                                int device, const struct request *request)
 {
     wm_window_call call = {.kind = kind, .device = device};
     wm_window *window = NULL;
     int cancel = wm_cancel_off();
-    warm_status status = wm_handle_check(runtime, kind, device, want->handle);
+    warm_status status =
+        wm_handle_check(runtime, kind, device, request->handle);
 
-    if (status == WARM_OK && want->lease == NULL) {
+    if (status == WARM_OK && request->lease == NULL) {
         status = wm_fail(WARM_INVALID_ARGUMENT, "lease is null");
     }
     if (status == WARM_OK) {
         status = wm_handle_begin(runtime, &call, &window);
     }
     if (status == WARM_OK) {
-        status = lend(runtime, &call, want);
+        status = acquire_and_lease(runtime, &call, request);
         wm_handle_end(window);
     }
     wm_cancel_restore(cancel);
@@ -91,18 +98,18 @@ static warm_status lease_handle(warm_runtime *runtime, warm_kind kind,
 warm_status warm_handle_lease(warm_runtime *runtime, warm_kind kind, int device,
                               warm_lease *lease, void **handle)
 {
-    struct want want = {false, NULL, lease, handle};
+    struct request request = {false, NULL, lease, handle};
 
-    return lease_handle(runtime, kind, device, &want);
+    return lease_handle(runtime, kind, device, &request);
 }
 
 warm_status warm_handle_lease_on(warm_runtime *runtime, warm_kind kind,
                                  int device, warm_stream stream,
                                  warm_lease *lease, void **handle)
 {
-    struct want want = {true, stream, lease, handle};
+    struct request request = {true, stream, lease, handle};
 
-    return lease_handle(runtime, kind, device, &want);
+    return lease_handle(runtime, kind, device, &request);
 }
 
 static warm_status end(warm_runtime *runtime, uint64_t number)

@@ -1,4 +1,4 @@
-/* meter.c: see meter.h. */
+/* meter.c: free memory before and after creations (meter.h). */
 #include "handles/meter.h"
 
 void wm_meter_init(wm_meter *meter, wm_driver *driver, int device)
@@ -13,10 +13,9 @@ void wm_meter_fini(wm_meter *meter)
     wm_lock_fini(&meter->lock);
 }
 
-/* Free memory of the device, or 0. Asked only through device_info, which
- * answers 0 for a device that the program does not use yet and makes no
- * context there (row B13); a creation that makes the context is therefore
- * not measured. */
+/* Free memory of the device, or 0. device_info returns 0 for a device that the
+ * program does not use yet and makes no context there (row B13); a creation
+ * that makes the context is therefore not measured. */
 static uint64_t free_bytes(const wm_meter *meter)
 {
     warm_device_info info = {.size = sizeof info};
@@ -33,10 +32,10 @@ static void enter_locked(wm_meter *meter, const void *owner)
         meter->number++;
         meter->owner = owner;
         meter->handles = 0;
-        meter->spoilt = false;
-        meter->begun = false;
+        meter->mixed = false;
+        meter->before_read = false;
     }
-    meter->spoilt = meter->spoilt || owner == NULL || meter->owner != owner;
+    meter->mixed = meter->mixed || owner == NULL || meter->owner != owner;
 }
 
 void wm_meter_begin(wm_meter *meter, const void *owner)
@@ -46,25 +45,26 @@ void wm_meter_begin(wm_meter *meter, const void *owner)
 
     wm_lock_acquire(&meter->lock);
     enter_locked(meter, owner);
-    ask = !meter->begun && !meter->spoilt;
+    ask = !meter->before_read && !meter->mixed;
     wm_lock_release(&meter->lock);
     if (ask) {
         before = free_bytes(meter);
         wm_lock_acquire(&meter->lock);
-        /* Whoever is told first: until then no handle is being made. */
-        if (!meter->begun) {
-            meter->before = before;
-            meter->begun = true;
+        /* The first answer counts: each thread creates only after its answer.
+         */
+        if (!meter->before_read) {
+            meter->free_before = before;
+            meter->before_read = true;
         }
         wm_lock_release(&meter->lock);
     }
 }
 
-/* Whether the measurement that ends here tells anything. */
+/* Whether a valid measurement ends here. */
 static bool leave_locked(wm_meter *meter, bool made)
 {
     meter->handles += made;
-    return --meter->running == 0 && !meter->spoilt && meter->before > 0 &&
+    return --meter->running == 0 && !meter->mixed && meter->free_before > 0 &&
            meter->handles > 0;
 }
 
@@ -72,24 +72,24 @@ bool wm_meter_end(wm_meter *meter, bool made, uint64_t *handles,
                   uint64_t *bytes)
 {
     uint64_t number, before, after;
-    bool told;
+    bool valid;
 
     wm_lock_acquire(&meter->lock);
-    told = leave_locked(meter, made);
+    valid = leave_locked(meter, made);
     number = meter->number;
-    before = meter->before;
+    before = meter->free_before;
     *handles = meter->handles;
     wm_lock_release(&meter->lock);
-    if (!told) {
+    if (!valid) {
         return false;
     }
     after = free_bytes(meter);
     wm_lock_acquire(&meter->lock);
-    /* None has begun since: it would be in what was free after this one. */
-    told = after > 0 && meter->number == number;
+    /* A measurement that started since would be part of `after`. */
+    valid = after > 0 && meter->number == number;
     wm_lock_release(&meter->lock);
     *bytes = before > after ? before - after : 0;
-    return told;
+    return valid;
 }
 
 void wm_meter_exclude_begin(wm_meter *meter)

@@ -1,4 +1,4 @@
-/* pool.c: handles taken, given back, leased and trimmed; see pool.h. */
+/* pool.c: acquires, releases, leases and trims handles (pool.h). */
 #include "handles/pool_int.h"
 
 #include "runtime/base/clock.h"
@@ -8,8 +8,8 @@
 
 #include <stdatomic.h>
 
-/* Of the process, so that a lease of another runtime is told from ours.
- * Relaxed: only that no two are the same matters. */
+/* One counter for the process, so that a lease of another runtime is refused.
+ * Relaxed: serials need only be distinct. */
 static _Atomic uint64_t last_serial;
 
 void wm_pool_init(wm_pool *pool, wm_kind *kind, wm_meter *meter,
@@ -98,8 +98,8 @@ warm_status wm_pool_lease_end(wm_pool *pool, uint64_t serial)
                          pool->kind->ops->name, pool->device);
 }
 
-/* The handle that has been idle longest, if it may go; what came back after
- * now stays. */
+/* Takes the longest idle handle out of the ring if it may be trimmed; a handle
+ * released after `now` may not. */
 static void *take_oldest_locked(wm_pool *pool, uint64_t keep, uint64_t idle_ns,
                                 uint64_t now)
 {
@@ -125,8 +125,8 @@ uint64_t wm_pool_trim(wm_pool *pool, uint64_t keep, uint64_t idle_ns)
     void *handle;
 
     wm_pool_destroy_deferred(pool);
-    /* Once the process exits, or the device was reset, everything is left (rows
-     * A6, A17). */
+    /* Once the process exits or the device was reset, no handle is destroyed
+     * (rows A6, A17). */
     do {
         wm_lock_acquire(&pool->lock);
         handle = wm_pool_is_lost(pool)
@@ -162,7 +162,7 @@ bool wm_pool_owns(wm_pool *pool, const void *handle)
     bool found;
 
     wm_lock_acquire(&pool->lock);
-    /* At the address of one that is lost there may be another one. */
+    /* A live handle of another pool may have the address of a lost one. */
     found = !wm_pool_was_reset(pool) &&
             wm_handle_map_count(&pool->all, (uintptr_t)handle) > 0;
     wm_lock_release(&pool->lock);
@@ -187,13 +187,13 @@ uint64_t wm_pool_leak(wm_pool *pool)
     return count;
 }
 
-/* Another thread may call exit(): then the rest is left (row A6); or a device
- * was reset (row A17), or a stream captures. */
-static bool is_left(const wm_pool *pool)
+/* Whether the idle handles that remain are leaked: another thread called exit()
+ * (row A6), the device was reset (row A17), or a stream captures. */
+static bool must_leak_idle(const wm_pool *pool)
 {
     const wm_captures *captures = pool->kind->captures;
 
-    return wm_pool_is_lost(pool) || (captures != NULL && captures->stays);
+    return wm_pool_is_lost(pool) || (captures != NULL && captures->leave_idle);
 }
 
 uint64_t wm_pool_close(wm_pool *pool)
@@ -207,11 +207,12 @@ uint64_t wm_pool_close(wm_pool *pool)
     in_use = pool->stats.in_use + pool->stats.leased;
     leak_locked(pool);
     wm_lock_release(&pool->lock);
-    /* Nobody else is in here: the runtime is closing and no thread pins it. */
-    for (uint64_t i = 0; i < deferred && !is_left(pool); i++) {
+    /* No other thread uses the pool: the runtime closes and no thread pins it.
+     */
+    for (uint64_t i = 0; i < deferred && !must_leak_idle(pool); i++) {
         (void)wm_pool_destroy(pool, pool->deferred[i]);
     }
-    for (uint64_t i = 0; i < idle && !is_left(pool); i++) {
+    for (uint64_t i = 0; i < idle && !must_leak_idle(pool); i++) {
         (void)wm_pool_destroy(
             pool, pool->idle[(pool->oldest + i) & (pool->room - 1)].handle);
     }
@@ -243,23 +244,22 @@ static const wm_pool_idle *idle_locked(const wm_pool *pool, uint64_t i)
     return &pool->idle[(pool->oldest + i) & (pool->room - 1)];
 }
 
-/* Whether handle is alive, and idle not more often than that. */
-struct look {
+struct check {
     const wm_pool *pool;
     bool good;
 };
 
-static void look_leased(const wm_handle_entry *entry, void *argument)
+static void check_leased(const wm_handle_entry *entry, void *argument)
 {
-    struct look *look = argument;
-    const wm_pool *pool = look->pool;
+    struct check *check = argument;
+    const wm_pool *pool = check->pool;
 
-    look->good =
-        look->good &&
+    check->good =
+        check->good &&
         wm_handle_map_count(&pool->all, (uintptr_t)entry->handle) > 0 &&
         wm_handle_map_count(&pool->leases, entry->key) == 1;
-    for (uint64_t i = 0; i < pool->stats.idle && look->good; i++) {
-        look->good = idle_locked(pool, i)->handle != entry->handle;
+    for (uint64_t i = 0; i < pool->stats.idle && check->good; i++) {
+        check->good = idle_locked(pool, i)->handle != entry->handle;
     }
 }
 
@@ -269,21 +269,21 @@ static void count(const wm_handle_entry *entry, void *argument)
     ++*(uint64_t *)argument;
 }
 
-/* What is idle is alive, and so is what is leased, which is not idle. */
+/* Idle and leased handles are live, and no handle is both. */
 static bool lists_agree_locked(const wm_pool *pool)
 {
-    struct look look = {pool, true};
+    struct check check = {pool, true};
     uint64_t leased = 0, alive = 0;
 
-    for (uint64_t i = 0; i < pool->stats.idle && look.good; i++) {
-        look.good =
+    for (uint64_t i = 0; i < pool->stats.idle && check.good; i++) {
+        check.good =
             wm_handle_map_count(&pool->all,
                                 (uintptr_t)idle_locked(pool, i)->handle) > 0;
     }
-    wm_handle_map_each(&pool->leases, look_leased, &look);
+    wm_handle_map_each(&pool->leases, check_leased, &check);
     wm_handle_map_each(&pool->leases, count, &leased);
     wm_handle_map_each(&pool->all, count, &alive);
-    return look.good && alive == pool->alive &&
+    return check.good && alive == pool->alive &&
            (pool->closed || leased == pool->stats.leased);
 }
 
@@ -298,8 +298,8 @@ bool wm_pool_check(wm_pool *pool)
             stats->leased;
     good = stats->created ==
                stats->destroyed + alive + stats->leaked + stats->lost &&
-           pool->alive + pool->promised <= pool->room &&
-           pool->ahead <= pool->promised &&
+           pool->alive + pool->reserved_slots <= pool->room &&
+           pool->prewarming <= pool->reserved_slots &&
            stats->in_use_peak >= stats->in_use + stats->leased &&
            (pool->closed || pool->alive == alive) && lists_agree_locked(pool);
     wm_lock_release(&pool->lock);

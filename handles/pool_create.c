@@ -1,9 +1,8 @@
-/* pool_create.c: how the handles of a pool come to be, are reset, and go.
+/* pool_create.c: creates, resets, unbinds and destroys the handles of a pool.
  *
- * Room for a handle in all that the pool keeps is promised before it is
- * created, so that neither the end of a creation nor a lease nor a give-back
- * can run out of memory. The kind is called with no lock held and cancellation
- * off. */
+ * A slot for a handle in the ring and the maps is reserved before the handle is
+ * created, so that the end of a creation, a lease and a release cannot run out
+ * of memory. The kind is called with no lock held and cancellation off. */
 #include "handles/pool_int.h"
 
 #include "runtime/base/clock.h"
@@ -26,7 +25,7 @@ bool wm_pool_unbind(wm_pool *pool, void *handle)
     bool done;
 
     if (wm_pool_is_lost(pool)) {
-        return true; /* it is nobody's any more */
+        return true; /* its library must not be called */
     }
     warm_last_error(&before);
     done = pool->kind->ops->bind(pool->kind, pool->device, handle, NULL, NULL,
@@ -53,7 +52,6 @@ void wm_pool_unbind_if_bound(wm_pool *pool, void *handle)
     }
 }
 
-/* Nothing of the pool lives any more, for its figures; returns how much did. */
 uint64_t wm_pool_close_locked(wm_pool *pool)
 {
     warm_handle_stats *stats = &pool->stats;
@@ -79,19 +77,20 @@ void wm_pool_mark_lost_locked(wm_pool *pool)
 
 enum { FIRST_ROOM = 16 };
 
-/* What a thread that wants a handle is to do, decided under the lock. */
+/* The next step of a thread that acquires a handle, chosen under the lock. */
 enum step { STEP_NONE, STEP_REVIVE, STEP_GROW, STEP_CREATE };
 
-/* A creation that was promised. */
+/* A creation whose slot is reserved. */
 struct creation {
-    bool first; /* the pool's very first */
-    bool ahead; /* for nobody yet */
-    /* Handles held, leased and being made for somebody when it began. */
-    uint64_t at_once;
+    bool first; /* the pool's first */
+    bool ahead; /* of an idle handle */
+    /* wm_pool_demand_locked() when it began. */
+    uint64_t peak_candidate;
 };
 
-/* Concurrent first creations are known to hang for seconds (cuDNN asks for one
- * that is alone). If it fails, the next thread is the first. */
+/* Concurrent first creations can hang for seconds (cuDNN's documentation asks
+ * for a single one). If the first creation fails, the next thread's is the
+ * first. */
 static void await_first_locked(wm_pool *pool)
 {
     while (pool->first == WM_FIRST_RUNNING) {
@@ -99,14 +98,14 @@ static void await_first_locked(wm_pool *pool)
     }
 }
 
-static enum step promise_locked(wm_pool *pool, struct creation *creation)
+static enum step reserve_slot_locked(wm_pool *pool, struct creation *creation)
 {
-    if (pool->alive + pool->promised == pool->room) {
+    if (pool->alive + pool->reserved_slots == pool->room) {
         return STEP_GROW;
     }
-    pool->promised++;
-    pool->ahead += creation->ahead;
-    creation->at_once = wm_pool_demand_locked(pool);
+    pool->reserved_slots++;
+    pool->prewarming += creation->ahead;
+    creation->peak_candidate = wm_pool_demand_locked(pool);
     creation->first = pool->first == WM_FIRST_NONE;
     if (creation->first) {
         pool->first = WM_FIRST_RUNNING;
@@ -119,7 +118,7 @@ static enum step choose_locked(wm_pool *pool, struct creation *creation,
 {
     await_first_locked(pool);
     *handle = wm_pool_pop_idle_locked(pool);
-    return *handle != NULL ? STEP_REVIVE : promise_locked(pool, creation);
+    return *handle != NULL ? STEP_REVIVE : reserve_slot_locked(pool, creation);
 }
 
 static enum step choose_ahead_locked(wm_pool *pool, unsigned count,
@@ -127,21 +126,23 @@ static enum step choose_ahead_locked(wm_pool *pool, unsigned count,
 {
     await_first_locked(pool);
     return pool->stats.idle >= count ? STEP_NONE
-                                     : promise_locked(pool, creation);
+                                     : reserve_slot_locked(pool, creation);
 }
 
-/* All that the pool keeps of a handle lies in one allocation. */
+/* Bytes for one handle in the ring, the maps and the list of deferred handles,
+ * which share one allocation. */
 enum {
     PLACE = sizeof(wm_pool_idle) + sizeof(void *) +
             2 * (size_t)WM_HANDLE_MAP_SPARE * sizeof(wm_handle_entry)
 };
 
-static void keep(const wm_handle_entry *entry, void *argument)
+static void copy_entry(const wm_handle_entry *entry, void *argument)
 {
     wm_handle_map_put(argument, entry->key, entry->handle);
 }
 
-/* Returns the memory that is not needed any more. */
+/* Moves the pool's tables into memory for `room` handles; returns the memory to
+ * free. */
 static void *swap_room_locked(wm_pool *pool, void *memory, unsigned room)
 {
     void *old = pool->memory;
@@ -159,8 +160,8 @@ static void *swap_room_locked(wm_pool *pool, void *memory, unsigned room)
     entries += (size_t)room * WM_HANDLE_MAP_SPARE;
     idle = (wm_pool_idle *)(void *)entries;
     deferred = (void **)(void *)(idle + room);
-    wm_handle_map_each(&pool->all, keep, &all);
-    wm_handle_map_each(&pool->leases, keep, &leases);
+    wm_handle_map_each(&pool->all, copy_entry, &all);
+    wm_handle_map_each(&pool->leases, copy_entry, &leases);
     for (unsigned i = 0; i < pool->stats.idle; i++) {
         idle[i] = pool->idle[(pool->oldest + i) & (pool->room - 1)];
     }
@@ -187,10 +188,11 @@ static warm_status grow(wm_pool *pool)
     wm_lock_release(&pool->lock);
     bigger = wm_meta_alloc((size_t)room * PLACE);
     if (bigger == NULL) {
-        return wm_fail(WARM_OUT_OF_MEMORY, "no memory to keep %s handles",
+        return wm_fail(WARM_OUT_OF_MEMORY,
+                       "no memory for the table of %s handles",
                        pool->kind->ops->name);
     }
-    /* Another thread may have been faster: then ours is let go. */
+    /* If another thread was faster, our memory is freed. */
     wm_lock_acquire(&pool->lock);
     bigger = swap_room_locked(pool, bigger, room);
     wm_lock_release(&pool->lock);
@@ -198,33 +200,34 @@ static warm_status grow(wm_pool *pool)
     return WARM_OK;
 }
 
-/* Around calls of the kind. Libraries allocate when a handle is made and free
- * when it goes, and asking for free memory is no better: in relaxed mode none
- * of it spoils the capture of a thread that needs a handle in the middle of one
- * (row B7). What they do with files is a cancellation point. */
-struct calm {
-    int cancel;   /* the thread's state before */
-    bool mode;    /* its capture mode before */
-    bool relaxed; /* and whether it was exchanged */
+/* Brackets calls of the kind. Libraries allocate when they create a handle and
+ * free when they destroy it, and the meter queries free memory: in relaxed
+ * capture mode none of these breaks a capture of this thread (row B7).
+ * Libraries open files, which is a cancellation point, so cancellation is off.
+ */
+struct quiet {
+    int cancel;   /* the thread's cancellation state before */
+    bool mode;    /* the thread's capture mode before */
+    bool relaxed; /* the mode was exchanged */
 };
 
-static struct calm calm_begin(wm_pool *pool)
+static struct quiet quiet_begin(wm_pool *pool)
 {
-    struct calm calm = {.cancel = wm_cancel_off()};
+    struct quiet quiet = {.cancel = wm_cancel_off()};
 
-    calm.relaxed = wm_driver_relax(pool->kind->driver, &calm.mode);
-    return calm;
+    quiet.relaxed = wm_driver_relax(pool->kind->driver, &quiet.mode);
+    return quiet;
 }
 
-static void calm_end(wm_pool *pool, struct calm *calm)
+static void quiet_end(wm_pool *pool, struct quiet *quiet)
 {
-    if (calm->relaxed) {
-        wm_driver_unrelax(pool->kind->driver, &calm->mode);
+    if (quiet->relaxed) {
+        wm_driver_unrelax(pool->kind->driver, &quiet->mode);
     }
-    wm_cancel_restore(calm->cancel);
+    wm_cancel_restore(quiet->cancel);
 }
 
-/* What a creation cost, and perhaps others that were measured with it. */
+/* Duration of a creation, and the result of a measurement that it ended. */
 struct cost {
     uint64_t ns, end_ns;
     uint64_t measured, bytes;
@@ -272,7 +275,7 @@ static void created_locked(wm_pool *pool, void *handle, const struct cost *cost,
     } else if (creation->ahead) {
         wm_pool_push_idle_locked(pool, handle, cost->end_ns);
     } else {
-        wm_pool_count_in_use_locked(pool, creation->at_once);
+        wm_pool_count_in_use_locked(pool, creation->peak_candidate);
     }
 }
 
@@ -281,15 +284,15 @@ static warm_status create(wm_pool *pool, const struct creation *creation,
 {
     struct cost cost = {0, 0, 0, 0};
     void *made = NULL;
-    struct calm calm = calm_begin(pool);
+    struct quiet quiet = quiet_begin(pool);
     warm_status status = create_measured(pool, &made, &cost);
 
-    calm_end(pool, &calm);
+    quiet_end(pool, &quiet);
     wm_lock_acquire(&pool->lock);
     pool->stats.device_bytes += cost.bytes;
     pool->stats.measured += cost.measured;
-    pool->promised--;
-    pool->ahead -= creation->ahead;
+    pool->reserved_slots--;
+    pool->prewarming -= creation->ahead;
     if (status == WARM_OK) {
         created_locked(pool, made, &cost, creation);
     } else {
@@ -310,25 +313,26 @@ bool wm_pool_destroy(wm_pool *pool, void *handle)
 {
     const wm_kind_ops *ops = pool->kind->ops;
     warm_error before = {.size = sizeof before};
-    struct calm calm;
+    struct quiet quiet;
     bool done;
 
     warm_last_error(&before);
-    calm = calm_begin(pool);
+    quiet = quiet_begin(pool);
     wm_meter_exclude_begin(pool->meter);
     done = ops->destroy(pool->kind, pool->device, handle) == WARM_OK;
     wm_meter_exclude_end(pool->meter);
     if (!done) {
-        wm_log(WARM_LOG_WARNING, "a %s handle of device %d is leaked: %s",
+        wm_log(WARM_LOG_WARNING,
+               "a %s handle of device %d is leaked, destroying it failed: %s",
                ops->name, pool->device, warm_last_error_message());
         wm_error_restore(&before);
     }
-    calm_end(pool, &calm);
+    quiet_end(pool, &quiet);
     return done;
 }
 
-/* False: that would break a capture. One of the very stream that is to go ends
- * with it. */
+/* False: destroying the handle would break a capture. A capture of the stream
+ * that is itself the handle does not count: it ends with the stream. */
 static bool begin_break(const wm_pool *pool, void *handle,
                         wm_breaking *breaking)
 {
@@ -341,8 +345,7 @@ static void defer(wm_pool *pool, void *handle, uint64_t *from)
 {
     const wm_captures *captures = pool->kind->captures;
 
-    wm_pool_unbind_if_bound(pool,
-                            handle); /* its stream may go before it does */
+    wm_pool_unbind_if_bound(pool, handle); /* its stream may retire first */
     wm_lock_acquire(&pool->lock);
     if (!pool->closed) {
         *from -= 1;
@@ -372,7 +375,7 @@ static bool discard_now(wm_pool *pool, void *handle, uint64_t *from)
     return done;
 }
 
-/* *done: it is gone. False: it is deferred. */
+/* False: deferred. True: *done says whether destroy succeeded. */
 static bool try_discard(wm_pool *pool, void *handle, uint64_t *from, bool *done)
 {
     wm_breaking breaking;
@@ -386,9 +389,9 @@ static bool try_discard(wm_pool *pool, void *handle, uint64_t *from, bool *done)
     return true;
 }
 
-/* Asked again once it is noted that a handle waits: the last capture may have
- * ended before the note, and nobody would come. */
-static bool must_wait(const wm_pool *pool, void *handle)
+/* Checks again after captures->note(): the last capture may have ended before
+ * the note, and then no thread would destroy the deferred handle. */
+static bool still_captures(const wm_pool *pool, void *handle)
 {
     wm_breaking breaking;
     bool may = begin_break(pool, handle, &breaking);
@@ -406,7 +409,7 @@ bool wm_pool_discard(wm_pool *pool, void *handle, uint64_t *from)
     if (try_discard(pool, handle, from, &done)) {
         return done;
     }
-    if (!must_wait(pool, handle)) {
+    if (!still_captures(pool, handle)) {
         wm_pool_destroy_deferred(pool);
     }
     return false;
@@ -432,7 +435,7 @@ void wm_pool_destroy_deferred(wm_pool *pool)
 
     while ((handle = take_deferred(pool)) != NULL &&
            (try_discard(pool, handle, &pool->ending, &done) ||
-            !must_wait(pool, handle))) {
+            !still_captures(pool, handle))) {
     }
 }
 
@@ -446,7 +449,7 @@ static bool reset(wm_pool *pool, void *handle)
         return true;
     }
     wm_log(WARM_LOG_WARNING,
-           "a %s handle of device %d is destroyed, it cannot be reset: %s",
+           "a %s handle of device %d is destroyed, resetting it failed: %s",
            ops->name, pool->device, warm_last_error_message());
     /* The next thread must not inherit a setting. */
     (void)wm_pool_discard(pool, handle, &pool->stats.in_use);

@@ -1,4 +1,4 @@
-/* pool_int.h: what pool.c and pool_create.c share. */
+/* pool_int.h: shared by pool.c, pool_create.c and pool_unbind.c. */
 #ifndef WM_POOL_INT_H
 #define WM_POOL_INT_H
 
@@ -7,24 +7,26 @@
 
 #include <inttypes.h>
 
+/* Handles that threads hold, lease or wait for. */
 static inline uint64_t wm_pool_demand_locked(const wm_pool *pool)
 {
-    return pool->stats.in_use + pool->stats.leased + pool->promised -
-           pool->ahead;
+    return pool->stats.in_use + pool->stats.leased + pool->reserved_slots -
+           pool->prewarming;
 }
 
-/* Counts one more in use; at_once: held, leased and being made for somebody
- * when its creation began, or 0. */
-static inline void wm_pool_count_in_use_locked(wm_pool *pool, uint64_t at_once)
+/* Counts a handle as in use. peak_candidate: the demand when its creation
+ * began, or 0. */
+static inline void wm_pool_count_in_use_locked(wm_pool *pool,
+                                               uint64_t peak_candidate)
 {
     warm_handle_stats *stats = &pool->stats;
 
     stats->in_use++;
-    if (at_once < wm_pool_demand_locked(pool)) {
-        at_once = wm_pool_demand_locked(pool);
+    if (peak_candidate < wm_pool_demand_locked(pool)) {
+        peak_candidate = wm_pool_demand_locked(pool);
     }
-    if (stats->in_use_peak < at_once) {
-        stats->in_use_peak = at_once;
+    if (stats->in_use_peak < peak_candidate) {
+        stats->in_use_peak = peak_candidate;
     }
 }
 
@@ -36,7 +38,7 @@ static inline void wm_pool_push_idle_locked(wm_pool *pool, void *handle,
     pool->idle[place & (pool->room - 1)] = (wm_pool_idle){handle, since_ns};
 }
 
-/* The handle that came back last, counted as in use, or null. */
+/* Pops the handle released last and counts it as in use; null: none is idle. */
 static inline void *wm_pool_pop_idle_locked(wm_pool *pool)
 {
     unsigned place;
@@ -49,12 +51,11 @@ static inline void *wm_pool_pop_idle_locked(wm_pool *pool)
     return pool->idle[place & (pool->room - 1)].handle;
 }
 
-/* As wm_pool_acquire(), where none is idle, or the one that was could not be
- * put back into its default state. */
+/* wm_pool_acquire() when no handle is idle, or the reset of one failed. */
 warm_status wm_pool_acquire_slow(wm_pool *pool, void **handle);
 
-/* Puts a handle that another thread used back into its default state; one that
- * cannot be is destroyed. For kinds that have a state. */
+/* Resets a handle that another thread used; destroys it and returns false if
+ * that fails. For kinds with a reset. */
 bool wm_pool_reset(wm_pool *pool, void *handle);
 
 static inline bool wm_pool_make_default(wm_pool *pool, void *handle)
@@ -62,25 +63,27 @@ static inline bool wm_pool_make_default(wm_pool *pool, void *handle)
     return pool->kind->ops->reset == NULL || wm_pool_reset(pool, handle);
 }
 
-/* Whether the handles ended with the context of their device (row A17). */
+/* Whether a reset of the device destroyed the handles (row A17). */
 static inline bool wm_pool_was_reset(const wm_pool *pool)
 {
     return wm_driver_is_lost(pool->kind->driver, pool->device) &&
            !pool->kind->ops->of_host;
 }
 
-/* Whether handles are left alone for ever: that, or the process exits (row A6).
- */
+/* Whether the library must not be called: a reset device, or the process exits
+ * (row A6). */
 static inline bool wm_pool_is_lost(const wm_pool *pool)
 {
     return wm_process_exiting() || wm_pool_was_reset(pool);
 }
 
-/* Nothing of the pool lives any more, for its figures; returns how much did. */
+/* Closes the pool and sets its counts of live handles to 0; returns their sum.
+ */
 uint64_t wm_pool_close_locked(wm_pool *pool);
-/* Once the device was reset: all that lives is lost, and what comes is not put
- * into the pool. Every change of who has a handle asks first. */
+/* Counts all live handles as lost and closes the pool. */
 void wm_pool_mark_lost_locked(wm_pool *pool);
+/* Marks the pool lost after a reset of its device. Called before every change
+ * of a handle's state. */
 static inline void wm_pool_check_reset_locked(wm_pool *pool)
 {
     if (wm_pool_was_reset(pool)) {
@@ -88,22 +91,23 @@ static inline void wm_pool_check_reset_locked(wm_pool *pool)
     }
 }
 
-/* The handle is bound to the stream. */
+/* Records that the handle is bound to the stream. */
 void wm_pool_note_bound_locked(wm_pool *pool, void *handle, warm_stream stream);
 
-/* Unbinds a handle that nobody uses, if it is bound to a stream. */
+/* Unbinds a handle that only the caller can reach, if it is bound to a stream.
+ */
 void wm_pool_unbind_if_bound(wm_pool *pool, void *handle);
 
-/* A lease has ended whose handle another thread is just unbinding: that puts it
- * into the ring afterwards. False: nobody is. */
+/* Called when a lease ends while another thread unbinds its handle: that thread
+ * then returns the handle to the ring. False: no thread unbinds it. */
 bool wm_pool_return_while_unbinding_locked(wm_pool *pool, const void *handle,
                                            uint64_t now);
 
-/* Calls destroy of the kind; says whether it worked. */
+/* Calls destroy of the kind; false: it failed, and the handle is leaked. */
 bool wm_pool_destroy(wm_pool *pool, void *handle);
 
-/* Destroys a handle that nobody else can reach, counted in *from until now, or
- * defers that; says whether it is gone. */
+/* Destroys a handle that only the caller can reach, or defers that during a
+ * capture. *from: the count that includes it. True: it is destroyed. */
 bool wm_pool_discard(wm_pool *pool, void *handle, uint64_t *from);
 
 #endif

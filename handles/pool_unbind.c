@@ -1,11 +1,11 @@
-/* pool_unbind.c: handles are taken off streams that are about to go, and off
- * workspaces (rows A10, B6).
+/* pool_unbind.c: unbinds handles from streams that retire, and detaches idle
+ * handles from workspaces (rows A10, B6).
  *
- * A library may look at the stream of a handle when that is bound anew or
- * destroyed, so that it must not be bound to one that is gone. Handles that
- * threads hold are theirs to bind; one that is idle is out of the ring while it
- * is called about, and one on lease, which may not be used once its stream has
- * retired, may come back meanwhile: it is put into the ring afterwards. */
+ * A library may read the stream of a handle when the handle is bound again or
+ * destroyed, so no handle may stay bound to a destroyed stream. Only its thread
+ * binds a held handle. An idle handle is out of the ring while it is unbound. A
+ * leased handle must not be used once its stream retires; if its lease ends
+ * while it is unbound, the unbinding thread returns it to the ring. */
 #include "handles/pool_int.h"
 
 #include "runtime/base/clock.h"
@@ -13,12 +13,12 @@
 #include "runtime/base/process.h"
 #include "runtime/base/status.h"
 
-/* A handle that this thread unbinds; on its stack. */
+/* A handle that a thread unbinds; on the thread's stack. */
 struct wm_unbinding {
     struct wm_unbinding *next; /* lock pool; all below too */
     void *handle;
     uint64_t since_ns;
-    bool ours; /* nobody else has it: it was idle, or came back */
+    bool ours; /* it was idle, or its lease has ended meanwhile */
 };
 
 bool wm_pool_return_while_unbinding_locked(wm_pool *pool, const void *handle,
@@ -55,7 +55,7 @@ static void take_idle_locked(wm_pool *pool, uint64_t i, struct wm_unbinding *u)
     pool->ending++;
 }
 
-/* Where it was: the ring is in the order of since when. */
+/* Returns the handle to its place: the ring is ordered by since_ns. */
 static void put_idle_locked(wm_pool *pool, const struct wm_unbinding *u)
 {
     uint64_t i = pool->stats.idle++;
@@ -84,7 +84,7 @@ static void unlink_locked(wm_pool *pool, const struct wm_unbinding *u)
     *at = u->next;
 }
 
-/* For the lease that is bound to the stream, if there is one. */
+/* Search for a leased handle bound to the stream. */
 struct search {
     wm_pool *pool;
     warm_stream stream;
@@ -120,7 +120,7 @@ static bool find_locked(wm_pool *pool, warm_stream stream,
     return search.found != NULL;
 }
 
-/* What could not be unbound is destroyed, while its stream is there. */
+/* A handle that could not be unbound is destroyed while its stream exists. */
 static void end(wm_pool *pool, struct wm_unbinding *u, bool done)
 {
     bool discard;
@@ -142,7 +142,7 @@ void wm_pool_unbind_stream(wm_pool *pool, warm_stream stream)
     struct wm_unbinding u = {.handle = NULL};
     bool found = true;
 
-    /* Relaxed: a count; of what was bound before the stream retires. */
+    /* Relaxed: a bind to this stream happened before its retirement. */
     if (pool->kind->ops->bind == NULL ||
         atomic_load_explicit(&pool->binds, memory_order_relaxed) == 0) {
         return;
@@ -160,7 +160,7 @@ void wm_pool_unbind_stream(wm_pool *pool, warm_stream stream)
     }
 }
 
-/* The one at a place, if it has been idle since then or before. */
+/* Takes the i-th idle handle out of the ring if it is idle since `before`. */
 static bool take_old_locked(wm_pool *pool, uint64_t i, uint64_t before,
                             struct wm_unbinding *u)
 {

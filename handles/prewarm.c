@@ -1,4 +1,4 @@
-/* prewarm.c: warm_handle_prewarm() and the thread behind it; see prewarm.h. */
+/* prewarm.c: warm_handle_prewarm() and its background thread (prewarm.h). */
 #include "handles/prewarm.h"
 
 #include "handles/handle.h"
@@ -8,9 +8,10 @@
 #include <signal.h>
 #include <stdatomic.h>
 
-/* One handle, for nobody yet, unless count are idle; *made says which. What
- * callbacks reserved on a thread of ours goes back: nothing of theirs is used
- * once they return, and the thread may live as long as the runtime. */
+/* Creates one idle handle unless `count` are idle; *made: it did. On the
+ * prewarm thread (ours) handles that callbacks reserved are released: no
+ * callback uses them after its return, and the thread may live as long as the
+ * runtime. */
 static warm_status make_one(warm_runtime *runtime, wm_window_call call,
                             unsigned count, bool ours, bool *made)
 {
@@ -30,17 +31,17 @@ static warm_status make_one(warm_runtime *runtime, wm_window_call call,
             made);
     }
     if (ours) {
-        /* destroy waits for the thread: the pools are there without a pin. */
+        /* destroy joins this thread: the pools exist without a pin. */
         wm_handles_release(runtime, window);
     }
     wm_handle_end(window);
     return status;
 }
 
-/* At most count are made: threads that take them meanwhile do not keep this
- * one at it for ever. */
-static warm_status make_now(warm_runtime *runtime, warm_kind kind, int device,
-                            unsigned count)
+/* Creates at most `count`, so that threads which acquire the new handles cannot
+ * keep this thread creating forever. */
+static warm_status prewarm_now(warm_runtime *runtime, warm_kind kind,
+                               int device, unsigned count)
 {
     const wm_window_call call = {.kind = kind, .device = device};
     warm_status status = WARM_OK;
@@ -64,7 +65,7 @@ static void want_locked(wm_pool *pool, unsigned count)
     pool->made = 0;
 }
 
-/* The head has what it wants, or cannot have it. */
+/* Removes the head: its request is served, failed or cancelled. */
 static void finish_locked(wm_prewarm *prewarm)
 {
     wm_pool *pool = prewarm->first;
@@ -78,8 +79,8 @@ static void finish_locked(wm_prewarm *prewarm)
     }
 }
 
-/* One handle for the head of the queue; the lock is let go meanwhile, and the
- * head stays where it is. */
+/* Creates one handle for the head of the queue with no lock held; the pool
+ * stays the head meanwhile. */
 static void serve(wm_prewarm *prewarm, warm_runtime *runtime, wm_pool *pool,
                   unsigned count)
 {
@@ -94,7 +95,7 @@ static void serve(wm_prewarm *prewarm, warm_runtime *runtime, wm_pool *pool,
         warm_last_error(&prewarm->failure);
     }
     pool->made += made;
-    /* More may have been asked for meanwhile, or nothing any more. */
+    /* The request may have grown or been cancelled meanwhile. */
     if (status != WARM_OK || pool->made >= wanted_locked(pool) ||
         (!made && wanted_locked(pool) <= count)) {
         finish_locked(prewarm);
@@ -102,7 +103,7 @@ static void serve(wm_prewarm *prewarm, warm_runtime *runtime, wm_pool *pool,
     wm_lock_release(&prewarm->lock);
 }
 
-/* Waits for work; null once the runtime is destroyed. */
+/* Waits for a request; null once the runtime is being destroyed. */
 static wm_pool *next(wm_prewarm *prewarm, unsigned *count)
 {
     wm_pool *pool = NULL;
@@ -136,7 +137,7 @@ static void *thread_main(void *argument)
     return NULL;
 }
 
-/* Signals are for the program's own threads. */
+/* The thread blocks all signals: handlers run on the program's threads. */
 static bool start_locked(wm_prewarm *prewarm, warm_runtime *runtime)
 {
     sigset_t all, old;
@@ -156,7 +157,7 @@ static bool is_queued_locked(const wm_prewarm *prewarm, const wm_pool *pool)
     return pool->next_to_warm != NULL || prewarm->last == &pool->next_to_warm;
 }
 
-static void ask_locked(wm_prewarm *prewarm, wm_pool *pool, unsigned count)
+static void enqueue_locked(wm_prewarm *prewarm, wm_pool *pool, unsigned count)
 {
     if (count > wanted_locked(pool)) {
         want_locked(pool, count);
@@ -168,8 +169,8 @@ static void ask_locked(wm_prewarm *prewarm, wm_pool *pool, unsigned count)
     }
 }
 
-static warm_status make_later(warm_runtime *runtime, warm_kind kind, int device,
-                              unsigned count)
+static warm_status prewarm_in_background(warm_runtime *runtime, warm_kind kind,
+                                         int device, unsigned count)
 {
     wm_prewarm *prewarm = wm_kind_table_prewarm(runtime->kinds);
     bool started;
@@ -180,8 +181,8 @@ static warm_status make_later(warm_runtime *runtime, warm_kind kind, int device,
     wm_lock_acquire(&prewarm->lock);
     started = start_locked(prewarm, runtime);
     if (started) {
-        ask_locked(prewarm, wm_kind_table_pool(runtime->kinds, kind, device),
-                   count);
+        enqueue_locked(prewarm,
+                       wm_kind_table_pool(runtime->kinds, kind, device), count);
     }
     wm_lock_release(&prewarm->lock);
     return started
@@ -203,15 +204,15 @@ warm_status warm_handle_prewarm(warm_runtime *runtime, warm_kind kind,
     }
     if (status == WARM_OK) {
         status = (flags & WARM_PREWARM_BACKGROUND) != 0
-                     ? make_later(runtime, kind, device, count)
-                     : make_now(runtime, kind, device, count);
+                     ? prewarm_in_background(runtime, kind, device, count)
+                     : prewarm_now(runtime, kind, device, count);
     }
     wm_cancel_restore(cancel);
     return status;
 }
 
-/* A callback that waited could wait for itself: for the thread that runs it,
- * or for the creation that it is a part of. */
+/* Refuses a wait inside a callback: it could wait for the prewarm thread that
+ * runs it, or for the creation that it is part of. */
 static warm_status check_wait(warm_runtime *runtime)
 {
     warm_status status = wm_runtime_check(runtime);

@@ -1,8 +1,8 @@
-/* reserve.c: warm_handle_reserve() and its neighbours.
+/* reserve.c: warm_handle_reserve() and warm_handle_reserve_on().
  *
- * The hot path reads the thread's current window and nothing else: a window
- * cannot vanish under its own thread, and destroy only cuts its link to the
- * runtime. Everything else is in reserve_slow().
+ * A hit reads the thread's current window only. A window lives as long as its
+ * thread; warm_runtime_destroy() merely clears its link to the runtime. The
+ * miss is reserve_slow().
  *
  * A hit of warm_handle_reserve() is 15 instructions (gcc 12):
  *
@@ -11,9 +11,9 @@
  *    5, 6   a near device?           12, 13   load it, store it
  *    7, 8   a kind below 32?         14, 15   return 0
  *
- * Runtime, device and kind are 128 bits that the caller may have wrong in any
- * way, and a comparison with its jump settles 64 at most; device and kind
- * stand in two registers, and to bring them into one costs what it saves. */
+ * Runtime, device and kind are 128 bits that may all be wrong, and one compare
+ * and jump checks 64 bits at most; device and kind arrive in two registers, and
+ * merging them costs the compare that it saves. */
 #include "handles/handle.h"
 
 #include "handles/binding.h"
@@ -29,7 +29,7 @@ static warm_status reserve_on_slow(warm_runtime *runtime, warm_kind kind,
                                    int device, warm_stream stream,
                                    void **handle) __attribute__((noinline));
 
-/* Whether the window's first rows have a place for the kind and device. */
+/* Whether the window's first rows cover the kind and device. */
 static inline __attribute__((always_inline)) bool
 is_near(const wm_window *window, const warm_runtime *runtime, warm_kind kind,
         int device)
@@ -39,7 +39,7 @@ is_near(const wm_window *window, const warm_runtime *runtime, warm_kind kind,
            wm_likely((unsigned)kind < WARM_KIND_MAX);
 }
 
-/* Whether further ones have. */
+/* Whether the window's further rows cover them. */
 static bool is_far(const wm_window *window, const warm_runtime *runtime,
                    warm_kind kind, int device)
 {
@@ -49,8 +49,8 @@ static bool is_far(const wm_window *window, const warm_runtime *runtime,
            (unsigned)kind < WARM_KIND_MAX;
 }
 
-/* The handle, if one is held and there is a place for it; see
- * wm_window_none. */
+/* Gets the held handle if there is one and `handle` is not null: held[index] is
+ * 0 while a handle is held, else wm_window_none. */
 static inline __attribute__((always_inline)) bool
 get_held(const wm_rows *rows, size_t index, void **handle)
 {
@@ -61,14 +61,14 @@ get_held(const wm_rows *rows, size_t index, void **handle)
     return false;
 }
 
-/* The same if it is bound to the stream. */
+/* get_held() if the handle is bound to the stream. */
 static inline __attribute__((always_inline)) bool
 get_bound(const wm_rows *rows, size_t index, const warm_runtime *runtime,
           warm_stream stream, void **handle)
 {
-    /* Relaxed: whoever uses a new stream that got an old one's address got it
-     * from a thread that retired the old one before, so that this thread sees
-     * an epoch at least that late. What is not bound has epoch 0, which the
+    /* Relaxed: a thread that uses a new stream at a retired stream's address
+     * got it from the thread that retired the old stream, so it sees that raise
+     * of the epoch or a later one. An unbound handle has epoch 0, which the
      * runtime's never is. */
     return wm_likely(rows->bound[index] == (uintptr_t)stream) &&
            wm_likely(rows->bound[index + WM_ROW_SECOND] ==
@@ -77,7 +77,7 @@ get_bound(const wm_rows *rows, size_t index, const warm_runtime *runtime,
            get_held(rows, index, handle);
 }
 
-/* Where a kind is in the first rows: as wm_window_index(), without the %. */
+/* wm_window_index() in the first rows, without its modulo. */
 static inline size_t near_index(warm_kind kind, int device)
 {
     return (unsigned)kind * WM_ROW_WORDS + (unsigned)device;
@@ -109,15 +109,16 @@ warm_status warm_handle_reserve_on(warm_runtime *runtime, warm_kind kind,
     return reserve_on_slow(runtime, kind, device, stream, handle);
 }
 
-/* Where the window keeps what tells of the handle that the call wants. */
+/* The words of the window for the call's kind and device. */
 static uint64_t *words_of(wm_window *window, const wm_window_call *call)
 {
     return wm_window_rows(window, call->device)->held +
            wm_window_index(call->kind, call->device);
 }
 
-/* Makes the window hold a handle, and held tell of it. Inlined twice, as what
- * calls it: what a thread pays in its life is counted in instructions. */
+/* Acquires a handle for the window and stores it in its words. Inlined into
+ * both callers: the instructions that a thread pays in its life are measured.
+ */
 static inline __attribute__((always_inline)) warm_status
 hold(warm_runtime *runtime, wm_window *window, const wm_window_call *call,
      uint64_t *held)
@@ -180,7 +181,8 @@ static warm_status reserve_slow(warm_runtime *runtime, warm_kind kind,
                  handle)) {
         return WARM_OK;
     }
-    /* Cancellation is off in what the pool calls; the rest is no point. */
+    /* The pool turns cancellation off around its calls; the rest has no
+     * cancellation point. */
     status = wm_handle_check(runtime, kind, device, handle);
     if (status == WARM_OK) {
         status = wm_handle_begin(runtime, &call, &window);
@@ -285,7 +287,7 @@ void wm_handles_release(warm_runtime *runtime, wm_window *window)
     now = wm_clock_ns();
     for (; device < window->devices; device++) {
         if (window->kinds_held[device] != 0) {
-            /* What a reset ended shall not serve the next thread. */
+            /* Handles lost in a reset must not serve the next thread. */
             wm_driver_notice_reset(runtime->driver, (int)device);
             release_device(runtime, window, (int)device, now);
         }

@@ -1,5 +1,5 @@
-/* workspace.c: who has which workspace, and where they come from; see
- * workspace.h, and workspace_int.h for the states. */
+/* workspace.c: finds or allocates the workspace of a handle on a stream
+ * (workspace.h; states in workspace_int.h). */
 #include "handles/workspace_int.h"
 
 #include "handles/kind.h"
@@ -17,120 +17,123 @@ void wm_workspaces_init(wm_workspaces *workspaces, wm_driver *driver,
     wm_lock_init(&workspaces->lock, WM_RANK_WORKSPACES);
 }
 
-/* Who a workspace is to serve. */
-struct wanted {
-    const wm_workspace_key *user;
+/* A request for a workspace. */
+struct request {
+    const wm_workspace_key *key;
     size_t bytes;
-    bool captures; /* the stream does, and a graph will have it */
-    uint64_t pool; /* the private pool of that graph; 0 if none captures */
+    bool captures; /* the stream captures: a graph will use it */
+    uint64_t pool; /* the private pool of that capture; 0: none */
 };
 
-/* Graphs of two pools may run at once, whatever stream they are captured on,
- * and beside eager work. */
-static bool may_serve(const wm_workspace *w, const struct wanted *wanted)
+/* Graphs of two private pools may run at the same time, whichever stream they
+ * were captured on, and concurrently with eager work. */
+static bool may_serve(const wm_workspace *w, const struct request *request)
 {
-    if (wanted->captures) {
-        return w->of_captures && w->captured &&
-               wm_workspace_is_of_pool(w, wanted->pool);
+    if (request->captures) {
+        return w->for_graphs && w->captured &&
+               wm_workspace_is_of_pool(w, request->pool);
     }
-    return !w->of_captures && (!w->captured || w->mark == WM_MARK_ANNOUNCED);
+    return !w->for_graphs && (!w->captured || w->mark == WM_MARK_ANNOUNCED);
 }
 
 static wm_workspace *find_own_locked(wm_workspaces *workspaces,
-                                     const struct wanted *wanted)
+                                     const struct request *request)
 {
-    const wm_workspace_key *user = wanted->user;
-    wm_workspace *w = *wm_workspaces_bucket(workspaces, user->handle);
+    const wm_workspace_key *key = request->key;
+    wm_workspace *w = *wm_workspaces_bucket(workspaces, key->handle);
 
     while (w != NULL &&
-           (w->handle != user->handle || w->stream_id != user->stream_id ||
-            w->bytes < wanted->bytes || !may_serve(w, wanted))) {
-        w = w->next_serving;
+           (w->handle != key->handle || w->stream_id != key->stream_id ||
+            w->bytes < request->bytes || !may_serve(w, request))) {
+        w = w->next_of_handle;
     }
     return w;
 }
 
-/* One that was let go, and whose last work is on the stream: what comes there
- * runs after it. */
+/* A PENDING workspace whose last work is on the stream: later work there runs
+ * after it, so its event need not complete. */
 static wm_workspace *find_ordered_locked(wm_workspaces *workspaces,
-                                         const struct wanted *wanted)
+                                         const struct request *request)
 {
-    wm_workspace *w = wanted->captures ? NULL : workspaces->list;
+    wm_workspace *w = request->captures ? NULL : workspaces->list;
 
     while (w != NULL && (w->state != WM_WORKSPACE_PENDING ||
-                         w->stream_id != wanted->user->stream_id ||
-                         w->bytes < wanted->bytes)) {
+                         w->stream_id != request->key->stream_id ||
+                         w->bytes < request->bytes)) {
         w = w->next;
     }
     return w;
 }
 
-/* The handle is to be bound to w: what it was bound to is in use no more. */
-static void turn_to_locked(wm_workspaces *workspaces, wm_workspace *w)
+/* The handle is bound to w next: the unused time of its previous one begins. */
+static void note_binding_locked(wm_workspaces *workspaces, wm_workspace *w)
 {
     uint64_t now = wm_clock_ns();
     wm_workspace *latest = w;
 
     for (wm_workspace *o = *wm_workspaces_bucket(workspaces, w->handle);
-         o != NULL; o = o->next_serving) {
-        if (o->handle == w->handle && o->turn > latest->turn) {
+         o != NULL; o = o->next_of_handle) {
+        if (o->handle == w->handle &&
+            o->binding_number > latest->binding_number) {
             latest = o;
         }
     }
     latest->since_ns = now;
     w->since_ns = now;
-    w->turn = ++workspaces->turn;
+    w->binding_number = ++workspaces->binding_number;
 }
 
-/* Makes w, or one that there is already, serve the user. w: TAKEN, or null. */
+/* Makes w, CLAIMED, serve the request; w null: the one that serves it already,
+ * if any. */
 static wm_workspace *serve(wm_workspaces *workspaces, wm_workspace *w,
-                           const struct wanted *wanted)
+                           const struct request *request)
 {
     wm_lock_acquire(&workspaces->lock);
     if (w == NULL) {
-        w = find_own_locked(workspaces, wanted);
+        w = find_own_locked(workspaces, request);
     }
     if (w != NULL && w->state != WM_WORKSPACE_SERVING) {
-        w->handle = wanted->user->handle;
-        w->stream_id = wanted->user->stream_id;
-        w->stream = wanted->user->stream;
-        w->captured = w->for_ever = false;
+        w->handle = request->key->handle;
+        w->stream_id = request->key->stream_id;
+        w->stream = request->key->stream;
+        w->captured = w->untracked = false;
         w->mark = WM_MARK_NONE;
         w->pools = 0;
-        w->of_captures = wanted->captures;
-        w->turn = 0;
+        w->for_graphs = request->captures;
+        w->binding_number = 0;
         wm_workspace_set_state_locked(workspaces, w, WM_WORKSPACE_SERVING);
     }
     if (w != NULL) {
-        wm_workspaces_rebound_locked(workspaces, wanted->user,
-                                     wanted->captures);
-        if (wanted->captures) {
-            wm_workspace_add_graph_locked(w, wanted->pool);
+        wm_workspaces_rebound_locked(workspaces, request->key,
+                                     request->captures);
+        if (request->captures) {
+            wm_workspace_add_graph_locked(w, request->pool);
         }
-        turn_to_locked(workspaces, w);
+        note_binding_locked(workspaces, w);
     }
     wm_lock_release(&workspaces->lock);
     return w;
 }
 
-/* Nobody says when a graph of no private pool goes, and two of them may run at
- * once: none is set, and the library obtains one for each. */
+/* No call reports the end of a graph of no private pool, and two such graphs
+ * may run at the same time: no workspace is set, and the library allocates one
+ * for each. */
 static wm_workspace *serve_none(wm_workspaces *workspaces,
-                                const wm_workspace_key *user)
+                                const wm_workspace_key *key)
 {
     wm_lock_acquire(&workspaces->lock);
-    wm_workspaces_rebound_locked(workspaces, user, true);
+    wm_workspaces_rebound_locked(workspaces, key, true);
     wm_lock_release(&workspaces->lock);
     return NULL;
 }
 
 static wm_workspace *take_ordered(wm_workspaces *workspaces,
-                                  const struct wanted *wanted)
+                                  const struct request *request)
 {
     wm_workspace *w;
 
     wm_lock_acquire(&workspaces->lock);
-    w = find_ordered_locked(workspaces, wanted);
+    w = find_ordered_locked(workspaces, request);
     if (w != NULL) {
         wm_workspace_set_state_locked(workspaces, w, WM_WORKSPACE_CLAIMED);
     }
@@ -138,15 +141,15 @@ static wm_workspace *take_ordered(wm_workspaces *workspaces,
     return w;
 }
 
-static void warn_once(wm_workspaces *workspaces, size_t bytes)
+static void log_shortage_once(wm_workspaces *workspaces, size_t bytes)
 {
-    bool warned;
+    bool logged;
 
     wm_lock_acquire(&workspaces->lock);
-    warned = workspaces->warned;
-    workspaces->warned = true;
+    logged = workspaces->shortage_logged;
+    workspaces->shortage_logged = true;
     wm_lock_release(&workspaces->lock);
-    if (!warned) {
+    if (!logged) {
         wm_log(WARM_LOG_WARNING,
                "no workspace of %s on device %d, the library uses its own: %s",
                wm_bytes(bytes).text, workspaces->device,
@@ -154,12 +157,12 @@ static void warn_once(wm_workspaces *workspaces, size_t bytes)
     }
 }
 
-static bool claim(wm_workspaces *workspaces, size_t bytes)
+static bool reserve(wm_workspaces *workspaces, size_t bytes)
 {
-    const wm_workspace_limit *room = &workspaces->room;
+    const wm_workspace_limit *limit = &workspaces->limit;
 
-    if (room->claim != NULL &&
-        !room->claim(room->context, workspaces->device, bytes)) {
+    if (limit->reserve != NULL &&
+        !limit->reserve(limit->context, workspaces->device, bytes)) {
         (void)wm_fail(WARM_OUT_OF_MEMORY,
                       "the memory fraction that is set leaves no room for it");
         return false;
@@ -172,10 +175,11 @@ static wm_workspace *make(wm_workspaces *workspaces, size_t bytes)
     wm_workspace *w = wm_meta_alloc(sizeof *w);
 
     if (w == NULL) {
-        (void)wm_fail(WARM_OUT_OF_MEMORY, "no memory to keep a workspace");
+        (void)wm_fail(WARM_OUT_OF_MEMORY,
+                      "no memory for the record of a workspace");
         return NULL;
     }
-    if (!claim(workspaces, bytes)) {
+    if (!reserve(workspaces, bytes)) {
         wm_meta_free(w);
         return NULL;
     }
@@ -196,46 +200,48 @@ static wm_workspace *make(wm_workspaces *workspaces, size_t bytes)
     return w;
 }
 
-/* Calls the driver: in CUDA's relaxed mode, or while nothing captures. */
+/* Calls the driver: in relaxed capture mode, or while no stream captures. */
 static wm_workspace *obtain_now(wm_workspaces *workspaces,
-                                const struct wanted *wanted)
+                                const struct request *request)
 {
     wm_workspace *w;
 
-    wm_workspaces_evict_oldest(workspaces, wanted->user);
-    w = take_ordered(workspaces, wanted);
+    wm_workspaces_evict_oldest(workspaces, request->key);
+    w = take_ordered(workspaces, request);
     if (w == NULL) {
-        w = wm_workspace_claim_completed(workspaces, wanted->bytes, UINT64_MAX);
+        w = wm_workspace_claim_completed(workspaces, request->bytes,
+                                         UINT64_MAX);
     }
     if (w == NULL) {
-        w = make(workspaces, wanted->bytes);
+        w = make(workspaces, request->bytes);
     }
     if (w == NULL) {
-        /* Memory is short: rather what handles keep in store than none. */
+        /* Memory is short: reuse workspaces that handles cache. */
         wm_workspaces_record_events(workspaces);
         wm_workspaces_release_unbound(workspaces, UINT64_MAX);
-        w = wm_workspace_claim_completed(workspaces, wanted->bytes, UINT64_MAX);
+        w = wm_workspace_claim_completed(workspaces, request->bytes,
+                                         UINT64_MAX);
     }
     return w;
 }
 
-/* A workspace in state TAKEN, or null. The relaxed mode lets the thread
- * allocate and query while it, or another one in global mode, captures (row
- * B7). Where the driver refuses that mode, such a call would break captures. */
+/* Returns a CLAIMED workspace or null. Relaxed mode lets the thread allocate
+ * and query events while it, or another thread in global mode, captures (row
+ * B7). Where the driver refuses that mode, these calls would break captures. */
 static wm_workspace *obtain(wm_workspaces *workspaces,
-                            const struct wanted *wanted)
+                            const struct request *request)
 {
     wm_breaking breaking;
     wm_workspace *w = NULL;
     bool mode;
 
     if (wm_driver_relax(workspaces->driver, &mode)) {
-        w = obtain_now(workspaces, wanted);
+        w = obtain_now(workspaces, request);
         wm_driver_unrelax(workspaces->driver, &mode);
-    } else if (!wanted->captures &&
+    } else if (!request->captures &&
                wm_captures_begin_break(workspaces->captures, &breaking,
                                        workspaces->device, NULL)) {
-        w = obtain_now(workspaces, wanted);
+        w = obtain_now(workspaces, request);
         wm_captures_end_break(workspaces->captures, &breaking);
     } else {
         (void)wm_fail(WARM_CAPTURE_ERROR,
@@ -245,11 +251,11 @@ static wm_workspace *obtain(wm_workspaces *workspaces,
     return w;
 }
 
-void wm_workspaces_get(wm_workspaces *workspaces, const wm_workspace_key *user,
+void wm_workspaces_get(wm_workspaces *workspaces, const wm_workspace_key *key,
                        size_t bytes, void **memory)
 {
     warm_error before = {.size = sizeof before};
-    struct wanted wanted = {user, bytes, false, 0};
+    struct request request = {key, bytes, false, 0};
     bool of_no_pool;
     wm_workspace *w;
 
@@ -258,19 +264,19 @@ void wm_workspaces_get(wm_workspaces *workspaces, const wm_workspace_key *user,
         return;
     }
     warm_last_error(&before);
-    wanted.captures = wm_workspaces_stream_captures(workspaces, user->stream);
-    if (wanted.captures) {
-        wanted.pool = wm_workspaces_private_pool_of(workspaces, user->stream);
+    request.captures = wm_workspaces_stream_captures(workspaces, key->stream);
+    if (request.captures) {
+        request.pool = wm_workspaces_private_pool_of(workspaces, key->stream);
     }
-    of_no_pool = wanted.captures && wanted.pool == 0;
-    w = of_no_pool ? serve_none(workspaces, user)
-                   : serve(workspaces, NULL, &wanted);
+    of_no_pool = request.captures && request.pool == 0;
+    w = of_no_pool ? serve_none(workspaces, key)
+                   : serve(workspaces, NULL, &request);
     if (w == NULL && !of_no_pool) {
-        w = obtain(workspaces, &wanted);
+        w = obtain(workspaces, &request);
         if (w == NULL) {
-            warn_once(workspaces, bytes);
+            log_shortage_once(workspaces, bytes);
         } else {
-            w = serve(workspaces, w, &wanted);
+            w = serve(workspaces, w, &request);
         }
     }
     wm_error_restore(&before);
@@ -288,8 +294,8 @@ void wm_workspaces_get_stats(wm_workspaces *workspaces, uint64_t *count,
 
 void wm_workspaces_leave_allocated(wm_workspaces *workspaces, bool events)
 {
-    workspaces->keep = true;
-    workspaces->events = workspaces->events || events;
+    workspaces->leak_memory = true;
+    workspaces->leak_events = workspaces->leak_events || events;
 }
 
 void wm_workspaces_close(wm_workspaces *workspaces)
@@ -301,10 +307,10 @@ void wm_workspaces_close(wm_workspaces *workspaces)
         wm_workspace *w = workspaces->list;
 
         workspaces->list = w->next;
-        if (w->event != NULL && !workspaces->events && !lost) {
+        if (w->event != NULL && !workspaces->leak_events && !lost) {
             (void)wm_driver_event_destroy(driver, w->event);
         }
-        if (!workspaces->keep && !lost) {
+        if (!workspaces->leak_memory && !lost) {
             (void)wm_driver_device_free(driver, workspaces->device, w->memory);
         }
         wm_meta_free(w);

@@ -1,19 +1,19 @@
 /* workspace.h: device memory that libraries use between kernels (row A10).
  *
- * A workspace serves one handle on one stream, found by the handle's address
- * and the driver's id of the stream: one call of a library may queue several
- * kernels that use it, and those of two handles would interleave there even on
- * one stream. A handle keeps the workspaces of its last bindings, so that one
- * that goes to and fro between streams obtains none; when a handle or a stream
- * is done with a workspace, an event behind the stream's last work says when it
- * may serve others. One that was used in a capture may be part of a graph and
- * serves nothing else, not even its stream outside of captures; it lives as
- * long as the private pools that the captures allocated from, whatever becomes
- * of stream, handle and thread, and as long as its handle is bound to it. For
- * graphs of no private pool none is handed out.
- * Handles are objects of a library: no two that are alive have one address.
- * Any thread, but for one handle one at a time; WM_RANK_WORKSPACES around the
- * list, not around driver calls. */
+ * A workspace serves one handle on one stream, keyed by the handle's address
+ * and the driver's id of the stream: one library call may queue several kernels
+ * that use it, and kernels of two handles would interleave even on one stream.
+ * A handle caches the workspaces of its last bindings, so that alternating
+ * between streams allocates nothing. When the handle or the stream no longer
+ * uses a workspace, an event behind the stream's last work tells when it may
+ * serve another key. A workspace used in a capture may be part of a graph and
+ * serves nothing else, not even its stream outside of captures. It lives as
+ * long as the private pools that the captures allocated from, even after
+ * stream, handle and thread are gone, and as long as its handle is bound to it.
+ * A capture outside of every private pool gets no workspace: the library uses
+ * its own. No two live handles have the same address. Any thread, but one
+ * thread at a time for one handle; lock workspaces guards the list and is not
+ * held around driver calls. */
 #ifndef WM_WORKSPACE_H
 #define WM_WORKSPACE_H
 
@@ -22,21 +22,21 @@
 
 typedef struct wm_workspace wm_workspace;
 
-/* The number of the private pool for graphs that what is captured on the stream
- * now belongs to; 0: of none. No lock is held. */
+/* Returns the number of the private pool that the capture on the stream
+ * allocates from; 0: none. Called with no lock held. */
 typedef uint64_t (*wm_pool_of_fn)(void *context, warm_stream stream);
 
-/* Room for memory of a device below the limit that the program has set: claimed
- * before it is obtained, which may fail, and given up when it went back. No
- * lock is held. */
+/* The program's memory limit of a device: bytes are reserved before an
+ * allocation, which may fail, and unreserved after the free. Called with no
+ * lock held. */
 typedef struct wm_workspace_limit {
-    bool (*claim)(void *context, int device, size_t bytes);
-    void (*unclaim)(void *context, int device, size_t bytes);
+    bool (*reserve)(void *context, int device, size_t bytes);
+    void (*unreserve)(void *context, int device, size_t bytes);
     void *context;
 } wm_workspace_limit;
 
-/* How many bindings' workspaces a handle keeps, beside that of a default
- * stream; and lists that handles are spread over by address. */
+/* Workspaces that a handle caches, beside that of a default stream; and buckets
+ * of the hash table of handles. */
 enum { WM_WORKSPACES_CACHED = 4, WM_WORKSPACE_LISTS = 256 };
 
 /* The workspaces of one device; embedded, fields belong to workspace.c. */
@@ -44,75 +44,76 @@ typedef struct wm_workspaces {
     wm_driver *driver; /* const */
     int device;        /* const */
     wm_lock lock;
-    wm_workspace *list;         /* lock workspaces: all there are */
+    wm_workspace *list;         /* lock workspaces: all of the device */
     uint64_t count, held_bytes; /* lock workspaces */
-    uint64_t turn;              /* lock workspaces: of the last binding */
-    bool warned;                /* lock workspaces: memory was short */
-    wm_pool_of_fn pool_of;      /* const; null: there are none */
+    uint64_t binding_number;    /* lock workspaces: of the last binding */
+    bool shortage_logged;       /* lock workspaces */
+    wm_pool_of_fn pool_of;      /* const; null: no private pools */
     void *pools;                /* const: its context */
-    wm_workspace_limit room;    /* const; null functions: there is no limit */
-    const struct wm_captures *captures; /* const; null: none is ever known */
-    bool said;         /* lock workspaces: that graphs keep one for ever */
-    bool keep, events; /* set while closing, by the one thread that does */
-    wm_workspace *serving[WM_WORKSPACE_LISTS]; /* lock workspaces: by handle */
+    wm_workspace_limit limit;   /* const; null functions: no limit */
+    const struct wm_captures *captures; /* const; null: none are known */
+    bool leak_logged; /* lock workspaces: a graph leaks a workspace */
+    bool leak_memory, leak_events;               /* set by the closing thread */
+    wm_workspace *by_handle[WM_WORKSPACE_LISTS]; /* lock workspaces: SERVING */
 } wm_workspaces;
 
 void wm_workspaces_init(wm_workspaces *workspaces, wm_driver *driver,
                         int device);
 
-/* Handles that may use the workspaces outlive them: leave the memory. events:
- * and a stream captures: leave the events too. */
+/* Makes close leak the memory, since live handles may use it; events: and the
+ * events, since a stream captures. */
 void wm_workspaces_leave_allocated(wm_workspaces *workspaces, bool events);
 
-/* Gives the memory back. */
+/* Frees the workspaces. */
 void wm_workspaces_close(wm_workspaces *workspaces);
 
-/* Who wants a workspace. */
+/* What a workspace serves. */
 typedef struct wm_workspace_key {
     const void *handle;
     warm_stream stream;
     uint64_t stream_id;
 } wm_workspace_key;
 
-/* The workspace of the handle on the stream, at least bytes large; *memory is
- * null if there is no memory for one, or if a graph of no private pool would
- * have it: the library then uses its own. Cannot fail. The handle is bound to
- * it next. */
-void wm_workspaces_get(wm_workspaces *workspaces, const wm_workspace_key *user,
+/* *memory: the workspace of the key, at least `bytes` large, which the caller
+ * binds next; null if memory is short or a capture outside of every private
+ * pool would use it: the library then uses its own. Cannot fail. */
+void wm_workspaces_get(wm_workspaces *workspaces, const wm_workspace_key *key,
                        size_t bytes, void **memory);
 
-/* The handle, which nobody uses, uses its workspaces no more: its library has
- * none of them any longer, or the handle is about to be destroyed. */
+/* Releases the workspaces of a handle that no thread uses and that is unbound,
+ * or about to be destroyed. */
 void wm_workspaces_detach(wm_workspaces *workspaces, const void *handle);
 
-/* The stream captures, or, unless begun, will: a graph may have what serves it,
- * unless the handle is bound again in the capture. */
+/* A capture on the stream has begun, or, unless begun, is announced: its graph
+ * may use the workspaces of the stream, unless their handles are bound again in
+ * the capture. */
 void wm_workspaces_begin_capture(wm_workspaces *workspaces, warm_stream stream,
                                  uint64_t stream_id, bool begun);
 
-/* It captures no more: graphs have what is still marked; or, unless begun, it
- * never did. */
+/* The capture has ended: marked workspaces belong to its graph; or, unless
+ * begun, it never began. */
 void wm_workspaces_end_capture(wm_workspaces *workspaces, warm_stream stream,
                                bool begun);
 
-/* The graphs of a private pool are gone: gives back what only they had, and
- * what was left by earlier calls. later: not now, since something is captured.
- * pool: 0 is none. Cannot fail. */
+/* The graphs of a private pool are gone (pool 0: of none): frees workspaces
+ * that only they used, and those that earlier calls left. later: frees none
+ * now, since a stream captures. Cannot fail. */
 void wm_workspaces_end_private_pool(wm_workspaces *workspaces, uint64_t pool,
                                     bool later);
 
-/* Asks whether the stream captures, and if so does the same. True if it had a
- * workspace and captures. */
+/* Calls wm_workspaces_begin_capture() if the stream has a workspace and
+ * captures; returns whether it did. */
 bool wm_workspaces_note_capture(wm_workspaces *workspaces, warm_stream stream,
                                 uint64_t stream_id);
 
-/* The stream is about to be destroyed. */
+/* Releases the workspaces of a stream that is about to be destroyed. */
 void wm_workspaces_retire_stream(wm_workspaces *workspaces, warm_stream stream,
                                  uint64_t stream_id);
 
-/* Frees those that have served nobody for idle_ns or longer, and those that a
- * handle keeps beside the one it is bound to, if their work has ended and no
- * graph has them. Cannot fail. */
+/* Frees workspaces that were unused for idle_ns or longer, also cached ones of
+ * live handles, if their work has completed and no graph uses them. Cannot
+ * fail.
+ */
 void wm_workspaces_trim(wm_workspaces *workspaces, uint64_t idle_ns);
 
 void wm_workspaces_get_stats(wm_workspaces *workspaces, uint64_t *count,

@@ -1,17 +1,16 @@
-/* workspace_capture.c: workspaces that graphs have (row A10). See workspace.h.
+/* workspace_capture.c: workspaces that graphs use (row A10, workspace.h).
  *
  *   SERVING ─ a capture may use it ─► marked ─ bound again in it ─► SERVING
  *                                       │
- *                       the capture ends│
+ *                      the capture ends │
  *                                       ▼
- *   for a capture ─► SERVING ──────► captured ─ stream or handle goes ─► LOST
- *                       ▲               │ the last private pool goes      │
- *                       └ still bound ──┴──────────────────────────► OVER ◄┘
+ *   bound in a capture ─► SERVING ► captured ─ stream or handle ─► RETAINED
+ *                            ▲          │      is released             │
+ *                            │          │ its last private pool ends   │
+ *                            └ bound ───┴──────────────────► UNUSED ◄──┘
  */
 #include "handles/workspace_int.h"
 
-/* Whether a graph may hold what is queued on the stream now. An error counts
- * as yes: the memory is then kept, which is safe. */
 bool wm_workspaces_stream_captures(wm_workspaces *workspaces,
                                    warm_stream stream)
 {
@@ -32,14 +31,14 @@ static unsigned find_pool(const wm_workspace *w, uint64_t pool)
     return i;
 }
 
-/* Of graphs of no pool nobody says when they go. */
+/* No call reports the end of graphs of no private pool. */
 void wm_workspace_add_graph_locked(wm_workspace *w, uint64_t pool)
 {
     unsigned i = find_pool(w, pool);
 
     w->captured = true;
     if (pool == 0 || i == WM_WORKSPACE_POOLS) {
-        w->for_ever = true;
+        w->untracked = true;
     } else if (i == w->pools) {
         w->pool[w->pools++] = pool;
     }
@@ -47,7 +46,7 @@ void wm_workspace_add_graph_locked(wm_workspace *w, uint64_t pool)
 
 bool wm_workspace_is_of_pool(const wm_workspace *w, uint64_t pool)
 {
-    return !w->for_ever && w->pools == 1 && w->pool[0] == pool;
+    return !w->untracked && w->pools == 1 && w->pool[0] == pool;
 }
 
 static wm_workspace *serving_locked(wm_workspaces *workspaces,
@@ -73,8 +72,8 @@ uint64_t wm_workspaces_private_pool_of(wm_workspaces *workspaces,
 static void mark_locked(wm_workspace *w, uint64_t pool,
                         enum wm_workspace_mark mark)
 {
-    /* An earlier capture, of which nobody said that it is over, may have used
-     * it: it stays captured. */
+    /* An earlier capture whose end was not reported may have used it: it stays
+     * captured. */
     bool again = w->mark == WM_MARK_BEGUN && mark == WM_MARK_ANNOUNCED;
 
     if (again || (w->captured && w->mark == WM_MARK_NONE)) {
@@ -92,7 +91,7 @@ void wm_workspaces_begin_capture(wm_workspaces *workspaces, warm_stream stream,
     wm_lock_acquire(&workspaces->lock);
     for (wm_workspace *w = workspaces->list; w != NULL; w = w->next) {
         if (w->state == WM_WORKSPACE_SERVING && w->stream_id == stream_id &&
-            !w->of_captures) { /* those have their graphs' pool */
+            !w->for_graphs) { /* for_graphs: its private pool is known */
             mark_locked(w, pool, begun ? WM_MARK_BEGUN : WM_MARK_ANNOUNCED);
         }
     }
@@ -103,7 +102,7 @@ static void unmark_locked(wm_workspace *w)
 {
     if (w->mark != WM_MARK_NONE) {
         w->mark = WM_MARK_NONE;
-        w->captured = w->for_ever = false;
+        w->captured = w->untracked = false;
         w->pools = 0;
     }
 }
@@ -126,11 +125,11 @@ void wm_workspaces_end_capture(wm_workspaces *workspaces, warm_stream stream,
 }
 
 void wm_workspaces_rebound_locked(wm_workspaces *workspaces,
-                                  const wm_workspace_key *user, bool captures)
+                                  const wm_workspace_key *key, bool captures)
 {
-    for (wm_workspace *w = *wm_workspaces_bucket(workspaces, user->handle);
-         w != NULL; w = w->next_serving) {
-        if (w->handle != user->handle || w->stream != user->stream) {
+    for (wm_workspace *w = *wm_workspaces_bucket(workspaces, key->handle);
+         w != NULL; w = w->next_of_handle) {
+        if (w->handle != key->handle || w->stream != key->stream) {
             continue;
         }
         if (captures) {
@@ -159,24 +158,24 @@ bool wm_workspaces_note_capture(wm_workspaces *workspaces, warm_stream stream,
     return noted;
 }
 
-/* The graphs of a pool that it was of have gone. One that served a stream
- * before the capture goes on with that; and one whose handle was not bound to
- * another one since, and may be in use, serves that until it is let go. */
+/* The graphs of private pool w->pool[at] are gone. If w served a stream before
+ * the capture it serves that stream on; if its handle is still bound to it, it
+ * serves the handle until it is released. */
 static void end_locked(wm_workspaces *workspaces, wm_workspace *w, unsigned at)
 {
     w->pool[at] = w->pool[--w->pools];
-    if (w->pools > 0 || w->for_ever) {
+    if (w->pools > 0 || w->untracked) {
         return;
     }
     w->captured = false;
     w->mark = WM_MARK_NONE;
     if (w->state == WM_WORKSPACE_RETAINED ||
-        (w->of_captures && !wm_workspace_is_bound(workspaces, w))) {
+        (w->for_graphs && !wm_workspace_is_bound(workspaces, w))) {
         wm_workspace_set_state_locked(workspaces, w, WM_WORKSPACE_UNUSED);
     }
 }
 
-static void drop_all(wm_workspaces *workspaces)
+static void free_unused(wm_workspaces *workspaces)
 {
     warm_error before = {.size = sizeof before};
     bool mode, relaxed;
@@ -207,6 +206,6 @@ void wm_workspaces_end_private_pool(wm_workspaces *workspaces, uint64_t pool,
     }
     wm_lock_release(&workspaces->lock);
     if (!later) {
-        drop_all(workspaces);
+        free_unused(workspaces);
     }
 }

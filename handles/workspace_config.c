@@ -1,4 +1,4 @@
-/* workspace_config.c: see workspace_config.h. */
+/* workspace_config.c: parses CUBLAS_WORKSPACE_CONFIG (workspace_config.h). */
 #include "handles/workspace_config.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* workspace_list.c: the workspaces of a device: taken, given up, forgotten. See
- * workspace_int.h. */
+/* workspace_list.c: claims, leaks and frees a device's workspaces, and keeps
+ * its lists (workspace_int.h). */
 #include "handles/workspace_int.h"
 
 #include "handles/kind.h"
@@ -11,9 +11,9 @@ void wm_workspace_set_state_locked(wm_workspaces *workspaces, wm_workspace *w,
                                    enum wm_workspace_state state)
 {
     if (w->link != NULL) {
-        *w->link = w->next_serving;
-        if (w->next_serving != NULL) {
-            w->next_serving->link = w->link;
+        *w->link = w->next_of_handle;
+        if (w->next_of_handle != NULL) {
+            w->next_of_handle->link = w->link;
         }
         w->link = NULL;
     }
@@ -21,10 +21,10 @@ void wm_workspace_set_state_locked(wm_workspaces *workspaces, wm_workspace *w,
     if (state == WM_WORKSPACE_SERVING) {
         wm_workspace **list = wm_workspaces_bucket(workspaces, w->handle);
 
-        w->next_serving = *list;
+        w->next_of_handle = *list;
         w->link = list;
         if (*list != NULL) {
-            (*list)->link = &w->next_serving;
+            (*list)->link = &w->next_of_handle;
         }
         *list = w;
     }
@@ -50,10 +50,10 @@ wm_workspace *wm_workspace_claim(wm_workspaces *workspaces, size_t bytes,
 
 void wm_workspaces_unreserve(wm_workspaces *workspaces, size_t bytes)
 {
-    const wm_workspace_limit *room = &workspaces->room;
+    const wm_workspace_limit *limit = &workspaces->limit;
 
-    if (room->unclaim != NULL) {
-        room->unclaim(room->context, workspaces->device, bytes);
+    if (limit->unreserve != NULL) {
+        limit->unreserve(limit->context, workspaces->device, bytes);
     }
 }
 
@@ -61,8 +61,9 @@ bool wm_workspace_is_bound(wm_workspaces *workspaces, const wm_workspace *w)
 {
     const wm_workspace *o = *wm_workspaces_bucket(workspaces, w->handle);
 
-    while (o != NULL && (o->handle != w->handle || o->turn <= w->turn)) {
-        o = o->next_serving;
+    while (o != NULL &&
+           (o->handle != w->handle || o->binding_number <= w->binding_number)) {
+        o = o->next_of_handle;
     }
     return o == NULL;
 }
@@ -93,11 +94,11 @@ void wm_workspace_leak(wm_workspaces *workspaces, wm_workspace *w)
 {
     wm_workspace_set_state(workspaces, w, WM_WORKSPACE_RETAINED);
     if (wm_driver_is_lost(workspaces->driver, workspaces->device)) {
-        return; /* that was logged */
+        return; /* the loss of the device was logged */
     }
-    wm_log(
-        WARM_LOG_WARNING, "a workspace of %s on device %d is kept for ever: %s",
-        wm_bytes(w->bytes).text, workspaces->device, warm_last_error_message());
+    wm_log(WARM_LOG_WARNING, "a workspace of %s on device %d is leaked: %s",
+           wm_bytes(w->bytes).text, workspaces->device,
+           warm_last_error_message());
 }
 
 bool wm_workspace_free(wm_workspaces *workspaces, wm_workspace *w,

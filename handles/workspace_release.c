@@ -1,8 +1,8 @@
-/* workspace_release.c: workspaces on their way from one user to the next, or
- * back to the driver; see workspace_int.h.
+/* workspace_release.c: releases workspaces of handles and streams, reuses them
+ * once their work has completed, and trims them (workspace_int.h).
  *
- * Those that are to be let go are taken out of the reach of others all at once,
- * under the lock; events are recorded outside of it. */
+ * All workspaces of a release are claimed at once under the lock; their events
+ * are recorded outside of it. */
 #include "handles/kind.h"
 #include "handles/workspace_int.h"
 #include "runtime/base/bytes.h"
@@ -16,25 +16,25 @@ static bool is_default(warm_stream stream)
     return (uintptr_t)stream <= (uintptr_t)WARM_STREAM_PER_THREAD;
 }
 
-/* Which ones to take. */
+/* Selects workspaces to release. */
 struct which {
     wm_workspaces *workspaces;
     const void *handle;
     warm_stream stream;
     uint64_t stream_id, before;
-    uint64_t since_ns; /* from when on they serve nobody; 0: as they say */
+    uint64_t since_ns; /* time of their release; 0: unchanged */
 };
 
 typedef bool (*is_fn)(const wm_workspace *w, const struct which *which);
 
-static bool is_unmarked(const wm_workspace *w, const struct which *which)
+static bool has_no_event(const wm_workspace *w, const struct which *which)
 {
     (void)which;
     return w->state == WM_WORKSPACE_NO_EVENT;
 }
 
-/* At the stream's address nothing else is alive; the id is another one while it
- * captures. */
+/* Compares id and address: the id differs while the stream captures, and no
+ * other live stream has its address. */
 static bool is_of_stream(const wm_workspace *w, const struct which *which)
 {
     return w->state == WM_WORKSPACE_SERVING &&
@@ -46,15 +46,14 @@ static bool is_of_handle(const wm_workspace *w, const struct which *which)
     return w->state == WM_WORKSPACE_SERVING && w->handle == which->handle;
 }
 
-static bool is_kept(const wm_workspace *w, const struct which *which)
+static bool is_cached(const wm_workspace *w, const struct which *which)
 {
     return w->state == WM_WORKSPACE_SERVING && !w->captured &&
            w->since_ns <= which->before &&
            !wm_workspace_is_bound(which->workspaces, w);
 }
 
-/* The legacy stream's name is that of another one while the calling thread's
- * device is another one. */
+/* The handles of the default streams name those of the current device. */
 static bool can_name(wm_workspaces *workspaces, const wm_workspace *w)
 {
     int device = -1;
@@ -64,9 +63,10 @@ static bool can_name(wm_workspaces *workspaces, const wm_workspace *w)
             device == workspaces->device);
 }
 
-/* Records the event behind the stream's last work, unless it captures. */
-static warm_status mark(wm_workspaces *workspaces, wm_workspace *w,
-                        wm_capture *capture)
+/* Records the workspace's event behind the stream's last work; *capture: the
+ * stream captures and no event was recorded. */
+static warm_status record_event(wm_workspaces *workspaces, wm_workspace *w,
+                                wm_capture *capture)
 {
     warm_status status = WARM_OK;
 
@@ -85,30 +85,30 @@ static warm_status mark(wm_workspaces *workspaces, wm_workspace *w,
     return status;
 }
 
-/* Only graphs have it from here on. True if nobody will say when they go, and
- * that is to be logged: the first on a device is. */
-static bool leave_locked(wm_workspaces *workspaces, wm_workspace *w)
+/* Only graphs use w from here on. True if no call will report their end and the
+ * leak is to be logged, which is the first on a device. */
+static bool retain_locked(wm_workspaces *workspaces, wm_workspace *w)
 {
-    bool first = w->for_ever && !workspaces->said;
+    bool first = w->untracked && !workspaces->leak_logged;
 
-    workspaces->said = workspaces->said || first;
+    workspaces->leak_logged = workspaces->leak_logged || first;
     wm_workspace_set_state_locked(workspaces, w, WM_WORKSPACE_RETAINED);
     return first;
 }
 
-static void log_for_ever(wm_workspaces *workspaces, size_t bytes)
+static void log_leak(wm_workspaces *workspaces, size_t bytes)
 {
     wm_log(WARM_LOG_WARNING,
-           "a workspace of %s on device %d is kept for ever, since a graph of "
-           "no private pool may use it: reserve the handle again in the "
+           "a workspace of %s on device %d is leaked, since a graph of no "
+           "private pool may use it: reserve the handle again in the "
            "capture, or capture with a private pool "
            "(warm_private_pool_begin()) and release that with the graph",
            wm_bytes(bytes).text, workspaces->device);
 }
 
-/* A capture is under way that may use it. */
-static void leave_to_graph(wm_workspaces *workspaces, wm_workspace *w,
-                           bool alone)
+/* The capture under way on its stream may use w. */
+static void retain_for_graph(wm_workspaces *workspaces, wm_workspace *w,
+                             bool alone)
 {
     uint64_t pool = wm_workspaces_private_pool_of(workspaces, w->stream);
     size_t bytes = w->bytes;
@@ -117,26 +117,26 @@ static void leave_to_graph(wm_workspaces *workspaces, wm_workspace *w,
     wm_lock_acquire(&workspaces->lock);
     wm_workspace_add_graph_locked(w, pool);
     if (alone) {
-        first = leave_locked(workspaces, w);
+        first = retain_locked(workspaces, w);
     } else {
         wm_workspace_set_state_locked(workspaces, w, WM_WORKSPACE_SERVING);
     }
     wm_lock_release(&workspaces->lock);
     if (first) {
-        log_for_ever(workspaces, bytes);
+        log_leak(workspaces, bytes);
     }
 }
 
-/* What becomes of one that is TAKEN and that its handle uses no more: alone:
- * since handle or stream go. */
-static void let_go(wm_workspaces *workspaces, wm_workspace *w, bool alone)
+/* Releases a CLAIMED workspace. alone: its handle or stream goes, so that only
+ * graphs may use it on. */
+static void release(wm_workspaces *workspaces, wm_workspace *w, bool alone)
 {
     wm_capture capture;
 
-    if (mark(workspaces, w, &capture) != WARM_OK) {
+    if (record_event(workspaces, w, &capture) != WARM_OK) {
         wm_workspace_leak(workspaces, w);
     } else if (capture == WM_CAPTURE_ACTIVE) {
-        leave_to_graph(workspaces, w, alone);
+        retain_for_graph(workspaces, w, alone);
     } else {
         wm_workspace_set_state(workspaces, w,
                                capture == WM_CAPTURE_NONE
@@ -145,12 +145,12 @@ static void let_go(wm_workspaces *workspaces, wm_workspace *w, bool alone)
     }
 }
 
-/* Lets go of all that are such; graphs keep what they have. */
-static void let_go_of(wm_workspaces *workspaces, is_fn is,
-                      const struct which *which, bool alone)
+/* Releases all that match; captured ones stay with their graphs. */
+static void release_matching(wm_workspaces *workspaces, is_fn is,
+                             const struct which *which, bool alone)
 {
     warm_error before = {.size = sizeof before};
-    wm_workspace *taken = NULL;
+    wm_workspace *claimed = NULL;
     size_t first = 0;
 
     warm_last_error(&before);
@@ -163,22 +163,22 @@ static void let_go_of(wm_workspaces *workspaces, is_fn is,
             w->since_ns = which->since_ns;
         }
         if (w->captured) {
-            first = leave_locked(workspaces, w) ? w->bytes : first;
+            first = retain_locked(workspaces, w) ? w->bytes : first;
             continue;
         }
         wm_workspace_set_state_locked(workspaces, w, WM_WORKSPACE_CLAIMED);
-        w->next_taken = taken;
-        taken = w;
+        w->next_claimed = claimed;
+        claimed = w;
     }
     wm_lock_release(&workspaces->lock);
     if (first != 0) {
-        log_for_ever(workspaces, first);
+        log_leak(workspaces, first);
     }
-    while (taken != NULL) {
-        wm_workspace *w = taken;
+    while (claimed != NULL) {
+        wm_workspace *w = claimed;
 
-        taken = w->next_taken;
-        let_go(workspaces, w, alone);
+        claimed = w->next_claimed;
+        release(workspaces, w, alone);
     }
     wm_error_restore(&before);
 }
@@ -187,14 +187,14 @@ void wm_workspaces_record_events(wm_workspaces *workspaces)
 {
     const struct which which = {.workspaces = workspaces};
 
-    let_go_of(workspaces, is_unmarked, &which, true);
+    release_matching(workspaces, has_no_event, &which, true);
 }
 
 void wm_workspaces_release_unbound(wm_workspaces *workspaces, uint64_t before)
 {
     const struct which which = {.workspaces = workspaces, .before = before};
 
-    let_go_of(workspaces, is_kept, &which, false);
+    release_matching(workspaces, is_cached, &which, false);
 }
 
 void wm_workspaces_detach(wm_workspaces *workspaces, const void *handle)
@@ -203,7 +203,7 @@ void wm_workspaces_detach(wm_workspaces *workspaces, const void *handle)
     bool mode;
     bool relaxed = wm_driver_relax(workspaces->driver, &mode);
 
-    let_go_of(workspaces, is_of_handle, &which, true);
+    release_matching(workspaces, is_of_handle, &which, true);
     if (relaxed) {
         wm_driver_unrelax(workspaces->driver, &mode);
     }
@@ -215,22 +215,25 @@ void wm_workspaces_retire_stream(wm_workspaces *workspaces, warm_stream stream,
     const struct which which = {
         .stream = stream, .stream_id = stream_id, .since_ns = wm_clock_ns()};
 
-    let_go_of(workspaces, is_of_stream, &which, true);
+    release_matching(workspaces, is_of_stream, &which, true);
 }
 
-/* What the handle has kept longest, if it keeps too many. That of a default
- * stream is one at most, and does not count. */
-static wm_workspace *take_oldest(wm_workspaces *workspaces, const void *handle)
+/* Claims the handle's least recently bound workspace if it caches too many. The
+ * workspace of a default stream does not count; there is at most one. */
+static wm_workspace *claim_oldest(wm_workspaces *workspaces, const void *handle)
 {
     wm_workspace *oldest = NULL, *w;
     unsigned count = 0;
 
     wm_lock_acquire(&workspaces->lock);
     for (w = *wm_workspaces_bucket(workspaces, handle); w != NULL;
-         w = w->next_serving) {
+         w = w->next_of_handle) {
         if (w->handle == handle && !w->captured && !is_default(w->stream)) {
             count++;
-            oldest = oldest == NULL || w->turn < oldest->turn ? w : oldest;
+            oldest =
+                oldest == NULL || w->binding_number < oldest->binding_number
+                    ? w
+                    : oldest;
         }
     }
     oldest = count < WM_WORKSPACES_CACHED ? NULL : oldest;
@@ -242,31 +245,33 @@ static wm_workspace *take_oldest(wm_workspaces *workspaces, const void *handle)
 }
 
 void wm_workspaces_evict_oldest(wm_workspaces *workspaces,
-                                const wm_workspace_key *user)
+                                const wm_workspace_key *key)
 {
     wm_workspace *w;
 
-    while (!is_default(user->stream) &&
-           (w = take_oldest(workspaces, user->handle)) != NULL) {
-        let_go(workspaces, w, false);
+    while (!is_default(key->stream) &&
+           (w = claim_oldest(workspaces, key->handle)) != NULL) {
+        release(workspaces, w, false);
     }
 }
 
-static void put_back(wm_workspaces *workspaces, wm_workspace *asked)
+static void put_back(wm_workspaces *workspaces, wm_workspace *queried)
 {
     wm_lock_acquire(&workspaces->lock);
-    for (; asked != NULL; asked = asked->next_taken) {
-        wm_workspace_set_state_locked(workspaces, asked, WM_WORKSPACE_PENDING);
+    for (; queried != NULL; queried = queried->next_claimed) {
+        wm_workspace_set_state_locked(workspaces, queried,
+                                      WM_WORKSPACE_PENDING);
     }
     wm_lock_release(&workspaces->lock);
 }
 
-/* Asks each passing one in turn, so that a stuck stream holds up only its
- * own; those asked in vain are chained up and put back after the search. */
+/* Queries the event of each PENDING workspace, so that a stuck stream delays
+ * only its own; those not completed are chained and put back after the search.
+ */
 wm_workspace *wm_workspace_claim_completed(wm_workspaces *workspaces,
                                            size_t bytes, uint64_t before)
 {
-    wm_workspace *asked = NULL;
+    wm_workspace *queried = NULL;
     wm_workspace *w;
 
     while ((w = wm_workspace_claim(workspaces, bytes, before,
@@ -278,13 +283,13 @@ wm_workspace *wm_workspace_claim_completed(wm_workspaces *workspaces,
             break;
         }
         if (status == WARM_NOT_READY) {
-            w->next_taken = asked;
-            asked = w;
+            w->next_claimed = queried;
+            queried = w;
         } else {
             wm_workspace_leak(workspaces, w);
         }
     }
-    put_back(workspaces, asked);
+    put_back(workspaces, queried);
     return w;
 }
 

@@ -1,4 +1,4 @@
-/* builtin.c: see builtin.h. */
+/* builtin.c: the table of built-in kinds (builtin.h). */
 #include "handles/kinds/builtin.h"
 
 const wm_kind_ops *const wm_kinds_builtin[WARM_KIND_BUILTIN] = {

@@ -1,9 +1,8 @@
 /* kind_cublas.c: cuBLAS handles, their workspace and all their settings.
  *
- * cublasSetStream() puts the workspace back to the library's own, so the
- * workspace is set after the stream, and taking the stream away takes the
- * workspace away (row A10). The logger belongs to the process and is left
- * alone. */
+ * cublasSetStream() resets the workspace to the library's own: the workspace is
+ * set after the stream, and unbinding the stream detaches the workspace (row
+ * A10). The logger belongs to the process and is not touched. */
 #include "handles/kinds/kind_cuda.h"
 
 #if WM_HAVE_CUDA && __has_include(<cublas_v2.h>)
@@ -42,7 +41,7 @@ typedef struct table {
 #define FIELD(name, type) WM_CUDA_SETTING_FIELD(cublas, name, type)
     SETTINGS(FIELD)
     EMULATION(FIELD)
-    /* From CUBLAS_WORKSPACE_CONFIG, read once. */
+    /* CUBLAS_WORKSPACE_CONFIG, read once. */
     bool workspace_given;
     size_t workspace_bytes;
 } table;

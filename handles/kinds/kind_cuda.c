@@ -1,5 +1,6 @@
-/* kind_cuda.c: see kind_cuda.h. No locks: the table is published by one
- * compare-and-swap; whoever loses drops its own copy. */
+/* kind_cuda.c: loads a CUDA library and calls it (kind_cuda.h). Takes no lock:
+ * one compare-and-swap publishes the table, and a thread that loses frees its
+ * copy. */
 #include "handles/kinds/kind_cuda.h"
 
 #include "runtime/base/meta.h"
@@ -14,16 +15,16 @@ warm_status wm_kind_left_out(const char *what)
     return wm_fail(WARM_UNSUPPORTED, "warmpool was built without %s", what);
 }
 
-/* Acquire: pairs with the release in publish(), so that the functions and
- * defaults in the table are seen. */
+/* Acquire: pairs with the release in publish(): the reader sees the table's
+ * functions and defaults. */
 void *wm_cuda_kind_table(wm_kind *kind)
 {
     return atomic_load_explicit(&kind->context, memory_order_acquire);
 }
 
-/* Of the sonames those that the library of the runtime in use may have. What
- * only that of another CUDA version has must not be loaded: the program would
- * pass our handles to its functions. */
+/* names: the sonames of the CUDA version in use. A library of another version
+ * is refused if the program has loaded it: the program would pass our handles
+ * to its functions. */
 static warm_status choose(const wm_cuda_library *library, int cuda,
                           const char **names)
 {
@@ -60,7 +61,7 @@ static void log_choice(const wm_cuda_library *library, void *opened, int cuda)
     wm_log(WARM_LOG_INFO, "%s for CUDA %d: %s", library->what, cuda, file);
 }
 
-/* What a library is looked at for. */
+/* A library to check by fits(). */
 typedef struct candidate {
     const wm_cuda_library *library;
     char *table;
@@ -137,8 +138,8 @@ static void publish(wm_kind *kind, void *table)
 {
     void *none = NULL;
 
-    /* Release: pairs with the acquire in wm_cuda_kind_table(). Relaxed where
-     * it fails: the other table is not looked at here. */
+    /* Release: pairs with the acquire in wm_cuda_kind_table(). Relaxed on
+     * failure: the other thread's table is not read here. */
     if (!atomic_compare_exchange_strong_explicit(&kind->context, &none, table,
                                                  memory_order_release,
                                                  memory_order_relaxed)) {
@@ -160,8 +161,8 @@ static warm_status result(const wm_cuda_library *library, const void *table,
                         text != NULL ? text : "unknown error");
 }
 
-/* The device current, and the thread free to allocate although it, or
- * another thread, captures. */
+/* Brackets a library call: the device is current, and the thread may allocate
+ * although it, or another thread, captures. */
 typedef struct scope {
     wm_cuda_scope device;
     bool mode; /* the thread's capture mode before */
@@ -182,14 +183,15 @@ static warm_status enter(wm_kind *kind, int device, scope *s)
     return status;
 }
 
-/* A mode that cannot be put back is no reason to lose what was made. */
+/* A capture mode that cannot be restored does not fail the call: the handle
+ * would be lost. */
 static void leave(wm_kind *kind, scope *s)
 {
     wm_driver_unrelax(kind->driver, &s->mode);
     wm_cuda_device_pop(kind->driver, &s->device);
 }
 
-/* A handle that no pool knows yet. */
+/* Destroys a handle that is in no pool yet. */
 static void destroy_unknown(const wm_kind *kind, const wm_cuda_library *library,
                             const void *table, int device, void *handle)
 {
@@ -197,8 +199,8 @@ static void destroy_unknown(const wm_kind *kind, const wm_cuda_library *library,
 
     if (!wm_kind_begin_break(kind, &breaking, device, NULL)) {
         wm_log(WARM_LOG_WARNING,
-               "a handle of %s is leaked: it could not be asked for its "
-               "defaults, and to destroy it would break a capture",
+               "a handle of %s is leaked: reading its default settings "
+               "failed, and destroying it would break a capture",
                library->what);
         return;
     }
@@ -206,7 +208,7 @@ static void destroy_unknown(const wm_kind *kind, const wm_cuda_library *library,
     wm_kind_end_break(kind, &breaking);
 }
 
-/* Makes a handle and, for a table not published yet, learns the defaults. */
+/* Creates a handle; learn: and reads the defaults into an unpublished table. */
 static warm_status make(const wm_kind *kind, const wm_cuda_library *library,
                         void *table, bool learn, int device, void **handle)
 {
@@ -250,7 +252,7 @@ warm_status wm_cuda_kind_create(wm_kind *kind, const wm_cuda_library *library,
         leave(kind, &s);
     }
     if (fresh && status == WARM_OK) {
-        /* Before the library's handlers. */
+        /* Our exit handler runs before the library's. */
         wm_process_exit_after(
             *(void **)(void *)((char *)table + library->entries[0].offset));
         publish(kind, table);
@@ -268,7 +270,8 @@ warm_status wm_cuda_kind_destroy(wm_kind *kind, const wm_cuda_library *library,
     warm_status status = enter(kind, device, &s);
 
     if (status == WARM_OK) {
-        /* Its stream, which the program may have set, need not be there. */
+        /* The stream, which the program may have set, may be destroyed already.
+         */
         if (library->bind != NULL) {
             (void)library->bind(table, handle, NULL, NULL, 0);
         }
@@ -315,7 +318,7 @@ warm_status wm_cuda_kind_reset(wm_kind *kind, const wm_cuda_library *library,
 
 void wm_cuda_kind_close(wm_kind *kind)
 {
-    /* Relaxed: nobody else is inside the kind any more. */
+    /* Relaxed: no other thread uses the kind any more. */
     wm_meta_free(
         atomic_exchange_explicit(&kind->context, NULL, memory_order_relaxed));
 }

@@ -1,15 +1,14 @@
-/* kind_cuda.h: what the kinds of the CUDA libraries share.
+/* kind_cuda.h: shared by the kinds of the CUDA libraries.
  *
- * A kind describes its library in a wm_cuda_library: names, the functions it
- * needs, and five small steps. kind_cuda.c does around them what is the same
- * for all: it loads the library at the first create (row A9), the one of the
- * CUDA version whose runtime is in use and no other, makes the right
- * device current and puts back the thread's own, lets creation and
- * destruction run in relaxed capture mode, because they allocate (row B7),
- * and turns a code into a status with the library's own text (row A8).
+ * A kind describes its library in a wm_cuda_library: names, the functions that
+ * it needs, and five steps. kind_cuda.c loads the library at the first create
+ * (row A9), only the one for the CUDA version in use; makes the device current
+ * and restores the thread's own; creates and destroys in relaxed capture mode,
+ * since libraries allocate (row B7); and turns a code into a status with the
+ * library's text (row A8).
  *
- * A table holds the library's functions and, learnt from the first handle
- * ever made, the library's defaults. It is published once and const then. */
+ * A table holds the library's functions and its default settings, read from the
+ * first handle. It is published once and const from then on. */
 #ifndef WM_KIND_CUDA_H
 #define WM_KIND_CUDA_H
 
@@ -17,7 +16,7 @@
 #include "runtime/base/log.h"
 #include "runtime/cuda/cuda.h"
 
-/* A library call and what it answered; 0 is success in all of them. */
+/* A library call and its code; 0 is success in every library. */
 typedef struct wm_cuda_answer {
     const char *call;
     int code;
@@ -33,14 +32,14 @@ typedef struct wm_cuda_entry {
     int optional;
 } wm_cuda_entry;
 
-/* A soname, and the major version of CUDA whose library has it; 0: several
- * have, or any may. The list ends with a null name. */
+/* A soname and the CUDA major version whose library has it; 0: any. The list
+ * ends with a null name. */
 typedef struct wm_cuda_soname {
     int cuda;
     const char *name;
 } wm_cuda_soname;
 
-enum { WM_CUDA_SONAMES = 4 }; /* at most, with the end */
+enum { WM_CUDA_SONAMES = 4 }; /* most, with the null */
 
 typedef struct wm_cuda_library {
     const char *what;   /* "cuBLAS" */
@@ -58,8 +57,7 @@ typedef struct wm_cuda_library {
                            void *workspace, size_t bytes);
     wm_cuda_answer (*reset)(const void *table, void *handle);
     const char *(*text)(const void *table, int code);
-    /* Major version of the CUDA that the library is a part of, or was built
-     * for; 0: it does not know. */
+    /* CUDA major version that the library belongs to; 0: unknown. */
     int (*cuda_major)(const void *table);
 } wm_cuda_library;
 
@@ -85,15 +83,16 @@ void *wm_cuda_kind_table(wm_kind *kind);
 #define WM_CUDA_SETTING_ENTRIES(table, prefix, name, optional)                 \
     {#prefix "Get" #name, offsetof(table, prefix##Get##name), optional},       \
         {#prefix "Set" #name, offsetof(table, prefix##Set##name), optional},
-/* All go on only while answer is good, and skip what the library lacks. */
+/* Each does nothing after a failure and skips functions that the library lacks.
+ */
 #define WM_CUDA_SETTING_LEARN(prefix, name)                                    \
     if (answer.code == 0 && t->prefix##Get##name != NULL) {                    \
         answer =                                                               \
             WM_CUDA_ANSWER(prefix##Get##name, handle, &t->name##_default);     \
     }
-/* The same for a setting that came later: a library may have the functions and
- * refuse them on this device. It is put back once to find out, and left alone
- * from then on if it is refused; else no handle could be made, or reset. */
+/* Learns a setting of newer libraries, which may have the functions and refuse
+ * them on this device. Sets the default once to find out; a refused setting is
+ * skipped from then on, since every create and reset would fail. */
 #define WM_CUDA_SETTING_TRY(prefix, name)                                      \
     if (answer.code == 0 && t->prefix##Get##name != NULL &&                    \
         (t->prefix##Set##name == NULL ||                                       \
@@ -109,7 +108,7 @@ void *wm_cuda_kind_table(wm_kind *kind);
         answer = WM_CUDA_ANSWER(prefix##Set##name, handle, t->name##_default); \
     }
 
-/* What each file has by these names. */
+/* The names that each library's file defines. */
 #define WM_CUDA_LIBRARY(kind, name)                                            \
     .what = (name), .origin = #kind, .sonames = sonames,                       \
     .path_offset = offsetof(wm_options, kind), .table_bytes = sizeof(table),   \
@@ -150,7 +149,7 @@ void *wm_cuda_kind_table(wm_kind *kind);
                                  workspace, bytes);                            \
     }
 
-/* The kind in a build that has no headers for it. */
+/* The kind in a build without the library's headers. */
 warm_status wm_kind_left_out(const char *what);
 #define WM_CUDA_KIND_LEFT_OUT(kind, what)                                      \
     static warm_status create_handle(wm_kind *k, int device, void **handle)    \

@@ -26,7 +26,7 @@ static const wm_cuda_entry entries[] = {
 static const wm_cuda_soname sonames[] = {
     {0, "libcudnn.so.9"}, {12, "libcudnn.so.8"}, {0, "libcudnn.so"}, {0, NULL}};
 
-/* There is one for each version of CUDA, all of one soname. */
+/* Each CUDA version has its own build of cuDNN, under the same soname. */
 static int cuda_major(const void *functions)
 {
     const table *t = functions;

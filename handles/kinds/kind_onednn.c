@@ -33,7 +33,7 @@ static const char *code_text(dnnl_status_t code)
                                                            : "unknown";
 }
 
-/* Opened once by the loader; asked for again it is a lookup. */
+/* The loader opens the library once; a later call is a lookup. */
 static warm_status load(struct functions *functions)
 {
     static const char *const sonames[] = {SONAME(DNNL_VERSION_MAJOR), NULL};
@@ -78,7 +78,7 @@ static warm_status create(wm_kind *kind, int device, void **handle)
     }
     status = load(&f);
     if (status == WARM_OK) {
-        /* One CPU serves every host device: its index is always 0. */
+        /* All host devices are the one CPU, index 0. */
         status = answer("dnnl_engine_create", f.create(&engine, dnnl_cpu, 0));
     }
     if (status == WARM_OK) {

@@ -1,9 +1,9 @@
-/* kind_stream.c: streams as handles of the pool.
+/* kind_stream.c: streams as handles of a pool.
  *
- * A stream has no settings, but the thread that had it may have died while it
- * captured. Such a capture can only be ended by that thread, so the stream
- * fails its reset, which makes the pool destroy it. Work still queued is
- * fine: it runs before that of the next thread. */
+ * A stream has no settings, but its last thread may have exited during a
+ * capture. Only that thread could end the capture, so the reset fails and the
+ * pool destroys the stream. Queued work may remain: it runs before the next
+ * thread's. */
 #include "handles/kind_table.h"
 #include "handles/kinds/builtin.h"
 #include "runtime/base/status.h"
@@ -25,8 +25,8 @@ static warm_status destroy(wm_kind *kind, int device, void *handle)
     warm_status status = WARM_OK;
 
     (void)device;
-    /* Blocks and workspaces that use a stream cannot do without its end being
-     * told: it is leaked rather than destroyed behind their back. */
+    /* Blocks and workspaces that use the stream must learn of its retirement:
+     * if retire fails, the stream is leaked. */
     if (life != NULL) {
         status = life->retire(life->context, handle);
     }

@@ -1,7 +1,7 @@
-/* kind_user.c: a kind made of the user's callbacks (warm_kind_ops).
+/* kind_user.c: a kind of the program's callbacks (warm_kind_ops).
  *
- * The callbacks answer 0 or the library's own code; here that becomes a status
- * with the code and the kind's own text for it. */
+ * A callback returns 0 or its library's code, which becomes a status with the
+ * code and the text that error_text gives. */
 #include "handles/kind_table.h"
 #include "runtime/base/callback.h"
 #include "runtime/base/meta.h"
@@ -13,7 +13,7 @@
 
 enum { NAME_MAX_BYTES = 64 };
 
-/* The value of a call of the program's. */
+/* Calls a callback of the program, marked as inside a callback. */
 #define CALLED(call)                                                           \
     __extension__({                                                            \
         __typeof__(call) answer_;                                              \

@@ -150,7 +150,8 @@ START_TEST(test_A8_a_failed_first_creation_fails_one_thread_only)
     }
     ck_assert_int_eq(failed, 1);
     ck_assert_int_eq(wt_stat(runtime, kind, 0, failed), 1);
-    ck_assert_uint_eq(wm_kind_table_pool(runtime->kinds, kind, 0)->promised, 0);
+    ck_assert_uint_eq(
+        wm_kind_table_pool(runtime->kinds, kind, 0)->reserved_slots, 0);
 }
 END_TEST
 

@@ -64,7 +64,7 @@ static const wm_kind_ops ops = {.name = "bound",
 static void hear(void *context, warm_log_level level, const char *line)
 {
     (void)context;
-    if (level == WARM_LOG_WARNING && strstr(line, "kept for ever") != NULL) {
+    if (level == WARM_LOG_WARNING && strstr(line, "is leaked") != NULL) {
         snprintf(said, sizeof said, "%s", line);
         times_said++;
     }
