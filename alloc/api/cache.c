@@ -1,5 +1,5 @@
-/* cache.c: the public functions on what is cached (memory.h) and on its figures
- * (stats.h). */
+/* cache.c: the public functions that trim and limit cached memory (memory.h)
+ * and read its statistics (stats.h). */
 #include "alloc/cache/magazine.h"
 #include "runtime/thread/home_node.h"
 #include "alloc/kinds/pageable.h"

@@ -1,4 +1,4 @@
-/* copy.c: copies that record their stream by themselves (row B16). */
+/* copy.c: copies that record their stream on both blocks (row B16). */
 #include "alloc/api/copy.h"
 #include "alloc/space/space.h"
 #include "alloc/arena/arena_trace.h"
@@ -7,7 +7,7 @@
 #include "runtime/base/status.h"
 #include "warmpool/memory.h"
 
-/* The block of ours that holds the range, or null if none does. */
+/* *block: the block that contains the range; null: the memory is not ours. */
 static warm_status find_range(const void *pointer, size_t bytes,
                               const char *what, wm_block **found)
 {
@@ -97,8 +97,7 @@ warm_status wm_copy_any(warm_runtime *runtime, void *destination,
                : status;
 }
 
-/* What is refused after this has queued nothing, but where the driver fails to
- * wait. */
+/* A failure has queued nothing, except when the driver fails to wait. */
 static warm_status queue_and_await(warm_runtime *runtime, void *destination,
                                    const void *source, size_t bytes,
                                    warm_stream stream)
@@ -117,8 +116,8 @@ static warm_status queue_and_await(warm_runtime *runtime, void *destination,
     return status;
 }
 
-/* The copy itself is always queued: a stream without work of its own may have
- * to come after that of a default stream. */
+/* The copy is always queued: an idle stream may have to run after the work of a
+ * default stream. */
 warm_status wm_copy_to_host(warm_runtime *runtime, void *destination,
                             const void *source, size_t bytes,
                             warm_stream stream)

@@ -4,9 +4,9 @@
 
 #include "warmpool/memory.h"
 
-/* As warm_copy_async(), between memory of any kind; see copy.c. The second one
- * to memory that the host can read: where nothing is queued on stream it waits,
- * so that a program without streams finds what it copied. Status: also
+/* warm_copy_async() between memory of any kind. wm_copy_to_host() copies to
+ * memory that the host can read and waits if no work was queued on the stream,
+ * so that a program without streams can read the copy on return. Status: also
  * CAPTURE_ERROR. */
 warm_status wm_copy_any(warm_runtime *runtime, void *destination,
                         const void *source, size_t bytes, warm_stream stream);

@@ -1,5 +1,5 @@
-/* device_cache.c: the public functions on what is cached of devices, its
- * figures and limits (device_memory.h). */
+/* device_cache.c: the public functions for statistics, trimming and limits of
+ * device memory (device_memory.h). */
 #include "warmpool/device_memory.h"
 
 #include "alloc/arena/arena_stats.h"
@@ -52,7 +52,8 @@ static void cap(warm_stat *stat, uint64_t most)
     }
 }
 
-/* A part was never more than all, nor all more than its parts. */
+/* The peak of a part is at most the peak of all, and that at most the sum of
+ * the parts' peaks. */
 static void cap_peaks(warm_device_stats *sum)
 {
 #define CAP(name, unit, meaning)                                               \
@@ -77,7 +78,7 @@ struct reading {
     warm_device_stats *sum;
 };
 
-/* Of one moment, since no thread's magazines change. */
+/* Reads one consistent moment: no thread's magazines change meanwhile. */
 static void read_counted(void *context)
 {
     const struct reading *reading = context;
@@ -95,7 +96,7 @@ static void read_counted(void *context)
     show_peaks(&sum->large, &lives->large);
 }
 
-/* The arenas' figures; sum: zeros. */
+/* Sums the arenas' figures; *sum is zeroed. */
 static void sum_stats(wm_space *space, warm_device_stats *sum)
 {
     struct reading reading = {space, sum};
@@ -103,7 +104,7 @@ static void sum_stats(wm_space *space, warm_device_stats *sum)
     uint64_t peak;
 
     wm_cache_merge_stats_and_read(&space->group, read_counted, &reading);
-    /* Threads go on meanwhile: there may be many blocks. */
+    /* Other threads run meanwhile, since there may be many blocks. */
     for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
          a = a->next_arena) {
         if (a->siblings == a) {
@@ -114,7 +115,7 @@ static void sum_stats(wm_space *space, warm_device_stats *sum)
     sum->workspace_bytes = space->beside_bytes;
     wm_lock_release(&space->growth.lock);
     peak = wm_growth_peak(&space->growth);
-    /* Exact, while nothing comes or goes; see wm_space_stats(). */
+    /* Exact while no memory is obtained or returned (wm_space_stats()). */
     if (peak >= held->current && peak < held->peak) {
         held->peak = peak;
     }
@@ -188,8 +189,8 @@ warm_status warm_device_empty_cache(warm_runtime *runtime, int device,
     return warm_device_trim(runtime, device, 0, released);
 }
 
-/* target: what may be held so that there would be room; unchanged if nothing
- * makes any. */
+/* *target: the bytes to trim to for the reservation to fit; unchanged if no
+ * trim can make room. */
 static bool try_claim(wm_space *space, size_t bytes, size_t *target)
 {
     size_t limit, others;
@@ -229,12 +230,12 @@ void wm_device_space_unclaim(warm_runtime *runtime, int device, size_t bytes)
 
     wm_lock_acquire(&space->growth.lock);
     space->beside_bytes -= bytes;
-    space->growth.vacated++; /* who was refused by the limit may try again */
+    space->growth.vacated++; /* a request that the limit refused may retry */
     wm_cond_broadcast(&space->growth.over);
     wm_lock_release(&space->growth.lock);
 }
 
-/* Not a number is out of range, too. */
+/* NaN is out of range. */
 static warm_status check_fraction(const char *name, double fraction)
 {
     return fraction > 0 && fraction <= 1
@@ -244,7 +245,8 @@ static warm_status check_fraction(const char *name, double fraction)
                          name, fraction);
 }
 
-/* All of it is no bound, which is 0; next to nothing is one. */
+/* A fraction of 1 means no limit, stored as 0; a tiny fraction is a limit of at
+ * least 1 byte. */
 static size_t part_of(size_t total, double fraction)
 {
     size_t part = fraction < 1 ? (size_t)((double)total * fraction) : 0;
@@ -252,7 +254,7 @@ static size_t part_of(size_t total, double fraction)
     return fraction < 1 && part == 0 ? 1 : part;
 }
 
-/* Sets whichever of the two is not null. */
+/* Sets each of the two limits whose pointer is not null. */
 static warm_status set_limits(warm_runtime *runtime, int device,
                               const double *fraction, const double *threshold)
 {

@@ -1,5 +1,5 @@
-/* device_memory.c: memory of devices for who asks (device_memory.h). A hit is
- * here, from end to end; misses go to the space. The rest: device_cache.c. */
+/* device_memory.c: allocates device memory (device_memory.h). A hit is inlined
+ * here; a miss calls the space. Statistics and limits are in device_cache.c. */
 #include "warmpool/device_memory.h"
 
 #include "alloc/kinds/device_space.h"
@@ -15,7 +15,8 @@ static wm_device_space *space_of(warm_runtime *runtime, int device)
     return &runtime->device_spaces[device];
 }
 
-/* The lane of a stream for a request, which holds it. epoch: as of before. */
+/* Sets the request's lane to that of the stream, with a reference. epoch: the
+ * stream epoch, read before. */
 static warm_status find_lane(wm_device_space *d, wm_lane_registry *orders,
                              warm_stream stream, uint64_t epoch,
                              wm_request *request, bool *captured)
@@ -42,8 +43,8 @@ static warm_status alloc(wm_device_space *d, warm_stream stream, size_t bytes,
                          void **pointer)
 {
     wm_request request = {.bytes = bytes, .arena = d->space.group.arenas};
-    /* Acquire pairs with the release of who announces a capture: whoever sees
-     * its epoch sees the capture, too, and keeps nothing. */
+    /* Acquire: pairs with the release of the thread that announces a capture: a
+     * thread that reads its epoch sees the capture and caches no block. */
     uint64_t epoch = atomic_load_explicit(&d->space.group.runtime->stream_epoch,
                                           memory_order_acquire);
     bool captured = false;
@@ -61,7 +62,7 @@ static warm_status alloc(wm_device_space *d, warm_stream stream, size_t bytes,
         status = find_lane(d, orders, stream, epoch, &request, &captured);
         held = request.lane;
     }
-    if (captured) { /* what would break it is not done */
+    if (captured) { /* no call that would break the capture */
         wm_timelines_begin_found(d->space.group.timelines);
     }
     if (status == WARM_OK) {
@@ -77,7 +78,7 @@ static warm_status alloc(wm_device_space *d, warm_stream stream, size_t bytes,
         wm_private_routed(request.arena->pool);
     }
     if (status == WARM_OK && captured) {
-        /* Relaxed: the caller has not got it yet. */
+        /* Relaxed: no other thread has the block yet. */
         atomic_store_explicit(&wm_space_find(*pointer)->captured, true,
                               memory_order_relaxed);
     }
@@ -96,8 +97,7 @@ static warm_status alloc_other(warm_runtime *runtime, int device,
 static warm_status alloc_missed(wm_window *window, size_t bytes, void **pointer)
     __attribute__((noinline));
 
-/* Whether the thread keeps anything for the stream, which it did not allocate
- * for last. */
+/* Makes the stream's slot the current one; false: the thread has none. */
 static bool turn_to(wm_window *window, int device, warm_stream stream)
 {
     bool found = false;
@@ -109,7 +109,7 @@ static bool turn_to(wm_window *window, int device, warm_stream stream)
     return found;
 }
 
-/* It may be a hit yet. */
+/* The stream is not the last one's; its slot may still hold a block. */
 static warm_status alloc_other(warm_runtime *runtime, int device,
                                warm_stream stream, size_t bytes, void **pointer)
 {
@@ -126,9 +126,9 @@ static warm_status alloc_other(warm_runtime *runtime, int device,
     return alloc_slow(runtime, device, stream, bytes, pointer);
 }
 
-/* For the stream that was allocated for last, which a hit does not keep at
- * hand. Without the section: others only end what the window has, while its
- * thread calls nothing. */
+/* A miss on the stream of the current slot, read again here so that a hit need
+ * not keep it in registers. Outside of the section: another thread ends slots
+ * only while the owner is not in a call. */
 static warm_status alloc_missed(wm_window *window, size_t bytes, void **pointer)
 {
     const wm_stream_slot *slot = window->slot_last;

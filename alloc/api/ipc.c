@@ -1,4 +1,4 @@
-/* ipc.c: the public functions of ipc.h, and what is in a handle. */
+/* ipc.c: the public functions of ipc.h and the contents of an IPC handle. */
 #include "warmpool/ipc.h"
 
 #include "alloc/kinds/device_space.h"
@@ -19,7 +19,7 @@ _Static_assert(sizeof(warm_ipc_handle) ==
                    offsetof(warm_ipc_handle, check) + sizeof(uint64_t),
                "every byte is checked: there are none between the fields");
 
-/* FNV-1a. */
+/* FNV-1a checksum. */
 static uint64_t check_of(const warm_ipc_handle *handle)
 {
     const unsigned char *bytes = (const unsigned char *)handle;
@@ -31,7 +31,7 @@ static uint64_t check_of(const warm_ipc_handle *handle)
     return hash;
 }
 
-/* A part of a handle would name nothing: its size is the one size. */
+/* A handle has one size: a shorter struct could not name a block. */
 static warm_status check_size(const warm_ipc_handle *handle)
 {
     warm_status status =
@@ -47,9 +47,9 @@ static warm_status check_size(const warm_ipc_handle *handle)
 
 /* ---- exporting --------------------------------------------------------- */
 
-/* What tells segments of this process apart, so that the other one maps each
- * once: the driver names a segment each time anew, in bytes that need not be
- * the same. The caller has a live block in it. */
+/* A number per exported segment of this process, by which the importing process
+ * maps each segment once: the driver's own handle of a segment may differ from
+ * call to call. The caller has a live block in the segment. */
 static uint64_t number_of(wm_segment *segment)
 {
     static _Atomic uint64_t last_exported;
@@ -60,7 +60,7 @@ static uint64_t number_of(wm_segment *segment)
     if (number != 0) {
         return number;
     }
-    /* Relaxed: nothing hangs on a number, and one thread's is everybody's. */
+    /* Relaxed: the number orders nothing, and all threads use the winner's. */
     next =
         atomic_fetch_add_explicit(&last_exported, 1, memory_order_relaxed) + 1;
     return atomic_compare_exchange_strong_explicit(&segment->shared_as, &number,
@@ -220,7 +220,7 @@ warm_status warm_ipc_open(warm_runtime *runtime, const warm_ipc_handle *handle,
 
 /* ---- closing ----------------------------------------------------------- */
 
-/* The pointer does not say of which device it is. */
+/* The pointer does not tell its device: tries each. */
 static warm_status close_on_any(warm_runtime *runtime, const void *pointer)
 {
     warm_status status = WARM_NOT_FOUND;

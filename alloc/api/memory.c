@@ -1,5 +1,5 @@
-/* memory.c: the public functions on blocks (memory.h), but for warm_free(). The
- * hits are here, from end to end; misses go to the space. */
+/* memory.c: the public functions of blocks (memory.h), except warm_free(). Hits
+ * are inlined here; misses call the space. */
 #include "warmpool/memory.h"
 
 #include "alloc/kinds/device_space.h"
@@ -24,8 +24,8 @@ static warm_status alloc_on_slow(warm_runtime *runtime, size_t bytes, int node,
                                  unsigned flags, void **pointer)
     __attribute__((noinline, cold));
 
-/* Pageable memory for a request that page-locked memory cannot be had for;
- * where there is none either, it is refused as if nobody had asked for that. */
+/* Allocates pageable memory after page-locked memory failed; if that fails too,
+ * the caller gets the first error. */
 static warm_status serve_pageable(wm_pinned *pinned, wm_request *request,
                                   void **pointer)
 {
@@ -94,7 +94,8 @@ warm_status warm_pinned_alloc(warm_runtime *runtime, size_t bytes,
     return alloc_missed(window, bytes, pointer);
 }
 
-/* For the window's runtime, which a hit does not keep at hand. */
+/* A miss on the window's runtime, read again here so that a hit need not keep
+ * it in a register. */
 static warm_status alloc_missed(wm_window *window, size_t bytes, void **pointer)
 {
     warm_runtime *runtime = window->owner;
@@ -164,7 +165,7 @@ static warm_status find_live(const void *pointer, wm_block **block)
 static warm_status record_slow(const void *pointer, warm_stream stream)
     __attribute__((noinline));
 
-/* The block that starts at pointer if the thread was handed it; or null. */
+/* The block that starts at pointer if the pointer cache has it; or null. */
 static inline __attribute__((always_inline)) wm_block *
 guess(wm_window *window, const void *pointer)
 {
@@ -188,7 +189,7 @@ warm_status warm_record_stream(const void *pointer, warm_stream stream)
     if (wm_unlikely(block == NULL)) {
         block = wm_block_from(pointer);
     }
-    /* A block of the window's own: its runtime is the window's. */
+    /* A block of this window's cache: its runtime is the window's. */
     if (wm_magazine_owns(window, block) &&
         wm_likely((size_t)((const char *)pointer - block->base) <
                   block->bytes) &&

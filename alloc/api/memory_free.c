@@ -1,5 +1,5 @@
-/* memory_free.c: warm_free(), of blocks of every kind (memory.h). A hit is
- * here, from end to end; the rest goes to the space. */
+/* memory_free.c: warm_free() of blocks of every kind (memory.h). A hit is
+ * inlined here; a miss calls the space. */
 #include "warmpool/memory.h"
 
 #include "alloc/kinds/device_space.h"
@@ -40,8 +40,9 @@ static warm_status not_a_block(const void *pointer, const wm_block *block)
                    pointer);
 }
 
-/* LIVE → FREEING, so that of two frees of one pointer one is refused. The base
- * is looked at again: the record of a stale pointer may serve another block. */
+/* LIVE → FREEING, so that the second of two frees of a pointer is refused. The
+ * base is compared again: the record of a stale pointer may describe another
+ * block. */
 static bool claim(wm_block *block, const void *pointer)
 {
     wm_state live = atomic_load_explicit(&block->state, memory_order_relaxed);
@@ -60,30 +61,32 @@ static bool claim(wm_block *block, const void *pointer)
     return true;
 }
 
-/* What comes of a free by the thread's own means. */
+/* Result of a free into the thread's own cache. */
 enum free_result {
     FREED,
     NOT_OURS,
-    USED,   /* by streams, perhaps */
-    NO_ROOM /* or it is not to be kept, or not known whether */
+    USED,   /* a stream may use it */
+    NO_ROOM /* or the block must not be cached, or that is unknown */
 };
 
-/* In the section. block: that starts at pointer, if it is the thread's. */
+/* Inside the section. block: the record that the pointer cache has for pointer.
+ */
 static inline __attribute__((always_inline)) enum free_result
 free_ours(wm_window *window, wm_block *block, void *pointer)
 {
-    /* Before the state: what this thread recorded is missing only if another
-     * one frees the block as well, and the state told that before. */
+    /* Read before the state: this thread's recorded stream can be gone only if
+     * another thread frees the block too, and then the state read next tells.
+     */
     const wm_timeline *own = wm_block_own(block);
-    /* Acquire: its other fields are those of its owner then. */
+    /* Acquire: the block's other fields are those of its owner. */
     wm_state state = atomic_load_explicit(&block->state, memory_order_acquire);
 
     if (wm_magazine_is_of(window, state)) {
         if (wm_unlikely(!wm_block_starts_at(block, pointer))) {
             return NOT_OURS;
         }
-        /* No other thread has recorded, and no capture has it: the state says
-         * it. */
+        /* The state tells that no other thread recorded a stream and no capture
+         * uses the block. */
         if (own != NULL) {
             return USED;
         }
@@ -98,7 +101,7 @@ free_ours(wm_window *window, wm_block *block, void *pointer)
     return NOT_OURS;
 }
 
-/* A hit has nothing to come back to: all else are calls at its end. */
+/* All slow paths are tail calls, so that a hit saves no register. */
 warm_status warm_free(void *pointer)
 {
     wm_window *window = wm_window_mine();
@@ -119,7 +122,7 @@ warm_status warm_free(void *pointer)
     return free_found(window, pointer);
 }
 
-/* By its state. */
+/* Whether the block's state names this thread's cache. */
 static bool is_ours(wm_window *window, wm_block *block)
 {
     wm_state state = atomic_load_explicit(&block->state, memory_order_relaxed);
@@ -141,7 +144,7 @@ static warm_status free_used(wm_window *window, wm_block *block, void *pointer)
 
 static warm_status free_other(wm_window *window, wm_block *block, void *pointer)
 {
-    /* Acquire: its other fields are those of its owner then. */
+    /* Acquire: the block's other fields are those of its owner. */
     wm_state state = atomic_load_explicit(&block->state, memory_order_acquire);
 
     return wm_likely(wm_magazine_free_other(window, block, state, pointer))
@@ -149,8 +152,9 @@ static warm_status free_other(wm_window *window, wm_block *block, void *pointer)
                : free_slow(pointer);
 }
 
-/* Ours, and no hit. On the slow path a used block would leave the thread, which
- * may go on so for as long as who visits it has lost the processor. */
+/* Our block, but a visitor holds the section: batches a used block under the
+ * lock. The slow path would bypass this thread's batches for as long as the
+ * visitor is preempted. */
 static warm_status free_closed(wm_window *window, wm_block *block,
                                void *pointer)
 {
@@ -160,7 +164,7 @@ static warm_status free_closed(wm_window *window, wm_block *block,
                : free_slow(pointer);
 }
 
-/* The same of a block that the page map tells. */
+/* Frees a block that the page map finds. */
 static warm_status free_found(wm_window *window, void *pointer)
 {
     wm_block *block = wm_block_from(pointer);
@@ -201,10 +205,9 @@ static warm_status free_slow(void *pointer)
         return WARM_OK;
     }
     block = wm_block_from(pointer);
-    /* The state first: only a live block says truly whose it is (acquire: the
-     * fields were written before). And nothing is claimed for a pointer into
-     * the middle, not even for a moment: the block's owner may free it right
-     * now. */
+    /* The state first: only a live block's fields tell its owner (acquire: they
+     * were written before). A pointer into the middle of a block claims
+     * nothing, since the block's owner may free it at the same time. */
     if (block == NULL ||
         wm_state_kind(atomic_load_explicit(
             &block->state, memory_order_acquire)) != WM_BLOCK_LIVE ||

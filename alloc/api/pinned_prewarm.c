@@ -1,5 +1,5 @@
-/* pinned_prewarm.c: memory obtained before anybody asks for it (rows B9, B17),
- * the public functions of memory.h. */
+/* pinned_prewarm.c: obtains pinned memory ahead of demand (rows B9, B17); the
+ * public functions of memory.h. */
 #include "warmpool/memory.h"
 
 #include "alloc/kinds/pinned.h"
@@ -53,8 +53,8 @@ warm_status warm_pinned_prewarm(warm_runtime *runtime, size_t bytes, int node,
     return status;
 }
 
-/* A callback that waited could wait for itself: for the thread that runs it, or
- * for the growth that it is a part of. */
+/* Refuses a wait inside a callback: it could wait for the thread that runs it,
+ * or for the growth that it is part of. */
 static warm_status check_wait(warm_runtime *runtime)
 {
     warm_status status = wm_runtime_check(runtime);

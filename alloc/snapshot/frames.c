@@ -1,4 +1,4 @@
-/* frames.c: see frames.h. */
+/* frames.c: names of return addresses (frames.h). */
 #include "alloc/snapshot/frames.h"
 
 #include <dlfcn.h>
@@ -13,8 +13,8 @@ bool wm_frame_get(const wm_history *history, const wm_origin *origin,
         return false;
     }
     *frame = (wm_frame){.address = origin->frame[i]};
-    /* The call is before where it returns to, which may be another function's
-     * first byte. */
+    /* Looks up the address before the return address, which may be the first
+     * byte of another function. */
     if (dladdr((void *)(uintptr_t)(frame->address - 1), &info) != 0) {
         frame->function = info.dli_sname;
         frame->object = info.dli_fname;

@@ -1,4 +1,4 @@
-/* snapshot.c: see snapshot.h. */
+/* snapshot.c: copies the state of an arena group (snapshot.h). */
 #include "alloc/snapshot/snapshot.h"
 
 #include "alloc/arena/arena_int.h"
@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* Pieces, of which the first room are kept. */
+/* Pieces to copy: all are counted, the first `room` are stored. */
 struct list {
     wm_snapshot *to;
     size_t room;
@@ -36,7 +36,7 @@ bool wm_piece_is_active(const wm_piece *piece)
            piece->state == WM_BLOCK_CAPTURED || piece->state == WM_BLOCK_LOST;
 }
 
-/* Those that the arena need not tell apart, a reader need not either. */
+/* Maps states that only the engine distinguishes to those that readers know. */
 static enum wm_block_state shown(enum wm_block_state state)
 {
     return state == WM_BLOCK_FREEING    ? WM_BLOCK_LIVE
@@ -47,7 +47,7 @@ static enum wm_block_state shown(enum wm_block_state state)
 
 static void add_block(struct list *list, wm_block *block, const wm_lane *lane)
 {
-    /* Acquire: what is asked for was written before LIVE. */
+    /* Acquire: the requested size was written before the state LIVE. */
     wm_state state = atomic_load_explicit(&block->state, memory_order_acquire);
     wm_piece piece = {.base = block->base,
                       .bytes = block->bytes,
@@ -63,7 +63,7 @@ static void add_block(struct list *list, wm_block *block, const wm_lane *lane)
     add(list, &piece, wm_piece_is_active(&piece) ? block->origin : NULL);
 }
 
-/* Whether it is all idle. */
+/* Adds the blocks of a run; true: the run is idle. */
 static bool add_run(struct list *list, wm_block *run)
 {
     wm_slab *slab;
@@ -79,8 +79,8 @@ static bool add_run(struct list *list, wm_block *run)
     return false;
 }
 
-/* Of a segment that stretches: from run on up to the next that has no memory,
- * which is returned. */
+/* Adds the committed runs of an expandable segment from `run` on; returns the
+ * next run without memory. */
 static wm_block *add_extent(struct list *list, wm_block *run)
 {
     wm_piece piece = {.base = run->base,
@@ -131,7 +131,7 @@ static void add_segment(struct list *list, wm_segment *segment)
     }
 }
 
-/* Under the locks of all siblings: regions move between them. */
+/* Holds the locks of all siblings, since regions move between them. */
 static void fill_locked(const wm_arena *arena, struct list *list)
 {
     const wm_arena *a = arena;
@@ -164,7 +164,7 @@ static bool make_room(struct list *list)
 {
     wm_snapshot *to = list->to;
 
-    /* And some more, for what comes meanwhile. */
+    /* An eighth more, for pieces that are added meanwhile. */
     list->room = to->count + to->count / 8 + 8;
     to->piece = wm_meta_alloc(list->room * sizeof *to->piece);
     if (to->piece != NULL && to->origin_bytes > 0) {

@@ -1,4 +1,5 @@
-/* snapshot_set.c: see snapshot_set.h. Takes no lock of its own. */
+/* snapshot_set.c: snapshots of all arenas (snapshot_set.h). Takes no lock of
+ * its own. */
 #include "alloc/snapshot/snapshot_set.h"
 
 #include "alloc/kinds/device_space.h"
@@ -37,7 +38,7 @@ static warm_status add_arena(wm_snapshot_set *set, wm_arena *arena)
     uint64_t place = wm_group_place(arena);
     warm_status status;
 
-    /* One for all siblings. */
+    /* One snapshot covers all siblings. */
     if (arena != arena->siblings || place < set->from || place >= set->to ||
         set->count == set->room) {
         return WARM_OK;
@@ -82,9 +83,9 @@ static warm_status add_all(wm_snapshot_set *set, const warm_runtime *runtime)
     return status;
 }
 
-/* The events of arenas end with their own snapshot. */
-static bool is_told(const wm_snapshot_set *set, uint64_t number,
-                    const wm_history_event *event)
+/* Whether the event precedes the snapshot of its arena. */
+static bool is_before_snapshot(const wm_snapshot_set *set, uint64_t number,
+                               const wm_history_event *event)
 {
     for (size_t i = 0; i < set->count; i++) {
         if (set->all[i].arena == event->arena) {
@@ -95,8 +96,9 @@ static bool is_told(const wm_snapshot_set *set, uint64_t number,
            number < set->first;
 }
 
-/* From the youngest on: who writes meanwhile takes the oldest away first, and
- * what is missing between others was never there. */
+/* Reads from the newest event on, since a concurrent writer overwrites the
+ * oldest first. A gap between two readable events is an event that was dropped.
+ */
 static void read_events(wm_snapshot_set *set, wm_history *history)
 {
     uint64_t oldest = wm_history_oldest(history, set->next);
@@ -106,7 +108,7 @@ static void read_events(wm_snapshot_set *set, wm_history *history)
     for (uint64_t number = set->next; number-- > oldest;) {
         if (!wm_history_read(history, number, &event)) {
             missing_at = missing_at < set->events ? missing_at : set->events;
-        } else if (is_told(set, number, &event)) {
+        } else if (is_before_snapshot(set, number, &event)) {
             char *at = set->event +
                        (set->event_room - ++set->events) * set->event_bytes;
 
@@ -150,7 +152,8 @@ warm_status wm_snapshot_set_take(warm_runtime *runtime, uint64_t from,
     warm_status status;
 
     *set = (wm_snapshot_set){.from = from, .to = to};
-    set->room = count_all(runtime); /* a pool that comes now is too late */
+    /* A private pool created from here on is left out. */
+    set->room = count_all(runtime);
     set->all = wm_meta_alloc(set->room * sizeof *set->all);
     if (set->all == NULL) {
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a snapshot");

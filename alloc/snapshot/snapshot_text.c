@@ -26,7 +26,7 @@ static void put_stream(wm_text *text, uint64_t lane_id)
     }
 }
 
-/* Of clocks of several threads one may be a little behind. */
+/* The clock of another thread may be slightly behind: not below 0. */
 static uint64_t age(uint64_t now, uint64_t then)
 {
     return now > then ? now - then : 0;
@@ -94,7 +94,7 @@ static void put_pieces(wm_text *text, const wm_history *history,
     wm_text_put(text, "]}");
 }
 
-/* Of all arenas of a place. */
+/* The arenas of a place. */
 static void put_segments(wm_text *text, const wm_history *history,
                          const wm_snapshot_set *set, uint64_t place)
 {
@@ -207,7 +207,7 @@ static void put_pinned(wm_text *text, const warm_runtime *runtime,
     wm_text_put(text, "}");
 }
 
-/* Writes what is in some places; from, to: as in the set. */
+/* Writes the snapshot of the places from ≤ place < to. */
 static warm_status write_text(warm_runtime *runtime, uint64_t from, uint64_t to,
                               void (*put)(wm_text *text,
                                           const warm_runtime *runtime,

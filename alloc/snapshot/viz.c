@@ -1,11 +1,11 @@
-/* viz.c: see viz.h. Takes no lock. */
+/* viz.c: PyTorch's layout (viz.h). Takes no lock. */
 #include "alloc/snapshot/viz.h"
 
 #include "alloc/snapshot/frames.h"
 
 #include <inttypes.h>
 
-/* ---- who ------------------------------------------------------------------
+/* ---- frames---------------------------------------------------------------
  */
 
 static void put_frame(wm_text *text, const char *separator, const char *name,
@@ -41,12 +41,13 @@ static void put_frames(wm_text *text, const wm_history *history,
     wm_text_put(text, "]");
 }
 
-/* ---- what there is ---------------------------------------------------------
+/* ---- segments and
+ * blocks------------------------------------------------------
  */
 
-/* What the events say it is: one that is on its way to its caller, or back, has
- * no alloc yet, or a free_completed already. Those two write under lock arena
- * who allocated it. */
+/* Whether the events count the block as active. A block that is being allocated
+ * has no alloc event yet, and one being freed already has its free_completed:
+ * both events set or clear the origin under lock arena. */
 static bool is_active(const wm_history *history, const wm_snapshot *snapshot,
                       size_t i)
 {
@@ -64,10 +65,10 @@ static const char *state_of(const wm_history *history,
                                                      : "active_pending_free";
 }
 
-/* What is said of a segment beforehand, of all blocks in it. */
+/* Sums over the blocks of a segment, written before them. */
 struct sums {
     size_t allocated, active, requested;
-    uint64_t lane_id; /* of one that has any */
+    uint64_t lane_id; /* of a block with a stream */
 };
 
 static struct sums sum_up(const wm_history *history,
@@ -147,7 +148,7 @@ static void put_pieces(wm_text *text, const wm_history *history,
     }
 }
 
-/* ---- what happened ---------------------------------------------------------
+/* ---- events------------------------------------------------------
  */
 
 static void put_event(wm_text *text, const wm_history *history,

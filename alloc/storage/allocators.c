@@ -1,4 +1,4 @@
-/* allocators.c: see allocators.h. */
+/* allocators.c: registration and lookup of allocators (allocators.h). */
 #include "alloc/storage/allocators.h"
 
 #include "runtime/base/meta.h"
@@ -6,7 +6,7 @@
 #include "runtime/base/status.h"
 
 struct entry {
-    const warm_allocator *given; /* what the user knows it by */
+    const warm_allocator *given; /* the program's pointer */
     warm_memory memory;
     int device, priority;
     struct entry *next;
@@ -14,7 +14,7 @@ struct entry {
 
 struct wm_allocators {
     wm_lock lock;
-    struct entry *first; /* lock; the one that serves first */
+    struct entry *first; /* lock allocators; by falling priority */
 };
 
 warm_status wm_memory_check(warm_memory memory)
@@ -122,7 +122,8 @@ warm_status warm_allocator_get(warm_runtime *runtime, warm_memory memory,
     return WARM_OK;
 }
 
-/* Before those of its priority or lower. False: it is there already. */
+/* Inserts before entries of the same or lower priority. False: it is registered
+ * already. */
 static bool add_locked(struct wm_allocators *all, struct entry *entry)
 {
     struct entry **link = &all->first;
@@ -218,11 +219,11 @@ warm_status warm_allocator_unregister(warm_runtime *runtime,
     return WARM_OK;
 }
 
-/* ---- whose it is --------------------------------------------------------- */
+/* ---- the runtime -------------------------------------------------------- */
 
 struct search {
     const warm_allocator *allocator;
-    warm_runtime *registered, *live; /* the last one met */
+    warm_runtime *registered, *live; /* the last one found */
     unsigned with, all;
 };
 
@@ -244,7 +245,7 @@ static void look(warm_runtime *runtime, void *argument)
     }
 }
 
-/* The one of those that live; null: none does. */
+/* The only candidate among the live runtimes; null: none is live. */
 static warm_status find_runtime(const warm_allocator *given,
                                 warm_runtime **runtime)
 {
@@ -272,7 +273,7 @@ warm_status wm_allocator_runtime(const warm_allocator *given,
         *runtime = ((const wm_own_allocator *)given->context)->runtime;
         return wm_runtime_pin(*runtime) ? WARM_OK : wm_runtime_refuse(*runtime);
     }
-    /* Again, if it ended between the two. */
+    /* Repeats if the runtime ended between the search and the pin. */
     do {
         status = find_runtime(given, runtime);
     } while (status == WARM_OK && *runtime != NULL &&

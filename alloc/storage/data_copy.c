@@ -1,6 +1,6 @@
-/* data_copy.c: contents of memory that moves, in the order of a stream
- * (storage.h). What the host copies it copies once the stream has passed. Takes
- * no lock: allocators are the user's code. */
+/* data_copy.c: copies between allocations in stream order (storage.h). Where
+ * the host copies, it first waits for the stream. Takes no lock: allocators are
+ * user code. */
 #include "alloc/storage/allocators.h"
 
 #include "alloc/space/space.h"
@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* Waiting would break a capture, and those that are not to be disturbed. */
+/* Waiting for a capturing stream would break the capture. */
 static warm_status check_capture(wm_driver *driver, warm_stream stream)
 {
     wm_capture capture = WM_CAPTURE_NONE;
@@ -21,7 +21,7 @@ static warm_status check_capture(wm_driver *driver, warm_stream stream)
     return status;
 }
 
-/* Whose stream it is, pinned; null: no runtime lives. */
+/* Pins the runtime of the stream; null: no runtime is live. */
 static warm_status pin_runtime(const warm_allocator *given, const void *memory,
                                warm_runtime **runtime)
 {
@@ -47,8 +47,8 @@ static warm_status reach_pinned(warm_runtime *runtime, warm_stream stream,
                : status;
 }
 
-/* Nobody but the allocator names a runtime here, so that another part of the
- * program may end it meanwhile: it is pinned, also while the stream works. */
+/* Checks the stream and waits for it. The caller names no runtime, so another
+ * thread may destroy it: it is pinned, also during the wait. */
 static warm_status reach(const warm_allocator *given, const void *memory,
                          warm_stream stream, bool wait)
 {
@@ -88,8 +88,9 @@ static warm_status record(const warm_allocator *allocator, const void *data,
     return wm_allocator_said(allocator, before, status, "recorded no stream");
 }
 
-/* Memory that an allocator does not know may be a block of ours all the same;
- * what nobody knows is its owner's to look after. allocator: full, or null. */
+/* Memory that the allocator does not know may still be a block of ours; memory
+ * that neither knows is its owner's responsibility. allocator: checked, or
+ * null. */
 warm_status wm_data_use(const warm_allocator *allocator, const void *data,
                         warm_stream stream, bool *known)
 {
@@ -107,11 +108,11 @@ warm_status wm_data_use(const warm_allocator *allocator, const void *data,
     if (status != WARM_OK && *known) {
         return status;
     }
-    wm_error_restore(&before); /* whoever did not know it */
+    wm_error_restore(&before); /* drops the NOT_FOUND */
     return WARM_OK;
 }
 
-/* Its target may be freed at once, so it is recorded before it is written. */
+/* The destination may be freed right after, so the stream is recorded first. */
 static warm_status copy_queued(const warm_allocator *allocator,
                                void *destination, const void *source,
                                size_t bytes, warm_stream stream)
@@ -158,7 +159,7 @@ warm_status wm_data_copy(const warm_allocator *given,
     if (allocator->copy != NULL) {
         return copy_queued(allocator, destination, source, bytes, stream);
     }
-    /* Work that is queued may write the source. */
+    /* Queued work may write the source. */
     status = await(given, source, stream);
     if (status == WARM_OK) {
         memcpy(destination, source, bytes);
@@ -166,15 +167,15 @@ warm_status wm_data_copy(const warm_allocator *given,
     return status;
 }
 
-/* Whether old memory that nobody knows may still be used once it is freed: an
- * allocator that queues copies and records nothing sees to that by itself. */
+/* Whether freeing unknown old memory must wait for the stream. An allocator
+ * that queues copies and has no record function orders its frees itself. */
 static bool must_wait(const warm_allocator *allocator)
 {
     return allocator->record != NULL || allocator->copy == NULL;
 }
 
-/* The old memory is freed once this has returned: stream is recorded on it,
- * before there is a copy, or by that. */
+/* Records the stream on the old memory, which is freed next; a runtime's own
+ * copy records it itself. */
 static warm_status use_old(const warm_allocator *allocator, const void *old,
                            size_t bytes, warm_stream stream, bool *known)
 {
@@ -185,8 +186,9 @@ static warm_status use_old(const warm_allocator *allocator, const void *old,
     return wm_data_use(allocator, old, stream, known);
 }
 
-/* What can be refused is asked before anything is recorded; memory that is not
- * known is not recorded either. */
+/* All checks precede the first recording, so that a refused call records
+ * nothing.
+ */
 warm_status wm_data_replace(const warm_allocator *given,
                             const warm_allocator *allocator, void *made,
                             const void *old, size_t bytes, warm_stream stream)

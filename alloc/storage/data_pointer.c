@@ -1,12 +1,12 @@
-/* data_pointer.c: pointers with a context, and the calls that allocators are
- * made through (storage.h, rows D1 and D4). Takes no lock: deleters and
- * allocators are the user's code. */
+/* data_pointer.c: pointers with a context and a deleter, and calls of
+ * allocators (storage.h, rows D1 and D4). Takes no lock: deleters and
+ * allocators are user code. */
 #include "alloc/storage/allocators.h"
 
 #include "runtime/base/sized.h"
 #include "runtime/base/status.h"
 
-/* It owns something: one that is cut short is none. */
+/* A data pointer owns memory: a struct of another size is refused. */
 warm_status wm_data_check(const warm_data_pointer *data)
 {
     warm_status status =
@@ -51,7 +51,7 @@ void warm_data_pointer_free(warm_data_pointer *data)
         return;
     }
     wm_sized_in(&old, data, sizeof old);
-    /* First: the deleter may free what holds the struct. */
+    /* Before the deleter, which may free the memory that holds the struct. */
     wm_data_out(data, &empty);
     if (old.deleter != NULL) {
         old.deleter(old.context);
@@ -110,7 +110,7 @@ warm_status warm_data_pointer_exchange_deleter(warm_data_pointer *data,
 
 /* ---- through an allocator ----------------------------------------------- */
 
-/* allocator: full. */
+/* allocator: as wm_allocator_in() filled it. */
 warm_status wm_data_alloc(const warm_allocator *allocator, size_t bytes,
                           warm_stream stream, warm_data_pointer *data)
 {

@@ -1,5 +1,5 @@
-/* own_allocators.c: a runtime's memory as allocators (allocators.h, row D4).
- * Takes no lock. */
+/* own_allocators.c: a runtime's own allocators (allocators.h, row D4). Takes no
+ * lock. */
 #include "alloc/storage/allocators.h"
 
 #include "alloc/api/copy.h"
@@ -26,7 +26,7 @@ static warm_status alloc_pinned(void *context, size_t bytes, warm_stream stream,
     void *pointer = NULL;
     warm_status status = warm_pinned_alloc(own->runtime, bytes, &pointer);
 
-    (void)stream; /* page-locked memory is of no stream */
+    (void)stream; /* page-locked memory belongs to no stream */
     if (status == WARM_OK) {
         is_block(data, pointer);
     }
@@ -74,7 +74,7 @@ bool wm_allocator_is_own(const warm_allocator *allocator)
            allocator->alloc == alloc_on_device;
 }
 
-/* What is no block at all is left to the free, which names it. */
+/* A pointer to no block is left to warm_free(), whose error names it. */
 static warm_status check_own(const warm_allocator *allocator,
                              const void *pointer)
 {

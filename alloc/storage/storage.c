@@ -1,7 +1,7 @@
-/* storage.c: memory that several own, counted (storage.h, rows D2 and D3).
+/* storage.c: reference-counted memory (storage.h, rows D2 and D3).
  *
- * All strong references together hold the record as a weak one does, so that it
- * goes with the last of either. Takes no lock. */
+ * All strong references together count as one weak reference; the last weak one
+ * frees the record. Takes no lock. */
 #include "alloc/storage/allocators.h"
 
 #include "alloc/space/space.h"
@@ -13,12 +13,12 @@
 
 #include <stdatomic.h>
 
-enum { STRONG_ONES = 1, WEAK_ONE = 2 }; /* what they are in weak */
+enum { STRONG_ONES = 1, WEAK_ONE = 2 }; /* what each adds to weak */
 
 struct warm_storage {
     _Atomic size_t strong;
-    _Atomic size_t weak; /* each two, and one for all strong ones together */
-    /* Of whoever has a strong reference, one thread at a time. */
+    _Atomic size_t weak; /* 2 per weak reference, 1 for all strong ones */
+    /* Holders of a strong reference, one thread at a time. */
     warm_data_pointer data; /* all fields */
     size_t bytes;
     const warm_allocator *allocator; /* const; may be null */
@@ -44,7 +44,7 @@ static warm_status make(const warm_allocator *allocator, unsigned flags,
     if (made == NULL) {
         return wm_fail(WARM_OUT_OF_MEMORY, "no memory for a storage");
     }
-    /* Relaxed: nobody else has it yet. */
+    /* Relaxed: no other thread has it yet. */
     atomic_store_explicit(&made->strong, 1, memory_order_relaxed);
     atomic_store_explicit(&made->weak, STRONG_ONES, memory_order_relaxed);
     made->allocator = allocator;
@@ -83,7 +83,7 @@ warm_status warm_storage_create(const warm_allocator *allocator, size_t bytes,
     return WARM_OK;
 }
 
-/* Whether memory of that kind can be had from the allocator again. */
+/* Checks that the allocator allocates memory of the data's kind and device. */
 static warm_status check_same(const warm_data_pointer *data,
                               const warm_allocator *allocator)
 {
@@ -101,7 +101,7 @@ static warm_status check_same(const warm_data_pointer *data,
     return status;
 }
 
-/* bytes: at the pointer; those of a block of ours are known. */
+/* Checks a size against the block that holds the data, if it is ours. */
 static warm_status check_bytes(const warm_data_pointer *data, size_t bytes)
 {
     const wm_block *block = wm_space_find(data->data);
@@ -142,7 +142,7 @@ static warm_status check_wrap(const warm_data_pointer *data,
     return status;
 }
 
-/* An empty data pointer: the memory is somebody else's now. */
+/* Empties a data pointer whose memory the storage has taken over. */
 static void let_go(warm_data_pointer *data)
 {
     const warm_data_pointer empty = {.device = WARM_NO_DEVICE};
@@ -182,7 +182,7 @@ warm_status warm_storage_wrap(warm_data_pointer *data, size_t bytes,
 
 void warm_storage_retain(warm_storage *storage)
 {
-    /* Relaxed: the caller has one already. */
+    /* Relaxed: the caller holds a reference. */
     if (storage != NULL) {
         atomic_fetch_add_explicit(&storage->strong, 1, memory_order_relaxed);
     }
@@ -197,8 +197,8 @@ void warm_storage_weak_retain(warm_storage *storage)
     }
 }
 
-/* True: that was the last one. Release, and acquire by the last: what others
- * did before they let go is over when it is freed. */
+/* True: that was the last reference. Release by every thread and acquire by the
+ * last: all accesses happen before the free. */
 static bool drop(_Atomic size_t *count, size_t by)
 {
     return atomic_fetch_sub_explicit(count, by, memory_order_acq_rel) == by;
@@ -234,8 +234,7 @@ int warm_storage_lock(warm_storage *storage)
         return 0;
     }
     count = atomic_load_explicit(&storage->strong, memory_order_relaxed);
-    /* Acquire: the caller reads what the others wrote, as they did when they
-     * got theirs. */
+    /* Acquire: the caller sees what other holders wrote. */
     while (count != 0) {
         if (atomic_compare_exchange_weak_explicit(
                 &storage->strong, &count, count + 1, memory_order_acquire,
@@ -248,7 +247,7 @@ int warm_storage_lock(warm_storage *storage)
 
 size_t warm_storage_use_count(const warm_storage *storage)
 {
-    /* Acquire: who finds that it is alone sees what others wrote before. */
+    /* Acquire: a caller that reads 1 sees what former holders wrote. */
     return storage == NULL
                ? 0
                : atomic_load_explicit(&storage->strong, memory_order_acquire);
