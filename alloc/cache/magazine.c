@@ -250,24 +250,6 @@ void wm_cache_count_free(wm_arena_group *group, wm_block *block)
     wm_section_unlock(&window->section);
 }
 
-/* Caches a block that another thread allocated, as a hit does. */
-static bool push_quickly(const wm_arena_group *group, wm_block *block)
-{
-    wm_window *window = wm_window_mine();
-    wm_magazine_set *set;
-    bool taken;
-
-    if (window->owner != group->runtime ||
-        !wm_section_enter(&window->section)) {
-        return false;
-    }
-    set = wm_cache_set_of(window);
-    taken = set != NULL && wm_magazine_set_has_place(set, block) &&
-            wm_magazine_push(set, block, block->base, false);
-    wm_section_leave(&window->section);
-    return taken;
-}
-
 bool wm_cache_free(wm_arena_group *group, wm_block *block)
 {
     wm_window *window;
@@ -277,17 +259,12 @@ bool wm_cache_free(wm_arena_group *group, wm_block *block)
     if (group->laned) {
         return false;
     }
-    if (push_quickly(group, block)) {
-        return true;
-    }
     set = wm_cache_lock_mine(group, &window);
     if (set == NULL) {
         return false;
     }
-    taken = wm_magazine_set_has_place(set, block);
-    if (taken) {
-        taken = wm_cache_push_slow(set, block);
-    }
+    taken =
+        wm_magazine_set_has_place(set, block) && wm_cache_push_slow(set, block);
     wm_section_unlock(&window->section);
     return taken;
 }
