@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* The transfer cache's bound, as a part of a set's. */
-enum { DEPOT_PART = 4 };
+enum { TRANSFER_PART = 4 };
 
 /* ---- blocks of siblings ------------------------------------------------- */
 
@@ -19,32 +19,40 @@ static wm_arena *arena_of(const wm_entry *entry)
     return entry->block->segment->arena;
 }
 
-static void note_gone(wm_magazine_set *set, wm_magazine *m, unsigned count)
-{
-    wm_magazine_recount(set, m, -(int64_t)count);
-}
-
-/* Puts those of the first entries that belong to an arena there. Lock arena, of
- * that one. */
-static unsigned give_to_locked(wm_magazine_set *set, wm_magazine *m,
-                               wm_arena *arena, unsigned first)
+/* Puts those of the first entries that belong to an arena back into it: into
+ * its transfer cache as long as that holds at most transfer_bytes. Returns how
+ * many of the first entries are left. Lock arena, of that one. */
+static unsigned put_blocks_locked(wm_magazine_set *set, wm_magazine *m,
+                                  wm_arena *arena, unsigned first,
+                                  size_t transfer_bytes)
 {
     wm_entry *entry = wm_magazine_first(m);
-    unsigned kept = 0;
+    unsigned left = 0, end;
 
-    for (unsigned i = 0; i < first; i++) {
-        if (arena_of(&entry[i]) == arena) {
+    for (unsigned i = 0; i < first; i = end) {
+        const wm_arena *owner = arena_of(&entry[i]);
+
+        end = i + 1;
+        while (end < first && arena_of(&entry[end]) == owner) {
+            end++;
+        }
+        if (owner != arena) {
+            memmove(entry + left, entry + i, (end - i) * sizeof *entry);
+            left += end - i;
+            continue;
+        }
+        i += wm_transfer_cache_put_locked(arena, (unsigned)(m - set->of),
+                                          entry + i, end - i, transfer_bytes);
+        for (; i < end; i++) {
             wm_arena_put_locked(arena, entry[i].block);
-        } else {
-            entry[kept++] = entry[i];
         }
     }
-    if (kept < first) {
-        memmove(entry + kept, entry + first,
+    if (left < first) {
+        memmove(entry + left, entry + first,
                 (wm_magazine_count(m) - first) * sizeof *entry);
-        note_gone(set, m, first - kept);
+        wm_magazine_recount(set, m, (int64_t)left - first);
     }
-    return first - kept;
+    return left;
 }
 
 /* The siblings that have blocks among the first entries: a bit each. */
@@ -83,8 +91,9 @@ uint64_t wm_cache_flush_siblings(wm_magazine_set *set)
             wm_lock_acquire(&a->lock);
             for (unsigned i = 0; i < set->classes; i++) {
                 wm_magazine *m = &set->of[set->in_use[i]];
+                unsigned count = wm_magazine_count(m);
 
-                blocks += give_to_locked(set, m, a, wm_magazine_count(m));
+                blocks += count - put_blocks_locked(set, m, a, count, 0);
             }
             wm_lock_release(&a->lock);
         }
@@ -94,76 +103,12 @@ uint64_t wm_cache_flush_siblings(wm_magazine_set *set)
 }
 
 /* The bound of the transfer cache: none for blocks of a stream. */
-static size_t depot_bytes(const wm_magazine_set *set)
+static size_t transfer_bytes(const wm_magazine_set *set)
 {
-    return set->lane != NULL ? 0 : (size_t)set->bytes_max / DEPOT_PART;
-}
-
-/* As give_to_locked(), into the transfer cache as long as there is room. */
-static unsigned depot_to_locked(wm_magazine_set *set, wm_magazine *m,
-                                wm_arena *arena, unsigned first)
-{
-    wm_entry *entry = wm_magazine_first(m);
-    unsigned begin = 0, end = 0;
-
-    while (begin < first) {
-        unsigned kept;
-
-        while (begin < first && arena_of(&entry[begin]) != arena) {
-            begin++;
-        }
-        end = begin;
-        while (end < first && arena_of(&entry[end]) == arena) {
-            end++;
-        }
-        kept = wm_transfer_cache_put_locked(arena, (unsigned)(m - set->of),
-                                            entry + begin, end - begin,
-                                            depot_bytes(set));
-        for (unsigned i = begin + kept; i < end; i++) {
-            wm_arena_put_locked(arena, entry[i].block);
-        }
-        memmove(entry + begin, entry + end,
-                (wm_magazine_count(m) - end) * sizeof *entry);
-        note_gone(set, m, end - begin);
-        first -= end - begin;
-    }
-    return first;
-}
-
-/* Moves siblings' blocks of the first entries into their transfer caches.
- * Returns how many of the first entries are left. */
-static unsigned give_depots(wm_magazine_set *set, wm_magazine *m,
-                            unsigned first)
-{
-    uint32_t found = has_siblings(set) ? siblings_in(set, m, first) : 0;
-
-    for (wm_arena *a = set->arena->siblings; found != 0; a = a->next_sibling) {
-        if ((found & 1) != 0) {
-            wm_lock_acquire(&a->lock);
-            first = depot_to_locked(set, m, a, first);
-            wm_lock_release(&a->lock);
-        }
-        found >>= 1;
-    }
-    return first;
+    return set->lane != NULL ? 0 : (size_t)set->bytes_max / TRANSFER_PART;
 }
 
 /* ---- flush -------------------------------------------------------------- */
-
-/* Puts the oldest entries of a class back; the first of them are in the
- * transfer cache already. */
-static void give_locked(wm_magazine_set *set, wm_magazine *m, unsigned first,
-                        unsigned oldest)
-{
-    wm_entry *entry = wm_magazine_first(m);
-
-    for (unsigned i = first; i < oldest; i++) {
-        wm_arena_put_locked(set->arena, entry[i].block);
-    }
-    memmove(entry, entry + oldest,
-            (wm_magazine_count(m) - oldest) * sizeof *entry);
-    note_gone(set, m, oldest);
-}
 
 uint64_t wm_cache_flush_locked(wm_magazine_set *set, enum wm_part part)
 {
@@ -180,7 +125,7 @@ uint64_t wm_cache_flush_locked(wm_magazine_set *set, enum wm_part part)
         unsigned oldest = part == WM_ALL ? count : (count + 1) / 2;
 
         if (oldest > 0) {
-            give_locked(set, m, 0, oldest);
+            (void)put_blocks_locked(set, m, set->arena, oldest, 0);
             wm_magazine_supply(set, m)->batch = 1;
             blocks += oldest;
         }
@@ -201,16 +146,16 @@ uint64_t wm_cache_flush(wm_magazine_set *set, enum wm_part part)
 void wm_magazine_flush_half(wm_magazine_set *set, wm_magazine *m)
 {
     wm_supply *supply = wm_magazine_supply(set, m);
-    unsigned oldest = wm_magazine_sift(set, m, (wm_magazine_count(m) + 1) / 2);
-    unsigned kept;
+    unsigned left = wm_magazine_sift(set, m, (wm_magazine_count(m) + 1) / 2);
 
-    oldest = give_depots(set, m, oldest);
-    wm_lock_acquire(&set->arena->lock);
-    kept = wm_transfer_cache_put_locked(set->arena, (unsigned)(m - set->of),
-                                        wm_magazine_first(m), oldest,
-                                        depot_bytes(set));
-    give_locked(set, m, kept, oldest);
-    wm_lock_release(&set->arena->lock);
+    /* One pass for each arena that has blocks among them. */
+    while (left > 0) {
+        wm_arena *arena = arena_of(wm_magazine_first(m));
+
+        wm_lock_acquire(&arena->lock);
+        left = put_blocks_locked(set, m, arena, left, transfer_bytes(set));
+        wm_lock_release(&arena->lock);
+    }
     supply->batch = (uint16_t)(supply->batch > 1 ? supply->batch / 2 : 1);
 }
 
@@ -228,17 +173,17 @@ void wm_cache_flush_block_locked(wm_magazine_set *set, wm_block *block)
         return; /* its pointer was freed more than twice */
     }
     memmove(entry + at, entry + at + 1, (count - at - 1) * sizeof *entry);
-    note_gone(set, m, 1);
+    wm_magazine_recount(set, m, -1);
     wm_arena_put_locked(block->segment->arena, block);
 }
 
 /* Flushes a whole class. */
-static unsigned give_class_locked(wm_magazine_set *set, wm_magazine *m)
+static unsigned flush_class_locked(wm_magazine_set *set, wm_magazine *m)
 {
     unsigned count = wm_magazine_sift(set, m, wm_magazine_count(m));
 
     if (count > 0) {
-        give_locked(set, m, 0, count);
+        (void)put_blocks_locked(set, m, set->arena, count, 0);
         wm_magazine_supply(set, m)->batch = 1;
     }
     return count;
@@ -258,7 +203,7 @@ uint64_t wm_cache_trade(wm_magazine_set *set, size_t bytes, wm_block **block)
     }
     wm_lock_acquire(&arena->lock);
     for (unsigned i = WM_CLASSES; i-- > 0 && *block == NULL;) {
-        unsigned count = give_class_locked(set, &set->of[i]);
+        unsigned count = flush_class_locked(set, &set->of[i]);
 
         blocks += count;
         if (count > 0) {
