@@ -1,6 +1,6 @@
-/* check_carve.c: room for a request of a device out of what its own
- * thread keeps (rows C1 to C3): some blocks side by side, with what lies idle
- * between; nobody else is asked, and what is not needed stays. */
+/* check_carve.c: requests for device memory served from what the thread itself
+ * caches (rows C1 to C3): adjacent blocks and the idle runs between them are
+ * merged, no other thread is visited, and all other blocks stay cached. */
 #include "wt.h"
 
 #include "alloc/kinds/device_space.h"

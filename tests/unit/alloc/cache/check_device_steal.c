@@ -1,6 +1,6 @@
 /* check_device_steal.c: several arenas of a device (rows C1 to C4, C6): a
- * stream's memory is one, whichever of them it lies in; threads use one each,
- * and take from the others before the driver is asked. */
+ * stream uses its memory in whichever of them it lies; each thread refills from
+ * one, and from the siblings before the driver is called. */
 /* memcheck: one process */
 #include "wt.h"
 

@@ -1,5 +1,5 @@
-/* check_magazine.c: what a thread keeps ready for itself: bounds, batches,
- * frees by others, double frees, figures, and the ways back to the arena. */
+/* check_magazine.c: magazines: bounds, batches, frees by other threads, double
+ * frees, counts, and flushes to the arena. */
 /* memcheck: one process */
 #include "wt.h"
 

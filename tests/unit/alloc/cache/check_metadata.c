@@ -1,6 +1,6 @@
-/* check_metadata.c: what the library's own memory comes to: the same after many
- * threads as after a few (row B25), and little for what a thread does not use.
- * Host device; wm_meta_live() counts. */
+/* check_metadata.c: the size of the library's own memory: after many threads as
+ * after a few (row B25), and little for what a thread does not use. Host
+ * device; wm_meta_live() counts. */
 #include "wt.h"
 
 #include "alloc/kinds/device_space.h"

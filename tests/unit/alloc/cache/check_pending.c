@@ -1,6 +1,6 @@
-/* check_pending.c: what a thread frees on adopted streams before a timeline has
- * it (rows B4 to B7): the bounds of a slot, who empties it, and what
- * is counted meanwhile. Host device; time and streams are driven by hand. */
+/* check_pending.c: frees on adopted streams that wait in the thread's slots
+ * (rows B4 to B7): the bounds of a slot, which threads flush it, and what is
+ * counted meanwhile. Host device; the tests drive time and streams. */
 #include "pending_bed.h"
 
 #include "wt_barrier.h"

@@ -1,7 +1,7 @@
-/* check_pending_close.c: batches that stay with the thread that freed them,
- * closed and asked for in its slot (row B4), and who gets them nevertheless;
- * and uses that several threads record. Host device; time and streams are
- * driven by hand. */
+/* check_pending_close.c: batches that the freeing thread closes and polls in
+ * its own slot (row B4), and how other threads get them nevertheless; and
+ * streams recorded by several threads. Host device; the tests drive time and
+ * streams. */
 /* memcheck: one process */
 #include "pending_bed.h"
 

@@ -1,5 +1,6 @@
-/* check_steal.c: several arenas of a node: threads use one each, take from
- * the others before the driver is asked, and give back what is of those. */
+/* check_steal.c: several arenas of a node: each thread refills from one, from
+ * the siblings before the driver is called, and flushes blocks to the arenas
+ * that they belong to. */
 /* memcheck: one process */
 #include "wt.h"
 

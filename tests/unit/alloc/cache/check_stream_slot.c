@@ -1,6 +1,6 @@
-/* check_stream_slot.c: what a thread keeps ready of a device's memory, in the
- * order of streams (rows C1, C2, C8; B14 of a device): hits, and who may have
- * it next; streams that go and come back; other threads; figures. */
+/* check_stream_slot.c: device memory cached in stream order (rows C1, C2, C8;
+ * B14 of a device): hits, and which threads may use a block next; streams that
+ * retire and come back; other threads; counts. */
 /* memcheck: one process */
 #include "wt.h"
 

@@ -1,7 +1,7 @@
-/* pending_bed.h: a runtime and a stream for tests of what threads gather
- * (pending.h): blocks that it uses, a thread that frees some and idles, a
- * thread whose memory is steady, a driver that takes its time. Host device;
- * time and streams are driven by hand. */
+/* pending_bed.h: a runtime and a stream for tests of pending batches
+ * (pending.h): blocks that the stream uses, a thread that frees some and idles,
+ * a thread whose footprint is stable, a slow driver. Host device; the tests
+ * drive time and streams. */
 #ifndef GATHER_BED_H
 #define GATHER_BED_H
 
