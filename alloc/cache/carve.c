@@ -4,9 +4,9 @@
  *
  * Takes the section of the calling thread's window and under it lock arena.
  * Calls no driver. */
-#include "alloc/cache/magazine_int.h"
+#include "alloc/cache/cache_int.h"
 
-#include "alloc/arena/group.h"
+#include "alloc/arena/arena_int.h"
 
 #include "alloc/arena/arena_int.h"
 #include "alloc/arena/group.h"

@@ -2,7 +2,7 @@
  * them, within a budget.
  *
  * The caller has the section of the set's window; takes lock arena. */
-#include "alloc/cache/magazine_int.h"
+#include "alloc/cache/cache_int.h"
 
 #include "alloc/arena/arena_int.h"
 

@@ -3,7 +3,7 @@
  * The caller has the section of the set's window; takes lock arena, of one
  * sibling at a time. The set counts a block until it is in its arena: a thread
  * that looks for memory finds it in one of the two. */
-#include "alloc/cache/magazine_int.h"
+#include "alloc/cache/cache_int.h"
 
 #include "alloc/arena/arena_int.h"
 

@@ -2,10 +2,9 @@
  *
  * Takes the section of the calling thread's window and under it lock arena.
  * Calls no driver. */
-#include "alloc/cache/magazine_int.h"
+#include "alloc/cache/cache_int.h"
 
 #include "alloc/arena/arena_int.h"
-#include "alloc/arena/group.h"
 
 /* Most bytes of one refill; and how many misses of the thread may lie between
  * two misses of a class for its batch to grow. */

@@ -45,11 +45,10 @@
 #define WM_MAGAZINE_H
 
 #include "alloc/arena/arena_stats.h"
+#include "alloc/arena/group.h"
 #include "alloc/cache/pending.h"
 #include "alloc/block/page_map.h"
 #include "runtime/thread/window.h"
-
-struct wm_arena_group;
 
 /* Rent or buy: to take memory back costs time now, and its owners miss later;
  * to grow costs page-locking and held memory. Costs are counted in blocks taken
@@ -276,6 +275,60 @@ wm_block *wm_cache_take_larger(struct wm_arena_group *group,
                                const struct wm_request *request);
 wm_block *wm_cache_take_row(struct wm_arena_group *group,
                             const struct wm_request *request);
+
+/* ---- for space/reclaim.c: the caller has the section ----------------- */
+
+/* Iterates over a window's sets of a group: *at begins with 0; null: the end.
+ * Without the section the sets may only be read. */
+static inline wm_magazine_set *
+wm_cache_next_set(const wm_window *window, const struct wm_arena_group *group,
+                  unsigned *at)
+{
+    /* Acquire pairs with the release in begin_set() in magazine_set.c and in
+     * begin_slot() in stream_slot.c. */
+    if (!group->laned) {
+        return (*at)++ == 0 ? atomic_load_explicit(&window->magazines,
+                                                   memory_order_acquire)
+                            : NULL;
+    }
+    while (*at < WM_STREAM_SLOTS) {
+        wm_magazine_set *set = atomic_load_explicit(&window->slot[(*at)++].set,
+                                                    memory_order_acquire);
+
+        if (set != NULL && set->group == group) {
+            return set;
+        }
+    }
+    return NULL;
+}
+
+/* Locks the section of *mine, the calling thread's window, and returns its set
+ * for a request; makes the set if there is none. Null: no set, nothing is
+ * locked. */
+wm_magazine_set *wm_cache_lock_for(struct wm_arena_group *group,
+                                   const struct wm_request *request,
+                                   wm_window **mine);
+
+/* Flushes half or all of each class, and all blocks of siblings of the home
+ * arena. Returns the number of blocks. */
+enum wm_part { WM_HALF, WM_ALL };
+uint64_t wm_cache_flush(wm_magazine_set *set, enum wm_part part);
+
+/* Flushes class after class, the largest blocks first, until the arena has a
+ * LIVE block for a request, in *block. Returns the number of blocks flushed. */
+uint64_t wm_cache_trade(wm_magazine_set *set, size_t bytes, wm_block **block);
+
+/* Allocate *block, a LIVE block for the request: split from the smallest
+ * sufficient cached block; or merged from as few adjacent blocks as possible
+ * and the idle runs between them. *block stays null if there is none. Return
+ * the number of blocks flushed for it. */
+uint64_t wm_cache_split_larger(wm_magazine_set *set,
+                               const struct wm_request *request,
+                               wm_block **block);
+uint64_t wm_cache_merge_row(wm_magazine_set *set,
+                            const struct wm_request *request, wm_block **block);
+
+/* ---- lifetime ------------------------------------------------------------ */
 
 /* Ends a window's sets: their blocks go back to the arenas, and the group
  * caches the sets for other threads. For warm_runtime.window_empty. */

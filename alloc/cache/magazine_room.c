@@ -7,9 +7,7 @@
  * The caller has the section of the set's window; wm_cache_raise_peaks() and
  * wm_cache_reset_peaks() take the sections of all windows. Takes no other
  * lock. */
-#include "alloc/cache/magazine_int.h"
-
-#include "alloc/arena/group.h"
+#include "alloc/cache/cache_int.h"
 
 /* Half of what is left below a peak is divided among the sets; the other half
  * stays for sets that need more. A set claims its share; when frees have made

@@ -2,11 +2,10 @@
  * classes to use, move to another node or sibling arena, retire, free.
  *
  * Takes the section of the calling thread's window, and under it lock arena. */
-#include "alloc/cache/magazine_int.h"
+#include "alloc/cache/cache_int.h"
 
 #include "alloc/arena/arena_int.h"
 #include "runtime/thread/home_node.h"
-#include "alloc/arena/group.h"
 #include "runtime/base/meta.h"
 
 /* The last number of a set: none is used twice in a process. */

@@ -2,11 +2,9 @@
  *
  * Takes the section of a window and under it the locks of the timelines and of
  * the arena; calls the driver with none of them held. */
-#include "alloc/cache/pending_int.h"
+#include "alloc/cache/cache_int.h"
 
 #include "alloc/arena/arena_int.h"
-#include "alloc/arena/group.h"
-#include "alloc/cache/magazine_int.h"
 
 /* A slot's part of the byte bound where other threads have slots, too. */
 enum { PARTS = 4 };
@@ -86,6 +84,13 @@ void wm_pending_merge_stats_locked(wm_magazine_set *set)
 
 /* ---- flush and detach: the caller has the section ----------------------- */
 
+/* Most blocks of a slot's batch that other threads may want: as many as make a
+ * timeline's batch worth a query, so that they are in the timeline in time. */
+static size_t shared_count_max(const wm_timelines *set)
+{
+    return set->batch_count < WM_BATCH_RIPE ? set->batch_count : WM_BATCH_RIPE;
+}
+
 /* Sets the bounds of the next batch. bytes: at which the timeline's batch is
  * full. */
 static void set_limits(const wm_magazine_set *set, wm_pending_stream *slot,
@@ -99,7 +104,7 @@ static void set_limits(const wm_magazine_set *set, wm_pending_stream *slot,
                                       memory_order_relaxed) == 1;
 
     slot->count_max =
-        alone ? timelines->batch_count : wm_pending_count_max(timelines);
+        alone ? timelines->batch_count : shared_count_max(timelines);
     if (slot->count_max > WM_PENDING_BLOCKS) {
         slot->count_max = WM_PENDING_BLOCKS;
     }
@@ -296,16 +301,6 @@ void wm_pending_fini(wm_magazine_set *set)
 }
 
 /* ---- references and assignment ------------------------------------------ */
-
-void wm_pending_restock(wm_pending_stream *slot, size_t count)
-{
-    slot->references += count;
-    if (wm_unlikely(slot->references > 1 + 2 * WM_PENDING_STOCK)) {
-        wm_timeline_drop_many(slot->timelines, wm_pending_timeline(slot),
-                              slot->references - (1 + WM_PENDING_STOCK));
-        slot->references = 1 + WM_PENDING_STOCK;
-    }
-}
 
 void wm_pending_begin_stream(wm_magazine_set *set, wm_pending_stream *slot,
                              wm_timeline *t)

@@ -163,13 +163,6 @@ bool wm_pending_collect_all(wm_timelines *set, wm_timeline *t,
  * that does not see what the caller wrote before this call. Locks as above. */
 size_t wm_pending_blocks(wm_timelines *set);
 
-/* Most blocks of a slot's batch that other threads may want: as many as make a
- * timeline's batch worth a query, so that they are in the timeline in time. */
-static inline size_t wm_pending_count_max(const wm_timelines *set)
-{
-    return set->batch_count < WM_BATCH_RIPE ? set->batch_count : WM_BATCH_RIPE;
-}
-
 /* Counts all blocks of the set's slots as pending in the arena. */
 void wm_pending_count_all(struct wm_magazine_set *set);
 

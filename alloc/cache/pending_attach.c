@@ -2,9 +2,8 @@
  *
  * Takes the section of the calling thread's window and under it the locks of
  * the timelines and of the arena. */
-#include "alloc/cache/pending_int.h"
+#include "alloc/cache/cache_int.h"
 
-#include "alloc/arena/group.h"
 #include "runtime/base/meta.h"
 
 /* The slot with that index, made if it is not. Null: no memory for it. */

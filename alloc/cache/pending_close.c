@@ -12,10 +12,9 @@
  * The event of a completed batch is reused for the next one. Takes the section
  * of the window, and under it the locks of the timeline and of the arena; calls
  * the driver with none of them held. */
-#include "alloc/cache/pending_int.h"
+#include "alloc/cache/cache_int.h"
 
 #include "alloc/arena/arena_int.h"
-#include "alloc/arena/group.h"
 
 #include <limits.h>
 
@@ -129,6 +128,17 @@ static void close_open_batch(wm_pending_stream *slot, warm_event event)
     wm_pending_clear_batch(&slot->open);
 }
 
+/* Puts the references of completed uses back into the stock. */
+static void restock(wm_pending_stream *slot, size_t count)
+{
+    slot->references += count;
+    if (wm_unlikely(slot->references > 1 + 2 * WM_PENDING_STOCK)) {
+        wm_timeline_drop_many(slot->timelines, wm_pending_timeline(slot),
+                              slot->references - (1 + WM_PENDING_STOCK));
+        slot->references = 1 + WM_PENDING_STOCK;
+    }
+}
+
 /* Caches the blocks of the oldest batches; the event `serves` is not returned
  * to the pool. Adds to *blocks and *bytes those that the arena did not count as
  * pending. */
@@ -145,7 +155,7 @@ static void complete_batches(wm_magazine_set *set, wm_pending_stream *slot,
             wm_event_pool_put(timelines->events,
                               wm_pending_timeline(slot)->device, batch->event);
         }
-        wm_pending_restock(slot, batch->count);
+        restock(slot, batch->count);
         wm_cache_add_pending_batch(set, batch);
         *blocks += batch->count - batch->counted;
         *bytes += batch->bytes - batch->counted_bytes;

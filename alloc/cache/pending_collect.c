@@ -2,7 +2,7 @@
  *
  * Takes lock windows, under it the sections of the windows, the locks of the
  * timelines and lock arena; calls no driver. */
-#include "alloc/cache/pending_int.h"
+#include "alloc/cache/cache_int.h"
 
 struct collection {
     wm_timelines *timelines;

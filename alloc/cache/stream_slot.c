@@ -2,9 +2,8 @@
  *
  * Takes the section of the calling thread's window and under it lock arena.
  * Calls no driver. */
-#include "alloc/cache/magazine_int.h"
+#include "alloc/cache/cache_int.h"
 
-#include "alloc/arena/group.h"
 #include "runtime/thread/home_node.h"
 
 /* ---- slots --------------------------------------------------------------- */

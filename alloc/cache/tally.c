@@ -3,7 +3,7 @@
  *
  * The caller has the section of the set's window, and lock arena for
  * `_locked`. */
-#include "alloc/cache/magazine_int.h"
+#include "alloc/cache/cache_int.h"
 
 #include "alloc/arena/arena_int.h"
 

@@ -3,10 +3,9 @@
  *
  * Takes lock windows, under it the section of each window, and under that lock
  * arena. */
-#include "alloc/cache/magazine_int.h"
+#include "alloc/cache/cache_int.h"
 
 #include "alloc/arena/arena_int.h"
-#include "alloc/arena/group.h"
 
 static bool has_set(const wm_window *window, void *context)
 {

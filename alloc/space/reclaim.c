@@ -3,7 +3,7 @@
  *
  * Takes lock windows, under it the section of each window, and lock arena.
  * Calls the driver with none, where memory is in the order of streams. */
-#include "alloc/cache/magazine_int.h"
+#include "alloc/cache/magazine.h"
 
 #include "alloc/arena/arena_int.h"
 #include "alloc/space/space_int.h"

@@ -6,7 +6,7 @@
 
 #include "alloc/kinds/device_space.h"
 #include "alloc/space/space_int.h"
-#include "alloc/cache/magazine_int.h"
+#include "alloc/cache/cache_int.h"
 
 #include <pthread.h>
 

@@ -4,7 +4,7 @@
 #include "wt.h"
 
 #include "alloc/kinds/device_space.h"
-#include "alloc/cache/magazine_int.h"
+#include "alloc/cache/cache_int.h"
 #include "alloc/kinds/pinned.h"
 #include "runtime/base/meta.h"
 

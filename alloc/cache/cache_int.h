@@ -1,10 +1,10 @@
-/* magazine_int.h: shared by the files of the thread cache. The caller has the
+/* cache_int.h: shared by the files of the thread cache. The caller has the
  * section of the set's window; functions named `_locked` need lock arena as
  * well. */
-#ifndef WM_MAGAZINE_INT_H
-#define WM_MAGAZINE_INT_H
+#ifndef WM_CACHE_INT_H
+#define WM_CACHE_INT_H
 
-#include "alloc/arena/group.h"
+#include "alloc/cache/pending_hit.h"
 #include "alloc/cache/stream_slot.h"
 
 /* Null: the window has no set. */
@@ -29,38 +29,7 @@ static inline bool wm_magazine_set_has_place(const wm_magazine_set *set,
            set->of[block->size_class].bytes <= set->bytes_max;
 }
 
-/* Iterates over a window's sets of a group: *at begins with 0; null: the end.
- * Without the section the sets may only be read. */
-static inline wm_magazine_set *
-wm_cache_next_set(const wm_window *window, const struct wm_arena_group *group,
-                  unsigned *at)
-{
-    /* Acquire pairs with the release in begin_set() in magazine_set.c and in
-     * begin_slot() in stream_slot.c. */
-    if (!group->laned) {
-        return (*at)++ == 0 ? atomic_load_explicit(&window->magazines,
-                                                   memory_order_acquire)
-                            : NULL;
-    }
-    while (*at < WM_STREAM_SLOTS) {
-        wm_magazine_set *set = atomic_load_explicit(&window->slot[(*at)++].set,
-                                                    memory_order_acquire);
-
-        if (set != NULL && set->group == group) {
-            return set;
-        }
-    }
-    return NULL;
-}
-
 /* ---- magazine.c -------------------------------------------------------- */
-
-/* Locks the section of *mine, the calling thread's window, and returns its set
- * for a request; makes the set if there is none. Null: no set, nothing is
- * locked. */
-wm_magazine_set *wm_cache_lock_for(struct wm_arena_group *group,
-                                   const struct wm_request *request,
-                                   wm_window **mine);
 
 /* Tags a LIVE block that an arena allocated as the set's. */
 void wm_magazine_set_tag_block(wm_magazine_set *set, wm_block *block);
@@ -115,10 +84,8 @@ unsigned wm_magazine_sift(wm_magazine_set *set, wm_magazine *m, unsigned first);
 
 /* ---- flush.c --------------------------------------------------- */
 
-/* Flush half or all of each class to the arena. Return the number of blocks. */
-enum wm_part { WM_HALF, WM_ALL };
+/* Flushes the set's blocks of its home arena, whose lock the caller has. */
 uint64_t wm_cache_flush_locked(wm_magazine_set *set, enum wm_part part);
-uint64_t wm_cache_flush(wm_magazine_set *set, enum wm_part part);
 /* Flushes all blocks of siblings of the home arena. Takes the siblings'
  * locks. */
 uint64_t wm_cache_flush_siblings(wm_magazine_set *set);
@@ -127,22 +94,6 @@ uint64_t wm_cache_flush_siblings(wm_magazine_set *set);
 void wm_magazine_flush_half(wm_magazine_set *set, wm_magazine *m);
 /* Flushes one block of the set. Lock arena, of the block's own arena. */
 void wm_cache_flush_block_locked(wm_magazine_set *set, wm_block *block);
-
-/* Flushes class after class, the largest blocks first, until the arena has a
- * LIVE block for a request, in *block. Returns the number of blocks flushed. */
-uint64_t wm_cache_trade(wm_magazine_set *set, size_t bytes, wm_block **block);
-
-/* ---- carve.c ---------------------------------------------------- */
-
-/* Allocate *block, a LIVE block for the request: split from the smallest
- * sufficient cached block; or merged from as few adjacent blocks as possible
- * and the idle runs between them. *block stays null if there is none. Return
- * the number of blocks flushed for it. */
-uint64_t wm_cache_split_larger(wm_magazine_set *set,
-                               const struct wm_request *request,
-                               wm_block **block);
-uint64_t wm_cache_merge_row(wm_magazine_set *set,
-                            const struct wm_request *request, wm_block **block);
 
 /* ---- magazine_set.c ---------------------------------------------------- */
 
@@ -168,14 +119,49 @@ void wm_magazine_set_retire(wm_magazine_set *set,
 
 /* The calling thread's window, made if there is none. Null: the group has no
  * magazines, or no window can be made. */
+wm_window *wm_cache_window(const struct wm_arena_group *group);
+
 /* The thread's home node has changed: moves its set of page-locked memory to
  * that node and opens the section again. */
 void wm_cache_move_home(wm_window *window, int node);
 
-wm_window *wm_cache_window(const struct wm_arena_group *group);
-
 /* Puts a class to use, if it is not. Null: its blocks are larger than all that
  * a set may cache, or there is no memory for its entries. */
 wm_magazine *wm_magazine_use(wm_magazine_set *set, unsigned size_class);
+
+/* ---- pending.c ------------------------------------------------------------
+ */
+
+/* References to its timeline that a slot takes at once. */
+enum { WM_PENDING_STOCK = 256 };
+
+/* The slot with that index, or null. */
+static inline wm_pending_stream *
+wm_pending_stream_in(const wm_magazine_set *set, unsigned index)
+{
+    return wm_pending_stream_at(wm_magazine_set_pending(set), index);
+}
+
+static inline void wm_pending_clear_batch(wm_pending_batch *batch)
+{
+    batch->count = batch->bytes = batch->counted = batch->counted_bytes = 0;
+    batch->event = NULL;
+}
+
+/* Flushes a slot to its timeline: closed batches into the queue, the open batch
+ * into the timeline's open one. Returns whether that is full. one: this slot is
+ * one of many flushed together. */
+bool wm_pending_flush(wm_magazine_set *set, wm_pending_stream *slot, bool one);
+/* Flushes the slot and frees it for another stream. If the owner is in a driver
+ * call, a flush or detach is left to it as a request. */
+void wm_pending_detach(wm_magazine_set *set, wm_pending_stream *slot);
+
+/* Recomputes what other threads read, after batches left the slot. count,
+ * bytes: of the blocks that completed uncounted. */
+void wm_pending_recount(wm_magazine_set *set, wm_pending_stream *slot,
+                        size_t count, size_t bytes);
+/* Assigns an unused slot to a timeline, whose reference the slot takes over. */
+void wm_pending_begin_stream(wm_magazine_set *set, wm_pending_stream *slot,
+                             wm_timeline *t);
 
 #endif
