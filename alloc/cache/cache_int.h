@@ -20,6 +20,16 @@ static inline wm_lane *wm_magazine_set_lane(const wm_magazine_set *set,
     return set->lane != NULL ? set->lane : &arena->common;
 }
 
+/* Whether a set has the block cached. */
+static inline bool wm_magazine_set_caches(const wm_magazine_set *set,
+                                          const wm_block *block)
+{
+    /* Relaxed: the state can become or cease to be the set's only in the
+     * section. */
+    return atomic_load_explicit(&block->state, memory_order_relaxed) ==
+           set->cached;
+}
+
 /* Whether a set may cache a block at all. */
 static inline bool wm_magazine_set_has_place(const wm_magazine_set *set,
                                              const wm_block *block)

@@ -11,14 +11,6 @@
 #include "alloc/arena/arena_int.h"
 #include "alloc/arena/group.h"
 
-static bool is_cached(const wm_magazine_set *set, const wm_block *block)
-{
-    /* Relaxed: the state can become or cease to be the set's only in the
-     * section. */
-    return atomic_load_explicit(&block->state, memory_order_relaxed) ==
-           set->cached;
-}
-
 /* Allocates from what was flushed under the same lock. */
 static wm_block *take_locked(wm_magazine_set *set, wm_arena *arena,
                              size_t bytes)
@@ -53,20 +45,20 @@ uint64_t wm_cache_split_larger(wm_magazine_set *set, const wm_request *request,
     size_t bytes = wm_size_run_bytes(request->bytes);
     wm_block *larger = find_larger(set, bytes);
     wm_arena *arena;
-    bool given;
+    bool suits;
 
     if (larger == NULL) {
         return 0;
     }
     arena = larger->segment->arena;
     wm_lock_acquire(&arena->lock);
-    given = wm_run_suits(larger->segment, bytes);
-    if (given) {
+    suits = wm_run_suits(larger->segment, bytes);
+    if (suits) {
         wm_cache_flush_block_locked(set, larger);
         *block = take_locked(set, arena, request->bytes);
     }
     wm_lock_release(&arena->lock);
-    return given;
+    return suits;
 }
 
 /* ---- a row of adjacent blocks -------------------------------------------- */
@@ -97,7 +89,7 @@ static row row_at_locked(const wm_magazine_set *set, const wm_arena *arena,
     }
     for (wm_block *run = block->after; run != NULL && sum < bytes;
          run = run->after) {
-        if (is_cached(set, run)) {
+        if (wm_magazine_set_caches(set, run)) {
             found.cached++;
         } else if (!wm_run_may_have(arena, lane, run)) {
             break;
@@ -119,7 +111,8 @@ static bool may_begin(const wm_magazine_set *set, const wm_arena *arena,
                       const wm_block *block, size_t bytes)
 {
     /* First the set: an entry may be stale. */
-    return is_cached(set, block) && block->segment->arena == arena &&
+    return wm_magazine_set_caches(set, block) &&
+           block->segment->arena == arena &&
            wm_run_suits(block->segment, bytes);
 }
 
@@ -156,11 +149,11 @@ static row find_row_locked(const wm_magazine_set *set, const wm_arena *arena,
 /* Flushes the row's blocks and joins them to one idle run, which may be
  * longer. */
 static void join_row_locked(wm_magazine_set *set, wm_arena *arena,
-                            wm_lane *lane, row given, size_t bytes)
+                            wm_lane *lane, row found, size_t bytes)
 {
     wm_block *next;
 
-    for (wm_block *run = given.first; given.cached > 0; run = next) {
+    for (wm_block *run = found.first; found.cached > 0; run = next) {
         next = run->after;
         if (wm_run_is_idle(run)) {
             continue;
@@ -168,9 +161,9 @@ static void join_row_locked(wm_magazine_set *set, wm_arena *arena,
         /* A run that is joined loses its record. */
         next = wm_run_may_have(arena, lane, next) ? next->after : next;
         wm_cache_flush_block_locked(set, run);
-        given.cached--;
+        found.cached--;
     }
-    (void)wm_run_join_lanes_locked(arena, lane, given.first, bytes);
+    (void)wm_run_join_lanes_locked(arena, lane, found.first, bytes);
 }
 
 uint64_t wm_cache_merge_row(wm_magazine_set *set, const wm_request *request,
@@ -233,11 +226,6 @@ static uint64_t carve_any(wm_magazine_set *set, const wm_request *request,
  * than 1 % of memory. */
 enum { OWN_TURNS = 16 };
 
-static bool is_others_turn(wm_magazine_set *set)
-{
-    return ++set->self_served % OWN_TURNS == 0;
-}
-
 /* in_turns: leaves every OWN_TURNS-th turn to others. */
 static wm_block *carve(wm_arena_group *group, const wm_request *request,
                        carve_fn *split, bool in_turns)
@@ -252,7 +240,7 @@ static wm_block *carve(wm_arena_group *group, const wm_request *request,
     }
     if ((set->lane != NULL || set->footprint_stable) &&
         wm_arena_is_sibling(set->arena, request->arena) &&
-        !(in_turns && is_others_turn(set))) {
+        !(in_turns && ++set->self_served % OWN_TURNS == 0)) {
         blocks = split(set, request, &block);
     }
     if (block != NULL) {

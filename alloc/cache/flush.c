@@ -70,17 +70,15 @@ static uint32_t siblings_in(const wm_magazine_set *set, const wm_magazine *m,
     return found;
 }
 
-static bool has_siblings(const wm_magazine_set *set)
-{
-    return wm_arena_next(set->arena, set->arena) != set->arena;
-}
-
 uint64_t wm_cache_flush_siblings(wm_magazine_set *set)
 {
     uint64_t blocks = 0;
     uint32_t found = 0;
 
-    for (unsigned i = 0; has_siblings(set) && i < set->classes; i++) {
+    if (wm_arena_next(set->arena, set->arena) == set->arena) {
+        return 0; /* no siblings */
+    }
+    for (unsigned i = 0; i < set->classes; i++) {
         wm_magazine *m = &set->of[set->in_use[i]];
 
         found |=
@@ -100,12 +98,6 @@ uint64_t wm_cache_flush_siblings(wm_magazine_set *set)
         found >>= 1;
     }
     return blocks;
-}
-
-/* The bound of the transfer cache: none for blocks of a stream. */
-static size_t transfer_bytes(const wm_magazine_set *set)
-{
-    return set->lane != NULL ? 0 : (size_t)set->bytes_max / TRANSFER_PART;
 }
 
 /* ---- flush -------------------------------------------------------------- */
@@ -146,6 +138,9 @@ uint64_t wm_cache_flush(wm_magazine_set *set, enum wm_part part)
 void wm_magazine_flush_half(wm_magazine_set *set, wm_magazine *m)
 {
     wm_supply *supply = wm_magazine_supply(set, m);
+    /* The transfer cache takes no blocks of a stream. */
+    size_t transfer_bytes =
+        set->lane != NULL ? 0 : (size_t)set->bytes_max / TRANSFER_PART;
     unsigned left = wm_magazine_sift(set, m, (wm_magazine_count(m) + 1) / 2);
 
     /* One pass for each arena that has blocks among them. */
@@ -153,7 +148,7 @@ void wm_magazine_flush_half(wm_magazine_set *set, wm_magazine *m)
         wm_arena *arena = arena_of(wm_magazine_first(m));
 
         wm_lock_acquire(&arena->lock);
-        left = put_blocks_locked(set, m, arena, left, transfer_bytes(set));
+        left = put_blocks_locked(set, m, arena, left, transfer_bytes);
         wm_lock_release(&arena->lock);
     }
     supply->batch = (uint16_t)(supply->batch > 1 ? supply->batch / 2 : 1);

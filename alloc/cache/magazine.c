@@ -10,7 +10,7 @@
  * two misses of a class for its batch to grow. */
 enum { WM_BATCH_BYTES = 512 << 10, WM_MISSED_LATELY = 4 };
 /* Most bytes of a refill from the transfer cache. */
-enum { WM_DEPOT_BATCH_BYTES = 4 << 20 };
+enum { WM_TRANSFER_BATCH_BYTES = 4 << 20 };
 
 /* ---- misses ------------------------------------------------------------ */
 
@@ -24,16 +24,11 @@ static unsigned limit_batch(wm_magazine_set *set, const wm_magazine *m,
     return left >= (int64_t)most ? most : left > 1 ? (unsigned)left : 1;
 }
 
-static unsigned batch_of(wm_magazine_set *set, const wm_magazine *m)
-{
-    return limit_batch(set, m, wm_magazine_supply(set, m)->batch);
-}
-
 /* Half of the capacity: nothing has to be split for these blocks. */
-static unsigned depot_batch_of(wm_magazine_set *set, const wm_magazine *m)
+static unsigned transfer_batch(wm_magazine_set *set, const wm_magazine *m)
 {
     unsigned half = m->room / 2,
-             most = (unsigned)(WM_DEPOT_BATCH_BYTES / m->bytes);
+             most = (unsigned)(WM_TRANSFER_BATCH_BYTES / m->bytes);
 
     most = most < half ? most : half;
     return limit_batch(set, m, most > 1 ? most : 1);
@@ -80,12 +75,13 @@ static unsigned take_from_arena(wm_magazine_set *set, wm_magazine *m,
     count = set->lane != NULL
                 ? 0
                 : wm_transfer_cache_take_locked(from, size_class,
-                                                depot_batch_of(set, m), m->top);
+                                                transfer_batch(set, m), m->top);
     *cut = count == 0;
     if (*cut) {
         count = wm_arena_take_batch_locked(
-            from, wm_magazine_set_lane(set, from), size_class, batch_of(set, m),
-            split, set->cached, m->top);
+            from, wm_magazine_set_lane(set, from), size_class,
+            limit_batch(set, m, wm_magazine_supply(set, m)->batch), split,
+            set->cached, m->top);
     }
     wm_lock_release(&from->lock);
     if (!*cut) {
@@ -106,7 +102,7 @@ static unsigned take_from_siblings(wm_magazine_set *set, wm_magazine *m,
         if (wm_transfer_cache_count(&a->transfer_cache, size_class) > 0) {
             wm_lock_acquire(&a->lock);
             count = wm_transfer_cache_take_locked(
-                a, size_class, depot_batch_of(set, m), m->top);
+                a, size_class, transfer_batch(set, m), m->top);
             wm_lock_release(&a->lock);
             tag_cached(set, m, count);
         }

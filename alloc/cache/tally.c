@@ -66,19 +66,13 @@ static void drop_entry(wm_magazine_set *set, wm_magazine *m, wm_entry *entry)
     set->stale++;
 }
 
-static bool is_cached(const wm_magazine_set *set, wm_block *block)
-{
-    return atomic_load_explicit(&block->state, memory_order_relaxed) ==
-           set->cached;
-}
-
 unsigned wm_magazine_sift(wm_magazine_set *set, wm_magazine *m, unsigned first)
 {
     wm_entry *entry = wm_magazine_first(m);
     unsigned i = 0;
 
     while (i < first) {
-        if (is_cached(set, entry[i].block)) {
+        if (wm_magazine_set_caches(set, entry[i].block)) {
             i++;
         } else {
             drop_entry(set, m, &entry[i]);

@@ -7,13 +7,6 @@
 
 #include "alloc/arena/arena_int.h"
 
-static bool has_set(const wm_window *window, void *context)
-{
-    unsigned at = 0;
-
-    return wm_cache_next_set(window, context, &at) != NULL;
-}
-
 int64_t wm_cache_bytes_of(const wm_window *window, const wm_arena_group *group)
 {
     const wm_magazine_set *set;
@@ -45,11 +38,6 @@ static void merge_window(wm_window *window, const wm_arena_group *group)
     }
 }
 
-static void merge_visited(wm_window *window, void *context)
-{
-    merge_window(window, context);
-}
-
 static void visit(wm_arena_group *group, const wm_visit *visit)
 {
     if (group->magazine_blocks > 0) {
@@ -57,27 +45,21 @@ static void visit(wm_arena_group *group, const wm_visit *visit)
     }
 }
 
-void wm_cache_merge_stats(wm_arena_group *group)
-{
-    const wm_visit all = {has_set, merge_visited, NULL, group};
-
-    visit(group, &all);
-}
-
 struct reading {
     wm_arena_group *group;
-    void (*read)(void *context);
+    void (*read)(void *context); /* or null */
     void *context;
 };
 
-static bool has_set_for_reader(const wm_window *window, void *context)
+static bool has_set(const wm_window *window, void *context)
 {
     const struct reading *reading = context;
+    unsigned at = 0;
 
-    return has_set(window, reading->group);
+    return wm_cache_next_set(window, reading->group, &at) != NULL;
 }
 
-static void merge_for_reader(wm_window *window, void *context)
+static void merge_visited(wm_window *window, void *context)
 {
     const struct reading *reading = context;
 
@@ -95,14 +77,20 @@ void wm_cache_merge_stats_and_read(wm_arena_group *group,
                                    void (*read)(void *context), void *context)
 {
     struct reading reading = {group, read, context};
-    const wm_visit all = {has_set_for_reader, merge_for_reader, call_reader,
-                          &reading};
+    /* Without a reader each window opens again before the next is visited. */
+    const wm_visit all = {has_set, merge_visited,
+                          read != NULL ? call_reader : NULL, &reading};
 
     if (group->magazine_blocks > 0) {
         (void)wm_window_visit(group->runtime, &all);
-    } else {
+    } else if (read != NULL) {
         read(context);
     }
+}
+
+void wm_cache_merge_stats(wm_arena_group *group)
+{
+    wm_cache_merge_stats_and_read(group, NULL, NULL);
 }
 
 static void flush_window(wm_window *window, void *context)
