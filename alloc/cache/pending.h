@@ -4,9 +4,9 @@
  *   record  window ─► set ─► slot of the stream: its timeline, by address
  *   free    block ─► its recorded timeline ─► slot: appended to its open batch
  *   full    record the open batch's event, query the oldest batch's event,
- * cache completed blocks in the magazines: all within the slot if no other
- *           thread has a slot for the stream (pending_close.c), else in the
- *           timeline
+ *           cache its blocks in the magazines if it has completed: within the
+ *           slot if no other thread has a slot for the stream
+ *           (pending_close.c), else in the timeline
  *
  *   slot    closed [..] [..]   open [....          each: blocks, and an event
  *
