@@ -10,7 +10,7 @@
  * IN_FLIGHT). */
 enum { IN_FLIGHT = 64 };
 
-/* Closed batches that may wait while one thread polls. */
+/* Batches that may be queued while one thread polls. */
 enum { BEHIND = 8 };
 
 /* ---- begin and end ---------------------------------------------------- */
@@ -78,51 +78,21 @@ static size_t bytes_max_locked(const wm_timelines *set, const wm_timeline *t)
     return set->batch_bytes / (1 + out * out * out / IN_FLIGHT);
 }
 
+/* If many batches were queued since a poll began, the poller may be preempted:
+ * nobody queries their events before it is back, so the open batch grows
+ * instead of getting one more. */
 bool wm_batch_is_full_locked(const wm_timelines *set, const wm_timeline *t)
 {
+    if (t->polled && t->behind >= BEHIND) {
+        return false;
+    }
     return t->open.count >= set->batch_count ||
            t->open.bytes >= bytes_max_locked(set, t);
 }
 
-/* The uses of a batch that had an event; last stays where it was. */
-static void append(wm_timelines *set, const wm_timeline *t, wm_batch *batch,
-                   wm_stream_use *first)
-{
-    if (first->event != NULL) {
-        wm_event_pool_put(set->events, t->device, first->event);
-        first->event = NULL;
-    }
-    batch->last->next_in_batch = first;
-}
-
-/* Who polls has been away for that many batches, and may have lost the
- * processor: until it is back nobody asks for them, and each would have an
- * event to itself. They become part of the batch that is about to be closed,
- * whose event is recorded after all of theirs. */
-static void fuse_locked(wm_timelines *set, wm_timeline *t, wm_batch *batch)
-{
-    wm_stream_use *first = t->head;
-
-    if (!t->polled || t->behind < BEHIND) {
-        return;
-    }
-    t->queued -= t->behind;
-    t->behind = 0;
-    t->head = t->tail = NULL;
-    /* The first comes last: it is what became one before, and long. */
-    for (wm_stream_use *b = first->next_in_queue; b != NULL;
-         b = b->next_in_queue) {
-        append(set, t, batch, b);
-        while (batch->last->next_in_batch != NULL) {
-            batch->last = batch->last->next_in_batch;
-        }
-    }
-    append(set, t, batch, first);
-}
-
 /* Takes the open batch, if there is one and the stream may be named, and counts
  * it as closing; close_batch() closes it, or the caller finishes it. */
-static bool take_open_locked(wm_timelines *set, wm_timeline *t, wm_batch *batch)
+static bool take_open_locked(wm_timeline *t, wm_batch *batch)
 {
     bool due;
 
@@ -133,7 +103,6 @@ static bool take_open_locked(wm_timelines *set, wm_timeline *t, wm_batch *batch)
     batch->due = due;
     t->open = (wm_batch){0};
     t->closing++;
-    fuse_locked(set, t, batch);
     return true;
 }
 
@@ -281,8 +250,7 @@ static void close_batch(wm_timelines *set, wm_timeline *t,
 /* Takes the open batch, and waits first until batches that other threads close
  * are in the queue. Returns whether one was open. poll, if not null, gets the
  * queue. */
-static bool take_open(wm_timelines *set, wm_timeline *t, wm_batch *batch,
-                      wm_poll *poll)
+static bool take_open(wm_timeline *t, wm_batch *batch, wm_poll *poll)
 {
     bool taken;
 
@@ -290,7 +258,7 @@ static bool take_open(wm_timelines *set, wm_timeline *t, wm_batch *batch,
     while (t->closing > 0) {
         wm_cond_wait(&t->quiet, &t->lock);
     }
-    taken = take_open_locked(set, t, batch);
+    taken = take_open_locked(t, batch);
     if (poll != NULL) {
         wm_poll_take_queue_locked(t, poll);
     }
@@ -306,7 +274,7 @@ enum wm_open_state wm_batch_resolve_open(wm_timelines *set, wm_timeline *t,
     wm_batch batch;
     bool due;
 
-    if (!take_open(set, t, &batch, poll)) {
+    if (!take_open(t, &batch, poll)) {
         return WM_OPEN_BUSY;
     }
     due = batch.due && !wm_timeline_is_lost(set, t);
@@ -331,7 +299,7 @@ void wm_batch_close_older(wm_timelines *set, wm_timeline *t,
     bool taken;
 
     wm_lock_acquire(&t->lock);
-    taken = t->open.since_ns <= older_than && take_open_locked(set, t, &batch);
+    taken = t->open.since_ns <= older_than && take_open_locked(t, &batch);
     wm_lock_release(&t->lock);
     if (taken) {
         close_batch(set, t, &batch, &done);
@@ -344,7 +312,7 @@ void wm_batch_close_now(wm_timelines *set, wm_timeline *t)
     wm_block *done = NULL;
     wm_batch batch;
 
-    if (take_open(set, t, &batch, NULL)) {
+    if (take_open(t, &batch, NULL)) {
         close_batch(set, t, &batch, &done);
     }
     wm_timelines_hand_back(set, NULL, done);
@@ -356,7 +324,7 @@ bool wm_batch_close_if_full(wm_timelines *set, wm_timeline *t, wm_block **done)
     bool taken;
 
     wm_lock_acquire(&t->lock);
-    taken = wm_batch_is_full_locked(set, t) && take_open_locked(set, t, &batch);
+    taken = wm_batch_is_full_locked(set, t) && take_open_locked(t, &batch);
     wm_lock_release(&t->lock);
     if (taken) {
         close_batch(set, t, &batch, done);
