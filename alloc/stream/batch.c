@@ -29,7 +29,7 @@ void wm_batch_enqueue_locked(wm_timeline *t, wm_stream_use *first)
 }
 
 /* One queue has completed its entry of the block. */
-static void let_go(wm_block *block, enum wm_uses fate, wm_block **done)
+static void complete_entry(wm_block *block, enum wm_uses fate, wm_block **done)
 {
     if (fate == WM_USES_LOST) {
         atomic_store_explicit(&block->stuck, true, memory_order_relaxed);
@@ -58,7 +58,7 @@ void wm_batch_finish(wm_timelines *set, wm_stream_use *first, enum wm_uses fate,
         wm_block *block = first->block;
 
         wm_stream_use_end(set, first);
-        let_go(block, fate, done);
+        complete_entry(block, fate, done);
         count++;
         first = next;
     }

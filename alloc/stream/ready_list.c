@@ -48,7 +48,7 @@ void wm_timeline_make_busy(wm_timelines *set, wm_timeline *t, uint64_t since)
         t->busy = true;
         wm_lock_release(&t->lock);
         t->busy_since = since;
-        t->unasked = true;
+        t->unpolled = true;
         if (since == 0) {
             append_locked(set, t);
         } else {
@@ -81,7 +81,7 @@ bool wm_timelines_unasked(wm_timelines *set)
 
     wm_lock_acquire(&set->lock);
     t = set->busy_head;
-    while (t != NULL && !t->unasked) {
+    while (t != NULL && !t->unpolled) {
         t = t->next_busy;
     }
     wm_lock_release(&set->lock);
@@ -103,7 +103,7 @@ wm_timeline *wm_timeline_next_busy(wm_timelines *set, uint64_t round)
         append_locked(set, t);
         if (round != UINT64_MAX) {
             t->round = round;
-            t->unasked = false;
+            t->unpolled = false;
         }
     }
     wm_lock_release(&set->lock);

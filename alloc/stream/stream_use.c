@@ -361,7 +361,8 @@ static warm_status add_adopted(wm_timelines *set, wm_block *block,
  * allocated in its order. If the stream was not retired the id alone says so;
  * else the block may have been allocated before. It may have been in a private
  * pool that is gone, too, before a later capture. */
-static bool is_own(wm_timelines *set, const wm_block *block, uint64_t id)
+static bool needs_no_record(wm_timelines *set, const wm_block *block,
+                            uint64_t id)
 {
     const wm_arena *arena = block->segment->arena;
     uint64_t lane = wm_timeline_lane_id(id);
@@ -391,13 +392,13 @@ static warm_status use_adopted(wm_timelines *set, wm_block *block,
         status = wm_driver_stream_capture(set->driver, t->stream, &capture);
     }
     if (status == WARM_OK && capture == WM_CAPTURE_NONE &&
-        !is_own(set, block, t->id)) {
+        !needs_no_record(set, block, t->id)) {
         return add_adopted(set, block, t, owner);
     }
     /* While it captures, the stream has another id; a block that was allocated
      * on it in the capture is in its order. */
     if (status == WARM_OK && capture != WM_CAPTURE_NONE &&
-        !is_own(set, block, wm_stream_capture_id(t->stream))) {
+        !needs_no_record(set, block, wm_stream_capture_id(t->stream))) {
         note_captured(block);
     }
     wm_timeline_drop(set, t);
@@ -416,7 +417,7 @@ warm_status wm_stream_record(wm_timelines *set, wm_block *block,
         return use_adopted(set, block, t, owner);
     }
     status = wm_timelines_info(set, stream, &info);
-    if (status != WARM_OK || is_own(set, block, info.id)) {
+    if (status != WARM_OK || needs_no_record(set, block, info.id)) {
         return status;
     }
     if (info.capture == WM_CAPTURE_ACTIVE) {

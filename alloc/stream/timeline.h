@@ -91,8 +91,8 @@ struct wm_timelines {
      * stream was told of the capture by the announcing thread. */
     _Atomic unsigned captures;
     _Atomic bool ending; /* relaxed: the runtime is being destroyed */
-    /* The highest lane id (lane.h) whose stream was retired. Relaxed: is_own()
-     * in stream_use.c says why. */
+    /* The highest lane id (lane.h) whose stream was retired. Relaxed:
+     * needs_no_record() in stream_use.c says why. */
     _Alignas(64) _Atomic uint64_t retired;
     /* Slots in which threads hold uses for a timeline (pending.h). Relaxed: a
      * thread that must find another thread's free was synchronized with that

@@ -46,7 +46,7 @@ struct wm_timeline {
     /* lock timelines */
     bool in_table;
     bool announced;        /* counted in set->captures */
-    bool unasked;          /* polled in no round since it became busy */
+    bool unpolled;         /* polled in no round since it became busy */
     uint64_t round;        /* in which it was polled last */
     uint64_t announcement; /* for which its batches were closed last */
     uint64_t busy_since;
@@ -64,7 +64,7 @@ struct wm_timeline {
     bool retiring;
     unsigned queued;    /* batches in the queue or with the poller */
     unsigned behind;    /* of these, queued since the poll began */
-    uint64_t looked_ns; /* now of the last wm_timeline_poll_ripe() */
+    uint64_t polled_ns; /* now of the last wm_timeline_poll_ripe() */
     wm_stream_use *head, *tail;
     wm_batch open;
     /* The poller's; the lock passes them on to the next one. */
@@ -227,11 +227,6 @@ void wm_timeline_adopt_locked(wm_timelines *set, wm_timeline *t);
 /* Removes the timeline from all tables. */
 void wm_timeline_remove_locked(wm_timelines *set, wm_timeline *t);
 
-/* Retires an adopted stream at whose address another stream lives now, if there
- * is one: it was destroyed without being retired. */
-void wm_timeline_drop_stale(wm_timelines *set, warm_stream stream,
-                            const wm_stream_info *info);
-
 /* Between begin and end the stream is not retired, and may be named to the
  * driver. False: it is retired or retiring, and its final event counts.
  *
@@ -296,20 +291,6 @@ static inline void wm_stream_use_end(wm_timelines *set, wm_stream_use *use)
         wm_event_pool_put(set->events, use->timeline->device, use->event);
     }
     wm_stream_use_give_up(use->block, use);
-}
-
-static inline void wm_batch_append(wm_batch *batch, wm_stream_use *use)
-{
-    use->next_in_batch = NULL;
-    if (batch->last != NULL) {
-        batch->last->next_in_batch = use;
-    } else {
-        batch->first = use;
-        batch->since_ns = wm_clock_ns();
-    }
-    batch->last = use;
-    batch->count++;
-    batch->bytes += use->block->bytes;
 }
 
 /* Puts a closed batch into the queue. Afterwards t may be freed. */

@@ -332,10 +332,10 @@ enum ripe { NOTHING, NOT_WORTH_IT, QUEUED, RIPE };
 
 static enum ripe ripe_locked(wm_timelines *set, wm_timeline *t, uint64_t now)
 {
-    if (t->polled || t->closing > 0 || t->looked_ns == now) {
+    if (t->polled || t->closing > 0 || t->polled_ns == now) {
         return NOT_WORTH_IT;
     }
-    t->looked_ns = now;
+    t->polled_ns = now;
     if (t->open.count >= WM_BATCH_RIPE ||
         (t->open.count > 0 && now - t->open.since_ns >= set->batch_ns)) {
         return RIPE;
@@ -430,7 +430,7 @@ static bool is_polled_elsewhere(wm_timeline *t, const struct wm_arena *arena,
         (steady ||
          atomic_load_explicit(&t->home, memory_order_relaxed) != arena)) {
         wm_lock_acquire(&t->lock);
-        recent = (int64_t)(now - t->looked_ns) < RECENT_POLL_NS;
+        recent = (int64_t)(now - t->polled_ns) < RECENT_POLL_NS;
         wm_lock_release(&t->lock);
     }
     return recent;
@@ -523,6 +523,20 @@ void wm_timelines_close_old(wm_timelines *set, uint64_t older_than)
     }
 }
 
+static void append_use(wm_batch *batch, wm_stream_use *use)
+{
+    use->next_in_batch = NULL;
+    if (batch->last != NULL) {
+        batch->last->next_in_batch = use;
+    } else {
+        batch->first = use;
+        batch->since_ns = wm_clock_ns();
+    }
+    batch->last = use;
+    batch->count++;
+    batch->bytes += use->block->bytes;
+}
+
 static void publish_use(wm_timelines *set, wm_timeline *t, wm_stream_use *use)
 {
     bool full = false;
@@ -534,7 +548,7 @@ static void publish_use(wm_timelines *set, wm_timeline *t, wm_stream_use *use)
         use->next_in_batch = NULL;
         wm_batch_enqueue_locked(t, use);
     } else {
-        wm_batch_append(&t->open, use);
+        append_use(&t->open, use);
         full = wm_batch_is_full_locked(set, t);
     }
     listed = t->busy;

@@ -167,8 +167,10 @@ static void end_stream(wm_timelines *set, wm_timeline *t, bool gone)
     }
 }
 
-void wm_timeline_drop_stale(wm_timelines *set, warm_stream stream,
-                            const wm_stream_info *info)
+/* Retires an adopted stream at whose address another stream lives now, if there
+ * is one: it was destroyed without being retired. */
+static void drop_stale(wm_timelines *set, warm_stream stream,
+                       const wm_stream_info *info)
 {
     size_t references = 0;
     wm_timeline *t = detach_stale(set, stream, info, &references);
@@ -185,7 +187,7 @@ void wm_timelines_retire(wm_timelines *set, warm_stream stream,
     size_t references = 0;
     wm_timeline *t;
 
-    wm_timeline_drop_stale(set, stream, info);
+    drop_stale(set, stream, info);
     t = detach(set, stream, info, &references);
     if (t != NULL) {
         end_stream(set, t, false);
@@ -199,7 +201,7 @@ warm_status wm_timelines_adopt(wm_timelines *set, warm_stream stream,
     wm_timeline *t;
     bool again = false;
 
-    wm_timeline_drop_stale(set, stream, info);
+    drop_stale(set, stream, info);
     wm_lock_acquire(&set->lock);
     t = wm_timeline_get_locked(set, stream, info);
     if (t != NULL) {

@@ -470,7 +470,7 @@ START_TEST(test_who_is_steady_asks_for_nobody_else)
     idle_begin(&idler, WM_BATCH_RIPE);
     arena = atomic_load(&timeline_of(stream)->home);
     ck_assert_uint_eq(timeline_of(stream)->open.count, WM_BATCH_RIPE);
-    timeline_of(stream)->looked_ns = now_ns;
+    timeline_of(stream)->polled_ns = now_ns;
     now_ns += _i == 0 ? 999999 : 1000000;
     wm_timelines_poll_some(timelines(), 8, arena, _i < 2, now_ns);
     ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current,
