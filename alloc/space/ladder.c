@@ -1,4 +1,5 @@
-/* ladder.c: the ladder of an allocation; see space.h. */
+/* ladder.c: what an allocation tries, in which order: see the table at the end.
+ */
 #include "alloc/space/space_int.h"
 
 #include "alloc/cache/magazine.h"
@@ -59,7 +60,8 @@ warm_status wm_space_refuse(wm_space *space, const wm_request *request)
         limit != 0 ? wm_bytes(limit).text : "none", cause.message);
 }
 
-/* Says it, or leaves that to whoever has other memory, and no trace. */
+/* An out-of-memory error is reported here, or by a caller that has other memory
+ * for the request (request->cause): then the last error stays what it was. */
 static warm_status out_of_memory(wm_space *space, const wm_request *request,
                                  const wm_space_work *work)
 {
@@ -67,119 +69,246 @@ static warm_status out_of_memory(wm_space *space, const wm_request *request,
         return wm_space_refuse(space, request);
     }
     warm_last_error(request->cause);
-    wm_error_restore(&work->error);
+    wm_error_restore(&work->quiet.error);
     return WARM_OUT_OF_MEMORY;
 }
 
-static wm_block *take(const wm_request *request)
+/* ---- the rungs ----------------------------------------------------------- */
+
+/* An allocation on its way up the ladder; on the thread's stack. */
+typedef struct climb {
+    wm_space *space;
+    const wm_request *request;
+    wm_block *block;    /* what a rung found */
+    warm_status status; /* why there is none, once the space could not grow */
+    uint64_t polled_ns; /* one reading of the clock for the first two polls */
+    wm_space_work *work;
+    bool quiet, working; /* what of the work has begun */
+} climb;
+
+/* A rung tries one thing. It returns true if the ladder ends there: with a
+ * block, or with a status other than OK. */
+typedef bool rung_fn(climb *c);
+
+/* Allocates what is idle: from the thread's cache, which is refilled from the
+ * arena, or from the arena where the thread has no cache for the request. */
+static bool take(climb *c, const wm_request *request, enum wm_split split)
 {
     bool starved = false;
 
-    return wm_arena_take_or_steal(request->arena, request->lane, request->bytes,
-                                  &starved);
+    if (wm_cache_refill(&c->space->group, request, split, &c->block) ==
+        WM_REFILL_NONE) {
+        c->block = wm_arena_take(request->arena, request->lane, request->bytes,
+                                 split, &starved);
+    }
+    return c->block != NULL;
 }
 
-/* Other threads take and free meanwhile, and may have in their magazines again
- * what was taken back from them: a few times is enough to find a moment. */
-enum { RECLAIMS = 8 };
-
-/* What waits in an arena (null: in all) for others than who asks gets an event
- * in their streams, which the poll that follows asks. */
-static void note_miss(wm_arena *arena, const wm_request *request)
+/* After a poll: then blocks that the poll had to give up are logged. */
+static bool take_polled(climb *c, enum wm_split split)
 {
-    wm_lane_registry *orders = request->arena->orders;
+    bool found = take(c, c->request, split);
 
-    if (orders != NULL) {
-        wm_lanes_queue_fences(
-            orders, request->arena->pool != NULL ? request->arena : arena,
-            request->lane);
+    wm_space_say_ends(c->space);
+    return found;
+}
+
+/* To join runs of a stream's lane takes a walk over all of them: where the
+ * thread caches blocks in the order of that stream, its cache and those of
+ * other threads come first. */
+static enum wm_split split_for(const climb *c)
+{
+    return c->request->epoch != 0 ? WM_SPLIT_NO_JOIN : WM_SPLIT_ALLOW;
+}
+
+static bool take_idle(climb *c)
+{
+    return take(c, c->request, WM_SPLIT_GOOD_FIT);
+}
+
+/* A memory callback that allocates is refused, or it would be called again. */
+static bool refuse_in_callback(climb *c)
+{
+    c->status = wm_space_check_asking(c->space);
+    return c->status != WARM_OK;
+}
+
+static bool split_cached(climb *c)
+{
+    c->block = wm_cache_take_own(&c->space->group, c->request);
+    return c->block != NULL;
+}
+
+/* Queues a fence in each stream that has idle memory in the arena (null: in
+ * all), so that the poll that follows can give it to the request's stream. */
+static void queue_fences(const climb *c, wm_arena *arena)
+{
+    wm_arena *own = c->request->arena;
+
+    if (own->orders != NULL) {
+        wm_lanes_queue_fences(own->orders, own->pool != NULL ? own : arena,
+                              c->request->lane);
     }
 }
 
-/* Takes back what threads keep, once it is that or an error. Where they have
- * nothing another thread may have taken it, and given it to the driver: then it
- * is asked for again. gained: as of before the request was refused. */
-static warm_status reclaim_and_obtain(wm_space *space,
-                                      const wm_request *request,
-                                      uint64_t gained, wm_block **block)
+static bool poll_own(climb *c)
 {
-    warm_status status = WARM_OUT_OF_MEMORY;
-    bool more = true;
-
-    for (int i = 0; more && status == WARM_OUT_OF_MEMORY && i < RECLAIMS; i++) {
-        more = wm_space_reclaim(space, request, true, block);
-        more |= wm_growth_moves(&space->growth, &gained);
-        if (*block != NULL) {
-            status = WARM_OK;
-        } else if (more) {
-            status = wm_node_fallback_obtain(space, request, block);
-        }
-    }
-    return status;
+    c->polled_ns = wm_clock_ns();
+    queue_fences(c, c->request->arena);
+    return wm_pending_poll_mine(&c->space->group, c->polled_ns) &&
+           take_polled(c, WM_SPLIT_FORBID);
 }
 
-/* What is idle for other streams, once it is safe for this one. */
-static warm_status share_and_take(wm_space *space, const wm_request *request,
-                                  bool is_short, wm_block **block)
+/* Streams that are polled before all of them are: with a thousand streams a
+ * miss costs no more than with a few, as long as some of them move on. */
+enum { FEW = 8 };
+
+static bool poll_few(climb *c)
 {
+    wm_arena_group *group = &c->space->group;
+
+    wm_timelines_poll_some(group->timelines, FEW, c->request->arena,
+                           wm_cache_is_footprint_stable(group), c->polled_ns);
+    return take_polled(c, split_for(c));
+}
+
+static bool split_larger(climb *c)
+{
+    c->block = wm_cache_take_larger(&c->space->group, c->request);
+    return c->block != NULL;
+}
+
+/* A segment of a sibling that is wholly idle moves to the request's arena; else
+ * the block is allocated from the sibling. */
+static bool steal(climb *c)
+{
+    wm_arena *own = c->request->arena;
+    wm_request request = *c->request;
+    bool found = wm_arena_steal_segment(own, request.bytes) &&
+                 take(c, &request, split_for(c));
+
+    request.arena = wm_arena_next(own, own);
+    while (!found && request.arena != own) {
+        found = take(c, &request, split_for(c));
+        request.arena = wm_arena_next(own, request.arena);
+    }
+    return found;
+}
+
+static bool merge_cached(climb *c)
+{
+    c->block = wm_cache_take_row(&c->space->group, c->request);
+    return c->block != NULL;
+}
+
+static bool poll_all(climb *c)
+{
+    wm_timelines *timelines = c->space->group.timelines;
+
+    queue_fences(c, NULL);
+    if (wm_timelines_busy(timelines) > 0) {
+        wm_timelines_poll_queued(timelines);
+        (void)take_polled(c, split_for(c));
+    }
+    return c->block != NULL;
+}
+
+static bool reclaim(climb *c)
+{
+    (void)wm_space_reclaim(c->space, c->request, false, &c->block);
+    return c->block != NULL;
+}
+
+static bool take_any(climb *c)
+{
+    bool starved = false;
+
+    c->block = wm_arena_take_or_steal(c->request->arena, c->request->lane,
+                                      c->request->bytes, &starved);
+    return c->block != NULL;
+}
+
+static bool collect_pending(climb *c)
+{
+    wm_space_collect_gathered(c->space);
+    return take_any(c);
+}
+
+static bool poll_and_decay(climb *c)
+{
+    queue_fences(c, NULL);
+    wm_space_poll_now(c->space);
+    return take_any(c);
+}
+
+static bool refuse_in_backoff(climb *c)
+{
+    if (wm_node_fallback_in_backoff(c->space, c->request)) {
+        c->status = wm_fail(WARM_OUT_OF_MEMORY,
+                            "the driver had none lately, and was not asked");
+    }
+    return c->status != WARM_OK;
+}
+
+/* Idle memory of other streams, for which the request's stream waits. */
+static bool share(climb *c, bool is_short)
+{
+    const wm_space_traits *traits = c->space->traits;
     warm_error cause = {.size = sizeof cause};
 
     warm_last_error(&cause);
-    if (space->traits->share != NULL &&
-        space->traits->share(space, request, is_short)) {
+    if (traits->share != NULL &&
+        traits->share(c->space, c->request, is_short)) {
         if (is_short) {
-            wm_arena_count(request->arena, WM_COUNT_RETRY);
+            wm_arena_count(c->request->arena, WM_COUNT_RETRY);
         }
-        *block = take(request);
+        (void)take_any(c);
     }
     wm_error_restore(&cause);
-    return *block != NULL ? WARM_OK : WARM_OUT_OF_MEMORY;
+    return c->block != NULL;
 }
 
-/* The ladder below a cache that misses (row B12). */
-static warm_status climb(wm_space *space, const wm_request *request,
-                         wm_block **block)
+static bool share_before_growth(climb *c)
 {
-    warm_status status = WARM_OK;
-    bool decays = wm_space_decays(space);
-    uint64_t gained = 0;
+    return c->space->shares && share(c, false);
+}
 
-    if (decays) {
-        note_miss(NULL, request);
-        wm_space_poll_now(space);
-    } else {
-        wm_space_collect_gathered(space);
+static bool obtain(climb *c)
+{
+    c->status = wm_node_fallback_obtain(c->space, c->request, &c->block);
+    return c->status != WARM_OUT_OF_MEMORY;
+}
+
+/* While this thread reclaims, other threads allocate and free, and may cache
+ * again what was flushed: so many attempts are enough to find a moment. */
+enum { RECLAIMS = 8 };
+
+/* Flushes the caches of all threads, whatever that costs, and grows again: by
+ * what their idle segments gave back to the driver, too. If the caches have
+ * nothing, another thread may have flushed them and returned the memory to the
+ * driver since the refusal: then the space grows again as well. */
+static bool grow(climb *c)
+{
+    uint64_t gained = 0;
+    bool more = true;
+
+    (void)wm_growth_moves(&c->space->growth, &gained);
+    if (obtain(c)) {
+        return true;
     }
-    *block = take(request);
-    if (*block == NULL && wm_node_fallback_in_backoff(space, request)) {
-        return wm_fail(WARM_OUT_OF_MEMORY,
-                       "the driver had none lately, and was not asked");
+    for (int i = 0; more && i < RECLAIMS; i++) {
+        more = wm_space_reclaim(c->space, c->request, true, &c->block);
+        more |= wm_growth_moves(&c->space->growth, &gained);
+        if (c->block != NULL || (more && obtain(c))) {
+            return true;
+        }
     }
-    if (*block == NULL && decays) { /* else: see take_quietly() */
-        (void)wm_space_reclaim(space, request, false, block);
-    }
-    if (*block == NULL && space->shares) {
-        (void)share_and_take(space, request, false, block);
-    }
-    if (*block == NULL) {
-        (void)wm_growth_moves(&space->growth, &gained);
-        status = wm_node_fallback_obtain(space, request, block);
-    }
-    if (status == WARM_OUT_OF_MEMORY) {
-        status = reclaim_and_obtain(space, request, gained, block);
-    }
-    if (status == WARM_OUT_OF_MEMORY) {
-        status = share_and_take(space, request, true, block);
-    }
-    if (status == WARM_OUT_OF_MEMORY &&
-        wm_space_ask_callbacks(space, request->bytes)) {
-        wm_arena_count(request->arena, WM_COUNT_RETRY);
-        wm_cache_flush_all(&space->group);
-        note_miss(NULL, request);
-        wm_space_collect(space);
-        status = wm_node_fallback_obtain(space, request, block);
-    }
-    return status;
+    return false;
+}
+
+static bool share_when_short(climb *c)
+{
+    return share(c, true);
 }
 
 static bool is_for_graphs(const wm_request *request)
@@ -187,189 +316,135 @@ static bool is_for_graphs(const wm_request *request)
     return request->arena->pool != NULL && !request->arena->user_pool;
 }
 
-/* The same for a pool of graphs: nothing is asked of streams, no event is
- * touched, and what others have is no help. */
-static warm_status climb_for_graphs(wm_space *space, const wm_request *request,
-                                    wm_block **block)
+static bool ask_callbacks(climb *c)
 {
-    warm_status status = wm_node_fallback_obtain(space, request, block);
-
-    if (status == WARM_OUT_OF_MEMORY &&
-        wm_space_ask_callbacks(space, request->bytes)) {
-        wm_arena_count(request->arena, WM_COUNT_RETRY);
-        status = wm_node_fallback_obtain(space, request, block);
+    if (!wm_space_ask_callbacks(c->space, c->request->bytes)) {
+        return false;
     }
-    return status;
+    wm_arena_count(c->request->arena, WM_COUNT_RETRY);
+    if (!is_for_graphs(c->request)) {
+        wm_cache_flush_all(&c->space->group);
+        queue_fences(c, NULL);
+        wm_space_collect(c->space);
+    }
+    return obtain(c);
 }
 
-/* One that is idle: of the thread's magazine, with others for it, or of the
- * arena where it has none. cut: unless ANY a poll comes after a miss. */
-static wm_block *take_idle(wm_space *space, const wm_request *request,
-                           enum wm_split cut)
-{
-    bool starved = false;
-    wm_block *block = NULL;
+/* ---- the ladder ---------------------------------------------------------- */
 
-    if (wm_cache_refill(&space->group, request, cut, &block) !=
-        WM_REFILL_NONE) {
-        return block;
+/* Which allocations try a rung, and what surrounds it. */
+enum {
+    POLLED = 1, /* a background thread returns idle segments, or nobody does */
+    AGED = 2,   /* the allocations that miss return them, once they are old */
+    GRAPHS = 4, /* for a pool of graphs: streams and threads are left alone */
+    LANED = 8,  /* only if the block is for a stream's lane */
+    QUIET = 16, /* the last error is kept, the thread cannot be cancelled */
+    WORK = 32,  /* and driver calls are allowed while a stream captures */
+    TAG = 64    /* the block is not from this thread's cache: marked as its */
+};
+
+/* In this order, until one of them ends the allocation. */
+static const struct rung {
+    rung_fn *try;
+    unsigned flags;
+} ladder[] = {
+    {take_idle, POLLED | AGED | GRAPHS},
+    {refuse_in_callback, POLLED | AGED | GRAPHS},
+    {split_cached, POLLED | LANED},
+    {poll_own, POLLED | QUIET},
+    {poll_few, POLLED | QUIET},
+    {split_larger, POLLED | QUIET},
+    {steal, POLLED | AGED | QUIET},
+    {merge_cached, POLLED | LANED | QUIET},
+    {poll_all, POLLED | QUIET},
+    {steal, POLLED | LANED | QUIET}, /* what that poll brought to siblings */
+    {reclaim, POLLED | QUIET | TAG},
+    {collect_pending, POLLED | WORK | TAG},
+    {poll_and_decay, AGED | WORK | TAG},
+    {refuse_in_backoff, POLLED | AGED | WORK},
+    {reclaim, AGED | WORK | TAG},
+    {share_before_growth, POLLED | AGED | WORK | TAG},
+    {grow, POLLED | AGED | WORK | TAG},
+    {obtain, GRAPHS | WORK | TAG},
+    {share_when_short, POLLED | AGED | WORK | TAG},
+    {ask_callbacks, POLLED | AGED | GRAPHS | WORK | TAG},
+};
+
+static bool tries(const climb *c, const struct rung *rung)
+{
+    unsigned kind = wm_space_decays(c->space) ? AGED : POLLED;
+
+    if (is_for_graphs(c->request)) {
+        kind = GRAPHS;
     }
-    return wm_arena_take(request->arena, request->lane, request->bytes, cut,
-                         &starved);
+    return (rung->flags & kind) != 0 &&
+           ((rung->flags & LANED) == 0 || c->request->lane != NULL);
 }
 
-/* Before neighbours are joined for a request, which takes a walk, the thread's
- * own magazines are looked into, and others': see wm_space_reclaim(). */
-static enum wm_split cut_for(const wm_request *request)
+/* Begins what surrounds a rung, once. False: the driver does not allow it. */
+static bool surround(climb *c, unsigned flags)
 {
-    return request->epoch != 0 ? WM_SPLIT_NO_JOIN : WM_SPLIT_ALLOW;
+    if ((flags & (QUIET | WORK)) != 0 && !c->quiet) {
+        wm_quiet_begin(&c->work->quiet);
+        c->quiet = true;
+    }
+    if ((flags & WORK) != 0 && !c->working) {
+        c->work->mode = true;
+        c->status = wm_driver_capture_mode(c->space->driver, &c->work->mode);
+        c->working = c->status == WARM_OK;
+    }
+    return (flags & WORK) == 0 || c->working;
 }
 
-/* One that is idle in a sibling: of a region that moves over, all of it, or
- * that stays there. */
-static wm_block *take_beside(wm_space *space, const wm_request *request)
+static bool try_rung(climb *c, const struct rung *rung)
 {
-    wm_request beside = *request;
-    wm_block *block = NULL;
+    bool over = !surround(c, rung->flags) || rung->try(c);
 
-    if (wm_arena_steal_segment(request->arena, request->bytes)) {
-        block = take_idle(space, request, cut_for(request));
+    if (c->block != NULL && (rung->flags & TAG) != 0) {
+        wm_cache_tag_block(&c->space->group, c->request, c->block);
     }
-    beside.arena = wm_arena_next(request->arena, request->arena);
-    while (block == NULL && beside.arena != request->arena) {
-        block = take_idle(space, &beside, cut_for(request));
-        beside.arena = wm_arena_next(request->arena, beside.arena);
-    }
-    return block;
+    return over;
 }
 
-/* Queues asked by a miss before all of them are: a miss costs no more with a
- * thousand streams than with a few, as long as some of them move on. */
-enum { FEW = 8 };
-
-/* What has passed, and a block of it: nothing that surrounds slow work is
- * needed for that but silence. */
-static wm_block *take_passed(wm_space *space, const wm_request *request)
+static warm_status end(climb *c, void **pointer)
 {
-    enum wm_split cut = cut_for(request);
-    wm_block *block = NULL;
-    uint64_t now = wm_clock_ns();
-
-    note_miss(request->arena, request);
-    if (wm_pending_poll_mine(&space->group, now)) {
-        block = take_idle(space, request, WM_SPLIT_FORBID);
+    if (c->block != NULL) {
+        *pointer = c->block->base;
+        c->status = WARM_OK;
+    } else if (c->status == WARM_OUT_OF_MEMORY) {
+        c->status = out_of_memory(c->space, c->request, c->work);
     }
-    if (block == NULL) {
-        wm_timelines_poll_some(space->group.timelines, FEW, request->arena,
-                               wm_cache_is_footprint_stable(&space->group),
-                               now);
-        block = take_idle(space, request, cut);
+    if (c->working) {
+        wm_driver_unrelax(c->space->driver, &c->work->mode);
     }
-    if (block == NULL) {
-        block = wm_cache_take_larger(&space->group, request);
+    if (c->quiet && c->status == WARM_OK) {
+        wm_quiet_end(&c->work->quiet);
+    } else if (c->quiet) {
+        wm_quiet_fail(&c->work->quiet);
     }
-    if (block == NULL) {
-        block = take_beside(space, request);
-    }
-    if (block == NULL) {
-        block = wm_cache_take_row(&space->group, request);
-    }
-    if (block == NULL) {
-        note_miss(NULL, request);
-    }
-    if (block == NULL && wm_timelines_busy(space->group.timelines) > 0) {
-        wm_timelines_poll_queued(space->group.timelines);
-        block = take_idle(space, request, cut);
-    }
-    if (block == NULL && request->lane != NULL) {
-        block = take_beside(space, request); /* what siblings' streams passed */
-    }
-    wm_space_say_ends(space);
-    return block;
-}
-
-static wm_block *take_quietly(wm_space *space, const wm_request *request)
-{
-    warm_error before = {.size = sizeof before};
-    int cancel = wm_cancel_off();
-    wm_block *block;
-
-    warm_last_error(&before);
-    block = take_passed(space, request);
-    if (block == NULL) {
-        (void)wm_space_reclaim(space, request, false, &block);
-        if (block != NULL) {
-            wm_cache_tag_block(&space->group, request, block);
-        }
-    }
-    wm_error_restore(&before);
-    wm_cancel_restore(cancel);
-    return block;
-}
-
-/* Before anything is obtained: of what its own thread has, or that others have
- * not, or do not need any more. */
-static wm_block *take_around(wm_space *space, const wm_request *request)
-{
-    wm_block *block;
-
-    if (wm_space_decays(space)) {
-        return take_beside(space, request);
-    }
-    block = wm_cache_take_own(&space->group, request);
-    return block != NULL ? block : take_quietly(space, request);
-}
-
-static warm_status alloc_slow(wm_space *space, const wm_request *request,
-                              void **pointer)
-{
-    wm_space_work work;
-    bool apart = is_for_graphs(request);
-    wm_block *block = NULL;
-    warm_status status = wm_space_check_asking(space);
-
-    if (status != WARM_OK) {
-        return status;
-    }
-    block = apart ? NULL : take_around(space, request);
-    if (block != NULL) {
-        *pointer = block->base;
-        return WARM_OK;
-    }
-    status = wm_space_work_begin(space, &work);
-    if (status == WARM_OUT_OF_MEMORY) {
-        return out_of_memory(space, request, &work);
-    }
-    if (status != WARM_OK) {
-        return status;
-    }
-    status = apart ? climb_for_graphs(space, request, &block)
-                   : climb(space, request, &block);
-    if (status == WARM_OK) {
-        wm_cache_tag_block(&space->group, request, block);
-        *pointer = block->base;
-    } else if (status == WARM_OUT_OF_MEMORY) {
-        status = out_of_memory(space, request, &work);
-    }
-    wm_space_work_end(space, &work, status == WARM_OK);
-    return status;
+    return c->status;
 }
 
 warm_status wm_space_alloc(wm_space *space, const wm_request *request,
                            void **pointer)
 {
-    warm_status status = wm_driver_look(space->driver, space->group.device);
-    wm_block *block;
+    enum { RUNGS = sizeof ladder / sizeof *ladder };
+    wm_space_work work; /* large: not cleared */
+    climb c = {.space = space,
+               .request = request,
+               .work = &work,
+               .status = wm_driver_look(space->driver, space->group.device)};
+    warm_status status;
 
-    if (wm_unlikely(status != WARM_OK)) {
-        return status;
+    if (wm_unlikely(c.status != WARM_OK)) {
+        return c.status;
     }
-    block = take_idle(space, request, WM_SPLIT_GOOD_FIT);
-    if (block != NULL) {
-        *pointer = block->base;
-    } else {
-        status = alloc_slow(space, request, pointer);
+    for (unsigned i = 0; i < RUNGS; i++) {
+        if (tries(&c, &ladder[i]) && try_rung(&c, &ladder[i])) {
+            break;
+        }
     }
+    status = end(&c, pointer);
     wm_cache_raise_peaks(&space->group);
     wm_background_note_taken(&space->background);
     return status;

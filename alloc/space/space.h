@@ -1,13 +1,21 @@
 /* space.h: a kind of memory: its arenas, and how to obtain and return segments.
  *
- * What a request passes through, and stops at as early as it can:
+ * An allocation that the thread's cache cannot serve tries in this order, and
+ * stops as early as it can (the table in ladder.c):
  *
- *   magazine ─► arena ─► completed frees, and what else the thread keeps
- *         ─► siblings ─► what all threads gathered, and keep
- *         ─► growth ─► idle segments of the node go back
- *         ─► other nodes, if they will do ─► idle segments of all go back
- *         ─► what waits for other streams ─► the user's callbacks
- *         ─► out of memory
+ *   idle blocks            of the thread's cache, refilled from its arena
+ *   completed blocks       that this thread freed, then of a few streams
+ *   larger cached blocks   split; of a stream's lane: adjacent ones merged
+ *   sibling arenas         an idle segment moves over, or a block is allocated
+ *   completed blocks       of all streams; then the siblings once more
+ *   other threads' caches  flushed, while that costs less than growth does
+ *   frees of all threads   that wait in their caches, and are complete
+ *   the driver             a segment; idle segments of the node are returned;
+ *                          other nodes; idle segments of all are returned
+ *   all threads' caches    flushed, whatever that costs; the driver again
+ *   other streams' memory  the stream waits for them
+ *   the user's callbacks   free something; the driver again
+ *   out of memory
  *
  * No lock is held across a driver call. Blocks of all spaces are freed and
  * recorded on through here: a block knows its space. */

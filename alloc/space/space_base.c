@@ -12,13 +12,11 @@ warm_status wm_space_work_begin(wm_space *space, wm_space_work *work)
 {
     warm_status status;
 
-    work->cancel = wm_cancel_off();
+    wm_quiet_begin(&work->quiet);
     work->mode = true;
-    work->error.size = sizeof work->error;
-    warm_last_error(&work->error);
     status = wm_driver_capture_mode(space->driver, &work->mode);
     if (status != WARM_OK) {
-        wm_cancel_restore(work->cancel);
+        wm_quiet_fail(&work->quiet);
     }
     return status;
 }
@@ -27,9 +25,10 @@ void wm_space_work_end(wm_space *space, wm_space_work *work, bool recovered)
 {
     wm_driver_unrelax(space->driver, &work->mode);
     if (recovered) {
-        wm_error_restore(&work->error);
+        wm_quiet_end(&work->quiet);
+    } else {
+        wm_quiet_fail(&work->quiet);
     }
-    wm_cancel_restore(work->cancel);
 }
 
 /* ---- what has completed -------------------------------------------------- */

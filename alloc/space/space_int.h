@@ -3,15 +3,13 @@
 #define WM_SPACE_INT_H
 
 #include "alloc/space/space.h"
-#include "runtime/base/status.h"
+#include "runtime/base/quiet.h"
 
-/* What surrounds all slow work: it is no cancellation point; it may allocate
- * and query while somebody captures (row B7); and a failure that it recovers
- * from leaves no error behind. */
+/* What surrounds slow work: no cancellation, the last error is kept, and driver
+ * calls that allocate or query are allowed while a stream captures (row B7). */
 typedef struct wm_space_work {
-    int cancel;
-    bool mode; /* of the thread's captures, before */
-    warm_error error;
+    wm_quiet quiet;
+    bool mode; /* the thread's capture mode before */
 } wm_space_work;
 
 /* Fails, and needs no end, if the capture mode cannot be set. */

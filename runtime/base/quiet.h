@@ -1,0 +1,34 @@
+/* quiet.h: work inside a call that may still succeed. The thread is not
+ * cancelled meanwhile, and what fails and is recovered from leaves the last
+ * error as it was. */
+#ifndef WM_QUIET_H
+#define WM_QUIET_H
+
+#include "runtime/base/lock.h"
+#include "runtime/base/status.h"
+
+typedef struct wm_quiet {
+    int cancel;       /* the thread's cancellation state before */
+    warm_error error; /* its last error before */
+} wm_quiet;
+
+static inline void wm_quiet_begin(wm_quiet *quiet)
+{
+    quiet->cancel = wm_cancel_off();
+    quiet->error.size = sizeof quiet->error;
+    warm_last_error(&quiet->error);
+}
+
+static inline void wm_quiet_end(const wm_quiet *quiet)
+{
+    wm_error_restore(&quiet->error);
+    wm_cancel_restore(quiet->cancel);
+}
+
+/* The same where the work failed: the last error says why. */
+static inline void wm_quiet_fail(const wm_quiet *quiet)
+{
+    wm_cancel_restore(quiet->cancel);
+}
+
+#endif
