@@ -150,7 +150,7 @@ static inline void wt_memory_settle(void)
     do {
         sched_yield();
         wm_lock_acquire(&growth->lock);
-        busy = growth->errands != NULL;
+        busy = growth->calls != NULL;
         wm_lock_release(&growth->lock);
     } while (busy);
 }

@@ -1,4 +1,4 @@
-/* device_space.h: the memory of devices, for runtime.c and what is beside it.
+/* device_space.h: the memory of devices, for runtime/.
  *
  * One space a device, of arenas that are siblings: its lanes are the streams
  * (stream_lane.h). The public functions of device_memory.h reach it through
@@ -16,39 +16,40 @@ typedef struct wm_device_space {
     wm_space space; /* first: a space leads to it */
     wm_lane_registry orders;
     int device;                 /* const */
-    bool waits;                 /* const: its streams, for each other */
+    bool waits;                 /* const: its streams may wait for others */
     double fraction, threshold; /* lock growth */
-    /* What is held at most before idle segments go, 0: no matter. Relaxed: set
+    /* Bytes held above which idle segments are returned; 0: never. Relaxed: set
      * at any time. */
     _Atomic size_t collect_bytes;
     wm_sorted sorted[WM_SIBLINGS]; /* of the arenas */
     wm_imports imports;            /* of other processes */
 } wm_device_space;
 
-/* What small requests are, and the least that is obtained. Those of half a MiB
- * to one are to the others as large ones: tests/bench/PROFILE.md. */
+/* The largest small request, and the unit in which memory is obtained. Requests
+ * of 512 KiB to 1 MiB count as large: tests/bench/PROFILE.md has the figures.
+ */
 enum { WM_DEVICE_SMALL = 512 << 10, WM_DEVICE_GRAIN = 2 << 20 };
 
-/* One for each device; pinned memory is open. Makes no context (row B13).
- * Status: OUT_OF_MEMORY, or what the driver says when it is asked for option
- * expandable_segments. */
+/* Opens a space for each device; the pinned space is open. Makes no context
+ * (row B13). Status: OUT_OF_MEMORY, or the driver's where option
+ * expandable_segments needs it. */
 warm_status wm_device_spaces_open(warm_runtime *runtime,
                                   const wm_options *options);
-/* At the end of a runtime, before these and pinned memory are trimmed for the
- * last time: what is pending is waited for where the driver does so anyway. */
+/* At the end of a runtime, before the last trim of device and pinned memory:
+ * waits for pending frees where the driver would wait anyway. */
 void wm_device_spaces_drain(warm_runtime *runtime);
-/* Before pinned memory is closed: gives back what is idle, reports what is in
- * use. And after: ends the records. */
+/* Stop, before the pinned space is closed: returns idle memory and reports what
+ * is in use. Close, after that: frees the records. */
 void wm_device_spaces_stop(warm_runtime *runtime, warm_destroy_report *report);
 void wm_device_spaces_close(warm_runtime *runtime);
 
-/* The stream will be destroyed: before its timeline is retired. */
+/* Called when a stream will be destroyed, before its timeline is retired. */
 void wm_device_spaces_retire(warm_runtime *runtime, warm_stream stream,
                              const wm_stream_info *info);
 
-/* Memory of the device for something that is no block, and counts below the
- * limit as if it were held here: idle segments go back where that makes room
- * for it. False: there is none. And the end of it. */
+/* Claims bytes below the limit for device memory that is no block (workspaces
+ * of handles); returns idle segments if that makes room. False: the limit
+ * leaves no room. Unclaim gives the claim up. */
 bool wm_device_space_claim(warm_runtime *runtime, int device, size_t bytes);
 void wm_device_space_unclaim(warm_runtime *runtime, int device, size_t bytes);
 

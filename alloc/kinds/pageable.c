@@ -1,4 +1,5 @@
-/* pageable.c: see pageable.h. Takes lock arena, through the arena. */
+/* pageable.c: blocks of ordinary memory. Takes lock arena, through the arena.
+ */
 #include "alloc/kinds/pageable.h"
 
 #include "runtime/base/bytes.h"
@@ -7,7 +8,7 @@
 #include <errno.h>
 #include <sys/mman.h>
 
-/* Frees race here: of two, one finds the segment idle. */
+/* Of two threads that free blocks at once one detaches the segment. */
 static void give_back(wm_space *space, wm_segment *segment)
 {
     wm_arena *arena = &space->group.arenas[0];
@@ -45,7 +46,7 @@ warm_status wm_pageable_alloc(wm_space *space, size_t bytes, void **pointer)
 {
     int cancel = wm_cancel_off();
     bool starved = false;
-    /* Small blocks share a region, which may have room. */
+    /* Small blocks share a region that may have room. */
     wm_block *block = wm_arena_take(&space->group.arenas[0], NULL, bytes,
                                     WM_SPLIT_ALLOW, &starved);
     warm_status status = WARM_OK;

@@ -1,10 +1,10 @@
-/* pageable.h: memory for those who said that page-locked memory need not be
- * had (row B18): ordinary pages, in blocks as all others.
+/* pageable.h: ordinary pages for requests with WARM_ALLOC_PAGEABLE_OK that no
+ * page-locked memory can serve (row B18).
  *
- * A space of its own beside the pinned one, so that blocks are freed, recorded
- * on and found as everywhere, and figures never mix. It keeps nothing: a
- * region is mapped for the request that needs it, and unmapped as soon as no
- * block in it is live or waits for streams. No driver is called for either. */
+ * It is a space beside the pinned one, so that its blocks are freed, recorded
+ * and found like others, and figures do not mix. It caches nothing: a region is
+ * mapped for the request that needs it, and unmapped once no block in it is
+ * live or pending. No driver is called for either. */
 #ifndef WM_PAGEABLE_H
 #define WM_PAGEABLE_H
 
@@ -15,7 +15,7 @@ extern const wm_space_traits wm_pageable_traits;
 /* Status: OUT_OF_MEMORY. */
 warm_status wm_pageable_alloc(wm_space *space, size_t bytes, void **pointer);
 
-/* Fills the figures that tell of pageable memory. */
+/* Fills the figures about pageable memory. */
 void wm_pageable_stats(wm_space *space, warm_space_stats *stats);
 
 #endif

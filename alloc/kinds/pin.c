@@ -1,4 +1,4 @@
-/* pin.c: regions of page-locked memory; see pin.h. Takes no lock. */
+/* pin.c: obtains and returns regions of page-locked memory. Takes no lock. */
 #include "alloc/kinds/pin.h"
 
 #include "runtime/base/bytes.h"
@@ -12,7 +12,7 @@
 
 #define HUGE ((size_t)2 << 20)
 
-/* More threads than that only wait for each other in the kernel. */
+/* More threads than this only wait for each other in the kernel. */
 enum { MOST_THREADS = 8 };
 
 void wm_pin_init(wm_pin *pin, wm_driver *driver, const wm_options *options)
@@ -22,7 +22,7 @@ void wm_pin_init(wm_pin *pin, wm_driver *driver, const wm_options *options)
     memset(pin, 0, sizeof *pin);
     pin->driver = driver;
     pin->nodes = driver->numa.nodes > 1;
-    /* cudaHostAlloc() takes pages from where the kernel likes. */
+    /* cudaHostAlloc() lets the kernel choose the node. */
     pin->maps = strcmp(options->pin, "register") == 0 ||
                 (pin->nodes && driver->register_locks);
     if (pin->maps && !driver->register_locks) {
@@ -37,7 +37,7 @@ void wm_pin_init(wm_pin *pin, wm_driver *driver, const wm_options *options)
                                              : most;
 }
 
-/* Address space of whole pages; where huge ones fit in they can be used. */
+/* Maps whole pages; a range large enough begins at a huge page. */
 static void *map(size_t bytes, bool huge)
 {
     size_t more = huge && bytes >= HUGE ? HUGE : 0;
@@ -55,7 +55,7 @@ static void *map(size_t bytes, bool huge)
         }
         munmap(base + before + bytes, more - before);
         base += before;
-        /* Without them it works as well. */
+        /* Small pages work as well. */
         (void)madvise(base, bytes, MADV_HUGEPAGE);
     }
     return base;
@@ -91,7 +91,7 @@ static warm_status full(int node)
     return wm_fail(WARM_OUT_OF_MEMORY, "node %d has no memory left", node);
 }
 
-/* The kernel prefers the node and passes on silently: so it is asked. */
+/* A full node makes the kernel use another one silently: compare. */
 static warm_status check_place(const wm_pin *pin, int node, void *base,
                                size_t bytes)
 {
@@ -118,9 +118,8 @@ static warm_status back(const wm_pin *pin, int node, void *base, size_t bytes)
     return status;
 }
 
-/* The range is ours and well formed: where the driver finds fault with it, it
- * lacks something (cudaHostRegister() is known to say "invalid argument" then).
- */
+/* The range is mapped and well formed: if the driver calls it invalid, it is
+ * out of some resource (as cudaHostRegister() is known to do). */
 static warm_status shortage(warm_status status)
 {
     warm_error e = {.size = sizeof e};
@@ -155,8 +154,8 @@ static warm_status map_and_register(const wm_pin *pin, int node, size_t bytes,
     return WARM_OK;
 }
 
-/* Memory that the driver has mapped cannot be placed any more, and the kernel
- * may not know where its pages lie; simulated nodes are written down here. */
+/* Memory that the driver mapped cannot be placed any more, and the kernel may
+ * not report its node; the place on simulated nodes is recorded here. */
 static warm_status check_preferred(const wm_pin *pin, int node, void *base,
                                    size_t bytes)
 {
@@ -174,14 +173,16 @@ static warm_status check_preferred(const wm_pin *pin, int node, void *base,
                : status;
 }
 
-/* The place is forgotten first: freed addresses may be another thread's. */
+/* The place is forgotten first: once freed another thread may get the
+ * addresses.
+ */
 static warm_status free_near(const wm_pin *pin, void *base, size_t bytes)
 {
     forget_place(pin, base, bytes);
     return wm_driver_pinned_free(pin->driver, base, bytes);
 }
 
-/* Of pages that nobody has seen. */
+/* Returns pages that no request has used. */
 static warm_status give_up(const wm_pin *pin, void *base, size_t bytes)
 {
     wm_breaking breaking;

@@ -6,25 +6,23 @@
  *   register   map ─► huge pages asked for ─► a node asked for ─► pages touched
  *              by several threads, outside of the driver ─► registered
  *
- * With several nodes, of which cudaHostAlloc() knows nothing, all is
- * registered, unless the driver says that registering page-locks nothing
- * (GH200, GB200): then memory is registered only where the option says so,
- * aloud, and else the calling thread prefers the node while the driver touches
- * the pages.
+ * With several NUMA nodes, which cudaHostAlloc() cannot choose, all memory is
+ * registered; unless the driver reports that registering page-locks nothing
+ * (GH200, GB200): then memory is registered only if the option demands it, with
+ * a warning, and else the calling thread's memory policy prefers the node while
+ * the driver touches the pages.
  *
- * With "register" a machine that is short of memory may end the process where
- * the driver would have refused: pages are taken before it is asked. And where
- * memory is fragmented and /sys/kernel/mm/transparent_hugepage/defrag says
- * madvise, looking for huge pages can take longer than small ones would
- * (option huge_pages).
+ * With "register" a machine that is short of memory may kill the process where
+ * the driver would have refused: pages are touched before the driver is called.
+ * And where memory is fragmented and /sys/kernel/mm/transparent_hugepage/defrag
+ * is madvise, huge pages can take longer than small ones (option huge_pages).
  *
- * A region is page-locked by one call either way, so that a block never lies
- * across two registrations: CUDA takes such a range for a copy in some calls
- * and refuses it in others ("invalid argument"), and who copies a block must
- * not need to know where it lies. So what is obtained ahead of demand comes in
- * regions of option pin_chunk, each a segment; a request larger than that is
- * one region all the same, but with "register" the call that holds the
- * driver's locks finds all pages there. */
+ * One call page-locks a region either way, so that no block lies across two
+ * registrations: some calls of CUDA accept such a range for a copy and some
+ * refuse it ("invalid argument"). So memory ahead of demand comes in regions of
+ * option pin_chunk, each a segment; a larger request is a single region all the
+ * same, but with "register" its pages are touched before the call that holds
+ * the driver's locks. */
 #ifndef WM_PIN_H
 #define WM_PIN_H
 
@@ -35,12 +33,12 @@ struct wm_space;
 
 typedef struct wm_pin {
     wm_driver *driver; /* const */
-    bool maps;         /* const: we map, the driver registers */
-    bool nodes;        /* const: memory has a node */
-    bool huge;         /* const: huge pages are asked for */
+    bool maps;         /* const: memory is mapped here, the driver registers */
+    bool nodes;        /* const: there are several NUMA nodes */
+    bool huge;         /* const: huge pages are requested */
     unsigned threads;  /* const: that touch pages, at least 1 */
-    /* Around a call that breaks captures; false: not now. Const; null: nothing
-     * is ever captured. */
+    /* Called around a driver call that breaks captures; false: a stream
+     * captures. Const; null: no stream ever captures. */
     bool (*begin_break)(struct wm_space *space, wm_breaking *breaking);
     void (*end_break)(struct wm_space *space, wm_breaking *breaking);
     struct wm_space *space; /* const */
@@ -48,19 +46,19 @@ typedef struct wm_pin {
 
 void wm_pin_init(wm_pin *pin, wm_driver *driver, const wm_options *options);
 
-/* A region of bytes (whole pages), on node where there are several. No lock
- * held. Status: OUT_OF_MEMORY (also if the node is full and its pages came from
- * another, or the driver refuses to register it), or another of the driver's;
- * nothing is left behind, but pages from another node while a stream captures:
- * those leak, which is logged. */
+/* Obtains a region of bytes (whole pages), on node if there are several. No
+ * lock held. Status: OUT_OF_MEMORY (also if the node is full, so that pages
+ * came from another, or the driver refuses to register), or another of the
+ * driver's; then nothing stays mapped, except pages from another node while a
+ * stream captures: those leak, which is logged. */
 warm_status wm_pin_obtain(const wm_pin *pin, int node, size_t bytes,
                           void **base);
 
-/* Gives a region back. If that fails it is as it was. */
+/* Returns a region. If that fails the region is unchanged. */
 warm_status wm_pin_give_back(const wm_pin *pin, void *base, size_t bytes);
 
-/* Has the kernel back all pages of the range now, by several threads, the
- * caller among them. False: there is not enough memory. */
+/* Touches all pages of the range with several threads, the caller among them.
+ * False: there is not enough memory. */
 bool wm_pin_touch(void *base, size_t bytes, unsigned threads);
 
 #endif

@@ -1,8 +1,5 @@
-/* pinned.h: the pinned space of a runtime, for runtime.c.
- *
- * The public functions of memory.h and stats.h that work on pinned memory are
- * in memory.c, memory_free.c and cache.c; they reach the space through
- * runtime->pinned. */
+/* pinned.h: the page-locked memory of a runtime, for runtime/. The public
+ * functions (alloc/api) reach the space through runtime->pinned. */
 #ifndef WM_PINNED_H
 #define WM_PINNED_H
 
@@ -14,20 +11,21 @@ typedef struct wm_pinned {
     wm_timelines timelines;
     wm_pin pin;
     wm_space space;
-    wm_space pageable; /* for those who said that it will do */
+    wm_space pageable; /* for requests with WARM_ALLOC_PAGEABLE_OK */
 } wm_pinned;
 
 /* Makes the pinned space of a runtime whose driver is set; pinned points into
- * that runtime. Sets the reserve aside, or starts the thread that does.
+ * that runtime. Obtains the reserve, or starts the thread that does.
  * Status: OUT_OF_MEMORY; with a reserve, also another of the driver's. */
 warm_status wm_pinned_open(warm_runtime *runtime, const wm_options *options,
                            wm_pinned **pinned);
 
-/* Ends the thread of the runtime; before anything of it is taken down. */
+/* Ends the background thread; before any other part of the runtime ends. */
 void wm_pinned_stop(wm_pinned *pinned);
 
-/* Ends it (null is ignored): idle segments go back to the driver; what is live,
- * pending or lost stays where it is, and the first two are added to report. */
+/* Ends it (null is ignored): idle segments are returned to the driver; live,
+ * pending and lost blocks stay mapped, and the first two are added to report.
+ */
 void wm_pinned_close(wm_pinned *pinned, warm_destroy_report *report);
 
 /* See wm_timelines_adopt(), wm_timelines_announce(), wm_timelines_over(). */
@@ -37,7 +35,7 @@ warm_status wm_pinned_announce(wm_pinned *pinned, warm_stream stream,
                                const wm_stream_info *info, bool *already);
 bool wm_pinned_capture_over(wm_pinned *pinned, warm_stream stream);
 
-/* The stream will be destroyed; see wm_space_retire(). */
+/* Called when a stream will be destroyed; see wm_space_retire(). */
 void wm_pinned_retire(wm_pinned *pinned, warm_stream stream,
                       const wm_stream_info *info);
 

@@ -1,7 +1,7 @@
-/* touch.c: backing the pages of a range by several threads; see pin.h.
+/* touch.c: touches the pages of a range with several threads.
  *
- * The caller and its helpers take pieces until there are none left. Without
- * helpers (no thread to be had, or a small range) the caller does it all. */
+ * The caller and its helper threads take pieces until none is left. For a small
+ * range, or if no thread can be made, the caller touches all of it. */
 #include "alloc/kinds/pin.h"
 
 #include <errno.h>
@@ -17,14 +17,14 @@
 
 enum { HELPERS = 63 };
 
-/* A multiple of huge pages; some ten of them keep a thread busy for longer than
- * it takes to start. */
+/* A multiple of huge pages; touching a piece takes longer than starting a
+ * thread. */
 #define PIECE ((size_t)16 << 20)
 
 struct touch {
     char *base;
     size_t bytes;
-    _Atomic size_t next;  /* offset of the first piece that nobody has */
+    _Atomic size_t next;  /* offset of the first piece that no thread took */
     _Atomic bool refused; /* there is no memory */
 };
 

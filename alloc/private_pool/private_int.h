@@ -1,4 +1,4 @@
-/* private_int.h: what the files of private pools share; see private_pool.h. */
+/* private_int.h: shared by the files of private pools. */
 #ifndef WM_PRIVATE_INT_H
 #define WM_PRIVATE_INT_H
 
@@ -10,9 +10,9 @@ typedef struct wm_private_pool {
     bool user;       /* const */
     uint64_t references;
     bool recording, warned;
-    warm_pool_filter_fn filter; /* null: those of the thread */
+    warm_pool_filter_fn filter; /* null: the allocations of thread */
     void *context;
-    uint64_t thread; /* who began it: wm_window_thread() */
+    uint64_t thread; /* wm_window_thread() of the thread that began it */
     struct wm_private_pool *next, *next_recording;
 } wm_private_pool;
 
@@ -22,8 +22,8 @@ typedef struct wm_private_pools {
     wm_private_pool *recording; /* lock private; innermost first */
     uint64_t last;              /* lock private: number */
     _Atomic unsigned dead;      /* arenas in that state; relaxed: a hint */
-    _Atomic bool later; /* somebody else's memory is to go, too; the same */
-    /* Every arena ever made; release and acquire: they are put in front. */
+    _Atomic bool later; /* other idle memory is to be returned, too; a hint */
+    /* Every arena ever made; release and acquire: new ones are put in front. */
     _Atomic(wm_private_arena *) arenas;
 } wm_private_pools;
 
@@ -41,13 +41,14 @@ static inline wm_private_arena *wm_private_arenas(wm_private_pools *pools)
 wm_private_pool *wm_private_find_locked(wm_private_pools *pools,
                                         uint64_t number);
 
-/* Where the pool has what others have in the arena beside; or null. */
+/* The pool's arena that takes the place of the arena beside; null: no memory
+ * for its record. */
 wm_private_arena *wm_private_arena_locked(wm_private_pools *pools,
                                           const wm_private_pool *pool,
                                           wm_space *space, int device,
                                           wm_arena *beside);
 
-/* Lets go of the arenas of a pool that nobody finds any more. No lock held. */
+/* Ends the arenas of a pool that was removed from the list. No lock held. */
 void wm_private_end_arenas(wm_private_pools *pools, uint64_t number);
 
 /* Frees their records. The spaces have ended. */

@@ -5,10 +5,10 @@
  *           └─► arena of device 0, lanes by stream
  *   recording: pool 3 ─► pool 1                     innermost first
  *
- * An arena of a pool is one of its space's, and is so for the life of the
- * runtime: when its pool goes it is DEAD until all of its memory has gone back,
- * and then SPARE for another pool. One for graphs is keeping (retain.c) while
- * the pool lives.
+ * An arena of a pool belongs to its space for the life of the runtime. When its
+ * pool ends the arena is DEAD until all of its memory is returned, and then
+ * SPARE for another pool. An arena for graphs retains freed blocks (retain.c)
+ * while the pool lives.
  *
  * Lock private; under it lock orders and lock arena. Filters are called with
  * it.
@@ -29,11 +29,11 @@ typedef struct wm_private_arena {
     wm_lane_registry orders; /* of a device's that is not for graphs */
     wm_sorted sorted;        /* of a device's */
     wm_space *space;         /* const */
-    wm_arena *beside;        /* const: the one that others are served from */
+    wm_arena *beside;        /* const: whose place it takes for its pool */
     bool user;               /* const: of pools that are not for graphs */
-    /* Requests under way, and who lets go of it. They begin with lock private,
-     * while it is LIVE; until they have ended it is no other pool's. Release
-     * and acquire. */
+    /* Requests in flight, plus the thread that ends the pool. They begin under
+     * lock private while the arena is LIVE; until they have ended no other pool
+     * uses it. Release and acquire. */
     _Atomic unsigned routed;
     _Atomic int state;             /* lock private to change; relaxed to look */
     struct wm_private_arena *next; /* const: of the runtime's */
@@ -48,8 +48,8 @@ void wm_private_fini(warm_runtime *runtime);
 /* Pools that are recording: why a hit does not enter its section. */
 static inline unsigned wm_private_routing(const warm_runtime *runtime)
 {
-    /* Relaxed: who begins a pool and who allocates for it are one thread, or
-     * agree on the order. */
+    /* Relaxed: the thread that begins a pool and a thread that allocates for it
+     * are one, or are ordered by the program. */
     return atomic_load_explicit(&runtime->routes, memory_order_relaxed);
 }
 
@@ -68,7 +68,7 @@ warm_status wm_private_route(wm_space *space, int device, warm_stream stream,
 /* The same for page-locked memory, on the thread's current stream. */
 warm_status wm_private_route_pinned(wm_space *space, wm_request *request);
 
-/* After the request, whatever came of it, if its arena is that of a pool. */
+/* Ends the request, served or refused, if its arena is a pool's. */
 void wm_private_routed(wm_private_arena *arena);
 
 /* The number of the pool for graphs that an allocation on the stream would go

@@ -1,4 +1,5 @@
-/* grow.c: requests until they are served or refused; see grow.h. */
+/* grow.c: a request for which the space grows, until it is served or refused.
+ */
 #include "alloc/space/grow_int.h"
 
 #include "runtime/base/bytes.h"
@@ -17,12 +18,12 @@ static size_t whole(size_t bytes, size_t grain)
     return (bytes + grain - 1) / grain * grain;
 }
 
-/* Asks for *bytes, and for half as much where they cannot be had, down to
- * least; tells how many it came to. */
+/* Obtains *bytes; if they are refused half of that, and so on, down to least.
+ * *bytes: what was requested last. */
 static warm_status step_down(wm_space *space, struct wm_grow_request *request,
                              size_t least, size_t *bytes)
 {
-    /* Of segments that stretch it is claimed unit by unit. */
+    /* Expandable segments claim whole units themselves. */
     size_t grain = request->arena->unit == 0 ? request->arena->grain : WM_PAGE;
     warm_status status;
 
@@ -31,7 +32,7 @@ static warm_status step_down(wm_space *space, struct wm_grow_request *request,
     request->tried = 0;
     status = wm_growth_obtain(space, request, *bytes);
     while (status == WARM_OUT_OF_MEMORY && *bytes > least) {
-        /* The limit may have left less than was asked for. */
+        /* The limit may have left less than *bytes. */
         if (request->tried > least && request->tried < *bytes) {
             *bytes = request->tried;
         }
@@ -42,8 +43,8 @@ static warm_status step_down(wm_space *space, struct wm_grow_request *request,
     return status;
 }
 
-/* A segment is at least a HELD_PARTS-th of what is held already, so that there
- * never are very many, nor much of the last one left over. */
+/* A new segment has at least a HELD_PARTS-th of the bytes held: so segments
+ * stay few, and little of the last one stays unused. */
 enum { HELD_PARTS = 64 };
 
 static size_t growth_bytes(wm_space *space,
@@ -59,7 +60,7 @@ static size_t growth_bytes(wm_space *space,
     return larger(larger(space->group.segment_bytes, part), request->needed);
 }
 
-/* Asks for a whole segment, or less, but as much as the request needs. */
+/* Obtains a whole segment, or less, but at least what the request needs. */
 static warm_status grow(wm_space *space, struct wm_grow_request *request)
 {
     size_t bytes = growth_bytes(space, request);
@@ -79,11 +80,11 @@ warm_status wm_growth_ahead(wm_space *space, wm_arena *arena, size_t bytes,
     return status;
 }
 
-/* An errand whose end may help: one that gives back, or any where it was the
- * limit that refused. */
+/* A call whose end may help a refused request: one that returns segments; if
+ * the limit refused, any. */
 static struct wm_growth_call *find_hope_locked(wm_growth *growth, bool by_limit)
 {
-    struct wm_growth_call *e = growth->errands;
+    struct wm_growth_call *e = growth->calls;
 
     while (e != NULL && e->bytes > 0 && !by_limit) {
         e = e->next;
@@ -91,9 +92,9 @@ static struct wm_growth_call *find_hope_locked(wm_growth *growth, bool by_limit)
     return e;
 }
 
-/* True once something has changed for a request that was refused. Those that
- * the driver refuses do not count the ends of each other, or they would try
- * again for ever. */
+/* Waits until something has changed for a refused request; false: nothing in
+ * flight can. Requests that the driver refuses do not wait for each other, or
+ * they would retry forever. */
 static bool wait_for_others(wm_space *space,
                             const struct wm_grow_request *request)
 {
@@ -115,7 +116,7 @@ static bool wait_for_others(wm_space *space,
 
 static const struct wm_growth_call *find_growth_locked(const wm_growth *growth)
 {
-    const struct wm_growth_call *e = growth->errands;
+    const struct wm_growth_call *e = growth->calls;
 
     while (e != NULL && e->bytes == 0) {
         e = e->next;
@@ -123,8 +124,7 @@ static const struct wm_growth_call *find_growth_locked(const wm_growth *growth)
     return e;
 }
 
-/* No growth begins from now on but that of the request, and none is under way.
- */
+/* Afterwards no growth is in flight, and only the request's own may begin. */
 static void begin_alone(wm_growth *growth,
                         const struct wm_grow_request *request)
 {
@@ -149,8 +149,9 @@ static void end_alone(wm_growth *growth)
     wm_lock_release(&growth->lock);
 }
 
-/* Nobody is kept from growing while the request waits for streams, or for the
- * log: they may need what others do next. */
+/* A request that grows alone blocks other growths during the driver's calls
+ * only, not while it waits for streams or logs: both may need the memory that
+ * another thread obtains next. */
 static warm_status try_once(wm_space *space, struct wm_grow_request *request)
 {
     warm_status status;
@@ -168,9 +169,9 @@ static warm_status try_once(wm_space *space, struct wm_grow_request *request)
     return status;
 }
 
-/* Another growth was under way when this request was refused, which had memory
- * for a while and gives it back if it fails as well: whether to try without
- * one, from now on. */
+/* If another growth was in flight when the request was refused, it held memory
+ * that it returns if it fails as well. Returns whether the request is to retry,
+ * with no other growth in flight from now on. */
 static bool try_alone(wm_space *space, struct wm_grow_request *request)
 {
     wm_growth *growth = &space->growth;
@@ -187,8 +188,8 @@ static bool try_alone(wm_space *space, struct wm_grow_request *request)
     return beside;
 }
 
-/* Freed blocks wait for their streams: whether that was worth waiting for with
- * them, once, or there is something that the request has not seen. */
+/* Waits once for the streams of freed blocks. Returns whether that may have
+ * made memory idle, or some became idle since the request's last look. */
 static bool wait_for_streams(wm_space *space, struct wm_grow_request *request)
 {
     bool wait = !request->waited;
@@ -199,7 +200,8 @@ static bool wait_for_streams(wm_space *space, struct wm_grow_request *request)
             request->unseen);
 }
 
-/* Whether a refused request may try again. */
+/* Returns idle segments, or waits for calls in flight: whether a refused
+ * request may retry. */
 static bool make_room(wm_space *space, struct wm_grow_request *request)
 {
     warm_error cause = {.size = sizeof cause};
@@ -213,7 +215,7 @@ static bool make_room(wm_space *space, struct wm_grow_request *request)
     if (again) {
         wm_arena_count(request->arena, WM_COUNT_RETRY);
     }
-    /* What the driver says to a segment is not why the request fails. */
+    /* An error of returning a segment is not why the request fails. */
     wm_error_restore(&cause);
     return again;
 }

@@ -1,24 +1,26 @@
-/* grow.h: how a space gets memory from the driver, and gives it back (rows
- * B9, B11, B12).
+/* grow.h: how a space obtains memory from the driver and returns it (rows B9,
+ * B11, B12).
  *
- * What is under way is an errand; errands stand in a list under lock growth,
- * and their calls to the driver are made with no lock held at all:
+ * Each call of the driver in flight is a record in a list under lock growth;
+ * the driver itself is called with no lock held:
  *
  *   thread 1  needs 1, grows by 4  ──────► driver            room 3
- *   thread 2  needs 2: takes part, waits                     room 1
- *   thread 3  needs 9: does not fit, grows by itself ──────► driver
- *   thread 4  trims: its segments go back ─────────────────► driver
- *   thread 5  hits, frees, polls: goes on
+ *   thread 2  needs 2: claims room, waits                    room 1
+ *   thread 3  needs 9: no room, grows on its own ──────────► driver
+ *   thread 4  trims: its segments are returned ────────────► driver
+ *   thread 5  hits, frees, polls: does not wait
  *
- * Who waited looks again, and does not grow again for what has come. A request
- * that is refused while memory is on its way back, or while others hold room
- * under the limit that they may not need in the end, waits for them: out of
- * memory is said only where nothing under way could change it. Where segments
- * stretch a growth that will fail has memory for a while, piece by piece: who
- * was refused beside one tries once more, alone.
+ * A thread that waited for a growth retries its allocation when that growth
+ * completes, and grows only if the memory does not suffice. If a request is
+ * refused while another call returns memory to the driver, or holds room under
+ * the limit that it may give up, the request waits for that call: out of memory
+ * is reported only if no call in flight could change it. Where segments expand
+ * piece by piece, a growth that is going to fail holds memory for a while: a
+ * request that was refused meanwhile tries once more, with no other growth in
+ * flight.
  *
- * The log is told of trouble by a thread that nobody waits for: who listens may
- * ask for memory. */
+ * Warnings are logged by a thread for which no other thread waits: the user's
+ * log function may allocate. */
 #ifndef WM_GROW_H
 #define WM_GROW_H
 
@@ -30,84 +32,85 @@ struct wm_request;
 struct wm_growth_call;
 struct wm_grow_request;
 
-/* What the driver did not do as it should have, until it is said. */
+/* Failures of the driver that are not logged yet. */
 typedef struct wm_deferred_warning {
-    size_t refused;    /* bytes that it did not take back */
-    size_t torn;       /* bytes of which it left a part behind */
-    size_t unrecorded; /* that it did not take, and nobody knows any more */
-    warm_error cause;  /* of the last of the first two */
+    size_t refused;    /* bytes that the driver did not take back */
+    size_t torn;       /* bytes of which a part stayed mapped */
+    size_t unrecorded; /* bytes not taken back, and without a record: leaked */
+    warm_error cause;  /* the last error of the first two kinds */
 } wm_deferred_warning;
 
-/* Embedded in a space. All but the lock: lock growth. */
+/* Embedded in a space. Lock growth, but for the lock itself. */
 typedef struct wm_growth {
     wm_lock lock;
-    wm_cond over; /* an errand is, or what is said below */
-    struct wm_growth_call *errands;
-    uint64_t begun;   /* errands, which number them */
-    size_t coming;    /* bytes asked of the driver that are not held yet */
-    size_t held;      /* bytes that came, and are not known to be gone */
-    size_t peak;      /* most of those */
-    size_t lost;      /* of what is held: regions that no arena knows */
-    uint64_t gained;  /* errands that left memory with the driver, or idle */
-    uint64_t vacated; /* errands that failed, and left room under the limit */
-    bool reserving;   /* a thread has more addresses made */
-    /* Idle memory could not go back: a stream captures. Relaxed: for messages.
-     */
+    wm_cond over; /* a call ended, or alone or reserving was cleared */
+    struct wm_growth_call *calls; /* in flight */
+    uint64_t begun;   /* calls begun so far: the number of the last */
+    size_t coming;    /* bytes requested from the driver, not obtained yet */
+    size_t held;      /* bytes obtained and not returned */
+    size_t peak;      /* maximum of held */
+    size_t lost;      /* part of held: regions without a record in an arena */
+    uint64_t gained;  /* calls that freed or added memory: a refused request
+                       * may retry */
+    uint64_t vacated; /* calls that failed and left room under the limit */
+    bool reserving;   /* a thread reserves more addresses */
+    /* Idle memory could not be returned because a stream captures. Relaxed: for
+     * messages. */
     _Atomic bool put_off;
-    /* A request that tries with no other growth under way, or null. */
+    /* The request that grows with no other growth in flight, or null. */
     const struct wm_grow_request *alone;
-    wm_deferred_warning trouble;
+    wm_deferred_warning warning;
 } wm_growth;
 
 void wm_growth_init(wm_growth *growth);
 void wm_growth_fini(wm_growth *growth);
 
-/* The most bytes that were held, of all arenas, since the last reset. */
+/* Maximum of the bytes held, of all arenas, since the last reset. */
 size_t wm_growth_peak(wm_growth *growth);
 void wm_growth_reset_peak(wm_growth *growth);
 
-/* A block of an arena for a request that it could not serve: looks again, takes
- * part in a growth, or grows, by less where much is refused; then gives idle
- * segments back, of an arena and its siblings or (null) of all, and tries
- * again.
+/* Allocates a block of an arena after a miss: looks again, waits for a growth
+ * in flight that has room, or grows; if the driver refuses, by less; then
+ * returns idle segments, of arena give_back and its siblings or (null) of all
+ * arenas, and tries again.
  * Status: OUT_OF_MEMORY, or another of the driver's. */
 warm_status wm_growth_alloc(struct wm_space *space,
                             const struct wm_request *wanted, wm_arena *arena,
                             wm_arena *give_back, wm_block **block);
 
-/* Whether memory came, or went back to the driver, since it was asked last, or
- * is on its way: there may be some for a request that was refused meanwhile.
- * *gained: as of the last time; then, of now. */
+/* Whether memory was obtained or returned to the driver since the last call, or
+ * a call of the driver is in flight: a request that was refused meanwhile may
+ * retry. *gained: growth->gained of the last call; set to the present one. */
 bool wm_growth_moves(wm_growth *growth, uint64_t *gained);
 
-/* Obtains a region of at most bytes that nobody has asked for yet, or half of
- * it, and so on, but not less than least; both whole pages. What waits for it
- * finds room in it as in any other growth.
+/* Obtains a region ahead of demand: bytes, or if refused half of that, and so
+ * on down to least; both whole pages. Requests can claim room in it as in any
+ * other growth.
  * Status: OUT_OF_MEMORY, or another of the driver's; nothing is obtained. */
 warm_status wm_growth_ahead(struct wm_space *space, wm_arena *arena,
                             size_t bytes, size_t least, size_t *obtained);
 
-/* Gives idle segments of an arena and its siblings or (null) of all back, the
- * largest first, until at most target bytes are held. Those that the driver
- * does not take go last, here and later; but of segments that stretch nobody
- * knows that they are those, and streams are waited for before, by the caller.
- * Returns the bytes that the driver took. */
+/* Returns idle segments of an arena and its siblings or (null) of all arenas,
+ * the largest first, until at most target bytes are held. A segment that the
+ * driver refused is tried last, now and later; for pieces of expandable
+ * segments that is not recorded, and the caller has waited for their streams.
+ * Returns the bytes that the driver took back. */
 size_t wm_growth_give_back(struct wm_space *space, wm_arena *arena,
                            size_t target);
-/* The same, of all, for a user who asks for it: where segments stretch, and
- * streams have some that nobody can name, in the end the device is waited for.
- */
+/* The same of all arenas, for warm_trim() and the like. Idle memory of
+ * expandable segments may wait for streams that have no name any more: then the
+ * device is waited for. */
 size_t wm_growth_trim(struct wm_space *space, size_t target);
 
-/* Gives those of an arena and its siblings back that are idle longest, until
- * bytes have gone. For who obtains memory: says nothing. */
+/* Returns the segments of an arena and its siblings that are idle longest,
+ * until bytes are returned. Called by a growth, which logs warnings itself. */
 void wm_growth_collect(struct wm_space *space, wm_arena *arena, size_t bytes);
 
-/* Gives those of all arenas back that are idle since before_ns or earlier, but
- * for the reserve. */
+/* Returns the segments of all arenas that are idle since before_ns or earlier,
+ * except the reserve. */
 void wm_growth_decay(struct wm_space *space, uint64_t before_ns);
 
-/* Gives back the addresses of segments that stretch and have no memory. */
+/* Releases the reserved addresses of expandable segments without memory. */
 void wm_growth_end_ranges(struct wm_space *space);
 
 #endif

@@ -1,5 +1,5 @@
-/* growth_call.c: calls of the driver that are under way, and what went wrong
- * with them. See grow_int.h. */
+/* growth_call.c: the list of driver calls in flight, and the warnings about
+ * them that are logged later. */
 #include "alloc/space/grow_int.h"
 
 #include "runtime/base/bytes.h"
@@ -40,44 +40,43 @@ bool wm_growth_moves(wm_growth *growth, uint64_t *gained)
     bool moves;
 
     wm_lock_acquire(&growth->lock);
-    moves = growth->gained != *gained || growth->errands != NULL;
+    moves = growth->gained != *gained || growth->calls != NULL;
     *gained = growth->gained;
     wm_lock_release(&growth->lock);
     return moves;
 }
 
-/* ---- errands ---------------------------------------------------------- */
+/* ---- calls in flight -------------------------------------------------- */
 
-void wm_growth_call_begin_locked(wm_growth *growth,
-                                 struct wm_growth_call *errand)
+void wm_growth_call_begin_locked(wm_growth *growth, struct wm_growth_call *call)
 {
-    errand->number = ++growth->begun;
-    errand->next = growth->errands;
-    growth->errands = errand;
-    growth->coming += errand->bytes;
+    call->number = ++growth->begun;
+    call->next = growth->calls;
+    growth->calls = call;
+    growth->coming += call->bytes;
 }
 
-void wm_growth_call_arrive(wm_growth *growth, struct wm_growth_call *errand)
+void wm_growth_call_arrive(wm_growth *growth, struct wm_growth_call *call)
 {
     wm_lock_acquire(&growth->lock);
-    errand->held = true;
-    growth->coming -= errand->bytes;
-    growth->held += errand->bytes;
+    call->held = true;
+    growth->coming -= call->bytes;
+    growth->held += call->bytes;
     growth->peak = growth->held > growth->peak ? growth->held : growth->peak;
     wm_lock_release(&growth->lock);
 }
 
-void wm_growth_call_end(wm_growth *growth, struct wm_growth_call *errand,
+void wm_growth_call_end(wm_growth *growth, struct wm_growth_call *call,
                         enum wm_outcome outcome)
 {
-    struct wm_growth_call **link = &growth->errands;
+    struct wm_growth_call **link = &growth->calls;
 
     wm_lock_acquire(&growth->lock);
-    while (*link != errand) {
+    while (*link != call) {
         link = &(*link)->next;
     }
-    *link = errand->next;
-    growth->coming -= errand->held ? 0 : errand->bytes;
+    *link = call->next;
+    growth->coming -= call->held ? 0 : call->bytes;
     growth->gained += outcome == WM_CALL_FREED;
     growth->vacated += outcome == WM_CALL_MADE_ROOM;
     wm_cond_broadcast(&growth->over);
@@ -86,7 +85,7 @@ void wm_growth_call_end(wm_growth *growth, struct wm_growth_call *errand,
 
 static bool is_under_way_locked(const wm_growth *growth, uint64_t number)
 {
-    for (struct wm_growth_call *e = growth->errands; e != NULL; e = e->next) {
+    for (struct wm_growth_call *e = growth->calls; e != NULL; e = e->next) {
         if (e->number == number) {
             return true;
         }
@@ -101,44 +100,44 @@ void wm_growth_call_wait_locked(wm_growth *growth, uint64_t number)
     }
 }
 
-/* ---- trouble ---------------------------------------------------------- */
+/* ---- deferred warnings ------------------------------------------------ */
 
 void wm_growth_note(wm_growth *growth, enum wm_warning_kind kind, size_t bytes)
 {
-    wm_deferred_warning *trouble = &growth->trouble;
+    wm_deferred_warning *warning = &growth->warning;
 
     wm_lock_acquire(&growth->lock);
     if (kind == WM_UNRECORDED) {
-        trouble->unrecorded += bytes;
+        warning->unrecorded += bytes;
     } else {
-        *(kind == WM_TORN ? &trouble->torn : &trouble->refused) += bytes;
-        trouble->cause.size = sizeof trouble->cause;
-        warm_last_error(&trouble->cause);
+        *(kind == WM_TORN ? &warning->torn : &warning->refused) += bytes;
+        warning->cause.size = sizeof warning->cause;
+        warm_last_error(&warning->cause);
     }
     wm_lock_release(&growth->lock);
 }
 
-static void say(const wm_space *space, const wm_deferred_warning *trouble)
+static void say(const wm_space *space, const wm_deferred_warning *warning)
 {
-    if (trouble->refused > 0) {
+    if (warning->refused > 0) {
         wm_log(WARM_LOG_WARNING,
                "the driver did not take %s of %s memory back, which stays in "
                "the cache: %s",
-               wm_bytes(trouble->refused).text, space->traits->name,
-               trouble->cause.message);
+               wm_bytes(warning->refused).text, space->traits->name,
+               warning->cause.message);
     }
-    if (trouble->torn > 0) {
+    if (warning->torn > 0) {
         wm_log(WARM_LOG_WARNING,
                "the driver left a part of %s of %s memory behind: they are "
                "lost, and stay held: %s",
-               wm_bytes(trouble->torn).text, space->traits->name,
-               trouble->cause.message);
+               wm_bytes(warning->torn).text, space->traits->name,
+               warning->cause.message);
     }
-    if (trouble->unrecorded > 0) {
+    if (warning->unrecorded > 0) {
         wm_log(WARM_LOG_WARNING,
                "%s of %s memory for which there is no record could not go back "
                "to the driver: they are lost",
-               wm_bytes(trouble->unrecorded).text, space->traits->name);
+               wm_bytes(warning->unrecorded).text, space->traits->name);
     }
 }
 
@@ -146,20 +145,20 @@ void wm_growth_say(wm_space *space)
 {
     wm_growth *growth = &space->growth;
     warm_error last = {.size = sizeof last};
-    wm_deferred_warning trouble = {.refused = 0};
+    wm_deferred_warning warning = {.refused = 0};
     bool any;
 
     wm_lock_acquire(&growth->lock);
-    any = growth->trouble.refused > 0 || growth->trouble.torn > 0 ||
-          growth->trouble.unrecorded > 0;
+    any = growth->warning.refused > 0 || growth->warning.torn > 0 ||
+          growth->warning.unrecorded > 0;
     if (any) {
-        trouble = growth->trouble;
-        growth->trouble = (wm_deferred_warning){.refused = 0};
+        warning = growth->warning;
+        growth->warning = (wm_deferred_warning){.refused = 0};
     }
     wm_lock_release(&growth->lock);
     if (any) {
         warm_last_error(&last);
-        say(space, &trouble);
+        say(space, &warning);
         wm_error_restore(&last);
     }
 }

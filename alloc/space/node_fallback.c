@@ -1,12 +1,12 @@
-/* node_fallback.c: see node_fallback.h. Takes no lock of its own. */
+/* node_fallback.c: on which node a space grows. Takes no lock of its own. */
 #include "alloc/space/node_fallback.h"
 
 #include <stdatomic.h>
 
 enum { LONGEST = 63 };
 
-/* Whether this request leaves the node alone. Relaxed, here and below: several
- * threads may count one step, and nothing hangs on it. */
+/* Whether this request skips the node; counts it. Relaxed, here and below: two
+ * threads may count one step, which is harmless. */
 static bool is_left_alone(wm_arena *arena)
 {
     unsigned left =
@@ -20,8 +20,8 @@ static bool is_left_alone(wm_arena *arena)
     return true;
 }
 
-/* Of the node that comes after the arena's, in the circle that ends with the
- * request's own. */
+/* The arena of the next node, in the circle that ends with the request's own.
+ */
 static wm_arena *next_for(const wm_space *space, const wm_request *request,
                           const wm_arena *arena)
 {
@@ -55,7 +55,7 @@ bool wm_node_fallback_in_backoff(wm_space *space, const wm_request *request)
     return true;
 }
 
-/* The limit is ours, and costs nothing to ask about. */
+/* A refusal by the limit costs no driver call, so it begins no back-off. */
 static bool is_by_limit(wm_space *space, size_t bytes)
 {
     warm_space_stats s = {.size = sizeof s};
@@ -98,7 +98,7 @@ static warm_status grow(wm_space *space, const wm_request *request,
     return status;
 }
 
-/* What other nodes have idle, and then what they can get. */
+/* Allocates idle memory of other nodes; else lets those grow. */
 static warm_status spill(wm_space *space, const wm_request *request,
                          wm_block **block)
 {

@@ -1,13 +1,13 @@
-/* node_fallback.h: memory for a request from the driver, of one of several NUMA
- * nodes (row B15).
+/* node_fallback.h: the NUMA node on which the space grows for a request (row
+ * B15).
  *
- *   its own node grows ─► what others have idle ─► others grow
- *         ─► its own grows, once what all have idle has gone back
+ *   its own node grows ─► idle memory of other nodes ─► other nodes grow
+ *         ─► its own grows, once the idle segments of all are returned
  *
- * A strict request skips the middle. A node that the driver had no more memory
- * of is left alone for a while, by requests that other memory will do for: to
- * ask it means to map, touch and unmap a region for nothing. It is asked again
- * after 1, then 3, 7, … at most 63 of them. */
+ * A strict request skips the middle. After a node was found full, requests that
+ * other memory can serve skip it: an attempt maps, touches and unmaps a region
+ * for nothing. 1 request skips it, after the next failure 3, then 7, at most
+ * 63. */
 #ifndef WM_NODE_FALLBACK_H
 #define WM_NODE_FALLBACK_H
 
@@ -17,11 +17,11 @@
 warm_status wm_node_fallback_obtain(wm_space *space, const wm_request *request,
                                     wm_block **block);
 
-/* Whether a request that pageable memory will do for leaves the whole ladder
- * alone, and what threads keep: all nodes that it may have are. */
+/* Whether a request that pageable memory can serve is to skip the driver and
+ * other threads' caches: all its nodes are in back-off, which counts it. */
 bool wm_node_fallback_in_backoff(wm_space *space, const wm_request *request);
 
-/* Memory has gone back to the system: every node is asked again. */
+/* Ends the back-off of all nodes: memory was returned to the system. */
 void wm_node_fallback_reset(wm_space *space);
 
 #endif

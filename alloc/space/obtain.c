@@ -1,5 +1,4 @@
-/* obtain.c: a request looks, claims room, and obtains what is missing;
- * see grow.h. */
+/* obtain.c: a request looks again, claims room, and obtains what is missing. */
 #include "alloc/space/grow_int.h"
 
 #include "alloc/block/page_map.h"
@@ -9,15 +8,15 @@
 
 #include <stdio.h>
 
-/* What would come in much more time than a growth of the request's own takes
- * is not waited for: memory that is had ahead comes in large regions. */
+/* A request does not wait for a call that obtains more than PATIENCE times what
+ * its own growth would: memory ahead of demand comes in large regions. */
 enum { PATIENCE = 4 };
 
-/* Room in what is coming to the arena already. */
+/* A call in flight for the arena or a sibling that has room, or null. */
 static struct wm_growth_call *
 find_room_locked(wm_growth *growth, const struct wm_grow_request *request)
 {
-    for (struct wm_growth_call *e = growth->errands; e != NULL; e = e->next) {
+    for (struct wm_growth_call *e = growth->calls; e != NULL; e = e->next) {
         if (e->room >= request->needed &&
             wm_arena_is_sibling(e->arena, request->arena) &&
             e->bytes / PATIENCE <= request->wanted) {
@@ -27,15 +26,15 @@ find_room_locked(wm_growth *growth, const struct wm_grow_request *request)
     return NULL;
 }
 
-/* Takes what has come since, or waits for what comes and has room for it.
- * NOT_READY: there is neither. */
+/* Allocates from what other threads obtained since the miss, or claims room in
+ * a call in flight, waits for it and looks again. NOT_READY: neither. */
 static warm_status look_locked(wm_space *space, struct wm_grow_request *request)
 {
     wm_growth *growth = &space->growth;
 
     for (;;) {
         bool starved = false;
-        struct wm_growth_call *errand;
+        struct wm_growth_call *call;
 
         request->gained = growth->gained;
         request->vacated = growth->vacated;
@@ -48,16 +47,16 @@ static warm_status look_locked(wm_space *space, struct wm_grow_request *request)
             return wm_fail(WARM_OUT_OF_MEMORY,
                            "no memory for the record of a segment");
         }
-        errand = find_room_locked(growth, request);
-        if (errand == NULL) {
+        call = find_room_locked(growth, request);
+        if (call == NULL) {
             return WARM_NOT_READY;
         }
-        errand->room -= request->needed;
-        wm_growth_call_wait_locked(growth, errand->number);
+        call->room -= request->needed;
+        wm_growth_call_wait_locked(growth, call->number);
     }
 }
 
-/* Bytes that may come below the limit, in whole grains. */
+/* Bytes that may be obtained below the limit, in whole grains. */
 static size_t left_locked(wm_space *space)
 {
     size_t limit = wm_space_limit(space);
@@ -71,30 +70,31 @@ static size_t left_locked(wm_space *space)
     return taken < limit ? (limit - taken) / grain * grain : 0;
 }
 
-/* Whether an errand may come, or that part of it which the limit leaves, if it
- * will do for the request. */
+/* Whether the limit leaves room for the call's bytes; or for fewer that suffice
+ * for the request: then the call is for those. */
 static bool fit_limit_locked(wm_space *space,
                              const struct wm_grow_request *request,
-                             struct wm_growth_call *errand)
+                             struct wm_growth_call *call)
 {
     size_t left = left_locked(space);
 
-    if (errand->bytes <= left) {
+    if (call->bytes <= left) {
         return true;
     }
     if (request->stretch.part != NULL || request->needed == 0 ||
         request->needed > left) {
         return false;
     }
-    errand->bytes = left;
-    errand->room = left - request->needed;
+    call->bytes = left;
+    call->room = left - request->needed;
     return true;
 }
 
-/* Where the memory of an errand is to come, which may be less of it: idle
- * memory beside it does its part. NOT_FOUND: there are no addresses for it. */
+/* Claims the part of an expandable segment that the call is to fill. It may be
+ * smaller than requested, since adjacent idle memory counts. NOT_FOUND: there
+ * are no addresses for it. */
 static warm_status claim(struct wm_grow_request *request,
-                         struct wm_growth_call *errand)
+                         struct wm_growth_call *call)
 {
     warm_status status;
 
@@ -103,16 +103,17 @@ static warm_status claim(struct wm_grow_request *request,
         return WARM_OK;
     }
     status = wm_expand_claim(request->arena, request->lane, request->needed,
-                             errand->bytes, &request->stretch);
+                             call->bytes, &request->stretch);
     if (status == WARM_OK) {
-        errand->bytes = request->stretch.bytes;
-        errand->room = request->stretch.room - request->needed;
+        call->bytes = request->stretch.bytes;
+        call->room = request->stretch.room - request->needed;
     }
     return status;
 }
 
-/* Whether the request had to wait for one that tries alone, or, where it needs
- * more addresses, for another that has some made; then it looks again. */
+/* Waits for a request that grows alone; or, if the request needs addresses, for
+ * a thread that reserves some. Returns whether it waited, and must look again.
+ */
 static bool gives_way_locked(wm_growth *growth,
                              const struct wm_grow_request *request,
                              warm_status status)
@@ -128,11 +129,11 @@ static bool gives_way_locked(wm_growth *growth,
     return waited;
 }
 
-/* What is to be obtained, and where: NOT_READY; else as look_locked() and
- * claim(), and for NOT_FOUND the addresses are this thread's to make. */
+/* OK: the request is served. NOT_READY: the call has a claim and may begin.
+ * NOT_FOUND: this thread reserves addresses first (growth->reserving). */
 static warm_status begin_claim_locked(wm_space *space,
                                       struct wm_grow_request *request,
-                                      struct wm_growth_call *errand)
+                                      struct wm_growth_call *call)
 {
     wm_growth *growth = &space->growth;
     warm_status status;
@@ -145,7 +146,7 @@ static warm_status begin_claim_locked(wm_space *space,
             continue;
         }
         if (status == WARM_NOT_READY) {
-            status = claim(request, errand);
+            status = claim(request, call);
             status = status == WARM_OK ? WARM_NOT_READY : status;
         }
         if (status != WARM_NOT_FOUND ||
@@ -169,32 +170,32 @@ static warm_status refuse_locked(const wm_space *space)
                    wm_bytes(wm_space_limit(space)).text, beside);
 }
 
-/* Looks, and unless that serves the request claims room for an errand. */
+/* Looks again, and unless that serves the request begins the call. */
 static warm_status begin(wm_space *space, struct wm_grow_request *request,
-                         struct wm_growth_call *errand)
+                         struct wm_growth_call *call)
 {
     warm_status status;
 
     wm_lock_acquire(&space->growth.lock);
-    status = begin_claim_locked(space, request, errand);
+    status = begin_claim_locked(space, request, call);
     if (status == WARM_NOT_READY) {
-        request->by_limit = !fit_limit_locked(space, request, errand);
+        request->by_limit = !fit_limit_locked(space, request, call);
         if (request->by_limit) {
             wm_expand_undo(request->arena, &request->stretch, false);
             status = refuse_locked(space);
         } else {
-            wm_growth_call_begin_locked(&space->growth, errand);
+            wm_growth_call_begin_locked(&space->growth, call);
         }
     }
     wm_lock_release(&space->growth.lock);
     return status;
 }
 
-/* Of what is held so much may be idle before growth gives some of it back. */
+/* If more than this part of what is held is idle, a growth returns some. */
 enum { IDLE_PART = 8 };
 
-/* Where segments stretch: as many bytes of what is idle longest as come, if
- * much is: it is not enough in one place, and serves nobody here. */
+/* Expandable segments: if much is idle, none of it in one place large enough,
+ * returns as many bytes as the call obtains, those idle longest. */
 static void swap_parts(wm_space *space, const struct wm_grow_request *request)
 {
     if (wm_arena_idle(request->arena) >
@@ -203,12 +204,12 @@ static void swap_parts(wm_space *space, const struct wm_grow_request *request)
     }
 }
 
-/* Gives idle segments back that were made for one large request and are too
- * small for this one, at most as many bytes as come for it. That cannot go
- * round in circles, whatever the load: a segment goes only for a larger one, so
- * that of those which go and come again and again none would be the largest.
- * The others stay, for those who allocate while this one waits. Memory that is
- * obtained ahead takes nobody's place. */
+/* Returns idle oversize segments that are too small for the request, at most as
+ * many bytes as the call obtains. It cannot thrash, whatever the load: a
+ * segment is returned only for a larger one, so among segments that would be
+ * returned and obtained over and over the largest is never returned. Other
+ * segments stay for threads that allocate meanwhile. Memory that is obtained
+ * ahead of demand replaces nothing. */
 static void swap(wm_space *space, const struct wm_grow_request *request,
                  size_t bytes)
 {
@@ -219,12 +220,12 @@ static void swap(wm_space *space, const struct wm_grow_request *request,
     }
 }
 
-/* There are no records for what came. What the driver does not take back
- * either, or what it would break a capture to give back, is nobody's: it stays
- * held, under the limit too. base: of a region; null: it is a part. Whether it
- * stays. */
+/* Memory was obtained for which there is no record: it is returned. If the
+ * driver refuses it, or returning it would break a capture, the memory leaks:
+ * it stays held, and counts below the limit. base: of a region; null: a part of
+ * an expandable segment. Returns whether it leaked. */
 static bool lose(wm_space *space, const struct wm_grow_request *request,
-                 void *base, const struct wm_growth_call *errand)
+                 void *base, const struct wm_growth_call *call)
 {
     wm_growth *growth = &space->growth;
     warm_error cause = {.size = sizeof cause};
@@ -234,31 +235,30 @@ static bool lose(wm_space *space, const struct wm_grow_request *request,
     warm_last_error(&cause);
     lost = !wm_space_begin_break(space, &breaking);
     if (!lost) {
-        lost =
-            base == NULL
-                ? !wm_growth_uncommit(space, &request->stretch, errand->bytes)
-                : wm_growth_driver_free(space, request->arena, NULL, base,
-                                        errand->bytes) != WARM_OK;
+        lost = base == NULL
+                   ? !wm_growth_uncommit(space, &request->stretch, call->bytes)
+                   : wm_growth_driver_free(space, request->arena, NULL, base,
+                                           call->bytes) != WARM_OK;
         wm_space_end_break(space, &breaking);
     }
     wm_lock_acquire(&growth->lock);
     if (lost) {
-        growth->lost += errand->bytes;
+        growth->lost += call->bytes;
     } else {
-        growth->held -= errand->bytes;
+        growth->held -= call->bytes;
     }
     wm_lock_release(&growth->lock);
     if (lost) {
-        wm_growth_note(growth, WM_UNRECORDED, errand->bytes);
+        wm_growth_note(growth, WM_UNRECORDED, call->bytes);
     }
     wm_error_restore(&cause);
     return lost;
 }
 
-/* After a device was reset the driver may give its addresses anew, to another
- * device or to page-locked memory. There lie the records of what is lost, which
- * its owners may free yet: a pointer would name two blocks. Such memory is kept
- * until there is other memory, then it goes back. */
+/* After a device was reset the driver may use its addresses again, for another
+ * device or for page-locked memory. Lost blocks have records there, and their
+ * owners may still free them: a pointer would name two blocks. Such memory is
+ * held until the driver gave other addresses, then returned. */
 enum { ADDRESSES_TRIED = 8 };
 
 /* One that the driver does not take back, or that it would break a capture to
@@ -311,11 +311,11 @@ static warm_status obtain_apart(wm_space *space, int node, size_t bytes,
     return status;
 }
 
-/* Obtains what the errand is for and takes the block from it. No lock held. */
+/* Obtains a segment and allocates the block from it. No lock held. */
 static warm_status obtain(wm_space *space, struct wm_grow_request *request,
-                          struct wm_growth_call *errand)
+                          struct wm_growth_call *call)
 {
-    size_t segment_bytes = errand->bytes;
+    size_t segment_bytes = call->bytes;
     wm_arena *arena = request->arena;
     uint64_t start = wm_clock_ns();
     void *base = NULL;
@@ -325,11 +325,11 @@ static warm_status obtain(wm_space *space, struct wm_grow_request *request,
     status = obtain_apart(space, arena->node, segment_bytes, &base);
     wm_arena_count_driver(arena, false, wm_clock_ns() - start);
     if (status == WARM_OK) {
-        wm_growth_call_arrive(&space->growth, errand);
+        wm_growth_call_arrive(&space->growth, call);
         status = wm_arena_grow(arena, request->lane, base, segment_bytes,
                                request->bytes, &request->block);
         if (status != WARM_OK) {
-            (void)lose(space, request, base, errand);
+            (void)lose(space, request, base, call);
         }
     }
     if (status == WARM_OK && request->needed > 0) {
@@ -338,9 +338,9 @@ static warm_status obtain(wm_space *space, struct wm_grow_request *request,
     return status;
 }
 
-/* The same where segments stretch: obtains the part that was claimed. */
+/* Commits the claimed part of an expandable segment and allocates from it. */
 static warm_status obtain_part(wm_space *space, struct wm_grow_request *request,
-                               struct wm_growth_call *errand)
+                               struct wm_growth_call *call)
 {
     wm_expansion *stretch = &request->stretch;
     wm_arena *arena = request->arena;
@@ -350,7 +350,7 @@ static warm_status obtain_part(wm_space *space, struct wm_grow_request *request,
     space->traits->ranges->prepare(space, stretch->bytes);
     status = wm_growth_commit(space, stretch, &torn);
     if (status == WARM_OK || torn) {
-        wm_growth_call_arrive(&space->growth, errand);
+        wm_growth_call_arrive(&space->growth, call);
     }
     if (status != WARM_OK) {
         wm_expand_undo(arena, stretch, torn);
@@ -363,12 +363,12 @@ static warm_status obtain_part(wm_space *space, struct wm_grow_request *request,
                         &request->block)) {
         status = wm_fail(WARM_OUT_OF_MEMORY,
                          "no memory for the allocator's records");
-        wm_expand_undo(arena, stretch, lose(space, request, NULL, errand));
+        wm_expand_undo(arena, stretch, lose(space, request, NULL, call));
     }
     return status;
 }
 
-/* More addresses for requests as this one. */
+/* Reserves more addresses for requests of this size. */
 static warm_status add_range(wm_space *space,
                              const struct wm_grow_request *request)
 {
@@ -391,17 +391,17 @@ static warm_status add_range(wm_space *space,
     return status;
 }
 
-/* Begins, with more addresses if there are none. */
+/* Begins the call; where there are no addresses, reserves some first. */
 static warm_status begin_somewhere(wm_space *space,
                                    struct wm_grow_request *request,
-                                   struct wm_growth_call *errand)
+                                   struct wm_growth_call *call)
 {
-    warm_status status = begin(space, request, errand);
+    warm_status status = begin(space, request, call);
 
     while (status == WARM_NOT_FOUND) {
         status = add_range(space, request);
         if (status == WARM_OK) {
-            status = begin(space, request, errand);
+            status = begin(space, request, call);
         }
     }
     return status;
@@ -410,23 +410,23 @@ static warm_status begin_somewhere(wm_space *space,
 warm_status wm_growth_obtain(wm_space *space, struct wm_grow_request *request,
                              size_t bytes)
 {
-    struct wm_growth_call errand = {.arena = request->arena,
-                                    .bytes = bytes,
-                                    .room = bytes - request->needed};
-    warm_status status = begin_somewhere(space, request, &errand);
+    struct wm_growth_call call = {.arena = request->arena,
+                                  .bytes = bytes,
+                                  .room = bytes - request->needed};
+    warm_status status = begin_somewhere(space, request, &call);
 
     if (status == WARM_NOT_READY) {
-        swap(space, request, errand.bytes);
+        swap(space, request, call.bytes);
         status = request->stretch.part != NULL
-                     ? obtain_part(space, request, &errand)
-                     : obtain(space, request, &errand);
-        wm_growth_call_end(&space->growth, &errand,
+                     ? obtain_part(space, request, &call)
+                     : obtain(space, request, &call);
+        wm_growth_call_end(&space->growth, &call,
                            status == WARM_OK ? WM_CALL_FREED
                                              : WM_CALL_MADE_ROOM);
         if (status == WARM_OK) {
             wm_background_note_held(&space->background);
         } else {
-            request->vacated++; /* by itself */
+            request->vacated++; /* its own call does not count */
         }
         if (status == WARM_OK && request->bytes > 0 && request->block == NULL) {
             status = wm_fail(WARM_OUT_OF_MEMORY,

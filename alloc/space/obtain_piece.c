@@ -1,6 +1,6 @@
-/* obtain_piece.c: a part of a range gets its memory piece by piece; see
- * expand_piece.h. The driver is called with no lock held: nobody else gets the
- * part meanwhile (expand.h). */
+/* obtain_piece.c: memory for a part of an expandable segment, piece by piece
+ * (expand_piece.h). The driver is called with no lock held: the part is
+ * claimed, so no other thread uses it meanwhile (expand.h). */
 #include "alloc/space/grow_int.h"
 
 #include "alloc/arena/expand_piece.h"
@@ -23,13 +23,14 @@ static warm_status commit_one(wm_space *space, const wm_expansion *stretch,
     return status;
 }
 
-/* Of what is held so much is one piece, where a growth is smaller than a step:
- * that little of it a live block may keep from going. The whole of such a
- * growth as one piece: device-tmix holds 6 % more, device-tsrv with streams
- * that lag 9 %; a 64th 3 %, a 128th as unit by unit (means of eight seeds). */
+/* A growth smaller than a step comes in pieces of this part of what is held: a
+ * live block keeps no more than its piece from being returned. With the whole
+ * growth as one piece device-tmix holds 6 % more, device-tsrv with streams that
+ * lag 9 %; with a 64th 3 %; with a 128th as with single units (means of eight
+ * seeds). */
 enum { PIECE_PARTS = 128 };
 
-/* Bytes of the next piece, of so many that are missing. most: of a step. */
+/* Bytes of the next piece, if missing bytes remain. most: of a step. */
 static size_t piece_of(size_t missing, size_t most, size_t part)
 {
     if (missing >= most) {
@@ -43,9 +44,9 @@ static size_t whole_units(size_t bytes, size_t unit)
     return bytes > unit ? bytes / unit * unit : unit;
 }
 
-/* First what the request needs, so that it shares no piece with others. Each
- * refusal halves what is asked for; that of a single unit ends it. *done: bytes
- * that came. */
+/* Commits what the request needs first, so that its pieces hold no other block.
+ * If the driver refuses, half as much is requested; a refusal of a single unit
+ * ends it. *done: bytes committed. */
 static warm_status commit_all(wm_space *space, const wm_expansion *stretch,
                               size_t *done, bool *torn)
 {

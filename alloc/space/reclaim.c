@@ -1,14 +1,14 @@
-/* reclaim.c: what threads keep in magazines is taken back when memory is needed
- * elsewhere. See space_int.h.
+/* reclaim.c: flushes blocks from the caches of threads for a request that
+ * missed.
  *
- * Takes lock windows, under it the section of each window, and lock arena.
- * Calls the driver with none, where memory is in the order of streams. */
+ * Takes lock windows, under it the section of each window, and lock arena. In a
+ * space with lanes it polls streams, with no lock held. */
 #include "alloc/cache/magazine.h"
 
 #include "alloc/arena/arena_int.h"
 #include "alloc/space/space_int.h"
 
-/* Windows that are visited one at a time before all are. */
+/* Windows that are flushed one at a time before all of them are. */
 enum { WM_RICHEST = 16 };
 
 struct reclaim {
@@ -16,10 +16,10 @@ struct reclaim {
     const wm_request *request;
     wm_block *block;
     bool must;
-    uint64_t blocks, windows; /* taken back, visited */
-    const wm_window *richest; /* of those with something left */
-    int64_t most;             /* what it has */
-    uint64_t number;          /* tells sets apart that have as much */
+    uint64_t blocks, windows; /* flushed, visited */
+    const wm_window *richest; /* the window that caches the most bytes */
+    int64_t most;             /* those bytes */
+    uint64_t number;          /* of its set: decides between equal ones */
 };
 
 static wm_arena *home_of(const struct reclaim *reclaim)
@@ -50,8 +50,8 @@ static void reclaim_window(wm_window *window, void *context)
 
     for (unsigned at = 0; (set = wm_cache_next_set(
                                window, &reclaim->space->group, &at)) != NULL;) {
-        /* What lies on another node helps where nothing else does: once it has
-         * gone back to the driver. */
+        /* Blocks of another node cannot serve the request; if it must be
+         * served, their segments are returned to the driver in its place. */
         if (reclaim->must ||
             wm_arena_is_sibling(set->arena, home_of(reclaim))) {
             reclaim->blocks += wm_cache_flush(set, WM_ALL);
@@ -60,8 +60,8 @@ static void reclaim_window(wm_window *window, void *context)
     reclaim->windows++;
 }
 
-/* After others gave something back; in the order of their streams, perhaps,
- * which are asked how far they are. */
+/* After a flush. The flushed blocks may be in lanes of other streams: then
+ * these streams are polled. */
 static void ask_and_try_again(struct reclaim *reclaim)
 {
     wm_space *space = reclaim->space;
@@ -103,8 +103,9 @@ static bool is_richest(const wm_window *window, void *context)
     return window == reclaim->richest && has_some(window, context);
 }
 
-/* The richest first, one at a time, so that few have to miss; then all. What
- * comes of it does not hang on the order in which threads began. */
+/* Flushes the richest cache first, one at a time, so that few threads miss
+ * later; then all. The outcome does not depend on the order in which threads
+ * began. */
 static void reclaim_others(struct reclaim *reclaim)
 {
     const wm_visit look = {is_richest_so_far, NULL, NULL, reclaim};
@@ -115,8 +116,8 @@ static void reclaim_others(struct reclaim *reclaim)
         reclaim->most = 0;
         (void)wm_window_visit(reclaim->space->group.runtime, &look);
         if (reclaim->most == 0) {
-            /* What somebody kept when the arena had nothing is with a caller
-             * by now, perhaps, and what lies beside it will do. */
+            /* A block that was cached when the arena had nothing may be
+             * allocated by now, and the memory beside it large enough. */
             ask_and_try_again(reclaim);
             return;
         }
@@ -157,10 +158,11 @@ static void reclaim_mine(struct reclaim *reclaim)
     wm_section_unlock(&window->section);
 }
 
-/* Whether it is growth's turn; see above. */
+/* Rent or buy: whether flushing has cost as much as a growth by now, which then
+ * comes first. */
 static bool is_dear(wm_space *space, size_t bytes)
 {
-    /* Relaxed, both: an estimate that several threads add to. */
+    /* Relaxed, both: an estimate to which several threads add. */
     uint64_t cost = WM_VISIT_PRICE *
                     atomic_exchange_explicit(&space->group.timelines->visits, 0,
                                              memory_order_relaxed);
@@ -174,7 +176,7 @@ static bool is_dear(wm_space *space, size_t bytes)
     return true;
 }
 
-/* Where nothing was found the space grows next. */
+/* After a flush that found no block the space grows: the cost begins anew. */
 static void note_cost(wm_space *space, const struct reclaim *reclaim)
 {
     if (reclaim->block == NULL) {
@@ -200,7 +202,8 @@ bool wm_space_reclaim(wm_space *space, const wm_request *request, bool must,
     }
     reclaim_mine(&reclaim);
     if (reclaim.block == NULL) {
-        /* What others gathered before what they keep, which they would miss. */
+        /* Pending frees of other threads first: these threads would not miss
+         * them, as they would their cached blocks. */
         wm_space_collect_gathered(space);
         try_again(&reclaim);
     }

@@ -1,4 +1,4 @@
-/* return_idle.c: idle segments go back to the driver; see grow.h. */
+/* return_idle.c: idle segments are returned to the driver. */
 #include "alloc/space/grow_int.h"
 
 #include "runtime/base/bytes.h"
@@ -20,8 +20,7 @@ warm_status wm_growth_driver_free(wm_space *space, wm_arena *arena,
     return status;
 }
 
-/* Memory that goes back breaks captures. If one is known it stays idle, and
- * goes at a later time. */
+/* To return memory breaks captures: while one is known it stays idle. */
 static bool begin_break(wm_space *space, wm_breaking *breaking)
 {
     bool begun = wm_space_begin_break(space, breaking);
@@ -31,9 +30,9 @@ static bool begin_break(wm_space *space, wm_breaking *breaking)
     return begun;
 }
 
-/* Ends breaking after its call. Returns the bytes that are with the driver
- * again. *refused is set if a whole
- * region is not, for the first time since it is idle. */
+/* Ends breaking after its call. Returns the bytes that the driver took back.
+ * *refused is set if it refuses a whole region for the first time since the
+ * region became idle. */
 static size_t give_back_one(wm_space *space, wm_segment *segment,
                             wm_breaking *breaking, bool *refused)
 {
@@ -45,8 +44,8 @@ static size_t give_back_one(wm_space *space, wm_segment *segment,
 
     wm_space_end_break(space, breaking);
     if (status == WARM_OK) {
-        /* In one step: who trims to a target counts what is held, but for what
-         * is on its way. */
+        /* In one step: a trim to a target counts the bytes held, less those in
+         * flight. */
         wm_lock_acquire(&growth->lock);
         growth->held -= bytes;
         wm_arena_released(arena, segment);
@@ -69,14 +68,14 @@ size_t wm_growth_held_beside(wm_arena *arena)
     return bytes;
 }
 
-/* Which segments go: what the functions below make of it. */
-struct going {
+/* Which segments are returned; each detach function uses some of it. */
+struct purge {
     wm_arena *arena;    /* and its siblings; null: of all */
-    size_t target;      /* bytes that may be held */
-    uint64_t before_ns; /* idle since then */
-    size_t below, most; /* bytes of one, of all */
-    bool oldest;        /* go first, else the largest */
-    bool refused;       /* out: some are not gone, which go last now */
+    size_t target;      /* bytes that may stay held */
+    uint64_t before_ns; /* only segments idle since then or earlier */
+    size_t below, most; /* maximal bytes of one segment, of all of them */
+    bool oldest;        /* those idle longest first; else the largest */
+    bool refused;       /* out: the driver refused some, which rank last now */
 };
 
 static wm_segment *append(wm_segment *chain, wm_segment *more)
@@ -101,14 +100,14 @@ static size_t bytes_of(const wm_segment *chain)
     return bytes;
 }
 
-static bool is_of(const struct going *going, const wm_arena *arena)
+static bool is_of(const struct purge *purge, const wm_arena *arena)
 {
-    return going->arena == NULL || wm_arena_is_sibling(going->arena, arena);
+    return purge->arena == NULL || wm_arena_is_sibling(purge->arena, arena);
 }
 
-/* The arena of what goes first, or null. *least: the rank of the next one that
- * lies in another. *detached: bytes of those on their way already. */
-static wm_arena *first_of(wm_space *space, const struct going *going,
+/* The arena with the segment that ranks highest, or null. *least: the highest
+ * rank in any other arena. *detached: bytes of segments in flight. */
+static wm_arena *first_of(wm_space *space, const struct purge *purge,
                           uint64_t *least, size_t *detached)
 {
     wm_arena *first = NULL;
@@ -120,7 +119,7 @@ static wm_arena *first_of(wm_space *space, const struct going *going,
          a = a->next_arena) {
         size_t bytes = 0;
         uint64_t rank =
-            is_of(going, a) ? wm_arena_rank(a, going->oldest, &bytes) : 0;
+            is_of(purge, a) ? wm_arena_rank(a, purge->oldest, &bytes) : 0;
 
         *detached += bytes;
         if (rank <= *least) {
@@ -135,18 +134,18 @@ static wm_arena *first_of(wm_space *space, const struct going *going,
     return first;
 }
 
-/* Without a choice between arenas: somebody takes what was chosen, or there are
- * no records for parts of it. */
-static wm_segment *detach_any(wm_space *space, const struct going *going,
+/* Detaches from the arenas in turn, whatever their ranks: another thread has
+ * allocated from the chosen segment, or there are no records for its parts. */
+static wm_segment *detach_any(wm_space *space, const struct purge *purge,
                               size_t most)
 {
-    wm_purge leaving = {most, UINT64_MAX, 0, going->oldest};
+    wm_purge leaving = {most, UINT64_MAX, 0, purge->oldest};
     wm_segment *chain = NULL;
 
     for (wm_arena *a = wm_group_arenas(&space->group);
          a != NULL && leaving.bytes > 0; a = a->next_arena) {
         wm_segment *gone =
-            is_of(going, a) ? wm_arena_detach_first(a, &leaving) : NULL;
+            is_of(purge, a) ? wm_arena_detach_first(a, &leaving) : NULL;
         size_t bytes = bytes_of(gone);
 
         leaving.bytes -= bytes < leaving.bytes ? bytes : leaving.bytes;
@@ -155,16 +154,16 @@ static wm_segment *detach_any(wm_space *space, const struct going *going,
     return chain;
 }
 
-/* One arena's first ones as long as no other has any that goes before them. */
-static wm_segment *detach_first(wm_space *space, const struct going *going)
+/* Detaches by rank: from one arena as long as no other has a higher one. */
+static wm_segment *detach_first(wm_space *space, const struct purge *purge)
 {
     wm_segment *chain = NULL;
-    size_t most = going->most, detached;
-    wm_purge leaving = {0, UINT64_MAX, 0, going->oldest};
-    wm_arena *arena = first_of(space, going, &leaving.least, &detached);
+    size_t most = purge->most, detached;
+    wm_purge leaving = {0, UINT64_MAX, 0, purge->oldest};
+    wm_arena *arena = first_of(space, purge, &leaving.least, &detached);
 
-    if (going->most == 0) {
-        size_t stays = going->target + detached;
+    if (purge->most == 0) {
+        size_t stays = purge->target + detached;
 
         most = space->growth.held > stays ? space->growth.held - stays : 0;
     }
@@ -175,36 +174,36 @@ static wm_segment *detach_first(wm_space *space, const struct going *going)
         leaving.bytes = most;
         gone = wm_arena_detach_first(arena, &leaving);
         if (gone == NULL) {
-            return append(chain, detach_any(space, going, most));
+            return append(chain, detach_any(space, purge, most));
         }
         bytes = bytes_of(gone);
         most -= bytes < most ? bytes : most;
         chain = append(chain, gone);
-        arena = first_of(space, going, &leaving.least, &detached);
+        arena = first_of(space, purge, &leaving.least, &detached);
     }
     return chain;
 }
 
-static wm_segment *detach_all(wm_space *space, const struct going *going)
+static wm_segment *detach_all(wm_space *space, const struct purge *purge)
 {
     wm_segment *chain = NULL;
 
     for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
          a = a->next_arena) {
-        if (is_of(going, a)) {
+        if (is_of(purge, a)) {
             chain = append(chain, wm_arena_detach(a, 0));
         }
     }
     return chain;
 }
 
-static wm_segment *detach_down(wm_space *space, const struct going *going)
+static wm_segment *detach_down(wm_space *space, const struct purge *purge)
 {
-    return going->target > 0 ? detach_first(space, going)
-                             : detach_all(space, going);
+    return purge->target > 0 ? detach_first(space, purge)
+                             : detach_all(space, purge);
 }
 
-static wm_segment *detach_old(wm_space *space, const struct going *going)
+static wm_segment *detach_old(wm_space *space, const struct purge *purge)
 {
     const wm_background *b = &space->background;
     const wm_arena *reserved = wm_group_arena(&space->group, b->reserve_node);
@@ -216,19 +215,19 @@ static wm_segment *detach_old(wm_space *space, const struct going *going)
         size_t none = 0;
         size_t *keep = wm_arena_is_sibling(a, reserved) ? &reserve : &none;
 
-        chain = append(chain, wm_arena_detach_old(a, going->before_ns, keep));
+        chain = append(chain, wm_arena_detach_old(a, purge->before_ns, keep));
     }
     return chain;
 }
 
-static wm_segment *detach_own(wm_space *space, const struct going *going)
+static wm_segment *detach_own(wm_space *space, const struct purge *purge)
 {
     wm_segment *chain = NULL;
-    size_t most = going->most;
+    size_t most = purge->most;
 
     (void)space;
-    for (wm_arena *a = going->arena->siblings; a != NULL; a = a->next_sibling) {
-        wm_segment *gone = wm_arena_detach_dedicated(a, going->below, most);
+    for (wm_arena *a = purge->arena->siblings; a != NULL; a = a->next_sibling) {
+        wm_segment *gone = wm_arena_detach_dedicated(a, purge->below, most);
 
         most -= bytes_of(gone);
         chain = append(chain, gone);
@@ -236,8 +235,8 @@ static wm_segment *detach_own(wm_space *space, const struct going *going)
     return chain;
 }
 
-/* Whether any segment could go, wholly or in parts. */
-static bool has_idle(wm_space *space, const struct going *going)
+/* Whether any segment could be returned, wholly or in parts. */
+static bool has_idle(wm_space *space, const struct purge *purge)
 {
     bool found = false;
 
@@ -245,14 +244,14 @@ static bool has_idle(wm_space *space, const struct going *going)
          a = a->next_arena) {
         size_t detached = 0;
 
-        found = is_of(going, a) && wm_arena_rank(a, false, &detached) > 0;
+        found = is_of(purge, a) && wm_arena_rank(a, false, &detached) > 0;
     }
     return found;
 }
 
-/* What a thread that announces a capture waits for is one call to the driver:
- * before each one the thread asks again, and what is left then stays. The first
- * was begun. */
+/* A thread that announces a capture waits for one call of the driver at most:
+ * breaking is begun for each segment anew, and if that is refused the remaining
+ * segments stay. For the first one it has begun. */
 static void give_back_chain(wm_space *space, wm_segment *segment,
                             wm_breaking *breaking, bool *refused, size_t *bytes)
 {
@@ -271,41 +270,40 @@ static void give_back_chain(wm_space *space, wm_segment *segment,
     }
 }
 
-/* A segment on its way back is neither cached nor room under the limit: from
- * its detaching on there is an errand that others can wait for. */
-static size_t send_back(wm_space *space, struct going *going,
+/* A detached segment is neither idle memory nor room below the limit: until it
+ * is returned a call is in the list, for which other threads can wait. */
+static size_t send_back(wm_space *space, struct purge *purge,
                         wm_segment *(*detach)(wm_space *space,
-                                              const struct going *going))
+                                              const struct purge *purge))
 {
-    struct wm_growth_call errand = {.bytes = 0};
+    struct wm_growth_call call = {.bytes = 0};
     wm_breaking breaking;
     wm_segment *segment;
     size_t bytes = 0;
 
-    going->refused = false;
+    purge->refused = false;
     if (wm_space_is_lost(space)) {
         return 0;
     }
-    if (!has_idle(space, going) || !begin_break(space, &breaking)) {
+    if (!has_idle(space, purge) || !begin_break(space, &breaking)) {
         return 0;
     }
     wm_lock_acquire(&space->growth.lock);
-    segment = detach(space, going);
+    segment = detach(space, purge);
     if (segment != NULL) {
-        wm_growth_call_begin_locked(&space->growth, &errand);
+        wm_growth_call_begin_locked(&space->growth, &call);
     }
     wm_lock_release(&space->growth.lock);
     if (segment == NULL) {
         wm_space_end_break(space, &breaking);
         return 0;
     }
-    give_back_chain(space, segment, &breaking, &going->refused, &bytes);
-    wm_growth_call_end(&space->growth, &errand,
+    give_back_chain(space, segment, &breaking, &purge->refused, &bytes);
+    wm_growth_call_end(&space->growth, &call,
                        bytes > 0 ? WM_CALL_FREED : WM_CALL_NOTHING);
     return bytes;
 }
 
-/* Else nobody need be waited for. */
 static bool is_above(wm_growth *growth, size_t target)
 {
     bool above;
@@ -341,25 +339,25 @@ bool wm_growth_settle(wm_space *space, const wm_arena *of, size_t target,
 
 size_t wm_growth_give_back(wm_space *space, wm_arena *arena, size_t target)
 {
-    struct going going = {.arena = arena, .target = target};
+    struct purge purge = {.arena = arena, .target = target};
     size_t bytes = 0;
 
     do {
-        bytes += send_back(space, &going, detach_down);
-    } while (going.refused && target > 0); /* others go in their place */
+        bytes += send_back(space, &purge, detach_down);
+    } while (purge.refused && target > 0); /* others in their place */
     wm_growth_say(space);
     return bytes;
 }
 
 size_t wm_growth_trim(wm_space *space, size_t target)
 {
-    struct going going = {.target = target};
+    struct purge purge = {.target = target};
     size_t bytes;
 
     (void)wm_growth_settle(space, NULL, target, WM_SETTLE_IDLE);
     bytes = wm_growth_give_back(space, NULL, target);
     if (wm_growth_settle(space, NULL, target, WM_SETTLE_DEVICE)) {
-        bytes += send_back(space, &going, detach_down);
+        bytes += send_back(space, &purge, detach_down);
         wm_growth_say(space);
     }
     return bytes;
@@ -367,27 +365,27 @@ size_t wm_growth_trim(wm_space *space, size_t target)
 
 void wm_growth_collect(wm_space *space, wm_arena *arena, size_t bytes)
 {
-    struct going going = {.arena = arena, .most = bytes, .oldest = true};
+    struct purge purge = {.arena = arena, .most = bytes, .oldest = true};
 
     if (bytes > 0) {
-        (void)send_back(space, &going, detach_first);
+        (void)send_back(space, &purge, detach_first);
     }
 }
 
 void wm_growth_decay(wm_space *space, uint64_t before_ns)
 {
-    struct going going = {.before_ns = before_ns};
+    struct purge purge = {.before_ns = before_ns};
 
-    (void)send_back(space, &going, detach_old);
+    (void)send_back(space, &purge, detach_old);
     wm_growth_say(space);
 }
 
 void wm_growth_give_own(wm_space *space, wm_arena *arena, size_t below,
                         size_t most)
 {
-    struct going going = {.arena = arena, .below = below, .most = most};
+    struct purge purge = {.arena = arena, .below = below, .most = most};
 
-    (void)send_back(space, &going, detach_own);
+    (void)send_back(space, &purge, detach_own);
 }
 
 void wm_growth_end_ranges(wm_space *space)

@@ -1,4 +1,5 @@
-/* space.h: a kind of memory: its arenas, and how to obtain and return segments.
+/* space.h: a kind of memory: its arenas, and how segments are obtained from the
+ * driver and returned.
  *
  * An allocation that the thread's cache cannot serve tries in this order, and
  * stops as early as it can (the table in ladder.c):
@@ -18,7 +19,7 @@
  *   out of memory
  *
  * No lock is held across a driver call. Blocks of all spaces are freed and
- * recorded on through here: a block knows its space. */
+ * recorded by the functions below: a block leads to its space. */
 #ifndef WM_SPACE_H
 #define WM_SPACE_H
 
@@ -31,69 +32,70 @@
 
 struct wm_space;
 
-/* Whom idle memory waits for: streams that can be named; those that freed
- * blocks may wait for as well; or, of the others, the device. */
+/* What to wait for before idle memory is returned: adopted streams with idle
+ * memory; also streams with pending frees; or the whole device. */
 enum wm_settle { WM_SETTLE_IDLE, WM_SETTLE_PENDING, WM_SETTLE_DEVICE };
 
-/* How a kind of memory has segments that stretch (expand.h). */
+/* How a kind of memory has expandable segments (expand.h). */
 typedef struct wm_range_traits {
-    /* Addresses for a request of so many bytes, and more. */
+    /* Reserves addresses for a request of needed bytes, and more. */
     warm_status (*reserve)(struct wm_space *space, size_t needed, void **base,
                            size_t *bytes);
     warm_status (*release)(struct wm_space *space, void *base, size_t bytes);
-    /* Before a growth of so many bytes. */
+    /* Called before a growth by bytes. */
     void (*prepare)(struct wm_space *space, size_t bytes);
-    /* Puts a piece of memory into a range, and takes it out; torn: as the
-     * driver's (driver.h). */
+    /* Maps a piece of memory at an offset of a range; and unmaps it. *torn: as
+     * in driver.h. */
     warm_status (*commit)(struct wm_space *space, void *base, size_t offset,
                           size_t bytes, bool *torn);
     warm_status (*decommit)(struct wm_space *space, void *base, size_t offset,
                             size_t bytes);
-    /* Waits for what is queued on idle memory, so that it is common. Whether
-     * there may be more than polls bring. */
+    /* Waits for the work queued on idle memory, which is then safe on every
+     * stream. Returns whether memory may be idle that polls do not find. */
     bool (*settle)(struct wm_space *space, enum wm_settle whose);
 } wm_range_traits;
 
-/* What one kind of memory does its own way. */
+/* What one kind of memory does in its own way. */
 typedef struct wm_space_traits {
     const char *name; /* "pinned" */
     warm_status (*obtain)(struct wm_space *space, int node, size_t bytes,
                           void **base);
     warm_status (*give_back)(struct wm_space *space, void *base, size_t bytes);
-    /* A block of the segment is idle now, and perhaps with somebody else; null:
-     * nothing is done then. No lock held. */
+    /* Called after a block of the segment became idle; another thread may have
+     * allocated it again. May be null. No lock held. */
     void (*freed)(struct wm_space *space, wm_segment *segment);
-    /* A request finds nothing: what is idle for others is made safe for it as
-     * well, if that can be; null: there is none. is_short: there is no more to
-     * be had; else only where one does it. Whether anything was. No lock held.
-     */
+    /* Makes idle memory of other streams safe for a request that missed: its
+     * stream waits for theirs. is_short: the space cannot grow; else only if
+     * waiting for a single stream suffices. Returns whether it did so. May be
+     * null. No lock held. */
     bool (*share)(struct wm_space *space, const wm_request *request,
                   bool is_short);
-    /* What a request that cannot be served is told of the driver's side, a
-     * part of a sentence with ", " before it; null: nothing. */
+    /* Writes what the driver reports about its memory, for the message of a
+     * refused request: part of a sentence after ", ". May be null. */
     void (*describe)(struct wm_space *space, char *text, size_t bytes);
-    const wm_range_traits *ranges; /* null: its segments never stretch */
-    bool nodeless;                 /* of no node in particular */
-    bool uncached;                 /* kept by no thread */
-    bool laned; /* what is idle is so in the order of a stream */
+    const wm_range_traits *ranges; /* null: its segments never expand */
+    bool nodeless;                 /* on no NUMA node in particular */
+    bool uncached;                 /* threads do not cache its blocks */
+    bool laned; /* idle memory belongs to the lane of a stream */
 } wm_space_traits;
 
 enum { WM_CALLBACKS = 16 };
 
 typedef struct wm_space {
-    wm_arena_group group;          /* first: arenas know their space by it */
+    wm_arena_group group;          /* first: an arena leads to its space */
     const wm_space_traits *traits; /* const */
     wm_driver *driver;             /* const */
-    size_t chunk_bytes;            /* const: most at once that nobody needs */
-    /* Most that is held, 0: no limit. Relaxed: set at any time. */
+    size_t chunk_bytes;            /* const: most obtained ahead at once */
+    /* Most bytes held; 0: no limit. Relaxed: set at any time. */
     _Atomic size_t limit_bytes;
-    size_t beside_bytes; /* lock growth: what others hold below that limit */
-    bool shares;         /* const: before it grows; see stream_lane.h */
-    uint64_t decay_ns;   /* const: 0: never */
-    _Atomic uint64_t aged_ns; /* when idle magazines were looked for */
-    /* A block was kept for ever, and it was logged: by what keeps it. */
+    size_t beside_bytes; /* lock growth: held by others below that limit */
+    bool shares;         /* const: streams wait for others before it grows */
+    uint64_t decay_ns;   /* const: age of segments to return; 0: none */
+    _Atomic uint64_t aged_ns; /* time of the last flush of unused caches */
+    /* A block leaked, which was logged: because the driver cannot say whether
+     * it is in use; because a graph may use it. */
     _Atomic bool kept_lost, kept_captured;
-    _Atomic size_t lost; /* bytes of one that a timeline lost, to be logged */
+    _Atomic size_t lost; /* bytes that a timeline leaked, to be logged */
     wm_growth growth;
     wm_background background;
     struct wm_space *poller; /* const: whose background thread polls it */
@@ -110,9 +112,9 @@ static inline size_t wm_space_limit(const wm_space *space)
     return atomic_load_explicit(&space->limit_bytes, memory_order_relaxed);
 }
 
-/* wm_timelines_begin_break() for the space's memory that goes back, or when its
- * device is waited for. At the end of a runtime only what the driver says
- * counts, for what was announced may be over. */
+/* wm_timelines_begin_break() before the space's memory is returned or its
+ * device is waited for. At the end of a runtime only what the driver reports
+ * counts: an announced capture may be over. */
 static inline bool wm_space_begin_break(wm_space *space, wm_breaking *breaking)
 {
     wm_timelines *timelines = space->group.timelines;
@@ -128,21 +130,21 @@ static inline void wm_space_end_break(wm_space *space, wm_breaking *breaking)
     wm_timelines_end_break(space->group.timelines, breaking);
 }
 
-/* Status: OUT_OF_MEMORY; nothing is to be ended then. */
+/* Status: OUT_OF_MEMORY; then it must not be ended. */
 warm_status wm_space_init(wm_space *space, const wm_space_traits *traits,
                           warm_runtime *runtime, wm_timelines *timelines,
                           const wm_options *options);
 /* Before the timelines end: drops the uses of blocks that stay live. */
 void wm_space_forget(wm_space *space);
-/* Ends the records; segments that are left stay with whoever uses them. */
+/* Frees the records; segments with live blocks stay mapped for their users. */
 void wm_space_fini(wm_space *space);
 
 /* Status: OUT_OF_MEMORY, as memory.h says; as wm_driver_look(). */
 warm_status wm_space_alloc(wm_space *space, const wm_request *request,
                            void **pointer);
 
-/* What wm_space_alloc() does with a request that cannot be served, for one
- * with a cause, later. */
+/* Counts a request that cannot be served, and fails with the space's figures. A
+ * caller that passed request->cause calls it if its other memory fails, too. */
 warm_status wm_space_refuse(wm_space *space, const wm_request *request);
 
 /* Sums over the arenas, of private pools too; stats->size is the caller's.
@@ -151,18 +153,18 @@ void wm_space_stats(wm_space *space, warm_space_stats *stats);
 void wm_space_node_stats(wm_space *space, int node, warm_space_stats *stats);
 void wm_space_class_stats(wm_space *space, unsigned size_class,
                           warm_class_stats *stats);
-/* The same of one moment: what threads counted for themselves is in it, and
- * none goes on until it is read. A peak is at least what is current: of several
- * moments that could be more than there ever was. */
+/* The same at one moment: includes what threads counted in their caches, which
+ * are closed meanwhile. A peak is at least the current value; sums over several
+ * moments could be more than there ever was. */
 void wm_space_settled_stats(wm_space *space, int node, warm_space_stats *stats);
 void wm_space_settled_class_stats(wm_space *space, unsigned size_class,
                                   warm_class_stats *stats);
 void wm_space_reset_peaks(wm_space *space);
 void wm_space_reset_totals(wm_space *space);
 
-/* The memory went with the context of a device that was reset (row A17). Its
- * records stay, for those who free what they had; nothing of it is handed out
- * but what threads have ready, and nothing goes back to the driver. */
+/* The memory ended with the context of a device that was reset (row A17). The
+ * records stay, since users may free their blocks; nothing is allocated except
+ * what threads have cached, and nothing is returned to the driver. */
 static inline bool wm_space_is_lost(const wm_space *space)
 {
     return wm_driver_is_lost(space->driver, space->group.device);
@@ -178,23 +180,23 @@ warm_status wm_space_ahead(wm_space *space, int node, size_t bytes,
 /* The LIVE block that holds pointer, else null. */
 wm_block *wm_space_find(const void *pointer);
 
-/* Why it did not: the last error says whose the pointer is. of: "" or " of a
- * device", what was looked for. Returns RUNTIME_GONE where a destroyed runtime
- * left the memory behind, else NOT_FOUND. */
+/* Fails for a pointer that is no such block; the message names what it is. of:
+ * "" or " of a device", the kind of block. Returns RUNTIME_GONE if a destroyed
+ * runtime left the memory behind, else NOT_FOUND. */
 warm_status wm_space_not_found(const void *pointer, const char *of);
-/* RUNTIME_GONE there, with words; else OK. */
+/* RUNTIME_GONE in that case, with a message; else OK. */
 warm_status wm_space_check_left(const void *pointer);
 static inline wm_space *wm_space_of(const wm_block *block)
 {
     return (wm_space *)block->segment->arena->group;
 }
 
-/* The last timelines have let go of PENDING blocks; see timeline.h. */
+/* Frees PENDING blocks whose streams have completed; see timeline.h. */
 void wm_space_finish(wm_block *chain);
-/* Says once that one of those was kept. No lock held: the log calls back. */
+/* Logs, once, that such a block leaked. No lock held: the log calls back. */
 void wm_space_say_ends(wm_space *space);
 
-/* Frees a block that this thread has taken from LIVE to FREEING. */
+/* Frees a block whose state this thread changed from LIVE to FREEING. */
 void wm_space_free(wm_space *space, wm_block *block);
 
 warm_status wm_space_record(wm_space *space, wm_block *block,
@@ -204,20 +206,20 @@ warm_status wm_space_record(wm_space *space, wm_block *block,
 void wm_space_retire(wm_space *space, warm_stream stream,
                      const wm_stream_info *info);
 
-/* Both fail only if the driver does not let this thread set its capture mode;
+/* Makes completed blocks idle and returns segments that were idle for decay_ns.
+ * Fails only if the driver does not let this thread set its capture mode;
  * nothing was done then. */
 warm_status wm_space_poll(wm_space *space);
-/* The same where nothing is to go for its age: what was freed and is done is
- * idle. */
+/* The same, but returns no segment. */
 warm_status wm_space_fetch(wm_space *space);
-/* As wm_space_poll(), for who comes again by itself: leaves batches open that
- * are not old yet. */
+/* As wm_space_poll(), for a thread that polls regularly: young batches stay
+ * open. */
 void wm_space_tend(wm_space *space);
 /* Returns idle segments until at most target bytes are held. */
 warm_status wm_space_trim(wm_space *space, size_t target, size_t *released);
 
-/* The same while no other thread is inside: settles before, and asks whether
- * the figures are those of the live blocks. */
+/* For tests, while no other thread is inside: merges the counts of caches, and
+ * checks that the figures are those of the live blocks. */
 bool wm_space_check_settled(wm_space *space);
 
 warm_status wm_space_callback_add(wm_space *space, warm_memory_fn function,

@@ -1,4 +1,4 @@
-/* space_int.h: what the files of a space share. */
+/* space_int.h: shared by the files of a space. */
 #ifndef WM_SPACE_INT_H
 #define WM_SPACE_INT_H
 
@@ -12,34 +12,36 @@ typedef struct wm_space_work {
     bool mode; /* the thread's capture mode before */
 } wm_space_work;
 
-/* Fails, and needs no end, if the capture mode cannot be set. */
+/* Fails, and must not be ended, if the capture mode cannot be set. recovered:
+ * the last error becomes what it was at the begin. */
 warm_status wm_space_work_begin(wm_space *space, wm_space_work *work);
 void wm_space_work_end(wm_space *space, wm_space_work *work, bool recovered);
 
-/* Whether what was idle for long goes back by the calls that miss. */
+/* Whether allocations that miss return old idle segments: there is no
+ * background thread to do so. */
 static inline bool wm_space_decays(const wm_space *space)
 {
     return space->decay_ns != 0 && !space->background.on;
 }
 
-/* Takes back what has passed; and gives back what is idle for long. Within
- * slow work. */
+/* Polls all streams, so that completed blocks become idle; wm_space_poll_now()
+ * also returns segments that were idle for decay_ns. Within slow work. */
 void wm_space_collect(wm_space *space);
 void wm_space_poll_now(wm_space *space);
 
-/* Asks the user's callbacks for memory; whether one says that it has freed
- * some. No lock held. */
+/* Calls the user's memory callbacks. Returns whether one reports that it freed
+ * memory. No lock held. */
 bool wm_space_ask_callbacks(wm_space *space, size_t bytes);
-/* INVALID_ARGUMENT from one of these callbacks: it would be asked for what it
- * asks for, and so on. */
+/* INVALID_ARGUMENT within such a callback: it would be called for its own
+ * request again, and so on. */
 warm_status wm_space_check_asking(const wm_space *space);
 
-/* Asks for what threads have freed and told nobody of, as far as nobody has
- * since it came. To look takes a barrier, 26 us, in which others stand still:
- * a growth is worth that, or what they keep; not every miss. */
+/* Flushes the pending frees of all threads to their timelines and polls those
+ * with entries that no poll has seen. A flush takes a barrier, 26 us in which
+ * other threads stand still: it pays before a growth, not at each miss. */
 void wm_space_collect_gathered(wm_space *space);
 
-/* As wm_private_tend(), of the floor above. */
+/* Calls wm_private_tend(), which is on a higher floor. */
 static inline void wm_space_tend_pools(wm_space *space,
                                        struct wm_private_arena *only)
 {
@@ -48,12 +50,11 @@ static inline void wm_space_tend_pools(wm_space *space,
 
 /* ---- reclaim.c ---------------------------------------------------------- */
 
-/* Before a space grows: gives back to the arena what this thread keeps, one
- * larger block if that will do, else what it takes; then what others do, one
- * after the other, until the arena has a block for the request. *block: that
- * one, or null. must: even if it was done often lately; else growing is taken
- * for the better deal then. Whether anything was there to be given back.
- */
+/* Before a space grows: flushes this thread's cache to the arena, one larger
+ * block if that suffices, else more; then the caches of other threads, one by
+ * one, until the arena has a block for the request: *block, or null. Unless
+ * must is set nothing is flushed once that has cost as much as a growth.
+ * Returns whether blocks were flushed. */
 bool wm_space_reclaim(wm_space *space, const wm_request *request, bool must,
                       wm_block **block);
 
