@@ -1,7 +1,7 @@
-/* device.c: the driver's face for programs (warmpool/device.h).
+/* device.c: the driver's functions for programs (warmpool/device.h).
  *
- * Checks arguments and passes on; whatever else holds of a driver call is in
- * driver.c. Takes no lock. */
+ * Checks arguments, then calls the driver; driver.c does what is common to all
+ * driver calls. Takes no lock. */
 #include "runtime/runtime.h"
 
 #include "alloc/kinds/pinned.h"
@@ -9,7 +9,7 @@
 #include "runtime/base/sized.h"
 #include "runtime/base/status.h"
 
-/* runtime usable, and nothing of the call is null. */
+/* INVALID_ARGUMENT if an argument is null; else wm_runtime_check(). */
 static warm_status check(warm_runtime *runtime, bool given, const char *what)
 {
     warm_status status = wm_runtime_check(runtime);
@@ -31,7 +31,7 @@ static warm_status check_at(warm_runtime *runtime, int device, bool given,
     return status;
 }
 
-/* The same for what is made in the thread's context. */
+/* The check of calls that create something in the thread's context. */
 static warm_status check_new(warm_runtime *runtime, int device, bool given,
                              const char *what)
 {
@@ -148,17 +148,17 @@ warm_status warm_stream_query(warm_runtime *runtime, warm_stream stream)
                              : status;
 }
 
-/* Bindings are looked at again by the next reserve: while the stream captures
- * it has another workspace than before and after (row A10). */
-static void look_again(warm_runtime *runtime)
+/* Invalidates bindings, which the next reserve makes again: while the stream
+ * captures its handles have another workspace than before and after. */
+static void invalidate_bindings(warm_runtime *runtime)
 {
-    /* Release pairs with the acquire in warm_device_alloc(): whoever sees this
-     * epoch sees that a capture was announced. */
+    /* Release pairs with the acquire in warm_device_alloc(): a thread that sees
+     * this epoch sees that a capture was announced. */
     atomic_fetch_add_explicit(&runtime->stream_epoch, 1, memory_order_release);
 }
 
-/* The event of a capture draws the stream into it. What has to be known then
- * is asked first: it cannot be told while the stream captures. */
+/* An event of a capture makes the waiting stream enter the capture. The
+ * driver is asked about the stream before: it cannot answer afterwards. */
 warm_status warm_stream_wait_event(warm_runtime *runtime, warm_stream stream,
                                    warm_event event)
 {
@@ -175,7 +175,7 @@ warm_status warm_stream_wait_event(warm_runtime *runtime, warm_stream stream,
         wm_workspaces_note_capture(
             wm_kind_table_workspaces(runtime->kinds, info.device), stream,
             info.id)) {
-        look_again(runtime);
+        invalidate_bindings(runtime);
     }
     return status;
 }
@@ -236,8 +236,8 @@ warm_status warm_event_synchronize(warm_runtime *runtime, warm_event event)
                : status;
 }
 
-/* Of what is bound to the stream the workspaces may become part of the graph.
- */
+/* Workspaces of handles that are bound to the stream may become part of the
+ * graph. */
 static void mark_workspaces(warm_runtime *runtime, warm_stream stream,
                             const wm_stream_info *info, bool begun)
 {
@@ -254,10 +254,10 @@ static void end_marks(warm_runtime *runtime, warm_stream stream, bool begun)
         wm_workspaces_end_capture(wm_kind_table_workspaces(runtime->kinds, i),
                                   stream, begun);
     }
-    look_again(runtime);
+    invalidate_bindings(runtime);
 }
 
-/* The stream is looked at first, since it cannot be while it captures. */
+/* Asks the driver about the stream first: it cannot answer during a capture. */
 static warm_status announce(warm_runtime *runtime, warm_stream stream,
                             wm_stream_info *info, bool *already)
 {
@@ -272,7 +272,7 @@ static warm_status announce(warm_runtime *runtime, warm_stream stream,
     }
     if (status == WARM_OK) {
         mark_workspaces(runtime, stream, info, false);
-        look_again(runtime);
+        invalidate_bindings(runtime);
     }
     return status;
 }
@@ -331,15 +331,15 @@ warm_status warm_capture_begin(warm_runtime *runtime, warm_stream stream)
     if (status == WARM_OK) {
         status = begin_capture(runtime, stream, &info);
     }
-    /* Also what was bound to the stream since it was announced. */
+    /* Includes handles bound since the capture was announced. */
     if (status == WARM_OK) {
         mark_workspaces(runtime, stream, &info, true);
-        look_again(runtime);
+        invalidate_bindings(runtime);
     }
     return status;
 }
 
-/* Unless the capture goes on: it cannot be ended by every thread. */
+/* Nothing is over if the capture continues: only its own thread can end it. */
 static void end_announced(warm_runtime *runtime, warm_stream stream)
 {
     wm_capture capture = WM_CAPTURE_NONE;
@@ -362,7 +362,7 @@ warm_status warm_capture_end(warm_runtime *runtime, warm_stream stream,
 
     if (status == WARM_OK) {
         status = wm_driver_capture_end(runtime->driver, stream, graph);
-        look_again(runtime);
+        invalidate_bindings(runtime);
         end_announced(runtime, stream);
     }
     return status;
@@ -413,8 +413,8 @@ warm_status warm_device_free_uncached(warm_runtime *runtime, int device,
     }
     if (!wm_timelines_begin_break(timelines, &breaking, device, NULL, true)) {
         return wm_fail(WARM_CAPTURE_ERROR,
-                       "device %d: a stream captures, and to free memory would "
-                       "break the capture: free it when that has ended",
+                       "device %d: a stream captures, and freeing memory would "
+                       "break the capture: free it when the capture has ended",
                        device);
     }
     status = wm_driver_device_free(runtime->driver, device, pointer);

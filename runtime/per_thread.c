@@ -1,6 +1,6 @@
-/* per_thread.c: the functions that code built for per-thread default streams
- * calls (warmpool/per_thread.h): a null stream is the calling thread's. All
- * else is that of the functions without the suffix. */
+/* per_thread.c: functions for code that is built for per-thread default streams
+ * (warmpool/per_thread.h): null means the calling thread's default stream. The
+ * rest is as in the functions without the suffix. */
 #ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
 #error "build the library without CUDA_API_PER_THREAD_DEFAULT_STREAM"
 #endif
@@ -8,7 +8,7 @@
 #include "warmpool/testing.h"
 #include "warmpool/warmpool.h"
 
-/* X(name, parameters, arguments): those with a parameter stream. */
+/* X(name, parameters, arguments): functions with a parameter stream. */
 #define STREAM_CALLS(X)                                                        \
     X(warm_allocator_alloc,                                                    \
       (const warm_allocator *allocator, size_t bytes, warm_stream stream,      \

@@ -1,7 +1,8 @@
-/* runtime.c: makes and ends runtimes; the only file that knows everybody.
+/* runtime.c: makes and destroys runtimes; it connects all modules.
  *
- * Made from the driver up and ended from the caches down: buffers, handles
- * (libraries before streams), workspaces, driver. No locks are taken here. */
+ * A runtime is made from the driver up, and destroyed from the caches down:
+ * buffers, handles (libraries before streams), workspaces, driver. Takes no
+ * lock itself. */
 #include "runtime/runtime.h"
 
 #include "alloc/storage/allocators.h"
@@ -29,10 +30,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What exit does to every runtime, and what came of it. */
+/* Results of exit over all runtimes. */
 struct leave {
     uint64_t leaked;
-    char torn[512]; /* why a trace is incomplete: the first one; or "" */
+    char torn[512]; /* why the first incomplete trace is so; or "" */
 };
 
 static void leave_to_system(warm_runtime *runtime, void *argument)
@@ -50,7 +51,7 @@ static void leave_to_system(warm_runtime *runtime, void *argument)
     }
 }
 
-/* Row A6: from here on nothing is destroyed and no driver is called. */
+/* From here on nothing is destroyed and no driver is called. */
 static void on_exit_of_process(void)
 {
     struct leave all = {0};
@@ -75,7 +76,6 @@ static void leave_to_parent(warm_runtime *runtime, void *argument)
     }
 }
 
-/* Row G5. */
 void wm_runtime_forked(void)
 {
     wm_runtime_each_inherited(leave_to_parent, NULL);
@@ -93,7 +93,7 @@ static void log_level_from(const wm_options *options)
     }
 }
 
-/* Row G3: the choice is never silent. */
+/* A fallback from CUDA to the host device is never silent. */
 static warm_status open_driver(const wm_options *options, wm_driver **driver)
 {
     warm_error before = {.size = sizeof before};
@@ -131,8 +131,8 @@ static uint64_t pool_of(void *context, warm_stream stream)
     return wm_private_pool_of(context, stream);
 }
 
-/* Without timelines the runtime is about to begin, or has asked before it
- * ended (would_break_capture()). */
+/* Without timelines the runtime is being made, or is being destroyed and
+ * would_break_capture() has checked already. */
 static bool begin_break(void *context, wm_breaking *breaking, int device,
                         warm_stream but)
 {
@@ -164,14 +164,14 @@ static void note_put_off(void *context)
     atomic_store_explicit(&runtime->put_off, true, memory_order_relaxed);
 }
 
-/* What was known of streams is not trusted any more: bindings and lanes of the
- * device are looked at again, and refused. */
+/* A device was reset: invalidates what threads remember of streams, so that
+ * bindings and lanes of the device are checked again, and refused. */
 static void on_lost(void *context, int device)
 {
     warm_runtime *runtime = context;
 
     (void)device;
-    /* Relaxed: as where a stream retires. */
+    /* Relaxed: as in wm_runtime_retire(). */
     atomic_fetch_add_explicit(&runtime->stream_epoch, 1, memory_order_relaxed);
 }
 
@@ -185,13 +185,14 @@ static void unclaim_room(void *context, int device, size_t bytes)
     wm_device_space_unclaim(context, device, bytes);
 }
 
-/* Handles were bound with its workspaces, whose memory goes back. */
+/* Memory of a private pool is freed: handles must not stay bound with the
+ * pool's workspaces. */
 static void pool_over(warm_runtime *runtime, uint64_t pool, bool later)
 {
     if (later) {
         note_put_off(runtime);
     }
-    /* Before what frees: bindings that are made from here on have none of the
+    /* Before the workspaces are freed: bindings made later use none of the
      * pool's. Relaxed: see warm_handle_reserve_on(). */
     atomic_fetch_add_explicit(&runtime->stream_epoch, 1, memory_order_relaxed);
     for (int i = 0; i < runtime->devices; i++) {
@@ -266,7 +267,7 @@ static bool thread_leaves(warm_runtime *runtime, bool exits)
     return wm_timelines_leave_thread(&runtime->pinned->timelines, exits);
 }
 
-/* The block that is never freed, for a runtime on an open driver. */
+/* Allocates the body of a runtime, which is never freed once it has lived. */
 static warm_runtime *new_runtime(wm_driver *driver, struct wm_trace *trace,
                                  const wm_options *options)
 {
@@ -288,13 +289,13 @@ static warm_runtime *new_runtime(wm_driver *driver, struct wm_trace *trace,
     runtime->pool_over = pool_over;
     runtime->tend_pools = wm_private_tend;
     runtime->captures_over = captures_over;
-    /* Calls that are told are none of those that look at no more than a window.
-     */
+    /* Traced calls must not be hits, which would leave no record: sections are
+     * closed from birth. */
     runtime->told = trace != NULL || options->history > 0;
     runtime->window_closed =
         wm_section_birth() | (runtime->told ? WM_CLOSED_SLOW : 0);
     wm_lock_init(&runtime->windows_lock, WM_RANK_WINDOWS);
-    /* Relaxed: published by state later. 0 means unbound in a window. */
+    /* Relaxed: state publishes it later. 0 means not bound in a window. */
     atomic_store_explicit(&runtime->stream_epoch, 1, memory_order_relaxed);
     return runtime;
 }
@@ -332,13 +333,14 @@ static warm_status make_on(wm_driver *driver, struct wm_trace *trace,
     return WARM_OK;
 }
 
-/* given: the driver to work on, or null to open one as options say. */
+/* given: the driver to use, or null to open one as the options say. */
 static warm_status make(wm_driver *given, const wm_options *options,
                         warm_runtime **out)
 {
     struct wm_trace *trace = NULL;
     wm_driver *driver = given;
-    /* First: a file that cannot be had is said before anything is done. */
+    /* First: a trace file that cannot be opened fails before any side effect.
+     */
     warm_status status = wm_trace_open(options, &trace);
 
     if (status == WARM_OK && given == NULL) {
@@ -401,7 +403,7 @@ static warm_status check_destroy(warm_runtime *runtime,
     if (status == WARM_OK && report != NULL) {
         status = wm_sized_check(report, sizeof *report, "warm_destroy_report");
     }
-    /* It waits for threads that may wait for the callback. */
+    /* Destroy waits for threads, which may wait for this callback. */
     if (status == WARM_OK && wm_callback_inside()) {
         status = wm_fail(WARM_INVALID_ARGUMENT,
                          "a callback cannot destroy a runtime");
@@ -409,7 +411,7 @@ static warm_status check_destroy(warm_runtime *runtime,
     return status;
 }
 
-/* Whether a capture is under way that the end of the runtime would break. */
+/* Whether destroying the runtime would break a capture that is under way. */
 static bool would_break_capture(warm_runtime *runtime)
 {
     bool breaks =
@@ -418,8 +420,8 @@ static bool would_break_capture(warm_runtime *runtime)
     if (breaks) {
         wm_log(WARM_LOG_WARNING,
                "a runtime is destroyed while a stream captures: its idle "
-               "memory and handles stay with the process, or the capture "
-               "would break; end captures before");
+               "memory and handles are leaked, since freeing them would break "
+               "the capture; end captures before warm_runtime_destroy()");
     }
     return breaks;
 }
@@ -435,7 +437,7 @@ static void end(warm_runtime *runtime, warm_destroy_report *report)
     wm_pinned_stop(runtime->pinned);
     wm_window_cut_all(runtime);
     trace = runtime->trace;
-    runtime->trace = NULL; /* before it ends: a child of a fork looks here */
+    runtime->trace = NULL; /* before the close: a forked child reads it */
     wm_trace_close(trace);
     wm_allocators_close(runtime);
     wm_private_close(runtime);
@@ -448,12 +450,12 @@ static void end(warm_runtime *runtime, warm_destroy_report *report)
     runtime->history = NULL;
     wm_private_fini(runtime);
     report->lost_handles = wm_kind_table_lost(runtime->kinds);
-    wm_driver_break_begin(); /* as would_break_capture() has said */
+    wm_driver_break_begin(); /* would_break_capture() has checked */
     wm_kind_table_close(runtime->kinds, &report->handles);
     wm_driver_break_end();
     runtime->kinds = NULL;
     report->host_streams = wm_driver_close(runtime->driver);
-    /* Once the process exits the driver was left open, and stays known. */
+    /* If the process exits, the driver stays open. */
     if (!wm_process_exiting()) {
         runtime->driver = NULL;
     }
@@ -467,8 +469,8 @@ static void end(warm_runtime *runtime, warm_destroy_report *report)
     if (report->handles > 0 || report->blocks > 0) {
         wm_log(WARM_LOG_WARNING,
                "a runtime was destroyed with %" PRIu64 " handles and %" PRIu64
-               " blocks (%s) in use, which stay usable and are never given "
-               "back: return and free them before warm_runtime_destroy()",
+               " blocks (%s) in use, which stay usable and are leaked: return "
+               "and free them before warm_runtime_destroy()",
                report->handles, report->blocks,
                wm_bytes(report->block_bytes).text);
     }
@@ -481,7 +483,7 @@ static warm_status destroy(warm_runtime *runtime, warm_destroy_report *report)
 
     if (status == WARM_OK) {
         wm_driver_notice_reset(runtime->driver, WM_DEVICE_UNKNOWN);
-        /* The caller uses no handle of it any more. */
+        /* The caller uses no handle of the runtime any more. */
         status = wm_window_drop(runtime);
     }
     if (status != WARM_OK) {
@@ -515,7 +517,7 @@ warm_status warm_runtime_destroy(warm_runtime *runtime,
 
 const char *warm_runtime_driver(const warm_runtime *runtime)
 {
-    /* Acquire: LIVE means that driver is there. */
+    /* Acquire: if the state is LIVE, driver is set. */
     if (runtime == NULL ||
         atomic_load_explicit(&runtime->state, memory_order_acquire) !=
             WM_RUNTIME_LIVE) {

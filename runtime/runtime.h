@@ -1,28 +1,28 @@
-/* runtime.h: what the files beside runtime.c call of it. */
+/* runtime.h: functions that the files of this folder share. */
 #ifndef WM_RUNTIME_H
 #define WM_RUNTIME_H
 
 #include "runtime/thread/control.h"
 
-/* warm_runtime_create() with cancellation off, on a driver that the caller
- * has opened (null: options say which). driver: taken on success; on failure
- * still the caller's. For the bench and for tests that bring a driver. */
+/* warm_runtime_create() with cancellation off, on a driver that the caller has
+ * opened (null: the options choose one). driver: taken on success; on failure
+ * it stays the caller's. The bench and some tests bring their own driver. */
 warm_status wm_runtime_create_on(wm_driver *driver, const warm_options *given,
                                  warm_runtime **runtime);
 
 /* The only handler of forks; runs in the child. */
 void wm_runtime_forked(void);
 
-/* warm_stream_retire() of a runtime that lives. */
+/* warm_stream_retire() for a live runtime. */
 warm_status wm_runtime_retire_stream(warm_runtime *runtime, warm_stream stream);
 
-/* The stream, looked at as info, is about to be destroyed: bindings to it are
- * not trusted any more, its workspaces and blocks stay stream-safe. */
+/* The stream is about to be destroyed: invalidates bindings to it; its
+ * workspaces and blocks stay stream-safe. info: as the driver describes it. */
 void wm_runtime_retire(warm_runtime *runtime, warm_stream stream,
                        const wm_stream_info *info);
 
-/* A stream that was just created lives until it is retired. What fails leaves
- * it as the streams of the program are: dearer, and no less safe. */
+/* Adopts a stream that was just created and lives until it is retired. If that
+ * fails the stream is treated like a foreign one: slower, but as safe. */
 void wm_runtime_adopt(warm_runtime *runtime, warm_stream stream);
 
 #endif

@@ -177,7 +177,7 @@ static void put_figures(wm_text *text, const char *name,
     wm_text_put(text, "}");
 }
 
-/* Memory of devices that the program has used any of. */
+/* Devices of which the program has used memory. */
 static warm_status put_device_memory(wm_text *text, warm_runtime *runtime)
 {
     const char *separator = "";

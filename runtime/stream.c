@@ -1,5 +1,5 @@
-/* stream.c: what the program says of its streams: adopted, and retired before
- * they are destroyed; see warmpool/memory.h. Takes no lock itself. */
+/* stream.c: adopts streams of the program, and retires them before they are
+ * destroyed; see warmpool/memory.h. Takes no lock itself. */
 #include "runtime/runtime.h"
 
 #include "alloc/kinds/device_space.h"
@@ -15,8 +15,8 @@ void wm_runtime_retire(warm_runtime *runtime, warm_stream stream,
 {
     /* Relaxed: see warm_handle_reserve_on(). */
     atomic_fetch_add_explicit(&runtime->stream_epoch, 1, memory_order_relaxed);
-    /* One that captures may be on any device: there it finds by its address
-     * what graphs of it have, and nothing else. */
+    /* The device of a capturing stream is unknown: on each device only the
+     * workspaces of its graphs are found, by the stream's address. */
     for (int i = 0; i < runtime->devices; i++) {
         if (info->device == i || info->device == WM_DEVICE_UNKNOWN) {
             wm_binding_unbind_stream(runtime, i, stream);
@@ -47,8 +47,8 @@ static warm_status adopt_known(warm_runtime *runtime, warm_stream stream,
 {
     warm_status status = wm_pinned_adopt(runtime->pinned, stream, info);
 
-    /* Relaxed: as above. Another one may have been adopted at the same address,
-     * and not retired. */
+    /* Relaxed: as above. An earlier stream at the same address may have been
+     * adopted and never retired. */
     atomic_fetch_add_explicit(&runtime->stream_epoch, 1, memory_order_relaxed);
     if (status == WARM_OK && runtime->trace != NULL) {
         wm_tracing_adopt(runtime, stream, info->device);
@@ -93,8 +93,8 @@ warm_status warm_stream_adopt(warm_runtime *runtime, warm_stream stream)
     if (status == WARM_OK && (stream == NULL || stream == WARM_STREAM_LEGACY ||
                               stream == WARM_STREAM_PER_THREAD)) {
         status = wm_fail(WARM_INVALID_ARGUMENT,
-                         "a default stream cannot be adopted: its name stands "
-                         "for several streams");
+                         "a default stream cannot be adopted: its name means "
+                         "several streams");
     }
     if (status == WARM_OK) {
         status = adopt(runtime, stream);

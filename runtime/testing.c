@@ -1,4 +1,4 @@
-/* testing.c: what tests may do and ask (warmpool/testing.h). */
+/* testing.c: functions for tests (warmpool/testing.h). */
 #include "warmpool/testing.h"
 
 #include "alloc/kinds/device_space.h"
@@ -14,8 +14,8 @@
 static warm_status unknown_call(const char *call)
 {
     return wm_fail(WARM_INVALID_ARGUMENT,
-                   "no driver call '%.64s': warm_testing_call_name() tells the "
-                   "names of all",
+                   "no driver call '%.64s': warm_testing_call_name() lists the "
+                   "names",
                    call != NULL ? call : "(null)");
 }
 
@@ -91,7 +91,7 @@ warm_status warm_testing_hold(warm_runtime *runtime, warm_stream stream)
 warm_status warm_testing_step(warm_runtime *runtime, warm_stream stream,
                               unsigned count)
 {
-    /* The two ends of the range mean something else to the driver. */
+    /* 0 and UINT_MAX mean hold and resume to the driver. */
     if (count == WM_CONTROL_HOLD) {
         return wm_runtime_check(runtime);
     }
@@ -106,8 +106,9 @@ warm_status warm_testing_resume(warm_runtime *runtime, warm_stream stream)
 
 /* ---- the library's own records ------------------------------------------ */
 
-/* What counts for the limit is what arenas hold, unless a thread is just about
- * to bring or to return some. What is not cached is not limited. */
+/* Whether the bytes counted against the limit equal those that the arenas hold,
+ * which is so while no thread grows or trims the space. Uncached memory is not
+ * limited. */
 static bool check_held(wm_space *space)
 {
     warm_space_stats stats = {.size = sizeof stats};

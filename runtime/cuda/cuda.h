@@ -1,26 +1,23 @@
-/* cuda.h: what the files of the CUDA driver share, and what the CUDA kinds
- * may use of it.
+/* cuda.h: what the files of the CUDA driver share, and what the CUDA kinds may
+ * use of it.
  *
- * All work goes through libcuda, whose streams, events and memory are the ones
- * that cudart knows, and whose functions leave cudart's last error alone: what
- * fails here, or is "not ready", is not what the program finds there, and what
- * it has yet to find stays (row B20), unless cudart cannot name the thread's
- * device while an error of the program's is pending there: see
- * wm_cuda_current_device(). cudart is asked how many devices there are, since
- * it has the better words for why there are none, and which one a thread
- * without a context means. Every op runs like this:
+ * All work goes through libcuda: its streams, events and memory are the same as
+ * cudart's, but its functions leave cudart's last error alone. So the program
+ * never finds our failures or "not ready" in cudaGetLastError(), and its own
+ * pending errors stay there; wm_cuda_current_device() has the one exception.
+ * cudart counts the devices, since it explains best why there are none, and
+ * says which device a thread without a context means. Every op runs like this:
  *
  *   enter (push a context if the thread has none or another device's is
  *   needed) ── libcuda's call ── result ── leave (pop)
  *
- * No default stream but the one that is named: the library is built without
- * CUDA_API_PER_THREAD_DEFAULT_STREAM, or NULL would be another one's.
+ * NULL means the legacy default stream: the library is built without
+ * CUDA_API_PER_THREAD_DEFAULT_STREAM.
  *
- * A primary context is retained by the first op of a runtime that needs it. The
- * process keeps one reference to each and never releases it, however many
- * runtimes come and go: handles and memory that outlive a runtime stay usable
- * (row G2), and cudart keeps a reference of its own for the life of the process
- * anyway. */
+ * The first op that needs a primary context retains it. The process holds one
+ * reference to each context and never releases it, so that handles and memory
+ * that outlive their runtime stay usable; cudart holds a reference of its own
+ * for the life of the process anyway. */
 #ifndef WM_CUDA_H
 #define WM_CUDA_H
 
@@ -48,8 +45,8 @@ bool wm_cuda_is(const wm_driver *d);
 warm_status wm_cuda_device_push(wm_driver *d, int device, wm_cuda_scope *scope);
 void wm_cuda_device_pop(wm_driver *d, const wm_cuda_scope *scope);
 
-/* The CUDA runtime in use: major number of its version, and its file (empty:
- * not known). Libraries of another one are never used beside it. */
+/* The CUDA runtime in use: major version and file (empty: not known). Libraries
+ * of another major version are never used with it. */
 int wm_cuda_major(const wm_driver *d);
 const char *wm_cuda_file(const wm_driver *d);
 
@@ -132,18 +129,19 @@ int wm_cuda_compute_major(wm_driver *d, int device);
     X(cuGraphLaunch)                                                           \
     X(cuThreadExchangeStreamCaptureMode)
 
-/* __typeof__: the header's own prototypes, so that arguments are checked. */
+/* __typeof__ takes the prototypes from CUDA's headers, which checks arguments.
+ */
 #define WM_CUDA_FIELD(name) __typeof__(name) *name;
 
-/* Page-locked memory that CUDA does not begin at a page: a larger region, of
- * which the rest is not used. */
+/* Page-locked memory that CUDA did not align to a page: a larger region, of
+ * which the library uses an aligned part. */
 typedef struct wm_cuda_shifted {
     struct wm_cuda_shifted *next;
-    void *pointer, *given; /* by us, null: nobody has it; by CUDA */
+    void *pointer, *given; /* the aligned part, null: unused; CUDA's region */
 } wm_cuda_shifted;
 
-/* Which device the streams, events and graphs that the driver made are of, so
- * that none of a device that was reset is named to CUDA (cuda_home.c). */
+/* The device of every stream, event and graph that the driver made, so that no
+ * object of a device that was reset is passed to CUDA (cuda_home.c). */
 enum { WM_CUDA_HOME_BUCKETS = 1024 };
 typedef struct wm_cuda_homes {
     wm_lock lock;                                      /* rank driver */
@@ -151,11 +149,11 @@ typedef struct wm_cuda_homes {
 } wm_cuda_homes;
 
 typedef struct wm_cuda {
-    wm_driver base; /* first: the two pointers are one */
+    wm_driver base; /* first: a wm_driver * is a wm_cuda * */
     wm_lock shifted_lock;
     _Atomic(wm_cuda_shifted *) shifted; /* lock shifted; peeked at, relaxed */
-    /* CUDA has begun memory elsewhere than at a page: a page more is asked for.
-     * Relaxed: who does not know yet finds out. */
+    /* CUDA has returned unaligned memory: later allocations are a page larger.
+     * Relaxed: a thread that sees the old value finds out by itself. */
     _Atomic bool shifts;
     struct {
         WM_CUDART_CALLS(WM_CUDA_FIELD)
@@ -166,10 +164,10 @@ typedef struct wm_cuda {
     wm_cuda_homes homes;
     int version;         /* const after open: of cudart, as 13000 */
     char file[512];      /* const after open: of cudart; empty: not known */
-    cudaError_t counted; /* what it said when devices were counted */
-    /* By device: null, then the retained primary context for ever, and what
-     * tells it from one that comes after a reset: any number, if it is known.
-     */
+    cudaError_t counted; /* cudart's result of counting devices */
+    /* By device: the retained primary context, or null before its first use.
+     * Its id, if libcuda has one, differs from that of a context that replaces
+     * it after a reset. */
     struct {
         _Atomic(CUcontext) context;
         _Atomic uint64_t id;
@@ -182,38 +180,39 @@ static inline wm_cuda *wm_cuda_of(wm_driver *d)
     return (wm_cuda *)d;
 }
 
-/* Fills rt, cu and what stands beside them, and base.devices. */
+/* Fills rt, cu, version, file, counted and base.devices. */
 warm_status wm_cuda_load(const wm_options *options, wm_cuda *c);
 
-/* EXITING, with words: what answered with its code for that it has shut down,
- * though our exit handler has not run yet. */
+/* Fails with EXITING: a library reports that it has shut down, before our exit
+ * handler has run. what: the call. */
 warm_status wm_cuda_unloading(const char *origin, int code, const char *what);
 
-/* Turns a code into a status; not OK: leaves the thread's last error. what
- * names the function. */
+/* Turns a code into a status and, unless OK, sets the thread's last error.
+ * what: the function. */
 warm_status wm_cuda_result(wm_cuda *c, CUresult code, const char *what);
-/* As that with the status given, for a code that means another one here. */
+/* wm_cuda_result() with a given status, if the code means that one here. */
 warm_status wm_cuda_fail(wm_cuda *c, warm_status status, CUresult code,
                          const char *what);
 
-/* For work that belongs to no device in particular: the thread's context if
- * that is a primary one, else one that is active already, else that of its
- * device; never that of a device that was reset. */
+/* Enters a context for work of no particular device: the thread's if it is a
+ * primary one, else any active one, else that of the thread's device; never one
+ * of a lost device. */
 warm_status wm_cuda_enter(wm_cuda *c, wm_cuda_scope *scope);
-/* For page-locked memory, in whose context all of it is. */
+/* Enters the context that owns all page-locked memory. */
 warm_status wm_cuda_enter_host(wm_cuda *c, wm_cuda_scope *scope);
-/* As wm_cuda_enter(), but a default stream means the thread's own device, and
- * one of a context that is not primary is refused with UNSUPPORTED. */
+/* wm_cuda_enter() for a call that names a stream: a default stream needs the
+ * thread's own device. UNSUPPORTED if that stream's context is not primary. */
 warm_status wm_cuda_enter_stream(wm_cuda *c, warm_stream stream,
                                  wm_cuda_scope *scope);
-/* The same for a stream that the runtime knows: of the primary context of the
- * thread's device, whatever is current. */
+/* wm_cuda_enter_stream() for a stream that the runtime knows: its default
+ * streams belong to the primary context of the thread's device, whatever
+ * context is current. */
 warm_status wm_cuda_enter_known(wm_cuda *c, warm_stream stream,
                                 wm_cuda_scope *scope);
 
-/* Whether a context is none of the primary ones (null: no), and how a call that
- * works in primary ones only refuses it: UNSUPPORTED, which names it. It is
- * current. */
+/* Whether the current context is not a primary one (null: no); and the failure
+ * of a call that works in primary contexts only: UNSUPPORTED, with the context.
+ */
 bool wm_cuda_is_foreign(wm_cuda *c, CUcontext context);
 warm_status wm_cuda_foreign(wm_cuda *c, CUcontext context, const char *whose);
 warm_status wm_cuda_look(wm_driver *d, int device);
@@ -221,16 +220,17 @@ void wm_cuda_notice(wm_driver *d, int device);
 
 void wm_cuda_homes_init(wm_cuda_homes *homes);
 void wm_cuda_homes_fini(wm_cuda_homes *homes);
-/* The object was made, at what may be the address of one that a reset ended. */
+/* Records the device of a new object; its address may be that of an object that
+ * a reset destroyed. */
 void wm_cuda_note_made(wm_cuda *c, const void *object, int device);
-/* It is about to be destroyed; returns its device. */
+/* Forgets an object that is about to be destroyed; returns its device. */
 int wm_cuda_note_gone(wm_cuda *c, const void *object);
 int wm_cuda_home(wm_driver *d, const void *object);
 
 /* True if the device has a primary context already. */
 bool wm_cuda_active(wm_cuda *c, int device);
 
-/* The ops, by file. */
+/* The ops. */
 #define WM_CUDA_OP(name, parameters, arguments, on)                            \
     warm_status wm_cuda_##name parameters;
 WM_DRIVER_CALLS(WM_CUDA_OP)
@@ -241,7 +241,7 @@ WM_DRIVER_CALLS(WM_CUDA_OP)
     wm_cuda_leave((c), (scope),                                                \
                   wm_cuda_result((c), (c)->cu.call(__VA_ARGS__), #call))
 
-/* Leaves a scope and passes the status on. */
+/* Leaves a scope and returns the status. */
 static inline warm_status wm_cuda_leave(wm_cuda *c, const wm_cuda_scope *scope,
                                         warm_status status)
 {

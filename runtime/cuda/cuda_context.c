@@ -1,8 +1,8 @@
-/* cuda_context.c: contexts, current devices, and errors in words.
+/* cuda_context.c: contexts, current devices, and error messages.
  *
- * A context is published to the driver's threads by one compare-and-swap; the
- * references of the process are under its lock; the thread's stack of contexts
- * belongs to the thread. */
+ * One compare-and-swap publishes a context to all threads of the driver. The
+ * process lock guards the references that the process holds. A thread's stack
+ * of contexts belongs to the thread. */
 #include "runtime/cuda/cuda.h"
 
 #if WM_HAVE_CUDA
@@ -27,7 +27,7 @@ static warm_status status_of(CUresult code)
     return WARM_DRIVER_ERROR;
 }
 
-/* Without the version that a name ends with. */
+/* Length of a function's name without its version suffix. */
 static int length_of(const char *function)
 {
     return (int)strcspn(function, "_");
@@ -70,16 +70,16 @@ warm_status wm_cuda_result(wm_cuda *c, CUresult code, const char *what)
     return wm_cuda_fail(c, status_of(code), code, what);
 }
 
-/* A context whose id cannot be told is found to have been reset only while the
- * device has none. */
+/* If libcuda does not know the context's id, a reset is noticed only while the
+ * device has no primary context. */
 static void note_id(wm_cuda *c, int device, CUcontext context)
 {
     unsigned long long id = 0;
 
     if (c->cu.cuCtxGetId(context, &id) == CUDA_SUCCESS) {
         atomic_store_explicit(&c->primary[device].id, id, memory_order_relaxed);
-        /* Release: pairs with the acquire in has_another_id(). Whoever does not
-         * see it yet looks at the next miss. */
+        /* Release pairs with the acquire in has_another_id(). A thread that
+         * does not see it yet checks at its next miss. */
         atomic_store_explicit(&c->primary[device].id_known, true,
                               memory_order_release);
     }
@@ -91,12 +91,13 @@ static struct {
     uint64_t id;
 } held[WM_NODE_DEVICES]; /* process lock */
 
-/* Whether the process holds a reference to the device's context, which was just
- * retained, already; else it does from now on, with that one. A context without
- * a known id may be another one at the same address: it counts as new. */
+/* The caller has just retained the device's context. True if the process held a
+ * reference before; else the caller's reference becomes the process's. A
+ * context without a known id may be a new one at the same address and counts as
+ * new. */
 static bool is_held(wm_cuda *c, int device)
 {
-    /* Relaxed: this thread has published them. */
+    /* Relaxed: this thread has published both. */
     CUcontext context =
         atomic_load_explicit(&c->primary[device].context, memory_order_relaxed);
     uint64_t id =
@@ -127,9 +128,9 @@ static warm_status retain(wm_cuda *c, int device, CUcontext *context)
     if (status != WARM_OK) {
         return status;
     }
-    /* Relaxed is enough: the handle is all that is published, and what it
-     * stands for is the driver's to order. Whoever loses, and who comes after
-     * another runtime, drops its reference: the process holds one. */
+    /* Relaxed: only the handle is published; libcuda orders what it stands for.
+     * A thread that loses the race, or follows another runtime, releases its
+     * reference: the process holds one. */
     if (!atomic_compare_exchange_strong_explicit(
             &c->primary[device].context, &none, mine, memory_order_relaxed,
             memory_order_relaxed)) {
@@ -179,7 +180,7 @@ void wm_cuda_device_pop(wm_driver *d, const wm_cuda_scope *scope)
 {
     CUcontext popped;
 
-    /* It fails only if somebody has destroyed the context meanwhile. */
+    /* Fails only if the program has destroyed the context meanwhile. */
     if (scope->pushed &&
         wm_cuda_of(d)->cu.cuCtxPopCurrent_v2(&popped) != CUDA_SUCCESS) {
         wm_log(WARM_LOG_WARNING, "cuCtxPopCurrent failed: the thread's "
@@ -197,8 +198,9 @@ bool wm_cuda_active(wm_cuda *c, int device)
            active != 0;
 }
 
-/* In cudart's words: it has codes that libcuda does not know, as for a driver
- * that is too old. The others mean the same in both. */
+/* The failure of a cudart call, with cudart's text: it has codes that libcuda
+ * lacks, for instance for a driver that is too old. All other codes mean the
+ * same in both. */
 static warm_status cudart_failed(wm_cuda *c, cudaError_t code, const char *what)
 {
     const char *text = c->rt.cudaGetErrorString(code);
@@ -210,9 +212,10 @@ static warm_status cudart_failed(wm_cuda *c, cudaError_t code, const char *what)
                         "%s: %s", what, text);
 }
 
-/* Our failure is taken away from cudart's last error. Where one of the
- * program's is pending, it takes the place of that one, which nothing can put
- * back; it is left there then, so that the program finds some error. */
+/* Asks cudart for the thread's device. If that fails, the failure is removed
+ * from cudart's last error. But if an error of the program was pending there,
+ * our failure has overwritten it, and nothing can restore it: then the failure
+ * stays, so that the program finds some error. */
 warm_status wm_cuda_current_device(wm_driver *d, int *device)
 {
     wm_cuda *c = wm_cuda_of(d);
@@ -235,9 +238,9 @@ static bool has_context(wm_cuda *c, int device)
     return !wm_driver_is_lost(&c->base, device) && wm_cuda_active(c, device);
 }
 
-/* A device with a context, the thread's own first; if no device has one, the
- * thread's own, because the work needs some context (row B13). One that was
- * reset has none for the runtime any more. */
+/* Chooses a device that has a primary context, the thread's own first; if none
+ * has one, the thread's own, because the work needs some context. Lost devices
+ * are left out. */
 static int with_context(wm_cuda *c, int own)
 {
     if (has_context(c, own)) {
@@ -253,8 +256,8 @@ static int with_context(wm_cuda *c, int own)
 
 /* ---- which context is current -------------------------------------------- */
 
-/* The device's primary context, if it has one, which is retained then. The
- * program may reset the device at any moment: then one may be made here. */
+/* The device's primary context if it has one, retained; else null. If the
+ * program resets the device in between, a new context may be made here. */
 static CUcontext primary_of(wm_cuda *c, int device)
 {
     /* Relaxed: see retain(). */
@@ -268,7 +271,7 @@ static CUcontext primary_of(wm_cuda *c, int device)
     return context;
 }
 
-/* The device of the current context; -1 if libcuda does not tell. */
+/* The device of the current context; -1 if libcuda fails. */
 static int device_in_use(wm_cuda *c)
 {
     CUdevice device = 0;
@@ -292,7 +295,7 @@ static bool is_known(wm_cuda *c, CUcontext current)
     return false;
 }
 
-/* A primary one in which the runtime works. */
+/* Whether a context is one of the primary ones that the runtime uses. */
 static bool is_usable(wm_cuda *c, CUcontext current)
 {
     int device = -1;
@@ -305,9 +308,9 @@ static bool is_usable(wm_cuda *c, CUcontext current)
            primary_of(c, device) == current;
 }
 
-/* What is current ended by a reset, or is what came after that, on a device
- * that is lost to this runtime: none to work in, and none to refuse calls for,
- * which work in others. */
+/* Whether the current context was destroyed by a reset, or was made after one
+ * on a lost device: the runtime does not work in it, but calls that work in
+ * other contexts need not fail because of it. */
 static bool is_over(wm_cuda *c)
 {
     CUdevice device = 0;
@@ -332,9 +335,9 @@ bool wm_cuda_is_foreign(wm_cuda *c, CUcontext context)
     return context != NULL && !is_usable(c, context) && !is_over(c);
 }
 
-/* A reset ends the primary context, whose handle may be the next one's: then it
- * is not active, or has another id. A question that is not answered says
- * nothing. */
+/* Whether a reset has destroyed the primary context. The next context may have
+ * the same handle, so a reset shows in that the context is not active, or has
+ * another id. If libcuda fails, the context counts as not reset. */
 static bool has_another_id(wm_cuda *c, int device, CUcontext context)
 {
     /* Acquire and relaxed: see note_id(). */
@@ -369,7 +372,7 @@ static bool was_reset(wm_cuda *c, int device)
     return active == 0 || has_another_id(c, device, context);
 }
 
-/* Row A17. */
+/* Marks a device (WM_DEVICE_UNKNOWN: every one) as lost if it was reset. */
 void wm_cuda_notice(wm_driver *d, int device)
 {
     wm_cuda *c = wm_cuda_of(d);
@@ -400,7 +403,7 @@ warm_status wm_cuda_look(wm_driver *d, int device)
                : status;
 }
 
-/* own_only: not just any device that has a context. */
+/* own_only: the thread's own device, not just any that has a context. */
 static warm_status enter(wm_cuda *c, bool own_only, wm_cuda_scope *scope)
 {
     CUcontext current = NULL;
@@ -431,9 +434,9 @@ warm_status wm_cuda_enter(wm_cuda *c, wm_cuda_scope *scope)
     return enter(c, false, scope);
 }
 
-/* All page-locked memory is of one context, or nobody could say which of it a
- * reset took: that of the first thread to need one, which is chosen once a
- * thread is in it. */
+/* All page-locked memory belongs to one context; otherwise it would be unknown
+ * which part of it a reset destroyed. It is the context of the first thread
+ * that needs page-locked memory, chosen once that thread has entered it. */
 warm_status wm_cuda_enter_host(wm_cuda *c, wm_cuda_scope *scope)
 {
     int own = 0, home, none = 0;
@@ -486,7 +489,7 @@ warm_status wm_cuda_enter_stream(wm_cuda *c, warm_stream stream,
 
 #else
 
-/* Without CUDA no driver of that sort exists, so that nobody gets here. */
+/* Built without CUDA there is no CUDA driver: these are never called. */
 warm_status wm_cuda_device_push(wm_driver *d, int device, wm_cuda_scope *scope)
 {
     (void)d;

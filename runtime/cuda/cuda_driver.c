@@ -9,7 +9,7 @@
 
 #if WM_HAVE_CUDA
 
-/* What devices are asked for by number: older headers lack the name. */
+/* A device attribute by number: older headers lack its name. */
 enum { ATTRIBUTE_HOST_NUMA_ID = 134 };
 
 static int attribute(wm_cuda *c, int device, int which, int otherwise)
@@ -29,8 +29,8 @@ int wm_cuda_compute_major(wm_driver *d, int device)
                      CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0);
 }
 
-/* Devices before the attribute was known, or whose driver does not know it,
- * are found by their place on the bus. Makes no context. */
+/* The node next to a device. If the driver does not know the attribute, the
+ * device's PCI address gives the node. Makes no context. */
 static int node_near(wm_cuda *c, int device)
 {
     int node = attribute(c, device, ATTRIBUTE_HOST_NUMA_ID, WM_NODE_UNKNOWN);
@@ -44,9 +44,9 @@ static int node_near(wm_cuda *c, int device)
     return node;
 }
 
-/* A device that reads pageable memory through the host's page tables (GH200,
- * GB200): cuMemHostRegister() page-locks nothing then, says its header, and
- * registered memory is every device's. */
+/* Whether a device reads pageable memory through the host's page tables (GH200,
+ * GB200): there cuMemHostRegister() page-locks nothing, as its header says, and
+ * registered memory is visible to every device. */
 static bool register_locks(wm_cuda *c)
 {
     int attribute_of =
@@ -60,7 +60,7 @@ static bool register_locks(wm_cuda *c)
     return true;
 }
 
-/* Simulated nodes share the devices out as the host device does. */
+/* Distributes devices over simulated nodes, as the host device does. */
 static void find_nodes(wm_cuda *c, const wm_options *options)
 {
     wm_numa *numa = &c->base.numa;
@@ -72,7 +72,7 @@ static void find_nodes(wm_cuda *c, const wm_options *options)
     }
 }
 
-/* Through libcuda: none of these calls makes a context. */
+/* Uses libcuda: none of these calls makes a context. */
 warm_status wm_cuda_device_info(wm_driver *d, int device,
                                 warm_device_info *info)
 {
@@ -105,14 +105,14 @@ warm_status wm_cuda_device_info(wm_driver *d, int device,
     return WARM_OK;
 }
 
-/* The process goes on to hold the contexts: see cuda.h. */
+/* The process keeps its references to the contexts: see cuda.h. */
 static void close_driver(wm_driver *d, uint64_t *dropped)
 {
     wm_cuda *c = wm_cuda_of(d);
     wm_cuda_shifted *next;
 
     *dropped = 0;
-    /* Memory that CUDA did not take back stays with the process. */
+    /* Memory that CUDA failed to free is leaked. */
     for (wm_cuda_shifted *s =
              atomic_load_explicit(&c->shifted, memory_order_relaxed);
          s != NULL; s = next) {
@@ -149,7 +149,7 @@ const char *wm_cuda_file(const wm_driver *d)
     return ((const wm_cuda *)d)->file;
 }
 
-/* A copy for as many devices as were found. */
+/* Copies the record to one with room for all devices. */
 static warm_status keep(const wm_cuda *loaded, wm_cuda **kept)
 {
     size_t devices = (size_t)loaded->base.devices;
@@ -179,7 +179,7 @@ warm_status wm_cuda_open(const wm_options *options, wm_driver **d)
     }
     if (status == WARM_OK) {
         wm_driver_init(&c->base, &cuda_ops, "cuda", loaded.base.devices);
-        /* Before cudart's and libcuda's handlers. */
+        /* So that our exit handler runs before cudart's and libcuda's. */
         wm_process_exit_after(*(void **)(void *)&c->rt.cudaGetDevice);
         find_nodes(c, options);
         c->base.register_locks = register_locks(c);

@@ -1,9 +1,10 @@
-/* cuda_home.c: which device the objects that the driver made are of.
+/* cuda_home.c: the device of every object that the driver made.
  *
- * A reset leaves their addresses behind, which CUDA must not be asked about any
- * more; so it is known here. What is not known was made by the program, or
- * there was no memory to note it. One lock, taken when an object is made or
- * destroyed, and at calls that name one once a device was lost. */
+ * After a reset CUDA must not be called with an object of that device, not even
+ * to ask for its device; so the table is kept here. Objects that are not in it
+ * were made by the program, or there was no memory for an entry. One lock,
+ * taken when an object is made or destroyed and, once a device is lost, by
+ * calls that name an object. */
 #include "runtime/cuda/cuda.h"
 
 #if WM_HAVE_CUDA
@@ -33,7 +34,7 @@ void wm_cuda_homes_fini(wm_cuda_homes *homes)
     wm_lock_fini(&homes->lock);
 }
 
-/* Where the object is linked in, or would be. */
+/* The link to the object's entry, or to the end of its chain. */
 static struct wm_cuda_made **find_locked(wm_cuda_homes *homes,
                                          const void *object)
 {

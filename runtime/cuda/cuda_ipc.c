@@ -1,4 +1,4 @@
-/* cuda_ipc.c: device memory shared with other processes by CUDA (row C9). */
+/* cuda_ipc.c: device memory shared with other processes by CUDA. */
 #include "runtime/cuda/cuda.h"
 
 #if WM_HAVE_CUDA
@@ -10,7 +10,7 @@ _Static_assert(sizeof(CUipcMemHandle) == sizeof(wm_ipc_name),
                "a name is CUDA's handle");
 _Static_assert(sizeof(CUuuid) == sizeof(wm_device_id), "an id is CUDA's");
 
-/* The numbers of devices are each process's own (CUDA_VISIBLE_DEVICES). */
+/* Processes number devices differently (CUDA_VISIBLE_DEVICES): by UUID. */
 warm_status wm_cuda_device_id(wm_driver *d, int device, wm_device_id *id)
 {
     wm_cuda *c = wm_cuda_of(d);
@@ -42,7 +42,7 @@ warm_status wm_cuda_ipc_export(wm_driver *d, int device, void *pointer,
     return status;
 }
 
-/* What CUDA says of a handle that names nothing is no word on a stream. */
+/* Some codes mean here that the name refers to no memory. */
 static warm_status open_result(wm_cuda *c, CUresult code)
 {
     const char *what = "cuIpcOpenMemHandle";

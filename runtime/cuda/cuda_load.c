@@ -1,4 +1,4 @@
-/* cuda_load.c: finds cudart and libcuda, and says in words why not. */
+/* cuda_load.c: finds cudart and libcuda, or explains why it cannot. */
 #include "runtime/cuda/cuda.h"
 
 #if WM_HAVE_CUDA
@@ -10,7 +10,7 @@
 #include <signal.h>
 #include <stdio.h>
 
-/* The newest first, or the one before it. */
+/* Sonames of cudart: the newest first, or the one before it first. */
 static const char *const cudart_names[] = {"libcudart.so.13", "libcudart.so.12",
                                            "libcudart.so", NULL};
 static const char *const older_first[] = {"libcudart.so.12", "libcudart.so.13",
@@ -19,7 +19,7 @@ static const char *const cuda_names[] = {"libcuda.so.1", NULL};
 
 enum { OLDEST_RUNTIME = 12000 };
 
-/* Major and minor number in CUDA's versions. */
+/* Major and minor number of a CUDA version (12040). */
 #define MAJOR(version) ((version) / 1000)
 #define MINOR(version) ((version) % 1000 / 10)
 
@@ -41,7 +41,7 @@ static warm_status check_version(wm_cuda *c)
     return WARM_OK;
 }
 
-/* A driver of an earlier major version than the runtime's, or none. */
+/* Fails: the driver is missing, or too old for this cudart. text: cudart's. */
 static warm_status too_new(wm_cuda *c, const char *text)
 {
     int driver = 0;
@@ -57,7 +57,8 @@ static warm_status too_new(wm_cuda *c, const char *text)
                         MINOR(c->version), text, found);
 }
 
-/* Leaves nothing of its own in the calling thread's last error. */
+/* Counts the devices. A failure stays in cudart's last error of the thread only
+ * if it has overwritten an error of the program there. */
 static void *count(void *cuda)
 {
     wm_cuda *c = cuda;
@@ -70,9 +71,9 @@ static void *count(void *cuda)
     return NULL;
 }
 
-/* In a thread of its own: a failure takes the place of an error of the
- * program's that is pending in this one, and nothing could put that back.
- * False: there is no thread to be had. */
+/* Counts in a new thread: a failure would overwrite an error of the program
+ * that is pending in this thread, and nothing could restore it. False if no
+ * thread can be started. */
 static bool ask_elsewhere(wm_cuda *c)
 {
     sigset_t all, old;
@@ -89,10 +90,10 @@ static bool ask_elsewhere(wm_cuda *c)
     return started;
 }
 
-/* Asks cudart before libcuda is looked for: it has the better words for a
- * driver that is missing or too old. Of its answers only that the driver is too
- * old lets an older cudart be tried, which may work; any other one would come
- * from that as well, and is kept for count_devices(). */
+/* Calls cudart before libcuda is searched: it explains best that a driver is
+ * missing or too old. Only if the driver is too old may an older cudart work,
+ * and is tried; any other failure would be the same there and is kept for
+ * count_devices(). */
 static warm_status ask_cudart(wm_cuda *c)
 {
     if (c->rt.cudaPeekAtLastError() == cudaSuccess || !ask_elsewhere(c)) {
@@ -125,8 +126,8 @@ static warm_status cudart_fits(void *context, void *library)
     return status;
 }
 
-/* A program may have cudart inside, of the version of the cuBLAS that it has
- * loaded: handles of that cuBLAS are what it is to get. */
+/* A program may contain a static cudart, of the version of the cuBLAS that it
+ * has loaded: it must get handles of that cuBLAS. */
 static const char *const *names(void)
 {
     return !wm_library_is_loaded("libcublasLt.so.13") &&

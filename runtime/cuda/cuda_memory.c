@@ -6,12 +6,11 @@
 
 #if WM_HAVE_CUDA
 
-/* Where memory is to begin: what CUDA's manual promises of page-locked memory
- * is no alignment at all. */
+/* Alignment of page-locked memory. CUDA's manual promises none. */
 enum { PAGE = 4096 };
 
-/* Portable: every device may use the memory, also one whose context is made
- * later; so one context will do for all of it (row B13). */
+/* Portable: every device can access the memory, even if its context is made
+ * later; so a single context can own all of it. */
 static warm_status host_alloc(wm_cuda *c, size_t bytes, void **pointer)
 {
     wm_cuda_scope scope;
@@ -42,14 +41,14 @@ static warm_status host_free(wm_cuda *c, void *pointer)
 static void put_shifted(wm_cuda *c, wm_cuda_shifted *shifted)
 {
     wm_lock_acquire(&c->shifted_lock);
-    /* Relaxed: under the lock, or to see that there is none. */
+    /* Relaxed: read under the lock, or only compared with null. */
     shifted->next = atomic_load_explicit(&c->shifted, memory_order_relaxed);
     atomic_store_explicit(&c->shifted, shifted, memory_order_relaxed);
     wm_lock_release(&c->shifted_lock);
 }
 
-/* pointer: null: one that nobody has. Null: it is as CUDA gave it, or there is
- * none. */
+/* Removes the record of pointer (null: of any unused region) from the list.
+ * Null if there is none: then CUDA itself returned pointer. */
 static wm_cuda_shifted *take_shifted(wm_cuda *c, const void *pointer)
 {
     wm_cuda_shifted *found, *before = NULL;
@@ -72,8 +71,8 @@ static wm_cuda_shifted *take_shifted(wm_cuda *c, const void *pointer)
     return found;
 }
 
-/* Memory that CUDA gave, of which none can be used, waits for the next call
- * that gives memory back: here that would break captures. */
+/* Records a region of which no part can be used. The next call that frees
+ * memory frees it: a free here would break captures. */
 static warm_status keep_shifted(wm_cuda *c, void *pointer, void *given)
 {
     wm_cuda_shifted *made = wm_meta_alloc(sizeof *made);
@@ -141,9 +140,8 @@ static warm_status free_shifted(wm_cuda *c, wm_cuda_shifted *shifted)
     return status;
 }
 
-/* One that nobody has goes back as well: there is more than one only where
- * threads met the first one at once. If CUDA does not take it a later call
- * tries again. */
+/* Frees one unused region as well: there are several only if threads met the
+ * first unaligned one at once. If CUDA fails, a later call tries again. */
 warm_status wm_cuda_pinned_free(wm_driver *d, void *pointer, size_t bytes)
 {
     wm_cuda *c = wm_cuda_of(d);

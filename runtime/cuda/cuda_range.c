@@ -1,10 +1,9 @@
-/* cuda_range.c: ranges of addresses of the CUDA driver, through libcuda's
- * virtual memory: addresses are reserved once, memory is mapped into them.
+/* cuda_range.c: address ranges of the CUDA driver, by libcuda's virtual memory
+ * management: addresses are reserved once, memory is mapped into them.
  *
- * A piece is a physical allocation of its own and one mapping of all of it:
- * cuMemMap() maps no part of an allocation, and cuMemUnmap() takes whole
- * mappings alone. None of these calls is tied to a stream, and cuMemUnmap()
- * waits for none. */
+ * A piece is one physical allocation with one mapping of all of it: cuMemMap()
+ * cannot map a part of an allocation, and cuMemUnmap() unmaps whole mappings
+ * only. These calls belong to no stream, and cuMemUnmap() waits for none. */
 #include "runtime/cuda/cuda.h"
 
 #include "runtime/base/status.h"
@@ -13,7 +12,7 @@
 
 #define ONE(c, call, ...) wm_cuda_result((c), (c)->cu.call(__VA_ARGS__), #call)
 
-/* Network cards may reach it directly, where the device has that. */
+/* With GPUDirect RDMA for network cards, if the device supports it. */
 static CUmemAllocationProp memory_of(wm_cuda *c, int device)
 {
     CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED};
@@ -79,7 +78,7 @@ warm_status wm_cuda_range_reserve(wm_driver *d, int device, size_t bytes,
     return wm_cuda_leave(c, &scope, status);
 }
 
-/* The handle is released at once: memory lives as long as it is mapped. */
+/* Releases the handle at once: the memory lives as long as it is mapped. */
 static warm_status create_and_map(wm_cuda *c, int device, CUdeviceptr at,
                                   size_t bytes)
 {
@@ -94,7 +93,7 @@ static warm_status create_and_map(wm_cuda *c, int device, CUdeviceptr at,
     return status;
 }
 
-/* What nobody may touch goes again. */
+/* Unmaps memory that could not be made accessible. */
 static warm_status give_access(wm_cuda *c, int device, CUdeviceptr at,
                                size_t bytes, bool *torn)
 {

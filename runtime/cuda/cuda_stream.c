@@ -1,8 +1,8 @@
 /* cuda_stream.c: streams, events, copies and captures of the CUDA driver.
  *
- * Translation only. A stream or event that was created works whatever device
- * is current; a context is entered all the same, because libcuda does
- * nothing for a thread that has none. */
+ * Translation only. Streams and events work whatever device is current; a
+ * context is entered all the same, because libcuda refuses calls of a thread
+ * that has none. */
 #include "runtime/cuda/cuda.h"
 
 #if WM_HAVE_CUDA
@@ -56,8 +56,9 @@ warm_status wm_cuda_stream_create(wm_driver *d, int device, warm_stream *stream)
         return status;                                                         \
     }
 
-/* Ends an object. Before the call it is forgotten: after it another thread may
- * get one at the address. One that stays is known again. */
+/* Destroys an object. Its home is forgotten before the call, because after the
+ * call another thread may get an object at the same address; if the call fails
+ * the home is recorded again. */
 #define END_OP(op, parameters, object, call, enters)                           \
     warm_status wm_cuda_##op parameters                                        \
     {                                                                          \
@@ -146,8 +147,8 @@ warm_status wm_cuda_event_create(wm_driver *d, int device, warm_event *event)
     return status;
 }
 
-/* cudart has a call for this from 12.8 on only; the stream's context, which
- * libcuda can always tell, names the device as well. */
+/* The device of a stream, from the stream's context: cudart has a call for it
+ * only since 12.8. */
 static warm_status device_of(wm_cuda *c, warm_stream stream, int *device)
 {
     CUcontext context = NULL, popped;
@@ -173,9 +174,9 @@ static warm_status device_of(wm_cuda *c, warm_stream stream, int *device)
     return status;
 }
 
-/* The one question about a stream that is legal at any time, also about the
- * legacy stream, where CUDA answers with an error that spoils nobody's
- * capture. A context is entered. */
+/* Whether a stream captures: the one query that is legal at any time. For the
+ * legacy stream CUDA may answer with an error, which invalidates no capture. A
+ * context is entered. */
 static warm_status capture_of(wm_cuda *c, warm_stream stream,
                               wm_capture *capture)
 {
@@ -189,19 +190,20 @@ static warm_status capture_of(wm_cuda *c, warm_stream stream,
     }
     status = wm_cuda_result(c, code, "cuStreamIsCapturing");
     if (status == WARM_OK) {
-        /* An invalidated capture is one until it is ended. */
+        /* An invalidated capture lasts until it is ended. */
         *capture = now == CU_STREAM_CAPTURE_STATUS_NONE ? WM_CAPTURE_NONE
                                                         : WM_CAPTURE_ACTIVE;
     }
     return status;
 }
 
-/* An id of our own, where the driver must not be asked for one. Its ids count
- * the streams up from 1, and no address has the highest bits set. */
+/* Marks an id of our own, where libcuda must not be asked for one. libcuda's
+ * ids count up from 1, and no address has the highest bits set. */
 static const uint64_t legacy_id = UINT64_C(3) << 62;
 
-/* Of the legacy stream of the current context, without a call that names the
- * stream: it is refused, and spoils the capture, while another one captures. */
+/* Describes the legacy stream of the current context without a call that names
+ * the stream: while another stream captures, such a call fails and invalidates
+ * that capture. */
 static warm_status legacy_info(wm_cuda *c, wm_stream_info *info)
 {
     CUcontext context = NULL;
@@ -232,7 +234,7 @@ static warm_status created_info(wm_cuda *c, warm_stream stream,
     if (status == WARM_OK) {
         status = device_of(c, stream, &device);
     }
-    if (status == WARM_OK) { /* of a context that came after a reset? */
+    if (status == WARM_OK) { /* made after a reset of the device? */
         status = wm_driver_check_lost(&c->base, device);
     }
     if (status == WARM_OK) {
@@ -241,8 +243,8 @@ static warm_status created_info(wm_cuda *c, warm_stream stream,
     return status;
 }
 
-/* While the stream captures, asking for its id or context fails and, worse,
- * invalidates the capture. */
+/* While a stream captures, a query of its id or context fails and invalidates
+ * the capture: so whether it captures is queried first. */
 warm_status wm_cuda_stream_info(wm_driver *d, warm_stream stream,
                                 wm_stream_info *info)
 {
@@ -280,7 +282,7 @@ warm_status wm_cuda_stream_capture(wm_driver *d, warm_stream stream,
                : status;
 }
 
-/* ---- what caches ask, at any time --------------------------------------- */
+/* ---- queries that are legal during captures ----------------------------- */
 
 warm_status wm_cuda_event_mark(wm_driver *d, warm_event event,
                                warm_stream stream, wm_capture *capture)
@@ -304,9 +306,9 @@ warm_status wm_cuda_event_mark(wm_driver *d, warm_event event,
     return wm_cuda_leave(c, &scope, status);
 }
 
-/* The thread's capture mode, relaxed in between: a swap of a value of the
- * thread's own, in libcuda. Else the question spoils captures of this thread,
- * and global ones of others. */
+/* A query in relaxed capture mode, which is a thread-local value in libcuda. In
+ * another mode the query would invalidate captures of this thread, and global
+ * captures of other threads. */
 static warm_status swap_mode(wm_cuda *c, CUstreamCaptureMode *mode)
 {
     return wm_cuda_result(c, c->cu.cuThreadExchangeStreamCaptureMode(mode),
@@ -399,9 +401,9 @@ warm_status wm_cuda_capture_end(wm_driver *d, warm_stream stream,
     return wm_cuda_leave(c, &scope, status);
 }
 
-/* Through libcuda, which needs no context for it. The contract speaks of two
- * modes and CUDA has three. A thread's marks have the mode that it had before
- * it went relaxed (0: the global one): what the user chose must come back. */
+/* Exchanges the thread's capture mode; libcuda needs no context for that. The
+ * contract has two modes, CUDA has three: the thread's marks store the mode
+ * that the user had chosen (0: global), which is restored later. */
 warm_status wm_cuda_capture_mode(wm_driver *d, bool *relaxed)
 {
     wm_cuda *c = wm_cuda_of(d);

@@ -1,4 +1,4 @@
-/* driver.c: what is true of every driver call, written once. */
+/* driver.c: the common part of every driver call. */
 #include "runtime/driver/driver.h"
 
 #include "runtime/base/lock.h"
@@ -15,8 +15,8 @@ static const char *const call_names[WM_CALLS] = {
 #undef NAME
 };
 
-/* Counts the call; whether it is one that fails. A fault that stays is never
- * taken away, not for a moment: another thread's call would pass. */
+/* Whether a test makes this call fail; counts the call down. A persistent fault
+ * is never removed, not even for a moment: a concurrent call would succeed. */
 static bool is_faulty(wm_driver *d, int call)
 {
     /* Relaxed: a test arms faults before its calls. */
@@ -61,7 +61,7 @@ static uint64_t bit_of(int device)
     return UINT64_C(1) << (device < 63 ? device : 63);
 }
 
-/* Whose context it is about, or a negative number. */
+/* The device whose context is meant, or a negative number. */
 static int context_of(const wm_driver *d, int device)
 {
     return device == WM_DEVICE_HOST
@@ -82,15 +82,16 @@ static warm_status fail_lost(const wm_driver *d, int device)
     if (device == WM_DEVICE_HOST) {
         return wm_fail(
             WARM_DRIVER_ERROR,
-            "the runtime's pinned memory is lost: it was of the context of "
-            "device %d, and device %d was reset (cudaDeviceReset()); destroy "
+            "the runtime's pinned memory is lost: it belonged to the context "
+            "of device %d, and device %d was reset (cudaDeviceReset()); "
+            "destroy "
             "the runtime and make a new one",
             context_of(d, device), context_of(d, device));
     }
     return wm_fail(
         WARM_DRIVER_ERROR,
         "device %d was reset (cudaDeviceReset()) after the runtime used it: "
-        "what the runtime has of it%s is lost, and other devices work on; to "
+        "its memory and handles%s are lost, other devices are not affected; to "
         "use the device again, destroy the runtime and make a new one",
         device,
         context_of(d, WM_DEVICE_HOST) == device ? ", and all pinned memory,"
@@ -120,7 +121,7 @@ void wm_driver_lose(wm_driver *d, int device)
     wm_error_restore(&before);
 }
 
-/* Where objects are of, for the calls that name one. */
+/* The device that an object of the driver belongs to. */
 static int home_of(wm_driver *d, const void *object)
 {
     return d->ops->home != NULL ? d->ops->home(d, object) : WM_DEVICE_UNKNOWN;
@@ -140,8 +141,8 @@ static int lost_home_of(wm_driver *d, const void *one, const void *other)
 
 /* ---- calls --------------------------------------------------------------- */
 
-/* OK unless the process exits or was forked; name is the call's, for the words
- * of the failure. */
+/* OK unless the process exits or was forked; name: the call, for the message.
+ */
 static warm_status check(const wm_driver *d, const char *name)
 {
     wm_assert(wm_lock_driver_call_allowed());
@@ -296,7 +297,7 @@ void wm_driver_set_device_node(wm_driver *d, int device, int node)
     }
 }
 
-/* Whether it may be called at all. */
+/* Whether the driver may be called at all. */
 static bool is_ours(const wm_driver *d)
 {
     return !wm_process_exiting() && d->generation == wm_process_generation();

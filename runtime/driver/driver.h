@@ -1,26 +1,24 @@
-/* driver.h: the contract between warmpool and what runs work: CUDA or host.
+/* driver.h: the contract between warmpool and the drivers, CUDA and host.
  *
  * A driver embeds a wm_driver and fills its ops. The rest of the library calls
- * only the wm_driver_<call>() functions below; they hold what is true of every
- * call, once:
+ * the wm_driver_<call>() functions below, which guarantee for every call:
  *
- * - nothing is called once the process exits (WARM_EXITING) or in a child of
- *   the process that opened the driver (WARM_FORKED);
- * - nothing of a device that was reset is called (DRIVER_ERROR, see below);
- * - no lock of the library is held (checked in debug);
+ * - the driver is not called once the process exits (WARM_EXITING) or in a
+ *   child of the process that opened the driver (WARM_FORKED);
+ * - it is not called for a device that was reset (DRIVER_ERROR, see below);
+ * - no lock of the library is held (checked in debug builds);
  * - the call is no cancellation point;
- * - the call is counted, and may be made to fail by a test, before it does
- *   anything;
- * - devices are in range, streams and events as the driver gave them, outputs
- *   not null, and written on success only.
+ * - the call is counted, and a test can make it fail before it has any effect.
  *
- * What every driver promises in turn: any thread may call; the calling
- * thread's current device is as before when a call returns; no context is
- * made on a device that the program does not use, unless the call works on
- * that very device (row B13); a failed call has changed nothing and has left
- * the thread's last error (wm_fail_code with the driver's code and text);
- * WARM_NOT_READY is an answer, not an error.
- */
+ * Callers guarantee that devices are in range, that streams and events come
+ * from the driver, and that outputs are not null.
+ *
+ * Every driver guarantees: any thread may call; a call leaves the thread's
+ * current device as it was; it makes no context on a device that the program
+ * does not use, unless the call works on that very device; outputs are written
+ * on success only; a failed call has changed nothing and has set the thread's
+ * last error (wm_fail_code() with the driver's code and text); WARM_NOT_READY
+ * is an answer, not an error. */
 #ifndef WM_DRIVER_H
 #define WM_DRIVER_H
 
@@ -36,39 +34,41 @@
 
 typedef struct wm_driver wm_driver;
 
-/* Whether a stream captures now. BLOCKED: it does not, but nothing may be
- * queued on it because another one does (the legacy stream in CUDA). */
+/* Whether a stream captures now. BLOCKED: the stream does not capture, but
+ * nothing may be queued on it because another one does (CUDA's legacy stream).
+ */
 typedef enum wm_capture {
     WM_CAPTURE_NONE,
     WM_CAPTURE_ACTIVE,
     WM_CAPTURE_BLOCKED
 } wm_capture;
 
-/* What tells a stream from every other one of the process's life, also from
- * one that gets a destroyed one's address later. While a stream captures CUDA
- * answers no question about it but that: device is then WM_DEVICE_UNKNOWN, and
- * id one for captures of streams at that address. */
+/* id identifies a stream for the life of the process, also among streams that
+ * later get the same address. While a stream captures, CUDA reveals nothing
+ * but that: device is then WM_DEVICE_UNKNOWN, and id stands for captures of
+ * streams at that address. */
 typedef struct wm_stream_info {
     uint64_t id;
     int device;
     wm_capture capture; /* at that moment */
 } wm_stream_info;
 
-/* Not the number of a device: it is not known; and the host's memory. */
+/* In place of a device's number: unknown; page-locked host memory. */
 enum { WM_DEVICE_UNKNOWN = -1, WM_DEVICE_HOST = -2 };
 
-/* The id of captures of streams at that address: the ids of streams count up,
- * and no address has the highest bit set. */
+/* The id for captures of streams at an address. Never a stream's id: those
+ * count up, and no address has the highest bit set. */
 static inline uint64_t wm_stream_capture_id(warm_stream stream)
 {
     return UINT64_C(1) << 63 | (uintptr_t)stream;
 }
 
-/* Between memory of any kind, which the driver tells by the addresses. */
+/* A copy between any kinds of memory: the driver knows them by address. */
 #define WM_COPY_ANY ((warm_copy_direction)4)
 
-/* What a device of this machine is known by in every process; and memory that
- * another process may map, as the driver names it. Plain bytes. */
+/* wm_device_id identifies a device of this machine in every process;
+ * wm_ipc_name is the driver's name of memory that another process may map. Both
+ * are plain bytes. */
 typedef struct wm_device_id {
     unsigned char bytes[16];
 } wm_device_id;
@@ -77,49 +77,47 @@ typedef struct wm_ipc_name {
     unsigned char bytes[64];
 } wm_ipc_name;
 
-/* Result type of every op is warm_status. X(name, parameters, arguments, on);
- * each op and each wm_driver_ function takes the driver first. on: what the
- * call needs of a context, which a reset ends: the number of a device, the
- * context of page-locked memory (WM_ON_HOST), that of an object that the driver
- * made (WM_ON), of one of two (WM_ON_EITHER), or none (WM_ON_NOTHING).
+/* X(name, parameters, arguments, on). Every op returns a warm_status; each op
+ * and each wm_driver_ function takes the driver first. on: the context that the
+ * call needs, which a reset would have ended: a device's (its number), that of
+ * page-locked memory (WM_ON_HOST), that of an object (WM_ON), of either of two
+ * objects (WM_ON_EITHER), or none (WM_ON_NOTHING).
  *
  * device_info          fills *info but for size; makes no context
  * current_device       device of the calling thread (0 if never set)
  * pinned_alloc         page-locked memory visible to all devices, page-aligned
- * pinned_free          of pinned_alloc; bytes as there, or 0 if not known
- * pinned_register      page-locks memory that is there already; where the
- * driver says that it does not (register_locks), it touches it
- * pinned_unregister    of pinned_register
- * place                says on which node the untouched pages of mapped memory
- *                      are to be (wm_numa_place())
- * node_of              on which they are, or WM_NODE_UNKNOWN
+ * pinned_free          frees memory of pinned_alloc; bytes: its size, or 0
+ * pinned_register      page-locks existing memory; a driver without
+ *                      register_locks touches the pages instead
+ * pinned_unregister    undoes pinned_register
+ * place                sets the node of untouched pages (wm_numa_place())
+ * node_of              the node of touched pages, or WM_NODE_UNKNOWN
  * device_alloc/_free   memory of a device; the free may wait for it
  * device_memory        free and total bytes; makes a context if there is none
- * range_unit           what the size of parts of a range is a multiple of; 0:
- *                      the device has no ranges; makes no context
- * range_reserve        addresses for memory of a device, whole units, aligned
- *                      to them; nothing is there yet
- * range_commit         puts one piece of memory into a part of a range, whole
- *                      units. OUT_OF_MEMORY: smaller pieces may still be had.
- *                      *torn (may be null) is set, and else left alone, where
- *                      it failed in the middle and could not be undone: the
- *                      part may have memory, and is to be left alone
- * range_decommit       takes memory out of there, whole pieces, as they were
- *                      committed; INVALID_ARGUMENT (or what the driver says)
- *                      for a part of one. It waits for nothing: work that is
- *                      queued and touches it breaks
- * range_release        of range_reserve; no memory is in it any more
- * device_synchronize   waits for all that is queued on a device; not in a
- *                      capture, whoever captures; NOT_READY: something is held
- *                      by a test
+ * range_unit           granularity of parts of a range; 0: the device has no
+ *                      ranges; makes no context
+ * range_reserve        reserves addresses for a device's memory: whole units,
+ *                      aligned to units, without memory
+ * range_commit         adds one piece of memory to a part of a range (whole
+ *                      units). OUT_OF_MEMORY: a smaller piece may succeed.
+ *                      If it fails in the middle and cannot be undone, *torn
+ *                      (may be null) is set: the part may have memory and
+ *                      must not be used any more
+ * range_decommit       removes whole pieces, as they were committed;
+ *                      INVALID_ARGUMENT (or the driver's code) for a part of
+ *                      one. Waits for nothing: queued work that accesses the
+ *                      memory faults
+ * range_release        undoes range_reserve; the range has no memory any more
+ * device_synchronize   waits for all work of a device; illegal while any
+ *                      stream captures; NOT_READY: a test holds a stream
  * device_id            see wm_device_id; makes no context
  * ipc_export           names memory of device_alloc, by its first byte
- * ipc_open             maps memory that another process has named; UNAVAILABLE
- *                      if there is none of that name: the process has ended,
- *                      has freed it, or is this one
- * ipc_close            of ipc_open; may wait for the device
+ * ipc_open             maps memory of another process by its name; UNAVAILABLE
+ *                      if there is none: that process has ended or freed it,
+ *                      or is this one
+ * ipc_close            undoes ipc_open; may wait for the device
  * stream_create        non-blocking stream
- * stream_destroy       returns at once, the work goes on
+ * stream_destroy       returns at once; queued work still runs
  * stream_info          resolves the default streams for the calling thread and
  *                      its current device; INVALID_STREAM if unknown; legal
  *                      unless another thread begins a capture of the stream
@@ -133,11 +131,11 @@ typedef struct wm_ipc_name {
  * event_query          OK (also if never recorded) or NOT_READY; not in a
  *                      capture
  * event_synchronize    waits
- * event_mark           as event_record, legal as stream_info is: nothing is
- *                      recorded unless *capture, which is written, is NONE
- * event_passed         as event_query, legal at any time
- * stream_passed        as stream_query, legal as stream_info is: the answer
- *                      counts only if *capture, which is written, is NONE
+ * event_mark           event_record that is legal whenever stream_info is:
+ *                      writes *capture, and records only if that is NONE
+ * event_passed         event_query that is legal at any time
+ * stream_passed        stream_query that is legal whenever stream_info is:
+ *                      writes *capture; the answer is valid only for NONE
  * copy                 asynchronous, WARM_COPY_TO_DEVICE, _TO_HOST or
  *                      WM_COPY_ANY; from host to host it may return late
  * host_func            function(argument) in stream order
@@ -260,14 +258,15 @@ typedef struct wm_driver_ops {
     warm_status(*name) parameters;
     WM_DRIVER_CALLS(WM_DRIVER_OP)
 #undef WM_DRIVER_OP
-    /* Ends the driver. Work still queued on the host device is finished,
-     * except on held streams: *dropped counts those. Called unless the process
-     * exits or was forked. */
+    /* Ends the driver. The host device finishes its queued work, except on held
+     * streams: *dropped counts those. Not called once the process exits or was
+     * forked. */
     void (*close)(wm_driver *d, uint64_t *dropped);
-    /* Waits for all work that close would finish, so that the memory which it
-     * uses can go back before; null: close waits for none. */
+    /* Waits for all work that close would finish, so that memory which the work
+     * uses can be freed before close; null: close waits for no work. */
     void (*drain)(wm_driver *d);
-    /* See wm_driver_look(); null, as the next two: there are no contexts. */
+    /* See wm_driver_look(). This op and the next two are null if the driver has
+     * no contexts. */
     warm_status (*look)(wm_driver *d, int device);
     /* Calls wm_driver_lose() for the device (WM_DEVICE_UNKNOWN: for every one)
      * if it was reset since the driver used it first. */
@@ -280,7 +279,7 @@ typedef struct wm_driver_ops {
     warm_status (*control)(wm_driver *d, warm_stream stream, unsigned count);
 } wm_driver_ops;
 
-/* The devices whose node is known; the others count as next to node 0. */
+/* Devices whose node is recorded; all others count as next to node 0. */
 enum { WM_NODE_DEVICES = 64 };
 
 enum { WM_CONTROL_HOLD = 0 };
@@ -291,26 +290,25 @@ struct wm_driver {
     const char *name;         /* const: "cuda" or "host" */
     int devices;              /* const: how many, at least 1 */
     bool register_locks;      /* const after open: pinned_register page-locks */
-    bool breaks_captures; /* const after open: some calls, as CUDA's, break the
-                             captures of whichever thread */
-    bool guarded;         /* const: of a runtime, see wm_driver_break_begin() */
-    unsigned generation;  /* const: wm_process_generation() at open */
-    wm_numa numa;         /* as numa.h says */
+    bool breaks_captures; /* const after open: some calls break the captures of
+                             all threads, as CUDA's do */
+    bool guarded; /* const: belongs to a runtime, see wm_driver_break_begin() */
+    unsigned generation; /* const: wm_process_generation() at open */
+    wm_numa numa;        /* as numa.h says */
     int8_t device_node[WM_NODE_DEVICES]; /* const after open: a usable node */
     wm_counter calls[WM_CALLS];
     /* Faults for tests. Relaxed: a test arms them before its calls. */
     _Atomic bool armed;
     _Atomic int64_t fail_in[WM_CALLS]; /* 0: never */
     _Atomic bool fail_on[WM_CALLS];
-    /* The devices that were found to have been reset, a bit each; the last bit
-     * is that of all from there on. Relaxed: a call that races with the reset
-     * was under way before it. */
+    /* Lost devices, a bit each; bit 63 stands for device 63 and all above.
+     * Relaxed: a call that races with the reset counts as one before it. */
     _Atomic uint64_t lost;
-    /* 1 + the device in whose context page-locked memory is, 0: there is none
-     * yet. Set once. Relaxed: a number. */
+    /* 1 + the device in whose context all page-locked memory is; 0: none yet.
+     * Set once. Relaxed: a number, tied to no other data. */
     _Atomic int host_home;
-    /* const after the runtime is made; may be null. The first to find a device
-     * lost calls it, with no lock held. */
+    /* const after the runtime is made; may be null. The first thread that finds
+     * a device lost calls it, with no lock held. */
     void (*on_lost)(void *context, int device);
     void *on_lost_context;
 };
@@ -321,18 +319,18 @@ struct wm_driver {
 WM_DRIVER_CALLS(WM_DRIVER_DECLARE)
 #undef WM_DRIVER_DECLARE
 
-/* ---- devices that were reset (row A17) ----------------------------------
+/* ---- devices that were reset --------------------------------------------
  *
- * cudaDeviceReset() ends a device's context, and all that was made in it. A
- * driver's device that was used before is *lost* from the moment on at which
- * somebody notices: calls that need its context answer DRIVER_ERROR, with words
- * that name the device, and reach the driver no more. It stays lost until the
- * driver is closed: its addresses may be given anew, and pointers of before
- * would name memory of after. The other devices work on. Page-locked memory is
- * lost with the one device in whose context all of it was obtained.
+ * cudaDeviceReset() destroys a device's context and all objects in it. If the
+ * driver has used the device before, the device is *lost* as soon as a call
+ * notices the reset: calls that need its context fail with DRIVER_ERROR, name
+ * the device and no longer reach CUDA. It stays lost until the driver is
+ * closed, because CUDA may reuse its addresses: old pointers would refer to new
+ * memory. Other devices are not affected. Page-locked memory is lost with the
+ * one device in whose context all of it was allocated.
  *
- * device, below: WM_DEVICE_HOST means that memory; WM_DEVICE_UNKNOWN is never
- * lost, and no other negative number is. */
+ * device, below: WM_DEVICE_HOST means page-locked memory; WM_DEVICE_UNKNOWN and
+ * all other negative numbers are never lost. */
 
 bool wm_driver_is_lost_slow(const wm_driver *d, int device);
 static inline bool wm_driver_any_lost(const wm_driver *d)
@@ -345,27 +343,27 @@ static inline bool wm_driver_is_lost(const wm_driver *d, int device)
     return wm_driver_any_lost(d) && wm_driver_is_lost_slow(d, device);
 }
 
-/* DRIVER_ERROR, with words, if it is; else OK. */
+/* DRIVER_ERROR with a message if the device is lost; else OK. */
 warm_status wm_driver_check_lost(const wm_driver *d, int device);
 
-/* For a driver that finds one: it is lost from now on, which is logged once. */
+/* For a driver that notices a reset: the device is lost from now on, which is
+ * logged once. */
 void wm_driver_lose(wm_driver *d, int device);
 
-/* What a call asks that hands something out and finds none with its thread: was
- * the device reset meanwhile, and may the thread's context be used? UNSUPPORTED
- * if it may not; as wm_driver_check_lost(). For page-locked memory and
- * WM_DEVICE_UNKNOWN every device is looked at. Counted as no call. Also
- * EXITING, FORKED. */
+/* The check of a call that hands out a handle or memory and does not hit: was
+ * the device reset meanwhile, and can the thread's context be used? Status:
+ * UNSUPPORTED (it cannot), wm_driver_check_lost()'s, EXITING, FORKED. For
+ * page-locked memory and WM_DEVICE_UNKNOWN all devices are checked. Not counted
+ * as a call. */
 warm_status wm_driver_look_slow(wm_driver *d, int device);
 static inline warm_status wm_driver_look(wm_driver *d, int device)
 {
     return d->ops->look == NULL ? WARM_OK : wm_driver_look_slow(d, device);
 }
 
-/* What a call asks first that gives things back to the driver, or asks the
- * driver about them: was the device (WM_DEVICE_UNKNOWN: any) reset meanwhile?
- * In any context of the thread's; leaves its last error alone. The answer is
- * wm_driver_is_lost()'s. */
+/* The check before objects are returned to the driver or queried: was the
+ * device (WM_DEVICE_UNKNOWN: any) reset meanwhile? wm_driver_is_lost() has the
+ * answer then. Works in any context; leaves the thread's last error alone. */
 void wm_driver_notice_slow(wm_driver *d, int device);
 static inline void wm_driver_notice_reset(wm_driver *d, int device)
 {
@@ -374,27 +372,27 @@ static inline void wm_driver_notice_reset(wm_driver *d, int device)
     }
 }
 
-/* Enters CUDA's relaxed capture mode if it can; and gives back what there was:
- * the mode is the thread's, not a context's. For a section that goes on without
- * it, too. *mode belongs to the section. A failure of either leaves the
- * thread's last error as it was: the section's own is what matters. */
+/* Around code that needs CUDA's relaxed capture mode but also works without it:
+ * sets the calling thread's mode (true on success), and restores *mode. Neither
+ * changes the thread's last error, which belongs to the code in between. */
 bool wm_driver_relax(wm_driver *d, bool *mode);
 void wm_driver_unrelax(wm_driver *d, bool *mode);
 
-/* Waits for a stream that does not capture, or an event, whoever else captures:
- * not at all where the mode for that cannot be had, since a wait would break
- * the captures of others then. */
+/* Waits for an event, or for a stream that does not capture, even if other
+ * streams capture. Fails without waiting if the relaxed capture mode cannot be
+ * entered: the wait would break those captures. */
 warm_status wm_driver_stream_await(wm_driver *d, warm_stream stream);
 warm_status wm_driver_event_await(wm_driver *d, warm_event event);
 
-/* Around calls that break captures of whichever thread: pinned_free,
+/* Around calls that would break the captures of all threads: pinned_free,
  * pinned_unregister, device_free, device_synchronize, ipc_close,
- * range_decommit, and the end of a library's handle. The calling thread has
- * found that nothing captures (wm_timelines_begin_break(), which calls these).
- * Pairs nest. Debug builds stop where a runtime's driver is called without. */
+ * range_decommit, and destroying a library's handle. The calling thread has
+ * made sure that nothing captures (wm_timelines_begin_break(), which calls
+ * these). Pairs nest. Debug builds stop if a runtime makes such a call outside.
+ */
 void wm_driver_break_begin(void);
 void wm_driver_break_end(void);
-/* For an assertion: the call, or another one that is no op, may be made. */
+/* For assertions: whether the thread may make such a call now. */
 bool wm_driver_may_break(const wm_driver *d);
 
 /* Opens a driver; *d is owned and ended by wm_driver_close().
@@ -403,21 +401,22 @@ bool wm_driver_may_break(const wm_driver *d);
 warm_status wm_cuda_open(const wm_options *options, wm_driver **d);
 warm_status wm_host_open(const wm_options *options, wm_driver **d);
 
-/* Before it ends. In a forked child, or while the process exits, it waits for
- * nothing. */
+/* Waits for the work that wm_driver_close() would wait for; in a forked child,
+ * or while the process exits, for nothing. */
 void wm_driver_drain(wm_driver *d);
 
-/* Ends a driver. In a forked child, or while the process exits, it leaves
- * everything as it is. Returns the host streams dropped with work. */
+/* Closes a driver; in a forked child, or while the process exits, does nothing.
+ * Returns how many host streams were dropped with work on them. */
 uint64_t wm_driver_close(wm_driver *d);
 
-/* Fills what is common, with one node; called by the two open functions. */
+/* Fills the common fields, with one node; for the two open functions. */
 void wm_driver_init(wm_driver *d, const wm_driver_ops *ops, const char *name,
                     int devices);
 
-/* The usable node next to a device. */
+/* The node next to a device, or the next usable one. */
 int wm_driver_device_node(const wm_driver *d, int device);
-/* Says that a device is next to node, if that is usable. For opening. */
+/* While the driver is opened: records that a device is next to node, if that
+ * node is usable. */
 void wm_driver_set_device_node(wm_driver *d, int device, int node);
 
 /* For tests: see warmpool/testing.h. call: index from wm_driver_call_index(),

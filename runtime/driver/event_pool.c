@@ -25,8 +25,8 @@ warm_status wm_event_pool_init(wm_event_pool *pool, wm_driver *driver)
     return WARM_OK;
 }
 
-/* Room for every event that exists or is about to, so that put has a place
- * for each of them. */
+/* Makes room for every event that exists or is being created, so that a put
+ * always has a place. */
 static bool promise_locked(wm_event_idle *d)
 {
     if (d->promised == d->room) {
@@ -76,7 +76,7 @@ warm_status wm_event_pool_take(wm_event_pool *pool, int device,
     bool promised = false;
 
     wm_assert(device >= 0 && device < pool->devices);
-    if (status != WARM_OK) { /* so are those that are idle */
+    if (status != WARM_OK) { /* the idle events are lost too */
         return status;
     }
     wm_lock_acquire(&d->lock);
@@ -108,7 +108,7 @@ void wm_event_pool_put(wm_event_pool *pool, int device, warm_event event)
     wm_lock_release(&d->lock);
 }
 
-/* Takes idle events out of the pool. */
+/* Removes surplus idle events from the pool, DESTROYED_AT_ONCE at most. */
 static unsigned pick_locked(wm_event_idle *d, warm_event *picked)
 {
     unsigned count = 0;
@@ -151,7 +151,7 @@ static void trim(wm_event_pool *pool, wm_event_idle *d)
     } while (count == DESTROYED_AT_ONCE);
 }
 
-/* Not cancelled while events are neither in the pool nor destroyed. */
+/* With cancellation off: events that left the pool must be destroyed. */
 void wm_event_pool_trim(wm_event_pool *pool)
 {
     warm_error before = {.size = sizeof before};

@@ -19,7 +19,7 @@ typedef struct wm_event_idle {
     warm_event *event; /* lock: the idle ones, last in first out */
     size_t room;       /* lock: how many the array can hold */
     size_t promised;   /* lock: created, or being created right now */
-    size_t created;    /* lock: and not destroyed */
+    size_t created;    /* lock: created and not destroyed */
     size_t idle;       /* lock */
 } wm_event_idle;
 
@@ -40,20 +40,20 @@ typedef struct wm_event_counts {
 warm_status wm_event_pool_init(wm_event_pool *pool, wm_driver *driver);
 
 /* Takes an event of device, created if none is idle. Any thread.
- * Status: OUT_OF_MEMORY, or what event_create answered, also for a device that
- * was reset; the pool is then as it was. */
+ * Status: OUT_OF_MEMORY, or event_create's, also for a lost device; the pool
+ * is then as it was. */
 warm_status wm_event_pool_take(wm_event_pool *pool, int device,
                                warm_event *event);
 
-/* Puts back an event that was taken for the same device, and that nobody
- * asks about any more. Any thread; cannot fail and calls no driver. */
+/* Puts back an event that was taken for the same device and that no thread will
+ * query any more. Any thread; cannot fail and calls no driver. */
 void wm_event_pool_put(wm_event_pool *pool, int device, warm_event event);
 
-/* Events that a trim leaves idle beside as many as are out. */
+/* A trim leaves idle as many events as are out, plus this many. */
 enum { WM_EVENTS_KEEP = 64 };
 
-/* Destroys the idle events beyond those of every device. Any thread. An event
- * that the driver fails to destroy is leaked. */
+/* Destroys the surplus idle events of every device. Any thread. An event that
+ * the driver fails to destroy is leaked. */
 void wm_event_pool_trim(wm_event_pool *pool);
 
 /* The counts of one moment. Any thread. */

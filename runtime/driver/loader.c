@@ -1,5 +1,5 @@
-/* loader.c: see loader.h. The system's loader keeps the table of what is
- * loaded; a second open of the same name is cheap. */
+/* loader.c: see loader.h. The system's loader knows which libraries are loaded;
+ * a second open of the same name is cheap. */
 #include "runtime/driver/loader.h"
 
 #include "runtime/base/lock.h"
@@ -12,20 +12,20 @@
 #include <string.h>
 #include <unistd.h>
 
-/* NODELETE: a library of a driver has threads and exit handlers of its own,
- * and must stay even if somebody else closes it. */
+/* NODELETE: a driver's library has threads and exit handlers of its own, and
+ * must stay loaded even if the program closes it. */
 enum { OPEN_FLAGS = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE };
 
 enum { REFUSALS = 4 }; /* the names of a library, and one beside */
 
-/* What a search has found out so far. */
+/* State of a search. */
 typedef struct trial {
     const wm_library_search *search;
-    void *library;           /* the one that fits, or null */
-    void *refused[REFUSALS]; /* the last ones that do not */
+    void *library;           /* the library that fits, or null */
+    void *refused[REFUSALS]; /* the last libraries that do not fit */
     unsigned refusals;
     warm_status ends; /* not OK: the search is over */
-    warm_error first; /* of the first one that does not fit */
+    warm_error first; /* error of the first library that does not fit */
     char reasons[400];
 } trial;
 
@@ -37,7 +37,7 @@ static void add_reason(trial *t, const char *name, const char *words)
              used > 0 ? "; " : "", name, name[0] != '\0' ? ": " : "", words);
 }
 
-/* An open library, which may be known by several names. */
+/* Checks whether an open library fits. It may be found under several names. */
 static void judge(trial *t, const char *name, void *library)
 {
     warm_error error = {.size = sizeof error};
@@ -88,7 +88,7 @@ static void try_file(trial *t, const char *name)
         judge(t, name, library);
         return;
     }
-    words = dlerror(); /* it begins with the name */
+    words = dlerror(); /* begins with the name */
     add_reason(t, words != NULL ? "" : name,
                words != NULL ? words : "it cannot be loaded");
 }
@@ -135,7 +135,7 @@ warm_status wm_library_find(const wm_library_search *search, void **library)
 {
     trial t = {.search = search, .first = {.size = sizeof t.first}};
     warm_error before = {.size = sizeof before};
-    int cancel = wm_cancel_off(); /* the loader's files are half open else */
+    int cancel = wm_cancel_off(); /* dlopen() must not be left half done */
 
     warm_last_error(&before);
     if (search->path != NULL && search->path[0] != '\0') {
@@ -150,7 +150,7 @@ warm_status wm_library_find(const wm_library_search *search, void **library)
         return WARM_OK;
     }
     if (t.ends != WARM_OK && t.ends != WARM_UNAVAILABLE) {
-        return t.ends; /* in the words of fits() */
+        return t.ends; /* fits() has set the message */
     }
     return wm_fail_code(WARM_UNAVAILABLE,
                         t.refusals > 0 ? t.first.origin : "warmpool",
@@ -170,7 +170,7 @@ warm_status wm_library_open(const char *what, const char *path,
 bool wm_library_is_loaded(const char *soname)
 {
     int cancel = wm_cancel_off();
-    /* Not OPEN_FLAGS: whoever only asks must not keep it from being closed. */
+    /* Not OPEN_FLAGS: a mere query must not keep the library loaded. */
     void *library = dlopen(soname, RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
 
     if (library != NULL) {

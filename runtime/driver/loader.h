@@ -8,32 +8,31 @@
 
 #include <stdbool.h>
 
-/* Which library is wanted, and which will do. */
+/* Which library is wanted, and which ones fit. */
 typedef struct wm_library_search {
     const char *what;   /* its name in errors: "cuBLAS" */
     const char *path;   /* this file alone, if neither null nor empty */
     const char *beside; /* a file in whose folder the sonames are looked for
                            first; may be null or empty */
     const char *const *sonames; /* null-terminated, the best one first */
-    /* Whether an open library will do; null: any will. UNAVAILABLE with words:
-     * it will not, and the next one is tried. Any other failure ends the
-     * search. */
+    /* Whether an open library fits; null: any does. UNAVAILABLE with a message:
+     * it does not, the next one is tried. Any other failure ends the search. */
     warm_status (*fits)(void *context, void *library);
     void *context;
-    /* If a library that the program has loaded does not fit, no other one is
-     * loaded beside it: the program calls functions of the one that it has. */
+    /* If the program has loaded a library that does not fit, no other one is
+     * loaded: the program calls functions of the one that it has. */
     bool loaded_decides;
 } wm_library_search;
 
-/* The file at path; else the first soname that the program has loaded already,
- * because its handles are passed to functions of that very version; else the
- * first one that loads, each beside the given file before elsewhere. All only
- * as far as they fit.
- * Status: UNAVAILABLE with one reason for each name tried, and with the code
- * of the first library that did not fit; what fits() answered. */
+/* Finds the first library that fits: if path is given, that file alone. Else a
+ * soname that the program has loaded already, because its handles are passed
+ * to functions of that very version; else the first soname that can be loaded,
+ * each from the folder of beside before elsewhere.
+ * Status: UNAVAILABLE with a reason for each name tried and the code of the
+ * first library that did not fit; fits()'s. */
 warm_status wm_library_find(const wm_library_search *search, void **library);
 
-/* The same without beside and fits. */
+/* wm_library_find() without beside and fits. */
 warm_status wm_library_open(const char *what, const char *path,
                             const char *const *sonames, void **library);
 

@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 enum {
-    SAMPLES = 256, /* pages that are looked at, of a range that has more */
-    BATCH = 64,    /* of them at a time */
+    SAMPLES = 256, /* pages that are queried of a larger range */
+    BATCH = 64,    /* pages in one system call */
     KERNEL_MAX = sizeof(unsigned long) * 8 * WM_NUMA_MASK /* nodes in a mask */
 };
 
@@ -59,7 +59,8 @@ static void read_line(const char *path, char *line, int bytes)
     }
 }
 
-/* What a cpuset leaves this process; all where the kernel does not say. */
+/* The nodes that a cpuset allows this process; all if the kernel refuses the
+ * query. */
 static uint64_t allowed(void)
 {
     unsigned long mask[WM_NUMA_MASK] = {0};
@@ -75,7 +76,7 @@ static long prefer(void *pointer, size_t bytes, int node)
 {
     uint64_t mask = (uint64_t)1 << node;
 
-    /* The kernel takes one bit less than it is told. */
+    /* The kernel uses one bit less than the given count. */
     return syscall(SYS_mbind, pointer, bytes, (unsigned long)MPOL_PREFERRED,
                    &mask, (unsigned long)WM_NODES_MAX + 1, 0UL);
 }
@@ -209,7 +210,7 @@ void wm_numa_unprefer(const wm_numa_policy *before)
     for (int i = 0; i < WM_NUMA_MASK; i++) {
         has_nodes = has_nodes || before->mask[i] != 0;
     }
-    /* A policy without nodes takes no mask, not an empty one. */
+    /* A policy without nodes needs a null mask, not an empty one. */
     if (before->mode != -1) {
         (void)syscall(SYS_set_mempolicy, before->mode,
                       has_nodes ? before->mask : NULL,
@@ -217,8 +218,8 @@ void wm_numa_unprefer(const wm_numa_policy *before)
     }
 }
 
-/* The one node of those pages, which agree with node unless that is still
- * unknown; else -EXDEV. A page that is not there lies nowhere. */
+/* The common node of these pages and of node, unless that is still unknown;
+ * -EXDEV if they differ. Pages that were never touched have no node. */
 static int node_of_pages(void **pages, unsigned long count, int node)
 {
     int status[BATCH];
@@ -249,8 +250,8 @@ int wm_numa_node_of(wm_numa *numa, void *pointer, size_t bytes)
     for (size_t at = 0; at < samples && node != -EXDEV; at += BATCH) {
         size_t count = samples - at < BATCH ? samples - at : BATCH;
 
-        /* The last page is one of them: where a node was full ahead of the
-         * end, the rest came from another. */
+        /* The last page is among the samples: if a node was full before the
+         * end, the rest came from another node. */
         for (size_t i = 0; i < count; i++) {
             size_t index = (at + i + 1) * pages / samples - 1;
 

@@ -1,19 +1,19 @@
-/* numa.h: nodes of memory: which there are, and where pages come from.
+/* numa.h: NUMA nodes: which exist, and from which node pages come.
  *
  *   device ──► node ◄── pages of a range, as they are first touched
  *
- * Part of every driver. A node has the number that the operating system gives
- * it, as in numactl and in CUDA's HOST_NUMA_ID; numbers may have gaps. Usable
- * are the nodes with ordinary memory (has_normal_memory): what lies in movable
- * memory only, a GPU's own or such as can be unplugged, cannot be page-locked.
+ * Part of every driver. A node has the operating system's number, as in numactl
+ * and in CUDA's HOST_NUMA_ID; numbers may have gaps. A node is usable if it has
+ * ordinary memory (has_normal_memory): movable memory, a GPU's own or one that
+ * can be unplugged, cannot be page-locked.
  *
- * Placing says where pages are to come from and never fails for want of
- * memory: they then come from another node (MPOL_PREFERRED), and asking where
- * they lie tells. MPOL_BIND would keep to the node, but a page fault that finds
- * it full ends in the out-of-memory killer, not in an error.
+ * Placing sets the node that pages should come from. If that node is full they
+ * come from another one (MPOL_PREFERRED), which a query reveals. MPOL_BIND
+ * would insist on the node, but a page fault on a full node then ends in the
+ * out-of-memory killer, not in an error.
  *
- * Where the machine has fewer nodes than an option asks for they are simulated:
- * all memory is the machine's, and what node it counts as is written down. */
+ * If the machine has fewer nodes than an option asks for, nodes are simulated:
+ * memory comes from anywhere, and records say which node it counts as. */
 #ifndef WM_NUMA_H
 #define WM_NUMA_H
 
@@ -42,8 +42,8 @@ typedef struct wm_numa {
 
 /* One node, and no placing. */
 void wm_numa_init(wm_numa *numa);
-/* The machine's nodes if it has that many, else simulated ones. wanted: 0 for
- * those of the machine, 1 for one node and no placing. Const afterwards. */
+/* wanted: how many nodes; if the machine has fewer, simulated ones. 0: those of
+ * the machine; 1: one node and no placing. Const afterwards. */
 void wm_numa_open(wm_numa *numa, unsigned wanted);
 void wm_numa_fini(wm_numa *numa);
 
@@ -61,32 +61,32 @@ static inline int wm_numa_next(const wm_numa *numa, int node)
     return node;
 }
 
-/* Pages of the range that nobody has touched yet will come from node while it
- * has some. pointer: of a page. node WM_NODE_UNKNOWN: the range goes.
+/* Untouched pages of the range will come from node while it has free pages.
+ * pointer: page-aligned. node WM_NODE_UNKNOWN: forgets the range.
  * Status: DRIVER_ERROR (origin "system"), OUT_OF_MEMORY (no record). */
 warm_status wm_numa_place(wm_numa *numa, void *pointer, size_t bytes, int node);
 
-/* What a thread's pages come from, to be put back. */
+/* A thread's memory policy, to be restored. */
 typedef struct wm_numa_policy {
     int mode; /* -1: it was not changed */
     unsigned long mask[WM_NUMA_MASK];
 } wm_numa_policy;
 
-/* Pages that the calling thread makes a driver touch come from node while it
- * has some, until wm_numa_unprefer(): for memory that is not there yet. It may
- * be refused; nothing is for simulated nodes. */
+/* Pages that a driver touches in the calling thread come from node while it has
+ * free pages, until wm_numa_unprefer(): for memory that a driver call is about
+ * to allocate. The kernel may refuse; does nothing for simulated nodes. */
 void wm_numa_prefer(const wm_numa *numa, int node, wm_numa_policy *before);
 void wm_numa_unprefer(const wm_numa_policy *before);
 
-/* The node that all touched pages of the range lie on, or WM_NODE_UNKNOWN if
- * they lie on several. Of a large range evenly spread pages are looked at. */
+/* The node of all touched pages of the range, or WM_NODE_UNKNOWN if there are
+ * several. Of a large range it samples evenly spread pages. */
 int wm_numa_node_of(wm_numa *numa, void *pointer, size_t bytes);
 
 /* The node next to a PCI device ("0000:3B:00.0"), or WM_NODE_UNKNOWN. */
 int wm_numa_of_pci(const char *bus_id);
 
-/* The nodes in a list as the kernel writes it ("0-1,8"); what is wrong, or no
- * number below WM_NODES_MAX, is left out. */
+/* Parses the kernel's list of nodes ("0-1,8"); ignores anything that is no
+ * number below WM_NODES_MAX. */
 uint64_t wm_numa_parse(const char *list);
 
 /* For tests: bytes that a simulated node still has. */

@@ -1,8 +1,8 @@
 /* numa_simulated.c: nodes that the machine does not have, for tests.
  *
- * A place is a record of a range; the memory is the machine's. A node that has
- * no room left passes the range on to the next one, as the kernel does with
- * pages. Lock numa in every function. */
+ * A record says which node a range counts as; the memory is the machine's. If a
+ * node has no room left, the range counts as the next node's, as the kernel
+ * does with pages. Every function takes lock numa. */
 #include "runtime/driver/numa.h"
 
 #include "runtime/base/meta.h"
@@ -26,7 +26,7 @@ static void drop_locked(wm_numa *numa, struct wm_numa_range **link)
     wm_meta_free(range);
 }
 
-/* What is placed anew, or unmapped, is nowhere. */
+/* Removes the record of a range that is unmapped or placed again. */
 static void forget_locked(wm_numa *numa, uintptr_t begin, uintptr_t end)
 {
     struct wm_numa_range **link = &numa->ranges;

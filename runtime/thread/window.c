@@ -1,14 +1,14 @@
 /* window.c: windows of the calling thread, and how they end with it.
  *
- * The window that came back last is exchanged through ready_window; what does
- * not fit there takes the windows lock, as do visits (visit.c). At thread exit
- * the runtime is pinned until the window is back in its hands, so that destroy
- * can take neither the caches nor the window away meanwhile; if it is not live
- * any more nothing is given back.
+ * The window that was returned last waits in ready_window, for which no lock is
+ * needed; other spare windows, and visits (visit.c), need the windows lock. A
+ * thread that exits pins the runtime until it has returned its window, so that
+ * destroy can free neither caches nor window meanwhile; if the runtime is not
+ * live any more, nothing is returned.
  *
- * A window is made USED by the thread that got it and SPARE by the thread that
- * gives it back, with no lock. Visits may miss either: it caches nothing then.
- */
+ * The thread that takes a window sets it USED, the thread that returns it sets
+ * it SPARE, both without a lock. A visit may miss either change: the window
+ * caches nothing at that time. */
 #include "runtime/thread/window.h"
 
 #include "runtime/base/meta.h"
@@ -19,7 +19,7 @@
 #include <limits.h>
 #include <stdatomic.h>
 
-/* No block is of it: a state of 0 is that of none. */
+/* An empty slot: no block has the tag WM_NO_TAG. */
 #define NO_SLOT                                                                \
     {                                                                          \
         .device = -1, .live_tag = WM_NO_TAG                                    \
@@ -38,7 +38,7 @@ _Thread_local const wm_window *wm_window_current = &no_window;
 static _Thread_local struct {
     wm_window *list;
     unsigned rounds; /* how often our destructor ran */
-    uint64_t number; /* see wm_window_thread() */
+    uint64_t number; /* wm_window_thread()'s; 0: none yet */
 } mine __attribute__((tls_model("initial-exec")));
 
 static pthread_key_t key;
@@ -57,7 +57,7 @@ void wm_window_free(wm_window *window)
     wm_meta_free(window);
 }
 
-/* What the window caches goes back, perhaps into a file. */
+/* Flushes the window's caches and its trace buffer. */
 static void clear(warm_runtime *runtime, wm_window *window)
 {
     int cancel = wm_cancel_off();
@@ -83,12 +83,12 @@ static bool leave_streams(warm_runtime *runtime, bool exits)
     return again;
 }
 
-/* Gives back what the window has; the runtime is pinned. Handles go back with
- * no call that could be a cancellation point. */
+/* Returns all that the window holds; the runtime is pinned. Handles are
+ * returned without a call that could be a cancellation point. */
 static void release(warm_runtime *runtime, wm_window *window)
 {
     runtime->window_release(runtime, window);
-    /* Relaxed: only the thread itself gets magazines. */
+    /* Relaxed: only the owner thread adds magazines. */
     if (atomic_load_explicit(&window->magazines, memory_order_relaxed) !=
             NULL ||
         window->slots_used > 0 || window->trace != NULL) {
@@ -96,21 +96,22 @@ static void release(warm_runtime *runtime, wm_window *window)
     }
 }
 
-/* Relaxed, as all that is done with states: ordered by what hands the window
- * over. */
+/* Relaxed, like all accesses of state: ordered by the exchange or lock that
+ * passes the window on. */
 static void set_state(wm_window *window, enum wm_window_state state)
 {
     atomic_store_explicit(&window->state, (int)state, memory_order_relaxed);
 }
 
-/* For another thread; the runtime is pinned. */
+/* Returns the window to the runtime, for another thread; the runtime is pinned.
+ */
 static void hand_back(warm_runtime *runtime, wm_window *window)
 {
     wm_window *before;
 
     set_state(window, WM_WINDOW_SPARE);
-    /* Release, partner of the acquire in take_spare(); acquire: the one that
-     * was ready goes on the list. */
+    /* Release pairs with the acquire in take_spare(). Acquire: this thread puts
+     * the window that was ready on the list. */
     before = atomic_exchange_explicit(&runtime->ready_window, window,
                                       memory_order_acq_rel);
     if (before != NULL) {
@@ -121,14 +122,14 @@ static void hand_back(warm_runtime *runtime, wm_window *window)
     }
 }
 
-/* Leaves the window to destroy, which has begun; false if that has been here
- * and the window is the thread's own. */
+/* Leaves the window to destroy, which is under way. False if destroy has
+ * already cut the window, which then belongs to the thread. */
 static bool leave(warm_runtime *runtime, wm_window *window)
 {
     bool cut;
 
     wm_lock_acquire(&runtime->windows_lock);
-    /* Relaxed: stored under the lock. */
+    /* Relaxed: destroy stores it under the lock. */
     cut = atomic_load_explicit(&window->runtime, memory_order_relaxed) ==
           WM_WINDOW_GONE;
     if (!cut) {
@@ -141,8 +142,8 @@ static bool leave(warm_runtime *runtime, wm_window *window)
 /* exits: the thread does. */
 static void end_window(wm_window *window, bool exits)
 {
-    /* Acquire, partner of the store in wm_window_cut_all(): destroy is done
-     * with the window when its link is seen to be cut. */
+    /* Acquire pairs with the release in cut_locked(): a thread that sees the
+     * link cut knows that destroy no longer uses the window. */
     warm_runtime *runtime =
         atomic_load_explicit(&window->runtime, memory_order_acquire);
 
@@ -166,8 +167,8 @@ static void thread_exits(void *value)
     mine.rounds++;
     mine.list = NULL;
     wm_window_current = &no_window;
-    /* While the process exits nothing is given back: it is leaked, and has
-     * been counted as such (row A6). */
+    /* While the process exits nothing is returned: what the windows hold is
+     * leaked, and has been counted as such. */
     while (window != NULL && !wm_process_exiting()) {
         wm_window *next = window->next_of_thread;
 
@@ -192,7 +193,7 @@ warm_status wm_window_init(void)
                                     "left (pthread_key_create())");
 }
 
-/* Makes the destructor run when the thread exits. */
+/* Makes sure that the destructor runs when the thread exits. */
 static warm_status arm_destructor(void)
 {
     if (mine.rounds >= PTHREAD_DESTRUCTOR_ITERATIONS) {
@@ -207,7 +208,8 @@ static warm_status arm_destructor(void)
     return WARM_OK;
 }
 
-/* The thread's window of the runtime; ends those of gone runtimes it meets. */
+/* The thread's window of the runtime, or null. Frees windows on its way whose
+ * runtimes are destroyed. */
 static wm_window *find(warm_runtime *runtime)
 {
     wm_window **at = &mine.list;
@@ -249,7 +251,7 @@ static wm_window *take_listed(warm_runtime *runtime)
 
 static wm_window *take_spare(warm_runtime *runtime)
 {
-    /* Acquire, partner of the release in hand_back(). */
+    /* Acquire pairs with the release in hand_back(). */
     wm_window *window = atomic_exchange_explicit(&runtime->ready_window, NULL,
                                                  memory_order_acquire);
 
@@ -294,7 +296,7 @@ static wm_window *make(warm_runtime *runtime)
     window->kinds_held = (uint32_t *)(void *)(window->rows + rows);
     hold_none(window);
     set_state(window, WM_WINDOW_USED);
-    /* Relaxed: published to destroy by the windows lock. */
+    /* Relaxed: the windows lock publishes it to destroy. */
     atomic_store_explicit(&window->runtime, runtime, memory_order_relaxed);
     atomic_store_explicit(&window->live_tag, WM_NO_TAG, memory_order_relaxed);
     for (int i = 0; i < WM_STREAM_SLOTS; i++) {
@@ -303,7 +305,7 @@ static wm_window *make(warm_runtime *runtime)
     window->slot_last = window->slot;
     wm_section_init(&window->section, runtime->window_closed);
     wm_lock_acquire(&runtime->windows_lock);
-    if (wm_process_exiting()) { /* after wm_window_close_all(), perhaps */
+    if (wm_process_exiting()) { /* wm_window_close_all() may be over already */
         wm_section_close(&window->section, WM_CLOSED_EXIT);
         atomic_store_explicit(&window->near_devices, 0, memory_order_relaxed);
     }
@@ -320,7 +322,7 @@ static void reset(wm_window *window)
     window->stream = NULL;
 }
 
-/* The thread's first call: its window, spare or new. */
+/* The thread's first call: gets it a spare window, or a new one. */
 static warm_status get_first(warm_runtime *runtime, wm_window **window)
 {
     warm_status status = arm_destructor();
@@ -355,7 +357,7 @@ uint64_t wm_window_thread(void)
     static _Atomic uint64_t last_thread;
 
     if (mine.number == 0) {
-        /* Relaxed: numbers only have to differ. */
+        /* Relaxed: the numbers only have to be distinct. */
         mine.number = 1 + atomic_fetch_add_explicit(&last_thread, 1,
                                                     memory_order_relaxed);
     }
@@ -403,8 +405,8 @@ warm_status wm_window_drop(warm_runtime *runtime)
     if (window->call != NULL) {
         return wm_fail(
             WARM_INVALID_ARGUMENT,
-            "warm_thread_release() was called by a callback, while its thread "
-            "gets a handle: it would release what the thread is about to use");
+            "warm_thread_release() was called by a callback while its thread "
+            "gets a handle: it would release the handle that the thread needs");
     }
     wm_window_current = &no_window;
     if (empty_and_stay(runtime, window)) {
@@ -420,8 +422,8 @@ warm_status wm_window_drop(warm_runtime *runtime)
 
 void wm_window_forked(void)
 {
-    /* The records stay: they hang on the list of a runtime whose lock another
-     * thread may have held when the process forked. */
+    /* The records are not freed: they are in the list of a runtime whose lock
+     * another thread may have held when the process forked. */
     mine.list = NULL;
     wm_window_current = &no_window;
 }

@@ -4,26 +4,27 @@
  *       └─ list ─► window ─► window ─► …   one for each runtime it used
  *                    │ runtime (weak: GONE once destroyed)
  *   runtime ─► windows ─► window ─► …      all of them, lock windows
- *           └► ready_window, spare_windows ─► …   those that no thread has
+ *           └► ready_window, spare_windows ─► …   windows without a thread
  *
- * Only the owner thread uses rows. What the section guards others may take as
- * well: they reach a window through the runtime's list, under the windows lock.
+ * Only the owner thread uses rows. Visitors may use the content of the section
+ * too: they find windows in the runtime's list, under the windows lock.
  *
- * The memory belongs to the runtime, which keeps a window whose thread has gone
- * for the next one: threads come and go without malloc, whose first and last
- * call in a thread cost more than all the rest. There are as many as threads
- * were alive at once. Destroy empties the sections, frees what no thread has
- * and cuts the other windows' link to the runtime: their memory is their
- * thread's from then on (row A5).
+ * Windows belong to the runtime, which keeps the window of a thread that exits
+ * for the next thread: threads start and end without malloc(), whose first and
+ * last call in a thread cost more than all the rest. There are as many windows
+ * as threads were alive at once. Destroy flushes all sections, frees the
+ * windows without a thread and cuts the other windows' link to the runtime:
+ * their memory then belongs to their thread.
  *
  *   SPARE ──── first call of a thread ────► USED ── destroy ─► cut
  *     └◄─ the thread exits or releases ──────┘ └─ exits while the runtime
  *                                                 closes ─► LEFT
  *
- * Windows go when the thread exits, by one destructor of one pthread key; one
- * that is made again by a later destructor is released in the next round of
- * them. In the last round it is refused, if ours ran in each: a destructor that
- * kept quiet until then is not told from the thread itself, and what it
+ * A thread's windows end when the thread exits, by the destructor of one
+ * pthread key. If a later destructor of the thread makes a window again, that
+ * is released in the next round of destructors. If ours ran in every round, the
+ * thread gets no window any more. A foreign destructor that first calls the
+ * library in the last round cannot be told from the thread itself: what it
  * reserves stays in use. */
 #ifndef WM_WINDOW_H
 #define WM_WINDOW_H
@@ -35,7 +36,7 @@
  * runtime must not compare equal to it. */
 #define WM_WINDOW_GONE ((warm_runtime *)(uintptr_t)1)
 
-/* The state of no block. */
+/* A tag that no block has. */
 #define WM_NO_TAG UINT64_MAX
 
 struct wm_block;          /* alloc/block/block.h */
@@ -43,13 +44,13 @@ struct wm_pending_stream; /* alloc/cache/pending.h */
 struct wm_magazine_set;   /* alloc/cache/magazine.h */
 struct wm_trace_buffer;   /* runtime/base/trace.h */
 
-/* A word each for every kind on four devices: four of one sort and then four
- * of another, for kind after kind. One index, kind × 8 + device, which x86 adds
- * up in one instruction, finds both, and what a thread has of one kind lies in
- * one line of the cache. */
+/* Two words for every kind on each of four devices: the first words of the four
+ * devices, then their second words, for kind after kind. One index, kind × 8 +
+ * device, which x86 computes in one instruction, finds both words, and all that
+ * a thread has of one kind lies in one cache line. */
 enum {
     WM_ROW_DEVICES = 4,
-    WM_ROW_SECOND = WM_ROW_DEVICES, /* from the first sort to the second */
+    WM_ROW_SECOND = WM_ROW_DEVICES, /* offset from first to second word */
     WM_ROW_WORDS = 2 * WM_ROW_DEVICES
 };
 typedef uint64_t wm_words[WARM_KIND_MAX * WM_ROW_WORDS];
@@ -57,104 +58,112 @@ typedef uint64_t wm_words[WARM_KIND_MAX * WM_ROW_WORDS];
 _Static_assert(sizeof(uintptr_t) == sizeof(uint64_t), "words hold pointers");
 
 typedef struct wm_rows {
-    wm_words held;  /* 0, or all ones: none held | the handle, or null */
+    wm_words held;  /* 0, or all ones: no handle | the handle, or null */
     wm_words bound; /* the stream it is bound to | the runtime's stream_epoch
-                     * before it was bound, or 0: to none */
-    wm_words with;  /* that stream's id, never used twice | the workspace */
+                     * before it was bound; 0: not bound */
+    wm_words with;  /* that stream's id, never reused | the workspace */
 } wm_rows;
 
-/* A call that works on the window; on the stack of its owner, which may be in
- * several at once: a callback of one makes the next. */
+/* A call that works on the window, on the stack of the owner thread. Calls
+ * nest: a callback inside one call may make another one. */
 typedef struct wm_window_call {
     const struct wm_window_call *outer;
-    warm_kind kind; /* that it wants a handle of */
+    warm_kind kind; /* of the handle that the call gets */
     int device;
 } wm_window_call;
 
-/* Whose a window is, until it is cut. */
+/* Who has a window, until it is cut. */
 enum wm_window_state {
-    WM_WINDOW_SPARE, /* nobody's, and empty */
-    WM_WINDOW_USED,  /* its thread's */
-    WM_WINDOW_LEFT   /* nobody's; its thread found the runtime closing */
+    WM_WINDOW_SPARE, /* no thread; empty */
+    WM_WINDOW_USED,  /* its owner thread */
+    WM_WINDOW_LEFT   /* no thread: it exited while the runtime was closing */
 };
 
-/* One of the sets of magazines for memory of devices, each of one device in the
- * order of one stream (alloc/cache/stream_slot.h). With the section. */
+/* A set of magazines for memory of one device in the order of one stream
+ * (alloc/cache/stream_slot.h). Guarded by the section.
+ *
+ * These slots, and magazines, pending_last and recent below, belong to
+ * alloc/cache. They lie in the window, against the order of floors, so that a
+ * hit needs a single load from thread-local storage; this folder only
+ * initialises them. */
 enum { WM_STREAM_SLOTS = 8 };
 typedef struct wm_stream_slot {
     _Alignas(64) warm_stream stream;
-    /* The runtime's stream_epoch before the stream was looked up last; 0: it is
-     * not to be trusted. */
+    /* The runtime's stream_epoch before the stream was last looked up; 0:
+     * invalid. */
     uint64_t epoch;
-    int device; /* -1: there is no set */
-    /* As those below. */
+    int device; /* -1: no set */
+    /* As the fields of the same names in wm_window. */
     _Atomic uint64_t live_tag;
     _Atomic(struct wm_magazine_set *) set;
 } wm_stream_slot;
 
-/* Places for blocks that hits handed out: as many as keep most of some dozen
- * apart. */
+/* log2 of the entries of wm_window.pointer_cache: enough that some dozen live
+ * blocks seldom share an entry. */
 enum { WM_POINTER_CACHE_BITS = 9 };
 
 struct wm_window {
-    /* For the hot path: whose window it is, const; and how many devices its
-     * first rows have, 0 once it is cut or the process exits. Relaxed: a
-     * reserve beside the exit handler may come before it. */
+    /* For the hot path. owner: the runtime, const. near_devices: how many
+     * devices rows[0] holds; 0 once the window is cut or the process exits.
+     * Relaxed: a reserve concurrent with exit may come before it. */
     warm_runtime *owner;
     union {
         _Atomic unsigned near_devices;
-        unsigned near_plain; /* the same, for hits alone */
+        unsigned near_plain; /* the same word, for hits alone */
     };
     unsigned devices; /* const */
-    /* The same as owner, or GONE. Atomic: read by a thread that looks for its
-     * window of another runtime; stored under the windows lock. */
+    /* owner, or GONE. Atomic: the owner thread reads it while it looks for its
+     * window of another runtime; destroy stores it under the windows lock. */
     _Atomic(warm_runtime *) runtime;
     const wm_window_call *call; /* owner thread: the innermost, or null */
     wm_window *next_of_thread;  /* owner thread */
     uint32_t *kinds_held;       /* owner thread; [device], bit = kind */
-    wm_section section;         /* guards what is cached */
-    /* Of the blocks that magazines handed out, or WM_NO_TAG. Atomic, relaxed:
-     * compared by the owner outside of the section, which has the last word. */
+    wm_section section;         /* guards the caches below */
+    /* Tag of the blocks that magazines handed out, or WM_NO_TAG. Atomic,
+     * relaxed: the owner compares it outside of the section as a hint, then
+     * enters the section. */
     _Atomic uint64_t live_tag;
-    /* With the section; null: none. Atomic: peeked at under lock windows. */
+    /* Guarded by the section; null: none. Atomic: visitors peek at it under the
+     * windows lock. */
     _Atomic(struct wm_magazine_set *) magazines;
-    /* Owner thread: looked for last; not null where there are magazines. */
+    /* Owner thread: the stream looked up last; not null if there are magazines.
+     */
     struct wm_pending_stream *pending_last;
-    /* With the section: used last; sets there are, which only the owner begins;
-     * to go first. */
+    /* Guarded by the section: the slot used last; the number of used slots,
+     * which only the owner raises; the slot to be replaced next. */
     wm_stream_slot *slot_last;
     unsigned slots_used, slot_next;
     wm_stream_slot slot[WM_STREAM_SLOTS];
     wm_window *next;       /* lock windows */
     wm_window *next_spare; /* lock windows */
     _Atomic int state;     /* enum wm_window_state; see window.c */
-    /* Owner thread: what it traces; null: nothing so far. */
+    /* Owner thread: its trace buffer; null: none so far. */
     struct wm_trace_buffer *trace;
     warm_stream stream; /* owner thread: see warm_thread_set_stream() */
-    int home; /* owner thread: device of the handle it got last, -1: none */
-    /* Owner thread: blocks that hits handed out, where their first addresses
-     * say, or null. A guess: see wm_pointer_cache_entry(). */
+    int home; /* owner thread: device of the handle it got last; -1: none */
+    /* Owner thread: blocks that hits handed out, by a hash of their address, or
+     * null. A guess: see wm_pointer_cache_entry(). */
     struct wm_block *pointer_cache[1 << WM_POINTER_CACHE_BITS];
-    /* Owner thread; for four devices each. */
+    /* Owner thread: handles, one element for four devices. */
     _Alignas(64) wm_rows rows[];
 };
 
-/* Never null. Initial-exec: one load through the GOT and no call; 8 bytes of
- * the space that the C library keeps for libraries loaded late. */
+/* Never null. Initial-exec: one load through the GOT and no call, for 8 bytes
+ * of the static TLS that the C library reserves for libraries loaded late. */
 extern _Thread_local const wm_window *wm_window_current
     __attribute__((visibility("hidden"), tls_model("initial-exec")));
 
-/* The calling thread's current window, to enter its section: one that hits, or
- * has a guess, is never the constant one of no runtime. */
+/* The calling thread's current window, writable, to enter its section. Only
+ * after a hit or a guess: then it is not the constant window of no runtime. */
 static inline wm_window *wm_window_mine(void)
 {
     return (wm_window *)(uintptr_t)wm_window_current;
 }
 
-/* For hits. Relaxed: see the field. Not as an atomic, which gcc 12 loads by an
- * instruction of its own before it compares: the exit handler's 0 is all that
- * another thread ever stores beside a hit, and one load of an aligned word sees
- * it or does not. */
+/* near_devices, for hits. Not loaded as an atomic, because gcc 12 then needs an
+ * extra instruction before the comparison. Safe: during a hit another thread
+ * stores only the exit handler's 0, and a load of an aligned word sees either
+ * the old or the new value. */
 static inline unsigned wm_window_near_devices(const wm_window *window)
 {
 #if WM_SECTION_SEQ_CST
@@ -172,7 +181,7 @@ static inline struct wm_block **wm_window_pointer_slot(wm_window *window,
                                   (64 - WM_POINTER_CACHE_BITS)];
 }
 
-/* There is no set. */
+/* Sets a slot to empty. */
 static inline void wm_window_clear_slot(wm_stream_slot *slot)
 {
     slot->stream = NULL;
@@ -183,10 +192,10 @@ static inline void wm_window_clear_slot(wm_stream_slot *slot)
     atomic_store_explicit(&slot->set, NULL, memory_order_relaxed);
 }
 
-/* The owner uses another device from now on. */
+/* The owner thread uses this device from now on. */
 static inline void wm_window_set_home(wm_window *window, int device)
 {
-    /* Relaxed: its own. */
+    /* Relaxed: the owner reads its own store. */
     if (window->home != device &&
         atomic_load_explicit(&window->magazines, memory_order_relaxed) !=
             NULL) {
@@ -195,11 +204,12 @@ static inline void wm_window_set_home(wm_window *window, int device)
     window->home = device;
 }
 
-/* Makes the key of the destructor, once; before a runtime is made. Status:
- * OUT_OF_MEMORY: the process has no key left. */
+/* Makes the pthread key of the destructor, once in the process, before a
+ * runtime is made. Status: OUT_OF_MEMORY (the process has no key left). */
 warm_status wm_window_init(void);
 
-/* The words of a device in a window, and where in them those of a kind are. */
+/* The rows of a device in a window, and the index of a kind's first word in
+ * them. */
 static inline wm_rows *wm_window_rows(wm_window *window, int device)
 {
     return &window->rows[(unsigned)device / WM_ROW_DEVICES];
@@ -210,8 +220,9 @@ static inline size_t wm_window_index(warm_kind kind, int device)
     return (unsigned)kind * WM_ROW_WORDS + (unsigned)device % WM_ROW_DEVICES;
 }
 
-/* What the first word of held is. An address above it is that of a place for
- * the handle, and there is a handle for it: one comparison for both. */
+/* The first word of held if there is no handle; it is 0 if there is one. A hit
+ * makes a single comparison, output address > word: true only if a handle is
+ * held and the address is not null. */
 static const uint64_t wm_window_none = UINT64_MAX;
 
 /* The handle that the window holds, or null. Kind and device in range. */
@@ -224,57 +235,57 @@ static inline void *wm_window_held(wm_window *window, warm_kind kind,
         rows->held[wm_window_index(kind, device) + WM_ROW_SECOND];
 }
 
-/* The calling thread's window of a live runtime, made if there is none; it is
- * the current one then. Status: OUT_OF_MEMORY; EXITING (the thread has been
- * through its last destructor). */
+/* Finds or makes the calling thread's window of a live runtime and makes it the
+ * current one. Status: OUT_OF_MEMORY; EXITING (the thread has run its last
+ * destructors). */
 warm_status wm_window_get(warm_runtime *runtime, wm_window **window);
 
-/* The same, if there is one; or null. */
+/* The calling thread's window of the runtime, or null. */
 wm_window *wm_window_find(warm_runtime *runtime);
 
-/* The calling thread's number in the process, never 0, and no other's ever:
- * what pthread_self() says may be the next thread's. */
+/* The calling thread's number in the process: never 0 and never reused, unlike
+ * pthread_self(). */
 uint64_t wm_window_thread(void);
 
-/* Gives back all that the calling thread holds of the runtime.
+/* Returns all that the calling thread holds of the runtime.
  * Status: INVALID_ARGUMENT (called back from a call that uses the window). */
 warm_status wm_window_drop(warm_runtime *runtime);
 
-/* A visit to the windows of other threads, and of the calling one; not to
- * spare ones. */
+/* A visit to the windows of all threads, the calling one included; spare
+ * windows are left out. */
 typedef struct wm_visit {
-    /* Whether a window is worth it; reads atomics only. Null: all are. */
+    /* Whether to visit a window; reads atomics only. Null: visit all. */
     bool (*wanted)(const wm_window *window, void *context);
-    /* With the window's section, and under the windows lock. */
+    /* Called with the window's section held, under the windows lock. */
     void (*visit)(wm_window *window, void *context);
-    /* Null, or called once after all visits, also where the barrier is refused,
-     * while every visited window is closed and still: its owner waits, on the
-     * slow path, too, and what it has is as the visit left it. Under the
-     * windows lock. */
+    /* Null, or called once after all visits, even if the barrier is refused,
+     * under the windows lock. Every visited window is still closed and STILL:
+     * its owner waits, on the slow path too, and its content is as the visit
+     * left it. */
     void (*finish)(void *context);
     void *context;
 } wm_visit;
 
-/* Visits the windows of a runtime that are wanted, one by one, after a single
- * barrier for all of them. False: the barrier is refused, nothing was done.
- * The caller holds no lock from WM_RANK_WINDOWS on, and is in no hit. */
+/* Visits the wanted windows of a runtime one by one, after a single barrier for
+ * all of them. False: the kernel refused the barrier, no window was visited.
+ * The caller holds no lock of rank WM_RANK_WINDOWS or above and is in no hit.
+ */
 bool wm_window_visit(warm_runtime *runtime, const wm_visit *visit);
 
-/* Closes every window of the runtime for ever, since the process exits, and
- * those that are made from now on: hits are refused, of handles too. Takes the
- * windows lock; waits for nobody's hit. */
+/* At exit of the process: closes every window of the runtime for ever, and
+ * windows that are made later, so that all hits fail, those of handles too.
+ * Takes the windows lock; does not wait for hits under way. */
 void wm_window_close_all(warm_runtime *runtime);
 
-/* Empties every window of the runtime, and cuts it off or frees it; for
- * destroy. */
+/* For destroy: flushes every window of the runtime, then cuts or frees it. */
 void wm_window_cut_all(warm_runtime *runtime);
 
-/* With the section: what the window caches goes back. And its end, once nobody
- * knows it. */
+/* wm_window_empty() flushes the caches of a window whose section the caller
+ * holds; wm_window_free() frees a window that no thread can reach any more. */
 void wm_window_empty(warm_runtime *runtime, wm_window *window);
 void wm_window_free(wm_window *window);
 
-/* In the child of a fork: the thread has no windows any more. */
+/* In the child of a fork: the thread drops its windows. */
 void wm_window_forked(void);
 
 #endif
