@@ -66,7 +66,7 @@ warm_status wm_host_ipc_export(wm_driver *d, int device, void *pointer,
     if (host->file < 0 || fstat(host->file, &found) != 0) {
         return wm_host_fail(WM_HOST_ERROR_SYSTEM,
                             "ipc_export: this system, or a limit on the size "
-                            "of files, lets no memory be shared");
+                            "of files, does not allow shared device memory");
     }
     place.device = found.st_dev;
     place.inode = found.st_ino;
@@ -141,8 +141,7 @@ warm_status wm_host_ipc_open(wm_driver *d, int device, const wm_ipc_name *name,
     if (region->pointer == NULL) {
         wm_meta_free(region);
         return wm_host_fail(WM_HOST_ERROR_NAME,
-                            "ipc_open: process %llu has no such memory for "
-                            "others",
+                            "ipc_open: process %llu shares no such memory",
                             (unsigned long long)place.pid);
     }
     if (!wm_host_region_publish(host, region)) {

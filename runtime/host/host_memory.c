@@ -86,7 +86,7 @@ static warm_status map_region(wm_host *host, enum wm_host_region_kind kind,
 fail:
     wm_meta_free(region);
     return wm_host_fail(WM_HOST_ERROR_MEMORY,
-                        "%s of %s memory could not be mapped (errno %d)",
+                        "could not map %s of %s memory (errno %d)",
                         wm_bytes(bytes).text,
                         kind == WM_HOST_PINNED ? "pinned" : "device", error);
 }
@@ -119,7 +119,8 @@ warm_status wm_host_region_release(wm_host *host, void *pointer,
         status = wm_host_fail(
             kind == WM_HOST_REGISTERED ? WM_HOST_ERROR_NOT_REGISTERED
                                        : WM_HOST_ERROR_POINTER,
-            "%s: %p was not handed out so, or has been freed", call, pointer);
+            "%s: %p was not allocated by the matching call, or has been freed",
+            call, pointer);
         goto out;
     }
     wm_host_map_remove(&host->map, pointer);
@@ -179,8 +180,8 @@ static warm_status register_locked(wm_host *host, wm_host_region *region)
 {
     if (overlaps_locked(host, region->pointer, region->bytes)) {
         return wm_host_fail(WM_HOST_ERROR_REGISTERED,
-                            "%s at %p overlap memory that is known "
-                            "already",
+                            "cannot register %s at %p: they overlap memory "
+                            "that is registered or allocated",
                             wm_bytes(region->bytes).text,
                             (void *)region->pointer);
     }
@@ -202,8 +203,7 @@ warm_status wm_host_pinned_register(wm_driver *d, void *pointer, size_t bytes)
         return status;
     }
     if (pointer == NULL || bytes == 0) {
-        return wm_host_fail(WM_HOST_ERROR_VALUE,
-                            "%s at %p cannot be registered",
+        return wm_host_fail(WM_HOST_ERROR_VALUE, "cannot register %s at %p",
                             wm_bytes(bytes).text, pointer);
     }
     region = wm_meta_alloc(sizeof *region);
@@ -258,8 +258,8 @@ warm_status wm_host_charge(wm_host *host, int device, size_t bytes,
         host->device[device].used += bytes;
     } else if (status == WARM_OK) {
         status = wm_host_fail(WM_HOST_ERROR_MEMORY,
-                              "host device %d: %s were asked for, %s of %s are "
-                              "free; option host_memory gives it more",
+                              "host device %d: requested %s, but %s of %s are "
+                              "free; option host_memory sets its size",
                               device, wm_bytes(bytes).text,
                               wm_bytes(host->memory - used).text,
                               wm_bytes(host->memory).text);

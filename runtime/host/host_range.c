@@ -57,7 +57,8 @@ warm_status wm_host_range_reserve(wm_driver *d, int device, size_t bytes,
 
     if (bytes == 0 || bytes % UNIT != 0) {
         return wm_host_fail(WM_HOST_ERROR_VALUE,
-                            "a range of %s is not one of whole units of %s",
+                            "cannot reserve a range of %s: not a multiple of "
+                            "%s",
                             wm_bytes(bytes).text, wm_bytes(UNIT).text);
     }
     region = wm_meta_alloc(sizeof *region);
@@ -88,8 +89,7 @@ fail:
     }
     wm_meta_free(region);
     return wm_host_fail(WM_HOST_ERROR_MEMORY,
-                        "%s of addresses could not be reserved (errno "
-                        "%d)",
+                        "could not reserve %s of addresses (errno %d)",
                         wm_bytes(bytes).text, errno);
 }
 
@@ -129,8 +129,7 @@ static wm_host_region *find_locked(wm_host *host, int device, const void *range,
         committed(r, offset, bytes) != (with ? bytes / UNIT : 0)) {
         *status = wm_host_fail(
             WM_HOST_ERROR_VALUE,
-            "%s at %p of the range at %p: not all of its units are %s "
-            "memory",
+            "%s at %p of the range at %p: not whole units %s memory",
             wm_bytes(bytes).text, (const void *)((const char *)range + offset),
             range, with ? "with" : "without");
         return NULL;
@@ -138,7 +137,7 @@ static wm_host_region *find_locked(wm_host *host, int device, const void *range,
     if (goes_on(r, offset) || goes_on(r, offset + bytes)) {
         *status = wm_host_fail(
             WM_HOST_ERROR_VALUE,
-            "%s at %p of the range at %p: a piece of memory goes only whole",
+            "%s at %p of the range at %p would split a piece of memory",
             wm_bytes(bytes).text, (const void *)((const char *)range + offset),
             range);
         return NULL;
@@ -202,8 +201,7 @@ warm_status wm_host_range_commit(wm_driver *d, int device, void *range,
     if (status == WARM_OK && !map_part((char *)range + offset, bytes, true)) {
         (void)claim(host, device, range, offset, bytes, false);
         status = wm_host_fail(WM_HOST_ERROR_MEMORY,
-                              "%s of a range could not be mapped (errno "
-                              "%d)",
+                              "could not map %s of a range (errno %d)",
                               wm_bytes(bytes).text, errno);
     }
     if (status != WARM_OK) {
@@ -226,7 +224,7 @@ warm_status wm_host_range_decommit(wm_driver *d, int device, void *range,
         host->device[device].used -= bytes;
     } else if (region != NULL) {
         status = wm_host_fail(WM_HOST_ERROR_SYSTEM,
-                              "%s of a range stay mapped (errno %d)",
+                              "could not unmap %s of a range (errno %d)",
                               wm_bytes(bytes).text, errno);
     }
     wm_host_unlock(host);
