@@ -215,14 +215,15 @@ static struct quiet quiet_begin(wm_pool *pool)
 {
     struct quiet quiet = {.cancel = wm_cancel_off()};
 
-    quiet.relaxed = wm_driver_relax(pool->kind->driver, &quiet.mode);
+    quiet.relaxed =
+        wm_driver_capture_relaxed_begin(pool->kind->driver, &quiet.mode);
     return quiet;
 }
 
 static void quiet_end(wm_pool *pool, struct quiet *quiet)
 {
     if (quiet->relaxed) {
-        wm_driver_unrelax(pool->kind->driver, &quiet->mode);
+        wm_driver_capture_relaxed_end(pool->kind->driver, &quiet->mode);
     }
     wm_cancel_restore(quiet->cancel);
 }

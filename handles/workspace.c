@@ -235,9 +235,9 @@ static wm_workspace *obtain(wm_workspaces *workspaces,
     wm_workspace *w = NULL;
     bool mode;
 
-    if (wm_driver_relax(workspaces->driver, &mode)) {
+    if (wm_driver_capture_relaxed_begin(workspaces->driver, &mode)) {
         w = obtain_now(workspaces, request);
-        wm_driver_unrelax(workspaces->driver, &mode);
+        wm_driver_capture_relaxed_end(workspaces->driver, &mode);
     } else if (!request->captures &&
                wm_captures_begin_break(workspaces->captures, &breaking,
                                        workspaces->device, NULL)) {

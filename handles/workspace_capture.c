@@ -182,13 +182,13 @@ static void free_unused(wm_workspaces *workspaces)
     wm_workspace *w;
 
     warm_last_error(&before);
-    relaxed = wm_driver_relax(workspaces->driver, &mode);
+    relaxed = wm_driver_capture_relaxed_begin(workspaces->driver, &mode);
     do {
         w = wm_workspace_claim(workspaces, 0, UINT64_MAX, WM_WORKSPACE_UNUSED);
     } while (w != NULL &&
              wm_workspace_free(workspaces, w, WM_WORKSPACE_UNUSED));
     if (relaxed) {
-        wm_driver_unrelax(workspaces->driver, &mode);
+        wm_driver_capture_relaxed_end(workspaces->driver, &mode);
     }
     wm_error_restore(&before);
 }

@@ -201,11 +201,11 @@ void wm_workspaces_detach(wm_workspaces *workspaces, const void *handle)
 {
     const struct which which = {.handle = handle};
     bool mode;
-    bool relaxed = wm_driver_relax(workspaces->driver, &mode);
+    bool relaxed = wm_driver_capture_relaxed_begin(workspaces->driver, &mode);
 
     release_matching(workspaces, is_of_handle, &which, true);
     if (relaxed) {
-        wm_driver_unrelax(workspaces->driver, &mode);
+        wm_driver_capture_relaxed_end(workspaces->driver, &mode);
     }
 }
 
@@ -305,7 +305,7 @@ void wm_workspaces_trim(wm_workspaces *workspaces, uint64_t idle_ns)
         return;
     }
     warm_last_error(&before);
-    relaxed = wm_driver_relax(workspaces->driver, &mode);
+    relaxed = wm_driver_capture_relaxed_begin(workspaces->driver, &mode);
     wm_workspaces_record_events(workspaces);
     wm_workspaces_release_unbound(workspaces, last);
     do {
@@ -319,7 +319,7 @@ void wm_workspaces_trim(wm_workspaces *workspaces, uint64_t idle_ns)
         dropped = w != NULL && wm_workspace_free(workspaces, w, was);
     } while (dropped);
     if (relaxed) {
-        wm_driver_unrelax(workspaces->driver, &mode);
+        wm_driver_capture_relaxed_end(workspaces->driver, &mode);
     }
     wm_error_restore(&before);
 }

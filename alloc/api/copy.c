@@ -36,7 +36,7 @@ static warm_status use(wm_block *block, warm_stream stream)
                       : WARM_OK;
 
     if (block != NULL && status == WARM_OK &&
-        wm_unlikely(wm_space_of(block)->group.runtime->told)) {
+        wm_unlikely(wm_space_of(block)->group.runtime->traced)) {
         wm_traced_use(wm_space_of(block)->group.runtime, block, stream,
                       WM_TRACE_COPY);
     }
@@ -112,7 +112,7 @@ static warm_status queue_and_await(warm_runtime *runtime, void *destination,
     if (status == WARM_OK) {
         status = wm_driver_stream_synchronize(runtime->driver, stream);
     }
-    wm_driver_unrelax(runtime->driver, &mode);
+    wm_driver_capture_relaxed_end(runtime->driver, &mode);
     return status;
 }
 

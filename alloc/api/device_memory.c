@@ -82,7 +82,7 @@ static warm_status alloc(wm_device_space *d, warm_stream stream, size_t bytes,
         atomic_store_explicit(&wm_space_find(*pointer)->captured, true,
                               memory_order_relaxed);
     }
-    if (status == WARM_OK && wm_unlikely(d->space.group.runtime->told)) {
+    if (status == WARM_OK && wm_unlikely(d->space.group.runtime->traced)) {
         wm_traced_alloc(d->space.group.runtime, *pointer, bytes, stream);
     }
     return status;

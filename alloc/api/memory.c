@@ -73,7 +73,7 @@ static warm_status serve(warm_runtime *runtime, wm_request *request,
     if (status == WARM_OUT_OF_MEMORY && request->cause != NULL) {
         status = serve_pageable(runtime->pinned, request, pointer);
     }
-    if (wm_unlikely(runtime->told) && status == WARM_OK) {
+    if (wm_unlikely(runtime->traced) && status == WARM_OK) {
         wm_traced_alloc(runtime, *pointer, request->bytes, NULL);
     }
     return status;
@@ -208,7 +208,7 @@ static warm_status record_slow(const void *pointer, warm_stream stream)
         status = wm_space_record(wm_space_of(block), block, stream);
     }
     if (status == WARM_OK &&
-        wm_unlikely(wm_space_of(block)->group.runtime->told)) {
+        wm_unlikely(wm_space_of(block)->group.runtime->traced)) {
         wm_traced_use(wm_space_of(block)->group.runtime, block, stream,
                       WM_TRACE_USE);
     }

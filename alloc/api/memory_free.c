@@ -222,7 +222,7 @@ static warm_status free_slow(void *pointer)
     if (!claim(block, pointer)) {
         return not_a_block(pointer, block);
     }
-    if (wm_unlikely(runtime->told)) {
+    if (wm_unlikely(runtime->traced)) {
         wm_traced_free(runtime, block);
     }
     wm_space_free(wm_space_of(block), block);

@@ -414,7 +414,7 @@ uint64_t wm_imports_stop(wm_imports *imports)
         return 0;
     }
     wm_ipc_openings_fini(&imports->places);
-    relaxed = wm_driver_relax(imports->driver, &mode);
+    relaxed = wm_driver_capture_relaxed_begin(imports->driver, &mode);
     while (imports->mappings != NULL) {
         struct wm_mapping *mapping = imports->mappings;
 
@@ -422,7 +422,7 @@ uint64_t wm_imports_stop(wm_imports *imports)
         end_mapping(imports, mapping);
     }
     if (relaxed) {
-        wm_driver_unrelax(imports->driver, &mode);
+        wm_driver_capture_relaxed_end(imports->driver, &mode);
     }
     if (count > 0) {
         wm_log(WARM_LOG_WARNING,

@@ -155,7 +155,7 @@ static void put_back(wm_private_arena *own, wm_block *block)
         state = WM_BLOCK_LOST;
         break;
     case WM_USES_NONE:
-        if (own->space->group.runtime->told) {
+        if (own->space->group.runtime->traced) {
             wm_traced_unused(own->space->group.runtime, block);
         }
         break;

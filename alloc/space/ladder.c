@@ -37,7 +37,7 @@ warm_status wm_space_refuse(wm_space *space, const wm_request *request)
     wm_cache_merge_stats(&space->group);
     wm_space_stats(space, &s);
     wm_arena_count(request->arena, WM_COUNT_FAILURE);
-    if (wm_unlikely(space->group.runtime->told)) {
+    if (wm_unlikely(space->group.runtime->traced)) {
         wm_traced_refused(space->group.runtime, request);
     }
     if (space->traits->describe != NULL) {
@@ -415,7 +415,7 @@ static warm_status end(climb *c, void **pointer)
         c->status = out_of_memory(c->space, c->request, c->work);
     }
     if (c->working) {
-        wm_driver_unrelax(c->space->driver, &c->work->mode);
+        wm_driver_capture_relaxed_end(c->space->driver, &c->work->mode);
     }
     if (c->quiet && c->status == WARM_OK) {
         wm_quiet_end(&c->work->quiet);

@@ -23,7 +23,7 @@ warm_status wm_space_work_begin(wm_space *space, wm_space_work *work)
 
 void wm_space_work_end(wm_space *space, wm_space_work *work, bool recovered)
 {
-    wm_driver_unrelax(space->driver, &work->mode);
+    wm_driver_capture_relaxed_end(space->driver, &work->mode);
     if (recovered) {
         wm_quiet_end(&work->quiet);
     } else {

@@ -175,7 +175,7 @@ static void settle(wm_space *space, wm_block *block, enum wm_uses uses)
 {
     switch (uses) {
     case WM_USES_NONE:
-        if (wm_unlikely(space->group.runtime->told)) {
+        if (wm_unlikely(space->group.runtime->traced)) {
             wm_traced_unused(space->group.runtime, block);
         }
         free_unused(space, block);
@@ -224,7 +224,7 @@ static void free_of_pool(wm_space *space, wm_block *block, wm_stream_use *uses)
     }
     if (uses == NULL &&
         !atomic_load_explicit(&block->captured, memory_order_relaxed)) {
-        if (wm_unlikely(space->group.runtime->told) && captured) {
+        if (wm_unlikely(space->group.runtime->traced) && captured) {
             wm_traced_unused(space->group.runtime, block);
         }
         free_unused(space, block);

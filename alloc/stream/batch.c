@@ -338,7 +338,7 @@ void wm_timelines_hand_back(wm_timelines *set, const wm_home *home,
     if (done == NULL) {
         return;
     }
-    if (wm_unlikely(set->runtime->told)) {
+    if (wm_unlikely(set->runtime->traced)) {
         wm_traced_done(set->runtime, done);
     }
     if (home != NULL) {

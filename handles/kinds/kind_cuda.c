@@ -187,7 +187,7 @@ static warm_status enter(wm_kind *kind, int device, scope *s)
  * would be lost. */
 static void leave(wm_kind *kind, scope *s)
 {
-    wm_driver_unrelax(kind->driver, &s->mode);
+    wm_driver_capture_relaxed_end(kind->driver, &s->mode);
     wm_cuda_device_pop(kind->driver, &s->device);
 }
 

@@ -224,7 +224,7 @@ warm_status wm_driver_look_slow(wm_driver *d, int device)
     return status;
 }
 
-bool wm_driver_relax(wm_driver *d, bool *mode)
+bool wm_driver_capture_relaxed_begin(wm_driver *d, bool *mode)
 {
     warm_error before = {.size = sizeof before};
     bool done;
@@ -238,7 +238,7 @@ bool wm_driver_relax(wm_driver *d, bool *mode)
     return done;
 }
 
-void wm_driver_unrelax(wm_driver *d, bool *mode)
+void wm_driver_capture_relaxed_end(wm_driver *d, bool *mode)
 {
     warm_error before = {.size = sizeof before};
 
@@ -255,7 +255,7 @@ warm_status wm_driver_stream_await(wm_driver *d, warm_stream stream)
 
     if (status == WARM_OK) {
         status = wm_driver_stream_synchronize(d, stream);
-        wm_driver_unrelax(d, &mode);
+        wm_driver_capture_relaxed_end(d, &mode);
     }
     return status;
 }
@@ -267,7 +267,7 @@ warm_status wm_driver_event_await(wm_driver *d, warm_event event)
 
     if (status == WARM_OK) {
         status = wm_driver_event_synchronize(d, event);
-        wm_driver_unrelax(d, &mode);
+        wm_driver_capture_relaxed_end(d, &mode);
     }
     return status;
 }

@@ -375,8 +375,8 @@ static inline void wm_driver_notice_reset(wm_driver *d, int device)
 /* Around code that needs CUDA's relaxed capture mode but also works without it:
  * sets the calling thread's mode (true on success), and restores *mode. Neither
  * changes the thread's last error, which belongs to the code in between. */
-bool wm_driver_relax(wm_driver *d, bool *mode);
-void wm_driver_unrelax(wm_driver *d, bool *mode);
+bool wm_driver_capture_relaxed_begin(wm_driver *d, bool *mode);
+void wm_driver_capture_relaxed_end(wm_driver *d, bool *mode);
 
 /* Waits for an event, or for a stream that does not capture, even if other
  * streams capture. Fails without waiting if the relaxed capture mode cannot be

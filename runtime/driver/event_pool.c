@@ -51,11 +51,11 @@ static warm_status create(wm_event_pool *pool, int device, warm_event *event)
 {
     wm_event_idle *d = &pool->device[device];
     bool mode = false;
-    bool relaxed = wm_driver_relax(pool->driver, &mode);
+    bool relaxed = wm_driver_capture_relaxed_begin(pool->driver, &mode);
     warm_status status = wm_driver_event_create(pool->driver, device, event);
 
     if (relaxed) {
-        wm_driver_unrelax(pool->driver, &mode);
+        wm_driver_capture_relaxed_end(pool->driver, &mode);
     }
     wm_lock_acquire(&d->lock);
     if (status == WARM_OK) {
@@ -126,13 +126,13 @@ static void destroy_picked(wm_event_pool *pool, const warm_event *picked,
                            unsigned count)
 {
     bool mode = false;
-    bool relaxed = wm_driver_relax(pool->driver, &mode);
+    bool relaxed = wm_driver_capture_relaxed_begin(pool->driver, &mode);
 
     for (unsigned i = 0; i < count; i++) {
         wm_driver_event_destroy(pool->driver, picked[i]);
     }
     if (relaxed) {
-        wm_driver_unrelax(pool->driver, &mode);
+        wm_driver_capture_relaxed_end(pool->driver, &mode);
     }
 }
 

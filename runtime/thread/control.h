@@ -76,7 +76,7 @@ struct warm_runtime {
     struct wm_pinned *pinned;    /* const while LIVE */
     struct wm_trace *trace;      /* const while LIVE; null: nothing is traced */
     struct wm_history *history;  /* const while LIVE; null: none is kept */
-    bool told;                   /* const while LIVE: trace or history exists */
+    bool traced;                 /* const while LIVE: trace or history exists */
     struct wm_device_space *device_spaces;  /* const while LIVE; [device] */
     struct wm_allocators *allocators;       /* const while LIVE */
     struct wm_private_pools *private_pools; /* const while LIVE */

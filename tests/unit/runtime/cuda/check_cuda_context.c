@@ -504,13 +504,13 @@ START_TEST(test_A17_capture_mode_is_put_back_after_a_reset)
     options.cudart = standin.cudart;
     wt_ok(wm_options_resolve(&options, NULL, &resolved));
     wt_ok(wm_cuda_open(&resolved, &d));
-    ck_assert(wm_driver_relax(d, &mode));
+    ck_assert(wm_driver_capture_relaxed_begin(d, &mode));
     ck_assert_int_eq(mode_of_thread(), CU_STREAM_CAPTURE_MODE_RELAXED);
     wm_driver_lose(d, 0);
-    wm_driver_unrelax(d, &mode);
+    wm_driver_capture_relaxed_end(d, &mode);
     ck_assert_int_eq(mode_of_thread(), CU_STREAM_CAPTURE_MODE_GLOBAL);
-    ck_assert(wm_driver_relax(d, &mode));
-    wm_driver_unrelax(d, &mode);
+    ck_assert(wm_driver_capture_relaxed_begin(d, &mode));
+    wm_driver_capture_relaxed_end(d, &mode);
     ck_assert_int_eq(mode_of_thread(), CU_STREAM_CAPTURE_MODE_GLOBAL);
     (void)wm_driver_close(d);
 }
