@@ -8,7 +8,7 @@
 #define WM_KIND_H
 
 #include "runtime/driver/driver.h"
-#include "runtime/thread/control.h"
+#include "runtime/thread/runtime_body.h"
 #include "warmpool/handle.h"
 
 typedef struct wm_kind wm_kind;

@@ -2,7 +2,7 @@
 #ifndef WM_RUNTIME_H
 #define WM_RUNTIME_H
 
-#include "runtime/thread/control.h"
+#include "runtime/thread/runtime_body.h"
 
 /* warm_runtime_create() with cancellation off, on a driver that the caller has
  * opened (null: the options choose one). driver: taken on success; on failure

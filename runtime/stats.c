@@ -7,7 +7,7 @@
 #include "handles/kind_table.h"
 #include "runtime/base/status.h"
 #include "runtime/base/text.h"
-#include "runtime/thread/control.h"
+#include "runtime/thread/runtime_body.h"
 #include "warmpool/device_memory.h"
 #include "warmpool/ipc.h"
 

@@ -27,7 +27,7 @@
 #define WM_PIN_H
 
 #include "runtime/driver/driver.h"
-#include "runtime/thread/control.h"
+#include "runtime/thread/runtime_body.h"
 
 struct wm_space;
 

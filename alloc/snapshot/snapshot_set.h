@@ -4,7 +4,7 @@
 #define WM_SNAPSHOT_SET_H
 
 #include "alloc/snapshot/snapshot.h"
-#include "runtime/thread/control.h"
+#include "runtime/thread/runtime_body.h"
 
 typedef struct wm_snapshot_set {
     wm_snapshot *all;

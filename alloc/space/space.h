@@ -28,7 +28,7 @@
 #include "alloc/space/grow.h"
 #include "alloc/stream/stream_lane.h"
 #include "alloc/stream/timeline.h"
-#include "runtime/thread/control.h"
+#include "runtime/thread/runtime_body.h"
 
 struct wm_space;
 

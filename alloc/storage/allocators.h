@@ -8,7 +8,7 @@
 #ifndef WM_ALLOCATORS_H
 #define WM_ALLOCATORS_H
 
-#include "runtime/thread/control.h"
+#include "runtime/thread/runtime_body.h"
 #include "warmpool/storage.h"
 
 #include <stdbool.h>

@@ -37,7 +37,7 @@
 #include "alloc/block/block.h"
 #include "runtime/base/lock.h"
 #include "runtime/driver/event_pool.h"
-#include "runtime/thread/control.h"
+#include "runtime/thread/runtime_body.h"
 
 enum { WM_TIMELINE_BUCKETS = 256 };
 enum { WM_USE_LOCKS = 8 }; /* a power of two */

@@ -7,7 +7,7 @@
 #include "runtime/base/meta.h"
 #include "runtime/base/sized.h"
 #include "runtime/base/status.h"
-#include "runtime/thread/control.h"
+#include "runtime/thread/runtime_body.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
-/* host_submit.c: the driver calls that queue work on a stream of the host
- * device (copies, host functions, graph launches), and those that ask or wait
- * until it has finished. */
+/* host_submit.c: driver calls that queue work on a stream of the host device
+ * (copies, host functions, graph launches), that query streams and that wait
+ * for them. */
 #include "runtime/host/host.h"
 
 /* Queues work, or records it where the stream captures. */

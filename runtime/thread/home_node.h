@@ -2,7 +2,7 @@
 #ifndef WM_NODE_H
 #define WM_NODE_H
 
-#include "runtime/thread/control.h"
+#include "runtime/thread/runtime_body.h"
 
 /* The node next to the device that the calling thread uses; see memory.h. */
 int wm_node_home(warm_runtime *runtime);

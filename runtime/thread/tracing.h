@@ -9,7 +9,7 @@
 #define WM_TRACING_H
 
 #include "runtime/base/trace.h"
-#include "runtime/thread/control.h"
+#include "runtime/thread/runtime_body.h"
 
 /* wm_trace_alloc() and wm_trace_put() with the calling thread's buffer. stream:
  * recorded for device memory only. */

@@ -72,7 +72,7 @@ static void clear(warm_runtime *runtime, wm_window *window)
     wm_cancel_restore(cancel);
 }
 
-/* The runtime is pinned. As runtime->thread_leaves. */
+/* Calls runtime->thread_leaves(); the runtime is pinned. */
 static bool leave_streams(warm_runtime *runtime, bool exits)
 {
     int cancel = wm_cancel_off();
@@ -139,7 +139,7 @@ static bool leave(warm_runtime *runtime, wm_window *window)
     return !cut;
 }
 
-/* exits: the thread does. */
+/* exits: the thread ends, not only its use of the runtime. */
 static void end_window(wm_window *window, bool exits)
 {
     /* Acquire pairs with the release in cut_locked(): a thread that sees the
@@ -315,7 +315,7 @@ static wm_window *make(warm_runtime *runtime)
     return window;
 }
 
-/* As of a thread that has not used it. */
+/* Sets the window as for a thread that has not used it. */
 static void reset(wm_window *window)
 {
     window->home = -1;
@@ -376,8 +376,9 @@ warm_status wm_window_get(warm_runtime *runtime, wm_window **window)
     return WARM_OK;
 }
 
-/* Whether the window gave back what it has, and stays with its thread, which
- * is to come again when it exits. */
+/* Empties the window of a thread that releases the runtime. True if the window
+ * stays with the thread, because thread_leaves() has to run again when the
+ * thread exits. */
 static bool empty_and_stay(warm_runtime *runtime, wm_window *window)
 {
     bool stays;

@@ -29,7 +29,7 @@
 #ifndef WM_WINDOW_H
 #define WM_WINDOW_H
 
-#include "runtime/thread/control.h"
+#include "runtime/thread/runtime_body.h"
 #include "runtime/thread/section.h"
 
 /* The link of a window whose runtime is gone. Not null: a caller's null
@@ -82,7 +82,7 @@ enum wm_window_state {
 /* A set of magazines for memory of one device in the order of one stream
  * (alloc/cache/stream_slot.h). Guarded by the section.
  *
- * These slots, and magazines, pending_last and recent below, belong to
+ * These slots, and magazines, pending_last and pointer_cache below, belong to
  * alloc/cache. They lie in the window, against the order of floors, so that a
  * hit needs a single load from thread-local storage; this folder only
  * initialises them. */

@@ -5,7 +5,7 @@
 #include "wt_kind.h"
 
 #include "handles/meter.h"
-#include "runtime/thread/control.h"
+#include "runtime/thread/runtime_body.h"
 
 static warm_runtime *runtime;
 static wm_meter meter;

@@ -8,7 +8,7 @@
 
 #include "handles/kind_table.h"
 #include "runtime/base/process.h"
-#include "runtime/thread/control.h"
+#include "runtime/thread/runtime_body.h"
 
 #include <sched.h>
 #include <sys/wait.h>

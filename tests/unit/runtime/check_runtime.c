@@ -4,7 +4,7 @@
 #include "wt.h"
 
 #include "runtime/base/meta.h"
-#include "runtime/thread/control.h"
+#include "runtime/thread/runtime_body.h"
 
 #include <stdatomic.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* control.h: the body of a warm_runtime, and the check every call begins with.
+/* runtime_body.h: the body of a warm_runtime, and the check every call begins
+ * with.
  *
  * The pointer that users hold is this block. It is never freed: for some 200
  * bytes per runtime, a call on a destroyed runtime is an error and never a
@@ -14,8 +15,8 @@
  * CLOSING and waits until no thread is pinned. That wait is short: a pinned
  * thread waits for no user code except work of streams, for which destroy waits
  * too. */
-#ifndef WM_CONTROL_H
-#define WM_CONTROL_H
+#ifndef WM_RUNTIME_BODY_H
+#define WM_RUNTIME_BODY_H
 
 #include "runtime/base/callback.h"
 #include "runtime/base/lock.h"
@@ -161,7 +162,7 @@ static inline void wm_runtime_unpin(warm_runtime *runtime)
 
 static inline bool wm_runtime_pin(warm_runtime *runtime)
 {
-    /* Sequentially consistent: see the top of control.c. */
+    /* Sequentially consistent: see the top of runtime_body.c. */
     atomic_fetch_add_explicit(&runtime->pinned_threads, 1,
                               memory_order_seq_cst);
     if (wm_likely(atomic_load_explicit(&runtime->state, memory_order_seq_cst) ==

@@ -1,11 +1,11 @@
-/* control.c: the state of a runtime (live, closing, gone), its pins, and the
- * list of all runtimes.
+/* runtime_body.c: the state of a runtime (live, closing, gone), its pins, and
+ * the list of all runtimes.
  *
  * Takes the process lock for the list only. Pins and state follow Dekker's
  * protocol: a thread raises pinned_threads and then reads state; destroy sets
  * state and then reads pinned_threads. Both sides are sequentially consistent:
  * otherwise both could miss the other, and a thread would use freed pools. */
-#include "runtime/thread/control.h"
+#include "runtime/thread/runtime_body.h"
 
 #include "runtime/base/process.h"
 #include "runtime/base/status.h"
@@ -81,7 +81,7 @@ bool wm_runtime_begin_close(warm_runtime *runtime)
 
 void wm_runtime_end_close(warm_runtime *runtime)
 {
-    /* Release: whoever sees GONE sees everything taken down. */
+    /* Release: a thread that sees GONE sees all of destroy's stores. */
     atomic_store_explicit(&runtime->state, WM_RUNTIME_GONE,
                           memory_order_release);
 }
