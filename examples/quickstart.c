@@ -45,7 +45,7 @@ int main(void)
     TRY(warm_pinned_get_stats(runtime, &stats));
     printf("%s: %llu pinned buffers, %llu of them from the cache\n",
            warm_runtime_driver(runtime),
-           (unsigned long long)stats.requests.allocated,
+           (unsigned long long)stats.live.allocated,
            (unsigned long long)stats.cache_hits);
     TRY(warm_free(on_device));
     TRY(warm_runtime_destroy(runtime, NULL));

@@ -466,13 +466,13 @@ static void end(warm_runtime *runtime, warm_destroy_report *report)
                " handles and %s of memory are lost",
                report->lost_handles, wm_bytes(report->lost_bytes).text);
     }
-    if (report->handles > 0 || report->blocks > 0) {
+    if (report->handles > 0 || report->live > 0) {
         wm_log(WARM_LOG_WARNING,
                "a runtime was destroyed with %" PRIu64 " handles and %" PRIu64
                " blocks (%s) in use, which stay usable and are leaked: return "
                "and free them before warm_runtime_destroy()",
-               report->handles, report->blocks,
-               wm_bytes(report->block_bytes).text);
+               report->handles, report->live,
+               wm_bytes(report->live_bytes).text);
     }
 }
 

@@ -83,12 +83,12 @@ static warm_status put_classes(wm_text *text, warm_runtime *runtime)
         warm_class_stats stats = {.size = sizeof stats};
 
         status = warm_pinned_get_class_stats(runtime, i, &stats);
-        if (status == WARM_OK && stats.requests.peak > 0) {
+        if (status == WARM_OK && stats.live.peak > 0) {
             wm_text_put(text, "%s{\"block_bytes\":%zu", separator,
                         stats.block_bytes);
-            put_stat(text, "requests", &stats.requests);
+            put_stat(text, "live", &stats.live);
             put_stat(text, "requested_bytes", &stats.requested_bytes);
-            put_stat(text, "handed_bytes", &stats.handed_bytes);
+            put_stat(text, "live_bytes", &stats.live_bytes);
             wm_text_put(text, "}");
             separator = ",";
         }

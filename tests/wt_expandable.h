@@ -61,7 +61,7 @@ static inline warm_device_stats stats_now(void)
 
 static inline uint64_t held_now(void)
 {
-    return stats_now().all.reserved_bytes.current;
+    return stats_now().all.held_bytes.current;
 }
 
 static inline size_t extent_of(const void *pointer, char **base)

@@ -160,7 +160,7 @@ static warm_status end(warm_runtime *runtime)
     warm_destroy_report report = {.size = sizeof report};
     warm_status status = warm_runtime_destroy(runtime, &report);
 
-    return report.blocks + report.imports + report.pending == 0
+    return report.live + report.imports + report.pending == 0
                ? status
                : WARM_INVALID_POINTER;
 }

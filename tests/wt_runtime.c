@@ -54,7 +54,7 @@ void wt_runtime_end(warm_runtime *runtime)
 
     wt_ok(warm_runtime_destroy(runtime, &report));
     ck_assert_uint_eq(report.handles, 0);
-    ck_assert_uint_eq(report.blocks, 0);
+    ck_assert_uint_eq(report.live, 0);
     ck_assert_uint_eq(report.pending, 0);
     ck_assert_uint_eq(report.imports, 0);
 }

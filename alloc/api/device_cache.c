@@ -31,7 +31,7 @@ warm_status warm_device_cache_info(warm_runtime *runtime, int device,
 
         wm_cache_merge_stats(&space->group);
         wm_space_stats(space, &stats);
-        all.cached_bytes = stats.idle_bytes;
+        all.idle_bytes = stats.idle_bytes;
         for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
              a = a->next_arena) {
             size_t largest = wm_arena_largest(a);
@@ -66,9 +66,9 @@ static void cap_peaks(warm_device_stats *sum)
 
 static void show_peaks(warm_device_figures *figures, const wm_live *live)
 {
-    wm_stat_peak(&figures->allocations, &live->of[WM_LIVE_BLOCKS]);
+    wm_stat_peak(&figures->live, &live->of[WM_LIVE_BLOCKS]);
     wm_stat_peak(&figures->requested_bytes, &live->of[WM_LIVE_ASKED]);
-    wm_stat_peak(&figures->allocated_bytes, &live->of[WM_LIVE_BYTES]);
+    wm_stat_peak(&figures->live_bytes, &live->of[WM_LIVE_BYTES]);
     wm_stat_peak(&figures->active, &live->of[WM_LIVE_ACTIVE]);
     wm_stat_peak(&figures->active_bytes, &live->of[WM_LIVE_ACTIVE_BYTES]);
 }
@@ -100,7 +100,7 @@ static void read_counted(void *context)
 static void sum_stats(wm_space *space, warm_device_stats *sum)
 {
     struct reading reading = {space, sum};
-    warm_stat *held = &sum->all.reserved_bytes;
+    warm_stat *held = &sum->all.held_bytes;
     uint64_t peak;
 
     wm_cache_merge_stats_and_read(&space->group, read_counted, &reading);

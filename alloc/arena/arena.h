@@ -107,7 +107,7 @@ typedef struct wm_arena {
     warm_space_stats stats;
     struct wm_sorted *sorted; /* figures by small and large requests, or null */
     struct wm_class_figures {
-        warm_stat requests, requested_bytes, handed_bytes;
+        warm_stat live, requested_bytes, live_bytes;
     } classes[WM_CLASSES_ALL];
     wm_lives own_live;
 } wm_arena;

@@ -39,9 +39,9 @@ static void stat_settle(warm_stat *stat, uint64_t allocated, int64_t change)
 static void sorted_settle(warm_device_figures *f, const wm_tally *tally,
                           uint64_t bytes)
 {
-    stat_settle(&f->allocations, tally->allocs, tally->blocks);
+    stat_settle(&f->live, tally->allocs, tally->blocks);
     stat_settle(&f->requested_bytes, tally->taken, tally->asked);
-    stat_settle(&f->allocated_bytes, bytes, tally->bytes);
+    stat_settle(&f->live_bytes, bytes, tally->bytes);
     stat_settle(&f->active, tally->allocs, tally->blocks);
     stat_settle(&f->active_bytes, bytes, tally->bytes);
 }
@@ -54,11 +54,11 @@ void wm_arena_merge_tally_locked(wm_arena *arena, unsigned size_class,
     size_t bytes = wm_class_bytes(size_class);
     uint64_t handed = tally->allocs * bytes;
 
-    stat_settle(&stats->requests, tally->allocs, tally->blocks);
-    stat_settle(&stats->block_bytes, handed, tally->bytes);
+    stat_settle(&stats->live, tally->allocs, tally->blocks);
+    stat_settle(&stats->live_bytes, handed, tally->bytes);
     stat_settle(&stats->requested_bytes, tally->taken, tally->asked);
-    stat_settle(&figures->requests, tally->allocs, tally->blocks);
-    stat_settle(&figures->handed_bytes, handed, tally->bytes);
+    stat_settle(&figures->live, tally->allocs, tally->blocks);
+    stat_settle(&figures->live_bytes, handed, tally->bytes);
     stat_settle(&figures->requested_bytes, tally->taken, tally->asked);
     arena->stats.cache_hits += tally->allocs;
     if (arena->sorted != NULL) {
@@ -84,9 +84,9 @@ static void sort_locked(wm_sorted *sorted, bool small,
 static void sorted_take(warm_device_figures *f, uint64_t requested,
                         uint64_t bytes)
 {
-    stat_add(&f->allocations, 1);
+    stat_add(&f->live, 1);
     stat_add(&f->requested_bytes, requested);
-    stat_add(&f->allocated_bytes, bytes);
+    stat_add(&f->live_bytes, bytes);
     stat_add(&f->active, 1);
     stat_add(&f->active_bytes, bytes);
 }
@@ -94,9 +94,9 @@ static void sorted_take(warm_device_figures *f, uint64_t requested,
 static void sorted_give(warm_device_figures *f, uint64_t requested,
                         uint64_t bytes)
 {
-    stat_sub(&f->allocations, 1);
+    stat_sub(&f->live, 1);
     stat_sub(&f->requested_bytes, requested);
-    stat_sub(&f->allocated_bytes, bytes);
+    stat_sub(&f->live_bytes, bytes);
 }
 
 static void sorted_passive(warm_device_figures *f, uint64_t requested,
@@ -111,14 +111,14 @@ static void sorted_segment(warm_device_figures *f, uint64_t count,
                            uint64_t bytes)
 {
     stat_add(&f->segments, count);
-    stat_add(&f->reserved_bytes, bytes);
+    stat_add(&f->held_bytes, bytes);
 }
 
 static void sorted_no_segment(warm_device_figures *f, uint64_t count,
                               uint64_t bytes)
 {
     stat_sub(&f->segments, count);
-    stat_sub(&f->reserved_bytes, bytes);
+    stat_sub(&f->held_bytes, bytes);
 }
 
 static bool is_small(const wm_block *block)
@@ -169,12 +169,12 @@ void wm_arena_note_take_locked(wm_arena *arena, const wm_block *block)
     live_take(arena, block);
     sort_locked(arena->sorted, is_small(block), sorted_take,
                 wm_block_requested(block), block->bytes);
-    stat_add(&arena->stats.requests, 1);
+    stat_add(&arena->stats.live, 1);
     stat_add(&arena->stats.requested_bytes, wm_block_requested(block));
-    stat_add(&arena->stats.block_bytes, block->bytes);
-    stat_add(&figures->requests, 1);
+    stat_add(&arena->stats.live_bytes, block->bytes);
+    stat_add(&figures->live, 1);
     stat_add(&figures->requested_bytes, wm_block_requested(block));
-    stat_add(&figures->handed_bytes, block->bytes);
+    stat_add(&figures->live_bytes, block->bytes);
 }
 
 void wm_arena_note_give_locked(wm_arena *arena, const wm_block *block)
@@ -187,12 +187,12 @@ void wm_arena_note_give_locked(wm_arena *arena, const wm_block *block)
     live_give(arena, block);
     sort_locked(arena->sorted, is_small(block), sorted_give,
                 wm_block_requested(block), block->bytes);
-    stat_sub(&arena->stats.requests, 1);
+    stat_sub(&arena->stats.live, 1);
     stat_sub(&arena->stats.requested_bytes, wm_block_requested(block));
-    stat_sub(&arena->stats.block_bytes, block->bytes);
-    stat_sub(&figures->requests, 1);
+    stat_sub(&arena->stats.live_bytes, block->bytes);
+    stat_sub(&figures->live, 1);
     stat_sub(&figures->requested_bytes, wm_block_requested(block));
-    stat_sub(&figures->handed_bytes, block->bytes);
+    stat_sub(&figures->live_bytes, block->bytes);
 }
 
 void wm_arena_note_passive_locked(wm_arena *arena, const wm_block *block)
@@ -289,7 +289,7 @@ static void sorted_move(warm_device_figures *from, warm_device_figures *to,
                         uint64_t bytes)
 {
     stat_move(&from->segments, &to->segments, 1);
-    stat_move(&from->reserved_bytes, &to->reserved_bytes, bytes);
+    stat_move(&from->held_bytes, &to->held_bytes, bytes);
 }
 
 void wm_arena_note_move_locked(wm_arena *from, wm_arena *to,
@@ -364,9 +364,9 @@ static void each_stat_locked(wm_arena *arena, void (*fn)(warm_stat *stat))
     WARM_SPACE_STAT_MAP(EACH)
 #undef EACH
     for (int i = 0; i < WM_CLASSES_ALL; i++) {
-        fn(&arena->classes[i].requests);
+        fn(&arena->classes[i].live);
         fn(&arena->classes[i].requested_bytes);
-        fn(&arena->classes[i].handed_bytes);
+        fn(&arena->classes[i].live_bytes);
     }
 }
 

@@ -40,9 +40,9 @@ void wm_stats_add(warm_space_stats *sum, const warm_space_stats *one)
 
 void wm_class_stats_add(warm_class_stats *sum, const warm_class_stats *one)
 {
-    wm_stat_add(&sum->requests, &one->requests);
+    wm_stat_add(&sum->live, &one->live);
     wm_stat_add(&sum->requested_bytes, &one->requested_bytes);
-    wm_stat_add(&sum->handed_bytes, &one->handed_bytes);
+    wm_stat_add(&sum->live_bytes, &one->live_bytes);
 }
 
 warm_stat wm_stat_shown(const warm_stat *stat, uint64_t most)
@@ -70,9 +70,9 @@ void wm_stat_peak(warm_stat *stat, const wm_claim *claim)
 
 void wm_stats_peaks(warm_space_stats *stats, const wm_live *live)
 {
-    wm_stat_peak(&stats->requests, &live->of[WM_LIVE_BLOCKS]);
+    wm_stat_peak(&stats->live, &live->of[WM_LIVE_BLOCKS]);
     wm_stat_peak(&stats->requested_bytes, &live->of[WM_LIVE_ASKED]);
-    wm_stat_peak(&stats->block_bytes, &live->of[WM_LIVE_BYTES]);
+    wm_stat_peak(&stats->live_bytes, &live->of[WM_LIVE_BYTES]);
 }
 
 void wm_arena_stats(wm_arena *arena, warm_space_stats *stats)
@@ -86,11 +86,11 @@ void wm_arena_stats(wm_arena *arena, warm_space_stats *stats)
         wm_stats_add(stats, &a->stats);
     }
     wm_arena_unlock_all(arena);
-    stats->requests = wm_stat_shown(&stats->requests, UINT64_MAX);
+    stats->live = wm_stat_shown(&stats->live, UINT64_MAX);
     stats->requested_bytes = wm_stat_shown(&stats->requested_bytes, out);
-    stats->block_bytes = wm_stat_shown(&stats->block_bytes, out);
+    stats->live_bytes = wm_stat_shown(&stats->live_bytes, out);
     wm_stats_peaks(stats, arena->live->all);
-    stats->cached_bytes = out - stats->block_bytes.current;
+    stats->cached_bytes = out - stats->live_bytes.current;
     stats->idle_bytes = stats->held_bytes.current - out + stats->cached_bytes -
                         stats->pending_bytes.current - stats->lost_bytes -
                         stats->captured_bytes;
@@ -139,14 +139,14 @@ void wm_arena_class_stats(wm_arena *arena, unsigned size_class,
         wm_lock_acquire(&a->lock);
         figures = a->classes[size_class];
         wm_lock_release(&a->lock);
-        one.requests = figures.requests;
+        one.live = figures.live;
         one.requested_bytes = figures.requested_bytes;
-        one.handed_bytes = figures.handed_bytes;
+        one.live_bytes = figures.live_bytes;
         wm_class_stats_add(stats, &one);
     }
-    stats->requests = wm_stat_shown(&stats->requests, UINT64_MAX);
+    stats->live = wm_stat_shown(&stats->live, UINT64_MAX);
     stats->requested_bytes = wm_stat_shown(&stats->requested_bytes, UINT64_MAX);
-    stats->handed_bytes = wm_stat_shown(&stats->handed_bytes, UINT64_MAX);
+    stats->live_bytes = wm_stat_shown(&stats->live_bytes, UINT64_MAX);
     wm_class_stats_peaks(stats, size_class, arena->live);
 }
 
@@ -155,14 +155,13 @@ void wm_class_stats_peaks(warm_class_stats *stats, unsigned size_class,
 {
     const wm_claim *blocks = &lives->classes->blocks[size_class];
 
-    wm_stat_peak(&stats->requests, blocks);
+    wm_stat_peak(&stats->live, blocks);
     if (size_class == WM_CLASS_PAGES) {
         wm_stat_peak(&stats->requested_bytes, &lives->classes->asked);
-        wm_stat_peak(&stats->handed_bytes, &lives->classes->handed);
+        wm_stat_peak(&stats->live_bytes, &lives->classes->handed);
     } else {
-        stats->handed_bytes.peak =
-            stats->requests.peak * wm_class_bytes(size_class);
-        stats->requested_bytes.peak = stats->handed_bytes.peak;
+        stats->live_bytes.peak = stats->live.peak * wm_class_bytes(size_class);
+        stats->requested_bytes.peak = stats->live_bytes.peak;
     }
 }
 

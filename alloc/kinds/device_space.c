@@ -341,8 +341,8 @@ void wm_device_spaces_stop(warm_runtime *runtime, warm_destroy_report *report)
         (void)wm_space_trim(&d->space, 0, &released);
         wm_growth_end_ranges(&d->space);
         wm_space_stats(&d->space, &stats);
-        report->blocks += stats.requests.current;
-        report->block_bytes += stats.block_bytes.current;
+        report->live += stats.live.current;
+        report->live_bytes += stats.live_bytes.current;
         report->pending += stats.pending.current;
         report->lost_bytes += stats.reset_bytes + lost_beside(&d->space);
         wm_space_forget(&d->space);

@@ -103,8 +103,8 @@ static void report_left(wm_space *space, warm_destroy_report *report)
     warm_space_stats stats = {.size = sizeof stats};
 
     wm_space_stats(space, &stats);
-    report->blocks += stats.requests.current;
-    report->block_bytes += stats.block_bytes.current;
+    report->live += stats.live.current;
+    report->live_bytes += stats.live_bytes.current;
     report->pending += stats.pending.current;
     report->lost_bytes += stats.reset_bytes;
 }

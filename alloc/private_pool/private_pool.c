@@ -275,8 +275,8 @@ static void add_arena(warm_private_pool_info *info, wm_arena *arena)
     wm_arena_stats(arena, &stats);
     info->segments += stats.segments.current;
     info->held_bytes += stats.held_bytes.current;
-    info->blocks += stats.requests.current;
-    info->block_bytes += stats.block_bytes.current;
+    info->live += stats.live.current;
+    info->live_bytes += stats.live_bytes.current;
     info->captured += stats.captured;
     info->captured_bytes += stats.captured_bytes;
 }

@@ -46,12 +46,12 @@ warm_status wm_space_refuse(wm_space *space, const wm_request *request)
     /* The driver's reason comes last: it may be long, and cut off. */
     return wm_fail_code(
         WARM_OUT_OF_MEMORY, cause.origin, cause.code, cause.code_text,
-        "%s of %s memory were asked for%s and cannot be had%s; held %s, in use "
+        "%s of %s memory were asked for%s and cannot be had%s; held %s, live "
         "%s, idle %s%s, pending %s, lost %s, limit %s: %s",
         wm_bytes(request->bytes).text, space->traits->name,
         node_figures(space, request, node, sizeof node), driver,
         wm_bytes(s.held_bytes.current).text,
-        wm_bytes(s.block_bytes.current).text, wm_bytes(s.idle_bytes).text,
+        wm_bytes(s.live_bytes.current).text, wm_bytes(s.idle_bytes).text,
         /* Relaxed: for a message. */
         atomic_load_explicit(&space->growth.put_off, memory_order_relaxed)
             ? " (which stays while a stream captures)"

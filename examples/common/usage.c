@@ -19,13 +19,13 @@ static void read_memory(warm_runtime *runtime, int device, usage *u)
     warm_device_stats stats = WARM_INIT(warm_device_stats);
 
     if (warm_device_get_stats(runtime, device, &stats) == WARM_OK) {
-        u->blocks = stats.all.allocations.allocated;
+        u->blocks = stats.all.live.allocated;
         u->blocks_reused = stats.cache_hits;
-        u->blocks_live = stats.all.allocations.current;
-        u->held = stats.all.reserved_bytes.current;
-        u->held_peak = stats.all.reserved_bytes.peak;
-        u->in_use = stats.all.allocated_bytes.current;
-        u->in_use_peak = stats.all.allocated_bytes.peak;
+        u->blocks_live = stats.all.live.current;
+        u->held = stats.all.held_bytes.current;
+        u->held_peak = stats.all.held_bytes.peak;
+        u->in_use = stats.all.live_bytes.current;
+        u->in_use_peak = stats.all.live_bytes.peak;
         u->memory_calls = stats.driver_alloc.count + stats.driver_free.count;
     }
 }
@@ -50,9 +50,9 @@ void usage_read(warm_runtime *runtime, int device, usage *u)
     memset(u, 0, sizeof *u);
     read_handles(runtime, device, u);
     if (warm_pinned_get_stats(runtime, &pinned) == WARM_OK) {
-        u->pinned = pinned.requests.allocated;
+        u->pinned = pinned.live.allocated;
         u->pinned_reused = pinned.cache_hits;
-        u->pinned_live = pinned.requests.current;
+        u->pinned_live = pinned.live.current;
     }
     read_memory(runtime, device, u);
     read_calls(runtime, u);

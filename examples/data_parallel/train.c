@@ -354,9 +354,9 @@ int main(int argc, char **argv)
     }
     good = run(&t, &p, &why);
     if (warm_runtime_destroy(t.runtime, &report) == WARM_OK && good &&
-        report.blocks > 0) {
+        report.live > 0) {
         good = failed(&why, "%" PRIu64 " blocks of memory were not freed",
-                      report.blocks);
+                      report.live);
     }
     if (!good) {
         fprintf(stderr, "data_parallel: %s\n", why.text);

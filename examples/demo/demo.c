@@ -100,10 +100,10 @@ static void read_memory(const char *stats, served *s)
         if (m->device < 0) {
             break;
         }
-        m->held = memory_field(stats, i, "all.reserved_bytes.current");
-        m->in_use = memory_field(stats, i, "all.allocated_bytes.current");
-        m->peak = memory_field(stats, i, "all.allocated_bytes.peak");
-        m->blocks = memory_field(stats, i, "all.allocations.allocated");
+        m->held = memory_field(stats, i, "all.held_bytes.current");
+        m->in_use = memory_field(stats, i, "all.live_bytes.current");
+        m->peak = memory_field(stats, i, "all.live_bytes.peak");
+        m->blocks = memory_field(stats, i, "all.live.allocated");
         m->reused = memory_field(stats, i, "cache_hits");
         m->calls = memory_field(stats, i, "driver_alloc.count") +
                    memory_field(stats, i, "driver_free.count");

@@ -115,9 +115,9 @@ static void check_nothing_left(void)
 
     wt_ok(warm_device_get_stats(runtime, 0, &device));
     wt_ok(warm_pinned_get_stats(runtime, &pinned));
-    ck_assert_uint_eq(device.all.allocations.current, 1);
+    ck_assert_uint_eq(device.all.live.current, 1);
     ck_assert_uint_eq(device.captured, 0);
-    ck_assert_uint_eq(pinned.requests.current, 0);
+    ck_assert_uint_eq(pinned.live.current, 0);
     ck_assert_uint_eq(pinned.captured, 0);
 }
 
@@ -179,7 +179,7 @@ START_TEST(test_E3_E5_memory_of_graphs_goes_back)
     ck_assert_uint_gt(with.held, before.held);
     wt_ok(warm_private_pool_get_info(runtime, g->pool, &info));
     ck_assert_uint_eq(info.references, COUNTS);
-    ck_assert_uint_eq(info.blocks, COUNTS);
+    ck_assert_uint_eq(info.live, COUNTS);
     ck_assert_uint_eq(info.captured, 0);
     ck_assert_int_eq(info.recording, 0);
     graphs_end(g);

@@ -108,7 +108,7 @@ END_TEST
  * to be asked for. */
 static void check_device_memory(const char *stats, double requests)
 {
-    const char *memory = "warmpool.device_memory.0.all.reserved_bytes.current";
+    const char *memory = "warmpool.device_memory.0.all.held_bytes.current";
     double held = json_number(stats, memory, -1);
 
     ck_assert_double_eq(json_number(stats, "server.device_live", -1), 1);

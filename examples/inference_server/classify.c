@@ -244,9 +244,9 @@ bool classifier_close(classifier *c, message *why)
     warm_free(c->weights);
     warm_runtime_destroy(c->runtime, &left);
     free(c);
-    return left.blocks == 0 ||
+    return left.live == 0 ||
            failed(why, "%" PRIu64 " blocks of memory were not freed",
-                  left.blocks);
+                  left.live);
 }
 
 void classifier_get_stats(classifier *c, classifier_stats *stats)

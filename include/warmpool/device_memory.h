@@ -86,7 +86,7 @@ extern "C" {
  * Status: OUT_OF_MEMORY (row C2), after finished work has been collected, idle
  * segments given back, the stream made to wait for what others have (below) and
  * the memory callbacks asked; the message says how much
- * was asked, on which device, its capacity and what is free there, held, in use
+ * was asked, on which device, its capacity and what is free there, held, live
  * and idle. INVALID_ARGUMENT (stream of another device; also from a memory
  * callback), INVALID_STREAM, DRIVER_ERROR, UNSUPPORTED (memory at an address
  * above 48 bits, or not at a page's start; or the thread's CUDA context, or the
@@ -112,7 +112,7 @@ WARM_API warm_status warm_device_base_allocation(const void *pointer,
 
 typedef struct warm_device_cache {
     size_t size;          /* sizeof(warm_device_cache) */
-    size_t cached_bytes;  /* held and idle */
+    size_t idle_bytes;    /* held and free to be handed out */
     size_t largest_bytes; /* of one idle block, on some stream */
 } warm_device_cache;
 
@@ -122,13 +122,13 @@ WARM_API warm_status warm_device_cache_info(warm_runtime *runtime, int device,
 /* Figures of all requests, of small and of large ones (row C6).
  * name, unit, meaning; of type warm_stat */
 #define WARM_DEVICE_STAT_MAP(X)                                                \
-    X(allocations, "blocks", "blocks with their callers")                      \
+    X(live, "blocks", "blocks with their callers")                             \
     X(requested_bytes, "bytes", "bytes asked for in those")                    \
-    X(allocated_bytes, "bytes", "bytes handed out in those")                   \
+    X(live_bytes, "bytes", "bytes handed out in those")                        \
     X(active, "blocks", "those, and freed ones that wait for streams")         \
     X(active_bytes, "bytes", "bytes of those")                                 \
     X(segments, "segments", "regions obtained from the driver")                \
-    X(reserved_bytes, "bytes", "bytes of those")
+    X(held_bytes, "bytes", "bytes of those")
 
 /* name, unit, meaning; of type uint64_t */
 #define WARM_DEVICE_COUNT_MAP(X)                                               \
@@ -153,11 +153,11 @@ typedef struct warm_device_stats {
     uint64_t lost, lost_bytes;         /* and after an error of the driver */
     uint64_t cache_hits; /* requests served without asking the driver */
     warm_duration driver_alloc, driver_free; /* its calls for segments */
-    /* Of all.reserved_bytes and workspace_bytes: gone, since the device was
+    /* Of all.held_bytes and workspace_bytes: gone, since the device was
      * reset, and that was noticed (runtime.h). All or nothing. */
     uint64_t reset_bytes;
     /* Of workspaces that handles have, in no figure above: below the limit
-     * beside what is reserved (warm_device_set_memory_fraction()). */
+     * beside what is held (warm_device_set_memory_fraction()). */
     uint64_t workspace_bytes;
 } warm_device_stats;
 
@@ -165,11 +165,11 @@ typedef struct warm_device_stats {
  * pool, or of what is in none, belong to one moment, for which threads that
  * allocate and free wait; but for workspace_bytes and what is inactive_split,
  * which are looked up after it, while threads go on.
- * Peaks of allocations, active blocks and their bytes, of all, small and large
+ * Peaks of live blocks, active blocks and their bytes, of all, small and large
  * requests: never below what there was at one moment, and above it by no more
  * than 64 blocks and 1 MiB (of small or large ones 32 and 512 KiB) for each
  * thread that allocates, however many streams it has; see stats.h. That of all
- * reserved bytes is exact; of small and large ones, and of segments, it is a
+ * held bytes is exact; of small and large ones, and of segments, it is a
  * sum where threads use several arenas: never below the whole, perhaps above.
  */
 WARM_API warm_status warm_device_get_stats(warm_runtime *runtime, int device,

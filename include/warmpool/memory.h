@@ -47,15 +47,15 @@ extern "C" {
  * pointer: owned, given back with warm_free(); null for 0 bytes (row B1).
  * Status: OUT_OF_MEMORY (row B12), after finished work has been collected,
  * idle segments given back and the memory callbacks asked; the message says
- * how much was asked, held, idle and pending; DRIVER_ERROR (it failed for any
- * other reason: the thread's capture mode could not be set, or a region not be
- * placed on its node), UNSUPPORTED (its memory is at an address above 48 bits;
- * or the thread's CUDA context is not a primary one, see runtime.h). Nothing
- * has changed then. A miss calls the driver and can take milliseconds, or waits
- * for the growth of another thread that has room for it; hits and other threads
- * go on. Where it gives segments back (memory is short, or option decay_ms, or
- * a request larger than option segment grows in place of idle ones that are too
- * small for it), CUDA waits for the device. */
+ * how much was asked, held, live, idle and pending; DRIVER_ERROR (it failed for
+ * any other reason: the thread's capture mode could not be set, or a region not
+ * be placed on its node), UNSUPPORTED (its memory is at an address above 48
+ * bits; or the thread's CUDA context is not a primary one, see runtime.h).
+ * Nothing has changed then. A miss calls the driver and can take milliseconds,
+ * or waits for the growth of another thread that has room for it; hits and
+ * other threads go on. Where it gives segments back (memory is short, or option
+ * decay_ms, or a request larger than option segment grows in place of idle ones
+ * that are too small for it), CUDA waits for the device. */
 WARM_API warm_status warm_pinned_alloc(warm_runtime *runtime, size_t bytes,
                                        void **pointer);
 

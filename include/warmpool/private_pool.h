@@ -115,8 +115,8 @@ typedef struct warm_private_pool_info {
     uint64_t references;     /* at least 1 */
     uint64_t segments;       /* regions obtained from drivers for it */
     uint64_t held_bytes;     /* bytes of those */
-    uint64_t blocks;         /* with their callers */
-    uint64_t block_bytes;    /* bytes of those */
+    uint64_t live;           /* blocks with their callers */
+    uint64_t live_bytes;     /* bytes of those */
     uint64_t captured;       /* blocks freed, and kept for graphs */
     uint64_t captured_bytes; /* bytes of those */
     int recording;           /* 1: allocations are routed to it */

@@ -95,8 +95,8 @@ WARM_API warm_status warm_runtime_create(const warm_options *options,
 typedef struct warm_destroy_report {
     size_t size;           /* sizeof(warm_destroy_report) */
     uint64_t handles;      /* held by live threads, or leased */
-    uint64_t blocks;       /* not freed by their owner */
-    uint64_t block_bytes;  /* bytes of those */
+    uint64_t live;         /* blocks not freed by their owner */
+    uint64_t live_bytes;   /* bytes of those */
     uint64_t pending;      /* freed, but not known to be safe by the end */
     uint64_t host_streams; /* host device: held streams dropped with work */
     uint64_t imports;      /* opened with warm_ipc_open() and not closed: these

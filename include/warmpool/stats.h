@@ -8,7 +8,7 @@
  * streams are pending at once for whoever asks, and part of the peak of that as
  * soon as they leave the thread that gathers them.
  *
- * Peaks of requests, requested_bytes and block_bytes, of the space and of each
+ * Peaks of live, requested_bytes and live_bytes, of the space and of each
  * node, pools' memory included: never below what callers had at one moment, and
  * above it by no more than 64 blocks and 1 MiB (1,048,576 bytes) for each
  * thread that allocates, however many there are and whatever they hand to each
@@ -17,9 +17,9 @@
  * filter of system calls that was installed later than the runtime refuses
  * membarrier(2): what a thread has freed since it claimed.
  *
- * Peaks of a size class: requests are never below what callers had, and above
+ * Peaks of a size class: live is never below what callers had, and above
  * it by no more than what each thread keeps ready of the class (option
- * magazine_blocks) and 64 blocks. handed_bytes and requested_bytes are those
+ * magazine_blocks) and 64 blocks. live_bytes and requested_bytes are those
  * blocks at their whole size: an eighth more than was asked for at most, and
  * 511 bytes for blocks of up to 4 KiB. Of the last class, of whole pages, all
  * three are exact.
@@ -52,9 +52,9 @@ typedef struct warm_duration {
 
 /* name, unit, meaning; of type warm_stat */
 #define WARM_SPACE_STAT_MAP(X)                                                 \
-    X(requests, "blocks", "blocks with their callers")                         \
+    X(live, "blocks", "blocks with their callers")                             \
     X(requested_bytes, "bytes", "bytes asked for in those")                    \
-    X(block_bytes, "bytes", "bytes handed out in those")                       \
+    X(live_bytes, "bytes", "bytes handed out in those")                        \
     X(segments, "segments", "regions obtained from the driver")                \
     X(held_bytes, "bytes", "bytes of those")                                   \
     X(pending, "blocks", "freed blocks that wait for streams")                 \
@@ -106,12 +106,12 @@ WARM_API warm_status warm_pinned_get_stats(warm_runtime *runtime,
 WARM_API warm_status warm_pinned_get_node_stats(warm_runtime *runtime, int node,
                                                 warm_space_stats *stats);
 
-/* One size class: the requests that it serves, and their bytes. */
+/* One size class: its blocks with their callers, and their bytes. */
 typedef struct warm_class_stats {
     size_t size;        /* sizeof(warm_class_stats) */
     size_t block_bytes; /* what a block of the class holds; 0 for the last
                            class, of whole pages in any number */
-    warm_stat requests, requested_bytes, handed_bytes;
+    warm_stat live, requested_bytes, live_bytes;
 } warm_class_stats;
 
 /* index: 0 … warm_pinned_class_count() - 1, by rising size. */

@@ -238,7 +238,7 @@ START_TEST(test_C4_block_used_on_another_stream_waits_for_it)
     wt_ok(warm_record_stream((char *)block + 100, second));
     ck_assert_uint_eq(wt_block_info(block).streams, 1);
     wt_ok(warm_free(block));
-    ck_assert_uint_eq(wt_device_stats(runtime).all.allocations.current, 0);
+    ck_assert_uint_eq(wt_device_stats(runtime).all.live.current, 0);
     ck_assert_uint_eq(wt_device_stats(runtime).all.active.current, 1);
     ck_assert_uint_eq(wt_device_stats(runtime).large.active_bytes.current,
                       3 * MIB);
@@ -371,8 +371,7 @@ START_TEST(test_C5_base_allocation_of_any_pointer)
     wt_ok(warm_device_base_allocation(behind + 4999, &other, &again));
     ck_assert_ptr_eq(base, other);
     ck_assert_uint_eq(bytes, again);
-    ck_assert_uint_eq(bytes,
-                      wt_device_stats(runtime).all.reserved_bytes.current);
+    ck_assert_uint_eq(bytes, wt_device_stats(runtime).all.held_bytes.current);
     wt_fails(WARM_INVALID_ARGUMENT,
              warm_device_base_allocation(block, NULL, &bytes));
     wt_fails(WARM_INVALID_ARGUMENT,
@@ -410,22 +409,20 @@ START_TEST(test_C6_figures_of_all_small_and_large)
 
     wt_ok(warm_free(again));
     s = wt_device_stats(runtime);
-    check_stat(&s.all.allocations, 2, 3, 3);
-    check_stat(&s.small.allocations, 1, 2, 2);
-    check_stat(&s.large.allocations, 1, 1, 1);
+    check_stat(&s.all.live, 2, 3, 3);
+    check_stat(&s.small.live, 1, 2, 2);
+    check_stat(&s.large.live, 1, 1, 1);
     check_stat(&s.small.requested_bytes, 1000, 1100, 1100);
-    check_stat(&s.small.allocated_bytes, 1024, 1536, 1536);
+    check_stat(&s.small.live_bytes, 1024, 1536, 1536);
     check_stat(&s.large.requested_bytes, 3 * MIB, 3 * MIB, 3 * MIB);
     check_stat(&s.all.active, 2, 3, 3);
     check_stat(&s.all.active_bytes, 1024 + 3 * MIB, 1536 + 3 * MIB,
                1536 + 3 * MIB);
     check_stat(&s.all.segments, 2, 2, 2);
-    ck_assert_uint_eq(s.all.reserved_bytes.current,
-                      s.small.reserved_bytes.current +
-                          s.large.reserved_bytes.current);
+    ck_assert_uint_eq(s.all.held_bytes.current,
+                      s.small.held_bytes.current + s.large.held_bytes.current);
     ck_assert_uint_eq(s.all.inactive_split_bytes,
-                      s.all.reserved_bytes.current -
-                          s.all.allocated_bytes.current);
+                      s.all.held_bytes.current - s.all.live_bytes.current);
     /* Small ones share a run; each idle one of them counts. */
     again = take(first, 1000);
     ck_assert_uint_eq(wt_device_stats(runtime).small.inactive_split,
@@ -438,12 +435,12 @@ START_TEST(test_C6_figures_of_all_small_and_large)
     wt_ok(warm_free(large));
     wt_ok(warm_device_reset_peaks(runtime, 0));
     s = wt_device_stats(runtime);
-    check_stat(&s.all.allocations, 1, 1, 4);
+    check_stat(&s.all.live, 1, 1, 4);
     check_stat(&s.large.active_bytes, 0, 0, 3 * MIB);
     wt_ok(warm_device_reset_totals(runtime, 0));
     s = wt_device_stats(runtime);
-    check_stat(&s.all.allocations, 1, 1, 1);
-    check_stat(&s.large.allocations, 0, 0, 0);
+    check_stat(&s.all.live, 1, 1, 1);
+    check_stat(&s.large.live, 0, 0, 0);
     wt_ok(warm_free(small));
     ck_assert_uint_eq(wt_device_stats(runtime).all.active_bytes.current, 0);
 }
@@ -455,13 +452,13 @@ START_TEST(test_C6_bytes_follow_what_a_thread_exchanges)
     void *one = take(first, 600), *two = take(first, 1400);
 
     wt_ok(warm_free(take(first, 1000)));
-    ck_assert_uint_eq(wt_device_stats(runtime).all.allocated_bytes.current,
+    ck_assert_uint_eq(wt_device_stats(runtime).all.live_bytes.current,
                       1024 + 1536);
     wt_ok(warm_free(one));
     wt_ok(warm_free(two));
     one = take(first, 1000);
     two = take(first, 1000);
-    ck_assert_uint_eq(wt_device_stats(runtime).all.allocated_bytes.current,
+    ck_assert_uint_eq(wt_device_stats(runtime).all.live_bytes.current,
                       2 * 1024);
     ck_assert_uint_eq(wt_device_stats(runtime).small.active_bytes.current,
                       2 * 1024);
@@ -503,11 +500,11 @@ START_TEST(test_C7_cache_info_says_what_is_idle)
 
     wt_ok(warm_free(block));
     wt_ok(warm_device_cache_info(runtime, 0, &info));
-    ck_assert_uint_eq(info.cached_bytes,
-                      wt_device_stats(runtime).all.reserved_bytes.current -
+    ck_assert_uint_eq(info.idle_bytes,
+                      wt_device_stats(runtime).all.held_bytes.current -
                           6 * MIB);
     ck_assert_uint_ge(info.largest_bytes, 6 * MIB);
-    ck_assert_uint_le(info.largest_bytes, info.cached_bytes);
+    ck_assert_uint_le(info.largest_bytes, info.idle_bytes);
     wt_ok(warm_free(other));
     wt_fails(WARM_INVALID_ARGUMENT, warm_device_cache_info(runtime, 0, NULL));
     wt_fails(WARM_INVALID_ARGUMENT, warm_device_cache_info(runtime, 99, &info));
@@ -548,8 +545,7 @@ START_TEST(test_C7_snapshot_tells_every_block)
         *(strstr(at, ",\"small\":") == strchr(at, ',') ? &bytes : &blocks) +=
             number;
     }
-    ck_assert_uint_eq(bytes,
-                      wt_device_stats(runtime).all.reserved_bytes.current);
+    ck_assert_uint_eq(bytes, wt_device_stats(runtime).all.held_bytes.current);
     ck_assert_uint_eq(blocks, bytes);
     at = strstr(text, "\"state\":\"live\"");
     ck_assert_ptr_nonnull(at);
@@ -604,17 +600,17 @@ START_TEST(test_C7_cache_info_counts_what_pools_and_threads_keep)
         wt_ok(warm_free(small));
         small = take(first, 64 * KIB);
     }
-    held = wt_device_stats(runtime).all.reserved_bytes.current;
+    held = wt_device_stats(runtime).all.held_bytes.current;
     wt_ok(warm_device_cache_info(runtime, 0, &info));
-    ck_assert_uint_eq(info.cached_bytes, held - 6 * MIB - 64 * KIB);
+    ck_assert_uint_eq(info.idle_bytes, held - 6 * MIB - 64 * KIB);
     wt_ok(warm_free(small));
     wt_ok(warm_device_cache_info(runtime, 0, &info));
-    ck_assert_uint_eq(info.cached_bytes, held - 6 * MIB);
+    ck_assert_uint_eq(info.idle_bytes, held - 6 * MIB);
     wt_ok(warm_private_pool_begin(runtime, &pool, WARM_POOL_USER, NULL, NULL));
     wt_ok(warm_free(take(first, 8 * MIB)));
     wt_ok(warm_private_pool_end(runtime, pool));
     wt_ok(warm_device_cache_info(runtime, 0, &info));
-    ck_assert_uint_eq(info.cached_bytes, held + 2 * MIB);
+    ck_assert_uint_eq(info.idle_bytes, held + 2 * MIB);
     ck_assert_uint_eq(info.largest_bytes, 8 * MIB);
     wt_ok(warm_free(large));
     wt_ok(warm_free(take(first, 12 * MIB)));
@@ -643,7 +639,7 @@ START_TEST(test_C8_empty_cache_returns_all_that_is_idle)
     ck_assert_uint_eq(released, 0);
     wt_ok(warm_device_trim(runtime, 0, 0, &released));
     ck_assert_uint_gt(released, 0);
-    ck_assert_uint_eq(wt_device_stats(runtime).all.reserved_bytes.current, 0);
+    ck_assert_uint_eq(wt_device_stats(runtime).all.held_bytes.current, 0);
 }
 END_TEST
 
@@ -700,12 +696,11 @@ START_TEST(test_C8_what_is_held_above_a_limit_stays)
 {
     void *block = take(first, 15 * MIB), *pointer = &pointer;
     void *idle = take(first, 64 * KIB);
-    uint64_t held = wt_device_stats(runtime).all.reserved_bytes.current;
+    uint64_t held = wt_device_stats(runtime).all.held_bytes.current;
     double fraction = 0;
 
     limit_to(8 * MIB);
-    ck_assert_uint_eq(wt_device_stats(runtime).all.reserved_bytes.current,
-                      held);
+    ck_assert_uint_eq(wt_device_stats(runtime).all.held_bytes.current, held);
     /* What is there is handed out, and nothing comes. */
     wt_ok(warm_free(idle));
     idle = take(first, 64 * KIB);
@@ -742,7 +737,7 @@ START_TEST(test_C8_old_segments_are_collected_above_a_threshold)
         small[i] = take(second, MIB / 2);
     }
     ck_assert_uint_eq(wt_device_stats(runtime).large.segments.freed, 1);
-    ck_assert_uint_eq(wt_device_stats(runtime).all.reserved_bytes.current,
+    ck_assert_uint_eq(wt_device_stats(runtime).all.held_bytes.current,
                       16 * MIB);
     /* The younger one is still there. */
     later = take(first, 12 * MIB);
@@ -823,7 +818,7 @@ START_TEST(test_C2_error_tells_of_the_device)
     ck_assert_ptr_nonnull(strstr(said, "on device 0"));
     ck_assert_ptr_nonnull(strstr(said, "free"));
     ck_assert_ptr_nonnull(strstr(said, "held"));
-    ck_assert_ptr_nonnull(strstr(said, "in use 22.0 MiB"));
+    ck_assert_ptr_nonnull(strstr(said, "live 22.0 MiB"));
     ck_assert_ptr_nonnull(strstr(said, "limit 24.0 MiB"));
     wt_ok(warm_free(block[0]));
     wt_ok(warm_free(block[1]));
@@ -853,7 +848,7 @@ START_TEST(test_bad_arguments_are_refused)
     wt_fails(WARM_INVALID_ARGUMENT,
              warm_device_empty_cache(runtime, 4096, NULL));
     ck_assert_ptr_eq(pointer, &pointer);
-    ck_assert_uint_eq(wt_device_stats(runtime).all.allocations.allocated, 0);
+    ck_assert_uint_eq(wt_device_stats(runtime).all.live.allocated, 0);
 }
 END_TEST
 
@@ -919,7 +914,7 @@ START_TEST(test_device_memory_is_an_allocator)
     wt_ok(warm_storage_record(storage, second));
     ck_assert_uint_eq(wt_block_info(info.data).streams, 1);
     warm_storage_release(storage);
-    ck_assert_uint_eq(wt_device_stats(runtime).all.allocations.current, 0);
+    ck_assert_uint_eq(wt_device_stats(runtime).all.live.current, 0);
 }
 END_TEST
 
@@ -1037,7 +1032,7 @@ START_TEST(test_C1_C4_no_block_is_written_while_a_stream_reads_it)
     while (atomic_load_explicit(&looked, memory_order_relaxed) < ended) {
     }
     ck_assert_uint_eq(wrong, 0);
-    ck_assert_uint_eq(wt_device_stats(runtime).all.allocations.current, 0);
+    ck_assert_uint_eq(wt_device_stats(runtime).all.live.current, 0);
 }
 END_TEST
 

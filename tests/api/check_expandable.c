@@ -515,7 +515,7 @@ START_TEST(test_C2_C8_a_commit_that_fails_changes_nothing)
     ck_assert_ptr_null(pointer);
     check();
     ck_assert_uint_eq(held_now(), 10 * MIB);
-    ck_assert_uint_eq(stats_now().all.reserved_bytes.allocated, 10 * MIB);
+    ck_assert_uint_eq(stats_now().all.held_bytes.allocated, 10 * MIB);
     /* What was claimed for it is still there. */
     ck_assert_ptr_eq(take(first, 10 * MIB), block);
     ck_assert_uint_eq(extent_of(block, &base), 10 * MIB);

@@ -200,7 +200,7 @@ START_TEST(test_G5_parents_blocks_stay_with_the_parent)
     wt_ok(warm_poll(runtime));
     wt_ok(warm_pinned_get_stats(runtime, &stats));
     ck_assert_uint_eq(stats.pending.current, 0);
-    ck_assert_uint_eq(stats.requests.freed, 1);
+    ck_assert_uint_eq(stats.live.freed, 1);
 }
 END_TEST
 
@@ -227,7 +227,7 @@ static int make_own_runtime(void)
     must(warm_stream_synchronize(own, stream) == WARM_OK);
     must(warm_handle_reserve(runtime, kind, 0, &handle) == WARM_FORKED);
     must(warm_runtime_destroy(own, &report) == WARM_OK);
-    must(report.handles == 0 && report.blocks == 0);
+    must(report.handles == 0 && report.live == 0);
     must(mine.alive == 0);
     return 0;
 }

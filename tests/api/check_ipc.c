@@ -539,7 +539,7 @@ START_TEST(test_C9_G2_runtime_that_ends_closes_and_reports)
     wt_fails(WARM_INVALID_POINTER, warm_ipc_close(brief, &report));
     wt_ok(warm_runtime_destroy(brief, &report));
     ck_assert_uint_eq(report.imports, 3);
-    ck_assert_uint_eq(report.blocks, 0);
+    ck_assert_uint_eq(report.live, 0);
     wt_fails(WARM_RUNTIME_GONE, warm_ipc_close(brief, pointer));
     wt_fails(WARM_RUNTIME_GONE, warm_ipc_open(brief, &handle, &pointer));
     ck_assert_uint_eq(wt_device_read(runtime, ours, 4 * KIB), 1);

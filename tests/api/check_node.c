@@ -84,7 +84,7 @@ START_TEST(test_B15_block_comes_from_the_node_asked_for)
         block[i] = take_on(bytes, i);
         ck_assert_int_eq(node_of(block[i]), i);
         ck_assert_int_eq(node_of(block[i] + bytes - 1), i);
-        ck_assert_uint_eq(stats_of(i).requests.current, 1);
+        ck_assert_uint_eq(stats_of(i).live.current, 1);
     }
     for (int i = 0; i < NODES; i++) {
         ck_assert_int_eq(block[i][bytes - 1], i);
@@ -105,7 +105,7 @@ START_TEST(test_B1_B15_no_bytes_give_null_on_any_node)
 
     wt_ok(warm_pinned_alloc_on(runtime, 0, 1, 0, &pointer));
     ck_assert_ptr_null(pointer);
-    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.allocated, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).live.allocated, 0);
 }
 END_TEST
 
@@ -138,7 +138,7 @@ START_TEST(test_B15_node_that_is_none_is_named_and_changes_nothing)
     }
     wt_fails(WARM_INVALID_ARGUMENT,
              warm_pinned_alloc_on(runtime, SIZE, 0, 0, NULL));
-    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.allocated, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).live.allocated, 0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).driver_alloc.count, 0);
 }
 END_TEST
@@ -157,7 +157,7 @@ START_TEST(test_B15_machine_without_nodes_has_one)
     wt_ok(warm_free(take_on(SIZE, WARM_NODE_ANY)));
     wt_fails(WARM_INVALID_ARGUMENT,
              warm_pinned_alloc_on(runtime, SIZE, 1, 0, &(void *){NULL}));
-    ck_assert_uint_eq(stats_of(0).requests.allocated, 2);
+    ck_assert_uint_eq(stats_of(0).live.allocated, 2);
     wt_fails(WARM_INVALID_ARGUMENT, warm_node_count(runtime, NULL));
 }
 END_TEST
@@ -256,7 +256,7 @@ START_TEST(test_B15_thread_that_changes_device_changes_node)
     wt_ok(warm_free(before[1]));
     wt_ok(warm_thread_release(runtime));
     for (int i = 0; i < NODES; i++) {
-        ck_assert_uint_eq(stats_of(i).requests.current, 0);
+        ck_assert_uint_eq(stats_of(i).live.current, 0);
         ck_assert_uint_eq(stats_of(i).idle_bytes,
                           stats_of(i).held_bytes.current);
     }
@@ -316,8 +316,8 @@ START_TEST(test_B14_B15_figures_of_a_node_have_those_of_pools)
     wt_ok(warm_private_pool_end(runtime, pool));
     ck_assert_int_eq(node_of(block), 1);
     for (int i = 0; i < NODES; i++) {
-        ck_assert_uint_eq(stats_of(i).requests.current, i == 1);
-        ck_assert_uint_eq(stats_of(i).requests.peak, i == 1);
+        ck_assert_uint_eq(stats_of(i).live.current, i == 1);
+        ck_assert_uint_eq(stats_of(i).live.peak, i == 1);
         ck_assert_uint_eq(stats_of(i).driver_alloc.count, i == 1);
     }
     ck_assert_uint_eq(stats_of(1).requested_bytes.current, SIZE);
@@ -341,9 +341,9 @@ START_TEST(test_B14_B15_figures_of_the_space_are_sums_over_nodes)
         warm_space_stats one = stats_of(i);
 
         ck_assert_uint_eq(one.held_bytes.current,
-                          one.block_bytes.current + one.idle_bytes);
+                          one.live_bytes.current + one.idle_bytes);
         sum.idle_bytes += one.idle_bytes;
-        sum.requests.current += one.requests.current;
+        sum.live.current += one.live.current;
         sum.held_bytes.current += one.held_bytes.current;
         sum.held_bytes.peak += one.held_bytes.peak;
         sum.requested_bytes.allocated += one.requested_bytes.allocated;
@@ -351,8 +351,8 @@ START_TEST(test_B14_B15_figures_of_the_space_are_sums_over_nodes)
         sum.driver_alloc.total_ns += one.driver_alloc.total_ns;
     }
     all = wt_pinned_stats(runtime);
-    ck_assert_uint_eq(all.requests.current, 2);
-    ck_assert_uint_eq(all.requests.current, sum.requests.current);
+    ck_assert_uint_eq(all.live.current, 2);
+    ck_assert_uint_eq(all.live.current, sum.live.current);
     ck_assert_uint_eq(all.idle_bytes, sum.idle_bytes);
     ck_assert_uint_eq(all.held_bytes.current, sum.held_bytes.current);
     ck_assert_uint_eq(all.held_bytes.peak, sum.held_bytes.peak);
@@ -367,8 +367,8 @@ START_TEST(test_B14_B15_figures_of_the_space_are_sums_over_nodes)
     wt_ok(warm_pinned_reset_peaks(runtime));
     for (int i = 0; i < NODES; i++) {
         ck_assert_uint_eq(stats_of(i).driver_alloc.count, 0);
-        ck_assert_uint_eq(stats_of(i).requests.allocated, i > 0);
-        ck_assert_uint_eq(stats_of(i).requests.peak, i > 0);
+        ck_assert_uint_eq(stats_of(i).live.allocated, i > 0);
+        ck_assert_uint_eq(stats_of(i).live.peak, i > 0);
     }
     wt_ok(warm_free(block[1]));
     wt_ok(warm_free(block[2]));
@@ -387,9 +387,8 @@ START_TEST(test_B15_classes_count_over_nodes)
         warm_class_stats stats = WARM_INIT(warm_class_stats);
 
         wt_ok(warm_pinned_get_class_stats(runtime, i, &stats));
-        ck_assert(stats.requests.current == 0 ||
-                  stats.requests.current == NODES);
-        requests += stats.requests.current;
+        ck_assert(stats.live.current == 0 || stats.live.current == NODES);
+        requests += stats.live.current;
     }
     ck_assert_uint_eq(requests, NODES);
     for (int i = 0; i < NODES; i++) {
@@ -458,7 +457,7 @@ START_TEST(test_B12_B15_node_that_is_full_is_an_error_with_its_figures)
     stats = wt_pinned_stats(runtime);
     ck_assert_uint_eq(stats.failures, 1);
     ck_assert_uint_eq(stats_of(2).failures, 1);
-    ck_assert_uint_eq(stats.requests.current, 2);
+    ck_assert_uint_eq(stats.live.current, 2);
     ck_assert_uint_eq(stats.held_bytes.current, 6 * MIB);
     wt_ok(warm_free(block[0]));
     wt_ok(warm_free(take_on(SIZE, 2)));
@@ -563,8 +562,7 @@ START_TEST(test_B14_B15_nodes_are_in_the_json)
     wt_ok(warm_stats_json(runtime, text, sizeof text, NULL));
     for (int i = 0; i < NODES; i++) {
         snprintf(wanted, sizeof wanted,
-                 "{\"node\":%d,\"requests\":{\"current\":0,\"peak\":%d", i,
-                 i == 1);
+                 "{\"node\":%d,\"live\":{\"current\":0,\"peak\":%d", i, i == 1);
         ck_assert_msg(strstr(text, wanted) != NULL, "%s", wanted);
     }
     ck_assert_ptr_nonnull(strstr(text, "\"spilled\":0"));

@@ -130,7 +130,7 @@ START_TEST(test_B18_pageable_memory_is_visible)
     ck_assert_uint_ge(stats.pageable_held.current,
                       stats.pageable_bytes.current);
     /* Nowhere among page-locked memory, and not a failure. */
-    ck_assert_uint_eq(stats.requests.allocated, 0);
+    ck_assert_uint_eq(stats.live.allocated, 0);
     ck_assert_uint_eq(stats.held_bytes.allocated, 0);
     ck_assert_uint_eq(stats.failures, 0);
     wt_ok(warm_free(block));
@@ -468,8 +468,8 @@ START_TEST(test_G2_B18_end_of_the_runtime_reports_what_is_in_use)
     block = take(SIZE);
     wt_ok(warm_runtime_destroy(runtime, &report));
     runtime = kept;
-    ck_assert_uint_eq(report.blocks, 1);
-    ck_assert_uint_ge(report.block_bytes, SIZE);
+    ck_assert_uint_eq(report.live, 1);
+    ck_assert_uint_ge(report.live_bytes, SIZE);
     ck_assert_int_eq(block[SIZE - 1], 7); /* left alone */
     wt_fails(WARM_RUNTIME_GONE, warm_free(block));
 }

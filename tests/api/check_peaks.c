@@ -36,12 +36,12 @@ static struct shown shown_now(bool device)
     if (device) {
         warm_device_stats s = wt_device_stats(runtime);
 
-        return (struct shown){s.all.allocations, s.all.requested_bytes,
-                              s.all.allocated_bytes};
+        return (struct shown){s.all.live, s.all.requested_bytes,
+                              s.all.live_bytes};
     }
     warm_space_stats s = wt_pinned_stats(runtime);
 
-    return (struct shown){s.requests, s.requested_bytes, s.block_bytes};
+    return (struct shown){s.live, s.requested_bytes, s.live_bytes};
 }
 
 static struct worker {
@@ -197,7 +197,7 @@ static void check_one_room(uint64_t blocks)
 
     check_peaks(blocks, 1);
     wt_peak(now.all.active.peak, blocks, WT_ROOM_BLOCKS);
-    wt_peak(f->allocations.peak, blocks, WT_ROOM_BLOCKS / 2);
+    wt_peak(f->live.peak, blocks, WT_ROOM_BLOCKS / 2);
     wt_peak(f->active.peak, blocks, WT_ROOM_BLOCKS / 2);
     wt_peak(f->requested_bytes.peak, blocks * row[on].bytes, WT_ROOM_BYTES / 2);
 }
@@ -380,10 +380,10 @@ START_TEST(test_B14_peaks_of_a_class)
     on = 1;
     wt_threads(THREADS, take_turns, NULL);
     s = class_of(row[on].bytes);
-    wt_peak(s.requests.peak, BLOCKS, THREADS * (32 + WT_ROOM_BLOCKS));
-    ck_assert_uint_eq(s.handed_bytes.peak, s.requests.peak * s.block_bytes);
+    wt_peak(s.live.peak, BLOCKS, THREADS * (32 + WT_ROOM_BLOCKS));
+    ck_assert_uint_eq(s.live_bytes.peak, s.live.peak * s.block_bytes);
     ck_assert_uint_ge(s.requested_bytes.peak, BLOCKS * row[on].bytes);
-    ck_assert_uint_le(s.requested_bytes.peak, s.handed_bytes.peak);
+    ck_assert_uint_le(s.requested_bytes.peak, s.live_bytes.peak);
 }
 END_TEST
 
@@ -404,7 +404,7 @@ START_TEST(test_B14_peaks_of_a_class_without_threads_that_have_gone)
         wt_threads(THREADS, come_at_once, NULL);
     }
     wt_ok(warm_pinned_reset_peaks(runtime));
-    ck_assert_uint_eq(class_of(row[on].bytes).requests.peak, 0);
+    ck_assert_uint_eq(class_of(row[on].bytes).live.peak, 0);
 }
 END_TEST
 
@@ -416,10 +416,10 @@ enum { LITTLES = sizeof little / sizeof little[0], SIZED = 400, LARGE = 100 };
 static void check_figures(const warm_device_figures *f, uint64_t blocks,
                           uint64_t bytes)
 {
-    wt_peak(f->allocations.peak, blocks, WT_ROOM_BLOCKS);
+    wt_peak(f->live.peak, blocks, WT_ROOM_BLOCKS);
     wt_peak(f->active.peak, blocks, WT_ROOM_BLOCKS);
     wt_peak(f->requested_bytes.peak, bytes, WT_ROOM_BYTES);
-    wt_peak(f->allocated_bytes.peak, bytes, WT_ROOM_BYTES);
+    wt_peak(f->live_bytes.peak, bytes, WT_ROOM_BYTES);
 }
 
 START_TEST(test_B14_peaks_of_small_and_large_with_little_to_keep)

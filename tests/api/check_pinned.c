@@ -58,14 +58,14 @@ START_TEST(test_B14_classes_sum_to_the_whole)
         warm_class_stats c = WARM_INIT(warm_class_stats);
 
         wt_ok(warm_pinned_get_class_stats(runtime, i, &c));
-        requests += c.requests.current;
+        requests += c.live.current;
         requested += c.requested_bytes.current;
-        handed += c.handed_bytes.current;
+        handed += c.live_bytes.current;
     }
     all = wt_pinned_stats(runtime);
-    ck_assert_uint_eq(requests, all.requests.current);
+    ck_assert_uint_eq(requests, all.live.current);
     ck_assert_uint_eq(requested, all.requested_bytes.current);
-    ck_assert_uint_eq(handed, all.block_bytes.current);
+    ck_assert_uint_eq(handed, all.live_bytes.current);
     for (int i = 0; i < 20; i++) {
         wt_ok(warm_free(block[i]));
     }
@@ -167,7 +167,7 @@ START_TEST(test_G6_null_arguments_are_named)
     wt_fails(WARM_INVALID_ARGUMENT, warm_block_get_info(pointer, NULL));
     wt_fails(WARM_INVALID_ARGUMENT,
              warm_memory_callback_add(runtime, NULL, NULL));
-    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.allocated, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).live.allocated, 0);
 }
 END_TEST
 

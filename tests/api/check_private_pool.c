@@ -80,7 +80,7 @@ static uint64_t held_now(int kind)
 
     if (kind == DEVICE) {
         wt_ok(warm_device_get_stats(runtime, 0, &device));
-        return device.all.reserved_bytes.current;
+        return device.all.held_bytes.current;
     }
     wt_ok(warm_pinned_get_stats(runtime, &pinned));
     return pinned.held_bytes.current;
@@ -229,11 +229,11 @@ START_TEST(test_E2_end_stops_the_routing_and_keeps_references)
     warm_private_pool pool = begin(0, always, NULL);
     void *block = take(_i, first, 8 * KIB), *outside;
 
-    ck_assert_uint_eq(info_of(pool).blocks, 1);
+    ck_assert_uint_eq(info_of(pool).live, 1);
     end(pool);
     ck_assert_uint_eq(info_of(pool).references, 1);
     outside = take(_i, first, 8 * KIB);
-    ck_assert_uint_eq(info_of(pool).blocks, 1);
+    ck_assert_uint_eq(info_of(pool).live, 1);
     wt_fails(WARM_INVALID_ARGUMENT, warm_private_pool_end(runtime, pool));
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), "not recording"));
     wt_fails(
@@ -270,9 +270,9 @@ START_TEST(test_E1_filter_says_which_stream)
     void *block[2];
 
     block[0] = take(_i, first, 8 * KIB);
-    ck_assert_uint_eq(info_of(pool).blocks, 0);
+    ck_assert_uint_eq(info_of(pool).live, 0);
     block[1] = take(_i, second, 8 * KIB);
-    ck_assert_uint_eq(info_of(pool).blocks, 1);
+    ck_assert_uint_eq(info_of(pool).live, 1);
     end(pool);
     wt_ok(warm_free(block[0]));
     wt_ok(warm_free(block[1]));
@@ -298,7 +298,7 @@ START_TEST(test_E1_without_a_filter_it_is_the_thread)
     wt_threads(1, take_in_thread, NULL);
     ck_assert_ptr_nonnull(taken[DEVICE]);
     ck_assert_ptr_nonnull(taken[PINNED]);
-    ck_assert_uint_eq(info_of(pool).blocks, 1);
+    ck_assert_uint_eq(info_of(pool).live, 1);
     end(pool);
     wt_ok(warm_free(mine));
     wt_ok(warm_free(taken[DEVICE]));
@@ -347,7 +347,7 @@ START_TEST(test_E1_current_stream_is_that_of_the_runtime)
     wt_ok(warm_thread_set_stream(other, second));
     wt_ok(warm_pinned_alloc(other, 5000, &others));
     wt_ok(warm_pinned_alloc(runtime, 5000, &block));
-    ck_assert_uint_eq(info_of(pool).blocks, 1);
+    ck_assert_uint_eq(info_of(pool).live, 1);
     wt_ok(warm_free(block));
     wt_ok(warm_free(others));
     end(pool);
@@ -448,7 +448,7 @@ START_TEST(test_E3_many_pools_one_after_the_other)
 
         ck_assert_uint_gt(pool.number, last.number);
         last = pool;
-        ck_assert_uint_eq(info_of(pool).blocks, 2);
+        ck_assert_uint_eq(info_of(pool).live, 2);
         ck_assert_uint_eq(info_of(pool).segments, 2);
         end(pool);
         release(pool);
@@ -536,7 +536,7 @@ START_TEST(test_E3_request_of_a_pool_that_goes_meanwhile)
     wt_ok(warm_pinned_alloc(c.runtime, 512 * KIB, &block));
     ck_assert(c.done);
     wt_ok(warm_private_pool_get_info(c.runtime, c.to, &info));
-    ck_assert_uint_eq(info.blocks, 1);
+    ck_assert_uint_eq(info.live, 1);
     wt_ok(warm_private_pool_end(c.runtime, c.to));
     wt_ok(warm_free(block));
     wt_ok(warm_free(c.block));
@@ -919,7 +919,7 @@ START_TEST(test_E3_B7_pools_in_turn_need_the_memory_of_one)
     release(begun);
     begun = begin(0, always, NULL);
     wt_ok(warm_free(take(_i, first, 8 * KIB)));
-    ck_assert_uint_eq(info_of(begun).blocks, 0);
+    ck_assert_uint_eq(info_of(begun).live, 0);
     end(begun);
     release(begun);
     wt_ok(warm_free(kept));
@@ -940,15 +940,15 @@ START_TEST(test_E8_innermost_pool_that_matches_wins)
 
     block[0] = take(_i, first, 8 * KIB);
     block[1] = take(_i, second, 8 * KIB);
-    ck_assert_uint_eq(info_of(outer).blocks, 1);
-    ck_assert_uint_eq(info_of(inner).blocks, 1);
+    ck_assert_uint_eq(info_of(outer).live, 1);
+    ck_assert_uint_eq(info_of(inner).live, 1);
     end(inner);
     block[2] = take(_i, second, 8 * KIB);
-    ck_assert_uint_eq(info_of(outer).blocks, 2);
+    ck_assert_uint_eq(info_of(outer).live, 2);
     end(outer);
     block[3] = take(_i, second, 8 * KIB);
-    ck_assert_uint_eq(info_of(outer).blocks, 2);
-    ck_assert_uint_eq(info_of(inner).blocks, 1);
+    ck_assert_uint_eq(info_of(outer).live, 2);
+    ck_assert_uint_eq(info_of(inner).live, 1);
     for (int i = 0; i < 4; i++) {
         wt_ok(warm_free(block[i]));
     }
@@ -965,8 +965,8 @@ START_TEST(test_E8_outer_pool_may_end_first)
 
     end(outer);
     block = take(_i, first, 8 * KIB);
-    ck_assert_uint_eq(info_of(inner).blocks, 1);
-    ck_assert_uint_eq(info_of(outer).blocks, 0);
+    ck_assert_uint_eq(info_of(inner).live, 1);
+    ck_assert_uint_eq(info_of(outer).live, 0);
     end(inner);
     wt_ok(warm_free(block));
     release(outer);
@@ -1246,13 +1246,13 @@ START_TEST(test_E3_C6_figures_of_a_graphs_memory)
         warm_graph graph;
 
         wt_ok(warm_device_get_stats(runtime, 0, &s));
-        ck_assert_uint_eq(s.all.allocations.current, 1);
+        ck_assert_uint_eq(s.all.live.current, 1);
         ck_assert_uint_eq(s.all.requested_bytes.current, sizes[i]);
         ck_assert_uint_eq(s.all.segments.current, 1);
         ck_assert_uint_eq(s.small.segments.current, sizes[i] <= MIB / 2);
-        ck_assert_uint_eq(s.all.reserved_bytes.current, info.held_bytes);
+        ck_assert_uint_eq(s.all.held_bytes.current, info.held_bytes);
         ck_assert_uint_ge(info.held_bytes, sizes[i]);
-        ck_assert_uint_eq(info.blocks, 1);
+        ck_assert_uint_eq(info.live, 1);
         graph = end_capture(pool, first);
         wt_ok(warm_graph_destroy(runtime, graph));
         release(pool);
@@ -1263,7 +1263,7 @@ START_TEST(test_E3_C6_figures_of_a_graphs_memory)
         wt_ok(warm_device_get_stats(runtime, 0, &s));
         ck_assert_uint_eq(s.all.segments.current, 0);
         ck_assert_uint_eq(s.all.active.current, 0);
-        ck_assert_uint_eq(s.all.reserved_bytes.current, 0);
+        ck_assert_uint_eq(s.all.held_bytes.current, 0);
     }
 }
 END_TEST

@@ -429,10 +429,10 @@ static void figures(struct walk *w)
         bytes += w->blocks[i].pointer != NULL ? w->blocks[i].bytes : 0;
     }
     wt_ok(warm_pinned_get_stats(w->runtime, &s));
-    wt_require(s.requests.current == blocks, "wrong number of blocks");
+    wt_require(s.live.current == blocks, "wrong number of blocks");
     wt_require(s.requested_bytes.current == bytes, "wrong number of bytes");
-    wt_require(s.requests.peak >= blocks &&
-                   s.requests.allocated - s.requests.freed == blocks,
+    wt_require(s.live.peak >= blocks &&
+                   s.live.allocated - s.live.freed == blocks,
                "sums do not hold");
 }
 
@@ -501,7 +501,7 @@ START_TEST(test_C10_G6_any_call_with_any_arguments)
     wt_require(w.failures > 0, "nothing has failed");
     wt_ok(warm_runtime_destroy(w.runtime, &report));
     ck_assert_uint_eq(report.handles, 0);
-    ck_assert_uint_eq(report.blocks, blocks);
+    ck_assert_uint_eq(report.live, blocks);
 }
 END_TEST
 

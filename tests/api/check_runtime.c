@@ -146,8 +146,8 @@ START_TEST(test_G2_what_is_in_use_is_reported_and_left_alone)
     wt_ok(warm_pinned_alloc(h.runtime, 5000, &block));
     wt_ok(warm_runtime_destroy(h.runtime, &report));
     ck_assert_uint_eq(report.handles, 1);
-    ck_assert_uint_eq(report.blocks, 1);
-    ck_assert_uint_ge(report.block_bytes, 5000);
+    ck_assert_uint_eq(report.live, 1);
+    ck_assert_uint_ge(report.live_bytes, 5000);
     ck_assert_uint_eq(logged.lines[WARM_LOG_WARNING], 1);
     memset(block, 1, 5000); /* still there */
     pthread_barrier_wait(&h.barrier);
@@ -164,10 +164,10 @@ START_TEST(test_G2_destroy_checks_its_arguments)
 
     wt_ok(warm_runtime_destroy(NULL, NULL));
     wt_fails(WARM_INVALID_ARGUMENT, warm_runtime_destroy(r, &report));
-    report.size = offsetof(warm_destroy_report, blocks);
-    report.blocks = 77; /* an older program's struct ends before */
+    report.size = offsetof(warm_destroy_report, live);
+    report.live = 77; /* an older program's struct ends before */
     wt_ok(warm_runtime_destroy(r, &report));
-    ck_assert_uint_eq(report.blocks, 77);
+    ck_assert_uint_eq(report.live, 77);
     wt_fails(WARM_INVALID_ARGUMENT, warm_runtime_create(NULL, NULL));
 }
 END_TEST
@@ -499,7 +499,7 @@ START_TEST(test_A14_B14_statistics_are_valid_json)
     ck_assert_msg(wt_json_is_whole(text), "not JSON: %s", text);
     ck_assert_ptr_nonnull(strstr(text, "a \\\"toy\\\"\\\\\\u000a"));
     ck_assert_ptr_nonnull(strstr(text, "\"in_use\":1"));
-    ck_assert_ptr_nonnull(strstr(text, "\"requests\":{\"current\":1"));
+    ck_assert_ptr_nonnull(strstr(text, "\"live\":{\"current\":1"));
     ck_assert_ptr_nonnull(strstr(text, "\"held_bytes\":{"));
     ck_assert_ptr_nonnull(strstr(text, warm_runtime_driver(r)));
     wt_ok(warm_stats_json(r, NULL, 0, &needed));

@@ -247,7 +247,7 @@ START_TEST(test_C7_every_block_of_a_device_with_its_state)
     ck_assert_ptr_null(wt_json_get(block, "thread"));
     ck_assert_ptr_null(wt_json_get(text, "history"));
     ck_assert_uint_eq(sum_of(get(text, "segments")),
-                      wt_device_stats(runtime).all.reserved_bytes.current);
+                      wt_device_stats(runtime).all.held_bytes.current);
     wt_gate_open(gate);
     wt_ok(warm_free(live));
 }

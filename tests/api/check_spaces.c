@@ -46,14 +46,14 @@ static void device_stats(warm_runtime *r, warm_space_stats *stats)
     warm_device_stats s = WARM_INIT(warm_device_stats);
 
     wt_ok(warm_device_get_stats(r, 0, &s));
-    stats->requests = s.all.allocations;
+    stats->live = s.all.live;
     stats->requested_bytes = s.all.requested_bytes;
-    stats->block_bytes = s.all.allocated_bytes;
+    stats->live_bytes = s.all.live_bytes;
     stats->segments = s.all.segments;
-    stats->held_bytes = s.all.reserved_bytes;
-    stats->pending.current = s.all.active.current - s.all.allocations.current;
+    stats->held_bytes = s.all.held_bytes;
+    stats->pending.current = s.all.active.current - s.all.live.current;
     stats->pending_bytes.current =
-        s.all.active_bytes.current - s.all.allocated_bytes.current;
+        s.all.active_bytes.current - s.all.live_bytes.current;
     stats->idle_bytes = s.all.inactive_split_bytes;
     stats->driver_alloc = s.driver_alloc;
     stats->driver_free = s.driver_free;
@@ -203,7 +203,7 @@ START_TEST(test_B1_C1_no_bytes_give_null_and_null_may_be_freed)
     wt_ok(try(0, &pointer));
     ck_assert_ptr_null(pointer);
     wt_ok(warm_free(NULL));
-    ck_assert_uint_eq(stats_now().requests.allocated, 0);
+    ck_assert_uint_eq(stats_now().live.allocated, 0);
 }
 END_TEST
 
@@ -513,7 +513,7 @@ START_TEST(test_B7_C4_allocator_leaves_a_capture_alone)
     wt_ok(warm_capture_end(runtime, stream, &graph));
     wt_ok(warm_graph_destroy(runtime, graph));
     ck_assert_uint_eq(stats_now().captured, 1);
-    ck_assert_uint_eq(stats_now().requests.current, 0);
+    ck_assert_uint_eq(stats_now().live.current, 0);
     ck_assert_ptr_ne(more = take(SIZE), used);
     wt_ok(warm_free(more));
     wt_settle(runtime, other);
@@ -633,26 +633,26 @@ START_TEST(test_B14_C6_statistics_follow_every_step)
     void *b = take(SIZE);
     warm_space_stats s = stats_now();
 
-    ck_assert_uint_eq(s.requests.current, 2);
+    ck_assert_uint_eq(s.live.current, 2);
     ck_assert_uint_eq(s.requested_bytes.current, 5000 + SIZE);
-    ck_assert_uint_eq(s.block_bytes.current, 5120 + 106496);
+    ck_assert_uint_eq(s.live_bytes.current, 5120 + 106496);
     ck_assert_uint_eq(s.segments.current, 1);
     ck_assert_uint_eq(s.held_bytes.current,
-                      s.block_bytes.current + s.idle_bytes);
+                      s.live_bytes.current + s.idle_bytes);
     ck_assert_uint_eq(s.driver_alloc.count, 1);
     ck_assert_uint_ge(s.driver_alloc.max_ns, s.driver_alloc.min_ns);
     wt_ok(warm_free(a));
     wt_ok(space->reset_peaks(runtime));
     s = stats_now();
-    ck_assert_uint_eq(s.requests.peak, 1);
-    ck_assert_uint_eq(s.requests.allocated, 2);
-    ck_assert_uint_eq(s.requests.freed, 1);
+    ck_assert_uint_eq(s.live.peak, 1);
+    ck_assert_uint_eq(s.live.allocated, 2);
+    ck_assert_uint_eq(s.live.freed, 1);
     wt_ok(space->reset_totals(runtime));
     s = stats_now();
-    ck_assert_uint_eq(s.requests.allocated, 1);
-    ck_assert_uint_eq(s.requests.freed, 0);
+    ck_assert_uint_eq(s.live.allocated, 1);
+    ck_assert_uint_eq(s.live.freed, 0);
     ck_assert_uint_eq(s.driver_alloc.count, 0);
-    ck_assert_uint_eq(s.requests.peak, 1);
+    ck_assert_uint_eq(s.live.peak, 1);
     wt_ok(warm_free(b));
     wt_ok(trim(0, NULL));
     s = stats_now();
@@ -681,7 +681,7 @@ START_TEST(test_C10_bad_frees_are_refused_and_corrupt_nothing)
     wt_fails(WARM_INVALID_POINTER, warm_free(block));
     wt_ok(warm_free(small));
     wt_fails(WARM_INVALID_POINTER, warm_free(small));
-    ck_assert_uint_eq(stats_now().requests.freed, 2);
+    ck_assert_uint_eq(stats_now().live.freed, 2);
 }
 END_TEST
 
@@ -750,8 +750,8 @@ START_TEST(test_G2_block_goes_back_to_the_runtime_it_came_from)
 
     wt_ok(space->alloc(second, NULL, SIZE, &theirs));
     wt_ok(warm_free(theirs));
-    ck_assert_uint_eq(stats_now().requests.freed, 0);
-    ck_assert_uint_eq(stats_of(second).requests.freed, 1);
+    ck_assert_uint_eq(stats_now().live.freed, 0);
+    ck_assert_uint_eq(stats_of(second).live.freed, 1);
     wt_runtime_end(second);
     wt_ok(warm_free(mine));
 }
@@ -765,8 +765,8 @@ START_TEST(test_G2_live_blocks_are_reported_and_stay_usable)
 
     wt_ok(space->alloc(second, NULL, SIZE, &block));
     wt_ok(warm_runtime_destroy(second, &report));
-    ck_assert_uint_eq(report.blocks, 1);
-    ck_assert_uint_eq(report.block_bytes, 106496);
+    ck_assert_uint_eq(report.live, 1);
+    ck_assert_uint_eq(report.live_bytes, 106496);
     touch(block, SIZE);
     wt_fails(WARM_RUNTIME_GONE, space->alloc(second, NULL, SIZE, &block));
 }
@@ -835,7 +835,7 @@ START_TEST(test_G1_B2_C1_threads_leave_their_memory_to_others)
     wt_threads(1, free_and_take, &b);
     wt_ok(b.status);
     ck_assert_ptr_eq(b.taken, first);
-    ck_assert_uint_eq(stats_now().requests.current, 2);
+    ck_assert_uint_eq(stats_now().live.current, 2);
     wt_ok(warm_free(b.taken));
     b.freed = second;
     wt_threads(1, free_and_take, &b);
@@ -846,7 +846,7 @@ START_TEST(test_G1_B2_C1_threads_leave_their_memory_to_others)
     ck_assert_uint_eq(stats_now().driver_alloc.count, 1);
     wt_ok(warm_free(first));
     wt_ok(warm_free(second));
-    ck_assert_uint_eq(stats_now().requests.allocated, 6);
+    ck_assert_uint_eq(stats_now().live.allocated, 6);
 }
 END_TEST
 
@@ -902,12 +902,12 @@ START_TEST(test_B12_C2_error_says_what_is_held_idle_and_pending)
     ck_assert_ptr_null(pointer);
     assert_said("30.0 MiB");
     assert_said("held 20.0 MiB");
-    assert_said("in use 11.0 MiB");
+    assert_said("live 11.0 MiB");
     assert_said("idle 3.0 MiB");
     assert_said("pending 6.0 MiB");
     after = stats_now();
     ck_assert_uint_eq(after.failures, 1);
-    ck_assert_uint_eq(after.requests.allocated, before.requests.allocated);
+    ck_assert_uint_eq(after.live.allocated, before.live.allocated);
     ck_assert_uint_eq(after.held_bytes.current, before.held_bytes.current);
     wt_gate_open(gate);
     wt_settle(runtime, stream);
@@ -1126,7 +1126,7 @@ START_TEST(test_B12_C2_G6_callback_that_allocates_is_refused)
     after = stats_now();
     ck_assert_int_eq(hoard.calls, 1);
     ck_assert_uint_eq(after.failures, before.failures + 1);
-    ck_assert_uint_eq(after.requests.allocated, before.requests.allocated);
+    ck_assert_uint_eq(after.live.allocated, before.live.allocated);
     ck_assert_ptr_nonnull(
         strstr(warm_last_error_message(), "the limit of 32.0 MiB is reached"));
     wt_ok(warm_memory_callback_remove(runtime, ask_inside, &hoard));
@@ -1177,8 +1177,8 @@ START_TEST(test_B14_C6_totals_forget_what_threads_counted)
     }
     wt_ok(space->reset_totals(runtime));
     s = stats_now();
-    ck_assert_uint_eq(s.requests.allocated, 1);
-    ck_assert_uint_eq(s.requests.freed, 0);
+    ck_assert_uint_eq(s.live.allocated, 1);
+    ck_assert_uint_eq(s.live.freed, 0);
     ck_assert_uint_eq(s.requested_bytes.allocated, SIZE);
     ck_assert_uint_eq(s.cache_hits, 0);
     wt_ok(warm_free(block));
@@ -1255,7 +1255,7 @@ START_TEST(test_B12_C2_threads_within_the_limit_never_run_out)
         ck_assert_uint_eq(failures[i], 0);
     }
     ck_assert_uint_eq(stats_now().failures, 0);
-    ck_assert_uint_eq(stats_now().requests.current, 0);
+    ck_assert_uint_eq(stats_now().live.current, 0);
 }
 END_TEST
 

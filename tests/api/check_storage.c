@@ -171,7 +171,7 @@ START_TEST(test_D2_storage_says_what_it_owns)
     memset(info.data, 1, SIZE);
     ck_assert_uint_eq(wt_pinned_stats(runtime).requested_bytes.current, SIZE);
     warm_storage_release(storage);
-    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).live.current, 0);
 }
 END_TEST
 
@@ -396,12 +396,12 @@ START_TEST(test_pinned_space_is_an_allocator)
     ck_assert_int_eq(data.memory, WARM_MEMORY_PINNED);
     warm_data_pointer_free(&data);
     wt_ok(warm_allocator_alloc(pinned, SIZE, NULL, &pointer));
-    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).live.current, 1);
     wt_ok(warm_allocator_free(pinned, pointer));
     wt_ok(warm_allocator_free(pinned, NULL));
     wt_fails(WARM_INVALID_POINTER, warm_allocator_free(pinned, pointer));
     wt_fails(WARM_INVALID_POINTER, warm_allocator_free(pinned, source));
-    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).live.current, 0);
     /* Nothing is something, too. */
     wt_ok(warm_data_pointer_alloc(pinned, 0, NULL, &data));
     ck_assert_ptr_null(data.data);
@@ -458,7 +458,7 @@ START_TEST(test_C10_raw_free_names_what_is_not_its_own)
     ck_assert_ptr_nonnull(strstr(warm_last_error_message(), text));
     wt_fails(WARM_INVALID_POINTER,
              warm_allocator_free(pinned, (char *)pointer + 1));
-    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).live.current, 1);
     wt_runtime_end(other);
     wt_fails(WARM_RUNTIME_GONE, warm_allocator_free(of_other, pointer));
     wt_ok(warm_allocator_free(pinned, pointer));
@@ -796,7 +796,7 @@ START_TEST(test_G2_storage_outlives_its_runtime)
     wt_ok(warm_storage_create(allocator, SIZE, NULL, WARM_STORAGE_RESIZABLE,
                               &storage));
     wt_ok(warm_runtime_destroy(other, &report));
-    ck_assert_uint_eq(report.blocks, 1);
+    ck_assert_uint_eq(report.live, 1);
     wt_fails(WARM_RUNTIME_GONE,
              warm_data_pointer_alloc(allocator, 8, NULL, &data));
     wt_fails(WARM_RUNTIME_GONE,

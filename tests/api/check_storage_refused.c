@@ -75,7 +75,7 @@ static void nothing_pending(uint64_t requests)
 
     ck_assert_uint_eq(stats.pending.current, 0);
     ck_assert_uint_eq(stats.captured, 0);
-    ck_assert_uint_eq(stats.requests.current, requests);
+    ck_assert_uint_eq(stats.live.current, requests);
 }
 
 static const size_t new_size[] = {LARGER, 100, 0};

@@ -331,7 +331,7 @@ static void warm_counts(bench_counts *counts)
         warm_device_stats device = {.size = sizeof device};
 
         (void)warm_device_get_stats(on.runtime, i, &device);
-        counts->peak += device.all.reserved_bytes.peak;
+        counts->peak += device.all.held_bytes.peak;
     }
     if (strcmp(warm_runtime_driver(on.runtime), "bench") == 0) {
         counts->peak = bench_driver_peak(on.driver);

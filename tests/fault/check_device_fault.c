@@ -54,10 +54,9 @@ static void allocate(int i)
     }
     after = wt_device_stats(f.runtime);
     wt_require(pointer == NULL &&
-                   after.all.allocations.allocated ==
-                       before.all.allocations.allocated &&
-                   after.all.allocated_bytes.current ==
-                       before.all.allocated_bytes.current,
+                   after.all.live.allocated == before.all.live.allocated &&
+                   after.all.live_bytes.current ==
+                       before.all.live_bytes.current,
                "a refused allocation changed something");
 }
 
@@ -179,14 +178,14 @@ static void end(void)
     } while (stats.all.active.current != 0);
     wt_ok(warm_device_empty_cache(f.runtime, 0, NULL));
     stats = wt_device_stats(f.runtime);
-    wt_require(stats.all.allocations.current == 0, "a block is still in use");
+    wt_require(stats.all.live.current == 0, "a block is still in use");
     wt_require(stats.lost_bytes != 0 || is_kept() ||
-                   stats.all.reserved_bytes.current == 0,
+                   stats.all.held_bytes.current == 0,
                "%lu bytes are held though nothing was lost",
-               (unsigned long)stats.all.reserved_bytes.current);
-    wt_require(stats.all.reserved_bytes.current ==
-                   stats.small.reserved_bytes.current +
-                       stats.large.reserved_bytes.current,
+               (unsigned long)stats.all.held_bytes.current);
+    wt_require(stats.all.held_bytes.current ==
+                   stats.small.held_bytes.current +
+                       stats.large.held_bytes.current,
                "the figures do not add up");
     wt_ok(warm_testing_check(f.runtime, 0));
     wt_ok(warm_stream_destroy(f.runtime, f.held));

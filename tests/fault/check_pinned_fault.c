@@ -55,9 +55,9 @@ static void allocate(int i)
     }
     after = wt_pinned_stats(f.runtime);
     wt_require(pointer == NULL &&
-                   after.requests.allocated == before.requests.allocated &&
+                   after.live.allocated == before.live.allocated &&
                    after.pageable.allocated == before.pageable.allocated &&
-                   after.block_bytes.current == before.block_bytes.current,
+                   after.live_bytes.current == before.live_bytes.current,
                "a refused allocation changed something");
     warm_last_error(&error);
     wt_require(error.status != WARM_OUT_OF_MEMORY ||
@@ -142,7 +142,7 @@ static void end(void)
     } while (stats.pending.current + stats.pageable_pending.current != 0);
     wt_ok(warm_pinned_empty_cache(f.runtime, NULL));
     stats = wt_pinned_stats(f.runtime);
-    wt_require(stats.requests.current + stats.pageable.current == 0,
+    wt_require(stats.live.current + stats.pageable.current == 0,
                "a block is still in use");
     wt_require(stats.pageable_lost != 0 || stats.pageable_held.current == 0,
                "pageable memory is held though nothing was lost");

@@ -155,14 +155,13 @@ static void end(void)
     wt_ok(warm_device_get_stats(f.runtime, 0, &device));
     wt_ok(warm_pinned_get_stats(f.runtime, &pinned));
     wt_ok(warm_testing_check(f.runtime, 1));
-    wt_require(device.all.allocations.current == 0 &&
-                   pinned.requests.current == 0,
+    wt_require(device.all.live.current == 0 && pinned.live.current == 0,
                "a block is still in use");
     wt_require(device.captured == 0 && pinned.captured == 0,
                "graphs that are gone keep blocks");
-    wt_require(device.lost_bytes != 0 || device.all.reserved_bytes.current == 0,
+    wt_require(device.lost_bytes != 0 || device.all.held_bytes.current == 0,
                "%lu bytes of the device are held",
-               (unsigned long)device.all.reserved_bytes.current);
+               (unsigned long)device.all.held_bytes.current);
     wt_require(pinned.lost_bytes != 0 || pinned.held_bytes.current == 0,
                "%lu bytes are held", (unsigned long)pinned.held_bytes.current);
     wt_ok(warm_stream_destroy(f.runtime, f.stream));

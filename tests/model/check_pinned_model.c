@@ -274,7 +274,7 @@ static void check_liveness(void)
                "streams",
                (unsigned long)wt_seed(), m.step,
                (unsigned long)stats.pending.current, stuck);
-    ck_assert_uint_eq(stats.requests.current + stats.pageable.current, m.lives);
+    ck_assert_uint_eq(stats.live.current + stats.pageable.current, m.lives);
     ck_assert_uint_eq(stats.pageable.allocated, m.pageables);
     ck_assert_uint_eq(stats.lost, 0);
 }

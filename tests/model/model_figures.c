@@ -13,18 +13,18 @@ static struct figures figures_of(int space)
 
     if (space > 0) {
         wt_ok(warm_device_get_stats(model.runtime, space - 1, &d));
-        return (struct figures){.live = d.all.allocations.current,
-                                .allocated = d.all.allocations.allocated,
+        return (struct figures){.live = d.all.live.current,
+                                .allocated = d.all.live.allocated,
                                 .requested = d.all.requested_bytes.current,
-                                .held = d.all.reserved_bytes.current,
+                                .held = d.all.held_bytes.current,
                                 .captured = d.captured,
                                 .lost = d.lost,
-                                .waiting = d.all.active.current -
-                                           d.all.allocations.current};
+                                .waiting =
+                                    d.all.active.current - d.all.live.current};
     }
     s = wt_pinned_stats(model.runtime);
-    return (struct figures){.live = s.requests.current,
-                            .allocated = s.requests.allocated,
+    return (struct figures){.live = s.live.current,
+                            .allocated = s.live.allocated,
                             .requested = s.requested_bytes.current,
                             .held = s.held_bytes.current,
                             .captured = s.captured,
@@ -39,7 +39,7 @@ void model_check_arenas(void)
 
     MUST(warm_testing_check(model.runtime, 1) == WARM_OK,
          warm_last_error_message());
-    MUST(s.held_bytes.current == s.block_bytes.current + s.idle_bytes +
+    MUST(s.held_bytes.current == s.live_bytes.current + s.idle_bytes +
                                      s.pending_bytes.current + s.lost_bytes +
                                      s.captured_bytes,
          "the parts are not the whole");
@@ -80,7 +80,7 @@ static void check_pools(void)
         MUST(info.references == model.pool[i]->references,
              "references of a pool");
         MUST(info.recording == model.pool[i]->recording, "a pool records");
-        MUST(info.blocks == blocks, "blocks of a pool");
+        MUST(info.live == blocks, "blocks of a pool");
         MUST(model.pool[i]->user ||
                  info.captured == kept_with_pools(0, model.pool[i]),
              "what graphs of a pool have");

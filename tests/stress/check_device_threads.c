@@ -109,10 +109,10 @@ static void work(worker *w)
 
 static bool is_sound(const warm_device_figures *f)
 {
-    return f->reserved_bytes.current >= f->active_bytes.current &&
-           f->active_bytes.current >= f->allocated_bytes.current &&
-           f->allocated_bytes.current >= f->requested_bytes.current &&
-           f->active.current >= f->allocations.current;
+    return f->held_bytes.current >= f->active_bytes.current &&
+           f->active_bytes.current >= f->live_bytes.current &&
+           f->live_bytes.current >= f->requested_bytes.current &&
+           f->active.current >= f->live.current;
 }
 
 /* Whether those of all requests are the sums of the others. */
@@ -186,7 +186,7 @@ START_TEST(test_B14_C6_threads_share_the_memory_of_a_device)
     wt_ok(warm_device_empty_cache(s.runtime, 0, NULL));
     wt_ok(warm_device_get_stats(s.runtime, 0, &stats));
     ck_assert_uint_eq(stats.all.active.current, 0);
-    ck_assert_uint_eq(stats.all.reserved_bytes.current, 0);
+    ck_assert_uint_eq(stats.all.held_bytes.current, 0);
     wt_runtime_end(s.runtime);
 }
 END_TEST

@@ -184,7 +184,7 @@ static void keep_house(void)
 
         failed += change((unsigned)(next % STREAMS), (next >> 8) % 2 == 0);
         failed += warm_pinned_get_stats(runtime, &stats) != WARM_OK;
-        failed += stats.requests.current > THREADS * 2;
+        failed += stats.live.current > THREADS * 2;
         failed += adopt((unsigned)(next % STREAMS));
         if ((next >> 16) % 8 == 0 && !apart) {
             failed += warm_pinned_trim(runtime, 0, NULL) != WARM_OK;
@@ -233,7 +233,7 @@ START_TEST(test_B4_B6_streams_that_threads_share_retire)
         wt_ok(warm_poll(runtime));
         wt_ok(warm_pinned_get_stats(runtime, &stats));
     } while (stats.pending.current != 0);
-    ck_assert_uint_eq(stats.requests.current, 0);
+    ck_assert_uint_eq(stats.live.current, 0);
     ck_assert_uint_eq(stats.lost + stats.captured, 0);
     wt_ok(warm_testing_check(runtime, 1));
     wt_runtime_end(runtime);
@@ -291,7 +291,7 @@ START_TEST(test_of_two_frees_of_a_gathered_block_one_counts)
     wt_ok(warm_stream_synchronize(runtime, shared[0].stream));
     wt_ok(warm_poll(runtime));
     wt_ok(warm_pinned_get_stats(runtime, &stats));
-    ck_assert_uint_eq(stats.requests.freed, wt_scaled(BLOCKS));
+    ck_assert_uint_eq(stats.live.freed, wt_scaled(BLOCKS));
     ck_assert_uint_eq(stats.pending.current, 0);
     wt_ok(warm_testing_check(runtime, 1));
     wt_runtime_end(runtime);

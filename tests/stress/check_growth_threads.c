@@ -180,7 +180,7 @@ static void end(void)
     }
     wt_ok(warm_poll(s.runtime));
     wt_ok(warm_pinned_get_stats(s.runtime, &stats));
-    ck_assert_uint_eq(stats.requests.current, 0);
+    ck_assert_uint_eq(stats.live.current, 0);
     ck_assert_uint_eq(stats.pending.current, 0);
     ck_assert_uint_eq(stats.lost, 0);
     ck_assert_uint_eq(stats.idle_bytes, stats.held_bytes.current);

@@ -129,11 +129,11 @@ static void shown(warm_stat *blocks, warm_stat *asked)
 
     if (s.device) {
         must(warm_device_get_stats(s.runtime, 0, &device) == WARM_OK);
-        *blocks = device.all.allocations;
+        *blocks = device.all.live;
         *asked = device.all.requested_bytes;
     } else {
         must(warm_pinned_get_stats(s.runtime, &pinned) == WARM_OK);
-        *blocks = pinned.requests;
+        *blocks = pinned.live;
         *asked = pinned.requested_bytes;
     }
 }

@@ -172,7 +172,7 @@ static void keep_house(void)
                                      NULL) != WARM_OK;
         failures += warm_pinned_get_stats(s.runtime, &stats) != WARM_OK;
         failures += stats.held_bytes.current <
-                    stats.block_bytes.current + stats.pending_bytes.current;
+                    stats.live_bytes.current + stats.pending_bytes.current;
         failures += warm_testing_check(s.runtime, 0) != WARM_OK;
     }
     s.failures[KEEPER] = failures;
@@ -222,9 +222,9 @@ START_TEST(test_B2_B4_B6_B15_B18_threads_share_one_space)
         wt_ok(warm_poll(s.runtime));
         wt_ok(warm_pinned_get_stats(s.runtime, &stats));
     } while (stats.pending.current + stats.pageable_pending.current != 0);
-    ck_assert_uint_eq(stats.requests.current + stats.pageable.current, 0);
+    ck_assert_uint_eq(stats.live.current + stats.pageable.current, 0);
     ck_assert_uint_eq(stats.lost, 0);
-    ck_assert_uint_eq((s.dry ? stats.pageable : stats.requests).allocated,
+    ck_assert_uint_eq((s.dry ? stats.pageable : stats.live).allocated,
                       (uint64_t)THREADS * s.steps);
     ck_assert_uint_eq(stats.pageable_held.current, 0);
     wt_ok(warm_testing_check(s.runtime, 1));
@@ -371,7 +371,7 @@ START_TEST(test_C10_of_concurrent_frees_one_counts)
     wt_threads(FREERS, free_targets, good);
     ck_assert_uint_eq(good[0] + good[1], rounds);
     wt_ok(warm_pinned_get_stats(s.runtime, &stats));
-    ck_assert_uint_eq(stats.requests.freed, rounds);
+    ck_assert_uint_eq(stats.live.freed, rounds);
     wt_ok(warm_stream_synchronize(s.runtime, NULL));
     wt_ok(warm_poll(s.runtime));
     wt_ok(warm_testing_check(s.runtime, 1));

@@ -170,8 +170,8 @@ static void held_is_nothing(void)
 
     ck_assert_uint_eq(device.all.active.current, 0);
     ck_assert_uint_eq(device.captured, 0);
-    ck_assert_uint_eq(device.all.reserved_bytes.current, 0);
-    ck_assert_uint_eq(pinned.requests.current, 0);
+    ck_assert_uint_eq(device.all.held_bytes.current, 0);
+    ck_assert_uint_eq(pinned.live.current, 0);
     ck_assert_uint_eq(pinned.captured, 0);
     ck_assert_uint_eq(pinned.held_bytes.current, 0);
 }

@@ -219,7 +219,7 @@ START_TEST(test_B4_G2_what_is_pending_at_the_end_goes_back_once_it_passed)
     wt_ok(warm_runtime_destroy(runtime, &report));
     ck_assert_uint_eq(busy.held, ends[_i].regions);
     ck_assert_uint_eq(report.pending, ends[_i].pending);
-    ck_assert_uint_eq(report.blocks, 0);
+    ck_assert_uint_eq(report.live, 0);
     ck_assert_uint_eq(report.host_streams, ends[_i].held);
 }
 END_TEST

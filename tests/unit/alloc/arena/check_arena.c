@@ -453,7 +453,7 @@ START_TEST(test_B12_failing_records_lose_nothing)
         }
         wm_meta_fail(0, false);
         ck_assert(wm_arena_check(&arena));
-        ck_assert_uint_eq(arena.stats.requests.current, (uint64_t)got);
+        ck_assert_uint_eq(arena.stats.live.current, (uint64_t)got);
         for (int i = 0; i < got; i++) {
             give(block[i]);
         }
@@ -533,7 +533,7 @@ START_TEST(test_random_steps_keep_every_invariant)
             give(block[i]);
         }
     }
-    ck_assert_uint_eq(arena.stats.block_bytes.current, 0);
+    ck_assert_uint_eq(arena.stats.live_bytes.current, 0);
 }
 END_TEST
 
@@ -552,32 +552,32 @@ START_TEST(test_B14_figures_are_exact_and_resets_apart)
     warm_space_stats stats = {.size = sizeof stats};
 
     wm_arena_stats(&arena, &stats);
-    ck_assert_uint_eq(stats.requests.current, 2);
+    ck_assert_uint_eq(stats.live.current, 2);
     ck_assert_uint_eq(stats.requested_bytes.current, 5000 + (6 << 20));
-    ck_assert_uint_eq(stats.block_bytes.current, 5120 + (6 << 20));
+    ck_assert_uint_eq(stats.live_bytes.current, 5120 + (6 << 20));
     ck_assert_uint_eq(stats.held_bytes.current, SEGMENT + (6 << 20));
     ck_assert_uint_eq(stats.idle_bytes, SEGMENT - 5120);
     wm_arena_class_stats(&arena, wm_size_class(5000), &of_class);
-    ck_assert_uint_eq(of_class.requests.current, 1);
+    ck_assert_uint_eq(of_class.live.current, 1);
     ck_assert_uint_eq(of_class.requested_bytes.current, 5000);
-    ck_assert_uint_eq(of_class.handed_bytes.current, 5120);
+    ck_assert_uint_eq(of_class.live_bytes.current, 5120);
     give(a);
     reset_peaks();
     wm_arena_stats(&arena, &stats);
-    ck_assert_uint_eq(stats.requests.peak, 1);
-    ck_assert_uint_eq(stats.requests.allocated, 2);
+    ck_assert_uint_eq(stats.live.peak, 1);
+    ck_assert_uint_eq(stats.live.allocated, 2);
     wm_arena_reset_totals(&arena);
     wm_arena_stats(&arena, &stats);
-    ck_assert_uint_eq(stats.requests.allocated, 1);
-    ck_assert_uint_eq(stats.requests.freed, 0);
-    ck_assert_uint_eq(stats.requests.peak, 1);
+    ck_assert_uint_eq(stats.live.allocated, 1);
+    ck_assert_uint_eq(stats.live.freed, 0);
+    ck_assert_uint_eq(stats.live.peak, 1);
     give(b);
     wm_arena_stats(&arena, &stats);
-    ck_assert_uint_eq(stats.requests.peak, 1);
-    ck_assert_uint_eq(stats.block_bytes.peak, 6 << 20);
+    ck_assert_uint_eq(stats.live.peak, 1);
+    ck_assert_uint_eq(stats.live_bytes.peak, 6 << 20);
     wm_arena_class_stats(&arena, wm_size_class(5000), &of_class);
     ck_assert_uint_eq(of_class.requested_bytes.current, 0);
-    ck_assert_uint_eq(of_class.handed_bytes.current, 0);
+    ck_assert_uint_eq(of_class.live_bytes.current, 0);
     ck_assert_uint_eq(of_class.requested_bytes.peak, 0);
 }
 END_TEST
@@ -595,15 +595,15 @@ START_TEST(test_B14_peaks_stay_until_reset)
         give(block[i]);
     }
     wm_arena_class_stats(&arena, wm_size_class(5000), &of_class);
-    ck_assert_uint_eq(of_class.requests.peak, 5);
-    ck_assert_uint_eq(of_class.handed_bytes.peak, 5 * 5120);
-    ck_assert_uint_eq(arena.stats.requests.peak, 5);
+    ck_assert_uint_eq(of_class.live.peak, 5);
+    ck_assert_uint_eq(of_class.live_bytes.peak, 5 * 5120);
+    ck_assert_uint_eq(arena.stats.live.peak, 5);
     ck_assert_uint_eq(arena.stats.requested_bytes.peak, 25000);
     ck_assert_uint_eq(arena.stats.held_bytes.peak, SEGMENT);
     reset_peaks();
     wm_arena_class_stats(&arena, wm_size_class(5000), &of_class);
-    ck_assert_uint_eq(of_class.requests.peak, 1);
-    ck_assert_uint_eq(arena.stats.requests.peak, 1);
+    ck_assert_uint_eq(of_class.live.peak, 1);
+    ck_assert_uint_eq(arena.stats.live.peak, 1);
     give(block[4]);
 }
 END_TEST

@@ -520,7 +520,7 @@ START_TEST(test_C2_C8_what_siblings_have_idle_goes_back_before_it_is_refused)
     wt_ok(warm_free(block));
     other_leaves(20 * MIB, 12 * MIB, false);
     wt_ok(warm_device_empty_cache(runtime, 0, NULL));
-    ck_assert_uint_eq(wt_device_stats(runtime).all.reserved_bytes.current, 0);
+    ck_assert_uint_eq(wt_device_stats(runtime).all.held_bytes.current, 0);
     end();
 }
 END_TEST
@@ -632,27 +632,27 @@ START_TEST(test_C6_B14_figures_are_sums_over_siblings)
     wt_ok(warm_free(other.block[1]));
     s = wt_device_stats(runtime);
     ck_assert_uint_eq(s.all.segments.allocated, 2);
-    ck_assert_uint_eq(s.all.reserved_bytes.current, 8 * MIB);
-    ck_assert_uint_eq(s.all.reserved_bytes.peak, 8 * MIB);
+    ck_assert_uint_eq(s.all.held_bytes.current, 8 * MIB);
+    ck_assert_uint_eq(s.all.held_bytes.peak, 8 * MIB);
     ck_assert_uint_eq(s.all.segments.peak, 2);
     ck_assert_uint_eq(s.large.segments.peak, 1);
-    ck_assert_uint_eq(s.large.reserved_bytes.peak, 4 * MIB);
-    ck_assert_uint_eq(s.small.reserved_bytes.peak, 4 * MIB);
-    ck_assert_uint_eq(s.all.allocations.allocated, 4);
-    ck_assert_uint_eq(s.all.allocations.current, 1);
+    ck_assert_uint_eq(s.large.held_bytes.peak, 4 * MIB);
+    ck_assert_uint_eq(s.small.held_bytes.peak, 4 * MIB);
+    ck_assert_uint_eq(s.all.live.allocated, 4);
+    ck_assert_uint_eq(s.all.live.current, 1);
     ck_assert_uint_eq(s.all.active_bytes.current, 3 * MIB);
-    ck_assert_uint_eq(s.small.allocations.current, 0);
-    ck_assert_uint_eq(s.small.reserved_bytes.current, 4 * MIB);
-    ck_assert_uint_eq(s.large.allocated_bytes.current, 3 * MIB);
+    ck_assert_uint_eq(s.small.live.current, 0);
+    ck_assert_uint_eq(s.small.held_bytes.current, 4 * MIB);
+    ck_assert_uint_eq(s.large.live_bytes.current, 3 * MIB);
     ck_assert_uint_eq(s.large.inactive_split_bytes, MIB);
     ck_assert_uint_eq(s.cache_hits + s.driver_alloc.count, 4);
     wt_ok(warm_device_cache_info(runtime, 0, &info));
-    ck_assert_uint_eq(info.cached_bytes, 5 * MIB);
+    ck_assert_uint_eq(info.idle_bytes, 5 * MIB);
     ck_assert_uint_gt(info.largest_bytes, 3 * MIB);
     wt_ok(warm_free(block));
     s = wt_device_stats(runtime);
     ck_assert_uint_eq(s.all.active.current, 0);
-    ck_assert_uint_eq(s.large.allocations.freed, 2);
+    ck_assert_uint_eq(s.large.live.freed, 2);
     end();
 }
 END_TEST
@@ -667,9 +667,9 @@ START_TEST(test_C6_peaks_of_parts_are_within_those_of_all)
     wt_ok(warm_device_empty_cache(runtime, 0, NULL));
     other_leaves(0, 12 * MIB, true);
     s = wt_device_stats(runtime);
-    ck_assert_uint_eq(s.all.reserved_bytes.peak, 16 * MIB);
-    ck_assert_uint_le(s.large.reserved_bytes.peak, 16 * MIB);
-    ck_assert_uint_ge(s.large.reserved_bytes.peak, 12 * MIB);
+    ck_assert_uint_eq(s.all.held_bytes.peak, 16 * MIB);
+    ck_assert_uint_le(s.large.held_bytes.peak, 16 * MIB);
+    ck_assert_uint_ge(s.large.held_bytes.peak, 12 * MIB);
     wt_ok(warm_free(other.block[1]));
     end();
 }
@@ -701,7 +701,7 @@ static void move_or_look(void *argument, unsigned index)
 
         (void)warm_device_get_stats(runtime, 0, &stats);
         wm_space_stats(space(), &sum);
-        held = stats.all.reserved_bytes.current;
+        held = stats.all.held_bytes.current;
         moving.least = held < moving.least ? held : moving.least;
         moving.most = held > moving.most ? held : moving.most;
         held = sum.segments.current;
@@ -727,13 +727,13 @@ START_TEST(test_C6_figures_are_of_one_moment)
     wt_threads(2, move_or_look, NULL);
     ck_assert_uint_eq(moving.moved, moving.moves);
     if (moving.most > 0) { /* it looked at least once */
-        ck_assert_uint_eq(moving.least, s.all.reserved_bytes.current);
-        ck_assert_uint_eq(moving.most, s.all.reserved_bytes.current);
+        ck_assert_uint_eq(moving.least, s.all.held_bytes.current);
+        ck_assert_uint_eq(moving.most, s.all.held_bytes.current);
         ck_assert_uint_eq(moving.fewest, s.all.segments.current);
         ck_assert_uint_eq(moving.many, s.all.segments.current);
     }
-    ck_assert_uint_eq(wt_device_stats(runtime).all.reserved_bytes.peak,
-                      s.all.reserved_bytes.peak);
+    ck_assert_uint_eq(wt_device_stats(runtime).all.held_bytes.peak,
+                      s.all.held_bytes.peak);
     ck_assert_uint_eq(wt_device_stats(runtime).all.segments.peak,
                       s.all.segments.peak);
     end();

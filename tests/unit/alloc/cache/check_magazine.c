@@ -265,7 +265,7 @@ START_TEST(test_magazines_may_be_off)
     a = take(SIZE);
     wt_ok(warm_free(a));
     ck_assert_uint_eq(wt_pinned_stats(runtime).cached_bytes, 0);
-    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.allocated, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).live.allocated, 1);
     ck_assert(wm_space_check_settled(&runtime->pinned->space));
     wt_runtime_end(runtime);
     runtime = kept;
@@ -381,7 +381,7 @@ START_TEST(test_who_only_frees_keeps_no_more_than_its_bound)
     }
     ck_assert_uint_gt(kept(SIZE), 0);
     finish(&other, thread);
-    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).live.current, 0);
 }
 END_TEST
 
@@ -411,7 +411,7 @@ START_TEST(test_what_full_magazines_give_back_others_get_as_it_is)
     wm_cache_flush_idle(&runtime->pinned->space.group);
     wm_cache_flush_idle(&runtime->pinned->space.group);
     ck_assert_uint_eq(arena->transfer_cache.bytes, 0);
-    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).live.current, 0);
     /* Nobody else's: 2 MiB that nothing has to be given back for. */
     wt_ok(warm_free(take(2 << 20)));
     ck_assert_uint_eq(obtained(), 1);
@@ -468,7 +468,7 @@ START_TEST(test_a_block_outlives_the_thread_that_had_it)
     wt_ok(warm_free(a));
     ck_assert_uint_eq(kept(SIZE), 1);
     check_set();
-    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).live.current, 0);
 }
 END_TEST
 
@@ -616,7 +616,7 @@ START_TEST(test_destroy_takes_from_all_threads)
     thread = begin(&other, keep);
     a = take(SIZE);
     wt_ok(warm_runtime_destroy(runtime, &report));
-    ck_assert_uint_eq(report.blocks, 1);
+    ck_assert_uint_eq(report.live, 1);
     wt_fails(WARM_RUNTIME_GONE, warm_free(a));
     wt_fails(WARM_RUNTIME_GONE, warm_free(other.block[0]));
     wt_fails(WARM_RUNTIME_GONE, warm_pinned_alloc(runtime, SIZE, &a));
@@ -716,8 +716,8 @@ START_TEST(test_no_request_fails_for_what_others_keep)
                                          .pinned_limit = TIGHT});
     wt_threads(TIGHT_THREADS, squeeze, &refused);
     ck_assert_uint_eq(refused, 0);
-    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 0);
-    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.allocated,
+    ck_assert_uint_eq(wt_pinned_stats(runtime).live.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).live.allocated,
                       (uint64_t)TIGHT_THREADS * wt_scaled(30000));
     ck_assert(wm_space_check_settled(&runtime->pinned->space));
     wt_runtime_end(runtime);
@@ -739,7 +739,7 @@ START_TEST(test_C10_an_entry_that_another_has_is_dropped)
     atomic_store(&block->state, wm_state_of_set(WM_BLOCK_LIVE, 0));
     ck_assert_ptr_eq(take(SIZE), b);
     ck_assert_uint_eq(wt_pinned_stats(runtime).double_frees, 1);
-    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 2);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).live.current, 2);
     wt_ok(warm_free(a)); /* the other thread's */
     wt_ok(warm_free(b));
     check_set();
@@ -757,7 +757,7 @@ START_TEST(test_C10_such_an_entry_does_not_go_to_the_arena)
     atomic_store(&block->state, wm_state_of_set(WM_BLOCK_LIVE, 0));
     wt_ok(warm_thread_release(runtime));
     ck_assert_uint_eq(wt_pinned_stats(runtime).double_frees, 1);
-    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).live.current, 1);
     wt_ok(warm_free(a));
 }
 END_TEST
@@ -787,13 +787,13 @@ START_TEST(test_C10_such_an_entry_is_not_traded)
     large = take(1536 << 10);
     ck_assert_uint_eq(obtained(), 2);
     ck_assert_uint_eq(wt_pinned_stats(runtime).double_frees, 1);
-    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 4);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).live.current, 4);
     check_set();
     wt_ok(warm_free(a)); /* the other thread's */
     wt_ok(warm_free(large));
     wt_ok(warm_free(fill[0]));
     wt_ok(warm_free(fill[1]));
-    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).live.current, 0);
 }
 END_TEST
 
@@ -812,17 +812,16 @@ START_TEST(test_B14_peaks_of_one_thread_are_near)
     c = take(65000); /* a high of bytes asked for, not of blocks */
     wt_ok(warm_free(c));
     wt_ok(warm_free(b));
-    wt_peak(wt_pinned_stats(runtime).requests.peak, 2, WT_ROOM_BLOCKS);
-    wt_peak(wt_pinned_stats(runtime).block_bytes.peak, 2 * 65536,
-            WT_ROOM_BYTES);
+    wt_peak(wt_pinned_stats(runtime).live.peak, 2, WT_ROOM_BLOCKS);
+    wt_peak(wt_pinned_stats(runtime).live_bytes.peak, 2 * 65536, WT_ROOM_BYTES);
     wt_peak(wt_pinned_stats(runtime).requested_bytes.peak, 127001,
             WT_ROOM_BYTES);
-    wt_peak(class_now(SIZE).requests.peak, 2, CLASS_ROOM);
-    ck_assert_uint_eq(class_now(SIZE).handed_bytes.peak,
-                      class_now(SIZE).requests.peak * 65536);
+    wt_peak(class_now(SIZE).live.peak, 2, CLASS_ROOM);
+    ck_assert_uint_eq(class_now(SIZE).live_bytes.peak,
+                      class_now(SIZE).live.peak * 65536);
     ck_assert_uint_eq(class_now(SIZE).requested_bytes.peak,
-                      class_now(SIZE).handed_bytes.peak);
-    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 0);
+                      class_now(SIZE).live_bytes.peak);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).live.current, 0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).cached_bytes, 2 * 65536);
     ck_assert_uint_eq(wt_pinned_stats(runtime).idle_bytes, 4 << 20);
 }
@@ -837,21 +836,21 @@ START_TEST(test_B14_totals_are_exact_and_reset)
         wt_ok(warm_free(a));
     }
     a = take(62000);
-    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.allocated, 11);
-    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.freed, 10);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).live.allocated, 11);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).live.freed, 10);
     ck_assert_uint_eq(wt_pinned_stats(runtime).requested_bytes.allocated,
                       682000);
-    ck_assert_uint_eq(wt_pinned_stats(runtime).block_bytes.freed, 10 * 65536);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).live_bytes.freed, 10 * 65536);
     ck_assert_uint_eq(wt_pinned_stats(runtime).cache_hits, 10);
     wt_ok(warm_pinned_reset_totals(runtime));
-    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.allocated, 1);
-    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.freed, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).live.allocated, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).live.freed, 0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).requested_bytes.allocated,
                       62000);
-    wt_peak(wt_pinned_stats(runtime).requests.peak, 1, WT_ROOM_BLOCKS);
+    wt_peak(wt_pinned_stats(runtime).live.peak, 1, WT_ROOM_BLOCKS);
     ck_assert_uint_eq(wt_pinned_stats(runtime).cache_hits, 0);
     wt_ok(warm_free(a));
-    ck_assert_uint_eq(class_now(62000).requests.freed, 1);
+    ck_assert_uint_eq(class_now(62000).live.freed, 1);
     ck_assert_uint_eq(class_now(62000).requested_bytes.freed, 62000);
 }
 END_TEST
@@ -894,11 +893,11 @@ START_TEST(test_B8_a_block_of_the_next_two_classes_will_do)
               8 * wm_space_find(block)->bytes <= 9 * row[_i].asked);
     ck_assert_uint_eq(wt_pinned_stats(runtime).requested_bytes.current,
                       row[_i].asked);
-    ck_assert_uint_eq(wt_pinned_stats(runtime).block_bytes.current,
+    ck_assert_uint_eq(wt_pinned_stats(runtime).live_bytes.current,
                       wm_space_find(block)->bytes);
     check_set();
     wt_ok(warm_free(block));
-    ck_assert_uint_eq(wt_pinned_stats(runtime).block_bytes.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).live_bytes.current, 0);
 }
 END_TEST
 
@@ -916,8 +915,8 @@ START_TEST(test_B14_peaks_do_not_miss_what_is_not_settled)
         wt_ok(warm_record_stream(large, NULL));
     }
     wt_ok(warm_free(large));
-    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 1);
-    wt_peak(wt_pinned_stats(runtime).requests.peak, 2, WT_ROOM_BLOCKS);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).live.current, 1);
+    wt_peak(wt_pinned_stats(runtime).live.peak, 2, WT_ROOM_BLOCKS);
     wt_ok(warm_free(small));
     wt_ok(warm_stream_synchronize(runtime, NULL));
     wt_ok(warm_poll(runtime));
@@ -1032,9 +1031,9 @@ START_TEST(test_B14_figures_of_one_thread_are_those_of_a_model)
             warm_class_stats one = class_now(slot[i].rounded);
 
             compare(&now.requested_bytes, &asked, WT_ROOM_BYTES, "asked", step);
-            compare(&now.requests, &blocks, WT_ROOM_BLOCKS, "blocks", step);
-            compare(&now.block_bytes, &bytes, WT_ROOM_BYTES, "bytes", step);
-            compare(&one.requests, &of[slot[i].size_class], CLASS_ROOM, "class",
+            compare(&now.live, &blocks, WT_ROOM_BLOCKS, "blocks", step);
+            compare(&now.live_bytes, &bytes, WT_ROOM_BYTES, "bytes", step);
+            compare(&one.live, &of[slot[i].size_class], CLASS_ROOM, "class",
                     step);
         }
     }
@@ -1088,8 +1087,8 @@ static void read_figures(void *argument, unsigned index)
         warm_space_stats s = {.size = sizeof s};
 
         if (warm_pinned_get_stats(runtime, &s) != WARM_OK ||
-            s.requests.allocated - s.requests.freed != s.requests.current ||
-            s.block_bytes.current + s.idle_bytes != s.held_bytes.current ||
+            s.live.allocated - s.live.freed != s.live.current ||
+            s.live_bytes.current + s.idle_bytes != s.held_bytes.current ||
             s.cached_bytes > s.idle_bytes) {
             atomic_fetch_add(&bad, 1);
         }
@@ -1107,17 +1106,17 @@ START_TEST(test_B14_figures_of_many_threads_are_exact_once_they_are_quiet)
     }
     ck_assert_uint_eq(bad, 0);
     s = wt_pinned_stats(runtime);
-    ck_assert_uint_eq(s.requests.current, left);
-    ck_assert_uint_eq(s.requests.allocated, allocs_in_all);
+    ck_assert_uint_eq(s.live.current, left);
+    ck_assert_uint_eq(s.live.allocated, allocs_in_all);
     ck_assert_uint_eq(s.requested_bytes.allocated, asked_in_all);
     ck_assert(wm_space_check_settled(&runtime->pinned->space));
     for (int i = 0; i < 64; i++) {
         wt_ok(warm_free(atomic_exchange(&shared[i], NULL)));
     }
     s = wt_pinned_stats(runtime);
-    ck_assert_uint_eq(s.requests.current, 0);
+    ck_assert_uint_eq(s.live.current, 0);
     ck_assert_uint_eq(s.requested_bytes.current, 0);
-    ck_assert_uint_eq(s.block_bytes.current, 0);
+    ck_assert_uint_eq(s.live_bytes.current, 0);
 }
 END_TEST
 
@@ -1143,7 +1142,7 @@ START_TEST(test_a_thread_does_without_a_set)
         wt_ok(warm_free(a));
         wm_meta_fail(0, false);
         ck_assert_ptr_null(my_set());
-        ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 0);
+        ck_assert_uint_eq(wt_pinned_stats(runtime).live.current, 0);
         space->group.spare_sets = spare;
     }
     a = take(SIZE);

@@ -475,7 +475,7 @@ START_TEST(test_B25_a_thread_does_without_a_class_or_a_slot)
         wt_ok(use_device());
         wt_ok(warm_poll(runtime));
         ck_assert(wm_space_check_settled(&runtime->pinned->space));
-        ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 2);
+        ck_assert_uint_eq(wt_pinned_stats(runtime).live.current, 2);
     }
     wt_ok(warm_free(kept[0]));
     wt_ok(warm_free(kept[1]));

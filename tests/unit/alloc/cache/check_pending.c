@@ -286,7 +286,7 @@ START_TEST(test_a_thread_that_moves_leaves_its_slots)
     for (unsigned i = 0; i < 2; i++) {
         wt_ok(warm_pinned_get_node_stats(runtime, (int)i, &node[i]));
         ck_assert_uint_eq(node[i].pending.current, i == 0 ? 2 : 0);
-        ck_assert_uint_eq(node[i].requests.current, i);
+        ck_assert_uint_eq(node[i].live.current, i);
     }
     ck_assert_uint_eq(node[0].cached_bytes, 0);
     ck_assert(wm_space_check_settled(&runtime->pinned->space));
@@ -309,11 +309,11 @@ START_TEST(test_figures_are_right_while_slots_are_open)
         ck_assert_uint_eq(gathered(stream), i);
         ck_assert_uint_eq(stats.pending.current, i);
         ck_assert_uint_eq(stats.pending_bytes.current, i * BYTES);
-        ck_assert_uint_eq(stats.requests.current, 1);
-        ck_assert_uint_eq(stats.requests.freed, i);
-        wt_peak(stats.requests.peak, 2, WT_ROOM_BLOCKS);
+        ck_assert_uint_eq(stats.live.current, 1);
+        ck_assert_uint_eq(stats.live.freed, i);
+        wt_peak(stats.live.peak, 2, WT_ROOM_BLOCKS);
         ck_assert_uint_eq(stats.requested_bytes.current, SIZE);
-        ck_assert_uint_eq(stats.block_bytes.current, BYTES);
+        ck_assert_uint_eq(stats.live_bytes.current, BYTES);
         ck_assert(wm_space_check_settled(&runtime->pinned->space));
     }
     ck_assert_uint_eq(wm_pending_blocks(timelines()), 4);

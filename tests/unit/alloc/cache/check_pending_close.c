@@ -187,7 +187,7 @@ START_TEST(test_what_has_no_room_goes_where_it_belongs)
     ck_assert(wm_pending_poll_mine(&runtime->pinned->space.group, ++now_ns));
     check_pending(0);
     ck_assert_uint_le(wt_pinned_stats(runtime).cached_bytes, 16 * BYTES);
-    ck_assert_uint_eq(wt_pinned_stats(runtime).block_bytes.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).live_bytes.current, 0);
 }
 END_TEST
 

@@ -275,8 +275,8 @@ START_TEST(test_B12_idle_blocks_of_a_sibling_serve_before_growth)
     ck_assert_uint_eq(wt_pinned_stats(runtime).cached_bytes, cached);
     ck_assert_ptr_eq(arena_of(block), arena(0));
     ck_assert_uint_eq(wt_pinned_stats(runtime).driver_alloc.count, 1);
-    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 2);
-    ck_assert_uint_ge(wt_pinned_stats(runtime).block_bytes.current,
+    ck_assert_uint_eq(wt_pinned_stats(runtime).live.current, 2);
+    ck_assert_uint_ge(wt_pinned_stats(runtime).live_bytes.current,
                       6 * MIB + bytes);
     wt_ok(warm_free(block));
     wt_ok(warm_free(live));
@@ -392,9 +392,9 @@ static void check_classes(void)
         warm_class_stats stats = {.size = sizeof stats};
 
         wt_ok(warm_pinned_get_class_stats(runtime, i, &stats));
-        ck_assert_uint_eq(stats.requests.current, 0);
-        ck_assert_uint_eq(stats.requests.allocated, stats.requests.freed);
-        ck_assert_uint_eq(stats.handed_bytes.current, 0);
+        ck_assert_uint_eq(stats.live.current, 0);
+        ck_assert_uint_eq(stats.live.allocated, stats.live.freed);
+        ck_assert_uint_eq(stats.live_bytes.current, 0);
     }
 }
 
@@ -417,7 +417,7 @@ START_TEST(test_freed_blocks_go_back_to_the_arena_that_they_are_of)
         held = round == 0 ? wt_pinned_stats(runtime).held_bytes.current : held;
         ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, held);
         ck_assert_int_eq(other.cached, SIZE);
-        ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 0);
+        ck_assert_uint_eq(wt_pinned_stats(runtime).live.current, 0);
         ck_assert_uint_eq(wt_pinned_stats(runtime).requested_bytes.current, 0);
         ck_assert_uint_eq(wt_pinned_stats(runtime).idle_bytes, held);
         check_classes();
@@ -481,7 +481,7 @@ START_TEST(test_sets_give_back_blocks_of_several_arenas)
     wt_threads(1, give_back_some, NULL);
     wt_ok(back.status);
     ck_assert_int_eq(back.left, 0);
-    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).live.current, 0);
     check_classes();
     ck_assert(wm_space_check_settled(space()));
     ck_assert_uint_eq(wt_pinned_stats(runtime).failures, 0);
@@ -562,7 +562,7 @@ START_TEST(test_B17_prewarmed_memory_serves_threads_of_all_arenas)
         ck_assert_uint_eq(other.home, 1);
     }
     ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 6 * MIB);
-    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 1);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).live.current, 1);
     wt_ok(warm_pinned_prewarm(runtime, 4 * MIB, 0, 0));
     ck_assert_uint_eq(wt_pinned_stats(runtime).held_bytes.current, 6 * MIB);
     wt_ok(warm_free(block));
@@ -584,7 +584,7 @@ START_TEST(test_B15_every_node_has_its_own_siblings)
         ck_assert_ptr_eq(arena_of(block[node])->siblings,
                          wm_group_arena(&space()->group, node));
         wt_ok(warm_pinned_get_node_stats(runtime, node, &stats));
-        ck_assert_uint_eq(stats.requests.current, 1);
+        ck_assert_uint_eq(stats.live.current, 1);
         ck_assert_uint_eq(stats.held_bytes.current, 4 * MIB);
     }
     (void)other_does(SIZE, block[0], false);

@@ -114,8 +114,8 @@ START_TEST(test_C1_what_is_freed_is_kept_for_its_stream)
         wt_fails(WARM_INVALID_POINTER, warm_free(block));
         wt_ok(warm_device_empty_cache(runtime, 0, NULL));
     }
-    ck_assert_uint_eq(stats_now().all.allocations.current, 0);
-    ck_assert_uint_eq(stats_now().all.allocations.allocated,
+    ck_assert_uint_eq(stats_now().all.live.current, 0);
+    ck_assert_uint_eq(stats_now().all.live.allocated,
                       4 * (sizeof sizes / sizeof *sizes));
 }
 END_TEST
@@ -161,12 +161,12 @@ START_TEST(test_C3_C1_a_block_of_the_next_two_classes_will_do)
                       row[_i].serves ? row[_i].kept
                                      : wm_size_round(row[_i].asked));
     ck_assert_uint_eq(stats_now().all.requested_bytes.current, row[_i].asked);
-    ck_assert_uint_eq(stats_now().all.allocated_bytes.current,
+    ck_assert_uint_eq(stats_now().all.live_bytes.current,
                       wm_space_find(block)->bytes);
-    ck_assert_uint_eq(stats_now().small.allocations.current,
+    ck_assert_uint_eq(stats_now().small.live.current,
                       row[_i].asked <= 512 * KIB);
     give(block);
-    ck_assert_uint_eq(stats_now().all.allocated_bytes.current, 0);
+    ck_assert_uint_eq(stats_now().all.live_bytes.current, 0);
 }
 END_TEST
 
@@ -231,10 +231,10 @@ START_TEST(test_C1_slots_are_handed_on)
             give(block[i]);
         }
         ck_assert_uint_eq(wm_window_current->slots_used, WM_STREAM_SLOTS);
-        ck_assert_uint_eq(stats_now().all.allocations.current, 0);
+        ck_assert_uint_eq(stats_now().all.live.current, 0);
         ck_assert(wm_space_check_settled(space()));
     }
-    ck_assert_uint_eq(stats_now().all.allocations.allocated, 3 * STREAMS);
+    ck_assert_uint_eq(stats_now().all.live.allocated, 3 * STREAMS);
     wt_ok(warm_thread_release(runtime));
     ck_assert_uint_eq(wm_group_arenas(&space()->group)->out_bytes, 0);
 }
@@ -261,7 +261,7 @@ START_TEST(test_C1_C2_others_get_it_once_the_stream_has_passed)
 
     wt_ok(warm_device_empty_cache(runtime, 0, NULL));
     block[0] = take(stream[0], bytes);
-    limit((double)stats_now().all.reserved_bytes.current + 1);
+    limit((double)stats_now().all.held_bytes.current + 1);
     for (int i = 1; i < HELD; i++) {
         block[i] = take(stream[0], bytes);
     }
@@ -316,7 +316,7 @@ START_TEST(test_C1_a_stream_that_comes_back_begins_anew)
     ck_assert_uint_eq(kept(stream[0]), 1);
     wt_ok(warm_device_empty_cache(runtime, 0, NULL));
     ck_assert_uint_le(lanes(), before + 1); /* that of the other one */
-    ck_assert_uint_eq(stats_now().all.reserved_bytes.current, 0);
+    ck_assert_uint_eq(stats_now().all.held_bytes.current, 0);
 }
 END_TEST
 
@@ -399,7 +399,7 @@ START_TEST(test_C4_a_block_that_is_used_elsewhere_is_not_kept)
     ck_assert_uint_eq(kept(stream[0]), 0);
     next = take(stream[0], 60 * KIB);
     ck_assert_ptr_ne(next, block);
-    ck_assert_uint_eq(stats_now().all.allocations.current, 1);
+    ck_assert_uint_eq(stats_now().all.live.current, 1);
     ck_assert_uint_eq(stats_now().all.active.current, 2);
     wt_gate_open(gate);
     wt_ok(warm_stream_synchronize(runtime, stream[1]));
@@ -482,10 +482,10 @@ START_TEST(test_C8_what_threads_keep_goes_with_the_cache)
 
     give(take(stream[1], 3 * MIB));
     give(take(NULL, 100));
-    held = stats_now().all.reserved_bytes.current;
+    held = stats_now().all.held_bytes.current;
     ck_assert_uint_gt(held, 0);
     wt_ok(warm_device_cache_info(runtime, 0, &info));
-    ck_assert_uint_eq(info.cached_bytes, held);
+    ck_assert_uint_eq(info.idle_bytes, held);
     ck_assert_uint_ge(info.largest_bytes, 3 * MIB);
     if (_i > 0) {
         wt_ok(warm_stream_retire(runtime, stream[0])); /* and never used */
@@ -493,7 +493,7 @@ START_TEST(test_C8_what_threads_keep_goes_with_the_cache)
     }
     wt_ok(warm_device_empty_cache(runtime, 0, &released));
     ck_assert_uint_eq(released, held);
-    ck_assert_uint_eq(stats_now().all.reserved_bytes.current, 0);
+    ck_assert_uint_eq(stats_now().all.held_bytes.current, 0);
     end_aside(thread);
 }
 END_TEST
@@ -512,7 +512,7 @@ START_TEST(test_C1_another_thread_may_free_it)
     ck_assert_int_eq(pthread_create(&thread, NULL, free_aside, block), 0);
     pthread_join(thread, NULL);
     wt_ok(aside.status);
-    ck_assert_uint_eq(stats_now().all.allocations.current, 0);
+    ck_assert_uint_eq(stats_now().all.live.current, 0);
     wt_fails(WARM_INVALID_POINTER, warm_free(block));
     ck_assert_ptr_eq(take(stream[0], 60 * KIB), block);
     give(block);
@@ -548,7 +548,7 @@ START_TEST(test_nothing_is_kept_where_it_shall_not_be)
     }
     ck_assert_uint_eq(wm_window_current->slots_used, 0);
     wt_ok(warm_device_get_stats(other, 0, &stats));
-    ck_assert_uint_eq(stats.all.allocations.freed, 3);
+    ck_assert_uint_eq(stats.all.live.freed, 3);
     wt_runtime_end(other);
 }
 END_TEST
@@ -570,12 +570,12 @@ START_TEST(test_B14_C6_figures_are_exact_with_magazines)
             large[i] = take(stream[0], 2 * MIB - 5);
         }
         s = stats_now();
-        ck_assert_uint_eq(s.all.allocations.current, 4);
-        ck_assert_uint_eq(s.small.allocations.current, 2);
-        ck_assert_uint_eq(s.large.allocations.current, 2);
+        ck_assert_uint_eq(s.all.live.current, 4);
+        ck_assert_uint_eq(s.small.live.current, 2);
+        ck_assert_uint_eq(s.large.live.current, 2);
         ck_assert_uint_eq(s.small.requested_bytes.current, 200 * KIB + 2);
         ck_assert_uint_eq(s.large.requested_bytes.current, 4 * MIB - 10);
-        ck_assert_uint_eq(s.large.allocated_bytes.current, 4 * MIB);
+        ck_assert_uint_eq(s.large.live_bytes.current, 4 * MIB);
         ck_assert_uint_eq(s.all.active.current, 4);
         give(small[1]);
         give(small[2]);
@@ -583,21 +583,21 @@ START_TEST(test_B14_C6_figures_are_exact_with_magazines)
         give(large[1]);
     }
     s = stats_now();
-    wt_peak(s.all.allocations.peak, 4, WT_ROOM_BLOCKS);
-    wt_peak(s.small.allocations.peak, 3, WT_ROOM_BLOCKS);
+    wt_peak(s.all.live.peak, 4, WT_ROOM_BLOCKS);
+    wt_peak(s.small.live.peak, 3, WT_ROOM_BLOCKS);
     wt_peak(s.large.active_bytes.peak, 4 * MIB, WT_ROOM_BYTES);
     wt_peak(s.large.requested_bytes.peak, 4 * MIB - 10, WT_ROOM_BYTES);
-    ck_assert_uint_eq(s.all.allocations.allocated, 10);
-    ck_assert_uint_eq(s.all.allocations.freed, 10);
-    ck_assert_uint_eq(s.small.allocations.freed, 6);
+    ck_assert_uint_eq(s.all.live.allocated, 10);
+    ck_assert_uint_eq(s.all.live.freed, 10);
+    ck_assert_uint_eq(s.small.live.freed, 6);
     ck_assert_uint_eq(s.large.active.freed, 4);
     ck_assert_uint_eq(s.all.active_bytes.current, 0);
     ck_assert_uint_eq(s.cache_hits + s.driver_alloc.count, 10);
     wt_ok(warm_device_reset_peaks(runtime, 0));
     wt_ok(warm_device_reset_totals(runtime, 0));
     s = stats_now();
-    ck_assert_uint_eq(s.all.allocations.peak, 0);
-    ck_assert_uint_eq(s.all.allocations.allocated, 0);
+    ck_assert_uint_eq(s.all.live.peak, 0);
+    ck_assert_uint_eq(s.all.live.allocated, 0);
 }
 END_TEST
 

@@ -27,7 +27,7 @@ static size_t free_now(void)
 
 static size_t held_now(void)
 {
-    return wt_device_stats(runtime).all.reserved_bytes.current;
+    return wt_device_stats(runtime).all.held_bytes.current;
 }
 
 static void setup(void)

@@ -165,13 +165,13 @@ static uint64_t pending(void)
     warm_device_figures all = wt_device_stats(runtime).all;
 
     return wt_pinned_stats(runtime).pending.current + all.active.current -
-           all.allocations.current;
+           all.live.current;
 }
 
 static uint64_t held(void)
 {
     return wt_pinned_stats(runtime).held_bytes.current +
-           wt_device_stats(runtime).all.reserved_bytes.current;
+           wt_device_stats(runtime).all.held_bytes.current;
 }
 
 static void empty(void)

@@ -73,7 +73,7 @@ static uint64_t breaking(void)
 static uint64_t held(void)
 {
     return wt_pinned_stats(runtime).held_bytes.current +
-           wt_device_stats(runtime).all.reserved_bytes.current;
+           wt_device_stats(runtime).all.held_bytes.current;
 }
 
 static void empty(void)

@@ -433,7 +433,7 @@ START_TEST(test_B4_frees_of_what_another_thread_has_gather_too)
     wt_go(runtime, stream);
     wt_ok(warm_poll(runtime));
     ck_assert_uint_eq(pending(), 0);
-    ck_assert_uint_eq(wt_pinned_stats(runtime).requests.current, 0);
+    ck_assert_uint_eq(wt_pinned_stats(runtime).live.current, 0);
 }
 END_TEST
 
@@ -469,8 +469,8 @@ START_TEST(test_B14_frees_of_others_count_in_their_class)
         ck_assert_int_eq(two.status[i], WARM_OK);
         wm_arena_class_stats(&runtime->pinned->space.group.arenas[0],
                              wm_size_class(bytes[i]), &stats);
-        ck_assert_uint_eq(stats.requests.allocated, 1);
-        ck_assert_uint_eq(stats.requests.current, 0);
+        ck_assert_uint_eq(stats.live.allocated, 1);
+        ck_assert_uint_eq(stats.live.current, 0);
     }
 }
 END_TEST

@@ -37,7 +37,7 @@ static void teardown(void)
 
     ck_assert(wm_space_check_settled(&runtime->pinned->space));
     wt_ok(warm_runtime_destroy(runtime, &report));
-    ck_assert_uint_eq(report.blocks, 0);
+    ck_assert_uint_eq(report.live, 0);
 }
 
 static void *take(void)
@@ -459,7 +459,7 @@ START_TEST(test_G2_runtime_ends_with_live_and_pending_blocks)
     wt_ok(warm_stream_destroy(runtime, pair[1]));
     wt_ok(warm_free(block[2]));
     wt_ok(warm_runtime_destroy(runtime, &report));
-    ck_assert_uint_eq(report.blocks, 3);
+    ck_assert_uint_eq(report.live, 3);
     ck_assert_uint_eq(report.pending, 3);
     /* What stays is the runtime's own body, by which it is known as gone. */
     ck_assert_int_eq(wm_meta_live(), records + 1);

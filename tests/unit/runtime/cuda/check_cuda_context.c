@@ -582,7 +582,7 @@ START_TEST(test_A17_reset_of_a_runtime_that_has_all_sorts)
         ck_assert_uint_eq(calls_on_the_dead(), before);
     }
     ck_assert_uint_eq(report.lost_handles, 4); /* one thread had an idle one */
-    ck_assert_uint_eq(report.blocks, 1);
+    ck_assert_uint_eq(report.live, 1);
     unsetenv("WARMPOOL_CONF");
     expect_a_new_one_works();
 }
@@ -657,7 +657,7 @@ START_TEST(test_A17_reset_is_noticed_before_anything_goes_back)
     ck_assert_uint_eq(calls_on_the_dead(), before);
     ck_assert_uint_eq(report.lost_handles, 3);
     ck_assert_uint_gt(report.lost_bytes, 0);
-    ck_assert_uint_eq(report.blocks, 2);
+    ck_assert_uint_eq(report.live, 2);
     ck_assert_uint_eq(warnings, 3); /* that it was reset, what was lost, and
                                        what was in use */
     ck_assert_ptr_nonnull(strstr(warning, "device 0 was reset"));

@@ -224,7 +224,7 @@ START_TEST(test_A17_reset_of_one_device_leaves_the_other)
     runtime = NULL;
     ck_assert_uint_eq(report.lost_handles, STREAMS + BLAS);
     ck_assert_uint_gt(report.lost_bytes, LARGE);
-    ck_assert_uint_eq(report.handles + report.blocks + report.pending, 0);
+    ck_assert_uint_eq(report.handles + report.live + report.pending, 0);
     /* What is left is that of the device which was reset. */
     ck_assert_int_eq(handles, 2 * BLAS);
     ck_assert_int_eq(standin.standin_handles_live("cublas"), BLAS);
@@ -244,7 +244,7 @@ START_TEST(test_A17_statistics_show_what_a_reset_took)
     uint64_t held, workspaces;
 
     fill_all();
-    held = memory_of(OTHER).all.reserved_bytes.current;
+    held = memory_of(OTHER).all.held_bytes.current;
     workspaces = memory_of(OTHER).workspace_bytes;
     reset(OTHER);
     go(AWAY);
@@ -260,7 +260,7 @@ START_TEST(test_A17_statistics_show_what_a_reset_took)
     ck_assert_uint_gt(workspaces, 0);
     ck_assert_uint_eq(memory_of(OTHER).workspace_bytes, workspaces);
     ck_assert_uint_eq(memory_of(OTHER).reset_bytes, held + workspaces);
-    ck_assert_uint_eq(memory_of(OTHER).all.reserved_bytes.current, held);
+    ck_assert_uint_eq(memory_of(OTHER).all.held_bytes.current, held);
     ck_assert_uint_eq(memory_of(HOME).reset_bytes, 0);
     ck_assert_uint_eq(wt_pinned_stats(runtime).reset_bytes, 0);
     wt_ok(warm_stats_json(runtime, text, sizeof text, NULL));
@@ -459,7 +459,7 @@ START_TEST(test_A17_addresses_of_what_is_lost_name_nothing_new)
     }
     ck_assert_uint_eq(growth->lost, bytes);
     ck_assert_uint_eq(growth->held,
-                      memory_of(HOME).all.reserved_bytes.current + bytes);
+                      memory_of(HOME).all.held_bytes.current + bytes);
     ck_assert_uint_eq(warnings, 1 + (unsigned)_i);
     /* The stand-in gives the lost address first. */
     ck_assert_uint_eq(standin.standin_calls("cuMemAlloc_v2"), calls + 2);
@@ -499,7 +499,7 @@ START_TEST(test_A17_destroy_names_nothing_of_the_lost_device)
     wt_ok(warm_runtime_destroy(runtime, &report));
     runtime = NULL;
     ck_assert_uint_eq(report.lost_handles, STREAMS + BLAS);
-    ck_assert_uint_eq(report.blocks, 1); /* not freed, of the lost device */
+    ck_assert_uint_eq(report.live, 1); /* not freed, of the lost device */
     ck_assert_uint_eq(report.handles, 0);
 }
 END_TEST

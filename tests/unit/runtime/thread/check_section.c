@@ -424,7 +424,7 @@ START_TEST(test_B14_figures_of_threads_belong_to_one_moment)
     for (int i = 0; i < THREADS; i++) {
         wt_ok(hand.status[i]);
     }
-    ck_assert_uint_eq(stats.requests.current, 1);
+    ck_assert_uint_eq(stats.live.current, 1);
     ck_assert_uint_eq(stats.requested_bytes.current, 4096);
 }
 END_TEST
@@ -497,7 +497,7 @@ START_TEST(test_without_barriers_visits_go_on)
     runtime = wt_runtime(NULL);
     thread = begin_keeper(&keeper);
     wt_ok(warm_pinned_get_stats(runtime, &stats));
-    ck_assert_uint_eq(stats.requests.current, 1);
+    ck_assert_uint_eq(stats.live.current, 1);
     ck_assert_uint_eq(stats.cached_bytes, 4096);
     wt_ok(warm_pinned_trim(runtime, 0, NULL));
     wt_ok(warm_pinned_get_stats(runtime, &stats));
@@ -524,7 +524,7 @@ START_TEST(test_destroy_after_barriers_are_refused)
     }
     wt_ok(warm_free(keeper.block));
     wt_ok(warm_runtime_destroy(runtime, &report));
-    ck_assert_uint_eq(report.blocks, 0);
+    ck_assert_uint_eq(report.live, 0);
     pthread_barrier_wait(&keeper.barrier);
     pthread_join(thread, NULL);
     wt_fails(WARM_RUNTIME_GONE, keeper.after);
