@@ -1,8 +1,8 @@
 /* arena_trace.h: events of blocks and segments for the trace
  * (runtime/base/trace.h) and the history (history.h).
  *
- * Cold: called only where the runtime has a trace or a history (runtime->traced),
- * or by an arena that has a history. */
+ * Cold: called only where the runtime has a trace or a history
+ * (runtime->traced), or by an arena that has a history. */
 #ifndef WM_ARENA_TRACE_H
 #define WM_ARENA_TRACE_H
 
