@@ -111,7 +111,7 @@ WARM_API const char *warm_status_name(warm_status status);
 /* One sentence for a status. Static string, any thread, never blocks. */
 WARM_API const char *warm_status_text(warm_status status);
 
-/* Copies the calling thread's last error to *error (row G6).
+/* Copies the calling thread's last error to *error.
  * error: borrowed, size set; a smaller one, of an older program, gets the
  * fields that it has, a larger one those known here.
  * Null is ignored. A success leaves the last error as it was. */

@@ -1,4 +1,4 @@
-/* warmpool/cublas.h: typed handles of cuBLAS (rows A1, A9, A10).
+/* warmpool/cublas.h: typed handles of cuBLAS.
  *
  * Includes cuBLAS's own header. The functions are inline: they add no symbol,
  * and nothing is linked or loaded before the first call that needs the

@@ -1,4 +1,4 @@
-/* warmpool/cublaslt.h: typed handles of cuBLASLt (rows A1, A9, A10).
+/* warmpool/cublaslt.h: typed handles of cuBLASLt.
  *
  * Includes cuBLASLt's own header. The functions are inline: they add no symbol,
  * and nothing is linked or loaded before the first call that needs the

@@ -1,4 +1,4 @@
-/* warmpool/cudnn.h: typed handles of cuDNN (rows A1, A9, A10).
+/* warmpool/cudnn.h: typed handles of cuDNN.
  *
  * Includes cuDNN's own header. The functions are inline: they add no symbol,
  * and nothing is linked or loaded before the first call that needs the

@@ -1,4 +1,4 @@
-/* warmpool/cusolver.h: typed handles of cuSOLVER (rows A1, A9, A10).
+/* warmpool/cusolver.h: typed handles of cuSOLVER.
  *
  * Includes cuSOLVER's own header. The functions are inline: they add no symbol,
  * and nothing is linked or loaded before the first call that needs the

@@ -1,4 +1,4 @@
-/* warmpool/cusparse.h: typed handles of cuSPARSE (rows A1, A9, A10).
+/* warmpool/cusparse.h: typed handles of cuSPARSE.
  *
  * Includes cuSPARSE's own header. The functions are inline: they add no symbol,
  * and nothing is linked or loaded before the first call that needs the

@@ -1,11 +1,11 @@
 /* warmpool/device.h: devices, streams, events, host functions and graphs.
  *
  * A thin, portable face of the driver under a runtime, so that a program runs
- * unchanged on CUDA and on the host device (row G3). On CUDA a program may as
- * well call cudart itself: streams and events are cudart's own. Semantics are
- * those of the CUDA Runtime API unless said otherwise; on the host device all
- * streams are of the non-blocking sort, so that the legacy default stream
- * does not wait for the others.
+ * unchanged on CUDA and on the host device. On CUDA a program may as well call
+ * cudart itself: streams and events are cudart's own. Semantics are those of
+ * the CUDA Runtime API unless said otherwise; on the host device all streams
+ * are of the non-blocking sort, so that the legacy default stream does not wait
+ * for the others.
  *
  * All functions: any thread. Common status: INVALID_ARGUMENT (null output or
  * runtime, device out of range), INVALID_STREAM (or an event, or a graph, that
@@ -32,7 +32,7 @@ typedef struct warm_device_info {
     char name[128];       /* "NVIDIA H200", "host device 0" */
     uint64_t total_bytes; /* memory of the device */
     uint64_t free_bytes;  /* 0 while the program does not use the device yet:
-                             asking would create a context (row B13) */
+                             asking would create a context */
     int compute_major;    /* CUDA compute capability; 0 on the host device */
     int compute_minor;
     int numa_node; /* the node next to the device, -1 if unknown; on the host
@@ -152,8 +152,9 @@ WARM_API warm_status warm_capture_announce(warm_runtime *runtime,
 WARM_API warm_status warm_capture_announce_end(warm_runtime *runtime,
                                                warm_stream stream);
 
-/* Queues one run of the graph on the stream; and ends a graph: what runs of it
- * goes on. Null does nothing there. */
+/* warm_graph_launch() queues one run of the graph on the stream.
+ * warm_graph_destroy() ends a graph: runs that are queued go on, and null does
+ * nothing. */
 WARM_API warm_status warm_graph_launch(warm_runtime *runtime, warm_graph graph,
                                        warm_stream stream);
 WARM_API warm_status warm_graph_destroy(warm_runtime *runtime,

@@ -1,4 +1,4 @@
-/* warmpool/device_memory.h: memory of a device, cached (rows C1 to C8, C10).
+/* warmpool/device_memory.h: memory of a device, cached.
  *
  * warm_device_alloc() hands out memory in the order of a stream. What is freed
  * may be handed out on that stream again at once: its queue puts the new work
@@ -80,32 +80,31 @@
 extern "C" {
 #endif
 
-/* Allocates bytes of a device's memory in the order of a stream (row C1).
+/* Allocates bytes of a device's memory in the order of a stream.
  * stream: of that device; null is its legacy default stream.
  * pointer: owned, given back with warm_free(); null for 0 bytes.
- * Status: OUT_OF_MEMORY (row C2), after finished work has been collected, idle
- * segments given back, the stream made to wait for what others have (below) and
- * the memory callbacks asked; the message says how much
- * was asked, on which device, its capacity and what is free there, held, live
- * and idle. INVALID_ARGUMENT (stream of another device; also from a memory
- * callback), INVALID_STREAM, DRIVER_ERROR, UNSUPPORTED (memory at an address
- * above 48 bits, or not at a page's start; or the thread's CUDA context, or the
- * stream's, is not a primary one, see runtime.h). Nothing has changed then.
- * A miss may record events on adopted streams, and calls the driver if the
- * cache grows. Where segments go back then (memory is short, or a request
- * larger than option segment grows in place of idle ones that are too small for
- * it), CUDA waits for the device. Before memory runs out the stream is made to
- * wait (cudaStreamWaitEvent) for up to 16 adopted streams that have idle
- * memory, and takes it: from then on its work comes after theirs. No thread
- * waits for that. Not if one of the streams captures, nor for a default stream.
- */
+ * Status: OUT_OF_MEMORY, after finished work has been collected, idle segments
+ * given back, the stream made to wait for what others have (below) and the
+ * memory callbacks asked; the message says how much was asked, on which device,
+ * its capacity and what is free there, held, live and idle. INVALID_ARGUMENT
+ * (stream of another device; also from a memory callback), INVALID_STREAM,
+ * DRIVER_ERROR, UNSUPPORTED (memory at an address above 48 bits, or not at a
+ * page's start; or the thread's CUDA context, or the stream's, is not a primary
+ * one, see runtime.h). Nothing has changed then. A miss may record events on
+ * adopted streams, and calls the driver if the cache grows. Where segments go
+ * back then (memory is short, or a request larger than option segment grows in
+ * place of idle ones that are too small for it), CUDA waits for the device.
+ * Before memory runs out the stream is made to wait (cudaStreamWaitEvent) for
+ * up to 16 adopted streams that have idle memory, and takes it: from then on
+ * its work comes after theirs. No thread waits for that. Not if one of the
+ * streams captures, nor for a default stream. */
 WARM_API warm_status warm_device_alloc(warm_runtime *runtime, int device,
                                        warm_stream stream, size_t bytes,
                                        void **pointer);
 
 /* The segment that holds a pointer into a live block: what the driver knows it
- * by (row C5). Of an expandable one the memory around the block without a hole,
- * which may be more or less a moment later, but for the block itself.
+ * by. Of an expandable one the memory around the block without a hole, which
+ * may be more or less a moment later, but for the block itself.
  * Status: NOT_FOUND. */
 WARM_API warm_status warm_device_base_allocation(const void *pointer,
                                                  void **base, size_t *bytes);
@@ -119,7 +118,7 @@ typedef struct warm_device_cache {
 WARM_API warm_status warm_device_cache_info(warm_runtime *runtime, int device,
                                             warm_device_cache *info);
 
-/* Figures of all requests, of small and of large ones (row C6).
+/* Figures of all requests, of small and of large ones.
  * name, unit, meaning; of type warm_stat */
 #define WARM_DEVICE_STAT_MAP(X)                                                \
     X(live, "blocks", "blocks with their callers")                             \
@@ -161,11 +160,11 @@ typedef struct warm_device_stats {
     uint64_t workspace_bytes;
 } warm_device_stats;
 
-/* Those of private pools are counted in (private_pool.h). All figures of one
+/* Memory of private pools is included (private_pool.h). All figures of one
  * pool, or of what is in none, belong to one moment, for which threads that
  * allocate and free wait; but for workspace_bytes and what is inactive_split,
- * which are looked up after it, while threads go on.
- * Peaks of live blocks, active blocks and their bytes, of all, small and large
+ * which are looked up after it, while threads go on. Peaks of live blocks,
+ * active blocks and their bytes, of all, small and large
  * requests: never below what there was at one moment, and above it by no more
  * than 64 blocks and 1 MiB (of small or large ones 32 and 512 KiB) for each
  * thread that allocates, however many streams it has; see stats.h. That of all
@@ -181,10 +180,10 @@ WARM_API warm_status warm_device_reset_totals(warm_runtime *runtime,
                                               int device);
 
 /* Returns every segment without live or pending blocks to the driver, whatever
- * streams its parts belong to (row C8): CUDA waits for the device. Of
- * expandable ones every piece without such blocks; see above. While a stream is
- * known to capture (warm_capture_announce()) nothing goes back, and nobody is
- * waited for.
+ * streams its parts belong to: CUDA waits for the device. Of expandable ones
+ * every piece without such blocks; see above. While a stream is known to
+ * capture (warm_capture_announce()) nothing goes back, and nobody is waited
+ * for.
  * released: bytes returned, may be null. Status: also DRIVER_ERROR. */
 WARM_API warm_status warm_device_empty_cache(warm_runtime *runtime, int device,
                                              size_t *released);
@@ -195,15 +194,15 @@ WARM_API warm_status warm_device_empty_cache(warm_runtime *runtime, int device,
 WARM_API warm_status warm_device_trim(warm_runtime *runtime, int device,
                                       size_t target, size_t *released);
 
-/* Most that is held of a device's memory, as a fraction of all of it (row C8);
- * more than 0, at most 1. Workspaces of handles are part of it: where idle
- * segments that go back make no room for one, the library uses its own.
- * Segments are multiples of the 2 MiB in which a driver backs memory, so that
- * what is held is what is gone of the device; a limit is exact: the last
- * segment is as large as it leaves room for. What is held already stays. 1 is
- * where it begins: no limit but the device's own. Asks the driver how much that
- * is, which makes a context if there is none yet. Status: INVALID_ARGUMENT
- * (fraction out of range), DRIVER_ERROR. */
+/* Most that is held of a device's memory, as a fraction of all of it; more than
+ * 0, at most 1. Workspaces of handles are part of it: where idle segments that
+ * go back make no room for one, the library uses its own. Segments are
+ * multiples of the 2 MiB in which a driver backs memory, so that what is held
+ * is what is gone of the device; a limit is exact: the last segment is as large
+ * as it leaves room for. What is held already stays. 1 is where it begins: no
+ * limit but the device's own. Asks the driver how much that is, which makes a
+ * context if there is none yet. Status: INVALID_ARGUMENT (fraction out of
+ * range), DRIVER_ERROR. */
 WARM_API warm_status warm_device_set_memory_fraction(warm_runtime *runtime,
                                                      int device,
                                                      double fraction);
@@ -211,10 +210,10 @@ WARM_API warm_status warm_device_get_memory_fraction(warm_runtime *runtime,
                                                      int device,
                                                      double *fraction);
 
-/* From how much on idle segments are collected before the cache grows (row C8),
- * as a fraction of what may be held (the memory fraction): those idle longest
- * go first, until what comes fits below it or none is left. More than 0; 1, as
- * it begins, collects nothing before the limit is met. Asks the driver as
+/* The level above which idle segments are collected before the cache grows, as
+ * a fraction of what may be held (the memory fraction): those idle longest go
+ * first, until what comes fits below it or none is left. More than 0; 1, as it
+ * begins, collects nothing before the limit is met. Asks the driver as
  * warm_device_set_memory_fraction() does.
  * Status: INVALID_ARGUMENT (out of range), DRIVER_ERROR. */
 WARM_API warm_status warm_device_set_collect_threshold(warm_runtime *runtime,

@@ -1,4 +1,4 @@
-/* warmpool/handle.h: the handle pool (rows A1 to A17).
+/* warmpool/handle.h: the handle pool.
  *
  * A handle is a stateful library context (cuBLAS, cuDNN, a stream, …) bound to
  * one device and used by one thread at a time. A thread that reserves one gets
@@ -100,7 +100,7 @@ typedef struct warm_kind_ops {
     const char *(*error_text)(void *context, int code);
 } warm_kind_ops;
 
-/* Adds a kind to the runtime (row A9).
+/* Adds a kind to the runtime.
  * ops: borrowed for the call. kind: valid as long as the runtime.
  * Status: INVALID_ARGUMENT (also: WARM_KIND_MAX reached, name taken),
  * OUT_OF_MEMORY. Nothing has changed then. */
@@ -111,7 +111,7 @@ WARM_API warm_status warm_kind_register(warm_runtime *runtime,
 /* The kind's name, or null if there is none. Lives as long as the runtime. */
 WARM_API const char *warm_kind_name(warm_runtime *runtime, warm_kind kind);
 
-/* The calling thread's handle of a kind on a device (rows A1 to A8).
+/* The calling thread's handle of a kind on a device.
  * handle: borrowed until the thread exits or warm_thread_release().
  * Status: UNAVAILABLE, UNSUPPORTED (also: the thread's CUDA context is not a
  * primary one, see runtime.h), OUT_OF_MEMORY; LIBRARY_ERROR and DRIVER_ERROR
@@ -123,12 +123,12 @@ WARM_API const char *warm_kind_name(warm_runtime *runtime, warm_kind kind);
 WARM_API warm_status warm_handle_reserve(warm_runtime *runtime, warm_kind kind,
                                          int device, void **handle);
 
-/* As warm_handle_reserve(), and the handle is bound to stream (row A10): for
- * cuBLAS with a workspace that no other stream and no other handle uses; see
- * Captures above for those of graphs. A handle keeps those of the four streams
- * that it was bound to last, beside that of a default stream: bound to one of
- * them again it obtains nothing. Bound to the stream already: no call, unless
- * it is with a graph's workspace.
+/* As warm_handle_reserve(), and the handle is bound to stream: for cuBLAS with
+ * a workspace that no other stream and no other handle uses; see Captures above
+ * for those of graphs. A handle keeps those of the four streams that it was
+ * bound to last, beside that of a default stream: bound to one of them again it
+ * obtains nothing. Bound to the stream already: no call, unless it is with a
+ * graph's workspace.
  * stream: borrowed; one of the same device, or a default stream.
  * Status: also INVALID_STREAM; INVALID_ARGUMENT (the stream belongs to
  * another device); UNSUPPORTED (the kind takes no streams). */
@@ -141,8 +141,9 @@ WARM_API warm_status warm_handle_reserve_on(warm_runtime *runtime,
 WARM_API warm_status warm_stream_reserve(warm_runtime *runtime, int device,
                                          warm_stream *stream);
 
-/* Gives back now what the calling thread holds of the runtime, as its exit
- * would. Handles it has got before must not be used any more.
+/* Returns the handles and the cached memory of the calling thread to the
+ * runtime now, as its exit would. Handles that it reserved before must not be
+ * used any more.
  * Status: INVALID_ARGUMENT also from a callback of a call that reserves. */
 WARM_API warm_status warm_thread_release(warm_runtime *runtime);
 
@@ -151,10 +152,10 @@ typedef struct warm_lease {
     uint64_t number; /* never used twice, and never 0 */
 } warm_lease;
 
-/* Lends a handle until warm_handle_return(), by whichever thread (row A13). It
- * is the borrower's alone, is with one thread at a time and comes in its
- * default state, and is never the one that the thread has reserved. No cap and
- * no wait, as with warm_handle_reserve().
+/* Lends a handle until warm_handle_return(), by whichever thread. It is the
+ * borrower's alone, is with one thread at a time and comes in its default
+ * state, and is never the one that the thread has reserved. No cap and no wait,
+ * as with warm_handle_reserve().
  * lease: to return it with. handle: borrowed until then.
  * Status: as warm_handle_reserve(). A failed call changes nothing. One lock at
  * least; may create a handle, or destroy one that cannot be reset. */
@@ -175,13 +176,13 @@ WARM_API warm_status warm_handle_lease_on(warm_runtime *runtime, warm_kind kind,
 WARM_API warm_status warm_handle_return(warm_runtime *runtime,
                                         warm_lease lease);
 
-/* Makes handles ahead, so that who comes first pays nothing (row A11): until
- * at least count are idle, beside those held; what is taken meanwhile is not
- * made up for beyond count creations a call.
- * flags: 0, or WARM_PREWARM_BACKGROUND: returns at once and lets a thread of
- * the runtime make them, one kind and device after the other; for one that is
- * asked for already the larger count holds. Statistics tell how far it is
- * (idle, prewarming, failed); a count of 0 asks for nothing.
+/* Creates handles ahead of their first use, until at least count are idle,
+ * beside those that threads hold. A handle that a thread takes meanwhile is
+ * replaced only within count creations a call.
+ * flags: 0, or WARM_PREWARM_BACKGROUND: returns at once and a thread of the
+ * runtime creates them, one kind and device after the other; where one is being
+ * prewarmed already the larger count holds. Statistics show the progress (idle,
+ * prewarming, failed); a count of 0 does nothing.
  * Status: INVALID_ARGUMENT (also: unknown flags); else as
  * warm_handle_reserve(), and what was made until then stays. In the background
  * OUT_OF_MEMORY if there can be no thread; other failures are told by
@@ -191,22 +192,24 @@ WARM_API warm_status warm_handle_prewarm(warm_runtime *runtime, warm_kind kind,
                                          int device, unsigned count,
                                          unsigned flags);
 
-/* Waits until nothing is left to be made in the background.
+/* Waits until no handle is left to be created in the background.
  * Status: that of the first failure since the last wait, with the library's own
- * code and text in warm_last_error(); a failure ends what was asked for of its
- * kind and device only. INVALID_ARGUMENT from a callback of a kind, for
- * the log, or for memory that is short. */
+ * code and text in warm_last_error(); a failure ends the prewarming of its own
+ * kind and device only. INVALID_ARGUMENT from a callback of a kind, for the
+ * log, or for memory that is short. */
 WARM_API warm_status warm_handle_prewarm_wait(warm_runtime *runtime);
 
-/* Calls off what is left to be made in the background. A handle that is being
- * made will still come; warm_handle_prewarm_wait() waits for it. */
+/* Cancels the creations that are left to be made in the background. The handle
+ * that is being created is finished; warm_handle_prewarm_wait() waits for it.
+ */
 WARM_API warm_status warm_handle_prewarm_cancel(warm_runtime *runtime);
 
-/* Destroys idle handles, the oldest first, and never one in use (row A12).
- * keep: as many stay idle. idle_ns: only those go that have been idle for that
- * long, in nanoseconds; 0: all. destroyed: how many went, may be null; one that
- * the library does not let go counts as leaked instead. For cuBLAS workspaces
- * go too, whatever keep says, if the work on them has ended and no graph holds
+/* Destroys idle handles, the oldest first, and never one in use.
+ * keep: how many handles stay idle. idle_ns: only handles that have been idle
+ * for that long are destroyed, in nanoseconds; 0: all. destroyed: how many
+ * were, may be null; a handle that the library refuses to destroy counts as
+ * leaked instead. For cuBLAS workspaces go too, whatever keep says, if the work
+ * on them has ended and no graph holds
  * them: of handles that have been idle for that long, of streams that retired
  * that long ago, and what a handle in use has not been bound to for that long.
  * Calls the driver and the library; CUDA waits for the device to destroy most
@@ -219,7 +222,7 @@ WARM_API warm_status warm_handle_trim(warm_runtime *runtime, warm_kind kind,
                                       int device, uint64_t keep,
                                       uint64_t idle_ns, uint64_t *destroyed);
 
-/* Statistics of one kind on one device (row A14): name, unit, meaning. */
+/* Statistics of one kind on one device: name, unit, meaning. */
 #define WARM_HANDLE_STATS_MAP(X)                                               \
     X(created, "handles", "handles created so far")                            \
     X(destroyed, "handles", "handles destroyed so far")                        \

@@ -1,4 +1,4 @@
-/* warmpool/ipc.h: device memory shared with other processes (row C9).
+/* warmpool/ipc.h: device memory shared with other processes.
  *
  *   this process                            another one, on the same device
  *   warm_device_alloc ─► block
@@ -84,8 +84,9 @@ WARM_API warm_status warm_ipc_open(warm_runtime *runtime,
  * DRIVER_ERROR (it is still open, and may be closed again). */
 WARM_API warm_status warm_ipc_close(warm_runtime *runtime, void *pointer);
 
-/* What is open of other processes, on all devices of a runtime. Destroying it
- * closes that, and reports it (warm_destroy_report.imports). */
+/* Memory of other processes that is open, on all devices of a runtime.
+ * Destroying the runtime closes it, and reports it
+ * (warm_destroy_report.imports). */
 /* name, unit, meaning; of type uint64_t */
 #define WARM_IPC_COUNT_MAP(X)                                                  \
     X(segments, "segments", "segments of other processes mapped here")         \

@@ -1,4 +1,4 @@
-/* warmpool/memory.h: pinned buffers that stay safe (rows B1 to B18).
+/* warmpool/memory.h: pinned buffers that stay safe.
  *
  * warm_pinned_alloc() hands out page-locked host memory from a cache. When
  * work queued on a stream uses a buffer, say so with warm_record_stream() (or
@@ -44,39 +44,39 @@ extern "C" {
 #endif
 
 /* Allocates bytes of page-locked memory.
- * pointer: owned, given back with warm_free(); null for 0 bytes (row B1).
- * Status: OUT_OF_MEMORY (row B12), after finished work has been collected,
- * idle segments given back and the memory callbacks asked; the message says
- * how much was asked, held, live, idle and pending; DRIVER_ERROR (it failed for
- * any other reason: the thread's capture mode could not be set, or a region not
- * be placed on its node), UNSUPPORTED (its memory is at an address above 48
- * bits; or the thread's CUDA context is not a primary one, see runtime.h).
- * Nothing has changed then. A miss calls the driver and can take milliseconds,
- * or waits for the growth of another thread that has room for it; hits and
- * other threads go on. Where it gives segments back (memory is short, or option
- * decay_ms, or a request larger than option segment grows in place of idle ones
- * that are too small for it), CUDA waits for the device. */
+ * pointer: owned, given back with warm_free(); null for 0 bytes.
+ * Status: OUT_OF_MEMORY, after finished work has been collected, idle segments
+ * given back and the memory callbacks asked; the message says how much was
+ * asked, held, live, idle and pending; DRIVER_ERROR (it failed for any other
+ * reason: the thread's capture mode could not be set, or a region not be placed
+ * on its node), UNSUPPORTED (its memory is at an address above 48 bits; or the
+ * thread's CUDA context is not a primary one, see runtime.h). Nothing has
+ * changed then. A miss calls the driver and can take milliseconds, or waits for
+ * the growth of another thread that has room for it; hits and other threads go
+ * on. Where it gives segments back (memory is short, or option decay_ms, or a
+ * request larger than option segment grows in place of idle ones that are too
+ * small for it), CUDA waits for the device. */
 WARM_API warm_status warm_pinned_alloc(warm_runtime *runtime, size_t bytes,
                                        void **pointer);
 
 #define WARM_NODE_ANY (-1)
 
-/* Flag: pageable memory will do where page-locked memory cannot be had (row
- * B18), that is where the call would end with OUT_OF_MEMORY: also at option
- * pinned_limit, and on a node that is full. Then, and only then, the block is
- * pageable, of no node in particular: warm_block_info tells, and so do the
- * statistics, apart from all page-locked memory. While the driver has none it
- * is not asked every time: after 1, then 3, 7, … at most 63 requests with the
- * flag, or at once after warm_pinned_trim(). The block is freed, recorded on
- * and kept from reuse as every block; its pages go back to the system as soon
- * as it is free and the streams recorded on it have passed.
+/* Flag: pageable memory will do where page-locked memory cannot be had, that is
+ * where the call would end with OUT_OF_MEMORY: also at option pinned_limit, and
+ * on a node that is full. Then, and only then, the block is pageable, of no
+ * node in particular: warm_block_info tells, and so do the statistics, apart
+ * from all page-locked memory. While the driver has none it is not asked every
+ * time: after 1, then 3, 7, … at most 63 requests with the flag, or at once
+ * after warm_pinned_trim(). The block is freed, recorded on and kept from reuse
+ * as every block; its pages go back to the system as soon as it is free and the
+ * streams recorded on it have passed.
  *
  * CUDA copies from and to pageable memory, but not asynchronously: a copy to
  * the device may return late, one to the host returns when it is done. A
  * kernel cannot use the memory unless the device can access pageable memory. */
 #define WARM_ALLOC_PAGEABLE_OK 1u
 
-/* Allocates bytes of page-locked memory of a node (row B15).
+/* Allocates bytes of page-locked memory of a node.
  * node: of the machine; no other will do. WARM_NODE_ANY: as
  * warm_pinned_alloc(), the thread's own node, and where that can get no more
  * memory another one, which warm_block_info tells and the statistics count as
@@ -93,7 +93,7 @@ WARM_API warm_status warm_pinned_alloc_on(warm_runtime *runtime, size_t bytes,
  * be placed: a container may refuse mbind(), which is logged. */
 WARM_API warm_status warm_node_count(warm_runtime *runtime, int *count);
 
-/* Frees a block of any runtime (rows B1, B2, B4).
+/* Frees a block of any runtime.
  * pointer: taken; the start of a live block, or null (nothing happens).
  * Status: INVALID_POINTER (not one of ours, not the start of a block, or freed
  * already), RUNTIME_GONE (the block was in use when its runtime was destroyed:
@@ -108,8 +108,8 @@ WARM_API warm_status warm_node_count(warm_runtime *runtime, int *count);
 WARM_API warm_status warm_free(void *pointer);
 
 /* Says that work queued on stream uses the block that holds pointer, which
- * may point into its middle (row B3).
- * No driver call if the stream is adopted and no capture is announced.
+ * may point into its middle. No driver call if the stream is adopted and no
+ * capture is announced.
  * stream: must live until the block is freed or the stream is retired; if the
  * block is freed while the stream captures, until the stream is retired, or
  * warm_capture_end() or warm_capture_announce_end() has ended an announced
@@ -132,11 +132,11 @@ WARM_API warm_status warm_free(void *pointer);
 WARM_API warm_status warm_record_stream(const void *pointer,
                                         warm_stream stream);
 
-/* Adopts a stream of the program (row B6): recording it and freeing what it
- * used becomes cheap, since the library may trust that it is there. Frees then
- * share events, which are recorded later than the frees, and a record calls no
- * driver. The streams of warm_stream_create() and warm_stream_reserve() are
- * adopted from birth. The caller promises two things:
+/* Adopts a stream of the program: recording it and freeing what it used becomes
+ * cheap, since the library may trust that it is there. Frees then share events,
+ * which are recorded later than the frees, and a record calls no driver. The
+ * streams of warm_stream_create() and warm_stream_reserve() are adopted from
+ * birth. The caller promises two things:
  * - warm_stream_retire() is called before the stream is destroyed, also for
  *   one adopted from birth that the program destroys by itself. Else blocks
  *   that it used are lost, or CUDA is given a stream that is gone;
@@ -158,17 +158,16 @@ WARM_API warm_status warm_record_stream(const void *pointer,
 WARM_API warm_status warm_stream_adopt(warm_runtime *runtime,
                                        warm_stream stream);
 
-/* Says that a stream will be destroyed (row B6): to be called before
- * cudaStreamDestroy() on every stream that was adopted, recorded on a block
- * still live or freed while the stream captured, or bound to a handle, for
- * every runtime where it was. A stream
- * that goes on is adopted no more, and is announced to capture no more.
- * warm_stream_destroy() does it by itself, for its own runtime.
- * Handles that are idle, on lease or held by the calling thread, and bound to
- * it, are bound to the default stream instead: a library may look at the stream
- * of a handle that is bound anew or destroyed. Other threads do that with what
- * they hold, by binding it to another stream or giving it back, before.
- * Calls the driver, and waits for the stream if it can record no event there.
+/* Says that a stream will be destroyed: to be called before cudaStreamDestroy()
+ * on every stream that was adopted, recorded on a block still live or freed
+ * while the stream captured, or bound to a handle, for every runtime where it
+ * was. A stream that goes on is adopted no more, and is announced to capture no
+ * more. warm_stream_destroy() does it by itself, for its own runtime. Handles
+ * that are idle, on lease or held by the calling thread, and bound to it, are
+ * bound to the default stream instead: a library may look at the stream of a
+ * handle that is bound anew or destroyed. Other threads do that with what they
+ * hold, by binding it to another stream or giving it back, before. Calls the
+ * driver, and waits for the stream if it can record no event there.
  * Status: INVALID_STREAM (unknown to the driver), DRIVER_ERROR (the driver does
  * not tell which it is); nothing changes then. */
 WARM_API warm_status warm_stream_retire(warm_runtime *runtime,
@@ -180,8 +179,8 @@ typedef enum warm_copy_direction {
 } warm_copy_direction;
 
 /* Queues a copy and records the stream on whichever of the two is, or lies
- * in, a block of ours (row B16). Memory that is not ours must stay valid
- * until the copy has finished. bytes 0 does nothing.
+ * in, a block of ours. Memory that is not ours must stay valid until the copy
+ * has finished. bytes 0 does nothing.
  * Status: INVALID_ARGUMENT (null pointer, range passes the end of a block),
  * INVALID_STREAM, OUT_OF_MEMORY (no record of the use), CAPTURE_ERROR (a
  * default stream beside a capture of others), DRIVER_ERROR; nothing is queued
@@ -203,9 +202,9 @@ WARM_API warm_status warm_copy_async(warm_runtime *runtime, void *destination,
  * set its capture mode; nothing was done). */
 WARM_API warm_status warm_poll(warm_runtime *runtime);
 
-/* Returns every segment without live or pending blocks to the system (row
- * B11), the reserve among them; with option background it comes back once an
- * allocation finds it short. released: bytes returned, may be null. */
+/* Returns every segment without live or pending blocks to the system, the
+ * reserve among them; with option background it comes back once an allocation
+ * finds it short. released: bytes returned, may be null. */
 WARM_API warm_status warm_pinned_empty_cache(warm_runtime *runtime,
                                              size_t *released);
 
@@ -216,13 +215,12 @@ WARM_API warm_status warm_pinned_empty_cache(warm_runtime *runtime,
 WARM_API warm_status warm_pinned_trim(warm_runtime *runtime, size_t target,
                                       size_t *released);
 
-/* Obtains page-locked memory ahead, so that who asks first does not pay for it
- * (row B17): until at least bytes are idle in the cache of node, with what was
- * freed and is done by then; what is taken meanwhile is not made up for beyond
- * bytes a call.
- * It comes in regions of at most option pin_chunk, and of half as much, and so
- * on down to a segment, where the driver refuses; a request larger than a
- * region is not served from several.
+/* Obtains page-locked memory ahead of its first use, until at least bytes are
+ * idle in the cache of node; freed blocks whose streams have finished by then
+ * count. Memory that is allocated meanwhile is replaced only within bytes a
+ * call. It comes in regions of at most option pin_chunk, and of half as much,
+ * and so on down to a segment, where the driver refuses; a request larger than
+ * a region is not served from several.
  * node: of the machine, or WARM_NODE_ANY: as in warm_pinned_alloc(). flags: 0,
  * or WARM_PREWARM_BACKGROUND: returns at once and lets a thread of the runtime
  * obtain it; if memory for that node is being obtained already the larger wish
@@ -234,37 +232,36 @@ WARM_API warm_status warm_pinned_trim(warm_runtime *runtime, size_t target,
 WARM_API warm_status warm_pinned_prewarm(warm_runtime *runtime, size_t bytes,
                                          int node, unsigned flags);
 
-/* Waits until nothing is left to be obtained in the background.
+/* Waits until no memory is left to be obtained in the background.
  * Status: the first failure since the last call; INVALID_ARGUMENT from a
  * callback of a kind, for the log, or for memory that is short. */
 WARM_API warm_status warm_pinned_prewarm_wait(warm_runtime *runtime);
 
-/* Calls off what is left to be obtained in the background. A region that is
- * being obtained will still come; warm_pinned_prewarm_wait() waits for it.
+/* Cancels the memory that is left to be obtained in the background. The region
+ * that is being obtained is finished; warm_pinned_prewarm_wait() waits for it.
  * Destroying the runtime does both. */
 WARM_API warm_status warm_pinned_prewarm_cancel(warm_runtime *runtime);
 
-/* How far it is: done of wanted bytes, of all that was asked for since nothing
- * was under way, also after its end. No lock is held while memory is obtained:
- * returns at once. */
+/* Progress of prewarming: done of wanted bytes, summed over the calls since
+ * nothing was in progress, also after their end. No lock is held while memory
+ * is obtained: returns at once. */
 WARM_API warm_status warm_pinned_prewarm_progress(warm_runtime *runtime,
                                                   uint64_t *done,
                                                   uint64_t *wanted);
 
 /* Called when memory is short, page-locked or of a device, before an allocation
- * fails (rows B12, C2), with bytes asked; answers whether a retry is
- * worthwhile. No lock is held: it may free blocks. It must not allocate from
- * the same runtime: what its thread does not find idle at once is refused with
- * INVALID_ARGUMENT, and nothing changes.
- * At most 16 at once, asked in no order that is promised; a pair that is added
- * twice is asked twice.
+ * fails, with bytes asked; answers whether a retry is worthwhile. No lock is
+ * held: it may free blocks. It must not allocate from the same runtime: what
+ * its thread does not find idle at once is refused with INVALID_ARGUMENT, and
+ * nothing changes. At most 16 at once, asked in no order that is promised; a
+ * pair that is added twice is asked twice.
  * Status: INVALID_ARGUMENT (also: function null, one too many). */
 typedef int (*warm_memory_fn)(void *context, size_t bytes);
 WARM_API warm_status warm_memory_callback_add(warm_runtime *runtime,
                                               warm_memory_fn function,
                                               void *context);
-/* Takes one such pair away. NOT_FOUND: it was not registered. A call under way
- * may still run. */
+/* Removes one such pair. NOT_FOUND: it was not registered. A call of it that
+ * another thread has begun may still run. */
 WARM_API warm_status warm_memory_callback_remove(warm_runtime *runtime,
                                                  warm_memory_fn function,
                                                  void *context);

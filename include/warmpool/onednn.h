@@ -1,4 +1,4 @@
-/* warmpool/onednn.h: typed handles of oneDNN (rows A1, A9, A10).
+/* warmpool/onednn.h: typed handles of oneDNN.
  *
  * Includes oneDNN's own header. The functions are inline: they add no symbol,
  * and nothing is linked or loaded before the first call that needs the

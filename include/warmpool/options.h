@@ -1,4 +1,4 @@
-/* warmpool/options.h: how a runtime is set up (row G4).
+/* warmpool/options.h: how a runtime is set up.
  *
  * Every option can be given in a struct or in the environment variable
  * WARMPOOL_CONF as "key:value,key:value". A field that is not zero wins over

@@ -1,5 +1,4 @@
-/* warmpool/private_pool.h: memory for graphs, apart from all other (rows E1 to
- * E8).
+/* warmpool/private_pool.h: memory for graphs, apart from all other.
  *
  * A graph captured from a stream has the addresses that were allocated during
  * the capture in it, and uses them at every replay: nobody else may have that
@@ -29,9 +28,9 @@
  * - a block that is freed is reused within the pool: page-locked memory by
  *   anybody, that of a device in the order of the stream it was allocated on;
  * - but a block that was recorded on a stream (warm_record_stream(); memory of
- *   a device on another than its own), captured or not, is not handed out again
- * (row E4), and counted as captured. No event is recorded or queried for it,
- * but what a default stream needs.
+ *   a device on another than its own), captured or not, is not handed out
+ *   again, and counted as captured. No event is recorded or queried for it,
+ *   but what a default stream needs.
  *
  * While one for graphs is recording, records and frees ask the driver whether
  * their streams capture, as while a capture is announced (device.h); no memory
@@ -42,18 +41,18 @@
  * After the last release blocks that are still live stay usable, and go when
  * they are freed (but those that are used in a capture from then on are kept);
  * all other memory goes back to the driver, once work that is queued on streams
- * recorded outside of captures has finished, and once no capture is under way
- * (row E3). CUDA waits for the device then; still, replays must have ended
- * before the release, as before cudaGraphExecDestroy().
+ * recorded outside of captures has finished, and once no capture is under way.
+ * CUDA waits for the device then; still, replays must have ended before the
+ * release, as before cudaGraphExecDestroy().
  *
- * WARM_POOL_USER: a pool for a program's own ends, not for graphs (row E8). Its
- * memory is apart from all other, and behaves like that in all else: frees wait
- * for streams, idle segments go back when memory is short or the cache is
- * emptied. It costs no captures either: nothing below about them applies.
+ * WARM_POOL_USER: a pool for a program's own ends, not for graphs. Its memory
+ * is apart from all other, and behaves like that in all else: frees wait for
+ * streams, idle segments go back when memory is short or the cache is emptied.
+ * It costs no captures either: nothing below about them applies.
  *
  * While any pool is recording, every allocation asks its filters, and the
  * threads' own caches are not used. While none is, an allocation pays one load
- * for all of this (row E6).
+ * for all of this.
  *
  * Any thread may call any function. Common status: INVALID_ARGUMENT, NOT_FOUND
  * (no such pool, or its last reference is gone), RUNTIME_GONE, FORKED, EXITING.
@@ -78,14 +77,14 @@ extern "C" {
  * thread that may. */
 typedef int (*warm_pool_filter_fn)(void *context, warm_stream stream);
 
-/* Routes allocations to a pool from now on (row E1), and takes a reference to
- * it, which is given back with warm_private_pool_release().
+/* Routes allocations to a pool from now on, and takes a reference to it, which
+ * is given back with warm_private_pool_release().
  * pool: in and out; number 0 makes a new one and stores its number.
  * flags: 0 or WARM_POOL_USER; the same every time.
  * filter: which ones, with its context, until warm_private_pool_end(); null:
  * those of the calling thread, whatever their stream.
  * Where several pools are recording, the one that began last of those whose
- * filters match gets it (row E8).
+ * filters match gets it.
  * Status: INVALID_ARGUMENT also for a pool that is recording already, or was
  * begun with other flags; OUT_OF_MEMORY. Nothing has changed then. */
 WARM_API warm_status warm_private_pool_begin(warm_runtime *runtime,
@@ -94,9 +93,9 @@ WARM_API warm_status warm_private_pool_begin(warm_runtime *runtime,
                                              warm_pool_filter_fn filter,
                                              void *context);
 
-/* Ends the routing, and keeps all references (row E2). When it returns the
- * filter is not called any more. To be called also for a capture that failed,
- * or was given up (row E7).
+/* Ends the routing, and keeps all references. When it returns the filter is not
+ * called any more. To be called also for a capture that failed, or was given
+ * up.
  * Status: INVALID_ARGUMENT for a pool that is not recording. */
 WARM_API warm_status warm_private_pool_end(warm_runtime *runtime,
                                            warm_private_pool pool);
@@ -105,7 +104,7 @@ WARM_API warm_status warm_private_pool_end(warm_runtime *runtime,
 WARM_API warm_status warm_private_pool_retain(warm_runtime *runtime,
                                               warm_private_pool pool);
 
-/* Gives one back; after the last one the number stands for nothing (row E3).
+/* Gives one back; after the last one the number stands for nothing.
  * Status: INVALID_ARGUMENT for the last one of a pool that is recording. */
 WARM_API warm_status warm_private_pool_release(warm_runtime *runtime,
                                                warm_private_pool pool);

@@ -1,4 +1,4 @@
-/* warmpool/runtime.h: making and ending runtimes, log (rows G2, G3, G5, G6).
+/* warmpool/runtime.h: making and ending runtimes, log.
  *
  * Processes and threads. Any thread may call any function at any time, but
  * for warm_runtime_destroy(), which says what it asks for. A thread that
@@ -108,8 +108,8 @@ typedef struct warm_destroy_report {
 } warm_destroy_report;
 
 /* Ends a runtime: idle handles and memory are given back to the driver, what
- * is in use is left alone and reported (row G2). What the calling thread holds
- * of it is given back first.
+ * is in use is left alone and reported. What the calling thread holds of it is
+ * given back first.
  * runtime: null is ignored; destroyed twice answers RUNTIME_GONE.
  * report: null or borrowed with size set.
  * Waits for the one handle that is being made and the one region that is being

@@ -1,5 +1,5 @@
 /* warmpool/snapshot.h: what memory there is, who has it, and what happened to
- * it (row C7).
+ * it.
  *
  * A snapshot names every segment and every block in it, of a device, of all
  * page-locked memory, or of both in the layout that PyTorch's memory visualiser

@@ -1,4 +1,4 @@
-/* warmpool/stats.h: statistics of the pinned space, as struct and JSON (B14).
+/* warmpool/stats.h: statistics of the pinned space, as struct and JSON.
  *
  * All functions: any thread, while everything runs. Threads count for
  * themselves what their magazines serve; a call here adds that up, thread by

@@ -1,4 +1,4 @@
-/* warmpool/storage.h: who owns memory, and who frees it (rows D1 to D4).
+/* warmpool/storage.h: who owns memory, and who frees it.
  *
  * Three things, each built of the one before it:
  *
@@ -49,7 +49,7 @@ typedef enum warm_memory {
 /* "pinned", or "unknown". Static string. */
 WARM_API const char *warm_memory_name(warm_memory memory);
 
-/* ---- data pointers (row D1) --------------------------------------------- */
+/* ---- data pointers ------------------------------------------------------- */
 
 /* Frees what belongs to the context. Called once, by whichever thread lets go
  * last, with no lock of the library held: it may call the library. */
@@ -90,7 +90,7 @@ WARM_API warm_status warm_data_pointer_exchange_deleter(
     warm_data_pointer *data, warm_deleter_fn expected, warm_deleter_fn desired,
     int *exchanged);
 
-/* ---- allocators (row D4) ------------------------------------------------- */
+/* ---- allocators ---------------------------------------------------------- */
 
 /* What every kind of memory presents itself as. A program fills one of its
  * own; fields that are null are not supported. It is const, and lives as long
@@ -145,8 +145,9 @@ WARM_API warm_status warm_allocator_register(warm_runtime *runtime,
                                              const warm_allocator *allocator,
                                              int priority);
 
-/* The one that it stood before serves again. What it has allocated stays its
- * own. Status: NOT_FOUND, RUNTIME_GONE, FORKED, EXITING. */
+/* Unregisters an allocator: the one that served before it serves again. Memory
+ * that it has allocated is still freed by it. Status: NOT_FOUND, RUNTIME_GONE,
+ * FORKED, EXITING. */
 WARM_API warm_status warm_allocator_unregister(warm_runtime *runtime,
                                                const warm_allocator *allocator);
 
@@ -187,7 +188,7 @@ WARM_API warm_status warm_allocator_alloc(const warm_allocator *allocator,
 WARM_API warm_status warm_allocator_free(const warm_allocator *allocator,
                                          void *pointer);
 
-/* ---- storages (rows D2, D3) ---------------------------------------------- */
+/* ---- storages ------------------------------------------------------------ */
 
 /* A data pointer, its size, its device and the allocator that it came from.
  * Opaque; counted. */
@@ -204,7 +205,7 @@ WARM_API warm_status warm_storage_create(const warm_allocator *allocator,
                                          unsigned flags,
                                          warm_storage **storage);
 
-/* The same of memory that is there already (row D3).
+/* The same of memory that is there already.
  * data: taken on success, and empty then; its deleter is called once the last
  * strong reference goes. bytes: at data.data.
  * allocator: where it came from, for resizing; may be null.
