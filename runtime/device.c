@@ -405,12 +405,13 @@ warm_status warm_device_free_uncached(warm_runtime *runtime, int device,
                                       void *pointer)
 {
     warm_status status = wm_runtime_check_device(runtime, device);
-    wm_timelines *timelines = &runtime->pinned->timelines;
+    wm_timelines *timelines;
     wm_breaking breaking;
 
     if (status != WARM_OK || pointer == NULL) {
         return status;
     }
+    timelines = &runtime->pinned->timelines;
     if (!wm_timelines_begin_break(timelines, &breaking, device, NULL, true)) {
         return wm_fail(WARM_CAPTURE_ERROR,
                        "device %d: a stream captures, and freeing memory would "

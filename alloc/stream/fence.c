@@ -136,20 +136,22 @@ static void complete_final_fence(wm_lane_owner *owner)
 bool wm_fence_complete(wm_block *block)
 {
     bool completed = wm_block_fate(block) == WM_BLOCK_IDLE;
-    char *at = (char *)block;
+    bool is_fence = block->size_class == WM_FENCE;
+    bool is_final = block->size_class == WM_FENCE_FINAL;
+    char *at = (char *)block; /* the owner, and the fence in it, may go below */
 
     /* A lost fence never completes: the stream gets no fence any more, but a
      * final one. */
-    if (block->size_class == WM_FENCE && completed) {
+    if (is_fence && completed) {
         complete_fence(
             (wm_lane_owner *)(void *)(at - offsetof(wm_lane_owner, fence)),
             true);
-    } else if (block->size_class == WM_FENCE_FINAL && completed) {
+    } else if (is_final && completed) {
         complete_final_fence(
             (wm_lane_owner *)(void *)(at -
                                       offsetof(wm_lane_owner, final_fence)));
     }
-    return block->size_class == WM_FENCE || block->size_class == WM_FENCE_FINAL;
+    return is_fence || is_final;
 }
 
 /* While a stream captures its id is unknown; no other living stream has an

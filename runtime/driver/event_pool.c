@@ -31,13 +31,13 @@ static bool promise_locked(wm_event_idle *d)
 {
     if (d->promised == d->room) {
         size_t room = d->room > 0 ? d->room * 2 : FIRST_ROOM;
-        warm_event *event = wm_meta_alloc(room * sizeof *event);
+        warm_event *event = wm_meta_alloc(room * sizeof(warm_event));
 
         if (event == NULL) {
             return false;
         }
         if (d->idle > 0) {
-            memcpy(event, d->event, d->idle * sizeof *event);
+            memcpy(event, d->event, d->idle * sizeof(warm_event));
         }
         wm_meta_free(d->event);
         d->event = event;

@@ -208,6 +208,7 @@ START_TEST(test_B14_peaks_of_a_thread_with_many_streams)
     struct worker *w = &worker[0];
     warm_stream stream[STREAMS] = {NULL}, own = w->stream;
 
+    ck_assert_uint_gt(count, 0);
     on = 4 + _i % 2;
     for (unsigned i = 0; i < count; i++) {
         wt_ok(warm_stream_create(runtime, 0, &stream[i]));

@@ -93,7 +93,7 @@ static void work(uint64_t *random, const warm_stream *streams, unsigned count,
 {
     void *own[SLOTS] = {NULL};
 
-    for (unsigned i = 0; i < steps; i++) {
+    for (unsigned i = 0; i < steps && count > 0; i++) {
         unsigned k = (unsigned)(wt_random(random) % SLOTS);
         warm_stream stream = streams[wt_random(random) % count];
 
