@@ -12,6 +12,7 @@
 #include "handles/kind_table.h"
 #include "warmpool/warmpool.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 
 enum { HOME = 0, OTHER = 1, DEVICES = 2, BYTES = 10000, LARGE = 4 << 20 };
@@ -265,8 +266,8 @@ START_TEST(test_A17_statistics_show_what_a_reset_took)
     ck_assert_uint_eq(wt_pinned_stats(runtime).reset_bytes, 0);
     wt_ok(warm_stats_json(runtime, text, sizeof text, NULL));
     ck_assert_ptr_nonnull(strstr(text, "\"lost\":3"));
-    snprintf(text + sizeof text - 64, 64, "\"reset_bytes\":%llu",
-             (unsigned long long)(held + workspaces));
+    snprintf(text + sizeof text - 64, 64, "\"reset_bytes\":%" PRIu64,
+             held + workspaces);
     ck_assert_ptr_nonnull(strstr(text, text + sizeof text - 64));
     end(HOME);
     end_lost(OTHER);
