@@ -85,7 +85,7 @@ static void *short_thread(void *argument)
 {
     uint64_t seed = (uint64_t)(uintptr_t)argument * 0x9E3779B97F4A7C15u + 1;
     warm_stream stream;
-    warm_lease lease;
+    warm_lease lease = {0};
     void *handle;
 
     TRY(warm_stream_reserve(runtime, 0, &stream));
