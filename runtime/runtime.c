@@ -289,11 +289,11 @@ static warm_runtime *new_runtime(wm_driver *driver, struct wm_trace *trace,
     runtime->pool_over = pool_over;
     runtime->tend_pools = wm_private_tend;
     runtime->captures_over = captures_over;
-    /* Traced calls must not be hits, which would leave no record: sections are
-     * closed from birth. */
+    /* Traced calls must not be hits, which would leave no record: biased locks
+     * are revoked from birth. */
     runtime->traced = trace != NULL || options->history > 0;
-    runtime->window_closed =
-        wm_section_birth() | (runtime->traced ? WM_CLOSED_SLOW : 0);
+    runtime->window_revoked =
+        wm_biased_birth() | (runtime->traced ? WM_REVOKED_SLOW : 0);
     wm_lock_init(&runtime->windows_lock, WM_RANK_WINDOWS);
     /* Relaxed: state publishes it later. 0 means not bound in a window. */
     atomic_store_explicit(&runtime->stream_epoch, 1, memory_order_relaxed);

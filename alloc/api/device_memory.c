@@ -102,9 +102,9 @@ static bool turn_to(wm_window *window, int device, warm_stream stream)
 {
     bool found = false;
 
-    if (wm_section_enter(&window->section)) {
+    if (wm_biased_enter(&window->biased)) {
         found = wm_stream_slot_of(window, device, stream) != NULL;
-        wm_section_leave(&window->section);
+        wm_biased_leave(&window->biased);
     }
     return found;
 }
@@ -127,8 +127,8 @@ static warm_status alloc_other(warm_runtime *runtime, int device,
 }
 
 /* A miss on the stream of the current slot, read again here so that a hit need
- * not keep it in registers. Outside of the section: another thread ends slots
- * only while the owner is not in a call. */
+ * not keep it in registers. Outside of the biased lock: another thread ends
+ * slots only while the owner is not in a call. */
 static warm_status alloc_missed(wm_window *window, size_t bytes, void **pointer)
 {
     const wm_stream_slot *slot = window->slot_last;

@@ -173,10 +173,10 @@ guess(wm_window *window, const void *pointer)
     bool ours = false;
 
     if (wm_likely(block != NULL) &&
-        wm_likely(wm_section_enter(&window->section))) {
+        wm_likely(wm_biased_enter(&window->biased))) {
         ours = wm_magazine_owns(window, block) &&
                wm_likely(wm_block_starts_at(block, pointer));
-        wm_section_leave(&window->section);
+        wm_biased_leave(&window->biased);
     }
     return ours ? block : NULL;
 }

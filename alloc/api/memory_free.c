@@ -69,7 +69,8 @@ enum free_result {
     NO_ROOM /* or the block must not be cached, or that is unknown */
 };
 
-/* Inside the section. block: the record that the pointer cache has for pointer.
+/* Inside the biased lock. block: the record that the pointer cache has for
+ * pointer.
  */
 static inline __attribute__((always_inline)) enum free_result
 free_ours(wm_window *window, wm_block *block, void *pointer)
@@ -108,10 +109,10 @@ warm_status warm_free(void *pointer)
     wm_block *block = wm_pointer_cache_entry(window, pointer);
 
     if (wm_likely(block != NULL) &&
-        wm_likely(wm_section_enter(&window->section))) {
+        wm_likely(wm_biased_enter(&window->biased))) {
         enum free_result result = free_ours(window, block, pointer);
 
-        wm_section_leave(&window->section);
+        wm_biased_leave(&window->biased);
         if (wm_likely(result == FREED)) {
             return WARM_OK;
         }
@@ -152,11 +153,11 @@ static warm_status free_other(wm_window *window, wm_block *block, void *pointer)
                : free_slow(pointer);
 }
 
-/* Our block, but a visitor holds the section: batches a used block under the
- * lock. The slow path would bypass this thread's batches for as long as the
+/* Our block, but a visitor holds the biased lock: batches a used block under
+ * the lock. The slow path would bypass this thread's batches for as long as the
  * visitor is preempted. */
-static warm_status free_closed(wm_window *window, wm_block *block,
-                               void *pointer)
+static warm_status free_revoked(wm_window *window, wm_block *block,
+                                void *pointer)
 {
     return wm_block_own(block) != NULL &&
                    wm_pending_free_visited(window, block, pointer)
@@ -176,11 +177,11 @@ static warm_status free_found(wm_window *window, void *pointer)
     if (block == NULL) {
         return free_slow(pointer);
     }
-    if (!wm_section_enter(&window->section)) {
-        return free_closed(window, block, pointer);
+    if (!wm_biased_enter(&window->biased)) {
+        return free_revoked(window, block, pointer);
     }
     result = free_ours(window, block, pointer);
-    wm_section_leave(&window->section);
+    wm_biased_leave(&window->biased);
     switch (result) {
     case FREED:
         return WARM_OK;

@@ -7,9 +7,9 @@
  * and the thread returns room that it does not need. So claimed is never below
  * what callers hold, and its peak never below their peak. The peak exceeds
  * theirs by at most the rooms that exist when it is raised. Before a peak is
- * raised or reset, all threads' windows are closed (section.h), and the rooms
- * of each thread's sets are cut to WM_ROOM_BLOCKS and WM_ROOM_BYTES in total;
- * then the windows open again (magazine_room.c).
+ * raised or reset, all threads' windows are revoked (biased_lock.h), and the
+ * rooms of each thread's sets are cut to WM_ROOM_BLOCKS and WM_ROOM_BYTES in
+ * total; then they are restored (magazine_room.c).
  *
  * For a size class, claimed counts blocks that callers hold and blocks that
  * threads cache: a hit moves a block from one to the other and claims nothing.

@@ -1,5 +1,5 @@
 /* cache_int.h: shared by the files of the thread cache. The caller has the
- * section of the set's window; functions named `_locked` need lock arena as
+ * biased lock of the set's window; functions named `_locked` need lock arena as
  * well. */
 #ifndef WM_CACHE_INT_H
 #define WM_CACHE_INT_H
@@ -25,7 +25,7 @@ static inline bool wm_magazine_set_caches(const wm_magazine_set *set,
                                           const wm_block *block)
 {
     /* Relaxed: the state can become or cease to be the set's only in the
-     * section. */
+     * biased lock. */
     return atomic_load_explicit(&block->state, memory_order_relaxed) ==
            set->cached;
 }
@@ -132,7 +132,7 @@ void wm_magazine_set_retire(wm_magazine_set *set,
 wm_window *wm_cache_window(const struct wm_arena_group *group);
 
 /* The thread's home node has changed: moves its set of page-locked memory to
- * that node and opens the section again. */
+ * that node and restores the biased lock. */
 void wm_cache_move_home(wm_window *window, int node);
 
 /* Puts a class to use, if it is not. Null: its blocks are larger than all that

@@ -2,7 +2,7 @@
  * thread: splits one larger block, or merges adjacent ones. All other blocks
  * stay cached.
  *
- * Takes the section of the calling thread's window and under it lock arena.
+ * Takes the biased lock of the calling thread's window and under it lock arena.
  * Calls no driver. */
 #include "alloc/cache/cache_int.h"
 
@@ -246,7 +246,7 @@ static wm_block *carve(wm_arena_group *group, const wm_request *request,
     if (block != NULL) {
         wm_magazine_set_tag_block(set, block);
     }
-    wm_section_unlock(&window->section);
+    wm_biased_release(&window->biased);
     /* A search that finds nothing looks at a dozen entries, 3 % of what misses
      * do. If it was charged as well, two traces of a device would hold 1 % and
      * 3 % more, for as many instructions. */

@@ -1,7 +1,7 @@
 /* completed.c: caches completed blocks in the set of the thread that freed
  * them, within a budget.
  *
- * The caller has the section of the set's window; takes lock arena. */
+ * The caller has the biased lock of the set's window; takes lock arena. */
 #include "alloc/cache/cache_int.h"
 
 #include "alloc/arena/arena_int.h"

@@ -1,6 +1,6 @@
 /* flush.c: flushes blocks of a set to the arenas that they belong to.
  *
- * The caller has the section of the set's window; takes lock arena, of one
+ * The caller has the biased lock of the set's window; takes lock arena, of one
  * sibling at a time. The set counts a block until it is in its arena: a thread
  * that looks for memory finds it in one of the two. */
 #include "alloc/cache/cache_int.h"

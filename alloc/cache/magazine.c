@@ -1,6 +1,6 @@
 /* magazine.c: misses, and frees that are no hits.
  *
- * Takes the section of the calling thread's window and under it lock arena.
+ * Takes the biased lock of the calling thread's window and under it lock arena.
  * Calls no driver. */
 #include "alloc/cache/cache_int.h"
 
@@ -193,7 +193,7 @@ enum wm_refill wm_cache_refill(wm_arena_group *group, const wm_request *request,
             wm_cache_move_to_sibling(set);
         }
     }
-    wm_section_unlock(&window->section);
+    wm_biased_release(&window->biased);
     return result;
 }
 
@@ -219,7 +219,7 @@ void wm_cache_tag_block(wm_arena_group *group, const wm_request *request,
         return;
     }
     wm_magazine_set_tag_block(set, block);
-    wm_section_unlock(&window->section);
+    wm_biased_release(&window->biased);
 }
 
 /* ---- frees -------------------------------------------------------------- */
@@ -242,7 +242,7 @@ void wm_cache_count_free(wm_arena_group *group, wm_block *block)
         wm_magazine_count_free(set, block, false);
         block->counted = true;
     }
-    wm_section_unlock(&window->section);
+    wm_biased_release(&window->biased);
 }
 
 bool wm_cache_free(wm_arena_group *group, wm_block *block)
@@ -260,6 +260,6 @@ bool wm_cache_free(wm_arena_group *group, wm_block *block)
     }
     taken =
         wm_magazine_set_has_place(set, block) && wm_cache_push_slow(set, block);
-    wm_section_unlock(&window->section);
+    wm_biased_release(&window->biased);
     return taken;
 }

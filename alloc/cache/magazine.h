@@ -7,8 +7,8 @@
  *   miss        lock arena, once: refill with a batch, or flush the older half
  *
  * A hit takes no lock, makes no read-modify-write and calls nothing; it runs
- * inside the window's section (runtime/thread/section.h). Every other function
- * here locks the section first, and lock arena under it.
+ * inside the window's biased lock (runtime/thread/biased_lock.h). Every other
+ * function here locks the biased lock first, and lock arena under it.
  *
  * States. A cached block is CACHED and a block that a caller holds is LIVE; the
  * number of the set is stored above the state (block.h). A number is never used
@@ -79,7 +79,7 @@ typedef struct wm_room {
     _Atomic int64_t blocks, requested;
 } wm_room;
 
-/* One cache line; guarded by the section, but for const fields. Before the
+/* One cache line; guarded by the biased lock, but for const fields. Before the
  * first entry lies an entry of no block, whose state no set has: a hit on an
  * empty magazine finds that entry and misses. A class that the thread has not
  * used has no entries: hits miss, and loops over a set visit only the classes
@@ -192,7 +192,7 @@ enum wm_refill {
 };
 
 /* Allocates a LIVE block for the calling thread: from its magazine, if only the
- * section was closed; else refills the magazine from the arena. split: the
+ * biased lock was revoked; else refills the magazine from the arena. split: the
  * split policy of the arena. */
 enum wm_refill wm_cache_refill(struct wm_arena_group *group,
                                const struct wm_request *request,
@@ -214,19 +214,20 @@ void wm_cache_count_free(struct wm_arena_group *group, wm_block *block);
  * have a set gets one by the hash of its id. */
 wm_arena *wm_cache_arena(struct wm_arena_group *group, int node);
 
-/* Locks the section of *mine, the calling thread's window, and returns its set
- * for a group that is not laned; makes the set if there is none. Null: no set,
- * nothing is locked. */
+/* Locks the biased lock of *mine, the calling thread's window, and returns its
+ * set for a group that is not laned; makes the set if there is none. Null: no
+ * set, nothing is locked. */
 wm_magazine_set *wm_cache_lock_mine(struct wm_arena_group *group,
                                     wm_window **mine);
 
-/* With the section: caches PENDING blocks that have left every queue, chained
- * by next_done. Returns the chain of those that do not fit or are retained. */
+/* With the biased lock: caches PENDING blocks that have left every queue,
+ * chained by next_done. Returns the chain of those that do not fit or are
+ * retained. */
 wm_block *wm_cache_add_completed(wm_magazine_set *set, wm_block *chain);
 
-/* With the section: caches the blocks of a completed batch of the set, which
- * are GATHERED, or PENDING as far as the arena counted them. Blocks that do not
- * fit go to their arenas. */
+/* With the biased lock: caches the blocks of a completed batch of the set,
+ * which are GATHERED, or PENDING as far as the arena counted them. Blocks that
+ * do not fit go to their arenas. */
 void wm_cache_add_pending_batch(wm_magazine_set *set,
                                 const wm_pending_batch *batch);
 
@@ -239,8 +240,8 @@ void wm_cache_reset_peaks(struct wm_arena_group *group);
  * for a reader of statistics. */
 void wm_cache_merge_stats(struct wm_arena_group *group);
 /* Merges the counts as above, then calls read while every visited thread is
- * still kept out of its section: the arenas' counts are complete then, but for
- * calls that need no magazine. read takes no lock below those of arenas. No
+ * still kept out of its biased lock: the arenas' counts are complete then, but
+ * for calls that need no magazine. read takes no lock below those of arenas. No
  * lock held. */
 void wm_cache_merge_stats_and_read(struct wm_arena_group *group,
                                    void (*read)(void *context), void *context);
@@ -276,10 +277,10 @@ wm_block *wm_cache_take_larger(struct wm_arena_group *group,
 wm_block *wm_cache_take_row(struct wm_arena_group *group,
                             const struct wm_request *request);
 
-/* ---- for space/reclaim.c: the caller has the section ----------------- */
+/* ---- for space/reclaim.c: the caller has the biased lock ----------------- */
 
 /* Iterates over a window's sets of a group: *at begins with 0; null: the end.
- * Without the section the sets may only be read. */
+ * Without the biased lock the sets may only be read. */
 static inline wm_magazine_set *
 wm_cache_next_set(const wm_window *window, const struct wm_arena_group *group,
                   unsigned *at)
@@ -302,8 +303,8 @@ wm_cache_next_set(const wm_window *window, const struct wm_arena_group *group,
     return NULL;
 }
 
-/* Locks the section of *mine, the calling thread's window, and returns its set
- * for a request; makes the set if there is none. Null: no set, nothing is
+/* Locks the biased lock of *mine, the calling thread's window, and returns its
+ * set for a request; makes the set if there is none. Null: no set, nothing is
  * locked. */
 wm_magazine_set *wm_cache_lock_for(struct wm_arena_group *group,
                                    const struct wm_request *request,

@@ -12,7 +12,8 @@
 /* Computes a magazine's address once, and not again for each of its fields. */
 #define WM_ONE_ADDRESS(m) __asm__("" : "+r"(m))
 
-/* ---- parts of hits: the caller is in the section ----------------------- */
+/* ---- parts of hits: the caller is under the biased lock
+ * ----------------------- */
 
 /* Claim the blocks of a class that were counted since (magazine_room.c). */
 void wm_magazine_claim(wm_magazine_set *set, wm_magazine *m);
@@ -125,7 +126,7 @@ wm_magazine_pop_from(wm_magazine_set *set, wm_magazine *m, size_t bytes,
     entry = m->top - 1;
     block = entry->block;
 
-    /* Relaxed: written by this thread, or before it locked the section. */
+    /* Relaxed: written by this thread, or before it locked the biased lock. */
     if (wm_unlikely(atomic_load_explicit(&block->state, memory_order_relaxed) !=
                     set->cached) ||
         !wm_room_take(wm_magazine_room(set, m, laned), m, bytes)) {
@@ -195,9 +196,9 @@ wm_magazine_push(wm_magazine_set *set, wm_block *block, char *base, bool laned)
         return false;
     }
     top->block = block;
-    /* Relaxed: only a thread in the section pops the entry; others compare the
-     * state. (Stored here, or the compiler merges two stores and waits for both
-     * values.) */
+    /* Relaxed: only a thread under the biased lock pops the entry; others
+     * compare the state. (Stored here, or the compiler merges two stores and
+     * waits for both values.) */
     atomic_store_explicit(&block->state, set->cached, memory_order_relaxed);
     top->base = base;
     m->top = top + 1;
@@ -229,8 +230,8 @@ wm_magazine_count_free(wm_magazine_set *set, wm_block *block, bool laned)
 /* ---- whole hits -------------------------------------------------------- */
 
 /* Whether a request may be a hit, provided that no pool is recording. If the
- * window names this runtime, the runtime lives as long as the section is
- * open. */
+ * window names this runtime, the runtime lives as long as the biased lock is
+ * not revoked. */
 static inline bool wm_magazine_may_hit(const wm_window *window,
                                        const warm_runtime *runtime,
                                        size_t bytes, void *const *pointer)
@@ -249,11 +250,11 @@ wm_magazine_hand_out(wm_window *window, const wm_entry *entry, void **pointer)
 }
 
 /* The block that the pointer cache has for base: the block that a hit allocated
- * there lately, or another one, or null. Read it in the section: the record may
- * serve another block by now, but it stays mapped until the window is cut. If
- * the record's state names a set of the window and the record starts at base,
- * it is that block. (The state alone is not enough: the block may have been
- * cached by another thread since.) */
+ * there lately, or another one, or null. Read it under the biased lock: the
+ * record may serve another block by now, but it stays mapped until the window
+ * is cut. If the record's state names a set of the window and the record starts
+ * at base, it is that block. (The state alone is not enough: the block may have
+ * been cached by another thread since.) */
 static inline wm_block *wm_pointer_cache_entry(wm_window *window,
                                                const void *base)
 {
@@ -269,7 +270,7 @@ wm_magazine_alloc(wm_window *window, unsigned routing, size_t bytes, int node,
     const wm_entry *entry = NULL;
     wm_magazine_set *set;
 
-    if (wm_unlikely(!wm_section_enter_unless(&window->section, routing))) {
+    if (wm_unlikely(!wm_biased_enter_unless(&window->biased, routing))) {
         return false;
     }
     set = atomic_load_explicit(&window->magazines, memory_order_relaxed);
@@ -280,7 +281,7 @@ wm_magazine_alloc(wm_window *window, unsigned routing, size_t bytes, int node,
     if (wm_likely(entry != NULL)) {
         wm_magazine_hand_out(window, entry, pointer);
     }
-    wm_section_leave(&window->section);
+    wm_biased_leave(&window->biased);
     return entry != NULL;
 }
 
@@ -291,7 +292,7 @@ static inline bool wm_magazine_alloc_larger(wm_window *window, unsigned routing,
     const wm_entry *entry = NULL;
     wm_magazine_set *set;
 
-    if (!wm_section_enter_unless(&window->section, routing)) {
+    if (!wm_biased_enter_unless(&window->biased, routing)) {
         return false;
     }
     set = atomic_load_explicit(&window->magazines, memory_order_relaxed);
@@ -301,7 +302,7 @@ static inline bool wm_magazine_alloc_larger(wm_window *window, unsigned routing,
     if (entry != NULL) {
         wm_magazine_hand_out(window, entry, pointer);
     }
-    wm_section_leave(&window->section);
+    wm_biased_leave(&window->biased);
     return entry != NULL;
 }
 
@@ -339,11 +340,12 @@ wm_magazine_may_keep(wm_block *block)
     return wm_likely((uses | captured) == 0);
 }
 
-/* Caches such a block, which starts at base, in the section. False: no room. */
+/* Caches such a block, which starts at base, under the biased lock. False: no
+ * room. */
 static inline __attribute__((always_inline)) bool
 wm_magazine_free(wm_window *window, wm_block *block, char *base)
 {
-    /* The set exists: the state names it and the section is open. */
+    /* The set exists: the state names it and the biased lock is not revoked. */
     return wm_magazine_push(
         atomic_load_explicit(&window->magazines, memory_order_relaxed), block,
         base, false);
@@ -367,7 +369,7 @@ wm_magazine_free_other(wm_window *window, wm_block *block, wm_state state,
         atomic_load_explicit(&block->owner_stream, memory_order_relaxed) !=
             NULL ||
         !wm_magazine_may_keep(block) || block->size_class >= WM_CLASSES ||
-        !wm_section_enter(&window->section)) {
+        !wm_biased_enter(&window->biased)) {
         return false;
     }
     set = atomic_load_explicit(&window->magazines, memory_order_relaxed);
@@ -385,7 +387,7 @@ wm_magazine_free_other(wm_window *window, wm_block *block, wm_state state,
             atomic_store_explicit(&block->state, state, memory_order_release);
         }
     }
-    wm_section_leave(&window->section);
+    wm_biased_leave(&window->biased);
     return taken;
 }
 

@@ -4,9 +4,9 @@
  * may still allocate before it has to claim more (live.h). Only sets of
  * pinned memory count frees that are not cached.
  *
- * The caller has the section of the set's window; wm_cache_raise_peaks() and
- * wm_cache_reset_peaks() take the sections of all windows. Takes no other
- * lock. */
+ * The caller has the biased lock of the set's window; wm_cache_raise_peaks()
+ * and wm_cache_reset_peaks() take the biased locks of all windows. Takes no
+ * other lock. */
 #include "alloc/cache/cache_int.h"
 
 /* Half of what is left below a peak is divided among the sets; the other half
@@ -373,7 +373,7 @@ static void trim_window(wm_window *window, void *context)
     }
 }
 
-/* No set's room changes now: every visited window is still closed, under lock
+/* No set's room changes now: every visited window is still revoked, under lock
  * windows. */
 static void raise_above(void *context)
 {

@@ -1,7 +1,8 @@
 /* magazine_set.c: the lifetime of a window's set of magazines: create, put
  * classes to use, move to another node or sibling arena, retire, free.
  *
- * Takes the section of the calling thread's window, and under it lock arena. */
+ * Takes the biased lock of the calling thread's window, and under it lock
+ * arena. */
 #include "alloc/cache/cache_int.h"
 
 #include "alloc/arena/arena_int.h"
@@ -241,16 +242,16 @@ static void begin_set(wm_arena_group *group, wm_arena *home, wm_window *window)
 }
 
 /* Under lock windows: no set begins while a visit keeps all threads out of
- * their sections (wm_visit.finish). */
+ * their biased locks (wm_visit.finish). */
 static void begin_first_set(wm_arena_group *group, wm_arena *home,
                             wm_window *window)
 {
     wm_lock_acquire(&group->runtime->windows_lock);
-    wm_section_lock(&window->section);
-    if (!wm_section_is_closed(&window->section, WM_CLOSED_CUT)) {
+    wm_biased_acquire(&window->biased);
+    if (!wm_biased_is_revoked(&window->biased, WM_REVOKED_CUT)) {
         begin_set(group, home, window);
     }
-    wm_section_unlock(&window->section);
+    wm_biased_release(&window->biased);
     wm_lock_release(&group->runtime->windows_lock);
 }
 
@@ -307,15 +308,15 @@ void wm_cache_move_home(wm_window *window, int node)
 {
     wm_magazine_set *set;
 
-    wm_section_lock(&window->section);
+    wm_biased_acquire(&window->biased);
     set = wm_cache_set_of(window);
-    if (wm_section_is_closed(&window->section, WM_CLOSED_HOME)) {
+    if (wm_biased_is_revoked(&window->biased, WM_REVOKED_HOME)) {
         if (set != NULL) {
             move_set(set, wm_group_arena(set->group, node), window);
         }
-        wm_section_open(&window->section, WM_CLOSED_HOME);
+        wm_biased_restore(&window->biased, WM_REVOKED_HOME);
     }
-    wm_section_unlock(&window->section);
+    wm_biased_release(&window->biased);
 }
 
 /* A hash of the thread: always the same shard. */
@@ -375,7 +376,7 @@ wm_arena *wm_cache_arena(wm_arena_group *group, int node)
         if (set == NULL) {
             return first + shard_of_thread(group);
         }
-        wm_section_unlock(&window->section);
+        wm_biased_release(&window->biased);
     }
     return first + set->arena->shard;
 }
@@ -390,19 +391,19 @@ wm_magazine_set *wm_cache_lock_mine(wm_arena_group *group, wm_window **mine)
         return NULL;
     }
     node = wm_node_home(group->runtime);
-    if (wm_unlikely(wm_section_is_closed(&window->section, WM_CLOSED_HOME))) {
+    if (wm_unlikely(wm_biased_is_revoked(&window->biased, WM_REVOKED_HOME))) {
         wm_cache_move_home(window, node);
     }
-    wm_section_lock(&window->section);
+    wm_biased_acquire(&window->biased);
     set = atomic_load_explicit(&window->magazines, memory_order_relaxed);
     if (set == NULL) {
-        wm_section_unlock(&window->section);
+        wm_biased_release(&window->biased);
         begin_first_set(group, wm_group_arena(group, node), window);
-        wm_section_lock(&window->section);
+        wm_biased_acquire(&window->biased);
         set = wm_cache_set_of(window);
     }
     if (set == NULL) {
-        wm_section_unlock(&window->section);
+        wm_biased_release(&window->biased);
     }
     *mine = window;
     return set;

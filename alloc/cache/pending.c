@@ -1,7 +1,7 @@
 /* pending.c: the slots: append, count, flush, detach.
  *
- * Takes the section of a window and under it the locks of the timelines and of
- * the arena; calls the driver with none of them held. */
+ * Takes the biased lock of a window and under it the locks of the timelines and
+ * of the arena; calls the driver with none of them held. */
 #include "alloc/cache/cache_int.h"
 
 #include "alloc/arena/arena_int.h"
@@ -82,7 +82,8 @@ void wm_pending_merge_stats_locked(wm_magazine_set *set)
     }
 }
 
-/* ---- flush and detach: the caller has the section ----------------------- */
+/* ---- flush and detach: the caller has the biased lock -----------------------
+ */
 
 /* Most blocks of a slot's batch that other threads may want: as many as make a
  * timeline's batch worth a query, so that they are in the timeline in time. */

@@ -1,7 +1,7 @@
 /* pending_attach.c: gives a thread a slot for a stream that it frees on.
  *
- * Takes the section of the calling thread's window and under it the locks of
- * the timelines and of the arena. */
+ * Takes the biased lock of the calling thread's window and under it the locks
+ * of the timelines and of the arena. */
 #include "alloc/cache/cache_int.h"
 
 #include "runtime/base/meta.h"
@@ -73,6 +73,6 @@ void wm_pending_attach(wm_arena_group *group, warm_stream stream, bool yields)
     set = wm_cache_lock_mine(group, &window);
     if (set != NULL) {
         fill_slot(set, group, stream, yields);
-        wm_section_unlock(&window->section);
+        wm_biased_release(&window->biased);
     }
 }

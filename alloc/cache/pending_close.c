@@ -5,13 +5,14 @@
  * stable, a batch stays in its slot from the first free until its blocks are
  * cached:
  *
- *   section   slot->in_driver is set; the timeline counts a recorder
+ *   biased lock   slot->in_driver is set; the timeline counts a recorder
  *   driver    query the oldest batches' events; record one for the open batch
- *   section   cache completed blocks; serve a request that was left meanwhile
+ *   biased lock   cache completed blocks; serve a request that was left
+ * meanwhile
  *
- * The event of a completed batch is reused for the next one. Takes the section
- * of the window, and under it the locks of the timeline and of the arena; calls
- * the driver with none of them held. */
+ * The event of a completed batch is reused for the next one. Takes the biased
+ * lock of the window, and under it the locks of the timeline and of the arena;
+ * calls the driver with none of them held. */
 #include "alloc/cache/cache_int.h"
 
 #include "alloc/arena/arena_int.h"
@@ -48,7 +49,7 @@ static bool may_close_locked(const wm_magazine_set *set,
            atomic_load_explicit(&t->slots, memory_order_relaxed) == 1;
 }
 
-/* With the section. must: close the open batch, or do nothing. */
+/* With the biased lock. must: close the open batch, or do nothing. */
 static bool begin_cycle(wm_magazine_set *set, wm_pending_stream *slot,
                         bool must, struct cycle *cycle)
 {
@@ -67,7 +68,7 @@ static bool begin_cycle(wm_magazine_set *set, wm_pending_stream *slot,
     return begun;
 }
 
-/* Without the section: counts the completed batches, oldest first. */
+/* Without the biased lock: counts the completed batches, oldest first. */
 static void poll_batches(wm_timelines *set, const wm_pending_stream *slot,
                          unsigned most, struct cycle *cycle)
 {
@@ -184,7 +185,7 @@ static bool serve_request(wm_magazine_set *set, wm_pending_stream *slot,
     return full;
 }
 
-/* With the section. */
+/* With the biased lock. */
 static void end_cycle(wm_magazine_set *set, wm_pending_stream *slot,
                       struct cycle *cycle)
 {
@@ -207,23 +208,23 @@ static void end_cycle(wm_magazine_set *set, wm_pending_stream *slot,
     wm_lock_release(&cycle->t->lock);
 }
 
-/* Runs the driver part and the end of a cycle. Unlocks the section, which the
- * caller has, and returns with a reference to cycle->t. */
+/* Runs the driver part and the end of a cycle. Unlocks the biased lock, which
+ * the caller has, and returns with a reference to cycle->t. */
 static void run_cycle(wm_window *window, wm_pending_stream *slot, unsigned most,
                       struct cycle *cycle)
 {
     wm_timelines *timelines = slot->timelines;
 
-    wm_section_unlock(&window->section);
+    wm_biased_release(&window->biased);
     poll_batches(timelines, slot, most, cycle);
     if (cycle->close) {
         record_event(timelines, slot, cycle);
     }
-    wm_section_lock(&window->section);
+    wm_biased_acquire(&window->biased);
     /* A detach may drop the slot's references. */
     wm_timeline_hold(cycle->t);
     end_cycle(wm_cache_set_of(window), slot, cycle);
-    wm_section_unlock(&window->section);
+    wm_biased_release(&window->biased);
 }
 
 /* ---- completed in the timeline ------------------------------------------ */
@@ -237,12 +238,12 @@ static void cache_done(void *context, wm_block *done)
     wm_block *rest = done;
     wm_magazine_set *set;
 
-    wm_section_lock(&window->section);
+    wm_biased_acquire(&window->biased);
     set = wm_cache_set_of(window);
     if (set != NULL) {
         rest = wm_cache_add_completed(set, done);
     }
-    wm_section_unlock(&window->section);
+    wm_biased_release(&window->biased);
     if (rest != NULL) {
         group->timelines->ops->finish(rest);
     }
@@ -251,8 +252,8 @@ static void cache_done(void *context, wm_block *done)
 /* ---- a batch is full ---------------------------------------------------- */
 
 /* Closes a full batch in the slot, or flushes it and leaves it to the timeline.
- * Unlocks the section, which the caller has. cycle->t: the timeline to poll,
- * with a reference, or null. */
+ * Unlocks the biased lock, which the caller has. cycle->t: the timeline to
+ * poll, with a reference, or null. */
 static void close_slot(wm_window *window, wm_pending_stream *slot,
                        struct cycle *cycle)
 {
@@ -272,7 +273,7 @@ static void close_slot(wm_window *window, wm_pending_stream *slot,
     if (cycle->full) {
         wm_timeline_hold(cycle->t);
     }
-    wm_section_unlock(&window->section);
+    wm_biased_release(&window->biased);
 }
 
 /* Closes the timeline's full batch, or polls batches older than those of the
@@ -302,14 +303,14 @@ void wm_pending_close(wm_window *window, wm_pending_stream *slot, bool mine)
 
     before.size = sizeof before;
     warm_last_error(&before);
-    wm_section_lock(&window->section);
+    wm_biased_acquire(&window->biased);
     /* The window may have no set, and another thread may have flushed the slot
      * since. */
     if (wm_cache_set_of(window) != NULL && slot->open.count > 0) {
         group = wm_cache_set_of(window)->arena->group;
         close_slot(window, slot, &cycle);
     } else {
-        wm_section_unlock(&window->section);
+        wm_biased_release(&window->biased);
     }
     poll_timeline(group, &cycle, mine ? &home : NULL);
     wm_error_restore(&before);
@@ -329,7 +330,7 @@ static bool poll_slots(wm_arena_group *group, wm_window *window)
         wm_pending_stream *slot;
         struct cycle cycle = {.t = NULL};
 
-        wm_section_lock(&window->section);
+        wm_biased_acquire(&window->biased);
         slot = wm_pending_stream_in(wm_cache_set_of(window), i);
         cycle.close = slot != NULL && slot->open.count >= WM_BATCH_RIPE;
         if (slot != NULL && slot->closed > 0 &&
@@ -338,7 +339,7 @@ static bool poll_slots(wm_arena_group *group, wm_window *window)
             poll_timeline(group, &cycle, &home);
             any = cycle.completed > 0;
         } else {
-            wm_section_unlock(&window->section);
+            wm_biased_release(&window->biased);
         }
     }
     return any;
@@ -374,7 +375,7 @@ static unsigned flush_mine(wm_arena_group *group, struct mine *mine,
     wm_magazine_set *set = wm_cache_lock_mine(group, &window);
 
     if (set != NULL && has_closed(set)) {
-        wm_section_unlock(&window->section);
+        wm_biased_release(&window->biased);
         *any = poll_slots(group, window);
         set = *any ? NULL : wm_cache_lock_mine(group, &window);
     }
@@ -392,7 +393,7 @@ static unsigned flush_mine(wm_arena_group *group, struct mine *mine,
         }
     }
     *home = (wm_home){cache_done, window};
-    wm_section_unlock(&window->section);
+    wm_biased_release(&window->biased);
     return count;
 }
 
@@ -463,8 +464,7 @@ bool wm_pending_free_other(wm_arena_group *group, wm_block *block,
         atomic_load_explicit(&block->owner_stream, memory_order_relaxed) !=
             NULL ||
         atomic_load_explicit(&block->captured, memory_order_relaxed) ||
-        window->owner != group->runtime ||
-        !wm_section_enter(&window->section)) {
+        window->owner != group->runtime || !wm_biased_enter(&window->biased)) {
         return false;
     }
     set = wm_cache_set_of(window);
@@ -476,7 +476,7 @@ bool wm_pending_free_other(wm_arena_group *group, wm_block *block,
         full = wm_pending_append(set, slot, block);
         wm_block_set_state(block, WM_BLOCK_GATHERED);
     }
-    wm_section_leave(&window->section);
+    wm_biased_leave(&window->biased);
     if (full) {
         wm_pending_close(window, slot, false);
     }
@@ -494,16 +494,16 @@ bool wm_pending_free_visited(wm_window *window, wm_block *block,
     bool done = false, full = false;
     wm_magazine_set *set;
 
-    wm_section_lock(&window->section);
+    wm_biased_acquire(&window->biased);
     set = wm_cache_set_of(window);
-    if (set != NULL && wm_section_is_hittable(&window->section) &&
+    if (set != NULL && wm_biased_is_hittable(&window->biased) &&
         wm_block_starts_at(block, base)) {
         if (block->size_class < WM_CLASSES) {
             wm_magazine_trim_room(set, &set->of[block->size_class]);
         }
         done = wm_pending_add(window, set, block, &slot, &full);
     }
-    wm_section_unlock(&window->section);
+    wm_biased_release(&window->biased);
     if (done) {
         wm_pending_added(window, slot, full);
     }

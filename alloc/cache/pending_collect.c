@@ -1,7 +1,7 @@
 /* pending_collect.c: one thread counts or flushes the batches of all threads.
  *
- * Takes lock windows, under it the sections of the windows, the locks of the
- * timelines and lock arena; calls no driver. */
+ * Takes lock windows, under it the biased locks of the windows, the locks of
+ * the timelines and lock arena; calls no driver. */
 #include "alloc/cache/cache_int.h"
 
 struct collection {
@@ -108,7 +108,7 @@ size_t wm_pending_blocks(wm_timelines *set)
     /* Pairs with the order of a hit, which stores the count before it reads
      * anything else. If the barrier is refused, hits were never allowed, or a
      * few are missed. */
-    (void)wm_section_barrier();
+    (void)wm_biased_barrier();
     (void)wm_window_visit(set->runtime, &visit);
     return blocks;
 }

@@ -59,10 +59,10 @@ wm_pending_record(wm_window *window, wm_block *block, warm_stream stream)
     wm_timeline *t;
     bool done = false;
 
-    if (wm_unlikely(!wm_section_enter(&window->section))) {
+    if (wm_unlikely(!wm_biased_enter(&window->biased))) {
         return false;
     }
-    /* The set exists: the state names it and the section is open. */
+    /* The set exists: the state names it and the biased lock is not revoked. */
     slot = wm_pending_stream_for(window, stream);
     t = wm_pending_timeline(slot);
     if (wm_likely(slot->stream == stream) && wm_likely(stream != NULL) &&
@@ -82,7 +82,7 @@ wm_pending_record(wm_window *window, wm_block *block, warm_stream stream)
         }
         done = own == t;
     }
-    wm_section_leave(&window->section);
+    wm_biased_leave(&window->biased);
     return done;
 }
 
@@ -100,7 +100,8 @@ wm_pending_append(wm_magazine_set *set, wm_pending_stream *slot,
     size_t bytes = open->bytes + block->bytes;
 
     wm_assert(count < WM_PENDING_BLOCKS);
-    /* Relaxed: only a thread in the section takes the block from the slot. */
+    /* Relaxed: only a thread under the biased lock takes the block from the
+     * slot. */
     atomic_store_explicit(&block->owner_stream, NULL, memory_order_relaxed);
     wm_magazine_count_free(set, block, false);
     if (wm_unlikely(count == 0)) {
@@ -135,10 +136,10 @@ wm_pending_has_stream(wm_window *window, const wm_block *block,
            wm_likely(!wm_timelines_capture((*slot)->timelines));
 }
 
-/* Claims the block and appends it to its slot; in the section or with its lock.
- * The block is LIVE and of the window, by its state, and only the stream that
- * its owner recorded uses it. If another thread frees it as well, by mistake,
- * one of the two claims it. */
+/* Claims the block and appends it to its slot; under the biased lock or with
+ * its lock. The block is LIVE and of the window, by its state, and only the
+ * stream that its owner recorded uses it. If another thread frees it as well,
+ * by mistake, one of the two claims it. */
 static inline __attribute__((always_inline)) bool
 wm_pending_add(wm_window *window, wm_magazine_set *set, wm_block *block,
                wm_pending_stream **slot, bool *full)
@@ -162,7 +163,7 @@ wm_pending_add(wm_window *window, wm_magazine_set *set, wm_block *block,
     return true;
 }
 
-/* After wm_pending_add(), outside of the section: the slot stays the
+/* After wm_pending_add(), outside of the biased lock: the slot stays the
  * thread's. */
 static inline __attribute__((always_inline)) void
 wm_pending_added(wm_window *window, wm_pending_stream *slot, bool full)
@@ -186,13 +187,13 @@ wm_pending_free(wm_window *window, wm_block *block)
     wm_magazine_set *set;
     bool done, full = false;
 
-    if (wm_unlikely(!wm_section_enter(&window->section))) {
+    if (wm_unlikely(!wm_biased_enter(&window->biased))) {
         return false;
     }
-    /* The set exists: the state names it and the section is open. */
+    /* The set exists: the state names it and the biased lock is not revoked. */
     set = atomic_load_explicit(&window->magazines, memory_order_relaxed);
     done = wm_pending_add(window, set, block, &slot, &full);
-    wm_section_leave(&window->section);
+    wm_biased_leave(&window->biased);
     if (wm_likely(done)) {
         wm_pending_added(window, slot, full);
     }

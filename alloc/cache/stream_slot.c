@@ -1,6 +1,6 @@
 /* stream_slot.c: the slots of a thread's streams: look up, begin, end.
  *
- * Takes the section of the calling thread's window and under it lock arena.
+ * Takes the biased lock of the calling thread's window and under it lock arena.
  * Calls no driver. */
 #include "alloc/cache/cache_int.h"
 
@@ -126,7 +126,7 @@ static wm_magazine_set *find_set(const wm_arena_group *group,
 
 /* ---- slow paths ---------------------------------------------------------- */
 
-/* With the section. slot: of the stream, or null. */
+/* With the biased lock. slot: of the stream, or null. */
 static bool fill_request(const wm_arena_group *group, const wm_window *window,
                          const wm_stream_slot *slot, wm_request *request)
 {
@@ -154,11 +154,11 @@ bool wm_stream_slot_is_known(wm_arena_group *group, warm_stream stream,
     bool known = false;
 
     request->arena = NULL;
-    if (window->owner == group->runtime && wm_section_enter(&window->section)) {
+    if (window->owner == group->runtime && wm_biased_enter(&window->biased)) {
         known = fill_request(
             group, window, wm_stream_slot_of(window, (int)group->place, stream),
             request);
-        wm_section_leave(&window->section);
+        wm_biased_leave(&window->biased);
     }
     if (request->arena == NULL) {
         request->arena = wm_cache_first_arena(group);
@@ -169,8 +169,8 @@ bool wm_stream_slot_is_known(wm_arena_group *group, warm_stream stream,
 /* Where no hit is ever allowed no block is cached. */
 static bool may_keep(wm_window *window)
 {
-    return !wm_section_is_closed(&window->section,
-                                 ~(unsigned)WM_CLOSED_BRIEFLY);
+    return !wm_biased_is_revoked(&window->biased,
+                                 ~(unsigned)WM_REVOKED_BRIEFLY);
 }
 
 /* Begins under lock windows, as begin_first_set() in magazine_set.c does. The
@@ -179,15 +179,15 @@ static bool may_keep(wm_window *window)
 static void begin_new_slot(wm_arena_group *group, const wm_request *request,
                            wm_window *window)
 {
-    wm_section_lock(&window->section);
+    wm_biased_acquire(&window->biased);
     end_slot(window, choose_slot(window));
-    wm_section_unlock(&window->section);
+    wm_biased_release(&window->biased);
     wm_lock_acquire(&group->runtime->windows_lock);
-    wm_section_lock(&window->section);
+    wm_biased_acquire(&window->biased);
     if (may_keep(window)) {
         begin_slot(group, request, window, choose_slot(window));
     }
-    wm_section_unlock(&window->section);
+    wm_biased_release(&window->biased);
     wm_lock_release(&group->runtime->windows_lock);
 }
 
@@ -201,21 +201,21 @@ wm_magazine_set *wm_stream_slot_lock(wm_arena_group *group,
     if (window == NULL) {
         return NULL;
     }
-    if (wm_unlikely(wm_section_is_closed(&window->section, WM_CLOSED_HOME))) {
+    if (wm_unlikely(wm_biased_is_revoked(&window->biased, WM_REVOKED_HOME))) {
         wm_cache_move_home(window, wm_node_home(group->runtime));
     }
-    wm_section_lock(&window->section);
+    wm_biased_acquire(&window->biased);
     if (request->epoch != 0 && may_keep(window)) {
         set = find_set(group, request, window);
         if (set == NULL) {
-            wm_section_unlock(&window->section);
+            wm_biased_release(&window->biased);
             begin_new_slot(group, request, window);
-            wm_section_lock(&window->section);
+            wm_biased_acquire(&window->biased);
             set = find_set(group, request, window);
         }
     }
     if (set == NULL) {
-        wm_section_unlock(&window->section);
+        wm_biased_release(&window->biased);
     }
     *mine = window;
     return set;
@@ -227,13 +227,13 @@ bool wm_stream_slot_free_slow(wm_window *window, wm_block *block)
     bool taken = false;
     wm_state state;
 
-    wm_section_lock(&window->section);
+    wm_biased_acquire(&window->biased);
     state = atomic_load_explicit(&block->state, memory_order_relaxed);
     slot = wm_stream_slot_at(window, state);
     if (wm_stream_slot_is_of(window, state) &&
         wm_stream_slot_is_trusted(window->owner, slot) && may_keep(window)) {
         taken = wm_cache_push_slow(wm_stream_slot_set(slot), block);
     }
-    wm_section_unlock(&window->section);
+    wm_biased_release(&window->biased);
     return taken;
 }

@@ -28,7 +28,8 @@
 
 #include "alloc/cache/magazine_hit.h"
 
-/* ---- slots: the caller is in the section -------------------------------- */
+/* ---- slots: the caller is under the biased lock
+ * -------------------------------- */
 
 /* The slot of a stream, which becomes the window's last one; or null. */
 wm_stream_slot *wm_stream_slot_of(wm_window *window, int device,
@@ -53,7 +54,7 @@ static inline bool wm_stream_slot_is_trusted(const warm_runtime *runtime,
 
 /* ---- whole hits --------------------------------------------------------- */
 
-/* Enters the section of a window of the runtime, if the slot used last may
+/* Enters the biased lock of a window of the runtime, if the slot used last may
  * serve the stream. routing: of wm_private_routing(). */
 static inline __attribute__((always_inline)) bool
 wm_stream_slot_enter(wm_window *window, const warm_runtime *runtime,
@@ -61,7 +62,7 @@ wm_stream_slot_enter(wm_window *window, const warm_runtime *runtime,
 {
     const wm_stream_slot *slot;
 
-    if (wm_unlikely(!wm_section_enter_unless(&window->section, routing))) {
+    if (wm_unlikely(!wm_biased_enter_unless(&window->biased, routing))) {
         return false;
     }
     slot = window->slot_last;
@@ -70,11 +71,11 @@ wm_stream_slot_enter(wm_window *window, const warm_runtime *runtime,
         wm_stream_slot_is_trusted(runtime, slot)) {
         return true;
     }
-    wm_section_leave(&window->section);
+    wm_biased_leave(&window->biased);
     return false;
 }
 
-/* After wm_stream_slot_enter(): allocates, and leaves the section. False: a
+/* After wm_stream_slot_enter(): allocates, and leaves the biased lock. False: a
  * miss. */
 static inline __attribute__((always_inline)) bool
 wm_stream_slot_alloc(wm_window *window, size_t bytes, void **pointer)
@@ -85,7 +86,7 @@ wm_stream_slot_alloc(wm_window *window, size_t bytes, void **pointer)
     if (wm_likely(entry != NULL)) {
         wm_magazine_hand_out(window, entry, pointer);
     }
-    wm_section_leave(&window->section);
+    wm_biased_leave(&window->biased);
     return entry != NULL;
 }
 
@@ -99,7 +100,7 @@ static inline bool wm_stream_slot_alloc_larger(wm_window *window, size_t bytes,
     if (entry != NULL) {
         *pointer = entry->base;
     }
-    wm_section_leave(&window->section);
+    wm_biased_leave(&window->biased);
     return entry != NULL;
 }
 
@@ -134,15 +135,15 @@ wm_stream_slot_may_free(wm_window *window, wm_block *block, wm_state state,
            wm_magazine_may_keep(block);
 }
 
-/* Caches such a block, in the section. False: no room, or the stream has to be
- * looked up again. */
+/* Caches such a block, under the biased lock. False: no room, or the stream has
+ * to be looked up again. */
 static inline __attribute__((always_inline)) bool
 wm_stream_slot_push(wm_window *window, wm_state state, wm_block *block,
                     char *base)
 {
     const wm_stream_slot *slot = wm_stream_slot_at(window, state);
 
-    /* The set exists: the state names it and the section is open. */
+    /* The set exists: the state names it and the biased lock is not revoked. */
     return wm_stream_slot_is_trusted(window->owner, slot) &&
            wm_magazine_push(wm_stream_slot_set(slot), block, base, true);
 }
@@ -159,14 +160,14 @@ bool wm_stream_slot_free_slow(wm_window *window, wm_block *block);
 bool wm_stream_slot_is_known(struct wm_arena_group *group, warm_stream stream,
                              struct wm_request *request);
 
-/* Locks the section of *mine, the calling thread's window, and returns its set
- * for a request in stream order; makes the set if there is none. Null: no set,
- * nothing is locked. */
+/* Locks the biased lock of *mine, the calling thread's window, and returns its
+ * set for a request in stream order; makes the set if there is none. Null: no
+ * set, nothing is locked. */
 wm_magazine_set *wm_stream_slot_lock(struct wm_arena_group *group,
                                      const struct wm_request *request,
                                      wm_window **mine);
 
-/* With the section: ends all slots of a window. */
+/* With the biased lock: ends all slots of a window. */
 void wm_stream_slots_end(wm_window *window);
 
 #endif

@@ -1,7 +1,7 @@
 /* tally.c: merges what a set has counted into its arena, and corrects the
  * counts of entries that come or go without a caller.
  *
- * The caller has the section of the set's window, and lock arena for
+ * The caller has the biased lock of the set's window, and lock arena for
  * `_locked`. */
 #include "alloc/cache/cache_int.h"
 

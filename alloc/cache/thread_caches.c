@@ -1,8 +1,8 @@
 /* thread_caches.c: visits the sets of all threads: merges their counts for a
  * reader, flushes them to their arenas, ends them.
  *
- * Takes lock windows, under it the section of each window, and under that lock
- * arena. */
+ * Takes lock windows, under it the biased lock of each window, and under that
+ * lock arena. */
 #include "alloc/cache/cache_int.h"
 
 #include "alloc/arena/arena_int.h"

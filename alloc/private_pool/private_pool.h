@@ -45,7 +45,7 @@ warm_status wm_private_open(warm_runtime *runtime);
 void wm_private_close(warm_runtime *runtime);
 void wm_private_fini(warm_runtime *runtime);
 
-/* Pools that are recording: why a hit does not enter its section. */
+/* Pools that are recording: why a hit does not enter its biased lock. */
 static inline unsigned wm_private_routing(const warm_runtime *runtime)
 {
     /* Relaxed: the thread that begins a pool and a thread that allocates for it

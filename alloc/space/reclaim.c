@@ -1,8 +1,8 @@
 /* reclaim.c: flushes blocks from the caches of threads for a request that
  * missed.
  *
- * Takes lock windows, under it the section of each window, and lock arena. In a
- * space with lanes it polls streams, with no lock held. */
+ * Takes lock windows, under it the biased lock of each window, and lock arena.
+ * In a space with lanes it polls streams, with no lock held. */
 #include "alloc/cache/magazine.h"
 
 #include "alloc/arena/arena_int.h"
@@ -155,7 +155,7 @@ static void reclaim_mine(struct reclaim *reclaim)
     } else if (reclaim->block == NULL && wm_magazine_set_bytes(set) > 0) {
         reclaim->blocks += wm_cache_flush(set, WM_ALL);
     }
-    wm_section_unlock(&window->section);
+    wm_biased_release(&window->biased);
 }
 
 /* Rent or buy: whether flushing has cost as much as a growth by now, which then

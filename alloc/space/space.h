@@ -153,9 +153,9 @@ void wm_space_stats(wm_space *space, warm_space_stats *stats);
 void wm_space_node_stats(wm_space *space, int node, warm_space_stats *stats);
 void wm_space_class_stats(wm_space *space, unsigned size_class,
                           warm_class_stats *stats);
-/* The same at one moment: includes what threads counted in their caches, which
- * are closed meanwhile. A peak is at least the current value; sums over several
- * moments could be more than there ever was. */
+/* The same at one moment: includes what threads counted in their caches,
+ * whose biased locks are revoked meanwhile. A peak is at least the current
+ * value; sums over several moments could be more than there ever was. */
 void wm_space_settled_stats(wm_space *space, int node, warm_space_stats *stats);
 void wm_space_settled_class_stats(wm_space *space, unsigned size_class,
                                   warm_class_stats *stats);

@@ -99,7 +99,7 @@ struct warm_runtime {
      * folder must not know the handle pools. */
     void (*window_release)(warm_runtime *runtime, wm_window *window);
     /* const; may be null. Flushes the caches of a window. The caller holds the
-     * window's section, perhaps under the windows lock; the function takes
+     * window's biased lock, perhaps under the windows lock; the function takes
      * inner locks and calls no driver. */
     void (*window_empty)(warm_runtime *runtime, wm_window *window);
     /* const; may be null. The calling thread releases the runtime, or exits:
@@ -107,7 +107,7 @@ struct warm_runtime {
      * True: something waits, and the thread calls again when it exits. Call
      * without a lock; calls the driver. */
     bool (*thread_leaves)(warm_runtime *runtime, bool exits);
-    unsigned window_closed; /* const: reasons that close new windows */
+    unsigned window_revoked; /* const: reasons that close new windows */
     /* Written when threads start and end, so on another cache line than the
      * fields that every call reads. */
     _Alignas(64) _Atomic unsigned pinned_threads; /* see above */

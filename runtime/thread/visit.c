@@ -15,16 +15,16 @@ static bool is_state(const wm_window *window, enum wm_window_state state)
 static bool close_wanted_locked(warm_runtime *runtime, const wm_visit *visit)
 {
     unsigned reasons =
-        visit->finish != NULL ? WM_CLOSED_BRIEFLY : WM_CLOSED_VISIT;
+        visit->finish != NULL ? WM_REVOKED_BRIEFLY : WM_REVOKED_VISIT;
     bool was_open = false;
 
     for (wm_window *w = runtime->windows; w != NULL; w = w->next) {
         if (!is_state(w, WM_WINDOW_SPARE) &&
             (visit->wanted == NULL || visit->wanted(w, visit->context))) {
-            wm_section_close(&w->section, reasons);
-            /* Closed SLOW from birth: the owner always takes the lock. */
+            wm_biased_revoke(&w->biased, reasons);
+            /* Revoked (SLOW) from birth: the owner always takes the lock. */
             was_open =
-                was_open || !wm_section_is_closed(&w->section, WM_CLOSED_SLOW);
+                was_open || !wm_biased_is_revoked(&w->biased, WM_REVOKED_SLOW);
         }
     }
     return was_open;
@@ -33,30 +33,30 @@ static bool close_wanted_locked(warm_runtime *runtime, const wm_visit *visit)
 static void open_locked(warm_runtime *runtime)
 {
     for (wm_window *w = runtime->windows; w != NULL; w = w->next) {
-        if (wm_section_is_closed(&w->section, WM_CLOSED_VISIT)) {
-            wm_section_open(&w->section, WM_CLOSED_BRIEFLY);
+        if (wm_biased_is_revoked(&w->biased, WM_REVOKED_VISIT)) {
+            wm_biased_restore(&w->biased, WM_REVOKED_BRIEFLY);
         }
     }
 }
 
-/* Visits the closed windows. One visit at a time: no other thread clears the
+/* Visits the revoked windows. One visit at a time: no other thread clears the
  * reason. passed: the barrier succeeded or was not needed. */
-static void visit_closed_locked(warm_runtime *runtime, const wm_visit *visit,
-                                bool passed)
+static void visit_revoked_locked(warm_runtime *runtime, const wm_visit *visit,
+                                 bool passed)
 {
     for (wm_window *w = runtime->windows; w != NULL; w = w->next) {
-        if (!wm_section_is_closed(&w->section, WM_CLOSED_VISIT)) {
+        if (!wm_biased_is_revoked(&w->biased, WM_REVOKED_VISIT)) {
             continue;
         }
         if (passed) {
-            wm_section_take(&w->section);
+            wm_biased_visit(&w->biased);
             visit->visit(w, visit->context);
             if (visit->finish == NULL) {
-                wm_section_open(&w->section, WM_CLOSED_VISIT);
+                wm_biased_restore(&w->biased, WM_REVOKED_VISIT);
             }
-            wm_section_unlock(&w->section);
+            wm_biased_release(&w->biased);
         } else if (visit->finish == NULL) {
-            wm_section_open(&w->section, WM_CLOSED_VISIT);
+            wm_biased_restore(&w->biased, WM_REVOKED_VISIT);
         }
     }
     if (visit->finish != NULL) {
@@ -70,8 +70,8 @@ bool wm_window_visit(warm_runtime *runtime, const wm_visit *visit)
     bool passed;
 
     wm_lock_acquire(&runtime->windows_lock);
-    passed = !close_wanted_locked(runtime, visit) || wm_section_barrier();
-    visit_closed_locked(runtime, visit, passed);
+    passed = !close_wanted_locked(runtime, visit) || wm_biased_barrier();
+    visit_revoked_locked(runtime, visit, passed);
     wm_lock_release(&runtime->windows_lock);
     return passed;
 }
@@ -86,7 +86,7 @@ void wm_window_close_all(warm_runtime *runtime)
 {
     wm_lock_acquire(&runtime->windows_lock);
     for (wm_window *w = runtime->windows; w != NULL; w = w->next) {
-        wm_section_close(&w->section, WM_CLOSED_EXIT);
+        wm_biased_revoke(&w->biased, WM_REVOKED_EXIT);
         refuse_handles(w);
     }
     wm_lock_release(&runtime->windows_lock);
@@ -95,7 +95,7 @@ void wm_window_close_all(warm_runtime *runtime)
 static void visit_cut(wm_window *window, void *context)
 {
     wm_window_empty(context, window);
-    wm_section_close(&window->section, WM_CLOSED_CUT);
+    wm_biased_revoke(&window->biased, WM_REVOKED_CUT);
 }
 
 /* Cuts the windows that threads have; returns all others as a list. */
@@ -131,11 +131,11 @@ void wm_window_cut_all(warm_runtime *runtime)
     wm_lock_acquire(&runtime->windows_lock);
     /* Even if the barrier is refused: no other thread may call the runtime now,
      * so none is in a hit. (A thread that frees a block of another runtime may
-     * be inside its section here for some instructions; it has left long before
-     * the records of this runtime's blocks are freed.) */
+     * be under its biased lock here for some instructions; it has left long
+     * before the records of this runtime's blocks are freed.) */
     (void)close_wanted_locked(runtime, &cut);
-    (void)wm_section_barrier();
-    visit_closed_locked(runtime, &cut, true);
+    (void)wm_biased_barrier();
+    visit_revoked_locked(runtime, &cut, true);
     unused = cut_locked(runtime);
     wm_lock_release(&runtime->windows_lock);
     while ((window = unused) != NULL) {

@@ -26,7 +26,7 @@
     }
 static const wm_window no_window = {.owner = WM_WINDOW_GONE,
                                     .runtime = WM_WINDOW_GONE,
-                                    .section = {.closed = WM_CLOSED_CUT},
+                                    .biased = {.revoked = WM_REVOKED_CUT},
                                     .live_tag = WM_NO_TAG,
                                     .slot = {NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT,
                                              NO_SLOT, NO_SLOT, NO_SLOT,
@@ -53,7 +53,7 @@ void wm_window_empty(warm_runtime *runtime, wm_window *window)
 
 void wm_window_free(wm_window *window)
 {
-    wm_section_fini(&window->section);
+    wm_biased_fini(&window->biased);
     wm_meta_free(window);
 }
 
@@ -62,9 +62,9 @@ static void clear(warm_runtime *runtime, wm_window *window)
 {
     int cancel = wm_cancel_off();
 
-    wm_section_lock(&window->section);
+    wm_biased_acquire(&window->biased);
     wm_window_empty(runtime, window);
-    wm_section_unlock(&window->section);
+    wm_biased_release(&window->biased);
     if (window->trace != NULL) {
         wm_trace_leave(window->trace);
         window->trace = NULL;
@@ -303,10 +303,10 @@ static wm_window *make(warm_runtime *runtime)
         wm_window_clear_slot(&window->slot[i]);
     }
     window->slot_last = window->slot;
-    wm_section_init(&window->section, runtime->window_closed);
+    wm_biased_init(&window->biased, runtime->window_revoked);
     wm_lock_acquire(&runtime->windows_lock);
     if (wm_process_exiting()) { /* wm_window_close_all() may be over already */
-        wm_section_close(&window->section, WM_CLOSED_EXIT);
+        wm_biased_revoke(&window->biased, WM_REVOKED_EXIT);
         atomic_store_explicit(&window->near_devices, 0, memory_order_relaxed);
     }
     window->next = runtime->windows;

@@ -6,13 +6,13 @@
  *   runtime ─► windows ─► window ─► …      all of them, lock windows
  *           └► ready_window, spare_windows ─► …   windows without a thread
  *
- * Only the owner thread uses rows. Visitors may use the content of the section
- * too: they find windows in the runtime's list, under the windows lock.
+ * Only the owner thread uses rows. Visitors may use the content of the biased
+ * lock too: they find windows in the runtime's list, under the windows lock.
  *
  * Windows belong to the runtime, which keeps the window of a thread that exits
  * for the next thread: threads start and end without malloc(), whose first and
  * last call in a thread cost more than all the rest. There are as many windows
- * as threads were alive at once. Destroy flushes all sections, frees the
+ * as threads were alive at once. Destroy flushes all biased locks, frees the
  * windows without a thread and cuts the other windows' link to the runtime:
  * their memory then belongs to their thread.
  *
@@ -30,7 +30,7 @@
 #define WM_WINDOW_H
 
 #include "runtime/thread/runtime_body.h"
-#include "runtime/thread/section.h"
+#include "runtime/thread/biased_lock.h"
 
 /* The link of a window whose runtime is gone. Not null: a caller's null
  * runtime must not compare equal to it. */
@@ -80,7 +80,7 @@ enum wm_window_state {
 };
 
 /* A set of magazines for memory of one device in the order of one stream
- * (alloc/cache/stream_slot.h). Guarded by the section.
+ * (alloc/cache/stream_slot.h). Guarded by the biased lock.
  *
  * These slots, and magazines, pending_last and pointer_cache below, belong to
  * alloc/cache. They lie in the window, against the order of floors, so that a
@@ -118,18 +118,18 @@ struct wm_window {
     const wm_window_call *call; /* owner thread: the innermost, or null */
     wm_window *next_of_thread;  /* owner thread */
     uint32_t *kinds_held;       /* owner thread; [device], bit = kind */
-    wm_section section;         /* guards the caches below */
+    wm_biased_lock biased;      /* guards the caches below */
     /* Tag of the blocks that magazines handed out, or WM_NO_TAG. Atomic,
-     * relaxed: the owner compares it outside of the section as a hint, then
-     * enters the section. */
+     * relaxed: the owner compares it outside of the biased lock as a hint, then
+     * enters the biased lock. */
     _Atomic uint64_t live_tag;
-    /* Guarded by the section; null: none. Atomic: visitors peek at it under the
-     * windows lock. */
+    /* Guarded by the biased lock; null: none. Atomic: visitors peek at it under
+     * the windows lock. */
     _Atomic(struct wm_magazine_set *) magazines;
     /* Owner thread: the stream looked up last; not null if there are magazines.
      */
     struct wm_pending_stream *pending_last;
-    /* Guarded by the section: the slot used last; the number of used slots,
+    /* Guarded by the biased lock: the slot used last; the number of used slots,
      * which only the owner raises; the slot to be replaced next. */
     wm_stream_slot *slot_last;
     unsigned slots_used, slot_next;
@@ -153,7 +153,7 @@ struct wm_window {
 extern _Thread_local const wm_window *wm_window_current
     __attribute__((visibility("hidden"), tls_model("initial-exec")));
 
-/* The calling thread's current window, writable, to enter its section. Only
+/* The calling thread's current window, writable, to enter its biased lock. Only
  * after a hit or a guess: then it is not the constant window of no runtime. */
 static inline wm_window *wm_window_mine(void)
 {
@@ -166,7 +166,7 @@ static inline wm_window *wm_window_mine(void)
  * the old or the new value. */
 static inline unsigned wm_window_near_devices(const wm_window *window)
 {
-#if WM_SECTION_SEQ_CST
+#if WM_BIASED_SEQ_CST
     return atomic_load_explicit(&window->near_devices, memory_order_relaxed);
 #else
     return window->near_plain;
@@ -199,7 +199,7 @@ static inline void wm_window_set_home(wm_window *window, int device)
     if (window->home != device &&
         atomic_load_explicit(&window->magazines, memory_order_relaxed) !=
             NULL) {
-        wm_section_close(&window->section, WM_CLOSED_HOME);
+        wm_biased_revoke(&window->biased, WM_REVOKED_HOME);
     }
     window->home = device;
 }
@@ -256,10 +256,10 @@ warm_status wm_window_drop(warm_runtime *runtime);
 typedef struct wm_visit {
     /* Whether to visit a window; reads atomics only. Null: visit all. */
     bool (*wanted)(const wm_window *window, void *context);
-    /* Called with the window's section held, under the windows lock. */
+    /* Called with the window's biased lock held, under the windows lock. */
     void (*visit)(wm_window *window, void *context);
     /* Null, or called once after all visits, even if the barrier is refused,
-     * under the windows lock. Every visited window is still closed and STILL:
+     * under the windows lock. Every visited window is still revoked and STILL:
      * its owner waits, on the slow path too, and its content is as the visit
      * left it. */
     void (*finish)(void *context);
@@ -280,7 +280,7 @@ void wm_window_close_all(warm_runtime *runtime);
 /* For destroy: flushes every window of the runtime, then cuts or frees it. */
 void wm_window_cut_all(warm_runtime *runtime);
 
-/* wm_window_empty() flushes the caches of a window whose section the caller
+/* wm_window_empty() flushes the caches of a window whose biased lock the caller
  * holds; wm_window_free() frees a window that no thread can reach any more. */
 void wm_window_empty(warm_runtime *runtime, wm_window *window);
 void wm_window_free(wm_window *window);

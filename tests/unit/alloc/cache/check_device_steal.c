@@ -152,10 +152,10 @@ static void part(void *argument, unsigned index)
     (void)argument;
     parting.status[index] = warm_device_alloc(runtime, 0, on, SIZE, &block);
     pthread_barrier_wait(&parting.step);
-    wm_section_lock(&wm_window_mine()->section);
+    wm_biased_acquire(&wm_window_mine()->biased);
     set_of(on)->contended = parting.met ? WM_CONTENTION_LIMIT : 0;
     set_of(on)->locked = WM_CONTENTION_SAMPLE;
-    wm_section_unlock(&wm_window_mine()->section);
+    wm_biased_release(&wm_window_mine()->biased);
     (void)warm_device_alloc(runtime, 0, on, 10000 + 3000 * index, &miss);
     pthread_barrier_wait(&parting.step);
     parting.after[index] = set_of(on)->arena->shard;

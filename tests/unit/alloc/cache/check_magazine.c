@@ -274,14 +274,14 @@ END_TEST
 
 /* As a tracer wants it: every call takes its slow path, which keeps blocks
  * all the same. */
-START_TEST(test_with_closed_windows_the_same_blocks_come)
+START_TEST(test_with_revoked_windows_the_same_blocks_come)
 {
     void *a, *b;
 
-    runtime->window_closed |= WM_CLOSED_SLOW;
+    runtime->window_revoked |= WM_REVOKED_SLOW;
     a = take(SIZE);
     b = take(SIZE);
-    ck_assert(!wm_section_enter(&wm_window_mine()->section));
+    ck_assert(!wm_biased_enter(&wm_window_mine()->biased));
     wt_ok(warm_free(a));
     wt_ok(warm_free(b));
     ck_assert_uint_eq(kept(SIZE), 2);
@@ -1163,7 +1163,7 @@ int main(void)
         test_what_is_not_used_any_more_leaves,
         test_a_thread_that_keeps_missing_gets_more_at_once,
         test_magazines_may_be_off,
-        test_with_closed_windows_the_same_blocks_come,
+        test_with_revoked_windows_the_same_blocks_come,
         test_who_only_frees_keeps_no_more_than_its_bound,
         test_what_full_magazines_give_back_others_get_as_it_is,
         test_a_thread_that_ends_gives_all_back_under_one_lock,

@@ -32,7 +32,7 @@ static unsigned part(void)
     wm_window *window = wm_window_mine();
     unsigned moved = 0;
 
-    wm_section_lock(&window->section);
+    wm_biased_acquire(&window->biased);
     for (int i = -1; i < WM_STREAM_SLOTS; i++) {
         wm_magazine_set *set = i < 0 ? wm_cache_set_of(window)
                                      : wm_stream_slot_set(&window->slot[i]);
@@ -45,7 +45,7 @@ static unsigned part(void)
             moved += set->arena != before;
         }
     }
-    wm_section_unlock(&window->section);
+    wm_biased_release(&window->biased);
     return moved;
 }
 

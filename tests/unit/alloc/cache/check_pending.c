@@ -196,33 +196,33 @@ END_TEST
  */
 START_TEST(test_frees_before_a_visit_gather_too)
 {
-    wm_section *section;
+    wm_biased_lock *biased;
     char *block[12];
 
     for (int i = 0; i < 12; i++) {
         block[i] = take();
         wt_ok(warm_record_stream(block[i], stream));
     }
-    section = &wm_window_mine()->section; /* the thread has one now */
+    biased = &wm_window_mine()->biased; /* the thread has one now */
     wt_stop(runtime, stream);
     wt_ok(warm_free(block[0]));
-    wm_section_close(section, WM_CLOSED_VISIT);
+    wm_biased_revoke(biased, WM_REVOKED_VISIT);
     wt_fails(WARM_INVALID_POINTER, warm_free(block[1] + 1));
     wt_ok(warm_free(block[1]));
     wt_fails(WARM_INVALID_POINTER, warm_free(block[1]));
     ck_assert_uint_eq(gathered(stream), 2);
     ck_assert_uint_eq(timeline_of(stream)->open.count, 0);
-    wm_section_close(section, WM_CLOSED_SLOW);
+    wm_biased_revoke(biased, WM_REVOKED_SLOW);
     wt_ok(warm_free(block[2]));
     ck_assert_uint_eq(gathered(stream), 2);
     ck_assert_uint_eq(timeline_of(stream)->open.count, 1);
-    wm_section_open(section, WM_CLOSED_SLOW);
+    wm_biased_restore(biased, WM_REVOKED_SLOW);
     for (int i = 3; i < 11; i++) { /* fills a batch */
         wt_ok(warm_free(block[i]));
     }
     ck_assert_uint_eq(gathered(stream), 2);
     ck_assert_uint_eq(timeline_of(stream)->open.count, 9);
-    wm_section_open(section, WM_CLOSED_VISIT);
+    wm_biased_restore(biased, WM_REVOKED_VISIT);
     wt_ok(warm_free(block[11]));
     ck_assert_uint_eq(gathered(stream), 3);
     ck_assert_uint_eq(wt_pinned_stats(runtime).pending.current, 12);
@@ -709,7 +709,7 @@ START_TEST(test_a_slot_that_outlives_its_stream)
     void *before, *after, *later;
     uint64_t marks;
 
-    if (WM_SECTION_SEQ_CST) {
+    if (WM_BIASED_SEQ_CST) {
         return; /* visits cannot be refused */
     }
     before = take();
@@ -752,7 +752,7 @@ START_TEST(test_B6_closed_batches_of_a_stream_that_retired)
     enum { FULL = 10 };
     wm_pending_stream *slot;
 
-    if (WM_SECTION_SEQ_CST) {
+    if (WM_BIASED_SEQ_CST) {
         return; /* visits cannot be refused */
     }
     become_steady(FULL, 256);
@@ -791,7 +791,7 @@ START_TEST(test_what_comes_while_a_stream_retires)
     wm_timeline *t;
     pthread_t thread;
 
-    if (!WM_SECTION_SEQ_CST) {
+    if (!WM_BIASED_SEQ_CST) {
         wt_refuse_barriers();
     }
     t = timeline_of(stream);

@@ -143,10 +143,10 @@ static void part(void *argument, unsigned index)
         parting.before = arena(0)->sets;
     }
     pthread_barrier_wait(&parting.step);
-    wm_section_lock(&wm_window_mine()->section);
+    wm_biased_acquire(&wm_window_mine()->biased);
     my_set()->contended = parting.met ? WM_SIBLINGS : 0;
     my_set()->locked = 1000;
-    wm_section_unlock(&wm_window_mine()->section);
+    wm_biased_release(&wm_window_mine()->biased);
     /* A miss: of a size that nobody has asked for. */
     if (status == WARM_OK) {
         void *miss = NULL;
@@ -452,7 +452,7 @@ static void give_back_some(void *argument, unsigned index)
         (void)warm_free(back.given[i]);
     }
     set = wm_cache_lock_mine(&space()->group, &window);
-    wm_section_unlock(&window->section);
+    wm_biased_release(&window->biased);
     switch (back.way) {
     case 0:
         wm_cache_flush_all(&space()->group);

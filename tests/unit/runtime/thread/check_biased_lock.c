@@ -1,4 +1,4 @@
-/* check_section.c: what the owner uses without a lock and others may take.
+/* check_biased_lock.c: what the owner uses without a lock and others may take.
  * A plain pair of numbers is the content; ThreadSanitizer watches it. */
 #include "wt_barrier.h"
 
@@ -9,14 +9,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* ---- one section ------------------------------------------------------ */
+/* ---- one biased lock ------------------------------------------------------
+ */
 
 static struct {
-    wm_section section;
+    wm_biased_lock biased;
     uint64_t one, two; /* equal whenever nobody is inside */
     _Atomic bool over;
     uint64_t hits, slow; /* of the owner */
-    uint64_t visits;     /* lock section */
+    uint64_t visits;     /* lock biased lock */
     _Atomic uint64_t torn;
 } shared;
 
@@ -32,14 +33,14 @@ static void touch(void)
 static void own(unsigned ops)
 {
     for (unsigned i = 0; i < ops; i++) {
-        if (wm_section_enter(&shared.section)) {
+        if (wm_biased_enter(&shared.biased)) {
             touch();
-            wm_section_leave(&shared.section);
+            wm_biased_leave(&shared.biased);
             shared.hits++;
         } else {
-            wm_section_lock(&shared.section);
+            wm_biased_acquire(&shared.biased);
             touch();
-            wm_section_unlock(&shared.section);
+            wm_biased_release(&shared.biased);
             shared.slow++;
         }
     }
@@ -50,13 +51,13 @@ static void take_turns(wm_lock *turns)
 {
     while (!atomic_load(&shared.over)) {
         wm_lock_acquire(turns);
-        wm_section_close(&shared.section, WM_CLOSED_VISIT);
-        if (wm_section_barrier()) {
-            wm_section_take(&shared.section);
+        wm_biased_revoke(&shared.biased, WM_REVOKED_VISIT);
+        if (wm_biased_barrier()) {
+            wm_biased_visit(&shared.biased);
             touch();
             shared.visits++;
-            wm_section_open(&shared.section, WM_CLOSED_VISIT);
-            wm_section_unlock(&shared.section);
+            wm_biased_restore(&shared.biased, WM_REVOKED_VISIT);
+            wm_biased_release(&shared.biased);
         } else {
             atomic_fetch_add(&shared.torn, 1);
         }
@@ -78,37 +79,37 @@ START_TEST(test_owner_and_visitors_never_meet)
     wm_lock turns;
 
     wm_lock_init(&turns, WM_RANK_WINDOWS);
-    wm_section_init(&shared.section, wm_section_birth());
+    wm_biased_init(&shared.biased, wm_biased_birth());
     wt_threads(3, own_or_visit, &turns);
     ck_assert_uint_eq(shared.torn, 0);
     ck_assert_uint_eq(shared.one, shared.two);
     ck_assert_uint_eq(shared.one, shared.hits + shared.slow + shared.visits);
-    wm_section_fini(&shared.section);
+    wm_biased_fini(&shared.biased);
     wm_lock_fini(&turns);
 }
 END_TEST
 
-START_TEST(test_a_closed_section_lets_no_hit_in)
+START_TEST(test_a_revoked_lock_lets_no_hit_in)
 {
-    static const unsigned reasons[] = {WM_CLOSED_VISIT, WM_CLOSED_SLOW,
-                                       WM_CLOSED_EXIT, WM_CLOSED_CUT};
-    wm_section *section = &shared.section;
+    static const unsigned reasons[] = {WM_REVOKED_VISIT, WM_REVOKED_SLOW,
+                                       WM_REVOKED_EXIT, WM_REVOKED_CUT};
+    wm_biased_lock *biased = &shared.biased;
 
-    wm_section_init(section, 0);
-    ck_assert(wm_section_enter(section));
-    ck_assert_uint_eq(atomic_load(&section->busy), 1);
-    wm_section_leave(section);
+    wm_biased_init(biased, 0);
+    ck_assert(wm_biased_enter(biased));
+    ck_assert_uint_eq(atomic_load(&biased->busy), 1);
+    wm_biased_leave(biased);
     for (int i = 0; i < 4; i++) {
-        wm_section_close(section, reasons[i] | WM_CLOSED_VISIT);
-        wm_section_open(section, WM_CLOSED_VISIT);
-        ck_assert_int_eq(wm_section_enter(section), i == 0);
-        ck_assert_uint_eq(atomic_load(&section->busy), i == 0);
-        wm_section_leave(section);
-        wm_section_open(section, reasons[i]);
+        wm_biased_revoke(biased, reasons[i] | WM_REVOKED_VISIT);
+        wm_biased_restore(biased, WM_REVOKED_VISIT);
+        ck_assert_int_eq(wm_biased_enter(biased), i == 0);
+        ck_assert_uint_eq(atomic_load(&biased->busy), i == 0);
+        wm_biased_leave(biased);
+        wm_biased_restore(biased, reasons[i]);
     }
-    ck_assert(wm_section_enter(section));
-    wm_section_leave(section);
-    wm_section_fini(section);
+    ck_assert(wm_biased_enter(biased));
+    wm_biased_leave(biased);
+    wm_biased_fini(biased);
 }
 END_TEST
 
@@ -124,30 +125,30 @@ int sched_yield(void)
 /* Whose hits a visitor keeps out gives it the processor; nobody else waits. */
 START_TEST(test_an_owner_makes_way_for_a_visitor)
 {
-    wm_section *section = &shared.section;
+    wm_biased_lock *biased = &shared.biased;
 
-    wm_section_init(section, 0);
+    wm_biased_init(biased, 0);
     yields = 0;
     for (unsigned reasons = 0; reasons < 4; reasons++) {
-        wm_section_close(section, reasons);
-        wm_section_lock(section);
-        wm_section_open(section, reasons);
-        wm_section_unlock(section);
+        wm_biased_revoke(biased, reasons);
+        wm_biased_acquire(biased);
+        wm_biased_restore(biased, reasons);
+        wm_biased_release(biased);
         ck_assert_uint_eq(yields, (reasons + 1) / 2);
     }
-    wm_section_fini(section);
+    wm_biased_fini(biased);
 }
 END_TEST
 
-START_TEST(test_without_barriers_sections_are_closed_from_birth)
+START_TEST(test_without_barriers_locks_are_revoked_from_birth)
 {
-    if (WM_SECTION_SEQ_CST) {
+    if (WM_BIASED_SEQ_CST) {
         return; /* needs none */
     }
-    ck_assert_uint_eq(wm_section_birth(), 0);
+    ck_assert_uint_eq(wm_biased_birth(), 0);
     wt_refuse_barriers();
-    ck_assert_uint_eq(wm_section_birth(), WM_CLOSED_SLOW);
-    ck_assert(!wm_section_barrier());
+    ck_assert_uint_eq(wm_biased_birth(), WM_REVOKED_SLOW);
+    ck_assert(!wm_biased_barrier());
 }
 END_TEST
 
@@ -170,7 +171,7 @@ static unsigned seen, emptied;
 static void count_visit(wm_window *window, void *context)
 {
     ck_assert_ptr_eq(context, &seen);
-    ck_assert(!wm_section_enter(&window->section));
+    ck_assert(!wm_biased_enter(&window->biased));
     seen++;
 }
 
@@ -217,8 +218,8 @@ START_TEST(test_a_visit_sees_the_windows_that_are_wanted)
     ck_assert_uint_eq(seen, 3);
     ck_assert(wm_window_visit(runtime, &none));
     ck_assert_uint_eq(seen, 3);
-    ck_assert(wm_section_enter(&wm_window_mine()->section));
-    wm_section_leave(&wm_window_mine()->section);
+    ck_assert(wm_biased_enter(&wm_window_mine()->biased));
+    wm_biased_leave(&wm_window_mine()->biased);
     pthread_barrier_wait(&barrier);
     pthread_join(thread, NULL);
     ck_assert(wm_window_visit(runtime, &all));
@@ -331,8 +332,9 @@ static struct {
 
 static bool is_visited(void)
 {
-    return wm_section_is_closed(
-        (wm_section *)(uintptr_t)&wm_window_current->section, WM_CLOSED_VISIT);
+    return wm_biased_is_revoked(
+        (wm_biased_lock *)(uintptr_t)&wm_window_current->biased,
+        WM_REVOKED_VISIT);
 }
 
 static void yield_often(void)
@@ -351,12 +353,12 @@ static void wait_until(_Atomic bool *flag)
 
 static void block_the_visit(void)
 {
-    wm_section *section = &wm_window_mine()->section;
+    wm_biased_lock *biased = &wm_window_mine()->biased;
 
     while (atomic_load(&hand.ready) != THREADS) {
         sched_yield();
     }
-    wm_section_lock(section);
+    wm_biased_acquire(biased);
     atomic_store(&hand.held, true);
     while (!is_visited()) {
         sched_yield();
@@ -367,7 +369,7 @@ static void block_the_visit(void)
         yield_often();
     }
     yield_often(); /* and the taker has its block, if they can */
-    wm_section_unlock(section);
+    wm_biased_release(biased);
 }
 
 static void hand_on(void *argument, unsigned index)
@@ -434,15 +436,15 @@ START_TEST(test_a_refused_barrier_leaves_windows_as_they_were)
     const wm_visit all = {NULL, count_visit, NULL, &seen};
     warm_stream stream = NULL;
 
-    if (WM_SECTION_SEQ_CST) {
+    if (WM_BIASED_SEQ_CST) {
         return;
     }
     wt_ok(warm_stream_reserve(runtime, 0, &stream));
     wt_refuse_barriers();
     ck_assert(!wm_window_visit(runtime, &all));
     ck_assert_uint_eq(seen, 0);
-    ck_assert(wm_section_enter(&wm_window_mine()->section));
-    wm_section_leave(&wm_window_mine()->section);
+    ck_assert(wm_biased_enter(&wm_window_mine()->biased));
+    wm_biased_leave(&wm_window_mine()->biased);
 }
 END_TEST
 
@@ -489,7 +491,7 @@ START_TEST(test_without_barriers_visits_go_on)
     struct keeper keeper = {.block = NULL};
     pthread_t thread;
 
-    if (WM_SECTION_SEQ_CST) {
+    if (WM_BIASED_SEQ_CST) {
         return;
     }
     wt_refuse_barriers();
@@ -519,7 +521,7 @@ START_TEST(test_destroy_after_barriers_are_refused)
     struct keeper keeper = {.block = NULL};
     pthread_t thread = begin_keeper(&keeper);
 
-    if (!WM_SECTION_SEQ_CST) {
+    if (!WM_BIASED_SEQ_CST) {
         wt_refuse_barriers();
     }
     wt_ok(warm_free(keeper.block));
@@ -588,36 +590,35 @@ START_TEST(test_G1_a_window_is_emptied_once_however_it_ends)
 }
 END_TEST
 
-START_TEST(test_windows_may_be_closed_from_birth_and_at_exit)
+START_TEST(test_windows_may_be_revoked_from_birth_and_at_exit)
 {
     warm_stream stream = NULL;
 
-    runtime->window_closed |= WM_CLOSED_SLOW;
+    runtime->window_revoked |= WM_REVOKED_SLOW;
     wt_ok(warm_stream_reserve(runtime, 0, &stream));
-    ck_assert(!wm_section_enter(&wm_window_mine()->section));
+    ck_assert(!wm_biased_enter(&wm_window_mine()->biased));
     wt_runtime_end(runtime);
     runtime = wt_runtime(NULL);
     wt_ok(warm_stream_reserve(runtime, 0, &stream));
-    ck_assert(wm_section_enter(&wm_window_mine()->section));
-    wm_section_leave(&wm_window_mine()->section);
+    ck_assert(wm_biased_enter(&wm_window_mine()->biased));
+    wm_biased_leave(&wm_window_mine()->biased);
     wm_window_close_all(runtime);
-    ck_assert(!wm_section_enter(&wm_window_mine()->section));
+    ck_assert(!wm_biased_enter(&wm_window_mine()->biased));
     wt_ok(warm_thread_release(runtime));
 }
 END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("section");
-    TCase *section = tcase_create("section");
+    Suite *suite = suite_create("biased_lock");
+    TCase *biased = tcase_create("biased_lock");
     TCase *windows = tcase_create("windows");
 
-    tcase_add_test(section, test_owner_and_visitors_never_meet);
-    tcase_add_test(section, test_a_closed_section_lets_no_hit_in);
-    tcase_add_test(section, test_an_owner_makes_way_for_a_visitor);
-    tcase_add_test(section,
-                   test_without_barriers_sections_are_closed_from_birth);
-    suite_add_tcase(suite, section);
+    tcase_add_test(biased, test_owner_and_visitors_never_meet);
+    tcase_add_test(biased, test_a_revoked_lock_lets_no_hit_in);
+    tcase_add_test(biased, test_an_owner_makes_way_for_a_visitor);
+    tcase_add_test(biased, test_without_barriers_locks_are_revoked_from_birth);
+    suite_add_tcase(suite, biased);
     tcase_add_checked_fixture(windows, set_up, tear_down);
     tcase_add_test(windows, test_a_visit_sees_the_windows_that_are_wanted);
     tcase_add_loop_test(
@@ -627,7 +628,7 @@ int main(void)
     tcase_add_test(windows, test_without_barriers_visits_go_on);
     tcase_add_test(windows, test_destroy_after_barriers_are_refused);
     tcase_add_test(windows, test_G1_a_window_is_emptied_once_however_it_ends);
-    tcase_add_test(windows, test_windows_may_be_closed_from_birth_and_at_exit);
+    tcase_add_test(windows, test_windows_may_be_revoked_from_birth_and_at_exit);
     suite_add_tcase(suite, windows);
     return wt_main(suite);
 }
