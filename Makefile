@@ -209,6 +209,12 @@ valgrind:
 	+@WT_SCALE=$${WT_SCALE:-2} $(MAKE) FLAVOUR=debug B=build/debug \
 	    run-valgrind
 
+# What a request that misses passes: -O0, so that each function is one.
+cold-path:
+	@tests/need.sh valgrind
+	+@$(MAKE) FLAVOUR=debug B=build/cold CFLAGS=-O0 build/cold/libwarmpool.a
+	@tests/tools/cold_path.sh build/cold/libwarmpool.a $(LIST)
+
 cov: need-check
 	+@$(MAKE) FLAVOUR=cov B=build/cov run-tests
 	@tests/tools/coverage.sh build/cov
@@ -283,6 +289,7 @@ clean:
 ## asan           run the tests under AddressSanitizer and UBSan
 ## tsan           run the tests under ThreadSanitizer
 ## valgrind       run the tests under memcheck
+## cold-path      functions that a request that misses passes (LIST=list)
 ## cov            run the tests and print the share of lines they reach
 ## soak           a mixed load for SOAK_S=600 seconds: nothing may pile up
 ## lint           format, compilers, clang-tidy, cppcheck, house rules
@@ -305,4 +312,5 @@ help:
 
 FORCE:
 .PHONY: all test-programs run-tests need-check check check-long asan tsan \
-    run-valgrind valgrind cov soak rows install uninstall clean help FORCE
+    run-valgrind valgrind cold-path cov soak rows install uninstall clean \
+    help FORCE

@@ -1,16 +1,19 @@
 #!/bin/bash
-# cold_path.sh LIBRARY [list]: how many functions, in how many files of alloc/,
-# one cold request for page-locked memory passes; and how many of these are of
-# the floors that decide what is tried next: api, space and kinds.
+# cold_path.sh LIBRARY [list]: what one cold request for page-locked memory
+# passes, as callgrind counts it. Prints two figures:
+#
+#   the way    functions of alloc/ through which the request comes to the call
+#              that page-locks memory: what a reader follows to learn why the
+#              driver is called
+#   all        functions of alloc/ that run at all, with those that the rungs of
+#              the ladder call in vain, bins, figures and the page map
+#
+# Fails if the way has more than 20 functions or 10 files.
 #
 # The request is the second of its thread, for more bytes than the space has
 # idle: each rung of the ladder fails, and a segment is obtained from the driver
-# of the host device. Counted by callgrind are functions of *.c files; inline
-# functions of headers, and what lies below alloc/, are not. The figure is that
-# of the source only where the compiler inlines nothing:
-#
-#   make FLAVOUR=debug B=build/cold CFLAGS=-O0 build/cold/libwarmpool.a
-#   tests/tools/cold_path.sh build/cold/libwarmpool.a list
+# of the host device. Only functions of *.c files count, in a library of which
+# the compiler inlined nothing; `make cold-path` builds it.
 set -eu
 library=$1 list=${2:-}
 folder=$(mktemp -d)
@@ -54,30 +57,54 @@ awk -v list="$list" '
         if (text ~ / /) { table[id] = substr(text, length(id) + 2) }
         return table[id]
     }
-    /^(cfi|cfl)=/ { named(file, $0) }
-    /^cfn=/ { named(fn, $0) }
-    /^(fl|fi|fe)=/ { at = named(file, $0) }
-    /^fn=/ {
-        name = named(fn, $0)
-        if (at ~ /alloc\/[a-z_]+\/[a-z_]+\.c$/) { # not alloc/malloc.c of libc
-            short = at
-            sub(/^.*alloc\//, "alloc/", short)
-            sub(/\x27.*/, "", name) # a recursion
-            if (!((short, name) in seen)) {
-                seen[short, name] = 1
-                of[short] = of[short] " " name
-                functions++
-                upper += short ~ /alloc\/(api|space|kinds)\//
+    # "file:function"; file is "" unless it is a *.c file of alloc/.
+    function key(path, text) {
+        text = named(fn, text)
+        sub(/\x27.*/, "", text) # a recursion
+        # Not alloc/malloc.c of libc.
+        if (path !~ /alloc\/[a-z_]+\/[a-z_]+\.c$/) {
+            return ":" text
+        }
+        sub(/^.*alloc\//, "", path)
+        return path ":" text
+    }
+    # Marks all callers of a function, and theirs.
+    function mark(f,    n, i, caller) {
+        n = split(callers[f], caller, "\t")
+        for (i = 1; i <= n; i++) {
+            if (!(caller[i] in on_way)) {
+                on_way[caller[i]] = 1
+                mark(caller[i])
             }
         }
     }
-    END {
-        for (f in of) {
+    function count(title, chosen,    f, part, n, files, names) {
+        for (f in chosen) {
+            split(f, part, ":")
+            if (part[1] != "") {
+                n++
+                names[part[1]] = names[part[1]] " " part[2]
+            }
+        }
+        for (f in names) {
             files++
-            upper_files += f ~ /alloc\/(api|space|kinds)\//
-            if (list != "") { print f ":" of[f] | "sort" }
+            if (list != "") { print title ", " f ":" names[f] | "sort" }
         }
         close("sort")
-        printf "cold path: %d functions in %d files; api, space, kinds: %d " \
-            "in %d\n", functions, files, upper, upper_files
+        printf "%s: %d functions in %d files of alloc/\n", title, n, files
+        return n == 0 || n > 20 || files > 10
+    }
+    /^(fl|fi|fe)=/ { at = named(file, $0) }
+    /^fn=/ { caller_at = key(at, $0); all[caller_at] = 1 }
+    /^(cfi|cfl)=/ { called_at = named(file, $0) }
+    /^cfn=/ {
+        callee = key(called_at != "" ? called_at : at, $0)
+        callers[callee] = callers[callee] "\t" caller_at
+        called_at = ""
+    }
+    END {
+        mark(":wm_driver_pinned_alloc")
+        long_way = count("the way", on_way)
+        count("all", all)
+        exit long_way
     }' "$folder/out"
