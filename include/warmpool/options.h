@@ -31,62 +31,65 @@ extern "C" {
     X_SIZE(host_memory, "bytes", (uint64_t)4 << 30, 4096, (uint64_t)1 << 46,   \
            "bytes of memory of each host device")                              \
     X_SIZE(segment, "bytes", (uint64_t)4 << 20, 1 << 16, (uint64_t)1 << 34,    \
-           "bytes pinned at once for requests smaller than that, at least")    \
-    X_SIZE(arenas, "arenas", 0, 0, 16,                                         \
-           "arenas of a node, of a device; 0: where threads meet, one a CPU")  \
+           "least bytes obtained from the driver at once for pinned memory")   \
+    X_SIZE(                                                                    \
+        arenas, "arenas", 0, 0, 16,                                            \
+        "arenas a node or device, 0: more under contention, up to one a CPU")  \
     X_SIZE(pinned_limit, "bytes", 0, 0, (uint64_t)1 << 50,                     \
-           "most bytes of pinned memory held at once, 0 for no limit")         \
+           "most bytes of pinned memory held at once, 0: no limit")            \
     X_ENUM(                                                                    \
         pin, "auto", "auto|alloc|register",                                    \
-        "cudaHostAlloc, or map, touch and cudaHostRegister (auto: on several " \
-        "nodes, but not on GH200 and GB200, where that page-locks nothing)")   \
+        "cudaHostAlloc, or map, touch and cudaHostRegister (auto: the second " \
+        "with several nodes, except GH200, GB200: it page-locks nothing)")     \
     X_SIZE(pin_chunk, "bytes", (uint64_t)256 << 20, 1 << 16,                   \
            (uint64_t)1 << 40,                                                  \
-           "most bytes pinned at once that no request needs by itself")        \
-    X_SIZE(reserve_bytes, "bytes", 0, 0, (uint64_t)1 << 46,                    \
-           "bytes pinned at the start on the node of device 0, which do not "  \
-           "decay; background keeps them")                                     \
-    X_ENUM(                                                                    \
-        background, "off", "on|off",                                           \
-        "a thread that polls, keeps the reserve and gives idle memory back")   \
-    X_SIZE(pin_threads, "threads", 0, 0, 64,                                   \
-           "threads that touch pages to be registered, 0: cores, at most 8")   \
+           "most bytes of one page-locking call made ahead of demand")         \
+    X_SIZE(                                                                    \
+        reserve_bytes, "bytes", 0, 0, (uint64_t)1 << 46,                       \
+        "bytes pinned at the start on the node of device 0, kept by decay; "   \
+        "the background thread refills them")                                  \
+    X_ENUM(background, "off", "on|off",                                        \
+           "a thread that polls streams, refills the reserve, returns idle "   \
+           "memory")                                                           \
+    X_SIZE(                                                                    \
+        pin_threads, "threads", 0, 0, 64,                                      \
+        "threads that touch pages before registration, 0: cores, at most 8")   \
     X_ENUM(huge_pages, "on", "on|off",                                         \
            "ask for huge pages before pages are touched")                      \
     X_SIZE(decay_ms, "ms", 0, 0, (uint64_t)1 << 40,                            \
-           "idle segments older than this many ms go back, 0 for never")       \
-    X_SIZE(numa_nodes, "nodes", 0, 0, 64,                                      \
-           "NUMA nodes: 0 the machine's (host: 1), 1 none, more: simulate")    \
+           "ms after which an idle segment is returned, 0: never")             \
+    X_SIZE(                                                                    \
+        numa_nodes, "nodes", 0, 0, 64,                                         \
+        "NUMA nodes, 0: the machine's (host: 1), 1: ignored, more: simulated") \
     X_SIZE(batch_count, "frees", 64, 1, 4096,                                  \
-           "frees on an adopted stream that share one event, at most")         \
+           "most frees on an adopted stream that share one event")             \
     X_SIZE(batch_bytes, "bytes", (uint64_t)12 << 20, 1, (uint64_t)1 << 46,     \
-           "bytes freed on an adopted stream that share one event, about")     \
+           "about the most bytes freed on a stream that share one event")      \
     X_SIZE(batch_ms, "ms", 10, 1, (uint64_t)1 << 40,                           \
-           "ms after which frees on an adopted stream get their event")        \
+           "ms after which an open batch of frees gets its event")             \
     X_ENUM(magazines, "on", "on|off",                                          \
-           "freed blocks are kept ready by the thread that frees them")        \
+           "each thread caches blocks that it frees")                          \
     X_SIZE(magazine_blocks, "blocks", 32, 1, 1024,                             \
-           "most blocks of one size that a thread keeps (of a device: for "    \
+           "most blocks of one size that a thread caches (of a device: for "   \
            "a stream)")                                                        \
     X_SIZE(magazine_bytes, "bytes", (uint64_t)256 << 20, 4096,                 \
            (uint64_t)1 << 40,                                                  \
-           "most bytes that a thread keeps (of devices: for each of the "      \
+           "most bytes that a thread caches (of devices: for each of the "     \
            "eight streams used last)")                                         \
-    X_ENUM(                                                                    \
-        expandable_segments, "off", "on|off",                                  \
-        "memory of a device comes in ranges of addresses that grow in place")  \
+    X_ENUM(expandable_segments, "off", "on|off",                               \
+           "device memory comes in ranges of addresses that grow in place")    \
     X_ENUM(stream_wait, "short", "off|short|grow",                             \
-           "a device's streams wait for each other's idle memory: never, "     \
-           "before it runs out, before it grows")                              \
+           "a device's streams wait for idle memory of each other: never, "    \
+           "when short of memory, before growth")                              \
     X_ENUM(log, "warning", "none|warning|info|debug",                          \
-           "least severe message given to the log callback")                   \
+           "least severe message that the log callback gets")                  \
     X_TEXT(trace,                                                              \
-           "file that gets every allocation, free and stream use, one a "      \
-           "runtime; %p in its name: the process's number, %r: the runtime's") \
+           "file that records every allocation, free and stream use; in its "  \
+           "name %p is the process id, %r the number of the runtime")          \
     X_SIZE(history, "events", 0, 0, 1 << 22,                                   \
-           "events of memory that snapshots tell, the last ones, 0 for none")  \
+           "memory events kept for snapshots: the last ones, 0: none")         \
     X_SIZE(history_frames, "addresses", 0, 0, 64,                              \
-           "return addresses kept with each of them, and with live blocks")    \
+           "return addresses kept with each event and each live block")        \
     X_TEXT(cudart, "path of the CUDA runtime library")                         \
     X_TEXT(cublas, "path of the cuBLAS library")                               \
     X_TEXT(cublaslt, "path of the cuBLASLt library")                           \
