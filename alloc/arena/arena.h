@@ -234,35 +234,29 @@ static inline enum wm_block_state wm_block_fate(wm_block *block)
                : WM_BLOCK_IDLE;
 }
 
-/* Detaches wholly idle segments, the largest first, until at most target bytes
- * are held; returns them chained by next. Detached segments still count as
- * held. */
-wm_segment *wm_arena_detach(wm_arena *arena, size_t target);
-/* Detaches segments that are idle since before_ns or earlier, while at least
- * *keep bytes of wholly idle segments stay; subtracts the bytes that stay from
- * *keep. */
-wm_segment *wm_arena_detach_old(wm_arena *arena, uint64_t before_ns,
-                                size_t *keep);
-/* Detaches dedicated segments smaller than below (1 …), the largest first, of
- * at most most bytes together. */
-wm_segment *wm_arena_detach_dedicated(wm_arena *arena, size_t below,
-                                      size_t most);
-
-/* What to detach from an arena: at least bytes, only memory that is idle since
- * before_ns or earlier (in segments that expand) and that ranks at least least.
- */
+/* What to detach from an arena: wholly idle segments and idle pieces of
+ * segments that expand, those with the highest rank first. Zeros, but
+ * before_ns, do not restrict. */
 typedef struct wm_purge {
+    /* At least so many; SIZE_MAX: all. Less what was detached afterwards, if
+     * not all. */
     size_t bytes;
-    uint64_t before_ns;
-    uint64_t least;
-    bool oldest; /* rank by idle time, the longest first; else by size */
+    /* Bytes of wholly idle segments that stay (bytes is SIZE_MAX); less those
+     * that stay in this arena afterwards. */
+    size_t keep;
+    uint64_t
+        before_ns;  /* only if idle since then or earlier; UINT64_MAX: any */
+    uint64_t least; /* only with this rank or a higher one */
+    size_t below; /* only dedicated segments that are smaller, at most bytes */
+    bool oldest;  /* rank by idle time, the longest first; else by size */
 } wm_purge;
 
+/* Detaches; returns a chain by next. Detached segments still count as held.
+ * Unless it is about idle time the transfer cache is emptied first. */
+wm_segment *wm_arena_purge(wm_arena *arena, wm_purge *purge);
 /* Highest rank of wholly idle memory, 0: there is none. *detached: bytes
  * detached already. */
 uint64_t wm_arena_rank(wm_arena *arena, bool oldest, size_t *detached);
-/* Detaches by rank, the highest first. */
-wm_segment *wm_arena_detach_first(wm_arena *arena, const wm_purge *purge);
 /* Detaches the segment if it is in the arena and wholly idle. The record may
  * serve another segment by now, or none. */
 bool wm_arena_detach_idle(wm_arena *arena, wm_segment *segment);

@@ -91,7 +91,7 @@ void wm_segment_unlink_locked(wm_arena *arena, wm_segment *segment);
 /* Detaches idle pieces of segments that expand, each a record in front of
  * chain. Highest rank among them (wm_arena_rank()). */
 wm_segment *wm_expand_detach_locked(wm_arena *arena, wm_segment *chain,
-                                    const wm_purge *purge);
+                                    wm_purge *purge);
 uint64_t wm_expand_rank_locked(const wm_arena *arena, bool oldest);
 static inline uint64_t wm_rank(size_t bytes, uint64_t since_ns, bool oldest)
 {

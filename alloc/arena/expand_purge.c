@@ -145,27 +145,25 @@ uint64_t wm_expand_rank_locked(const wm_arena *arena, bool oldest)
 }
 
 wm_segment *wm_expand_detach_locked(wm_arena *arena, wm_segment *chain,
-                                    const wm_purge *purge)
+                                    wm_purge *purge)
 {
     uint64_t before_ns = purge->before_ns;
-    size_t bytes = purge->bytes;
 
-    if (arena->unit > 0 && purge->least == 0 &&
-        bytes >= arena->stats.held_bytes.current - arena->detached_bytes) {
+    if (arena->unit > 0 && purge->bytes == SIZE_MAX) {
         chain = detach_all_locked(arena, WM_RUNS_LARGE, before_ns, chain);
         return detach_all_locked(arena, WM_RUNS_SMALL, before_ns, chain);
     }
-    while (arena->unit > 0 && bytes > 0) {
+    while (arena->unit > 0 && purge->bytes > 0) {
         wm_block *run = first_locked(arena, before_ns, purge->oldest);
         size_t gone = 0;
 
         if (run != NULL && rank_of(run, purge->oldest) >= purge->least) {
-            chain = detach_locked(arena, run, bytes, chain, &gone);
+            chain = detach_locked(arena, run, purge->bytes, chain, &gone);
         }
         if (gone == 0) {
             break;
         }
-        bytes -= gone < bytes ? gone : bytes;
+        purge->bytes -= gone < purge->bytes ? gone : purge->bytes;
     }
     return chain;
 }

@@ -27,37 +27,33 @@ static bool is_whole(wm_segment *segment)
     return run == NULL;
 }
 
-/* True if it is one run, and so idle_since_ns is valid. */
-static bool is_one(wm_segment *segment)
+static bool may_go(wm_segment *segment, const wm_purge *purge)
 {
-    return wm_segment_first_run(segment)->bytes == segment->bytes;
+    if (purge->below > 0 &&
+        (!segment->dedicated || segment->bytes >= purge->below)) {
+        return false;
+    }
+    /* The time is valid only if the segment is one run. */
+    return segment->idle_since_ns <= purge->before_ns && is_whole(segment) &&
+           (purge->before_ns == UINT64_MAX ||
+            wm_segment_first_run(segment)->bytes == segment->bytes) &&
+           rank_of(segment, purge->oldest) >= purge->least;
 }
 
-/* Which segments may be detached. */
-struct pick {
-    size_t bytes_max;
-    uint64_t before_ns;
-    bool any;       /* the first that may: all will be */
-    bool dedicated; /* only dedicated segments */
-};
-
-/* The next segment to detach: the largest, or any. */
-static wm_segment *pick_locked(wm_segment *from, const struct pick *pick)
+/* The segment to detach first, of at most bytes_max; or null. */
+static wm_segment *first_locked(const wm_arena *arena, const wm_purge *purge,
+                                size_t bytes_max)
 {
-    wm_segment *best = NULL;
+    wm_segment *first = NULL;
 
-    for (wm_segment *s = from; s != NULL; s = s->next) {
-        if (s->bytes <= pick->bytes_max && (s->dedicated || !pick->dedicated) &&
-            s->idle_since_ns <= pick->before_ns && is_whole(s) &&
-            (pick->before_ns == UINT64_MAX || is_one(s)) &&
-            (best == NULL || s->bytes > best->bytes)) {
-            best = s;
-            if (pick->any) {
-                break;
-            }
+    for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
+        if (s->bytes <= bytes_max && may_go(s, purge) &&
+            (first == NULL ||
+             rank_of(s, purge->oldest) > rank_of(first, purge->oldest))) {
+            first = s;
         }
     }
-    return best;
+    return first;
 }
 
 /* Detaches a segment, in front of chain. */
@@ -71,95 +67,6 @@ static void pull_locked(wm_arena *arena, wm_segment *segment,
     *chain = segment;
 }
 
-static wm_segment *first_locked(const wm_arena *arena, bool oldest)
-{
-    wm_segment *first = NULL;
-
-    for (wm_segment *s = arena->segments; s != NULL; s = s->next) {
-        if (is_whole(s) &&
-            (first == NULL || rank_of(s, oldest) > rank_of(first, oldest))) {
-            first = s;
-        }
-    }
-    return first;
-}
-
-static wm_segment *detach_locked(wm_arena *arena, const wm_purge *purge)
-{
-    wm_segment *chain = NULL;
-    wm_purge rest = *purge;
-
-    while (rest.bytes > 0) {
-        wm_segment *first = first_locked(arena, purge->oldest);
-
-        if (first == NULL || rank_of(first, purge->oldest) < purge->least) {
-            break;
-        }
-        rest.bytes -= first->bytes < rest.bytes ? first->bytes : rest.bytes;
-        pull_locked(arena, first, &chain);
-    }
-    return wm_expand_detach_locked(arena, chain, &rest);
-}
-
-uint64_t wm_arena_rank(wm_arena *arena, bool oldest, size_t *detached)
-{
-    const wm_segment *first;
-    uint64_t rank, other;
-
-    wm_lock_acquire(&arena->lock);
-    (void)wm_arena_empty_transfer_cache_locked(arena);
-    first = first_locked(arena, oldest);
-    rank = first != NULL ? rank_of(first, oldest) : 0;
-    other = wm_expand_rank_locked(arena, oldest);
-    *detached = arena->detached_bytes;
-    wm_lock_release(&arena->lock);
-    return rank > other ? rank : other;
-}
-
-wm_segment *wm_arena_detach_first(wm_arena *arena, const wm_purge *purge)
-{
-    wm_segment *chain;
-
-    wm_lock_acquire(&arena->lock);
-    (void)wm_arena_empty_transfer_cache_locked(arena);
-    chain = detach_locked(arena, purge);
-    wm_lock_release(&arena->lock);
-    return chain;
-}
-
-/* Detaches all that may be. */
-static wm_segment *detach_all_locked(wm_arena *arena)
-{
-    const wm_purge purge = {SIZE_MAX, UINT64_MAX, 0, false};
-    wm_segment *chain = NULL, *next;
-
-    for (wm_segment *s = arena->segments; s != NULL; s = next) {
-        next = s->next;
-        if (is_whole(s)) {
-            pull_locked(arena, s, &chain);
-        }
-    }
-    return wm_expand_detach_locked(arena, chain, &purge);
-}
-
-wm_segment *wm_arena_detach(wm_arena *arena, size_t target)
-{
-    wm_segment *chain = NULL;
-    size_t held;
-
-    wm_lock_acquire(&arena->lock);
-    (void)wm_arena_empty_transfer_cache_locked(arena);
-    held = arena->stats.held_bytes.current - arena->detached_bytes;
-    if (target == 0) {
-        chain = detach_all_locked(arena);
-    } else if (held > target) {
-        chain = detach_locked(arena,
-                              &(wm_purge){held - target, UINT64_MAX, 0, false});
-    }
-    wm_lock_release(&arena->lock);
-    return chain;
-}
-
 static size_t whole_bytes_locked(const wm_arena *arena)
 {
     size_t bytes = 0;
@@ -170,50 +77,69 @@ static size_t whole_bytes_locked(const wm_arena *arena)
     return bytes;
 }
 
-wm_segment *wm_arena_detach_old(wm_arena *arena, uint64_t before_ns,
-                                size_t *keep)
+/* Detaches segments by rank, and in one walk if all may go. */
+static wm_segment *pull_some_locked(wm_arena *arena, wm_purge *purge)
 {
-    const wm_purge parts = {SIZE_MAX, before_ns, 0, true};
-    struct pick pick = {0, before_ns, *keep == 0, false};
-    wm_segment *chain = NULL;
-    wm_segment *segment;
-    size_t whole;
+    bool exact = purge->below > 0 || purge->keep > 0;
+    size_t over = 0, *left = &purge->bytes;
+    wm_segment *chain = NULL, *next;
 
-    wm_lock_acquire(&arena->lock);
-    whole = whole_bytes_locked(arena);
-    do {
-        pick.bytes_max = whole > *keep ? whole - *keep : 0;
-        segment = pick_locked(arena->segments, &pick);
-        if (segment != NULL) {
-            whole -= segment->bytes;
-            pull_locked(arena, segment, &chain);
+    if (purge->keep > 0) {
+        over = whole_bytes_locked(arena);
+        over -= over < purge->keep ? over : purge->keep;
+        left = &over;
+    }
+    if (*left == SIZE_MAX) {
+        for (wm_segment *s = arena->segments; s != NULL; s = next) {
+            next = s->next;
+            if (may_go(s, purge)) {
+                pull_locked(arena, s, &chain);
+            }
         }
-    } while (segment != NULL);
-    chain = wm_expand_detach_locked(arena, chain, &parts);
-    wm_lock_release(&arena->lock);
-    *keep -= whole < *keep ? whole : *keep;
+    } else {
+        while (*left > 0 &&
+               (next = first_locked(arena, purge, exact ? *left : SIZE_MAX))) {
+            *left -= next->bytes < *left ? next->bytes : *left;
+            pull_locked(arena, next, &chain);
+        }
+    }
+    if (purge->keep > 0) {
+        over = whole_bytes_locked(arena);
+        purge->keep -= over < purge->keep ? over : purge->keep;
+    }
     return chain;
 }
 
-wm_segment *wm_arena_detach_dedicated(wm_arena *arena, size_t below,
-                                      size_t most)
+wm_segment *wm_arena_purge(wm_arena *arena, wm_purge *purge)
 {
-    struct pick pick = {below - 1, UINT64_MAX, false, true};
-    wm_segment *chain = NULL;
-    wm_segment *segment;
+    wm_segment *chain;
+
+    wm_lock_acquire(&arena->lock);
+    if (purge->before_ns == UINT64_MAX) {
+        (void)wm_arena_empty_transfer_cache_locked(arena);
+    }
+    chain = pull_some_locked(arena, purge);
+    if (purge->below == 0) {
+        chain = wm_expand_detach_locked(arena, chain, purge);
+    }
+    wm_lock_release(&arena->lock);
+    return chain;
+}
+
+uint64_t wm_arena_rank(wm_arena *arena, bool oldest, size_t *detached)
+{
+    const wm_purge any = {.before_ns = UINT64_MAX, .oldest = oldest};
+    const wm_segment *first;
+    uint64_t rank, other;
 
     wm_lock_acquire(&arena->lock);
     (void)wm_arena_empty_transfer_cache_locked(arena);
-    do {
-        pick.bytes_max = pick.bytes_max < most ? pick.bytes_max : most;
-        segment = pick_locked(arena->segments, &pick);
-        if (segment != NULL) {
-            most -= segment->bytes;
-            pull_locked(arena, segment, &chain);
-        }
-    } while (segment != NULL);
+    first = first_locked(arena, &any, SIZE_MAX);
+    rank = first != NULL ? rank_of(first, oldest) : 0;
+    other = wm_expand_rank_locked(arena, oldest);
+    *detached = arena->detached_bytes;
     wm_lock_release(&arena->lock);
-    return chain;
+    return rank > other ? rank : other;
 }
 
 bool wm_arena_detach_idle(wm_arena *arena, wm_segment *segment)

@@ -68,14 +68,13 @@ size_t wm_growth_held_beside(wm_arena *arena)
     return bytes;
 }
 
-/* Which segments are returned; each detach function uses some of it. */
+/* Which segments are returned. */
 struct purge {
-    wm_arena *arena;    /* and its siblings; null: of all */
-    size_t target;      /* bytes that may stay held */
-    uint64_t before_ns; /* only segments idle since then or earlier */
-    size_t below, most; /* maximal bytes of one segment, of all of them */
-    bool oldest;        /* those idle longest first; else the largest */
-    bool refused;       /* out: the driver refused some, which rank last now */
+    wm_arena *arena; /* and its siblings; null: of all */
+    size_t target;   /* bytes that may stay held, if what.bytes is 0 */
+    bool by_rank;    /* the arena first whose memory ranks highest */
+    bool refused;    /* out: the driver refused some, which rank last now */
+    wm_purge what;
 };
 
 static wm_segment *append(wm_segment *chain, wm_segment *more)
@@ -88,16 +87,6 @@ static wm_segment *append(wm_segment *chain, wm_segment *more)
         more = next;
     }
     return chain;
-}
-
-static size_t bytes_of(const wm_segment *chain)
-{
-    size_t bytes = 0;
-
-    for (; chain != NULL; chain = chain->next) {
-        bytes += chain->bytes;
-    }
-    return bytes;
 }
 
 static bool is_of(const struct purge *purge, const wm_arena *arena)
@@ -119,7 +108,7 @@ static wm_arena *first_of(wm_space *space, const struct purge *purge,
          a = a->next_arena) {
         size_t bytes = 0;
         uint64_t rank =
-            is_of(purge, a) ? wm_arena_rank(a, purge->oldest, &bytes) : 0;
+            is_of(purge, a) ? wm_arena_rank(a, purge->what.oldest, &bytes) : 0;
 
         *detached += bytes;
         if (rank <= *least) {
@@ -134,103 +123,53 @@ static wm_arena *first_of(wm_space *space, const struct purge *purge,
     return first;
 }
 
-/* Detaches from the arenas in turn, whatever their ranks: another thread has
- * allocated from the chosen segment, or there are no records for its parts. */
-static wm_segment *detach_any(wm_space *space, const struct purge *purge,
-                              size_t most)
-{
-    wm_purge leaving = {most, UINT64_MAX, 0, purge->oldest};
-    wm_segment *chain = NULL;
-
-    for (wm_arena *a = wm_group_arenas(&space->group);
-         a != NULL && leaving.bytes > 0; a = a->next_arena) {
-        wm_segment *gone =
-            is_of(purge, a) ? wm_arena_detach_first(a, &leaving) : NULL;
-        size_t bytes = bytes_of(gone);
-
-        leaving.bytes -= bytes < leaving.bytes ? bytes : leaving.bytes;
-        chain = append(chain, gone);
-    }
-    return chain;
-}
-
-/* Detaches by rank: from one arena as long as no other has a higher one. */
-static wm_segment *detach_first(wm_space *space, const struct purge *purge)
-{
-    wm_segment *chain = NULL;
-    size_t most = purge->most, detached;
-    wm_purge leaving = {0, UINT64_MAX, 0, purge->oldest};
-    wm_arena *arena = first_of(space, purge, &leaving.least, &detached);
-
-    if (purge->most == 0) {
-        size_t stays = purge->target + detached;
-
-        most = space->growth.held > stays ? space->growth.held - stays : 0;
-    }
-    while (most > 0 && arena != NULL) {
-        wm_segment *gone;
-        size_t bytes;
-
-        leaving.bytes = most;
-        gone = wm_arena_detach_first(arena, &leaving);
-        if (gone == NULL) {
-            return append(chain, detach_any(space, purge, most));
-        }
-        bytes = bytes_of(gone);
-        most -= bytes < most ? bytes : most;
-        chain = append(chain, gone);
-        arena = first_of(space, purge, &leaving.least, &detached);
-    }
-    return chain;
-}
-
-static wm_segment *detach_all(wm_space *space, const struct purge *purge)
-{
-    wm_segment *chain = NULL;
-
-    for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
-         a = a->next_arena) {
-        if (is_of(purge, a)) {
-            chain = append(chain, wm_arena_detach(a, 0));
-        }
-    }
-    return chain;
-}
-
-static wm_segment *detach_down(wm_space *space, const struct purge *purge)
-{
-    return purge->target > 0 ? detach_first(space, purge)
-                             : detach_all(space, purge);
-}
-
-static wm_segment *detach_old(wm_space *space, const struct purge *purge)
+/* Detaches from the arenas in turn. What decays leaves the reserve. */
+static wm_segment *detach_each(wm_space *space, const struct purge *purge,
+                               wm_purge *what)
 {
     const wm_background *b = &space->background;
     const wm_arena *reserved = wm_group_arena(&space->group, b->reserve_node);
-    size_t reserve = b->reserve_bytes;
+    size_t reserve = what->before_ns < UINT64_MAX ? b->reserve_bytes : 0;
     wm_segment *chain = NULL;
 
-    for (wm_arena *a = wm_group_arenas(&space->group); a != NULL;
-         a = a->next_arena) {
-        size_t none = 0;
-        size_t *keep = wm_arena_is_sibling(a, reserved) ? &reserve : &none;
+    for (wm_arena *a = wm_group_arenas(&space->group);
+         a != NULL && what->bytes > 0; a = a->next_arena) {
+        if (is_of(purge, a)) {
+            bool keeps = wm_arena_is_sibling(a, reserved);
 
-        chain = append(chain, wm_arena_detach_old(a, purge->before_ns, keep));
+            what->keep = keeps ? reserve : 0;
+            chain = append(chain, wm_arena_purge(a, what));
+            reserve = keeps ? what->keep : reserve;
+        }
     }
     return chain;
 }
 
-static wm_segment *detach_own(wm_space *space, const struct purge *purge)
+/* Detaches from one arena as long as no other has a higher rank; and from all
+ * in turn if that fails: another thread has allocated from the chosen segment,
+ * or there are no records for its parts. */
+static wm_segment *detach_first(wm_space *space, const struct purge *purge,
+                                wm_purge *what)
 {
     wm_segment *chain = NULL;
-    size_t most = purge->most;
+    size_t detached;
+    wm_arena *arena = first_of(space, purge, &what->least, &detached);
 
-    (void)space;
-    for (wm_arena *a = purge->arena->siblings; a != NULL; a = a->next_sibling) {
-        wm_segment *gone = wm_arena_detach_dedicated(a, purge->below, most);
+    if (what->bytes == 0) {
+        size_t stays = purge->target + detached;
 
-        most -= bytes_of(gone);
+        what->bytes =
+            space->growth.held > stays ? space->growth.held - stays : 0;
+    }
+    while (what->bytes > 0 && arena != NULL) {
+        wm_segment *gone = wm_arena_purge(arena, what);
+
+        if (gone == NULL) {
+            what->least = 0;
+            return append(chain, detach_each(space, purge, what));
+        }
         chain = append(chain, gone);
+        arena = first_of(space, purge, &what->least, &detached);
     }
     return chain;
 }
@@ -272,11 +211,10 @@ static void give_back_chain(wm_space *space, wm_segment *segment,
 
 /* A detached segment is neither idle memory nor room below the limit: until it
  * is returned a call is in the list, for which other threads can wait. */
-static size_t send_back(wm_space *space, struct purge *purge,
-                        wm_segment *(*detach)(wm_space *space,
-                                              const struct purge *purge))
+static size_t send_back(wm_space *space, struct purge *purge)
 {
     struct wm_growth_call call = {.bytes = 0};
+    wm_purge what = purge->what;
     wm_breaking breaking;
     wm_segment *segment;
     size_t bytes = 0;
@@ -289,7 +227,8 @@ static size_t send_back(wm_space *space, struct purge *purge,
         return 0;
     }
     wm_lock_acquire(&space->growth.lock);
-    segment = detach(space, purge);
+    segment = purge->by_rank ? detach_first(space, purge, &what)
+                             : detach_each(space, purge, &what);
     if (segment != NULL) {
         wm_growth_call_begin_locked(&space->growth, &call);
     }
@@ -339,11 +278,15 @@ bool wm_growth_settle(wm_space *space, const wm_arena *of, size_t target,
 
 size_t wm_growth_give_back(wm_space *space, wm_arena *arena, size_t target)
 {
-    struct purge purge = {.arena = arena, .target = target};
+    struct purge purge = {
+        .arena = arena,
+        .target = target,
+        .by_rank = target > 0,
+        .what = {.bytes = target > 0 ? 0 : SIZE_MAX, .before_ns = UINT64_MAX}};
     size_t bytes = 0;
 
     do {
-        bytes += send_back(space, &purge, detach_down);
+        bytes += send_back(space, &purge);
     } while (purge.refused && target > 0); /* others in their place */
     wm_growth_say(space);
     return bytes;
@@ -351,41 +294,44 @@ size_t wm_growth_give_back(wm_space *space, wm_arena *arena, size_t target)
 
 size_t wm_growth_trim(wm_space *space, size_t target)
 {
-    struct purge purge = {.target = target};
     size_t bytes;
 
     (void)wm_growth_settle(space, NULL, target, WM_SETTLE_IDLE);
     bytes = wm_growth_give_back(space, NULL, target);
     if (wm_growth_settle(space, NULL, target, WM_SETTLE_DEVICE)) {
-        bytes += send_back(space, &purge, detach_down);
-        wm_growth_say(space);
+        bytes += wm_growth_give_back(space, NULL, target);
     }
     return bytes;
 }
 
 void wm_growth_collect(wm_space *space, wm_arena *arena, size_t bytes)
 {
-    struct purge purge = {.arena = arena, .most = bytes, .oldest = true};
+    struct purge purge = {
+        .arena = arena,
+        .by_rank = true,
+        .what = {.bytes = bytes, .before_ns = UINT64_MAX, .oldest = true}};
 
     if (bytes > 0) {
-        (void)send_back(space, &purge, detach_first);
+        (void)send_back(space, &purge);
     }
 }
 
 void wm_growth_decay(wm_space *space, uint64_t before_ns)
 {
-    struct purge purge = {.before_ns = before_ns};
+    struct purge purge = {.what = {.bytes = SIZE_MAX, .before_ns = before_ns}};
 
-    (void)send_back(space, &purge, detach_old);
+    (void)send_back(space, &purge);
     wm_growth_say(space);
 }
 
 void wm_growth_give_own(wm_space *space, wm_arena *arena, size_t below,
                         size_t most)
 {
-    struct purge purge = {.arena = arena, .below = below, .most = most};
+    struct purge purge = {
+        .arena = arena,
+        .what = {.bytes = most, .before_ns = UINT64_MAX, .below = below}};
 
-    (void)send_back(space, &purge, detach_own);
+    (void)send_back(space, &purge);
 }
 
 void wm_growth_end_ranges(wm_space *space)

@@ -1,17 +1,15 @@
 /* check_arena.c: an arena and the page map, without a driver. */
 /* memcheck: one process */
+#include "tests/unit/alloc/arena/arena_bed.h"
 #include "wt_host.h"
 
-#include "alloc/arena/arena_int.h"
 #include "alloc/block/page_map.h"
 #include "alloc/space/space.h"
 #include "runtime/base/clock.h"
-#include "runtime/base/meta.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 enum { SEGMENT = 1 << 20 };
@@ -25,60 +23,38 @@ static void setup(void)
 
 static wm_segment *detach_old(uint64_t before_ns, size_t keep)
 {
-    return wm_arena_detach_old(&arena, before_ns, &keep);
+    wm_purge purge = {.bytes = SIZE_MAX, .keep = keep, .before_ns = before_ns};
+
+    return wm_arena_purge(&arena, &purge);
 }
 
+/* Until at most target bytes are held. */
 static void unmap_idle(size_t target)
 {
-    wm_segment *segment = wm_arena_detach(&arena, target);
+    size_t held = arena.stats.held_bytes.current;
 
-    while (segment != NULL) {
-        wm_segment *next = segment->next;
-
-        munmap(segment->base, segment->bytes);
-        wm_arena_released(&arena, segment);
-        segment = next;
-    }
+    bed_unmap(&arena, target == 0     ? SIZE_MAX
+                      : held > target ? held - target
+                                      : 0);
 }
 
 static void teardown(void)
 {
     wm_clock_set(NULL);
-    ck_assert(wm_arena_check(&arena));
-    unmap_idle(0);
-    ck_assert_ptr_null(arena.segments);
-    wm_arena_fini(&arena);
-    ck_assert_int_eq(wm_meta_live(), 0);
+    bed_end(&arena, 1);
 }
 
 /* A block, from a new segment if need be; null if records cannot be had. */
 static wm_block *take(size_t bytes)
 {
     size_t run = wm_size_run_bytes(bytes);
-    size_t segment = run > SEGMENT ? run : SEGMENT;
     bool starved = false;
     wm_block *block =
         wm_arena_take(&arena, NULL, bytes, WM_SPLIT_ALLOW, &starved);
-    void *base;
 
-    if (block != NULL || starved) {
-        return block;
-    }
-    base = mmap(NULL, segment, PROT_READ | PROT_WRITE,
-                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    ck_assert(base != MAP_FAILED);
-    if (wm_arena_grow(&arena, NULL, base, segment, bytes, &block) != WARM_OK) {
-        munmap(base, segment);
-        return NULL;
-    }
-    return block;
-}
-
-static void give(wm_block *block)
-{
-    atomic_store_explicit(&block->state, WM_BLOCK_FREEING,
-                          memory_order_relaxed);
-    wm_arena_free(&arena, block);
+    return block != NULL || starved
+               ? block
+               : bed_grow(&arena, NULL, run > SEGMENT ? run : SEGMENT, bytes);
 }
 
 START_TEST(test_B2_freed_block_is_handed_out_again)
@@ -86,12 +62,12 @@ START_TEST(test_B2_freed_block_is_handed_out_again)
     wm_block *block = take(100000);
     char *base = block->base;
 
-    give(block);
+    bed_give(block);
     block = take(100000);
     ck_assert_ptr_eq(block->base, base);
     ck_assert_uint_eq(arena.stats.segments.current, 1);
     ck_assert_uint_eq(arena.stats.cache_hits, 1);
-    give(block);
+    bed_give(block);
 }
 END_TEST
 
@@ -105,7 +81,7 @@ START_TEST(test_B8_block_is_never_smaller_than_its_request)
 
         ck_assert_uint_ge(block->bytes, bytes);
         ck_assert_uint_eq(block->bytes, wm_size_round(bytes));
-        give(block);
+        bed_give(block);
     }
 }
 END_TEST
@@ -125,9 +101,9 @@ START_TEST(test_B3_every_address_of_a_block_leads_to_it)
         }
         ck_assert_ptr_eq(wm_block_at(block->base + block->bytes - 1), block);
         ck_assert_uint_eq((uintptr_t)block->base % 512, 0);
-        give(low);
-        give(high);
-        give(block);
+        bed_give(low);
+        bed_give(high);
+        bed_give(block);
     }
 }
 END_TEST
@@ -166,7 +142,7 @@ START_TEST(test_B25_a_record_of_a_slab_serves_other_classes)
         }
         ck_assert(wm_arena_check(&arena));
         for (unsigned i = 0; i < slots; i++) {
-            give(block[i]);
+            bed_give(block[i]);
         }
         ck_assert_uint_eq(slab_records(), sorts);
     }
@@ -196,7 +172,7 @@ START_TEST(test_C10_stale_look_up_stays_inside_its_record)
     char *stale = old->base;
     wm_block *wall, *small, *found;
 
-    give(old); /* the slab ends */
+    bed_give(old); /* the slab ends */
     wall = take(SEGMENT / 2);
     ck_assert_ptr_eq(wall->base, stale);
     small = take(600);
@@ -206,8 +182,8 @@ START_TEST(test_C10_stale_look_up_stays_inside_its_record)
     ck_assert(found == NULL ||
               (found >= slab->slot && found < slab->slot + slab->slots));
     wm_page_map_set(stale, wall, WM_ENTRY_RUN);
-    give(wall);
-    give(small);
+    bed_give(wall);
+    bed_give(small);
 }
 END_TEST
 
@@ -218,7 +194,7 @@ START_TEST(test_B3_C10_stale_look_up_finds_no_other_block)
     wm_block *run = take(SEGMENT / 4), *block = take(SEGMENT / 4);
     char *gone = run->base;
 
-    give(run);
+    bed_give(run);
     block->state = WM_BLOCK_LIVE;
     ck_assert_ptr_eq(wm_space_find(block->base), block);
     ck_assert_ptr_eq(wm_space_find(block->base + block->bytes - 1), block);
@@ -231,7 +207,7 @@ START_TEST(test_B3_C10_stale_look_up_finds_no_other_block)
     ck_assert_ptr_null(wm_block_at(block->base + 2 * (size_t)WM_PAGE));
     wm_page_map_set(block->base, block, WM_ENTRY_RUN);
     ck_assert_ptr_eq(wm_block_at(block->base + 2 * (size_t)WM_PAGE), block);
-    give(block);
+    bed_give(block);
 }
 END_TEST
 
@@ -242,7 +218,7 @@ START_TEST(test_C10_stale_look_up_reads_no_freed_segment)
     char *middle = block->base + 12 * SEGMENT;
     int64_t records;
 
-    give(block);
+    bed_give(block);
     records = wm_meta_live();
     unmap_idle(0);
     ck_assert_int_eq(wm_meta_live(), records);
@@ -258,11 +234,11 @@ START_TEST(test_C10_stale_look_up_reads_no_freed_segment)
     wm_page_map_set(middle, segment, WM_ENTRY_INNER);
     ck_assert_ptr_null(wm_block_at(middle));
     wm_page_map_set(middle, NULL, WM_ENTRY_RUN);
-    give(block);
+    bed_give(block);
     unmap_idle(0);
     block = take(32 * SEGMENT);
     ck_assert_ptr_ne(block->segment, segment);
-    give(block);
+    bed_give(block);
 }
 END_TEST
 
@@ -286,16 +262,16 @@ START_TEST(test_neighbours_merge_on_both_sides)
     }
     ck_assert_uint_eq(arena.stats.segments.current, 1);
     for (int i = 0; i < 8; i += 2) {
-        give(block[i]);
+        bed_give(block[i]);
     }
     ck_assert(wm_arena_check(&arena));
     for (int i = 1; i < 8; i += 2) {
-        give(block[i]);
+        bed_give(block[i]);
     }
     ck_assert(wm_arena_check(&arena));
     block[0] = take(SEGMENT);
     ck_assert_uint_eq(arena.stats.segments.current, 1);
-    give(block[0]);
+    bed_give(block[0]);
 }
 END_TEST
 
@@ -307,13 +283,13 @@ START_TEST(test_best_fit_takes_the_smallest_hole)
     wm_block *end = take(448 << 10);
     char *gap = small->base;
 
-    give(big);
-    give(small);
+    bed_give(big);
+    bed_give(small);
     small = take(112 << 10);
     ck_assert_ptr_eq(small->base, gap);
-    give(small);
-    give(wall);
-    give(end);
+    bed_give(small);
+    bed_give(wall);
+    bed_give(end);
 }
 END_TEST
 
@@ -323,14 +299,14 @@ START_TEST(test_B11_trim_takes_the_largest_idle_segments_first)
     wm_block *small = take(SEGMENT);
     wm_block *live = take(SEGMENT);
 
-    give(large);
-    give(small);
+    bed_give(large);
+    bed_give(small);
     unmap_idle(3 * SEGMENT);
     ck_assert_uint_eq(arena.stats.held_bytes.current, 2 * SEGMENT);
     unmap_idle(0);
     ck_assert_uint_eq(arena.stats.held_bytes.current, SEGMENT);
     ck_assert_uint_eq(arena.stats.segments.current, 1);
-    give(live);
+    bed_give(live);
 }
 END_TEST
 
@@ -341,17 +317,17 @@ START_TEST(test_B11_trim_goes_on_until_the_target_is_reached)
     wm_block *large = take(3 * SEGMENT);
     wm_block *small = take(SEGMENT);
 
-    give(middle);
-    give(large);
-    give(small);
+    bed_give(middle);
+    bed_give(large);
+    bed_give(small);
     unmap_idle(2 * SEGMENT);
     ck_assert_uint_eq(arena.stats.held_bytes.current, SEGMENT);
     small = take(SEGMENT);
     large = take(3 * SEGMENT);
     middle = take(2 * SEGMENT);
-    give(middle);
-    give(large);
-    give(small);
+    bed_give(middle);
+    bed_give(large);
+    bed_give(small);
     unmap_idle(2 * SEGMENT);
     ck_assert_uint_eq(arena.stats.held_bytes.current, SEGMENT);
 }
@@ -398,9 +374,9 @@ START_TEST(test_B11_only_segments_idle_for_long_go)
     a = take(SEGMENT);
     b = take(SEGMENT);
     now_ns = 100;
-    give(a);
+    bed_give(a);
     now_ns = 200;
-    give(b);
+    bed_give(b);
     segment = detach_old(99, 0);
     ck_assert_ptr_null(segment);
     segment = detach_old(150, 0);
@@ -421,8 +397,8 @@ START_TEST(test_B10_B11_what_is_to_be_kept_idle_does_not_decay)
     wm_clock_set(clock_of_test);
     a = take(3 * SEGMENT);
     b = take(SEGMENT);
-    give(a);
-    give(b);
+    bed_give(a);
+    bed_give(b);
     ck_assert_ptr_null(detach_old(999, 4 * SEGMENT));
     ck_assert_ptr_null(detach_old(999, 3 * SEGMENT + 1));
     segment = detach_old(999, 2 * SEGMENT);
@@ -455,7 +431,7 @@ START_TEST(test_B12_failing_records_lose_nothing)
         ck_assert(wm_arena_check(&arena));
         ck_assert_uint_eq(arena.stats.live.current, (uint64_t)got);
         for (int i = 0; i < got; i++) {
-            give(block[i]);
+            bed_give(block[i]);
         }
         ck_assert(wm_arena_check(&arena));
         unmap_idle(0);
@@ -513,7 +489,7 @@ START_TEST(test_random_steps_keep_every_invariant)
 
         if (block[slot] != NULL) {
             memset(block[slot]->base, 0xdd, 1);
-            give(block[slot]);
+            bed_give(block[slot]);
             block[slot] = NULL;
         } else {
             size_t bytes = 1 + wt_random(&random) %
@@ -530,7 +506,7 @@ START_TEST(test_random_steps_keep_every_invariant)
     }
     for (int i = 0; i < SLOTS; i++) {
         if (block[i] != NULL) {
-            give(block[i]);
+            bed_give(block[i]);
         }
     }
     ck_assert_uint_eq(arena.stats.live_bytes.current, 0);
@@ -561,7 +537,7 @@ START_TEST(test_B14_figures_are_exact_and_resets_apart)
     ck_assert_uint_eq(of_class.live.current, 1);
     ck_assert_uint_eq(of_class.requested_bytes.current, 5000);
     ck_assert_uint_eq(of_class.live_bytes.current, 5120);
-    give(a);
+    bed_give(a);
     reset_peaks();
     wm_arena_stats(&arena, &stats);
     ck_assert_uint_eq(stats.live.peak, 1);
@@ -571,7 +547,7 @@ START_TEST(test_B14_figures_are_exact_and_resets_apart)
     ck_assert_uint_eq(stats.live.allocated, 1);
     ck_assert_uint_eq(stats.live.freed, 0);
     ck_assert_uint_eq(stats.live.peak, 1);
-    give(b);
+    bed_give(b);
     wm_arena_stats(&arena, &stats);
     ck_assert_uint_eq(stats.live.peak, 1);
     ck_assert_uint_eq(stats.live_bytes.peak, 6 << 20);
@@ -592,7 +568,7 @@ START_TEST(test_B14_peaks_stay_until_reset)
         block[i] = take(5000);
     }
     for (int i = 0; i < 4; i++) {
-        give(block[i]);
+        bed_give(block[i]);
     }
     wm_arena_class_stats(&arena, wm_size_class(5000), &of_class);
     ck_assert_uint_eq(of_class.live.peak, 5);
@@ -604,7 +580,7 @@ START_TEST(test_B14_peaks_stay_until_reset)
     wm_arena_class_stats(&arena, wm_size_class(5000), &of_class);
     ck_assert_uint_eq(of_class.live.peak, 1);
     ck_assert_uint_eq(arena.stats.live.peak, 1);
-    give(block[4]);
+    bed_give(block[4]);
 }
 END_TEST
 

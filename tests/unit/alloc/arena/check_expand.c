@@ -2,13 +2,9 @@
  * for new memory (row C8), in an arena without a driver: nobody touches the
  * memory. */
 /* memcheck: one process */
-#include "wt.h"
+#include "tests/unit/alloc/arena/arena_bed.h"
 
-#include "alloc/arena/arena_int.h"
 #include "alloc/arena/expand.h"
-#include "runtime/base/meta.h"
-
-#include <sys/mman.h>
 
 enum { UNIT = 1 << 20, UNITS = 4, BYTES = UNIT * UNITS };
 
@@ -32,16 +28,10 @@ static void set_up(void)
 /* Nothing is live, and all of it is common. */
 static void tear_down(void)
 {
-    wm_segment *part = wm_arena_detach(&arena, 0);
     void *base = NULL;
     size_t bytes = 0;
 
-    while (part != NULL) {
-        wm_segment *next = part->next;
-
-        wm_arena_released(&arena, part);
-        part = next;
-    }
+    bed_unmap(&arena, SIZE_MAX);
     ck_assert(wm_expand_remove(&arena, &base, &bytes));
     ck_assert_ptr_eq(base, range);
     ck_assert_uint_eq(bytes, BYTES);
@@ -59,13 +49,6 @@ static wm_expansion claim(wm_lane *lane, size_t needed, size_t wanted)
     return expansion;
 }
 
-static void give(wm_block *block)
-{
-    atomic_store_explicit(&block->state, WM_BLOCK_FREEING,
-                          memory_order_relaxed);
-    wm_arena_free(&arena, block);
-}
-
 static void pass(wm_lane *lane)
 {
     wm_lane_passed(&arena, lane, wm_lane_puts(&arena, lane));
@@ -78,7 +61,7 @@ static void leave(wm_lane *lane)
     wm_block *block = NULL;
 
     ck_assert(wm_expand_done(&arena, lane, &expansion, UNIT, &block));
-    give(block);
+    bed_give(block);
 }
 
 START_TEST(test_C8_a_claim_is_no_larger_than_its_hole)
@@ -96,7 +79,7 @@ END_TEST
  * or by its end, is everybody's as if it had lain there: and only that. */
 START_TEST(test_C4_C8_what_is_passed_meanwhile_is_everybodys)
 {
-    bool passes = _i == 1, ends = _i == 2, starved = false;
+    bool passes = _i == 1, ends = _i == 2;
     wm_expansion expansion;
     wm_block *block;
 
@@ -110,10 +93,10 @@ START_TEST(test_C4_C8_what_is_passed_meanwhile_is_everybodys)
     }
     wm_expand_undo(&arena, &expansion, false);
     ck_assert(wm_arena_check(&arena));
-    block = wm_arena_take(&arena, b, UNIT, WM_SPLIT_ALLOW, &starved);
+    block = bed_try(&arena, b, UNIT);
     ck_assert_int_eq(block != NULL, passes || ends);
     if (block != NULL) {
-        give(block);
+        bed_give(block);
     }
     pass(b);
     if (!ends) {

@@ -2,15 +2,12 @@
  * segments of small requests, which large requests do not use (row C3). No
  * driver. */
 /* memcheck: one process */
-#include "wt.h"
+#include "tests/unit/alloc/arena/arena_bed.h"
 
-#include "alloc/arena/arena_int.h"
 #include "alloc/block/page_map.h"
 #include "runtime/base/clock.h"
-#include "runtime/base/meta.h"
 
 #include <string.h>
-#include <sys/mman.h>
 
 #define MIB ((size_t)1 << 20)
 enum { SEGMENT = 4 << 20, PART = 1 << 20 };
@@ -25,44 +22,21 @@ static void setup(void)
     b = wm_lane_make(&arena, 2);
 }
 
-static void unmap_idle(void)
-{
-    wm_segment *segment = wm_arena_detach(&arena, 0);
-
-    while (segment != NULL) {
-        wm_segment *next = segment->next;
-
-        munmap(segment->base, segment->bytes);
-        wm_arena_released(&arena, segment);
-        segment = next;
-    }
-}
-
 static void teardown(void)
 {
-    ck_assert(wm_arena_check(&arena));
-    unmap_idle();
-    ck_assert_ptr_null(arena.segments);
-    ck_assert(wm_arena_check(&arena));
-    wm_arena_fini(&arena);
-    ck_assert_int_eq(wm_meta_live(), 0);
+    bed_end(&arena, 1);
 }
 
 static wm_block *try(wm_lane *lane, size_t bytes)
 {
-    bool starved = false;
-
-    return wm_arena_take(&arena, lane, bytes, WM_SPLIT_ALLOW, &starved);
+    return bed_try(&arena, lane, bytes);
 }
 
 static wm_block *grow(wm_lane *lane, size_t segment, size_t bytes)
 {
-    wm_block *block = NULL;
-    void *base = mmap(NULL, segment, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    wm_block *block = bed_grow(&arena, lane, segment, bytes);
 
-    ck_assert(base != MAP_FAILED);
-    wt_ok(wm_arena_grow(&arena, lane, base, segment, bytes, &block));
+    ck_assert_ptr_nonnull(block);
     return block;
 }
 
@@ -73,13 +47,6 @@ static wm_block *take(wm_lane *lane, size_t bytes)
 
     return block != NULL ? block
                          : grow(lane, run > SEGMENT ? run : SEGMENT, bytes);
-}
-
-static void give(wm_block *block)
-{
-    atomic_store_explicit(&block->state, WM_BLOCK_FREEING,
-                          memory_order_relaxed);
-    wm_arena_free(&arena, block);
 }
 
 static void pass(wm_lane *lane)
@@ -101,12 +68,12 @@ START_TEST(test_freed_memory_is_its_streams_at_once)
     wm_block *block[4];
 
     fill(a, block);
-    give(block[1]);
+    bed_give(block[1]);
     ck_assert_ptr_null(try(b, PART));
     ck_assert_ptr_null(try(NULL, PART));
     ck_assert_ptr_eq(try(a, PART), block[1]);
     for (int i = 0; i < 4; i++) {
-        give(block[i]);
+        bed_give(block[i]);
     }
 }
 END_TEST
@@ -117,9 +84,9 @@ START_TEST(test_others_have_it_once_the_stream_has_passed)
     uint64_t puts;
 
     fill(a, block);
-    give(block[0]);
+    bed_give(block[0]);
     puts = wm_lane_puts(&arena, a);
-    give(block[2]);
+    bed_give(block[2]);
     ck_assert(wm_lane_has_more(&arena, a));
     wm_lane_passed(&arena, a, puts);
     ck_assert_ptr_eq(try(b, PART), block[0]);
@@ -133,7 +100,7 @@ START_TEST(test_others_have_it_once_the_stream_has_passed)
     ck_assert(!wm_lane_has_more(&arena, a));
     ck_assert_ptr_eq(try(b, PART), block[2]);
     for (int i = 0; i < 4; i++) {
-        give(block[i]);
+        bed_give(block[i]);
     }
 }
 END_TEST
@@ -144,14 +111,14 @@ START_TEST(test_memory_moves_with_its_user)
     wm_block *block[4];
 
     fill(a, block);
-    give(block[3]);
+    bed_give(block[3]);
     pass(a);
     ck_assert_ptr_eq(try(b, PART), block[3]);
-    give(block[3]);
+    bed_give(block[3]);
     ck_assert_ptr_null(try(a, PART));
     ck_assert_ptr_eq(try(b, PART), block[3]);
     for (int i = 0; i < 4; i++) {
-        give(block[i]);
+        bed_give(block[i]);
     }
 }
 END_TEST
@@ -161,22 +128,22 @@ START_TEST(test_runs_of_different_streams_stay_apart)
     wm_block *block[4];
 
     fill(a, block);
-    give(block[0]);
+    bed_give(block[0]);
     pass(a);
     ck_assert_ptr_eq(try(b, PART), block[0]);
-    give(block[0]); /* b's */
-    give(block[1]); /* a's */
-    give(block[2]);
+    bed_give(block[0]); /* b's */
+    bed_give(block[1]); /* a's */
+    bed_give(block[2]);
     ck_assert(wm_arena_check(&arena));
     ck_assert_ptr_null(try(b, 2 * MIB));
     ck_assert_ptr_null(try(a, 3 * MIB));
     ck_assert_ptr_eq(try(a, 2 * MIB), block[1]);
-    give(block[1]);
+    bed_give(block[1]);
     pass(a);
     pass(b);
     ck_assert_ptr_eq(try(b, 3 * MIB), block[0]);
-    give(block[0]);
-    give(block[3]);
+    bed_give(block[0]);
+    bed_give(block[3]);
 }
 END_TEST
 
@@ -186,20 +153,20 @@ START_TEST(test_own_and_common_neighbours_join_for_a_request)
     wm_block *block[4], *large;
 
     fill(a, block);
-    give(block[0]);
-    give(block[2]);
+    bed_give(block[0]);
+    bed_give(block[2]);
     pass(a);
-    give(block[1]); /* between two that are common */
+    bed_give(block[1]); /* between two that are common */
     ck_assert_ptr_null(try(b, 2 * MIB));
     large = try(a, 3 * MIB);
     ck_assert_ptr_eq(large, block[0]);
-    give(large);
+    bed_give(large);
     /* It has not passed: all three are a's now. */
     ck_assert_ptr_null(try(b, PART));
     pass(a);
     ck_assert_ptr_eq(try(b, 3 * MIB), block[0]);
-    give(block[0]);
-    give(block[3]);
+    bed_give(block[0]);
+    bed_give(block[3]);
 }
 END_TEST
 
@@ -208,16 +175,16 @@ START_TEST(test_small_slots_are_shared_within_a_stream_only)
     wm_block *first = take(a, 2000), *second = take(b, 2000);
 
     ck_assert_ptr_ne(first->slab, second->slab);
-    give(first);
+    bed_give(first);
     ck_assert_ptr_eq(try(a, 2000), first);
-    give(first);
-    give(second);
+    bed_give(first);
+    bed_give(second);
     pass(a);
     ck_assert_ptr_null(try(NULL, SEGMENT));
     pass(b);
     first = try(NULL, SEGMENT);
     ck_assert_ptr_nonnull(first);
-    give(first);
+    bed_give(first);
 }
 END_TEST
 
@@ -228,28 +195,28 @@ START_TEST(test_all_is_common_once_the_stream_has_ended)
     for (int i = 0; i < 3; i++) {
         block[i] = take(a, PART);
     }
-    give(block[0]);
-    give(slot);
+    bed_give(block[0]);
+    bed_give(slot);
     wm_lane_end(&arena, a);
     ck_assert(wm_arena_check(&arena));
     ck_assert_ptr_eq(try(b, PART), block[0]);
     /* And what comes back later, a whole run or a part of a slab. */
-    give(block[1]);
+    bed_give(block[1]);
     ck_assert_ptr_eq(try(b, PART), block[1]);
     ck_assert_ptr_eq(try(NULL, 2000), slot);
-    give(small);
+    bed_give(small);
     ck_assert_ptr_nonnull(arena.spare_lanes == NULL ? a : NULL);
     other = try(NULL, 2000);
     ck_assert_ptr_eq(other, small);
-    give(block[2]);
+    bed_give(block[2]);
     /* Nothing of it is left: the record serves again. */
     ck_assert_ptr_eq(arena.spare_lanes, a);
     ck_assert_ptr_eq(wm_lane_make(&arena, 9), a);
     ck_assert_uint_eq(wm_lane_puts(&arena, a), 0);
-    give(other);
-    give(slot);
-    give(block[0]);
-    give(block[1]);
+    bed_give(other);
+    bed_give(slot);
+    bed_give(block[0]);
+    bed_give(block[1]);
 }
 END_TEST
 
@@ -265,12 +232,12 @@ START_TEST(test_full_slab_of_an_ended_stream_comes_back_common)
     ck_assert_ptr_nonnull(slot[0]);
     ck_assert_uint_eq(slot[0]->slab->idle, 0);
     wm_lane_end(&arena, a);
-    give(slot[0]);
+    bed_give(slot[0]);
     ck_assert(wm_arena_check(&arena));
     ck_assert_ptr_eq(try(b, 2000), slot[0]);
     ck_assert_ptr_null(try(NULL, SEGMENT));
     for (unsigned i = 0; i < slots; i++) {
-        give(slot[i]);
+        bed_give(slot[i]);
     }
 }
 END_TEST
@@ -283,13 +250,13 @@ START_TEST(test_segment_of_several_streams_goes_and_comes_back)
     wm_segment *segment;
 
     fill(a, block);
-    give(block[0]);
+    bed_give(block[0]);
     pass(a);
     ck_assert_ptr_eq(try(b, PART), block[0]);
     for (int i = 0; i < 4; i++) {
-        give(block[i]);
+        bed_give(block[i]);
     }
-    segment = wm_arena_detach(&arena, 0);
+    segment = bed_detach(&arena, SIZE_MAX);
     ck_assert_ptr_nonnull(segment);
     ck_assert_ptr_null(arena.segments);
     before = wm_clock_ns();
@@ -299,15 +266,15 @@ START_TEST(test_segment_of_several_streams_goes_and_comes_back)
     /* To whom they belonged before. */
     ck_assert_ptr_null(try(b, 2 * MIB));
     ck_assert_ptr_eq(try(a, 3 * MIB), block[1]);
-    give(block[1]);
+    bed_give(block[1]);
     /* A stream that ends meanwhile. */
-    segment = wm_arena_detach(&arena, 0);
+    segment = bed_detach(&arena, SIZE_MAX);
     wm_lane_end(&arena, a);
     wm_lane_end(&arena, b);
     wm_arena_reattach(&arena, segment);
     ck_assert(wm_arena_check(&arena));
     ck_assert_ptr_nonnull(try(NULL, SEGMENT));
-    give(block[0]);
+    bed_give(block[0]);
 }
 END_TEST
 
@@ -322,9 +289,9 @@ START_TEST(test_small_requests_have_segments_of_their_own)
     large = take(a, MIB + 1);
     ck_assert(!large->segment->small);
     ck_assert_ptr_eq(try(a, 5000)->segment, small->segment);
-    give(wm_block_at(small->segment->base + MIB));
-    give(large);
-    give(small);
+    bed_give(wm_block_at(small->segment->base + MIB));
+    bed_give(large);
+    bed_give(small);
 }
 END_TEST
 
@@ -376,7 +343,7 @@ static void model_give(struct live *entry)
     char *base = entry->block->base;
     size_t bytes = entry->block->bytes;
 
-    give(entry->block);
+    bed_give(entry->block);
     for (size_t at = 0; at < bytes; at += 4096) {
         pages[page_of(base + at)] = (struct page){
             entry->lane, wm_lane_puts(&arena, lane_of[entry->lane])};
@@ -410,7 +377,7 @@ START_TEST(test_no_stream_gets_what_another_may_still_use)
         pages[i].lane = -1;
     }
     whole = grow(lane_of[0], WHOLE, WHOLE)->base;
-    give(wm_block_at(whole));
+    bed_give(wm_block_at(whole));
     wm_lane_passed(&arena, lane_of[0], 1);
     passed_of[0] = 1;
     for (unsigned step = 0; step < wt_scaled(STEPS); step++) {
@@ -440,7 +407,7 @@ START_TEST(test_no_stream_gets_what_another_may_still_use)
         wm_lane_end(&arena, lane_of[i]);
     }
     ck_assert_ptr_nonnull(try(NULL, WHOLE));
-    give(wm_block_at(whole));
+    bed_give(wm_block_at(whole));
 }
 END_TEST
 
@@ -454,9 +421,9 @@ START_TEST(test_C4_lanes_with_something_new_are_found)
     ck_assert_uint_eq(wm_lane_fresh(&arena), 0);
     ck_assert_ptr_null(wm_lane_take_fresh(&arena));
     for (int i = 2; i >= 0; i--) {
-        give(block[i]);
+        bed_give(block[i]);
     }
-    give(last);
+    bed_give(last);
     ck_assert_uint_eq(wm_lane_fresh(&arena), 3);
     /* One that ends leaves the others where they stand. */
     wm_lane_end(&arena, a);

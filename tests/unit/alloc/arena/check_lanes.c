@@ -2,12 +2,7 @@
  * stream has a lane in each, and what it completes holds for all of them. No
  * driver. */
 /* memcheck: one process */
-#include "wt.h"
-
-#include "alloc/arena/arena_int.h"
-#include "runtime/base/meta.h"
-
-#include <sys/mman.h>
+#include "tests/unit/alloc/arena/arena_bed.h"
 
 enum { BYTES = 1 << 20, ARENAS = 2 };
 
@@ -26,47 +21,21 @@ static void setup(void)
 
 static void teardown(void)
 {
-    ck_assert(wm_arena_check(arenas));
-    for (int i = 0; i < ARENAS; i++) {
-        wm_segment *segment = wm_arena_detach(&arenas[i], 0);
-
-        while (segment != NULL) {
-            wm_segment *next = segment->next;
-
-            munmap(segment->base, segment->bytes);
-            wm_arena_released(&arenas[i], segment);
-            segment = next;
-        }
-        ck_assert_ptr_null(arenas[i].segments);
-        wm_arena_fini(&arenas[i]);
-    }
-    ck_assert_int_eq(wm_meta_live(), 0);
+    bed_end(arenas, ARENAS);
 }
 
 static wm_block *try(unsigned i, wm_lane *lane)
 {
-    bool starved = false;
-
-    return wm_arena_take(&arenas[i], lane, BYTES, WM_SPLIT_ALLOW, &starved);
+    return bed_try(&arenas[i], lane, BYTES);
 }
 
 /* From a region of its own. */
 static wm_block *grow(unsigned i, wm_lane *lane)
 {
-    wm_block *block = NULL;
-    void *base = mmap(NULL, BYTES, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    wm_block *block = bed_grow(&arenas[i], lane, BYTES, BYTES);
 
-    ck_assert(base != MAP_FAILED);
-    wt_ok(wm_arena_grow(&arenas[i], lane, base, BYTES, BYTES, &block));
+    ck_assert_ptr_nonnull(block);
     return block;
-}
-
-static void give(wm_block *block)
-{
-    atomic_store_explicit(&block->state, WM_BLOCK_FREEING,
-                          memory_order_relaxed);
-    wm_arena_free(block->segment->arena, block);
 }
 
 static wm_lane *in(unsigned i, const wm_lane *lane)
@@ -82,11 +51,11 @@ START_TEST(test_C1_lanes_are_made_by_who_takes)
     ck_assert_ptr_null(try(1, mine));
     ck_assert(!wm_arena_open_oversize(&arenas[1], mine, BYTES));
     ck_assert_ptr_null(in(1, mine));
-    give(grow(1, NULL));
+    bed_give(grow(1, NULL));
     block = try(1, mine);
     ck_assert_ptr_eq(block->lane, in(1, mine));
     ck_assert_uint_eq(block->lane_id, 1);
-    give(block);
+    bed_give(block);
     ck_assert_ptr_null(try(1, its));
     ck_assert_ptr_null(in(1, its));
 }
@@ -98,7 +67,7 @@ START_TEST(test_C1_no_memory_for_a_lane)
     wm_block *block = grow(1, NULL);
     bool starved = false;
 
-    give(block);
+    bed_give(block);
     wm_meta_fail(1, true);
     ck_assert_ptr_null(
         wm_arena_take(&arenas[1], mine, BYTES, WM_SPLIT_ALLOW, &starved));
@@ -107,7 +76,7 @@ START_TEST(test_C1_no_memory_for_a_lane)
     ck_assert_ptr_null(in(1, mine));
     ck_assert(wm_arena_check(arenas));
     ck_assert_ptr_eq(try(1, mine), block);
-    give(block);
+    bed_give(block);
 }
 END_TEST
 
@@ -118,7 +87,7 @@ START_TEST(test_C1_what_came_back_in_any_is_known)
     wm_block *block = grow((unsigned)_i, mine);
 
     ck_assert(!wm_lanes_have_more(arenas, mine));
-    give(block);
+    bed_give(block);
     ck_assert(wm_lanes_have_more(arenas, mine));
     ck_assert(!wm_lanes_have_more(arenas, its));
     ck_assert(wm_lanes_have_room(arenas, mine, BYTES, BYTES));
@@ -126,7 +95,7 @@ START_TEST(test_C1_what_came_back_in_any_is_known)
     wm_lanes_passed(arenas, mine, &point);
     ck_assert(!wm_lanes_have_more(arenas, mine));
     ck_assert_ptr_eq(try((unsigned)_i, its), block);
-    give(block);
+    bed_give(block);
 }
 END_TEST
 
@@ -137,9 +106,9 @@ START_TEST(test_C4_lanes_with_something_new_are_found_again_in_all)
     wm_block *block[ARENAS] = {grow(0, mine), grow(1, mine)};
     wm_lane_point point;
 
-    give(block[1 - _i]);
+    bed_give(block[1 - _i]);
     wm_lanes_puts(arenas, mine, &point);
-    give(block[_i]);
+    bed_give(block[_i]);
     for (int i = 0; i < ARENAS; i++) {
         ck_assert_ptr_nonnull(wm_lane_take_fresh(&arenas[i]));
     }
@@ -164,8 +133,8 @@ START_TEST(test_C4_all_lanes_are_closed)
     ck_assert(!wm_lane_has(&arenas[1], block[0], 2));
     ck_assert(!wm_lane_has(&arenas[1], block[1], 1));
     ck_assert_ptr_eq(block[1]->lane, in(1, mine));
-    give(block[0]);
-    give(block[1]);
+    bed_give(block[0]);
+    bed_give(block[1]);
 }
 END_TEST
 
@@ -177,7 +146,7 @@ START_TEST(test_C4_who_comes_after_the_end_is_in_nobodys_order)
     wm_block *block;
 
     if (_i % 2 == 1) {
-        give(grow(i, mine));
+        bed_give(grow(i, mine));
     }
     wm_lanes_close(arenas, mine);
     wm_lanes_end(arenas, mine);
@@ -185,7 +154,7 @@ START_TEST(test_C4_who_comes_after_the_end_is_in_nobodys_order)
     ck_assert_ptr_eq(block->lane, &arenas[i].common);
     ck_assert_uint_eq(block->lane_id, 0);
     ck_assert(wm_arena_check(arenas));
-    give(block);
+    bed_give(block);
     ck_assert_ptr_eq(arenas[i].lanes, i == 0 ? its : NULL);
 }
 END_TEST
@@ -196,17 +165,17 @@ START_TEST(test_C4_a_lane_that_is_held_is_no_other_streams)
     wm_lane *third;
     wm_block *block;
 
-    give(grow(1, mine));
+    bed_give(grow(1, mine));
     wm_lane_hold(mine);
     wm_lanes_close(arenas, mine);
     wm_lanes_end(arenas, mine);
     third = wm_lane_make(arenas, 3);
     ck_assert_ptr_ne(third, mine);
-    give(try(1, third));
+    bed_give(try(1, third));
     ck_assert_ptr_null(try(1, mine));
     block = grow(0, mine);
     ck_assert_ptr_eq(block->lane, &arenas[0].common);
-    give(block);
+    bed_give(block);
     ck_assert(wm_arena_check(arenas));
     wm_lane_hold(mine);
     wm_lane_drop(&arenas[1], mine);

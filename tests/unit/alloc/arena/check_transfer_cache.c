@@ -1,17 +1,11 @@
 /* check_transfer_cache.c: the batches that full magazines flush to an arena,
  * without threads. */
 /* memcheck: one process */
-#include "wt.h"
-
-#include "alloc/arena/arena_int.h"
-#include "runtime/base/meta.h"
-
-#include <sys/mman.h>
+#include "tests/unit/alloc/arena/arena_bed.h"
 
 enum { SEGMENT = 4 << 20, SIZE = 64 << 10, COUNT = SEGMENT / SIZE };
 
 static wm_arena arena;
-static char *memory;
 static unsigned size_class;
 
 /* Blocks that magazines would have. */
@@ -51,7 +45,7 @@ static unsigned put(unsigned count, size_t bytes_max)
 
 static size_t whole_runs(void)
 {
-    wm_segment *chain = wm_arena_detach(&arena, 0);
+    wm_segment *chain = bed_detach(&arena, SIZE_MAX);
     size_t bytes = chain != NULL ? chain->bytes : 0;
 
     if (chain != NULL) {
@@ -62,16 +56,9 @@ static size_t whole_runs(void)
 
 static void setup(void)
 {
-    wm_block *block = NULL;
-
     wm_arena_init(&arena, NULL, 0);
-    memory = mmap(NULL, SEGMENT, PROT_READ | PROT_WRITE,
-                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    ck_assert(memory != MAP_FAILED);
     /* A segment of its own for one request, which is over. */
-    wt_ok(wm_arena_grow(&arena, NULL, memory, SEGMENT, SEGMENT, &block));
-    atomic_store(&block->state, WM_BLOCK_FREEING);
-    wm_arena_free(&arena, block);
+    bed_give(bed_grow(&arena, NULL, SEGMENT, SEGMENT));
     size_class = wm_size_class(SIZE);
     ck_assert_uint_eq(take(COUNT), COUNT);
 }
@@ -79,15 +66,7 @@ static void setup(void)
 /* All blocks are idle by now. */
 static void teardown(void)
 {
-    wm_segment *segment;
-
-    ck_assert(wm_arena_check(&arena));
-    segment = wm_arena_detach(&arena, 0);
-    ck_assert_ptr_nonnull(segment);
-    wm_arena_released(&arena, segment);
-    munmap(memory, SEGMENT);
-    wm_arena_fini(&arena);
-    ck_assert_int_eq(wm_meta_live(), 0);
+    bed_end(&arena, 1);
 }
 
 START_TEST(test_what_came_last_is_handed_out_first)
@@ -164,29 +143,25 @@ START_TEST(test_a_request_that_finds_nothing_joins_them)
     wm_block *block;
 
     ck_assert_uint_eq(put(2, SEGMENT), 2);
-    ck_assert_ptr_null(
-        wm_arena_take(&arena, NULL, 3 * SIZE, WM_SPLIT_ALLOW, &starved));
+    ck_assert_ptr_null(bed_try(&arena, NULL, 3 * SIZE));
     ck_assert_uint_eq(arena.transfer_cache.bytes, 0);
     ck_assert_uint_eq(wm_arena_idle(&arena), 2 * SIZE);
     block = wm_arena_take(&arena, NULL, 2 * SIZE, WM_SPLIT_ALLOW, &starved);
     ck_assert_ptr_nonnull(block);
     ck_assert(!starved);
-    atomic_store(&block->state, WM_BLOCK_FREEING);
-    wm_arena_free(&arena, block);
+    bed_give(block);
     give(2, COUNT);
 }
 END_TEST
 
 START_TEST(test_a_small_request_finds_them_too)
 {
-    bool starved = false;
     wm_block *block;
 
     ck_assert_uint_eq(put(1, SEGMENT), 1);
-    block = wm_arena_take(&arena, NULL, 512, WM_SPLIT_ALLOW, &starved);
+    block = bed_try(&arena, NULL, 512);
     ck_assert_ptr_nonnull(block);
-    atomic_store(&block->state, WM_BLOCK_FREEING);
-    wm_arena_free(&arena, block);
+    bed_give(block);
     give(1, COUNT);
 }
 END_TEST
@@ -201,10 +176,12 @@ END_TEST
 
 START_TEST(test_a_segment_of_its_own_is_found_without_it)
 {
+    wm_purge purge = {
+        .bytes = SEGMENT, .before_ns = UINT64_MAX, .below = SEGMENT + 1};
     wm_segment *chain;
 
     ck_assert_uint_eq(put(COUNT, SEGMENT), COUNT);
-    chain = wm_arena_detach_dedicated(&arena, SEGMENT + 1, SEGMENT);
+    chain = wm_arena_purge(&arena, &purge);
     ck_assert_ptr_nonnull(chain);
     wm_arena_reattach(&arena, chain);
 }
