@@ -171,12 +171,6 @@ static void drop_completed(wm_timelines *set, wm_block *block)
 
 /* ---- uses of a live block --------------------------------------------- */
 
-static bool is_default(warm_stream stream)
-{
-    return stream == NULL || stream == WARM_STREAM_LEGACY ||
-           stream == WARM_STREAM_PER_THREAD;
-}
-
 /* first_use may only be put into an empty list: if a bare timeline ends the
  * list, or is in block->owner_stream, first_use is reserved for that one. */
 static wm_stream_use *new_use(wm_block *block, wm_timeline *t)
@@ -302,7 +296,8 @@ static warm_status add_use(wm_timelines *set, wm_block *block, wm_timeline *t,
     bool found = find_use(set, block, t, &use);
     /* A default stream is another one in another thread or on another device,
      * where the block may be freed: record the event now. */
-    bool defaults = is_default(t->stream) && capture == WM_CAPTURE_NONE;
+    bool defaults =
+        wm_stream_is_default(t->stream) && capture == WM_CAPTURE_NONE;
     warm_status status = WARM_OK;
     bool pushed = false;
 

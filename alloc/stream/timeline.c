@@ -13,123 +13,108 @@ enum {
 
 /* ---- the tables ------------------------------------------------------- */
 
-static unsigned hash(uint64_t key)
+static wm_timeline **bucket_of(wm_timeline **table, uint64_t key)
 {
-    return (unsigned)((key * UINT64_C(0x9E3779B97F4A7C15)) >> 56);
+    return &table[(key * UINT64_C(0x9E3779B97F4A7C15)) >> 56];
 }
 
 wm_timeline *wm_timeline_find_locked(wm_timelines *set, uint64_t id)
 {
-    wm_timeline *t = set->bucket[hash(id)];
+    wm_timeline *t = *bucket_of(set->by_id, id);
 
     while (t != NULL && t->id != id) {
-        t = t->next_in_bucket;
+        t = t->next_by_id;
     }
     return t;
 }
 
-static wm_timeline **adopted_bucket(wm_timelines *set, warm_stream stream)
+wm_timeline *wm_timeline_next_named_locked(wm_timelines *set,
+                                           warm_stream stream,
+                                           const wm_timeline *t)
 {
-    return &set->adopted[hash((uintptr_t)stream)];
+    wm_timeline *next = t != NULL ? t->next_by_name
+                                  : *bucket_of(set->by_name, (uintptr_t)stream);
+
+    while (next != NULL &&
+           (next->stream != stream || !wm_timeline_is_named_here(next))) {
+        next = next->next_by_name;
+    }
+    return next;
 }
 
 wm_timeline *wm_timeline_find_adopted_locked(wm_timelines *set,
                                              warm_stream stream)
 {
-    wm_timeline *t = *adopted_bucket(set, stream);
-
-    while (t != NULL && t->stream != stream) {
-        t = t->next_adopted;
-    }
-    return t;
-}
-
-static wm_timeline *find_any_locked(wm_timelines *set, warm_stream stream,
-                                    bool announced)
-{
     wm_timeline *t = NULL;
 
-    for (int i = 0; t == NULL && i < WM_TIMELINE_BUCKETS; i++) {
-        t = set->bucket[i];
-        while (t != NULL &&
-               (t->stream != stream || !wm_timeline_is_named_here(t) ||
-                (announced && !t->announced))) {
-            t = t->next_in_bucket;
-        }
-    }
+    do {
+        t = wm_timeline_next_named_locked(set, stream, t);
+    } while (t != NULL && !wm_timeline_is_adopted(t));
     return t;
 }
 
-/* By the stream's name, which other timelines may have too: the per-thread
- * default streams of all threads share one, and a destroyed stream had its
- * address. */
-wm_timeline *wm_timeline_find_announced_locked(wm_timelines *set,
-                                               warm_stream stream)
-{
-    wm_timeline *t = wm_timeline_find_adopted_locked(set, stream);
-
-    return t != NULL && t->announced ? t : find_any_locked(set, stream, true);
-}
-
-/* By the stream's name as well; prefers an announced timeline, then the adopted
- * one. */
 wm_timeline *wm_timeline_find_stream_locked(wm_timelines *set,
                                             warm_stream stream)
 {
-    wm_timeline *t = wm_timeline_find_announced_locked(set, stream);
+    wm_timeline *t = NULL, *best = NULL;
+    unsigned best_rank = 0;
 
-    if (t == NULL) {
-        t = wm_timeline_find_adopted_locked(set, stream);
+    while ((t = wm_timeline_next_named_locked(set, stream, t)) != NULL) {
+        unsigned rank = 1u + wm_timeline_is_adopted(t) + 2u * t->announced;
+
+        if (rank > best_rank) {
+            best = t;
+            best_rank = rank;
+        }
     }
-    return t != NULL ? t : find_any_locked(set, stream, false);
+    return best;
+}
+
+wm_timeline *wm_timeline_next_locked(wm_timelines *set, const wm_timeline *t)
+{
+    wm_timeline **bucket =
+        t != NULL ? bucket_of(set->by_id, t->id) + 1 : set->by_id;
+
+    if (t != NULL && t->next_by_id != NULL) {
+        return t->next_by_id;
+    }
+    while (bucket < set->by_id + WM_TIMELINE_BUCKETS && *bucket == NULL) {
+        bucket++;
+    }
+    return bucket < set->by_id + WM_TIMELINE_BUCKETS ? *bucket : NULL;
 }
 
 static void insert_locked(wm_timelines *set, wm_timeline *t)
 {
-    wm_timeline **bucket = &set->bucket[hash(t->id)];
+    wm_timeline **by_id = bucket_of(set->by_id, t->id);
+    wm_timeline **by_name = bucket_of(set->by_name, (uintptr_t)t->stream);
 
-    t->next_in_bucket = *bucket;
-    *bucket = t;
+    t->next_by_id = *by_id;
+    *by_id = t;
+    t->next_by_name = *by_name;
+    *by_name = t;
     t->in_table = true;
     set->count++;
     if (t->stream == WARM_STREAM_PER_THREAD) {
-        t->next_per_thread = set->per_thread;
-        set->per_thread = t;
         atomic_store_explicit(&set->any_per_thread, true, memory_order_relaxed);
     }
 }
 
-static void remove_per_thread_locked(wm_timelines *set, const wm_timeline *t)
-{
-    wm_timeline **link = &set->per_thread;
-
-    while (*link != t) {
-        link = &(*link)->next_per_thread;
-    }
-    *link = t->next_per_thread;
-}
-
-/* Removes t from both tables. */
 void wm_timeline_remove_locked(wm_timelines *set, wm_timeline *t)
 {
-    wm_timeline **link = &set->bucket[hash(t->id)];
+    wm_timeline **by_id = bucket_of(set->by_id, t->id);
+    wm_timeline **by_name = bucket_of(set->by_name, (uintptr_t)t->stream);
 
-    while (*link != t) {
-        link = &(*link)->next_in_bucket;
+    while (*by_id != t) {
+        by_id = &(*by_id)->next_by_id;
     }
-    *link = t->next_in_bucket;
+    *by_id = t->next_by_id;
+    while (*by_name != t) {
+        by_name = &(*by_name)->next_by_name;
+    }
+    *by_name = t->next_by_name;
     t->in_table = false;
     set->count--;
-    link = adopted_bucket(set, t->stream);
-    while (*link != NULL && *link != t) {
-        link = &(*link)->next_adopted;
-    }
-    if (*link == t) {
-        *link = t->next_adopted;
-    }
-    if (t->stream == WARM_STREAM_PER_THREAD) {
-        remove_per_thread_locked(set, t);
-    }
 }
 
 static wm_timeline *new_timeline(warm_stream stream, const wm_stream_info *info)
@@ -203,6 +188,9 @@ wm_timeline *wm_timeline_get_adopted(wm_timelines *set, warm_stream stream)
 {
     wm_timeline *t;
 
+    if (wm_stream_is_default(stream)) {
+        return NULL;
+    }
     wm_lock_acquire(&set->lock);
     t = wm_timeline_find_adopted_locked(set, stream);
     if (t != NULL) {
@@ -249,15 +237,6 @@ void wm_timeline_drop_many(wm_timelines *set, wm_timeline *t, size_t count)
     if (count > 0) {
         drop_last(set, t, count);
     }
-}
-
-void wm_timeline_adopt_locked(wm_timelines *set, wm_timeline *t)
-{
-    wm_timeline **bucket = adopted_bucket(set, t->stream);
-
-    t->next_adopted = *bucket;
-    *bucket = t;
-    atomic_store_explicit(&t->adopted, true, memory_order_relaxed);
 }
 
 warm_status wm_timeline_no_record(void)
@@ -340,13 +319,14 @@ void wm_timelines_init(wm_timelines *set, warm_runtime *runtime,
 
 void wm_timelines_fini(wm_timelines *set)
 {
-    for (int i = 0; i < WM_TIMELINE_BUCKETS; i++) {
-        while (set->bucket[i] != NULL) {
-            wm_timeline *t = set->bucket[i];
+    wm_timeline *next = wm_timeline_next_locked(set, NULL);
 
-            wm_timeline_remove_locked(set, t);
-            end_timeline(set, t);
-        }
+    while (next != NULL) {
+        wm_timeline *t = next;
+
+        next = wm_timeline_next_locked(set, t);
+        wm_timeline_remove_locked(set, t);
+        end_timeline(set, t);
     }
     for (int i = 0; i < WM_USE_LOCKS; i++) {
         wm_lock_fini(&set->uses[i]);
@@ -368,25 +348,27 @@ size_t wm_timelines_count(wm_timelines *set)
 
 /* ---- queries by name ---------------------------------------------------- */
 
-/* Null: the stream is not announced, and a thread that announces it waits from
- * now on until the query ends. */
-static wm_timeline *begin_query(wm_timelines *set, wm_named_query *query,
-                                wm_stream_info *known)
+/* True: the stream is announced, and *known is what its timeline knows. False:
+ * a thread that announces it waits from now on until the query ends. */
+static bool begin_query(wm_timelines *set, wm_named_query *query,
+                        wm_stream_info *known)
 {
-    wm_timeline *t = NULL;
+    const wm_timeline *t = NULL;
+    bool announced;
 
     wm_lock_acquire(&set->lock);
     if (wm_timelines_capture(set)) {
-        t = wm_timeline_find_announced_locked(set, query->stream);
+        t = wm_timeline_find_stream_locked(set, query->stream);
     }
-    if (t != NULL) {
+    announced = t != NULL && t->announced;
+    if (announced) {
         *known = (wm_stream_info){.id = t->id, .device = t->device};
     } else {
         query->next = set->named_queries;
         set->named_queries = query;
     }
     wm_lock_release(&set->lock);
-    return t;
+    return announced;
 }
 
 static void end_query(wm_timelines *set, const wm_named_query *query)
@@ -402,7 +384,7 @@ static void end_query(wm_timelines *set, const wm_named_query *query)
     wm_lock_release(&set->lock);
 }
 
-/* The info of an announced stream, whose timeline says known. */
+/* The info of an announced stream; known: by its timeline. */
 static warm_status announced_info(wm_timelines *set, warm_stream stream,
                                   const wm_stream_info *known,
                                   wm_stream_info *info)
@@ -435,11 +417,10 @@ warm_status wm_timelines_info(wm_timelines *set, warm_stream stream,
     warm_status status;
 
     /* The legacy stream never captures, a per-thread one only in its thread. */
-    if (stream == NULL || stream == WARM_STREAM_LEGACY ||
-        stream == WARM_STREAM_PER_THREAD) {
+    if (wm_stream_is_default(stream)) {
         return wm_driver_stream_info(set->driver, stream, info);
     }
-    if (begin_query(set, &query, &known) != NULL) {
+    if (begin_query(set, &query, &known)) {
         return announced_info(set, stream, &known, info);
     }
     status = wm_driver_stream_info(set->driver, stream, info);

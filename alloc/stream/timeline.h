@@ -112,12 +112,11 @@ struct wm_timelines {
     _Atomic bool any_per_thread;
     wm_lock lock;
     /* lock timelines */
-    wm_timeline *per_thread;                   /* in the table, of any thread */
-    wm_timeline *bucket[WM_TIMELINE_BUCKETS];  /* by id; not the retired */
-    wm_timeline *adopted[WM_TIMELINE_BUCKETS]; /* adopted, by address */
+    wm_timeline *by_id[WM_TIMELINE_BUCKETS];   /* without retired streams */
+    wm_timeline *by_name[WM_TIMELINE_BUCKETS]; /* the same; by the address */
+    size_t count;                              /* timelines in the tables */
     wm_timeline *busy_head, *busy_tail;        /* with batches, or polled */
     size_t busy;                               /* length of that list */
-    size_t count;                              /* timelines in the table */
     uint64_t begun, finished;                  /* rounds of polling */
     uint64_t announcements;
     wm_breaking *breaking; /* driver calls that would break captures */

@@ -6,53 +6,46 @@
 
 /* ---- announced ---------------------------------------------------------- */
 
-static wm_timeline *next_to_close(wm_timelines *set, unsigned bucket,
+/* Notes that t (null: none yet) is closed for an announcement, and drops it. An
+ * announcement that came before this one need not close t either. Returns the
+ * next adopted timeline that is not closed, with a reference; or null. */
+static wm_timeline *next_to_close(wm_timelines *set, wm_timeline *t,
                                   uint64_t announcement)
 {
-    wm_timeline *t;
+    wm_timeline *next;
 
     wm_lock_acquire(&set->lock);
-    t = set->bucket[bucket];
-    while (t != NULL &&
-           (t->announcement >= announcement || !wm_timeline_is_adopted(t))) {
-        t = t->next_in_bucket;
-    }
-    if (t != NULL) {
-        wm_timeline_hold(t);
-    }
-    wm_lock_release(&set->lock);
-    return t;
-}
-
-/* An announcement that came before this one need not close t. */
-static void note_closed(wm_timelines *set, wm_timeline *t,
-                        uint64_t announcement)
-{
-    wm_lock_acquire(&set->lock);
-    if (t->announcement < announcement) {
+    if (t != NULL && t->announcement < announcement) {
         t->announcement = announcement;
     }
+    next = t != NULL && t->in_table ? t : NULL;
+    do {
+        next = wm_timeline_next_locked(set, next);
+    } while (next != NULL && (next->announcement >= announcement ||
+                              !wm_timeline_is_adopted(next)));
+    if (next != NULL) {
+        wm_timeline_hold(next);
+    }
     wm_lock_release(&set->lock);
+    if (t != NULL) {
+        wm_timeline_drop(set, t);
+    }
+    return next;
 }
 
 /* Closes every batch of every adopted stream, since the capture may reach any
  * of them; waits for batches that other threads are closing. */
 static void close_all_batches(wm_timelines *set)
 {
+    wm_timeline *t = NULL;
     uint64_t announcement;
 
     (void)set->ops->collect(set, NULL, UINT64_MAX);
     wm_lock_acquire(&set->lock);
     announcement = ++set->announcements;
     wm_lock_release(&set->lock);
-    for (unsigned i = 0; i < WM_TIMELINE_BUCKETS; i++) {
-        wm_timeline *t;
-
-        while ((t = next_to_close(set, i, announcement)) != NULL) {
-            wm_batch_close_now(set, t);
-            note_closed(set, t, announcement);
-            wm_timeline_drop(set, t);
-        }
+    while ((t = next_to_close(set, t, announcement)) != NULL) {
+        wm_batch_close_now(set, t);
     }
 }
 
@@ -157,8 +150,8 @@ bool wm_timelines_over(wm_timelines *set, warm_stream stream)
     bool found;
 
     wm_lock_acquire(&set->lock);
-    t = wm_timeline_find_announced_locked(set, stream);
-    found = t != NULL;
+    t = wm_timeline_find_stream_locked(set, stream);
+    found = t != NULL && t->announced;
     if (found) {
         wm_timeline_end_announced_locked(set, t);
     }
@@ -203,12 +196,10 @@ static bool is_announced_locked(wm_timelines *set, int device,
     unsigned announced = 0;
     bool found = false;
 
-    for (int i = 0; i < WM_TIMELINE_BUCKETS; i++) {
-        for (wm_timeline *t = set->bucket[i]; t != NULL;
-             t = t->next_in_bucket) {
-            announced += t->announced;
-            found = found || (t->announced && is_on(t, device, except));
-        }
+    for (const wm_timeline *t = wm_timeline_next_locked(set, NULL); t != NULL;
+         t = wm_timeline_next_locked(set, t)) {
+        announced += t->announced;
+        found = found || (t->announced && is_on(t, device, except));
     }
     /* Relaxed: the field's comment says why. */
     return found || atomic_load_explicit(&set->captures, memory_order_relaxed) >
@@ -223,9 +214,7 @@ static bool may_be_asked(wm_timeline *t)
 {
     return wm_timeline_is_adopted(t) ||
            atomic_load_explicit(&t->deferred, memory_order_relaxed) > 0 ||
-           t->stream == NULL || t->stream == WARM_STREAM_LEGACY ||
-           (t->stream == WARM_STREAM_PER_THREAD &&
-            wm_timeline_is_named_here(t));
+           (wm_stream_is_default(t->stream) && wm_timeline_is_named_here(t));
 }
 
 /* Lists at most room timelines, each with a reference; returns how many there
@@ -235,18 +224,16 @@ static size_t list_locked(wm_timelines *set, int device, warm_stream except,
 {
     size_t count = 0;
 
-    for (int i = 0; i < WM_TIMELINE_BUCKETS; i++) {
-        for (wm_timeline *t = set->bucket[i]; t != NULL;
-             t = t->next_in_bucket) {
-            if (!is_on(t, device, except) || !may_be_asked(t)) {
-                continue;
-            }
-            if (count < room) {
-                wm_timeline_hold(t);
-                list[count] = t;
-            }
-            count++;
+    for (wm_timeline *t = wm_timeline_next_locked(set, NULL); t != NULL;
+         t = wm_timeline_next_locked(set, t)) {
+        if (!is_on(t, device, except) || !may_be_asked(t)) {
+            continue;
         }
+        if (count < room) {
+            wm_timeline_hold(t);
+            list[count] = t;
+        }
+        count++;
     }
     return count;
 }
@@ -255,9 +242,7 @@ static size_t list_locked(wm_timelines *set, int device, warm_stream except,
  * lost, that may be the lost one, which the driver is not asked about. */
 static bool may_be_lost_default(const wm_timelines *set, const wm_timeline *t)
 {
-    return wm_driver_any_lost(set->driver) &&
-           (t->stream == NULL || t->stream == WARM_STREAM_LEGACY ||
-            t->stream == WARM_STREAM_PER_THREAD);
+    return wm_driver_any_lost(set->driver) && wm_stream_is_default(t->stream);
 }
 
 /* A stream that the driver does not know captures nothing. */

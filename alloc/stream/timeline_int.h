@@ -44,13 +44,13 @@ struct wm_timeline {
      * Relaxed. */
     _Atomic(const struct wm_arena *) home;
     /* lock timelines */
-    bool in_table;
+    bool in_table;         /* both, as long as the stream is not retired */
     bool announced;        /* counted in set->captures */
     bool unpolled;         /* polled in no round since it became busy */
     uint64_t round;        /* in which it was polled last */
     uint64_t announcement; /* for which its batches were closed last */
     uint64_t busy_since;
-    wm_timeline *next_in_bucket, *next_adopted, *next_per_thread;
+    wm_timeline *next_by_id, *next_by_name;
     wm_timeline *previous_busy, *next_busy;
     bool busy; /* on the list; written under both locks, read under either */
     wm_lock lock;
@@ -114,6 +114,13 @@ static inline bool wm_timeline_is_lost(const wm_timelines *set,
                                        const wm_timeline *t)
 {
     return wm_driver_is_lost(set->driver, t->device);
+}
+
+/* The name stands for different streams, on each device or in each thread. */
+static inline bool wm_stream_is_default(warm_stream stream)
+{
+    return stream == NULL || stream == WARM_STREAM_LEGACY ||
+           stream == WARM_STREAM_PER_THREAD;
 }
 
 /* Whether t->stream means this stream in the calling thread: the per-thread
@@ -207,24 +214,29 @@ static inline void wm_timeline_drop(wm_timelines *set, wm_timeline *t)
 }
 
 /* Look-ups under lock timelines; null: not found. By the stream's id; by its
- * name, which several timelines may have; by the name of an adopted stream; by
- * the name of an announced one. */
+ * name, if the stream is adopted; by its name alone. Several timelines may have
+ * one name: the per-thread default streams of all threads, of which only the
+ * calling thread's is found, and destroyed streams whose address is in use
+ * again. find_stream() prefers an announced one, then an adopted one. */
 wm_timeline *wm_timeline_find_locked(wm_timelines *set, uint64_t id);
-wm_timeline *wm_timeline_find_stream_locked(wm_timelines *set,
-                                            warm_stream stream);
 wm_timeline *wm_timeline_find_adopted_locked(wm_timelines *set,
                                              warm_stream stream);
-wm_timeline *wm_timeline_find_announced_locked(wm_timelines *set,
-                                               warm_stream stream);
+wm_timeline *wm_timeline_find_stream_locked(wm_timelines *set,
+                                            warm_stream stream);
+/* Walks the tables: returns the timeline behind t, which is in them, or the
+ * first one (t null). next(): all timelines; next_named(): those with the name
+ * of stream. */
+wm_timeline *wm_timeline_next_locked(wm_timelines *set, const wm_timeline *t);
+wm_timeline *wm_timeline_next_named_locked(wm_timelines *set,
+                                           warm_stream stream,
+                                           const wm_timeline *t);
 /* The announced capture is over. */
 void wm_timeline_end_announced_locked(wm_timelines *set, wm_timeline *t);
 /* wm_timeline_get() under lock timelines. */
 wm_timeline *wm_timeline_get_locked(wm_timelines *set, warm_stream stream,
                                     const wm_stream_info *info);
 warm_status wm_timeline_no_record(void);
-/* Makes the timeline adopted, and found by its address. */
-void wm_timeline_adopt_locked(wm_timelines *set, wm_timeline *t);
-/* Removes the timeline from all tables. */
+/* Removes the timeline from both tables. */
 void wm_timeline_remove_locked(wm_timelines *set, wm_timeline *t);
 
 /* Between begin and end the stream is not retired, and may be named to the

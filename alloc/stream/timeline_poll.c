@@ -79,8 +79,7 @@ static warm_status thread_is_gone(void)
 /* Whether an event can be recorded on t's stream. NOT_READY: not now. */
 static warm_status can_record(wm_timelines *set, const wm_timeline *t)
 {
-    bool has_name = t->stream != NULL && t->stream != WARM_STREAM_LEGACY &&
-                    t->stream != WARM_STREAM_PER_THREAD;
+    bool has_name = !wm_stream_is_default(t->stream);
     wm_stream_info info;
     warm_status status;
 

@@ -207,7 +207,7 @@ warm_status wm_timelines_adopt(wm_timelines *set, warm_stream stream,
     if (t != NULL) {
         again = wm_timeline_is_adopted(t);
         if (!again) {
-            wm_timeline_adopt_locked(set, t);
+            atomic_store_explicit(&t->adopted, true, memory_order_relaxed);
         }
     }
     wm_lock_release(&set->lock);

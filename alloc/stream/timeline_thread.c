@@ -3,18 +3,15 @@
  * recorded there is recorded by the thread itself. See timeline.h. */
 #include "alloc/stream/timeline_int.h"
 
-/* The first timeline of the calling thread behind t, whose reference is
- * dropped, or of all (null). With a reference; or null. */
+/* The next per-thread default stream of the calling thread behind t, whose
+ * reference is dropped, or the first one (t null); with a reference, or null.
+ */
 static wm_timeline *next_own(wm_timelines *set, wm_timeline *t)
 {
-    uint64_t thread = wm_window_thread();
     wm_timeline *next;
 
     wm_lock_acquire(&set->lock);
-    next = t == NULL ? set->per_thread : t->next_per_thread;
-    while (next != NULL && next->thread != thread) {
-        next = next->next_per_thread;
-    }
+    next = wm_timeline_next_named_locked(set, WARM_STREAM_PER_THREAD, t);
     if (next != NULL) {
         wm_timeline_hold(next);
     }
