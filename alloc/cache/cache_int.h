@@ -145,13 +145,6 @@ wm_magazine *wm_magazine_use(wm_magazine_set *set, unsigned size_class);
 /* References to its timeline that a slot takes at once. */
 enum { WM_PENDING_STOCK = 256 };
 
-/* The slot with that index, or null. */
-static inline wm_pending_stream *
-wm_pending_stream_in(const wm_magazine_set *set, unsigned index)
-{
-    return wm_pending_stream_at(wm_magazine_set_pending(set), index);
-}
-
 static inline void wm_pending_clear_batch(wm_pending_batch *batch)
 {
     batch->count = batch->bytes = batch->counted = batch->counted_bytes = 0;

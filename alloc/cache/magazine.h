@@ -158,8 +158,7 @@ typedef struct wm_magazine_set {
     wm_supply supply[WM_CLASSES];
 } wm_magazine_set;
 
-/* Null: not made. Acquire pairs with the owner's release in
- * pending_attach.c. */
+/* Null: not made. Acquire pairs with the release in wm_pending_attach(). */
 static inline wm_pending *wm_magazine_set_pending(const wm_magazine_set *set)
 {
     return atomic_load_explicit(&set->pending, memory_order_acquire);

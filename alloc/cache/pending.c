@@ -1,10 +1,12 @@
-/* pending.c: the slots: append, count, flush, detach.
+/* pending.c: the slots of a thread's pending batches: count, flush, attach and
+ * detach; and what another thread counts or flushes of all threads.
  *
- * Takes the biased lock of a window and under it the locks of the timelines and
- * of the arena; calls the driver with none of them held. */
+ * Takes lock windows to visit other threads, the lock of a window, and under it
+ * the locks of the timelines and of the arena. Calls no driver. */
 #include "alloc/cache/cache_int.h"
 
 #include "alloc/arena/arena_int.h"
+#include "runtime/base/meta.h"
 
 /* A slot's part of the byte bound where other threads have slots, too. */
 enum { PARTS = 4 };
@@ -30,40 +32,42 @@ warm_stream wm_pending_use_stream(wm_stream_use *uses)
                : NULL;
 }
 
-/* ---- counting pending blocks in the arena ------------------------------- */
-
-static void count_batch_locked(wm_magazine_set *set, wm_pending_batch *batch)
+/* The closed batches, oldest first, then the open one. */
+static wm_pending_batch *batch_at(wm_pending_stream *slot, unsigned k)
 {
-    size_t count = batch->count - batch->counted, bytes = 0;
-
-    while (batch->counted < batch->count) {
-        wm_block *block = batch->block[batch->counted++];
-
-        wm_block_set_state(block, WM_BLOCK_PENDING);
-        bytes += block->bytes;
-    }
-    batch->counted_bytes += bytes;
-    if (count > 0) {
-        wm_arena_begin_pending_locked(set->arena, count, bytes);
-    }
+    return k < slot->closed ? &slot->batch[k] : &slot->open;
 }
+
+/* ---- counting pending blocks in the arena ------------------------------- */
 
 static void count_stream(wm_magazine_set *set, wm_pending_stream *slot)
 {
     wm_lock_acquire(&set->arena->lock);
-    for (unsigned i = 0; i < slot->closed; i++) {
-        count_batch_locked(set, &slot->batch[i]);
+    for (unsigned k = 0; k <= slot->closed; k++) {
+        wm_pending_batch *batch = batch_at(slot, k);
+        size_t count = batch->count - batch->counted, bytes = 0;
+
+        while (batch->counted < batch->count) {
+            wm_block *block = batch->block[batch->counted++];
+
+            wm_block_set_state(block, WM_BLOCK_PENDING);
+            bytes += block->bytes;
+        }
+        batch->counted_bytes += bytes;
+        if (count > 0) {
+            wm_arena_begin_pending_locked(set->arena, count, bytes);
+        }
     }
-    count_batch_locked(set, &slot->open);
     wm_lock_release(&set->arena->lock);
 }
 
 void wm_pending_count_all(wm_magazine_set *set)
 {
-    for (unsigned i = 0; i < WM_PENDING_SLOTS; i++) {
-        wm_pending_stream *slot = wm_pending_stream_in(set, i);
+    const wm_pending *pending = wm_magazine_set_pending(set);
+    wm_pending_stream *slot;
 
-        if (slot != NULL && (slot->open.count > 0 || slot->closed > 0)) {
+    for (unsigned at = 0; (slot = wm_pending_next(pending, &at)) != NULL;) {
+        if (slot->open.count > 0 || slot->closed > 0) {
             count_stream(set, slot);
         }
     }
@@ -82,33 +86,71 @@ void wm_pending_merge_stats_locked(wm_magazine_set *set)
     }
 }
 
-/* ---- flush and detach: the caller has the biased lock -----------------------
- */
+/* Sums over batches. */
+struct sum {
+    size_t blocks, uncounted, uncounted_bytes;
+    uint64_t since;
+};
 
-/* Most blocks of a slot's batch that other threads may want: as many as make a
- * timeline's batch worth a query, so that they are in the timeline in time. */
-static size_t shared_count_max(const wm_timelines *set)
+static void add_slot(struct sum *sum, wm_pending_stream *slot)
 {
-    return set->batch_count < WM_BATCH_RIPE ? set->batch_count : WM_BATCH_RIPE;
+    for (unsigned k = 0; k <= slot->closed; k++) {
+        const wm_pending_batch *batch = batch_at(slot, k);
+
+        sum->blocks += batch->count;
+        sum->uncounted += batch->count - batch->counted;
+        sum->uncounted_bytes += batch->bytes - batch->counted_bytes;
+        if (batch->count > 0 && batch->since_ns < sum->since) {
+            sum->since = batch->since_ns;
+        }
+    }
 }
+
+void wm_pending_recount(wm_magazine_set *set, wm_pending_stream *slot,
+                        size_t count, size_t bytes)
+{
+    wm_pending *pending = wm_magazine_set_pending(set);
+    struct sum own = {0, 0, 0, UINT64_MAX}, all = {0, count, bytes, UINT64_MAX};
+
+    add_slot(&own, slot);
+    atomic_store_explicit(&slot->since_ns, own.since, memory_order_relaxed);
+    atomic_store_explicit(&slot->blocks, own.blocks, memory_order_relaxed);
+    if (count == 0) {
+        return;
+    }
+    for (unsigned at = 0; (slot = wm_pending_next(pending, &at)) != NULL;) {
+        add_slot(&all, slot);
+    }
+    pending->completed += count;
+    pending->completed_bytes += bytes;
+    if (all.uncounted > pending->peak) {
+        pending->peak = all.uncounted;
+    }
+    if (all.uncounted_bytes > pending->peak_bytes) {
+        pending->peak_bytes = all.uncounted_bytes;
+    }
+}
+
+/* ---- flush, attach, detach -------------------------------------------- */
 
 /* Sets the bounds of the next batch. bytes: at which the timeline's batch is
  * full. */
 static void set_limits(const wm_magazine_set *set, wm_pending_stream *slot,
                        size_t bytes)
 {
-    const wm_timelines *timelines = slot->timelines;
+    size_t most = slot->timelines->batch_count;
     /* Relaxed: if two threads attach at once, each may get a full-size
      * batch. */
     bool alone = set->footprint_stable &&
                  atomic_load_explicit(&wm_pending_timeline(slot)->slots,
                                       memory_order_relaxed) == 1;
 
-    slot->count_max =
-        alone ? timelines->batch_count : shared_count_max(timelines);
-    if (slot->count_max > WM_PENDING_BLOCKS) {
-        slot->count_max = WM_PENDING_BLOCKS;
+    /* Blocks that other threads may want: no more than make the timeline's
+     * batch worth a query, so that they are in the timeline in time. */
+    if (!alone && most > WM_BATCH_RIPE) {
+        most = WM_BATCH_RIPE;
     }
+    slot->count_max = most < WM_PENDING_BLOCKS ? most : WM_PENDING_BLOCKS;
     slot->bytes_max = alone ? bytes : bytes / PARTS;
 }
 
@@ -134,19 +176,6 @@ static wm_batch chain(wm_timeline *t, wm_pending_batch *from)
     return batch;
 }
 
-/* Moves closed batches into the timeline's queue unchanged. */
-static void queue_closed(wm_pending_stream *slot, uint64_t since)
-{
-    wm_timeline *t = wm_pending_timeline(slot);
-
-    for (unsigned i = 0; i < slot->closed; i++) {
-        wm_batch batch = chain(t, &slot->batch[i]);
-
-        wm_batch_enqueue(slot->timelines, t, batch.first, since);
-    }
-    slot->closed = 0;
-}
-
 /* Leaves a request for the owner, which is in a driver call. A thread that
  * polls the timeline waits until the owner has served it. */
 static void leave_request(wm_pending_stream *slot,
@@ -160,6 +189,7 @@ static void leave_request(wm_pending_stream *slot,
 
 bool wm_pending_flush(wm_magazine_set *set, wm_pending_stream *slot, bool one)
 {
+    wm_timeline *t = wm_pending_timeline(slot);
     uint64_t since = 0;
     size_t bytes;
     bool full = false;
@@ -173,76 +203,22 @@ bool wm_pending_flush(wm_magazine_set *set, wm_pending_stream *slot, bool one)
     }
     count_stream(set, slot);
     if (one) {
-        since = (slot->closed > 0 ? &slot->batch[0] : &slot->open)->since_ns;
+        since = batch_at(slot, 0)->since_ns;
     }
-    queue_closed(slot, since);
-    if (slot->open.count > 0) {
-        wm_batch batch = chain(wm_pending_timeline(slot), &slot->open);
+    for (unsigned i = 0; i < slot->closed; i++) {
+        wm_batch batch = chain(t, &slot->batch[i]);
 
-        full = wm_batch_join(slot->timelines, wm_pending_timeline(slot), &batch,
-                             since, &bytes);
+        wm_batch_enqueue(slot->timelines, t, batch.first, since);
+    }
+    slot->closed = 0;
+    if (slot->open.count > 0) {
+        wm_batch batch = chain(t, &slot->open);
+
+        full = wm_batch_join(slot->timelines, t, &batch, since, &bytes);
         set_limits(set, slot, bytes);
     }
     wm_pending_recount(set, slot, 0, 0);
     return full;
-}
-
-/* Sums over batches. */
-struct sum {
-    size_t blocks, untold, untold_bytes;
-    uint64_t since;
-};
-
-static void add_batch(struct sum *sum, const wm_pending_batch *batch)
-{
-    sum->blocks += batch->count;
-    sum->untold += batch->count - batch->counted;
-    sum->untold_bytes += batch->bytes - batch->counted_bytes;
-    if (batch->since_ns < sum->since) {
-        sum->since = batch->since_ns;
-    }
-}
-
-static void add_slot(struct sum *sum, const wm_pending_stream *slot)
-{
-    for (unsigned k = 0; slot != NULL && k < slot->closed; k++) {
-        add_batch(sum, &slot->batch[k]);
-    }
-    if (slot != NULL && slot->open.count > 0) {
-        add_batch(sum, &slot->open);
-    }
-}
-
-/* Adds blocks that completed before the arena counted them as pending. */
-static void note_completed(wm_magazine_set *set, size_t count, size_t bytes)
-{
-    wm_pending *pending = wm_magazine_set_pending(set);
-    struct sum sum = {0, count, bytes, UINT64_MAX};
-
-    for (unsigned i = 0; i < WM_PENDING_SLOTS; i++) {
-        add_slot(&sum, wm_pending_stream_at(pending, i));
-    }
-    pending->completed += count;
-    pending->completed_bytes += bytes;
-    if (sum.untold > pending->peak) {
-        pending->peak = sum.untold;
-    }
-    if (sum.untold_bytes > pending->peak_bytes) {
-        pending->peak_bytes = sum.untold_bytes;
-    }
-}
-
-void wm_pending_recount(wm_magazine_set *set, wm_pending_stream *slot,
-                        size_t count, size_t bytes)
-{
-    struct sum sum = {0, 0, 0, UINT64_MAX};
-
-    add_slot(&sum, slot);
-    atomic_store_explicit(&slot->since_ns, sum.since, memory_order_relaxed);
-    atomic_store_explicit(&slot->blocks, sum.blocks, memory_order_relaxed);
-    if (count > 0) {
-        note_completed(set, count, bytes);
-    }
 }
 
 static void change_slot_count(wm_timelines *timelines, wm_timeline *t,
@@ -252,6 +228,17 @@ static void change_slot_count(wm_timelines *timelines, wm_timeline *t,
     atomic_fetch_add_explicit(&t->slots, (size_t)change, memory_order_relaxed);
     atomic_fetch_add_explicit(&timelines->slots, (size_t)change,
                               memory_order_relaxed);
+}
+
+void wm_pending_begin_stream(wm_magazine_set *set, wm_pending_stream *slot,
+                             wm_timeline *t)
+{
+    slot->stream = t->stream;
+    slot->references = 1;
+    change_slot_count(slot->timelines, t, 1);
+    atomic_store_explicit(&t->home, set->arena, memory_order_relaxed);
+    atomic_store_explicit(&slot->timeline, t, memory_order_relaxed);
+    set_limits(set, slot, slot->timelines->batch_bytes);
 }
 
 void wm_pending_detach(wm_magazine_set *set, wm_pending_stream *slot)
@@ -272,9 +259,11 @@ void wm_pending_detach(wm_magazine_set *set, wm_pending_stream *slot)
 
 void wm_pending_note_home(wm_magazine_set *set)
 {
-    for (unsigned i = 0; i < WM_PENDING_SLOTS; i++) {
-        const wm_pending_stream *slot = wm_pending_stream_in(set, i);
-        wm_timeline *t = slot != NULL ? wm_pending_timeline(slot) : NULL;
+    const wm_pending *pending = wm_magazine_set_pending(set);
+    const wm_pending_stream *slot;
+
+    for (unsigned at = 0; (slot = wm_pending_next(pending, &at)) != NULL;) {
+        wm_timeline *t = wm_pending_timeline(slot);
 
         if (t != NULL) {
             atomic_store_explicit(&t->home, set->arena, memory_order_relaxed);
@@ -284,32 +273,123 @@ void wm_pending_note_home(wm_magazine_set *set)
 
 void wm_pending_end(wm_magazine_set *set)
 {
-    for (unsigned i = 0; i < WM_PENDING_SLOTS; i++) {
-        wm_pending_stream *slot = wm_pending_stream_in(set, i);
+    const wm_pending *pending = wm_magazine_set_pending(set);
+    wm_pending_stream *slot;
 
-        if (slot != NULL) {
-            wm_pending_detach(set, slot);
-        }
+    for (unsigned at = 0; (slot = wm_pending_next(pending, &at)) != NULL;) {
+        wm_pending_detach(set, slot);
     }
 }
 
 void wm_pending_fini(wm_magazine_set *set)
 {
-    for (unsigned i = 0; i < WM_PENDING_SLOTS; i++) {
-        wm_meta_free(wm_pending_stream_in(set, i));
+    wm_pending *pending = wm_magazine_set_pending(set);
+    wm_pending_stream *slot;
+
+    for (unsigned at = 0; (slot = wm_pending_next(pending, &at)) != NULL;) {
+        wm_meta_free(slot);
     }
-    wm_meta_free(wm_magazine_set_pending(set));
+    wm_meta_free(pending);
 }
 
-/* ---- references and assignment ------------------------------------------ */
+/* ---- the batches of all threads ------------------------------------------ */
 
-void wm_pending_begin_stream(wm_magazine_set *set, wm_pending_stream *slot,
-                             wm_timeline *t)
+struct collection {
+    wm_timelines *timelines;
+    wm_timeline *t; /* null: any */
+    uint64_t older_than;
+    bool visited;
+};
+
+/* The slots of a window's thread, for reading only; or null. */
+static const wm_pending *pending_of(const wm_window *window)
 {
-    slot->stream = t->stream;
-    slot->references = 1;
-    change_slot_count(slot->timelines, t, 1);
-    atomic_store_explicit(&t->home, set->arena, memory_order_relaxed);
-    atomic_store_explicit(&slot->timeline, t, memory_order_relaxed);
-    set_limits(set, slot, slot->timelines->batch_bytes);
+    /* Acquire pairs with the release in begin_set(): the set is initialised. */
+    const wm_magazine_set *set =
+        atomic_load_explicit(&window->magazines, memory_order_acquire);
+
+    return set != NULL ? wm_magazine_set_pending(set) : NULL;
+}
+
+static bool has_wanted(const wm_window *window, void *context)
+{
+    const struct collection *collection = context;
+    const wm_pending *pending = pending_of(window);
+    const wm_pending_stream *slot;
+
+    for (unsigned at = 0; (slot = wm_pending_next(pending, &at)) != NULL;) {
+        if (collection->t != NULL
+                ? wm_pending_timeline(slot) == collection->t
+                : atomic_load_explicit(&slot->blocks, memory_order_relaxed) >
+                          0 &&
+                      atomic_load_explicit(&slot->since_ns,
+                                           memory_order_relaxed) <=
+                          collection->older_than) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void collect_window(wm_window *window, void *context)
+{
+    struct collection *collection = context;
+    wm_magazine_set *set = wm_cache_set_of(window);
+    wm_pending_stream *slot;
+
+    collection->visited = true;
+    if (set == NULL) {
+        return;
+    }
+    atomic_fetch_add_explicit(&collection->timelines->visits, 1,
+                              memory_order_relaxed);
+    for (unsigned at = 0;
+         (slot = wm_pending_next(wm_magazine_set_pending(set), &at)) != NULL;) {
+        if (collection->t == NULL) {
+            (void)wm_pending_flush(set, slot, true);
+        } else if (wm_pending_timeline(slot) == collection->t) {
+            wm_pending_detach(set, slot);
+        }
+    }
+}
+
+bool wm_pending_collect_all(wm_timelines *set, wm_timeline *t,
+                            uint64_t older_than)
+{
+    struct collection collection = {set, t, older_than, false};
+    const wm_visit visit = {has_wanted, collect_window, NULL, &collection};
+
+    /* Relaxed: a thread that looked the timeline up just before it left the
+     * table may attach a slot to it now, and keep it. Such a slot records
+     * nothing, and blocks freed into it wait for the stream's final event. */
+    if (t == NULL ||
+        atomic_load_explicit(&t->slots, memory_order_relaxed) > 0) {
+        (void)wm_window_visit(set->runtime, &visit);
+    }
+    return collection.visited;
+}
+
+static bool add_blocks(const wm_window *window, void *context)
+{
+    size_t *blocks = context;
+    const wm_pending *pending = pending_of(window);
+    const wm_pending_stream *slot;
+
+    for (unsigned at = 0; (slot = wm_pending_next(pending, &at)) != NULL;) {
+        *blocks += atomic_load_explicit(&slot->blocks, memory_order_relaxed);
+    }
+    return false; /* no window is visited */
+}
+
+size_t wm_pending_blocks(wm_timelines *set)
+{
+    size_t blocks = 0;
+    const wm_visit visit = {add_blocks, NULL, NULL, &blocks};
+
+    /* Pairs with the order of a hit, which stores the count before it reads
+     * anything else. If the barrier is refused, hits were never allowed, or a
+     * few are missed. */
+    (void)wm_biased_barrier();
+    (void)wm_window_visit(set->runtime, &visit);
+    return blocks;
 }

@@ -116,10 +116,22 @@ _Static_assert(WM_PENDING_SLOTS == 8, "the highest three bits");
 static inline wm_pending_stream *wm_pending_stream_at(const wm_pending *pending,
                                                       unsigned index)
 {
-    /* Acquire pairs with the owner's release in pending_attach.c. */
+    /* Acquire pairs with the release in wm_pending_attach(). */
     return pending != NULL ? atomic_load_explicit(&pending->slot[index],
                                                   memory_order_acquire)
                            : NULL;
+}
+
+/* Iterates over the slots that are made: *at begins with 0; null: the end. */
+static inline wm_pending_stream *wm_pending_next(const wm_pending *pending,
+                                                 unsigned *at)
+{
+    wm_pending_stream *slot = NULL;
+
+    while (pending != NULL && *at < WM_PENDING_SLOTS && slot == NULL) {
+        slot = wm_pending_stream_at(pending, (*at)++);
+    }
+    return slot;
 }
 
 /* Closes the open batch after a hit made it full. mine: the calling thread

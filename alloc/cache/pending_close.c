@@ -1,23 +1,24 @@
 /* pending_close.c: what a thread does with its own batches when one is full or
- * an allocation misses.
+ * an allocation misses; a slot for a new stream; frees that are no hits.
  *
  * If no other thread has a slot for the stream and the thread's footprint is
  * stable, a batch stays in its slot from the first free until its blocks are
  * cached:
  *
- *   biased lock   slot->in_driver is set; the timeline counts a recorder
- *   driver    query the oldest batches' events; record one for the open batch
- *   biased lock   cache completed blocks; serve a request that was left
- * meanwhile
+ *   locked     slot->in_driver is set; the timeline counts a recorder
+ *   unlocked   query the oldest batches' events; record one for the open batch
+ *   locked     cache completed blocks; serve a request that was left meanwhile
  *
- * The event of a completed batch is reused for the next one. Takes the biased
- * lock of the window, and under it the locks of the timeline and of the arena;
- * calls the driver with none of them held. */
+ * The event of a completed batch is reused for the next one. Takes the window's
+ * lock, and under it the locks of the timeline and of the arena; calls the
+ * driver with none of them held. */
 #include "alloc/cache/cache_int.h"
 
 #include "alloc/arena/arena_int.h"
+#include "runtime/base/meta.h"
 
 #include <limits.h>
+#include <string.h>
 
 /* ---- close and query in the slot ---------------------------------------- */
 
@@ -49,7 +50,7 @@ static bool may_close_locked(const wm_magazine_set *set,
            atomic_load_explicit(&t->slots, memory_order_relaxed) == 1;
 }
 
-/* With the biased lock. must: close the open batch, or do nothing. */
+/* Locked. must: close the open batch, or do nothing. */
 static bool begin_cycle(wm_magazine_set *set, wm_pending_stream *slot,
                         bool must, struct cycle *cycle)
 {
@@ -68,7 +69,7 @@ static bool begin_cycle(wm_magazine_set *set, wm_pending_stream *slot,
     return begun;
 }
 
-/* Without the biased lock: counts the completed batches, oldest first. */
+/* Unlocked: counts the completed batches, oldest first. */
 static void poll_batches(wm_timelines *set, const wm_pending_stream *slot,
                          unsigned most, struct cycle *cycle)
 {
@@ -83,6 +84,7 @@ static void poll_batches(wm_timelines *set, const wm_pending_stream *slot,
     }
 }
 
+/* Unlocked: records an event behind the open batch. */
 static void record_event(wm_timelines *set, const wm_pending_stream *slot,
                          struct cycle *cycle)
 {
@@ -115,17 +117,11 @@ static void record_event(wm_timelines *set, const wm_pending_stream *slot,
 static void close_open_batch(wm_pending_stream *slot, warm_event event)
 {
     wm_pending_batch *batch = &slot->batch[slot->closed++];
-    const wm_pending_batch *open = &slot->open;
 
-    batch->count = open->count;
-    batch->bytes = open->bytes;
-    batch->since_ns = open->since_ns;
-    batch->counted = open->counted;
-    batch->counted_bytes = open->counted_bytes;
+    memcpy(batch, &slot->open,
+           offsetof(wm_pending_batch, block) +
+               slot->open.count * sizeof *batch->block);
     batch->event = event;
-    for (unsigned i = 0; i < open->count; i++) {
-        batch->block[i] = open->block[i];
-    }
     wm_pending_clear_batch(&slot->open);
 }
 
@@ -185,7 +181,7 @@ static bool serve_request(wm_magazine_set *set, wm_pending_stream *slot,
     return full;
 }
 
-/* With the biased lock. */
+/* Locked. */
 static void end_cycle(wm_magazine_set *set, wm_pending_stream *slot,
                       struct cycle *cycle)
 {
@@ -208,8 +204,8 @@ static void end_cycle(wm_magazine_set *set, wm_pending_stream *slot,
     wm_lock_release(&cycle->t->lock);
 }
 
-/* Runs the driver part and the end of a cycle. Unlocks the biased lock, which
- * the caller has, and returns with a reference to cycle->t. */
+/* Runs the driver part and the end of a cycle. Unlocks the window, which the
+ * caller has locked, and returns with a reference to cycle->t. */
 static void run_cycle(wm_window *window, wm_pending_stream *slot, unsigned most,
                       struct cycle *cycle)
 {
@@ -252,7 +248,7 @@ static void cache_done(void *context, wm_block *done)
 /* ---- a batch is full ---------------------------------------------------- */
 
 /* Closes a full batch in the slot, or flushes it and leaves it to the timeline.
- * Unlocks the biased lock, which the caller has. cycle->t: the timeline to
+ * Unlocks the window, which the caller has locked. cycle->t: the timeline to
  * poll, with a reference, or null. */
 static void close_slot(wm_window *window, wm_pending_stream *slot,
                        struct cycle *cycle)
@@ -321,20 +317,22 @@ void wm_pending_close(wm_window *window, wm_pending_stream *slot, bool mine)
 
 /* Queries the closed batches of the thread's slots, and closes an open batch
  * that is large enough for a query. Returns whether any batch completed. */
-static bool poll_slots(wm_arena_group *group, wm_window *window)
+static bool poll_closed(wm_arena_group *group, wm_window *window)
 {
-    wm_home home = {cache_done, window};
+    const wm_home home = {cache_done, window};
     bool any = false;
 
     for (unsigned i = 0; i < WM_PENDING_SLOTS && !any; i++) {
+        wm_magazine_set *set;
         wm_pending_stream *slot;
         struct cycle cycle = {.t = NULL};
 
         wm_biased_acquire(&window->biased);
-        slot = wm_pending_stream_in(wm_cache_set_of(window), i);
+        set = wm_cache_set_of(window);
+        slot = wm_pending_stream_at(wm_magazine_set_pending(set), i);
         cycle.close = slot != NULL && slot->open.count >= WM_BATCH_RIPE;
         if (slot != NULL && slot->closed > 0 &&
-            begin_cycle(wm_cache_set_of(window), slot, false, &cycle)) {
+            begin_cycle(set, slot, false, &cycle)) {
             run_cycle(window, slot, UINT_MAX, &cycle);
             poll_timeline(group, &cycle, &home);
             any = cycle.completed > 0;
@@ -345,55 +343,41 @@ static bool poll_slots(wm_arena_group *group, wm_window *window)
     return any;
 }
 
-struct mine {
-    wm_timeline *timeline;
-    bool full; /* its open batch is full */
-};
-
-static bool has_closed(const wm_magazine_set *set)
+static bool has_closed(const wm_pending *pending)
 {
-    bool any = false;
+    const wm_pending_stream *slot;
 
-    for (unsigned i = 0; i < WM_PENDING_SLOTS; i++) {
-        const wm_pending_stream *slot = wm_pending_stream_in(set, i);
-
-        any |= slot != NULL && slot->closed > 0;
+    for (unsigned at = 0; (slot = wm_pending_next(pending, &at)) != NULL;) {
+        if (slot->closed > 0) {
+            return true;
+        }
     }
-    return any;
+    return false;
 }
 
-/* Flushes the calling thread's slots and returns their timelines in mine, each
- * with a reference. Slots with closed batches are queried first; if a batch
- * completed, *any is true and nothing is flushed. Slots that still have closed
- * batches keep their open one, unless the stream has retired: else no thread
- * would poll them. */
-static unsigned flush_mine(wm_arena_group *group, struct mine *mine,
-                           wm_home *home, bool *any)
-{
-    unsigned count = 0;
-    wm_window *window;
-    wm_magazine_set *set = wm_cache_lock_mine(group, &window);
+struct mine {
+    wm_timeline *timeline; /* with a reference */
+    bool full;             /* its open batch is full */
+};
 
-    if (set != NULL && has_closed(set)) {
-        wm_biased_release(&window->biased);
-        *any = poll_slots(group, window);
-        set = *any ? NULL : wm_cache_lock_mine(group, &window);
-    }
-    if (set == NULL) {
-        return 0;
-    }
-    for (unsigned i = 0; i < WM_PENDING_SLOTS; i++) {
-        wm_pending_stream *slot = wm_pending_stream_in(set, i);
-        wm_timeline *t = slot != NULL ? wm_pending_timeline(slot) : NULL;
+/* Flushes the thread's slots and returns their timelines in mine. Slots that
+ * still have closed batches keep their open one, unless the stream has retired:
+ * else no thread would poll them. */
+static unsigned flush_mine(wm_magazine_set *set, struct mine *mine)
+{
+    const wm_pending *pending = wm_magazine_set_pending(set);
+    wm_pending_stream *slot;
+    unsigned count = 0;
+
+    for (unsigned at = 0; (slot = wm_pending_next(pending, &at)) != NULL;) {
+        wm_timeline *t = wm_pending_timeline(slot);
 
         if (t != NULL && (slot->closed == 0 || wm_timeline_is_retired(t))) {
             mine[count].full = wm_pending_flush(set, slot, false);
-            mine[count].timeline = t;
-            wm_timeline_hold(mine[count++].timeline);
+            mine[count++].timeline = t;
+            wm_timeline_hold(t);
         }
     }
-    *home = (wm_home){cache_done, window};
-    wm_biased_release(&window->biased);
     return count;
 }
 
@@ -401,8 +385,9 @@ static unsigned flush_mine(wm_arena_group *group, struct mine *mine,
  * completes. */
 static bool poll_mine(wm_timelines *set, const struct mine *mine,
                       unsigned count, bool full, uint64_t now,
-                      const wm_home *home)
+                      wm_window *window)
 {
+    const wm_home home = {cache_done, window};
     bool any = false, left;
 
     for (unsigned i = 0; i < count && !any; i++) {
@@ -411,7 +396,7 @@ static bool poll_mine(wm_timelines *set, const struct mine *mine,
         }
         if (mine[i].full == full) {
             any =
-                wm_timeline_poll_ripe(set, mine[i].timeline, now, home, &left);
+                wm_timeline_poll_ripe(set, mine[i].timeline, now, &home, &left);
         }
     }
     return any;
@@ -419,18 +404,112 @@ static bool poll_mine(wm_timelines *set, const struct mine *mine,
 
 bool wm_pending_poll_mine(wm_arena_group *group, uint64_t now)
 {
-    wm_timelines *set = group->timelines;
-    struct mine mine[WM_PENDING_SLOTS] = {{NULL, false}};
-    wm_home home = {NULL, NULL};
-    bool any = false;
-    unsigned count = flush_mine(group, mine, &home, &any);
+    wm_timelines *timelines = group->timelines;
+    struct mine mine[WM_PENDING_SLOTS];
+    wm_window *window;
+    wm_magazine_set *set = wm_cache_lock_mine(group, &window);
+    unsigned count;
+    bool any;
 
-    any = any || poll_mine(set, mine, count, true, now, &home) ||
-          poll_mine(set, mine, count, false, now, &home);
+    /* Closed batches first: if one completes, nothing is flushed. */
+    if (set != NULL && has_closed(wm_magazine_set_pending(set))) {
+        wm_biased_release(&window->biased);
+        if (poll_closed(group, window)) {
+            return true;
+        }
+        set = wm_cache_lock_mine(group, &window);
+    }
+    if (set == NULL) {
+        return false;
+    }
+    count = flush_mine(set, mine);
+    wm_biased_release(&window->biased);
+    any = poll_mine(timelines, mine, count, true, now, window) ||
+          poll_mine(timelines, mine, count, false, now, window);
     for (unsigned i = 0; i < count; i++) {
-        wm_timeline_drop(set, mine[i].timeline);
+        wm_timeline_drop(timelines, mine[i].timeline);
     }
     return any;
+}
+
+/* ---- a slot for a stream
+ * -------------------------------------------------------------- */
+
+/* The slot with that index, made if it is not. Null: no memory for it. */
+static wm_pending_stream *make_slot(wm_magazine_set *set,
+                                    const wm_arena_group *group, unsigned index)
+{
+    wm_pending *pending = wm_magazine_set_pending(set);
+    wm_pending_stream *slot = wm_pending_stream_at(pending, index);
+
+    if (pending == NULL) {
+        pending = wm_meta_alloc(sizeof *pending);
+        if (pending == NULL) {
+            return NULL;
+        }
+        /* Release: another thread that reads it finds it zeroed. */
+        atomic_store_explicit(&set->pending, pending, memory_order_release);
+    }
+    if (slot == NULL) {
+        slot = wm_meta_alloc(sizeof *slot);
+        if (slot == NULL) {
+            return NULL;
+        }
+        slot->timelines = group->timelines;
+        slot->waker = group->waker;
+        atomic_store_explicit(&pending->slot[index], slot,
+                              memory_order_release);
+    }
+    return slot;
+}
+
+static void attach(wm_magazine_set *set, const wm_arena_group *group,
+                   warm_stream stream, bool yields)
+{
+    unsigned index = wm_pending_index(stream);
+    wm_pending_stream *slot =
+        wm_pending_stream_at(wm_magazine_set_pending(set), index);
+    wm_timeline *t = slot != NULL ? wm_pending_timeline(slot) : NULL;
+
+    if (t == NULL || slot->stream != stream || wm_timeline_is_retired(t)) {
+        if (t != NULL && yields) {
+            return;
+        }
+        t = wm_timeline_get_adopted(group->timelines, stream);
+        if (t != NULL) {
+            slot = make_slot(set, group, index);
+        }
+        if (slot != NULL) {
+            wm_pending_detach(set, slot);
+        }
+        if (t == NULL) {
+            return;
+        }
+        if (slot == NULL) {
+            wm_timeline_drop(group->timelines, t);
+            return;
+        }
+        wm_pending_begin_stream(set, slot, t);
+    }
+    if (slot->references == 1) {
+        wm_timeline_hold_many(t, WM_PENDING_STOCK);
+        slot->references += WM_PENDING_STOCK;
+    }
+}
+
+void wm_pending_attach(wm_arena_group *group, warm_stream stream, bool yields)
+{
+    wm_window *window;
+    wm_magazine_set *set;
+
+    if (stream == NULL) {
+        return; /* a default stream has no slot */
+    }
+    set = wm_cache_lock_mine(group, &window);
+    if (set != NULL) {
+        attach(set, group, stream, yields);
+        wm_biased_release(&window->biased);
+    }
 }
 
 /* ---- frees that were no hit --------------------------------------------- */
